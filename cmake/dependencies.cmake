@@ -1,0 +1,23 @@
+# Libraries outside the project. Each becomes one interface target, or a message that names the Debian package.
+find_package(Threads REQUIRED)
+include(CheckIncludeFile)
+
+function(mega_library target header library package)
+    find_path(${target}_INCLUDE ${header})
+    find_library(${target}_LIBRARY ${library})
+    add_library(${target} INTERFACE)
+    if(${target}_INCLUDE AND ${target}_LIBRARY)
+        target_include_directories(${target} SYSTEM INTERFACE ${${target}_INCLUDE})
+        target_link_libraries(${target} INTERFACE ${${target}_LIBRARY})
+    else()
+        message(FATAL_ERROR "${library}: header ${header} or library not found; install it with: apt-get install ${package}")
+    endif()
+endfunction()
+
+mega_library(mega_dnnl oneapi/dnnl/dnnl.h dnnl libdnnl-dev)
+mega_library(mega_jansson jansson.h jansson libjansson-dev)
+mega_library(mega_zlib zlib.h z zlib1g-dev)
+mega_library(mega_zstd zstd.h zstd libzstd-dev)
+if(MEGA_TESTS)
+    mega_library(mega_cmocka cmocka.h cmocka libcmocka-dev)
+endif()

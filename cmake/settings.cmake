@@ -1,0 +1,27 @@
+# Compiler flags that hold for every room.
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+    set(CMAKE_BUILD_TYPE Release)
+endif()
+
+option(MEGA_TESTS "build the tests" ON)
+option(MEGA_ASSERTS "keep MEGA_ASSERT checks" ON)
+set(MEGA_SANITIZE "" CACHE STRING "sanitizers, for example address,undefined")
+
+add_library(mega_flags INTERFACE)
+target_compile_definitions(mega_flags INTERFACE _GNU_SOURCE $<$<BOOL:${MEGA_ASSERTS}>:MEGA_ASSERTS=1>)
+target_compile_options(mega_flags INTERFACE
+    -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla -fno-math-errno
+    $<$<CONFIG:Release>:-O3>
+    -ffp-contract=off)
+if(MEGA_SANITIZE)
+    target_compile_options(mega_flags INTERFACE -fsanitize=${MEGA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g)
+    target_link_options(mega_flags INTERFACE -fsanitize=${MEGA_SANITIZE})
+endif()
+find_program(MEGA_CCACHE ccache)
+if(MEGA_CCACHE)
+    set(CMAKE_C_COMPILER_LAUNCHER ${MEGA_CCACHE})
+endif()

@@ -1,0 +1,44 @@
+/* Number types of tensors and files. */
+#ifndef MEGALITH_DTYPE_H
+#define MEGALITH_DTYPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef enum mega_dtype {
+    MEGA_F32 = 0,
+    MEGA_BF16,
+    MEGA_F64,
+    MEGA_F16,
+    MEGA_I32,
+    MEGA_I64,
+    MEGA_U8,
+    MEGA_U16,
+    MEGA_I8,
+    MEGA_I16,
+    MEGA_DTYPE_COUNT
+} mega_dtype;
+
+size_t mega_dtype_size(mega_dtype t);
+const char *mega_dtype_name(mega_dtype t); /* "f32", "bf16", … */
+
+/* bfloat16 is the upper half of a float; rounding is to nearest even, NaN stays NaN. */
+static inline float mega_bf16_to_f32(uint16_t h)
+{
+    const uint32_t u = (uint32_t)h << 16;
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+static inline uint16_t mega_f32_to_bf16(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((u >> 16) | 0x40u);
+    return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+float mega_f16_to_f32(uint16_t h);
+uint16_t mega_f32_to_f16(float f);
+
+#endif

@@ -1,0 +1,64 @@
+/* Files. Every message names the path and the system's reason. Operations that change a file system go through here, so
+ * that a test can record them and replay them cut at any point. */
+#ifndef MEGALITH_FILE_H
+#define MEGALITH_FILE_H
+
+#include "megalith/status.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A file mapped read-only. Zero-initialised is valid and empty. An empty file maps to data NULL, size 0. */
+typedef struct mega_map {
+    const uint8_t *data;
+    size_t size;
+} mega_map;
+mega_status mega_map_open(mega_map *out, const char *path);
+void mega_map_close(mega_map *map);
+
+/* Whole file into a new block with a NUL behind it; *out owned by the caller (mega_free). */
+mega_status mega_file_read(char **out, size_t *out_size, const char *path);
+bool mega_file_exists(const char *path);      /* a regular file or anything but a folder */
+bool mega_folder_exists(const char *path);
+mega_status mega_file_size(const char *path, int64_t *out);
+mega_status mega_folder_create(const char *path);           /* with parents */
+mega_status mega_folder_sync(const char *path);
+mega_status mega_file_rename(const char *from, const char *to);
+mega_status mega_file_exchange(const char *a, const char *b); /* renameat2 RENAME_EXCHANGE, else two renames */
+mega_status mega_file_remove(const char *path);             /* missing is fine */
+mega_status mega_tree_remove(const char *path);             /* folder and all it holds; missing is fine */
+/* Names in a folder, sorted bytewise, without . and ..; free with mega_names_fini. */
+typedef struct mega_names {
+    char **name;
+    size_t count;
+} mega_names;
+mega_status mega_folder_list(mega_names *out, const char *path);
+void mega_names_fini(mega_names *names);
+
+/* A buffered writer to PATH. With `sync`, close fsyncs before it returns. After an error further writes do nothing and
+ * close returns the first error. mega_writer_abandon closes and removes the file. */
+typedef struct mega_writer mega_writer;
+mega_status mega_writer_create(mega_writer **out, const char *path);
+mega_status mega_writer_append_to(mega_writer **out, const char *path); /* keeps what is there */
+mega_status mega_writer_write(mega_writer *w, const void *bytes, size_t n);
+mega_status mega_writer_flush(mega_writer *w);
+int64_t mega_writer_position(const mega_writer *w);
+uint32_t mega_writer_crc32c(const mega_writer *w); /* of all bytes written so far through this writer */
+mega_status mega_writer_close(mega_writer *w, bool sync);
+void mega_writer_abandon(mega_writer *w);
+
+/* Writes PATH.tmp-PID, fsyncs, renames over PATH, fsyncs the folder: PATH is the old content or the new, never between. */
+mega_status mega_file_write_atomic(const char *path, const void *bytes, size_t n);
+
+/* Tests: called after each operation that changed the file system, on this thread. op is one of "create", "write",
+ * "fsync", "rename", "exchange", "mkdir", "unlink", "rmdir", "syncdir"; b, bytes, size as they apply (write: the bytes
+ * appended; rename/exchange: b is the other path). NULL switches it off. */
+typedef void mega_file_observer(void *user, const char *op, const char *a, const char *b, const void *bytes, size_t size);
+void mega_file_observe(mega_file_observer *observer, void *user);
+
+/* dir + "/" + name, in a new block; NULL when memory is short. */
+char *mega_path_join(const char *folder, const char *name);
+const char *mega_path_base(const char *path); /* after the last '/' ; borrowed */
+char *mega_path_folder(const char *path);     /* "." when there is none; new block */
+
+#endif

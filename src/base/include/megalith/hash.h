@@ -1,0 +1,18 @@
+/* Checksums and content hashes. */
+#ifndef MEGALITH_HASH_H
+#define MEGALITH_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* CRC-32C (Castagnoli); start with crc 0, feed pieces in order. Uses the SSE4.2 instruction where there is one. */
+uint32_t mega_crc32c(uint32_t crc, const void *bytes, size_t n);
+/* FNV-1a, 64 bits; start with MEGA_HASH_START. */
+#define MEGA_HASH_START 14695981039346656037ull
+uint64_t mega_hash64(uint64_t hash, const void *bytes, size_t n);
+/* MD5 (RFC 1321), for cache names that Megatron computes the same way. out: 32 hex digits and NUL. */
+void mega_md5_hex(const void *bytes, size_t n, char out[33]);
+/* SHA-256 (FIPS 180-4). out: 64 hex digits and NUL. */
+void mega_sha256_hex(const void *bytes, size_t n, char out[65]);
+
+#endif

@@ -1,0 +1,64 @@
+/* Heap, builder arenas and buffers. All heap traffic goes through these functions, so that tests can count it and fail
+ * the n-th call. */
+#ifndef MEGALITH_MEMORY_H
+#define MEGALITH_MEMORY_H
+
+#include "megalith/status.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* NULL when memory is short (or the test asked for a failure); never for size 0. Aligned to 16 bytes. */
+void *mega_malloc(size_t bytes);
+void *mega_calloc(size_t count, size_t bytes);
+void *mega_realloc(void *block, size_t bytes);
+void mega_free(void *block);
+char *mega_strdup(const char *text);
+char *mega_strndup(const char *text, size_t bytes);
+/* New string from a format; NULL when memory is short. */
+char *mega_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Calls of mega_malloc, mega_calloc, mega_realloc so far in this process. */
+uint64_t mega_alloc_count(void);
+/* Tests: the n-th allocation from now fails (1 = next one), once; 0 switches this off. */
+void mega_alloc_fail_at(uint64_t n);
+
+/* a * b, or false when it does not fit. */
+bool mega_size_mul(size_t a, size_t b, size_t *out);
+
+/* A large zero-filled block from the system, page aligned, huge pages advised, not touched before use.
+ * Owner frees it with mega_pages_free and the same size. */
+mega_status mega_pages_alloc(void **out, size_t bytes, const char *what);
+void mega_pages_free(void *block, size_t bytes);
+
+/* A builder arena: many small blocks that die together. */
+typedef struct mega_arena {
+    struct mega_arena_block *last;
+} mega_arena; /* zero-initialised is valid and empty */
+/* Zero-filled, aligned to 16; NULL when memory is short. */
+void *mega_arena_alloc(mega_arena *arena, size_t bytes);
+char *mega_arena_strdup(mega_arena *arena, const char *text);
+char *mega_arena_format(mega_arena *arena, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void mega_arena_fini(mega_arena *arena);
+
+/* A growing byte buffer. Zero-initialised is valid and empty. A failed append leaves `failed` set and the content as it
+ * was; callers may append many times and check once. data is always NUL-terminated once non-empty. */
+typedef struct mega_buffer {
+    char *data;
+    size_t size, capacity;
+    bool failed;
+} mega_buffer;
+bool mega_buffer_reserve(mega_buffer *b, size_t more);
+bool mega_buffer_append(mega_buffer *b, const void *bytes, size_t n);
+bool mega_buffer_puts(mega_buffer *b, const char *text);
+bool mega_buffer_printf(mega_buffer *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* MEGA_ERR_MEMORY with a message naming `what` if an append failed. */
+mega_status mega_buffer_check(const mega_buffer *b, const char *what);
+void mega_buffer_fini(mega_buffer *b);
+
+/* Resident set of this process now, and what the machine would still give: the least of cgroup limit, rlimit and
+ * available memory. Bytes. limit_name says which one ("cgroup", "rlimit", "available"). */
+size_t mega_memory_resident(void);
+size_t mega_memory_available(const char **limit_name);
+
+#endif

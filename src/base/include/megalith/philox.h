@@ -1,0 +1,59 @@
+/* Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011): a function from
+ * a 128-bit counter and a 64-bit key to 128 random bits. No state, so a value is addressed by logical coordinates and
+ * does not depend on the layout of ranks or the number of threads. */
+#ifndef MEGALITH_PHILOX_H
+#define MEGALITH_PHILOX_H
+
+#include <math.h>
+#include <stdint.h>
+
+typedef struct mega_philox {
+    uint32_t v[4];
+} mega_philox;
+
+static inline mega_philox mega_philox4x32(mega_philox c, uint32_t key0, uint32_t key1)
+{
+    for (int round = 0; round < 10; round++) {
+        const uint64_t a = (uint64_t)0xD2511F53u * c.v[0];
+        const uint64_t b = (uint64_t)0xCD9E8D57u * c.v[2];
+        c = (mega_philox){{(uint32_t)(b >> 32) ^ c.v[1] ^ key0, (uint32_t)b, (uint32_t)(a >> 32) ^ c.v[3] ^ key1, (uint32_t)a}};
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
+    }
+    return c;
+}
+
+/* The project's one addressing rule for dropout (law 1): four words for elements 4*block … 4*block+3 of the logical
+ * tensor at `site` (an id of the place in the model, mega_dropout_site) of sample `sample` in optimizer step `step`. */
+static inline mega_philox mega_philox_dropout(uint32_t seed, uint32_t site, uint32_t step, uint32_t sample, uint64_t block)
+{
+    return mega_philox4x32((mega_philox){{(uint32_t)block, (uint32_t)(block >> 32), sample, step}}, seed, site);
+}
+/* An element is kept when its word is >= threshold; threshold = round(p * 2^32), saturated. */
+static inline uint32_t mega_dropout_threshold(double p)
+{
+    const double t = p * 4294967296.0 + 0.5;
+    return t >= 4294967295.0 ? 4294967295u : (uint32_t)t;
+}
+
+/* Initialisation: element `index` of the logical parameter whose name hashes to `name_hash`, N(0,1) in double
+ * (Box-Muller on two words of one counter; element index i uses counter i/2, pair half i%2). */
+static inline double mega_philox_normal(uint32_t seed, uint32_t name_hash, uint64_t index)
+{
+    const uint64_t block = index >> 1;
+    const mega_philox r =
+        mega_philox4x32((mega_philox){{(uint32_t)block, (uint32_t)(block >> 32), 0x494e4954u, 0}}, seed, name_hash);
+    const double u = ((double)r.v[0] + 0.5) * (1.0 / 4294967296.0);
+    const double w = (double)r.v[1] * (6.283185307179586476925 / 4294967296.0);
+    const double radius = sqrt(-2.0 * log(u));
+    return (index & 1) ? radius * sin(w) : radius * cos(w);
+}
+/* FNV-1a over the bytes of a name. */
+static inline uint32_t mega_name_hash(const char *name)
+{
+    uint32_t h = 2166136261u;
+    for (; *name != '\0'; name++) h = (h ^ (uint8_t)*name) * 16777619u;
+    return h;
+}
+
+#endif

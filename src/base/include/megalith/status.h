@@ -1,0 +1,54 @@
+/* Status codes and the per-thread record that says what went wrong.
+ *
+ * A function that can fail returns mega_status and leaves a message that names the subject, what was found, what was
+ * expected, and what to do. The first function that knows the cause writes it with MEGA_FAIL; callers pass it on with
+ * MEGA_TRY and may put one line in front with MEGA_CONTEXT. The library prints nothing. */
+#ifndef MEGALITH_STATUS_H
+#define MEGALITH_STATUS_H
+
+#include <stdarg.h>
+
+typedef enum mega_status {
+    MEGA_OK = 0,
+    MEGA_ERR_USAGE,       /* an option or argument is wrong */
+    MEGA_ERR_NOT_FOUND,   /* a file, folder or name is not there */
+    MEGA_ERR_IO,          /* the system refused: open, read, write, map, sync */
+    MEGA_ERR_FORMAT,      /* the bytes are not what they claim to be */
+    MEGA_ERR_MEMORY,      /* an allocation failed or a plan does not fit */
+    MEGA_ERR_NUMERIC,     /* a value is not finite */
+    MEGA_ERR_UNSUPPORTED, /* understood, not built yet */
+    MEGA_ERR_INTERRUPTED, /* a signal asked to stop */
+    MEGA_ERR_COMM         /* another rank, or the transport */
+} mega_status;
+
+/* "usage", "not found", … */
+const char *mega_status_name(mega_status st);
+
+/* Records code and message for this thread and returns code. Replaces an earlier record. */
+mega_status mega_error_set(mega_status code, const char *file, int line, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Puts "text: " in front of this thread's record. */
+void mega_error_prepend(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Borrowed until the next call on this thread; "" when nothing failed. */
+const char *mega_error_message(void);
+/* Where MEGA_FAIL stood, "file.c:123". */
+const char *mega_error_where(void);
+void mega_error_clear(void);
+/* Moves a record between threads: copies this thread's record out, or sets it. */
+#define MEGA_ERROR_BYTES 4096
+typedef struct mega_error_record {
+    mega_status code;
+    char text[MEGA_ERROR_BYTES];
+} mega_error_record;
+void mega_error_get(mega_error_record *out);
+mega_status mega_error_restore(const mega_error_record *record);
+
+#define MEGA_FAIL(code, ...) mega_error_set((code), __FILE__, __LINE__, __VA_ARGS__)
+#define MEGA_TRY(call)                                                                                                 \
+    do {                                                                                                               \
+        const mega_status mega_try_status_ = (call);                                                                   \
+        if (mega_try_status_ != MEGA_OK) return mega_try_status_;                                                      \
+    } while (0)
+#define MEGA_CONTEXT(...) mega_error_prepend(__VA_ARGS__)
+
+#endif

@@ -1,0 +1,44 @@
+/* A team of threads for data-parallel loops, and what the machine offers. */
+#ifndef MEGALITH_THREADS_H
+#define MEGALITH_THREADS_H
+
+#include "megalith/status.h"
+#include <stdint.h>
+
+typedef struct mega_team mega_team;
+
+/* The caller is thread 0; size-1 threads are started and wait. size >= 1. */
+mega_status mega_team_create(mega_team **out, int size);
+void mega_team_destroy(mega_team *team);
+int mega_team_size(const mega_team *team); /* 1 for NULL */
+
+/* Runs work(user, thread, size) once on every thread of the team and returns when all are done. Not reentrant: must not
+ * be called from inside work. A NULL team runs it on the caller alone. */
+typedef void mega_team_work(void *user, int thread, int size);
+void mega_team_run(mega_team *team, mega_team_work *work, void *user);
+
+/* Share of n items for one thread: contiguous, sizes differ by at most one `grain`; begin and end are multiples of grain
+ * but for the last end. */
+static inline void mega_team_share(int64_t n, int64_t grain, int thread, int size, int64_t *begin, int64_t *end)
+{
+    const int64_t chunks = (n + grain - 1) / grain;
+    const int64_t b = chunks * thread / size * grain, e = chunks * (thread + 1) / size * grain;
+    *begin = b < n ? b : n;
+    *end = e < n ? e : n;
+}
+
+/* Cores this process may use: affinity mask and cgroup quota respected, at least 1. */
+int mega_cpu_count(void);
+/* OMP_NUM_THREADS when it is a positive number, else mega_cpu_count(). */
+int mega_default_threads(void);
+
+/* Instruction sets that kernels may use, read from the CPU once. MEGA_ISA=portable|avx2|avx512|avx512_bf16 in the
+ * environment lowers it (never raises it). */
+typedef enum mega_isa { MEGA_ISA_PORTABLE = 0, MEGA_ISA_AVX2, MEGA_ISA_AVX512, MEGA_ISA_AVX512_BF16 } mega_isa;
+mega_isa mega_cpu_isa(void);
+const char *mega_isa_name(mega_isa isa);
+const char *mega_cpu_model(char *out, int size); /* "AMD EPYC …" */
+
+double mega_time_now(void); /* seconds, monotonic */
+
+#endif
