@@ -1,0 +1,278 @@
+/* The configuration of one command: one struct, filled from the defaults, a preset, the command line and a checkpoint.
+ *
+ * Fields carry the names of Megatron's destinations (`--num-layers` is cfg->num_layers), so that a reader who knows the
+ * scripts knows the struct. Everything about an option (name, field, default, help, who may use it, which answer it
+ * gets) is one row of the table in options_*.c; parsing, --help, suggestions, the argument dump, JSON and
+ * docs/options.md come from that row.
+ *
+ * Units: sizes in elements, batches in samples, intervals in iterations unless the name says samples; dropout and decay
+ * are plain factors. "Not given" is 0 for integers, NAN for floats, NULL for strings, the first choice (NONE) for
+ * choices; a field that can be told apart from a wanted 0 says so. Integers are int64_t and floats double throughout.
+ */
+#ifndef MEGALITH_CONFIG_H
+#define MEGALITH_CONFIG_H
+
+#include "megalith/dtype.h"
+#include "megalith/memory.h"
+#include "megalith/status.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Strings given to one option, in order. Borrowed from the configuration's arena. */
+typedef struct mega_list {
+    const char **item;
+    size_t count;
+} mega_list;
+
+/* Choices. The order is that of the option's row. */
+typedef enum mega_weight_decay_style { MEGA_WD_CONSTANT, MEGA_WD_LINEAR, MEGA_WD_COSINE } mega_weight_decay_style;
+typedef enum mega_optimizer_kind { MEGA_OPTIMIZER_ADAM, MEGA_OPTIMIZER_SGD } mega_optimizer_kind;
+typedef enum mega_lr_style {
+    MEGA_LR_CONSTANT,
+    MEGA_LR_LINEAR,
+    MEGA_LR_COSINE,
+    MEGA_LR_INVERSE_SQUARE_ROOT
+} mega_lr_style;
+typedef enum mega_recompute_granularity {
+    MEGA_RECOMPUTE_NONE,
+    MEGA_RECOMPUTE_FULL,
+    MEGA_RECOMPUTE_SELECTIVE
+} mega_recompute_granularity;
+typedef enum mega_recompute_method {
+    MEGA_RECOMPUTE_METHOD_NONE,
+    MEGA_RECOMPUTE_UNIFORM,
+    MEGA_RECOMPUTE_BLOCK
+} mega_recompute_method;
+typedef enum mega_dataloader_type { MEGA_DATALOADER_SINGLE, MEGA_DATALOADER_CYCLIC } mega_dataloader_type;
+typedef enum mega_backend_kind { MEGA_BACKEND_CPU, MEGA_BACKEND_PLAIN } mega_backend_kind;
+typedef enum mega_save_dtype { MEGA_SAVE_F32, MEGA_SAVE_BF16, MEGA_SAVE_F16 } mega_save_dtype;
+typedef enum mega_bad_line { MEGA_BAD_LINE_STOP, MEGA_BAD_LINE_SKIP } mega_bad_line;
+typedef enum mega_input_format { MEGA_INPUT_AUTO, MEGA_INPUT_JSONL, MEGA_INPUT_TEXT } mega_input_format;
+
+/* Options of one command only. */
+typedef struct mega_preprocess_options {
+    mega_list input;                /* files, globs, folders, "-" for standard input */
+    mega_input_format input_format; /* AUTO: decided by the content */
+    mega_list json_keys;            /* {"text"} when not given */
+    bool append_eod;
+    bool split_on_blank_lines; /* plain text: a document ends with its blank line, which it keeps */
+    const char *output_prefix;
+    int64_t workers;      /* 0: all cores (the parser fills in the number of threads) */
+    int64_t chunk_size;   /* documents a work item; never changes the output */
+    int64_t log_interval; /* documents between progress lines when not on a terminal */
+    mega_bad_line on_bad_line;
+} mega_preprocess_options;
+
+typedef struct mega_train_tokenizer_options {
+    mega_list input;
+    mega_input_format input_format;
+    mega_list json_keys;
+    bool split_on_blank_lines;
+    int64_t vocab_size;
+    int64_t min_frequency;
+    const char *output; /* folder for vocab.json, merges.txt, tokenizer.json */
+    int64_t workers;    /* 0: all cores, filled in by the parser */
+    mega_bad_line on_bad_line;
+} mega_train_tokenizer_options;
+
+typedef struct mega_tokenize_options {
+    const char *text;  /* NULL: standard input */
+    const char *input; /* file with the text */
+    mega_list ids;     /* the other way: ids to text */
+    bool ids_only;     /* print ids alone, one line */
+    bool count;        /* print counts alone */
+} mega_tokenize_options;
+
+typedef struct mega_generate_options {
+    double temperature;
+    bool greedy;
+    double top_p;                   /* 0: off */
+    int64_t top_k;                  /* 0: off */
+    int64_t out_seq_length;         /* new tokens at most */
+    mega_list prompt;               /* --prompt, may be given several times */
+    const char *sample_input_file;  /* one prompt a line */
+    const char *sample_output_file; /* NULL: input file name + ".out" */
+    int64_t num_samples;            /* > 0: unconditional samples */
+    const char *genfile;            /* JSON lines */
+    bool recompute;                 /* no key-value cache */
+    int64_t batch;                  /* sequences decoded together */
+    bool interactive;               /* prompts are read from standard input although it is no terminal */
+} mega_generate_options;
+
+typedef struct mega_tasks_options {
+    const char *task; /* "LM_LOSS", "WIKITEXT103", "LAMBADA", … as given, upper case */
+    mega_list valid_data;
+    int64_t overlapping_eval; /* tokens by which the window moves on */
+    bool strict_lambada;
+} mega_tasks_options;
+
+typedef struct mega_data_options {
+    int64_t num_documents;     /* show: documents printed */
+    int64_t num_samples;       /* show: samples printed as the model sees them */
+    int64_t first;             /* show: first document or sample */
+    const char *output_prefix; /* merge */
+    mega_list input;           /* merge: prefixes, or one folder of pairs */
+} mega_data_options;
+
+typedef struct mega_plot_options {
+    mega_list key;         /* keys of the metrics files, "lm_loss" when not given */
+    const char *x;         /* "iteration" or "consumed_samples" */
+    const char *svg;       /* file to write */
+    double smooth;         /* factor of the running mean, 0 = none */
+    int64_t width, height; /* characters, 0 = the terminal's */
+    bool log_x, log_y;
+} mega_plot_options;
+
+typedef struct mega_config {
+    /* network size */
+    int64_t num_layers, hidden_size, ffn_hidden_size, num_attention_heads, kv_channels;
+    int64_t max_position_embeddings, make_vocab_size_divisible_by;
+    double layernorm_epsilon;
+    const char *preset; /* "gpt2", …; NULL when none */
+
+    /* regularization */
+    double attention_dropout, hidden_dropout;
+    double weight_decay, start_weight_decay,
+        end_weight_decay; /* start and end equal weight_decay when style is constant */
+    mega_weight_decay_style weight_decay_incr_style;
+    double clip_grad; /* 0: no clipping */
+    double adam_beta1, adam_beta2, adam_eps, sgd_momentum;
+    mega_optimizer_kind optimizer;
+
+    /* training */
+    int64_t micro_batch_size, global_batch_size;
+    int64_t rampup_batch_size[3]; /* start, increment, samples; all 0 without a ramp */
+    mega_recompute_granularity recompute_granularity;
+    mega_recompute_method recompute_method;
+    int64_t recompute_num_layers;
+    int64_t train_iters;   /* under train_samples: 0 until the engine derives it */
+    int64_t train_samples; /* 0 when train_iters is given */
+    int64_t log_interval, exit_interval, exit_duration_in_mins;
+    bool exit_signal_handler; /* SIGTERM and SIGINT are always answered by a save; this is Megatron's switch for it */
+    const char *tensorboard_dir;
+    mega_dataloader_type dataloader_type;
+    bool calculate_per_token_loss; /* divide by the step's unmasked tokens instead of a mean per micro-batch */
+
+    /* initialization */
+    int64_t seed;
+    double init_method_std;
+    bool init_method_xavier_uniform;
+
+    /* learning rate */
+    double lr, min_lr, lr_warmup_init;
+    mega_lr_style lr_decay_style;
+    int64_t lr_decay_iters, lr_decay_samples; /* 0: the whole training */
+    double lr_warmup_fraction;                /* NAN when not given */
+    int64_t lr_warmup_iters, lr_warmup_samples;
+    bool override_opt_param_scheduler, use_checkpoint_opt_param_scheduler;
+
+    /* checkpointing */
+    const char *save, *load;
+    int64_t save_interval;
+    bool no_save_optim, no_save_rng, no_load_optim, no_load_rng, finetune;
+    bool use_checkpoint_args, exit_on_missing_checkpoint;
+    int64_t keep_checkpoints;   /* newest kept; 0: all */
+    mega_save_dtype save_dtype; /* of the weights in the folder */
+    bool load_previous;         /* go on from the last whole checkpoint when the newest is damaged */
+
+    /* precision and machine */
+    bool bf16, fp16, fp64;   /* none: fp32. fp16 is refused for now; fp64 needs backend plain */
+    mega_dtype params_dtype; /* derived: compute and activations */
+    mega_backend_kind backend;
+    int64_t num_threads;  /* filled in by the parser, at least 1 */
+    int64_t memory_limit; /* bytes; 0: what the machine gives */
+
+    /* validation */
+    int64_t eval_iters, eval_interval;
+    bool skip_train;
+
+    /* data and tokenizer */
+    mega_list data_path, train_data_path, valid_data_path, test_data_path; /* [weight] prefix … */
+    const char *split, *data_cache_path;
+    const char *vocab_file, *merge_file, *tokenizer_type, *tokenizer_model;
+    int64_t vocab_size; /* NullTokenizer */
+    int64_t seq_length;
+    bool reset_position_ids, reset_attention_mask, eod_mask_loss;
+    bool mmap_warmup; /* data files are read once before training */
+
+    /* logging */
+    bool log_params_norm, log_num_zeros_in_grad, log_throughput;
+    int64_t tensorboard_log_interval, timing_log_level;
+    bool log_timers_to_tensorboard, log_batch_size_to_tensorboard, log_learning_rate_to_tensorboard;
+    bool log_loss_scale_to_tensorboard, log_validation_ppl_to_tensorboard, log_memory_to_tensorboard;
+    bool log_world_size_to_tensorboard;
+    bool log_progress;        /* progress.txt in --save */
+    const char *metrics_file; /* one JSON object an iteration */
+    bool dry_run, print_program;
+
+    /* commands */
+    mega_preprocess_options preprocess;
+    mega_train_tokenizer_options train_tokenizer;
+    mega_tokenize_options tokenize;
+    mega_generate_options generate;
+    mega_tasks_options tasks;
+    mega_data_options data;
+    mega_plot_options plot;
+    mega_list positional; /* arguments that are no option, for commands that take some */
+
+    /* derived; Megatron's names */
+    int64_t padded_vocab_size; /* engine, once the tokenizer is known */
+    int64_t consumed_train_samples, consumed_valid_samples;
+    int64_t iteration;
+    int64_t rank, world_size, data_parallel_size, tensor_model_parallel_size, pipeline_model_parallel_size;
+
+    /* the parser's own */
+    const char *command;             /* canonical name, "pretrain_gpt" */
+    mega_arena arena;                /* owns every string and list above */
+    struct mega_config_state *state; /* who set each option, and texts of options without a field */
+} mega_config;
+
+typedef enum mega_config_source {
+    MEGA_SET_BY_DEFAULT = 0,
+    MEGA_SET_BY_PRESET,
+    MEGA_SET_BY_CHECKPOINT,
+    MEGA_SET_BY_DERIVATION, /* follows from other options */
+    MEGA_SET_BY_COMMAND_LINE
+} mega_config_source;
+
+/* Defaults of every option. Call mega_config_fini in any case. */
+mega_status mega_config_init(mega_config *cfg);
+void mega_config_fini(mega_config *cfg); /* zero-initialised is valid */
+
+/* Reads argv[1…argc-1] as options of `command` (canonical or any alias: "tools/preprocess_data.py"), fills in what
+ * follows from them, and checks every rule of the command. All mistakes are in the one message, a line each. Notes
+ * (repeated options, options without effect) are logged as warnings. A cfg is parsed once.
+ * generate_samples_gpt and tasks take shape and tokenizer from the checkpoint: their rules about shape are run by
+ * mega_config_check after the caller has set what it found there. */
+mega_status mega_config_parse(mega_config *cfg, const char *command, int argc, char **argv);
+/* Derives again and checks every rule of training (shape included) on the values as they stand. */
+mega_status mega_config_check(mega_config *cfg);
+
+/* By destination name ("num_layers"). was_set: on the command line, by a preset or from a checkpoint. */
+bool mega_config_was_set(const mega_config *cfg, const char *dest);
+mega_config_source mega_config_set_by(const mega_config *cfg, const char *dest);
+/* "--num-layers" as typed, for messages ("--num-layers 3 (argument 5)" when on the command line). New text in the
+ * arena. */
+const char *mega_config_origin(mega_config *cfg, const char *dest);
+/* Sets an option that has a field from text, as if typed, remembering the source. */
+mega_status mega_config_set(mega_config *cfg, const char *dest, const char *text, mega_config_source source);
+mega_status mega_config_set_int(mega_config *cfg, const char *dest, int64_t value, mega_config_source source);
+
+/* The argument dump of Megatron's start: sorted lines "  name .... value" between two rules. */
+mega_status mega_config_dump_arguments(const mega_config *cfg, mega_buffer *out);
+/* {"num_layers": 12, …}: every option of the command that has a field. Lossless: floats with all digits. */
+mega_status mega_config_to_json(const mega_config *cfg, mega_buffer *out);
+/* Sets the options named in the object, but for those given on the command line. Unknown names are ignored. */
+mega_status mega_config_from_json(mega_config *cfg, const char *json, mega_config_source source);
+
+/* --help of one command; docs/options.md. */
+mega_status mega_config_help(const char *command, mega_buffer *out);
+mega_status mega_config_options_page(mega_buffer *out);
+
+/* The canonical name for what a user typed as a command ("tools/preprocess_data.py" → "preprocess_data"), or NULL. */
+const char *mega_config_command(const char *typed);
+/* The nearest of n names, or NULL when none is near. Same rule as for unknown options. */
+const char *mega_config_nearest(const char *typed, const char *const *names, size_t n);
+
+#endif
