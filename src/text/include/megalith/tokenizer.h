@@ -1,0 +1,79 @@
+/* Tokenizers: text to ids and back.
+ *
+ * A tokenizer is immutable once made and may be shared by any number of threads; what encoding needs to scribble on
+ * (word cache, merge buffers) is an encoder, one per thread. Bytes that are not UTF-8 are kept: for the byte-level
+ * types decode(encode(x)) equals x for every byte string x. */
+#ifndef MEGALITH_TOKENIZER_H
+#define MEGALITH_TOKENIZER_H
+
+#include "megalith/memory.h"
+#include "megalith/status.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct mega_tokenizer mega_tokenizer;
+
+/* As on the command line; NULL or 0 where not given.
+ *   GPT2BPETokenizer  vocab_file + merge_file, or vocab_file alone when it is a tokenizer.json
+ *   ByteTokenizer     no files: ids 0..255 are the bytes, 256 ends a document
+ *   CharTokenizer     vocab_file: a JSON list of characters, an object character -> id, or a tokenizer.json
+ *   NullTokenizer     vocab_size: text is space-separated integers below it; id vocab_size ends a document */
+typedef struct mega_tokenizer_options {
+    const char *type;
+    const char *vocab_file;
+    const char *merge_file;
+    const char *tokenizer_model;
+    int64_t vocab_size;
+    int vocab_extra_ids;
+} mega_tokenizer_options;
+
+mega_status mega_tokenizer_create(mega_tokenizer **out, const mega_tokenizer_options *options);
+/* A folder that holds tokenizer.json or vocab.json + merges.txt, or the path of a tokenizer.json. */
+mega_status mega_tokenizer_load(mega_tokenizer **out, const char *path);
+void mega_tokenizer_destroy(mega_tokenizer *t);
+
+const char *mega_tokenizer_type(const mega_tokenizer *t); /* "GPT2BPETokenizer", … */
+int64_t mega_tokenizer_size(const mega_tokenizer *t);     /* highest id + 1; not padded */
+int32_t mega_tokenizer_eod(const mega_tokenizer *t);      /* id that ends a document; -1: none */
+/* Hash of all that decides which ids a text gets; equal for the same tokenizer read from another kind of file. */
+uint64_t mega_tokenizer_fingerprint(const mega_tokenizer *t);
+
+/* A growing array of ids. Zero-initialised is valid and empty. */
+typedef struct mega_ids {
+    int32_t *id;
+    int64_t count, capacity;
+} mega_ids;
+mega_status mega_ids_reserve(mega_ids *ids, int64_t more);
+void mega_ids_fini(mega_ids *ids);
+
+typedef struct mega_encoder mega_encoder;
+mega_status mega_encoder_create(mega_encoder **out, const mega_tokenizer *t); /* t is borrowed and must outlive it */
+void mega_encoder_destroy(mega_encoder *e);
+
+/* Appends the ids of text. As the original's GPT2BPETokenizer does, special tokens are not looked for: the characters
+ * <|endoftext|> in a document are text like any other. Use this for data. On failure out keeps its former count. */
+mega_status mega_encoder_encode(mega_encoder *e, const char *text, size_t bytes, mega_ids *out);
+/* The same, but each occurrence of a special token becomes its id, as Hugging Face tokenizers do. Use this for prompts.
+ */
+mega_status mega_encoder_encode_special(mega_encoder *e, const char *text, size_t bytes, mega_ids *out);
+
+/* Appends the raw bytes of ids. An id outside the vocabulary is an error that names it and its index. */
+mega_status mega_tokenizer_decode(const mega_tokenizer *t, const int32_t *ids, int64_t count, mega_buffer *out);
+mega_status mega_tokenizer_piece(const mega_tokenizer *t, int32_t id, mega_buffer *out); /* the bytes of one token */
+/* Id of a token given by its bytes, or -1. Special tokens are found by their text. */
+int32_t mega_tokenizer_find(const mega_tokenizer *t, const char *bytes, size_t n);
+bool mega_tokenizer_is_special(const mega_tokenizer *t, int32_t id);
+
+/* Writes tokenizer.json and tokenizer_config.json, and for GPT2BPETokenizer vocab.json and merges.txt, into an existing
+ * folder, each file atomically. Hugging Face tokenizers loads the tokenizer.json of every type and gives the same ids.
+ */
+mega_status mega_tokenizer_save(const mega_tokenizer *t, const char *folder);
+/* Writes the one file that --vocab-file takes: vocab.json for BPE, a JSON list for characters. */
+mega_status mega_tokenizer_save_vocab(const mega_tokenizer *t, const char *path);
+
+/* How many bytes at the end of a text are the beginning of a UTF-8 sequence that is not complete yet (0..3). Text shown
+ * as it is made holds these back. */
+size_t mega_utf8_incomplete(const char *bytes, size_t n);
+
+#endif

@@ -1,0 +1,27 @@
+/* Making a vocabulary from text. The result depends on the documents given, not on their order or on the workers. */
+#ifndef MEGALITH_TOKENIZER_TRAIN_H
+#define MEGALITH_TOKENIZER_TRAIN_H
+
+#include "megalith/tokenizer.h"
+
+typedef struct mega_trainer mega_trainer;
+
+typedef struct mega_trainer_options {
+    const char *type;      /* "GPT2BPETokenizer", "CharTokenizer", "ByteTokenizer" */
+    int64_t vocab_size;    /* BPE: bytes, merges and <|endoftext|> together; others: ignored */
+    int64_t min_frequency; /* BPE: pairs seen less often are not merged; 0 means 2 */
+} mega_trainer_options;
+
+mega_status mega_trainer_create(mega_trainer **out, const mega_trainer_options *options);
+void mega_trainer_destroy(mega_trainer *t);
+/* One document. Its words never join those of the next. */
+mega_status mega_trainer_add(mega_trainer *t, const char *text, size_t bytes);
+/* Adds all that `other` has seen (same type); other stays as it is. For workers that each read a part. */
+mega_status mega_trainer_join(mega_trainer *t, const mega_trainer *other);
+/* Called now and then with tokens made so far; NULL switches it off. */
+typedef void mega_trainer_report(void *user, int64_t made, int64_t wanted);
+void mega_trainer_on_report(mega_trainer *t, mega_trainer_report *report, void *user);
+/* The tokenizer; fewer tokens than asked for when no pair is frequent enough. */
+mega_status mega_trainer_finish(mega_trainer *t, mega_tokenizer **out);
+
+#endif
