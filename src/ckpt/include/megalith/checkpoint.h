@@ -1,0 +1,62 @@
+/* Checkpoints: logical tensors in folders that Hugging Face loads as they are (law 3).
+ *
+ *   SAVE/latest_checkpointed_iteration.txt
+ *   SAVE/iter_0000100/   config.json generation_config.json model.safetensors tokenizer.json … README.md
+ *   SAVE/iter_0000100/state/   optimizer moments (safetensors), run.json (iteration, samples, options), checksums
+ */
+#ifndef MEGALITH_CHECKPOINT_H
+#define MEGALITH_CHECKPOINT_H
+
+#include "megalith/parameter.h"
+#include "megalith/status.h"
+#include "megalith/tokenizer.h"
+#include <stdbool.h>
+
+/* A logical tensor that follows a parameter's record: the weights themselves, or an optimizer moment. */
+typedef struct mega_state_tensor {
+    const char *name;        /* in the file: the parameter's own name, or "exp_avg.<name>" */
+    const mega_param *param; /* shape, orientation, true extent */
+    void *data;              /* this rank's slice, acc dtype, memory orientation */
+} mega_state_tensor;
+
+/* What a GPT-2 folder says of itself (config.json). */
+typedef struct mega_model_shape {
+    int64_t num_layers, hidden, ffn_hidden, heads, positions, vocab;
+    double norm_epsilon, attention_dropout, hidden_dropout, init_std;
+    bool tanh_gelu;
+    int64_t eos;
+} mega_model_shape;
+
+typedef struct mega_checkpoint_save {
+    const char *folder; /* SAVE */
+    int64_t iteration;
+    const mega_model_shape *shape;
+    mega_dtype acc, save_dtype; /* in memory; weights in the file: F32, BF16, F16 */
+    const mega_state_tensor *weights, *moments;
+    int num_weights, num_moments;  /* num_moments 0: no optimizer state is written */
+    const mega_tokenizer *tokenizer; /* or NULL */
+    const char *run_json;          /* state/run.json: everything else that resumes the run, one JSON object */
+    const char *model_card;        /* README.md, markdown, or NULL */
+    int keep;                      /* --keep-checkpoints; 0: all */
+} mega_checkpoint_save;
+mega_status mega_checkpoint_write(const mega_checkpoint_save *save);
+
+typedef struct mega_checkpoint mega_checkpoint; /* an opened folder */
+/* path: SAVE (the tracker names the iteration), an iteration folder, or any Hugging Face GPT-2 folder. A missing or empty
+ * folder gives MEGA_OK with *out NULL: start from random weights. Checksums and completeness are verified here.
+ * any_whole: on damage fall back to the last whole iteration, saying so through mega_warn; else the damage is the error. */
+mega_status mega_checkpoint_open(mega_checkpoint **out, const char *path, bool any_whole);
+void mega_checkpoint_close(mega_checkpoint *c);
+const char *mega_checkpoint_folder(const mega_checkpoint *c); /* the iteration folder itself */
+int64_t mega_checkpoint_iteration(const mega_checkpoint *c);  /* 0 for a plain Hugging Face folder */
+bool mega_checkpoint_has_state(const mega_checkpoint *c);     /* optimizer moments and run.json are there */
+const mega_model_shape *mega_checkpoint_shape(const mega_checkpoint *c);
+const char *mega_checkpoint_run_json(const mega_checkpoint *c); /* borrowed; NULL without */
+/* Fill data of every tensor named; missing, extra or mismatching tensors are all reported together. Padding is zeroed. */
+mega_status mega_checkpoint_read_weights(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc);
+mega_status mega_checkpoint_read_moments(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc);
+
+/* The newest whole iteration under SAVE, or -1. */
+int64_t mega_checkpoint_latest(const char *save);
+
+#endif

@@ -1,0 +1,89 @@
+/* A graph: tensors in execution order, as a model function writes them. A straight list with static shapes and no
+ * control flow. Compiled into a program (program.h) by describe → differentiate → recompute → place → fuse → schedule →
+ * plan. */
+#ifndef MEGALITH_GRAPH_H
+#define MEGALITH_GRAPH_H
+
+#include "megalith/comm.h"
+#include "megalith/memory.h"
+#include "megalith/parameter.h"
+#include "megalith/status.h"
+
+typedef struct mega_graph mega_graph;
+typedef struct mega_tensor {
+    int32_t id; /* 0: none */
+} mega_tensor;
+
+/* dtype: of activations and weights, F32, BF16 or F64. Errors while describing are kept in the graph and returned by
+ * mega_graph_status, so that a model function reads as formulas. params is borrowed. */
+mega_status mega_graph_create(mega_graph **out, mega_dtype dtype, mega_params *params, const mega_layout *layout);
+void mega_graph_destroy(mega_graph *g);
+mega_status mega_graph_status(const mega_graph *g);
+
+/* Names: "h.3" is put in front of what is declared until leave. */
+typedef struct mega_scope {
+    size_t length;
+} mega_scope;
+mega_scope mega_scope_enter(mega_graph *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void mega_scope_leave(mega_graph *g, mega_scope scope);
+
+/* Tensors that the caller fills before a run (mega_program_tensor) and reads after it. */
+mega_tensor mega_graph_input(mega_graph *g, const char *name, mega_dtype dtype, int num_dims, const int64_t *dim);
+void mega_graph_output(mega_graph *g, mega_tensor t, const char *name);
+/* Keeps its content between runs (key/value caches). */
+mega_tensor mega_graph_state(mega_graph *g, const char *name, mega_dtype dtype, int num_dims, const int64_t *dim);
+mega_tensor mega_graph_param(mega_graph *g, int param); /* the weight of a declared parameter */
+int mega_graph_dim_count(const mega_graph *g, mega_tensor t);
+int64_t mega_graph_dim(const mega_graph *g, mega_tensor t, int dim);
+
+/* Marks what is described between begin and end as one recompute region: only its inputs are saved, its ops are cloned
+ * into the backward. */
+void mega_recompute_begin(mega_graph *g);
+void mega_recompute_end(mega_graph *g);
+
+/* --- forward ops (letters: kernels.h). Weight layouts are [out, in]. --- */
+mega_tensor mega_op_embedding(mega_graph *g, mega_tensor ids, mega_tensor table, mega_tensor addend, int64_t begin);
+mega_tensor mega_op_layer_norm(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias, double eps);
+mega_tensor mega_op_linear(mega_graph *g, mega_tensor x, mega_tensor weight); /* x [T, K], weight [N, K] → [T, N] */
+mega_tensor mega_op_bias_add(mega_graph *g, mega_tensor x, mega_tensor bias);
+mega_tensor mega_op_gelu(mega_graph *g, mega_tensor x, bool tanh_form);
+mega_tensor mega_op_add(mega_graph *g, mega_tensor a, mega_tensor b);
+/* p = 0 returns x. */
+mega_tensor mega_op_dropout(mega_graph *g, mega_tensor x, double p, uint32_t site, mega_tensor sample_id,
+                            mega_tensor seq_position);
+typedef struct mega_attention_shape {
+    int64_t batch, seq, heads, kv_heads, head_dim, head_begin;
+    double scale, dropout;
+    uint32_t site;
+    bool causal;
+} mega_attention_shape;
+/* qkv [T, (H+2G)*D]: Q heads, then K heads, then V heads. */
+mega_tensor mega_op_attention(mega_graph *g, mega_tensor qkv, mega_tensor segment_start, mega_tensor sample_id,
+                              const mega_attention_shape *s);
+/* Generation: s->seq is the rows of each sequence in this program (1 for decode). caches [B, capacity, G*D]. */
+mega_tensor mega_op_attention_cached(mega_graph *g, mega_tensor qkv, mega_tensor k_cache, mega_tensor v_cache,
+                                     const mega_attention_shape *s);
+
+typedef struct mega_head_shape {
+    int64_t vocab_begin, valid; /* first id held here; real rows held here */
+    int64_t chunk_rows;         /* rows of a chunk; 0: choose */
+    bool with_gradient;         /* gradients are made in the forward program (training) */
+    bool per_token;             /* loss_factor alone scales the gradient; else also 1/sum(loss_mask) */
+} mega_head_shape;
+/* LM head with cross-entropy by chunks of rows: logits never whole in memory. x [T, C], table [V, C].
+ * token_loss [T] acc (unmasked); mask_sum [1] acc; loss_sum [1] acc = sum(token_loss * loss_mask). */
+typedef struct mega_head_result {
+    mega_tensor token_loss, loss_sum, mask_sum;
+} mega_head_result;
+mega_head_result mega_op_lm_head_loss(mega_graph *g, mega_tensor x, mega_tensor table, mega_tensor labels,
+                                      mega_tensor loss_mask, const mega_head_shape *s);
+/* Rows of x gathered at rows[i]; for generation: only last rows get logits. [n, C] */
+mega_tensor mega_op_take_rows(mega_graph *g, mega_tensor x, mega_tensor rows);
+mega_tensor mega_op_logits(mega_graph *g, mega_tensor x, mega_tensor table); /* [n, V] acc */
+
+/* Collectives with gradient rules; a group of one returns x. copy: identity forward, all-reduce backward ("f" of the
+ * Megatron paper); reduce: all-reduce forward, identity backward ("g"). */
+mega_tensor mega_op_copy_to_group(mega_graph *g, mega_tensor x, const mega_axis *axis);
+mega_tensor mega_op_reduce_from_group(mega_graph *g, mega_tensor x, const mega_axis *axis);
+
+#endif

@@ -1,0 +1,91 @@
+/* Parameters: logical (whole-model) tensors, this rank's slices of them, and the flat buffers they live in.
+ *
+ * How a parameter is spread over ranks is ONE record (mega_param). Initialisation, gradient reduction, norm, ZeRO and
+ * checkpoint derive from it and from nothing else. */
+#ifndef MEGALITH_PARAMETER_H
+#define MEGALITH_PARAMETER_H
+
+#include "megalith/comm.h"
+#include "megalith/dtype.h"
+#include "megalith/status.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum mega_axis_name {
+    MEGA_AXIS_NONE = 0,
+    MEGA_AXIS_TP,
+    MEGA_AXIS_PP,
+    MEGA_AXIS_DP,
+    MEGA_AXIS_CP,
+    MEGA_AXIS_EP
+} mega_axis_name;
+typedef enum mega_init { MEGA_INIT_ZERO, MEGA_INIT_ONE, MEGA_INIT_NORMAL, MEGA_INIT_XAVIER_UNIFORM } mega_init;
+
+#define MEGA_PARAM_NAME 96
+typedef struct mega_param {
+    char name[MEGA_PARAM_NAME]; /* in the checkpoint: "transformer.h.0.attn.c_attn.weight" */
+    int num_dims;               /* 1 or 2 */
+    int64_t shape[2];           /* whole tensor in memory orientation, [out, in], padding included */
+    int64_t true_shape[2];      /* without padding: what the file holds (padding rows are zero and get no gradient) */
+    bool transposed_in_file;    /* file holds [in, out] (Hugging Face Conv1D) */
+    mega_axis_name axis;        /* the axis that cuts it, or NONE: replicated */
+    int cut_dim;                /* dimension that is cut */
+    int blocks; /* equal blocks along cut_dim that are each cut: 3 for Q, K, V; 2 for gate and up; else 1 */
+    bool grads_are_summands; /* replicated, but ranks of tp hold partial gradients (sequence parallel norms) */
+    mega_init init;
+    double init_std;
+    bool weight_decay; /* false for biases and one-dimensional tensors */
+    int tied_to;       /* index of the parameter that owns the storage on another stage, or -1 */
+    /* filled by mega_params_place */
+    int64_t local_shape[2]; /* this rank's slice */
+    int bucket;
+    int64_t offset; /* elements, within the flat buffers */
+    int64_t count;  /* elements of the local slice */
+} mega_param;
+
+/* Consecutive parameters of one reduction group, in backward order; `count` is a multiple of dp. */
+typedef struct mega_bucket {
+    int64_t offset, count, used;
+    int first_param, num_params;
+} mega_bucket;
+
+typedef struct mega_params mega_params;
+
+mega_status mega_params_create(mega_params **out, const mega_layout *layout);
+void mega_params_destroy(mega_params *p);
+/* Declares one; *out_index is its number. Only before place. */
+mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_index);
+int mega_params_find(const mega_params *p, const char *name); /* -1: none */
+int mega_params_count(const mega_params *p);
+const mega_param *mega_params_get(const mega_params *p, int index);
+int mega_params_num_buckets(const mega_params *p);
+const mega_bucket *mega_params_bucket(const mega_params *p, int index);
+int64_t mega_params_elements(const mega_params *p);      /* length of the flat buffers, padding included */
+int64_t mega_params_logical_count(const mega_params *p); /* real parameters of the whole model, without padding */
+int64_t mega_params_local_count(const mega_params *p);   /* on this rank, padding of the vocabulary included */
+
+/* Lays out buckets in backward order (last declared first). compute is F32, BF16 or F64; masters and gradients are acc
+ * (f32, or f64 with F64). With compute == acc the weights are the masters. Buffers are allocated by
+ * mega_params_allocate; before it everything but pointers can be asked (plan, dry run). */
+mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket_elements);
+typedef enum mega_params_buffers { MEGA_PARAMS_WEIGHTS = 1, MEGA_PARAMS_GRADS = 2 } mega_params_buffers;
+mega_status mega_params_allocate(mega_params *p, int buffers);
+size_t mega_params_bytes(const mega_params *p, int buffers);
+
+mega_dtype mega_params_compute_dtype(const mega_params *p);
+mega_dtype mega_params_acc_dtype(const mega_params *p);
+void *mega_params_weight(const mega_params *p, int index); /* compute dtype, local_shape */
+void *mega_params_master(const mega_params *p, int index); /* acc dtype */
+void *mega_params_grad(const mega_params *p, int index);   /* acc dtype */
+void *mega_params_flat_weight(const mega_params *p);       /* whole buffers, mega_params_elements long */
+void *mega_params_flat_master(const mega_params *p);
+void *mega_params_flat_grad(const mega_params *p);
+
+/* Law 1: every element from (seed, name, logical index); the value does not depend on the layout. Fills masters, then
+ * publishes. */
+mega_status mega_params_initialize(mega_params *p, uint32_t seed);
+/* masters -> compute weights (rounding); nothing to do when they are the same buffer. */
+void mega_params_publish(mega_params *p);
+
+#endif

@@ -1,0 +1,54 @@
+/* A program: a compiled graph. Fixed instructions and a memory plan for one micro-batch, forward and backward. */
+#ifndef MEGALITH_PROGRAM_H
+#define MEGALITH_PROGRAM_H
+
+#include "megalith/graph.h"
+#include "megalith/kernels.h"
+
+typedef struct mega_program mega_program;
+typedef enum mega_backend { MEGA_BACKEND_CPU = 0, MEGA_BACKEND_PLAIN } mega_backend;
+
+typedef struct mega_program_options {
+    mega_backend backend;
+    mega_team *team;    /* borrowed; NULL: one thread */
+    bool differentiate; /* with a backward program */
+    bool no_fusion;     /* leave ops as described (tests compare both) */
+    int slots;          /* micro-batches in flight: saved arenas; 0 counts as 1 */
+    const char *name;   /* "train", "evaluate", "prefill", "decode" */
+} mega_program_options;
+
+/* Takes the graph (also on failure). Runs the passes and the memory plan; nothing large is allocated yet. */
+mega_status mega_program_build(mega_program **out, mega_graph *g, const mega_program_options *options);
+/* Allocates the arenas and binds every instruction to its kernel and addresses; parameters must be allocated. */
+mega_status mega_program_allocate(mega_program *p);
+void mega_program_destroy(mega_program *p);
+
+/* Memory of a named input, output or state; NULL when there is none of that name. Inputs exist once per slot. */
+void *mega_program_tensor(mega_program *p, const char *name, int slot);
+mega_step_block *mega_program_step(mega_program *p);
+
+/* Allocate nothing, decide no shape. */
+mega_status mega_program_forward(mega_program *p, int slot);
+mega_status mega_program_backward(mega_program *p, int slot);
+/* After a run: the first instruction of this slot whose output was not finite, checked by running again op by op;
+ * a message naming op, tensor and scope, or MEGA_OK when all are finite. */
+mega_status mega_program_find_nonfinite(mega_program *p, int slot, bool backward);
+
+typedef struct mega_program_memory {
+    size_t saved_bytes;   /* one slot */
+    size_t scratch_bytes; /* shared by forward and backward */
+    size_t input_bytes, state_bytes;
+    int slots;
+    size_t total_bytes;
+} mega_program_memory;
+void mega_program_memory_get(const mega_program *p, mega_program_memory *out);
+/* Floating-point operations of one micro-batch from the cost column (multiply-add = 2), recomputation apart. */
+typedef struct mega_program_cost {
+    double forward_flops, backward_flops, recompute_flops, bytes;
+} mega_program_cost;
+void mega_program_cost_get(const mega_program *p, mega_program_cost *out);
+/* The table of design.md section 8. */
+mega_status mega_program_print(const mega_program *p, mega_buffer *out);
+int mega_program_num_instructions(const mega_program *p, bool backward);
+
+#endif

@@ -1,0 +1,38 @@
+/* GPT-2 as Megatron trains it (Radford et al. 2019): learned positions, pre-norm layers, tanh gelu, tied embeddings.
+ * Parameter names and file orientation are Hugging Face's GPT2LMHeadModel. */
+#ifndef MEGALITH_GPT_H
+#define MEGALITH_GPT_H
+
+#include "megalith/config.h"
+#include "megalith/graph.h"
+#include "megalith/parameter.h"
+
+typedef struct mega_gpt {
+    int64_t num_layers, hidden, ffn_hidden, heads, head_dim, positions;
+    int64_t vocab, padded_vocab; /* real, and rounded up for the layout */
+    double norm_epsilon, init_std, attention_dropout, hidden_dropout;
+    bool per_token_loss;
+    /* recompute: 0 none, 1 selective (core attention), 2 full */
+    int recompute, recompute_uniform /* else block */, recompute_layers;
+} mega_gpt;
+
+/* cfg must have padded_vocab_size known; vocab is the tokenizer's size. */
+mega_status mega_gpt_from_config(mega_gpt *out, const mega_config *cfg, int64_t vocab);
+int64_t mega_vocab_pad(int64_t vocab, int64_t multiple, int tp); /* Megatron's rule */
+mega_status mega_gpt_declare(const mega_gpt *m, mega_params *params);
+
+/* Programs over a micro-batch of `batch` sequences of `seq` positions. Inputs by name, all [T] with T = batch*seq:
+ *   tokens i32, labels i32, loss_mask f32, position_ids i32, seq_position i32, sample_id i32 (as u32), segment_start i32
+ * Outputs: token_loss [T] acc, loss_sum [1] acc, mask_sum [1] acc. */
+mega_status mega_gpt_describe_train(mega_graph *g, const mega_gpt *m, int64_t batch, int64_t seq);
+mega_status mega_gpt_describe_evaluate(mega_graph *g, const mega_gpt *m, int64_t batch, int64_t seq);
+/* Generation: `rows` new rows a sequence (a chunk for prefill, 1 for decode). Inputs tokens, position_ids [batch*rows],
+ * last_rows i32 [batch] (row index of each sequence whose logits are wanted). States h.N.k_cache, h.N.v_cache.
+ * Output logits [batch, padded_vocab] acc. Caches have `capacity` positions. */
+mega_status mega_gpt_describe_generate(mega_graph *g, const mega_gpt *m, int64_t batch, int64_t rows, int64_t capacity);
+
+/* Model FLOPs of one token, forward and backward, attention counted causal; and by PaLM's convention (6N + 12 L H S). */
+double mega_gpt_flops_per_token(const mega_gpt *m, int64_t seq);
+double mega_gpt_flops_per_token_palm(const mega_gpt *m, int64_t seq);
+
+#endif
