@@ -6,10 +6,10 @@
 #include "megalith/kernels.h"
 
 typedef struct mega_program mega_program;
-typedef enum mega_backend { MEGA_BACKEND_CPU = 0, MEGA_BACKEND_PLAIN } mega_backend;
+typedef enum mega_program_backend { MEGA_PROGRAM_CPU = 0, MEGA_PROGRAM_PLAIN } mega_program_backend;
 
 typedef struct mega_program_options {
-    mega_backend backend;
+    mega_program_backend backend;
     mega_team *team;    /* borrowed; NULL: one thread */
     bool differentiate; /* with a backward program */
     bool no_fusion;     /* leave ops as described (tests compare both) */
