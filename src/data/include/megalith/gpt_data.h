@@ -1,0 +1,65 @@
+/* The GPT data set: samples of seq_length + 1 tokens cut from the stream of shuffled documents, in the order
+ * Megatron-LM gives for the same data, split, seed and number of samples. All arrays are functions of these alone. */
+#ifndef MEGALITH_GPT_DATA_H
+#define MEGALITH_GPT_DATA_H
+
+#include "megalith/status.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { MEGA_SPLIT_TRAIN = 0, MEGA_SPLIT_VALID, MEGA_SPLIT_TEST, MEGA_SPLIT_COUNT };
+
+typedef struct mega_gpt_data mega_gpt_data; /* one split of one prefix, or a blend of several; read by any threads */
+
+typedef struct mega_gpt_data_options {
+    const char *const *data_path; /* --data-path: one prefix, or weight prefix weight prefix … */
+    int num_data_path;
+    const char *split;              /* --split; NULL: "969, 30, 1" */
+    const char *const *separate[3]; /* --train-data-path, --valid-data-path, --test-data-path; each used whole */
+    int num_separate[3];
+    const char *cache_path; /* --data-cache-path; NULL: folder index-cache beside the data */
+    bool in_memory;         /* neither read nor write cache files */
+    int64_t seq_length;
+    uint32_t seed;
+    int64_t num_samples[3]; /* requested of each split; a data set may hold more */
+} mega_gpt_data_options;
+
+/* out[MEGA_SPLIT_…]: NULL where the split is empty. Notes (cache built, cache folder read-only, …) go to the log. */
+mega_status mega_gpt_data_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o);
+void mega_gpt_data_destroy(mega_gpt_data *d);
+
+int64_t mega_gpt_data_samples(const mega_gpt_data *d);
+int64_t mega_gpt_data_seq_length(const mega_gpt_data *d);
+/* What the sampler hands out; 0 <= index < samples. tokens: [seq_length + 1] */
+void mega_gpt_data_sample(const mega_gpt_data *d, int64_t index, int32_t *tokens);
+
+/* Boundaries of --split over `size` items: split k is [bounds[k], bounds[k+1]). */
+mega_status mega_split_bounds(const char *split, int64_t size, int64_t bounds[MEGA_SPLIT_COUNT + 1]);
+
+/* A row as the model sees it (Megatron's get_ltor_masks_and_position_ids). */
+typedef struct mega_ltor_options {
+    int32_t eod;
+    bool reset_position_ids, reset_attention_mask, eod_mask_loss;
+} mega_ltor_options;
+
+/* tokens [L+1]; outputs [L] each, any may be NULL. segment_start[q] is the first key position that query q sees (0
+ * without reset_attention_mask); it sees segment_start[q] … q. */
+void mega_ltor_row(const int32_t *tokens, int64_t L, const mega_ltor_options *o, int32_t *input, int32_t *label,
+                   float *loss_mask, int32_t *position, int32_t *segment_start);
+
+/* Which data set index the n-th consumed sample of a run is (--dataloader-type).
+ *
+ *   single   the consumed samples in order; asking past the end is an error
+ *   cyclic   a new permutation (torch.randperm seeded with the epoch) every `active` samples, where active is `total`
+ *            less the rest that does not fill micro_batch * data_parallel rows. Megatron's order without data sharding,
+ *            which for one data-parallel rank is also its order with it. */
+typedef struct mega_sampler mega_sampler;
+typedef enum mega_sampler_type { MEGA_SAMPLER_SINGLE = 0, MEGA_SAMPLER_CYCLIC } mega_sampler_type;
+mega_status mega_sampler_create(mega_sampler **out, mega_sampler_type type, int64_t total, int64_t micro_batch,
+                                int64_t data_parallel);
+void mega_sampler_destroy(mega_sampler *s);
+/* consumed: number of samples before this one since the run began. Keeps the permutation of one epoch, so one thread at
+ * a time. */
+mega_status mega_sampler_index(mega_sampler *s, int64_t consumed, int64_t *out_index);
+
+#endif
