@@ -1,0 +1,23 @@
+/* What the files of base share. */
+#ifndef MEGALITH_BASE_IMPL_H
+#define MEGALITH_BASE_IMPL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* True when somebody receives what mega_log writes. */
+bool mega_log_is_heard(void);
+
+/* Limits of the control group that this process is in, of version 1 or 2. `proc` and `sys` are "/proc" and
+ * "/sys/fs/cgroup"; tests pass folders of their own. The strictest limit on the path up to the root counts. */
+double mega_cgroup_cpus(const char *proc, const char *sys);          /* cores by quota; 0 = no limit */
+uint64_t mega_cgroup_memory_left(const char *proc, const char *sys); /* UINT64_MAX = no limit */
+
+/* Reads the first bytes of a small file of the system (proc, sysfs); false when it is not there. NUL-terminated. */
+bool mega_system_read(char *out, size_t size, const char *path);
+
+/* The CRC without the processor's instruction, so that a test can compare both. */
+uint32_t mega_crc32c_portable(uint32_t crc, const void *bytes, size_t n);
+
+#endif

@@ -1,0 +1,127 @@
+/* What the processor offers and how much of it is ours. */
+#include "base_impl.h"
+#include "megalith/memory.h"
+#include "megalith/threads.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+/* The affinity mask may be longer than cpu_set_t; the system says so by EINVAL. */
+static int affinity_count(void)
+{
+    for (int bits = CPU_SETSIZE; bits <= 1 << 20; bits *= 2) {
+        cpu_set_t *set = CPU_ALLOC((size_t)bits);
+        if (set == NULL) break;
+        const size_t bytes = CPU_ALLOC_SIZE((size_t)bits);
+        const int rc = sched_getaffinity(0, bytes, set);
+        const int count = rc == 0 ? CPU_COUNT_S(bytes, set) : 0;
+        const bool longer = rc != 0 && errno == EINVAL;
+        CPU_FREE(set);
+        if (count > 0) return count;
+        if (!longer) break;
+    }
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 && online <= INT_MAX ? (int)online : 1;
+}
+
+int mega_cpu_count(void)
+{
+    int count = affinity_count();
+    const double quota = mega_cgroup_cpus("/proc", "/sys/fs/cgroup");
+    if (quota > 0 && quota < count) { /* a part of a core is worth a thread */
+        const int whole = (int)quota;
+        count = quota > whole ? whole + 1 : whole;
+    }
+    return count < 1 ? 1 : count;
+}
+
+int mega_default_threads(void)
+{
+    const char *text = getenv("OMP_NUM_THREADS"); /* may be a list, one number per nesting level */
+    if (text != NULL) {
+        char *end;
+        errno = 0;
+        const long n = strtol(text, &end, 10);
+        if (errno == 0 && end != text && (*end == '\0' || *end == ',') && n > 0 && n <= 4096) return (int)n;
+    }
+    return mega_cpu_count();
+}
+
+#if defined(__x86_64__)
+static uint64_t enabled_state(void)
+{
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+
+static mega_isa detect_isa(void)
+{
+    uint32_t a, b, c, d, b7, c7, d7;
+    if (!__get_cpuid(1, &a, &b, &c, &d)) return MEGA_ISA_PORTABLE;
+    const uint32_t fma = 1u << 12, osxsave = 1u << 27, avx = 1u << 28, f16c = 1u << 29;
+    if ((c & (fma | osxsave | avx | f16c)) != (fma | osxsave | avx | f16c)) return MEGA_ISA_PORTABLE;
+    const uint64_t state = enabled_state(); /* the system saves XMM and YMM (bits 1, 2), ZMM and masks (5 to 7) */
+    if ((state & 0x6) != 0x6) return MEGA_ISA_PORTABLE;
+    if (!__get_cpuid_count(7, 0, &a, &b7, &c7, &d7)) return MEGA_ISA_PORTABLE;
+    const uint32_t avx2 = 1u << 5, bmi2 = 1u << 8;
+    if ((b7 & (avx2 | bmi2)) != (avx2 | bmi2)) return MEGA_ISA_PORTABLE;
+    const uint32_t avx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31; /* F, DQ, BW, VL */
+    if ((b7 & avx512) != avx512 || (state & 0xe6) != 0xe6) return MEGA_ISA_AVX2;
+    if (a < 1 || !__get_cpuid_count(7, 1, &a, &b, &c, &d) || (a & 1u << 5) == 0) return MEGA_ISA_AVX512;
+    return MEGA_ISA_AVX512_BF16;
+}
+#else
+static mega_isa detect_isa(void)
+{
+    return MEGA_ISA_PORTABLE;
+}
+#endif
+
+static const char *const isa_names[] = {"portable", "avx2", "avx512", "avx512_bf16"};
+
+mega_isa mega_cpu_isa(void)
+{
+    const mega_isa found = detect_isa();
+    const char *wanted = getenv("MEGA_ISA");
+    if (wanted == NULL) return found;
+    for (int i = 0; i < (int)found; i++) {
+        if (strcmp(wanted, isa_names[i]) == 0) return (mega_isa)i;
+    }
+    return found;
+}
+
+const char *mega_isa_name(mega_isa isa)
+{
+    return (unsigned)isa < sizeof isa_names / sizeof isa_names[0] ? isa_names[isa] : "unknown";
+}
+
+const char *mega_cpu_model(char *out, int size)
+{
+    char text[4096];
+    snprintf(out, (size_t)size, "unknown");
+    if (!mega_system_read(text, sizeof text, "/proc/cpuinfo")) return out;
+    const char *at = strstr(text, "model name");
+    at = at != NULL ? strchr(at, ':') : NULL;
+    if (at == NULL) return out;
+    at++;
+    while (*at == ' ') at++;
+    snprintf(out, (size_t)size, "%.*s", (int)strcspn(at, "\n"), at);
+    return out;
+}
+
+double mega_time_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}

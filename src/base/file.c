@@ -1,0 +1,228 @@
+/* Whole files: mapping, reading, renaming, removing; and the observer of changes. */
+#include "megalith/file.h"
+#include "file_impl.h"
+#include "megalith/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static _Thread_local mega_file_observer *current_observer;
+static _Thread_local void *current_user;
+
+void mega_file_observe(mega_file_observer *observer, void *user)
+{
+    current_observer = observer;
+    current_user = user;
+}
+
+void mega_file_report(const char *op, const char *a, const char *b, const void *bytes, size_t size)
+{
+    if (current_observer != NULL) current_observer(current_user, op, a, b, bytes, size);
+}
+
+static const char *remedy(int error)
+{
+    switch (error) {
+    case ENOENT: return "; check the path";
+    case ENOTDIR: return "; a part of the path is a file, not a folder";
+    case EISDIR: return "; a file is expected there";
+    case EACCES:
+    case EPERM: return "; check the rights of the file and of the folders above it";
+    case EROFS: return "; choose a folder on a file system that can be written";
+    case ENOSPC:
+    case EDQUOT: return "; free some space or choose another folder";
+    case EMFILE:
+    case ENFILE: return "; raise the limit of open files (ulimit -n)";
+    default: return "";
+    }
+}
+
+mega_status mega_file_refused(const char *path, const char *verb)
+{
+    const int error = errno;
+    const mega_status st = error == ENOENT || error == ENOTDIR ? MEGA_ERR_NOT_FOUND
+                           : error == ENOMEM                   ? MEGA_ERR_MEMORY
+                                                               : MEGA_ERR_IO;
+    return MEGA_FAIL(st, "%s: cannot %s: %s%s", path, verb, strerror(error), remedy(error));
+}
+
+static mega_status open_to_read(int *out, struct stat *info, const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return mega_file_refused(path, "open for reading");
+    if (fstat(fd, info) != 0) {
+        const mega_status st = mega_file_refused(path, "ask for its size");
+        close(fd);
+        return st;
+    }
+    if (S_ISDIR(info->st_mode)) {
+        close(fd);
+        errno = EISDIR;
+        return mega_file_refused(path, "open for reading");
+    }
+    *out = fd;
+    return MEGA_OK;
+}
+
+mega_status mega_map_open(mega_map *out, const char *path)
+{
+    int fd = -1;
+    struct stat info;
+    MEGA_TRY(open_to_read(&fd, &info, path));
+    void *data = NULL;
+    if (info.st_size > 0) {
+        data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, fd, 0);
+        if (data == MAP_FAILED) {
+            const mega_status st = mega_file_refused(path, "map into memory");
+            close(fd);
+            return st;
+        }
+    }
+    close(fd);
+    out->data = data;
+    out->size = (size_t)info.st_size;
+    return MEGA_OK;
+}
+
+void mega_map_close(mega_map *map)
+{
+    if (map->data != NULL) munmap((void *)(uintptr_t)map->data, map->size);
+    *map = (mega_map){0};
+}
+
+/* Reads to the end of the file; the size at opening is a first guess, pipes and /proc say 0. */
+static mega_status read_all(mega_buffer *content, int fd, size_t guess, const char *path)
+{
+    mega_buffer_reserve(content, guess + 1);
+    while (!content->failed) {
+        if (!mega_buffer_reserve(content, 4096)) break;
+        size_t room = content->capacity - content->size - 1;
+        if (room > (size_t)1 << 30) room = (size_t)1 << 30;
+        const ssize_t n = read(fd, content->data + content->size, room);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return mega_file_refused(path, "read");
+        if (n == 0) break;
+        content->size += (size_t)n;
+    }
+    MEGA_TRY(mega_buffer_check(content, path));
+    content->data[content->size] = '\0';
+    return MEGA_OK;
+}
+
+mega_status mega_file_read(char **out, size_t *out_size, const char *path)
+{
+    int fd = -1;
+    struct stat info;
+    MEGA_TRY(open_to_read(&fd, &info, path));
+    mega_buffer content = {0};
+    const size_t guess = info.st_size > 0 ? (size_t)info.st_size + 4096 : 0;
+    const mega_status st = read_all(&content, fd, guess, path);
+    close(fd);
+    if (st != MEGA_OK) {
+        mega_buffer_fini(&content);
+        return st;
+    }
+    *out = content.data;
+    if (out_size != NULL) *out_size = content.size;
+    return MEGA_OK;
+}
+
+bool mega_file_exists(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && !S_ISDIR(info.st_mode);
+}
+
+bool mega_folder_exists(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+mega_status mega_file_size(const char *path, int64_t *out)
+{
+    struct stat info;
+    if (stat(path, &info) != 0) return mega_file_refused(path, "ask for its size");
+    *out = (int64_t)info.st_size;
+    return MEGA_OK;
+}
+
+mega_status mega_file_rename(const char *from, const char *to)
+{
+    if (rename(from, to) != 0) {
+        const mega_status st = mega_file_refused(from, "rename");
+        mega_error_prepend("renaming to %s", to);
+        return st;
+    }
+    mega_file_report("rename", from, to, NULL, 0);
+    return MEGA_OK;
+}
+
+/* Some file systems cannot exchange; then there is a moment at which `a` is missing. */
+static mega_status exchange_by_renames(const char *a, const char *b)
+{
+    char *aside = mega_format("%s.exchange-%ld", a, (long)getpid());
+    if (aside == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", a);
+    mega_status st = mega_file_rename(a, aside);
+    if (st == MEGA_OK) st = mega_file_rename(b, a);
+    if (st == MEGA_OK) st = mega_file_rename(aside, b);
+    mega_free(aside);
+    return st;
+}
+
+mega_status mega_file_exchange(const char *a, const char *b)
+{
+    if (renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) == 0) {
+        mega_file_report("exchange", a, b, NULL, 0);
+        return MEGA_OK;
+    }
+    if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) return exchange_by_renames(a, b);
+    const mega_status st = mega_file_refused(a, "exchange");
+    mega_error_prepend("exchanging with %s", b);
+    return st;
+}
+
+mega_status mega_file_remove(const char *path)
+{
+    if (unlink(path) != 0) return errno == ENOENT ? MEGA_OK : mega_file_refused(path, "remove");
+    mega_file_report("unlink", path, NULL, NULL, 0);
+    return MEGA_OK;
+}
+
+mega_status mega_file_write_atomic(const char *path, const void *bytes, size_t n)
+{
+    char *beside = mega_format("%s.tmp-%ld", path, (long)getpid());
+    char *folder = mega_path_folder(path);
+    mega_writer *writer = NULL;
+    mega_status st = MEGA_OK;
+    if (beside == NULL || folder == NULL) {
+        st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", path);
+        goto end;
+    }
+    st = mega_writer_create(&writer, beside);
+    if (st != MEGA_OK) goto end;
+    st = mega_writer_write(writer, bytes, n);
+    if (st != MEGA_OK) {
+        mega_writer_abandon(writer);
+        goto end;
+    }
+    st = mega_writer_close(writer, true);
+    if (st == MEGA_OK) st = mega_file_rename(beside, path);
+    if (st == MEGA_OK) {
+        st = mega_folder_sync(folder);
+    } else { /* the first error is the one to tell */
+        mega_error_record why;
+        mega_error_get(&why);
+        mega_file_remove(beside);
+        mega_error_restore(&why);
+    }
+end:
+    mega_free(folder);
+    mega_free(beside);
+    return st;
+}

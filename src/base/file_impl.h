@@ -1,0 +1,12 @@
+/* What file.c, folder.c and writer.c share. */
+#ifndef MEGALITH_FILE_IMPL_H
+#define MEGALITH_FILE_IMPL_H
+
+#include "megalith/file.h"
+
+/* A message for a refused operation: "PATH: cannot VERB: reason; remedy". errno says why. */
+mega_status mega_file_refused(const char *path, const char *verb);
+/* Tells the observer of this thread, when there is one. */
+void mega_file_report(const char *op, const char *a, const char *b, const void *bytes, size_t size);
+
+#endif

@@ -1,0 +1,138 @@
+/* Folders: create with parents, list in order, sync, remove with all they hold. */
+#include "file_impl.h"
+#include "megalith/file.h"
+#include "megalith/memory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* One level; an existing folder is fine, also one that another process made just now. */
+static mega_status create_level(const char *path)
+{
+    if (mkdir(path, 0777) == 0) {
+        mega_file_report("mkdir", path, NULL, NULL, 0);
+        return MEGA_OK;
+    }
+    const int error = errno;
+    if (error == EEXIST && mega_folder_exists(path)) return MEGA_OK;
+    if (error == EEXIST) {
+        return MEGA_FAIL(MEGA_ERR_IO, "%s: cannot create the folder: a file of this name is there; choose another name",
+                         path);
+    }
+    errno = error;
+    return mega_file_refused(path, "create the folder");
+}
+
+mega_status mega_folder_create(const char *path)
+{
+    if (mega_folder_exists(path)) return MEGA_OK;
+    char *copy = mega_strdup(path);
+    if (copy == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", path);
+    mega_status st = MEGA_OK;
+    for (char *at = copy; st == MEGA_OK && *at != '\0';) {
+        at += strspn(at, "/");
+        at += strcspn(at, "/");
+        const char kept = *at;
+        *at = '\0';
+        if (!mega_folder_exists(copy)) st = create_level(copy);
+        *at = kept;
+        if (at[strspn(at, "/")] == '\0') break;
+    }
+    mega_free(copy);
+    return st;
+}
+
+mega_status mega_folder_sync(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return mega_file_refused(path, "open the folder");
+    const int rc = fsync(fd);
+    const int error = errno;
+    close(fd);
+    if (rc != 0 && error != EINVAL && error != ENOTSUP) { /* some file systems have no sync for folders */
+        errno = error;
+        return mega_file_refused(path, "sync the folder");
+    }
+    mega_file_report("syncdir", path, NULL, NULL, 0);
+    return MEGA_OK;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static mega_status add_name(mega_names *names, size_t *capacity, const char *name, const char *path)
+{
+    if (names->count == *capacity) {
+        const size_t more = *capacity == 0 ? 16 : *capacity * 2;
+        char **grown = mega_realloc(names->name, more * sizeof *grown);
+        if (grown == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to list the folder", path);
+        names->name = grown;
+        *capacity = more;
+    }
+    char *copy = mega_strdup(name);
+    if (copy == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to list the folder", path);
+    names->name[names->count++] = copy;
+    return MEGA_OK;
+}
+
+mega_status mega_folder_list(mega_names *out, const char *path)
+{
+    DIR *folder = opendir(path);
+    if (folder == NULL) return mega_file_refused(path, "list the folder");
+    mega_names names = {0};
+    size_t capacity = 0;
+    mega_status st = MEGA_OK;
+    while (st == MEGA_OK) {
+        errno = 0;
+        const struct dirent *entry = readdir(folder);
+        if (entry == NULL) {
+            if (errno != 0) st = mega_file_refused(path, "list the folder");
+            break;
+        }
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        st = add_name(&names, &capacity, entry->d_name, path);
+    }
+    closedir(folder);
+    if (st != MEGA_OK) {
+        mega_names_fini(&names);
+        return st;
+    }
+    if (names.count > 1) qsort(names.name, names.count, sizeof *names.name, by_bytes);
+    *out = names;
+    return MEGA_OK;
+}
+
+void mega_names_fini(mega_names *names)
+{
+    for (size_t i = 0; i < names->count; i++) mega_free(names->name[i]);
+    mega_free(names->name);
+    *names = (mega_names){0};
+}
+
+/* A link is removed, never what it points to. */
+mega_status mega_tree_remove(const char *path)
+{
+    struct stat info;
+    if (lstat(path, &info) != 0) return errno == ENOENT ? MEGA_OK : mega_file_refused(path, "remove");
+    if (!S_ISDIR(info.st_mode)) return mega_file_remove(path);
+    mega_names names;
+    MEGA_TRY(mega_folder_list(&names, path));
+    mega_status st = MEGA_OK;
+    for (size_t i = 0; i < names.count && st == MEGA_OK; i++) {
+        char *inner = mega_path_join(path, names.name[i]);
+        st = inner != NULL ? mega_tree_remove(inner) : MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", path);
+        mega_free(inner);
+    }
+    mega_names_fini(&names);
+    if (st != MEGA_OK) return st;
+    if (rmdir(path) != 0) return errno == ENOENT ? MEGA_OK : mega_file_refused(path, "remove the folder");
+    mega_file_report("rmdir", path, NULL, NULL, 0);
+    return MEGA_OK;
+}

@@ -1,0 +1,132 @@
+/* The heap behind one door: counted, and able to fail on request. */
+#include "megalith/memory.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+static atomic_uint_fast64_t allocations;
+static atomic_uint_fast64_t fail_at; /* value of `allocations` that fails; 0 = none */
+
+/* Counts one allocation; false when it is the one that has to fail. */
+static bool may_allocate(void)
+{
+    const uint_fast64_t number = atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed) + 1;
+    uint_fast64_t expected = number;
+    if (atomic_load_explicit(&fail_at, memory_order_relaxed) != number) return true;
+    return !atomic_compare_exchange_strong(&fail_at, &expected, 0);
+}
+
+uint64_t mega_alloc_count(void)
+{
+    return atomic_load(&allocations);
+}
+
+void mega_alloc_fail_at(uint64_t n)
+{
+    atomic_store(&fail_at, n == 0 ? 0 : atomic_load(&allocations) + n);
+}
+
+void *mega_malloc(size_t bytes)
+{
+    return may_allocate() ? malloc(bytes != 0 ? bytes : 1) : NULL;
+}
+
+void *mega_calloc(size_t count, size_t bytes)
+{
+    if (!may_allocate()) return NULL;
+    return count != 0 && bytes != 0 ? calloc(count, bytes) : calloc(1, 1);
+}
+
+void *mega_realloc(void *block, size_t bytes)
+{
+    return may_allocate() ? realloc(block, bytes != 0 ? bytes : 1) : NULL;
+}
+
+void mega_free(void *block)
+{
+    free(block);
+}
+
+char *mega_strdup(const char *text)
+{
+    return mega_strndup(text, strlen(text));
+}
+
+char *mega_strndup(const char *text, size_t bytes)
+{
+    const size_t n = strnlen(text, bytes);
+    char *copy = mega_malloc(n + 1);
+    if (copy == NULL) return NULL;
+    memcpy(copy, text, n);
+    copy[n] = '\0';
+    return copy;
+}
+
+char *mega_format(const char *fmt, ...)
+{
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    const int n = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    char *text = n < 0 ? NULL : mega_malloc((size_t)n + 1);
+    if (text != NULL) vsnprintf(text, (size_t)n + 1, fmt, again);
+    va_end(again);
+    return text;
+}
+
+bool mega_size_mul(size_t a, size_t b, size_t *out)
+{
+    return !__builtin_mul_overflow(a, b, out);
+}
+
+/* What the system maps for a request: whole pages, at least one; 0 when that does not fit in a size. */
+static size_t pages_bytes(size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (bytes > SIZE_MAX - HUGE_PAGE - page) return 0;
+    return bytes == 0 ? page : (bytes + page - 1) / page * page;
+}
+
+mega_status mega_pages_alloc(void **out, size_t bytes, const char *what)
+{
+    const size_t size = pages_bytes(bytes);
+    const bool large = size >= HUGE_PAGE;
+    const size_t mapped = large ? size + HUGE_PAGE : size; /* so that a block of huge pages can start on one */
+    void *raw = MAP_FAILED;
+    errno = ENOMEM;
+    if (size != 0 && may_allocate()) {
+        raw = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    }
+    if (raw == MAP_FAILED) {
+        const char *reason = strerror(errno), *limit;
+        const size_t available = mega_memory_available(&limit);
+        return MEGA_FAIL(MEGA_ERR_MEMORY,
+                         "%s: %zu bytes (%.2f GiB) refused: %s; %.2f GiB can still be had (limit: %s); use a smaller "
+                         "model, micro-batch or sequence, or raise the limit",
+                         what, bytes, (double)bytes / 1073741824.0, reason, (double)available / 1073741824.0, limit);
+    }
+    char *block = raw;
+    if (large) {
+        const size_t skip = (HUGE_PAGE - (uintptr_t)raw % HUGE_PAGE) % HUGE_PAGE;
+        block += skip;
+        if (skip != 0) munmap(raw, skip);
+        munmap(block + size, HUGE_PAGE - skip);
+        madvise(block, size, MADV_HUGEPAGE); /* advice; small pages do as well */
+    }
+    *out = block;
+    return MEGA_OK;
+}
+
+void mega_pages_free(void *block, size_t bytes)
+{
+    if (block != NULL) munmap(block, pages_bytes(bytes));
+}

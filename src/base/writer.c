@@ -1,0 +1,149 @@
+/* Buffered writers. */
+#include "file_impl.h"
+#include "megalith/file.h"
+#include "megalith/hash.h"
+#include "megalith/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BUFFER_BYTES ((size_t)256 << 10)
+
+struct mega_writer {
+    int fd;
+    mega_status status;
+    mega_error_record error; /* the first one; code MEGA_OK when there is none */
+    int64_t position;
+    uint32_t crc;
+    size_t used;
+    char *path;
+    uint8_t *buffer;
+};
+
+static mega_status open_writer(mega_writer **out, const char *path, bool append)
+{
+    mega_writer *w = mega_calloc(1, sizeof *w);
+    if (w == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a writer", path);
+    mega_status st = MEGA_OK;
+    w->path = mega_strdup(path);
+    w->buffer = mega_malloc(BUFFER_BYTES);
+    if (w->path == NULL || w->buffer == NULL) {
+        st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a writer", path);
+        goto err_free;
+    }
+    const bool is_new = !append || !mega_file_exists(path);
+    w->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0666);
+    if (w->fd < 0) {
+        st = mega_file_refused(path, "open for writing");
+        goto err_free;
+    }
+    if (append) {
+        const off_t end = lseek(w->fd, 0, SEEK_END);
+        w->position = end > 0 ? (int64_t)end : 0; /* a pipe has no end to seek to */
+    }
+    if (is_new) mega_file_report("create", path, NULL, NULL, 0);
+    *out = w;
+    return MEGA_OK;
+
+err_free:
+    mega_free(w->buffer);
+    mega_free(w->path);
+    mega_free(w);
+    return st;
+}
+
+mega_status mega_writer_create(mega_writer **out, const char *path)
+{
+    return open_writer(out, path, false);
+}
+
+mega_status mega_writer_append_to(mega_writer **out, const char *path)
+{
+    return open_writer(out, path, true);
+}
+
+static mega_status fail(mega_writer *w, const char *verb)
+{
+    w->status = mega_file_refused(w->path, verb);
+    mega_error_get(&w->error);
+    return w->status;
+}
+
+static mega_status put(mega_writer *w, const uint8_t *bytes, size_t n)
+{
+    while (n > 0) {
+        const ssize_t done = write(w->fd, bytes, n < (size_t)1 << 30 ? n : (size_t)1 << 30);
+        if (done < 0 && errno == EINTR) continue;
+        if (done < 0) return fail(w, "write");
+        mega_file_report("write", w->path, NULL, bytes, (size_t)done);
+        bytes += done;
+        n -= (size_t)done;
+    }
+    return MEGA_OK;
+}
+
+mega_status mega_writer_flush(mega_writer *w)
+{
+    if (w->status != MEGA_OK) return mega_error_restore(&w->error);
+    const size_t n = w->used;
+    w->used = 0;
+    return put(w, w->buffer, n);
+}
+
+mega_status mega_writer_write(mega_writer *w, const void *bytes, size_t n)
+{
+    if (w->status != MEGA_OK) return mega_error_restore(&w->error);
+    if (n == 0) return MEGA_OK;
+    w->crc = mega_crc32c(w->crc, bytes, n);
+    w->position += (int64_t)n;
+    if (n > BUFFER_BYTES - w->used) MEGA_TRY(mega_writer_flush(w));
+    if (n >= BUFFER_BYTES) return put(w, bytes, n);
+    memcpy(w->buffer + w->used, bytes, n);
+    w->used += n;
+    return MEGA_OK;
+}
+
+int64_t mega_writer_position(const mega_writer *w)
+{
+    return w->position;
+}
+
+uint32_t mega_writer_crc32c(const mega_writer *w)
+{
+    return w->crc;
+}
+
+/* close may be the first to hear of a full disk (network file systems), so its answer counts. */
+mega_status mega_writer_close(mega_writer *w, bool sync)
+{
+    mega_writer_flush(w);
+    if (w->status == MEGA_OK && sync) {
+        if (fsync(w->fd) == 0) {
+            mega_file_report("fsync", w->path, NULL, NULL, 0);
+        } else if (errno != EINVAL && errno != ENOTSUP) { /* pipes and devices cannot be synced */
+            fail(w, "sync");
+        }
+    }
+    if (close(w->fd) != 0 && errno != EINTR && w->status == MEGA_OK) fail(w, "close");
+    const mega_status st = w->status;
+    if (st != MEGA_OK) mega_error_restore(&w->error);
+    mega_free(w->buffer);
+    mega_free(w->path);
+    mega_free(w);
+    return st;
+}
+
+void mega_writer_abandon(mega_writer *w)
+{
+    if (w == NULL) return;
+    mega_error_record why; /* kept: the caller is on its way out with it */
+    mega_error_get(&why);
+    close(w->fd);
+    mega_file_remove(w->path);
+    mega_error_restore(&why);
+    mega_free(w->buffer);
+    mega_free(w->path);
+    mega_free(w);
+}

@@ -1,0 +1,159 @@
+/* What tests share. */
+#include "kit.h"
+#include "megalith/file.h"
+#include "megalith/memory.h"
+#include "megalith/philox.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Everything handed out as "borrowed until the program ends". */
+static mega_arena kept;
+
+/* Folders to remove at exit, by the process that made them (not by its forked children). */
+static struct {
+    const char *path;
+    pid_t owner;
+} folders[256];
+static int folder_count;
+
+static void clean_up(void)
+{
+    for (int i = 0; i < folder_count; i++) {
+        if (folders[i].owner == getpid()) mega_tree_remove(folders[i].path);
+    }
+    folder_count = 0;
+    mega_arena_fini(&kept);
+}
+
+static const char *keep(const char *folder, const char *name)
+{
+    static int registered;
+    if (!registered) registered = atexit(clean_up) == 0;
+    char *text = mega_arena_format(&kept, "%s%s%s", folder, name[0] != '\0' ? "/" : "", name);
+    if (text == NULL) fail_msg("no memory for a path");
+    return text;
+}
+
+const char *mega_kit_source(const char *name)
+{
+    const char *source = getenv("MEGA_SOURCE");
+    return keep(source != NULL ? source : ".", name);
+}
+
+const char *mega_kit_data(const char *name)
+{
+    const char *data = getenv("MEGA_TEST_DATA");
+    const char *path = keep(data != NULL ? data : mega_kit_source("../shared/data"), name);
+    return access(path, R_OK) == 0 ? path : NULL;
+}
+
+const char *mega_kit_need_data(const char *name)
+{
+    const char *path = mega_kit_data(name);
+    if (path == NULL) mega_kit_skip("shared data %s is not there (set MEGA_TEST_DATA)", name);
+    return path;
+}
+
+const char *mega_kit_temp_folder(void)
+{
+    const char *root = getenv("TMPDIR");
+    char template[1024];
+    snprintf(template, sizeof template, "%s/megalith-test-XXXXXX", root != NULL && root[0] != '\0' ? root : "/tmp");
+    if (mkdtemp(template) == NULL) fail_msg("%s: cannot create a folder for the test", template);
+    if (folder_count == (int)(sizeof folders / sizeof folders[0])) fail_msg("too many temporary folders");
+    const char *path = keep(template, "");
+    folders[folder_count].path = path;
+    folders[folder_count++].owner = getpid();
+    return path;
+}
+
+const char *mega_kit_path(const char *folder, const char *name)
+{
+    return keep(folder, name);
+}
+
+void mega_kit_write(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "wb");
+    if (f == NULL) fail_msg("%s: cannot be written", path);
+    const size_t n = strlen(text), done = fwrite(text, 1, n, f);
+    if (fclose(f) != 0 || done != n) fail_msg("%s: cannot be written", path);
+}
+
+void mega_kit_random(float *out, int64_t n, uint32_t seed)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t block = (uint64_t)i / 4;
+        const mega_philox r = mega_philox4x32((mega_philox){{(uint32_t)block, (uint32_t)(block >> 32), 0, 0}}, seed, 0);
+        out[i] = (float)((double)(r.v[i % 4] >> 8) / 8388608.0 - 1.0);
+    }
+}
+
+void mega_kit_normal(float *out, int64_t n, uint32_t seed)
+{
+    for (int64_t i = 0; i < n; i++) out[i] = (float)mega_philox_normal(seed, 0x6b6974u, (uint64_t)i);
+}
+
+double mega_kit_relative_error_f64(const double *a, const double *b, int64_t n)
+{
+    double difference = 0, norm = 0;
+    for (int64_t i = 0; i < n; i++) {
+        difference += (a[i] - b[i]) * (a[i] - b[i]);
+        norm += b[i] * b[i];
+    }
+    return norm == 0 ? sqrt(difference) : sqrt(difference / norm);
+}
+
+double mega_kit_relative_error(const float *a, const float *b, int64_t n)
+{
+    double difference = 0, norm = 0;
+    for (int64_t i = 0; i < n; i++) {
+        difference += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        norm += (double)b[i] * b[i];
+    }
+    return norm == 0 ? sqrt(difference) : sqrt(difference / norm);
+}
+
+void mega_kit_assert_close(const char *what, const float *a, const float *b, int64_t n, double tolerance)
+{
+    const double error = mega_kit_relative_error(a, b, n);
+    if (error <= tolerance) return; /* NaN fails */
+    int64_t worst = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double here = fabs((double)a[i] - b[i]), most = fabs((double)a[worst] - b[worst]);
+        if (isnan(here) || here > most) worst = i;
+        if (isnan(here)) break;
+    }
+    fail_msg("%s: relative error %.3g, allowed %.3g; worst at %lld of %lld: %.9g, expected %.9g", what, error,
+             tolerance, (long long)worst, (long long)n, (double)a[worst], (double)b[worst]);
+}
+
+const char *mega_kit_peers(void)
+{
+    const char *python = getenv("MEGA_PEERS");
+    return python != NULL && access(python, X_OK) == 0 ? python : NULL;
+}
+
+const char *mega_kit_need_peers(void)
+{
+    const char *python = mega_kit_peers();
+    if (python == NULL) mega_kit_skip("no Python with the peer packages (set MEGA_PEERS to its path)");
+    return python;
+}
+
+void mega_kit_skip(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    printf("SKIPPED: ");
+    vprintf(fmt, args);
+    printf("\n");
+    va_end(args);
+    fflush(stdout);
+    skip();
+    abort(); /* skip does not return; the compiler cannot know */
+}

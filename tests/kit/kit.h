@@ -1,0 +1,45 @@
+/* What tests share. Include this instead of cmocka.h. */
+#ifndef MEGALITH_TESTS_KIT_H
+#define MEGALITH_TESTS_KIT_H
+
+/* cmocka.h wants these four before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/* Path of a shared file, for example "gpt2/vocab.json", or NULL where it is not there: under MEGA_TEST_DATA, else under
+ * $MEGA_SOURCE/../shared/data. Borrowed until the program ends. */
+const char *mega_kit_data(const char *name);
+/* The same, but ends the running test as skipped, with the reason, where the file is not there. */
+const char *mega_kit_need_data(const char *name);
+/* Path of a file of the repository: $MEGA_SOURCE/name. Borrowed until the program ends. */
+const char *mega_kit_source(const char *name);
+
+/* A new empty folder under TMPDIR (else /tmp), removed with all that it holds when the program ends. */
+const char *mega_kit_temp_folder(void);
+/* folder/name. Borrowed until the program ends. */
+const char *mega_kit_path(const char *folder, const char *name);
+/* Writes text to a file, fails the test when that is refused. */
+void mega_kit_write(const char *path, const char *text);
+
+/* n floats from Philox: uniform in [-1, 1), or normal N(0, 1). Equal seeds give equal numbers. */
+void mega_kit_random(float *out, int64_t n, uint32_t seed);
+void mega_kit_normal(float *out, int64_t n, uint32_t seed);
+/* ||a-b|| / ||b||, in double; ||a-b|| where b is all zero. NaN anywhere gives NaN. */
+double mega_kit_relative_error(const float *a, const float *b, int64_t n);
+double mega_kit_relative_error_f64(const double *a, const double *b, int64_t n);
+/* Fails the test, naming the worst index, unless the relative error is at most `tolerance`. */
+void mega_kit_assert_close(const char *what, const float *a, const float *b, int64_t n, double tolerance);
+
+/* A Python that has torch, transformers, tokenizers, … : the environment's MEGA_PEERS, or NULL. */
+const char *mega_kit_peers(void);
+/* The same, but ends the running test as skipped where there is none. */
+const char *mega_kit_need_peers(void);
+
+/* Prints "SKIPPED: reason" and ends the running test as skipped. */
+void mega_kit_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+#endif
