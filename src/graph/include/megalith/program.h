@@ -15,6 +15,10 @@ typedef struct mega_program_options {
     bool no_fusion;     /* leave ops as described (tests compare both) */
     int slots;          /* micro-batches in flight: saved arenas; 0 counts as 1 */
     const char *name;   /* "train", "evaluate", "prefill", "decode" */
+    /* Borrowed, or NULL: states (mega_graph_state) that this program has under the same name and with the same shape
+     * are not made again but shared; it must be allocated before and destroyed after. Prefill and decode share their
+     * caches this way. */
+    mega_program *states_of;
 } mega_program_options;
 
 /* Takes the graph (also on failure). Runs the passes and the memory plan; nothing large is allocated yet. */
@@ -25,6 +29,7 @@ void mega_program_destroy(mega_program *p);
 
 /* Memory of a named input, output or state; NULL when there is none of that name. Inputs exist once per slot. */
 void *mega_program_tensor(mega_program *p, const char *name, int slot);
+mega_dtype mega_program_acc_dtype(const mega_program *p); /* of outputs documented as "acc" */
 mega_step_block *mega_program_step(mega_program *p);
 
 /* Allocate nothing, decide no shape. */

@@ -22,8 +22,8 @@ int64_t mega_vocab_pad(int64_t vocab, int64_t multiple, int tp); /* Megatron's r
 mega_status mega_gpt_declare(const mega_gpt *m, mega_params *params);
 
 /* Programs over a micro-batch of `batch` sequences of `seq` positions. Inputs by name, all [T] with T = batch*seq:
- *   tokens i32, labels i32, loss_mask f32, position_ids i32, seq_position i32, sample_id i32 (as u32), segment_start i32
- * Outputs: token_loss [T] acc, loss_sum [1] acc, mask_sum [1] acc. */
+ *   tokens i32, labels i32, loss_mask f32, position_ids i32, seq_position i32, sample_id i32 (as u32), segment_start
+ * i32 Outputs: token_loss [T] acc, loss_sum [1] acc, mask_sum [1] acc. */
 mega_status mega_gpt_describe_train(mega_graph *g, const mega_gpt *m, int64_t batch, int64_t seq);
 mega_status mega_gpt_describe_evaluate(mega_graph *g, const mega_gpt *m, int64_t batch, int64_t seq);
 /* Generation: `rows` new rows a sequence (a chunk for prefill, 1 for decode). Inputs tokens, position_ids [batch*rows],
@@ -31,7 +31,8 @@ mega_status mega_gpt_describe_evaluate(mega_graph *g, const mega_gpt *m, int64_t
  * Output logits [batch, padded_vocab] acc. Caches have `capacity` positions. */
 mega_status mega_gpt_describe_generate(mega_graph *g, const mega_gpt *m, int64_t batch, int64_t rows, int64_t capacity);
 
-/* Model FLOPs of one token, forward and backward, attention counted causal; and by PaLM's convention (6N + 12 L H S). */
+/* Model FLOPs of one token, forward and backward, attention counted causal; and by PaLM's convention (6N + 12 L H S).
+ */
 double mega_gpt_flops_per_token(const mega_gpt *m, int64_t seq);
 double mega_gpt_flops_per_token_palm(const mega_gpt *m, int64_t seq);
 

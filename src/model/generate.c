@@ -1,0 +1,208 @@
+/* The generation loop: prompts are read in chunks, then one token a sequence at a time. */
+#include "megalith/generate.h"
+#include "megalith/assert.h"
+
+#include <string.h>
+
+struct mega_generator {
+    mega_gpt gpt;
+    mega_generator_options options;
+    mega_program *prefill, *decode;
+    int32_t *kv_length;      /* [batch] rows of each cache that are filled */
+    int32_t *history;        /* [batch, capacity] prompt and new tokens */
+    int64_t *length;         /* [batch] tokens in history */
+    int64_t *taken;          /* [batch] rows given to the run in progress */
+    bool *active;            /* [batch] */
+    mega_candidate *scratch; /* [vocab] */
+    float *logits;           /* [vocab], float whatever the program computes in */
+};
+
+#define PREFILL_ROWS 64
+
+static mega_status program_create(mega_program **out, const mega_generator *g, mega_params *params,
+                                  const mega_layout *layout, int64_t rows, const char *name, mega_program *states_of)
+{
+    mega_graph *graph = NULL;
+    MEGA_TRY(mega_graph_create(&graph, mega_params_compute_dtype(params), params, layout));
+    /* A chunk is written whole, also where only its first rows are real: hence the room behind the last token. */
+    const int64_t capacity = g->options.capacity + g->options.prefill_rows;
+    const mega_status st = mega_gpt_describe_generate(graph, &g->gpt, g->options.batch, rows, capacity);
+    if (st != MEGA_OK) {
+        mega_graph_destroy(graph);
+        return st;
+    }
+    const mega_program_options o = {
+        .backend = g->options.backend, .team = g->options.team, .name = name, .states_of = states_of};
+    MEGA_TRY(mega_program_build(out, graph, &o));
+    MEGA_TRY(mega_program_allocate(*out));
+    mega_program_step(*out)->kv_length = g->kv_length;
+    return MEGA_OK;
+}
+
+static mega_status generator_allocate(mega_generator *g)
+{
+    const size_t batch = (size_t)g->options.batch;
+    g->kv_length = mega_calloc(batch, sizeof *g->kv_length);
+    g->history = mega_calloc(batch * (size_t)g->options.capacity, sizeof *g->history);
+    g->length = mega_calloc(batch, sizeof *g->length);
+    g->taken = mega_calloc(batch, sizeof *g->taken);
+    g->active = mega_calloc(batch, sizeof *g->active);
+    g->scratch = mega_calloc((size_t)g->gpt.vocab, sizeof *g->scratch);
+    g->logits = mega_calloc((size_t)g->gpt.vocab, sizeof *g->logits);
+    if (!g->kv_length || !g->history || !g->length || !g->taken || !g->active || !g->scratch || !g->logits)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for %zu sequences of %lld tokens", batch,
+                         (long long)g->options.capacity);
+    return MEGA_OK;
+}
+
+mega_status mega_generator_create(mega_generator **out, const mega_gpt *m, mega_params *params,
+                                  const mega_layout *layout, const mega_generator_options *options)
+{
+    if (options->batch < 1 || options->capacity < 1 || options->capacity > m->positions)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "generation: %lld sequences of %lld tokens asked for; expected at least one sequence, of 1 to %lld "
+            "tokens (the model's positions), prompt included",
+            (long long)options->batch, (long long)options->capacity, (long long)m->positions);
+    mega_generator *g = mega_calloc(1, sizeof *g);
+    if (g == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory");
+    g->gpt = *m;
+    g->options = *options;
+    if (g->options.prefill_rows <= 0)
+        g->options.prefill_rows = options->capacity < PREFILL_ROWS ? options->capacity : PREFILL_ROWS;
+    mega_status st = generator_allocate(g);
+    if (st == MEGA_OK) st = program_create(&g->prefill, g, params, layout, g->options.prefill_rows, "prefill", NULL);
+    if (st == MEGA_OK) st = program_create(&g->decode, g, params, layout, 1, "decode", g->prefill);
+    if (st != MEGA_OK) {
+        mega_generator_destroy(g);
+        return st;
+    }
+    *out = g;
+    return MEGA_OK;
+}
+
+void mega_generator_destroy(mega_generator *g)
+{
+    if (g == NULL) return;
+    mega_program_destroy(g->decode); /* before the owner of its caches */
+    mega_program_destroy(g->prefill);
+    mega_free(g->kv_length);
+    mega_free(g->history);
+    mega_free(g->length);
+    mega_free(g->taken);
+    mega_free(g->active);
+    mega_free(g->scratch);
+    mega_free(g->logits);
+    mega_free(g);
+}
+
+static mega_status check_sequences(const mega_generator *g, const mega_generation *s, int count)
+{
+    if (count < 1 || count > g->options.batch)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "generation: %d sequences given, the generator was made for 1 to %lld", count,
+                         (long long)g->options.batch);
+    for (int b = 0; b < count; b++) {
+        if (s[b].prompt_count < 1)
+            return MEGA_FAIL(MEGA_ERR_USAGE, "generation: prompt %d is empty; give it at least one token", b);
+        if (s[b].prompt_count + s[b].max_new > g->options.capacity)
+            return MEGA_FAIL(
+                MEGA_ERR_USAGE,
+                "generation: prompt %d has %lld tokens and %lld new ones are wanted, together more than the %lld "
+                "that fit; shorten the prompt or ask for fewer",
+                b, (long long)s[b].prompt_count, (long long)s[b].max_new, (long long)g->options.capacity);
+        for (int64_t i = 0; i < s[b].prompt_count; i++) {
+            if (s[b].prompt[i] < 0 || s[b].prompt[i] >= g->gpt.vocab)
+                return MEGA_FAIL(MEGA_ERR_USAGE,
+                                 "generation: token %lld of prompt %d is %d, the vocabulary has ids 0 to %lld",
+                                 (long long)i, b, s[b].prompt[i], (long long)g->gpt.vocab - 1);
+        }
+    }
+    return MEGA_OK;
+}
+
+static void start(mega_generator *g, mega_generation *s, int count)
+{
+    for (int64_t b = 0; b < g->options.batch; b++) {
+        g->kv_length[b] = 0;
+        g->active[b] = b < count && s[b].max_new > 0;
+        g->length[b] = b < count ? s[b].prompt_count : 0;
+        if (b >= count) continue;
+        memcpy(g->history + b * g->options.capacity, s[b].prompt, (size_t)s[b].prompt_count * sizeof(int32_t));
+        s[b].count = 0;
+        s[b].finished = false;
+    }
+}
+
+/* Rows of the next run: as many tokens of each active sequence as are not in its cache yet. */
+static void fill_inputs(mega_generator *g, mega_program *p, int64_t rows)
+{
+    int32_t *tokens = mega_program_tensor(p, "tokens", 0);
+    int32_t *positions = mega_program_tensor(p, "position_ids", 0);
+    int32_t *last_rows = mega_program_tensor(p, "last_rows", 0);
+    for (int64_t b = 0; b < g->options.batch; b++) {
+        const int64_t pending = g->active[b] ? g->length[b] - g->kv_length[b] : 0;
+        const int64_t n = pending < rows ? pending : rows;
+        const int32_t *from = g->history + b * g->options.capacity + g->kv_length[b];
+        for (int64_t r = 0; r < rows; r++) {
+            const int64_t position = g->kv_length[b] + r;
+            tokens[b * rows + r] = r < n ? from[r] : 0;
+            positions[b * rows + r] = (int32_t)(position < g->gpt.positions ? position : g->gpt.positions - 1);
+        }
+        last_rows[b] = (int32_t)(b * rows + (n > 0 ? n - 1 : 0));
+        g->taken[b] = n;
+    }
+}
+
+static int64_t most_pending(const mega_generator *g)
+{
+    int64_t most = 0;
+    for (int64_t b = 0; b < g->options.batch; b++) {
+        const int64_t pending = g->active[b] ? g->length[b] - g->kv_length[b] : 0;
+        if (pending > most) most = pending;
+    }
+    return most;
+}
+
+static const float *row_logits(mega_generator *g, mega_program *p, int64_t b)
+{
+    const void *all = mega_program_tensor(p, "logits", 0);
+    if (g->options.backend == MEGA_PROGRAM_CPU || mega_program_acc_dtype(p) == MEGA_F32)
+        return (const float *)all + b * g->gpt.padded_vocab;
+    const double *wide = (const double *)all + b * g->gpt.padded_vocab;
+    for (int64_t v = 0; v < g->gpt.vocab; v++) g->logits[v] = (float)wide[v];
+    return g->logits;
+}
+
+/* A sequence whose tokens are all in the cache draws its next one. */
+static bool advance(mega_generator *g, mega_program *p, mega_generation *s, int b, const mega_sampling *sampling,
+                    int32_t eod, mega_token_sink *sink, void *user)
+{
+    const int32_t token =
+        mega_sample_token(row_logits(g, p, b), g->gpt.vocab, sampling, s->index, g->length[b], g->scratch);
+    s->tokens[s->count++] = token;
+    g->history[b * g->options.capacity + g->length[b]++] = token;
+    s->finished = token == eod;
+    g->active[b] = !s->finished && s->count < s->max_new;
+    if (g->options.no_cache) g->kv_length[b] = 0;
+    return sink == NULL || sink(user, b, token);
+}
+
+mega_status mega_generator_run(mega_generator *g, mega_generation *sequences, int count, const mega_sampling *sampling,
+                               int32_t eod, mega_token_sink *sink, void *user)
+{
+    MEGA_TRY(check_sequences(g, sequences, count));
+    start(g, sequences, count);
+    int64_t pending;
+    while ((pending = most_pending(g)) > 0) {
+        mega_program *p = pending > 1 ? g->prefill : g->decode;
+        fill_inputs(g, p, pending > 1 ? g->options.prefill_rows : 1);
+        MEGA_TRY(mega_program_forward(p, 0));
+        for (int b = 0; b < count; b++) {
+            if (g->taken[b] == 0) continue;
+            g->kv_length[b] += (int32_t)g->taken[b];
+            if (g->kv_length[b] < g->length[b]) continue;
+            if (!advance(g, p, &sequences[b], b, sampling, eod, sink, user)) return MEGA_OK;
+        }
+    }
+    return MEGA_OK;
+}

@@ -1,0 +1,61 @@
+/* Text generation with a key/value cache: two programs, prefill of a chunk of rows and decode of one row a sequence.
+ *
+ * A generator is the ninth noun: what a user holds to sample from a model, as an engine is what trains it. It owns
+ * programs and caches; parameters are borrowed. */
+#ifndef MEGALITH_GENERATE_H
+#define MEGALITH_GENERATE_H
+
+#include "megalith/gpt.h"
+#include "megalith/parameter.h"
+#include "megalith/program.h"
+
+/* How the next token is drawn (Megatron's rules): logits / temperature; top_k > 0 drops what is below the k-th largest
+ * logit (ties stay); top_p > 0 then drops the tail beyond cumulative probability p (the token that crosses it stays).
+ */
+typedef struct mega_sampling {
+    bool greedy; /* largest logit, the lowest id among equals; also with top_k == 1 */
+    double temperature, top_p;
+    int64_t top_k;
+    uint32_t seed;
+} mega_sampling;
+
+/* Draws one id from logits[0..vocab). The random number is addressed by (seed, index, position), so that a sequence
+ * gets the same tokens whatever batch it is in. scratch: vocab entries, overwritten. */
+typedef struct mega_candidate {
+    double weight;
+    int32_t id;
+} mega_candidate;
+int32_t mega_sample_token(const float *logits, int64_t vocab, const mega_sampling *s, uint64_t index, int64_t position,
+                          mega_candidate *scratch);
+
+typedef struct mega_generator mega_generator;
+typedef struct mega_generator_options {
+    int64_t batch;        /* sequences side by side */
+    int64_t capacity;     /* tokens of the longest sequence, prompt and new ones; at most the model's positions */
+    int64_t prefill_rows; /* rows of a chunk of the prompt; 0: chosen */
+    bool no_cache;        /* read the whole sequence again for each token */
+    mega_program_backend backend;
+    mega_team *team; /* borrowed, or NULL */
+} mega_generator_options;
+
+mega_status mega_generator_create(mega_generator **out, const mega_gpt *m, mega_params *params,
+                                  const mega_layout *layout, const mega_generator_options *options);
+void mega_generator_destroy(mega_generator *g);
+
+typedef struct mega_generation {
+    const int32_t *prompt; /* at least one token */
+    int64_t prompt_count;
+    int64_t max_new;
+    uint64_t index;  /* addresses its random numbers */
+    int32_t *tokens; /* [max_new], filled */
+    int64_t count;   /* filled: new tokens, the end-of-document id included when it was drawn */
+    bool finished;   /* filled: ended by `eod` */
+} mega_generation;
+
+/* Told of each new token as it is made. false stops the run (MEGA_OK, what was made stays). */
+typedef bool mega_token_sink(void *user, int row, int32_t token);
+/* count <= batch sequences. eod -1: none. sink may be NULL. Nothing is allocated here. */
+mega_status mega_generator_run(mega_generator *g, mega_generation *sequences, int count, const mega_sampling *sampling,
+                               int32_t eod, mega_token_sink *sink, void *user);
+
+#endif

@@ -1,0 +1,29 @@
+/* A model read from a folder: shape, weights and tokenizer, ready for generation or evaluation. No optimizer. */
+#ifndef MEGALITH_MODEL_H
+#define MEGALITH_MODEL_H
+
+#include "megalith/checkpoint.h"
+#include "megalith/comm.h"
+#include "megalith/gpt.h"
+#include "megalith/parameter.h"
+#include "megalith/tokenizer.h"
+
+typedef struct mega_model {
+    mega_gpt gpt; /* dropout 0 */
+    mega_layout *layout;
+    mega_params *params;       /* weights only, no gradients */
+    mega_tokenizer *tokenizer; /* NULL when the folder has none */
+    int64_t iteration;         /* 0 for a folder that is no checkpoint of ours */
+    char *folder;              /* the folder that was read */
+} mega_model;                  /* zero-initialised is valid and empty */
+
+/* path: as mega_checkpoint_open takes it. compute: F32, BF16 or F64. A missing or empty folder is an error here.
+ * vocab_multiple: rows of the vocabulary are padded to a multiple of it (speed only). */
+mega_status mega_model_load(mega_model *out, const char *path, mega_dtype compute, int64_t vocab_multiple);
+void mega_model_fini(mega_model *m);
+
+/* Shape of a GPT from what a folder says of itself, and the other way round. */
+void mega_gpt_from_shape(mega_gpt *out, const mega_model_shape *shape, int64_t vocab_multiple);
+void mega_gpt_to_shape(mega_model_shape *out, const mega_gpt *m, int64_t eos);
+
+#endif

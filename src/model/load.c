@@ -1,0 +1,105 @@
+/* Reads a model folder for generation and evaluation. */
+#include "megalith/file.h"
+#include "megalith/model.h"
+
+static mega_status read_weights(mega_model *m, mega_checkpoint *c)
+{
+    const int count = mega_params_count(m->params);
+    mega_state_tensor *t = mega_calloc((size_t)count, sizeof *t);
+    if (t == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model %s: no memory for a list of %d tensors", m->folder, count);
+    for (int i = 0; i < count; i++) {
+        const mega_param *param = mega_params_get(m->params, i);
+        t[i] = (mega_state_tensor){param->name, param, mega_params_master(m->params, i)};
+    }
+    const mega_status st = mega_checkpoint_read_weights(c, t, count, mega_params_acc_dtype(m->params));
+    mega_free(t);
+    if (st == MEGA_OK) mega_params_publish(m->params);
+    return st;
+}
+
+static mega_status load_tokenizer(mega_model *m)
+{
+    static const char *const files[] = {"tokenizer.json", "vocab.json"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char *path = mega_path_join(m->folder, files[i]);
+        if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model %s: no memory for a path", m->folder);
+        found = found || mega_file_exists(path);
+        mega_free(path);
+    }
+    return found ? mega_tokenizer_load(&m->tokenizer, m->folder) : MEGA_OK;
+}
+
+static mega_status build(mega_model *m, mega_checkpoint *c, mega_dtype compute, int64_t vocab_multiple)
+{
+    m->folder = mega_strdup(mega_checkpoint_folder(c));
+    if (m->folder == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for the name of its folder");
+    m->iteration = mega_checkpoint_iteration(c);
+    mega_gpt_from_shape(&m->gpt, mega_checkpoint_shape(c), vocab_multiple);
+    MEGA_TRY(mega_layout_create(&m->layout, &(mega_layout_sizes){1, 1, 1, 1}));
+    MEGA_TRY(mega_params_create(&m->params, m->layout));
+    MEGA_TRY(mega_gpt_declare(&m->gpt, m->params));
+    MEGA_TRY(mega_params_place(m->params, compute, INT64_MAX));
+    MEGA_TRY(mega_params_allocate(m->params, MEGA_PARAMS_WEIGHTS));
+    MEGA_TRY(read_weights(m, c));
+    return load_tokenizer(m);
+}
+
+mega_status mega_model_load(mega_model *out, const char *path, mega_dtype compute, int64_t vocab_multiple)
+{
+    mega_checkpoint *c = NULL;
+    MEGA_TRY(mega_checkpoint_open(&c, path, false));
+    if (c == NULL)
+        return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
+                         "model %s: there is no checkpoint in it; expected a --save folder of pretrain_gpt, one of its "
+                         "iter_… folders, or a Hugging Face GPT-2 folder",
+                         path);
+    mega_model m = {0};
+    const mega_status st = build(&m, c, compute, vocab_multiple);
+    mega_checkpoint_close(c);
+    if (st != MEGA_OK) {
+        mega_model_fini(&m);
+        return st;
+    }
+    *out = m;
+    return MEGA_OK;
+}
+
+void mega_model_fini(mega_model *m)
+{
+    mega_tokenizer_destroy(m->tokenizer);
+    mega_params_destroy(m->params);
+    mega_layout_destroy(m->layout);
+    mega_free(m->folder);
+    *m = (mega_model){0};
+}
+
+void mega_gpt_from_shape(mega_gpt *out, const mega_model_shape *shape, int64_t vocab_multiple)
+{
+    *out = (mega_gpt){.num_layers = shape->num_layers,
+                      .hidden = shape->hidden,
+                      .ffn_hidden = shape->ffn_hidden,
+                      .heads = shape->heads,
+                      .head_dim = shape->hidden / shape->heads,
+                      .positions = shape->positions,
+                      .vocab = shape->vocab,
+                      .padded_vocab = mega_vocab_pad(shape->vocab, vocab_multiple, 1),
+                      .norm_epsilon = shape->norm_epsilon,
+                      .init_std = shape->init_std};
+}
+
+void mega_gpt_to_shape(mega_model_shape *out, const mega_gpt *m, int64_t eos)
+{
+    *out = (mega_model_shape){.num_layers = m->num_layers,
+                              .hidden = m->hidden,
+                              .ffn_hidden = m->ffn_hidden,
+                              .heads = m->heads,
+                              .positions = m->positions,
+                              .vocab = m->vocab,
+                              .norm_epsilon = m->norm_epsilon,
+                              .attention_dropout = m->attention_dropout,
+                              .hidden_dropout = m->hidden_dropout,
+                              .init_std = m->init_std,
+                              .tanh_gelu = true,
+                              .eos = eos};
+}
