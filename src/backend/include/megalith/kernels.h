@@ -137,8 +137,9 @@ typedef struct mega_attention_grad_args {
 } mega_attention_grad_args;
 
 /* Generation. Per sequence b: copies the `rows` new keys and values behind the step->kv_length[b] ones in the cache,
- * then each new query i (position kv_length[b] + i) sees all keys up to and with its own position. q [B*rows, H*D]
- * ld_q; k, v [B*rows, G*D] ld_kv; k_cache, v_cache [B, capacity, G*D]; out [B*rows, H*D] ld_out */
+ * then each new query i (position kv_length[b] + i) sees all keys up to and with its own position. A row whose position
+ * lies past the capacity (padding of a last chunk) is not copied and gets out = 0. q [B*rows, H*D] ld_q; k, v [B*rows,
+ * G*D] ld_kv; k_cache, v_cache [B, capacity, G*D]; out [B*rows, H*D] ld_out */
 typedef struct mega_attention_cached_args {
     mega_kernel_head head;
     void *out, *k_cache, *v_cache;
@@ -263,6 +264,7 @@ typedef struct mega_adamw_args {
     const void *g;
     int64_t count, k;
     double lr, beta1, beta2, eps, weight_decay, grad_factor;
+    bool l2; /* weight_decay joins the gradient: plain Adam */
 } mega_adamw_args;
 
 /* SGD with momentum as torch.optim.SGD: g += wd p; buf = first ? g : mu buf + g; p -= lr buf. */
@@ -284,11 +286,12 @@ typedef struct mega_norm_args {
     int64_t count;
 } mega_norm_args;
 
-#define MEGA_KERNEL_LIST(X)                                                                                    \
-    X(embedding)                                                                                               \
-    X(embedding_grad) X(layer_norm) X(layer_norm_grad) X(gemm) X(column_sum) X(attention) X(attention_grad)    \
-        X(attention_cached) X(gelu) X(gelu_grad) X(dropout_add) X(dropout_grad) X(add) X(xent_max) X(xent_sum) \
-            X(xent_grad) X(masked_sum) X(convert) X(adamw) X(sgd) X(norm)
+#define MEGA_KERNEL_LIST(X)                                                                                           \
+    X(embedding)                                                                                                      \
+    X(embedding_grad)                                                                                                 \
+    X(layer_norm) X(layer_norm_grad) X(gemm) X(column_sum) X(attention) X(attention_grad) X(attention_cached) X(gelu) \
+        X(gelu_grad) X(dropout_add) X(dropout_grad) X(add) X(xent_max) X(xent_sum) X(xent_grad) X(masked_sum)         \
+            X(convert) X(adamw) X(sgd) X(norm)
 
 #define MEGA_KERNEL_DECLARE(name) extern const mega_kernel mega_plain_##name, mega_cpu_##name;
 MEGA_KERNEL_LIST(MEGA_KERNEL_DECLARE)

@@ -1,0 +1,9 @@
+/* adamw: runs the definition. */
+#include "megalith/kernels.h"
+
+static void run(mega_team *team, const void *args)
+{
+    mega_plain_adamw.run(team, args);
+}
+
+const mega_kernel mega_cpu_adamw = {.name = "adamw", .run = run};

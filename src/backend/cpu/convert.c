@@ -1,0 +1,9 @@
+/* convert: runs the definition. */
+#include "megalith/kernels.h"
+
+static void run(mega_team *team, const void *args)
+{
+    mega_plain_convert.run(team, args);
+}
+
+const mega_kernel mega_cpu_convert = {.name = "convert", .run = run};

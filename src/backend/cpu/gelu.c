@@ -1,0 +1,9 @@
+/* gelu: runs the definition. */
+#include "megalith/kernels.h"
+
+static void run(mega_team *team, const void *args)
+{
+    mega_plain_gelu.run(team, args);
+}
+
+const mega_kernel mega_cpu_gelu = {.name = "gelu", .run = run};

@@ -1,0 +1,9 @@
+/* gemm: runs the definition. */
+#include "megalith/kernels.h"
+
+static void run(mega_team *team, const void *args)
+{
+    mega_plain_gemm.run(team, args);
+}
+
+const mega_kernel mega_cpu_gemm = {.name = "gemm", .run = run};

@@ -1,0 +1,9 @@
+/* layer_norm: runs the definition. */
+#include "megalith/kernels.h"
+
+static void run(mega_team *team, const void *args)
+{
+    mega_plain_layer_norm.run(team, args);
+}
+
+const mega_kernel mega_cpu_layer_norm = {.name = "layer_norm", .run = run};

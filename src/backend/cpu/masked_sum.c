@@ -1,0 +1,9 @@
+/* masked_sum: runs the definition. */
+#include "megalith/kernels.h"
+
+static void run(mega_team *team, const void *args)
+{
+    mega_plain_masked_sum.run(team, args);
+}
+
+const mega_kernel mega_cpu_masked_sum = {.name = "masked_sum", .run = run};

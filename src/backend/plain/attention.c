@@ -1,0 +1,54 @@
+/* Attention, the definition (kernels.h): one query row at a time, its probabilities in scratch [S] double. */
+#include "backend_impl.h"
+#include <math.h>
+
+static void query(const mega_attention_args *a, double *p, int64_t b, int64_t i, int64_t h)
+{
+    const mega_dtype t = a->head.dtype;
+    const int64_t D = a->head_dim, S = a->seq, row = b * S + i, g = h * a->kv_heads / a->heads;
+    const int64_t begin = a->causal && a->segment_start != NULL ? a->segment_start[row] : 0;
+    const int64_t end = a->causal ? i + 1 : S;
+    double max = -INFINITY, sum = 0.0;
+    for (int64_t j = begin; j < end; j++) {
+        double dot = 0.0;
+        for (int64_t d = 0; d < D; d++)
+            dot += get(a->q, t, row * a->ld_q + h * D + d) * get(a->k, t, (b * S + j) * a->ld_kv + g * D + d);
+        p[j] = dot * a->scale;
+        max = fmax(max, p[j]);
+    }
+    for (int64_t j = begin; j < end; j++) {
+        p[j] = exp(p[j] - max);
+        sum += p[j];
+    }
+    for (int64_t j = begin; j < end; j++) {
+        p[j] /= sum;
+        if (a->dropout > 0.0) {
+            const uint64_t element = (uint64_t)(((a->head_begin + h) * S + i) * S + j);
+            p[j] *= dropout_factor(a->head.step, a->site, a->sample_id[row], element, a->dropout);
+        }
+    }
+    for (int64_t d = 0; d < D; d++) {
+        double out = 0.0;
+        for (int64_t j = begin; j < end; j++) out += p[j] * get(a->v, t, (b * S + j) * a->ld_kv + g * D + d);
+        put(a->out, t, row * a->ld_out + h * D + d, out);
+    }
+    put(a->lse, acc_of(t), h * a->batch * S + row, max + log(sum));
+}
+
+static void run(mega_team *team, const void *args)
+{
+    const mega_attention_args *a = args;
+    (void)team;
+    for (int64_t b = 0; b < a->batch; b++)
+        for (int64_t h = 0; h < a->heads; h++)
+            for (int64_t i = 0; i < a->seq; i++) query(a, a->head.scratch, b, i, h);
+}
+
+static size_t scratch(const void *args, int threads)
+{
+    const mega_attention_args *a = args;
+    (void)threads;
+    return (size_t)a->seq * sizeof(double);
+}
+
+const mega_kernel mega_plain_attention = {.name = "attention", .run = run, .scratch = scratch};

@@ -1,0 +1,57 @@
+/* Attention of new rows over a key/value cache, the definition (kernels.h). Scratch: scores [capacity] double. */
+#include "backend_impl.h"
+#include <math.h>
+
+static void query(const mega_attention_cached_args *a, double *p, int64_t b, int64_t i, int64_t h, int64_t keys)
+{
+    const mega_dtype t = a->head.dtype;
+    const int64_t D = a->head_dim, row = b * a->rows + i, g = h * a->kv_heads / a->heads;
+    const int64_t ld = a->kv_heads * D, at = b * a->capacity * ld + g * D;
+    double max = -INFINITY, sum = 0.0;
+    for (int64_t j = 0; j < keys; j++) {
+        double dot = 0.0;
+        for (int64_t d = 0; d < D; d++)
+            dot += get(a->q, t, row * a->ld_q + h * D + d) * get(a->k_cache, t, at + j * ld + d);
+        p[j] = dot * a->scale;
+        max = fmax(max, p[j]);
+    }
+    for (int64_t j = 0; j < keys; j++) {
+        p[j] = exp(p[j] - max);
+        sum += p[j];
+    }
+    for (int64_t d = 0; d < D; d++) {
+        double out = 0.0;
+        for (int64_t j = 0; j < keys; j++) out += p[j] / sum * get(a->v_cache, t, at + j * ld + d);
+        put(a->out, t, row * a->ld_out + h * D + d, out);
+    }
+}
+
+static void run(mega_team *team, const void *args)
+{
+    const mega_attention_cached_args *a = args;
+    const mega_dtype t = a->head.dtype;
+    const int64_t ld = a->kv_heads * a->head_dim;
+    (void)team;
+    for (int64_t b = 0; b < a->batch; b++)
+        for (int64_t i = 0; i < a->rows; i++) {
+            const int64_t row = b * a->rows + i, position = a->head.step->kv_length[b] + i;
+            if (position >= a->capacity) { /* a padding row of the last chunk */
+                for (int64_t c = 0; c < a->heads * a->head_dim; c++) put(a->out, t, row * a->ld_out + c, 0.0);
+                continue;
+            }
+            for (int64_t c = 0; c < ld; c++) {
+                put(a->k_cache, t, (b * a->capacity + position) * ld + c, get(a->k, t, row * a->ld_kv + c));
+                put(a->v_cache, t, (b * a->capacity + position) * ld + c, get(a->v, t, row * a->ld_kv + c));
+            }
+            for (int64_t h = 0; h < a->heads; h++) query(a, a->head.scratch, b, i, h, position + 1);
+        }
+}
+
+static size_t scratch(const void *args, int threads)
+{
+    const mega_attention_cached_args *a = args;
+    (void)threads;
+    return (size_t)a->capacity * sizeof(double);
+}
+
+const mega_kernel mega_plain_attention_cached = {.name = "attention_cached", .run = run, .scratch = scratch};

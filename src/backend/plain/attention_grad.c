@@ -1,0 +1,87 @@
+/* Gradient of attention, the definition (kernels.h). With probabilities P, dropout factors M, out = (P M) v:
+ * dv = (P M)^T dout; dP = M (dout v^T); dS = P (dP - sum_j P dP); dq = scale dS k; dk = scale dS^T q.
+ * dk and dv are summed in scratch in double over all queries and all heads that share a key/value head. */
+#include "backend_impl.h"
+#include <math.h>
+
+/* Scratch: p [S], m [S] (M), ds [S], dk [S, D], dv [S, D]. */
+typedef struct grad_scratch {
+    double *p, *m, *ds, *dk, *dv;
+} grad_scratch;
+
+/* P, M and dS of one query over keys [begin, end). */
+static void probabilities(const mega_attention_grad_args *g, const grad_scratch *w, int64_t row, int64_t h,
+                          int64_t begin, int64_t end)
+{
+    const mega_attention_args *a = &g->forward;
+    const mega_dtype t = g->head.dtype;
+    const int64_t D = a->head_dim, S = a->seq, b = row / S, i = row % S, kv = h * a->kv_heads / a->heads;
+    const double lse = get(a->lse, acc_of(t), h * a->batch * S + row);
+    double sum = 0.0;
+    for (int64_t j = begin; j < end; j++) {
+        double dot = 0.0, dout_v = 0.0;
+        for (int64_t d = 0; d < D; d++) {
+            const int64_t at = (b * S + j) * a->ld_kv + kv * D + d;
+            dot += get(a->q, t, row * a->ld_q + h * D + d) * get(a->k, t, at);
+            dout_v += get(g->dout, t, row * g->ld_dout + h * D + d) * get(a->v, t, at);
+        }
+        const uint64_t element = (uint64_t)(((a->head_begin + h) * S + i) * S + j);
+        w->p[j] = exp(dot * a->scale - lse);
+        w->m[j] =
+            a->dropout > 0.0 ? dropout_factor(g->head.step, a->site, a->sample_id[row], element, a->dropout) : 1.0;
+        w->ds[j] = w->m[j] * dout_v;
+        sum += w->p[j] * w->ds[j];
+    }
+    for (int64_t j = begin; j < end; j++) w->ds[j] = w->p[j] * (w->ds[j] - sum);
+}
+
+static void query(const mega_attention_grad_args *g, const grad_scratch *w, int64_t row, int64_t h)
+{
+    const mega_attention_args *a = &g->forward;
+    const mega_dtype t = g->head.dtype;
+    const int64_t D = a->head_dim, S = a->seq, b = row / S, i = row % S, kv = h * a->kv_heads / a->heads;
+    const int64_t begin = a->causal && a->segment_start != NULL ? a->segment_start[row] : 0;
+    const int64_t end = a->causal ? i + 1 : S;
+    probabilities(g, w, row, h, begin, end);
+    for (int64_t d = 0; d < D; d++) {
+        const double q = get(a->q, t, row * a->ld_q + h * D + d);
+        const double dout = get(g->dout, t, row * g->ld_dout + h * D + d);
+        double dq = 0.0;
+        for (int64_t j = begin; j < end; j++) {
+            dq += w->ds[j] * get(a->k, t, (b * S + j) * a->ld_kv + kv * D + d);
+            w->dk[j * D + d] += a->scale * w->ds[j] * q;
+            w->dv[j * D + d] += w->p[j] * w->m[j] * dout;
+        }
+        put(g->dq, t, row * g->ld_dq + h * D + d, a->scale * dq);
+    }
+}
+
+static void run(mega_team *team, const void *args)
+{
+    const mega_attention_grad_args *g = args;
+    const mega_attention_args *a = &g->forward;
+    const int64_t S = a->seq, D = a->head_dim;
+    double *const base = g->head.scratch;
+    const grad_scratch w = {base, base + S, base + 2 * S, base + 3 * S, base + 3 * S + S * D};
+    (void)team;
+    for (int64_t b = 0; b < a->batch; b++)
+        for (int64_t kv = 0; kv < a->kv_heads; kv++) {
+            for (int64_t i = 0; i < 2 * S * D; i++) w.dk[i] = 0.0;
+            for (int64_t h = 0; h < a->heads; h++)
+                for (int64_t i = 0; i < S && h * a->kv_heads / a->heads == kv; i++) query(g, &w, b * S + i, h);
+            for (int64_t j = 0; j < S; j++)
+                for (int64_t d = 0; d < D; d++) {
+                    put(g->dk, g->head.dtype, (b * S + j) * g->ld_dkv + kv * D + d, w.dk[j * D + d]);
+                    put(g->dv, g->head.dtype, (b * S + j) * g->ld_dkv + kv * D + d, w.dv[j * D + d]);
+                }
+        }
+}
+
+static size_t scratch(const void *args, int threads)
+{
+    const mega_attention_grad_args *g = args;
+    (void)threads;
+    return (size_t)(3 * g->forward.seq + 2 * g->forward.seq * g->forward.head_dim) * sizeof(double);
+}
+
+const mega_kernel mega_plain_attention_grad = {.name = "attention_grad", .run = run, .scratch = scratch};

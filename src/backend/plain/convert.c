@@ -1,0 +1,11 @@
+/* Conversion between float types, the definition (kernels.h). */
+#include "backend_impl.h"
+
+static void run(mega_team *team, const void *args)
+{
+    const mega_convert_args *a = args;
+    (void)team;
+    for (int64_t i = 0; i < a->count; i++) put(a->dst, a->dst_dtype, i, get(a->src, a->src_dtype, i) * a->scale);
+}
+
+const mega_kernel mega_plain_convert = {.name = "convert", .run = run};

@@ -1,0 +1,24 @@
+/* GELU of x + bias, the definition (kernels.h). Hendrycks, Gimpel 2016. */
+#include "backend_impl.h"
+#include <math.h>
+
+static double gelu(double u, bool tanh_form)
+{
+    if (tanh_form) return 0.5 * u * (1.0 + tanh(0.79788456080286535588 * (u + 0.044715 * u * u * u)));
+    return 0.5 * u * (1.0 + erf(u * 0.70710678118654752440));
+}
+
+static void run(mega_team *team, const void *args)
+{
+    const mega_gelu_args *a = args;
+    const mega_dtype t = a->head.dtype;
+    (void)team;
+    for (int64_t r = 0; r < a->rows; r++)
+        for (int64_t c = 0; c < a->cols; c++) {
+            double u = get(a->x, t, r * a->cols + c);
+            if (a->bias != NULL) u += get(a->bias, t, c);
+            put(a->y, t, r * a->cols + c, gelu(u, a->tanh_form));
+        }
+}
+
+const mega_kernel mega_plain_gelu = {.name = "gelu", .run = run};

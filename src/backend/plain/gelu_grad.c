@@ -1,0 +1,32 @@
+/* Gradient of GELU, the definition (kernels.h). */
+#include "backend_impl.h"
+#include <math.h>
+
+static double gelu_slope(double u, bool tanh_form)
+{
+    if (tanh_form) {
+        const double k = 0.79788456080286535588, th = tanh(k * (u + 0.044715 * u * u * u));
+        return 0.5 * (1.0 + th) + 0.5 * u * (1.0 - th * th) * k * (1.0 + 3.0 * 0.044715 * u * u);
+    }
+    return 0.5 * (1.0 + erf(u * 0.70710678118654752440)) + u * 0.39894228040143267794 * exp(-0.5 * u * u);
+}
+
+static void run(mega_team *team, const void *args)
+{
+    const mega_gelu_grad_args *a = args;
+    const mega_dtype t = a->head.dtype;
+    (void)team;
+    for (int64_t c = 0; c < a->cols; c++) {
+        double dbias = 0.0;
+        for (int64_t r = 0; r < a->rows; r++) {
+            double u = get(a->x, t, r * a->cols + c);
+            if (a->bias != NULL) u += get(a->bias, t, c);
+            const double dx = get(a->dy, t, r * a->cols + c) * gelu_slope(u, a->tanh_form);
+            put(a->dx, t, r * a->cols + c, dx);
+            dbias += dx;
+        }
+        if (a->dbias != NULL) put_add(a->dbias, acc_of(t), c, dbias);
+    }
+}
+
+const mega_kernel mega_plain_gelu_grad = {.name = "gelu_grad", .run = run};

@@ -1,0 +1,30 @@
+/* Layer norm, the definition (kernels.h). */
+#include "backend_impl.h"
+#include <math.h>
+
+static void run(mega_team *team, const void *args)
+{
+    const mega_layer_norm_args *a = args;
+    const mega_dtype t = a->head.dtype;
+    const int64_t C = a->cols;
+    (void)team;
+    for (int64_t r = 0; r < a->rows; r++) {
+        double sum = 0.0;
+        for (int64_t c = 0; c < C; c++) sum += get(a->x, t, r * C + c);
+        const double mean = sum / (double)C;
+        double sum_sq = 0.0;
+        for (int64_t c = 0; c < C; c++) {
+            const double d = get(a->x, t, r * C + c) - mean;
+            sum_sq += d * d;
+        }
+        const double rstd = 1.0 / sqrt(sum_sq / (double)C + a->eps);
+        for (int64_t c = 0; c < C; c++) {
+            const double normal = (get(a->x, t, r * C + c) - mean) * rstd;
+            put(a->y, t, r * C + c, normal * get(a->gain, t, c) + get(a->bias, t, c));
+        }
+        put(a->mean, acc_of(t), r, mean);
+        put(a->rstd, acc_of(t), r, rstd);
+    }
+}
+
+const mega_kernel mega_plain_layer_norm = {.name = "layer_norm", .run = run};

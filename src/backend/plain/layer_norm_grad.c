@@ -1,0 +1,43 @@
+/* Gradient of layer norm, the definition (kernels.h). With n = (x - mean) rstd and w = dy gain:
+ * dx = rstd (w - mean(w) - n mean(w n)), means over the row. */
+#include "backend_impl.h"
+
+static double normal(const mega_layer_norm_grad_args *a, int64_t r, int64_t c)
+{
+    const mega_dtype t = a->head.dtype, acc = acc_of(t);
+    return (get(a->x, t, r * a->cols + c) - get(a->mean, acc, r)) * get(a->rstd, acc, r);
+}
+
+static void run(mega_team *team, const void *args)
+{
+    const mega_layer_norm_grad_args *a = args;
+    const mega_dtype t = a->head.dtype, acc = acc_of(t);
+    const int64_t C = a->cols;
+    (void)team;
+    for (int64_t c = 0; c < C; c++) {
+        double dgain = 0.0, dbias = 0.0;
+        for (int64_t r = 0; r < a->rows; r++) {
+            const double dy = get(a->dy, t, r * C + c);
+            dgain += dy * normal(a, r, c);
+            dbias += dy;
+        }
+        put_add(a->dgain, acc, c, dgain);
+        put_add(a->dbias, acc, c, dbias);
+    }
+    for (int64_t r = 0; r < a->rows; r++) {
+        double sum = 0.0, sum_n = 0.0;
+        for (int64_t c = 0; c < C; c++) {
+            const double w = get(a->dy, t, r * C + c) * get(a->gain, t, c);
+            sum += w;
+            sum_n += w * normal(a, r, c);
+        }
+        for (int64_t c = 0; c < C; c++) {
+            const double w = get(a->dy, t, r * C + c) * get(a->gain, t, c);
+            double dx = get(a->rstd, acc, r) * (w - sum / (double)C - normal(a, r, c) * (sum_n / (double)C));
+            if (a->addend != NULL) dx += get(a->addend, t, r * C + c);
+            put(a->dx, t, r * C + c, dx);
+        }
+    }
+}
+
+const mega_kernel mega_plain_layer_norm_grad = {.name = "layer_norm_grad", .run = run};

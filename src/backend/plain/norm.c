@@ -1,0 +1,18 @@
+/* Sum of squares, zeros and values that are not finite, the definition (kernels.h). */
+#include "backend_impl.h"
+#include <math.h>
+
+static void run(mega_team *team, const void *args)
+{
+    const mega_norm_args *a = args;
+    (void)team;
+    for (int i = 0; i < 3; i++) a->out[i] = 0.0;
+    for (int64_t i = 0; i < a->count; i++) {
+        const double x = get(a->x, acc_of(a->head.dtype), i);
+        a->out[0] += x * x;
+        a->out[1] += x == 0.0;
+        a->out[2] += !isfinite(x);
+    }
+}
+
+const mega_kernel mega_plain_norm = {.name = "norm", .run = run};

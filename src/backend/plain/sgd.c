@@ -1,0 +1,20 @@
+/* SGD with momentum, the definition (kernels.h). */
+#include "backend_impl.h"
+
+static void run(mega_team *team, const void *args)
+{
+    const mega_sgd_args *a = args;
+    const mega_dtype acc = acc_of(a->head.dtype);
+    (void)team;
+    for (int64_t i = 0; i < a->count; i++) {
+        double p = get(a->p, acc, i);
+        const double g = get(a->g, acc, i) * a->grad_factor + a->weight_decay * p;
+        const double momentum = a->first ? g : a->mu * get(a->momentum, acc, i) + g;
+        p -= a->lr * momentum;
+        put(a->momentum, acc, i, momentum);
+        put(a->p, acc, i, p);
+        if (a->weight != NULL) put(a->weight, a->head.dtype, i, p);
+    }
+}
+
+const mega_kernel mega_plain_sgd = {.name = "sgd", .run = run};

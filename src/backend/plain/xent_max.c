@@ -1,0 +1,22 @@
+/* Cross-entropy 1 of 3: maximum of each row, the definition (kernels.h). A NaN logit makes the maximum NaN, so that it
+ * reaches the loss. */
+#include "backend_impl.h"
+#include <math.h>
+
+static void run(mega_team *team, const void *args)
+{
+    const mega_xent_max_args *a = args;
+    const mega_dtype acc = acc_of(a->head.dtype);
+    (void)team;
+    for (int64_t r = 0; r < a->rows; r++) {
+        double max = -INFINITY;
+        for (int64_t v = 0; v < a->valid; v++) {
+            const double x = get(a->logits, acc, r * a->ld + v);
+            if (!(x <= max)) max = x;
+            if (isnan(x)) break;
+        }
+        put(a->row_max, acc, r, max);
+    }
+}
+
+const mega_kernel mega_plain_xent_max = {.name = "xent_max", .run = run};
