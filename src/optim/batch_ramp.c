@@ -1,0 +1,56 @@
+/* The ramp of the global batch size: equal stretches of samples, one increment after each. */
+#include "megalith/schedule.h"
+
+mega_status mega_batch_ramp_from_config(mega_batch_ramp *out, const mega_config *cfg)
+{
+    const int64_t dp = cfg->data_parallel_size > 0 ? cfg->data_parallel_size : 1;
+    const mega_batch_ramp r = {.start = cfg->rampup_batch_size[0],
+                               .increment = cfg->rampup_batch_size[1],
+                               .samples = cfg->rampup_batch_size[2],
+                               .global_batch = cfg->global_batch_size,
+                               .micro_step = cfg->micro_batch_size * dp};
+    if (r.micro_step <= 0 || r.global_batch % r.micro_step != 0 || r.global_batch <= 0)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "--global-batch-size %lld is not a multiple of --micro-batch-size %lld times %lld data-parallel "
+            "ranks; the next that is: %lld",
+            (long long)r.global_batch, (long long)cfg->micro_batch_size, (long long)dp,
+            r.micro_step > 0 ? (long long)((r.global_batch / r.micro_step + 1) * r.micro_step) : 1LL);
+    if (r.samples == 0) {
+        *out = r;
+        return MEGA_OK;
+    }
+    if (r.start <= 0 || r.increment <= 0 || r.samples < 0 || r.start > r.global_batch ||
+        (r.global_batch - r.start) % r.increment != 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--rampup-batch-size %lld %lld %lld: increments of %lld do not lead from %lld to "
+                         "--global-batch-size %lld; the difference must be a multiple of the increment",
+                         (long long)r.start, (long long)r.increment, (long long)r.samples, (long long)r.increment,
+                         (long long)r.start, (long long)r.global_batch);
+    if (r.start % r.micro_step != 0 || r.increment % r.micro_step != 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--rampup-batch-size %lld %lld %lld: start and increment must be multiples of "
+                         "--micro-batch-size times the data-parallel size, which is %lld",
+                         (long long)r.start, (long long)r.increment, (long long)r.samples, (long long)r.micro_step);
+    *out = r;
+    return MEGA_OK;
+}
+
+int64_t mega_batch_ramp_at(const mega_batch_ramp *r, int64_t consumed_samples)
+{
+    if (r->samples == 0 || consumed_samples > r->samples || r->start == r->global_batch) return r->global_batch;
+    const double stretches = (double)((r->global_batch - r->start) / r->increment);
+    const double stretch = (double)r->samples / stretches; /* samples at one batch size */
+    const int64_t batch = r->start + (int64_t)((double)consumed_samples / stretch) * r->increment;
+    return batch < r->global_batch ? batch : r->global_batch;
+}
+
+int64_t mega_batch_ramp_iterations(const mega_batch_ramp *r, int64_t train_samples)
+{
+    int64_t iterations = 0, consumed = 0;
+    if (r->samples > 0)
+        for (; consumed <= r->samples && consumed < train_samples; iterations++)
+            consumed += mega_batch_ramp_at(r, consumed);
+    if (consumed > train_samples) return iterations - 1; /* the last batch of the ramp would not be full */
+    return iterations + (train_samples - consumed) / r->global_batch;
+}

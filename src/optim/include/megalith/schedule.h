@@ -1,0 +1,41 @@
+/* What changes over a training as a pure function of the samples consumed: learning rate, weight decay, batch size.
+ *
+ * Everything is counted in samples, as Megatron does, so that a change of batch size moves no curve. */
+#ifndef MEGALITH_SCHEDULE_H
+#define MEGALITH_SCHEDULE_H
+
+#include "megalith/config.h"
+#include "megalith/status.h"
+#include <stdint.h>
+
+/* Learning rate and weight decay after n samples. warmup and decay are real numbers because a warm-up given as a
+ * fraction of the decay need not be a whole number of samples. */
+typedef struct mega_lr_schedule {
+    mega_lr_style style;
+    double max_lr, min_lr, warmup_init;
+    double warmup, decay; /* samples; warmup < decay */
+    mega_weight_decay_style decay_style;
+    double start_weight_decay, end_weight_decay;
+    int64_t weight_decay_samples; /* over which it grows from start to end */
+} mega_lr_schedule;
+
+/* From --lr, --min-lr, --lr-decay-*, --lr-warmup-*, --weight-decay and its relatives. train_iters must be known. */
+mega_status mega_lr_schedule_from_config(mega_lr_schedule *out, const mega_config *cfg);
+double mega_lr_schedule_lr(const mega_lr_schedule *s, int64_t samples);
+double mega_lr_schedule_weight_decay(const mega_lr_schedule *s, int64_t samples);
+const char *mega_lr_style_name(mega_lr_style style); /* "cosine", as typed */
+const char *mega_weight_decay_style_name(mega_weight_decay_style style);
+
+/* The global batch size after n samples (--rampup-batch-size start increment samples). */
+typedef struct mega_batch_ramp {
+    int64_t start, increment, samples; /* samples 0: constant */
+    int64_t global_batch;              /* reached at the end of the ramp */
+    int64_t micro_step;                /* micro-batch size times data-parallel size: every batch is a multiple of it */
+} mega_batch_ramp;
+
+mega_status mega_batch_ramp_from_config(mega_batch_ramp *out, const mega_config *cfg);
+int64_t mega_batch_ramp_at(const mega_batch_ramp *r, int64_t consumed_samples);
+/* Iterations of a training of `train_samples` samples: those of the ramp, then whole batches of what is left. */
+int64_t mega_batch_ramp_iterations(const mega_batch_ramp *r, int64_t train_samples);
+
+#endif

@@ -1,0 +1,378 @@
+/* AdamW and SGD over flat buffers. See optim.h for the rule of runs. */
+#include "megalith/assert.h"
+#include "megalith/kernels.h"
+#include "megalith/memory.h"
+#include "megalith/optim.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Parameters are placed with a little air between them (alignment). A run goes over gaps up to this many elements: they
+ * are zero in every buffer and stay zero under both updates. */
+enum { GAP_ELEMENTS = 64 };
+
+typedef struct run {
+    int64_t begin, end; /* elements of the flat buffers */
+    bool decay;
+} run;
+
+struct mega_optimizer {
+    mega_optimizer_options options;
+    mega_params *params;
+    const mega_layout *layout;
+    int *order; /* parameters by offset */
+    run *update, *counted;
+    int num_update, num_counted;
+    void *moment[2];
+    mega_adamw_args *adamw; /* one for each update run, or */
+    mega_sgd_args *sgd;
+    int num_prepared;
+    void *norm_scratch;
+    size_t norm_scratch_bytes;
+    int64_t updates;
+};
+
+static int moments_of(const mega_optimizer *o)
+{
+    return o->options.kind == MEGA_OPTIMIZER_ADAM ? 2 : 1;
+}
+
+static const mega_kernel *update_kernel(const mega_optimizer *o)
+{
+    if (o->options.kind == MEGA_OPTIMIZER_ADAM) return o->options.plain ? &mega_plain_adamw : &mega_cpu_adamw;
+    return o->options.plain ? &mega_plain_sgd : &mega_cpu_sgd;
+}
+
+static const mega_kernel *norm_kernel(const mega_optimizer *o)
+{
+    return o->options.plain ? &mega_plain_norm : &mega_cpu_norm;
+}
+
+static void *update_args(const mega_optimizer *o, int i)
+{
+    return o->adamw != NULL ? (void *)&o->adamw[i] : (void *)&o->sgd[i];
+}
+
+static size_t acc_size(const mega_optimizer *o)
+{
+    return mega_dtype_size(mega_params_acc_dtype(o->params));
+}
+
+/* Counts in norms: once over the whole model. Copies of a tied table count where it is owned, replicated tensors on the
+ * first rank of the axis that would cut them. */
+static bool is_counted(const mega_optimizer *o, const mega_param *p)
+{
+    return p->tied_to < 0 && (p->axis == MEGA_AXIS_TP || o->layout->tp.rank == 0);
+}
+
+static int order_by_offset(const void *a, const void *b, void *user)
+{
+    const mega_params *params = user;
+    const int64_t x = mega_params_get(params, *(const int *)a)->offset;
+    const int64_t y = mega_params_get(params, *(const int *)b)->offset;
+    return (x > y) - (x < y);
+}
+
+/* Cuts the flat buffers into runs; with runs NULL only counts them. */
+static int cut_runs(const mega_optimizer *o, bool for_norm, run *runs)
+{
+    int n = 0, last_bucket = -1;
+    run last = {0, 0, false};
+    for (int i = 0; i < mega_params_count(o->params); i++) {
+        const mega_param *p = mega_params_get(o->params, o->order[i]);
+        if (for_norm && !is_counted(o, p)) {
+            last_bucket = -1;
+            continue;
+        }
+        const bool joins = p->bucket == last_bucket && (for_norm || p->weight_decay == last.decay) &&
+                           p->offset - last.end <= GAP_ELEMENTS;
+        if (!joins) {
+            last = (run){.begin = p->offset, .decay = p->weight_decay};
+            n++;
+        }
+        last.end = p->offset + p->count;
+        last_bucket = p->bucket;
+        if (runs != NULL) runs[n - 1] = last;
+    }
+    return n;
+}
+
+static mega_norm_args norm_args(const mega_optimizer *o, const run *r, const void *flat, double *out)
+{
+    return (mega_norm_args){.head = {.dtype = mega_params_acc_dtype(o->params), .scratch = o->norm_scratch},
+                            .out = out,
+                            .x = flat == NULL ? NULL : (const char *)flat + (size_t)r->begin * acc_size(o),
+                            .count = r->end - r->begin};
+}
+
+static size_t norm_scratch(const mega_optimizer *o)
+{
+    const mega_kernel *k = norm_kernel(o);
+    size_t most = 0;
+    if (k->scratch == NULL) return 0;
+    for (int i = 0; i < o->num_counted; i++) {
+        double out[3];
+        const mega_norm_args a = norm_args(o, &o->counted[i], NULL, out);
+        const size_t bytes = k->scratch(&a, mega_team_size(o->options.team));
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
+mega_status mega_optimizer_create(mega_optimizer **out, mega_params *params, const mega_layout *layout,
+                                  const mega_optimizer_options *options)
+{
+    const size_t count = (size_t)mega_params_count(params);
+    mega_optimizer *o = mega_calloc(1, sizeof *o);
+    if (o == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for its record");
+    o->options = *options;
+    if (mega_params_acc_dtype(params) == MEGA_F64) o->options.plain = true;
+    o->params = params;
+    o->layout = layout;
+    o->order = mega_calloc(count + 1, sizeof *o->order);
+    if (o->order == NULL) goto err_memory;
+    for (int i = 0; i < (int)count; i++) o->order[i] = i;
+    qsort_r(o->order, count, sizeof *o->order, order_by_offset, params);
+    o->num_update = cut_runs(o, false, NULL);
+    o->num_counted = cut_runs(o, true, NULL);
+    o->update = mega_calloc((size_t)o->num_update + 1, sizeof *o->update);
+    o->counted = mega_calloc((size_t)o->num_counted + 1, sizeof *o->counted);
+    if (o->update == NULL || o->counted == NULL) goto err_memory;
+    cut_runs(o, false, o->update);
+    cut_runs(o, true, o->counted);
+    o->norm_scratch_bytes = norm_scratch(o);
+    *out = o;
+    return MEGA_OK;
+
+err_memory:
+    mega_optimizer_destroy(o);
+    return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for the runs of %zu parameters", count);
+}
+
+void mega_optimizer_destroy(mega_optimizer *o)
+{
+    if (o == NULL) return;
+    const mega_kernel *k = update_kernel(o);
+    for (int i = 0; i < o->num_prepared; i++)
+        if (k->release != NULL) k->release(update_args(o, i));
+    const size_t bytes = (size_t)mega_params_elements(o->params) * acc_size(o);
+    for (int i = 0; i < 2; i++)
+        if (o->moment[i] != NULL) mega_pages_free(o->moment[i], bytes);
+    mega_free(o->norm_scratch);
+    mega_free(o->adamw);
+    mega_free(o->sgd);
+    mega_free(o->update);
+    mega_free(o->counted);
+    mega_free(o->order);
+    mega_free(o);
+}
+
+size_t mega_optimizer_bytes(const mega_optimizer *o)
+{
+    return (size_t)moments_of(o) * (size_t)mega_params_elements(o->params) * acc_size(o) + o->norm_scratch_bytes;
+}
+
+/* Everything of an update that does not change from step to step. */
+static void bind_run(mega_optimizer *o, int i)
+{
+    const mega_dtype compute = mega_params_compute_dtype(o->params);
+    const size_t at = (size_t)o->update[i].begin * acc_size(o);
+    const bool is_rounded = compute != mega_params_acc_dtype(o->params);
+    const mega_kernel_head head = {.dtype = compute};
+    char *p = (char *)mega_params_flat_master(o->params) + at;
+    char *g = (char *)mega_params_flat_grad(o->params) + at;
+    char *weight =
+        is_rounded ? (char *)mega_params_flat_weight(o->params) + (size_t)o->update[i].begin * mega_dtype_size(compute)
+                   : NULL;
+    const int64_t count = o->update[i].end - o->update[i].begin;
+    if (o->adamw != NULL)
+        o->adamw[i] = (mega_adamw_args){.head = head,
+                                        .p = p,
+                                        .m = (char *)o->moment[0] + at,
+                                        .v = (char *)o->moment[1] + at,
+                                        .weight = weight,
+                                        .g = g,
+                                        .count = count,
+                                        .beta1 = o->options.beta1,
+                                        .beta2 = o->options.beta2,
+                                        .eps = o->options.eps};
+    else
+        o->sgd[i] = (mega_sgd_args){.head = head,
+                                    .p = p,
+                                    .momentum = (char *)o->moment[0] + at,
+                                    .weight = weight,
+                                    .g = g,
+                                    .count = count,
+                                    .mu = o->options.momentum};
+}
+
+mega_status mega_optimizer_allocate(mega_optimizer *o)
+{
+    const size_t bytes = (size_t)mega_params_elements(o->params) * acc_size(o);
+    const mega_kernel *k = update_kernel(o);
+    MEGA_ASSERT(o->moment[0] == NULL, "allocated twice");
+    for (int i = 0; i < moments_of(o); i++)
+        MEGA_TRY(mega_pages_alloc(&o->moment[i], bytes, mega_optimizer_moment_name(o, i)));
+    if (o->options.kind == MEGA_OPTIMIZER_ADAM) o->adamw = mega_calloc((size_t)o->num_update + 1, sizeof *o->adamw);
+    else
+        o->sgd = mega_calloc((size_t)o->num_update + 1, sizeof *o->sgd);
+    if (o->norm_scratch_bytes > 0) o->norm_scratch = mega_malloc(o->norm_scratch_bytes);
+    if ((o->adamw == NULL && o->sgd == NULL) || (o->norm_scratch_bytes > 0 && o->norm_scratch == NULL))
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for %d runs", o->num_update);
+    MEGA_ASSERT(k->scratch == NULL, "%s takes no scratch", k->name);
+    for (int i = 0; i < o->num_update; i++) {
+        bind_run(o, i);
+        if (k->prepare != NULL) MEGA_TRY(k->prepare(update_args(o, i), mega_team_size(o->options.team)));
+        o->num_prepared++;
+    }
+    return MEGA_OK;
+}
+
+int mega_optimizer_num_moments(const mega_optimizer *o)
+{
+    return moments_of(o);
+}
+
+const char *mega_optimizer_moment_name(const mega_optimizer *o, int moment)
+{
+    if (o->options.kind == MEGA_OPTIMIZER_SGD) return "momentum_buffer";
+    return moment == 0 ? "exp_avg" : "exp_avg_sq";
+}
+
+void *mega_optimizer_moment(const mega_optimizer *o, int moment, int param)
+{
+    return (char *)o->moment[moment] + (size_t)mega_params_get(o->params, param)->offset * acc_size(o);
+}
+
+int64_t mega_optimizer_updates(const mega_optimizer *o)
+{
+    return o->updates;
+}
+
+void mega_optimizer_set_updates(mega_optimizer *o, int64_t updates)
+{
+    o->updates = updates;
+}
+
+/* Elements that are always zero: gaps inside runs, and padding rows of the vocabulary. Padding is known of the whole
+ * tensor only, so the part of this rank is what its slice has beyond the true extent. */
+static int64_t padding_elements(const mega_optimizer *o)
+{
+    int64_t walked = 0, real = 0;
+    for (int i = 0; i < o->num_counted; i++) walked += o->counted[i].end - o->counted[i].begin;
+    for (int i = 0; i < mega_params_count(o->params); i++) {
+        const mega_param *p = mega_params_get(o->params, i);
+        if (!is_counted(o, p)) continue;
+        int64_t rows = p->local_shape[0];
+        const int64_t others = p->count / (rows > 0 ? rows : 1);
+        if (p->axis == MEGA_AXIS_TP && p->cut_dim == 0 && p->blocks <= 1) {
+            const int64_t left = p->true_shape[0] - rows * o->layout->tp.rank;
+            rows = left < 0 ? 0 : left < rows ? left : rows;
+        } else if (p->axis != MEGA_AXIS_TP || p->cut_dim != 0) {
+            rows = p->true_shape[0] < rows ? p->true_shape[0] : rows;
+        }
+        real += rows * others;
+    }
+    return walked - real;
+}
+
+static mega_status norm_of(mega_optimizer *o, const char *what, const void *flat, mega_norm_result *out)
+{
+    const mega_kernel *k = norm_kernel(o);
+    double sum[3] = {0, 0, 0};
+    for (int i = 0; i < o->num_counted; i++) {
+        double part[3];
+        const mega_norm_args a = norm_args(o, &o->counted[i], flat, part);
+        k->run(o->options.team, &a);
+        for (int j = 0; j < 3; j++) sum[j] += part[j];
+    }
+    sum[1] -= (double)padding_elements(o);
+    MEGA_TRY(mega_comm_all_reduce(o->layout->tp.comm, what, sum, 3, MEGA_F64, MEGA_REDUCE_SUM));
+    MEGA_TRY(mega_comm_all_reduce(o->layout->pp.comm, what, sum, 3, MEGA_F64, MEGA_REDUCE_SUM));
+    *out = (mega_norm_result){.norm = sqrt(sum[0]), .zeros = (int64_t)sum[1], .finite = sum[2] == 0};
+    return MEGA_OK;
+}
+
+mega_status mega_optimizer_gradient_norm(mega_optimizer *o, mega_norm_result *out)
+{
+    return norm_of(o, "gradient norm", mega_params_flat_grad(o->params), out);
+}
+
+mega_status mega_optimizer_params_norm(mega_optimizer *o, mega_norm_result *out)
+{
+    return norm_of(o, "parameter norm", mega_params_flat_master(o->params), out);
+}
+
+int mega_optimizer_find_nonfinite(mega_optimizer *o)
+{
+    for (int i = 0; i < mega_params_count(o->params); i++) {
+        const mega_param *p = mega_params_get(o->params, i);
+        const run r = {p->offset, p->offset + p->count, false};
+        double part[3];
+        const mega_norm_args a = norm_args(o, &r, mega_params_flat_grad(o->params), part);
+        norm_kernel(o)->run(o->options.team, &a);
+        if (part[2] != 0) return i;
+    }
+    return -1;
+}
+
+double mega_clip_factor(double norm, double clip)
+{
+    if (clip <= 0) return 1;
+    const double factor = clip / (norm + 1e-6);
+    return factor < 1 ? factor : 1;
+}
+
+typedef struct zero_work {
+    char *data;
+    int64_t bytes;
+} zero_work;
+
+static void zero_share(void *user, int thread, int size)
+{
+    const zero_work *w = user;
+    int64_t begin, end;
+    mega_team_share(w->bytes, 4096, thread, size, &begin, &end);
+    memset(w->data + begin, 0, (size_t)(end - begin));
+}
+
+void mega_optimizer_zero_gradients(mega_optimizer *o)
+{
+    zero_work w = {.data = mega_params_flat_grad(o->params),
+                   .bytes = mega_params_elements(o->params) * (int64_t)acc_size(o)};
+    mega_team_run(o->options.team, zero_share, &w);
+}
+
+void mega_optimizer_update(mega_optimizer *o, double lr, double weight_decay, double grad_factor)
+{
+    const mega_kernel *k = update_kernel(o);
+    const bool is_first = o->updates == 0;
+    o->updates++;
+    for (int i = 0; i < o->num_update; i++) {
+        const double decay = o->update[i].decay ? weight_decay : 0;
+        if (o->adamw != NULL) {
+            mega_adamw_args *a = &o->adamw[i];
+            a->k = o->updates;
+            a->lr = lr;
+            a->weight_decay = decay;
+            a->grad_factor = grad_factor;
+        } else {
+            mega_sgd_args *a = &o->sgd[i];
+            a->first = is_first;
+            a->lr = lr;
+            a->weight_decay = decay;
+            a->grad_factor = grad_factor;
+        }
+        k->run(o->options.team, update_args(o, i));
+    }
+}
+
+void mega_optimizer_groups_get(const mega_optimizer *o, mega_optimizer_groups *out)
+{
+    *out = (mega_optimizer_groups){0};
+    for (int i = 0; i < mega_params_count(o->params); i++) {
+        const mega_param *p = mega_params_get(o->params, i);
+        *(p->weight_decay ? &out->decayed : &out->not_decayed) += 1;
+        *(p->weight_decay ? &out->decayed_elements : &out->not_decayed_elements) += p->count;
+    }
+}

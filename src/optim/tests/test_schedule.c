@@ -1,0 +1,177 @@
+/* Learning rate, weight decay and batch size against the golden tables of the reference (megatron.md 9.6, 9.7). */
+#include "kit.h"
+#include "megalith/schedule.h"
+#include <math.h>
+
+static void assert_near(double found, double expected, double tolerance)
+{
+    if (!(fabs(found - expected) <= tolerance * fmax(fabs(expected), 1e-30) + 1e-18))
+        fail_msg("found %.12g, expected %.12g", found, expected);
+}
+
+static const mega_lr_schedule base = {.max_lr = 1e-3, .min_lr = 1e-5, .warmup = 100, .decay = 1000};
+
+static void lr_golden_table(void **state)
+{
+    (void)state;
+    static const int64_t n[] = {0, 50, 100, 101, 550, 1000, 1001};
+    static const double linear[] = {0, 5e-4, 1e-3, 9.989e-4, 5.05e-4, 1e-5, 1e-5};
+    static const double cosine[] = {0, 5e-4, 1e-3, 9.999969843e-4, 5.05e-4, 1e-5, 1e-5};
+    static const double inverse[] = {0, 5e-4, 1e-3, 9.950371902e-4, 4.264014327e-4, 3.162277660e-4, 1e-5};
+    mega_lr_schedule s = base;
+    for (int i = 0; i < 7; i++) {
+        s.style = MEGA_LR_LINEAR;
+        assert_near(mega_lr_schedule_lr(&s, n[i]), linear[i], 1e-9);
+        s.style = MEGA_LR_COSINE;
+        assert_near(mega_lr_schedule_lr(&s, n[i]), cosine[i], 1e-9);
+        s.style = MEGA_LR_INVERSE_SQUARE_ROOT;
+        assert_near(mega_lr_schedule_lr(&s, n[i]), inverse[i], 1e-9);
+        s.style = MEGA_LR_CONSTANT;
+        assert_near(mega_lr_schedule_lr(&s, n[i]), n[i] <= 100 ? 1e-3 * (double)n[i] / 100 : 1e-3, 1e-12);
+    }
+}
+
+static void lr_starts_from_warmup_init(void **state)
+{
+    (void)state;
+    mega_lr_schedule s = base;
+    s.warmup_init = 2e-4;
+    assert_near(mega_lr_schedule_lr(&s, 0), 2e-4, 1e-12);
+    assert_near(mega_lr_schedule_lr(&s, 50), 6e-4, 1e-12);
+    assert_near(mega_lr_schedule_lr(&s, 100), 1e-3, 1e-12);
+}
+
+static void lr_without_warmup_starts_at_its_maximum(void **state)
+{
+    (void)state;
+    mega_lr_schedule s = base;
+    s.warmup = 0;
+    s.style = MEGA_LR_COSINE;
+    assert_near(mega_lr_schedule_lr(&s, 0), 1e-3, 1e-12);
+    s.style = MEGA_LR_INVERSE_SQUARE_ROOT;
+    assert_near(mega_lr_schedule_lr(&s, 0), 1e-3, 1e-12);
+}
+
+static void weight_decay_golden(void **state)
+{
+    (void)state;
+    mega_lr_schedule s = {.start_weight_decay = 0.01, .end_weight_decay = 0.1, .weight_decay_samples = 1000};
+    s.decay_style = MEGA_WD_LINEAR;
+    assert_near(mega_lr_schedule_weight_decay(&s, 0), 0.01, 1e-12);
+    assert_near(mega_lr_schedule_weight_decay(&s, 250), 0.0325, 1e-12);
+    assert_near(mega_lr_schedule_weight_decay(&s, 1000), 0.1, 1e-12);
+    assert_near(mega_lr_schedule_weight_decay(&s, 2000), 0.1, 1e-12);
+    s.decay_style = MEGA_WD_COSINE;
+    assert_near(mega_lr_schedule_weight_decay(&s, 250), 0.0231801948, 5e-9); /* as many digits as the table gives */
+    s = (mega_lr_schedule){.start_weight_decay = 0.1, .end_weight_decay = 0.1, .weight_decay_samples = 10};
+    assert_near(mega_lr_schedule_weight_decay(&s, 3), 0.1, 1e-12);
+}
+
+static mega_config training(void)
+{
+    return (mega_config){.lr = 1e-3,
+                         .min_lr = 1e-5,
+                         .train_iters = 1000,
+                         .global_batch_size = 8,
+                         .micro_batch_size = 2,
+                         .lr_warmup_fraction = NAN,
+                         .lr_decay_style = MEGA_LR_LINEAR,
+                         .start_weight_decay = 0.1,
+                         .end_weight_decay = 0.1};
+}
+
+static void config_counts_in_samples(void **state)
+{
+    (void)state;
+    mega_config cfg = training();
+    mega_lr_schedule s;
+    cfg.lr_warmup_iters = 10;
+    assert_int_equal(mega_lr_schedule_from_config(&s, &cfg), MEGA_OK);
+    assert_near(s.decay, 8000, 0);
+    assert_near(s.warmup, 80, 0);
+    assert_int_equal(s.weight_decay_samples, 8000);
+
+    cfg = training();
+    cfg.lr_decay_iters = 320;
+    cfg.lr_warmup_fraction = 0.01;
+    assert_int_equal(mega_lr_schedule_from_config(&s, &cfg), MEGA_OK);
+    assert_near(s.decay, 2560, 0);
+    assert_near(s.warmup, 25.6, 1e-12);
+
+    cfg = training();
+    cfg.train_samples = 10000;
+    cfg.lr_warmup_samples = 700;
+    assert_int_equal(mega_lr_schedule_from_config(&s, &cfg), MEGA_OK);
+    assert_near(s.decay, 10000, 0);
+    assert_near(s.warmup, 700, 0);
+    cfg.lr_decay_samples = 5000;
+    assert_int_equal(mega_lr_schedule_from_config(&s, &cfg), MEGA_OK);
+    assert_near(s.decay, 5000, 0);
+    assert_int_equal(s.weight_decay_samples, 10000);
+}
+
+static void config_refuses_warmup_past_the_decay(void **state)
+{
+    (void)state;
+    mega_config cfg = training();
+    mega_lr_schedule s;
+    cfg.lr_warmup_iters = 1000;
+    assert_int_equal(mega_lr_schedule_from_config(&s, &cfg), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "--lr-warmup-iters"));
+}
+
+static void ramp_golden(void **state)
+{
+    (void)state;
+    const mega_batch_ramp r = {.start = 16, .increment = 8, .samples = 300000, .global_batch = 1024, .micro_step = 8};
+    static const int64_t at[][2] = {{0, 16}, {2380, 16}, {2381, 24}, {150000, 520}, {299999, 1016}, {300000, 1024}};
+    for (int i = 0; i < 6; i++) assert_int_equal(mega_batch_ramp_at(&r, at[i][0]), at[i][1]);
+    assert_int_equal(mega_batch_ramp_iterations(&r, 1000000), 2002);
+    int64_t consumed = 0, iterations = 0;
+    for (; consumed <= 300000; iterations++) consumed += mega_batch_ramp_at(&r, consumed);
+    assert_int_equal(iterations, 1319);
+    assert_int_equal(consumed, 300096);
+}
+
+static void ramp_of_a_constant_batch(void **state)
+{
+    (void)state;
+    const mega_batch_ramp r = {.global_batch = 12, .micro_step = 4};
+    assert_int_equal(mega_batch_ramp_at(&r, 0), 12);
+    assert_int_equal(mega_batch_ramp_at(&r, 1 << 30), 12);
+    assert_int_equal(mega_batch_ramp_iterations(&r, 125), 10);
+}
+
+static void ramp_refuses_what_does_not_divide(void **state)
+{
+    (void)state;
+    mega_config cfg = training();
+    mega_batch_ramp r;
+    cfg.global_batch_size = 9;
+    assert_int_equal(mega_batch_ramp_from_config(&r, &cfg), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "10"));
+    cfg.global_batch_size = 16;
+    cfg.rampup_batch_size[0] = 4, cfg.rampup_batch_size[1] = 5, cfg.rampup_batch_size[2] = 100;
+    assert_int_equal(mega_batch_ramp_from_config(&r, &cfg), MEGA_ERR_USAGE);
+    cfg.rampup_batch_size[1] = 3;
+    assert_int_equal(mega_batch_ramp_from_config(&r, &cfg), MEGA_ERR_USAGE); /* 3 is not a multiple of 2 */
+    cfg.rampup_batch_size[1] = 4;
+    assert_int_equal(mega_batch_ramp_from_config(&r, &cfg), MEGA_OK);
+    assert_int_equal(mega_batch_ramp_at(&r, 0), 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lr_golden_table),
+        cmocka_unit_test(lr_starts_from_warmup_init),
+        cmocka_unit_test(lr_without_warmup_starts_at_its_maximum),
+        cmocka_unit_test(weight_decay_golden),
+        cmocka_unit_test(config_counts_in_samples),
+        cmocka_unit_test(config_refuses_warmup_past_the_decay),
+        cmocka_unit_test(ramp_golden),
+        cmocka_unit_test(ramp_of_a_constant_batch),
+        cmocka_unit_test(ramp_refuses_what_does_not_divide),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
