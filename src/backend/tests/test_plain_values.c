@@ -1,0 +1,306 @@
+/* The plain kernels against numbers worked out by hand or known in closed form, so that the definition itself is
+ * pinned. */
+#include "kit.h"
+#include "megalith/kernels.h"
+#include <math.h>
+#include <string.h>
+
+static const mega_step_block step_block = {.seed = 1234, .step = 7, .loss_factor = 1.0};
+static const mega_kernel_head head = {.dtype = MEGA_F64, .step = &step_block};
+
+static void near(double found, double expected, double tolerance)
+{
+    if (!(fabs(found - expected) <= tolerance)) fail_msg("found %.17g, expected %.17g", found, expected);
+}
+
+static void test_embedding(void **state)
+{
+    (void)state;
+    const int32_t ids[3] = {11, 9, 12};
+    const double table[4] = {1, 2, 3, 4}, addend[6] = {10, 20, 30, 40, 50, 60};
+    double y[6];
+    mega_embedding_args a = {head, y, ids, table, addend, 3, 2, 10, 2};
+    mega_plain_embedding.run(NULL, &a);
+    const double expected[6] = {13, 24, 30, 40, 50, 60}; /* 9 and 12 are not held here */
+    assert_memory_equal(y, expected, sizeof y);
+}
+
+static void test_layer_norm(void **state)
+{
+    (void)state;
+    const double x[4] = {1, 2, 3, 6}, gain[4] = {1, 1, 2, 1}, bias[4] = {0, 0, 0, 5};
+    double y[4], mean, rstd;
+    mega_layer_norm_args a = {head, y, &mean, &rstd, x, gain, bias, 1, 4, 0.5};
+    mega_plain_layer_norm.run(NULL, &a);
+    near(mean, 3, 0);
+    near(rstd, 0.5, 1e-16); /* variance 14/4 = 3.5, plus 0.5 */
+    near(y[0], -1, 1e-15);
+    near(y[1], -0.5, 1e-15);
+    near(y[2], 0, 1e-15);
+    near(y[3], 6.5, 1e-15);
+}
+
+/* The same product from every way of storing its factors. */
+static void test_gemm(void **state)
+{
+    (void)state;
+    const double a[8] = {1, 2, 3, -9, 4, 5, 6, -9}; /* [2, 3], lda 4 */
+    const double at[6] = {1, 4, 2, 5, 3, 6}, b[6] = {7, 8, 9, 10, 11, 12}, bt[6] = {7, 9, 11, 8, 10, 12};
+    const double bias[2] = {100, 200};
+    for (int form = 0; form < 4; form++) {
+        const bool ta = form & 1, tb = form & 2;
+        double c[6] = {0};
+        mega_gemm_args g = {head,       c,          ta ? at : a, tb ? bt : b, bias, 2,     2,       3,
+                            ta ? 2 : 4, tb ? 3 : 2, 3,           ta,          tb,   false, MEGA_F64};
+        mega_plain_gemm.run(NULL, &g);
+        const double expected[6] = {158, 264, 0, 239, 354, 0};
+        assert_memory_equal(c, expected, sizeof c);
+        g.bias = NULL;
+        g.accumulate = true;
+        mega_plain_gemm.run(NULL, &g);
+        near(c[0], 158 + 58, 0);
+        near(c[4], 354 + 154, 0);
+    }
+}
+
+static void test_gemm_types(void **state)
+{
+    (void)state;
+    const uint16_t a[2] = {mega_f32_to_bf16(1.0f), mega_f32_to_bf16(0.00390625f)}; /* 1, 2^-8 */
+    const uint16_t b[2] = {mega_f32_to_bf16(1.0f), mega_f32_to_bf16(1.0f)};
+    float wide = 0;
+    uint16_t narrow = 0;
+    mega_gemm_args g = {
+        {MEGA_BF16, NULL, NULL, &step_block}, &wide, a, b, NULL, 1, 1, 2, 2, 1, 1, false, false, false, MEGA_F32};
+    mega_plain_gemm.run(NULL, &g);
+    near(wide, 1.00390625, 0);
+    g.c = &narrow, g.c_dtype = MEGA_BF16;
+    mega_plain_gemm.run(NULL, &g);
+    near(mega_bf16_to_f32(narrow), 1.0, 0); /* a tie, to even */
+}
+
+/* Equal keys give equal probabilities: outputs are means of the values that a query may see. */
+static void test_attention(void **state)
+{
+    (void)state;
+    const double q[4] = {1, -1, 2, 3}, k[4] = {0, 0, 0, 0}, v[4] = {2, 4, 8, 16};
+    const int32_t start[4] = {0, 0, 1, 3};
+    double out[4], lse[4], scratch[4];
+    mega_attention_args a = {.head = head, .out = out, .lse = lse, .q = q, .k = k, .v = v};
+    a.head.scratch = scratch;
+    a.batch = 1, a.seq = 4, a.heads = 1, a.kv_heads = 1, a.head_dim = 1;
+    a.ld_q = a.ld_kv = a.ld_out = 1, a.scale = 1, a.causal = true, a.segment_start = start;
+    mega_plain_attention.run(NULL, &a);
+    const double causal[4] = {2, 3, 6, 16}, keys[4] = {1, 2, 2, 1};
+    for (int i = 0; i < 4; i++) near(out[i], causal[i], 1e-15), near(lse[i], log(keys[i]), 1e-15);
+    a.causal = false;
+    mega_plain_attention.run(NULL, &a);
+    for (int i = 0; i < 4; i++) near(out[i], 7.5, 1e-15);
+    const double k2[4] = {0, log(3.0), 0, 0};
+    a.causal = true, a.segment_start = NULL, a.k = k2;
+    mega_plain_attention.run(NULL, &a); /* query 1 is -1: weights 3/4, 1/4 */
+    near(out[1], 0.75 * 2 + 0.25 * 4, 1e-15);
+    near(lse[1], log(4.0 / 3.0), 1e-15);
+}
+
+/* Rows that arrive one after another see what one attention over all of them sees. */
+static void test_attention_cached(void **state)
+{
+    (void)state;
+    enum { S = 5, H = 2, D = 3, W = H * D, CAPACITY = 6 };
+    float f[3 * S * W];
+    double qkv[3][S * W], whole[S * W], lse[H * S], scratch[S], out[S * W], cache[2][CAPACITY * W] = {{0}};
+    mega_kit_normal(f, 3 * S * W, 5);
+    for (int i = 0; i < 3 * S * W; i++) qkv[i / (S * W)][i % (S * W)] = f[i];
+    mega_attention_args a = {.head = head, .out = whole, .lse = lse, .q = qkv[0], .k = qkv[1], .v = qkv[2]};
+    a.head.scratch = scratch;
+    a.batch = 1, a.seq = S, a.heads = a.kv_heads = H, a.head_dim = D, a.scale = 0.5, a.causal = true;
+    a.ld_q = a.ld_kv = a.ld_out = W;
+    mega_plain_attention.run(NULL, &a);
+
+    double cached_scratch[CAPACITY];
+    int32_t length = 0;
+    mega_step_block step = {.kv_length = &length};
+    for (int64_t rows = 3; length < S; length += (int32_t)rows, rows = 2) { /* 3 rows, then 2 */
+        mega_attention_cached_args c = {.head = {MEGA_F64, cached_scratch, NULL, &step}, .out = out + length * W};
+        c.k_cache = cache[0], c.v_cache = cache[1];
+        c.q = qkv[0] + length * W, c.k = qkv[1] + length * W, c.v = qkv[2] + length * W;
+        c.batch = 1, c.rows = rows, c.capacity = CAPACITY, c.heads = c.kv_heads = H, c.head_dim = D;
+        c.ld_q = c.ld_kv = c.ld_out = W, c.scale = 0.5;
+        mega_plain_attention_cached.run(NULL, &c);
+    }
+    assert_true(mega_kit_relative_error_f64(out, whole, S * W) < 1e-15);
+}
+
+static void test_gelu(void **state)
+{
+    (void)state;
+    const double x[3] = {1, -1, 0}, bias[3] = {0, 0, 1};
+    double y[3];
+    mega_gelu_args a = {head, y, x, bias, 1, 3, true};
+    mega_plain_gelu.run(NULL, &a);
+    near(y[0], 0.84119199060827, 1e-13);
+    near(y[1], -0.15880800939173, 1e-13);
+    near(y[2], 0.84119199060827, 1e-13);
+    a.tanh_form = false;
+    mega_plain_gelu.run(NULL, &a);
+    near(y[0], 0.84134474606854, 1e-13);
+    near(y[1], -0.15865525393146, 1e-13);
+}
+
+/* The mask belongs to (sample, position, column), wherever the row lies, and changes with step, seed and site. */
+static void test_dropout(void **state)
+{
+    (void)state;
+    enum { C = 1000 };
+    static double x[3 * C], y[3 * C], z[3 * C];
+    const uint32_t sample[3] = {7, 8, 7}, swapped_sample[3] = {8, 7, 7};
+    const int32_t position[3] = {3, 3, 4}, swapped_position[3] = {3, 3, 4};
+    for (int i = 0; i < 3 * C; i++) x[i] = 1;
+    mega_dropout_add_args a = {head, y, x, NULL, NULL, sample, position, 3, C, 0.25, 5};
+    mega_dropout_add_args b = {head, z, x, NULL, NULL, swapped_sample, swapped_position, 3, C, 0.25, 5};
+    mega_plain_dropout_add.run(NULL, &a);
+    mega_plain_dropout_add.run(NULL, &b);
+    assert_memory_equal(y, z + C, C * sizeof *y);
+    assert_memory_equal(y + C, z, C * sizeof *y);
+    assert_memory_equal(y + 2 * C, z + 2 * C, C * sizeof *y);
+    assert_memory_not_equal(y, y + C, C * sizeof *y);
+    assert_memory_not_equal(y, y + 2 * C, C * sizeof *y);
+    int dropped = 0;
+    for (int i = 0; i < 3 * C; i++) {
+        assert_true(y[i] == 0 || fabs(y[i] - 4.0 / 3.0) < 1e-15);
+        dropped += y[i] == 0;
+    }
+    assert_in_range(dropped, 750 - 120, 750 + 120); /* five standard deviations of 3000 throws */
+    mega_step_block other = step_block;
+    other.step++;
+    b = a, b.y = z, b.head.step = &other;
+    mega_plain_dropout_add.run(NULL, &b);
+    assert_memory_not_equal(y, z, sizeof y);
+    b.head.step = &step_block, b.site++;
+    mega_plain_dropout_add.run(NULL, &b);
+    assert_memory_not_equal(y, z, sizeof y);
+}
+
+static void test_xent(void **state)
+{
+    (void)state;
+    const double logits[4] = {0, log(2.0), log(5.0), 1000}; /* the last is padding */
+    const int32_t label = 11;
+    const float mask = 1;
+    double row_max, sums[2], row_loss, dlogits[4];
+    mega_xent_max_args m = {head, &row_max, logits, 1, 3, 4};
+    mega_xent_sum_args s = {head, sums, logits, &row_max, &label, 1, 3, 4, 10};
+    mega_xent_grad_args g = {head, &row_loss, dlogits, logits, &row_max, sums, &label, &mask, NULL, 1, 4, 3, 4, 10};
+    mega_plain_xent_max.run(NULL, &m);
+    mega_plain_xent_sum.run(NULL, &s);
+    mega_plain_xent_grad.run(NULL, &g);
+    near(row_max, log(5.0), 0);
+    near(sums[0], 8.0 / 5.0, 1e-15);
+    near(row_loss, log(4.0), 1e-15);
+    const double expected[4] = {0.125, 0.25 - 1, 0.625, 0};
+    for (int i = 0; i < 4; i++) near(dlogits[i], expected[i], 1e-15);
+    const double zero = 0; /* no unmasked token: counts as 1 */
+    g.denominator = &zero;
+    mega_plain_xent_grad.run(NULL, &g);
+    near(dlogits[1], -0.75, 1e-15);
+    const int32_t elsewhere = 9;
+    s.labels = &elsewhere;
+    mega_plain_xent_sum.run(NULL, &s);
+    near(sums[1], 0, 0);
+}
+
+static void test_sums(void **state)
+{
+    (void)state;
+    const double x[4] = {1, -2, 0, 3};
+    const float mask[4] = {1, 0, 1, 0.5f};
+    double out, y[4], columns[2] = {100, 200}, norm[3];
+    mega_masked_sum_args s = {head, &out, x, mask, 4};
+    mega_plain_masked_sum.run(NULL, &s);
+    near(out, 2.5, 0);
+    s.x = NULL;
+    mega_plain_masked_sum.run(NULL, &s);
+    near(out, 2.5, 0);
+    mega_add_args add = {head, y, x, x, 4};
+    mega_plain_add.run(NULL, &add);
+    near(y[1], -4, 0);
+    mega_column_sum_args c = {head, columns, x, 2, 2};
+    mega_plain_column_sum.run(NULL, &c);
+    near(columns[0], 101, 0);
+    near(columns[1], 201, 0);
+    const double odd[4] = {0, NAN, -0.0, INFINITY};
+    mega_norm_args n = {head, norm, x, 4};
+    mega_plain_norm.run(NULL, &n);
+    near(norm[0], 14, 0), near(norm[1], 1, 0), near(norm[2], 0, 0);
+    n.x = odd;
+    mega_plain_norm.run(NULL, &n);
+    assert_true(isnan(norm[0]));
+    near(norm[1], 2, 0), near(norm[2], 2, 0);
+}
+
+static void test_convert(void **state)
+{
+    (void)state;
+    const float x[5] = {1.0f, -0.5f, 65504.0f, 3.0e-8f, INFINITY};
+    uint16_t half[5], bf16[5];
+    double back[5];
+    mega_convert_args a = {head, half, x, 5, MEGA_F16, MEGA_F32, 1.0};
+    mega_plain_convert.run(NULL, &a);
+    assert_int_equal(half[0], 0x3c00), assert_int_equal(half[1], 0xb800), assert_int_equal(half[2], 0x7bff);
+    assert_int_equal(half[3], 0x0001), assert_int_equal(half[4], 0x7c00); /* 3e-8 > half of the least, 5.96e-8 */
+    a.dst = bf16, a.dst_dtype = MEGA_BF16, a.scale = 2.0;
+    mega_plain_convert.run(NULL, &a);
+    assert_int_equal(bf16[0], 0x4000), assert_int_equal(bf16[1], 0xbf80);
+    a = (mega_convert_args){head, back, bf16, 5, MEGA_F64, MEGA_BF16, 0.5};
+    mega_plain_convert.run(NULL, &a);
+    near(back[0], 1, 0), near(back[1], -0.5, 0);
+}
+
+/* The first step of Adam moves each weight by lr against the sign of its gradient, whatever its size. */
+static void test_adamw(void **state)
+{
+    (void)state;
+    double p[3] = {1, 2, -3}, m[3] = {0}, v[3] = {0};
+    const double g[3] = {100, -0.01, 5};
+    float weight[3];
+    mega_adamw_args a = {head, p, m, v, NULL, g, 3, 1, 0.1, 0.9, 0.999, 0.0, 0.5, 1.0, false};
+    mega_plain_adamw.run(NULL, &a);
+    const double expected[3] = {1 - 0.1 * (1 + 0.5), 2 - 0.1 * (-1 + 1.0), -3 - 0.1 * (1 - 1.5)};
+    for (int i = 0; i < 3; i++) near(p[i], expected[i], 1e-12);
+    near(m[0], 10, 1e-12);
+    near(v[0], 10, 1e-12);
+    /* l2: the gradient is 100 + 0.5 p; the step stays lr. In f32 with rounded weights. */
+    float pf[1] = {1}, mf[1] = {0}, vf[1] = {0}, gf[1] = {100};
+    a = (mega_adamw_args){
+        {MEGA_F32, NULL, NULL, NULL}, pf, mf, vf, weight, gf, 1, 1, 0.1, 0.9, 0.999, 0.0, 0.5, 0.5, true};
+    mega_plain_adamw.run(NULL, &a);
+    near(pf[0], 0.9, 1e-7);
+    near(mf[0], 0.1 * (0.5 * 100 + 0.5), 1e-6);
+    near(weight[0], 0.9, 1e-7);
+}
+
+static void test_sgd(void **state)
+{
+    (void)state;
+    double p = 1, momentum = 99, g = 2;
+    mega_sgd_args a = {head, &p, &momentum, NULL, &g, 1, 0.1, 0.9, 0.5, 1.0, true};
+    mega_plain_sgd.run(NULL, &a);
+    near(momentum, 2.5, 1e-15);
+    near(p, 0.75, 1e-15);
+    a.first = false;
+    mega_plain_sgd.run(NULL, &a);
+    near(momentum, 0.9 * 2.5 + 2.375, 1e-15);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_embedding),  cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_gemm),
+        cmocka_unit_test(test_gemm_types), cmocka_unit_test(test_attention),  cmocka_unit_test(test_attention_cached),
+        cmocka_unit_test(test_gelu),       cmocka_unit_test(test_dropout),    cmocka_unit_test(test_xent),
+        cmocka_unit_test(test_sums),       cmocka_unit_test(test_convert),    cmocka_unit_test(test_adamw),
+        cmocka_unit_test(test_sgd),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
