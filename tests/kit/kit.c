@@ -3,6 +3,7 @@
 #include "megalith/file.h"
 #include "megalith/memory.h"
 #include "megalith/philox.h"
+#include "megalith/status.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,8 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Everything handed out as "borrowed until the program ends". */
-static mega_arena kept;
+/* Everything handed out as "borrowed until the program ends". Not from mega_malloc: a test counts those calls, and
+ * makes them fail. */
+typedef struct kept_text {
+    struct kept_text *previous;
+    char text[];
+} kept_text;
+static kept_text *kept;
 
 /* Folders to remove at exit, by the process that made them (not by its forked children). */
 static struct {
@@ -26,16 +32,24 @@ static void clean_up(void)
         if (folders[i].owner == getpid()) mega_tree_remove(folders[i].path);
     }
     folder_count = 0;
-    mega_arena_fini(&kept);
+    while (kept != NULL) {
+        kept_text *previous = kept->previous;
+        free(kept);
+        kept = previous;
+    }
 }
 
 static const char *keep(const char *folder, const char *name)
 {
     static int registered;
     if (!registered) registered = atexit(clean_up) == 0;
-    char *text = mega_arena_format(&kept, "%s%s%s", folder, name[0] != '\0' ? "/" : "", name);
-    if (text == NULL) fail_msg("no memory for a path");
-    return text;
+    const size_t n = strlen(folder) + strlen(name) + 2;
+    kept_text *k = malloc(sizeof *k + n);
+    if (k == NULL) fail_msg("no memory for a path");
+    k->previous = kept;
+    kept = k;
+    snprintf(k->text, n, "%s%s%s", folder, name[0] != '\0' ? "/" : "", name);
+    return k->text;
 }
 
 const char *mega_kit_source(const char *name)
@@ -143,6 +157,24 @@ const char *mega_kit_need_peers(void)
     const char *python = mega_kit_peers();
     if (python == NULL) mega_kit_skip("no Python with the peer packages (set MEGA_PEERS to its path)");
     return python;
+}
+
+int mega_kit_fail_each_allocation(mega_kit_attempt *attempt, void *user)
+{
+    for (int n = 1;; n++) {
+        const uint64_t before = mega_alloc_count();
+        mega_error_clear();
+        mega_alloc_fail_at((uint64_t)n);
+        const int st = attempt(user);
+        mega_alloc_fail_at(0);
+        const uint64_t made = mega_alloc_count() - before;
+        if (made < (uint64_t)n) {
+            if (st != MEGA_OK) fail_msg("with all allocations granted: %s", mega_error_message());
+            return (int)made;
+        }
+        if (st != MEGA_ERR_MEMORY) fail_msg("allocation %d failed, and the status is \"%s\"", n, mega_status_name(st));
+        if (mega_error_message()[0] == '\0') fail_msg("allocation %d failed, and the message is empty", n);
+    }
 }
 
 void mega_kit_skip(const char *fmt, ...)

@@ -39,6 +39,12 @@ const char *mega_kit_peers(void);
 /* The same, but ends the running test as skipped where there is none. */
 const char *mega_kit_need_peers(void);
 
+/* Calls `attempt` with its first allocation failing, then its second, and so on until it makes fewer. Each failed
+ * attempt must answer MEGA_ERR_MEMORY with a message; the last must succeed. `attempt` frees what it made. Returns how
+ * many allocations the whole attempt makes. (int stands for mega_status, so that this header needs no other.) */
+typedef int mega_kit_attempt(void *user);
+int mega_kit_fail_each_allocation(mega_kit_attempt *attempt, void *user);
+
 /* Prints "SKIPPED: reason" and ends the running test as skipped. */
 void mega_kit_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 

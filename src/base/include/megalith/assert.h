@@ -1,4 +1,5 @@
-/* Invariants that we can prove. Failing is our bug: prints file, line, values, then aborts. Never for a user's mistake. */
+/* Invariants that we can prove. Failing is our bug: prints file, line, values, then aborts. Never for a user's mistake.
+ */
 #ifndef MEGALITH_ASSERT_H
 #define MEGALITH_ASSERT_H
 
@@ -6,9 +7,9 @@ _Noreturn void mega_assert_failed(const char *expression, const char *file, int 
     __attribute__((format(printf, 4, 5)));
 
 #ifdef MEGA_ASSERTS
-#define MEGA_ASSERT(condition, ...)                                                                                    \
-    do {                                                                                                               \
-        if (!(condition)) mega_assert_failed(#condition, __FILE__, __LINE__, __VA_ARGS__);                             \
+#define MEGA_ASSERT(condition, ...)                                                        \
+    do {                                                                                   \
+        if (!(condition)) mega_assert_failed(#condition, __FILE__, __LINE__, __VA_ARGS__); \
     } while (0)
 #else
 #define MEGA_ASSERT(condition, ...) ((void)0)

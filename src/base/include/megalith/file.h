@@ -18,15 +18,15 @@ void mega_map_close(mega_map *map);
 
 /* Whole file into a new block with a NUL behind it; *out owned by the caller (mega_free). */
 mega_status mega_file_read(char **out, size_t *out_size, const char *path);
-bool mega_file_exists(const char *path);      /* a regular file or anything but a folder */
+bool mega_file_exists(const char *path); /* a regular file or anything but a folder */
 bool mega_folder_exists(const char *path);
 mega_status mega_file_size(const char *path, int64_t *out);
-mega_status mega_folder_create(const char *path);           /* with parents */
+mega_status mega_folder_create(const char *path); /* with parents */
 mega_status mega_folder_sync(const char *path);
 mega_status mega_file_rename(const char *from, const char *to);
 mega_status mega_file_exchange(const char *a, const char *b); /* renameat2 RENAME_EXCHANGE, else two renames */
-mega_status mega_file_remove(const char *path);             /* missing is fine */
-mega_status mega_tree_remove(const char *path);             /* folder and all it holds; missing is fine */
+mega_status mega_file_remove(const char *path);               /* missing is fine */
+mega_status mega_tree_remove(const char *path);               /* folder and all it holds; missing is fine */
 /* Names in a folder, sorted bytewise, without . and ..; free with mega_names_fini. */
 typedef struct mega_names {
     char **name;
@@ -47,13 +47,15 @@ uint32_t mega_writer_crc32c(const mega_writer *w); /* of all bytes written so fa
 mega_status mega_writer_close(mega_writer *w, bool sync);
 void mega_writer_abandon(mega_writer *w);
 
-/* Writes PATH.tmp-PID, fsyncs, renames over PATH, fsyncs the folder: PATH is the old content or the new, never between. */
+/* Writes PATH.tmp-PID, fsyncs, renames over PATH, fsyncs the folder: PATH is the old content or the new, never between.
+ */
 mega_status mega_file_write_atomic(const char *path, const void *bytes, size_t n);
 
 /* Tests: called after each operation that changed the file system, on this thread. op is one of "create", "write",
  * "fsync", "rename", "exchange", "mkdir", "unlink", "rmdir", "syncdir"; b, bytes, size as they apply (write: the bytes
  * appended; rename/exchange: b is the other path). NULL switches it off. */
-typedef void mega_file_observer(void *user, const char *op, const char *a, const char *b, const void *bytes, size_t size);
+typedef void mega_file_observer(void *user, const char *op, const char *a, const char *b, const void *bytes,
+                                size_t size);
 void mega_file_observe(mega_file_observer *observer, void *user);
 
 /* dir + "/" + name, in a new block; NULL when memory is short. */

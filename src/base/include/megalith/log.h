@@ -2,7 +2,13 @@
 #ifndef MEGALITH_LOG_H
 #define MEGALITH_LOG_H
 
-typedef enum mega_log_level { MEGA_LOG_ERROR, MEGA_LOG_WARN, MEGA_LOG_INFO, MEGA_LOG_DEBUG, MEGA_LOG_TRACE } mega_log_level;
+typedef enum mega_log_level {
+    MEGA_LOG_ERROR,
+    MEGA_LOG_WARN,
+    MEGA_LOG_INFO,
+    MEGA_LOG_DEBUG,
+    MEGA_LOG_TRACE
+} mega_log_level;
 
 /* One line without its newline. NULL sink: silence (the default). */
 typedef void mega_log_sink(void *user, mega_log_level level, const char *line);

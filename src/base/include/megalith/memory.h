@@ -18,7 +18,7 @@ char *mega_strndup(const char *text, size_t bytes);
 /* New string from a format; NULL when memory is short. */
 char *mega_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Calls of mega_malloc, mega_calloc, mega_realloc so far in this process. */
+/* Calls of mega_malloc, mega_calloc, mega_realloc, mega_pages_alloc so far in this process. */
 uint64_t mega_alloc_count(void);
 /* Tests: the n-th allocation from now fails (1 = next one), once; 0 switches this off. */
 void mega_alloc_fail_at(uint64_t n);
@@ -26,8 +26,8 @@ void mega_alloc_fail_at(uint64_t n);
 /* a * b, or false when it does not fit. */
 bool mega_size_mul(size_t a, size_t b, size_t *out);
 
-/* A large zero-filled block from the system, page aligned, huge pages advised, not touched before use.
- * Owner frees it with mega_pages_free and the same size. */
+/* A large zero-filled block from the system, page aligned, huge pages advised, not touched before use. Also for 0
+ * bytes. Owner frees it with mega_pages_free and the same size. Counts as one allocation. */
 mega_status mega_pages_alloc(void **out, size_t bytes, const char *what);
 void mega_pages_free(void *block, size_t bytes);
 

@@ -16,7 +16,8 @@ static inline mega_philox mega_philox4x32(mega_philox c, uint32_t key0, uint32_t
     for (int round = 0; round < 10; round++) {
         const uint64_t a = (uint64_t)0xD2511F53u * c.v[0];
         const uint64_t b = (uint64_t)0xCD9E8D57u * c.v[2];
-        c = (mega_philox){{(uint32_t)(b >> 32) ^ c.v[1] ^ key0, (uint32_t)b, (uint32_t)(a >> 32) ^ c.v[3] ^ key1, (uint32_t)a}};
+        c = (mega_philox){
+            {(uint32_t)(b >> 32) ^ c.v[1] ^ key0, (uint32_t)b, (uint32_t)(a >> 32) ^ c.v[3] ^ key1, (uint32_t)a}};
         key0 += 0x9E3779B9u;
         key1 += 0xBB67AE85u;
     }
@@ -25,7 +26,8 @@ static inline mega_philox mega_philox4x32(mega_philox c, uint32_t key0, uint32_t
 
 /* The project's one addressing rule for dropout (law 1): four words for elements 4*block … 4*block+3 of the logical
  * tensor at `site` (an id of the place in the model, mega_dropout_site) of sample `sample` in optimizer step `step`. */
-static inline mega_philox mega_philox_dropout(uint32_t seed, uint32_t site, uint32_t step, uint32_t sample, uint64_t block)
+static inline mega_philox mega_philox_dropout(uint32_t seed, uint32_t site, uint32_t step, uint32_t sample,
+                                              uint64_t block)
 {
     return mega_philox4x32((mega_philox){{(uint32_t)block, (uint32_t)(block >> 32), sample, step}}, seed, site);
 }

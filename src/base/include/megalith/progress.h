@@ -14,7 +14,8 @@ typedef struct mega_progress {
     double started, last_shown;
     bool terminal, shown;
 } mega_progress;
-void mega_progress_begin(mega_progress *p, const char *what, const char *unit, uint64_t total_bytes, uint64_t total_items);
+void mega_progress_begin(mega_progress *p, const char *what, const char *unit, uint64_t total_bytes,
+                         uint64_t total_items);
 void mega_progress_update(mega_progress *p, uint64_t bytes, uint64_t items);
 void mega_progress_end(mega_progress *p, uint64_t bytes, uint64_t items);
 /* "1 h 02 min", "3.4 s" */

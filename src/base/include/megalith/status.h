@@ -44,10 +44,10 @@ void mega_error_get(mega_error_record *out);
 mega_status mega_error_restore(const mega_error_record *record);
 
 #define MEGA_FAIL(code, ...) mega_error_set((code), __FILE__, __LINE__, __VA_ARGS__)
-#define MEGA_TRY(call)                                                                                                 \
-    do {                                                                                                               \
-        const mega_status mega_try_status_ = (call);                                                                   \
-        if (mega_try_status_ != MEGA_OK) return mega_try_status_;                                                      \
+#define MEGA_TRY(call)                                            \
+    do {                                                          \
+        const mega_status mega_try_status_ = (call);              \
+        if (mega_try_status_ != MEGA_OK) return mega_try_status_; \
     } while (0)
 #define MEGA_CONTEXT(...) mega_error_prepend(__VA_ARGS__)
 

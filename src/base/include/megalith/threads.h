@@ -17,8 +17,8 @@ int mega_team_size(const mega_team *team); /* 1 for NULL */
 typedef void mega_team_work(void *user, int thread, int size);
 void mega_team_run(mega_team *team, mega_team_work *work, void *user);
 
-/* Share of n items for one thread: contiguous, sizes differ by at most one `grain`; begin and end are multiples of grain
- * but for the last end. */
+/* Share of n items for one thread: contiguous, sizes differ by at most one `grain`; begin and end are multiples of
+ * grain but for the last end. */
 static inline void mega_team_share(int64_t n, int64_t grain, int thread, int size, int64_t *begin, int64_t *end)
 {
     const int64_t chunks = (n + grain - 1) / grain;

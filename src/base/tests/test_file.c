@@ -1,0 +1,359 @@
+/* Files and folders: contents, messages, what the observer hears, and failing allocations. */
+#include "kit.h"
+#include "megalith/file.h"
+#include "megalith/hash.h"
+#include "megalith/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void assert_content(const char *path, const char *expected)
+{
+    char *text = NULL;
+    size_t n = 0;
+    if (mega_file_read(&text, &n, path) != MEGA_OK) fail_msg("%s", mega_error_message());
+    assert_int_equal(n, strlen(expected));
+    assert_string_equal(text, expected);
+    mega_free(text);
+}
+
+static void read_and_map_give_the_bytes(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder(), *path = mega_kit_path(folder, "a.txt");
+    mega_kit_write(path, "hello\nworld");
+    assert_content(path, "hello\nworld");
+    mega_map map = {0};
+    assert_int_equal(mega_map_open(&map, path), MEGA_OK);
+    assert_int_equal(map.size, 11);
+    assert_memory_equal(map.data, "hello\nworld", 11);
+    mega_map_close(&map);
+    assert_null(map.data);
+    mega_map_close(&map);
+
+    const char *empty = mega_kit_path(folder, "empty");
+    mega_kit_write(empty, "");
+    assert_content(empty, "");
+    assert_int_equal(mega_map_open(&map, empty), MEGA_OK);
+    assert_null(map.data);
+    assert_int_equal(map.size, 0);
+    mega_map_close(&map);
+
+    char *text = NULL; /* a file whose size the system does not say */
+    assert_int_equal(mega_file_read(&text, NULL, "/proc/self/status"), MEGA_OK);
+    assert_non_null(strstr(text, "VmSize"));
+    mega_free(text);
+
+    int64_t size = 0;
+    assert_int_equal(mega_file_size(path, &size), MEGA_OK);
+    assert_int_equal(size, 11);
+    assert_true(mega_file_exists(path));
+    assert_false(mega_file_exists(folder));
+    assert_true(mega_folder_exists(folder));
+    assert_false(mega_folder_exists(path));
+    assert_false(mega_file_exists(mega_kit_path(folder, "none")));
+}
+
+static void refusals_name_path_and_reason(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder(), *missing = mega_kit_path(folder, "none");
+    const char *file = mega_kit_path(folder, "file"), *below = mega_kit_path(folder, "file/below");
+    mega_kit_write(file, "x");
+    char *text = NULL;
+    mega_map map = {0};
+    mega_writer *writer = NULL;
+    mega_names names = {0};
+    int64_t size;
+    assert_int_equal(mega_file_read(&text, NULL, missing), MEGA_ERR_NOT_FOUND);
+    assert_non_null(strstr(mega_error_message(), missing));
+    assert_non_null(strstr(mega_error_message(), "No such file or directory; check the path"));
+    assert_int_equal(mega_map_open(&map, missing), MEGA_ERR_NOT_FOUND);
+    assert_int_equal(mega_map_open(&map, below), MEGA_ERR_NOT_FOUND);
+    assert_int_equal(mega_map_open(&map, folder), MEGA_ERR_IO);
+    assert_non_null(strstr(mega_error_message(), "Is a directory"));
+    assert_int_equal(mega_file_size(missing, &size), MEGA_ERR_NOT_FOUND);
+    assert_int_equal(mega_writer_create(&writer, mega_kit_path(missing, "x")), MEGA_ERR_NOT_FOUND);
+    assert_int_equal(mega_writer_create(&writer, folder), MEGA_ERR_IO);
+    assert_null(writer);
+    assert_int_equal(mega_folder_list(&names, missing), MEGA_ERR_NOT_FOUND);
+    assert_int_equal(mega_folder_create(file), MEGA_ERR_IO);
+    assert_non_null(strstr(mega_error_message(), "a file of this name is there"));
+    assert_int_equal(mega_folder_create(below), MEGA_ERR_IO);
+    assert_int_equal(mega_folder_sync(missing), MEGA_ERR_NOT_FOUND);
+    assert_int_equal(mega_file_rename(missing, file), MEGA_ERR_NOT_FOUND);
+    assert_int_equal(mega_file_exchange(missing, file), MEGA_ERR_NOT_FOUND);
+    assert_int_equal(mega_file_remove(folder), MEGA_ERR_IO);
+    assert_int_equal(mega_file_remove(missing), MEGA_OK);
+    assert_int_equal(mega_tree_remove(missing), MEGA_OK);
+}
+
+static void folders_are_made_listed_and_removed(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder(), *deep = mega_kit_path(folder, "a//b/c/");
+    assert_int_equal(mega_folder_create(deep), MEGA_OK);
+    assert_int_equal(mega_folder_create(deep), MEGA_OK);
+    assert_true(mega_folder_exists(mega_kit_path(folder, "a/b/c")));
+    mega_kit_write(mega_kit_path(folder, "a/z"), "z");
+    mega_kit_write(mega_kit_path(folder, "a/B"), "b");
+    mega_kit_write(mega_kit_path(folder, "a/.hidden"), "h");
+    mega_kit_write(mega_kit_path(folder, "kept"), "kept");
+    assert_int_equal(symlink(mega_kit_path(folder, "kept"), mega_kit_path(folder, "a/link")), 0);
+    assert_int_equal(symlink(folder, mega_kit_path(folder, "a/loop")), 0);
+    mega_names names = {0};
+    assert_int_equal(mega_folder_list(&names, mega_kit_path(folder, "a")), MEGA_OK);
+    static const char *const expected[] = {".hidden", "B", "b", "link", "loop", "z"};
+    assert_int_equal(names.count, 6);
+    for (size_t i = 0; i < 6; i++) assert_string_equal(names.name[i], expected[i]);
+    mega_names_fini(&names);
+    assert_int_equal(names.count, 0);
+    assert_int_equal(mega_folder_sync(folder), MEGA_OK);
+    assert_int_equal(mega_tree_remove(mega_kit_path(folder, "a")), MEGA_OK);
+    assert_false(mega_folder_exists(mega_kit_path(folder, "a")));
+    assert_content(mega_kit_path(folder, "kept"), "kept"); /* links were not followed */
+    assert_int_equal(mega_folder_list(&names, folder), MEGA_OK);
+    assert_int_equal(names.count, 1);
+    mega_names_fini(&names);
+}
+
+static void exchange_and_rename(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder(), *a = mega_kit_path(folder, "a"), *b = mega_kit_path(folder, "b");
+    assert_int_equal(mega_folder_create(a), MEGA_OK);
+    mega_kit_write(mega_kit_path(folder, "a/inside"), "was a");
+    mega_kit_write(b, "was b");
+    assert_int_equal(mega_file_exchange(a, b), MEGA_OK);
+    assert_content(a, "was b");
+    assert_content(mega_kit_path(folder, "b/inside"), "was a");
+    assert_int_equal(mega_file_rename(a, mega_kit_path(folder, "c")), MEGA_OK);
+    assert_content(mega_kit_path(folder, "c"), "was b");
+    assert_false(mega_file_exists(a));
+}
+
+static void writer_writes_all_sizes(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder(), *path = mega_kit_path(folder, "out");
+    enum { LARGE = 700000 };
+    char *bytes = mega_malloc(LARGE);
+    for (int i = 0; i < LARGE; i++) bytes[i] = (char)(i * 31 % 251);
+    mega_writer *w = NULL;
+    assert_int_equal(mega_writer_create(&w, path), MEGA_OK);
+    mega_buffer expected = {0};
+    static const size_t sizes[] = {0, 1, 5, 4096, 262143, 1, 262144, 262145, 3, LARGE, 17};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        assert_int_equal(mega_writer_write(w, bytes, sizes[i]), MEGA_OK);
+        assert_true(mega_buffer_append(&expected, bytes, sizes[i]));
+        assert_int_equal(mega_writer_position(w), expected.size);
+    }
+    assert_int_equal(mega_writer_crc32c(w), mega_crc32c(0, expected.data, expected.size));
+    assert_int_equal(mega_writer_flush(w), MEGA_OK);
+    int64_t size = 0;
+    assert_int_equal(mega_file_size(path, &size), MEGA_OK);
+    assert_int_equal(size, expected.size);
+    assert_int_equal(mega_writer_close(w, true), MEGA_OK);
+    mega_map map = {0};
+    assert_int_equal(mega_map_open(&map, path), MEGA_OK);
+    assert_int_equal(map.size, expected.size);
+    assert_memory_equal(map.data, expected.data, map.size);
+    mega_map_close(&map);
+
+    assert_int_equal(mega_writer_append_to(&w, path), MEGA_OK);
+    assert_int_equal(mega_writer_position(w), expected.size);
+    assert_int_equal(mega_writer_write(w, "tail", 4), MEGA_OK);
+    assert_int_equal(mega_writer_crc32c(w), mega_crc32c(0, "tail", 4));
+    assert_int_equal(mega_writer_close(w, false), MEGA_OK);
+    assert_int_equal(mega_map_open(&map, path), MEGA_OK);
+    assert_int_equal(map.size, expected.size + 4);
+    assert_memory_equal(map.data + expected.size, "tail", 4);
+    mega_map_close(&map);
+
+    assert_int_equal(mega_writer_create(&w, path), MEGA_OK); /* starts anew */
+    assert_int_equal(mega_writer_write(w, "gone", 4), MEGA_OK);
+    mega_writer_abandon(w);
+    assert_false(mega_file_exists(path));
+    mega_writer_abandon(NULL);
+    mega_buffer_fini(&expected);
+    mega_free(bytes);
+}
+
+/* /dev/full refuses every write as a full disk does. */
+static void a_full_disk_is_told_once_and_kept(void **state)
+{
+    (void)state;
+    if (access("/dev/full", W_OK) != 0) mega_kit_skip("/dev/full is not there");
+    static const char bytes[300000];
+    mega_writer *w = NULL;
+    assert_int_equal(mega_writer_create(&w, "/dev/full"), MEGA_OK);
+    assert_int_equal(mega_writer_write(w, "x", 1), MEGA_OK); /* in the buffer */
+    assert_int_equal(mega_writer_write(w, bytes, sizeof bytes), MEGA_ERR_IO);
+    assert_non_null(strstr(mega_error_message(), "/dev/full: cannot write: No space left on device; free some space"));
+    mega_error_clear();
+    assert_int_equal(mega_writer_write(w, "y", 1), MEGA_ERR_IO);
+    mega_error_clear();
+    assert_int_equal(mega_writer_close(w, true), MEGA_ERR_IO);
+    assert_non_null(strstr(mega_error_message(), "No space left"));
+
+    assert_int_equal(mega_writer_create(&w, "/dev/full"), MEGA_OK);
+    assert_int_equal(mega_writer_write(w, "x", 1), MEGA_OK);
+    assert_int_equal(mega_writer_close(w, false), MEGA_ERR_IO); /* close flushes, and says so */
+}
+
+typedef struct heard {
+    mega_buffer log;
+    const char *folder;
+    const char *watched; /* its content after every operation goes to `seen` */
+    char seen[64][16];
+    int count;
+} heard;
+
+static void listen_in(void *user, const char *op, const char *a, const char *b, const void *bytes, size_t size)
+{
+    heard *h = user;
+    (void)bytes;
+    const size_t skip = strlen(h->folder) + 1;
+    mega_buffer_printf(&h->log, "%s %s", op, strlen(a) >= skip ? a + skip : ".");
+    if (b != NULL) mega_buffer_printf(&h->log, " %s", b + skip);
+    if (size != 0) mega_buffer_printf(&h->log, " %zu", size);
+    mega_buffer_puts(&h->log, "\n");
+    if (h->watched == NULL || h->count == 64) return;
+    FILE *f = fopen(h->watched, "rb");
+    char *to = h->seen[h->count++];
+    to[f != NULL ? fread(to, 1, 15, f) : 0] = '\0';
+    if (f != NULL) fclose(f);
+}
+
+static void atomic_write_shows_old_or_new(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder(), *path = mega_kit_path(folder, "f");
+    heard h = {.folder = folder, .watched = path};
+    mega_kit_write(path, "old");
+    mega_file_observe(listen_in, &h);
+    const mega_status st = mega_file_write_atomic(path, "newer", 5);
+    mega_file_observe(NULL, NULL);
+    assert_int_equal(st, MEGA_OK);
+    assert_content(path, "newer");
+    char expected[256];
+    snprintf(expected, sizeof expected,
+             "create f.tmp-%ld\nwrite f.tmp-%ld 5\nfsync f.tmp-%ld\nrename f.tmp-%ld f\nsyncdir .\n", (long)getpid(),
+             (long)getpid(), (long)getpid(), (long)getpid());
+    assert_string_equal(h.log.data, expected);
+    static const char *const contents[] = {"old", "old", "old", "newer", "newer"};
+    assert_int_equal(h.count, 5);
+    for (int i = 0; i < 5; i++) assert_string_equal(h.seen[i], contents[i]);
+    mega_buffer_fini(&h.log);
+    mega_names names = {0};
+    assert_int_equal(mega_folder_list(&names, folder), MEGA_OK);
+    assert_int_equal(names.count, 1);
+    mega_names_fini(&names);
+}
+
+static void atomic_write_that_fails_leaves_nothing(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder(), *path = mega_kit_path(folder, "sub");
+    assert_int_equal(mega_folder_create(mega_kit_path(folder, "sub/full")), MEGA_OK);
+    assert_int_equal(mega_file_write_atomic(path, "x", 1), MEGA_ERR_IO); /* a folder that is not empty is in the way */
+    assert_non_null(strstr(mega_error_message(), path));
+    mega_names names = {0};
+    assert_int_equal(mega_folder_list(&names, folder), MEGA_OK);
+    assert_int_equal(names.count, 1);
+    mega_names_fini(&names);
+}
+
+static void observer_hears_every_change(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    heard h = {.folder = folder};
+    mega_file_observe(listen_in, &h);
+    mega_folder_create(mega_kit_path(folder, "d/e"));
+    mega_writer *w = NULL;
+    if (mega_writer_create(&w, mega_kit_path(folder, "d/f")) == MEGA_OK) {
+        mega_writer_write(w, "abc", 3);
+        mega_writer_flush(w);
+        mega_writer_write(w, "de", 2);
+        mega_writer_close(w, true);
+    }
+    if (mega_writer_append_to(&w, mega_kit_path(folder, "d/f")) == MEGA_OK) {
+        mega_writer_write(w, "g", 1);
+        mega_writer_close(w, false);
+    }
+    mega_file_rename(mega_kit_path(folder, "d/f"), mega_kit_path(folder, "d/g"));
+    mega_file_exchange(mega_kit_path(folder, "d/g"), mega_kit_path(folder, "d/e"));
+    mega_folder_sync(folder);
+    mega_file_remove(mega_kit_path(folder, "none"));
+    mega_tree_remove(mega_kit_path(folder, "d"));
+    mega_file_observe(NULL, NULL);
+    mega_folder_create(mega_kit_path(folder, "unheard"));
+    assert_string_equal(h.log.data, "mkdir d\nmkdir d/e\ncreate d/f\nwrite d/f 3\nwrite d/f 2\nfsync d/f\nwrite d/f 1\n"
+                                    "rename d/f d/g\nexchange d/g d/e\nsyncdir .\nunlink d/e\nrmdir d/g\nrmdir d\n");
+    mega_buffer_fini(&h.log);
+}
+
+static int use_files(void *user)
+{
+    const char *folder = user;
+    mega_names names = {0};
+    char *text = NULL;
+    mega_status st = mega_folder_create(mega_kit_path(folder, "x/y"));
+    if (st == MEGA_OK) st = mega_file_write_atomic(mega_kit_path(folder, "x/y/f"), "content", 7);
+    if (st == MEGA_OK) st = mega_file_read(&text, NULL, mega_kit_path(folder, "x/y/f"));
+    if (st == MEGA_OK) st = mega_folder_list(&names, mega_kit_path(folder, "x"));
+    if (st == MEGA_OK) st = mega_tree_remove(mega_kit_path(folder, "x"));
+    mega_names_fini(&names);
+    mega_free(text);
+    return st;
+}
+
+static void each_failing_allocation_is_reported(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    assert_in_range(mega_kit_fail_each_allocation(use_files, (void *)(uintptr_t)folder), 10, 60);
+}
+
+static void paths(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *folder, *base;
+    } rows[] = {{"a", ".", "a"},   {"a/b", "a", "b"},   {"/a", "/", "a"}, {"/", "/", ""},         {"a//b", "a", "b"},
+                {"//b", "/", "b"}, {"a/b/", "a/b", ""}, {"", ".", ""},    {"/a/b.c", "/a", "b.c"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char *folder = mega_path_folder(rows[i].path);
+        assert_string_equal(folder, rows[i].folder);
+        assert_string_equal(mega_path_base(rows[i].path), rows[i].base);
+        mega_free(folder);
+    }
+    static const char *const joins[][3] = {{"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"/", "b", "/b"}, {"", "b", "b"}};
+    for (size_t i = 0; i < sizeof joins / sizeof joins[0]; i++) {
+        char *path = mega_path_join(joins[i][0], joins[i][1]);
+        assert_string_equal(path, joins[i][2]);
+        mega_free(path);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(read_and_map_give_the_bytes),
+        cmocka_unit_test(refusals_name_path_and_reason),
+        cmocka_unit_test(folders_are_made_listed_and_removed),
+        cmocka_unit_test(exchange_and_rename),
+        cmocka_unit_test(writer_writes_all_sizes),
+        cmocka_unit_test(a_full_disk_is_told_once_and_kept),
+        cmocka_unit_test(atomic_write_shows_old_or_new),
+        cmocka_unit_test(atomic_write_that_fails_leaves_nothing),
+        cmocka_unit_test(observer_hears_every_change),
+        cmocka_unit_test(each_failing_allocation_is_reported),
+        cmocka_unit_test(paths),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

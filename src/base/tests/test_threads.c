@@ -1,0 +1,231 @@
+/* Teams of threads and what the machine offers. */
+#include "base_impl.h"
+#include "kit.h"
+#include "megalith/memory.h"
+#include "megalith/threads.h"
+
+#include <math.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct tally {
+    atomic_int runs[16];
+    atomic_int wrong_size;
+    int size;
+} tally;
+
+static void count_run(void *user, int thread, int size)
+{
+    tally *t = user;
+    atomic_fetch_add(&t->runs[thread], 1);
+    if (size != t->size) atomic_fetch_add(&t->wrong_size, 1);
+}
+
+static void nap(long microseconds)
+{
+    const struct timespec t = {0, microseconds * 1000};
+    nanosleep(&t, NULL);
+}
+
+static void every_thread_runs_once_per_run(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= 5; size++) {
+        mega_team *team = NULL;
+        assert_int_equal(mega_team_create(&team, size), MEGA_OK);
+        assert_int_equal(mega_team_size(team), size);
+        tally t = {.size = size};
+        enum { RUNS = 300 };
+        for (int i = 0; i < RUNS; i++) {
+            if (i % 100 == 99) nap(2000); /* long enough for the workers to fall asleep */
+            mega_team_run(team, count_run, &t);
+            for (int k = 0; k < size; k++) assert_int_equal(atomic_load(&t.runs[k]), i + 1);
+        }
+        assert_int_equal(atomic_load(&t.wrong_size), 0);
+        mega_team_destroy(team);
+    }
+}
+
+static void no_team_runs_on_the_caller(void **state)
+{
+    (void)state;
+    tally t = {.size = 1};
+    mega_team_run(NULL, count_run, &t);
+    assert_int_equal(atomic_load(&t.runs[0]), 1);
+    assert_int_equal(mega_team_size(NULL), 1);
+    mega_team_destroy(NULL);
+}
+
+static void a_run_waits_for_slow_workers(void **state)
+{
+    (void)state;
+    mega_team *team = NULL;
+    assert_int_equal(mega_team_create(&team, 3), MEGA_OK);
+    for (int i = 0; i < 20; i++) mega_team_destroy(NULL);
+    tally t = {.size = 3};
+    for (int i = 0; i < 20; i++) {
+        nap(i * 50);
+        mega_team_run(team, count_run, &t);
+    }
+    for (int k = 0; k < 3; k++) assert_int_equal(atomic_load(&t.runs[k]), 20);
+    mega_team_destroy(team);
+}
+
+typedef struct slow_sum {
+    double part[4];
+} slow_sum;
+
+static void sum_slowly(void *user, int thread, int size)
+{
+    slow_sum *s = user;
+    if (thread == size - 1) nap(3000);
+    s->part[thread] += 1;
+}
+
+static void results_of_all_threads_are_visible(void **state)
+{
+    (void)state;
+    mega_team *team = NULL;
+    assert_int_equal(mega_team_create(&team, 4), MEGA_OK);
+    slow_sum s = {{0}};
+    for (int i = 1; i <= 10; i++) {
+        mega_team_run(team, sum_slowly, &s);
+        for (int k = 0; k < 4; k++) assert_true(s.part[k] == i);
+    }
+    mega_team_destroy(team);
+}
+
+static int make_team(void *user)
+{
+    (void)user;
+    mega_team *team = NULL;
+    const mega_status st = mega_team_create(&team, 2);
+    mega_team_destroy(team);
+    return st;
+}
+
+static void teams_that_cannot_be_made(void **state)
+{
+    (void)state;
+    mega_team *team = NULL;
+    assert_int_equal(mega_team_create(&team, 0), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "found 0"));
+    assert_null(team);
+    assert_in_range(mega_kit_fail_each_allocation(make_team, NULL), 1, 4);
+}
+
+static void shares_cover_everything_once(void **state)
+{
+    (void)state;
+    static const int64_t grains[] = {1, 3, 16, 64};
+    for (int64_t n = 0; n < 200; n += n < 70 ? 1 : 13) {
+        for (int g = 0; g < 4; g++) {
+            for (int size = 1; size <= 9; size++) {
+                int64_t last = 0, least = INT64_MAX, most = 0;
+                for (int thread = 0; thread < size; thread++) {
+                    int64_t begin, end;
+                    mega_team_share(n, grains[g], thread, size, &begin, &end);
+                    assert_int_equal(begin, last);
+                    assert_true(end >= begin);
+                    assert_true(begin % grains[g] == 0 || begin == n);
+                    assert_true(end % grains[g] == 0 || end == n);
+                    const int64_t chunks = (end - begin + grains[g] - 1) / grains[g];
+                    if (chunks < least) least = chunks;
+                    if (chunks > most) most = chunks;
+                    last = end;
+                }
+                assert_int_equal(last, n);
+                assert_true(most - least <= 1);
+            }
+        }
+    }
+}
+
+static void affinity_is_respected(void **state)
+{
+    (void)state;
+    cpu_set_t before, one;
+    if (sched_getaffinity(0, sizeof before, &before) != 0) mega_kit_skip("more processors than a plain mask holds");
+    assert_in_range(mega_cpu_count(), 1, CPU_COUNT(&before));
+    CPU_ZERO(&one);
+    for (int i = 0; i < CPU_SETSIZE; i++) {
+        if (!CPU_ISSET(i, &before)) continue;
+        CPU_SET(i, &one);
+        break;
+    }
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    const int count = mega_cpu_count();
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    assert_int_equal(count, 1);
+}
+
+static void default_threads_follow_the_environment(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int threads; /* 0 = the number of cores */
+    } rows[] = {{"3", 3},    {"4,2", 4}, {"0", 0},  {"-2", 0},
+                {"many", 0}, {"", 0},    {"3x", 0}, {"99999999999999999999", 0}};
+    const char *old = getenv("OMP_NUM_THREADS");
+    char *kept = old != NULL ? mega_strdup(old) : NULL;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        setenv("OMP_NUM_THREADS", rows[i].text, 1);
+        assert_int_equal(mega_default_threads(), rows[i].threads != 0 ? rows[i].threads : mega_cpu_count());
+    }
+    unsetenv("OMP_NUM_THREADS");
+    assert_int_equal(mega_default_threads(), mega_cpu_count());
+    if (kept != NULL) setenv("OMP_NUM_THREADS", kept, 1);
+    mega_free(kept);
+}
+
+static void isa_can_be_lowered_only(void **state)
+{
+    (void)state;
+    const char *old = getenv("MEGA_ISA");
+    char *kept = old != NULL ? mega_strdup(old) : NULL;
+    unsetenv("MEGA_ISA");
+    const mega_isa found = mega_cpu_isa();
+    for (int i = MEGA_ISA_PORTABLE; i <= MEGA_ISA_AVX512_BF16; i++) {
+        setenv("MEGA_ISA", mega_isa_name((mega_isa)i), 1);
+        assert_int_equal(mega_cpu_isa(), i < (int)found ? i : (int)found);
+    }
+    setenv("MEGA_ISA", "nonsense", 1);
+    assert_int_equal(mega_cpu_isa(), found);
+    unsetenv("MEGA_ISA");
+    if (kept != NULL) setenv("MEGA_ISA", kept, 1);
+    mega_free(kept);
+    char text[8192], model[128]; /* the system's own list of flags agrees */
+    if (!mega_system_read(text, sizeof text, "/proc/cpuinfo") || strstr(text, "flags") == NULL) return;
+    assert_int_equal(found >= MEGA_ISA_AVX2, strstr(text, " avx2 ") != NULL && strstr(text, " fma ") != NULL);
+    assert_int_equal(found >= MEGA_ISA_AVX512,
+                     strstr(text, " avx512vl ") != NULL && strstr(text, " avx512bw ") != NULL);
+    assert_int_equal(found == MEGA_ISA_AVX512_BF16, strstr(text, "avx512_bf16") != NULL);
+    assert_string_not_equal(mega_cpu_model(model, sizeof model), "");
+    char tiny[4];
+    assert_int_equal(strlen(mega_cpu_model(tiny, sizeof tiny)), 3);
+}
+
+static void time_goes_forward(void **state)
+{
+    (void)state;
+    const double a = mega_time_now();
+    nap(2000);
+    const double b = mega_time_now();
+    assert_true(b - a >= 0.002 && b - a < 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_thread_runs_once_per_run), cmocka_unit_test(no_team_runs_on_the_caller),
+        cmocka_unit_test(a_run_waits_for_slow_workers),   cmocka_unit_test(results_of_all_threads_are_visible),
+        cmocka_unit_test(teams_that_cannot_be_made),      cmocka_unit_test(shares_cover_everything_once),
+        cmocka_unit_test(affinity_is_respected),          cmocka_unit_test(default_threads_follow_the_environment),
+        cmocka_unit_test(isa_can_be_lowered_only),        cmocka_unit_test(time_goes_forward),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
