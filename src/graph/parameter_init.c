@@ -1,0 +1,102 @@
+/* Initial values. Law 1: an element's value follows from the seed, the parameter's name and its place in the tensor as
+ * the file holds it (without padding), in memory orientation; the layout of ranks and the padding do not enter. */
+#include "megalith/assert.h"
+#include "megalith/philox.h"
+#include "parameter_impl.h"
+
+#include <math.h>
+
+/* Elements 2i and 2i+1 of mega_philox_normal's addressing rule from one counter: the same operations, so the same bits,
+ * at half the price. */
+static void normal_pair(uint32_t seed, uint32_t name_hash, uint64_t block, double out[2])
+{
+    const mega_philox r =
+        mega_philox4x32((mega_philox){{(uint32_t)block, (uint32_t)(block >> 32), 0x494e4954u, 0}}, seed, name_hash);
+    const double u = ((double)r.v[0] + 0.5) * (1.0 / 4294967296.0);
+    const double w = (double)r.v[1] * (6.283185307179586476925 / 4294967296.0);
+    const double radius = sqrt(-2.0 * log(u));
+    out[0] = radius * cos(w);
+    out[1] = radius * sin(w);
+}
+
+/* U[-1, 1): word i%4 of counter i/4. The third counter word sets it apart from the normal numbers of the same name. */
+static double uniform(uint32_t seed, uint32_t name_hash, uint64_t index)
+{
+    const uint64_t block = index >> 2;
+    const mega_philox r =
+        mega_philox4x32((mega_philox){{(uint32_t)block, (uint32_t)(block >> 32), 0x554e4946u, 0}}, seed, name_hash);
+    return ((double)r.v[index & 3] + 0.5) * (2.0 / 4294967296.0) - 1.0;
+}
+
+static void store(void *master, mega_dtype acc, int64_t i, double value)
+{
+    if (acc == MEGA_F64) ((double *)master)[i] = value;
+    else
+        ((float *)master)[i] = (float)value;
+}
+
+typedef struct fill {
+    const mega_param *r;
+    mega_axis axis;
+    uint32_t seed, hash;
+    double scale; /* standard deviation, or half the width of the uniform range */
+    uint64_t cached_block;
+    double cached[2];
+} fill;
+
+static double value_at(fill *f, int64_t row, int64_t col)
+{
+    const mega_param *r = f->r;
+    if (row >= r->true_shape[0] || col >= r->true_shape[1]) return 0.0; /* padding */
+    const uint64_t index = (uint64_t)(row * r->true_shape[1] + col);
+    switch (r->init) {
+    case MEGA_INIT_ZERO: return 0.0;
+    case MEGA_INIT_ONE: return 1.0;
+    case MEGA_INIT_XAVIER_UNIFORM: return f->scale * uniform(f->seed, f->hash, index);
+    case MEGA_INIT_NORMAL: break;
+    }
+    if (f->cached_block != index >> 1) {
+        f->cached_block = index >> 1;
+        normal_pair(f->seed, f->hash, f->cached_block, f->cached);
+    }
+    return f->scale * f->cached[index & 1];
+}
+
+static void fill_parameter(const mega_params *p, int index, uint32_t seed)
+{
+    const mega_param *r = &p->param[index];
+    fill f = {.r = r,
+              .axis = mega_params_axis(p, r->axis),
+              .seed = seed,
+              .hash = mega_name_hash(r->name),
+              .scale = r->init == MEGA_INIT_XAVIER_UNIFORM ? sqrt(6.0 / (double)(r->true_shape[0] + r->true_shape[1]))
+                                                           : r->init_std,
+              .cached_block = UINT64_MAX};
+    void *master = mega_params_master(p, index);
+    for (int64_t i = 0; i < r->local_shape[0]; i++) {
+        const int64_t row = r->cut_dim == 0 ? mega_param_logical_index(r, f.axis, i) : i;
+        for (int64_t j = 0; j < r->local_shape[1]; j++) {
+            const int64_t col = r->cut_dim == 1 ? mega_param_logical_index(r, f.axis, j) : j;
+            store(master, p->acc, i * r->local_shape[1] + j, value_at(&f, row, col));
+        }
+    }
+}
+
+mega_status mega_params_initialize(mega_params *p, uint32_t seed)
+{
+    if (p->master == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "parameters: initialised before mega_params_allocate made their buffers");
+    for (int i = 0; i < p->count; i++) fill_parameter(p, i, seed);
+    mega_params_publish(p);
+    return MEGA_OK;
+}
+
+void mega_params_publish(mega_params *p)
+{
+    MEGA_ASSERT(p->weight != NULL, "published before allocation, %d parameters", p->count);
+    if (p->weight == p->master) return;
+    MEGA_ASSERT(p->compute == MEGA_BF16, "weights of type %s", mega_dtype_name(p->compute));
+    const float *master = p->master;
+    uint16_t *weight = p->weight;
+    for (int64_t i = 0; i < p->elements; i++) weight[i] = mega_f32_to_bf16(master[i]);
+}

@@ -1,0 +1,255 @@
+/* Records, placement, initial values: nothing but the record decides them. */
+#include "kit.h"
+#include "megalith/memory.h"
+#include "megalith/parameter.h"
+#include "megalith/philox.h"
+#include "parameter_impl.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static mega_param matrix(const char *name, int64_t rows, int64_t cols)
+{
+    mega_param r = {.num_dims = 2,
+                    .shape = {rows, cols},
+                    .true_shape = {rows, cols},
+                    .blocks = 1,
+                    .init = MEGA_INIT_NORMAL,
+                    .init_std = 0.02,
+                    .tied_to = -1};
+    snprintf(r.name, sizeof r.name, "%s", name);
+    return r;
+}
+
+static mega_layout *layout_of_one(void)
+{
+    mega_layout *l = NULL;
+    assert_int_equal(mega_layout_create(&l, NULL), MEGA_OK);
+    return l;
+}
+
+static void buckets_are_in_backward_order_and_padded(void **state)
+{
+    (void)state;
+    mega_layout *l = layout_of_one();
+    mega_params *p = NULL;
+    assert_int_equal(mega_params_create(&p, l), MEGA_OK);
+    const int64_t size[] = {100, 7, 64, 30};
+    for (int i = 0; i < 4; i++) {
+        mega_param r = matrix((const char *[]){"a", "b", "c", "d"}[i], size[i], 1);
+        int index = -1;
+        assert_int_equal(mega_params_add(p, &r, &index), MEGA_OK);
+        assert_int_equal(index, i);
+    }
+    assert_int_equal(mega_params_place(p, MEGA_F32, 100), MEGA_OK);
+    assert_int_equal(mega_params_num_buckets(p), 3); /* d c | b | a: b does not fit beside them, nor a beside b */
+    int64_t end = 0;
+    for (int b = 0; b < mega_params_num_buckets(p); b++) {
+        const mega_bucket *bucket = mega_params_bucket(p, b);
+        assert_int_equal(bucket->offset, end);
+        assert_int_equal(bucket->count % 32, 0);
+        assert_true(bucket->used <= bucket->count);
+        end += bucket->count;
+        for (int i = bucket->first_param; i < bucket->first_param + bucket->num_params; i++) {
+            const mega_param *r = mega_params_get(p, i);
+            assert_int_equal(r->bucket, b);
+            assert_int_equal(r->offset % 32, 0);
+            assert_true(r->offset >= bucket->offset && r->offset + r->count <= bucket->offset + bucket->used);
+        }
+    }
+    assert_int_equal(mega_params_elements(p), end);
+    assert_true(mega_params_get(p, 3)->offset < mega_params_get(p, 2)->offset);
+    assert_int_equal(mega_params_local_count(p), 201);
+    assert_int_equal(mega_params_bytes(p, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS), (size_t)end * 8);
+    assert_null(mega_params_weight(p, 0)); /* everything but pointers is known before allocation */
+    mega_params_destroy(p);
+    mega_layout_destroy(l);
+}
+
+static void mistakes_are_named(void **state)
+{
+    (void)state;
+    mega_layout *l = layout_of_one();
+    mega_params *p = NULL;
+    assert_int_equal(mega_params_create(&p, l), MEGA_OK);
+    mega_param r = matrix("w", 4, 4);
+    assert_int_equal(mega_params_add(p, &r, NULL), MEGA_OK);
+    assert_int_equal(mega_params_add(p, &r, NULL), MEGA_ERR_USAGE); /* twice */
+    assert_non_null(strstr(mega_error_message(), "\"w\""));
+    r = matrix("v", 4, 4);
+    r.true_shape[0] = 5;
+    assert_int_equal(mega_params_add(p, &r, NULL), MEGA_ERR_USAGE);
+    r = matrix("q", 4, 4);
+    r.axis = MEGA_AXIS_TP;
+    r.blocks = 3;
+    assert_int_equal(mega_params_add(p, &r, NULL), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "multiple of 3"));
+    assert_int_equal(mega_params_initialize(p, 1), MEGA_ERR_USAGE);
+    assert_int_equal(mega_params_allocate(p, MEGA_PARAMS_WEIGHTS), MEGA_ERR_USAGE);
+    assert_int_equal(mega_params_place(p, MEGA_F16, 0), MEGA_ERR_UNSUPPORTED);
+    assert_int_equal(mega_params_place(p, MEGA_F32, 0), MEGA_OK);
+    assert_int_equal(mega_params_place(p, MEGA_F32, 0), MEGA_ERR_USAGE);
+    r = matrix("late", 4, 4);
+    assert_int_equal(mega_params_add(p, &r, NULL), MEGA_ERR_USAGE);
+    mega_params_destroy(p);
+    mega_layout_destroy(l);
+}
+
+/* The slices of every rank of a cut, put together, are the whole tensor of one rank: values depend on the record alone.
+ */
+static void initial_values_do_not_depend_on_the_cut(void **state)
+{
+    (void)state;
+    for (int cut_dim = 0; cut_dim < 2; cut_dim++)
+        for (int blocks = 1; blocks <= 3; blocks += 2) {
+            mega_layout *l = layout_of_one();
+            mega_param r = matrix("qkv", 12, 12);
+            r.axis = MEGA_AXIS_TP;
+            r.cut_dim = cut_dim;
+            r.blocks = blocks;
+            mega_params *whole = NULL;
+            assert_int_equal(mega_params_create(&whole, l), MEGA_OK);
+            assert_int_equal(mega_params_add(whole, &r, NULL), MEGA_OK);
+            assert_int_equal(mega_params_place(whole, MEGA_F32, 0), MEGA_OK);
+            assert_int_equal(mega_params_allocate(whole, MEGA_PARAMS_WEIGHTS), MEGA_OK);
+            assert_int_equal(mega_params_initialize(whole, 7), MEGA_OK);
+            const float *w = mega_params_weight(whole, 0);
+            for (int rank = 0; rank < 2; rank++) {
+                mega_layout two = *l;
+                two.tp = (mega_axis){rank, 2, NULL};
+                mega_params *half = NULL;
+                assert_int_equal(mega_params_create(&half, &two), MEGA_OK);
+                assert_int_equal(mega_params_add(half, &r, NULL), MEGA_OK);
+                assert_int_equal(mega_params_place(half, MEGA_F32, 0), MEGA_OK);
+                assert_int_equal(mega_params_allocate(half, MEGA_PARAMS_WEIGHTS), MEGA_OK);
+                assert_int_equal(mega_params_initialize(half, 7), MEGA_OK);
+                const mega_param *local = mega_params_get(half, 0);
+                const float *v = mega_params_weight(half, 0);
+                const int64_t slice = 12 / blocks / 2;
+                for (int64_t i = 0; i < local->local_shape[0]; i++)
+                    for (int64_t j = 0; j < local->local_shape[1]; j++) {
+                        int64_t at[2] = {i, j};
+                        at[cut_dim] = at[cut_dim] / slice * 2 * slice + rank * slice + at[cut_dim] % slice;
+                        assert_true(v[i * local->local_shape[1] + j] == w[at[0] * 12 + at[1]]);
+                    }
+                mega_params_destroy(half);
+            }
+            mega_params_destroy(whole);
+            mega_layout_destroy(l);
+        }
+}
+
+static void padding_rows_are_zero_and_change_nothing(void **state)
+{
+    (void)state;
+    mega_layout *l = layout_of_one();
+    const float *value[2];
+    mega_params *p[2] = {NULL, NULL};
+    for (int i = 0; i < 2; i++) {
+        mega_param r = matrix("wte", 5 + 3 * i, 6);
+        r.true_shape[0] = 5;
+        assert_int_equal(mega_params_create(&p[i], l), MEGA_OK);
+        assert_int_equal(mega_params_add(p[i], &r, NULL), MEGA_OK);
+        assert_int_equal(mega_params_place(p[i], MEGA_F32, 0), MEGA_OK);
+        assert_int_equal(mega_params_allocate(p[i], MEGA_PARAMS_WEIGHTS), MEGA_OK);
+        assert_int_equal(mega_params_initialize(p[i], 3), MEGA_OK);
+        assert_int_equal(mega_params_logical_count(p[i]), 30);
+        value[i] = mega_params_weight(p[i], 0);
+    }
+    assert_memory_equal(value[0], value[1], 30 * sizeof(float));
+    for (int i = 30; i < 48; i++) assert_true(value[1][i] == 0.0f);
+    for (uint64_t i = 0; i < 30; i++)
+        assert_true(value[0][i] == (float)(0.02 * mega_philox_normal(3, mega_name_hash("wte"), i)));
+    mega_params_destroy(p[0]);
+    mega_params_destroy(p[1]);
+    mega_layout_destroy(l);
+}
+
+static void distributions_have_their_moments(void **state)
+{
+    (void)state;
+    mega_layout *l = layout_of_one();
+    mega_params *p = NULL;
+    assert_int_equal(mega_params_create(&p, l), MEGA_OK);
+    mega_param normal = matrix("normal", 200, 300), xavier = matrix("xavier", 200, 300), one = matrix("one", 4, 4);
+    normal.init_std = 0.5;
+    xavier.init = MEGA_INIT_XAVIER_UNIFORM;
+    one.init = MEGA_INIT_ONE;
+    assert_int_equal(mega_params_add(p, &normal, NULL), MEGA_OK);
+    assert_int_equal(mega_params_add(p, &xavier, NULL), MEGA_OK);
+    assert_int_equal(mega_params_add(p, &one, NULL), MEGA_OK);
+    assert_int_equal(mega_params_place(p, MEGA_F64, 0), MEGA_OK);
+    assert_int_equal(mega_params_allocate(p, MEGA_PARAMS_WEIGHTS), MEGA_OK);
+    assert_int_equal(mega_params_initialize(p, 11), MEGA_OK);
+    const double limit = sqrt(6.0 / 500.0);
+    for (int k = 0; k < 2; k++) {
+        const double *w = mega_params_master(p, k);
+        double sum = 0.0, sum_sq = 0.0;
+        for (int i = 0; i < 60000; i++) {
+            sum += w[i];
+            sum_sq += w[i] * w[i];
+            if (k == 1) assert_true(fabs(w[i]) <= limit);
+        }
+        const double std = sqrt(sum_sq / 60000.0), expected = k == 0 ? 0.5 : limit / sqrt(3.0);
+        assert_true(fabs(std / expected - 1.0) < 0.02);
+        assert_true(fabs(sum / 60000.0) < 5.0 * expected / sqrt(60000.0));
+    }
+    assert_true(((const double *)mega_params_master(p, 2))[5] == 1.0);
+    mega_params_destroy(p);
+    mega_layout_destroy(l);
+}
+
+static void bf16_weights_are_rounded_masters(void **state)
+{
+    (void)state;
+    mega_layout *l = layout_of_one();
+    mega_params *p = NULL;
+    assert_int_equal(mega_params_create(&p, l), MEGA_OK);
+    mega_param r = matrix("w", 5, 7);
+    assert_int_equal(mega_params_add(p, &r, NULL), MEGA_OK);
+    assert_int_equal(mega_params_place(p, MEGA_BF16, 0), MEGA_OK);
+    assert_int_equal(mega_params_allocate(p, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS), MEGA_OK);
+    assert_int_equal(mega_params_initialize(p, 1), MEGA_OK);
+    const float *master = mega_params_master(p, 0);
+    const uint16_t *weight = mega_params_weight(p, 0);
+    for (int i = 0; i < 35; i++) assert_int_equal(weight[i], mega_f32_to_bf16(master[i]));
+    assert_true(((const float *)mega_params_grad(p, 0))[0] == 0.0f);
+    mega_params_destroy(p);
+    mega_layout_destroy(l);
+}
+
+static void every_failed_allocation_is_reported(void **state)
+{
+    (void)state;
+    mega_layout *l = layout_of_one();
+    for (uint64_t n = 1;; n++) {
+        mega_params *p = NULL;
+        mega_param r = matrix("w", 5, 7);
+        mega_alloc_fail_at(n);
+        mega_status st = mega_params_create(&p, l);
+        if (st == MEGA_OK) st = mega_params_add(p, &r, NULL);
+        if (st == MEGA_OK) st = mega_params_place(p, MEGA_BF16, 0);
+        if (st == MEGA_OK) st = mega_params_allocate(p, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS);
+        mega_alloc_fail_at(0);
+        mega_params_destroy(p);
+        if (st == MEGA_OK) break;
+        assert_int_equal(st, MEGA_ERR_MEMORY);
+        assert_true(n < 50);
+    }
+    mega_layout_destroy(l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buckets_are_in_backward_order_and_padded),
+        cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(initial_values_do_not_depend_on_the_cut),
+        cmocka_unit_test(padding_rows_are_zero_and_change_nothing),
+        cmocka_unit_test(distributions_have_their_moments),
+        cmocka_unit_test(bf16_weights_are_rounded_masters),
+        cmocka_unit_test(every_failed_allocation_is_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
