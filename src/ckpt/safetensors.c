@@ -1,0 +1,271 @@
+/* Reader of safetensors files: everything the format demands is checked here, in the order of the reference. */
+#include "megalith/safetensors.h"
+#include "megalith/file.h"
+#include "safetensors_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct mega_safetensors {
+    mega_map map;
+    mega_arena arena;
+    st_header header;
+    size_t *by_name; /* indices of tensors, sorted by name */
+};
+
+static const struct {
+    const char *name;
+    int bits;
+} types[MEGA_ST_DTYPE_COUNT] = {
+    [MEGA_ST_U64] = {"U64", 64},
+    [MEGA_ST_I64] = {"I64", 64},
+    [MEGA_ST_F64] = {"F64", 64},
+    [MEGA_ST_C64] = {"C64", 64},
+    [MEGA_ST_F32] = {"F32", 32},
+    [MEGA_ST_U32] = {"U32", 32},
+    [MEGA_ST_I32] = {"I32", 32},
+    [MEGA_ST_BF16] = {"BF16", 16},
+    [MEGA_ST_F16] = {"F16", 16},
+    [MEGA_ST_U16] = {"U16", 16},
+    [MEGA_ST_I16] = {"I16", 16},
+    [MEGA_ST_F8_E5M2FNUZ] = {"F8_E5M2FNUZ", 8},
+    [MEGA_ST_F8_E4M3FNUZ] = {"F8_E4M3FNUZ", 8},
+    [MEGA_ST_F8_E8M0] = {"F8_E8M0", 8},
+    [MEGA_ST_F8_E4M3] = {"F8_E4M3", 8},
+    [MEGA_ST_F8_E5M2] = {"F8_E5M2", 8},
+    [MEGA_ST_I8] = {"I8", 8},
+    [MEGA_ST_U8] = {"U8", 8},
+    [MEGA_ST_F6_E3M2] = {"F6_E3M2", 6},
+    [MEGA_ST_F6_E2M3] = {"F6_E2M3", 6},
+    [MEGA_ST_F4] = {"F4", 4},
+    [MEGA_ST_BOOL] = {"BOOL", 8},
+};
+
+/* Ours on the left; the rest of the format's types have no like here. */
+static const mega_st_dtype ours[MEGA_DTYPE_COUNT] = {
+    [MEGA_F32] = MEGA_ST_F32, [MEGA_BF16] = MEGA_ST_BF16, [MEGA_F64] = MEGA_ST_F64, [MEGA_F16] = MEGA_ST_F16,
+    [MEGA_I32] = MEGA_ST_I32, [MEGA_I64] = MEGA_ST_I64,   [MEGA_U8] = MEGA_ST_U8,   [MEGA_U16] = MEGA_ST_U16,
+    [MEGA_I8] = MEGA_ST_I8,   [MEGA_I16] = MEGA_ST_I16,
+};
+
+const char *mega_st_dtype_name(mega_st_dtype t)
+{
+    return types[t].name;
+}
+
+int mega_st_dtype_bits(mega_st_dtype t)
+{
+    return types[t].bits;
+}
+
+mega_st_dtype mega_st_dtype_from_mega(mega_dtype t)
+{
+    return ours[t];
+}
+
+bool mega_st_dtype_to_mega(mega_st_dtype t, mega_dtype *out)
+{
+    for (int i = 0; i < MEGA_DTYPE_COUNT; i++) {
+        if (ours[i] != t) continue;
+        *out = (mega_dtype)i;
+        return true;
+    }
+    return false;
+}
+
+bool st_tensor_bytes(mega_st_dtype dtype, int num_dims, const uint64_t *shape, uint64_t *out, const char **fault)
+{
+    uint64_t n = 1;
+    bool fits = true;
+    for (int i = 0; i < num_dims; i++) fits = fits && !__builtin_mul_overflow(n, shape[i], &n);
+    fits = fits && !__builtin_mul_overflow(n, (uint64_t)types[dtype].bits, &n);
+    *fault = !fits ? "ValidationOverflow" : "MisalignedSlice";
+    if (!fits || n % 8 != 0) return false;
+    *out = n / 8;
+    return true;
+}
+
+/* Well-formed UTF-8 as Unicode defines it: no overlong forms, no surrogates, nothing above 10FFFF. */
+static bool is_utf8(const uint8_t *s, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        const uint8_t c = s[i];
+        const int more = c < 0x80                 ? 0
+                         : c >= 0xc2 && c <= 0xdf ? 1
+                         : c >= 0xe0 && c <= 0xef ? 2
+                         : c >= 0xf0 && c <= 0xf4 ? 3
+                                                  : -1;
+        if (more < 0 || n - i <= (size_t)more) return false;
+        for (int k = 1; k <= more; k++) {
+            if ((s[i + (size_t)k] & 0xc0) != 0x80) return false;
+        }
+        const uint8_t second = more > 0 ? s[i + 1] : 0;
+        if ((c == 0xe0 && second < 0xa0) || (c == 0xed && second > 0x9f)) return false;
+        if ((c == 0xf0 && second < 0x90) || (c == 0xf4 && second > 0x8f)) return false;
+        i += 1 + (size_t)more;
+    }
+    return true;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const mega_safetensor *x = a, *y = b;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    if (x->end != y->end) return x->end < y->end ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static int by_name(const void *a, const void *b, void *tensors)
+{
+    const mega_safetensor *t = tensors;
+    return strcmp(t[*(const size_t *)a].name, t[*(const size_t *)b].name);
+}
+
+/* Tensors follow each other without overlap or hole, and each is as long as its shape says. */
+static mega_status check_tensors(const st_header *h, uint64_t data_bytes, const char *file)
+{
+    uint64_t at = 0;
+    for (size_t i = 0; i < h->count; i++) {
+        const mega_safetensor *t = &h->tensor[i];
+        const char *fault = NULL;
+        uint64_t bytes = 0;
+        if (t->begin != at || t->end < t->begin)
+            return MEGA_FAIL(MEGA_ERR_FORMAT,
+                             "%s: InvalidOffset(%s): its bytes are [%llu, %llu), expected to begin at %llu, where the "
+                             "tensor before ends",
+                             file, t->name, (unsigned long long)t->begin, (unsigned long long)t->end,
+                             (unsigned long long)at);
+        if (!st_tensor_bytes(t->dtype, t->num_dims, t->shape, &bytes, &fault))
+            return MEGA_FAIL(MEGA_ERR_FORMAT,
+                             "%s: %s: the size of tensor %s is no number of bytes; the file is damaged", file, fault,
+                             t->name);
+        if (t->end - t->begin != bytes)
+            return MEGA_FAIL(MEGA_ERR_FORMAT,
+                             "%s: TensorInvalidInfo: tensor %s has %llu bytes, its shape and type say %llu", file,
+                             t->name, (unsigned long long)(t->end - t->begin), (unsigned long long)bytes);
+        at = t->end;
+    }
+    if (at != data_bytes)
+        return MEGA_FAIL(
+            MEGA_ERR_FORMAT,
+            "%s: MetadataIncompleteBuffer: %llu bytes of tensors, the header says %llu; is the file cut short? "
+            "copy or save it again",
+            file, (unsigned long long)data_bytes, (unsigned long long)at);
+    return MEGA_OK;
+}
+
+/* Sorts tensors by place and makes the index by name. */
+static mega_status index_tensors(mega_safetensors *s, const char *file)
+{
+    st_header *h = &s->header;
+    if (h->count > 1) qsort(h->tensor, h->count, sizeof *h->tensor, by_offset);
+    s->by_name = mega_malloc((h->count + 1) * sizeof *s->by_name);
+    if (s->by_name == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its header", file);
+    for (size_t i = 0; i < h->count; i++) s->by_name[i] = i;
+    if (h->count > 1) qsort_r(s->by_name, h->count, sizeof *s->by_name, by_name, h->tensor);
+    for (size_t i = 1; i < h->count; i++) {
+        const char *name = h->tensor[s->by_name[i]].name;
+        if (strcmp(h->tensor[s->by_name[i - 1]].name, name) == 0)
+            return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: InvalidHeaderDeserialization: tensor %s stands there twice", file,
+                             name);
+    }
+    return MEGA_OK;
+}
+
+static mega_status read_header(mega_safetensors *s, const uint8_t *bytes, size_t size, const char *file)
+{
+    uint64_t n = 0;
+    if (size < 8)
+        return MEGA_FAIL(MEGA_ERR_FORMAT,
+                         "%s: HeaderTooSmall: %zu bytes, a safetensors file has at least 8; is it cut short?", file,
+                         size);
+    for (int i = 7; i >= 0; i--) n = n << 8 | bytes[i];
+    if (n > ST_MAX_HEADER)
+        return MEGA_FAIL(
+            MEGA_ERR_FORMAT,
+            "%s: HeaderTooLarge: a header of %llu bytes, at most %u are allowed; this is no safetensors file", file,
+            (unsigned long long)n, ST_MAX_HEADER);
+    if (n > size - 8)
+        return MEGA_FAIL(MEGA_ERR_FORMAT,
+                         "%s: InvalidHeaderLength: a header of %llu bytes in a file of %zu; is it cut short?", file,
+                         (unsigned long long)n, size);
+    if (!is_utf8(bytes + 8, (size_t)n))
+        return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: InvalidHeader: the header is not UTF-8; the file is damaged", file);
+    MEGA_TRY(st_header_parse(&s->header, &s->arena, (const char *)bytes + 8, (size_t)n, file));
+    MEGA_TRY(index_tensors(s, file));
+    MEGA_TRY(check_tensors(&s->header, size - 8 - n, file));
+    for (size_t i = 0; i < s->header.count; i++) s->header.tensor[i].data = bytes + 8 + n + s->header.tensor[i].begin;
+    return MEGA_OK;
+}
+
+static mega_status make(mega_safetensors **out, mega_map map, const uint8_t *bytes, size_t size, const char *file)
+{
+    mega_safetensors *s = mega_calloc(1, sizeof *s);
+    if (s == NULL) {
+        mega_map_close(&map);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a reader", file);
+    }
+    s->map = map;
+    const mega_status st = read_header(s, bytes, size, file);
+    if (st != MEGA_OK) {
+        mega_safetensors_close(s);
+        return st;
+    }
+    *out = s;
+    return MEGA_OK;
+}
+
+mega_status mega_safetensors_open(mega_safetensors **out, const char *path)
+{
+    mega_map map = {0};
+    MEGA_TRY(mega_map_open(&map, path));
+    return make(out, map, map.data, map.size, path);
+}
+
+mega_status mega_safetensors_parse(mega_safetensors **out, const void *bytes, size_t size, const char *name)
+{
+    return make(out, (mega_map){0}, bytes, size, name);
+}
+
+void mega_safetensors_close(mega_safetensors *s)
+{
+    if (s == NULL) return;
+    mega_map_close(&s->map);
+    mega_arena_fini(&s->arena);
+    st_header_fini(&s->header);
+    mega_free(s->by_name);
+    mega_free(s);
+}
+
+size_t mega_safetensors_count(const mega_safetensors *s)
+{
+    return s->header.count;
+}
+
+const mega_safetensor *mega_safetensors_get(const mega_safetensors *s, size_t index)
+{
+    return &s->header.tensor[index];
+}
+
+const mega_safetensor *mega_safetensors_find(const mega_safetensors *s, const char *name)
+{
+    size_t low = 0, high = s->header.count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const mega_safetensor *t = &s->header.tensor[s->by_name[middle]];
+        const int order = strcmp(name, t->name);
+        if (order == 0) return t;
+        if (order < 0) high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}
+
+const char *mega_safetensors_metadata(const mega_safetensors *s, const char *key)
+{
+    for (size_t i = 0; i < s->header.num_pairs; i++) {
+        if (strcmp(s->header.pair[i].key, key) == 0) return s->header.pair[i].value;
+    }
+    return NULL;
+}
