@@ -22,7 +22,7 @@ endfunction()
 
 function(mega_test_properties name label)
     set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77 TIMEOUT 900 ENVIRONMENT
-        "MEGALITH=${CMAKE_BINARY_DIR}/megalith;MEGA_SOURCE=${CMAKE_SOURCE_DIR};MEGA_BUILD=${CMAKE_BINARY_DIR}")
+        "ASAN_OPTIONS=allocator_may_return_null=1;UBSAN_OPTIONS=print_stacktrace=1;MEGALITH=${CMAKE_BINARY_DIR}/megalith;MEGA_SOURCE=${CMAKE_SOURCE_DIR};MEGA_BUILD=${CMAKE_BINARY_DIR}")
 endfunction()
 
 foreach(room ${all_rooms})

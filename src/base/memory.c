@@ -34,20 +34,27 @@ void mega_alloc_fail_at(uint64_t n)
     atomic_store(&fail_at, n == 0 ? 0 : atomic_load(&allocations) + n);
 }
 
+/* No object is larger than the difference of two pointers; asking for one is a negative size in disguise. */
+static bool is_sane(size_t bytes)
+{
+    return bytes <= PTRDIFF_MAX;
+}
+
 void *mega_malloc(size_t bytes)
 {
-    return may_allocate() ? malloc(bytes != 0 ? bytes : 1) : NULL;
+    return may_allocate() && is_sane(bytes) ? malloc(bytes != 0 ? bytes : 1) : NULL;
 }
 
 void *mega_calloc(size_t count, size_t bytes)
 {
-    if (!may_allocate()) return NULL;
-    return count != 0 && bytes != 0 ? calloc(count, bytes) : calloc(1, 1);
+    size_t product;
+    const bool fits = mega_size_mul(count, bytes, &product) && is_sane(product);
+    return may_allocate() && fits ? calloc(1, product != 0 ? product : 1) : NULL;
 }
 
 void *mega_realloc(void *block, size_t bytes)
 {
-    return may_allocate() ? realloc(block, bytes != 0 ? bytes : 1) : NULL;
+    return may_allocate() && is_sane(bytes) ? realloc(block, bytes != 0 ? bytes : 1) : NULL;
 }
 
 void mega_free(void *block)

@@ -53,29 +53,30 @@ static void progress_in_plain_lines(void **state)
     page p = {0};
     mega_log_set_sink(keep_line, &p);
     mega_progress work;
-    mega_progress_begin(&work, "tokenizing", "documents", 40000000, 0);
+    /* Long times and figures away from a rounding border: the test itself takes its milliseconds. */
+    mega_progress_begin(&work, "tokenizing", "documents", 80400000, 0);
     work.terminal = false; /* the test may run on one */
     mega_progress_update(&work, 1000000, 100);
     assert_int_equal(p.lines, 0); /* too early */
-    work.started -= 10;
-    mega_progress_update(&work, 10000000, 1000);
+    work.started -= 1000;
+    mega_progress_update(&work, 40200000, 123456);
     assert_int_equal(p.lines, 1);
-    assert_string_equal(p.last.data, "tokenizing: 25 %, 1000 documents, 10.0 of 40.0 MB, 100 documents/s, 1.00 MB/s, "
-                                     "30.0 s left");
-    mega_progress_update(&work, 20000000, 2000);
+    assert_string_equal(p.last.data, "tokenizing: 50 %, 123456 documents, 40.2 of 80.4 MB, 123 documents/s, 0.04 MB/s, "
+                                     "16 min 40 s left");
+    mega_progress_update(&work, 50000000, 200000);
     assert_int_equal(p.lines, 1); /* at most one a minute */
     work.last_shown -= 61;
-    mega_progress_update(&work, 20000000, 2000);
+    mega_progress_update(&work, 50000000, 200000);
     assert_int_equal(p.lines, 2);
-    mega_progress_end(&work, 40000000, 4000);
+    mega_progress_end(&work, 80400000, 400400);
     assert_int_equal(p.lines, 3);
-    assert_string_equal(p.last.data, "tokenizing: 4000 documents, 40.0 MB, 400 documents/s, 4.00 MB/s, 10.0 s");
+    assert_string_equal(p.last.data, "tokenizing: 400400 documents, 80.4 MB, 400 documents/s, 0.08 MB/s, 16 min 40 s");
 
-    mega_progress_begin(&work, "hashing", "files", 0, 8);
+    mega_progress_begin(&work, "hashing", "files", 0, 8320);
     work.terminal = false;
-    work.started -= 4;
-    mega_progress_update(&work, 0, 2);
-    assert_string_equal(p.last.data, "hashing: 25 %, 2 of 8 files, 0.50 files/s, 12.0 s left");
+    work.started -= 1000;
+    mega_progress_update(&work, 0, 4160);
+    assert_string_equal(p.last.data, "hashing: 50 %, 4160 of 8320 files, 4.16 files/s, 16 min 40 s left");
     mega_progress_begin(&work, "reading", "lines", 0, 0);
     work.terminal = false;
     work.started -= 3;
