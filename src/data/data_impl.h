@@ -1,0 +1,97 @@
+/* What the files of data/ share. */
+#ifndef MEGA_DATA_IMPL_H
+#define MEGA_DATA_IMPL_H
+
+#include "megalith/file.h"
+#include "megalith/gpt_data.h"
+#include "megalith/indexed.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* ---- random.c: the generators that fix the order of samples ---- */
+
+/* MT19937 (Matsumoto, Nishimura 1998), seeded and read as NumPy's legacy RandomState and C++ std::mt19937 do. */
+typedef struct mega_mt19937 {
+    uint32_t state[624];
+    int next;
+} mega_mt19937;
+void mega_mt19937_seed(mega_mt19937 *r, uint32_t seed);
+uint32_t mega_mt19937_u32(mega_mt19937 *r);
+double mega_mt19937_double(mega_mt19937 *r);                   /* [0, 1), RandomState.random_sample */
+uint64_t mega_mt19937_interval(mega_mt19937 *r, uint64_t max); /* 0 … max, both included */
+/* RandomState.shuffle of one-dimensional arrays. */
+void mega_mt19937_shuffle_i32(mega_mt19937 *r, int32_t *x, int64_t n);
+void mega_mt19937_shuffle_i64(mega_mt19937 *r, int64_t *x, int64_t n);
+/* torch.randperm(n) on the CPU, by a generator seeded with `seed`. */
+void mega_torch_randperm(uint64_t seed, int64_t *out, int64_t n);
+
+/* ---- npy.c: arrays in NumPy's file format, version 1.0 ---- */
+
+typedef enum mega_npy_type { MEGA_NPY_I4, MEGA_NPY_U4, MEGA_NPY_I8 } mega_npy_type;
+enum { MEGA_NPY_HEADER_MAX = 256 };
+size_t mega_npy_element(mega_npy_type type);
+/* Header of an array [rows] (columns 0) or [rows, columns]; returns its size, a multiple of 64. */
+size_t mega_npy_header(char out[MEGA_NPY_HEADER_MAX], mega_npy_type type, int64_t rows, int64_t columns);
+/* Writes PATH.tmp-PID, syncs and renames. crc: CRC-32C of the whole file. */
+mega_status mega_npy_write(const char *path, mega_npy_type type, int64_t rows, int64_t columns, const void *data,
+                           uint32_t *out_crc);
+
+/* ---- indexed.c ---- */
+
+void mega_indexed_retain(mega_indexed *ix); /* one more owner; close drops one. Not atomic. */
+/* The tokens as they lie in the .bin file. */
+const void *mega_indexed_raw(const mega_indexed *ix, size_t *out_bytes);
+uint32_t mega_indexed_crc32c(const mega_indexed *ix);
+int64_t mega_indexed_index_bytes(const mega_indexed *ix);
+int64_t mega_indexed_tokens_between(const mega_indexed *ix, int64_t begin, int64_t end); /* of sequences, O(1) */
+
+/* ---- gpt_index.c: the three arrays of one split ---- */
+
+typedef struct mega_gpt_index_spec {
+    const mega_indexed *data;
+    int64_t begin, end; /* sequences of the split */
+    int64_t seq_length, num_samples;
+    uint32_t seed;
+} mega_gpt_index_spec;
+
+/* What follows from a spec without building anything. */
+typedef struct mega_gpt_index_plan {
+    int64_t tokens; /* of one epoch */
+    int64_t epochs;
+    bool separate_last_epoch;
+    int64_t samples;          /* rows of shuffle_idx; sample_idx has one more */
+    int64_t samples_previous; /* samples of the first epochs-1 epochs */
+    int64_t documents;        /* entries of doc_idx */
+    mega_npy_type sample_type, shuffle_type;
+} mega_gpt_index_plan;
+mega_status mega_gpt_index_plan_make(mega_gpt_index_plan *out, const mega_gpt_index_spec *spec);
+
+/* doc_idx i32[documents]; sample_idx [samples+1, 2] of sample_type; shuffle_idx [samples] of shuffle_type. Owned blocks
+ * (heap) or views of mapped cache files. */
+typedef struct mega_gpt_index {
+    const int32_t *doc;
+    const void *sample, *shuffle;
+    mega_gpt_index_plan plan;
+    void *owned[3];  /* heap */
+    mega_map map[3]; /* files */
+} mega_gpt_index;
+mega_status mega_gpt_index_build(mega_gpt_index *out, const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan);
+void mega_gpt_index_fini(mega_gpt_index *index);
+
+/* ---- gpt_cache.c ---- */
+
+/* The arrays from the cache, or built and put there. folder NULL: no cache. name: for notes ("train"). */
+mega_status mega_gpt_index_get(mega_gpt_index *out, const mega_gpt_index_spec *spec, const char *folder,
+                               const char *name);
+
+/* ---- gpt_blend.c ---- */
+
+/* Samples asked from a member of a blend: ceil(total * weight * 1.005). */
+int64_t mega_blend_request(int64_t total, double weight);
+/* Greedy order: member[i] and the member's sample for i < size, so that counts follow the weights as closely as can be.
+ * Weights are normalised here as Megatron does (NumPy's sum). */
+mega_status mega_blend_order(const double *weights, int count, int64_t size, int16_t *member, int64_t *sample);
+
+#endif

@@ -1,0 +1,204 @@
+/* The index arrays on disk: three .npy files and a description, named by a hash of all that the arrays depend on:
+ *
+ *   HASH-GPTDataset-document_index.npy    HASH-GPTDataset-sample_index.npy
+ *   HASH-GPTDataset-shuffle_index.npy     HASH-GPTDataset-description.txt
+ *
+ * The description is written last and holds the checksums of the three, so a set without it is not there. Whatever is
+ * wrong with the files (cut, damaged, folder not writable) costs the time to build the arrays and a note, never the
+ * run. */
+#include "data_impl.h"
+#include "megalith/hash.h"
+#include "megalith/log.h"
+#include "megalith/memory.h"
+#include <stdio.h>
+
+enum { ARRAYS = 3, NAME_BYTES = 32 };
+static const char *const array_name[ARRAYS] = {"document_index.npy", "sample_index.npy", "shuffle_index.npy"};
+
+typedef struct cache_array {
+    mega_npy_type type;
+    int64_t rows, columns;
+    char *path;
+    uint32_t crc;
+} cache_array;
+
+typedef struct cache_files {
+    const char *folder;
+    char *description_path;
+    mega_buffer facts; /* first part of the description */
+    cache_array array[ARRAYS];
+} cache_files;
+
+static void cache_files_fini(cache_files *c)
+{
+    for (int i = 0; i < ARRAYS; i++) mega_free(c->array[i].path);
+    mega_free(c->description_path);
+    mega_buffer_fini(&c->facts);
+}
+
+/* Everything the arrays depend on, and nothing else: not the prefix, so that data may move. */
+static void describe(mega_buffer *out, const mega_gpt_index_spec *s)
+{
+    mega_buffer_printf(out, "GPT data set index, format 1\n");
+    mega_buffer_printf(out, "data index file: %lld bytes, crc32c %08x, %lld sequences, %lld tokens\n",
+                       (long long)mega_indexed_index_bytes(s->data), mega_indexed_crc32c(s->data),
+                       (long long)mega_indexed_sequences(s->data), (long long)mega_indexed_tokens(s->data));
+    mega_buffer_printf(out, "sequences: %lld to %lld\n", (long long)s->begin, (long long)s->end);
+    mega_buffer_printf(out, "samples requested: %lld\n", (long long)s->num_samples);
+    mega_buffer_printf(out, "sequence length: %lld\n", (long long)s->seq_length);
+    mega_buffer_printf(out, "seed: %u\n", s->seed);
+}
+
+static mega_status cache_files_init(cache_files *c, const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan,
+                                    const char *folder)
+{
+    *c = (cache_files){.folder = folder};
+    c->array[0] = (cache_array){.type = MEGA_NPY_I4, .rows = plan->documents};
+    c->array[1] = (cache_array){.type = plan->sample_type, .rows = plan->samples + 1, .columns = 2};
+    c->array[2] = (cache_array){.type = plan->shuffle_type, .rows = plan->samples};
+    describe(&c->facts, spec);
+    bool ok = !c->facts.failed;
+    if (ok) {
+        char hash[65];
+        mega_sha256_hex(c->facts.data, c->facts.size, hash);
+        for (int i = 0; i < ARRAYS; i++) {
+            c->array[i].path = mega_format("%s/%.*s-GPTDataset-%s", folder, NAME_BYTES, hash, array_name[i]);
+            ok = ok && c->array[i].path != NULL;
+        }
+        c->description_path = mega_format("%s/%.*s-GPTDataset-description.txt", folder, NAME_BYTES, hash);
+        ok = ok && c->description_path != NULL;
+    }
+    if (ok) return MEGA_OK;
+    cache_files_fini(c);
+    return MEGA_FAIL(MEGA_ERR_MEMORY, "index cache %s: no memory for its file names", folder);
+}
+
+static mega_status description_text(const cache_files *c, mega_buffer *out)
+{
+    mega_buffer_append(out, c->facts.data, c->facts.size);
+    for (int i = 0; i < ARRAYS; i++) mega_buffer_printf(out, "%s: crc32c %08x\n", array_name[i], c->array[i].crc);
+    return mega_buffer_check(out, "the description of an index cache");
+}
+
+/* Maps one array and compares header, size and checksum. *reason says what is wrong when it is not as expected. */
+static bool map_array(mega_map *out, const cache_array *a, char *reason, size_t reason_bytes)
+{
+    char header[MEGA_NPY_HEADER_MAX];
+    const size_t header_bytes = mega_npy_header(header, a->type, a->rows, a->columns);
+    const size_t bytes =
+        header_bytes + (size_t)a->rows * (size_t)(a->columns > 0 ? a->columns : 1) * mega_npy_element(a->type);
+    if (mega_map_open(out, a->path) != MEGA_OK) {
+        snprintf(reason, reason_bytes, "%s", mega_error_message());
+        mega_error_clear();
+        return false;
+    }
+    if (out->size != bytes) {
+        snprintf(reason, reason_bytes, "%s: found %zu bytes, expected %zu", a->path, out->size, bytes);
+        return false;
+    }
+    if (memcmp(out->data, header, header_bytes) != 0) {
+        snprintf(reason, reason_bytes, "%s: its header does not announce %lld rows", a->path, (long long)a->rows);
+        return false;
+    }
+    const uint32_t crc = mega_crc32c(0, out->data, out->size);
+    if (crc != a->crc) {
+        snprintf(reason, reason_bytes, "%s: found crc32c %08x, expected %08x", a->path, crc, a->crc);
+        return false;
+    }
+    return true;
+}
+
+/* Checksums from the description; false when it is not what we would write. */
+static bool read_description(cache_files *c)
+{
+    char *text;
+    size_t size;
+    if (mega_file_read(&text, &size, c->description_path) != MEGA_OK) {
+        mega_error_clear();
+        return false;
+    }
+    bool ok = size > c->facts.size && memcmp(text, c->facts.data, c->facts.size) == 0;
+    const char *line = text + (ok ? c->facts.size : 0);
+    for (int i = 0; ok && i < ARRAYS; i++) {
+        const size_t n = strlen(array_name[i]);
+        ok = strncmp(line, array_name[i], n) == 0 && sscanf(line + n, ": crc32c %8x", &c->array[i].crc) == 1;
+        line = ok ? strchr(line, '\n') : NULL;
+        ok = line != NULL;
+        if (ok) line++;
+    }
+    mega_free(text);
+    return ok;
+}
+
+/* false: not in the cache, or not usable (with a note). */
+static bool cache_load(mega_gpt_index *out, cache_files *c, const mega_gpt_index_plan *plan, const char *name)
+{
+    if (!mega_file_exists(c->description_path)) return false;
+    *out = (mega_gpt_index){.plan = *plan};
+    char reason[512];
+    snprintf(reason, sizeof reason, "%s: not the description that belongs to its name", c->description_path);
+    bool ok = read_description(c);
+    for (int i = 0; ok && i < ARRAYS; i++) ok = map_array(&out->map[i], &c->array[i], reason, sizeof reason);
+    if (!ok) {
+        mega_warn(" > %s: the cached index is damaged and will be built again: %s", name, reason);
+        mega_gpt_index_fini(out);
+        return false;
+    }
+    const void *data[ARRAYS];
+    for (int i = 0; i < ARRAYS; i++) {
+        char header[MEGA_NPY_HEADER_MAX];
+        data[i] = out->map[i].data + mega_npy_header(header, c->array[i].type, c->array[i].rows, c->array[i].columns);
+    }
+    out->doc = data[0];
+    out->sample = data[1];
+    out->shuffle = data[2];
+    return true;
+}
+
+static mega_status cache_store(cache_files *c, const mega_gpt_index *index)
+{
+    const void *data[ARRAYS] = {index->doc, index->sample, index->shuffle};
+    MEGA_TRY(mega_folder_create(c->folder));
+    for (int i = 0; i < ARRAYS; i++) {
+        cache_array *a = &c->array[i];
+        MEGA_TRY(mega_npy_write(a->path, a->type, a->rows, a->columns, data[i], &a->crc));
+    }
+    mega_buffer text = {0};
+    mega_status st = description_text(c, &text);
+    if (st == MEGA_OK) st = mega_file_write_atomic(c->description_path, text.data, text.size);
+    mega_buffer_fini(&text);
+    return st;
+}
+
+static mega_status get_through_cache(mega_gpt_index *out, const mega_gpt_index_spec *spec,
+                                     const mega_gpt_index_plan *plan, cache_files *c, const char *name)
+{
+    if (cache_load(out, c, plan, name)) return MEGA_OK;
+    MEGA_TRY(mega_gpt_index_build(out, spec, plan));
+    if (cache_store(c, out) == MEGA_OK) {
+        mega_info(" > %s: index built and kept in %s", name, c->folder);
+        mega_gpt_index mapped;
+        if (cache_load(&mapped, c, plan, name)) { /* the mapped files cost no memory that the system cannot take back */
+            mega_gpt_index_fini(out);
+            *out = mapped;
+        }
+        return MEGA_OK;
+    }
+    mega_warn(" > %s: index built, but not kept for the next start: %s; --data-cache-path FOLDER names another folder",
+              name, mega_error_message());
+    mega_error_clear();
+    return MEGA_OK;
+}
+
+mega_status mega_gpt_index_get(mega_gpt_index *out, const mega_gpt_index_spec *spec, const char *folder,
+                               const char *name)
+{
+    mega_gpt_index_plan plan;
+    MEGA_TRY(mega_gpt_index_plan_make(&plan, spec));
+    if (folder == NULL) return mega_gpt_index_build(out, spec, &plan);
+    cache_files c;
+    MEGA_TRY(cache_files_init(&c, spec, &plan, folder));
+    const mega_status st = get_through_cache(out, spec, &plan, &c, name);
+    cache_files_fini(&c);
+    return st;
+}

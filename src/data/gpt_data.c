@@ -1,0 +1,339 @@
+/* GPT data sets as a training loop sees them: built from --data-path and --split (or one path a split), a single prefix
+ * or a weighted blend, and read sample by sample. */
+#include "data_impl.h"
+#include "megalith/assert.h"
+#include "megalith/log.h"
+#include "megalith/memory.h"
+#include <math.h>
+#include <stdlib.h>
+
+struct mega_gpt_data {
+    int64_t seq_length, samples;
+    /* one split of one prefix */
+    mega_indexed *data;
+    mega_gpt_index index;
+    /* or a blend */
+    int num_members;
+    mega_gpt_data **member;
+    int16_t *member_of; /* [samples] */
+    int64_t *sample_of; /* [samples] */
+};
+
+static const char *const split_name[MEGA_SPLIT_COUNT] = {"train", "validation", "test"};
+
+void mega_gpt_data_destroy(mega_gpt_data *d)
+{
+    if (d == NULL) return;
+    for (int i = 0; i < d->num_members; i++) mega_gpt_data_destroy(d->member[i]);
+    mega_free(d->member);
+    mega_free(d->member_of);
+    mega_free(d->sample_of);
+    mega_gpt_index_fini(&d->index);
+    mega_indexed_close(d->data);
+    mega_free(d);
+}
+
+int64_t mega_gpt_data_samples(const mega_gpt_data *d)
+{
+    return d->samples;
+}
+
+int64_t mega_gpt_data_seq_length(const mega_gpt_data *d)
+{
+    return d->seq_length;
+}
+
+/* ---- reading ---- */
+
+static int64_t shuffled(const mega_gpt_index *x, int64_t i)
+{
+    if (x->plan.shuffle_type == MEGA_NPY_I8) return ((const int64_t *)x->shuffle)[i];
+    return ((const uint32_t *)x->shuffle)[i];
+}
+
+static void sample_begin(const mega_gpt_index *x, int64_t row, int64_t *position, int64_t *offset)
+{
+    if (x->plan.sample_type == MEGA_NPY_I8) {
+        const int64_t *from = (const int64_t *)x->sample + 2 * row;
+        *position = from[0];
+        *offset = from[1];
+    } else {
+        const int32_t *from = (const int32_t *)x->sample + 2 * row;
+        *position = from[0];
+        *offset = from[1];
+    }
+}
+
+void mega_gpt_data_sample(const mega_gpt_data *d, int64_t index, int32_t *tokens)
+{
+    MEGA_ASSERT(index >= 0 && index < d->samples, "sample %lld of %lld", (long long)index, (long long)d->samples);
+    if (d->num_members > 0) {
+        const mega_gpt_data *member = d->member[d->member_of[index]];
+        /* The greedy order may ask a small member for a sample or two more than it has; it then starts again. */
+        mega_gpt_data_sample(member, d->sample_of[index] % member->samples, tokens);
+        return;
+    }
+    int64_t position, offset;
+    sample_begin(&d->index, shuffled(&d->index, index), &position, &offset);
+    for (int64_t have = 0, want = d->seq_length + 1; have < want; position++, offset = 0) {
+        const int64_t doc = d->index.doc[position];
+        int64_t n = mega_indexed_size(d->data, doc) - offset;
+        if (n > want - have) n = want - have;
+        mega_indexed_get(d->data, doc, offset, n, tokens + have);
+        have += n;
+    }
+}
+
+/* ---- building ---- */
+
+static char *cache_folder(const mega_gpt_data_options *o, const char *prefix)
+{
+    if (o->cache_path != NULL) return mega_strdup(o->cache_path);
+    char *folder = mega_path_folder(prefix);
+    char *cache = folder != NULL ? mega_path_join(folder, "index-cache") : NULL;
+    mega_free(folder);
+    return cache;
+}
+
+static mega_status single_load(mega_gpt_data *d, const mega_gpt_data_options *o, const mega_gpt_index_spec *spec,
+                               int split)
+{
+    const char *prefix = mega_indexed_prefix(spec->data);
+    char *folder = NULL;
+    if (!o->in_memory) {
+        folder = cache_folder(o, prefix);
+        if (folder == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory for a folder name", prefix);
+    }
+    const mega_status st = mega_gpt_index_get(&d->index, spec, folder, split_name[split]);
+    mega_free(folder);
+    if (st != MEGA_OK) return st;
+    const mega_gpt_index_plan *p = &d->index.plan;
+    d->samples = p->samples;
+    mega_info(" > %s: %s, documents %lld to %lld, %lld tokens, %lld epoch%s%s, %lld samples", split_name[split], prefix,
+              (long long)spec->begin, (long long)spec->end, (long long)p->tokens, (long long)p->epochs,
+              p->epochs == 1 ? "" : "s", p->separate_last_epoch ? " (the last shuffled by itself)" : "",
+              (long long)p->samples);
+    return MEGA_OK;
+}
+
+/* One split of an open prefix. *out NULL when it has no document or no sample is wanted. */
+static mega_status single_create(mega_gpt_data **out, const mega_gpt_data_options *o, mega_indexed *data, int split,
+                                 const int64_t bounds[MEGA_SPLIT_COUNT + 1], int64_t num_samples)
+{
+    *out = NULL;
+    const mega_gpt_index_spec spec = {data, bounds[split], bounds[split + 1], o->seq_length, num_samples, o->seed};
+    if (spec.begin >= spec.end || num_samples <= 0) return MEGA_OK;
+    mega_gpt_data *d = mega_calloc(1, sizeof *d);
+    if (d == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory", mega_indexed_prefix(data));
+    d->seq_length = o->seq_length;
+    d->data = data;
+    mega_indexed_retain(data);
+    const mega_status st = single_load(d, o, &spec, split);
+    if (st != MEGA_OK) {
+        mega_gpt_data_destroy(d);
+        return st;
+    }
+    *out = d;
+    return MEGA_OK;
+}
+
+/* The splits of one prefix. whole: every split that is asked for is the whole of it. num_samples 0: not asked for. */
+static mega_status prefix_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o,
+                                const char *prefix, bool whole, const int64_t num_samples[MEGA_SPLIT_COUNT])
+{
+    mega_indexed *data;
+    MEGA_TRY(mega_indexed_open(&data, prefix));
+    int64_t bounds[MEGA_SPLIT_COUNT + 1];
+    mega_status st = MEGA_OK;
+    if (!whole)
+        st = mega_split_bounds(o->split != NULL ? o->split : "969, 30, 1", mega_indexed_sequences(data), bounds);
+    for (int k = 0; st == MEGA_OK && k < MEGA_SPLIT_COUNT; k++) {
+        if (whole) {
+            bounds[k] = 0;
+            bounds[k + 1] = mega_indexed_sequences(data);
+        }
+        st = single_create(&out[k], o, data, k, bounds, num_samples[k]);
+    }
+    mega_indexed_close(data);
+    return st;
+}
+
+/* What one option names: count members with normalised weights. */
+typedef struct blend_list {
+    int count;
+    const char **prefix;
+    double *weight;
+} blend_list;
+
+static void blend_list_fini(blend_list *b)
+{
+    mega_free(b->prefix);
+    mega_free(b->weight);
+}
+
+static mega_status parse_weights(blend_list *b, const char *const *args, int n, const char *option)
+{
+    double sum = 0;
+    for (int i = 0; i < b->count; i++) {
+        char *end;
+        b->weight[i] = strtod(args[2 * i], &end);
+        if (end == args[2 * i] || *end != '\0' || !(b->weight[i] >= 0) || isinf(b->weight[i]) || n % 2 != 0)
+            return MEGA_FAIL(
+                MEGA_ERR_USAGE,
+                "%s: found %d values with \"%s\" at place %d, expected one prefix, or pairs of a weight and a "
+                "prefix: 0.3 first_text_document 0.7 second_text_document",
+                option, n, args[2 * i], 2 * i + 1);
+        b->prefix[i] = args[2 * i + 1];
+        sum += b->weight[i];
+    }
+    if (!(sum > 0)) return MEGA_FAIL(MEGA_ERR_USAGE, "%s: all weights are 0, expected one above 0 at least", option);
+    for (int i = 0; i < b->count; i++) b->weight[i] /= sum;
+    return MEGA_OK;
+}
+
+static mega_status blend_list_init(blend_list *b, const char *const *args, int n, const char *option)
+{
+    *b = (blend_list){.count = n == 1 ? 1 : n / 2};
+    if (b->count > INT16_MAX)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: found %d members, expected %d at most", option, b->count, INT16_MAX);
+    b->prefix = mega_calloc((size_t)b->count, sizeof *b->prefix);
+    b->weight = mega_calloc((size_t)b->count, sizeof *b->weight);
+    mega_status st = MEGA_OK;
+    if (b->prefix == NULL || b->weight == NULL) {
+        st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for %d members", option, b->count);
+    } else if (n == 1) {
+        b->prefix[0] = args[0];
+        b->weight[0] = 1;
+    } else {
+        st = parse_weights(b, args, n, option);
+    }
+    if (st != MEGA_OK) blend_list_fini(b);
+    return st;
+}
+
+/* A data set over members, which it takes. Its size is the sum of what was asked of each, as Megatron has it. */
+static mega_status blend_create(mega_gpt_data **out, const mega_gpt_data_options *o, const blend_list *b,
+                                mega_gpt_data **member, int64_t num_samples)
+{
+    mega_gpt_data *d = mega_calloc(1, sizeof *d);
+    if (d == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "blend: no memory");
+    d->seq_length = o->seq_length;
+    for (int i = 0; i < b->count; i++) d->samples += mega_blend_request(num_samples, b->weight[i]);
+    d->member = mega_calloc((size_t)b->count, sizeof(mega_gpt_data *));
+    d->member_of = mega_malloc((size_t)d->samples * sizeof *d->member_of);
+    d->sample_of = mega_malloc((size_t)d->samples * sizeof *d->sample_of);
+    mega_status st;
+    if (d->member == NULL || d->member_of == NULL || d->sample_of == NULL) {
+        st = MEGA_FAIL(MEGA_ERR_MEMORY, "blend: no memory for the order of %lld samples", (long long)d->samples);
+    } else {
+        st = mega_blend_order(b->weight, b->count, d->samples, d->member_of, d->sample_of);
+    }
+    if (st != MEGA_OK) {
+        mega_gpt_data_destroy(d);
+        return st;
+    }
+    d->num_members = b->count;
+    for (int i = 0; i < b->count; i++) {
+        d->member[i] = member[MEGA_SPLIT_COUNT * i];
+        member[MEGA_SPLIT_COUNT * i] = NULL;
+    }
+    *out = d;
+    return MEGA_OK;
+}
+
+/* One split of a blend from member[3*i], i < count; NULL when all are. */
+static mega_status blend_split(mega_gpt_data **out, const mega_gpt_data_options *o, const blend_list *b,
+                               mega_gpt_data **member, int split)
+{
+    int missing = -1, there = 0;
+    for (int i = 0; i < b->count; i++) {
+        /* A member of weight 0 is asked for nothing and is never chosen. */
+        if (member[MEGA_SPLIT_COUNT * i] != NULL || b->weight[i] == 0) {
+            there += member[MEGA_SPLIT_COUNT * i] != NULL;
+        } else {
+            missing = i;
+        }
+    }
+    if (there == 0) return MEGA_OK;
+    if (missing >= 0)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "blend: %s has no document in its %s part (--split %s) although other members have; give it more "
+            "documents or another --split, or name the parts with --train-data-path, --valid-data-path and "
+            "--test-data-path",
+            b->prefix[missing], split_name[split], o->split != NULL ? o->split : "969, 30, 1");
+    return blend_create(out, o, b, member, o->num_samples[split]);
+}
+
+static mega_status blend_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o,
+                               const blend_list *b, const bool wanted[MEGA_SPLIT_COUNT], bool whole)
+{
+    mega_gpt_data **member = mega_calloc((size_t)b->count * MEGA_SPLIT_COUNT, sizeof *member);
+    if (member == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "blend: no memory for %d members", b->count);
+    mega_status st = MEGA_OK;
+    for (int i = 0; st == MEGA_OK && i < b->count; i++) {
+        int64_t ask[MEGA_SPLIT_COUNT];
+        for (int k = 0; k < MEGA_SPLIT_COUNT; k++) {
+            const int64_t n = wanted[k] ? o->num_samples[k] : 0;
+            ask[k] = b->count == 1 ? n : mega_blend_request(n, b->weight[i]);
+        }
+        st = prefix_build(&member[MEGA_SPLIT_COUNT * i], o, b->prefix[i], whole, ask);
+    }
+    for (int k = 0; st == MEGA_OK && k < MEGA_SPLIT_COUNT; k++) {
+        if (b->count > 1) {
+            st = blend_split(&out[k], o, b, &member[k], k);
+        } else if (wanted[k]) {
+            out[k] = member[k];
+            member[k] = NULL;
+        }
+    }
+    for (int i = 0; i < b->count * MEGA_SPLIT_COUNT; i++) mega_gpt_data_destroy(member[i]);
+    mega_free(member);
+    return st;
+}
+
+static mega_status build_from(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o,
+                              const char *const *args, int n, const char *option, const bool wanted[MEGA_SPLIT_COUNT],
+                              bool whole)
+{
+    blend_list b;
+    MEGA_TRY(blend_list_init(&b, args, n, option));
+    const mega_status st = blend_build(out, o, &b, wanted, whole);
+    blend_list_fini(&b);
+    return st;
+}
+
+static mega_status build_all(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o)
+{
+    static const char *const option[MEGA_SPLIT_COUNT] = {"--train-data-path", "--valid-data-path", "--test-data-path"};
+    const bool separate = o->num_separate[0] > 0 || o->num_separate[1] > 0 || o->num_separate[2] > 0;
+    if (separate == (o->num_data_path > 0))
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "data: found %s, expected --data-path PREFIX, or one of --train-data-path, --valid-data-path and "
+            "--test-data-path at least",
+            separate ? "both" : "no data set");
+    if (!separate)
+        return build_from(out, o, o->data_path, o->num_data_path, "--data-path", (const bool[3]){true, true, true},
+                          false);
+    for (int k = 0; k < MEGA_SPLIT_COUNT; k++) {
+        const bool wanted[MEGA_SPLIT_COUNT] = {k == 0, k == 1, k == 2};
+        if (o->num_separate[k] > 0)
+            MEGA_TRY(build_from(out, o, o->separate[k], o->num_separate[k], option[k], wanted, true));
+    }
+    return MEGA_OK;
+}
+
+mega_status mega_gpt_data_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o)
+{
+    mega_gpt_data *built[MEGA_SPLIT_COUNT] = {NULL};
+    const mega_status st = build_all(built, o);
+    for (int k = 0; k < MEGA_SPLIT_COUNT; k++) {
+        if (st == MEGA_OK) {
+            out[k] = built[k];
+        } else {
+            mega_gpt_data_destroy(built[k]);
+        }
+    }
+    return st;
+}

@@ -1,0 +1,160 @@
+/* The three arrays that turn a split of documents into shuffled samples of seq_length + 1 tokens:
+ *
+ *   doc_idx      the documents (sequences of the .idx) of E epochs, shuffled; read one after the other they are the
+ *                token stream
+ *   sample_idx   where in that stream each sample begins: position in doc_idx, offset in that document. Samples overlap
+ *                by one token: the last label of one is the first input of the next
+ *   shuffle_idx  the order in which samples are given out
+ *
+ * Same seed, same arrays as Megatron-LM: one RandomState(seed) shuffles first doc_idx, then shuffle_idx. */
+#include "data_impl.h"
+#include "megalith/assert.h"
+#include "megalith/memory.h"
+
+/* Fewest epochs whose tokens give the samples asked for. */
+static int64_t epochs_needed(int64_t tokens, int64_t seq_length, int64_t num_samples)
+{
+    const int64_t needed = num_samples * seq_length + 1;
+    const int64_t epochs = (needed + tokens - 1) / tokens;
+    return epochs > 1 ? epochs : 1;
+}
+
+/* When the last epoch is needed for less than 80 % of its samples, shuffling it together with the others would let
+ * samples of it come first and leave out samples of earlier epochs; it is then kept apart. */
+static bool last_epoch_is_separate(const mega_gpt_index_plan *p, const mega_gpt_index_spec *spec)
+{
+    if (p->epochs == 1) return false;
+    const int64_t last = spec->num_samples - p->samples_previous;
+    const int64_t per_epoch = (p->tokens - 1) / spec->seq_length;
+    MEGA_ASSERT(last >= 0 && last <= per_epoch + 1, "last epoch gives %lld samples, an epoch has %lld", (long long)last,
+                (long long)per_epoch);
+    return last < (int64_t)(0.80 * (double)per_epoch);
+}
+
+mega_status mega_gpt_index_plan_make(mega_gpt_index_plan *out, const mega_gpt_index_spec *spec)
+{
+    const int64_t count = spec->end - spec->begin;
+    const int64_t L = spec->seq_length;
+    const char *prefix = mega_indexed_prefix(spec->data);
+    mega_gpt_index_plan p = {.tokens = mega_indexed_tokens_between(spec->data, spec->begin, spec->end)};
+    if (p.tokens == 0)
+        return MEGA_FAIL(
+            MEGA_ERR_FORMAT,
+            "data set %s: its %lld sequences from %lld on hold no token, expected at least one; were all texts "
+            "empty?",
+            prefix, (long long)count, (long long)spec->begin);
+    if (L < 1 || spec->num_samples < 0 || spec->num_samples > (INT64_MAX / 4 - p.tokens) / L)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "data set %s: cannot give %lld samples of %lld tokens; expected a sequence length "
+                         "of 1 or more and fewer samples",
+                         prefix, (long long)spec->num_samples, (long long)L);
+    p.epochs = epochs_needed(p.tokens, L, spec->num_samples);
+    p.samples = (p.epochs * p.tokens - 1) / L;
+    p.samples_previous = p.epochs > 1 ? ((p.epochs - 1) * p.tokens - 1) / L : 0;
+    if (spec->end > INT32_MAX || p.epochs > INT64_MAX / 8 / count)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "data set %s: %lld sequences for %lld epochs; expected fewer than 2^31 "
+                         "sequences; split the data into several prefixes",
+                         prefix, (long long)count, (long long)p.epochs);
+    p.documents = p.epochs * count;
+    p.separate_last_epoch = last_epoch_is_separate(&p, spec);
+    p.sample_type = p.documents > INT32_MAX ? MEGA_NPY_I8 : MEGA_NPY_I4;
+    p.shuffle_type = p.samples >= (int64_t)UINT32_MAX - 1 ? MEGA_NPY_I8 : MEGA_NPY_U4;
+    *out = p;
+    return MEGA_OK;
+}
+
+static void build_documents(int32_t *doc, const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan,
+                            mega_mt19937 *random)
+{
+    const int64_t count = spec->end - spec->begin;
+    const int64_t together = plan->separate_last_epoch ? plan->documents - count : plan->documents;
+    for (int64_t e = 0; e < plan->epochs; e++) {
+        for (int64_t i = 0; i < count; i++) doc[e * count + i] = (int32_t)(spec->begin + i);
+    }
+    mega_mt19937_shuffle_i32(random, doc, together);
+    if (plan->separate_last_epoch) mega_mt19937_shuffle_i32(random, doc + together, count);
+}
+
+static void put_sample(void *sample, mega_npy_type type, int64_t row, int64_t position, int64_t offset)
+{
+    if (type == MEGA_NPY_I8) {
+        int64_t *to = (int64_t *)sample + 2 * row;
+        to[0] = position;
+        to[1] = offset;
+    } else {
+        int32_t *to = (int32_t *)sample + 2 * row;
+        to[0] = (int32_t)position;
+        to[1] = (int32_t)offset;
+    }
+}
+
+static void build_samples(void *sample, const int32_t *doc, const mega_gpt_index_spec *spec,
+                          const mega_gpt_index_plan *plan)
+{
+    int64_t position = 0, offset = 0;
+    put_sample(sample, plan->sample_type, 0, 0, 0);
+    for (int64_t row = 1; row <= plan->samples; row++) {
+        int64_t remaining = spec->seq_length + 1;
+        for (;;) {
+            const int64_t size = mega_indexed_size(spec->data, doc[position]) - offset;
+            remaining -= size;
+            if (remaining <= 0) {
+                offset += remaining + size - 1; /* the last token of this sample, and the first of the next */
+                break;
+            }
+            position++;
+            offset = 0;
+        }
+        put_sample(sample, plan->sample_type, row, position, offset);
+    }
+}
+
+static void build_shuffle(void *shuffle, const mega_gpt_index_plan *plan, mega_mt19937 *random)
+{
+    const int64_t n = plan->samples, first = plan->separate_last_epoch ? plan->samples_previous : n;
+    if (plan->shuffle_type == MEGA_NPY_I8) {
+        int64_t *x = shuffle;
+        for (int64_t i = 0; i < n; i++) x[i] = i;
+        mega_mt19937_shuffle_i64(random, x, first);
+        mega_mt19937_shuffle_i64(random, x + first, n - first);
+        return;
+    }
+    int32_t *x = shuffle; /* read as uint32; a shuffle moves bits */
+    for (int64_t i = 0; i < n; i++) x[i] = (int32_t)(uint32_t)i;
+    mega_mt19937_shuffle_i32(random, x, first);
+    mega_mt19937_shuffle_i32(random, x + first, n - first);
+}
+
+mega_status mega_gpt_index_build(mega_gpt_index *out, const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan)
+{
+    const size_t sample_row = 2 * mega_npy_element(plan->sample_type),
+                 shuffle_row = mega_npy_element(plan->shuffle_type);
+    *out = (mega_gpt_index){.plan = *plan};
+    void *doc = out->owned[0] = mega_malloc((size_t)plan->documents * 4);
+    void *sample = out->owned[1] = mega_malloc((size_t)(plan->samples + 1) * sample_row);
+    void *shuffle = out->owned[2] = mega_malloc((size_t)plan->samples * shuffle_row + 8); /* samples may be 0 */
+    if (doc == NULL || sample == NULL || shuffle == NULL) {
+        mega_gpt_index_fini(out);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory for the index of %lld documents and %lld samples",
+                         mega_indexed_prefix(spec->data), (long long)plan->documents, (long long)plan->samples);
+    }
+    mega_mt19937 random;
+    mega_mt19937_seed(&random, spec->seed);
+    build_documents(doc, spec, plan, &random);
+    build_samples(sample, doc, spec, plan);
+    build_shuffle(shuffle, plan, &random);
+    out->doc = doc;
+    out->sample = sample;
+    out->shuffle = shuffle;
+    return MEGA_OK;
+}
+
+void mega_gpt_index_fini(mega_gpt_index *index)
+{
+    for (int i = 0; i < 3; i++) {
+        mega_free(index->owned[i]);
+        mega_map_close(&index->map[i]);
+    }
+    *index = (mega_gpt_index){0};
+}

@@ -1,0 +1,248 @@
+/* Writing a PREFIX.bin/.idx pair. Token ids go to the .bin file as they come; sizes and document entries stay in memory
+ * (12 bytes a document) and become the .idx at the end. */
+#include "data_impl.h"
+#include "megalith/memory.h"
+
+struct mega_indexed_writer {
+    char *prefix;
+    char *path[4]; /* .bin.tmp, .idx.tmp, .bin, .idx */
+    mega_writer *bin;
+    mega_dtype dtype;
+    mega_buffer sizes;     /* i32 */
+    mega_buffer documents; /* i64 */
+    int64_t num_sequences, num_documents, num_tokens;
+};
+
+enum { BIN_PART, IDX_PART, BIN, IDX };
+
+static void writer_free(mega_indexed_writer *w)
+{
+    mega_buffer_fini(&w->sizes);
+    mega_buffer_fini(&w->documents);
+    for (int i = 0; i < 4; i++) mega_free(w->path[i]);
+    mega_free(w->prefix);
+    mega_free(w);
+}
+
+static mega_status no_memory(const mega_indexed_writer *w)
+{
+    return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory for the sizes of %lld sequences", w->prefix,
+                     (long long)w->num_sequences);
+}
+
+static mega_status append_i64(mega_indexed_writer *w, mega_buffer *to, int64_t value)
+{
+    return mega_buffer_append(to, &value, sizeof value) ? MEGA_OK : no_memory(w);
+}
+
+static mega_status writer_paths(mega_indexed_writer *w)
+{
+    static const char *const ending[4] = {".bin.tmp", ".idx.tmp", ".bin", ".idx"};
+    for (int i = 0; i < 4; i++) {
+        w->path[i] = mega_format("%s%s", w->prefix, ending[i]);
+        if (w->path[i] == NULL) return no_memory(w);
+    }
+    return MEGA_OK;
+}
+
+static mega_status writer_begin(mega_indexed_writer *w, const char *prefix)
+{
+    w->prefix = mega_strdup(prefix);
+    if (w->prefix == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory for its writer", prefix);
+    MEGA_TRY(writer_paths(w));
+    MEGA_TRY(append_i64(w, &w->documents, 0));
+    return mega_writer_create(&w->bin, w->path[BIN_PART]);
+}
+
+mega_status mega_indexed_writer_create(mega_indexed_writer **out, const char *prefix, mega_dtype dtype)
+{
+    mega_indexed_writer *w = mega_calloc(1, sizeof *w);
+    if (w == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory for its writer", prefix);
+    w->dtype = dtype;
+    const mega_status st = writer_begin(w, prefix);
+    if (st != MEGA_OK) {
+        writer_free(w);
+        return st;
+    }
+    *out = w;
+    return MEGA_OK;
+}
+
+/* The code of the byte at offset 17; 0 for types that hold no tokens. */
+static uint8_t dtype_code(mega_dtype t)
+{
+    switch (t) {
+    case MEGA_U8: return 1;
+    case MEGA_I8: return 2;
+    case MEGA_I16: return 3;
+    case MEGA_I32: return 4;
+    case MEGA_I64: return 5;
+    case MEGA_U16: return 8;
+    default: return 0;
+    }
+}
+
+static mega_status write_tokens(mega_indexed_writer *w, const int32_t *tokens, int64_t n)
+{
+    enum { BLOCK = 8192 };
+    if (w->dtype == MEGA_I32) return mega_writer_write(w->bin, tokens, (size_t)n * 4);
+    union {
+        uint8_t u8[BLOCK];
+        uint16_t u16[BLOCK];
+        int64_t i64[BLOCK];
+    } out;
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        const int64_t m = n - at < BLOCK ? n - at : BLOCK;
+        const int32_t *from = tokens + at;
+        switch (w->dtype) {
+        case MEGA_U16:
+        case MEGA_I16:
+            for (int64_t i = 0; i < m; i++) out.u16[i] = (uint16_t)from[i];
+            break;
+        case MEGA_U8:
+        case MEGA_I8:
+            for (int64_t i = 0; i < m; i++) out.u8[i] = (uint8_t)from[i];
+            break;
+        default:
+            for (int64_t i = 0; i < m; i++) out.i64[i] = from[i];
+            break;
+        }
+        MEGA_TRY(mega_writer_write(w->bin, &out, (size_t)m * mega_dtype_size(w->dtype)));
+    }
+    return MEGA_OK;
+}
+
+mega_status mega_indexed_writer_add_document(mega_indexed_writer *w, const int32_t *tokens, const int32_t *sizes,
+                                             int64_t count)
+{
+    int64_t total = 0;
+    for (int64_t i = 0; i < count; i++) total += sizes[i];
+    if (count > 0 && !mega_buffer_append(&w->sizes, sizes, (size_t)count * 4)) return no_memory(w);
+    w->num_sequences += count;
+    MEGA_TRY(append_i64(w, &w->documents, w->num_sequences));
+    w->num_documents++;
+    w->num_tokens += total;
+    return total > 0 ? write_tokens(w, tokens, total) : MEGA_OK;
+}
+
+mega_status mega_indexed_writer_add(mega_indexed_writer *w, const int32_t *tokens, int64_t length)
+{
+    if (length > INT32_MAX)
+        return MEGA_FAIL(
+            MEGA_ERR_FORMAT,
+            "data set %s: document %lld has %lld tokens, the format holds %d at most; split the text into smaller "
+            "documents",
+            w->prefix, (long long)w->num_documents, (long long)length, INT32_MAX);
+    const int32_t size = (int32_t)length;
+    return mega_indexed_writer_add_document(w, tokens, &size, length > 0 ? 1 : 0);
+}
+
+mega_status mega_indexed_writer_merge(mega_indexed_writer *w, const mega_indexed *other)
+{
+    if (mega_indexed_dtype(other) != w->dtype)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "data set %s: its tokens are %s, those merged before it are %s; data sets can be merged only when "
+            "they were made with the same tokenizer",
+            mega_indexed_prefix(other), mega_dtype_name(mega_indexed_dtype(other)), mega_dtype_name(w->dtype));
+    const int64_t n = mega_indexed_sequences(other), d = mega_indexed_documents(other);
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t size = mega_indexed_size(other, i);
+        if (!mega_buffer_append(&w->sizes, &size, sizeof size)) return no_memory(w);
+    }
+    for (int64_t i = 1; i <= d; i++)
+        MEGA_TRY(append_i64(w, &w->documents, w->num_sequences + mega_indexed_document(other, i)));
+    w->num_sequences += n;
+    w->num_documents += d;
+    w->num_tokens += mega_indexed_tokens(other);
+    size_t bytes;
+    const void *raw = mega_indexed_raw(other, &bytes);
+    return bytes > 0 ? mega_writer_write(w->bin, raw, bytes) : MEGA_OK;
+}
+
+int64_t mega_indexed_writer_tokens(const mega_indexed_writer *w)
+{
+    return w->num_tokens;
+}
+
+int64_t mega_indexed_writer_documents(const mega_indexed_writer *w)
+{
+    return w->num_documents;
+}
+
+static mega_status write_index(const mega_indexed_writer *w, mega_writer *f)
+{
+    const uint8_t magic[9] = {'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0};
+    const int64_t version = 1, counts[2] = {w->num_sequences, w->num_documents + 1};
+    const uint8_t code = dtype_code(w->dtype);
+    MEGA_TRY(mega_writer_write(f, magic, sizeof magic));
+    MEGA_TRY(mega_writer_write(f, &version, sizeof version));
+    MEGA_TRY(mega_writer_write(f, &code, 1));
+    MEGA_TRY(mega_writer_write(f, counts, sizeof counts));
+    if (w->num_sequences > 0) MEGA_TRY(mega_writer_write(f, w->sizes.data, w->sizes.size));
+    const int64_t element = (int64_t)mega_dtype_size(w->dtype);
+    int64_t pointer = 0;
+    for (int64_t i = 0; i < w->num_sequences; i++) {
+        MEGA_TRY(mega_writer_write(f, &pointer, sizeof pointer));
+        int32_t size;
+        memcpy(&size, w->sizes.data + 4 * i, sizeof size);
+        pointer += size * element;
+    }
+    return mega_writer_write(f, w->documents.data, w->documents.size);
+}
+
+/* Both parts are on the disk before either gets its name. An old .idx goes first, so that there is no moment at which
+ * an index stands beside the data of another. */
+static mega_status commit(mega_indexed_writer *w)
+{
+    mega_status st = mega_writer_close(w->bin, true);
+    w->bin = NULL;
+    if (st != MEGA_OK) return st;
+    mega_writer *f;
+    MEGA_TRY(mega_writer_create(&f, w->path[IDX_PART]));
+    st = write_index(w, f);
+    if (st != MEGA_OK) {
+        mega_writer_abandon(f);
+        return st;
+    }
+    MEGA_TRY(mega_writer_close(f, true));
+    MEGA_TRY(mega_file_remove(w->path[IDX]));
+    MEGA_TRY(mega_file_rename(w->path[BIN_PART], w->path[BIN]));
+    st = mega_file_rename(w->path[IDX_PART], w->path[IDX]);
+    if (st != MEGA_OK) {
+        mega_error_record record;
+        mega_error_get(&record);
+        (void)mega_file_remove(w->path[BIN]);
+        return mega_error_restore(&record);
+    }
+    char *folder = mega_path_folder(w->path[IDX]);
+    if (folder == NULL) return no_memory(w);
+    st = mega_folder_sync(folder);
+    mega_free(folder);
+    return st;
+}
+
+static void remove_parts(mega_indexed_writer *w)
+{
+    mega_error_record record;
+    mega_error_get(&record); /* the reason to give up stays the one that is reported */
+    if (w->bin != NULL) mega_writer_abandon(w->bin);
+    (void)mega_file_remove(w->path[BIN_PART]);
+    (void)mega_file_remove(w->path[IDX_PART]);
+    (void)mega_error_restore(&record);
+}
+
+mega_status mega_indexed_writer_finish(mega_indexed_writer *w)
+{
+    const mega_status st = commit(w);
+    if (st != MEGA_OK) remove_parts(w);
+    writer_free(w);
+    return st;
+}
+
+void mega_indexed_writer_abandon(mega_indexed_writer *w)
+{
+    if (w == NULL) return;
+    remove_parts(w);
+    writer_free(w);
+}

@@ -1,0 +1,103 @@
+/* The generators that fix the order of samples, and the shuffles made with them. Each is defined by another library
+ * (NumPy's RandomState, torch.randperm); the golden vectors of the tests come from there. */
+#include "data_impl.h"
+
+enum { MT_N = 624, MT_M = 397 };
+
+void mega_mt19937_seed(mega_mt19937 *r, uint32_t seed)
+{
+    r->state[0] = seed;
+    for (uint32_t i = 1; i < MT_N; i++) {
+        const uint32_t before = r->state[i - 1];
+        r->state[i] = 1812433253u * (before ^ (before >> 30)) + i;
+    }
+    r->next = MT_N;
+}
+
+static uint32_t twist(uint32_t upper, uint32_t lower)
+{
+    const uint32_t y = (upper & 0x80000000u) | (lower & 0x7fffffffu);
+    return (y >> 1) ^ ((y & 1u) ? 0x9908b0dfu : 0u);
+}
+
+static void refill(mega_mt19937 *r)
+{
+    uint32_t *s = r->state;
+    int i = 0;
+    for (; i < MT_N - MT_M; i++) s[i] = s[i + MT_M] ^ twist(s[i], s[i + 1]);
+    for (; i < MT_N - 1; i++) s[i] = s[i + MT_M - MT_N] ^ twist(s[i], s[i + 1]);
+    s[MT_N - 1] = s[MT_M - 1] ^ twist(s[MT_N - 1], s[0]);
+    r->next = 0;
+}
+
+uint32_t mega_mt19937_u32(mega_mt19937 *r)
+{
+    if (r->next == MT_N) refill(r);
+    uint32_t y = r->state[r->next++];
+    y ^= y >> 11;
+    y ^= (y << 7) & 0x9d2c5680u;
+    y ^= (y << 15) & 0xefc60000u;
+    return y ^ (y >> 18);
+}
+
+static uint64_t draw_u64(mega_mt19937 *r)
+{
+    const uint64_t high = mega_mt19937_u32(r);
+    return high << 32 | mega_mt19937_u32(r);
+}
+
+double mega_mt19937_double(mega_mt19937 *r)
+{
+    const double a = (double)(mega_mt19937_u32(r) >> 5);
+    const double b = (double)(mega_mt19937_u32(r) >> 6);
+    return (a * 67108864.0 + b) / 9007199254740992.0;
+}
+
+/* Draws under the smallest mask of ones that covers max until one fits; how many draws that takes is part of the
+ * definition. */
+uint64_t mega_mt19937_interval(mega_mt19937 *r, uint64_t max)
+{
+    if (max == 0) return 0;
+    const uint64_t mask = UINT64_MAX >> __builtin_clzll(max);
+    uint64_t value;
+    do {
+        value = (max <= UINT32_MAX ? mega_mt19937_u32(r) : draw_u64(r)) & mask;
+    } while (value > max);
+    return value;
+}
+
+void mega_mt19937_shuffle_i32(mega_mt19937 *r, int32_t *x, int64_t n)
+{
+    for (int64_t i = n - 1; i > 0; i--) {
+        const uint64_t j = mega_mt19937_interval(r, (uint64_t)i);
+        const int32_t t = x[i];
+        x[i] = x[j];
+        x[j] = t;
+    }
+}
+
+void mega_mt19937_shuffle_i64(mega_mt19937 *r, int64_t *x, int64_t n)
+{
+    for (int64_t i = n - 1; i > 0; i--) {
+        const uint64_t j = mega_mt19937_interval(r, (uint64_t)i);
+        const int64_t t = x[i];
+        x[i] = x[j];
+        x[j] = t;
+    }
+}
+
+void mega_torch_randperm(uint64_t seed, int64_t *out, int64_t n)
+{
+    mega_mt19937 r;
+    mega_mt19937_seed(&r, (uint32_t)seed);
+    for (int64_t i = 0; i < n; i++) out[i] = i;
+    /* Above this size torch takes 64 bits a draw, because the remainder of 32 would no longer be even. */
+    const bool wide = n >= (int64_t)(UINT32_MAX / 20);
+    for (int64_t i = 0; i < n - 1; i++) {
+        const uint64_t draw = wide ? draw_u64(&r) : mega_mt19937_u32(&r);
+        const int64_t z = i + (int64_t)(draw % (uint64_t)(n - i));
+        const int64_t t = out[i];
+        out[i] = out[z];
+        out[z] = t;
+    }
+}

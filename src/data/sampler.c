@@ -1,0 +1,66 @@
+/* Which data set index the n-th consumed sample of a run is: a function of the order, the data set's size and n. */
+#include "data_impl.h"
+#include "megalith/memory.h"
+
+struct mega_sampler {
+    mega_sampler_type type;
+    int64_t total;
+    int64_t active;       /* cyclic: samples of an epoch */
+    int64_t length;       /* cyclic: entries of the permutation, active or a little more */
+    int64_t *permutation; /* of epoch `epoch` */
+    int64_t epoch;
+};
+
+mega_status mega_sampler_create(mega_sampler **out, mega_sampler_type type, int64_t total, int64_t micro_batch,
+                                int64_t data_parallel)
+{
+    const int64_t rows = micro_batch * data_parallel;
+    if (total < 1 || micro_batch < 1 || data_parallel < 1 || (type == MEGA_SAMPLER_CYCLIC && total < rows))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "sampler: found a data set of %lld samples, expected one micro-batch of every rank at least "
+                         "(--micro-batch-size %lld, %lld data-parallel rank%s); take more data or a smaller batch",
+                         (long long)total, (long long)micro_batch, (long long)data_parallel,
+                         data_parallel == 1 ? "" : "s");
+    mega_sampler *s = mega_calloc(1, sizeof *s);
+    if (s == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "sampler: no memory");
+    *s = (mega_sampler){.type = type, .total = total, .epoch = -1};
+    if (type == MEGA_SAMPLER_CYCLIC) {
+        s->active = total - total % rows;
+        s->length = total - total % micro_batch;
+        s->permutation = mega_malloc((size_t)s->length * sizeof *s->permutation);
+        if (s->permutation == NULL) {
+            mega_free(s);
+            return MEGA_FAIL(MEGA_ERR_MEMORY, "sampler: no memory for a permutation of %lld samples", (long long)total);
+        }
+    }
+    *out = s;
+    return MEGA_OK;
+}
+
+void mega_sampler_destroy(mega_sampler *s)
+{
+    if (s == NULL) return;
+    mega_free(s->permutation);
+    mega_free(s);
+}
+
+mega_status mega_sampler_index(mega_sampler *s, int64_t consumed, int64_t *out_index)
+{
+    if (s->type == MEGA_SAMPLER_SINGLE) {
+        if (consumed >= s->total)
+            return MEGA_FAIL(
+                MEGA_ERR_USAGE,
+                "sampler: all %lld samples of the data set are consumed; ask for fewer iterations, or take "
+                "--dataloader-type cyclic, which starts again",
+                (long long)s->total);
+        *out_index = consumed;
+        return MEGA_OK;
+    }
+    const int64_t epoch = consumed / s->active;
+    if (epoch != s->epoch) {
+        mega_torch_randperm((uint64_t)epoch, s->permutation, s->length);
+        s->epoch = epoch;
+    }
+    *out_index = s->permutation[consumed % s->active];
+    return MEGA_OK;
+}
