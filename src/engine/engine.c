@@ -1,0 +1,245 @@
+/* Building an engine: parameters, programs, memory plan, allocation. The step is in step.c, files are in state.c. */
+#include "engine_impl.h"
+#include "megalith/assert.h"
+
+enum { DEFAULT_BUCKET_ELEMENTS = 40000000 };
+
+static mega_status gpt_declare(const void *model, mega_params *params)
+{
+    return mega_gpt_declare(model, params);
+}
+
+static mega_status gpt_describe(const void *model, mega_graph *g, int64_t batch, int64_t seq, bool train)
+{
+    return train ? mega_gpt_describe_train(g, model, batch, seq) : mega_gpt_describe_evaluate(g, model, batch, seq);
+}
+
+mega_engine_model mega_engine_gpt(const mega_gpt *gpt)
+{
+    return (mega_engine_model){gpt, gpt_declare, gpt_describe};
+}
+
+mega_status mega_engine_options_from_config(mega_engine_options *out, const mega_config *cfg)
+{
+    mega_engine_options o = {.compute = cfg->params_dtype,
+                             .plain = cfg->backend == MEGA_BACKEND_PLAIN,
+                             .micro_batch = cfg->micro_batch_size,
+                             .seq = cfg->seq_length,
+                             .no_train = cfg->skip_train,
+                             .no_evaluate = cfg->eval_iters == 0,
+                             .per_token_loss = cfg->calculate_per_token_loss,
+                             .clip_grad = cfg->clip_grad,
+                             .dropout_seed = (uint32_t)cfg->seed,
+                             .optimizer = {.kind = cfg->optimizer,
+                                           .beta1 = cfg->adam_beta1,
+                                           .beta2 = cfg->adam_beta2,
+                                           .eps = cfg->adam_eps,
+                                           .momentum = cfg->sgd_momentum,
+                                           .plain = cfg->backend == MEGA_BACKEND_PLAIN}};
+    MEGA_TRY(mega_batch_ramp_from_config(&o.batch, cfg));
+    MEGA_TRY(mega_lr_schedule_from_config(&o.schedule, cfg));
+    *out = o;
+    return MEGA_OK;
+}
+
+static mega_status build_program(mega_engine *e, mega_engine_model model, bool train, mega_program **out)
+{
+    const mega_engine_options *o = &e->options;
+    mega_graph *g = NULL;
+    MEGA_TRY(mega_graph_create(&g, o->compute, e->params, e->layout));
+    const mega_status st = model.describe(model.model, g, o->micro_batch, o->seq, train);
+    if (st != MEGA_OK) {
+        mega_graph_destroy(g);
+        return st;
+    }
+    const mega_program_options po = {.backend = o->plain ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU,
+                                     .team = o->team,
+                                     .differentiate = train,
+                                     .slots = train ? e->slots : 1,
+                                     .name = train ? "train" : "evaluate"};
+    return mega_program_build(out, g, &po);
+}
+
+static mega_status build(mega_engine *e, mega_engine_model model)
+{
+    mega_engine_options *o = &e->options;
+    const int64_t bucket = o->bucket_elements > 0 ? o->bucket_elements : DEFAULT_BUCKET_ELEMENTS;
+    MEGA_TRY(mega_layout_create(&e->layout, &(mega_layout_sizes){1, 1, 1, 1}));
+    MEGA_TRY(mega_params_create(&e->params, e->layout));
+    MEGA_TRY(model.declare(model.model, e->params));
+    MEGA_TRY(mega_params_place(e->params, o->compute, bucket));
+    const int64_t micro_batches = o->batch.global_batch / o->batch.micro_step;
+    e->slots = mega_schedule_slots(e->layout->pp.rank, e->layout->pp.size, micro_batches);
+    e->batch_capacity = o->batch.global_batch / e->layout->dp.size;
+    e->batch.seq = o->seq;
+    if (!o->no_train) {
+        MEGA_TRY(build_program(e, model, true, &e->train));
+        o->optimizer.team = o->team;
+        o->optimizer.plain = o->plain;
+        MEGA_TRY(mega_optimizer_create(&e->optimizer, e->params, e->layout, &o->optimizer));
+    }
+    if (!o->no_evaluate) MEGA_TRY(build_program(e, model, false, &e->evaluate));
+    return MEGA_OK;
+}
+
+mega_status mega_engine_create(mega_engine **out, mega_engine_model model, const mega_engine_options *options)
+{
+    mega_engine *e = mega_calloc(1, sizeof *e);
+    if (e == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for its record");
+    e->options = *options;
+    if (e->options.compute == MEGA_F64) e->options.plain = true;
+    const mega_status st = build(e, model);
+    if (st != MEGA_OK) {
+        mega_engine_destroy(e);
+        return st;
+    }
+    *out = e;
+    return MEGA_OK;
+}
+
+void mega_engine_destroy(mega_engine *e)
+{
+    if (e == NULL) return;
+    mega_program_destroy(e->train);
+    mega_program_destroy(e->evaluate);
+    mega_optimizer_destroy(e->optimizer);
+    mega_params_destroy(e->params);
+    mega_layout_destroy(e->layout);
+    mega_free(e->train_io);
+    mega_free(e->schedule);
+    mega_free(e->batch.tokens);
+    mega_free(e);
+}
+
+/* Four integers and a float a token, one id a row, in one block. */
+static size_t batch_bytes(const mega_engine *e)
+{
+    return (size_t)e->batch_capacity * ((size_t)e->batch.seq * 5 + 1) * sizeof(int32_t);
+}
+
+static void add_program(mega_engine_memory *m, const mega_program *p)
+{
+    mega_program_memory pm;
+    if (p == NULL) return;
+    mega_program_memory_get(p, &pm);
+    m->saved += pm.saved_bytes * (size_t)pm.slots;
+    m->scratch += pm.scratch_bytes;
+    m->inputs += pm.input_bytes + pm.state_bytes;
+    m->total += pm.total_bytes;
+}
+
+void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
+{
+    mega_engine_memory m = {0};
+    const size_t acc = mega_dtype_size(mega_params_acc_dtype(e->params));
+    m.masters = (size_t)mega_params_elements(e->params) * acc;
+    m.weights = mega_params_bytes(e->params, MEGA_PARAMS_WEIGHTS) - m.masters;
+    m.gradients = e->train != NULL ? mega_params_bytes(e->params, MEGA_PARAMS_GRADS) : 0;
+    m.moments = e->optimizer != NULL ? mega_optimizer_bytes(e->optimizer) : 0;
+    m.data = batch_bytes(e);
+    m.total = m.weights + m.masters + m.gradients + m.moments + m.data;
+    add_program(&m, e->train);
+    add_program(&m, e->evaluate);
+    *out = m;
+}
+
+const mega_program *mega_engine_program(const mega_engine *e, bool train)
+{
+    return train ? e->train : e->evaluate;
+}
+
+mega_params *mega_engine_params(const mega_engine *e)
+{
+    return e->params;
+}
+
+mega_optimizer *mega_engine_optimizer(const mega_engine *e)
+{
+    return e->optimizer;
+}
+
+const mega_layout *mega_engine_layout(const mega_engine *e)
+{
+    return e->layout;
+}
+
+mega_engine_progress *mega_engine_progress_get(mega_engine *e)
+{
+    return &e->progress;
+}
+
+double mega_engine_next_lr(const mega_engine *e)
+{
+    return mega_lr_schedule_lr(&e->options.schedule, e->progress.schedule_samples);
+}
+
+static program_io bind_io(mega_program *p, int slot)
+{
+    return (program_io){.tokens = mega_program_tensor(p, "tokens", slot),
+                        .labels = mega_program_tensor(p, "labels", slot),
+                        .position_ids = mega_program_tensor(p, "position_ids", slot),
+                        .seq_position = mega_program_tensor(p, "seq_position", slot),
+                        .segment_start = mega_program_tensor(p, "segment_start", slot),
+                        .sample_id = mega_program_tensor(p, "sample_id", slot),
+                        .loss_mask = mega_program_tensor(p, "loss_mask", slot),
+                        .loss_sum = mega_program_tensor(p, "loss_sum", slot),
+                        .mask_sum = mega_program_tensor(p, "mask_sum", slot)};
+}
+
+static mega_status allocate_batch(mega_engine *e)
+{
+    const size_t n = (size_t)e->batch_capacity * (size_t)e->batch.seq;
+    int32_t *block = mega_malloc(batch_bytes(e));
+    if (block == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for the %lld rows of a step, %zu bytes",
+                         (long long)e->batch_capacity, batch_bytes(e));
+    e->batch.tokens = block;
+    e->batch.labels = block + n;
+    e->batch.position_ids = block + 2 * n;
+    e->batch.segment_start = block + 3 * n;
+    e->batch.loss_mask = (float *)(block + 4 * n);
+    e->batch.sample_id = (uint32_t *)(block + 5 * n);
+    return MEGA_OK;
+}
+
+mega_status mega_engine_allocate(mega_engine *e)
+{
+    const int64_t micro_batches = e->batch_capacity / e->options.micro_batch;
+    const bool train = e->train != NULL;
+    MEGA_TRY(mega_params_allocate(e->params, MEGA_PARAMS_WEIGHTS | (train ? MEGA_PARAMS_GRADS : 0)));
+    MEGA_TRY(allocate_batch(e));
+    e->train_io = mega_calloc((size_t)e->slots, sizeof *e->train_io);
+    e->schedule = mega_calloc((size_t)micro_batches * 2, sizeof *e->schedule);
+    if (e->train_io == NULL || e->schedule == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for a schedule of %lld micro-batches",
+                         (long long)micro_batches);
+    if (train) {
+        MEGA_TRY(mega_program_allocate(e->train));
+        MEGA_TRY(mega_optimizer_allocate(e->optimizer));
+        for (int i = 0; i < e->slots; i++) e->train_io[i] = bind_io(e->train, i);
+    }
+    if (e->evaluate != NULL) {
+        MEGA_TRY(mega_program_allocate(e->evaluate));
+        e->evaluate_io = bind_io(e->evaluate, 0);
+    }
+    return MEGA_OK;
+}
+
+mega_status mega_engine_initialize(mega_engine *e, uint32_t seed)
+{
+    return mega_params_initialize(e->params, seed);
+}
+
+mega_batch *mega_engine_batch(mega_engine *e)
+{
+    e->batch.rows = mega_batch_ramp_at(&e->options.batch, e->progress.consumed_samples) / e->layout->dp.size;
+    return &e->batch;
+}
+
+mega_batch *mega_engine_evaluation_batch(mega_engine *e, int64_t rows)
+{
+    MEGA_ASSERT(rows > 0 && rows <= e->batch_capacity && rows % e->options.micro_batch == 0, "%lld rows",
+                (long long)rows);
+    e->batch.rows = rows;
+    return &e->batch;
+}

@@ -1,0 +1,35 @@
+/* What the files of the engine share. */
+#ifndef MEGALITH_ENGINE_IMPL_H
+#define MEGALITH_ENGINE_IMPL_H
+
+#include "megalith/engine.h"
+#include "megalith/pipeline.h"
+
+/* Inputs and outputs of one slot of a program; NULL where the model has no such input. */
+typedef struct program_io {
+    int32_t *tokens, *labels, *position_ids, *seq_position, *segment_start;
+    uint32_t *sample_id;
+    float *loss_mask;
+    const void *loss_sum, *mask_sum; /* [1] acc */
+} program_io;
+
+struct mega_engine {
+    mega_engine_options options;
+    mega_layout *layout;
+    mega_params *params;
+    mega_optimizer *optimizer;
+    mega_program *train, *evaluate;
+    int slots;
+    program_io *train_io; /* one a slot */
+    program_io evaluate_io;
+    mega_schedule_step *schedule; /* room for the largest batch */
+    mega_batch batch;
+    int64_t batch_capacity; /* rows */
+    mega_engine_progress progress;
+};
+
+/* Copies micro-batch m of the batch into the inputs of one slot. */
+void engine_fill_inputs(const mega_engine *e, const program_io *io, int64_t m);
+double engine_scalar(const mega_engine *e, const void *acc); /* [1] acc as double */
+
+#endif

@@ -1,0 +1,145 @@
+/* The engine: what a user holds to train a model. Programs, parameters, optimizer and schedule in one object.
+ *
+ *     mega_engine_create(&e, mega_engine_gpt(&gpt), &options);
+ *     mega_engine_allocate(e);
+ *     mega_engine_initialize(e, seed);                        or mega_engine_load
+ *     for (…) {
+ *         mega_batch *b = mega_engine_batch(e);                rows of the coming step; fill them
+ *         mega_engine_step(e, &result);                        forward, backward, update
+ *     }
+ *     mega_engine_save(e, &save);
+ *
+ * One thread at a time. Results are functions of the seed, the batches and the options: not of time, nor of threads. */
+#ifndef MEGALITH_ENGINE_H
+#define MEGALITH_ENGINE_H
+
+#include "megalith/checkpoint.h"
+#include "megalith/config.h"
+#include "megalith/gpt.h"
+#include "megalith/graph.h"
+#include "megalith/optim.h"
+#include "megalith/parameter.h"
+#include "megalith/program.h"
+#include "megalith/schedule.h"
+
+typedef struct mega_engine mega_engine;
+
+/* What is trained: a function that declares parameters and one that writes the graph of a micro-batch. The graph has
+ * the inputs and outputs that gpt.h lists (inputs that the model has no use for may be missing). */
+typedef struct mega_engine_model {
+    const void *model; /* borrowed; handed to both functions */
+    mega_status (*declare)(const void *model, mega_params *params);
+    mega_status (*describe)(const void *model, mega_graph *g, int64_t batch, int64_t seq, bool train);
+} mega_engine_model;
+mega_engine_model mega_engine_gpt(const mega_gpt *gpt);
+
+typedef struct mega_engine_options {
+    mega_dtype compute; /* F32, BF16, F64 (plain kernels only) */
+    bool plain;         /* plain kernels */
+    mega_team *team;    /* borrowed; NULL: one thread */
+    int64_t micro_batch, seq;
+    mega_batch_ramp batch;
+    bool no_train, no_evaluate; /* leave that program out */
+    bool per_token_loss;        /* the model was described with per_token */
+    double clip_grad;
+    uint32_t dropout_seed;
+    mega_optimizer_options optimizer;
+    mega_lr_schedule schedule;
+    int64_t bucket_elements; /* 0: 40,000,000 */
+} mega_engine_options;
+
+/* Everything but `team`, which stays NULL. */
+mega_status mega_engine_options_from_config(mega_engine_options *out, const mega_config *cfg);
+
+/* Builds programs and memory plan. Nothing large is allocated: a plan or a dry run ends here. */
+mega_status mega_engine_create(mega_engine **out, mega_engine_model model, const mega_engine_options *options);
+void mega_engine_destroy(mega_engine *e);
+
+/* Bytes by what they are for. */
+typedef struct mega_engine_memory {
+    size_t weights;   /* 16-bit weights; 0 where the masters are the weights */
+    size_t masters;   /* parameters in acc */
+    size_t gradients; /* acc */
+    size_t moments;   /* of the optimizer */
+    size_t saved;     /* activations kept for the backward, all micro-batches in flight */
+    size_t scratch;   /* everything else that programs compute */
+    size_t inputs;    /* of programs */
+    size_t data;      /* the rows of one step */
+    size_t total;
+} mega_engine_memory;
+void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out);
+const mega_program *mega_engine_program(const mega_engine *e, bool train); /* NULL where left out */
+mega_params *mega_engine_params(const mega_engine *e);
+mega_optimizer *mega_engine_optimizer(const mega_engine *e);
+const mega_layout *mega_engine_layout(const mega_engine *e);
+
+mega_status mega_engine_allocate(mega_engine *e);
+mega_status mega_engine_initialize(mega_engine *e, uint32_t seed); /* random weights, zero moments, step 0 */
+
+/* Rows of samples; [rows, seq] each. The caller fills all of it (mega_ltor_row makes all but sample_id). */
+typedef struct mega_batch {
+    int64_t rows, seq;
+    int32_t *tokens, *labels, *position_ids, *segment_start;
+    float *loss_mask;
+    uint32_t *sample_id; /* [rows] place of the sample in the order of the run: addresses its dropout masks */
+} mega_batch;
+/* For the coming step: as many rows as the batch ramp says. */
+mega_batch *mega_engine_batch(mega_engine *e);
+/* For an evaluation: `rows`, a multiple of the micro-batch, at most the largest global batch. Same memory. */
+mega_batch *mega_engine_evaluation_batch(mega_engine *e, int64_t rows);
+
+typedef struct mega_step_result {
+    double loss;      /* mean over micro-batches of their mean over tokens, or per token */
+    double grad_norm; /* before clipping */
+    double clip_factor;
+    int64_t grad_zeros;
+    double lr, weight_decay; /* that this update used */
+    int64_t samples, tokens, micro_batches;
+    double forward_s, backward_s, optimizer_s; /* seconds; the slowest micro-batches are in no way apart */
+} mega_step_result;
+/* Collective: world. A loss or gradient that is not finite is MEGA_ERR_NUMERIC: the message names the step, the samples
+ * and the first op whose output was not finite; parameters and moments are as before the step. */
+mega_status mega_engine_step(mega_engine *e, mega_step_result *out);
+
+/* Adds the rows of the evaluation batch to sums: total of micro-batch means (or of token losses) and how many. */
+typedef struct mega_loss_sums {
+    double loss, count;
+} mega_loss_sums;
+mega_status mega_engine_evaluate(mega_engine *e, mega_loss_sums *sums);
+
+typedef struct mega_engine_progress {
+    int64_t iteration;              /* steps done */
+    int64_t consumed_samples;       /* of training */
+    int64_t consumed_valid_samples; /* kept for the caller: saved and loaded with the rest */
+    int64_t schedule_samples;       /* the n of the learning rate */
+} mega_engine_progress;
+mega_engine_progress *mega_engine_progress_get(mega_engine *e);
+double mega_engine_next_lr(const mega_engine *e); /* of the coming step */
+
+typedef struct mega_engine_save_options {
+    const char *folder;
+    const mega_model_shape *shape;
+    const mega_tokenizer *tokenizer; /* or NULL */
+    mega_dtype save_dtype;           /* of the weights; the exact masters are then kept in state/ */
+    bool no_optim;
+    const char *extra_json; /* an object whose members join run.json, or NULL */
+    const char *model_card; /* or NULL */
+    int keep;               /* newest checkpoints kept; 0: all */
+} mega_engine_save_options;
+mega_status mega_engine_save(mega_engine *e, const mega_engine_save_options *o);
+
+typedef struct mega_engine_load_options {
+    bool finetune; /* weights only, iteration 0 */
+    bool no_optim, no_rng;
+    bool override_schedule;       /* the options win over the stored schedule */
+    bool use_checkpoint_schedule; /* the stored schedule wins */
+} mega_engine_load_options;
+typedef struct mega_engine_loaded {
+    bool optimizer; /* moments and schedule came with it */
+    bool resumed;   /* iteration and samples came with it */
+} mega_engine_loaded;
+/* Weights from an opened folder, and, where it has them, moments and progress. */
+mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,
+                             mega_engine_loaded *out);
+
+#endif

@@ -1,0 +1,219 @@
+/* One training step, in the order of design.md section 4; read mega_engine_step first. */
+#include "engine_impl.h"
+#include "megalith/assert.h"
+#include "megalith/threads.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct step_sums {
+    double loss, tokens; /* of this rank, over micro-batches */
+} step_sums;
+
+double engine_scalar(const mega_engine *e, const void *acc)
+{
+    if (mega_params_acc_dtype(e->params) == MEGA_F64) {
+        double d;
+        memcpy(&d, acc, sizeof d);
+        return d;
+    }
+    float f;
+    memcpy(&f, acc, sizeof f);
+    return f;
+}
+
+static void copy_rows(void *out, const void *in, int64_t first, int64_t count)
+{
+    if (out != NULL) memcpy(out, (const char *)in + first * 4, (size_t)count * 4);
+}
+
+void engine_fill_inputs(const mega_engine *e, const program_io *io, int64_t m)
+{
+    const mega_batch *b = &e->batch;
+    const int64_t rows = e->options.micro_batch, row = m * rows, first = row * b->seq, count = rows * b->seq;
+    copy_rows(io->tokens, b->tokens, first, count);
+    copy_rows(io->labels, b->labels, first, count);
+    copy_rows(io->position_ids, b->position_ids, first, count);
+    copy_rows(io->segment_start, b->segment_start, first, count);
+    copy_rows(io->loss_mask, b->loss_mask, first, count);
+    for (int64_t t = 0; t < count; t++) {
+        if (io->seq_position != NULL) io->seq_position[t] = (int32_t)(t % b->seq);
+        if (io->sample_id != NULL) io->sample_id[t] = b->sample_id[row + t / b->seq];
+    }
+}
+
+/* What the loss gradient is multiplied by. Ranks of dp are summed, so their number is divided out here. */
+static mega_status loss_factor(mega_engine *e, double *out)
+{
+    const mega_batch *b = &e->batch;
+    double unmasked = 0;
+    if (!e->options.per_token_loss) {
+        *out = 1.0 / ((double)(b->rows / e->options.micro_batch) * e->layout->dp.size);
+        return MEGA_OK;
+    }
+    for (int64_t t = 0; t < b->rows * b->seq; t++) unmasked += b->loss_mask[t];
+    MEGA_TRY(mega_comm_all_reduce(e->layout->dp.comm, "unmasked tokens", &unmasked, 1, MEGA_F64, MEGA_REDUCE_SUM));
+    *out = unmasked > 0 ? 1.0 / unmasked : 0;
+    return MEGA_OK;
+}
+
+/* The loss of this micro-batch is not finite, or (is_backward) one of its gradients. Names the first op. */
+static mega_status nonfinite_in(mega_engine *e, int64_t m, int slot, bool is_backward, const char *what)
+{
+    const int64_t first = e->progress.consumed_samples + m * e->options.micro_batch;
+    const mega_status st = mega_program_find_nonfinite(e->train, slot, is_backward);
+    mega_error_record found;
+    mega_error_get(&found);
+    return MEGA_FAIL(MEGA_ERR_NUMERIC,
+                     "iteration %lld, samples %lld to %lld (micro-batch %lld of the step): %s; %s. No update was made. "
+                     "Lower --lr, raise --lr-warmup-iters, lower --clip-grad, or look at these samples with "
+                     "`megalith data show`",
+                     (long long)e->progress.iteration + 1, (long long)first,
+                     (long long)(first + e->options.micro_batch - 1), (long long)m, what,
+                     st == MEGA_OK ? "every op's output is finite when it is run again" : found.text);
+}
+
+static mega_status forward(mega_engine *e, const mega_schedule_step *s, step_sums *sums)
+{
+    const program_io *io = &e->train_io[s->slot];
+    engine_fill_inputs(e, io, s->micro_batch);
+    MEGA_TRY(mega_program_forward(e->train, s->slot));
+    const double loss = engine_scalar(e, io->loss_sum), tokens = engine_scalar(e, io->mask_sum);
+    if (!isfinite(loss)) {
+        char what[64];
+        snprintf(what, sizeof what, "the loss is %g", loss);
+        return nonfinite_in(e, s->micro_batch, s->slot, false, what);
+    }
+    sums->tokens += tokens;
+    sums->loss += e->options.per_token_loss ? loss : tokens > 0 ? loss / tokens : 0;
+    return MEGA_OK;
+}
+
+/* Forwards and backwards of all micro-batches of this stage. */
+static mega_status schedule_run(mega_engine *e, step_sums *sums, mega_step_result *r)
+{
+    const mega_axis *pp = &e->layout->pp;
+    const int64_t micro_batches = e->batch.rows / e->options.micro_batch;
+    mega_step_block *block = mega_program_step(e->train);
+    block->seed = e->options.dropout_seed;
+    block->step = (uint32_t)e->progress.iteration;
+    MEGA_TRY(loss_factor(e, &block->loss_factor));
+    mega_optimizer_zero_gradients(e->optimizer);
+    mega_schedule_1f1b(pp->rank, pp->size, micro_batches, e->schedule);
+    double now = mega_time_now();
+    for (int64_t i = 0; i < 2 * micro_batches; i++) {
+        const mega_schedule_step *s = &e->schedule[i];
+        const double began = now;
+        MEGA_TRY(s->forward ? forward(e, s, sums) : mega_program_backward(e->train, s->slot));
+        now = mega_time_now();
+        *(s->forward ? &r->forward_s : &r->backward_s) += now - began;
+    }
+    r->micro_batches = micro_batches;
+    return MEGA_OK;
+}
+
+/* Gradients of the ranks of dp are summed, bucket by bucket; so are their losses. */
+static mega_status gradients_finish(mega_engine *e, step_sums *sums, mega_step_result *r)
+{
+    const mega_dtype acc = mega_params_acc_dtype(e->params);
+    mega_comm *dp = e->layout->dp.comm;
+    char *flat = mega_params_flat_grad(e->params);
+    for (int i = 0; i < mega_params_num_buckets(e->params); i++) {
+        const mega_bucket *b = mega_params_bucket(e->params, i);
+        MEGA_TRY(mega_comm_all_reduce(dp, "gradients", flat + (size_t)b->offset * mega_dtype_size(acc), b->count, acc,
+                                      MEGA_REDUCE_SUM));
+    }
+    double both[2] = {sums->loss, sums->tokens};
+    MEGA_TRY(mega_comm_all_reduce(dp, "loss", both, 2, MEGA_F64, MEGA_REDUCE_SUM));
+    const double micro_batches = (double)r->micro_batches * e->layout->dp.size;
+    r->loss = e->options.per_token_loss ? (both[1] > 0 ? both[0] / both[1] : 0) : both[0] / micro_batches;
+    r->samples = e->batch.rows * e->layout->dp.size;
+    r->tokens = r->samples * e->batch.seq;
+    return MEGA_OK;
+}
+
+/* The loss was finite and a gradient is not: run each micro-batch again and look. */
+static mega_status nonfinite_gradient(mega_engine *e)
+{
+    const int param = mega_optimizer_find_nonfinite(e->optimizer);
+    char what[MEGA_PARAM_NAME + 80];
+    snprintf(what, sizeof what, "the gradient of %s is not finite",
+             param >= 0 ? mega_params_get(e->params, param)->name : "a parameter");
+    const int64_t micro_batches = e->batch.rows / e->options.micro_batch;
+    for (int64_t m = 0; m < micro_batches; m++) {
+        engine_fill_inputs(e, &e->train_io[0], m);
+        MEGA_TRY(mega_program_forward(e->train, 0));
+        if (mega_program_find_nonfinite(e->train, 0, false) != MEGA_OK) return nonfinite_in(e, m, 0, false, what);
+        if (m + 1 == micro_batches || mega_program_find_nonfinite(e->train, 0, true) != MEGA_OK)
+            return nonfinite_in(e, m, 0, true, what);
+    }
+    return MEGA_OK;
+}
+
+/* Norm, clip factor, finiteness: every rank sees the same. */
+static mega_status gradients_check(mega_engine *e, mega_step_result *r)
+{
+    mega_norm_result norm;
+    MEGA_TRY(mega_optimizer_gradient_norm(e->optimizer, &norm));
+    if (!norm.finite) return nonfinite_gradient(e);
+    r->grad_norm = norm.norm;
+    r->grad_zeros = norm.zeros;
+    r->clip_factor = mega_clip_factor(norm.norm, e->options.clip_grad);
+    return MEGA_OK;
+}
+
+static void optimizer_update(mega_engine *e, mega_step_result *r)
+{
+    r->lr = mega_lr_schedule_lr(&e->options.schedule, e->progress.schedule_samples);
+    r->weight_decay = mega_lr_schedule_weight_decay(&e->options.schedule, e->progress.schedule_samples);
+    mega_optimizer_update(e->optimizer, r->lr, r->weight_decay, r->clip_factor);
+}
+
+/* The update wrote the rounded weights of what this rank owns; ranks that each own a slice would gather here. */
+static mega_status weights_publish(mega_engine *e)
+{
+    return mega_comm_agree(e->layout->world.comm, MEGA_OK);
+}
+
+static void progress_advance(mega_engine *e, const mega_step_result *r)
+{
+    e->progress.iteration++;
+    e->progress.consumed_samples += r->samples;
+    e->progress.schedule_samples += r->samples;
+}
+
+mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
+{
+    mega_step_result r = {0};
+    step_sums sums = {0, 0};
+    MEGA_ASSERT(e->train != NULL, "an engine without a training program was asked to train");
+    MEGA_TRY(schedule_run(e, &sums, &r));     /* forwards and backwards; the schedule is data */
+    MEGA_TRY(gradients_finish(e, &sums, &r)); /* reduced over dp */
+    const double began = mega_time_now();
+    MEGA_TRY(gradients_check(e, &r)); /* norm, clip factor, finiteness */
+    optimizer_update(e, &r);          /* on this rank's shard */
+    MEGA_TRY(weights_publish(e));     /* 16-bit weights to those who need them */
+    r.optimizer_s = mega_time_now() - began;
+    progress_advance(e, &r);
+    *out = r;
+    return MEGA_OK;
+}
+
+mega_status mega_engine_evaluate(mega_engine *e, mega_loss_sums *sums)
+{
+    const int64_t micro_batches = e->batch.rows / e->options.micro_batch;
+    double both[2] = {0, 0};
+    MEGA_ASSERT(e->evaluate != NULL, "an engine without an evaluation program was asked to evaluate");
+    for (int64_t m = 0; m < micro_batches; m++) {
+        engine_fill_inputs(e, &e->evaluate_io, m);
+        MEGA_TRY(mega_program_forward(e->evaluate, 0));
+        const double loss = engine_scalar(e, e->evaluate_io.loss_sum);
+        const double tokens = engine_scalar(e, e->evaluate_io.mask_sum);
+        both[0] += e->options.per_token_loss ? loss : tokens > 0 ? loss / tokens : 0;
+        both[1] += e->options.per_token_loss ? tokens : 1;
+    }
+    MEGA_TRY(mega_comm_all_reduce(e->layout->dp.comm, "validation loss", both, 2, MEGA_F64, MEGA_REDUCE_SUM));
+    sums->loss += both[0];
+    sums->count += both[1];
+    return MEGA_OK;
+}
