@@ -1,0 +1,65 @@
+# A thin front of CMake, so that one word does the usual things. CMakePresets.json holds the builds themselves.
+#
+#   make                 release build; leaves the program at build/megalith
+#   make demo            from text to generated text in three minutes
+#   make check           installs what is missing, builds, runs every test
+#   make check-asan      every test under the address and undefined-behaviour sanitizers
+#   make check-valgrind  the unit tests under valgrind
+#   make check-avx2      every test with kernels and oneDNN held to AVX2
+#   make bench           measures; results also go to bench/results/
+#   make install         prefix=/usr/local DESTDIR=
+#   make clang debug     other builds, in build-clang and build-debug
+#   make format tidy clean
+
+prefix ?= /usr/local
+# The tests of a run under valgrind or sanitizers are chosen by a pattern of names: make check-asan only=tokenizer
+only ?=
+
+.PHONY: all demo check check-asan check-valgrind check-avx2 bench install clang debug format tidy clean
+
+all:
+	@tools/build.sh release megalith
+
+demo:
+	@tools/install_packages.sh demo
+	@tools/build.sh release megalith
+	@tools/demo.sh
+
+check:
+	@tools/install_packages.sh check
+	@tools/build.sh release
+	@tools/check.sh build $(if $(only),-R $(only))
+
+check-asan:
+	@tools/install_packages.sh check
+	@tools/build.sh asan-ubsan
+	@tools/check.sh build-asan $(if $(only),-R $(only))
+
+check-valgrind:
+	@tools/install_packages.sh check
+	@tools/build.sh release
+	@tools/check_valgrind.sh build $(only)
+
+check-avx2:
+	@tools/install_packages.sh check
+	@tools/build.sh release
+	@MEGA_ISA=avx2 DNNL_MAX_CPU_ISA=AVX2 tools/check.sh build $(if $(only),-R $(only))
+
+bench:
+	@tools/build.sh release benches
+	@bench/run.sh $(only)
+
+install: all
+	@cmake --install build --prefix $(prefix)
+
+clang debug:
+	@tools/build.sh $@
+
+format:
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+tidy: all
+	@git ls-files 'src/*.c' | grep -v -e '/tests/' -e '_body\.c$$' | xargs clang-tidy -p build --quiet
+
+clean:
+	@rm -rf build build-asan build-clang build-debug

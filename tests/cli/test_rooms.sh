@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Dependencies point down: with the very flags that a room is compiled with, the headers of rooms on its own floor and
+# above are not found, and those of the rooms below are.
+set -u
+: "${MEGA_SOURCE:?run by ctest}" "${MEGA_BUILD:?run by ctest}"
+temp=$(mktemp -d)
+trap 'rm -rf "$temp"' EXIT
+failures=0
+checks=0
+
+floor() {
+    case "$1" in
+    base) echo 1 ;;
+    comm | backend | config | text | monitor) echo 2 ;;
+    graph) echo 3 ;;
+    parallel | optim | ckpt | data) echo 4 ;;
+    model) echo 5 ;;
+    engine) echo 6 ;;
+    cli) echo 7 ;;
+    *) echo 0 ;;
+    esac
+}
+
+# The compile command of any file of the room, without its input and outputs.
+flags_of() {
+    target=mega_$1
+    [ "$1" = cli ] && target=megalith
+    grep -F '"command": ' "$MEGA_BUILD/compile_commands.json" | grep -F "/$target.dir/" | head -n 1 |
+        sed -e 's/^ *"command": "//' -e 's/",*$//' -e 's/\\"/"/g' -e 's/ -o [^ ]*//' -e 's/ -c .*//' \
+            -e 's/ -M[DTFQ]* [^ ]*\.[od]\b//g' -e 's/ -MD\b//' -e 's/^[^ ]*ccache //'
+}
+
+# 0 = the header is found inside the source tree. A copy installed on this machine is another thing.
+sees() {
+    echo "#include \"megalith/$2\"" >"$temp/probe.c"
+    eval "$1 -H -fsyntax-only '$temp/probe.c'" >"$temp/out" 2>&1 || true
+    grep -qE "^\.+ $MEGA_SOURCE/" "$temp/out"
+}
+
+rooms=$(cd "$MEGA_SOURCE/src" && ls -d */ | tr -d /)
+for room in $rooms; do
+    if [ "$(floor "$room")" = 0 ]; then
+        echo "room $room has no floor in design and test"
+        failures=$((failures + 1))
+        continue
+    fi
+    flags=$(flags_of "$room")
+    if [ -z "$flags" ]; then
+        echo "room $room: no compile command found"
+        failures=$((failures + 1))
+        continue
+    fi
+    for other in $rooms; do
+        header=$(cd "$MEGA_SOURCE/src/$other" && ls include/megalith/*.h 2>/dev/null | head -n 1)
+        { [ -n "$header" ] && [ "$other" != "$room" ]; } || continue
+        header=$(basename "$header")
+        checks=$((checks + 1))
+        if [ "$(floor "$other")" -ge "$(floor "$room")" ]; then
+            if sees "$flags" "$header"; then
+                echo "$room (floor $(floor "$room")) can include megalith/$header of $other (floor $(floor "$other"))"
+                failures=$((failures + 1))
+            fi
+        fi
+    done
+    # The probe itself must be able to succeed.
+    if [ "$room" != base ] && ! sees "$flags" status.h; then
+        echo "$room cannot include megalith/status.h of base:"
+        head -n 5 "$temp/out"
+        failures=$((failures + 1))
+    fi
+done
+
+# make install merges the folders of headers: no name may occur twice.
+twice=$(cd "$MEGA_SOURCE/src" && ls */include/megalith/*.h | sed 's|.*/||' | sort | uniq -d)
+if [ -n "$twice" ]; then
+    echo "two rooms have a public header of one name: $twice"
+    failures=$((failures + 1))
+fi
+[ "$checks" -gt 50 ] || { echo "only $checks pairs of rooms were looked at"; failures=$((failures + 1)); }
+echo "$checks pairs of rooms, $failures wrong"
+[ "$failures" -eq 0 ]

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Runs the tests of a build folder and ends with one plain line:  N passed, N failed, N skipped
+#
+#   tools/check.sh FOLDER [ctest options]
+#
+# Counted are the cases inside each test program; a script is one case. With MEGA_TOTALS=FILE the three numbers are
+# appended to FILE as well. Exit status 0 when nothing failed.
+set -u
+folder=$1
+shift
+jobs=$(nproc 2>/dev/null || echo 2)
+cd "$folder" || exit 1
+results=Testing/check.txt
+mkdir -p Testing
+rm -f Testing/Temporary/LastTest.log
+ctest -j "$jobs" --output-on-failure --no-tests=error "$@" 2>&1 | tee "$results"
+status=${PIPESTATUS[0]}
+
+# First file: one line a test with its outcome. Second: all that the tests printed.
+line=$(awk '
+    FNR == NR {
+        if ($0 ~ /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: /) {
+            name = $0; sub(/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: /, "", name); sub(/ .*/, "", name)
+            outcome[name] = $0 ~ /\*\*\*Skipped/ ? "skipped" : $0 ~ /   Passed / ? "passed" : "failed"
+        }
+        next
+    }
+    /^[0-9]+\/[0-9]+ Testing: / { test = $3 }
+    /^\[  PASSED  \] [0-9]+ test\(s\)\./ { counted[test] = 1; passed += $4 }
+    /^\[  SKIPPED \] [0-9]+ test\(s\), / { counted[test] = 1; skipped += $4 }
+    /^\[  FAILED  \] [0-9]+ test\(s\), / { counted[test] = 1; bad[test] = 1; failed += $4 }
+    END {
+        for (name in outcome) {
+            if (outcome[name] == "failed" && !bad[name]) failed++          # a crash, a time-out, a leak at the end
+            else if (outcome[name] == "skipped" && !counted[name]) skipped++
+            else if (outcome[name] == "passed" && !counted[name]) passed++
+        }
+        printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped
+    }' "$results" Testing/Temporary/LastTest.log)
+
+reasons=$(grep -h "^SKIPPED: " Testing/Temporary/LastTest.log | sort | uniq -c | sed 's/^ *\([0-9]*\) SKIPPED: /  \1 × /')
+if [ -n "$reasons" ]; then printf 'skipped because:\n%s\n' "$reasons"; fi
+if [ -n "${MEGA_TOTALS:-}" ]; then echo "$line" | tr -dc '0-9 \n' >>"$MEGA_TOTALS"; fi
+echo "$line"
+case "$line" in *" 0 failed,"*) exit "$status" ;; *) exit 1 ;; esac

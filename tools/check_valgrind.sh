@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# The unit tests under valgrind.   tools/check_valgrind.sh FOLDER [name pattern]
+#
+# valgrind knows no AVX-512, so ours and oneDNN are held to AVX2. Any error or lost block fails the test.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+folder=$(cd "$1" && pwd) || exit 1
+pattern=${2:-}
+if ! command -v valgrind >/dev/null; then
+    echo "SKIPPED: valgrind is not there (apt-get install valgrind)"
+    echo "0 passed, 0 failed, 1 skipped"
+    exit 0
+fi
+export MEGALITH="$folder/megalith" MEGA_SOURCE="$PWD" MEGA_BUILD="$folder" MEGA_ISA=avx2 DNNL_MAX_CPU_ISA=AVX2
+export MEGA_UNDER_VALGRIND=1 # tests that only make many draws or measure time may do less
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+export logs
+
+one() {
+    name=$(basename "$1")
+    if valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,indirect \
+        --errors-for-leak-kinds=definite,indirect --child-silent-after-fork=yes --fair-sched=yes \
+        --suppressions=tests/valgrind.supp "$1" >"$logs/$name" 2>&1; then
+        echo "passed  $name"
+    else
+        echo "FAILED  $name"
+        touch "$logs/$name.failed"
+        grep -vE "^\[ RUN|^\[       OK" "$logs/$name" | tail -n 60
+    fi
+}
+export -f one
+printf '%s\n' "$folder"/tests/unit_test_*"$pattern"* | xargs -P "$(nproc)" -I{} bash -c 'one {}'
+count() { grep -hE "^\[  $1 *\] [0-9]+ test\(s\)" "$logs"/unit_* | awk '{n += $4} END {print n + 0}'; }
+failed=$(find "$logs" -name '*.failed' | wc -l)
+echo "$(count PASSED) passed, $failed failed, $(count SKIPPED) skipped"
+[ "$failed" -eq 0 ]

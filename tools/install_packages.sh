@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that megalith needs and this machine lacks.
+#
+#   tools/install_packages.sh [build|demo|check|develop]      (default: build; each includes the ones before it)
+#
+# Without root, sudo or apt it prints the one line of what is missing and ends well: the build goes on with what is there
+# and names what it cannot do without.
+set -u
+
+build="gcc libc6-dev make cmake ninja-build pkg-config libdnnl-dev libjansson-dev zlib1g-dev libzstd-dev"
+demo="bible-kjv-text"
+check="libcmocka-dev valgrind"
+develop="clang clang-format clang-tidy ccache gdb"
+
+case "${1:-build}" in
+build) wanted="$build" ;;
+demo) wanted="$build $demo" ;;
+check) wanted="$build $demo $check" ;;
+develop) wanted="$build $demo $check $develop" ;;
+*)
+    echo "usage: tools/install_packages.sh [build|demo|check|develop]" >&2
+    exit 2
+    ;;
+esac
+
+find_missing() {
+    missing=""
+    for package in $wanted; do
+        case "$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null)" in
+        *" installed") ;;
+        *) missing="$missing $package" ;;
+        esac
+    done
+}
+
+if ! command -v dpkg-query >/dev/null; then
+    echo "not a Debian system; megalith needs what these Debian packages hold: $wanted"
+    exit 0
+fi
+find_missing
+[ -z "$missing" ] && exit 0
+
+run=""
+if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null && sudo -n true 2>/dev/null && run="sudo"
+fi
+if command -v apt-get >/dev/null && { [ "$(id -u)" -eq 0 ] || [ -n "$run" ]; }; then
+    echo "installing:$missing"
+    log=$(mktemp)
+    install() {
+        # shellcheck disable=SC2086  # a list of words
+        $run env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing >>"$log" 2>&1
+    }
+    # The lists of packages may be old or absent: fetched when the first try fails.
+    install || { $run apt-get update >>"$log" 2>&1 && install; } || tail -n 3 "$log"
+    rm -f "$log"
+    find_missing
+fi
+[ -z "$missing" ] || echo "missing packages: apt-get install$missing"
+exit 0
