@@ -1,0 +1,221 @@
+/* AdamW, SGD and clipping against PyTorch: tests/golden/optimizer.json, made by tools/make_optim_golden.py. */
+#include "kit.h"
+#include "megalith/file.h"
+#include "megalith/memory.h"
+#include "megalith/optim.h"
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+typedef struct fixture {
+    mega_layout *layout;
+    mega_params *params;
+    mega_optimizer *optimizer;
+    int w, b;
+} fixture;
+
+static void need(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+static void fixture_open(fixture *f, mega_optimizer_kind kind, mega_dtype compute, bool plain)
+{
+    const mega_param w = {.name = "w",
+                          .num_dims = 2,
+                          .shape = {3, 5},
+                          .true_shape = {3, 5},
+                          .weight_decay = true,
+                          .blocks = 1,
+                          .tied_to = -1};
+    const mega_param b = {
+        .name = "b", .num_dims = 1, .shape = {5, 1}, .true_shape = {5, 1}, .blocks = 1, .tied_to = -1};
+    const mega_optimizer_options o = {
+        .kind = kind, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .momentum = 0.9, .plain = plain};
+    need(mega_layout_create(&f->layout, &(mega_layout_sizes){1, 1, 1, 1}));
+    need(mega_params_create(&f->params, f->layout));
+    need(mega_params_add(f->params, &w, &f->w));
+    need(mega_params_add(f->params, &b, &f->b));
+    need(mega_params_place(f->params, compute, 1000));
+    need(mega_params_allocate(f->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    need(mega_optimizer_create(&f->optimizer, f->params, f->layout, &o));
+    need(mega_optimizer_allocate(f->optimizer));
+}
+
+static void fixture_close(fixture *f)
+{
+    mega_optimizer_destroy(f->optimizer);
+    mega_params_destroy(f->params);
+    mega_layout_destroy(f->layout);
+}
+
+static void put(const fixture *f, void *data, const json_t *values)
+{
+    const bool is_double = mega_params_acc_dtype(f->params) == MEGA_F64;
+    for (size_t i = 0; i < json_array_size(values); i++) {
+        const double v = json_real_value(json_array_get(values, i));
+        if (is_double) ((double *)data)[i] = v;
+        else
+            ((float *)data)[i] = (float)v;
+    }
+}
+
+static void compare(const fixture *f, const char *what, size_t step, const void *data, const json_t *values)
+{
+    const bool is_double = mega_params_acc_dtype(f->params) == MEGA_F64;
+    double difference = 0, size = 0;
+    for (size_t i = 0; i < json_array_size(values); i++) {
+        const double v = json_real_value(json_array_get(values, i));
+        const double x = is_double ? ((const double *)data)[i] : (double)((const float *)data)[i];
+        difference += (x - v) * (x - v);
+        size += v * v;
+    }
+    /* double: the same operations in another order. float: about ten roundings a step of values near one. */
+    const double error = sqrt(difference / size), most = is_double ? 1e-14 : 1e-6;
+    if (!(error <= most)) fail_msg("%s after step %zu: relative error %.3g, at most %.3g", what, step + 1, error, most);
+}
+
+static void run_steps(fixture *f, const json_t *run, double clip)
+{
+    const json_t *start = json_object_get(run, "start"), *steps = json_object_get(run, "steps");
+    put(f, mega_params_master(f->params, f->w), json_object_get(start, "w"));
+    put(f, mega_params_master(f->params, f->b), json_object_get(start, "b"));
+    mega_params_publish(f->params);
+    for (size_t i = 0; i < json_array_size(steps); i++) {
+        const json_t *s = json_array_get(steps, i);
+        mega_norm_result norm;
+        mega_optimizer_zero_gradients(f->optimizer);
+        put(f, mega_params_grad(f->params, f->w), json_object_get(s, "grad_w"));
+        put(f, mega_params_grad(f->params, f->b), json_object_get(s, "grad_b"));
+        need(mega_optimizer_gradient_norm(f->optimizer, &norm));
+        const double expected = json_real_value(json_object_get(s, "norm"));
+        assert_true(norm.finite);
+        assert_int_equal(norm.zeros, 1);
+        if (!(fabs(norm.norm - expected) <= 1e-7 * expected)) fail_msg("norm %.12g, not %.12g", norm.norm, expected);
+        mega_optimizer_update(f->optimizer, json_real_value(json_object_get(s, "lr")),
+                              json_real_value(json_object_get(s, "weight_decay")), mega_clip_factor(norm.norm, clip));
+        compare(f, "w", i, mega_params_master(f->params, f->w), json_object_get(s, "w"));
+        compare(f, "b", i, mega_params_master(f->params, f->b), json_object_get(s, "b"));
+    }
+}
+
+static void agrees(mega_optimizer_kind kind, mega_dtype compute, bool plain)
+{
+    fixture f;
+    json_error_t error;
+    json_t *golden = json_load_file(mega_kit_source("tests/golden/optimizer.json"), 0, &error);
+    if (golden == NULL) fail_msg("optimizer.json: %s", error.text);
+    fixture_open(&f, kind, compute, plain);
+    run_steps(&f, json_object_get(golden, kind == MEGA_OPTIMIZER_ADAM ? "adam" : "sgd"),
+              json_real_value(json_object_get(golden, "clip")));
+    if (compute == MEGA_BF16) { /* the 16-bit weights are the masters rounded */
+        const float *master = mega_params_master(f.params, f.w);
+        const uint16_t *weight = mega_params_weight(f.params, f.w);
+        for (int i = 0; i < 15; i++) assert_int_equal(weight[i], mega_f32_to_bf16(master[i]));
+    }
+    fixture_close(&f);
+    json_decref(golden);
+}
+
+static void adam_f64(void **state)
+{
+    (void)state;
+    agrees(MEGA_OPTIMIZER_ADAM, MEGA_F64, true);
+}
+
+static void adam_f32(void **state)
+{
+    (void)state;
+    agrees(MEGA_OPTIMIZER_ADAM, MEGA_F32, true);
+    agrees(MEGA_OPTIMIZER_ADAM, MEGA_F32, false);
+}
+
+static void adam_bf16(void **state)
+{
+    (void)state;
+    agrees(MEGA_OPTIMIZER_ADAM, MEGA_BF16, true);
+    agrees(MEGA_OPTIMIZER_ADAM, MEGA_BF16, false);
+}
+
+static void sgd_f64(void **state)
+{
+    (void)state;
+    agrees(MEGA_OPTIMIZER_SGD, MEGA_F64, true);
+}
+
+static void sgd_f32_and_bf16(void **state)
+{
+    (void)state;
+    agrees(MEGA_OPTIMIZER_SGD, MEGA_F32, false);
+    agrees(MEGA_OPTIMIZER_SGD, MEGA_BF16, false);
+    agrees(MEGA_OPTIMIZER_SGD, MEGA_BF16, true);
+}
+
+static void clip_factor_is_megatrons(void **state)
+{
+    (void)state;
+    assert_true(mega_clip_factor(10, 1) == 1 / (10 + 1e-6));
+    assert_true(mega_clip_factor(0.5, 1) == 1);
+    assert_true(mega_clip_factor(10, 0) == 1);
+    assert_true(mega_clip_factor(1, 1) < 1); /* 1e-6 below the clip already counts */
+}
+
+static void finds_what_is_not_finite(void **state)
+{
+    (void)state;
+    fixture f;
+    mega_norm_result norm;
+    fixture_open(&f, MEGA_OPTIMIZER_ADAM, MEGA_F32, false);
+    assert_int_equal(mega_optimizer_find_nonfinite(f.optimizer), -1);
+    ((float *)mega_params_grad(f.params, f.b))[4] = INFINITY;
+    need(mega_optimizer_gradient_norm(f.optimizer, &norm));
+    assert_false(norm.finite);
+    assert_int_equal(mega_optimizer_find_nonfinite(f.optimizer), f.b);
+    fixture_close(&f);
+}
+
+static void padding_is_no_zero_gradient(void **state)
+{
+    (void)state;
+    mega_layout *layout;
+    mega_params *params;
+    mega_optimizer *optimizer;
+    mega_norm_result norm;
+    int w;
+    const mega_param table = {.name = "w",
+                              .num_dims = 2,
+                              .shape = {8, 3},
+                              .true_shape = {5, 3},
+                              .weight_decay = true,
+                              .blocks = 1,
+                              .tied_to = -1};
+    need(mega_layout_create(&layout, &(mega_layout_sizes){1, 1, 1, 1}));
+    need(mega_params_create(&params, layout));
+    need(mega_params_add(params, &table, &w));
+    need(mega_params_place(params, MEGA_F32, 1000));
+    need(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    need(mega_optimizer_create(&optimizer, params, layout, &(mega_optimizer_options){.beta1 = 0.9, .beta2 = 0.9}));
+    need(mega_optimizer_allocate(optimizer));
+    ((float *)mega_params_grad(params, w))[7] = 2;
+    need(mega_optimizer_gradient_norm(optimizer, &norm));
+    assert_int_equal(norm.zeros, 14);
+    assert_true(norm.norm == 2);
+    mega_optimizer_destroy(optimizer);
+    mega_params_destroy(params);
+    mega_layout_destroy(layout);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(adam_f64),
+        cmocka_unit_test(adam_f32),
+        cmocka_unit_test(adam_bf16),
+        cmocka_unit_test(sgd_f64),
+        cmocka_unit_test(sgd_f32_and_bf16),
+        cmocka_unit_test(clip_factor_is_megatrons),
+        cmocka_unit_test(finds_what_is_not_finite),
+        cmocka_unit_test(padding_is_no_zero_gradient),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
