@@ -1,0 +1,272 @@
+/* Saving and loading an engine: which tensors a checkpoint holds, and the run.json that makes a run go on as if it had
+ * never stopped. Member names of "scheduler" are those of Megatron's checkpoints. */
+#include "engine_impl.h"
+#include "megalith/assert.h"
+#include <jansson.h>
+#include <string.h>
+
+/* Tensors of a checkpoint, names and all, in one arena. */
+typedef struct tensor_list {
+    mega_arena arena;
+    mega_state_tensor *item;
+    int count;
+} tensor_list;
+
+static bool add_tensors(tensor_list *l, const mega_engine *e, const char *prefix, int moment)
+{
+    for (int i = 0; i < mega_params_count(e->params); i++) {
+        const mega_param *p = mega_params_get(e->params, i);
+        if (p->tied_to >= 0) continue;
+        void *data = moment >= 0 ? mega_optimizer_moment(e->optimizer, moment, i) : mega_params_master(e->params, i);
+        const char *name = prefix == NULL ? p->name : mega_arena_format(&l->arena, "%s.%s", prefix, p->name);
+        if (name == NULL) return false;
+        l->item[l->count++] = (mega_state_tensor){name, p, data};
+    }
+    return true;
+}
+
+static mega_status list_weights(tensor_list *l, const mega_engine *e)
+{
+    const size_t n = (size_t)mega_params_count(e->params);
+    *l = (tensor_list){0};
+    l->item = mega_arena_alloc(&l->arena, (n + 1) * sizeof *l->item);
+    if (l->item != NULL && add_tensors(l, e, NULL, -1)) return MEGA_OK;
+    mega_arena_fini(&l->arena);
+    return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for a list of %zu tensors", n);
+}
+
+/* The moments of the optimizer; with masters also the parameters in full precision, which the folder's weights are not
+ * when they were saved in a smaller type. */
+static mega_status list_moments(tensor_list *l, const mega_engine *e, bool masters)
+{
+    const int moments = mega_optimizer_num_moments(e->optimizer);
+    const size_t n = (size_t)mega_params_count(e->params) * (size_t)(moments + 1);
+    bool done = false;
+    *l = (tensor_list){0};
+    l->item = mega_arena_alloc(&l->arena, (n + 1) * sizeof *l->item);
+    if (l->item != NULL) {
+        done = true;
+        for (int i = 0; i < moments; i++)
+            done = done && add_tensors(l, e, mega_optimizer_moment_name(e->optimizer, i), i);
+        if (masters) done = done && add_tensors(l, e, "master", -1);
+    }
+    if (done) return MEGA_OK;
+    mega_arena_fini(&l->arena);
+    return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for a list of %zu tensors", n);
+}
+
+static const char *optimizer_name(const mega_engine *e)
+{
+    return e->options.optimizer.kind == MEGA_OPTIMIZER_ADAM ? "adam" : "sgd";
+}
+
+static json_t *scheduler_json(const mega_engine *e)
+{
+    const mega_lr_schedule *s = &e->options.schedule;
+    return json_pack("{s:f, s:f, s:f, s:f, s:s, s:f, s:I, s:f, s:f, s:s, s:I}", "max_lr", s->max_lr, "min_lr",
+                     s->min_lr, "lr_warmup_init", s->warmup_init, "lr_warmup_steps", s->warmup, "lr_decay_style",
+                     mega_lr_style_name(s->style), "lr_decay_steps", s->decay, "num_steps",
+                     (json_int_t)e->progress.schedule_samples, "start_wd", s->start_weight_decay, "end_wd",
+                     s->end_weight_decay, "wd_incr_style", mega_weight_decay_style_name(s->decay_style),
+                     "wd_incr_steps", (json_int_t)s->weight_decay_samples);
+}
+
+static mega_status run_json(const mega_engine *e, const mega_engine_save_options *o, bool masters, char **out)
+{
+    json_error_t error;
+    json_t *extra = o->extra_json != NULL ? json_loads(o->extra_json, 0, &error) : json_object();
+    MEGA_ASSERT(json_is_object(extra), "extra_json is no object");
+    json_t *root =
+        json_pack("{s:i, s:I, s:I, s:I, s:s, s:b, s:I, s:b, s:I, s:o}", "format", 1, "iteration",
+                  (json_int_t)e->progress.iteration, "consumed_train_samples", (json_int_t)e->progress.consumed_samples,
+                  "consumed_valid_samples", (json_int_t)e->progress.consumed_valid_samples, "optimizer",
+                  optimizer_name(e), "has_optimizer_state", !o->no_optim, "optimizer_updates",
+                  (json_int_t)mega_optimizer_updates(e->optimizer), "masters_in_state", masters, "dropout_seed",
+                  (json_int_t)e->options.dropout_seed, "scheduler", scheduler_json(e));
+    const bool joined = root != NULL && json_object_update_missing(root, extra) == 0;
+    char *text = joined ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(root);
+    json_decref(extra);
+    *out = text;
+    return text != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
+}
+
+static mega_status write_checkpoint(mega_engine *e, const mega_engine_save_options *o, const tensor_list *weights,
+                                    const tensor_list *moments, const char *json)
+{
+    const mega_checkpoint_save save = {.folder = o->folder,
+                                       .iteration = e->progress.iteration,
+                                       .shape = o->shape,
+                                       .acc = mega_params_acc_dtype(e->params),
+                                       .save_dtype = o->save_dtype,
+                                       .weights = weights->item,
+                                       .num_weights = weights->count,
+                                       .moments = moments->item,
+                                       .num_moments = moments->count,
+                                       .tokenizer = o->tokenizer,
+                                       .run_json = json,
+                                       .model_card = o->model_card,
+                                       .keep = o->keep};
+    return mega_checkpoint_write(&save);
+}
+
+mega_status mega_engine_save(mega_engine *e, const mega_engine_save_options *o)
+{
+    const bool masters = !o->no_optim && o->save_dtype != mega_params_acc_dtype(e->params);
+    tensor_list weights, moments = {0};
+    char *json = NULL;
+    MEGA_ASSERT(e->optimizer != NULL, "an engine without an optimizer was asked to save");
+    MEGA_TRY(list_weights(&weights, e));
+    mega_status st = o->no_optim ? MEGA_OK : list_moments(&moments, e, masters);
+    if (st == MEGA_OK) st = run_json(e, o, masters, &json);
+    if (st == MEGA_OK) st = write_checkpoint(e, o, &weights, &moments, json);
+    free(json);
+    mega_arena_fini(&moments.arena);
+    mega_arena_fini(&weights.arena);
+    return st;
+}
+
+static double real(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+static int64_t integer(const json_t *object, const char *key)
+{
+    return (int64_t)json_integer_value(json_object_get(object, key));
+}
+
+static void differs(mega_buffer *b, const char *what, double here, double there)
+{
+    if (here != there) mega_buffer_printf(b, "\n  %s: %.9g here, %.9g in the checkpoint", what, here, there);
+}
+
+static void style_differs(mega_buffer *b, const char *what, const char *here, const json_t *there)
+{
+    const char *text = json_is_string(there) ? json_string_value(there) : "";
+    if (strcmp(here, text) != 0) mega_buffer_printf(b, "\n  %s: %s here, %s in the checkpoint", what, here, text);
+}
+
+/* The stored schedule must be the one asked for, unless an option says which of the two wins. */
+static mega_status check_schedule(const mega_engine *e, const json_t *stored)
+{
+    const mega_lr_schedule *s = &e->options.schedule;
+    mega_buffer b = {0};
+    differs(&b, "learning rate (--lr)", s->max_lr, real(stored, "max_lr"));
+    differs(&b, "least learning rate (--min-lr)", s->min_lr, real(stored, "min_lr"));
+    differs(&b, "start of the warm-up (--lr-warmup-init)", s->warmup_init, real(stored, "lr_warmup_init"));
+    differs(&b, "samples of warm-up (--lr-warmup-*)", s->warmup, real(stored, "lr_warmup_steps"));
+    differs(&b, "samples of decay (--lr-decay-iters, --lr-decay-samples, --train-iters)", s->decay,
+            real(stored, "lr_decay_steps"));
+    style_differs(&b, "style of decay (--lr-decay-style)", mega_lr_style_name(s->style),
+                  json_object_get(stored, "lr_decay_style"));
+    differs(&b, "first weight decay", s->start_weight_decay, real(stored, "start_wd"));
+    differs(&b, "last weight decay", s->end_weight_decay, real(stored, "end_wd"));
+    style_differs(&b, "weight decay style", mega_weight_decay_style_name(s->decay_style),
+                  json_object_get(stored, "wd_incr_style"));
+    if (s->decay_style != MEGA_WD_CONSTANT)
+        differs(&b, "samples of weight decay growth", (double)s->weight_decay_samples, real(stored, "wd_incr_steps"));
+    mega_status st = mega_buffer_check(&b, "the differences of two schedules");
+    if (st == MEGA_OK && b.size > 0)
+        st = MEGA_FAIL(MEGA_ERR_USAGE,
+                       "the schedule of the checkpoint is not the one asked for; --override-opt_param-scheduler takes "
+                       "this command's, --use-checkpoint-opt_param-scheduler the checkpoint's:%s",
+                       b.data);
+    mega_buffer_fini(&b);
+    return st;
+}
+
+static mega_status take_schedule(mega_engine *e, const json_t *stored)
+{
+    mega_lr_schedule *s = &e->options.schedule;
+    const char *lr_style = json_string_value(json_object_get(stored, "lr_decay_style"));
+    const char *wd_style = json_string_value(json_object_get(stored, "wd_incr_style"));
+    *s = (mega_lr_schedule){.max_lr = real(stored, "max_lr"),
+                            .min_lr = real(stored, "min_lr"),
+                            .warmup_init = real(stored, "lr_warmup_init"),
+                            .warmup = real(stored, "lr_warmup_steps"),
+                            .decay = real(stored, "lr_decay_steps"),
+                            .start_weight_decay = real(stored, "start_wd"),
+                            .end_weight_decay = real(stored, "end_wd"),
+                            .weight_decay_samples = integer(stored, "wd_incr_steps")};
+    bool found_lr = false, found_wd = false;
+    for (mega_lr_style i = MEGA_LR_CONSTANT; i <= MEGA_LR_INVERSE_SQUARE_ROOT; i++)
+        if (lr_style != NULL && strcmp(lr_style, mega_lr_style_name(i)) == 0) s->style = i, found_lr = true;
+    for (mega_weight_decay_style i = MEGA_WD_CONSTANT; i <= MEGA_WD_COSINE; i++)
+        if (wd_style != NULL && strcmp(wd_style, mega_weight_decay_style_name(i)) == 0)
+            s->decay_style = i, found_wd = true;
+    if (found_lr && found_wd && s->decay > 0) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_FORMAT, "run.json of the checkpoint: its \"scheduler\" is not complete; "
+                                      "--override-opt_param-scheduler goes on with this command's schedule");
+}
+
+static mega_status load_schedule(mega_engine *e, const json_t *root, const mega_engine_load_options *o)
+{
+    const json_t *stored = json_object_get(root, "scheduler");
+    if (o->use_checkpoint_schedule) MEGA_TRY(take_schedule(e, stored));
+    else if (!o->override_schedule)
+        MEGA_TRY(check_schedule(e, stored));
+    e->progress.schedule_samples = integer(stored, "num_steps");
+    return MEGA_OK;
+}
+
+static mega_status load_optimizer(mega_engine *e, mega_checkpoint *c, const json_t *root)
+{
+    const char *kind = json_string_value(json_object_get(root, "optimizer"));
+    if (kind == NULL || strcmp(kind, optimizer_name(e)) != 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "checkpoint %s: its optimizer state is of %s, --optimizer is %s; give --optimizer %s, or "
+                         "--no-load-optim to start with fresh moments",
+                         mega_checkpoint_folder(c), kind != NULL ? kind : "an unknown optimizer", optimizer_name(e),
+                         kind != NULL ? kind : "as before");
+    tensor_list moments;
+    MEGA_TRY(list_moments(&moments, e, json_is_true(json_object_get(root, "masters_in_state"))));
+    const mega_status st =
+        mega_checkpoint_read_moments(c, moments.item, moments.count, mega_params_acc_dtype(e->params));
+    mega_arena_fini(&moments.arena);
+    if (st == MEGA_OK) mega_optimizer_set_updates(e->optimizer, integer(root, "optimizer_updates"));
+    return st;
+}
+
+static mega_status load_state(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,
+                              mega_engine_loaded *loaded)
+{
+    json_error_t error;
+    json_t *root = json_loads(mega_checkpoint_run_json(c), 0, &error);
+    if (root == NULL)
+        return MEGA_FAIL(MEGA_ERR_FORMAT,
+                         "checkpoint %s: state/run.json line %d column %d: %s; it was written by another "
+                         "program or edited; --finetune takes the weights alone",
+                         mega_checkpoint_folder(c), error.line, error.column, error.text);
+    const bool has_moments = json_is_true(json_object_get(root, "has_optimizer_state"));
+    mega_status st = MEGA_OK;
+    e->progress.iteration = integer(root, "iteration");
+    e->progress.consumed_samples = integer(root, "consumed_train_samples");
+    e->progress.consumed_valid_samples = integer(root, "consumed_valid_samples");
+    if (!o->no_rng) e->options.dropout_seed = (uint32_t)integer(root, "dropout_seed");
+    loaded->resumed = true;
+    if (e->optimizer != NULL && !o->no_optim) {
+        st = load_schedule(e, root, o);
+        if (st == MEGA_OK && has_moments) {
+            st = load_optimizer(e, c, root);
+            loaded->optimizer = st == MEGA_OK;
+        }
+    }
+    json_decref(root);
+    return st;
+}
+
+mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,
+                             mega_engine_loaded *out)
+{
+    mega_engine_loaded loaded = {false, false};
+    tensor_list weights;
+    MEGA_TRY(list_weights(&weights, e));
+    mega_status st = mega_checkpoint_read_weights(c, weights.item, weights.count, mega_params_acc_dtype(e->params));
+    mega_arena_fini(&weights.arena);
+    if (st == MEGA_OK && !o->finetune && mega_checkpoint_run_json(c) != NULL) st = load_state(e, c, o, &loaded);
+    if (st != MEGA_OK) return st;
+    mega_params_publish(e->params);
+    *out = loaded;
+    return MEGA_OK;
+}
