@@ -1,5 +1,5 @@
-/* The pattern as a state machine. It needs no backtracking: whether a blank is glued to what follows, and whether the last
- * character of a run of white space is left over, is known from the class of the next character. */
+/* The pattern as a state machine. It needs no backtracking: whether a blank is glued to what follows, and whether the
+ * last character of a run of white space is left over, is known from the class of the next character. */
 #include "pretokenize.h"
 #include "unicode.h"
 

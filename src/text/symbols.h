@@ -1,5 +1,5 @@
-/* The printable alphabet in which GPT-2's files write bytes: 33..126, 161..172 and 174..255 stand for themselves, the other
- * 68 bytes in ascending order are U+0100, U+0101, … */
+/* The printable alphabet in which GPT-2's files write bytes: 33..126, 161..172 and 174..255 stand for themselves, the
+ * other 68 bytes in ascending order are U+0100, U+0101, … */
 #ifndef MEGALITH_TEXT_SYMBOLS_H
 #define MEGALITH_TEXT_SYMBOLS_H
 

@@ -1,5 +1,5 @@
-/* UTF-8 and the three classes of characters that GPT-2's pre-tokenizer knows: letters (general category L*), numbers (N*)
- * and White_Space. Marks, punctuation, symbols, controls and unassigned code points are "other". */
+/* UTF-8 and the three classes of characters that GPT-2's pre-tokenizer knows: letters (general category L*), numbers
+ * (N*) and White_Space. Marks, punctuation, symbols, controls and unassigned code points are "other". */
 #ifndef MEGALITH_TEXT_UNICODE_H
 #define MEGALITH_TEXT_UNICODE_H
 

@@ -1,0 +1,91 @@
+/* Text to ids: added tokens are cut out first, what lies between goes to the kind of the tokenizer. */
+#include "encoder.h"
+#include <string.h>
+
+_Static_assert(sizeof(mega_cached_word) == 64, "a cached word is one cache line");
+
+mega_status mega_encoder_create(mega_encoder **out, const mega_tokenizer *t)
+{
+    mega_encoder *e = mega_calloc(1, sizeof *e);
+    if (e == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "encoder of %s: no memory", t->name);
+    e->tokenizer = t;
+    if (t->merges.count > 0) {
+        e->cache = mega_calloc(MEGA_CACHE_SLOTS, sizeof *e->cache);
+        if (e->cache == NULL) {
+            mega_free(e);
+            return MEGA_FAIL(MEGA_ERR_MEMORY, "encoder of %s: no memory for its word cache", t->name);
+        }
+    }
+    *out = e;
+    return MEGA_OK;
+}
+
+void mega_encoder_destroy(mega_encoder *e)
+{
+    if (e == NULL) return;
+    mega_bpe_fini(&e->bpe);
+    mega_free(e->cache);
+    mega_free(e);
+}
+
+static mega_status encode_plain(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, mega_ids *out)
+{
+    if (n == 0) return MEGA_OK;
+    switch (e->tokenizer->kind) {
+    case MEGA_KIND_CHAR: return mega_encoder_chars(e->tokenizer, text, n, begin, out);
+    case MEGA_KIND_NULL: return mega_encoder_numbers(e->tokenizer, text, n, begin, out);
+    default: return mega_encoder_bpe(e, text, n, begin, out);
+    }
+}
+
+/* The longest added token of one pass that starts at p; NULL: none. */
+static const mega_added_token *added_at(const mega_tokenizer *t, const uint8_t *p, size_t n, bool normalized)
+{
+    const mega_added_token *best = NULL;
+    for (int i = 0; i < t->num_added; i++) {
+        const mega_added_token *a = &t->added[i];
+        if (a->normalized == normalized && a->size > 0 && a->size <= n && a->content[0] == (char)*p &&
+            (best == NULL || a->size > best->size) && memcmp(a->content, p, a->size) == 0)
+            best = a;
+    }
+    return best;
+}
+
+/* Pass 0 looks for the tokens that are not `normalized`, pass 1 for the others in what is left, as `tokenizers` does. A
+ * special token that is not wanted stays text, and still hides what would overlap it. */
+static mega_status encode_pass(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, int pass, bool special,
+                               mega_ids *out)
+{
+    const mega_tokenizer *t = e->tokenizer;
+    if (pass == 2) return encode_plain(e, text, n, begin, out);
+    size_t done = 0;
+    for (size_t at = 0; at < n;) {
+        const mega_added_token *a = added_at(t, text + at, n - at, pass == 1);
+        if (a != NULL && (special || !a->special)) {
+            MEGA_TRY(encode_pass(e, text + done, at - done, begin + done, pass + 1, special, out));
+            MEGA_TRY(mega_ids_reserve(out, 1));
+            out->id[out->count++] = a->id;
+            done = at + a->size;
+        }
+        at += a != NULL ? a->size : 1;
+    }
+    return encode_pass(e, text + done, n - done, begin + done, pass + 1, special, out);
+}
+
+mega_status mega_encoder_encode(mega_encoder *e, const char *text, size_t bytes, mega_ids *out)
+{
+    const int64_t before = out->count;
+    const int pass = e->tokenizer->has_plain_added ? 0 : 2;
+    const mega_status st = encode_pass(e, (const uint8_t *)text, bytes, 0, pass, false, out);
+    if (st != MEGA_OK) out->count = before;
+    return st;
+}
+
+mega_status mega_encoder_encode_special(mega_encoder *e, const char *text, size_t bytes, mega_ids *out)
+{
+    const int64_t before = out->count;
+    const int pass = e->tokenizer->num_added > 0 ? 0 : 2;
+    const mega_status st = encode_pass(e, (const uint8_t *)text, bytes, 0, pass, true, out);
+    if (st != MEGA_OK) out->count = before;
+    return st;
+}

@@ -1,0 +1,319 @@
+/* Known ids and splits, decoding, and what is refused. Vocabularies are made here; those of shared/data are in
+ * tests/golden. */
+#include "kit.h"
+#include "megalith/file.h"
+#include "megalith/tokenizer.h"
+#include "pretokenize.h"
+#include <stdio.h>
+#include <string.h>
+
+static mega_tokenizer *load_written(const char *vocab, const char *merges)
+{
+    const char *folder = mega_kit_temp_folder();
+    const char *vocab_file = mega_kit_path(folder, "vocab.json"), *merge_file = mega_kit_path(folder, "merges.txt");
+    mega_kit_write(vocab_file, vocab);
+    if (merges != NULL) mega_kit_write(merge_file, merges);
+    const mega_tokenizer_options o = {
+        .type = "GPT2BPETokenizer", .vocab_file = vocab_file, .merge_file = merges == NULL ? NULL : merge_file};
+    mega_tokenizer *t = NULL;
+    return mega_tokenizer_create(&t, &o) == MEGA_OK ? t : NULL;
+}
+
+static void expect_ids(const mega_tokenizer *t, const char *text, bool special, const int32_t *wanted, int64_t count)
+{
+    mega_encoder *e;
+    mega_ids ids = {0};
+    assert_int_equal(mega_encoder_create(&e, t), MEGA_OK);
+    for (int repeat = 0; repeat < 2; repeat++) { /* the second time from the cache */
+        ids.count = 0;
+        if ((special ? mega_encoder_encode_special : mega_encoder_encode)(e, text, strlen(text), &ids) != MEGA_OK)
+            fail_msg("%s", mega_error_message());
+        assert_int_equal(ids.count, count);
+        for (int64_t i = 0; i < count; i++) assert_int_equal(ids.id[i], wanted[i]);
+    }
+    mega_ids_fini(&ids);
+    mega_encoder_destroy(e);
+}
+
+static const char small_vocab[] = "{\"l\":0,\"o\":1,\"w\":2,\"e\":3,\"r\":4,\"s\":5,\"t\":6,\"i\":7,\"d\":8,\"n\":9,"
+                                  "\"\\u0120\":10,\"\\u0120l\":11,\"\\u0120n\":12,\"\\u0120lo\":13,\"\\u0120low\":14,"
+                                  "\"er\":15,\"\\u0120lowest\":16,\"\\u0120newer\":17,\"\\u0120wider\":18,\"<unk>\":19,"
+                                  "\"<|endoftext|>\":20}";
+static const char small_merges[] = "#version: 0.2\n\xC4\xA0 l\n\xC4\xA0l o\n\xC4\xA0lo w\ne r\n";
+
+static void small_vocabulary(void **state)
+{
+    (void)state;
+    mega_tokenizer *t = load_written(small_vocab, small_merges);
+    if (t == NULL) fail_msg("%s", mega_error_message());
+    assert_int_equal(mega_tokenizer_size(t), 21);
+    assert_int_equal(mega_tokenizer_eod(t), 20);
+    assert_string_equal(mega_tokenizer_type(t), "GPT2BPETokenizer");
+    expect_ids(t, " lower newer", false, (const int32_t[]){14, 15, 10, 9, 3, 2, 15}, 7);
+    expect_ids(t, "", false, NULL, 0);
+    expect_ids(t, "lo<|endoftext|>we", true, (const int32_t[]){0, 1, 20, 2, 3}, 5);
+    mega_encoder *e;
+    mega_ids ids = {0};
+    assert_int_equal(mega_encoder_create(&e, t), MEGA_OK);
+    assert_int_equal(mega_encoder_encode(e, "lo<|endoftext|>", 15, &ids), MEGA_ERR_FORMAT); /* text like any other */
+    assert_non_null(strstr(mega_error_message(), "byte 0x3C at byte 2"));
+    assert_int_equal(ids.count, 0);
+    mega_encoder_destroy(e);
+    mega_ids_fini(&ids);
+    mega_buffer text = {0};
+    assert_int_equal(mega_tokenizer_decode(t, (const int32_t[]){14, 15, 20}, 3, &text), MEGA_OK);
+    assert_string_equal(text.data, " lower<|endoftext|>");
+    assert_int_equal(mega_tokenizer_decode(t, (const int32_t[]){21}, 1, &text), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "ids are 0 to 20"));
+    mega_buffer_fini(&text);
+    assert_int_equal(mega_tokenizer_find(t, " low", 4), 14);
+    assert_int_equal(mega_tokenizer_find(t, "zzz", 3), -1);
+    assert_true(mega_tokenizer_is_special(t, 20));
+    assert_false(mega_tokenizer_is_special(t, 19));
+    mega_tokenizer_destroy(t);
+}
+
+/* The splits of GPT-2's pattern that surprise; words are separated by '|'. */
+static void splits(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *words;
+    } rows[] = {
+        {"Hello  world", "Hello| | world"},
+        {"a\n\nb", "a|\n|\n|b"},
+        {"a \n b", "a| \n| b"},
+        {"x  ", "x|  "},
+        {"x\t\ty", "x|\t|\t|y"},
+        {"I'm I'M it's", "I|'m| I|'|M| it|'s"},
+        {"3.14abc", "3|.|14|abc"},
+        {"foo_bar", "foo|_|bar"},
+        {"a\xC2\xA0"
+         "b",
+         "a|\xC2\xA0|b"},
+        {"e\xCC\x81", "e|\xCC\x81"},
+        {"日本語 123", "日本語| 123"},
+        {"$100,000!!", "$|100|,|000|!!"},
+        {"'sx", "'s|x"},
+        {"we'll they're I've he'd don't", "we|'ll| they|'re| I|'ve| he|'d| don|'t"},
+        {"'lx 'r 'v '", "'|lx| '|r| '|v| '"},
+        {" 's", " '|s"},
+        {"!'s", "!'|s"},
+        {"   a", "  | a"},
+        {"   ", "   "},
+        {" \xE3\x80\x80x", " |\xE3\x80\x80|x"},
+        {"½²a", "½²|a"},
+        {"a\xFF\xFE"
+         "b",
+         "a|\xFF\xFE|b"},
+        {"\xC3", "\xC3"},
+        {"a\xE2\x80\x8B"
+         "b",
+         "a|\xE2\x80\x8B|b"},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char found[128] = "";
+        const size_t n = strlen(rows[i].text);
+        for (size_t at = 0, end; at < n; at = end) {
+            end = mega_word_end((const uint8_t *)rows[i].text, at, n);
+            assert_true(end > at && end <= n);
+            snprintf(found + strlen(found), sizeof found - strlen(found), "%s%.*s", at == 0 ? "" : "|", (int)(end - at),
+                     rows[i].text + at);
+        }
+        assert_string_equal(found, rows[i].words);
+    }
+}
+
+static void byte_tokenizer(void **state)
+{
+    (void)state;
+    mega_tokenizer *t;
+    const mega_tokenizer_options o = {.type = "ByteTokenizer"};
+    assert_int_equal(mega_tokenizer_create(&t, &o), MEGA_OK);
+    assert_int_equal(mega_tokenizer_size(t), 257);
+    assert_int_equal(mega_tokenizer_eod(t), 256);
+    expect_ids(t, "aA\xFF <", false, (const int32_t[]){97, 65, 255, 32, 60}, 5);
+    expect_ids(t, "a<|endoftext|>", true, (const int32_t[]){97, 256}, 2);
+    char all[256];
+    for (int i = 0; i < 256; i++) all[i] = (char)i;
+    mega_encoder *e;
+    mega_ids ids = {0};
+    mega_buffer text = {0};
+    assert_int_equal(mega_encoder_create(&e, t), MEGA_OK);
+    assert_int_equal(mega_encoder_encode(e, all, 256, &ids), MEGA_OK);
+    assert_int_equal(mega_tokenizer_decode(t, ids.id, ids.count, &text), MEGA_OK);
+    assert_int_equal(text.size, 256);
+    assert_memory_equal(text.data, all, 256);
+    mega_buffer_fini(&text);
+    mega_ids_fini(&ids);
+    mega_encoder_destroy(e);
+    mega_tokenizer_destroy(t);
+}
+
+static void char_tokenizer(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder(), *file = mega_kit_path(folder, "chars.json");
+    mega_kit_write(file, "[\"\\u0000\", \"\\n\", \"a\", \"b\", \"é\", \"日\", \"<|endoftext|>\"]");
+    mega_tokenizer *t;
+    const mega_tokenizer_options o = {.type = "CharTokenizer", .vocab_file = file};
+    if (mega_tokenizer_create(&t, &o) != MEGA_OK) fail_msg("%s", mega_error_message());
+    assert_int_equal(mega_tokenizer_size(t), 7);
+    assert_int_equal(mega_tokenizer_eod(t), 6);
+    expect_ids(t, "baé日\n", false, (const int32_t[]){3, 2, 4, 5, 1}, 5);
+    mega_encoder *e;
+    mega_ids ids = {0};
+    assert_int_equal(mega_encoder_create(&e, t), MEGA_OK);
+    assert_int_equal(mega_encoder_encode(e, "ééx", 5, &ids), MEGA_ERR_FORMAT);
+    assert_non_null(strstr(mega_error_message(), "U+0078 'x' at byte 4 of the text (character 3 of it)"));
+    assert_int_equal(mega_encoder_encode(e, "a\xC3", 2, &ids), MEGA_ERR_FORMAT);
+    assert_non_null(strstr(mega_error_message(), "not UTF-8"));
+    assert_int_equal(ids.count, 0);
+    mega_ids_fini(&ids);
+    mega_encoder_destroy(e);
+
+    /* The same from its tokenizer.json, and from an object. */
+    assert_int_equal(mega_tokenizer_save(t, folder), MEGA_OK);
+    mega_tokenizer *again;
+    if (mega_tokenizer_load(&again, folder) != MEGA_OK) fail_msg("%s", mega_error_message());
+    assert_string_equal(mega_tokenizer_type(again), "CharTokenizer");
+    assert_true(mega_tokenizer_fingerprint(t) == mega_tokenizer_fingerprint(again));
+    mega_tokenizer_destroy(again);
+    mega_kit_write(file, "{\"<|endoftext|>\":6,\"a\":2,\"b\":3,\"\\u0000\":0,\"\\n\":1,\"\\u65e5\":5,\"\\u00e9\":4}");
+    if (mega_tokenizer_create(&again, &o) != MEGA_OK) fail_msg("%s", mega_error_message());
+    assert_true(mega_tokenizer_fingerprint(t) == mega_tokenizer_fingerprint(again));
+    mega_tokenizer_destroy(again);
+    assert_int_equal(mega_tokenizer_save_vocab(t, file), MEGA_OK);
+    if (mega_tokenizer_create(&again, &o) != MEGA_OK) fail_msg("%s", mega_error_message());
+    assert_true(mega_tokenizer_fingerprint(t) == mega_tokenizer_fingerprint(again));
+    mega_tokenizer_destroy(again);
+    mega_tokenizer_destroy(t);
+}
+
+static void null_tokenizer(void **state)
+{
+    (void)state;
+    mega_tokenizer *t;
+    mega_tokenizer_options o = {.type = "NullTokenizer", .vocab_size = 100};
+    assert_int_equal(mega_tokenizer_create(&t, &o), MEGA_OK);
+    assert_int_equal(mega_tokenizer_size(t), 101);
+    assert_int_equal(mega_tokenizer_eod(t), 100);
+    expect_ids(t, "5  99\n0 100", false, (const int32_t[]){5, 99, 0, 100}, 4);
+    mega_encoder *e;
+    mega_ids ids = {0};
+    assert_int_equal(mega_encoder_create(&e, t), MEGA_OK);
+    static const char *const bad[] = {"1 101", "1 x", "-3", "1.5", "99999999999999999999"};
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(mega_encoder_encode(e, bad[i], strlen(bad[i]), &ids), MEGA_ERR_FORMAT);
+        assert_int_equal(ids.count, 0);
+    }
+    mega_ids_fini(&ids);
+    mega_encoder_destroy(e);
+    mega_buffer text = {0};
+    assert_int_equal(mega_tokenizer_decode(t, (const int32_t[]){5, 99, 0}, 3, &text), MEGA_OK);
+    assert_string_equal(text.data, "5 99 0");
+    mega_buffer_fini(&text);
+    const char *folder = mega_kit_temp_folder();
+    assert_int_equal(mega_tokenizer_save(t, folder), MEGA_OK);
+    mega_tokenizer *again;
+    if (mega_tokenizer_load(&again, folder) != MEGA_OK) fail_msg("%s", mega_error_message());
+    assert_true(mega_tokenizer_fingerprint(t) == mega_tokenizer_fingerprint(again));
+    mega_tokenizer_destroy(again);
+    mega_tokenizer_destroy(t);
+    o.vocab_size = 0;
+    assert_int_equal(mega_tokenizer_create(&t, &o), MEGA_ERR_USAGE);
+}
+
+static void utf8_incomplete(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t bytes;
+    } rows[] = {{"", 0},
+                {"abc", 0},
+                {"\xC3\xA9", 0},
+                {"a\xC3", 1},
+                {"\xE6\x97", 2},
+                {"\xE6", 1},
+                {"\xE6\x97\xA5", 0},
+                {"\xF0\x9F\x98", 3},
+                {"\xF0\x9F\x98\x80", 0},
+                {"\x80\x80", 0},
+                {"\xFF", 0},
+                {"\xC1", 0},
+                {"\xF5\x80", 0},
+                {"a\xF0\x9F", 2}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        assert_int_equal(mega_utf8_incomplete(rows[i].text, strlen(rows[i].text)), rows[i].bytes);
+}
+
+static void refused_files(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *vocab, *merges, *message;
+    } rows[] = {
+        {"{\"a\":0,\"b\":0}", "", "id 0 is given twice"},
+        {"{\"a\":0,\"a\":1}", "", "token 'a' is there twice"},
+        {"{\"a\":0,\"b\":-1}", "", "has id -1"},
+        {"{\"a\":0,\n \"b\":1.5}", "", "line 2 column 6: found a number that is not an integer"},
+        {"{\"a\":0,", "", "column 8"},
+        {"{\"a\":0}}", "", "expected the end of the file"},
+        {"{\"a\":0,\"b\":1,\"ab\":2}", "#version: 0.2\na b\nb a\n",
+         "merges.txt line 3: merge 'b a': the vocabulary has no token 'ba'"},
+        {"{\"a\":0,\"b\":1}", "a  b\n", "line 1: 'a  b'; expected two tokens"},
+        {"{\"a\":0,\"b\":1}", "ab\n", "expected two tokens"},
+        {"{\"a\":0,\"b\":1}", NULL, "--merge-file is missing"},
+        {"{\"version\":\"1.0\",\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", NULL, "of type Unigram"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]},\"normalizer\":{\"type\":\"NFC\"}}", NULL,
+         "normalizer is NFC"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}}", NULL, "pre_tokenizer is null"},
+        {"{\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"vocab\":{},\"merges\":[]},\"pre_tokenizer\":{\"type\":"
+         "\"ByteLevel\",\"add_prefix_space\":false}}",
+         NULL, "model has byte_fallback true"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"ByteLevel\","
+         "\"add_prefix_space\":true}}",
+         NULL, "add_prefix_space true"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]},\"pre_tokenizer\":{\"type\":"
+         "\"ByteLevel\","
+         "\"add_prefix_space\":false}}",
+         NULL, "a merge must be two tokens"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"ByteLevel\","
+         "\"add_prefix_space\":false},\"added_tokens\":[{\"id\":1,\"content\":\"<x>\",\"lstrip\":true}]}",
+         NULL, "added token '<x>' has lstrip true"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"ByteLevel\","
+         "\"add_prefix_space\":false},\"added_tokens\":[{\"id\":7,\"content\":\"<x>\",\"special\":true}]}",
+         NULL, "has id 7; `tokenizers` would give it 1"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        mega_tokenizer *t = load_written(rows[i].vocab, rows[i].merges);
+        assert_null(t);
+        if (strstr(mega_error_message(), rows[i].message) == NULL)
+            fail_msg("row %zu: found '%s', wanted '%s'", i, mega_error_message(), rows[i].message);
+    }
+    mega_tokenizer *t;
+    static const mega_tokenizer_options wrong[] = {
+        {0},
+        {.type = "GPT2BPETokenizer"},
+        {.type = "CharTokenizer"},
+        {.type = "Gpt2"},
+        {.type = "BertWordPieceCase"},
+        {.type = "GPT2BPETokenizer", .vocab_file = "/nonexistent/vocab.json"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_not_equal(mega_tokenizer_create(&t, &wrong[i]), MEGA_OK);
+        assert_true(strlen(mega_error_message()) > 20);
+    }
+    assert_int_equal(mega_tokenizer_load(&t, mega_kit_temp_folder()), MEGA_ERR_NOT_FOUND);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_vocabulary), cmocka_unit_test(splits),         cmocka_unit_test(byte_tokenizer),
+        cmocka_unit_test(char_tokenizer),   cmocka_unit_test(null_tokenizer), cmocka_unit_test(utf8_incomplete),
+        cmocka_unit_test(refused_files),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,336 @@
+/* Making, asking and decoding. Reading files: tokenizer_files.c, tokenizer_json.c; text to ids: encoder.c. */
+#include "megalith/tokenizer.h"
+#include "megalith/file.h"
+#include "megalith/hash.h"
+#include "tokenizer_impl.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const kind_names[] = {
+    [MEGA_KIND_BPE] = "GPT2BPETokenizer",
+    [MEGA_KIND_BYTE] = "ByteTokenizer",
+    [MEGA_KIND_CHAR] = "CharTokenizer",
+    [MEGA_KIND_NULL] = "NullTokenizer",
+};
+
+mega_status mega_tokenizer_begin(mega_tokenizer **out, mega_tokenizer_kind kind, const char *name)
+{
+    mega_tokenizer *t = mega_calloc(1, sizeof *t);
+    char *copy = mega_strdup(name);
+    if (t == NULL || copy == NULL) {
+        mega_free(t);
+        mega_free(copy);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", name);
+    }
+    t->kind = kind;
+    t->name = copy;
+    t->eod = -1;
+    *out = t;
+    return MEGA_OK;
+}
+
+void mega_tokenizer_destroy(mega_tokenizer *t)
+{
+    if (t == NULL) return;
+    mega_vocabulary_fini(&t->vocabulary);
+    mega_merges_fini(&t->merges);
+    for (int i = 0; i < t->num_added; i++) mega_free(t->added[i].content);
+    mega_free(t->added);
+    mega_free(t->name);
+    mega_free(t);
+}
+
+mega_status mega_tokenizer_add_token(mega_tokenizer *t, const char *content, size_t n, int32_t id, bool special,
+                                     bool normalized)
+{
+    mega_added_token *added = mega_realloc(t->added, (size_t)(t->num_added + 1) * sizeof *added);
+    if (added != NULL) t->added = added;
+    char *copy = mega_strndup(content, n);
+    if (added == NULL || copy == NULL) {
+        mega_free(copy);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory for added tokens", t->name);
+    }
+    t->added[t->num_added++] =
+        (mega_added_token){.content = copy, .size = n, .id = id, .special = special, .normalized = normalized};
+    if (special) t->vocabulary.token[id].flags |= MEGA_TOKEN_SPECIAL;
+    t->has_plain_added = t->has_plain_added || !special;
+    return MEGA_OK;
+}
+
+mega_status mega_tokenizer_add_end_of_text(mega_tokenizer *t)
+{
+    const int32_t id = mega_vocabulary_find(&t->vocabulary, MEGA_END_OF_TEXT, strlen(MEGA_END_OF_TEXT), false);
+    if (id < 0) return MEGA_OK;
+    t->eod = id;
+    return mega_tokenizer_add_token(t, MEGA_END_OF_TEXT, strlen(MEGA_END_OF_TEXT), id, true, false);
+}
+
+static uint64_t hash_number(uint64_t hash, int64_t number)
+{
+    return mega_hash64(hash, &number, sizeof number);
+}
+
+static uint64_t compute_fingerprint(const mega_tokenizer *t)
+{
+    uint64_t hash = mega_hash64(MEGA_HASH_START, kind_names[t->kind], strlen(kind_names[t->kind]));
+    hash = hash_number(hash, t->size);
+    hash = hash_number(hash, t->eod);
+    for (int64_t id = 0; id < t->vocabulary.size; id++) {
+        const mega_token *token = mega_vocabulary_get(&t->vocabulary, id);
+        if (token == NULL) continue;
+        hash = hash_number(hash, id);
+        hash = hash_number(hash, token->flags & MEGA_TOKEN_RAW);
+        hash = hash_number(hash, token->size);
+        hash = mega_hash64(hash, mega_token_bytes(&t->vocabulary, token), token->size);
+    }
+    for (int64_t i = 0; i < t->merges.count; i++) {
+        hash = hash_number(hash, t->merges.list[i].left);
+        hash = hash_number(hash, t->merges.list[i].right);
+    }
+    for (int i = 0; i < t->num_added; i++) {
+        hash = hash_number(hash, t->added[i].id);
+        hash = hash_number(hash, t->added[i].special);
+    }
+    return hash;
+}
+
+mega_status mega_tokenizer_finish(mega_tokenizer *t)
+{
+    MEGA_TRY(mega_merges_seal(&t->merges));
+    for (int b = 0; b < 256; b++) {
+        const char byte = (char)b;
+        t->byte_id[b] = mega_vocabulary_find(&t->vocabulary, &byte, 1, false);
+    }
+    if (t->kind != MEGA_KIND_NULL) t->size = t->vocabulary.size;
+    t->fingerprint = compute_fingerprint(t);
+    return MEGA_OK;
+}
+
+/* Ids 0..255 are the bytes themselves, not GPT-2's order: a reader of the data can see the text in a hex dump. */
+mega_status mega_tokenizer_make_bytes(mega_tokenizer **out)
+{
+    mega_tokenizer *t = NULL;
+    MEGA_TRY(mega_tokenizer_begin(&t, MEGA_KIND_BYTE, "ByteTokenizer"));
+    mega_status st = MEGA_OK;
+    for (int b = 0; b < 256 && st == MEGA_OK; b++) {
+        const char byte = (char)b;
+        st = mega_vocabulary_add(&t->vocabulary, &byte, 1, b, 0);
+    }
+    if (st == MEGA_OK) st = mega_vocabulary_add(&t->vocabulary, MEGA_END_OF_TEXT, strlen(MEGA_END_OF_TEXT), 256, 0);
+    if (st == MEGA_OK) st = mega_tokenizer_add_end_of_text(t);
+    if (st == MEGA_OK) st = mega_tokenizer_finish(t);
+    if (st == MEGA_OK) *out = t;
+    else
+        mega_tokenizer_destroy(t);
+    return st;
+}
+
+mega_status mega_tokenizer_make_null(mega_tokenizer **out, int64_t vocab_size)
+{
+    if (vocab_size < 1 || vocab_size >= MEGA_MAX_VOCABULARY)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "NullTokenizer: --vocab-size %lld; expected 1 to %d", (long long)vocab_size,
+                         MEGA_MAX_VOCABULARY - 1);
+    mega_tokenizer *t = NULL;
+    MEGA_TRY(mega_tokenizer_begin(&t, MEGA_KIND_NULL, "NullTokenizer"));
+    t->eod = (int32_t)vocab_size;
+    t->size = vocab_size + 1;
+    const mega_status st = mega_tokenizer_finish(t);
+    if (st == MEGA_OK) *out = t;
+    else
+        mega_tokenizer_destroy(t);
+    return st;
+}
+
+static mega_status create_bpe(mega_tokenizer **out, const mega_tokenizer_options *o)
+{
+    if (o->vocab_file == NULL)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "GPT2BPETokenizer: --vocab-file is missing; give --vocab-file vocab.json --merge-file merges.txt, "
+            "or --vocab-file tokenizer.json");
+    bool is_json;
+    MEGA_TRY(mega_tokenizer_is_json(&is_json, o->vocab_file));
+    if (!is_json && o->merge_file == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "GPT2BPETokenizer: --merge-file is missing and %s holds no merges; give the merges.txt that "
+                         "belongs to it",
+                         o->vocab_file);
+    if (is_json && o->merge_file != NULL)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "GPT2BPETokenizer: --vocab-file %s is a tokenizer.json with merges of its own, and --merge-file %s "
+            "is given too; drop --merge-file or give a vocab.json",
+            o->vocab_file, o->merge_file);
+    return is_json ? mega_tokenizer_read_json(out, o->vocab_file)
+                   : mega_tokenizer_read_bpe(out, o->vocab_file, o->merge_file);
+}
+
+static mega_status create_char(mega_tokenizer **out, const mega_tokenizer_options *o)
+{
+    if (o->vocab_file == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "CharTokenizer: --vocab-file is missing; make one with: megalith train_tokenizer "
+                         "--tokenizer-type CharTokenizer --input FILES --output FOLDER");
+    bool is_json;
+    MEGA_TRY(mega_tokenizer_is_json(&is_json, o->vocab_file));
+    return is_json ? mega_tokenizer_read_json(out, o->vocab_file) : mega_tokenizer_read_char(out, o->vocab_file);
+}
+
+mega_status mega_tokenizer_create(mega_tokenizer **out, const mega_tokenizer_options *o)
+{
+    static const char *const later[] = {"BertWordPieceLowerCase",    "BertWordPieceCase", "SentencePieceTokenizer",
+                                        "GPTSentencePieceTokenizer", "Llama2Tokenizer",   "HFTokenizer",
+                                        "PretrainedFromHF"};
+    const char *known = "known are GPT2BPETokenizer, ByteTokenizer, CharTokenizer and NullTokenizer";
+    if (o->type == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type is missing; %s", known);
+    mega_tokenizer *t = NULL;
+    if (strcmp(o->type, kind_names[MEGA_KIND_BPE]) == 0) {
+        MEGA_TRY(create_bpe(&t, o));
+    } else if (strcmp(o->type, kind_names[MEGA_KIND_BYTE]) == 0) {
+        MEGA_TRY(mega_tokenizer_make_bytes(&t));
+    } else if (strcmp(o->type, kind_names[MEGA_KIND_CHAR]) == 0) {
+        MEGA_TRY(create_char(&t, o));
+    } else if (strcmp(o->type, kind_names[MEGA_KIND_NULL]) == 0) {
+        MEGA_TRY(mega_tokenizer_make_null(&t, o->vocab_size));
+    } else {
+        for (size_t i = 0; i < sizeof later / sizeof later[0]; i++)
+            if (strcmp(o->type, later[i]) == 0)
+                return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "--tokenizer-type %s is not built yet; %s", o->type, known);
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type %s is not known; %s", o->type, known);
+    }
+    if (strcmp(o->type, kind_names[t->kind]) != 0) {
+        const mega_status st = MEGA_FAIL(MEGA_ERR_USAGE, "--vocab-file %s holds a %s and --tokenizer-type says %s",
+                                         o->vocab_file, kind_names[t->kind], o->type);
+        mega_tokenizer_destroy(t);
+        return st;
+    }
+    *out = t;
+    return MEGA_OK;
+}
+
+static mega_status load_folder(mega_tokenizer **out, const char *folder, const char *json, const char *vocab,
+                               const char *merges)
+{
+    if (json == NULL || vocab == NULL || merges == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer folder %s: no memory", folder);
+    if (mega_file_exists(json)) return mega_tokenizer_read_json(out, json);
+    if (mega_file_exists(vocab) && mega_file_exists(merges)) return mega_tokenizer_read_bpe(out, vocab, merges);
+    return MEGA_FAIL(
+        MEGA_ERR_NOT_FOUND,
+        "tokenizer folder %s: it holds neither tokenizer.json nor vocab.json with merges.txt; copy them there "
+        "or name the folder that has them",
+        folder);
+}
+
+mega_status mega_tokenizer_load(mega_tokenizer **out, const char *path)
+{
+    if (!mega_folder_exists(path)) return mega_tokenizer_read_json(out, path);
+    char *json = mega_path_join(path, "tokenizer.json"), *vocab = mega_path_join(path, "vocab.json");
+    char *merges = mega_path_join(path, "merges.txt");
+    const mega_status st = load_folder(out, path, json, vocab, merges);
+    mega_free(json);
+    mega_free(vocab);
+    mega_free(merges);
+    return st;
+}
+
+const char *mega_tokenizer_type(const mega_tokenizer *t)
+{
+    return kind_names[t->kind];
+}
+
+int64_t mega_tokenizer_size(const mega_tokenizer *t)
+{
+    return t->size;
+}
+
+int32_t mega_tokenizer_eod(const mega_tokenizer *t)
+{
+    return t->eod;
+}
+
+uint64_t mega_tokenizer_fingerprint(const mega_tokenizer *t)
+{
+    return t->fingerprint;
+}
+
+int32_t mega_tokenizer_find(const mega_tokenizer *t, const char *bytes, size_t n)
+{
+    for (int i = 0; i < t->num_added; i++)
+        if (t->added[i].size == n && memcmp(t->added[i].content, bytes, n) == 0) return t->added[i].id;
+    if (t->kind == MEGA_KIND_NULL) {
+        char text[16] = "", again[16];
+        if (n == 0 || n >= sizeof text) return -1;
+        memcpy(text, bytes, n);
+        const long id = strtol(text, NULL, 10);
+        snprintf(again, sizeof again, "%ld", id);
+        return strcmp(text, again) == 0 && id >= 0 && id < t->size ? (int32_t)id : -1;
+    }
+    return mega_vocabulary_find(&t->vocabulary, bytes, n, false);
+}
+
+bool mega_tokenizer_is_special(const mega_tokenizer *t, int32_t id)
+{
+    if (t->kind == MEGA_KIND_NULL) return id == t->eod;
+    const mega_token *token = mega_vocabulary_get(&t->vocabulary, id);
+    return token != NULL && (token->flags & MEGA_TOKEN_SPECIAL) != 0;
+}
+
+static mega_status append_piece(const mega_tokenizer *t, int32_t id, int64_t index, mega_buffer *out)
+{
+    if (id < 0 || id >= t->size)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "id %d at index %lld is not in the vocabulary of %s; its ids are 0 to %lld",
+                         id, (long long)index, t->name, (long long)t->size - 1);
+    if (t->kind == MEGA_KIND_NULL) {
+        mega_buffer_printf(out, index == 0 ? "%d" : " %d", id);
+        return MEGA_OK;
+    }
+    const mega_token *token = mega_vocabulary_get(&t->vocabulary, id);
+    if (token == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "id %d at index %lld is a gap in the vocabulary of %s: no token has it", id,
+                         (long long)index, t->name);
+    mega_buffer_append(out, mega_token_bytes(&t->vocabulary, token), token->size);
+    return MEGA_OK;
+}
+
+mega_status mega_tokenizer_decode(const mega_tokenizer *t, const int32_t *ids, int64_t count, mega_buffer *out)
+{
+    for (int64_t i = 0; i < count; i++) MEGA_TRY(append_piece(t, ids[i], i, out));
+    return mega_buffer_check(out, "decoded text");
+}
+
+mega_status mega_tokenizer_piece(const mega_tokenizer *t, int32_t id, mega_buffer *out)
+{
+    MEGA_TRY(append_piece(t, id, 0, out));
+    return mega_buffer_check(out, "decoded token");
+}
+
+mega_status mega_ids_reserve(mega_ids *ids, int64_t more)
+{
+    if (more <= ids->capacity - ids->count) return MEGA_OK;
+    const int64_t need = ids->count + more;
+    const int64_t capacity = need > ids->capacity * 2 ? need + 64 : ids->capacity * 2;
+    int32_t *id = mega_realloc(ids->id, (size_t)capacity * sizeof *id);
+    if (id == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for %lld ids", (long long)need);
+    ids->id = id;
+    ids->capacity = capacity;
+    return MEGA_OK;
+}
+
+void mega_ids_fini(mega_ids *ids)
+{
+    mega_free(ids->id);
+    *ids = (mega_ids){0};
+}
+
+size_t mega_utf8_incomplete(const char *bytes, size_t n)
+{
+    for (size_t back = 1; back <= 3 && back <= n; back++) {
+        const unsigned char b = (unsigned char)bytes[n - back];
+        if ((b & 0xC0) == 0x80) continue;
+        const size_t need = b >= 0xF0 && b <= 0xF4 ? 4 : b >= 0xE0 && b < 0xF0 ? 3 : b >= 0xC2 && b < 0xE0 ? 2 : 1;
+        return need > back ? back : 0;
+    }
+    return 0;
+}

@@ -1,0 +1,205 @@
+/* Plain vocabulary files: vocab.json with merges.txt as GPT-2 has them, and lists of characters. */
+#include "json_cursor.h"
+#include "megalith/file.h"
+#include "symbols.h"
+#include "tokenizer_impl.h"
+#include "unicode.h"
+#include <string.h>
+
+mega_status mega_tokenizer_add_symbols(mega_tokenizer *t, mega_buffer *scratch, const char *symbols, size_t n,
+                                       int64_t id)
+{
+    scratch->size = 0;
+    const bool raw = !mega_symbols_read(scratch, symbols, n);
+    MEGA_TRY(mega_buffer_check(scratch, t->name));
+    return raw ? mega_vocabulary_add(&t->vocabulary, symbols, n, id, MEGA_TOKEN_RAW)
+               : mega_vocabulary_add(&t->vocabulary, scratch->data, scratch->size, id, 0);
+}
+
+int32_t mega_tokenizer_find_symbols(const mega_tokenizer *t, mega_buffer *scratch, const char *symbols, size_t n)
+{
+    scratch->size = 0;
+    const bool raw = !mega_symbols_read(scratch, symbols, n);
+    return raw ? mega_vocabulary_find(&t->vocabulary, symbols, n, true)
+               : mega_vocabulary_find(&t->vocabulary, scratch->data, scratch->size, false);
+}
+
+mega_status mega_tokenizer_add_merge(mega_tokenizer *t, mega_buffer *scratch, const char *left, size_t left_size,
+                                     const char *right, size_t right_size)
+{
+    const int32_t left_id = mega_tokenizer_find_symbols(t, scratch, left, left_size);
+    const int32_t right_id = mega_tokenizer_find_symbols(t, scratch, right, right_size);
+    int32_t id = -1;
+    scratch->size = 0;
+    if (left_id >= 0 && right_id >= 0 && mega_symbols_read(scratch, left, left_size) &&
+        mega_symbols_read(scratch, right, right_size))
+        id = mega_vocabulary_find(&t->vocabulary, scratch->data, scratch->size, false);
+    MEGA_TRY(mega_buffer_check(scratch, t->name));
+    if (id < 0) {
+        const bool no_left = left_id < 0, no_right = right_id < 0;
+        return MEGA_FAIL(
+            MEGA_ERR_FORMAT,
+            "merge '%.*s %.*s': the vocabulary has no token '%.*s%.*s'; vocabulary and merges must come from "
+            "one training",
+            (int)left_size, left, (int)right_size, right, no_left || !no_right ? (int)left_size : 0, left,
+            no_right || !no_left ? (int)right_size : 0, right);
+    }
+    return mega_merges_add(&t->merges, left_id, right_id, id);
+}
+
+static mega_status read_vocab(mega_tokenizer *t, mega_cursor *c, mega_buffer *scratch)
+{
+    MEGA_TRY(mega_cursor_open(c, '{'));
+    for (bool first = true, more;;) {
+        MEGA_TRY(mega_cursor_more(c, '{', &first, &more));
+        if (!more) return mega_cursor_end(c);
+        MEGA_TRY(mega_cursor_key(c));
+        int64_t id;
+        MEGA_TRY(mega_cursor_int(c, &id));
+        const mega_status st = mega_tokenizer_add_symbols(t, scratch, c->string.data, c->string.size, id);
+        if (st != MEGA_OK) {
+            MEGA_CONTEXT("%s", c->name);
+            return st;
+        }
+    }
+}
+
+/* One rule a line; the line number is the rank. The header is optional here: the original drops the first line whatever
+ * it holds, `tokenizers` only one that begins with #version; all files known to us have it. */
+static mega_status read_merges(mega_tokenizer *t, const char *path, const char *text, size_t size, mega_buffer *scratch)
+{
+    int64_t line = 0;
+    for (size_t at = 0; at < size;) {
+        const char *begin = text + at, *newline = memchr(begin, '\n', size - at);
+        size_t n = newline == NULL ? size - at : (size_t)(newline - begin);
+        at += n + 1;
+        line++;
+        if (n > 0 && begin[n - 1] == '\r') n--;
+        if (n == 0 || (line == 1 && n >= 8 && memcmp(begin, "#version", 8) == 0)) continue;
+        const char *blank = memchr(begin, ' ', n);
+        const size_t left = blank == NULL ? 0 : (size_t)(blank - begin), right = blank == NULL ? 0 : n - left - 1;
+        if (left == 0 || right == 0 || memchr(blank + 1, ' ', right) != NULL)
+            return MEGA_FAIL(MEGA_ERR_FORMAT, "%s line %lld: '%.*s'; expected two tokens with one blank between them",
+                             path, (long long)line, n > 80 ? 80 : (int)n, begin);
+        const mega_status st = mega_tokenizer_add_merge(t, scratch, begin, left, blank + 1, right);
+        if (st != MEGA_OK) {
+            MEGA_CONTEXT("%s line %lld", path, (long long)line);
+            return st;
+        }
+    }
+    return MEGA_OK;
+}
+
+static mega_status fill_bpe(mega_tokenizer *t, const char *vocab_file, const char *merge_file)
+{
+    char *text = NULL;
+    size_t size;
+    mega_buffer scratch = {0};
+    mega_cursor c;
+    mega_status st = mega_file_read(&text, &size, vocab_file);
+    if (st == MEGA_OK) {
+        mega_cursor_init(&c, vocab_file, text, size);
+        st = read_vocab(t, &c, &scratch);
+        mega_cursor_fini(&c);
+        mega_free(text);
+        text = NULL;
+    }
+    if (st == MEGA_OK) st = mega_file_read(&text, &size, merge_file);
+    if (st == MEGA_OK) st = read_merges(t, merge_file, text, size, &scratch);
+    mega_free(text);
+    mega_buffer_fini(&scratch);
+    if (st == MEGA_OK) st = mega_tokenizer_add_end_of_text(t);
+    return st == MEGA_OK ? mega_tokenizer_finish(t) : st;
+}
+
+mega_status mega_tokenizer_read_bpe(mega_tokenizer **out, const char *vocab_file, const char *merge_file)
+{
+    mega_tokenizer *t = NULL;
+    MEGA_TRY(mega_tokenizer_begin(&t, MEGA_KIND_BPE, vocab_file));
+    const mega_status st = fill_bpe(t, vocab_file, merge_file);
+    if (st == MEGA_OK) *out = t;
+    else
+        mega_tokenizer_destroy(t);
+    return st;
+}
+
+static mega_status add_character(mega_tokenizer *t, mega_cursor *c, size_t at, int64_t id)
+{
+    uint32_t cp;
+    const size_t n = c->string.size;
+    const int length = n == 0 ? 0 : utf8_decode((const uint8_t *)c->string.data, n, &cp);
+    if ((size_t)length != n && !mega_cursor_string_is(c, MEGA_END_OF_TEXT))
+        return mega_cursor_fail(
+            c, at, "'%.*s' is not one character; a character vocabulary holds single characters and " MEGA_END_OF_TEXT,
+            n > 40 ? 40 : (int)n, n == 0 ? "" : c->string.data);
+    const mega_status st = mega_vocabulary_add(&t->vocabulary, c->string.data, n, id, 0);
+    if (st != MEGA_OK) MEGA_CONTEXT("%s", c->name);
+    return st;
+}
+
+/* A list (the index is the id) or an object character -> id. */
+static mega_status read_characters(mega_tokenizer *t, mega_cursor *c)
+{
+    const char bracket = mega_cursor_peek(c) == '{' ? '{' : '[';
+    MEGA_TRY(mega_cursor_open(c, bracket));
+    int64_t id = 0;
+    for (bool first = true, more;; id++) {
+        MEGA_TRY(mega_cursor_more(c, bracket, &first, &more));
+        if (!more) break;
+        mega_cursor_peek(c);
+        const size_t at = c->at;
+        if (bracket == '{') {
+            MEGA_TRY(mega_cursor_key(c));
+            MEGA_TRY(mega_cursor_int(c, &id));
+        } else {
+            MEGA_TRY(mega_cursor_string(c));
+        }
+        MEGA_TRY(add_character(t, c, at, id));
+    }
+    MEGA_TRY(mega_cursor_end(c));
+    if (t->vocabulary.present == 0) return mega_cursor_fail(c, 0, "the vocabulary is empty");
+    MEGA_TRY(mega_tokenizer_add_end_of_text(t));
+    return mega_tokenizer_finish(t);
+}
+
+mega_status mega_tokenizer_read_char(mega_tokenizer **out, const char *vocab_file)
+{
+    char *text;
+    size_t size;
+    MEGA_TRY(mega_file_read(&text, &size, vocab_file));
+    mega_tokenizer *t = NULL;
+    mega_cursor c;
+    mega_cursor_init(&c, vocab_file, text, size);
+    mega_status st = mega_tokenizer_begin(&t, MEGA_KIND_CHAR, vocab_file);
+    if (st == MEGA_OK) st = read_characters(t, &c);
+    if (st == MEGA_OK) *out = t;
+    else
+        mega_tokenizer_destroy(t);
+    mega_cursor_fini(&c);
+    mega_free(text);
+    return st;
+}
+
+mega_status mega_tokenizer_is_json(bool *out, const char *path)
+{
+    char *text;
+    size_t size;
+    MEGA_TRY(mega_file_read(&text, &size, path));
+    mega_cursor c;
+    mega_cursor_init(&c, path, text, size);
+    bool first = true, more = false;
+    mega_status st = MEGA_OK;
+    *out = false;
+    if (mega_cursor_peek(&c) == '{') {
+        st = mega_cursor_open(&c, '{');
+        if (st == MEGA_OK) st = mega_cursor_more(&c, '{', &first, &more);
+        if (st == MEGA_OK && more) {
+            st = mega_cursor_key(&c);
+            const char kind = mega_cursor_peek(&c);
+            *out = kind != '-' && (kind < '0' || kind > '9');
+        }
+    }
+    mega_cursor_fini(&c);
+    mega_free(text);
+    return st;
+}

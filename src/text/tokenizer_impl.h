@@ -1,0 +1,63 @@
+/* What the files of the tokenizer share. */
+#ifndef MEGALITH_TEXT_TOKENIZER_IMPL_H
+#define MEGALITH_TEXT_TOKENIZER_IMPL_H
+
+#include "megalith/tokenizer.h"
+#include "vocabulary.h"
+
+#define MEGA_END_OF_TEXT "<|endoftext|>"
+
+typedef enum mega_tokenizer_kind { MEGA_KIND_BPE, MEGA_KIND_BYTE, MEGA_KIND_CHAR, MEGA_KIND_NULL } mega_tokenizer_kind;
+
+/* A token that is looked for in the text itself, before it is split into words. */
+typedef struct mega_added_token {
+    char *content;
+    size_t size;
+    int32_t id;
+    bool special;    /* found only by mega_encoder_encode_special */
+    bool normalized; /* looked for after the others, in what they left */
+} mega_added_token;
+
+struct mega_tokenizer {
+    mega_tokenizer_kind kind;
+    char *name; /* of the file or folder it came from, or of its type; for messages */
+    mega_vocabulary vocabulary;
+    mega_merges merges;
+    int32_t byte_id[256]; /* BPE and bytes: id of each single byte; characters: of ASCII; -1: none */
+    mega_added_token *added;
+    int num_added;
+    bool has_plain_added; /* one of them is not special */
+    int32_t eod;
+    int64_t size;
+    uint64_t fingerprint;
+};
+
+/* An empty tokenizer with a name, to be filled by a reader and then finished. */
+mega_status mega_tokenizer_begin(mega_tokenizer **out, mega_tokenizer_kind kind, const char *name);
+/* Appends to the list of added tokens; its id must be in the vocabulary. */
+mega_status mega_tokenizer_add_token(mega_tokenizer *t, const char *content, size_t n, int32_t id, bool special,
+                                     bool normalized);
+/* The token <|endoftext|> of the vocabulary, where there is one, becomes special and ends documents. */
+mega_status mega_tokenizer_add_end_of_text(mega_tokenizer *t);
+/* Fills what is derived: byte_id, size, end of document, fingerprint. Nothing changes afterwards. */
+mega_status mega_tokenizer_finish(mega_tokenizer *t);
+
+/* Readers. Each makes a finished tokenizer. */
+mega_status mega_tokenizer_read_bpe(mega_tokenizer **out, const char *vocab_file, const char *merge_file);
+mega_status mega_tokenizer_read_char(mega_tokenizer **out, const char *vocab_file);
+mega_status mega_tokenizer_read_json(mega_tokenizer **out, const char *path);
+mega_status mega_tokenizer_make_bytes(mega_tokenizer **out);
+mega_status mega_tokenizer_make_null(mega_tokenizer **out, int64_t vocab_size);
+/* Whether the file is a tokenizer.json and not a plain vocabulary (a list, or an object of numbers). */
+mega_status mega_tokenizer_is_json(bool *out, const char *path);
+
+/* A merge of two tokens given by their symbols; messages do not name the place. */
+mega_status mega_tokenizer_add_merge(mega_tokenizer *t, mega_buffer *scratch, const char *left, size_t left_size,
+                                     const char *right, size_t right_size);
+/* One entry of a vocabulary written in symbols. */
+mega_status mega_tokenizer_add_symbols(mega_tokenizer *t, mega_buffer *scratch, const char *symbols, size_t n,
+                                       int64_t id);
+/* Id of an entry by its key in a vocabulary file; -1. */
+int32_t mega_tokenizer_find_symbols(const mega_tokenizer *t, mega_buffer *scratch, const char *symbols, size_t n);
+
+#endif

@@ -1,0 +1,449 @@
+/* tokenizer.json of Hugging Face `tokenizers`, as far as it describes one of our kinds:
+ *   model BPE       + pre_tokenizer ByteLevel        GPT2BPETokenizer, ByteTokenizer
+ *   model WordLevel + pre_tokenizer Split [\s\S]     CharTokenizer
+ *   model WordLevel + pre_tokenizer WhitespaceSplit  NullTokenizer
+ * Whatever else would change ids is refused with what was found. Truncation and padding describe batches, not text, and
+ * are passed over. */
+#include "json_cursor.h"
+#include "megalith/file.h"
+#include "tokenizer_impl.h"
+#include <stdio.h>
+#include <string.h>
+
+#define CHAR_PATTERN "[\\s\\S]"
+
+/* Where the values that matter begin; 0: not there. */
+typedef struct json_layout {
+    size_t added_tokens, normalizer, pre_tokenizer, post_processor, decoder, model;
+    size_t vocab, merges; /* inside the model */
+    char model_type[16];
+} json_layout;
+
+/* A normalizer, pre-tokenizer, post-processor or decoder, as far as anybody asks. */
+typedef struct json_component {
+    char type[32]; /* "null" for null or a missing one */
+    bool add_prefix_space, use_regex, invert;
+    char regex[32], behavior[32];
+} json_component;
+
+static void keep_string(const mega_cursor *c, char *out, size_t size)
+{
+    snprintf(out, size, "%s", c->string.size == 0 ? "" : c->string.data);
+}
+
+static mega_status read_pattern(mega_cursor *c, json_component *out)
+{
+    if (mega_cursor_peek(c) != '{') return mega_cursor_skip(c);
+    MEGA_TRY(mega_cursor_open(c, '{'));
+    for (bool first = true, more;;) {
+        MEGA_TRY(mega_cursor_more(c, '{', &first, &more));
+        if (!more) return MEGA_OK;
+        MEGA_TRY(mega_cursor_key(c));
+        const bool regex = mega_cursor_string_is(c, "Regex");
+        MEGA_TRY(mega_cursor_skip(c));
+        if (regex) keep_string(c, out->regex, sizeof out->regex);
+    }
+}
+
+static mega_status read_component(mega_cursor *c, size_t at, json_component *out)
+{
+    *out = (json_component){.type = "null", .use_regex = true};
+    c->at = at;
+    if (at == 0 || mega_cursor_null(c)) return MEGA_OK;
+    MEGA_TRY(mega_cursor_open(c, '{'));
+    for (bool first = true, more;;) {
+        MEGA_TRY(mega_cursor_more(c, '{', &first, &more));
+        if (!more) return MEGA_OK;
+        MEGA_TRY(mega_cursor_key(c));
+        if (mega_cursor_string_is(c, "type")) {
+            MEGA_TRY(mega_cursor_string(c));
+            keep_string(c, out->type, sizeof out->type);
+        } else if (mega_cursor_string_is(c, "behavior")) {
+            MEGA_TRY(mega_cursor_string(c));
+            keep_string(c, out->behavior, sizeof out->behavior);
+        } else if (mega_cursor_string_is(c, "add_prefix_space")) {
+            MEGA_TRY(mega_cursor_bool(c, &out->add_prefix_space));
+        } else if (mega_cursor_string_is(c, "use_regex")) {
+            MEGA_TRY(mega_cursor_bool(c, &out->use_regex));
+        } else if (mega_cursor_string_is(c, "invert")) {
+            MEGA_TRY(mega_cursor_bool(c, &out->invert));
+        } else if (mega_cursor_string_is(c, "pattern")) {
+            MEGA_TRY(read_pattern(c, out));
+        } else {
+            MEGA_TRY(mega_cursor_skip(c));
+        }
+    }
+}
+
+/* The place of every value of an object that is named in `keys`; *place is 0 where it is missing or null. */
+static mega_status find_members(mega_cursor *c, const char *const *keys, size_t *const *places, int count)
+{
+    MEGA_TRY(mega_cursor_open(c, '{'));
+    for (bool first = true, more;;) {
+        MEGA_TRY(mega_cursor_more(c, '{', &first, &more));
+        if (!more) return MEGA_OK;
+        MEGA_TRY(mega_cursor_key(c));
+        int k = 0;
+        while (k < count && !mega_cursor_string_is(c, keys[k])) k++;
+        const char kind = mega_cursor_peek(c);
+        if (k < count && kind != 'n') *places[k] = c->at;
+        MEGA_TRY(mega_cursor_skip(c));
+    }
+}
+
+/* The settings of a model that change ids must stand at the values under which BPE is GPT-2's. */
+static mega_status check_model_settings(mega_cursor *c, size_t model)
+{
+    static const struct {
+        const char *key, *neutral; /* neutral besides null and "" */
+    } setting[] = {{"dropout", "0"},
+                   {"continuing_subword_prefix", ""},
+                   {"end_of_word_suffix", ""},
+                   {"byte_fallback", "false"},
+                   {"ignore_merges", "false"}};
+    c->at = model;
+    MEGA_TRY(mega_cursor_open(c, '{'));
+    for (bool first = true, more;;) {
+        MEGA_TRY(mega_cursor_more(c, '{', &first, &more));
+        if (!more) return MEGA_OK;
+        MEGA_TRY(mega_cursor_key(c));
+        const char *neutral = NULL, *key = NULL;
+        for (size_t i = 0; i < sizeof setting / sizeof setting[0]; i++)
+            if (mega_cursor_string_is(c, setting[i].key)) {
+                neutral = setting[i].neutral;
+                key = setting[i].key;
+            }
+        mega_cursor_peek(c);
+        const size_t begin = c->at;
+        MEGA_TRY(mega_cursor_skip(c));
+        const size_t n = c->at - begin;
+        const char *value = c->text + begin;
+        if (neutral == NULL || (n == 4 && memcmp(value, "null", 4) == 0) || (n == 2 && memcmp(value, "\"\"", 2) == 0) ||
+            (n >= strlen(neutral) && strlen(neutral) > 0 && memcmp(value, neutral, strlen(neutral)) == 0 &&
+             strspn(value + strlen(neutral), ".0") >= n - strlen(neutral)))
+            continue;
+        return mega_cursor_fail(c, begin, "model has %s %.*s; of byte-level BPE only the plain kind of GPT-2 is built",
+                                key, n > 40 ? 40 : (int)n, value);
+    }
+}
+
+static mega_status read_layout(mega_cursor *c, json_layout *l)
+{
+    static const char *const top[] = {"added_tokens",   "normalizer", "pre_tokenizer",
+                                      "post_processor", "decoder",    "model"};
+    size_t *const top_place[] = {&l->added_tokens,   &l->normalizer, &l->pre_tokenizer,
+                                 &l->post_processor, &l->decoder,    &l->model};
+    *l = (json_layout){0};
+    MEGA_TRY(find_members(c, top, top_place, 6));
+    MEGA_TRY(mega_cursor_end(c));
+    if (l->model == 0) return mega_cursor_fail(c, 0, "no \"model\": this is not a tokenizer.json");
+    size_t type = 0;
+    static const char *const inner[] = {"type", "vocab", "merges"};
+    size_t *const inner_place[] = {&type, &l->vocab, &l->merges};
+    c->at = l->model;
+    MEGA_TRY(find_members(c, inner, inner_place, 3));
+    if (type != 0) {
+        c->at = type;
+        MEGA_TRY(mega_cursor_string(c));
+        keep_string(c, l->model_type, sizeof l->model_type);
+    } else {
+        strcpy(l->model_type, l->merges != 0 ? "BPE" : "");
+    }
+    if (l->vocab == 0) return mega_cursor_fail(c, l->model, "the model has no \"vocab\"");
+    return MEGA_OK;
+}
+
+static mega_status refuse(mega_cursor *c, size_t at, const char *what, const json_component *found, const char *wanted)
+{
+    return mega_cursor_fail(c, at, "%s is %s%s%s; with this model %s is built", what, found->type,
+                            found->add_prefix_space ? " with add_prefix_space true" : "",
+                            found->use_regex ? "" : " with use_regex false", wanted);
+}
+
+/* Kind from model and pre-tokenizer; everything else must be neutral. */
+static mega_status choose_kind(mega_cursor *c, const json_layout *l, mega_tokenizer_kind *kind)
+{
+    json_component normalizer, pre, post, decoder;
+    MEGA_TRY(read_component(c, l->normalizer, &normalizer));
+    MEGA_TRY(read_component(c, l->pre_tokenizer, &pre));
+    MEGA_TRY(read_component(c, l->post_processor, &post));
+    MEGA_TRY(read_component(c, l->decoder, &decoder));
+    const bool bpe = strcmp(l->model_type, "BPE") == 0;
+    if (!bpe && strcmp(l->model_type, "WordLevel") != 0)
+        return mega_cursor_fail(c, l->model,
+                                "the model is of type %s; built are BPE (byte-level) and WordLevel (of characters)",
+                                l->model_type[0] == '\0' ? "unknown" : l->model_type);
+    if (strcmp(normalizer.type, "null") != 0) return refuse(c, l->normalizer, "normalizer", &normalizer, "only null");
+    if (bpe) {
+        if (strcmp(pre.type, "ByteLevel") != 0 || pre.add_prefix_space || !pre.use_regex)
+            return refuse(c, l->pre_tokenizer, "pre_tokenizer", &pre,
+                          "only ByteLevel with add_prefix_space false and use_regex true");
+        *kind = MEGA_KIND_BPE;
+    } else if (strcmp(pre.type, "Split") == 0 && strcmp(pre.regex, CHAR_PATTERN) == 0 && !pre.invert &&
+               strcmp(pre.behavior, "Isolated") == 0) {
+        *kind = MEGA_KIND_CHAR;
+    } else if (strcmp(pre.type, "WhitespaceSplit") == 0) {
+        *kind = MEGA_KIND_NULL;
+    } else {
+        return refuse(c, l->pre_tokenizer, "pre_tokenizer", &pre, "only Split by " CHAR_PATTERN " or WhitespaceSplit");
+    }
+    if (strcmp(post.type, "null") != 0 && strcmp(post.type, "ByteLevel") != 0)
+        return refuse(c, l->post_processor, "post_processor", &post, "only ByteLevel or null");
+    const char *plain = *kind == MEGA_KIND_BPE ? "ByteLevel" : *kind == MEGA_KIND_CHAR ? "Fuse" : "null";
+    if (strcmp(decoder.type, "null") != 0 && strcmp(decoder.type, plain) != 0)
+        return refuse(c, l->decoder, "decoder", &decoder, plain);
+    return MEGA_OK;
+}
+
+static mega_status read_vocab(mega_tokenizer *t, mega_cursor *c, size_t place, mega_buffer *scratch)
+{
+    c->at = place;
+    MEGA_TRY(mega_cursor_open(c, '{'));
+    for (bool first = true, more;;) {
+        MEGA_TRY(mega_cursor_more(c, '{', &first, &more));
+        if (!more) return MEGA_OK;
+        mega_cursor_peek(c);
+        const size_t at = c->at;
+        int64_t id;
+        MEGA_TRY(mega_cursor_key(c));
+        MEGA_TRY(mega_cursor_int(c, &id));
+        const mega_status st = t->kind == MEGA_KIND_BPE
+                                   ? mega_tokenizer_add_symbols(t, scratch, c->string.data, c->string.size, id)
+                                   : mega_vocabulary_add(&t->vocabulary, c->string.data, c->string.size, id, 0);
+        if (st == MEGA_ERR_FORMAT) return mega_cursor_fail(c, at, "%s", mega_error_message());
+        MEGA_TRY(st);
+    }
+}
+
+/* "left right", or ["left", "right"] as written since tokenizers 0.20. */
+static mega_status read_merge(mega_tokenizer *t, mega_cursor *c, mega_buffer *scratch, mega_buffer *left)
+{
+    const bool is_pair = mega_cursor_peek(c) == '[';
+    const size_t at = c->at;
+    bool first = true, more = true;
+    mega_status st;
+    if (is_pair) {
+        MEGA_TRY(mega_cursor_open(c, '['));
+        MEGA_TRY(mega_cursor_more(c, '[', &first, &more));
+        if (more) MEGA_TRY(mega_cursor_string(c));
+        left->size = 0;
+        mega_buffer_append(left, c->string.data, more ? c->string.size : 0);
+        if (more) MEGA_TRY(mega_cursor_more(c, '[', &first, &more));
+        if (more) MEGA_TRY(mega_cursor_string(c));
+        if (!more) return mega_cursor_fail(c, at, "a merge must be two tokens");
+        MEGA_TRY(mega_cursor_more(c, '[', &first, &more));
+        if (more) return mega_cursor_fail(c, at, "a merge must be two tokens");
+        st = mega_tokenizer_add_merge(t, scratch, left->data, left->size, c->string.data, c->string.size);
+    } else {
+        MEGA_TRY(mega_cursor_string(c));
+        const char *text = c->string.data, *blank = c->string.size == 0 ? NULL : memchr(text, ' ', c->string.size);
+        if (blank == NULL) return mega_cursor_fail(c, at, "a merge must be two tokens with a blank between them");
+        const size_t n = (size_t)(blank - text);
+        st = mega_tokenizer_add_merge(t, scratch, text, n, blank + 1, c->string.size - n - 1);
+    }
+    if (st == MEGA_ERR_FORMAT) return mega_cursor_fail(c, at, "%s", mega_error_message());
+    return st;
+}
+
+static mega_status read_merges(mega_tokenizer *t, mega_cursor *c, size_t place, mega_buffer *scratch)
+{
+    if (place == 0) return MEGA_OK;
+    mega_buffer left = {0};
+    c->at = place;
+    bool first = true, more = true;
+    mega_status st = mega_cursor_open(c, '[');
+    while (st == MEGA_OK) {
+        st = mega_cursor_more(c, '[', &first, &more);
+        if (st != MEGA_OK || !more) break;
+        st = read_merge(t, c, scratch, &left);
+    }
+    mega_buffer_fini(&left);
+    return st;
+}
+
+typedef struct json_added {
+    int64_t id;
+    bool special, normalized, refused;
+    char refused_key[16];
+} json_added;
+
+/* One entry; its content is left in `content`. */
+static mega_status read_added(mega_cursor *c, json_added *out, mega_buffer *content)
+{
+    *out = (json_added){.id = -1};
+    content->size = 0;
+    MEGA_TRY(mega_cursor_open(c, '{'));
+    for (bool first = true, more;;) {
+        MEGA_TRY(mega_cursor_more(c, '{', &first, &more));
+        if (!more) return mega_buffer_check(content, c->name);
+        MEGA_TRY(mega_cursor_key(c));
+        bool flag = false;
+        if (mega_cursor_string_is(c, "id")) {
+            MEGA_TRY(mega_cursor_int(c, &out->id));
+        } else if (mega_cursor_string_is(c, "content")) {
+            MEGA_TRY(mega_cursor_string(c));
+            mega_buffer_append(content, c->string.data, c->string.size);
+        } else if (mega_cursor_string_is(c, "special")) {
+            MEGA_TRY(mega_cursor_bool(c, &out->special));
+        } else if (mega_cursor_string_is(c, "normalized")) {
+            MEGA_TRY(mega_cursor_bool(c, &out->normalized));
+        } else if (mega_cursor_string_is(c, "lstrip") || mega_cursor_string_is(c, "rstrip") ||
+                   mega_cursor_string_is(c, "single_word")) {
+            char key[16];
+            keep_string(c, key, sizeof key);
+            MEGA_TRY(mega_cursor_bool(c, &flag));
+            if (flag) memcpy(out->refused_key, key, sizeof key);
+            out->refused = out->refused || flag;
+        } else {
+            MEGA_TRY(mega_cursor_skip(c));
+        }
+    }
+}
+
+/* A token that the vocabulary knows keeps its id there; another gets the next free one, which must be what the file
+ * says. */
+static mega_status enter_added(mega_tokenizer *t, mega_cursor *c, size_t at, const json_added *a,
+                               const mega_buffer *content, mega_buffer *scratch)
+{
+    const int n = content->size > 60 ? 60 : (int)content->size;
+    if (content->size == 0) return MEGA_OK;
+    if (a->refused)
+        return mega_cursor_fail(c, at,
+                                "added token '%.*s' has %s true; only tokens that are matched as they stand are built",
+                                n, content->data, a->refused_key);
+    int32_t id = t->kind == MEGA_KIND_BPE ? mega_tokenizer_find_symbols(t, scratch, content->data, content->size)
+                                          : mega_vocabulary_find(&t->vocabulary, content->data, content->size, false);
+    if (id < 0) {
+        id = (int32_t)t->vocabulary.size;
+        const mega_status st = t->kind == MEGA_KIND_BPE
+                                   ? mega_tokenizer_add_symbols(t, scratch, content->data, content->size, id)
+                                   : mega_vocabulary_add(&t->vocabulary, content->data, content->size, id, 0);
+        MEGA_TRY(st);
+    }
+    if (a->id >= 0 && a->id != id)
+        return mega_cursor_fail(c, at,
+                                "added token '%.*s' has id %lld; `tokenizers` would give it %d (the vocabulary's, else "
+                                "the next free one); correct the file",
+                                n, content->data, (long long)a->id, id);
+    MEGA_TRY(mega_tokenizer_add_token(t, content->data, content->size, id, a->special, a->normalized));
+    if (strcmp(content->data, MEGA_END_OF_TEXT) == 0) t->eod = id;
+    return MEGA_OK;
+}
+
+static mega_status read_added_tokens(mega_tokenizer *t, mega_cursor *c, size_t place, mega_buffer *scratch)
+{
+    if (place == 0) return MEGA_OK;
+    mega_buffer content = {0};
+    bool first = true, more = true;
+    c->at = place;
+    mega_status st = mega_cursor_open(c, '[');
+    while (st == MEGA_OK) {
+        st = mega_cursor_more(c, '[', &first, &more);
+        if (st != MEGA_OK || !more) break;
+        mega_cursor_peek(c);
+        const size_t at = c->at;
+        json_added a;
+        st = read_added(c, &a, &content);
+        if (st == MEGA_OK) st = enter_added(t, c, at, &a, &content, scratch);
+    }
+    mega_buffer_fini(&content);
+    return st;
+}
+
+/* A file that names no <|endoftext|> may lie beside a tokenizer_config.json that says which token ends a text. */
+static mega_status read_eos(mega_tokenizer *t, const char *config, const char *text, size_t size)
+{
+    mega_cursor c;
+    mega_cursor_init(&c, config, text, size);
+    static const char *const keys[] = {"eos_token"}, *const inner[] = {"content"};
+    size_t eos = 0, content = 0;
+    mega_status st = find_members(&c, keys, (size_t *const[]){&eos}, 1);
+    c.at = eos;
+    if (st == MEGA_OK && eos != 0 && mega_cursor_peek(&c) == '{') {
+        st = find_members(&c, inner, (size_t *const[]){&content}, 1);
+        c.at = content;
+    }
+    if (st == MEGA_OK && c.at != 0) st = mega_cursor_string(&c);
+    if (st == MEGA_OK && c.at != 0 && c.string.size > 0) t->eod = mega_tokenizer_find(t, c.string.data, c.string.size);
+    mega_cursor_fini(&c);
+    return st;
+}
+
+static mega_status find_eod(mega_tokenizer *t, const char *path)
+{
+    if (t->eod >= 0) return MEGA_OK;
+    char *folder = mega_path_folder(path),
+         *config = folder == NULL ? NULL : mega_path_join(folder, "tokenizer_config.json");
+    char *text = NULL;
+    size_t size;
+    mega_status st = MEGA_OK;
+    if (config == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", path);
+    else if (mega_file_exists(config))
+        st = mega_file_read(&text, &size, config);
+    if (text != NULL) st = read_eos(t, config, text, size);
+    mega_free(text);
+    mega_free(config);
+    mega_free(folder);
+    return st;
+}
+
+static bool is_byte_tokenizer(const mega_tokenizer *t)
+{
+    if (t->merges.count != 0 || t->vocabulary.size != 257 || t->eod != 256) return false;
+    for (int b = 0; b < 256; b++) {
+        const char byte = (char)b;
+        if (mega_vocabulary_find(&t->vocabulary, &byte, 1, false) != b) return false;
+    }
+    return true;
+}
+
+/* The vocabulary of a NullTokenizer is the numbers themselves. */
+static mega_status check_numbers(mega_tokenizer *t, mega_cursor *c, const json_layout *l)
+{
+    for (int64_t id = 0; id < t->vocabulary.size; id++) {
+        char text[24];
+        snprintf(text, sizeof text, "%lld", (long long)id);
+        if (mega_vocabulary_find(&t->vocabulary, text, strlen(text), false) != id)
+            return mega_cursor_fail(c, l->vocab, "a WordLevel model of words, not of characters or numbers; not built");
+    }
+    t->size = t->vocabulary.size;
+    t->eod = (int32_t)(t->size - 1);
+    mega_vocabulary_fini(&t->vocabulary);
+    return MEGA_OK;
+}
+
+static mega_status fill(mega_tokenizer *t, mega_cursor *c, const json_layout *l, const char *path)
+{
+    mega_buffer scratch = {0};
+    mega_status st = t->kind == MEGA_KIND_BPE ? check_model_settings(c, l->model) : MEGA_OK;
+    if (st == MEGA_OK) st = read_vocab(t, c, l->vocab, &scratch);
+    if (st == MEGA_OK) st = read_merges(t, c, l->merges, &scratch);
+    if (st == MEGA_OK) st = read_added_tokens(t, c, l->added_tokens, &scratch);
+    mega_buffer_fini(&scratch);
+    if (st == MEGA_OK && t->kind == MEGA_KIND_NULL) st = check_numbers(t, c, l);
+    if (st == MEGA_OK && t->kind != MEGA_KIND_NULL) st = find_eod(t, path);
+    if (st == MEGA_OK && t->kind == MEGA_KIND_BPE && is_byte_tokenizer(t)) t->kind = MEGA_KIND_BYTE;
+    return st == MEGA_OK ? mega_tokenizer_finish(t) : st;
+}
+
+mega_status mega_tokenizer_read_json(mega_tokenizer **out, const char *path)
+{
+    char *text;
+    size_t size;
+    MEGA_TRY(mega_file_read(&text, &size, path));
+    mega_cursor c;
+    json_layout layout;
+    mega_tokenizer_kind kind = MEGA_KIND_BPE;
+    mega_tokenizer *t = NULL;
+    mega_cursor_init(&c, path, text, size);
+    mega_status st = read_layout(&c, &layout);
+    if (st == MEGA_OK) st = choose_kind(&c, &layout, &kind);
+    if (st == MEGA_OK) st = mega_tokenizer_begin(&t, kind, path);
+    if (st == MEGA_OK) st = fill(t, &c, &layout, path);
+    if (st == MEGA_OK) *out = t;
+    else
+        mega_tokenizer_destroy(t);
+    mega_cursor_fini(&c);
+    mega_free(text);
+    return st;
+}

@@ -1,0 +1,203 @@
+/* Writing the files of a tokenizer, each of them atomically. */
+#include "json_cursor.h"
+#include "megalith/file.h"
+#include "symbols.h"
+#include "tokenizer_impl.h"
+#include <stdio.h>
+#include <string.h>
+
+/* The key of a token in a vocabulary file. */
+static void put_key(mega_buffer *out, mega_buffer *scratch, const mega_tokenizer *t, const mega_token *token)
+{
+    const char *bytes = mega_token_bytes(&t->vocabulary, token);
+    const bool symbols = t->kind != MEGA_KIND_CHAR && (token->flags & MEGA_TOKEN_RAW) == 0;
+    scratch->size = 0;
+    if (symbols) mega_symbols_write(scratch, bytes, token->size);
+    else
+        mega_buffer_append(scratch, bytes, token->size);
+    mega_json_quote(out, scratch->data, scratch->size);
+    out->failed = out->failed || scratch->failed;
+}
+
+/* {"key": id, …} in order of id. */
+static void put_vocab(mega_buffer *out, mega_buffer *scratch, const mega_tokenizer *t, const char *separator)
+{
+    mega_buffer_puts(out, "{");
+    const char *between = "";
+    for (int64_t id = 0; id < t->size; id++) {
+        const mega_token *token = mega_vocabulary_get(&t->vocabulary, id);
+        if (t->kind == MEGA_KIND_NULL) {
+            mega_buffer_printf(out, "%s\"%lld\": %lld", between, (long long)id, (long long)id);
+        } else if (token != NULL) {
+            mega_buffer_puts(out, between);
+            put_key(out, scratch, t, token);
+            mega_buffer_printf(out, ": %lld", (long long)id);
+        } else {
+            continue;
+        }
+        between = separator;
+    }
+    mega_buffer_puts(out, "}");
+}
+
+static void put_symbols(mega_buffer *out, const mega_tokenizer *t, int32_t id)
+{
+    const mega_token *token = mega_vocabulary_get(&t->vocabulary, id);
+    mega_symbols_write(out, mega_token_bytes(&t->vocabulary, token), token->size);
+}
+
+static void put_merges_json(mega_buffer *out, mega_buffer *scratch, const mega_tokenizer *t)
+{
+    mega_buffer_puts(out, "[");
+    for (int64_t i = 0; i < t->merges.count; i++) {
+        scratch->size = 0;
+        put_symbols(scratch, t, t->merges.list[i].left);
+        mega_buffer_puts(scratch, " ");
+        put_symbols(scratch, t, t->merges.list[i].right);
+        mega_buffer_puts(out, i == 0 ? "\n      " : ",\n      ");
+        mega_json_quote(out, scratch->data, scratch->size);
+    }
+    mega_buffer_puts(out, "]");
+}
+
+static void put_added(mega_buffer *out, const mega_tokenizer *t)
+{
+    mega_buffer_puts(out, "[");
+    for (int i = 0; i < t->num_added; i++) {
+        const mega_added_token *a = &t->added[i];
+        mega_buffer_printf(out, "%s\n    {\"id\": %d, \"content\": ", i == 0 ? "" : ",", a->id);
+        mega_json_quote(out, a->content, a->size);
+        mega_buffer_printf(out,
+                           ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, \"normalized\": %s, "
+                           "\"special\": %s}",
+                           a->normalized ? "true" : "false", a->special ? "true" : "false");
+    }
+    mega_buffer_puts(out, "]");
+}
+
+/* Unknown words are an error for WordLevel, as they are for us, because its unk_token is in no vocabulary. */
+static void put_tokenizer_json(mega_buffer *out, mega_buffer *scratch, const mega_tokenizer *t)
+{
+    static const char byte_level[] = "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, "
+                                     "\"use_regex\": true}";
+    const bool bytes = t->kind == MEGA_KIND_BPE || t->kind == MEGA_KIND_BYTE;
+    const char *pre = t->kind == MEGA_KIND_CHAR ? "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"[\\\\s\\\\S]\"}, "
+                                                  "\"behavior\": \"Isolated\", \"invert\": false}"
+                                                : "{\"type\": \"WhitespaceSplit\"}";
+    mega_buffer_puts(out,
+                     "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n  \"added_tokens\": ");
+    put_added(out, t);
+    mega_buffer_printf(out, ",\n  \"normalizer\": null,\n  \"pre_tokenizer\": %s,\n", bytes ? byte_level : pre);
+    mega_buffer_printf(out, "  \"post_processor\": %s,\n",
+                       bytes ? "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": false, "
+                               "\"use_regex\": true}"
+                             : "null");
+    mega_buffer_printf(out, "  \"decoder\": %s,\n",
+                       bytes ? byte_level : (t->kind == MEGA_KIND_CHAR ? "{\"type\": \"Fuse\"}" : "null"));
+    mega_buffer_puts(out, "  \"model\": {\n");
+    if (bytes)
+        mega_buffer_puts(out,
+                         "    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": null,\n"
+                         "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n"
+                         "    \"fuse_unk\": false,\n    \"byte_fallback\": false,\n    \"ignore_merges\": false,\n");
+    else
+        mega_buffer_puts(out, "    \"type\": \"WordLevel\",\n    \"unk_token\": \"<unk>\",\n");
+    mega_buffer_puts(out, "    \"vocab\": ");
+    put_vocab(out, scratch, t, ",\n      ");
+    if (bytes) {
+        mega_buffer_puts(out, ",\n    \"merges\": ");
+        put_merges_json(out, scratch, t);
+    }
+    mega_buffer_puts(out, "\n  }\n}\n");
+}
+
+static void put_config(mega_buffer *out, const mega_tokenizer *t)
+{
+    mega_buffer_printf(out, "{\n  \"add_prefix_space\": false,\n");
+    const mega_token *eod = mega_vocabulary_get(&t->vocabulary, t->eod);
+    static const char *const roles[] = {"bos_token", "eos_token", "unk_token"};
+    for (size_t i = 0; i < 3 && eod != NULL; i++) {
+        mega_buffer_printf(out, "  \"%s\": ", roles[i]);
+        mega_json_quote(out, mega_token_bytes(&t->vocabulary, eod), eod->size);
+        mega_buffer_puts(out, ",\n");
+    }
+    mega_buffer_printf(out, "  \"clean_up_tokenization_spaces\": false,\n  \"tokenizer_class\": \"%s\"\n}\n",
+                       t->kind == MEGA_KIND_BPE ? "GPT2Tokenizer" : "PreTrainedTokenizerFast");
+}
+
+static mega_status write_file(const char *folder, const char *name, const mega_buffer *text)
+{
+    MEGA_TRY(mega_buffer_check(text, name));
+    char *path = mega_path_join(folder, name);
+    if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s/%s: no memory", folder, name);
+    const mega_status st = mega_file_write_atomic(path, text->data, text->size);
+    mega_free(path);
+    return st;
+}
+
+static void put_merges_text(mega_buffer *out, const mega_tokenizer *t)
+{
+    mega_buffer_puts(out, "#version: 0.2\n");
+    for (int64_t i = 0; i < t->merges.count; i++) {
+        put_symbols(out, t, t->merges.list[i].left);
+        mega_buffer_puts(out, " ");
+        put_symbols(out, t, t->merges.list[i].right);
+        mega_buffer_puts(out, "\n");
+    }
+}
+
+mega_status mega_tokenizer_save(const mega_tokenizer *t, const char *folder)
+{
+    mega_buffer text = {0}, scratch = {0};
+    put_tokenizer_json(&text, &scratch, t);
+    mega_status st = write_file(folder, "tokenizer.json", &text);
+    if (st == MEGA_OK) {
+        text.size = 0;
+        put_config(&text, t);
+        st = write_file(folder, "tokenizer_config.json", &text);
+    }
+    if (st == MEGA_OK && t->kind == MEGA_KIND_BPE) {
+        text.size = 0;
+        put_vocab(&text, &scratch, t, ", ");
+        mega_buffer_puts(&text, "\n");
+        st = write_file(folder, "vocab.json", &text);
+        text.size = 0;
+        put_merges_text(&text, t);
+        if (st == MEGA_OK) st = write_file(folder, "merges.txt", &text);
+    }
+    mega_buffer_fini(&text);
+    mega_buffer_fini(&scratch);
+    return st;
+}
+
+/* ["a", "b", …, "<|endoftext|>"]; a gap cannot be written as a list. */
+static void put_characters(mega_buffer *out, const mega_tokenizer *t)
+{
+    mega_buffer_puts(out, "[");
+    for (int64_t id = 0; id < t->size; id++) {
+        const mega_token *token = mega_vocabulary_get(&t->vocabulary, id);
+        if (id > 0) mega_buffer_puts(out, ", ");
+        mega_json_quote(out, mega_token_bytes(&t->vocabulary, token), token->size);
+    }
+    mega_buffer_puts(out, "]\n");
+}
+
+mega_status mega_tokenizer_save_vocab(const mega_tokenizer *t, const char *path)
+{
+    if (t->kind == MEGA_KIND_NULL || t->kind == MEGA_KIND_BYTE)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: a %s has no vocabulary file and needs none", path,
+                         mega_tokenizer_type(t));
+    mega_buffer text = {0}, scratch = {0};
+    if (t->kind == MEGA_KIND_CHAR && t->vocabulary.present == t->size) {
+        put_characters(&text, t);
+    } else {
+        put_vocab(&text, &scratch, t, ", ");
+        mega_buffer_puts(&text, "\n");
+    }
+    text.failed = text.failed || scratch.failed;
+    mega_status st = mega_buffer_check(&text, path);
+    if (st == MEGA_OK) st = mega_file_write_atomic(path, text.data, text.size);
+    mega_buffer_fini(&text);
+    mega_buffer_fini(&scratch);
+    return st;
+}

@@ -1,0 +1,137 @@
+#include "vocabulary.h"
+#include "megalith/hash.h"
+#include <string.h>
+
+/* Slot where the token is, or where it would go. There is always a free one. */
+static uint64_t find_slot(const mega_vocabulary *v, const char *bytes, size_t n, bool raw)
+{
+    uint64_t s = mega_hash64(MEGA_HASH_START, bytes, n) & (v->slots - 1);
+    for (;; s = (s + 1) & (v->slots - 1)) {
+        if (v->slot[s] < 0) return s;
+        const mega_token *token = &v->token[v->slot[s]];
+        if (token->size == n && ((token->flags & MEGA_TOKEN_RAW) != 0) == raw &&
+            (n == 0 || memcmp(mega_token_bytes(v, token), bytes, n) == 0))
+            return s;
+    }
+}
+
+/* Keeps at least half of the slots free. */
+static mega_status grow_slots(mega_vocabulary *v)
+{
+    if ((uint64_t)v->present * 2 < v->slots) return MEGA_OK;
+    const uint64_t slots = v->slots == 0 ? 1024 : v->slots * 2;
+    int32_t *slot = mega_malloc(slots * sizeof *slot);
+    if (slot == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a vocabulary of %lld tokens", (long long)v->present);
+    memset(slot, 0xFF, slots * sizeof *slot);
+    mega_free(v->slot);
+    v->slot = slot;
+    v->slots = slots;
+    for (int64_t id = 0; id < v->size; id++) {
+        const mega_token *token = &v->token[id];
+        if (token->flags == 0) continue;
+        slot[find_slot(v, mega_token_bytes(v, token), token->size, (token->flags & MEGA_TOKEN_RAW) != 0)] = (int32_t)id;
+    }
+    return MEGA_OK;
+}
+
+static mega_status grow_tokens(mega_vocabulary *v, int64_t size)
+{
+    if (size > v->capacity) {
+        const int64_t capacity = size > v->capacity * 2 ? size + 1024 : v->capacity * 2;
+        mega_token *token = mega_realloc(v->token, (size_t)capacity * sizeof *token);
+        if (token == NULL)
+            return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a vocabulary of %lld tokens", (long long)size);
+        v->token = token;
+        v->capacity = capacity;
+    }
+    if (size > v->size) {
+        memset(v->token + v->size, 0, (size_t)(size - v->size) * sizeof *v->token);
+        v->size = size;
+    }
+    return MEGA_OK;
+}
+
+mega_status mega_vocabulary_add(mega_vocabulary *v, const char *bytes, size_t n, int64_t id, uint32_t flags)
+{
+    if (id < 0 || id >= MEGA_MAX_VOCABULARY)
+        return MEGA_FAIL(MEGA_ERR_FORMAT, "token '%.*s' has id %lld; ids are 0 to %d", (int)n, bytes, (long long)id,
+                         MEGA_MAX_VOCABULARY - 1);
+    MEGA_TRY(grow_slots(v));
+    MEGA_TRY(grow_tokens(v, id + 1));
+    if (v->token[id].flags != 0)
+        return MEGA_FAIL(MEGA_ERR_FORMAT, "id %lld is given twice: to '%.*s' and to '%.*s'", (long long)id,
+                         (int)v->token[id].size, mega_token_bytes(v, &v->token[id]), (int)n, bytes);
+    const uint64_t s = find_slot(v, bytes, n, (flags & MEGA_TOKEN_RAW) != 0);
+    if (v->slot[s] >= 0)
+        return MEGA_FAIL(MEGA_ERR_FORMAT, "token '%.*s' is there twice, with ids %d and %lld", (int)n, bytes,
+                         v->slot[s], (long long)id);
+    const size_t begin = v->bytes.size;
+    mega_buffer_append(&v->bytes, bytes, n);
+    MEGA_TRY(mega_buffer_check(&v->bytes, "vocabulary"));
+    v->token[id] = (mega_token){.begin = begin, .size = (uint32_t)n, .flags = flags | MEGA_TOKEN_PRESENT};
+    v->slot[s] = (int32_t)id;
+    v->present++;
+    return MEGA_OK;
+}
+
+int32_t mega_vocabulary_find(const mega_vocabulary *v, const char *bytes, size_t n, bool raw)
+{
+    return v->slots == 0 ? -1 : v->slot[find_slot(v, bytes, n, raw)];
+}
+
+const mega_token *mega_vocabulary_get(const mega_vocabulary *v, int64_t id)
+{
+    return id < 0 || id >= v->size || v->token[id].flags == 0 ? NULL : &v->token[id];
+}
+
+void mega_vocabulary_fini(mega_vocabulary *v)
+{
+    mega_buffer_fini(&v->bytes);
+    mega_free(v->token);
+    mega_free(v->slot);
+    *v = (mega_vocabulary){0};
+}
+
+mega_status mega_merges_add(mega_merges *m, int32_t left, int32_t right, int32_t id)
+{
+    if (m->count == m->capacity) {
+        const int64_t capacity = m->capacity == 0 ? 1024 : m->capacity * 2;
+        mega_merge *list = mega_realloc(m->list, (size_t)capacity * sizeof *list);
+        if (list == NULL || capacity > MEGA_MAX_VOCABULARY * 2) {
+            m->list = list != NULL ? list : m->list;
+            return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for more than %lld merges", (long long)m->count);
+        }
+        m->list = list;
+        m->capacity = capacity;
+    }
+    m->list[m->count] = (mega_merge){left, right, (int32_t)m->count, id};
+    m->count++;
+    return MEGA_OK;
+}
+
+mega_status mega_merges_seal(mega_merges *m)
+{
+    if (m->count == 0) return MEGA_OK;
+    uint64_t slots = 16;
+    while (slots < (uint64_t)m->count * 2) slots *= 2;
+    m->slot = mega_malloc(slots * sizeof *m->slot);
+    if (m->slot == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for %lld merges", (long long)m->count);
+    m->slots = slots;
+    memset(m->slot, 0xFF, slots * sizeof *m->slot);
+    for (int64_t i = 0; i < m->count; i++) {
+        const mega_merge *merge = &m->list[i];
+        uint64_t s = mega_pair_hash(merge->left, merge->right) & (slots - 1);
+        while (m->slot[s].left >= 0 && (m->slot[s].left != merge->left || m->slot[s].right != merge->right))
+            s = (s + 1) & (slots - 1);
+        m->slot[s] = *merge;
+    }
+    return MEGA_OK;
+}
+
+void mega_merges_fini(mega_merges *m)
+{
+    mega_free(m->list);
+    mega_free(m->slot);
+    *m = (mega_merges){0};
+}

@@ -1,0 +1,77 @@
+/* Tokens by id and ids by token, and the merges of byte-pair encoding. Both are filled once and then only read. */
+#ifndef MEGALITH_TEXT_VOCABULARY_H
+#define MEGALITH_TEXT_VOCABULARY_H
+
+#include "megalith/memory.h"
+#include "megalith/status.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { MEGA_MAX_VOCABULARY = 1 << 24 }; /* ids above this in a file are taken for damage */
+
+enum {
+    MEGA_TOKEN_PRESENT = 1, /* ids of a file may have gaps */
+    MEGA_TOKEN_RAW = 2,     /* its text is not written in GPT-2's byte alphabet; merges never make it */
+    MEGA_TOKEN_SPECIAL = 4
+};
+
+typedef struct mega_token {
+    size_t begin;
+    uint32_t size, flags;
+} mega_token;
+
+typedef struct mega_vocabulary {
+    mega_buffer bytes; /* of all tokens */
+    mega_token *token; /* by id */
+    int64_t size, capacity;
+    int32_t *slot; /* open addressing: id, or -1 */
+    uint64_t slots;
+    int64_t present;
+} mega_vocabulary;
+
+/* MEGA_ERR_FORMAT without the name of a file (callers put it in front) if the id or the token is taken. */
+mega_status mega_vocabulary_add(mega_vocabulary *v, const char *bytes, size_t n, int64_t id, uint32_t flags);
+/* -1: not there. Raw tokens and others are two name spaces. */
+int32_t mega_vocabulary_find(const mega_vocabulary *v, const char *bytes, size_t n, bool raw);
+/* NULL for a gap or an id outside. */
+const mega_token *mega_vocabulary_get(const mega_vocabulary *v, int64_t id);
+static inline const char *mega_token_bytes(const mega_vocabulary *v, const mega_token *token)
+{
+    return v->bytes.data + token->begin;
+}
+void mega_vocabulary_fini(mega_vocabulary *v);
+
+typedef struct mega_merge {
+    int32_t left, right, rank, id; /* left -1: an empty slot */
+} mega_merge;
+
+typedef struct mega_merges {
+    mega_merge *list; /* by rank */
+    int64_t count, capacity;
+    mega_merge *slot; /* by (left, right); made by mega_merges_seal */
+    uint64_t slots;
+} mega_merges;
+
+mega_status mega_merges_add(mega_merges *m, int32_t left, int32_t right, int32_t id);
+/* After the last add. Of a pair that is listed twice the later rank holds, as in the original. */
+mega_status mega_merges_seal(mega_merges *m);
+void mega_merges_fini(mega_merges *m);
+
+static inline uint64_t mega_pair_hash(int32_t left, int32_t right)
+{
+    const uint64_t h = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9E3779B97F4A7C15ull;
+    return h ^ h >> 32;
+}
+
+/* rank << 32 | id of what the pair becomes; UINT64_MAX if it is not merged. */
+static inline uint64_t mega_merges_find(const mega_merges *m, int32_t left, int32_t right)
+{
+    if (m->slots == 0) return UINT64_MAX;
+    for (uint64_t s = mega_pair_hash(left, right) & (m->slots - 1);; s = (s + 1) & (m->slots - 1)) {
+        const mega_merge *merge = &m->slot[s];
+        if (merge->left == left && merge->right == right) return (uint64_t)merge->rank << 32 | (uint32_t)merge->id;
+        if (merge->left < 0) return UINT64_MAX;
+    }
+}
+
+#endif
