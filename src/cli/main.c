@@ -1,8 +1,223 @@
-/* The one program: `megalith COMMAND ARGS`. */
-#include <stdio.h>
+/* The one program: `megalith COMMAND ARGS`. The table below is all it knows of the commands; their names, aliases and
+ * options are rows in config/. */
+#include "cli.h"
+#include "commands.h"
+#include "megalith/memory.h"
+#include <signal.h>
+#include <string.h>
 
-int main(void)
+/* A command that is not linked in says so instead of failing to link. */
+#pragma weak mega_command_doctor
+#pragma weak mega_command_tokenize
+#pragma weak mega_command_train_tokenizer
+#pragma weak mega_command_preprocess_data
+#pragma weak mega_command_data
+#pragma weak mega_command_pretrain_gpt
+#pragma weak mega_command_plan
+#pragma weak mega_command_generate_samples_gpt
+#pragma weak mega_command_tasks
+#pragma weak mega_command_plot
+
+static int command_help(int argc, char **argv);
+static int command_version(int argc, char **argv);
+static int command_merge_datasets(int argc, char **argv);
+
+typedef struct cli_row {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    bool outlives_reader; /* goes on when the reader of a pipe leaves; the others end quietly */
+    bool log_to_output;   /* the log is what the command prints; elsewhere it goes to standard error */
+    const char *example;  /* shown when the command stands alone; NULL: it runs without options */
+    const char *instead;  /* not built yet: what to do */
+} cli_row;
+
+#define TOKENIZER_EXAMPLE "megalith train_tokenizer --input my.txt --vocab-size 4096 --output tokenizer"
+#define TRAIN_EXAMPLE                                                                                   \
+    "megalith pretrain_gpt --preset tiny --micro-batch-size 8 --train-iters 200 --lr 1e-3 --data-path " \
+    "my_text_document \\\n"                                                                             \
+    "    --vocab-file tokenizer/vocab.json --merge-file tokenizer/merges.txt --save checkpoints --save-interval 100"
+
+static const cli_row commands[] = {
+    {"doctor", mega_command_doctor, false, false, NULL, NULL},
+    {"tokenize", mega_command_tokenize, false, false,
+     "megalith tokenize --tokenizer-type ByteTokenizer --text 'Hello, world'", NULL},
+    {"train_tokenizer", mega_command_train_tokenizer, true, false, TOKENIZER_EXAMPLE, NULL},
+    {"preprocess_data", mega_command_preprocess_data, true, false,
+     "megalith preprocess_data --input my.txt --output-prefix my --append-eod \\\n"
+     "    --vocab-file tokenizer/vocab.json --merge-file tokenizer/merges.txt",
+     NULL},
+    {"data", mega_command_data, false, false, "megalith data info my_text_document", NULL},
+    {"pretrain_gpt", mega_command_pretrain_gpt, true, true, TRAIN_EXAMPLE, NULL},
+    {"plan", mega_command_plan, false, false, "megalith plan --preset gpt2 --micro-batch-size 4", NULL},
+    {"generate_samples_gpt", mega_command_generate_samples_gpt, false, false,
+     "megalith generate_samples_gpt --load checkpoints --prompt 'In the beginning' --out-seq-length 64", NULL},
+    {"tasks", mega_command_tasks, false, false, "megalith tasks --task LM_LOSS --load checkpoints --valid-data my.txt",
+     NULL},
+    {"plot", mega_command_plot, false, false, "megalith plot metrics.jsonl", NULL},
+    {"help", command_help, false, false, NULL, NULL},
+    {"version", command_version, false, false, NULL, NULL},
+    {"merge_datasets", command_merge_datasets, true, false,
+     "megalith merge_datasets --input FOLDER --output-prefix all", NULL},
+    {"merge_mp_partitions", NULL, false, false, NULL,
+     "a checkpoint of this program is one folder with nothing to merge"},
+    {"checkpoint", NULL, false, false, NULL,
+     "a checkpoint of this program loads under any layout and in Hugging Face without conversion"},
+    {"launch", NULL, false, false, NULL,
+     "a run is one rank for now; write the command behind it alone, and it uses the machine's cores"},
+    {"config", NULL, false, false, NULL, "give the settings as options; megalith pretrain_gpt --help lists them"},
+    {"pretrain_bert", NULL, false, false, NULL, "what can be trained is a GPT: megalith pretrain_gpt"},
+    {"pretrain_t5", NULL, false, false, NULL, "what can be trained is a GPT: megalith pretrain_gpt"},
+    {"run_text_generation_server", NULL, false, false, NULL, "use megalith generate_samples_gpt"},
+};
+#define COMMANDS (sizeof commands / sizeof commands[0])
+
+static const cli_row *find_row(const char *name)
 {
-    printf("megalith " MEGA_VERSION "\n");
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (strcmp(commands[i].name, name) == 0) return &commands[i];
+    }
+    return NULL;
+}
+
+static bool is_built(const cli_row *row)
+{
+    return row->run != NULL;
+}
+
+static int command_version(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    puts("megalith " MEGA_VERSION);
     return 0;
+}
+
+/* tools/merge_datasets.py ARGS is data merge ARGS. */
+static int command_merge_datasets(int argc, char **argv)
+{
+    char data[] = "data", merge[] = "merge";
+    char **words = mega_calloc((size_t)argc + 2, sizeof *words);
+    if (words == NULL || mega_command_data == NULL) {
+        mega_free(words);
+        return 1;
+    }
+    words[0] = data;
+    words[1] = merge;
+    for (int i = 1; i < argc; i++) words[i + 1] = argv[i];
+    const int exit_status = mega_command_data(argc + 1, words);
+    mega_free(words);
+    return exit_status;
+}
+
+static void list_commands(FILE *stream, bool built, const char *title)
+{
+    const char *summary = NULL;
+    fprintf(stream, "\n%s\n", title);
+    for (size_t i = 0;; i++) {
+        const char *name = mega_config_command_at(i, &summary);
+        if (name == NULL) break;
+        const cli_row *row = find_row(name);
+        if (row != NULL && is_built(row) == built) fprintf(stream, "  %-28s%s\n", name, summary);
+    }
+}
+
+static void show_overview(FILE *stream)
+{
+    fputs("usage: megalith COMMAND [OPTIONS]\n\ntrains transformer language models: from text to tokenizer, data set, "
+          "model, and "
+          "text again\n",
+          stream);
+    list_commands(stream, true, "commands");
+    list_commands(stream, false, "not built yet");
+    fputs("\nmegalith COMMAND --help lists the options of a command; a command without options shows an example.\n"
+          "Old scripts need a new first word: `megalith` for `python`, the rest of the line stays.\n",
+          stream);
+}
+
+static int show_help(const cli_row *row)
+{
+    mega_buffer text = {0};
+    const mega_status st = mega_config_help(row->name, &text);
+    if (st != MEGA_OK) return mega_cli_fail("help", st);
+    fputs(text.data, stdout);
+    if (row->example != NULL) printf("\nexample\n  %s\n", row->example);
+    mega_buffer_fini(&text);
+    return 0;
+}
+
+static int unknown_command(const char *typed)
+{
+    const char *names[64], *summary = NULL;
+    size_t n = 0;
+    for (; n < 64; n++) {
+        names[n] = mega_config_command_at(n, &summary);
+        if (names[n] == NULL) break;
+    }
+    const char *near = mega_config_nearest(typed, names, n);
+    fprintf(stderr, "megalith: error: \"%s\" is not a command%s%s%s; megalith help lists them\n", typed,
+            near != NULL ? "; did you mean " : "", near != NULL ? near : "", near != NULL ? "?" : "");
+    return 2;
+}
+
+static int command_help(int argc, char **argv)
+{
+    if (argc < 2) {
+        show_overview(stdout);
+        return 0;
+    }
+    if (strcmp(argv[1], "--options-page") == 0) {
+        mega_buffer page = {0};
+        const mega_status st = mega_config_options_page(&page);
+        if (st != MEGA_OK) return mega_cli_fail("help", st);
+        fputs(page.data, stdout);
+        mega_buffer_fini(&page);
+        return 0;
+    }
+    const char *name = mega_config_command(argv[1]);
+    if (name == NULL) return unknown_command(argv[1]);
+    return show_help(find_row(name));
+}
+
+static int show_example(const cli_row *row)
+{
+    printf("megalith %s needs options; an example:\n\n  %s\n\nmegalith %s --help lists them.\n", row->name,
+           row->example, row->name);
+    return 2;
+}
+
+static int run_command(const cli_row *row, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return show_help(row);
+    }
+    if (!is_built(row)) {
+        fprintf(stderr, "megalith %s: error: this command is not built%s%s\n", row->name,
+                row->instead != NULL ? " yet: " : "", row->instead != NULL ? row->instead : " into this program");
+        return 1;
+    }
+    if (argc == 1 && row->example != NULL) return show_example(row);
+    /* A training must not die because nobody reads its log any more. */
+    signal(SIGPIPE, row->outlives_reader ? SIG_IGN : SIG_DFL);
+    mega_cli_log_to(row->log_to_output);
+    return row->run(argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        show_overview(stderr);
+        return 2;
+    }
+    const char *typed = argv[1];
+    if (strcmp(typed, "--help") == 0 || strcmp(typed, "-h") == 0) typed = "help";
+    if (strcmp(typed, "--version") == 0 || strcmp(typed, "-V") == 0) typed = "version";
+    const char *name = mega_config_command(typed);
+    const cli_row *row = name != NULL ? find_row(name) : NULL;
+    if (row == NULL) return unknown_command(typed);
+    int exit_status = run_command(row, argc - 1, argv + 1);
+    if (fflush(stdout) != 0 && exit_status == 0 && !row->outlives_reader) {
+        fprintf(stderr, "megalith %s: error: standard output cannot be written\n", row->name);
+        exit_status = 1;
+    }
+    return exit_status;
 }

@@ -13,6 +13,7 @@
 #define MEGALITH_CONFIG_H
 
 #include "megalith/dtype.h"
+#include "megalith/log.h"
 #include "megalith/memory.h"
 #include "megalith/status.h"
 #include <stdbool.h>
@@ -194,14 +195,14 @@ typedef struct mega_config {
     int64_t vocab_size; /* NullTokenizer */
     int64_t seq_length;
     bool reset_position_ids, reset_attention_mask, eod_mask_loss;
-    bool mmap_warmup; /* data files are read once before training */
 
     /* logging */
     bool log_params_norm, log_num_zeros_in_grad, log_throughput;
-    int64_t tensorboard_log_interval, timing_log_level;
+    int64_t tensorboard_log_interval;
     bool log_timers_to_tensorboard, log_batch_size_to_tensorboard, log_learning_rate_to_tensorboard;
     bool log_loss_scale_to_tensorboard, log_validation_ppl_to_tensorboard, log_memory_to_tensorboard;
     bool log_world_size_to_tensorboard;
+    mega_log_level log_level; /* lines less urgent than it are not shown */
     bool log_progress;        /* progress.txt in --save */
     const char *metrics_file; /* one JSON object an iteration */
     bool dry_run, print_program;
@@ -272,6 +273,8 @@ mega_status mega_config_options_page(mega_buffer *out);
 
 /* The canonical name for what a user typed as a command ("tools/preprocess_data.py" → "preprocess_data"), or NULL. */
 const char *mega_config_command(const char *typed);
+/* Names of all commands, in the order of help; NULL past the end. Its one line of help through out_summary. */
+const char *mega_config_command_at(size_t i, const char **out_summary);
 /* The nearest of n names, or NULL when none is near. Same rule as for unknown options. */
 const char *mega_config_nearest(const char *typed, const char *const *names, size_t n);
 

@@ -1,0 +1,86 @@
+/* Helpers of the commands: options, errors, the log sink. */
+#include "cli.h"
+#include "megalith/log.h"
+#include "megalith/threads.h"
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The sink's settings: the one piece of state that outlives a call, set by the main thread before any other starts. */
+static struct {
+    bool info_to_output;
+    mega_log_level most;
+} sink = {false, MEGA_LOG_INFO};
+
+static void print_line(void *user, mega_log_level level, const char *line)
+{
+    (void)user;
+    if (level > sink.most) return;
+    FILE *stream = level >= MEGA_LOG_INFO && sink.info_to_output ? stdout : stderr;
+    const char *prefix = level == MEGA_LOG_ERROR ? "error: " : level == MEGA_LOG_WARN ? "warning: " : "";
+    if (stream == stderr) fflush(stdout); /* keep the order when both go to one file */
+    fprintf(stream, "%s%s\n", prefix, line);
+    fflush(stream);
+}
+
+void mega_cli_log_to(bool standard_output)
+{
+    sink.info_to_output = standard_output;
+    mega_log_set_sink(print_line, NULL);
+}
+
+bool mega_cli_is_terminal(FILE *stream)
+{
+    return isatty(fileno(stream)) == 1;
+}
+
+int mega_cli_fail(const char *command, mega_status st)
+{
+    fflush(stdout);
+    fprintf(stderr, "megalith %s: error: %s\n", command, mega_error_message());
+    const char *level = getenv("MEGA_CHECK");
+    if (level != NULL && level[0] != '0') fprintf(stderr, "(at %s)\n", mega_error_where());
+    return st == MEGA_ERR_USAGE ? 2 : 1;
+}
+
+void mega_cli_dry_run(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fputs("dry run: the options are in order; ", stdout);
+    vprintf(fmt, args);
+    fputc('\n', stdout);
+    va_end(args);
+}
+
+/* How many threads, and who said so. */
+static void show_threads(const mega_config *cfg)
+{
+    static const char *const computing[] = {"pretrain_gpt", "generate_samples_gpt", "tasks", "preprocess_data",
+                                            "train_tokenizer"};
+    for (size_t i = 0; i < sizeof computing / sizeof computing[0]; i++) {
+        if (strcmp(cfg->command, computing[i]) != 0) continue;
+        const bool given = mega_config_was_set(cfg, "num_threads");
+        const bool environment = !given && getenv("OMP_NUM_THREADS") != NULL;
+        mega_info("using %lld threads (%s; %d cores may be used)", (long long)cfg->num_threads,
+                  given         ? "--num-threads"
+                  : environment ? "OMP_NUM_THREADS"
+                                : "one for each core",
+                  mega_cpu_count());
+    }
+}
+
+bool mega_cli_parse(mega_config *cfg, const char *command, int argc, char **argv, int *exit_status)
+{
+    mega_status st = mega_config_init(cfg);
+    if (st == MEGA_OK) st = mega_config_parse(cfg, command, argc, argv);
+    if (st == MEGA_OK) {
+        sink.most = cfg->log_level;
+        show_threads(cfg);
+        return true;
+    }
+    *exit_status = mega_cli_fail(command, st);
+    mega_config_fini(cfg);
+    return false;
+}

@@ -1,0 +1,31 @@
+/* What the commands share: reading the options or leaving, and printing what went wrong. */
+#ifndef MEGA_CLI_H
+#define MEGA_CLI_H
+
+#include "megalith/config.h"
+#include "megalith/status.h"
+#include <stdbool.h>
+#include <stdio.h>
+
+/* Initialises cfg, reads the options of `command`, and shows the number of threads where the command computes. False:
+ * the mistakes have been printed and *exit_status is set; cfg has been released. True: the caller ends with
+ * mega_config_fini. Usage:
+ *     mega_config cfg;
+ *     int exit_status;
+ *     if (!mega_cli_parse(&cfg, "tokenize", argc, argv, &exit_status)) return exit_status;
+ */
+bool mega_cli_parse(mega_config *cfg, const char *command, int argc, char **argv, int *exit_status);
+
+/* Prints this thread's error record as "megalith COMMAND: error: …" and returns the exit status for it: 2 for a mistake
+ * in the command line, 1 otherwise. */
+int mega_cli_fail(const char *command, mega_status st);
+
+/* For --dry-run: "dry run: the options are in order; " and what would be done. */
+void mega_cli_dry_run(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+bool mega_cli_is_terminal(FILE *stream);
+
+/* Where mega_log goes: info to standard output or standard error, warnings and errors to standard error. */
+void mega_cli_log_to(bool standard_output);
+
+#endif

@@ -1,0 +1,18 @@
+/* One function for each command, in src/cli/NAME.c. argv[0] is the command's name; argv[1…] are its options. Returns
+ * the exit status: 0, 1 for a failure, 2 for a mistake in the command line. --help, and a command without options, have
+ * been answered before. */
+#ifndef MEGA_CLI_COMMANDS_H
+#define MEGA_CLI_COMMANDS_H
+
+int mega_command_doctor(int argc, char **argv);
+int mega_command_tokenize(int argc, char **argv);
+int mega_command_train_tokenizer(int argc, char **argv);
+int mega_command_preprocess_data(int argc, char **argv);
+int mega_command_data(int argc, char **argv);
+int mega_command_pretrain_gpt(int argc, char **argv);
+int mega_command_plan(int argc, char **argv);
+int mega_command_generate_samples_gpt(int argc, char **argv);
+int mega_command_tasks(int argc, char **argv);
+int mega_command_plot(int argc, char **argv);
+
+#endif

@@ -1,0 +1,115 @@
+/* Life of a configuration: defaults, who set what, and setting an option by the name of its destination. */
+#include "config_impl.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static mega_status set_default(mega_config *cfg, const option_row *row)
+{
+    const double not_given = NAN;
+    const bool on = true;
+    if (row->field == NO_FIELD || row->answer != ANSWER_WORKS) return MEGA_OK;
+    if (row->kind == KIND_OFF) memcpy((char *)cfg + row->field, &on, sizeof on);
+    if (row->kind == KIND_FLOAT && row->fallback == NULL)
+        memcpy((char *)cfg + row->field, &not_given, sizeof not_given);
+    if (row->fallback == NULL || row->kind == KIND_FLAG || row->kind == KIND_OFF) return MEGA_OK;
+    const char *const one[1] = {row->fallback};
+    if (row->kind == KIND_LIST || row->kind == KIND_APPEND) return mega_value_set_list(cfg, row, one, 1);
+    return mega_value_set(cfg, row, row->fallback);
+}
+
+mega_status mega_config_init(mega_config *cfg)
+{
+    *cfg = (mega_config){0};
+    const size_t count = mega_option_count();
+    cfg->state = mega_arena_alloc(&cfg->arena, sizeof *cfg->state);
+    if (cfg->state == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory for the configuration");
+    cfg->state->entry = mega_arena_alloc(&cfg->arena, count * sizeof *cfg->state->entry);
+    if (cfg->state->entry == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory for the configuration");
+    for (size_t i = 0; i < count; i++) MEGA_TRY(set_default(cfg, mega_option_row(i)));
+    cfg->world_size = 1;
+    cfg->data_parallel_size = 1;
+    cfg->tensor_model_parallel_size = 1;
+    cfg->pipeline_model_parallel_size = 1;
+    cfg->params_dtype = MEGA_F32;
+    return MEGA_OK;
+}
+
+void mega_config_fini(mega_config *cfg)
+{
+    if (cfg->state != NULL) mega_free(cfg->state->problem);
+    mega_arena_fini(&cfg->arena);
+    *cfg = (mega_config){0};
+}
+
+static uint32_t command_bit(const mega_config *cfg)
+{
+    return cfg->state->command != NULL ? cfg->state->command->bit : (uint32_t)FOR_ALL;
+}
+
+mega_config_source mega_config_set_by(const mega_config *cfg, const char *dest)
+{
+    const size_t i = mega_option_find_dest(dest, command_bit(cfg));
+    return i == SIZE_MAX ? MEGA_SET_BY_DEFAULT : cfg->state->entry[i].source;
+}
+
+bool mega_config_was_set(const mega_config *cfg, const char *dest)
+{
+    const mega_config_source source = mega_config_set_by(cfg, dest);
+    return source != MEGA_SET_BY_DEFAULT && source != MEGA_SET_BY_DERIVATION;
+}
+
+const char *mega_config_origin(mega_config *cfg, const char *dest)
+{
+    const size_t i = mega_option_find_dest(dest, command_bit(cfg));
+    if (i == SIZE_MAX) return dest;
+    const option_row *row = mega_option_row(i);
+    const option_entry *entry = &cfg->state->entry[i];
+    mega_buffer value = {0};
+    mega_value_print(cfg, i, &value);
+    const char *shown = value.data != NULL ? value.data : "";
+    const char *text = NULL;
+    switch (entry->source) {
+    case MEGA_SET_BY_COMMAND_LINE:
+        text = mega_arena_format(&cfg->arena, "%s %s (argument %d)", entry->typed, shown, entry->position);
+        break;
+    case MEGA_SET_BY_PRESET:
+        text = mega_arena_format(&cfg->arena, "--%s %s (from --preset %s)", row->name, shown, cfg->preset);
+        break;
+    case MEGA_SET_BY_CHECKPOINT:
+        text = mega_arena_format(&cfg->arena, "--%s %s (from the checkpoint)", row->name, shown);
+        break;
+    case MEGA_SET_BY_DERIVATION:
+        text = mega_arena_format(&cfg->arena, "--%s %s (follows from other options)", row->name, shown);
+        break;
+    case MEGA_SET_BY_DEFAULT: text = mega_arena_format(&cfg->arena, "--%s %s (default)", row->name, shown); break;
+    }
+    mega_buffer_fini(&value);
+    return text != NULL ? text : row->name;
+}
+
+mega_status mega_config_set(mega_config *cfg, const char *dest, const char *text, mega_config_source source)
+{
+    const size_t i = mega_option_find_dest(dest, command_bit(cfg));
+    const option_row *row = i != SIZE_MAX ? mega_option_row(i) : NULL;
+    if (row == NULL || row->answer != ANSWER_WORKS) {
+        return MEGA_FAIL(MEGA_ERR_NOT_FOUND, "option \"%s\": no such option of %s with a value that can be set", dest,
+                         cfg->command != NULL ? cfg->command : "megalith");
+    }
+    if (row->kind == KIND_LIST || row->kind == KIND_APPEND) {
+        MEGA_TRY(mega_value_set_list(cfg, row, &text, 1));
+    } else {
+        const char *reason = mega_value_check(cfg, row, text);
+        if (reason != NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "--%s: %s", row->name, reason);
+        MEGA_TRY(mega_value_set(cfg, row, text));
+    }
+    cfg->state->entry[i].source = source;
+    return MEGA_OK;
+}
+
+mega_status mega_config_set_int(mega_config *cfg, const char *dest, int64_t value, mega_config_source source)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    return mega_config_set(cfg, dest, text, source);
+}

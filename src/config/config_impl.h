@@ -1,0 +1,177 @@
+/* What the files of config/ share: the row of the option table, the sections it is written in, and the parser's state.
+ */
+#ifndef MEGA_CONFIG_IMPL_H
+#define MEGA_CONFIG_IMPL_H
+
+#include "megalith/config.h"
+
+/* Commands that own options. A row's `commands` is a set of these. */
+enum {
+    FOR_PRETRAIN = 1 << 0,
+    FOR_PLAN = 1 << 1,
+    FOR_GENERATE = 1 << 2,
+    FOR_TASKS = 1 << 3,
+    FOR_PREPROCESS = 1 << 4,
+    FOR_TRAIN_TOKENIZER = 1 << 5,
+    FOR_TOKENIZE = 1 << 6,
+    FOR_DATA = 1 << 7,
+    FOR_PLOT = 1 << 8,
+    FOR_DOCTOR = 1 << 9,
+    FOR_TRAINING = FOR_PRETRAIN | FOR_PLAN | FOR_GENERATE | FOR_TASKS,
+    FOR_TEXT = FOR_TRAINING | FOR_PREPROCESS | FOR_TOKENIZE | FOR_DATA, /* commands with a tokenizer */
+    FOR_ALL = (1 << 10) - 1
+};
+
+/* How the value of an option is written and stored. The field's type is in parentheses. */
+typedef enum option_kind {
+    KIND_FLAG,   /* no value (bool, set to true) */
+    KIND_OFF,    /* no value (bool, set to false) */
+    KIND_BOOL,   /* true or false (no field) */
+    KIND_INT,    /* (int64_t) */
+    KIND_FLOAT,  /* (double) */
+    KIND_BYTES,  /* 8G, 512M, 1e9 (int64_t) */
+    KIND_STRING, /* (const char *), one of the choices where there are any */
+    KIND_CHOICE, /* (an enum), the index in the choices */
+    KIND_LIST,   /* one or more values (mega_list) */
+    KIND_APPEND, /* one value, may be repeated (mega_list) */
+    KIND_INT3    /* three integers (int64_t[3]) */
+} option_kind;
+
+/* The four answers that an option of Megatron can get here. */
+typedef enum option_answer {
+    ANSWER_WORKS,
+    ANSWER_NO_EFFECT, /* accepted; remark says why nothing changes */
+    ANSWER_NOT_BUILT, /* an error, unless the value is one of `neutral`; remark says what to do */
+    ANSWER_RENAMED    /* successor takes its place */
+} option_answer;
+
+typedef enum option_range {
+    RANGE_ANY,
+    RANGE_POSITIVE,     /* > 0 */
+    RANGE_NOT_NEGATIVE, /* >= 0 */
+    RANGE_BELOW_ONE,    /* 0 <= x < 1 */
+    RANGE_FRACTION,     /* 0 <= x <= 1 */
+    RANGE_TOP_P,        /* 0 <= x <= 1, 0 is off */
+    RANGE_SEED          /* 1 … 2^32-1 */
+} option_range;
+
+#define NO_FIELD SIZE_MAX
+
+typedef struct option_row {
+    const char *name;  /* as typed, without the two dashes */
+    const char *dest;  /* Megatron's destination; NULL: the name with underscores */
+    size_t field;      /* offset in mega_config, or NO_FIELD */
+    uint32_t commands; /* 0: the section's */
+    option_kind kind;
+    option_answer answer;
+    option_range range;
+    const char *fallback; /* default as typed; NULL: none */
+    const char *choices;  /* "constant|linear|cosine" */
+    const char *unbuilt;  /* choices that are understood but not built yet, same form */
+    const char
+        *neutral; /* not built: values that change nothing, same form; "=num-attention-heads": that option's value */
+    const char *successor; /* renamed: "lr-warmup-fraction" takes the value; "a=1;b" sets a and hands the value to b */
+    const char *help;      /* meaning */
+    const char *remark;    /* why there is no effect; what to use instead of what is not built; what changed its name */
+} option_row;
+
+/* Rows by group, in the order in which --help shows them. */
+typedef struct option_section {
+    const char *title;
+    uint32_t commands; /* of rows that name none */
+    const option_row *rows;
+    size_t count;
+} option_section;
+
+#define OPTION(name_, field_, kind_) \
+    .name = (name_), .dest = #field_, .field = offsetof(mega_config, field_), .kind = (kind_), .answer = ANSWER_WORKS
+#define IDLE(name_, kind_, fallback_, remark_)                                                                \
+    .name = (name_), .field = NO_FIELD, .kind = (kind_), .answer = ANSWER_NO_EFFECT, .fallback = (fallback_), \
+    .remark = (remark_)
+#define LATER(name_, kind_, neutral_, remark_)                                                              \
+    .name = (name_), .field = NO_FIELD, .kind = (kind_), .answer = ANSWER_NOT_BUILT, .neutral = (neutral_), \
+    .remark = (remark_)
+#define RENAMED(name_, kind_, successor_, remark_)                                                            \
+    .name = (name_), .field = NO_FIELD, .kind = (kind_), .answer = ANSWER_RENAMED, .successor = (successor_), \
+    .remark = (remark_)
+#define ROW_COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
+
+extern const option_section mega_option_model_section, mega_option_regularization_section, mega_option_training_section,
+    mega_option_initialization_section, mega_option_learning_section, mega_option_checkpoint_section,
+    mega_option_precision_section, mega_option_machine_section, mega_option_distributed_section,
+    mega_option_validation_section, mega_option_data_section, mega_option_logging_section, mega_option_fp8_section,
+    mega_option_moe_section, mega_option_inference_section, mega_option_zero_section, mega_option_other_models_section,
+    mega_option_preprocess_section, mega_option_train_tokenizer_section, mega_option_tokenize_section,
+    mega_option_generate_section, mega_option_tasks_section, mega_option_data_tool_section, mega_option_plot_section;
+
+/* table.c: the whole table by index, and search. */
+size_t mega_option_sections(void);
+const option_section *mega_option_section(size_t i);
+size_t mega_option_count(void);
+const option_row *mega_option_row(size_t i);
+const option_section *mega_option_row_section(size_t i);
+uint32_t mega_option_commands(size_t i);
+const char *mega_option_dest(const option_row *row, char out[80]);
+/* Index of the row that `command` (one FOR_ bit, or FOR_ALL) knows under a name of `length` bytes, - and _ being equal;
+ * SIZE_MAX when there is none. */
+size_t mega_option_find(const char *name, size_t length, uint32_t command);
+size_t mega_option_find_dest(const char *dest, uint32_t command);
+bool mega_option_name_equal(const char *a, const char *b, size_t b_length);
+/* Is `text` one of the words of "a|b|c"? Its place through out_index when not NULL. */
+bool mega_option_word_in(const char *words, const char *text, int *out_index);
+
+/* command.c */
+typedef struct command_row {
+    const char *name;
+    uint32_t bit;        /* 0: takes no options of the table */
+    const char *aliases; /* "pretrain_gpt2|pretrain" */
+    const char *summary;
+    const char *positional; /* how arguments without dashes are written; NULL: none are taken */
+} command_row;
+const command_row *mega_command_find(const char *typed);
+/* Names of the commands in a set, comma-separated. */
+void mega_command_names(uint32_t set, char *out, size_t size);
+
+/* Who set an option, and its text as typed. */
+typedef struct option_entry {
+    mega_config_source source;
+    int position;      /* argv index of the option when it came from the command line */
+    const char *typed; /* the option's name as typed there, "--checkpoint-activations" */
+    const char *text;  /* last value, values of a list joined by spaces; NULL for flags */
+} option_entry;
+
+/* Mistakes and notes collected over a whole command line. */
+typedef struct mega_config_state {
+    option_entry *entry; /* one for each row */
+    const command_row *command;
+    char **problem;
+    size_t problems, problem_capacity;
+    mega_status problem_status; /* usage, unless every problem is of another kind */
+    bool out_of_memory;
+    mega_list noted;
+} mega_config_state;
+
+/* problem.c: adds one mistake; shows one note. */
+void mega_config_problem(mega_config *cfg, mega_status status, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+mega_status mega_config_problems_report(mega_config *cfg);
+
+/* value.c: text to field and back. parse leaves the reason in a text of the arena, or NULL when all is well. */
+const char *mega_value_check(mega_config *cfg, const option_row *row, const char *text);
+mega_status mega_value_set(mega_config *cfg, const option_row *row, const char *text);
+mega_status mega_value_set_list(mega_config *cfg, const option_row *row, const char *const *texts, size_t count);
+bool mega_value_int(const char *text, int64_t *out);
+bool mega_value_float(const char *text, double *out);
+/* As it would be typed; lists joined by spaces; "None" where nothing is set. */
+bool mega_value_print(const mega_config *cfg, size_t index, mega_buffer *out);
+
+/* preset.c, derive.c, rules.c */
+void mega_config_apply_preset(mega_config *cfg);
+void mega_config_derive(mega_config *cfg);
+void mega_config_run_rules(mega_config *cfg, bool shape);
+/* rules_files.c */
+void mega_rule_split(mega_config *cfg);
+void mega_rule_data_paths(mega_config *cfg);
+void mega_rule_tokenizer_files(mega_config *cfg);
+
+#endif

@@ -1,0 +1,55 @@
+/* What follows from other options. Runs again after a checkpoint has set the shape, so that each value is derived from
+ * what stands now; a value that somebody gave is never touched. */
+#include "config_impl.h"
+#include "megalith/threads.h"
+#include <math.h>
+
+/* May the option still be derived? Marks it as derived if so. */
+static bool derives(mega_config *cfg, const char *dest)
+{
+    const uint32_t bit = cfg->state->command != NULL ? cfg->state->command->bit : (uint32_t)FOR_ALL;
+    const size_t i = mega_option_find_dest(dest, bit);
+    if (i == SIZE_MAX || mega_option_row(i)->answer != ANSWER_WORKS) return false;
+    option_entry *entry = &cfg->state->entry[i];
+    if (entry->source != MEGA_SET_BY_DEFAULT && entry->source != MEGA_SET_BY_DERIVATION) return false;
+    entry->source = MEGA_SET_BY_DERIVATION;
+    return true;
+}
+
+static void derive_shape(mega_config *cfg)
+{
+    const int64_t h = cfg->hidden_size, heads = cfg->num_attention_heads;
+    if (h > 0 && h < INT64_MAX / 4 && derives(cfg, "ffn_hidden_size")) cfg->ffn_hidden_size = 4 * h;
+    if (h > 0 && heads > 0 && h % heads == 0 && derives(cfg, "kv_channels")) cfg->kv_channels = h / heads;
+    if (cfg->seq_length > 0 && derives(cfg, "max_position_embeddings")) cfg->max_position_embeddings = cfg->seq_length;
+}
+
+static void derive_training(mega_config *cfg)
+{
+    if (cfg->micro_batch_size > 0 && derives(cfg, "global_batch_size")) {
+        cfg->global_batch_size = cfg->micro_batch_size * cfg->data_parallel_size;
+    }
+    if (cfg->train_iters > 0 && derives(cfg, "lr_decay_iters")) cfg->lr_decay_iters = cfg->train_iters;
+    if (cfg->train_samples > 0 && derives(cfg, "lr_decay_samples")) cfg->lr_decay_samples = cfg->train_samples;
+    if (cfg->weight_decay_incr_style == MEGA_WD_CONSTANT) {
+        if (derives(cfg, "start_weight_decay")) cfg->start_weight_decay = cfg->weight_decay;
+        if (derives(cfg, "end_weight_decay")) cfg->end_weight_decay = cfg->weight_decay;
+    }
+    if (cfg->recompute_granularity == MEGA_RECOMPUTE_FULL && derives(cfg, "recompute_method")) {
+        cfg->recompute_method = MEGA_RECOMPUTE_UNIFORM;
+    }
+    if (cfg->fp64 && derives(cfg, "backend")) cfg->backend = MEGA_BACKEND_PLAIN;
+    cfg->params_dtype = cfg->fp64 ? MEGA_F64 : cfg->bf16 ? MEGA_BF16 : MEGA_F32;
+}
+
+void mega_config_derive(mega_config *cfg)
+{
+    derive_shape(cfg);
+    derive_training(cfg);
+    if (derives(cfg, "num_threads")) cfg->num_threads = mega_default_threads();
+    if (cfg->preprocess.workers <= 0) cfg->preprocess.workers = cfg->num_threads;
+    if (cfg->train_tokenizer.workers <= 0) cfg->train_tokenizer.workers = cfg->num_threads;
+    if (cfg->generate.sample_input_file != NULL && derives(cfg, "sample_output_file")) {
+        cfg->generate.sample_output_file = mega_arena_format(&cfg->arena, "%s.out", cfg->generate.sample_input_file);
+    }
+}

@@ -1,0 +1,189 @@
+/* --help of a command and docs/options.md, both written from the option table. */
+#include "config_impl.h"
+#include <stdio.h>
+#include <string.h>
+
+#define NAME_COLUMNS 34
+
+/* "--lr-decay-style constant|linear" as it stands in a list of options. */
+static void write_usage(const option_row *row, mega_buffer *out)
+{
+    mega_buffer_printf(out, "--%s", row->name);
+    switch (row->kind) {
+    case KIND_FLAG:
+    case KIND_OFF: return;
+    case KIND_BOOL: mega_buffer_puts(out, " true|false"); return;
+    case KIND_INT: mega_buffer_puts(out, " N"); return;
+    case KIND_FLOAT: mega_buffer_puts(out, " X"); return;
+    case KIND_BYTES: mega_buffer_puts(out, " BYTES"); return;
+    case KIND_INT3: mega_buffer_puts(out, " N N N"); return;
+    case KIND_LIST: mega_buffer_puts(out, " VALUE…"); return;
+    case KIND_STRING:
+    case KIND_CHOICE:
+    case KIND_APPEND: mega_buffer_puts(out, " VALUE"); return;
+    }
+}
+
+/* Text wrapped to `columns`, further lines indented. */
+static void write_wrapped(const char *text, size_t indent, size_t columns, mega_buffer *out)
+{
+    size_t at = indent;
+    while (*text != '\0') {
+        const size_t word = strcspn(text, " ");
+        if (at > indent && at + word + 1 > columns) {
+            mega_buffer_printf(out, "\n%*s", (int)indent, "");
+            at = indent;
+        } else if (at > indent) {
+            mega_buffer_puts(out, " ");
+            at++;
+        }
+        mega_buffer_append(out, text, word);
+        at += word;
+        text += word;
+        text += strspn(text, " ");
+    }
+    mega_buffer_puts(out, "\n");
+}
+
+static void write_option(const option_row *row, mega_buffer *out)
+{
+    mega_buffer usage = {0}, text = {0};
+    write_usage(row, &usage);
+    mega_buffer_puts(&text, row->help != NULL ? row->help : "");
+    if (row->choices != NULL) {
+        mega_buffer_puts(&text, "; one of ");
+        for (const char *c = row->choices; *c != '\0'; c++)
+            mega_buffer_append(&text, *c == '|' ? ", " : c, *c == '|' ? 2 : 1);
+    }
+    if (row->fallback != NULL) mega_buffer_printf(&text, " (default %s)", row->fallback);
+    const char *shown = usage.data != NULL ? usage.data : "";
+    if (strlen(shown) + 4 > NAME_COLUMNS) mega_buffer_printf(out, "  %s\n%*s", shown, NAME_COLUMNS, "");
+    else
+        mega_buffer_printf(out, "  %-*s", NAME_COLUMNS - 2, shown);
+    write_wrapped(text.data != NULL ? text.data : "", NAME_COLUMNS, 120, out);
+    mega_buffer_fini(&usage);
+    mega_buffer_fini(&text);
+}
+
+/* Names of the options of one answer, in a paragraph. */
+static void write_names(uint32_t command, option_answer answer, const char *title, mega_buffer *out)
+{
+    mega_buffer names = {0};
+    const size_t count = mega_option_count();
+    for (size_t i = 0; i < count; i++) {
+        const option_row *row = mega_option_row(i);
+        if ((mega_option_commands(i) & command) == 0 || row->answer != answer) continue;
+        mega_buffer_printf(&names, "%s--%s", names.size > 0 ? " " : "", row->name);
+    }
+    if (names.data != NULL) {
+        mega_buffer_printf(out, "\n%s\n  ", title);
+        write_wrapped(names.data, 2, 120, out);
+    }
+    mega_buffer_fini(&names);
+}
+
+mega_status mega_config_help(const char *command, mega_buffer *out)
+{
+    const command_row *row = mega_command_find(command);
+    if (row == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "\"%s\" is not a command; megalith help lists them", command);
+    if (row->bit == 0) {
+        mega_buffer_printf(out, "usage: megalith %s\n\n%s\n", row->name, row->summary);
+        return mega_buffer_check(out, "the help text");
+    }
+    mega_buffer_printf(out, "usage: megalith %s [OPTIONS]%s%s\n\n%s\n", row->name, row->positional != NULL ? " " : "",
+                       row->positional != NULL ? row->positional : "", row->summary);
+    size_t index = 0;
+    for (size_t s = 0; s < mega_option_sections(); s++) {
+        const option_section *section = mega_option_section(s);
+        bool titled = false;
+        for (size_t r = 0; r < section->count; r++, index++) {
+            if (section->rows[r].answer != ANSWER_WORKS || (mega_option_commands(index) & row->bit) == 0) continue;
+            if (!titled) mega_buffer_printf(out, "\n%s\n", section->title);
+            titled = true;
+            write_option(&section->rows[r], out);
+        }
+    }
+    write_names(row->bit, ANSWER_RENAMED, "names of older scripts, taken as their successors", out);
+    write_names(row->bit, ANSWER_NO_EFFECT, "accepted, without effect here (the reason is printed when given)", out);
+    write_names(row->bit, ANSWER_NOT_BUILT, "not built yet: an error, unless the value changes nothing", out);
+    return mega_buffer_check(out, "the help text");
+}
+
+/* A cell of a Markdown table: the bar would end it. */
+static void write_cell(const char *text, mega_buffer *out)
+{
+    for (; *text != '\0'; text++) mega_buffer_append(out, *text == '|' ? "\\|" : text, *text == '|' ? 2 : 1);
+}
+
+static void write_answer(const option_row *row, mega_buffer *out)
+{
+    switch (row->answer) {
+    case ANSWER_WORKS: mega_buffer_puts(out, "works"); break;
+    case ANSWER_NO_EFFECT: mega_buffer_puts(out, "no effect here"); break;
+    case ANSWER_RENAMED: mega_buffer_puts(out, "renamed"); break;
+    case ANSWER_NOT_BUILT:
+        mega_buffer_puts(out, "not built yet");
+        if (row->neutral == NULL) break;
+        mega_buffer_puts(out, "; may stand at ");
+        if (row->neutral[0] == '=') mega_buffer_printf(out, "the value of `--%s`", row->neutral + 1);
+        else
+            write_cell(row->neutral, out);
+        break;
+    }
+}
+
+static void write_page_row(size_t index, mega_buffer *out)
+{
+    const option_row *row = mega_option_row(index);
+    const option_section *section = mega_option_row_section(index);
+    mega_buffer_puts(out, "| `");
+    write_usage(row, out);
+    mega_buffer_puts(out, "` | ");
+    write_cell(row->fallback != NULL && row->fallback[0] != '\0' ? row->fallback : "", out);
+    mega_buffer_puts(out, " | ");
+    write_answer(row, out);
+    mega_buffer_puts(out, " | ");
+    if (row->help != NULL) write_cell(row->help, out);
+    if (row->choices != NULL && row->answer == ANSWER_WORKS) {
+        mega_buffer_puts(out, "; one of ");
+        for (const char *c = row->choices; *c != '\0'; c++)
+            mega_buffer_append(out, *c == '|' ? ", " : c, *c == '|' ? 2 : 1);
+    }
+    if (row->remark != NULL) {
+        if (row->help != NULL) mega_buffer_puts(out, "; ");
+        write_cell(row->remark, out);
+    }
+    if (row->commands != 0 && row->commands != section->commands) {
+        char names[256];
+        mega_command_names(row->commands, names, sizeof names);
+        mega_buffer_printf(out, " (%s)", row->commands == (uint32_t)FOR_ALL ? "every command" : names);
+    }
+    mega_buffer_puts(out, " |\n");
+}
+
+mega_status mega_config_options_page(mega_buffer *out)
+{
+    mega_buffer_puts(
+        out,
+        "# Options\n\n"
+        "Written by `megalith help --options-page` from the option table in `src/config`; do not edit by hand.\n\n"
+        "Names, defaults and meanings are Megatron's. Every option of its releases and forks has one of four "
+        "answers:\n\n"
+        "| answer | what happens |\n|---|---|\n"
+        "| works | it does what it says |\n"
+        "| no effect here | it is accepted, and the reason why nothing changes is printed once |\n"
+        "| not built yet | an error that says what to use instead, unless the value is one that changes nothing |\n"
+        "| renamed | its successor takes its place |\n\n"
+        "`--x=v` is `--x v`; `-` and `_` are equal in names; `.01` and `5e8` are numbers; of a repeated option "
+        "the last counts, and a note says so. Names are not abbreviated.\n");
+    size_t index = 0;
+    for (size_t s = 0; s < mega_option_sections(); s++) {
+        const option_section *section = mega_option_section(s);
+        char names[256];
+        mega_command_names(section->commands, names, sizeof names);
+        mega_buffer_printf(out, "\n## %s\n\nOf %s.\n\n| option | default | answer | meaning |\n|---|---|---|---|\n",
+                           section->title, section->commands == (uint32_t)FOR_ALL ? "every command" : names);
+        for (size_t r = 0; r < section->count; r++, index++) write_page_row(index, out);
+    }
+    return mega_buffer_check(out, "the page of options");
+}

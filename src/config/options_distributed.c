@@ -1,0 +1,75 @@
+/* Options that exist for several ranks: parallel sizes, process groups, ZeRO, DeepSpeed's activation checkpointing. */
+#include "config_impl.h"
+
+#define ONE_RANK      "there is one rank, so that nothing is exchanged or split"
+#define ONE_RANK_ONLY "a run is one rank for now; leave it at 1 and use the machine's cores (--num-threads)"
+#define NO_RANKS      "a run is one rank for now; leave it out"
+#define HOST          "everything lies in the host's memory already"
+#define RECOMPUTE     "what is recomputed is said by --recompute-granularity, --recompute-method and --recompute-num-layers"
+#define PLANNED       "memory is planned before the first step, and nothing is allocated in it"
+
+// clang-format off
+static const option_row distributed_rows[] = {
+    {LATER("tensor-model-parallel-size", KIND_INT, "1", ONE_RANK_ONLY)},
+    {LATER("pipeline-model-parallel-size", KIND_INT, "1", ONE_RANK_ONLY)},
+    {LATER("pipeline-model-parallel-split-rank", KIND_INT, NULL, NO_RANKS)},
+    {LATER("pipeline-model-parallel-layout", KIND_STRING, NULL, NO_RANKS)},
+    {RENAMED("model-parallel-size", KIND_INT, "tensor-model-parallel-size", "it is --tensor-model-parallel-size")},
+    {LATER("num-layers-per-virtual-pipeline-stage", KIND_INT, NULL, NO_RANKS)},
+    {IDLE("overlap-p2p-communication", KIND_FLAG, NULL, ONE_RANK)},
+    {IDLE("no-overlap-p2p-communication", KIND_OFF, NULL, ONE_RANK), .dest = "overlap_p2p_comm"},
+    {IDLE("distributed-backend", KIND_STRING, "nccl", ONE_RANK), .choices = "nccl|gloo|ccl|hccl|mpi"},
+    {IDLE("distributed-timeout-minutes", KIND_INT, "10", ONE_RANK)},
+    {IDLE("DDP-impl", KIND_STRING, "local", ONE_RANK), .choices = "local|torch|FSDP"},
+    {IDLE("no-contiguous-buffers-in-local-ddp", KIND_OFF, NULL, PLANNED), .dest = "use_contiguous_buffers_in_local_ddp"},
+    {IDLE("use-contiguous-buffers-in-ddp", KIND_FLAG, NULL, PLANNED)},
+    {IDLE("ddp-bucket-size", KIND_INT, NULL, ONE_RANK)},
+    {IDLE("no-scatter-gather-tensors-in-pipeline", KIND_OFF, NULL, ONE_RANK), .dest = "scatter_gather_tensors_in_pipeline"},
+    {IDLE("use-ring-exchange-p2p", KIND_FLAG, NULL, ONE_RANK)},
+    {LATER("local_rank", KIND_INT, "0", NO_RANKS)},
+    {IDLE("lazy-mpu-init", KIND_BOOL, NULL, ONE_RANK)},
+    {IDLE("use-cpu-initialization", KIND_FLAG, NULL, "initial weights are always made on the CPU, the same for any number of ranks")},
+    {IDLE("empty-unused-memory-level", KIND_STRING, "0", PLANNED), .choices = "0|1|2"},
+    {LATER("standalone-embedding-stage", KIND_FLAG, NULL, NO_RANKS)},
+    {IDLE("use-distributed-optimizer", KIND_FLAG, NULL, ONE_RANK)},
+    {IDLE("overlap-grad-reduce", KIND_FLAG, NULL, ONE_RANK)},
+    {IDLE("no-delay-grad-reduce", KIND_OFF, NULL, ONE_RANK), .dest = "delay_grad_reduce"},
+    {IDLE("overlap-param-gather", KIND_FLAG, NULL, ONE_RANK)},
+    {IDLE("delay-param-gather", KIND_FLAG, NULL, ONE_RANK)},
+    {LATER("context-parallel-size", KIND_INT, "1", ONE_RANK_ONLY)},
+    {IDLE("nccl-communicator-config-path", KIND_STRING, NULL, ONE_RANK)},
+    {IDLE("no-pipeline-parallel", KIND_FLAG, NULL, ONE_RANK)},
+    {LATER("pp-partition-method", KIND_STRING, NULL, NO_RANKS)},
+    {LATER("ds-sequence-parallel-size", KIND_INT, "1", ONE_RANK_ONLY)},
+    {IDLE("force-ds-sequence-parallel", KIND_FLAG, NULL, ONE_RANK)},
+    {LATER("ds-sequence-parallel-fpdt", KIND_FLAG, NULL, "attention keeps no matrix of scores, so that a long sequence needs no chunks; leave it out")},
+    {IDLE("ds-sequence-parallel-fpdt-chunk-size", KIND_INT, "65536", "it only matters with --ds-sequence-parallel-fpdt")},
+    {IDLE("ds-sequence-parallel-fpdt-offloading", KIND_FLAG, NULL, "it only matters with --ds-sequence-parallel-fpdt")},
+    {IDLE("adlr-autoresume", KIND_FLAG, NULL, "it asks one company's cluster; SIGTERM saves and leaves here")},
+    {IDLE("adlr-autoresume-interval", KIND_INT, "1000", "it asks one company's cluster; SIGTERM saves and leaves here")},
+};
+const option_section mega_option_distributed_section = {"distributed", FOR_TRAINING, distributed_rows, ROW_COUNT(distributed_rows)};
+
+static const option_row zero_rows[] = {
+    {LATER("deepspeed", KIND_FLAG, NULL, "its JSON is not read yet; give the same settings as options of this command")},
+    {LATER("deepspeed_config", KIND_STRING, NULL, "its JSON is not read yet; give the same settings as options of this command")},
+    {IDLE("zero-stage", KIND_INT, "1", ONE_RANK)},
+    {IDLE("zero-reduce-scatter", KIND_FLAG, NULL, ONE_RANK)},
+    {IDLE("zero-contigious-gradients", KIND_FLAG, NULL, PLANNED)},
+    {IDLE("zero-reduce-bucket-size", KIND_INT, "0", ONE_RANK)},
+    {IDLE("zero-allgather-bucket-size", KIND_INT, "0", ONE_RANK)},
+    {LATER("remote-device", KIND_STRING, "none|cpu", "memory beyond the machine's is not built yet; leave it out")},
+    {IDLE("use-pin-memory", KIND_FLAG, NULL, HOST)},
+    {IDLE("scattered-embeddings", KIND_FLAG, NULL, ONE_RANK)},
+    {IDLE("split-transformers", KIND_FLAG, NULL, RECOMPUTE)},
+    {IDLE("memory-centric-tiled-linear", KIND_FLAG, NULL, PLANNED)},
+    {IDLE("tile-factor", KIND_INT, "1", PLANNED)},
+    {IDLE("deepspeed-activation-checkpointing", KIND_FLAG, NULL, RECOMPUTE)},
+    {IDLE("partition-activations", KIND_FLAG, NULL, ONE_RANK)},
+    {IDLE("contigious-checkpointing", KIND_FLAG, NULL, PLANNED)},
+    {IDLE("checkpoint-in-cpu", KIND_FLAG, NULL, HOST)},
+    {IDLE("synchronize-each-layer", KIND_FLAG, NULL, "operations run one after the other in any case")},
+    {IDLE("profile-backward", KIND_FLAG, NULL, "operations run one after the other in any case")},
+};
+const option_section mega_option_zero_section = {"ZeRO and DeepSpeed", FOR_TRAINING, zero_rows, ROW_COUNT(zero_rows)};
+// clang-format on

@@ -1,0 +1,314 @@
+/* The command line: words to options and values. Nothing stops at the first mistake; what is wrong is collected. */
+#include "config_impl.h"
+#include "megalith/log.h"
+#include <ctype.h>
+#include <string.h>
+
+typedef struct parser {
+    mega_config *cfg;
+    uint32_t command;
+    int argc;
+    char **argv;
+    int at;
+} parser;
+
+/* "--name" or "-n", but not a negative number and not "-". */
+static bool is_option(const char *word)
+{
+    if (word[0] != '-') return false;
+    if (word[1] == '-') return word[2] != '\0';
+    return isalpha((unsigned char)word[1]) != 0;
+}
+
+static option_entry *entry_of(parser *p, size_t index)
+{
+    return &p->cfg->state->entry[index];
+}
+
+static char *joined(mega_config *cfg, const char *const *values, size_t count)
+{
+    mega_buffer b = {0};
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0) mega_buffer_puts(&b, " ");
+        mega_buffer_puts(&b, values[i]);
+    }
+    char *text = mega_arena_strdup(&cfg->arena, b.data != NULL ? b.data : "");
+    mega_buffer_fini(&b);
+    return text;
+}
+
+/* What was given before, unless the same option may be repeated. */
+static void note_repetition(parser *p, size_t index, const char *typed, const char *text)
+{
+    const option_row *row = mega_option_row(index);
+    const option_entry *entry = entry_of(p, index);
+    if (entry->source != MEGA_SET_BY_COMMAND_LINE || row->kind == KIND_APPEND) return;
+    const bool same = entry->text != NULL && text != NULL && strcmp(entry->text, text) == 0;
+    if (same || row->kind == KIND_FLAG || row->kind == KIND_OFF) return;
+    mega_warn("%s was given more than once: the last one, %s (argument %d), counts; %s (argument %d) does not", typed,
+              text, p->at, entry->text, entry->position);
+}
+
+static void apply(parser *p, size_t index, const char *typed, const char *const *values, size_t count, int position);
+
+/* "recompute-granularity=full;recompute-method": the parts with = are set, the last part takes the values. */
+static void apply_renamed(parser *p, const option_row *row, const char *typed, const char *const *values, size_t count,
+                          int position)
+{
+    if (row->kind == KIND_BOOL && count == 1 && strchr("fF0", values[0][0]) != NULL) return;
+    const char *part = row->successor;
+    while (part != NULL) {
+        const char *end = strchr(part, ';');
+        const size_t length = end != NULL ? (size_t)(end - part) : strlen(part);
+        const char *equals = memchr(part, '=', length);
+        const size_t name = equals != NULL ? (size_t)(equals - part) : length;
+        const size_t index = mega_option_find(part, name, p->command);
+        if (index != SIZE_MAX && equals != NULL) {
+            char *value = mega_arena_format(&p->cfg->arena, "%.*s", (int)(length - name - 1), equals + 1);
+            const char *const one[1] = {value};
+            if (value != NULL) apply(p, index, typed, one, 1, position);
+        } else if (index != SIZE_MAX) {
+            const option_kind kind = mega_option_row(index)->kind;
+            apply(p, index, typed, values, kind == KIND_FLAG || kind == KIND_OFF ? 0 : count, position);
+        }
+        part = end != NULL ? end + 1 : NULL;
+    }
+}
+
+static void apply_unbuilt(parser *p, const option_row *row, const char *typed, const char *text)
+{
+    const bool flag = row->kind == KIND_FLAG || row->kind == KIND_OFF;
+    if (row->neutral != NULL && row->neutral[0] == '=') return; /* depends on another option: a rule decides */
+    if (!flag && row->neutral != NULL) {
+        if (mega_option_word_in(row->neutral, text, NULL)) return;
+        double given, neutral;
+        if (mega_value_float(text, &given) && mega_value_float(row->neutral, &neutral) && given == neutral) return;
+    }
+    mega_config_problem(p->cfg, MEGA_ERR_UNSUPPORTED, "%s%s%s is not built yet%s%s%s: %s", typed, flag ? "" : " ",
+                        flag ? "" : text, row->neutral != NULL ? " (it may stand at " : "",
+                        row->neutral != NULL ? row->neutral : "", row->neutral != NULL ? ")" : "", row->remark);
+}
+
+static void apply_value(parser *p, const option_row *row, const char *typed, const char *const *values, size_t count)
+{
+    const char *const none[1] = {NULL};
+    for (size_t i = 0; i < count; i++) {
+        const char *reason = mega_value_check(p->cfg, row, values[i]);
+        if (reason == NULL) continue;
+        mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s: %s", typed, reason);
+        return;
+    }
+    if (count == 0) values = none;
+    const mega_status st = mega_value_set_list(p->cfg, row, values, count > 0 ? count : 1);
+    if (st != MEGA_OK) mega_config_problem(p->cfg, st, "%s", mega_error_message());
+}
+
+static void apply(parser *p, size_t index, const char *typed, const char *const *values, size_t count, int position)
+{
+    const option_row *row = mega_option_row(index);
+    const char *text = count > 0 ? joined(p->cfg, values, count) : NULL;
+    if (row->answer == ANSWER_RENAMED) {
+        mega_info("%s: %s", typed, row->remark);
+        apply_renamed(p, row, typed, values, count, position);
+        return;
+    }
+    note_repetition(p, index, typed, text);
+    option_entry *entry = entry_of(p, index);
+    *entry = (option_entry){MEGA_SET_BY_COMMAND_LINE, position, typed, text};
+    if (row->answer == ANSWER_NOT_BUILT) {
+        apply_unbuilt(p, row, typed, text);
+        return;
+    }
+    if (row->answer == ANSWER_NO_EFFECT) {
+        const char *reason = NULL;
+        for (size_t i = 0; i < count && reason == NULL; i++) reason = mega_value_check(p->cfg, row, values[i]);
+        if (reason != NULL) mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s: %s", typed, reason);
+        return;
+    }
+    apply_value(p, row, typed, values, count);
+}
+
+/* Names known to the command that begin with what was typed; up to `most`, the count in all is returned. */
+static size_t longer_names(uint32_t command, const char *name, size_t length, const char **out, size_t most)
+{
+    size_t found = 0;
+    const size_t count = mega_option_count();
+    for (size_t i = 0; i < count; i++) {
+        const option_row *row = mega_option_row(i);
+        if ((mega_option_commands(i) & command) == 0 || strlen(row->name) <= length) continue;
+        char head[128];
+        if (length >= sizeof head) return 0;
+        memcpy(head, row->name, length);
+        head[length] = '\0';
+        if (!mega_option_name_equal(head, name, length)) continue;
+        if (found < most) out[found] = row->name;
+        found++;
+    }
+    return found;
+}
+
+static const char *nearest_option(parser *p, const char *name)
+{
+    const size_t count = mega_option_count();
+    const char **names = mega_arena_alloc(&p->cfg->arena, count * sizeof *names);
+    size_t n = 0;
+    if (names == NULL) return NULL;
+    for (size_t i = 0; i < count; i++) {
+        if ((mega_option_commands(i) & p->command) != 0) names[n++] = mega_option_row(i)->name;
+    }
+    return mega_config_nearest(name, names, n);
+}
+
+static void unknown_option(parser *p, const char *typed, const char *name, size_t length)
+{
+    const char *command = p->cfg->command;
+    const char *longer[4];
+    char *own = mega_arena_format(&p->cfg->arena, "%.*s", (int)length, name);
+    const size_t matches = length >= 3 ? longer_names(p->command, name, length, longer, 4) : 0;
+    const size_t elsewhere = mega_option_find(name, length, FOR_ALL);
+    const char *near = own != NULL ? nearest_option(p, own) : NULL;
+    if (elsewhere != SIZE_MAX) {
+        char owners[256];
+        mega_command_names(mega_option_commands(elsewhere), owners, sizeof owners);
+        mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is an option of %s, not of %s%s%s", typed, owners, command,
+                            near != NULL ? "; did you mean --" : "", near != NULL ? near : "");
+    } else if (matches == 1) {
+        mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is not an option of %s; names are not abbreviated: write --%s",
+                            typed, command, longer[0]);
+    } else if (near != NULL) {
+        mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is not an option of %s; did you mean --%s?", typed, command,
+                            near);
+    } else if (matches > 1) {
+        mega_config_problem(p->cfg, MEGA_ERR_USAGE,
+                            "%s is not an option of %s; names are not abbreviated: it begins --%s, --%s%s", typed,
+                            command, longer[0], longer[1], matches > 2 ? " and more" : "");
+    } else {
+        mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is not an option of %s; its options: megalith %s --help", typed,
+                            command, command);
+    }
+}
+
+static void take_positional(parser *p, const char *word)
+{
+    mega_config *cfg = p->cfg;
+    if (cfg->state->command->positional == NULL) {
+        mega_config_problem(cfg, MEGA_ERR_USAGE,
+                            "\"%s\" (argument %d) belongs to no option; %s takes options alone, each beginning with --",
+                            word, p->at, cfg->command);
+        return;
+    }
+    const char **items = mega_arena_alloc(&cfg->arena, (cfg->positional.count + 1) * sizeof *items);
+    if (items == NULL) {
+        cfg->state->out_of_memory = true;
+        return;
+    }
+    for (size_t i = 0; i < cfg->positional.count; i++) items[i] = cfg->positional.item[i];
+    items[cfg->positional.count] = mega_arena_strdup(&cfg->arena, word);
+    cfg->positional = (mega_list){items, cfg->positional.count + 1};
+}
+
+/* Number of words after the option at `from` that are values of it. */
+static size_t values_after(const parser *p, int from, option_kind kind)
+{
+    size_t n = 0;
+    while (from + (int)n < p->argc && !is_option(p->argv[from + (int)n])) {
+        n++;
+        if (kind != KIND_LIST && kind != KIND_INT3) break;
+    }
+    return n;
+}
+
+static void take_option(parser *p, char *word)
+{
+    const int position = p->at;
+    const bool short_form = word[1] != '-';
+    const char *name = word + (short_form ? 1 : 2);
+    const char *equals = strchr(name, '=');
+    const size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
+    const char *typed = mega_arena_format(&p->cfg->arena, "%s%.*s", short_form ? "-" : "--", (int)length, name);
+    const size_t index = short_form ? SIZE_MAX : mega_option_find(name, length, p->command);
+    if (typed == NULL) {
+        p->cfg->state->out_of_memory = true;
+        return;
+    }
+    if (index == SIZE_MAX) {
+        unknown_option(p, typed, name, length);
+        if (equals == NULL)
+            p->at += (int)values_after(p, p->at + 1, KIND_LIST); /* its values are not further mistakes */
+        return;
+    }
+    const option_row *row = mega_option_row(index);
+    const bool flag = row->kind == KIND_FLAG || row->kind == KIND_OFF;
+    const char *one[1] = {equals != NULL ? equals + 1 : NULL};
+    if (flag) {
+        if (equals != NULL)
+            mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s takes no value, found \"%s\"", typed, one[0]);
+        else
+            apply(p, index, typed, NULL, 0, position);
+        return;
+    }
+    if (equals != NULL) {
+        apply(p, index, typed, one, 1, position);
+        return;
+    }
+    const size_t count = values_after(p, p->at + 1, row->kind);
+    if (count == 0) {
+        mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s needs a value%s%s", typed,
+                            row->choices != NULL ? ", one of " : "", row->choices != NULL ? row->choices : "");
+        return;
+    }
+    const char *const *values = (const char *const *)(p->argv + p->at + 1);
+    p->at += (int)count;
+    apply(p, index, typed, values, count, position);
+}
+
+/* One line for each reason why options given have no effect. */
+static void note_without_effect(mega_config *cfg)
+{
+    const size_t count = mega_option_count();
+    for (size_t i = 0; i < count; i++) {
+        const option_row *row = mega_option_row(i);
+        if (row->answer != ANSWER_NO_EFFECT || cfg->state->entry[i].source != MEGA_SET_BY_COMMAND_LINE) continue;
+        bool told = false;
+        mega_buffer names = {0};
+        for (size_t j = 0; j < count; j++) {
+            const option_row *other = mega_option_row(j);
+            if (other->answer != ANSWER_NO_EFFECT || cfg->state->entry[j].source != MEGA_SET_BY_COMMAND_LINE) continue;
+            if (strcmp(other->remark, row->remark) != 0) continue;
+            if (j < i) told = true;
+            mega_buffer_printf(&names, "%s%s", names.size > 0 ? ", " : "", cfg->state->entry[j].typed);
+        }
+        if (!told && names.data != NULL) mega_warn("no effect here: %s: %s", names.data, row->remark);
+        mega_buffer_fini(&names);
+    }
+}
+
+mega_status mega_config_parse(mega_config *cfg, const char *command, int argc, char **argv)
+{
+    const command_row *row = mega_command_find(command);
+    if (row == NULL || row->bit == 0) {
+        return MEGA_FAIL(MEGA_ERR_USAGE, "\"%s\" is not a command that takes options; megalith help lists them",
+                         command);
+    }
+    cfg->state->command = row;
+    cfg->command = row->name;
+    parser p = {cfg, row->bit, argc, argv, 1};
+    for (; p.at < argc; p.at++) {
+        if (is_option(argv[p.at])) take_option(&p, argv[p.at]);
+        else
+            take_positional(&p, argv[p.at]);
+    }
+    note_without_effect(cfg);
+    mega_config_apply_preset(cfg);
+    mega_config_derive(cfg);
+    mega_config_run_rules(cfg, (row->bit & (FOR_PRETRAIN | FOR_PLAN)) != 0 && !cfg->use_checkpoint_args);
+    return mega_config_problems_report(cfg);
+}
+
+mega_status mega_config_check(mega_config *cfg)
+{
+    cfg->state->problems = 0;
+    mega_config_derive(cfg);
+    mega_config_run_rules(cfg, true);
+    return mega_config_problems_report(cfg);
+}

@@ -1,0 +1,398 @@
+/* The rules between options: a table of small functions. Each says which options it looked at, the values found, and
+ * what would be valid. Ranges of single values are in the option table. */
+#include "config_impl.h"
+#include "megalith/log.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define USAGE MEGA_ERR_USAGE
+
+static bool given(const mega_config *cfg, const char *dest)
+{
+    return mega_config_set_by(cfg, dest) == MEGA_SET_BY_COMMAND_LINE;
+}
+
+/* ---- shape ---- */
+
+static void rule_shape_is_given(mega_config *cfg)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+    } needed[] = {{"--num-layers", cfg->num_layers},
+                  {"--hidden-size", cfg->hidden_size},
+                  {"--num-attention-heads", cfg->num_attention_heads},
+                  {"--seq-length", cfg->seq_length}};
+    char missing[128] = "";
+    for (size_t i = 0; i < ROW_COUNT(needed); i++) {
+        if (needed[i].value > 0) continue;
+        if (missing[0] != '\0') strcat(missing, ", ");
+        strcat(missing, needed[i].name);
+    }
+    if (missing[0] == '\0') return;
+    mega_config_problem(cfg, USAGE, "missing: %s; give them, or a known shape with --preset gpt2", missing);
+}
+
+/* Writes the divisors of n from near `around`, at most eight, in rising order. */
+static void divisors_near(int64_t n, int64_t around, char *out, size_t size)
+{
+    int64_t found[8];
+    size_t count = 0;
+    for (int64_t away = 0; away <= n && count < ROW_COUNT(found) && away < 100000; away++) {
+        const int64_t both[2] = {around - away, around + away};
+        for (int side = 0; side < (away > 0 ? 2 : 1) && count < ROW_COUNT(found); side++) {
+            if (both[side] > 0 && both[side] <= n && n % both[side] == 0) found[count++] = both[side];
+        }
+    }
+    for (size_t i = 1; i < count; i++) {
+        for (size_t j = i; j > 0 && found[j - 1] > found[j]; j--) {
+            const int64_t swap = found[j];
+            found[j] = found[j - 1];
+            found[j - 1] = swap;
+        }
+    }
+    size_t used = 0;
+    for (size_t i = 0; i < count && used < size; i++) {
+        const int n_written = snprintf(out + used, size - used, "%s%lld", i > 0 ? ", " : "", (long long)found[i]);
+        used += n_written > 0 ? (size_t)n_written : 0;
+    }
+}
+
+static void rule_heads_divide_hidden(mega_config *cfg)
+{
+    const int64_t h = cfg->hidden_size, heads = cfg->num_attention_heads;
+    if (h <= 0 || heads <= 0) return;
+    if (cfg->kv_channels <= 0 || !mega_config_was_set(cfg, "kv_channels")) {
+        if (h % heads == 0) return;
+        char valid[160];
+        divisors_near(h, heads, valid, sizeof valid);
+        mega_config_problem(cfg, USAGE, "%s does not divide %s; heads that do: %s; or a hidden size of %lld",
+                            mega_config_origin(cfg, "num_attention_heads"), mega_config_origin(cfg, "hidden_size"),
+                            valid, (long long)((h / heads + 1) * heads));
+    } else if (cfg->kv_channels * heads != h) {
+        mega_config_problem(cfg, MEGA_ERR_UNSUPPORTED,
+                            "%s: heads of another width than %s / %s are not built yet; leave it out",
+                            mega_config_origin(cfg, "kv_channels"), mega_config_origin(cfg, "hidden_size"),
+                            mega_config_origin(cfg, "num_attention_heads"));
+    }
+}
+
+static void rule_key_value_heads(mega_config *cfg)
+{
+    const size_t i = mega_option_find_dest("num_key_value_heads", cfg->state->command->bit);
+    if (i == SIZE_MAX || cfg->state->entry[i].text == NULL) return;
+    int64_t groups = 0;
+    if (mega_value_int(cfg->state->entry[i].text, &groups) && groups == cfg->num_attention_heads) return;
+    mega_config_problem(cfg, MEGA_ERR_UNSUPPORTED, "--num-key-value-heads %s is not built yet (it may stand at %s): %s",
+                        cfg->state->entry[i].text, mega_config_origin(cfg, "num_attention_heads"),
+                        mega_option_row(i)->remark);
+}
+
+static void rule_positions_reach(mega_config *cfg)
+{
+    if (cfg->seq_length <= 0 || cfg->max_position_embeddings <= 0 || cfg->max_position_embeddings >= cfg->seq_length)
+        return;
+    mega_config_problem(cfg, USAGE, "%s is shorter than %s; make it %lld or more, or shorten the sequence",
+                        mega_config_origin(cfg, "max_position_embeddings"), mega_config_origin(cfg, "seq_length"),
+                        (long long)cfg->seq_length);
+}
+
+/* ---- batch ---- */
+
+static void rule_batch_divides(mega_config *cfg)
+{
+    const int64_t micro = cfg->micro_batch_size, global = cfg->global_batch_size;
+    if (micro <= 0) {
+        mega_config_problem(cfg, USAGE, "missing: --micro-batch-size, the samples computed together; 4 is a start");
+        return;
+    }
+    if (global % micro == 0) return;
+    char valid[160];
+    divisors_near(global, micro, valid, sizeof valid);
+    mega_config_problem(cfg, USAGE, "%s is not a multiple of %s; micro-batches that divide it: %s",
+                        mega_config_origin(cfg, "global_batch_size"), mega_config_origin(cfg, "micro_batch_size"),
+                        valid);
+}
+
+static void rule_rampup(mega_config *cfg)
+{
+    if (!mega_config_was_set(cfg, "rampup_batch_size")) return;
+    const int64_t start = cfg->rampup_batch_size[0], step = cfg->rampup_batch_size[1],
+                  samples = cfg->rampup_batch_size[2];
+    const int64_t micro = cfg->micro_batch_size, global = cfg->global_batch_size;
+    if (start <= 0 || step <= 0 || samples <= 0) {
+        mega_config_problem(cfg, USAGE,
+                            "--rampup-batch-size takes three whole numbers above 0, START INCREMENT SAMPLES, "
+                            "for example 16 16 100000");
+    } else if (start > global || (global - start) % step != 0) {
+        mega_config_problem(cfg, USAGE, "%s: from %lld in steps of %lld does not reach %s",
+                            mega_config_origin(cfg, "rampup_batch_size"), (long long)start, (long long)step,
+                            mega_config_origin(cfg, "global_batch_size"));
+    } else if (micro > 0 && (start % micro != 0 || step % micro != 0)) {
+        mega_config_problem(cfg, USAGE, "%s: start and increment must be multiples of %s",
+                            mega_config_origin(cfg, "rampup_batch_size"), mega_config_origin(cfg, "micro_batch_size"));
+    }
+}
+
+/* ---- length of the training, learning rate ---- */
+
+static void rule_length_of_training(mega_config *cfg)
+{
+    if (cfg->skip_train) return;
+    if (cfg->train_iters > 0 && cfg->train_samples > 0) {
+        mega_config_problem(cfg, USAGE, "%s and %s both say how long to train; give one",
+                            mega_config_origin(cfg, "train_iters"), mega_config_origin(cfg, "train_samples"));
+    } else if (cfg->train_iters <= 0 && cfg->train_samples <= 0) {
+        mega_config_problem(cfg, USAGE, "missing: --train-iters N (optimizer steps) or --train-samples N");
+    }
+}
+
+/* With the training counted in iterations, its schedule is too; and the other way round. */
+static void rule_units_agree(mega_config *cfg)
+{
+    static const char *const of_samples[] = {"lr_decay_samples", "lr_warmup_samples", "rampup_batch_size"};
+    static const char *const of_iters[] = {"lr_decay_iters", "lr_warmup_iters"};
+    if ((cfg->train_iters > 0) == (cfg->train_samples > 0)) return;
+    const bool iters = cfg->train_iters > 0;
+    const char *const *wrong = iters ? of_samples : of_iters;
+    const size_t count = iters ? ROW_COUNT(of_samples) : ROW_COUNT(of_iters);
+    for (size_t i = 0; i < count; i++) {
+        if (!given(cfg, wrong[i])) continue;
+        const bool zero = (strcmp(wrong[i], "lr_warmup_samples") == 0 && cfg->lr_warmup_samples == 0) ||
+                          (strcmp(wrong[i], "lr_warmup_iters") == 0 && cfg->lr_warmup_iters == 0);
+        if (zero) continue;
+        mega_config_problem(cfg, USAGE, "%s counts %s, but the training is counted by %s; count both in the same unit",
+                            mega_config_origin(cfg, wrong[i]), iters ? "samples" : "iterations",
+                            mega_config_origin(cfg, iters ? "train_iters" : "train_samples"));
+    }
+}
+
+static void rule_learning_rate(mega_config *cfg)
+{
+    if (isnan(cfg->lr)) {
+        if (!cfg->skip_train && cfg->state->command->bit == FOR_PRETRAIN) {
+            mega_config_problem(cfg, USAGE,
+                                "missing: --lr, the peak learning rate; 1.5e-4 suits a GPT of 345 M parameters, "
+                                "1e-3 a small one");
+        }
+        return;
+    }
+    if (cfg->min_lr > cfg->lr) {
+        mega_config_problem(cfg, USAGE, "%s is above %s; it is the floor that the curve comes down to",
+                            mega_config_origin(cfg, "min_lr"), mega_config_origin(cfg, "lr"));
+    }
+    if (cfg->lr_warmup_init > cfg->lr) {
+        mega_config_problem(cfg, USAGE, "%s is above %s, to which the warm-up rises",
+                            mega_config_origin(cfg, "lr_warmup_init"), mega_config_origin(cfg, "lr"));
+    }
+}
+
+static void rule_warmup(mega_config *cfg)
+{
+    const bool fraction = !isnan(cfg->lr_warmup_fraction);
+    if (fraction && cfg->lr_warmup_iters > 0) {
+        mega_config_problem(cfg, USAGE, "%s and %s both say how long to warm up; give one",
+                            mega_config_origin(cfg, "lr_warmup_fraction"), mega_config_origin(cfg, "lr_warmup_iters"));
+    }
+    if (fraction && cfg->lr_warmup_samples > 0) {
+        mega_config_problem(cfg, USAGE, "%s and %s both say how long to warm up; give one",
+                            mega_config_origin(cfg, "lr_warmup_fraction"),
+                            mega_config_origin(cfg, "lr_warmup_samples"));
+    }
+    if (cfg->train_iters > 0 && cfg->lr_decay_iters > 0 && cfg->lr_warmup_iters >= cfg->lr_decay_iters) {
+        mega_config_problem(cfg, USAGE, "%s must be below %s, where the curve ends",
+                            mega_config_origin(cfg, "lr_warmup_iters"), mega_config_origin(cfg, "lr_decay_iters"));
+    }
+    if (cfg->train_samples > 0 && cfg->lr_decay_samples > 0 && cfg->lr_warmup_samples >= cfg->lr_decay_samples) {
+        mega_config_problem(cfg, USAGE, "%s must be below %s, where the curve ends",
+                            mega_config_origin(cfg, "lr_warmup_samples"), mega_config_origin(cfg, "lr_decay_samples"));
+    }
+}
+
+static void rule_weight_decay(mega_config *cfg)
+{
+    const bool start = given(cfg, "start_weight_decay"), end = given(cfg, "end_weight_decay");
+    if (cfg->weight_decay_incr_style == MEGA_WD_CONSTANT) {
+        if ((start && cfg->start_weight_decay != cfg->weight_decay) ||
+            (end && cfg->end_weight_decay != cfg->weight_decay)) {
+            mega_config_problem(
+                cfg, USAGE,
+                "%s: a weight decay that changes needs --weight-decay-incr-style linear or cosine; a constant "
+                "one is --weight-decay",
+                mega_config_origin(cfg, start ? "start_weight_decay" : "end_weight_decay"));
+        }
+    } else if (isnan(cfg->start_weight_decay) || isnan(cfg->end_weight_decay)) {
+        mega_config_problem(cfg, USAGE, "%s needs both --start-weight-decay and --end-weight-decay",
+                            mega_config_origin(cfg, "weight_decay_incr_style"));
+    }
+}
+
+/* ---- precision, recompute ---- */
+
+static void rule_precision(mega_config *cfg)
+{
+    if (cfg->bf16 && cfg->fp64) {
+        mega_config_problem(cfg, USAGE, "%s and %s: a run has one precision; give one", mega_config_origin(cfg, "bf16"),
+                            mega_config_origin(cfg, "fp64"));
+    }
+    if (cfg->fp64 && cfg->backend != MEGA_BACKEND_PLAIN) {
+        mega_config_problem(cfg, USAGE, "%s: only the plain kernels compute in double; use --backend plain",
+                            mega_config_origin(cfg, "fp64"));
+    }
+}
+
+static void rule_recompute(mega_config *cfg)
+{
+    const bool method = cfg->recompute_method != MEGA_RECOMPUTE_METHOD_NONE;
+    if (cfg->recompute_granularity == MEGA_RECOMPUTE_SELECTIVE && method) {
+        mega_config_problem(cfg, USAGE, "%s belongs to full recompute; selective recompute has no method, leave it out",
+                            mega_config_origin(cfg, "recompute_method"));
+    } else if (cfg->recompute_granularity == MEGA_RECOMPUTE_NONE && method) {
+        mega_config_problem(cfg, USAGE, "%s changes nothing without --recompute-granularity full; add it",
+                            mega_config_origin(cfg, "recompute_method"));
+    }
+}
+
+/* ---- checkpoints ---- */
+
+static void rule_loading(mega_config *cfg)
+{
+    static const char *const need_load[] = {
+        "use_checkpoint_args", "exit_on_missing_checkpoint", "finetune", "load_previous", "no_load_optim",
+        "no_load_rng"};
+    for (size_t i = 0; cfg->load == NULL && i < 2; i++) {
+        if (!given(cfg, need_load[i])) continue;
+        mega_config_problem(cfg, USAGE, "%s needs --load FOLDER", mega_config_origin(cfg, need_load[i]));
+    }
+    if (cfg->override_opt_param_scheduler && cfg->use_checkpoint_opt_param_scheduler) {
+        mega_config_problem(cfg, USAGE, "%s and %s contradict each other; give one",
+                            mega_config_origin(cfg, "override_opt_param_scheduler"),
+                            mega_config_origin(cfg, "use_checkpoint_opt_param_scheduler"));
+    }
+}
+
+static void rule_saving(mega_config *cfg)
+{
+    if (cfg->save == NULL && given(cfg, "save_interval")) {
+        mega_config_problem(cfg, USAGE, "%s needs --save FOLDER", mega_config_origin(cfg, "save_interval"));
+    }
+    if (cfg->save == NULL && cfg->log_progress) {
+        mega_config_problem(cfg, USAGE, "%s needs --save FOLDER, where progress.txt is kept",
+                            mega_config_origin(cfg, "log_progress"));
+    }
+    if (cfg->save != NULL && cfg->save_interval == 0 && !cfg->skip_train && cfg->state->command->bit == FOR_PRETRAIN) {
+        mega_warn("--save without --save-interval: a checkpoint is written at the end and on a signal, none before");
+    }
+}
+
+/* A launcher that starts several processes would have each train a whole run over the same files. */
+static void rule_one_rank(mega_config *cfg)
+{
+    const char *world = getenv("WORLD_SIZE");
+    int64_t n = 1;
+    if (world == NULL || !mega_value_int(world, &n) || n <= 1) return;
+    mega_config_problem(
+        cfg, MEGA_ERR_UNSUPPORTED,
+        "environment WORLD_SIZE=%s: several ranks are not built yet; start one process, without a launcher, and "
+        "use the machine's cores (--num-threads)",
+        world);
+}
+
+/* ---- commands ---- */
+
+static void rule_tokenizer_training(mega_config *cfg)
+{
+    const mega_train_tokenizer_options *o = &cfg->train_tokenizer;
+    const bool characters = strcmp(cfg->tokenizer_type, "CharTokenizer") == 0;
+    if (o->input.count == 0) mega_config_problem(cfg, USAGE, "missing: --input FILE…, the text to learn from");
+    if (o->output == NULL) mega_config_problem(cfg, USAGE, "missing: --output FOLDER, where the vocabulary is written");
+    if (strcmp(cfg->tokenizer_type, "ByteTokenizer") == 0 || strcmp(cfg->tokenizer_type, "NullTokenizer") == 0) {
+        mega_config_problem(cfg, USAGE, "%s has nothing to learn; use GPT2BPETokenizer or CharTokenizer",
+                            mega_config_origin(cfg, "tokenizer_type"));
+    } else if (!characters && o->vocab_size == 0) {
+        mega_config_problem(cfg, USAGE,
+                            "missing: --vocab-size N; 256 bytes and the end of document come first, 32000 is usual");
+    } else if (!characters && o->vocab_size < 257) {
+        mega_config_problem(cfg, USAGE,
+                            "%s: a byte-level vocabulary has 256 bytes and the end of document; give 257 or more",
+                            mega_config_origin(cfg, "vocab_size"));
+    }
+}
+
+static void rule_preprocessing(mega_config *cfg)
+{
+    if (cfg->preprocess.input.count == 0) mega_config_problem(cfg, USAGE, "missing: --input FILE…, the text to read");
+    if (cfg->preprocess.output_prefix == NULL) {
+        mega_config_problem(cfg, USAGE, "missing: --output-prefix PREFIX, of PREFIX_text_document.bin and .idx");
+    }
+}
+
+static void rule_generation(mega_config *cfg)
+{
+    if (cfg->load == NULL) mega_config_problem(cfg, USAGE, "missing: --load FOLDER, the trained model");
+    if (cfg->generate.num_samples > 0 && cfg->generate.sample_input_file != NULL) {
+        mega_config_problem(cfg, USAGE, "%s makes texts without a prompt, and %s gives prompts; give one",
+                            mega_config_origin(cfg, "num_samples"), mega_config_origin(cfg, "sample_input_file"));
+    }
+}
+
+static void rule_tasks(mega_config *cfg)
+{
+    if (cfg->load == NULL) mega_config_problem(cfg, USAGE, "missing: --load FOLDER, the trained model");
+    if (cfg->tasks.task == NULL) mega_config_problem(cfg, USAGE, "missing: --task LM_LOSS, WIKITEXT103 or LAMBADA");
+    if (cfg->tasks.valid_data.count == 0)
+        mega_config_problem(cfg, USAGE, "missing: --valid-data FILE…, the text to evaluate");
+}
+
+static void rule_plot(mega_config *cfg)
+{
+    if (cfg->positional.count == 0) {
+        mega_config_problem(cfg, USAGE,
+                            "missing: the metrics files to draw (made by pretrain_gpt --metrics-file FILE)");
+    }
+}
+
+typedef struct rule_row {
+    uint32_t commands;
+    bool shape; /* runs once the network's shape is known */
+    void (*check)(mega_config *cfg);
+} rule_row;
+
+#define FOR_RUN (FOR_PRETRAIN | FOR_PLAN)
+
+static const rule_row rules[] = {
+    {FOR_TRAINING, true, rule_shape_is_given},
+    {FOR_TRAINING, true, rule_heads_divide_hidden},
+    {FOR_TRAINING, true, rule_key_value_heads},
+    {FOR_TRAINING, true, rule_positions_reach},
+    {FOR_RUN, false, rule_batch_divides},
+    {FOR_RUN, false, rule_rampup},
+    {FOR_PRETRAIN, false, rule_length_of_training},
+    {FOR_RUN, false, rule_units_agree},
+    {FOR_RUN, false, rule_learning_rate},
+    {FOR_RUN, false, rule_warmup},
+    {FOR_RUN, false, rule_weight_decay},
+    {FOR_TRAINING, false, rule_precision},
+    {FOR_RUN, false, rule_recompute},
+    {FOR_RUN, false, rule_loading},
+    {FOR_RUN, false, rule_saving},
+    {FOR_TRAINING, false, rule_one_rank},
+    {FOR_TRAINING | FOR_PREPROCESS | FOR_DATA, false, mega_rule_split},
+    {FOR_RUN, false, mega_rule_data_paths},
+    {FOR_PRETRAIN | FOR_PREPROCESS | FOR_TOKENIZE, false, mega_rule_tokenizer_files},
+    {FOR_TRAIN_TOKENIZER, false, rule_tokenizer_training},
+    {FOR_PREPROCESS, false, rule_preprocessing},
+    {FOR_GENERATE, false, rule_generation},
+    {FOR_TASKS, false, rule_tasks},
+    {FOR_PLOT, false, rule_plot},
+};
+
+void mega_config_run_rules(mega_config *cfg, bool shape)
+{
+    for (size_t i = 0; i < ROW_COUNT(rules); i++) {
+        if ((rules[i].commands & cfg->state->command->bit) == 0 || (rules[i].shape && !shape)) continue;
+        rules[i].check(cfg);
+    }
+}

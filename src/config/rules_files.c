@@ -1,0 +1,151 @@
+/* Rules about files: that they are there, before anything is started. */
+#include "config_impl.h"
+#include "megalith/file.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void mega_rule_split(mega_config *cfg)
+{
+    if (cfg->split == NULL) return;
+    double sum = 0;
+    int parts = 0;
+    const char *at = cfg->split;
+    while (*at != '\0') {
+        char *end = NULL;
+        const double x = strtod(at, &end);
+        if (end == at || !isfinite(x) || x < 0) break;
+        sum += x;
+        parts++;
+        at = end + strspn(end, " ");
+        if (*at != ',' && *at != '/') break;
+        at++;
+    }
+    if (*at == '\0' && parts >= 1 && parts <= 3 && sum > 0) return;
+    mega_config_problem(
+        cfg, MEGA_ERR_USAGE,
+        "%s: expected up to three parts that are not negative, for training, validation and test, as in 969,30,1",
+        mega_config_origin(cfg, "split"));
+}
+
+static bool pair_exists(mega_config *cfg, const char *prefix)
+{
+    const char *bin = mega_arena_format(&cfg->arena, "%s.bin", prefix);
+    const char *idx = mega_arena_format(&cfg->arena, "%s.idx", prefix);
+    return bin != NULL && idx != NULL && mega_file_exists(bin) && mega_file_exists(idx);
+}
+
+/* A prefix whose pair of files is missing: says what is there instead. */
+static void check_prefix(mega_config *cfg, const char *option, const char *prefix)
+{
+    if (pair_exists(cfg, prefix)) return;
+    const size_t n = strlen(prefix);
+    const char *shorter = n > 4 ? mega_arena_format(&cfg->arena, "%.*s", (int)(n - 4), prefix) : NULL;
+    const char *longer = mega_arena_format(&cfg->arena, "%s_text_document", prefix);
+    const char *bin = mega_arena_format(&cfg->arena, "%s.bin", prefix);
+    const char *idx = mega_arena_format(&cfg->arena, "%s.idx", prefix);
+    if (longer == NULL || bin == NULL || idx == NULL) {
+        cfg->state->out_of_memory = true;
+    } else if (shorter != NULL && (strcmp(prefix + n - 4, ".bin") == 0 || strcmp(prefix + n - 4, ".idx") == 0) &&
+               pair_exists(cfg, shorter)) {
+        mega_config_problem(cfg, MEGA_ERR_NOT_FOUND, "%s %s: a prefix is wanted, without %s; use %s", option, prefix,
+                            prefix + n - 4, shorter);
+    } else if (pair_exists(cfg, longer)) {
+        mega_config_problem(cfg, MEGA_ERR_NOT_FOUND, "%s %s: there is no %s, but there is %s.bin; use %s", option,
+                            prefix, bin, longer, longer);
+    } else {
+        const bool has_bin = mega_file_exists(bin), has_idx = mega_file_exists(idx);
+        mega_config_problem(cfg, MEGA_ERR_NOT_FOUND,
+                            "%s %s: %s%s%s not there; megalith preprocess_data makes this pair", option, prefix,
+                            has_bin ? "" : bin, has_bin || has_idx ? "" : " and ",
+                            has_idx ? " is" : mega_arena_format(&cfg->arena, "%s %s", idx, has_bin ? "is" : "are"));
+    }
+}
+
+/* "PREFIX" or "WEIGHT PREFIX WEIGHT PREFIX …". */
+static void check_blend(mega_config *cfg, const char *option, const mega_list *list)
+{
+    if (list->count == 1) check_prefix(cfg, option, list->item[0]);
+    if (list->count < 2) return;
+    if (list->count % 2 != 0) {
+        mega_config_problem(cfg, MEGA_ERR_USAGE,
+                            "%s: %zu values; expected one prefix, or WEIGHT PREFIX in pairs, as in 0.7 A 0.3 B", option,
+                            list->count);
+        return;
+    }
+    for (size_t i = 0; i < list->count; i += 2) {
+        double weight;
+        if (!mega_value_float(list->item[i], &weight) || weight <= 0) {
+            mega_config_problem(cfg, MEGA_ERR_USAGE,
+                                "%s: \"%s\" stands where the weight of %s is expected, a number above 0", option,
+                                list->item[i], list->item[i + 1]);
+        }
+        check_prefix(cfg, option, list->item[i + 1]);
+    }
+}
+
+void mega_rule_data_paths(mega_config *cfg)
+{
+    const bool own = cfg->train_data_path.count > 0 || cfg->valid_data_path.count > 0 || cfg->test_data_path.count > 0;
+    if (cfg->data_path.count > 0 && own) {
+        mega_config_problem(
+            cfg, MEGA_ERR_USAGE,
+            "--data-path is split by --split, and --train-data-path, --valid-data-path, --test-data-path come "
+            "instead of it; give one or the other");
+    }
+    const bool needed = cfg->state->command->bit == FOR_PRETRAIN && !cfg->dry_run;
+    if (needed && cfg->data_path.count == 0 && !own) {
+        mega_config_problem(cfg, MEGA_ERR_USAGE, "missing: --data-path PREFIX, made by megalith preprocess_data");
+    }
+    check_blend(cfg, "--data-path", &cfg->data_path);
+    check_blend(cfg, "--train-data-path", &cfg->train_data_path);
+    check_blend(cfg, "--valid-data-path", &cfg->valid_data_path);
+    check_blend(cfg, "--test-data-path", &cfg->test_data_path);
+}
+
+static void check_file(mega_config *cfg, const char *option, const char *path, const char *what)
+{
+    if (path == NULL || mega_file_exists(path)) return;
+    mega_config_problem(cfg, MEGA_ERR_NOT_FOUND, "%s %s: %s; expected %s", option, path,
+                        mega_folder_exists(path) ? "it is a folder" : "there is no such file", what);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+void mega_rule_tokenizer_files(mega_config *cfg)
+{
+    const char *type = cfg->tokenizer_type;
+    if (strcmp(type, "NullTokenizer") == 0 && cfg->vocab_size <= 0) {
+        mega_config_problem(cfg, MEGA_ERR_USAGE, "missing: --vocab-size N, the ids of a NullTokenizer");
+    }
+    if (strcmp(type, "CharTokenizer") == 0 && cfg->vocab_file == NULL) {
+        mega_config_problem(cfg, MEGA_ERR_USAGE,
+                            "missing: --vocab-file FILE, the characters of a CharTokenizer; train_tokenizer "
+                            "writes it, and preprocess_data where it is not there yet");
+    }
+    if (strcmp(type, "CharTokenizer") == 0 && cfg->state->command->bit != FOR_PREPROCESS) {
+        check_file(cfg, "--vocab-file", cfg->vocab_file, "the characters of a CharTokenizer");
+    }
+    if (strcmp(type, "GPT2BPETokenizer") != 0) return;
+    /* a folder given by --load may bring its tokenizer along */
+    if (cfg->vocab_file == NULL) {
+        if (cfg->load == NULL && !cfg->dry_run) {
+            mega_config_problem(cfg, MEGA_ERR_USAGE,
+                                "missing: --vocab-file vocab.json with --merge-file merges.txt, or --vocab-file "
+                                "tokenizer.json; megalith train_tokenizer makes them");
+        }
+        return;
+    }
+    check_file(cfg, "--vocab-file", cfg->vocab_file, "vocab.json or tokenizer.json");
+    check_file(cfg, "--merge-file", cfg->merge_file, "merges.txt");
+    if (cfg->merge_file == NULL && !ends_with(cfg->vocab_file, "tokenizer.json")) {
+        mega_config_problem(cfg, MEGA_ERR_USAGE,
+                            "missing: --merge-file merges.txt, which belongs to %s (a tokenizer.json needs none)",
+                            mega_config_origin(cfg, "vocab_file"));
+    }
+}

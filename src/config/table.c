@@ -1,0 +1,141 @@
+/* The option table as one list: the sections in the order of --help, rows by index, and search by name. */
+#include "config_impl.h"
+#include <string.h>
+#include <strings.h>
+
+static const option_section *const sections[] = {
+    &mega_option_preprocess_section,
+    &mega_option_train_tokenizer_section,
+    &mega_option_tokenize_section,
+    &mega_option_generate_section,
+    &mega_option_tasks_section,
+    &mega_option_data_tool_section,
+    &mega_option_plot_section,
+    &mega_option_model_section,
+    &mega_option_regularization_section,
+    &mega_option_training_section,
+    &mega_option_initialization_section,
+    &mega_option_learning_section,
+    &mega_option_checkpoint_section,
+    &mega_option_precision_section,
+    &mega_option_machine_section,
+    &mega_option_distributed_section,
+    &mega_option_validation_section,
+    &mega_option_data_section,
+    &mega_option_logging_section,
+    &mega_option_fp8_section,
+    &mega_option_moe_section,
+    &mega_option_inference_section,
+    &mega_option_zero_section,
+    &mega_option_other_models_section,
+};
+
+size_t mega_option_sections(void)
+{
+    return ROW_COUNT(sections);
+}
+
+const option_section *mega_option_section(size_t i)
+{
+    return sections[i];
+}
+
+size_t mega_option_count(void)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < ROW_COUNT(sections); i++) n += sections[i]->count;
+    return n;
+}
+
+const option_section *mega_option_row_section(size_t i)
+{
+    for (size_t s = 0; s < ROW_COUNT(sections); s++) {
+        if (i < sections[s]->count) return sections[s];
+        i -= sections[s]->count;
+    }
+    return NULL;
+}
+
+const option_row *mega_option_row(size_t i)
+{
+    for (size_t s = 0; s < ROW_COUNT(sections); s++) {
+        if (i < sections[s]->count) return &sections[s]->rows[i];
+        i -= sections[s]->count;
+    }
+    return NULL;
+}
+
+uint32_t mega_option_commands(size_t i)
+{
+    const option_row *row = mega_option_row(i);
+    return row->commands != 0 ? row->commands : mega_option_row_section(i)->commands;
+}
+
+const char *mega_option_dest(const option_row *row, char out[80])
+{
+    const char *from = row->dest != NULL ? row->dest : row->name;
+    const char *dot = strrchr(from, '.'); /* fields of sub-structs are known by their last name */
+    if (dot != NULL) from = dot + 1;
+    size_t n = 0;
+    for (; from[n] != '\0' && n < 79; n++) out[n] = from[n] == '-' ? '_' : from[n];
+    out[n] = '\0';
+    return out;
+}
+
+static char folded(char c)
+{
+    return c == '_' ? '-' : c;
+}
+
+bool mega_option_name_equal(const char *a, const char *b, size_t b_length)
+{
+    if (strlen(a) != b_length) return false;
+    for (size_t i = 0; i < b_length; i++) {
+        if (folded(a[i]) != folded(b[i])) return false;
+    }
+    return true;
+}
+
+size_t mega_option_find(const char *name, size_t length, uint32_t command)
+{
+    size_t index = 0;
+    for (size_t s = 0; s < ROW_COUNT(sections); s++) {
+        for (size_t r = 0; r < sections[s]->count; r++, index++) {
+            const option_row *row = &sections[s]->rows[r];
+            const uint32_t commands = row->commands != 0 ? row->commands : sections[s]->commands;
+            if ((commands & command) != 0 && mega_option_name_equal(row->name, name, length)) return index;
+        }
+    }
+    return SIZE_MAX;
+}
+
+size_t mega_option_find_dest(const char *dest, uint32_t command)
+{
+    const size_t count = mega_option_count();
+    size_t negative = SIZE_MAX;
+    for (size_t i = 0; i < count; i++) {
+        const option_row *row = mega_option_row(i);
+        char own[80];
+        if ((mega_option_commands(i) & command) == 0 || strcmp(mega_option_dest(row, own), dest) != 0) continue;
+        if (row->answer == ANSWER_WORKS) return i;
+        if (negative == SIZE_MAX) negative = i;
+    }
+    return negative;
+}
+
+bool mega_option_word_in(const char *words, const char *text, int *out_index)
+{
+    const size_t length = strlen(text);
+    int index = 0;
+    while (words != NULL) {
+        const char *bar = strchr(words, '|');
+        const size_t n = bar != NULL ? (size_t)(bar - words) : strlen(words);
+        if (n == length && memcmp(words, text, n) == 0) {
+            if (out_index != NULL) *out_index = index;
+            return true;
+        }
+        words = bar != NULL ? bar + 1 : NULL;
+        index++;
+    }
+    return false;
+}

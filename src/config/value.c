@@ -1,0 +1,300 @@
+/* Values of options: text to field and back. */
+#include "config_impl.h"
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* Decimal numbers only: 12, -3, .01, 5e8. No hexadecimal, inf or nan, which strtod would take. */
+static bool is_decimal(const char *text)
+{
+    bool digit = false;
+    for (const char *c = text; *c != '\0'; c++) {
+        if (isdigit((unsigned char)*c)) digit = true;
+        else if (strchr("+-.eE", *c) == NULL)
+            return false;
+    }
+    return digit;
+}
+
+bool mega_value_float(const char *text, double *out)
+{
+    if (!is_decimal(text)) return false;
+    char *end = NULL;
+    const double x = strtod(text, &end);
+    if (*end != '\0' || !isfinite(x)) return false;
+    *out = x;
+    return true;
+}
+
+bool mega_value_int(const char *text, int64_t *out)
+{
+    if (!is_decimal(text)) return false;
+    char *end = NULL;
+    errno = 0;
+    const long long n = strtoll(text, &end, 10);
+    if (*end == '\0' && errno == 0) {
+        *out = n;
+        return true;
+    }
+    double x;
+    if (!mega_value_float(text, &x) || x != floor(x) || fabs(x) > 9.007e15) return false; /* 5e8 is a whole number */
+    *out = (int64_t)x;
+    return true;
+}
+
+static bool value_bytes(const char *text, int64_t *out)
+{
+    static const char units[] = "KMGT";
+    char number[40];
+    size_t n = strlen(text);
+    double factor = 1.0;
+    if (n > 0 && toupper((unsigned char)text[n - 1]) == 'B' && n > 1) n--;
+    if (n > 0 && toupper((unsigned char)text[n - 1]) == 'I' && n > 1) n--;
+    const char *unit = n > 0 ? strchr(units, toupper((unsigned char)text[n - 1])) : NULL;
+    if (unit != NULL && *unit != '\0') {
+        for (const char *u = units; u <= unit; u++) factor *= 1024.0;
+        n--;
+    }
+    if (n == 0 || n >= sizeof number) return false;
+    memcpy(number, text, n);
+    number[n] = '\0';
+    double x;
+    if (!mega_value_float(number, &x) || x < 0 || x * factor > 9e18) return false;
+    *out = (int64_t)(x * factor);
+    return true;
+}
+
+static const char *range_problem(option_range range, double x)
+{
+    switch (range) {
+    case RANGE_ANY: return NULL;
+    case RANGE_POSITIVE: return x > 0 ? NULL : "must be greater than 0";
+    case RANGE_NOT_NEGATIVE: return x >= 0 ? NULL : "must not be negative";
+    case RANGE_BELOW_ONE: return x >= 0 && x < 1 ? NULL : "must be at least 0 and below 1";
+    case RANGE_FRACTION: return x >= 0 && x <= 1 ? NULL : "must lie between 0 and 1";
+    case RANGE_TOP_P: return x >= 0 && x <= 1 ? NULL : "must lie between 0 and 1 (0 switches it off)";
+    case RANGE_SEED: return x >= 1 && x < 4294967296.0 ? NULL : "must lie between 1 and 4294967295";
+    }
+    return NULL;
+}
+
+static const char *choice_problem(mega_config *cfg, const option_row *row, const char *text)
+{
+    char shown[512];
+    size_t n = 0;
+    for (const char *c = row->choices; *c != '\0' && n < sizeof shown - 3; c++) {
+        if (*c == '|') {
+            shown[n++] = ',';
+            shown[n++] = ' ';
+        } else {
+            shown[n++] = *c;
+        }
+    }
+    shown[n] = '\0';
+    if (mega_option_word_in(row->unbuilt, text, NULL)) {
+        return mega_arena_format(&cfg->arena, "\"%s\" is not built yet; built are %s%s%s", text, shown,
+                                 row->remark != NULL ? "; " : "", row->remark != NULL ? row->remark : "");
+    }
+    const char *lower = NULL;
+    if (strcasecmp(text, row->choices) == 0) lower = row->choices;
+    return mega_arena_format(&cfg->arena, "\"%s\" is not one of %s%s", text, shown,
+                             lower != NULL ? " (letters count as they are written)" : "");
+}
+
+const char *mega_value_check(mega_config *cfg, const option_row *row, const char *text)
+{
+    int64_t n = 0;
+    double x = 0;
+    switch (row->kind) {
+    case KIND_FLAG:
+    case KIND_OFF:
+    case KIND_APPEND:
+    case KIND_LIST: return NULL;
+    case KIND_BOOL:
+        return mega_option_word_in("true|false|True|False|1|0", text, NULL)
+                   ? NULL
+                   : mega_arena_format(&cfg->arena, "\"%s\" is neither true nor false", text);
+    case KIND_INT:
+    case KIND_INT3:
+        if (!mega_value_int(text, &n)) return mega_arena_format(&cfg->arena, "\"%s\" is not a whole number", text);
+        x = (double)n;
+        break;
+    case KIND_FLOAT:
+        if (!mega_value_float(text, &x)) return mega_arena_format(&cfg->arena, "\"%s\" is not a number", text);
+        break;
+    case KIND_BYTES:
+        if (!value_bytes(text, &n))
+            return mega_arena_format(&cfg->arena, "\"%s\" is not a size in bytes such as 8G, 512M or 1e9", text);
+        x = (double)n;
+        break;
+    case KIND_STRING:
+    case KIND_CHOICE:
+        if (row->choices != NULL && !mega_option_word_in(row->choices, text, NULL))
+            return choice_problem(cfg, row, text);
+        return NULL;
+    }
+    const char *range = range_problem(row->range, x);
+    return range != NULL ? mega_arena_format(&cfg->arena, "%s %s", text, range) : NULL;
+}
+
+static mega_status store(mega_config *cfg, const option_row *row, const char *text)
+{
+    char *field = (char *)cfg + row->field;
+    int64_t n = 0;
+    double x = 0;
+    int choice = 0;
+    bool on = true;
+    const char *copy = NULL;
+    switch (row->kind) {
+    case KIND_OFF:
+    case KIND_FLAG: /* typed without a value, or set to the value of the destination */
+        on = text == NULL ? row->kind == KIND_FLAG : strchr("tT1", text[0]) != NULL;
+        memcpy(field, &on, sizeof on);
+        return MEGA_OK;
+    case KIND_INT:
+        if (!mega_value_int(text, &n)) break;
+        memcpy(field, &n, sizeof n);
+        return MEGA_OK;
+    case KIND_BYTES:
+        if (!value_bytes(text, &n)) break;
+        memcpy(field, &n, sizeof n);
+        return MEGA_OK;
+    case KIND_FLOAT:
+        if (!mega_value_float(text, &x)) break;
+        memcpy(field, &x, sizeof x);
+        return MEGA_OK;
+    case KIND_CHOICE:
+        if (!mega_option_word_in(row->choices, text, &choice)) break;
+        memcpy(field, &choice, sizeof choice);
+        return MEGA_OK;
+    case KIND_STRING:
+        copy = mega_arena_strdup(&cfg->arena, text);
+        if (copy == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--%s: no memory for its value", row->name);
+        memcpy(field, &copy, sizeof copy);
+        return MEGA_OK;
+    case KIND_BOOL:
+    case KIND_LIST:
+    case KIND_APPEND:
+    case KIND_INT3: break;
+    }
+    return MEGA_FAIL(MEGA_ERR_USAGE, "--%s: \"%s\" is not a value it can take", row->name, text);
+}
+
+mega_status mega_value_set(mega_config *cfg, const option_row *row, const char *text)
+{
+    if (row->field == NO_FIELD) return MEGA_OK;
+    return store(cfg, row, text);
+}
+
+/* Writes a list whose items are copies in the arena; `kept` items of the old list stay in front. */
+static mega_status store_list(mega_config *cfg, const option_row *row, const char *const *texts, size_t count,
+                              size_t kept)
+{
+    mega_list *list = (mega_list *)(void *)((char *)cfg + row->field);
+    const char **items = mega_arena_alloc(&cfg->arena, (kept + count + 1) * sizeof *items);
+    if (items == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--%s: no memory for %zu values", row->name, count);
+    for (size_t i = 0; i < kept; i++) items[i] = list->item[i];
+    for (size_t i = 0; i < count; i++) {
+        items[kept + i] = mega_arena_strdup(&cfg->arena, texts[i]);
+        if (items[kept + i] == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--%s: no memory for its values", row->name);
+    }
+    *list = (mega_list){items, kept + count};
+    return MEGA_OK;
+}
+
+mega_status mega_value_set_list(mega_config *cfg, const option_row *row, const char *const *texts, size_t count)
+{
+    if (row->field == NO_FIELD) return MEGA_OK;
+    if (row->kind == KIND_LIST) return store_list(cfg, row, texts, count, 0);
+    if (row->kind == KIND_APPEND) {
+        const mega_list *list = (const mega_list *)(const void *)((const char *)cfg + row->field);
+        return store_list(cfg, row, texts, count, list->count);
+    }
+    if (row->kind != KIND_INT3) return count == 1 ? store(cfg, row, texts[0]) : MEGA_OK;
+    int64_t n[3] = {0, 0, 0};
+    for (size_t i = 0; i < 3; i++) {
+        if (count != 3 || !mega_value_int(texts[i], &n[i])) {
+            return MEGA_FAIL(MEGA_ERR_USAGE, "--%s: three whole numbers are needed, %zu values were given", row->name,
+                             count);
+        }
+    }
+    memcpy((char *)cfg + row->field, n, sizeof n);
+    return MEGA_OK;
+}
+
+static bool print_choice(const char *choices, int index, mega_buffer *out)
+{
+    for (; index > 0 && choices != NULL; index--) {
+        choices = strchr(choices, '|');
+        if (choices != NULL) choices++;
+    }
+    if (choices == NULL) return mega_buffer_puts(out, "?");
+    const char *bar = strchr(choices, '|');
+    return mega_buffer_append(out, choices, bar != NULL ? (size_t)(bar - choices) : strlen(choices));
+}
+
+/* The shortest decimal that reads back as the same double, as Python prints it. */
+static bool print_double(double x, mega_buffer *out)
+{
+    char text[40];
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, x);
+        if (strtod(text, NULL) == x) break;
+    }
+    if (strpbrk(text, ".eE") == NULL) strcat(text, ".0");
+    return mega_buffer_puts(out, text);
+}
+
+bool mega_value_print(const mega_config *cfg, size_t index, mega_buffer *out)
+{
+    const option_row *row = mega_option_row(index);
+    const option_entry *entry = &cfg->state->entry[index];
+    if (row->field == NO_FIELD) {
+        if (row->kind == KIND_FLAG)
+            return mega_buffer_puts(out, entry->source != MEGA_SET_BY_DEFAULT ? "True" : "False");
+        if (row->kind == KIND_OFF)
+            return mega_buffer_puts(out, entry->source == MEGA_SET_BY_DEFAULT ? "True" : "False");
+        if (entry->text != NULL) return mega_buffer_puts(out, entry->text);
+        return mega_buffer_puts(out, row->fallback != NULL ? row->fallback : "None");
+    }
+    const char *field = (const char *)cfg + row->field;
+    int64_t n[3] = {0, 0, 0};
+    double x;
+    int choice;
+    bool on;
+    const char *text;
+    mega_list list;
+    switch (row->kind) {
+    case KIND_FLAG:
+    case KIND_OFF: memcpy(&on, field, sizeof on); return mega_buffer_puts(out, on ? "True" : "False");
+    case KIND_INT:
+    case KIND_BYTES:
+        memcpy(n, field, sizeof n[0]);
+        if (n[0] == 0 && row->fallback == NULL && entry->source == MEGA_SET_BY_DEFAULT)
+            return mega_buffer_puts(out, "None");
+        return mega_buffer_printf(out, "%lld", (long long)n[0]);
+    case KIND_FLOAT:
+        memcpy(&x, field, sizeof x);
+        return isnan(x) ? mega_buffer_puts(out, "None") : print_double(x, out);
+    case KIND_CHOICE: memcpy(&choice, field, sizeof choice); return print_choice(row->choices, choice, out);
+    case KIND_STRING: memcpy(&text, field, sizeof text); return mega_buffer_puts(out, text != NULL ? text : "None");
+    case KIND_INT3:
+        memcpy(n, field, sizeof n);
+        if (n[0] == 0) return mega_buffer_puts(out, "None");
+        return mega_buffer_printf(out, "%lld %lld %lld", (long long)n[0], (long long)n[1], (long long)n[2]);
+    case KIND_LIST:
+    case KIND_APPEND:
+        memcpy(&list, field, sizeof list);
+        if (list.count == 0) return mega_buffer_puts(out, "None");
+        for (size_t i = 0; i < list.count; i++) {
+            if (!mega_buffer_printf(out, "%s%s", i > 0 ? " " : "", list.item[i])) return false;
+        }
+        return true;
+    case KIND_BOOL: break;
+    }
+    return mega_buffer_puts(out, "None");
+}
