@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The unit tests under valgrind.   tools/check_valgrind.sh FOLDER [name pattern]
+# The unit tests under valgrind.   tools/check_valgrind.sh FOLDER [regular expression]
 #
 # valgrind knows no AVX-512, so ours and oneDNN are held to AVX2. Any error or lost block fails the test.
 set -u
@@ -30,7 +30,7 @@ one() {
     fi
 }
 export -f one
-printf '%s\n' "$folder"/tests/unit_test_*"$pattern"* | xargs -P "$(nproc)" -I{} bash -c 'one {}'
+find "$folder/tests" -maxdepth 1 -name 'unit_*' -type f -executable | grep -E "$pattern" | sort | xargs -P "$(nproc)" -I{} bash -c 'one {}'
 count() { grep -hE "^\[  $1 *\] [0-9]+ test\(s\)" "$logs"/unit_* | awk '{n += $4} END {print n + 0}'; }
 failed=$(find "$logs" -name '*.failed' | wc -l)
 echo "$(count PASSED) passed, $failed failed, $(count SKIPPED) skipped"

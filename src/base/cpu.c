@@ -16,7 +16,7 @@
 #endif
 
 /* The affinity mask may be longer than cpu_set_t; the system says so by EINVAL. */
-static int affinity_count(void)
+int mega_cpu_affinity(void)
 {
     for (int bits = CPU_SETSIZE; bits <= 1 << 20; bits *= 2) {
         cpu_set_t *set = CPU_ALLOC((size_t)bits);
@@ -33,10 +33,15 @@ static int affinity_count(void)
     return online > 0 && online <= INT_MAX ? (int)online : 1;
 }
 
+double mega_cpu_quota(void)
+{
+    return mega_cgroup_cpus("/proc", "/sys/fs/cgroup");
+}
+
 int mega_cpu_count(void)
 {
-    int count = affinity_count();
-    const double quota = mega_cgroup_cpus("/proc", "/sys/fs/cgroup");
+    int count = mega_cpu_affinity();
+    const double quota = mega_cpu_quota();
     if (quota > 0 && quota < count) { /* a part of a core is worth a thread */
         const int whole = (int)quota;
         count = quota > whole ? whole + 1 : whole;

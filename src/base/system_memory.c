@@ -23,13 +23,14 @@ size_t mega_memory_resident(void)
     return statm(1);
 }
 
-static uint64_t meminfo_available(void)
+/* A field of /proc/meminfo, "MemTotal:" for example, in bytes. */
+static uint64_t meminfo(const char *name)
 {
     char text[4096];
     if (!mega_system_read(text, sizeof text, "/proc/meminfo")) return UINT64_MAX;
-    const char *at = strstr(text, "MemAvailable:");
+    const char *at = strstr(text, name);
     if (at == NULL) return UINT64_MAX;
-    return (uint64_t)strtoull(at + strlen("MemAvailable:"), NULL, 10) * 1024;
+    return (uint64_t)strtoull(at + strlen(name), NULL, 10) * 1024;
 }
 
 static uint64_t rlimit_left(int resource, size_t used)
@@ -39,21 +40,23 @@ static uint64_t rlimit_left(int resource, size_t used)
     return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
 }
 
+void mega_memory_get_limits(mega_memory_limits *out)
+{
+    const uint64_t address_space = rlimit_left(RLIMIT_AS, statm(0)), data = rlimit_left(RLIMIT_DATA, statm(5));
+    out->machine = meminfo("MemTotal:");
+    out->available = meminfo("MemAvailable:");
+    out->cgroup_left = mega_cgroup_memory_left("/proc", "/sys/fs/cgroup");
+    out->rlimit_left = address_space < data ? address_space : data;
+}
+
 size_t mega_memory_available(const char **limit_name)
 {
-    const struct {
-        const char *name;
-        uint64_t left;
-    } limits[] = {
-        {"available", meminfo_available()},
-        {"cgroup", mega_cgroup_memory_left("/proc", "/sys/fs/cgroup")},
-        {"rlimit", rlimit_left(RLIMIT_AS, statm(0))},
-        {"rlimit", rlimit_left(RLIMIT_DATA, statm(5))},
-    };
-    size_t least = 0;
-    for (size_t i = 1; i < sizeof limits / sizeof limits[0]; i++) {
-        if (limits[i].left < limits[least].left) least = i;
-    }
-    if (limit_name != NULL) *limit_name = limits[least].name;
-    return (size_t)limits[least].left;
+    mega_memory_limits limits;
+    mega_memory_get_limits(&limits);
+    uint64_t least = limits.available;
+    const char *name = "available";
+    if (limits.cgroup_left < least) least = limits.cgroup_left, name = "cgroup";
+    if (limits.rlimit_left < least) least = limits.rlimit_left, name = "rlimit";
+    if (limit_name != NULL) *limit_name = name;
+    return least < SIZE_MAX ? (size_t)least : SIZE_MAX;
 }

@@ -209,6 +209,10 @@ static void memory_limits_are_read(void **state)
     assert_true(available > 0);
     assert_true(strcmp(name, "cgroup") == 0 || strcmp(name, "rlimit") == 0 || strcmp(name, "available") == 0);
     mega_memory_available(NULL);
+    mega_memory_limits limits;
+    mega_memory_get_limits(&limits);
+    assert_true(limits.machine >= limits.available);
+    assert_true(limits.available != UINT64_MAX); /* every Linux says */
     const size_t before = mega_memory_resident(), bytes = (size_t)32 << 20;
     assert_true(before > 0);
     void *block;

@@ -150,6 +150,8 @@ static void affinity_is_respected(void **state)
     cpu_set_t before, one;
     if (sched_getaffinity(0, sizeof before, &before) != 0) mega_kit_skip("more processors than a plain mask holds");
     assert_in_range(mega_cpu_count(), 1, CPU_COUNT(&before));
+    assert_int_equal(mega_cpu_affinity(), CPU_COUNT(&before));
+    assert_true(mega_cpu_quota() == 0 || mega_cpu_count() < mega_cpu_quota() + 1);
     CPU_ZERO(&one);
     for (int i = 0; i < CPU_SETSIZE; i++) {
         if (!CPU_ISSET(i, &before)) continue;

@@ -60,5 +60,11 @@ void mega_buffer_fini(mega_buffer *b);
  * available memory. Bytes. limit_name says which one ("cgroup", "rlimit", "available"). */
 size_t mega_memory_resident(void);
 size_t mega_memory_available(const char **limit_name);
+/* The limits one by one, in bytes; UINT64_MAX where there is none. */
+typedef struct mega_memory_limits {
+    uint64_t machine, available; /* of the whole machine: what it has, what it would give now */
+    uint64_t cgroup_left, rlimit_left;
+} mega_memory_limits;
+void mega_memory_get_limits(mega_memory_limits *out);
 
 #endif

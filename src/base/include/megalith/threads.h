@@ -29,6 +29,9 @@ static inline void mega_team_share(int64_t n, int64_t grain, int thread, int siz
 
 /* Cores this process may use: affinity mask and cgroup quota respected, at least 1. */
 int mega_cpu_count(void);
+/* The two parts of it: cores in the affinity mask; cores by the quota of the control group, 0 = no quota. */
+int mega_cpu_affinity(void);
+double mega_cpu_quota(void);
 /* OMP_NUM_THREADS when it is a positive number, else mega_cpu_count(). */
 int mega_default_threads(void);
 

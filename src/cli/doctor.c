@@ -1,0 +1,237 @@
+/* megalith doctor: what this program found on this machine, and what it will use of it. */
+#include "commands.h"
+#include "megalith/assert.h"
+#include "megalith/file.h"
+#include "megalith/memory.h"
+#include "megalith/threads.h"
+
+#include <dlfcn.h>
+#include <jansson.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+static void row(const char *name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void row(const char *name, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    printf("  %-18s", name);
+    vprintf(fmt, args);
+    printf("\n");
+    va_end(args);
+}
+
+static void show_program(void)
+{
+    printf("megalith %s\n", MEGA_VERSION);
+#if defined(__clang__)
+    row("compiler", "clang %d.%d.%d", __clang_major__, __clang_minor__, __clang_patchlevel__);
+#else
+    row("compiler", "gcc %d.%d.%d", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
+#endif
+#ifdef MEGA_ASSERTS
+    const char *assertions = "on";
+#else
+    const char *assertions = "off";
+#endif
+    row("checks", "assertions %s, MEGA_CHECK level %d", assertions, mega_check_level());
+}
+
+/* Those instruction sets of /proc/cpuinfo that matter to us or to oneDNN. */
+static void show_instruction_sets(void)
+{
+    static const char *const names[] = {"sse4_2",      "avx",         "f16c",     "fma",      "bmi2",        "avx2",
+                                        "avx512f",     "avx512dq",    "avx512bw", "avx512vl", "avx512_vnni", "avx_vnni",
+                                        "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8"};
+    char *text = NULL;
+    mega_buffer found = {0};
+    if (mega_file_read(&text, NULL, "/proc/cpuinfo") == MEGA_OK) {
+        const char *line = strstr(text, "\nflags");
+        const size_t length = line != NULL ? strcspn(line + 1, "\n") + 1 : 0;
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+            const size_t n = strlen(names[i]);
+            for (const char *at = line; at != NULL; at = strstr(at + 1, names[i])) {
+                if (at >= line + length) break;
+                if (at == line || at[-1] != ' ' || (at[n] != ' ' && at[n] != '\n')) continue;
+                mega_buffer_printf(&found, "%s%s", found.size != 0 ? " " : "", names[i]);
+                break;
+            }
+        }
+    }
+    row("instruction sets", "%s", found.size != 0 ? found.data : "the system does not list them");
+    mega_buffer_fini(&found);
+    mega_free(text);
+}
+
+static void show_processor(void)
+{
+    char model[128], quota_text[64] = "no quota";
+    const double quota = mega_cpu_quota();
+    if (quota > 0) snprintf(quota_text, sizeof quota_text, "%.2f by the quota of the control group", quota);
+    printf("\nprocessor\n");
+    row("model", "%s", mega_cpu_model(model, sizeof model));
+    show_instruction_sets();
+    row("cores", "%ld online, %d by affinity, %s", sysconf(_SC_NPROCESSORS_ONLN), mega_cpu_affinity(), quota_text);
+}
+
+static void show_bytes(const char *name, uint64_t bytes, const char *note)
+{
+    if (bytes == UINT64_MAX) {
+        row(name, "no limit");
+    } else {
+        row(name, "%.2f GiB%s", (double)bytes / 1073741824.0, note);
+    }
+}
+
+static void show_memory(void)
+{
+    mega_memory_limits limits;
+    mega_memory_get_limits(&limits);
+    printf("\nmemory\n");
+    show_bytes("machine", limits.machine, "");
+    show_bytes("available", limits.available, "");
+    show_bytes("control group", limits.cgroup_left, " left");
+    show_bytes("ulimit", limits.rlimit_left, " left");
+}
+
+static const char *runtime_name(unsigned runtime)
+{
+    switch (runtime) {
+    case DNNL_RUNTIME_SEQ: return "one thread";
+    case DNNL_RUNTIME_OMP: return "OpenMP";
+    case DNNL_RUNTIME_TBB: return "TBB";
+    case DNNL_RUNTIME_THREADPOOL: return "thread pool";
+    default: return "other threads";
+    }
+}
+
+static void show_libraries(void)
+{
+    const dnnl_version_t *dnnl = dnnl_version();
+    printf("\nlibraries\n");
+    row("oneDNN", "%d.%d.%d, %s", dnnl->major, dnnl->minor, dnnl->patch, runtime_name(dnnl->cpu_runtime));
+    row("jansson", "%s", jansson_version_str());
+    row("zlib", "%s", zlibVersion());
+    row("zstd", "%s", ZSTD_versionString());
+}
+
+/* Where the shell would find a program; NULL when it would not. The caller frees it. */
+static char *find_program(const char *name)
+{
+    const char *path = getenv("PATH");
+    while (path != NULL && *path != '\0') {
+        const size_t n = strcspn(path, ":");
+        char *full = mega_format("%.*s/%s", (int)n, path, name);
+        if (full != NULL && access(full, X_OK) == 0) return full;
+        mega_free(full);
+        path += n + (path[n] == ':');
+    }
+    return NULL;
+}
+
+static void show_mpi(void)
+{
+    char *mpirun = find_program("mpirun");
+    if (mpirun == NULL) mpirun = find_program("mpiexec");
+    row("MPI", mpirun != NULL ? "%s found, not used yet: training runs on one rank" : "no mpirun found", mpirun);
+    mega_free(mpirun);
+}
+
+/* The driver's own interface, of which four functions are enough to name the devices. */
+typedef struct driver {
+    int (*init)(unsigned flags);
+    int (*count)(int *out);
+    int (*name)(char *out, int size, int device);
+    int (*memory)(size_t *out, int device);
+} driver;
+
+static bool find_symbol(void *function, void *library, const char *name)
+{
+    void *symbol = dlsym(library, name);
+    if (symbol != NULL) memcpy(function, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+static void show_gpu(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    driver d;
+    int count = 0;
+    if (library == NULL) {
+        char *smi = find_program("nvidia-smi");
+        row("GPU", "%s",
+            smi != NULL ? "nvidia-smi is there, but the driver (libcuda.so.1) does not load" : "none found");
+        mega_free(smi);
+        return;
+    }
+    if (find_symbol(&d.init, library, "cuInit") && find_symbol(&d.count, library, "cuDeviceGetCount") &&
+        find_symbol(&d.name, library, "cuDeviceGetName") && find_symbol(&d.memory, library, "cuDeviceTotalMem_v2") &&
+        d.init(0) == 0 && d.count(&count) == 0 && count > 0) {
+        for (int i = 0; i < count; i++) { /* ordinals are device handles in this interface */
+            char name[128] = "unknown";
+            size_t bytes = 0;
+            d.name(name, sizeof name, i);
+            d.memory(&bytes, i);
+            row("GPU", "%s, %.1f GiB found, CUDA backend not built yet", name, (double)bytes / 1073741824.0);
+        }
+    } else {
+        row("GPU", "the CUDA driver is there, but it shows no device");
+    }
+    dlclose(library);
+}
+
+static const char *dnnl_isa(void)
+{
+    switch ((int)dnnl_get_effective_cpu_isa()) {
+    case dnnl_cpu_isa_sse41: return "SSE4.1";
+    case dnnl_cpu_isa_avx: return "AVX";
+    case dnnl_cpu_isa_avx2: return "AVX2";
+    case dnnl_cpu_isa_avx2_vnni: return "AVX2 with VNNI";
+    case dnnl_cpu_isa_avx512_core: return "AVX-512";
+    case dnnl_cpu_isa_avx512_core_vnni: return "AVX-512 with VNNI";
+    case dnnl_cpu_isa_avx512_core_bf16: return "AVX-512 with bf16";
+    case dnnl_cpu_isa_avx512_core_amx: return "AMX";
+    default: return "its own choice of instructions";
+    }
+}
+
+static void show_use(void)
+{
+    const char *omp = getenv("OMP_NUM_THREADS"), *isa = getenv("MEGA_ISA"), *limit;
+    const int threads = mega_default_threads(), cores = mega_cpu_count();
+    const size_t memory = mega_memory_available(&limit);
+    printf("\nwhat will be used\n");
+    if (omp != NULL && threads != cores) {
+        row("threads", "%d, from OMP_NUM_THREADS (%d cores; --num-threads N overrides)", threads, cores);
+    } else {
+        row("threads", "%d (--num-threads N overrides)", threads);
+    }
+    row("kernels", "%s%s", mega_isa_name(mega_cpu_isa()), isa != NULL ? ", lowered by MEGA_ISA" : "");
+    row("matrix products", "oneDNN with %s%s", dnnl_isa(),
+        dnnl_get_effective_cpu_isa() < dnnl_cpu_isa_avx512_core ? "; bf16 is widened to fp32 for it" : "");
+    row("memory", "up to %.2f GiB (limit: %s)", (double)memory / 1073741824.0, limit);
+    row("ranks", "1");
+}
+
+int mega_command_doctor(int argc, char **argv)
+{
+    if (argc > 1) {
+        fprintf(stderr, "megalith doctor: error: found the argument %s, expected none\n", argv[1]);
+        return 2;
+    }
+    show_program();
+    show_processor();
+    show_memory();
+    show_libraries();
+    printf("\nother machinery\n");
+    show_mpi();
+    show_gpu();
+    show_use();
+    return 0;
+}
