@@ -8,6 +8,7 @@
 
 #include "megalith/memory.h"
 #include "megalith/status.h"
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,6 +27,7 @@ typedef struct mega_documents_options {
     mega_document_format format;
     bool split_on_blank_lines; /* text: a document ends with the blank lines behind it; else one document a file */
     size_t chunk_bytes;        /* a chunk is closed once it holds this much; 0: 256 KiB */
+    const volatile sig_atomic_t *stop; /* not NULL: reading ends with MEGA_ERR_INTERRUPTED once it is not 0 */
 } mega_documents_options;
 
 typedef struct mega_documents mega_documents;

@@ -1,0 +1,337 @@
+/* Chunks of whole records out of the input files. A record is cut where its format says; whether it is a good document
+ * is found out later, by mega_document_texts on any thread. */
+#include "megalith/documents.h"
+#include "documents_impl.h"
+#include <ctype.h>
+#include <string.h>
+
+enum { CHUNK_BYTES = 256 * 1024, DETECT_BYTES = 64 * 1024 };
+
+struct mega_documents {
+    mega_document_files files;
+    mega_document_format wanted;
+    bool split_on_blank_lines;
+    size_t chunk_bytes;
+    const volatile sig_atomic_t *stop;
+    int64_t next; /* file to open next */
+    /* the open file */
+    mega_document_stream *stream;
+    mega_document_format format;
+    const char *path;
+    mega_buffer carry; /* bytes read that belong to the next chunk */
+    int64_t line;      /* of the first byte of carry */
+    uint64_t before;   /* bytes of the files before this one */
+};
+
+mega_status mega_document_format_parse(mega_document_format *out, const char *name)
+{
+    static const char *const names[] = {"auto", "jsonl", "text"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(name, names[i]) != 0) continue;
+        *out = (mega_document_format)i;
+        return MEGA_OK;
+    }
+    return MEGA_FAIL(MEGA_ERR_USAGE, "--input-format: found \"%s\", expected auto, jsonl or text", name);
+}
+
+mega_status mega_documents_open(mega_documents **out, const mega_documents_options *o)
+{
+    mega_documents *d = mega_calloc(1, sizeof *d);
+    if (d == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--input: no memory for its reader");
+    d->wanted = o->format;
+    d->split_on_blank_lines = o->split_on_blank_lines;
+    d->chunk_bytes = o->chunk_bytes > 0 ? o->chunk_bytes : CHUNK_BYTES;
+    d->stop = o->stop;
+    const mega_status st = mega_document_files_find(&d->files, o->inputs, o->num_inputs);
+    if (st != MEGA_OK) {
+        mega_documents_close(d);
+        return st;
+    }
+    *out = d;
+    return MEGA_OK;
+}
+
+void mega_documents_close(mega_documents *d)
+{
+    if (d == NULL) return;
+    mega_document_stream_close(d->stream);
+    mega_buffer_fini(&d->carry);
+    mega_document_files_fini(&d->files);
+    mega_free(d);
+}
+
+int64_t mega_documents_files(const mega_documents *d)
+{
+    return d->files.count;
+}
+
+const char *mega_documents_path(const mega_documents *d, int64_t file)
+{
+    return strcmp(d->files.path[file], "-") == 0 ? "standard input" : d->files.path[file];
+}
+
+uint64_t mega_documents_total_bytes(const mega_documents *d)
+{
+    return d->files.has_stdin ? 0 : d->files.bytes;
+}
+
+void mega_document_chunk_fini(mega_document_chunk *chunk)
+{
+    mega_buffer_fini(&chunk->bytes);
+    mega_free(chunk->record);
+    *chunk = (mega_document_chunk){0};
+}
+
+/* ---- which format ---- */
+
+static bool name_says_json_lines(const char *path)
+{
+    static const char *const ending[] = {".jsonl",   ".ndjson",    ".json",    ".jsonl.gz",
+                                         ".json.gz", ".jsonl.zst", ".json.zst"};
+    const size_t n = strlen(path);
+    for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++) {
+        const size_t m = strlen(ending[i]);
+        if (n > m && strcmp(path + n - m, ending[i]) == 0) return true;
+    }
+    return false;
+}
+
+/* First byte at or behind `at` that is no white space; 0 when there is none. */
+static char first_behind(const mega_buffer *b, size_t at, size_t *where)
+{
+    while (at < b->size && isspace((unsigned char)b->data[at])) at++;
+    *where = at < b->size ? at : b->size;
+    return at < b->size ? b->data[at] : '\0';
+}
+
+static mega_status detect_format(mega_documents *d)
+{
+    const bool by_name =
+        d->wanted == MEGA_DOCUMENT_JSON_LINES || (d->wanted == MEGA_DOCUMENT_AUTO && name_says_json_lines(d->path));
+    d->format = d->wanted == MEGA_DOCUMENT_TEXT ? MEGA_DOCUMENT_TEXT : MEGA_DOCUMENT_JSON_LINES;
+    if (d->wanted == MEGA_DOCUMENT_TEXT) return MEGA_OK;
+    const size_t bom = d->carry.size >= 3 && memcmp(d->carry.data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    size_t at, behind;
+    const char first = first_behind(&d->carry, bom, &at), second = first_behind(&d->carry, at + 1, &behind);
+    if (first == '[' && (by_name || second == '{' || second == '"'))
+        return MEGA_FAIL(
+            MEGA_ERR_FORMAT,
+            "%s: found a JSON array, expected JSON lines (one object a line). Make them with: jq -c '.[]' %s > "
+            "lines.jsonl (or say --input-format text if this is plain text)",
+            d->path, d->path);
+    const bool object = first == '{' && (second == '"' || second == '}');
+    if (!by_name && !object) d->format = MEGA_DOCUMENT_TEXT;
+    if (d->format == MEGA_DOCUMENT_JSON_LINES && bom > 0) {
+        memmove(d->carry.data, d->carry.data + bom, d->carry.size - bom);
+        d->carry.size -= bom;
+    }
+    return MEGA_OK;
+}
+
+/* ---- reading ---- */
+
+static mega_status no_memory(const mega_documents *d, size_t bytes)
+{
+    return MEGA_FAIL(
+        MEGA_ERR_MEMORY,
+        "%s: no memory for a document of more than %zu bytes; split it (plain text: --split-on-blank-lines)", d->path,
+        bytes);
+}
+
+/* Up to n more bytes into b. *end: the file has no more. */
+static mega_status read_into(mega_documents *d, mega_buffer *b, size_t n, bool *end)
+{
+    size_t got = 0;
+    if (!mega_buffer_reserve(b, n + 1)) return no_memory(d, b->size);
+    MEGA_TRY(mega_document_stream_read(d->stream, b->data + b->size, n, &got));
+    b->size += got;
+    *end = got < n;
+    return MEGA_OK;
+}
+
+static mega_status open_next(mega_documents *d)
+{
+    d->path = mega_documents_path(d, d->next);
+    MEGA_TRY(mega_document_stream_open(&d->stream, d->files.path[d->next], d->stop));
+    d->next++;
+    d->line = 1;
+    d->carry.size = 0;
+    /* The first two bytes that are no white space (and no byte order mark) tell the format. */
+    bool end = false;
+    size_t at;
+    do {
+        MEGA_TRY(read_into(d, &d->carry, d->chunk_bytes, &end));
+        (void)first_behind(&d->carry, 0, &at);
+        (void)first_behind(&d->carry, at + 4, &at);
+    } while (!end && at == d->carry.size && d->carry.size < DETECT_BYTES);
+    return detect_format(d);
+}
+
+static void close_current(mega_documents *d)
+{
+    d->before += mega_document_stream_position(d->stream);
+    mega_document_stream_close(d->stream);
+    d->stream = NULL;
+}
+
+static mega_status add_record(const mega_documents *d, mega_document_chunk *c, size_t begin, size_t end, int64_t line)
+{
+    if (c->count == c->capacity) {
+        const int64_t capacity = c->capacity > 0 ? 2 * c->capacity : 64;
+        struct mega_document_record *grown = mega_realloc(c->record, (size_t)capacity * sizeof *grown);
+        if (grown == NULL) return no_memory(d, c->bytes.size);
+        c->record = grown;
+        c->capacity = capacity;
+    }
+    c->record[c->count++] = (struct mega_document_record){begin, end - begin, line};
+    return MEGA_OK;
+}
+
+static bool is_blank(const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] != ' ' && p[i] != '\t' && p[i] != '\r' && p[i] != '\n') return false;
+    }
+    return true;
+}
+
+/* Cuts the bytes of the chunk into records; *rest is where the first unfinished one begins. Lines without a document
+ * (blank ones between JSON lines) are passed over. */
+static mega_status cut_lines(mega_documents *d, mega_document_chunk *c, bool end, size_t *rest)
+{
+    size_t at = 0;
+    int64_t line = d->line;
+    while (at < c->bytes.size) {
+        const char *p = c->bytes.data + at;
+        const char *newline = memchr(p, '\n', c->bytes.size - at);
+        if (newline == NULL && !end) break;
+        const size_t n = newline != NULL ? (size_t)(newline - p) : c->bytes.size - at;
+        if (!is_blank(p, n)) MEGA_TRY(add_record(d, c, at, at + n, line));
+        at += n + (newline != NULL);
+        line++;
+    }
+    d->line = line;
+    *rest = at;
+    return MEGA_OK;
+}
+
+/* A document of plain text ends where, behind one or more blank lines, a line with text begins. */
+static mega_status cut_paragraphs(mega_documents *d, mega_document_chunk *c, bool end, size_t *rest)
+{
+    size_t begin = 0, at = 0;
+    int64_t begin_line = d->line, line = d->line;
+    bool has_text = false, has_gap = false;
+    while (at < c->bytes.size) {
+        const char *p = c->bytes.data + at;
+        const char *newline = memchr(p, '\n', c->bytes.size - at);
+        if (newline == NULL && !end) break;
+        const size_t n = newline != NULL ? (size_t)(newline - p) + 1 : c->bytes.size - at;
+        const bool blank = is_blank(p, n);
+        if (!blank && has_gap) {
+            MEGA_TRY(add_record(d, c, begin, at, begin_line));
+            begin = at;
+            begin_line = line;
+            has_gap = false;
+        }
+        has_text = has_text || !blank;
+        has_gap = has_text && blank;
+        at += n;
+        line++;
+    }
+    if (end && begin < c->bytes.size) {
+        MEGA_TRY(add_record(d, c, begin, c->bytes.size, begin_line));
+        begin = c->bytes.size;
+    }
+    d->line = begin_line;
+    *rest = begin;
+    return MEGA_OK;
+}
+
+static mega_status cut_whole(const mega_documents *d, mega_document_chunk *c, bool end, size_t *rest)
+{
+    *rest = end ? c->bytes.size : 0;
+    return end && c->bytes.size > 0 ? add_record(d, c, 0, c->bytes.size, 1) : MEGA_OK;
+}
+
+static mega_status cut_records(mega_documents *d, mega_document_chunk *c, bool end, size_t *rest)
+{
+    if (d->format == MEGA_DOCUMENT_JSON_LINES) return cut_lines(d, c, end, rest);
+    return d->split_on_blank_lines ? cut_paragraphs(d, c, end, rest) : cut_whole(d, c, end, rest);
+}
+
+/* Records of the open file, none when it holds no more. Reads twice as much each time no record is complete, so that a
+ * long one is not looked through again and again. */
+static mega_status read_some(mega_documents *d, mega_document_chunk *c)
+{
+    c->path = d->path;
+    c->format = d->format;
+    c->bytes.size = 0;
+    if (d->carry.size > 0 && !mega_buffer_append(&c->bytes, d->carry.data, d->carry.size))
+        return no_memory(d, d->carry.size);
+    d->carry.size = 0;
+    bool end = false;
+    while (c->count == 0 && !end) {
+        const size_t more = c->bytes.size > d->chunk_bytes ? c->bytes.size : d->chunk_bytes;
+        size_t rest;
+        MEGA_TRY(read_into(d, &c->bytes, more, &end));
+        MEGA_TRY(cut_records(d, c, end, &rest));
+        const size_t left = c->bytes.size - rest;
+        if (c->count == 0) { /* nothing, or only blank lines, so far */
+            memmove(c->bytes.data, c->bytes.data + rest, left);
+            c->bytes.size = left;
+        } else if (left > 0 && !mega_buffer_append(&d->carry, c->bytes.data + rest, left)) {
+            return no_memory(d, left);
+        }
+    }
+    c->position = d->before + mega_document_stream_position(d->stream);
+    if (end && d->carry.size == 0) close_current(d);
+    return MEGA_OK;
+}
+
+mega_status mega_documents_read(mega_documents *d, mega_document_chunk *chunk)
+{
+    chunk->count = 0;
+    while (chunk->count == 0) {
+        if (d->stream == NULL) {
+            if (d->next == d->files.count) return MEGA_OK;
+            MEGA_TRY(open_next(d));
+        }
+        MEGA_TRY(read_some(d, chunk));
+    }
+    return MEGA_OK;
+}
+
+/* ---- texts ---- */
+
+static bool text_of_record(const char *text, size_t bytes, int64_t line, int num_keys, mega_buffer *out,
+                           mega_document_fault *fault)
+{
+    *fault = (mega_document_fault){.line = line, .column = 1};
+    out[0].size = 0;
+    if (num_keys != 1) {
+        strcpy(fault->what, "plain text has one text a document, expected JSON lines for several keys");
+        return false;
+    }
+    const size_t valid = mega_utf8_valid_bytes(text, bytes);
+    if (valid == bytes) return mega_buffer_append(&out[0], text, bytes);
+    size_t line_begin = 0;
+    for (size_t i = 0; i < valid; i++) {
+        if (text[i] != '\n') continue;
+        fault->line++;
+        line_begin = i + 1;
+    }
+    fault->column = mega_utf8_count(text + line_begin, valid - line_begin) + 1;
+    strcpy(fault->what, "bytes that are not UTF-8");
+    return false;
+}
+
+bool mega_document_texts(const mega_document_chunk *chunk, int64_t record, const char *const *keys, int num_keys,
+                         mega_buffer *out, mega_document_fault *fault)
+{
+    const struct mega_document_record *r = &chunk->record[record];
+    const char *bytes = chunk->bytes.data + r->begin;
+    if (chunk->format == MEGA_DOCUMENT_TEXT) return text_of_record(bytes, r->size, r->line, num_keys, out, fault);
+    const bool ok = mega_json_line_strings(bytes, r->size, keys, num_keys, out, fault);
+    fault->line = r->line;
+    return ok;
+}

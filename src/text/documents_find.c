@@ -1,0 +1,113 @@
+/* Which files the inputs name: files as they are, patterns, folders with all below them, and "-". Sorted bytewise
+ * inside a pattern and inside a folder, so that the order of documents is that of the names on any machine. */
+#include "documents_impl.h"
+#include "megalith/file.h"
+#include <glob.h>
+#include <string.h>
+
+enum { FOLDER_DEPTH_MAX = 32 };
+
+void mega_document_files_fini(mega_document_files *files)
+{
+    for (int64_t i = 0; i < files->count; i++) mega_free(files->path[i]);
+    mega_free(files->path);
+    *files = (mega_document_files){0};
+}
+
+static mega_status add_file(mega_document_files *f, const char *path)
+{
+    if (f->count == f->capacity) {
+        const int64_t capacity = f->capacity > 0 ? 2 * f->capacity : 16;
+        char **grown = mega_realloc(f->path, (size_t)capacity * sizeof *grown);
+        if (grown == NULL)
+            return MEGA_FAIL(MEGA_ERR_MEMORY, "--input: no memory for the names of %lld files", (long long)capacity);
+        f->path = grown;
+        f->capacity = capacity;
+    }
+    char *copy = mega_strdup(path);
+    if (copy == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--input: no memory for a file name");
+    f->path[f->count++] = copy;
+    if (strcmp(path, "-") == 0) {
+        f->has_stdin = true;
+        return MEGA_OK;
+    }
+    int64_t bytes = 0;
+    MEGA_TRY(mega_file_size(path, &bytes));
+    f->bytes += (uint64_t)bytes;
+    return MEGA_OK;
+}
+
+static mega_status add_folder(mega_document_files *f, const char *folder, int depth)
+{
+    if (depth > FOLDER_DEPTH_MAX)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--input: %s: folders nested more than %d deep; is a link leading back up?",
+                         folder, FOLDER_DEPTH_MAX);
+    mega_names names;
+    MEGA_TRY(mega_folder_list(&names, folder));
+    mega_status st = MEGA_OK;
+    for (size_t i = 0; st == MEGA_OK && i < names.count; i++) {
+        if (names.name[i][0] == '.') continue;
+        char *path = mega_path_join(folder, names.name[i]);
+        if (path == NULL) {
+            st = MEGA_FAIL(MEGA_ERR_MEMORY, "--input: no memory for a file name");
+        } else {
+            st = mega_folder_exists(path) ? add_folder(f, path, depth + 1) : add_file(f, path);
+        }
+        mega_free(path);
+    }
+    mega_names_fini(&names);
+    return st;
+}
+
+static mega_status add_path(mega_document_files *f, const char *path)
+{
+    return mega_folder_exists(path) ? add_folder(f, path, 0) : add_file(f, path);
+}
+
+/* *found false when nothing has this name or matches this pattern. */
+static mega_status add_input(mega_document_files *f, const char *input, bool *found)
+{
+    *found = true;
+    if (strcmp(input, "-") == 0) {
+        if (f->has_stdin) return MEGA_FAIL(MEGA_ERR_USAGE, "--input: standard input (-) is named twice, expected once");
+        return add_file(f, input);
+    }
+    if (mega_file_exists(input) || mega_folder_exists(input)) return add_path(f, input);
+    glob_t matches;
+    const int rc = glob(input, 0, NULL, &matches);
+    if (rc == GLOB_NOSPACE) return MEGA_FAIL(MEGA_ERR_MEMORY, "--input: no memory for the files of %s", input);
+    *found = rc == 0 && matches.gl_pathc > 0;
+    mega_status st = MEGA_OK;
+    for (size_t i = 0; rc == 0 && st == MEGA_OK && i < matches.gl_pathc; i++) st = add_path(f, matches.gl_pathv[i]);
+    if (rc == 0) globfree(&matches);
+    return st;
+}
+
+static mega_status find_all(mega_document_files *f, const char *const *inputs, int num_inputs, mega_buffer *missing)
+{
+    for (int i = 0; i < num_inputs; i++) {
+        bool found;
+        MEGA_TRY(add_input(f, inputs[i], &found));
+        if (!found) mega_buffer_printf(missing, "%s%s", missing->size > 0 ? ", " : "", inputs[i]);
+    }
+    if (missing->size > 0)
+        return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
+                         "--input: found no file, folder or match for %s; check the name and the working "
+                         "folder",
+                         missing->data);
+    if (f->count == 0)
+        return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
+                         "--input: found no file in %s, expected one at least (hidden files are left out)",
+                         num_inputs > 0 ? inputs[0] : "an empty list");
+    return MEGA_OK;
+}
+
+mega_status mega_document_files_find(mega_document_files *out, const char *const *inputs, int num_inputs)
+{
+    *out = (mega_document_files){0};
+    mega_buffer missing = {0};
+    const mega_status st = find_all(out, inputs, num_inputs, &missing);
+    mega_buffer_fini(&missing);
+    if (st != MEGA_OK) mega_document_files_fini(out);
+    return st;
+}

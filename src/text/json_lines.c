@@ -1,0 +1,415 @@
+/* One line of JSON: checks all of it (RFC 8259, UTF-8 included) and takes out the strings of the wanted keys. What
+ * Python's json module takes beyond the RFC (NaN, Infinity) is taken, and of equal keys the last counts, as there. */
+#include "documents_impl.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { DEPTH_MAX = 512 };
+
+typedef struct scanner {
+    const uint8_t *begin, *p, *end;
+    const char *why; /* first thing wrong, NULL while all is well */
+    const uint8_t *where;
+} scanner;
+
+/* A string as it stands between its quotes. */
+typedef struct raw_string {
+    const uint8_t *p;
+    size_t size;
+    bool escaped;
+} raw_string;
+
+static bool wrong(scanner *s, const uint8_t *where, const char *why)
+{
+    if (s->why == NULL) {
+        s->why = why;
+        s->where = where;
+    }
+    return false;
+}
+
+static void skip_space(scanner *s)
+{
+    while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\r' || *s->p == '\n')) s->p++;
+}
+
+int mega_utf8_character(const uint8_t *p, const uint8_t *end)
+{
+    const uint8_t c = p[0];
+    if (c < 0x80) return 1;
+    const ptrdiff_t room = end - p;
+    if (c >= 0xc2 && c <= 0xdf) return room >= 2 && (p[1] & 0xc0) == 0x80 ? 2 : 0;
+    if (c >= 0xe0 && c <= 0xef) {
+        if (room < 3 || (p[1] & 0xc0) != 0x80 || (p[2] & 0xc0) != 0x80) return 0;
+        if ((c == 0xe0 && p[1] < 0xa0) || (c == 0xed && p[1] > 0x9f)) return 0;
+        return 3;
+    }
+    if (c >= 0xf0 && c <= 0xf4) {
+        if (room < 4 || (p[1] & 0xc0) != 0x80 || (p[2] & 0xc0) != 0x80 || (p[3] & 0xc0) != 0x80) return 0;
+        if ((c == 0xf0 && p[1] < 0x90) || (c == 0xf4 && p[1] > 0x8f)) return 0;
+        return 4;
+    }
+    return 0;
+}
+
+size_t mega_utf8_valid_bytes(const char *text, size_t bytes)
+{
+    const uint8_t *begin = (const uint8_t *)text, *p = begin, *end = begin + bytes;
+    while (p < end) {
+        uint64_t word;
+        while (end - p >= 8 && (memcpy(&word, p, 8), (word & 0x8080808080808080ull) == 0)) p += 8;
+        if (p == end) break;
+        const int n = mega_utf8_character(p, end);
+        if (n == 0) break;
+        p += n;
+    }
+    return (size_t)(p - begin);
+}
+
+int64_t mega_utf8_count(const char *text, size_t bytes)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < bytes; i++) n += ((uint8_t)text[i] & 0xc0) != 0x80;
+    return n;
+}
+
+/* ---- checking ---- */
+
+static int hex_value(uint8_t c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+}
+
+/* The four hex digits at p; -1 when they are none. */
+static int32_t hex4(const uint8_t *p, const uint8_t *end)
+{
+    if (end - p < 4) return -1;
+    int32_t v = 0;
+    for (int i = 0; i < 4; i++) {
+        const int h = hex_value(p[i]);
+        if (h < 0) return -1;
+        v = v << 4 | h;
+    }
+    return v;
+}
+
+/* s->p stands on the backslash. */
+static bool scan_escape(scanner *s)
+{
+    const uint8_t *at = s->p;
+    if (s->end - at < 2) return wrong(s, at, "the line ends inside a string");
+    if (at[1] != 'u') {
+        if (memchr("\"\\/bfnrt", at[1], 8) == NULL)
+            return wrong(s, at, "unknown escape: after a backslash comes one of \" \\ / b f n r t u");
+        s->p += 2;
+        return true;
+    }
+    const int32_t first = hex4(at + 2, s->end);
+    if (first < 0) return wrong(s, at, "\\u without four hexadecimal digits");
+    s->p += 6;
+    if (first < 0xd800 || first > 0xdfff) return true;
+    const bool pair = first < 0xdc00 && s->end - s->p >= 6 && s->p[0] == '\\' && s->p[1] == 'u';
+    const int32_t second = pair ? hex4(s->p + 2, s->end) : -1;
+    if (second < 0xdc00 || second > 0xdfff) return wrong(s, at, "half of a surrogate pair, which is no character");
+    s->p += 6;
+    return true;
+}
+
+/* s->p stands behind the opening quote. */
+static bool scan_string(scanner *s, raw_string *out)
+{
+    *out = (raw_string){.p = s->p};
+    for (;;) {
+        while (s->p < s->end && *s->p >= 0x20 && *s->p < 0x80 && *s->p != '"' && *s->p != '\\') s->p++;
+        if (s->p == s->end) return wrong(s, s->p, "the line ends inside a string");
+        if (*s->p == '"') break;
+        if (*s->p == '\\') {
+            out->escaped = true;
+            if (!scan_escape(s)) return false;
+        } else if (*s->p < 0x20) {
+            return wrong(s, s->p,
+                         "a control character inside a string; it must be written as an escape (\\n, \\t, \\u0001)");
+        } else {
+            const int n = mega_utf8_character(s->p, s->end);
+            if (n == 0) return wrong(s, s->p, "bytes that are not UTF-8");
+            s->p += n;
+        }
+    }
+    out->size = (size_t)(s->p - out->p);
+    s->p++;
+    return true;
+}
+
+static void skip_digits(scanner *s)
+{
+    while (s->p < s->end && *s->p >= '0' && *s->p <= '9') s->p++;
+}
+
+static bool is_digit(const scanner *s)
+{
+    return s->p < s->end && *s->p >= '0' && *s->p <= '9';
+}
+
+static bool scan_number(scanner *s)
+{
+    const uint8_t *at = s->p;
+    if (*s->p == '-') s->p++;
+    if (!is_digit(s)) return wrong(s, at, "expected a value");
+    if (*s->p == '0') {
+        s->p++;
+    } else {
+        skip_digits(s);
+    }
+    if (s->p < s->end && *s->p == '.') {
+        s->p++;
+        if (!is_digit(s)) return wrong(s, at, "a number with nothing behind its point");
+        skip_digits(s);
+    }
+    if (s->p < s->end && (*s->p == 'e' || *s->p == 'E')) {
+        s->p++;
+        if (s->p < s->end && (*s->p == '+' || *s->p == '-')) s->p++;
+        if (!is_digit(s)) return wrong(s, at, "a number with nothing behind its exponent sign");
+        skip_digits(s);
+    }
+    return true;
+}
+
+static bool scan_word(scanner *s)
+{
+    static const char *const word[] = {"true", "false", "null", "NaN", "Infinity", "-Infinity"};
+    for (size_t i = 0; i < sizeof word / sizeof word[0]; i++) {
+        const size_t n = strlen(word[i]);
+        if ((size_t)(s->end - s->p) >= n && memcmp(s->p, word[i], n) == 0) {
+            s->p += n;
+            return true;
+        }
+    }
+    return *s->p == '-' || (*s->p >= '0' && *s->p <= '9') ? scan_number(s) : wrong(s, s->p, "expected a value");
+}
+
+static bool scan_value(scanner *s, int depth);
+
+static bool scan_key(scanner *s, raw_string *out)
+{
+    skip_space(s);
+    if (s->p == s->end) return wrong(s, s->p, "the line ends inside an object");
+    if (*s->p != '"') return wrong(s, s->p, "expected a key in double quotes");
+    s->p++;
+    if (!scan_string(s, out)) return false;
+    skip_space(s);
+    if (s->p == s->end || *s->p != ':') return wrong(s, s->p, "expected ':' behind the key");
+    s->p++;
+    skip_space(s);
+    return true;
+}
+
+/* Behind a member or element: true when another one follows; *done when the closing bracket was there. */
+static bool scan_next(scanner *s, uint8_t close, bool *done)
+{
+    skip_space(s);
+    if (s->p == s->end)
+        return wrong(s, s->p, close == '}' ? "the line ends inside an object" : "the line ends inside an array");
+    *done = *s->p == close;
+    if (!*done && *s->p != ',')
+        return wrong(s, s->p,
+                     close == '}' ? "expected ',' or '}' behind a value" : "expected ',' or ']' behind a value");
+    s->p++;
+    return true;
+}
+
+static bool scan_container(scanner *s, int depth)
+{
+    const bool object = *s->p == '{';
+    const uint8_t close = object ? '}' : ']';
+    if (depth >= DEPTH_MAX) return wrong(s, s->p, "nested more than 512 deep");
+    s->p++;
+    skip_space(s);
+    if (s->p < s->end && *s->p == close) {
+        s->p++;
+        return true;
+    }
+    for (bool done = false; !done;) {
+        raw_string key;
+        if (object && !scan_key(s, &key)) return false;
+        if (!object) skip_space(s);
+        if (!scan_value(s, depth + 1) || !scan_next(s, close, &done)) return false;
+    }
+    return true;
+}
+
+static bool scan_value(scanner *s, int depth)
+{
+    if (s->p == s->end) return wrong(s, s->p, "the line ends where a value should be");
+    if (*s->p == '{' || *s->p == '[') return scan_container(s, depth);
+    if (*s->p != '"') return scan_word(s);
+    s->p++;
+    raw_string ignored;
+    return scan_string(s, &ignored);
+}
+
+/* ---- decoding; the string was checked ---- */
+
+static void append_character(mega_buffer *out, uint32_t c)
+{
+    char b[4];
+    int n = 0;
+    if (c < 0x80) {
+        b[n++] = (char)c;
+    } else if (c < 0x800) {
+        b[n++] = (char)(0xc0 | c >> 6);
+        b[n++] = (char)(0x80 | (c & 0x3f));
+    } else if (c < 0x10000) {
+        b[n++] = (char)(0xe0 | c >> 12);
+        b[n++] = (char)(0x80 | (c >> 6 & 0x3f));
+        b[n++] = (char)(0x80 | (c & 0x3f));
+    } else {
+        b[n++] = (char)(0xf0 | c >> 18);
+        b[n++] = (char)(0x80 | (c >> 12 & 0x3f));
+        b[n++] = (char)(0x80 | (c >> 6 & 0x3f));
+        b[n++] = (char)(0x80 | (c & 0x3f));
+    }
+    mega_buffer_append(out, b, (size_t)n);
+}
+
+/* Appends the character of the escape at p and returns what is behind it. */
+static const uint8_t *decode_escape(mega_buffer *out, const uint8_t *p, const uint8_t *end)
+{
+    if (p[1] != 'u') {
+        static const char letter[] = "bfnrt", meaning[] = "\b\f\n\r\t";
+        const char *found = strchr(letter, p[1]);
+        mega_buffer_append(out, found != NULL ? &meaning[found - letter] : (const char *)&p[1], 1);
+        return p + 2;
+    }
+    const uint32_t first = (uint32_t)hex4(p + 2, end);
+    if (first < 0xd800 || first > 0xdfff) {
+        append_character(out, first);
+        return p + 6;
+    }
+    const uint32_t second = (uint32_t)hex4(p + 8, end);
+    append_character(out, 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00));
+    return p + 12;
+}
+
+static void decode(mega_buffer *out, raw_string s)
+{
+    const uint8_t *p = s.p, *end = s.p + s.size;
+    if (!mega_buffer_reserve(out, s.size + 1)) return;
+    while (p < end) {
+        const uint8_t *escape = s.escaped ? memchr(p, '\\', (size_t)(end - p)) : NULL;
+        const uint8_t *stop = escape != NULL ? escape : end;
+        mega_buffer_append(out, p, (size_t)(stop - p));
+        p = escape != NULL ? decode_escape(out, escape, end) : end;
+    }
+}
+
+/* scratch: any buffer, overwritten when the key holds escapes. */
+static bool key_equals(raw_string key, const char *wanted, mega_buffer *scratch)
+{
+    const size_t n = strlen(wanted);
+    if (!key.escaped) return key.size == n && memcmp(key.p, wanted, n) == 0;
+    scratch->size = 0;
+    decode(scratch, key);
+    return scratch->size == n && (n == 0 || memcmp(scratch->data, wanted, n) == 0);
+}
+
+/* ---- the object of a line ---- */
+
+typedef struct wanted {
+    const char *const *keys;
+    int num_keys;
+    mega_buffer *out;
+    uint64_t found;
+    mega_buffer scratch;
+    char names[160]; /* of the keys that are there, for the message when one is missing */
+} wanted;
+
+static void note_name(wanted *w, raw_string key)
+{
+    static const char more[] = ", …";
+    const size_t used = strlen(w->names), room = sizeof w->names - used;
+    if (strstr(w->names, more) != NULL) return;
+    if (key.size + 16 < room) {
+        snprintf(w->names + used, room, "%s\"%.*s\"", used > 0 ? ", " : "", (int)key.size, (const char *)key.p);
+    } else {
+        strcpy(w->names + used, more);
+    }
+}
+
+static const char *kind_of(uint8_t c)
+{
+    switch (c) {
+    case '{': return "an object";
+    case '[': return "an array";
+    case 't':
+    case 'f': return "a truth value";
+    case 'n': return "null";
+    default: return "a number";
+    }
+}
+
+static bool scan_member(scanner *s, wanted *w, mega_document_fault *fault)
+{
+    raw_string key;
+    if (!scan_key(s, &key)) return false;
+    note_name(w, key);
+    int k = 0;
+    while (k < w->num_keys && !key_equals(key, w->keys[k], &w->scratch)) k++;
+    if (w->scratch.failed) return false;
+    if (k == w->num_keys) return scan_value(s, 1);
+    if (s->p < s->end && *s->p != '"') {
+        const uint8_t *at = s->p;
+        if (!scan_value(s, 1)) return false;
+        snprintf(fault->what, sizeof fault->what, "the value of \"%s\" is %s, expected a string", w->keys[k],
+                 kind_of(*at));
+        return wrong(s, at, fault->what);
+    }
+    if (s->p == s->end) return scan_value(s, 1);
+    s->p++;
+    raw_string value;
+    if (!scan_string(s, &value)) return false;
+    w->out[k].size = 0;
+    decode(&w->out[k], value);
+    w->found |= 1ull << k;
+    return !w->out[k].failed;
+}
+
+static bool scan_object(scanner *s, wanted *w, mega_document_fault *fault)
+{
+    skip_space(s);
+    if (s->p == s->end || *s->p != '{') return wrong(s, s->p, "expected a JSON object, which begins with '{'");
+    s->p++;
+    skip_space(s);
+    bool done = s->p < s->end && *s->p == '}';
+    s->p += done;
+    while (!done) {
+        if (!scan_member(s, w, fault) || !scan_next(s, '}', &done)) return false;
+    }
+    skip_space(s);
+    if (s->p != s->end) return wrong(s, s->p, "something behind the object; expected one object a line");
+    for (int k = 0; k < w->num_keys; k++) {
+        if ((w->found >> k & 1) != 0) continue;
+        snprintf(fault->what, sizeof fault->what, "no key \"%.40s\", found %s", w->keys[k],
+                 w->names[0] != '\0' ? w->names : "none");
+        return wrong(s, s->begin, fault->what);
+    }
+    return true;
+}
+
+bool mega_json_line_strings(const char *line, size_t bytes, const char *const *keys, int num_keys, mega_buffer *out,
+                            mega_document_fault *fault)
+{
+    scanner s = {.begin = (const uint8_t *)line, .p = (const uint8_t *)line, .end = (const uint8_t *)line + bytes};
+    wanted w = {.keys = keys, .num_keys = num_keys, .out = out};
+    *fault = (mega_document_fault){.column = 1};
+    for (int k = 0; k < num_keys; k++) out[k].size = 0;
+    const bool ok = scan_object(&s, &w, fault);
+    if (w.scratch.failed) out[0].failed = true;
+    mega_buffer_fini(&w.scratch);
+    if (ok || s.why == NULL) return ok; /* false without a reason: memory */
+    if (s.why != fault->what) snprintf(fault->what, sizeof fault->what, "%s", s.why);
+    fault->column = mega_utf8_count(line, (size_t)(s.where - s.begin)) + 1;
+    return false;
+}

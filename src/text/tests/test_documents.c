@@ -1,0 +1,299 @@
+/* Documents out of files: which files, which format, where records are cut, packed input, and what is refused. */
+#include "kit.h"
+#include "megalith/documents.h"
+#include "megalith/file.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+/* All documents of the inputs, each with a '|' behind it. */
+typedef struct reading {
+    mega_status st;
+    int64_t documents, chunks;
+    mega_buffer text;
+    mega_document_fault fault; /* of the first broken record */
+    int64_t lines[64];         /* first line of each record */
+} reading;
+
+static reading read_inputs(const mega_documents_options *o)
+{
+    reading r = {0};
+    mega_documents *d;
+    r.st = mega_documents_open(&d, o);
+    if (r.st != MEGA_OK) return r;
+    mega_document_chunk chunk = {0};
+    const char *key = "text";
+    mega_buffer text = {0};
+    while ((r.st = mega_documents_read(d, &chunk)) == MEGA_OK && chunk.count > 0) {
+        r.chunks++;
+        for (int64_t i = 0; i < chunk.count; i++) {
+            mega_document_fault fault;
+            if (r.documents < 64) r.lines[r.documents] = chunk.record[i].line;
+            r.documents++;
+            if (mega_document_texts(&chunk, i, &key, 1, &text, &fault)) {
+                mega_buffer_append(&r.text, text.data, text.size);
+                mega_buffer_puts(&r.text, "|");
+            } else if (r.fault.line == 0) {
+                r.fault = fault;
+            }
+        }
+    }
+    mega_buffer_fini(&text);
+    mega_document_chunk_fini(&chunk);
+    mega_documents_close(d);
+    return r;
+}
+
+static void expect_documents(const mega_documents_options *o, const char *text)
+{
+    reading r = read_inputs(o);
+    if (r.st != MEGA_OK) fail_msg("%s", mega_error_message());
+    assert_int_equal(r.fault.line, 0);
+    assert_string_equal(r.text.size > 0 ? r.text.data : "", text);
+    mega_buffer_fini(&r.text);
+}
+
+static void expect_one_file(const char *name, const char *content, bool split, const char *text)
+{
+    const char *path = mega_kit_path(mega_kit_temp_folder(), name);
+    mega_kit_write(path, content);
+    /* Chunks of every small size cut the file at every place. */
+    for (size_t chunk = 1; chunk < 40; chunk++)
+        expect_documents(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_AUTO, split, chunk, NULL}, text);
+}
+
+static void formats_by_content(void **state)
+{
+    (void)state;
+    expect_one_file("a", "{\"text\":\"one\"}\n{\"text\":\"two\"}\n", false, "one|two|");
+    expect_one_file("b.jsonl", "\n{\"text\":\"one\"}\r\n\n  \n{\"text\":\"two\"}", false, "one|two|");
+    expect_one_file("c", "\xef\xbb\xbf{\"text\":\"one\"}\n", false, "one|");
+    expect_one_file("d.txt", "Some text.\n\nMore.\n", false, "Some text.\n\nMore.\n|");
+    expect_one_file("e.txt", "{braces} in text\n", false, "{braces} in text\n|");
+    expect_one_file("f.txt", "[Verse 1]\nla\n", false, "[Verse 1]\nla\n|");
+    expect_one_file("g.txt", "", false, "");
+    expect_one_file("h.jsonl", "", false, "");
+}
+
+static void blank_lines_split(void **state)
+{
+    (void)state;
+    expect_one_file("a", "one\none\n\ntwo\n\n\nthree\n", true, "one\none\n\n|two\n\n\n|three\n|");
+    expect_one_file("b", "\n\none\n \t\r\ntwo", true, "\n\none\n \t\r\n|two|");
+    expect_one_file("c", "one\n\n", true, "one\n\n|");
+    expect_one_file("d", "\n\n", true, "\n\n|");
+    expect_one_file("e", "one", true, "one|");
+}
+
+static void forced_formats(void **state)
+{
+    (void)state;
+    const char *path = mega_kit_path(mega_kit_temp_folder(), "x.jsonl");
+    mega_kit_write(path, "{\"text\":\"one\"}\n");
+    expect_documents(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_TEXT, false, 0, NULL}, "{\"text\":\"one\"}\n|");
+    path = mega_kit_path(mega_kit_temp_folder(), "x.txt");
+    mega_kit_write(path, "plain\n");
+    reading r = read_inputs(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_JSON_LINES, false, 0, NULL});
+    assert_int_equal(r.fault.line, 1);
+    mega_buffer_fini(&r.text);
+    mega_document_format f;
+    assert_int_equal(mega_document_format_parse(&f, "text"), MEGA_OK);
+    assert_int_equal(f, MEGA_DOCUMENT_TEXT);
+    assert_int_equal(mega_document_format_parse(&f, "csv"), MEGA_ERR_USAGE);
+}
+
+static void lines_of_faults(void **state)
+{
+    (void)state;
+    const char *path = mega_kit_path(mega_kit_temp_folder(), "x.jsonl");
+    mega_kit_write(path, "{\"text\":\"one\"}\n\n{\"text\":\"two\"}\n{\"text\": oops}\n{\"text\":\"four\"}\n");
+    for (size_t chunk = 1; chunk < 60; chunk++) {
+        reading r = read_inputs(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_AUTO, false, chunk, NULL});
+        assert_int_equal(r.documents, 4);
+        assert_int_equal(r.fault.line, 4);
+        assert_int_equal(r.fault.column, 10);
+        const int64_t lines[4] = {1, 3, 4, 5};
+        assert_memory_equal(r.lines, lines, sizeof lines);
+        mega_buffer_fini(&r.text);
+    }
+    path = mega_kit_path(mega_kit_temp_folder(), "x.txt");
+    mega_kit_write(path, "one\n\n\xc3\xa9\xc3\xa9two\xff\n");
+    for (int split = 0; split < 2; split++) {
+        reading r = read_inputs(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_AUTO, split == 1, 3, NULL});
+        assert_int_equal(r.fault.line, 3);
+        assert_int_equal(r.fault.column, 6);
+        mega_buffer_fini(&r.text);
+    }
+}
+
+static void arrays_are_named(void **state)
+{
+    (void)state;
+    const struct {
+        const char *name, *content;
+    } cases[] = {{"a", "[{\"text\":\"x\"}]"}, {"b", "\n [ \"x\" ]"}, {"c.json", "[1]"}};
+    for (int i = 0; i < 3; i++) {
+        const char *path = mega_kit_path(mega_kit_temp_folder(), cases[i].name);
+        mega_kit_write(path, cases[i].content);
+        assert_int_equal(read_inputs(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL}).st,
+                         MEGA_ERR_FORMAT);
+        assert_non_null(strstr(mega_error_message(), "jq -c"));
+    }
+}
+
+static void folders_globs_and_order(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    const char *sub = mega_kit_path(folder, "sub");
+    assert_int_equal(mega_folder_create(sub), MEGA_OK);
+    mega_kit_write(mega_kit_path(folder, "b.txt"), "B");
+    mega_kit_write(mega_kit_path(folder, "a.jsonl"), "{\"text\":\"A\"}");
+    mega_kit_write(mega_kit_path(folder, ".hidden"), "H");
+    mega_kit_write(mega_kit_path(sub, "c.txt"), "C");
+    expect_documents(&(mega_documents_options){&folder, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL}, "A|B|C|");
+    const char *two[2] = {mega_kit_path(folder, "s*"), mega_kit_path(folder, "[ab].*")};
+    expect_documents(&(mega_documents_options){two, 2, MEGA_DOCUMENT_AUTO, false, 0, NULL}, "C|A|B|");
+    const char *bad[3] = {mega_kit_path(folder, "nothing*"), folder, mega_kit_path(folder, "no.txt")};
+    assert_int_equal(read_inputs(&(mega_documents_options){bad, 3, MEGA_DOCUMENT_AUTO, false, 0, NULL}).st,
+                     MEGA_ERR_NOT_FOUND);
+    assert_true(strstr(mega_error_message(), "nothing*") != NULL && strstr(mega_error_message(), "no.txt") != NULL);
+    const char *empty = mega_kit_temp_folder();
+    assert_int_equal(read_inputs(&(mega_documents_options){&empty, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL}).st,
+                     MEGA_ERR_NOT_FOUND);
+}
+
+/* ---- packed input ---- */
+
+enum { LINES = 20000 };
+
+static char *many_lines(size_t *size)
+{
+    mega_buffer b = {0};
+    for (int i = 0; i < LINES; i++) mega_buffer_printf(&b, "{\"id\": %d, \"text\": \"line %d of many\"}\n", i, i * i);
+    assert_false(b.failed);
+    *size = b.size;
+    return b.data;
+}
+
+static size_t pack(bool gzip, const char *text, size_t n, char *out, size_t room)
+{
+    if (!gzip) {
+        const size_t packed = ZSTD_compress(out, room, text, n, 3);
+        assert_false(ZSTD_isError(packed));
+        return packed;
+    }
+    z_stream z = {0};
+    assert_int_equal(deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    z.next_in = (Bytef *)(uintptr_t)text;
+    z.avail_in = (uInt)n;
+    z.next_out = (Bytef *)out;
+    z.avail_out = (uInt)room;
+    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+    const size_t packed = room - z.avail_out;
+    deflateEnd(&z);
+    return packed;
+}
+
+static void write_bytes(const char *path, const char *bytes, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void packed_files(void **state)
+{
+    (void)state;
+    size_t n;
+    char *text = many_lines(&n);
+    char *packed = mega_malloc(n + 1000);
+    const char *plain_path = mega_kit_path(mega_kit_temp_folder(), "plain");
+    write_bytes(plain_path, text, n);
+    reading plain = read_inputs(&(mega_documents_options){&plain_path, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL});
+    assert_int_equal(plain.documents, LINES);
+    for (int gzip = 0; gzip < 2; gzip++) {
+        const char *path = mega_kit_path(mega_kit_temp_folder(), "packed");
+        /* Two members, one after the other, the first ending inside a line. */
+        const size_t half = n / 2 + 7, first = pack(gzip == 1, text, half, packed, n + 1000);
+        const size_t both = first + pack(gzip == 1, text + half, n - half, packed + first, n + 1000 - first);
+        write_bytes(path, packed, both);
+        const mega_documents_options o = {&path, 1, MEGA_DOCUMENT_AUTO, false, 10000, NULL};
+        reading r = read_inputs(&o);
+        assert_int_equal(r.st, MEGA_OK);
+        assert_int_equal(r.text.size, plain.text.size);
+        assert_memory_equal(r.text.data, plain.text.data, plain.text.size);
+        mega_buffer_fini(&r.text);
+        write_bytes(path, packed, both - 5);
+        r = read_inputs(&o);
+        assert_int_equal(r.st, MEGA_ERR_FORMAT);
+        assert_non_null(strstr(mega_error_message(), "cut short"));
+        mega_buffer_fini(&r.text);
+        packed[first / 2] ^= 0x55;
+        packed[first / 2 + 1] ^= 0x55;
+        write_bytes(path, packed, both);
+        r = read_inputs(&o);
+        assert_int_equal(r.st, MEGA_ERR_FORMAT);
+        assert_non_null(strstr(mega_error_message(), "damaged"));
+        mega_buffer_fini(&r.text);
+    }
+    mega_buffer_fini(&plain.text);
+    mega_free(packed);
+    mega_free(text);
+}
+
+static void standard_input(void **state)
+{
+    (void)state;
+    const int saved = dup(STDIN_FILENO);
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], "{\"text\":\"from a pipe\"}\n", 23), 23);
+    close(ends[1]);
+    dup2(ends[0], STDIN_FILENO);
+    close(ends[0]);
+    const char *dash[2] = {"-", "-"};
+    const volatile sig_atomic_t go = 0, stop = 1;
+    expect_documents(&(mega_documents_options){dash, 1, MEGA_DOCUMENT_AUTO, false, 0, &go}, "from a pipe|");
+    assert_int_equal(read_inputs(&(mega_documents_options){dash, 2, MEGA_DOCUMENT_AUTO, false, 0, NULL}).st,
+                     MEGA_ERR_USAGE);
+    assert_int_equal(read_inputs(&(mega_documents_options){dash, 1, MEGA_DOCUMENT_AUTO, false, 0, &stop}).st,
+                     MEGA_ERR_INTERRUPTED);
+    dup2(saved, STDIN_FILENO);
+    close(saved);
+}
+
+static void allocation_failures(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    mega_kit_write(mega_kit_path(folder, "a.jsonl"), "{\"t\\u0065xt\":\"\\u00e9\"}\n{\"text\":\"two\"}\n");
+    mega_kit_write(mega_kit_path(folder, "b.txt"), "b");
+    const mega_documents_options o = {&folder, 1, MEGA_DOCUMENT_AUTO, false, 8, NULL};
+    bool done = false;
+    for (uint64_t n = 1; !done; n++) {
+        assert_true(n < 500);
+        mega_alloc_fail_at(n);
+        reading r = read_inputs(&o);
+        mega_alloc_fail_at(0);
+        assert_true(r.st == MEGA_OK || r.st == MEGA_ERR_MEMORY);
+        done = r.st == MEGA_OK && r.text.size == strlen("\xc3\xa9|two|b|") && !r.text.failed;
+        mega_buffer_fini(&r.text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(formats_by_content),  cmocka_unit_test(blank_lines_split),
+        cmocka_unit_test(forced_formats),      cmocka_unit_test(lines_of_faults),
+        cmocka_unit_test(arrays_are_named),    cmocka_unit_test(folders_globs_and_order),
+        cmocka_unit_test(packed_files),        cmocka_unit_test(standard_input),
+        cmocka_unit_test(allocation_failures),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
