@@ -52,7 +52,7 @@ static void md5_block(uint32_t *state, const uint8_t *block)
         case 2: f = b ^ c ^ d, word = (3 * i + 5) % 16; break;
         default: f = c ^ (b | ~d), word = (7 * i) % 16; break;
         }
-        const uint32_t sum = a + f + md5_sine[i] + load_little(block + 4 * word);
+        const uint32_t sum = a + f + md5_sine[i] + load_little(block + (size_t)4 * word);
         a = d;
         d = c;
         c = b;
@@ -78,7 +78,7 @@ static const uint32_t sha256_root[64] = {
 static void sha256_block(uint32_t *state, const uint8_t *block)
 {
     uint32_t w[64], v[8];
-    for (unsigned i = 0; i < 16; i++) w[i] = load_big(block + 4 * i);
+    for (unsigned i = 0; i < 16; i++) w[i] = load_big(block + (size_t)4 * i);
     for (unsigned i = 16; i < 64; i++) {
         const uint32_t s0 = rotate_right(w[i - 15], 7) ^ rotate_right(w[i - 15], 18) ^ w[i - 15] >> 3;
         const uint32_t s1 = rotate_right(w[i - 2], 17) ^ rotate_right(w[i - 2], 19) ^ w[i - 2] >> 10;

@@ -72,7 +72,7 @@ static mega_status open_to_read(int *out, struct stat *info, const char *path)
 mega_status mega_map_open(mega_map *out, const char *path)
 {
     int fd = -1;
-    struct stat info;
+    struct stat info = {0};
     MEGA_TRY(open_to_read(&fd, &info, path));
     void *data = NULL;
     if (info.st_size > 0) {
@@ -117,7 +117,7 @@ static mega_status read_all(mega_buffer *content, int fd, size_t guess, const ch
 mega_status mega_file_read(char **out, size_t *out_size, const char *path)
 {
     int fd = -1;
-    struct stat info;
+    struct stat info = {0};
     MEGA_TRY(open_to_read(&fd, &info, path));
     mega_buffer content = {0};
     const size_t guess = info.st_size > 0 ? (size_t)info.st_size + 4096 : 0;

@@ -122,7 +122,7 @@ mega_status mega_tree_remove(const char *path)
     struct stat info;
     if (lstat(path, &info) != 0) return errno == ENOENT ? MEGA_OK : mega_file_refused(path, "remove");
     if (!S_ISDIR(info.st_mode)) return mega_file_remove(path);
-    mega_names names;
+    mega_names names = {0};
     MEGA_TRY(mega_folder_list(&names, path));
     mega_status st = MEGA_OK;
     for (size_t i = 0; i < names.count && st == MEGA_OK; i++) {

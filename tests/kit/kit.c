@@ -45,7 +45,7 @@ static const char *keep(const char *folder, const char *name)
     if (!registered) registered = atexit(clean_up) == 0;
     const size_t n = strlen(folder) + strlen(name) + 2;
     kept_text *k = malloc(sizeof *k + n);
-    if (k == NULL) fail_msg("no memory for a path");
+    if (k == NULL) abort();
     k->previous = kept;
     kept = k;
     snprintf(k->text, n, "%s%s%s", folder, name[0] != '\0' ? "/" : "", name);
