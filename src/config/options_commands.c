@@ -53,6 +53,8 @@ static const option_row tokenize_rows[] = {
     {OPTION("ids", tokenize.ids, KIND_LIST), .help = "ids to turn back into text"},
     {OPTION("ids-only", tokenize.ids_only, KIND_FLAG), .help = "print the ids alone, on one line"},
     {OPTION("count", tokenize.count, KIND_FLAG), .help = "print how many tokens, characters and bytes there are, and no more"},
+    {OPTION("special", tokenize.special, KIND_FLAG), .help = "take special tokens such as <|endoftext|> in the text for what they name, as in prompts; else they are text like any other, as in data"},
+    {OPTION("text-only", tokenize.text_only, KIND_FLAG), .help = "with --ids: print the text alone"},
 };
 const option_section mega_option_tokenize_section = {"tokenize", FOR_TOKENIZE, tokenize_rows, ROW_COUNT(tokenize_rows)};
 

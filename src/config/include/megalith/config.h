@@ -83,6 +83,8 @@ typedef struct mega_tokenize_options {
     mega_list ids;     /* the other way: ids to text */
     bool ids_only;     /* print ids alone, one line */
     bool count;        /* print counts alone */
+    bool special;      /* special tokens in the text are what they name */
+    bool text_only;    /* print the text alone */
 } mega_tokenize_options;
 
 typedef struct mega_generate_options {
