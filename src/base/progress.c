@@ -28,7 +28,7 @@ void mega_format_duration(char *out, int size, double seconds)
     const uint64_t whole = (uint64_t)(seconds + 0.5), minutes = (whole + 30) / 60, hours = (minutes + 30) / 60;
     if (whole < 3600) {
         snprintf(out, n, "%d min %02d s", (int)(whole / 60), (int)(whole % 60));
-    } else if (minutes < 48 * 60) {
+    } else if (minutes < 2880) {
         snprintf(out, n, "%d h %02d min", (int)(minutes / 60), (int)(minutes % 60));
     } else {
         snprintf(out, n, "%llu d %02d h", (unsigned long long)(hours / 24), (int)(hours % 24));

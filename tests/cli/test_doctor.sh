@@ -44,3 +44,29 @@ fi
 status=0
 "$MEGALITH" doctor --nonsense >/dev/null 2>&1 || status=$?
 [ "$status" -eq 2 ] || fail "an unknown argument ends with status $status, expected 2"
+
+# A made-up driver with one device, and without any; a made-up mpirun.
+temp=$(mktemp -d)
+trap 'rm -rf "$temp"' EXIT
+cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$MEGA_BUILD/CMakeCache.txt")
+cat >"$temp/cuda.c" <<'END'
+#include <stddef.h>
+#include <stdio.h>
+int cuInit(unsigned flags) { return flags != 0; }
+int cuDeviceGetCount(int *out) { *out = DEVICES; return 0; }
+int cuDeviceGetName(char *out, int size, int device) { snprintf(out, size, "Imaginary %d", device); return 0; }
+int cuDeviceTotalMem_v2(size_t *out, int device) { *out = (size_t)(80 + device) << 30; return 0; }
+END
+mkdir "$temp/bin"
+printf '#!/bin/sh\n' >"$temp/bin/mpirun"
+chmod +x "$temp/bin/mpirun"
+for devices in 1 0; do
+    $cc -shared -fPIC -DDEVICES=$devices "$temp/cuda.c" -o "$temp/libcuda.so.1"
+    text=$(LD_LIBRARY_PATH="$temp" PATH="/nonexistent:$temp/bin" "$MEGALITH" doctor)
+    if [ $devices -eq 1 ]; then
+        has '^  GPU  +Imaginary 0, 80\.0 GiB found, CUDA backend not built yet$'
+    else
+        has '^  GPU  +the CUDA driver is there, but it shows no device$'
+    fi
+    has "^  MPI  +$temp/bin/mpirun found, not used yet"
+done
