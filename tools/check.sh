@@ -11,17 +11,10 @@ shift
 jobs=$(nproc 2>/dev/null || echo 2)
 cd "$folder" || exit 1
 results=Testing/check.txt
-mkdir -p Testing
-rm -f Testing/Temporary/LastTest.log
+mkdir -p Testing/Temporary
+: >Testing/Temporary/LastTest.log
 ctest -j "$jobs" --output-on-failure --no-tests=error "$@" 2>&1 | tee "$results"
 status=${PIPESTATUS[0]}
-
-if [ ! -f Testing/Temporary/LastTest.log ]; then
-    echo "no test was run: is libcmocka-dev there, and does the pattern name a test?"
-    if [ -n "${MEGA_TOTALS:-}" ]; then echo "0 1 0" >>"$MEGA_TOTALS"; fi
-    echo "0 passed, 1 failed, 0 skipped"
-    exit 1
-fi
 
 # First file: one line a test with its outcome. Second: all that the tests printed.
 line=$(awk '
@@ -45,6 +38,10 @@ line=$(awk '
         printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped
     }' "$results" Testing/Temporary/LastTest.log)
 
+if [ "$line" = "0 passed, 0 failed, 0 skipped" ]; then
+    echo "no test was run: is libcmocka-dev there, and does the pattern name a test?"
+    line="0 passed, 1 failed, 0 skipped"
+fi
 reasons=$(grep -h "^SKIPPED: " Testing/Temporary/LastTest.log | sort | uniq -c | sed 's/^ *\([0-9]*\) SKIPPED: /  \1 × /')
 if [ -n "$reasons" ]; then printf 'skipped because:\n%s\n' "$reasons"; fi
 if [ -n "${MEGA_TOTALS:-}" ]; then echo "$line" | tr -dc '0-9 \n' >>"$MEGA_TOTALS"; fi

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +97,14 @@ static const char *const isa_names[] = {"portable", "avx2", "avx512", "avx512_bf
 
 mega_isa mega_cpu_isa(void)
 {
-    const mega_isa found = detect_isa();
+    /* The processor does not change; asking it is slow in a virtual machine, where the host answers. 0 = not asked. */
+    static atomic_int known;
+    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+    if (answer == 0) {
+        answer = (int)detect_isa() + 1;
+        atomic_store_explicit(&known, answer, memory_order_relaxed);
+    }
+    const mega_isa found = (mega_isa)(answer - 1);
     const char *wanted = getenv("MEGA_ISA");
     if (wanted == NULL) return found;
     for (int i = 0; i < (int)found; i++) {
