@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# make demo: from real text to a tokenizer, an indexed data set, a trained GPT, a perplexity and generated text.
+# Usage: tools/demo.sh [FOLDER]     MEGALITH=path/to/megalith, DEMO_TEXT=file override what is used.
+set -euo pipefail
+top=$(cd "$(dirname "$0")/.." && pwd)
+megalith=${MEGALITH:-$top/build/megalith}
+folder=${1:-$top/demo}
+started=$(date +%s)
+
+say() { printf '\n== %s\n' "$*"; }
+run() { printf '$ megalith %s\n' "$*"; "$megalith" "$@"; }
+
+# One verse a line, a blank line behind every chapter; every 20th chapter is held out.
+kjv_chapters() {
+    bible -f 'gen1:1-rev22:21' | awk -v train="$1" -v held="$2" '
+        { chapter = substr($1, 1, index($1, ":") - 1); sub(/^[^ ]+ /, "") }
+        chapter != last { if (NR > 1) print "" > out; n++; out = n % 20 == 0 ? held : train; last = chapter }
+        { print > out }
+        END { print "" > out }'
+}
+# Any other text, paragraph by paragraph.
+paragraphs() {
+    awk -v RS= -v train="$1" -v held="$2" '{ print $0 "\n" > (NR % 20 == 0 ? held : train) }'
+}
+
+rm -rf "$folder"
+mkdir -p "$folder"
+cd "$folder"
+if [ -n "${DEMO_TEXT:-}" ]; then
+    paragraphs train.txt held-out.txt <"$DEMO_TEXT"; source="$DEMO_TEXT"; prompt="The"
+elif command -v bible >/dev/null; then
+    kjv_chapters train.txt held-out.txt; source="the King James Bible (Debian package bible-kjv)"; prompt="And God said unto Moses,"
+else # the licences that every Debian system carries
+    cat /usr/share/common-licenses/* | paragraphs train.txt held-out.txt; source="/usr/share/common-licenses"; prompt="This program is free software"
+fi
+say "1/5  the text: $source"
+wc -c train.txt held-out.txt
+
+say "2/5  a tokenizer learned from it (byte-level BPE, as GPT-2's)"
+run train_tokenizer --input train.txt --vocab-size 2048 --output tokenizer
+
+say "3/5  the data set (Megatron's .bin/.idx)"
+run preprocess_data --input train.txt --split-on-blank-lines --tokenizer-type GPT2BPETokenizer \
+    --vocab-file tokenizer/vocab.json --merge-file tokenizer/merges.txt --append-eod --output-prefix text
+
+say "4/5  training a GPT"
+run pretrain_gpt --num-layers 4 --hidden-size 192 --num-attention-heads 6 --seq-length 128 --max-position-embeddings 128 \
+    --micro-batch-size 16 --global-batch-size 16 --train-iters "${DEMO_ITERS:-500}" --lr 2e-3 --min-lr 1e-4 --lr-decay-style cosine \
+    --lr-warmup-iters 40 --adam-beta2 0.98 --weight-decay 0.1 --hidden-dropout 0 --attention-dropout 0 \
+    --data-path text_text_document --split 98,2,0 --tokenizer-type GPT2BPETokenizer \
+    --vocab-file tokenizer/vocab.json --merge-file tokenizer/merges.txt \
+    --log-interval 50 --eval-interval 250 --eval-iters 5 --save checkpoints --save-interval 250 --metrics-file metrics.jsonl
+
+say "5/5  the model on text it has not seen, and text of its own"
+run tasks --task LM_LOSS --load checkpoints --valid-data held-out.txt
+run generate_samples_gpt --load checkpoints --prompt "$prompt" --out-seq-length 80 --temperature 0.8 --top_k 40 --seed 1
+
+say "done in $(($(date +%s) - started)) s; everything is in $folder (checkpoints/iter_* opens in Hugging Face transformers as it is)"
