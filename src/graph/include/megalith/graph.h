@@ -19,6 +19,8 @@ typedef struct mega_tensor {
 mega_status mega_graph_create(mega_graph **out, mega_dtype dtype, mega_params *params, const mega_layout *layout);
 void mega_graph_destroy(mega_graph *g);
 mega_status mega_graph_status(const mega_graph *g);
+mega_params *mega_graph_params(const mega_graph *g);       /* as given to create */
+const mega_layout *mega_graph_layout(const mega_graph *g); /* as given to create */
 
 /* Names: "h.3" is put in front of what is declared until leave. */
 typedef struct mega_scope {

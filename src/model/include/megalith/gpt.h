@@ -7,13 +7,21 @@
 #include "megalith/graph.h"
 #include "megalith/parameter.h"
 
+typedef enum mega_gpt_recompute {
+    MEGA_GPT_RECOMPUTE_NONE,
+    MEGA_GPT_RECOMPUTE_SELECTIVE, /* core attention */
+    MEGA_GPT_RECOMPUTE_FULL
+} mega_gpt_recompute;
+
 typedef struct mega_gpt {
     int64_t num_layers, hidden, ffn_hidden, heads, head_dim, positions;
     int64_t vocab, padded_vocab; /* real, and rounded up for the layout */
     double norm_epsilon, init_std, attention_dropout, hidden_dropout;
     bool per_token_loss;
-    /* recompute: 0 none, 1 selective (core attention), 2 full */
-    int recompute, recompute_uniform /* else block */, recompute_layers;
+    mega_gpt_recompute recompute;
+    bool recompute_uniform; /* FULL: groups of recompute_layers; else the first recompute_layers, one by one */
+    int64_t recompute_layers;
+    bool init_xavier;
 } mega_gpt;
 
 /* cfg must have padded_vocab_size known; vocab is the tokenizer's size. */

@@ -1,0 +1,126 @@
+/* GPT-2 as a graph. A reader who knows Radford et al. 2019 finds the model here; how it is cut over ranks is in the
+ * layers it calls. */
+#include "megalith/gpt.h"
+#include "megalith/layers.h"
+
+static mega_rows training_rows(mega_graph *g, int64_t batch, int64_t seq)
+{
+    const int64_t tokens = batch * seq;
+    mega_rows r = {.batch = batch, .seq = seq};
+    r.sample_id = mega_graph_input(g, "sample_id", MEGA_I32, 1, &tokens);
+    r.seq_position = mega_graph_input(g, "seq_position", MEGA_I32, 1, &tokens);
+    r.segment_start = mega_graph_input(g, "segment_start", MEGA_I32, 1, &tokens);
+    return r;
+}
+
+static mega_tensor mlp(const mega_place *at, mega_tensor x)
+{
+    x = mega_column_linear(at, "mlp.c_fc", x);
+    x = mega_op_gelu(at->graph, x, true);
+    return mega_row_linear(at, "mlp.c_proj", x);
+}
+
+/* One pre-norm layer. x: [T, C] */
+static mega_tensor layer(const mega_place *model, const mega_gpt *m, int64_t n, mega_tensor x, const mega_rows *rows)
+{
+    mega_graph *g = model->graph;
+    const mega_place at = mega_place_at(model, "h.%lld", (long long)n);
+    const mega_scope s = mega_scope_enter(g, "h.%lld", (long long)n);
+    const mega_self_attention_shape attention = {.heads = m->heads,
+                                                 .head_dim = m->head_dim,
+                                                 .dropout = m->attention_dropout,
+                                                 .site = mega_dropout_site(n, MEGA_DROP_ATTENTION),
+                                                 .recompute_core = m->recompute == MEGA_GPT_RECOMPUTE_SELECTIVE};
+    mega_tensor h = mega_layer_norm(&at, "ln_1", x, m->norm_epsilon);
+    h = mega_self_attention(&at, h, rows, &attention);
+    h = mega_op_dropout(g, h, m->hidden_dropout, mega_dropout_site(n, MEGA_DROP_AFTER_ATTENTION), rows->sample_id,
+                        rows->seq_position);
+    x = mega_op_add(g, x, h);
+    h = mega_layer_norm(&at, "ln_2", x, m->norm_epsilon);
+    h = mlp(&at, h);
+    h = mega_op_dropout(g, h, m->hidden_dropout, mega_dropout_site(n, MEGA_DROP_AFTER_MLP), rows->sample_id,
+                        rows->seq_position);
+    x = mega_op_add(g, x, h);
+    mega_scope_leave(g, s);
+    return x;
+}
+
+/* Full recomputation. uniform: groups of n layers, whose inputs alone are kept; block: the first n layers one by one.
+ */
+static bool region_begins(const mega_gpt *m, int64_t n)
+{
+    if (m->recompute != MEGA_GPT_RECOMPUTE_FULL) return false;
+    return m->recompute_uniform ? n % m->recompute_layers == 0 : n < m->recompute_layers;
+}
+static bool region_ends(const mega_gpt *m, int64_t n)
+{
+    if (m->recompute != MEGA_GPT_RECOMPUTE_FULL) return false;
+    if (!m->recompute_uniform) return n < m->recompute_layers;
+    return (n + 1) % m->recompute_layers == 0 || n + 1 == m->num_layers;
+}
+
+static mega_status describe(mega_graph *g, const mega_gpt *m, int64_t batch, int64_t seq, bool training)
+{
+    const mega_place model = {
+        .graph = g, .params = mega_graph_params(g), .layout = mega_graph_layout(g), .path = "transformer"};
+    const int64_t tokens = batch * seq;
+    const mega_rows rows = training_rows(g, batch, seq);
+    const mega_tensor ids = mega_graph_input(g, "tokens", MEGA_I32, 1, &tokens);
+    const mega_tensor labels = mega_graph_input(g, "labels", MEGA_I32, 1, &tokens);
+    const mega_tensor loss_mask = mega_graph_input(g, "loss_mask", MEGA_F32, 1, &tokens);
+    const mega_tensor positions = mega_graph_input(g, "position_ids", MEGA_I32, 1, &tokens);
+    mega_tensor x = mega_vocab_embedding(&model, "wte", ids);
+    x = mega_position_embedding(&model, "wpe", positions, x);
+    x = mega_op_dropout(g, x, m->hidden_dropout, mega_dropout_site(0, MEGA_DROP_EMBEDDING), rows.sample_id,
+                        rows.seq_position);
+    for (int64_t n = 0; n < m->num_layers; n++) {
+        if (training && region_begins(m, n)) mega_recompute_begin(g);
+        x = layer(&model, m, n, x, &rows);
+        if (training && region_ends(m, n)) mega_recompute_end(g);
+    }
+    x = mega_layer_norm(&model, "ln_f", x, m->norm_epsilon);
+    const mega_head_result loss =
+        mega_vocab_head_loss(&model, "wte", x, labels, loss_mask, m->vocab, training, m->per_token_loss);
+    mega_graph_output(g, loss.token_loss, "token_loss");
+    mega_graph_output(g, loss.loss_sum, "loss_sum");
+    mega_graph_output(g, loss.mask_sum, "mask_sum");
+    return mega_graph_status(g);
+}
+
+mega_status mega_gpt_describe_train(mega_graph *g, const mega_gpt *m, int64_t batch, int64_t seq)
+{
+    return describe(g, m, batch, seq, true);
+}
+
+mega_status mega_gpt_describe_evaluate(mega_graph *g, const mega_gpt *m, int64_t batch, int64_t seq)
+{
+    mega_gpt plain = *m;
+    plain.attention_dropout = plain.hidden_dropout = 0.0;
+    plain.recompute = MEGA_GPT_RECOMPUTE_NONE;
+    return describe(g, &plain, batch, seq, false);
+}
+
+mega_status mega_gpt_describe_generate(mega_graph *g, const mega_gpt *m, int64_t batch, int64_t rows, int64_t capacity)
+{
+    const mega_place model = {
+        .graph = g, .params = mega_graph_params(g), .layout = mega_graph_layout(g), .path = "transformer"};
+    const int64_t tokens = batch * rows;
+    const mega_tensor ids = mega_graph_input(g, "tokens", MEGA_I32, 1, &tokens);
+    const mega_tensor positions = mega_graph_input(g, "position_ids", MEGA_I32, 1, &tokens);
+    const mega_tensor last_rows = mega_graph_input(g, "last_rows", MEGA_I32, 1, &batch);
+    const mega_self_attention_shape attention = {.heads = m->heads, .head_dim = m->head_dim};
+    mega_tensor x = mega_vocab_embedding(&model, "wte", ids);
+    x = mega_position_embedding(&model, "wpe", positions, x);
+    for (int64_t n = 0; n < m->num_layers; n++) {
+        const mega_place at = mega_place_at(&model, "h.%lld", (long long)n);
+        const mega_scope s = mega_scope_enter(g, "h.%lld", (long long)n);
+        const mega_tensor h = mega_layer_norm(&at, "ln_1", x, m->norm_epsilon);
+        x = mega_op_add(g, x, mega_cached_self_attention(&at, h, batch, rows, capacity, &attention));
+        x = mega_op_add(g, x, mlp(&at, mega_layer_norm(&at, "ln_2", x, m->norm_epsilon)));
+        mega_scope_leave(g, s);
+    }
+    x = mega_op_take_rows(g, x, last_rows);
+    x = mega_layer_norm(&model, "ln_f", x, m->norm_epsilon);
+    mega_graph_output(g, mega_vocab_logits(&model, "wte", x), "logits");
+    return mega_graph_status(g);
+}

@@ -1,0 +1,95 @@
+/* Shape, parameters and cost of a GPT. */
+#include "megalith/gpt.h"
+#include "megalith/layers.h"
+
+#include <math.h>
+#include <stdio.h>
+
+int64_t mega_vocab_pad(int64_t vocab, int64_t multiple, int tp)
+{
+    const int64_t step = multiple * tp;
+    return (vocab + step - 1) / step * step;
+}
+
+mega_status mega_gpt_from_config(mega_gpt *out, const mega_config *cfg, int64_t vocab)
+{
+    if (cfg->num_attention_heads * cfg->kv_channels != cfg->hidden_size)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "--kv-channels %lld with --num-attention-heads %lld: heads of a GPT-2 are hidden-size / "
+                         "num-attention-heads = %lld wide together %lld; leave --kv-channels out",
+                         (long long)cfg->kv_channels, (long long)cfg->num_attention_heads,
+                         (long long)(cfg->hidden_size / cfg->num_attention_heads), (long long)cfg->hidden_size);
+    *out = (mega_gpt){
+        .num_layers = cfg->num_layers,
+        .hidden = cfg->hidden_size,
+        .ffn_hidden = cfg->ffn_hidden_size,
+        .heads = cfg->num_attention_heads,
+        .head_dim = cfg->kv_channels,
+        .positions = cfg->max_position_embeddings,
+        .vocab = vocab,
+        .padded_vocab = cfg->padded_vocab_size,
+        .norm_epsilon = cfg->layernorm_epsilon,
+        .init_std = cfg->init_method_std,
+        .init_xavier = cfg->init_method_xavier_uniform,
+        .attention_dropout = cfg->attention_dropout,
+        .hidden_dropout = cfg->hidden_dropout,
+        .per_token_loss = cfg->calculate_per_token_loss,
+        .recompute = cfg->recompute_granularity == MEGA_RECOMPUTE_FULL        ? MEGA_GPT_RECOMPUTE_FULL
+                     : cfg->recompute_granularity == MEGA_RECOMPUTE_SELECTIVE ? MEGA_GPT_RECOMPUTE_SELECTIVE
+                                                                              : MEGA_GPT_RECOMPUTE_NONE,
+        .recompute_uniform = cfg->recompute_method != MEGA_RECOMPUTE_BLOCK,
+        .recompute_layers = cfg->recompute_num_layers > 0 ? cfg->recompute_num_layers : 1,
+    };
+    return MEGA_OK;
+}
+
+static mega_status declare_layer(mega_params *p, const mega_gpt *m, int64_t n)
+{
+    char path[MEGA_PATH_LENGTH];
+    snprintf(path, sizeof path, "transformer.h.%lld", (long long)n);
+    /* Projections back into the residual stream start smaller, by 1/sqrt(2 layers) (Radford et al. 2019, section 2.3).
+     */
+    const double into_residual = m->init_std / sqrt(2.0 * (double)m->num_layers);
+    const mega_linear_shape form = {
+        .blocks = 1, .init_std = m->init_std, .xavier = m->init_xavier, .transposed_in_file = true};
+    mega_linear_shape qkv = form, proj = form, up = form, down = form;
+    qkv.in = up.in = proj.out = down.out = m->hidden;
+    qkv.out = 3 * m->heads * m->head_dim;
+    qkv.blocks = 3;
+    proj.in = m->heads * m->head_dim;
+    up.out = down.in = m->ffn_hidden;
+    proj.init_std = down.init_std = into_residual;
+    MEGA_TRY(mega_declare_layer_norm(p, path, "ln_1", m->hidden));
+    MEGA_TRY(mega_declare_column_linear(p, path, "attn.c_attn", &qkv));
+    MEGA_TRY(mega_declare_row_linear(p, path, "attn.c_proj", &proj));
+    MEGA_TRY(mega_declare_layer_norm(p, path, "ln_2", m->hidden));
+    MEGA_TRY(mega_declare_column_linear(p, path, "mlp.c_fc", &up));
+    return mega_declare_row_linear(p, path, "mlp.c_proj", &down);
+}
+
+mega_status mega_gpt_declare(const mega_gpt *m, mega_params *params)
+{
+    const mega_linear_shape init = {.blocks = 1, .init_std = m->init_std, .xavier = m->init_xavier};
+    MEGA_TRY(mega_declare_vocab_embedding(params, "transformer", "wte", m->vocab, m->padded_vocab, m->hidden, &init));
+    MEGA_TRY(mega_declare_embedding(params, "transformer", "wpe", m->positions, m->hidden, &init));
+    for (int64_t n = 0; n < m->num_layers; n++) MEGA_TRY(declare_layer(params, m, n));
+    return mega_declare_layer_norm(params, "transformer", "ln_f", m->hidden);
+}
+
+/* Weights that a token is multiplied with: projections of every layer, and the head. */
+static double product_weights(const mega_gpt *m)
+{
+    const double inner = (double)(m->heads * m->head_dim);
+    return (double)m->num_layers * (4.0 * (double)m->hidden * inner + 2.0 * (double)m->hidden * (double)m->ffn_hidden) +
+           (double)m->padded_vocab * (double)m->hidden;
+}
+
+double mega_gpt_flops_per_token(const mega_gpt *m, int64_t seq)
+{
+    return 6.0 * product_weights(m) + 6.0 * (double)m->num_layers * (double)(m->heads * m->head_dim) * (double)seq;
+}
+
+double mega_gpt_flops_per_token_palm(const mega_gpt *m, int64_t seq)
+{
+    return 6.0 * product_weights(m) + 12.0 * (double)m->num_layers * (double)(m->heads * m->head_dim) * (double)seq;
+}

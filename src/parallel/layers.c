@@ -1,0 +1,166 @@
+/* Tensor-parallel layers as graph-writing functions. Rank arithmetic of the model ends here. */
+#include "megalith/layers.h"
+#include "megalith/assert.h"
+
+#include <math.h>
+#include <stdio.h>
+
+mega_place mega_place_at(const mega_place *from, const char *fmt, ...)
+{
+    char step[MEGA_PATH_LENGTH];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(step, sizeof step, fmt, ap);
+    va_end(ap);
+    mega_place at = *from;
+    snprintf(at.path, sizeof at.path, "%.*s.%.*s", (int)sizeof at.path / 2, from->path, (int)sizeof at.path / 2 - 2,
+             step);
+    return at;
+}
+
+static int find(const mega_place *at, const char *name, const char *kind)
+{
+    char full[MEGA_PARAM_NAME];
+    snprintf(full, sizeof full, "%s.%s.%s", at->path, name, kind);
+    const int index = mega_params_find(at->params, full);
+    MEGA_ASSERT(index >= 0, "parameter %s is described but was never declared", full);
+    return index;
+}
+
+static mega_tensor weight(const mega_place *at, const char *name)
+{
+    return mega_graph_param(at->graph, find(at, name, "weight"));
+}
+
+static mega_tensor bias(const mega_place *at, const char *name)
+{
+    return mega_graph_param(at->graph, find(at, name, "bias"));
+}
+
+/* First row of the whole table that this rank holds. */
+static int64_t first_row(const mega_place *at, const char *name)
+{
+    return mega_params_get(at->params, find(at, name, "weight"))->local_shape[0] * at->layout->tp.rank;
+}
+
+mega_tensor mega_column_linear(const mega_place *at, const char *name, mega_tensor x)
+{
+    mega_graph *g = at->graph;
+    const mega_scope s = mega_scope_enter(g, "%s", name);
+    x = mega_op_copy_to_group(g, x, &at->layout->tp);
+    const mega_tensor y = mega_op_bias_add(g, mega_op_linear(g, x, weight(at, name)), bias(at, name));
+    mega_scope_leave(g, s);
+    return y;
+}
+
+mega_tensor mega_row_linear(const mega_place *at, const char *name, mega_tensor x)
+{
+    mega_graph *g = at->graph;
+    const mega_scope s = mega_scope_enter(g, "%s", name);
+    const mega_tensor part = mega_op_linear(g, x, weight(at, name));
+    const mega_tensor y = mega_op_bias_add(g, mega_op_reduce_from_group(g, part, &at->layout->tp), bias(at, name));
+    mega_scope_leave(g, s);
+    return y;
+}
+
+mega_tensor mega_vocab_embedding(const mega_place *at, const char *name, mega_tensor ids)
+{
+    mega_graph *g = at->graph;
+    const mega_scope s = mega_scope_enter(g, "%s", name);
+    const mega_tensor rows = mega_op_embedding(g, ids, weight(at, name), (mega_tensor){0}, first_row(at, name));
+    const mega_tensor x = mega_op_reduce_from_group(g, rows, &at->layout->tp);
+    mega_scope_leave(g, s);
+    return x;
+}
+
+mega_tensor mega_position_embedding(const mega_place *at, const char *name, mega_tensor positions, mega_tensor x)
+{
+    const mega_scope s = mega_scope_enter(at->graph, "%s", name);
+    x = mega_op_embedding(at->graph, positions, weight(at, name), x, 0);
+    mega_scope_leave(at->graph, s);
+    return x;
+}
+
+mega_tensor mega_layer_norm(const mega_place *at, const char *name, mega_tensor x, double eps)
+{
+    const mega_scope s = mega_scope_enter(at->graph, "%s", name);
+    x = mega_op_layer_norm(at->graph, x, weight(at, name), bias(at, name), eps);
+    mega_scope_leave(at->graph, s);
+    return x;
+}
+
+/* Heads of this rank. */
+static mega_attention_shape local_heads(const mega_place *at, const mega_self_attention_shape *s)
+{
+    const int64_t heads = s->heads / at->layout->tp.size;
+    return (mega_attention_shape){.heads = heads,
+                                  .kv_heads = heads,
+                                  .head_dim = s->head_dim,
+                                  .head_begin = heads * at->layout->tp.rank,
+                                  .scale = 1.0 / sqrt((double)s->head_dim),
+                                  .dropout = s->dropout,
+                                  .site = s->site,
+                                  .causal = true};
+}
+
+mega_tensor mega_self_attention(const mega_place *at, mega_tensor x, const mega_rows *rows,
+                                const mega_self_attention_shape *s)
+{
+    mega_graph *g = at->graph;
+    mega_attention_shape shape = local_heads(at, s);
+    shape.batch = rows->batch;
+    shape.seq = rows->seq;
+    const mega_tensor qkv = mega_column_linear(at, "attn.c_attn", x);
+    const mega_scope scope = mega_scope_enter(g, "attn");
+    if (s->recompute_core) mega_recompute_begin(g);
+    const mega_tensor context = mega_op_attention(g, qkv, rows->segment_start, rows->sample_id, &shape);
+    if (s->recompute_core) mega_recompute_end(g);
+    mega_scope_leave(g, scope);
+    return mega_row_linear(at, "attn.c_proj", context);
+}
+
+mega_tensor mega_cached_self_attention(const mega_place *at, mega_tensor x, int64_t batch, int64_t rows,
+                                       int64_t capacity, const mega_self_attention_shape *s)
+{
+    mega_graph *g = at->graph;
+    mega_attention_shape shape = local_heads(at, s);
+    shape.batch = batch;
+    shape.seq = rows;
+    const int64_t dims[3] = {batch, capacity, shape.kv_heads * shape.head_dim};
+    char name[MEGA_PATH_LENGTH + 16];
+    const mega_tensor qkv = mega_column_linear(at, "attn.c_attn", x);
+    const mega_dtype dtype = mega_params_compute_dtype(at->params);
+    snprintf(name, sizeof name, "%s.k_cache", at->path);
+    const mega_tensor keys = mega_graph_state(g, name, dtype, 3, dims);
+    snprintf(name, sizeof name, "%s.v_cache", at->path);
+    const mega_tensor values = mega_graph_state(g, name, dtype, 3, dims);
+    const mega_scope scope = mega_scope_enter(g, "attn");
+    const mega_tensor context = mega_op_attention_cached(g, qkv, keys, values, &shape);
+    mega_scope_leave(g, scope);
+    return mega_row_linear(at, "attn.c_proj", context);
+}
+
+mega_tensor mega_vocab_logits(const mega_place *at, const char *name, mega_tensor x)
+{
+    MEGA_ASSERT(at->layout->tp.size == 1, "logits over %d ranks", at->layout->tp.size);
+    return mega_op_logits(at->graph, x, weight(at, name));
+}
+
+mega_head_result mega_vocab_head_loss(const mega_place *at, const char *name, mega_tensor x, mega_tensor labels,
+                                      mega_tensor loss_mask, int64_t vocab, bool with_gradient, bool per_token)
+{
+    const int64_t held = mega_params_get(at->params, find(at, name, "weight"))->local_shape[0];
+    const int64_t begin = first_row(at, name);
+    const int64_t real = vocab - begin;
+    const mega_head_shape shape = {.vocab_begin = begin,
+                                   .valid = real < 0      ? 0
+                                            : real < held ? real
+                                                          : held,
+                                   .with_gradient = with_gradient,
+                                   .per_token = per_token};
+    const mega_scope s = mega_scope_enter(at->graph, "head");
+    x = mega_op_copy_to_group(at->graph, x, &at->layout->tp);
+    const mega_head_result r = mega_op_lm_head_loss(at->graph, x, weight(at, name), labels, loss_mask, &shape);
+    mega_scope_leave(at->graph, s);
+    return r;
+}
