@@ -73,7 +73,7 @@ bool mega_st_dtype_to_mega(mega_st_dtype t, mega_dtype *out)
     return false;
 }
 
-bool st_tensor_bytes(mega_st_dtype dtype, int num_dims, const uint64_t *shape, uint64_t *out, const char **fault)
+bool mega_st_tensor_bytes(mega_st_dtype dtype, int num_dims, const uint64_t *shape, uint64_t *out, const char **fault)
 {
     uint64_t n = 1;
     bool fits = true;
@@ -135,7 +135,7 @@ static mega_status check_tensors(const st_header *h, uint64_t data_bytes, const 
                              "tensor before ends",
                              file, t->name, (unsigned long long)t->begin, (unsigned long long)t->end,
                              (unsigned long long)at);
-        if (!st_tensor_bytes(t->dtype, t->num_dims, t->shape, &bytes, &fault))
+        if (!mega_st_tensor_bytes(t->dtype, t->num_dims, t->shape, &bytes, &fault))
             return MEGA_FAIL(MEGA_ERR_FORMAT,
                              "%s: %s: the size of tensor %s is no number of bytes; the file is damaged", file, fault,
                              t->name);
@@ -191,7 +191,7 @@ static mega_status read_header(mega_safetensors *s, const uint8_t *bytes, size_t
                          (unsigned long long)n, size);
     if (!is_utf8(bytes + 8, (size_t)n))
         return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: InvalidHeader: the header is not UTF-8; the file is damaged", file);
-    MEGA_TRY(st_header_parse(&s->header, &s->arena, (const char *)bytes + 8, (size_t)n, file));
+    MEGA_TRY(mega_st_header_parse(&s->header, &s->arena, (const char *)bytes + 8, (size_t)n, file));
     MEGA_TRY(index_tensors(s, file));
     MEGA_TRY(check_tensors(&s->header, size - 8 - n, file));
     for (size_t i = 0; i < s->header.count; i++) s->header.tensor[i].data = bytes + 8 + n + s->header.tensor[i].begin;
@@ -232,7 +232,7 @@ void mega_safetensors_close(mega_safetensors *s)
     if (s == NULL) return;
     mega_map_close(&s->map);
     mega_arena_fini(&s->arena);
-    st_header_fini(&s->header);
+    mega_st_header_fini(&s->header);
     mega_free(s->by_name);
     mega_free(s);
 }

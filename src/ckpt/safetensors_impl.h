@@ -15,11 +15,11 @@ typedef struct st_header {
 } st_header;
 
 /* Parses the JSON text of a header. Strings and shapes live in the arena; the two arrays are mega_realloc'd and freed
- * by st_header_fini, also after an error. `data` of the tensors is not set. */
-mega_status st_header_parse(st_header *out, mega_arena *arena, const char *text, size_t bytes, const char *file);
-void st_header_fini(st_header *h);
+ * by mega_st_header_fini, also after an error. `data` of the tensors is not set. */
+mega_status mega_st_header_parse(st_header *out, mega_arena *arena, const char *text, size_t bytes, const char *file);
+void mega_st_header_fini(st_header *h);
 
 /* Bytes of a tensor; false with the validator's name of the fault in *fault. */
-bool st_tensor_bytes(mega_st_dtype dtype, int num_dims, const uint64_t *shape, uint64_t *out, const char **fault);
+bool mega_st_tensor_bytes(mega_st_dtype dtype, int num_dims, const uint64_t *shape, uint64_t *out, const char **fault);
 
 #endif

@@ -320,14 +320,14 @@ static mega_status take_header(parser *p, st_header *h)
     return p->at == p->end ? MEGA_OK : wrong(p, "text behind the object");
 }
 
-mega_status st_header_parse(st_header *out, mega_arena *arena, const char *text, size_t bytes, const char *file)
+mega_status mega_st_header_parse(st_header *out, mega_arena *arena, const char *text, size_t bytes, const char *file)
 {
     *out = (st_header){0};
     parser p = {text, text + bytes, text, arena, file};
     return take_header(&p, out);
 }
 
-void st_header_fini(st_header *h)
+void mega_st_header_fini(st_header *h)
 {
     mega_free(h->tensor);
     mega_free(h->pair);

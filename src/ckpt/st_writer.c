@@ -35,21 +35,6 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const mega_st_pair *)a)->key, ((const mega_st_pair *)b)->key);
 }
 
-static void put_string(mega_buffer *b, const char *text)
-{
-    static const char from[] = "\"\\\b\f\n\r\t", to[] = "\"\\bfnrt";
-    mega_buffer_puts(b, "\"");
-    for (; *text != '\0'; text++) {
-        const char *found = strchr(from, *text);
-        if (found != NULL) mega_buffer_printf(b, "\\%c", to[found - from]);
-        else if ((unsigned char)*text < 0x20)
-            mega_buffer_printf(b, "\\u%04x", (unsigned)*text);
-        else
-            mega_buffer_append(b, text, 1);
-    }
-    mega_buffer_puts(b, "\"");
-}
-
 /* Sizes, and the order in the file; a name that stands there twice cannot be read back. */
 static mega_status arrange(mega_st_writer *w)
 {
@@ -57,7 +42,7 @@ static mega_status arrange(mega_st_writer *w)
     for (int i = 0; i < w->count; i++) {
         const mega_st_entry *e = &w->entry[i];
         w->order[i] = i;
-        if (!st_tensor_bytes(e->dtype, e->num_dims, e->shape, &w->bytes[i], &fault))
+        if (!mega_st_tensor_bytes(e->dtype, e->num_dims, e->shape, &w->bytes[i], &fault))
             return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: %s: the size of tensor %s is no number of bytes", w->path, fault,
                              e->name);
     }
@@ -79,9 +64,9 @@ static void put_metadata(mega_buffer *b, const mega_st_pair *pairs, int count)
     mega_buffer_puts(b, "\"__metadata__\":{");
     for (int i = 0; i < count; i++) {
         if (i > 0) mega_buffer_puts(b, ",");
-        put_string(b, pairs[i].key);
+        mega_buffer_json_string(b, pairs[i].key);
         mega_buffer_puts(b, ":");
-        put_string(b, pairs[i].value);
+        mega_buffer_json_string(b, pairs[i].value);
     }
     mega_buffer_puts(b, "}");
 }
@@ -92,7 +77,7 @@ static void put_tensors(const mega_st_writer *w, mega_buffer *b, bool comma)
     for (int i = 0; i < w->count; i++) {
         const mega_st_entry *e = &w->entry[w->order[i]];
         if (comma || i > 0) mega_buffer_puts(b, ",");
-        put_string(b, e->name);
+        mega_buffer_json_string(b, e->name);
         mega_buffer_printf(b, ":{\"dtype\":\"%s\",\"shape\":[", mega_st_dtype_name(e->dtype));
         for (int d = 0; d < e->num_dims; d++)
             mega_buffer_printf(b, "%s%llu", d > 0 ? "," : "", (unsigned long long)e->shape[d]);
