@@ -31,20 +31,26 @@ typedef struct mega_checkpoint_save {
     const char *folder; /* SAVE */
     int64_t iteration;
     const mega_model_shape *shape;
-    mega_dtype acc, save_dtype; /* in memory; weights in the file: F32, BF16, F16 */
+    mega_dtype acc, save_dtype; /* in memory (F32, F64); weights in model.safetensors: F32, BF16, F16. When the two
+                                 * differ and moments are saved, the exact weights go to state/masters.safetensors, so
+                                 * that resuming stays bit for bit; reading prefers them. */
     const mega_state_tensor *weights, *moments;
-    int num_weights, num_moments;  /* num_moments 0: no optimizer state is written */
+    int num_weights, num_moments;    /* num_moments 0: no optimizer state is written */
     const mega_tokenizer *tokenizer; /* or NULL */
-    const char *run_json;          /* state/run.json: everything else that resumes the run, one JSON object */
-    const char *model_card;        /* README.md, markdown, or NULL */
-    int keep;                      /* --keep-checkpoints; 0: all */
+    const char *run_json;            /* state/run.json: everything else that resumes the run, one JSON object */
+    const char *model_card;          /* README.md, markdown, or NULL */
+    int keep;                        /* --keep-checkpoints; 0: all */
 } mega_checkpoint_save;
+/* Atomic: until it returns MEGA_OK the checkpoint before this one is whole and the one that is found; after it, this
+ * one, also when the machine stops. An existing folder of the same iteration is replaced. Streams: no second copy of a
+ * tensor is made. On failure nothing is left behind. */
 mega_status mega_checkpoint_write(const mega_checkpoint_save *save);
 
 typedef struct mega_checkpoint mega_checkpoint; /* an opened folder */
-/* path: SAVE (the tracker names the iteration), an iteration folder, or any Hugging Face GPT-2 folder. A missing or empty
- * folder gives MEGA_OK with *out NULL: start from random weights. Checksums and completeness are verified here.
- * any_whole: on damage fall back to the last whole iteration, saying so through mega_warn; else the damage is the error. */
+/* path: SAVE (the tracker names the iteration), an iteration folder, or any Hugging Face GPT-2 folder. A missing or
+ * empty folder gives MEGA_OK with *out NULL: start from random weights. Checksums and completeness are verified here.
+ * any_whole: on damage fall back to the last whole iteration, saying so through mega_warn; else the damage is the
+ * error. */
 mega_status mega_checkpoint_open(mega_checkpoint **out, const char *path, bool any_whole);
 void mega_checkpoint_close(mega_checkpoint *c);
 const char *mega_checkpoint_folder(const mega_checkpoint *c); /* the iteration folder itself */
@@ -52,11 +58,12 @@ int64_t mega_checkpoint_iteration(const mega_checkpoint *c);  /* 0 for a plain H
 bool mega_checkpoint_has_state(const mega_checkpoint *c);     /* optimizer moments and run.json are there */
 const mega_model_shape *mega_checkpoint_shape(const mega_checkpoint *c);
 const char *mega_checkpoint_run_json(const mega_checkpoint *c); /* borrowed; NULL without */
-/* Fill data of every tensor named; missing, extra or mismatching tensors are all reported together. Padding is zeroed. */
+/* Fill data of every tensor named; missing, extra or mismatching tensors are all reported together. Padding is zeroed.
+ */
 mega_status mega_checkpoint_read_weights(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc);
 mega_status mega_checkpoint_read_moments(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc);
 
-/* The newest whole iteration under SAVE, or -1. */
+/* The newest iteration under SAVE whose files are all there with their sizes (contents are not read), or -1. */
 int64_t mega_checkpoint_latest(const char *save);
 
 #endif

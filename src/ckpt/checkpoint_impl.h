@@ -1,0 +1,17 @@
+/* An opened checkpoint. */
+#ifndef MEGALITH_CHECKPOINT_IMPL_H
+#define MEGALITH_CHECKPOINT_IMPL_H
+
+#include "ckpt_impl.h"
+
+struct mega_checkpoint {
+    char *folder;
+    int64_t iteration;
+    mega_model_shape shape;
+    mega_hf_weights weights;
+    mega_safetensors *masters; /* exact weights where model.safetensors is narrower, else NULL */
+    mega_safetensors *moments; /* NULL: none were saved */
+    char *run_json;            /* NULL: none */
+};
+
+#endif

@@ -1,0 +1,307 @@
+/* Finding a checkpoint and making sure that it is whole before anyone reads from it. */
+#include "checkpoint_impl.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static mega_status no_memory(const char *path)
+{
+    return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint %s: no memory to open it", path);
+}
+
+static bool has_file(const char *folder, const char *name)
+{
+    char *path = mega_path_join(folder, name);
+    const bool found = path != NULL && mega_file_exists(path);
+    mega_free(path);
+    return found;
+}
+
+/* Optional parts of state/: NULL where the file is not there. */
+static mega_status open_state_tensors(mega_safetensors **out, const char *folder, const char *name)
+{
+    if (!has_file(folder, name)) return MEGA_OK;
+    char *path = mega_path_join(folder, name);
+    if (path == NULL) return no_memory(folder);
+    const mega_status st = mega_safetensors_open(out, path);
+    mega_free(path);
+    return st;
+}
+
+/* state/ makes it ours: then everything has to match the checksums. */
+static mega_status open_state(mega_checkpoint *c)
+{
+    char *state = mega_path_join(c->folder, "state");
+    if (state == NULL) return no_memory(c->folder);
+    const bool ours = mega_folder_exists(state);
+    mega_free(state);
+    if (!ours) return MEGA_OK;
+    mega_checksums sums = {0};
+    mega_status st = mega_checksums_read(&sums, c->folder);
+    if (st != MEGA_OK) {
+        mega_error_prepend("checkpoint %s is not whole", c->folder);
+        return st;
+    }
+    st = mega_checksums_verify(&sums, c->folder, true);
+    if (st == MEGA_OK && mega_checksums_have(&sums, "state/run.json")) {
+        char *path = mega_path_join(c->folder, "state/run.json");
+        st = path != NULL ? mega_file_read(&c->run_json, NULL, path) : no_memory(c->folder);
+        mega_free(path);
+    }
+    if (st == MEGA_OK) st = open_state_tensors(&c->moments, c->folder, "state/optimizer.safetensors");
+    if (st == MEGA_OK) st = open_state_tensors(&c->masters, c->folder, "state/masters.safetensors");
+    c->iteration = sums.iteration;
+    mega_checksums_fini(&sums);
+    return st;
+}
+
+static mega_status fill(mega_checkpoint *c, const char *folder)
+{
+    c->folder = mega_strdup(folder);
+    if (c->folder == NULL) return no_memory(folder);
+    char *config = mega_path_join(folder, "config.json");
+    if (config == NULL) return no_memory(folder);
+    mega_status st = open_state(c); /* damage is told before what follows from it */
+    if (st == MEGA_OK && !mega_file_exists(config))
+        st = MEGA_FAIL(MEGA_ERR_NOT_FOUND, "%s: config.json is missing; expected a folder as transformers saves it",
+                       folder);
+    if (st == MEGA_OK) st = mega_hf_config_read(&c->shape, config);
+    if (st == MEGA_OK) st = mega_hf_weights_open(&c->weights, folder);
+    mega_free(config);
+    return st;
+}
+
+/* Megatron's own checkpoints are pickles of PyTorch. */
+static mega_status refuse_megatron(const char *folder)
+{
+    mega_names names = {0};
+    MEGA_TRY(mega_folder_list(&names, folder));
+    bool found = false;
+    for (size_t i = 0; i < names.count; i++) found = found || strncmp(names.name[i], "mp_rank_", 8) == 0;
+    mega_names_fini(&names);
+    if (!found) return MEGA_OK;
+    return MEGA_FAIL(
+        MEGA_ERR_UNSUPPORTED,
+        "%s: this is a checkpoint of Megatron (mp_rank_… files of PyTorch), expected a Hugging Face folder; "
+        "convert it with the converter of transformers (checkpoint_reshaping_and_interoperability.py) and load "
+        "what it writes",
+        folder);
+}
+
+/* One folder that is a checkpoint itself. */
+static mega_status open_folder(mega_checkpoint **out, const char *folder)
+{
+    MEGA_TRY(refuse_megatron(folder));
+    mega_checkpoint *c = mega_calloc(1, sizeof *c);
+    if (c == NULL) return no_memory(folder);
+    const mega_status st = fill(c, folder);
+    if (st != MEGA_OK) {
+        mega_checkpoint_close(c);
+        return st;
+    }
+    *out = c;
+    return MEGA_OK;
+}
+
+void mega_checkpoint_close(mega_checkpoint *c)
+{
+    if (c == NULL) return;
+    mega_hf_weights_close(&c->weights);
+    mega_safetensors_close(c->moments);
+    mega_safetensors_close(c->masters);
+    mega_free(c->run_json);
+    mega_free(c->folder);
+    mega_free(c);
+}
+
+static mega_status open_iteration(mega_checkpoint **out, const char *save, int64_t iteration)
+{
+    char *folder = mega_iteration_path(save, iteration);
+    if (folder == NULL) return no_memory(save);
+    mega_status st = MEGA_OK;
+    if (mega_folder_exists(folder)) {
+        st = open_folder(out, folder);
+    } else {
+        char *aside = mega_leftover_find(save, iteration);
+        if (aside != NULL) {
+            mega_warn("checkpoint %s: a save was interrupted while it was put in place; %s holds it whole", folder,
+                      aside);
+            st = open_folder(out, aside);
+        } else {
+            st = MEGA_FAIL(MEGA_ERR_NOT_FOUND,
+                           "checkpoint %s: missing, though %s/" MEGA_TRACKER " names iteration %" PRId64, folder, save,
+                           iteration);
+        }
+        mega_free(aside);
+    }
+    mega_free(folder);
+    if (st == MEGA_OK && (*out)->run_json == NULL && (*out)->iteration == 0 && iteration > 0)
+        mega_warn("checkpoint %s has no state/ folder: weights only, counted as iteration 0", (*out)->folder);
+    return st;
+}
+
+/* Candidates in the order of preference: from `newest` down, then later ones, of a run that was taken back. */
+static mega_status open_another(mega_checkpoint **out, const char *save, int64_t newest, bool skip_newest)
+{
+    mega_iterations list = {0};
+    MEGA_TRY(mega_iterations_list(&list, save));
+    mega_checkpoint *found = NULL;
+    for (int later = 0; later < 2 && found == NULL; later++) {
+        for (size_t i = list.count; i > 0 && found == NULL; i--) {
+            const int64_t iteration = list.iteration[i - 1];
+            if ((iteration > newest) != (later == 1) || (iteration == newest && skip_newest)) continue;
+            if (open_iteration(&found, save, iteration) != MEGA_OK) mega_warn("%s", mega_error_message());
+        }
+    }
+    mega_iterations_fini(&list);
+    if (found == NULL) return MEGA_FAIL(MEGA_ERR_NOT_FOUND, "%s: no whole checkpoint is left in it", save);
+    *out = found;
+    return MEGA_OK;
+}
+
+static mega_status read_tracker(int64_t *out, const char *save)
+{
+    char *path = mega_path_join(save, MEGA_TRACKER), *text = NULL;
+    if (path == NULL) return no_memory(save);
+    mega_status st = mega_file_read(&text, NULL, path);
+    if (st == MEGA_OK) {
+        const char *at = text + strspn(text, " \t\r\n");
+        const size_t digits = strspn(at, "0123456789");
+        const char *rest = at + digits + strspn(at + digits, " \t\r\n");
+        if (digits > 0 && digits <= 18 && *rest == '\0') *out = strtoll(at, NULL, 10);
+        else if (strncmp(at, "release", 7) == 0)
+            *out = -1;
+        else
+            st = MEGA_FAIL(MEGA_ERR_FORMAT,
+                           "%s: \"%.40s\" is no iteration; expected a number, as of the folders iter_… beside it", path,
+                           at);
+    }
+    mega_free(text);
+    mega_free(path);
+    return st;
+}
+
+static mega_status open_release(mega_checkpoint **out, const char *save)
+{
+    char *folder = mega_path_join(save, "release");
+    if (folder == NULL) return no_memory(save);
+    const mega_status st =
+        mega_folder_exists(folder)
+            ? open_folder(out, folder)
+            : MEGA_FAIL(MEGA_ERR_NOT_FOUND, "%s: missing, though %s/" MEGA_TRACKER " names it", folder, save);
+    mega_free(folder);
+    return st;
+}
+
+/* SAVE with a tracker. */
+static mega_status open_tracked(mega_checkpoint **out, const char *save, bool any_whole)
+{
+    int64_t iteration = INT64_MAX;
+    mega_status st = read_tracker(&iteration, save);
+    if (st == MEGA_OK && iteration < 0) return open_release(out, save);
+    if (st == MEGA_OK) st = open_iteration(out, save, iteration);
+    if (st == MEGA_OK || st == MEGA_ERR_MEMORY || st == MEGA_ERR_UNSUPPORTED) return st;
+    mega_error_record damage;
+    mega_error_get(&damage);
+    if (any_whole) {
+        mega_warn("%s", damage.text);
+        if (open_another(out, save, iteration, true) == MEGA_OK) {
+            mega_warn("going on from the last whole checkpoint, %s", (*out)->folder);
+            return MEGA_OK;
+        }
+    }
+    mega_error_restore(&damage);
+    return st;
+}
+
+/* A folder without tracker and without config.json. What lies there may still be meant as a checkpoint. */
+static mega_status open_untracked(mega_checkpoint **out, const char *path, const mega_names *names)
+{
+    mega_iterations list = {0};
+    MEGA_TRY(mega_iterations_list(&list, path));
+    const size_t iterations = list.count;
+    mega_iterations_fini(&list);
+    if (iterations > 0) {
+        MEGA_TRY(open_another(out, path, INT64_MAX, false));
+        mega_warn("%s: " MEGA_TRACKER " is missing; taking the newest whole iteration, %s", path, (*out)->folder);
+        return MEGA_OK;
+    }
+    MEGA_TRY(refuse_megatron(path));
+    for (size_t i = 0; i < names->count; i++) {
+        const char *dot = strrchr(names->name[i], '.');
+        if (dot == NULL || (strcmp(dot, ".safetensors") != 0 && strncmp(names->name[i], "pytorch_model", 13) != 0))
+            continue;
+        return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
+                         "%s: weights (%s) without config.json; expected a folder as transformers saves it", path,
+                         names->name[i]);
+    }
+    if (names->count > 0)
+        mega_warn("%s: no checkpoint among its %zu entries (no " MEGA_TRACKER ", no config.json)", path, names->count);
+    *out = NULL;
+    return MEGA_OK;
+}
+
+mega_status mega_checkpoint_open(mega_checkpoint **out, const char *path, bool any_whole)
+{
+    *out = NULL;
+    if (mega_file_exists(path))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--load %s: this is a file, expected the folder that holds it", path);
+    if (!mega_folder_exists(path)) {
+        mega_names names = {0};
+        const mega_status st = mega_folder_list(&names, path); /* says why: missing, or not allowed */
+        if (st == MEGA_ERR_NOT_FOUND) mega_error_clear();
+        return st == MEGA_ERR_NOT_FOUND ? MEGA_OK : st;
+    }
+    if (has_file(path, MEGA_TRACKER)) return open_tracked(out, path, any_whole);
+    if (has_file(path, "config.json")) return open_folder(out, path);
+    mega_names names = {0};
+    MEGA_TRY(mega_folder_list(&names, path));
+    const mega_status st = open_untracked(out, path, &names);
+    mega_names_fini(&names);
+    return st;
+}
+
+int64_t mega_checkpoint_latest(const char *save)
+{
+    mega_iterations list = {0};
+    if (mega_iterations_list(&list, save) != MEGA_OK) return -1;
+    int64_t newest = -1;
+    for (size_t i = list.count; i > 0 && newest < 0; i--) {
+        mega_checksums sums = {0};
+        char *folder = mega_iteration_path(save, list.iteration[i - 1]);
+        if (folder != NULL && mega_checksums_read(&sums, folder) == MEGA_OK &&
+            mega_checksums_verify(&sums, folder, false) == MEGA_OK)
+            newest = list.iteration[i - 1];
+        mega_checksums_fini(&sums);
+        mega_free(folder);
+    }
+    mega_iterations_fini(&list);
+    return newest;
+}
+
+const char *mega_checkpoint_folder(const mega_checkpoint *c)
+{
+    return c->folder;
+}
+
+int64_t mega_checkpoint_iteration(const mega_checkpoint *c)
+{
+    return c->iteration;
+}
+
+bool mega_checkpoint_has_state(const mega_checkpoint *c)
+{
+    return c->moments != NULL && c->run_json != NULL;
+}
+
+const mega_model_shape *mega_checkpoint_shape(const mega_checkpoint *c)
+{
+    return &c->shape;
+}
+
+const char *mega_checkpoint_run_json(const mega_checkpoint *c)
+{
+    return c->run_json;
+}

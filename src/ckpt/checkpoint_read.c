@@ -1,0 +1,135 @@
+/* Filling tensors from an opened checkpoint. All that does not fit is reported together, before anything is filled. */
+#include "checkpoint_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_NAMED 8 /* of each kind, in one message */
+
+typedef struct report {
+    mega_buffer text;
+    int missing, extra, other;
+} report;
+
+/* Where one kind of tensors is looked up: weights by GPT-2's rules, state by exact name. */
+typedef struct source {
+    const mega_checkpoint *checkpoint;
+    const mega_safetensors *file; /* state; NULL: the weights of the folder */
+    const char *what;             /* for messages: the folder, or the file */
+} source;
+
+static const mega_safetensor *find(const source *s, const char *name)
+{
+    return s->file != NULL ? mega_safetensors_find(s->file, name) : mega_hf_weights_find(&s->checkpoint->weights, name);
+}
+
+static void describe_mismatch(report *r, const mega_state_tensor *t, const mega_safetensor *found)
+{
+    mega_st_entry wanted;
+    mega_state_tensor_entry(t, MEGA_F32, &wanted);
+    mega_buffer_printf(&r->text, "\n  %s: found [", found->name);
+    for (int d = 0; d < found->num_dims; d++)
+        mega_buffer_printf(&r->text, "%s%llu", d > 0 ? ", " : "", (unsigned long long)found->shape[d]);
+    mega_buffer_printf(&r->text, "] %s, expected ", mega_st_dtype_name(found->dtype));
+    mega_state_tensor_describe(&r->text, &wanted);
+    mega_buffer_puts(&r->text, " F32, BF16, F16 or F64");
+}
+
+static void note(report *r, int *count, const char *kind, const char *name)
+{
+    if (++*count <= MAX_NAMED) mega_buffer_printf(&r->text, "\n  %s: %s", kind, name);
+    if (*count == MAX_NAMED + 1) mega_buffer_printf(&r->text, "\n  %s: … and more", kind);
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const uintptr_t x = (uintptr_t) * (const mega_safetensor *const *)a,
+                    y = (uintptr_t) * (const mega_safetensor *const *)b;
+    return (x > y) - (x < y);
+}
+
+static void note_extra(report *r, const source *s, const mega_safetensors *file, const mega_safetensor **used,
+                       size_t num_used)
+{
+    for (size_t i = 0; i < mega_safetensors_count(file); i++) {
+        const mega_safetensor *t = mega_safetensors_get(file, i);
+        const bool taken = bsearch(&t, used, num_used, sizeof *used, by_address) != NULL;
+        if (!taken && (s->file != NULL || !mega_hf_gpt2_may_ignore(t->name)))
+            note(r, &r->extra, "not part of this model", t->name);
+    }
+}
+
+static mega_status conclude(const report *r, const source *s)
+{
+    MEGA_TRY(mega_buffer_check(&r->text, s->what));
+    if (r->missing + r->extra + r->other == 0) return MEGA_OK;
+    return MEGA_FAIL(
+        MEGA_ERR_FORMAT,
+        "%s: its tensors are not those of this model: %d missing, %d of another shape, %d that do not belong; "
+        "compare its config.json with the options that give the shape:%s",
+        s->what, r->missing, r->other, r->extra, r->text.data);
+}
+
+/* Looks all tensors up; found[i] is that of t[i]. */
+static mega_status match(const source *s, const mega_state_tensor *t, int count, const mega_safetensor **found)
+{
+    report r = {0};
+    size_t num_used = 0;
+    for (int i = 0; i < count; i++) {
+        MEGA_TRY(mega_state_tensor_check(&t[i]));
+        found[i] = find(s, t[i].name);
+        if (found[i] == NULL) note(&r, &r.missing, "missing", t[i].name);
+        else if (!mega_state_tensor_fits(&t[i], found[i]) && ++r.other <= MAX_NAMED)
+            describe_mismatch(&r, &t[i], found[i]);
+    }
+    const mega_safetensor **used = mega_malloc((size_t)(count + 1) * sizeof *used);
+    if (used == NULL) {
+        mega_buffer_fini(&r.text);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to read it", s->what);
+    }
+    for (int i = 0; i < count; i++) {
+        if (found[i] != NULL) used[num_used++] = found[i];
+    }
+    if (num_used > 1) qsort(used, num_used, sizeof *used, by_address);
+    if (s->file != NULL) note_extra(&r, s, s->file, used, num_used);
+    for (size_t i = 0; s->file == NULL && i < s->checkpoint->weights.count; i++)
+        note_extra(&r, s, s->checkpoint->weights.file[i], used, num_used);
+    const mega_status st = conclude(&r, s);
+    mega_buffer_fini(&r.text);
+    mega_free(used);
+    return st;
+}
+
+static mega_status read_all(const source *s, const mega_state_tensor *t, int count, mega_dtype acc)
+{
+    const mega_safetensor **found = mega_malloc((size_t)(count + 1) * sizeof *found);
+    if (found == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to read it", s->what);
+    const mega_status st = match(s, t, count, found);
+    for (int i = 0; i < count && st == MEGA_OK; i++) mega_state_tensor_read(&t[i], acc, found[i]);
+    mega_free(found);
+    return st;
+}
+
+mega_status mega_checkpoint_read_weights(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc)
+{
+    if (c->masters == NULL) return read_all(&(source){c, NULL, c->folder}, t, count, acc);
+    char *what = mega_path_join(c->folder, "state/masters.safetensors");
+    if (what == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", c->folder);
+    const mega_status st = read_all(&(source){c, c->masters, what}, t, count, acc);
+    mega_free(what);
+    return st;
+}
+
+mega_status mega_checkpoint_read_moments(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc)
+{
+    if (c->moments == NULL)
+        return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
+                         "%s: no optimizer state in it; give --no-load-optim or --finetune to start with fresh "
+                         "moments",
+                         c->folder);
+    char *what = mega_path_join(c->folder, "state/optimizer.safetensors");
+    if (what == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", c->folder);
+    const mega_status st = read_all(&(source){c, c->moments, what}, t, count, acc);
+    mega_free(what);
+    return st;
+}

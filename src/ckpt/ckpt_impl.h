@@ -1,0 +1,81 @@
+/* What the files of this room share: reading a folder of Hugging Face, moving tensors, checksums, names of folders. */
+#ifndef MEGALITH_CKPT_IMPL_H
+#define MEGALITH_CKPT_IMPL_H
+
+#include "megalith/checkpoint.h"
+#include "megalith/file.h"
+#include "megalith/hash.h"
+#include "megalith/log.h"
+#include "megalith/memory.h"
+#include "megalith/safetensors.h"
+
+/* hf_config.c: config.json and generation_config.json of GPT-2. */
+mega_status mega_hf_config_read(mega_model_shape *out, const char *path);
+mega_status mega_hf_config_text(mega_buffer *out, const mega_model_shape *shape, mega_dtype weights);
+mega_status mega_hf_generation_text(mega_buffer *out, const mega_model_shape *shape);
+
+/* hf_weights.c: the weight files of a folder, one or several. */
+typedef struct mega_hf_weights {
+    mega_safetensors **file;
+    char **path;
+    size_t count;
+} mega_hf_weights; /* zero-initialised is valid and empty */
+mega_status mega_hf_weights_open(mega_hf_weights *out, const char *folder);
+void mega_hf_weights_close(mega_hf_weights *w);
+/* By the name as written or, failing that, with "transformer." added or removed, and lm_head for wte. NULL: none. */
+const mega_safetensor *mega_hf_weights_find(const mega_hf_weights *w, const char *name);
+/* Whether a tensor that no parameter asked for is one that GPT-2 folders may hold all the same. */
+bool mega_hf_gpt2_may_ignore(const char *name);
+
+/* state_tensor.c: between memory (acc type, [out, in], padded) and file (any float type, file orientation, true size).
+ */
+mega_status mega_state_tensor_check(const mega_state_tensor *t);
+void mega_state_tensor_entry(const mega_state_tensor *t, mega_dtype file, mega_st_entry *out);
+bool mega_state_tensor_fits(const mega_state_tensor *t, const mega_safetensor *from);
+mega_status mega_state_tensor_write(const mega_state_tensor *t, mega_dtype acc, mega_dtype file, mega_st_writer *w);
+void mega_state_tensor_read(const mega_state_tensor *t, mega_dtype acc, const mega_safetensor *from);
+/* "[768, 2304] F32" */
+void mega_state_tensor_describe(mega_buffer *out, const mega_st_entry *e);
+
+/* checksums.c: state/checksums.json names every file of the folder with its size and CRC-32C. */
+typedef struct mega_checksum {
+    char *name; /* relative to the iteration folder */
+    int64_t bytes;
+    uint32_t crc;
+} mega_checksum;
+typedef struct mega_checksums {
+    int64_t iteration;
+    mega_checksum *file;
+    size_t count, capacity;
+} mega_checksums; /* zero-initialised is valid and empty */
+#define MEGA_CHECKSUMS_FILE "state/checksums.json"
+mega_status mega_checksums_add(mega_checksums *c, const char *name, int64_t bytes, uint32_t crc);
+bool mega_checksums_have(const mega_checksums *c, const char *name);
+mega_status mega_checksums_text(mega_buffer *out, const mega_checksums *c);
+/* Reads folder/state/checksums.json; a damaged one is an error. */
+mega_status mega_checksums_read(mega_checksums *out, const char *folder);
+/* Compares all files with the list, by size, and by content when `content`. All differences are in the one message. */
+mega_status mega_checksums_verify(const mega_checksums *c, const char *folder, bool content);
+void mega_checksums_fini(mega_checksums *c);
+
+/* folders.c: what lies in SAVE. */
+#define MEGA_TRACKER "latest_checkpointed_iteration.txt"
+typedef struct mega_iterations { /* ascending */
+    int64_t *iteration;
+    size_t count;
+} mega_iterations;
+/* Iteration folders that this program wrote (they hold state/checksums.json), whole or not. */
+mega_status mega_iterations_list(mega_iterations *out, const char *save);
+void mega_iterations_fini(mega_iterations *list);
+char *mega_iteration_path(const char *save, int64_t iteration); /* SAVE/iter_0000100, new block; NULL: no memory */
+/* SAVE/iter_0000100.tmp-HOST-PID of this process. */
+char *mega_iteration_temporary(const char *save, int64_t iteration);
+/* Makes a folder and everything above it such that it outlives a crash. */
+mega_status mega_folder_create_durably(const char *path);
+/* Removes what dead runs left behind, but for folders that may be the only copy of `keep` (-1: none). */
+void mega_leftovers_remove(const char *save, int64_t keep);
+/* A left-over that holds iteration `iteration` whole, or NULL: after a crash between the two renames with which file
+ * systems that cannot exchange replace a folder. New block. */
+char *mega_leftover_find(const char *save, int64_t iteration);
+
+#endif

@@ -1,0 +1,182 @@
+/* The folders in SAVE: iterations, and what dead runs left behind. */
+#include "ckpt_impl.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TEMPORARY      ".tmp-"
+#define SET_ASIDE      ".exchange-" /* as mega_file_exchange names it where it needs two renames */
+#define FOREIGN_AGE_S  (24.0 * 3600.0)
+#define HOST_NAME_SIZE 65
+
+char *mega_iteration_path(const char *save, int64_t iteration)
+{
+    return mega_format("%s/iter_%07" PRId64, save, iteration);
+}
+
+static void host_name(char out[HOST_NAME_SIZE])
+{
+    if (gethostname(out, HOST_NAME_SIZE - 1) != 0) strcpy(out, "host");
+    out[HOST_NAME_SIZE - 1] = '\0';
+}
+
+char *mega_iteration_temporary(const char *save, int64_t iteration)
+{
+    char host[HOST_NAME_SIZE] = {0};
+    host_name(host);
+    return mega_format("%s/iter_%07" PRId64 TEMPORARY "%s-%ld", save, iteration, host, (long)getpid());
+}
+
+/* "iter_0000100" and what follows the digits; false for other names. */
+static bool parse_name(const char *name, int64_t *iteration, const char **rest)
+{
+    if (strncmp(name, "iter_", 5) != 0) return false;
+    const size_t digits = strspn(name + 5, "0123456789");
+    if (digits < 7 || digits > 18) return false;
+    *iteration = strtoll(name + 5, NULL, 10);
+    *rest = name + 5 + digits;
+    return true;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+mega_status mega_iterations_list(mega_iterations *out, const char *save)
+{
+    mega_names names = {0};
+    MEGA_TRY(mega_folder_list(&names, save));
+    mega_iterations list = {mega_malloc((names.count + 1) * sizeof *list.iteration), 0};
+    mega_status st = MEGA_OK;
+    for (size_t i = 0; i < names.count && st == MEGA_OK; i++) {
+        int64_t iteration = 0;
+        const char *rest = NULL;
+        if (!parse_name(names.name[i], &iteration, &rest) || *rest != '\0') continue;
+        char *path = mega_format("%s/%s/" MEGA_CHECKSUMS_FILE, save, names.name[i]);
+        if (path == NULL || list.iteration == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to list it", save);
+        else if (mega_file_exists(path))
+            list.iteration[list.count++] = iteration;
+        mega_free(path);
+    }
+    mega_names_fini(&names);
+    if (st == MEGA_OK && list.iteration == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to list it", save);
+    if (st != MEGA_OK) {
+        mega_iterations_fini(&list);
+        return st;
+    }
+    if (list.count > 1) qsort(list.iteration, list.count, sizeof *list.iteration, by_number);
+    *out = list;
+    return MEGA_OK;
+}
+
+void mega_iterations_fini(mega_iterations *list)
+{
+    mega_free(list->iteration);
+    *list = (mega_iterations){0};
+}
+
+/* An entry of a folder outlives a crash once the folder is synced; so every folder from the first that was there before
+ * is synced after its new entry was made. */
+mega_status mega_folder_create_durably(const char *path)
+{
+    char *above = mega_strdup(path);
+    if (above == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", path);
+    size_t n = strlen(above);
+    while (n > 1 && above[n - 1] == '/') above[--n] = '\0';
+    if (mega_folder_exists(above)) {
+        mega_free(above);
+        return MEGA_OK;
+    }
+    char *parent = mega_path_folder(above);
+    mega_status st = parent != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", path);
+    if (st == MEGA_OK && strcmp(parent, above) != 0) st = mega_folder_create_durably(parent);
+    if (st == MEGA_OK) st = mega_folder_create(above);
+    if (st == MEGA_OK) st = mega_folder_sync(parent);
+    mega_free(parent);
+    mega_free(above);
+    return st;
+}
+
+/* Whose left-over is "HOST-PID", or "PID" alone? A run that is alive on this machine keeps its folder, and one of
+ * another machine for a day. */
+static bool owner_is_dead(const char *owner, const char *path)
+{
+    char host[HOST_NAME_SIZE] = {0};
+    host_name(host);
+    const char *dash = strrchr(owner, '-');
+    const bool here =
+        dash == NULL || (strlen(host) == (size_t)(dash - owner) && strncmp(owner, host, strlen(host)) == 0);
+    const long pid = strtol(dash != NULL ? dash + 1 : owner, NULL, 10);
+    if (here) return pid <= 0 || pid == (long)getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
+    struct stat info;
+    return stat(path, &info) == 0 && difftime(time(NULL), info.st_mtime) > FOREIGN_AGE_S;
+}
+
+/* What a left-over's name says: of which iteration, and whose. Iteration -1 for the tracker's. */
+static bool parse_leftover(const char *name, int64_t *iteration, const char **owner)
+{
+    const char *rest = NULL;
+    *iteration = -1;
+    if (strncmp(name, MEGA_TRACKER, sizeof MEGA_TRACKER - 1) == 0) rest = name + sizeof MEGA_TRACKER - 1;
+    else if (!parse_name(name, iteration, &rest))
+        return false;
+    const size_t t = sizeof TEMPORARY - 1, a = sizeof SET_ASIDE - 1;
+    const bool temporary = strncmp(rest, TEMPORARY, t) == 0, aside = strncmp(rest, SET_ASIDE, a) == 0;
+    *owner = rest + (temporary ? t : a);
+    return temporary || aside;
+}
+
+static void remove_leftover(const char *save, const char *name, int64_t keep)
+{
+    int64_t iteration = 0;
+    const char *owner = NULL;
+    if (!parse_leftover(name, &iteration, &owner)) return;
+    char *path = mega_path_join(save, name), *final = mega_iteration_path(save, iteration);
+    const bool needed = final != NULL && iteration == keep && iteration >= 0 && !mega_folder_exists(final);
+    if (path != NULL && final != NULL && !needed && owner_is_dead(owner, path)) {
+        if (mega_tree_remove(path) == MEGA_OK) mega_info("removed %s, which an interrupted run left behind", path);
+        else
+            mega_warn("%s", mega_error_message()); /* it only takes up space */
+    }
+    mega_free(path);
+    mega_free(final);
+}
+
+void mega_leftovers_remove(const char *save, int64_t keep)
+{
+    mega_names names = {0};
+    if (mega_folder_list(&names, save) != MEGA_OK) return;
+    for (size_t i = 0; i < names.count; i++) remove_leftover(save, names.name[i], keep);
+    mega_names_fini(&names);
+}
+
+char *mega_leftover_find(const char *save, int64_t wanted)
+{
+    mega_names names = {0};
+    char *found = NULL;
+    if (mega_folder_list(&names, save) != MEGA_OK) return NULL;
+    for (size_t i = 0; i < names.count && found == NULL; i++) {
+        int64_t iteration = 0;
+        const char *owner = NULL;
+        if (!parse_leftover(names.name[i], &iteration, &owner) || iteration != wanted) continue;
+        char *path = mega_path_join(save, names.name[i]);
+        mega_checksums sums = {0};
+        if (path != NULL && mega_checksums_read(&sums, path) == MEGA_OK && sums.iteration == wanted &&
+            mega_checksums_verify(&sums, path, true) == MEGA_OK) {
+            found = path;
+            path = NULL;
+        }
+        mega_checksums_fini(&sums);
+        mega_free(path);
+    }
+    mega_names_fini(&names);
+    return found;
+}

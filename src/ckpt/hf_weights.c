@@ -1,0 +1,215 @@
+/* The weight files of a Hugging Face folder: model.safetensors, or shards named by model.safetensors.index.json. */
+#include "ckpt_impl.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PREFIX "transformer."
+
+static mega_status no_memory(const char *folder)
+{
+    return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for the list of its weight files", folder);
+}
+
+static mega_status open_one(mega_hf_weights *w, const char *folder, const char *name)
+{
+    char *path = mega_path_join(folder, name);
+    if (path == NULL) return no_memory(folder);
+    const mega_status st = mega_safetensors_open(&w->file[w->count], path);
+    if (st != MEGA_OK) {
+        mega_free(path);
+        return st;
+    }
+    w->path[w->count++] = path;
+    return MEGA_OK;
+}
+
+static mega_status reserve(mega_hf_weights *w, size_t count, const char *folder)
+{
+    w->file = mega_calloc(count, sizeof *w->file);
+    w->path = mega_calloc(count, sizeof *w->path);
+    return w->file != NULL && w->path != NULL ? MEGA_OK : no_memory(folder);
+}
+
+/* Shards are opened in the order of their names, whatever the order of the index. */
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static mega_status open_shards(mega_hf_weights *w, const json_t *map, const char *folder, const char *index)
+{
+    const size_t count = json_object_size(map);
+    const char **name = mega_malloc((count + 1) * sizeof *name);
+    if (name == NULL) return no_memory(folder);
+    mega_status st = reserve(w, count + 1, folder);
+    size_t n = 0;
+    for (void *it = json_object_iter((json_t *)(uintptr_t)map); it != NULL && st == MEGA_OK;
+         it = json_object_iter_next((json_t *)(uintptr_t)map, it)) {
+        const char *shard = json_string_value(json_object_iter_value(it));
+        if (shard == NULL || shard[0] == '\0' || strchr(shard, '/') != NULL)
+            st = MEGA_FAIL(MEGA_ERR_FORMAT, "%s: tensor %s is not given a file of this folder", index,
+                           json_object_iter_key(it));
+        else
+            name[n++] = shard;
+    }
+    if (st == MEGA_OK && n > 1) qsort(name, n, sizeof *name, by_text);
+    for (size_t i = 0; i < n && st == MEGA_OK; i++) {
+        if (i > 0 && strcmp(name[i], name[i - 1]) == 0) continue;
+        st = open_one(w, folder, name[i]);
+        if (st != MEGA_OK) mega_error_prepend("%s names a shard that cannot be read", index);
+    }
+    mega_free(name);
+    return st;
+}
+
+static const mega_safetensor *find_in(const mega_hf_weights *w, const char *name, size_t *shard)
+{
+    for (size_t i = 0; i < w->count; i++) {
+        const mega_safetensor *t = mega_safetensors_find(w->file[i], name);
+        if (t == NULL) continue;
+        *shard = i;
+        return t;
+    }
+    return NULL;
+}
+
+/* Every tensor lies where the index says, and in one shard only. */
+static mega_status check_index(const mega_hf_weights *w, const json_t *map, const char *index)
+{
+    for (void *it = json_object_iter((json_t *)(uintptr_t)map); it != NULL;
+         it = json_object_iter_next((json_t *)(uintptr_t)map, it)) {
+        const char *name = json_object_iter_key(it), *shard = json_string_value(json_object_iter_value(it));
+        size_t i = 0;
+        while (strcmp(mega_path_base(w->path[i]), shard) != 0) i++;
+        if (mega_safetensors_find(w->file[i], name) == NULL)
+            return MEGA_FAIL(MEGA_ERR_FORMAT,
+                             "%s: tensor %s is not in %s, where the index puts it; the shards are not of one model",
+                             index, name, shard);
+    }
+    for (size_t i = 0; i < w->count; i++) {
+        for (size_t k = 0; k < mega_safetensors_count(w->file[i]); k++) {
+            const char *name = mega_safetensors_get(w->file[i], k)->name;
+            size_t first = 0;
+            find_in(w, name, &first);
+            if (first != i)
+                return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: tensor %s is in %s and in %s; expected in one", index, name,
+                                 w->path[first], w->path[i]);
+        }
+    }
+    return MEGA_OK;
+}
+
+static mega_status open_index(mega_hf_weights *w, const char *folder, const char *index)
+{
+    char *text = NULL;
+    size_t size = 0;
+    MEGA_TRY(mega_file_read(&text, &size, index));
+    json_error_t error;
+    json_t *json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    mega_free(text);
+    if (json == NULL) return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: line %d: %s", index, error.line, error.text);
+    const json_t *map = json_object_get(json, "weight_map");
+    mega_status st = MEGA_OK;
+    if (!json_is_object(map) || json_object_size(map) == 0)
+        st = MEGA_FAIL(MEGA_ERR_FORMAT, "%s: no \"weight_map\" that names the file of each tensor", index);
+    else
+        st = open_shards(w, map, folder, index);
+    if (st == MEGA_OK) st = check_index(w, map, index);
+    json_decref(json);
+    return st;
+}
+
+/* What else lies there decides what to tell the user. */
+static mega_status refuse_folder(const char *folder)
+{
+    static const char *const torch[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};
+    for (size_t i = 0; i < 2; i++) {
+        char *path = mega_path_join(folder, torch[i]);
+        if (path == NULL) return no_memory(folder);
+        const bool found = mega_file_exists(path);
+        mega_free(path);
+        if (found)
+            return MEGA_FAIL(
+                MEGA_ERR_UNSUPPORTED,
+                "%s: the weights are in %s, expected model.safetensors: pickled weights are not read; save the "
+                "folder again with transformers: AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained("
+                "NEW, safe_serialization=True)",
+                folder, torch[i]);
+    }
+    return MEGA_FAIL(
+        MEGA_ERR_NOT_FOUND,
+        "%s: neither model.safetensors nor model.safetensors.index.json is in this folder; expected the weights "
+        "beside config.json",
+        folder);
+}
+
+mega_status mega_hf_weights_open(mega_hf_weights *out, const char *folder)
+{
+    mega_hf_weights w = {0};
+    char *single = mega_path_join(folder, "model.safetensors");
+    char *index = mega_path_join(folder, "model.safetensors.index.json");
+    mega_status st = MEGA_OK;
+    if (single == NULL || index == NULL) {
+        st = no_memory(folder);
+    } else if (mega_file_exists(single)) {
+        st = reserve(&w, 1, folder);
+        if (st == MEGA_OK) st = open_one(&w, folder, "model.safetensors");
+    } else if (mega_file_exists(index)) {
+        st = open_index(&w, folder, index);
+    } else {
+        st = refuse_folder(folder);
+    }
+    mega_free(single);
+    mega_free(index);
+    if (st != MEGA_OK) {
+        mega_hf_weights_close(&w);
+        return st;
+    }
+    *out = w;
+    return MEGA_OK;
+}
+
+void mega_hf_weights_close(mega_hf_weights *w)
+{
+    for (size_t i = 0; i < w->count; i++) {
+        mega_safetensors_close(w->file[i]);
+        mega_free(w->path[i]);
+    }
+    mega_free(w->file);
+    mega_free(w->path);
+    *w = (mega_hf_weights){0};
+}
+
+static const char *without_prefix(const char *name)
+{
+    const size_t n = sizeof PREFIX - 1;
+    return strncmp(name, PREFIX, n) == 0 ? name + n : name;
+}
+
+/* A tied embedding may have been saved under either of its names. */
+const mega_safetensor *mega_hf_weights_find(const mega_hf_weights *w, const char *name)
+{
+    size_t shard = 0;
+    const mega_safetensor *t = find_in(w, name, &shard);
+    const char *bare = without_prefix(name);
+    if (t == NULL && bare != name) t = find_in(w, bare, &shard);
+    char full[256];
+    if (t == NULL && bare == name && snprintf(full, sizeof full, PREFIX "%s", name) < (int)sizeof full)
+        t = find_in(w, full, &shard);
+    if (t == NULL && strcmp(bare, "wte.weight") == 0) t = find_in(w, "lm_head.weight", &shard);
+    return t;
+}
+
+bool mega_hf_gpt2_may_ignore(const char *name)
+{
+    if (strcmp(name, "lm_head.weight") == 0) return true;
+    const char *bare = without_prefix(name);
+    if (strncmp(bare, "h.", 2) != 0) return false;
+    bare += 2;
+    const size_t digits = strspn(bare, "0123456789");
+    bare += digits;
+    return digits > 0 && (strcmp(bare, ".attn.bias") == 0 || strcmp(bare, ".attn.masked_bias") == 0);
+}
