@@ -66,23 +66,21 @@ const char *mega_config_origin(mega_config *cfg, const char *dest)
     const option_row *row = mega_option_row(i);
     const option_entry *entry = &cfg->state->entry[i];
     mega_buffer value = {0};
-    mega_value_print(cfg, i, &value);
+    if (!mega_value_print(cfg, i, &value)) cfg->state->out_of_memory = true;
     const char *shown = value.data != NULL ? value.data : "";
     const char *text = NULL;
     switch (entry->source) {
     case MEGA_SET_BY_COMMAND_LINE:
-        text = mega_arena_format(&cfg->arena, "%s %s (argument %d)", entry->typed, shown, entry->position);
+        text = mega_config_text(cfg, "%s %s (argument %d)", entry->typed, shown, entry->position);
         break;
     case MEGA_SET_BY_PRESET:
-        text = mega_arena_format(&cfg->arena, "--%s %s (from --preset %s)", row->name, shown, cfg->preset);
+        text = mega_config_text(cfg, "--%s %s (from --preset %s)", row->name, shown, cfg->preset);
         break;
-    case MEGA_SET_BY_CHECKPOINT:
-        text = mega_arena_format(&cfg->arena, "--%s %s (from the checkpoint)", row->name, shown);
-        break;
+    case MEGA_SET_BY_CHECKPOINT: text = mega_config_text(cfg, "--%s %s (from the checkpoint)", row->name, shown); break;
     case MEGA_SET_BY_DERIVATION:
-        text = mega_arena_format(&cfg->arena, "--%s %s (follows from other options)", row->name, shown);
+        text = mega_config_text(cfg, "--%s %s (follows from other options)", row->name, shown);
         break;
-    case MEGA_SET_BY_DEFAULT: text = mega_arena_format(&cfg->arena, "--%s %s (default)", row->name, shown); break;
+    case MEGA_SET_BY_DEFAULT: text = mega_config_text(cfg, "--%s %s (default)", row->name, shown); break;
     }
     mega_buffer_fini(&value);
     return text != NULL ? text : row->name;

@@ -148,12 +148,13 @@ typedef struct mega_config_state {
     size_t problems, problem_capacity;
     mega_status problem_status; /* usage, unless every problem is of another kind */
     bool out_of_memory;
-    mega_list noted;
 } mega_config_state;
 
 /* problem.c: adds one mistake; shows one note. */
 void mega_config_problem(mega_config *cfg, mega_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* Text in the arena; "" when memory is short, which the report then says. */
+const char *mega_config_text(mega_config *cfg, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 mega_status mega_config_problems_report(mega_config *cfg);
 
 /* value.c: text to field and back. parse leaves the reason in a text of the arena, or NULL when all is well. */

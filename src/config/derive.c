@@ -50,6 +50,6 @@ void mega_config_derive(mega_config *cfg)
     if (cfg->preprocess.workers <= 0) cfg->preprocess.workers = cfg->num_threads;
     if (cfg->train_tokenizer.workers <= 0) cfg->train_tokenizer.workers = cfg->num_threads;
     if (cfg->generate.sample_input_file != NULL && derives(cfg, "sample_output_file")) {
-        cfg->generate.sample_output_file = mega_arena_format(&cfg->arena, "%s.out", cfg->generate.sample_input_file);
+        cfg->generate.sample_output_file = mega_config_text(cfg, "%s.out", cfg->generate.sample_input_file);
     }
 }

@@ -12,13 +12,15 @@
 typedef struct dump_line {
     char name[80];
     char *value;
+    int rank; /* of two lines with one name (--x and --no-x are one destination) the lower is shown */
 } dump_line;
 
 static int by_name(const void *a, const void *b)
 {
     const dump_line *x = a, *y = b;
     const int order = strcasecmp(x->name, y->name);
-    return order != 0 ? order : strcmp(x->name, y->name);
+    if (order == 0) return strcmp(x->name, y->name) != 0 ? strcmp(x->name, y->name) : x->rank - y->rank;
+    return order;
 }
 
 /* Lists look as Python prints them, for parsers that read them so. */
@@ -68,7 +70,8 @@ static const char *derived_value(const mega_config *cfg, size_t which, const cha
     return text;
 }
 
-/* Lines of the dump: each destination of the command once, then what is derived. */
+/* Lines of the dump: the destinations of the command (of models that are not built: those given), then what is derived.
+ */
 static size_t collect_lines(const mega_config *cfg, dump_line *line, size_t most)
 {
     size_t n = 0;
@@ -76,8 +79,11 @@ static size_t collect_lines(const mega_config *cfg, dump_line *line, size_t most
     for (size_t i = 0; i < count && n < most; i++) {
         const option_row *row = mega_option_row(i);
         if ((mega_option_commands(i) & cfg->state->command->bit) == 0 || row->answer == ANSWER_RENAMED) continue;
+        const bool said = cfg->state->entry[i].source != MEGA_SET_BY_DEFAULT;
+        if (!said && mega_option_row_section(i) == &mega_option_other_models_section) continue;
         mega_option_dest(row, line[n].name);
         line[n].value = dump_value(cfg, i);
+        line[n].rank = said ? 0 : row->answer == ANSWER_WORKS ? 1 : row->kind == KIND_OFF ? 3 : 2;
         n++;
     }
     const char *name = NULL;
@@ -87,6 +93,7 @@ static size_t collect_lines(const mega_config *cfg, dump_line *line, size_t most
         if (value == NULL) break;
         snprintf(line[n].name, sizeof line[n].name, "%s", name);
         line[n].value = mega_strdup(value);
+        line[n].rank = 0;
         n++;
     }
     return n;
@@ -102,6 +109,10 @@ mega_status mega_config_dump_arguments(const mega_config *cfg, mega_buffer *out)
     mega_buffer_puts(out, "------------------------ arguments ------------------------\n");
     for (size_t i = 0; i < n; i++) {
         const size_t length = strlen(line[i].name);
+        if (i > 0 && strcmp(line[i].name, line[i - 1].name) == 0) {
+            mega_free(line[i].value);
+            continue;
+        }
         mega_buffer_printf(out, "  %s ", line[i].name);
         for (size_t dot = length; dot < DOT_COLUMNS; dot++) mega_buffer_puts(out, ".");
         mega_buffer_printf(out, " %s\n", line[i].value != NULL ? line[i].value : "");

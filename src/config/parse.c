@@ -32,13 +32,14 @@ static char *joined(mega_config *cfg, const char *const *values, size_t count)
         if (i > 0) mega_buffer_puts(&b, " ");
         mega_buffer_puts(&b, values[i]);
     }
-    char *text = mega_arena_strdup(&cfg->arena, b.data != NULL ? b.data : "");
+    char *text = b.failed ? NULL : mega_arena_strdup(&cfg->arena, b.data != NULL ? b.data : "");
+    if (text == NULL) cfg->state->out_of_memory = true;
     mega_buffer_fini(&b);
     return text;
 }
 
 /* What was given before, unless the same option may be repeated. */
-static void note_repetition(parser *p, size_t index, const char *typed, const char *text)
+static void note_repetition(parser *p, size_t index, const char *typed, const char *text, int position)
 {
     const option_row *row = mega_option_row(index);
     const option_entry *entry = entry_of(p, index);
@@ -46,7 +47,7 @@ static void note_repetition(parser *p, size_t index, const char *typed, const ch
     const bool same = entry->text != NULL && text != NULL && strcmp(entry->text, text) == 0;
     if (same || row->kind == KIND_FLAG || row->kind == KIND_OFF) return;
     mega_warn("%s was given more than once: the last one, %s (argument %d), counts; %s (argument %d) does not", typed,
-              text, p->at, entry->text, entry->position);
+              text, position, entry->text, entry->position);
 }
 
 static void apply(parser *p, size_t index, const char *typed, const char *const *values, size_t count, int position);
@@ -64,9 +65,9 @@ static void apply_renamed(parser *p, const option_row *row, const char *typed, c
         const size_t name = equals != NULL ? (size_t)(equals - part) : length;
         const size_t index = mega_option_find(part, name, p->command);
         if (index != SIZE_MAX && equals != NULL) {
-            char *value = mega_arena_format(&p->cfg->arena, "%.*s", (int)(length - name - 1), equals + 1);
+            const char *value = mega_config_text(p->cfg, "%.*s", (int)(length - name - 1), equals + 1);
             const char *const one[1] = {value};
-            if (value != NULL) apply(p, index, typed, one, 1, position);
+            apply(p, index, typed, one, 1, position);
         } else if (index != SIZE_MAX) {
             const option_kind kind = mega_option_row(index)->kind;
             apply(p, index, typed, values, kind == KIND_FLAG || kind == KIND_OFF ? 0 : count, position);
@@ -107,12 +108,13 @@ static void apply(parser *p, size_t index, const char *typed, const char *const 
 {
     const option_row *row = mega_option_row(index);
     const char *text = count > 0 ? joined(p->cfg, values, count) : NULL;
+    if (count > 0 && text == NULL) return;
     if (row->answer == ANSWER_RENAMED) {
         mega_info("%s: %s", typed, row->remark);
         apply_renamed(p, row, typed, values, count, position);
         return;
     }
-    note_repetition(p, index, typed, text);
+    note_repetition(p, index, typed, text, position);
     option_entry *entry = entry_of(p, index);
     *entry = (option_entry){MEGA_SET_BY_COMMAND_LINE, position, typed, text};
     if (row->answer == ANSWER_NOT_BUILT) {
@@ -147,12 +149,26 @@ static size_t longer_names(uint32_t command, const char *name, size_t length, co
     return found;
 }
 
+/* The commands that know an option. */
+static uint32_t owners_of(const char *name, size_t length)
+{
+    uint32_t set = 0;
+    const size_t count = mega_option_count();
+    for (size_t i = 0; i < count; i++) {
+        if (mega_option_name_equal(mega_option_row(i)->name, name, length)) set |= mega_option_commands(i);
+    }
+    return set;
+}
+
 static const char *nearest_option(parser *p, const char *name)
 {
     const size_t count = mega_option_count();
     const char **names = mega_arena_alloc(&p->cfg->arena, count * sizeof *names);
     size_t n = 0;
-    if (names == NULL) return NULL;
+    if (names == NULL) {
+        p->cfg->state->out_of_memory = true;
+        return NULL;
+    }
     for (size_t i = 0; i < count; i++) {
         if ((mega_option_commands(i) & p->command) != 0) names[n++] = mega_option_row(i)->name;
     }
@@ -163,13 +179,13 @@ static void unknown_option(parser *p, const char *typed, const char *name, size_
 {
     const char *command = p->cfg->command;
     const char *longer[4];
-    char *own = mega_arena_format(&p->cfg->arena, "%.*s", (int)length, name);
+    const char *own = mega_config_text(p->cfg, "%.*s", (int)length, name);
     const size_t matches = length >= 3 ? longer_names(p->command, name, length, longer, 4) : 0;
-    const size_t elsewhere = mega_option_find(name, length, FOR_ALL);
-    const char *near = own != NULL ? nearest_option(p, own) : NULL;
-    if (elsewhere != SIZE_MAX) {
+    const uint32_t owners_set = owners_of(name, length);
+    const char *near = nearest_option(p, own);
+    if (owners_set != 0) {
         char owners[256];
-        mega_command_names(mega_option_commands(elsewhere), owners, sizeof owners);
+        mega_command_names(owners_set, owners, sizeof owners);
         mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is an option of %s, not of %s%s%s", typed, owners, command,
                             near != NULL ? "; did you mean --" : "", near != NULL ? near : "");
     } else if (matches == 1) {
@@ -203,7 +219,7 @@ static void take_positional(parser *p, const char *word)
         return;
     }
     for (size_t i = 0; i < cfg->positional.count; i++) items[i] = cfg->positional.item[i];
-    items[cfg->positional.count] = mega_arena_strdup(&cfg->arena, word);
+    items[cfg->positional.count] = mega_config_text(cfg, "%s", word);
     cfg->positional = (mega_list){items, cfg->positional.count + 1};
 }
 
@@ -225,12 +241,8 @@ static void take_option(parser *p, char *word)
     const char *name = word + (short_form ? 1 : 2);
     const char *equals = strchr(name, '=');
     const size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
-    const char *typed = mega_arena_format(&p->cfg->arena, "%s%.*s", short_form ? "-" : "--", (int)length, name);
+    const char *typed = mega_config_text(p->cfg, "%s%.*s", short_form ? "-" : "--", (int)length, name);
     const size_t index = short_form ? SIZE_MAX : mega_option_find(name, length, p->command);
-    if (typed == NULL) {
-        p->cfg->state->out_of_memory = true;
-        return;
-    }
     if (index == SIZE_MAX) {
         unknown_option(p, typed, name, length);
         if (equals == NULL)
@@ -278,6 +290,7 @@ static void note_without_effect(mega_config *cfg)
             if (j < i) told = true;
             mega_buffer_printf(&names, "%s%s", names.size > 0 ? ", " : "", cfg->state->entry[j].typed);
         }
+        if (names.failed) cfg->state->out_of_memory = true;
         if (!told && names.data != NULL) mega_warn("no effect here: %s: %s", names.data, row->remark);
         mega_buffer_fini(&names);
     }

@@ -3,9 +3,28 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+const char *mega_config_text(mega_config *cfg, const char *fmt, ...)
+{
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    const int n = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    char *text = n < 0 ? NULL : mega_arena_alloc(&cfg->arena, (size_t)n + 1);
+    if (text != NULL) vsnprintf(text, (size_t)n + 1, fmt, again);
+    else
+        cfg->state->out_of_memory = true;
+    va_end(again);
+    return text != NULL ? text : "";
+}
+
 void mega_config_problem(mega_config *cfg, mega_status status, const char *fmt, ...)
 {
     mega_config_state *state = cfg->state;
+    if (status == MEGA_ERR_MEMORY) {
+        state->out_of_memory = true;
+        return;
+    }
     char text[1536];
     va_list args;
     va_start(args, fmt);
@@ -47,6 +66,7 @@ mega_status mega_config_problems_report(mega_config *cfg)
         }
         mega_buffer_printf(&all, "\n  %zu. %s", i + 1, state->problem[i]);
     }
+    if (all.failed) state->out_of_memory = true;
     const mega_status st =
         all.failed ? MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory for the list of %zu mistakes", state->problems)
                    : MEGA_FAIL(state->problem_status, "%s", all.data);

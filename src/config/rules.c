@@ -19,15 +19,16 @@ static bool given(const mega_config *cfg, const char *dest)
 static void rule_shape_is_given(mega_config *cfg)
 {
     const struct {
-        const char *name;
+        const char *name, *dest;
         int64_t value;
-    } needed[] = {{"--num-layers", cfg->num_layers},
-                  {"--hidden-size", cfg->hidden_size},
-                  {"--num-attention-heads", cfg->num_attention_heads},
-                  {"--seq-length", cfg->seq_length}};
+    } needed[] = {{"--num-layers", "num_layers", cfg->num_layers},
+                  {"--hidden-size", "hidden_size", cfg->hidden_size},
+                  {"--num-attention-heads", "num_attention_heads", cfg->num_attention_heads},
+                  {"--seq-length", "seq_length", cfg->seq_length}};
     char missing[128] = "";
     for (size_t i = 0; i < ROW_COUNT(needed); i++) {
-        if (needed[i].value > 0) continue;
+        if (needed[i].value > 0 || given(cfg, needed[i].dest))
+            continue; /* a value that cannot be read is told elsewhere */
         if (missing[0] != '\0') strcat(missing, ", ");
         strcat(missing, needed[i].name);
     }
@@ -104,6 +105,7 @@ static void rule_positions_reach(mega_config *cfg)
 static void rule_batch_divides(mega_config *cfg)
 {
     const int64_t micro = cfg->micro_batch_size, global = cfg->global_batch_size;
+    if (micro <= 0 && given(cfg, "micro_batch_size")) return;
     if (micro <= 0) {
         mega_config_problem(cfg, USAGE, "missing: --micro-batch-size, the samples computed together; 4 is a start");
         return;
@@ -144,7 +146,8 @@ static void rule_length_of_training(mega_config *cfg)
     if (cfg->train_iters > 0 && cfg->train_samples > 0) {
         mega_config_problem(cfg, USAGE, "%s and %s both say how long to train; give one",
                             mega_config_origin(cfg, "train_iters"), mega_config_origin(cfg, "train_samples"));
-    } else if (cfg->train_iters <= 0 && cfg->train_samples <= 0) {
+    } else if (cfg->train_iters <= 0 && cfg->train_samples <= 0 && !given(cfg, "train_iters") &&
+               !given(cfg, "train_samples")) {
         mega_config_problem(cfg, USAGE, "missing: --train-iters N (optimizer steps) or --train-samples N");
     }
 }
@@ -172,7 +175,7 @@ static void rule_units_agree(mega_config *cfg)
 static void rule_learning_rate(mega_config *cfg)
 {
     if (isnan(cfg->lr)) {
-        if (!cfg->skip_train && cfg->state->command->bit == FOR_PRETRAIN) {
+        if (!cfg->skip_train && cfg->state->command->bit == FOR_PRETRAIN && !given(cfg, "lr")) {
             mega_config_problem(cfg, USAGE,
                                 "missing: --lr, the peak learning rate; 1.5e-4 suits a GPT of 345 M parameters, "
                                 "1e-3 a small one");
@@ -311,10 +314,10 @@ static void rule_tokenizer_training(mega_config *cfg)
     if (strcmp(cfg->tokenizer_type, "ByteTokenizer") == 0 || strcmp(cfg->tokenizer_type, "NullTokenizer") == 0) {
         mega_config_problem(cfg, USAGE, "%s has nothing to learn; use GPT2BPETokenizer or CharTokenizer",
                             mega_config_origin(cfg, "tokenizer_type"));
-    } else if (!characters && o->vocab_size == 0) {
+    } else if (!characters && o->vocab_size == 0 && !given(cfg, "vocab_size")) {
         mega_config_problem(cfg, USAGE,
                             "missing: --vocab-size N; 256 bytes and the end of document come first, 32000 is usual");
-    } else if (!characters && o->vocab_size < 257) {
+    } else if (!characters && o->vocab_size > 0 && o->vocab_size < 257) {
         mega_config_problem(cfg, USAGE,
                             "%s: a byte-level vocabulary has 256 bytes and the end of document; give 257 or more",
                             mega_config_origin(cfg, "vocab_size"));

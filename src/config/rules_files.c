@@ -31,9 +31,9 @@ void mega_rule_split(mega_config *cfg)
 
 static bool pair_exists(mega_config *cfg, const char *prefix)
 {
-    const char *bin = mega_arena_format(&cfg->arena, "%s.bin", prefix);
-    const char *idx = mega_arena_format(&cfg->arena, "%s.idx", prefix);
-    return bin != NULL && idx != NULL && mega_file_exists(bin) && mega_file_exists(idx);
+    const char *bin = mega_config_text(cfg, "%s.bin", prefix);
+    const char *idx = mega_config_text(cfg, "%s.idx", prefix);
+    return mega_file_exists(bin) && mega_file_exists(idx);
 }
 
 /* A prefix whose pair of files is missing: says what is there instead. */
@@ -41,14 +41,12 @@ static void check_prefix(mega_config *cfg, const char *option, const char *prefi
 {
     if (pair_exists(cfg, prefix)) return;
     const size_t n = strlen(prefix);
-    const char *shorter = n > 4 ? mega_arena_format(&cfg->arena, "%.*s", (int)(n - 4), prefix) : NULL;
-    const char *longer = mega_arena_format(&cfg->arena, "%s_text_document", prefix);
-    const char *bin = mega_arena_format(&cfg->arena, "%s.bin", prefix);
-    const char *idx = mega_arena_format(&cfg->arena, "%s.idx", prefix);
-    if (longer == NULL || bin == NULL || idx == NULL) {
-        cfg->state->out_of_memory = true;
-    } else if (shorter != NULL && (strcmp(prefix + n - 4, ".bin") == 0 || strcmp(prefix + n - 4, ".idx") == 0) &&
-               pair_exists(cfg, shorter)) {
+    const char *shorter = n > 4 ? mega_config_text(cfg, "%.*s", (int)(n - 4), prefix) : NULL;
+    const char *longer = mega_config_text(cfg, "%s_text_document", prefix);
+    const char *bin = mega_config_text(cfg, "%s.bin", prefix);
+    const char *idx = mega_config_text(cfg, "%s.idx", prefix);
+    if (shorter != NULL && (strcmp(prefix + n - 4, ".bin") == 0 || strcmp(prefix + n - 4, ".idx") == 0) &&
+        pair_exists(cfg, shorter)) {
         mega_config_problem(cfg, MEGA_ERR_NOT_FOUND, "%s %s: a prefix is wanted, without %s; use %s", option, prefix,
                             prefix + n - 4, shorter);
     } else if (pair_exists(cfg, longer)) {
@@ -59,7 +57,7 @@ static void check_prefix(mega_config *cfg, const char *option, const char *prefi
         mega_config_problem(cfg, MEGA_ERR_NOT_FOUND,
                             "%s %s: %s%s%s not there; megalith preprocess_data makes this pair", option, prefix,
                             has_bin ? "" : bin, has_bin || has_idx ? "" : " and ",
-                            has_idx ? " is" : mega_arena_format(&cfg->arena, "%s %s", idx, has_bin ? "is" : "are"));
+                            has_idx ? " is" : mega_config_text(cfg, "%s %s", idx, has_bin ? "is" : "are"));
     }
 }
 
@@ -143,7 +141,7 @@ void mega_rule_tokenizer_files(mega_config *cfg)
     }
     check_file(cfg, "--vocab-file", cfg->vocab_file, "vocab.json or tokenizer.json");
     check_file(cfg, "--merge-file", cfg->merge_file, "merges.txt");
-    if (cfg->merge_file == NULL && !ends_with(cfg->vocab_file, "tokenizer.json")) {
+    if (cfg->merge_file == NULL && ends_with(cfg->vocab_file, "vocab.json")) {
         mega_config_problem(cfg, MEGA_ERR_USAGE,
                             "missing: --merge-file merges.txt, which belongs to %s (a tokenizer.json needs none)",
                             mega_config_origin(cfg, "vocab_file"));

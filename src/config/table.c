@@ -127,7 +127,7 @@ bool mega_option_word_in(const char *words, const char *text, int *out_index)
 {
     const size_t length = strlen(text);
     int index = 0;
-    while (words != NULL) {
+    while (words != NULL && length > 0) {
         const char *bar = strchr(words, '|');
         const size_t n = bar != NULL ? (size_t)(bar - words) : strlen(words);
         if (n == length && memcmp(words, text, n) == 0) {

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 /* Decimal numbers only: 12, -3, .01, 5e8. No hexadecimal, inf or nan, which strtod would take. */
 static bool is_decimal(const char *text)
@@ -82,6 +81,18 @@ static const char *range_problem(option_range range, double x)
     return NULL;
 }
 
+static const char *nearest_choice(mega_config *cfg, const char *choices, const char *text)
+{
+    const char *names[16];
+    size_t n = 0;
+    while (choices != NULL && n < ROW_COUNT(names)) {
+        const char *bar = strchr(choices, '|');
+        names[n++] = mega_config_text(cfg, "%.*s", bar != NULL ? (int)(bar - choices) : (int)strlen(choices), choices);
+        choices = bar != NULL ? bar + 1 : NULL;
+    }
+    return mega_config_nearest(text, names, n);
+}
+
 static const char *choice_problem(mega_config *cfg, const option_row *row, const char *text)
 {
     char shown[512];
@@ -96,13 +107,12 @@ static const char *choice_problem(mega_config *cfg, const option_row *row, const
     }
     shown[n] = '\0';
     if (mega_option_word_in(row->unbuilt, text, NULL)) {
-        return mega_arena_format(&cfg->arena, "\"%s\" is not built yet; built are %s%s%s", text, shown,
-                                 row->remark != NULL ? "; " : "", row->remark != NULL ? row->remark : "");
+        return mega_config_text(cfg, "\"%s\" is not built yet; built are %s%s%s", text, shown,
+                                row->remark != NULL ? "; " : "", row->remark != NULL ? row->remark : "");
     }
-    const char *lower = NULL;
-    if (strcasecmp(text, row->choices) == 0) lower = row->choices;
-    return mega_arena_format(&cfg->arena, "\"%s\" is not one of %s%s", text, shown,
-                             lower != NULL ? " (letters count as they are written)" : "");
+    const char *near = nearest_choice(cfg, row->choices, text);
+    return mega_config_text(cfg, "\"%s\" is not one of %s%s%s%s", text, shown, near != NULL ? "; did you mean " : "",
+                            near != NULL ? near : "", near != NULL ? "?" : "");
 }
 
 const char *mega_value_check(mega_config *cfg, const option_row *row, const char *text)
@@ -117,18 +127,18 @@ const char *mega_value_check(mega_config *cfg, const option_row *row, const char
     case KIND_BOOL:
         return mega_option_word_in("true|false|True|False|1|0", text, NULL)
                    ? NULL
-                   : mega_arena_format(&cfg->arena, "\"%s\" is neither true nor false", text);
+                   : mega_config_text(cfg, "\"%s\" is neither true nor false", text);
     case KIND_INT:
     case KIND_INT3:
-        if (!mega_value_int(text, &n)) return mega_arena_format(&cfg->arena, "\"%s\" is not a whole number", text);
+        if (!mega_value_int(text, &n)) return mega_config_text(cfg, "\"%s\" is not a whole number", text);
         x = (double)n;
         break;
     case KIND_FLOAT:
-        if (!mega_value_float(text, &x)) return mega_arena_format(&cfg->arena, "\"%s\" is not a number", text);
+        if (!mega_value_float(text, &x)) return mega_config_text(cfg, "\"%s\" is not a number", text);
         break;
     case KIND_BYTES:
         if (!value_bytes(text, &n))
-            return mega_arena_format(&cfg->arena, "\"%s\" is not a size in bytes such as 8G, 512M or 1e9", text);
+            return mega_config_text(cfg, "\"%s\" is not a size in bytes such as 8G, 512M or 1e9", text);
         x = (double)n;
         break;
     case KIND_STRING:
@@ -138,7 +148,7 @@ const char *mega_value_check(mega_config *cfg, const option_row *row, const char
         return NULL;
     }
     const char *range = range_problem(row->range, x);
-    return range != NULL ? mega_arena_format(&cfg->arena, "%s %s", text, range) : NULL;
+    return range != NULL ? mega_config_text(cfg, "%s %s", text, range) : NULL;
 }
 
 static mega_status store(mega_config *cfg, const option_row *row, const char *text)
@@ -259,6 +269,10 @@ bool mega_value_print(const mega_config *cfg, size_t index, mega_buffer *out)
         if (row->kind == KIND_OFF)
             return mega_buffer_puts(out, entry->source == MEGA_SET_BY_DEFAULT ? "True" : "False");
         if (entry->text != NULL) return mega_buffer_puts(out, entry->text);
+        if (row->answer == ANSWER_NOT_BUILT && row->neutral != NULL && row->neutral[0] != '=' &&
+            row->kind != KIND_BOOL) {
+            return print_choice(row->neutral, 0, out); /* where it stands */
+        }
         return mega_buffer_puts(out, row->fallback != NULL ? row->fallback : "None");
     }
     const char *field = (const char *)cfg + row->field;

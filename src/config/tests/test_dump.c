@@ -1,0 +1,123 @@
+/* The dump of arguments, and the JSON round trip. */
+#include "config_impl.h"
+#include "config_kit.h"
+#include <math.h>
+
+/* "  name .... value": the name and its dots fill 48 columns. */
+static void has_line(const char *text, const char *name, const char *value)
+{
+    char line[256], dots[49];
+    memset(dots, '.', 48);
+    dots[48 - strlen(name)] = '\0';
+    snprintf(line, sizeof line, "\n  %s %s %s\n", name, dots, value);
+    kit_assert_has(text, line);
+}
+
+static void dump_is_sorted_and_aligned(void **state)
+{
+    (void)state;
+    mega_config c;
+    mega_buffer b = {0};
+    kit_accept(&c, "plan", SHAPE "--lr 1.5e-4 --train-iters 10 --no-bias-gelu-fusion --recompute-granularity full");
+    assert_int_equal(mega_config_dump_arguments(&c, &b), MEGA_OK);
+    kit_assert_has(b.data, "------------------------ arguments ------------------------\n  "
+                           "abort_on_unmet_fused_kernel_constraints ......... False\n");
+    has_line(b.data, "lr", "0.00015");
+    has_line(b.data, "num_layers", "2");
+    has_line(b.data, "bias_gelu_fusion", "False");
+    has_line(b.data, "masked_softmax_fusion", "True");
+    has_line(b.data, "tensor_model_parallel_size", "1");
+    has_line(b.data, "world_size", "1");
+    has_line(b.data, "fp16", "False");
+    has_line(b.data, "layernorm_epsilon", "1e-05");
+    has_line(b.data, "clip_grad", "1.0");
+    has_line(b.data, "save", "None");
+    has_line(b.data, "exit_interval", "None");
+    has_line(b.data, "recompute_granularity", "full");
+    has_line(b.data, "padded_vocab_size", "0");
+    kit_assert_has(b.data, "-------------------- end of arguments ---------------------\n");
+    /* each line is not before the last, without regard to case, and no name stands twice */
+    char last[96] = "";
+    for (char *line = strtok(b.data, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        char name[96];
+        if (line[0] != ' ' || sscanf(line, " %95s", name) != 1) continue;
+        if (strcasecmp(last, name) >= 0) fail_msg("%s stands before %s", last, name);
+        memcpy(last, name, sizeof last);
+    }
+    mega_buffer_fini(&b);
+    mega_config_fini(&c);
+}
+
+static void json_round_trip(void **state)
+{
+    (void)state;
+    mega_config a, b;
+    mega_buffer first = {0}, second = {0};
+    kit_accept(&a, "plan",
+               SHAPE
+               "--lr 1.2345678901234567e-4 --train-samples 5e8 --bf16 --split '90, 10, 0' --lr-decay-style cosine "
+               "--rampup-batch-size 4 4 1000 --global-batch-size 16 --no-log-learnig-rate-to-tensorboard --seed 77");
+    assert_int_equal(mega_config_to_json(&a, &first), MEGA_OK);
+    kit_accept(&b, "plan", "--preset tiny --micro-batch-size 4 --seed 78");
+    assert_int_equal(mega_config_from_json(&b, first.data, MEGA_SET_BY_CHECKPOINT), MEGA_OK);
+    assert_true(b.lr == a.lr);
+    assert_int_equal(b.num_layers, 2);
+    assert_int_equal(b.rampup_batch_size[1], 4);
+    assert_int_equal(b.seed, 78); /* the command line wins */
+    assert_false(b.log_learning_rate_to_tensorboard);
+    assert_true(isnan(b.lr_warmup_fraction));
+    assert_int_equal(mega_config_set_int(&b, "seed", 77, MEGA_SET_BY_CHECKPOINT), MEGA_OK);
+    assert_int_equal(mega_config_set(&b, "preset", "tiny", MEGA_SET_BY_CHECKPOINT), MEGA_OK);
+    b.preset = NULL;
+    assert_int_equal(mega_config_to_json(&b, &second), MEGA_OK);
+    assert_string_equal(first.data, second.data);
+    mega_buffer_fini(&first);
+    mega_buffer_fini(&second);
+    mega_config_fini(&a);
+    mega_config_fini(&b);
+}
+
+static void json_of_lists(void **state)
+{
+    (void)state;
+    mega_config a, b;
+    mega_buffer text = {0};
+    kit_accept(&a, "generate_samples_gpt", "--load x --prompt 'a b' --prompt c");
+    assert_int_equal(mega_config_to_json(&a, &text), MEGA_OK);
+    assert_int_equal(mega_config_init(&b), MEGA_OK);
+    assert_int_equal(mega_config_from_json(&b, text.data, MEGA_SET_BY_CHECKPOINT), MEGA_OK);
+    assert_int_equal(b.generate.prompt.count, 2);
+    assert_string_equal(b.generate.prompt.item[0], "a b");
+    mega_buffer_fini(&text);
+    mega_config_fini(&a);
+    mega_config_fini(&b);
+}
+
+static void bad_json(void **state)
+{
+    (void)state;
+    mega_config c;
+    assert_int_equal(mega_config_init(&c), MEGA_OK);
+    assert_int_equal(mega_config_from_json(&c, "{\"num_layers\": 1,", MEGA_SET_BY_CHECKPOINT), MEGA_ERR_FORMAT);
+    assert_int_equal(mega_config_from_json(&c, "[1]", MEGA_SET_BY_CHECKPOINT), MEGA_ERR_FORMAT);
+    assert_int_equal(mega_config_from_json(&c, "{\"num_layers\": \"x\"}", MEGA_SET_BY_CHECKPOINT), MEGA_ERR_FORMAT);
+    kit_assert_has(mega_error_message(), "\"num-layers\": \"x\" is not a whole number");
+    assert_int_equal(mega_config_from_json(&c, "{\"num_layers\": [1]}", MEGA_SET_BY_CHECKPOINT), MEGA_ERR_FORMAT);
+    assert_int_equal(mega_config_from_json(&c, "{\"num_layers\": -3}", MEGA_SET_BY_CHECKPOINT), MEGA_ERR_FORMAT);
+    assert_int_equal(mega_config_from_json(&c, "{\"input\": [1]}", MEGA_SET_BY_CHECKPOINT), MEGA_ERR_FORMAT);
+    assert_int_equal(mega_config_from_json(&c, "{\"unheard_of\": 1, \"num_layers\": 3}", MEGA_SET_BY_CHECKPOINT),
+                     MEGA_OK);
+    assert_int_equal(c.num_layers, 3);
+    mega_config_fini(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dump_is_sorted_and_aligned),
+        cmocka_unit_test(json_round_trip),
+        cmocka_unit_test(json_of_lists),
+        cmocka_unit_test(bad_json),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

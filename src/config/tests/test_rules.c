@@ -1,0 +1,244 @@
+/* Each rule between options refuses what breaks it, says what would be valid, and lets the rest through. */
+#include "config_kit.h"
+#include <stdlib.h>
+
+static void accept(const char *command, const char *line)
+{
+    mega_config c;
+    kit_accept(&c, command, line);
+    mega_config_fini(&c);
+}
+
+static void shape(void **state)
+{
+    (void)state;
+    kit_refuse("plan", "--micro-batch-size 1",
+               "missing: --num-layers, --hidden-size, --num-attention-heads, --seq-length");
+    kit_refuse("plan", "--num-layers 2 --micro-batch-size 1",
+               "missing: --hidden-size, --num-attention-heads, --seq-length");
+    kit_refuse("plan", SHAPE "--hidden-size 100 --num-attention-heads 12",
+               "does not divide --hidden-size 100 (argument 11); heads that do: 1, 2, 4, 5, 10, 20, 25, 50; or a "
+               "hidden size of 108");
+    kit_refuse("plan", SHAPE "--max-position-embeddings 16",
+               "--max-position-embeddings 16 (argument 11) is shorter than --seq-length 32");
+    accept("plan", SHAPE "--max-position-embeddings 32 --kv-channels 16");
+    kit_refuse("plan", SHAPE "--kv-channels 32", "heads of another width");
+    accept("plan", "--preset tiny --micro-batch-size 1");
+}
+
+static void batch(void **state)
+{
+    (void)state;
+    kit_refuse("plan", "--preset tiny", "missing: --micro-batch-size");
+    kit_refuse("plan", SHAPE "--global-batch-size 10",
+               "--global-batch-size 10 (argument 11) is not a multiple of --micro-batch-size 4 (argument 9); "
+               "micro-batches that divide it: 1, 2, 5, 10");
+    accept("plan", SHAPE "--global-batch-size 12 --train-samples 9 --rampup-batch-size 4 8 100");
+    kit_refuse("plan", SHAPE "--global-batch-size 12 --rampup-batch-size 4 3 100",
+               "does not reach --global-batch-size 12");
+    kit_refuse("plan", SHAPE "--global-batch-size 12 --rampup-batch-size 2 2 100",
+               "must be multiples of --micro-batch-size 4");
+    kit_refuse("plan", SHAPE "--global-batch-size 12 --rampup-batch-size 4 4",
+               "three whole numbers are needed, 2 values");
+    kit_refuse("plan", SHAPE "--global-batch-size 12 --rampup-batch-size 0 0 0", "three whole numbers above 0");
+}
+
+static void length_and_units(void **state)
+{
+    (void)state;
+#define RUN SHAPE "--lr 1 --dry-run "
+    kit_refuse("pretrain_gpt", RUN, "missing: --train-iters N (optimizer steps) or --train-samples N");
+    kit_refuse("pretrain_gpt", RUN "--train-iters 3 --train-samples 5", "both say how long to train");
+    accept("pretrain_gpt", RUN "--skip-train");
+    accept("pretrain_gpt", RUN "--train-iters 3 --lr-warmup-samples 0");
+    kit_refuse("pretrain_gpt", RUN "--train-iters 3 --lr-decay-samples 5",
+               "--lr-decay-samples 5 (argument 16) counts samples, but");
+    kit_refuse("pretrain_gpt", RUN "--train-iters 3 --lr-warmup-samples 5", "counts samples");
+    kit_refuse("pretrain_gpt", RUN "--train-samples 3 --lr-decay-iters 5", "counts iterations");
+    kit_refuse("pretrain_gpt", RUN "--train-samples 3 --lr-warmup-iters 5", "counts iterations");
+    kit_refuse("pretrain_gpt", SHAPE "--dry-run --train-iters 3", "missing: --lr");
+}
+
+static void learning_rate(void **state)
+{
+    (void)state;
+#define TRAIN SHAPE "--train-iters 100 "
+    accept("plan", TRAIN "--lr 1e-3 --min-lr 1e-3 --lr-warmup-iters 99");
+    kit_refuse("plan", TRAIN "--lr 1e-4 --min-lr 1e-3",
+               "--min-lr 0.001 (argument 15) is above --lr 0.0001 (argument 13)");
+    kit_refuse("plan", TRAIN "--lr 1e-4 --lr-warmup-init 1e-3", "to which the warm-up rises");
+    kit_refuse("plan", TRAIN "--lr 1 --lr-warmup-iters 100",
+               "must be below --lr-decay-iters 100 (follows from other options)");
+    kit_refuse("plan", TRAIN "--lr 1 --lr-warmup-iters 50 --lr-decay-iters 50",
+               "must be below --lr-decay-iters 50 (argument 17)");
+    kit_refuse("plan", SHAPE "--train-samples 9 --lr 1 --lr-warmup-samples 9", "must be below --lr-decay-samples 9");
+    kit_refuse("plan", TRAIN "--lr 1 --lr-warmup-iters 5 --lr-warmup-fraction .1", "both say how long to warm up");
+    kit_refuse("plan", SHAPE "--train-samples 9 --lr 1 --lr-warmup-samples 5 --lr-warmup-fraction .1",
+               "both say how long to warm up");
+    kit_refuse("plan", TRAIN "--override-opt_param-scheduler --use-checkpoint-opt-param-scheduler",
+               "contradict each other");
+}
+
+static void weight_decay(void **state)
+{
+    (void)state;
+    mega_config c;
+    kit_accept(&c, "plan", TRAIN "--weight-decay 0.2");
+    assert_true(c.start_weight_decay == 0.2 && c.end_weight_decay == 0.2);
+    mega_config_fini(&c);
+    accept("plan", TRAIN "--weight-decay-incr-style linear --start-weight-decay 0 --end-weight-decay 0.1");
+    kit_refuse("plan", TRAIN "--weight-decay-incr-style cosine --start-weight-decay 0",
+               "needs both --start-weight-decay and");
+    kit_refuse("plan", TRAIN "--start-weight-decay 0.5", "needs --weight-decay-incr-style linear or cosine");
+}
+
+static void precision_and_recompute(void **state)
+{
+    (void)state;
+    mega_config c;
+    kit_accept(&c, "plan", TRAIN "--fp64");
+    assert_int_equal(c.backend, MEGA_BACKEND_PLAIN);
+    assert_int_equal(c.params_dtype, MEGA_F64);
+    mega_config_fini(&c);
+    kit_accept(&c, "plan", TRAIN "--recompute-granularity full");
+    assert_int_equal(c.recompute_method, MEGA_RECOMPUTE_UNIFORM);
+    mega_config_fini(&c);
+    kit_refuse("plan", TRAIN "--fp64 --bf16", "a run has one precision");
+    kit_refuse("plan", TRAIN "--fp64 --backend cpu", "only the plain kernels compute in double");
+    kit_refuse("plan", TRAIN "--recompute-granularity selective --recompute-method block",
+               "selective recompute has no method");
+    kit_refuse("plan", TRAIN "--recompute-method block", "changes nothing without --recompute-granularity full");
+}
+
+static void checkpoints(void **state)
+{
+    (void)state;
+    kit_refuse("plan", TRAIN "--save-interval 5", "--save-interval 5 (argument 13) needs --save FOLDER");
+    kit_refuse("plan", TRAIN "--use-checkpoint-args", "--use-checkpoint-args True (argument 13) needs --load FOLDER");
+    kit_refuse("plan", TRAIN "--exit-on-missing-checkpoint", "needs --load FOLDER");
+    kit_refuse("plan", TRAIN "--log-progress", "needs --save FOLDER");
+    /* the shape comes from the checkpoint: it is checked once the caller has set it */
+    mega_config c;
+    kit_accept(&c, "plan", "--use-checkpoint-args --load x --micro-batch-size 1");
+    assert_int_equal(mega_config_check(&c), MEGA_ERR_USAGE);
+    assert_int_equal(mega_config_set_int(&c, "num_layers", 2, MEGA_SET_BY_CHECKPOINT), MEGA_OK);
+    assert_int_equal(mega_config_set_int(&c, "hidden_size", 48, MEGA_SET_BY_CHECKPOINT), MEGA_OK);
+    assert_int_equal(mega_config_set_int(&c, "num_attention_heads", 4, MEGA_SET_BY_CHECKPOINT), MEGA_OK);
+    assert_int_equal(mega_config_set_int(&c, "seq_length", 16, MEGA_SET_BY_CHECKPOINT), MEGA_OK);
+    assert_int_equal(mega_config_check(&c), MEGA_OK);
+    assert_int_equal(c.ffn_hidden_size, 192);
+    assert_int_equal(c.kv_channels, 12);
+    assert_true(mega_config_was_set(&c, "hidden_size"));
+    assert_string_equal(mega_config_origin(&c, "hidden_size"), "--hidden-size 48 (from the checkpoint)");
+    assert_int_equal(mega_config_set_int(&c, "num_layers", 0, MEGA_SET_BY_CHECKPOINT), MEGA_ERR_USAGE);
+    assert_int_equal(mega_config_set_int(&c, "num_wings", 2, MEGA_SET_BY_CHECKPOINT), MEGA_ERR_NOT_FOUND);
+    mega_config_fini(&c);
+}
+
+static void several_ranks(void **state)
+{
+    (void)state;
+    setenv("WORLD_SIZE", "4", 1);
+    kit_refuse("plan", TRAIN, "environment WORLD_SIZE=4: several ranks are not built yet");
+    setenv("WORLD_SIZE", "1", 1);
+    accept("plan", TRAIN);
+    unsetenv("WORLD_SIZE");
+}
+
+/* The line with every @ replaced by the folder. */
+static const char *in_folder(const char *line, const char *folder)
+{
+    static char out[2048];
+    size_t n = 0;
+    for (; *line != '\0'; line++) {
+        n += (size_t)snprintf(out + n, sizeof out - n, *line == '@' ? "%s" : "%.1s", *line == '@' ? folder : line);
+    }
+    return out;
+}
+
+static void data_paths(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line, *part; /* part NULL: accepted */
+    } cases[] = {
+        {TRAIN "--data-path @/a_text_document", NULL},
+        {TRAIN "--data-path 0.3 @/a_text_document 0.7 @/a_text_document", NULL},
+        {TRAIN "--data-path @/a_text_document.bin", "a prefix is wanted, without .bin; use "},
+        {TRAIN "--data-path @/a", "/a_text_document.bin; use "},
+        {TRAIN "--data-path @/nothing", "nothing.idx are not there; megalith preprocess_data makes this pair"},
+        {TRAIN "--data-path @/half", "half.idx is not there"},
+        {TRAIN "--data-path 0.3 @/a_text_document 0.7", "3 values; expected one prefix, or WEIGHT PREFIX in pairs"},
+        {TRAIN "--data-path @/a_text_document @/a_text_document", "stands where the weight of"},
+        {TRAIN "--data-path @/a_text_document --train-data-path @/a_text_document", "give one or the other"},
+        {TRAIN "--split 90,x,0", "expected up to three parts"},
+        {TRAIN "--split 0,0,0", "expected up to three parts"},
+        {TRAIN "--split 1,2,3,4", "expected up to three parts"},
+        {TRAIN "--split 90/5/5", NULL},
+        {TRAIN "--split 100", NULL},
+    };
+    const char *folder = mega_kit_temp_folder();
+    mega_kit_write(mega_kit_path(folder, "a_text_document.bin"), "x");
+    mega_kit_write(mega_kit_path(folder, "a_text_document.idx"), "x");
+    mega_kit_write(mega_kit_path(folder, "half.bin"), "x");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (cases[i].part != NULL) kit_refuse("plan", in_folder(cases[i].line, folder), cases[i].part);
+        else
+            accept("plan", in_folder(cases[i].line, folder));
+    }
+    kit_refuse("pretrain_gpt", TRAIN "--lr 1", "missing: --data-path PREFIX");
+}
+
+static void tokenizers(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    mega_kit_write(mega_kit_path(folder, "vocab.json"), "{}");
+    mega_kit_write(mega_kit_path(folder, "tokenizer.json"), "{}");
+#define WORDS "--input a --output-prefix b "
+    kit_refuse("preprocess_data", WORDS, "missing: --vocab-file vocab.json with --merge-file");
+    kit_refuse("preprocess_data", in_folder(WORDS "--vocab-file @/vocab.json", folder),
+               "missing: --merge-file merges.txt");
+    accept("preprocess_data", in_folder(WORDS "--vocab-file @/tokenizer.json", folder));
+    kit_refuse("preprocess_data", in_folder(WORDS "--vocab-file @", folder), "it is a folder");
+    kit_refuse("preprocess_data", in_folder(WORDS "--vocab-file @/vocab.json --merge-file @/merges.txt", folder),
+               "merges.txt: there is no such file");
+    kit_refuse("preprocess_data", WORDS "--tokenizer-type NullTokenizer", "missing: --vocab-size N");
+    kit_refuse("preprocess_data", WORDS "--tokenizer-type CharTokenizer", "missing: --vocab-file FILE");
+    accept("preprocess_data", WORDS "--tokenizer-type CharTokenizer --vocab-file not-there-yet");
+    accept("preprocess_data", WORDS "--tokenizer-type ByteTokenizer");
+    kit_refuse("preprocess_data", "--tokenizer-type ByteTokenizer", "2 mistakes");
+    kit_refuse("preprocess_data", WORDS "--tokenizer-type bytetokenizer", "did you mean ByteTokenizer?");
+}
+
+static void other_commands(void **state)
+{
+    (void)state;
+    accept("train_tokenizer", "--input a --output b --vocab-size 300");
+    accept("train_tokenizer", "--input a --output b --tokenizer-type CharTokenizer");
+    kit_refuse("train_tokenizer", "--input a --output b --vocab-size 256", "give 257 or more");
+    kit_refuse("train_tokenizer", "--input a --output b --tokenizer-type ByteTokenizer", "has nothing to learn");
+    kit_refuse("train_tokenizer", "--num-threads 2", "3 mistakes");
+    accept("generate_samples_gpt", "--load x --num-samples 3 --genfile y");
+    kit_refuse("generate_samples_gpt", "--num-samples 3", "missing: --load FOLDER");
+    kit_refuse("generate_samples_gpt", "--load x --num-samples 3 --sample-input-file y", "give one");
+    kit_refuse("generate_samples_gpt", "--load x --temperature 0", "must be greater than 0");
+    kit_refuse("generate_samples_gpt", "--load x --top_p 1.5", "must lie between 0 and 1");
+    accept("tasks", "--task LM_LOSS --pretrained-checkpoint x --valid-data y");
+    kit_refuse("tasks", "--task RACE --load x --valid-data y", "\"RACE\" is not built yet");
+    kit_refuse("tasks", "--num-threads 1", "3 mistakes");
+    accept("plot", "a.jsonl b.jsonl --key lm_loss validation_loss --svg x.svg");
+    kit_refuse("plot", "--svg x.svg", "missing: the metrics files");
+    kit_refuse("nonsense", "", "is not a command");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shape),         cmocka_unit_test(batch),          cmocka_unit_test(length_and_units),
+        cmocka_unit_test(learning_rate), cmocka_unit_test(weight_decay),   cmocka_unit_test(precision_and_recompute),
+        cmocka_unit_test(checkpoints),   cmocka_unit_test(several_ranks),  cmocka_unit_test(data_paths),
+        cmocka_unit_test(tokenizers),    cmocka_unit_test(other_commands),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,181 @@
+/* The option table: every row is well formed, and every flag of Megatron has one. */
+#include "config_impl.h"
+#include "config_kit.h"
+#include "megalith/file.h"
+#include <ctype.h>
+
+static void rows_are_well_formed(void **state)
+{
+    (void)state;
+    mega_config cfg;
+    assert_int_equal(mega_config_init(&cfg), MEGA_OK);
+    for (size_t i = 0; i < mega_option_count(); i++) {
+        const option_row *row = mega_option_row(i);
+        if (mega_option_commands(i) == 0) fail_msg("--%s belongs to no command", row->name);
+        if (row->answer == ANSWER_WORKS) {
+            if (row->field == NO_FIELD || row->field >= sizeof cfg) fail_msg("--%s has no field", row->name);
+            if (row->help == NULL) fail_msg("--%s has no help", row->name);
+        } else if (row->remark == NULL || row->field != NO_FIELD) {
+            fail_msg("--%s needs a remark and no field", row->name);
+        }
+        if ((row->kind == KIND_CHOICE) && row->choices == NULL) fail_msg("--%s has no choices", row->name);
+        if (row->kind == KIND_CHOICE && row->fallback == NULL) fail_msg("--%s has no default", row->name);
+        if (row->fallback != NULL && row->field != NO_FIELD) {
+            const char *reason = mega_value_check(&cfg, row, row->fallback);
+            if (reason != NULL) fail_msg("--%s: its default: %s", row->name, reason);
+        }
+    }
+    mega_config_fini(&cfg);
+}
+
+static void names_are_unique_in_a_command(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < mega_option_count(); i++) {
+        for (size_t j = i + 1; j < mega_option_count(); j++) {
+            const option_row *a = mega_option_row(i), *b = mega_option_row(j);
+            if ((mega_option_commands(i) & mega_option_commands(j)) == 0) continue;
+            if (mega_option_name_equal(a->name, b->name, strlen(b->name))) fail_msg("--%s twice", a->name);
+            if (a->field != NO_FIELD && a->field == b->field) fail_msg("--%s and --%s share a field", a->name, b->name);
+        }
+    }
+}
+
+static void successors_exist(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < mega_option_count(); i++) {
+        const option_row *row = mega_option_row(i);
+        for (uint32_t bit = 1; row->answer == ANSWER_RENAMED && bit < FOR_ALL; bit <<= 1) {
+            if ((mega_option_commands(i) & bit) == 0) continue;
+            const char *part = row->successor;
+            while (part != NULL) {
+                const size_t n = strcspn(part, "=;");
+                if (mega_option_find(part, n, bit) == SIZE_MAX) fail_msg("--%s: no %s", row->name, part);
+                part = strchr(part, ';');
+                if (part != NULL) part++;
+            }
+        }
+    }
+}
+
+/* "command flag" lines. */
+static void every_flag_has_a_row(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t size = 0, checked = 0;
+    assert_int_equal(mega_file_read(&text, &size, mega_kit_source("src/config/tests/megatron_options.txt")), MEGA_OK);
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        char *space = strchr(line, ' ');
+        assert_non_null(space);
+        *space = '\0';
+        const command_row *command = mega_command_find(line);
+        assert_non_null(command);
+        if (mega_option_find(space + 1, strlen(space + 1), command->bit) == SIZE_MAX) {
+            fail_msg("%s --%s has no row", line, space + 1);
+        }
+        checked++;
+    }
+    assert_true(checked > 450);
+    mega_free(text);
+}
+
+/* All `--name` between two headings of the reference sheet. */
+static size_t check_section(const char *text, const char *from, const char *to, const char *mark, uint32_t command)
+{
+    const char *at = strstr(text, from), *end = strstr(text, to);
+    size_t checked = 0;
+    assert_non_null(at);
+    assert_non_null(end);
+    while ((at = strstr(at, mark)) != NULL && at < end) {
+        at += strlen(mark);
+        size_t n = 0;
+        while (isalnum((unsigned char)at[n]) || at[n] == '-' || at[n] == '_') n++;
+        if (n == 0 || at[n - 1] == '-') continue; /* "--recompute-*" speaks of several */
+        if (mega_option_find(at, n, command) == SIZE_MAX) fail_msg("--%.*s of the sheet has no row", (int)n, at);
+        checked++;
+    }
+    return checked;
+}
+
+static void the_sheet_is_covered(void **state)
+{
+    (void)state;
+    const char *path = mega_kit_source("../shared/reference/megatron.md");
+    if (!mega_file_exists(path)) mega_kit_skip("the reference sheet is not there");
+    char *text = NULL;
+    size_t size = 0;
+    assert_int_equal(mega_file_read(&text, &size, path), MEGA_OK);
+    assert_true(check_section(text, "### 5.2", "### 5.3", "`--", FOR_PRETRAIN) > 350);
+    assert_true(check_section(text, "### 2.1", "### 2.2", "`--", FOR_PREPROCESS) > 15);
+    assert_true(check_section(text, "### 11.1", "### 11.2", "| --", FOR_GENERATE) > 8);
+    assert_true(check_section(text, "### 12.1", "### 12.2", " --", FOR_TASKS) > 10);
+    mega_free(text);
+}
+
+/* Defaults as Megatron has them; the order of the enums is that of the choices. */
+static void defaults(void **state)
+{
+    (void)state;
+    mega_config c;
+    assert_int_equal(mega_config_init(&c), MEGA_OK);
+    assert_true(c.attention_dropout == 0.1 && c.hidden_dropout == 0.1 && c.weight_decay == 0.01 && c.clip_grad == 1.0);
+    assert_true(c.adam_beta1 == 0.9 && c.adam_beta2 == 0.999 && c.adam_eps == 1e-8 && c.sgd_momentum == 0.9);
+    assert_true(c.init_method_std == 0.02 && c.layernorm_epsilon == 1e-5 && c.min_lr == 0.0);
+    assert_true(c.lr != c.lr && c.lr_warmup_fraction != c.lr_warmup_fraction);
+    assert_int_equal(c.seed, 1234);
+    assert_int_equal(c.make_vocab_size_divisible_by, 128);
+    assert_int_equal(c.log_interval, 100);
+    assert_int_equal(c.eval_iters, 100);
+    assert_int_equal(c.eval_interval, 1000);
+    assert_int_equal(c.tensorboard_log_interval, 1);
+    assert_int_equal(c.lr_decay_style, MEGA_LR_LINEAR);
+    assert_int_equal(c.optimizer, MEGA_OPTIMIZER_ADAM);
+    assert_int_equal(c.weight_decay_incr_style, MEGA_WD_CONSTANT);
+    assert_int_equal(c.recompute_granularity, MEGA_RECOMPUTE_NONE);
+    assert_int_equal(c.dataloader_type, MEGA_DATALOADER_SINGLE);
+    assert_int_equal(c.log_level, MEGA_LOG_INFO);
+    assert_true(c.log_learning_rate_to_tensorboard && c.log_loss_scale_to_tensorboard);
+    assert_string_equal(c.split, "969, 30, 1");
+    assert_string_equal(c.tokenizer_type, "GPT2BPETokenizer");
+    assert_int_equal(c.preprocess.json_keys.count, 1);
+    assert_string_equal(c.preprocess.json_keys.item[0], "text");
+    assert_int_equal(c.generate.out_seq_length, 1024);
+    assert_int_equal(c.tasks.overlapping_eval, 32);
+    mega_config_fini(&c);
+}
+
+static void help_and_page(void **state)
+{
+    (void)state;
+    static const char *const commands[] = {"pretrain_gpt", "preprocess_data", "generate_samples_gpt",
+                                           "tasks",        "tokenize",        "plot"};
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        mega_buffer text = {0};
+        assert_int_equal(mega_config_help(commands[i], &text), MEGA_OK);
+        kit_assert_has(text.data, "--num-threads N");
+        mega_buffer_fini(&text);
+    }
+    mega_buffer page = {0};
+    assert_int_equal(mega_config_options_page(&page), MEGA_OK);
+    for (size_t i = 0; i < mega_option_count(); i++) {
+        char name[128];
+        snprintf(name, sizeof name, "| `--%s", mega_option_row(i)->name);
+        kit_assert_has(page.data, name);
+    }
+    mega_buffer_fini(&page);
+    assert_int_equal(mega_config_help("nonsense", &page), MEGA_ERR_USAGE);
+    mega_buffer_fini(&page);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_well_formed), cmocka_unit_test(names_are_unique_in_a_command),
+        cmocka_unit_test(successors_exist),     cmocka_unit_test(every_flag_has_a_row),
+        cmocka_unit_test(the_sheet_is_covered), cmocka_unit_test(defaults),
+        cmocka_unit_test(help_and_page),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
