@@ -14,8 +14,6 @@ bool mega_json_line_strings(const char *line, size_t bytes, const char *const *k
                             mega_document_fault *fault);
 /* Bytes of the UTF-8 character at p, 0 when it is none (RFC 3629: no overlong forms, no surrogates). */
 int mega_utf8_character(const uint8_t *p, const uint8_t *end);
-/* Bytes from the beginning that are valid UTF-8. */
-size_t mega_utf8_valid_bytes(const char *text, size_t bytes);
 /* Characters in valid UTF-8. */
 int64_t mega_utf8_count(const char *text, size_t bytes);
 

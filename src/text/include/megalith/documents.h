@@ -67,4 +67,7 @@ typedef struct mega_document_fault {
 bool mega_document_texts(const mega_document_chunk *chunk, int64_t record, const char *const *keys, int num_keys,
                          mega_buffer *out, mega_document_fault *fault);
 
+/* Bytes from the beginning that are valid UTF-8 (RFC 3629: no overlong forms, no surrogates). */
+size_t mega_utf8_valid_bytes(const char *text, size_t bytes);
+
 #endif

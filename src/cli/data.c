@@ -1,0 +1,245 @@
+/* megalith data show | info | verify | merge: looking at indexed data sets and putting them together. */
+#include "cli.h"
+#include "cli_tokenizer.h"
+#include "commands.h"
+#include "data_show.h"
+#include "megalith/file.h"
+#include "megalith/indexed.h"
+#include "megalith/memory.h"
+#include "megalith/progress.h"
+#include "megalith/tokenizer.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char command[] = "data";
+
+/* ---- info ---- */
+
+static int by_size(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+int64_t mega_data_document_tokens(const mega_indexed *ix, int64_t document)
+{
+    int64_t tokens = 0;
+    const int64_t end = mega_indexed_document(ix, document + 1);
+    for (int64_t s = mega_indexed_document(ix, document); s < end; s++) tokens += mega_indexed_size(ix, s);
+    return tokens;
+}
+
+static mega_status show_lengths(const mega_indexed *ix)
+{
+    const int64_t n = mega_indexed_documents(ix);
+    if (n == 0) return MEGA_OK;
+    int64_t *length = mega_malloc((size_t)n * sizeof *length), empty = 0;
+    if (length == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for the lengths of %" PRId64 " documents", n);
+    for (int64_t d = 0; d < n; d++) {
+        length[d] = mega_data_document_tokens(ix, d);
+        empty += length[d] == 0;
+    }
+    qsort(length, (size_t)n, sizeof *length, by_size);
+    printf("  tokens a document  mean %.1f, shortest %" PRId64 ", median %" PRId64 ", longest %" PRId64 "\n",
+           (double)mega_indexed_tokens(ix) / (double)n, length[0], length[n / 2], length[n - 1]);
+    if (empty > 0) printf("  empty documents    %" PRId64 "\n", empty);
+    mega_free(length);
+    return MEGA_OK;
+}
+
+static mega_status info(const mega_config *cfg, const char *prefix)
+{
+    mega_indexed *ix;
+    MEGA_TRY(mega_indexed_open(&ix, prefix));
+    const size_t element = mega_dtype_size(mega_indexed_dtype(ix));
+    const int64_t tokens = mega_indexed_tokens(ix);
+    printf("%s\n", prefix);
+    printf("  documents          %" PRId64 "\n", mega_indexed_documents(ix));
+    if (mega_indexed_sequences(ix) != mega_indexed_documents(ix))
+        printf("  sequences          %" PRId64 "\n", mega_indexed_sequences(ix));
+    printf("  tokens             %" PRId64 ", %zu bytes each (%s), %.1f MB\n", tokens, element,
+           mega_dtype_name(mega_indexed_dtype(ix)), (double)tokens * (double)element * 1e-6);
+    if (cfg->seq_length > 0)
+        printf("  samples            %" PRId64 " of %" PRId64 " tokens in an epoch over all of it\n",
+               (tokens - 1) / cfg->seq_length, cfg->seq_length);
+    printf("  index hash         %016" PRIx64 "\n", mega_indexed_hash(ix));
+    const mega_status st = show_lengths(ix);
+    mega_indexed_close(ix);
+    return st;
+}
+
+/* ---- verify ---- */
+
+static mega_status verify(const mega_config *cfg, const char *prefix)
+{
+    mega_tokenizer *tokenizer = NULL;
+    if (cfg->vocab_file != NULL || cfg->vocab_size > 0) MEGA_TRY(mega_cli_tokenizer(&tokenizer, cfg));
+    const int64_t vocab_size = tokenizer != NULL ? mega_tokenizer_size(tokenizer) : 0;
+    mega_tokenizer_destroy(tokenizer);
+    mega_indexed *ix;
+    MEGA_TRY(mega_indexed_open(&ix, prefix));
+    const mega_status st = mega_indexed_verify(ix, vocab_size);
+    if (st == MEGA_OK)
+        printf("%s: whole, %" PRId64 " documents, %" PRId64 " tokens%s\n", prefix, mega_indexed_documents(ix),
+               mega_indexed_tokens(ix), vocab_size > 0 ? ", all in the vocabulary" : "");
+    mega_indexed_close(ix);
+    return st;
+}
+
+/* ---- merge ---- */
+
+typedef struct prefix_list {
+    char **item;
+    int64_t count;
+} prefix_list;
+
+static void prefix_list_fini(prefix_list *l)
+{
+    for (int64_t i = 0; i < l->count; i++) mega_free(l->item[i]);
+    mega_free(l->item);
+}
+
+static mega_status prefix_list_add(prefix_list *l, const char *text, size_t bytes)
+{
+    char **grown = mega_realloc(l->item, (size_t)(l->count + 1) * sizeof *grown);
+    if (grown != NULL) l->item = grown;
+    char *copy = grown != NULL ? mega_strndup(text, bytes) : NULL;
+    if (copy == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a list of data sets");
+    l->item[l->count++] = copy;
+    return MEGA_OK;
+}
+
+/* Every file of the folder must be half of a pair, as in the original's merge_datasets; sorted by name. */
+static mega_status add_folder(prefix_list *l, const char *folder)
+{
+    mega_names names;
+    MEGA_TRY(mega_folder_list(&names, folder));
+    mega_status st = MEGA_OK;
+    for (size_t i = 0; st == MEGA_OK && i < names.count; i++) {
+        char *path = mega_path_join(folder, names.name[i]);
+        const size_t n = path != NULL ? strlen(path) : 0;
+        const bool bin = n > 4 && strcmp(path + n - 4, ".bin") == 0, idx = n > 4 && strcmp(path + n - 4, ".idx") == 0;
+        if (path == NULL) {
+            st = MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a file name");
+        } else if (!bin && !idx && mega_file_exists(path)) {
+            st = MEGA_FAIL(MEGA_ERR_USAGE,
+                           "--input %s: found %s, expected nothing but .bin and .idx files; name the data "
+                           "sets one by one",
+                           folder, names.name[i]);
+        } else if (bin || idx) {
+            memcpy(path + n - 4, bin ? ".idx" : ".bin", 4);
+            if (!mega_file_exists(path)) {
+                st = MEGA_FAIL(MEGA_ERR_NOT_FOUND, "--input %s: %s has no %s beside it; expected pairs", folder,
+                               names.name[i], bin ? ".idx" : ".bin");
+            } else if (idx) {
+                st = prefix_list_add(l, path, n - 4);
+            }
+        }
+        mega_free(path);
+    }
+    mega_names_fini(&names);
+    return st;
+}
+
+static mega_status collect(prefix_list *l, const mega_config *cfg)
+{
+    for (size_t i = 1; i < cfg->positional.count; i++)
+        MEGA_TRY(prefix_list_add(l, cfg->positional.item[i], strlen(cfg->positional.item[i])));
+    for (size_t i = 0; i < cfg->data.input.count; i++) {
+        const char *item = cfg->data.input.item[i];
+        MEGA_TRY(mega_folder_exists(item) ? add_folder(l, item) : prefix_list_add(l, item, strlen(item)));
+    }
+    for (int64_t i = 0; i < l->count; i++) {
+        if (strcmp(l->item[i], cfg->data.output_prefix) == 0)
+            return MEGA_FAIL(MEGA_ERR_USAGE,
+                             "--output-prefix %s is one of the data sets to merge; give it another name", l->item[i]);
+    }
+    if (l->count == 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "merge: found no data set, expected --input FOLDER, or --input PREFIX PREFIX …");
+    return MEGA_OK;
+}
+
+static mega_status merge_all(mega_indexed_writer **w, const prefix_list *l, const char *output)
+{
+    mega_progress progress;
+    mega_progress_begin(&progress, "merging", "data sets", 0, (uint64_t)l->count);
+    for (int64_t i = 0; i < l->count; i++) {
+        mega_indexed *ix;
+        MEGA_TRY(mega_indexed_open(&ix, l->item[i]));
+        mega_status st = *w != NULL ? MEGA_OK : mega_indexed_writer_create(w, output, mega_indexed_dtype(ix));
+        if (st == MEGA_OK) st = mega_indexed_writer_merge(*w, ix);
+        mega_indexed_close(ix);
+        MEGA_TRY(st);
+        mega_progress_update(&progress, 0, (uint64_t)i + 1);
+    }
+    mega_progress_end(&progress, 0, (uint64_t)l->count);
+    return MEGA_OK;
+}
+
+static mega_status merge(const mega_config *cfg)
+{
+    if (cfg->data.output_prefix == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "merge: missing: --output-prefix PREFIX, of the new pair");
+    prefix_list l = {0};
+    mega_indexed_writer *w = NULL;
+    mega_status st = collect(&l, cfg);
+    if (st == MEGA_OK) st = merge_all(&w, &l, cfg->data.output_prefix);
+    if (st == MEGA_OK) {
+        const int64_t documents = mega_indexed_writer_documents(w), tokens = mega_indexed_writer_tokens(w);
+        st = mega_indexed_writer_finish(w);
+        w = NULL;
+        if (st == MEGA_OK)
+            printf("written: %s.bin and .idx, %" PRId64 " documents, %" PRId64 " tokens of %" PRId64 " data sets\n",
+                   cfg->data.output_prefix, documents, tokens, l.count);
+    }
+    mega_indexed_writer_abandon(w);
+    prefix_list_fini(&l);
+    return st;
+}
+
+/* ---- the command ---- */
+
+/* Each prefix by itself: a broken one does not hide what is to be said of the others. */
+static int for_each(const mega_config *cfg, mega_status (*look)(const mega_config *cfg, const char *prefix))
+{
+    int exit_status = 0;
+    for (size_t i = 1; i < cfg->positional.count; i++) {
+        const mega_status st = look(cfg, cfg->positional.item[i]);
+        if (st != MEGA_OK) exit_status = mega_cli_fail(command, st);
+    }
+    return exit_status;
+}
+
+static int run(const mega_config *cfg)
+{
+    static const struct {
+        const char *name;
+        mega_status (*look)(const mega_config *cfg, const char *prefix);
+    } verbs[] = {{"show", mega_data_show}, {"info", info}, {"verify", verify}};
+    const char *verb = cfg->positional.count > 0 ? cfg->positional.item[0] : "";
+    if (strcmp(verb, "merge") == 0) {
+        const mega_status st = merge(cfg);
+        return st == MEGA_OK ? 0 : mega_cli_fail(command, st);
+    }
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+        if (strcmp(verb, verbs[i].name) != 0) continue;
+        if (cfg->positional.count > 1) return for_each(cfg, verbs[i].look);
+        return mega_cli_fail(
+            command,
+            MEGA_FAIL(MEGA_ERR_USAGE, "%s: missing: PREFIX, the common name of a .bin and an .idx file", verb));
+    }
+    return mega_cli_fail(command,
+                         MEGA_FAIL(MEGA_ERR_USAGE, "found \"%s\", expected show, info, verify or merge", verb));
+}
+
+int mega_command_data(int argc, char **argv)
+{
+    mega_config cfg;
+    int exit_status;
+    if (!mega_cli_parse(&cfg, command, argc, argv, &exit_status)) return exit_status;
+    exit_status = run(&cfg);
+    mega_config_fini(&cfg);
+    return exit_status;
+}

@@ -1,0 +1,108 @@
+/* megalith preprocess_data: text files to PREFIX_KEY_document.bin and .idx. */
+#include "cli.h"
+#include "cli_tokenizer.h"
+#include "commands.h"
+#include "megalith/file.h"
+#include "megalith/log.h"
+#include "megalith/memory.h"
+#include "megalith/preprocess.h"
+#include "megalith/progress.h"
+#include "megalith/threads.h"
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+
+static const char command[] = "preprocess_data";
+
+/* Set by the first SIGINT or SIGTERM; a second one ends the program as usual. */
+static volatile sig_atomic_t stop_asked;
+
+static void ask_to_stop(int signal_number)
+{
+    stop_asked = 1;
+    signal(signal_number, SIG_DFL);
+}
+
+static mega_preprocess_job job_from(const mega_config *cfg)
+{
+    const mega_preprocess_options *o = &cfg->preprocess;
+    return (mega_preprocess_job){
+        .inputs = (const char *const *)o->input.item,
+        .num_inputs = (int)o->input.count,
+        .format = (mega_document_format)o->input_format,
+        .split_on_blank_lines = o->split_on_blank_lines,
+        .keys = (const char *const *)o->json_keys.item,
+        .num_keys = (int)o->json_keys.count,
+        .append_eod = o->append_eod,
+        .output_prefix = o->output_prefix,
+        .workers = (int)o->workers,
+        .log_interval = mega_config_was_set(cfg, "log_interval") ? o->log_interval : 0,
+        .skip_bad_lines = o->on_bad_line == MEGA_BAD_LINE_SKIP,
+        .stop = &stop_asked,
+    };
+}
+
+static mega_status make_vocabulary(const mega_config *cfg, const mega_preprocess_job *job)
+{
+    if (strcmp(cfg->tokenizer_type, "CharTokenizer") != 0 || mega_file_exists(cfg->vocab_file)) return MEGA_OK;
+    MEGA_TRY(mega_preprocess_char_vocabulary(job, cfg->vocab_file));
+    mega_info("%s: made from the characters of the input", cfg->vocab_file);
+    return MEGA_OK;
+}
+
+static mega_status show_result(const mega_preprocess_job *job, const mega_preprocess_result *r)
+{
+    int64_t tokens = 0;
+    for (int k = 0; k < job->num_keys; k++) tokens += r->tokens[k];
+    char duration[32];
+    mega_format_duration(duration, sizeof duration, r->seconds);
+    printf("%" PRId64 " documents, %" PRId64 " tokens, %.2f bytes a token; %.2f MB of text in %s (%.2f MB/s)\n",
+           r->documents, tokens, tokens > 0 ? (double)r->text_bytes / (double)tokens : 0.0,
+           (double)r->text_bytes * 1e-6, duration, r->seconds > 0 ? (double)r->text_bytes * 1e-6 / r->seconds : 0.0);
+    if (r->empty_documents > 0) printf("%" PRId64 " of them without a token\n", r->empty_documents);
+    if (job->skip_bad_lines) printf("%" PRId64 " bad lines left out\n", r->bad_lines);
+    for (int k = 0; k < job->num_keys; k++) {
+        char *prefix = mega_preprocess_output(job, k);
+        if (prefix == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a file name");
+        printf("written: %s.bin and .idx, %" PRId64 " tokens (--data-path %s)\n", prefix, r->tokens[k], prefix);
+        mega_free(prefix);
+    }
+    return MEGA_OK;
+}
+
+static mega_status run(const mega_config *cfg)
+{
+    const double started = mega_time_now();
+    mega_preprocess_job job = job_from(cfg);
+    MEGA_TRY(make_vocabulary(cfg, &job));
+    mega_tokenizer *tokenizer;
+    MEGA_TRY(mega_cli_tokenizer(&tokenizer, cfg));
+    job.tokenizer = tokenizer;
+    mega_info("Vocab size: %" PRId64, mega_tokenizer_size(tokenizer));
+    mega_info("Output prefix: %s", job.output_prefix);
+    mega_info("Time to startup: %.3f", mega_time_now() - started);
+    mega_preprocess_result result;
+    mega_status st = mega_preprocess(&result, &job);
+    if (st == MEGA_OK) st = show_result(&job, &result);
+    mega_tokenizer_destroy(tokenizer);
+    return st;
+}
+
+int mega_command_preprocess_data(int argc, char **argv)
+{
+    mega_config cfg;
+    int exit_status;
+    if (!mega_cli_parse(&cfg, command, argc, argv, &exit_status)) return exit_status;
+    exit_status = 0;
+    if (cfg.dry_run) {
+        mega_cli_dry_run("%zu inputs would be tokenized by %" PRId64 " threads into %s_KEY_document.bin and .idx",
+                         cfg.preprocess.input.count, cfg.preprocess.workers, cfg.preprocess.output_prefix);
+    } else {
+        signal(SIGINT, ask_to_stop);
+        signal(SIGTERM, ask_to_stop);
+        const mega_status st = run(&cfg);
+        if (st != MEGA_OK) exit_status = mega_cli_fail(command, st);
+    }
+    mega_config_fini(&cfg);
+    return exit_status;
+}

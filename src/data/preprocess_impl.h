@@ -1,0 +1,35 @@
+/* What the files of the preprocessor share. */
+#ifndef MEGA_PREPROCESS_IMPL_H
+#define MEGA_PREPROCESS_IMPL_H
+
+#include "megalith/preprocess.h"
+#include "megalith/status.h"
+
+/* One chunk of documents on its way through the pipeline. */
+typedef enum preprocess_state { ITEM_FREE = 0, ITEM_FILLED, ITEM_BUSY, ITEM_DONE } preprocess_state;
+typedef struct preprocess_item {
+    preprocess_state state;
+    bool last; /* no documents: the input has ended, or error says why it cannot be read on */
+    mega_document_chunk chunk;
+    mega_ids *ids;      /* [keys] tokens of all documents, one after the other */
+    mega_buffer *sizes; /* [keys] int32 tokens of each document */
+    mega_buffer faults; /* mega_document_fault of each broken record */
+    mega_buffer *texts; /* [keys] scratch of the worker */
+    int64_t documents;  /* good ones */
+    uint64_t text_bytes;
+    mega_error_record error; /* code MEGA_OK: none */
+} preprocess_item;
+
+/* Called on the caller's thread, in the order of the input. */
+typedef mega_status preprocess_sink(void *user, const preprocess_item *item);
+
+/* Runs the whole of `input` through job->workers threads to the sink. */
+mega_status mega_preprocess_run(const mega_preprocess_job *job, mega_documents *input, preprocess_sink *sink,
+                                void *user);
+
+mega_status mega_preprocess_open(mega_documents **out, const mega_preprocess_job *job);
+/* Counts a broken record and warns, or fails, as the job asks. */
+mega_status mega_preprocess_bad_record(const mega_preprocess_job *job, const char *path,
+                                       const mega_document_fault *fault, int64_t *bad_lines);
+
+#endif
