@@ -34,7 +34,7 @@ typedef struct trainer_state {
 
 static mega_status no_memory(const char *what)
 {
-    return MEGA_FAIL(MEGA_ERR_MEMORY, "train_tokenizer: no memory for %s; train on a part of the text", what);
+    return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer training: no memory for %s; train on a part of the text", what);
 }
 
 static train_pair *slot_of(train_pair *pair, uint64_t slots, int32_t left, int32_t right)
@@ -109,7 +109,7 @@ static mega_status note_rise(trainer_state *t, train_pair *p)
 }
 
 /* One more place of the pair in a word that occurs `count` times. */
-static mega_status raise(trainer_state *t, int32_t left, int32_t right, int32_t word, int64_t count)
+static mega_status gain(trainer_state *t, int32_t left, int32_t right, int32_t word, int64_t count)
 {
     MEGA_TRY(grow_pairs(t));
     train_pair *p = slot_of(t->pair, t->slots, left, right);
@@ -131,7 +131,7 @@ static mega_status raise(trainer_state *t, int32_t left, int32_t right, int32_t 
     return note_rise(t, p);
 }
 
-static void lower(trainer_state *t, int32_t left, int32_t right, int64_t count)
+static void lose(trainer_state *t, int32_t left, int32_t right, int64_t count)
 {
     slot_of(t->pair, t->slots, left, right)->count -= count;
 }
@@ -168,7 +168,7 @@ static mega_status begin_words(trainer_state *t, const mega_vocabulary *v)
         t->length[i] = (int32_t)word->size;
         for (uint32_t k = 0; k < word->size; k++) t->symbol[at + k] = id[(unsigned char)w->bytes.data[word->begin + k]];
         for (uint32_t k = 1; k < word->size; k++)
-            MEGA_TRY(raise(t, t->symbol[at + k - 1], t->symbol[at + k], (int32_t)i, word->count));
+            MEGA_TRY(gain(t, t->symbol[at + k - 1], t->symbol[at + k], (int32_t)i, word->count));
         at += word->size;
     }
     return queue_risen(t);
@@ -188,12 +188,12 @@ static mega_status merge_in_word(trainer_state *t, int32_t word, int32_t left, i
             continue;
         }
         if (to > 0) {
-            lower(t, s[to - 1], left, count);
-            MEGA_TRY(raise(t, s[to - 1], merged, word, count));
+            lose(t, s[to - 1], left, count);
+            MEGA_TRY(gain(t, s[to - 1], merged, word, count));
         }
         if (from + 2 < n) {
-            lower(t, right, s[from + 2], count);
-            MEGA_TRY(raise(t, merged, s[from + 2], word, count));
+            lose(t, right, s[from + 2], count);
+            MEGA_TRY(gain(t, merged, s[from + 2], word, count));
         }
         s[to++] = merged;
         from++;
@@ -224,7 +224,7 @@ static mega_status new_token(mega_vocabulary *v, int32_t left, int32_t right, in
 static mega_status merge_pair(trainer_state *t, int32_t left, int32_t right, int32_t merged)
 {
     train_pair *p = slot_of(t->pair, t->slots, left, right);
-    int32_t *word = p->word; /* ours now: raise may move the table, and the pair occurs nowhere afterwards */
+    int32_t *word = p->word; /* ours now: gain may move the table, and the pair occurs nowhere afterwards */
     const int32_t words = p->words;
     p->word = NULL;
     p->words = p->capacity = 0;

@@ -1,5 +1,6 @@
 /* Trainers of the three kinds. What they keep of the text: BPE its words and their counts, characters which ones occur,
  * bytes nothing. */
+#include "trainer.h"
 #include "bpe_train.h"
 #include "megalith/tokenizer_train.h"
 #include "pretokenize.h"
@@ -23,7 +24,7 @@ struct mega_trainer {
 
 static mega_status check_options(const mega_trainer_options *o, mega_tokenizer_kind *kind)
 {
-    if (o->type == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "train_tokenizer: --tokenizer-type is missing");
+    if (o->type == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type is missing");
     if (strcmp(o->type, "CharTokenizer") == 0) {
         *kind = MEGA_KIND_CHAR;
     } else if (strcmp(o->type, "ByteTokenizer") == 0) {
@@ -31,19 +32,33 @@ static mega_status check_options(const mega_trainer_options *o, mega_tokenizer_k
     } else if (strcmp(o->type, "GPT2BPETokenizer") == 0) {
         *kind = MEGA_KIND_BPE;
     } else {
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
-            "train_tokenizer: --tokenizer-type %s cannot be trained; expected GPT2BPETokenizer, CharTokenizer "
-            "or ByteTokenizer",
-            o->type);
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--tokenizer-type %s cannot be trained; expected GPT2BPETokenizer, CharTokenizer "
+                         "or ByteTokenizer",
+                         o->type);
     }
     if (*kind == MEGA_KIND_BPE && (o->vocab_size < 257 || o->vocab_size > MEGA_MAX_VOCABULARY))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "train_tokenizer: --vocab-size %lld; expected 257 (256 bytes and " MEGA_END_OF_TEXT ") to %d",
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--vocab-size %lld; expected 257 (256 bytes and " MEGA_END_OF_TEXT ") to %d",
                          (long long)o->vocab_size, MEGA_MAX_VOCABULARY);
     if (o->min_frequency < 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "train_tokenizer: --min-frequency %lld; expected 1 or more",
-                         (long long)o->min_frequency);
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--min-frequency %lld; expected 1 or more", (long long)o->min_frequency);
+    return MEGA_OK;
+}
+
+static mega_status create(mega_trainer **out, mega_tokenizer_kind kind, int64_t vocab_size, int64_t min_frequency)
+{
+    mega_trainer *t = mega_calloc(1, sizeof *t);
+    uint8_t *seen = kind == MEGA_KIND_CHAR ? mega_calloc(CODE_POINTS / 8, 1) : NULL;
+    if (t == NULL || (kind == MEGA_KIND_CHAR && seen == NULL)) {
+        mega_free(t);
+        mega_free(seen);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer training: no memory");
+    }
+    t->kind = kind;
+    t->vocab_size = vocab_size;
+    t->min_frequency = min_frequency;
+    t->seen = seen;
+    *out = t;
     return MEGA_OK;
 }
 
@@ -51,19 +66,12 @@ mega_status mega_trainer_create(mega_trainer **out, const mega_trainer_options *
 {
     mega_tokenizer_kind kind = MEGA_KIND_BPE;
     MEGA_TRY(check_options(o, &kind));
-    mega_trainer *t = mega_calloc(1, sizeof *t);
-    uint8_t *seen = kind == MEGA_KIND_CHAR ? mega_calloc(CODE_POINTS / 8, 1) : NULL;
-    if (t == NULL || (kind == MEGA_KIND_CHAR && seen == NULL)) {
-        mega_free(t);
-        mega_free(seen);
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "train_tokenizer: no memory");
-    }
-    t->kind = kind;
-    t->vocab_size = o->vocab_size;
-    t->min_frequency = o->min_frequency == 0 ? 2 : o->min_frequency;
-    t->seen = seen;
-    *out = t;
-    return MEGA_OK;
+    return create(out, kind, o->vocab_size, o->min_frequency == 0 ? 2 : o->min_frequency);
+}
+
+mega_status mega_trainer_create_like(mega_trainer **out, const mega_trainer *t)
+{
+    return create(out, t->kind, t->vocab_size, t->min_frequency);
 }
 
 void mega_trainer_destroy(mega_trainer *t)
@@ -88,7 +96,7 @@ static mega_status add_characters(mega_trainer *t, const uint8_t *text, size_t n
         if (length == 0)
             return MEGA_FAIL(
                 MEGA_ERR_FORMAT,
-                "train_tokenizer: byte 0x%02X at byte %zu of a document is not UTF-8, and a character "
+                "byte 0x%02X at byte %zu of a document is not UTF-8, and a character "
                 "vocabulary holds characters only; convert the text, or use --tokenizer-type ByteTokenizer",
                 text[at], at);
         t->seen[cp / 8] |= (uint8_t)(1u << cp % 8);
@@ -112,7 +120,7 @@ mega_status mega_trainer_add(mega_trainer *t, const char *text, size_t bytes)
 mega_status mega_trainer_join(mega_trainer *t, const mega_trainer *other)
 {
     if (t->kind != other->kind)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "train_tokenizer: trainers of two types cannot be joined");
+        return MEGA_FAIL(MEGA_ERR_USAGE, "tokenizer training: trainers of two types cannot be joined");
     t->bytes += other->bytes;
     if (t->kind == MEGA_KIND_CHAR)
         for (size_t i = 0; i < CODE_POINTS / 8; i++) t->seen[i] |= other->seen[i];
@@ -149,9 +157,8 @@ mega_status mega_trainer_finish(mega_trainer *t, mega_tokenizer **out)
 {
     if (t->kind == MEGA_KIND_BYTE) return mega_tokenizer_make_bytes(out);
     if (t->bytes == 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "train_tokenizer: the text is empty: no document held a character; look at --input "
-                         "and --json-keys");
+        return MEGA_FAIL(MEGA_ERR_USAGE, "the text is empty: no document held a character; look at --input "
+                                         "and --json-keys");
     mega_tokenizer *k = NULL;
     MEGA_TRY(mega_tokenizer_begin(&k, t->kind, "the trained tokenizer"));
     mega_status st = t->kind == MEGA_KIND_CHAR ? finish_chars(t, k) : finish_bpe(t, k);

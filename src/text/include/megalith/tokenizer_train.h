@@ -2,6 +2,7 @@
 #ifndef MEGALITH_TOKENIZER_TRAIN_H
 #define MEGALITH_TOKENIZER_TRAIN_H
 
+#include "megalith/documents.h"
 #include "megalith/tokenizer.h"
 
 typedef struct mega_trainer mega_trainer;
@@ -18,6 +19,20 @@ void mega_trainer_destroy(mega_trainer *t);
 mega_status mega_trainer_add(mega_trainer *t, const char *text, size_t bytes);
 /* Adds all that `other` has seen (same type); other stays as it is. For workers that each read a part. */
 mega_status mega_trainer_join(mega_trainer *t, const mega_trainer *other);
+
+/* All documents of some files, read by the caller's thread and counted by `workers` threads. */
+typedef struct mega_trainer_input {
+    mega_documents_options documents;
+    const char *const *keys; /* of JSON lines; the texts of all of them are learned from */
+    int num_keys, workers;
+    bool skip_bad_lines; /* each is a warning and is counted; else the first one ends the reading */
+} mega_trainer_input;
+typedef struct mega_trainer_counts {
+    int64_t documents, bad_lines;
+    uint64_t text_bytes;
+} mega_trainer_counts;
+mega_status mega_trainer_read(mega_trainer *t, const mega_trainer_input *input, mega_trainer_counts *out);
+
 /* Called now and then with tokens made so far; NULL switches it off. */
 typedef void mega_trainer_report(void *user, int64_t made, int64_t wanted);
 void mega_trainer_on_report(mega_trainer *t, mega_trainer_report *report, void *user);

@@ -1,0 +1,130 @@
+/* megalith train_tokenizer: a vocabulary from text files. */
+#include "cli.h"
+#include "commands.h"
+#include "megalith/file.h"
+#include "megalith/log.h"
+#include "megalith/progress.h"
+#include "megalith/threads.h"
+#include "megalith/tokenizer_train.h"
+#include <signal.h>
+#include <string.h>
+
+static const char command[] = "train_tokenizer";
+
+/* Set by the first SIGINT or SIGTERM; a second one ends the program as usual. */
+static volatile sig_atomic_t stop_asked;
+
+static void ask_to_stop(int signal_number)
+{
+    stop_asked = 1;
+    signal(signal_number, SIG_DFL);
+}
+
+typedef struct learning {
+    mega_progress progress;
+    bool begun;
+} learning;
+
+static void report(void *user, int64_t made, int64_t wanted)
+{
+    learning *l = user;
+    if (!l->begun) mega_progress_begin(&l->progress, "learning merges", "tokens", 0, (uint64_t)wanted);
+    l->begun = true;
+    mega_progress_update(&l->progress, 0, (uint64_t)made);
+}
+
+static mega_status finish(mega_trainer *trainer, mega_tokenizer **out)
+{
+    learning l = {.begun = false};
+    mega_trainer_on_report(trainer, report, &l);
+    MEGA_TRY(mega_trainer_finish(trainer, out));
+    if (l.begun) mega_progress_end(&l.progress, 0, (uint64_t)mega_tokenizer_size(*out));
+    return MEGA_OK;
+}
+
+/* The character vocabulary gets the file that --vocab-file takes; BPE's are written by save. */
+static mega_status write_folder(const mega_tokenizer *t, const char *folder)
+{
+    MEGA_TRY(mega_folder_create(folder));
+    MEGA_TRY(mega_tokenizer_save(t, folder));
+    if (strcmp(mega_tokenizer_type(t), "CharTokenizer") != 0) return MEGA_OK;
+    char *path = mega_path_join(folder, "vocab.json");
+    if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s/vocab.json: no memory", folder);
+    const mega_status st = mega_tokenizer_save_vocab(t, path);
+    mega_free(path);
+    return st;
+}
+
+static void show_result(const mega_config *cfg, const mega_tokenizer *t, const mega_trainer_counts *counts,
+                        double seconds)
+{
+    const char *folder = cfg->train_tokenizer.output;
+    const bool bpe = strcmp(mega_tokenizer_type(t), "GPT2BPETokenizer") == 0;
+    const long long size = (long long)mega_tokenizer_size(t), wanted = (long long)cfg->train_tokenizer.vocab_size;
+    char duration[32];
+    mega_format_duration(duration, sizeof duration, seconds);
+    printf("%lld documents, %.2f MB of text in %s\n", (long long)counts->documents, (double)counts->text_bytes * 1e-6,
+           duration);
+    if (cfg->train_tokenizer.on_bad_line == MEGA_BAD_LINE_SKIP)
+        printf("%lld bad lines left out\n", (long long)counts->bad_lines);
+    if (bpe && size < wanted)
+        printf(
+            "%lld ids and not %lld: no further pair is seen %lld times; give more text, or a lower --min-frequency\n",
+            size, wanted, (long long)cfg->train_tokenizer.min_frequency);
+    printf("written: %s, %lld ids, end of document %d (--tokenizer-type %s --vocab-file %s/vocab.json", folder, size,
+           mega_tokenizer_eod(t), mega_tokenizer_type(t), folder);
+    if (bpe) printf(" --merge-file %s/merges.txt", folder);
+    printf(")\n");
+}
+
+static mega_status train(const mega_config *cfg, mega_trainer *trainer)
+{
+    const mega_train_tokenizer_options *o = &cfg->train_tokenizer;
+    const double started = mega_time_now();
+    const mega_trainer_input input = {.documents = {.inputs = (const char *const *)o->input.item,
+                                                    .num_inputs = (int)o->input.count,
+                                                    .format = (mega_document_format)o->input_format,
+                                                    .split_on_blank_lines = o->split_on_blank_lines,
+                                                    .stop = &stop_asked},
+                                      .keys = (const char *const *)o->json_keys.item,
+                                      .num_keys = (int)o->json_keys.count,
+                                      .workers = (int)o->workers,
+                                      .skip_bad_lines = o->on_bad_line == MEGA_BAD_LINE_SKIP};
+    mega_trainer_counts counts;
+    mega_tokenizer *t = NULL;
+    MEGA_TRY(mega_trainer_read(trainer, &input, &counts));
+    MEGA_TRY(finish(trainer, &t));
+    const mega_status st = write_folder(t, o->output);
+    if (st == MEGA_OK) show_result(cfg, t, &counts, mega_time_now() - started);
+    mega_tokenizer_destroy(t);
+    return st;
+}
+
+static mega_status run(const mega_config *cfg)
+{
+    const mega_train_tokenizer_options *o = &cfg->train_tokenizer;
+    mega_trainer *trainer;
+    MEGA_TRY(mega_trainer_create(&trainer, &(mega_trainer_options){.type = cfg->tokenizer_type,
+                                                                   .vocab_size = o->vocab_size,
+                                                                   .min_frequency = o->min_frequency}));
+    mega_status st = MEGA_OK;
+    if (cfg->dry_run)
+        mega_cli_dry_run("%zu inputs would be read by %lld threads and a vocabulary written to %s", o->input.count,
+                         (long long)o->workers, o->output);
+    else
+        st = train(cfg, trainer);
+    mega_trainer_destroy(trainer);
+    return st;
+}
+
+int mega_command_train_tokenizer(int argc, char **argv)
+{
+    mega_config cfg;
+    int exit_status;
+    if (!mega_cli_parse(&cfg, command, argc, argv, &exit_status)) return exit_status;
+    signal(SIGINT, ask_to_stop);
+    signal(SIGTERM, ask_to_stop);
+    const mega_status st = run(&cfg);
+    mega_config_fini(&cfg);
+    return st == MEGA_OK ? 0 : mega_cli_fail(command, st);
+}
