@@ -215,7 +215,7 @@ int main(int argc, char **argv)
     const cli_row *row = name != NULL ? find_row(name) : NULL;
     if (row == NULL) return unknown_command(typed);
     int exit_status = run_command(row, argc - 1, argv + 1);
-    if (fflush(stdout) != 0 && exit_status == 0 && !row->outlives_reader) {
+    if ((fflush(stdout) != 0 || ferror(stdout)) && exit_status == 0 && !row->outlives_reader) {
         fprintf(stderr, "megalith %s: error: standard output cannot be written\n", row->name);
         exit_status = 1;
     }
