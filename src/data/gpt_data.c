@@ -2,6 +2,7 @@
  * or a weighted blend, and read sample by sample. */
 #include "data_impl.h"
 #include "megalith/assert.h"
+#include "megalith/hash.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
 #include <math.h>
@@ -41,6 +42,17 @@ int64_t mega_gpt_data_samples(const mega_gpt_data *d)
 int64_t mega_gpt_data_seq_length(const mega_gpt_data *d)
 {
     return d->seq_length;
+}
+
+uint64_t mega_gpt_data_hash(const mega_gpt_data *d)
+{
+    if (d->num_members == 0) return mega_indexed_hash(d->data);
+    uint64_t hash = MEGA_HASH_START;
+    for (int i = 0; i < d->num_members; i++) {
+        const uint64_t member = mega_gpt_data_hash(d->member[i]);
+        hash = mega_hash64(hash, &member, sizeof member);
+    }
+    return hash;
 }
 
 /* ---- reading ---- */

@@ -30,6 +30,8 @@ void mega_gpt_data_destroy(mega_gpt_data *d);
 
 int64_t mega_gpt_data_samples(const mega_gpt_data *d);
 int64_t mega_gpt_data_seq_length(const mega_gpt_data *d);
+/* Hash of the content of all members, wherever their files lie: tells whether a run goes on with the same data. */
+uint64_t mega_gpt_data_hash(const mega_gpt_data *d);
 /* What the sampler hands out; 0 <= index < samples. tokens: [seq_length + 1] */
 void mega_gpt_data_sample(const mega_gpt_data *d, int64_t index, int32_t *tokens);
 
