@@ -37,7 +37,8 @@ mega_status mega_engine_options_from_config(mega_engine_options *out, const mega
                                            .momentum = cfg->sgd_momentum,
                                            .plain = cfg->backend == MEGA_BACKEND_PLAIN}};
     MEGA_TRY(mega_batch_ramp_from_config(&o.batch, cfg));
-    MEGA_TRY(mega_lr_schedule_from_config(&o.schedule, cfg));
+    /* A plan and an evaluation need no schedule, and may not say how long to train. */
+    if (cfg->train_iters > 0 || cfg->train_samples > 0) MEGA_TRY(mega_lr_schedule_from_config(&o.schedule, cfg));
     *out = o;
     return MEGA_OK;
 }

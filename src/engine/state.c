@@ -83,6 +83,7 @@ static mega_status run_json(const mega_engine *e, const mega_engine_save_options
                   optimizer_name(e), "has_optimizer_state", !o->no_optim, "optimizer_updates",
                   (json_int_t)mega_optimizer_updates(e->optimizer), "masters_in_state", masters, "dropout_seed",
                   (json_int_t)e->options.dropout_seed, "scheduler", scheduler_json(e));
+    if (o->no_rng) json_object_del(root, "dropout_seed");
     const bool joined = root != NULL && json_object_update_missing(root, extra) == 0;
     char *text = joined ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(root);
@@ -243,7 +244,8 @@ static mega_status load_state(mega_engine *e, mega_checkpoint *c, const mega_eng
     e->progress.iteration = integer(root, "iteration");
     e->progress.consumed_samples = integer(root, "consumed_train_samples");
     e->progress.consumed_valid_samples = integer(root, "consumed_valid_samples");
-    if (!o->no_rng) e->options.dropout_seed = (uint32_t)integer(root, "dropout_seed");
+    if (!o->no_rng && json_object_get(root, "dropout_seed") != NULL)
+        e->options.dropout_seed = (uint32_t)integer(root, "dropout_seed");
     loaded->resumed = true;
     if (e->optimizer != NULL && !o->no_optim) {
         st = load_schedule(e, root, o);

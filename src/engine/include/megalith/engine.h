@@ -121,7 +121,7 @@ typedef struct mega_engine_save_options {
     const mega_model_shape *shape;
     const mega_tokenizer *tokenizer; /* or NULL */
     mega_dtype save_dtype;           /* of the weights; the exact masters are then kept in state/ */
-    bool no_optim;
+    bool no_optim, no_rng;
     const char *extra_json; /* an object whose members join run.json, or NULL */
     const char *model_card; /* or NULL */
     int keep;               /* newest checkpoints kept; 0: all */

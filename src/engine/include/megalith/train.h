@@ -1,0 +1,29 @@
+/* A whole training run from one configuration: data, engine, checkpoints, evaluation, and Megatron's lines. */
+#ifndef MEGALITH_TRAIN_H
+#define MEGALITH_TRAIN_H
+
+#include "megalith/config.h"
+#include "megalith/memory.h"
+#include "megalith/status.h"
+#include "megalith/threads.h"
+#include <signal.h>
+
+/* Where a run's lines go, and what may stop it. The library itself writes to no stream. */
+typedef struct mega_train_io {
+    void (*line)(void *user, const char *line); /* without its newline */
+    /* On a terminal: a line that is drawn over the one before it and goes when a real line comes; "" clears it. NULL
+     * where there is no terminal. */
+    void (*status)(void *user, const char *line);
+    void *user;
+    int columns;                       /* width of the terminal; 0: unknown */
+    const volatile sig_atomic_t *stop; /* not 0: a signal asked to save and leave; may be NULL */
+} mega_train_io;
+
+/* cfg as mega_config_parse left it; what is taken from a checkpoint is set in it. */
+mega_status mega_train(mega_config *cfg, mega_team *team, const mega_train_io *io);
+
+/* What mega_train would do, without doing it: parameters, memory by class, FLOPs, and with cfg->print_program the
+ * programs. Allocates little, reads no data. */
+mega_status mega_train_plan(mega_config *cfg, mega_team *team, mega_buffer *out);
+
+#endif

@@ -1,0 +1,213 @@
+/* A training run from beginning to end. Read mega_train first. */
+#include "megalith/train.h"
+#include "megalith/log.h"
+#include "train_impl.h"
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool is_stopped(const trainer *t)
+{
+    return t->io->stop != NULL && *t->io->stop != 0;
+}
+
+static void say_setting(const trainer *t)
+{
+    const mega_config *cfg = t->cfg;
+    const int64_t *ramp = cfg->rampup_batch_size;
+    if (ramp[2] > 0)
+        train_line(
+            t,
+            "will use batch size rampup starting from global batch size %lld to global batch size %lld with batch "
+            "size increments %lld over %lld samples.",
+            (long long)ramp[0], (long long)cfg->global_batch_size, (long long)ramp[1], (long long)ramp[2]);
+    else
+        train_line(t, "setting number of micro-batches to constant %lld",
+                   (long long)(cfg->global_batch_size / cfg->micro_batch_size));
+}
+
+static mega_status initialize(trainer *t)
+{
+    mega_buffer arguments = {0};
+    MEGA_TRY(train_open_checkpoint(t));
+    MEGA_TRY(train_open_tokenizer(t));
+    train_line(t, "using world size: 1, data-parallel-size: 1, tensor-model-parallel size: 1, pipeline-model-parallel "
+                  "size: 1 ");
+    MEGA_TRY(mega_config_dump_arguments(t->cfg, &arguments));
+    train_lines(t, arguments.data);
+    mega_buffer_fini(&arguments);
+    say_setting(t);
+    train_say_tokenizer(t);
+    train_line(t, "> setting random seeds to %lld ...", (long long)t->cfg->seed);
+    train_datetime(t, "after megatron is initialized");
+    return MEGA_OK;
+}
+
+static mega_status build_model(trainer *t)
+{
+    train_line(t, "building GPT model ...");
+    MEGA_TRY(train_build_engine(t));
+    MEGA_TRY(train_check_memory(t));
+    train_line(t, " > number of parameters on (tensor, pipeline) model parallel rank (0, 0): %lld",
+               (long long)mega_params_local_count(mega_engine_params(t->engine)));
+    if (!t->cfg->skip_train)
+        train_line(t, "> learning rate decay style: %s", mega_lr_style_name(t->cfg->lr_decay_style));
+    MEGA_TRY(mega_engine_allocate(t->engine));
+    MEGA_TRY(train_load(t));
+    train_warn_of_newer(t);
+    train_datetime(t, "after model, optimizer, and learning rate scheduler are built");
+    return MEGA_OK;
+}
+
+static mega_status set_up(trainer *t)
+{
+    t->train_iters = t->cfg->train_iters;
+    MEGA_TRY(initialize(t));
+    MEGA_TRY(build_model(t));
+    MEGA_TRY(train_open_data(t));
+    train_datetime(t, "after dataloaders are built");
+    MEGA_TRY(train_monitor_open(t));
+    train_line(t, "done with setup ...");
+    return MEGA_OK;
+}
+
+static mega_status iterate(trainer *t)
+{
+    mega_step_result r;
+    mega_norm_result params = {.norm = NAN};
+    const double began = mega_time_now();
+    const int64_t consumed = mega_engine_progress_get(t->engine)->consumed_samples;
+    MEGA_TRY(train_fill(t, MEGA_SPLIT_TRAIN, consumed, mega_engine_batch(t->engine)));
+    MEGA_TRY(mega_engine_step(t->engine, &r));
+    const double step_s = mega_time_now() - began;
+    if (t->cfg->log_params_norm) MEGA_TRY(mega_optimizer_params_norm(mega_engine_optimizer(t->engine), &params));
+    t->last_loss = r.loss;
+    train_log_step(t, &r, params.norm, step_s);
+    return train_monitor_step(t, &r, params.norm, step_s);
+}
+
+/* Saves, where there is a folder to save to, and says why the run ends here. */
+static mega_status leave(trainer *t, const char *why)
+{
+    char label[64];
+    const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    MEGA_TRY(train_save(t));
+    if (t->cfg->save == NULL && why != NULL) mega_warn("without --save nothing of this run is kept");
+    if (why != NULL) train_line(t, "%s", why);
+    snprintf(label, sizeof label, "exiting program at iteration %lld", (long long)iteration);
+    train_datetime(t, label);
+    return MEGA_OK;
+}
+
+/* After an iteration, in Megatron's order: evaluation, signal, periodic save, time, interval. */
+static mega_status after_iteration(trainer *t, bool *left)
+{
+    const mega_config *cfg = t->cfg;
+    const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    char text[64];
+    if (iteration % cfg->eval_interval == 0) {
+        snprintf(text, sizeof text, "iteration %lld", (long long)iteration);
+        MEGA_TRY(train_evaluate(t, MEGA_SPLIT_VALID, text, false));
+    }
+    if (is_stopped(t)) {
+        *left = true;
+        snprintf(text, sizeof text, "exiting program after receiving %s.",
+                 *t->io->stop == SIGINT ? "SIGINT" : "SIGTERM");
+        return leave(t, text);
+    }
+    if (cfg->save_interval > 0 && iteration % cfg->save_interval == 0) MEGA_TRY(train_save(t));
+    const double minutes = (mega_time_now() - t->began) / 60;
+    if (cfg->exit_duration_in_mins > 0 && minutes > (double)cfg->exit_duration_in_mins) {
+        *left = true;
+        snprintf(text, sizeof text, "exiting program after %.2f minutes", minutes);
+        return leave(t, text);
+    }
+    if (cfg->exit_interval > 0 && iteration % cfg->exit_interval == 0) {
+        *left = true;
+        return leave(t, NULL);
+    }
+    return MEGA_OK;
+}
+
+static mega_status train(trainer *t, bool *left)
+{
+    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    if (t->cfg->skip_train) {
+        train_line(t, "skipping training (--skip-train is on) ...");
+        return MEGA_OK;
+    }
+    train_line(t, "training ...");
+    train_datetime(t, "before the start of training step");
+    t->last_line = mega_time_now();
+    if (p->iteration >= t->train_iters)
+        mega_warn("the checkpoint stands at iteration %lld and --train-iters is %lld: nothing is left to train",
+                  (long long)p->iteration, (long long)t->train_iters);
+    while (p->iteration < t->train_iters && !*left) {
+        MEGA_TRY(iterate(t));
+        MEGA_TRY(after_iteration(t, left));
+    }
+    if (*left) return MEGA_OK;
+    train_datetime(t, "after training is done");
+    return p->iteration > t->first_iteration ? train_save(t) : MEGA_OK;
+}
+
+/* Validation and test at the end. */
+static mega_status evaluate_at_end(trainer *t)
+{
+    const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    const long long samples = (long long)(t->cfg->eval_iters * t->cfg->global_batch_size);
+    char text[128];
+    if (is_stopped(t)) return MEGA_OK;
+    snprintf(text, sizeof text, "iteration %lld on %lld-sample draw from validation set", (long long)iteration,
+             samples);
+    MEGA_TRY(train_evaluate(t, MEGA_SPLIT_VALID, text, true));
+    if (is_stopped(t)) return MEGA_OK;
+    snprintf(text, sizeof text, "iteration %lld on %lld-sample draw from test set", (long long)iteration, samples);
+    return train_evaluate(t, MEGA_SPLIT_TEST, text, true);
+}
+
+static void say_result(const trainer *t)
+{
+    const mega_config *cfg = t->cfg;
+    if (t->saved_iteration >= 0)
+        train_line(t, "result: checkpoint %s/iter_%07lld; megalith generate_samples_gpt --load %s writes text with it",
+                   cfg->save, (long long)t->saved_iteration, cfg->save);
+    else if (!cfg->skip_train && cfg->save == NULL)
+        train_line(t, "result: the lines above; the weights are not kept (--save FOLDER keeps them)");
+    if (cfg->metrics_file != NULL)
+        train_line(t, "metrics: %s; megalith plot %s draws them", cfg->metrics_file, cfg->metrics_file);
+    if (cfg->tensorboard_dir != NULL) train_line(t, "tensorboard events: %s", cfg->tensorboard_dir);
+}
+
+static mega_status run(trainer *t)
+{
+    bool left = false;
+    MEGA_TRY(set_up(t));
+    MEGA_TRY(train(t, &left));
+    if (!left) MEGA_TRY(evaluate_at_end(t));
+    if (t->io->status != NULL) t->io->status(t->io->user, "");
+    say_result(t);
+    return MEGA_OK;
+}
+
+mega_status mega_train(mega_config *cfg, mega_team *team, const mega_train_io *io)
+{
+    trainer t = {.cfg = cfg,
+                 .team = team,
+                 .io = io,
+                 .saved_iteration = -1,
+                 .began = mega_time_now(),
+                 .last_loss = NAN,
+                 .last_validation_loss = NAN};
+    const mega_status st = run(&t);
+    if (io->status != NULL) io->status(io->user, "");
+    mega_error_record failure;
+    mega_error_get(&failure);
+    const mega_status closed = train_monitor_close(&t);
+    train_close_data(&t);
+    mega_engine_destroy(t.engine);
+    mega_tokenizer_destroy(t.tokenizer);
+    mega_checkpoint_close(t.checkpoint);
+    return st != MEGA_OK ? mega_error_restore(&failure) : closed;
+}

@@ -1,0 +1,129 @@
+/* The data of a run: data sets, samplers, and the rows of a batch. */
+#include "megalith/assert.h"
+#include "megalith/log.h"
+#include "train_impl.h"
+
+/* Tokens looked at before the first step, so that a wrong tokenizer is told at once and not after an hour. */
+enum { PROBE_TOKENS = 1 << 20 };
+
+static int64_t batches_of_validation(const trainer *t)
+{
+    const mega_config *cfg = t->cfg;
+    return cfg->eval_iters == 0 ? 0 : (t->train_iters / cfg->eval_interval + 1) * cfg->eval_iters;
+}
+
+static mega_status open_samplers(trainer *t)
+{
+    const mega_config *cfg = t->cfg;
+    const mega_sampler_type type =
+        cfg->dataloader_type == MEGA_DATALOADER_CYCLIC ? MEGA_SAMPLER_CYCLIC : MEGA_SAMPLER_SINGLE;
+    for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
+        if (t->data[i] == NULL) continue;
+        MEGA_TRY(
+            mega_sampler_create(&t->sampler[i], type, mega_gpt_data_samples(t->data[i]), cfg->micro_batch_size, 1));
+    }
+    return MEGA_OK;
+}
+
+static mega_status check_id(const trainer *t, const int32_t *row, int64_t count, int split, int64_t index)
+{
+    static const char *const name[] = {"training", "validation", "test"};
+    for (int64_t i = 0; i < count; i++) {
+        if (row[i] >= 0 && row[i] < t->vocab) continue;
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "%s sample %lld holds token id %d, but the vocabulary of %s has %lld ids; these data were "
+                         "tokenized with another vocabulary: give that one (--tokenizer-type, --vocab-file, "
+                         "--merge-file), or run preprocess_data again",
+                         name[split], (long long)index, row[i], t->cfg->tokenizer_type, (long long)t->vocab);
+    }
+    return MEGA_OK;
+}
+
+static mega_status probe(const trainer *t)
+{
+    for (int split = 0; split < MEGA_SPLIT_COUNT; split++) {
+        if (t->data[split] == NULL) continue;
+        const int64_t count = t->cfg->seq_length + 1, samples = mega_gpt_data_samples(t->data[split]);
+        const int64_t most = PROBE_TOKENS / count + 1;
+        for (int64_t i = 0; i < samples && i < most; i++) {
+            mega_gpt_data_sample(t->data[split], i, t->row);
+            MEGA_TRY(check_id(t, t->row, count, split, i));
+        }
+    }
+    return MEGA_OK;
+}
+
+static mega_status build(trainer *t)
+{
+    const mega_config *cfg = t->cfg;
+    mega_gpt_data_options o = {
+        .data_path = cfg->data_path.item,
+        .num_data_path = (int)cfg->data_path.count,
+        .split = cfg->split,
+        .separate = {cfg->train_data_path.item, cfg->valid_data_path.item, cfg->test_data_path.item},
+        .num_separate = {(int)cfg->train_data_path.count, (int)cfg->valid_data_path.count,
+                         (int)cfg->test_data_path.count},
+        .cache_path = cfg->data_cache_path,
+        .seq_length = cfg->seq_length,
+        .seed = (uint32_t)cfg->seed};
+    o.num_samples[MEGA_SPLIT_TRAIN] =
+        cfg->train_samples > 0 ? cfg->train_samples : t->train_iters * cfg->global_batch_size;
+    o.num_samples[MEGA_SPLIT_VALID] = batches_of_validation(t) * cfg->global_batch_size;
+    o.num_samples[MEGA_SPLIT_TEST] = cfg->eval_iters * cfg->global_batch_size;
+    train_line(t, " > datasets target sizes (minimum size):");
+    train_line(t, "    train:      %lld", (long long)o.num_samples[MEGA_SPLIT_TRAIN]);
+    train_line(t, "    validation: %lld", (long long)o.num_samples[MEGA_SPLIT_VALID]);
+    train_line(t, "    test:       %lld", (long long)o.num_samples[MEGA_SPLIT_TEST]);
+    train_line(t, "> building train, validation, and test datasets for GPT ...");
+    MEGA_TRY(mega_gpt_data_build(t->data, &o));
+    train_line(t, "> finished creating GPT datasets ...");
+    return MEGA_OK;
+}
+
+mega_status train_open_data(trainer *t)
+{
+    const mega_config *cfg = t->cfg;
+    MEGA_TRY(build(t));
+    if (t->data[MEGA_SPLIT_TRAIN] == NULL && !cfg->skip_train)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "--split %s leaves no documents for training; its first number must be above 0 and the data set "
+            "large enough for a share",
+            cfg->split != NULL ? cfg->split : "969, 30, 1");
+    if (t->data[MEGA_SPLIT_VALID] == NULL && cfg->eval_iters > 0)
+        mega_warn("no validation data (--split %s, or --valid-data-path): nothing is evaluated during training",
+                  cfg->split != NULL ? cfg->split : "969, 30, 1");
+    t->row = mega_malloc(((size_t)cfg->seq_length + 1) * sizeof *t->row);
+    if (t->row == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for a row");
+    MEGA_TRY(open_samplers(t));
+    return probe(t);
+}
+
+void train_close_data(trainer *t)
+{
+    for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
+        mega_sampler_destroy(t->sampler[i]);
+        mega_gpt_data_destroy(t->data[i]);
+    }
+    mega_free(t->row);
+}
+
+mega_status train_fill(trainer *t, int split, int64_t consumed, mega_batch *b)
+{
+    const mega_config *cfg = t->cfg;
+    const mega_ltor_options o = {.eod = mega_tokenizer_eod(t->tokenizer),
+                                 .reset_position_ids = cfg->reset_position_ids,
+                                 .reset_attention_mask = cfg->reset_attention_mask,
+                                 .eod_mask_loss = cfg->eod_mask_loss};
+    for (int64_t r = 0; r < b->rows; r++) {
+        const int64_t at = r * b->seq;
+        int64_t index;
+        MEGA_TRY(mega_sampler_index(t->sampler[split], consumed + r, &index));
+        mega_gpt_data_sample(t->data[split], index, t->row);
+        MEGA_TRY(check_id(t, t->row, b->seq + 1, split, index));
+        mega_ltor_row(t->row, b->seq, &o, b->tokens + at, b->labels + at, b->loss_mask + at, b->position_ids + at,
+                      b->segment_start + at);
+        b->sample_id[r] = (uint32_t)(consumed + r);
+    }
+    return MEGA_OK;
+}

@@ -1,0 +1,81 @@
+/* What the files of the training run share. */
+#ifndef MEGALITH_TRAIN_IMPL_H
+#define MEGALITH_TRAIN_IMPL_H
+
+#include "megalith/engine.h"
+#include "megalith/gpt_data.h"
+#include "megalith/train.h"
+#include <time.h>
+
+/* Sums since the last line of the log interval. */
+typedef struct train_interval {
+    double loss, seconds; /* seconds of data, forward, backward and update; evaluation and saving are not in them */
+    int64_t iterations, tokens;
+} train_interval;
+
+typedef struct train_monitor train_monitor; /* metrics file, TensorBoard, loss curve: train_monitor.c */
+
+typedef struct trainer {
+    mega_config *cfg;
+    mega_team *team;
+    const mega_train_io *io;
+    mega_checkpoint *checkpoint; /* open while a run is set up, else NULL */
+    mega_tokenizer *tokenizer;   /* NULL only in a plan without tokenizer files */
+    int64_t vocab;
+    mega_gpt gpt;
+    mega_engine *engine;
+    mega_gpt_data *data[MEGA_SPLIT_COUNT];
+    mega_sampler *sampler[MEGA_SPLIT_COUNT];
+    int32_t *row; /* one sample, seq_length + 1 tokens */
+    int64_t train_iters;
+    int64_t saved_iteration; /* of the last checkpoint written, -1: none */
+    int64_t first_iteration; /* done before this process began */
+    double began, peak_flops;
+    double last_loss, last_validation_loss; /* NAN: none yet */
+    train_interval interval;
+    double last_line; /* monotonic seconds */
+    train_monitor *monitor;
+} trainer;
+
+/* train_text.c */
+void train_line(const trainer *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void train_lines(const trainer *t, const char *text); /* cut at newlines */
+void train_datetime(const trainer *t, const char *label);
+const char *train_bytes(char *out, size_t size, double bytes); /* "1.25 GB" */
+const char *train_grouped(char *out, size_t size, int64_t n);  /* "124,439,808" */
+
+/* train_setup.c */
+mega_status train_open_checkpoint(trainer *t); /* and takes from it what the options leave open */
+mega_status train_open_tokenizer(trainer *t);
+void train_say_tokenizer(const trainer *t);
+mega_status train_build_engine(trainer *t);
+mega_status train_load(trainer *t);
+
+/* train_data.c */
+mega_status train_open_data(trainer *t);
+void train_close_data(trainer *t);
+/* Fills a batch with samples consumed, consumed + 1, … of one split. */
+mega_status train_fill(trainer *t, int split, int64_t consumed, mega_batch *batch);
+
+/* train_memory.c: refuses a run that cannot fit, with the numbers and with what would fit. */
+mega_status train_check_memory(const trainer *t);
+void train_memory_table(const mega_engine_memory *m, mega_dtype compute, mega_buffer *out);
+
+/* train_log.c */
+void train_log_step(trainer *t, const mega_step_result *r, double params_norm, double step_s);
+
+/* train_evaluate.c: `where` stands behind "validation loss at". */
+mega_status train_evaluate(trainer *t, int split, const char *where, bool is_final);
+
+/* train_save.c */
+mega_status train_save(trainer *t);
+void train_warn_of_newer(const trainer *t);
+
+/* train_monitor.c */
+mega_status train_monitor_open(trainer *t);
+mega_status train_monitor_step(trainer *t, const mega_step_result *r, double params_norm, double step_s);
+mega_status train_monitor_evaluation(trainer *t, int split, double loss, bool is_final);
+mega_status train_monitor_flush(trainer *t);
+mega_status train_monitor_close(trainer *t);
+
+#endif

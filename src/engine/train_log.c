@@ -1,0 +1,91 @@
+/* The training log line, Megatron's fields in Megatron's order and then ours, and the progress line on a terminal. */
+#include "megalith/progress.h"
+#include "train_impl.h"
+#include <math.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+/* Megatron prints at multiples of --log-interval. We also print the first iteration, and at least one line a minute;
+ * such lines show the sums so far and reset nothing, so that the others are what Megatron's would be. */
+static bool is_due(const trainer *t, int64_t iteration, double step_s)
+{
+    const bool regular = iteration % t->cfg->log_interval == 0;
+    return regular || iteration == t->first_iteration + 1 || mega_time_now() + step_s - t->last_line > 58;
+}
+
+static void throughput(const trainer *t, double *tokens_s, double *flops, double *palm)
+{
+    *tokens_s = t->interval.seconds > 0 ? (double)t->interval.tokens / t->interval.seconds : 0;
+    *flops = *tokens_s * mega_gpt_flops_per_token(&t->gpt, t->cfg->seq_length);
+    *palm = *tokens_s * mega_gpt_flops_per_token_palm(&t->gpt, t->cfg->seq_length);
+}
+
+static void write_line(const trainer *t, const mega_step_result *r, double params_norm)
+{
+    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    const double n = (double)t->interval.iterations, loss = t->interval.loss / n;
+    double tokens_s, flops, palm;
+    mega_buffer b = {0};
+    throughput(t, &tokens_s, &flops, &palm);
+    mega_buffer_printf(&b, " iteration %8lld/%8lld |", (long long)p->iteration, (long long)t->train_iters);
+    mega_buffer_printf(&b, " consumed samples: %12lld |", (long long)p->consumed_samples);
+    mega_buffer_printf(&b, " elapsed time per iteration (ms): %.1f |", t->interval.seconds * 1e3 / n);
+    if (t->cfg->log_throughput) mega_buffer_printf(&b, " throughput per GPU (TFLOP/s/GPU): %.1f |", flops * 1e-12);
+    mega_buffer_printf(&b, " learning rate: %.3E |", mega_engine_next_lr(t->engine));
+    mega_buffer_printf(&b, " global batch size: %5lld |", (long long)r->samples);
+    if (loss > 0) mega_buffer_printf(&b, " lm loss: %.6E |", loss);
+    mega_buffer_printf(&b, " loss scale: 1.0 | grad norm: %.3f |", r->grad_norm);
+    if (t->cfg->log_num_zeros_in_grad) mega_buffer_printf(&b, " num zeros: %.1f |", (double)r->grad_zeros);
+    if (t->cfg->log_params_norm) mega_buffer_printf(&b, " params norm: %.3f |", params_norm);
+    mega_buffer_printf(&b, " number of skipped iterations: %3d | number of nan iterations: %3d |", 0, 0);
+    mega_buffer_printf(&b, " tokens/s: %.1f | TFLOP/s: %.4f | TFLOP/s (PaLM): %.4f |", tokens_s, flops * 1e-12,
+                       palm * 1e-12);
+    if (t->peak_flops > 0) mega_buffer_printf(&b, " of measured peak: %.1f%% |", 100 * flops / t->peak_flops);
+    if (!b.failed) train_line(t, "%s", b.data);
+    mega_buffer_fini(&b);
+}
+
+/* Once. Allocated is what was planned, reserved what the process really holds. */
+static void write_memory(const trainer *t, int64_t iteration)
+{
+    mega_engine_memory m;
+    struct rusage usage;
+    mega_engine_memory_get(t->engine, &m);
+    getrusage(RUSAGE_SELF, &usage);
+    train_line(
+        t,
+        "[Rank 0] (after %lld iterations) memory (MB) | allocated: %.1f | max allocated: %.1f | reserved: %.1f | "
+        "max reserved: %.1f",
+        (long long)iteration, (double)m.total / 1048576, (double)m.total / 1048576,
+        (double)mega_memory_resident() / 1048576, (double)usage.ru_maxrss / 1024);
+}
+
+static void draw_status(const trainer *t, const mega_step_result *r)
+{
+    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    char left[32], text[256];
+    double tokens_s, flops, palm;
+    throughput(t, &tokens_s, &flops, &palm);
+    const double step_s = t->interval.seconds / (double)t->interval.iterations;
+    mega_format_duration(left, sizeof left, step_s * (double)(t->train_iters - p->iteration));
+    snprintf(text, sizeof text, "iteration %lld of %lld, %d %%, loss %.4f, %.0f tokens/s, %s left",
+             (long long)p->iteration, (long long)t->train_iters, (int)(100 * p->iteration / t->train_iters), r->loss,
+             tokens_s, left);
+    t->io->status(t->io->user, text);
+}
+
+void train_log_step(trainer *t, const mega_step_result *r, double params_norm, double step_s)
+{
+    const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    t->interval.loss += r->loss;
+    t->interval.seconds += step_s;
+    t->interval.tokens += r->tokens;
+    t->interval.iterations++;
+    if (is_due(t, iteration, step_s)) {
+        write_line(t, r, params_norm);
+        if (iteration == t->first_iteration + 1) write_memory(t, iteration);
+        t->last_line = mega_time_now();
+    }
+    if (t->io->status != NULL) draw_status(t, r);
+    if (iteration % t->cfg->log_interval == 0) t->interval = (train_interval){0};
+}

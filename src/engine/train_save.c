@@ -1,0 +1,154 @@
+/* Checkpoints of a run: what run.json holds beside the engine's state, the model card, and the lines. */
+#include "megalith/file.h"
+#include "megalith/log.h"
+#include "megalith/model.h"
+#include "train_impl.h"
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void hex_digits(char out[17], uint64_t value)
+{
+    snprintf(out, 17, "%016llx", (unsigned long long)value);
+}
+
+/* Everything that a person or a later run may ask of this one. */
+static mega_status extra_json(const trainer *t, char **out)
+{
+    mega_buffer arguments = {0};
+    json_error_t error;
+    char tokenizer[17], data[17] = "";
+    MEGA_TRY(mega_config_to_json(t->cfg, &arguments));
+    json_t *stored = json_loads(arguments.data, 0, &error);
+    mega_buffer_fini(&arguments);
+    hex_digits(tokenizer, mega_tokenizer_fingerprint(t->tokenizer));
+    if (t->data[MEGA_SPLIT_TRAIN] != NULL) hex_digits(data, mega_gpt_data_hash(t->data[MEGA_SPLIT_TRAIN]));
+    json_t *root = json_pack("{s:o, s:s, s:s, s:s}", "arguments", stored, "tokenizer_fingerprint", tokenizer,
+                             "tokenizer_type", mega_tokenizer_type(t->tokenizer), "data_hash", data);
+    if (root != NULL && isfinite(t->last_loss)) json_object_set_new(root, "lm_loss", json_real(t->last_loss));
+    if (root != NULL && isfinite(t->last_validation_loss))
+        json_object_set_new(root, "validation_loss", json_real(t->last_validation_loss));
+    *out = root != NULL ? json_dumps(root, JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(root);
+    return *out != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
+}
+
+static void card_data(mega_buffer *b, const mega_config *cfg)
+{
+    const mega_list *list = cfg->data_path.count > 0 ? &cfg->data_path : &cfg->train_data_path;
+    for (size_t i = 0; i < list->count; i++)
+        mega_buffer_printf(b, "%s%s", i > 0 ? " " : "", mega_path_base(list->item[i]));
+}
+
+static mega_status model_card(const trainer *t, mega_buffer *b)
+{
+    const mega_config *cfg = t->cfg;
+    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    char a[32], c[32], d[32];
+    mega_buffer_puts(
+        b, "---\nlibrary_name: transformers\npipeline_tag: text-generation\ntags:\n- gpt2\n- megalith\n---\n\n");
+    mega_buffer_puts(b, "# GPT trained by megalith\n\n| | |\n|---|---|\n");
+    mega_buffer_printf(b, "| layers, hidden, heads | %lld, %lld, %lld |\n", (long long)t->gpt.num_layers,
+                       (long long)t->gpt.hidden, (long long)t->gpt.heads);
+    mega_buffer_printf(b, "| positions, sequence length | %lld, %lld |\n", (long long)t->gpt.positions,
+                       (long long)cfg->seq_length);
+    mega_buffer_printf(b, "| vocabulary | %s ids, %s |\n", train_grouped(c, sizeof c, t->vocab),
+                       mega_tokenizer_type(t->tokenizer));
+    mega_buffer_printf(b, "| parameters | %s |\n",
+                       train_grouped(a, sizeof a, mega_params_logical_count(mega_engine_params(t->engine))));
+    mega_buffer_puts(b, "| data | ");
+    card_data(b, cfg);
+    mega_buffer_printf(b, ", split %s |\n", cfg->split != NULL ? cfg->split : "969, 30, 1");
+    mega_buffer_printf(b, "| iterations, samples, tokens seen | %lld, %s, %s |\n", (long long)p->iteration,
+                       train_grouped(c, sizeof c, p->consumed_samples),
+                       train_grouped(d, sizeof d, p->consumed_samples * cfg->seq_length));
+    mega_buffer_printf(b, "| precision | %s, weights saved as %s |\n", mega_dtype_name(cfg->params_dtype),
+                       cfg->save_dtype == MEGA_SAVE_F32    ? "f32"
+                       : cfg->save_dtype == MEGA_SAVE_BF16 ? "bf16"
+                                                           : "f16");
+    if (isfinite(t->last_loss)) mega_buffer_printf(b, "| training loss | %.4f |\n", t->last_loss);
+    if (isfinite(t->last_validation_loss))
+        mega_buffer_printf(b, "| validation loss, perplexity | %.4f, %.2f |\n", t->last_validation_loss,
+                           exp(fmin(20, t->last_validation_loss)));
+    mega_buffer_puts(b, "\nLoads with `AutoModelForCausalLM.from_pretrained` of transformers, and with "
+                        "`megalith generate_samples_gpt --load` of this folder.\nAll options of the run stand in "
+                        "`state/run.json`.\n");
+    return mega_buffer_check(b, "the model card");
+}
+
+static mega_status write(trainer *t)
+{
+    const mega_config *cfg = t->cfg;
+    mega_buffer card = {0};
+    mega_model_shape shape;
+    char *extra = NULL;
+    mega_gpt_to_shape(&shape, &t->gpt, mega_tokenizer_eod(t->tokenizer));
+    mega_status st = extra_json(t, &extra);
+    if (st == MEGA_OK) st = model_card(t, &card);
+    if (st == MEGA_OK) {
+        const mega_engine_save_options o = {.folder = cfg->save,
+                                            .shape = &shape,
+                                            .tokenizer = t->tokenizer,
+                                            .save_dtype = cfg->save_dtype == MEGA_SAVE_F32    ? MEGA_F32
+                                                          : cfg->save_dtype == MEGA_SAVE_BF16 ? MEGA_BF16
+                                                                                              : MEGA_F16,
+                                            .no_optim = cfg->no_save_optim,
+                                            .no_rng = cfg->no_save_rng,
+                                            .extra_json = extra,
+                                            .model_card = card.data,
+                                            .keep = (int)cfg->keep_checkpoints};
+        st = mega_engine_save(t->engine, &o);
+    }
+    free(extra);
+    mega_buffer_fini(&card);
+    return st;
+}
+
+/* --log-progress: one line a checkpoint in SAVE/progress.txt. */
+static mega_status note_progress(const trainer *t)
+{
+    char *path = mega_path_join(t->cfg->save, "progress.txt");
+    char text[160], when[32];
+    const time_t now = time(NULL);
+    struct tm local;
+    mega_writer *w = NULL;
+    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    localtime_r(&now, &local);
+    strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
+    const int n = snprintf(text, sizeof text, "%s\tsaved checkpoint\titeration: %lld\tsamples: %lld\ttokens: %lld\n",
+                           when, (long long)p->iteration, (long long)p->consumed_samples,
+                           (long long)(p->consumed_samples * t->cfg->seq_length));
+    mega_status st = path == NULL ? MEGA_FAIL(MEGA_ERR_MEMORY, "progress.txt: no memory for its path")
+                                  : mega_writer_append_to(&w, path);
+    if (st == MEGA_OK) {
+        mega_writer_write(w, text, (size_t)n);
+        st = mega_writer_close(w, false);
+    }
+    mega_free(path);
+    return st;
+}
+
+mega_status train_save(trainer *t)
+{
+    const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    if (t->cfg->save == NULL || t->saved_iteration == iteration) return MEGA_OK;
+    train_line(t, "saving checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
+    MEGA_TRY(train_monitor_flush(t)); /* rows up to here are on disk before the checkpoint that a run goes on from */
+    MEGA_TRY(write(t));
+    train_line(t, "  successfully saved checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
+    t->saved_iteration = iteration;
+    return t->cfg->log_progress ? note_progress(t) : MEGA_OK;
+}
+
+/* A run that begins before what its --save folder holds would overwrite it bit by bit. */
+void train_warn_of_newer(const trainer *t)
+{
+    const int64_t here = mega_engine_progress_get(t->engine)->iteration;
+    const int64_t there = t->cfg->save != NULL ? mega_checkpoint_latest(t->cfg->save) : -1;
+    if (there > here)
+        mega_warn(
+            "--save %s already holds a checkpoint of iteration %lld and this run begins at %lld: checkpoints of the "
+            "same iterations will be replaced; --load %s goes on from the newest",
+            t->cfg->save, (long long)there, (long long)here, t->cfg->save);
+}

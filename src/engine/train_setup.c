@@ -1,0 +1,213 @@
+/* What stands before the first step: checkpoint, options taken from it, tokenizer, engine, weights. */
+#include "megalith/assert.h"
+#include "megalith/file.h"
+#include "megalith/log.h"
+#include "megalith/model.h"
+#include "train_impl.h"
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What --use-checkpoint-args takes: the shape and the tokenizer, where the command line leaves them open. Megatron's
+ * list, of what exists here. */
+static const char *const checkpoint_args[] = {
+    "num_layers",       "hidden_size", "ffn_hidden_size", "seq_length",      "num_attention_heads",     "kv_channels",
+    "tokenizer_type",   "vocab_file",  "merge_file",      "tokenizer_model", "max_position_embeddings", "vocab_size",
+    "layernorm_epsilon"};
+
+static mega_status take_stored_args(trainer *t)
+{
+    json_error_t error;
+    const char *text = mega_checkpoint_run_json(t->checkpoint);
+    json_t *root = text != NULL ? json_loads(text, 0, &error) : NULL;
+    const json_t *stored = json_object_get(root, "arguments");
+    json_t *taken = json_object();
+    for (size_t i = 0; i < sizeof checkpoint_args / sizeof *checkpoint_args; i++) {
+        json_t *value = json_object_get(stored, checkpoint_args[i]);
+        if (value != NULL && !json_is_null(value)) json_object_set(taken, checkpoint_args[i], value);
+    }
+    char *chosen = json_dumps(taken, JSON_REAL_PRECISION(17));
+    json_decref(taken);
+    json_decref(root);
+    if (chosen == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for its arguments");
+    const mega_status st = mega_config_from_json(t->cfg, chosen, MEGA_SET_BY_CHECKPOINT);
+    free(chosen);
+    return st;
+}
+
+static mega_status take(mega_config *cfg, const char *dest, int64_t value)
+{
+    if (mega_config_set_by(cfg, dest) == MEGA_SET_BY_COMMAND_LINE) return MEGA_OK;
+    return mega_config_set_int(cfg, dest, value, MEGA_SET_BY_CHECKPOINT);
+}
+
+/* What any folder says of itself. */
+static mega_status take_shape(mega_config *cfg, const mega_model_shape *shape)
+{
+    MEGA_TRY(take(cfg, "num_layers", shape->num_layers));
+    MEGA_TRY(take(cfg, "hidden_size", shape->hidden));
+    MEGA_TRY(take(cfg, "ffn_hidden_size", shape->ffn_hidden));
+    MEGA_TRY(take(cfg, "num_attention_heads", shape->heads));
+    MEGA_TRY(take(cfg, "max_position_embeddings", shape->positions));
+    if (cfg->seq_length == 0) MEGA_TRY(take(cfg, "seq_length", shape->positions));
+    if (!mega_config_was_set(cfg, "layernorm_epsilon")) cfg->layernorm_epsilon = shape->norm_epsilon;
+    return MEGA_OK;
+}
+
+mega_status train_open_checkpoint(trainer *t)
+{
+    mega_config *cfg = t->cfg;
+    if (cfg->load == NULL) return MEGA_OK;
+    MEGA_TRY(mega_checkpoint_open(&t->checkpoint, cfg->load, cfg->load_previous));
+    if (t->checkpoint == NULL) {
+        if (cfg->exit_on_missing_checkpoint)
+            return MEGA_FAIL(
+                MEGA_ERR_NOT_FOUND,
+                "--load %s: there is no checkpoint in it, and --exit-on-missing-checkpoint forbids to start "
+                "from random weights; give a --save folder of an earlier run, one of its iter_… folders, or a "
+                "Hugging Face GPT-2 folder",
+                cfg->load);
+        return cfg->use_checkpoint_args ? mega_config_check(cfg) : MEGA_OK;
+    }
+    const bool is_open = cfg->num_layers == 0 && cfg->hidden_size == 0 && cfg->num_attention_heads == 0;
+    if (!cfg->use_checkpoint_args && !is_open) return MEGA_OK;
+    if (mega_checkpoint_run_json(t->checkpoint) != NULL) MEGA_TRY(take_stored_args(t));
+    MEGA_TRY(take_shape(cfg, mega_checkpoint_shape(t->checkpoint)));
+    return mega_config_check(cfg);
+}
+
+static bool has_tokenizer(const char *folder)
+{
+    static const char *const file[] = {"tokenizer.json", "vocab.json"};
+    bool found = false;
+    for (int i = 0; i < 2; i++) {
+        char *path = mega_path_join(folder, file[i]);
+        found = found || (path != NULL && mega_file_exists(path));
+        mega_free(path);
+    }
+    return found;
+}
+
+mega_status train_open_tokenizer(trainer *t)
+{
+    mega_config *cfg = t->cfg;
+    const mega_tokenizer_options o = {.type = cfg->tokenizer_type,
+                                      .vocab_file = cfg->vocab_file,
+                                      .merge_file = cfg->merge_file,
+                                      .tokenizer_model = cfg->tokenizer_model,
+                                      .vocab_size = cfg->vocab_size};
+    const char *folder = t->checkpoint != NULL ? mega_checkpoint_folder(t->checkpoint) : NULL;
+    const bool by_folder = cfg->vocab_file == NULL && folder != NULL && has_tokenizer(folder) &&
+                           strcmp(cfg->tokenizer_type, "GPT2BPETokenizer") == 0;
+    MEGA_TRY(by_folder ? mega_tokenizer_load(&t->tokenizer, folder) : mega_tokenizer_create(&t->tokenizer, &o));
+    t->vocab = mega_tokenizer_size(t->tokenizer);
+    cfg->padded_vocab_size = mega_vocab_pad(t->vocab, cfg->make_vocab_size_divisible_by, 1);
+    return MEGA_OK;
+}
+
+void train_say_tokenizer(const trainer *t)
+{
+    const long long padded = (long long)t->cfg->padded_vocab_size, real = (long long)t->vocab;
+    train_line(t, "> building %s tokenizer ...", mega_tokenizer_type(t->tokenizer));
+    train_line(t, " > padded vocab (size: %lld) with %lld dummy tokens (new size: %lld)", real, padded - real, padded);
+}
+
+mega_status train_build_engine(trainer *t)
+{
+    mega_engine_options o;
+    MEGA_TRY(mega_gpt_from_config(&t->gpt, t->cfg, t->vocab));
+    MEGA_TRY(mega_engine_options_from_config(&o, t->cfg));
+    o.team = t->team;
+    if (t->train_iters == 0 && t->cfg->train_samples > 0)
+        t->train_iters = mega_batch_ramp_iterations(&o.batch, t->cfg->train_samples);
+    return mega_engine_create(&t->engine, mega_engine_gpt(&t->gpt), &o);
+}
+
+static void shape_differs(mega_buffer *b, const char *option, int64_t here, int64_t there)
+{
+    if (here != there)
+        mega_buffer_printf(b, "\n  %s is %lld here, %lld in the checkpoint", option, (long long)here, (long long)there);
+}
+
+/* The checks of Megatron's load, all at once. */
+static mega_status check_shape(const trainer *t)
+{
+    const mega_model_shape *s = mega_checkpoint_shape(t->checkpoint);
+    mega_buffer b = {0};
+    shape_differs(&b, "--num-layers", t->gpt.num_layers, s->num_layers);
+    shape_differs(&b, "--hidden-size", t->gpt.hidden, s->hidden);
+    shape_differs(&b, "--ffn-hidden-size", t->gpt.ffn_hidden, s->ffn_hidden);
+    shape_differs(&b, "--num-attention-heads", t->gpt.heads, s->heads);
+    shape_differs(&b, "--max-position-embeddings", t->gpt.positions, s->positions);
+    shape_differs(&b, "the vocabulary of the tokenizer", t->vocab, s->vocab);
+    mega_status st = mega_buffer_check(&b, "the differences of two shapes");
+    if (st == MEGA_OK && b.size > 0)
+        st = MEGA_FAIL(MEGA_ERR_USAGE,
+                       "--load %s: its network is not the one asked for; give its numbers, or --use-checkpoint-args to "
+                       "take them from it:%s",
+                       mega_checkpoint_folder(t->checkpoint), b.data);
+    mega_buffer_fini(&b);
+    return st;
+}
+
+/* What changes the run without stopping it. */
+static void warn_of_differences(const trainer *t)
+{
+    json_error_t error;
+    json_t *root = json_loads(mega_checkpoint_run_json(t->checkpoint), 0, &error);
+    const json_t *arguments = json_object_get(root, "arguments");
+    const char *fingerprint = json_string_value(json_object_get(root, "tokenizer_fingerprint"));
+    const json_t *seed = json_object_get(arguments, "seed");
+    if (fingerprint != NULL && strtoull(fingerprint, NULL, 16) != mega_tokenizer_fingerprint(t->tokenizer))
+        mega_warn("the tokenizer is not the one of the checkpoint: ids have other meanings than the model has learnt");
+    if (seed != NULL && json_integer_value(seed) != t->cfg->seed)
+        mega_warn("--seed %lld, the checkpoint was made with %lld: the order of the samples is another from here on",
+                  (long long)t->cfg->seed, (long long)json_integer_value(seed));
+    json_decref(root);
+}
+
+static mega_status load(trainer *t)
+{
+    const mega_config *cfg = t->cfg;
+    const mega_engine_load_options o = {.finetune = cfg->finetune,
+                                        .no_optim = cfg->no_load_optim,
+                                        .no_rng = cfg->no_load_rng,
+                                        .override_schedule = cfg->override_opt_param_scheduler,
+                                        .use_checkpoint_schedule = cfg->use_checkpoint_opt_param_scheduler};
+    mega_engine_loaded loaded;
+    const char *folder = mega_checkpoint_folder(t->checkpoint);
+    const int64_t iteration = mega_checkpoint_iteration(t->checkpoint);
+    train_line(t, " loading checkpoint from %s at iteration %lld", folder, (long long)iteration);
+    MEGA_TRY(check_shape(t));
+    MEGA_TRY(mega_engine_load(t->engine, t->checkpoint, &o, &loaded));
+    train_line(t, " checkpoint version 3.0");
+    train_line(t, "  successfully loaded checkpoint from %s at iteration %lld", folder, (long long)iteration);
+    if (loaded.resumed) warn_of_differences(t);
+    if (!cfg->skip_train && !loaded.optimizer && loaded.resumed && !cfg->no_load_optim)
+        mega_warn("checkpoint %s: it holds no optimizer state (--no-save-optim); the moments start at zero", folder);
+    if (!loaded.resumed)
+        train_line(t, "    weights alone: iteration 0, fresh optimizer%s", cfg->finetune ? " (--finetune)" : "");
+    return MEGA_OK;
+}
+
+static void say_missing(const trainer *t)
+{
+    train_line(t, "WARNING: could not find the metadata file %s/latest_checkpointed_iteration.txt", t->cfg->load);
+    train_line(t, "    will not load any checkpoints and will start from random");
+}
+
+mega_status train_load(trainer *t)
+{
+    mega_config *cfg = t->cfg;
+    if (t->checkpoint == NULL && cfg->load != NULL) say_missing(t);
+    if (t->checkpoint == NULL) return mega_engine_initialize(t->engine, (uint32_t)cfg->seed);
+    MEGA_TRY(load(t));
+    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    cfg->iteration = t->first_iteration = p->iteration;
+    cfg->consumed_train_samples = p->consumed_samples;
+    cfg->consumed_valid_samples = p->consumed_valid_samples;
+    mega_checkpoint_close(t->checkpoint);
+    t->checkpoint = NULL;
+    return MEGA_OK;
+}
