@@ -77,7 +77,7 @@ static mega_status model_card(const trainer *t, mega_buffer *b)
     return mega_buffer_check(b, "the model card");
 }
 
-static mega_status write(trainer *t)
+static mega_status write_folder(trainer *t)
 {
     const mega_config *cfg = t->cfg;
     mega_buffer card = {0};
@@ -135,7 +135,7 @@ mega_status train_save(trainer *t)
     if (t->cfg->save == NULL || t->saved_iteration == iteration) return MEGA_OK;
     train_line(t, "saving checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
     MEGA_TRY(train_monitor_flush(t)); /* rows up to here are on disk before the checkpoint that a run goes on from */
-    MEGA_TRY(write(t));
+    MEGA_TRY(write_folder(t));
     train_line(t, "  successfully saved checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
     t->saved_iteration = iteration;
     return t->cfg->log_progress ? note_progress(t) : MEGA_OK;

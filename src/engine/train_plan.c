@@ -1,0 +1,127 @@
+/* The plan of a run: what it would hold and compute, from the programs that would run. */
+#include "megalith/threads.h"
+#include "train_impl.h"
+#include <string.h>
+
+enum { GPT2_VOCABULARY = 50257 };
+
+static const char *precision(const mega_config *cfg)
+{
+    return cfg->params_dtype == MEGA_BF16  ? "bf16 with fp32 masters and gradients"
+           : cfg->params_dtype == MEGA_F64 ? "fp64"
+                                           : "fp32";
+}
+
+/* Without tokenizer files the vocabulary of GPT-2 is assumed, and said. */
+static mega_status vocabulary(trainer *t, bool *assumed)
+{
+    mega_config *cfg = t->cfg;
+    *assumed = cfg->vocab_file == NULL && t->checkpoint == NULL && strcmp(cfg->tokenizer_type, "GPT2BPETokenizer") == 0;
+    if (!*assumed) return train_open_tokenizer(t);
+    t->vocab = cfg->vocab_size > 0 ? cfg->vocab_size : GPT2_VOCABULARY;
+    cfg->padded_vocab_size = mega_vocab_pad(t->vocab, cfg->make_vocab_size_divisible_by, 1);
+    return MEGA_OK;
+}
+
+static void plan_head(const trainer *t, bool assumed, mega_buffer *out)
+{
+    const mega_config *cfg = t->cfg;
+    char text[32];
+    mega_buffer_printf(out, "network      %lld layers, hidden %lld, %lld heads of %lld, ffn %lld, positions %lld\n",
+                       (long long)t->gpt.num_layers, (long long)t->gpt.hidden, (long long)t->gpt.heads,
+                       (long long)t->gpt.head_dim, (long long)t->gpt.ffn_hidden, (long long)t->gpt.positions);
+    mega_buffer_printf(out, "vocabulary   %s ids, padded to %lld%s\n", train_grouped(text, sizeof text, t->vocab),
+                       (long long)t->gpt.padded_vocab, assumed ? " (GPT-2's is assumed; --vocab-file says which)" : "");
+    mega_buffer_printf(out, "batch        %lld sequences of %lld tokens, in micro-batches of %lld\n",
+                       (long long)cfg->global_batch_size, (long long)cfg->seq_length, (long long)cfg->micro_batch_size);
+    mega_buffer_printf(out, "precision    %s\nthreads      %lld\n", precision(cfg), (long long)cfg->num_threads);
+}
+
+static void plan_parameters(const trainer *t, mega_buffer *out)
+{
+    const mega_params *params = mega_engine_params(t->engine);
+    mega_optimizer_groups groups;
+    char a[32], b[32];
+    mega_buffer_printf(out, "\nparameters   %s", train_grouped(a, sizeof a, mega_params_logical_count(params)));
+    mega_buffer_printf(out, " (%s with the padding of the vocabulary)\n",
+                       train_grouped(a, sizeof a, mega_params_local_count(params)));
+    if (mega_engine_optimizer(t->engine) == NULL) return;
+    mega_optimizer_groups_get(mega_engine_optimizer(t->engine), &groups);
+    mega_buffer_printf(out, "  %d tensors decay (%s elements), %d do not (%s elements)\n", groups.decayed,
+                       train_grouped(a, sizeof a, groups.decayed_elements), groups.not_decayed,
+                       train_grouped(b, sizeof b, groups.not_decayed_elements));
+}
+
+static void plan_memory(const trainer *t, mega_buffer *out)
+{
+    mega_engine_memory m;
+    const char *name = "--memory-limit";
+    const size_t limit = t->cfg->memory_limit > 0 ? (size_t)t->cfg->memory_limit : mega_memory_available(&name);
+    char text[32];
+    mega_engine_memory_get(t->engine, &m);
+    mega_buffer_puts(out, "\nmemory\n");
+    train_memory_table(&m, t->cfg->params_dtype, out);
+    mega_buffer_printf(out, "  %-12s%12s  (%s): %s\n", "may use", train_bytes(text, sizeof text, (double)limit), name,
+                       m.total <= limit ? "it fits" : "IT DOES NOT FIT");
+}
+
+static void plan_cost(const trainer *t, mega_buffer *out)
+{
+    const double causal = mega_gpt_flops_per_token(&t->gpt, t->cfg->seq_length);
+    const double palm = mega_gpt_flops_per_token_palm(&t->gpt, t->cfg->seq_length);
+    const double tokens = (double)(t->cfg->global_batch_size * t->cfg->seq_length);
+    const mega_program *program = mega_engine_program(t->engine, true);
+    mega_program_cost cost;
+    mega_buffer_puts(out, "\nfloating-point operations\n");
+    mega_buffer_printf(out, "  a token, attention counted causal   %.4g MFLOP\n", causal * 1e-6);
+    mega_buffer_printf(out, "  a token, by PaLM's convention       %.4g MFLOP\n", palm * 1e-6);
+    mega_buffer_printf(out, "  an iteration                        %.4g GFLOP (%.4g by PaLM's)\n",
+                       causal * tokens * 1e-9, palm * tokens * 1e-9);
+    if (program == NULL) return;
+    mega_program_cost_get(program, &cost);
+    mega_buffer_printf(out,
+                       "  a micro-batch as it is run          forward %.4g, backward %.4g, recomputation %.4g GFLOP\n",
+                       cost.forward_flops * 1e-9, cost.backward_flops * 1e-9, cost.recompute_flops * 1e-9);
+    mega_buffer_printf(out, "programs     train: %d instructions forward, %d backward",
+                       mega_program_num_instructions(program, false), mega_program_num_instructions(program, true));
+    const mega_program *evaluate = mega_engine_program(t->engine, false);
+    if (evaluate != NULL)
+        mega_buffer_printf(out, "; evaluate: %d instructions", mega_program_num_instructions(evaluate, false));
+    mega_buffer_puts(out, "\n");
+}
+
+static mega_status plan(trainer *t, mega_buffer *out)
+{
+    bool assumed;
+    MEGA_TRY(train_open_checkpoint(t));
+    MEGA_TRY(vocabulary(t, &assumed));
+    MEGA_TRY(train_build_engine(t));
+    plan_head(t, assumed, out);
+    plan_parameters(t, out);
+    plan_memory(t, out);
+    plan_cost(t, out);
+    for (int train = 1; train >= 0 && t->cfg->print_program; train--) {
+        const mega_program *p = mega_engine_program(t->engine, train == 1);
+        mega_buffer_puts(out, "\n");
+        if (p != NULL) MEGA_TRY(mega_program_print(p, out));
+    }
+    MEGA_TRY(mega_buffer_check(out, "the plan"));
+    return train_check_memory(t);
+}
+
+static void no_line(void *user, const char *line)
+{
+    (void)user;
+    (void)line;
+}
+
+mega_status mega_train_plan(mega_config *cfg, mega_team *team, mega_buffer *out)
+{
+    const mega_train_io io = {.line = no_line};
+    trainer t = {.cfg = cfg, .team = team, .io = &io, .train_iters = cfg->train_iters};
+    const mega_status st = plan(&t, out);
+    mega_engine_destroy(t.engine);
+    mega_tokenizer_destroy(t.tokenizer);
+    mega_checkpoint_close(t.checkpoint);
+    return st;
+}
