@@ -1,0 +1,389 @@
+/* The GPT data set as a whole: splits, blends, the cache on disk and what happens when it is damaged, and refusals. */
+#include "data_impl.h"
+#include "kit.h"
+#include "megalith/log.h"
+#include "megalith/memory.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { L = 8 };
+
+/* `count` documents; the tokens of document d are d*100, d*100+1, … so that a token says where it is from. */
+static const char *make_data(const char *folder, const char *name, int count, int length)
+{
+    const char *prefix = mega_kit_path(folder, name);
+    mega_indexed_writer *w;
+    assert_int_equal(mega_indexed_writer_create(&w, prefix, MEGA_I32), MEGA_OK);
+    for (int d = 0; d < count; d++) {
+        int32_t tokens[128];
+        for (int i = 0; i < length; i++) tokens[i] = d * 100 + i;
+        assert_int_equal(mega_indexed_writer_add(w, tokens, length), MEGA_OK);
+    }
+    assert_int_equal(mega_indexed_writer_finish(w), MEGA_OK);
+    return prefix;
+}
+
+static void destroy(mega_gpt_data *d[MEGA_SPLIT_COUNT])
+{
+    for (int k = 0; k < MEGA_SPLIT_COUNT; k++) mega_gpt_data_destroy(d[k]);
+}
+
+static void build(mega_gpt_data *d[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o)
+{
+    if (mega_gpt_data_build(d, o) != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+static int lines_logged;
+static char last_warning[600];
+
+static void note_line(void *user, mega_log_level level, const char *line)
+{
+    (void)user;
+    lines_logged++;
+    if (level == MEGA_LOG_WARN) snprintf(last_warning, sizeof last_warning, "%s", line);
+}
+
+static int files_in(const char *folder, const char *name)
+{
+    mega_names names;
+    if (mega_folder_list(&names, mega_kit_path(folder, name)) != MEGA_OK) return -1;
+    const int n = (int)names.count;
+    mega_names_fini(&names);
+    return n;
+}
+
+/* Each split draws from its own documents only, and neighbouring samples share a token. */
+static void splits_keep_apart(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder(), *prefix = make_data(folder, "a", 10, 50);
+    const mega_gpt_data_options o = {.data_path = &prefix,
+                                     .num_data_path = 1,
+                                     .split = "60,30,10",
+                                     .seq_length = L,
+                                     .seed = 7,
+                                     .num_samples = {50, 20, 3}};
+    mega_gpt_data *d[MEGA_SPLIT_COUNT];
+    build(d, &o);
+    const int first[MEGA_SPLIT_COUNT + 1] = {0, 6, 9, 10};
+    for (int k = 0; k < MEGA_SPLIT_COUNT; k++) {
+        assert_non_null(d[k]);
+        assert_true(mega_gpt_data_samples(d[k]) >= o.num_samples[k]);
+        for (int64_t i = 0; i < mega_gpt_data_samples(d[k]); i++) {
+            int32_t tokens[L + 1];
+            mega_gpt_data_sample(d[k], i, tokens);
+            for (int t = 0; t <= L; t++) assert_in_range(tokens[t] / 100, first[k], first[k + 1] - 1);
+        }
+    }
+    destroy(d);
+    assert_int_equal(files_in(folder, "index-cache"), 12);
+}
+
+static void empty_parts_are_null(void **state)
+{
+    (void)state;
+    const char *prefix = make_data(mega_kit_temp_folder(), "a", 10, 50);
+    mega_gpt_data_options o = {
+        .data_path = &prefix, .num_data_path = 1, .seq_length = L, .in_memory = true, .num_samples = {5, 5, 5}};
+    mega_gpt_data *d[MEGA_SPLIT_COUNT];
+    build(d, &o); /* 969, 30, 1 of ten documents: all for training */
+    assert_true(d[0] != NULL && d[1] == NULL && d[2] == NULL);
+    destroy(d);
+    o.split = "8,1,1";
+    o.num_samples[1] = 0; /* not wanted */
+    build(d, &o);
+    assert_true(d[0] != NULL && d[1] == NULL && d[2] != NULL);
+    destroy(d);
+}
+
+static void compare(const mega_gpt_data *a, const mega_gpt_data *b)
+{
+    assert_int_equal(mega_gpt_data_samples(a), mega_gpt_data_samples(b));
+    for (int64_t i = 0; i < mega_gpt_data_samples(a); i++) {
+        int32_t x[L + 1], y[L + 1];
+        mega_gpt_data_sample(a, i, x);
+        mega_gpt_data_sample(b, i, y);
+        assert_memory_equal(x, y, sizeof x);
+    }
+}
+
+static void overwrite_byte(const char *path, long at)
+{
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, at, at < 0 ? SEEK_END : SEEK_SET), 0);
+    const int c = fgetc(f);
+    assert_int_equal(fseek(f, at, at < 0 ? SEEK_END : SEEK_SET), 0);
+    fputc(c ^ 0x10, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Used when whole; noticed and built again when any of its files is cut, changed or missing. */
+static void cache_is_checked(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder(), *prefix = make_data(folder, "a", 10, 50);
+    const char *cache = mega_kit_path(folder, "cache");
+    mega_gpt_data_options o = {.data_path = &prefix,
+                               .num_data_path = 1,
+                               .split = "1",
+                               .seq_length = L,
+                               .seed = 7,
+                               .in_memory = true,
+                               .num_samples = {70, 0, 0}};
+    mega_gpt_data *plain[MEGA_SPLIT_COUNT], *d[MEGA_SPLIT_COUNT];
+    build(plain, &o);
+    o.in_memory = false;
+    o.cache_path = cache;
+    build(d, &o);
+    compare(d[0], plain[0]);
+    destroy(d);
+    assert_int_equal(files_in(folder, "cache"), 4);
+    assert_int_equal(files_in(folder, "index-cache"), -1);
+
+    mega_names names;
+    assert_int_equal(mega_folder_list(&names, cache), MEGA_OK);
+    mega_log_set_sink(note_line, NULL);
+    for (size_t f = 0; f < names.count; f++) {
+        const char *path = mega_kit_path(cache, names.name[f]);
+        for (int damage = 0; damage < 4; damage++) {
+            if (damage == 0) overwrite_byte(path, -3);
+            if (damage == 1) overwrite_byte(path, 60);
+            if (damage == 2) mega_kit_write(path, "");
+            if (damage == 3) assert_int_equal(mega_file_remove(path), MEGA_OK);
+            last_warning[0] = '\0';
+            build(d, &o);
+            const bool missing_description = damage == 3 && strstr(path, "description") != NULL;
+            if ((strstr(last_warning, "built again") != NULL) == missing_description)
+                fail_msg("%s, damage %d: \"%s\"", path, damage, last_warning);
+            compare(d[0], plain[0]);
+            destroy(d);
+        }
+    }
+    last_warning[0] = '\0';
+    build(d, &o);
+    assert_string_equal(last_warning, "");
+    mega_log_set_sink(NULL, NULL);
+    compare(d[0], plain[0]);
+    destroy(d);
+    destroy(plain);
+    mega_names_fini(&names);
+}
+
+/* Every fact that the arrays depend on gives another name; the place of the data does not. */
+static void names_of_the_cache(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder(), *prefix = make_data(folder, "a", 10, 50);
+    const char *same = make_data(folder, "b", 10, 50), *other = make_data(folder, "c", 10, 51);
+    const mega_gpt_data_options base = {.data_path = &prefix,
+                                        .num_data_path = 1,
+                                        .split = "1",
+                                        .seq_length = L,
+                                        .seed = 7,
+                                        .cache_path = mega_kit_path(folder, "cache"),
+                                        .num_samples = {70, 0, 0}};
+    int sets = 0;
+    for (int i = 0; i < 7; i++) {
+        mega_gpt_data_options o = base;
+        if (i == 1) o.seed = 8;
+        if (i == 2) o.seq_length = L + 1;
+        if (i == 3) o.num_samples[0] = 71;
+        if (i == 4) o.split = "9,1";
+        if (i == 5) o.data_path = &other;
+        if (i == 6) o.data_path = &same;
+        mega_gpt_data *d[MEGA_SPLIT_COUNT];
+        build(d, &o);
+        destroy(d);
+        sets += i < 6;
+        assert_int_equal(files_in(folder, "cache"), 4 * sets);
+    }
+}
+
+/* The arrays are files that NumPy reads, in the layout of Megatron's. */
+static void cache_files_are_npy(void **state)
+{
+    (void)state;
+    const char *python = mega_kit_need_peers();
+    const char *folder = mega_kit_temp_folder(), *prefix = make_data(folder, "a", 10, 50);
+    const mega_gpt_data_options o = {.data_path = &prefix,
+                                     .num_data_path = 1,
+                                     .split = "1",
+                                     .seq_length = L,
+                                     .seed = 7,
+                                     .cache_path = mega_kit_path(folder, "cache"),
+                                     .num_samples = {70, 0, 0}};
+    mega_gpt_data *d[MEGA_SPLIT_COUNT];
+    build(d, &o);
+    destroy(d);
+    char command[2000];
+    snprintf(command, sizeof command,
+             "%s -c \"import numpy, glob, sys; "
+             "x = {p.split('-')[-1]: numpy.load(p, mmap_mode='r') for p in glob.glob('%s/*.npy')}; "
+             "d, s, h = (x[n + '_index.npy'] for n in ('document', 'sample', 'shuffle')); "
+             "sys.exit(not (d.dtype == 'i4' and d.shape == (20,) and s.dtype == 'i4' and s.shape == (125, 2) and "
+             "h.dtype == 'u4' and h.shape == (124,) and sorted(h) == list(range(124))))\"",
+             python, o.cache_path);
+    assert_int_equal(system(command), 0);
+}
+
+/* A cache folder that cannot be made costs a note. */
+static void cache_that_cannot_be_written(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder(), *prefix = make_data(folder, "a", 10, 50);
+    const char *file = mega_kit_path(folder, "file");
+    mega_kit_write(file, "");
+    const mega_gpt_data_options o = {.data_path = &prefix,
+                                     .num_data_path = 1,
+                                     .split = "1",
+                                     .seq_length = L,
+                                     .cache_path = mega_kit_path(file, "cache"),
+                                     .num_samples = {70, 0, 0}};
+    mega_gpt_data *d[MEGA_SPLIT_COUNT];
+    last_warning[0] = '\0';
+    mega_log_set_sink(note_line, NULL);
+    build(d, &o);
+    mega_log_set_sink(NULL, NULL);
+    assert_non_null(strstr(last_warning, "not kept"));
+    assert_non_null(d[0]);
+    destroy(d);
+}
+
+static void blends(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    make_data(folder, "a", 10, 50);
+    make_data(folder, "b", 10, 90);
+    const char *args[4] = {"3", mega_kit_path(folder, "a"), "7", mega_kit_path(folder, "b")};
+    const mega_gpt_data_options o = {.data_path = args,
+                                     .num_data_path = 4,
+                                     .split = "1",
+                                     .seq_length = L,
+                                     .in_memory = true,
+                                     .seed = 7,
+                                     .num_samples = {10, 0, 0}};
+    mega_gpt_data *d[MEGA_SPLIT_COUNT], *member[2][MEGA_SPLIT_COUNT];
+    build(d, &o);
+    assert_int_equal(mega_gpt_data_samples(d[0]), 4 + 8); /* ceil(3.015) + ceil(7.035) */
+    for (int m = 0; m < 2; m++) {
+        mega_gpt_data_options single = o;
+        single.data_path = &args[2 * m + 1];
+        single.num_data_path = 1;
+        single.num_samples[0] = m == 0 ? 4 : 8;
+        build(member[m], &single);
+    }
+    const int of[10] = {1, 0, 1, 1, 0, 1, 1, 0, 1, 1}, sample[10] = {0, 0, 1, 2, 1, 3, 4, 2, 5, 6};
+    for (int i = 0; i < 10; i++) {
+        int32_t x[L + 1], y[L + 1];
+        mega_gpt_data_sample(d[0], i, x);
+        mega_gpt_data_sample(member[of[i]][0], sample[i], y);
+        assert_memory_equal(x, y, sizeof x);
+    }
+    destroy(d);
+    for (int m = 0; m < 2; m++) destroy(member[m]);
+}
+
+static void separate_paths(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    const char *train = make_data(folder, "a", 10, 50);
+    const char *valid[4] = {"1", make_data(folder, "b", 4, 90), "1", make_data(folder, "c", 2, 90)};
+    const mega_gpt_data_options o = {.separate = {&train, valid, NULL},
+                                     .num_separate = {1, 4, 0},
+                                     .seq_length = L,
+                                     .in_memory = true,
+                                     .seed = 7,
+                                     .num_samples = {10, 10, 10}};
+    mega_gpt_data *d[MEGA_SPLIT_COUNT];
+    build(d, &o);
+    assert_true(d[0] != NULL && d[1] != NULL && d[2] == NULL);
+    assert_int_equal(mega_gpt_data_samples(d[0]), 499 / L); /* the whole of it, whatever --split says */
+    assert_int_equal(mega_gpt_data_samples(d[1]), 12);
+    destroy(d);
+}
+
+static void expect_refused(const mega_gpt_data_options *o, mega_status st, const char *what)
+{
+    mega_gpt_data *d[MEGA_SPLIT_COUNT];
+    assert_int_equal(mega_gpt_data_build(d, o), st);
+    if (strstr(mega_error_message(), what) == NULL)
+        fail_msg("expected \"%s\" in the message, found \"%s\"", what, mega_error_message());
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    const char *a = make_data(folder, "a", 10, 50), *tiny = make_data(folder, "b", 1, 50);
+    const char *none = make_data(folder, "none", 3, 0), *missing = mega_kit_path(folder, "missing");
+    const char *bad[5][4] = {
+        {"x", a, "1", a}, {"0", a, "0", a}, {a, a, NULL, NULL}, {"1", a, "1", tiny}, {"-1", a, "2", a}};
+    mega_gpt_data_options o = {
+        .data_path = &missing, .num_data_path = 1, .seq_length = L, .in_memory = true, .num_samples = {5, 5, 5}};
+    expect_refused(&o, MEGA_ERR_NOT_FOUND, "missing.idx");
+    o.data_path = &none, o.split = "1";
+    expect_refused(&o, MEGA_OK, ""); /* no sequence at all: nothing to give, said by NULL */
+    o.num_data_path = 4;
+    o.data_path = bad[0];
+    expect_refused(&o, MEGA_ERR_USAGE, "\"x\" at place 1");
+    o.data_path = bad[1];
+    expect_refused(&o, MEGA_ERR_USAGE, "all weights are 0");
+    o.data_path = bad[4];
+    expect_refused(&o, MEGA_ERR_USAGE, "\"-1\" at place 1");
+    o.data_path = bad[3], o.split = "8,1,1";
+    expect_refused(&o, MEGA_ERR_USAGE, "has no document in its validation part");
+    o.data_path = bad[2], o.num_data_path = 2;
+    expect_refused(&o, MEGA_ERR_USAGE, "expected one prefix, or pairs");
+    o.data_path = bad[0], o.num_data_path = 3;
+    expect_refused(&o, MEGA_ERR_USAGE, "expected one prefix, or pairs");
+    o.data_path = &a, o.num_data_path = 1, o.split = "1,x";
+    expect_refused(&o, MEGA_ERR_USAGE, "--split");
+    o.split = "1", o.separate[0] = &a, o.num_separate[0] = 1;
+    expect_refused(&o, MEGA_ERR_USAGE, "found both");
+    o.num_data_path = 0, o.num_separate[0] = 0;
+    expect_refused(&o, MEGA_ERR_USAGE, "found no data set");
+}
+
+static int build_once(void *user)
+{
+    mega_gpt_data *d[MEGA_SPLIT_COUNT];
+    const mega_status st = mega_gpt_data_build(d, user);
+    if (st == MEGA_OK) destroy(d);
+    return (int)st;
+}
+
+static void allocation_failures(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    make_data(folder, "a", 10, 50);
+    make_data(folder, "b", 10, 90);
+    const char *args[4] = {"3", mega_kit_path(folder, "a"), "7", mega_kit_path(folder, "b")};
+    mega_gpt_data_options o = {.data_path = args,
+                               .num_data_path = 4,
+                               .split = "8,2",
+                               .seq_length = L,
+                               .in_memory = true,
+                               .num_samples = {100, 20, 0}};
+    assert_true(mega_kit_fail_each_allocation(build_once, &o) > 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(splits_keep_apart),
+        cmocka_unit_test(empty_parts_are_null),
+        cmocka_unit_test(cache_is_checked),
+        cmocka_unit_test(names_of_the_cache),
+        cmocka_unit_test(cache_files_are_npy),
+        cmocka_unit_test(cache_that_cannot_be_written),
+        cmocka_unit_test(blends),
+        cmocka_unit_test(separate_paths),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(allocation_failures),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
