@@ -1,6 +1,5 @@
 /* megalith data show | info | verify | merge: looking at indexed data sets and putting them together. */
 #include "cli.h"
-#include "cli_tokenizer.h"
 #include "commands.h"
 #include "data_show.h"
 #include "megalith/file.h"
@@ -74,7 +73,7 @@ static mega_status info(const mega_config *cfg, const char *prefix)
 static mega_status verify(const mega_config *cfg, const char *prefix)
 {
     mega_tokenizer *tokenizer = NULL;
-    if (cfg->vocab_file != NULL || cfg->vocab_size > 0) MEGA_TRY(mega_cli_tokenizer(&tokenizer, cfg));
+    MEGA_TRY(mega_data_tokenizer(&tokenizer, cfg));
     const int64_t vocab_size = tokenizer != NULL ? mega_tokenizer_size(tokenizer) : 0;
     mega_tokenizer_destroy(tokenizer);
     mega_indexed *ix;

@@ -8,8 +8,16 @@
 #include "megalith/tokenizer.h"
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { DOCUMENTS_DEFAULT = 3, SAMPLES_DEFAULT = 1, TOKENS_SHOWN = 1000, PIECE_WIDTH = 18 };
+
+mega_status mega_data_tokenizer(mega_tokenizer **out, const mega_config *cfg)
+{
+    const bool named = cfg->vocab_file != NULL || strcmp(cfg->tokenizer_type, "GPT2BPETokenizer") != 0;
+    *out = NULL;
+    return named ? mega_cli_tokenizer(out, cfg) : MEGA_OK;
+}
 
 typedef struct viewer {
     const mega_config *cfg;
@@ -173,8 +181,7 @@ mega_status mega_data_show(const mega_config *cfg, const char *prefix)
     const bool samples_given = mega_config_was_set(cfg, "num_samples");
     const bool neither = !documents_given && !samples_given;
     viewer v = {.cfg = cfg, .prefix = prefix};
-    if (cfg->vocab_file != NULL || strcmp(cfg->tokenizer_type, "GPT2BPETokenizer") != 0)
-        MEGA_TRY(mega_cli_tokenizer(&v.tokenizer, cfg));
+    MEGA_TRY(mega_data_tokenizer(&v.tokenizer, cfg));
     mega_status st = mega_indexed_open(&v.ix, prefix);
     if (st == MEGA_OK && v.tokenizer == NULL)
         printf("ids alone: --vocab-file and --merge-file (or --tokenizer-type) of the data show text\n");

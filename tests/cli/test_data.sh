@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# megalith data info, show, verify, merge as typed.
+set -u
+: "${MEGALITH:?run by ctest}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+fail() {
+    echo "FAILED: $1"
+    [ -f out ] && cat out
+    [ -f err ] && cat err
+    exit 1
+}
+run() { "$MEGALITH" "$@" >out 2>err; }
+has() { grep -qE -- "$1" out || fail "not shown: $1"; }
+
+printf '{"text": "Ab\\n"}\n{"text": ""}\n{"text": "caf\\u00e9"}\n' >a.jsonl
+run preprocess_data --tokenizer-type ByteTokenizer --input a.jsonl --output-prefix a --append-eod || fail "preprocess"
+
+run data info a_text_document --seq-length 4 || fail "info"
+has '^  documents  +3$'
+has '^  sequences  +2$'
+has '^  tokens  +10, 2 bytes each \(u16\)'
+has '^  samples  +2 of 4 tokens'
+has 'mean 3.3, shortest 0, median 4, longest 6'
+has '^  empty documents  +1$'
+
+run data show a_text_document --tokenizer-type ByteTokenizer --num-documents 3 --num-samples 2 --seq-length 4 \
+    --split 1 --reset-position-ids --reset-attention-mask --eod-mask-loss || fail "show"
+has '^--- document 0 of 3, 4 tokens$'
+has '^Ab$'
+has '^--- document 1 of 3, 0 tokens$'
+has '^café'
+has '^--- sample 0 of 2, 4 tokens$'
+has '^ +0 +0 +0 +1 +65 "A" +98 "b" +$'
+has '256 "<\|endoftext\|>"'
+has '"\\xc3"'
+has '"\\n"'
+# behind an end of document: position 0, seen from there, no loss on the end itself
+awk '$1 ~ /^[0-9]+$/ { if (eod && !($2 == 0 && $3 == $1)) bad = 1; eod = ($5 == 256); if (eod && $4 != 0) bad = 1 } /^---/ { eod = 0 }
+    END { exit bad }' out || fail "masks and positions"
+run data show a_text_document && has '^65 98 10 256$' && has '^ids alone' || fail "show without a tokenizer"
+run data show a_text_document --num-samples 1 && fail "samples of no length"
+grep -q -- '--seq-length' err || fail "which option is missing"
+run data show a_text_document --tokenizer-type ByteTokenizer --first 9 --num-documents 1 && fail "document 9 of 3"
+
+run data verify a_text_document --tokenizer-type ByteTokenizer && has 'whole, 3 documents, 10 tokens, all in the vocabulary' ||
+    fail "verify"
+run data verify a_text_document --tokenizer-type NullTokenizer --vocab-size 100 && fail "verify with a small vocabulary"
+grep -q 'is 256, expected 0 to 100' err || fail "which token"
+
+run data merge a_text_document a_text_document --output-prefix twice || fail "merge"
+run data info twice && has '^  documents  +6$' && has '^  tokens  +20' || fail "merged"
+mkdir folder && cp a_text_document.* folder && cp twice.bin folder/b.bin && cp twice.idx folder/b.idx
+run merge_datasets --input folder --output-prefix all || fail "merge_datasets"
+run data info all && has '^  tokens  +30' || fail "merged folder"
+touch folder/stray.txt
+run data merge --input folder --output-prefix no && fail "a stray file"
+rm folder/stray.txt folder/b.idx
+run data merge --input folder --output-prefix no && fail "half a pair"
+grep -q 'b.bin has no .idx' err || fail "which half"
+run data merge a_text_document --output-prefix a_text_document && fail "into itself"
+printf '1 69999\n' >n.txt
+run preprocess_data --tokenizer-type NullTokenizer --vocab-size 70000 --input n.txt --output-prefix n || fail "null"
+run data merge a_text_document n_text_document --output-prefix no && fail "two number types"
+ls no.* >/dev/null 2>&1 && fail "files left by a merge that failed"
+
+truncate -s -1 a_text_document.bin
+run data verify a_text_document twice && fail "a cut file"
+grep -q 'a_text_document.bin: found 19 bytes, expected 20' err && has '^twice: whole' || fail "the cut one is named, the other still checked"
+run data shuffle x && fail "no such verb"
+grep -q 'expected show, info, verify or merge' err || fail "verbs"
+exit 0

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# kill -9 at many moments: there is never a pair that opens and is not the whole one.
+set -u
+: "${MEGALITH:?run by ctest}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+fail() {
+    echo "FAILED: $1"
+    exit 1
+}
+seq 1 400000 | sed 's/.*/{"text": "document & of a long input, & & &"}/' >a.jsonl
+args=(preprocess_data --tokenizer-type ByteTokenizer --input a.jsonl --output-prefix k --workers 2)
+begin=$(date +%s%N)
+"$MEGALITH" "${args[@]}" >/dev/null 2>&1 || fail "the whole run"
+took=$((($(date +%s%N) - begin) / 1000000))
+mv k_text_document.bin whole.bin
+mv k_text_document.idx whole.idx
+
+check() {
+    if "$MEGALITH" data verify k_text_document >/dev/null 2>&1; then
+        cmp -s k_text_document.bin whole.bin && cmp -s k_text_document.idx whole.idx || fail "a pair opens that is not whole"
+        whole=$((whole + 1))
+    else
+        [ -e k_text_document.idx ] && fail "an index that cannot be read"
+        cut=$((cut + 1))
+    fi
+}
+whole=0
+cut=0
+for i in $(seq 1 12); do
+    rm -f k_text_document.*
+    "$MEGALITH" "${args[@]}" >/dev/null 2>&1 &
+    pid=$!
+    # 12 moments from the start to a little behind the usual end
+    sleep "$(awk -v t="$took" -v i="$i" 'BEGIN { printf "%.3f", t * i / 10 / 1000 }')"
+    kill -9 "$pid" 2>/dev/null
+    wait "$pid" 2>/dev/null
+    check
+done
+[ "$cut" -gt 0 ] || fail "no run was cut (a run takes $took ms)"
+
+# A signal that can be answered leaves nothing at all.
+rm -f k_text_document.*
+mkfifo pipe
+"$MEGALITH" preprocess_data --tokenizer-type ByteTokenizer --input - --output-prefix t <pipe >/dev/null 2>err &
+pid=$!
+exec 3>pipe
+head -c 3000000 a.jsonl >&3
+for _ in $(seq 1 100); do
+    [ -e t_text_document.bin.tmp ] && break
+    sleep 0.02
+done
+kill -TERM "$pid"
+wait "$pid" && fail "status 0 for an interrupted run"
+exec 3>&-
+grep -q 'interrupted' err || fail "no word of the interruption: $(cat err)"
+ls t_text_document* >/dev/null 2>&1 && fail "files left behind by an interrupted run: $(ls)"
+# What a killed run left does not stand in the way of the next.
+"$MEGALITH" "${args[@]}" >/dev/null 2>&1 || fail "the run after"
+check
+[ "$whole" -gt 0 ] || fail "no whole pair at the end"
+exit 0
