@@ -1,37 +1,12 @@
 /* Checkpoints: what is written is read back bit for bit, and what cannot be read says why. */
 #include "megalith/file.h"
-#include "megalith/log.h"
 #include "tiny.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
-
-/* The last warnings, for tests that expect one. */
-static char warned[8192];
-static void keep_warning(void *user, mega_log_level level, const char *line)
-{
-    (void)user;
-    if (level != MEGA_LOG_WARN || strlen(warned) + strlen(line) + 2 > sizeof warned) return;
-    strcat(warned, line);
-    strcat(warned, "\n");
-}
-
-static void ok(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s (%s)", mega_error_message(), mega_error_where());
-}
-
-static void said(mega_status st, mega_status expected, const char *const *pieces)
-{
-    if (st != expected)
-        fail_msg("status %s, expected %s: %s", mega_status_name(st), mega_status_name(expected), mega_error_message());
-    for (; *pieces != NULL; pieces++) {
-        if (strstr(mega_error_message(), *pieces) == NULL)
-            fail_msg("\"%s\" is not in: %s", *pieces, mega_error_message());
-    }
-}
-#define SAID(st, expected, ...) said(st, expected, (const char *const[]){__VA_ARGS__, NULL})
 
 static void save_and_load(mega_dtype acc, mega_dtype save_dtype, bool moments)
 {
@@ -43,10 +18,10 @@ static void save_and_load(mega_dtype acc, mega_dtype save_dtype, bool moments)
     mega_checkpoint_save save = tiny_save(&m, folder, 100, "{\"iteration\": 100}");
     save.save_dtype = save_dtype;
     if (!moments) save.num_moments = 0;
-    ok(mega_checkpoint_write(&save));
+    tiny_ok(mega_checkpoint_write(&save));
 
     mega_checkpoint *c = NULL;
-    ok(mega_checkpoint_open(&c, folder, false));
+    tiny_ok(mega_checkpoint_open(&c, folder, false));
     assert_non_null(c);
     assert_string_equal(mega_checkpoint_folder(c), mega_kit_path(folder, "iter_0000100"));
     assert_int_equal(mega_checkpoint_iteration(c), 100);
@@ -63,7 +38,7 @@ static void save_and_load(mega_dtype acc, mega_dtype save_dtype, bool moments)
     assert_true(s->norm_epsilon == 1e-5 && s->attention_dropout == 0.1 && s->hidden_dropout == 0.0 &&
                 s->init_std == 0.02);
     assert_true(s->tanh_gelu);
-    ok(mega_checkpoint_read_weights(c, got.weight, TINY_TENSORS, acc));
+    tiny_ok(mega_checkpoint_read_weights(c, got.weight, TINY_TENSORS, acc));
     const bool exact = moments || acc == save_dtype;
     assert_int_equal(tiny_equal(m.weight, got.weight, TINY_TENSORS, acc), exact);
     if (!exact) {
@@ -77,10 +52,11 @@ static void save_and_load(mega_dtype acc, mega_dtype save_dtype, bool moments)
         }
     }
     if (moments) {
-        ok(mega_checkpoint_read_moments(c, got.moment, 2 * TINY_TENSORS, acc));
+        tiny_ok(mega_checkpoint_read_moments(c, got.moment, 2 * TINY_TENSORS, acc));
         assert_true(tiny_equal(m.moment, got.moment, 2 * TINY_TENSORS, acc));
     } else {
-        SAID(mega_checkpoint_read_moments(c, got.moment, 2 * TINY_TENSORS, acc), MEGA_ERR_NOT_FOUND, "--no-load-optim");
+        TINY_SAID(mega_checkpoint_read_moments(c, got.moment, 2 * TINY_TENSORS, acc), MEGA_ERR_NOT_FOUND,
+                  "--no-load-optim");
     }
     mega_checkpoint_close(c);
     assert_int_equal(mega_checkpoint_latest(folder), 100);
@@ -100,11 +76,265 @@ static void round_trips(void **state)
     }
 }
 
+static bool exists(const char *folder, const char *name)
+{
+    const char *path = mega_kit_path(folder, name);
+    return mega_file_exists(path) || mega_folder_exists(path);
+}
+
+static void write_iterations(tiny *m, const char *folder, int64_t first, int64_t last, int keep)
+{
+    for (int64_t i = first; i <= last; i++) {
+        mega_checkpoint_save save = tiny_save(m, folder, i, "{}");
+        save.keep = keep;
+        tiny_ok(mega_checkpoint_write(&save));
+    }
+}
+
+static void keeps_the_newest(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    tiny m;
+    tiny_init(&m, MEGA_F32, 3);
+    tiny_ok(mega_folder_create(mega_kit_path(folder, "iter_0000001/mp_rank_00"))); /* not ours: never removed */
+    write_iterations(&m, folder, 2, 4, 0);
+    write_iterations(&m, folder, 9, 9, 0);
+    write_iterations(&m, folder, 5, 5, 2); /* 9 belongs to a run that was taken back: it stays */
+    assert_true(exists(folder, "iter_0000001/mp_rank_00"));
+    assert_false(exists(folder, "iter_0000002"));
+    assert_false(exists(folder, "iter_0000003"));
+    assert_true(exists(folder, "iter_0000004/model.safetensors"));
+    assert_true(exists(folder, "iter_0000005/model.safetensors"));
+    assert_true(exists(folder, "iter_0000009/model.safetensors"));
+    write_iterations(&m, folder, 6, 6, 1);
+    assert_false(exists(folder, "iter_0000004"));
+    assert_false(exists(folder, "iter_0000005"));
+    mega_names names = {0};
+    tiny_ok(mega_folder_list(&names, folder));
+    assert_int_equal(names.count, 4); /* 1, 6, 9, the tracker: nothing else */
+    mega_names_fini(&names);
+    char *text = NULL;
+    tiny_ok(mega_file_read(&text, NULL, mega_kit_path(folder, "latest_checkpointed_iteration.txt")));
+    assert_string_equal(text, "6");
+    mega_free(text);
+    TINY_SAID(mega_checkpoint_write(&(mega_checkpoint_save){
+                  .folder = folder, .iteration = 1, .shape = &tiny_shape, .save_dtype = MEGA_F32, .weights = m.weight}),
+              MEGA_ERR_USAGE, "iter_0000001", "not written by megalith", "another --save");
+    assert_true(exists(folder, "iter_0000001/mp_rank_00"));
+    tiny_fini(&m);
+}
+
+static void replaces_an_iteration(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    tiny a, b;
+    tiny_init(&a, MEGA_F32, 4);
+    tiny_init(&b, MEGA_F32, 5);
+    write_iterations(&a, folder, 7, 7, 0);
+    mega_kit_write(mega_kit_path(folder, "iter_0000007/of_the_old_one"), "x");
+    write_iterations(&b, folder, 7, 7, 0);
+    assert_false(exists(folder, "iter_0000007/of_the_old_one"));
+    mega_checkpoint *c = NULL;
+    tiny_ok(mega_checkpoint_open(&c, folder, false));
+    tiny_ok(mega_checkpoint_read_weights(c, a.weight, TINY_TENSORS, MEGA_F32));
+    assert_true(tiny_equal(a.weight, b.weight, TINY_TENSORS, MEGA_F32));
+    mega_checkpoint_close(c);
+    tiny_fini(&a);
+    tiny_fini(&b);
+}
+
+/* Folders of runs that died are removed, those of runs that live are not. */
+static void clears_leftovers(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    char host[65] = {0};
+    gethostname(host, 64);
+    const pid_t child = fork(); /* a process id that was alive and is not */
+    if (child == 0) _exit(0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    char dead[160], alive[160], foreign[160], tracker[160], other[] = "iter_0000001.tmpfile";
+    snprintf(dead, sizeof dead, "iter_0000001.tmp-%s-%ld", host, (long)child);
+    snprintf(alive, sizeof alive, "iter_0000002.tmp-%s-%ld", host, (long)getppid());
+    snprintf(foreign, sizeof foreign, "iter_0000003.tmp-other-%s-1", host);
+    snprintf(tracker, sizeof tracker, "latest_checkpointed_iteration.txt.tmp-%ld", (long)child);
+    tiny_ok(mega_folder_create(mega_kit_path(folder, mega_kit_path(dead, "state"))));
+    tiny_ok(mega_folder_create(mega_kit_path(folder, alive)));
+    tiny_ok(mega_folder_create(mega_kit_path(folder, foreign)));
+    mega_kit_write(mega_kit_path(folder, tracker), "1");
+    mega_kit_write(mega_kit_path(folder, other), "1");
+    tiny m;
+    tiny_init(&m, MEGA_F32, 6);
+    write_iterations(&m, folder, 3, 3, 0);
+    assert_false(exists(folder, dead));
+    assert_false(exists(folder, tracker));
+    assert_true(exists(folder, alive));
+    assert_true(exists(folder, foreign));
+    assert_true(exists(folder, other));
+    const struct timespec long_ago[2] = {{1000000000, 0}, {1000000000, 0}};
+    assert_int_equal(utimensat(AT_FDCWD, mega_kit_path(folder, foreign), long_ago, 0), 0);
+    write_iterations(&m, folder, 4, 4, 0);
+    assert_false(exists(folder, foreign));
+    tiny_fini(&m);
+}
+
+/* Nothing to load is no error; something that cannot be loaded is. */
+static void finds_nothing(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    mega_checkpoint *c = (mega_checkpoint *)1;
+    tiny_ok(mega_checkpoint_open(&c, mega_kit_path(folder, "missing"), false));
+    assert_null(c);
+    c = (mega_checkpoint *)1;
+    tiny_ok(mega_checkpoint_open(&c, folder, false));
+    assert_null(c);
+    assert_int_equal(mega_checkpoint_latest(folder), -1);
+    assert_int_equal(mega_checkpoint_latest(mega_kit_path(folder, "missing")), -1);
+    tiny_ok(mega_folder_create(mega_kit_path(folder, "tensorboard")));
+    tiny_warned[0] = '\0';
+    tiny_ok(mega_checkpoint_open(&c, folder, false));
+    assert_null(c);
+    assert_non_null(strstr(tiny_warned, "no checkpoint among its 1 entries"));
+    mega_kit_write(mega_kit_path(folder, "file"), "x");
+    TINY_SAID(mega_checkpoint_open(&c, mega_kit_path(folder, "file"), false), MEGA_ERR_USAGE, "this is a file");
+    tiny_ok(mega_checkpoint_open(&c, mega_kit_path(folder, "file/below"), false));
+    assert_null(c);
+}
+
+static void reads_trackers(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    const char *tracker = mega_kit_path(folder, "latest_checkpointed_iteration.txt");
+    tiny m;
+    tiny_init(&m, MEGA_F32, 7);
+    mega_checkpoint *c = NULL;
+    mega_kit_write(tracker, "twelve");
+    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_FORMAT, tracker, "\"twelve\"", "iter_");
+    mega_kit_write(tracker, "12\n");
+    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_NOT_FOUND, "iter_0000012", "names iteration 12");
+    mega_kit_write(tracker, "release");
+    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_NOT_FOUND, "release");
+    tiny_ok(mega_folder_create(mega_kit_path(folder, "release/mp_rank_00")));
+    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_UNSUPPORTED, "Megatron", "convert");
+    write_iterations(&m, folder, 3, 4, 0);
+    tiny_ok(mega_checkpoint_open(&c, mega_kit_path(folder, "iter_0000003"), false)); /* an iteration folder itself */
+    assert_int_equal(mega_checkpoint_iteration(c), 3);
+    mega_checkpoint_close(c);
+    assert_int_equal(unlink(tracker), 0);
+    tiny_warned[0] = '\0';
+    tiny_ok(mega_checkpoint_open(&c, folder, false));
+    assert_int_equal(mega_checkpoint_iteration(c), 4);
+    assert_non_null(strstr(tiny_warned, "latest_checkpointed_iteration.txt is missing"));
+    mega_checkpoint_close(c);
+    mega_kit_write(tracker, "4");
+    tiny_ok(mega_tree_remove(mega_kit_path(folder, "iter_0000004/state")));
+    tiny_warned[0] = '\0';
+    tiny_ok(mega_checkpoint_open(&c, folder, false));
+    assert_int_equal(mega_checkpoint_iteration(c), 0);
+    assert_false(mega_checkpoint_has_state(c));
+    assert_non_null(strstr(tiny_warned, "weights only"));
+    mega_checkpoint_close(c);
+    tiny_fini(&m);
+}
+
+static void refuses_to_save(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    tiny m;
+    tiny_init(&m, MEGA_F32, 8);
+    mega_kit_write(mega_kit_path(folder, "file"), "x");
+    mega_checkpoint_save save = tiny_save(&m, mega_kit_path(folder, "file"), 1, "{}");
+    TINY_SAID(mega_checkpoint_write(&save), MEGA_ERR_USAGE, "this is a file");
+    save = tiny_save(&m, mega_kit_path(folder, "file/below"), 1, "{}");
+    TINY_SAID(mega_checkpoint_write(&save), MEGA_ERR_IO, "file");
+    save = tiny_save(&m, folder, 1, "{}");
+    m.param[3].local_shape[0] = 2;
+    TINY_SAID(mega_checkpoint_write(&save), MEGA_ERR_UNSUPPORTED, "ln_1.bias", "slice of 2 of 4");
+    mega_names names = {0};
+    tiny_ok(mega_folder_list(&names, folder));
+    assert_int_equal(names.count, 1); /* nothing is left behind */
+    mega_names_fini(&names);
+    tiny_fini(&m);
+}
+
+typedef struct attempt {
+    tiny *m, *got;
+    const char *folder;
+} attempt;
+
+static int try_to_write(void *user)
+{
+    const attempt *a = user;
+    mega_checkpoint_save save = tiny_save(a->m, a->folder, 2, "{}");
+    save.save_dtype = MEGA_BF16;
+    return (int)mega_checkpoint_write(&save);
+}
+
+static int try_to_read(void *user)
+{
+    const attempt *a = user;
+    mega_checkpoint *c = NULL;
+    mega_status st = mega_checkpoint_open(&c, a->folder, false);
+    if (st == MEGA_OK) st = mega_checkpoint_read_weights(c, a->got->weight, TINY_TENSORS, MEGA_F32);
+    if (st == MEGA_OK) st = mega_checkpoint_read_moments(c, a->got->moment, 2 * TINY_TENSORS, MEGA_F32);
+    mega_checkpoint_close(c);
+    return (int)st;
+}
+
+/* Each allocation fails once. Steps that only tidy up may do without memory; all others must say that it is short, and
+ * leave the checkpoint that was there. */
+static void walk_allocations(mega_kit_attempt *run, attempt *a, bool writes)
+{
+    const uint64_t before = mega_alloc_count();
+    tiny_ok((mega_status)run(a));
+    const uint64_t count = mega_alloc_count() - before;
+    uint64_t failed = 0;
+    for (uint64_t n = 1; n <= count; n++) {
+        tiny_spoil(a->got);
+        mega_alloc_fail_at(n);
+        const mega_status st = (mega_status)run(a);
+        mega_alloc_fail_at(0);
+        if (st != MEGA_OK && st != MEGA_ERR_MEMORY)
+            fail_msg("allocation %d: %s: %s", (int)n, mega_status_name(st), mega_error_message());
+        failed += st == MEGA_ERR_MEMORY;
+        if (writes) tiny_ok((mega_status)try_to_read(a));
+        if (st == MEGA_OK || writes) {
+            assert_true(tiny_equal(a->m->weight, a->got->weight, TINY_TENSORS, MEGA_F32));
+            assert_true(tiny_equal(a->m->moment, a->got->moment, 2 * TINY_TENSORS, MEGA_F32));
+        }
+    }
+    assert_true(failed > 50 && failed + 40 > count);
+    mega_names names = {0};
+    tiny_ok(mega_folder_list(&names, a->folder));
+    assert_int_equal(names.count, 2); /* the iteration and the tracker */
+    mega_names_fini(&names);
+}
+
+static void out_of_memory(void **state)
+{
+    (void)state;
+    tiny m, got;
+    tiny_init(&m, MEGA_F32, 9);
+    tiny_init(&got, MEGA_F32, 10);
+    attempt a = {&m, &got, mega_kit_temp_folder()};
+    walk_allocations(try_to_write, &a, true);
+    walk_allocations(try_to_read, &a, false);
+    tiny_fini(&m);
+    tiny_fini(&got);
+}
+
 int main(void)
 {
-    mega_log_set_sink(keep_warning, NULL);
+    mega_log_set_sink(tiny_keep_warning, NULL);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trips),
+        cmocka_unit_test(round_trips),      cmocka_unit_test(keeps_the_newest), cmocka_unit_test(replaces_an_iteration),
+        cmocka_unit_test(clears_leftovers), cmocka_unit_test(finds_nothing),    cmocka_unit_test(reads_trackers),
+        cmocka_unit_test(refuses_to_save),  cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
 }

@@ -4,6 +4,8 @@
 
 #include "kit.h"
 #include "megalith/checkpoint.h"
+#include "megalith/file.h"
+#include "megalith/log.h"
 #include "megalith/memory.h"
 
 #include <stdio.h>
@@ -150,5 +152,31 @@ static inline mega_checkpoint_save tiny_save(const tiny *m, const char *folder, 
                                   .run_json = run_json,
                                   .model_card = "# A test\n"};
 }
+
+/* The last warnings, for tests that expect one. */
+static char tiny_warned[8192];
+static inline void tiny_keep_warning(void *user, mega_log_level level, const char *line)
+{
+    (void)user;
+    if (level != MEGA_LOG_WARN || strlen(tiny_warned) + strlen(line) + 2 > sizeof tiny_warned) return;
+    strcat(tiny_warned, line);
+    strcat(tiny_warned, "\n");
+}
+
+static inline void tiny_ok(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s (%s)", mega_error_message(), mega_error_where());
+}
+
+static inline void tiny_said(mega_status st, mega_status expected, const char *const *pieces)
+{
+    if (st != expected)
+        fail_msg("status %s, expected %s: %s", mega_status_name(st), mega_status_name(expected), mega_error_message());
+    for (; *pieces != NULL; pieces++) {
+        if (strstr(mega_error_message(), *pieces) == NULL)
+            fail_msg("\"%s\" is not in: %s", *pieces, mega_error_message());
+    }
+}
+#define TINY_SAID(st, expected, ...) tiny_said(st, expected, (const char *const[]){__VA_ARGS__, NULL})
 
 #endif
