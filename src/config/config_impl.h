@@ -174,5 +174,7 @@ void mega_config_run_rules(mega_config *cfg, bool shape);
 void mega_rule_split(mega_config *cfg);
 void mega_rule_data_paths(mega_config *cfg);
 void mega_rule_tokenizer_files(mega_config *cfg);
+void mega_rule_reads(mega_config *cfg);
+void mega_rule_writes(mega_config *cfg);
 
 #endif

@@ -385,6 +385,8 @@ static const rule_row rules[] = {
     {FOR_TRAINING | FOR_PREPROCESS | FOR_DATA, false, mega_rule_split},
     {FOR_RUN, false, mega_rule_data_paths},
     {FOR_PRETRAIN | FOR_PREPROCESS | FOR_TOKENIZE, false, mega_rule_tokenizer_files},
+    {FOR_GENERATE | FOR_TASKS, false, mega_rule_reads},
+    {FOR_PRETRAIN, false, mega_rule_writes},
     {FOR_TRAIN_TOKENIZER, false, rule_tokenizer_training},
     {FOR_PREPROCESS, false, rule_preprocessing},
     {FOR_GENERATE, false, rule_generation},

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void mega_rule_split(mega_config *cfg)
 {
@@ -146,4 +147,62 @@ void mega_rule_tokenizer_files(mega_config *cfg)
                             "missing: --merge-file merges.txt, which belongs to %s (a tokenizer.json needs none)",
                             mega_config_origin(cfg, "vocab_file"));
     }
+}
+
+/* A checkpoint to generate from or to evaluate, and the files that go with it. */
+void mega_rule_reads(mega_config *cfg)
+{
+    if (cfg->load != NULL && !mega_folder_exists(cfg->load)) {
+        mega_config_problem(cfg, MEGA_ERR_NOT_FOUND,
+                            "--load %s: %s; expected a folder of checkpoints, or a Hugging Face GPT-2 folder",
+                            cfg->load, mega_file_exists(cfg->load) ? "it is a file" : "there is no such folder");
+    }
+    check_file(cfg, "--vocab-file", cfg->vocab_file, "vocab.json or tokenizer.json");
+    check_file(cfg, "--merge-file", cfg->merge_file, "merges.txt");
+    check_file(cfg, "--sample-input-file", cfg->generate.sample_input_file, "a file with one prompt a line");
+    for (size_t i = 0; i < cfg->tasks.valid_data.count; i++) {
+        check_file(cfg, "--valid-data", cfg->tasks.valid_data.item[i], "a text file");
+    }
+}
+
+/* The folder that is there already, of all that lead to `path`. */
+static const char *nearest_folder(mega_config *cfg, const char *path)
+{
+    const char *at = path;
+    while (!mega_folder_exists(at)) {
+        const char *slash = strrchr(at, '/');
+        if (mega_file_exists(at)) return at;
+        if (slash == NULL) return ".";
+        if (slash == at) return "/";
+        at = mega_config_text(cfg, "%.*s", (int)(slash - at), at);
+    }
+    return at;
+}
+
+static void check_writable(mega_config *cfg, const char *option, const char *path, bool folder)
+{
+    if (path == NULL || path[0] == '\0') return;
+    if (folder ? mega_file_exists(path) : mega_folder_exists(path)) {
+        mega_config_problem(cfg, MEGA_ERR_USAGE, "%s %s: it is a %s; expected the name of a %s", option, path,
+                            folder ? "file" : "folder", folder ? "folder" : "file");
+        return;
+    }
+    const char *there = !folder && mega_file_exists(path) ? path : nearest_folder(cfg, path);
+    if (!folder && there == path) {
+        if (access(path, W_OK) == 0) return;
+    } else if (mega_folder_exists(there) && access(there, W_OK) == 0) {
+        return;
+    }
+    mega_config_problem(
+        cfg, MEGA_ERR_IO, "%s %s: %s %s; choose another place, or change its rights", option, path, there,
+        mega_folder_exists(there) || there == path ? "cannot be written by this user" : "is a file, not a folder");
+}
+
+/* Where a training will write: told now, not at its first checkpoint. */
+void mega_rule_writes(mega_config *cfg)
+{
+    check_writable(cfg, "--save", cfg->save, true);
+    check_writable(cfg, "--tensorboard-dir", cfg->tensorboard_dir, true);
+    check_writable(cfg, "--data-cache-path", cfg->data_cache_path, true);
+    check_writable(cfg, "--metrics-file", cfg->metrics_file, false);
 }

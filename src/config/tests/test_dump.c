@@ -82,7 +82,7 @@ static void json_of_lists(void **state)
     (void)state;
     mega_config a, b;
     mega_buffer text = {0};
-    kit_accept(&a, "generate_samples_gpt", "--load x --prompt 'a b' --prompt c");
+    kit_accept(&a, "generate_samples_gpt", "--load . --prompt 'a b' --prompt c");
     assert_int_equal(mega_config_to_json(&a, &text), MEGA_OK);
     assert_int_equal(mega_config_init(&b), MEGA_OK);
     assert_int_equal(mega_config_from_json(&b, text.data, MEGA_SET_BY_CHECKPOINT), MEGA_OK);

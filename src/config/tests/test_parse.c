@@ -44,7 +44,7 @@ static void prompts_are_appended(void **state)
 {
     (void)state;
     mega_config c;
-    kit_accept(&c, "generate_samples_gpt", "--load x --prompt 'a b' --prompt=--c --top-k 3");
+    kit_accept(&c, "generate_samples_gpt", "--load . --prompt 'a b' --prompt=--c --top-k 3");
     assert_int_equal(c.generate.prompt.count, 2);
     assert_string_equal(c.generate.prompt.item[0], "a b");
     assert_string_equal(c.generate.prompt.item[1], "--c");
@@ -304,6 +304,43 @@ static void memory_may_be_short(void **state)
     assert_true(mega_kit_fail_each_allocation((mega_kit_attempt *)attempt_refused, bad) > 2);
 }
 
+/* Any words at all: an answer, and a message where it is no. */
+static void random_words(void **state)
+{
+    (void)state;
+    static const char *const commands[] = {"pretrain_gpt",
+                                           "plan",
+                                           "generate_samples_gpt",
+                                           "tasks",
+                                           "preprocess_data",
+                                           "train_tokenizer",
+                                           "tokenize",
+                                           "data",
+                                           "plot",
+                                           "doctor"};
+    static const char *const values[] = {"1", "0", "-1", "1e9", "x",   "", ".5", "nan", "99999999999999999999",
+                                         "-", "=", "--", "a b", "%s%n"};
+    uint32_t random = 12345;
+    for (int trial = 0; trial < 3000; trial++) {
+        char line[1024] = "";
+        for (int word = 0; word < 8; word++) {
+            random = random * 1664525u + 1013904223u;
+            const uint32_t r = random >> 8;
+            const size_t used = strlen(line);
+            if (r % 3 == 0) snprintf(line + used, sizeof line - used, "'%s' ", values[(r >> 4) % ROW_COUNT(values)]);
+            else if (r % 13 == 1)
+                snprintf(line + used, sizeof line - used, "--%s=%s ", "lr", values[(r >> 4) % ROW_COUNT(values)]);
+            else
+                snprintf(line + used, sizeof line - used, "--%s ",
+                         mega_option_row((r >> 4) % mega_option_count())->name);
+        }
+        mega_config c;
+        const mega_status st = kit_parse(&c, commands[trial % 10], line);
+        if (st != MEGA_OK && mega_error_message()[0] == '\0') fail_msg("%s: no message", line);
+        mega_config_fini(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +360,7 @@ int main(void)
         cmocka_unit_test(origins),
         cmocka_unit_test(commands_have_names),
         cmocka_unit_test(memory_may_be_short),
+        cmocka_unit_test(random_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

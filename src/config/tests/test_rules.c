@@ -1,6 +1,8 @@
 /* Each rule between options refuses what breaks it, says what would be valid, and lets the rest through. */
 #include "config_kit.h"
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static void accept(const char *command, const char *line)
 {
@@ -219,17 +221,50 @@ static void other_commands(void **state)
     kit_refuse("train_tokenizer", "--input a --output b --vocab-size 256", "give 257 or more");
     kit_refuse("train_tokenizer", "--input a --output b --tokenizer-type ByteTokenizer", "has nothing to learn");
     kit_refuse("train_tokenizer", "--num-threads 2", "3 mistakes");
-    accept("generate_samples_gpt", "--load x --num-samples 3 --genfile y");
+    accept("generate_samples_gpt", "--load . --num-samples 3 --genfile y");
     kit_refuse("generate_samples_gpt", "--num-samples 3", "missing: --load FOLDER");
-    kit_refuse("generate_samples_gpt", "--load x --num-samples 3 --sample-input-file y", "give one");
-    kit_refuse("generate_samples_gpt", "--load x --temperature 0", "must be greater than 0");
-    kit_refuse("generate_samples_gpt", "--load x --top_p 1.5", "must lie between 0 and 1");
-    accept("tasks", "--task LM_LOSS --pretrained-checkpoint x --valid-data y");
-    kit_refuse("tasks", "--task RACE --load x --valid-data y", "\"RACE\" is not built yet");
+    kit_refuse("generate_samples_gpt", "--load . --num-samples 3 --sample-input-file /dev/null", "give one");
+    kit_refuse("generate_samples_gpt", "--load . --temperature 0", "must be greater than 0");
+    kit_refuse("generate_samples_gpt", "--load . --top_p 1.5", "must lie between 0 and 1");
+    accept("tasks", "--task LM_LOSS --pretrained-checkpoint . --valid-data /dev/null");
+    kit_refuse("tasks", "--task RACE --load . --valid-data /dev/null", "\"RACE\" is not built yet");
     kit_refuse("tasks", "--num-threads 1", "3 mistakes");
     accept("plot", "a.jsonl b.jsonl --key lm_loss validation_loss --svg x.svg");
     kit_refuse("plot", "--svg x.svg", "missing: the metrics files");
     kit_refuse("nonsense", "", "is not a command");
+}
+
+static void places(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    mega_kit_write(mega_kit_path(folder, "file"), "x");
+    kit_refuse("generate_samples_gpt", in_folder("--load @/nothing", folder),
+               "nothing: there is no such folder; expected a folder of");
+    kit_refuse("generate_samples_gpt", in_folder("--load @/file", folder),
+               "file: it is a file; expected a folder of checkpoints");
+    kit_refuse("generate_samples_gpt", in_folder("--load @ --sample-input-file @/none", folder),
+               "none: there is no such file");
+    kit_refuse("tasks", in_folder("--task LM_LOSS --load @ --valid-data @/file @/none", folder),
+               "none: there is no such file");
+    accept("pretrain_gpt",
+           in_folder(RUN "--train-iters 3 --save @/a/b --metrics-file @/m.jsonl --tensorboard-dir @", folder));
+    accept("pretrain_gpt", in_folder(RUN "--train-iters 3 --metrics-file @/file", folder));
+    kit_refuse("pretrain_gpt", in_folder(RUN "--train-iters 3 --save @/file", folder),
+               "it is a file; expected the name of a folder");
+    kit_refuse("pretrain_gpt", in_folder(RUN "--train-iters 3 --save @/file/x/y", folder), "is a file, not a folder");
+    kit_refuse("pretrain_gpt", in_folder(RUN "--train-iters 3 --metrics-file @", folder),
+               "it is a folder; expected the name of a file");
+}
+
+static void rights(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    if (geteuid() == 0) mega_kit_skip("root may write everywhere");
+    assert_int_equal(chmod(folder, 0500), 0);
+    kit_refuse("pretrain_gpt", in_folder(RUN "--train-iters 3 --save @/a/b", folder), "cannot be written by this user");
+    assert_int_equal(chmod(folder, 0700), 0);
 }
 
 int main(void)
@@ -238,7 +273,8 @@ int main(void)
         cmocka_unit_test(shape),         cmocka_unit_test(batch),          cmocka_unit_test(length_and_units),
         cmocka_unit_test(learning_rate), cmocka_unit_test(weight_decay),   cmocka_unit_test(precision_and_recompute),
         cmocka_unit_test(checkpoints),   cmocka_unit_test(several_ranks),  cmocka_unit_test(data_paths),
-        cmocka_unit_test(tokenizers),    cmocka_unit_test(other_commands),
+        cmocka_unit_test(tokenizers),    cmocka_unit_test(other_commands), cmocka_unit_test(places),
+        cmocka_unit_test(rights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
