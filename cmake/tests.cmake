@@ -46,3 +46,12 @@ foreach(kind ops parity golden fault cli)
         mega_test_properties(${kind}_${stem} ${kind})
     endforeach()
 endforeach()
+
+# PCRE2 is wanted by one test alone, as the other opinion on a pattern; without it that test is skipped.
+find_path(MEGA_PCRE2_INCLUDE pcre2.h)
+find_library(MEGA_PCRE2_LIBRARY pcre2-8)
+if(MEGA_PCRE2_INCLUDE AND MEGA_PCRE2_LIBRARY AND TARGET unit_test_pretokenize)
+    target_compile_definitions(unit_test_pretokenize PRIVATE MEGA_HAVE_PCRE2=1)
+    target_include_directories(unit_test_pretokenize SYSTEM PRIVATE ${MEGA_PCRE2_INCLUDE})
+    target_link_libraries(unit_test_pretokenize PRIVATE ${MEGA_PCRE2_LIBRARY})
+endif()
