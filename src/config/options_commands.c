@@ -17,7 +17,7 @@ static const option_row preprocess_rows[] = {
     {OPTION("split-on-blank-lines", preprocess.split_on_blank_lines, KIND_FLAG), .help = "plain text: a document ends with its blank line"},
     {OPTION("output-prefix", preprocess.output_prefix, KIND_STRING), .help = "PREFIX of PREFIX_text_document.bin and .idx"},
     {OPTION("workers", preprocess.workers, KIND_INT), .range = RANGE_POSITIVE, .help = "threads that tokenize; all cores when not given"},
-    {OPTION("chunk-size", preprocess.chunk_size, KIND_INT), .fallback = "32", .range = RANGE_POSITIVE, .help = "documents handed to a worker at a time"},
+    {IDLE("chunk-size", KIND_INT, "32", "work is handed out by its size in bytes, and the output is the same")},
     {OPTION("log-interval", preprocess.log_interval, KIND_INT), .fallback = "1000", .range = RANGE_POSITIVE, .help = "documents between progress lines"},
     {OPTION("on-bad-line", preprocess.on_bad_line, KIND_CHOICE), .fallback = "stop", .choices = "stop|skip", .help = "a line that is no JSON object with the keys"},
     {LATER("split-sentences", KIND_FLAG, NULL, SENTENCES)},

@@ -33,7 +33,7 @@ static const option_row training_rows[] = {
     {OPTION("log-interval", log_interval, KIND_INT), .fallback = "100", .range = RANGE_POSITIVE, .help = "iterations between log lines"},
     {OPTION("exit-interval", exit_interval, KIND_INT), .range = RANGE_POSITIVE, .help = "save and leave when the iteration is a multiple of this"},
     {OPTION("exit-duration-in-mins", exit_duration_in_mins, KIND_INT), .range = RANGE_POSITIVE, .help = "save and leave after so many minutes"},
-    {OPTION("exit-signal-handler", exit_signal_handler, KIND_FLAG), .help = "save and leave on SIGTERM; this and SIGINT are answered so in any case"},
+    {IDLE("exit-signal-handler", KIND_FLAG, NULL, "SIGTERM and Ctrl-C are answered by a save in any case")},
     {OPTION("tensorboard-dir", tensorboard_dir, KIND_STRING), .help = "folder for TensorBoard event files"},
     {IDLE("no-masked-softmax-fusion", KIND_OFF, NULL, FUSED), .dest = "masked_softmax_fusion"},
     {IDLE("no-bias-gelu-fusion", KIND_OFF, NULL, FUSED), .dest = "bias_gelu_fusion"},

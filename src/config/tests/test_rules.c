@@ -26,6 +26,11 @@ static void shape(void **state)
     accept("plan", SHAPE "--max-position-embeddings 32 --kv-channels 16");
     kit_refuse("plan", SHAPE "--kv-channels 32", "heads of another width");
     accept("plan", "--preset tiny --micro-batch-size 1");
+    kit_refuse("plan", SHAPE "--num-layers 5e8",
+               "--num-layers 500000000 (argument 11) is beyond what can be computed with; at most 16384");
+    kit_refuse("plan", SHAPE "--hidden-size 1048576 --micro-batch-size 1e6 --num-layers 1e4",
+               "a micro-batch would keep");
+    kit_refuse("tokenize", "--num-threads 5000 --tokenizer-type ByteTokenizer", "at most 1024 threads");
 }
 
 static void batch(void **state)

@@ -60,7 +60,6 @@ typedef struct mega_preprocess_options {
     bool split_on_blank_lines; /* plain text: a document ends with its blank line, which it keeps */
     const char *output_prefix;
     int64_t workers;      /* 0: all cores (the parser fills in the number of threads) */
-    int64_t chunk_size;   /* documents a work item; never changes the output */
     int64_t log_interval; /* documents between progress lines when not on a terminal */
     mega_bad_line on_bad_line;
 } mega_preprocess_options;
@@ -152,7 +151,6 @@ typedef struct mega_config {
     int64_t train_iters;   /* under train_samples: 0 until the engine derives it */
     int64_t train_samples; /* 0 when train_iters is given */
     int64_t log_interval, exit_interval, exit_duration_in_mins;
-    bool exit_signal_handler; /* SIGTERM and SIGINT are always answered by a save; this is Megatron's switch for it */
     const char *tensorboard_dir;
     mega_dataloader_type dataloader_type;
     bool calculate_per_token_loss; /* divide by the step's unmasked tokens instead of a mean per micro-batch */
