@@ -26,12 +26,11 @@ static void rule_shape_is_given(mega_config *cfg)
                   {"--hidden-size", "hidden_size", cfg->hidden_size},
                   {"--num-attention-heads", "num_attention_heads", cfg->num_attention_heads},
                   {"--seq-length", "seq_length", cfg->seq_length}};
-    char missing[128] = "";
+    const char *missing = "";
     for (size_t i = 0; i < ROW_COUNT(needed); i++) {
         if (needed[i].value > 0 || given(cfg, needed[i].dest))
             continue; /* a value that cannot be read is told elsewhere */
-        if (missing[0] != '\0') strcat(missing, ", ");
-        strcat(missing, needed[i].name);
+        missing = mega_config_text(cfg, "%s%s%s", missing, missing[0] != '\0' ? ", " : "", needed[i].name);
     }
     if (missing[0] == '\0') return;
     mega_config_problem(cfg, USAGE, "missing: %s; give them, or a known shape with --preset gpt2", missing);
@@ -70,9 +69,10 @@ static void rule_heads_divide_hidden(mega_config *cfg)
         if (h % heads == 0) return;
         char valid[160];
         divisors_near(h, heads, valid, sizeof valid);
+        const int64_t next = (h / heads + 1) * heads;
         mega_config_problem(cfg, USAGE, "%s does not divide %s; heads that do: %s; or a hidden size of %lld",
                             mega_config_origin(cfg, "num_attention_heads"), mega_config_origin(cfg, "hidden_size"),
-                            valid, (long long)((h / heads + 1) * heads));
+                            valid, (long long)next);
     } else if (cfg->kv_channels * heads != h) {
         mega_config_problem(cfg, MEGA_ERR_UNSUPPORTED,
                             "%s: heads of another width than %s / %s are not built yet; leave it out",

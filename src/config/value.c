@@ -255,8 +255,7 @@ static bool print_double(double x, mega_buffer *out)
         snprintf(text, sizeof text, "%.*g", digits, x);
         if (strtod(text, NULL) == x) break;
     }
-    if (strpbrk(text, ".eE") == NULL) strcat(text, ".0");
-    return mega_buffer_puts(out, text);
+    return mega_buffer_printf(out, "%s%s", text, strpbrk(text, ".eE") == NULL ? ".0" : "");
 }
 
 bool mega_value_print(const mega_config *cfg, size_t index, mega_buffer *out)
