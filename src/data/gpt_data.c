@@ -223,14 +223,20 @@ static mega_status blend_list_init(blend_list *b, const char *const *args, int n
     return st;
 }
 
-/* A data set over members, which it takes. Its size is the sum of what was asked of each, as Megatron has it. */
+/* What one prefix gives. */
+typedef struct blend_member {
+    mega_gpt_data *split[MEGA_SPLIT_COUNT];
+} blend_member;
+
+/* A data set over one split of the members, which it takes. Its size is the sum of what was asked of each, as Megatron
+ * has it. */
 static mega_status blend_create(mega_gpt_data **out, const mega_gpt_data_options *o, const blend_list *b,
-                                mega_gpt_data **member, int64_t num_samples)
+                                blend_member *member, int split)
 {
     mega_gpt_data *d = mega_calloc(1, sizeof *d);
     if (d == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "blend: no memory");
     d->seq_length = o->seq_length;
-    for (int i = 0; i < b->count; i++) d->samples += mega_blend_request(num_samples, b->weight[i]);
+    for (int i = 0; i < b->count; i++) d->samples += mega_blend_request(o->num_samples[split], b->weight[i]);
     d->member = mega_calloc((size_t)b->count, sizeof(mega_gpt_data *));
     d->member_of = mega_malloc((size_t)d->samples * sizeof *d->member_of);
     d->sample_of = mega_malloc((size_t)d->samples * sizeof *d->sample_of);
@@ -246,22 +252,22 @@ static mega_status blend_create(mega_gpt_data **out, const mega_gpt_data_options
     }
     d->num_members = b->count;
     for (int i = 0; i < b->count; i++) {
-        d->member[i] = member[MEGA_SPLIT_COUNT * i];
-        member[MEGA_SPLIT_COUNT * i] = NULL;
+        d->member[i] = member[i].split[split];
+        member[i].split[split] = NULL;
     }
     *out = d;
     return MEGA_OK;
 }
 
-/* One split of a blend from member[3*i], i < count; NULL when all are. */
+/* One split of a blend; NULL when no member has it. */
 static mega_status blend_split(mega_gpt_data **out, const mega_gpt_data_options *o, const blend_list *b,
-                               mega_gpt_data **member, int split)
+                               blend_member *member, int split)
 {
     int missing = -1, there = 0;
     for (int i = 0; i < b->count; i++) {
         /* A member of weight 0 is asked for nothing and is never chosen. */
-        if (member[MEGA_SPLIT_COUNT * i] != NULL || b->weight[i] == 0) {
-            there += member[MEGA_SPLIT_COUNT * i] != NULL;
+        if (member[i].split[split] != NULL || b->weight[i] == 0) {
+            there += member[i].split[split] != NULL;
         } else {
             missing = i;
         }
@@ -274,13 +280,13 @@ static mega_status blend_split(mega_gpt_data **out, const mega_gpt_data_options 
             "documents or another --split, or name the parts with --train-data-path, --valid-data-path and "
             "--test-data-path",
             b->prefix[missing], split_name[split], o->split != NULL ? o->split : "969, 30, 1");
-    return blend_create(out, o, b, member, o->num_samples[split]);
+    return blend_create(out, o, b, member, split);
 }
 
 static mega_status blend_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o,
                                const blend_list *b, const bool wanted[MEGA_SPLIT_COUNT], bool whole)
 {
-    mega_gpt_data **member = mega_calloc((size_t)b->count * MEGA_SPLIT_COUNT, sizeof *member);
+    blend_member *member = mega_calloc((size_t)b->count, sizeof *member);
     if (member == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "blend: no memory for %d members", b->count);
     mega_status st = MEGA_OK;
     for (int i = 0; st == MEGA_OK && i < b->count; i++) {
@@ -289,17 +295,19 @@ static mega_status blend_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_
             const int64_t n = wanted[k] ? o->num_samples[k] : 0;
             ask[k] = b->count == 1 ? n : mega_blend_request(n, b->weight[i]);
         }
-        st = prefix_build(&member[MEGA_SPLIT_COUNT * i], o, b->prefix[i], whole, ask);
+        st = prefix_build(member[i].split, o, b->prefix[i], whole, ask);
     }
     for (int k = 0; st == MEGA_OK && k < MEGA_SPLIT_COUNT; k++) {
         if (b->count > 1) {
-            st = blend_split(&out[k], o, b, &member[k], k);
+            st = blend_split(&out[k], o, b, member, k);
         } else if (wanted[k]) {
-            out[k] = member[k];
-            member[k] = NULL;
+            out[k] = member[0].split[k];
+            member[0].split[k] = NULL;
         }
     }
-    for (int i = 0; i < b->count * MEGA_SPLIT_COUNT; i++) mega_gpt_data_destroy(member[i]);
+    for (int i = 0; i < b->count; i++) {
+        for (int k = 0; k < MEGA_SPLIT_COUNT; k++) mega_gpt_data_destroy(member[i].split[k]);
+    }
     mega_free(member);
     return st;
 }

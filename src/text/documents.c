@@ -231,7 +231,6 @@ static mega_status cut_paragraphs(mega_documents *d, mega_document_chunk *c, boo
             MEGA_TRY(add_record(d, c, begin, at, begin_line));
             begin = at;
             begin_line = line;
-            has_gap = false;
         }
         has_text = has_text || !blank;
         has_gap = has_text && blank;
