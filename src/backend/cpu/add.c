@@ -1,9 +1,19 @@
-/* add: runs the definition. */
-#include "megalith/kernels.h"
+/* a + b: elements are shared among the threads. */
+#include "cpu/share.h"
+
+static void work(void *user, int thread, int size)
+{
+    const cpu_job *job = user;
+    int64_t begin, end;
+    if (cpu_job_share(job, thread, size, &begin, &end)) job->bodies->add(job->args, begin, end);
+}
 
 static void run(mega_team *team, const void *args)
 {
-    mega_plain_add.run(team, args);
+    const mega_add_args *a = args;
+    if (a->head.dtype == MEGA_F64) mega_plain_add.run(team, args);
+    else
+        cpu_job_run(team, work, args, a->count, 1024, a->count);
 }
 
 const mega_kernel mega_cpu_add = {.name = "add", .run = run};

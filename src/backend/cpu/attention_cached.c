@@ -1,14 +1,38 @@
-/* attention_cached: runs the definition. */
-#include "megalith/kernels.h"
+/* Attention over a key/value cache: key/value heads of sequences are shared among the threads. */
+#include "cpu/share.h"
+
+/* Floats of one thread: a score for each key, whole cache lines. */
+static int64_t thread_scratch(const mega_attention_cached_args *a)
+{
+    return (a->capacity + 15) / 16 * 16;
+}
+
+static void work(void *user, int thread, int size)
+{
+    const cpu_job *job = user;
+    const mega_attention_cached_args *a = job->args;
+    int64_t begin, end;
+    if (!cpu_job_share(job, thread, size, &begin, &end)) return;
+    job->bodies->attention_cached(a, begin, end, (float *)a->head.scratch + thread * thread_scratch(a));
+}
 
 static void run(mega_team *team, const void *args)
 {
-    mega_plain_attention_cached.run(team, args);
+    const mega_attention_cached_args *a = args;
+    if (a->head.dtype == MEGA_F64) {
+        mega_plain_attention_cached.run(team, args);
+        return;
+    }
+    int64_t keys = 0;
+    for (int64_t b = 0; b < a->batch; b++) keys += a->head.step->kv_length[b] + a->rows;
+    cpu_job_run(team, work, args, a->batch * a->kv_heads, 1, keys * a->rows * a->heads * a->head_dim);
 }
 
 static size_t scratch(const void *args, int threads)
 {
-    return mega_plain_attention_cached.scratch(args, threads);
+    const mega_attention_cached_args *a = args;
+    if (a->head.dtype == MEGA_F64) return mega_plain_attention_cached.scratch(args, threads);
+    return (size_t)(threads * thread_scratch(a)) * sizeof(float);
 }
 
 const mega_kernel mega_cpu_attention_cached = {.name = "attention_cached", .run = run, .scratch = scratch};

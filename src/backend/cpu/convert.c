@@ -1,9 +1,29 @@
-/* convert: runs the definition. */
-#include "megalith/kernels.h"
+/* Conversion: elements are shared among the threads; vector loops between F32 and BF16, element by element for the
+ * rest. */
+#include "cpu/share.h"
+
+static bool is_fast(mega_dtype t)
+{
+    return t == MEGA_F32 || t == MEGA_BF16;
+}
+
+static void work(void *user, int thread, int size)
+{
+    const cpu_job *job = user;
+    const mega_convert_args *a = job->args;
+    int64_t begin, end;
+    if (!cpu_job_share(job, thread, size, &begin, &end)) return;
+    if (is_fast(a->dst_dtype) && is_fast(a->src_dtype)) {
+        job->bodies->convert(a, begin, end);
+        return;
+    }
+    for (int64_t i = begin; i < end; i++) put(a->dst, a->dst_dtype, i, get(a->src, a->src_dtype, i) * a->scale);
+}
 
 static void run(mega_team *team, const void *args)
 {
-    mega_plain_convert.run(team, args);
+    const mega_convert_args *a = args;
+    cpu_job_run(team, work, args, a->count, 1024, a->count);
 }
 
 const mega_kernel mega_cpu_convert = {.name = "convert", .run = run};

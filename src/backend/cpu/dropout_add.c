@@ -1,9 +1,19 @@
-/* dropout_add: runs the definition. */
-#include "megalith/kernels.h"
+/* residual + dropout(x + bias): rows are shared among the threads; masks are made four counters or more at a time. */
+#include "cpu/share.h"
+
+static void work(void *user, int thread, int size)
+{
+    const cpu_job *job = user;
+    int64_t begin, end;
+    if (cpu_job_share(job, thread, size, &begin, &end)) job->bodies->dropout_add(job->args, begin, end);
+}
 
 static void run(mega_team *team, const void *args)
 {
-    mega_plain_dropout_add.run(team, args);
+    const mega_dropout_add_args *a = args;
+    if (a->head.dtype == MEGA_F64) mega_plain_dropout_add.run(team, args);
+    else
+        cpu_job_run(team, work, args, a->rows, 1, a->rows * a->cols);
 }
 
 const mega_kernel mega_cpu_dropout_add = {.name = "dropout_add", .run = run};

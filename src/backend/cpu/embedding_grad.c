@@ -1,9 +1,20 @@
-/* embedding_grad: runs the definition. */
-#include "megalith/kernels.h"
+/* Gradient of the embedding table: columns are shared among the threads, so that each adds its columns of equal ids in
+ * the order of the rows. */
+#include "cpu/share.h"
+
+static void work(void *user, int thread, int size)
+{
+    const cpu_job *job = user;
+    int64_t begin, end;
+    if (cpu_job_share(job, thread, size, &begin, &end)) job->bodies->embedding_grad(job->args, begin, end);
+}
 
 static void run(mega_team *team, const void *args)
 {
-    mega_plain_embedding_grad.run(team, args);
+    const mega_embedding_grad_args *a = args;
+    if (a->head.dtype == MEGA_F64) mega_plain_embedding_grad.run(team, args);
+    else
+        cpu_job_run(team, work, args, a->cols, 16, a->rows * a->cols);
 }
 
 const mega_kernel mega_cpu_embedding_grad = {.name = "embedding_grad", .run = run};

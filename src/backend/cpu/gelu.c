@@ -1,9 +1,19 @@
-/* gelu: runs the definition. */
-#include "megalith/kernels.h"
+/* GELU of x + bias: rows are shared among the threads. */
+#include "cpu/share.h"
+
+static void work(void *user, int thread, int size)
+{
+    const cpu_job *job = user;
+    int64_t begin, end;
+    if (cpu_job_share(job, thread, size, &begin, &end)) job->bodies->gelu(job->args, begin, end);
+}
 
 static void run(mega_team *team, const void *args)
 {
-    mega_plain_gelu.run(team, args);
+    const mega_gelu_args *a = args;
+    if (a->head.dtype == MEGA_F64) mega_plain_gelu.run(team, args);
+    else
+        cpu_job_run(team, work, args, a->rows, 1, a->rows * a->cols * 4);
 }
 
 const mega_kernel mega_cpu_gelu = {.name = "gelu", .run = run};

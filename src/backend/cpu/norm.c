@@ -1,9 +1,43 @@
-/* norm: runs the definition. */
-#include "megalith/kernels.h"
+/* Sum of squares, zeros, values that are not finite: chunks of 65,536 elements are shared among the threads, their
+ * results stand in scratch and are added in order. */
+#include "cpu/share.h"
+
+#define CHUNK 65536
+
+static void work(void *user, int thread, int size)
+{
+    const cpu_job *job = user;
+    const mega_norm_args *a = job->args;
+    int64_t begin, end;
+    if (!cpu_job_share(job, thread, size, &begin, &end)) return;
+    for (int64_t chunk = begin; chunk < end; chunk++) {
+        const int64_t rest = a->count - chunk * CHUNK;
+        job->bodies->norm((const float *)a->x + chunk * CHUNK, rest < CHUNK ? rest : CHUNK,
+                          (double *)a->head.scratch + 3 * chunk);
+    }
+}
+
+static int64_t chunks_of(const mega_norm_args *a)
+{
+    return (a->count + CHUNK - 1) / CHUNK;
+}
 
 static void run(mega_team *team, const void *args)
 {
-    mega_plain_norm.run(team, args);
+    const mega_norm_args *a = args;
+    if (a->head.dtype == MEGA_F64) {
+        mega_plain_norm.run(team, args);
+        return;
+    }
+    cpu_job_run(team, work, args, chunks_of(a), 1, a->count);
+    for (int i = 0; i < 3; i++) a->out[i] = 0.0;
+    for (int64_t k = 0; k < 3 * chunks_of(a); k++) a->out[k % 3] += ((const double *)a->head.scratch)[k];
 }
 
-const mega_kernel mega_cpu_norm = {.name = "norm", .run = run};
+static size_t scratch(const void *args, int threads)
+{
+    (void)threads;
+    return (size_t)chunks_of(args) * 3 * sizeof(double);
+}
+
+const mega_kernel mega_cpu_norm = {.name = "norm", .run = run, .scratch = scratch};

@@ -1,9 +1,19 @@
-/* sgd: runs the definition. */
-#include "megalith/kernels.h"
+/* SGD with momentum: elements are shared among the threads. */
+#include "cpu/share.h"
+
+static void work(void *user, int thread, int size)
+{
+    const cpu_job *job = user;
+    int64_t begin, end;
+    if (cpu_job_share(job, thread, size, &begin, &end)) job->bodies->sgd(job->args, begin, end);
+}
 
 static void run(mega_team *team, const void *args)
 {
-    mega_plain_sgd.run(team, args);
+    const mega_sgd_args *a = args;
+    if (a->head.dtype == MEGA_F64) mega_plain_sgd.run(team, args);
+    else
+        cpu_job_run(team, work, args, a->count, 1024, a->count);
 }
 
 const mega_kernel mega_cpu_sgd = {.name = "sgd", .run = run};

@@ -1,9 +1,19 @@
-/* xent_sum: runs the definition. */
-#include "megalith/kernels.h"
+/* Cross-entropy 2 of 3: rows are shared among the threads. */
+#include "cpu/share.h"
+
+static void work(void *user, int thread, int size)
+{
+    const cpu_job *job = user;
+    int64_t begin, end;
+    if (cpu_job_share(job, thread, size, &begin, &end)) job->bodies->xent_sum(job->args, begin, end);
+}
 
 static void run(mega_team *team, const void *args)
 {
-    mega_plain_xent_sum.run(team, args);
+    const mega_xent_sum_args *a = args;
+    if (a->head.dtype == MEGA_F64) mega_plain_xent_sum.run(team, args);
+    else
+        cpu_job_run(team, work, args, a->rows, 1, a->rows * a->valid * 4);
 }
 
 const mega_kernel mega_cpu_xent_sum = {.name = "xent_sum", .run = run};

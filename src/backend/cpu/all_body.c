@@ -1,0 +1,31 @@
+/* Every body, for the instruction set and VECTOR_BYTES of the file that includes this one. */
+#include "cpu/bodies.h"
+#include "cpu/vector.h"
+
+#include "cpu/elementwise_body.c"
+#include "cpu/philox_body.c"
+
+#include "cpu/dropout_body.c"
+#include "cpu/embedding_body.c"
+#include "cpu/gelu_body.c"
+#include "cpu/gemm_body.c"
+#include "cpu/layer_norm_body.c"
+#include "cpu/optimizer_body.c"
+#include "cpu/tile_body.c"
+#include "cpu/xent_body.c"
+
+#include "cpu/attention_body.c"
+#include "cpu/attention_cached_body.c"
+#include "cpu/attention_grad_body.c"
+
+#define BODIES                                                                                                    \
+    {                                                                                                             \
+        .add = add_range, .convert = convert_range, .adamw = adamw_range, .sgd = sgd_range, .norm = norm_range,   \
+        .embedding = embedding_rows, .embedding_grad = embedding_grad_columns, .layer_norm = layer_norm_rows,     \
+        .gelu = gelu_rows, .dropout_add = dropout_add_rows, .xent_max = xent_max_rows, .xent_sum = xent_sum_rows, \
+        .xent_grad = xent_grad_rows, .column_sum = column_sum_rows, .gelu_grad = gelu_grad_rows,                  \
+        .dropout_grad = dropout_grad_rows, .layer_norm_grad = layer_norm_grad_rows, .fold = fold_columns,         \
+        .attention = attention_items, .attention_grad = attention_grad_items,                                     \
+        .attention_cached = attention_cached_items, .gemm_rows = gemm_rows_columns, .widen = widen_range,         \
+        .narrow = narrow_range, .spin_fma = spin_fma                                                              \
+    }

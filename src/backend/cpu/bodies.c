@@ -1,0 +1,15 @@
+/* Picks the bodies for the instruction set at hand. */
+#include "cpu/bodies.h"
+
+const cpu_bodies *mega_cpu_bodies_get(void)
+{
+#if defined(__x86_64__)
+    switch (mega_cpu_isa()) {
+    case MEGA_ISA_AVX512_BF16:
+    case MEGA_ISA_AVX512: return &mega_cpu_bodies_avx512;
+    case MEGA_ISA_AVX2: return &mega_cpu_bodies_avx2;
+    case MEGA_ISA_PORTABLE: break;
+    }
+#endif
+    return &mega_cpu_bodies_portable;
+}

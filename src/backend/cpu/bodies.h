@@ -1,0 +1,63 @@
+/* The vector loops of this folder, compiled once for each instruction set (isa_*.c) and picked at run time. A body
+ * works on a range of rows, columns or elements of one thread; the kernels in cpu/NAME.c share the work out. Types:
+ * F32, BF16. */
+#ifndef MEGA_CPU_BODIES_H
+#define MEGA_CPU_BODIES_H
+
+#include "megalith/kernels.h"
+
+typedef struct cpu_bodies {
+    void (*add)(const mega_add_args *a, int64_t begin, int64_t end);
+    void (*convert)(const mega_convert_args *a, int64_t begin, int64_t end); /* between F32 and BF16 */
+    void (*adamw)(const mega_adamw_args *a, int64_t begin, int64_t end);
+    void (*sgd)(const mega_sgd_args *a, int64_t begin, int64_t end);
+    void (*norm)(const float *x, int64_t n, double out[3]);
+
+    void (*embedding)(const mega_embedding_args *a, int64_t row_begin, int64_t row_end);
+    void (*embedding_grad)(const mega_embedding_grad_args *a, int64_t column_begin, int64_t column_end);
+    void (*layer_norm)(const mega_layer_norm_args *a, int64_t begin, int64_t end);
+    void (*gelu)(const mega_gelu_args *a, int64_t begin, int64_t end);
+    void (*dropout_add)(const mega_dropout_add_args *a, int64_t begin, int64_t end);
+    void (*xent_max)(const mega_xent_max_args *a, int64_t begin, int64_t end);
+    void (*xent_sum)(const mega_xent_sum_args *a, int64_t begin, int64_t end);
+    void (*xent_grad)(const mega_xent_grad_args *a, int64_t begin, int64_t end);
+
+    /* Column sums of these rows are written (=) to `partial`, which may be NULL where the caller wants none. */
+    void (*column_sum)(const mega_column_sum_args *a, int64_t begin, int64_t end, float *partial);
+    void (*gelu_grad)(const mega_gelu_grad_args *a, int64_t begin, int64_t end, float *partial);
+    void (*dropout_grad)(const mega_dropout_grad_args *a, int64_t begin, int64_t end, float *partial);
+    void (*layer_norm_grad)(const mega_layer_norm_grad_args *a, int64_t begin, int64_t end, float *dgain, float *dbias);
+    /* sum[c] += partial[0][c] + partial[1][c] + … for c in [begin, end); rows of `partial` are `ld` apart. */
+    void (*fold)(float *sum, const float *partial, int64_t rows, int64_t ld, int64_t begin, int64_t end);
+
+    /* One item is one key/value head of one sequence, with all the query heads that read it. */
+    void (*attention)(const mega_attention_args *a, int64_t begin, int64_t end, float *scratch);
+    void (*attention_grad)(const mega_attention_grad_args *a, int64_t begin, int64_t end, float *scratch);
+    void (*attention_cached)(const mega_attention_cached_args *a, int64_t begin, int64_t end, float *scratch);
+
+    /* c = op(a) op(b) for m <= MEGA_GEMV_ROWS, a not transposed, b transposed; columns [begin, end). */
+    void (*gemm_rows)(const mega_gemm_args *a, int64_t begin, int64_t end);
+    /* dst[i] = src[i]; dst = the rounded src. */
+    void (*widen)(float *dst, const uint16_t *src, int64_t n);
+    void (*narrow)(uint16_t *dst, const float *src, int64_t n);
+
+    /* Multiply-adds in registers alone; returns their number of operations (2 for each lane). */
+    double (*spin_fma)(int64_t rounds, float *sink);
+} cpu_bodies;
+
+/* Blocks of attention: queries and keys of one tile product; what a thread needs of scratch follows from them. */
+#define MEGA_QUERY_BLOCK 48
+#define MEGA_KEY_BLOCK   128
+#define MEGA_TILE_COLS   32 /* padding of blocks: a multiple of what any instruction set asks for */
+
+/* Few rows: what a decode step of generation has. */
+#define MEGA_GEMV_ROWS 4
+
+extern const cpu_bodies mega_cpu_bodies_portable;
+extern const cpu_bodies mega_cpu_bodies_avx2;
+extern const cpu_bodies mega_cpu_bodies_avx512;
+
+/* The bodies for mega_cpu_isa(). */
+const cpu_bodies *mega_cpu_bodies_get(void);
+
+#endif

@@ -1,0 +1,123 @@
+/* Loops over elements: add, convert, widen, narrow, norm; column sums. */
+
+ALWAYS void add_typed(bool bf16, const mega_add_args *a, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i += VL) {
+        const int64_t n = end - i;
+        vput_n(bf16, a->y, i, n, vget_n(bf16, a->a, i, n) + vget_n(bf16, a->b, i, n));
+    }
+}
+
+static void add_range(const mega_add_args *a, int64_t begin, int64_t end)
+{
+    if (a->head.dtype == MEGA_BF16) add_typed(true, a, begin, end);
+    else
+        add_typed(false, a, begin, end);
+}
+
+ALWAYS void convert_typed(bool to_bf16, bool from_bf16, const mega_convert_args *a, int64_t begin, int64_t end)
+{
+    const float scale = (float)a->scale;
+    for (int64_t i = begin; i < end; i += VL)
+        vput_n(to_bf16, a->dst, i, end - i, vget_n(from_bf16, a->src, i, end - i) * scale);
+}
+
+static void convert_range(const mega_convert_args *a, int64_t begin, int64_t end)
+{
+    const bool to = a->dst_dtype == MEGA_BF16, from = a->src_dtype == MEGA_BF16;
+    if (to && from) convert_typed(true, true, a, begin, end);
+    else if (to)
+        convert_typed(true, false, a, begin, end);
+    else if (from)
+        convert_typed(false, true, a, begin, end);
+    else
+        convert_typed(false, false, a, begin, end);
+}
+
+static void widen_range(float *dst, const uint16_t *src, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += VL) vput_n(false, dst, i, n - i, vget_n(true, src, i, n - i));
+}
+
+static void narrow_range(uint16_t *dst, const float *src, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += VL) vput_n(true, dst, i, n - i, vget_n(false, src, i, n - i));
+}
+
+/* out: sum of squares, zeros, values that are not finite. Squares are summed in double: their exponents need it. */
+static void norm_range(const float *x, int64_t n, double out[3])
+{
+    vd low = {0}, high = {0};
+    vi zeros = {0}, odd = {0};
+    int64_t i = 0;
+    for (; i + VL <= n; i += VL) {
+        vf_half a, b;
+        memcpy(&a, x + i, sizeof a);
+        memcpy(&b, x + i + VL / 2, sizeof b);
+        const vd da = __builtin_convertvector(a, vd), db = __builtin_convertvector(b, vd);
+        low += da * da;
+        high += db * db;
+        const vf v = vload(x + i);
+        zeros -= v == 0.0f; /* a true lane is -1 */
+        odd -= ((vi)v & 0x7f800000) == 0x7f800000;
+    }
+    double lane[VL / 2];
+    int32_t zero[VL], bad[VL];
+    low += high;
+    memcpy(lane, &low, sizeof lane);
+    memcpy(zero, &zeros, sizeof zero);
+    memcpy(bad, &odd, sizeof bad);
+    out[0] = out[1] = out[2] = 0.0;
+    for (int l = 0; l < VL / 2; l++) out[0] += lane[l];
+    for (int l = 0; l < VL; l++) out[1] += zero[l], out[2] += bad[l];
+    for (; i < n; i++) {
+        out[0] += (double)x[i] * x[i];
+        out[1] += x[i] == 0.0f;
+        out[2] += !isfinite(x[i]);
+    }
+}
+
+static void set_zero(float *x, int64_t n)
+{
+    memset(x, 0, (size_t)n * sizeof *x);
+}
+
+ALWAYS void column_sum_typed(bool bf16, const mega_column_sum_args *a, int64_t begin, int64_t end, float *partial)
+{
+    const int64_t C = a->cols;
+    for (int64_t r = begin; r < end; r++)
+        for (int64_t c = 0; c < C; c += VL)
+            vput_n(false, partial, c, C - c, vget_n(false, partial, c, C - c) + vget_n(bf16, a->x, r * C + c, C - c));
+}
+
+static void column_sum_rows(const mega_column_sum_args *a, int64_t begin, int64_t end, float *partial)
+{
+    set_zero(partial, a->cols);
+    if (a->head.dtype == MEGA_BF16) column_sum_typed(true, a, begin, end, partial);
+    else
+        column_sum_typed(false, a, begin, end, partial);
+}
+
+static void fold_columns(float *sum, const float *partial, int64_t rows, int64_t ld, int64_t begin, int64_t end)
+{
+    for (int64_t c = begin; c < end; c += VL) {
+        vf s = vset(0.0f);
+        for (int64_t r = 0; r < rows; r++) s += vget_n(false, partial, r * ld + c, end - c);
+        vput_n(false, sum, c, end - c, vget_n(false, sum, c, end - c) + s);
+    }
+}
+
+/* Twelve chains of multiply-adds: enough to keep two units of latency 4 busy, and they fit 16 registers. */
+static double spin_fma(int64_t rounds, float *sink)
+{
+    vf s[12];
+    for (int i = 0; i < 12; i++) s[i] = vset((float)(i + 1) * 1e-3f);
+    const vf a = vset(0.999f + sink[0]), b = vset(1e-3f);
+    for (int64_t r = 0; r < rounds; r++) {
+#pragma GCC unroll 12
+        for (int i = 0; i < 12; i++) s[i] = s[i] * a + b;
+    }
+    for (int i = 1; i < 12; i++) s[0] += s[i];
+    sink[1] = vsum(s[0]);
+    return (double)rounds * 12 * VL * 2;
+}

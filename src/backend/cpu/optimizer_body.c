@@ -1,0 +1,61 @@
+/* AdamW and SGD, one sweep over parameters, moments and gradients: memory bound. Plain loops, which the compiler
+ * vectorises (a vector type has no square root). */
+
+ALWAYS void adamw_typed(bool bf16, bool l2, const mega_adamw_args *a, int64_t begin, int64_t end)
+{
+    float *restrict p = a->p, *restrict m = a->m, *restrict v = a->v;
+    float *restrict weight_f32 = a->weight;
+    uint16_t *restrict weight_bf16 = a->weight;
+    const float *restrict g = a->g;
+    const double correct1 = 1.0 - pow(a->beta1, (double)a->k), correct2 = 1.0 - pow(a->beta2, (double)a->k);
+    const float beta1 = (float)a->beta1, rest1 = (float)(1.0 - a->beta1), beta2 = (float)a->beta2;
+    const float rest2 = (float)(1.0 - a->beta2), factor = (float)a->grad_factor, eps = (float)a->eps;
+    const float rate = (float)(a->lr / correct1), root = (float)(1.0 / sqrt(correct2));
+    const float decay = (float)a->weight_decay, shrink = (float)(a->lr * a->weight_decay);
+    const bool to_bf16 = bf16 && a->weight != NULL, to_f32 = !bf16 && a->weight != NULL;
+    for (int64_t i = begin; i < end; i++) {
+        const float old = p[i], gi = l2 ? g[i] * factor + decay * old : g[i] * factor;
+        m[i] = beta1 * m[i] + rest1 * gi;
+        v[i] = beta2 * v[i] + rest2 * (gi * gi);
+        const float step = rate * (m[i] / (sqrtf(v[i]) * root + eps));
+        p[i] = l2 ? old - step : old - (step + shrink * old);
+    }
+    if (to_bf16) narrow_range(weight_bf16 + begin, p + begin, end - begin);
+    if (to_f32) memcpy(weight_f32 + begin, p + begin, (size_t)(end - begin) * sizeof *p);
+}
+
+/* Blocks that stay in the first-level cache between the update and the copy of the weight. */
+#define OPTIMIZER_BLOCK 2048
+
+static void adamw_range(const mega_adamw_args *a, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i += OPTIMIZER_BLOCK) {
+        const int64_t stop = end - i < OPTIMIZER_BLOCK ? end : i + OPTIMIZER_BLOCK;
+        if (a->l2) adamw_typed(a->head.dtype == MEGA_BF16, true, a, i, stop);
+        else
+            adamw_typed(a->head.dtype == MEGA_BF16, false, a, i, stop);
+    }
+}
+
+static void sgd_block(const mega_sgd_args *a, int64_t begin, int64_t end)
+{
+    float *restrict p = a->p, *restrict momentum = a->momentum;
+    const float *restrict g = a->g;
+    const float factor = (float)a->grad_factor, decay = (float)a->weight_decay, mu = (float)a->mu, lr = (float)a->lr;
+    if (a->first) {
+        for (int64_t i = begin; i < end; i++) momentum[i] = g[i] * factor + decay * p[i];
+    } else {
+        for (int64_t i = begin; i < end; i++) momentum[i] = mu * momentum[i] + (g[i] * factor + decay * p[i]);
+    }
+    for (int64_t i = begin; i < end; i++) p[i] -= lr * momentum[i];
+    if (a->weight == NULL) return;
+    if (a->head.dtype == MEGA_BF16) narrow_range((uint16_t *)a->weight + begin, p + begin, end - begin);
+    else
+        memcpy((float *)a->weight + begin, p + begin, (size_t)(end - begin) * sizeof *p);
+}
+
+static void sgd_range(const mega_sgd_args *a, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i += OPTIMIZER_BLOCK)
+        sgd_block(a, i, end - i < OPTIMIZER_BLOCK ? end : i + OPTIMIZER_BLOCK);
+}

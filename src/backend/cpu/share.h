@@ -1,0 +1,49 @@
+/* How the kernels of this folder share their work among the threads of a team. */
+#ifndef MEGA_CPU_SHARE_H
+#define MEGA_CPU_SHARE_H
+
+#include "backend_impl.h"
+#include "cpu/bodies.h"
+
+/* One kernel run: n rows, columns, elements or items, cut at multiples of grain. */
+typedef struct cpu_job {
+    const cpu_bodies *bodies;
+    const void *args;
+    int64_t n, grain;
+} cpu_job;
+
+/* Elements below which waking the team costs more than it saves (about a microsecond). */
+#define CPU_SMALL_JOB 8192
+
+/* Runs `work` with a cpu_job as its user pointer; `elements` is the size of the whole job. */
+static inline void cpu_job_run(mega_team *team, mega_team_work *work, const void *args, int64_t n, int64_t grain,
+                               int64_t elements)
+{
+    cpu_job job = {mega_cpu_bodies_get(), args, n, grain};
+    mega_team_run(elements < CPU_SMALL_JOB ? NULL : team, work, &job);
+}
+
+/* The share of one thread; false when it is empty. */
+static inline bool cpu_job_share(const cpu_job *job, int thread, int size, int64_t *begin, int64_t *end)
+{
+    mega_team_share(job->n, job->grain, thread, size, begin, end);
+    return *begin < *end;
+}
+
+/* Sums over rows: rows are cut into at most 64 chunks by a rule that knows the number of rows alone, each chunk has its
+ * own partial sums in scratch, and they are added in order. So the bits do not depend on the number of threads. */
+static inline int64_t chunk_rows(int64_t rows)
+{
+    const int64_t even = (rows + 63) / 64;
+    return even < 16 ? 16 : even;
+}
+
+static inline int64_t chunk_count(int64_t rows)
+{
+    return (rows + chunk_rows(rows) - 1) / chunk_rows(rows);
+}
+
+/* sum[c] += the sum of `chunks` rows of partial sums [chunks, ld], columns shared among the team. */
+void mega_cpu_fold(mega_team *team, float *sum, const float *partial, int64_t chunks, int64_t ld, int64_t cols);
+
+#endif

@@ -1,0 +1,198 @@
+/* Vectors of one width, VECTOR_BYTES, for the bodies of kernels: GNU vector extensions of gcc and clang, so one source
+ * serves every instruction set. Included by the isa_*.c files only, after VECTOR_BYTES is defined; everything is
+ * inlined into them, because a vector type passed between functions has no ABI below its instruction set. */
+#ifndef MEGA_CPU_VECTOR_H
+#define MEGA_CPU_VECTOR_H
+
+#include "megalith/dtype.h"
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define VL     (VECTOR_BYTES / 4) /* lanes */
+#define ALWAYS static inline __attribute__((always_inline))
+
+typedef float vf __attribute__((vector_size(VECTOR_BYTES)));
+typedef int32_t vi __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint32_t vu __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint16_t vh __attribute__((vector_size(VECTOR_BYTES / 2)));
+typedef float vf_half __attribute__((vector_size(VECTOR_BYTES / 2)));
+typedef double vd __attribute__((vector_size(VECTOR_BYTES)));
+
+ALWAYS vf vset(float x)
+{
+    return x - (vf){0};
+}
+
+ALWAYS vf vload(const float *p)
+{
+    vf v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+ALWAYS void vstore(float *p, vf v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
+/* a where the lane of m is all ones, b where it is zero. */
+ALWAYS vf vselect(vi m, vf a, vf b)
+{
+    return (vf)(((vi)a & m) | ((vi)b & ~m));
+}
+
+/* The larger; b where either is NaN. */
+ALWAYS vf vmax(vf a, vf b)
+{
+    return vselect(a > b, a, b);
+}
+
+ALWAYS vf vmin(vf a, vf b)
+{
+    return vselect(a < b, a, b);
+}
+
+/* VL bf16 numbers as floats. */
+ALWAYS vf vwiden(vh h)
+{
+    return (vf)(__builtin_convertvector(h, vu) << 16);
+}
+
+/* To nearest even, NaN stays NaN: mega_f32_to_bf16 for a vector. */
+ALWAYS vh vnarrow(vf x)
+{
+    const vu u = (vu)x;
+    const vu rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16, quiet = (u >> 16) | 0x40u;
+    const vu nan = (vu)(x != x);
+    return __builtin_convertvector((quiet & nan) | (rounded & ~nan), vh);
+}
+
+/* Elements [i, i + VL) of an array of float, or of bf16 where is_bf16 (a constant after inlining). */
+ALWAYS vf vget(bool is_bf16, const void *x, int64_t i)
+{
+    if (!is_bf16) return vload((const float *)x + i);
+    vh h;
+    memcpy(&h, (const uint16_t *)x + i, sizeof h);
+    return vwiden(h);
+}
+
+ALWAYS void vput(bool is_bf16, void *x, int64_t i, vf v)
+{
+    if (!is_bf16) {
+        vstore((float *)x + i, v);
+        return;
+    }
+    const vh h = vnarrow(v);
+    memcpy((uint16_t *)x + i, &h, sizeof h);
+}
+
+/* The same where only n lanes are left: beyond them (n < VL) lanes read as zero and are not written. */
+ALWAYS vf vget_n(bool is_bf16, const void *x, int64_t i, int64_t n)
+{
+    if (n >= VL) return vget(is_bf16, x, i);
+    float lane[VL] = {0};
+    for (int64_t l = 0; l < n; l++)
+        lane[l] = is_bf16 ? mega_bf16_to_f32(((const uint16_t *)x)[i + l]) : ((const float *)x)[i + l];
+    return vload(lane);
+}
+
+ALWAYS void vput_n(bool is_bf16, void *x, int64_t i, int64_t n, vf v)
+{
+    if (n >= VL) {
+        vput(is_bf16, x, i, v);
+        return;
+    }
+    float lane[VL];
+    vstore(lane, v);
+    for (int64_t l = 0; l < n; l++) {
+        if (is_bf16) ((uint16_t *)x)[i + l] = mega_f32_to_bf16(lane[l]);
+        else
+            ((float *)x)[i + l] = lane[l];
+    }
+}
+
+/* x in the first n lanes, zero behind them. */
+ALWAYS vf vkeep(vf x, int64_t n)
+{
+    if (n >= VL) return x;
+    float lane[VL];
+    vstore(lane, x);
+    for (int64_t l = n; l < VL; l++) lane[l] = 0.0f;
+    return vload(lane);
+}
+
+/* Sum of the lanes, in a fixed order. */
+ALWAYS float vsum(vf v)
+{
+    float lane[VL];
+    vstore(lane, v);
+    for (int step = VL / 2; step > 0; step /= 2)
+        for (int l = 0; l < step; l++) lane[l] += lane[l + step];
+    return lane[0];
+}
+
+ALWAYS float vmax_lane(vf v)
+{
+    float lane[VL];
+    vstore(lane, v);
+    for (int step = VL / 2; step > 0; step /= 2)
+        for (int l = 0; l < step; l++) lane[l] = lane[l] > lane[l + step] ? lane[l] : lane[l + step];
+    return lane[0];
+}
+
+/* Whether any lane of a comparison is set. */
+ALWAYS bool vany(vi m)
+{
+    int32_t lane[VL], any = 0;
+    memcpy(lane, &m, sizeof lane);
+    for (int l = 0; l < VL; l++) any |= lane[l];
+    return any != 0;
+}
+
+/* e^x, relative error below 2e-7: x = n ln 2 + r, |r| <= ln 2 / 2, e^r = 1 + r + r^2 q(r) with q of degree 4 fitted to
+ * 3e-9. 0 below -87.3 (the result would be denormal), infinity above 88.7, NaN stays NaN. */
+ALWAYS vf vexp(vf x)
+{
+    const vf shift = vset(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
+    const vf bounded = vmin(vset(89.0f), vmax(vset(-88.0f), x)); /* NaN stays: both return their second argument */
+    const vf biased = bounded * 1.44269504089f + shift, n = biased - shift;
+    const vf r = (bounded - n * 0.693359375f) - n * -2.12194440e-4f;
+    vf q = vset(0.0013814596f);
+    q = q * r + 0.0083687175f;
+    q = q * r + 0.041668389f;
+    q = q * r + 0.16666521f;
+    q = q * r + 0.49999994f;
+    const vf e = q * (r * r) + r + 1.0f;
+    /* 2^n in two factors, as n may be 128 or -127. */
+    const vi whole = (vi)((vu)biased - (vu)shift), half = whole >> 1, rest = whole - half;
+    const vf y = e * (vf)((vu)(half + 127) << 23) * (vf)((vu)(rest + 127) << 23);
+    return vselect(x < -87.33f, vset(0.0f), y);
+}
+
+/* 1 / (1 + e^-x) */
+ALWAYS vf vsigmoid(vf x)
+{
+    return 1.0f / (1.0f + vexp(-x));
+}
+
+/* The normal distribution function (1 + erf(x / sqrt 2)) / 2. With z = |x| / sqrt 2 and t = 1 / (1 + z/2),
+ * erfc(z) = e^(-z^2) t g(t), g of degree 8 fitted to 5e-8 for z <= 10. */
+ALWAYS vf vnormal_cdf(vf x)
+{
+    const vf z = (vf)((vi)x & 0x7fffffff) * 0.70710678f, t = 1.0f / (1.0f + 0.5f * z);
+    vf g = vset(-0.059069365f);
+    g = g * t + 0.28457698f;
+    g = g * t + -0.48720413f;
+    g = g * t + 0.27807200f;
+    g = g * t + -0.026628943f;
+    g = g * t + 0.20268825f;
+    g = g * t + 0.24310343f;
+    g = g * t + 0.28237537f;
+    g = g * t + 0.28208640f;
+    const vf tail = 0.5f * (g * t) * vexp(-(z * z));
+    return vselect(x > 0.0f, 1.0f - tail, tail);
+}
+
+#endif

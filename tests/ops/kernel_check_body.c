@@ -1,0 +1,184 @@
+/* Runs a kernel's plain and cpu form on the same arguments: plain once, cpu with 1, 2 and 3 threads. Every output is
+ * compared with the plain one within a tolerance, and among the thread counts bit by bit. Part of test_kernels.c. */
+
+enum { MAX_OUTPUTS = 4, GUARD = 64, MAX_THREADS = 3 };
+
+typedef struct check_output {
+    const char *name;
+    void *data; /* n elements and GUARD bytes; what it held before the run is restored before each run */
+    void *initial, *expected, *first;
+    int64_t n;
+    mega_dtype type;
+} check_output;
+
+typedef struct check {
+    mega_dtype type; /* of the call */
+    const char *kernel;
+    char label[160]; /* the shape, for messages */
+    mega_arena arena;
+    check_output output[MAX_OUTPUTS];
+    int num_outputs;
+    uint32_t seed;
+    bool same_zeros; /* an element is zero in both forms or in neither: dropout masks are equal */
+    double tolerance_f32, tolerance_bf16;
+} check;
+
+static int comparisons; /* made so far */
+
+static mega_dtype acc_type(const check *k)
+{
+    return k->type == MEGA_F64 ? MEGA_F64 : MEGA_F32;
+}
+
+static double element(const void *x, mega_dtype t, int64_t i)
+{
+    if (t == MEGA_F64) return ((const double *)x)[i];
+    if (t == MEGA_BF16) return mega_bf16_to_f32(((const uint16_t *)x)[i]);
+    if (t == MEGA_F16) return mega_f16_to_f32(((const uint16_t *)x)[i]);
+    return ((const float *)x)[i];
+}
+
+static void set_element(void *x, mega_dtype t, int64_t i, float v)
+{
+    if (t == MEGA_F64) ((double *)x)[i] = v;
+    else if (t == MEGA_BF16)
+        ((uint16_t *)x)[i] = mega_f32_to_bf16(v);
+    else if (t == MEGA_F16)
+        ((uint16_t *)x)[i] = mega_f32_to_f16(v);
+    else
+        ((float *)x)[i] = v;
+}
+
+static void *check_bytes(check *k, size_t bytes)
+{
+    void *p = mega_arena_alloc(&k->arena, bytes + GUARD);
+    assert_non_null(p);
+    return p;
+}
+
+/* n numbers in [-2, 2), the same for every type but for rounding. */
+static void *check_input(check *k, mega_dtype t, int64_t n)
+{
+    float *f = check_bytes(k, (size_t)n * sizeof *f);
+    void *x = check_bytes(k, (size_t)n * mega_dtype_size(t));
+    mega_kit_random(f, n, k->seed++);
+    for (int64_t i = 0; i < n; i++) set_element(x, t, i, 2.0f * f[i]);
+    return x;
+}
+
+/* An output; it begins as n random numbers, which a kernel that adds must keep. */
+static void *check_output_add(check *k, const char *name, mega_dtype t, int64_t n)
+{
+    check_output *o = &k->output[k->num_outputs++];
+    const size_t bytes = (size_t)n * mega_dtype_size(t) + GUARD;
+    *o = (check_output){.name = name, .n = n, .type = t, .data = check_input(k, t, n)};
+    memset((char *)o->data + bytes - GUARD, 0x5a, GUARD);
+    o->initial = check_bytes(k, bytes);
+    o->expected = check_bytes(k, bytes);
+    o->first = check_bytes(k, bytes);
+    memcpy(o->initial, o->data, bytes);
+    return o->data;
+}
+
+static size_t output_bytes(const check_output *o)
+{
+    return (size_t)o->n * mega_dtype_size(o->type) + GUARD;
+}
+
+/* Runs one form, each time from the initial outputs. The scratch is NaN before, and guarded. */
+static void run_form(check *k, const mega_kernel *kernel, void *args, mega_kernel_head *head, int threads, int runs)
+{
+    mega_team *team = NULL;
+    assert_int_equal(mega_team_create(&team, threads), MEGA_OK);
+    const size_t bytes = kernel->scratch != NULL ? kernel->scratch(args, threads) : 0;
+    void *block = mega_malloc(bytes + 2 * GUARD);
+    assert_non_null(block);
+    char *scratch = (char *)(((uintptr_t)block + GUARD - 1) / GUARD * GUARD);
+    memset(scratch, 0xff, bytes);
+    memset(scratch + bytes, 0x5a, GUARD);
+    head->scratch = scratch;
+    if (kernel->prepare != NULL && kernel->prepare(args, threads) != MEGA_OK) fail_msg("%s", mega_error_message());
+    for (int i = 0; i < runs; i++) {
+        for (int o = 0; o < k->num_outputs; o++)
+            memcpy(k->output[o].data, k->output[o].initial, output_bytes(&k->output[o]));
+        kernel->run(team, args);
+    }
+    if (kernel->release != NULL) kernel->release(args);
+    for (int i = 0; i < GUARD; i++)
+        if (scratch[bytes + (size_t)i] != 0x5a) fail_msg("%s %s: wrote behind its scratch", k->kernel, k->label);
+    mega_free(block);
+    mega_team_destroy(team);
+}
+
+/* ||found - expected|| / ||expected||, the worst element, and where zeros differ. Equal non-finite values are equal. */
+static void compare(const check *k, const check_output *o, int threads)
+{
+    double difference = 0.0, norm = 0.0, worst = -1.0;
+    int64_t where = 0;
+    for (int64_t i = 0; i < o->n; i++) {
+        const double a = element(o->data, o->type, i), b = element(o->expected, o->type, i);
+        if (k->same_zeros && (a == 0.0) != (b == 0.0))
+            fail_msg("%s %s: %s[%lld] is %g, expected %g: another mask", k->kernel, k->label, o->name, (long long)i, a,
+                     b);
+        if (a == b || (isnan(a) && isnan(b))) {
+            norm += isfinite(b) ? b * b : 0.0;
+            continue;
+        }
+        const double d = fabs(a - b);
+        difference += d * d;
+        norm += b * b;
+        if (!(d <= worst)) worst = d, where = i;
+    }
+    const double error = norm == 0.0 ? sqrt(difference) : sqrt(difference / norm);
+    const double allowed = k->type == MEGA_F64                            ? 0.0
+                           : o->type == MEGA_BF16 || k->type == MEGA_BF16 ? k->tolerance_bf16
+                                                                          : k->tolerance_f32;
+    if (!(error <= allowed))
+        fail_msg(
+            "%s %s, %s, %s, %d threads: %s differs by %.3g, allowed %.3g; worst at %lld of %lld: %.9g, expected %.9g",
+            k->kernel, k->label, mega_dtype_name(k->type), mega_isa_name(mega_cpu_isa()), threads, o->name, error,
+            allowed, (long long)where, (long long)o->n, element(o->data, o->type, where),
+            element(o->expected, o->type, where));
+    for (int i = 0; i < GUARD; i++)
+        if (((const char *)o->data)[output_bytes(o) - GUARD + (size_t)i] != 0x5a)
+            fail_msg("%s %s: wrote behind %s", k->kernel, k->label, o->name);
+}
+
+/* `head` is the head inside args. */
+static void check_run(check *k, const mega_kernel *plain, const mega_kernel *cpu, void *args, mega_kernel_head *head)
+{
+    static const mega_step_block none;
+    if (head->step == NULL) head->step = &none;
+    head->dtype = k->type;
+    run_form(k, plain, args, head, 1, 1);
+    for (int i = 0; i < k->num_outputs; i++)
+        memcpy(k->output[i].expected, k->output[i].data, output_bytes(&k->output[i]));
+    const int most = k->type == MEGA_F64 ? 1 : MAX_THREADS; /* in F64 the cpu form is the plain one */
+    for (int threads = 1; threads <= most; threads++) {
+        run_form(k, cpu, args, head, threads, threads); /* a later run must do the same again */
+        for (int i = 0; i < k->num_outputs; i++) {
+            check_output *o = &k->output[i];
+            compare(k, o, threads);
+            if (threads == 1) memcpy(o->first, o->data, output_bytes(o));
+            if (memcmp(o->first, o->data, output_bytes(o)) != 0)
+                fail_msg("%s %s, %s: %s has other bits with %d threads than with 1", k->kernel, k->label,
+                         mega_dtype_name(k->type), o->name, threads);
+        }
+    }
+    comparisons++;
+    mega_arena_fini(&k->arena);
+}
+
+/* A new check of a kernel: same seed for each type. Tolerances: kernels that say nothing get a few roundings of each
+ * type; in bf16 the two forms round nearly equal numbers, of which now and then one falls to the other side (2^-8). */
+static check check_begin(const char *kernel, mega_dtype type, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+static check check_begin(const char *kernel, mega_dtype type, const char *fmt, ...)
+{
+    check k = {.type = type, .kernel = kernel, .seed = 17, .tolerance_f32 = 2e-6, .tolerance_bf16 = 4e-3};
+    va_list arguments;
+    va_start(arguments, fmt);
+    vsnprintf(k.label, sizeof k.label, fmt, arguments);
+    va_end(arguments);
+    return k;
+}

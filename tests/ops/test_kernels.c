@@ -1,0 +1,511 @@
+/* Every kernel of MEGA_KERNEL_LIST: the cpu form against the plain one on random and awkward shapes (nothing, one, odd,
+ * one past a block), in every type, with 1, 2 and 3 threads whose bits must be equal, on each instruction set of this
+ * machine. A kernel without a case here fails. */
+#include "kit.h"
+#include "megalith/kernels.h"
+#include "megalith/memory.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kernel_check_body.c"
+
+#define COUNT(array) (int)(sizeof(array) / sizeof((array)[0]))
+
+static const mega_dtype types[] = {MEGA_F32, MEGA_BF16, MEGA_F64};
+
+/* Rows and columns: nothing, one, odd, whole vectors, past a chunk of rows, a real size that the team shares. */
+static const int64_t sizes[][2] = {{0, 8}, {1, 1}, {3, 5}, {2, 16}, {17, 33}, {65, 64}, {300, 129}, {70, 768}};
+
+static int32_t *integers(check *k, int64_t n, int32_t lowest, int32_t count)
+{
+    int32_t *x = check_bytes(k, (size_t)n * sizeof *x);
+    float *f = check_input(k, MEGA_F32, n);
+    for (int64_t i = 0; i < n; i++) x[i] = lowest + (int32_t)(fabsf(f[i]) * 1000.0f) % count;
+    return x;
+}
+
+static void check_embedding(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("embedding", type, "%lld x %lld", (long long)rows, (long long)cols);
+    mega_embedding_args a = {.rows = rows, .cols = cols, .begin = 10, .table_rows = 7};
+    a.ids = integers(&k, rows, 8, 11); /* 8 to 18: some are not held */
+    a.table = check_input(&k, type, 7 * cols);
+    a.addend = rows % 2 == 1 ? check_input(&k, type, rows * cols) : NULL;
+    a.y = check_output_add(&k, "y", type, rows * cols);
+    check_run(&k, &mega_plain_embedding, &mega_cpu_embedding, &a, &a.head);
+}
+
+static void check_embedding_grad(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("embedding_grad", type, "%lld x %lld", (long long)rows, (long long)cols);
+    mega_embedding_grad_args a = {.rows = rows, .cols = cols, .begin = 10, .table_rows = 7};
+    a.ids = integers(&k, rows, 8, 11);
+    a.dy = check_input(&k, type, rows * cols);
+    a.dtable = check_output_add(&k, "dtable", acc_type(&k), 7 * cols);
+    check_run(&k, &mega_plain_embedding_grad, &mega_cpu_embedding_grad, &a, &a.head);
+}
+
+static void check_layer_norm(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("layer_norm", type, "%lld x %lld", (long long)rows, (long long)cols);
+    mega_layer_norm_args a = {.rows = rows, .cols = cols, .eps = 1e-5};
+    a.x = check_input(&k, type, rows * cols);
+    a.gain = check_input(&k, type, cols), a.bias = check_input(&k, type, cols);
+    a.y = check_output_add(&k, "y", type, rows * cols);
+    a.mean = check_output_add(&k, "mean", acc_type(&k), rows);
+    a.rstd = check_output_add(&k, "rstd", acc_type(&k), rows);
+    check_run(&k, &mega_plain_layer_norm, &mega_cpu_layer_norm, &a, &a.head);
+}
+
+static void check_layer_norm_grad(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("layer_norm_grad", type, "%lld x %lld", (long long)rows, (long long)cols);
+    mega_layer_norm_grad_args a = {.rows = rows, .cols = cols};
+    a.x = check_input(&k, type, rows * cols), a.gain = check_input(&k, type, cols);
+    a.mean = check_input(&k, acc_type(&k), rows), a.rstd = check_input(&k, acc_type(&k), rows);
+    a.addend = rows % 2 == 1 ? check_input(&k, type, rows * cols) : NULL;
+    a.dx = check_output_add(&k, "dx", type, rows * cols);
+    a.dy = rows % 3 == 2 ? a.dx : check_input(&k, type, rows * cols); /* in place */
+    a.dgain = check_output_add(&k, "dgain", acc_type(&k), cols);
+    a.dbias = check_output_add(&k, "dbias", acc_type(&k), cols);
+    check_run(&k, &mega_plain_layer_norm_grad, &mega_cpu_layer_norm_grad, &a, &a.head);
+}
+
+static void check_gelu(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int form = 0; form < 2; form++) {
+        check k = check_begin("gelu", type, "%lld x %lld, form %d", (long long)rows, (long long)cols, form);
+        mega_gelu_args a = {.rows = rows, .cols = cols, .tanh_form = form == 0};
+        float *x = check_input(&k, MEGA_F32, rows * cols);
+        a.bias = rows % 2 == 1 ? check_input(&k, type, cols) : NULL;
+        a.y = check_output_add(&k, "y", type, rows * cols);
+        void *wide = check_bytes(&k, (size_t)(rows * cols) * 8);
+        for (int64_t i = 0; i < rows * cols; i++) set_element(wide, type, i, 3.0f * x[i]); /* into both tails */
+        a.x = wide;
+        check_run(&k, &mega_plain_gelu, &mega_cpu_gelu, &a, &a.head);
+    }
+}
+
+static void check_gelu_grad(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int form = 0; form < 2; form++) {
+        check k = check_begin("gelu_grad", type, "%lld x %lld, form %d", (long long)rows, (long long)cols, form);
+        mega_gelu_grad_args a = {.rows = rows, .cols = cols, .tanh_form = form == 0};
+        a.x = check_input(&k, type, rows * cols);
+        a.dx = check_output_add(&k, "dx", type, rows * cols);
+        a.dy = rows % 3 == 2 ? a.dx : check_input(&k, type, rows * cols);
+        if (rows % 2 == 1) {
+            a.bias = check_input(&k, type, cols);
+            a.dbias = check_output_add(&k, "dbias", acc_type(&k), cols);
+        }
+        check_run(&k, &mega_plain_gelu_grad, &mega_cpu_gelu_grad, &a, &a.head);
+    }
+}
+
+static const mega_step_block step_block = {.seed = 5, .step = 3, .loss_factor = 0.5};
+
+static void samples(check *k, int64_t rows, const uint32_t **sample, const int32_t **position)
+{
+    *sample = (uint32_t *)integers(k, rows, 1000000, 500);
+    *position = integers(k, rows, 0, 2048);
+}
+
+static void check_dropout_add(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int form = 0; form < 3;
+         form++) { /* without dropout; everything; dropout alone, whose zeros must be the same */
+        check k = check_begin("dropout_add", type, "%lld x %lld, form %d", (long long)rows, (long long)cols, form);
+        mega_dropout_add_args a = {
+            .rows = rows, .cols = cols, .dropout = form > 0 ? 0.1 + 0.4 * (form - 1) : 0.0, .site = 9};
+        if (form > 0) samples(&k, rows, &a.sample_id, &a.seq_position);
+        a.bias = form < 2 ? check_input(&k, type, cols) : NULL;
+        a.y = check_output_add(&k, "y", type, rows * cols);
+        a.x = rows % 3 == 2 ? a.y : check_input(&k, type, rows * cols);
+        a.residual = form < 2 ? check_input(&k, type, rows * cols) : NULL;
+        a.head.step = &step_block;
+        k.same_zeros = form == 2;
+        check_run(&k, &mega_plain_dropout_add, &mega_cpu_dropout_add, &a, &a.head);
+    }
+}
+
+static void check_dropout_grad(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int form = 0; form < 3; form++) {
+        check k = check_begin("dropout_grad", type, "%lld x %lld, form %d", (long long)rows, (long long)cols, form);
+        mega_dropout_grad_args a = {.rows = rows, .cols = cols, .dropout = form > 0 ? 0.3 : 0.0, .site = 9};
+        if (form > 0) samples(&k, rows, &a.sample_id, &a.seq_position);
+        a.dx = check_output_add(&k, "dx", type, rows * cols);
+        a.dy = rows % 3 == 2 ? a.dx : check_input(&k, type, rows * cols);
+        if (form < 2) a.dbias = check_output_add(&k, "dbias", acc_type(&k), cols);
+        a.head.step = &step_block;
+        k.same_zeros = form == 2;
+        check_run(&k, &mega_plain_dropout_grad, &mega_cpu_dropout_grad, &a, &a.head);
+    }
+}
+
+static void check_column_sum(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("column_sum", type, "%lld x %lld", (long long)rows, (long long)cols);
+    mega_column_sum_args a = {.rows = rows, .cols = cols};
+    a.x = check_input(&k, type, rows * cols);
+    a.sum = check_output_add(&k, "sum", acc_type(&k), cols);
+    check_run(&k, &mega_plain_column_sum, &mega_cpu_column_sum, &a, &a.head);
+}
+
+static void check_add(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("add", type, "%lld", (long long)(rows * cols));
+    mega_add_args a = {.count = rows * cols};
+    a.y = check_output_add(&k, "y", type, rows * cols);
+    a.a = rows % 3 == 2 ? a.y : check_input(&k, type, rows * cols);
+    a.b = check_input(&k, type, rows * cols);
+    check_run(&k, &mega_plain_add, &mega_cpu_add, &a, &a.head);
+}
+
+static void check_masked_sum(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int form = 0; form < 2; form++) {
+        check k = check_begin("masked_sum", type, "%lld", (long long)(rows * cols));
+        mega_masked_sum_args a = {.count = rows * cols};
+        a.x = form == 0 ? check_input(&k, acc_type(&k), rows * cols) : NULL;
+        a.mask = check_input(&k, MEGA_F32, rows * cols);
+        a.out = check_output_add(&k, "out", acc_type(&k), 1);
+        check_run(&k, &mega_plain_masked_sum, &mega_cpu_masked_sum, &a, &a.head);
+    }
+}
+
+static void check_convert(mega_dtype type, int64_t rows, int64_t cols)
+{
+    static const mega_dtype all[] = {MEGA_F32, MEGA_BF16, MEGA_F64, MEGA_F16};
+    for (int pair = 0; pair < 16; pair++) {
+        check k = check_begin("convert", type, "%lld, pair %d", (long long)(rows * cols), pair);
+        mega_convert_args a = {
+            .count = rows * cols, .dst_dtype = all[pair / 4], .src_dtype = all[pair % 4], .scale = 0.25};
+        a.src = check_input(&k, a.src_dtype, rows * cols);
+        a.dst = check_output_add(&k, "dst", a.dst_dtype, rows * cols);
+        k.tolerance_f32 = k.tolerance_bf16 = 0.0; /* a power of two times a number: one rounding in both forms */
+        check_run(&k, &mega_plain_convert, &mega_cpu_convert, &a, &a.head);
+    }
+}
+
+static void check_adamw(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int form = 0; form < 2; form++) {
+        check k = check_begin("adamw", type, "%lld, form %d", (long long)(rows * cols), form);
+        mega_adamw_args a = {.count = rows * cols, .k = 3, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8};
+        a.weight_decay = 0.1, a.grad_factor = 0.7, a.l2 = form == 1;
+        a.p = check_output_add(&k, "p", acc_type(&k), a.count);
+        a.m = check_output_add(&k, "m", acc_type(&k), a.count);
+        a.v = check_output_add(&k, "v", acc_type(&k), a.count);
+        if (rows % 2 == 0) a.weight = check_output_add(&k, "weight", type, a.count);
+        a.g = check_input(&k, acc_type(&k), a.count);
+        for (int64_t i = 0; i < a.count; i++) { /* v is a mean of squares */
+            const double v = fabs(element(a.v, acc_type(&k), i)) + 0.01;
+            set_element(k.output[2].initial, acc_type(&k), i, (float)v);
+        }
+        check_run(&k, &mega_plain_adamw, &mega_cpu_adamw, &a, &a.head);
+    }
+}
+
+static void check_sgd(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int form = 0; form < 2; form++) {
+        check k = check_begin("sgd", type, "%lld, form %d", (long long)(rows * cols), form);
+        mega_sgd_args a = {.count = rows * cols, .lr = 0.01, .mu = 0.9, .weight_decay = 0.1, .grad_factor = 0.7};
+        a.first = form == 1;
+        a.p = check_output_add(&k, "p", acc_type(&k), a.count);
+        a.momentum = check_output_add(&k, "momentum", acc_type(&k), a.count);
+        if (rows % 2 == 0) a.weight = check_output_add(&k, "weight", type, a.count);
+        a.g = check_input(&k, acc_type(&k), a.count);
+        check_run(&k, &mega_plain_sgd, &mega_cpu_sgd, &a, &a.head);
+    }
+}
+
+static void check_norm(mega_dtype type, int64_t rows, int64_t cols)
+{
+    static const int64_t counts[] = {0, 1, 31, 65536, 65537, 200003};
+    for (int i = 0; i < COUNT(counts) && rows == 1 && cols == 1; i++) {
+        check k = check_begin("norm", type, "%lld", (long long)counts[i]);
+        mega_norm_args a = {.count = counts[i]};
+        float *x = check_input(&k, MEGA_F32, counts[i]);
+        if (i == 2) x[3] = x[30] = 0.0f; /* in a vector and behind the last whole one */
+        if (i == 5) x[7] = INFINITY, x[70000] = NAN, x[200002] = -INFINITY;
+        void *typed = check_bytes(&k, (size_t)counts[i] * 8);
+        for (int64_t j = 0; j < counts[i]; j++) set_element(typed, acc_type(&k), j, x[j]);
+        a.x = typed;
+        a.out = check_output_add(&k, "out", MEGA_F64, 3);
+        k.tolerance_f32 = k.tolerance_bf16 = 2e-11; /* count x eps: both sum in double, in other orders */
+        check_run(&k, &mega_plain_norm, &mega_cpu_norm, &a, &a.head);
+    }
+}
+
+/* rows x cols logits, some of whose last columns are padding; leading dimension beyond that. */
+static void check_xent(const char *name, mega_dtype type, int64_t rows, int64_t cols)
+{
+    const int64_t ld = cols + 3, padding = cols > 4 ? 3 : 0;
+    for (int form = 0; form < 3; form++) {
+        check k = check_begin(name, type, "%lld x %lld, form %d", (long long)rows, (long long)cols, form);
+        const mega_dtype acc = acc_type(&k);
+        void *logits = check_input(&k, acc, rows * ld), *row_max = check_bytes(&k, (size_t)rows * 8);
+        void *sums = check_bytes(&k, (size_t)rows * 16);
+        const int32_t *labels = integers(&k, rows, 100, (int32_t)(cols + 2)); /* the last ones are not held */
+        mega_xent_max_args m = {.row_max = row_max, .logits = logits, .rows = rows, .valid = cols - padding, .ld = ld};
+        mega_xent_sum_args s = {.sums = sums, .logits = logits, .row_max = row_max, .labels = labels};
+        s.rows = rows, s.valid = cols - padding, s.ld = ld, s.begin = 100;
+        m.head.dtype = s.head.dtype = type;
+        if (strcmp(name, "xent_max") == 0) {
+            if (form == 1 && rows > 0 && cols > 0) set_element(logits, acc, (rows - 1) * ld, NAN);
+            m.row_max = check_output_add(&k, "row_max", acc, rows);
+            check_run(&k, &mega_plain_xent_max, &mega_cpu_xent_max, &m, &m.head);
+            continue;
+        }
+        mega_plain_xent_max.run(NULL, &m);
+        if (strcmp(name, "xent_sum") == 0) {
+            s.sums = check_output_add(&k, "sums", acc, 2 * rows);
+            check_run(&k, &mega_plain_xent_sum, &mega_cpu_xent_sum, &s, &s.head);
+            continue;
+        }
+        mega_plain_xent_sum.run(NULL, &s);
+        mega_xent_grad_args g = {.logits = logits, .row_max = row_max, .sums = sums, .labels = labels};
+        g.rows = rows, g.cols = cols, g.valid = cols - padding, g.ld = ld, g.begin = 100;
+        g.loss_mask = check_input(&k, MEGA_F32, rows);
+        g.denominator = form == 0 ? NULL : check_input(&k, acc, 1);
+        g.loss = check_output_add(&k, "loss", acc, rows);
+        if (form < 2) g.dlogits = check_output_add(&k, "dlogits", type, rows * ld);
+        if (form == 1 && type == acc) { /* in place */
+            memcpy(k.output[1].initial, logits, (size_t)(rows * ld) * mega_dtype_size(acc));
+            g.logits = g.dlogits;
+        }
+        g.head.step = &step_block;
+        check_run(&k, &mega_plain_xent_grad, &mega_cpu_xent_grad, &g, &g.head);
+    }
+}
+
+static void check_xent_max(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check_xent("xent_max", type, rows, cols);
+}
+
+static void check_xent_sum(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check_xent("xent_sum", type, rows, cols);
+    if (rows == 1 && cols == 1) check_xent("xent_sum", type, 3, 5003); /* several runs */
+}
+
+static void check_xent_grad(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check_xent("xent_grad", type, rows, cols);
+}
+
+/* m, n, k: nothing, one, few rows, odd, a slice for each of three threads, past a tile of the widening path. */
+static const int64_t products[][3] = {{0, 4, 4}, {4, 0, 4},  {3, 5, 0},   {1, 1, 1},    {1, 33, 70},    {4, 50, 64},
+                                      {5, 7, 3}, {9, 1, 40}, {17, 33, 9}, {64, 96, 32}, {130, 70, 385}, {200, 193, 70}};
+
+static void check_gemm_form(mega_dtype type, const int64_t *p, bool trans_a, bool trans_b, bool accumulate, bool wide)
+{
+    check k = check_begin("gemm", type, "%lld x %lld x %lld, trans %d %d, accumulate %d, wide %d", (long long)p[0],
+                          (long long)p[1], (long long)p[2], trans_a, trans_b, accumulate, wide);
+    mega_gemm_args a = {.m = p[0], .n = p[1], .k = p[2], .trans_a = trans_a, .trans_b = trans_b};
+    a.accumulate = accumulate;
+    a.lda = (trans_a ? a.m : a.k) + 2, a.ldb = (trans_b ? a.k : a.n) + 1, a.ldc = a.n + 3;
+    a.a = check_input(&k, type, (trans_a ? a.k : a.m) * a.lda);
+    a.b = check_input(&k, type, (trans_b ? a.n : a.k) * a.ldb);
+    a.bias = !accumulate && p[0] % 2 == 1 ? check_input(&k, type, a.n) : NULL;
+    a.c_dtype = wide ? acc_type(&k) : type;
+    a.c = check_output_add(&k, "c", a.c_dtype, a.m * a.ldc);
+    /* Sums of k products in float: rounding grows like sqrt(k) eps, at most 4e-6 here. A wide result of bf16 factors is
+     * as exact; a bf16 result is rounded. */
+    k.tolerance_f32 = 4e-6;
+    k.tolerance_bf16 = wide ? 4e-6 : 4e-3;
+    check_run(&k, &mega_plain_gemm, &mega_cpu_gemm, &a, &a.head);
+}
+
+static void check_gemm(mega_dtype type, int64_t rows, int64_t cols)
+{
+    if (rows != 1 || cols != 1) return;
+    for (int i = 0; i < COUNT(products); i++)
+        for (int form = 0; form < 16; form++)
+            check_gemm_form(type, products[i], form & 1, form & 2, form & 4, form & 8);
+}
+
+typedef struct attention_case {
+    int64_t batch, seq, heads, kv_heads, head_dim;
+    bool causal, segments;
+    double dropout;
+} attention_case;
+
+static const attention_case attention_cases[] = {
+    {0, 8, 2, 2, 8, true, false, 0.0},    {1, 1, 1, 1, 1, true, false, 0.0},    {2, 5, 2, 1, 3, true, true, 0.2},
+    {1, 49, 2, 2, 16, true, false, 0.1},  {2, 64, 4, 2, 32, true, false, 0.0},  {1, 131, 3, 3, 20, true, true, 0.0},
+    {1, 300, 2, 1, 64, true, true, 0.15}, {2, 70, 2, 2, 40, false, false, 0.1}, {1, 129, 1, 1, 64, false, true, 0.0},
+};
+
+/* Fills the arguments over one tensor [T, (H + 2G) D], as models pass them. */
+static void attention_arguments(check *k, const attention_case *s, mega_attention_args *a, void *out, void *lse)
+{
+    const int64_t T = s->batch * s->seq, width = (s->heads + 2 * s->kv_heads) * s->head_dim;
+    const size_t element_bytes = mega_dtype_size(k->type);
+    *a = (mega_attention_args){.out = out, .lse = lse, .batch = s->batch, .seq = s->seq, .heads = s->heads};
+    a->kv_heads = s->kv_heads, a->head_dim = s->head_dim, a->head_begin = 3;
+    a->q = check_input(k, k->type, T * width);
+    a->k = (const char *)a->q + (size_t)(s->heads * s->head_dim) * element_bytes;
+    a->v = (const char *)a->k + (size_t)(s->kv_heads * s->head_dim) * element_bytes;
+    a->ld_q = a->ld_kv = width, a->ld_out = s->heads * s->head_dim + 1;
+    a->scale = 1.0 / sqrt((double)s->head_dim), a->dropout = s->dropout, a->site = 21, a->causal = s->causal;
+    uint32_t *sample = check_bytes(k, (size_t)T * sizeof *sample);
+    int32_t *start = check_bytes(k, (size_t)T * sizeof *start);
+    const int32_t *throws = integers(k, T, 0, 40);
+    for (int64_t t = 0; t < T; t++) {
+        const int64_t i = t % s->seq;
+        sample[t] = 77 + (uint32_t)(t / s->seq);
+        start[t] = i == 0 ? 0 : throws[t] == 0 ? (int32_t)i : start[t - 1];
+    }
+    a->sample_id = sample;
+    a->segment_start = s->segments ? start : NULL;
+    a->head = (mega_kernel_head){.dtype = k->type, .step = &step_block};
+}
+
+static check attention_begin(const char *name, mega_dtype type, const attention_case *s)
+{
+    return check_begin(name, type, "batch %lld, seq %lld, heads %lld/%lld x %lld, causal %d, segments %d, dropout %g",
+                       (long long)s->batch, (long long)s->seq, (long long)s->heads, (long long)s->kv_heads,
+                       (long long)s->head_dim, s->causal, s->segments, s->dropout);
+}
+
+static void check_attention(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int i = 0; i < COUNT(attention_cases) && rows == 1 && cols == 1; i++) {
+        const attention_case *s = &attention_cases[i];
+        check k = attention_begin("attention", type, s);
+        mega_attention_args a;
+        void *out = check_output_add(&k, "out", type, s->batch * s->seq * (s->heads * s->head_dim + 1));
+        void *lse = check_output_add(&k, "lse", acc_type(&k), s->batch * s->seq * s->heads);
+        attention_arguments(&k, s, &a, out, lse);
+        check_run(&k, &mega_plain_attention, &mega_cpu_attention, &a, &a.head);
+    }
+}
+
+static void check_attention_grad(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int i = 0; i < COUNT(attention_cases) && rows == 1 && cols == 1; i++) {
+        const attention_case *s = &attention_cases[i];
+        check k = attention_begin("attention_grad", type, s);
+        const int64_t T = s->batch * s->seq, ld_out = s->heads * s->head_dim + 1;
+        mega_attention_grad_args g = {.ld_dq = s->heads * s->head_dim + 2, .ld_dkv = s->kv_heads * s->head_dim + 1};
+        void *out = check_bytes(&k, (size_t)(T * ld_out) * 8), *lse = check_bytes(&k, (size_t)(T * s->heads) * 8);
+        attention_arguments(&k, s, &g.forward, out, lse);
+        g.forward.head.scratch = check_bytes(&k, (size_t)(s->seq + 1) * sizeof(double));
+        mega_plain_attention.run(NULL, &g.forward);
+        g.dout = check_input(&k, type, T * ld_out);
+        g.ld_dout = ld_out;
+        g.dq = check_output_add(&k, "dq", type, T * g.ld_dq);
+        g.dk = check_output_add(&k, "dk", type, T * g.ld_dkv);
+        g.dv = check_output_add(&k, "dv", type, T * g.ld_dkv);
+        g.head.step = &step_block;
+        /* dS = P (dP - delta) cancels; delta comes from `out` as it was stored, rounded to the type of the call. */
+        k.tolerance_f32 = 6e-6;
+        k.tolerance_bf16 = 1e-2;
+        check_run(&k, &mega_plain_attention_grad, &mega_cpu_attention_grad, &g, &g.head);
+    }
+}
+
+static void check_attention_cached(mega_dtype type, int64_t rows, int64_t cols)
+{
+    static const int32_t lengths[] = {0, 7, 38};
+    for (int64_t n = 1; n <= 5 && rows == 1 && cols == 1; n += 4) {
+        check k = check_begin("attention_cached", type, "%lld rows", (long long)n);
+        enum { B = 3, CAPACITY = 40, H = 4, G = 2, D = 20 };
+        mega_attention_cached_args a = {.batch = B, .rows = n, .capacity = CAPACITY, .heads = H, .kv_heads = G};
+        a.head_dim = D, a.ld_q = H * D + 1, a.ld_kv = G * D + 2, a.ld_out = H * D + 3, a.scale = 0.3;
+        a.q = check_input(&k, type, B * n * a.ld_q);
+        a.k = check_input(&k, type, B * n * a.ld_kv), a.v = check_input(&k, type, B * n * a.ld_kv);
+        a.out = check_output_add(&k, "out", type, B * n * a.ld_out);
+        a.k_cache = check_output_add(&k, "k_cache", type, B * CAPACITY * G * D);
+        a.v_cache = check_output_add(&k, "v_cache", type, B * CAPACITY * G * D);
+        const mega_step_block lengths_block = {.kv_length = lengths}; /* of the last sequence, rows pass the capacity */
+        a.head.step = &lengths_block;
+        check_run(&k, &mega_plain_attention_cached, &mega_cpu_attention_cached, &a, &a.head);
+    }
+}
+
+typedef struct kernel_case {
+    const char *name;
+    void (*run)(mega_dtype type, int64_t rows, int64_t cols);
+} kernel_case;
+
+static const kernel_case cases[] = {
+    {"embedding", check_embedding},
+    {"embedding_grad", check_embedding_grad},
+    {"layer_norm", check_layer_norm},
+    {"layer_norm_grad", check_layer_norm_grad},
+    {"gemm", check_gemm},
+    {"column_sum", check_column_sum},
+    {"attention", check_attention},
+    {"attention_grad", check_attention_grad},
+    {"attention_cached", check_attention_cached},
+    {"gelu", check_gelu},
+    {"gelu_grad", check_gelu_grad},
+    {"dropout_add", check_dropout_add},
+    {"dropout_grad", check_dropout_grad},
+    {"add", check_add},
+    {"xent_max", check_xent_max},
+    {"xent_sum", check_xent_sum},
+    {"xent_grad", check_xent_grad},
+    {"masked_sum", check_masked_sum},
+    {"convert", check_convert},
+    {"adamw", check_adamw},
+    {"sgd", check_sgd},
+    {"norm", check_norm},
+};
+
+/* What the list of kernels.h holds. */
+typedef struct listed_kernel {
+    const mega_kernel *plain, *cpu;
+} listed_kernel;
+
+#define LISTED(name) {&mega_plain_##name, &mega_cpu_##name},
+static const listed_kernel listed[] = {MEGA_KERNEL_LIST(LISTED)};
+#undef LISTED
+
+static void test_every_kernel(void **state)
+{
+    (void)state;
+    for (int i = 0; i < COUNT(listed); i++) {
+        const kernel_case *c = cases;
+        while (c < cases + COUNT(cases) && strcmp(c->name, listed[i].cpu->name) != 0) c++;
+        if (c == cases + COUNT(cases)) fail_msg("kernel %s has no case in tests/ops", listed[i].cpu->name);
+        assert_string_equal(listed[i].plain->name, listed[i].cpu->name);
+        const int before = comparisons;
+        for (int t = 0; t < COUNT(types); t++)
+            for (int s = 0; s < COUNT(sizes); s++) c->run(types[t], sizes[s][0], sizes[s][1]);
+        if (comparisons == before) fail_msg("the case of kernel %s compared nothing", c->name);
+    }
+}
+
+static int run_list(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_kernel)};
+    return cmocka_run_group_tests_name(mega_isa_name(mega_cpu_isa()), tests, NULL, NULL);
+}
+
+/* One child for each instruction set: oneDNN takes its bound once for a process. */
+int main(void)
+{
+    if (getenv("MEGA_ISA") != NULL) return run_list();
+    int failed = 0;
+    for (int isa = 0; isa <= (int)mega_cpu_isa(); isa++) {
+        fflush(NULL);
+        const pid_t child = fork();
+        if (child == 0) {
+            setenv("MEGA_ISA", mega_isa_name((mega_isa)isa), 1);
+            exit(run_list());
+        }
+        int status = 1;
+        if (child < 0 || waitpid(child, &status, 0) < 0 || status != 0) failed++;
+    }
+    return failed;
+}
