@@ -127,13 +127,10 @@ mega_tensor mega_cached_self_attention(const mega_place *at, mega_tensor x, int6
     shape.batch = batch;
     shape.seq = rows;
     const int64_t dims[3] = {batch, capacity, shape.kv_heads * shape.head_dim};
-    char name[MEGA_PATH_LENGTH + 16];
     const mega_tensor qkv = mega_column_linear(at, "attn.c_attn", x);
     const mega_dtype dtype = mega_params_compute_dtype(at->params);
-    snprintf(name, sizeof name, "%s.k_cache", at->path);
-    const mega_tensor keys = mega_graph_state(g, name, dtype, 3, dims);
-    snprintf(name, sizeof name, "%s.v_cache", at->path);
-    const mega_tensor values = mega_graph_state(g, name, dtype, 3, dims);
+    const mega_tensor keys = mega_graph_state(g, "k_cache", dtype, 3, dims);
+    const mega_tensor values = mega_graph_state(g, "v_cache", dtype, 3, dims);
     const mega_scope scope = mega_scope_enter(g, "attn");
     const mega_tensor context = mega_op_attention_cached(g, qkv, keys, values, &shape);
     mega_scope_leave(g, scope);

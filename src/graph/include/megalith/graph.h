@@ -35,6 +35,11 @@ void mega_graph_output(mega_graph *g, mega_tensor t, const char *name);
 /* Keeps its content between runs (key/value caches). */
 mega_tensor mega_graph_state(mega_graph *g, const char *name, mega_dtype dtype, int num_dims, const int64_t *dim);
 mega_tensor mega_graph_param(mega_graph *g, int param); /* the weight of a declared parameter */
+/* Differentiation starts from gradients that are given: the head makes its own; here the caller fills the gradient of t
+ * as input `name` before each backward (a pipeline stage; a test). */
+void mega_graph_seed_gradient(mega_graph *g, mega_tensor t, const char *name);
+/* The gradient of a float input, as output `name` of the backward program. */
+void mega_graph_want_gradient(mega_graph *g, mega_tensor input, const char *name);
 int mega_graph_dim_count(const mega_graph *g, mega_tensor t);
 int64_t mega_graph_dim(const mega_graph *g, mega_tensor t, int dim);
 

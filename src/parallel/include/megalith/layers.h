@@ -80,7 +80,8 @@ typedef struct mega_self_attention_shape {
 /* Causal self-attention, heads cut over tp: c_attn, attention, c_proj. x [T, C] → [T, C]. */
 mega_tensor mega_self_attention(const mega_place *at, mega_tensor x, const mega_rows *rows,
                                 const mega_self_attention_shape *s);
-/* The same while generating: keys and values are kept in states "PATH.k_cache", "PATH.v_cache" of `capacity` positions.
+/* The same while generating: keys and values are kept in states "SCOPE.k_cache", "SCOPE.v_cache" of `capacity`
+ * positions.
  */
 mega_tensor mega_cached_self_attention(const mega_place *at, mega_tensor x, int64_t batch, int64_t rows,
                                        int64_t capacity, const mega_self_attention_shape *s);

@@ -1,0 +1,131 @@
+/* Running a program: a walk over its calls. Nothing is allocated and no shape is decided here. With MEGA_CHECK=1 every
+ * output is tested for values that are not finite, what dies is filled with 0xFF (not a number in every float type),
+ * and canaries behind every block are watched. */
+#include "megalith/assert.h"
+#include "program_impl.h"
+
+#include <math.h>
+#include <string.h>
+
+static mega_status run_collective(const collective_args *a)
+{
+    if (a->data != a->in) memcpy(a->data, a->in, (size_t)a->count * mega_dtype_size(a->dtype));
+    return mega_comm_all_reduce(a->comm, a->what, a->data, a->count, a->dtype, a->reduce);
+}
+
+static mega_status run_call(const mega_program *p, const program_call *c)
+{
+    if (c->kernel == NULL) return run_collective(c->args);
+    c->kernel->run(p->team, c->args);
+    return MEGA_OK;
+}
+
+/* ---- values that are not finite ---- */
+
+static int64_t first_nonfinite(const void *x, mega_dtype dtype, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        bool finite = true;
+        switch (dtype) {
+        case MEGA_F32: finite = isfinite(((const float *)x)[i]); break;
+        case MEGA_F64: finite = isfinite(((const double *)x)[i]); break;
+        case MEGA_BF16: finite = (((const uint16_t *)x)[i] & 0x7f80u) != 0x7f80u; break;
+        default: return -1;
+        }
+        if (!finite) return i;
+    }
+    return -1;
+}
+
+static mega_status check_finite(const mega_program *p, int i, int slot)
+{
+    const mega_graph *g = p->g;
+    const instruction *op = &g->op[i];
+    for (int k = 0; k < OP_MAX_OUT; k++) {
+        const graph_tensor *t = &g->tensor[op->out[k]];
+        if (op->out[k] == 0) continue;
+        const void *x = mega_program_address(p, op->out[k], slot);
+        const int64_t at = first_nonfinite(x, t->shape.dtype, mega_shape_count(&t->shape));
+        if (at < 0) continue;
+        const int64_t cols = t->shape.num_dims == 2 ? t->shape.dim[1] : 1;
+        char shape[96];
+        return MEGA_FAIL(MEGA_ERR_NUMERIC,
+                         "%s program, instruction %d: op %s in \"%s\" made a value that is not finite: tensor %s %s, "
+                         "row %lld, column %lld",
+                         op->backward ? "backward" : "forward", i, mega_op_table[op->kind]->name, op->scope, t->name,
+                         mega_shape_text(shape, sizeof shape, &t->shape), (long long)(at / cols),
+                         (long long)(at % cols));
+    }
+    return MEGA_OK;
+}
+
+/* ---- the checked walk ---- */
+
+#define CANARY   0xCA
+#define RELEASED 0xFF
+
+static unsigned char *block_memory(const mega_program *p, const plan_block *b, int slot)
+{
+    return (unsigned char *)(b->area == AREA_SAVED ? p->saved[slot] : p->scratch) + b->at;
+}
+
+static void begin_blocks(const mega_program *p, int i, int slot)
+{
+    for (int k = 0; k < p->num_blocks; k++) {
+        const plan_block *b = &p->block[k];
+        if (b->first == i) memset(block_memory(p, b, slot) + b->used, CANARY, b->bytes - b->used);
+    }
+}
+
+static void end_blocks(const mega_program *p, int i, int slot)
+{
+    for (int k = 0; k < p->num_blocks; k++) {
+        const plan_block *b = &p->block[k];
+        if (i < b->first || i > b->last) continue;
+        unsigned char *m = block_memory(p, b, slot);
+        for (size_t n = b->used; n < b->bytes; n++)
+            MEGA_ASSERT(m[n] == CANARY, "program %s, instruction %d (%s in \"%s\") wrote %zu bytes past the end of %s",
+                        p->name, i, mega_op_table[p->g->op[i].kind]->name, p->g->op[i].scope, n - b->used + 1,
+                        b->tensor == 0 ? "its scratch" : p->g->tensor[b->tensor].name);
+        if (b->last == i) memset(m, RELEASED, b->used);
+    }
+}
+
+static mega_status run_checked(const mega_program *p, int slot, int begin, int end)
+{
+    for (int i = begin; i < end; i++) {
+        if (p->check > 0) begin_blocks(p, i, slot);
+        MEGA_TRY(run_call(p, &p->call[slot * p->g->num_ops + i]));
+        MEGA_TRY(check_finite(p, i, slot));
+        if (p->check > 0) end_blocks(p, i, slot);
+    }
+    return MEGA_OK;
+}
+
+static mega_status run(const mega_program *p, int slot, int begin, int end)
+{
+    MEGA_ASSERT(p->call != NULL, "program %s is run before it is allocated", p->name);
+    MEGA_ASSERT(slot >= 0 && slot < p->slots, "program %s: slot %d of %d", p->name, slot, p->slots);
+    if (p->check > 0) return run_checked(p, slot, begin, end);
+    const program_call *call = p->call + slot * p->g->num_ops;
+    for (int i = begin; i < end; i++) MEGA_TRY(run_call(p, &call[i]));
+    return MEGA_OK;
+}
+
+mega_status mega_program_forward(mega_program *p, int slot)
+{
+    return run(p, slot, 0, p->g->num_forward);
+}
+
+mega_status mega_program_backward(mega_program *p, int slot)
+{
+    return run(p, slot, p->g->num_forward, p->g->num_ops);
+}
+
+mega_status mega_program_find_nonfinite(mega_program *p, int slot, bool backward)
+{
+    /* Gradients are added to: what is not finite in them already would hide the op that made it so. */
+    void *grads = p->g->params == NULL ? NULL : mega_params_flat_grad(p->g->params);
+    if (grads != NULL) memset(grads, 0, mega_params_bytes(p->g->params, MEGA_PARAMS_GRADS));
+    return run_checked(p, slot, 0, backward ? p->g->num_ops : p->g->num_forward);
+}

@@ -1,0 +1,372 @@
+/* The builder: what a model function calls while it describes. Errors are kept in the graph, so that a description
+ * reads as formulas; after the first one every call does nothing. */
+#include "graph_impl.h"
+#include "megalith/assert.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+mega_status mega_graph_create(mega_graph **out, mega_dtype dtype, mega_params *params, const mega_layout *layout)
+{
+    if (dtype != MEGA_F32 && dtype != MEGA_BF16 && dtype != MEGA_F64)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "graph in %s is not built yet; expected f32, bf16 or f64",
+                         mega_dtype_name(dtype));
+    mega_graph *g = mega_calloc(1, sizeof *g);
+    if (g == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory");
+    g->dtype = dtype;
+    g->acc = dtype == MEGA_F64 ? MEGA_F64 : MEGA_F32;
+    g->params = params;
+    g->layout = layout;
+    g->num_tensors = 1; /* id 0 is none; its zero shape is never read */
+    const size_t count = (size_t)(params == NULL ? 0 : mega_params_count(params)) + 1;
+    g->weight_tensor = mega_calloc(count, sizeof *g->weight_tensor);
+    g->gradient_tensor = mega_calloc(count, sizeof *g->gradient_tensor);
+    g->cap_tensors = 64;
+    g->tensor = mega_calloc((size_t)g->cap_tensors, sizeof *g->tensor);
+    if (g->weight_tensor == NULL || g->gradient_tensor == NULL || g->tensor == NULL) {
+        mega_graph_destroy(g);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for %zu parameters", count);
+    }
+    g->tensor[0].name = "(none)";
+    *out = g;
+    return MEGA_OK;
+}
+
+void mega_graph_destroy(mega_graph *g)
+{
+    if (g == NULL) return;
+    mega_arena_fini(&g->arena);
+    mega_free(g->tensor);
+    mega_free(g->op);
+    mega_free(g->named);
+    mega_free(g->seed);
+    mega_free(g->wanted);
+    mega_free(g->weight_tensor);
+    mega_free(g->gradient_tensor);
+    mega_free(g->bucket_ready);
+    mega_free(g);
+}
+
+mega_status mega_graph_status(const mega_graph *g)
+{
+    return g->status == MEGA_OK ? MEGA_OK : mega_error_restore(&g->error);
+}
+
+mega_params *mega_graph_params(const mega_graph *g)
+{
+    return g->params;
+}
+
+const mega_layout *mega_graph_layout(const mega_graph *g)
+{
+    return g->layout;
+}
+
+void mega_graph_fail(mega_graph *g, mega_status st)
+{
+    if (g->status != MEGA_OK || st == MEGA_OK) return;
+    g->status = st;
+    mega_error_get(&g->error);
+}
+
+/* ---- scopes ---- */
+
+mega_scope mega_scope_enter(mega_graph *g, const char *fmt, ...)
+{
+    const size_t length = strlen(g->scope);
+    char *end = g->scope + length;
+    size_t room = sizeof g->scope - length;
+    if (length > 0 && room > 1) {
+        *end++ = '.';
+        room--;
+    }
+    va_list args;
+    va_start(args, fmt);
+    const int n = vsnprintf(end, room, fmt, args);
+    va_end(args);
+    if (n < 0 || (size_t)n >= room)
+        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE, "scope \"%s…\": longer than %zu characters; use shorter names",
+                                     g->scope, sizeof g->scope - 1));
+    g->scope_text = NULL;
+    return (mega_scope){length};
+}
+
+void mega_scope_leave(mega_graph *g, mega_scope scope)
+{
+    g->scope[scope.length] = '\0';
+    g->scope_text = NULL;
+}
+
+static const char *scope_text(mega_graph *g)
+{
+    if (g->scope_text == NULL) g->scope_text = mega_arena_strdup(&g->arena, g->scope);
+    return g->scope_text == NULL ? "" : g->scope_text;
+}
+
+/* ---- tensors ---- */
+
+int32_t mega_graph_tensor_add(mega_graph *g, const graph_tensor *t)
+{
+    if (g->status != MEGA_OK) return 0;
+    if (g->num_tensors == g->cap_tensors) {
+        graph_tensor *grown = mega_realloc(g->tensor, 2 * (size_t)g->cap_tensors * sizeof *grown);
+        if (grown == NULL) {
+            mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for %d tensors", 2 * g->cap_tensors));
+            return 0;
+        }
+        g->tensor = grown;
+        g->cap_tensors *= 2;
+    }
+    if (t->name == NULL) {
+        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for the name of a tensor"));
+        return 0;
+    }
+    g->tensor[g->num_tensors] = *t;
+    return g->num_tensors++;
+}
+
+mega_status mega_graph_name_add(mega_graph *g, named_tensor **list, int *count, const char *name, int32_t tensor)
+{
+    const char *shown = name == NULL ? "" : name; /* a given gradient has none */
+    for (int i = 0; i < *count && name != NULL; i++)
+        if ((*list)[i].name != NULL && strcmp((*list)[i].name, name) == 0)
+            return MEGA_FAIL(MEGA_ERR_USAGE, "graph: the name \"%s\" is given to two tensors; expected one", shown);
+    named_tensor *grown = mega_realloc(*list, (size_t)(*count + 1) * sizeof *grown);
+    if (grown == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for the name \"%s\"", shown);
+    *list = grown;
+    const char *text = name == NULL ? NULL : mega_arena_strdup(&g->arena, name);
+    if (name != NULL && text == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for the name \"%s\"", shown);
+    grown[(*count)++] = (named_tensor){text, tensor};
+    return MEGA_OK;
+}
+
+static mega_tensor add_named(mega_graph *g, tensor_role role, const char *name, mega_dtype dtype, int num_dims,
+                             const int64_t *dim)
+{
+    if (g->status != MEGA_OK) return (mega_tensor){0};
+    graph_tensor t = {.role = role, .name = mega_arena_strdup(&g->arena, name), .shape = {dtype, num_dims, {0}}};
+    bool fits = num_dims >= 1 && num_dims <= GRAPH_MAX_DIMS;
+    for (int d = 0; d < num_dims && fits; d++) {
+        t.shape.dim[d] = dim[d];
+        fits = dim[d] >= 1;
+    }
+    if (!fits) {
+        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
+                                     "graph: \"%s\" has %d dimensions or one of less than an element; expected 1 to %d "
+                                     "dimensions of at least 1",
+                                     name, num_dims, GRAPH_MAX_DIMS));
+        return (mega_tensor){0};
+    }
+    const int32_t id = mega_graph_tensor_add(g, &t);
+    if (id != 0) mega_graph_fail(g, mega_graph_name_add(g, &g->named, &g->num_named, name, id));
+    return (mega_tensor){id};
+}
+
+mega_tensor mega_graph_input(mega_graph *g, const char *name, mega_dtype dtype, int num_dims, const int64_t *dim)
+{
+    return add_named(g, ROLE_INPUT, name, dtype, num_dims, dim);
+}
+
+mega_tensor mega_graph_state(mega_graph *g, const char *name, mega_dtype dtype, int num_dims, const int64_t *dim)
+{
+    char full[sizeof g->scope + MEGA_PARAM_NAME];
+    snprintf(full, sizeof full, "%s%s%s", g->scope, g->scope[0] == '\0' ? "" : ".", name);
+    return add_named(g, ROLE_STATE, full, dtype, num_dims, dim);
+}
+
+void mega_graph_output(mega_graph *g, mega_tensor t, const char *name)
+{
+    if (g->status != MEGA_OK) return;
+    if (t.id <= 0 || g->tensor[t.id].role != ROLE_VALUE) {
+        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
+                                     "graph: output \"%s\" is not a value that the program computes; inputs, weights "
+                                     "and views cannot be outputs",
+                                     name));
+        return;
+    }
+    g->tensor[t.id].is_output = true;
+    mega_graph_fail(g, mega_graph_name_add(g, &g->named, &g->num_named, name, t.id));
+}
+
+mega_tensor mega_graph_param(mega_graph *g, int param)
+{
+    if (g->status != MEGA_OK) return (mega_tensor){0};
+    if (g->params == NULL || param < 0 || param >= mega_params_count(g->params)) {
+        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE, "graph in \"%s\": parameter number %d is not declared; %d are",
+                                     g->scope, param, g->params == NULL ? 0 : mega_params_count(g->params)));
+        return (mega_tensor){0};
+    }
+    if (g->weight_tensor[param] == 0) {
+        const mega_param *r = mega_params_get(g->params, param);
+        const graph_tensor t = {
+            .role = ROLE_WEIGHT,
+            .name = r->name,
+            .param = param,
+            .shape = {g->dtype, r->num_dims, {r->local_shape[0], r->num_dims == 1 ? 0 : r->local_shape[1], 0, 0}}};
+        g->weight_tensor[param] = mega_graph_tensor_add(g, &t);
+    }
+    return (mega_tensor){g->weight_tensor[param]};
+}
+
+int32_t mega_graph_gradient_tensor(mega_graph *g, int32_t weight)
+{
+    if (g->status != MEGA_OK) return 0;
+    if (g->tensor[weight].role != ROLE_WEIGHT) {
+        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
+                                     "gradient of \"%s\" in \"%s\": it is used as a weight, but is no parameter; pass "
+                                     "what mega_graph_param gives",
+                                     g->tensor[weight].name, g->scope));
+        return 0;
+    }
+    const int param = g->tensor[weight].param;
+    if (g->gradient_tensor[param] == 0) {
+        graph_tensor t = {.role = ROLE_GRADIENT, .param = param, .shape = g->tensor[weight].shape};
+        t.shape.dtype = g->acc;
+        t.name = mega_arena_format(&g->arena, "d(%s)", g->tensor[weight].name);
+        g->gradient_tensor[param] = mega_graph_tensor_add(g, &t);
+    }
+    return g->gradient_tensor[param];
+}
+
+int mega_graph_dim_count(const mega_graph *g, mega_tensor t)
+{
+    return g->tensor[t.id].shape.num_dims;
+}
+
+int64_t mega_graph_dim(const mega_graph *g, mega_tensor t, int dim)
+{
+    return g->tensor[t.id].shape.dim[dim];
+}
+
+void mega_recompute_begin(mega_graph *g)
+{
+    if (g->region != 0)
+        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
+                                     "graph in \"%s\": a recompute region begins inside another; end "
+                                     "the first before",
+                                     g->scope));
+    g->region = ++g->num_regions;
+}
+
+void mega_recompute_end(mega_graph *g)
+{
+    if (g->region == 0)
+        mega_graph_fail(
+            g, MEGA_FAIL(MEGA_ERR_USAGE, "graph in \"%s\": a recompute region ends that never began", g->scope));
+    g->region = 0;
+}
+
+void mega_graph_seed_gradient(mega_graph *g, mega_tensor t, const char *name)
+{
+    if (g->status != MEGA_OK) return;
+    const tensor_shape *s = &g->tensor[t.id].shape;
+    const mega_tensor d = mega_graph_input(g, name, s->dtype, s->num_dims, s->dim);
+    if (d.id == 0) return;
+    mega_graph_fail(g, mega_graph_name_add(g, &g->seed, &g->num_seeds, NULL, t.id));
+    mega_graph_fail(g, mega_graph_name_add(g, &g->seed, &g->num_seeds, NULL, d.id));
+}
+
+void mega_graph_want_gradient(mega_graph *g, mega_tensor input, const char *name)
+{
+    if (g->status != MEGA_OK) return;
+    if (g->tensor[input.id].role != ROLE_INPUT)
+        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
+                                     "gradient \"%s\" of \"%s\": only of inputs; parameters have "
+                                     "theirs in mega_params_grad",
+                                     name, g->tensor[input.id].name));
+    g->tensor[input.id].needs_gradient = true;
+    mega_graph_fail(g, mega_graph_name_add(g, &g->wanted, &g->num_wanted, name, input.id));
+}
+
+/* ---- instructions ---- */
+
+static const char *result_name(mega_graph *g, const instruction *op, int out)
+{
+    const char *base = op->scope[0] == '\0' ? mega_op_table[op->kind]->name : op->scope;
+    const char *prefix = op->backward ? "d." : "";
+    if (out == 0) return mega_arena_format(&g->arena, "%s%s", prefix, base);
+    return mega_arena_format(&g->arena, "%s%s:%d", prefix, base, out);
+}
+
+static mega_status check_operands(const instruction *op)
+{
+    const op_row *row = mega_op_table[op->kind];
+    for (int i = 0; i < row->num_in; i++)
+        if (op->in[i] == 0 && !(row->optional_in >> i & 1))
+            return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": operand %d is missing; the op reads %d", row->name,
+                             op->scope, i, row->num_in);
+    for (int i = 0; i < row->num_out; i++)
+        if (op->out[i] == 0 && (row->accumulates & ~row->optional_out) >> i & 1)
+            return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": result %d is added to and must be given", row->name,
+                             op->scope, i);
+    return MEGA_OK;
+}
+
+static mega_status make_outputs(mega_graph *g, instruction *op)
+{
+    const op_row *row = mega_op_table[op->kind];
+    tensor_shape shape[OP_MAX_OUT];
+    memset(shape, 0, sizeof shape);
+    MEGA_TRY(check_operands(op));
+    MEGA_TRY(row->shape(g, op, shape));
+    for (int i = 0; i < row->num_out; i++) {
+        if (op->out[i] == 0 && (row->optional_out >> i & 1)) continue;
+        if (op->out[i] == 0) {
+            const graph_tensor t = {.role = ROLE_VALUE, .shape = shape[i], .name = result_name(g, op, i)};
+            op->out[i] = mega_graph_tensor_add(g, &t);
+            if (op->out[i] == 0) return g->status;
+        } else if (!mega_shape_equal(&g->tensor[op->out[i]].shape, &shape[i])) {
+            char found[96], expected[96];
+            return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": result %s is %s; expected %s", row->name, op->scope,
+                             g->tensor[op->out[i]].name,
+                             mega_shape_text(found, sizeof found, &g->tensor[op->out[i]].shape),
+                             mega_shape_text(expected, sizeof expected, &shape[i]));
+        }
+    }
+    return MEGA_OK;
+}
+
+mega_tensor mega_graph_emit(mega_graph *g, instruction *op)
+{
+    if (g->status != MEGA_OK) return (mega_tensor){0};
+    op->scope = scope_text(g);
+    op->backward = g->in_backward;
+    op->region = g->region;
+    op->first_use = -1;
+    const mega_status st = make_outputs(g, op);
+    if (st != MEGA_OK) {
+        mega_graph_fail(g, st);
+        return (mega_tensor){0};
+    }
+    if (g->num_ops == g->cap_ops) {
+        const int capacity = g->cap_ops == 0 ? 64 : 2 * g->cap_ops;
+        instruction *grown = mega_realloc(g->op, (size_t)capacity * sizeof *grown);
+        if (grown == NULL) {
+            mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for %d instructions", capacity));
+            return (mega_tensor){0};
+        }
+        g->op = grown;
+        g->cap_ops = capacity;
+    }
+    g->op[g->num_ops++] = *op;
+    return (mega_tensor){op->out[0]};
+}
+
+void mega_graph_gradient_add(mega_graph *g, int32_t tensor, int32_t contribution)
+{
+    if (g->status != MEGA_OK || contribution == 0 || !g->tensor[tensor].needs_gradient) return;
+    if (g->tensor[tensor].role == ROLE_WEIGHT) {
+        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                                     "gradient of parameter %s in \"%s\": it is used as an activation, for which "
+                                     "gradients of parameters are not built",
+                                     g->tensor[tensor].name, g->scope));
+        return;
+    }
+    if (g->tensor[tensor].gradient == 0) {
+        g->tensor[tensor].gradient = contribution;
+        return;
+    }
+    const mega_tensor sum = mega_op_add(g, (mega_tensor){g->tensor[tensor].gradient}, (mega_tensor){contribution});
+    g->tensor[tensor].gradient = sum.id;
+}

@@ -1,0 +1,225 @@
+/* What the files of this room share: tensors, instructions, the op table's row, and the passes' entry points.
+ *
+ * A graph holds two arrays that only grow: tensors (id 0 is none) and instructions in execution order, the forward ones
+ * first. Values are written once; only gradients of parameters (+=) and states are written again. Passes may rewrite
+ * the array of instructions; a tensor keeps its id for ever. */
+#ifndef MEGA_GRAPH_IMPL_H
+#define MEGA_GRAPH_IMPL_H
+
+#include "megalith/graph.h"
+#include "megalith/kernels.h"
+
+#define OP_MAX_IN      6
+#define OP_MAX_OUT     3
+#define GRAPH_MAX_DIMS 4
+
+typedef struct tensor_shape {
+    mega_dtype dtype;
+    int num_dims;
+    int64_t dim[GRAPH_MAX_DIMS];
+} tensor_shape;
+
+typedef enum tensor_role {
+    ROLE_VALUE = 0, /* written once by an instruction */
+    ROLE_INPUT,     /* filled by the caller before a run */
+    ROLE_STATE,     /* keeps its content between runs */
+    ROLE_WEIGHT,    /* a parameter, compute dtype */
+    ROLE_GRADIENT,  /* a parameter's gradient, acc dtype, added to */
+    ROLE_VIEW       /* consecutive rows of another tensor */
+} tensor_role;
+
+typedef enum tensor_area {
+    AREA_NONE = 0, /* parameters and gradients live elsewhere; views where their base does */
+    AREA_SCRATCH,  /* dead before the phase (forward or backward) ends */
+    AREA_SAVED,    /* from forward to backward, once per slot */
+    AREA_IO,       /* inputs and outputs, once per slot */
+    AREA_STATE     /* once per program */
+} tensor_area;
+
+typedef struct graph_tensor {
+    const char *name;
+    tensor_shape shape;
+    tensor_role role;
+    bool is_output;      /* kept for the caller until the next run */
+    int param;           /* ROLE_WEIGHT, ROLE_GRADIENT */
+    int32_t base;        /* ROLE_VIEW: the tensor it is a part of, itself no view */
+    int64_t offset;      /* ROLE_VIEW: elements from the base's first */
+    int32_t gradient;    /* differentiate: its gradient so far, 0: none */
+    bool needs_gradient; /* differentiate: a parameter or a wanted input is behind it */
+    tensor_area area;    /* plan */
+    size_t at;           /* plan: bytes from the start of its area */
+    int32_t shared_with; /* ROLE_STATE: the tensor of the program whose states are shared, 0: its own */
+} graph_tensor;
+
+#define MEGA_OP_LIST(X)                   \
+    X(EMBEDDING, embedding)               \
+    X(EMBEDDING_GRAD, embedding_grad)     \
+    X(TAKE_ROWS, take_rows)               \
+    X(LAYER_NORM, layer_norm)             \
+    X(LAYER_NORM_GRAD, layer_norm_grad)   \
+    X(LINEAR, linear)                     \
+    X(LINEAR_GRAD_X, linear_grad_x)       \
+    X(LINEAR_GRAD_W, linear_grad_w)       \
+    X(BIAS_ADD, bias_add)                 \
+    X(COLUMN_SUM, column_sum)             \
+    X(GELU, gelu)                         \
+    X(GELU_GRAD, gelu_grad)               \
+    X(ADD, add)                           \
+    X(DROPOUT, dropout)                   \
+    X(DROPOUT_GRAD, dropout_grad)         \
+    X(ATTENTION, attention)               \
+    X(ATTENTION_GRAD, attention_grad)     \
+    X(ATTENTION_CACHED, attention_cached) \
+    X(MASKED_SUM, masked_sum)             \
+    X(XENT_MAX, xent_max)                 \
+    X(XENT_SUM, xent_sum)                 \
+    X(XENT_GRAD, xent_grad)               \
+    X(COPY_TO_GROUP, copy_to_group)       \
+    X(ALL_REDUCE, all_reduce)
+
+#define MEGA_OP_ENUM(upper, lower) OP_##upper,
+typedef enum op_kind { OP_NONE = 0, MEGA_OP_LIST(MEGA_OP_ENUM) OP_COUNT } op_kind;
+#undef MEGA_OP_ENUM
+
+/* Constants of one instruction; each op reads its own. */
+typedef struct op_attr {
+    double eps, p;
+    uint32_t site;
+    bool tanh_form;
+    bool wide;     /* linear: the result has the acc dtype */
+    int64_t begin; /* embedding, cross-entropy: first id held here */
+    int64_t valid; /* cross-entropy: columns that are real */
+    mega_attention_shape attention;
+    mega_axis axis;
+    mega_reduce reduce;
+    const char *what; /* collective: what for, in reports */
+} op_attr;
+
+typedef struct instruction {
+    op_kind kind;
+    int32_t in[OP_MAX_IN], out[OP_MAX_OUT]; /* 0 where an optional operand is absent */
+    op_attr attr;
+    bool backward;   /* belongs to the backward program */
+    bool recomputed; /* a clone made by the recompute pass */
+    int region;      /* recompute region, 0: none; backward ops carry the region of what they differentiate */
+    const char *scope;
+    int first_use;                    /* collectives, schedule pass: the instruction that waits for it, -1: none */
+    size_t scratch_at, scratch_bytes; /* plan: the kernel's own scratch */
+} instruction;
+
+typedef struct op_cost {
+    double flops, bytes; /* multiply-add = 2; matrix products alone are counted */
+} op_cost;
+
+/* Addresses, for bind. */
+typedef struct op_binder {
+    const mega_graph *g;
+    void *(*address)(const struct op_binder *b, int32_t tensor); /* NULL for tensor 0 */
+    const void *user;
+    int slot;
+} op_binder;
+
+typedef struct op_row {
+    const char *name;
+    int num_in, num_out;
+    /* Bit i stands for operand i. */
+    unsigned optional_in, optional_out;
+    unsigned accumulates; /* outputs that are added to: gradients of parameters */
+    unsigned mutates;     /* inputs that are written: states */
+    unsigned overlays;    /* inputs whose memory out[0] may take over when this is their last use */
+    /* Fills the shape of every output (absent ones too); says what is wrong with the inputs. */
+    mega_status (*shape)(const mega_graph *g, const instruction *op, tensor_shape *out);
+    /* Appends the backward of op; NULL: has none. */
+    void (*gradient)(mega_graph *g, const instruction *op);
+    op_cost (*cost)(const mega_graph *g, const instruction *op); /* NULL: no FLOPs, bytes of all operands */
+    void (*bind)(const op_binder *b, const instruction *op, void *args);
+    const mega_kernel *plain, *cpu; /* both NULL: a collective */
+} op_row;
+
+extern const op_row *const mega_op_table[OP_COUNT];
+
+typedef struct named_tensor {
+    const char *name;
+    int32_t tensor;
+} named_tensor;
+
+struct mega_graph {
+    mega_arena arena; /* names */
+    mega_dtype dtype, acc;
+    mega_params *params;
+    const mega_layout *layout;
+    graph_tensor *tensor; /* [0] is none */
+    int num_tensors, cap_tensors;
+    instruction *op;
+    int num_ops, cap_ops;
+    int num_forward; /* set by differentiate (or build): instructions before it are the forward program */
+    named_tensor *named, *seed,
+        *wanted; /* what the caller reads and writes; given gradients (by name, or NULL); asked */
+    int num_named, num_seeds, num_wanted;
+    int32_t *weight_tensor, *gradient_tensor; /* by parameter, 0: not used yet */
+    int *bucket_ready; /* by bucket, place pass: the last instruction that adds to a gradient in it, -1: none */
+    char scope[256];
+    const char *scope_text; /* the scope in the arena, NULL after it changed */
+    bool in_backward;       /* what is emitted now belongs to the backward program */
+    int region, num_regions;
+    mega_status status; /* of describing; the message is kept beside it */
+    mega_error_record error;
+};
+
+/* graph.c: building blocks of the ops_*.c files. Errors stay in the graph. */
+void mega_graph_fail(mega_graph *g, mega_status st); /* keeps the thread's record; the first error stays */
+int32_t mega_graph_tensor_add(mega_graph *g, const graph_tensor *t);
+/* Appends op: makes outputs that are 0 and not optional, checks those that are given. Returns out[0]. */
+mega_tensor mega_graph_emit(mega_graph *g, instruction *op);
+int32_t mega_graph_gradient_tensor(mega_graph *g, int32_t weight); /* of a ROLE_WEIGHT; 0 and an error for others */
+void mega_graph_gradient_add(mega_graph *g, int32_t tensor, int32_t contribution);
+mega_status mega_graph_name_add(mega_graph *g, named_tensor **list, int *count, const char *name, int32_t tensor);
+static inline int32_t mega_graph_root(const mega_graph *g, int32_t t)
+{
+    return g->tensor[t].role == ROLE_VIEW ? g->tensor[t].base : t;
+}
+/* Gradient of an output of op, 0 when none arrived. */
+static inline int32_t mega_graph_arrived(const mega_graph *g, const instruction *op, int out)
+{
+    return g->tensor[op->out[out]].gradient;
+}
+
+/* shape.c */
+int64_t mega_shape_count(const tensor_shape *s);
+size_t mega_shape_bytes(const tensor_shape *s);
+bool mega_shape_equal(const tensor_shape *a, const tensor_shape *b);
+/* "[2048, 768] bf16" */
+const char *mega_shape_text(char *out, int size, const tensor_shape *s);
+tensor_shape mega_shape_1d(mega_dtype dtype, int64_t n);
+tensor_shape mega_shape_2d(mega_dtype dtype, int64_t rows, int64_t cols);
+/* Checks of one operand in a shape rule: the message names op, scope, operand, what was found and expected. */
+mega_status mega_op_expect(const mega_graph *g, const instruction *op, int in, const char *what, tensor_shape expected);
+mega_status mega_op_expect_dims(const mega_graph *g, const instruction *op, int in, const char *what, mega_dtype dtype,
+                                int num_dims);
+static inline const tensor_shape *mega_op_in(const mega_graph *g, const instruction *op, int in)
+{
+    return &g->tensor[op->in[in]].shape;
+}
+static inline int64_t mega_op_in_dim(const mega_graph *g, const instruction *op, int in, int dim)
+{
+    return g->tensor[op->in[in]].shape.dim[dim];
+}
+
+/* cost.c */
+op_cost mega_op_cost(const mega_graph *g, const instruction *op);
+
+/* Passes, in their order. Each leaves a graph that mega_graph_verify accepts. */
+mega_status mega_pass_differentiate(mega_graph *g);
+void mega_graph_drop_marks(mega_graph *g); /* removes what only differentiate reads (copy_to_group) */
+mega_status mega_pass_recompute(mega_graph *g);
+mega_status mega_pass_place(mega_graph *g);
+mega_status mega_pass_fuse(mega_graph *g);
+mega_status mega_pass_schedule(mega_graph *g);
+/* after: the pass that just ran, named in the message. */
+mega_status mega_graph_verify(const mega_graph *g, const char *after);
+
+#define MEGA_OP_EXTERN(upper, lower) extern const op_row mega_op_row_##lower;
+MEGA_OP_LIST(MEGA_OP_EXTERN)
+#undef MEGA_OP_EXTERN
+
+#endif

@@ -1,0 +1,241 @@
+/* Attention over the heads held here. Q, K and V are column ranges of one tensor qkv [T, (H + 2G) D], read in place
+ * through row strides, and their gradients are written the same way, so nothing is copied. */
+#include "graph_impl.h"
+
+static int64_t qkv_width(const mega_attention_shape *s)
+{
+    return (s->heads + 2 * s->kv_heads) * s->head_dim;
+}
+
+static mega_status check_shape(const instruction *op)
+{
+    const mega_attention_shape *s = &op->attr.attention;
+    const char *name = mega_op_table[op->kind]->name;
+    if (s->batch < 1 || s->seq < 1 || s->heads < 1 || s->kv_heads < 1 || s->head_dim < 1 || s->heads % s->kv_heads != 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "op %s in \"%s\": batch %lld, sequence %lld, heads %lld of size %lld over %lld key/value "
+                         "heads; expected all at least 1 and heads a multiple of key/value heads",
+                         name, op->scope, (long long)s->batch, (long long)s->seq, (long long)s->heads,
+                         (long long)s->head_dim, (long long)s->kv_heads);
+    if (!(s->dropout >= 0.0 && s->dropout < 1.0))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": dropout %g; expected 0 <= p < 1", name, op->scope,
+                         s->dropout);
+    return MEGA_OK;
+}
+
+/* ---- attention: in qkv, segment_start [T] or none, sample_id [T] or none; out [T, H D], lse [H, T] acc ---- */
+
+mega_tensor mega_op_attention(mega_graph *g, mega_tensor qkv, mega_tensor segment_start, mega_tensor sample_id,
+                              const mega_attention_shape *s)
+{
+    instruction op = {.kind = OP_ATTENTION, .in = {qkv.id, segment_start.id, sample_id.id}, .attr = {.attention = *s}};
+    return mega_graph_emit(g, &op);
+}
+
+static mega_status attention_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    const mega_attention_shape *s = &op->attr.attention;
+    const int64_t rows = s->batch * s->seq;
+    MEGA_TRY(check_shape(op));
+    if (s->dropout > 0.0 && op->in[2] == 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "op attention in \"%s\": sample ids are missing; the dropout mask is addressed "
+                         "by them",
+                         op->scope);
+    MEGA_TRY(mega_op_expect(g, op, 0, "qkv", mega_shape_2d(g->dtype, rows, qkv_width(s))));
+    MEGA_TRY(mega_op_expect(g, op, 1, "segment_start", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_expect(g, op, 2, "sample_id", mega_shape_1d(MEGA_I32, rows)));
+    out[0] = mega_shape_2d(g->dtype, rows, s->heads * s->head_dim);
+    out[1] = mega_shape_2d(g->acc, s->heads, rows);
+    return MEGA_OK;
+}
+
+static void attention_gradient(mega_graph *g, const instruction *op)
+{
+    instruction d = {.kind = OP_ATTENTION_GRAD,
+                     .in = {mega_graph_arrived(g, op, 0), op->in[0], op->out[0], op->out[1], op->in[1], op->in[2]},
+                     .attr = op->attr};
+    mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
+}
+
+/* Two products forward, four backward, over the pairs (query, key) that the mask leaves; causal: half of them. What a
+ * kernel computes a second time is its own affair. */
+static op_cost attention_cost(const mega_graph *g, const instruction *op, double products)
+{
+    const mega_attention_shape *s = &op->attr.attention;
+    const double pairs =
+        (double)s->batch * (double)s->heads * (double)s->seq * (double)s->seq * (s->causal ? 0.5 : 1.0);
+    double bytes = 0.0;
+    for (int i = 0; i < OP_MAX_IN; i++)
+        if (op->in[i] != 0) bytes += (double)mega_shape_bytes(mega_op_in(g, op, i));
+    for (int i = 0; i < OP_MAX_OUT; i++)
+        if (op->out[i] != 0) bytes += (double)mega_shape_bytes(&g->tensor[op->out[i]].shape);
+    return (op_cost){products * 2.0 * pairs * (double)s->head_dim, bytes};
+}
+
+static op_cost attention_forward_cost(const mega_graph *g, const instruction *op)
+{
+    return attention_cost(g, op, 2.0);
+}
+
+static op_cost attention_grad_cost(const mega_graph *g, const instruction *op)
+{
+    return attention_cost(g, op, 4.0);
+}
+
+/* Address of column `col` of row 0. */
+static void *column(const op_binder *b, int32_t tensor, int64_t col)
+{
+    return (char *)b->address(b, tensor) + (size_t)col * mega_dtype_size(b->g->dtype);
+}
+
+static void fill_attention(const op_binder *b, mega_attention_args *a, const op_attr *attr, int32_t qkv, int32_t out,
+                           int32_t lse, int32_t segment_start, int32_t sample_id)
+{
+    const mega_attention_shape *s = &attr->attention;
+    a->out = b->address(b, out);
+    a->lse = b->address(b, lse);
+    a->q = column(b, qkv, 0);
+    a->k = column(b, qkv, s->heads * s->head_dim);
+    a->v = column(b, qkv, (s->heads + s->kv_heads) * s->head_dim);
+    a->segment_start = b->address(b, segment_start);
+    a->sample_id = b->address(b, sample_id);
+    a->batch = s->batch;
+    a->seq = s->seq;
+    a->heads = s->heads;
+    a->kv_heads = s->kv_heads;
+    a->head_dim = s->head_dim;
+    a->head_begin = s->head_begin;
+    a->ld_q = a->ld_kv = qkv_width(s);
+    a->ld_out = s->heads * s->head_dim;
+    a->scale = s->scale;
+    a->dropout = s->dropout;
+    a->site = s->site;
+    a->causal = s->causal;
+}
+
+static void attention_bind(const op_binder *b, const instruction *op, void *args)
+{
+    fill_attention(b, args, &op->attr, op->in[0], op->out[0], op->out[1], op->in[1], op->in[2]);
+}
+
+const op_row mega_op_row_attention = {.name = "attention",
+                                      .num_in = 3,
+                                      .num_out = 2,
+                                      .optional_in = 1u << 1 | 1u << 2,
+                                      .shape = attention_shape,
+                                      .gradient = attention_gradient,
+                                      .cost = attention_forward_cost,
+                                      .bind = attention_bind,
+                                      .plain = &mega_plain_attention,
+                                      .cpu = &mega_cpu_attention};
+
+/* ---- attention_grad: in dout, qkv, out, lse, segment_start or none, sample_id or none; out dqkv ---- */
+
+static mega_status attention_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    const mega_attention_shape *s = &op->attr.attention;
+    const int64_t rows = s->batch * s->seq;
+    MEGA_TRY(check_shape(op));
+    const tensor_shape o = mega_shape_2d(g->dtype, rows, s->heads * s->head_dim);
+    MEGA_TRY(mega_op_expect(g, op, 0, "dout", o));
+    MEGA_TRY(mega_op_expect(g, op, 1, "qkv", mega_shape_2d(g->dtype, rows, qkv_width(s))));
+    MEGA_TRY(mega_op_expect(g, op, 2, "out", o));
+    MEGA_TRY(mega_op_expect(g, op, 3, "lse", mega_shape_2d(g->acc, s->heads, rows)));
+    MEGA_TRY(mega_op_expect(g, op, 4, "segment_start", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_expect(g, op, 5, "sample_id", mega_shape_1d(MEGA_I32, rows)));
+    out[0] = *mega_op_in(g, op, 1);
+    return MEGA_OK;
+}
+
+static void attention_grad_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_attention_grad_args *a = args;
+    const mega_attention_shape *s = &op->attr.attention;
+    fill_attention(b, &a->forward, &op->attr, op->in[1], op->in[2], op->in[3], op->in[4], op->in[5]);
+    a->forward.head = a->head;
+    a->dout = b->address(b, op->in[0]);
+    a->dq = column(b, op->out[0], 0);
+    a->dk = column(b, op->out[0], s->heads * s->head_dim);
+    a->dv = column(b, op->out[0], (s->heads + s->kv_heads) * s->head_dim);
+    a->ld_dq = a->ld_dkv = qkv_width(s);
+    a->ld_dout = s->heads * s->head_dim;
+}
+
+const op_row mega_op_row_attention_grad = {.name = "attention_grad",
+                                           .num_in = 6,
+                                           .num_out = 1,
+                                           .optional_in = 1u << 4 | 1u << 5,
+                                           .shape = attention_grad_shape,
+                                           .cost = attention_grad_cost,
+                                           .bind = attention_grad_bind,
+                                           .plain = &mega_plain_attention_grad,
+                                           .cpu = &mega_cpu_attention_grad};
+
+/* ---- attention_cached: in qkv, k_cache, v_cache (states, appended to); out [T, H D]; for generation: no gradient ----
+ */
+
+mega_tensor mega_op_attention_cached(mega_graph *g, mega_tensor qkv, mega_tensor k_cache, mega_tensor v_cache,
+                                     const mega_attention_shape *s)
+{
+    instruction op = {.kind = OP_ATTENTION_CACHED, .in = {qkv.id, k_cache.id, v_cache.id}, .attr = {.attention = *s}};
+    return mega_graph_emit(g, &op);
+}
+
+static mega_status attention_cached_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    const mega_attention_shape *s = &op->attr.attention;
+    MEGA_TRY(check_shape(op));
+    if (s->dropout != 0.0 || !s->causal)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "op attention_cached in \"%s\": dropout %g, %s; expected no dropout and causal", op->scope,
+                         s->dropout, s->causal ? "causal" : "not causal");
+    const int64_t rows = s->batch * s->seq;
+    MEGA_TRY(mega_op_expect(g, op, 0, "qkv", mega_shape_2d(g->dtype, rows, qkv_width(s))));
+    MEGA_TRY(mega_op_expect_dims(g, op, 1, "k_cache", g->dtype, 3));
+    const tensor_shape cache = {g->dtype, 3, {s->batch, mega_op_in_dim(g, op, 1, 1), s->kv_heads * s->head_dim, 0}};
+    MEGA_TRY(mega_op_expect(g, op, 1, "k_cache", cache));
+    MEGA_TRY(mega_op_expect(g, op, 2, "v_cache", cache));
+    out[0] = mega_shape_2d(g->dtype, rows, s->heads * s->head_dim);
+    return MEGA_OK;
+}
+
+static void attention_cached_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_attention_cached_args *a = args;
+    const mega_attention_shape *s = &op->attr.attention;
+    a->out = b->address(b, op->out[0]);
+    a->k_cache = b->address(b, op->in[1]);
+    a->v_cache = b->address(b, op->in[2]);
+    a->q = column(b, op->in[0], 0);
+    a->k = column(b, op->in[0], s->heads * s->head_dim);
+    a->v = column(b, op->in[0], (s->heads + s->kv_heads) * s->head_dim);
+    a->batch = s->batch;
+    a->rows = s->seq;
+    a->capacity = mega_op_in_dim(b->g, op, 1, 1);
+    a->heads = s->heads;
+    a->kv_heads = s->kv_heads;
+    a->head_dim = s->head_dim;
+    a->ld_q = a->ld_kv = qkv_width(s);
+    a->ld_out = s->heads * s->head_dim;
+    a->scale = s->scale;
+}
+
+/* Counted at a full cache. */
+static op_cost attention_cached_cost(const mega_graph *g, const instruction *op)
+{
+    const mega_attention_shape *s = &op->attr.attention;
+    const double keys = (double)mega_op_in_dim(g, op, 1, 1);
+    const double bytes = 2.0 * (double)mega_shape_bytes(mega_op_in(g, op, 1));
+    return (op_cost){4.0 * (double)(s->batch * s->seq * s->heads * s->head_dim) * keys, bytes};
+}
+
+const op_row mega_op_row_attention_cached = {.name = "attention_cached",
+                                             .num_in = 3,
+                                             .num_out = 1,
+                                             .mutates = 1u << 1 | 1u << 2,
+                                             .shape = attention_cached_shape,
+                                             .cost = attention_cached_cost,
+                                             .bind = attention_cached_bind,
+                                             .plain = &mega_plain_attention_cached,
+                                             .cpu = &mega_cpu_attention_cached};

@@ -1,0 +1,66 @@
+/* Collectives as instructions. A group of one never gets that far: it costs nothing (law 4). */
+#include "graph_impl.h"
+
+/* ---- all_reduce: in x, out the reduction over the axis ---- */
+
+static mega_status all_reduce_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    out[0] = *mega_op_in(g, op, 0);
+    return MEGA_OK;
+}
+
+/* The adjoint of "reduce from the group": every rank's summand gets the whole gradient. */
+static void all_reduce_gradient(mega_graph *g, const instruction *op)
+{
+    mega_graph_gradient_add(g, op->in[0], mega_graph_arrived(g, op, 0));
+}
+
+const op_row mega_op_row_all_reduce = {.name = "all_reduce",
+                                       .num_in = 1,
+                                       .num_out = 1,
+                                       .overlays = 1u << 0,
+                                       .shape = all_reduce_shape,
+                                       .gradient = all_reduce_gradient};
+
+mega_tensor mega_op_reduce_from_group(mega_graph *g, mega_tensor x, const mega_axis *axis)
+{
+    if (axis->size == 1) return x;
+    instruction op = {
+        .kind = OP_ALL_REDUCE, .in = {x.id}, .attr = {.axis = *axis, .reduce = MEGA_REDUCE_SUM, .what = "activation"}};
+    return mega_graph_emit(g, &op);
+}
+
+/* ---- copy_to_group: in x, out a view of x. Only a mark that the differentiate pass reads and then removes. ---- */
+
+static mega_status copy_to_group_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    out[0] = *mega_op_in(g, op, 0);
+    return MEGA_OK;
+}
+
+static void copy_to_group_gradient(mega_graph *g, const instruction *op)
+{
+    instruction d = {.kind = OP_ALL_REDUCE, .in = {mega_graph_arrived(g, op, 0)}, .attr = op->attr};
+    mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
+}
+
+const op_row mega_op_row_copy_to_group = {.name = "copy_to_group",
+                                          .num_in = 1,
+                                          .num_out = 1,
+                                          .shape = copy_to_group_shape,
+                                          .gradient = copy_to_group_gradient};
+
+mega_tensor mega_op_copy_to_group(mega_graph *g, mega_tensor x, const mega_axis *axis)
+{
+    if (axis->size == 1 || g->status != MEGA_OK) return x;
+    const graph_tensor view = {.role = ROLE_VIEW,
+                               .base = mega_graph_root(g, x.id),
+                               .offset = g->tensor[x.id].offset,
+                               .shape = g->tensor[x.id].shape,
+                               .name = g->tensor[x.id].name};
+    instruction op = {.kind = OP_COPY_TO_GROUP,
+                      .in = {x.id},
+                      .out = {mega_graph_tensor_add(g, &view)},
+                      .attr = {.axis = *axis, .reduce = MEGA_REDUCE_SUM, .what = "activation gradient"}};
+    return mega_graph_emit(g, &op);
+}

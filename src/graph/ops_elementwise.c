@@ -1,0 +1,228 @@
+/* Ops that work element by element: gelu, add, dropout, and their gradients. */
+#include "graph_impl.h"
+
+/* ---- gelu: in x [T, F], bias [F] or none; out gelu(x + bias) ---- */
+
+mega_tensor mega_op_gelu(mega_graph *g, mega_tensor x, bool tanh_form)
+{
+    instruction op = {.kind = OP_GELU, .in = {x.id}, .attr = {.tanh_form = tanh_form}};
+    return mega_graph_emit(g, &op);
+}
+
+static mega_status gelu_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_expect(g, op, 1, "bias", mega_shape_1d(g->dtype, mega_op_in_dim(g, op, 0, 1))));
+    out[0] = *mega_op_in(g, op, 0);
+    return MEGA_OK;
+}
+
+static void gelu_gradient(mega_graph *g, const instruction *op)
+{
+    instruction d = {.kind = OP_GELU_GRAD, .in = {mega_graph_arrived(g, op, 0), op->in[0]}, .attr = op->attr};
+    mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
+}
+
+static void gelu_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_gelu_args *a = args;
+    a->y = b->address(b, op->out[0]);
+    a->x = b->address(b, op->in[0]);
+    a->bias = b->address(b, op->in[1]);
+    a->rows = mega_op_in_dim(b->g, op, 0, 0);
+    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+    a->tanh_form = op->attr.tanh_form;
+}
+
+const op_row mega_op_row_gelu = {.name = "gelu",
+                                 .num_in = 2,
+                                 .num_out = 1,
+                                 .optional_in = 1u << 1,
+                                 .shape = gelu_shape,
+                                 .gradient = gelu_gradient,
+                                 .bind = gelu_bind,
+                                 .plain = &mega_plain_gelu,
+                                 .cpu = &mega_cpu_gelu};
+
+/* ---- gelu_grad: in dy, x, bias or none; out dx, dbias += or none ---- */
+
+static mega_status gelu_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, 2));
+    const tensor_shape dy = *mega_op_in(g, op, 0);
+    MEGA_TRY(mega_op_expect(g, op, 1, "x", dy));
+    MEGA_TRY(mega_op_expect(g, op, 2, "bias", mega_shape_1d(g->dtype, dy.dim[1])));
+    out[0] = dy;
+    out[1] = mega_shape_1d(g->acc, dy.dim[1]);
+    return MEGA_OK;
+}
+
+static void gelu_grad_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_gelu_grad_args *a = args;
+    a->dx = b->address(b, op->out[0]);
+    a->dbias = b->address(b, op->out[1]);
+    a->dy = b->address(b, op->in[0]);
+    a->x = b->address(b, op->in[1]);
+    a->bias = b->address(b, op->in[2]);
+    a->rows = mega_op_in_dim(b->g, op, 0, 0);
+    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+    a->tanh_form = op->attr.tanh_form;
+}
+
+const op_row mega_op_row_gelu_grad = {.name = "gelu_grad",
+                                      .num_in = 3,
+                                      .num_out = 2,
+                                      .optional_in = 1u << 2,
+                                      .optional_out = 1u << 1,
+                                      .accumulates = 1u << 1,
+                                      .overlays = 1u << 0,
+                                      .shape = gelu_grad_shape,
+                                      .bind = gelu_grad_bind,
+                                      .plain = &mega_plain_gelu_grad,
+                                      .cpu = &mega_cpu_gelu_grad};
+
+/* ---- add: in a, b; out a + b ---- */
+
+mega_tensor mega_op_add(mega_graph *g, mega_tensor a, mega_tensor b)
+{
+    instruction op = {.kind = OP_ADD, .in = {a.id, b.id}};
+    return mega_graph_emit(g, &op);
+}
+
+static mega_status add_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "a", g->dtype, mega_op_in(g, op, 0)->num_dims));
+    MEGA_TRY(mega_op_expect(g, op, 1, "b", *mega_op_in(g, op, 0)));
+    out[0] = *mega_op_in(g, op, 0);
+    return MEGA_OK;
+}
+
+static void add_gradient(mega_graph *g, const instruction *op)
+{
+    const int32_t dy = mega_graph_arrived(g, op, 0);
+    mega_graph_gradient_add(g, op->in[0], dy);
+    mega_graph_gradient_add(g, op->in[1], dy);
+}
+
+static void add_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_add_args *a = args;
+    a->y = b->address(b, op->out[0]);
+    a->a = b->address(b, op->in[0]);
+    a->b = b->address(b, op->in[1]);
+    a->count = mega_shape_count(mega_op_in(b->g, op, 0));
+}
+
+const op_row mega_op_row_add = {.name = "add",
+                                .num_in = 2,
+                                .num_out = 1,
+                                .overlays = 1u << 0 | 1u << 1,
+                                .shape = add_shape,
+                                .gradient = add_gradient,
+                                .bind = add_bind,
+                                .plain = &mega_plain_add,
+                                .cpu = &mega_cpu_add};
+
+/* ---- dropout: in x [T, C], sample_id [T], seq_position [T], bias [C] or none, residual [T, C] or none;
+ *      out residual + dropout(x + bias) ---- */
+
+mega_tensor mega_op_dropout(mega_graph *g, mega_tensor x, double p, uint32_t site, mega_tensor sample_id,
+                            mega_tensor seq_position)
+{
+    if (p == 0.0) return x;
+    instruction op = {.kind = OP_DROPOUT, .in = {x.id, sample_id.id, seq_position.id}, .attr = {.p = p, .site = site}};
+    return mega_graph_emit(g, &op);
+}
+
+static mega_status dropout_coordinates(const mega_graph *g, const instruction *op, int64_t rows)
+{
+    if (!(op->attr.p >= 0.0 && op->attr.p < 1.0))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": probability %g; expected 0 <= p < 1",
+                         mega_op_table[op->kind]->name, op->scope, op->attr.p);
+    if (op->attr.p > 0.0 && (op->in[1] == 0 || op->in[2] == 0))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "op %s in \"%s\": sample ids and positions are missing; the mask is "
+                         "addressed by them",
+                         mega_op_table[op->kind]->name, op->scope);
+    MEGA_TRY(mega_op_expect(g, op, 1, "sample_id", mega_shape_1d(MEGA_I32, rows)));
+    return mega_op_expect(g, op, 2, "seq_position", mega_shape_1d(MEGA_I32, rows));
+}
+
+static mega_status dropout_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
+    out[0] = *mega_op_in(g, op, 0);
+    MEGA_TRY(dropout_coordinates(g, op, out[0].dim[0]));
+    MEGA_TRY(mega_op_expect(g, op, 3, "bias", mega_shape_1d(g->dtype, out[0].dim[1])));
+    return mega_op_expect(g, op, 4, "residual", out[0]);
+}
+
+static void dropout_gradient(mega_graph *g, const instruction *op)
+{
+    instruction d = {
+        .kind = OP_DROPOUT_GRAD, .in = {mega_graph_arrived(g, op, 0), op->in[1], op->in[2]}, .attr = op->attr};
+    mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
+}
+
+static void dropout_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_dropout_add_args *a = args;
+    a->y = b->address(b, op->out[0]);
+    a->x = b->address(b, op->in[0]);
+    a->sample_id = b->address(b, op->in[1]);
+    a->seq_position = b->address(b, op->in[2]);
+    a->bias = b->address(b, op->in[3]);
+    a->residual = b->address(b, op->in[4]);
+    a->rows = mega_op_in_dim(b->g, op, 0, 0);
+    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+    a->dropout = op->attr.p;
+    a->site = op->attr.site;
+}
+
+const op_row mega_op_row_dropout = {.name = "dropout",
+                                    .num_in = 5,
+                                    .num_out = 1,
+                                    .optional_in = 1u << 1 | 1u << 2 | 1u << 3 | 1u << 4,
+                                    .overlays = 1u << 0 | 1u << 4,
+                                    .shape = dropout_shape,
+                                    .gradient = dropout_gradient,
+                                    .bind = dropout_bind,
+                                    .plain = &mega_plain_dropout_add,
+                                    .cpu = &mega_cpu_dropout_add};
+
+/* ---- dropout_grad: in dy [T, C], sample_id, seq_position; out dx, dbias += or none ---- */
+
+static mega_status dropout_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, 2));
+    out[0] = *mega_op_in(g, op, 0);
+    out[1] = mega_shape_1d(g->acc, out[0].dim[1]);
+    return dropout_coordinates(g, op, out[0].dim[0]);
+}
+
+static void dropout_grad_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_dropout_grad_args *a = args;
+    a->dx = b->address(b, op->out[0]);
+    a->dbias = b->address(b, op->out[1]);
+    a->dy = b->address(b, op->in[0]);
+    a->sample_id = b->address(b, op->in[1]);
+    a->seq_position = b->address(b, op->in[2]);
+    a->rows = mega_op_in_dim(b->g, op, 0, 0);
+    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+    a->dropout = op->attr.p;
+    a->site = op->attr.site;
+}
+
+const op_row mega_op_row_dropout_grad = {.name = "dropout_grad",
+                                         .num_in = 3,
+                                         .num_out = 2,
+                                         .optional_in = 1u << 1 | 1u << 2,
+                                         .optional_out = 1u << 1,
+                                         .accumulates = 1u << 1,
+                                         .overlays = 1u << 0,
+                                         .shape = dropout_grad_shape,
+                                         .bind = dropout_grad_bind,
+                                         .plain = &mega_plain_dropout_grad,
+                                         .cpu = &mega_cpu_dropout_grad};

@@ -1,0 +1,115 @@
+/* Rows of a table picked by ids: embedding, its gradient, and take_rows. */
+#include "graph_impl.h"
+
+/* ---- embedding: in ids [T] i32, table [V, C], addend [T, C] or none; out [T, C] ---- */
+
+mega_tensor mega_op_embedding(mega_graph *g, mega_tensor ids, mega_tensor table, mega_tensor addend, int64_t begin)
+{
+    instruction op = {.kind = OP_EMBEDDING, .in = {ids.id, table.id, addend.id}, .attr = {.begin = begin}};
+    return mega_graph_emit(g, &op);
+}
+
+static mega_status embedding_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "ids", MEGA_I32, 1));
+    MEGA_TRY(mega_op_expect_dims(g, op, 1, "table", g->dtype, 2));
+    out[0] = mega_shape_2d(g->dtype, mega_op_in_dim(g, op, 0, 0), mega_op_in_dim(g, op, 1, 1));
+    return mega_op_expect(g, op, 2, "addend", out[0]);
+}
+
+static void embedding_gradient(mega_graph *g, const instruction *op)
+{
+    const int32_t dy = mega_graph_arrived(g, op, 0);
+    mega_graph_gradient_add(g, op->in[2], dy);
+    if (g->tensor[op->in[1]].role != ROLE_WEIGHT && !g->tensor[op->in[1]].needs_gradient) return;
+    instruction d = {.kind = OP_EMBEDDING_GRAD,
+                     .in = {op->in[0], dy},
+                     .out = {mega_graph_gradient_tensor(g, op->in[1])},
+                     .attr = {.begin = op->attr.begin}};
+    mega_graph_emit(g, &d);
+}
+
+static void embedding_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_embedding_args *a = args;
+    a->y = b->address(b, op->out[0]);
+    a->ids = b->address(b, op->in[0]);
+    a->table = b->address(b, op->in[1]);
+    a->addend = b->address(b, op->in[2]);
+    a->rows = mega_op_in_dim(b->g, op, 0, 0);
+    a->table_rows = mega_op_in_dim(b->g, op, 1, 0);
+    a->cols = mega_op_in_dim(b->g, op, 1, 1);
+    a->begin = op->attr.begin;
+}
+
+/* The table is touched row by row: as many bytes as the result has. */
+static op_cost embedding_cost(const mega_graph *g, const instruction *op)
+{
+    const double y = (double)mega_shape_bytes(&g->tensor[op->out[0]].shape);
+    return (op_cost){0.0, y * (op->in[2] != 0 ? 3.0 : 2.0)};
+}
+
+const op_row mega_op_row_embedding = {.name = "embedding",
+                                      .num_in = 3,
+                                      .num_out = 1,
+                                      .optional_in = 1u << 2,
+                                      .shape = embedding_shape,
+                                      .gradient = embedding_gradient,
+                                      .cost = embedding_cost,
+                                      .bind = embedding_bind,
+                                      .plain = &mega_plain_embedding,
+                                      .cpu = &mega_cpu_embedding};
+
+/* ---- embedding_grad: in ids, dy [T, C]; out dtable [V, C] acc, added to ---- */
+
+static mega_status embedding_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "ids", MEGA_I32, 1));
+    MEGA_TRY(mega_op_expect_dims(g, op, 1, "dy", g->dtype, 2));
+    out[0] = mega_shape_2d(g->acc, g->tensor[op->out[0]].shape.dim[0], mega_op_in_dim(g, op, 1, 1));
+    return MEGA_OK;
+}
+
+static void embedding_grad_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_embedding_grad_args *a = args;
+    a->dtable = b->address(b, op->out[0]);
+    a->ids = b->address(b, op->in[0]);
+    a->dy = b->address(b, op->in[1]);
+    a->rows = mega_op_in_dim(b->g, op, 1, 0);
+    a->cols = mega_op_in_dim(b->g, op, 1, 1);
+    a->begin = op->attr.begin;
+    a->table_rows = b->g->tensor[op->out[0]].shape.dim[0];
+}
+
+static op_cost embedding_grad_cost(const mega_graph *g, const instruction *op)
+{
+    return (op_cost){0.0, 3.0 * (double)mega_shape_bytes(mega_op_in(g, op, 1))};
+}
+
+const op_row mega_op_row_embedding_grad = {.name = "embedding_grad",
+                                           .num_in = 2,
+                                           .num_out = 1,
+                                           .accumulates = 1u,
+                                           .shape = embedding_grad_shape,
+                                           .cost = embedding_grad_cost,
+                                           .bind = embedding_grad_bind,
+                                           .plain = &mega_plain_embedding_grad,
+                                           .cpu = &mega_cpu_embedding_grad};
+
+/* ---- take_rows: in x [T, C], rows [n] i32; out [n, C]; for generation, so without a gradient ---- */
+
+mega_tensor mega_op_take_rows(mega_graph *g, mega_tensor x, mega_tensor rows)
+{
+    instruction op = {.kind = OP_TAKE_ROWS, .in = {rows.id, x.id}};
+    return mega_graph_emit(g, &op);
+}
+
+const op_row mega_op_row_take_rows = {.name = "take_rows",
+                                      .num_in = 2,
+                                      .num_out = 1,
+                                      .shape = embedding_shape,
+                                      .cost = embedding_cost,
+                                      .bind = embedding_bind,
+                                      .plain = &mega_plain_embedding,
+                                      .cpu = &mega_cpu_embedding};

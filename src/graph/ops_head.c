@@ -1,0 +1,269 @@
+/* The language-model head with cross-entropy, by chunks of rows: the logits of one chunk at a time are in memory, and
+ * the two small reductions over the ranks that cut the vocabulary stay instructions. The gradients of x and of the
+ * table are made on the way, in the forward program (design.md section 4), scaled by the factor in the step block. */
+#include "graph_impl.h"
+
+/* ---- masked_sum: in mask [n] f32, x [n] acc or none; out [1] acc ---- */
+
+static mega_status masked_sum_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "mask", MEGA_F32, 1));
+    MEGA_TRY(mega_op_expect(g, op, 1, "x", mega_shape_1d(g->acc, mega_op_in_dim(g, op, 0, 0))));
+    out[0] = mega_shape_1d(g->acc, 1);
+    return MEGA_OK;
+}
+
+static void masked_sum_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_masked_sum_args *a = args;
+    a->out = b->address(b, op->out[0]);
+    a->mask = b->address(b, op->in[0]);
+    a->x = b->address(b, op->in[1]);
+    a->count = mega_op_in_dim(b->g, op, 0, 0);
+}
+
+const op_row mega_op_row_masked_sum = {.name = "masked_sum",
+                                       .num_in = 2,
+                                       .num_out = 1,
+                                       .optional_in = 1u << 1,
+                                       .shape = masked_sum_shape,
+                                       .bind = masked_sum_bind,
+                                       .plain = &mega_plain_masked_sum,
+                                       .cpu = &mega_cpu_masked_sum};
+
+/* ---- xent_max: in logits [R, V] acc; out [R] acc ---- */
+
+static mega_status expect_logits(const mega_graph *g, const instruction *op)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "logits", g->acc, 2));
+    const int64_t cols = mega_op_in_dim(g, op, 0, 1);
+    if (op->attr.valid < 0 || op->attr.valid > cols)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": %lld valid columns of %lld; expected 0 to all of them",
+                         mega_op_table[op->kind]->name, op->scope, (long long)op->attr.valid, (long long)cols);
+    return MEGA_OK;
+}
+
+static mega_status xent_max_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(expect_logits(g, op));
+    out[0] = mega_shape_1d(g->acc, mega_op_in_dim(g, op, 0, 0));
+    return MEGA_OK;
+}
+
+static void xent_max_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_xent_max_args *a = args;
+    a->row_max = b->address(b, op->out[0]);
+    a->logits = b->address(b, op->in[0]);
+    a->rows = mega_op_in_dim(b->g, op, 0, 0);
+    a->ld = mega_op_in_dim(b->g, op, 0, 1);
+    a->valid = op->attr.valid;
+}
+
+const op_row mega_op_row_xent_max = {.name = "xent_max",
+                                     .num_in = 1,
+                                     .num_out = 1,
+                                     .shape = xent_max_shape,
+                                     .bind = xent_max_bind,
+                                     .plain = &mega_plain_xent_max,
+                                     .cpu = &mega_cpu_xent_max};
+
+/* ---- xent_sum: in logits, row_max [R] acc, labels [R] i32; out [R, 2] acc ---- */
+
+static mega_status xent_sum_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(expect_logits(g, op));
+    const int64_t rows = mega_op_in_dim(g, op, 0, 0);
+    MEGA_TRY(mega_op_expect(g, op, 1, "row_max", mega_shape_1d(g->acc, rows)));
+    MEGA_TRY(mega_op_expect(g, op, 2, "labels", mega_shape_1d(MEGA_I32, rows)));
+    out[0] = mega_shape_2d(g->acc, rows, 2);
+    return MEGA_OK;
+}
+
+static void xent_sum_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_xent_sum_args *a = args;
+    a->sums = b->address(b, op->out[0]);
+    a->logits = b->address(b, op->in[0]);
+    a->row_max = b->address(b, op->in[1]);
+    a->labels = b->address(b, op->in[2]);
+    a->rows = mega_op_in_dim(b->g, op, 0, 0);
+    a->ld = mega_op_in_dim(b->g, op, 0, 1);
+    a->valid = op->attr.valid;
+    a->begin = op->attr.begin;
+}
+
+const op_row mega_op_row_xent_sum = {.name = "xent_sum",
+                                     .num_in = 3,
+                                     .num_out = 1,
+                                     .shape = xent_sum_shape,
+                                     .bind = xent_sum_bind,
+                                     .plain = &mega_plain_xent_sum,
+                                     .cpu = &mega_cpu_xent_sum};
+
+/* ---- xent_grad: in logits, row_max, sums, labels, loss_mask [R] f32 or none, denominator [1] acc or none;
+ *      out dlogits [R, V] or none, loss [R] acc. With dlogits the mask is needed. ---- */
+
+static mega_status xent_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(expect_logits(g, op));
+    const int64_t rows = mega_op_in_dim(g, op, 0, 0);
+    MEGA_TRY(mega_op_expect(g, op, 1, "row_max", mega_shape_1d(g->acc, rows)));
+    MEGA_TRY(mega_op_expect(g, op, 2, "sums", mega_shape_2d(g->acc, rows, 2)));
+    MEGA_TRY(mega_op_expect(g, op, 3, "labels", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_expect(g, op, 4, "loss_mask", mega_shape_1d(MEGA_F32, rows)));
+    MEGA_TRY(mega_op_expect(g, op, 5, "denominator", mega_shape_1d(g->acc, 1)));
+    out[0] = mega_shape_2d(g->dtype, rows, mega_op_in_dim(g, op, 0, 1));
+    out[1] = mega_shape_1d(g->acc, rows);
+    return MEGA_OK;
+}
+
+static void xent_grad_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_xent_grad_args *a = args;
+    a->dlogits = b->address(b, op->out[0]);
+    a->loss = b->address(b, op->out[1]);
+    a->logits = b->address(b, op->in[0]);
+    a->row_max = b->address(b, op->in[1]);
+    a->sums = b->address(b, op->in[2]);
+    a->labels = b->address(b, op->in[3]);
+    a->loss_mask = b->address(b, op->in[4]);
+    a->denominator = b->address(b, op->in[5]);
+    a->rows = mega_op_in_dim(b->g, op, 0, 0);
+    a->cols = a->ld = mega_op_in_dim(b->g, op, 0, 1);
+    a->valid = op->attr.valid;
+    a->begin = op->attr.begin;
+}
+
+const op_row mega_op_row_xent_grad = {.name = "xent_grad",
+                                      .num_in = 6,
+                                      .num_out = 2,
+                                      .optional_in = 1u << 4 | 1u << 5,
+                                      .optional_out = 1u << 0,
+                                      .overlays = 1u << 0,
+                                      .shape = xent_grad_shape,
+                                      .bind = xent_grad_bind,
+                                      .plain = &mega_plain_xent_grad,
+                                      .cpu = &mega_cpu_xent_grad};
+
+/* ---- the head ---- */
+
+#define CHUNK_ROWS  1024
+#define CHUNK_BYTES ((int64_t)64 << 20)
+
+/* Rows of a chunk: logits stay under CHUNK_BYTES, and the chunks are about equal. */
+static int64_t choose_chunk(int64_t rows, int64_t vocab, size_t element_bytes)
+{
+    int64_t limit = CHUNK_BYTES / (vocab * (int64_t)element_bytes);
+    limit = limit > CHUNK_ROWS ? CHUNK_ROWS : limit < 16 ? 16 : limit;
+    const int64_t chunks = (rows + limit - 1) / limit;
+    const int64_t even = ((rows + chunks - 1) / chunks + 15) / 16 * 16;
+    return even > limit ? limit : even;
+}
+
+/* `count` rows of t from `begin`. No gradient passes through it: the head makes its own. */
+static int32_t rows_of(mega_graph *g, int32_t t, int64_t begin, int64_t count)
+{
+    if (g->status != MEGA_OK) return 0;
+    const int32_t base = mega_graph_root(g, t);
+    graph_tensor view = {.role = ROLE_VIEW, .base = base, .shape = g->tensor[t].shape, .name = g->tensor[t].name};
+    const int64_t cols = view.shape.num_dims == 2 ? view.shape.dim[1] : 1;
+    view.offset = g->tensor[t].offset + begin * cols;
+    view.shape.dim[0] = count;
+    return mega_graph_tensor_add(g, &view);
+}
+
+static int32_t empty_tensor(mega_graph *g, const char *name, tensor_shape shape)
+{
+    const graph_tensor t = {
+        .role = ROLE_VALUE, .shape = shape, .name = mega_arena_format(&g->arena, "%s.%s", g->scope, name)};
+    return mega_graph_tensor_add(g, &t);
+}
+
+static int32_t all_reduced(mega_graph *g, int32_t t, mega_reduce reduce, const char *what)
+{
+    if (g->layout == NULL || g->layout->tp.size == 1) return t; /* free; and the printed program shows what runs */
+    instruction op = {
+        .kind = OP_ALL_REDUCE, .in = {t}, .attr = {.axis = g->layout->tp, .reduce = reduce, .what = what}};
+    return mega_graph_emit(g, &op).id;
+}
+
+typedef struct head_tensors {
+    int32_t x, table, labels, mask, denominator, dx, dtable, token_loss;
+} head_tensors;
+
+static void head_chunk(mega_graph *g, const head_tensors *h, const mega_head_shape *s, int64_t begin, int64_t rows)
+{
+    const op_attr attr = {.begin = s->vocab_begin, .valid = s->valid};
+    const int32_t x = rows_of(g, h->x, begin, rows), labels = rows_of(g, h->labels, begin, rows);
+    const int32_t logits = mega_op_logits(g, (mega_tensor){x}, (mega_tensor){h->table}).id;
+    instruction max = {.kind = OP_XENT_MAX, .in = {logits}, .attr = attr};
+    const int32_t row_max = all_reduced(g, mega_graph_emit(g, &max).id, MEGA_REDUCE_MAX, "logits max");
+    instruction sum = {.kind = OP_XENT_SUM, .in = {logits, row_max, labels}, .attr = attr};
+    const int32_t sums = all_reduced(g, mega_graph_emit(g, &sum).id, MEGA_REDUCE_SUM, "logits sum");
+    instruction grad = {.kind = OP_XENT_GRAD,
+                        .in = {logits, row_max, sums, labels},
+                        .out = {0, rows_of(g, h->token_loss, begin, rows)},
+                        .attr = attr};
+    if (!s->with_gradient) {
+        mega_graph_emit(g, &grad);
+        return;
+    }
+    grad.in[4] = rows_of(g, h->mask, begin, rows);
+    grad.in[5] = h->denominator;
+    grad.out[0] = empty_tensor(g, "dlogits", mega_shape_2d(g->dtype, rows, g->tensor[h->table].shape.dim[0]));
+    const int32_t dlogits = mega_graph_emit(g, &grad).id;
+    instruction dx = {.kind = OP_LINEAR_GRAD_X, .in = {dlogits, h->table}, .out = {rows_of(g, h->dx, begin, rows)}};
+    mega_graph_emit(g, &dx);
+    instruction dw = {.kind = OP_LINEAR_GRAD_W, .in = {dlogits, x}, .out = {h->dtable}};
+    mega_graph_emit(g, &dw);
+}
+
+static mega_status check_head(const mega_graph *g, mega_tensor x, mega_tensor table, const mega_head_shape *s)
+{
+    const tensor_shape *xs = &g->tensor[x.id].shape, *ts = &g->tensor[table.id].shape;
+    char a[96], b[96];
+    if (x.id == 0 || table.id == 0 || xs->num_dims != 2 || ts->num_dims != 2 || xs->dim[1] != ts->dim[1])
+        return MEGA_FAIL(MEGA_ERR_USAGE, "head in \"%s\": x %s and table %s; expected [T, C] and [V, C]", g->scope,
+                         mega_shape_text(a, sizeof a, xs), mega_shape_text(b, sizeof b, ts));
+    if (s->valid < 0 || s->valid > ts->dim[0] || s->chunk_rows < 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "head in \"%s\": %lld valid rows of a vocabulary of %lld, chunks of %lld rows; expected at "
+                         "most all of them, and chunks of at least 1 (0: chosen)",
+                         g->scope, (long long)s->valid, (long long)ts->dim[0], (long long)s->chunk_rows);
+    return MEGA_OK;
+}
+
+static mega_tensor masked_sum(mega_graph *g, mega_tensor mask, int32_t x)
+{
+    instruction op = {.kind = OP_MASKED_SUM, .in = {mask.id, x}};
+    return mega_graph_emit(g, &op);
+}
+
+mega_head_result mega_op_lm_head_loss(mega_graph *g, mega_tensor x, mega_tensor table, mega_tensor labels,
+                                      mega_tensor loss_mask, const mega_head_shape *s)
+{
+    mega_head_result r = {{0}, {0}, {0}};
+    if (g->status == MEGA_OK) mega_graph_fail(g, check_head(g, x, table, s));
+    if (g->status != MEGA_OK) return r;
+    const tensor_shape xs = g->tensor[x.id].shape;
+    const int64_t rows = xs.dim[0];
+    const int64_t chunk = s->chunk_rows > 0
+                              ? s->chunk_rows
+                              : choose_chunk(rows, g->tensor[table.id].shape.dim[0], mega_dtype_size(g->acc));
+    r.mask_sum = masked_sum(g, loss_mask, 0);
+    head_tensors h = {.x = x.id, .table = table.id, .labels = labels.id, .mask = loss_mask.id};
+    h.denominator = s->per_token ? 0 : r.mask_sum.id;
+    h.token_loss = empty_tensor(g, "token_loss", mega_shape_1d(g->acc, rows));
+    if (s->with_gradient) {
+        h.dx = empty_tensor(g, "dx", xs);
+        h.dtable = mega_graph_gradient_tensor(g, table.id);
+        mega_graph_fail(g, mega_graph_name_add(g, &g->seed, &g->num_seeds, NULL, x.id));
+        mega_graph_fail(g, mega_graph_name_add(g, &g->seed, &g->num_seeds, NULL, h.dx));
+    }
+    for (int64_t begin = 0; begin < rows; begin += chunk)
+        head_chunk(g, &h, s, begin, rows - begin < chunk ? rows - begin : chunk);
+    r.token_loss = (mega_tensor){h.token_loss};
+    r.loss_sum = masked_sum(g, loss_mask, h.token_loss);
+    return r;
+}

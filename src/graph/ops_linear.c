@@ -1,0 +1,229 @@
+/* Products with a weight [N, K] (out, in), their two gradients, and biases. */
+#include "graph_impl.h"
+
+/* ---- linear: in x [T, K], weight [N, K], bias [N] or none; out [T, N], acc dtype when attr.wide ---- */
+
+mega_tensor mega_op_linear(mega_graph *g, mega_tensor x, mega_tensor weight)
+{
+    instruction op = {.kind = OP_LINEAR, .in = {x.id, weight.id}};
+    return mega_graph_emit(g, &op);
+}
+
+mega_tensor mega_op_logits(mega_graph *g, mega_tensor x, mega_tensor table)
+{
+    instruction op = {.kind = OP_LINEAR, .in = {x.id, table.id}, .attr = {.wide = true}};
+    return mega_graph_emit(g, &op);
+}
+
+static mega_status linear_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_expect_dims(g, op, 1, "weight", g->dtype, 2));
+    const int64_t rows = mega_op_in_dim(g, op, 0, 0), n = mega_op_in_dim(g, op, 1, 0);
+    MEGA_TRY(mega_op_expect(g, op, 1, "weight", mega_shape_2d(g->dtype, n, mega_op_in_dim(g, op, 0, 1))));
+    MEGA_TRY(mega_op_expect(g, op, 2, "bias", mega_shape_1d(g->dtype, n)));
+    out[0] = mega_shape_2d(op->attr.wide ? g->acc : g->dtype, rows, n);
+    return MEGA_OK;
+}
+
+/* dx first: with a cut weight its all-reduce can run beside the weight gradient. */
+static void linear_gradient(mega_graph *g, const instruction *op)
+{
+    const int32_t dy = mega_graph_arrived(g, op, 0);
+    if (g->tensor[op->in[0]].needs_gradient) {
+        instruction x = {.kind = OP_LINEAR_GRAD_X, .in = {dy, op->in[1]}};
+        mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &x).id);
+    }
+    instruction w = {
+        .kind = OP_LINEAR_GRAD_W, .in = {dy, op->in[0]}, .out = {mega_graph_gradient_tensor(g, op->in[1])}};
+    mega_graph_emit(g, &w);
+}
+
+static op_cost product_cost(const mega_graph *g, const instruction *op, int64_t m, int64_t n, int64_t k)
+{
+    double bytes = (double)mega_shape_bytes(mega_op_in(g, op, 0)) + (double)mega_shape_bytes(mega_op_in(g, op, 1)) +
+                   (double)mega_shape_bytes(&g->tensor[op->out[0]].shape);
+    if (mega_op_table[op->kind]->accumulates & 1u) bytes += (double)mega_shape_bytes(&g->tensor[op->out[0]].shape);
+    return (op_cost){2.0 * (double)m * (double)n * (double)k, bytes};
+}
+
+static op_cost linear_cost(const mega_graph *g, const instruction *op)
+{
+    return product_cost(g, op, mega_op_in_dim(g, op, 0, 0), mega_op_in_dim(g, op, 1, 0), mega_op_in_dim(g, op, 0, 1));
+}
+
+static void linear_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_gemm_args *a = args;
+    a->c = b->address(b, op->out[0]);
+    a->a = b->address(b, op->in[0]);
+    a->b = b->address(b, op->in[1]);
+    a->bias = b->address(b, op->in[2]);
+    a->m = mega_op_in_dim(b->g, op, 0, 0);
+    a->k = a->lda = a->ldb = mega_op_in_dim(b->g, op, 0, 1);
+    a->n = a->ldc = mega_op_in_dim(b->g, op, 1, 0);
+    a->trans_b = true;
+    a->c_dtype = b->g->tensor[op->out[0]].shape.dtype;
+}
+
+const op_row mega_op_row_linear = {.name = "linear",
+                                   .num_in = 3,
+                                   .num_out = 1,
+                                   .optional_in = 1u << 2,
+                                   .shape = linear_shape,
+                                   .gradient = linear_gradient,
+                                   .cost = linear_cost,
+                                   .bind = linear_bind,
+                                   .plain = &mega_plain_gemm,
+                                   .cpu = &mega_cpu_gemm};
+
+/* ---- linear_grad_x: in dy [T, N], weight [N, K]; out dx [T, K] ---- */
+
+static mega_status linear_grad_x_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_expect_dims(g, op, 1, "weight", g->dtype, 2));
+    const int64_t k = mega_op_in_dim(g, op, 1, 1);
+    MEGA_TRY(mega_op_expect(g, op, 1, "weight", mega_shape_2d(g->dtype, mega_op_in_dim(g, op, 0, 1), k)));
+    out[0] = mega_shape_2d(g->dtype, mega_op_in_dim(g, op, 0, 0), k);
+    return MEGA_OK;
+}
+
+static op_cost linear_grad_x_cost(const mega_graph *g, const instruction *op)
+{
+    return product_cost(g, op, mega_op_in_dim(g, op, 0, 0), mega_op_in_dim(g, op, 1, 1), mega_op_in_dim(g, op, 1, 0));
+}
+
+static void linear_grad_x_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_gemm_args *a = args;
+    a->c = b->address(b, op->out[0]);
+    a->a = b->address(b, op->in[0]);
+    a->b = b->address(b, op->in[1]);
+    a->m = mega_op_in_dim(b->g, op, 0, 0);
+    a->k = a->lda = mega_op_in_dim(b->g, op, 0, 1);
+    a->n = a->ldb = a->ldc = mega_op_in_dim(b->g, op, 1, 1);
+    a->c_dtype = b->g->dtype;
+}
+
+const op_row mega_op_row_linear_grad_x = {.name = "linear_grad_x",
+                                          .num_in = 2,
+                                          .num_out = 1,
+                                          .shape = linear_grad_x_shape,
+                                          .cost = linear_grad_x_cost,
+                                          .bind = linear_grad_x_bind,
+                                          .plain = &mega_plain_gemm,
+                                          .cpu = &mega_cpu_gemm};
+
+/* ---- linear_grad_w: in dy [T, N], x [T, K]; out dweight [N, K] acc, added to in the product itself ---- */
+
+static mega_status linear_grad_w_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_expect_dims(g, op, 1, "x", g->dtype, 2));
+    const int64_t k = mega_op_in_dim(g, op, 1, 1);
+    MEGA_TRY(mega_op_expect(g, op, 1, "x", mega_shape_2d(g->dtype, mega_op_in_dim(g, op, 0, 0), k)));
+    out[0] = mega_shape_2d(g->acc, mega_op_in_dim(g, op, 0, 1), k);
+    return MEGA_OK;
+}
+
+static op_cost linear_grad_w_cost(const mega_graph *g, const instruction *op)
+{
+    return product_cost(g, op, mega_op_in_dim(g, op, 0, 1), mega_op_in_dim(g, op, 1, 1), mega_op_in_dim(g, op, 0, 0));
+}
+
+static void linear_grad_w_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_gemm_args *a = args;
+    a->c = b->address(b, op->out[0]);
+    a->a = b->address(b, op->in[0]);
+    a->b = b->address(b, op->in[1]);
+    a->k = mega_op_in_dim(b->g, op, 0, 0);
+    a->m = a->lda = mega_op_in_dim(b->g, op, 0, 1);
+    a->n = a->ldb = a->ldc = mega_op_in_dim(b->g, op, 1, 1);
+    a->trans_a = true;
+    a->accumulate = true;
+    a->c_dtype = b->g->acc;
+}
+
+const op_row mega_op_row_linear_grad_w = {.name = "linear_grad_w",
+                                          .num_in = 2,
+                                          .num_out = 1,
+                                          .accumulates = 1u,
+                                          .shape = linear_grad_w_shape,
+                                          .cost = linear_grad_w_cost,
+                                          .bind = linear_grad_w_bind,
+                                          .plain = &mega_plain_gemm,
+                                          .cpu = &mega_cpu_gemm};
+
+/* ---- bias_add: in x [T, C], bias [C]; out [T, C] ---- */
+
+mega_tensor mega_op_bias_add(mega_graph *g, mega_tensor x, mega_tensor bias)
+{
+    instruction op = {.kind = OP_BIAS_ADD, .in = {x.id, bias.id}};
+    return mega_graph_emit(g, &op);
+}
+
+static mega_status bias_add_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_expect(g, op, 1, "bias", mega_shape_1d(g->dtype, mega_op_in_dim(g, op, 0, 1))));
+    out[0] = *mega_op_in(g, op, 0);
+    return MEGA_OK;
+}
+
+static void bias_add_gradient(mega_graph *g, const instruction *op)
+{
+    const int32_t dy = mega_graph_arrived(g, op, 0);
+    instruction d = {.kind = OP_COLUMN_SUM, .in = {dy}, .out = {mega_graph_gradient_tensor(g, op->in[1])}};
+    mega_graph_emit(g, &d);
+    mega_graph_gradient_add(g, op->in[0], dy);
+}
+
+/* The kernel of dropout with nothing dropped and nothing added but the bias. */
+static void bias_add_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_dropout_add_args *a = args;
+    a->y = b->address(b, op->out[0]);
+    a->x = b->address(b, op->in[0]);
+    a->bias = b->address(b, op->in[1]);
+    a->rows = mega_op_in_dim(b->g, op, 0, 0);
+    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+}
+
+const op_row mega_op_row_bias_add = {.name = "bias_add",
+                                     .num_in = 2,
+                                     .num_out = 1,
+                                     .overlays = 1u << 0,
+                                     .shape = bias_add_shape,
+                                     .gradient = bias_add_gradient,
+                                     .bind = bias_add_bind,
+                                     .plain = &mega_plain_dropout_add,
+                                     .cpu = &mega_cpu_dropout_add};
+
+/* ---- column_sum: in x [T, C]; out [C] acc, added to ---- */
+
+static mega_status column_sum_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
+    out[0] = mega_shape_1d(g->acc, mega_op_in_dim(g, op, 0, 1));
+    return MEGA_OK;
+}
+
+static void column_sum_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_column_sum_args *a = args;
+    a->sum = b->address(b, op->out[0]);
+    a->x = b->address(b, op->in[0]);
+    a->rows = mega_op_in_dim(b->g, op, 0, 0);
+    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+}
+
+const op_row mega_op_row_column_sum = {.name = "column_sum",
+                                       .num_in = 1,
+                                       .num_out = 1,
+                                       .accumulates = 1u,
+                                       .shape = column_sum_shape,
+                                       .bind = column_sum_bind,
+                                       .plain = &mega_plain_column_sum,
+                                       .cpu = &mega_cpu_column_sum};

@@ -1,0 +1,226 @@
+/* fuse: an instruction and the one that reads its result become one where a kernel does both. A fusion is a row; chains
+ * (bias, dropout, residual: four ops) form by applying rows to what earlier ones made. The list is walked once, and the
+ * second of a pair looks back at what made its operands, so there is no matcher beyond that. */
+#include "graph_impl.h"
+
+#include <string.h>
+
+typedef struct fuse {
+    mega_graph *g;
+    int *maker;   /* by tensor: instruction that writes it, -1: none, or several (rows of a head) */
+    int *readers; /* by tensor: operands that read it or a view of it */
+} fuse;
+
+typedef struct fusion {
+    op_kind first, second;
+    bool alone; /* nobody else reads the first one's result, which then ceases to exist */
+    /* `via` is the operand of second that first made. The fused instruction takes second's place when alone (all its
+     * operands are made by then), except a column sum, which joins first. false: these two do not fit. */
+    bool (*make)(const fuse *f, const instruction *first, const instruction *second, int via, instruction *fused);
+} fusion;
+
+static bool linear_bias(const fuse *f, const instruction *first, const instruction *second, int via, instruction *fused)
+{
+    (void)f;
+    if (via != 0 || first->in[2] != 0 || first->attr.wide) return false;
+    *fused = *first;
+    fused->in[2] = second->in[1];
+    fused->out[0] = second->out[0];
+    return true;
+}
+
+static bool embedding_addend(const fuse *f, const instruction *first, const instruction *second, int via,
+                             instruction *fused)
+{
+    (void)f;
+    if (first->in[2] != 0) return false;
+    *fused = *first;
+    fused->in[2] = second->in[1 - via];
+    fused->out[0] = second->out[0];
+    return true;
+}
+
+static bool bias_dropout(const fuse *f, const instruction *first, const instruction *second, int via,
+                         instruction *fused)
+{
+    (void)f;
+    if (via != 0 || second->in[3] != 0) return false;
+    *fused = *second;
+    fused->in[0] = first->in[0];
+    fused->in[3] = first->in[1];
+    return true;
+}
+
+/* Without dropout the same kernel adds bias and residual. */
+static bool bias_residual(const fuse *f, const instruction *first, const instruction *second, int via,
+                          instruction *fused)
+{
+    (void)f;
+    *fused = *second;
+    fused->kind = OP_DROPOUT;
+    memset(fused->in, 0, sizeof fused->in);
+    fused->in[0] = first->in[0];
+    fused->in[3] = first->in[1];
+    fused->in[4] = second->in[1 - via];
+    return true;
+}
+
+static bool dropout_residual(const fuse *f, const instruction *first, const instruction *second, int via,
+                             instruction *fused)
+{
+    (void)f;
+    if (first->in[4] != 0) return false;
+    *fused = *first;
+    fused->in[4] = second->in[1 - via];
+    fused->out[0] = second->out[0];
+    return true;
+}
+
+static bool norm_grad_addend(const fuse *f, const instruction *first, const instruction *second, int via,
+                             instruction *fused)
+{
+    (void)f;
+    if (first->in[5] != 0) return false;
+    *fused = *first;
+    fused->in[5] = second->in[1 - via];
+    fused->out[0] = second->out[0];
+    return true;
+}
+
+static bool grad_column_sum(const fuse *f, const instruction *first, const instruction *second, int via,
+                            instruction *fused)
+{
+    (void)f;
+    (void)via;
+    if (first->out[1] != 0) return false;
+    *fused = *first;
+    fused->out[1] = second->out[0];
+    return true;
+}
+
+/* gelu(x + bias): its gradient reads the sum too, and then adds the bias itself. */
+static bool bias_gelu(const fuse *f, const instruction *first, const instruction *second, int via, instruction *fused)
+{
+    mega_graph *g = f->g;
+    const int32_t sum = first->out[0];
+    int found = 1; /* second itself */
+    if (via != 0 || second->in[1] != 0) return false;
+    for (int i = 0; i < g->num_ops; i++)
+        found += g->op[i].kind == OP_GELU_GRAD && g->op[i].in[1] == sum && g->op[i].in[0] != sum;
+    if (found != f->readers[sum]) return false;
+    for (int i = 0; i < g->num_ops; i++)
+        if (g->op[i].kind == OP_GELU_GRAD && g->op[i].in[1] == sum) {
+            g->op[i].in[1] = first->in[0];
+            g->op[i].in[2] = first->in[1];
+            f->readers[mega_graph_root(g, first->in[0])]++;
+            f->readers[mega_graph_root(g, first->in[1])]++;
+            f->readers[sum]--;
+        }
+    *fused = *second;
+    fused->in[0] = first->in[0];
+    fused->in[1] = first->in[1];
+    return true;
+}
+
+/* Earlier rows win: a bias goes into the product's own pass before it can go into gelu's. */
+static const fusion fusions[] = {
+    {OP_LINEAR, OP_BIAS_ADD, true, linear_bias},
+    {OP_EMBEDDING, OP_ADD, true, embedding_addend},
+    {OP_BIAS_ADD, OP_GELU, false, bias_gelu},
+    {OP_BIAS_ADD, OP_DROPOUT, true, bias_dropout},
+    {OP_BIAS_ADD, OP_ADD, true, bias_residual},
+    {OP_DROPOUT, OP_ADD, true, dropout_residual},
+    {OP_GELU_GRAD, OP_COLUMN_SUM, false, grad_column_sum},
+    {OP_DROPOUT_GRAD, OP_COLUMN_SUM, false, grad_column_sum},
+    {OP_LAYER_NORM_GRAD, OP_ADD, true, norm_grad_addend},
+};
+
+static void count(fuse *f, const instruction *op, int step)
+{
+    for (int k = 0; k < OP_MAX_IN; k++)
+        if (op->in[k] != 0) f->readers[mega_graph_root(f->g, op->in[k])] += step;
+}
+
+static bool is_alone(const fuse *f, int32_t result)
+{
+    return f->readers[result] == 1 && !f->g->tensor[result].is_output && f->g->tensor[result].role == ROLE_VALUE;
+}
+
+/* Puts `fused` where it belongs and removes what it replaces. Returns where it stands. */
+static int replace(fuse *f, int first, int second, const fusion *row, instruction *fused)
+{
+    mega_graph *g = f->g;
+    const int at = row->second == OP_COLUMN_SUM ? first : second, other = at == first ? second : first;
+    fused->scope = g->op[first].scope;
+    fused->region = g->op[at].region;
+    fused->backward = g->op[at].backward;
+    fused->recomputed = g->op[at].recomputed;
+    count(f, &g->op[first], -1);
+    count(f, &g->op[second], -1);
+    g->op[other].kind = OP_NONE;
+    memset(g->op[other].in, 0, sizeof g->op[other].in);
+    memset(g->op[other].out, 0, sizeof g->op[other].out);
+    g->op[at] = *fused;
+    count(f, fused, 1);
+    for (int k = 0; k < OP_MAX_OUT; k++)
+        if (fused->out[k] != 0) f->maker[fused->out[k]] = at;
+    return at;
+}
+
+/* Tries every row on instruction `second` and the makers of its operands; true when one applied. */
+static bool fuse_one(fuse *f, int second)
+{
+    mega_graph *g = f->g;
+    const instruction *b = &g->op[second];
+    for (size_t r = 0; r < sizeof fusions / sizeof *fusions; r++) {
+        if (b->kind != fusions[r].second) continue;
+        for (int via = 0; via < OP_MAX_IN; via++) {
+            const int first = b->in[via] == 0 ? -1 : f->maker[b->in[via]];
+            if (first < 0 || g->op[first].kind != fusions[r].first || g->op[first].backward != b->backward ||
+                g->op[first].out[0] != b->in[via])
+                continue;
+            if (fusions[r].alone && !is_alone(f, b->in[via])) continue;
+            instruction fused;
+            if (!fusions[r].make(f, &g->op[first], b, via, &fused)) continue;
+            replace(f, first, second, &fusions[r], &fused);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void compact(mega_graph *g)
+{
+    int kept = 0, forward = 0;
+    for (int i = 0; i < g->num_ops; i++) {
+        if (g->op[i].kind == OP_NONE) continue;
+        forward += i < g->num_forward;
+        g->op[kept++] = g->op[i];
+    }
+    g->num_ops = kept;
+    g->num_forward = forward;
+}
+
+mega_status mega_pass_fuse(mega_graph *g)
+{
+    fuse f = {.g = g};
+    f.maker = mega_malloc((size_t)g->num_tensors * sizeof *f.maker);
+    f.readers = mega_calloc((size_t)g->num_tensors, sizeof *f.readers);
+    mega_status st = MEGA_OK;
+    if (f.maker == NULL || f.readers == NULL) {
+        st = MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory to fuse %d instructions", g->num_ops);
+    } else {
+        memset(f.maker, -1, (size_t)g->num_tensors * sizeof *f.maker);
+        for (int i = 0; i < g->num_ops; i++) {
+            count(&f, &g->op[i], 1);
+            for (int k = 0; k < OP_MAX_OUT; k++)
+                if (g->op[i].out[k] != 0) f.maker[g->op[i].out[k]] = i;
+        }
+        for (int i = 0; i < g->num_ops; i++)
+            while (g->op[i].kind != OP_NONE && fuse_one(&f, i)) continue;
+        compact(g);
+    }
+    mega_free(f.readers);
+    mega_free(f.maker);
+    return st;
+}

@@ -1,0 +1,154 @@
+/* recompute: what a marked region makes and only its own backward reads is not saved; the instructions that make it are
+ * cloned into the backward program, before the region's first backward instruction. What others read in the backward,
+ * or what leaves the region, stays saved. Clones run the same kernels on the same inputs, dropout masks are addressed
+ * by coordinates, so losses and gradients keep their bits. */
+#include "graph_impl.h"
+
+#include <string.h>
+
+typedef struct recompute {
+    mega_graph *g;
+    int32_t *maker;   /* by tensor: the forward instruction that makes it, -1: none */
+    int32_t *clone;   /* by tensor: its clone in the backward, 0: none */
+    bool *keep;       /* by tensor: read in the backward by others than its region */
+    bool *needed;     /* by forward instruction: is cloned */
+    instruction *out; /* the new list */
+    int num_out;
+} recompute;
+
+static int region_of(const recompute *r, int32_t tensor)
+{
+    const int maker = r->maker[mega_graph_root(r->g, tensor)];
+    return maker < 0 ? 0 : r->g->op[maker].region;
+}
+
+/* Marks the forward instruction that makes `tensor`, and what it reads inside the region. */
+static void need(recompute *r, int32_t tensor, int region)
+{
+    const int32_t root = mega_graph_root(r->g, tensor);
+    const int maker = r->maker[root];
+    if (tensor == 0 || maker < 0 || r->keep[root] || r->g->op[maker].region != region || r->needed[maker]) return;
+    r->needed[maker] = true;
+    for (int k = 0; k < OP_MAX_IN; k++) need(r, r->g->op[maker].in[k], region);
+}
+
+/* Everything that the backward reads of a region from outside of it stays; called again after clones of a later region
+ * turned out to read it. */
+static void keep_reads(recompute *r, const instruction *op)
+{
+    for (int k = 0; k < OP_MAX_IN; k++) {
+        const int region = op->in[k] == 0 ? 0 : region_of(r, op->in[k]);
+        if (region != 0 && region != op->region) r->keep[mega_graph_root(r->g, op->in[k])] = true;
+    }
+}
+
+static void find_needed(recompute *r)
+{
+    mega_graph *g = r->g;
+    for (int i = g->num_forward; i < g->num_ops; i++) keep_reads(r, &g->op[i]);
+    for (int t = 1; t < g->num_tensors; t++)
+        if (g->tensor[t].is_output) r->keep[t] = true;
+    for (int region = g->num_regions; region >= 1; region--) { /* clones read earlier regions only */
+        for (int i = g->num_forward; i < g->num_ops; i++)
+            for (int k = 0; k < OP_MAX_IN && g->op[i].region == region; k++)
+                if (g->op[i].in[k] != 0) need(r, g->op[i].in[k], region);
+        for (int i = 0; i < g->num_forward; i++)
+            if (r->needed[i] && g->op[i].region == region) keep_reads(r, &g->op[i]);
+    }
+}
+
+/* The tensor that the backward reads instead of `tensor`. */
+static int32_t replaced(recompute *r, int32_t tensor)
+{
+    mega_graph *g = r->g;
+    const int32_t root = mega_graph_root(g, tensor);
+    if (tensor == 0 || r->clone[root] == 0) return tensor;
+    if (root == tensor) return r->clone[root];
+    graph_tensor view = g->tensor[tensor];
+    view.base = r->clone[root];
+    return mega_graph_tensor_add(g, &view);
+}
+
+static void emit_clone(recompute *r, const instruction *original)
+{
+    mega_graph *g = r->g;
+    instruction c = *original;
+    c.backward = c.recomputed = true;
+    for (int k = 0; k < OP_MAX_IN; k++) c.in[k] = replaced(r, c.in[k]);
+    for (int k = 0; k < OP_MAX_OUT; k++) {
+        if (c.out[k] == 0) continue;
+        const int32_t root = mega_graph_root(g, c.out[k]);
+        if (r->clone[root] == 0) {
+            graph_tensor t = g->tensor[root];
+            t.is_output = false;
+            t.gradient = 0;
+            t.name = mega_arena_format(&g->arena, "%s'", t.name);
+            r->clone[root] = mega_graph_tensor_add(g, &t);
+        }
+        c.out[k] = replaced(r, c.out[k]);
+    }
+    r->out[r->num_out++] = c;
+}
+
+static void rewrite(recompute *r)
+{
+    mega_graph *g = r->g;
+    int done = 0; /* regions below are cloned; the backward meets them in descending order */
+    memcpy(r->out, g->op, (size_t)g->num_forward * sizeof *r->out);
+    r->num_out = g->num_forward;
+    for (int i = g->num_forward; i < g->num_ops; i++) {
+        const int region = g->op[i].region;
+        if (region != 0 && region != done) {
+            for (int k = 0; k < g->num_forward; k++)
+                if (r->needed[k] && g->op[k].region == region) emit_clone(r, &g->op[k]);
+            done = region;
+        }
+        instruction op = g->op[i];
+        for (int k = 0; k < OP_MAX_IN && region != 0; k++)
+            if (!r->keep[mega_graph_root(g, op.in[k])]) op.in[k] = replaced(r, op.in[k]);
+        r->out[r->num_out++] = op;
+    }
+}
+
+static mega_status allocate(recompute *r)
+{
+    mega_graph *g = r->g;
+    const size_t tensors = (size_t)g->num_tensors;
+    r->maker = mega_malloc(tensors * sizeof *r->maker);
+    r->clone = mega_calloc(tensors, sizeof *r->clone);
+    r->keep = mega_calloc(tensors, sizeof *r->keep);
+    r->needed = mega_calloc((size_t)g->num_forward + 1, sizeof *r->needed);
+    r->out = mega_malloc(((size_t)g->num_ops + (size_t)g->num_forward) * sizeof *r->out);
+    if (r->maker == NULL || r->clone == NULL || r->keep == NULL || r->needed == NULL || r->out == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory to mark %d instructions for recomputation", g->num_ops);
+    memset(r->maker, -1, tensors * sizeof *r->maker);
+    for (int i = 0; i < g->num_forward; i++)
+        for (int k = 0; k < OP_MAX_OUT; k++)
+            if (g->op[i].out[k] != 0) r->maker[mega_graph_root(g, g->op[i].out[k])] = i;
+    return MEGA_OK;
+}
+
+mega_status mega_pass_recompute(mega_graph *g)
+{
+    if (g->num_regions == 0) return MEGA_OK;
+    recompute r = {.g = g};
+    mega_status st = allocate(&r);
+    if (st == MEGA_OK) {
+        find_needed(&r);
+        rewrite(&r);
+        st = mega_graph_status(g);
+    }
+    if (st == MEGA_OK) {
+        mega_free(g->op);
+        g->op = r.out;
+        g->cap_ops = g->num_ops + g->num_forward;
+        g->num_ops = r.num_out;
+        r.out = NULL;
+    }
+    mega_free(r.out);
+    mega_free(r.needed);
+    mega_free(r.keep);
+    mega_free(r.clone);
+    mega_free(r.maker);
+    return st;
+}

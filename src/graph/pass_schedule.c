@@ -1,0 +1,47 @@
+/* schedule: a collective starts as early as its input allows and is waited for as late as its output is needed. That is
+ * all that moves. What stands between its start and its first use can run beside it. */
+#include "graph_impl.h"
+
+#include <string.h>
+
+static bool reads(const mega_graph *g, const instruction *op, int32_t root)
+{
+    for (int k = 0; k < OP_MAX_IN; k++)
+        if (op->in[k] != 0 && mega_graph_root(g, op->in[k]) == root) return true;
+    return false;
+}
+
+static bool writes(const mega_graph *g, const instruction *op, int32_t root)
+{
+    for (int k = 0; k < OP_MAX_OUT; k++)
+        if (op->out[k] != 0 && mega_graph_root(g, op->out[k]) == root) return true;
+    return false;
+}
+
+/* Moves collective i up to just behind the instruction that makes its input. Collectives keep their order among
+ * themselves: every rank must begin them in the same one. */
+static void start_early(mega_graph *g, int i)
+{
+    const instruction op = g->op[i];
+    const int32_t input = mega_graph_root(g, op.in[0]);
+    int at = i;
+    while (at > 0 && g->op[at - 1].backward == op.backward && g->op[at - 1].kind != OP_ALL_REDUCE &&
+           !writes(g, &g->op[at - 1], input))
+        at--;
+    memmove(&g->op[at + 1], &g->op[at], (size_t)(i - at) * sizeof op);
+    g->op[at] = op;
+}
+
+mega_status mega_pass_schedule(mega_graph *g)
+{
+    for (int i = 0; i < g->num_ops; i++)
+        if (g->op[i].kind == OP_ALL_REDUCE) start_early(g, i);
+    for (int i = 0; i < g->num_ops; i++) {
+        if (g->op[i].kind != OP_ALL_REDUCE) continue;
+        const int32_t output = mega_graph_root(g, g->op[i].out[0]);
+        g->op[i].first_use = -1;
+        for (int k = i + 1; k < g->num_ops && g->op[i].first_use < 0; k++)
+            if (reads(g, &g->op[k], output)) g->op[i].first_use = k;
+    }
+    return MEGA_OK;
+}

@@ -1,0 +1,217 @@
+/* plan: live ranges → offsets. What the backward reads of the forward lies in the saved arena, once per slot;
+ * everything else in one scratch arena that forward and backward share. Greedy: large blocks first, each at the lowest
+ * offset that is free during its life. */
+#include "megalith/assert.h"
+#include "program_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t round_up(size_t n)
+{
+    return (n + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+}
+
+typedef struct plan {
+    mega_program *p;
+    int *block_of; /* by tensor: its block, -1: none */
+} plan;
+
+static int add_block(plan *pl, int32_t tensor, size_t bytes, int at)
+{
+    mega_program *p = pl->p;
+    p->block[p->num_blocks] = (plan_block){.used = bytes,
+                                           .bytes = round_up(bytes) + (p->check > 0 ? PLAN_ALIGN : 0),
+                                           .first = at,
+                                           .last = at,
+                                           .tensor = tensor};
+    return p->num_blocks++;
+}
+
+static int reads_of(const mega_graph *g, const instruction *op, int32_t root)
+{
+    int n = 0;
+    for (int k = 0; k < OP_MAX_IN; k++) n += op->in[k] != 0 && mega_graph_root(g, op->in[k]) == root;
+    return n;
+}
+
+/* The block that the first result of instruction i may take over from an operand that dies there, or -1. */
+static int overlay(const plan *pl, int i, const int *last_read)
+{
+    const mega_graph *g = pl->p->g;
+    const instruction *op = &g->op[i];
+    const graph_tensor *out = &g->tensor[op->out[0]];
+    if (out->role != ROLE_VALUE || out->is_output) return -1;
+    for (int k = 0; k < OP_MAX_IN; k++) {
+        const int32_t t = op->in[k];
+        if (!(mega_op_table[op->kind]->overlays >> k & 1) || t == 0) continue;
+        const graph_tensor *in = &g->tensor[t];
+        const bool fits = in->role == ROLE_VALUE && !in->is_output && last_read[t] == i &&
+                          mega_shape_bytes(&in->shape) == mega_shape_bytes(&out->shape) && reads_of(g, op, t) == 1;
+        if (fits) return pl->block_of[t];
+    }
+    return -1;
+}
+
+/* One block for every value that is written, in order of first writing; overlaid values share theirs. */
+static void find_lives(plan *pl, const int *last_read)
+{
+    const mega_graph *g = pl->p->g;
+    for (int i = 0; i < g->num_ops; i++) {
+        const instruction *op = &g->op[i];
+        for (int k = 0; k < OP_MAX_OUT; k++) {
+            const int32_t root = mega_graph_root(g, op->out[k]);
+            if (op->out[k] == 0 || g->tensor[root].role != ROLE_VALUE || g->tensor[root].is_output) continue;
+            if (pl->block_of[root] < 0) {
+                const int shared = k == 0 && root == op->out[0] ? overlay(pl, i, last_read) : -1;
+                pl->block_of[root] =
+                    shared >= 0 ? shared : add_block(pl, root, mega_shape_bytes(&g->tensor[root].shape), i);
+            }
+            plan_block *b = &pl->p->block[pl->block_of[root]];
+            const int last = last_read[root] > i ? last_read[root] : i;
+            if (last > b->last) b->last = last;
+        }
+    }
+}
+
+/* An address that is never read: kernels ask only whether an optional operand is there. */
+static void *pretend_address(const op_binder *b, int32_t tensor)
+{
+    (void)b;
+    return tensor == 0 ? NULL : (void *)(uintptr_t)PLAN_ALIGN;
+}
+
+static mega_status add_kernel_scratch(plan *pl)
+{
+    mega_program *p = pl->p;
+    void *args = mega_calloc(1, PROGRAM_ARGS_BYTES);
+    if (args == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory to plan it", p->name);
+    for (int i = 0; i < p->g->num_ops; i++) {
+        instruction *op = &p->g->op[i];
+        const mega_kernel *kernel = mega_program_kernel(p, op);
+        if (kernel == NULL || kernel->scratch == NULL) continue;
+        const op_binder b = {.g = p->g, .address = pretend_address};
+        memset(args, 0, PROGRAM_ARGS_BYTES);
+        mega_program_bind_args(p, &b, op, args);
+        op->scratch_bytes = kernel->scratch(args, p->threads);
+        if (op->scratch_bytes > 0) add_block(pl, 0, op->scratch_bytes, i);
+    }
+    mega_free(args);
+    return MEGA_OK;
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    const plan_block *x = *(plan_block *const *)a, *y = *(plan_block *const *)b;
+    if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
+    return x < y ? -1 : x > y; /* in order of making: the plan must not depend on the sort */
+}
+
+/* Puts the blocks of one area; `placed` is kept in order of offset. */
+static size_t assign(plan_block **sorted, int count, plan_block **placed, tensor_area area)
+{
+    size_t total = 0;
+    int num_placed = 0;
+    for (int i = 0; i < count; i++) {
+        plan_block *b = sorted[i];
+        size_t at = 0;
+        int k = 0;
+        if (b->area != area) continue;
+        for (k = 0; k < num_placed; k++) {
+            const plan_block *o = placed[k];
+            if (o->last < b->first || b->last < o->first || o->at + o->bytes <= at) continue;
+            if (o->at >= at + b->bytes) break; /* the gap before it is large enough; later ones lie higher */
+            at = o->at + o->bytes;
+        }
+        b->at = at;
+        for (k = num_placed; k > 0 && placed[k - 1]->at > at; k--) placed[k] = placed[k - 1];
+        placed[k] = b;
+        num_placed++;
+        if (at + b->bytes > total) total = at + b->bytes;
+    }
+    return total;
+}
+
+static mega_status assign_blocks(mega_program *p)
+{
+    const size_t n = (size_t)p->num_blocks + 1;
+    plan_block **list = mega_malloc(2 * n * sizeof *list);
+    if (list == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory to plan %d blocks", p->name, p->num_blocks);
+    for (int i = 0; i < p->num_blocks; i++) {
+        plan_block *b = &p->block[i];
+        const int forward = p->g->num_forward;
+        b->area = b->first < forward && b->last >= forward ? AREA_SAVED : AREA_SCRATCH;
+        list[i] = b;
+    }
+    qsort(list, (size_t)p->num_blocks, sizeof *list, larger_first);
+    p->saved_bytes = assign(list, p->num_blocks, list + n, AREA_SAVED);
+    p->scratch_bytes = assign(list, p->num_blocks, list + n, AREA_SCRATCH);
+    mega_free(list);
+    return MEGA_OK;
+}
+
+/* Two blocks that live at one time must not share a byte. */
+static void verify_blocks(const mega_program *p)
+{
+    for (int i = 0; i < p->num_blocks; i++)
+        for (int k = 0; k < i; k++) {
+            const plan_block *a = &p->block[i], *b = &p->block[k];
+            if (a->area != b->area || a->last < b->first || b->last < a->first) continue;
+            MEGA_ASSERT(a->at + a->bytes <= b->at || b->at + b->bytes <= a->at,
+                        "plan of %s: tensors %s and %s overlap at %zu and %zu", p->name, p->g->tensor[a->tensor].name,
+                        p->g->tensor[b->tensor].name, a->at, b->at);
+        }
+}
+
+/* Inputs and outputs one after the other, states likewise; then every value gets its block's place. */
+static void write_places(plan *pl)
+{
+    mega_program *p = pl->p;
+    for (int t = 1; t < p->g->num_tensors; t++) {
+        graph_tensor *x = &p->g->tensor[t];
+        const size_t bytes = round_up(mega_shape_bytes(&x->shape));
+        if (x->role == ROLE_INPUT || (x->role == ROLE_VALUE && x->is_output)) {
+            x->area = AREA_IO;
+            x->at = p->io_bytes;
+            p->io_bytes += bytes;
+        } else if (x->role == ROLE_STATE) {
+            x->area = AREA_STATE;
+            if (x->shared_with != 0) continue;
+            x->at = p->state_bytes;
+            p->state_bytes += bytes;
+        } else if (x->role == ROLE_VALUE && pl->block_of[t] >= 0) {
+            x->area = p->block[pl->block_of[t]].area;
+            x->at = p->block[pl->block_of[t]].at;
+        }
+    }
+    for (int b = 0; b < p->num_blocks; b++)
+        if (p->block[b].tensor == 0) p->g->op[p->block[b].first].scratch_at = p->block[b].at;
+}
+
+mega_status mega_program_plan(mega_program *p)
+{
+    const mega_graph *g = p->g;
+    plan pl = {.p = p};
+    int *last_read = mega_malloc((size_t)g->num_tensors * sizeof *last_read);
+    pl.block_of = mega_malloc((size_t)g->num_tensors * sizeof *pl.block_of);
+    p->block = mega_calloc((size_t)g->num_tensors + (size_t)g->num_ops, sizeof *p->block);
+    mega_status st = MEGA_OK;
+    if (last_read == NULL || pl.block_of == NULL || p->block == NULL) {
+        st = MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory to plan %d tensors", p->name, g->num_tensors);
+    } else {
+        memset(last_read, -1, (size_t)g->num_tensors * sizeof *last_read);
+        memset(pl.block_of, -1, (size_t)g->num_tensors * sizeof *pl.block_of);
+        for (int i = 0; i < g->num_ops; i++)
+            for (int k = 0; k < OP_MAX_IN; k++)
+                if (g->op[i].in[k] != 0) last_read[mega_graph_root(g, g->op[i].in[k])] = i;
+        find_lives(&pl, last_read);
+        st = add_kernel_scratch(&pl);
+        if (st == MEGA_OK) st = assign_blocks(p);
+        if (st == MEGA_OK) verify_blocks(p);
+        if (st == MEGA_OK) write_places(&pl);
+    }
+    mega_free(pl.block_of);
+    mega_free(last_read);
+    return st;
+}

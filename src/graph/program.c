@@ -1,0 +1,297 @@
+/* Building a program: the passes in their order, the plan, then memory and calls. */
+#include "megalith/assert.h"
+#include "program_impl.h"
+
+#include <string.h>
+
+const mega_kernel *mega_program_kernel(const mega_program *p, const instruction *op)
+{
+    const op_row *row = mega_op_table[op->kind];
+    return p->backend == MEGA_PROGRAM_PLAIN ? row->plain : row->cpu;
+}
+
+/* ---- build ---- */
+
+typedef struct pass {
+    const char *name;
+    mega_status (*run)(mega_graph *g);
+} pass;
+
+static mega_status without_marks(mega_graph *g)
+{
+    mega_graph_drop_marks(g);
+    return MEGA_OK;
+}
+
+static mega_status run_passes(mega_graph *g, const mega_program_options *o)
+{
+    const pass passes[] = {
+        {"differentiate", o->differentiate ? mega_pass_differentiate : NULL},
+        {"differentiate", without_marks},
+        {"recompute", o->differentiate ? mega_pass_recompute : NULL},
+        {"place", o->differentiate ? mega_pass_place : NULL},
+        {"fuse", o->no_fusion ? NULL : mega_pass_fuse},
+        {"schedule", mega_pass_schedule},
+    };
+    MEGA_TRY(mega_graph_status(g));
+    if (g->region != 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "graph: a recompute region is not ended; call mega_recompute_end");
+    g->num_forward = g->num_ops;
+    MEGA_TRY(mega_graph_verify(g, "describe"));
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
+        if (passes[i].run == NULL) continue;
+        MEGA_TRY(passes[i].run(g));
+        MEGA_TRY(mega_graph_verify(g, passes[i].name));
+    }
+    return MEGA_OK;
+}
+
+static mega_status share_states(mega_program *p)
+{
+    mega_graph *g = p->g;
+    for (int i = 0; i < g->num_named && p->states_of != NULL; i++) {
+        graph_tensor *t = &g->tensor[g->named[i].tensor];
+        const int32_t other = t->role == ROLE_STATE ? mega_program_find(p->states_of, g->named[i].name) : 0;
+        if (other == 0) continue;
+        const graph_tensor *o = &p->states_of->g->tensor[other];
+        char a[96], b[96];
+        if (o->role != ROLE_STATE || !mega_shape_equal(&o->shape, &t->shape))
+            return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: state \"%s\" is %s, but %s in program %s, which shares it",
+                             p->name, g->named[i].name, mega_shape_text(a, sizeof a, &t->shape),
+                             mega_shape_text(b, sizeof b, &o->shape), p->states_of->name);
+        t->shared_with = other;
+    }
+    return MEGA_OK;
+}
+
+mega_status mega_program_build(mega_program **out, mega_graph *g, const mega_program_options *options)
+{
+    mega_program *p = mega_calloc(1, sizeof *p);
+    if (p == NULL) {
+        mega_graph_destroy(g);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "program: no memory");
+    }
+    p->g = g;
+    p->backend = options->backend;
+    p->team = options->team;
+    p->threads = mega_team_size(options->team);
+    p->slots = options->slots > 0 ? options->slots : 1;
+    p->states_of = options->states_of;
+    p->check = mega_check_level();
+    p->step.loss_factor = 1.0;
+    p->name = mega_arena_strdup(&g->arena, options->name == NULL ? "program" : options->name);
+    mega_status st = p->name == NULL ? MEGA_FAIL(MEGA_ERR_MEMORY, "program: no memory for its name") : MEGA_OK;
+    if (st == MEGA_OK && p->backend == MEGA_PROGRAM_CPU && g->dtype == MEGA_F64)
+        st = MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                       "program %s in f64: the fast kernels compute in f32 and bf16; choose the "
+                       "plain backend for f64",
+                       p->name);
+    if (st == MEGA_OK) st = run_passes(g, options);
+    if (st == MEGA_OK) st = share_states(p);
+    if (st == MEGA_OK) st = mega_program_plan(p);
+    if (st != MEGA_OK) {
+        mega_program_destroy(p);
+        return st;
+    }
+    *out = p;
+    return MEGA_OK;
+}
+
+/* ---- allocate ---- */
+
+void *mega_program_address(const mega_program *p, int32_t tensor, int slot)
+{
+    const graph_tensor *t = &p->g->tensor[tensor];
+    if (tensor == 0) return NULL;
+    switch (t->role) {
+    case ROLE_WEIGHT: return mega_params_weight(p->g->params, t->param);
+    case ROLE_GRADIENT: return mega_params_grad(p->g->params, t->param);
+    case ROLE_STATE:
+        if (t->shared_with != 0) return mega_program_address(p->states_of, t->shared_with, 0);
+        return p->state + t->at;
+    case ROLE_VIEW:
+        return (char *)mega_program_address(p, t->base, slot) + (size_t)t->offset * mega_dtype_size(t->shape.dtype);
+    case ROLE_VALUE:
+    case ROLE_INPUT: break;
+    }
+    switch (t->area) {
+    case AREA_IO: return p->io[slot] + t->at;
+    case AREA_SAVED: return p->saved[slot] + t->at;
+    case AREA_SCRATCH: return p->scratch + t->at;
+    default: return NULL;
+    }
+}
+
+static void *slot_address(const op_binder *b, int32_t tensor)
+{
+    return mega_program_address(b->user, tensor, b->slot);
+}
+
+void mega_program_bind_args(const mega_program *p, const op_binder *b, const instruction *op, void *args)
+{
+    mega_kernel_head *head = args; /* first member of every argument struct */
+    head->dtype = p->g->dtype;
+    head->step = &p->step;
+    mega_op_table[op->kind]->bind(b, op, args);
+}
+
+static void bind_collective(const mega_program *p, const op_binder *b, const instruction *op, collective_args *a)
+{
+    const graph_tensor *t = &p->g->tensor[op->out[0]];
+    a->comm = op->attr.axis.comm;
+    a->what = op->attr.what;
+    a->data = b->address(b, op->out[0]);
+    a->in = b->address(b, op->in[0]);
+    a->count = mega_shape_count(&t->shape);
+    a->dtype = t->shape.dtype;
+    a->reduce = op->attr.reduce;
+}
+
+static mega_status bind_call(mega_program *p, int slot, int i)
+{
+    instruction *op = &p->g->op[i];
+    program_call *c = &p->call[slot * p->g->num_ops + i];
+    const op_binder b = {.g = p->g, .address = slot_address, .user = p, .slot = slot};
+    c->kernel = mega_program_kernel(p, op);
+    c->instruction = i;
+    c->args = mega_arena_alloc(&p->args, PROGRAM_ARGS_BYTES);
+    if (c->args == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory for its calls", p->name);
+    if (c->kernel == NULL) {
+        bind_collective(p, &b, op, c->args);
+        return MEGA_OK;
+    }
+    mega_kernel_head *head = c->args;
+    if (op->scratch_bytes > 0) head->scratch = p->scratch + op->scratch_at;
+    mega_program_bind_args(p, &b, op, c->args);
+    if (c->kernel->prepare != NULL) {
+        if (c->kernel->prepare(c->args, p->threads) != MEGA_OK) {
+            mega_error_record r;
+            mega_error_get(&r);
+            MEGA_CONTEXT("program %s, op %s in \"%s\"", p->name, mega_op_table[op->kind]->name, op->scope);
+            return r.code;
+        }
+        c->prepared = true;
+    }
+    return MEGA_OK;
+}
+
+static mega_status allocate_arenas(mega_program *p)
+{
+    p->saved = mega_calloc((size_t)p->slots, sizeof *p->saved);
+    p->io = mega_calloc((size_t)p->slots, sizeof *p->io);
+    p->call = mega_calloc((size_t)p->slots * (size_t)p->g->num_ops + 1, sizeof *p->call);
+    if (p->saved == NULL || p->io == NULL || p->call == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory for its calls", p->name);
+    void *block = NULL;
+    for (int s = 0; s < p->slots; s++) {
+        MEGA_TRY(mega_pages_alloc(&block, p->saved_bytes, "saved activations"));
+        p->saved[s] = block;
+        MEGA_TRY(mega_pages_alloc(&block, p->io_bytes, "inputs and outputs of a program"));
+        p->io[s] = block;
+    }
+    MEGA_TRY(mega_pages_alloc(&block, p->scratch_bytes, "scratch of a program"));
+    p->scratch = block;
+    MEGA_TRY(mega_pages_alloc(&block, p->state_bytes, "states of a program"));
+    p->state = block;
+    return MEGA_OK;
+}
+
+static mega_status check_buffers(const mega_program *p)
+{
+    const mega_graph *g = p->g;
+    for (int t = 1; t < g->num_tensors; t++) {
+        const graph_tensor *x = &g->tensor[t];
+        const bool missing = (x->role == ROLE_WEIGHT && mega_params_weight(g->params, x->param) == NULL) ||
+                             (x->role == ROLE_GRADIENT && mega_params_grad(g->params, x->param) == NULL);
+        if (missing)
+            return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: %s has no memory yet; call mega_params_allocate first",
+                             p->name, x->name);
+    }
+    if (p->states_of != NULL && p->states_of->state == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "program %s shares the states of %s, which is not allocated yet", p->name,
+                         p->states_of->name);
+    return MEGA_OK;
+}
+
+mega_status mega_program_allocate(mega_program *p)
+{
+    if (p->call != NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: allocated twice", p->name);
+    MEGA_TRY(check_buffers(p));
+    MEGA_TRY(allocate_arenas(p));
+    for (int s = 0; s < p->slots; s++)
+        for (int i = 0; i < p->g->num_ops; i++) MEGA_TRY(bind_call(p, s, i));
+    return MEGA_OK;
+}
+
+void mega_program_destroy(mega_program *p)
+{
+    if (p == NULL) return;
+    for (int i = 0; p->call != NULL && i < p->slots * p->g->num_ops; i++)
+        if (p->call[i].prepared && p->call[i].kernel->release != NULL) p->call[i].kernel->release(p->call[i].args);
+    for (int s = 0; s < p->slots; s++) {
+        if (p->saved != NULL) mega_pages_free(p->saved[s], p->saved_bytes);
+        if (p->io != NULL) mega_pages_free(p->io[s], p->io_bytes);
+    }
+    mega_pages_free(p->scratch, p->scratch_bytes);
+    mega_pages_free(p->state, p->state_bytes);
+    mega_arena_fini(&p->args);
+    mega_free(p->saved);
+    mega_free(p->io);
+    mega_free(p->call);
+    mega_free(p->block);
+    mega_graph_destroy(p->g);
+    mega_free(p);
+}
+
+/* ---- what is asked of a program ---- */
+
+int32_t mega_program_find(const mega_program *p, const char *name)
+{
+    for (int i = 0; i < p->g->num_named; i++)
+        if (strcmp(p->g->named[i].name, name) == 0) return p->g->named[i].tensor;
+    return 0;
+}
+
+void *mega_program_tensor(mega_program *p, const char *name, int slot)
+{
+    MEGA_ASSERT(slot >= 0 && slot < p->slots, "slot %d of %d", slot, p->slots);
+    return p->call == NULL ? NULL : mega_program_address(p, mega_program_find(p, name), slot);
+}
+
+mega_dtype mega_program_acc_dtype(const mega_program *p)
+{
+    return p->g->acc;
+}
+
+mega_step_block *mega_program_step(mega_program *p)
+{
+    return &p->step;
+}
+
+void mega_program_memory_get(const mega_program *p, mega_program_memory *out)
+{
+    *out = (mega_program_memory){.saved_bytes = p->saved_bytes,
+                                 .scratch_bytes = p->scratch_bytes,
+                                 .input_bytes = p->io_bytes * (size_t)p->slots,
+                                 .state_bytes = p->state_bytes,
+                                 .slots = p->slots};
+    out->total_bytes = p->saved_bytes * (size_t)p->slots + out->input_bytes + p->scratch_bytes + p->state_bytes;
+}
+
+void mega_program_cost_get(const mega_program *p, mega_program_cost *out)
+{
+    *out = (mega_program_cost){0};
+    for (int i = 0; i < p->g->num_ops; i++) {
+        const instruction *op = &p->g->op[i];
+        const op_cost c = mega_op_cost(p->g, op);
+        *(op->recomputed ? &out->recompute_flops
+          : op->backward ? &out->backward_flops
+                         : &out->forward_flops) += c.flops;
+        out->bytes += c.bytes;
+    }
+}
+
+int mega_program_num_instructions(const mega_program *p, bool backward)
+{
+    return backward ? p->g->num_ops - p->g->num_forward : p->g->num_forward;
+}

@@ -1,0 +1,65 @@
+/* A program's inside: the graph it was made from, the memory plan, and the calls of every slot. */
+#ifndef MEGA_PROGRAM_IMPL_H
+#define MEGA_PROGRAM_IMPL_H
+
+#include "graph_impl.h"
+#include "megalith/program.h"
+
+#define PLAN_ALIGN 64
+
+/* One piece of the saved arena, the scratch arena: a value, several that follow one another in place, or a kernel's own
+ * scratch. Lives from instruction `first` to instruction `last`. */
+typedef struct plan_block {
+    size_t bytes; /* rounded up, canary included */
+    size_t at;
+    size_t used; /* bytes before the canary */
+    int first, last;
+    tensor_area area;
+    int32_t tensor; /* the first value in it; 0: scratch of instruction `first` */
+} plan_block;
+
+typedef struct program_call {
+    const mega_kernel *kernel; /* NULL: a collective */
+    void *args;
+    int instruction;
+    bool prepared;
+} program_call;
+
+typedef struct collective_args {
+    mega_comm *comm;
+    const char *what;
+    void *data;
+    const void *in; /* copied to data first where the plan gave it another place */
+    int64_t count;
+    mega_dtype dtype;
+    mega_reduce reduce;
+} collective_args;
+
+struct mega_program {
+    mega_graph *g;
+    mega_program_backend backend;
+    mega_team *team;
+    int threads, slots;
+    const char *name;
+    int check; /* mega_check_level when it was built */
+    mega_program *states_of;
+    plan_block *block;
+    int num_blocks;
+    size_t saved_bytes, scratch_bytes, io_bytes, state_bytes;
+    char *scratch, *state, **saved, **io;
+    program_call *call; /* [slots][num_ops] */
+    mega_arena args;
+    mega_step_block step;
+};
+
+/* plan.c: places every value; asks kernels for their scratch. */
+mega_status mega_program_plan(mega_program *p);
+/* program.c: the kernel of an instruction under this program's backend; NULL for a collective. */
+const mega_kernel *mega_program_kernel(const mega_program *p, const instruction *op);
+void mega_program_bind_args(const mega_program *p, const op_binder *b, const instruction *op, void *args);
+#define PROGRAM_ARGS_BYTES 512 /* room for the arguments of any kernel */
+/* Address of a tensor once allocated; NULL for tensor 0. */
+void *mega_program_address(const mega_program *p, int32_t tensor, int slot);
+int32_t mega_program_find(const mega_program *p, const char *name); /* named tensor, 0: none */
+
+#endif

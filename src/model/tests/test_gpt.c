@@ -1,0 +1,332 @@
+/* GPT as a program: its gradients against finite differences in double, and what must not change them. */
+#include "gpt_run.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const gpt_run_options train_f64 = {.dtype = MEGA_F64, .backend = MEGA_PROGRAM_PLAIN, .batch = 2, .seq = 8};
+
+/* Loss and gradients of samples 0 and 1; the caller frees the copy of the gradients. */
+static double run_once(const mega_gpt *m, const gpt_run_options *o, double **gradients, int64_t *count)
+{
+    gpt_run r = gpt_run_make(m, o);
+    gpt_run_fill(&r, 0, 0);
+    gpt_run_zero_gradients(&r);
+    GPT_RUN_OK(mega_program_forward(r.program, 0));
+    const double loss = gpt_run_loss(&r, 0);
+    if (!o->evaluate) GPT_RUN_OK(mega_program_backward(r.program, 0));
+    if (gradients != NULL) {
+        *count = mega_params_elements(r.params);
+        *gradients = malloc((size_t)*count * sizeof **gradients);
+        const void *flat = mega_params_flat_grad(r.params);
+        for (int64_t i = 0; i < *count; i++) (*gradients)[i] = gpt_run_number(&r, flat, i);
+    }
+    gpt_run_free(&r);
+    return loss;
+}
+
+static void gradients_match_finite_differences(void **state)
+{
+    (void)state;
+    mega_gpt m = gpt_run_tiny();
+    m.attention_dropout = m.hidden_dropout = 0.2;
+    gpt_run r = gpt_run_make(&m, &train_f64);
+    gpt_run_fill(&r, 0, 0);
+    gpt_run_zero_gradients(&r);
+    GPT_RUN_OK(mega_program_forward(r.program, 0));
+    GPT_RUN_OK(mega_program_backward(r.program, 0));
+    const int64_t n = mega_params_elements(r.params);
+    double *const gradient = malloc((size_t)n * sizeof *gradient);
+    memcpy(gradient, mega_params_flat_grad(r.params), (size_t)n * sizeof *gradient);
+    for (int p = 0; p < mega_params_count(r.params); p++) {
+        const mega_param *record = mega_params_get(r.params, p);
+        double *const w = mega_params_master(r.params, p);
+        /* Along a random direction of the whole tensor, then a few elements alone. */
+        for (int trial = 0; trial < 4; trial++) {
+            const double h = 1e-5;
+            double loss[2], expected = 0.0;
+            float *const direction = calloc((size_t)record->count, sizeof *direction);
+            if (trial == 0) mega_kit_random(direction, record->count, 7 + (uint32_t)p);
+            else
+                direction[(trial * 7919 + p) % record->count] = 1.0f;
+            for (int side = 0; side < 2; side++) {
+                const double step = side == 0 ? h : -h;
+                for (int64_t i = 0; i < record->count; i++) w[i] += step * (double)direction[i];
+                GPT_RUN_OK(mega_program_forward(r.program, 0));
+                loss[side] = gpt_run_loss(&r, 0);
+                for (int64_t i = 0; i < record->count; i++) w[i] -= step * (double)direction[i];
+            }
+            for (int64_t i = 0; i < record->count; i++) expected += gradient[record->offset + i] * (double)direction[i];
+            const double found = (loss[0] - loss[1]) / (2.0 * h);
+            if (fabs(found - expected) > 1e-6 * fmax(1.0, fabs(expected)))
+                fail_msg("%s, direction %d: difference %.9g, gradient %.9g", record->name, trial, found, expected);
+            free(direction);
+        }
+    }
+    free(gradient);
+    gpt_run_free(&r);
+}
+
+static void fusion_changes_rounding_only(void **state)
+{
+    (void)state;
+    for (int dropout = 0; dropout < 2; dropout++) {
+        mega_gpt m = gpt_run_tiny();
+        m.attention_dropout = m.hidden_dropout = dropout == 0 ? 0.0 : 0.1;
+        gpt_run_options unfused = train_f64;
+        unfused.no_fusion = true;
+        double *a, *b;
+        int64_t n;
+        const double loss = run_once(&m, &train_f64, &a, &n), expected = run_once(&m, &unfused, &b, &n);
+        assert_true(fabs(loss - expected) <= 1e-12 * expected);
+        assert_true(mega_kit_relative_error_f64(a, b, n) <= 1e-12);
+        free(a);
+        free(b);
+    }
+}
+
+static void recomputation_keeps_the_bits(void **state)
+{
+    (void)state;
+    const struct {
+        mega_gpt_recompute kind;
+        bool uniform;
+        int64_t layers;
+    } variant[] = {{MEGA_GPT_RECOMPUTE_SELECTIVE, false, 1},
+                   {MEGA_GPT_RECOMPUTE_FULL, true, 1},
+                   {MEGA_GPT_RECOMPUTE_FULL, true, 2},
+                   {MEGA_GPT_RECOMPUTE_FULL, false, 1},
+                   {MEGA_GPT_RECOMPUTE_FULL, false, 2}};
+    mega_gpt m = gpt_run_tiny();
+    m.attention_dropout = m.hidden_dropout = 0.1;
+    for (int unfused = 0; unfused < 2; unfused++) {
+        gpt_run_options o = train_f64;
+        o.no_fusion = unfused == 1;
+        double *expected, *found;
+        int64_t n;
+        m.recompute = MEGA_GPT_RECOMPUTE_NONE;
+        const double loss = run_once(&m, &o, &expected, &n);
+        for (size_t i = 0; i < sizeof variant / sizeof *variant; i++) {
+            m.recompute = variant[i].kind;
+            m.recompute_uniform = variant[i].uniform;
+            m.recompute_layers = variant[i].layers;
+            assert_true(run_once(&m, &o, &found, &n) == loss);
+            assert_memory_equal(found, expected, (size_t)n * sizeof *found);
+            free(found);
+        }
+        free(expected);
+    }
+}
+
+static void recomputation_saves_memory_and_costs_flops(void **state)
+{
+    (void)state;
+    mega_gpt m = gpt_run_tiny();
+    mega_program_memory none, full;
+    mega_program_cost cost_none, cost_full;
+    gpt_run r = gpt_run_make(&m, &train_f64);
+    mega_program_memory_get(r.program, &none);
+    mega_program_cost_get(r.program, &cost_none);
+    gpt_run_free(&r);
+    m.recompute = MEGA_GPT_RECOMPUTE_FULL;
+    m.recompute_uniform = true;
+    r = gpt_run_make(&m, &train_f64);
+    mega_program_memory_get(r.program, &full);
+    mega_program_cost_get(r.program, &cost_full);
+    gpt_run_free(&r);
+    assert_true(full.saved_bytes < none.saved_bytes / 2);
+    assert_true(cost_none.recompute_flops == 0.0 && cost_full.recompute_flops > 0.0);
+    assert_true(cost_full.forward_flops == cost_none.forward_flops);
+    assert_true(cost_full.backward_flops == cost_none.backward_flops);
+}
+
+static void padding_of_the_vocabulary_changes_nothing(void **state)
+{
+    (void)state;
+    mega_gpt m = gpt_run_tiny();
+    double loss[2];
+    double *gradient[2];
+    for (int i = 0; i < 2; i++) {
+        m.padded_vocab = i == 0 ? m.vocab : 64;
+        gpt_run r = gpt_run_make(&m, &train_f64);
+        gpt_run_fill(&r, 0, 0);
+        gpt_run_zero_gradients(&r);
+        GPT_RUN_OK(mega_program_forward(r.program, 0));
+        GPT_RUN_OK(mega_program_backward(r.program, 0));
+        loss[i] = gpt_run_loss(&r, 0);
+        const int wte = mega_params_find(r.params, "transformer.wte.weight");
+        const double *g = mega_params_grad(r.params, wte);
+        for (int64_t k = m.vocab * m.hidden; k < m.padded_vocab * m.hidden; k++) assert_true(g[k] == 0.0);
+        gradient[i] = malloc((size_t)(m.vocab * m.hidden) * sizeof(double));
+        memcpy(gradient[i], g, (size_t)(m.vocab * m.hidden) * sizeof(double));
+        gpt_run_free(&r);
+    }
+    assert_true(loss[0] == loss[1]);
+    assert_memory_equal(gradient[0], gradient[1], (size_t)(m.vocab * m.hidden) * sizeof(double));
+    free(gradient[0]);
+    free(gradient[1]);
+}
+
+static void evaluation_gives_the_training_loss_without_dropout(void **state)
+{
+    (void)state;
+    mega_gpt m = gpt_run_tiny();
+    gpt_run_options evaluate = train_f64;
+    evaluate.evaluate = true;
+    const double loss = run_once(&m, &train_f64, NULL, NULL);
+    m.attention_dropout = m.hidden_dropout = 0.3; /* which evaluation leaves out */
+    assert_true(run_once(&m, &evaluate, NULL, NULL) == loss);
+    assert_true(run_once(&m, &train_f64, NULL, NULL) != loss);
+}
+
+static void slots_hold_a_micro_batch_each(void **state)
+{
+    (void)state;
+    mega_gpt m = gpt_run_tiny();
+    m.hidden_dropout = 0.1;
+    gpt_run_options o = train_f64;
+    o.slots = 2;
+    gpt_run r = gpt_run_make(&m, &o);
+    const int64_t n = mega_params_elements(r.params);
+    double *const one = malloc((size_t)n * sizeof *one);
+    gpt_run_zero_gradients(&r);
+    for (int s = 0; s < 2; s++) { /* one after the other, in one slot */
+        gpt_run_fill(&r, 0, 2 * (uint32_t)s);
+        GPT_RUN_OK(mega_program_forward(r.program, 0));
+        GPT_RUN_OK(mega_program_backward(r.program, 0));
+    }
+    memcpy(one, mega_params_flat_grad(r.params), (size_t)n * sizeof *one);
+    gpt_run_zero_gradients(&r);
+    for (int s = 0; s < 2; s++) { /* both forwards before the first backward */
+        gpt_run_fill(&r, s, 2 * (uint32_t)s);
+        GPT_RUN_OK(mega_program_forward(r.program, s));
+    }
+    for (int s = 0; s < 2; s++) GPT_RUN_OK(mega_program_backward(r.program, s));
+    assert_true(mega_kit_relative_error_f64(mega_params_flat_grad(r.params), one, n) <= 1e-14);
+    free(one);
+    gpt_run_free(&r);
+}
+
+static void masks_do_not_depend_on_the_micro_batch(void **state)
+{
+    (void)state;
+    mega_gpt m = gpt_run_tiny();
+    m.attention_dropout = m.hidden_dropout = 0.2;
+    double loss[4 * 8];
+    gpt_run_options o = train_f64;
+    o.batch = 4;
+    gpt_run r = gpt_run_make(&m, &o);
+    gpt_run_fill(&r, 0, 0);
+    GPT_RUN_OK(mega_program_forward(r.program, 0));
+    memcpy(loss, mega_program_tensor(r.program, "token_loss", 0), sizeof loss);
+    gpt_run_free(&r);
+    for (o.batch = 1; o.batch <= 2; o.batch++) {
+        r = gpt_run_make(&m, &o);
+        for (int64_t first = 0; first < 4; first += o.batch) {
+            gpt_run_fill(&r, 0, (uint32_t)first);
+            GPT_RUN_OK(mega_program_forward(r.program, 0));
+            assert_memory_equal(mega_program_tensor(r.program, "token_loss", 0), loss + first * 8,
+                                (size_t)(8 * o.batch) * sizeof(double));
+        }
+        gpt_run_free(&r);
+    }
+}
+
+static void a_step_allocates_nothing(void **state)
+{
+    (void)state;
+    mega_gpt m = gpt_run_tiny();
+    m.hidden_dropout = 0.1;
+    const gpt_run_options o = {.dtype = MEGA_F32, .backend = MEGA_PROGRAM_CPU, .threads = 2, .batch = 2, .seq = 16};
+    gpt_run r = gpt_run_make(&m, &o);
+    gpt_run_fill(&r, 0, 0);
+    const uint64_t before = mega_alloc_count();
+    GPT_RUN_OK(mega_program_forward(r.program, 0));
+    GPT_RUN_OK(mega_program_backward(r.program, 0));
+    assert_int_equal(mega_alloc_count(), before);
+    gpt_run_free(&r);
+}
+
+static void generation_gives_the_logits_of_the_whole_forward(void **state)
+{
+    (void)state;
+    enum { SEQ = 11, BATCH = 2, ROWS = 4, CAPACITY = 16 };
+    mega_gpt m = gpt_run_tiny();
+    gpt_run_options o = train_f64;
+    o.seq = SEQ;
+    gpt_run r = gpt_run_make(&m, &o);
+    mega_program *program[2] = {NULL, NULL};
+    int32_t length[BATCH] = {0, 0};
+    for (int k = 0; k < 2; k++) {
+        mega_graph *g = NULL;
+        GPT_RUN_OK(mega_graph_create(&g, MEGA_F64, r.params, r.layout));
+        GPT_RUN_OK(mega_gpt_describe_generate(g, &m, BATCH, k == 0 ? ROWS : 1, CAPACITY));
+        const mega_program_options po = {
+            .backend = MEGA_PROGRAM_PLAIN, .name = k == 0 ? "prefill" : "decode", .states_of = program[0]};
+        GPT_RUN_OK(mega_program_build(&program[k], g, &po));
+        GPT_RUN_OK(mega_program_allocate(program[k]));
+        mega_program_step(program[k])->kv_length = length;
+    }
+    gpt_run_fill(&r, 0, 2);
+    int32_t *const tokens = mega_program_tensor(r.program, "tokens", 0);
+    /* The loss of every possible label is a logit but for a constant a row: the forward's own view of the logits. */
+    for (int64_t begin = 0; begin < SEQ;) {
+        const int64_t rows = begin + ROWS <= 8 ? ROWS : 1;
+        mega_program *p = program[rows == 1];
+        for (int64_t b = 0; b < BATCH; b++)
+            for (int64_t i = 0; i < rows; i++) {
+                ((int32_t *)mega_program_tensor(p, "tokens", 0))[b * rows + i] = tokens[b * SEQ + begin + i];
+                ((int32_t *)mega_program_tensor(p, "position_ids", 0))[b * rows + i] = (int32_t)(begin + i);
+                ((int32_t *)mega_program_tensor(p, "last_rows", 0))[b] = (int32_t)(b * rows + rows - 1);
+            }
+        GPT_RUN_OK(mega_program_forward(p, 0));
+        begin += rows;
+        const double *logits = mega_program_tensor(p, "logits", 0);
+        for (int b = 0; b < BATCH; b++) {
+            length[b] = (int32_t)begin;
+            double first = 0.0;
+            for (int v = 0; v < m.vocab; v++) {
+                ((int32_t *)mega_program_tensor(r.program, "labels", 0))[b * SEQ + begin - 1] = v;
+                GPT_RUN_OK(mega_program_forward(r.program, 0));
+                const double *loss = mega_program_tensor(r.program, "token_loss", 0);
+                const double sum = loss[b * SEQ + begin - 1] + logits[b * m.padded_vocab + v];
+                if (v == 0) first = sum;
+                assert_true(fabs(sum - first) < 1e-12 * fmax(1.0, fabs(first)));
+            }
+        }
+    }
+    mega_program_destroy(program[1]);
+    mega_program_destroy(program[0]);
+    gpt_run_free(&r);
+}
+
+static void cost_column_agrees_with_the_formula(void **state)
+{
+    (void)state;
+    mega_gpt m = gpt_run_tiny();
+    gpt_run r = gpt_run_make(&m, &train_f64);
+    mega_program_cost c;
+    mega_program_cost_get(r.program, &c);
+    const double expected = mega_gpt_flops_per_token(&m, r.seq) * (double)(r.batch * r.seq);
+    /* The head's gradient stands in the forward program: the sum is what agrees. */
+    assert_true(fabs(c.forward_flops + c.backward_flops - expected) <= 1e-12 * expected);
+    gpt_run_free(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_match_finite_differences),
+        cmocka_unit_test(fusion_changes_rounding_only),
+        cmocka_unit_test(recomputation_keeps_the_bits),
+        cmocka_unit_test(recomputation_saves_memory_and_costs_flops),
+        cmocka_unit_test(padding_of_the_vocabulary_changes_nothing),
+        cmocka_unit_test(evaluation_gives_the_training_loss_without_dropout),
+        cmocka_unit_test(slots_hold_a_micro_batch_each),
+        cmocka_unit_test(masks_do_not_depend_on_the_micro_batch),
+        cmocka_unit_test(a_step_allocates_nothing),
+        cmocka_unit_test(generation_gives_the_logits_of_the_whole_forward),
+        cmocka_unit_test(cost_column_agrees_with_the_formula),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,132 @@
+/* A small GPT for tests: layout, parameters, one program over a micro-batch, and inputs that depend on the sample
+ * alone. Only for test programs that link the room model. */
+#ifndef MEGALITH_TESTS_GPT_RUN_H
+#define MEGALITH_TESTS_GPT_RUN_H
+
+#include "kit.h"
+#include "megalith/gpt.h"
+#include "megalith/memory.h"
+#include "megalith/philox.h"
+#include "megalith/program.h"
+#include "megalith/threads.h"
+
+#include <string.h>
+
+typedef struct gpt_run {
+    mega_gpt gpt;
+    mega_layout *layout;
+    mega_params *params;
+    mega_program *program;
+    mega_team *team;
+    int64_t batch, seq;
+} gpt_run;
+
+typedef struct gpt_run_options {
+    mega_dtype dtype;
+    mega_program_backend backend;
+    int threads, slots;
+    int64_t batch, seq;
+    bool evaluate, no_fusion;
+} gpt_run_options;
+
+static inline mega_gpt gpt_run_tiny(void)
+{
+    return (mega_gpt){.num_layers = 3,
+                      .hidden = 24,
+                      .ffn_hidden = 40,
+                      .heads = 3,
+                      .head_dim = 8,
+                      .positions = 16,
+                      .vocab = 29,
+                      .padded_vocab = 32,
+                      .norm_epsilon = 1e-5,
+                      .init_std = 0.2,
+                      .recompute_layers = 1};
+}
+
+#define GPT_RUN_OK(call)                                             \
+    do {                                                             \
+        if ((call) != MEGA_OK) fail_msg("%s", mega_error_message()); \
+    } while (0)
+
+static inline gpt_run gpt_run_make(const mega_gpt *m, const gpt_run_options *o)
+{
+    gpt_run r = {.gpt = *m, .batch = o->batch, .seq = o->seq};
+    GPT_RUN_OK(mega_layout_create(&r.layout, NULL));
+    GPT_RUN_OK(mega_params_create(&r.params, r.layout));
+    GPT_RUN_OK(mega_gpt_declare(m, r.params));
+    GPT_RUN_OK(mega_params_place(r.params, o->dtype, 0));
+    GPT_RUN_OK(mega_params_allocate(r.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    GPT_RUN_OK(mega_params_initialize(r.params, 1234));
+    if (o->threads > 1) GPT_RUN_OK(mega_team_create(&r.team, o->threads));
+    mega_graph *g = NULL;
+    GPT_RUN_OK(mega_graph_create(&g, o->dtype, r.params, r.layout));
+    GPT_RUN_OK(o->evaluate ? mega_gpt_describe_evaluate(g, m, o->batch, o->seq)
+                           : mega_gpt_describe_train(g, m, o->batch, o->seq));
+    const mega_program_options po = {.backend = o->backend,
+                                     .team = r.team,
+                                     .differentiate = !o->evaluate,
+                                     .no_fusion = o->no_fusion,
+                                     .slots = o->slots,
+                                     .name = o->evaluate ? "evaluate" : "train"};
+    GPT_RUN_OK(mega_program_build(&r.program, g, &po));
+    GPT_RUN_OK(mega_program_allocate(r.program));
+    mega_program_step(r.program)->seed = 99;
+    mega_program_step(r.program)->step = 3;
+    mega_program_step(r.program)->loss_factor = 1.0;
+    return r;
+}
+
+static inline void gpt_run_free(gpt_run *r)
+{
+    mega_program_destroy(r->program);
+    mega_team_destroy(r->team);
+    mega_params_destroy(r->params);
+    mega_layout_destroy(r->layout);
+}
+
+/* Rows of samples first … first + batch - 1; tokens, labels and masks are functions of the sample id and the position.
+ * Sample 1 has two segments, so that segment_start and position_ids are not trivial. */
+static inline void gpt_run_fill(gpt_run *r, int slot, uint32_t first)
+{
+    int32_t *const tokens = mega_program_tensor(r->program, "tokens", slot);
+    int32_t *const labels = mega_program_tensor(r->program, "labels", slot);
+    float *const mask = mega_program_tensor(r->program, "loss_mask", slot);
+    int32_t *const position = mega_program_tensor(r->program, "position_ids", slot);
+    int32_t *const where = mega_program_tensor(r->program, "seq_position", slot);
+    int32_t *const sample = mega_program_tensor(r->program, "sample_id", slot);
+    int32_t *const start = mega_program_tensor(r->program, "segment_start", slot);
+    for (int64_t b = 0; b < r->batch; b++)
+        for (int64_t i = 0; i < r->seq; i++) {
+            const int64_t t = b * r->seq + i;
+            const uint32_t id = first + (uint32_t)b;
+            const mega_philox x = mega_philox4x32((mega_philox){{id, (uint32_t)i, 0, 0}}, 5, 6);
+            const int32_t begin = id == 1 && i >= r->seq / 2 ? (int32_t)(r->seq / 2) : 0;
+            tokens[t] = (int32_t)(x.v[0] % (uint32_t)r->gpt.vocab);
+            labels[t] = (int32_t)(x.v[1] % (uint32_t)r->gpt.vocab);
+            mask[t] = x.v[2] % 5 == 0 ? 0.0f : 1.0f;
+            sample[t] = (int32_t)id;
+            where[t] = (int32_t)i;
+            start[t] = begin;
+            position[t] = (int32_t)i - begin;
+        }
+}
+
+static inline double gpt_run_number(const gpt_run *r, const void *acc, int64_t i)
+{
+    return mega_params_acc_dtype(r->params) == MEGA_F64 ? ((const double *)acc)[i] : (double)((const float *)acc)[i];
+}
+
+/* Mean loss over the unmasked tokens of the micro-batch that just ran. */
+static inline double gpt_run_loss(const gpt_run *r, int slot)
+{
+    const double sum = gpt_run_number(r, mega_program_tensor(r->program, "loss_sum", slot), 0);
+    return sum / gpt_run_number(r, mega_program_tensor(r->program, "mask_sum", slot), 0);
+}
+
+static inline void gpt_run_zero_gradients(const gpt_run *r)
+{
+    memset(mega_params_flat_grad(r->params), 0, mega_params_bytes(r->params, MEGA_PARAMS_GRADS));
+}
+
+#endif
