@@ -117,7 +117,7 @@ static mega_status print_text(const mega_buffer *text)
 
 static void print_counts(const mega_ids *ids, const mega_buffer *text)
 {
-    printf("%lld tokens, %lld characters, %zu bytes", (long long)ids->count,
+    printf("%lld token%s, %lld characters, %zu bytes", (long long)ids->count, ids->count == 1 ? "" : "s",
            (long long)count_characters(text->data, text->size), text->size);
     if (ids->count > 0) printf(", %.2f bytes a token", (double)text->size / (double)ids->count);
     putchar('\n');

@@ -63,10 +63,10 @@ static void show_result(const mega_config *cfg, const mega_tokenizer *t, const m
     const long long size = (long long)mega_tokenizer_size(t), wanted = (long long)cfg->train_tokenizer.vocab_size;
     char duration[32];
     mega_format_duration(duration, sizeof duration, seconds);
-    printf("%lld documents, %.2f MB of text in %s\n", (long long)counts->documents, (double)counts->text_bytes * 1e-6,
-           duration);
+    printf("%lld document%s, %.2f MB of text in %s\n", (long long)counts->documents, counts->documents == 1 ? "" : "s",
+           (double)counts->text_bytes * 1e-6, duration);
     if (cfg->train_tokenizer.on_bad_line == MEGA_BAD_LINE_SKIP)
-        printf("%lld bad lines left out\n", (long long)counts->bad_lines);
+        printf("%lld bad line%s left out\n", (long long)counts->bad_lines, counts->bad_lines == 1 ? "" : "s");
     if (bpe && size < wanted)
         printf(
             "%lld ids and not %lld: no further pair is seen %lld times; give more text, or a lower --min-frequency\n",

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# train_tokenizer and tokenize as a user types them: results, both ways, and mistakes.
+set -u
+: "${MEGALITH:?run by ctest}"
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+failures=0
+fail() {
+    echo "FAILED $*"
+    failures=$((failures + 1))
+}
+equal() { # NAME FOUND EXPECTED
+    [ "$2" = "$3" ] || fail "$1: found \"$2\", expected \"$3\""
+}
+refuses() { # NAME PART COMMAND…
+    local name=$1 part=$2 text
+    shift 2
+    text=$("$MEGALITH" "$@" 2>&1 </dev/null) && fail "$name: exit status 0"
+    case "$text" in
+    *"$part"*) ;;
+    *) fail "$name: \"$part\" is not in: $text" ;;
+    esac
+}
+
+bytes=(--tokenizer-type ByteTokenizer)
+equal "bytes" "$("$MEGALITH" tokenize "${bytes[@]}" --ids-only --text 'aé')" "97 195 169"
+equal "words of the command line" "$("$MEGALITH" tokenize "${bytes[@]}" --ids-only a b)" "97 32 98"
+equal "a pipe" "$(printf 'a\0b\n' | "$MEGALITH" tokenize "${bytes[@]}" --ids-only)" "97 0 98 10"
+equal "ids" "$("$MEGALITH" tokenize "${bytes[@]}" --ids '[97, 195,169]' 10 --text-only)" "aé"
+equal "special" "$("$MEGALITH" tokenize "${bytes[@]}" --ids-only --special --text 'a<|endoftext|>')" "97 256"
+equal "count" "$("$MEGALITH" tokenize "${bytes[@]}" --count --text 'aé')" "3 tokens, 2 characters, 3 bytes, 1.00 bytes a token"
+equal "pieces" "$("$MEGALITH" tokenize "${bytes[@]}" --text $'a\n"\xff' | sed -n '2,5s/^ *//p' | tr '\n' '|')" '97  "a"|10  "\n"|34  "\""|255  "\xFF"|'
+equal "numbers" "$("$MEGALITH" tokenize --tokenizer-type NullTokenizer --vocab-size 9 --ids-only --text '3 9')" "3 9"
+
+for i in 1 2 3 4 5 6 7 8 9; do printf '{"text": "The cat sat on the mat %s.", "title": "cats"}\n' $i; done >cats.jsonl
+"$MEGALITH" train_tokenizer --input cats.jsonl --vocab-size 265 --output new/bpe --workers 3 >out 2>&1 || fail "training: $(cat out)"
+grep -q "^9 documents" out || fail "training: no count: $(cat out)"
+grep -q "^written: new/bpe, 265 ids, end of document 264 (--tokenizer-type GPT2BPETokenizer --vocab-file new/bpe/vocab.json --merge-file new/bpe/merges.txt)" out ||
+    fail "training: no result: $(cat out)"
+"$MEGALITH" train_tokenizer --input - --vocab-size 265 --output again --workers 1 <cats.jsonl >out 2>&1 || fail "training from a pipe: $(cat out)"
+diff -r new/bpe again || fail "one worker and three write other files"
+equal "files" "$(ls again | tr '\n' ' ')" "merges.txt tokenizer.json tokenizer_config.json vocab.json "
+bpe=(--vocab-file again/vocab.json --merge-file again/merges.txt)
+text="The cats' mat, 日本 <|endoftext|>"
+ids=$("$MEGALITH" tokenize "${bpe[@]}" --ids-only --text "$text")
+equal "both kinds of files" "$("$MEGALITH" tokenize --vocab-file again/tokenizer.json --ids-only --text "$text")" "$ids"
+equal "round trip" "$("$MEGALITH" tokenize "${bpe[@]}" --ids "$ids" --text-only)" "$text"
+"$MEGALITH" train_tokenizer --input cats.jsonl --json-keys title text --vocab-size 9999 --output keys >out 2>&1 || fail "two keys: $(cat out)"
+grep -q "ids and not 9999: no further pair is seen 2 times" out || fail "a short vocabulary is not told: $(cat out)"
+
+"$MEGALITH" train_tokenizer --input cats.jsonl --tokenizer-type CharTokenizer --output char >out 2>&1 || fail "characters: $(cat out)"
+char=(--tokenizer-type CharTokenizer --vocab-file char/vocab.json)
+equal "characters" "$("$MEGALITH" tokenize "${char[@]}" --ids "$("$MEGALITH" tokenize "${char[@]}" --ids-only --text 'The mat 7.')" --text-only)" "The mat 7."
+refuses "unknown character" "U+0078 'x' at byte 1 of the text (character 2 of it) is not in the vocabulary" tokenize "${char[@]}" --text ax
+
+refuses "two texts" "give one" tokenize "${bytes[@]}" --text a --ids 1
+refuses "no id" "'x' is not an id" tokenize "${bytes[@]}" --ids 1 x
+refuses "id too high" "id 300 at index 1 is not in the vocabulary" tokenize "${bytes[@]}" --ids 1 300
+refuses "no merges" "missing: --merge-file" tokenize --vocab-file again/vocab.json a
+refuses "other vocabulary" "the vocabulary has no token" tokenize --vocab-file again/vocab.json --merge-file keys/merges.txt a
+refuses "wrong type" "holds a CharTokenizer and --tokenizer-type says GPT2BPETokenizer" tokenize --vocab-file char/tokenizer.json a
+refuses "no file" "found no file" train_tokenizer --input nothing.txt --vocab-size 300 --output x
+refuses "small vocabulary" "--vocab-size 100" train_tokenizer --input cats.jsonl --vocab-size 100 --output x
+printf '{"text": "a"}\n{"text": 5}\n' >bad.jsonl
+refuses "bad line" "bad.jsonl line 2 column 10" train_tokenizer --input bad.jsonl --vocab-size 300 --output x
+[ ! -e x ] || fail "a training that failed left a folder"
+: >empty.txt
+refuses "no text" "the text is empty" train_tokenizer --input empty.txt --vocab-size 300 --output x
+if [ "$(id -u)" -ne 0 ]; then
+    mkdir locked && chmod 500 locked
+    refuses "a folder without rights" "locked" train_tokenizer --input cats.jsonl --vocab-size 300 --output locked/new
+fi
+
+if [ $failures -gt 0 ]; then
+    echo "$failures failures"
+    exit 1
+fi
