@@ -163,28 +163,6 @@ static mega_status open_another(mega_checkpoint **out, const char *save, int64_t
     return MEGA_OK;
 }
 
-static mega_status read_tracker(int64_t *out, const char *save)
-{
-    char *path = mega_path_join(save, MEGA_TRACKER), *text = NULL;
-    if (path == NULL) return no_memory(save);
-    mega_status st = mega_file_read(&text, NULL, path);
-    if (st == MEGA_OK) {
-        const char *at = text + strspn(text, " \t\r\n");
-        const size_t digits = strspn(at, "0123456789");
-        const char *rest = at + digits + strspn(at + digits, " \t\r\n");
-        if (digits > 0 && digits <= 18 && *rest == '\0') *out = strtoll(at, NULL, 10);
-        else if (strncmp(at, "release", 7) == 0)
-            *out = -1;
-        else
-            st = MEGA_FAIL(MEGA_ERR_FORMAT,
-                           "%s: \"%.40s\" is no iteration; expected a number, as of the folders iter_… beside it", path,
-                           at);
-    }
-    mega_free(text);
-    mega_free(path);
-    return st;
-}
-
 static mega_status open_release(mega_checkpoint **out, const char *save)
 {
     char *folder = mega_path_join(save, "release");
@@ -201,7 +179,7 @@ static mega_status open_release(mega_checkpoint **out, const char *save)
 static mega_status open_tracked(mega_checkpoint **out, const char *save, bool any_whole)
 {
     int64_t iteration = INT64_MAX;
-    mega_status st = read_tracker(&iteration, save);
+    mega_status st = mega_tracker_read(&iteration, save);
     if (st == MEGA_OK && iteration < 0) return open_release(out, save);
     if (st == MEGA_OK) st = open_iteration(out, save, iteration);
     if (st == MEGA_OK || st == MEGA_ERR_MEMORY || st == MEGA_ERR_UNSUPPORTED) return st;

@@ -261,7 +261,9 @@ mega_status mega_checkpoint_write(const mega_checkpoint_save *save)
     if (st == MEGA_OK) st = check_existing(&s);
     if (st == MEGA_OK) st = prepare_folder(save->folder);
     if (st == MEGA_OK) {
-        mega_leftovers_remove(save->folder, save->iteration);
+        int64_t current = -1; /* may itself be a left-over, see mega_leftover_find */
+        if (mega_tracker_read(&current, save->folder) != MEGA_OK) mega_error_clear();
+        mega_leftovers_remove(save->folder, current);
         st = write_files(&s);
         if (st != MEGA_OK) { /* the first error is the one to tell */
             mega_error_record why;

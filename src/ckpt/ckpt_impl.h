@@ -60,6 +60,8 @@ void mega_checksums_fini(mega_checksums *c);
 
 /* folders.c: what lies in SAVE. */
 #define MEGA_TRACKER "latest_checkpointed_iteration.txt"
+/* The iteration that the tracker names; -1 for Megatron's "release". */
+mega_status mega_tracker_read(int64_t *out, const char *save);
 typedef struct mega_iterations { /* ascending */
     int64_t *iteration;
     size_t count;
@@ -72,7 +74,7 @@ char *mega_iteration_path(const char *save, int64_t iteration); /* SAVE/iter_000
 char *mega_iteration_temporary(const char *save, int64_t iteration);
 /* Makes a folder and everything above it such that it outlives a crash. */
 mega_status mega_folder_create_durably(const char *path);
-/* Removes what dead runs left behind, but for folders that may be the only copy of `keep` (-1: none). */
+/* Removes what dead runs left behind, but for what may be the only copy of iteration `keep` (-1: none). */
 void mega_leftovers_remove(const char *save, int64_t keep);
 /* A left-over that holds iteration `iteration` whole, or NULL: after a crash between the two renames with which file
  * systems that cannot exchange replace a folder. New block. */

@@ -180,3 +180,25 @@ char *mega_leftover_find(const char *save, int64_t wanted)
     mega_names_fini(&names);
     return found;
 }
+
+mega_status mega_tracker_read(int64_t *out, const char *save)
+{
+    char *path = mega_path_join(save, MEGA_TRACKER), *text = NULL;
+    if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", save);
+    mega_status st = mega_file_read(&text, NULL, path);
+    if (st == MEGA_OK) {
+        const char *at = text + strspn(text, " \t\r\n");
+        const size_t digits = strspn(at, "0123456789");
+        const char *rest = at + digits + strspn(at + digits, " \t\r\n");
+        if (digits > 0 && digits <= 18 && *rest == '\0') *out = strtoll(at, NULL, 10);
+        else if (strncmp(at, "release", 7) == 0)
+            *out = -1;
+        else
+            st = MEGA_FAIL(MEGA_ERR_FORMAT,
+                           "%s: \"%.40s\" is no iteration; expected a number, as of the folders iter_… beside it", path,
+                           at);
+    }
+    mega_free(text);
+    mega_free(path);
+    return st;
+}

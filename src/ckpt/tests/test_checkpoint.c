@@ -180,6 +180,31 @@ static void clears_leftovers(void **state)
     tiny_fini(&m);
 }
 
+/* Where folders cannot be exchanged, a crash may leave the current iteration under its other name alone. A save that
+ * fails must not tidy it away; one that succeeds does. */
+static void keeps_what_was_set_aside(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    tiny m;
+    tiny_init(&m, MEGA_F32, 20);
+    write_iterations(&m, folder, 10, 10, 0);
+    const char *aside = mega_kit_path(folder, "iter_0000010.exchange-2147483646");
+    tiny_ok(mega_file_rename(mega_kit_path(folder, "iter_0000010"), aside));
+    mega_checkpoint_save save = tiny_save(&m, folder, 20, "{}");
+    m.param[15].local_shape[0] = 2;
+    assert_int_equal(mega_checkpoint_write(&save), MEGA_ERR_UNSUPPORTED);
+    mega_checkpoint *c = NULL;
+    tiny_ok(mega_checkpoint_open(&c, folder, false));
+    assert_string_equal(mega_checkpoint_folder(c), aside);
+    assert_int_equal(mega_checkpoint_iteration(c), 10);
+    mega_checkpoint_close(c);
+    m.param[15].local_shape[0] = 0;
+    tiny_ok(mega_checkpoint_write(&save));
+    assert_false(mega_folder_exists(aside));
+    tiny_fini(&m);
+}
+
 /* Nothing to load is no error; something that cannot be loaded is. */
 static void finds_nothing(void **state)
 {
@@ -332,9 +357,15 @@ int main(void)
 {
     mega_log_set_sink(tiny_keep_warning, NULL);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trips),      cmocka_unit_test(keeps_the_newest), cmocka_unit_test(replaces_an_iteration),
-        cmocka_unit_test(clears_leftovers), cmocka_unit_test(finds_nothing),    cmocka_unit_test(reads_trackers),
-        cmocka_unit_test(refuses_to_save),  cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(round_trips),
+        cmocka_unit_test(keeps_the_newest),
+        cmocka_unit_test(replaces_an_iteration),
+        cmocka_unit_test(clears_leftovers),
+        cmocka_unit_test(keeps_what_was_set_aside),
+        cmocka_unit_test(finds_nothing),
+        cmocka_unit_test(reads_trackers),
+        cmocka_unit_test(refuses_to_save),
+        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
 }

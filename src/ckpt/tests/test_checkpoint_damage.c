@@ -1,0 +1,179 @@
+/* Every file of a checkpoint, with bytes flipped, cut off, added or the whole file gone: named in the error, and the
+ * checkpoint before it found where that was asked for. */
+#include "tiny.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+typedef struct scene {
+    const char *save;
+    tiny old, new, got;
+} scene;
+
+static void begin(scene *s)
+{
+    s->save = mega_kit_temp_folder();
+    tiny_init(&s->old, MEGA_F32, 1);
+    tiny_init(&s->new, MEGA_F32, 2);
+    tiny_init(&s->got, MEGA_F32, 3);
+    mega_tokenizer *t = NULL;
+    tiny_ok(mega_tokenizer_create(&t, &(mega_tokenizer_options){.type = "ByteTokenizer"}));
+    mega_checkpoint_save save = tiny_save(&s->old, s->save, 1, "{\"n\": 1}");
+    tiny_ok(mega_checkpoint_write(&save));
+    save = tiny_save(&s->new, s->save, 2, "{\"n\": 2}");
+    save.save_dtype = MEGA_BF16; /* with state/masters.safetensors */
+    save.tokenizer = t;
+    tiny_ok(mega_checkpoint_write(&save));
+    mega_tokenizer_destroy(t);
+}
+
+static void end(scene *s)
+{
+    tiny_fini(&s->old);
+    tiny_fini(&s->new);
+    tiny_fini(&s->got);
+}
+
+static void assert_reads(scene *s, bool any_whole, const tiny *expected)
+{
+    mega_checkpoint *c = NULL;
+    tiny_spoil(&s->got);
+    tiny_ok(mega_checkpoint_open(&c, s->save, any_whole));
+    assert_non_null(c);
+    tiny_ok(mega_checkpoint_read_weights(c, s->got.weight, TINY_TENSORS, MEGA_F32));
+    tiny_ok(mega_checkpoint_read_moments(c, s->got.moment, 2 * TINY_TENSORS, MEGA_F32));
+    assert_true(tiny_equal(expected->weight, s->got.weight, TINY_TENSORS, MEGA_F32));
+    assert_true(tiny_equal(expected->moment, s->got.moment, 2 * TINY_TENSORS, MEGA_F32));
+    assert_string_equal(mega_checkpoint_run_json(c), expected == &s->new ? "{\"n\": 2}" : "{\"n\": 1}");
+    mega_checkpoint_close(c);
+}
+
+/* The newest checkpoint is damaged in `name`. */
+static void check_damage(scene *s, const char *name, const char *how)
+{
+    mega_checkpoint *c = NULL;
+    tiny_warned[0] = '\0';
+    if (strcmp(name, "README.md") == 0) { /* people edit it: said, but no obstacle */
+        assert_reads(s, false, &s->new);
+        if (strstr(tiny_warned, "README.md") == NULL) fail_msg("no warning of README.md, %s", how);
+        return;
+    }
+    const mega_status st = mega_checkpoint_open(&c, s->save, false);
+    if (st == MEGA_OK) fail_msg("%s, %s: not seen", name, how);
+    assert_null(c);
+    if (strstr(mega_error_message(), name) == NULL)
+        fail_msg("%s, %s: not named in: %s", name, how, mega_error_message());
+    assert_reads(s, true, &s->old);
+    if (strstr(tiny_warned, name) == NULL || strstr(tiny_warned, "going on from the last whole checkpoint") == NULL)
+        fail_msg("%s, %s: warnings: %s", name, how, tiny_warned);
+}
+
+static void rewrite(const char *path, const char *bytes, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    if (n > 0) assert_int_equal(fwrite(bytes, 1, n, f), n);
+    fclose(f);
+}
+
+static void damage_file(scene *s, const char *name)
+{
+    const char *path = mega_kit_path(mega_kit_path(s->save, "iter_0000002"), name);
+    char *bytes = NULL, how[64];
+    size_t n = 0;
+    tiny_ok(mega_file_read(&bytes, &n, path));
+    char *more = calloc(1, n + 1);
+    memcpy(more, bytes, n);
+    for (size_t at = 0; at < n; at += at + 40 < n ? n / 29 + 1 : 1) { /* all over, and every byte of the end */
+        more[at] ^= (char)(1 << at % 8);
+        rewrite(path, more, n);
+        snprintf(how, sizeof how, "byte %zu flipped", at);
+        check_damage(s, name, how);
+        more[at] = bytes[at];
+    }
+    const size_t cuts[] = {0, 1, n / 2, n - 1};
+    for (size_t i = 0; i < 4; i++) {
+        rewrite(path, bytes, cuts[i]);
+        snprintf(how, sizeof how, "cut to %zu", cuts[i]);
+        check_damage(s, name, how);
+    }
+    rewrite(path, more, n + 1);
+    check_damage(s, name, "one byte more");
+    assert_int_equal(unlink(path), 0);
+    check_damage(s, name, "removed");
+    rewrite(path, bytes, n);
+    assert_reads(s, false, &s->new);
+    free(more);
+    mega_free(bytes);
+}
+
+static void every_file(void **state)
+{
+    (void)state;
+    scene s;
+    begin(&s);
+    int files = 0;
+    for (int inner = 0; inner < 2; inner++) {
+        mega_names names = {0};
+        const char *folder = mega_kit_path(s.save, inner != 0 ? "iter_0000002/state" : "iter_0000002");
+        tiny_ok(mega_folder_list(&names, folder));
+        for (size_t i = 0; i < names.count; i++) {
+            if (strcmp(names.name[i], "state") == 0) continue;
+            damage_file(&s, inner != 0 ? mega_kit_path("state", names.name[i]) : names.name[i]);
+            files++;
+        }
+        mega_names_fini(&names);
+    }
+    assert_true(files >= 9); /* config, generation config, card, weights, tokenizer, run, moments, masters, checksums */
+    end(&s);
+}
+
+/* All damage is told at once; with nothing whole left that is the error, also where another was asked for. */
+static void all_at_once(void **state)
+{
+    (void)state;
+    scene s;
+    begin(&s);
+    mega_kit_write(mega_kit_path(s.save, "iter_0000002/config.json"), "{}");
+    assert_int_equal(unlink(mega_kit_path(s.save, "iter_0000002/model.safetensors")), 0);
+    mega_checkpoint *c = NULL;
+    TINY_SAID(mega_checkpoint_open(&c, s.save, false), MEGA_ERR_FORMAT, "2 of its", "config.json: 2 bytes, expected",
+              "model.safetensors: missing");
+    assert_int_equal(mega_checkpoint_latest(s.save), 1);
+    mega_kit_write(mega_kit_path(s.save, "iter_0000001/state/run.json"), "{\"n\": 7}");
+    assert_int_equal(mega_checkpoint_latest(s.save), 1); /* looks at sizes only */
+    TINY_SAID(mega_checkpoint_open(&c, s.save, true), MEGA_ERR_FORMAT, "2 of its", "model.safetensors: missing");
+    assert_non_null(strstr(tiny_warned, "state/run.json: its bytes have changed"));
+    assert_null(c);
+    TINY_SAID(mega_checkpoint_open(&c, mega_kit_path(s.save, "iter_0000001"), true), MEGA_ERR_FORMAT, "run.json");
+    end(&s);
+}
+
+/* The tracker's folder gone, or the tracker itself broken: the newest whole one where asked for. */
+static void lost_folders(void **state)
+{
+    (void)state;
+    scene s;
+    begin(&s);
+    mega_kit_write(mega_kit_path(s.save, "latest_checkpointed_iteration.txt"), "x");
+    mega_checkpoint *c = NULL;
+    TINY_SAID(mega_checkpoint_open(&c, s.save, false), MEGA_ERR_FORMAT, "latest_checkpointed_iteration.txt");
+    assert_reads(&s, true, &s.new);
+    mega_kit_write(mega_kit_path(s.save, "latest_checkpointed_iteration.txt"), "2");
+    tiny_ok(mega_tree_remove(mega_kit_path(s.save, "iter_0000002")));
+    TINY_SAID(mega_checkpoint_open(&c, s.save, false), MEGA_ERR_NOT_FOUND, "iter_0000002");
+    assert_reads(&s, true, &s.old);
+    end(&s);
+}
+
+int main(void)
+{
+    if (access("/dev/shm", W_OK) == 0) setenv("TMPDIR", "/dev/shm", 0);
+    mega_log_set_sink(tiny_keep_warning, NULL);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_file),
+        cmocka_unit_test(all_at_once),
+        cmocka_unit_test(lost_folders),
+    };
+    return cmocka_run_group_tests_name("checkpoint_damage", tests, NULL, NULL);
+}
