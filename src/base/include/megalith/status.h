@@ -43,7 +43,14 @@ typedef struct mega_error_record {
 void mega_error_get(mega_error_record *out);
 mega_status mega_error_restore(const mega_error_record *record);
 
-#define MEGA_FAIL(code, ...) mega_error_set((code), __FILE__, __LINE__, __VA_ARGS__)
+/* The answer is `code` itself and not what a function in another file returned: compilers and analyzers then see that a
+ * failure is never MEGA_OK, and that what is set on success alone is not used after it. `code` is evaluated twice. */
+static inline mega_status mega_error_code(mega_status recorded, mega_status code)
+{
+    (void)recorded;
+    return code;
+}
+#define MEGA_FAIL(code, ...) mega_error_code(mega_error_set((code), __FILE__, __LINE__, __VA_ARGS__), (code))
 #define MEGA_TRY(call)                                            \
     do {                                                          \
         const mega_status mega_try_status_ = (call);              \
