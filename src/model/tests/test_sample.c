@@ -1,5 +1,6 @@
-/* Drawing tokens: greedy, temperature, top-k, top-p, addressing by seed. */
+/* Drawing tokens: greedy, temperature, top-k, top-p, addressing by seed; windows of the evaluation. */
 #include "kit.h"
+#include "megalith/evaluate.h"
 #include "megalith/generate.h"
 
 #include <math.h>
@@ -89,6 +90,16 @@ static void draws_are_addressed(void **state)
     assert_true(by_seed > 20 && by_index > 20);
 }
 
+static void windows_as_megatron_counts_them(void **state)
+{
+    (void)state;
+    assert_int_equal(mega_evaluate_windows(20, 4), 5);
+    assert_int_equal(mega_evaluate_windows(20, 8), 3);
+    assert_int_equal(mega_evaluate_windows(2, 8), 1);
+    assert_int_equal(mega_evaluate_windows(9, 8), 1);
+    assert_int_equal(mega_evaluate_windows(10, 8), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -97,6 +108,7 @@ int main(void)
         cmocka_unit_test(top_k_keeps_ties),
         cmocka_unit_test(top_p_keeps_the_token_that_crosses),
         cmocka_unit_test(draws_are_addressed),
+        cmocka_unit_test(windows_as_megatron_counts_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

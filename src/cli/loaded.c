@@ -1,0 +1,103 @@
+/* Opens --load for commands that use a trained model, and checks the options of the script against it. */
+#include "loaded.h"
+
+#include <string.h>
+
+/* One line for each option that contradicts the folder. */
+static void check_shape(mega_buffer *wrong, mega_config *cfg, const mega_gpt *m)
+{
+    const struct {
+        const char *dest;
+        int64_t given, found;
+    } rows[] = {
+        {"num_layers", cfg->num_layers, m->num_layers},
+        {"hidden_size", cfg->hidden_size, m->hidden},
+        {"ffn_hidden_size", cfg->ffn_hidden_size, m->ffn_hidden},
+        {"num_attention_heads", cfg->num_attention_heads, m->heads},
+        {"kv_channels", cfg->kv_channels, m->head_dim},
+        {"max_position_embeddings", cfg->max_position_embeddings, m->positions},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (!mega_config_was_set(cfg, rows[i].dest) || rows[i].given == rows[i].found) continue;
+        mega_buffer_printf(wrong, "\n  %s: the model has %lld; leave the option out or give that value",
+                           mega_config_origin(cfg, rows[i].dest), (long long)rows[i].found);
+    }
+    if (mega_config_was_set(cfg, "seq_length") && cfg->seq_length > m->positions)
+        mega_buffer_printf(wrong, "\n  %s: the model has %lld positions; give at most that",
+                           mega_config_origin(cfg, "seq_length"), (long long)m->positions);
+}
+
+static mega_status open_tokenizer(mega_loaded *l, mega_config *cfg, mega_buffer *wrong)
+{
+    l->tokenizer = l->model.tokenizer;
+    if (cfg->vocab_file == NULL && (l->tokenizer != NULL || cfg->tokenizer_type == NULL)) return MEGA_OK;
+    if (l->tokenizer == NULL && cfg->vocab_file == NULL && !mega_config_was_set(cfg, "tokenizer_type")) return MEGA_OK;
+    mega_tokenizer *given = NULL;
+    const mega_tokenizer_options o = {.type = cfg->tokenizer_type,
+                                      .vocab_file = cfg->vocab_file,
+                                      .merge_file = cfg->merge_file,
+                                      .tokenizer_model = cfg->tokenizer_model,
+                                      .vocab_size = cfg->vocab_size};
+    MEGA_TRY(mega_tokenizer_create(&given, &o));
+    if (l->tokenizer == NULL) {
+        l->tokenizer = given;
+        l->owns_tokenizer = true;
+        if (mega_tokenizer_size(given) > l->model.gpt.vocab)
+            mega_buffer_printf(wrong,
+                               "\n  tokenizer: %lld tokens, the model has %lld; give the tokenizer it was trained with",
+                               (long long)mega_tokenizer_size(given), (long long)l->model.gpt.vocab);
+        return MEGA_OK;
+    }
+    if (mega_tokenizer_fingerprint(given) != mega_tokenizer_fingerprint(l->tokenizer))
+        mega_buffer_printf(
+            wrong, "\n  %s: another tokenizer than the one in the folder; leave --vocab-file and --merge-file out",
+            mega_config_origin(cfg, "vocab_file"));
+    mega_tokenizer_destroy(given);
+    return MEGA_OK;
+}
+
+static mega_status open_all(mega_loaded *l, mega_config *cfg)
+{
+    if (cfg->load == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--load: not given; expected a --save folder of pretrain_gpt or a Hugging Face GPT-2 folder");
+    MEGA_TRY(mega_team_create(&l->team, (int)cfg->num_threads));
+    l->backend = cfg->backend == MEGA_BACKEND_PLAIN ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU;
+    MEGA_TRY(mega_model_load(&l->model, cfg->load, cfg->params_dtype, cfg->make_vocab_size_divisible_by));
+    mega_buffer wrong = {0};
+    check_shape(&wrong, cfg, &l->model.gpt);
+    mega_status st = open_tokenizer(l, cfg, &wrong);
+    if (st == MEGA_OK && wrong.size > 0)
+        st = MEGA_FAIL(MEGA_ERR_USAGE, "options that contradict the model in %s:%s", l->model.folder, wrong.data);
+    mega_buffer_fini(&wrong);
+    if (st == MEGA_OK && l->tokenizer != NULL) st = mega_encoder_create(&l->encoder, l->tokenizer);
+    return st;
+}
+
+mega_status mega_loaded_open(mega_loaded *out, mega_config *cfg)
+{
+    mega_loaded l = {0};
+    const mega_status st = open_all(&l, cfg);
+    if (st != MEGA_OK) mega_loaded_close(&l);
+    else
+        *out = l;
+    return st;
+}
+
+mega_status mega_loaded_need_tokenizer(const mega_loaded *l)
+{
+    if (l->tokenizer != NULL) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
+                     "model %s: it has no tokenizer files; name them: --tokenizer-type GPT2BPETokenizer --vocab-file "
+                     "vocab.json --merge-file merges.txt",
+                     l->model.folder);
+}
+
+void mega_loaded_close(mega_loaded *l)
+{
+    mega_encoder_destroy(l->encoder);
+    if (l->owns_tokenizer) mega_tokenizer_destroy(l->tokenizer);
+    mega_model_fini(&l->model);
+    mega_team_destroy(l->team);
+    *l = (mega_loaded){0};
+}

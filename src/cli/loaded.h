@@ -1,0 +1,28 @@
+/* What generate_samples_gpt and tasks share: a model from --load, its tokenizer, and the threads to run it. */
+#ifndef MEGA_CLI_LOADED_H
+#define MEGA_CLI_LOADED_H
+
+#include "megalith/config.h"
+#include "megalith/model.h"
+#include "megalith/program.h"
+#include "megalith/threads.h"
+
+#define MEGA_CLI_MOST_BATCH 256
+
+typedef struct mega_loaded {
+    mega_model model;
+    mega_tokenizer *tokenizer; /* of the folder, else of the options; NULL when neither names one */
+    mega_encoder *encoder;     /* NULL without a tokenizer */
+    mega_team *team;
+    mega_program_backend backend;
+    bool owns_tokenizer;
+} mega_loaded; /* zero-initialised is valid and empty */
+
+/* Shape and tokenizer come from the folder; what the command line says of them is checked against it, all of it at
+ * once. */
+mega_status mega_loaded_open(mega_loaded *out, mega_config *cfg);
+/* An error that says how to name one where there is none. */
+mega_status mega_loaded_need_tokenizer(const mega_loaded *l);
+void mega_loaded_close(mega_loaded *l);
+
+#endif

@@ -1,0 +1,172 @@
+/* megalith tasks: a trained model measured on text. LM_LOSS and WIKITEXT103 here, LAMBADA in tasks_lambada.c. */
+#include "tasks.h"
+#include "cli.h"
+#include "commands.h"
+#include "megalith/detokenize.h"
+#include "megalith/evaluate.h"
+#include "megalith/file.h"
+#include "megalith/progress.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A text as the model reads it. */
+typedef struct reading {
+    mega_ids ids;
+    size_t bytes;
+    int64_t words; /* of the file as it came: runs between single spaces, WikiText's original tokens */
+} reading;
+
+static void show_progress(void *user, int64_t windows, int64_t total)
+{
+    mega_progress *p = user;
+    (void)total;
+    mega_progress_update(p, 0, (uint64_t)windows);
+}
+
+/* exp(entropy) of the targets themselves: what a model that knows each token's frequency, and nothing else, reaches. */
+static mega_status unigram_perplexity(const mega_ids *ids, int64_t vocab, double *out)
+{
+    int64_t *seen = mega_calloc((size_t)vocab, sizeof *seen);
+    if (seen == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tasks: no memory to count %lld tokens", (long long)vocab);
+    for (int64_t i = 1; i < ids->count; i++) seen[ids->id[i]]++;
+    const double targets = (double)(ids->count - 1);
+    double entropy = 0.0;
+    for (int64_t v = 0; v < vocab; v++) {
+        if (seen[v] > 0) entropy -= (double)seen[v] / targets * log((double)seen[v] / targets);
+    }
+    mega_free(seen);
+    *out = exp(entropy);
+    return MEGA_OK;
+}
+
+static int64_t count_words(const char *text, size_t bytes)
+{
+    while (bytes > 0 && strchr(" \n\t\r", text[0]) != NULL) text++, bytes--;
+    while (bytes > 0 && strchr(" \n\t\r", text[bytes - 1]) != NULL) bytes--;
+    int64_t words = bytes > 0;
+    for (size_t i = 0; i < bytes; i++) words += text[i] == ' ';
+    return words;
+}
+
+static mega_status encode(const mega_loaded *l, const char *path, const char *text, size_t bytes, reading *out)
+{
+    out->bytes = bytes;
+    MEGA_TRY(mega_encoder_encode(l->encoder, text, bytes, &out->ids));
+    for (int64_t i = 0; i < out->ids.count; i++) {
+        if (out->ids.id[i] < l->model.gpt.vocab) continue;
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--valid-data %s: token %lld has id %d, the model's vocabulary has %lld; this is not the "
+                         "tokenizer the model was trained with",
+                         path, (long long)i, out->ids.id[i], (long long)l->model.gpt.vocab);
+    }
+    return MEGA_OK;
+}
+
+static mega_status read_text(const mega_loaded *l, const char *path, bool wikitext, reading *out)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    MEGA_TRY(mega_file_read(&text, &bytes, path));
+    out->words = count_words(text, bytes);
+    mega_buffer plain = {0};
+    mega_status st = wikitext ? mega_detokenize_wikitext(text, bytes, &plain) : MEGA_OK;
+    if (st == MEGA_OK) st = wikitext ? encode(l, path, plain.data, plain.size, out) : encode(l, path, text, bytes, out);
+    mega_buffer_fini(&plain);
+    mega_free(text);
+    return st;
+}
+
+static mega_status print_lm_loss(const mega_loaded *l, const char *path, const reading *r, const mega_evaluation *e)
+{
+    mega_buffer first = {0};
+    double unigram = 0.0;
+    MEGA_TRY(mega_tokenizer_piece(l->tokenizer, r->ids.id[0], &first));
+    const double bytes = (double)(r->bytes - first.size); /* the first token has nothing before it and is no target */
+    mega_buffer_fini(&first);
+    MEGA_TRY(unigram_perplexity(&r->ids, l->model.gpt.vocab, &unigram));
+    const double loss = e->loss_sum / (double)e->targets;
+    printf(
+        " validation results on LM_LOSS | file: %s | tokens: %lld | avg loss: %.6E | ppl: %.6E | bits per byte: %.6f | "
+        "unigram ppl: %.6E |\n",
+        path, (long long)e->targets, loss, exp(loss), e->loss_sum / log(2.0) / bytes, unigram);
+    return MEGA_OK;
+}
+
+static void print_wikitext(const reading *r, const mega_evaluation *e)
+{
+    const double loss = e->loss_sum / (double)e->targets;
+    const double ratio = (double)e->targets / (double)(r->words - 1);
+    printf(
+        " validation results on WIKITEXT103 | avg loss: %.4E | ppl: %.4E | adjusted ppl: %.4E | token ratio: %.17g |\n",
+        loss, exp(fmin(20.0, loss)), exp(fmin(20.0, loss * ratio)), ratio);
+}
+
+static mega_status evaluate(const mega_loaded *l, const mega_config *cfg, const reading *r, bool overlap,
+                            mega_evaluation *out)
+{
+    const int64_t seq = mega_config_was_set(cfg, "seq_length") ? cfg->seq_length : l->model.gpt.positions;
+    const int64_t step = cfg->tasks.overlapping_eval;
+    const bool moves = overlap || mega_config_was_set(cfg, "overlapping_eval");
+    const int32_t eod = mega_tokenizer_eod(l->tokenizer);
+    mega_progress progress;
+    const mega_evaluate_options o = {.batch = cfg->micro_batch_size > 0 ? cfg->micro_batch_size : 4,
+                                     .seq = seq,
+                                     .stride = moves && step < seq ? step : seq,
+                                     .pad = eod >= 0 ? eod : 0,
+                                     .backend = l->backend,
+                                     .team = l->team,
+                                     .progress = show_progress,
+                                     .user = &progress};
+    mega_progress_begin(&progress, "evaluating", "windows", 0, (uint64_t)mega_evaluate_windows(r->ids.count, o.stride));
+    MEGA_TRY(mega_gpt_evaluate(out, &l->model.gpt, l->model.params, l->model.layout, r->ids.id, r->ids.count, &o));
+    mega_progress_end(&progress, 0, (uint64_t)out->windows);
+    return MEGA_OK;
+}
+
+/* LM_LOSS reads each token once unless --overlapping-eval is given; WIKITEXT103 overlaps as the original does. */
+static mega_status evaluate_file(const mega_loaded *l, const mega_config *cfg, const char *path)
+{
+    const bool wikitext = strcmp(cfg->tasks.task, "WIKITEXT103") == 0;
+    reading r = {0};
+    mega_evaluation e = {0};
+    mega_status st = read_text(l, path, wikitext, &r);
+    if (st == MEGA_OK) st = evaluate(l, cfg, &r, wikitext, &e);
+    if (st == MEGA_OK && wikitext) print_wikitext(&r, &e);
+    if (st == MEGA_OK && !wikitext) st = print_lm_loss(l, path, &r, &e);
+    mega_ids_fini(&r.ids);
+    return st;
+}
+
+static mega_status run(mega_loaded *l, mega_config *cfg)
+{
+    const mega_tasks_options *o = &cfg->tasks;
+    if (o->task == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--task: not given; expected LM_LOSS (any text), WIKITEXT103 or LAMBADA");
+    if (o->valid_data.count == 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--valid-data: not given; expected one or more files");
+    MEGA_TRY(mega_loaded_open(l, cfg));
+    MEGA_TRY(mega_loaded_need_tokenizer(l));
+    if (cfg->dry_run) {
+        mega_cli_dry_run("%zu files would be read by %s", o->valid_data.count, l->model.folder);
+        return MEGA_OK;
+    }
+    for (size_t i = 0; i < o->valid_data.count; i++) {
+        const char *path = o->valid_data.item[i];
+        MEGA_TRY(strcmp(o->task, "LAMBADA") == 0 ? mega_task_lambada(l, cfg, path) : evaluate_file(l, cfg, path));
+    }
+    return MEGA_OK;
+}
+
+int mega_command_tasks(int argc, char **argv)
+{
+    mega_config cfg;
+    mega_loaded loaded = {0};
+    int exit_status = 0;
+    if (!mega_cli_parse(&cfg, "tasks", argc, argv, &exit_status)) return exit_status;
+    const mega_status st = run(&loaded, &cfg);
+    mega_loaded_close(&loaded);
+    mega_config_fini(&cfg);
+    return st == MEGA_OK ? 0 : mega_cli_fail("tasks", st);
+}

@@ -1,0 +1,118 @@
+/* LAMBADA: the last word of a passage, predicted greedily. A passage counts when every token of its label is right.
+ *
+ * The original asks whether the largest logit is the label at every label position, each time with the right tokens
+ * before it. Greedy generation gives the label exactly when that holds, so it is what runs here. */
+#include "megalith/documents.h"
+#include "megalith/generate.h"
+#include "megalith/progress.h"
+#include "tasks.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct lambada {
+    const mega_loaded *l;
+    const mega_config *cfg;
+    mega_generator *generator;
+    mega_documents *documents;
+    mega_document_chunk chunk;
+    int64_t correct, total;
+    mega_progress progress;
+} lambada;
+
+/* Cuts a passage into context and label. Loose: the label is the last token; strict: the last word. */
+static mega_status split_passage(const lambada *t, const mega_buffer *text, mega_ids *ids, int64_t *context)
+{
+    ids->count = 0;
+    if (!t->cfg->tasks.strict_lambada) {
+        MEGA_TRY(mega_encoder_encode(t->l->encoder, text->data, text->size, ids));
+        *context = ids->count - 1;
+        return MEGA_OK;
+    }
+    size_t end = text->size;
+    while (end > 0 && isspace((unsigned char)text->data[end - 1])) end--;
+    size_t word = end;
+    while (word > 0 && !isspace((unsigned char)text->data[word - 1])) word--;
+    size_t before = word;
+    while (before > 0 && isspace((unsigned char)text->data[before - 1])) before--;
+    MEGA_TRY(mega_encoder_encode(t->l->encoder, text->data, before, ids));
+    *context = ids->count;
+    char *label = mega_format(" %.*s", (int)(end - word), text->data + word);
+    if (label == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "LAMBADA: no memory for a word");
+    const mega_status st = mega_encoder_encode(t->l->encoder, label, strlen(label), ids);
+    mega_free(label);
+    return st;
+}
+
+static mega_status measure(lambada *t, const mega_ids *ids, int64_t context)
+{
+    const int64_t label = ids->count - context, most = t->l->model.gpt.positions - label;
+    if (context < 1 || label < 1 || most < 1) return MEGA_OK; /* nothing to predict from, or nothing to predict */
+    const int64_t kept = context < most ? context : most;     /* a long passage keeps its end */
+    mega_ids made = {0};
+    MEGA_TRY(mega_ids_reserve(&made, label));
+    mega_generation g = {.prompt = ids->id + context - kept, .prompt_count = kept, .max_new = label, .tokens = made.id};
+    const mega_sampling greedy = {.greedy = true};
+    const mega_status st = mega_generator_run(t->generator, &g, 1, &greedy, -1, NULL, NULL);
+    if (st == MEGA_OK && memcmp(made.id, ids->id + context, (size_t)label * sizeof *made.id) == 0) t->correct++;
+    mega_ids_fini(&made);
+    return st;
+}
+
+static mega_status passage(lambada *t, int64_t record, mega_buffer *text, mega_ids *ids)
+{
+    static const char *const key = "text";
+    mega_document_fault fault;
+    if (!mega_document_texts(&t->chunk, record, &key, 1, text, &fault))
+        return MEGA_FAIL(MEGA_ERR_FORMAT, "%s:%lld:%lld: %s; expected JSON lines with the key text", t->chunk.path,
+                         (long long)fault.line, (long long)fault.column, fault.what);
+    int64_t context = 0;
+    MEGA_TRY(split_passage(t, text, ids, &context));
+    t->total++;
+    MEGA_TRY(measure(t, ids, context));
+    mega_progress_update(&t->progress, t->chunk.position, (uint64_t)t->total);
+    return MEGA_OK;
+}
+
+static mega_status all_passages(lambada *t)
+{
+    mega_buffer text = {0};
+    mega_ids ids = {0};
+    mega_status st = mega_documents_read(t->documents, &t->chunk);
+    while (st == MEGA_OK && t->chunk.count > 0) {
+        for (int64_t r = 0; st == MEGA_OK && r < t->chunk.count; r++) st = passage(t, r, &text, &ids);
+        if (st == MEGA_OK) st = mega_documents_read(t->documents, &t->chunk);
+    }
+    mega_buffer_fini(&text);
+    mega_ids_fini(&ids);
+    return st;
+}
+
+static mega_status run(lambada *t, const char *path)
+{
+    const mega_documents_options files = {.inputs = &path, .num_inputs = 1, .format = MEGA_DOCUMENT_JSON_LINES};
+    const mega_generator_options g = {
+        .batch = 1, .capacity = t->l->model.gpt.positions, .backend = t->l->backend, .team = t->l->team};
+    MEGA_TRY(mega_documents_open(&t->documents, &files));
+    MEGA_TRY(mega_generator_create(&t->generator, &t->l->model.gpt, t->l->model.params, t->l->model.layout, &g));
+    mega_progress_begin(&t->progress, "evaluating", "passages", mega_documents_total_bytes(t->documents), 0);
+    MEGA_TRY(all_passages(t));
+    mega_progress_end(&t->progress, t->chunk.position, (uint64_t)t->total);
+    if (t->total == 0)
+        return MEGA_FAIL(MEGA_ERR_FORMAT, "--valid-data %s: it holds no passage; expected JSON lines with the key text",
+                         path);
+    printf(" validation results on LAMBADA | number correct: %.4E | total examples: %.4E | avg accuracy: %.4E\n",
+           (double)t->correct, (double)t->total, (double)t->correct / (double)t->total);
+    return MEGA_OK;
+}
+
+mega_status mega_task_lambada(const mega_loaded *l, const mega_config *cfg, const char *path)
+{
+    lambada t = {.l = l, .cfg = cfg};
+    const mega_status st = run(&t, path);
+    mega_generator_destroy(t.generator);
+    mega_document_chunk_fini(&t.chunk);
+    mega_documents_close(t.documents);
+    return st;
+}
