@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Runs the ```sh blocks of every page under docs/ (and of the README's workflows), page by page, each in an empty folder with
+# megalith on PATH. A block marked ```sh norun is shown, not run.
+set -euo pipefail
+: "${MEGALITH:?}" "${MEGA_SOURCE:?}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/bin"
+ln -s "$MEGALITH" "$work/bin/megalith"
+export PATH="$work/bin:$PATH"
+failed=0
+for page in "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/docs/*.md; do
+    name=$(basename "$page" .md)
+    mkdir "$work/$name"
+    awk '/^```sh$/ { on = 1; next } /^```/ { on = 0 } on' "$page" >"$work/$name.sh"
+    [ -s "$work/$name.sh" ] || continue
+    if (cd "$work/$name" && bash -euo pipefail "$work/$name.sh" >"$work/$name.log" 2>&1 </dev/null); then
+        echo "ok $name ($(wc -l <"$work/$name.sh") lines)"
+    else
+        echo "FAILED: the commands of $page:"
+        tail -25 "$work/$name.log"
+        failed=1
+    fi
+done
+exit $failed
