@@ -12,7 +12,7 @@
 #include "megalith/memory.h"
 #include <stdio.h>
 
-enum { ARRAYS = 3, NAME_BYTES = 32 };
+enum { ARRAYS = 3, NAME_BYTES = 32, WORTH_A_LINE = 1000000 };
 static const char *const array_name[ARRAYS] = {"document_index.npy", "sample_index.npy", "shuffle_index.npy"};
 
 typedef struct cache_array {
@@ -174,6 +174,8 @@ static mega_status get_through_cache(mega_gpt_index *out, const mega_gpt_index_s
                                      const mega_gpt_index_plan *plan, cache_files *c, const char *name)
 {
     if (cache_load(out, c, plan, name)) return MEGA_OK;
+    if (plan->samples > WORTH_A_LINE)
+        mega_info(" > %s: building the index of %lld samples", name, (long long)plan->samples);
     MEGA_TRY(mega_gpt_index_build(out, spec, plan));
     if (cache_store(c, out) == MEGA_OK) {
         mega_info(" > %s: index built and kept in %s", name, c->folder);
