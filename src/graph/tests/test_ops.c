@@ -1,0 +1,556 @@
+/* Every row of the op table, through a program: gradient against finite differences in double, fused and unfused, and
+ * the plain kernels against the fast ones in f32 and bf16. A row that no case reaches fails the suite. */
+#include "kit.h"
+#include "megalith/memory.h"
+#include "program_impl.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* T rows, C columns, N results of a product, V rows of a table: all different, with one, odd sizes, one past a tile. */
+typedef struct sizes {
+    int64_t T, C, N, V;
+} sizes;
+static const sizes all_sizes[] = {{6, 8, 12, 10}, {1, 1, 1, 2}, {17, 33, 9, 65}, {34, 16, 65, 31}};
+
+typedef struct sketch {
+    mega_graph *g;
+    sizes s;
+    mega_tensor x, sample_id, seq_position;
+    mega_axis two; /* an axis of two ranks over a group of one: collectives stay in the program and keep values */
+} sketch;
+
+static mega_tensor param(const sketch *k, const char *name)
+{
+    return mega_graph_param(k->g, mega_params_find(mega_graph_params(k->g), name));
+}
+
+static mega_tensor input_2d(const sketch *k, const char *name, mega_dtype dtype, int64_t rows, int64_t cols)
+{
+    const int64_t dim[2] = {rows, cols};
+    return mega_graph_input(k->g, name, dtype, 2, dim);
+}
+
+static mega_tensor input_1d(const sketch *k, const char *name, mega_dtype dtype, int64_t n)
+{
+    return mega_graph_input(k->g, name, dtype, 1, &n);
+}
+
+/* A second float input [T, C] whose gradient is wanted. */
+static mega_tensor other(const sketch *k)
+{
+    const mega_tensor t = input_2d(k, "other", k->g->dtype, k->s.T, k->s.C);
+    mega_graph_want_gradient(k->g, t, "d_other");
+    return t;
+}
+
+/* The result: its gradient is given as "seed", and the loss of the test is the sum of result times seed. */
+static void result(const sketch *k, mega_tensor y)
+{
+    mega_graph_output(k->g, y, "y");
+    mega_graph_seed_gradient(k->g, y, "seed");
+}
+
+static void linear(sketch *k)
+{
+    result(k, mega_op_linear(k->g, k->x, param(k, "weight")));
+}
+
+static void linear_bias(sketch *k)
+{
+    result(k, mega_op_bias_add(k->g, mega_op_linear(k->g, k->x, param(k, "weight")), param(k, "bias_n")));
+}
+
+static void layer_norm(sketch *k)
+{
+    result(k, mega_op_layer_norm(k->g, k->x, param(k, "gain"), param(k, "bias"), 1e-5));
+}
+
+/* Two uses of one value: the gradients meet in an add, which the layer norm's gradient takes in. */
+static void layer_norm_residual(sketch *k)
+{
+    const mega_tensor x = mega_op_bias_add(k->g, k->x, param(k, "gain"));
+    result(k, mega_op_add(k->g, x, mega_op_layer_norm(k->g, x, param(k, "gain"), param(k, "bias"), 1e-5)));
+}
+
+static void bias_gelu_tanh(sketch *k)
+{
+    result(k, mega_op_gelu(k->g, mega_op_bias_add(k->g, k->x, param(k, "bias")), true));
+}
+
+static void gelu_erf(sketch *k)
+{
+    result(k, mega_op_gelu(k->g, k->x, false));
+}
+
+static void add(sketch *k)
+{
+    result(k, mega_op_add(k->g, mega_op_add(k->g, k->x, k->x), other(k)));
+}
+
+static void bias_residual(sketch *k)
+{
+    result(k, mega_op_add(k->g, other(k), mega_op_bias_add(k->g, k->x, param(k, "bias"))));
+}
+
+static void bias_dropout_residual(sketch *k)
+{
+    const mega_tensor h = mega_op_bias_add(k->g, k->x, param(k, "bias"));
+    result(k, mega_op_add(k->g, other(k), mega_op_dropout(k->g, h, 0.3, 5, k->sample_id, k->seq_position)));
+}
+
+static void embedding(sketch *k)
+{
+    const mega_tensor ids = input_1d(k, "ids", MEGA_I32, k->s.T);
+    result(k, mega_op_embedding(k->g, ids, param(k, "table"), (mega_tensor){0}, 0));
+}
+
+/* Half of the table's ids lie outside of what is held here. */
+static void embedding_cut_and_added(sketch *k)
+{
+    const mega_tensor ids = input_1d(k, "ids", MEGA_I32, k->s.T);
+    const mega_tensor e = mega_op_embedding(k->g, ids, param(k, "table"), (mega_tensor){0}, k->s.V / 2);
+    result(k, mega_op_add(k->g, k->x, e));
+}
+
+static mega_attention_shape attention_shape(const sketch *k, double dropout)
+{
+    const bool even = k->s.T % 2 == 0, wide = k->s.C % 4 == 0;
+    return (mega_attention_shape){.batch = even ? 2 : 1,
+                                  .seq = even ? k->s.T / 2 : k->s.T,
+                                  .heads = wide ? 4 : 1,
+                                  .kv_heads = wide ? 2 : 1,
+                                  .head_dim = wide ? k->s.C / 4 : k->s.C,
+                                  .head_begin = 3,
+                                  .scale = 0.7,
+                                  .dropout = dropout,
+                                  .site = 9,
+                                  .causal = true};
+}
+
+static mega_tensor qkv(const sketch *k, const mega_attention_shape *a)
+{
+    const mega_tensor t = input_2d(k, "qkv", k->g->dtype, k->s.T, (a->heads + 2 * a->kv_heads) * a->head_dim);
+    mega_graph_want_gradient(k->g, t, "d_qkv");
+    return t;
+}
+
+static void attention(sketch *k)
+{
+    const mega_attention_shape a = attention_shape(k, 0.0);
+    result(k, mega_op_attention(k->g, qkv(k, &a), (mega_tensor){0}, (mega_tensor){0}, &a));
+}
+
+static void attention_segments_dropout(sketch *k)
+{
+    const mega_attention_shape a = attention_shape(k, 0.25);
+    const mega_tensor start = input_1d(k, "segment_start", MEGA_I32, k->s.T);
+    result(k, mega_op_attention(k->g, qkv(k, &a), start, k->sample_id, &a));
+}
+
+static void collectives(sketch *k)
+{
+    const mega_tensor x = mega_op_copy_to_group(k->g, k->x, &k->two);
+    const mega_tensor y = mega_op_linear(k->g, x, param(k, "weight"));
+    result(k, mega_op_bias_add(k->g, mega_op_reduce_from_group(k->g, y, &k->two), param(k, "bias_n")));
+}
+
+static void head(sketch *k, bool per_token, int64_t chunk)
+{
+    const mega_head_shape s = {
+        .vocab_begin = 0, .valid = k->s.V - 1, .chunk_rows = chunk, .with_gradient = true, .per_token = per_token};
+    const mega_tensor labels = input_1d(k, "labels", MEGA_I32, k->s.T), mask = input_1d(k, "mask", MEGA_F32, k->s.T);
+    const mega_tensor x = mega_op_copy_to_group(k->g, k->x, &k->two);
+    const mega_head_result r = mega_op_lm_head_loss(k->g, x, param(k, "table"), labels, mask, &s);
+    mega_graph_output(k->g, r.loss_sum, "loss");
+    mega_graph_output(k->g, r.mask_sum, "mask_sum");
+    mega_graph_output(k->g, r.token_loss, "token_loss");
+}
+
+static void head_in_chunks(sketch *k)
+{
+    head(k, false, 5);
+}
+
+static void head_per_token(sketch *k)
+{
+    head(k, true, 0);
+}
+
+static void take_rows(sketch *k)
+{
+    mega_graph_output(k->g, mega_op_take_rows(k->g, k->x, input_1d(k, "rows", MEGA_I32, 3)), "y");
+}
+
+static void logits(sketch *k)
+{
+    mega_graph_output(k->g, mega_op_logits(k->g, k->x, param(k, "table")), "y");
+}
+
+static void attention_cached(sketch *k)
+{
+    const mega_attention_shape a = attention_shape(k, 0.0);
+    const int64_t dim[3] = {a.batch, a.seq + 5, a.kv_heads * a.head_dim};
+    const mega_tensor keys = mega_graph_state(k->g, "keys", k->g->dtype, 3, dim);
+    const mega_tensor values = mega_graph_state(k->g, "values", k->g->dtype, 3, dim);
+    const mega_tensor t = input_2d(k, "qkv", k->g->dtype, k->s.T, (a.heads + 2 * a.kv_heads) * a.head_dim);
+    mega_graph_output(k->g, mega_op_attention_cached(k->g, t, keys, values, &a), "y");
+}
+
+typedef struct op_case {
+    const char *name;
+    void (*describe)(sketch *k);
+    bool has_gradient, is_head, uses_x;
+} op_case;
+
+static const op_case cases[] = {
+    {"linear", linear, true, false, true},
+    {"linear_bias", linear_bias, true, false, true},
+    {"layer_norm", layer_norm, true, false, true},
+    {"layer_norm_residual", layer_norm_residual, true, false, true},
+    {"bias_gelu_tanh", bias_gelu_tanh, true, false, true},
+    {"gelu_erf", gelu_erf, true, false, true},
+    {"add", add, true, false, true},
+    {"bias_residual", bias_residual, true, false, true},
+    {"bias_dropout_residual", bias_dropout_residual, true, false, true},
+    {"embedding", embedding, true, false, false},
+    {"embedding_cut_and_added", embedding_cut_and_added, true, false, true},
+    {"attention", attention, true, false, false},
+    {"attention_segments_dropout", attention_segments_dropout, true, false, false},
+    {"collectives", collectives, true, false, true},
+    {"head_in_chunks", head_in_chunks, true, true, true},
+    {"head_per_token", head_per_token, true, true, true},
+    {"take_rows", take_rows, false, false, true},
+    {"logits", logits, false, false, true},
+    {"attention_cached", attention_cached, false, false, false},
+};
+#define NUM_CASES (sizeof cases / sizeof *cases)
+
+/* ---- a case as a program ---- */
+
+typedef struct bench {
+    const op_case *c;
+    sizes s;
+    mega_layout *layout, two; /* two: as layout, but tp claims two ranks, so that the head keeps its reductions */
+    mega_params *params;
+    mega_program *program;
+    int32_t kv_length[2];
+} bench;
+
+static void must(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+static void declare(mega_params *p, const char *name, int64_t rows, int64_t cols)
+{
+    mega_param r = {.num_dims = cols == 0 ? 1 : 2,
+                    .shape = {rows, cols},
+                    .true_shape = {rows, cols},
+                    .init = MEGA_INIT_NORMAL,
+                    .init_std = 0.5,
+                    .tied_to = -1};
+    snprintf(r.name, sizeof r.name, "%s", name);
+    must(mega_params_add(p, &r, NULL));
+}
+
+static mega_params *make_params(const mega_layout *layout, sizes s, mega_dtype dtype)
+{
+    mega_params *p = NULL;
+    must(mega_params_create(&p, layout));
+    declare(p, "gain", s.C, 0);
+    declare(p, "bias", s.C, 0);
+    declare(p, "weight", s.N, s.C);
+    declare(p, "bias_n", s.N, 0);
+    declare(p, "table", s.V, s.C);
+    must(mega_params_place(p, dtype, 0));
+    must(mega_params_allocate(p, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    must(mega_params_initialize(p, 17));
+    return p;
+}
+
+static bench *bench_make(const op_case *c, sizes s, mega_dtype dtype, mega_program_backend backend, bool no_fusion)
+{
+    bench *b = calloc(1, sizeof *b);
+    *b = (bench){.c = c, .s = s};
+    must(mega_layout_create(&b->layout, NULL));
+    b->two = *b->layout;
+    b->two.tp.size = 2;
+    b->params = make_params(b->layout, s, dtype);
+    sketch k = {.s = s, .two = b->two.tp};
+    must(mega_graph_create(&k.g, dtype, b->params, &b->two));
+    if (c->uses_x) {
+        k.x = input_2d(&k, "x", dtype, s.T, s.C);
+        if (c->has_gradient) mega_graph_want_gradient(k.g, k.x, "d_x");
+    }
+    k.sample_id = input_1d(&k, "sample_id", MEGA_I32, s.T);
+    k.seq_position = input_1d(&k, "seq_position", MEGA_I32, s.T);
+    const mega_scope scope = mega_scope_enter(k.g, "%s", c->name);
+    c->describe(&k);
+    mega_scope_leave(k.g, scope);
+    const mega_program_options o = {
+        .backend = backend, .differentiate = c->has_gradient, .no_fusion = no_fusion, .name = c->name};
+    must(mega_program_build(&b->program, k.g, &o));
+    must(mega_program_allocate(b->program));
+    b->kv_length[0] = 5;
+    b->kv_length[1] = 2;
+    *mega_program_step(b->program) =
+        (mega_step_block){.seed = 3, .step = 4, .loss_factor = 0.75, .kv_length = b->kv_length};
+    return b;
+}
+
+static void bench_free(bench *b)
+{
+    mega_program_destroy(b->program);
+    mega_params_destroy(b->params);
+    mega_layout_destroy(b->layout);
+    free(b);
+}
+
+static double get(const void *x, mega_dtype t, int64_t i)
+{
+    return t == MEGA_F64    ? ((const double *)x)[i]
+           : t == MEGA_BF16 ? (double)mega_bf16_to_f32(((const uint16_t *)x)[i])
+                            : (double)((const float *)x)[i];
+}
+
+static void put(void *x, mega_dtype t, int64_t i, double v)
+{
+    if (t == MEGA_F64) ((double *)x)[i] = v;
+    else if (t == MEGA_BF16)
+        ((uint16_t *)x)[i] = mega_f32_to_bf16((float)v);
+    else
+        ((float *)x)[i] = (float)v;
+}
+
+static int32_t integer(const bench *b, const char *name, int64_t i, float random)
+{
+    const double u = 0.5 * ((double)random + 1.0);
+    if (strcmp(name, "rows") == 0) return (int32_t)(u * (double)b->s.T);
+    if (strcmp(name, "labels") == 0) return (int32_t)(u * (double)(b->s.V - 1)); /* the last column is padding */
+    if (strcmp(name, "ids") == 0) return (int32_t)(u * (double)b->s.V);
+    if (strcmp(name, "segment_start") == 0) {
+        const int64_t seq = b->s.T % 2 == 0 ? b->s.T / 2 : b->s.T;
+        return i % seq >= seq / 2 ? (int32_t)(seq / 2) : 0;
+    }
+    return (int32_t)i + 7; /* sample_id, seq_position */
+}
+
+static void bench_fill(bench *b)
+{
+    const mega_graph *g = b->program->g;
+    float random[8192];
+    for (int n = 0; n < g->num_named; n++) {
+        const graph_tensor *t = &g->tensor[g->named[n].tensor];
+        const int64_t count = mega_shape_count(&t->shape);
+        if (t->role != ROLE_INPUT && t->role != ROLE_STATE) continue;
+        assert_true(count <= 8192);
+        mega_kit_random(random, count, 40 + (uint32_t)strlen(t->name) * 7 + (uint32_t)t->name[0]);
+        void *x = mega_program_address(b->program, g->named[n].tensor, 0);
+        for (int64_t i = 0; i < count; i++) {
+            if (t->shape.dtype == MEGA_I32) ((int32_t *)x)[i] = integer(b, t->name, i, random[i]);
+            else if (strcmp(t->name, "mask") == 0)
+                ((float *)x)[i] = i == 0 || random[i] > -0.6f ? 1.0f : 0.0f;
+            else
+                put(x, t->shape.dtype, i, (double)random[i]);
+        }
+    }
+    memset(mega_params_flat_grad(b->params), 0, mega_params_bytes(b->params, MEGA_PARAMS_GRADS));
+}
+
+static int64_t named_count(const bench *b, const char *name)
+{
+    return mega_shape_count(&b->program->g->tensor[mega_program_find(b->program, name)].shape);
+}
+
+/* ---- gradients ---- */
+
+static double loss_of(bench *b)
+{
+    must(mega_program_forward(b->program, 0));
+    if (b->c->is_head) {
+        const double sum = *(double *)mega_program_tensor(b->program, "loss", 0);
+        const double count = *(double *)mega_program_tensor(b->program, "mask_sum", 0);
+        return 0.75 * sum / (strcmp(b->c->name, "head_per_token") == 0 ? 1.0 : count);
+    }
+    const double *y = mega_program_tensor(b->program, "y", 0), *seed = mega_program_tensor(b->program, "seed", 0);
+    double sum = 0.0;
+    for (int64_t i = 0; i < named_count(b, "y"); i++) sum += y[i] * seed[i];
+    return sum;
+}
+
+/* Moves x along `direction` both ways and compares the slope with gradient . direction. */
+static void check_slope(bench *b, const char *what, double *x, const double *gradient, const float *direction,
+                        int64_t count)
+{
+    const double h = 1e-5;
+    double loss[2], expected = 0.0, size = 0.0;
+    for (int side = 0; side < 2; side++) {
+        const double step = side == 0 ? h : -h;
+        for (int64_t i = 0; i < count; i++) x[i] += step * (double)direction[i];
+        loss[side] = loss_of(b);
+        for (int64_t i = 0; i < count; i++) x[i] -= step * (double)direction[i];
+    }
+    for (int64_t i = 0; i < count; i++) {
+        expected += gradient[i] * (double)direction[i];
+        size += fabs(gradient[i] * (double)direction[i]);
+    }
+    const double found = (loss[0] - loss[1]) / (2.0 * h);
+    if (!(fabs(found - expected) <= 1e-6 * fmax(1.0, size)))
+        fail_msg("%s (%lld x %lld), gradient of %s: slope %.12g, gradient %.12g", b->c->name, (long long)b->s.T,
+                 (long long)b->s.C, what, found, expected);
+}
+
+/* A random direction, then some elements alone. */
+static void check_gradient_of(bench *b, const char *what, double *x, const double *gradient, int64_t count)
+{
+    float *const direction = calloc((size_t)count, sizeof *direction);
+    double *const kept = malloc((size_t)count * sizeof *kept);
+    memcpy(kept, gradient, (size_t)count * sizeof *kept); /* the runs to come write it again */
+    mega_kit_random(direction, count, 23);
+    check_slope(b, what, x, kept, direction, count);
+    for (int64_t i = 0; i < count; i += count < 12 ? 1 : count / 5) {
+        memset(direction, 0, (size_t)count * sizeof *direction);
+        direction[i] = 1.0f;
+        check_slope(b, what, x, kept, direction, count);
+    }
+    free(kept);
+    free(direction);
+}
+
+static void check_gradients(const op_case *c, sizes s, bool no_fusion, bool *reached)
+{
+    static const char *const wanted[][2] = {{"x", "d_x"}, {"other", "d_other"}, {"qkv", "d_qkv"}};
+    bench *b = bench_make(c, s, MEGA_F64, MEGA_PROGRAM_PLAIN, no_fusion);
+    bench_fill(b);
+    must(mega_program_forward(b->program, 0));
+    must(mega_program_backward(b->program, 0));
+    const size_t bytes = mega_params_bytes(b->params, MEGA_PARAMS_GRADS);
+    double *const flat = malloc(bytes);
+    memcpy(flat, mega_params_flat_grad(b->params), bytes);
+    for (int i = 0; i < mega_params_count(b->params); i++) {
+        const mega_param *r = mega_params_get(b->params, i);
+        check_gradient_of(b, r->name, mega_params_master(b->params, i), flat + r->offset, r->count);
+    }
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        double *x = mega_program_tensor(b->program, wanted[i][0], 0);
+        const double *d = mega_program_tensor(b->program, wanted[i][1], 0);
+        if (d != NULL) check_gradient_of(b, wanted[i][0], x, d, named_count(b, wanted[i][0]));
+    }
+    for (int i = 0; i < b->program->g->num_ops; i++) reached[b->program->g->op[i].kind] = true;
+    free(flat);
+    bench_free(b);
+}
+
+/* Every row whose result a loss can depend on must have been seen by a finite difference. copy_to_group is a mark that
+ * no program keeps: the all-reduce that it becomes is there. */
+static void gradients_match_finite_differences(void **state)
+{
+    (void)state;
+    bool reached[OP_COUNT] = {false};
+    reached[OP_COPY_TO_GROUP] = true;
+    for (size_t i = 0; i < NUM_CASES; i++)
+        for (size_t s = 0; s < sizeof all_sizes / sizeof *all_sizes && cases[i].has_gradient; s++)
+            for (int no_fusion = 0; no_fusion < 2; no_fusion++)
+                check_gradients(&cases[i], all_sizes[s], no_fusion == 1, reached);
+    for (int k = OP_NONE + 1; k < OP_COUNT; k++)
+        if (!reached[k] && k != OP_TAKE_ROWS && k != OP_ATTENTION_CACHED) /* generation only */
+            fail_msg("op %s: no case reaches it", mega_op_table[k]->name);
+}
+
+/* ---- plain against fast ---- */
+
+static double distance(const void *a, const void *b, mega_dtype t, int64_t n)
+{
+    double sum = 0.0, size = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        const double d = get(a, t, i) - get(b, t, i), r = get(b, t, i);
+        sum += d * d;
+        size += r * r;
+    }
+    return size > 0.0 ? sqrt(sum / size) : sqrt(sum);
+}
+
+static void expect_near(const bench *b, const char *what, const void *fast, const void *plain, mega_dtype dtype,
+                        int64_t n)
+{
+    /* f32: sums of at most a few hundred terms in another order. bf16: a result next to a rounding border falls to the
+     * other side, an ulp of 2^-8 on some elements, and is read again by the next op. */
+    const double tolerance = b->program->g->dtype == MEGA_F32 ? 2e-5 : 1e-2;
+    const double d = distance(fast, plain, dtype, n);
+    if (!(d <= tolerance))
+        fail_msg("%s (%lld x %lld) in %s: %s differs by %.3g", b->c->name, (long long)b->s.T, (long long)b->s.C,
+                 mega_dtype_name(b->program->g->dtype), what, d);
+}
+
+static void compare(const op_case *c, sizes s, mega_dtype dtype, bool *reached)
+{
+    bench *plain = bench_make(c, s, dtype, MEGA_PROGRAM_PLAIN, false);
+    bench *fast = bench_make(c, s, dtype, MEGA_PROGRAM_CPU, false);
+    bench *const both[] = {plain, fast};
+    for (int i = 0; i < 2; i++) {
+        bench_fill(both[i]);
+        must(mega_program_forward(both[i]->program, 0));
+        must(mega_program_backward(both[i]->program, 0));
+    }
+    const mega_graph *g = plain->program->g;
+    for (int i = 0; i < g->num_named; i++) {
+        const graph_tensor *t = &g->tensor[g->named[i].tensor];
+        const char *name = g->named[i].name;
+        if (t->shape.dtype != MEGA_I32)
+            expect_near(plain, name, mega_program_tensor(fast->program, name, 0),
+                        mega_program_tensor(plain->program, name, 0), t->shape.dtype, mega_shape_count(&t->shape));
+    }
+    for (int i = 0; i < mega_params_count(plain->params); i++)
+        expect_near(plain, mega_params_get(plain->params, i)->name, mega_params_grad(fast->params, i),
+                    mega_params_grad(plain->params, i), MEGA_F32, mega_params_get(plain->params, i)->count);
+    for (int i = 0; i < g->num_ops; i++) reached[g->op[i].kind] = true;
+    bench_free(plain);
+    bench_free(fast);
+}
+
+static void fast_kernels_match_plain_ones(void **state)
+{
+    (void)state;
+    bool reached[OP_COUNT] = {false};
+    for (size_t i = 0; i < NUM_CASES; i++)
+        for (size_t s = 0; s < sizeof all_sizes / sizeof *all_sizes; s++) {
+            /* One column: a normalised value is exactly zero but for rounding, which has no relative error. */
+            if (all_sizes[s].C == 1 && strncmp(cases[i].name, "layer_norm", 10) == 0) continue;
+            compare(&cases[i], all_sizes[s], MEGA_F32, reached);
+            compare(&cases[i], all_sizes[s], MEGA_BF16, reached);
+        }
+    for (int k = OP_NONE + 1; k < OP_COUNT; k++)
+        if (!reached[k] && k != OP_COPY_TO_GROUP)
+            fail_msg("op %s: no case compares its kernels", mega_op_table[k]->name);
+}
+
+static void every_row_is_complete(void **state)
+{
+    (void)state;
+    for (int k = OP_NONE + 1; k < OP_COUNT; k++) {
+        const op_row *row = mega_op_table[k];
+        assert_non_null(row);
+        assert_non_null(row->name);
+        assert_non_null(row->shape);
+        assert_true(row->num_in >= 1 && row->num_in <= OP_MAX_IN && row->num_out >= 1 && row->num_out <= OP_MAX_OUT);
+        const bool is_collective = k == OP_ALL_REDUCE || k == OP_COPY_TO_GROUP;
+        assert_true(is_collective == (row->bind == NULL));
+        assert_true((row->plain == NULL) == is_collective && (row->cpu == NULL) == is_collective);
+        assert_true(row->optional_in >> row->num_in == 0 && row->optional_out >> row->num_out == 0);
+        assert_true(row->accumulates >> row->num_out == 0 && row->overlays >> row->num_in == 0);
+        for (int j = OP_NONE + 1; j < k; j++) assert_string_not_equal(row->name, mega_op_table[j]->name);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_is_complete),
+        cmocka_unit_test(gradients_match_finite_differences),
+        cmocka_unit_test(fast_kernels_match_plain_ones),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
