@@ -1,9 +1,6 @@
 # Instruction sets of single files; run-time dispatch picks between them (cpu/bodies.c). Contraction to fused
 # multiply-adds is for these files alone.
 set(common -ffp-contract=fast -fno-trapping-math)
-if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
-    list(APPEND common -Wno-psabi) # vectors passed between functions: all of those are inlined
-endif()
 set(files ${CMAKE_SOURCE_DIR}/src/backend/cpu)
 set_source_files_properties(${files}/isa_portable.c PROPERTIES COMPILE_OPTIONS "${common}")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")

@@ -1,0 +1,128 @@
+/* What the comparison of kernels (tests/ops) does not see: masks in runs, the peak, what products run on, a team
+ * smaller than was prepared for, tensors that moved. */
+#include "kit.h"
+#include "megalith/kernels.h"
+#include "megalith/memory.h"
+#include "megalith/peak.h"
+#include "megalith/philox.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define VECTOR_BYTES 16
+#include "cpu/vector.h"
+
+#include "cpu/philox_body.c"
+
+static void test_dropout_factors(void **state)
+{
+    (void)state;
+    const mega_step_block step = {.seed = 0xdeadbeef, .step = 70000};
+    const dropout_key key = dropout_key_of(&step, 0x80000001u, 0.3);
+    float buffer[MASK_BUFFER];
+    /* Any start within a counter, any length, and elements beyond 32 bits of counters. */
+    const uint64_t starts[] = {0, 1, 2, 3, 4, 5, 1022, ((uint64_t)1 << 34) - 9, (uint64_t)1 << 40};
+    for (int s = 0; s < (int)(sizeof starts / sizeof starts[0]); s++)
+        for (int64_t n = 0; n <= MASK_RUN; n = n < 40 ? n + 1 : n * 2 + 3) {
+            const float *factor = dropout_factors(buffer, &key, 77, starts[s], n);
+            for (int64_t i = 0; i < n; i++) {
+                const uint64_t e = starts[s] + (uint64_t)i;
+                const mega_philox r = mega_philox_dropout(step.seed, 0x80000001u, step.step, 77, e >> 2);
+                const bool kept = r.v[e & 3] >= mega_dropout_threshold(0.3);
+                assert_true(factor[i] == (kept ? (float)(1.0 / 0.7) : 0.0f));
+            }
+        }
+}
+
+static void test_peak(void **state)
+{
+    (void)state;
+    const double one = mega_cpu_peak_flops(NULL, MEGA_F32);
+    assert_true(one > 1e8 && one < 1e13);
+    mega_team *team;
+    assert_int_equal(mega_team_create(&team, 2), MEGA_OK);
+    const double two = mega_cpu_peak_flops(team, MEGA_BF16);
+    assert_true(two > 1e8 && two < 1e13);
+    mega_team_destroy(team);
+}
+
+static void test_description(void **state)
+{
+    (void)state;
+    char text[64], cut[4];
+    assert_ptr_equal(mega_gemm_description(text, sizeof text), text);
+    assert_memory_equal(text, "oneDNN ", 7);
+    mega_gemm_description(cut, sizeof cut);
+    assert_string_equal(cut, "one");
+}
+
+/* c = a b^T of small whole numbers, exactly known. */
+static void expect_product(const float *c, float factor)
+{
+    for (int m = 0; m < 40; m++)
+        for (int n = 0; n < 30; n++) assert_true(c[m * 30 + n] == factor * (float)(m % 5) * (float)(n % 3) * 16.0f);
+}
+
+static void test_gemm_moves(void **state)
+{
+    (void)state;
+    float a[2][40 * 16], b[30 * 16], c[2][40 * 30];
+    for (int i = 0; i < 40 * 16; i++) a[0][i] = (float)(i / 16 % 5), a[1][i] = 2.0f * a[0][i];
+    for (int i = 0; i < 30 * 16; i++) b[i] = (float)(i / 16 % 3);
+    mega_gemm_args g = {.c = c[0], .a = a[0], .b = b, .m = 40, .n = 30, .k = 16, .lda = 16, .ldb = 16, .ldc = 30};
+    g.trans_b = true;
+    void *scratch = mega_malloc(mega_cpu_gemm.scratch(&g, 3) + 64);
+    g.head.scratch = (void *)(((uintptr_t)scratch + 63) / 64 * 64);
+    assert_int_equal(mega_cpu_gemm.prepare(&g, 3), MEGA_OK);
+    mega_cpu_gemm.run(NULL, &g); /* one thread where three were prepared for */
+    expect_product(c[0], 1.0f);
+    g.a = a[1], g.c = c[1];
+    mega_cpu_gemm.run(NULL, &g);
+    expect_product(c[1], 2.0f);
+    expect_product(c[0], 1.0f);
+    mega_cpu_gemm.release(&g);
+    assert_null(g.head.handle);
+    mega_cpu_gemm.release(&g); /* nothing left to do */
+    mega_free(scratch);
+}
+
+/* A step allocates nothing of ours. */
+static void test_run_allocates_nothing(void **state)
+{
+    (void)state;
+    enum { M = 64, K = 32, N = 48 };
+    static float a[M * K], b[N * K], c[M * N];
+    mega_gemm_args g = {.c = c, .a = a, .b = b, .m = M, .n = N, .k = K, .lda = K, .ldb = K, .ldc = N, .trans_b = true};
+    void *scratch = mega_malloc(mega_cpu_gemm.scratch(&g, 1) + 64);
+    g.head.scratch = (void *)(((uintptr_t)scratch + 63) / 64 * 64);
+    assert_int_equal(mega_cpu_gemm.prepare(&g, 1), MEGA_OK);
+    const uint64_t before = mega_alloc_count();
+    mega_cpu_gemm.run(NULL, &g);
+    assert_int_equal(mega_alloc_count(), before);
+    mega_cpu_gemm.release(&g);
+    mega_free(scratch);
+}
+
+static int prepare_product(void *user)
+{
+    mega_gemm_args g = {.c = user, .a = user, .b = user, .m = 8, .n = 8, .k = 8, .lda = 8, .ldb = 8, .ldc = 8};
+    const mega_status st = mega_cpu_gemm.prepare(&g, 2);
+    if (st == MEGA_OK) mega_cpu_gemm.release(&g);
+    return st;
+}
+
+static void test_prepare_without_memory(void **state)
+{
+    (void)state;
+    static float block[64];
+    assert_true(mega_kit_fail_each_allocation(prepare_product, block) > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dropout_factors),       cmocka_unit_test(test_peak),
+        cmocka_unit_test(test_description),           cmocka_unit_test(test_gemm_moves),
+        cmocka_unit_test(test_run_allocates_nothing), cmocka_unit_test(test_prepare_without_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

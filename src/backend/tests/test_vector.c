@@ -1,0 +1,115 @@
+/* The functions of cpu/vector.h against the C library in double, and the vectors' rounding against the scalar one. This
+ * file is compiled for the least instruction set with the widest vectors, so that their lines run on any machine. */
+#define VECTOR_BYTES 64
+#include "kit.h"
+
+#include "cpu/vector.h"
+
+/* Applies one vector function to n numbers. */
+typedef enum function { EXP, SIGMOID, CDF } function;
+
+static float apply(function f, float x)
+{
+    float lane[VL];
+    const vf v = vset(x), y = f == EXP ? vexp(v) : f == SIGMOID ? vsigmoid(v) : vnormal_cdf(v);
+    vstore(lane, y);
+    for (int l = 1; l < VL; l++) assert_true(lane[l] == lane[0] || (isnan(lane[l]) && isnan(lane[0])));
+    return lane[0];
+}
+
+static double truth(function f, double x)
+{
+    return f == EXP ? exp(x) : f == SIGMOID ? 1.0 / (1.0 + exp(-x)) : 0.5 * erfc(-x / sqrt(2.0));
+}
+
+static void check_range(function f, double low, double high, double tolerance)
+{
+    const int points = 20000;
+    for (int i = 0; i <= points; i++) {
+        const float x = (float)(low + (high - low) * i / points);
+        const double expected = truth(f, x), error = fabs(apply(f, x) - expected) / expected;
+        if (!(error <= tolerance)) fail_msg("function %d of %.9g: relative error %.3g", f, (double)x, error);
+    }
+}
+
+static void test_functions(void **state)
+{
+    (void)state;
+    check_range(EXP, -87.3, 88.7, 2e-7);
+    check_range(EXP, -1e-3, 1e-3, 1.2e-7);
+    check_range(SIGMOID, -80.0, 80.0, 4e-7);
+    check_range(CDF, -2.0, 6.0, 8e-7);
+    check_range(CDF, -12.0, -2.0, 2e-5); /* e^(-z^2) multiplies the roundings of z^2 (2e-7) by z^2, 72 at the end */
+}
+
+static void test_edges(void **state)
+{
+    (void)state;
+    assert_true(apply(EXP, 0.0f) == 1.0f);
+    assert_true(apply(EXP, -INFINITY) == 0.0f);
+    assert_true(apply(EXP, -1e30f) == 0.0f);
+    assert_true(apply(EXP, INFINITY) == INFINITY);
+    assert_true(apply(EXP, 100.0f) == INFINITY);
+    assert_true(isnan(apply(EXP, NAN)));
+    assert_true(apply(SIGMOID, -INFINITY) == 0.0f);
+    assert_true(apply(SIGMOID, INFINITY) == 1.0f);
+    assert_true(isnan(apply(SIGMOID, NAN)));
+    assert_true(apply(CDF, -40.0f) == 0.0f);
+    assert_true(apply(CDF, 40.0f) == 1.0f);
+    assert_true(isnan(apply(CDF, NAN)));
+}
+
+static void test_bf16(void **state)
+{
+    (void)state;
+    for (uint32_t high = 0; high < 65536; high++) {
+        /* Every bf16 number, and what lies below, at and above the middle to the next one. */
+        static const uint32_t low[] = {0x0000, 0x0001, 0x7fff, 0x8000, 0x8001, 0xffff};
+        for (int i = 0; i < 6; i++) {
+            const uint32_t bits = high << 16 | low[i];
+            float x;
+            uint16_t lane[VL];
+            memcpy(&x, &bits, sizeof x);
+            const vh narrow = vnarrow(vset(x));
+            memcpy(lane, &narrow, sizeof lane);
+            if (lane[VL - 1] != mega_f32_to_bf16(x)) fail_msg("%08x: %04x", bits, lane[VL - 1]);
+            float wide[VL];
+            vstore(wide, vwiden(narrow));
+            const float back = mega_bf16_to_f32(lane[0]);
+            assert_memory_equal(&wide[0], &back, sizeof back);
+        }
+    }
+}
+
+static void test_lanes(void **state)
+{
+    (void)state;
+    float x[VL], y[VL + 1];
+    double sum = 0.0;
+    for (int l = 0; l < VL; l++) x[l] = (float)(l * l), sum += x[l];
+    assert_true(vsum(vload(x)) == (float)sum);
+    assert_true(vmax_lane(vload(x)) == x[VL - 1]);
+    for (int n = 0; n < VL; n++) {
+        for (int l = 0; l <= VL; l++) y[l] = -1.0f;
+        vput_n(false, y, 0, n, vload(x));
+        for (int l = 0; l <= VL; l++) assert_true(y[l] == (l < n ? x[l] : -1.0f));
+        vstore(y, vkeep(vload(x), n));
+        for (int l = 0; l < VL; l++) assert_true(y[l] == (l < n ? x[l] : 0.0f));
+        vstore(y, vget_n(false, x, 0, n));
+        for (int l = 0; l < VL; l++) assert_true(y[l] == (l < n ? x[l] : 0.0f));
+    }
+    assert_false(vany(vload(x) != vload(x)));
+    x[VL - 1] = NAN;
+    assert_true(vany(vload(x) != vload(x)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_lanes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
