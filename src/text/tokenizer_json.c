@@ -23,6 +23,7 @@ typedef struct json_layout {
 typedef struct json_component {
     char type[32]; /* "null" for null or a missing one */
     bool add_prefix_space, use_regex, invert;
+    bool adds_tokens; /* a template that puts special tokens around a text */
     char regex[32], behavior[32];
 } json_component;
 
@@ -42,6 +43,26 @@ static mega_status read_pattern(mega_cursor *c, json_component *out)
         const bool regex = mega_cursor_string_is(c, "Regex");
         MEGA_TRY(mega_cursor_skip(c));
         if (regex) keep_string(c, out->regex, sizeof out->regex);
+    }
+}
+
+/* [{"Sequence": …}, {"SpecialToken": …}, …] */
+static mega_status read_template(mega_cursor *c, json_component *out)
+{
+    bool first = true, more = true;
+    MEGA_TRY(mega_cursor_open(c, '['));
+    for (;;) {
+        MEGA_TRY(mega_cursor_more(c, '[', &first, &more));
+        if (!more) return MEGA_OK;
+        bool first_key = true;
+        MEGA_TRY(mega_cursor_open(c, '{'));
+        for (;;) {
+            MEGA_TRY(mega_cursor_more(c, '{', &first_key, &more));
+            if (!more) break;
+            MEGA_TRY(mega_cursor_key(c));
+            if (!mega_cursor_string_is(c, "Sequence")) out->adds_tokens = true;
+            MEGA_TRY(mega_cursor_skip(c));
+        }
     }
 }
 
@@ -67,6 +88,8 @@ static mega_status read_component(mega_cursor *c, size_t at, json_component *out
             MEGA_TRY(mega_cursor_bool(c, &out->use_regex));
         } else if (mega_cursor_string_is(c, "invert")) {
             MEGA_TRY(mega_cursor_bool(c, &out->invert));
+        } else if (mega_cursor_string_is(c, "single") && mega_cursor_peek(c) == '[') {
+            MEGA_TRY(read_template(c, out));
         } else if (mega_cursor_string_is(c, "pattern")) {
             MEGA_TRY(read_pattern(c, out));
         } else {
@@ -155,7 +178,8 @@ static mega_status read_layout(mega_cursor *c, json_layout *l)
 
 static mega_status refuse(mega_cursor *c, size_t at, const char *what, const json_component *found, const char *wanted)
 {
-    return mega_cursor_fail(c, at, "%s is %s%s%s; with this model %s is built", what, found->type,
+    return mega_cursor_fail(c, at, "%s is %s%s%s%s; with this model %s is taken", what, found->type,
+                            found->adds_tokens ? " that puts special tokens around a text" : "",
                             found->add_prefix_space ? " with add_prefix_space true" : "",
                             found->use_regex ? "" : " with use_regex false", wanted);
 }
@@ -187,8 +211,10 @@ static mega_status choose_kind(mega_cursor *c, const json_layout *l, mega_tokeni
     } else {
         return refuse(c, l->pre_tokenizer, "pre_tokenizer", &pre, "only Split by " CHAR_PATTERN " or WhitespaceSplit");
     }
-    if (strcmp(post.type, "null") != 0 && strcmp(post.type, "ByteLevel") != 0)
-        return refuse(c, l->post_processor, "post_processor", &post, "only ByteLevel or null");
+    /* transformers 5 writes a template that adds nothing. */
+    const bool plain_template = strcmp(post.type, "TemplateProcessing") == 0 && !post.adds_tokens;
+    if (strcmp(post.type, "null") != 0 && strcmp(post.type, "ByteLevel") != 0 && !plain_template)
+        return refuse(c, l->post_processor, "post_processor", &post, "only one that adds no tokens");
     const char *plain = *kind == MEGA_KIND_BPE ? "ByteLevel" : *kind == MEGA_KIND_CHAR ? "Fuse" : "null";
     if (strcmp(decoder.type, "null") != 0 && strcmp(decoder.type, plain) != 0)
         return refuse(c, l->decoder, "decoder", &decoder, plain);

@@ -72,6 +72,9 @@ def compare(name, folder, options, text):
     auto = transformers.AutoTokenizer.from_pretrained(folder)
     part = text[:2000]
     check(f"{name}: AutoTokenizer", auto.encode(part) == our_ids(options, part, True))
+    auto.save_pretrained(folder + "-again")
+    again = [folder + "-again/tokenizer.json" if part.endswith(".json") else part for part in options if "merge" not in part]
+    check(f"{name}: what transformers saves", our_ids(again, text) == ids)
     check(f"{name}: end of text", auto.eos_token == "<|endoftext|>" and auto.eos_token_id == theirs.get_vocab_size() - 1)
 
 

@@ -269,6 +269,12 @@ static void refused_files(void **state)
         {"{\"version\":\"1.0\",\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", NULL, "of type Unigram"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]},\"normalizer\":{\"type\":\"NFC\"}}", NULL,
          "normalizer is NFC"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_"
+         "prefix_"
+         "space\":false},\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<"
+         "s>\"}},"
+         "{\"Sequence\":{\"id\":\"A\"}}]}}",
+         NULL, "TemplateProcessing that puts special tokens around a text"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}}", NULL, "pre_tokenizer is null"},
         {"{\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"vocab\":{},\"merges\":[]},\"pre_tokenizer\":{\"type\":"
          "\"ByteLevel\",\"add_prefix_space\":false}}",
