@@ -296,6 +296,13 @@ static void note_without_effect(mega_config *cfg)
     }
 }
 
+/* A checkpoint will say what the network looks like: its rules wait for mega_config_check. */
+static bool shape_comes_later(const mega_config *cfg)
+{
+    const bool is_open = cfg->num_layers == 0 && cfg->hidden_size == 0 && cfg->num_attention_heads == 0;
+    return cfg->use_checkpoint_args || (cfg->load != NULL && is_open);
+}
+
 mega_status mega_config_parse(mega_config *cfg, const char *command, int argc, char **argv)
 {
     const command_row *row = mega_command_find(command);
@@ -314,7 +321,7 @@ mega_status mega_config_parse(mega_config *cfg, const char *command, int argc, c
     note_without_effect(cfg);
     mega_config_apply_preset(cfg);
     mega_config_derive(cfg);
-    mega_config_run_rules(cfg, (row->bit & (FOR_PRETRAIN | FOR_PLAN)) != 0 && !cfg->use_checkpoint_args);
+    mega_config_run_rules(cfg, (row->bit & (FOR_PRETRAIN | FOR_PLAN)) != 0 && !shape_comes_later(cfg));
     return mega_config_problems_report(cfg);
 }
 

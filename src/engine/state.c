@@ -35,21 +35,14 @@ static mega_status list_weights(tensor_list *l, const mega_engine *e)
     return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for a list of %zu tensors", n);
 }
 
-/* The moments of the optimizer; with masters also the parameters in full precision, which the folder's weights are not
- * when they were saved in a smaller type. */
-static mega_status list_moments(tensor_list *l, const mega_engine *e, bool masters)
+static mega_status list_moments(tensor_list *l, const mega_engine *e)
 {
     const int moments = mega_optimizer_num_moments(e->optimizer);
-    const size_t n = (size_t)mega_params_count(e->params) * (size_t)(moments + 1);
-    bool done = false;
+    const size_t n = (size_t)mega_params_count(e->params) * (size_t)moments;
     *l = (tensor_list){0};
     l->item = mega_arena_alloc(&l->arena, (n + 1) * sizeof *l->item);
-    if (l->item != NULL) {
-        done = true;
-        for (int i = 0; i < moments; i++)
-            done = done && add_tensors(l, e, mega_optimizer_moment_name(e->optimizer, i), i);
-        if (masters) done = done && add_tensors(l, e, "master", -1);
-    }
+    bool done = l->item != NULL;
+    for (int i = 0; i < moments && done; i++) done = add_tensors(l, e, mega_optimizer_moment_name(e->optimizer, i), i);
     if (done) return MEGA_OK;
     mega_arena_fini(&l->arena);
     return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for a list of %zu tensors", n);
@@ -71,18 +64,17 @@ static json_t *scheduler_json(const mega_engine *e)
                      "wd_incr_steps", (json_int_t)s->weight_decay_samples);
 }
 
-static mega_status run_json(const mega_engine *e, const mega_engine_save_options *o, bool masters, char **out)
+static mega_status run_json(const mega_engine *e, const mega_engine_save_options *o, char **out)
 {
     json_error_t error;
     json_t *extra = o->extra_json != NULL ? json_loads(o->extra_json, 0, &error) : json_object();
     MEGA_ASSERT(json_is_object(extra), "extra_json is no object");
-    json_t *root =
-        json_pack("{s:i, s:I, s:I, s:I, s:s, s:b, s:I, s:b, s:I, s:o}", "format", 1, "iteration",
-                  (json_int_t)e->progress.iteration, "consumed_train_samples", (json_int_t)e->progress.consumed_samples,
-                  "consumed_valid_samples", (json_int_t)e->progress.consumed_valid_samples, "optimizer",
-                  optimizer_name(e), "has_optimizer_state", !o->no_optim, "optimizer_updates",
-                  (json_int_t)mega_optimizer_updates(e->optimizer), "masters_in_state", masters, "dropout_seed",
-                  (json_int_t)e->options.dropout_seed, "scheduler", scheduler_json(e));
+    json_t *root = json_pack(
+        "{s:i, s:I, s:I, s:I, s:s, s:b, s:I, s:I, s:o}", "format", 1, "iteration", (json_int_t)e->progress.iteration,
+        "consumed_train_samples", (json_int_t)e->progress.consumed_samples, "consumed_valid_samples",
+        (json_int_t)e->progress.consumed_valid_samples, "optimizer", optimizer_name(e), "has_optimizer_state",
+        !o->no_optim, "optimizer_updates", (json_int_t)mega_optimizer_updates(e->optimizer), "dropout_seed",
+        (json_int_t)e->options.dropout_seed, "scheduler", scheduler_json(e));
     if (o->no_rng) json_object_del(root, "dropout_seed");
     const bool joined = root != NULL && json_object_update_missing(root, extra) == 0;
     char *text = joined ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) : NULL;
@@ -113,13 +105,12 @@ static mega_status write_checkpoint(mega_engine *e, const mega_engine_save_optio
 
 mega_status mega_engine_save(mega_engine *e, const mega_engine_save_options *o)
 {
-    const bool masters = !o->no_optim && o->save_dtype != mega_params_acc_dtype(e->params);
     tensor_list weights, moments = {0};
     char *json = NULL;
     MEGA_ASSERT(e->optimizer != NULL, "an engine without an optimizer was asked to save");
     MEGA_TRY(list_weights(&weights, e));
-    mega_status st = o->no_optim ? MEGA_OK : list_moments(&moments, e, masters);
-    if (st == MEGA_OK) st = run_json(e, o, masters, &json);
+    mega_status st = o->no_optim ? MEGA_OK : list_moments(&moments, e);
+    if (st == MEGA_OK) st = run_json(e, o, &json);
     if (st == MEGA_OK) st = write_checkpoint(e, o, &weights, &moments, json);
     free(json);
     mega_arena_fini(&moments.arena);
@@ -221,7 +212,7 @@ static mega_status load_optimizer(mega_engine *e, mega_checkpoint *c, const json
                          mega_checkpoint_folder(c), kind != NULL ? kind : "an unknown optimizer", optimizer_name(e),
                          kind != NULL ? kind : "as before");
     tensor_list moments;
-    MEGA_TRY(list_moments(&moments, e, json_is_true(json_object_get(root, "masters_in_state"))));
+    MEGA_TRY(list_moments(&moments, e));
     const mega_status st =
         mega_checkpoint_read_moments(c, moments.item, moments.count, mega_params_acc_dtype(e->params));
     mega_arena_fini(&moments.arena);

@@ -59,6 +59,7 @@ mega_status train_open_checkpoint(trainer *t)
 {
     mega_config *cfg = t->cfg;
     if (cfg->load == NULL) return MEGA_OK;
+    const bool is_open = cfg->num_layers == 0 && cfg->hidden_size == 0 && cfg->num_attention_heads == 0;
     MEGA_TRY(mega_checkpoint_open(&t->checkpoint, cfg->load, cfg->load_previous));
     if (t->checkpoint == NULL) {
         if (cfg->exit_on_missing_checkpoint)
@@ -68,9 +69,8 @@ mega_status train_open_checkpoint(trainer *t)
                 "from random weights; give a --save folder of an earlier run, one of its iter_… folders, or a "
                 "Hugging Face GPT-2 folder",
                 cfg->load);
-        return cfg->use_checkpoint_args ? mega_config_check(cfg) : MEGA_OK;
+        return cfg->use_checkpoint_args || is_open ? mega_config_check(cfg) : MEGA_OK;
     }
-    const bool is_open = cfg->num_layers == 0 && cfg->hidden_size == 0 && cfg->num_attention_heads == 0;
     if (!cfg->use_checkpoint_args && !is_open) return MEGA_OK;
     if (mega_checkpoint_run_json(t->checkpoint) != NULL) MEGA_TRY(take_stored_args(t));
     MEGA_TRY(take_shape(cfg, mega_checkpoint_shape(t->checkpoint)));
