@@ -1,0 +1,70 @@
+/* megalith plan [COMMAND] ARGS: what a command would hold and compute. For a command other than pretrain_gpt it is that
+ * command with --dry-run. */
+#include "plan.h"
+#include "cli.h"
+#include "commands.h"
+#include "megalith/memory.h"
+#include "megalith/threads.h"
+#include "megalith/train.h"
+#include <string.h>
+
+#pragma weak mega_command_tokenize
+#pragma weak mega_command_train_tokenizer
+#pragma weak mega_command_preprocess_data
+#pragma weak mega_command_generate_samples_gpt
+#pragma weak mega_command_tasks
+
+mega_status mega_cli_plan(mega_config *cfg)
+{
+    mega_buffer text = {0};
+    mega_team *team = NULL;
+    MEGA_TRY(mega_team_create(&team, (int)cfg->num_threads));
+    const mega_status st = mega_train_plan(cfg, team, &text);
+    mega_team_destroy(team);
+    if (text.size > 0) fputs(text.data, stdout); /* also of a run that does not fit: the numbers say why */
+    mega_buffer_fini(&text);
+    return st;
+}
+
+typedef struct dry_row {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} dry_row;
+
+static int dry_run(const dry_row *row, int argc, char **argv)
+{
+    char option[] = "--dry-run";
+    char **words = mega_calloc((size_t)argc + 1, sizeof *words);
+    if (words == NULL) return 1;
+    for (int i = 1; i < argc; i++) words[i - 1] = argv[i];
+    words[argc - 1] = option;
+    const int exit_status = row->run(argc, words);
+    mega_free(words);
+    return exit_status;
+}
+
+int mega_command_plan(int argc, char **argv)
+{
+    const dry_row row[] = {{"tokenize", mega_command_tokenize},
+                           {"train_tokenizer", mega_command_train_tokenizer},
+                           {"preprocess_data", mega_command_preprocess_data},
+                           {"generate_samples_gpt", mega_command_generate_samples_gpt},
+                           {"tasks", mega_command_tasks}};
+    const char *named = argc > 1 && argv[1][0] != '-' ? mega_config_command(argv[1]) : NULL;
+    for (size_t i = 0; named != NULL && i < sizeof row / sizeof *row; i++)
+        if (strcmp(named, row[i].name) == 0 && row[i].run != NULL) return dry_run(&row[i], argc, argv);
+    if (argc > 1 && argv[1][0] != '-' && (named == NULL || strcmp(named, "pretrain_gpt") != 0)) {
+        fprintf(stderr,
+                "megalith plan: error: \"%s\" is no command that can be planned; expected pretrain_gpt or another "
+                "command that takes --dry-run, or options alone\n",
+                argv[1]);
+        return 2;
+    }
+    mega_config cfg;
+    int exit_status;
+    if (!mega_cli_parse(&cfg, "plan", argc, argv, &exit_status)) return exit_status;
+    const mega_status st = mega_cli_plan(&cfg);
+    exit_status = st == MEGA_OK ? 0 : mega_cli_fail("plan", st);
+    mega_config_fini(&cfg);
+    return exit_status;
+}

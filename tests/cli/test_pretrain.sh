@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# What pretrain_gpt prints and leaves: Megatron's lines in Megatron's order, exits that save, evaluation, plans.
+set -u
+: "${MEGALITH:?run by ctest}"
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+failures=0
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+# has FILE REGEX: a line of FILE matches
+has() { grep -Eq -- "$2" "$1" || { fail "$1 has no line like: $2"; tail -5 "$1"; }; }
+
+for i in $(seq 1 400); do echo "line $i: the quick brown fox number $((i * 7919 % 1000)) jumps over the lazy dog"; done >text.txt
+"$MEGALITH" preprocess_data --input text.txt --tokenizer-type ByteTokenizer --append-eod --output-prefix text >prepare.log 2>&1 ||
+    { cat prepare.log; exit 1; }
+base=(--num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --micro-batch-size 2 --global-batch-size 4
+    --lr 1e-3 --min-lr 1e-4 --lr-decay-style cosine --lr-warmup-iters 2 --tokenizer-type ByteTokenizer
+    --data-path text_text_document --split 80,10,10 --eval-iters 2 --num-threads 2)
+
+# --- the lines of a whole run, in order
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 12 --log-interval 5 --eval-interval 6 --save save --save-interval 6 \
+    --metrics-file run/metrics.jsonl --log-params-norm --log-num-zeros-in-grad --log-throughput --log-progress >run.log 2>&1 ||
+    { cat run.log; fail "a plain run"; }
+cat >expected <<'LINES'
+^using world size: 1, data-parallel-size: 1, tensor-model-parallel size: 1, pipeline-model-parallel size: 1 $
+^-+ arguments -+$
+^  hidden_size \.+ 32$
+^-+ end of arguments -+$
+^setting number of micro-batches to constant 2$
+^ > padded vocab \(size: 257\) with 127 dummy tokens \(new size: 384\)$
+^> setting random seeds to 1234 \.\.\.$
+^\[after megatron is initialized\] datetime: [0-9-]{10} [0-9:]{8} $
+^ > number of parameters on \(tensor, pipeline\) model parallel rank \(0, 0\): 38[0-9]{3}$
+^> learning rate decay style: cosine$
+^\[after model, optimizer, and learning rate scheduler are built\] datetime: 
+^ > datasets target sizes \(minimum size\):$
+^    train:      48$
+^    validation: 24$
+^    test:       8$
+^\[after dataloaders are built\] datetime: 
+^\[before the start of training step\] datetime: 
+^ iteration        1/      12 \| consumed samples:            4 \| elapsed time per iteration \(ms\): [0-9.]+ \| throughput per GPU \(TFLOP/s/GPU\): [0-9.]+ \| learning rate: 5\.000E-04 \| global batch size:     4 \| lm loss: [0-9.]+E[+]00 \| loss scale: 1\.0 \| grad norm: [0-9.]+ \| num zeros: [0-9]+\.0 \| params norm: [0-9.]+ \| number of skipped iterations:   0 \| number of nan iterations:   0 \| tokens/s: [0-9.]+ \| TFLOP/s: [0-9.]+ \| TFLOP/s \(PaLM\): [0-9.]+ \|
+^\[Rank 0\] \(after 1 iterations\) memory \(MB\) \| allocated: [0-9.]+ \| max allocated: [0-9.]+ \| reserved: [0-9.]+ \| max reserved: [0-9.]+$
+^ iteration        5/      12 \| consumed samples:           20 \|
+^-+$
+^ validation loss at iteration 6 \| lm loss value: [0-9.]+E[+]00 \| lm loss PPL: [0-9.]+E[+]0[0-9] \| $
+^-+$
+^saving checkpoint at iteration       6 to save$
+^  successfully saved checkpoint at iteration       6 to save$
+^ iteration       10/      12 \| consumed samples:           40 \|
+^ validation loss at iteration 12 \| lm loss value
+^saving checkpoint at iteration      12 to save$
+^\[after training is done\] datetime: 
+^ validation loss at iteration 12 on 8-sample draw from validation set \| lm loss value
+^ validation loss at iteration 12 on 8-sample draw from test set \| lm loss value
+^result: checkpoint save/iter_0000012
+^metrics: run/metrics.jsonl
+LINES
+awk -v expected=expected '
+    BEGIN { while ((getline line < expected) > 0) want[++n] = line; at = 1 }
+    at <= n && $0 ~ want[at] { at++ }
+    END { if (at <= n) { print "not found, or not in this order: " want[at]; exit 1 } }' run.log || { fail "lines of a run"; cat run.log; }
+[ "$(grep -c '"lm_loss"' run/metrics.jsonl)" = 12 ] || fail "12 rows of training"
+[ "$(grep -c '"validation_loss"' run/metrics.jsonl)" = 3 ] || fail "3 rows of validation"
+[ "$(grep -c '"test_loss"' run/metrics.jsonl)" = 1 ] || fail "1 row of test"
+for key in iteration consumed_samples lm_loss grad_norm learning_rate; do
+    head -1 run/metrics.jsonl | grep -q "\"$key\": " || fail "no $key in the metrics"
+done
+[ "$(cat save/latest_checkpointed_iteration.txt)" = 12 ] || fail "tracker"
+for file in config.json model.safetensors tokenizer.json README.md state/run.json; do
+    [ -s "save/iter_0000012/$file" ] || fail "no $file in the checkpoint"
+done
+has save/iter_0000012/README.md 'tokens seen \| 12, 48, 1,536'
+[ "$(wc -l <save/progress.txt)" = 2 ] || fail "two lines of progress.txt"
+
+# --- only evaluation, of what was saved, with shape and tokenizer from the folder
+"$MEGALITH" pretrain_gpt --load save --use-checkpoint-args --skip-train --micro-batch-size 2 --global-batch-size 4 --train-iters 12 \
+    --data-path text_text_document --split 80,10,10 --eval-iters 2 --num-threads 2 >skip.log 2>&1 || { cat skip.log; fail "--skip-train"; }
+has skip.log '^skipping training'
+value() { sed -n "s/.*$1 set | lm loss value: \([^ ]*\) .*/\1/p" "$2"; }
+[ -n "$(value test run.log)" ] && [ "$(value test run.log)" = "$(value test skip.log)" ] || fail "the test loss of the saved model is another"
+
+# --- signals save and leave
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 100000 --log-interval 1 --save signalled --eval-interval 1000000 >signal.log 2>&1 &
+pid=$!
+for i in $(seq 1 200); do grep -q '^ iteration        3/' signal.log 2>/dev/null && break; sleep 0.05; done
+kill -TERM $pid
+wait $pid
+[ $? = 0 ] || { fail "exit status after SIGTERM"; cat signal.log; }
+has signal.log '^exiting program after receiving SIGTERM\.$'
+has signal.log '^\[exiting program at iteration [0-9]+\] datetime: '
+n=$(cat signalled/latest_checkpointed_iteration.txt) && [ "$n" -ge 3 ] && [ -s "$(printf signalled/iter_%07d/model.safetensors "$n")" ] || fail "nothing saved on SIGTERM"
+
+# --- --exit-interval saves and leaves; a second start goes on; a missing --load is said
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 9 --exit-interval 4 --save twice --load twice >first.log 2>&1 || { cat first.log; fail "first"; }
+has first.log 'could not find the metadata file twice/latest_checkpointed_iteration.txt'
+has first.log 'will start from random'
+has first.log '^\[exiting program at iteration 4\]'
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 9 --save twice --load twice >second.log 2>&1 || { cat second.log; fail "second"; }
+has second.log '^ loading checkpoint from twice/iter_0000004 at iteration 4$'
+has second.log '^  successfully loaded checkpoint from twice/iter_0000004 at iteration 4$'
+has second.log '^ iteration        5/       9 \|'
+[ "$(cat twice/latest_checkpointed_iteration.txt)" = 9 ] || fail "the second run did not end at 9"
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 3 --save twice >third.log 2>&1 || { cat third.log; fail "third"; }
+has third.log 'twice already holds a checkpoint of iteration 9'
+
+# --- by samples, with a ramp of the batch
+"$MEGALITH" pretrain_gpt "${base[@]//--lr-warmup-iters/--lr-warmup-samples}" --train-samples 40 --rampup-batch-size 2 2 8 --log-interval 1 >ramp.log 2>&1 ||
+    { cat ramp.log; fail "ramp"; }
+has ramp.log 'starting from global batch size 2 to global batch size 4 with batch size increments 2 over 8 samples'
+has ramp.log '^ iteration        1/ .*global batch size:     2 '
+has ramp.log '^ iteration       1[0-9]/ .*global batch size:     4 '
+
+# --- plans
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 5 --dry-run >dry.log 2>&1 || { cat dry.log; fail "--dry-run"; }
+"$MEGALITH" plan --preset gpt2 --micro-batch-size 4 --bf16 --print-program >plan.log 2>&1 || { head -40 plan.log; fail "plan"; }
+has plan.log '^parameters   124,439,808 \(124,475,904 with'
+has plan.log '^  gradients +498 MB'
+has plan.log '^  moments +99[0-9] MB'
+has plan.log '^  weights +249 MB'
+has plan.log 'by PaLM'
+has plan.log 'layer_norm'
+if "$MEGALITH" plan --preset gpt2 --micro-batch-size 64 --memory-limit 12G >small.log 2>&1; then fail "a plan beyond the memory"; fi
+has small.log 'this run needs [0-9.]+ GB of memory and may use [0-9.]+ GB \(--memory-limit\)\. It fits with --micro-batch-size [0-9]+ '
+
+# --- a loss that is not finite
+if "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 50 --lr 1e30 --min-lr 0 --clip-grad 0 --save never >nan.log 2>&1; then fail "a loss that is not finite"; fi
+has nan.log 'error: iteration [0-9]+, samples [0-9]+ to [0-9]+ .*(the loss is|the gradient of).*No update was made'
+
+[ $failures = 0 ]

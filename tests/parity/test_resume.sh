@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# A run cut at iteration 1, 7 or 50 and resumed equals the one that was never cut, bit for bit: metrics (times excepted),
+# final weights and moments. With dropout, evaluation, a schedule and gradient accumulation; fp32 and bf16.
+set -euo pipefail
+: "${MEGALITH:?run by ctest}"
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+for i in $(seq 1 300); do echo "$i: pack my box with $((i * 7919 % 1000)) dozen liquor jugs, said the $((i * 31 % 17)) wizards"; done >text.txt
+"$MEGALITH" preprocess_data --input text.txt --tokenizer-type ByteTokenizer --append-eod --output-prefix text >log 2>&1
+run() { # FOLDER ARGS…
+    local to=$1
+    shift
+    "$MEGALITH" pretrain_gpt --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 24 --micro-batch-size 2 \
+        --global-batch-size 4 --lr 2e-3 --min-lr 1e-4 --lr-decay-style cosine --lr-warmup-iters 5 --weight-decay 0.1 \
+        --start-weight-decay 0.01 --end-weight-decay 0.1 --weight-decay-incr-style cosine --eod-mask-loss --reset-position-ids \
+        --reset-attention-mask --log-params-norm --log-num-zeros-in-grad --tokenizer-type ByteTokenizer --data-path text_text_document \
+        --split 90,10,0 --eval-iters 2 --eval-interval 10 --train-iters 60 --log-interval 20 --num-threads 2 \
+        --save "$to" --load "$to" --metrics-file "$to.jsonl" "$@" >"$to.log" 2>&1 || { tail -20 "$to.log"; exit 1; }
+}
+rows() { sed -E 's/, "(iteration_time_ms|tokens_per_second)": [^,}]*//g' "$1"; }
+same() { # A B
+    cmp <(rows "$1.jsonl") <(rows "$2.jsonl") || { echo "metrics of $1 and $2 differ"; diff <(rows "$1.jsonl") <(rows "$2.jsonl") | head -4; exit 1; }
+    cmp "$1/iter_0000060/model.safetensors" "$2/iter_0000060/model.safetensors"
+    cmp "$1/iter_0000060/state/optimizer.safetensors" "$2/iter_0000060/state/optimizer.safetensors"
+}
+run whole
+[ "$(wc -l <whole.jsonl)" = 67 ] || { echo "67 rows expected: 60 of training, 6 evaluations, one at the end"; wc -l whole.jsonl; exit 1; }
+run again
+same whole again
+for cut in 1 7 50; do
+    run "cut$cut" --exit-interval $cut
+    run "cut$cut"
+    same whole "cut$cut"
+done
+# killed without warning: the rows behind the last checkpoint are cut off on --load
+cp -r cut7 killed && rm -rf killed/iter_0000060 && printf 7 >killed/latest_checkpointed_iteration.txt && cp whole.jsonl killed.jsonl
+run killed
+same whole killed
+# another number of threads changes nothing
+run threads --num-threads 1
+same whole threads
+run bf16 --bf16
+run bf16cut --bf16 --exit-interval 7
+run bf16cut --bf16
+same bf16 bf16cut
+cmp -s whole/iter_0000060/model.safetensors bf16/iter_0000060/model.safetensors && { echo "bf16 changes nothing?"; exit 1; }
+# smaller weights in the folder: the exact ones are kept beside them
+run narrow --save-dtype bf16 --exit-interval 7
+run narrow
+same whole narrow
