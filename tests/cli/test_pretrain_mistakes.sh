@@ -28,8 +28,8 @@ refuses() { # NAME 'part|part|…' ARGS…: every part stands in the message
     done < <(printf '%s\n' "$parts" | tr '|' '\n')
 }
 
-for i in $(seq 1 200); do echo "line $i of a text that is long enough"; done >text.txt
-"$MEGALITH" preprocess_data --input text.txt --tokenizer-type ByteTokenizer --append-eod --output-prefix text >log 2>&1 || { cat log; exit 1; }
+for i in $(seq 1 200); do echo "line $i of a text that is long enough"; echo; done >text.txt
+"$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --tokenizer-type ByteTokenizer --append-eod --output-prefix text >log 2>&1 || { cat log; exit 1; }
 small=(--num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --micro-batch-size 2 --lr 1e-3 --train-iters 4
     --tokenizer-type ByteTokenizer --eval-iters 0 --num-threads 1)
 data=(--data-path text_text_document --split 100,0,0)

@@ -6,8 +6,8 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
-for i in $(seq 1 300); do echo "$i: pack my box with $((i * 7919 % 1000)) dozen liquor jugs, said the $((i * 31 % 17)) wizards"; done >text.txt
-"$MEGALITH" preprocess_data --input text.txt --tokenizer-type ByteTokenizer --append-eod --output-prefix text >log 2>&1
+for i in $(seq 1 300); do echo "$i: pack my box with $((i * 7919 % 1000)) dozen liquor jugs, said the $((i * 31 % 17)) wizards"; echo; done >text.txt
+"$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --tokenizer-type ByteTokenizer --append-eod --output-prefix text >log 2>&1
 run() { # FOLDER ARGS…
     local to=$1
     shift
