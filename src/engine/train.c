@@ -1,6 +1,7 @@
 /* A training run from beginning to end. Read mega_train first. */
 #include "megalith/train.h"
 #include "megalith/log.h"
+#include "megalith/peak.h"
 #include "train_impl.h"
 #include <math.h>
 #include <signal.h>
@@ -68,6 +69,7 @@ static mega_status set_up(trainer *t)
     MEGA_TRY(train_open_data(t));
     train_datetime(t, "after dataloaders are built");
     MEGA_TRY(train_monitor_open(t));
+    t->peak_flops = mega_cpu_peak_flops(t->team, t->cfg->params_dtype);
     train_line(t, "done with setup ...");
     return MEGA_OK;
 }
