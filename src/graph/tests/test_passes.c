@@ -1,0 +1,321 @@
+/* Each pass alone: what it writes, and what the verifier says when a pass breaks a rule. */
+#include "kit.h"
+#include "megalith/memory.h"
+#include "program_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct sketch {
+    mega_layout *layout, two; /* two: tp claims two ranks over a group of one, so that collectives stay */
+    mega_params *params;
+    mega_graph *g;
+    mega_tensor x, sample_id, seq_position;
+} sketch;
+
+static void must(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+static void declare(mega_params *p, const char *name, int64_t rows, int64_t cols)
+{
+    mega_param r = {.num_dims = cols == 0 ? 1 : 2, .shape = {rows, cols}, .true_shape = {rows, cols}, .tied_to = -1};
+    snprintf(r.name, sizeof r.name, "%s", name);
+    must(mega_params_add(p, &r, NULL));
+}
+
+static sketch begin(void)
+{
+    sketch k = {.layout = NULL};
+    must(mega_layout_create(&k.layout, NULL));
+    k.two = *k.layout;
+    k.two.tp.size = 2;
+    must(mega_params_create(&k.params, k.layout));
+    declare(k.params, "gain", 8, 0);
+    declare(k.params, "bias", 8, 0);
+    declare(k.params, "weight", 8, 8);
+    must(mega_params_place(k.params, MEGA_F32, 0));
+    must(mega_graph_create(&k.g, MEGA_F32, k.params, k.layout));
+    const int64_t dim[2] = {4, 8}, rows = 4;
+    k.x = mega_graph_input(k.g, "x", MEGA_F32, 2, dim);
+    k.sample_id = mega_graph_input(k.g, "sample_id", MEGA_I32, 1, &rows);
+    k.seq_position = mega_graph_input(k.g, "seq_position", MEGA_I32, 1, &rows);
+    return k;
+}
+
+static mega_tensor param(const sketch *k, const char *name)
+{
+    return mega_graph_param(k->g, mega_params_find(k->params, name));
+}
+
+static void end(sketch *k, mega_program *p)
+{
+    if (p != NULL) mega_program_destroy(p);
+    else
+        mega_graph_destroy(k->g);
+    mega_params_destroy(k->params);
+    mega_layout_destroy(k->layout);
+}
+
+static mega_program *build(const sketch *k, bool differentiate, bool no_fusion)
+{
+    mega_program *p = NULL;
+    const mega_program_options o = {.differentiate = differentiate, .no_fusion = no_fusion, .name = "test"};
+    must(mega_program_build(&p, k->g, &o));
+    return p;
+}
+
+static int count(const mega_program *p, op_kind kind, bool backward)
+{
+    int n = 0;
+    for (int i = 0; i < p->g->num_ops; i++) n += p->g->op[i].kind == kind && p->g->op[i].backward == backward;
+    return n;
+}
+
+/* x → linear, all-reduce, bias, dropout, residual: what a row-cut layer of two ranks writes. */
+static mega_tensor row_layer(const sketch *k, double dropout)
+{
+    mega_tensor h = mega_op_linear(k->g, mega_op_copy_to_group(k->g, k->x, &k->two.tp), param(k, "weight"));
+    h = mega_op_reduce_from_group(k->g, h, &k->two.tp);
+    h = mega_op_bias_add(k->g, h, param(k, "bias"));
+    h = mega_op_dropout(k->g, h, dropout, 1, k->sample_id, k->seq_position);
+    return mega_op_add(k->g, k->x, h);
+}
+
+static void fuse_joins_bias_dropout_and_residual(void **state)
+{
+    (void)state;
+    for (int dropped = 0; dropped < 2; dropped++) {
+        sketch k = begin();
+        mega_graph_want_gradient(k.g, k.x, "d_x");
+        const mega_tensor y = row_layer(&k, dropped == 1 ? 0.1 : 0.0);
+        mega_graph_output(k.g, y, "y");
+        mega_graph_seed_gradient(k.g, y, "seed");
+        mega_program *p = build(&k, true, false);
+        assert_int_equal(mega_program_num_instructions(p, false), 3); /* linear, all_reduce, dropout */
+        assert_int_equal(count(p, OP_DROPOUT, false), 1);
+        assert_int_equal(count(p, OP_BIAS_ADD, false) + count(p, OP_ADD, false), 0);
+        /* dropout_grad takes the bias gradient in; without dropout the gradient passes, and is summed alone. */
+        assert_int_equal(count(p, OP_DROPOUT_GRAD, true), dropped);
+        assert_int_equal(count(p, OP_COLUMN_SUM, true), 1 - dropped);
+        end(&k, p);
+    }
+}
+
+static void fuse_puts_a_bias_into_the_product(void **state)
+{
+    (void)state;
+    sketch k = begin();
+    const mega_tensor y = mega_op_gelu(
+        k.g, mega_op_bias_add(k.g, mega_op_linear(k.g, k.x, param(&k, "weight")), param(&k, "bias")), true);
+    mega_graph_output(k.g, y, "y");
+    mega_graph_seed_gradient(k.g, y, "seed");
+    mega_program *p = build(&k, true, false);
+    assert_int_equal(mega_program_num_instructions(p, false), 2);
+    assert_int_not_equal(p->g->op[0].in[2], 0);
+    assert_int_equal(mega_program_num_instructions(p, true), 2); /* gelu_grad with the bias sum, linear_grad_w */
+    assert_int_not_equal(p->g->op[2].out[1], 0);
+    end(&k, p);
+}
+
+static void fuse_leaves_what_others_read(void **state)
+{
+    (void)state;
+    sketch k = begin();
+    const mega_tensor h = mega_op_linear(k.g, k.x, param(&k, "weight"));
+    mega_graph_output(k.g, mega_op_bias_add(k.g, h, param(&k, "bias")), "y");
+    mega_graph_output(k.g, h, "h");
+    mega_program *p = build(&k, false, false);
+    assert_int_equal(mega_program_num_instructions(p, false), 2);
+    end(&k, p);
+}
+
+static void no_fusion_keeps_every_op(void **state)
+{
+    (void)state;
+    sketch k = begin();
+    mega_graph_output(k.g, row_layer(&k, 0.1), "y");
+    mega_program *p = build(&k, false, true);
+    assert_int_equal(mega_program_num_instructions(p, false), 5);
+    end(&k, p);
+}
+
+/* The input gradient's all-reduce is known before the weight gradient, and only waited for behind it. */
+static void schedule_starts_collectives_early_and_waits_late(void **state)
+{
+    (void)state;
+    sketch k = begin();
+    mega_graph_want_gradient(k.g, k.x, "d_x");
+    const mega_tensor y = row_layer(&k, 0.0);
+    mega_graph_output(k.g, y, "y");
+    mega_graph_seed_gradient(k.g, y, "seed");
+    mega_program *p = build(&k, true, false);
+    int start = -1, weight = -1;
+    for (int i = p->g->num_forward; i < p->g->num_ops; i++) {
+        if (p->g->op[i].kind == OP_ALL_REDUCE) start = i;
+        if (p->g->op[i].kind == OP_LINEAR_GRAD_W) weight = i;
+    }
+    assert_true(start >= 0 && start < weight);
+    assert_int_equal(p->g->op[start - 1].kind, OP_LINEAR_GRAD_X);
+    assert_true(p->g->op[start].first_use > weight);
+    mega_buffer text = {0};
+    must(mega_program_print(p, &text));
+    char expected[64];
+    snprintf(expected, sizeof expected, "start %d, wait %d", start, p->g->op[start].first_use);
+    assert_non_null(strstr(text.data, expected));
+    assert_non_null(strstr(text.data, "all_reduce tp"));
+    mega_buffer_fini(&text);
+    end(&k, p);
+}
+
+static void place_finds_where_buckets_are_complete(void **state)
+{
+    (void)state;
+    sketch k = begin();
+    const mega_tensor y = mega_op_layer_norm(k.g, mega_op_linear(k.g, k.x, param(&k, "weight")), param(&k, "gain"),
+                                             param(&k, "bias"), 1e-5);
+    mega_graph_output(k.g, y, "y");
+    mega_graph_seed_gradient(k.g, y, "seed");
+    mega_program *p = build(&k, true, true);
+    assert_int_equal(p->g->bucket_ready[0], p->g->num_ops - 1); /* the one bucket waits for the weight gradient */
+    end(&k, p);
+
+    k = begin();
+    k.two.dp.size = 4;
+    mega_graph_destroy(k.g);
+    must(mega_graph_create(&k.g, MEGA_F32, k.params, &k.two));
+    assert_int_equal(mega_pass_place(k.g), MEGA_ERR_UNSUPPORTED);
+    assert_non_null(strstr(mega_error_message(), "4 data-parallel ranks"));
+    end(&k, NULL);
+}
+
+static void recompute_clones_only_what_its_backward_reads(void **state)
+{
+    (void)state;
+    sketch k = begin();
+    mega_tensor h = mega_op_bias_add(k.g, k.x, param(&k, "bias")); /* so that x of the region needs a gradient */
+    mega_recompute_begin(k.g);
+    h = mega_op_layer_norm(k.g, h, param(&k, "gain"), param(&k, "bias"), 1e-5);
+    h = mega_op_gelu(k.g, mega_op_linear(k.g, h, param(&k, "weight")), true);
+    h = mega_op_linear(k.g, h, param(&k, "weight")); /* its result leaves the region: not computed again */
+    mega_recompute_end(k.g);
+    mega_graph_output(k.g, h, "y");
+    mega_graph_seed_gradient(k.g, h, "seed");
+    mega_program *p = build(&k, true, true);
+    assert_int_equal(count(p, OP_LAYER_NORM, true), 1);
+    assert_int_equal(count(p, OP_GELU, true), 1);
+    assert_int_equal(count(p, OP_LINEAR, true), 1);
+    for (int i = 0; i < p->g->num_ops; i++) assert_true(!p->g->op[i].recomputed || p->g->op[i].backward);
+    /* Of the forward, only the region's input crosses into the backward. */
+    int saved = 0;
+    for (int b = 0; b < p->num_blocks; b++) saved += p->block[b].area == AREA_SAVED;
+    assert_int_equal(saved, 1);
+    end(&k, p);
+}
+
+static void gradients_of_several_uses_are_added(void **state)
+{
+    (void)state;
+    sketch k = begin();
+    mega_graph_want_gradient(k.g, k.x, "d_x");
+    mega_tensor y = mega_op_add(k.g, mega_op_gelu(k.g, k.x, true), mega_op_gelu(k.g, k.x, false));
+    mega_graph_output(k.g, y, "y");
+    mega_graph_seed_gradient(k.g, y, "seed");
+    mega_program *p = build(&k, true, false);
+    assert_int_equal(count(p, OP_GELU_GRAD, true), 2);
+    assert_int_equal(count(p, OP_ADD, true), 1);
+    end(&k, p);
+}
+
+/* An operand that dies gives its memory to the result where the kernel allows it; never one that is read again. */
+static void plan_works_in_place(void **state)
+{
+    (void)state;
+    sketch k = begin();
+    mega_tensor a = mega_op_gelu(k.g, k.x, true), b = mega_op_gelu(k.g, k.x, false);
+    mega_tensor sum = mega_op_add(k.g, a, b);
+    mega_tensor last = mega_op_add(k.g, sum, b);
+    mega_graph_output(k.g, mega_op_gelu(k.g, last, true), "y");
+    mega_program *p = build(&k, false, true);
+    const graph_tensor *t = p->g->tensor;
+    assert_int_equal(t[sum.id].at, t[a.id].at);
+    assert_int_not_equal(t[sum.id].at, t[b.id].at);
+    assert_true(t[last.id].at == t[sum.id].at || t[last.id].at == t[b.id].at);
+    assert_int_equal(p->scratch_bytes, 2 * (4 * 8 * sizeof(float) + (size_t)p->check * 64));
+    for (int i = 1; i < p->g->num_tensors; i++) assert_int_equal(t[i].at % 64, 0);
+    end(&k, p);
+}
+
+static void verify_expect(sketch *k, const char *rule)
+{
+    assert_int_not_equal(mega_graph_verify(k->g, "breaker"), MEGA_OK);
+    if (strstr(mega_error_message(), rule) == NULL || strstr(mega_error_message(), "breaker") == NULL)
+        fail_msg("expected \"%s\" after pass breaker, found: %s", rule, mega_error_message());
+    end(k, NULL);
+}
+
+static sketch two_ops(void)
+{
+    sketch k = begin();
+    const mega_tensor h = mega_op_gelu(k.g, k.x, true);
+    mega_graph_output(k.g, mega_op_add(k.g, h, k.x), "y");
+    k.g->num_forward = k.g->num_ops;
+    must(mega_graph_verify(k.g, "describe"));
+    return k;
+}
+
+static void verify_names_the_pass_and_the_rule(void **state)
+{
+    (void)state;
+    sketch k = two_ops();
+    const instruction first = k.g->op[0];
+    k.g->op[0] = k.g->op[1];
+    k.g->op[1] = first;
+    verify_expect(&k, "reads what is not written yet");
+
+    k = two_ops();
+    k.g->op[1].out[0] = k.g->op[0].out[0];
+    verify_expect(&k, "writes what is written already");
+
+    k = two_ops();
+    k.g->op[1].in[1] = 0;
+    verify_expect(&k, "operand");
+
+    k = two_ops();
+    k.g->tensor[k.g->op[1].out[0]].shape.dim[1] = 7;
+    verify_expect(&k, "shape");
+
+    k = two_ops();
+    k.g->op[1].out[0] = k.x.id;
+    verify_expect(&k, "writes an input");
+
+    k = two_ops();
+    k.g->num_forward = 1;
+    verify_expect(&k, "stands in the backward program");
+
+    k = two_ops();
+    k.g->num_ops = 1;
+    verify_expect(&k, "output \"y\" is not written");
+
+    k = two_ops();
+    k.g->op[1].kind = OP_NONE;
+    verify_expect(&k, "has no op");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fuse_joins_bias_dropout_and_residual),
+        cmocka_unit_test(fuse_puts_a_bias_into_the_product),
+        cmocka_unit_test(fuse_leaves_what_others_read),
+        cmocka_unit_test(no_fusion_keeps_every_op),
+        cmocka_unit_test(schedule_starts_collectives_early_and_waits_late),
+        cmocka_unit_test(place_finds_where_buckets_are_complete),
+        cmocka_unit_test(recompute_clones_only_what_its_backward_reads),
+        cmocka_unit_test(gradients_of_several_uses_are_added),
+        cmocka_unit_test(plan_works_in_place),
+        cmocka_unit_test(verify_names_the_pass_and_the_rule),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
