@@ -71,7 +71,7 @@ static dnnl_data_type_t data_type(mega_dtype t)
 
 /* Units are at most MAX_M x MAX_N, and smaller where that gives too few to share: halved until there are ENOUGH or they
  * reach MIN_M x MIN_N, below which packing shows (an element packed costs about as much as 16 multiply-adds). */
-enum { MAX_M = 256, MAX_N = 512, MIN_M = 64, MIN_N = 128, ENOUGH = 16 };
+enum { MAX_M = 256, MAX_N = 256, MIN_M = 64, MIN_N = 128, ENOUGH = 16 };
 
 /* Pieces of n, as even as multiples of grain allow. */
 static int64_t piece(int64_t n, int64_t pieces, int64_t grain)
