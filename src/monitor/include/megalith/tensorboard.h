@@ -1,0 +1,23 @@
+/* TensorBoard event files: one file a process, scalars and texts. Readers take the files of a folder in name order. */
+#ifndef MEGALITH_TENSORBOARD_H
+#define MEGALITH_TENSORBOARD_H
+
+#include "megalith/status.h"
+#include <stdint.h>
+
+typedef struct mega_tensorboard mega_tensorboard;
+
+/* Creates the folder where need be and a new file events.out.tfevents.SECONDS.HOST.PID.N in it. Times are seconds since
+ * 1970 (mega_tensorboard_now, or what a test wants). */
+mega_status mega_tensorboard_open(mega_tensorboard **out, const char *folder, double wall_time);
+double mega_tensorboard_now(void);
+/* Records are collected; only whole ones are ever written. */
+mega_status mega_tensorboard_scalar(mega_tensorboard *t, const char *tag, int64_t step, double value, double wall_time);
+/* As PyTorch's writer does, "/text_summary" is added to the tag. Markdown. */
+mega_status mega_tensorboard_text(mega_tensorboard *t, const char *tag, const char *text, int64_t step,
+                                  double wall_time);
+mega_status mega_tensorboard_flush(mega_tensorboard *t);
+const char *mega_tensorboard_path(const mega_tensorboard *t); /* of the file; borrowed */
+mega_status mega_tensorboard_close(mega_tensorboard *t);      /* flushes; frees also when it fails; NULL is fine */
+
+#endif

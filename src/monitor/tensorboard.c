@@ -1,0 +1,245 @@
+/* Writer of TensorBoard event files: TFRecord frames around protocol buffer messages, both made by hand. */
+#include "megalith/tensorboard.h"
+#include "megalith/file.h"
+#include "megalith/hash.h"
+#include "megalith/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FLUSH_BYTES ((size_t)64 << 10)
+
+struct mega_tensorboard {
+    mega_writer *file;
+    char *path;
+    mega_buffer records; /* whole records, not written yet */
+};
+
+/* Protocol buffers: a field is its number and kind, then its value. */
+enum { WIRE_VARINT = 0, WIRE_DOUBLE = 1, WIRE_BYTES = 2, WIRE_FLOAT = 5 };
+
+static void put_varint(mega_buffer *b, uint64_t v)
+{
+    do {
+        const uint8_t byte = (uint8_t)((v & 0x7f) | (v > 0x7f ? 0x80 : 0));
+        mega_buffer_append(b, &byte, 1);
+        v >>= 7;
+    } while (v > 0);
+}
+
+static void put_key(mega_buffer *b, unsigned field, unsigned wire)
+{
+    put_varint(b, field << 3 | wire);
+}
+
+static void put_fixed(mega_buffer *b, uint64_t bits, int bytes)
+{
+    uint8_t le[8];
+    for (int i = 0; i < bytes; i++) le[i] = (uint8_t)(bits >> (8 * i));
+    mega_buffer_append(b, le, (size_t)bytes);
+}
+
+static void put_double(mega_buffer *b, unsigned field, double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    put_key(b, field, WIRE_DOUBLE);
+    put_fixed(b, bits, 8);
+}
+
+static void put_float(mega_buffer *b, unsigned field, float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    put_key(b, field, WIRE_FLOAT);
+    put_fixed(b, bits, 4);
+}
+
+static void put_bytes(mega_buffer *b, unsigned field, const void *bytes, size_t n)
+{
+    put_key(b, field, WIRE_BYTES);
+    put_varint(b, n);
+    mega_buffer_append(b, bytes, n);
+}
+
+/* A finished message as a field of another; the inner one is emptied for the next use. */
+static void put_message(mega_buffer *b, unsigned field, mega_buffer *inner)
+{
+    put_bytes(b, field, inner->data, inner->size);
+    b->failed = b->failed || inner->failed;
+    inner->size = 0;
+}
+
+/* Event { 1 wall_time, 2 step } */
+static void begin_event(mega_buffer *b, double wall_time, int64_t step)
+{
+    put_double(b, 1, wall_time);
+    put_key(b, 2, WIRE_VARINT);
+    put_varint(b, (uint64_t)step);
+}
+
+static uint32_t masked_crc(const void *bytes, size_t n)
+{
+    const uint32_t crc = mega_crc32c(0, bytes, n);
+    return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+}
+
+/* One record: length, its checksum, the event, its checksum. */
+static mega_status put_record(mega_tensorboard *t, const mega_buffer *event)
+{
+    uint8_t length[8];
+    const size_t before = t->records.size;
+    MEGA_TRY(mega_buffer_check(event, t->path));
+    for (int i = 0; i < 8; i++) length[i] = (uint8_t)((uint64_t)event->size >> (8 * i));
+    mega_buffer_append(&t->records, length, sizeof length);
+    put_fixed(&t->records, masked_crc(length, sizeof length), 4);
+    mega_buffer_append(&t->records, event->data, event->size);
+    put_fixed(&t->records, masked_crc(event->data, event->size), 4);
+    if (t->records.failed) { /* half a record would hide all that follow */
+        t->records.failed = false;
+        t->records.size = before;
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a record", t->path);
+    }
+    return t->records.size >= FLUSH_BYTES ? mega_tensorboard_flush(t) : MEGA_OK;
+}
+
+double mega_tensorboard_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static mega_status put_version(mega_tensorboard *t, double wall_time)
+{
+    static const char version[] = "brain.Event:2";
+    mega_buffer event = {0};
+    put_double(&event, 1, wall_time);
+    put_bytes(&event, 3, version, sizeof version - 1);
+    mega_status st = put_record(t, &event);
+    mega_buffer_fini(&event);
+    if (st == MEGA_OK) st = mega_tensorboard_flush(t);
+    return st;
+}
+
+/* A name that no file of the folder has yet: two runs of one process in one second differ in the last number. */
+static char *new_path(const char *folder, double wall_time)
+{
+    char host[65] = {0};
+    if (gethostname(host, sizeof host - 1) != 0) strcpy(host, "host");
+    for (int n = 0;; n++) {
+        char *path = mega_format("%s/events.out.tfevents.%010lld.%s.%ld.%d", folder, (long long)wall_time, host,
+                                 (long)getpid(), n);
+        if (path == NULL || !mega_file_exists(path)) return path;
+        mega_free(path);
+    }
+}
+
+mega_status mega_tensorboard_open(mega_tensorboard **out, const char *folder, double wall_time)
+{
+    MEGA_TRY(mega_folder_create(folder));
+    mega_tensorboard *t = mega_calloc(1, sizeof *t);
+    if (t == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for an event writer", folder);
+    mega_status st = MEGA_OK;
+    t->path = new_path(folder, wall_time);
+    if (t->path == NULL) {
+        st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for an event writer", folder);
+        goto err_free;
+    }
+    st = mega_writer_create(&t->file, t->path);
+    if (st != MEGA_OK) goto err_free;
+    st = put_version(t, wall_time);
+    if (st != MEGA_OK) goto err_abandon;
+    *out = t;
+    return MEGA_OK;
+
+err_abandon:
+    mega_writer_abandon(t->file);
+err_free:
+    mega_buffer_fini(&t->records);
+    mega_free(t->path);
+    mega_free(t);
+    return st;
+}
+
+/* Event { 5 summary { 1 value { 1 tag, 2 simple_value } } } */
+mega_status mega_tensorboard_scalar(mega_tensorboard *t, const char *tag, int64_t step, double value, double wall_time)
+{
+    mega_buffer event = {0}, summary = {0}, entry = {0};
+    put_bytes(&entry, 1, tag, strlen(tag));
+    put_float(&entry, 2, (float)value);
+    put_message(&summary, 1, &entry);
+    begin_event(&event, wall_time, step);
+    put_message(&event, 5, &summary);
+    const mega_status st = put_record(t, &event);
+    mega_buffer_fini(&entry);
+    mega_buffer_fini(&summary);
+    mega_buffer_fini(&event);
+    return st;
+}
+
+/* Event { 5 summary { 1 value { 1 tag, 9 metadata { 1 plugin_data { 1 "text" } },
+ *                               8 tensor { 1 DT_STRING, 2 shape { 2 dim { 1 size 1 } }, 8 string_val } } } } */
+mega_status mega_tensorboard_text(mega_tensorboard *t, const char *tag, const char *text, int64_t step,
+                                  double wall_time)
+{
+    mega_buffer event = {0}, entry = {0}, tensor = {0}, a = {0}, b = {0};
+    char *full = mega_format("%s/text_summary", tag);
+    if (full == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a record", t->path);
+    put_bytes(&a, 1, "text", 4);
+    put_message(&b, 1, &a); /* metadata */
+    put_bytes(&entry, 1, full, strlen(full));
+    put_message(&entry, 9, &b);
+    put_key(&a, 1, WIRE_VARINT);
+    put_varint(&a, 1);
+    put_message(&b, 2, &a); /* shape */
+    put_key(&tensor, 1, WIRE_VARINT);
+    put_varint(&tensor, 7);
+    put_message(&tensor, 2, &b);
+    put_bytes(&tensor, 8, text, strlen(text));
+    put_message(&entry, 8, &tensor);
+    put_message(&a, 1, &entry); /* summary */
+    begin_event(&event, wall_time, step);
+    put_message(&event, 5, &a);
+    const mega_status st = put_record(t, &event);
+    mega_free(full);
+    mega_buffer_fini(&a);
+    mega_buffer_fini(&b);
+    mega_buffer_fini(&tensor);
+    mega_buffer_fini(&entry);
+    mega_buffer_fini(&event);
+    return st;
+}
+
+mega_status mega_tensorboard_flush(mega_tensorboard *t)
+{
+    const size_t n = t->records.size;
+    t->records.size = 0;
+    MEGA_TRY(mega_writer_write(t->file, t->records.data, n));
+    return mega_writer_flush(t->file);
+}
+
+const char *mega_tensorboard_path(const mega_tensorboard *t)
+{
+    return t->path;
+}
+
+mega_status mega_tensorboard_close(mega_tensorboard *t)
+{
+    if (t == NULL) return MEGA_OK;
+    mega_status st = mega_tensorboard_flush(t);
+    if (st == MEGA_OK) {
+        st = mega_writer_close(t->file, false);
+    } else { /* what is on disk stays: it ends in a whole record or the reader waits for the rest */
+        mega_error_record why;
+        mega_error_get(&why);
+        mega_writer_close(t->file, false);
+        mega_error_restore(&why);
+    }
+    mega_buffer_fini(&t->records);
+    mega_free(t->path);
+    mega_free(t);
+    return st;
+}
