@@ -1,0 +1,182 @@
+/* Metrics files: rows with all digits, the cut of a resumed run, curves read back, and mistakes by file and line. */
+#include "kit.h"
+#include "megalith/file.h"
+#include "megalith/memory.h"
+#include "megalith/metrics.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+static void ok(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s (%s)", mega_error_message(), mega_error_where());
+}
+
+static void assert_text(const char *path, const char *expected)
+{
+    char *text = NULL;
+    ok(mega_file_read(&text, NULL, path));
+    assert_string_equal(text, expected);
+    mega_free(text);
+}
+
+static void step(mega_metrics *m, int64_t iteration)
+{
+    const float loss = 1.0f / (float)iteration;
+    const mega_metric row[] = {{.key = "iteration", .kind = MEGA_METRIC_INT, .i = iteration},
+                               {.key = "lm_loss", .kind = MEGA_METRIC_FLOAT, .x = loss},
+                               {.key = "grad_norm", .kind = MEGA_METRIC_DOUBLE, .x = 0.1 * (double)iteration}};
+    ok(mega_metrics_row(m, row, 3));
+    if (iteration % 5 == 0) {
+        const mega_metric evaluation[] = {{.key = "iteration", .kind = MEGA_METRIC_INT, .i = iteration},
+                                          {.key = "validation_loss", .kind = MEGA_METRIC_DOUBLE, .x = loss}};
+        ok(mega_metrics_row(m, evaluation, 2));
+    }
+}
+
+static void final(mega_metrics *m, int64_t iteration)
+{
+    const mega_metric row[] = {{.key = "iteration", .kind = MEGA_METRIC_INT, .i = iteration},
+                               {.key = "test_loss", .kind = MEGA_METRIC_DOUBLE, .x = NAN},
+                               {.key = "final", .kind = MEGA_METRIC_BOOL, .i = 1},
+                               {.key = "note", .kind = MEGA_METRIC_TEXT, .text = "a \"b\""}};
+    ok(mega_metrics_row(m, row, 4));
+}
+
+static void rows(void **state)
+{
+    (void)state;
+    const char *path = mega_kit_path(mega_kit_temp_folder(), "new/run.jsonl");
+    mega_metrics *m = NULL;
+    ok(mega_metrics_open(&m, path, 0));
+    step(m, 3);
+    assert_text(path,
+                "{\"iteration\": 3, \"lm_loss\": 0.33333334, \"grad_norm\": 0.30000000000000004}\n"); /* at once */
+    ok(mega_metrics_sync(m));
+    final(m, 3);
+    ok(mega_metrics_close(m));
+    assert_text(path, "{\"iteration\": 3, \"lm_loss\": 0.33333334, \"grad_norm\": 0.30000000000000004}\n"
+                      "{\"iteration\": 3, \"test_loss\": null, \"final\": true, \"note\": \"a \\\"b\\\"\"}\n");
+    ok(mega_metrics_close(NULL));
+}
+
+static void run(const char *path, int64_t from, int64_t to)
+{
+    mega_metrics *m = NULL;
+    ok(mega_metrics_open(&m, path, from));
+    for (int64_t i = from + 1; i <= to; i++) step(m, i);
+    final(m, to);
+    ok(mega_metrics_close(m));
+}
+
+/* Cut anywhere, with a row torn in the middle, and resumed at any earlier iteration: the file of a run without a cut.
+ */
+static void resumed_equals_uncut(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    const char *uncut = mega_kit_path(folder, "uncut.jsonl"), *cut = mega_kit_path(folder, "cut.jsonl");
+    run(uncut, 0, 20);
+    char *text = NULL;
+    size_t size = 0;
+    ok(mega_file_read(&text, &size, uncut));
+    for (int64_t loaded = 1; loaded < 20; loaded++) {
+        for (int64_t reached = loaded + 1; reached <= 20; reached += 3) {
+            run(cut, 0, reached);
+            int64_t bytes = 0;
+            ok(mega_file_size(cut, &bytes));
+            assert_int_equal(truncate(cut, (off_t)(bytes - 5)), 0);
+            run(cut, loaded, 20);
+            assert_text(cut, text);
+        }
+    }
+    run(cut, 0, 20); /* a new run starts the file anew */
+    assert_text(cut, text);
+    mega_free(text);
+}
+
+static void torn_row(void **state)
+{
+    (void)state;
+    const char *path = mega_kit_path(mega_kit_temp_folder(), "a.jsonl");
+    mega_metrics *m = NULL;
+    mega_kit_write(path, "{\"iteration\": 1}\n{\"iteration\": 2}\n{\"iterat");
+    ok(mega_metrics_open(&m, path, 2));
+    step(m, 3);
+    ok(mega_metrics_close(m));
+    assert_text(path, "{\"iteration\": 1}\n{\"iteration\": 2}\n"
+                      "{\"iteration\": 3, \"lm_loss\": 0.33333334, \"grad_norm\": 0.30000000000000004}\n");
+    mega_kit_write(path, "{\"iteration\": 1}\nhello\n{\"iteration\": 2}\n");
+    m = NULL;
+    assert_int_equal(mega_metrics_open(&m, path, 2), MEGA_ERR_FORMAT); /* not ours: nothing is cut */
+    assert_non_null(strstr(mega_error_message(), "a.jsonl: line 2"));
+    assert_null(m);
+    assert_text(path, "{\"iteration\": 1}\nhello\n{\"iteration\": 2}\n");
+}
+
+static void curves(void **state)
+{
+    (void)state;
+    const char *path = mega_kit_path(mega_kit_temp_folder(), "a.jsonl");
+    mega_curve c = {0};
+    mega_kit_write(
+        path,
+        "{\"iteration\": 1, \"lm_loss\": 4, \"x\": \"y\"}\n\n{\"iteration\": 2, \"lm_loss\": null}\n"
+        "{\"iteration\": 2, \"validation_loss\": 7}\n{\"iteration\": 4, \"lm_loss\": 1.0}\n{\"iteration\": 5, \"lm");
+    ok(mega_curve_read(&c, path, "iteration", "lm_loss"));
+    assert_int_equal(c.count, 3);
+    assert_true(c.x[0] == 1 && c.y[0] == 4 && c.x[1] == 2 && isnan(c.y[1]) && c.x[2] == 4 && c.y[2] == 1);
+    mega_curve_smooth(&c, 0.5);
+    assert_true(c.y[0] == 4 && isnan(c.y[1]) && c.y[2] == (0.5 * 4 + 1) / 1.5);
+    mega_curve_fini(&c);
+    assert_int_equal(mega_curve_read(&c, path, "iteration", "loss"), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "\"loss\""));
+    assert_non_null(strstr(mega_error_message(), "it has iteration, lm_loss, validation_loss"));
+    mega_kit_write(path, "");
+    assert_int_equal(mega_curve_read(&c, path, "iteration", "lm_loss"), MEGA_ERR_FORMAT);
+    assert_non_null(strstr(mega_error_message(), "no rows"));
+    mega_kit_write(path, "{\"iteration\": 1, \"lm_loss\": 4}\n[1]\n");
+    assert_int_equal(mega_curve_read(&c, path, "iteration", "lm_loss"), MEGA_ERR_FORMAT);
+    assert_non_null(strstr(mega_error_message(), "line 2: no object"));
+    assert_int_equal(mega_curve_read(&c, mega_kit_path(path, "x"), "iteration", "lm_loss"), MEGA_ERR_NOT_FOUND);
+}
+
+static int attempt(void *user)
+{
+    const mega_metric row[] = {{.key = "iteration", .kind = MEGA_METRIC_INT, .i = 2},
+                               {.key = "lm_loss", .kind = MEGA_METRIC_DOUBLE, .x = 0.5}};
+    mega_metrics *m = NULL;
+    mega_curve c = {0};
+    mega_status st = mega_metrics_open(&m, user, 1);
+    if (st == MEGA_OK) st = mega_metrics_row(m, row, 2);
+    if (st == MEGA_OK) st = mega_metrics_sync(m);
+    if (st != MEGA_OK) {
+        mega_error_record why;
+        mega_error_get(&why);
+        mega_metrics_close(m);
+        return (int)mega_error_restore(&why);
+    }
+    st = mega_metrics_close(m);
+    if (st == MEGA_OK) st = mega_curve_read(&c, user, "iteration", "lm_loss");
+    mega_curve_fini(&c);
+    return (int)st;
+}
+
+static void out_of_memory(void **state)
+{
+    (void)state;
+    const char *path = mega_kit_path(mega_kit_temp_folder(), "a.jsonl");
+    mega_kit_write(path, "{\"iteration\": 1, \"lm_loss\": 4}\n");
+    assert_true(mega_kit_fail_each_allocation(attempt, (void *)(uintptr_t)path) > 10);
+    assert_text(path, "{\"iteration\": 1, \"lm_loss\": 4}\n{\"iteration\": 2, \"lm_loss\": 0.5}\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows),   cmocka_unit_test(resumed_equals_uncut), cmocka_unit_test(torn_row),
+        cmocka_unit_test(curves), cmocka_unit_test(out_of_memory),
+    };
+    return cmocka_run_group_tests_name("metrics", tests, NULL, NULL);
+}
