@@ -73,4 +73,11 @@ $cc -std=c17 $cflags "${extra[@]}" "$temp/user.c" -o "$temp/user" $(pkg-config -
 answer=$("$temp/user")
 [ "$answer" = "332833500 e3069283" ] || { echo "the program answered: $answer"; exit 1; }
 
+# All libraries together, whole: every symbol that one room wants from another or from outside is found.
+libs=$(pkg-config --libs megalith)
+ours=$(printf '%s\n' $libs | grep -e '^-lmega_' | tr '\n' ' ')
+rest=$(printf '%s\n' $libs | grep -v -e '^-lmega_' | tr '\n' ' ')
+# shellcheck disable=SC2086
+$cc -std=c17 $cflags "${extra[@]}" "$temp/user.c" -o "$temp/whole" $rest -Wl,--whole-archive $ours -Wl,--no-whole-archive $rest
+[ "$("$temp/whole")" = "$answer" ]
 echo "$count headers installed, each compiles alone; a program links and runs"
