@@ -10,7 +10,7 @@ static int64_t padded(int64_t n)
 static int64_t thread_scratch(const mega_attention_args *a)
 {
     const int64_t S = padded(a->seq), D = padded(a->head_dim), block = MEGA_QUERY_BLOCK * D;
-    return S * a->head_dim + S * D + 2 * block + MEGA_QUERY_BLOCK * MEGA_KEY_BLOCK;
+    return S * a->head_dim + S * D + 2 * block + (int64_t)MEGA_QUERY_BLOCK * MEGA_KEY_BLOCK;
 }
 
 static void work(void *user, int thread, int size)

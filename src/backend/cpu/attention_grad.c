@@ -11,7 +11,7 @@ static int64_t padded(int64_t n)
 static int64_t thread_scratch(const mega_attention_args *a)
 {
     const int64_t S = padded(a->seq), D = padded(a->head_dim), block = MEGA_QUERY_BLOCK * D;
-    return 2 * S * a->head_dim + 3 * S * D + 3 * block + 2 * MEGA_QUERY_BLOCK * MEGA_KEY_BLOCK;
+    return 2 * S * a->head_dim + 3 * S * D + 3 * block + 2 * (int64_t)MEGA_QUERY_BLOCK * MEGA_KEY_BLOCK;
 }
 
 static void work(void *user, int thread, int size)

@@ -85,7 +85,7 @@ static gemm_units cut(int64_t m, int64_t n, int64_t max_m, int64_t max_n)
     int64_t rows = (m + max_m - 1) / max_m, columns = (n + max_n - 1) / max_n;
     for (;;) {
         const int64_t height = piece(m, rows, 8), width = piece(n, columns, 16);
-        const bool can_m = height >= 2 * MIN_M, can_n = width >= 2 * MIN_N;
+        const bool can_m = height / 2 >= MIN_M, can_n = width / 2 >= MIN_N;
         if (rows * columns >= ENOUGH || (!can_m && !can_n))
             return (gemm_units){height, width, (m + height - 1) / height, (n + width - 1) / width};
         if (can_m && (height >= width || !can_n)) rows *= 2;

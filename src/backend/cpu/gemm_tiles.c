@@ -1,6 +1,6 @@
 /* bf16 products where the library has none: tiles of both factors are widened to float in scratch, multiplied in float
- * and summed over tiles of k in order; what is stored as bf16 is rounded once, at the end. Widening a tile costs about
- * 2 % of multiplying it. */
+ * and summed over tiles of k in order; what is stored as bf16 is rounded once, at the end. On one Zen 3 core this
+ * reaches 51 to 75 GFLOP/s on GPT-2's shapes, where the same products of floats reach 60 to 95 (bench_kernels bf16). */
 #include "cpu/gemm_impl.h"
 #include <oneapi/dnnl/dnnl.h>
 
@@ -8,7 +8,7 @@ enum { TILE_M = MEGA_GEMM_TILE_M, TILE_N = MEGA_GEMM_TILE_N, TILE_K = 384 };
 
 size_t mega_gemm_tile_bytes(void)
 {
-    return round_up_64((size_t)(TILE_M * TILE_K + TILE_K * TILE_N + TILE_M * TILE_N) * sizeof(float));
+    return round_up_64(((size_t)TILE_M * TILE_K + (size_t)TILE_K * TILE_N + (size_t)TILE_M * TILE_N) * sizeof(float));
 }
 
 /* A rectangle of a tensor of bf16 (or float) as dense floats. */
@@ -45,7 +45,7 @@ static void store(const mega_gemm_args *a, const float *sum, int64_t row, int64_
 void mega_gemm_tile(const mega_gemm_args *a, const cpu_bodies *bodies, int64_t m, int64_t rows, int64_t n,
                     int64_t columns, void *scratch)
 {
-    float *const ta = scratch, *const tb = ta + TILE_M * TILE_K, *const sum = tb + TILE_K * TILE_N;
+    float *const ta = scratch, *const tb = ta + (size_t)TILE_M * TILE_K, *const sum = tb + (size_t)TILE_K * TILE_N;
     for (int64_t k = 0; k < a->k; k += TILE_K) {
         const int64_t depth = a->k - k < TILE_K ? a->k - k : TILE_K;
         if (a->trans_a) load(bodies, ta, a->a, a->head.dtype, k, m, a->lda, depth, rows);
