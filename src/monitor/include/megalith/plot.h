@@ -1,0 +1,38 @@
+/* Curves as text for a terminal and as SVG. */
+#ifndef MEGALITH_PLOT_H
+#define MEGALITH_PLOT_H
+
+#include "megalith/memory.h"
+#include "megalith/status.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Points are joined in the order given; one whose y is not finite is a gap. */
+typedef struct mega_series {
+    const char *label;
+    const double *x, *y;
+    const double *faint_y; /* SVG: drawn thin behind, such as the values before smoothing; or NULL */
+    size_t count;
+} mega_series;
+
+typedef enum mega_plot_style {
+    MEGA_PLOT_ASCII,  /* a letter a point; series differ by letter */
+    MEGA_PLOT_BRAILLE /* eight dots a character; series differ by colour */
+} mega_plot_style;
+
+typedef struct mega_plot {
+    const char *title, *x_label, *y_label; /* NULL: none */
+    const mega_series *series;
+    int num_series;
+    bool log_x, log_y; /* points that are not above 0 are left out */
+    int width,
+        height; /* text: characters and lines of the whole picture, at least 24 x 6; SVG: pixels; 0: a good size */
+    mega_plot_style style; /* text */
+    bool color;            /* text: with the escape sequences of terminals */
+} mega_plot;
+
+/* Both append to out. Without a single point to draw they are an error. */
+mega_status mega_plot_text(const mega_plot *p, mega_buffer *out);
+mega_status mega_plot_svg(const mega_plot *p, mega_buffer *out);
+
+#endif
