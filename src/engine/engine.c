@@ -228,7 +228,7 @@ mega_status mega_engine_allocate(mega_engine *e)
 
 mega_status mega_engine_initialize(mega_engine *e, uint32_t seed)
 {
-    return mega_params_initialize(e->params, seed);
+    return mega_params_initialize_team(e->params, seed, e->options.team);
 }
 
 mega_batch *mega_engine_batch(mega_engine *e)

@@ -107,7 +107,7 @@ static mega_status run(const mega_program *p, int slot, int begin, int end)
     MEGA_ASSERT(p->call != NULL, "program %s is run before it is allocated", p->name);
     MEGA_ASSERT(slot >= 0 && slot < p->slots, "program %s: slot %d of %d", p->name, slot, p->slots);
     if (p->check > 0) return run_checked(p, slot, begin, end);
-    const program_call *call = p->call + slot * p->g->num_ops;
+    const program_call *call = p->call + (ptrdiff_t)slot * p->g->num_ops;
     for (int i = begin; i < end; i++) MEGA_TRY(run_call(p, &call[i]));
     return MEGA_OK;
 }

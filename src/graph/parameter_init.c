@@ -62,18 +62,29 @@ static double value_at(fill *f, int64_t row, int64_t col)
     return f->scale * f->cached[index & 1];
 }
 
-static void fill_parameter(const mega_params *p, int index, uint32_t seed)
+typedef struct fill_job {
+    const mega_params *p;
+    int index;
+    uint32_t seed;
+} fill_job;
+
+/* This thread's rows of one parameter; a value depends on its place alone, so the cut does not matter. */
+static void fill_rows(void *user, int thread, int size)
 {
-    const mega_param *r = &p->param[index];
+    const fill_job *job = user;
+    const mega_params *p = job->p;
+    const mega_param *r = &p->param[job->index];
     fill f = {.r = r,
               .axis = mega_params_axis(p, r->axis),
-              .seed = seed,
+              .seed = job->seed,
               .hash = mega_name_hash(r->name),
               .scale = r->init == MEGA_INIT_XAVIER_UNIFORM ? sqrt(6.0 / (double)(r->true_shape[0] + r->true_shape[1]))
                                                            : r->init_std,
               .cached_block = UINT64_MAX};
-    void *master = mega_params_master(p, index);
-    for (int64_t i = 0; i < r->local_shape[0]; i++) {
+    void *master = mega_params_master(p, job->index);
+    int64_t begin, end;
+    mega_team_share(r->local_shape[0], 1, thread, size, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
         const int64_t row = r->cut_dim == 0 ? mega_param_logical_index(r, f.axis, i) : i;
         for (int64_t j = 0; j < r->local_shape[1]; j++) {
             const int64_t col = r->cut_dim == 1 ? mega_param_logical_index(r, f.axis, j) : j;
@@ -82,13 +93,21 @@ static void fill_parameter(const mega_params *p, int index, uint32_t seed)
     }
 }
 
-mega_status mega_params_initialize(mega_params *p, uint32_t seed)
+mega_status mega_params_initialize_team(mega_params *p, uint32_t seed, mega_team *team)
 {
     if (p->master == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameters: initialised before mega_params_allocate made their buffers");
-    for (int i = 0; i < p->count; i++) fill_parameter(p, i, seed);
+    for (int i = 0; i < p->count; i++) {
+        fill_job job = {p, i, seed};
+        mega_team_run(team, fill_rows, &job);
+    }
     mega_params_publish(p);
     return MEGA_OK;
+}
+
+mega_status mega_params_initialize(mega_params *p, uint32_t seed)
+{
+    return mega_params_initialize_team(p, seed, NULL);
 }
 
 void mega_params_publish(mega_params *p)

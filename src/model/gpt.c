@@ -16,7 +16,7 @@ static mega_rows training_rows(mega_graph *g, int64_t batch, int64_t seq)
 static mega_tensor mlp(const mega_place *at, mega_tensor x)
 {
     x = mega_column_linear(at, "mlp.c_fc", x);
-    x = mega_op_gelu(at->graph, x, true);
+    x = mega_gelu(at, "mlp.act", x, true);
     return mega_row_linear(at, "mlp.c_proj", x);
 }
 
@@ -33,14 +33,11 @@ static mega_tensor layer(const mega_place *model, const mega_gpt *m, int64_t n, 
                                                  .recompute_core = m->recompute == MEGA_GPT_RECOMPUTE_SELECTIVE};
     mega_tensor h = mega_layer_norm(&at, "ln_1", x, m->norm_epsilon);
     h = mega_self_attention(&at, h, rows, &attention);
-    h = mega_op_dropout(g, h, m->hidden_dropout, mega_dropout_site(n, MEGA_DROP_AFTER_ATTENTION), rows->sample_id,
-                        rows->seq_position);
-    x = mega_op_add(g, x, h);
+    x = mega_dropout_add(&at, "attn.drop", h, x, m->hidden_dropout, mega_dropout_site(n, MEGA_DROP_AFTER_ATTENTION),
+                         rows);
     h = mega_layer_norm(&at, "ln_2", x, m->norm_epsilon);
     h = mlp(&at, h);
-    h = mega_op_dropout(g, h, m->hidden_dropout, mega_dropout_site(n, MEGA_DROP_AFTER_MLP), rows->sample_id,
-                        rows->seq_position);
-    x = mega_op_add(g, x, h);
+    x = mega_dropout_add(&at, "mlp.drop", h, x, m->hidden_dropout, mega_dropout_site(n, MEGA_DROP_AFTER_MLP), rows);
     mega_scope_leave(g, s);
     return x;
 }
@@ -71,8 +68,8 @@ static mega_status describe(mega_graph *g, const mega_gpt *m, int64_t batch, int
     const mega_tensor positions = mega_graph_input(g, "position_ids", MEGA_I32, 1, &tokens);
     mega_tensor x = mega_vocab_embedding(&model, "wte", ids);
     x = mega_position_embedding(&model, "wpe", positions, x);
-    x = mega_op_dropout(g, x, m->hidden_dropout, mega_dropout_site(0, MEGA_DROP_EMBEDDING), rows.sample_id,
-                        rows.seq_position);
+    x = mega_dropout_add(&model, "drop", x, (mega_tensor){0}, m->hidden_dropout,
+                         mega_dropout_site(0, MEGA_DROP_EMBEDDING), &rows);
     for (int64_t n = 0; n < m->num_layers; n++) {
         if (training && region_begins(m, n)) mega_recompute_begin(g);
         x = layer(&model, m, n, x, &rows);

@@ -89,6 +89,24 @@ mega_tensor mega_layer_norm(const mega_place *at, const char *name, mega_tensor 
     return x;
 }
 
+mega_tensor mega_dropout_add(const mega_place *at, const char *name, mega_tensor x, mega_tensor residual, double p,
+                             uint32_t site, const mega_rows *rows)
+{
+    const mega_scope s = mega_scope_enter(at->graph, "%s", name);
+    x = mega_op_dropout(at->graph, x, p, site, rows->sample_id, rows->seq_position);
+    if (residual.id != 0) x = mega_op_add(at->graph, residual, x);
+    mega_scope_leave(at->graph, s);
+    return x;
+}
+
+mega_tensor mega_gelu(const mega_place *at, const char *name, mega_tensor x, bool tanh_form)
+{
+    const mega_scope s = mega_scope_enter(at->graph, "%s", name);
+    x = mega_op_gelu(at->graph, x, tanh_form);
+    mega_scope_leave(at->graph, s);
+    return x;
+}
+
 /* Heads of this rank. */
 static mega_attention_shape local_heads(const mega_place *at, const mega_self_attention_shape *s)
 {

@@ -200,6 +200,31 @@ static void distributions_have_their_moments(void **state)
     mega_layout_destroy(l);
 }
 
+static void threads_do_not_change_initial_values(void **state)
+{
+    (void)state;
+    mega_layout *l = layout_of_one();
+    mega_params *p[2] = {NULL, NULL};
+    mega_team *team = NULL;
+    assert_int_equal(mega_team_create(&team, 3), MEGA_OK);
+    for (int i = 0; i < 2; i++) {
+        mega_param r = matrix("w", 17, 5), x = matrix("x", 2, 9);
+        x.init = MEGA_INIT_XAVIER_UNIFORM;
+        assert_int_equal(mega_params_create(&p[i], l), MEGA_OK);
+        assert_int_equal(mega_params_add(p[i], &r, NULL), MEGA_OK);
+        assert_int_equal(mega_params_add(p[i], &x, NULL), MEGA_OK);
+        assert_int_equal(mega_params_place(p[i], MEGA_F32, 0), MEGA_OK);
+        assert_int_equal(mega_params_allocate(p[i], MEGA_PARAMS_WEIGHTS), MEGA_OK);
+        assert_int_equal(mega_params_initialize_team(p[i], 4, i == 0 ? NULL : team), MEGA_OK);
+    }
+    assert_memory_equal(mega_params_flat_master(p[0]), mega_params_flat_master(p[1]),
+                        (size_t)mega_params_elements(p[0]) * sizeof(float));
+    mega_team_destroy(team);
+    mega_params_destroy(p[0]);
+    mega_params_destroy(p[1]);
+    mega_layout_destroy(l);
+}
+
 static void bf16_weights_are_rounded_masters(void **state)
 {
     (void)state;
@@ -248,6 +273,7 @@ int main(void)
         cmocka_unit_test(initial_values_do_not_depend_on_the_cut),
         cmocka_unit_test(padding_rows_are_zero_and_change_nothing),
         cmocka_unit_test(distributions_have_their_moments),
+        cmocka_unit_test(threads_do_not_change_initial_values),
         cmocka_unit_test(bf16_weights_are_rounded_masters),
         cmocka_unit_test(every_failed_allocation_is_reported),
     };

@@ -8,6 +8,7 @@
 #include "megalith/comm.h"
 #include "megalith/dtype.h"
 #include "megalith/status.h"
+#include "megalith/threads.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -85,6 +86,7 @@ void *mega_params_flat_grad(const mega_params *p);
 /* Law 1: every element from (seed, name, logical index); the value does not depend on the layout. Fills masters, then
  * publishes. */
 mega_status mega_params_initialize(mega_params *p, uint32_t seed);
+mega_status mega_params_initialize_team(mega_params *p, uint32_t seed, mega_team *team); /* the same bits */
 /* masters -> compute weights (rounding); nothing to do when they are the same buffer. */
 void mega_params_publish(mega_params *p);
 

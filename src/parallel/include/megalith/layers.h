@@ -71,6 +71,12 @@ typedef struct mega_rows {
     mega_tensor sample_id, seq_position, segment_start; /* [T] */
 } mega_rows;
 
+/* residual + dropout(x), [T, C]; residual none: dropout(x). The rows are whole on every rank of tp, and so is the mask.
+ */
+mega_tensor mega_dropout_add(const mega_place *at, const char *name, mega_tensor x, mega_tensor residual, double p,
+                             uint32_t site, const mega_rows *rows);
+mega_tensor mega_gelu(const mega_place *at, const char *name, mega_tensor x, bool tanh_form);
+
 typedef struct mega_self_attention_shape {
     int64_t heads, head_dim; /* of the whole model */
     double dropout;

@@ -1,0 +1,187 @@
+/* Layers cut over tp, without ranks: the program of each of two ranks runs alone over a group of one, so that its
+ * reduction leaves that rank's summand. The summands together are what one rank computes. */
+#include "kit.h"
+#include "megalith/layers.h"
+#include "megalith/memory.h"
+#include "megalith/program.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { B = 2, S = 6, T = B * S, C = 16, F = 24, HEADS = 4, VOCAB = 21, PADDED = 24 };
+
+static void must(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+typedef mega_tensor describe_layer(const mega_place *at, mega_tensor x, const mega_rows *rows);
+
+static mega_tensor mlp(const mega_place *at, mega_tensor x, const mega_rows *rows)
+{
+    (void)rows;
+    return mega_row_linear(at, "down", mega_gelu(at, "act", mega_column_linear(at, "up", x), true));
+}
+
+static mega_tensor attention(const mega_place *at, mega_tensor x, const mega_rows *rows)
+{
+    const mega_self_attention_shape s = {.heads = HEADS, .head_dim = C / HEADS, .dropout = 0.3, .site = 8};
+    return mega_self_attention(at, x, rows, &s);
+}
+
+static mega_tensor embed(const mega_place *at, mega_tensor x, const mega_rows *rows)
+{
+    (void)x;
+    return mega_vocab_embedding(at, "wte", rows->seq_position); /* any ids do */
+}
+
+static void declare(mega_params *p)
+{
+    const mega_linear_shape up = {.in = C, .out = F, .blocks = 1, .init_std = 0.4},
+                            down = {.in = F, .out = C, .blocks = 1, .init_std = 0.4},
+                            qkv = {.in = C, .out = 3 * C, .blocks = 3, .init_std = 0.4},
+                            proj = {.in = C, .out = C, .blocks = 1, .init_std = 0.4};
+    must(mega_declare_column_linear(p, "m", "up", &up));
+    must(mega_declare_row_linear(p, "m", "down", &down));
+    must(mega_declare_column_linear(p, "m", "attn.c_attn", &qkv));
+    must(mega_declare_row_linear(p, "m", "attn.c_proj", &proj));
+    must(mega_declare_vocab_embedding(p, "m", "wte", VOCAB, PADDED, C, &proj));
+}
+
+/* Result of one rank of `size`, biases of row layers left out (they are zero at the start). */
+static void run(describe_layer *describe, int rank, int size, double *y)
+{
+    mega_layout *one = NULL;
+    mega_params *params = NULL;
+    mega_graph *g = NULL;
+    mega_program *p = NULL;
+    must(mega_layout_create(&one, NULL));
+    mega_layout layout = *one;
+    layout.tp.rank = rank;
+    layout.tp.size = size;
+    must(mega_params_create(&params, &layout));
+    declare(params);
+    must(mega_params_place(params, MEGA_F64, 0));
+    must(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
+    must(mega_params_initialize(params, 6));
+    must(mega_graph_create(&g, MEGA_F64, params, &layout));
+    const mega_place at = {.graph = g, .params = params, .layout = &layout, .path = "m"};
+    const int64_t tokens = T, dim[2] = {T, C};
+    const mega_tensor x = mega_graph_input(g, "x", MEGA_F64, 2, dim);
+    const mega_rows rows = {.batch = B,
+                            .seq = S,
+                            .sample_id = mega_graph_input(g, "sample_id", MEGA_I32, 1, &tokens),
+                            .seq_position = mega_graph_input(g, "seq_position", MEGA_I32, 1, &tokens)};
+    mega_graph_output(g, describe(&at, x, &rows), "y");
+    const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .name = "layer"};
+    must(mega_program_build(&p, g, &o));
+    must(mega_program_allocate(p));
+    mega_program_step(p)->seed = 5;
+    float random[T * C];
+    mega_kit_normal(random, T * C, 3);
+    for (int i = 0; i < T * C; i++) ((double *)mega_program_tensor(p, "x", 0))[i] = (double)random[i];
+    for (int t = 0; t < T; t++) {
+        ((int32_t *)mega_program_tensor(p, "sample_id", 0))[t] = 40 + t / S;
+        ((int32_t *)mega_program_tensor(p, "seq_position", 0))[t] = (t * 7) % VOCAB;
+    }
+    must(mega_program_forward(p, 0));
+    memcpy(y, mega_program_tensor(p, "y", 0), T * C * sizeof *y);
+    mega_program_destroy(p);
+    mega_params_destroy(params);
+    mega_layout_destroy(one);
+}
+
+static void summands_are_the_whole(describe_layer *describe)
+{
+    double whole[T * C], part[T * C], sum[T * C] = {0};
+    run(describe, 0, 1, whole);
+    for (int rank = 0; rank < 2; rank++) {
+        run(describe, rank, 2, part);
+        assert_true(mega_kit_relative_error_f64(part, whole, T * C) > 0.1); /* each rank has a real share */
+        for (int i = 0; i < T * C; i++) sum[i] += part[i];
+    }
+    assert_true(mega_kit_relative_error_f64(sum, whole, T * C) <= 1e-14);
+}
+
+static void column_and_row_linear(void **state)
+{
+    (void)state;
+    summands_are_the_whole(mlp);
+}
+
+/* Dropout of the probabilities is on: masks are addressed by the head's number in the whole model. */
+static void self_attention(void **state)
+{
+    (void)state;
+    summands_are_the_whole(attention);
+}
+
+static void vocabulary_embedding(void **state)
+{
+    (void)state;
+    summands_are_the_whole(embed);
+}
+
+/* The head's reductions are instructions of the printed program; with one rank there is none. */
+static void head_reduces_over_the_vocabulary(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= 2; size++) {
+        mega_layout *one = NULL;
+        mega_params *params = NULL;
+        mega_graph *g = NULL;
+        mega_program *p = NULL;
+        mega_buffer text = {0};
+        must(mega_layout_create(&one, NULL));
+        mega_layout layout = *one;
+        layout.tp.rank = size - 1;
+        layout.tp.size = size;
+        must(mega_params_create(&params, &layout));
+        declare(params);
+        must(mega_params_place(params, MEGA_F32, 0));
+        must(mega_graph_create(&g, MEGA_F32, params, &layout));
+        const mega_place at = {.graph = g, .params = params, .layout = &layout, .path = "m"};
+        const int64_t tokens = T;
+        const mega_tensor ids = mega_graph_input(g, "ids", MEGA_I32, 1, &tokens);
+        const mega_tensor mask = mega_graph_input(g, "mask", MEGA_F32, 1, &tokens);
+        const mega_tensor x = mega_vocab_embedding(&at, "wte", ids);
+        const mega_head_result r = mega_vocab_head_loss(&at, "wte", x, ids, mask, VOCAB, true, false);
+        mega_graph_output(g, r.loss_sum, "loss");
+        const mega_program_options o = {.differentiate = true, .name = "head"};
+        must(mega_program_build(&p, g, &o));
+        must(mega_program_print(p, &text));
+        int reductions = 0;
+        for (const char *at_text = text.data; (at_text = strstr(at_text, "all_reduce tp")) != NULL; at_text++)
+            reductions++;
+        assert_int_equal(reductions, size == 1 ? 0 : 4); /* embedding, max, sum; gradient of x */
+        mega_buffer_fini(&text);
+        mega_program_destroy(p);
+        mega_params_destroy(params);
+        mega_layout_destroy(one);
+    }
+}
+
+static void too_long_a_name_is_refused(void **state)
+{
+    (void)state;
+    mega_layout *one = NULL;
+    mega_params *params = NULL;
+    char name[200];
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    must(mega_layout_create(&one, NULL));
+    must(mega_params_create(&params, one));
+    assert_int_equal(mega_declare_layer_norm(params, "m", name, C), MEGA_ERR_USAGE);
+    mega_params_destroy(params);
+    mega_layout_destroy(one);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(column_and_row_linear),      cmocka_unit_test(self_attention),
+        cmocka_unit_test(vocabulary_embedding),       cmocka_unit_test(head_reduces_over_the_vocabulary),
+        cmocka_unit_test(too_long_a_name_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
