@@ -1,129 +1,184 @@
-/* What a run leaves for other programs: the metrics file. */
-#include "megalith/file.h"
-#include "megalith/log.h"
+/* What a run leaves for other programs: the metrics file, and TensorBoard events under Megatron's tags. */
+#include "megalith/metrics.h"
+#include "megalith/tensorboard.h"
 #include "train_impl.h"
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define FLUSH_S 5.0 /* a reader sees events this much late at most */
+
 struct train_monitor {
-    mega_writer *metrics;
-    mega_buffer row;
+    mega_metrics *metrics;
+    mega_tensorboard *board;
+    double last_flush;
 };
 
-/* Rows up to the iteration that the run goes on from. Final evaluations are cut too: they come after the last
- * checkpoint. */
-static mega_status keep_rows(const char *path, int64_t iteration)
+/* Each argument under its own name, as Megatron writes them: lines "  name .... value" of the dump. */
+static mega_status write_arguments(const trainer *t, mega_tensorboard *board)
 {
-    char *text = NULL;
-    size_t size = 0;
-    mega_buffer kept = {0};
-    if (!mega_file_exists(path)) return MEGA_OK;
-    MEGA_TRY(mega_file_read(&text, &size, path));
-    for (char *line = text; line < text + size;) {
-        char *end = memchr(line, '\n', (size_t)(text + size - line));
-        if (end == NULL) break; /* a row that was never finished */
-        json_t *row = json_loadb(line, (size_t)(end - line), 0, NULL);
-        const json_t *at = json_object_get(row, "iteration");
-        if (json_is_integer(at) && json_integer_value(at) <= iteration && json_object_get(row, "final") == NULL)
-            mega_buffer_append(&kept, line, (size_t)(end + 1 - line));
-        json_decref(row);
-        line = end + 1;
+    mega_buffer dump = {0};
+    mega_status st = mega_config_dump_arguments(t->cfg, &dump);
+    char *rest = dump.data, *line;
+    while (st == MEGA_OK && rest != NULL && (line = strsep(&rest, "\n")) != NULL) {
+        char *name = line + strspn(line, " "), *dots = strstr(name, " .");
+        if (name == line || dots == NULL) continue;
+        *dots = '\0';
+        const char *value = dots + 1 + strspn(dots + 1, ".");
+        st = mega_tensorboard_text(board, name, value + (*value == ' '), t->first_iteration, mega_tensorboard_now());
     }
-    mega_free(text);
-    mega_status st = mega_buffer_check(&kept, path);
-    if (st == MEGA_OK && kept.size != size)
-        st = mega_file_write_atomic(path, kept.data != NULL ? kept.data : "", kept.size);
-    mega_buffer_fini(&kept);
+    mega_buffer_fini(&dump);
     return st;
-}
-
-static mega_status open_metrics(trainer *t)
-{
-    const char *path = t->cfg->metrics_file;
-    if (path == NULL) return MEGA_OK;
-    char *folder = mega_path_folder(path);
-    if (folder == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--metrics-file %s: no memory for its folder's name", path);
-    mega_status st = mega_folder_create(folder);
-    mega_free(folder);
-    if (st == MEGA_OK && t->first_iteration > 0) {
-        st = keep_rows(path, t->first_iteration);
-        return st == MEGA_OK ? mega_writer_append_to(&t->monitor->metrics, path) : st;
-    }
-    return st == MEGA_OK ? mega_writer_create(&t->monitor->metrics, path) : st;
 }
 
 mega_status train_monitor_open(trainer *t)
 {
-    t->monitor = mega_calloc(1, sizeof *t->monitor);
-    if (t->monitor == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for its monitors");
-    return open_metrics(t);
+    const mega_config *cfg = t->cfg;
+    train_monitor *m = mega_calloc(1, sizeof *m);
+    if (m == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for its monitors");
+    t->monitor = m;
+    m->last_flush = mega_time_now();
+    if (cfg->metrics_file != NULL) MEGA_TRY(mega_metrics_open(&m->metrics, cfg->metrics_file, t->first_iteration));
+    if (cfg->tensorboard_dir == NULL) return MEGA_OK;
+    MEGA_TRY(mega_tensorboard_open(&m->board, cfg->tensorboard_dir, mega_tensorboard_now()));
+    MEGA_TRY(write_arguments(t, m->board));
+    return mega_tensorboard_flush(m->board);
 }
 
-static mega_status write_row(train_monitor *m)
+/* A row that is being put together. */
+typedef struct metrics_row {
+    mega_metric value[16];
+    int count;
+} metrics_row;
+
+static void put_int(metrics_row *r, const char *key, int64_t i)
 {
-    MEGA_TRY(mega_buffer_check(&m->row, "a row of the metrics file"));
-    MEGA_TRY(mega_writer_write(m->metrics, m->row.data, m->row.size));
-    return mega_writer_flush(m->metrics);
+    r->value[r->count++] = (mega_metric){.key = key, .kind = MEGA_METRIC_INT, .i = i};
 }
 
-/* JSON has no number that is not finite. */
-static void number(mega_buffer *b, const char *key, double value)
+static void put(metrics_row *r, const char *key, double x)
 {
-    if (isfinite(value)) mega_buffer_printf(b, ", \"%s\": %.17g", key, value);
-    else
-        mega_buffer_printf(b, ", \"%s\": null", key);
+    r->value[r->count++] = (mega_metric){.key = key, .kind = MEGA_METRIC_DOUBLE, .x = x};
 }
 
-mega_status train_monitor_step(trainer *t, const mega_step_result *r, double params_norm, double step_s)
+static mega_status step_row(const trainer *t, const mega_step_result *s, double params_norm, double step_s)
+{
+    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    metrics_row r = {.count = 0};
+    if (t->monitor->metrics == NULL) return MEGA_OK;
+    put_int(&r, "iteration", p->iteration);
+    put_int(&r, "consumed_samples", p->consumed_samples);
+    put(&r, "lm_loss", s->loss);
+    put(&r, "grad_norm", s->grad_norm);
+    put(&r, "learning_rate", mega_engine_next_lr(t->engine));
+    put(&r, "weight_decay", s->weight_decay);
+    put_int(&r, "global_batch_size", s->samples);
+    if (t->cfg->log_num_zeros_in_grad) put_int(&r, "num_zeros", s->grad_zeros);
+    if (t->cfg->log_params_norm) put(&r, "params_norm", params_norm);
+    put(&r, "iteration_time_ms", step_s * 1e3);
+    put(&r, "tokens_per_second", (double)s->tokens / step_s);
+    return mega_metrics_row(t->monitor->metrics, r.value, r.count);
+}
+
+/* A scalar by iteration, and its twin by samples. */
+static mega_status scalar(const trainer *t, const char *tag, double value)
+{
+    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    char twin[96];
+    snprintf(twin, sizeof twin, "%.80s vs samples", tag);
+    MEGA_TRY(mega_tensorboard_scalar(t->monitor->board, tag, p->iteration, value, mega_tensorboard_now()));
+    return mega_tensorboard_scalar(t->monitor->board, twin, p->consumed_samples, value, mega_tensorboard_now());
+}
+
+static mega_status plain_scalar(const trainer *t, const char *tag, double value)
+{
+    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    return mega_tensorboard_scalar(t->monitor->board, tag, p->iteration, value, mega_tensorboard_now());
+}
+
+static mega_status memory_scalars(const trainer *t)
+{
+    mega_engine_memory m;
+    mega_engine_memory_get(t->engine, &m);
+    MEGA_TRY(plain_scalar(t, "mem-reserved-bytes", (double)mega_memory_resident()));
+    MEGA_TRY(plain_scalar(t, "mem-allocated-bytes", (double)m.total));
+    return plain_scalar(t, "mem-allocated-count", (double)mega_alloc_count());
+}
+
+static mega_status step_scalars(const trainer *t, const mega_step_result *s, double params_norm, double step_s)
+{
+    const mega_config *cfg = t->cfg;
+    if (cfg->log_learning_rate_to_tensorboard) MEGA_TRY(scalar(t, "learning-rate", mega_engine_next_lr(t->engine)));
+    if (cfg->log_batch_size_to_tensorboard) MEGA_TRY(scalar(t, "batch-size", (double)s->samples));
+    MEGA_TRY(scalar(t, "lm loss", s->loss));
+    if (cfg->log_loss_scale_to_tensorboard) MEGA_TRY(scalar(t, "loss-scale", 1));
+    if (cfg->log_world_size_to_tensorboard) MEGA_TRY(scalar(t, "world-size", 1));
+    MEGA_TRY(scalar(t, "grad-norm", s->grad_norm));
+    if (cfg->log_num_zeros_in_grad) MEGA_TRY(scalar(t, "num-zeros", (double)s->grad_zeros));
+    if (cfg->log_params_norm) MEGA_TRY(scalar(t, "params-norm", params_norm));
+    if (cfg->log_memory_to_tensorboard) MEGA_TRY(memory_scalars(t));
+    if (cfg->log_timers_to_tensorboard) MEGA_TRY(plain_scalar(t, "iteration-time", step_s));
+    if (!cfg->log_throughput) return MEGA_OK;
+    const double flops = mega_gpt_flops_per_token(&t->gpt, cfg->seq_length) * (double)s->tokens / step_s;
+    return plain_scalar(t, "throughput", flops * 1e-12);
+}
+
+mega_status train_monitor_step(trainer *t, const mega_step_result *s, double params_norm, double step_s)
 {
     train_monitor *m = t->monitor;
+    MEGA_TRY(step_row(t, s, params_norm, step_s));
+    if (m->board == NULL) return MEGA_OK;
+    if (mega_engine_progress_get(t->engine)->iteration % t->cfg->tensorboard_log_interval == 0)
+        MEGA_TRY(step_scalars(t, s, params_norm, step_s));
+    if (mega_time_now() - m->last_flush < FLUSH_S) return MEGA_OK;
+    m->last_flush = mega_time_now();
+    return mega_tensorboard_flush(m->board);
+}
+
+static mega_status evaluation_row(const trainer *t, int split, double loss, bool is_final)
+{
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
-    if (m->metrics == NULL) return MEGA_OK;
-    m->row.size = 0;
-    mega_buffer_printf(&m->row, "{\"iteration\": %lld, \"consumed_samples\": %lld", (long long)p->iteration,
-                       (long long)p->consumed_samples);
-    number(&m->row, "lm_loss", r->loss);
-    number(&m->row, "grad_norm", r->grad_norm);
-    number(&m->row, "learning_rate", mega_engine_next_lr(t->engine));
-    number(&m->row, "weight_decay", r->weight_decay);
-    mega_buffer_printf(&m->row, ", \"global_batch_size\": %lld", (long long)r->samples);
-    if (t->cfg->log_num_zeros_in_grad) mega_buffer_printf(&m->row, ", \"num_zeros\": %lld", (long long)r->grad_zeros);
-    if (t->cfg->log_params_norm) number(&m->row, "params_norm", params_norm);
-    number(&m->row, "iteration_time_ms", step_s * 1e3);
-    number(&m->row, "tokens_per_second", (double)r->tokens / step_s);
-    mega_buffer_puts(&m->row, "}\n");
-    return write_row(m);
+    metrics_row r = {.count = 0};
+    if (t->monitor->metrics == NULL) return MEGA_OK;
+    put_int(&r, "iteration", p->iteration);
+    put_int(&r, "consumed_samples", p->consumed_samples);
+    put(&r, split == MEGA_SPLIT_TEST ? "test_loss" : "validation_loss", loss);
+    put(&r, split == MEGA_SPLIT_TEST ? "test_ppl" : "validation_ppl", exp(fmin(20, loss)));
+    if (is_final) r.value[r.count++] = (mega_metric){.key = "final", .kind = MEGA_METRIC_BOOL, .i = 1};
+    return mega_metrics_row(t->monitor->metrics, r.value, r.count);
 }
 
 mega_status train_monitor_evaluation(trainer *t, int split, double loss, bool is_final)
 {
-    train_monitor *m = t->monitor;
-    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
-    if (m->metrics == NULL) return MEGA_OK;
-    m->row.size = 0;
-    mega_buffer_printf(&m->row, "{\"iteration\": %lld, \"consumed_samples\": %lld", (long long)p->iteration,
-                       (long long)p->consumed_samples);
-    number(&m->row, split == MEGA_SPLIT_TEST ? "test_loss" : "validation_loss", loss);
-    number(&m->row, split == MEGA_SPLIT_TEST ? "test_ppl" : "validation_ppl", exp(fmin(20, loss)));
-    mega_buffer_puts(&m->row, is_final ? ", \"final\": true}\n" : "}\n");
-    return write_row(m);
+    const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    const char *name = split == MEGA_SPLIT_TEST ? "lm loss test" : "lm loss validation";
+    char ppl[64];
+    MEGA_TRY(evaluation_row(t, split, loss, is_final));
+    if (t->monitor->board == NULL) return MEGA_OK;
+    /* One point an iteration: the evaluation at the end comes behind a regular one. */
+    if (is_final && split == MEGA_SPLIT_VALID && iteration % t->cfg->eval_interval == 0 && !t->cfg->skip_train)
+        return MEGA_OK;
+    MEGA_TRY(scalar(t, name, loss));
+    if (t->cfg->log_validation_ppl_to_tensorboard) {
+        snprintf(ppl, sizeof ppl, "%.50s ppl", name);
+        MEGA_TRY(scalar(t, ppl, exp(fmin(20, loss))));
+    }
+    return mega_tensorboard_flush(t->monitor->board);
 }
 
 mega_status train_monitor_flush(trainer *t)
 {
-    return t->monitor->metrics != NULL ? mega_writer_flush(t->monitor->metrics) : MEGA_OK;
+    if (t->monitor->metrics != NULL) MEGA_TRY(mega_metrics_sync(t->monitor->metrics));
+    return t->monitor->board != NULL ? mega_tensorboard_flush(t->monitor->board) : MEGA_OK;
 }
 
 mega_status train_monitor_close(trainer *t)
 {
     train_monitor *m = t->monitor;
     if (m == NULL) return MEGA_OK;
-    const mega_status st = m->metrics != NULL ? mega_writer_close(m->metrics, true) : MEGA_OK;
-    mega_buffer_fini(&m->row);
+    const mega_status metrics = mega_metrics_close(m->metrics), board = mega_tensorboard_close(m->board);
     mega_free(m);
     t->monitor = NULL;
-    return st;
+    return metrics != MEGA_OK ? metrics : board;
 }
