@@ -285,6 +285,8 @@ static const char *result_name(mega_graph *g, const instruction *op, int out)
 {
     const char *base = op->scope[0] == '\0' ? mega_op_table[op->kind]->name : op->scope;
     const char *prefix = op->backward ? "d." : "";
+    if (out == 0 && op->attr.what != NULL && op->kind != OP_ALL_REDUCE)
+        return mega_arena_format(&g->arena, "%s%s.%s", prefix, base, op->attr.what);
     if (out == 0) return mega_arena_format(&g->arena, "%s%s", prefix, base);
     return mega_arena_format(&g->arena, "%s%s:%d", prefix, base, out);
 }

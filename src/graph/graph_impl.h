@@ -92,7 +92,7 @@ typedef struct op_attr {
     mega_attention_shape attention;
     mega_axis axis;
     mega_reduce reduce;
-    const char *what; /* collective: what for, in reports */
+    const char *what; /* collective: what for, in reports; else a last step of the name of the result, or NULL */
 } op_attr;
 
 typedef struct instruction {

@@ -196,10 +196,13 @@ static void head_chunk(mega_graph *g, const head_tensors *h, const mega_head_sha
 {
     const op_attr attr = {.begin = s->vocab_begin, .valid = s->valid};
     const int32_t x = rows_of(g, h->x, begin, rows), labels = rows_of(g, h->labels, begin, rows);
-    const int32_t logits = mega_op_logits(g, (mega_tensor){x}, (mega_tensor){h->table}).id;
+    instruction product = {.kind = OP_LINEAR, .in = {x, h->table}, .attr = {.wide = true, .what = "logits"}};
+    const int32_t logits = mega_graph_emit(g, &product).id;
     instruction max = {.kind = OP_XENT_MAX, .in = {logits}, .attr = attr};
+    max.attr.what = "max";
     const int32_t row_max = all_reduced(g, mega_graph_emit(g, &max).id, MEGA_REDUCE_MAX, "logits max");
     instruction sum = {.kind = OP_XENT_SUM, .in = {logits, row_max, labels}, .attr = attr};
+    sum.attr.what = "sums";
     const int32_t sums = all_reduced(g, mega_graph_emit(g, &sum).id, MEGA_REDUCE_SUM, "logits sum");
     instruction grad = {.kind = OP_XENT_GRAD,
                         .in = {logits, row_max, sums, labels},
@@ -236,7 +239,7 @@ static mega_status check_head(const mega_graph *g, mega_tensor x, mega_tensor ta
 
 static mega_tensor masked_sum(mega_graph *g, mega_tensor mask, int32_t x)
 {
-    instruction op = {.kind = OP_MASKED_SUM, .in = {mask.id, x}};
+    instruction op = {.kind = OP_MASKED_SUM, .in = {mask.id, x}, .attr = {.what = x == 0 ? "mask_sum" : "loss_sum"}};
     return mega_graph_emit(g, &op);
 }
 
