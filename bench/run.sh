@@ -10,5 +10,13 @@ mkdir -p bench/results
         echo "# $(basename "$program")"
         "$program"
     done
+    case "bench_step" in *"${1:-}"*)
+        if [ -x "${MEGA_PEERS:-}" ]; then
+            echo "# the steps of bench_step in PyTorch"
+            "$MEGA_PEERS" bench/peers/torch_step.py
+        else
+            echo "# PyTorch is not measured: MEGA_PEERS names no Python that has it"
+        fi ;;
+    esac
 } | tee "$results"
 echo "results in $results"
