@@ -9,6 +9,8 @@ started=$(date +%s)
 
 say() { printf '\n== %s\n' "$*"; }
 run() { printf '$ megalith %s\n' "$*"; "$megalith" "$@"; }
+# The dump of all options that a training begins with is for log files; here it would push the rest off the screen.
+without_dump() { sed -u '/^-* arguments -*$/,/^-* end of arguments -*$/d'; }
 
 # One verse a line, a blank line behind every chapter; every 20th chapter is held out.
 kjv_chapters() {
@@ -45,11 +47,11 @@ run preprocess_data --input train.txt --split-on-blank-lines --tokenizer-type GP
 
 say "4/5  training a GPT"
 run pretrain_gpt --num-layers 4 --hidden-size 192 --num-attention-heads 6 --seq-length 128 --max-position-embeddings 128 \
-    --micro-batch-size 16 --global-batch-size 16 --train-iters "${DEMO_ITERS:-500}" --lr 2e-3 --min-lr 1e-4 --lr-decay-style cosine \
+    --micro-batch-size 8 --global-batch-size 8 --train-iters "${DEMO_ITERS:-600}" --lr 3e-3 --min-lr 1e-4 --lr-decay-style cosine \
     --lr-warmup-iters 40 --adam-beta2 0.98 --weight-decay 0.1 --hidden-dropout 0 --attention-dropout 0 \
     --data-path text_text_document --split 98,2,0 --tokenizer-type GPT2BPETokenizer \
     --vocab-file tokenizer/vocab.json --merge-file tokenizer/merges.txt \
-    --log-interval 50 --eval-interval 250 --eval-iters 5 --save checkpoints --save-interval 250 --metrics-file metrics.jsonl
+    --log-interval 50 --eval-interval 300 --eval-iters 10 --save checkpoints --save-interval 300 --metrics-file metrics.jsonl 2>&1 | without_dump
 
 say "5/5  the model on text it has not seen, and text of its own"
 run tasks --task LM_LOSS --load checkpoints --valid-data held-out.txt
