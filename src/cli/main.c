@@ -6,18 +6,6 @@
 #include <signal.h>
 #include <string.h>
 
-/* A command that is not linked in says so instead of failing to link. */
-#pragma weak mega_command_doctor
-#pragma weak mega_command_tokenize
-#pragma weak mega_command_train_tokenizer
-#pragma weak mega_command_preprocess_data
-#pragma weak mega_command_data
-#pragma weak mega_command_pretrain_gpt
-#pragma weak mega_command_plan
-#pragma weak mega_command_generate_samples_gpt
-#pragma weak mega_command_tasks
-#pragma weak mega_command_plot
-
 static int command_help(int argc, char **argv);
 static int command_version(int argc, char **argv);
 static int command_merge_datasets(int argc, char **argv);
@@ -97,10 +85,8 @@ static int command_merge_datasets(int argc, char **argv)
 {
     char data[] = "data", merge[] = "merge";
     char **words = mega_calloc((size_t)argc + 2, sizeof *words);
-    if (words == NULL || mega_command_data == NULL) {
-        mega_free(words);
-        return 1;
-    }
+    if (words == NULL)
+        return mega_cli_fail("merge_datasets", MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for %d words", argc));
     words[0] = data;
     words[1] = merge;
     for (int i = 1; i < argc; i++) words[i + 1] = argv[i];
