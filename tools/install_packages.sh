@@ -8,7 +8,7 @@
 set -u
 
 build="gcc libc6-dev make cmake ninja-build pkg-config libdnnl-dev libjansson-dev zlib1g-dev libzstd-dev"
-demo="bible-kjv-text"
+demo="bible-kjv"
 check="libcmocka-dev valgrind"
 develop="clang clang-format clang-tidy ccache gdb"
 

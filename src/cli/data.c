@@ -160,6 +160,16 @@ static mega_status collect(prefix_list *l, const mega_config *cfg)
     return MEGA_OK;
 }
 
+static mega_status check_all(const prefix_list *l)
+{
+    for (int64_t i = 0; i < l->count; i++) {
+        mega_indexed *ix;
+        MEGA_TRY(mega_indexed_open(&ix, l->item[i]));
+        mega_indexed_close(ix);
+    }
+    return MEGA_OK;
+}
+
 static mega_status merge_all(mega_indexed_writer **w, const prefix_list *l, const char *output)
 {
     mega_progress progress;
@@ -184,6 +194,14 @@ static mega_status merge(const mega_config *cfg)
     prefix_list l = {0};
     mega_indexed_writer *w = NULL;
     mega_status st = collect(&l, cfg);
+    if (st == MEGA_OK && cfg->dry_run) {
+        st = check_all(&l);
+        if (st == MEGA_OK)
+            mega_cli_dry_run("%" PRId64 " data sets would be joined in %s.bin and .idx", l.count,
+                             cfg->data.output_prefix);
+        prefix_list_fini(&l);
+        return st;
+    }
     if (st == MEGA_OK) st = merge_all(&w, &l, cfg->data.output_prefix);
     if (st == MEGA_OK) {
         const int64_t documents = mega_indexed_writer_documents(w), tokens = mega_indexed_writer_tokens(w);

@@ -3,6 +3,7 @@
 #include "cli.h"
 #include "commands.h"
 #include "loaded.h"
+#include "megalith/documents.h"
 #include "megalith/file.h"
 #include "megalith/generate.h"
 
@@ -61,27 +62,40 @@ static mega_status decode_text(const session *s, const mega_ids *ids, mega_buffe
     return mega_buffer_check(out, "generated text");
 }
 
+/* A sample may end within a character, and an untrained model writes any bytes; JSON holds UTF-8 alone. Each byte that
+ * is none becomes U+FFFD. */
+static mega_status append_utf8(mega_buffer *out, const char *text, size_t bytes)
+{
+    while (bytes > 0) {
+        const size_t valid = mega_utf8_valid_bytes(text, bytes);
+        mega_buffer_append(out, text, valid);
+        if (valid < bytes) mega_buffer_puts(out, "\xef\xbf\xbd");
+        const size_t past = valid < bytes ? valid + 1 : valid;
+        text += past;
+        bytes -= past;
+    }
+    return mega_buffer_check(out, "generated text");
+}
+
 /* {"text": prompt and continuation, "length": tokens of both, "finished": ended by itself} */
-static mega_status write_genfile(session *s, const sequence *q, const char *text, bool finished)
+static mega_status write_genfile(session *s, const sequence *q, const mega_buffer *text, bool finished)
 {
     if (s->genfile == NULL) return MEGA_OK;
-    char *whole = mega_format("%s%s", q->prompt, text);
-    json_t *row = whole == NULL ? NULL
-                                : json_pack("{s:s+, s:I, s:b}", "text", whole, "", "length",
-                                            (json_int_t)(q->ids.count + q->fresh.count), "finished", finished);
+    mega_buffer whole = {0};
+    mega_status st = append_utf8(&whole, q->prompt, strlen(q->prompt));
+    if (st == MEGA_OK) st = append_utf8(&whole, text->data, text->size);
+    json_t *row = st != MEGA_OK
+                      ? NULL
+                      : json_pack("{s:s%, s:I, s:b}", "text", whole.size > 0 ? whole.data : "", whole.size, "length",
+                                  (json_int_t)(q->ids.count + q->fresh.count), "finished", finished);
     char *line = row == NULL ? NULL : json_dumps(row, JSON_COMPACT);
-    mega_status st;
-    if (line == NULL) {
-        st = MEGA_FAIL(MEGA_ERR_FORMAT, "--genfile %s: the generated text is not UTF-8 or memory is short",
-                       s->cfg.generate.genfile);
-    } else {
-        st = mega_writer_write(s->genfile, line, strlen(line));
-        if (st == MEGA_OK) st = mega_writer_write(s->genfile, "\n", 1);
-        if (st == MEGA_OK) st = mega_writer_flush(s->genfile);
-    }
+    if (st == MEGA_OK && line == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a line of --genfile");
+    if (st == MEGA_OK) st = mega_writer_write(s->genfile, line, strlen(line));
+    if (st == MEGA_OK) st = mega_writer_write(s->genfile, "\n", 1);
+    if (st == MEGA_OK) st = mega_writer_flush(s->genfile);
     free(line);
     json_decref(row);
-    mega_free(whole);
+    mega_buffer_fini(&whole);
     return st;
 }
 
@@ -106,7 +120,7 @@ static mega_status report(session *s, const sequence *q, bool finished, bool str
     if (st == MEGA_OK) {
         printf("\n");
         fflush(stdout);
-        st = write_genfile(s, q, text.data, finished);
+        st = write_genfile(s, q, &text, finished);
     }
     if (st == MEGA_OK) st = write_sample_file(s, q, text.data);
     mega_buffer_fini(&text);

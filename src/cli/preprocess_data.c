@@ -60,7 +60,7 @@ static mega_status show_result(const mega_preprocess_job *job, const mega_prepro
            r->documents, tokens, tokens > 0 ? (double)r->text_bytes / (double)tokens : 0.0,
            (double)r->text_bytes * 1e-6, duration, r->seconds > 0 ? (double)r->text_bytes * 1e-6 / r->seconds : 0.0);
     if (r->empty_documents > 0) printf("%" PRId64 " of them without a token\n", r->empty_documents);
-    if (job->skip_bad_lines) printf("%" PRId64 " bad lines left out\n", r->bad_lines);
+    if (job->skip_bad_lines) printf("%" PRId64 " bad line%s left out\n", r->bad_lines, r->bad_lines == 1 ? "" : "s");
     for (int k = 0; k < job->num_keys; k++) {
         char *prefix = mega_preprocess_output(job, k);
         if (prefix == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a file name");

@@ -65,7 +65,7 @@ static const option_row generate_rows[] = {
     {OPTION("num-samples", generate.num_samples, KIND_INT), .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "so many texts from no prompt"},
     {OPTION("genfile", generate.genfile, KIND_STRING), .help = "JSON lines with text, length, finished"},
     {OPTION("out-seq-length", generate.out_seq_length, KIND_INT), .fallback = "1024", .range = RANGE_POSITIVE, .help = "new tokens at most"},
-    {OPTION("temperature", generate.temperature, KIND_FLOAT), .fallback = "1.0", .range = RANGE_POSITIVE, .help = "divides the logits"},
+    {OPTION("temperature", generate.temperature, KIND_FLOAT), .fallback = "1.0", .range = RANGE_NOT_NEGATIVE, .help = "divides the logits"},
     {OPTION("greedy", generate.greedy, KIND_FLAG), .help = "take the most probable token"},
     {OPTION("top_p", generate.top_p, KIND_FLOAT), .fallback = "0.0", .range = RANGE_TOP_P, .help = "draw from the most probable tokens that have this probability together; 0 is off"},
     {OPTION("top_k", generate.top_k, KIND_INT), .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "draw from so many most probable tokens; 0 is off"},

@@ -382,16 +382,35 @@ static void rule_preprocessing(mega_config *cfg)
 static void rule_generation(mega_config *cfg)
 {
     if (cfg->load == NULL) mega_config_problem(cfg, USAGE, "missing: --load FOLDER, the trained model");
-    if (cfg->generate.num_samples > 0 && cfg->generate.sample_input_file != NULL) {
-        mega_config_problem(cfg, USAGE, "%s makes texts without a prompt, and %s gives prompts; give one",
-                            mega_config_origin(cfg, "num_samples"), mega_config_origin(cfg, "sample_input_file"));
+    const struct {
+        const char *dest;
+        bool on;
+    } sources[] = {{"prompt", cfg->generate.prompt.count > 0},
+                   {"num_samples", cfg->generate.num_samples > 0},
+                   {"sample_input_file", cfg->generate.sample_input_file != NULL},
+                   {"interactive", cfg->generate.interactive}};
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++) {
+        if (!sources[i].on) continue;
+        if (first != NULL)
+            mega_config_problem(cfg, USAGE, "%s and %s both say where the prompts come from; give one",
+                                mega_config_origin(cfg, first), mega_config_origin(cfg, sources[i].dest));
+        first = sources[i].dest;
     }
+    if (cfg->generate.sample_output_file != NULL && cfg->generate.sample_input_file == NULL)
+        mega_config_problem(cfg, USAGE,
+                            "%s goes with --sample-input-file FILE; in every other mode --genfile FILE is written",
+                            mega_config_origin(cfg, "sample_output_file"));
+    if (cfg->generate.temperature == 0)
+        mega_config_problem(cfg, USAGE, "%s must be greater than 0; --greedy takes the most probable token every time",
+                            mega_config_origin(cfg, "temperature"));
 }
 
 static void rule_tasks(mega_config *cfg)
 {
     if (cfg->load == NULL) mega_config_problem(cfg, USAGE, "missing: --load FOLDER, the trained model");
-    if (cfg->tasks.task == NULL) mega_config_problem(cfg, USAGE, "missing: --task LM_LOSS, WIKITEXT103 or LAMBADA");
+    if (cfg->tasks.task == NULL && !given(cfg, "task"))
+        mega_config_problem(cfg, USAGE, "missing: --task LM_LOSS, WIKITEXT103 or LAMBADA");
     if (cfg->tasks.valid_data.count == 0)
         mega_config_problem(cfg, USAGE, "missing: --valid-data FILE…, the text to evaluate");
 }

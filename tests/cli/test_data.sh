@@ -49,6 +49,7 @@ run data verify a_text_document --tokenizer-type ByteTokenizer && has 'whole, 3 
 run data verify a_text_document --tokenizer-type NullTokenizer --vocab-size 100 && fail "verify with a small vocabulary"
 grep -q 'is 256, expected 0 to 100' err || fail "which token"
 
+run data merge a_text_document a_text_document --output-prefix twice --dry-run && [ ! -e twice.bin ] || fail "merge --dry-run wrote"
 run data merge a_text_document a_text_document --output-prefix twice || fail "merge"
 run data info twice && has '^  documents  +6$' && has '^  tokens  +20' || fail "merged"
 mkdir folder && cp a_text_document.* folder && cp twice.bin folder/b.bin && cp twice.idx folder/b.idx

@@ -229,7 +229,9 @@ static void other_commands(void **state)
     accept("generate_samples_gpt", "--load . --num-samples 3 --genfile y");
     kit_refuse("generate_samples_gpt", "--num-samples 3", "missing: --load FOLDER");
     kit_refuse("generate_samples_gpt", "--load . --num-samples 3 --sample-input-file /dev/null", "give one");
-    kit_refuse("generate_samples_gpt", "--load . --temperature 0", "must be greater than 0");
+    kit_refuse("generate_samples_gpt", "--load . --prompt a --interactive", "give one");
+    kit_refuse("generate_samples_gpt", "--load . --prompt a --sample-output-file b", "goes with --sample-input-file");
+    kit_refuse("generate_samples_gpt", "--load . --temperature 0", "must be greater than 0; --greedy");
     kit_refuse("generate_samples_gpt", "--load . --top_p 1.5", "must lie between 0 and 1");
     accept("tasks", "--task LM_LOSS --pretrained-checkpoint . --valid-data /dev/null");
     kit_refuse("tasks", "--task RACE --load . --valid-data /dev/null", "\"RACE\" is not built yet");

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# generate_samples_gpt in each of its modes, on a model of bytes that was hardly trained and so writes broken UTF-8 as well.
+set -u
+: "${MEGALITH:?run by ctest}"
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+export OMP_NUM_THREADS=1
+fail() {
+    echo "FAILED: $*"
+    exit 1
+}
+generate() { "$MEGALITH" generate_samples_gpt --load model --out-seq-length 12 "$@" 2>err; }
+
+for i in $(seq 1 40); do echo "line $i of a text"; echo; done >text.txt
+"$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --tokenizer-type ByteTokenizer --append-eod --output-prefix text >log 2>&1 || fail "$(cat log)"
+"$MEGALITH" pretrain_gpt --num-layers 1 --hidden-size 32 --num-attention-heads 2 --seq-length 32 --micro-batch-size 2 --lr 1e-3 \
+    --train-iters 2 --tokenizer-type ByteTokenizer --data-path text_text_document --split 100,0,0 --eval-iters 0 --save model >log 2>&1 || fail "$(tail -n 3 log)"
+
+# Every mode fills the file, one whole object a line, whatever the bytes.
+generate --num-samples 30 --genfile free.json >out || fail "no prompt: $(cat err)"
+[ "$(grep -cE '^\{"text":".*","length":[0-9]+,"finished":(true|false)\}$' free.json)" = 30 ] || fail "no prompt: $(cat free.json)"
+iconv -f UTF-8 -t UTF-8 free.json >valid || fail "the JSON lines are not UTF-8"
+generate --prompt ab --prompt cd --genfile prompts.json >out || fail "prompts: $(cat err)"
+[ "$(grep -cE '^\{"text":"(ab|cd)' prompts.json)" = 2 ] || fail "prompts: $(cat prompts.json)"
+printf 'ab\ncd\n' >prompts.txt
+generate --sample-input-file prompts.txt --genfile file.json >out || fail "prompt file: $(cat err)"
+cmp -s prompts.json file.json || fail "a file of prompts answers otherwise than the prompts themselves"
+[ "$(grep -ac '^Context:' prompts.txt.out)" = 2 ] || fail "prompts.txt.out: $(cat prompts.txt.out)"
+printf 'ab\ncd\nstop\nef\n' | generate --interactive --genfile asked.json >out || fail "interactive: $(cat err)"
+cmp -s prompts.json asked.json || fail "a conversation answers otherwise than the prompts themselves"
+
+# One rule for the batch and the cache: the same text.
+generate --prompt ab --prompt cd --batch 2 --genfile batch.json >out || fail "batch: $(cat err)"
+cmp -s prompts.json batch.json || fail "a batch of two answers otherwise"
+generate --prompt ab --prompt cd --recompute --genfile again.json >out || fail "recompute: $(cat err)"
+cmp -s prompts.json again.json || fail "without the cache the answers differ"
+generate --prompt ab --greedy >a && generate --prompt ab --top_k 1 --seed 9 >b && cmp -s a b || fail "greedy is not top_k 1"
+exit 0
