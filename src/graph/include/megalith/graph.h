@@ -32,7 +32,7 @@ void mega_scope_leave(mega_graph *g, mega_scope scope);
 /* Tensors that the caller fills before a run (mega_program_tensor) and reads after it. */
 mega_tensor mega_graph_input(mega_graph *g, const char *name, mega_dtype dtype, int num_dims, const int64_t *dim);
 void mega_graph_output(mega_graph *g, mega_tensor t, const char *name);
-/* Keeps its content between runs (key/value caches). */
+/* Keeps its content between runs (key/value caches). The scope stands in front of its name: "h.3.k_cache". */
 mega_tensor mega_graph_state(mega_graph *g, const char *name, mega_dtype dtype, int num_dims, const int64_t *dim);
 mega_tensor mega_graph_param(mega_graph *g, int param); /* the weight of a declared parameter */
 /* Differentiation starts from gradients that are given: the head makes its own; here the caller fills the gradient of t

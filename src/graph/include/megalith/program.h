@@ -32,17 +32,20 @@ void *mega_program_tensor(mega_program *p, const char *name, int slot);
 mega_dtype mega_program_acc_dtype(const mega_program *p); /* of outputs documented as "acc" */
 mega_step_block *mega_program_step(mega_program *p);
 
-/* Allocate nothing, decide no shape. */
+/* Allocate nothing, decide no shape. A backward belongs to the last forward of its slot and may be run once: it reuses
+ * what it has read. */
 mega_status mega_program_forward(mega_program *p, int slot);
 mega_status mega_program_backward(mega_program *p, int slot);
-/* After a run: the first instruction of this slot whose output was not finite, checked by running again op by op;
- * a message naming op, tensor and scope, or MEGA_OK when all are finite. */
+/* After a run: the first instruction of this slot whose output was not finite, found by running forward (and backward)
+ * again op by op on the inputs that are still there; MEGA_ERR_NUMERIC with a message naming op, tensor and scope, or
+ * MEGA_OK when all are finite. The gradients of all parameters are set to zero first: they are lost. */
 mega_status mega_program_find_nonfinite(mega_program *p, int slot, bool backward);
 
 typedef struct mega_program_memory {
     size_t saved_bytes;   /* one slot */
     size_t scratch_bytes; /* shared by forward and backward */
-    size_t input_bytes, state_bytes;
+    size_t input_bytes;   /* inputs and outputs, of all slots together */
+    size_t state_bytes;   /* without states that another program shares */
     int slots;
     size_t total_bytes;
 } mega_program_memory;
