@@ -122,7 +122,7 @@ static const option_row checkpoint_rows[] = {
     {OPTION("use-checkpoint-args", use_checkpoint_args, KIND_FLAG), .help = "take the network's shape and the tokenizer from --load"},
     {OPTION("exit-on-missing-checkpoint", exit_on_missing_checkpoint, KIND_FLAG), .help = "refuse to start from random weights when --load holds nothing"},
     {OPTION("keep-checkpoints", keep_checkpoints, KIND_INT), .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "how many of the newest checkpoints stay; 0 keeps all"},
-    {OPTION("save-dtype", save_dtype, KIND_CHOICE), .fallback = "fp32", .choices = "fp32|bf16|fp16", .help = "number type of the saved weights; below fp32 a resumed run is no longer bit for bit"},
+    {OPTION("save-dtype", save_dtype, KIND_CHOICE), .fallback = "fp32", .choices = "fp32|bf16|fp16", .help = "number type of the weights in model.safetensors; below fp32 state/ keeps the exact ones for resuming"},
     {OPTION("load-previous", load_previous, KIND_FLAG), .help = "when the newest checkpoint is damaged, go on from the one before"},
     {LATER("load-tag", KIND_STRING, NULL, "name the checkpoint itself: --load SAVE/iter_0000100")},
     {LATER("no-load-lr-state", KIND_FLAG, NULL, "use --override-opt_param-scheduler")},
