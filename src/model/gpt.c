@@ -13,10 +13,10 @@ static mega_rows training_rows(mega_graph *g, int64_t batch, int64_t seq)
     return r;
 }
 
-static mega_tensor mlp(const mega_place *at, mega_tensor x)
+static mega_tensor mlp(const mega_place *at, const mega_gpt *m, mega_tensor x)
 {
     x = mega_column_linear(at, "mlp.c_fc", x);
-    x = mega_gelu(at, "mlp.act", x, true);
+    x = mega_gelu(at, "mlp.act", x, !m->erf_gelu);
     return mega_row_linear(at, "mlp.c_proj", x);
 }
 
@@ -36,7 +36,7 @@ static mega_tensor layer(const mega_place *model, const mega_gpt *m, int64_t n, 
     x = mega_dropout_add(&at, "attn.drop", h, x, m->hidden_dropout, mega_dropout_site(n, MEGA_DROP_AFTER_ATTENTION),
                          rows);
     h = mega_layer_norm(&at, "ln_2", x, m->norm_epsilon);
-    h = mlp(&at, h);
+    h = mlp(&at, m, h);
     x = mega_dropout_add(&at, "mlp.drop", h, x, m->hidden_dropout, mega_dropout_site(n, MEGA_DROP_AFTER_MLP), rows);
     mega_scope_leave(g, s);
     return x;
@@ -113,7 +113,7 @@ mega_status mega_gpt_describe_generate(mega_graph *g, const mega_gpt *m, int64_t
         const mega_scope s = mega_scope_enter(g, "h.%lld", (long long)n);
         const mega_tensor h = mega_layer_norm(&at, "ln_1", x, m->norm_epsilon);
         x = mega_op_add(g, x, mega_cached_self_attention(&at, h, batch, rows, capacity, &attention));
-        x = mega_op_add(g, x, mlp(&at, mega_layer_norm(&at, "ln_2", x, m->norm_epsilon)));
+        x = mega_op_add(g, x, mlp(&at, m, mega_layer_norm(&at, "ln_2", x, m->norm_epsilon)));
         mega_scope_leave(g, s);
     }
     x = mega_op_take_rows(g, x, last_rows);

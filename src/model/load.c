@@ -85,7 +85,8 @@ void mega_gpt_from_shape(mega_gpt *out, const mega_model_shape *shape, int64_t v
                       .vocab = shape->vocab,
                       .padded_vocab = mega_vocab_pad(shape->vocab, vocab_multiple, 1),
                       .norm_epsilon = shape->norm_epsilon,
-                      .init_std = shape->init_std};
+                      .init_std = shape->init_std,
+                      .erf_gelu = !shape->tanh_gelu};
 }
 
 void mega_gpt_to_shape(mega_model_shape *out, const mega_gpt *m, int64_t eos)
@@ -100,6 +101,6 @@ void mega_gpt_to_shape(mega_model_shape *out, const mega_gpt *m, int64_t eos)
                               .attention_dropout = m->attention_dropout,
                               .hidden_dropout = m->hidden_dropout,
                               .init_std = m->init_std,
-                              .tanh_gelu = true,
+                              .tanh_gelu = !m->erf_gelu,
                               .eos = eos};
 }

@@ -1,5 +1,6 @@
 /* GPT as a program: its gradients against finite differences in double, and what must not change them. */
 #include "gpt_run.h"
+#include "megalith/model.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -179,6 +180,21 @@ static void evaluation_gives_the_training_loss_without_dropout(void **state)
     assert_true(run_once(&m, &train_f64, NULL, NULL) != loss);
 }
 
+static void the_form_of_gelu_follows_the_folder(void **state)
+{
+    (void)state;
+    mega_gpt m = gpt_run_tiny(), back;
+    mega_model_shape shape;
+    const double tanh_loss = run_once(&m, &train_f64, NULL, NULL);
+    m.erf_gelu = true;
+    const double erf_loss = run_once(&m, &train_f64, NULL, NULL);
+    assert_true(erf_loss != tanh_loss && fabs(erf_loss - tanh_loss) < 1e-2);
+    mega_gpt_to_shape(&shape, &m, 0);
+    assert_false(shape.tanh_gelu);
+    mega_gpt_from_shape(&back, &shape, 1);
+    assert_true(back.erf_gelu);
+}
+
 static void slots_hold_a_micro_batch_each(void **state)
 {
     (void)state;
@@ -322,6 +338,7 @@ int main(void)
         cmocka_unit_test(recomputation_saves_memory_and_costs_flops),
         cmocka_unit_test(padding_of_the_vocabulary_changes_nothing),
         cmocka_unit_test(evaluation_gives_the_training_loss_without_dropout),
+        cmocka_unit_test(the_form_of_gelu_follows_the_folder),
         cmocka_unit_test(slots_hold_a_micro_batch_each),
         cmocka_unit_test(masks_do_not_depend_on_the_micro_batch),
         cmocka_unit_test(a_step_allocates_nothing),

@@ -22,6 +22,7 @@ typedef struct mega_gpt {
     bool recompute_uniform; /* FULL: groups of recompute_layers; else the first recompute_layers, one by one */
     int64_t recompute_layers;
     bool init_xavier;
+    bool erf_gelu; /* exact gelu, as some folders ask; else the tanh form */
 } mega_gpt;
 
 /* cfg must have padded_vocab_size known; vocab is the tokenizer's size. */
