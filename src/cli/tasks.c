@@ -54,6 +54,11 @@ static mega_status encode(const mega_loaded *l, const char *path, const char *te
 {
     out->bytes = bytes;
     MEGA_TRY(mega_encoder_encode(l->encoder, text, bytes, &out->ids));
+    if (out->ids.count < 2)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--valid-data %s: %zu bytes, %lld tokens; at least 2 tokens are needed, for the first has "
+                         "nothing before it; give a longer text",
+                         path, bytes, (long long)out->ids.count);
     for (int64_t i = 0; i < out->ids.count; i++) {
         if (out->ids.id[i] < l->model.gpt.vocab) continue;
         return MEGA_FAIL(MEGA_ERR_USAGE,

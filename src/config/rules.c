@@ -309,12 +309,15 @@ static void rule_recompute(mega_config *cfg)
 
 static void rule_loading(mega_config *cfg)
 {
-    static const char *const need_load[] = {
-        "use_checkpoint_args", "exit_on_missing_checkpoint", "finetune", "load_previous", "no_load_optim",
-        "no_load_rng"};
-    for (size_t i = 0; cfg->load == NULL && i < 2; i++) {
+    static const char *const need_load[] = {"use_checkpoint_args", "exit_on_missing_checkpoint"};
+    static const char *const idle_without[] = {"finetune", "load_previous", "no_load_optim", "no_load_rng"};
+    for (size_t i = 0; cfg->load == NULL && i < ROW_COUNT(need_load); i++) {
         if (!given(cfg, need_load[i])) continue;
         mega_config_problem(cfg, USAGE, "%s needs --load FOLDER", mega_config_origin(cfg, need_load[i]));
+    }
+    for (size_t i = 0; cfg->load == NULL && i < ROW_COUNT(idle_without); i++) { /* scripts pass them all the same */
+        if (given(cfg, idle_without[i]))
+            mega_warn("%s has no effect without --load", mega_config_origin(cfg, idle_without[i]));
     }
     if (cfg->override_opt_param_scheduler && cfg->use_checkpoint_opt_param_scheduler) {
         mega_config_problem(cfg, USAGE, "%s and %s contradict each other; give one",

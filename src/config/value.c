@@ -134,7 +134,8 @@ const char *mega_value_check(mega_config *cfg, const option_row *row, const char
         x = (double)n;
         break;
     case KIND_FLOAT:
-        if (!mega_value_float(text, &x)) return mega_config_text(cfg, "\"%s\" is not a number", text);
+        if (!mega_value_float(text, &x))
+            return mega_config_text(cfg, "\"%s\" is not a number; expected one like 0.1 or 1e-4", text);
         break;
     case KIND_BYTES:
         if (!value_bytes(text, &n))

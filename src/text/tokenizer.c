@@ -186,11 +186,19 @@ mega_status mega_tokenizer_create(mega_tokenizer **out, const mega_tokenizer_opt
     if (o->type == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type is missing; %s", known);
     mega_tokenizer *t = NULL;
     if (strcmp(o->type, kind_names[MEGA_KIND_BPE]) == 0) {
-        MEGA_TRY(create_bpe(&t, o));
+        const mega_status st = create_bpe(&t, o);
+        if (st == MEGA_ERR_FORMAT)
+            MEGA_CONTEXT("GPT2BPETokenizer takes --vocab-file vocab.json with --merge-file merges.txt, or --vocab-file "
+                         "tokenizer.json");
+        MEGA_TRY(st);
     } else if (strcmp(o->type, kind_names[MEGA_KIND_BYTE]) == 0) {
         MEGA_TRY(mega_tokenizer_make_bytes(&t));
     } else if (strcmp(o->type, kind_names[MEGA_KIND_CHAR]) == 0) {
-        MEGA_TRY(create_char(&t, o));
+        const mega_status st = create_char(&t, o);
+        if (st == MEGA_ERR_FORMAT)
+            MEGA_CONTEXT(
+                "CharTokenizer takes --vocab-file with a JSON list of characters, as train_tokenizer writes it");
+        MEGA_TRY(st);
     } else if (strcmp(o->type, kind_names[MEGA_KIND_NULL]) == 0) {
         MEGA_TRY(mega_tokenizer_make_null(&t, o->vocab_size));
     } else {
