@@ -68,15 +68,19 @@ static void take_switch(reader *r, const char *key, bool expected)
     refuse(r, key, v, expected ? "true" : "false");
 }
 
-/* All of these are the one function that the model computes; "gelu", by the error function, is another. */
 static void take_activation(reader *r, bool *tanh_gelu)
 {
     static const char *const with_tanh[] = {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate"};
     const json_t *v = lookup(r, "activation_function", NULL);
     const char *name = v == NULL ? "gelu_new" : json_string_value(v);
-    for (size_t i = 0; name != NULL && i < sizeof with_tanh / sizeof *with_tanh; i++)
-        *tanh_gelu = *tanh_gelu || strcmp(name, with_tanh[i]) == 0;
-    if (!*tanh_gelu) refuse(r, "activation_function", v, "gelu_new, gelu_pytorch_tanh, gelu_fast or gelu_accurate");
+    for (size_t i = 0; name != NULL && i < sizeof with_tanh / sizeof *with_tanh; i++) {
+        if (strcmp(name, with_tanh[i]) != 0) continue;
+        *tanh_gelu = true;
+        return;
+    }
+    *tanh_gelu = false;
+    if (name == NULL || (strcmp(name, "gelu") != 0 && strcmp(name, "gelu_python") != 0))
+        refuse(r, "activation_function", v, "gelu_new, gelu_pytorch_tanh, gelu_fast or gelu");
 }
 
 /* Some configurations list several ends; the first is the one that ends a document. */
