@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#define BLOCK_ROWS 16 /* rows of the memory turned at a time */
 #define TILE_ROWS  64 /* rows of the file made at a time from a transposed tensor */
 #define TILE_BYTES ((size_t)4 << 20)
 
@@ -91,25 +92,38 @@ static void store(uint8_t *to, mega_dtype type, double x)
     memcpy(to, &h, sizeof h);
 }
 
-/* n elements with strides (in elements). Equal types move as bytes, so every bit of a NaN survives. The files of other
- * writers may put tensors at any byte, hence memcpy. */
-static void move(void *to, mega_dtype to_type, int64_t to_stride, const void *from, mega_dtype from_type,
-                 int64_t from_stride, int64_t n)
+/* n elements. Equal types move as bytes, so every bit of a NaN survives. The files of other writers may put tensors at
+ * any byte, hence load and store by memcpy. */
+static void convert(void *to, mega_dtype to_type, const void *from, mega_dtype from_type, int64_t n)
 {
     const size_t to_size = mega_dtype_size(to_type), from_size = mega_dtype_size(from_type);
+    if (to_type == from_type) {
+        memcpy(to, from, (size_t)n * to_size);
+        return;
+    }
     uint8_t *restrict t = to;
     const uint8_t *restrict f = from;
-    if (to_type == from_type && to_stride == 1 && from_stride == 1) {
-        memcpy(t, f, (size_t)n * to_size);
-    } else if (to_type == MEGA_F32 && from_type == MEGA_F32) { /* the usual case, with a size known to the compiler */
-        for (int64_t i = 0; i < n; i++) memcpy(t + 4 * i * to_stride, f + 4 * i * from_stride, 4);
-    } else if (to_type == from_type) {
-        for (int64_t i = 0; i < n; i++)
-            memcpy(t + (int64_t)to_size * i * to_stride, f + (int64_t)to_size * i * from_stride, to_size);
-    } else {
-        for (int64_t i = 0; i < n; i++)
-            store(t + (int64_t)to_size * i * to_stride, to_type,
-                  load(f + (int64_t)from_size * i * from_stride, from_type));
+    for (size_t i = 0; i < (size_t)n; i++) store(t + i * to_size, to_type, load(f + i * from_size, from_type));
+}
+
+/* to[c * to_pitch + r] = from[r * from_pitch + c]; pitches in elements. The inner loop writes one after the other: with
+ * strides of whole pages a cache would hold only few of the lines that the other way round visits. */
+static void turn(void *to, int64_t to_pitch, const void *from, int64_t from_pitch, int64_t rows, int64_t cols,
+                 size_t size)
+{
+    uint8_t *restrict t = to;
+    const uint8_t *restrict f = from;
+    for (int64_t c = 0; c < cols; c++) {
+        uint8_t *column = t + (size_t)(c * to_pitch) * size;
+        const uint8_t *at = f + (size_t)c * size;
+        const size_t step = (size_t)from_pitch * size;
+        if (size == 4) { /* a size that the compiler knows */
+            for (int64_t r = 0; r < rows; r++, at += step) memcpy(column + 4 * r, at, 4);
+        } else if (size == 2) {
+            for (int64_t r = 0; r < rows; r++, at += step) memcpy(column + 2 * r, at, 2);
+        } else {
+            for (int64_t r = 0; r < rows; r++, at += step) memcpy(column + 8 * r, at, 8);
+        }
     }
 }
 
@@ -123,13 +137,17 @@ static void fill_tile(void *tile, const mega_state_tensor *t, mega_dtype acc, me
                       bool turned, int64_t first, int64_t n)
 {
     const size_t size = mega_dtype_size(file);
-    if (turned) {
-        for (int64_t r = 0; r < f->rows; r++)
-            move((uint8_t *)tile + (size_t)r * size, file, f->rows, element(t, acc, f, r, first), acc, 1, n);
-    } else {
+    uint8_t *to = tile, block[BLOCK_ROWS * TILE_ROWS * sizeof(double)];
+    if (!turned) {
         for (int64_t r = 0; r < n; r++)
-            move((uint8_t *)tile + (size_t)(r * f->cols) * size, file, 1, element(t, acc, f, first + r, 0), acc, 1,
-                 f->cols);
+            convert(to + (size_t)(r * f->cols) * size, file, element(t, acc, f, first + r, 0), acc, f->cols);
+        return;
+    }
+    for (int64_t row = 0; row < f->rows; row += BLOCK_ROWS) {
+        const int64_t m = f->rows - row < BLOCK_ROWS ? f->rows - row : BLOCK_ROWS;
+        for (int64_t r = 0; r < m; r++)
+            convert(block + (size_t)(r * n) * size, file, element(t, acc, f, row + r, first), acc, n);
+        turn(to + (size_t)row * size, f->rows, block, n, m, n, size);
     }
 }
 
@@ -167,14 +185,18 @@ void mega_state_tensor_read(const mega_state_tensor *t, mega_dtype acc, const me
     if (f.rows * f.cols != f.padded) memset(to, 0, (size_t)f.padded * acc_size);
     if (!turned) {
         for (int64_t r = 0; r < f.rows; r++)
-            move(to + (size_t)(r * f.pitch) * acc_size, acc, 1, from->data + (size_t)(r * f.cols) * size, file, 1,
-                 f.cols);
+            convert(to + (size_t)(r * f.pitch) * acc_size, acc, from->data + (size_t)(r * f.cols) * size, file, f.cols);
         return;
     }
-    for (int64_t first = 0; first < f.cols; first += TILE_ROWS) { /* tile by tile, for the cache's sake */
-        const int64_t n = f.cols - first < TILE_ROWS ? f.cols - first : TILE_ROWS;
-        for (int64_t r = 0; r < f.rows; r++)
-            move(to + (size_t)(r * f.pitch + first) * acc_size, acc, 1,
-                 from->data + (size_t)(first * f.rows + r) * size, file, f.rows, n);
+    uint8_t block[BLOCK_ROWS * TILE_ROWS * sizeof(double)];
+    for (int64_t row = 0; row < f.rows; row += BLOCK_ROWS) {
+        const int64_t m = f.rows - row < BLOCK_ROWS ? f.rows - row : BLOCK_ROWS;
+        for (int64_t first = 0; first < f.cols; first += TILE_ROWS) {
+            const int64_t n = f.cols - first < TILE_ROWS ? f.cols - first : TILE_ROWS;
+            turn(block, n, from->data + (size_t)(first * f.rows + row) * size, f.rows, n, m, size);
+            for (int64_t r = 0; r < m; r++)
+                convert(to + (size_t)((row + r) * f.pitch + first) * acc_size, acc, block + (size_t)(r * n) * size,
+                        file, n);
+        }
     }
 }

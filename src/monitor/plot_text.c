@@ -173,9 +173,9 @@ mega_status mega_plot_text(const mega_plot *p, mega_buffer *out)
     int margin = 4;
     for (int i = 0; i < n; i++) margin = (int)strlen(tick[i].label) > margin ? (int)strlen(tick[i].label) : margin;
     c.cols = width - margin - 2;
-    c.dots = mega_calloc((size_t)(c.rows * c.cols), 2);
+    c.dots = mega_calloc((size_t)c.rows * (size_t)c.cols, 2);
     if (c.dots == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a plot of %d x %d characters", width, height);
-    c.owner = c.dots + c.rows * c.cols;
+    c.owner = c.dots + (size_t)c.rows * (size_t)c.cols;
     for (int s = 0; s < p->num_series; s++) draw_series(&c, &p->series[s], s, &x, &y);
     if (p->title != NULL) {
         put_blanks(out, margin + 2);

@@ -199,7 +199,7 @@ static void orientation(void **state)
     tiny_fini(&m);
 }
 
-/* Tensors large enough for several tiles, with odd edges, through every pair of types. */
+/* Tensors large enough for several tiles, with odd edges and padding both ways. */
 static void large_tensors(void **state)
 {
     (void)state;
