@@ -69,6 +69,7 @@ static mega_status set_up(trainer *t)
     MEGA_TRY(train_open_data(t));
     train_datetime(t, "after dataloaders are built");
     MEGA_TRY(train_monitor_open(t));
+    MEGA_TRY(train_curve_open(t));
     t->peak_flops = mega_cpu_peak_flops(t->team, t->cfg->params_dtype);
     train_line(t, "done with setup ...");
     return MEGA_OK;
@@ -85,6 +86,7 @@ static mega_status iterate(trainer *t)
     const double step_s = mega_time_now() - began;
     if (t->cfg->log_params_norm) MEGA_TRY(mega_optimizer_params_norm(mega_engine_optimizer(t->engine), &params));
     t->last_loss = r.loss;
+    train_curve_add(t, r.loss);
     train_log_step(t, &r, params.norm, step_s);
     return train_monitor_step(t, &r, params.norm, step_s);
 }
@@ -189,6 +191,7 @@ static mega_status run(trainer *t)
     MEGA_TRY(train(t, &left));
     if (!left) MEGA_TRY(evaluate_at_end(t));
     if (t->io->status != NULL) t->io->status(t->io->user, "");
+    train_curve_draw(t);
     say_result(t);
     return MEGA_OK;
 }
@@ -207,6 +210,7 @@ mega_status mega_train(mega_config *cfg, mega_team *team, const mega_train_io *i
     mega_error_record failure;
     mega_error_get(&failure);
     const mega_status closed = train_monitor_close(&t);
+    train_curve_close(&t);
     train_close_data(&t);
     mega_engine_destroy(t.engine);
     mega_tokenizer_destroy(t.tokenizer);

@@ -13,7 +13,8 @@ typedef struct train_interval {
     int64_t iterations, tokens;
 } train_interval;
 
-typedef struct train_monitor train_monitor; /* metrics file, TensorBoard, loss curve: train_monitor.c */
+typedef struct train_monitor train_monitor; /* metrics file, TensorBoard: train_monitor.c */
+typedef struct train_curve train_curve;     /* train_curve.c */
 
 typedef struct trainer {
     mega_config *cfg;
@@ -35,6 +36,7 @@ typedef struct trainer {
     train_interval interval;
     double last_line; /* monotonic seconds */
     train_monitor *monitor;
+    train_curve *curve; /* NULL without a terminal */
 } trainer;
 
 /* train_text.c */
@@ -77,5 +79,11 @@ mega_status train_monitor_step(trainer *t, const mega_step_result *r, double par
 mega_status train_monitor_evaluation(trainer *t, int split, double loss, bool is_final);
 mega_status train_monitor_flush(trainer *t);
 mega_status train_monitor_close(trainer *t);
+
+/* train_curve.c: the losses so far, drawn at the end on a terminal */
+mega_status train_curve_open(trainer *t);
+void train_curve_add(trainer *t, double loss);
+void train_curve_draw(const trainer *t);
+void train_curve_close(trainer *t);
 
 #endif

@@ -117,6 +117,8 @@ mega_status train_build_engine(trainer *t)
 {
     mega_engine_options o;
     MEGA_TRY(mega_gpt_from_config(&t->gpt, t->cfg, t->vocab));
+    /* no option says so: a folder that was trained with the exact gelu goes on with it */
+    if (t->checkpoint != NULL) t->gpt.erf_gelu = !mega_checkpoint_shape(t->checkpoint)->tanh_gelu;
     /* No option chooses the form of gelu: a loaded folder does. */
     if (t->checkpoint != NULL) t->gpt.erf_gelu = !mega_checkpoint_shape(t->checkpoint)->tanh_gelu;
     MEGA_TRY(mega_engine_options_from_config(&o, t->cfg));

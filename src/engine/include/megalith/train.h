@@ -7,6 +7,7 @@
 #include "megalith/status.h"
 #include "megalith/threads.h"
 #include <signal.h>
+#include <stdbool.h>
 
 /* Where a run's lines go, and what may stop it. The library itself writes to no stream. */
 typedef struct mega_train_io {
@@ -16,6 +17,7 @@ typedef struct mega_train_io {
     void (*status)(void *user, const char *line);
     void *user;
     int columns;                       /* width of the terminal; 0: unknown */
+    bool utf8;                         /* it shows more than ASCII */
     const volatile sig_atomic_t *stop; /* not 0: a signal asked to save and leave; may be NULL */
 } mega_train_io;
 

@@ -1,0 +1,74 @@
+/* The losses of a run, kept small enough to stay in memory and drawn on the terminal at its end. */
+#include "megalith/plot.h"
+#include "train_impl.h"
+#include <string.h>
+
+enum { POINTS = 2048, LEAST_POINTS = 10 };
+
+struct train_curve {
+    double x[POINTS], y[POINTS];
+    int count;
+    int64_t stride;   /* iterations in a point */
+    double sum;       /* of the losses of the point that is being filled */
+    int64_t gathered; /* iterations in it */
+};
+
+mega_status train_curve_open(trainer *t)
+{
+    if (t->io->status == NULL) return MEGA_OK;
+    t->curve = mega_calloc(1, sizeof *t->curve);
+    if (t->curve == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for the loss curve");
+    t->curve->stride = 1;
+    return MEGA_OK;
+}
+
+/* Each point the mean of two, half as many points. */
+static void halve(train_curve *c)
+{
+    for (int i = 0; i < POINTS / 2; i++) {
+        c->x[i] = c->x[2 * i + 1];
+        c->y[i] = (c->y[2 * i] + c->y[2 * i + 1]) / 2;
+    }
+    c->count = POINTS / 2;
+    c->stride *= 2;
+}
+
+void train_curve_add(trainer *t, double loss)
+{
+    train_curve *c = t->curve;
+    if (c == NULL) return;
+    c->sum += loss;
+    if (++c->gathered < c->stride) return;
+    if (c->count == POINTS) {
+        halve(c);
+        return; /* this point is the first half of a longer one */
+    }
+    c->x[c->count] = (double)mega_engine_progress_get(t->engine)->iteration;
+    c->y[c->count++] = c->sum / (double)c->gathered;
+    c->sum = 0;
+    c->gathered = 0;
+}
+
+void train_curve_draw(const trainer *t)
+{
+    const train_curve *c = t->curve;
+    if (c == NULL || c->count < LEAST_POINTS) return;
+    const mega_series series = {.label = "lm loss", .x = c->x, .y = c->y, .count = (size_t)c->count};
+    const mega_plot plot = {.title = "lm loss",
+                            .x_label = "iteration",
+                            .series = &series,
+                            .num_series = 1,
+                            .width = t->io->columns > 100 ? 100 : t->io->columns,
+                            .height = 14,
+                            .style = t->io->utf8 ? MEGA_PLOT_BRAILLE : MEGA_PLOT_ASCII};
+    mega_buffer text = {0};
+    /* A picture that cannot be drawn is no reason to fail a training that is done. */
+    if (mega_plot_text(&plot, &text) == MEGA_OK) train_lines(t, text.data);
+    mega_buffer_fini(&text);
+}
+
+void train_curve_close(trainer *t)
+{
+    mega_free(t->curve);
+    t->curve = NULL;
+}
