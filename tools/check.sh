@@ -42,7 +42,7 @@ if [ "$line" = "0 passed, 0 failed, 0 skipped" ]; then
     echo "no test was run: is libcmocka-dev there, and does the pattern name a test?"
     line="0 passed, 1 failed, 0 skipped"
 fi
-reasons=$(grep -h "^SKIPPED: " Testing/Temporary/LastTest.log | sort | uniq -c | sed 's/^ *\([0-9]*\) SKIPPED: /  \1 × /')
+reasons=$(grep -ah "^SKIPPED: " Testing/Temporary/LastTest.log | sort | uniq -c | sed 's/^ *\([0-9]*\) SKIPPED: /  \1 × /')
 if [ -n "$reasons" ]; then printf 'skipped because:\n%s\n' "$reasons"; fi
 if [ -n "${MEGA_TOTALS:-}" ]; then echo "$line" | tr -dc '0-9 \n' >>"$MEGA_TOTALS"; fi
 echo "$line"

@@ -26,12 +26,12 @@ one() {
     else
         echo "FAILED  $name"
         touch "$logs/$name.failed"
-        grep -vE "^\[ RUN|^\[       OK" "$logs/$name" | tail -n 60
+        grep -avE "^\[ RUN|^\[       OK" "$logs/$name" | tail -n 60
     fi
 }
 export -f one
 find "$folder/tests" -maxdepth 1 -name 'unit_*' -type f -executable | grep -E "$pattern" | sort | xargs -P "$(nproc)" -I{} bash -c 'one {}'
-count() { grep -hE "^\[  $1 *\] [0-9]+ test\(s\)" "$logs"/unit_* | awk '{n += $4} END {print n + 0}'; }
+count() { grep -ahE "^\[  $1 *\] [0-9]+ test\(s\)" "$logs"/unit_* | awk '{n += $4} END {print n + 0}'; }
 failed=$(find "$logs" -name '*.failed' | wc -l)
 if [ -n "${MEGA_TOTALS:-}" ]; then echo "$(count PASSED) $failed $(count SKIPPED)" >>"$MEGA_TOTALS"; fi
 echo "$(count PASSED) passed, $failed failed, $(count SKIPPED) skipped"
