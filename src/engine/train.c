@@ -177,7 +177,14 @@ static void say_result(const trainer *t)
     if (t->saved_iteration >= 0)
         train_line(t, "result: checkpoint %s/iter_%07lld; megalith generate_samples_gpt --load %s writes text with it",
                    cfg->save, (long long)t->saved_iteration, cfg->save);
-    else if (!cfg->skip_train && cfg->save == NULL)
+    else if (cfg->skip_train)
+        train_line(t, "result: %s; nothing was trained (--skip-train)",
+                   t->evaluated ? "the losses above"
+                                : "nothing was evaluated (no data of that share, or --eval-iters 0)");
+    else if (mega_engine_progress_get(t->engine)->iteration == t->first_iteration)
+        train_line(t, "result: nothing was left to train; the weights are those of %s",
+                   cfg->load != NULL ? cfg->load : "iteration 0");
+    else
         train_line(t, "result: the lines above; the weights are not kept (--save FOLDER keeps them)");
     if (cfg->metrics_file != NULL)
         train_line(t, "metrics: %s; megalith plot %s draws them", cfg->metrics_file, cfg->metrics_file);

@@ -1,29 +1,45 @@
 /* Evaluation on a split, with Megatron's lines. */
+#include "megalith/progress.h"
 #include "train_impl.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Mean loss over eval_iters batches. The validation split goes on where the last evaluation ended. */
+/* On the terminal of the run, or, where its output is piped, as any long work is shown. */
+static void show(const trainer *t, mega_progress *shown, int64_t done, int64_t total)
+{
+    char text[96];
+    if (t->io->status == NULL) {
+        mega_progress_update(shown, 0, (uint64_t)done);
+        return;
+    }
+    snprintf(text, sizeof text, "%s, %lld of %lld samples", shown->what, (long long)done, (long long)total);
+    t->io->status(t->io->user, text);
+}
+
+/* Mean loss over eval_iters batches, a micro-batch at a time so that large ones show how far they are. The validation
+ * split goes on where the last evaluation ended. */
 static mega_status run(trainer *t, int split, double *out)
 {
     const mega_config *cfg = t->cfg;
     mega_engine_progress *progress = mega_engine_progress_get(t->engine);
     const bool moves = split == MEGA_SPLIT_VALID;
-    int64_t consumed = moves ? progress->consumed_valid_samples : 0;
+    const int64_t first = moves ? progress->consumed_valid_samples : 0,
+                  total = cfg->eval_iters * cfg->global_batch_size;
     mega_loss_sums sums = {0, 0};
-    for (int64_t i = 0; i < cfg->eval_iters; i++) {
-        mega_batch *b = mega_engine_evaluation_batch(t->engine, cfg->global_batch_size);
-        MEGA_TRY(train_fill(t, split, consumed, b));
+    mega_progress shown;
+    mega_progress_begin(&shown, moves ? "evaluating the validation set" : "evaluating the test set", "samples", 0,
+                        (uint64_t)total);
+    int64_t done = 0;
+    while (done < total) {
+        mega_batch *b = mega_engine_evaluation_batch(t->engine, cfg->micro_batch_size);
+        MEGA_TRY(train_fill(t, split, first + done, b));
         MEGA_TRY(mega_engine_evaluate(t->engine, &sums));
-        consumed += b->rows;
-        if (t->io->status != NULL) {
-            char text[96];
-            snprintf(text, sizeof text, "evaluating %lld of %lld", (long long)i + 1, (long long)cfg->eval_iters);
-            t->io->status(t->io->user, text);
-        }
+        done += b->rows;
+        show(t, &shown, done, total);
     }
-    if (moves) progress->consumed_valid_samples = consumed;
+    if (t->io->status == NULL) mega_progress_end(&shown, 0, (uint64_t)total);
+    if (moves) progress->consumed_valid_samples = first + done;
     *out = sums.count > 0 ? sums.loss / sums.count : 0;
     return MEGA_OK;
 }
@@ -42,6 +58,7 @@ mega_status train_evaluate(trainer *t, int split, const char *where, bool is_fin
     const int rule = n + 1 < (int)sizeof dashes ? n + 1 : (int)sizeof dashes - 1;
     train_line(t, "%.*s", rule, dashes);
     train_line(t, "%s", text);
+    t->evaluated = true;
     train_line(t, "%.*s", rule, dashes);
     if (split == MEGA_SPLIT_VALID) t->last_validation_loss = loss;
     return train_monitor_evaluation(t, split, loss, is_final);

@@ -5,12 +5,21 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-/* Megatron prints at multiples of --log-interval. We also print the first iteration, and at least one line a minute;
- * such lines show the sums so far and reset nothing, so that the others are what Megatron's would be. */
+/* Megatron prints at multiples of --log-interval. We also print the first and the last iteration, and at least one line
+ * a minute; such lines show the sums so far and reset nothing, so that the others are what Megatron's would be. */
 static bool is_due(const trainer *t, int64_t iteration, double step_s)
 {
     const bool regular = iteration % t->cfg->log_interval == 0;
-    return regular || iteration == t->first_iteration + 1 || mega_time_now() + step_s - t->last_line > 58;
+    const bool end = iteration == t->first_iteration + 1 || iteration == t->train_iters;
+    return regular || end || mega_time_now() + step_s - t->last_line > 58;
+}
+
+/* Of training alone, at the pace of this interval. */
+static const char *time_left(const trainer *t, char *out, int size)
+{
+    const int64_t iterations = t->train_iters - mega_engine_progress_get(t->engine)->iteration;
+    mega_format_duration(out, size, t->interval.seconds / (double)t->interval.iterations * (double)iterations);
+    return out;
 }
 
 static void throughput(const trainer *t, double *tokens_s, double *flops, double *palm)
@@ -25,6 +34,7 @@ static void write_line(const trainer *t, const mega_step_result *r, double param
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
     const double n = (double)t->interval.iterations, loss = t->interval.loss / n;
     double tokens_s, flops, palm;
+    char left[32];
     mega_buffer b = {0};
     throughput(t, &tokens_s, &flops, &palm);
     mega_buffer_printf(&b, " iteration %8lld/%8lld |", (long long)p->iteration, (long long)t->train_iters);
@@ -41,23 +51,27 @@ static void write_line(const trainer *t, const mega_step_result *r, double param
     mega_buffer_printf(&b, " tokens/s: %.1f | TFLOP/s: %.4f | TFLOP/s (PaLM): %.4f |", tokens_s, flops * 1e-12,
                        palm * 1e-12);
     if (t->peak_flops > 0) mega_buffer_printf(&b, " of measured peak: %.1f%% |", 100 * flops / t->peak_flops);
+    mega_buffer_printf(&b, " time left: %s |", time_left(t, left, sizeof left));
     if (!b.failed) train_line(t, "%s", b.data);
     mega_buffer_fini(&b);
 }
 
-/* Once. Allocated is what was planned, reserved what the process really holds. */
+/* Once. Allocated is what was planned, reserved what the process really holds; pages that nothing has touched yet are
+ * planned and not held, but they are reserved all the same. */
 static void write_memory(const trainer *t, int64_t iteration)
 {
     mega_engine_memory m;
     struct rusage usage;
     mega_engine_memory_get(t->engine, &m);
     getrusage(RUSAGE_SELF, &usage);
+    const double planned = (double)m.total / 1048576;
+    const double reserved = fmax(planned, (double)mega_memory_resident() / 1048576);
+    const double most = fmax(reserved, (double)usage.ru_maxrss / 1024);
     train_line(
         t,
         "[Rank 0] (after %lld iterations) memory (MB) | allocated: %.1f | max allocated: %.1f | reserved: %.1f | "
         "max reserved: %.1f",
-        (long long)iteration, (double)m.total / 1048576, (double)m.total / 1048576,
-        (double)mega_memory_resident() / 1048576, (double)usage.ru_maxrss / 1024);
+        (long long)iteration, planned, planned, reserved, most);
 }
 
 static void draw_status(const trainer *t, const mega_step_result *r)
@@ -66,11 +80,9 @@ static void draw_status(const trainer *t, const mega_step_result *r)
     char left[32], text[256];
     double tokens_s, flops, palm;
     throughput(t, &tokens_s, &flops, &palm);
-    const double step_s = t->interval.seconds / (double)t->interval.iterations;
-    mega_format_duration(left, sizeof left, step_s * (double)(t->train_iters - p->iteration));
     snprintf(text, sizeof text, "iteration %lld of %lld, %d %%, loss %.4f, %.0f tokens/s, %s left",
              (long long)p->iteration, (long long)t->train_iters, (int)(100 * p->iteration / t->train_iters), r->loss,
-             tokens_s, left);
+             tokens_s, time_left(t, left, sizeof left));
     t->io->status(t->io->user, text);
 }
 

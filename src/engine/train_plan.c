@@ -82,6 +82,9 @@ static void plan_cost(const trainer *t, mega_buffer *out)
     mega_buffer_printf(out,
                        "  a micro-batch as it is run          forward %.4g, backward %.4g, recomputation %.4g GFLOP\n",
                        cost.forward_flops * 1e-9, cost.backward_flops * 1e-9, cost.recompute_flops * 1e-9);
+    mega_buffer_puts(
+        out, "                                      (the head computes its gradient along with the loss, chunk by "
+             "chunk: that work counts as forward)\n");
     mega_buffer_printf(out, "programs     train: %d instructions forward, %d backward",
                        mega_program_num_instructions(program, false), mega_program_num_instructions(program, true));
     const mega_program *evaluate = mega_engine_program(t->engine, false);

@@ -42,7 +42,7 @@ cat >expected <<'LINES'
 ^    test:       8$
 ^\[after dataloaders are built\] datetime: 
 ^\[before the start of training step\] datetime: 
-^ iteration        1/      12 \| consumed samples:            4 \| elapsed time per iteration \(ms\): [0-9.]+ \| throughput per GPU \(TFLOP/s/GPU\): [0-9.]+ \| learning rate: 5\.000E-04 \| global batch size:     4 \| lm loss: [0-9.]+E[+]00 \| loss scale: 1\.0 \| grad norm: [0-9.]+ \| num zeros: [0-9]+\.0 \| params norm: [0-9.]+ \| number of skipped iterations:   0 \| number of nan iterations:   0 \| tokens/s: [0-9.]+ \| TFLOP/s: [0-9.]+ \| TFLOP/s \(PaLM\): [0-9.]+ \| of measured peak: [0-9.]+% \|
+^ iteration        1/      12 \| consumed samples:            4 \| elapsed time per iteration \(ms\): [0-9.]+ \| throughput per GPU \(TFLOP/s/GPU\): [0-9.]+ \| learning rate: 5\.000E-04 \| global batch size:     4 \| lm loss: [0-9.]+E[+]00 \| loss scale: 1\.0 \| grad norm: [0-9.]+ \| num zeros: [0-9]+\.0 \| params norm: [0-9.]+ \| number of skipped iterations:   0 \| number of nan iterations:   0 \| tokens/s: [0-9.]+ \| TFLOP/s: [0-9.]+ \| TFLOP/s \(PaLM\): [0-9.]+ \| of measured peak: [0-9.]+% \| time left: [0-9.]+ m?s \|$
 ^\[Rank 0\] \(after 1 iterations\) memory \(MB\) \| allocated: [0-9.]+ \| max allocated: [0-9.]+ \| reserved: [0-9.]+ \| max reserved: [0-9.]+$
 ^ iteration        5/      12 \| consumed samples:           20 \|
 ^-+$
@@ -51,6 +51,7 @@ cat >expected <<'LINES'
 ^saving checkpoint at iteration       6 to save$
 ^  successfully saved checkpoint at iteration       6 to save$
 ^ iteration       10/      12 \| consumed samples:           40 \|
+^ iteration       12/      12 \| consumed samples:           48 \|.* time left: 0 ms \|$
 ^ validation loss at iteration 12 \| lm loss value
 ^saving checkpoint at iteration      12 to save$
 ^\[after training is done\] datetime: 
@@ -63,6 +64,7 @@ awk -v expected=expected '
     BEGIN { while ((getline line < expected) > 0) want[++n] = line; at = 1 }
     at <= n && $0 ~ want[at] { at++ }
     END { if (at <= n) { print "not found, or not in this order: " want[at]; exit 1 } }' run.log || { fail "lines of a run"; cat run.log; }
+awk '/memory \(MB\)/ { gsub(/\|/, ""); if ($9 + 0 <= 0 || $14 + 0 < $9 + 0 || $17 + 0 < $14 + 0) exit 1 }' run.log || fail "reserved below allocated: $(grep 'memory (MB)' run.log)"
 [ "$(grep -c '"lm_loss"' run/metrics.jsonl)" = 12 ] || fail "12 rows of training"
 [ "$(grep -c '"validation_loss"' run/metrics.jsonl)" = 3 ] || fail "3 rows of validation"
 [ "$(grep -c '"test_loss"' run/metrics.jsonl)" = 1 ] || fail "1 row of test"
@@ -80,8 +82,17 @@ has save/iter_0000012/README.md 'tokens seen \| 12, 48, 1,536'
 "$MEGALITH" pretrain_gpt --load save --use-checkpoint-args --skip-train --micro-batch-size 2 --global-batch-size 4 --train-iters 12 \
     --data-path text_text_document --split 80,10,10 --eval-iters 2 --num-threads 2 >skip.log 2>&1 || { cat skip.log; fail "--skip-train"; }
 has skip.log '^skipping training'
+has skip.log '^result: the losses above; nothing was trained'
 value() { sed -n "s/.*$1 set | lm loss value: \([^ ]*\) .*/\1/p" "$2"; }
 [ -n "$(value test run.log)" ] && [ "$(value test run.log)" = "$(value test skip.log)" ] || fail "the test loss of the saved model is another"
+
+# --- a long evaluation says how far it is, also where nobody sees a terminal
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 12 --skip-train --split 0,100,0 --eval-iters 100000 >long.log 2>&1 &
+pid=$!
+for i in $(seq 1 300); do grep -q 'evaluating' long.log && break; sleep 0.05; done
+kill -KILL $pid
+wait $pid 2>/dev/null
+has long.log 'evaluating the validation set: [0-9]+ %, [0-9]+ of 400000 samples, [0-9]+ samples/s, .* left$'
 
 # --- signals save and leave
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 100000 --log-interval 1 --save signalled --eval-interval 1000000 >signal.log 2>&1 &
@@ -122,6 +133,7 @@ has plan.log '^  gradients +498 MB'
 has plan.log '^  moments +99[0-9] MB'
 has plan.log '^  weights +249 MB'
 has plan.log 'by PaLM'
+has plan.log 'the head computes its gradient along with the loss.*counts as forward'
 has plan.log 'layer_norm'
 if "$MEGALITH" plan --preset gpt2 --micro-batch-size 64 --memory-limit 12G >small.log 2>&1; then fail "a plan beyond the memory"; fi
 has small.log 'this run needs [0-9.]+ GB of memory and may use [0-9.]+ GB \(--memory-limit\)\. It fits with --micro-batch-size [0-9]+ '
