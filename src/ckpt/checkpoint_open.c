@@ -194,6 +194,7 @@ static mega_status open_tracked(mega_checkpoint **out, const char *save, bool an
         }
     }
     mega_error_restore(&damage);
+    mega_remedy_add(save, iteration, any_whole);
     return st;
 }
 
@@ -210,16 +211,7 @@ static mega_status open_untracked(mega_checkpoint **out, const char *path, const
         return MEGA_OK;
     }
     MEGA_TRY(refuse_megatron(path));
-    for (size_t i = 0; i < names->count; i++) {
-        const char *dot = strrchr(names->name[i], '.');
-        if (dot == NULL || (strcmp(dot, ".safetensors") != 0 && strncmp(names->name[i], "pytorch_model", 13) != 0))
-            continue;
-        return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
-                         "%s: weights (%s) without config.json; expected a folder as transformers saves it", path,
-                         names->name[i]);
-    }
-    if (names->count > 0)
-        mega_warn("%s: no checkpoint among its %zu entries (no " MEGA_TRACKER ", no config.json)", path, names->count);
+    MEGA_TRY(mega_remedy_refuse_parts(path, names));
     *out = NULL;
     return MEGA_OK;
 }
@@ -236,7 +228,11 @@ mega_status mega_checkpoint_open(mega_checkpoint **out, const char *path, bool a
         return st == MEGA_ERR_NOT_FOUND ? MEGA_OK : st;
     }
     if (has_file(path, MEGA_TRACKER)) return open_tracked(out, path, any_whole);
-    if (has_file(path, "config.json")) return open_folder(out, path);
+    if (has_file(path, "config.json")) {
+        const mega_status st = open_folder(out, path);
+        if (st == MEGA_ERR_FORMAT || st == MEGA_ERR_NOT_FOUND) mega_remedy_add_beside(path);
+        return st;
+    }
     mega_names names = {0};
     MEGA_TRY(mega_folder_list(&names, path));
     const mega_status st = open_untracked(out, path, &names);

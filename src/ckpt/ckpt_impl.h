@@ -69,7 +69,8 @@ typedef struct mega_iterations { /* ascending */
 /* Iteration folders that this program wrote (they hold state/checksums.json), whole or not. */
 mega_status mega_iterations_list(mega_iterations *out, const char *save);
 void mega_iterations_fini(mega_iterations *list);
-char *mega_iteration_path(const char *save, int64_t iteration); /* SAVE/iter_0000100, new block; NULL: no memory */
+bool mega_iteration_parse(const char *name, int64_t *iteration); /* "iter_0000100" */
+char *mega_iteration_path(const char *save, int64_t iteration);  /* SAVE/iter_0000100, new block; NULL: no memory */
 /* SAVE/iter_0000100.tmp-HOST-PID of this process. */
 char *mega_iteration_temporary(const char *save, int64_t iteration);
 /* Makes a folder and everything above it such that it outlives a crash. */
@@ -79,5 +80,14 @@ void mega_leftovers_remove(const char *save, int64_t keep);
 /* A left-over that holds iteration `iteration` whole, or NULL: after a crash between the two renames with which file
  * systems that cannot exchange replace a folder. New block. */
 char *mega_leftover_find(const char *save, int64_t iteration);
+
+/* checkpoint_remedy.c: what to do where a checkpoint cannot be opened. */
+/* Adds to this thread's error record which iteration of SAVE but `damaged` is whole, or that none is. `tried`: they
+ * have all been opened in vain. */
+void mega_remedy_add(const char *save, int64_t damaged, bool tried);
+/* The same for a damaged iteration folder that was named itself; does nothing for other folders. */
+void mega_remedy_add_beside(const char *folder);
+/* A folder that is no checkpoint although what lies in it (`names`) looks like one. */
+mega_status mega_remedy_refuse_parts(const char *folder, const mega_names *names);
 
 #endif

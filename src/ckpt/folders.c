@@ -44,6 +44,12 @@ static bool parse_name(const char *name, int64_t *iteration, const char **rest)
     return true;
 }
 
+bool mega_iteration_parse(const char *name, int64_t *iteration)
+{
+    const char *rest = NULL;
+    return parse_name(name, iteration, &rest) && *rest == '\0';
+}
+
 static int by_number(const void *a, const void *b)
 {
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -58,8 +64,7 @@ mega_status mega_iterations_list(mega_iterations *out, const char *save)
     mega_status st = MEGA_OK;
     for (size_t i = 0; i < names.count && st == MEGA_OK; i++) {
         int64_t iteration = 0;
-        const char *rest = NULL;
-        if (!parse_name(names.name[i], &iteration, &rest) || *rest != '\0') continue;
+        if (!mega_iteration_parse(names.name[i], &iteration)) continue;
         char *path = mega_format("%s/%s/" MEGA_CHECKSUMS_FILE, save, names.name[i]);
         if (path == NULL || list.iteration == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to list it", save);
         else if (mega_file_exists(path))
@@ -103,6 +108,21 @@ mega_status mega_folder_create_durably(const char *path)
     mega_free(parent);
     mega_free(above);
     return st;
+}
+
+mega_status mega_checkpoint_prepare(const char *save)
+{
+    if (mega_file_exists(save))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--save %s: this is a file, expected a folder or a name that is free", save);
+    const mega_status st = mega_folder_create_durably(save);
+    if (st != MEGA_OK) {
+        mega_error_prepend("--save %s: no checkpoint can be written there", save);
+        return st;
+    }
+    if (access(save, W_OK | X_OK) == 0) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_IO,
+                     "--save %s: %s; expected a folder that may be written to: choose another one or change its rights",
+                     save, strerror(errno));
 }
 
 /* Whose left-over is "HOST-PID", or "PID" alone? A run that is alive on this machine keeps its folder, and one of
@@ -181,6 +201,16 @@ char *mega_leftover_find(const char *save, int64_t wanted)
     return found;
 }
 
+/* How much of a text can be quoted in a line. */
+static int printable(const char *text, int most)
+{
+    int n = 0;
+    while (n < most && (unsigned char)text[n] >= ' ' && text[n] != 0x7f) n++;
+    while (n > 0 && text[n - 1] == ' ') n--;
+    while (n > 0 && n == most && ((unsigned char)text[n] & 0xc0) == 0x80) n--; /* no character of UTF-8 is cut */
+    return n;
+}
+
 mega_status mega_tracker_read(int64_t *out, const char *save)
 {
     char *path = mega_path_join(save, MEGA_TRACKER), *text = NULL;
@@ -195,8 +225,8 @@ mega_status mega_tracker_read(int64_t *out, const char *save)
             *out = -1;
         else
             st = MEGA_FAIL(MEGA_ERR_FORMAT,
-                           "%s: \"%.40s\" is no iteration; expected a number, as of the folders iter_… beside it", path,
-                           at);
+                           "%s: \"%.*s\" is no iteration; expected a number, as of the folders iter_… beside it", path,
+                           printable(at, 40), at);
     }
     mega_free(text);
     mega_free(path);

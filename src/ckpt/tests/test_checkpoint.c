@@ -222,7 +222,15 @@ static void finds_nothing(void **state)
     tiny_warned[0] = '\0';
     tiny_ok(mega_checkpoint_open(&c, folder, false));
     assert_null(c);
-    assert_non_null(strstr(tiny_warned, "no checkpoint among its 1 entries"));
+    assert_string_equal(tiny_warned, "");
+    mega_kit_write(mega_kit_path(folder, "text.bin"), "x");
+    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_NOT_FOUND, "weights (text.bin)", "config.json");
+    mega_kit_write(mega_kit_path(folder, "text.idx"), "x"); /* a data set then */
+    tiny_ok(mega_checkpoint_open(&c, folder, false));
+    assert_null(c);
+    tiny_ok(mega_folder_create(mega_kit_path(folder, "iter_0000007")));
+    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_NOT_FOUND, "found iter_0000007", "--load");
+    tiny_ok(mega_tree_remove(mega_kit_path(folder, "iter_0000007")));
     mega_kit_write(mega_kit_path(folder, "file"), "x");
     TINY_SAID(mega_checkpoint_open(&c, mega_kit_path(folder, "file"), false), MEGA_ERR_USAGE, "this is a file");
     tiny_ok(mega_checkpoint_open(&c, mega_kit_path(folder, "file/below"), false));
@@ -237,8 +245,9 @@ static void reads_trackers(void **state)
     tiny m;
     tiny_init(&m, MEGA_F32, 7);
     mega_checkpoint *c = NULL;
-    mega_kit_write(tracker, "twelve");
-    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_FORMAT, tracker, "\"twelve\"", "iter_");
+    mega_kit_write(tracker, "twelve\nor more\n");
+    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_FORMAT, tracker, "\"twelve\" is no", "iter_",
+              "no other whole checkpoint is left");
     mega_kit_write(tracker, "12\n");
     TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_NOT_FOUND, "iter_0000012", "names iteration 12");
     mega_kit_write(tracker, "release");
@@ -273,6 +282,8 @@ static void refuses_to_save(void **state)
     tiny m;
     tiny_init(&m, MEGA_F32, 8);
     mega_kit_write(mega_kit_path(folder, "file"), "x");
+    TINY_SAID(mega_checkpoint_prepare(mega_kit_path(folder, "file")), MEGA_ERR_USAGE, "this is a file");
+    TINY_SAID(mega_checkpoint_prepare(mega_kit_path(folder, "file/below")), MEGA_ERR_IO, "--save", "file/below");
     mega_checkpoint_save save = tiny_save(&m, mega_kit_path(folder, "file"), 1, "{}");
     TINY_SAID(mega_checkpoint_write(&save), MEGA_ERR_USAGE, "this is a file");
     save = tiny_save(&m, mega_kit_path(folder, "file/below"), 1, "{}");

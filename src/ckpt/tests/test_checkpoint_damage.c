@@ -63,6 +63,8 @@ static void check_damage(scene *s, const char *name, const char *how)
     assert_null(c);
     if (strstr(mega_error_message(), name) == NULL)
         fail_msg("%s, %s: not named in: %s", name, how, mega_error_message());
+    if (strstr(mega_error_message(), "--load-previous goes on from iter_0000001") == NULL)
+        fail_msg("%s, %s: no remedy in: %s", name, how, mega_error_message());
     assert_reads(s, true, &s->old);
     if (strstr(tiny_warned, name) == NULL || strstr(tiny_warned, "going on from the last whole checkpoint") == NULL)
         fail_msg("%s, %s: warnings: %s", name, how, tiny_warned);
@@ -142,7 +144,9 @@ static void all_at_once(void **state)
     assert_int_equal(mega_checkpoint_latest(s.save), 1);
     mega_kit_write(mega_kit_path(s.save, "iter_0000001/state/run.json"), "{\"n\": 7}");
     assert_int_equal(mega_checkpoint_latest(s.save), 1); /* looks at sizes only */
-    TINY_SAID(mega_checkpoint_open(&c, s.save, true), MEGA_ERR_FORMAT, "2 of its", "model.safetensors: missing");
+    TINY_SAID(mega_checkpoint_open(&c, s.save, false), MEGA_ERR_FORMAT, "no other whole checkpoint is left");
+    TINY_SAID(mega_checkpoint_open(&c, s.save, true), MEGA_ERR_FORMAT, "2 of its", "model.safetensors: missing",
+              "no other whole checkpoint is left");
     assert_non_null(strstr(tiny_warned, "state/run.json: its bytes have changed"));
     assert_null(c);
     TINY_SAID(mega_checkpoint_open(&c, mega_kit_path(s.save, "iter_0000001"), true), MEGA_ERR_FORMAT, "run.json");
@@ -157,11 +161,13 @@ static void lost_folders(void **state)
     begin(&s);
     mega_kit_write(mega_kit_path(s.save, "latest_checkpointed_iteration.txt"), "x");
     mega_checkpoint *c = NULL;
-    TINY_SAID(mega_checkpoint_open(&c, s.save, false), MEGA_ERR_FORMAT, "latest_checkpointed_iteration.txt");
+    TINY_SAID(mega_checkpoint_open(&c, s.save, false), MEGA_ERR_FORMAT, "latest_checkpointed_iteration.txt",
+              "--load-previous goes on from iter_0000002");
     assert_reads(&s, true, &s.new);
     mega_kit_write(mega_kit_path(s.save, "latest_checkpointed_iteration.txt"), "2");
     tiny_ok(mega_tree_remove(mega_kit_path(s.save, "iter_0000002")));
-    TINY_SAID(mega_checkpoint_open(&c, s.save, false), MEGA_ERR_NOT_FOUND, "iter_0000002");
+    TINY_SAID(mega_checkpoint_open(&c, s.save, false), MEGA_ERR_NOT_FOUND, "iter_0000002",
+              "--load-previous goes on from iter_0000001");
     assert_reads(&s, true, &s.old);
     end(&s);
 }

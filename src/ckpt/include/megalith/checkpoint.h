@@ -41,16 +41,19 @@ typedef struct mega_checkpoint_save {
     const char *model_card;          /* README.md, markdown, or NULL */
     int keep;                        /* --keep-checkpoints; 0: all */
 } mega_checkpoint_save;
+/* Makes the folder SAVE where it is missing, and refuses one that cannot be written to: before a run has computed
+ * anything. */
+mega_status mega_checkpoint_prepare(const char *save);
 /* Atomic: until it returns MEGA_OK the checkpoint before this one is whole and the one that is found; after it, this
  * one, also when the machine stops. An existing folder of the same iteration is replaced. Streams: no second copy of a
  * tensor is made. On failure nothing is left behind. */
 mega_status mega_checkpoint_write(const mega_checkpoint_save *save);
 
 typedef struct mega_checkpoint mega_checkpoint; /* an opened folder */
-/* path: SAVE (the tracker names the iteration), an iteration folder, or any Hugging Face GPT-2 folder. A missing or
- * empty folder gives MEGA_OK with *out NULL: start from random weights. Checksums and completeness are verified here.
- * any_whole: on damage fall back to the last whole iteration, saying so through mega_warn; else the damage is the
- * error. */
+/* path: SAVE (the tracker names the iteration), an iteration folder, or any Hugging Face GPT-2 folder. A missing
+ * folder, and one without checkpoint or weights, gives MEGA_OK with *out NULL: start from random weights. Checksums and
+ * completeness are verified here. any_whole: on damage fall back to the last whole iteration, saying so through
+ * mega_warn; else the damage is the error. */
 mega_status mega_checkpoint_open(mega_checkpoint **out, const char *path, bool any_whole);
 void mega_checkpoint_close(mega_checkpoint *c);
 const char *mega_checkpoint_folder(const mega_checkpoint *c); /* the iteration folder itself */
