@@ -72,6 +72,7 @@ static mega_status set_up(trainer *t)
     MEGA_TRY(train_curve_open(t));
     t->peak_flops = mega_cpu_peak_flops(t->team, t->cfg->params_dtype);
     train_line(t, "done with setup ...");
+    t->last_line = mega_time_now();
     return MEGA_OK;
 }
 
@@ -143,7 +144,6 @@ static mega_status train(trainer *t, bool *left)
     }
     train_line(t, "training ...");
     train_datetime(t, "before the start of training step");
-    t->last_line = mega_time_now();
     if (p->iteration >= t->train_iters)
         mega_warn("the checkpoint stands at iteration %lld and --train-iters is %lld: nothing is left to train",
                   (long long)p->iteration, (long long)t->train_iters);

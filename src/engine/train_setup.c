@@ -9,12 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What --use-checkpoint-args takes: the shape and the tokenizer, where the command line leaves them open. Megatron's
- * list, of what exists here. */
+/* What --use-checkpoint-args takes where the command line leaves it open: Megatron's list, of what exists here. The
+ * tokenizer is read from the folder itself, wherever its files once lay. */
 static const char *const checkpoint_args[] = {
-    "num_layers",       "hidden_size", "ffn_hidden_size", "seq_length",      "num_attention_heads",     "kv_channels",
-    "tokenizer_type",   "vocab_file",  "merge_file",      "tokenizer_model", "max_position_embeddings", "vocab_size",
-    "layernorm_epsilon"};
+    "num_layers",          "hidden_size", "ffn_hidden_size",         "seq_length",
+    "num_attention_heads", "kv_channels", "max_position_embeddings", "layernorm_epsilon"};
 
 static mega_status take_stored_args(trainer *t)
 {
@@ -98,9 +97,15 @@ mega_status train_open_tokenizer(trainer *t)
                                       .tokenizer_model = cfg->tokenizer_model,
                                       .vocab_size = cfg->vocab_size};
     const char *folder = t->checkpoint != NULL ? mega_checkpoint_folder(t->checkpoint) : NULL;
-    const bool by_folder = cfg->vocab_file == NULL && folder != NULL && has_tokenizer(folder) &&
-                           strcmp(cfg->tokenizer_type, "GPT2BPETokenizer") == 0;
-    MEGA_TRY(by_folder ? mega_tokenizer_load(&t->tokenizer, folder) : mega_tokenizer_create(&t->tokenizer, &o));
+    const bool is_named =
+        cfg->vocab_file != NULL || cfg->tokenizer_model != NULL ||
+        (mega_config_was_set(cfg, "tokenizer_type") && strcmp(cfg->tokenizer_type, "GPT2BPETokenizer") != 0);
+    if (!is_named && folder != NULL && has_tokenizer(folder)) {
+        MEGA_TRY(mega_tokenizer_load(&t->tokenizer, folder));
+        MEGA_TRY(mega_config_set(cfg, "tokenizer_type", mega_tokenizer_type(t->tokenizer), MEGA_SET_BY_CHECKPOINT));
+    } else {
+        MEGA_TRY(mega_tokenizer_create(&t->tokenizer, &o));
+    }
     t->vocab = mega_tokenizer_size(t->tokenizer);
     cfg->padded_vocab_size = mega_vocab_pad(t->vocab, cfg->make_vocab_size_divisible_by, 1);
     return MEGA_OK;

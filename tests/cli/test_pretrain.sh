@@ -138,6 +138,24 @@ has plan.log 'layer_norm'
 if "$MEGALITH" plan --preset gpt2 --micro-batch-size 64 --memory-limit 12G >small.log 2>&1; then fail "a plan beyond the memory"; fi
 has small.log 'this run needs [0-9.]+ GB of memory and may use [0-9.]+ GB \(--memory-limit\)\. It fits with --micro-batch-size [0-9]+ '
 
+# --- the memory planned is the memory taken, within 3 % and the program itself
+"$MEGALITH" pretrain_gpt "${base[@]}" --num-layers 4 --hidden-size 384 --seq-length 64 --micro-batch-size 4 --train-iters 3 --bf16 >memory.log 2>&1 ||
+    { cat memory.log; fail "memory"; }
+awk '/memory \(MB\)/ { planned = $(NF - 7); taken = $NF }
+    END { if (!(planned > 60 && taken - planned < 0.03 * planned + 16 && planned - taken < 0.03 * planned)) { print planned " MB planned, " taken " MB taken"; exit 1 } }' \
+    memory.log || [ -n "${ASAN_OPTIONS:-}" ] || fail "planned and taken memory"
+
+# --- characters: shape and tokenizer from the checkpoint alone, after their files are gone
+"$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --tokenizer-type CharTokenizer --vocab-file characters.json \
+    --output-prefix characters >>prepare.log 2>&1
+"$MEGALITH" pretrain_gpt "${base[@]}" --tokenizer-type CharTokenizer --vocab-file characters.json --data-path characters_text_document \
+    --train-iters 3 --save characters >characters.log 2>&1 || { cat characters.log; fail "characters"; }
+rm characters.json
+"$MEGALITH" pretrain_gpt --load characters --micro-batch-size 2 --train-iters 5 --lr 1e-3 --override-opt_param-scheduler \
+    --data-path characters_text_document --eval-iters 0 >onward.log 2>&1 || { cat onward.log; fail "characters, onward"; }
+has onward.log '^> building CharTokenizer tokenizer'
+has onward.log '^ iteration        4/       5 '
+
 # --- a loss that is not finite
 if "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 50 --lr 1e30 --min-lr 0 --clip-grad 0 --save never >nan.log 2>&1; then fail "a loss that is not finite"; fi
 has nan.log 'error: iteration [0-9]+, samples [0-9]+ to [0-9]+ .*(the loss is|the gradient of).*No update was made'
