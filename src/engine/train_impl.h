@@ -31,7 +31,7 @@ typedef struct trainer {
     int64_t train_iters;
     int64_t saved_iteration; /* of the last checkpoint written, -1: none */
     int64_t first_iteration; /* done before this process began */
-    bool evaluated; /* a loss was printed */
+    bool evaluated;          /* a loss was printed */
     double began, peak_flops;
     double last_loss, last_validation_loss; /* NAN: none yet */
     train_interval interval;

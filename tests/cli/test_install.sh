@@ -73,6 +73,13 @@ $cc -std=c17 $cflags "${extra[@]}" "$temp/user.c" -o "$temp/user" $(pkg-config -
 answer=$("$temp/user")
 [ "$answer" = "332833500 e3069283" ] || { echo "the program answered: $answer"; exit 1; }
 
+# The example trains, with the installed headers alone.
+# shellcheck disable=SC2046,SC2086
+$cc -std=c17 -Wall -Wextra -Werror $cflags "${extra[@]}" "$MEGA_SOURCE/examples/train_from_c.c" -o "$temp/train" $(pkg-config --libs megalith)
+"$temp/train" >"$temp/losses"
+awk '/step +1:/ { first = $NF } /step 100:/ { last = $NF } END { exit !(first > 2.5 && last < 0.1) }' "$temp/losses" ||
+    { echo "examples/train_from_c.c has not learnt to count:"; cat "$temp/losses"; exit 1; }
+
 # All libraries together, whole: every symbol that one room wants from another or from outside is found.
 libs=$(pkg-config --libs megalith)
 ours=$(printf '%s\n' $libs | grep -e '^-lmega_' | tr '\n' ' ')
