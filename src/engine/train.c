@@ -33,6 +33,7 @@ static mega_status initialize(trainer *t)
     mega_buffer arguments = {0};
     MEGA_TRY(train_open_checkpoint(t));
     MEGA_TRY(train_open_tokenizer(t));
+    MEGA_TRY(train_check_places(t));
     train_line(t, "using world size: 1, data-parallel-size: 1, tensor-model-parallel size: 1, pipeline-model-parallel "
                   "size: 1 ");
     MEGA_TRY(mega_config_dump_arguments(t->cfg, &arguments));

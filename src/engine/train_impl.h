@@ -54,6 +54,10 @@ void train_say_tokenizer(const trainer *t);
 mega_status train_build_engine(trainer *t);
 mega_status train_load(trainer *t);
 
+/* train_places.c */
+mega_status train_check_nothing_loaded(const trainer *t); /* --load led to no checkpoint: is that meant? */
+mega_status train_check_places(const trainer *t);         /* data and --save */
+
 /* train_data.c */
 mega_status train_open_data(trainer *t);
 void train_close_data(trainer *t);

@@ -68,6 +68,7 @@ mega_status train_open_checkpoint(trainer *t)
                 "from random weights; give a --save folder of an earlier run, one of its iter_… folders, or a "
                 "Hugging Face GPT-2 folder",
                 cfg->load);
+        MEGA_TRY(train_check_nothing_loaded(t));
         return cfg->use_checkpoint_args || is_open ? mega_config_check(cfg) : MEGA_OK;
     }
     if (!cfg->use_checkpoint_args && !is_open) return MEGA_OK;

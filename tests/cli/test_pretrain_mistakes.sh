@@ -10,7 +10,7 @@ failures=0
 refuses() { # NAME 'part|part|…' ARGS…: every part stands in the message
     local name=$1 parts=$2 text status part
     shift 2
-    text=$("$MEGALITH" pretrain_gpt "$@" 2>&1 >/dev/null </dev/null)
+    text=$("$MEGALITH" pretrain_gpt "$@" 2>&1 >out </dev/null)
     status=$?
     if [ $status -eq 0 ] || [ $status -ge 126 ]; then
         echo "FAILED $name: exit status $status: $text"
@@ -43,6 +43,11 @@ refuses "far too little memory" 'No micro-batch size makes it fit|--hidden-size'
 head -c 40 text_text_document.idx >cut_text_document.idx
 cp text_text_document.bin cut_text_document.bin
 refuses "cut index" 'cut_text_document.idx|40' "${small[@]}" --data-path cut_text_document
+grep -q 'building GPT model' out && { echo "FAILED: the cut index was found after the model was built"; failures=$((failures + 1)); }
+head -c 100 text_text_document.bin >short_text_document.bin
+cp text_text_document.idx short_text_document.idx
+refuses "cut data" 'short_text_document.bin: found 100 bytes, expected' "${small[@]}" --data-path short_text_document
+grep -q 'building GPT model' out && { echo "FAILED: the cut data were found after the model was built"; failures=$((failures + 1)); }
 refuses "no training share" '--split 0,100,0|no documents for training' "${small[@]}" --data-path text_text_document --split 0,100,0
 refuses "another network" 'good/iter_0000004|--num-layers is 3 here, 2 in the checkpoint|--hidden-size is 64 here, 32|--use-checkpoint-args' \
     "${small[@]}" "${data[@]}" --load good --num-layers 3 --hidden-size 64
@@ -52,16 +57,23 @@ refuses "another optimizer" 'optimizer state is of adam|--optimizer is sgd|--no-
 refuses "nothing to load" 'empty|--exit-on-missing-checkpoint|iter_' "${small[@]}" "${data[@]}" --load empty --exit-on-missing-checkpoint
 cp -r good damaged
 printf 'x' | dd of=damaged/iter_0000004/model.safetensors bs=1 seek=900 conv=notrunc status=none
-refuses "damaged checkpoint" 'damaged/iter_0000004' "${small[@]}" "${data[@]}" --load damaged
+refuses "damaged checkpoint" 'damaged/iter_0000004|no other whole checkpoint is left in damaged' "${small[@]}" "${data[@]}" --load damaged
 cp -r good cut
 truncate -s 1000 cut/iter_0000004/state/optimizer.safetensors
 refuses "cut checkpoint" 'cut/iter_0000004|optimizer.safetensors' "${small[@]}" "${data[@]}" --load cut
+cp -r good/iter_0000004 cut/iter_0000002 # any whole one; its name says which
+refuses "cut checkpoint with one before it" 'cut/iter_0000004|--load-previous goes on from iter_0000002' "${small[@]}" "${data[@]}" --load cut
+mkdir -p other/tensorboard && echo x >other/train.log
+refuses "a folder of other things" 'found tensorboard, train.log and no checkpoint|latest_checkpointed_iteration.txt' \
+    "${small[@]}" "${data[@]}" --load other
+"$MEGALITH" pretrain_gpt "${small[@]}" "${data[@]}" --load other --save other >log 2>&1 || { echo "FAILED: logs in the folder of --save and --load"; cat log; failures=$((failures + 1)); }
 mkdir closed && chmod a-w closed
 if [ "$(id -u)" != 0 ]; then
     refuses "folder without rights" 'closed|ermission' "${small[@]}" "${data[@]}" --save closed/save --save-interval 1
 fi
 echo text >file
-refuses "a file where a folder goes" 'file/save' "${small[@]}" "${data[@]}" --save file/save --save-interval 1
+refuses "a file where a folder goes" 'file/save|--save' "${small[@]}" "${data[@]}" --save file/save
+grep -q 'building GPT model' out && { echo "FAILED: --save was looked at after the model was built"; failures=$((failures + 1)); }
 refuses "a metrics file where none can be" 'file/metrics' "${small[@]}" "${data[@]}" --metrics-file file/metrics
 echo '{}' >notes.json
 refuses "no folder of a model" 'notes' "${small[@]}" "${data[@]}" --load notes.json
