@@ -133,9 +133,8 @@ static mega_status open_iteration(mega_checkpoint **out, const char *save, int64
             st = open_folder(out, aside);
         } else {
             st = MEGA_FAIL(MEGA_ERR_NOT_FOUND,
-                           "checkpoint %s: missing, though %s/" MEGA_TRACKER " names iteration %" PRId64
-                           "; --load-previous takes the newest that is whole",
-                           folder, save, iteration);
+                           "checkpoint %s: missing, though %s/" MEGA_TRACKER " names iteration %" PRId64, folder, save,
+                           iteration);
         }
         mega_free(aside);
     }

@@ -160,11 +160,9 @@ mega_status mega_checksums_verify(const mega_checksums *c, const char *folder, b
         st = verify_file(&c->file[i], folder, content, &wrong, &count);
     if (st == MEGA_OK) st = mega_buffer_check(&wrong, folder);
     if (st == MEGA_OK && count > 0)
-        st = MEGA_FAIL(
-            MEGA_ERR_FORMAT,
-            "checkpoint %s: %d of its %zu files %s damaged (copy it again, or --load-previous goes on from the "
-            "checkpoint before it):%s",
-            folder, count, c->count, count == 1 ? "is" : "are", wrong.data);
+        st = MEGA_FAIL(MEGA_ERR_FORMAT,
+                       "checkpoint %s: %d of its %zu files %s damaged; copy it again, or take another one:%s", folder,
+                       count, c->count, count == 1 ? "is" : "are", wrong.data);
     mega_buffer_fini(&wrong);
     return st;
 }
