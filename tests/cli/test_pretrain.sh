@@ -94,6 +94,20 @@ kill -KILL $pid
 wait $pid 2>/dev/null
 has long.log 'evaluating the validation set: [0-9]+ %, [0-9]+ of 400000 samples, [0-9]+ samples/s, .* left$'
 
+# --- on a terminal: a line that is drawn over, and the loss curve at the end; not where the output is piped
+grep -q -x ' *lm loss' run.log && fail "a curve in a pipe"
+if command -v script >/dev/null; then
+    script -qec "stty cols 70; NO_COLOR=1 LC_ALL=C.UTF-8 '$MEGALITH' pretrain_gpt ${base[*]} --train-iters 12" /dev/null </dev/null | tr -d '\r' >terminal.log
+    has terminal.log 'iteration [0-9]+ of 12, [0-9]+ %, loss [0-9.]+, [0-9]+ tokens/s, .* left'
+    has terminal.log '^ +lm loss$'
+    has terminal.log '^ +[0-9.]+ ┤.*⠉'
+    has terminal.log ' iteration$'
+    [ "$(grep -E '┤|│|└' terminal.log | LC_ALL=C.UTF-8 wc -L)" -le 70 ] || fail "a curve wider than the terminal"
+    tail -1 terminal.log | grep -q '^result: ' || fail "the result does not come last"
+else
+    echo "the terminal was left out: no program script"
+fi
+
 # --- signals save and leave
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 100000 --log-interval 1 --save signalled --eval-interval 1000000 >signal.log 2>&1 &
 pid=$!
