@@ -49,3 +49,19 @@ cmp -s whole/iter_0000060/model.safetensors bf16/iter_0000060/model.safetensors 
 run narrow --save-dtype bf16 --exit-interval 7
 run narrow
 same whole narrow
+# counted in samples, with a batch that grows and samples drawn anew every epoch
+ramp() {
+    local to=$1
+    shift
+    "$MEGALITH" pretrain_gpt --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 24 --micro-batch-size 2 \
+        --global-batch-size 8 --rampup-batch-size 2 2 60 --train-samples 200 --lr 2e-3 --lr-decay-style linear --lr-warmup-samples 20 \
+        --tokenizer-type ByteTokenizer --data-path text_text_document --split 90,10,0 --dataloader-type cyclic --eval-iters 1 \
+        --eval-interval 10 --calculate-per-token-loss --eod-mask-loss --optimizer sgd --num-threads 2 \
+        --save "$to" --load "$to" --metrics-file "$to.jsonl" "$@" >"$to.log" 2>&1 || { tail -20 "$to.log"; exit 1; }
+}
+ramp grown
+ramp growing --exit-interval 9
+ramp growing
+cmp <(rows grown.jsonl) <(rows growing.jsonl)
+last=$(cat grown/latest_checkpointed_iteration.txt)
+cmp "$(printf grown/iter_%07d "$last")/model.safetensors" "$(printf growing/iter_%07d "$last")/model.safetensors"

@@ -312,6 +312,45 @@ static void planned_memory_is_what_is_taken(void **state)
     rig_close(&r);
 }
 
+/* Builds a small engine and trains a step. */
+static int short_life(void *user)
+{
+    (void)user;
+    const mega_gpt gpt = {.num_layers = 1,
+                          .hidden = 16,
+                          .ffn_hidden = 32,
+                          .heads = 2,
+                          .head_dim = 8,
+                          .positions = SEQ,
+                          .vocab = VOCAB,
+                          .padded_vocab = 64,
+                          .norm_epsilon = 1e-5,
+                          .init_std = 0.02};
+    const mega_engine_options o = {.micro_batch = 1,
+                                   .seq = SEQ,
+                                   .batch = {.global_batch = 1, .micro_step = 1},
+                                   .optimizer = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8},
+                                   .schedule = {.max_lr = 1e-2, .decay = 100}};
+    mega_engine *e = NULL;
+    mega_step_result result;
+    mega_status st = mega_engine_create(&e, mega_engine_gpt(&gpt), &o);
+    if (st == MEGA_OK) st = mega_engine_allocate(e);
+    if (st == MEGA_OK) st = mega_engine_initialize(e, 1);
+    if (st == MEGA_OK) {
+        fill(mega_engine_batch(e), 0, false);
+        st = mega_engine_step(e, &result);
+    }
+    mega_engine_destroy(e);
+    return (int)st;
+}
+
+static void short_memory_is_told(void **state)
+{
+    (void)state;
+    const int count = mega_kit_fail_each_allocation(short_life, NULL);
+    assert_true(count > 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +365,7 @@ int main(void)
         cmocka_unit_test(finetuning_takes_weights_alone),
         cmocka_unit_test(nonfinite_names_the_op),
         cmocka_unit_test(planned_memory_is_what_is_taken),
+        cmocka_unit_test(short_memory_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
