@@ -30,6 +30,17 @@ void mega_cli_log_to(bool standard_output)
     mega_log_set_sink(print_line, NULL);
 }
 
+bool mega_cli_speaks_utf8(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"}; /* the first that is set decides */
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = getenv(names[i]);
+        if (value == NULL || value[0] == '\0') continue;
+        return strcasestr(value, "utf-8") != NULL || strcasestr(value, "utf8") != NULL;
+    }
+    return false;
+}
+
 bool mega_cli_is_terminal(FILE *stream)
 {
     return isatty(fileno(stream)) == 1;

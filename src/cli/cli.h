@@ -24,6 +24,8 @@ int mega_cli_fail(const char *command, mega_status st);
 void mega_cli_dry_run(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 bool mega_cli_is_terminal(FILE *stream);
+/* The locale of the environment is a UTF-8 one. */
+bool mega_cli_speaks_utf8(void);
 
 /* Where mega_log goes: info to standard output or standard error, warnings and errors to standard error. */
 void mega_cli_log_to(bool standard_output);

@@ -105,17 +105,6 @@ static mega_status read_all(drawing *d, const mega_config *cfg)
     return title_of(d, cfg);
 }
 
-static bool speaks_utf8(void)
-{
-    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *value = getenv(names[i]);
-        if (value == NULL || value[0] == '\0') continue;
-        return strcasestr(value, "utf-8") != NULL || strcasestr(value, "utf8") != NULL;
-    }
-    return false;
-}
-
 static void terminal_size(int *width, int *height)
 {
     struct winsize size = {0};
@@ -147,7 +136,7 @@ static mega_status draw_text(const drawing *d, mega_plot *p, const mega_config *
     int width, height;
     terminal_size(&width, &height);
     p->color = mega_cli_is_terminal(stdout) && getenv("NO_COLOR") == NULL;
-    p->style = speaks_utf8() && (p->color || d->count == 1) ? MEGA_PLOT_BRAILLE : MEGA_PLOT_ASCII;
+    p->style = mega_cli_speaks_utf8() && (p->color || d->count == 1) ? MEGA_PLOT_BRAILLE : MEGA_PLOT_ASCII;
     p->width = cfg->plot.width > 0 ? (int)(cfg->plot.width < 2000 ? cfg->plot.width : 2000) : width;
     p->height = cfg->plot.height > 0 ? (int)(cfg->plot.height < 1000 ? cfg->plot.height : 1000) : height;
     const mega_status st = mega_plot_text(p, &out);

@@ -68,17 +68,6 @@ static int terminal_columns(void)
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-static bool is_utf8(void)
-{
-    static const char *const name[] = {"LC_ALL", "LC_CTYPE", "LANG"}; /* the first that is set decides */
-    for (int i = 0; i < 3; i++) {
-        const char *value = getenv(name[i]);
-        if (value == NULL || value[0] == '\0') continue;
-        return strstr(value, "UTF-8") != NULL || strstr(value, "utf8") != NULL || strstr(value, "UTF8") != NULL;
-    }
-    return false;
-}
-
 static mega_status train(mega_config *cfg)
 {
     const bool is_terminal = mega_cli_is_terminal(stdout);
@@ -87,7 +76,7 @@ static mega_status train(mega_config *cfg)
                               .status = is_terminal ? draw_status : NULL,
                               .user = &s,
                               .columns = s.columns,
-                              .utf8 = is_utf8(),
+                              .utf8 = mega_cli_speaks_utf8(),
                               .stop = &stop_signal};
     mega_team *team = NULL;
     watch_signals();
