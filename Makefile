@@ -6,6 +6,7 @@
 #   make check-asan      every test under the address and undefined-behaviour sanitizers
 #   make check-valgrind  the unit tests under valgrind
 #   make check-avx2      every test with kernels and oneDNN held to AVX2
+#   make check-clang     builds with clang, where it is there, and runs the unit tests
 #   make bench           measures; results also go to bench/results/
 #   make install         prefix=/usr/local DESTDIR=
 #   make clang debug     other builds, in build-clang and build-debug
@@ -15,7 +16,7 @@ prefix ?= /usr/local
 # The tests of a run under valgrind or sanitizers are chosen by a pattern of names: make check-asan only=tokenizer
 only ?=
 
-.PHONY: all demo check check-asan check-valgrind check-avx2 bench install clang debug format tidy clean
+.PHONY: all demo check check-asan check-valgrind check-avx2 check-clang bench install clang debug format tidy clean
 
 all:
 	@tools/build.sh release megalith
@@ -44,6 +45,13 @@ check-avx2:
 	@tools/install_packages.sh check
 	@tools/build.sh release
 	@MEGA_ISA=avx2 DNNL_MAX_CPU_ISA=AVX2 tools/check.sh build $(if $(only),-R $(only))
+
+check-clang:
+	@if command -v clang >/dev/null; then \
+		tools/build.sh clang && tools/check.sh build-clang -L unit $(if $(only),-R $(only)); \
+	else \
+		echo "SKIPPED: clang is not there (apt-get install clang)"; \
+	fi
 
 bench:
 	@tools/build.sh release benches

@@ -10,10 +10,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpsabi" /* of functions that are all inlined */
-#endif
-
 #define VL     (VECTOR_BYTES / 4) /* lanes */
 #define ALWAYS static inline __attribute__((always_inline))
 
