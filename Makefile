@@ -29,33 +29,33 @@ demo:
 check:
 	@tools/install_packages.sh check
 	@tools/build.sh release
-	@tools/check.sh build $(if $(only),-R $(only))
+	@tools/check.sh build $(if $(only),-R '$(only)')
 
 check-asan:
 	@tools/install_packages.sh check
 	@tools/build.sh asan-ubsan
-	@tools/check.sh build-asan $(if $(only),-R $(only))
+	@tools/check.sh build-asan $(if $(only),-R '$(only)')
 
 check-valgrind:
 	@tools/install_packages.sh check
 	@tools/build.sh release
-	@tools/check_valgrind.sh build $(only)
+	@tools/check_valgrind.sh build '$(only)'
 
 check-avx2:
 	@tools/install_packages.sh check
 	@tools/build.sh release
-	@MEGA_ISA=avx2 DNNL_MAX_CPU_ISA=AVX2 tools/check.sh build $(if $(only),-R $(only))
+	@MEGA_ISA=avx2 DNNL_MAX_CPU_ISA=AVX2 tools/check.sh build $(if $(only),-R '$(only)')
 
 check-clang:
 	@if command -v clang >/dev/null; then \
-		tools/build.sh clang && tools/check.sh build-clang -L unit $(if $(only),-R $(only)); \
+		tools/build.sh clang && tools/check.sh build-clang -L unit $(if $(only),-R '$(only)'); \
 	else \
 		echo "SKIPPED: clang is not there (apt-get install clang)"; \
 	fi
 
 bench:
 	@tools/build.sh release benches
-	@bench/run.sh $(only)
+	@bench/run.sh '$(only)'
 
 install: all
 	@cmake --install build --prefix $(prefix)
