@@ -1,4 +1,4 @@
-/* Adds up the partial sums of chunks of rows (share.h). */
+/* Sums over rows: chunks of rows shared among the team, and their partial sums added up in order (share.h). */
 #include "cpu/share.h"
 
 typedef struct fold {
@@ -20,4 +20,31 @@ void mega_cpu_fold(mega_team *team, float *sum, const float *partial, int64_t ch
 {
     fold f = {mega_cpu_bodies_get(), sum, partial, chunks, ld, cols};
     mega_team_run(chunks * cols < CPU_SMALL_JOB ? NULL : team, work, &f);
+}
+
+typedef struct chunks_job {
+    cpu_chunk *chunk;
+    const void *args;
+    int64_t rows, ld;
+    float *partial;
+} chunks_job;
+
+static void run_chunks(void *user, int thread, int size)
+{
+    const chunks_job *j = user;
+    const int64_t step = chunk_rows(j->rows);
+    int64_t begin, end;
+    mega_team_share(chunk_count(j->rows), 1, thread, size, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t last = (i + 1) * step;
+        j->chunk(j->args, i * step, last < j->rows ? last : j->rows,
+                 j->partial != NULL ? j->partial + i * j->ld : NULL);
+    }
+}
+
+void mega_cpu_chunks(mega_team *team, cpu_chunk *chunk, const void *args, int64_t rows, int64_t cols, float *partial,
+                     int64_t ld)
+{
+    chunks_job job = {chunk, args, rows, ld, partial};
+    mega_team_run(rows * cols < CPU_SMALL_JOB ? NULL : team, run_chunks, &job);
 }

@@ -43,6 +43,12 @@ static inline int64_t chunk_count(int64_t rows)
     return (rows + chunk_rows(rows) - 1) / chunk_rows(rows);
 }
 
+/* One chunk of such a kernel: rows [begin, end), their column sums to partial (NULL: not wanted). */
+typedef void cpu_chunk(const void *args, int64_t begin, int64_t end, float *partial);
+/* All rows, the chunks shared among the team; the sums of chunk i go to partial + i*ld (partial NULL: none). */
+void mega_cpu_chunks(mega_team *team, cpu_chunk *chunk, const void *args, int64_t rows, int64_t cols, float *partial,
+                     int64_t ld);
+
 /* sum[c] += the sum of `chunks` rows of partial sums [chunks, ld], columns shared among the team. */
 void mega_cpu_fold(mega_team *team, float *sum, const float *partial, int64_t chunks, int64_t ld, int64_t cols);
 
