@@ -51,7 +51,7 @@ static const cli_row commands[] = {
     {"checkpoint", NULL, false, false, NULL,
      "a checkpoint of this program loads under any layout and in Hugging Face without conversion"},
     {"launch", NULL, false, false, NULL,
-     "a run is one rank for now; write the command behind it alone, and it uses the machine's cores"},
+     "a run is one rank; write the command behind it alone, and it uses the machine's cores"},
     {"config", NULL, false, false, NULL, "give the settings as options; megalith pretrain_gpt --help lists them"},
     {"pretrain_bert", NULL, false, false, NULL, "what can be trained is a GPT: megalith pretrain_gpt"},
     {"pretrain_t5", NULL, false, false, NULL, "what can be trained is a GPT: megalith pretrain_gpt"},

@@ -2,8 +2,8 @@
 #include "config_impl.h"
 
 #define ONE_RANK      "there is one rank, so that nothing is exchanged or split"
-#define ONE_RANK_ONLY "a run is one rank for now; leave it at 1 and use the machine's cores (--num-threads)"
-#define NO_RANKS      "a run is one rank for now; leave it out"
+#define ONE_RANK_ONLY "a run is one rank; leave it at 1 and use the machine's cores (--num-threads)"
+#define NO_RANKS      "a run is one rank; leave it out"
 #define HOST          "everything lies in the host's memory already"
 #define RECOMPUTE     "what is recomputed is said by --recompute-granularity, --recompute-method and --recompute-num-layers"
 #define PLANNED       "memory is planned before the first step, and nothing is allocated in it"

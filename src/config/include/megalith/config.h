@@ -178,7 +178,7 @@ typedef struct mega_config {
     bool load_previous;         /* go on from the last whole checkpoint when the newest is damaged */
 
     /* precision and machine */
-    bool bf16, fp16, fp64;   /* none: fp32. fp16 is refused for now; fp64 needs backend plain */
+    bool bf16, fp16, fp64;   /* none: fp32. fp16 is refused, not built yet; fp64 needs backend plain */
     mega_dtype params_dtype; /* derived: compute and activations */
     mega_backend_kind backend;
     int64_t num_threads;  /* filled in by the parser, at least 1 */
