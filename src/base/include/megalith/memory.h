@@ -53,7 +53,8 @@ bool mega_buffer_append(mega_buffer *b, const void *bytes, size_t n);
 bool mega_buffer_puts(mega_buffer *b, const char *text);
 bool mega_buffer_printf(mega_buffer *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* JSON: a string with its quotes (UTF-8 stays as it is, control characters are escaped); the shortest number that reads
- * back as the same double, or float, with a '.' or an exponent in it so that it stays a float (null when not finite). */
+ * back as the same double, or float, with a '.' or an exponent in it so that it stays a float (null when not finite).
+ */
 bool mega_buffer_json_string(mega_buffer *b, const char *text);
 bool mega_buffer_json_double(mega_buffer *b, double x);
 bool mega_buffer_json_float(mega_buffer *b, float x);
