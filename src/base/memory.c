@@ -1,5 +1,6 @@
 /* The heap behind one door: counted, and able to fail on request. */
 #include "megalith/memory.h"
+#include "megalith/assert.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -136,4 +137,20 @@ mega_status mega_pages_alloc(void **out, size_t bytes, const char *what)
 void mega_pages_free(void *block, size_t bytes)
 {
     if (block != NULL) munmap(block, pages_bytes(bytes));
+}
+
+size_t mega_region_round(size_t bytes)
+{
+    return (bytes + MEGA_REGION_ALIGN - 1) / MEGA_REGION_ALIGN * MEGA_REGION_ALIGN;
+}
+
+mega_status mega_region_take(mega_region *region, void **out, size_t bytes, const char *what)
+{
+    if (region == NULL) return mega_pages_alloc(out, bytes, what);
+    const size_t piece = mega_region_round(bytes);
+    MEGA_ASSERT(piece <= region->bytes - region->used, "%s: %zu bytes wanted of a region of %zu, %zu are taken", what,
+                piece, region->bytes, region->used);
+    *out = region->base + region->used;
+    region->used += piece;
+    return MEGA_OK;
 }

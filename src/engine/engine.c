@@ -108,7 +108,7 @@ void mega_engine_destroy(mega_engine *e)
     mega_layout_destroy(e->layout);
     mega_free(e->train_io);
     mega_free(e->schedule);
-    mega_free(e->batch.tokens);
+    mega_pages_free(e->arena, e->arena_bytes);
     mega_free(e);
 }
 
@@ -118,15 +118,23 @@ static size_t batch_bytes(const mega_engine *e)
     return (size_t)e->batch_capacity * ((size_t)e->batch.seq * 5 + 1) * sizeof(int32_t);
 }
 
-static void add_program(mega_engine_memory *m, const mega_program *p)
+/* Training and evaluation take turns: what they compute shares one place, as large as the larger of them. */
+static void add_programs(mega_engine_memory *m, const mega_engine *e)
 {
-    mega_program_memory pm;
-    if (p == NULL) return;
-    mega_program_memory_get(p, &pm);
-    m->saved += pm.saved_bytes * (size_t)pm.slots;
-    m->scratch += pm.scratch_bytes;
-    m->inputs += pm.input_bytes + pm.state_bytes;
-    m->total += pm.total_bytes;
+    size_t work = 0;
+    for (int i = 0; i < 2; i++) {
+        const mega_program *p = i == 0 ? e->train : e->evaluate;
+        mega_program_memory pm;
+        if (p == NULL) continue;
+        mega_program_memory_get(p, &pm);
+        const size_t saved = pm.saved_bytes * (size_t)pm.slots;
+        m->saved += saved;
+        if (saved + pm.scratch_bytes > work) work = saved + pm.scratch_bytes;
+        if (saved + pm.scratch_bytes == work) m->live = pm.live_bytes;
+        m->inputs += pm.input_bytes + pm.state_bytes;
+    }
+    m->scratch = work - m->saved;
+    m->total += work + m->inputs;
 }
 
 void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
@@ -139,8 +147,7 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
     m.moments = e->optimizer != NULL ? mega_optimizer_bytes(e->optimizer) : 0;
     m.data = batch_bytes(e);
     m.total = m.weights + m.masters + m.gradients + m.moments + m.data;
-    add_program(&m, e->train);
-    add_program(&m, e->evaluate);
+    add_programs(&m, e);
     *out = m;
 }
 
@@ -187,13 +194,12 @@ static program_io bind_io(mega_program *p, int slot)
                         .mask_sum = mega_program_tensor(p, "mask_sum", slot)};
 }
 
-static mega_status allocate_batch(mega_engine *e)
+static mega_status allocate_batch(mega_engine *e, mega_region *region)
 {
     const size_t n = (size_t)e->batch_capacity * (size_t)e->batch.seq;
-    int32_t *block = mega_malloc(batch_bytes(e));
-    if (block == NULL)
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for the %lld rows of a step, %zu bytes",
-                         (long long)e->batch_capacity, batch_bytes(e));
+    void *memory = NULL;
+    MEGA_TRY(mega_region_take(region, &memory, batch_bytes(e), "the rows of a step"));
+    int32_t *block = memory;
     e->batch.tokens = block;
     e->batch.labels = block + n;
     e->batch.position_ids = block + 2 * n;
@@ -203,24 +209,49 @@ static mega_status allocate_batch(mega_engine *e)
     return MEGA_OK;
 }
 
+/* One mapping for everything large: first what stays, then the place that programs share. */
+static mega_status allocate_arena(mega_engine *e, mega_region *keep, mega_region *work)
+{
+    const int buffers = MEGA_PARAMS_WEIGHTS | (e->train != NULL ? MEGA_PARAMS_GRADS : 0);
+    size_t stays = mega_params_region_bytes(e->params, buffers) + mega_region_round(batch_bytes(e));
+    size_t shared = 0, own, turn;
+    if (e->optimizer != NULL) stays += mega_optimizer_region_bytes(e->optimizer);
+    for (int i = 0; i < 2; i++) {
+        const mega_program *p = i == 0 ? e->train : e->evaluate;
+        if (p == NULL) continue;
+        mega_program_region_bytes(p, &own, &turn);
+        stays += own;
+        shared = turn > shared ? turn : shared;
+    }
+    e->arena_bytes = stays + shared;
+    MEGA_TRY(mega_pages_alloc(&e->arena, e->arena_bytes, "the memory of the engine"));
+    *keep = (mega_region){.base = e->arena, .bytes = stays};
+    *work = (mega_region){.base = (char *)e->arena + stays, .bytes = shared};
+    return MEGA_OK;
+}
+
 mega_status mega_engine_allocate(mega_engine *e)
 {
     const int64_t micro_batches = e->batch_capacity / e->options.micro_batch;
     const bool train = e->train != NULL;
-    MEGA_TRY(mega_params_allocate(e->params, MEGA_PARAMS_WEIGHTS | (train ? MEGA_PARAMS_GRADS : 0)));
-    MEGA_TRY(allocate_batch(e));
+    mega_region keep, work;
+    MEGA_TRY(allocate_arena(e, &keep, &work));
+    MEGA_TRY(mega_params_allocate_in(e->params, MEGA_PARAMS_WEIGHTS | (train ? MEGA_PARAMS_GRADS : 0), &keep));
+    MEGA_TRY(allocate_batch(e, &keep));
     e->train_io = mega_calloc((size_t)e->slots, sizeof *e->train_io);
     e->schedule = mega_calloc((size_t)micro_batches * 2, sizeof *e->schedule);
     if (e->train_io == NULL || e->schedule == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for a schedule of %lld micro-batches",
                          (long long)micro_batches);
     if (train) {
-        MEGA_TRY(mega_program_allocate(e->train));
-        MEGA_TRY(mega_optimizer_allocate(e->optimizer));
+        mega_region turn = work;
+        MEGA_TRY(mega_program_allocate_in(e->train, &keep, &turn));
+        MEGA_TRY(mega_optimizer_allocate_in(e->optimizer, &keep));
         for (int i = 0; i < e->slots; i++) e->train_io[i] = bind_io(e->train, i);
     }
     if (e->evaluate != NULL) {
-        MEGA_TRY(mega_program_allocate(e->evaluate));
+        mega_region turn = work;
+        MEGA_TRY(mega_program_allocate_in(e->evaluate, &keep, &turn));
         e->evaluate_io = bind_io(e->evaluate, 0);
     }
     return MEGA_OK;

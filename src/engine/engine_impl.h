@@ -25,6 +25,8 @@ struct mega_engine {
     mega_schedule_step *schedule; /* room for the largest batch */
     mega_batch batch;
     int64_t batch_capacity; /* rows */
+    void *arena;            /* everything large, in one mapping */
+    size_t arena_bytes;
     mega_engine_progress progress;
 };
 

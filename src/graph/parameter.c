@@ -26,9 +26,9 @@ mega_status mega_params_create(mega_params **out, const mega_layout *layout)
 void mega_params_destroy(mega_params *p)
 {
     if (p == NULL) return;
-    if (p->weight != NULL && p->weight != p->master) mega_pages_free(p->weight, p->weight_bytes);
-    if (p->master != NULL) mega_pages_free(p->master, p->master_bytes);
-    if (p->grad != NULL) mega_pages_free(p->grad, p->grad_bytes);
+    if (!p->is_lent && p->weight != p->master) mega_pages_free(p->weight, p->weight_bytes);
+    if (!p->is_lent) mega_pages_free(p->master, p->master_bytes);
+    if (!p->is_lent) mega_pages_free(p->grad, p->grad_bytes);
     mega_free(p->bucket);
     mega_free(p->param);
     mega_free(p);
@@ -210,21 +210,38 @@ size_t mega_params_bytes(const mega_params *p, int buffers)
 
 mega_status mega_params_allocate(mega_params *p, int buffers)
 {
+    return mega_params_allocate_in(p, buffers, NULL);
+}
+
+size_t mega_params_region_bytes(const mega_params *p, int buffers)
+{
+    const size_t acc = mega_region_round((size_t)p->elements * mega_dtype_size(p->acc));
+    size_t bytes = 0;
+    if (buffers & MEGA_PARAMS_WEIGHTS) bytes += acc;
+    if ((buffers & MEGA_PARAMS_WEIGHTS) && p->compute != p->acc)
+        bytes += mega_region_round((size_t)p->elements * mega_dtype_size(p->compute));
+    if (buffers & MEGA_PARAMS_GRADS) bytes += acc;
+    return bytes;
+}
+
+mega_status mega_params_allocate_in(mega_params *p, int buffers, mega_region *region)
+{
     if (!p->placed)
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameters: buffers asked for before mega_params_place laid them out");
+    p->is_lent = region != NULL;
     const size_t acc_bytes = (size_t)p->elements * mega_dtype_size(p->acc);
     if ((buffers & MEGA_PARAMS_WEIGHTS) && p->master == NULL) {
         p->master_bytes = acc_bytes;
-        MEGA_TRY(mega_pages_alloc(&p->master, p->master_bytes, "master weights"));
+        MEGA_TRY(mega_region_take(region, &p->master, p->master_bytes, "master weights"));
         if (p->compute == p->acc) p->weight = p->master;
     }
     if ((buffers & MEGA_PARAMS_WEIGHTS) && p->weight == NULL) {
         p->weight_bytes = (size_t)p->elements * mega_dtype_size(p->compute);
-        MEGA_TRY(mega_pages_alloc(&p->weight, p->weight_bytes, "weights"));
+        MEGA_TRY(mega_region_take(region, &p->weight, p->weight_bytes, "weights"));
     }
     if ((buffers & MEGA_PARAMS_GRADS) && p->grad == NULL) {
         p->grad_bytes = acc_bytes;
-        MEGA_TRY(mega_pages_alloc(&p->grad, p->grad_bytes, "gradients"));
+        MEGA_TRY(mega_region_take(region, &p->grad, p->grad_bytes, "gradients"));
     }
     return MEGA_OK;
 }

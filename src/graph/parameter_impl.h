@@ -15,6 +15,7 @@ struct mega_params {
     mega_dtype compute, acc;
     void *weight, *master, *grad; /* flat; weight is master where compute equals acc */
     size_t weight_bytes, master_bytes, grad_bytes;
+    bool is_lent; /* the buffers lie in a region of the caller's */
 };
 
 /* Size and rank of the axis that cuts a parameter; one and zero where none does. */

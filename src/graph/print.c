@@ -87,11 +87,13 @@ static void print_phase(const mega_program *p, bool backward, mega_buffer *out)
     const mega_graph *g = p->g;
     const int begin = backward ? g->num_forward : 0, end = backward ? g->num_ops : g->num_forward;
     const widths w = measure(g);
+    mega_program_memory m;
     if (begin == end) return;
+    mega_program_memory_get(p, &m);
     mega_buffer_printf(
         out, "%s · %s · %s · saved %.2f MB a micro-batch · scratch %.2f MB · %d micro-batch%s in flight\n",
-        backward ? "backward" : "forward", p->name, mega_dtype_name(g->dtype), (double)p->saved_bytes * 1e-6,
-        (double)p->scratch_bytes * 1e-6, p->slots, p->slots == 1 ? "" : "es");
+        backward ? "backward" : "forward", p->name, mega_dtype_name(g->dtype), (double)m.saved_bytes * 1e-6,
+        (double)m.scratch_bytes * 1e-6, p->slots, p->slots == 1 ? "" : "es");
     mega_buffer_printf(out, "%4s  %-17s %-*s  %-*s  %8s  %8s  %-16s %s\n", "#", "op", w.result, "result", w.shape,
                        "shape", "GFLOP", "MB", "where", "reads → other results");
     for (int i = begin; i < end; i++) print_instruction(p, i, &w, out);

@@ -175,8 +175,9 @@ static mega_status bind_call(mega_program *p, int slot, int i)
     return MEGA_OK;
 }
 
-static mega_status allocate_arenas(mega_program *p)
+static mega_status allocate_arenas(mega_program *p, mega_region *keep, mega_region *work)
 {
+    p->is_lent = keep != NULL;
     p->saved = mega_calloc((size_t)p->slots, sizeof *p->saved);
     p->io = mega_calloc((size_t)p->slots, sizeof *p->io);
     p->call = mega_calloc((size_t)p->slots * (size_t)p->g->num_ops + 1, sizeof *p->call);
@@ -184,14 +185,14 @@ static mega_status allocate_arenas(mega_program *p)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory for its calls", p->name);
     void *block = NULL;
     for (int s = 0; s < p->slots; s++) {
-        MEGA_TRY(mega_pages_alloc(&block, p->saved_bytes, "saved activations"));
+        MEGA_TRY(mega_region_take(work, &block, p->saved_bytes, "saved activations"));
         p->saved[s] = block;
-        MEGA_TRY(mega_pages_alloc(&block, p->io_bytes, "inputs and outputs of a program"));
+        MEGA_TRY(mega_region_take(keep, &block, p->io_bytes, "inputs and outputs of a program"));
         p->io[s] = block;
     }
-    MEGA_TRY(mega_pages_alloc(&block, p->scratch_bytes, "scratch of a program"));
+    MEGA_TRY(mega_region_take(work, &block, p->scratch_bytes, "scratch of a program"));
     p->scratch = block;
-    MEGA_TRY(mega_pages_alloc(&block, p->state_bytes, "states of a program"));
+    MEGA_TRY(mega_region_take(keep, &block, p->state_bytes, "states of a program"));
     p->state = block;
     return MEGA_OK;
 }
@@ -215,9 +216,20 @@ static mega_status check_buffers(const mega_program *p)
 
 mega_status mega_program_allocate(mega_program *p)
 {
+    return mega_program_allocate_in(p, NULL, NULL);
+}
+
+void mega_program_region_bytes(const mega_program *p, size_t *keep, size_t *work)
+{
+    *keep = mega_region_round(p->io_bytes) * (size_t)p->slots + mega_region_round(p->state_bytes);
+    *work = mega_region_round(p->saved_bytes) * (size_t)p->slots + mega_region_round(p->scratch_bytes);
+}
+
+mega_status mega_program_allocate_in(mega_program *p, mega_region *keep, mega_region *work)
+{
     if (p->call != NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: allocated twice", p->name);
     MEGA_TRY(check_buffers(p));
-    MEGA_TRY(allocate_arenas(p));
+    MEGA_TRY(allocate_arenas(p, keep, work));
     for (int s = 0; s < p->slots; s++)
         for (int i = 0; i < p->g->num_ops; i++) MEGA_TRY(bind_call(p, s, i));
     return MEGA_OK;
@@ -228,12 +240,14 @@ void mega_program_destroy(mega_program *p)
     if (p == NULL) return;
     for (int i = 0; p->call != NULL && i < p->slots * p->g->num_ops; i++)
         if (p->call[i].prepared && p->call[i].kernel->release != NULL) p->call[i].kernel->release(p->call[i].args);
-    for (int s = 0; s < p->slots; s++) {
+    for (int s = 0; s < p->slots && !p->is_lent; s++) {
         if (p->saved != NULL) mega_pages_free(p->saved[s], p->saved_bytes);
         if (p->io != NULL) mega_pages_free(p->io[s], p->io_bytes);
     }
-    mega_pages_free(p->scratch, p->scratch_bytes);
-    mega_pages_free(p->state, p->state_bytes);
+    if (!p->is_lent) {
+        mega_pages_free(p->scratch, p->scratch_bytes);
+        mega_pages_free(p->state, p->state_bytes);
+    }
     mega_arena_fini(&p->args);
     mega_free(p->saved);
     mega_free(p->io);
@@ -270,12 +284,13 @@ mega_step_block *mega_program_step(mega_program *p)
 
 void mega_program_memory_get(const mega_program *p, mega_program_memory *out)
 {
-    *out = (mega_program_memory){.saved_bytes = p->saved_bytes,
-                                 .scratch_bytes = p->scratch_bytes,
+    *out = (mega_program_memory){.saved_bytes = p->saved_bytes + p->crossing_bytes,
+                                 .scratch_bytes = p->scratch_bytes - p->crossing_bytes,
+                                 .live_bytes = p->live_bytes,
                                  .input_bytes = p->io_bytes * (size_t)p->slots,
                                  .state_bytes = p->state_bytes,
                                  .slots = p->slots};
-    out->total_bytes = p->saved_bytes * (size_t)p->slots + out->input_bytes + p->scratch_bytes + p->state_bytes;
+    out->total_bytes = out->saved_bytes * (size_t)p->slots + out->input_bytes + out->scratch_bytes + p->state_bytes;
 }
 
 void mega_program_cost_get(const mega_program *p, mega_program_cost *out)

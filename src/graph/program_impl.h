@@ -12,7 +12,8 @@
 typedef struct plan_block {
     size_t bytes; /* rounded up, canary included */
     size_t at;
-    size_t used; /* bytes before the canary */
+    size_t best_at; /* of the best placement so far */
+    size_t used;    /* bytes before the canary */
     int first, last;
     tensor_area area;
     int32_t tensor; /* the first value in it; 0: scratch of instruction `first` */
@@ -46,6 +47,9 @@ struct mega_program {
     plan_block *block;
     int num_blocks;
     size_t saved_bytes, scratch_bytes, io_bytes, state_bytes;
+    size_t crossing_bytes; /* with one slot: what of the scratch arena the backward reads of the forward, else 0 */
+    size_t live_bytes;     /* largest sum of blocks alive at one instruction */
+    bool is_lent;          /* the arenas lie in regions of the caller's */
     char *scratch, *state, **saved, **io;
     program_call *call; /* [slots][num_ops] */
     mega_arena args;

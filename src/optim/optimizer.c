@@ -24,6 +24,7 @@ struct mega_optimizer {
     run *update, *counted;
     int num_update, num_counted;
     void *moment[2];
+    bool is_lent;           /* they lie in a region of the caller's */
     mega_adamw_args *adamw; /* one for each update run, or */
     mega_sgd_args *sgd;
     int num_prepared;
@@ -156,7 +157,7 @@ void mega_optimizer_destroy(mega_optimizer *o)
     for (int i = 0; i < o->num_prepared; i++)
         if (k->release != NULL) k->release(update_args(o, i));
     const size_t bytes = (size_t)mega_params_elements(o->params) * acc_size(o);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2 && !o->is_lent; i++)
         if (o->moment[i] != NULL) mega_pages_free(o->moment[i], bytes);
     mega_free(o->norm_scratch);
     mega_free(o->adamw);
@@ -208,11 +209,22 @@ static void bind_run(mega_optimizer *o, int i)
 
 mega_status mega_optimizer_allocate(mega_optimizer *o)
 {
+    return mega_optimizer_allocate_in(o, NULL);
+}
+
+size_t mega_optimizer_region_bytes(const mega_optimizer *o)
+{
+    return (size_t)moments_of(o) * mega_region_round((size_t)mega_params_elements(o->params) * acc_size(o));
+}
+
+mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region)
+{
     const size_t bytes = (size_t)mega_params_elements(o->params) * acc_size(o);
     const mega_kernel *k = update_kernel(o);
     MEGA_ASSERT(o->moment[0] == NULL, "allocated twice");
+    o->is_lent = region != NULL;
     for (int i = 0; i < moments_of(o); i++)
-        MEGA_TRY(mega_pages_alloc(&o->moment[i], bytes, mega_optimizer_moment_name(o, i)));
+        MEGA_TRY(mega_region_take(region, &o->moment[i], bytes, mega_optimizer_moment_name(o, i)));
     if (o->options.kind == MEGA_OPTIMIZER_ADAM) o->adamw = mega_calloc((size_t)o->num_update + 1, sizeof *o->adamw);
     else
         o->sgd = mega_calloc((size_t)o->num_update + 1, sizeof *o->sgd);

@@ -384,7 +384,7 @@ static void the_printed_program_is_this_text(void **state)
                                         "linear",
                                         "layer",
                                         "[4, 8] f32",
-                                        "saved+0.00",
+                                        "scratch+0.00",
                                         "x weight bias",
                                         "gelu_grad",
                                         "→ d(bias)",

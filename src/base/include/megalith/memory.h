@@ -31,6 +31,16 @@ bool mega_size_mul(size_t a, size_t b, size_t *out);
 mega_status mega_pages_alloc(void **out, size_t bytes, const char *what);
 void mega_pages_free(void *block, size_t bytes);
 
+/* A large block that is handed out piece by piece, in order; pieces begin on pages. */
+#define MEGA_REGION_ALIGN ((size_t)4096)
+typedef struct mega_region {
+    char *base;
+    size_t bytes, used;
+} mega_region;
+size_t mega_region_round(size_t bytes); /* what a piece takes of its region */
+/* The next piece; with region NULL a block of its own from mega_pages_alloc. */
+mega_status mega_region_take(mega_region *region, void **out, size_t bytes, const char *what);
+
 /* A builder arena: many small blocks that die together. */
 typedef struct mega_arena {
     struct mega_arena_block *last;

@@ -7,6 +7,7 @@
 
 #include "megalith/comm.h"
 #include "megalith/dtype.h"
+#include "megalith/memory.h"
 #include "megalith/status.h"
 #include "megalith/threads.h"
 #include <stdbool.h>
@@ -72,6 +73,9 @@ int64_t mega_params_local_count(const mega_params *p);   /* on this rank, paddin
 mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket_elements);
 typedef enum mega_params_buffers { MEGA_PARAMS_WEIGHTS = 1, MEGA_PARAMS_GRADS = 2 } mega_params_buffers;
 mega_status mega_params_allocate(mega_params *p, int buffers);
+/* The same inside a region of the caller's, which outlives the parameters and is zero-filled. */
+size_t mega_params_region_bytes(const mega_params *p, int buffers);
+mega_status mega_params_allocate_in(mega_params *p, int buffers, mega_region *region);
 size_t mega_params_bytes(const mega_params *p, int buffers);
 
 mega_dtype mega_params_compute_dtype(const mega_params *p);

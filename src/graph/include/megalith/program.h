@@ -25,6 +25,11 @@ typedef struct mega_program_options {
 mega_status mega_program_build(mega_program **out, mega_graph *g, const mega_program_options *options);
 /* Allocates the arenas and binds every instruction to its kernel and addresses; parameters must be allocated. */
 mega_status mega_program_allocate(mega_program *p);
+/* The same inside regions of the caller's, which outlive the program. `keep` is zero-filled and the program's own;
+ * `work` holds nothing between a backward and the next forward, so that programs that never run at one time may share
+ * it. */
+void mega_program_region_bytes(const mega_program *p, size_t *keep, size_t *work);
+mega_status mega_program_allocate_in(mega_program *p, mega_region *keep, mega_region *work);
 void mega_program_destroy(mega_program *p);
 
 /* Memory of a named input, output or state; NULL when there is none of that name. Inputs exist once per slot. */
@@ -48,6 +53,7 @@ typedef struct mega_program_memory {
     size_t state_bytes;   /* without states that another program shares */
     int slots;
     size_t total_bytes;
+    size_t live_bytes; /* the most that saved and scratch hold at one instruction: no plan does with less */
 } mega_program_memory;
 void mega_program_memory_get(const mega_program *p, mega_program_memory *out);
 /* Floating-point operations of one micro-batch from the cost column (multiply-add = 2), recomputation apart. */

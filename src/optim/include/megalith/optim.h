@@ -7,6 +7,7 @@
 
 #include "megalith/comm.h"
 #include "megalith/config.h"
+#include "megalith/memory.h"
 #include "megalith/parameter.h"
 #include "megalith/status.h"
 #include "megalith/threads.h"
@@ -27,6 +28,9 @@ mega_status mega_optimizer_create(mega_optimizer **out, mega_params *params, con
 void mega_optimizer_destroy(mega_optimizer *o);
 size_t mega_optimizer_bytes(const mega_optimizer *o);   /* of the moments and scratch, allocated or not */
 mega_status mega_optimizer_allocate(mega_optimizer *o); /* zero moments; the parameters must be allocated */
+/* The same inside a zero-filled region of the caller's, which outlives the optimizer. */
+size_t mega_optimizer_region_bytes(const mega_optimizer *o);
+mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region);
 
 /* Moments are tensors that follow a parameter's record: "exp_avg" and "exp_avg_sq" for Adam, "momentum_buffer" for
  * SGD (torch's names). Acc dtype, the parameter's local shape. */
