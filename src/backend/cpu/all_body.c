@@ -11,8 +11,9 @@
 #include "cpu/gemm_body.c"
 #include "cpu/layer_norm_body.c"
 #include "cpu/optimizer_body.c"
-#include "cpu/tile_body.c"
 #include "cpu/xent_body.c"
+
+#include "cpu/attention_tile_body.c"
 
 #include "cpu/attention_body.c"
 #include "cpu/attention_cached_body.c"
@@ -25,7 +26,7 @@
         .gelu = gelu_rows, .dropout_add = dropout_add_rows, .xent_max = xent_max_rows, .xent_sum = xent_sum_rows, \
         .xent_grad = xent_grad_rows, .column_sum = column_sum_rows, .gelu_grad = gelu_grad_rows,                  \
         .dropout_grad = dropout_grad_rows, .layer_norm_grad = layer_norm_grad_rows, .fold = fold_columns,         \
-        .attention = attention_items, .attention_grad = attention_grad_items,                                     \
+        .attention = attention_item, .attention_grad = attention_grad_items,                                      \
         .attention_cached = attention_cached_items, .gemm_rows = gemm_rows_columns, .widen = widen_range,         \
         .narrow = narrow_range, .spin_fma = spin_fma                                                              \
     }

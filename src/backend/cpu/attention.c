@@ -1,4 +1,5 @@
-/* Attention: key/value heads of sequences are shared among the threads (attention_body.c). */
+/* Attention: key/value heads of sequences, and where they do not divide evenly the query blocks of one, are shared
+ * among the threads (attention_body.c). A block is computed the same whichever thread takes it. */
 #include "cpu/share.h"
 
 static int64_t padded(int64_t n)
@@ -13,13 +14,34 @@ static int64_t thread_scratch(const mega_attention_args *a)
     return S * a->head_dim + S * D + 2 * block + (int64_t)MEGA_QUERY_BLOCK * MEGA_KEY_BLOCK;
 }
 
+/* Pairs of a query block and a key block up to query block `block` of one head: its share of the work. */
+static int64_t pairs_before(const mega_attention_args *a, int64_t block)
+{
+    return a->causal ? block * (block + 1) / 2 : block;
+}
+
+/* The first query block of a head with at least `pairs` before it. */
+static int64_t block_at(const mega_attention_args *a, int64_t pairs, int64_t blocks)
+{
+    int64_t block = 0;
+    while (block < blocks && pairs_before(a, block) < pairs) block++;
+    return block;
+}
+
 static void work(void *user, int thread, int size)
 {
     const cpu_job *job = user;
     const mega_attention_args *a = job->args;
+    float *scratch = (float *)a->head.scratch + thread * thread_scratch(a);
+    const int64_t blocks = (a->seq + MEGA_QUERY_BLOCK - 1) / MEGA_QUERY_BLOCK, pairs = pairs_before(a, blocks);
     int64_t begin, end;
-    if (!cpu_job_share(job, thread, size, &begin, &end)) return;
-    job->bodies->attention(a, begin, end, (float *)a->head.scratch + thread * thread_scratch(a));
+    mega_team_share(job->n * pairs, 1, thread, size, &begin, &end);
+    for (int64_t item = begin / pairs; item * pairs < end; item++) {
+        const int64_t from = begin - item * pairs, to = end - item * pairs;
+        const int64_t first = from > 0 ? block_at(a, from, blocks) : 0,
+                      last = to < pairs ? block_at(a, to, blocks) : blocks;
+        if (first < last) job->bodies->attention(a, item, first, last, scratch);
+    }
 }
 
 static void run(mega_team *team, const void *args)
@@ -30,6 +52,7 @@ static void run(mega_team *team, const void *args)
         return;
     }
     const int64_t items = a->batch * a->kv_heads;
+    if (items == 0 || a->seq == 0) return;
     cpu_job_run(team, work, args, items, 1, items * a->seq * a->seq);
 }
 

@@ -1,15 +1,15 @@
 /* Attention forward by blocks of queries and keys with a running maximum and sum (Dao et al. 2022). Keys and values of
- * one key/value head are packed once, keys transposed, as floats; every block product is a tile product. */
+ * one key/value head are packed once into panels, keys transposed, as floats; every block product is a tile product.
+ * Where a causal mask cuts through a block, rows are taken in groups that stop at the last key of the group. */
 
 #define QUERY_BLOCK MEGA_QUERY_BLOCK
 #define KEY_BLOCK   MEGA_KEY_BLOCK
+#define MASK_GROUP  12 /* queries, and keys, that a causal mask treats as one; a multiple of both tile heights */
+#define LOG2_E      1.44269504f
 _Static_assert(MEGA_TILE_COLS % TILE_COLS == 0 && KEY_BLOCK % TILE_COLS == 0, "blocks are whole tiles");
+_Static_assert(QUERY_BLOCK % MASK_GROUP == 0 && KEY_BLOCK % MASK_GROUP == 0 && KEY_BLOCK % QUERY_BLOCK == 0,
+               "the groups of a pair of blocks meet on the diagonal");
 _Static_assert(KEY_BLOCK <= MASK_RUN, "a mask of a row of a block is one run");
-
-ALWAYS int64_t round_to(int64_t n, int64_t grain)
-{
-    return (n + grain - 1) / grain * grain;
-}
 
 /* What stays the same for all blocks of one head of one sequence. */
 typedef struct attention_head {
@@ -48,16 +48,68 @@ static void key_range(const attention_head *w, int64_t i, int64_t rows, int64_t 
     *end = key_end(w, i + rows - 1);
 }
 
-/* Multiplies x[j] by the dropout factor of key j0 + j, j in [begin, end), for query i. */
-static void drop_keys(const attention_head *w, float *x, int64_t i, int64_t j0, int64_t begin, int64_t end)
+/* Keys of a block [j0, j0 + n) that some query of the group of row r of a query block at i0 sees; they come first. */
+ALWAYS int64_t group_keys(const attention_head *w, int64_t i0, int64_t r, int64_t j0, int64_t n)
+{
+    if (!w->a->causal) return n;
+    const int64_t stop = i0 + (r / MASK_GROUP + 1) * MASK_GROUP - j0;
+    return stop < n ? stop : n;
+}
+
+/* p[rows, n] = a[rows, D] keys[D, n], where a key is seen. */
+static void score_block(const attention_head *w, float *p, const float *a, tile_b keys, int64_t i0, int64_t rows,
+                        int64_t j0, int64_t n)
+{
+    const int64_t step = group_keys(w, i0, 0, j0, n) < n ? MASK_GROUP : rows;
+    for (int64_t r = 0; r < rows; r += step)
+        tile_product(p + r * KEY_BLOCK, KEY_BLOCK, a + r * w->Dp, w->Dp, 1, keys, rows - r < step ? rows - r : step,
+                     round_to(group_keys(w, i0, r, j0, n), TILE_COLS), w->a->head_dim, false);
+}
+
+/* o[rows, Dp] += p[rows, n] values[n, Dp], where a key is seen. */
+static void value_block(const attention_head *w, float *o, const float *p, tile_b values, int64_t i0, int64_t rows,
+                        int64_t j0, int64_t n)
+{
+    const int64_t step = group_keys(w, i0, 0, j0, n) < n ? MASK_GROUP : rows;
+    for (int64_t r = 0; r < rows; r += step)
+        tile_product(o + r * w->Dp, w->Dp, p + r * KEY_BLOCK, KEY_BLOCK, 1, values, rows - r < step ? rows - r : step,
+                     w->Dp, group_keys(w, i0, r, j0, n), true);
+}
+
+/* Columns of a row of a block that hold keys the query sees: [begin, end); the rest of [0, width) becomes `rest` near
+ * them and zero elsewhere, so that loops run over the whole vectors of [*from, *to). False: the query sees none. */
+ALWAYS bool mask_row(const attention_head *w, float *row, float rest, int64_t i, int64_t j0, int64_t n, int64_t width,
+                     int64_t *from, int64_t *to)
+{
+    const int64_t first = key_begin(w, i) - j0, last = key_end(w, i) - j0;
+    const int64_t begin = first > 0 ? first : 0, end = last < n ? last : n;
+    if (begin >= end) {
+        set_zero(row, width);
+        return false;
+    }
+    *from = begin / VL * VL;
+    *to = round_to(end, VL);
+    for (int64_t j = 0; j < *from; j += VL) vstore(row + j, vset(0.0f));
+    for (int64_t j = *from; j < begin; j++) row[j] = rest;
+    for (int64_t j = end; j < *to; j++) row[j] = rest;
+    for (int64_t j = *to; j < width; j += VL) vstore(row + j, vset(0.0f));
+    return true;
+}
+
+/* Dropout factors of keys [j, j + n) for query i; whole vectors of them may be read. */
+ALWAYS const float *key_factors(const attention_head *w, float *buffer, int64_t i, int64_t j, int64_t n)
 {
     const mega_attention_args *a = w->a;
-    float buffer[MASK_BUFFER];
     const int64_t row = ((a->head_begin + w->h) * a->seq + i) * a->seq;
-    const float *factor =
-        dropout_factors(buffer, &w->key, a->sample_id[w->b * a->seq + i], (uint64_t)(row + j0 + begin), end - begin);
-    for (int64_t j = begin; j < end; j += VL)
-        vput_n(false, x, j, end - j, vget_n(false, x, j, end - j) * vget_n(false, factor, j - begin, end - j));
+    return dropout_factors(buffer, &w->key, a->sample_id[w->b * a->seq + i], (uint64_t)(row + j), n);
+}
+
+/* Multiplies x[j] by the dropout factor of key j0 + j for query i; [begin, end) is whole vectors. */
+static void drop_keys(const attention_head *w, float *x, int64_t i, int64_t j0, int64_t begin, int64_t end)
+{
+    float buffer[MASK_BUFFER];
+    const float *factor = key_factors(w, buffer, i, j0 + begin, end - begin);
+    for (int64_t j = begin; j < end; j += VL) vstore(x + j, vload(x + j) * vload(factor + j - begin));
 }
 
 /* Running state of one block of queries. */
@@ -69,24 +121,19 @@ typedef struct softmax_rows {
 static void softmax_block(const attention_head *w, softmax_rows *s, float *p, float *o, int64_t i0, int64_t rows,
                           int64_t j0, int64_t n)
 {
-    const int64_t padded = round_to(n, TILE_COLS);
     for (int64_t r = 0; r < rows; r++) {
         float *row = p + r * KEY_BLOCK;
-        const int64_t first = key_begin(w, i0 + r) - j0, last = key_end(w, i0 + r) - j0;
-        const int64_t begin = first > 0 ? first : 0, end = last < n ? last : n;
-        if (begin >= end) {
-            set_zero(row, padded);
+        int64_t from, to;
+        if (!mask_row(w, row, -INFINITY, i0 + r, j0, n, round_to(group_keys(w, i0, r, j0, n), TILE_COLS), &from, &to))
             continue;
-        }
-        for (int64_t j = 0; j < begin; j++) row[j] = -INFINITY;
-        for (int64_t j = end; j < padded; j++) row[j] = -INFINITY;
-        vf max = vload(row);
-        for (int64_t j = VL; j < padded; j += VL) max = vmax(max, vload(row + j));
+        vf max = vload(row + from);
+        for (int64_t j = from + VL; j < to; j += VL) max = vmax(max, vload(row + j));
         float m = vmax_lane(max);
         if (m < s->max[r]) m = s->max[r];
+        const float offset = m * LOG2_E;
         vf sum = vset(0.0f);
-        for (int64_t j = 0; j < padded; j += VL) {
-            const vf e = vexp(vload(row + j) - m);
+        for (int64_t j = from; j < to; j += VL) {
+            const vf e = vexp2(vload(row + j) * LOG2_E - offset);
             vstore(row + j, e);
             sum += e;
         }
@@ -97,11 +144,12 @@ static void softmax_block(const attention_head *w, softmax_rows *s, float *p, fl
             s->max[r] = m;
         }
         s->sum[r] += vsum(sum);
-        if (w->a->dropout > 0.0) drop_keys(w, row, i0 + r, j0, begin, end);
+        if (w->a->dropout > 0.0) drop_keys(w, row, i0 + r, j0, from, to);
     }
 }
 
-/* Where the parts of one thread's scratch stand. */
+/* Where the parts of one thread's scratch stand: keys as panels of columns, values as panels of rows [Sp, TILE_COLS];
+ * a block of queries and of outputs [QUERY_BLOCK, Dp], and of scores [QUERY_BLOCK, KEY_BLOCK]. */
 typedef struct attention_scratch {
     float *kt, *v, *q, *p, *o;
 } attention_scratch;
@@ -119,9 +167,9 @@ static void attention_queries(const attention_head *w, const attention_scratch *
     for (int64_t r = 0; r < rows; r++) s.max[r] = -INFINITY, s.sum[r] = 0.0f;
     for (int64_t j = begin; j < end; j += KEY_BLOCK) {
         const int64_t n = end - j < KEY_BLOCK ? end - j : KEY_BLOCK;
-        tile_product(t->p, KEY_BLOCK, t->q, Dp, 1, t->kt + j, w->Sp, rows, round_to(n, TILE_COLS), D, false);
+        score_block(w, t->p, t->q, (tile_b){t->kt + j * D, D * TILE_COLS, TILE_COLS}, i0, rows, j, n);
         softmax_block(w, &s, t->p, t->o, i0, rows, j, n);
-        tile_product(t->o, Dp, t->p, KEY_BLOCK, 1, t->v + j * Dp, Dp, rows, Dp, n, true);
+        value_block(w, t->o, t->p, (tile_b){t->v + j * TILE_COLS, w->Sp * TILE_COLS, TILE_COLS}, i0, rows, j, n);
     }
     for (int64_t r = 0; r < rows; r++) {
         const float inverse = 1.0f / s.sum[r];
@@ -136,23 +184,21 @@ static void attention_queries(const attention_head *w, const attention_scratch *
     }
 }
 
-static void attention_items(const mega_attention_args *a, int64_t begin, int64_t end, float *scratch)
+/* Query blocks [begin, end) of key/value head `item` and of all the query heads that read it. */
+static void attention_item(const mega_attention_args *a, int64_t item, int64_t begin, int64_t end, float *scratch)
 {
     const bool bf16 = a->head.dtype == MEGA_BF16;
     const int64_t S = a->seq, D = a->head_dim, per_group = a->heads / a->kv_heads;
-    for (int64_t item = begin; item < end; item++) {
-        attention_head w = attention_head_of(a, item / a->kv_heads, item % a->kv_heads);
-        attention_scratch t = {.kt = scratch};
-        t.v = t.kt + D * w.Sp;
-        t.q = t.v + w.Sp * w.Dp;
-        t.o = t.q + QUERY_BLOCK * w.Dp;
-        t.p = t.o + QUERY_BLOCK * w.Dp;
-        /* The place of the values holds the keys until they are transposed. */
-        pack_rows(t.v, w.Dp, bf16, a->k, w.b * S, w.g * D, a->ld_kv, S, D, 1.0f);
-        transpose_rows(t.kt, w.Sp, t.v, w.Dp, S, D);
-        pack_rows(t.v, w.Dp, bf16, a->v, w.b * S, w.g * D, a->ld_kv, S, D, 1.0f);
-        for (w.h = w.g * per_group; w.h < (w.g + 1) * per_group; w.h++)
-            for (int64_t i = 0; i < S; i += QUERY_BLOCK)
-                attention_queries(&w, &t, i, S - i < QUERY_BLOCK ? S - i : QUERY_BLOCK);
-    }
+    attention_head w = attention_head_of(a, item / a->kv_heads, item % a->kv_heads);
+    attention_scratch t = {.kt = scratch};
+    t.v = t.kt + D * w.Sp;
+    t.q = t.v + w.Sp * w.Dp;
+    t.o = t.q + QUERY_BLOCK * w.Dp;
+    t.p = t.o + QUERY_BLOCK * w.Dp;
+    const int64_t stop = end * QUERY_BLOCK < S ? end * QUERY_BLOCK : S, keys = a->causal ? stop : S;
+    pack_columns(t.kt, bf16, a->k, w.b * S, w.g * D, a->ld_kv, keys, D);
+    pack_panels(t.v, w.Sp, w.Dp, bf16, a->v, w.b * S, w.g * D, a->ld_kv, keys, D);
+    for (w.h = w.g * per_group; w.h < (w.g + 1) * per_group; w.h++)
+        for (int64_t i = begin * QUERY_BLOCK; i < stop; i += QUERY_BLOCK)
+            attention_queries(&w, &t, i, stop - i < QUERY_BLOCK ? stop - i : QUERY_BLOCK);
 }

@@ -4,45 +4,52 @@
  * none. */
 
 typedef struct grad_scratch {
-    float *k, *kt, *vt, *dk, *dv; /* of the whole head: k, dk, dv [Sp, Dp]; kt, vt [D, Sp] */
-    float *q, *dout, *dq;         /* of a block of queries [QUERY_BLOCK, Dp] */
-    float *p, *ds;                /* of a pair of blocks [QUERY_BLOCK, KEY_BLOCK] */
+    float *k, *kt, *vt;   /* of the whole head: k as panels of rows [Sp, TILE_COLS]; kt, vt of columns */
+    float *dk, *dv;       /* [Sp, Dp] */
+    float *q, *dout, *dq; /* of a block of queries [QUERY_BLOCK, Dp] */
+    float *p, *ds;        /* of a pair of blocks [QUERY_BLOCK, KEY_BLOCK] */
     float lse[QUERY_BLOCK], delta[QUERY_BLOCK];
 } grad_scratch;
 
 /* p: scores become dropped probabilities; ds: dout v^T becomes dS. Keys that a query does not see get zeros. */
 static void grad_block(const attention_head *w, const grad_scratch *t, int64_t i0, int64_t rows, int64_t j0, int64_t n)
 {
-    const int64_t padded = round_to(n, TILE_COLS);
     const bool drop = w->a->dropout > 0.0;
-    float factor[KEY_BLOCK];
+    float buffer[MASK_BUFFER];
     for (int64_t r = 0; r < rows; r++) {
         float *p = t->p + r * KEY_BLOCK, *ds = t->ds + r * KEY_BLOCK;
-        const int64_t first = key_begin(w, i0 + r) - j0, last = key_end(w, i0 + r) - j0;
-        const int64_t begin = first > 0 ? first : 0, end = last < n ? last : n;
-        if (begin >= end) {
-            set_zero(p, padded);
-            set_zero(ds, padded);
+        const int64_t width = round_to(group_keys(w, i0, r, j0, n), TILE_COLS);
+        int64_t from, to;
+        mask_row(w, ds, 0.0f, i0 + r, j0, n, width, &from, &to);
+        if (!mask_row(w, p, -INFINITY, i0 + r, j0, n, width, &from, &to)) continue;
+        const float lse = t->lse[r] * LOG2_E, delta = t->delta[r];
+        if (drop) {
+            const float *factor = key_factors(w, buffer, i0 + r, j0 + from, to - from);
+            for (int64_t j = from; j < to; j += VL) {
+                const vf e = vexp2(vload(p + j) * LOG2_E - lse), f = vload(factor + j - from);
+                vstore(p + j, e * f);
+                vstore(ds + j, e * (vload(ds + j) * f - delta));
+            }
             continue;
         }
-        for (int64_t j = 0; j < begin; j++) p[j] = -INFINITY;
-        for (int64_t j = end; j < padded; j++) p[j] = -INFINITY;
-        if (drop) {
-            for (int64_t j = 0; j < padded; j++) factor[j] = 1.0f;
-            drop_keys(w, factor, i0 + r, j0, begin, end);
+        for (int64_t j = from; j < to; j += VL) {
+            const vf e = vexp2(vload(p + j) * LOG2_E - lse);
+            vstore(p + j, e);
+            vstore(ds + j, e * (vload(ds + j) - delta));
         }
-        const float lse = t->lse[r], delta = t->delta[r];
-        for (int64_t j = 0; j < padded; j += VL) {
-            const vf e = vexp(vload(p + j) - lse), dp = vload(ds + j);
-            if (drop) {
-                const vf f = vload(factor + j);
-                vstore(p + j, e * f);
-                vstore(ds + j, e * (dp * f - delta));
-            } else {
-                vstore(p + j, e);
-                vstore(ds + j, e * (dp - delta));
-            }
-        }
+    }
+}
+
+/* dx[n, Dp] += p[rows, n]^T x[rows, Dp]: keys in groups start at the first query that sees them. */
+static void key_product(const attention_head *w, float *dx, const float *p, const float *x, int64_t i0, int64_t rows,
+                        int64_t j0, int64_t n)
+{
+    const int64_t Dp = w->Dp, step = group_keys(w, i0, 0, j0, n) < n ? MASK_GROUP : n;
+    for (int64_t j = 0; j < n; j += step) {
+        const int64_t r = step == n || j0 + j < i0 ? 0 : j0 + j - i0;
+        if (r >= rows) return;
+        tile_product(dx + j * Dp, Dp, p + r * KEY_BLOCK + j, 1, KEY_BLOCK, (tile_b){x + r * Dp, TILE_COLS, Dp},
+                     n - j < step ? n - j : step, Dp, rows - r, true);
     }
 }
 
@@ -91,13 +98,13 @@ static void grad_queries(const mega_attention_grad_args *g, const attention_head
     grad_delta(w, t, i0, rows);
     set_zero(t->dq, rows * Dp);
     for (int64_t j = begin; j < end; j += KEY_BLOCK) {
-        const int64_t n = end - j < KEY_BLOCK ? end - j : KEY_BLOCK, padded = round_to(n, TILE_COLS);
-        tile_product(t->p, KEY_BLOCK, t->q, Dp, 1, t->kt + j, w->Sp, rows, padded, D, false);
-        tile_product(t->ds, KEY_BLOCK, t->dout, Dp, 1, t->vt + j, w->Sp, rows, padded, D, false);
+        const int64_t n = end - j < KEY_BLOCK ? end - j : KEY_BLOCK, panel = D * TILE_COLS;
+        score_block(w, t->p, t->q, (tile_b){t->kt + j * D, panel, TILE_COLS}, i0, rows, j, n);
+        score_block(w, t->ds, t->dout, (tile_b){t->vt + j * D, panel, TILE_COLS}, i0, rows, j, n);
         grad_block(w, t, i0, rows, j, n);
-        tile_product(t->dv + j * Dp, Dp, t->p, 1, KEY_BLOCK, t->dout, Dp, n, Dp, rows, true);
-        tile_product(t->dk + j * Dp, Dp, t->ds, 1, KEY_BLOCK, t->q, Dp, n, Dp, rows, true);
-        tile_product(t->dq, Dp, t->ds, KEY_BLOCK, 1, t->k + j * Dp, Dp, rows, Dp, n, true);
+        key_product(w, t->dv + j * Dp, t->p, t->dout, i0, rows, j, n);
+        key_product(w, t->dk + j * Dp, t->ds, t->q, i0, rows, j, n);
+        value_block(w, t->dq, t->ds, (tile_b){t->k + j * TILE_COLS, w->Sp * TILE_COLS, TILE_COLS}, i0, rows, j, n);
     }
     unpack_rows(bf16, g->dq, at, w->h * D, g->ld_dq, t->dq, Dp, rows, D, (float)a->scale);
 }
@@ -117,10 +124,9 @@ static void attention_grad_items(const mega_attention_grad_args *g, int64_t begi
         t.dq = t.dout + block;
         t.p = t.dq + block;
         t.ds = t.p + QUERY_BLOCK * KEY_BLOCK;
-        pack_rows(t.k, w.Dp, bf16, a->v, row, column, a->ld_kv, S, D, 1.0f); /* only to transpose them */
-        transpose_rows(t.vt, w.Sp, t.k, w.Dp, S, D);
-        pack_rows(t.k, w.Dp, bf16, a->k, row, column, a->ld_kv, S, D, 1.0f);
-        transpose_rows(t.kt, w.Sp, t.k, w.Dp, S, D);
+        pack_columns(t.vt, bf16, a->v, row, column, a->ld_kv, S, D);
+        pack_columns(t.kt, bf16, a->k, row, column, a->ld_kv, S, D);
+        pack_panels(t.k, w.Sp, w.Dp, bf16, a->k, row, column, a->ld_kv, S, D);
         set_zero(t.dk, 2 * whole);
         for (w.h = w.g * per_group; w.h < (w.g + 1) * per_group; w.h++)
             for (int64_t i = 0; i < S; i += QUERY_BLOCK)

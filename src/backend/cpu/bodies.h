@@ -30,8 +30,9 @@ typedef struct cpu_bodies {
     /* sum[c] += partial[0][c] + partial[1][c] + … for c in [begin, end); rows of `partial` are `ld` apart. */
     void (*fold)(float *sum, const float *partial, int64_t rows, int64_t ld, int64_t begin, int64_t end);
 
-    /* One item is one key/value head of one sequence, with all the query heads that read it. */
-    void (*attention)(const mega_attention_args *a, int64_t begin, int64_t end, float *scratch);
+    /* One item is one key/value head of one sequence, with all the query heads that read it; forward: blocks
+     * [begin, end) of MEGA_QUERY_BLOCK queries of it. */
+    void (*attention)(const mega_attention_args *a, int64_t item, int64_t begin, int64_t end, float *scratch);
     void (*attention_grad)(const mega_attention_grad_args *a, int64_t begin, int64_t end, float *scratch);
     void (*attention_cached)(const mega_attention_cached_args *a, int64_t begin, int64_t end, float *scratch);
 
@@ -47,7 +48,7 @@ typedef struct cpu_bodies {
 
 /* Blocks of attention: queries and keys of one tile product; what a thread needs of scratch follows from them. */
 #define MEGA_QUERY_BLOCK 48
-#define MEGA_KEY_BLOCK   128
+#define MEGA_KEY_BLOCK   96
 #define MEGA_TILE_COLS   32 /* padding of blocks: a multiple of what any instruction set asks for */
 
 /* Few rows: what a decode step of generation has. */

@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #define VL     (VECTOR_BYTES / 4) /* lanes */
 #define ALWAYS static inline __attribute__((always_inline))
@@ -43,15 +46,31 @@ ALWAYS vf vselect(vi m, vf a, vf b)
     return (vf)(((vi)a & m) | ((vi)b & ~m));
 }
 
-/* The larger; b where either is NaN. */
+/* The larger; b where either is NaN (what the instruction does). */
 ALWAYS vf vmax(vf a, vf b)
 {
+#if defined(__AVX512F__) && VECTOR_BYTES == 64
+    return (vf)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX__) && VECTOR_BYTES == 32
+    return (vf)_mm256_max_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__) && VECTOR_BYTES == 16
+    return (vf)_mm_max_ps((__m128)a, (__m128)b);
+#else
     return vselect(a > b, a, b);
+#endif
 }
 
 ALWAYS vf vmin(vf a, vf b)
 {
+#if defined(__AVX512F__) && VECTOR_BYTES == 64
+    return (vf)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX__) && VECTOR_BYTES == 32
+    return (vf)_mm256_min_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__) && VECTOR_BYTES == 16
+    return (vf)_mm_min_ps((__m128)a, (__m128)b);
+#else
     return vselect(a < b, a, b);
+#endif
 }
 
 /* VL bf16 numbers as floats. */
@@ -169,6 +188,94 @@ ALWAYS vf vexp(vf x)
     const vi whole = (vi)((vu)biased - (vu)shift), half = whole >> 1, rest = whole - half;
     const vf y = e * (vf)((vu)(half + 127) << 23) * (vf)((vu)(rest + 127) << 23);
     return vselect(x < -87.33f, vset(0.0f), y);
+}
+
+/* Row i, lane l becomes row l, lane i: blocks of half the lanes change places, then of a quarter, … */
+ALWAYS void vtranspose(vf r[VL])
+{
+#if VECTOR_BYTES == 64
+#pragma GCC unroll 16
+    for (int i = 0; i < VL; i++) {
+        if ((i & 8) != 0) continue;
+        const vf a = r[i], b = r[i + 8];
+        r[i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23);
+        r[i + 8] = __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < VL; i++) {
+        if ((i & 4) != 0) continue;
+        const vf a = r[i], b = r[i + 4];
+        r[i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27);
+        r[i + 4] = __builtin_shufflevector(a, b, 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < VL; i++) {
+        if ((i & 2) != 0) continue;
+        const vf a = r[i], b = r[i + 2];
+        r[i] = __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29);
+        r[i + 2] = __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < VL; i++) {
+        if ((i & 1) != 0) continue;
+        const vf a = r[i], b = r[i + 1];
+        r[i] = __builtin_shufflevector(a, b, 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30);
+        r[i + 1] = __builtin_shufflevector(a, b, 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31);
+    }
+#elif VECTOR_BYTES == 32
+#pragma GCC unroll 16
+    for (int i = 0; i < VL; i++) {
+        if ((i & 4) != 0) continue;
+        const vf a = r[i], b = r[i + 4];
+        r[i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11);
+        r[i + 4] = __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < VL; i++) {
+        if ((i & 2) != 0) continue;
+        const vf a = r[i], b = r[i + 2];
+        r[i] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
+        r[i + 2] = __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < VL; i++) {
+        if ((i & 1) != 0) continue;
+        const vf a = r[i], b = r[i + 1];
+        r[i] = __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14);
+        r[i + 1] = __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
+    }
+#else
+#pragma GCC unroll 16
+    for (int i = 0; i < VL; i++) {
+        if ((i & 2) != 0) continue;
+        const vf a = r[i], b = r[i + 2];
+        r[i] = __builtin_shufflevector(a, b, 0, 1, 4, 5);
+        r[i + 2] = __builtin_shufflevector(a, b, 2, 3, 6, 7);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < VL; i++) {
+        if ((i & 1) != 0) continue;
+        const vf a = r[i], b = r[i + 1];
+        r[i] = __builtin_shufflevector(a, b, 0, 4, 2, 6);
+        r[i + 1] = __builtin_shufflevector(a, b, 1, 5, 3, 7);
+    }
+#endif
+}
+
+/* 2^x for x <= 127, relative error below 3e-7; 0 below -126 (the result would be denormal), NaN stays NaN. Half the
+ * work of vexp, for softmax: x = n + f, |f| <= 1/2, 2^f by a polynomial of degree 5 fitted to 7e-8. */
+ALWAYS vf vexp2(vf x)
+{
+    const vf shift = vset(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
+    const vf bounded = vmax(vset(-126.0f), x), biased = bounded + shift, f = bounded - (biased - shift);
+    vf q = vset(0.0013266971f);
+    q = q * f + 0.0096754599f;
+    q = q * f + 0.055507425f;
+    q = q * f + 0.24022122f;
+    q = q * f + 0.69314694f;
+    q = q * f + 1.0000001f;
+    const vf y = (vf)((vu)q + ((vu)biased << 23));
+    return (vf)((vi)y & ~(vi)(x < -126.0f));
 }
 
 /* 1 / (1 + e^-x) */
