@@ -1,30 +1,57 @@
 /* Text to ids: added tokens are cut out first, what lies between goes to the kind of the tokenizer. */
 #include "encoder.h"
+#include "megalith/threads.h"
 #include <string.h>
 
-_Static_assert(sizeof(mega_cached_word) == 64, "a cached word is one cache line");
+/* Tokens that are words of their own are known from the start: most words of most texts are. */
+static void seed_cache(mega_encoder *e, mega_merge_word16 *merge)
+{
+    const mega_vocabulary *v = &e->tokenizer->vocabulary;
+    for (int64_t id = 0; id < v->size; id++) {
+        const mega_token *token = &v->token[id];
+        if ((token->flags & MEGA_TOKEN_PRESENT) == 0 || (token->flags & MEGA_TOKEN_RAW) != 0 || token->size == 0 ||
+            token->size > MEGA_CACHE_SHORT)
+            continue;
+        uint8_t word[MEGA_CACHE_SHORT] = {0};
+        memcpy(word, mega_token_bytes(v, token), token->size);
+        int32_t made[MEGA_CACHE_SHORT];
+        if (merge(&e->tokenizer->pairs, e->symbols, word, (int)token->size, made) != 1 || made[0] != id) continue;
+        uint64_t key[2];
+        mega_word_key_short(key, word, token->size);
+        mega_word_cache_put(&e->cache, key, word, token->size, made, 1);
+    }
+}
+
+static mega_status create_words(mega_encoder *e)
+{
+    const bool avx2 = mega_cpu_isa() >= MEGA_ISA_AVX2;
+    e->words = avx2 ? mega_encode_words_avx2 : mega_encode_words_portable;
+    MEGA_TRY(mega_word_cache_init(&e->cache, "word cache of an encoder"));
+    if (e->tokenizer->pairs.slot == NULL) return MEGA_OK;
+    e->symbols = mega_malloc(sizeof *e->symbols);
+    if (e->symbols == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "encoder of %s: no memory", e->tokenizer->name);
+    seed_cache(e, avx2 ? mega_merge_word16_avx2 : mega_merge_word16_portable);
+    return MEGA_OK;
+}
 
 mega_status mega_encoder_create(mega_encoder **out, const mega_tokenizer *t)
 {
     mega_encoder *e = mega_calloc(1, sizeof *e);
     if (e == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "encoder of %s: no memory", t->name);
     e->tokenizer = t;
-    if (t->merges.count > 0) {
-        e->cache = mega_calloc(MEGA_CACHE_SLOTS, sizeof *e->cache);
-        if (e->cache == NULL) {
-            mega_free(e);
-            return MEGA_FAIL(MEGA_ERR_MEMORY, "encoder of %s: no memory for its word cache", t->name);
-        }
-    }
-    *out = e;
-    return MEGA_OK;
+    const mega_status st = t->merges.count > 0 ? create_words(e) : MEGA_OK;
+    if (st == MEGA_OK) *out = e;
+    else
+        mega_encoder_destroy(e);
+    return st;
 }
 
 void mega_encoder_destroy(mega_encoder *e)
 {
     if (e == NULL) return;
     mega_bpe_fini(&e->bpe);
-    mega_free(e->cache);
+    mega_word_cache_fini(&e->cache);
+    mega_free(e->symbols);
     mega_free(e);
 }
 

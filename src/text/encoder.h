@@ -4,21 +4,37 @@
 
 #include "bpe.h"
 #include "tokenizer_impl.h"
+#include "word_cache.h"
 
-/* A word seen before and its ids, in one cache line. A slot belongs to whatever word of its hash came last: no chains,
- * no eviction to think about, and results never depend on what is in it. */
-enum { MEGA_CACHE_SLOTS = 1 << 15, MEGA_CACHE_WORD = 30, MEGA_CACHE_IDS = 8 };
-typedef struct mega_cached_word {
-    int32_t id[MEGA_CACHE_IDS];
-    uint8_t word[MEGA_CACHE_WORD]; /* zero-filled behind its end */
-    uint8_t size, count;           /* size 0: empty */
-} mega_cached_word;
+/* A word being merged with ids and ranks of 16 bits; symbols keep their places and are linked. */
+enum { MEGA_SYMBOLS16 = 4096 };
+typedef struct mega_symbols16 {
+    uint16_t rank[MEGA_SYMBOLS16]; /* of the symbol with the next one; MEGA_NO_RANK: none, or the symbol is gone */
+    uint16_t least[MEGA_SYMBOLS16 / 16];
+    uint16_t made[MEGA_SYMBOLS16]; /* id that the pair becomes */
+    uint16_t id[MEGA_SYMBOLS16], next[MEGA_SYMBOLS16 + 1], prev[MEGA_SYMBOLS16 + 1];
+} mega_symbols16;
+
+typedef mega_status mega_encode_words(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, mega_ids *out);
+typedef int mega_merge_word16(const mega_pair_table *t, mega_symbols16 *s, const uint8_t *word, int n, int32_t *out);
 
 struct mega_encoder {
     const mega_tokenizer *tokenizer;
-    mega_cached_word *cache; /* NULL for kinds without merges */
+    mega_word_cache cache;   /* empty for kinds without merges */
+    mega_symbols16 *symbols; /* NULL where the tokenizer has no table of pairs */
+    mega_encode_words *words;
     mega_bpe bpe;
 };
+
+/* Words by GPT-2's split, through the cache: the same function compiled for several instruction sets. */
+mega_encode_words mega_encode_words_avx2, mega_encode_words_portable;
+/* Merges the 1..MEGA_SYMBOLS16 bytes of a word; out has room for as many ids. Returns their count. */
+mega_merge_word16 mega_merge_word16_avx2, mega_merge_word16_portable;
+/* The same in the plainest way: one word after the other, each merged anew. The definition of the above. */
+mega_encode_words mega_encode_words_plain;
+
+/* Merges one word of any length and leaves the ids in e->bpe.symbol. */
+mega_status mega_encoder_merge(mega_encoder *e, const uint8_t *word, size_t n, size_t begin, int64_t *count);
 
 /* Text without added tokens, one function a kind. `begin` is where the text stands in what the user gave, for messages.
  */

@@ -1,4 +1,4 @@
-/* Byte-level BPE: words by GPT-2's split, each from the cache or merged anew. */
+/* Byte-level BPE in its plain form; the fast one is encode_body.c. */
 #include "encoder.h"
 #include "pretokenize.h"
 #include <string.h>
@@ -12,8 +12,7 @@ static mega_status no_byte(const mega_encoder *e, const uint8_t *word, size_t at
         word[at], begin + at, e->tokenizer->name);
 }
 
-/* Leaves the ids in e->bpe.symbol. */
-static mega_status merge_word(mega_encoder *e, const uint8_t *word, size_t n, size_t begin, int64_t *count)
+mega_status mega_encoder_merge(mega_encoder *e, const uint8_t *word, size_t n, size_t begin, int64_t *count)
 {
     MEGA_TRY(mega_bpe_reserve(&e->bpe, (int64_t)n));
     for (size_t i = 0; i < n; i++) {
@@ -24,45 +23,15 @@ static mega_status merge_word(mega_encoder *e, const uint8_t *word, size_t n, si
     return *count < 0 ? MEGA_ERR_MEMORY : MEGA_OK;
 }
 
-static uint64_t hash_word(const uint8_t word[32])
+mega_status mega_encode_words_plain(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, mega_ids *out)
 {
-    uint64_t part[4];
-    memcpy(part, word, sizeof part);
-    uint64_t h = part[0] * 0x9E3779B97F4A7C15ull ^ part[1] * 0xC2B2AE3D27D4EB4Full;
-    h = (h ^ h >> 29) + part[2] * 0x165667B19E3779F9ull + part[3] * 0xD6E8FEB86659FD93ull;
-    h *= 0xFF51AFD7ED558CCDull;
-    return h ^ h >> 32;
-}
-
-static mega_status encode_word(mega_encoder *e, const uint8_t *word, size_t n, size_t begin, mega_ids *out)
-{
-    int64_t count;
-    if (n > MEGA_CACHE_WORD) {
-        MEGA_TRY(merge_word(e, word, n, begin, &count));
+    for (size_t at = 0, end; at < n; at = end) {
+        end = mega_word_end(text, at, n);
+        int64_t count;
+        MEGA_TRY(mega_encoder_merge(e, text + at, end - at, begin + at, &count));
         MEGA_TRY(mega_ids_reserve(out, count));
         memcpy(out->id + out->count, e->bpe.symbol, (size_t)count * sizeof *out->id);
         out->count += count;
-        return MEGA_OK;
-    }
-    uint8_t key[32] = {0};
-    memcpy(key, word, n);
-    key[MEGA_CACHE_WORD] = (uint8_t)n;
-    mega_cached_word *cached = &e->cache[hash_word(key) & (MEGA_CACHE_SLOTS - 1)];
-    MEGA_TRY(mega_ids_reserve(out, MEGA_CACHE_WORD));
-    if (cached->size == n && memcmp(cached->word, key, MEGA_CACHE_WORD) == 0) {
-        memcpy(out->id + out->count, cached->id,
-               sizeof cached->id); /* all eight: one move; the surplus is overwritten */
-        out->count += cached->count;
-        return MEGA_OK;
-    }
-    MEGA_TRY(merge_word(e, word, n, begin, &count));
-    memcpy(out->id + out->count, e->bpe.symbol, (size_t)count * sizeof *out->id);
-    out->count += count;
-    if (count <= MEGA_CACHE_IDS) {
-        memcpy(cached->word, key, MEGA_CACHE_WORD);
-        memcpy(cached->id, e->bpe.symbol, (size_t)count * sizeof *cached->id);
-        cached->size = (uint8_t)n;
-        cached->count = (uint8_t)count;
     }
     return MEGA_OK;
 }
@@ -82,11 +51,5 @@ static mega_status encode_bytes(mega_encoder *e, const uint8_t *text, size_t n, 
 
 mega_status mega_encoder_bpe(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, mega_ids *out)
 {
-    if (e->cache == NULL) return encode_bytes(e, text, n, begin, out);
-    for (size_t at = 0; at < n;) {
-        const size_t end = mega_word_end(text, at, n);
-        MEGA_TRY(encode_word(e, text + at, end - at, begin + at, out));
-        at = end;
-    }
-    return MEGA_OK;
+    return e->cache.line == NULL ? encode_bytes(e, text, n, begin, out) : e->words(e, text, n, begin, out);
 }

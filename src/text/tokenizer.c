@@ -35,6 +35,7 @@ void mega_tokenizer_destroy(mega_tokenizer *t)
     if (t == NULL) return;
     mega_vocabulary_fini(&t->vocabulary);
     mega_merges_fini(&t->merges);
+    mega_pair_table_fini(&t->pairs);
     for (int i = 0; i < t->num_added; i++) mega_free(t->added[i].content);
     mega_free(t->added);
     mega_free(t->name);
@@ -102,6 +103,7 @@ mega_status mega_tokenizer_finish(mega_tokenizer *t)
         const char byte = (char)b;
         t->byte_id[b] = mega_vocabulary_find(&t->vocabulary, &byte, 1, false);
     }
+    MEGA_TRY(mega_pair_table_init(&t->pairs, &t->merges, t->byte_id));
     if (t->kind != MEGA_KIND_NULL) t->size = t->vocabulary.size;
     t->fingerprint = compute_fingerprint(t);
     return MEGA_OK;

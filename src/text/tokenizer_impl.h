@@ -3,6 +3,7 @@
 #define MEGALITH_TEXT_TOKENIZER_IMPL_H
 
 #include "megalith/tokenizer.h"
+#include "pair_table.h"
 #include "vocabulary.h"
 
 #define MEGA_END_OF_TEXT "<|endoftext|>"
@@ -23,7 +24,8 @@ struct mega_tokenizer {
     char *name; /* of the file or folder it came from, or of its type; for messages */
     mega_vocabulary vocabulary;
     mega_merges merges;
-    int32_t byte_id[256]; /* BPE and bytes: id of each single byte; characters: of ASCII; -1: none */
+    mega_pair_table pairs; /* the merges once more, made for speed, where they fit it */
+    int32_t byte_id[256];  /* BPE and bytes: id of each single byte; characters: of ASCII; -1: none */
     mega_added_token *added;
     int num_added;
     bool has_plain_added; /* one of them is not special */
