@@ -11,11 +11,12 @@ typedef struct preprocess_item {
     preprocess_state state;
     bool last; /* no documents: the input has ended, or error says why it cannot be read on */
     mega_document_chunk chunk;
-    mega_ids *ids;      /* [keys] tokens of all documents, one after the other */
-    mega_buffer *sizes; /* [keys] int32 tokens of each document */
-    mega_buffer faults; /* mega_document_fault of each broken record */
-    mega_buffer *texts; /* [keys] scratch of the worker */
-    int64_t documents;  /* good ones */
+    mega_ids *ids;             /* [keys] tokens of all documents, one after the other */
+    mega_buffer *sizes;        /* [keys] int32 tokens of each document */
+    mega_buffer faults;        /* mega_document_fault of each broken record */
+    mega_buffer *space;        /* [keys] unescaped text of the record at work */
+    mega_document_text *texts; /* [keys] text of the record at work */
+    int64_t documents;         /* good ones */
     uint64_t text_bytes;
     mega_error_record error; /* code MEGA_OK: none */
 } preprocess_item;

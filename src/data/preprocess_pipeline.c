@@ -1,10 +1,12 @@
-/* reader thread -> workers -> the caller, who writes. A ring of items goes round: item n of the input is always in slot
- * n mod size, so order needs no sorting, and memory is bounded by the ring.
+/* reader thread -> workers -> the caller, who writes; on one core the caller does all of it in turn. A ring of items
+ * goes round: item n of the input is always in slot n mod size, so order needs no sorting, and memory is bounded by the
+ * ring.
  *
  *   free    the reader may fill it          filled  a worker may take it
  *   busy    a worker is tokenizing it       done    the caller may write it */
 #include "data_impl.h"
 #include "megalith/memory.h"
+#include "megalith/threads.h"
 #include "preprocess_impl.h"
 #include <errno.h>
 #include <pthread.h>
@@ -25,6 +27,7 @@ typedef struct pipeline {
     int num_workers, num_started;
     pthread_t reader;
     bool has_reader;
+    bool alone; /* no threads */
 
     pthread_mutex_t lock; /* guards all below, and the state of items */
     pthread_cond_t freed, filled, done;
@@ -39,7 +42,7 @@ static mega_status encode_record(preprocess_item *item, const mega_preprocess_jo
     for (int k = 0; k < job->num_keys; k++) {
         mega_ids *ids = &item->ids[k];
         const int64_t before = ids->count;
-        MEGA_TRY(mega_encoder_encode(encoder, item->texts[k].data, item->texts[k].size, ids));
+        MEGA_TRY(mega_encoder_encode(encoder, item->texts[k].text, item->texts[k].bytes, ids));
         if (ids->count > before && job->append_eod) {
             MEGA_TRY(mega_ids_reserve(ids, 1));
             ids->id[ids->count++] = mega_tokenizer_eod(job->tokenizer);
@@ -52,7 +55,7 @@ static mega_status encode_record(preprocess_item *item, const mega_preprocess_jo
         const int32_t narrow = (int32_t)size;
         mega_buffer_append(&item->sizes[k], &narrow, sizeof narrow);
         MEGA_TRY(mega_buffer_check(&item->sizes[k], "the sizes of documents"));
-        item->text_bytes += item->texts[k].size;
+        item->text_bytes += item->texts[k].bytes;
     }
     item->documents++;
     return MEGA_OK;
@@ -66,13 +69,13 @@ static mega_status encode_chunk(preprocess_item *item, const mega_preprocess_job
     for (int k = 0; k < job->num_keys; k++) item->ids[k].count = 0, item->sizes[k].size = 0;
     for (int64_t r = 0; r < item->chunk.count; r++) {
         mega_document_fault fault;
-        if (mega_document_texts(&item->chunk, r, job->keys, job->num_keys, item->texts, &fault)) {
+        if (mega_document_views(&item->chunk, r, job->keys, job->num_keys, item->space, item->texts, &fault)) {
             mega_status st = encode_record(item, job, encoder);
             if (st == MEGA_OK) continue;
             MEGA_CONTEXT("%s: line %lld", item->chunk.path, (long long)item->chunk.record[r].line);
             return st;
         }
-        for (int k = 0; k < job->num_keys; k++) MEGA_TRY(mega_buffer_check(&item->texts[k], "the text of a document"));
+        for (int k = 0; k < job->num_keys; k++) MEGA_TRY(mega_buffer_check(&item->space[k], "the text of a document"));
         mega_buffer_append(&item->faults, &fault, sizeof fault);
         MEGA_TRY(mega_buffer_check(&item->faults, "the list of broken lines"));
     }
@@ -135,6 +138,16 @@ static void *reader_main(void *user)
 
 /* ---- the caller ---- */
 
+static bool is_stopped(const pipeline *p)
+{
+    return p->job->stop != NULL && *p->job->stop != 0;
+}
+
+static mega_status interrupted(void)
+{
+    return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "preprocessing was interrupted; what was written has been removed");
+}
+
 /* Waits for item n. A signal does not wake a condition variable, so the stop flag is looked at now and then. */
 static mega_status wait_done(pipeline *p, const preprocess_item *item)
 {
@@ -149,12 +162,10 @@ static mega_status wait_done(pipeline *p, const preprocess_item *item)
             until.tv_sec++;
         }
         pthread_cond_timedwait(&p->done, &p->lock, &until);
-        if (p->job->stop != NULL && *p->job->stop != 0) st = MEGA_ERR_INTERRUPTED;
+        if (is_stopped(p)) st = MEGA_ERR_INTERRUPTED;
     }
     pthread_mutex_unlock(&p->lock);
-    if (p->job->stop != NULL && *p->job->stop != 0)
-        return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "preprocessing was interrupted; what was written has been removed");
-    return st;
+    return is_stopped(p) ? interrupted() : st;
 }
 
 static mega_status write_all(pipeline *p, preprocess_sink *sink, void *user)
@@ -172,6 +183,19 @@ static mega_status write_all(pipeline *p, preprocess_sink *sink, void *user)
     }
 }
 
+/* One worker on one core: threads would only take turns, and push each other's chunks out of the cache. */
+static mega_status do_all(pipeline *p, preprocess_sink *sink, void *user)
+{
+    preprocess_item *item = &p->item[0];
+    for (;;) {
+        if (is_stopped(p)) return interrupted();
+        MEGA_TRY(mega_documents_read(p->input, &item->chunk));
+        if (item->chunk.count == 0) return MEGA_OK;
+        MEGA_TRY(encode_chunk(item, p->job, p->workers[0].encoder));
+        MEGA_TRY(sink(user, item));
+    }
+}
+
 /* ---- making and ending it ---- */
 
 static void item_fini(preprocess_item *item, int num_keys)
@@ -181,10 +205,11 @@ static void item_fini(preprocess_item *item, int num_keys)
     for (int k = 0; k < num_keys; k++) {
         if (item->ids != NULL) mega_ids_fini(&item->ids[k]);
         if (item->sizes != NULL) mega_buffer_fini(&item->sizes[k]);
-        if (item->texts != NULL) mega_buffer_fini(&item->texts[k]);
+        if (item->space != NULL) mega_buffer_fini(&item->space[k]);
     }
     mega_free(item->ids);
     mega_free(item->sizes);
+    mega_free(item->space);
     mega_free(item->texts);
 }
 
@@ -192,14 +217,15 @@ static bool item_init(preprocess_item *item, int num_keys)
 {
     item->ids = mega_calloc((size_t)num_keys, sizeof *item->ids);
     item->sizes = mega_calloc((size_t)num_keys, sizeof *item->sizes);
+    item->space = mega_calloc((size_t)num_keys, sizeof *item->space);
     item->texts = mega_calloc((size_t)num_keys, sizeof *item->texts);
-    return item->ids != NULL && item->sizes != NULL && item->texts != NULL;
+    return item->ids != NULL && item->sizes != NULL && item->space != NULL && item->texts != NULL;
 }
 
 static mega_status pipeline_init(pipeline *p)
 {
     const int workers = p->num_workers;
-    p->num_items = 2 * workers + 2;
+    p->num_items = p->alone ? 1 : 2 * workers + 2;
     p->item = mega_calloc((size_t)p->num_items, sizeof *p->item);
     p->workers = mega_calloc((size_t)workers, sizeof *p->workers);
     bool ok = p->item != NULL && p->workers != NULL;
@@ -255,13 +281,18 @@ mega_status mega_preprocess_run(const mega_preprocess_job *job, mega_documents *
                                 void *user)
 {
     pipeline p = {.job = job, .input = input, .num_workers = job->workers > 0 ? job->workers : 1};
+    p.alone = p.num_workers == 1 && mega_cpu_count() == 1;
     pthread_mutex_init(&p.lock, NULL);
     pthread_cond_init(&p.freed, NULL);
     pthread_cond_init(&p.filled, NULL);
     pthread_cond_init(&p.done, NULL);
     mega_status st = pipeline_init(&p);
-    if (st == MEGA_OK) st = pipeline_start(&p);
-    if (st == MEGA_OK) st = write_all(&p, sink, user);
+    if (p.alone) {
+        if (st == MEGA_OK) st = do_all(&p, sink, user);
+    } else {
+        if (st == MEGA_OK) st = pipeline_start(&p);
+        if (st == MEGA_OK) st = write_all(&p, sink, user);
+    }
     pipeline_fini(&p);
     return st;
 }

@@ -302,17 +302,15 @@ mega_status mega_documents_read(mega_documents *d, mega_document_chunk *chunk)
 
 /* ---- texts ---- */
 
-static bool text_of_record(const char *text, size_t bytes, int64_t line, int num_keys, mega_buffer *out,
-                           mega_document_fault *fault)
+static bool text_of_record(const char *text, size_t bytes, int64_t line, int num_keys, mega_document_fault *fault)
 {
     *fault = (mega_document_fault){.line = line, .column = 1};
-    out[0].size = 0;
     if (num_keys != 1) {
         strcpy(fault->what, "plain text has one text a document, expected JSON lines for several keys");
         return false;
     }
     const size_t valid = mega_utf8_valid_bytes(text, bytes);
-    if (valid == bytes) return mega_buffer_append(&out[0], text, bytes);
+    if (valid == bytes) return true;
     size_t line_begin = 0;
     for (size_t i = 0; i < valid; i++) {
         if (text[i] != '\n') continue;
@@ -324,12 +322,29 @@ static bool text_of_record(const char *text, size_t bytes, int64_t line, int num
     return false;
 }
 
+bool mega_document_views(const mega_document_chunk *chunk, int64_t record, const char *const *keys, int num_keys,
+                         mega_buffer *space, mega_document_text *text, mega_document_fault *fault)
+{
+    const struct mega_document_record *r = &chunk->record[record];
+    const char *bytes = chunk->bytes.data + r->begin;
+    if (chunk->format == MEGA_DOCUMENT_TEXT) {
+        text[0] = (mega_document_text){bytes, r->size};
+        return text_of_record(bytes, r->size, r->line, num_keys, fault);
+    }
+    const bool ok = mega_json_line_views(bytes, r->size, keys, num_keys, space, text, fault);
+    fault->line = r->line;
+    return ok;
+}
+
 bool mega_document_texts(const mega_document_chunk *chunk, int64_t record, const char *const *keys, int num_keys,
                          mega_buffer *out, mega_document_fault *fault)
 {
     const struct mega_document_record *r = &chunk->record[record];
     const char *bytes = chunk->bytes.data + r->begin;
-    if (chunk->format == MEGA_DOCUMENT_TEXT) return text_of_record(bytes, r->size, r->line, num_keys, out, fault);
+    if (chunk->format == MEGA_DOCUMENT_TEXT) {
+        out[0].size = 0;
+        return text_of_record(bytes, r->size, r->line, num_keys, fault) && mega_buffer_append(&out[0], bytes, r->size);
+    }
     const bool ok = mega_json_line_strings(bytes, r->size, keys, num_keys, out, fault);
     fault->line = r->line;
     return ok;

@@ -25,22 +25,31 @@ struct mega_document_stream {
     uint8_t in[IN_BYTES];
 };
 
-/* One read, appended to what is there. Waiting for a pipe or a terminal ends when the caller asks to stop. */
-static mega_status read_more(mega_document_stream *s)
+/* One read of up to n bytes; none at the end. Waiting for a pipe or a terminal ends when the caller asks to stop. */
+static mega_status read_once(mega_document_stream *s, void *to, size_t n, size_t *got)
 {
     for (;;) {
         if (s->stop != NULL && *s->stop != 0)
             return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "%s: reading was interrupted", s->name);
         struct pollfd ready = {.fd = s->fd, .events = POLLIN};
         if (s->stop != NULL && poll(&ready, 1, POLL_MS) == 0) continue;
-        const ssize_t n = read(s->fd, s->in + s->have, IN_BYTES - s->have);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return MEGA_FAIL(MEGA_ERR_IO, "%s: cannot read: %s", s->name, strerror(errno));
-        s->end = n == 0;
-        s->have += (size_t)n;
-        s->position += (uint64_t)n;
+        const ssize_t done = read(s->fd, to, n);
+        if (done < 0 && errno == EINTR) continue;
+        if (done < 0) return MEGA_FAIL(MEGA_ERR_IO, "%s: cannot read: %s", s->name, strerror(errno));
+        s->end = done == 0;
+        s->position += (uint64_t)done;
+        *got = (size_t)done;
         return MEGA_OK;
     }
+}
+
+/* One read, appended to what is there. */
+static mega_status read_more(mega_document_stream *s)
+{
+    size_t got = 0;
+    MEGA_TRY(read_once(s, s->in + s->have, IN_BYTES - s->have, &got));
+    s->have += got;
+    return MEGA_OK;
 }
 
 /* Fills the input buffer when it is empty. */
@@ -166,6 +175,9 @@ static mega_status read_zstd(mega_document_stream *s, char *out, size_t n, size_
 
 static mega_status read_plain(mega_document_stream *s, char *out, size_t n, size_t *got)
 {
+    *got = 0;
+    if (s->at == s->have && s->end) return MEGA_OK;
+    if (s->at == s->have && n >= IN_BYTES) return read_once(s, out, n < 1u << 30 ? n : 1u << 30, got); /* no copy */
     MEGA_TRY(refill(s));
     const size_t have = s->have - s->at;
     *got = have < n ? have : n;

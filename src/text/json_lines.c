@@ -1,6 +1,7 @@
 /* One line of JSON: checks all of it (RFC 8259, UTF-8 included) and takes out the strings of the wanted keys. What
  * Python's json module takes beyond the RFC (NaN, Infinity) is taken, and of equal keys the last counts, as there. */
 #include "documents_impl.h"
+#include "json_scan.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@ enum { DEPTH_MAX = 512 };
 
 typedef struct scanner {
     const uint8_t *begin, *p, *end;
+    mega_json_run *run;
     const char *why; /* first thing wrong, NULL while all is well */
     const uint8_t *where;
 } scanner;
@@ -123,7 +125,7 @@ static bool scan_string(scanner *s, raw_string *out)
 {
     *out = (raw_string){.p = s->p};
     for (;;) {
-        while (s->p < s->end && *s->p >= 0x20 && *s->p < 0x80 && *s->p != '"' && *s->p != '\\') s->p++;
+        s->p += s->run(s->p, (size_t)(s->end - s->p));
         if (s->p == s->end) return wrong(s, s->p, "the line ends inside a string");
         if (*s->p == '"') break;
         if (*s->p == '\\') {
@@ -250,59 +252,63 @@ static bool scan_value(scanner *s, int depth)
     return scan_string(s, &ignored);
 }
 
-/* ---- decoding; the string was checked ---- */
+/* ---- decoding; the escapes were checked ---- */
 
-static void append_character(mega_buffer *out, uint32_t c)
+static char *put_character(char *to, uint32_t c)
 {
-    char b[4];
-    int n = 0;
     if (c < 0x80) {
-        b[n++] = (char)c;
+        *to++ = (char)c;
     } else if (c < 0x800) {
-        b[n++] = (char)(0xc0 | c >> 6);
-        b[n++] = (char)(0x80 | (c & 0x3f));
+        *to++ = (char)(0xc0 | c >> 6);
+        *to++ = (char)(0x80 | (c & 0x3f));
     } else if (c < 0x10000) {
-        b[n++] = (char)(0xe0 | c >> 12);
-        b[n++] = (char)(0x80 | (c >> 6 & 0x3f));
-        b[n++] = (char)(0x80 | (c & 0x3f));
+        *to++ = (char)(0xe0 | c >> 12);
+        *to++ = (char)(0x80 | (c >> 6 & 0x3f));
+        *to++ = (char)(0x80 | (c & 0x3f));
     } else {
-        b[n++] = (char)(0xf0 | c >> 18);
-        b[n++] = (char)(0x80 | (c >> 12 & 0x3f));
-        b[n++] = (char)(0x80 | (c >> 6 & 0x3f));
-        b[n++] = (char)(0x80 | (c & 0x3f));
+        *to++ = (char)(0xf0 | c >> 18);
+        *to++ = (char)(0x80 | (c >> 12 & 0x3f));
+        *to++ = (char)(0x80 | (c >> 6 & 0x3f));
+        *to++ = (char)(0x80 | (c & 0x3f));
     }
-    mega_buffer_append(out, b, (size_t)n);
+    return to;
 }
 
-/* Appends the character of the escape at p and returns what is behind it. */
-static const uint8_t *decode_escape(mega_buffer *out, const uint8_t *p, const uint8_t *end)
+/* Writes the character of the escape at *p, which is never longer than the escape, and moves *p behind that. */
+static char *put_escape(char *to, const uint8_t **p, const uint8_t *end)
 {
-    if (p[1] != 'u') {
-        static const char letter[] = "bfnrt", meaning[] = "\b\f\n\r\t";
-        const char *found = strchr(letter, p[1]);
-        mega_buffer_append(out, found != NULL ? &meaning[found - letter] : (const char *)&p[1], 1);
-        return p + 2;
+    const uint8_t *at = *p;
+    *p += at[1] == 'u' ? 6 : 2;
+    switch (at[1]) {
+    case 'b': *to = '\b'; return to + 1;
+    case 'f': *to = '\f'; return to + 1;
+    case 'n': *to = '\n'; return to + 1;
+    case 'r': *to = '\r'; return to + 1;
+    case 't': *to = '\t'; return to + 1;
+    case 'u': break;
+    default: *to = (char)at[1]; return to + 1;
     }
-    const uint32_t first = (uint32_t)hex4(p + 2, end);
-    if (first < 0xd800 || first > 0xdfff) {
-        append_character(out, first);
-        return p + 6;
-    }
-    const uint32_t second = (uint32_t)hex4(p + 8, end);
-    append_character(out, 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00));
-    return p + 12;
+    const uint32_t first = (uint32_t)hex4(at + 2, end);
+    if (first < 0xd800 || first > 0xdfff) return put_character(to, first);
+    *p += 6;
+    return put_character(to, 0x10000 + ((first - 0xd800) << 10) + ((uint32_t)hex4(at + 8, end) - 0xdc00));
 }
 
 static void decode(mega_buffer *out, raw_string s)
 {
     const uint8_t *p = s.p, *end = s.p + s.size;
     if (!mega_buffer_reserve(out, s.size + 1)) return;
+    char *to = out->data + out->size;
     while (p < end) {
         const uint8_t *escape = s.escaped ? memchr(p, '\\', (size_t)(end - p)) : NULL;
-        const uint8_t *stop = escape != NULL ? escape : end;
-        mega_buffer_append(out, p, (size_t)(stop - p));
-        p = escape != NULL ? decode_escape(out, escape, end) : end;
+        const size_t run = (size_t)((escape != NULL ? escape : end) - p);
+        memcpy(to, p, run);
+        to += run;
+        p += run;
+        if (escape != NULL) to = put_escape(to, &p, end);
     }
+    *to = '\0';
+    out->size = (size_t)(to - out->data);
 }
 
 /* scratch: any buffer, overwritten when the key holds escapes. */
@@ -320,7 +326,8 @@ static bool key_equals(raw_string key, const char *wanted, mega_buffer *scratch)
 typedef struct wanted {
     const char *const *keys;
     int num_keys;
-    mega_buffer *out;
+    mega_buffer *space;      /* [keys] for what has to be unescaped */
+    mega_document_text *out; /* [keys] */
     uint64_t found;
     mega_buffer scratch;
     char names[160]; /* of the keys that are there, for the message when one is missing */
@@ -370,10 +377,13 @@ static bool scan_member(scanner *s, wanted *w, mega_document_fault *fault)
     s->p++;
     raw_string value;
     if (!scan_string(s, &value)) return false;
-    w->out[k].size = 0;
-    decode(&w->out[k], value);
+    w->out[k] = (mega_document_text){(const char *)value.p, value.size};
     w->found |= 1ull << k;
-    return !w->out[k].failed;
+    if (!value.escaped) return true;
+    w->space[k].size = 0;
+    decode(&w->space[k], value);
+    w->out[k] = (mega_document_text){w->space[k].data, w->space[k].size};
+    return !w->space[k].failed;
 }
 
 static bool scan_object(scanner *s, wanted *w, mega_document_fault *fault)
@@ -398,18 +408,34 @@ static bool scan_object(scanner *s, wanted *w, mega_document_fault *fault)
     return true;
 }
 
-bool mega_json_line_strings(const char *line, size_t bytes, const char *const *keys, int num_keys, mega_buffer *out,
-                            mega_document_fault *fault)
+bool mega_json_line_views(const char *line, size_t bytes, const char *const *keys, int num_keys, mega_buffer *space,
+                          mega_document_text *out, mega_document_fault *fault)
 {
-    scanner s = {.begin = (const uint8_t *)line, .p = (const uint8_t *)line, .end = (const uint8_t *)line + bytes};
-    wanted w = {.keys = keys, .num_keys = num_keys, .out = out};
+    scanner s = {.begin = (const uint8_t *)line,
+                 .p = (const uint8_t *)line,
+                 .end = (const uint8_t *)line + bytes,
+                 .run = mega_json_run_for(mega_cpu_isa())};
+    wanted w = {.keys = keys, .num_keys = num_keys, .space = space, .out = out};
     *fault = (mega_document_fault){.column = 1};
-    for (int k = 0; k < num_keys; k++) out[k].size = 0;
     const bool ok = scan_object(&s, &w, fault);
-    if (w.scratch.failed) out[0].failed = true;
+    if (w.scratch.failed) space[0].failed = true;
     mega_buffer_fini(&w.scratch);
     if (ok || s.why == NULL) return ok; /* false without a reason: memory */
     if (s.why != fault->what) snprintf(fault->what, sizeof fault->what, "%s", s.why);
     fault->column = mega_utf8_count(line, (size_t)(s.where - s.begin)) + 1;
     return false;
+}
+
+bool mega_json_line_strings(const char *line, size_t bytes, const char *const *keys, int num_keys, mega_buffer *out,
+                            mega_document_fault *fault)
+{
+    mega_document_text view[MEGA_JSON_KEYS_MAX];
+    for (int k = 0; k < num_keys; k++) out[k].size = 0;
+    if (!mega_json_line_views(line, bytes, keys, num_keys, out, view, fault)) return false;
+    for (int k = 0; k < num_keys; k++) {
+        if (view[k].bytes > 0 && view[k].text == out[k].data) continue; /* it was unescaped there */
+        out[k].size = 0;                                                /* by an earlier value of the key, if at all */
+        if (!mega_buffer_append(&out[k], view[k].text, view[k].bytes)) return false;
+    }
+    return true;
 }

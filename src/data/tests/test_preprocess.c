@@ -6,6 +6,7 @@
 #include "megalith/log.h"
 #include "megalith/memory.h"
 #include "megalith/preprocess.h"
+#include <sched.h>
 #include <stdio.h>
 
 static const char *const text_key[1] = {"text"};
@@ -133,14 +134,28 @@ static const char *uneven_input(const char *folder)
     return path;
 }
 
+/* Leaves this thread one core, on which a single worker does without threads; *all is what it had. */
+static void keep_one_core(cpu_set_t *all)
+{
+    cpu_set_t one;
+    assert_int_equal(sched_getaffinity(0, sizeof *all, all), 0);
+    CPU_ZERO(&one);
+    for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++) {
+        if (CPU_ISSET(i, all)) CPU_SET(i, &one);
+    }
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+}
+
 static void any_number_of_workers(void **state)
 {
     (void)state;
     const char *folder = mega_kit_temp_folder(), *input = uneven_input(folder);
     mega_tokenizer *t = tokenizer_of("ByteTokenizer", 0);
     uint64_t expected[2] = {0, 0};
-    const int workers[] = {1, 2, 3, 7};
-    for (int i = 0; i < 4; i++) {
+    const int workers[] = {1, 1, 2, 3, 7}; /* first on one core */
+    cpu_set_t all;
+    keep_one_core(&all);
+    for (int i = 0; i < 5; i++) {
         const mega_preprocess_job job = {.inputs = &input,
                                          .num_inputs = 1,
                                          .keys = text_key,
@@ -152,6 +167,7 @@ static void any_number_of_workers(void **state)
         mega_preprocess_result r;
         assert_int_equal(mega_preprocess(&r, &job), MEGA_OK);
         assert_int_equal(r.documents, 4000);
+        assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
         const uint64_t bin = hash_file(job.output_prefix, ".bin"), idx = hash_file(job.output_prefix, ".idx");
         if (i > 0) assert_true(bin == expected[0] && idx == expected[1]);
         expected[0] = bin;
@@ -314,6 +330,10 @@ static void allocation_failures(void **state)
                                      .workers = 1};
     attempt a = {&job};
     assert_true(mega_kit_fail_each_allocation(run_once, &a) > 10);
+    cpu_set_t all;
+    keep_one_core(&all);
+    assert_true(mega_kit_fail_each_allocation(run_once, &a) > 10);
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
     mega_tokenizer_destroy(t);
 }
 

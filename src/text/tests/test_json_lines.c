@@ -1,5 +1,6 @@
 /* Strings out of a line of JSON: what is taken, what is refused and where. */
 #include "documents_impl.h"
+#include "json_scan.h"
 #include "kit.h"
 #include <stdio.h>
 #include <string.h>
@@ -132,6 +133,51 @@ static void every_cut_is_noticed(void **state)
     }
 }
 
+/* Every byte at every place of a block, with every other one behind it, ends the run of each body where the plain one
+ * ends. The block is exact: the sanitizer sees a read behind it. */
+static void runs_are_equal(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n <= 71; n++) {
+        uint8_t *p = mega_malloc(n + 1);
+        memset(p, 'a', n);
+        for (int isa = MEGA_ISA_PORTABLE; isa <= (int)mega_cpu_isa(); isa++)
+            assert_int_equal(mega_json_run_for((mega_isa)isa)(p + 1, n > 0 ? n - 1 : 0), n > 0 ? n - 1 : 0);
+        for (size_t at = 0; at < n; at++) {
+            for (int byte = 0; byte < 256; byte++) {
+                memset(p, 'a' + (int)at % 20, n);
+                p[at] = (uint8_t)byte;
+                if (at + 1 < n) p[at + 1] = (uint8_t)(byte * 7);
+                const size_t plain = mega_json_run_plain(p, n);
+                for (int isa = MEGA_ISA_PORTABLE; isa <= (int)mega_cpu_isa(); isa++)
+                    assert_int_equal(mega_json_run_for((mega_isa)isa)(p, n), plain);
+            }
+        }
+        mega_free(p);
+    }
+}
+
+/* A string without escapes is not copied; one with them, and a later value of the same key, are right all the same. */
+static void views_point_into_the_line(void **state)
+{
+    (void)state;
+    const char *keys[2] = {"a", "b"};
+    const char line[] = "{\"a\": \"one \\n two\", \"b\": \"p\\u00e9q\", \"a\": \"as it is\"}";
+    mega_buffer space[2] = {{0}, {0}};
+    mega_document_text text[2];
+    mega_document_fault fault;
+    assert_true(mega_json_line_views(line, sizeof line - 1, keys, 2, space, text, &fault));
+    assert_ptr_equal(text[0].text, strstr(line, "as it is"));
+    assert_int_equal(text[0].bytes, 8);
+    assert_int_equal(text[1].bytes, 4);
+    assert_memory_equal(text[1].text, "p\xc3\xa9q", 4);
+    assert_true(mega_json_line_strings(line, sizeof line - 1, keys, 2, space, &fault));
+    assert_string_equal(space[0].data, "as it is");
+    assert_int_equal(space[0].size, 8);
+    mega_buffer_fini(&space[0]);
+    mega_buffer_fini(&space[1]);
+}
+
 static void long_key_lists_are_cut(void **state)
 {
     (void)state;
@@ -154,10 +200,15 @@ static void utf8_lengths(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_lines),           cmocka_unit_test(several_keys),
-        cmocka_unit_test(broken_lines),         cmocka_unit_test(deep_nesting_is_refused),
-        cmocka_unit_test(every_cut_is_noticed), cmocka_unit_test(long_key_lists_are_cut),
+        cmocka_unit_test(good_lines),
+        cmocka_unit_test(several_keys),
+        cmocka_unit_test(broken_lines),
+        cmocka_unit_test(deep_nesting_is_refused),
+        cmocka_unit_test(every_cut_is_noticed),
+        cmocka_unit_test(long_key_lists_are_cut),
         cmocka_unit_test(utf8_lengths),
+        cmocka_unit_test(runs_are_equal),
+        cmocka_unit_test(views_point_into_the_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

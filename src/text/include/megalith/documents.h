@@ -67,6 +67,15 @@ typedef struct mega_document_fault {
 bool mega_document_texts(const mega_document_chunk *chunk, int64_t record, const char *const *keys, int num_keys,
                          mega_buffer *out, mega_document_fault *fault);
 
+/* The same without copying: text[k] lies in the chunk where the record holds it as it is, else in space[k] (its JSON
+ * was unescaped). It lasts as long as both are left alone. false with space[k].failed: memory is short. */
+typedef struct mega_document_text {
+    const char *text; /* not terminated by NUL */
+    size_t bytes;
+} mega_document_text;
+bool mega_document_views(const mega_document_chunk *chunk, int64_t record, const char *const *keys, int num_keys,
+                         mega_buffer *space, mega_document_text *text, mega_document_fault *fault);
+
 /* Bytes from the beginning that are valid UTF-8 (RFC 3629: no overlong forms, no surrogates). */
 size_t mega_utf8_valid_bytes(const char *text, size_t bytes);
 
