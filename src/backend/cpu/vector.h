@@ -84,8 +84,14 @@ ALWAYS vh vnarrow(vf x)
 {
     const vu u = (vu)x;
     const vu rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16, quiet = (u >> 16) | 0x40u;
-    const vu nan = (vu)(x != x);
-    return __builtin_convertvector((quiet & nan) | (rounded & ~nan), vh);
+    const vu nan = (vu)(x != x), bits = (quiet & nan) | (rounded & ~nan);
+#if defined(__AVX2__) && VECTOR_BYTES == 32
+    /* One instruction packs within each half of the register, one brings the halves together. */
+    const __m256i packed = _mm256_packus_epi32((__m256i)bits, (__m256i)bits);
+    return (vh)_mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08));
+#else
+    return __builtin_convertvector(bits, vh);
+#endif
 }
 
 /* Elements [i, i + VL) of an array of float, or of bf16 where is_bf16 (a constant after inlining). */
