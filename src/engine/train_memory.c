@@ -8,8 +8,9 @@ void train_memory_table(const mega_engine_memory *m, mega_dtype compute, mega_bu
     const struct {
         const char *what;
         size_t bytes;
-    } row[] = {{"weights", m->weights}, {"masters", m->masters}, {"gradients", m->gradients}, {"moments", m->moments},
-               {"saved", m->saved},     {"scratch", m->scratch}, {"inputs", m->inputs},       {"data", m->data}};
+    } row[] = {{"weights", m->weights}, {"masters", m->masters}, {"gradients", m->gradients},
+               {"moments", m->moments}, {"saved", m->saved},     {"scratch", m->scratch},
+               {"inputs", m->inputs},   {"data", m->data},       {"libraries", m->libraries}};
     static const char *const meaning[] = {"parameters in the type that is computed with",
                                           "parameters in full precision, which the optimizer updates",
                                           "of the parameters, in full precision",
@@ -17,9 +18,10 @@ void train_memory_table(const mega_engine_memory *m, mega_dtype compute, mega_bu
                                           "activations kept for the backward",
                                           "everything else that is computed",
                                           "of the programs",
-                                          "rows of one step"};
+                                          "rows of one step",
+                                          "and threads: measured, not planned"};
     char text[32];
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 9; i++) {
         if (i == 0 && m->weights == 0) continue; /* the masters are the weights */
         mega_buffer_printf(out, "  %-12s%12s  %s%s\n", row[i].what,
                            train_bytes(text, sizeof text, (double)row[i].bytes), meaning[i],

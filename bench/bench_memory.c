@@ -1,0 +1,280 @@
+/* Memory: how far the resident memory of a run is from its plan and the plan from the least possible, over twelve
+ * configurations, each in a process of its own; allocations made inside a step, by who made them; how even steps are.
+ * Prints lines "RESULT name value unit detail".   bench_memory [steps] */
+#include "megalith/engine.h"
+#include "megalith/memory.h"
+#include "megalith/philox.h"
+#include "megalith/threads.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- malloc, counted by caller: our own code is all of this program's text, libraries are shared ---- */
+
+extern void *__libc_malloc(size_t);
+extern void *__libc_calloc(size_t, size_t);
+extern void *__libc_realloc(void *, size_t);
+extern void *__libc_memalign(size_t, size_t);
+extern const char __executable_start[], etext[];
+static atomic_llong own_calls, library_calls;
+
+static void count_call(const void *caller)
+{
+    const char *at = caller;
+    atomic_fetch_add_explicit(at >= __executable_start && at < etext ? &own_calls : &library_calls, 1,
+                              memory_order_relaxed);
+}
+
+void *malloc(size_t bytes)
+{
+    count_call(__builtin_return_address(0));
+    return __libc_malloc(bytes);
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+    count_call(__builtin_return_address(0));
+    return __libc_calloc(count, bytes);
+}
+
+void *realloc(void *block, size_t bytes)
+{
+    count_call(__builtin_return_address(0));
+    return __libc_realloc(block, bytes);
+}
+
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+    count_call(__builtin_return_address(0));
+    return __libc_memalign(alignment, bytes);
+}
+
+int posix_memalign(void **out, size_t alignment, size_t bytes)
+{
+    count_call(__builtin_return_address(0));
+    void *block = __libc_memalign(alignment, bytes);
+    if (block == NULL) return ENOMEM;
+    *out = block;
+    return 0;
+}
+
+/* ---- one run ---- */
+
+typedef struct run_shape {
+    const char *name;
+    int64_t layers, hidden, heads, vocab, batch, micro_batches, seq;
+    mega_dtype dtype;
+    mega_gpt_recompute recompute;
+    mega_optimizer_kind optimizer;
+    bool evaluate;
+} run_shape;
+
+static const run_shape shapes[] = {
+    {"fp32", 4, 512, 8, 8192, 4, 1, 128, MEGA_F32, MEGA_GPT_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM, false},
+    {"fp32, evaluated", 4, 512, 8, 8192, 4, 1, 128, MEGA_F32, MEGA_GPT_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM, true},
+    {"fp32, full", 4, 512, 8, 8192, 8, 1, 128, MEGA_F32, MEGA_GPT_RECOMPUTE_FULL, MEGA_OPTIMIZER_ADAM, false},
+    {"fp32, selective", 4, 512, 8, 8192, 2, 1, 256, MEGA_F32, MEGA_GPT_RECOMPUTE_SELECTIVE, MEGA_OPTIMIZER_ADAM, false},
+    {"fp32, 4 micro-batches", 5, 512, 8, 8192, 1, 4, 128, MEGA_F32, MEGA_GPT_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM,
+     false},
+    {"fp32, sgd", 4, 640, 10, 8192, 4, 1, 128, MEGA_F32, MEGA_GPT_RECOMPUTE_NONE, MEGA_OPTIMIZER_SGD, false},
+    {"fp32, activations", 6, 256, 4, 512, 16, 1, 256, MEGA_F32, MEGA_GPT_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM, false},
+    {"bf16", 4, 512, 8, 8192, 2, 1, 128, MEGA_BF16, MEGA_GPT_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM, false},
+    {"bf16, evaluated", 4, 512, 8, 8192, 2, 1, 128, MEGA_BF16, MEGA_GPT_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM, true},
+    {"bf16, full", 4, 512, 8, 8192, 2, 2, 128, MEGA_BF16, MEGA_GPT_RECOMPUTE_FULL, MEGA_OPTIMIZER_ADAM, false},
+    {"bf16, sgd", 6, 640, 10, 8192, 2, 1, 64, MEGA_BF16, MEGA_GPT_RECOMPUTE_NONE, MEGA_OPTIMIZER_SGD, false},
+    {"fp32, large vocabulary", 4, 256, 4, 50304, 4, 1, 128, MEGA_F32, MEGA_GPT_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM,
+     false},
+};
+enum { NUM_SHAPES = (int)(sizeof shapes / sizeof *shapes), MOST_STEPS = 1000 };
+
+/* Anonymous and shared pages that this process holds. */
+static size_t held_bytes(void)
+{
+    char line[256];
+    unsigned long long kb, sum = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f != NULL && fgets(line, sizeof line, f) != NULL)
+        if (sscanf(line, "RssAnon: %llu", &kb) == 1 || sscanf(line, "RssShmem: %llu", &kb) == 1) sum += kb;
+    if (f != NULL) fclose(f);
+    return (size_t)sum * 1024;
+}
+
+static void fill(mega_batch *b, int64_t vocab)
+{
+    for (int64_t t = 0; t < b->rows * b->seq; t++) {
+        const mega_philox r = mega_philox4x32((mega_philox){{(uint32_t)t, 0, 0, 0}}, 1, 2);
+        b->tokens[t] = (int32_t)(r.v[0] % (uint32_t)vocab);
+        b->labels[t] = (int32_t)(r.v[1] % (uint32_t)vocab);
+        b->position_ids[t] = (int32_t)(t % b->seq);
+        b->segment_start[t] = 0;
+        b->loss_mask[t] = 1.0f;
+    }
+    for (int64_t row = 0; row < b->rows; row++) b->sample_id[row] = (uint32_t)row;
+}
+
+static mega_status make_engine(mega_engine **out, const run_shape *s, mega_team *team)
+{
+    const mega_gpt gpt = {.num_layers = s->layers,
+                          .hidden = s->hidden,
+                          .ffn_hidden = 4 * s->hidden,
+                          .heads = s->heads,
+                          .head_dim = s->hidden / s->heads,
+                          .positions = s->seq,
+                          .vocab = s->vocab,
+                          .padded_vocab = s->vocab,
+                          .norm_epsilon = 1e-5,
+                          .init_std = 0.02,
+                          .recompute = s->recompute,
+                          .recompute_uniform = true,
+                          .recompute_layers = 1};
+    mega_config cfg = {0};
+    mega_engine_options o;
+    MEGA_TRY(mega_config_init(&cfg));
+    cfg.micro_batch_size = s->batch;
+    cfg.global_batch_size = s->batch * s->micro_batches;
+    cfg.seq_length = s->seq;
+    cfg.train_iters = 1000;
+    cfg.lr = 1e-4;
+    cfg.start_weight_decay = cfg.end_weight_decay = cfg.weight_decay;
+    cfg.params_dtype = s->dtype;
+    cfg.optimizer = s->optimizer;
+    mega_status st = mega_engine_options_from_config(&o, &cfg);
+    o.team = team;
+    o.no_evaluate = !s->evaluate;
+    if (st == MEGA_OK) st = mega_engine_create(out, mega_engine_gpt(&gpt), &o);
+    if (st == MEGA_OK) st = mega_engine_allocate(*out);
+    if (st == MEGA_OK) st = mega_engine_initialize(*out, 1234);
+    mega_config_fini(&cfg);
+    return st;
+}
+
+/* ---- plan against process ---- */
+
+typedef struct memory_result {
+    double error, waste; /* percent */
+} memory_result;
+
+static mega_status measure(const run_shape *s, memory_result *out)
+{
+    const size_t before = held_bytes();
+    mega_team *team = NULL;
+    mega_engine *e = NULL;
+    mega_engine_memory m;
+    mega_step_result r;
+    mega_loss_sums sums = {0};
+    MEGA_TRY(mega_team_create(&team, mega_default_threads()));
+    MEGA_TRY(make_engine(&e, s, team));
+    for (int i = 0; i < 3; i++) {
+        fill(mega_engine_batch(e), s->vocab);
+        MEGA_TRY(mega_engine_step(e, &r));
+    }
+    if (s->evaluate) {
+        fill(mega_engine_evaluation_batch(e, s->batch), s->vocab);
+        MEGA_TRY(mega_engine_evaluate(e, &sums));
+    }
+    const double held = (double)(held_bytes() - before);
+    mega_engine_memory_get(e, &m);
+    out->error = 100 * (held / (double)m.total - 1);
+    out->waste = 100 * ((double)(m.saved + m.scratch) / (double)m.live - 1);
+    printf("# %-24s planned %8.1f MB, held %8.1f MB, %+.2f MB, %+.2f %%; arena over live %.2f %%\n", s->name,
+           (double)m.total * 1e-6, held * 1e-6, (held - (double)m.total) * 1e-6, out->error, out->waste);
+    fflush(stdout);
+    mega_engine_destroy(e);
+    mega_team_destroy(team);
+    return MEGA_OK;
+}
+
+static int measure_apart(const run_shape *s, memory_result *out)
+{
+    int channel[2], state = 0;
+    if (pipe(channel) != 0) return 1;
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child < 0) return 1;
+    if (child == 0) {
+        memory_result r;
+        if (measure(s, &r) != MEGA_OK) {
+            fprintf(stderr, "bench_memory: %s: %s\n", s->name, mega_error_message());
+            _exit(1);
+        }
+        _exit(write(channel[1], &r, sizeof r) == (ssize_t)sizeof r ? 0 : 1);
+    }
+    close(channel[1]);
+    const bool got = read(channel[0], out, sizeof *out) == (ssize_t)sizeof *out;
+    close(channel[0]);
+    waitpid(child, &state, 0);
+    return got && state == 0 ? 0 : 1;
+}
+
+static int plans(void)
+{
+    double error = 0, waste = 0;
+    for (int i = 0; i < NUM_SHAPES; i++) {
+        memory_result r;
+        if (measure_apart(&shapes[i], &r) != 0) return 1;
+        error = fmax(error, fabs(r.error));
+        waste = fmax(waste, r.waste);
+    }
+    printf("RESULT plan_error_percent %.3f percent largest of %d configurations\n", error, NUM_SHAPES);
+    printf("RESULT plan_waste_percent %.3f percent largest of %d configurations\n", waste, NUM_SHAPES);
+    return 0;
+}
+
+/* ---- allocations in a step, and how even steps are ---- */
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static mega_status steps(int count)
+{
+    static double seconds[MOST_STEPS];
+    const run_shape s = {"small", 4, 128, 4, 128, 12, 1, 64, MEGA_F32, MEGA_GPT_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM,
+                         false};
+    mega_team *team = NULL;
+    mega_engine *e = NULL;
+    mega_step_result r;
+    long long own = 0, fewest = -1, most = 0;
+    MEGA_TRY(mega_team_create(&team, mega_default_threads()));
+    MEGA_TRY(make_engine(&e, &s, team));
+    for (int i = -1; i < count; i++) {
+        fill(mega_engine_batch(e), s.vocab);
+        const long long own_before = own_calls, library_before = library_calls;
+        const double start = mega_time_now();
+        MEGA_TRY(mega_engine_step(e, &r));
+        const double end = mega_time_now();
+        if (i < 0) continue;
+        const long long library = library_calls - library_before;
+        seconds[i] = end - start;
+        own += own_calls - own_before;
+        if (fewest < 0 || library < fewest) fewest = library;
+        if (library > most) most = library;
+    }
+    qsort(seconds, (size_t)count, sizeof *seconds, ascending);
+    printf(
+        "RESULT allocations_per_step %.3f calls own code, %d steps after the first; libraries: %lld to %lld a step\n",
+        (double)own / count, count, fewest, most);
+    printf("RESULT step_p95_of_median %.3f ratio %d steps of the small GPT, median %.2f ms\n",
+           seconds[count * 95 / 100] / seconds[count / 2], count, seconds[count / 2] * 1e3);
+    mega_engine_destroy(e);
+    mega_team_destroy(team);
+    return MEGA_OK;
+}
+
+int main(int argc, char **argv)
+{
+    int count = argc > 1 ? atoi(argv[1]) : 100;
+    if (count < 1 || count > MOST_STEPS) count = 100;
+    if (plans() != 0) return 1; /* first: what is held before the engine is little then */
+    if (steps(count) == MEGA_OK) return 0;
+    fprintf(stderr, "bench_memory: %s\n", mega_error_message());
+    return 1;
+}
