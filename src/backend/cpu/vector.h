@@ -151,20 +151,34 @@ ALWAYS vf vkeep(vf x, int64_t n)
 /* Sum of the lanes, in a fixed order. */
 ALWAYS float vsum(vf v)
 {
+#if VECTOR_BYTES == 32
+    v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
+    v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5);
+    v += __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6);
+    return v[0];
+#else
     float lane[VL];
     vstore(lane, v);
     for (int step = VL / 2; step > 0; step /= 2)
         for (int l = 0; l < step; l++) lane[l] += lane[l + step];
     return lane[0];
+#endif
 }
 
 ALWAYS float vmax_lane(vf v)
 {
+#if VECTOR_BYTES == 32
+    v = vmax(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3));
+    v = vmax(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5));
+    v = vmax(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6));
+    return v[0];
+#else
     float lane[VL];
     vstore(lane, v);
     for (int step = VL / 2; step > 0; step /= 2)
         for (int l = 0; l < step; l++) lane[l] = lane[l] > lane[l + step] ? lane[l] : lane[l + step];
     return lane[0];
+#endif
 }
 
 /* Whether any lane of a comparison is set. */
