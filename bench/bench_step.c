@@ -1,22 +1,27 @@
 /* A whole training step (forward, loss, backward, clip, AdamW) on random tokens, beside the machine's arithmetic peak.
- * bench/peers/torch_step.py times the same shapes in PyTorch.   bench_step [steps] */
+ * bench/peers/torch_step.py times the same shapes in PyTorch.   bench_step [steps [shape [dtype [threads]]]]
+ * shape: char, t64, t256, t1024 or all (which leaves out t1024, half a minute on two cores); dtype: fp32, bf16 or all.
+ */
 #include "megalith/engine.h"
 #include "megalith/peak.h"
 #include "megalith/philox.h"
 #include "megalith/threads.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct shape {
-    const char *name;
+    const char *key, *name;
     int64_t layers, hidden, heads, vocab, batch, seq;
 } shape;
 
 static const shape shapes[] = {
-    {"char 4x128", 4, 128, 4, 128, 12, 64},
-    {"gpt2 124M", 12, 768, 12, 50304, 4, 64},
-    {"gpt2 124M", 12, 768, 12, 50304, 2, 256},
+    {"char", "char 4x128", 4, 128, 4, 128, 12, 64},
+    {"t64", "gpt2 124M", 12, 768, 12, 50304, 4, 64},
+    {"t256", "gpt2 124M", 12, 768, 12, 50304, 2, 256},
+    {"t1024", "gpt2 124M", 12, 768, 12, 50304, 4, 1024},
 };
 
 static void fill(mega_batch *b, const shape *s)
@@ -96,18 +101,30 @@ static mega_status run(const shape *s, mega_dtype dtype, mega_team *team, double
     return st;
 }
 
+static bool is_asked(const char *asked, const char *key)
+{
+    return strcmp(asked, key) == 0 || (strcmp(asked, "all") == 0 && strcmp(key, "t1024") != 0);
+}
+
 int main(int argc, char **argv)
 {
-    int steps = argc > 1 ? atoi(argv[1]) : 5;
+    static const mega_dtype dtypes[] = {MEGA_F32, MEGA_BF16};
+    static const char *const dtype_keys[] = {"fp32", "bf16"};
+    const char *shape_key = argc > 2 ? argv[2] : "all", *dtype_key = argc > 3 ? argv[3] : "all";
+    int steps = argc > 1 ? atoi(argv[1]) : 5, ran = 0;
     if (steps < 1 || steps > 64) steps = 5;
     mega_team *team = NULL;
-    mega_status st = mega_team_create(&team, mega_default_threads());
-    for (size_t i = 0; st == MEGA_OK && i < sizeof shapes / sizeof *shapes; i++) {
-        st = run(&shapes[i], MEGA_F32, team, mega_cpu_peak_flops(team, MEGA_F32), steps);
-        if (st == MEGA_OK) st = run(&shapes[i], MEGA_BF16, team, mega_cpu_peak_flops(team, MEGA_BF16), steps);
-        fflush(stdout);
-    }
+    mega_status st = mega_team_create(&team, argc > 4 ? atoi(argv[4]) : mega_default_threads());
+    for (size_t i = 0; st == MEGA_OK && i < sizeof shapes / sizeof *shapes; i++)
+        for (int d = 0; st == MEGA_OK && d < 2; d++) {
+            if (!is_asked(shape_key, shapes[i].key) || !is_asked(dtype_key, dtype_keys[d])) continue;
+            st = run(&shapes[i], dtypes[d], team, mega_cpu_peak_flops(team, dtypes[d]), steps);
+            fflush(stdout);
+            ran++;
+        }
     mega_team_destroy(team);
     if (st != MEGA_OK) fprintf(stderr, "bench_step: %s\n", mega_error_message());
-    return st == MEGA_OK ? 0 : 1;
+    else if (ran == 0)
+        fprintf(stderr, "bench_step: no shape %s with dtype %s\n", shape_key, dtype_key);
+    return st == MEGA_OK && ran > 0 ? 0 : 1;
 }
