@@ -38,9 +38,15 @@ cp -r cut7 killed && rm -rf killed/iter_0000060 && printf 7 >killed/latest_check
 run killed
 same whole killed
 # another number of threads changes nothing
-run threads --num-threads 1
-same whole threads
+for threads in 1 3; do
+    run "threads$threads" --num-threads $threads
+    same whole "threads$threads"
+done
 run bf16 --bf16
+for threads in 1 3; do
+    run "bf16threads$threads" --bf16 --num-threads $threads
+    same bf16 "bf16threads$threads"
+done
 run bf16cut --bf16 --exit-interval 7
 run bf16cut --bf16
 same bf16 bf16cut
