@@ -1,17 +1,28 @@
-/* Encoding, decoding and training on one thread, MB of text a second. Run by `make bench only=tokenizer`; the texts and
- * GPT-2's vocabulary are those of the shared data (MEGA_TEST_DATA, else ../shared/data). */
+/* Tokenizing on one thread, MB of text a second of its processor time. The texts are whole documents, one after the
+ * other, each repeat with a new encoder, so with a cache that knows the vocabulary and none of the words; making the
+ * encoder is apart. Run by `make bench only=tokenizer`; texts and GPT-2's vocabulary are those of the shared data
+ * (MEGA_TEST_DATA, else ../shared/data), the code is that of the Python standard library (MEGA_PYTHON_LIB, else the
+ * newest below /usr/lib and /usr/local/lib). */
+#include "megalith/documents.h"
 #include "megalith/file.h"
+#include "megalith/hash.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
-#include "megalith/tokenizer_train.h"
+#include "megalith/tokenizer.h"
 
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
-enum { TRIES = 5 };
+enum { REPEATS = 7 };
 
-static const char *const texts[] = {"corpus/openwebtext-1000.jsonl", "corpus/multilingual.jsonl",
-                                    "shakespeare/tinyshakespeare.txt"};
+typedef struct corpus {
+    mega_buffer text;
+    size_t *end; /* by document */
+    int64_t documents, capacity;
+} corpus;
 
 static char *data_path(const char *name)
 {
@@ -19,83 +30,191 @@ static char *data_path(const char *name)
     return mega_path_join(folder != NULL ? folder : "../shared/data", name);
 }
 
-/* Least of some tries: everything that disturbs makes it longer. */
-static double least(double best, double seconds)
+static double cpu_now(void)
 {
-    return best == 0 || seconds < best ? seconds : best;
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static mega_status measure_text(const mega_tokenizer *t, const char *name, const char *text, size_t size)
+static mega_status add_document(corpus *c, const char *text, size_t n)
 {
-    double cold = 0, warm = 0, decode = 0, train = 0;
-    mega_ids ids = {0};
-    mega_buffer back = {0};
-    for (int i = 0; i < TRIES; i++) {
-        mega_encoder *e;
-        MEGA_TRY(mega_encoder_create(&e, t));
-        for (int repeat = 0; repeat < 2; repeat++) {
-            const double begin = mega_time_now();
-            ids.count = 0;
-            MEGA_TRY(mega_encoder_encode(e, text, size, &ids));
-            double *which = repeat == 0 ? &cold : &warm;
-            *which = least(*which, mega_time_now() - begin);
-        }
-        mega_encoder_destroy(e);
-        double begin = mega_time_now();
-        back.size = 0;
-        MEGA_TRY(mega_tokenizer_decode(t, ids.id, ids.count, &back));
-        decode = least(decode, mega_time_now() - begin);
-        begin = mega_time_now();
-        mega_trainer *trainer;
-        mega_tokenizer *trained;
-        MEGA_TRY(
-            mega_trainer_create(&trainer, &(mega_trainer_options){.type = "GPT2BPETokenizer", .vocab_size = 8000}));
-        MEGA_TRY(mega_trainer_add(trainer, text, size));
-        MEGA_TRY(mega_trainer_finish(trainer, &trained));
-        train = least(train, mega_time_now() - begin);
-        mega_tokenizer_destroy(trained);
-        mega_trainer_destroy(trainer);
+    if (c->documents == c->capacity) {
+        const int64_t capacity = c->capacity == 0 ? 1024 : c->capacity * 2;
+        size_t *end = mega_realloc(c->end, (size_t)capacity * sizeof *end);
+        if (end == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for %lld documents", (long long)capacity);
+        c->end = end;
+        c->capacity = capacity;
     }
-    const double mb = (double)size * 1e-6;
-    printf("%-32s %5.2f MB  %8lld ids  encode %6.1f MB/s, again %6.1f MB/s  decode %6.1f MB/s  8000 ids trained in "
-           "%.2f s\n",
-           name, mb, (long long)ids.count, mb / cold, mb / warm, mb / decode, train);
-    mega_ids_fini(&ids);
-    mega_buffer_fini(&back);
+    mega_buffer_append(&c->text, text, n);
+    c->end[c->documents++] = c->text.size;
+    return mega_buffer_check(&c->text, "the corpus");
+}
+
+static mega_status read_documents(corpus *c, const char *const *inputs, int count)
+{
+    static const char *const keys[] = {"text"};
+    const mega_documents_options o = {.inputs = inputs, .num_inputs = count};
+    mega_documents *d;
+    mega_document_chunk chunk = {0};
+    mega_buffer text = {0};
+    mega_document_fault fault;
+    MEGA_TRY(mega_documents_open(&d, &o));
+    mega_status st = mega_documents_read(d, &chunk);
+    while (st == MEGA_OK && chunk.count > 0) {
+        for (int64_t i = 0; i < chunk.count && st == MEGA_OK; i++)
+            if (mega_document_texts(&chunk, i, keys, 1, &text, &fault)) st = add_document(c, text.data, text.size);
+        if (st == MEGA_OK) st = mega_documents_read(d, &chunk);
+    }
+    mega_documents_close(d);
+    mega_document_chunk_fini(&chunk);
+    mega_buffer_fini(&text);
+    return st;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static mega_status encode_all(mega_encoder *e, const corpus *c, mega_ids *ids)
+{
+    size_t at = 0;
+    ids->count = 0;
+    for (int64_t i = 0; i < c->documents; at = c->end[i++])
+        MEGA_TRY(mega_encoder_encode(e, c->text.data + at, c->end[i] - at, ids));
     return MEGA_OK;
 }
 
-static mega_status run(void)
+static mega_status measure(const mega_tokenizer *t, const char *name, const corpus *c)
 {
-    mega_tokenizer *t;
-    char *json = data_path("gpt2/tokenizer.json"), *vocab = data_path("gpt2/vocab.json");
-    char *merges = data_path("gpt2/merges.txt");
-    const mega_tokenizer_options o = {.type = "GPT2BPETokenizer", .vocab_file = vocab, .merge_file = merges};
-    double begin = mega_time_now();
-    MEGA_TRY(mega_tokenizer_create(&t, &o));
-    printf("vocab.json + merges.txt read in %.3f s", mega_time_now() - begin);
-    mega_tokenizer_destroy(t);
-    begin = mega_time_now();
-    MEGA_TRY(mega_tokenizer_load(&t, json));
-    printf(", tokenizer.json in %.3f s\n", mega_time_now() - begin);
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        char *path = data_path(texts[i]), *text;
-        size_t size;
-        MEGA_TRY(mega_file_read(&text, &size, path));
-        MEGA_TRY(measure_text(t, texts[i], text, size));
-        mega_free(text);
-        mega_free(path);
+    double cold[REPEATS], wall[REPEATS], warm[REPEATS], create[REPEATS];
+    mega_ids ids = {0};
+    if (c->documents == 0) {
+        printf("# %s: no documents\n", name);
+        return MEGA_OK;
     }
-    mega_tokenizer_destroy(t);
-    mega_free(json);
-    mega_free(vocab);
-    mega_free(merges);
+    for (int i = 0; i < REPEATS; i++) {
+        mega_encoder *e;
+        double begin = cpu_now();
+        MEGA_TRY(mega_encoder_create(&e, t));
+        create[i] = cpu_now() - begin;
+        begin = cpu_now();
+        const double begin_wall = mega_time_now();
+        MEGA_TRY(encode_all(e, c, &ids));
+        cold[i] = cpu_now() - begin;
+        wall[i] = mega_time_now() - begin_wall;
+        begin = cpu_now();
+        MEGA_TRY(encode_all(e, c, &ids));
+        warm[i] = cpu_now() - begin;
+        mega_encoder_destroy(e);
+    }
+    qsort(cold, REPEATS, sizeof *cold, ascending);
+    qsort(wall, REPEATS, sizeof *wall, ascending);
+    qsort(warm, REPEATS, sizeof *warm, ascending);
+    qsort(create, REPEATS, sizeof *create, ascending);
+    const double mb = (double)c->text.size * 1e-6;
+    const int middle = REPEATS / 2;
+    printf("RESULT %s %.1f MB/s %.2f MB in %lld documents, %lld ids (%016llx), one thread, cold cache, median of %d; "
+           "wall %.1f, least %.1f, again %.1f MB/s; encoder made in %.1f ms\n",
+           name, mb / cold[middle], mb, (long long)c->documents, (long long)ids.count,
+           (unsigned long long)mega_hash64(MEGA_HASH_START, ids.id, (size_t)ids.count * sizeof *ids.id), REPEATS,
+           mb / wall[middle], mb / cold[0], mb / warm[middle], 1e3 * create[middle]);
+    mega_ids_fini(&ids);
+    return MEGA_OK;
+}
+
+static mega_status measure_file(const mega_tokenizer *t, const char *name, const char *file)
+{
+    corpus c = {0};
+    char *path = data_path(file);
+    const char *const inputs[] = {path};
+    mega_status st = read_documents(&c, inputs, 1);
+    if (st == MEGA_OK) st = measure(t, name, &c);
+    mega_free(path);
+    mega_buffer_fini(&c.text);
+    mega_free(c.end);
+    return st;
+}
+
+/* Every .py file of the library, one document each. */
+static mega_status measure_code(const mega_tokenizer *t, const char *name)
+{
+    const char *folder = getenv("MEGA_PYTHON_LIB");
+    glob_t found = {0};
+    if (folder == NULL) {
+        static const char *const places[] = {"/usr/lib/python3.[0-9]*/os.py", "/usr/local/lib/python3.[0-9]*/os.py"};
+        for (int i = 0; i < 2; i++) glob(places[i], i > 0 ? GLOB_APPEND : 0, NULL, &found);
+        if (found.gl_pathc == 0) {
+            printf("# %s: no Python standard library found; MEGA_PYTHON_LIB names one\n", name);
+            globfree(&found);
+            return MEGA_OK;
+        }
+        found.gl_pathv[found.gl_pathc - 1][strlen(found.gl_pathv[found.gl_pathc - 1]) - strlen("/os.py")] = 0;
+        folder = found.gl_pathv[found.gl_pathc - 1];
+    }
+    corpus c = {0};
+    glob_t files = {0};
+    static const char *const below[] = {"*.py", "*/*.py", "*/*/*.py"};
+    for (int i = 0; i < 3; i++) {
+        char *pattern = mega_path_join(folder, below[i]);
+        if (pattern != NULL) glob(pattern, i > 0 ? GLOB_APPEND : 0, NULL, &files);
+        mega_free(pattern);
+    }
+    mega_status st = MEGA_OK;
+    for (size_t i = 0; i < files.gl_pathc && st == MEGA_OK; i++) {
+        char *text;
+        size_t size;
+        if (strstr(files.gl_pathv[i], "-packages/") != NULL) continue;
+        st = mega_file_read(&text, &size, files.gl_pathv[i]);
+        if (st == MEGA_OK) st = add_document(&c, text, size);
+        if (st == MEGA_OK) mega_free(text);
+    }
+    if (st == MEGA_OK) st = measure(t, name, &c);
+    globfree(&files);
+    globfree(&found);
+    mega_buffer_fini(&c.text);
+    mega_free(c.end);
+    return st;
+}
+
+static mega_status measure_load(const char *vocab, const char *merges, const char *json)
+{
+    double files[REPEATS], one[REPEATS];
+    const mega_tokenizer_options o = {.type = "GPT2BPETokenizer", .vocab_file = vocab, .merge_file = merges};
+    for (int i = 0; i < REPEATS; i++) {
+        mega_tokenizer *t;
+        double begin = cpu_now();
+        MEGA_TRY(mega_tokenizer_create(&t, &o));
+        files[i] = cpu_now() - begin;
+        mega_tokenizer_destroy(t);
+        begin = cpu_now();
+        MEGA_TRY(mega_tokenizer_load(&t, json));
+        one[i] = cpu_now() - begin;
+        mega_tokenizer_destroy(t);
+    }
+    qsort(files, REPEATS, sizeof *files, ascending);
+    qsort(one, REPEATS, sizeof *one, ascending);
+    printf("RESULT tokenizer_load_ms %.1f ms vocab.json and merges.txt; tokenizer.json %.1f ms\n",
+           1e3 * files[REPEATS / 2], 1e3 * one[REPEATS / 2]);
     return MEGA_OK;
 }
 
 int main(void)
 {
-    if (run() == MEGA_OK) return 0;
-    fprintf(stderr, "%s\n", mega_error_message());
-    return 1;
+    char *vocab = data_path("gpt2/vocab.json"), *merges = data_path("gpt2/merges.txt");
+    char *json = data_path("gpt2/tokenizer.json");
+    mega_tokenizer *t = NULL;
+    mega_status st = measure_load(vocab, merges, json);
+    if (st == MEGA_OK) st = mega_tokenizer_load(&t, json);
+    if (st == MEGA_OK) st = measure_file(t, "tokenize_english_mb_s", "corpus/openwebtext-1000.jsonl");
+    if (st == MEGA_OK) st = measure_file(t, "tokenize_multilingual_mb_s", "corpus/multilingual.jsonl");
+    if (st == MEGA_OK) st = measure_code(t, "tokenize_code_mb_s");
+    if (st != MEGA_OK) fprintf(stderr, "%s\n", mega_error_message());
+    mega_tokenizer_destroy(t);
+    mega_free(vocab);
+    mega_free(merges);
+    mega_free(json);
+    return st == MEGA_OK ? 0 : 1;
 }
