@@ -7,6 +7,7 @@
 #   make check-valgrind  the unit tests under valgrind
 #   make check-avx2      every test with kernels and oneDNN held to AVX2
 #   make check-clang     builds with clang, where it is there, and runs the unit tests
+#   make crash           1,000 kills of a run that saves every iteration, then every call failing in turn (kills=N faults=N)
 #   make bench           measures; results also go to bench/results/
 #   make install         prefix=/usr/local DESTDIR=
 #   make clang debug     other builds, in build-clang and build-debug
@@ -16,7 +17,7 @@ prefix ?= /usr/local
 # The tests of a run under valgrind or sanitizers are chosen by a pattern of names: make check-asan only=tokenizer
 only ?=
 
-.PHONY: all demo check check-asan check-valgrind check-avx2 check-clang bench install clang debug format tidy clean
+.PHONY: all demo check check-asan check-valgrind check-avx2 check-clang crash bench install clang debug format tidy clean
 
 all:
 	@tools/build.sh release megalith
@@ -52,6 +53,15 @@ check-clang:
 	else \
 		echo "SKIPPED: clang is not there (apt-get install clang)"; \
 	fi
+
+kills ?= 1000
+# calls failed of each kind and command beyond the first four; 0: every one
+faults ?= 0
+crash:
+	@tools/install_packages.sh build
+	@tools/build.sh release megalith
+	@MEGALITH=$(CURDIR)/build/megalith MEGA_KILLS=$(kills) bash tests/fault/test_pretrain_killed.sh
+	@MEGALITH=$(CURDIR)/build/megalith MEGA_SOURCE=$(CURDIR) MEGA_FAULTS=$(faults) bash tests/fault/test_faults.sh
 
 bench:
 	@tools/build.sh release benches

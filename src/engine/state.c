@@ -66,8 +66,10 @@ static json_t *scheduler_json(const mega_engine *e)
 
 static mega_status run_json(const mega_engine *e, const mega_engine_save_options *o, char **out)
 {
-    json_error_t error;
+    json_error_t error = {0};
     json_t *extra = o->extra_json != NULL ? json_loads(o->extra_json, 0, &error) : json_object();
+    if (extra == NULL && json_error_code(&error) == json_error_out_of_memory)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
     MEGA_ASSERT(json_is_object(extra), "extra_json is no object");
     json_t *root = json_pack(
         "{s:i, s:I, s:I, s:I, s:s, s:b, s:I, s:I, s:o}", "format", 1, "iteration", (json_int_t)e->progress.iteration,

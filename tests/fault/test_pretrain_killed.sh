@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# kill -9 at random moments of a run that saves every iteration. After each kill the newest checkpoint is whole and at
+# most one step behind the metrics; in the end the loss curve is that of a run that nothing happened to.
+#
+#   MEGA_KILLS=N (default 15) kills; MEGA_SEED=S the moments. `make crash` asks for 1,000.
+set -u
+: "${MEGALITH:?run by ctest}"
+kills=${MEGA_KILLS:-15}
+seed=${MEGA_SEED:-$((RANDOM * 32768 + RANDOM))}
+RANDOM=$((seed % 32768))
+echo "$kills kills, MEGA_SEED=$seed"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+fail() {
+    echo "FAILED after $killed kills (MEGA_SEED=$seed): $1"
+    tail -n 5 log
+    ls -R save
+    exit 1
+}
+killed=0
+for i in $(seq 1 60); do echo "line $i: a quick fox $((i * 7919 % 1000))"; echo; done >t.txt
+"$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --tokenizer-type ByteTokenizer --append-eod --output-prefix t \
+    >log 2>&1 || fail "preparing the data"
+begin_run() { # FOLDER, options: in the place of this shell, so that a kill meets the program
+    local folder=$1
+    shift
+    exec "$MEGALITH" pretrain_gpt --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 16 --micro-batch-size 1 \
+        --global-batch-size 1 --train-iters 20000 --lr 1e-3 --lr-decay-style constant --tokenizer-type ByteTokenizer \
+        --data-path t_text_document --split 100,0,0 --eval-iters 0 --num-threads 1 --log-interval 1 --save-interval 1 \
+        --save "$folder" --load "$folder" --keep-checkpoints 2 --metrics-file "$folder.jsonl" "$@"
+}
+run() { (begin_run "$@"); }
+# How long from the start to ten iterations: the moments lie between nothing and a little more than that.
+begin=$(date +%s%N)
+run first --exit-interval 10 >log 2>&1 || fail "a run of ten iterations"
+span=$((($(date +%s%N) - begin) / 1000000 + 1))
+rm -rf index-cache # so that the building of it is killed, too
+
+lost=0
+resumed=0
+last=0
+while [ "$killed" -lt "$kills" ]; do
+    moment=$(((RANDOM * 32768 + RANDOM) % (span * 5 / 4)))
+    begin_run save >log 2>&1 &
+    pid=$!
+    sleep "$(printf '%d.%03d' $((moment / 1000)) $((moment % 1000)))"
+    kill -0 "$pid" 2>/dev/null || { wait "$pid"; fail "the run ended by itself"; }
+    kill -9 "$pid"
+    wait "$pid" 2>/dev/null
+    killed=$((killed + 1))
+    if grep -q 'successfully loaded' log; then
+        at=$(sed -n 's/.*successfully loaded checkpoint from .* at iteration \([0-9]*\)$/\1/p' log)
+        [ "$at" -ge "$last" ] || fail "went on from $at although $last was saved"
+        resumed=$((resumed + 1))
+    fi
+    said=$(sed -n 's/.*successfully saved checkpoint at iteration *\([0-9]*\) to .*/\1/p' log | tail -n 1)
+    tracker=$(cat save/latest_checkpointed_iteration.txt 2>/dev/null || echo 0)
+    [ "$tracker" -ge "${said:-0}" ] || fail "the tracker says $tracker, the run said $said was saved"
+    [ "$tracker" -ge "$last" ] || fail "the tracker went back from $last to $tracker"
+    last=$tracker
+    seen=$(sed -n 's/^{"iteration": \([0-9]*\),.*}$/\1/p' save.jsonl 2>/dev/null | tail -n 1)
+    [ "${seen:-0}" -le $((tracker + 1)) ] || fail "iteration $seen is in the metrics, $tracker is saved"
+    [ "${seen:-0}" -gt "$tracker" ] && lost=$((lost + 1))
+    # at most: two kept, one on its way out, one half written; nothing piles up elsewhere
+    [ "$(ls save 2>/dev/null | wc -l)" -le 6 ] || fail "leftovers pile up in save"
+    [ "$(ls index-cache 2>/dev/null | wc -l)" -le 24 ] || fail "leftovers pile up in index-cache: $(ls index-cache)"
+done
+run save --exit-interval 1 >log 2>&1 || fail "the run after the last kill"
+total=$(cat save/latest_checkpointed_iteration.txt)
+run whole --save-interval "$total" --exit-interval "$total" >log 2>&1 || fail "the run that nothing happened to"
+curve() { grep -o '"iteration": [0-9]*\|"lm_loss": [^,]*\|"grad_norm": [^,]*' "$1"; }
+cmp <(curve save.jsonl) <(curve whole.jsonl) || fail "the loss curve is another one"
+folder=$(printf 'iter_%07d' "$total")
+cmp "save/$folder/model.safetensors" "whole/$folder/model.safetensors" || fail "the weights are others"
+cmp "save/$folder/state/optimizer.safetensors" "whole/$folder/state/optimizer.safetensors" || fail "the moments are others"
+[ "$(ls save | wc -l)" -eq 3 ] || fail "leftovers after a whole run: $(ls save)"
+ls index-cache | grep -q '\.tmp' && [ "$(ls index-cache | grep -c '\.tmp')" -gt 4 ] && fail "leftovers in index-cache: $(ls index-cache)"
+echo "$killed kills: $resumed of the runs had resumed, $lost lost the unsaved step, $total iterations, the same curve; index-cache: $(ls index-cache | wc -l) files"
+exit 0
