@@ -6,7 +6,11 @@
 #include "pretokenize.h"
 #include "unicode.h"
 
-enum { MARGIN = 40, FLAT = 64 }; /* bytes behind a place that scans may read; symbols merged without blocks */
+enum {
+    MARGIN = 40, /* bytes behind a place that scans may read */
+    FLAT = 64,   /* symbols merged without blocks */
+    BATCH = 16   /* words whose cache lines are fetched at once */
+};
 
 /* Bit pairs of the classes of ASCII, 16 characters a word. */
 static inline int ascii_class(uint8_t c)
@@ -174,15 +178,19 @@ static __attribute__((noinline)) mega_status merge_new(mega_encoder *e, const ui
     return MEGA_OK;
 }
 
-/* Ids of one word, of which 16 bytes may be read; out has room for n + 4. */
-static inline mega_status encode_short(mega_encoder *e, const uint8_t *readable, const uint8_t *word, size_t n,
-                                       size_t begin, int32_t *out, size_t *count)
-{
+/* A word that was found and is not looked up yet: its line of the cache is on its way from memory. */
+typedef struct found_word {
+    const uint8_t *word;
+    size_t size;
     uint64_t key[2];
-    mega_word_key_short(key, readable, n);
-    const mega_cached_word *w = mega_word_cache_line(&e->cache, key);
+} found_word;
+
+/* Ids of a word of up to 16 bytes; out has room for its size + 4. */
+static inline mega_status encode_short(mega_encoder *e, const found_word *f, size_t begin, int32_t *out, size_t *count)
+{
+    const mega_cached_word *w = mega_word_cache_line(&e->cache, f->key);
     for (int i = 0; i < 2; i++, w++) {
-        if (((w->key[0] ^ key[0]) | (w->key[1] ^ key[1]) | (w->size ^ n)) != 0) continue;
+        if (((w->key[0] ^ f->key[0]) | (w->key[1] ^ f->key[1]) | (w->size ^ f->size)) != 0) continue;
         *count = w->count;
         if (__builtin_expect(w->count <= MEGA_CACHE_IDS, 1)) {
             memcpy(out, w->id, 16); /* one move; what is too much will be overwritten */
@@ -193,25 +201,49 @@ static inline mega_status encode_short(mega_encoder *e, const uint8_t *readable,
         memcpy(out, record, w->count * sizeof *out);
         return MEGA_OK;
     }
-    return merge_new(e, key, word, n, begin, out, count);
+    return merge_new(e, f->key, f->word, f->size, begin, out, count);
 }
 
-static mega_status encode_long(mega_encoder *e, const uint8_t *word, size_t n, size_t begin, int32_t *out,
-                               size_t *count)
+static mega_status encode_long(mega_encoder *e, const found_word *f, size_t begin, int32_t *out, size_t *count)
 {
-    uint64_t key[2] = {0, 0};
-    if (n > MEGA_CACHE_LONG) return merge_new(e, key, word, n, begin, out, count);
-    mega_word_key_long(key, word, n);
-    const mega_cached_word *w = mega_word_cache_line(&e->cache, key);
-    for (int i = 0; i < 2; i++, w++) {
-        if (w->key[0] != key[0] || w->key[1] != key[1] || w->size != n) continue;
+    const mega_cached_word *w = mega_word_cache_line(&e->cache, f->key);
+    for (int i = 0; i < 2 && f->size <= MEGA_CACHE_LONG; i++, w++) {
+        if (w->key[0] != f->key[0] || w->key[1] != f->key[1] || w->size != f->size) continue;
         const int32_t *record = mega_word_cache_record(&e->cache, w);
-        if (record == NULL || memcmp(record, word, n) != 0) continue;
+        if (record == NULL || memcmp(record, f->word, f->size) != 0) continue;
         *count = w->count;
-        memcpy(out, record + (n + 3) / 4, w->count * sizeof *out);
+        memcpy(out, record + (f->size + 3) / 4, w->count * sizeof *out);
         return MEGA_OK;
     }
-    return merge_new(e, key, word, n, begin, out, count);
+    return merge_new(e, f->key, f->word, f->size, begin, out, count);
+}
+
+/* Fills `found` with the words from `at` on and returns where the next one begins. */
+static inline const uint8_t *find_words(const mega_encoder *e, const uint8_t *text, const uint8_t *p, size_t n,
+                                        found_word *found, int *count)
+{
+    const uint8_t *const last = text + n, *const safe = n > MARGIN ? last - MARGIN : text;
+    int i = 0;
+    for (const uint8_t *next; i < BATCH && p < last; p = next, i++) {
+        next = p < safe ? word_end(p, safe) : NULL;
+        if (next == NULL) next = text + mega_word_end(text, (size_t)(p - text), n);
+        found_word *f = &found[i];
+        f->word = p;
+        f->size = (size_t)(next - p);
+        if (__builtin_expect(f->size > MEGA_CACHE_SHORT, 0)) {
+            f->key[0] = f->key[1] = 0;
+            if (f->size <= MEGA_CACHE_LONG) mega_word_key_long(f->key, p, f->size);
+        } else if (__builtin_expect(p < safe, 1)) {
+            mega_word_key_short(f->key, p, f->size);
+        } else {
+            uint8_t copy[MEGA_CACHE_SHORT] = {0};
+            memcpy(copy, p, f->size);
+            mega_word_key_short(f->key, copy, f->size);
+        }
+        __builtin_prefetch(mega_word_cache_line(&e->cache, f->key));
+    }
+    *count = i;
+    return p;
 }
 
 /* Room for the ids of the next words: never more than they have bytes. */
@@ -226,24 +258,22 @@ static __attribute__((noinline)) mega_status make_room(mega_ids *out, int32_t **
 
 mega_status encode_words(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, mega_ids *out)
 {
-    const uint8_t *const last = text + n, *const safe = n > MARGIN ? last - MARGIN : text;
     int32_t *to = NULL, *end = NULL;
-    for (const uint8_t *p = text, *next; p < last; p = next) {
-        next = p < safe ? word_end(p, safe) : NULL;
-        if (next == NULL) next = text + mega_word_end(text, (size_t)(p - text), n);
-        const size_t size = (size_t)(next - p);
-        if ((size_t)(end - to) < size + 4) MEGA_TRY(make_room(out, &to, &end, size));
-        size_t count;
-        if (size > MEGA_CACHE_SHORT) {
-            MEGA_TRY(encode_long(e, p, size, begin + (size_t)(p - text), to, &count));
-        } else if (p < safe) {
-            MEGA_TRY(encode_short(e, p, p, size, begin + (size_t)(p - text), to, &count));
-        } else {
-            uint8_t copy[16] = {0};
-            memcpy(copy, p, size);
-            MEGA_TRY(encode_short(e, copy, p, size, begin + (size_t)(p - text), to, &count));
+    for (const uint8_t *p = text; p < text + n;) {
+        found_word found[BATCH];
+        int words;
+        const uint8_t *const from = p;
+        p = find_words(e, text, p, n, found, &words);
+        if ((size_t)(end - to) < (size_t)(p - from) + 4) MEGA_TRY(make_room(out, &to, &end, (size_t)(p - from)));
+        for (int i = 0; i < words; i++) {
+            const found_word *f = &found[i];
+            const size_t at = begin + (size_t)(f->word - text);
+            size_t count;
+            if (__builtin_expect(f->size <= MEGA_CACHE_SHORT, 1)) MEGA_TRY(encode_short(e, f, at, to, &count));
+            else
+                MEGA_TRY(encode_long(e, f, at, to, &count));
+            to += count;
         }
-        to += count;
     }
     out->count = to == NULL ? out->count : to - out->id;
     return MEGA_OK;
