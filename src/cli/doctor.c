@@ -5,6 +5,7 @@
 #include "megalith/memory.h"
 #include "megalith/threads.h"
 
+#include "megalith/kernels.h"
 #include <dlfcn.h>
 #include <jansson.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -186,21 +187,6 @@ static void show_gpu(void)
     dlclose(library);
 }
 
-static const char *dnnl_isa(void)
-{
-    switch ((int)dnnl_get_effective_cpu_isa()) {
-    case dnnl_cpu_isa_sse41: return "SSE4.1";
-    case dnnl_cpu_isa_avx: return "AVX";
-    case dnnl_cpu_isa_avx2: return "AVX2";
-    case dnnl_cpu_isa_avx2_vnni: return "AVX2 with VNNI";
-    case dnnl_cpu_isa_avx512_core: return "AVX-512";
-    case dnnl_cpu_isa_avx512_core_vnni: return "AVX-512 with VNNI";
-    case dnnl_cpu_isa_avx512_core_bf16: return "AVX-512 with bf16";
-    case dnnl_cpu_isa_avx512_core_amx: return "AMX";
-    default: return "its own choice of instructions";
-    }
-}
-
 static void show_use(void)
 {
     const char *omp = getenv("OMP_NUM_THREADS"), *isa = getenv("MEGA_ISA"), *limit;
@@ -213,8 +199,8 @@ static void show_use(void)
         row("threads", "%d (--num-threads N overrides)", threads);
     }
     row("kernels", "%s%s", mega_isa_name(mega_cpu_isa()), isa != NULL ? ", lowered by MEGA_ISA" : "");
-    row("matrix products", "oneDNN with %s%s", dnnl_isa(),
-        dnnl_get_effective_cpu_isa() < dnnl_cpu_isa_avx512_core ? "; bf16 is widened to fp32 for it" : "");
+    char products[96];
+    row("matrix products", "%s", mega_gemm_description(products, sizeof products));
     row("memory", "up to %.2f GiB (limit: %s)", (double)memory / 1073741824.0, limit);
     row("ranks", "1");
 }

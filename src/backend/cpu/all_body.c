@@ -9,6 +9,7 @@
 #include "cpu/embedding_body.c"
 #include "cpu/gelu_body.c"
 #include "cpu/gemm_body.c"
+#include "cpu/gemm_panels_body.c"
 #include "cpu/layer_norm_body.c"
 #include "cpu/optimizer_body.c"
 #include "cpu/xent_body.c"
@@ -27,6 +28,7 @@
         .xent_grad = xent_grad_rows, .column_sum = column_sum_rows, .gelu_grad = gelu_grad_rows,                  \
         .dropout_grad = dropout_grad_rows, .layer_norm_grad = layer_norm_grad_rows, .fold = fold_columns,         \
         .attention = attention_item, .attention_grad = attention_grad_items,                                      \
-        .attention_cached = attention_cached_items, .gemm_rows = gemm_rows_columns, .widen = widen_range,         \
-        .narrow = narrow_range, .spin_fma = spin_fma                                                              \
+        .attention_cached = attention_cached_items, .gemm_rows = gemm_rows_columns, .gemm_pack_b = gemm_pack_b,   \
+        .gemm_block = gemm_block_run, .gemm_rows_of_panel = GEMM_MR, .gemm_columns_of_panel = GEMM_NR,            \
+        .widen = widen_range, .narrow = narrow_range, .spin_fma = spin_fma                                        \
     }

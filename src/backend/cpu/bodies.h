@@ -6,6 +6,19 @@
 
 #include "megalith/kernels.h"
 
+/* One block of k of a product on packed panels (gemm_panels_body.c). */
+typedef struct gemm_block {
+    const mega_gemm_args *args;
+    float *packed; /* columns [n, n + columns) of op(b), rows [panel_k, panel_k + panel_depth) */
+    float *sums;   /* [m, ld_sums] partial sums where c is not float; NULL: one block of k is all */
+    int64_t ld_sums, n, columns, panel_k, panel_depth;
+    int64_t k, depth;            /* this block's rows of op(b) */
+    bool first, last, overwrite; /* of all blocks of k; what c held does not count */
+} gemm_block;
+
+/* Rows of k that a block spans: panels of a and b of this depth stay in the first level of cache. */
+#define MEGA_GEMM_BLOCK_K 256
+
 typedef struct cpu_bodies {
     void (*add)(const mega_add_args *a, int64_t begin, int64_t end);
     void (*convert)(const mega_convert_args *a, int64_t begin, int64_t end); /* between F32 and BF16 */
@@ -38,6 +51,13 @@ typedef struct cpu_bodies {
 
     /* c = op(a) op(b) for m <= MEGA_GEMV_ROWS, a not transposed, b transposed; columns [begin, end). */
     void (*gemm_rows)(const mega_gemm_args *a, int64_t begin, int64_t end);
+    /* Panels [begin, end) of the block's columns are packed from op(b). */
+    void (*gemm_pack_b)(const mega_gemm_args *a, float *dst, int64_t n, int64_t columns, int64_t k, int64_t depth,
+                        int64_t begin, int64_t end);
+    /* Rows [row, row + rows) of c against packed panels [begin, end); pa has room for rows x depth floats. */
+    void (*gemm_block)(const gemm_block *b, int64_t row, int64_t rows, int64_t begin, int64_t end, float *pa);
+    int gemm_rows_of_panel, gemm_columns_of_panel;
+
     /* dst[i] = src[i]; dst = the rounded src. */
     void (*widen)(float *dst, const uint16_t *src, int64_t n);
     void (*narrow)(uint16_t *dst, const float *src, int64_t n);

@@ -1,319 +1,212 @@
-/* Matrix product through oneDNN. c is cut into units by a rule that knows its shape alone, each unit is one one-thread
- * primitive, and the units are shared among the team: one team owns the whole step, and the bits do not depend on its
- * size (oneDNN sums in an order that depends on the shape it is given). Three other ways: few rows (a decode step)
- * gemm_body.c: each weight is read once, in its own type; bf16 where oneDNN has none     below AVX-512: tiles of a and
- * b are widened to float in scratch (gemm_tiles.c); k = 0, F64                     the definition. Scratch is ours
- * (user-mode scratchpads); each execute makes a few small allocations of its own. */
+/* Matrix product. Which way a product goes depends on its shape and type alone:
+ *   few rows (a decode step)   gemm_body.c: each weight is read once, in its own type
+ *   F32, BF16                  gemm_panels_body.c: op(b) is packed by the team block by block, and the rows of c (its
+ *                              columns, where there are few rows) are shared among the threads
+ *   BF16 with dot products     oneDNN (gemm_onednn.c)
+ *   k = 0, F64                 the definition
+ * On one Zen 3 core the panels reach what bench_kernels prints beside oneDNN (MEGA_GEMM=onednn). */
 #include "cpu/gemm_impl.h"
-#include "megalith/memory.h"
-#include <dlfcn.h>
-#include <oneapi/dnnl/dnnl.h>
-#include <oneapi/dnnl/dnnl_debug.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What one thread points at a unit: memory objects, for each shape of unit, and the list that execute takes. */
-enum { MAX_ARGS = 5, NUM_SHAPES = 4 };
+/* Rows of k that are packed at a time, and bytes of packed b: they stay in the last level of cache. */
+enum { DEPTH = 1024, PACKED_BYTES = 6 << 20, BLOCK_PANELS = 24 };
 
-typedef struct gemm_operands {
-    dnnl_memory_t a, b, c, bias, scratch;
-    dnnl_exec_arg_t args[MAX_ARGS];
-    int num_args;
-} gemm_operands;
+typedef enum gemm_way { GEMM_NOTHING, GEMM_PLAIN, GEMM_FEW_ROWS, GEMM_PANELS, GEMM_ONEDNN } gemm_way;
 
-typedef struct gemm_seat {
-    dnnl_stream_t stream;
-    gemm_operands shape[NUM_SHAPES];
-} gemm_seat;
-
-typedef struct gemm_plan {
-    gemm_way way;
-    int threads;
-    gemm_units units;
-    dnnl_engine_t engine;
-    size_t scratch_bytes;                   /* of one thread */
-    dnnl_primitive_t primitive[NUM_SHAPES]; /* of the units in the middle, in the last row, last column, last corner */
-    gemm_seat seat[];
-} gemm_plan;
-
-/* oneDNN takes its bound once, before its first use; without MEGA_ISA it may use what it finds (AMX, which we do not).
- */
-static void bound_isa(void)
+/* MEGA_GEMM=onednn: for comparisons. */
+static bool onednn_asked(void)
 {
-    if (getenv("MEGA_ISA") == NULL) return;
-    static const dnnl_cpu_isa_t bounds[] = {dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2, dnnl_cpu_isa_avx512_core,
-                                            dnnl_cpu_isa_avx512_core_bf16};
-    dnnl_set_max_cpu_isa(bounds[mega_cpu_isa()]);
+    const char *way = getenv("MEGA_GEMM");
+    return way != NULL && strcmp(way, "onednn") == 0;
 }
 
-/* The calling thread's OpenMP asks for one thread from here on, as the team's threads already do. */
-static void one_openmp_thread(void)
+static gemm_way choose(const mega_gemm_args *a, size_t *onednn_bytes)
 {
-    void (*set_num_threads)(int);
-    void *symbol = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
-    if (symbol == NULL) return;
-    memcpy(&set_num_threads, &symbol, sizeof symbol);
-    set_num_threads(1);
-}
-
-static void begin_library(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, bound_isa);
-    one_openmp_thread();
-}
-
-static dnnl_data_type_t data_type(mega_dtype t)
-{
-    return t == MEGA_BF16 ? dnnl_bf16 : dnnl_f32;
-}
-
-/* Units are at most MAX_M x MAX_N, and smaller where that gives too few to share: halved until there are ENOUGH or they
- * reach MIN_M x MIN_N, below which packing shows (an element packed costs about as much as 16 multiply-adds). */
-enum { MAX_M = 256, MAX_N = 256, MIN_M = 64, MIN_N = 128, ENOUGH = 16 };
-
-/* Pieces of n, as even as multiples of grain allow. */
-static int64_t piece(int64_t n, int64_t pieces, int64_t grain)
-{
-    const int64_t even = (n + pieces - 1) / pieces;
-    return (even + grain - 1) / grain * grain;
-}
-
-static gemm_units cut(int64_t m, int64_t n, int64_t max_m, int64_t max_n)
-{
-    int64_t rows = (m + max_m - 1) / max_m, columns = (n + max_n - 1) / max_n;
-    for (;;) {
-        const int64_t height = piece(m, rows, 8), width = piece(n, columns, 16);
-        const bool can_m = height / 2 >= MIN_M, can_n = width / 2 >= MIN_N;
-        if (rows * columns >= ENOUGH || (!can_m && !can_n))
-            return (gemm_units){height, width, (m + height - 1) / height, (n + width - 1) / width};
-        if (can_m && (height >= width || !can_n)) rows *= 2;
-        else
-            columns *= 2;
-    }
-}
-
-/* Size of the units of one shape, or false where there are none of it. */
-static bool shape_size(const mega_gemm_args *a, const gemm_units *u, int shape, int64_t *m, int64_t *n)
-{
-    const int64_t last_m = a->m - (u->rows - 1) * u->m, last_n = a->n - (u->columns - 1) * u->n;
-    *m = shape & 1 ? last_m : u->m;
-    *n = shape & 2 ? last_n : u->n;
-    return (shape & 1 ? last_m < u->m : u->rows > 1 || last_m == u->m) &&
-           (shape & 2 ? last_n < u->n : u->columns > 1 || last_n == u->n);
-}
-
-/* The primitive for units of one size; strides carry the transpositions. */
-static dnnl_status_t describe(dnnl_primitive_desc_t *out, const mega_gemm_args *a, dnnl_dim_t m, dnnl_dim_t n,
-                              dnnl_engine_t engine)
-{
-    const dnnl_dim_t k = a->k;
-    const dnnl_dims_t a_dims = {m, k}, b_dims = {k, n}, c_dims = {m, n}, bias_dims = {1, n}, bias_strides = {n, 1};
-    const dnnl_dims_t a_strides = {a->trans_a ? 1 : a->lda, a->trans_a ? a->lda : 1};
-    const dnnl_dims_t b_strides = {a->trans_b ? 1 : a->ldb, a->trans_b ? a->ldb : 1}, c_strides = {a->ldc, 1};
-    const dnnl_data_type_t type = data_type(a->head.dtype);
-    dnnl_memory_desc_t ad, bd, cd, bias;
-    dnnl_matmul_desc_t d;
-    dnnl_primitive_attr_t attr = NULL;
-    dnnl_post_ops_t post = NULL;
-    dnnl_status_t st = dnnl_memory_desc_init_by_strides(&ad, 2, a_dims, type, a_strides);
-    if (st == dnnl_success) st = dnnl_memory_desc_init_by_strides(&bd, 2, b_dims, type, b_strides);
-    if (st == dnnl_success) st = dnnl_memory_desc_init_by_strides(&cd, 2, c_dims, data_type(a->c_dtype), c_strides);
-    if (st == dnnl_success) st = dnnl_memory_desc_init_by_strides(&bias, 2, bias_dims, type, bias_strides);
-    if (st == dnnl_success) st = dnnl_matmul_desc_init(&d, &ad, &bd, a->bias != NULL ? &bias : NULL, &cd);
-    if (st == dnnl_success) st = dnnl_primitive_attr_create(&attr);
-    if (st == dnnl_success) st = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
-    if (st == dnnl_success && a->accumulate) {
-        st = dnnl_post_ops_create(&post);
-        if (st == dnnl_success) st = dnnl_post_ops_append_sum(post, 1.0f);
-        if (st == dnnl_success) st = dnnl_primitive_attr_set_post_ops(attr, post);
-    }
-    if (st == dnnl_success) st = dnnl_primitive_desc_create(out, &d, attr, engine, NULL);
-    dnnl_post_ops_destroy(post);
-    dnnl_primitive_attr_destroy(attr);
-    return st;
-}
-
-static size_t scratchpad_bytes(dnnl_primitive_desc_t pd)
-{
-    return round_up_64(dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)));
-}
-
-/* How this product is computed, and the scratch that one thread needs for it. */
-static gemm_way choose(const mega_gemm_args *a, gemm_units *out_units, size_t *out_bytes)
-{
-    *out_bytes = 0;
+    *onednn_bytes = 0;
     if (a->m == 0 || a->n == 0) return GEMM_NOTHING;
     if (a->k == 0 || a->head.dtype == MEGA_F64) return GEMM_PLAIN;
     if (a->m <= MEGA_GEMV_ROWS && !a->trans_a && a->trans_b) return GEMM_FEW_ROWS;
-    const gemm_units units = cut(a->m, a->n, MAX_M, MAX_N);
-    dnnl_engine_t engine = NULL;
-    dnnl_status_t st = dnnl_engine_create(&engine, dnnl_cpu, 0);
-    for (int shape = 0; shape < NUM_SHAPES && st == dnnl_success; shape++) {
-        int64_t m, n;
-        dnnl_primitive_desc_t pd;
-        if (!shape_size(a, &units, shape, &m, &n)) continue;
-        st = describe(&pd, a, m, n, engine);
-        if (st != dnnl_success) break;
-        const size_t bytes = scratchpad_bytes(pd);
-        if (bytes > *out_bytes) *out_bytes = bytes;
-        dnnl_primitive_desc_destroy(pd);
-    }
-    dnnl_engine_destroy(engine);
-    *out_units = units;
-    if (st == dnnl_success) return GEMM_PRIMITIVES;
-    *out_units = cut(a->m, a->n, MEGA_GEMM_TILE_M, MEGA_GEMM_TILE_N);
-    *out_bytes = mega_gemm_tile_bytes();
-    return GEMM_TILES;
+    const bool pairs = a->head.dtype == MEGA_BF16 && mega_cpu_isa() == MEGA_ISA_AVX512_BF16;
+    if ((pairs || onednn_asked()) && mega_onednn_scratch(a, onednn_bytes)) return GEMM_ONEDNN;
+    return GEMM_PANELS;
 }
 
-static dnnl_status_t add_memory(gemm_operands *o, dnnl_memory_t *memory, int arg, dnnl_primitive_desc_t pd,
-                                dnnl_query_t what, int index, dnnl_engine_t engine)
+static int64_t least(int64_t a, int64_t b)
 {
-    const dnnl_memory_desc_t *desc = dnnl_primitive_desc_query_md(pd, what, index);
-    if (dnnl_memory_desc_get_size(desc) == 0) return dnnl_success;
-    const dnnl_status_t st = dnnl_memory_create(memory, desc, engine, DNNL_MEMORY_NONE);
-    if (st == dnnl_success) o->args[o->num_args++] = (dnnl_exec_arg_t){arg, *memory};
-    return st;
+    return a < b ? a : b;
 }
 
-static dnnl_status_t build_operands(gemm_operands *o, dnnl_primitive_desc_t pd, dnnl_engine_t engine)
+static int64_t round_to(int64_t x, int64_t grain)
 {
-    dnnl_status_t st = add_memory(o, &o->a, DNNL_ARG_SRC, pd, dnnl_query_src_md, 0, engine);
-    if (st == dnnl_success) st = add_memory(o, &o->b, DNNL_ARG_WEIGHTS, pd, dnnl_query_weights_md, 0, engine);
-    if (st == dnnl_success) st = add_memory(o, &o->bias, DNNL_ARG_BIAS, pd, dnnl_query_weights_md, 1, engine);
-    if (st == dnnl_success) st = add_memory(o, &o->c, DNNL_ARG_DST, pd, dnnl_query_dst_md, 0, engine);
-    if (st == dnnl_success)
-        st = add_memory(o, &o->scratch, DNNL_ARG_SCRATCHPAD, pd, dnnl_query_scratchpad_md, 0, engine);
-    return st;
+    return (x + grain - 1) / grain * grain;
 }
 
-static dnnl_status_t build(gemm_plan *plan, const mega_gemm_args *a)
+/* How a product is walked: blocks of `columns` columns, of `depth` rows of k. In scratch lie packed b, the partial sums
+ * of a block where c cannot hold them, and for each thread a packed block of a. */
+typedef struct gemm_walk {
+    int64_t columns, depth, block_rows;
+    size_t packed, sums, block; /* bytes */
+} gemm_walk;
+
+static gemm_walk walk_of(const mega_gemm_args *a, const cpu_bodies *bodies)
 {
-    dnnl_status_t st = dnnl_engine_create(&plan->engine, dnnl_cpu, 0);
-    for (int t = 0; t < plan->threads && st == dnnl_success; t++)
-        st = dnnl_stream_create(&plan->seat[t].stream, plan->engine, dnnl_stream_default_flags);
-    for (int shape = 0; shape < NUM_SHAPES && st == dnnl_success; shape++) {
-        int64_t m, n;
-        dnnl_primitive_desc_t pd;
-        if (!shape_size(a, &plan->units, shape, &m, &n)) continue;
-        st = describe(&pd, a, m, n, plan->engine);
-        if (st != dnnl_success) break;
-        st = dnnl_primitive_create(&plan->primitive[shape], pd);
-        for (int t = 0; t < plan->threads && st == dnnl_success; t++)
-            st = build_operands(&plan->seat[t].shape[shape], pd, plan->engine);
-        dnnl_primitive_desc_destroy(pd);
-    }
-    return st;
+    gemm_walk w;
+    w.depth = least(a->k, DEPTH);
+    w.block_rows = bodies->gemm_rows_of_panel * BLOCK_PANELS;
+    const int64_t wide = PACKED_BYTES / (w.depth * (int64_t)sizeof(float)) / bodies->gemm_columns_of_panel;
+    w.columns = least(round_to(a->n, bodies->gemm_columns_of_panel), wide * bodies->gemm_columns_of_panel);
+    w.packed = round_up_64((size_t)(w.columns * w.depth) * sizeof(float));
+    w.sums = a->c_dtype == MEGA_F32 || a->k <= MEGA_GEMM_BLOCK_K
+                 ? 0
+                 : round_up_64((size_t)(a->m * w.columns) * sizeof(float));
+    w.block = round_up_64(
+        (size_t)(least(w.block_rows, round_to(a->m, bodies->gemm_rows_of_panel)) * least(a->k, MEGA_GEMM_BLOCK_K)) *
+        sizeof(float));
+    return w;
 }
 
-static void release(void *args)
+typedef struct panels_job {
+    const cpu_bodies *bodies;
+    const gemm_walk *walk;
+    gemm_block block;
+    char *thread_scratch;
+    bool by_columns;
+} panels_job;
+
+static void pack_work(void *user, int thread, int size)
 {
-    mega_gemm_args *a = args;
-    gemm_plan *plan = a->head.handle;
-    if (plan == NULL) return;
-    for (int t = 0; t < plan->threads; t++) {
-        for (int shape = 0; shape < NUM_SHAPES; shape++) {
-            gemm_operands *o = &plan->seat[t].shape[shape];
-            for (int i = 0; i < o->num_args; i++) dnnl_memory_destroy(o->args[i].memory);
+    const panels_job *job = user;
+    const gemm_block *b = &job->block;
+    int64_t begin, end;
+    mega_team_share((b->columns + job->bodies->gemm_columns_of_panel - 1) / job->bodies->gemm_columns_of_panel, 1,
+                    thread, size, &begin, &end);
+    if (begin < end)
+        job->bodies->gemm_pack_b(b->args, b->packed, b->n, b->columns, b->panel_k, b->panel_depth, begin, end);
+}
+
+/* All blocks of k of the packed rows, for one thread's rows or columns. */
+static void panels_work(void *user, int thread, int size)
+{
+    const panels_job *job = user;
+    const mega_gemm_args *a = job->block.args;
+    const int64_t height = job->bodies->gemm_rows_of_panel, width = job->bodies->gemm_columns_of_panel;
+    const int64_t panels = (job->block.columns + width - 1) / width;
+    int64_t row = 0, row_end = a->m, begin = 0, end = panels;
+    if (job->by_columns) mega_team_share(panels, 1, thread, size, &begin, &end);
+    else
+        mega_team_share(a->m, height, thread, size, &row, &row_end);
+    if (begin >= end) return;
+    float *pa = (float *)(void *)(job->thread_scratch + job->walk->block * (size_t)thread);
+    for (; row < row_end; row += job->walk->block_rows) {
+        const int64_t rows = least(row_end - row, job->walk->block_rows);
+        gemm_block b = job->block;
+        for (b.k = b.panel_k; b.k < b.panel_k + b.panel_depth; b.k += MEGA_GEMM_BLOCK_K) {
+            b.depth = least(b.panel_k + b.panel_depth - b.k, MEGA_GEMM_BLOCK_K);
+            b.first = b.k == 0;
+            b.last = b.k + b.depth == a->k;
+            job->bodies->gemm_block(&b, row, rows, begin, end, pa);
         }
-        dnnl_stream_destroy(plan->seat[t].stream);
     }
-    for (int shape = 0; shape < NUM_SHAPES; shape++) dnnl_primitive_destroy(plan->primitive[shape]);
-    dnnl_engine_destroy(plan->engine);
-    mega_free(plan);
-    a->head.handle = NULL;
 }
 
-static mega_status prepare(void *args, int threads)
+/* Rows are shared in panels; where they are too few for even shares, columns are. */
+static bool columns_are_evener(const mega_gemm_args *a, const panels_job *job, int threads)
 {
-    mega_gemm_args *a = args;
-    begin_library();
-    gemm_plan *plan = mega_calloc(1, sizeof *plan + (size_t)threads * sizeof plan->seat[0]);
-    if (plan == NULL)
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "matrix product: no memory for the plan of %d threads", threads);
-    a->head.handle = plan;
-    plan->threads = threads;
-    plan->way = choose(a, &plan->units, &plan->scratch_bytes);
-    if (plan->way != GEMM_PRIMITIVES) return MEGA_OK;
-    const dnnl_status_t st = build(plan, a);
-    if (st == dnnl_success) return MEGA_OK;
-    release(args);
-    return MEGA_FAIL(
-        MEGA_ERR_MEMORY, "matrix product %lld x %lld x %lld, %s: oneDNN refused it (%s); is there memory left?",
-        (long long)a->m, (long long)a->n, (long long)a->k, mega_dtype_name(a->head.dtype), dnnl_status2str(st));
+    const int64_t rows = (a->m + job->bodies->gemm_rows_of_panel - 1) / job->bodies->gemm_rows_of_panel;
+    const int64_t columns =
+        (job->block.columns + job->bodies->gemm_columns_of_panel - 1) / job->bodies->gemm_columns_of_panel;
+    const double by_rows = (double)((rows + threads - 1) / threads) * threads / (double)rows;
+    const double by_columns = (double)((columns + threads - 1) / threads) * threads / (double)columns;
+    return by_columns + 0.03 < by_rows;
 }
 
-/* Points a memory object at element `elements` of p. oneDNN has one type of pointer for what it reads and writes. */
-static void point(dnnl_memory_t memory, const void *p, mega_dtype t, int64_t elements)
+static bool overwrites(const mega_gemm_args *a)
 {
-    const char *at = (const char *)p + elements * (int64_t)mega_dtype_size(t);
-    void *handle;
-    memcpy(&handle, &at, sizeof handle);
-    dnnl_memory_set_data_handle(memory, handle);
+    return !a->accumulate || (a->begins && a->head.step != NULL && a->head.step->first_micro_batch);
 }
 
-static void execute(const mega_gemm_args *a, gemm_plan *plan, int shape, int64_t m, int64_t n, int thread)
+static void run_panels(mega_team *team, const mega_gemm_args *a)
 {
-    gemm_seat *seat = &plan->seat[thread];
-    const gemm_operands *o = &seat->shape[shape];
-    point(o->a, a->a, a->head.dtype, a->trans_a ? m : m * a->lda);
-    point(o->b, a->b, a->head.dtype, a->trans_b ? n * a->ldb : n);
-    point(o->c, a->c, a->c_dtype, m * a->ldc + n);
-    if (o->bias != NULL) point(o->bias, a->bias, a->head.dtype, n);
-    if (o->scratch != NULL) point(o->scratch, a->head.scratch, MEGA_U8, (int64_t)plan->scratch_bytes * thread);
-    const dnnl_status_t st = dnnl_primitive_execute(plan->primitive[shape], seat->stream, o->num_args, o->args);
-    MEGA_ASSERT(st == dnnl_success, "matrix product %lld x %lld x %lld: oneDNN says %s", (long long)a->m,
-                (long long)a->n, (long long)a->k, dnnl_status2str(st));
-    (void)st;
+    const cpu_bodies *bodies = mega_cpu_bodies_get();
+    const gemm_walk w = walk_of(a, bodies);
+    char *scratch = a->head.scratch;
+    panels_job job = {.bodies = bodies, .walk = &w, .thread_scratch = scratch + w.packed + w.sums};
+    mega_team *const all = a->m * a->n * a->k / 8 < CPU_SMALL_JOB ? NULL : team;
+    gemm_block *b = &job.block;
+    b->args = a;
+    b->packed = (float *)(void *)scratch;
+    b->sums = w.sums > 0 ? (float *)(void *)(scratch + w.packed) : NULL;
+    b->ld_sums = w.columns;
+    b->overwrite = overwrites(a);
+    for (b->n = 0; b->n < a->n; b->n += w.columns) {
+        b->columns = least(a->n - b->n, w.columns);
+        job.by_columns = columns_are_evener(a, &job, mega_team_size(all));
+        for (b->panel_k = 0; b->panel_k < a->k; b->panel_k += w.depth) {
+            b->panel_depth = least(a->k - b->panel_k, w.depth);
+            mega_team_run(all, pack_work, &job);
+            mega_team_run(all, panels_work, &job);
+        }
+    }
 }
 
-static void work(void *user, int thread, int size)
+static void few_rows_work(void *user, int thread, int size)
 {
     const cpu_job *job = user;
-    const mega_gemm_args *a = job->args;
-    gemm_plan *plan = a->head.handle;
-    const gemm_units *u = &plan->units;
     int64_t begin, end;
-    if (!cpu_job_share(job, thread, size, &begin, &end)) return;
-    if (plan->way == GEMM_FEW_ROWS) {
-        job->bodies->gemm_rows(a, begin, end);
-        return;
-    }
-    for (int64_t unit = begin; unit < end; unit++) { /* down the rows of one column of units first: b stays in cache */
-        const int64_t m = unit % u->rows * u->m, n = unit / u->rows * u->n;
-        const int64_t rows = a->m - m < u->m ? a->m - m : u->m, columns = a->n - n < u->n ? a->n - n : u->n;
-        if (plan->way == GEMM_PRIMITIVES) execute(a, plan, (rows < u->m) + 2 * (columns < u->n), m, n, thread);
-        else
-            mega_gemm_tile(a, job->bodies, m, rows, n, columns,
-                           (char *)a->head.scratch + plan->scratch_bytes * (size_t)thread);
-    }
+    if (cpu_job_share(job, thread, size, &begin, &end)) job->bodies->gemm_rows(job->args, begin, end);
+}
+
+/* For ways whose adding cannot be switched off for one run. */
+static void zero_rows(const mega_gemm_args *a)
+{
+    const size_t size = mega_dtype_size(a->c_dtype);
+    for (int64_t m = 0; m < a->m; m++) memset((char *)a->c + (size_t)(m * a->ldc) * size, 0, (size_t)a->n * size);
 }
 
 static void run(mega_team *team, const void *args)
 {
     const mega_gemm_args *a = args;
-    const gemm_plan *plan = a->head.handle;
-    MEGA_ASSERT(plan != NULL, "matrix product %lld x %lld x %lld was not prepared", (long long)a->m, (long long)a->n,
-                (long long)a->k);
-    MEGA_ASSERT(mega_team_size(team) <= plan->threads, "prepared for %d threads, run with %d", plan->threads,
-                mega_team_size(team));
-    if (plan->way == GEMM_NOTHING) return;
-    if (plan->way == GEMM_PLAIN) mega_plain_gemm.run(team, args);
-    else if (plan->way == GEMM_FEW_ROWS)
-        cpu_job_run(team, work, args, a->n, 16, a->n * a->k);
-    else
-        cpu_job_run(team, work, args, plan->units.rows * plan->units.columns, 1, a->m * a->n * a->k / 8);
+    if (a->head.handle != NULL) {
+        if (a->accumulate && overwrites(a)) zero_rows(a);
+        mega_onednn_run(team, a);
+        return;
+    }
+    if (a->m == 0 || a->n == 0) return;
+    if (a->k == 0 || a->head.dtype == MEGA_F64) mega_plain_gemm.run(team, args);
+    else if (a->m <= MEGA_GEMV_ROWS && !a->trans_a && a->trans_b) {
+        if (a->accumulate && overwrites(a)) zero_rows(a);
+        cpu_job_run(team, few_rows_work, args, a->n, 16, a->n * a->k);
+    } else
+        run_panels(team, a);
+}
+
+static mega_status prepare(void *args, int threads)
+{
+    mega_gemm_args *a = args;
+    size_t bytes;
+    if (choose(a, &bytes) != GEMM_ONEDNN) return MEGA_OK;
+    return mega_onednn_prepare(&a->head.handle, a, threads);
+}
+
+static void release(void *args)
+{
+    mega_gemm_args *a = args;
+    mega_onednn_release(a->head.handle);
+    a->head.handle = NULL;
 }
 
 static size_t scratch(const void *args, int threads)
 {
-    gemm_units units;
     size_t bytes;
-    begin_library();
-    choose(args, &units, &bytes);
-    return bytes * (size_t)threads;
+    switch (choose(args, &bytes)) {
+    case GEMM_ONEDNN: return bytes * (size_t)threads;
+    case GEMM_PANELS: {
+        const gemm_walk w = walk_of(args, mega_cpu_bodies_get());
+        return w.packed + w.sums + w.block * (size_t)threads;
+    }
+    default: return 0;
+    }
 }
 
 const mega_kernel mega_cpu_gemm = {
@@ -321,9 +214,7 @@ const mega_kernel mega_cpu_gemm = {
 
 const char *mega_gemm_description(char *out, int size)
 {
-    begin_library();
-    const dnnl_version_t *v = dnnl_version();
-    snprintf(out, (size_t)size, "oneDNN %d.%d.%d, %s", v->major, v->minor, v->patch,
-             dnnl_cpu_isa2str(dnnl_get_effective_cpu_isa()));
+    if (onednn_asked() || mega_cpu_isa() == MEGA_ISA_AVX512_BF16) return mega_onednn_description(out, size);
+    snprintf(out, (size_t)size, "own panels, %s", mega_isa_name(mega_cpu_isa()));
     return out;
 }

@@ -1,24 +1,16 @@
-/* What gemm.c and gemm_tiles.c share. */
+/* What gemm.c and gemm_onednn.c share. */
 #ifndef MEGA_CPU_GEMM_IMPL_H
 #define MEGA_CPU_GEMM_IMPL_H
 
 #include "cpu/share.h"
 #include "megalith/assert.h"
 
-typedef enum gemm_way { GEMM_NOTHING, GEMM_PLAIN, GEMM_FEW_ROWS, GEMM_PRIMITIVES, GEMM_TILES } gemm_way;
-
-/* c cut into rows x columns units of m x n; the last of each may be smaller. */
-typedef struct gemm_units {
-    int64_t m, n, rows, columns;
-} gemm_units;
-
-#define MEGA_GEMM_TILE_M 192
-#define MEGA_GEMM_TILE_N 192
-
-/* Scratch of one thread. */
-size_t mega_gemm_tile_bytes(void);
-/* Rows [m, m + rows) and columns [n, n + columns) of the product, at most one tile, by way of float. */
-void mega_gemm_tile(const mega_gemm_args *a, const cpu_bodies *bodies, int64_t m, int64_t rows, int64_t n,
-                    int64_t columns, void *scratch);
+/* Bytes of scratch of one thread; false: oneDNN has nothing for this product here. */
+bool mega_onednn_scratch(const mega_gemm_args *a, size_t *bytes);
+/* The primitives of this product; *handle is what run finds in head.handle and release takes. */
+mega_status mega_onednn_prepare(void **handle, const mega_gemm_args *a, int threads);
+void mega_onednn_release(void *handle);
+void mega_onednn_run(mega_team *team, const mega_gemm_args *a);
+const char *mega_onednn_description(char *out, int size);
 
 #endif

@@ -50,9 +50,9 @@ static void test_description(void **state)
     (void)state;
     char text[64], cut[4];
     assert_ptr_equal(mega_gemm_description(text, sizeof text), text);
-    assert_memory_equal(text, "oneDNN ", 7);
+    assert_true(strncmp(text, "oneDNN ", 7) == 0 || strncmp(text, "own panels, ", 12) == 0);
     mega_gemm_description(cut, sizeof cut);
-    assert_string_equal(cut, "one");
+    assert_int_equal(strlen(cut), 3);
 }
 
 /* c = a b^T of small whole numbers, exactly known. */
@@ -105,8 +105,10 @@ static void test_run_allocates_nothing(void **state)
 static int prepare_product(void *user)
 {
     mega_gemm_args g = {.c = user, .a = user, .b = user, .m = 8, .n = 8, .k = 8, .lda = 8, .ldb = 8, .ldc = 8};
+    setenv("MEGA_GEMM", "onednn", 1); /* the panels allocate nothing */
     const mega_status st = mega_cpu_gemm.prepare(&g, 2);
     if (st == MEGA_OK) mega_cpu_gemm.release(&g);
+    unsetenv("MEGA_GEMM");
     return st;
 }
 

@@ -30,6 +30,7 @@ typedef struct mega_step_block {
     double loss_factor;
     /* Generation: key/value rows that the cache of each sequence already holds, [B]. */
     const int32_t *kv_length;
+    bool first_micro_batch; /* gradients start from nothing: gemm.begins */
 } mega_step_block;
 
 /* First member of every argument struct. */
@@ -97,6 +98,7 @@ typedef struct mega_gemm_args {
     int64_t m, n, k, lda, ldb, ldc;
     bool trans_a, trans_b, accumulate;
     mega_dtype c_dtype;
+    bool begins; /* with accumulate: c is overwritten in the first micro-batch of a step */
 } mega_gemm_args;
 
 /* sum[c] += sum over rows of x[t, c]; sum [C] acc */
@@ -286,19 +288,21 @@ typedef struct mega_norm_args {
     int64_t count;
 } mega_norm_args;
 
-#define MEGA_KERNEL_LIST(X)                                                                                      \
-    X(embedding)                                                                                                 \
-    X(embedding_grad)                                                                                            \
-    X(layer_norm)                                                                                                \
-    X(layer_norm_grad)                                                                                           \
-    X(gemm) X(column_sum) X(attention) X(attention_grad) X(attention_cached) X(gelu) X(gelu_grad) X(dropout_add) \
+#define MEGA_KERNEL_LIST(X)                                                                              \
+    X(embedding)                                                                                         \
+    X(embedding_grad)                                                                                    \
+    X(layer_norm)                                                                                        \
+    X(layer_norm_grad)                                                                                   \
+    X(gemm)                                                                                              \
+    X(column_sum) X(attention) X(attention_grad) X(attention_cached) X(gelu) X(gelu_grad) X(dropout_add) \
         X(dropout_grad) X(add) X(xent_max) X(xent_sum) X(xent_grad) X(masked_sum) X(convert) X(adamw) X(sgd) X(norm)
 
 #define MEGA_KERNEL_DECLARE(name) extern const mega_kernel mega_plain_##name, mega_cpu_##name;
 MEGA_KERNEL_LIST(MEGA_KERNEL_DECLARE)
 #undef MEGA_KERNEL_DECLARE
 
-/* "oneDNN 2.6.3, AVX2" : what mega_cpu_gemm runs on; borrowed. Its instruction set follows mega_cpu_isa. */
+/* "own panels, AVX2", or "oneDNN 2.6.3, …": what mega_cpu_gemm runs on for bf16 (F32 always takes the panels). Returns
+ * out. MEGA_GEMM=onednn in the environment sends every product to oneDNN, for comparison. */
 const char *mega_gemm_description(char *out, int size);
 
 #endif

@@ -1,0 +1,234 @@
+/* Matrix product on packed panels (Goto, van de Geijn 2008). b lies packed in panels of GEMM_NR columns, [k][GEMM_NR];
+ * blocks of a are packed by the thread that uses them in panels of GEMM_MR rows, [k][GEMM_MR]; a tile of c is held in
+ * registers over one block of k. Packing widens bf16, so both types run the same loops. Every element is summed in the
+ * same order wherever it lies: over each block of k from zero, blocks in order. */
+
+#if VECTOR_BYTES >= 64
+#define GEMM_MR 12 /* 24 sums, 2 vectors of b, 1 of a: of 32 registers */
+#else
+#define GEMM_MR 6 /* 12 sums, 2 vectors of b, 1 of a: of 16 registers */
+#endif
+#define GEMM_NR (2 * VL)
+
+typedef float v8 __attribute__((vector_size(32)));
+typedef uint16_t v8h __attribute__((vector_size(16)));
+typedef uint32_t v8u __attribute__((vector_size(32)));
+
+ALWAYS v8 load8(bool bf16, const void *x, int64_t i)
+{
+    if (bf16) {
+        v8h h;
+        memcpy(&h, (const uint16_t *)x + i, sizeof h);
+        return (v8)(__builtin_convertvector(h, v8u) << 16);
+    }
+    v8 v;
+    memcpy(&v, (const float *)x + i, sizeof v);
+    return v;
+}
+
+ALWAYS float load1(bool bf16, const void *x, int64_t i)
+{
+    return bf16 ? mega_bf16_to_f32(((const uint16_t *)x)[i]) : ((const float *)x)[i];
+}
+
+/* Rows become columns. */
+ALWAYS void transpose8(v8 r[8])
+{
+    v8 t[8];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        t[2 * i] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        t[2 * i + 1] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+        r[4 * i] = __builtin_shufflevector(t[4 * i], t[4 * i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        r[4 * i + 1] = __builtin_shufflevector(t[4 * i], t[4 * i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        r[4 * i + 2] = __builtin_shufflevector(t[4 * i + 1], t[4 * i + 3], 0, 1, 8, 9, 4, 5, 12, 13);
+        r[4 * i + 3] = __builtin_shufflevector(t[4 * i + 1], t[4 * i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        t[i] = __builtin_shufflevector(r[i], r[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        t[i + 4] = __builtin_shufflevector(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+    memcpy(r, t, sizeof t);
+}
+
+/* dst[k][width] from lines that lie along k: line i at x + i*ld. `lines` of width are there, the rest are zeros. */
+ALWAYS void pack_lines(bool bf16, const int width, float *restrict dst, const void *x, int64_t at, int64_t ld,
+                       int64_t lines, int64_t depth)
+{
+    int64_t k = 0;
+    if (lines == width)
+        for (; k + 8 <= depth; k += 8)
+#pragma GCC unroll 4
+            for (int i = 0; i < width; i += 8) {
+                const int here = width - i < 8 ? width - i : 8;
+                v8 r[8];
+#pragma GCC unroll 8
+                for (int j = 0; j < 8; j++) r[j] = load8(bf16, x, at + (i + (j < here ? j : 0)) * ld + k);
+                transpose8(r);
+#pragma GCC unroll 8
+                for (int j = 0; j < 8; j++) memcpy(dst + (k + j) * width + i, &r[j], (size_t)here * sizeof(float));
+            }
+    for (; k < depth; k++)
+        for (int i = 0; i < width; i++) dst[k * width + i] = i < lines ? load1(bf16, x, at + i * ld + k) : 0.0f;
+}
+
+/* The same from rows that lie across: row k at x + k*ld, `columns` of width are there. */
+ALWAYS void pack_across(bool bf16, const int width, float *restrict dst, const void *x, int64_t at, int64_t ld,
+                        int64_t columns, int64_t depth)
+{
+    if (columns == width && !bf16)
+        for (int64_t k = 0; k < depth; k++)
+            memcpy(dst + k * width, (const float *)x + at + k * ld, (size_t)width * sizeof(float));
+    else if (columns == width && width % 8 == 0)
+        for (int64_t k = 0; k < depth; k++)
+#pragma GCC unroll 4
+            for (int i = 0; i < width; i += 8) {
+                const v8 v = load8(true, x, at + k * ld + i);
+                memcpy(dst + k * width + i, &v, sizeof v);
+            }
+    else
+        for (int64_t k = 0; k < depth; k++)
+            for (int i = 0; i < width; i++) dst[k * width + i] = i < columns ? load1(bf16, x, at + k * ld + i) : 0.0f;
+}
+
+ALWAYS void pack_panel(bool bf16, const int width, float *dst, const void *x, int64_t ld, bool along_k, int64_t line,
+                       int64_t lines, int64_t k, int64_t depth)
+{
+    if (along_k) pack_lines(bf16, width, dst, x, line * ld + k, ld, lines, depth);
+    else
+        pack_across(bf16, width, dst, x, k * ld + line, ld, lines, depth);
+}
+
+/* Panels [begin, end) of the columns [n, n + columns) of op(b), rows [k, k + depth). */
+static void gemm_pack_b(const mega_gemm_args *a, float *dst, int64_t n, int64_t columns, int64_t k, int64_t depth,
+                        int64_t begin, int64_t end)
+{
+    for (int64_t p = begin; p < end; p++) {
+        const int64_t left = columns - p * GEMM_NR, width = left < GEMM_NR ? left : GEMM_NR;
+        float *panel = dst + p * GEMM_NR * depth;
+        if (a->head.dtype == MEGA_BF16)
+            pack_panel(true, GEMM_NR, panel, a->b, a->ldb, a->trans_b, n + p * GEMM_NR, width, k, depth);
+        else
+            pack_panel(false, GEMM_NR, panel, a->b, a->ldb, a->trans_b, n + p * GEMM_NR, width, k, depth);
+    }
+}
+
+static void gemm_pack_a(const mega_gemm_args *a, float *dst, int64_t m, int64_t rows, int64_t k, int64_t depth)
+{
+    for (int64_t i = 0; i < rows; i += GEMM_MR) {
+        const int64_t height = rows - i < GEMM_MR ? rows - i : GEMM_MR;
+        if (a->head.dtype == MEGA_BF16)
+            pack_panel(true, GEMM_MR, dst + i * depth, a->a, a->lda, !a->trans_a, m + i, height, k, depth);
+        else
+            pack_panel(false, GEMM_MR, dst + i * depth, a->a, a->lda, !a->trans_a, m + i, height, k, depth);
+    }
+}
+
+typedef struct gemm_tile {
+    vf sum[GEMM_MR][2];
+} gemm_tile;
+
+/* One tile over one block of k. pa [depth][GEMM_MR], pb [depth][GEMM_NR]. */
+ALWAYS void gemm_tile_sum(gemm_tile *t, const float *restrict pa, const float *restrict pb, int64_t depth)
+{
+    vf sum[GEMM_MR][2];
+#pragma GCC unroll 12
+    for (int r = 0; r < GEMM_MR; r++) sum[r][0] = sum[r][1] = vset(0.0f);
+    for (int64_t k = 0; k < depth; k++) {
+        const vf b0 = vload(pb + k * GEMM_NR), b1 = vload(pb + k * GEMM_NR + VL);
+#pragma GCC unroll 12
+        for (int r = 0; r < GEMM_MR; r++) {
+            const vf x = vset(pa[k * GEMM_MR + r]);
+            sum[r][0] += x * b0;
+            sum[r][1] += x * b1;
+        }
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < GEMM_MR; r++) {
+        t->sum[r][0] = sum[r][0];
+        t->sum[r][1] = sum[r][1];
+    }
+}
+
+/* A whole tile where sums are floats: c = or += the sums, plus the bias where one is given. */
+ALWAYS void gemm_tile_store(const gemm_tile *t, float *c, int64_t ldc, bool add, bool bias_bf16, const void *bias,
+                            int64_t n)
+{
+    vf b0 = vset(0.0f), b1 = b0;
+    if (bias != NULL) {
+        b0 = vget(bias_bf16, bias, n);
+        b1 = vget(bias_bf16, bias, n + VL);
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < GEMM_MR; r++) {
+        float *at = c + r * ldc;
+        vf x = t->sum[r][0], y = t->sum[r][1];
+        if (add) {
+            x = vload(at) + x;
+            y = vload(at + VL) + y;
+        }
+        if (bias != NULL) {
+            x += b0;
+            y += b1;
+        }
+        vstore(at, x);
+        vstore(at + VL, y);
+    }
+}
+
+/* Any tile, any type of c. Where c is not float, the partial sums of earlier blocks of k lie in b->sums, and the last
+ * block finishes c. */
+static void gemm_tile_finish(const gemm_tile *t, const gemm_block *b, int64_t row, int64_t column, int64_t rows,
+                             int64_t columns)
+{
+    const mega_gemm_args *a = b->args;
+    const bool bf16_bias = a->head.dtype == MEGA_BF16, is_float = a->c_dtype == MEGA_F32;
+    const bool add_c = is_float ? !(b->first && b->overwrite) : b->last && !b->overwrite;
+    for (int64_t r = 0; r < rows; r++)
+        for (int h = 0; h < 2; h++) {
+            const int64_t left = columns - h * VL, n = b->n + column + h * VL, at = (row + r) * a->ldc + n;
+            if (left <= 0) continue;
+            float *sums = is_float || b->sums == NULL ? NULL : b->sums + (row + r) * b->ld_sums + column + h * VL;
+            vf v = t->sum[r][h];
+            if (sums != NULL && !b->first) v = vget_n(false, sums, 0, left) + v;
+            if (!is_float && !b->last) {
+                vput_n(false, sums, 0, left, v);
+                continue;
+            }
+            if (add_c) v = vget_n(!is_float, a->c, at, left) + v;
+            if (b->last && a->bias != NULL) v += vget_n(bf16_bias, a->bias, n, left);
+            vput_n(!is_float, a->c, at, left, v);
+        }
+}
+
+/* Rows [row, row + rows) against panels [begin, end) of packed b; pa: this thread's room for a block of a. */
+static void gemm_block_run(const gemm_block *b, int64_t row, int64_t rows, int64_t begin, int64_t end, float *pa)
+{
+    const mega_gemm_args *a = b->args;
+    const bool is_float = a->c_dtype == MEGA_F32;
+    const bool add = !(b->first && b->overwrite);
+    const void *bias = b->last ? a->bias : NULL;
+    gemm_tile t;
+    gemm_pack_a(a, pa, row, rows, b->k, b->depth);
+    for (int64_t p = begin; p < end; p++) {
+        const int64_t column = p * GEMM_NR, left = b->columns - column, width = left < GEMM_NR ? left : GEMM_NR;
+        const float *pb = b->packed + (p * b->panel_depth + (b->k - b->panel_k)) * GEMM_NR;
+        for (int64_t i = 0; i < rows; i += GEMM_MR) {
+            const int64_t height = rows - i < GEMM_MR ? rows - i : GEMM_MR;
+            float *c = is_float ? (float *)a->c + (row + i) * a->ldc + b->n + column : NULL;
+            if (c != NULL && add)
+                for (int r = 0; r < GEMM_MR; r++) __builtin_prefetch(c + (r < height ? r : 0) * a->ldc, 1);
+            gemm_tile_sum(&t, pa + i * b->depth, pb, b->depth);
+            if (c == NULL || height < GEMM_MR || width < GEMM_NR)
+                gemm_tile_finish(&t, b, row + i, column, height, width);
+            else if (a->head.dtype == MEGA_BF16)
+                gemm_tile_store(&t, c, a->ldc, add, true, bias, b->n + column);
+            else
+                gemm_tile_store(&t, c, a->ldc, add, false, bias, b->n + column);
+        }
+    }
+}
