@@ -8,7 +8,7 @@
 #   make check-avx2      every test with kernels and oneDNN held to AVX2
 #   make check-clang     builds with clang, where it is there, and runs the unit tests
 #   make crash           1,000 kills of a run that saves every iteration, then every call failing in turn (kills=N faults=N)
-#   make bench           measures; results also go to bench/results/
+#   make bench           measures (only=GROUP: a part); bench/README.md
 #   make install         prefix=/usr/local DESTDIR=
 #   make clang debug     other builds, in build-clang and build-debug
 #   make format tidy clean
@@ -65,7 +65,7 @@ crash:
 
 bench:
 	@tools/build.sh release benches
-	@bench/run.sh '$(only)'
+	@python3 bench/run.py $(only)
 
 install: all
 	@cmake --install build --prefix $(prefix)

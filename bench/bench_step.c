@@ -1,29 +1,51 @@
-/* A whole training step (forward, loss, backward, clip, AdamW) on random tokens, beside the machine's arithmetic peak.
- * bench/peers/torch_step.py times the same shapes in PyTorch.   bench_step [steps [shape [dtype [threads]]]]
- * shape: char, t64, t256, t1024 or all (which leaves out t1024, half a minute on two cores); dtype: fp32, bf16 or all.
- */
+/* A whole training step (forward, loss, backward, clip, AdamW) on random tokens.
+ *
+ *   bench_step                              a table of shapes, beside the machine's arithmetic peak
+ *   bench_step steps=9 124m B=4 T=64 bf16   one shape: words in any order; small, 124m, f32, bf16, B= T= dropout=
+ *                                           accumulate= (micro-batches of B rows a step) threads=
+ *   bench_step serve …                      builds that shape and obeys lines of its input, so that bench/run.py can
+ *                                           interleave it with a peer:
+ *                                             export FOLDER   weights as a Hugging Face folder, tokens.bin, labels.bin
+ *                                             run N           -> "seconds S1 … SN losses L1 … LN"
+ *                                             peak            -> "peak FLOP/s" of this type, registers only
+ *                                             memory          -> "memory BYTES" resident at most so far
+ *                                             quit
+ *
+ * bench/peers/torch_step.py speaks the same language. */
 #include "megalith/engine.h"
+#include "megalith/file.h"
+#include "megalith/memory.h"
+#include "megalith/model.h"
 #include "megalith/peak.h"
 #include "megalith/philox.h"
 #include "megalith/threads.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+
+enum { MOST_STEPS = 256 };
 
 typedef struct shape {
-    const char *key, *name;
-    int64_t layers, hidden, heads, vocab, batch, seq;
+    const char *name;
+    int64_t layers, hidden, heads, vocab, batch, seq, accumulate;
+    double dropout;
+    mega_dtype dtype;
 } shape;
 
-static const shape shapes[] = {
-    {"char", "char 4x128", 4, 128, 4, 128, 12, 64},
-    {"t64", "gpt2 124M", 12, 768, 12, 50304, 4, 64},
-    {"t256", "gpt2 124M", 12, 768, 12, 50304, 2, 256},
-    {"t1024", "gpt2 124M", 12, 768, 12, 50304, 4, 1024},
-};
+static const shape small = {"small", 4, 128, 4, 65, 12, 64, 1, 0.0, MEGA_F32};
+static const shape gpt2 = {"124m", 12, 768, 12, 50304, 4, 1024, 1, 0.0, MEGA_F32};
 
+typedef struct runner {
+    shape s;
+    mega_gpt gpt;
+    mega_config cfg;
+    mega_engine *engine;
+    mega_team *team;
+} runner;
+
+/* The same batch at every step: the loss falls, and a peer that is given the files of `export` falls with it. */
 static void fill(mega_batch *b, const shape *s)
 {
     for (int64_t t = 0; t < b->rows * b->seq; t++) {
@@ -43,88 +65,218 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static mega_status time_steps(mega_engine *e, const shape *s, int steps, double *median, double *last_loss)
+static mega_status run_steps(runner *r, int steps, double *seconds, double *losses)
 {
-    double seconds[64];
-    mega_step_result r = {0};
-    for (int i = -2; i < steps; i++) { /* two to warm up */
-        fill(mega_engine_batch(e), s);
+    for (int i = 0; i < steps; i++) {
+        mega_step_result result = {0};
+        fill(mega_engine_batch(r->engine), &r->s);
         const double start = mega_time_now();
-        MEGA_TRY(mega_engine_step(e, &r));
-        if (i >= 0) seconds[i] = mega_time_now() - start;
+        MEGA_TRY(mega_engine_step(r->engine, &result));
+        seconds[i] = mega_time_now() - start;
+        losses[i] = result.loss;
     }
-    qsort(seconds, (size_t)steps, sizeof *seconds, ascending);
-    *median = seconds[steps / 2];
-    *last_loss = r.loss;
     return MEGA_OK;
 }
 
-static mega_status run(const shape *s, mega_dtype dtype, mega_team *team, double peak, int steps)
+static void configure(runner *r)
 {
-    const mega_gpt gpt = {.num_layers = s->layers,
-                          .hidden = s->hidden,
-                          .ffn_hidden = 4 * s->hidden,
-                          .heads = s->heads,
-                          .head_dim = s->hidden / s->heads,
-                          .positions = s->seq,
-                          .vocab = s->vocab,
-                          .padded_vocab = s->vocab,
-                          .norm_epsilon = 1e-5,
-                          .init_std = 0.02};
-    mega_config cfg = {0};
-    mega_engine *e = NULL;
-    double median = 0.0, loss = 0.0;
-    MEGA_TRY(mega_config_init(&cfg));
-    cfg.micro_batch_size = cfg.global_batch_size = s->batch;
-    cfg.seq_length = s->seq;
-    cfg.train_iters = 1000;
-    cfg.lr = 1e-4;
-    cfg.start_weight_decay = cfg.end_weight_decay = cfg.weight_decay;
-    cfg.params_dtype = dtype;
+    const shape *s = &r->s;
+    mega_config *cfg = &r->cfg;
+    r->gpt = (mega_gpt){.num_layers = s->layers,
+                        .hidden = s->hidden,
+                        .ffn_hidden = 4 * s->hidden,
+                        .heads = s->heads,
+                        .head_dim = s->hidden / s->heads,
+                        .positions = s->seq,
+                        .vocab = s->vocab,
+                        .padded_vocab = mega_vocab_pad(s->vocab, 128, 1),
+                        .norm_epsilon = 1e-5,
+                        .init_std = 0.02,
+                        .hidden_dropout = s->dropout,
+                        .attention_dropout = s->dropout};
+    cfg->micro_batch_size = s->batch;
+    cfg->global_batch_size = s->batch * s->accumulate;
+    cfg->seq_length = s->seq;
+    cfg->train_iters = 1000000;
+    cfg->lr = 1e-4;
+    cfg->lr_decay_style = MEGA_LR_CONSTANT;
+    cfg->adam_beta2 = 0.95;
+    cfg->weight_decay = cfg->start_weight_decay = cfg->end_weight_decay = 0.1;
+    cfg->params_dtype = s->dtype;
+}
+
+static mega_status begin(runner *r, const shape *s, mega_team *team)
+{
+    *r = (runner){.s = *s, .team = team};
+    MEGA_TRY(mega_config_init(&r->cfg));
+    configure(r);
     mega_engine_options o;
-    mega_status st = mega_engine_options_from_config(&o, &cfg);
+    MEGA_TRY(mega_engine_options_from_config(&o, &r->cfg));
     o.team = team;
     o.no_evaluate = true;
-    if (st == MEGA_OK) st = mega_engine_create(&e, mega_engine_gpt(&gpt), &o);
-    if (st == MEGA_OK) st = mega_engine_allocate(e);
-    if (st == MEGA_OK) st = mega_engine_initialize(e, 1234);
-    if (st == MEGA_OK) st = time_steps(e, s, steps, &median, &loss);
-    if (st == MEGA_OK) {
-        const double tokens = (double)(s->batch * s->seq),
-                     rate = tokens / median * mega_gpt_flops_per_token(&gpt, s->seq);
-        printf("%-12s B%-3lld T%-5lld %-5s %10.1f ms/step %10.0f tokens/s %8.1f GFLOP/s %6.1f %% of peak   loss %.4f\n",
-               s->name, (long long)s->batch, (long long)s->seq, mega_dtype_name(dtype), median * 1e3, tokens / median,
-               rate / 1e9, 100.0 * rate / peak, loss);
+    MEGA_TRY(mega_engine_create(&r->engine, mega_engine_gpt(&r->gpt), &o));
+    MEGA_TRY(mega_engine_allocate(r->engine));
+    return mega_engine_initialize(r->engine, 1234);
+}
+
+static void end(runner *r)
+{
+    mega_engine_destroy(r->engine);
+    mega_config_fini(&r->cfg);
+}
+
+/* One line of the table: median of some steps after two. */
+static mega_status table_line(runner *r, int steps)
+{
+    double seconds[MOST_STEPS], losses[MOST_STEPS];
+    const shape *s = &r->s;
+    MEGA_TRY(run_steps(r, 2, seconds, losses));
+    MEGA_TRY(run_steps(r, steps, seconds, losses));
+    qsort(seconds, (size_t)steps, sizeof *seconds, ascending);
+    const double median = seconds[steps / 2], tokens = (double)(s->batch * s->accumulate * s->seq);
+    const double rate = tokens / median * mega_gpt_flops_per_token(&r->gpt, s->seq);
+    printf("%-6s B%-3lld T%-5lld %-5s %10.1f ms/step %10.0f tokens/s %8.1f GFLOP/s %6.1f %% of peak   loss %.4f\n",
+           s->name, (long long)s->batch, (long long)s->seq, mega_dtype_name(s->dtype), median * 1e3, tokens / median,
+           rate / 1e9, 100.0 * rate / mega_cpu_peak_flops(r->team, s->dtype), losses[steps - 1]);
+    fflush(stdout);
+    return MEGA_OK;
+}
+
+static mega_status write_ids(const char *folder, const char *name, const int32_t *ids, int64_t count)
+{
+    char *path = mega_path_join(folder, name);
+    FILE *f = fopen(path, "wb");
+    const size_t written = f == NULL ? 0 : fwrite(ids, sizeof *ids, (size_t)count, f);
+    const bool good = f != NULL && fclose(f) == 0 && written == (size_t)count;
+    mega_free(path);
+    return good ? MEGA_OK : MEGA_FAIL(MEGA_ERR_IO, "%s/%s: cannot be written", folder, name);
+}
+
+static mega_status export(runner *r, const char *folder)
+{
+    mega_model_shape described;
+    mega_gpt_to_shape(&described, &r->gpt, 0);
+    MEGA_TRY(mega_engine_save(
+        r->engine,
+        &(mega_engine_save_options){
+            .folder = folder, .shape = &described, .save_dtype = MEGA_F32, .no_optim = true, .no_rng = true}));
+    mega_batch *b = mega_engine_batch(r->engine);
+    fill(b, &r->s);
+    MEGA_TRY(write_ids(folder, "tokens.bin", b->tokens, b->rows * b->seq));
+    return write_ids(folder, "labels.bin", b->labels, b->rows * b->seq);
+}
+
+static mega_status obey_run(runner *r, int steps)
+{
+    double seconds[MOST_STEPS], losses[MOST_STEPS];
+    if (steps < 1 || steps > MOST_STEPS) steps = 1;
+    MEGA_TRY(run_steps(r, steps, seconds, losses));
+    printf("seconds");
+    for (int i = 0; i < steps; i++) printf(" %.9g", seconds[i]);
+    printf(" losses");
+    for (int i = 0; i < steps; i++) printf(" %.7g", losses[i]);
+    printf("\n");
+    return MEGA_OK;
+}
+
+static mega_status serve(runner *r)
+{
+    char line[1024];
+    printf("ready flops_per_token %.9g tokens %lld\n", mega_gpt_flops_per_token(&r->gpt, r->s.seq),
+           (long long)(r->s.batch * r->s.accumulate * r->s.seq));
+    fflush(stdout);
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        if (strcmp(line, "quit") == 0) break;
+        if (strncmp(line, "export ", 7) == 0) {
+            MEGA_TRY(export(r, line + 7));
+            printf("done\n");
+        } else if (strncmp(line, "run ", 4) == 0) {
+            MEGA_TRY(obey_run(r, atoi(line + 4)));
+        } else if (strcmp(line, "peak") == 0) {
+            printf("peak %.9g\n", mega_cpu_peak_flops(r->team, r->s.dtype));
+        } else if (strcmp(line, "memory") == 0) {
+            struct rusage usage;
+            getrusage(RUSAGE_SELF, &usage);
+            printf("memory %.9g\n", (double)usage.ru_maxrss * 1024.0);
+        } else {
+            printf("unknown\n");
+        }
+        fflush(stdout);
     }
-    mega_engine_destroy(e);
-    mega_config_fini(&cfg);
+    return MEGA_OK;
+}
+
+/* Reads one word into the shape; false: it is none. */
+static bool read_word(shape *s, const char *word)
+{
+    const char *value = strchr(word, '=');
+    if (strcmp(word, "small") == 0) *s = small;
+    else if (strcmp(word, "124m") == 0)
+        *s = gpt2;
+    else if (strcmp(word, "f32") == 0)
+        s->dtype = MEGA_F32;
+    else if (strcmp(word, "bf16") == 0)
+        s->dtype = MEGA_BF16;
+    else if (value == NULL)
+        return false;
+    else if (word[0] == 'B')
+        s->batch = atoll(value + 1);
+    else if (word[0] == 'T')
+        s->seq = atoll(value + 1);
+    else if (strncmp(word, "accumulate=", 11) == 0)
+        s->accumulate = atoll(value + 1);
+    else if (strncmp(word, "dropout=", 8) == 0)
+        s->dropout = atof(value + 1);
+    else
+        return false;
+    return true;
+}
+
+static mega_status one(const shape *s, mega_team *team, bool serving, int steps)
+{
+    runner r;
+    mega_status st = begin(&r, s, team);
+    if (st == MEGA_OK) st = serving ? serve(&r) : table_line(&r, steps);
+    end(&r);
     return st;
 }
 
-static bool is_asked(const char *asked, const char *key)
+static mega_status table(mega_team *team, int steps)
 {
-    return strcmp(asked, key) == 0 || (strcmp(asked, "all") == 0 && strcmp(key, "t1024") != 0);
+    const int64_t seq[] = {0, 64, 1024};
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 2; k++) {
+            shape s = i == 0 ? small : gpt2;
+            if (i > 0) s.seq = seq[i];
+            s.dtype = k == 0 ? MEGA_F32 : MEGA_BF16;
+            MEGA_TRY(one(&s, team, false, steps));
+        }
+    return MEGA_OK;
 }
 
 int main(int argc, char **argv)
 {
-    static const mega_dtype dtypes[] = {MEGA_F32, MEGA_BF16};
-    static const char *const dtype_keys[] = {"fp32", "bf16"};
-    const char *shape_key = argc > 2 ? argv[2] : "all", *dtype_key = argc > 3 ? argv[3] : "all";
-    int steps = argc > 1 ? atoi(argv[1]) : 5, ran = 0;
-    if (steps < 1 || steps > 64) steps = 5;
-    mega_team *team = NULL;
-    mega_status st = mega_team_create(&team, argc > 4 ? atoi(argv[4]) : mega_default_threads());
-    for (size_t i = 0; st == MEGA_OK && i < sizeof shapes / sizeof *shapes; i++)
-        for (int d = 0; st == MEGA_OK && d < 2; d++) {
-            if (!is_asked(shape_key, shapes[i].key) || !is_asked(dtype_key, dtype_keys[d])) continue;
-            st = run(&shapes[i], dtypes[d], team, mega_cpu_peak_flops(team, dtypes[d]), steps);
-            fflush(stdout);
-            ran++;
+    shape s = {0};
+    bool serving = false;
+    int steps = 5, threads = mega_default_threads();
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "serve") == 0) serving = true;
+        else if (strncmp(argv[i], "threads=", 8) == 0)
+            threads = atoi(argv[i] + 8);
+        else if (strncmp(argv[i], "steps=", 6) == 0)
+            steps = atoi(argv[i] + 6);
+        else if (!read_word(&s, argv[i])) {
+            fprintf(stderr, "bench_step: %s is not understood; bench/bench_step.c lists the words\n", argv[i]);
+            return 2;
         }
+    }
+    if (steps < 1 || steps > MOST_STEPS) steps = 5;
+    if (s.layers == 0 && (serving || s.batch != 0 || s.seq != 0)) s = gpt2;
+    mega_team *team = NULL;
+    mega_status st = mega_team_create(&team, threads > 0 ? threads : 1);
+    if (st == MEGA_OK) st = s.layers == 0 ? table(team, steps) : one(&s, team, serving, steps);
     mega_team_destroy(team);
     if (st != MEGA_OK) fprintf(stderr, "bench_step: %s\n", mega_error_message());
-    else if (ran == 0)
-        fprintf(stderr, "bench_step: no shape %s with dtype %s\n", shape_key, dtype_key);
-    return st == MEGA_OK && ran > 0 ? 0 : 1;
+    return st == MEGA_OK ? 0 : 1;
 }

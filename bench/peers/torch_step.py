@@ -1,50 +1,105 @@
 #!/usr/bin/env python3
-"""The shapes of bench/bench_step.c in PyTorch and transformers, on the CPU: median of 5 steps after two."""
+"""A GPT-2 training step in PyTorch that obeys the lines bench/bench_step.c does, on the weights and tokens it exported.
+
+usage: torch_step.py FOLDER f32|bf16 eager|compile [B=4 T=1024 heads=12]
+FOLDER holds model.safetensors (somewhere below), tokens.bin and labels.bin. Lines read: run N, memory, quit.
+"""
+import glob
 import os
-import statistics
+import resource
+import sys
 import time
 
+import numpy as np
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
-
-SHAPES = [("char 4x128", 4, 128, 4, 128, 12, 64), ("gpt2 124M", 12, 768, 12, 50304, 4, 64), ("gpt2 124M", 12, 768, 12, 50304, 2, 256)]
-
-
-def flops_per_token(layers, hidden, vocab, seq):
-    return 6 * (layers * 12 * hidden * hidden + vocab * hidden) + 6 * layers * hidden * seq
+import torch.nn as nn
+import torch.nn.functional as F
+from safetensors.torch import load_file
 
 
-def run(name, layers, hidden, heads, vocab, batch, seq, how):
-    torch.manual_seed(1234)
-    config = GPT2Config(vocab_size=vocab, n_positions=seq, n_embd=hidden, n_layer=layers, n_head=heads, resid_pdrop=0.0, embd_pdrop=0.0,
-                        attn_pdrop=0.0, bos_token_id=0, eos_token_id=0, use_cache=False)
-    model = GPT2LMHeadModel(config).train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+class Block(nn.Module):
+    def __init__(self, weights, prefix, heads):
+        super().__init__()
+        self.heads = heads
+        width = weights[prefix + "ln_1.weight"].shape[0]
+        for name in ("ln_1", "ln_2"):
+            norm = nn.LayerNorm(width)
+            norm.weight.data.copy_(weights[f"{prefix}{name}.weight"])
+            norm.bias.data.copy_(weights[f"{prefix}{name}.bias"])
+            setattr(self, name, norm)
+        for name in ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"):
+            weight = weights[f"{prefix}{name}.weight"].t().contiguous()  # the file holds [in, out]
+            linear = nn.Linear(weight.shape[1], weight.shape[0])
+            linear.weight.data.copy_(weight)
+            linear.bias.data.copy_(weights[f"{prefix}{name}.bias"])
+            setattr(self, name.replace(".", "_"), linear)
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = (z.view(b, t, self.heads, -1).transpose(1, 2) for z in self.attn_c_attn(self.ln_1(x)).split(c, dim=2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.attn_c_proj(y.transpose(1, 2).reshape(b, t, c))
+        return x + self.mlp_c_proj(F.gelu(self.mlp_c_fc(self.ln_2(x)), approximate="tanh"))
+
+
+class GPT(nn.Module):
+    def __init__(self, weights, heads):
+        super().__init__()
+        root = "" if "wte.weight" in weights else "transformer."
+        layers = sum(1 for name in weights if name.endswith("ln_1.weight"))
+        self.wte = nn.Parameter(weights[root + "wte.weight"].clone())
+        self.wpe = nn.Parameter(weights[root + "wpe.weight"].clone())
+        self.blocks = nn.ModuleList(Block(weights, f"{root}h.{i}.", heads) for i in range(layers))
+        self.norm = nn.LayerNorm(self.wte.shape[1])
+        self.norm.weight.data.copy_(weights[root + "ln_f.weight"])
+        self.norm.bias.data.copy_(weights[root + "ln_f.bias"])
+
+    def forward(self, ids, labels):
+        x = F.embedding(ids, self.wte) + self.wpe[: ids.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        logits = F.linear(self.norm(x), self.wte)
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]).float(), labels.view(-1))
+
+
+def main():
+    folder, dtype, how = sys.argv[1:4]
+    options = dict(word.split("=") for word in sys.argv[4:])
+    seq, heads = int(options["T"]), int(options["heads"])
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", len(os.sched_getaffinity(0)))))
+    path = glob.glob(os.path.join(folder, "**", "model*.safetensors"), recursive=True)[0]
+    model = GPT(load_file(path), heads)
+    ids, labels = (torch.from_numpy(np.fromfile(os.path.join(folder, n), dtype=np.int32).astype(np.int64)).view(-1, seq)
+                   for n in ("tokens.bin", "labels.bin"))
+    matrices = [p for p in model.parameters() if p.ndim > 1]
+    rest = [p for p in model.parameters() if p.ndim <= 1]
+    optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}],
+                                  lr=1e-4, betas=(0.9, 0.95), fused=True)
     call = torch.compile(model) if how == "compile" else model
-    ids = torch.randint(0, vocab, (batch, seq))
-    labels = torch.randint(0, vocab, (batch, seq))
 
     def step():
-        loss = torch.nn.functional.cross_entropy(call(ids).logits.view(-1, vocab), labels.view(-1))
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == "bf16"):
+            loss = call(ids, labels)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+        return loss.item()
 
-    for _ in range(2):
-        step()
-    seconds = []
-    for _ in range(5):
-        start = time.perf_counter()
-        step()
-        seconds.append(time.perf_counter() - start)
-    median = statistics.median(seconds)
-    rate = batch * seq / median
-    print(f"{name:<12} B{batch:<3} T{seq:<5} f32   {median * 1e3:10.1f} ms/step {rate:10.0f} tokens/s "
-          f"{rate * flops_per_token(layers, hidden, vocab, seq) / 1e9:8.1f} GFLOP/s   torch {torch.__version__} {how}", flush=True)
+    print("ready torch", torch.__version__, flush=True)
+    for line in sys.stdin:
+        words = line.split()
+        if words[0] == "quit":
+            break
+        if words[0] == "memory":
+            print("memory", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, flush=True)
+        if words[0] == "run":
+            seconds, losses = [], []
+            for _ in range(int(words[1])):
+                start = time.perf_counter()
+                losses.append(step())
+                seconds.append(time.perf_counter() - start)
+            print("seconds", *(f"{s:.9g}" for s in seconds), "losses", *(f"{x:.7g}" for x in losses), flush=True)
 
 
-torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", os.cpu_count())))
-for shape in SHAPES:
-    for how in ("eager", "compile"):
-        run(*shape, how)
+main()

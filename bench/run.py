@@ -1,0 +1,585 @@
+#!/usr/bin/env python3
+"""Measures megalith beside the machine and beside its peers; bench/README.md tells how.
+
+usage: bench/run.py [GROUP...]     groups: machine step accumulate dropout memory tokenizer train_tokenizer preprocess start llmc, and every
+                                   build/bench/bench_NAME that prints RESULT lines (attention, checkpoint, generate, ...)
+MEGA_PEERS names a Python with the peers, MEGA_LLMC a checkout of llm.c, MEGA_BENCH_REPEATS the repeats (5 when not given).
+Writes bench/results/latest.json; figures that were not measured in this run stay as they are there.
+"""
+import glob
+import json
+import math
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PROGRAMS = os.path.join(ROOT, "build", "bench")
+MEGALITH = os.path.join(ROOT, "build", "megalith")
+LATEST = os.path.join(ROOT, "bench", "results", "latest.json")
+DATA = os.environ.get("MEGA_TEST_DATA", os.path.join(ROOT, "..", "shared", "data"))
+PEERS = os.environ.get("MEGA_PEERS", "")
+REPEATS = int(os.environ.get("MEGA_BENCH_REPEATS", "5"))
+TUNED = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184:glibc.malloc.top_pad=268435456"
+QUIET = 0.02  # a pair whose peaks before and after differ by more is thrown away
+
+results = {}
+
+
+class NotMeasured(Exception):
+    """Why a figure is missing; it is recorded in its place."""
+
+
+def record(name, value, unit, text="", samples=(), **more):
+    detail = {"text": text, **more}
+    if len(samples) > 0:
+        detail.update(repeats=len(samples), low=min(samples), high=max(samples), samples=[float(f"{s:.5g}") for s in samples])
+    results[name] = {"name": name, "value": None if value is None else float(f"{value:.5g}"), "unit": unit, "detail": detail}
+    shown = "not measured" if value is None else f"{value:.4g} {unit}"
+    spread = f"  ({min(samples):.4g} to {max(samples):.4g}, {len(samples)} runs)" if len(samples) > 1 else ""
+    print(f"{name:<40} {shown}{spread}  {text}", flush=True)
+
+
+def attempt(names, measure):
+    """Runs one measurement; what it could not measure is recorded as such, and the bench goes on."""
+    try:
+        measure()
+    except NotMeasured as e:
+        for name in names:
+            if name not in results:
+                record(name, None, "", str(e))
+
+
+class Server:
+    """A process that does one thing at a line and answers with a line; idle between, so that two can take turns."""
+
+    def __init__(self, command, **environment):
+        self.name = os.path.basename(command[0]) + " " + " ".join(str(c) for c in command[1:4])
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+                                        text=True, env={**os.environ, **environment})
+        self.hello = self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if line == "":
+            self.process.wait()
+            self.errors.seek(0)
+            raise NotMeasured(f"{self.name} ended: {self.errors.read().strip()[-300:]}")
+        return line.split()
+
+    def ask(self, line):
+        try:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass
+        return self.answer()
+
+    def number(self, line):
+        return float(self.ask(line)[1])
+
+    def run(self, steps):
+        words = self.ask(f"run {steps}")
+        at = words.index("losses")
+        return [float(w) for w in words[1:at]], [float(w) for w in words[at + 1:]]
+
+    def close(self):
+        if self.process.poll() is None:
+            try:
+                self.process.communicate("quit\n", timeout=30)
+            except (subprocess.TimeoutExpired, BrokenPipeError):
+                self.process.kill()
+                self.process.wait()
+
+
+def server_of(word, *arguments, **environment):
+    path = os.path.join(PROGRAMS, "bench_" + word)
+    return Server([path, "serve", *arguments], **environment)
+
+
+def peer(script, *arguments, **environment):
+    if not os.access(PEERS, os.X_OK):
+        raise NotMeasured("no peers: MEGA_PEERS names no Python that has them (bench/peers/install makes one)")
+    return Server([PEERS, os.path.join(ROOT, "bench", "peers", script), *arguments], **environment)
+
+
+def interleave(sides, peak=None, repeats=REPEATS):
+    """[[seconds of each side] per repeat]; every side is a function giving a number. A round in which the machine changed is repeated."""
+    rounds, disturbed = [], 0
+    while len(rounds) < repeats:
+        before = peak() if peak else 0
+        now = [side() for side in sides]
+        after = peak() if peak else 0
+        if peak and abs(before - after) > QUIET * max(before, after) and disturbed < 2 * repeats:
+            disturbed += 1
+            continue
+        rounds.append(now)
+    return rounds, disturbed
+
+
+def disturbed_text(count, repeats=REPEATS):
+    return "" if count == 0 else f"; {count} disturbed rounds thrown away" + (", the machine was not quiet" if count >= 2 * repeats else "")
+
+
+# ---- machine ----
+
+def lines_of(program, *arguments):
+    """Runs a bench program; records its RESULT lines (RESULT name value unit detail...) and returns the others."""
+    path = os.path.join(PROGRAMS, "bench_" + program)
+    done = subprocess.run([path, *arguments], capture_output=True, text=True, cwd=ROOT)
+    rest, samples = [], {}
+    for line in done.stdout.splitlines():
+        if line.startswith("RESULT "):
+            _, name, value, unit, *detail = line.split()
+            samples.setdefault(name, []).append((float(value), unit, " ".join(detail)))
+        else:
+            rest.append(line)
+    for name, found in samples.items():  # a name may come once a repeat
+        values = [f[0] for f in found]
+        record(name, statistics.median(values), found[0][1], found[0][2], values if len(values) > 1 else ())
+    if done.returncode != 0:
+        raise NotMeasured(f"bench_{program} failed: {done.stderr.strip()[-300:]}")
+    return rest
+
+
+BOTH_TYPES = {"attention"}  # programs that take bf16 as an argument
+
+
+def of_program(name):
+    for arguments in ([], ["bf16"]) if name in BOTH_TYPES else ([],):
+        for line in lines_of(name, *arguments):
+            print("   ", line)
+
+
+def best_products():
+    for dtype, name in (("f32", "fp32"), ("bf16", "bf16")):
+        best, shapes = 0.0, {}
+        for line in lines_of("kernels", *([] if dtype == "f32" else ["bf16"])):
+            print("   ", line)
+            if line.startswith("gemm") and "GFLOP/s" in line:
+                rate = float(line.split("GFLOP/s")[0].split()[-1])
+                shapes[" ".join(line[:44].split())] = rate
+                best = max(best, rate)
+        record(f"machine_gemm_{name}", best, "GFLOP/s", "best product of the step's shapes, random data", shapes=shapes)
+
+
+def disk_rates():
+    folder = tempfile.mkdtemp(dir=os.path.join(ROOT, "build"))
+    source, target = os.path.join(folder, "source"), os.path.join(folder, "target")
+    try:
+        size = 512 << 20
+        with open(source, "wb") as f:
+            for _ in range(size >> 20):
+                f.write(os.urandom(1 << 20))
+            f.flush()
+            os.fsync(f.fileno())
+        writes, reads = [], []
+        for _ in range(REPEATS):
+            start = time.perf_counter()
+            subprocess.run(["dd", "if=" + source, "of=" + target, "bs=16M", "conv=fsync", "status=none"], check=True)
+            writes.append(size / (time.perf_counter() - start) / 1e9)
+            with open(target, "rb") as f:
+                os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            start = time.perf_counter()
+            subprocess.run(["dd", "if=" + target, "of=/dev/null", "bs=16M", "status=none"], check=True)
+            reads.append(size / (time.perf_counter() - start) / 1e9)
+        record("machine_disk_write", statistics.median(writes), "GB/s", "dd bs=16M conv=fsync, 512 MiB, incompressible", writes)
+        record("machine_disk_read", statistics.median(reads), "GB/s", "dd bs=16M after dropping the file from the page cache", reads)
+    finally:
+        shutil.rmtree(folder)
+
+
+def machine():
+    attempt(["machine_peak_fp32", "machine_peak_bf16"], lambda: lines_of("machine"))
+    attempt(["machine_gemm_fp32", "machine_gemm_bf16"], best_products)
+    attempt(["machine_disk_write", "machine_disk_read"], disk_rates)
+
+
+# ---- the step ----
+
+def arithmetic_peak(dtype, measured):
+    """FLOP/s: the larger of the register loop and the best product known of this run."""
+    product = (results.get(f"machine_gemm_{dtype}") or {"value": 0})["value"] or 0
+    return max(measured, product * 1e9)
+
+
+def best_torch(folder, dtype, shape):
+    """The fastest of {eager, compile} x {default malloc, tuned malloc}, after a warm-up step and one measured."""
+    best, best_time, tried = None, math.inf, {}
+    for how in ("eager", "compile"):
+        for malloc, environment in (("default malloc", {}), ("tuned malloc", {"GLIBC_TUNABLES": TUNED})):
+            try:
+                candidate = peer("torch_step.py", folder, dtype, how, *shape, **environment)
+                first, losses = candidate.run(1)
+                # Far slower than what is known at its very first step: not worth another.
+                seconds = first[0] if first[0] > 6 * best_time and how == "eager" else candidate.run(1)[0][0]
+            except NotMeasured as e:
+                if not os.access(PEERS, os.X_OK):
+                    raise
+                tried[f"{how}, {malloc}"] = str(e)
+                continue
+            tried[f"{how}, {malloc}"] = round(seconds, 4)
+            if seconds < best_time:
+                if best:
+                    best.close()
+                best, best_time = candidate, seconds
+                best.name, best.first_loss = f"torch {how}, {malloc}", losses[0]
+            else:
+                candidate.close()
+    if best is None:
+        raise NotMeasured(f"no variant of PyTorch ran: {tried}")
+    return best, tried
+
+
+def step_shape(words, dtype, tag, shape, steps):
+    """One shape: against the peak, against PyTorch; the losses of both are compared."""
+    name = "fp32" if dtype == "f32" else "bf16"
+    ours = theirs = None
+    folder = tempfile.mkdtemp(dir=os.path.join(ROOT, "build"))
+    try:
+        ours = server_of("step", *words, dtype)
+        flops_per_token, tokens = float(ours.hello[2]), float(ours.hello[4])
+        ours.ask("export " + folder)
+        first_loss = ours.run(2)[1][0]
+        tried, why = {}, ""
+        try:
+            theirs, tried = best_torch(folder, dtype, shape)
+        except NotMeasured as e:
+            why = str(e)
+        peaks = []
+
+        def peak():
+            peaks.append(ours.number("peak"))
+            return peaks[-1]
+
+        sides = [lambda: statistics.median(ours.run(steps)[0])] + ([lambda: statistics.median(theirs.run(steps)[0])] if theirs else [])
+        rounds, disturbed = interleave(sides, peak)
+        mine = [r[0] for r in rounds]
+        bound = arithmetic_peak(name, max(peaks))
+        rates = [flops_per_token * tokens / s for s in mine]
+        note = f"{tokens / statistics.median(mine):.1f} tokens/s, loss {first_loss:.5f} first" + disturbed_text(disturbed)
+        if tag != "small" and not tag.endswith("t64"):
+            text = note + (", no bf16 dot product here: fp32's peak" if name == "bf16" and not has_dot_product() else "")
+            record(f"step_{tag}_{name}_of_peak", statistics.median(rates) / bound, "", text, [r / bound for r in rates],
+                   peak_gflops=round(bound / 1e9, 1))
+        target = f"step_{tag}_of_torch" if tag == "small" else f"step_{tag}_{name}_of_torch"
+        if theirs is None:
+            record(target, None, "", why, ours_tokens_s=tokens / statistics.median(mine))
+        else:
+            ratios = [r[1] / r[0] for r in rounds]
+            apart = abs(first_loss - theirs.first_loss) / theirs.first_loss
+            agree = "losses agree" if apart < (1e-4 if name == "fp32" else 5e-3) else "LOSSES DIFFER"
+            record(target, statistics.median(ratios), "", f"{note}; {theirs.name}: {tokens / statistics.median([r[1] for r in rounds]):.1f} "
+                   f"tokens/s, loss {theirs.first_loss:.5f} first: {agree}", ratios, torch_tried=tried)
+        if tag == "124m" and name == "bf16" and theirs:
+            record("peak_memory_124m_of_torch", ours.number("memory") / theirs.number("memory"), "",
+                   f"{ours.number('memory') / 1e9:.2f} GB, {theirs.name} {theirs.number('memory') / 1e9:.2f} GB")
+        elif tag == "124m" and name == "bf16":
+            record("peak_memory_124m_of_torch", None, "", why, ours_bytes=ours.number("memory"))
+    finally:
+        for server in (ours, theirs):
+            if server:
+                server.close()
+        shutil.rmtree(folder)
+
+
+def has_dot_product():
+    with open("/proc/cpuinfo") as f:
+        return "avx512_bf16" in f.read()
+
+
+def step():
+    attempt(["step_small_of_torch"], lambda: step_shape(["small"], "f32", "small", ["B=12", "T=64", "heads=4"], 20))
+    for dtype, name in (("f32", "fp32"), ("bf16", "bf16")):
+        attempt([f"step_124m_t64_{name}_of_torch"],
+                lambda d=dtype: step_shape(["124m", "T=64"], d, "124m_t64", ["B=4", "T=64", "heads=12"], 3))
+    for dtype, name in (("f32", "fp32"), ("bf16", "bf16")):
+        attempt([f"step_124m_{name}_of_peak", f"step_124m_{name}_of_torch"],
+                lambda d=dtype: step_shape(["124m", "T=1024"], d, "124m", ["B=4", "T=1024", "heads=12"], 1))
+
+
+def two_of_ours(first, second, steps):
+    """Interleaved seconds of two ways to run a step."""
+    a = b = None
+    try:
+        a, b = server_of("step", *first), server_of("step", *second)
+        a.run(1), b.run(1)
+        return interleave([lambda: statistics.median(a.run(steps)[0]), lambda: statistics.median(b.run(steps)[0])], lambda: a.number("peak"))
+    finally:
+        for server in (a, b):
+            if server:
+                server.close()
+
+
+def accumulate():
+    rounds, disturbed = two_of_ours(["124m", "T=256", "bf16"], ["124m", "T=256", "bf16", "accumulate=8"], 1)
+    ratios = [8 * r[0] / r[1] for r in rounds]
+    record("step_124m_accumulate8_of_single", statistics.median(ratios), "", "bf16, B=4, T=256" + disturbed_text(disturbed), ratios)
+
+
+def dropout():
+    rounds, disturbed = two_of_ours(["124m", "T=1024", "bf16"], ["124m", "T=1024", "bf16", "dropout=0.1"], 1)
+    costs = [100 * (r[1] / r[0] - 1) for r in rounds]
+    record("step_124m_dropout_cost_percent", statistics.median(costs), "%", "bf16, B=4, T=1024, dropout 0.1 in all places" +
+           disturbed_text(disturbed), costs)
+
+
+# ---- text ----
+
+def source_files():
+    """The Python standard library's sources, in a fixed order."""
+    folder = os.path.dirname(os.__file__)
+    return [p for p in sorted(glob.glob(os.path.join(folder, "**", "*.py"), recursive=True)) if "-packages" not in p]
+
+
+def texts_of(path):
+    with open(path, encoding="utf-8") as f:
+        return [json.loads(line)["text"].encode() for line in f if line.strip()]
+
+
+def read_code():
+    found = []
+    for path in source_files():
+        with open(path, "rb") as f:
+            data = f.read()
+        try:
+            data.decode()
+            found.append(data)
+        except UnicodeDecodeError:
+            pass
+    return found
+
+
+def write_documents(path, documents):
+    """Length (u32) and bytes of each document: what bench_documents and the peers read."""
+    with open(path, "wb") as f:
+        for d in documents:
+            f.write(len(d).to_bytes(4, "little") + d)
+
+
+def tokenizer():
+    vocab = os.path.join(DATA, "gpt2")
+    if not os.path.exists(vocab):
+        raise NotMeasured(f"no {vocab}: MEGA_TEST_DATA names the folder of the shared data")
+    corpus = os.path.join(DATA, "corpus")
+    sets = (("english", lambda: texts_of(os.path.join(corpus, "openwebtext-1000.jsonl"))),
+            ("multilingual", lambda: texts_of(os.path.join(corpus, "multilingual.jsonl"))), ("code", read_code))
+    for name, read in sets:
+        attempt([f"tokenize_{name}_mb_s"] + ([f"tokenize_{name}_of_{p}" for p in ("tiktoken", "tokenizers")] if name != "code" else []),
+                lambda n=name, r=read: tokenize_set(n, r(), vocab))
+
+
+def tokenize_set(name, documents, vocab):
+    size = sum(len(d) for d in documents)
+    one_core = {"OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    servers, digests = {}, {}
+    with tempfile.TemporaryDirectory(dir=os.path.join(ROOT, "build")) as folder:
+        path = os.path.join(folder, "documents")
+        write_documents(path, documents)
+        try:
+            servers["megalith"] = server_of("documents", path, vocab, **one_core)
+            for kind in ("tiktoken", "tokenizers") if name != "code" else ():
+                try:
+                    servers[kind] = peer("text_peer.py", path, vocab, kind, **one_core)
+                except NotMeasured as e:
+                    record(f"tokenize_{name}_of_{kind}", None, "", str(e))
+
+            def encode(kind):
+                words = servers[kind].ask("encode")
+                digests[kind] = words[3]
+                return float(words[1])
+
+            rounds, _ = interleave([lambda k=k: encode(k) for k in servers])
+        finally:
+            for s in servers.values():
+                s.close()
+    for i, kind in enumerate(servers):
+        rates = [size / r[i] / 1e6 for r in rounds]
+        if kind == "megalith":
+            record(f"tokenize_{name}_mb_s", statistics.median(rates), "MB/s", f"{size / 1e6:.2f} MB, {len(documents)} documents, one core, "
+                   "cold cache", rates)
+        else:
+            same = "same ids" if digests[kind] == digests["megalith"] else "IDS DIFFER"
+            record(f"tokenize_{name}_of_{kind}", statistics.median([r[i] / r[0] for r in rounds]), "",
+                   f"{kind} {statistics.median(rates):.2f} MB/s, {same}", [r[i] / r[0] for r in rounds])
+
+
+def train_tokenizer():
+    with tempfile.TemporaryDirectory(dir=os.path.join(ROOT, "build")) as folder:
+        path = os.path.join(folder, "text.txt")
+        with open(path, "wb") as f:
+            for name in ("corpus/openwebtext-1000.jsonl", "corpus/multilingual.jsonl"):
+                for text in texts_of(os.path.join(DATA, name)):
+                    f.write(text + b"\n")
+            for name in ("shakespeare/tinyshakespeare.txt", "wikitext-2/valid.txt", "wikitext-2/test.txt", "wikitext-103/wiki.test.tokens",
+                         "lambada/lambada_test.jsonl", "race/race-dev.txt", "nli/snlisample_dev.tsv", "nli/snlisample_test.tsv"):
+                if os.path.exists(os.path.join(DATA, name)):
+                    with open(os.path.join(DATA, name), "rb") as source:
+                        f.write(source.read().decode(errors="ignore").encode() + b"\n")
+            for data in read_code():
+                f.write(data + b"\n")
+        threads = {"RAYON_NUM_THREADS": str(len(os.sched_getaffinity(0)))}
+        theirs = peer("text_peer.py", path, "16000", "train", **threads)
+
+        def mine():
+            start = time.perf_counter()
+            command_run([MEGALITH, "train_tokenizer", "--input", path, "--vocab-size", "16000", "--output", os.path.join(folder, "mine")])
+            return time.perf_counter() - start
+
+        try:
+            rounds, _ = interleave([mine, lambda: theirs.number("train")])
+        finally:
+            theirs.close()
+        ratios = [r[1] / r[0] for r in rounds]
+        record("train_tokenizer_of_tokenizers", statistics.median(ratios), "", f"{os.path.getsize(path) / 1e6:.1f} MB: ours "
+               f"{statistics.median([r[0] for r in rounds]):.2f} s with start-up, tokenizers {statistics.median([r[1] for r in rounds]):.2f} s",
+               ratios)
+
+
+def command_run(command, **more):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **more)
+    if done.returncode != 0:
+        raise NotMeasured(f"{' '.join(str(c) for c in command[:3])} failed: {(done.stderr + done.stdout).strip()[-300:]}")
+    return done.stdout
+
+
+def vocabulary():
+    return ["--tokenizer-type", "GPT2BPETokenizer", "--vocab-file", os.path.join(DATA, "gpt2/vocab.json"),
+            "--merge-file", os.path.join(DATA, "gpt2/merges.txt")]
+
+
+def preprocess():
+    source = os.path.join(DATA, "corpus/openwebtext-1000.jsonl")
+    if not os.path.exists(source):
+        raise NotMeasured(f"no {source}")
+    core = str(min(os.sched_getaffinity(0)))
+    with tempfile.TemporaryDirectory(dir=os.path.join(ROOT, "build")) as folder:
+        one = os.path.join(folder, "one.jsonl")
+        with open(source, encoding="utf-8") as f, open(one, "w", encoding="utf-8") as g:
+            g.write(f.readline())
+
+        def run(path):
+            start = time.perf_counter()
+            command_run(["taskset", "-c", core, MEGALITH, "preprocess_data", "--input", path, "--append-eod", "--workers", "1",
+                         "--output-prefix", os.path.join(folder, "out"), *vocabulary()])
+            return time.perf_counter() - start
+
+        theirs = None
+        try:
+            theirs = peer("text_peer.py", source, os.path.join(DATA, "gpt2"), "preprocess", RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
+        except NotMeasured as e:
+            record("preprocess_of_python", None, "", str(e))
+        try:
+            rounds, _ = interleave([lambda: run(one), lambda: run(source)] + ([lambda: theirs.number("preprocess")] if theirs else []))
+        finally:
+            if theirs:
+                theirs.close()
+    size = os.path.getsize(source) / 1e6
+    seconds = [max(r[1] - r[0], 1e-6) for r in rounds]
+    record("preprocess_start_s", statistics.median([r[0] for r in rounds]), "s", "one document", [r[0] for r in rounds])
+    record("preprocess_mb_s", size / statistics.median(seconds), "MB/s", f"{size:.2f} MB of JSON lines, one worker on one core, start-up "
+           "taken off", [size / s for s in seconds])
+    if theirs:
+        ratios = [r[2] / s for r, s in zip(rounds, seconds)]
+        record("preprocess_of_python", statistics.median(ratios), "", f"Python loop {size / statistics.median([r[2] for r in rounds]):.2f} "
+               "MB/s", ratios)
+
+
+# ---- start ----
+
+def start():
+    with tempfile.TemporaryDirectory(dir=os.path.join(ROOT, "build")) as folder:
+        command_run([MEGALITH, "preprocess_data", "--input", os.path.join(DATA, "shakespeare/tinyshakespeare.txt"), "--split-on-blank-lines",
+                     "--append-eod", "--output-prefix", os.path.join(folder, "data"), *vocabulary()])
+        common = ["--data-path", os.path.join(folder, "data_text_document"), "--split", "100,0,0", "--eval-iters", "0", "--lr", "1e-4",
+                  "--train-iters", "1", "--log-interval", "1", *vocabulary()]
+        small = ["--num-layers", 4, "--hidden-size", 128, "--num-attention-heads", 4, "--seq-length", 64, "--max-position-embeddings", 64,
+                 "--micro-batch-size", 12, "--global-batch-size", 12]
+        large = ["--num-layers", 12, "--hidden-size", 768, "--num-attention-heads", 12, "--seq-length", 64, "--max-position-embeddings", 1024,
+                 "--micro-batch-size", 4, "--global-batch-size", 4]
+        for name, shape in (("cold_start_s", small), ("cold_start_124m_s", large)):
+            def first_line(shape=shape):
+                begin = time.perf_counter()
+                process = subprocess.Popen([str(c) for c in [MEGALITH, "pretrain_gpt", *shape, *common]], stdout=subprocess.PIPE,
+                                           stderr=subprocess.PIPE, text=True)
+                took = None
+                for line in process.stdout:
+                    if line.startswith(" iteration ") and took is None:
+                        took = time.perf_counter() - begin
+                error = process.stderr.read()
+                if process.wait() != 0 or took is None:
+                    raise NotMeasured(f"pretrain_gpt failed: {error.strip()[-300:]}")
+                return took
+            first_line()  # the data's index arrays are cached by it
+            seconds = [r[0] for r in interleave([first_line])[0]]
+            record(name, statistics.median(seconds), "s", "process start to the line of iteration 1, data cached", seconds)
+
+
+# ---- llm.c ----
+
+def llmc():
+    checkout = os.environ.get("MEGA_LLMC", "")
+    if not os.path.exists(os.path.join(checkout, "train_gpt2.c")):
+        raise NotMeasured("no llm.c: MEGA_LLMC names no checkout of it")
+    theirs = ours = None
+    try:
+        theirs = peer("llmc_step.py", checkout)
+        ours = server_of("step", "124m", "T=64", "f32")
+        ours.run(2)
+        rounds, disturbed = interleave([lambda: statistics.median(ours.run(3)[0]), lambda: theirs.number("run")], lambda: ours.number("peak"))
+    finally:
+        for s in (ours, theirs):
+            if s:
+                s.close()
+    ratios = [r[1] / r[0] for r in rounds]
+    record("step_124m_t64_fp32_of_llmc", statistics.median(ratios), "", f"llm.c {256 / statistics.median([r[1] for r in rounds]):.1f} tokens/s" +
+           disturbed_text(disturbed), ratios)
+
+
+GROUPS = {"machine": (machine, []), "step": (step, []), "accumulate": (accumulate, ["step_124m_accumulate8_of_single"]),
+          "dropout": (dropout, ["step_124m_dropout_cost_percent"]), "tokenizer": (tokenizer, []),
+          "train_tokenizer": (train_tokenizer, ["train_tokenizer_of_tokenizers"]),
+          "preprocess": (preprocess, ["preprocess_mb_s", "preprocess_of_python"]), "start": (start, ["cold_start_s", "cold_start_124m_s"]),
+          "llmc": (llmc, ["step_124m_t64_fp32_of_llmc"])}
+OF_OTHERS = {"machine", "kernels", "base", "step", "documents", "tokenizer"}  # used above, or for a person to read
+
+
+def save():
+    merged = {}
+    if os.path.exists(LATEST):
+        with open(LATEST) as f:
+            merged = {r["name"]: r for r in json.load(f)}
+    for name, r in results.items():
+        merged[name] = r
+    os.makedirs(os.path.dirname(LATEST), exist_ok=True)
+    with open(LATEST + ".part", "w") as f:
+        json.dump(list(merged.values()), f, indent=1)
+        f.write("\n")
+    os.replace(LATEST + ".part", LATEST)
+
+
+def main():
+    for path in sorted(glob.glob(os.path.join(PROGRAMS, "bench_*"))):
+        name = os.path.basename(path)[6:]
+        if name not in OF_OTHERS and os.access(path, os.X_OK):
+            GROUPS.setdefault(name, (lambda n=name: of_program(n), []))
+    wanted = sys.argv[1:] or list(GROUPS)
+    for name in wanted:
+        if name not in GROUPS:
+            sys.exit(f"bench/run.py: no group {name}; there are {', '.join(GROUPS)}")
+    for name in wanted:
+        run, names = GROUPS[name]
+        began = time.perf_counter()
+        print(f"# {name}", flush=True)
+        attempt(names, run)
+        save()
+        print(f"# {name} took {time.perf_counter() - began:.0f} s", flush=True)
+    print(f"results in {os.path.relpath(LATEST, ROOT)}; bench/table.py prints them as a table")
+
+
+main()
