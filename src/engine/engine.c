@@ -66,6 +66,15 @@ static mega_status build_program(mega_engine *e, mega_engine_model model, bool t
     return mega_program_build(out, g, &po);
 }
 
+static mega_status find_begun(mega_engine *e)
+{
+    const int count = mega_params_count(e->params);
+    e->begun = mega_calloc((size_t)count + 1, sizeof *e->begun);
+    if (e->begun == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for a list of %d parameters", count);
+    for (int i = 0; i < count; i++) e->begun[i] = mega_program_begins_gradient(e->train, i);
+    return MEGA_OK;
+}
+
 static mega_status build(mega_engine *e, mega_engine_model model)
 {
     mega_engine_options *o = &e->options;
@@ -80,6 +89,7 @@ static mega_status build(mega_engine *e, mega_engine_model model)
     e->batch.seq = o->seq;
     if (!o->no_train) {
         MEGA_TRY(build_program(e, model, true, &e->train));
+        MEGA_TRY(find_begun(e));
         o->optimizer.team = o->team;
         o->optimizer.plain = o->plain;
         MEGA_TRY(mega_optimizer_create(&e->optimizer, e->params, e->layout, &o->optimizer));
@@ -111,6 +121,7 @@ void mega_engine_destroy(mega_engine *e)
     mega_optimizer_destroy(e->optimizer);
     mega_params_destroy(e->params);
     mega_layout_destroy(e->layout);
+    mega_free(e->begun);
     mega_free(e->train_io);
     mega_free(e->schedule);
     mega_pages_free(e->arena, e->arena_bytes);

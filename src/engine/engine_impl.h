@@ -19,6 +19,7 @@ struct mega_engine {
     mega_params *params;
     mega_optimizer *optimizer;
     mega_program *train, *evaluate;
+    bool *begun; /* by parameter: its gradient is overwritten by the first micro-batch of a step */
     int slots;
     program_io *train_io; /* one a slot */
     program_io evaluate_io;

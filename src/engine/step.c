@@ -98,12 +98,13 @@ static mega_status schedule_run(mega_engine *e, step_sums *sums, mega_step_resul
     block->seed = e->options.dropout_seed;
     block->step = (uint32_t)e->progress.iteration;
     MEGA_TRY(loss_factor(e, &block->loss_factor));
-    mega_optimizer_zero_gradients(e->optimizer);
+    mega_optimizer_zero_gradients_but(e->optimizer, e->begun);
     mega_schedule_1f1b(pp->rank, pp->size, micro_batches, e->schedule);
     double now = mega_time_now();
     for (int64_t i = 0; i < 2 * micro_batches; i++) {
         const mega_schedule_step *s = &e->schedule[i];
         const double began = now;
+        block->first_micro_batch = s->micro_batch == 0;
         MEGA_TRY(s->forward ? forward(e, s, sums) : mega_program_backward(e->train, s->slot));
         now = mega_time_now();
         *(s->forward ? &r->forward_s : &r->backward_s) += now - began;

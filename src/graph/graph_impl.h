@@ -87,6 +87,7 @@ typedef struct op_attr {
     uint32_t site;
     bool tanh_form;
     bool wide;     /* linear: the result has the acc dtype */
+    bool begins;   /* linear_grad_w: the first to write this gradient in a step; then it need not be zeroed */
     int64_t begin; /* embedding, cross-entropy: first id held here */
     int64_t valid; /* cross-entropy: columns that are real */
     mega_attention_shape attention;
@@ -215,6 +216,7 @@ mega_status mega_pass_recompute(mega_graph *g);
 mega_status mega_pass_place(mega_graph *g);
 mega_status mega_pass_fuse(mega_graph *g);
 mega_status mega_pass_schedule(mega_graph *g);
+mega_status mega_pass_begin(mega_graph *g);
 /* after: the pass that just ran, named in the message. */
 mega_status mega_graph_verify(const mega_graph *g, const char *after);
 

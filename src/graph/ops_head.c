@@ -149,7 +149,7 @@ const op_row mega_op_row_xent_grad = {.name = "xent_grad",
 /* ---- the head ---- */
 
 #define CHUNK_ROWS  1024
-#define CHUNK_BYTES ((int64_t)64 << 20)
+#define CHUNK_BYTES ((int64_t)200 << 20) /* 1,024 rows of GPT-2: the gradient of the table is read once a chunk */
 
 /* Rows of a chunk: logits stay under CHUNK_BYTES, and the chunks are about equal. */
 static int64_t choose_chunk(int64_t rows, int64_t vocab, size_t element_bytes)

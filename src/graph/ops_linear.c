@@ -143,6 +143,7 @@ static void linear_grad_w_bind(const op_binder *b, const instruction *op, void *
     a->n = a->ldb = a->ldc = mega_op_in_dim(b->g, op, 1, 1);
     a->trans_a = true;
     a->accumulate = true;
+    a->begins = op->attr.begins;
     a->c_dtype = b->g->acc;
 }
 

@@ -32,6 +32,7 @@ static mega_status run_passes(mega_graph *g, const mega_program_options *o)
         {"place", o->differentiate ? mega_pass_place : NULL},
         {"fuse", o->no_fusion ? NULL : mega_pass_fuse},
         {"schedule", mega_pass_schedule},
+        {"begin", o->differentiate ? mega_pass_begin : NULL},
     };
     MEGA_TRY(mega_graph_status(g));
     if (g->region != 0)
@@ -309,4 +310,13 @@ void mega_program_cost_get(const mega_program *p, mega_program_cost *out)
 int mega_program_num_instructions(const mega_program *p, bool backward)
 {
     return backward ? p->g->num_ops - p->g->num_forward : p->g->num_forward;
+}
+
+bool mega_program_begins_gradient(const mega_program *p, int param)
+{
+    for (int i = 0; i < p->g->num_ops; i++) {
+        const instruction *op = &p->g->op[i];
+        if (op->attr.begins && p->g->tensor[op->out[0]].param == param) return true;
+    }
+    return false;
 }

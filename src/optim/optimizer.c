@@ -355,6 +355,28 @@ void mega_optimizer_zero_gradients(mega_optimizer *o)
     mega_team_run(o->options.team, zero_share, &w);
 }
 
+typedef struct zero_some {
+    const mega_optimizer *o;
+    const bool *skip;
+} zero_some;
+
+static void zero_some_share(void *user, int thread, int size)
+{
+    const zero_some *w = user;
+    for (int i = 0; i < mega_params_count(w->o->params); i++) {
+        if (w->skip[i]) continue;
+        zero_work one = {.data = mega_params_grad(w->o->params, i),
+                         .bytes = mega_params_get(w->o->params, i)->count * (int64_t)acc_size(w->o)};
+        zero_share(&one, thread, size);
+    }
+}
+
+void mega_optimizer_zero_gradients_but(mega_optimizer *o, const bool *skip)
+{
+    zero_some w = {.o = o, .skip = skip};
+    mega_team_run(o->options.team, zero_some_share, &w);
+}
+
 void mega_optimizer_update(mega_optimizer *o, double lr, double weight_decay, double grad_factor)
 {
     const mega_kernel *k = update_kernel(o);

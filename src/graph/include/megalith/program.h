@@ -41,6 +41,9 @@ mega_step_block *mega_program_step(mega_program *p);
  * what it has read. */
 mega_status mega_program_forward(mega_program *p, int slot);
 mega_status mega_program_backward(mega_program *p, int slot);
+/* Whether a step's first micro-batch (mega_step_block.first_micro_batch) overwrites the gradient of this parameter;
+ * others are added to and must be zero before. */
+bool mega_program_begins_gradient(const mega_program *p, int param);
 /* After a run: the first instruction of this slot whose output was not finite, found by running forward (and backward)
  * again op by op on the inputs that are still there; MEGA_ERR_NUMERIC with a message naming op, tensor and scope, or
  * MEGA_OK when all are finite. The gradients of all parameters are set to zero first: they are lost. */

@@ -58,6 +58,8 @@ double mega_clip_factor(double norm, double clip);
 
 /* All gradients become 0. */
 void mega_optimizer_zero_gradients(mega_optimizer *o);
+/* The same without those of parameters i with skip[i]. */
+void mega_optimizer_zero_gradients_but(mega_optimizer *o, const bool *skip);
 /* One update with the gradients times grad_factor; writes masters and compute weights. Allocates nothing. */
 void mega_optimizer_update(mega_optimizer *o, double lr, double weight_decay, double grad_factor);
 

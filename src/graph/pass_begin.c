@@ -1,0 +1,23 @@
+/* begin: of the instructions that add to a gradient, the first of a step may overwrite it instead, so that it is
+ * neither zeroed before nor read. Products of large matrices can (gemm.begins); what else comes first needs the zeros.
+ */
+#include "graph_impl.h"
+
+#include <string.h>
+
+mega_status mega_pass_begin(mega_graph *g)
+{
+    bool *written = mega_calloc((size_t)g->num_tensors, sizeof *written);
+    if (written == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory to look at %d tensors", g->num_tensors);
+    for (int i = 0; i < g->num_ops; i++) {
+        instruction *op = &g->op[i];
+        for (int k = 0; k < OP_MAX_OUT; k++) {
+            const int32_t t = op->out[k];
+            if (t == 0 || g->tensor[t].role != ROLE_GRADIENT) continue;
+            if (op->kind == OP_LINEAR_GRAD_W && !written[t]) op->attr.begins = true;
+            written[t] = true;
+        }
+    }
+    mega_free(written);
+    return MEGA_OK;
+}
