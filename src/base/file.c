@@ -89,6 +89,13 @@ mega_status mega_map_open(mega_map *out, const char *path)
     return MEGA_OK;
 }
 
+void mega_map_prefetch(const mega_map *map, size_t begin, size_t bytes)
+{
+    if (begin >= map->size) return;
+    const size_t page = begin & ~(size_t)4095, left = map->size - page, n = bytes + (begin - page);
+    (void)madvise((void *)(uintptr_t)(map->data + page), n < left ? n : left, MADV_WILLNEED);
+}
+
 void mega_map_close(mega_map *map)
 {
     if (map->data != NULL) munmap((void *)(uintptr_t)map->data, map->size);

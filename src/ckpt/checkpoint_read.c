@@ -1,6 +1,8 @@
 /* Filling tensors from an opened checkpoint. All that does not fit is reported together, before anything is filled. */
 #include "checkpoint_impl.h"
+#include "megalith/threads.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,12 +102,40 @@ static mega_status match(const source *s, const mega_state_tensor *t, int count,
     return st;
 }
 
+typedef struct read_job {
+    const mega_state_tensor *tensor;
+    const mega_safetensor **found;
+    int count;
+    mega_dtype acc;
+    atomic_int next;
+} read_job;
+
+static void read_some(void *user, int thread, int size)
+{
+    read_job *job = user;
+    (void)thread;
+    (void)size;
+    for (int i; (i = atomic_fetch_add(&job->next, 1)) < job->count;)
+        mega_state_tensor_read(&job->tensor[i], job->acc, job->found[i]);
+}
+
+/* Tensors are independent; with several threads the pages of the memory that is filled are made side by side, too. */
+static mega_status fill_tensors(const mega_state_tensor *t, int count, mega_dtype acc, const mega_safetensor **found)
+{
+    read_job job = {.tensor = t, .found = found, .count = count, .acc = acc};
+    mega_team *team = NULL;
+    MEGA_TRY(mega_team_create(&team, mega_default_threads()));
+    mega_team_run(team, read_some, &job);
+    mega_team_destroy(team);
+    return MEGA_OK;
+}
+
 static mega_status read_all(const source *s, const mega_state_tensor *t, int count, mega_dtype acc)
 {
     const mega_safetensor **found = mega_malloc((size_t)(count + 1) * sizeof *found);
     if (found == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to read it", s->what);
-    const mega_status st = match(s, t, count, found);
-    for (int i = 0; i < count && st == MEGA_OK; i++) mega_state_tensor_read(&t[i], acc, found[i]);
+    mega_status st = match(s, t, count, found);
+    if (st == MEGA_OK) st = fill_tensors(t, count, acc, found);
     mega_free(found);
     return st;
 }

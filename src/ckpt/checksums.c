@@ -118,6 +118,19 @@ static bool may_differ(const char *name)
     return strcmp(name, "README.md") == 0;
 }
 
+/* The disk is kept busy with the pieces behind the one that is summed. */
+static uint32_t sum_of(const mega_map *map)
+{
+    const size_t piece = (size_t)16 << 20;
+    uint32_t crc = 0;
+    mega_map_prefetch(map, 0, 2 * piece);
+    for (size_t at = 0; at < map->size; at += piece) {
+        mega_map_prefetch(map, at + 2 * piece, piece);
+        crc = mega_crc32c(crc, map->data + at, map->size - at < piece ? map->size - at : piece);
+    }
+    return crc;
+}
+
 /* One line in `wrong` when the file differs. */
 static mega_status verify_file(const mega_checksum *f, const char *folder, bool content, mega_buffer *wrong, int *count)
 {
@@ -134,7 +147,7 @@ static mega_status verify_file(const mega_checksum *f, const char *folder, bool 
     } else if ((int64_t)map.size != f->bytes) {
         mega_buffer_printf(&said, "%s: %zu bytes, expected %" PRId64, f->name, map.size, f->bytes);
     } else if (content) {
-        const uint32_t crc = mega_crc32c(0, map.data, map.size);
+        const uint32_t crc = sum_of(&map);
         if (crc != f->crc)
             mega_buffer_printf(&said, "%s: its bytes have changed: checksum %08" PRIx32 ", expected %08" PRIx32,
                                f->name, crc, f->crc);

@@ -144,7 +144,7 @@ mega_status mega_st_writer_create(mega_st_writer **out, const char *path, const 
     }
     st = arrange(w);
     if (st != MEGA_OK) goto err_free;
-    st = mega_writer_create(&w->file, path);
+    st = mega_writer_create_large(&w->file, path);
     if (st != MEGA_OK) goto err_free;
     st = write_header(w, metadata, num_metadata);
     if (st != MEGA_OK) goto err_abandon;

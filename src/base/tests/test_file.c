@@ -135,6 +135,35 @@ static void exchange_and_rename(void **state)
     assert_false(mega_file_exists(a));
 }
 
+/* Blocks and what is left of one, in uneven pieces; the end is written though it has no whole block. */
+static void large_writer_writes_all_sizes(void **state)
+{
+    (void)state;
+    static const size_t size[] = {0, 1, 4095, 4096, (8u << 20) - 1, 8u << 20, (8u << 20) + 4096, (17u << 20) + 5};
+    const char *path = mega_kit_path(mega_kit_temp_folder(), "large");
+    uint8_t *bytes = mega_malloc((17u << 20) + 5);
+    for (uint32_t i = 0; i < (17u << 20) + 5; i++) bytes[i] = (uint8_t)(i * 2654435761u >> 24);
+    for (size_t k = 0; k < sizeof size / sizeof *size; k++) {
+        mega_writer *w = NULL;
+        assert_int_equal(mega_writer_create_large(&w, path), MEGA_OK);
+        for (size_t at = 0, n = 1; at < size[k]; at += n, n = n * 3 + 1) {
+            if (n > size[k] - at) n = size[k] - at;
+            assert_int_equal(mega_writer_write(w, bytes + at, n), MEGA_OK);
+            if (k == 7 && n == 364) assert_int_equal(mega_writer_flush(w), MEGA_OK);
+        }
+        assert_int_equal(mega_writer_position(w), size[k]);
+        assert_int_equal(mega_writer_crc32c(w), mega_crc32c(0, bytes, size[k]));
+        assert_int_equal(mega_writer_close(w, k == 7), MEGA_OK);
+        mega_map map = {0};
+        assert_int_equal(mega_map_open(&map, path), MEGA_OK);
+        mega_map_prefetch(&map, 5000, 1u << 20);
+        assert_int_equal(map.size, size[k]);
+        if (map.size > 0) assert_memory_equal(map.data, bytes, size[k]);
+        mega_map_close(&map);
+    }
+    mega_free(bytes);
+}
+
 static void writer_writes_all_sizes(void **state)
 {
     (void)state;
@@ -348,6 +377,7 @@ int main(void)
         cmocka_unit_test(folders_are_made_listed_and_removed),
         cmocka_unit_test(exchange_and_rename),
         cmocka_unit_test(writer_writes_all_sizes),
+        cmocka_unit_test(large_writer_writes_all_sizes),
         cmocka_unit_test(a_full_disk_is_told_once_and_kept),
         cmocka_unit_test(atomic_write_shows_old_or_new),
         cmocka_unit_test(atomic_write_that_fails_leaves_nothing),

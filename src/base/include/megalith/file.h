@@ -15,6 +15,8 @@ typedef struct mega_map {
 } mega_map;
 mega_status mega_map_open(mega_map *out, const char *path);
 void mega_map_close(mega_map *map);
+/* The system begins to read these bytes from the disk; advice, never an error. */
+void mega_map_prefetch(const mega_map *map, size_t begin, size_t bytes);
 
 /* Whole file into a new block with a NUL behind it; *out owned by the caller (mega_free). */
 mega_status mega_file_read(char **out, size_t *out_size, const char *path);
@@ -39,6 +41,8 @@ void mega_names_fini(mega_names *names);
  * close returns the first error. mega_writer_abandon closes and removes the file. */
 typedef struct mega_writer mega_writer;
 mega_status mega_writer_create(mega_writer **out, const char *path);
+/* For files of many megabytes that are not read soon: in blocks of 8 MiB, past the page cache where that can be done. */
+mega_status mega_writer_create_large(mega_writer **out, const char *path);
 mega_status mega_writer_append_to(mega_writer **out, const char *path); /* keeps what is there */
 mega_status mega_writer_write(mega_writer *w, const void *bytes, size_t n);
 mega_status mega_writer_flush(mega_writer *w);
