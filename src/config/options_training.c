@@ -7,7 +7,7 @@
 #define DEEPSPEED_ADAM       "the optimizer runs on the CPU in one fused walk in any case"
 #define NO_GC                "a C program has no garbage collector"
 #define NO_NETWORK           "nothing is sent over the network; --tensorboard-dir and --metrics-file hold the same figures"
-#define NO_PROFILER          "leave it out; perf record -g on this program shows the same"
+#define NO_PROFILER          "use --profile-table and --profile-trace F"
 #define NO_WARMUP_KERNELS    "checks are the level of the environment variable MEGA_CHECK"
 #define NO_OBJECT_GENERATION "generation and evaluation make no optimizer in any case"
 
@@ -56,8 +56,8 @@ static const option_row training_rows[] = {
     {IDLE("no-check-for-nan-in-loss-and-grad", KIND_OFF, NULL, "a loss that is not finite always stops the run and names the first operation that made it"), .dest = "check_for_nan_in_loss_and_grad"},
     {IDLE("no-clone-scatter-output-in-embedding", KIND_OFF, NULL, ONE_RANK), .dest = "clone_scatter_output_in_embedding"},
     {LATER("profile", KIND_LIST, NULL, NO_PROFILER)},
-    {IDLE("profile-step-start", KIND_INT, "10", "it only matters with --profile")},
-    {IDLE("profile-step-end", KIND_INT, "12", "it only matters with --profile")},
+    {OPTION("profile-step-start", profile_step_start, KIND_INT), .fallback = "10", .range = RANGE_NOT_NEGATIVE, .help = "iterations done before the first that is profiled"},
+    {OPTION("profile-step-end", profile_step_end, KIND_INT), .fallback = "12", .range = RANGE_NOT_NEGATIVE, .help = "iterations done when profiling ends"},
     {IDLE("profile-ranks", KIND_LIST, "0", "it only matters with --profile")},
     {IDLE("profile_steps", KIND_STRING, "2,3", "it only matters with --profile")},
     {IDLE("tp-comm-overlap", KIND_FLAG, NULL, ONE_RANK)},
@@ -139,6 +139,8 @@ static const option_row validation_rows[] = {
 const option_section mega_option_validation_section = {"validation", FOR_TRAINING, validation_rows, ROW_COUNT(validation_rows)};
 
 static const option_row logging_rows[] = {
+    {OPTION("profile-trace", profile_trace, KIND_STRING), .help = "file for a Chrome trace of the iterations from --profile-step-start to --profile-step-end"},
+    {OPTION("profile-table", profile_table, KIND_FLAG), .help = "after those iterations, print time, GFLOP/s, GB/s and percent of the measured bound of each kind of op"},
     {OPTION("metrics-file", metrics_file, KIND_STRING), .help = "file for one JSON object an iteration, with all digits"},
     {OPTION("log-params-norm", log_params_norm, KIND_FLAG), .help = "log the norm of the parameters"},
     {OPTION("log-num-zeros-in-grad", log_num_zeros_in_grad, KIND_FLAG), .help = "log how many gradients are zero"},

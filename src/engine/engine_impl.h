@@ -29,6 +29,7 @@ struct mega_engine {
     void *arena;            /* everything large, in one mapping */
     size_t arena_bytes;
     mega_engine_progress progress;
+    mega_profile *profile; /* borrowed; NULL: steps are not profiled */
 };
 
 /* Copies micro-batch m of the batch into the inputs of one slot. */

@@ -183,6 +183,21 @@ static void progress_advance(mega_engine *e, const mega_step_result *r)
     e->progress.schedule_samples += r->samples;
 }
 
+/* The norm reads the gradients; the update reads and writes masters and moments, reads gradients, writes weights. */
+static void profile_optimizer(const mega_engine *e, double began, double ended)
+{
+    mega_engine_memory m;
+    mega_engine_memory_get(e, &m);
+    mega_profile_span(e->profile, "optimizer", began, ended,
+                      2.0 * (double)(m.masters + m.moments + m.gradients) + (double)m.weights);
+}
+
+void mega_engine_profile(mega_engine *e, mega_profile *profile)
+{
+    e->profile = profile;
+    if (e->train != NULL) mega_program_profile(e->train, profile);
+}
+
 mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
 {
     mega_step_result r = {0};
@@ -195,6 +210,7 @@ mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
     optimizer_update(e, &r);          /* on this rank's shard */
     MEGA_TRY(weights_publish(e));     /* 16-bit weights to those who need them */
     r.optimizer_s = mega_time_now() - began;
+    if (e->profile != NULL) profile_optimizer(e, began, began + r.optimizer_s);
     progress_advance(e, &r);
     *out = r;
     return MEGA_OK;

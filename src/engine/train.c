@@ -72,6 +72,7 @@ static mega_status set_up(trainer *t)
     MEGA_TRY(train_monitor_open(t));
     MEGA_TRY(train_curve_open(t));
     t->peak_flops = mega_cpu_peak_flops(t->team, t->cfg->params_dtype);
+    MEGA_TRY(train_profile_open(t));
     train_line(t, "done with setup ...");
     t->last_line = mega_time_now();
     return MEGA_OK;
@@ -83,9 +84,12 @@ static mega_status iterate(trainer *t)
     mega_norm_result params = {.norm = NAN};
     const double began = mega_time_now();
     const int64_t consumed = mega_engine_progress_get(t->engine)->consumed_samples;
+    const bool profiled = train_profile_begin(t);
     MEGA_TRY(train_fill(t, MEGA_SPLIT_TRAIN, consumed, mega_engine_batch(t->engine)));
+    const double filled = profiled ? mega_time_now() : 0;
     MEGA_TRY(mega_engine_step(t->engine, &r));
     const double step_s = mega_time_now() - began;
+    if (profiled) MEGA_TRY(train_profile_end(t, began, filled, began + step_s));
     if (t->cfg->log_params_norm) MEGA_TRY(mega_optimizer_params_norm(mega_engine_optimizer(t->engine), &params));
     t->last_loss = r.loss;
     train_curve_add(t, r.loss);
@@ -197,6 +201,7 @@ static mega_status run(trainer *t)
     bool left = false;
     MEGA_TRY(set_up(t));
     MEGA_TRY(train(t, &left));
+    MEGA_TRY(train_profile_close(t));
     if (!left) MEGA_TRY(evaluate_at_end(t));
     if (t->io->status != NULL) t->io->status(t->io->user, "");
     train_curve_draw(t);
@@ -220,6 +225,7 @@ mega_status mega_train(mega_config *cfg, mega_team *team, const mega_train_io *i
     const mega_status closed = train_monitor_close(&t);
     train_curve_close(&t);
     train_close_data(&t);
+    mega_profile_destroy(t.profile);
     mega_engine_destroy(t.engine);
     mega_tokenizer_destroy(t.tokenizer);
     mega_checkpoint_close(t.checkpoint);

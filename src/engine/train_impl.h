@@ -37,7 +37,9 @@ typedef struct trainer {
     train_interval interval;
     double last_line; /* monotonic seconds */
     train_monitor *monitor;
-    train_curve *curve; /* NULL without a terminal */
+    train_curve *curve;    /* NULL without a terminal */
+    mega_profile *profile; /* NULL without --profile-trace and --profile-table */
+    bool profiled;         /* it was written */
 } trainer;
 
 /* train_text.c */
@@ -84,6 +86,13 @@ mega_status train_monitor_step(trainer *t, const mega_step_result *r, double par
 mega_status train_monitor_evaluation(trainer *t, int split, double loss, bool is_final);
 mega_status train_monitor_flush(trainer *t);
 mega_status train_monitor_close(trainer *t);
+
+/* train_profile.c: --profile-trace, --profile-table */
+mega_status train_profile_open(trainer *t);
+bool train_profile_begin(trainer *t); /* is the coming step profiled? */
+/* The step has ended: began, rows there, now. After the last one, writes what was asked for. */
+mega_status train_profile_end(trainer *t, double began, double filled, double ended);
+mega_status train_profile_close(trainer *t); /* at the end of training: what an early end left unwritten */
 
 /* train_curve.c: the losses so far, drawn at the end on a terminal */
 mega_status train_curve_open(trainer *t);

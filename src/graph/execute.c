@@ -2,6 +2,7 @@
  * output is tested for values that are not finite, what dies is filled with 0xFF (not a number in every float type),
  * and canaries behind every block are watched. */
 #include "megalith/assert.h"
+#include "megalith/threads.h"
 #include "program_impl.h"
 
 #include <math.h>
@@ -102,11 +103,29 @@ static mega_status run_checked(const mega_program *p, int slot, int begin, int e
     return MEGA_OK;
 }
 
+/* ---- the timed walk ---- */
+
+static mega_status run_profiled(const mega_program *p, int slot, int begin, int end)
+{
+    for (int i = begin; i < end; i++) {
+        const double began = mega_time_now();
+        MEGA_TRY(run_call(p, &p->call[slot * p->g->num_ops + i]));
+        mega_profile_instruction(p->profile, p->g, i, began, mega_time_now());
+    }
+    return MEGA_OK;
+}
+
+void mega_program_profile(mega_program *program, mega_profile *profile)
+{
+    program->profile = profile;
+}
+
 static mega_status run(const mega_program *p, int slot, int begin, int end)
 {
     MEGA_ASSERT(p->call != NULL, "program %s is run before it is allocated", p->name);
     MEGA_ASSERT(slot >= 0 && slot < p->slots, "program %s: slot %d of %d", p->name, slot, p->slots);
     if (p->check > 0) return run_checked(p, slot, begin, end);
+    if (p->profile != NULL) return run_profiled(p, slot, begin, end);
     const program_call *call = p->call + (ptrdiff_t)slot * p->g->num_ops;
     for (int i = begin; i < end; i++) MEGA_TRY(run_call(p, &call[i]));
     return MEGA_OK;

@@ -4,6 +4,7 @@
 
 #include "graph_impl.h"
 #include "megalith/program.h"
+#include "profile_impl.h"
 
 #define PLAN_ALIGN 64
 
@@ -54,6 +55,7 @@ struct mega_program {
     program_call *call; /* [slots][num_ops] */
     mega_arena args;
     mega_step_block step;
+    mega_profile *profile; /* borrowed; NULL: runs are not timed */
 };
 
 /* plan.c: places every value; asks kernels for their scratch. */

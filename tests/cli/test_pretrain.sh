@@ -170,6 +170,28 @@ rm characters.json
 has onward.log '^> building CharTokenizer tokenizer'
 has onward.log '^ iteration        4/       5 '
 
+# --- the profile: its rows sum to the step, its trace covers the profiled steps
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 6 --eval-iters 0 --profile-table --profile-trace trace.json --profile-step-start 2 \
+    --profile-step-end 5 >profile.log 2>&1 || { cat profile.log; fail "a profile"; }
+has profile.log '^profile of 3 steps; bounds measured: [0-9.]+ GFLOP/s, [0-9.]+ GB/s$'
+has profile.log '^ linear_grad_w +[0-9.]+ +[0-9.]+ +[0-9]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ % (arithmetic|memory)$'
+awk '/^profile of/ { on = 1; next } on && $1 == "step" { step = $2; on = 0 } on && $1 != "op" { sum += $2; rows++; if ($2 < 0) bad = 1 }
+    END { apart = sum - step; if (apart < 0) apart = -apart
+          if (bad || rows < 12 || step <= 0 || apart > 0.001 * rows) { print rows " rows, sum " sum ", step " step; exit 1 } }' profile.log ||
+    fail "the rows of the profile are not the step"
+awk -F'"' '/"cat":"step"/ { steps++ } /"cat":"backward"/ { backward++ } /"cat":"optimizer"/ { optimizer++ }
+    END { if (steps != 3 || backward < 30 || optimizer != 3) { print steps, backward, optimizer; exit 1 } }' trace.json || fail "events of the trace"
+# every instruction lies within a step, and together with the spans they fill most of it
+awk '/"ph":"X"/ { match($0, /"ts":[0-9.]+/); ts = substr($0, RSTART + 5, RLENGTH - 5) + 0; match($0, /"dur":[0-9.]+/)
+        dur = substr($0, RSTART + 6, RLENGTH - 6) + 0; n++; from[n] = ts; to[n] = ts + dur; kind[n] = /"cat":"step"/ }
+    END { for (i = 1; i <= n; i++) { if (kind[i]) { whole += to[i] - from[i]; continue }
+              inside = 0; for (k = 1; k <= n; k++) if (kind[k] && from[i] >= from[k] - 0.01 && to[i] <= to[k] + 0.01) inside = 1
+              if (!inside) { print "event " i " is in no step"; exit 1 } covered += to[i] - from[i] }
+          if (covered > whole || covered < 0.2 * whole) { print covered " of " whole; exit 1 } }' trace.json || fail "the trace does not cover the steps"
+if command -v python3 >/dev/null; then python3 -m json.tool trace.json >/dev/null || fail "the trace is no JSON"; fi
+if "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 6 --profile-table >none.log 2>&1; then fail "a profile of no iteration"; fi
+has none.log 'profile-step-start 10: the run ends after 6 iterations'
+
 # --- a loss that is not finite
 if "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 50 --lr 1e30 --min-lr 0 --clip-grad 0 --save never >nan.log 2>&1; then fail "a loss that is not finite"; fi
 has nan.log 'error: iteration [0-9]+, samples [0-9]+ to [0-9]+ .*(the loss is|the gradient of).*No update was made'

@@ -202,9 +202,12 @@ typedef struct mega_config {
     bool log_timers_to_tensorboard, log_batch_size_to_tensorboard, log_learning_rate_to_tensorboard;
     bool log_loss_scale_to_tensorboard, log_validation_ppl_to_tensorboard, log_memory_to_tensorboard;
     bool log_world_size_to_tensorboard;
-    mega_log_level log_level; /* lines less urgent than it are not shown */
-    bool log_progress;        /* progress.txt in --save */
-    const char *metrics_file; /* one JSON object an iteration */
+    mega_log_level log_level;  /* lines less urgent than it are not shown */
+    bool log_progress;         /* progress.txt in --save */
+    const char *metrics_file;  /* one JSON object an iteration */
+    const char *profile_trace; /* Chrome trace of the profiled steps */
+    bool profile_table;
+    int64_t profile_step_start, profile_step_end; /* iterations, from the first to before the second */
     bool dry_run, print_program;
 
     /* commands */

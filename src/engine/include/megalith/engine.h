@@ -19,6 +19,7 @@
 #include "megalith/graph.h"
 #include "megalith/optim.h"
 #include "megalith/parameter.h"
+#include "megalith/profile.h"
 #include "megalith/program.h"
 #include "megalith/schedule.h"
 
@@ -102,6 +103,9 @@ typedef struct mega_step_result {
 /* Collective: world. A loss or gradient that is not finite is MEGA_ERR_NUMERIC: the message names the step, the samples
  * and the first op whose output was not finite; parameters and moments are as before the step. */
 mega_status mega_engine_step(mega_engine *e, mega_step_result *out);
+
+/* The coming steps write their instructions and their optimizer into the profile (borrowed); NULL: no more. */
+void mega_engine_profile(mega_engine *e, mega_profile *profile);
 
 /* Adds the rows of the evaluation batch to sums: total of micro-batch means (or of token losses) and how many. */
 typedef struct mega_loss_sums {

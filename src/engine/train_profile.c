@@ -1,0 +1,119 @@
+/* --profile-trace and --profile-table: the iterations after --profile-step-start, as Megatron counts them, up to
+ * --profile-step-end, instruction by instruction. Off, a step pays one branch. */
+#include "megalith/file.h"
+#include "megalith/log.h"
+#include "megalith/peak.h"
+#include "megalith/profile.h"
+#include "megalith/threads.h"
+#include "train_impl.h"
+
+#include <string.h>
+
+enum { PROBE_TRIES = 3 };
+#define PROBE_BYTES ((size_t)64 << 20)
+
+static bool is_wanted(const mega_config *cfg)
+{
+    return cfg->profile_trace != NULL || cfg->profile_table;
+}
+
+mega_status train_profile_open(trainer *t)
+{
+    const mega_config *cfg = t->cfg;
+    if (!is_wanted(cfg) || cfg->skip_train) return MEGA_OK;
+    if (cfg->profile_step_end <= cfg->profile_step_start)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--profile-step-end %lld must be greater than --profile-step-start %lld: no iteration is "
+                         "between them",
+                         (long long)cfg->profile_step_end, (long long)cfg->profile_step_start);
+    if (cfg->profile_step_start >= t->train_iters)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--profile-step-start %lld: the run ends after %lld iterations and none would be profiled; "
+                         "give a smaller number",
+                         (long long)cfg->profile_step_start, (long long)t->train_iters);
+    const mega_program *p = mega_engine_program(t->engine, true);
+    const int64_t instructions = mega_program_num_instructions(p, false) + mega_program_num_instructions(p, true);
+    const int64_t micro_batches = cfg->global_batch_size / cfg->micro_batch_size;
+    const int64_t steps = cfg->profile_step_end - cfg->profile_step_start;
+    return mega_profile_create(&t->profile, steps * (instructions * micro_batches + 3));
+}
+
+bool train_profile_begin(trainer *t)
+{
+    const int64_t done = mega_engine_progress_get(t->engine)->iteration;
+    const bool is_inside =
+        t->profile != NULL && !t->profiled && done >= t->cfg->profile_step_start && done < t->cfg->profile_step_end;
+    if (is_inside) mega_engine_profile(t->engine, t->profile);
+    return is_inside;
+}
+
+typedef struct probe {
+    char *memory;
+} probe;
+
+static void copy_share(void *user, int thread, int size)
+{
+    const probe *p = user;
+    const size_t half = PROBE_BYTES / 2;
+    int64_t begin, end;
+    mega_team_share((int64_t)half, 4096, thread, size, &begin, &end);
+    memcpy(p->memory + half + begin, p->memory + begin, (size_t)(end - begin));
+}
+
+/* Bytes read and written a second by a copy that no cache holds, best of some. */
+static mega_status memory_rate(mega_team *team, double *out)
+{
+    void *memory;
+    MEGA_TRY(mega_pages_alloc(&memory, PROBE_BYTES, "the memory probe of the profile"));
+    memset(memory, 1, PROBE_BYTES);
+    probe p = {memory};
+    *out = 0;
+    for (int i = 0; i < PROBE_TRIES; i++) {
+        const double began = mega_time_now();
+        mega_team_run(team, copy_share, &p);
+        const double rate = (double)PROBE_BYTES / (mega_time_now() - began);
+        if (rate > *out) *out = rate;
+    }
+    mega_pages_free(memory, PROBE_BYTES);
+    return MEGA_OK;
+}
+
+static mega_status write_profile(trainer *t)
+{
+    mega_buffer text = {0};
+    mega_status st = MEGA_OK;
+    t->profiled = true;
+    mega_engine_profile(t->engine, NULL);
+    if (t->cfg->profile_table) {
+        mega_profile_bound bound = {.flops = t->peak_flops};
+        MEGA_TRY(memory_rate(t->team, &bound.bytes));
+        mega_profile_table(t->profile, &bound, &text);
+        if (!text.failed) train_lines(t, text.data);
+    }
+    text.size = 0;
+    if (t->cfg->profile_trace != NULL && !text.failed) {
+        mega_profile_trace(t->profile, mega_team_size(t->team), &text);
+        if (!text.failed) st = mega_file_write_atomic(t->cfg->profile_trace, text.data, text.size);
+        if (st == MEGA_OK && !text.failed)
+            train_line(t, "profile: %s; chrome://tracing or ui.perfetto.dev shows it", t->cfg->profile_trace);
+    }
+    if (text.failed) st = MEGA_FAIL(MEGA_ERR_MEMORY, "profile: no memory for its text; profile fewer steps");
+    mega_buffer_fini(&text);
+    return st;
+}
+
+mega_status train_profile_end(trainer *t, double began, double filled, double ended)
+{
+    const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    mega_engine_profile(t->engine, NULL);
+    mega_profile_span(t->profile, "data", began, filled, 0);
+    mega_profile_step(t->profile, iteration, began, ended);
+    return iteration >= t->cfg->profile_step_end ? write_profile(t) : MEGA_OK;
+}
+
+mega_status train_profile_close(trainer *t)
+{
+    const bool began =
+        t->profile != NULL && mega_engine_progress_get(t->engine)->iteration > t->cfg->profile_step_start;
+    return began && !t->profiled ? write_profile(t) : MEGA_OK;
+}

@@ -1,0 +1,36 @@
+/* A profile: what a run of programs did, instruction by instruction, and what its owner did between. Filled by the
+ * executor while a program has one (mega_program_profile), and by spans of the owner. Nothing is allocated while it is
+ * filled: what does not fit is counted and left out. */
+#ifndef MEGALITH_PROFILE_H
+#define MEGALITH_PROFILE_H
+
+#include "megalith/memory.h"
+#include "megalith/program.h"
+
+typedef struct mega_profile mega_profile;
+
+/* Room for `capacity` events. */
+mega_status mega_profile_create(mega_profile **out, int64_t capacity);
+void mega_profile_destroy(mega_profile *p);
+
+/* From now on the program's runs are written to the profile (borrowed); NULL: no more. */
+void mega_program_profile(mega_program *program, mega_profile *profile);
+
+/* Something that is no instruction: "data", "optimizer". bytes: what it moves, 0: not known. Times of mega_time_now. */
+void mega_profile_span(mega_profile *p, const char *name, double begin, double end, double bytes);
+/* A whole step; all that happened in it must have been added before. */
+void mega_profile_step(mega_profile *p, int64_t iteration, double begin, double end);
+
+/* What the machine can do, for the column "of bound". */
+typedef struct mega_profile_bound {
+    double flops, bytes; /* a second */
+} mega_profile_bound;
+
+/* Time, calls, GFLOP/s, GB/s and percent of the bound (arithmetic or memory, whichever binds) of each kind, a step;
+ * then the time between, and the whole step, which is their sum. */
+void mega_profile_table(const mega_profile *p, const mega_profile_bound *bound, mega_buffer *out);
+/* Chrome's trace format (chrome://tracing, Perfetto): the steps and their phases in one lane, instructions in another.
+ */
+void mega_profile_trace(const mega_profile *p, int threads, mega_buffer *out);
+
+#endif

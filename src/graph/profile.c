@@ -1,0 +1,179 @@
+/* A profile is a list of events in the order of their ends; table and trace are made from it at the end. */
+#include "profile_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+mega_status mega_profile_create(mega_profile **out, int64_t capacity)
+{
+    mega_profile *p = mega_calloc(1, sizeof *p);
+    if (p == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "profile: no memory for it");
+    p->event = mega_calloc((size_t)capacity, sizeof *p->event);
+    if (p->event == NULL) {
+        mega_free(p);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "profile: no memory for %lld events; profile fewer steps",
+                         (long long)capacity);
+    }
+    p->capacity = capacity;
+    *out = p;
+    return MEGA_OK;
+}
+
+void mega_profile_destroy(mega_profile *p)
+{
+    if (p == NULL) return;
+    mega_free(p->event);
+    mega_free(p);
+}
+
+static void add(mega_profile *p, const profile_event *e)
+{
+    if (p->count == p->capacity) p->lost++;
+    else
+        p->event[p->count++] = *e;
+}
+
+void mega_profile_instruction(mega_profile *p, const mega_graph *g, int instruction_number, double begin, double end)
+{
+    const instruction *op = &g->op[instruction_number];
+    const op_cost cost = mega_op_cost(g, op);
+    add(p, &(profile_event){.kind = PROFILE_OP,
+                            .name = mega_op_table[op->kind]->name,
+                            .scope = op->scope,
+                            .phase = op->recomputed ? "recompute"
+                                     : op->backward ? "backward"
+                                                    : "forward",
+                            .begin = begin,
+                            .end = end,
+                            .flops = cost.flops,
+                            .bytes = cost.bytes,
+                            .number = instruction_number});
+}
+
+void mega_profile_span(mega_profile *p, const char *name, double begin, double end, double bytes)
+{
+    add(p, &(profile_event){
+               .kind = PROFILE_SPAN, .name = name, .phase = name, .begin = begin, .end = end, .bytes = bytes});
+}
+
+void mega_profile_step(mega_profile *p, int64_t iteration, double begin, double end)
+{
+    add(p, &(profile_event){
+               .kind = PROFILE_STEP, .name = "step", .phase = "step", .begin = begin, .end = end, .number = iteration});
+}
+
+/* ---- the table ---- */
+
+typedef struct table_row {
+    const char *name;
+    double seconds, flops, bytes;
+    int64_t calls;
+} table_row;
+
+enum { MOST_ROWS = OP_COUNT + 16 };
+
+static int longest_first(const void *a, const void *b)
+{
+    const double x = ((const table_row *)a)->seconds, y = ((const table_row *)b)->seconds;
+    return (x < y) - (x > y);
+}
+
+static int collect(const mega_profile *p, table_row *row, table_row *step)
+{
+    int count = 0;
+    for (int64_t i = 0; i < p->count; i++) {
+        const profile_event *e = &p->event[i];
+        table_row *r = step;
+        if (e->kind != PROFILE_STEP) {
+            int k = 0;
+            while (k < count && strcmp(row[k].name, e->name) != 0) k++;
+            if (k == MOST_ROWS) continue; /* its time is then among the time between */
+            if (k == count) row[count++] = (table_row){.name = e->name};
+            r = &row[k];
+        }
+        r->seconds += e->end - e->begin;
+        r->flops += e->flops;
+        r->bytes += e->bytes;
+        r->calls++;
+    }
+    return count;
+}
+
+static void write_row(mega_buffer *out, const table_row *r, double steps, double whole, const mega_profile_bound *bound)
+{
+    const double arithmetic = bound->flops > 0 ? r->flops / bound->flops : 0;
+    const double memory = bound->bytes > 0 ? r->bytes / bound->bytes : 0;
+    const double least = arithmetic > memory ? arithmetic : memory;
+    mega_buffer_printf(out, " %-20s %10.3f %6.1f %8.0f", r->name, r->seconds / steps * 1e3, 100 * r->seconds / whole,
+                       (double)r->calls / steps);
+    if (r->seconds <= 0 || least <= 0) {
+        mega_buffer_printf(out, " %10s %8s %10s\n", "-", "-", "-");
+        return;
+    }
+    mega_buffer_printf(out, " %10.1f %8.1f %8.1f %% %s\n", r->flops / r->seconds * 1e-9, r->bytes / r->seconds * 1e-9,
+                       100 * least / r->seconds, arithmetic > memory ? "arithmetic" : "memory");
+}
+
+void mega_profile_table(const mega_profile *p, const mega_profile_bound *bound, mega_buffer *out)
+{
+    table_row row[MOST_ROWS], step = {.name = "step"}, between = {.name = "between"};
+    const int count = collect(p, row, &step);
+    if (step.calls == 0) return;
+    const double steps = (double)step.calls;
+    qsort(row, (size_t)count, sizeof *row, longest_first);
+    mega_buffer_printf(out, "profile of %lld steps; bounds measured: %.1f GFLOP/s, %.1f GB/s\n", (long long)step.calls,
+                       bound->flops * 1e-9, bound->bytes * 1e-9);
+    mega_buffer_printf(out, " %-20s %10s %6s %8s %10s %8s %10s\n", "op", "ms/step", "%", "calls", "GFLOP/s", "GB/s",
+                       "of bound");
+    between.seconds = step.seconds;
+    for (int i = 0; i < count; i++) {
+        between.seconds -= row[i].seconds;
+        step.flops += row[i].flops;
+        step.bytes += row[i].bytes;
+        write_row(out, &row[i], steps, step.seconds, bound);
+    }
+    write_row(out, &between, steps, step.seconds, bound);
+    write_row(out, &step, steps, step.seconds, bound);
+    if (p->lost > 0) mega_buffer_printf(out, " %lld events did not fit and are not counted\n", (long long)p->lost);
+}
+
+/* ---- the trace ---- */
+
+/* Names are of the program, without characters that JSON would want escaped; scopes hold what a caller of the library
+ * wrote, so they are cleaned. */
+static void write_text(mega_buffer *out, const char *text)
+{
+    for (const char *c = text == NULL ? "" : text; *c != '\0'; c++)
+        mega_buffer_printf(out, "%c", *c == '"' || *c == '\\' || (unsigned char)*c < 32 ? '_' : *c);
+}
+
+static void write_event(mega_buffer *out, const profile_event *e, double start)
+{
+    mega_buffer_printf(out, ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":0,\"tid\":%d,", e->name, e->phase,
+                       e->kind == PROFILE_OP ? 1 : 0);
+    mega_buffer_printf(out, "\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"phase\":\"%s\"", (e->begin - start) * 1e6,
+                       (e->end - e->begin) * 1e6, e->phase);
+    if (e->kind == PROFILE_STEP) mega_buffer_printf(out, ",\"iteration\":%lld", (long long)e->number);
+    if (e->kind == PROFILE_OP) {
+        mega_buffer_printf(out, ",\"instruction\":%lld,\"scope\":\"", (long long)e->number);
+        write_text(out, e->scope);
+        mega_buffer_printf(out, "\",\"gflop\":%.6g,\"mb\":%.6g", e->flops * 1e-9, e->bytes * 1e-6);
+    }
+    mega_buffer_printf(out, "}}");
+}
+
+void mega_profile_trace(const mega_profile *p, int threads, mega_buffer *out)
+{
+    double start = p->count > 0 ? p->event[0].begin : 0;
+    for (int64_t i = 0; i < p->count; i++)
+        if (p->event[i].begin < start) start = p->event[i].begin;
+    mega_buffer_printf(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+    mega_buffer_printf(out, "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":0,\"args\":{\"name\":\"step\"}}");
+    mega_buffer_printf(
+        out,
+        ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":1,\"args\":{\"name\":\"instructions "
+        "(each on a team of %d)\"}}",
+        threads);
+    for (int64_t i = 0; i < p->count; i++) write_event(out, &p->event[i], start);
+    mega_buffer_printf(out, "\n]}\n");
+}

@@ -1,0 +1,24 @@
+/* What the executor writes into a profile. */
+#ifndef MEGA_PROFILE_IMPL_H
+#define MEGA_PROFILE_IMPL_H
+
+#include "graph_impl.h"
+#include "megalith/profile.h"
+
+typedef enum profile_kind { PROFILE_OP, PROFILE_SPAN, PROFILE_STEP } profile_kind;
+
+typedef struct profile_event {
+    profile_kind kind;
+    const char *name, *scope, *phase; /* borrowed from the program: the profile is read before it is destroyed */
+    double begin, end, flops, bytes;
+    int64_t number; /* PROFILE_STEP: iteration; PROFILE_OP: instruction */
+} profile_event;
+
+struct mega_profile {
+    profile_event *event;
+    int64_t count, capacity, lost;
+};
+
+void mega_profile_instruction(mega_profile *p, const mega_graph *g, int instruction, double begin, double end);
+
+#endif
