@@ -46,17 +46,31 @@ void mega_memory_get_limits(mega_memory_limits *out)
     out->machine = meminfo("MemTotal:");
     out->available = meminfo("MemAvailable:");
     out->cgroup_left = mega_cgroup_memory_left("/proc", "/sys/fs/cgroup");
+    out->address_space_left = address_space;
+    out->data_left = data;
     out->rlimit_left = address_space < data ? address_space : data;
+}
+
+uint64_t mega_memory_least(const mega_memory_limits *limits, const char **limit_name)
+{
+    const struct {
+        uint64_t left;
+        const char *name;
+    } row[] = {{limits->available, "available memory of the machine"},
+               {limits->cgroup_left, "cgroup"},
+               {limits->address_space_left, "rlimit RLIMIT_AS, ulimit -v"},
+               {limits->data_left, "rlimit RLIMIT_DATA, ulimit -d"}};
+    size_t least = 0;
+    for (size_t i = 1; i < sizeof row / sizeof *row; i++)
+        if (row[i].left < row[least].left) least = i;
+    if (limit_name != NULL) *limit_name = row[least].name;
+    return row[least].left;
 }
 
 size_t mega_memory_available(const char **limit_name)
 {
     mega_memory_limits limits;
     mega_memory_get_limits(&limits);
-    uint64_t least = limits.available;
-    const char *name = "available";
-    if (limits.cgroup_left < least) least = limits.cgroup_left, name = "cgroup";
-    if (limits.rlimit_left < least) least = limits.rlimit_left, name = "rlimit";
-    if (limit_name != NULL) *limit_name = name;
+    const uint64_t least = mega_memory_least(&limits, limit_name);
     return least < SIZE_MAX ? (size_t)least : SIZE_MAX;
 }

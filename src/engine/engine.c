@@ -147,6 +147,7 @@ static void add_programs(mega_engine_memory *m, const mega_engine *e)
         m->saved += saved;
         if (saved + pm.scratch_bytes > work) work = saved + pm.scratch_bytes;
         if (saved + pm.scratch_bytes == work) m->live = pm.live_bytes;
+        if (pm.head_bytes > m->head) m->head = pm.head_bytes;
         m->inputs += pm.input_bytes + pm.state_bytes;
     }
     m->scratch = work - m->saved;

@@ -50,7 +50,7 @@ static mega_status build_model(trainer *t)
 {
     train_line(t, "building GPT model ...");
     MEGA_TRY(train_build_engine(t));
-    MEGA_TRY(train_check_memory(t));
+    MEGA_TRY(train_check_memory(t, false));
     train_line(t, " > number of parameters on (tensor, pipeline) model parallel rank (0, 0): %lld",
                (long long)mega_params_local_count(mega_engine_params(t->engine)));
     if (!t->cfg->skip_train)

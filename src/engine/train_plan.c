@@ -55,14 +55,17 @@ static void plan_parameters(const trainer *t, mega_buffer *out)
 static void plan_memory(const trainer *t, mega_buffer *out)
 {
     mega_engine_memory m;
-    const char *name = "--memory-limit";
-    const size_t limit = t->cfg->memory_limit > 0 ? (size_t)t->cfg->memory_limit : mega_memory_available(&name);
+    const char *name;
+    const size_t limit = train_memory_limit(t, &name);
     char text[32];
     mega_engine_memory_get(t->engine, &m);
     mega_buffer_puts(out, "\nmemory\n");
     train_memory_table(&m, t->cfg->params_dtype, out);
     mega_buffer_printf(out, "  %-12s%12s  (%s): %s\n", "may use", train_bytes(text, sizeof text, (double)limit), name,
                        m.total <= limit ? "it fits" : "IT DOES NOT FIT");
+    if (m.total <= limit) return;
+    mega_buffer_puts(out, "\n");
+    train_suggest(t, limit, out);
 }
 
 static void plan_cost(const trainer *t, mega_buffer *out)
@@ -109,7 +112,7 @@ static mega_status plan(trainer *t, mega_buffer *out)
         if (p != NULL) MEGA_TRY(mega_program_print(p, out));
     }
     MEGA_TRY(mega_buffer_check(out, "the plan"));
-    return train_check_memory(t);
+    return train_check_memory(t, true);
 }
 
 static void no_line(void *user, const char *line)

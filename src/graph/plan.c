@@ -251,6 +251,27 @@ static void write_places(plan *pl)
         if (p->block[b].tensor == 0) p->g->op[p->block[b].first].scratch_at = p->block[b].at;
 }
 
+/* What one chunk of the head holds: the blocks that an instruction of the cross-entropy reads or writes. */
+static void measure_head(plan *pl)
+{
+    mega_program *p = pl->p;
+    for (int i = 0; i < p->g->num_ops; i++) {
+        const instruction *op = &p->g->op[i];
+        int block[OP_MAX_IN + OP_MAX_OUT], count = 0;
+        size_t sum = 0;
+        if (op->kind != OP_XENT_MAX && op->kind != OP_XENT_SUM && op->kind != OP_XENT_GRAD) continue;
+        for (int k = 0; k < OP_MAX_IN + OP_MAX_OUT; k++) {
+            const int32_t t = mega_graph_root(p->g, k < OP_MAX_IN ? op->in[k] : op->out[k - OP_MAX_IN]);
+            bool seen = t == 0 || pl->block_of[t] < 0;
+            for (int n = 0; n < count && !seen; n++) seen = block[n] == pl->block_of[t];
+            if (seen) continue;
+            block[count++] = pl->block_of[t];
+            sum += p->block[pl->block_of[t]].bytes;
+        }
+        if (sum > p->head_bytes) p->head_bytes = sum;
+    }
+}
+
 mega_status mega_program_plan(mega_program *p)
 {
     const mega_graph *g = p->g;
@@ -270,6 +291,7 @@ mega_status mega_program_plan(mega_program *p)
         find_lives(&pl, last_read);
         st = add_kernel_scratch(&pl);
         if (st == MEGA_OK) st = assign_blocks(p);
+        if (st == MEGA_OK) measure_head(&pl);
         if (st == MEGA_OK) verify_blocks(p);
         if (st == MEGA_OK) write_places(&pl);
     }

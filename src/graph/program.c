@@ -288,6 +288,7 @@ void mega_program_memory_get(const mega_program *p, mega_program_memory *out)
     *out = (mega_program_memory){.saved_bytes = p->saved_bytes + p->crossing_bytes,
                                  .scratch_bytes = p->scratch_bytes - p->crossing_bytes,
                                  .live_bytes = p->live_bytes,
+                                 .head_bytes = p->head_bytes,
                                  .input_bytes = p->io_bytes * (size_t)p->slots,
                                  .state_bytes = p->state_bytes,
                                  .slots = p->slots};

@@ -50,6 +50,7 @@ struct mega_program {
     size_t saved_bytes, scratch_bytes, io_bytes, state_bytes;
     size_t crossing_bytes; /* with one slot: what of the scratch arena the backward reads of the forward, else 0 */
     size_t live_bytes;     /* largest sum of blocks alive at one instruction */
+    size_t head_bytes;     /* of those, what the cross-entropy reads and writes */
     bool is_lent;          /* the arenas lie in regions of the caller's */
     char *scratch, *state, **saved, **io;
     program_call *call; /* [slots][num_ops] */

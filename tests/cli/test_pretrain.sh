@@ -144,13 +144,36 @@ has ramp.log '^ iteration       1[0-9]/ .*global batch size:     4 '
 "$MEGALITH" plan --preset gpt2 --micro-batch-size 4 --bf16 --print-program >plan.log 2>&1 || { head -40 plan.log; fail "plan"; }
 has plan.log '^parameters   124,439,808 \(124,475,904 with'
 has plan.log '^  gradients +498 MB'
-has plan.log '^  moments +99[0-9] MB'
+has plan.log '^  optimizer +99[0-9] MB'
+has plan.log '^  scratch .* a chunk of the head.s logits takes [0-9.]+ MB'
 has plan.log '^  weights +249 MB'
 has plan.log 'by PaLM'
 has plan.log 'the head computes its gradient along with the loss.*counts as forward'
 has plan.log 'layer_norm'
-if "$MEGALITH" plan --preset gpt2 --micro-batch-size 64 --memory-limit 12G >small.log 2>&1; then fail "a plan beyond the memory"; fi
-has small.log 'this run needs [0-9.]+ GB of memory and may use [0-9.]+ GB \(--memory-limit\)\. It fits with --micro-batch-size [0-9]+ '
+
+# --- a plan beyond the memory shows changes that fit: each is planned again as it is printed
+beyond() { # LIMIT LEAST ARGS…: at least LEAST changes are shown, at most three, by time
+    local limit=$1 least=$2 shown=0 options
+    shift 2
+    if "$MEGALITH" plan "$@" --memory-limit "$limit" >small.log 2>&1; then fail "a plan beyond $limit"; fi
+    has small.log "this run needs [0-9.]+ GB of memory and may use [0-9.]+ [GM]B \(--memory-limit\)"
+    has small.log 'it would fit with'
+    while read -r options; do
+        shown=$((shown + 1))
+        # shellcheck disable=SC2086 # the words of one change
+        "$MEGALITH" plan "$@" --memory-limit "$limit" $options >again.log 2>&1 || fail "$limit: \"$options\" does not fit"
+        has again.log 'it fits'
+    done < <(sed -n 's/^  \(--[^:]*\): [0-9.]* [GM]B, [-+][0-9]* % time$/\1/p' small.log)
+    [ "$shown" -ge "$least" ] && [ "$shown" -le 3 ] || fail "$limit: $shown changes shown: $(cat small.log)"
+    sed -n 's/^  --[^:]*: .* \([-+][0-9]*\) % time$/\1/p' small.log | sort -nc || fail "$limit: not by time"
+}
+beyond 12G 3 --preset gpt2 --micro-batch-size 64 --global-batch-size 64
+beyond 4G 3 --preset gpt2 --micro-batch-size 64 --global-batch-size 64
+beyond 2500M 1 --preset gpt2 --micro-batch-size 64 --global-batch-size 64
+beyond 4G 1 --preset gpt2 --micro-batch-size 64 --global-batch-size 64 --bf16 --recompute-granularity full --recompute-method block --recompute-num-layers 2
+beyond 8G 1 --preset gpt2 --micro-batch-size 24 --global-batch-size 48 --rampup-batch-size 24 24 1000 --recompute-granularity selective
+if "$MEGALITH" plan --preset gpt2 --micro-batch-size 64 --memory-limit 300MB >small.log 2>&1; then fail "a plan beyond 300 MB"; fi
+has small.log 'no micro-batch, recomputation or precision makes it fit \(the least is [0-9.]+ GB\)'
 
 # --- the memory planned is the memory taken, within 3 % and the program itself
 "$MEGALITH" pretrain_gpt "${base[@]}" --num-layers 4 --hidden-size 384 --seq-length 64 --micro-batch-size 4 --train-iters 3 --bf16 >memory.log 2>&1 ||

@@ -37,9 +37,24 @@ data=(--data-path text_text_document --split 100,0,0)
 
 refuses "wrong tokenizer" 'holds token id|vocabulary of NullTokenizer has 51 ids|preprocess_data' \
     "${small[@]}" "${data[@]}" --tokenizer-type NullTokenizer --vocab-size 50
-refuses "too little memory" 'this run needs|may use|--memory-limit|It fits with --micro-batch-size|gradients|moments' \
+refuses "too little memory" 'this run needs|may use|--memory-limit|it would fit with|--micro-batch-size|% time|gradients|optimizer' \
     "${small[@]}" "${data[@]}" --micro-batch-size 64 --memory-limit 4M
-refuses "far too little memory" 'No micro-batch size makes it fit|--hidden-size' "${small[@]}" "${data[@]}" --memory-limit 64K
+refuses "far too little memory" 'no micro-batch, recomputation or precision makes it fit|--hidden-size' "${small[@]}" "${data[@]}" --memory-limit 64K
+limited() { # NAME PART ulimit-OPTION KB: a run under that limit of the shell is refused, and the limit is named
+    local text
+    text=$(ulimit "$3" "$4" && "$MEGALITH" pretrain_gpt "${small[@]}" "${data[@]}" --hidden-size 512 --micro-batch-size 512 --seq-length 256 --bf16 2>&1 >out </dev/null)
+    case "$text" in
+    *"this run needs"*"may use"*"$2"*) ;;
+    *)
+        echo "FAILED $1: \"$2\" is not in: $text"
+        failures=$((failures + 1))
+        ;;
+    esac
+}
+if [ -z "${ASAN_OPTIONS:-}" ]; then # its shadow alone is terabytes of address space
+    limited "ulimit -v" RLIMIT_AS -v 600000
+    limited "ulimit -d" RLIMIT_DATA -d 300000
+fi
 head -c 40 text_text_document.idx >cut_text_document.idx
 cp text_text_document.bin cut_text_document.bin
 refuses "cut index" 'cut_text_document.idx|40' "${small[@]}" --data-path cut_text_document

@@ -73,14 +73,17 @@ mega_status mega_buffer_check(const mega_buffer *b, const char *what);
 void mega_buffer_fini(mega_buffer *b);
 
 /* Resident set of this process now, and what the machine would still give: the least of cgroup limit, rlimit and
- * available memory. Bytes. limit_name says which one ("cgroup", "rlimit", "available"). */
+ * available memory. Bytes. limit_name says which one, in words. */
 size_t mega_memory_resident(void);
 size_t mega_memory_available(const char **limit_name);
 /* The limits one by one, in bytes; UINT64_MAX where there is none. */
 typedef struct mega_memory_limits {
     uint64_t machine, available; /* of the whole machine: what it has, what it would give now */
     uint64_t cgroup_left, rlimit_left;
+    uint64_t address_space_left, data_left; /* RLIMIT_AS, RLIMIT_DATA: rlimit_left is the lesser */
 } mega_memory_limits;
 void mega_memory_get_limits(mega_memory_limits *out);
+/* The one that a run meets first, and its name. */
+uint64_t mega_memory_least(const mega_memory_limits *limits, const char **limit_name);
 
 #endif

@@ -69,6 +69,7 @@ typedef struct mega_engine_memory {
     size_t total;
     size_t libraries; /* oneDNN's code and objects, threads, records: a measured constant, part of total */
     size_t live;      /* the most that saved and scratch hold at one instruction: no plan does with less */
+    size_t head;      /* the largest chunk of logits with what is made of it: part of scratch */
 } mega_engine_memory;
 void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out);
 const mega_program *mega_engine_program(const mega_engine *e, bool train); /* NULL where left out */

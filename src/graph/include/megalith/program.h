@@ -57,6 +57,7 @@ typedef struct mega_program_memory {
     int slots;
     size_t total_bytes;
     size_t live_bytes; /* the most that saved and scratch hold at one instruction: no plan does with less */
+    size_t head_bytes; /* of scratch: the most that the head's chunks of logits and their gradients hold */
 } mega_program_memory;
 void mega_program_memory_get(const mega_program *p, mega_program_memory *out);
 /* Floating-point operations of one micro-batch from the cost column (multiply-add = 2), recomputation apart. */

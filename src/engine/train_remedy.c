@@ -1,0 +1,243 @@
+/* The cheapest changes that make a run fit, each found by planning the changed run. */
+#include "megalith/threads.h"
+#include "train_impl.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MOST_VARIANTS = 16, MOST_BATCHES = 64, SHOWN = 3 };
+
+/* Operations in the time of one byte from memory, for one estimate on every machine: desktops and servers lie between 5
+ * and 20. bf16 dot products take half the time of fp32 (megalith/peak.h); without them bf16 is computed in float. */
+#define FLOPS_PER_BYTE 8.0
+
+typedef struct variant {
+    int64_t micro, layers; /* layers: of block recomputation */
+    mega_recompute_granularity granularity;
+    mega_recompute_method method;
+    bool bf16;   /* set where it was not */
+    int changes; /* of micro-batch, recomputation, precision */
+    size_t total;
+    double cost; /* of an iteration, in operations */
+} variant;
+
+typedef struct search {
+    const trainer *t;
+    size_t limit;
+    int64_t batch[MOST_BATCHES]; /* micro-batches that divide what they must, ascending */
+    int num_batches;
+    variant found[MOST_VARIANTS];
+    int num_found;
+    size_t least; /* of everything that was planned; 0: nothing */
+} search;
+
+static double cost_of(const mega_engine *e, const mega_config *cfg, const mega_engine_memory *m)
+{
+    const mega_program *p = mega_engine_program(e, true);
+    const double micro_batches = (double)(cfg->global_batch_size / cfg->micro_batch_size);
+    const double rate = cfg->params_dtype == MEGA_BF16 && mega_cpu_isa() == MEGA_ISA_AVX512_BF16 ? 2 : 1;
+    const double update = p == NULL ? 0 : (double)(2 * m->masters + m->gradients + 2 * m->moments + m->weights);
+    mega_program_cost c;
+    if (p == NULL) p = mega_engine_program(e, false);
+    if (p == NULL) return 0;
+    mega_program_cost_get(p, &c);
+    const double flops = c.forward_flops + c.backward_flops + c.recompute_flops;
+    return micro_batches * (flops / rate + FLOPS_PER_BYTE * c.bytes) + FLOPS_PER_BYTE * update;
+}
+
+/* False when such a run is refused. */
+static bool plan_variant(search *s, variant *v)
+{
+    const trainer *t = s->t;
+    mega_config cfg = *t->cfg; /* a view: nothing of it is released */
+    mega_engine_options o;
+    mega_engine *e = NULL;
+    mega_gpt gpt;
+    mega_engine_memory m = {0};
+    cfg.micro_batch_size = v->micro;
+    cfg.recompute_granularity = v->granularity;
+    cfg.recompute_method = v->method;
+    cfg.recompute_num_layers = v->layers;
+    if (v->bf16) cfg.bf16 = true, cfg.params_dtype = MEGA_BF16;
+    if (mega_gpt_from_config(&gpt, &cfg, t->vocab) != MEGA_OK || mega_engine_options_from_config(&o, &cfg) != MEGA_OK)
+        return false;
+    gpt.erf_gelu = t->gpt.erf_gelu;
+    o.team = t->team;
+    if (mega_engine_create(&e, mega_engine_gpt(&gpt), &o) != MEGA_OK) return false;
+    mega_engine_memory_get(e, &m);
+    v->total = m.total;
+    v->cost = cost_of(e, &cfg, &m);
+    mega_engine_destroy(e);
+    if (s->least == 0 || v->total < s->least) s->least = v->total;
+    return true;
+}
+
+static bool fits(search *s, variant *v)
+{
+    return plan_variant(s, v) && v->total <= s->limit;
+}
+
+static bool recomputes_as_now(const search *s, const variant *v)
+{
+    const mega_config *cfg = s->t->cfg;
+    return v->granularity == cfg->recompute_granularity && v->method == cfg->recompute_method &&
+           v->layers == cfg->recompute_num_layers;
+}
+
+/* Does a change less than v, and the same otherwise? */
+static bool is_part_of(const search *s, const variant *a, const variant *v)
+{
+    const bool same_way = a->granularity == v->granularity && a->method == v->method && a->layers == v->layers;
+    return a->micro >= v->micro && (!a->bf16 || v->bf16) && (same_way || recomputes_as_now(s, a));
+}
+
+static void keep(search *s, variant v)
+{
+    for (int i = 0; i < s->num_found; i++)
+        if (is_part_of(s, &s->found[i], &v)) return;
+    v.changes = (v.micro != s->t->cfg->micro_batch_size) + (v.bf16 ? 1 : 0) + (recomputes_as_now(s, &v) ? 0 : 1);
+    if (v.changes > 0 && s->num_found < MOST_VARIANTS) s->found[s->num_found++] = v;
+}
+
+/* The largest micro-batch that fits; memory grows with it. */
+static void try_batches(search *s, variant v)
+{
+    int low = 0, high = s->num_batches; /* below low all fit, from high on none does */
+    variant best = {0};
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        v.micro = s->batch[middle];
+        if (fits(s, &v)) {
+            best = v;
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if (low > 0) keep(s, best);
+}
+
+/* The fewest recomputed layers that fit. */
+static void try_block(search *s, variant v)
+{
+    const mega_config *cfg = s->t->cfg;
+    const bool is_block = cfg->recompute_method == MEGA_RECOMPUTE_BLOCK;
+    int64_t low = is_block ? cfg->recompute_num_layers : 0, high = cfg->num_layers; /* low does not fit */
+    variant best = {0};
+    v.granularity = MEGA_RECOMPUTE_FULL;
+    v.method = MEGA_RECOMPUTE_BLOCK;
+    while (low + 1 < high) {
+        v.layers = (low + high) / 2;
+        if (fits(s, &v)) {
+            best = v;
+            high = v.layers;
+        } else {
+            low = v.layers;
+        }
+    }
+    if (best.total > 0) keep(s, best);
+}
+
+static void try_ways(search *s, bool bf16)
+{
+    const mega_config *cfg = s->t->cfg;
+    variant v = {.micro = cfg->micro_batch_size,
+                 .layers = cfg->recompute_num_layers,
+                 .granularity = cfg->recompute_granularity,
+                 .method = cfg->recompute_method,
+                 .bf16 = bf16};
+    try_batches(s, v);
+    if (cfg->skip_train) return;
+    if (cfg->recompute_granularity == MEGA_RECOMPUTE_NONE) {
+        v.granularity = MEGA_RECOMPUTE_SELECTIVE;
+        try_batches(s, v);
+    }
+    if (cfg->recompute_granularity != MEGA_RECOMPUTE_FULL || cfg->recompute_method == MEGA_RECOMPUTE_BLOCK)
+        try_block(s, v);
+    v.granularity = MEGA_RECOMPUTE_FULL;
+    v.method = MEGA_RECOMPUTE_UNIFORM;
+    v.layers = 1;
+    try_batches(s, v);
+}
+
+static void list_batches(search *s)
+{
+    const mega_config *cfg = s->t->cfg;
+    const int64_t *ramp = cfg->rampup_batch_size;
+    for (int64_t b = 1; b <= cfg->micro_batch_size && s->num_batches < MOST_BATCHES; b++) {
+        const bool divides_ramp = ramp[2] == 0 || (ramp[0] % b == 0 && ramp[1] % b == 0);
+        if (cfg->global_batch_size % b == 0 && divides_ramp) s->batch[s->num_batches++] = b;
+    }
+}
+
+static int cheaper(const void *a, const void *b)
+{
+    const variant *x = a, *y = b;
+    if (x->cost < y->cost || x->cost > y->cost) return x->cost < y->cost ? -1 : 1;
+    if (x->changes != y->changes) return x->changes - y->changes;
+    return (x->total > y->total) - (x->total < y->total);
+}
+
+/* Puts the options of a variant into text, without a blank at the end. */
+static void options_of(const search *s, const variant *v, char *text, size_t size)
+{
+    const mega_config *cfg = s->t->cfg;
+    mega_buffer b = {0};
+    if (v->micro != cfg->micro_batch_size) mega_buffer_printf(&b, " --micro-batch-size %lld", (long long)v->micro);
+    if (v->bf16) mega_buffer_puts(&b, " --bf16");
+    if (v->granularity != cfg->recompute_granularity)
+        mega_buffer_printf(&b, " --recompute-granularity %s",
+                           v->granularity == MEGA_RECOMPUTE_FULL ? "full" : "selective");
+    if (v->method == MEGA_RECOMPUTE_BLOCK && v->method != cfg->recompute_method)
+        mega_buffer_puts(&b, " --recompute-method block");
+    if (v->method == MEGA_RECOMPUTE_UNIFORM && cfg->recompute_method == MEGA_RECOMPUTE_BLOCK)
+        mega_buffer_puts(&b, " --recompute-method uniform");
+    if (v->layers != cfg->recompute_num_layers)
+        mega_buffer_printf(&b, " --recompute-num-layers %lld", (long long)v->layers);
+    snprintf(text, size, "%s", b.data != NULL ? b.data + 1 : "");
+    mega_buffer_fini(&b);
+}
+
+static void show(search *s, mega_buffer *out)
+{
+    mega_engine_memory m;
+    char options[160], bytes[32];
+    mega_engine_memory_get(s->t->engine, &m);
+    const double now = cost_of(s->t->engine, s->t->cfg, &m);
+    qsort(s->found, (size_t)s->num_found, sizeof *s->found, cheaper);
+    mega_buffer_printf(out, "it would fit with%s (time is estimated from the operations and bytes of the programs):\n",
+                       s->num_found > 1 ? " one of" : "");
+    for (int i = 0; i < s->num_found && i < SHOWN; i++) {
+        const variant *v = &s->found[i];
+        options_of(s, v, options, sizeof options);
+        mega_buffer_printf(out, "  %s: %s, %+.0f %% time\n", options,
+                           train_bytes(bytes, sizeof bytes, (double)v->total), now > 0 ? 100 * (v->cost / now - 1) : 0);
+    }
+}
+
+/* Fewer changes go first: three of them together only where two leave nothing. */
+static void drop_long_ways(search *s)
+{
+    int few = 0, kept = 0;
+    for (int i = 0; i < s->num_found; i++) few += s->found[i].changes <= 2;
+    for (int i = 0; i < s->num_found && few > 0; i++)
+        if (s->found[i].changes <= 2) s->found[kept++] = s->found[i];
+    if (few > 0) s->num_found = kept;
+}
+
+void train_suggest(const trainer *t, size_t limit, mega_buffer *out)
+{
+    search s = {.t = t, .limit = limit};
+    char text[32];
+    list_batches(&s);
+    for (int bf16 = 0; bf16 < (t->cfg->params_dtype == MEGA_F32 ? 2 : 1); bf16++) try_ways(&s, bf16 == 1);
+    drop_long_ways(&s);
+    if (s.num_found > 0) {
+        show(&s, out);
+        return;
+    }
+    mega_buffer_puts(out, "no micro-batch, recomputation or precision makes it fit");
+    if (s.least > 0) mega_buffer_printf(out, " (the least is %s)", train_bytes(text, sizeof text, (double)s.least));
+    mega_buffer_puts(out,
+                     "; take a smaller network (--num-layers, --hidden-size), a shorter --seq-length, or a machine "
+                     "with more memory\n");
+}
