@@ -1,16 +1,20 @@
 /* Each word is a list of symbols in one flat array. For every pair we keep how often it occurs and in which words, so
  * that a merge touches only these words; a heap gives the most frequent pair. Counts in the heap may be out of date:
  * they are then too high (a count only rises in the step in which its newer symbol is made, and is queued again in that
- * step), so an entry that still agrees with its pair is the maximum. */
+ * step), so an entry that still agrees with its pair is the maximum.
+ *
+ * A merge of (a, b) to c changes pairs only where a neighbour is x in x a b, or y in a b y: as often as (x, a) is lost,
+ * (x, c) is gained. So a step first counts its neighbours, by symbol, in plain arrays, and looks each pair up once. */
 #include "bpe_train.h"
 #include <string.h>
+
+enum { BLOCK = 1 << 18, AHEAD = 12 };
 
 typedef struct train_pair {
     int32_t left, right; /* left -1: a free slot */
     int64_t count;
-    int32_t *word; /* indices; a word may be listed though it lost the pair */
-    int32_t words, capacity;
-    int64_t queued_in; /* step in which its rise was last noted */
+    int32_t *word; /* indices, in a block; a word may be listed though it lost the pair */
+    int32_t words;
 } train_pair;
 
 typedef struct train_entry {
@@ -18,18 +22,47 @@ typedef struct train_entry {
     int32_t left, right;
 } train_entry;
 
+typedef struct train_word {
+    size_t begin; /* in symbol */
+    int64_t count;
+    int32_t length; /* symbols now */
+} train_word;
+
+/* What one symbol was beside the merged pairs of a step. */
+typedef struct train_neighbour {
+    int64_t count;
+    int32_t words, last; /* different words; the latest of them */
+    int32_t *list;
+} train_neighbour;
+
+typedef struct train_place {
+    int32_t symbol, word;
+} train_place;
+
+/* The neighbours on one side. */
+typedef struct train_side {
+    train_neighbour *of; /* by symbol; words 0 between steps */
+    int32_t *seen;       /* symbols with words > 0 */
+    int64_t num_seen;
+    train_place *place;
+    int64_t places, capacity;
+} train_side;
+
+typedef struct train_block {
+    struct train_block *next;
+    int32_t list[];
+} train_block;
+
 typedef struct trainer_state {
-    const mega_word_counts *words;
+    train_word *word;
     int32_t *symbol; /* of all words */
-    size_t *begin;   /* by word: place in symbol */
-    int32_t *length; /* by word: symbols now */
     train_pair *pair;
     uint64_t slots, used;
     train_entry *heap;
-    int64_t queued, heap_capacity;
-    train_entry *risen; /* pairs that rose in this step; counts are read when they are queued */
-    int64_t num_risen, risen_capacity;
-    int64_t step;
+    int64_t queued, heap_capacity, min_frequency;
+    train_side before, after;
+    train_block *block; /* lists of pairs; all are freed at the end */
+    size_t block_used, block_size;
 } trainer_state;
 
 static mega_status no_memory(const char *what)
@@ -56,6 +89,22 @@ static mega_status grow_pairs(trainer_state *t)
     mega_free(t->pair);
     t->pair = pair;
     t->slots = slots;
+    return MEGA_OK;
+}
+
+static mega_status new_list(trainer_state *t, size_t n, int32_t **out)
+{
+    if (t->block == NULL || t->block_size - t->block_used < n) {
+        const size_t size = n > BLOCK ? n : BLOCK;
+        train_block *block = mega_malloc(sizeof *block + size * sizeof *block->list);
+        if (block == NULL) return no_memory("the places of pairs");
+        block->next = t->block;
+        t->block = block;
+        t->block_size = size;
+        t->block_used = 0;
+    }
+    *out = t->block->list + t->block_used;
+    t->block_used += n;
     return MEGA_OK;
 }
 
@@ -93,112 +142,176 @@ static train_entry dequeue(trainer_state *t)
     return top;
 }
 
-static mega_status note_rise(trainer_state *t, train_pair *p)
+/* A pair too rare to be merged is not queued; should it rise, it is then. */
+static mega_status queue_pair(trainer_state *t, const train_pair *p)
 {
-    if (p->queued_in == t->step) return MEGA_OK;
-    p->queued_in = t->step;
-    if (t->num_risen == t->risen_capacity) {
-        const int64_t capacity = t->risen_capacity == 0 ? 1024 : t->risen_capacity * 2;
-        train_entry *risen = mega_realloc(t->risen, (size_t)capacity * sizeof *risen);
-        if (risen == NULL) return no_memory("pairs");
-        t->risen = risen;
-        t->risen_capacity = capacity;
-    }
-    t->risen[t->num_risen++] = (train_entry){.left = p->left, .right = p->right};
-    return MEGA_OK;
+    if (p->count < t->min_frequency) return MEGA_OK;
+    return queue(t, (train_entry){.count = p->count, .left = p->left, .right = p->right});
 }
 
-/* One more place of the pair in a word that occurs `count` times. */
-static mega_status gain(trainer_state *t, int32_t left, int32_t right, int32_t word, int64_t count)
+/* The pair occurs `count` times more, in words that are not in its list yet: *list gets room for them. */
+static mega_status gain(trainer_state *t, int32_t left, int32_t right, int64_t count, int32_t words, int32_t **list)
 {
     MEGA_TRY(grow_pairs(t));
     train_pair *p = slot_of(t->pair, t->slots, left, right);
     if (p->left < 0) {
-        *p = (train_pair){.left = left, .right = right, .queued_in = -1};
+        *p = (train_pair){.left = left, .right = right};
         t->used++;
     }
+    int32_t *all;
+    MEGA_TRY(new_list(t, (size_t)p->words + (size_t)words, &all));
+    if (p->words > 0) memcpy(all, p->word, (size_t)p->words * sizeof *all);
+    *list = all + p->words;
+    p->word = all;
+    p->words += words;
     p->count += count;
-    if (p->words == 0 || p->word[p->words - 1] != word) {
-        if (p->words == p->capacity) {
-            const int32_t capacity = p->capacity == 0 ? 4 : p->capacity * 2;
-            int32_t *list = mega_realloc(p->word, (size_t)capacity * sizeof *list);
-            if (list == NULL) return no_memory("the places of pairs");
-            p->word = list;
-            p->capacity = capacity;
-        }
-        p->word[p->words++] = word;
-    }
-    return note_rise(t, p);
+    return MEGA_OK;
 }
 
 static void lose(trainer_state *t, int32_t left, int32_t right, int64_t count)
 {
-    slot_of(t->pair, t->slots, left, right)->count -= count;
+    train_pair *p = slot_of(t->pair, t->slots, left, right);
+    if (p->left >= 0) p->count -= count;
 }
 
-static mega_status queue_risen(trainer_state *t)
-{
-    for (int64_t i = 0; i < t->num_risen; i++) {
-        train_entry entry = t->risen[i];
-        entry.count = slot_of(t->pair, t->slots, entry.left, entry.right)->count;
-        if (entry.count > 0) MEGA_TRY(queue(t, entry));
-    }
-    t->num_risen = 0;
-    t->step++;
-    return MEGA_OK;
-}
+/* ---- the first pairs: of bytes ---- */
 
-/* The first symbols are bytes, and each pair of neighbours counts, "aaa" twice. */
-static mega_status begin_words(trainer_state *t, const mega_vocabulary *v)
+static mega_status make_words(trainer_state *t, const mega_vocabulary *v, const mega_word_counts *w)
 {
-    const mega_word_counts *w = t->words;
     int32_t id[256];
     for (int b = 0; b < 256; b++) {
         const char byte = (char)b;
         id[b] = mega_vocabulary_find(v, &byte, 1, false);
     }
     t->symbol = mega_malloc(w->bytes.size * sizeof *t->symbol);
-    t->begin = mega_malloc((size_t)w->size * sizeof *t->begin);
-    t->length = mega_malloc((size_t)w->size * sizeof *t->length);
-    if (w->size > 0 && (t->symbol == NULL || t->begin == NULL || t->length == NULL)) return no_memory("the words");
+    t->word = mega_malloc((size_t)w->size * sizeof *t->word);
+    if (w->size > 0 && (t->symbol == NULL || t->word == NULL)) return no_memory("the words");
     size_t at = 0;
     for (int64_t i = 0; i < w->size; i++) {
         const mega_word_count *word = &w->word[i];
-        t->begin[i] = at;
-        t->length[i] = (int32_t)word->size;
-        for (uint32_t k = 0; k < word->size; k++) t->symbol[at + k] = id[(unsigned char)w->bytes.data[word->begin + k]];
-        for (uint32_t k = 1; k < word->size; k++)
-            MEGA_TRY(gain(t, t->symbol[at + k - 1], t->symbol[at + k], (int32_t)i, word->count));
-        at += word->size;
+        t->word[i] = (train_word){.begin = at, .count = word->count, .length = (int32_t)word->size};
+        for (uint32_t k = 0; k < word->size; k++) t->symbol[at++] = id[(unsigned char)w->bytes.data[word->begin + k]];
     }
-    return queue_risen(t);
+    return MEGA_OK;
 }
 
-/* Merges the pair wherever it stands in a word, from the left, and keeps the counts of the neighbouring pairs right.
- * The pair's own count is left to the caller. */
+/* Counts each pair of neighbours, "aaa" twice; first[left * 256 + right]. With lists these are filled instead. */
+static void count_first(const trainer_state *t, int64_t words, train_neighbour *first, bool fill)
+{
+    for (int64_t i = 0; i < words; i++) {
+        const int32_t *s = t->symbol + t->word[i].begin;
+        for (int32_t k = 1; k < t->word[i].length; k++) {
+            train_neighbour *f = &first[s[k - 1] * 256 + s[k]];
+            if (!fill) f->count += t->word[i].count;
+            if (f->last == (int32_t)i) continue;
+            f->last = (int32_t)i;
+            if (fill) *f->list++ = (int32_t)i;
+            else
+                f->words++;
+        }
+    }
+}
+
+static mega_status make_first(trainer_state *t, int64_t words, train_neighbour *first)
+{
+    for (int32_t i = 0; i < 1 << 16; i++) first[i].last = -1;
+    count_first(t, words, first, false);
+    for (int32_t i = 0; i < 1 << 16; i++) {
+        first[i].last = -1;
+        if (first[i].words == 0) continue;
+        MEGA_TRY(gain(t, i / 256, i % 256, first[i].count, first[i].words, &first[i].list));
+        MEGA_TRY(queue_pair(t, slot_of(t->pair, t->slots, i / 256, i % 256)));
+    }
+    count_first(t, words, first, true);
+    return MEGA_OK;
+}
+
+static mega_status begin_words(trainer_state *t, const mega_vocabulary *v, const mega_word_counts *w,
+                               int64_t vocab_size)
+{
+    MEGA_TRY(make_words(t, v, w));
+    for (int i = 0; i < 2; i++) {
+        train_side *side = i == 0 ? &t->before : &t->after;
+        side->of = mega_calloc((size_t)vocab_size, sizeof *side->of);
+        side->seen = mega_malloc((size_t)vocab_size * sizeof *side->seen);
+        if (side->of == NULL || side->seen == NULL) return no_memory("symbols");
+    }
+    train_neighbour *first = mega_calloc(1 << 16, sizeof *first);
+    const mega_status st = first == NULL ? no_memory("pairs") : make_first(t, w->size, first);
+    mega_free(first);
+    return st;
+}
+
+/* ---- a merge ---- */
+
+/* Room for the places of one word, so that noting them cannot fail. */
+static mega_status reserve_places(train_side *side, int64_t n)
+{
+    if (side->places + n <= side->capacity) return MEGA_OK;
+    int64_t capacity = side->capacity == 0 ? 4096 : side->capacity * 2;
+    while (capacity < side->places + n) capacity *= 2;
+    train_place *place = mega_realloc(side->place, (size_t)capacity * sizeof *place);
+    if (place == NULL) return no_memory("the places of pairs");
+    side->place = place;
+    side->capacity = capacity;
+    return MEGA_OK;
+}
+
+static inline void note(train_side *side, int32_t symbol, int32_t word, int64_t count)
+{
+    train_neighbour *f = &side->of[symbol];
+    f->count += count;
+    if (f->words > 0 && f->last == word) return;
+    if (f->words++ == 0) side->seen[side->num_seen++] = symbol;
+    f->last = word;
+    side->place[side->places++] = (train_place){.symbol = symbol, .word = word};
+}
+
+/* Merges the pair wherever it stands in a word, from the left, and notes its neighbours. */
 static mega_status merge_in_word(trainer_state *t, int32_t word, int32_t left, int32_t right, int32_t merged)
 {
-    int32_t *s = t->symbol + t->begin[word];
-    const int32_t n = t->length[word];
-    const int64_t count = t->words->word[word].count;
-    int32_t to = 0;
-    for (int32_t from = 0; from < n; from++) {
+    train_word *w = &t->word[word];
+    int32_t *s = t->symbol + w->begin;
+    const int32_t n = w->length;
+    MEGA_TRY(reserve_places(&t->before, n));
+    MEGA_TRY(reserve_places(&t->after, n));
+    int32_t from = 0;
+    while (from + 1 < n && (s[from] != left || s[from + 1] != right)) from++;
+    int32_t to = from;
+    for (; from < n; from++) {
         if (s[from] != left || from + 1 >= n || s[from + 1] != right) {
             s[to++] = s[from];
             continue;
         }
-        if (to > 0) {
-            lose(t, s[to - 1], left, count);
-            MEGA_TRY(gain(t, s[to - 1], merged, word, count));
-        }
-        if (from + 2 < n) {
-            lose(t, right, s[from + 2], count);
-            MEGA_TRY(gain(t, merged, s[from + 2], word, count));
-        }
+        if (to > 0) note(&t->before, s[to - 1], word, w->count);
+        if (from + 2 < n) note(&t->after, s[from + 2], word, w->count);
         s[to++] = merged;
         from++;
     }
-    t->length[word] = to;
+    w->length = to;
+    return MEGA_OK;
+}
+
+/* The pairs with the merged symbol get their counts and lists. */
+static mega_status gain_side(trainer_state *t, train_side *side, bool is_before, int32_t merged)
+{
+    for (int64_t i = 0; i < side->num_seen; i++) {
+        const int32_t x = side->seen[i];
+        train_neighbour *f = &side->of[x];
+        MEGA_TRY(gain(t, is_before ? x : merged, is_before ? merged : x, f->count, f->words, &f->list));
+    }
+    for (int64_t i = 0; i < side->places; i++) *side->of[side->place[i].symbol].list++ = side->place[i].word;
+    return MEGA_OK;
+}
+
+static mega_status queue_side(trainer_state *t, train_side *side, bool is_before, int32_t merged)
+{
+    for (int64_t i = 0; i < side->num_seen; i++) {
+        const int32_t x = side->seen[i];
+        MEGA_TRY(queue_pair(t, slot_of(t->pair, t->slots, is_before ? x : merged, is_before ? merged : x)));
+        side->of[x] = (train_neighbour){0};
+    }
+    side->num_seen = side->places = 0;
     return MEGA_OK;
 }
 
@@ -224,32 +337,35 @@ static mega_status new_token(mega_vocabulary *v, int32_t left, int32_t right, in
 static mega_status merge_pair(trainer_state *t, int32_t left, int32_t right, int32_t merged)
 {
     train_pair *p = slot_of(t->pair, t->slots, left, right);
-    int32_t *word = p->word; /* ours now: gain may move the table, and the pair occurs nowhere afterwards */
-    const int32_t words = p->words;
+    const int32_t *word = p->word, words = p->words; /* the pair occurs nowhere afterwards */
     p->word = NULL;
-    p->words = p->capacity = 0;
-    mega_status st = MEGA_OK;
-    for (int32_t i = 0; i < words && st == MEGA_OK; i++) st = merge_in_word(t, word[i], left, right, merged);
-    mega_free(word);
-    if (st == MEGA_OK) {
-        slot_of(t->pair, t->slots, left, right)->count = 0;
-        st = queue_risen(t);
+    p->words = 0;
+    for (int32_t i = 0; i < words; i++) {
+        if (i + 2 * AHEAD < words) __builtin_prefetch(&t->word[word[i + 2 * AHEAD]]);
+        if (i + AHEAD < words) __builtin_prefetch(t->symbol + t->word[word[i + AHEAD]].begin);
+        MEGA_TRY(merge_in_word(t, word[i], left, right, merged));
     }
-    return st;
+    MEGA_TRY(gain_side(t, &t->before, true, merged));
+    MEGA_TRY(gain_side(t, &t->after, false, merged));
+    for (int64_t i = 0; i < t->before.num_seen; i++)
+        lose(t, t->before.seen[i], left, t->before.of[t->before.seen[i]].count);
+    for (int64_t i = 0; i < t->after.num_seen; i++)
+        lose(t, right, t->after.seen[i], t->after.of[t->after.seen[i]].count);
+    slot_of(t->pair, t->slots, left, right)->count = 0;
+    MEGA_TRY(queue_side(t, &t->before, true, merged));
+    return queue_side(t, &t->after, false, merged);
 }
 
 static mega_status learn(trainer_state *t, mega_vocabulary *v, mega_merges *merges, int64_t vocab_size,
-                         int64_t min_frequency, mega_trainer_report *report, void *user)
+                         mega_trainer_report *report, void *user)
 {
     while (v->size < vocab_size && t->queued > 0) {
         train_entry best = dequeue(t);
-        const int64_t count = slot_of(t->pair, t->slots, best.left, best.right)->count;
-        if (count < best.count) {
-            best.count = count;
-            if (count > 0) MEGA_TRY(queue(t, best));
+        const train_pair *p = slot_of(t->pair, t->slots, best.left, best.right);
+        if (p->count < best.count) {
+            MEGA_TRY(queue_pair(t, p));
             continue;
         }
-        if (best.count < min_frequency) break;
         int32_t merged;
         MEGA_TRY(new_token(v, best.left, best.right, &merged));
         MEGA_TRY(mega_merges_add(merges, best.left, best.right, merged));
@@ -259,20 +375,31 @@ static mega_status learn(trainer_state *t, mega_vocabulary *v, mega_merges *merg
     return MEGA_OK;
 }
 
+static void free_state(trainer_state *t)
+{
+    for (train_block *b = t->block, *next; b != NULL; b = next) {
+        next = b->next;
+        mega_free(b);
+    }
+    mega_free(t->pair);
+    mega_free(t->symbol);
+    mega_free(t->word);
+    mega_free(t->heap);
+    for (int i = 0; i < 2; i++) {
+        train_side *side = i == 0 ? &t->before : &t->after;
+        mega_free(side->of);
+        mega_free(side->seen);
+        mega_free(side->place);
+    }
+}
+
 mega_status mega_bpe_train(mega_vocabulary *vocabulary, mega_merges *merges, const mega_word_counts *words,
                            int64_t vocab_size, int64_t min_frequency, mega_trainer_report *report, void *user)
 {
-    trainer_state t = {.words = words};
+    trainer_state t = {.min_frequency = min_frequency < 1 ? 1 : min_frequency};
     mega_status st = grow_pairs(&t);
-    if (st == MEGA_OK) st = begin_words(&t, vocabulary);
-    if (st == MEGA_OK) st = learn(&t, vocabulary, merges, vocab_size, min_frequency, report, user);
-    for (uint64_t s = 0; s < t.slots; s++)
-        if (t.pair[s].left >= 0) mega_free(t.pair[s].word);
-    mega_free(t.pair);
-    mega_free(t.symbol);
-    mega_free(t.begin);
-    mega_free(t.length);
-    mega_free(t.heap);
-    mega_free(t.risen);
+    if (st == MEGA_OK) st = begin_words(&t, vocabulary, words, vocab_size);
+    if (st == MEGA_OK) st = learn(&t, vocabulary, merges, vocab_size, report, user);
+    free_state(&t);
     return st;
 }
