@@ -1,43 +1,92 @@
-/* Product of few rows with a weight [n, k]: each weight is read once, straight from memory, which is what bounds it. */
+/* Product of few rows with a weight [n, k]: each weight is read once, straight from memory, which is what bounds it. So
+ * a thread walks its rows of the weight front to back, at most two at once, and asks for lines well ahead of need: left
+ * to itself the processor starts anew at every page and every row. */
 
-ALWAYS void gemm_row_block(bool bf16, const int R, const mega_gemm_args *a, int64_t row, int64_t j)
+enum { GEMV_AHEAD = 12288 }; /* bytes; read loops on Zen 3 and Zen 4 gain nothing from more */
+
+/* 2*VL consecutive numbers. Of bf16, lo holds those at even places and hi the others: widening them so takes a shift
+ * and a mask, and a product needs only that both its sides lie in the same order. */
+typedef struct gemv_pair {
+    vf lo, hi;
+} gemv_pair;
+
+ALWAYS gemv_pair gemv_get(bool bf16, const void *x, int64_t i)
 {
-    const int64_t K = a->k;
-    vf sum[MEGA_GEMV_ROWS];
-    for (int r = 0; r < R; r++) sum[r] = vset(0.0f);
-    int64_t k = 0;
-    for (; k + VL <= K; k += VL) {
-        const vf b = vget(bf16, a->b, j * a->ldb + k);
+    if (!bf16) return (gemv_pair){vload((const float *)x + i), vload((const float *)x + i + VL)};
+    vu w;
+    memcpy(&w, (const uint16_t *)x + i, sizeof w);
+    return (gemv_pair){(vf)(w << 16), (vf)(w & 0xffff0000u)};
+}
+
+/* The last n < 2*VL of a row, zeros behind them. */
+ALWAYS gemv_pair gemv_get_n(bool bf16, const void *x, int64_t i, int64_t n)
+{
+    const int64_t size = bf16 ? 2 : 4;
+    float room[2 * VL] = {0};
+    memcpy(room, (const char *)x + i * size, (size_t)(n * size));
+    return gemv_get(bf16, room, 0);
+}
+
+ALWAYS void gemv_put(bool bf16, const mega_gemm_args *a, int64_t row, int64_t j, float v)
+{
+    const int64_t at = row * a->ldc + j;
+    if (a->bias != NULL) v += bf16 ? mega_bf16_to_f32(((const uint16_t *)a->bias)[j]) : ((const float *)a->bias)[j];
+    if (a->c_dtype == MEGA_BF16) {
+        uint16_t *c = (uint16_t *)a->c + at;
+        *c = mega_f32_to_bf16(a->accumulate ? mega_bf16_to_f32(*c) + v : v);
+    } else {
+        float *c = (float *)a->c + at;
+        *c = a->accumulate ? *c + v : v;
+    }
+}
+
+/* R rows of a with J rows of the weight from j. Each sum is taken in the same order whatever R and J are. */
+ALWAYS void gemm_row_block(bool bf16, const int R, const int J, const mega_gemm_args *a, int64_t j)
+{
+    const int64_t K = a->k, left = K % (2 * VL), size = bf16 ? 2 : 4;
+    vf lo[MEGA_GEMV_ROWS][2], hi[MEGA_GEMV_ROWS][2];
+#pragma GCC unroll 8
+    for (int i = 0; i < R * J; i++) lo[i / J][i % J] = hi[i / J][i % J] = vset(0.0f);
+    for (int64_t k = 0; k < K; k += 2 * VL) {
+        gemv_pair b[2];
+        const bool whole = k + 2 * VL <= K;
+#pragma GCC unroll 2
+        for (int i = 0; i < J; i++) {
+            const int64_t at = (j + i) * a->ldb + k;
+            __builtin_prefetch((const void *)((uintptr_t)a->b + (uintptr_t)(at * size) + GEMV_AHEAD));
+            b[i] = whole ? gemv_get(bf16, a->b, at) : gemv_get_n(bf16, a->b, at, left);
+        }
 #pragma GCC unroll 4
-        for (int r = 0; r < R; r++) sum[r] += vget(bf16, a->a, (row + r) * a->lda + k) * b;
-    }
-    if (k < K) {
-        const vf b = vget_n(bf16, a->b, j * a->ldb + k, K - k);
-        for (int r = 0; r < R; r++) sum[r] += vget_n(bf16, a->a, (row + r) * a->lda + k, K - k) * b;
-    }
-    for (int r = 0; r < R; r++) {
-        const int64_t at = (row + r) * a->ldc + j;
-        float v = vsum(sum[r]);
-        if (a->bias != NULL) v += bf16 ? mega_bf16_to_f32(((const uint16_t *)a->bias)[j]) : ((const float *)a->bias)[j];
-        if (a->c_dtype == MEGA_BF16) {
-            uint16_t *c = (uint16_t *)a->c + at;
-            *c = mega_f32_to_bf16(a->accumulate ? mega_bf16_to_f32(*c) + v : v);
-        } else {
-            float *c = (float *)a->c + at;
-            *c = a->accumulate ? *c + v : v;
+        for (int r = 0; r < R; r++) {
+            const gemv_pair x =
+                whole ? gemv_get(bf16, a->a, r * a->lda + k) : gemv_get_n(bf16, a->a, r * a->lda + k, left);
+#pragma GCC unroll 2
+            for (int i = 0; i < J; i++) {
+                lo[r][i] += x.lo * b[i].lo;
+                hi[r][i] += x.hi * b[i].hi;
+            }
         }
     }
+#pragma GCC unroll 8
+    for (int i = 0; i < R * J; i++) gemv_put(bf16, a, i / J, j + i % J, vsum(lo[i / J][i % J] + hi[i / J][i % J]));
+}
+
+/* Two rows of the weight at once where registers hold the sums of both. */
+ALWAYS void gemm_rows_of(bool bf16, const int R, const mega_gemm_args *a, int64_t begin, int64_t end)
+{
+    int64_t j = begin;
+    if (R <= 2)
+        for (; j + 2 <= end; j += 2) gemm_row_block(bf16, R, 2, a, j);
+    for (; j < end; j++) gemm_row_block(bf16, R, 1, a, j);
 }
 
 ALWAYS void gemm_rows_typed(bool bf16, const mega_gemm_args *a, int64_t begin, int64_t end)
 {
-    for (int64_t j = begin; j < end; j++) {
-        switch (a->m) {
-        case 1: gemm_row_block(bf16, 1, a, 0, j); break;
-        case 2: gemm_row_block(bf16, 2, a, 0, j); break;
-        case 3: gemm_row_block(bf16, 3, a, 0, j); break;
-        default: gemm_row_block(bf16, MEGA_GEMV_ROWS, a, 0, j); break;
-        }
+    switch (a->m) {
+    case 1: gemm_rows_of(bf16, 1, a, begin, end); break;
+    case 2: gemm_rows_of(bf16, 2, a, begin, end); break;
+    case 3: gemm_rows_of(bf16, 3, a, begin, end); break;
+    default: gemm_rows_of(bf16, MEGA_GEMV_ROWS, a, begin, end); break;
     }
 }
 

@@ -1,0 +1,167 @@
+/* Greedy decoding of one sequence by a model of GPT-2's 124M shape in bf16 (random weights), beside what the memory
+ * gives: bytes of weights read a second over the best of several read loops of the same bytes by the same team. After
+ * every token each loop takes its turn, so both sides see the same machine. Run by `make bench only=generate`. */
+#include "megalith/generate.h"
+#include "megalith/memory.h"
+#include "megalith/model.h"
+#include "megalith/threads.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONTEXT = 128, WARM = 8, MOST_THREADS = 256, READ_LOOPS = 5, AHEAD = 12288 };
+
+typedef long long lanes __attribute__((vector_size(32)));
+
+typedef struct bench {
+    mega_team *team;
+    mega_layout *layout;
+    mega_params *params;
+    mega_generator *generator;
+    const char *weights;
+    int64_t bytes; /* of weights that one token reads */
+    int tokens;
+    double last; /* when the token in progress began */
+    double seconds[CONTEXT], reads[READ_LOOPS][CONTEXT];
+    long long sums[MOST_THREADS * 8]; /* a cache line a thread */
+} bench;
+
+/* Sums `streams` lines of the share at once, with or without asking ahead: processors differ in what they like. */
+static void read_share(bench *b, int thread, int size, int streams, bool ahead)
+{
+    int64_t begin, end;
+    lanes sum[8] = {{0}};
+    mega_team_share(b->bytes, 65536, thread, size, &begin, &end);
+    const int64_t part = (end - begin) / streams / 64 * 64;
+    for (int64_t i = 0; i < part; i += 64)
+        for (int s = 0; s < streams; s++) {
+            const char *line = b->weights + begin + s * part + i;
+            const lanes *x = (const lanes *)(const void *)line;
+            if (ahead) __builtin_prefetch((const void *)((uintptr_t)line + AHEAD));
+            sum[2 * (s & 3)] += x[0];
+            sum[2 * (s & 3) + 1] += x[1];
+        }
+    for (int k = 1; k < 8; k++) sum[0] += sum[k];
+    if (thread < MOST_THREADS) b->sums[thread * 8] = sum[0][0] + sum[0][1] + sum[0][2] + sum[0][3];
+}
+
+static void read_1(void *user, int thread, int size)
+{
+    read_share(user, thread, size, 1, false);
+}
+
+static void read_1_ahead(void *user, int thread, int size)
+{
+    read_share(user, thread, size, 1, true);
+}
+
+static void read_2_ahead(void *user, int thread, int size)
+{
+    read_share(user, thread, size, 2, true);
+}
+
+static void read_4(void *user, int thread, int size)
+{
+    read_share(user, thread, size, 4, false);
+}
+
+static void read_8(void *user, int thread, int size)
+{
+    read_share(user, thread, size, 8, false);
+}
+
+static mega_team_work *const read_loops[READ_LOOPS] = {read_1, read_1_ahead, read_2_ahead, read_4, read_8};
+
+/* A token is made: its time, then the loops' turns. */
+static bool token_made(void *user, int row, int32_t token)
+{
+    bench *b = user;
+    (void)row;
+    (void)token;
+    b->seconds[b->tokens] = mega_time_now() - b->last;
+    for (int i = 0; i < READ_LOOPS; i++) {
+        const double start = mega_time_now();
+        mega_team_run(b->team, read_loops[i], b);
+        b->reads[i][b->tokens] = mega_time_now() - start;
+    }
+    b->tokens++;
+    b->last = mega_time_now();
+    return true;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Of those behind the first ones, which warm up. */
+static double median(double *x, int n)
+{
+    qsort(x + WARM, (size_t)(n - WARM), sizeof *x, ascending);
+    return x[WARM + (n - WARM) / 2];
+}
+
+static mega_status begin(bench *b)
+{
+    mega_gpt gpt = {.num_layers = 12,
+                    .hidden = 768,
+                    .ffn_hidden = 3072,
+                    .heads = 12,
+                    .head_dim = 64,
+                    .positions = 1024,
+                    .vocab = 50257,
+                    .padded_vocab = mega_vocab_pad(50257, 128, 1),
+                    .norm_epsilon = 1e-5,
+                    .init_std = 0.02};
+    MEGA_TRY(mega_team_create(&b->team, mega_default_threads()));
+    MEGA_TRY(mega_layout_create(&b->layout, &(mega_layout_sizes){1, 1, 1, 1}));
+    MEGA_TRY(mega_params_create(&b->params, b->layout));
+    MEGA_TRY(mega_gpt_declare(&gpt, b->params));
+    MEGA_TRY(mega_params_place(b->params, MEGA_BF16, INT64_MAX));
+    MEGA_TRY(mega_params_allocate(b->params, MEGA_PARAMS_WEIGHTS));
+    MEGA_TRY(mega_params_initialize_team(b->params, 1234, b->team));
+    b->weights = mega_params_flat_weight(b->params);
+    /* Everything but the table of positions, of which a token reads one row. */
+    b->bytes = 2 * (mega_params_local_count(b->params) - gpt.positions * gpt.hidden);
+    const mega_generator_options o = {.batch = 1, .capacity = CONTEXT, .team = b->team};
+    return mega_generator_create(&b->generator, &gpt, b->params, b->layout, &o);
+}
+
+static mega_status round_of(bench *b)
+{
+    const int32_t prompt = 11;
+    int32_t tokens[CONTEXT];
+    const mega_sampling greedy = {.greedy = true};
+    mega_generation text = {.prompt = &prompt, .prompt_count = 1, .max_new = CONTEXT - 1, .tokens = tokens};
+    b->tokens = 0;
+    b->last = mega_time_now();
+    MEGA_TRY(mega_generator_run(b->generator, &text, 1, &greedy, -1, token_made, b));
+    const double token = median(b->seconds, b->tokens), bytes = (double)b->bytes;
+    double read = median(b->reads[0], b->tokens);
+    for (int i = 1; i < READ_LOOPS; i++) {
+        const double now = median(b->reads[i], b->tokens);
+        read = now < read ? now : read;
+    }
+    printf("RESULT generate_124m_of_bandwidth %.4f ratio %.1f tokens/s, %.1f MB of weights each, %.2f GB/s; best of %d "
+           "read loops %.2f GB/s; %d threads, %s\n",
+           read / token, 1.0 / token, bytes * 1e-6, bytes / token * 1e-9, (int)READ_LOOPS, bytes / read * 1e-9,
+           mega_team_size(b->team), mega_isa_name(mega_cpu_isa()));
+    return MEGA_OK;
+}
+
+int main(void)
+{
+    static bench b;
+    const char *repeats = getenv("MEGA_BENCH_REPEATS");
+    const int rounds = repeats != NULL && atoi(repeats) > 0 ? atoi(repeats) : 5;
+    mega_status st = begin(&b);
+    for (int i = 0; i < rounds && st == MEGA_OK; i++) st = round_of(&b);
+    if (st != MEGA_OK) fprintf(stderr, "%s\n", mega_error_message());
+    mega_generator_destroy(b.generator);
+    mega_params_destroy(b.params);
+    mega_layout_destroy(b.layout);
+    mega_team_destroy(b.team);
+    return st == MEGA_OK ? 0 : 1;
+}
