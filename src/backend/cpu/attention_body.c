@@ -5,7 +5,6 @@
 #define QUERY_BLOCK MEGA_QUERY_BLOCK
 #define KEY_BLOCK   MEGA_KEY_BLOCK
 #define MASK_GROUP  12 /* queries, and keys, that a causal mask treats as one; a multiple of both tile heights */
-#define LOG2_E      1.44269504f
 _Static_assert(MEGA_TILE_COLS % TILE_COLS == 0 && KEY_BLOCK % TILE_COLS == 0, "blocks are whole tiles");
 _Static_assert(QUERY_BLOCK % MASK_GROUP == 0 && KEY_BLOCK % MASK_GROUP == 0 && KEY_BLOCK % QUERY_BLOCK == 0,
                "the groups of a pair of blocks meet on the diagonal");

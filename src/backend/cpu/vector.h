@@ -298,10 +298,24 @@ ALWAYS vf vexp2(vf x)
     return (vf)((vi)y & ~(vi)(x < -126.0f));
 }
 
-/* 1 / (1 + e^-x) */
+#define LOG2_E 1.44269504f
+
+/* 1 / (1 + e^-x), 0 below -87.33. x = n ln 2 + r as in vexp, e^-r by the polynomial of vexp2 in r; n lies within what
+ * the exponent of a float holds, so one subtraction of bits multiplies by 2^-n. */
 ALWAYS vf vsigmoid(vf x)
 {
-    return 1.0f / (1.0f + vexp(-x));
+    const vf shift = vset(12582912.0f);
+    const vf bounded = vmin(vset(87.33f), vmax(vset(-87.33f), x));
+    const vf biased = bounded * 1.44269504089f + shift, n = biased - shift;
+    const vf r = (bounded - n * 0.693359375f) - n * -2.12194440e-4f;
+    vf e = vset(-0.00829171707f);
+    e = e * r + 0.0419150292f;
+    e = e * r + -0.166676625f;
+    e = e * r + 0.499988996f;
+    e = e * r + -0.999999653f;
+    e = e * r + 1.0000001f;
+    const vf y = 1.0f / (1.0f + (vf)((vu)e - ((vu)biased << 23)));
+    return (vf)((vi)y & ~(vi)(x < -87.33f));
 }
 
 /* The normal distribution function (1 + erf(x / sqrt 2)) / 2. With z = |x| / sqrt 2 and t = 1 / (1 + z/2),

@@ -25,6 +25,19 @@ static void xent_max_rows(const mega_xent_max_args *a, int64_t begin, int64_t en
 /* Rows of fifty thousand exponentials: runs of this many are summed in float, the runs in double. */
 #define XENT_RUN 2048
 
+/* The sum of e^(x[v] - max), v < n. */
+static float xent_run_sum(const float *x, float max, int64_t n)
+{
+    vf even = vset(0.0f), odd = vset(0.0f);
+    int64_t v = 0;
+    for (; v + 2 * VL <= n; v += 2 * VL) {
+        even += vexp2((vload(x + v) - max) * LOG2_E);
+        odd += vexp2((vload(x + v + VL) - max) * LOG2_E);
+    }
+    for (; v < n; v += VL) even += vkeep(vexp2((vget_n(false, x, v, n - v) - max) * LOG2_E), n - v);
+    return vsum(even + odd);
+}
+
 static void xent_sum_rows(const mega_xent_sum_args *a, int64_t begin, int64_t end)
 {
     for (int64_t r = begin; r < end; r++) {
@@ -34,9 +47,7 @@ static void xent_sum_rows(const mega_xent_sum_args *a, int64_t begin, int64_t en
         double sum = 0.0;
         for (int64_t run = 0; run < a->valid; run += XENT_RUN) {
             const int64_t stop = a->valid - run < XENT_RUN ? a->valid : run + XENT_RUN;
-            vf part = vset(0.0f);
-            for (int64_t v = run; v < stop; v += VL) part += vkeep(vexp(vget_n(false, x, v, stop - v) - max), stop - v);
-            sum += vsum(part);
+            sum += xent_run_sum(x + run, max, stop - run);
         }
         ((float *)a->sums)[2 * r] = (float)sum;
         ((float *)a->sums)[2 * r + 1] = label >= 0 && label < a->valid ? x[label] : 0.0f;
@@ -51,8 +62,12 @@ ALWAYS void xent_grad_row(bool bf16, const mega_xent_grad_args *a, int64_t r, fl
     const bool is_here = label >= 0 && label < a->valid;
     /* Before the row is overwritten, which may be the logits' own memory. */
     const float label_logit = is_here ? x[label] : 0.0f;
-    for (int64_t v = 0; v < a->valid; v += VL)
-        vput_n(bf16, a->dlogits, at + v, a->valid - v, vexp(vget_n(false, x, v, a->valid - v) - max) * scale);
+    void *dlogits = a->dlogits;
+    const int64_t valid = a->valid;
+    int64_t i = 0;
+    for (; i + VL <= valid; i += VL) vput(bf16, dlogits, at + i, vexp2((vload(x + i) - max) * LOG2_E) * scale);
+    if (i < valid)
+        vput_n(bf16, dlogits, at + i, valid - i, vexp2((vget_n(false, x, i, valid - i) - max) * LOG2_E) * scale);
     for (int64_t v = a->valid; v < a->cols; v++) {
         if (bf16) ((uint16_t *)a->dlogits)[at + v] = 0;
         else
