@@ -8,6 +8,7 @@
 #   make check-avx2      every test with kernels and oneDNN held to AVX2
 #   make check-clang     builds with clang, where it is there, and runs the unit tests
 #   make crash           1,000 kills of a run that saves every iteration, then every call failing in turn (kills=N faults=N)
+#   make fuzz            runs each fuzzer for a while: seconds=60 only=PATTERN (needs clang and libclang-rt-14-dev)
 #   make bench           measures (only=GROUP: a part); bench/README.md
 #   make install         prefix=/usr/local DESTDIR=
 #   make clang debug     other builds, in build-clang and build-debug
@@ -17,7 +18,7 @@ prefix ?= /usr/local
 # The tests of a run under valgrind or sanitizers are chosen by a pattern of names: make check-asan only=tokenizer
 only ?=
 
-.PHONY: all demo check check-asan check-valgrind check-avx2 check-clang crash bench install clang debug format tidy clean
+.PHONY: all demo check check-asan check-valgrind check-avx2 check-clang crash fuzz bench install clang debug format tidy clean
 
 all:
 	@tools/build.sh release megalith
@@ -63,6 +64,11 @@ crash:
 	@MEGALITH=$(CURDIR)/build/megalith MEGA_KILLS=$(kills) bash tests/fault/test_pretrain_killed.sh
 	@MEGALITH=$(CURDIR)/build/megalith MEGA_SOURCE=$(CURDIR) MEGA_FAULTS=$(faults) bash tests/fault/test_faults.sh
 
+seconds ?= 60
+fuzz:
+	@tools/install_packages.sh fuzz
+	@tests/fuzz/run.sh seconds=$(seconds) only='$(only)'
+
 bench:
 	@tools/build.sh release benches
 	@python3 bench/run.py $(only)
@@ -80,4 +86,4 @@ tidy: all
 	@git ls-files 'src/*.c' | grep -v -e '/tests/' -e '_body\.c$$' | xargs clang-tidy -p build --quiet
 
 clean:
-	@rm -rf build build-asan build-clang build-debug
+	@rm -rf build build-asan build-clang build-debug build-fuzz

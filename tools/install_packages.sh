@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that megalith needs and this machine lacks.
 #
-#   tools/install_packages.sh [build|demo|check|develop]      (default: build; each includes the ones before it)
+#   tools/install_packages.sh [build|demo|check|develop|fuzz]      (default: build; each includes the ones before it)
 #
 # Without root, sudo or apt it prints the one line of what is missing and ends well: the build goes on with what is there
 # and names what it cannot do without.
@@ -10,15 +10,17 @@ set -u
 build="gcc libc6-dev make cmake ninja-build pkg-config libdnnl-dev libjansson-dev zlib1g-dev libzstd-dev"
 demo="bible-kjv"
 check="libcmocka-dev valgrind"
+fuzz="clang libclang-rt-14-dev"
 develop="clang clang-format clang-tidy ccache gdb"
 
 case "${1:-build}" in
 build) wanted="$build" ;;
 demo) wanted="$build $demo" ;;
 check) wanted="$build $demo $check" ;;
+fuzz) wanted="$build $fuzz" ;;
 develop) wanted="$build $demo $check $develop" ;;
 *)
-    echo "usage: tools/install_packages.sh [build|demo|check|develop]" >&2
+    echo "usage: tools/install_packages.sh [build|demo|check|develop|fuzz]" >&2
     exit 2
     ;;
 esac

@@ -1,0 +1,21 @@
+/* config.json of a Hugging Face folder. What is accepted is written again and read as the same. */
+#include "ckpt_impl.h"
+#include "fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *path = fuzz_path("config.json");
+    fuzz_write(path, data, size);
+    fuzz_watch(size);
+    mega_model_shape shape = {0}, again = {0};
+    mega_status st = mega_hf_config_read(&shape, path);
+    fuzz_answer(st);
+    if (st != MEGA_OK) return 0;
+    mega_buffer text = {0};
+    fuzz_require(mega_hf_config_text(&text, &shape, MEGA_F32) == MEGA_OK, "what was read can be written");
+    fuzz_write(path, text.data, text.size);
+    fuzz_require(mega_hf_config_read(&again, path) == MEGA_OK, "what was written can be read");
+    fuzz_require(shape.hidden == again.hidden && shape.vocab == again.vocab, "it is the same");
+    mega_buffer_fini(&text);
+    return 0;
+}

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Builds the fuzzers and runs them one after another.
+#
+#   tests/fuzz/run.sh seconds=60 [only=REGEX]    each so long, with new inputs
+#   tests/fuzz/run.sh runs=2000 [only=REGEX]     each so many inputs, the same ones every time
+#   built=1 builds nothing: skipped where build-fuzz is not there or older than the sources
+#
+# An input that fails stays in FUZZ_FOUND (default build-fuzz/found). Status 77: skipped.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+seconds=60
+runs=
+only=
+built=0
+for word in "$@"; do
+    case "$word" in
+    seconds=*) seconds=${word#*=} ;;
+    runs=*) runs=${word#*=} ;;
+    only=*) only=${word#*=} ;;
+    built=*) built=${word#*=} ;;
+    *) echo "tests/fuzz/run.sh: $word: not understood; seconds=N runs=N only=REGEX built=1" >&2; exit 2 ;;
+    esac
+done
+trial=$(mktemp -d)
+trap 'rm -rf "$trial"' EXIT
+echo 'int LLVMFuzzerTestOneInput(const unsigned char *p, unsigned long n) { return p == 0 && n > 0 ? -1 : 0; }' >"$trial/t.c"
+if ! clang -fsanitize=fuzzer,address,undefined -o "$trial/t" "$trial/t.c" 2>"$trial/log"; then
+    echo "SKIPPED: no clang with libFuzzer here (apt-get install clang libclang-rt-14-dev): $(head -n 1 "$trial/log")"
+    exit 77
+fi
+if [ "$built" = 0 ]; then
+    tools/build.sh fuzz fuzzers >"$trial/log" 2>&1 || { tail -n 30 "$trial/log"; exit 1; }
+else
+    oldest=$(ls -tr build-fuzz/fuzz/fuzz_* 2>/dev/null | head -n 1)
+    if [ -z "$oldest" ]; then
+        echo "SKIPPED: the fuzzers are not built (make fuzz builds and runs them)"
+        exit 77
+    fi
+    newer=$(find src cmake CMakeLists.txt tests/fuzz -name tests -prune -o -type f \( -name '*.[ch]' -o -name '*.cmake' \) -newer "$oldest" -print |
+        head -n 1)
+    if [ -n "$newer" ]; then
+        echo "SKIPPED: the fuzzers are older than the sources (make fuzz builds and runs them)"
+        exit 77
+    fi
+fi
+found=${FUZZ_FOUND:-$PWD/build-fuzz/found}
+mkdir -p "$found"
+bad=0
+for program in build-fuzz/fuzz/fuzz_*; do
+    name=${program##*/fuzz_}
+    [[ "$name" =~ ${only:-.} ]] || continue
+    new=$trial/$name
+    mkdir -p "$new"
+    if [ -n "$runs" ]; then limit=(-runs="$runs" -seed=1); else limit=(-max_total_time="$seconds"); fi
+    # a single block beyond 64 MiB is refused by libFuzzer, the sum by tests/fuzz/kit.c
+    if ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 "$program" "${limit[@]}" -timeout=20 \
+        -malloc_limit_mb=64 -rss_limit_mb=2048 -max_len=8192 -print_final_stats=1 -artifact_prefix="$found/$name-" \
+        "$new" "tests/fuzz/corpus/$name" >"$trial/$name.log" 2>&1; then
+        echo "$name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$trial/$name.log") inputs, $(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$trial/$name.log" | tail -n 1) edges, nothing found"
+    else
+        bad=$((bad + 1))
+        echo "FAILED: $name; the input lies in $found"
+        grep -E -A12 'ERROR|SUMMARY|does not hold|runtime error' "$trial/$name.log" | head -n 40
+    fi
+done
+[ "$bad" -eq 0 ]
