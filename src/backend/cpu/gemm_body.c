@@ -1,8 +1,11 @@
 /* Product of few rows with a weight [n, k]: each weight is read once, straight from memory, which is what bounds it. So
- * a thread walks its rows of the weight front to back, at most two at once, and asks for lines well ahead of need: left
- * to itself the processor starts anew at every page and every row. */
+ * a thread cuts its rows of the weight into parts and walks these side by side, each front to back, asking for lines
+ * ahead of need: several streams keep more lines under way than one, and left to itself the processor starts anew at
+ * every page.
+ */
 
-enum { GEMV_AHEAD = 12288 }; /* bytes; read loops on Zen 3 and Zen 4 gain nothing from more */
+/* Bytes asked for ahead, and parts that are walked side by side for one row of a. */
+enum { GEMV_AHEAD = 2048, GEMV_STREAMS = 4 };
 
 /* 2*VL consecutive numbers. Of bf16, lo holds those at even places and hi the others: widening them so takes a shift
  * and a mask, and a product needs only that both its sides lie in the same order. */
@@ -40,19 +43,20 @@ ALWAYS void gemv_put(bool bf16, const mega_gemm_args *a, int64_t row, int64_t j,
     }
 }
 
-/* R rows of a with J rows of the weight from j. Each sum is taken in the same order whatever R and J are. */
-ALWAYS void gemm_row_block(bool bf16, const int R, const int J, const mega_gemm_args *a, int64_t j)
+/* R rows of a with J rows of the weight, `apart` from each other, from j. Each sum is taken in the same order whatever
+ * R and J are. */
+ALWAYS void gemm_row_block(bool bf16, const int R, const int J, const mega_gemm_args *a, int64_t j, int64_t apart)
 {
     const int64_t K = a->k, left = K % (2 * VL), size = bf16 ? 2 : 4;
-    vf lo[MEGA_GEMV_ROWS][2], hi[MEGA_GEMV_ROWS][2];
+    vf lo[MEGA_GEMV_ROWS][4], hi[MEGA_GEMV_ROWS][4];
 #pragma GCC unroll 8
     for (int i = 0; i < R * J; i++) lo[i / J][i % J] = hi[i / J][i % J] = vset(0.0f);
     for (int64_t k = 0; k < K; k += 2 * VL) {
-        gemv_pair b[2];
+        gemv_pair b[4];
         const bool whole = k + 2 * VL <= K;
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int i = 0; i < J; i++) {
-            const int64_t at = (j + i) * a->ldb + k;
+            const int64_t at = (j + i * apart) * a->ldb + k;
             __builtin_prefetch((const void *)((uintptr_t)a->b + (uintptr_t)(at * size) + GEMV_AHEAD));
             b[i] = whole ? gemv_get(bf16, a->b, at) : gemv_get_n(bf16, a->b, at, left);
         }
@@ -60,7 +64,7 @@ ALWAYS void gemm_row_block(bool bf16, const int R, const int J, const mega_gemm_
         for (int r = 0; r < R; r++) {
             const gemv_pair x =
                 whole ? gemv_get(bf16, a->a, r * a->lda + k) : gemv_get_n(bf16, a->a, r * a->lda + k, left);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
             for (int i = 0; i < J; i++) {
                 lo[r][i] += x.lo * b[i].lo;
                 hi[r][i] += x.hi * b[i].hi;
@@ -68,16 +72,17 @@ ALWAYS void gemm_row_block(bool bf16, const int R, const int J, const mega_gemm_
         }
     }
 #pragma GCC unroll 8
-    for (int i = 0; i < R * J; i++) gemv_put(bf16, a, i / J, j + i % J, vsum(lo[i / J][i % J] + hi[i / J][i % J]));
+    for (int i = 0; i < R * J; i++)
+        gemv_put(bf16, a, i / J, j + i % J * apart, vsum(lo[i / J][i % J] + hi[i / J][i % J]));
 }
 
-/* Two rows of the weight at once where registers hold the sums of both. */
+/* As many rows of the weight at once as registers hold the sums of: equal parts of the range, each walked by itself. */
 ALWAYS void gemm_rows_of(bool bf16, const int R, const mega_gemm_args *a, int64_t begin, int64_t end)
 {
-    int64_t j = begin;
-    if (R <= 2)
-        for (; j + 2 <= end; j += 2) gemm_row_block(bf16, R, 2, a, j);
-    for (; j < end; j++) gemm_row_block(bf16, R, 1, a, j);
+    const int J = R == 1 ? GEMV_STREAMS : R == 2 ? 2 : 1;
+    const int64_t part = (end - begin) / J;
+    for (int64_t j = begin; j < begin + part; j++) gemm_row_block(bf16, R, J, a, j, part);
+    for (int64_t j = begin + part * J; j < end; j++) gemm_row_block(bf16, R, 1, a, j, 0);
 }
 
 ALWAYS void gemm_rows_typed(bool bf16, const mega_gemm_args *a, int64_t begin, int64_t end)
