@@ -95,6 +95,18 @@ static inline const uint8_t *word_end(const uint8_t *p, const uint8_t *safe)
     return class == MEGA_CLASS_SPACE ? space_end(p, safe) : run_end(p + blank + length, safe, class);
 }
 
+int word_ends(const uint8_t *text, size_t at, size_t n, size_t *end, int max);
+int word_ends(const uint8_t *text, size_t at, size_t n, size_t *end, int max)
+{
+    const uint8_t *const safe = n > MARGIN ? text + n - MARGIN : text;
+    int i = 0;
+    for (; i < max && at < n; at = end[i++]) {
+        const uint8_t *next = text + at < safe ? word_end(text + at, safe) : NULL;
+        end[i] = next != NULL ? (size_t)(next - text) : mega_word_end(text, at, n);
+    }
+    return i;
+}
+
 static inline uint32_t pair_of(const mega_pair_table *t, const mega_symbols16 *s, int at)
 {
     return mega_pair_table_find(t, s->id[at], s->id[s->next[at]]);

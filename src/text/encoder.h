@@ -26,6 +26,11 @@ struct mega_encoder {
     mega_bpe bpe;
 };
 
+/* Where the next words end, up to `max` of them, the first beginning at `at` < n; returns how many. mega_word_end is
+ * the definition. */
+typedef int mega_word_ends(const uint8_t *text, size_t at, size_t n, size_t *end, int max);
+mega_word_ends mega_word_ends_avx2, mega_word_ends_portable;
+
 /* Words by GPT-2's split, through the cache: the same function compiled for several instruction sets. */
 mega_encode_words mega_encode_words_avx2, mega_encode_words_portable;
 /* Merges the 1..MEGA_SYMBOLS16 bytes of a word; out has room for as many ids. Returns their count. */

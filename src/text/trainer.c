@@ -3,7 +3,6 @@
 #include "trainer.h"
 #include "bpe_train.h"
 #include "megalith/tokenizer_train.h"
-#include "pretokenize.h"
 #include "symbols.h"
 #include "tokenizer_impl.h"
 #include "unicode.h"
@@ -110,11 +109,7 @@ mega_status mega_trainer_add(mega_trainer *t, const char *text, size_t bytes)
     t->bytes += bytes;
     if (t->kind == MEGA_KIND_BYTE) return MEGA_OK;
     if (t->kind == MEGA_KIND_CHAR) return add_characters(t, (const uint8_t *)text, bytes);
-    for (size_t at = 0, end; at < bytes; at = end) {
-        end = mega_word_end((const uint8_t *)text, at, bytes);
-        MEGA_TRY(mega_word_counts_add(&t->words, text + at, end - at, 1));
-    }
-    return MEGA_OK;
+    return mega_word_counts_add_text(&t->words, text, bytes);
 }
 
 mega_status mega_trainer_join(mega_trainer *t, const mega_trainer *other)
@@ -124,10 +119,7 @@ mega_status mega_trainer_join(mega_trainer *t, const mega_trainer *other)
     t->bytes += other->bytes;
     if (t->kind == MEGA_KIND_CHAR)
         for (size_t i = 0; i < CODE_POINTS / 8; i++) t->seen[i] |= other->seen[i];
-    const mega_word_counts *w = &other->words;
-    for (int64_t i = 0; i < w->size; i++)
-        MEGA_TRY(mega_word_counts_add(&t->words, w->bytes.data + w->word[i].begin, w->word[i].size, w->word[i].count));
-    return MEGA_OK;
+    return mega_word_counts_join(&t->words, &other->words);
 }
 
 static mega_status finish_chars(const mega_trainer *t, mega_tokenizer *k)
@@ -148,7 +140,7 @@ static mega_status finish_bpe(mega_trainer *t, mega_tokenizer *k)
         const char byte = (char)mega_symbol_byte_at(i);
         MEGA_TRY(mega_vocabulary_add(&k->vocabulary, &byte, 1, i, 0));
     }
-    mega_word_counts_sort(&t->words);
+    mega_word_counts_finish(&t->words);
     return mega_bpe_train(&k->vocabulary, &k->merges, &t->words, t->vocab_size - 1, t->min_frequency, t->report,
                           t->user);
 }

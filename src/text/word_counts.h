@@ -7,23 +7,32 @@
 #include <stdint.h>
 
 typedef struct mega_word_count {
-    size_t begin; /* in bytes */
-    uint32_t size, hash;
-    int64_t count;
+    size_t begin;  /* in bytes */
+    int64_t count; /* known after mega_word_counts_finish */
+    uint32_t size;
 } mega_word_count;
+
+typedef struct mega_word_slot {
+    uint64_t key[2]; /* as in word_cache.h: of a word of up to 16 bytes the word itself */
+    int64_t count;
+    uint32_t size;
+    int32_t word; /* -1: free */
+} mega_word_slot;
 
 /* Zero-initialised is valid and empty. */
 typedef struct mega_word_counts {
     mega_buffer bytes;
-    mega_word_count *word;
+    mega_word_count *word; /* in the order in which they were met */
     int64_t size, capacity;
-    int32_t *slot; /* open addressing: index into word, or -1 */
+    mega_word_slot *slot; /* open addressing */
     uint64_t slots;
 } mega_word_counts;
 
-mega_status mega_word_counts_add(mega_word_counts *w, const char *word, size_t n, int64_t count);
-/* Bytewise, so that what follows does not depend on the order of the documents. No add after this. */
-void mega_word_counts_sort(mega_word_counts *w);
+/* Every word of a text, by GPT-2's split. */
+mega_status mega_word_counts_add_text(mega_word_counts *w, const char *text, size_t n);
+mega_status mega_word_counts_join(mega_word_counts *w, const mega_word_counts *other);
+/* Fills in the counts. Nothing can be added after this. */
+void mega_word_counts_finish(mega_word_counts *w);
 void mega_word_counts_fini(mega_word_counts *w);
 
 #endif

@@ -4,6 +4,7 @@
 #include "kit.h"
 #include "megalith/threads.h"
 #include "megalith/tokenizer_train.h"
+#include "pretokenize.h"
 #include "unicode.h"
 #include <stdlib.h>
 #include <string.h>
@@ -103,12 +104,25 @@ static size_t random_text(uint8_t *text, size_t wanted, uint64_t *state)
     return n;
 }
 
+static void compare_ends(const uint8_t *text, size_t n)
+{
+    mega_word_ends *const ends[] = {mega_word_ends_portable, mega_word_ends_avx2};
+    const int sets = mega_cpu_isa() >= MEGA_ISA_AVX2 ? 2 : 1;
+    for (int set = 0; set < sets; set++)
+        for (size_t at = 0, end[5]; at < n;) {
+            const int words = ends[set](text, at, n, end, 5);
+            assert_in_range(words, 1, 5);
+            for (int i = 0; i < words; at = end[i++]) assert_int_equal(end[i], mega_word_end(text, at, n));
+        }
+}
+
 static void compare(mega_encoder *fast, mega_encoder *plain, const uint8_t *text, size_t n)
 {
     /* A block of its own size, so that a sanitizer sees a read behind the end. */
     uint8_t *exact = malloc(n);
     assert_true(exact != NULL || n == 0);
     if (n > 0) memcpy(exact, text, n);
+    compare_ends(exact, n);
     mega_ids a = {0}, b = {0};
     assert_int_equal(fast->words(fast, exact, n, 0, &a), MEGA_OK);
     assert_int_equal(mega_encode_words_plain(plain, exact, n, 0, &b), MEGA_OK);
