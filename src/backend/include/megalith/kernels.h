@@ -288,15 +288,16 @@ typedef struct mega_norm_args {
     int64_t count;
 } mega_norm_args;
 
-#define MEGA_KERNEL_LIST(X)                                                                                       \
-    X(embedding)                                                                                                  \
-    X(embedding_grad)                                                                                             \
-    X(layer_norm)                                                                                                 \
-    X(layer_norm_grad)                                                                                            \
-    X(gemm)                                                                                                       \
-    X(column_sum)                                                                                                 \
-    X(attention) X(attention_grad) X(attention_cached) X(gelu) X(gelu_grad) X(dropout_add) X(dropout_grad) X(add) \
-        X(xent_max) X(xent_sum) X(xent_grad) X(masked_sum) X(convert) X(adamw) X(sgd) X(norm)
+/* A long list is folded differently every time. */
+/* clang-format off */
+#define MEGA_KERNEL_LIST(X) \
+    X(embedding) X(embedding_grad) X(layer_norm) X(layer_norm_grad) \
+    X(gemm) X(column_sum) X(attention) X(attention_grad) \
+    X(attention_cached) X(gelu) X(gelu_grad) X(dropout_add) \
+    X(dropout_grad) X(add) X(xent_max) X(xent_sum) \
+    X(xent_grad) X(masked_sum) X(convert) X(adamw) \
+    X(sgd) X(norm)
+/* clang-format on */
 
 #define MEGA_KERNEL_DECLARE(name) extern const mega_kernel mega_plain_##name, mega_cpu_##name;
 MEGA_KERNEL_LIST(MEGA_KERNEL_DECLARE)
