@@ -66,7 +66,8 @@ void train_close_data(trainer *t);
 /* Fills a batch with samples consumed, consumed + 1, … of one split. */
 mega_status train_fill(trainer *t, int split, int64_t consumed, mega_batch *batch);
 
-/* train_memory.c: refuses a run that cannot fit, with the numbers and with what would fit (unless a plan shows both). */
+/* train_memory.c: refuses a run that cannot fit, with the numbers and with what would fit (unless a plan shows both).
+ */
 mega_status train_check_memory(const trainer *t, bool is_shown);
 size_t train_memory_limit(const trainer *t, const char **name); /* and which limit it is */
 void train_memory_table(const mega_engine_memory *m, mega_dtype compute, mega_buffer *out);

@@ -41,7 +41,8 @@ void mega_names_fini(mega_names *names);
  * close returns the first error. mega_writer_abandon closes and removes the file. */
 typedef struct mega_writer mega_writer;
 mega_status mega_writer_create(mega_writer **out, const char *path);
-/* For files of many megabytes that are not read soon: in blocks of 8 MiB, past the page cache where that can be done. */
+/* For files of many megabytes that are not read soon: in blocks of 8 MiB, past the page cache where that can be done.
+ */
 mega_status mega_writer_create_large(mega_writer **out, const char *path);
 mega_status mega_writer_append_to(mega_writer **out, const char *path); /* keeps what is there */
 mega_status mega_writer_write(mega_writer *w, const void *bytes, size_t n);
