@@ -132,21 +132,56 @@ typedef struct gemm_tile {
     vf sum[GEMM_MR][2];
 } gemm_tile;
 
-/* One tile over one block of k. pa [depth][GEMM_MR], pb [depth][GEMM_NR]. */
-ALWAYS void gemm_tile_sum(gemm_tile *t, const float *restrict pa, const float *restrict pb, int64_t depth)
+/* What a tile asks for while it multiplies: its own part of c, `rows` lines of GEMM_NR, and `ahead` lines of cache of
+ * the panel of b that comes next. */
+typedef struct gemm_wish {
+    const float *c;
+    int64_t ldc, rows;
+    const char *ahead;
+    int64_t lines;
+} gemm_wish;
+
+enum { GEMM_STEP = 4 };
+
+/* sum += x * y in place. Sums fill the registers: left to itself the compiler moves them about and spills some. */
+#if defined(__FMA__)
+#define GEMM_FMA(sum, x, y) __asm__("vfmadd231ps %1, %2, %0" : "+v"(sum) : "v"(x), "v"(y))
+#else
+#define GEMM_FMA(sum, x, y) ((sum) += (x) * (y))
+#endif
+
+/* `steps` rows of k; pa [k][GEMM_MR], pb [k][GEMM_NR]. */
+ALWAYS void gemm_tile_step(vf sum[GEMM_MR][2], const float *restrict pa, const float *restrict pb, const int steps)
 {
-    vf sum[GEMM_MR][2];
-#pragma GCC unroll 12
-    for (int r = 0; r < GEMM_MR; r++) sum[r][0] = sum[r][1] = vset(0.0f);
-    for (int64_t k = 0; k < depth; k++) {
+#pragma GCC unroll 4
+    for (int k = 0; k < steps; k++) {
         const vf b0 = vload(pb + k * GEMM_NR), b1 = vload(pb + k * GEMM_NR + VL);
 #pragma GCC unroll 12
         for (int r = 0; r < GEMM_MR; r++) {
             const vf x = vset(pa[k * GEMM_MR + r]);
-            sum[r][0] += x * b0;
-            sum[r][1] += x * b1;
+            GEMM_FMA(sum[r][0], x, b0);
+            GEMM_FMA(sum[r][1], x, b1);
         }
     }
+}
+
+/* One tile over one block of k. pa [depth][GEMM_MR], pb [depth][GEMM_NR]. */
+ALWAYS void gemm_tile_sum(gemm_tile *t, const float *restrict pa, const float *restrict pb, int64_t depth, gemm_wish w)
+{
+    vf sum[GEMM_MR][2];
+#pragma GCC unroll 12
+    for (int r = 0; r < GEMM_MR; r++) sum[r][0] = sum[r][1] = vset(0.0f);
+    int64_t k = 0;
+    for (; k + GEMM_STEP <= depth && w.rows > 0; k += GEMM_STEP, w.rows--, w.c += w.ldc) {
+        __builtin_prefetch(w.c, 1);
+        __builtin_prefetch(w.c + GEMM_NR - 1, 1);
+        gemm_tile_step(sum, pa + k * GEMM_MR, pb + k * GEMM_NR, GEMM_STEP);
+    }
+    for (; k + GEMM_STEP <= depth && w.lines > 0; k += GEMM_STEP, w.lines--, w.ahead += 64) {
+        __builtin_prefetch(w.ahead, 0, 2);
+        gemm_tile_step(sum, pa + k * GEMM_MR, pb + k * GEMM_NR, GEMM_STEP);
+    }
+    for (; k < depth; k++) gemm_tile_step(sum, pa + k * GEMM_MR, pb + k * GEMM_NR, 1);
 #pragma GCC unroll 12
     for (int r = 0; r < GEMM_MR; r++) {
         t->sum[r][0] = sum[r][0];
@@ -213,16 +248,22 @@ static void gemm_block_run(const gemm_block *b, int64_t row, int64_t rows, int64
     const bool add = !(b->first && b->overwrite);
     const void *bias = b->last ? a->bias : NULL;
     gemm_tile t;
+    /* The next panel of b is asked for in as many parts as there are tiles. */
+    const int64_t tiles = (rows + GEMM_MR - 1) / GEMM_MR, lines = (b->depth * GEMM_NR / 16 + tiles - 1) / tiles;
     gemm_pack_a(a, pa, row, rows, b->k, b->depth);
     for (int64_t p = begin; p < end; p++) {
         const int64_t column = p * GEMM_NR, left = b->columns - column, width = left < GEMM_NR ? left : GEMM_NR;
         const float *pb = b->packed + (p * b->panel_depth + (b->k - b->panel_k)) * GEMM_NR;
+        const float *next = pb + b->panel_depth * GEMM_NR;
         for (int64_t i = 0; i < rows; i += GEMM_MR) {
             const int64_t height = rows - i < GEMM_MR ? rows - i : GEMM_MR;
             float *c = is_float ? (float *)a->c + (row + i) * a->ldc + b->n + column : NULL;
-            if (c != NULL && add)
-                for (int r = 0; r < GEMM_MR; r++) __builtin_prefetch(c + (r < height ? r : 0) * a->ldc, 1);
-            gemm_tile_sum(&t, pa + i * b->depth, pb, b->depth);
+            const gemm_wish wish = {.c = c,
+                                    .ldc = a->ldc,
+                                    .rows = c != NULL ? height : 0,
+                                    .ahead = (const char *)next + i / GEMM_MR * lines * 64,
+                                    .lines = p + 1 < end ? lines : 0};
+            gemm_tile_sum(&t, pa + i * b->depth, pb, b->depth, wish);
             if (c == NULL || height < GEMM_MR || width < GEMM_NR)
                 gemm_tile_finish(&t, b, row + i, column, height, width);
             else if (a->head.dtype == MEGA_BF16)
