@@ -1,5 +1,5 @@
 /* The fast encoder for processors with AVX2. */
 #define encode_words mega_encode_words_avx2
-#define merge_word16 mega_merge_word16_avx2
+#define encode_seed  mega_encode_seed_avx2
 #define word_ends    mega_word_ends_avx2
 #include "encode_body.c"

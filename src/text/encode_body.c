@@ -1,115 +1,33 @@
-/* The encoder's fast path: words by GPT-2's split, found by looking at 32 bytes at once; each from the cache, or merged
+/* The encoder's fast path: words by GPT-2's split, found by looking at 64 bytes at once; each from the cache, or merged
  * anew with ranks of 16 bits. It is compared with its definition, mega_word_end and mega_bpe_merge, by
  * tests/test_encode_fast.c. Compiled once for each instruction set: encode_*.c. */
-#include "encode_vector.h"
+#include "encode_merge.h"
+#include "encode_scan.h"
 #include "encoder.h"
 #include "pretokenize.h"
-#include "unicode.h"
 
 enum {
-    MARGIN = 40, /* bytes behind a place that scans may read */
-    FLAT = 64,   /* symbols merged without blocks */
-    BATCH = 16   /* words whose cache lines are fetched at once */
+    BATCH = 64,        /* words that are found before they are looked up, so that their cache lines come together */
+    MOST = BATCH + 64, /* the last of the 64 bytes looked at may bring so many more */
+    SHORT_JOB = 16     /* bytes of words that are merged in one block */
 };
-
-/* Bit pairs of the classes of ASCII, 16 characters a word. */
-static inline int ascii_class(uint8_t c)
-{
-    static const uint8_t class[128] = {
-        [9] = 3,   [10] = 3,  [11] = 3,  [12] = 3,  [13] = 3,  [' '] = 3, ['0'] = 2, ['1'] = 2, ['2'] = 2, ['3'] = 2,
-        ['4'] = 2, ['5'] = 2, ['6'] = 2, ['7'] = 2, ['8'] = 2, ['9'] = 2, ['A'] = 1, ['B'] = 1, ['C'] = 1, ['D'] = 1,
-        ['E'] = 1, ['F'] = 1, ['G'] = 1, ['H'] = 1, ['I'] = 1, ['J'] = 1, ['K'] = 1, ['L'] = 1, ['M'] = 1, ['N'] = 1,
-        ['O'] = 1, ['P'] = 1, ['Q'] = 1, ['R'] = 1, ['S'] = 1, ['T'] = 1, ['U'] = 1, ['V'] = 1, ['W'] = 1, ['X'] = 1,
-        ['Y'] = 1, ['Z'] = 1, ['a'] = 1, ['b'] = 1, ['c'] = 1, ['d'] = 1, ['e'] = 1, ['f'] = 1, ['g'] = 1, ['h'] = 1,
-        ['i'] = 1, ['j'] = 1, ['k'] = 1, ['l'] = 1, ['m'] = 1, ['n'] = 1, ['o'] = 1, ['p'] = 1, ['q'] = 1, ['r'] = 1,
-        ['s'] = 1, ['t'] = 1, ['u'] = 1, ['v'] = 1, ['w'] = 1, ['x'] = 1, ['y'] = 1, ['z'] = 1,
-    };
-    return class[c];
-}
-
-/* p has 4 bytes. */
-static inline int class_at(const uint8_t *p, int *length)
-{
-    if (*p < 0x80) {
-        *length = 1;
-        return ascii_class(*p);
-    }
-    uint32_t cp;
-    const int n = utf8_decode(p, 4, &cp);
-    *length = n == 0 ? 1 : n;
-    return n == 0 ? MEGA_CLASS_OTHER : unicode_class(cp);
-}
-
-/* End of the run of one class that goes on at p; NULL when it comes near the end of the text. */
-static inline const uint8_t *run_end(const uint8_t *p, const uint8_t *safe, int class)
-{
-    int length;
-    while (p < safe) {
-        if (class == MEGA_CLASS_LETTER && *p < 0x80) {
-            const unsigned n = letters(p);
-            p += n;
-            if (n == 32) continue;
-            if (*p < 0x80) return p;
-        }
-        if (class_at(p, &length) != class) return p;
-        p += length;
-    }
-    return NULL;
-}
-
-/* A run of white space gives its last character to the next word, unless it is that one character. */
-static inline const uint8_t *space_end(const uint8_t *begin, const uint8_t *safe)
-{
-    const uint8_t *p = begin, *last = begin;
-    for (int length; p < safe; p += length) {
-        if (*p == ' ') {
-            const unsigned n = same_bytes(p, ' ');
-            p += n;
-            last = p - 1;
-            if (p >= safe) return NULL;
-        }
-        if (class_at(p, &length) != MEGA_CLASS_SPACE) return last == begin ? p : last;
-        last = p;
-    }
-    return NULL;
-}
-
-static inline unsigned contraction(const uint8_t *p)
-{
-    if (p[1] == 's' || p[1] == 't' || p[1] == 'm' || p[1] == 'd') return 2;
-    return (p[2] == 'e' && (p[1] == 'r' || p[1] == 'v')) || (p[1] == 'l' && p[2] == 'l') ? 3 : 0;
-}
-
-/* mega_word_end for a word that begins before `safe`; NULL when it may end behind. */
-static inline const uint8_t *word_end(const uint8_t *p, const uint8_t *safe)
-{
-    const uint8_t first = *p;
-    const unsigned blank = first == ' ', n = letters(p + blank);
-    const uint8_t *end = p + blank + n;
-    if (n > 0 && n < 32 && *end < 0x80) return end; /* by far the most words */
-    if (first == '\'') {
-        const unsigned length = contraction(p);
-        if (length > 0) return p + length;
-    }
-    int length, class = class_at(p + blank, &length);
-    return class == MEGA_CLASS_SPACE ? space_end(p, safe) : run_end(p + blank + length, safe, class);
-}
 
 int word_ends(const uint8_t *text, size_t at, size_t n, size_t *end, int max);
 int word_ends(const uint8_t *text, size_t at, size_t n, size_t *end, int max)
 {
-    const uint8_t *const safe = n > MARGIN ? text + n - MARGIN : text;
     int i = 0;
-    for (; i < max && at < n; at = end[i++]) {
-        const uint8_t *next = text + at < safe ? word_end(text + at, safe) : NULL;
-        end[i] = next != NULL ? (size_t)(next - text) : mega_word_end(text, at, n);
+    while (i < max && at < n) {
+        uint64_t starts = n - at >= SCAN_BYTES ? word_starts(text + at) : last_word_starts(text + at, n - at);
+        if (starts == 0) at = end[i++] = mega_word_end(text, at, n);
+        const size_t begin = at;
+        for (; i < max && starts != 0; starts &= starts - 1) at = end[i++] = begin + (size_t)__builtin_ctzll(starts);
     }
     return i;
 }
 
 static inline uint32_t pair_of(const mega_pair_table *t, const mega_symbols16 *s, int at)
 {
-    return mega_pair_table_find(t, s->id[at], s->id[s->next[at]]);
+    return find_pair(t, s->id[at], s->id[s->next[at]]);
 }
 
 static inline void set_pair(mega_symbols16 *s, int at, uint32_t pair)
@@ -133,14 +51,6 @@ static inline int merge_at(const mega_pair_table *t, mega_symbols16 *s, int n, i
     return before;
 }
 
-static int merge_flat(const mega_pair_table *t, mega_symbols16 *s, int n)
-{
-    const int blocks = (n + 15) / 16;
-    int left = n;
-    for (int at; least(s->rank, blocks, &at) != MEGA_NO_RANK; left--) merge_at(t, s, n, at);
-    return left;
-}
-
 /* With the least rank of each block of 16, a merge looks at n / 256 of them. */
 static int merge_blocks(const mega_pair_table *t, mega_symbols16 *s, int n)
 {
@@ -159,8 +69,7 @@ static int merge_blocks(const mega_pair_table *t, mega_symbols16 *s, int n)
     return left;
 }
 
-int merge_word16(const mega_pair_table *t, mega_symbols16 *s, const uint8_t *word, int n, int32_t *out);
-int merge_word16(const mega_pair_table *t, mega_symbols16 *s, const uint8_t *word, int n, int32_t *out)
+static int merge_word16(const mega_pair_table *t, mega_symbols16 *s, const uint8_t *word, int n, int32_t *out)
 {
     for (int i = 0; i < n; i++) {
         s->id[i] = t->id[word[i]];
@@ -169,7 +78,7 @@ int merge_word16(const mega_pair_table *t, mega_symbols16 *s, const uint8_t *wor
     }
     for (int i = 0; i + 1 < n; i++) set_pair(s, i, t->byte[word[i] << 8 | word[i + 1]]);
     for (int i = n - 1; i < (n + 15) / 16 * 16; i++) s->rank[i] = MEGA_NO_RANK;
-    const int left = n <= FLAT ? merge_flat(t, s, n) : merge_blocks(t, s, n);
+    const int left = merge_blocks(t, s, n);
     for (int i = 0, at = 0; i < left; i++, at = s->next[at]) out[i] = s->id[at];
     return left;
 }
@@ -190,103 +99,193 @@ static __attribute__((noinline)) mega_status merge_new(mega_encoder *e, const ui
     return MEGA_OK;
 }
 
-/* A word that was found and is not looked up yet: its line of the cache is on its way from memory. */
-typedef struct found_word {
-    const uint8_t *word;
-    size_t size;
-    uint64_t key[2];
-} found_word;
+/* Words that were found and are not looked up yet: their lines of the cache are on their way from memory. */
+typedef struct found_words {
+    const uint8_t *at[MOST + 1]; /* one more: where the last one ends */
+    uint64_t key[MOST][2];
+    int count;
+} found_words;
 
-/* Ids of a word of up to 16 bytes; out has room for its size + 4. */
-static inline mega_status encode_short(mega_encoder *e, const found_word *f, size_t begin, int32_t *out, size_t *count)
+/* Finds at least BATCH words from p on, if the text has them. */
+static inline void find_words(found_words *f, const uint8_t *text, const uint8_t *p, size_t n)
 {
-    const mega_cached_word *w = mega_word_cache_line(&e->cache, f->key);
-    for (int i = 0; i < 2; i++, w++) {
-        if (((w->key[0] ^ f->key[0]) | (w->key[1] ^ f->key[1]) | (w->size ^ f->size)) != 0) continue;
-        *count = w->count;
-        if (__builtin_expect(w->count <= MEGA_CACHE_IDS, 1)) {
-            memcpy(out, w->id, 16); /* one move; what is too much will be overwritten */
-            return MEGA_OK;
+    const uint8_t *const last = text + n;
+    int count = 0;
+    f->at[0] = p;
+    while (count < BATCH && p < last) {
+        const size_t left = (size_t)(last - p);
+        uint64_t starts = left >= SCAN_BYTES ? word_starts(p) : last_word_starts(p, left);
+        if (__builtin_expect(starts == 0, 0)) {
+            p = text + mega_word_end(text, (size_t)(p - text), n);
+            f->at[++count] = p;
+            continue;
         }
-        const int32_t *record = mega_word_cache_record(&e->cache, w);
-        if (record == NULL) break;
-        memcpy(out, record, w->count * sizeof *out);
-        return MEGA_OK;
+        const uint8_t *const from = p;
+        p += 63 - __builtin_clzll(starts);
+        /* Eight at once without asking whether there are so many; what is too much is overwritten. */
+        const int words = __builtin_popcountll(starts);
+        for (int i = 0; i < words; i += 8)
+            for (int j = 1; j <= 8; j++, starts &= starts - 1)
+                f->at[count + i + j] = from + (__builtin_ctzll(starts | bit_of(63)));
+        count += words;
     }
-    return merge_new(e, f->key, f->word, f->size, begin, out, count);
+    f->count = count;
 }
 
-static mega_status encode_long(mega_encoder *e, const found_word *f, size_t begin, int32_t *out, size_t *count)
+/* The key of a word that ends at or before `last`. */
+static inline void make_key(uint64_t key[2], const uint8_t *word, size_t n, const uint8_t *last)
 {
-    const mega_cached_word *w = mega_word_cache_line(&e->cache, f->key);
-    for (int i = 0; i < 2 && f->size <= MEGA_CACHE_LONG; i++, w++) {
-        if (w->key[0] != f->key[0] || w->key[1] != f->key[1] || w->size != f->size) continue;
-        const int32_t *record = mega_word_cache_record(&e->cache, w);
-        if (record == NULL || memcmp(record, f->word, f->size) != 0) continue;
-        *count = w->count;
-        memcpy(out, record + (f->size + 3) / 4, w->count * sizeof *out);
-        return MEGA_OK;
+    if (__builtin_expect(n > MEGA_CACHE_SHORT, 0)) {
+        key[0] = key[1] = 0;
+        if (n <= MEGA_CACHE_LONG) mega_word_key_long(key, word, n);
+    } else if (__builtin_expect(last - word >= MEGA_CACHE_SHORT, 1)) {
+        mega_word_key_short(key, word, n);
+    } else {
+        uint8_t copy[MEGA_CACHE_SHORT] = {0};
+        memcpy(copy, word, n);
+        mega_word_key_short(key, copy, n);
     }
-    return merge_new(e, f->key, f->word, f->size, begin, out, count);
 }
 
-/* Fills `found` with the words from `at` on and returns where the next one begins. */
-static inline const uint8_t *find_words(const mega_encoder *e, const uint8_t *text, const uint8_t *p, size_t n,
-                                        found_word *found, int *count)
+static inline void ask_for_words(const mega_encoder *e, found_words *f, const uint8_t *last)
 {
-    const uint8_t *const last = text + n, *const safe = n > MARGIN ? last - MARGIN : text;
-    int i = 0;
-    for (const uint8_t *next; i < BATCH && p < last; p = next, i++) {
-        next = p < safe ? word_end(p, safe) : NULL;
-        if (next == NULL) next = text + mega_word_end(text, (size_t)(p - text), n);
-        found_word *f = &found[i];
-        f->word = p;
-        f->size = (size_t)(next - p);
-        if (__builtin_expect(f->size > MEGA_CACHE_SHORT, 0)) {
-            f->key[0] = f->key[1] = 0;
-            if (f->size <= MEGA_CACHE_LONG) mega_word_key_long(f->key, p, f->size);
-        } else if (__builtin_expect(p < safe, 1)) {
-            mega_word_key_short(f->key, p, f->size);
+    for (int i = 0; i < f->count; i++) {
+        make_key(f->key[i], f->at[i], (size_t)(f->at[i + 1] - f->at[i]), last);
+        __builtin_prefetch(mega_word_cache_line(&e->cache, f->key[i]));
+    }
+}
+
+/* Writes the ids of a word that the cache has and returns the end of them; NULL: it has not. `to` has room for 4 more
+ * than the word has bytes. */
+static inline int32_t *look_up(const mega_encoder *e, const uint64_t key[2], const uint8_t *word, size_t n, int32_t *to)
+{
+    const mega_cached_word *w = mega_word_cache_line(&e->cache, key);
+    w += ((w[1].key[0] ^ key[0]) | (w[1].key[1] ^ key[1])) == 0;
+    if (((w->key[0] ^ key[0]) | (w->key[1] ^ key[1]) | (w->size ^ n)) != 0) return NULL;
+    if (__builtin_expect(n <= MEGA_CACHE_SHORT && w->count <= MEGA_CACHE_IDS, 1)) {
+        memcpy(to, w->id, 16); /* one move; what is too much will be overwritten */
+        return to + w->count;
+    }
+    if (n > MEGA_CACHE_LONG) return NULL;
+    const int32_t *record = mega_word_cache_record(&e->cache, w);
+    if (record == NULL) return NULL;
+    if (n > MEGA_CACHE_SHORT) {
+        if (memcmp(record, word, n) != 0) return NULL;
+        record += (n + 3) / 4;
+    }
+    memcpy(to, record, w->count * sizeof *to);
+    return to + w->count;
+}
+
+/* Words that the cache does not have leave room for as many ids as they have bytes; they are merged together. */
+typedef struct missed_words {
+    merge_job job[MOST];
+    int count;
+} missed_words;
+
+static int32_t *close_gaps(mega_encoder *e, const missed_words *m, int32_t *end)
+{
+    int32_t *to = m->job[0].out;
+    for (int i = 0; i < m->count; i++) {
+        const merge_job *job = &m->job[i];
+        mega_word_cache_put(&e->cache, job->key, job->word, job->size, job->out, job->count);
+        const int32_t *const from = job->out + job->size, *const next = i + 1 < m->count ? m->job[i + 1].out : end;
+        if (to != job->out) memmove(to, job->out, job->count * sizeof *to);
+        to += job->count;
+        memmove(to, from, (size_t)(next - from) * sizeof *to);
+        to += next - from;
+    }
+    return to;
+}
+
+static __attribute__((noinline)) int32_t *merge_missed(mega_encoder *e, missed_words *m, int32_t *end)
+{
+    merge_job *one[MOST] = {0}, *more[MOST] = {0};
+    int ones = 0, mores = 0;
+    for (int i = 0; i < m->count; i++) {
+        if (m->job[i].size <= SHORT_JOB) one[ones++] = &m->job[i];
+        else
+            more[mores++] = &m->job[i];
+    }
+    merge_jobs(&e->tokenizer->pairs, one, ones, 1);
+    merge_jobs(&e->tokenizer->pairs, more, mores, LANE_BYTES / 16);
+    return close_gaps(e, m, end);
+}
+
+static void seed_some(mega_encoder *e, merge_job *jobs, const int32_t *id, int count)
+{
+    merge_job *job[MOST] = {jobs};
+    for (int i = 1; i < count; i++) job[i] = &jobs[i];
+    merge_jobs(&e->tokenizer->pairs, job, count, 1);
+    for (int i = 0; i < count; i++)
+        if (jobs[i].count == 1 && jobs[i].out[0] == id[i])
+            mega_word_cache_put(&e->cache, jobs[i].key, jobs[i].word, jobs[i].size, jobs[i].out, 1);
+}
+
+void encode_seed(mega_encoder *e)
+{
+    const mega_vocabulary *v = &e->tokenizer->vocabulary;
+    const uint8_t *const last = (const uint8_t *)v->bytes.data + v->bytes.size;
+    merge_job job[MOST] = {{0}};
+    int32_t id[MOST], made[MOST][SHORT_JOB];
+    int count = 0;
+    for (int64_t i = 0; i < v->size; i++) {
+        const mega_token *token = &v->token[i];
+        if ((token->flags & (MEGA_TOKEN_PRESENT | MEGA_TOKEN_RAW)) != MEGA_TOKEN_PRESENT || token->size == 0 ||
+            token->size > SHORT_JOB)
+            continue;
+        const uint8_t *word = (const uint8_t *)mega_token_bytes(v, token);
+        job[count] = (merge_job){.word = word, .out = made[count], .size = token->size};
+        make_key(job[count].key, word, token->size, last);
+        __builtin_prefetch(mega_word_cache_line(&e->cache, job[count].key), 1);
+        id[count++] = (int32_t)i;
+        if (count == MOST) {
+            seed_some(e, job, id, count);
+            count = 0;
+        }
+    }
+    seed_some(e, job, id, count);
+}
+
+/* Ids of the words found, from `to` on, where there is room for their bytes and 4 more. */
+static inline mega_status encode_found(mega_encoder *e, const found_words *f, const uint8_t *text, size_t begin,
+                                       int32_t **out)
+{
+    const bool together = e->tokenizer->pairs.slot != NULL;
+    missed_words missed;
+    missed.count = 0;
+    int32_t *to = *out;
+    for (int i = 0; i < f->count; i++) {
+        const uint8_t *word = f->at[i];
+        const size_t n = (size_t)(f->at[i + 1] - word);
+        int32_t *after = look_up(e, f->key[i], word, n, to);
+        if (__builtin_expect(after != NULL, 1)) {
+            to = after;
+        } else if (together && n <= LANE_BYTES) {
+            missed.job[missed.count++] =
+                (merge_job){.word = word, .out = to, .size = (uint32_t)n, .key = {f->key[i][0], f->key[i][1]}};
+            to += n;
         } else {
-            uint8_t copy[MEGA_CACHE_SHORT] = {0};
-            memcpy(copy, p, f->size);
-            mega_word_key_short(f->key, copy, f->size);
+            size_t count;
+            MEGA_TRY(merge_new(e, f->key[i], word, n, begin + (size_t)(word - text), to, &count));
+            to += count;
         }
-        __builtin_prefetch(mega_word_cache_line(&e->cache, f->key));
     }
-    *count = i;
-    return p;
-}
-
-/* Room for the ids of the next words: never more than they have bytes. */
-static __attribute__((noinline)) mega_status make_room(mega_ids *out, int32_t **to, int32_t **end, size_t n)
-{
-    out->count = *to == NULL ? out->count : *to - out->id;
-    MEGA_TRY(mega_ids_reserve(out, (int64_t)n + 256));
-    *to = out->id + out->count;
-    *end = out->id + out->capacity;
+    *out = missed.count > 0 ? merge_missed(e, &missed, to) : to;
     return MEGA_OK;
 }
 
 mega_status encode_words(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, mega_ids *out)
 {
-    int32_t *to = NULL, *end = NULL;
-    for (const uint8_t *p = text; p < text + n;) {
-        found_word found[BATCH];
-        int words;
-        const uint8_t *const from = p;
-        p = find_words(e, text, p, n, found, &words);
-        if ((size_t)(end - to) < (size_t)(p - from) + 4) MEGA_TRY(make_room(out, &to, &end, (size_t)(p - from)));
-        for (int i = 0; i < words; i++) {
-            const found_word *f = &found[i];
-            const size_t at = begin + (size_t)(f->word - text);
-            size_t count;
-            if (__builtin_expect(f->size <= MEGA_CACHE_SHORT, 1)) MEGA_TRY(encode_short(e, f, at, to, &count));
-            else
-                MEGA_TRY(encode_long(e, f, at, to, &count));
-            to += count;
-        }
+    found_words found;
+    for (const uint8_t *p = text; p < text + n; p = found.at[found.count]) {
+        find_words(&found, text, p, n);
+        ask_for_words(e, &found, text + n);
+        /* Never more ids than bytes. */
+        MEGA_TRY(mega_ids_reserve(out, found.at[found.count] - p + 4));
+        int32_t *to = out->id + out->count;
+        MEGA_TRY(encode_found(e, &found, text, begin, &to));
+        out->count = to - out->id;
     }
-    out->count = to == NULL ? out->count : to - out->id;
     return MEGA_OK;
 }

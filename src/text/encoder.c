@@ -1,36 +1,25 @@
 /* Text to ids: added tokens are cut out first, what lies between goes to the kind of the tokenizer. */
 #include "encoder.h"
-#include "megalith/threads.h"
 #include <string.h>
 
-/* Tokens that are words of their own are known from the start: most words of most texts are. */
-static void seed_cache(mega_encoder *e, mega_merge_word16 *merge)
+mega_encode_set mega_encode_set_for(mega_isa isa)
 {
-    const mega_vocabulary *v = &e->tokenizer->vocabulary;
-    for (int64_t id = 0; id < v->size; id++) {
-        const mega_token *token = &v->token[id];
-        if ((token->flags & MEGA_TOKEN_PRESENT) == 0 || (token->flags & MEGA_TOKEN_RAW) != 0 || token->size == 0 ||
-            token->size > MEGA_CACHE_SHORT)
-            continue;
-        uint8_t word[MEGA_CACHE_SHORT] = {0};
-        memcpy(word, mega_token_bytes(v, token), token->size);
-        int32_t made[MEGA_CACHE_SHORT];
-        if (merge(&e->tokenizer->pairs, e->symbols, word, (int)token->size, made) != 1 || made[0] != id) continue;
-        uint64_t key[2];
-        mega_word_key_short(key, word, token->size);
-        mega_word_cache_put(&e->cache, key, word, token->size, made, 1);
-    }
+    if (isa >= MEGA_ISA_AVX512)
+        return (mega_encode_set){mega_encode_words_avx512, mega_encode_seed_avx512, mega_word_ends_avx512};
+    if (isa >= MEGA_ISA_AVX2)
+        return (mega_encode_set){mega_encode_words_avx2, mega_encode_seed_avx2, mega_word_ends_avx2};
+    return (mega_encode_set){mega_encode_words_portable, mega_encode_seed_portable, mega_word_ends_portable};
 }
 
 static mega_status create_words(mega_encoder *e)
 {
-    const bool avx2 = mega_cpu_isa() >= MEGA_ISA_AVX2;
-    e->words = avx2 ? mega_encode_words_avx2 : mega_encode_words_portable;
+    const mega_encode_set set = mega_encode_set_for(mega_cpu_isa());
+    e->words = set.words;
     MEGA_TRY(mega_word_cache_init(&e->cache, "word cache of an encoder"));
     if (e->tokenizer->pairs.slot == NULL) return MEGA_OK;
     e->symbols = mega_malloc(sizeof *e->symbols);
     if (e->symbols == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "encoder of %s: no memory", e->tokenizer->name);
-    seed_cache(e, avx2 ? mega_merge_word16_avx2 : mega_merge_word16_portable);
+    set.seed(e);
     return MEGA_OK;
 }
 

@@ -3,6 +3,7 @@
 #define MEGALITH_TEXT_ENCODER_H
 
 #include "bpe.h"
+#include "megalith/threads.h"
 #include "tokenizer_impl.h"
 #include "word_cache.h"
 
@@ -16,7 +17,8 @@ typedef struct mega_symbols16 {
 } mega_symbols16;
 
 typedef mega_status mega_encode_words(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, mega_ids *out);
-typedef int mega_merge_word16(const mega_pair_table *t, mega_symbols16 *s, const uint8_t *word, int n, int32_t *out);
+/* Tokens that are words of their own are known from the start: most words of most texts are. */
+typedef void mega_encode_seed(mega_encoder *e);
 
 struct mega_encoder {
     const mega_tokenizer *tokenizer;
@@ -29,12 +31,19 @@ struct mega_encoder {
 /* Where the next words end, up to `max` of them, the first beginning at `at` < n; returns how many. mega_word_end is
  * the definition. */
 typedef int mega_word_ends(const uint8_t *text, size_t at, size_t n, size_t *end, int max);
-mega_word_ends mega_word_ends_avx2, mega_word_ends_portable;
 
-/* Words by GPT-2's split, through the cache: the same function compiled for several instruction sets. */
-mega_encode_words mega_encode_words_avx2, mega_encode_words_portable;
-/* Merges the 1..MEGA_SYMBOLS16 bytes of a word; out has room for as many ids. Returns their count. */
-mega_merge_word16 mega_merge_word16_avx2, mega_merge_word16_portable;
+/* The same functions compiled for several instruction sets. */
+mega_encode_words mega_encode_words_avx512, mega_encode_words_avx2, mega_encode_words_portable;
+mega_encode_seed mega_encode_seed_avx512, mega_encode_seed_avx2, mega_encode_seed_portable;
+mega_word_ends mega_word_ends_avx512, mega_word_ends_avx2, mega_word_ends_portable;
+
+typedef struct mega_encode_set {
+    mega_encode_words *words; /* by GPT-2's split, through the cache */
+    mega_encode_seed *seed;   /* where the tokenizer has a table of pairs */
+    mega_word_ends *ends;
+} mega_encode_set;
+mega_encode_set mega_encode_set_for(mega_isa isa);
+
 /* The same in the plainest way: one word after the other, each merged anew. The definition of the above. */
 mega_encode_words mega_encode_words_plain;
 

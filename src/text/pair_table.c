@@ -1,6 +1,8 @@
 #include "pair_table.h"
 #include <string.h>
 
+enum { HUGE_PAGE = 1 << 21 };
+
 /* Ids stay below 0xFFFF, so that no key is all ones. */
 static bool fits(const mega_merges *m, const int32_t byte_id[256])
 {
@@ -12,13 +14,26 @@ static bool fits(const mega_merges *m, const int32_t byte_id[256])
     return true;
 }
 
+/* Of a pair that is listed twice the later rank holds. */
 static void insert(mega_pair_table *t, const mega_merge *m)
 {
     const uint32_t key = (uint32_t)m->left << 16 | (uint32_t)m->right, mask = UINT32_MAX >> t->shift;
-    uint32_t s = (key * 0x9E3779B1u) >> t->shift;
-    /* Of a pair that is listed twice the later rank holds. */
+    const uint32_t bit = (key * 0x9E3779B1u) >> (t->shift - MEGA_PAIR_FILTER);
+    t->filter[bit / 32] |= 1u << bit % 32;
+    uint32_t s = mega_pair_table_bucket(t, key);
     while (t->slot[s] != UINT64_MAX && (uint32_t)(t->slot[s] >> 32) != key) s = (s + 1) & mask;
     t->slot[s] = (uint64_t)key << 32 | (uint32_t)m->id << 16 | (uint32_t)m->rank;
+}
+
+static size_t filter_bytes(const mega_pair_table *t)
+{
+    return (size_t)1 << (32 - t->shift + MEGA_PAIR_FILTER) >> 3;
+}
+
+static size_t block_bytes(const mega_pair_table *t)
+{
+    const size_t bytes = filter_bytes(t) + (sizeof *t->slot << (32 - t->shift)) + 65536 * sizeof *t->byte;
+    return bytes < HUGE_PAGE ? HUGE_PAGE : bytes;
 }
 
 mega_status mega_pair_table_init(mega_pair_table *t, const mega_merges *merges, const int32_t byte_id[256])
@@ -28,15 +43,11 @@ mega_status mega_pair_table_init(mega_pair_table *t, const mega_merges *merges, 
     int log2 = 8;
     while ((int64_t)1 << log2 < merges->count * 2) log2++;
     t->shift = 32 - log2;
-    const size_t bytes = sizeof *t->slot << log2;
-    t->slot = mega_malloc(bytes);
-    t->byte = mega_malloc(65536 * sizeof *t->byte);
-    if (t->slot == NULL || t->byte == NULL) {
-        mega_pair_table_fini(t);
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for %lld merges", (long long)merges->count);
-    }
-    memset(t->slot, 0xFF, bytes);
-    memset(t->byte, 0xFF, 65536 * sizeof *t->byte);
+    MEGA_TRY(mega_pages_alloc(&t->block, block_bytes(t), "table of merges"));
+    t->slot = t->block;
+    t->byte = (uint32_t *)(t->slot + ((size_t)1 << log2));
+    t->filter = t->byte + 65536;
+    memset(t->slot, 0xFF, sizeof *t->slot << log2);
     for (int64_t i = 0; i < merges->count; i++) insert(t, &merges->list[i]);
     for (int b = 0; b < 256; b++) t->id[b] = (uint16_t)byte_id[b];
     for (int a = 0; a < 256; a++)
@@ -46,7 +57,6 @@ mega_status mega_pair_table_init(mega_pair_table *t, const mega_merges *merges, 
 
 void mega_pair_table_fini(mega_pair_table *t)
 {
-    mega_free(t->slot);
-    mega_free(t->byte);
+    if (t->block != NULL) mega_pages_free(t->block, block_bytes(t));
     *t = (mega_pair_table){0};
 }

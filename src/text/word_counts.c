@@ -90,7 +90,7 @@ static inline mega_status make_key(uint64_t key[2], const uint8_t *word, size_t 
 
 mega_status mega_word_counts_add_text(mega_word_counts *w, const char *text, size_t n)
 {
-    mega_word_ends *ends = mega_cpu_isa() >= MEGA_ISA_AVX2 ? mega_word_ends_avx2 : mega_word_ends_portable;
+    mega_word_ends *const ends = mega_encode_set_for(mega_cpu_isa()).ends;
     const uint8_t *bytes = (const uint8_t *)text;
     size_t end[BATCH];
     uint64_t key[BATCH][2];

@@ -106,11 +106,10 @@ static size_t random_text(uint8_t *text, size_t wanted, uint64_t *state)
 
 static void compare_ends(const uint8_t *text, size_t n)
 {
-    mega_word_ends *const ends[] = {mega_word_ends_portable, mega_word_ends_avx2};
-    const int sets = mega_cpu_isa() >= MEGA_ISA_AVX2 ? 2 : 1;
-    for (int set = 0; set < sets; set++)
+    const int sets = mega_cpu_isa() > MEGA_ISA_AVX512 ? MEGA_ISA_AVX512 : mega_cpu_isa();
+    for (int set = 0; set <= sets; set++)
         for (size_t at = 0, end[5]; at < n;) {
-            const int words = ends[set](text, at, n, end, 5);
+            const int words = mega_encode_set_for((mega_isa)set).ends(text, at, n, end, 5);
             assert_in_range(words, 1, 5);
             for (int i = 0; i < words; at = end[i++]) assert_int_equal(end[i], mega_word_end(text, at, n));
         }
@@ -135,16 +134,15 @@ static void compare(mega_encoder *fast, mega_encoder *plain, const uint8_t *text
 
 static void fuzz(const mega_tokenizer *t, int rounds)
 {
-    mega_encode_words *const words[] = {mega_encode_words_portable, mega_encode_words_avx2};
-    const int sets = mega_cpu_isa() >= MEGA_ISA_AVX2 ? 2 : 1;
+    const int sets = mega_cpu_isa() > MEGA_ISA_AVX512 ? MEGA_ISA_AVX512 : mega_cpu_isa();
     uint8_t *text = malloc(LIMIT + 8);
     assert_non_null(text);
-    for (int set = 0; set < sets; set++) {
+    for (int set = 0; set <= sets; set++) {
         uint64_t state = 88172645463325252ull;
         mega_encoder *fast, *plain;
         assert_int_equal(mega_encoder_create(&fast, t), MEGA_OK);
         assert_int_equal(mega_encoder_create(&plain, t), MEGA_OK);
-        fast->words = words[set];
+        fast->words = mega_encode_set_for((mega_isa)set).words;
         for (int round = 0; round < rounds; round++) {
             const size_t limit = round % 64 == 0 ? LIMIT : round % 4 == 0 ? 600 : 90;
             compare(fast, plain, text, random_text(text, next_random(&state) % limit, &state));
