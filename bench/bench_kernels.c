@@ -1,5 +1,7 @@
 /* What the kernels reach: matrix products and attention beside the arithmetic peak, the rest beside a memory copy.
- * Run by `make bench only=kernels`; an argument "bf16" measures that type. */
+ * Run by `make bench only=kernels`; an argument "bf16" measures that type, a second one "rows" what is no product
+ * alone.
+ */
 #include "megalith/kernels.h"
 #include "megalith/memory.h"
 #include "megalith/peak.h"
@@ -221,6 +223,21 @@ static double copy_rate(bench *b)
     return 2.0 * (double)job.bytes / least;
 }
 
+static void bench_products(bench *b)
+{
+    bench_linear(b, 1024, 2304, 768); /* GPT-2 124M: attention, feed-forward, head */
+    bench_linear(b, 1024, 768, 768);
+    bench_linear(b, 1024, 3072, 768);
+    bench_linear(b, 256, 50304, 768);
+    bench_linear(b, 768, 384, 128); /* the small one of make demo */
+    bench_linear(b, 768, 512, 128);
+    bench_gemm(b, "decode  ", 1, 3072, 768, false, true, false);
+    bench_gemm(b, "decode  ", 1, 50304, 768, false, true, false);
+    bench_attention(b, 1, 1024, 12, 64, 0.0);
+    bench_attention(b, 1, 1024, 12, 64, 0.1);
+    bench_attention(b, 12, 64, 4, 32, 0.0);
+}
+
 int main(int argc, char **argv)
 {
     bench b = {.type = argc > 1 && strcmp(argv[1], "bf16") == 0 ? MEGA_BF16 : MEGA_F32};
@@ -238,17 +255,7 @@ int main(int argc, char **argv)
     printf("%s, %d threads, %s, products by %s\n", mega_dtype_name(b.type), threads, mega_isa_name(mega_cpu_isa()),
            mega_gemm_description(description, sizeof description));
     printf("peak in registers %.1f GFLOP/s, memory copy %.1f GB/s read and written\n", b.peak * 1e-9, b.copy * 1e-9);
-    bench_linear(&b, 1024, 2304, 768); /* GPT-2 124M: attention, feed-forward, head */
-    bench_linear(&b, 1024, 768, 768);
-    bench_linear(&b, 1024, 3072, 768);
-    bench_linear(&b, 256, 50304, 768);
-    bench_linear(&b, 768, 384, 128); /* the small one of make demo */
-    bench_linear(&b, 768, 512, 128);
-    bench_gemm(&b, "decode  ", 1, 3072, 768, false, true, false);
-    bench_gemm(&b, "decode  ", 1, 50304, 768, false, true, false);
-    bench_attention(&b, 1, 1024, 12, 64, 0.0);
-    bench_attention(&b, 1, 1024, 12, 64, 0.1);
-    bench_attention(&b, 12, 64, 4, 32, 0.0);
+    if (argc <= 2 || strcmp(argv[2], "rows") != 0) bench_products(&b);
     bench_rows(&b, 4096, 3072);
     bench_head(&b, 256, 50304);
     bench_optimizer(&b, 16 << 20);

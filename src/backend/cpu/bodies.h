@@ -77,6 +77,7 @@ typedef struct cpu_bodies {
 extern const cpu_bodies mega_cpu_bodies_portable;
 extern const cpu_bodies mega_cpu_bodies_avx2;
 extern const cpu_bodies mega_cpu_bodies_avx512;
+extern const cpu_bodies mega_cpu_bodies_avx512_rounding;
 
 /* The bodies for mega_cpu_isa(). */
 const cpu_bodies *mega_cpu_bodies_get(void);

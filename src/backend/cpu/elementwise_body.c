@@ -1,11 +1,11 @@
 /* Loops over elements: add, convert, widen, narrow, norm; column sums. */
 
-ALWAYS void add_typed(bool bf16, const mega_add_args *a, int64_t begin, int64_t end)
+ALWAYS void add_typed(bool bf16, const mega_add_args *args, int64_t begin, int64_t end)
 {
-    for (int64_t i = begin; i < end; i += VL) {
-        const int64_t n = end - i;
-        vput_n(bf16, a->y, i, n, vget_n(bf16, a->a, i, n) + vget_n(bf16, a->b, i, n));
-    }
+    const mega_add_args a = *args; /* a copy of our own: what is stored cannot lie in it */
+    int64_t i = begin;
+    for (; i + VL <= end; i += VL) vput(bf16, a.y, i, vget(bf16, a.a, i) + vget(bf16, a.b, i));
+    if (i < end) vput_n(bf16, a.y, i, end - i, vget_n(bf16, a.a, i, end - i) + vget_n(bf16, a.b, i, end - i));
 }
 
 static void add_range(const mega_add_args *a, int64_t begin, int64_t end)
@@ -15,11 +15,25 @@ static void add_range(const mega_add_args *a, int64_t begin, int64_t end)
         add_typed(false, a, begin, end);
 }
 
-ALWAYS void convert_typed(bool to_bf16, bool from_bf16, const mega_convert_args *a, int64_t begin, int64_t end)
+/* Weights pass here: each element is rounded by vnarrow (vector.h). */
+ALWAYS void convert_typed(bool to_bf16, bool from_bf16, const mega_convert_args *args, int64_t begin, int64_t end)
 {
-    const float scale = (float)a->scale;
-    for (int64_t i = begin; i < end; i += VL)
-        vput_n(to_bf16, a->dst, i, end - i, vget_n(from_bf16, a->src, i, end - i) * scale);
+    const mega_convert_args a = *args;
+    const float scale = (float)a.scale;
+    int64_t i = begin;
+    for (; i + VL <= end; i += VL) {
+        const vf v = vget(from_bf16, a.src, i) * scale;
+        if (to_bf16) vput_exact(a.dst, i, v);
+        else
+            vput(false, a.dst, i, v);
+    }
+    for (; i < end; i++) {
+        const float v =
+            scale * (from_bf16 ? mega_bf16_to_f32(((const uint16_t *)a.src)[i]) : ((const float *)a.src)[i]);
+        if (to_bf16) ((uint16_t *)a.dst)[i] = mega_f32_to_bf16(v);
+        else
+            ((float *)a.dst)[i] = v;
+    }
 }
 
 static void convert_range(const mega_convert_args *a, int64_t begin, int64_t end)
@@ -41,7 +55,9 @@ static void widen_range(float *dst, const uint16_t *src, int64_t n)
 
 static void narrow_range(uint16_t *dst, const float *src, int64_t n)
 {
-    for (int64_t i = 0; i < n; i += VL) vput_n(true, dst, i, n - i, vget_n(false, src, i, n - i));
+    int64_t i = 0;
+    for (; i + VL <= n; i += VL) vput_exact(dst, i, vload(src + i));
+    for (; i < n; i++) dst[i] = mega_f32_to_bf16(src[i]);
 }
 
 /* out: sum of squares, zeros, values that are not finite. Squares are summed in double: their exponents need it. */
@@ -82,12 +98,29 @@ static void set_zero(float *x, int64_t n)
     memset(x, 0, (size_t)n * sizeof *x);
 }
 
-ALWAYS void column_sum_typed(bool bf16, const mega_column_sum_args *a, int64_t begin, int64_t end, float *partial)
+/* Columns [c, c + n) of `rows` rows (a constant after inlining) join their sums. */
+ALWAYS void column_sum_block(bool bf16, const mega_column_sum_args *a, int64_t row, int rows, int64_t c, int64_t n,
+                             float *partial)
 {
-    const int64_t C = a->cols;
-    for (int64_t r = begin; r < end; r++)
-        for (int64_t c = 0; c < C; c += VL)
-            vput_n(false, partial, c, C - c, vget_n(false, partial, c, C - c) + vget_n(bf16, a->x, r * C + c, C - c));
+    vf sum = vget_n(false, partial, c, n);
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; i++) sum += vget_n(bf16, a->x, (row + i) * a->cols + c, n);
+    vput_n(false, partial, c, n, sum);
+}
+
+ALWAYS void column_sum_typed(bool bf16, const mega_column_sum_args *args, int64_t begin, int64_t end, float *partial)
+{
+    const mega_column_sum_args a = *args;
+    const int64_t whole = a.cols - a.cols % VL;
+    int64_t r = begin;
+    for (; r + 8 <= end; r += 8) {
+        for (int64_t c = 0; c < whole; c += VL) column_sum_block(bf16, &a, r, 8, c, VL, partial);
+        if (whole < a.cols) column_sum_block(bf16, &a, r, 8, whole, a.cols - whole, partial);
+    }
+    for (; r < end; r++) {
+        for (int64_t c = 0; c < whole; c += VL) column_sum_block(bf16, &a, r, 1, c, VL, partial);
+        if (whole < a.cols) column_sum_block(bf16, &a, r, 1, whole, a.cols - whole, partial);
+    }
 }
 
 static void column_sum_rows(const mega_column_sum_args *a, int64_t begin, int64_t end, float *partial)

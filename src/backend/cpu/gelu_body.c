@@ -4,24 +4,44 @@
 #define GELU_SLOPE 1.5957691216057308f /* 2 sqrt(2/pi) */
 #define GELU_CUBE  0.044715f
 
-/* n elements of a row, at `at` of the tensor and `c` of the bias; n is VL but behind the last whole vector. */
-ALWAYS void gelu_step(bool bf16, bool tanh_form, const mega_gelu_args *a, int64_t at, int64_t c, int64_t n)
+/* The share of u that passes: logistic(2z), z the polynomial of the tanh form. `square` is u^2. */
+ALWAYS vf gelu_share(bool bf16, vf u, vf square)
 {
-    vf u = vget_n(bf16, a->x, at, n);
-    if (a->bias != NULL) u += vget_n(bf16, a->bias, c, n);
-    const vf share = tanh_form ? vsigmoid(u * (GELU_SLOPE + GELU_SLOPE * GELU_CUBE * (u * u))) : vnormal_cdf(u);
-    vput_n(bf16, a->y, at, n, u * share);
+    const float slope = -GELU_SLOPE * LOG2_E;
+    return vlogistic2(bf16, u * (slope + slope * GELU_CUBE * square));
+}
+
+/* A vector of each of `rows` rows (a constant after inlining), which share the bias; n is VL but at a row's end. */
+ALWAYS void gelu_block(bool bf16, bool tanh_form, const mega_gelu_args *a, int64_t row, int rows, int64_t c, int64_t n,
+                       bool stream)
+{
+    const vf bias = a->bias != NULL ? vget_n(bf16, a->bias, c, n) : vset(0.0f);
+#pragma GCC unroll 4
+    for (int i = 0; i < rows; i++) {
+        const int64_t at = (row + i) * a->cols + c;
+        const vf u = vget_n(bf16, a->x, at, n) + bias;
+        const vf y = u * (tanh_form ? gelu_share(bf16, u, u * u) : vnormal_cdf(u));
+        if (n == VL) vput_stream(stream, bf16, a->y, at, y);
+        else
+            vput_n(bf16, a->y, at, n, y);
+    }
 }
 
 ALWAYS void gelu_typed(bool bf16, bool tanh_form, const mega_gelu_args *args, int64_t begin, int64_t end)
 {
     const mega_gelu_args a = *args; /* a copy of our own: what is stored cannot lie in it */
-    for (int64_t r = begin; r < end; r++) {
-        const int64_t C = a.cols, row = r * C;
-        int64_t c = 0;
-        for (; c + VL <= C; c += VL) gelu_step(bf16, tanh_form, &a, row + c, c, VL);
-        if (c < C) gelu_step(bf16, tanh_form, &a, row + c, c, C - c);
+    const int64_t whole = a.cols - a.cols % VL;
+    const bool stream = a.y != a.x && vstreams(bf16, a.y, a.rows, a.cols);
+    int64_t r = begin;
+    for (; r + 4 <= end; r += 4) {
+        for (int64_t c = 0; c < whole; c += VL) gelu_block(bf16, tanh_form, &a, r, 4, c, VL, stream);
+        if (whole < a.cols) gelu_block(bf16, tanh_form, &a, r, 4, whole, a.cols - whole, stream);
     }
+    for (; r < end; r++) {
+        for (int64_t c = 0; c < whole; c += VL) gelu_block(bf16, tanh_form, &a, r, 1, c, VL, stream);
+        if (whole < a.cols) gelu_block(bf16, tanh_form, &a, r, 1, whole, a.cols - whole, stream);
+    }
+    vstream_end(stream);
 }
 
 static void gelu_rows(const mega_gelu_args *a, int64_t begin, int64_t end)
@@ -37,36 +57,48 @@ static void gelu_rows(const mega_gelu_args *a, int64_t begin, int64_t end)
 }
 
 /* d(u share(u))/du */
-ALWAYS vf gelu_slope(bool tanh_form, vf u)
+ALWAYS vf gelu_slope(bool bf16, bool tanh_form, vf u)
 {
-    if (tanh_form) {
-        const vf square = u * u;
-        const vf s = vsigmoid(u * (GELU_SLOPE + GELU_SLOPE * GELU_CUBE * square));
-        return s + u * (s - s * s) * (GELU_SLOPE + 3.0f * GELU_SLOPE * GELU_CUBE * square);
-    }
-    return vnormal_cdf(u) + u * 0.3989422804f * vexp(-0.5f * (u * u));
+    const vf square = u * u;
+    if (!tanh_form) return vnormal_cdf(u) + u * 0.3989422804f * vexp(-0.5f * square);
+    const vf s = gelu_share(bf16, u, square);
+    return s + u * (s - s * s) * (GELU_SLOPE + 3.0f * GELU_SLOPE * GELU_CUBE * square);
 }
 
-ALWAYS void gelu_grad_step(bool bf16, bool tanh_form, const mega_gelu_grad_args *a, int64_t at, int64_t c, int64_t n,
-                           float *partial)
+ALWAYS void gelu_grad_block(bool bf16, bool tanh_form, const mega_gelu_grad_args *a, int64_t row, int rows, int64_t c,
+                            int64_t n, float *partial, bool stream)
 {
-    vf u = vget_n(bf16, a->x, at, n);
-    if (a->bias != NULL) u += vget_n(bf16, a->bias, c, n);
-    const vf dx = vget_n(bf16, a->dy, at, n) * gelu_slope(tanh_form, u);
-    if (partial != NULL) vput_n(false, partial, c, n, vget_n(false, partial, c, n) + dx);
-    vput_n(bf16, a->dx, at, n, dx);
+    const vf bias = a->bias != NULL ? vget_n(bf16, a->bias, c, n) : vset(0.0f);
+    vf sum = vset(0.0f);
+#pragma GCC unroll 4
+    for (int i = 0; i < rows; i++) {
+        const int64_t at = (row + i) * a->cols + c;
+        const vf u = vget_n(bf16, a->x, at, n) + bias;
+        const vf dx = vget_n(bf16, a->dy, at, n) * gelu_slope(bf16, tanh_form, u);
+        sum += dx;
+        if (n == VL) vput_stream(stream, bf16, a->dx, at, dx);
+        else
+            vput_n(bf16, a->dx, at, n, dx);
+    }
+    if (partial != NULL) vput_n(false, partial, c, n, vget_n(false, partial, c, n) + sum);
 }
 
 ALWAYS void gelu_grad_typed(bool bf16, bool tanh_form, const mega_gelu_grad_args *args, int64_t begin, int64_t end,
                             float *partial)
 {
     const mega_gelu_grad_args a = *args;
-    for (int64_t r = begin; r < end; r++) {
-        const int64_t C = a.cols, row = r * C;
-        int64_t c = 0;
-        for (; c + VL <= C; c += VL) gelu_grad_step(bf16, tanh_form, &a, row + c, c, VL, partial);
-        if (c < C) gelu_grad_step(bf16, tanh_form, &a, row + c, c, C - c, partial);
+    const int64_t whole = a.cols - a.cols % VL;
+    const bool stream = a.dx != a.dy && a.dx != a.x && vstreams(bf16, a.dx, a.rows, a.cols);
+    int64_t r = begin;
+    for (; r + 4 <= end; r += 4) {
+        for (int64_t c = 0; c < whole; c += VL) gelu_grad_block(bf16, tanh_form, &a, r, 4, c, VL, partial, stream);
+        if (whole < a.cols) gelu_grad_block(bf16, tanh_form, &a, r, 4, whole, a.cols - whole, partial, stream);
     }
+    for (; r < end; r++) {
+        for (int64_t c = 0; c < whole; c += VL) gelu_grad_block(bf16, tanh_form, &a, r, 1, c, VL, partial, stream);
+        if (whole < a.cols) gelu_grad_block(bf16, tanh_form, &a, r, 1, whole, a.cols - whole, partial, stream);
+    }
+    vstream_end(stream);
 }
 
 static void gelu_grad_rows(const mega_gelu_grad_args *a, int64_t begin, int64_t end, float *partial)
