@@ -1,7 +1,7 @@
-/* Causal attention alone, forward and backward together, against the best arithmetic peak measured between the runs:
+/* Causal attention alone, forward and backward together, against the arithmetic peak measured right before and after:
  * attention_fp32_of_peak and attention_bf16_of_peak. Operations are counted causal: 2 B H S^2 D forward, 2.5 times that
  * backward. One thread is timed by its own CPU time, so that other work on the machine hardly shows. Run by
- * `make bench only=attention`; an argument "bf16" measures that type. */
+ * `make bench only=attention`; an argument "bf16" measures that type, a second one the shape of that number alone. */
 #include "megalith/kernels.h"
 #include "megalith/memory.h"
 #include "megalith/peak.h"
@@ -30,8 +30,8 @@ static double cpu_time(void)
 
 static void *tensor(mega_dtype type, int64_t n)
 {
-    void *x = mega_calloc((size_t)n + 16, mega_dtype_size(type));
-    if (x == NULL) {
+    void *x;
+    if (mega_pages_alloc(&x, (size_t)n * mega_dtype_size(type), "a tensor") != MEGA_OK) {
         fprintf(stderr, "%s\n", mega_error_message());
         exit(1);
     }
@@ -62,7 +62,7 @@ static int by_value(const void *a, const void *b)
 static void measure(mega_dtype type, const shape *s)
 {
     const int64_t T = s->batch * s->seq, C = s->heads * s->head_dim;
-    const size_t element = mega_dtype_size(type);
+    const size_t element = mega_dtype_size(type), wide = (size_t)(T * C) * element;
     char *qkv = tensor(type, T * 3 * C), *dqkv = tensor(type, T * 3 * C);
     void *out = tensor(type, T * C), *dout = tensor(type, T * C), *lse = tensor(MEGA_F32, T * s->heads);
     uint32_t *sample = mega_calloc((size_t)T, sizeof *sample);
@@ -83,14 +83,13 @@ static void measure(mega_dtype type, const shape *s)
         }
     a.head.scratch = scratch[0], g.head.scratch = scratch[1];
     const double flop = 2.0 * (double)(T * s->seq) * (double)C;
-    double forward[REPEATS], backward[REPEATS], both[REPEATS], peak = 0.0;
+    double forward[REPEATS], backward[REPEATS], both[REPEATS], before = mega_cpu_peak_flops(NULL, type);
     for (int i = 0; i < REPEATS; i++) {
-        const double measured = mega_cpu_peak_flops(NULL, type);
-        peak = measured > peak ? measured : peak;
         const double f = seconds_of(&mega_cpu_attention, &a), b = seconds_of(&mega_cpu_attention_grad, &g);
-        forward[i] = flop / f, backward[i] = 2.5 * flop / b, both[i] = 3.5 * flop / (f + b);
+        const double after = mega_cpu_peak_flops(NULL, type), peak = after > before ? after : before;
+        forward[i] = flop / f / peak, backward[i] = 2.5 * flop / b / peak, both[i] = 3.5 * flop / (f + b) / peak;
+        before = after;
     }
-    for (int i = 0; i < REPEATS; i++) forward[i] /= peak, backward[i] /= peak, both[i] /= peak;
     if (s->seq >= 1024 && s->dropout == 0.0)
         for (int i = 0; i < REPEATS; i++)
             printf("RESULT attention_%s_%sof_peak %.4f ratio causal, forward and backward, T=%lld, D=64, one thread\n",
@@ -101,8 +100,10 @@ static void measure(mega_dtype type, const shape *s)
     printf("attention_%s_of_peak S=%lld D=%lld dropout=%g: %.3f (forward %.3f, backward %.3f; spread %.3f to %.3f)\n",
            type == MEGA_BF16 ? "bf16" : "fp32", (long long)s->seq, (long long)s->head_dim, s->dropout,
            both[REPEATS / 2], forward[REPEATS / 2], backward[REPEATS / 2], both[0], both[REPEATS - 1]);
-    void *all[] = {qkv, dqkv, out, dout, lse, sample};
-    for (int i = 0; i < 6; i++) mega_free(all[i]);
+    void *all[] = {qkv, dqkv, out, dout, lse};
+    const size_t sizes[] = {3 * wide, 3 * wide, wide, wide, (size_t)(T * s->heads) * sizeof(float)};
+    for (int i = 0; i < 5; i++) mega_pages_free(all[i], sizes[i]);
+    mega_free(sample);
     for (int i = 0; i < 2; i++) mega_pages_free(scratch[i], bytes[i]);
 }
 
@@ -114,6 +115,7 @@ int main(int argc, char **argv)
                                    {1, 4096, 2, 64, 0.0},
                                    {4, 64, 12, 64, 0.0},
                                    {12, 64, 4, 32, 0.0}};
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) measure(type, &shapes[i]);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        if (argc < 3 || (size_t)atoi(argv[2]) == i) measure(type, &shapes[i]);
     return 0;
 }

@@ -1,18 +1,7 @@
 /* Attention: key/value heads of sequences, and where they do not divide evenly the query blocks of one, are shared
  * among the threads (attention_body.c). A block is computed the same whichever thread takes it. */
+#include "cpu/attention_impl.h"
 #include "cpu/share.h"
-
-static int64_t padded(int64_t n)
-{
-    return (n + MEGA_TILE_COLS - 1) / MEGA_TILE_COLS * MEGA_TILE_COLS;
-}
-
-/* Floats that one thread needs, as attention_body.c lays them out; a multiple of 16. */
-static int64_t thread_scratch(const mega_attention_args *a)
-{
-    const int64_t S = padded(a->seq), D = padded(a->head_dim), block = MEGA_QUERY_BLOCK * D;
-    return S * a->head_dim + S * D + 2 * block + (int64_t)MEGA_QUERY_BLOCK * MEGA_KEY_BLOCK;
-}
 
 /* Pairs of a query block and a key block up to query block `block` of one head: its share of the work. */
 static int64_t pairs_before(const mega_attention_args *a, int64_t block)
@@ -32,8 +21,8 @@ static void work(void *user, int thread, int size)
 {
     const cpu_job *job = user;
     const mega_attention_args *a = job->args;
-    float *scratch = (float *)a->head.scratch + thread * thread_scratch(a);
-    const int64_t blocks = (a->seq + MEGA_QUERY_BLOCK - 1) / MEGA_QUERY_BLOCK, pairs = pairs_before(a, blocks);
+    float *scratch = (float *)a->head.scratch + thread * attention_scratch_words(a);
+    const int64_t blocks = attention_blocks(a), pairs = pairs_before(a, blocks);
     int64_t begin, end;
     mega_team_share(job->n * pairs, 1, thread, size, &begin, &end);
     for (int64_t item = begin / pairs; item * pairs < end; item++) {
@@ -47,7 +36,7 @@ static void work(void *user, int thread, int size)
 static void run(mega_team *team, const void *args)
 {
     const mega_attention_args *a = args;
-    if (a->head.dtype == MEGA_F64) {
+    if (attention_is_plain(a)) {
         mega_plain_attention.run(team, args);
         return;
     }
@@ -59,8 +48,8 @@ static void run(mega_team *team, const void *args)
 static size_t scratch(const void *args, int threads)
 {
     const mega_attention_args *a = args;
-    if (a->head.dtype == MEGA_F64) return mega_plain_attention.scratch(args, threads);
-    return (size_t)(threads * thread_scratch(a)) * sizeof(float);
+    if (attention_is_plain(a)) return mega_plain_attention.scratch(args, threads);
+    return (size_t)(threads * attention_scratch_words(a)) * sizeof(float);
 }
 
 const mega_kernel mega_cpu_attention = {.name = "attention", .run = run, .scratch = scratch};

@@ -1,29 +1,35 @@
-/* Attention forward by blocks of queries and keys with a running maximum and sum (Dao et al. 2022). Keys and values of
- * one key/value head are packed once into panels, keys transposed, as floats; every block product is a tile product.
- * Where a causal mask cuts through a block, rows are taken in groups that stop at the last key of the group. */
-
-#define QUERY_BLOCK MEGA_QUERY_BLOCK
-#define KEY_BLOCK   MEGA_KEY_BLOCK
-#define MASK_GROUP  12 /* queries, and keys, that a causal mask treats as one; a multiple of both tile heights */
-_Static_assert(MEGA_TILE_COLS % TILE_COLS == 0 && KEY_BLOCK % TILE_COLS == 0, "blocks are whole tiles");
-_Static_assert(QUERY_BLOCK % MASK_GROUP == 0 && KEY_BLOCK % MASK_GROUP == 0 && KEY_BLOCK % QUERY_BLOCK == 0,
-               "the groups of a pair of blocks meet on the diagonal");
-_Static_assert(KEY_BLOCK <= MASK_RUN, "a mask of a row of a block is one run");
+/* Attention forward by blocks of queries and keys with a running maximum and sum (Dao et al. 2022). A block of scores
+ * has a row for each key and a column for each query, so that maxima and sums of a query are taken lane by lane, and
+ * what the softmax leaves is the right operand of the next product as it lies. Of a block that a causal mask cuts
+ * through, what lies beyond it is computed for no more than a strip. */
 
 /* What stays the same for all blocks of one head of one sequence. */
 typedef struct attention_head {
     const mega_attention_args *a;
     dropout_key key;
-    int64_t b, h, g, Dp, Sp; /* padded head size; padded positions, the leading dimension of transposed keys */
+    int64_t b, h, g;
+    int64_t words, depth; /* of a packed row of the head; those that a product over the head size takes */
 } attention_head;
+
+/* A pair of blocks: `queries` and `keys` are padded to strips. */
+typedef struct attention_pair {
+    int64_t i0, j0, queries, keys;
+    bool diagonal, masked; /* the causal mask cuts it in the middle; some query does not see some key */
+} attention_pair;
 
 ALWAYS attention_head attention_head_of(const mega_attention_args *a, int64_t b, int64_t g)
 {
-    attention_head w = {.a = a, .b = b, .g = g};
-    w.Dp = round_to(a->head_dim, TILE_COLS);
-    w.Sp = round_to(a->seq, TILE_COLS);
+    attention_head w = {.a = a, .b = b, .g = g, .words = attention_round(a->head_dim, GRAIN) / PER_WORD};
+    w.depth = PAIRS ? w.words : a->head_dim;
     if (a->dropout > 0.0) w.key = dropout_key_of(a->head.step, a->site, a->dropout);
     return w;
+}
+
+/* Head `head` of tensor x, from position i of the sequence. */
+ALWAYS head_rows head_rows_of(const attention_head *w, const void *x, int64_t ld, int64_t head, int64_t i)
+{
+    const mega_attention_args *a = w->a;
+    return (head_rows){x, (w->b * a->seq + i) * ld + head * a->head_dim, ld, a->head_dim, a->head.dtype == MEGA_BF16};
 }
 
 /* First key that query i sees, and one past the last. */
@@ -33,171 +39,234 @@ ALWAYS int64_t key_begin(const attention_head *w, int64_t i)
     return cut ? w->a->segment_start[w->b * w->a->seq + i] : 0;
 }
 
-ALWAYS int64_t key_end(const attention_head *w, int64_t i)
-{
-    return w->a->causal ? i + 1 : w->a->seq;
-}
-
-/* Key blocks that queries [i, i + rows) see: from a multiple of KEY_BLOCK to the last key. */
-static void key_range(const attention_head *w, int64_t i, int64_t rows, int64_t *begin, int64_t *end)
+/* Block of the first key that queries [i, i + rows) see. */
+static int64_t first_keys(const attention_head *w, int64_t i, int64_t rows)
 {
     int64_t first = w->a->seq;
     for (int64_t r = 0; r < rows; r++) first = key_begin(w, i + r) < first ? key_begin(w, i + r) : first;
-    *begin = first / KEY_BLOCK * KEY_BLOCK;
-    *end = key_end(w, i + rows - 1);
+    return first / BLOCK * BLOCK;
 }
 
-/* Keys of a block [j0, j0 + n) that some query of the group of row r of a query block at i0 sees; they come first. */
-ALWAYS int64_t group_keys(const attention_head *w, int64_t i0, int64_t r, int64_t j0, int64_t n)
+static attention_pair attention_pair_of(const attention_head *w, int64_t i0, int64_t rows, int64_t j0)
 {
-    if (!w->a->causal) return n;
-    const int64_t stop = i0 + (r / MASK_GROUP + 1) * MASK_GROUP - j0;
-    return stop < n ? stop : n;
+    const int64_t left = w->a->seq - j0, n = left < BLOCK ? left : BLOCK;
+    attention_pair p = {i0, j0, attention_round(rows, STRIP), attention_round(n, PAIRS ? GRAIN : STRIP), false, false};
+    p.diagonal = w->a->causal && i0 == j0;
+    p.masked = p.diagonal || n != p.keys;
+    if (w->a->causal && w->a->segment_start != NULL)
+        for (int64_t r = 0; r < rows; r++) p.masked |= key_begin(w, i0 + r) > j0;
+    return p;
 }
 
-/* p[rows, n] = a[rows, D] keys[D, n], where a key is seen. */
-static void score_block(const attention_head *w, float *p, const float *a, tile_b keys, int64_t i0, int64_t rows,
-                        int64_t j0, int64_t n)
+/* The first column that keys of the strip at row r have, and one past the last row that columns from c have. */
+ALWAYS int64_t first_column(const attention_pair *p, int64_t r)
 {
-    const int64_t step = group_keys(w, i0, 0, j0, n) < n ? MASK_GROUP : rows;
-    for (int64_t r = 0; r < rows; r += step)
-        tile_product(p + r * KEY_BLOCK, KEY_BLOCK, a + r * w->Dp, w->Dp, 1, keys, rows - r < step ? rows - r : step,
-                     round_to(group_keys(w, i0, r, j0, n), TILE_COLS), w->a->head_dim, false);
+    return p->diagonal ? r / STRIP * STRIP : 0;
 }
 
-/* o[rows, Dp] += p[rows, n] values[n, Dp], where a key is seen. */
-static void value_block(const attention_head *w, float *o, const float *p, tile_b values, int64_t i0, int64_t rows,
-                        int64_t j0, int64_t n)
+ALWAYS int64_t last_row(const attention_pair *p, int64_t c)
 {
-    const int64_t step = group_keys(w, i0, 0, j0, n) < n ? MASK_GROUP : rows;
-    for (int64_t r = 0; r < rows; r += step)
-        tile_product(o + r * w->Dp, w->Dp, p + r * KEY_BLOCK, KEY_BLOCK, 1, values, rows - r < step ? rows - r : step,
-                     w->Dp, group_keys(w, i0, r, j0, n), true);
+    const int64_t end = (c / STRIP + 1) * STRIP;
+    return p->diagonal && end < p->keys ? end : p->keys;
 }
 
-/* Columns of a row of a block that hold keys the query sees: [begin, end); the rest of [0, width) becomes `rest` near
- * them and zero elsewhere, so that loops run over the whole vectors of [*from, *to). False: the query sees none. */
-ALWAYS bool mask_row(const attention_head *w, float *row, float rest, int64_t i, int64_t j0, int64_t n, int64_t width,
-                     int64_t *from, int64_t *to)
+/* s[keys, queries] = a[keys, D] b[D, queries]. */
+static void score_product(const attention_head *w, const attention_pair *p, float *s, const float *a, const float *b)
 {
-    const int64_t first = key_begin(w, i) - j0, last = key_end(w, i) - j0;
-    const int64_t begin = first > 0 ? first : 0, end = last < n ? last : n;
-    if (begin >= end) {
-        set_zero(row, width);
-        return false;
+    const int64_t step = p->diagonal ? STRIP : p->keys;
+    for (int64_t r = 0; r < p->keys; r += step) {
+        const int64_t c = first_column(p, r);
+        if (c >= p->queries) return;
+        attention_product(s + r * BLOCK + c, a + r * w->words, w->words, b + c, step, p->queries - c, w->depth, false);
     }
-    *from = begin / VL * VL;
-    *to = round_to(end, VL);
-    for (int64_t j = 0; j < *from; j += VL) vstore(row + j, vset(0.0f));
-    for (int64_t j = *from; j < begin; j++) row[j] = rest;
-    for (int64_t j = end; j < *to; j++) row[j] = rest;
-    for (int64_t j = *to; j < width; j += VL) vstore(row + j, vset(0.0f));
-    return true;
 }
 
-/* Dropout factors of keys [j, j + n) for query i; whole vectors of them may be read. */
-ALWAYS const float *key_factors(const attention_head *w, float *buffer, int64_t i, int64_t j, int64_t n)
+/* o[D, queries] (+)= a[D, keys] p[keys, queries]; on the diagonal half a block of keys at a time. */
+static void value_product(const attention_head *w, const attention_pair *p, float *o, const float *a, const float *s,
+                          bool accumulate)
+{
+    const int64_t rows = PAIRS ? attention_round(w->a->head_dim, STRIP) : w->a->head_dim, ld = BLOCK / PER_WORD;
+    const int64_t half = p->diagonal && p->keys > GRAIN ? GRAIN : p->keys, rest = p->keys - half;
+    attention_product(o, a, ld, s, rows, p->queries, half / PER_WORD, accumulate);
+    if (rest > 0 && p->queries > half)
+        attention_product(o + half, a + half / PER_WORD, ld, s + half / PER_WORD * BLOCK + half, rows,
+                          p->queries - half, rest / PER_WORD, true);
+}
+
+/* Scores of keys that a query does not see become `rest`. */
+static void mask_pair(const attention_head *w, const attention_pair *p, float *s, float rest)
 {
     const mega_attention_args *a = w->a;
-    const int64_t row = ((a->head_begin + w->h) * a->seq + i) * a->seq;
-    return dropout_factors(buffer, &w->key, a->sample_id[w->b * a->seq + i], (uint64_t)(row + j), n);
-}
-
-/* Multiplies x[j] by the dropout factor of key j0 + j for query i; [begin, end) is whole vectors. */
-static void drop_keys(const attention_head *w, float *x, int64_t i, int64_t j0, int64_t begin, int64_t end)
-{
-    float buffer[MASK_BUFFER];
-    const float *factor = key_factors(w, buffer, i, j0 + begin, end - begin);
-    for (int64_t j = begin; j < end; j += VL) vstore(x + j, vload(x + j) * vload(factor + j - begin));
-}
-
-/* Running state of one block of queries. */
-typedef struct softmax_rows {
-    float max[QUERY_BLOCK], sum[QUERY_BLOCK];
-} softmax_rows;
-
-/* Scores p [rows, KEY_BLOCK] of queries i0… and keys j0…j0+n become weights; earlier sums and outputs are rescaled. */
-static void softmax_block(const attention_head *w, softmax_rows *s, float *p, float *o, int64_t i0, int64_t rows,
-                          int64_t j0, int64_t n)
-{
-    for (int64_t r = 0; r < rows; r++) {
-        float *row = p + r * KEY_BLOCK;
-        int64_t from, to;
-        if (!mask_row(w, row, -INFINITY, i0 + r, j0, n, round_to(group_keys(w, i0, r, j0, n), TILE_COLS), &from, &to))
-            continue;
-        vf max = vload(row + from);
-        for (int64_t j = from + VL; j < to; j += VL) max = vmax(max, vload(row + j));
-        float m = vmax_lane(max);
-        if (m < s->max[r]) m = s->max[r];
-        const float offset = m * LOG2_E;
-        vf sum = vset(0.0f);
-        for (int64_t j = from; j < to; j += VL) {
-            const vf e = vexp2(vload(row + j) * LOG2_E - offset);
-            vstore(row + j, e);
-            sum += e;
+    for (int64_t c = 0; c < p->queries; c += VL) {
+        int32_t begin[VL], end[VL];
+        for (int64_t l = 0; l < VL; l++) {
+            const int64_t i = p->i0 + c + l;
+            begin[l] = i < a->seq ? (int32_t)(key_begin(w, i) - p->j0) : 0;
+            end[l] = (int32_t)((a->causal && i < a->seq ? i + 1 : a->seq) - p->j0);
         }
-        if (m != s->max[r]) {
-            const float shrink = expf(s->max[r] - m);
-            s->sum[r] *= shrink;
-            for (int64_t d = 0; d < w->Dp; d += VL) vstore(o + r * w->Dp + d, vload(o + r * w->Dp + d) * shrink);
-            s->max[r] = m;
+        vi from, to;
+        memcpy(&from, begin, sizeof from);
+        memcpy(&to, end, sizeof to);
+        for (int64_t r = 0; r < last_row(p, c); r++) {
+            const vi row = (vi){0} + (int32_t)r;
+            vstore(s + r * BLOCK + c, vselect((row >= from) & (row < to), vload(s + r * BLOCK + c), vset(rest)));
         }
-        s->sum[r] += vsum(sum);
-        if (w->a->dropout > 0.0) drop_keys(w, row, i0 + r, j0, from, to);
     }
 }
 
-/* Where the parts of one thread's scratch stand: keys as panels of columns, values as panels of rows [Sp, TILE_COLS];
- * a block of queries and of outputs [QUERY_BLOCK, Dp], and of scores [QUERY_BLOCK, KEY_BLOCK]. */
+/* The strips beyond a causal mask that products over half blocks of keys read. */
+static void clear_strips(const attention_pair *p, float *s)
+{
+    if (!p->diagonal) return;
+    for (int64_t r = STRIP; r < p->keys; r += 2 * STRIP)
+        for (int64_t i = r / PER_WORD; i < (r + STRIP) / PER_WORD; i++)
+            for (int64_t c = r - STRIP; c < r; c += VL) vstore(s + i * BLOCK + c, vset(0.0f));
+}
+
+/* Dropout factors of a pair of blocks, as the scores lie. Counters go along keys, so they are made row by row of
+ * queries and turned. */
+static void drop_pair(const attention_head *w, const attention_pair *p, float *factors)
+{
+    const mega_attention_args *a = w->a;
+    float buffer[MASK_BUFFER], rows[VL][BLOCK];
+    for (int64_t c = 0; c < p->queries; c += VL) {
+        const int64_t keys = last_row(p, c);
+        for (int64_t l = 0; l < VL; l++) {
+            const int64_t i = p->i0 + c + l < a->seq ? p->i0 + c + l : a->seq - 1;
+            const int64_t at = ((a->head_begin + w->h) * a->seq + i) * a->seq + p->j0;
+            memcpy(rows[l], dropout_factors(buffer, &w->key, a->sample_id[w->b * a->seq + i], (uint64_t)at, keys),
+                   (size_t)keys * sizeof(float));
+        }
+        for (int64_t r = 0; r < keys; r += VL) {
+            vf t[VL];
+#pragma GCC unroll 16
+            for (int l = 0; l < VL; l++) t[l] = vload(rows[l] + r);
+            vtranspose(t);
+#pragma GCC unroll 16
+            for (int l = 0; l < VL; l++) vstore(factors + (r + l) * BLOCK + c, t[l]);
+        }
+    }
+}
+
+/* Running state of one block of queries; `max` is of scores times `scale`, in powers of 2. */
+typedef struct softmax_state {
+    float max[BLOCK], sum[BLOCK], shrink[BLOCK];
+} softmax_state;
+
+/* Writes rows r and r + 1 of columns [c, c + VL), as the right operand of a product over keys. */
+ALWAYS void put_keys(float *s, int64_t r, int64_t c, vf x, vf y)
+{
+#if PAIRS
+    vstore(s + r / 2 * BLOCK + c, vpairs(x, y));
+#else
+    vstore(s + r * BLOCK + c, x);
+    vstore(s + (r + 1) * BLOCK + c, y);
+#endif
+}
+
+/* Scores of columns [c, c + VL) become weights, in place or, where PAIRS, as pairs of keys in `to`. */
+ALWAYS void softmax_column(const bool drop, const attention_pair *p, softmax_state *t, const float *s, float *to,
+                           const float *factors, int64_t c, float scale)
+{
+    const int64_t rows = last_row(p, c);
+    vf m[4];
+    for (int l = 0; l < 4; l++) m[l] = vload(s + l * BLOCK + c);
+    for (int64_t r = 4; r < rows; r += 4)
+        for (int l = 0; l < 4; l++) m[l] = vmax(m[l], vload(s + (r + l) * BLOCK + c));
+    const vf before = vload(t->max + c), max = vmax(before, vmax(vmax(m[0], m[1]), vmax(m[2], m[3])) * scale);
+    vf sum[2] = {vset(0.0f), vset(0.0f)};
+    for (int64_t r = 0; r < rows; r += 2) {
+        vf e[2];
+        for (int l = 0; l < 2; l++) {
+            e[l] = vexp2(vload(s + (r + l) * BLOCK + c) * scale - max);
+            sum[l] += e[l];
+            if (drop) e[l] *= vload(factors + (r + l) * BLOCK + c);
+        }
+        put_keys(to, r, c, e[0], e[1]);
+    }
+    const vf shrink = vexp2(before - max);
+    vstore(t->max + c, max);
+    vstore(t->sum + c, vload(t->sum + c) * shrink + (sum[0] + sum[1]));
+    vstore(t->shrink + c, shrink);
+}
+
+static void softmax_pair(const attention_head *w, const attention_pair *p, softmax_state *t, const float *s, float *to,
+                         float *factors)
+{
+    const float scale = (float)(w->a->scale * 1.4426950408889634);
+    if (w->a->dropout > 0.0) {
+        drop_pair(w, p, factors);
+        for (int64_t c = 0; c < p->queries; c += VL) softmax_column(true, p, t, s, to, factors, c, scale);
+    } else
+        for (int64_t c = 0; c < p->queries; c += VL) softmax_column(false, p, t, s, to, NULL, c, scale);
+    clear_strips(p, to);
+}
+
+/* What earlier blocks of keys left is scaled to the new maxima, where one changed. */
+static void shrink_outputs(const attention_head *w, const softmax_state *t, float *o, int64_t queries)
+{
+    vf least = vset(1.0f);
+    for (int64_t c = 0; c < queries; c += VL) least = vmin(least, vload(t->shrink + c));
+    if (!vany(least < 1.0f)) return;
+    for (int64_t d = 0; d < w->a->head_dim; d++)
+        for (int64_t c = 0; c < queries; c += VL)
+            vstore(o + d * BLOCK + c, vload(o + d * BLOCK + c) * vload(t->shrink + c));
+}
+
+/* Where the parts of one thread's scratch stand, in blocks of positions: keys along their elements; values along the
+ * keys; of a block, queries as columns and outputs as columns; of a pair, scores, weights, dropout factors. */
 typedef struct attention_scratch {
-    float *kt, *v, *q, *p, *o;
+    float *k, *vt, *qt, *ot, *s, *p, *factors;
 } attention_scratch;
+
+static attention_scratch attention_scratch_of(const mega_attention_args *a, float *scratch)
+{
+    const int64_t block = attention_block_words(a), blocks = attention_blocks(a), pair = BLOCK * BLOCK;
+    attention_scratch t = {.k = scratch, .vt = scratch + blocks * block, .qt = scratch + 2 * blocks * block};
+    t.ot = t.qt + block;
+    t.s = t.ot + block;
+    t.factors = t.s + pair;
+    t.p = PAIRS ? t.factors + pair : t.s;
+    return t;
+}
 
 static void attention_queries(const attention_head *w, const attention_scratch *t, int64_t i0, int64_t rows)
 {
     const mega_attention_args *a = w->a;
-    const bool bf16 = a->head.dtype == MEGA_BF16;
-    const int64_t D = a->head_dim, Dp = w->Dp, at = w->b * a->seq + i0;
-    softmax_rows s;
-    int64_t begin, end;
-    key_range(w, i0, rows, &begin, &end);
-    pack_rows(t->q, Dp, bf16, a->q, at, w->h * D, a->ld_q, rows, D, (float)a->scale);
-    set_zero(t->o, rows * Dp);
-    for (int64_t r = 0; r < rows; r++) s.max[r] = -INFINITY, s.sum[r] = 0.0f;
-    for (int64_t j = begin; j < end; j += KEY_BLOCK) {
-        const int64_t n = end - j < KEY_BLOCK ? end - j : KEY_BLOCK;
-        score_block(w, t->p, t->q, (tile_b){t->kt + j * D, D * TILE_COLS, TILE_COLS}, i0, rows, j, n);
-        softmax_block(w, &s, t->p, t->o, i0, rows, j, n);
-        value_block(w, t->o, t->p, (tile_b){t->v + j * TILE_COLS, w->Sp * TILE_COLS, TILE_COLS}, i0, rows, j, n);
+    const int64_t block = attention_block_words(a), first = first_keys(w, i0, rows);
+    const head_rows q = head_rows_of(w, a->q, a->ld_q, w->h, i0), out = head_rows_of(w, a->out, a->ld_out, w->h, i0);
+    softmax_state state;
+    for (int64_t c = 0; c < BLOCK; c++) state.max[c] = -1e30f, state.sum[c] = 0.0f;
+    pack_turned(t->qt, &q, rows, attention_round(rows, STRIP));
+    for (int64_t j = first; j < (a->causal ? i0 + rows : a->seq); j += BLOCK) {
+        const attention_pair p = attention_pair_of(w, i0, rows, j);
+        score_product(w, &p, t->s, t->k + j / BLOCK * block, t->qt);
+        if (p.masked) mask_pair(w, &p, t->s, -INFINITY);
+        softmax_pair(w, &p, &state, t->s, t->p, t->factors);
+        if (j > first) shrink_outputs(w, &state, t->ot, p.queries);
+        value_product(w, &p, t->ot, t->vt + j / BLOCK * block, t->p, j > first);
     }
-    for (int64_t r = 0; r < rows; r++) {
-        const float inverse = 1.0f / s.sum[r];
-        for (int64_t d = 0; d < D; d += VL) {
-            const vf o = vget_n(false, t->o, r * Dp + d, D - d) * inverse;
-            const int64_t out = (at + r) * a->ld_out + w->h * D + d;
-            if (bf16) vput_n(true, a->out, out, D - d, o);
-            else
-                vput_n(false, a->out, out, D - d, o);
-        }
-        ((float *)a->lse)[w->h * a->batch * a->seq + at + r] = s.max[r] + logf(s.sum[r]);
-    }
+    for (int64_t c = 0; c < rows; c += VL) vstore(state.shrink + c, 1.0f / vload(state.sum + c));
+    unpack_turned(&out, t->ot, state.shrink, rows);
+    float *lse = (float *)a->lse + w->h * a->batch * a->seq + w->b * a->seq + i0;
+    for (int64_t c = 0; c < rows; c += VL)
+        vput_n(false, lse, c, rows - c, vload(state.max + c) * LN_2 + vlog(vload(state.sum + c)));
 }
 
 /* Query blocks [begin, end) of key/value head `item` and of all the query heads that read it. */
 static void attention_item(const mega_attention_args *a, int64_t item, int64_t begin, int64_t end, float *scratch)
 {
-    const bool bf16 = a->head.dtype == MEGA_BF16;
-    const int64_t S = a->seq, D = a->head_dim, per_group = a->heads / a->kv_heads;
+    const int64_t S = a->seq, per_group = a->heads / a->kv_heads, block = attention_block_words(a);
     attention_head w = attention_head_of(a, item / a->kv_heads, item % a->kv_heads);
-    attention_scratch t = {.kt = scratch};
-    t.v = t.kt + D * w.Sp;
-    t.q = t.v + w.Sp * w.Dp;
-    t.o = t.q + QUERY_BLOCK * w.Dp;
-    t.p = t.o + QUERY_BLOCK * w.Dp;
-    const int64_t stop = end * QUERY_BLOCK < S ? end * QUERY_BLOCK : S, keys = a->causal ? stop : S;
-    pack_columns(t.kt, bf16, a->k, w.b * S, w.g * D, a->ld_kv, keys, D);
-    pack_panels(t.v, w.Sp, w.Dp, bf16, a->v, w.b * S, w.g * D, a->ld_kv, keys, D);
+    const attention_scratch t = attention_scratch_of(a, scratch);
+    const int64_t stop = end * BLOCK < S ? end * BLOCK : S, keys = a->causal ? stop : S;
+    for (int64_t j = 0; j < keys; j += BLOCK) {
+        const int64_t n = keys - j < BLOCK ? keys - j : BLOCK, padded = attention_round(n, GRAIN);
+        const head_rows k = head_rows_of(&w, a->k, a->ld_kv, w.g, j), v = head_rows_of(&w, a->v, a->ld_kv, w.g, j);
+        pack_rows(t.k + j / BLOCK * block, w.words, &k, n, padded);
+        pack_along(t.vt + j / BLOCK * block, &v, n, padded);
+    }
     for (w.h = w.g * per_group; w.h < (w.g + 1) * per_group; w.h++)
-        for (int64_t i = begin * QUERY_BLOCK; i < stop; i += QUERY_BLOCK)
-            attention_queries(&w, &t, i, stop - i < QUERY_BLOCK ? stop - i : QUERY_BLOCK);
+        for (int64_t i = begin * BLOCK; i < stop; i += BLOCK)
+            attention_queries(&w, &t, i, stop - i < BLOCK ? stop - i : BLOCK);
 }

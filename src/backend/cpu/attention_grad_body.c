@@ -1,137 +1,182 @@
 /* Attention backward by the same blocks as forward (plain/attention_grad.c has the formulas). Probabilities come back
  * from the saved log-sum-exp; sum_j P dP of a query is dout . out. dk and dv of one key/value head are summed in
- * scratch over its query heads and blocks in a fixed order. Queries are packed with the scale in them, so dS^T q needs
- * none. */
+ * scratch over its query heads and blocks in a fixed order. */
 
+/* In blocks of positions: k and v along their elements, kt along the keys, dk and dv as panels. Of a block of queries:
+ * q and dout as columns and as panels, dq as columns. Of a pair of blocks: p and ds as rows along queries (the left
+ * operands of dv and dk), ds as the right operand of dq, scores, dout v^T, dropout factors. */
 typedef struct grad_scratch {
-    float *k, *kt, *vt;   /* of the whole head: k as panels of rows [Sp, TILE_COLS]; kt, vt of columns */
-    float *dk, *dv;       /* [Sp, Dp] */
-    float *q, *dout, *dq; /* of a block of queries [QUERY_BLOCK, Dp] */
-    float *p, *ds;        /* of a pair of blocks [QUERY_BLOCK, KEY_BLOCK] */
-    float lse[QUERY_BLOCK], delta[QUERY_BLOCK];
+    float *k, *v, *kt, *dk, *dv;
+    float *qt, *dot, *q, *dout, *dq;
+    float *p, *ds, *ds_keys, *s, *dp, *factors;
+    float lse[BLOCK], delta[BLOCK];
 } grad_scratch;
 
-/* p: scores become dropped probabilities; ds: dout v^T becomes dS. Keys that a query does not see get zeros. */
-static void grad_block(const attention_head *w, const grad_scratch *t, int64_t i0, int64_t rows, int64_t j0, int64_t n)
+static grad_scratch grad_scratch_of(const mega_attention_args *a, float *scratch)
 {
-    const bool drop = w->a->dropout > 0.0;
-    float buffer[MASK_BUFFER];
-    for (int64_t r = 0; r < rows; r++) {
-        float *p = t->p + r * KEY_BLOCK, *ds = t->ds + r * KEY_BLOCK;
-        const int64_t width = round_to(group_keys(w, i0, r, j0, n), TILE_COLS);
-        int64_t from, to;
-        mask_row(w, ds, 0.0f, i0 + r, j0, n, width, &from, &to);
-        if (!mask_row(w, p, -INFINITY, i0 + r, j0, n, width, &from, &to)) continue;
-        const float lse = t->lse[r] * LOG2_E, delta = t->delta[r];
-        if (drop) {
-            const float *factor = key_factors(w, buffer, i0 + r, j0 + from, to - from);
-            for (int64_t j = from; j < to; j += VL) {
-                const vf e = vexp2(vload(p + j) * LOG2_E - lse), f = vload(factor + j - from);
-                vstore(p + j, e * f);
-                vstore(ds + j, e * (vload(ds + j) * f - delta));
+    const int64_t block = attention_block_words(a), panel = attention_panel_words(a), blocks = attention_blocks(a);
+    const int64_t pair = BLOCK * BLOCK;
+    grad_scratch t = {.k = scratch};
+    t.v = t.k + blocks * block;
+    t.kt = t.v + blocks * block;
+    t.qt = t.kt + blocks * block;
+    t.dot = t.qt + block;
+    t.dq = t.dot + block;
+    t.q = t.dq + block;
+    t.dout = t.q + panel;
+    t.dk = t.dout + panel;
+    t.dv = t.dk + blocks * panel;
+    t.s = t.dv + blocks * panel;
+    t.dp = t.s + pair;
+    t.factors = t.dp + pair;
+    t.p = PAIRS ? t.factors + pair : t.s;
+    t.ds = PAIRS ? t.p + pair : t.dp;
+    t.ds_keys = PAIRS ? t.ds + pair : t.dp;
+    return t;
+}
+
+/* Row r, columns [c, c + VL) as the left operand of a product over queries. */
+ALWAYS void put_queries(float *to, int64_t r, int64_t c, vf x)
+{
+#if PAIRS
+    const vh h = vnarrow_pair(x);
+    memcpy((uint16_t *)(void *)to + r * BLOCK + c, &h, sizeof h);
+#else
+    vstore(to + r * BLOCK + c, x);
+#endif
+}
+
+/* Scores and dout v^T of columns [c, c + VL) become dropped probabilities and dS. */
+ALWAYS void grad_column(const bool drop, const attention_pair *p, const grad_scratch *t, int64_t c, float scale)
+{
+    const vf lse = vload(t->lse + c), delta = vload(t->delta + c);
+    for (int64_t r = 0; r < last_row(p, c); r += 2) {
+        vf ds[2];
+        for (int l = 0; l < 2; l++) {
+            const int64_t at = (r + l) * BLOCK + c;
+            const vf e = vexp2(vload(t->s + at) * scale - lse), dp = vload(t->dp + at);
+            if (drop) {
+                const vf f = vload(t->factors + at);
+                ds[l] = e * (dp * f - delta);
+                put_queries(t->p, r + l, c, e * f);
+            } else {
+                ds[l] = e * (dp - delta);
+                put_queries(t->p, r + l, c, e);
             }
-            continue;
+            if (PAIRS) put_queries(t->ds, r + l, c, ds[l]);
         }
-        for (int64_t j = from; j < to; j += VL) {
-            const vf e = vexp2(vload(p + j) * LOG2_E - lse);
-            vstore(p + j, e);
-            vstore(ds + j, e * (vload(ds + j) - delta));
-        }
+        put_keys(t->ds_keys, r, c, ds[0], ds[1]);
     }
 }
 
-/* dx[n, Dp] += p[rows, n]^T x[rows, Dp]: keys in groups start at the first query that sees them. */
-static void key_product(const attention_head *w, float *dx, const float *p, const float *x, int64_t i0, int64_t rows,
-                        int64_t j0, int64_t n)
+static void grad_pair(const attention_head *w, const attention_pair *p, const grad_scratch *t)
 {
-    const int64_t Dp = w->Dp, step = group_keys(w, i0, 0, j0, n) < n ? MASK_GROUP : n;
-    for (int64_t j = 0; j < n; j += step) {
-        const int64_t r = step == n || j0 + j < i0 ? 0 : j0 + j - i0;
-        if (r >= rows) return;
-        tile_product(dx + j * Dp, Dp, p + r * KEY_BLOCK + j, 1, KEY_BLOCK, (tile_b){x + r * Dp, TILE_COLS, Dp},
-                     n - j < step ? n - j : step, Dp, rows - r, true);
-    }
+    const float scale = (float)(w->a->scale * 1.4426950408889634);
+    if (w->a->dropout > 0.0) {
+        drop_pair(w, p, t->factors);
+        for (int64_t c = 0; c < p->queries; c += VL) grad_column(true, p, t, c, scale);
+    } else
+        for (int64_t c = 0; c < p->queries; c += VL) grad_column(false, p, t, c, scale);
+    clear_strips(p, t->ds_keys);
+#if PAIRS
+    if (!p->diagonal) return;
+    for (int64_t r = STRIP; r < p->keys; r++) /* strips that products over pairs of queries read */
+        if (r / STRIP % 2 == 1)
+            for (int l = 0; l < 2; l++)
+                memset((uint16_t *)(void *)(l == 0 ? t->p : t->ds) + r * BLOCK + (r / STRIP - 1) * STRIP, 0, 2 * STRIP);
+#endif
 }
 
-/* delta[r] = dout . out, from the values as they are stored. */
-static void grad_delta(const attention_head *w, grad_scratch *t, int64_t i0, int64_t rows)
+/* dx[keys, D] += p[keys, queries] x[queries, D], panel by panel; from the first query that a strip of keys has. */
+static void key_product(const attention_head *w, const attention_pair *p, float *dx, const float *s, const float *x)
+{
+    const int64_t D = attention_round(w->a->head_dim, STRIP), ld = BLOCK / PER_WORD;
+    const int64_t grain = PAIRS ? GRAIN : STRIP, step = p->diagonal ? grain : p->keys;
+    const int64_t queries = attention_round(p->queries, grain);
+    for (int64_t d = 0; d < D; d += BLOCK, dx += BLOCK * BLOCK, x += BLOCK * BLOCK)
+        for (int64_t r = 0; r < p->keys; r += step) {
+            const int64_t c = first_column(p, r);
+            if (c >= queries) break;
+            attention_product(dx + r * BLOCK, s + r * ld + c / PER_WORD, ld, x + c / PER_WORD * BLOCK, step,
+                              D - d < BLOCK ? D - d : BLOCK, (queries - c) / PER_WORD, true);
+        }
+}
+
+/* delta[i] = dout . out of the values as they are stored, and log-sum-exps in powers of 2. */
+static void grad_delta(const mega_attention_grad_args *g, const attention_head *w, grad_scratch *t, int64_t i0,
+                       int64_t rows)
 {
     const mega_attention_args *a = w->a;
-    const bool bf16 = a->head.dtype == MEGA_BF16;
-    const int64_t D = a->head_dim, at = w->b * a->seq + i0;
+    const head_rows o = head_rows_of(w, a->out, a->ld_out, w->h, i0),
+                    y = head_rows_of(w, g->dout, g->ld_dout, w->h, i0);
+    const float *lse = (const float *)a->lse + w->h * a->batch * a->seq + w->b * a->seq + i0;
+    for (int64_t r = 0; r < BLOCK; r++) t->delta[r] = t->lse[r] = 0.0f;
     for (int64_t r = 0; r < rows; r++) {
         vf sum = vset(0.0f);
-        for (int64_t d = 0; d < D; d += VL) {
-            const int64_t out = (at + r) * a->ld_out + w->h * D + d;
-            const vf o = bf16 ? vget_n(true, a->out, out, D - d) : vget_n(false, a->out, out, D - d);
-            sum += o * vget_n(false, t->dout, r * w->Dp + d, D - d);
+        ask_for_row(&o, r + ROWS_AHEAD, rows);
+        for (int64_t d = 0; d < o.width; d += VL) {
+            const int64_t x_at = o.at + r * o.ld + d, y_at = y.at + r * y.ld + d, n = o.width - d;
+            if (o.bf16) sum += vget_n(true, o.x, x_at, n) * vget_n(true, y.x, y_at, n);
+            else
+                sum += vget_n(false, o.x, x_at, n) * vget_n(false, y.x, y_at, n);
         }
         t->delta[r] = vsum(sum);
-        t->lse[r] = ((const float *)a->lse)[w->h * a->batch * a->seq + at + r];
+        t->lse[r] = lse[r] * LOG2_E;
     }
-}
-
-/* Rows of a packed block back to a tensor. */
-static void unpack_rows(bool bf16, void *x, int64_t row, int64_t column, int64_t ld, const float *src, int64_t padded,
-                        int64_t rows, int64_t width, float scale)
-{
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t d = 0; d < width; d += VL) {
-            const int64_t at = (row + i) * ld + column + d;
-            const vf v = vget_n(false, src, i * padded + d, width - d) * scale;
-            if (bf16) vput_n(true, x, at, width - d, v);
-            else
-                vput_n(false, x, at, width - d, v);
-        }
 }
 
 static void grad_queries(const mega_attention_grad_args *g, const attention_head *w, grad_scratch *t, int64_t i0,
                          int64_t rows)
 {
     const mega_attention_args *a = w->a;
-    const bool bf16 = a->head.dtype == MEGA_BF16;
-    const int64_t D = a->head_dim, Dp = w->Dp, at = w->b * a->seq + i0;
-    int64_t begin, end;
-    key_range(w, i0, rows, &begin, &end);
-    pack_rows(t->q, Dp, bf16, a->q, at, w->h * D, a->ld_q, rows, D, (float)a->scale);
-    pack_rows(t->dout, Dp, bf16, g->dout, at, w->h * D, g->ld_dout, rows, D, 1.0f);
-    grad_delta(w, t, i0, rows);
-    set_zero(t->dq, rows * Dp);
-    for (int64_t j = begin; j < end; j += KEY_BLOCK) {
-        const int64_t n = end - j < KEY_BLOCK ? end - j : KEY_BLOCK, panel = D * TILE_COLS;
-        score_block(w, t->p, t->q, (tile_b){t->kt + j * D, panel, TILE_COLS}, i0, rows, j, n);
-        score_block(w, t->ds, t->dout, (tile_b){t->vt + j * D, panel, TILE_COLS}, i0, rows, j, n);
-        grad_block(w, t, i0, rows, j, n);
-        key_product(w, t->dv + j * Dp, t->p, t->dout, i0, rows, j, n);
-        key_product(w, t->dk + j * Dp, t->ds, t->q, i0, rows, j, n);
-        value_block(w, t->dq, t->ds, (tile_b){t->k + j * TILE_COLS, w->Sp * TILE_COLS, TILE_COLS}, i0, rows, j, n);
+    const int64_t block = attention_block_words(a), panel = attention_panel_words(a), first = first_keys(w, i0, rows);
+    const int64_t padded = attention_round(rows, GRAIN);
+    const head_rows q = head_rows_of(w, a->q, a->ld_q, w->h, i0), y = head_rows_of(w, g->dout, g->ld_dout, w->h, i0),
+                    dq = head_rows_of(w, g->dq, g->ld_dq, w->h, i0);
+    pack_turned(t->qt, &q, rows, padded);
+    pack_turned(t->dot, &y, rows, padded);
+    pack_panels(t->q, &q, rows, padded);
+    pack_panels(t->dout, &y, rows, padded);
+    grad_delta(g, w, t, i0, rows);
+    for (int64_t j = first; j < (a->causal ? i0 + rows : a->seq); j += BLOCK) {
+        const attention_pair p = attention_pair_of(w, i0, rows, j);
+        const int64_t at = j / BLOCK;
+        score_product(w, &p, t->s, t->k + at * block, t->qt);
+        score_product(w, &p, t->dp, t->v + at * block, t->dot);
+        if (p.masked) mask_pair(w, &p, t->s, -INFINITY);
+        grad_pair(w, &p, t);
+        key_product(w, &p, t->dv + at * panel, t->p, t->dout);
+        key_product(w, &p, t->dk + at * panel, t->ds, t->q);
+        value_product(w, &p, t->dq, t->kt + at * block, t->ds_keys, j > first);
     }
-    unpack_rows(bf16, g->dq, at, w->h * D, g->ld_dq, t->dq, Dp, rows, D, (float)a->scale);
+    for (int64_t r = 0; r < BLOCK; r++) t->delta[r] = (float)a->scale;
+    unpack_turned(&dq, t->dq, t->delta, rows);
 }
 
 static void attention_grad_items(const mega_attention_grad_args *g, int64_t begin, int64_t end, float *scratch)
 {
     const mega_attention_args *a = &g->forward;
-    const bool bf16 = a->head.dtype == MEGA_BF16;
-    const int64_t S = a->seq, D = a->head_dim, per_group = a->heads / a->kv_heads;
+    const int64_t S = a->seq, per_group = a->heads / a->kv_heads, block = attention_block_words(a),
+                  panel = attention_panel_words(a);
     for (int64_t item = begin; item < end; item++) {
         attention_head w = attention_head_of(a, item / a->kv_heads, item % a->kv_heads);
-        const int64_t whole = w.Sp * w.Dp, block = QUERY_BLOCK * w.Dp, row = w.b * S, column = w.g * D;
-        grad_scratch t = {.k = scratch, .dk = scratch + whole, .dv = scratch + 2 * whole, .kt = scratch + 3 * whole};
-        t.vt = t.kt + D * w.Sp;
-        t.q = t.vt + D * w.Sp;
-        t.dout = t.q + block;
-        t.dq = t.dout + block;
-        t.p = t.dq + block;
-        t.ds = t.p + QUERY_BLOCK * KEY_BLOCK;
-        pack_columns(t.vt, bf16, a->v, row, column, a->ld_kv, S, D);
-        pack_columns(t.kt, bf16, a->k, row, column, a->ld_kv, S, D);
-        pack_panels(t.k, w.Sp, w.Dp, bf16, a->k, row, column, a->ld_kv, S, D);
-        set_zero(t.dk, 2 * whole);
+        grad_scratch t = grad_scratch_of(a, scratch);
+        for (int64_t j = 0; j < S; j += BLOCK) {
+            const int64_t n = S - j < BLOCK ? S - j : BLOCK, padded = attention_round(n, GRAIN);
+            const head_rows k = head_rows_of(&w, a->k, a->ld_kv, w.g, j), v = head_rows_of(&w, a->v, a->ld_kv, w.g, j);
+            pack_rows(t.k + j / BLOCK * block, w.words, &k, n, padded);
+            pack_rows(t.v + j / BLOCK * block, w.words, &v, n, padded);
+            pack_along(t.kt + j / BLOCK * block, &k, n, padded);
+        }
+        set_zero(t.dk, 2 * attention_blocks(a) * panel);
         for (w.h = w.g * per_group; w.h < (w.g + 1) * per_group; w.h++)
-            for (int64_t i = 0; i < S; i += QUERY_BLOCK)
-                grad_queries(g, &w, &t, i, S - i < QUERY_BLOCK ? S - i : QUERY_BLOCK);
-        unpack_rows(bf16, g->dk, row, column, g->ld_dkv, t.dk, w.Dp, S, D, 1.0f);
-        unpack_rows(bf16, g->dv, row, column, g->ld_dkv, t.dv, w.Dp, S, D, 1.0f);
+            for (int64_t i = 0; i < S; i += BLOCK) grad_queries(g, &w, &t, i, S - i < BLOCK ? S - i : BLOCK);
+        for (int64_t j = 0; j < S; j += BLOCK) {
+            const int64_t n = S - j < BLOCK ? S - j : BLOCK;
+            const head_rows dk = head_rows_of(&w, g->dk, g->ld_dkv, w.g, j),
+                            dv = head_rows_of(&w, g->dv, g->ld_dkv, w.g, j);
+            unpack_panels(&dk, t.dk + j / BLOCK * panel, BLOCK * BLOCK, n, (float)a->scale);
+            unpack_panels(&dv, t.dv + j / BLOCK * panel, BLOCK * BLOCK, n, 1.0f);
+        }
     }
 }

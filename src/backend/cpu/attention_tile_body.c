@@ -1,115 +1,267 @@
-/* Small matrix products on packed float blocks, what attention is made of: c[M, N] (+)= a[M, K] b[K, N]. N is a
- * multiple of 2 VL (blocks are padded with zeros). Element (m, k) of a stands at a[m a_row + k a_k]; b comes in panels
- * of TILE_COLS columns, so that the rows one tile reads lie side by side: element (k, n) at b[n / TILE_COLS * panel + k
- * ldb + n % TILE_COLS]. */
+/* Small matrix products, what attention is made of, and the packing of their operands:
+ *   c[M, N] (+)= a[M, K] b[K, N], sums in float.
+ * a lies along k, its rows `lda` words apart; rows of b and of c are BLOCK words apart, and N is at most that. A word
+ * is a float; where PAIRS, it is two bf16 that follow each other along k. */
 
-/* Rows x 2 sums, 2 vectors of b and one of a fill 16 registers, or 32. */
-#define TILE_ROWS (VECTOR_BYTES == 64 ? 12 : 6)
-#define TILE_COLS (2 * VL)
+#define BLOCK MEGA_ATTENTION_BLOCK
+#define GRAIN MEGA_ATTENTION_GRAIN
+#define STRIP 16 /* a causal mask is cut at multiples of this */
+#ifndef PAIRS
+#define PAIRS 0
+#endif
+#define PER_WORD (PAIRS ? 2 : 1)
 
-ALWAYS int64_t round_to(int64_t n, int64_t grain)
+#if !PAIRS
+/* Rows x vectors of sums, the vectors of b and one of a fill 16 registers, or 32. */
+#define TILE_ROWS 6
+#define TILE_VECS (VECTOR_BYTES == 64 ? 4 : 2)
+
+#define TILE_STEP 8
+
+ALWAYS void attention_step(const int R, const int N, vf sum[TILE_ROWS][TILE_VECS], const float *a, int64_t lda,
+                           const float *b)
 {
-    return (n + grain - 1) / grain * grain;
-}
-
-ALWAYS void tile_rows(const int R, float *restrict c, int64_t ldc, const float *restrict a, int64_t a_row, int64_t a_k,
-                      const float *restrict b, int64_t ldb, int64_t K, bool accumulate)
-{
-    vf sum[TILE_ROWS][2];
-#pragma GCC unroll 12
+    vf v[TILE_VECS];
+#pragma GCC unroll 4
+    for (int n = 0; n < N; n++) v[n] = vload(b + n * VL);
+#pragma GCC unroll 6
     for (int r = 0; r < R; r++) {
-        sum[r][0] = accumulate ? vload(c + r * ldc) : vset(0.0f);
-        sum[r][1] = accumulate ? vload(c + r * ldc + VL) : vset(0.0f);
-    }
-    for (int64_t k = 0; k < K; k++) {
-        const vf b0 = vload(b + k * ldb), b1 = vload(b + k * ldb + VL);
-#pragma GCC unroll 12
-        for (int r = 0; r < R; r++) {
-            const vf x = vset(a[r * a_row + k * a_k]);
-            sum[r][0] += x * b0;
-            sum[r][1] += x * b1;
-        }
-    }
-#pragma GCC unroll 12
-    for (int r = 0; r < R; r++) {
-        vstore(c + r * ldc, sum[r][0]);
-        vstore(c + r * ldc + VL, sum[r][1]);
+        const vf x = vset(a[r * lda]);
+#pragma GCC unroll 4
+        for (int n = 0; n < N; n++) sum[r][n] += x * v[n];
     }
 }
 
-typedef struct tile_b {
-    const float *at;
-    int64_t panel, ld;
-} tile_b;
-
-static void tile_product(float *c, int64_t ldc, const float *a, int64_t a_row, int64_t a_k, tile_b b, int64_t M,
-                         int64_t N, int64_t K, bool accumulate)
+ALWAYS void attention_tile(const int R, const int N, float *restrict c, const float *restrict a, int64_t lda,
+                           const float *restrict b, int64_t K, bool accumulate)
 {
-    for (int64_t n = 0; n < N; n += TILE_COLS) {
-        const float *from = b.at + n / TILE_COLS * b.panel;
-        float *rest = c + n;
-        const float *a_rest = a;
-        int64_t m = M;
-        for (; m >= TILE_ROWS; m -= TILE_ROWS, rest += TILE_ROWS * ldc, a_rest += TILE_ROWS * a_row)
-            tile_rows(TILE_ROWS, rest, ldc, a_rest, a_row, a_k, from, b.ld, K, accumulate);
-        for (; m >= 6; m -= 6, rest += 6 * ldc, a_rest += 6 * a_row)
-            tile_rows(6, rest, ldc, a_rest, a_row, a_k, from, b.ld, K, accumulate);
-        switch (m) {
-        case 5: tile_rows(5, rest, ldc, a_rest, a_row, a_k, from, b.ld, K, accumulate); break;
-        case 4: tile_rows(4, rest, ldc, a_rest, a_row, a_k, from, b.ld, K, accumulate); break;
-        case 3: tile_rows(3, rest, ldc, a_rest, a_row, a_k, from, b.ld, K, accumulate); break;
-        case 2: tile_rows(2, rest, ldc, a_rest, a_row, a_k, from, b.ld, K, accumulate); break;
-        case 1: tile_rows(1, rest, ldc, a_rest, a_row, a_k, from, b.ld, K, accumulate); break;
-        default: break;
-        }
+    vf sum[TILE_ROWS][TILE_VECS];
+#pragma GCC unroll 24
+    for (int i = 0; i < R * N; i++) {
+        if (accumulate) __builtin_prefetch(c + i / N * BLOCK + i % N * VL, 1);
+        sum[i / N][i % N] = vset(0.0f);
+    }
+    for (int64_t k = 0; k < K; k += TILE_STEP) { /* few turns, which the processor foresees to the last */
+#pragma GCC unroll 6
+        for (int r = 0; r < R; r++) __builtin_prefetch(a + (R + r) * lda + k);
+        const int64_t stop = K - k < TILE_STEP ? K : k + TILE_STEP;
+        if (stop == k + TILE_STEP)
+#pragma GCC unroll 8
+            for (int s = 0; s < TILE_STEP; s++) attention_step(R, N, sum, a + k + s, lda, b + (k + s) * BLOCK);
+        else
+            for (int64_t s = k; s < stop; s++) attention_step(R, N, sum, a + s, lda, b + s * BLOCK);
+    }
+#pragma GCC unroll 24
+    for (int i = 0; i < R * N; i++) {
+        float *at = c + i / N * BLOCK + i % N * VL;
+        vstore(at, accumulate ? vload(at) + sum[i / N][i % N] : sum[i / N][i % N]);
     }
 }
 
-/* dst[i, 0 … width) = scale * rows [row, row + rows) of x (leading dimension ld, from column `column`), zeros in
- * [width, padded). */
-static void pack_rows(float *dst, int64_t padded, bool bf16, const void *x, int64_t row, int64_t column, int64_t ld,
-                      int64_t rows, int64_t width, float scale)
+/* All rows of N vectors of columns. */
+ALWAYS void attention_columns(const int N, float *c, const float *a, int64_t lda, const float *b, int64_t M, int64_t K,
+                              bool accumulate)
 {
-    for (int64_t i = 0; i < rows; i++) {
-        const int64_t at = (row + i) * ld + column;
-        for (int64_t d = 0; d < width; d += VL) {
-            const vf v = bf16 ? vget_n(true, x, at + d, width - d) : vget_n(false, x, at + d, width - d);
-            vput_n(false, dst, i * padded + d, width - d, v * scale);
-        }
-        for (int64_t d = width; d < padded; d++) dst[i * padded + d] = 0.0f;
+    int64_t m = M;
+    for (; m >= TILE_ROWS; m -= TILE_ROWS, c += TILE_ROWS * BLOCK, a += TILE_ROWS * lda)
+        attention_tile(TILE_ROWS, N, c, a, lda, b, K, accumulate);
+    switch (m) {
+    case 5: attention_tile(5, N, c, a, lda, b, K, accumulate); break;
+    case 4: attention_tile(4, N, c, a, lda, b, K, accumulate); break;
+    case 3: attention_tile(3, N, c, a, lda, b, K, accumulate); break;
+    case 2: attention_tile(2, N, c, a, lda, b, K, accumulate); break;
+    case 1: attention_tile(1, N, c, a, lda, b, K, accumulate); break;
+    default: break;
     }
 }
 
-/* The same rows as panels [padded / TILE_COLS][room, TILE_COLS]: b of a product over rows. */
-static void pack_panels(float *dst, int64_t room, int64_t padded, bool bf16, const void *x, int64_t row, int64_t column,
-                        int64_t ld, int64_t rows, int64_t width)
+/* K counts words. */
+static void attention_product(float *c, const float *a, int64_t lda, const float *b, int64_t M, int64_t N, int64_t K,
+                              bool accumulate)
 {
-    for (int64_t i = 0; i < rows; i++) {
-        const int64_t at = (row + i) * ld + column;
-        for (int64_t d = 0; d < padded; d += VL) {
-            vf v = vset(0.0f);
-            if (d < width) v = bf16 ? vget_n(true, x, at + d, width - d) : vget_n(false, x, at + d, width - d);
-            vstore(dst + (d / TILE_COLS * room + i) * TILE_COLS + d % TILE_COLS, v);
-        }
+    for (; N >= TILE_VECS * VL; N -= TILE_VECS * VL, c += TILE_VECS * VL, b += TILE_VECS * VL)
+        attention_columns(TILE_VECS, c, a, lda, b, M, K, accumulate);
+#if VECTOR_BYTES == 64
+    if (N >= 3 * VL) attention_columns(3, c, a, lda, b, M, K, accumulate);
+    else if (N >= 2 * VL)
+        attention_columns(2, c, a, lda, b, M, K, accumulate);
+    else
+#endif
+        if (N >= VL)
+        attention_columns(1, c, a, lda, b, M, K, accumulate);
+}
+#endif
+
+/* Rows of a tensor that belong to one head of one sequence. */
+typedef struct head_rows {
+    const void *x;
+    int64_t at, ld, width; /* the first element; elements between rows; elements of a row */
+    bool bf16;
+} head_rows;
+
+/* Words [w, w + VL) of row i: VL elements, or, where PAIRS, 2 VL. Zeros behind the end of the row. */
+ALWAYS vf row_words(const bool bf16, const head_rows *x, int64_t i, int64_t w)
+{
+    const int64_t at = x->at + i * x->ld + w * PER_WORD, n = x->width - w * PER_WORD;
+#if PAIRS
+    (void)bf16;
+    if (n >= 2 * VL) {
+        vf v;
+        memcpy(&v, (const uint16_t *)x->x + at, sizeof v);
+        return v;
+    }
+    uint16_t few[2 * VL] = {0};
+    if (n > 0) memcpy(few, (const uint16_t *)x->x + at, (size_t)n * sizeof *few);
+    vf v;
+    memcpy(&v, few, sizeof v);
+    return v;
+#else
+    return n > 0 ? vget_n(bf16, x->x, at, n) : vset(0.0f);
+#endif
+}
+
+/* Words of elements [d, d + VL) of rows that follow each other: of row i or, where PAIRS, of rows 2 i and 2 i + 1. */
+ALWAYS vf column_words(const bool bf16, const head_rows *x, int64_t i, int64_t rows, int64_t d)
+{
+    const int64_t n = x->width - d;
+#if PAIRS
+    (void)bf16;
+    vh h[2];
+    for (int l = 0; l < 2; l++) {
+        const int64_t row = 2 * i + l, at = x->at + row * x->ld + d;
+        h[l] = (vh){0};
+        if (row >= rows || n <= 0) continue;
+        if (n >= VL) memcpy(&h[l], (const uint16_t *)x->x + at, sizeof h[l]);
+        else
+            for (int64_t c = 0; c < n; c++) h[l][c] = ((const uint16_t *)x->x)[at + c];
+    }
+    return (vf)(__builtin_convertvector(h[0], vu) | __builtin_convertvector(h[1], vu) << 16);
+#else
+    if (i >= rows || n <= 0) return vset(0.0f);
+    return vget_n(bf16, x->x, x->at + i * x->ld + d, n);
+#endif
+}
+
+/* Lines are asked for this many rows ahead: rows of a head lie far apart, often each on a page of its own. */
+#define ROWS_AHEAD 8
+
+ALWAYS void ask_for_row(const head_rows *x, int64_t i, int64_t rows)
+{
+    if (i >= rows) return;
+    const int64_t size = x->bf16 ? 2 : 4;
+    const char *at = (const char *)x->x + (x->at + i * x->ld) * size;
+    for (int64_t b = 0; b < x->width * size; b += 64) __builtin_prefetch(at + b);
+}
+
+/* dst[i, w): rows [0, rows) along their elements, zeros in rows [rows, padded). */
+ALWAYS void pack_rows_typed(const bool bf16, float *dst, int64_t ld, const head_rows *x, int64_t rows, int64_t padded)
+{
+    for (int64_t i = 0; i < padded; i++) {
+        ask_for_row(x, i + ROWS_AHEAD, rows);
+        for (int64_t w = 0; w < ld; w += VL) vstore(dst + i * ld + w, i < rows ? row_words(bf16, x, i, w) : vset(0.0f));
     }
 }
 
-/* The same rows as columns of panels [rows / TILE_COLS, rounded up][width, TILE_COLS]: b of a product over the width.
- * Columns past the last row are zeros. */
-static void pack_columns(float *dst, bool bf16, const void *x, int64_t row, int64_t column, int64_t ld, int64_t rows,
-                         int64_t width)
+static void pack_rows(float *dst, int64_t ld, const head_rows *x, int64_t rows, int64_t padded)
 {
-    for (int64_t j = 0; j < round_to(rows, TILE_COLS); j += VL)
-        for (int64_t d = 0; d < width; d += VL) {
+    if (x->bf16) pack_rows_typed(true, dst, ld, x, rows, padded);
+    else
+        pack_rows_typed(false, dst, ld, x, rows, padded);
+}
+
+/* dst[w, i), BLOCK words between rows: rows [0, rows) become columns, zeros up to column `padded`. */
+ALWAYS void pack_turned_typed(const bool bf16, float *dst, const head_rows *x, int64_t rows, int64_t padded)
+{
+    const int64_t words = attention_round(x->width, GRAIN) / PER_WORD;
+    for (int64_t i = 0; i < padded; i += VL)
+        for (int64_t w = 0; w < words; w += VL) {
             vf r[VL];
-            const int64_t at = (row + j) * ld + column + d;
-            for (int64_t i = 0; i < VL; i++) {
-                r[i] = vset(0.0f);
-                if (j + i < rows)
-                    r[i] = bf16 ? vget_n(true, x, at + i * ld, width - d) : vget_n(false, x, at + i * ld, width - d);
-            }
+#pragma GCC unroll 16
+            for (int l = 0; l < VL; l++) r[l] = i + l < rows ? row_words(bf16, x, i + l, w) : vset(0.0f);
             vtranspose(r);
-            float *to = dst + (j / TILE_COLS * width + d) * TILE_COLS + j % TILE_COLS;
-            for (int64_t i = 0; i < VL && i < width - d; i++) vstore(to + i * TILE_COLS, r[i]);
+#pragma GCC unroll 16
+            for (int l = 0; l < VL; l++) vstore(dst + (w + l) * BLOCK + i, r[l]);
+        }
+}
+
+static void pack_turned(float *dst, const head_rows *x, int64_t rows, int64_t padded)
+{
+    for (int64_t i = 0; i < rows; i++) ask_for_row(x, i, rows);
+    if (x->bf16) pack_turned_typed(true, dst, x, rows, padded);
+    else
+        pack_turned_typed(false, dst, x, rows, padded);
+}
+
+/* dst[d, i), BLOCK / PER_WORD words between rows: elements of rows [0, rows) that lie along i, zeros up to `padded`. */
+ALWAYS void pack_along_typed(const bool bf16, float *dst, const head_rows *x, int64_t rows, int64_t padded)
+{
+    const int64_t elements = attention_round(x->width, GRAIN), ld = BLOCK / PER_WORD;
+    for (int64_t i = 0; i < padded / PER_WORD; i += VL)
+        for (int64_t d = 0; d < elements; d += VL) {
+            vf r[VL];
+#pragma GCC unroll 16
+            for (int l = 0; l < VL; l++) r[l] = column_words(bf16, x, i + l, rows, d);
+            vtranspose(r);
+#pragma GCC unroll 16
+            for (int l = 0; l < VL; l++) vstore(dst + (d + l) * ld + i, r[l]);
+        }
+}
+
+static void pack_along(float *dst, const head_rows *x, int64_t rows, int64_t padded)
+{
+    for (int64_t i = 0; i < rows; i++) ask_for_row(x, i, rows);
+    if (x->bf16) pack_along_typed(true, dst, x, rows, padded);
+    else
+        pack_along_typed(false, dst, x, rows, padded);
+}
+
+/* dst: panels of BLOCK columns [BLOCK / PER_WORD, BLOCK] of rows as they lie, zeros up to row `padded`. */
+ALWAYS void pack_panels_typed(const bool bf16, float *dst, const head_rows *x, int64_t rows, int64_t padded)
+{
+    for (int64_t d = 0; d < attention_round(x->width, GRAIN); d += VL)
+        for (int64_t i = 0; i < padded / PER_WORD; i++)
+            vstore(dst + d / BLOCK * (BLOCK * BLOCK) + i * BLOCK + d % BLOCK, column_words(bf16, x, i, rows, d));
+}
+
+static void pack_panels(float *dst, const head_rows *x, int64_t rows, int64_t padded)
+{
+    if (x->bf16) pack_panels_typed(true, dst, x, rows, padded);
+    else
+        pack_panels_typed(false, dst, x, rows, padded);
+}
+
+/* Rows [0, rows) of x = factor[i] * columns [0, rows) of src[width, BLOCK). */
+static void unpack_turned(const head_rows *x, const float *src, const float *factor, int64_t rows)
+{
+    void *to = (void *)(uintptr_t)x->x;
+    for (int64_t i = 0; i < rows; i += VL)
+        for (int64_t d = 0; d < x->width; d += VL) {
+            vf r[VL];
+            const vf by = vload(factor + i);
+#pragma GCC unroll 16
+            for (int l = 0; l < VL; l++) r[l] = vload(src + (d + l) * BLOCK + i) * by;
+            vtranspose(r);
+            float lines[VL][VL];
+            memcpy(lines, r, sizeof lines);
+            for (int64_t l = 0; l < VL && l < rows - i; l++) {
+                const int64_t at = x->at + (i + l) * x->ld + d;
+                if (x->bf16) vput_n(true, to, at, x->width - d, vload(lines[l]));
+                else
+                    vput_n(false, to, at, x->width - d, vload(lines[l]));
+            }
+        }
+}
+
+/* Rows [0, rows) of x = scale * rows of src: panels of BLOCK columns, `panel` words apart. */
+static void unpack_panels(const head_rows *x, const float *src, int64_t panel, int64_t rows, float scale)
+{
+    void *to = (void *)(uintptr_t)x->x;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t d = 0; d < x->width; d += VL) {
+            const int64_t at = x->at + i * x->ld + d;
+            const vf v = vload(src + d / BLOCK * panel + i * BLOCK + d % BLOCK) * scale;
+            if (x->bf16) vput_n(true, to, at, x->width - d, v);
+            else
+                vput_n(false, to, at, x->width - d, v);
         }
 }

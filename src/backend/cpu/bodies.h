@@ -44,7 +44,7 @@ typedef struct cpu_bodies {
     void (*fold)(float *sum, const float *partial, int64_t rows, int64_t ld, int64_t begin, int64_t end);
 
     /* One item is one key/value head of one sequence, with all the query heads that read it; forward: blocks
-     * [begin, end) of MEGA_QUERY_BLOCK queries of it. */
+     * [begin, end) of MEGA_ATTENTION_BLOCK queries of it. */
     void (*attention)(const mega_attention_args *a, int64_t item, int64_t begin, int64_t end, float *scratch);
     void (*attention_grad)(const mega_attention_grad_args *a, int64_t begin, int64_t end, float *scratch);
     void (*attention_cached)(const mega_attention_cached_args *a, int64_t begin, int64_t end, float *scratch);
@@ -65,11 +65,6 @@ typedef struct cpu_bodies {
     /* Multiply-adds in registers alone; returns their number of operations (2 for each lane). */
     double (*spin_fma)(int64_t rounds, float *sink);
 } cpu_bodies;
-
-/* Blocks of attention: queries and keys of one tile product; what a thread needs of scratch follows from them. */
-#define MEGA_QUERY_BLOCK 48
-#define MEGA_KEY_BLOCK   96
-#define MEGA_TILE_COLS   32 /* padding of blocks: a multiple of what any instruction set asks for */
 
 /* Few rows: what a decode step of generation has. */
 #define MEGA_GEMV_ROWS 4

@@ -418,6 +418,21 @@ ALWAYS vf vexp2(vf x)
 }
 
 #define LOG2_E 1.44269504f
+#define LN_2   0.69314718f
+
+/* ln x for finite x >= 1e-30, error below 1e-7 of the larger of 1 and |ln x|: x = 2^n m, sqrt(1/2) <= m < sqrt(2), and
+ * ln m is an odd series in (m - 1) / (m + 1). */
+ALWAYS vf vlog(vf x)
+{
+    const vu away = (vu)x - 0x3f3504f3u; /* sqrt(1/2) */
+    const vi n = (vi)away >> 23;
+    const vf m = (vf)((vu)x - ((vu)n << 23)), t = (m - 1.0f) / (m + 1.0f), t2 = t * t;
+    vf q = vset(0.1111111f);
+    q = q * t2 + 0.1428571f;
+    q = q * t2 + 0.2f;
+    q = q * t2 + 0.3333333f;
+    return __builtin_convertvector(n, vf) * LN_2 + (t + t * (t2 * q)) * 2.0f;
+}
 
 /* 1/x for x in [1, 2^127): half an ulp more than the division, which is slow in vectors of 64 bytes. */
 ALWAYS vf vreciprocal(vf x)
