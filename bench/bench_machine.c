@@ -110,12 +110,12 @@ static void serve(machine *m)
 static void report(machine *m)
 {
     const int threads = mega_team_size(m->team);
-    const bool dot = mega_cpu_isa() == MEGA_ISA_AVX512_BF16;
+    const bool dot = mega_cpu_isa() >= MEGA_ISA_AVX512_BF16;
     printf("RESULT machine_peak_fp32 %.4g GFLOP/s %d threads, %s, multiply-adds in registers\n",
            best_peak(m, MEGA_F32) * 1e-9, threads, mega_isa_name(mega_cpu_isa()));
     printf(
         "RESULT machine_peak_bf16 %.4g GFLOP/s %s\n", best_peak(m, MEGA_BF16) * 1e-9,
-        dot ? "dot products, twice the rate of fp32"
+        dot ? "the fastest of multiply-adds of fp32, dot products, and tiles where there are some"
             : "this processor has no bf16 dot product: bf16 is widened and computed in fp32, so this is fp32's peak");
     printf("RESULT machine_copy %.4g GB/s read and written, %d threads\n", rate(m, copy_share) * 1e-9, threads);
     printf("RESULT machine_read %.4g GB/s best of three read loops, %d threads\n", read_rate(m) * 1e-9, threads);

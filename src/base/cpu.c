@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 #if defined(__x86_64__)
@@ -70,6 +71,17 @@ static uint64_t enabled_state(void)
     return (uint64_t)high << 32 | low;
 }
 
+/* Linux gives a process the room to save tiles on demand alone; all its threads share the answer. */
+static bool ask_for_tiles(void)
+{
+#if defined(__linux__) && defined(SYS_arch_prctl)
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+#else
+    return false;
+#endif
+}
+
 static mega_isa detect_isa(void)
 {
     uint32_t a, b, c, d, b7, c7, d7;
@@ -84,7 +96,9 @@ static mega_isa detect_isa(void)
     const uint32_t avx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31; /* F, DQ, BW, VL */
     if ((b7 & avx512) != avx512 || (state & 0xe6) != 0xe6) return MEGA_ISA_AVX2;
     if (a < 1 || !__get_cpuid_count(7, 1, &a, &b, &c, &d) || (a & 1u << 5) == 0) return MEGA_ISA_AVX512;
-    return MEGA_ISA_AVX512_BF16;
+    const uint32_t amx = 1u << 22 | 1u << 24; /* bf16, tiles; the system saves their configuration and data (17, 18) */
+    if ((d7 & amx) != amx || (state & 3u << 17) != 3u << 17 || !ask_for_tiles()) return MEGA_ISA_AVX512_BF16;
+    return MEGA_ISA_AMX;
 }
 #else
 static mega_isa detect_isa(void)
@@ -93,7 +107,7 @@ static mega_isa detect_isa(void)
 }
 #endif
 
-static const char *const isa_names[] = {"portable", "avx2", "avx512", "avx512_bf16"};
+static const char *const isa_names[] = {"portable", "avx2", "avx512", "avx512_bf16", "amx"};
 
 mega_isa mega_cpu_isa(void)
 {

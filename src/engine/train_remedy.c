@@ -7,7 +7,7 @@
 enum { MOST_VARIANTS = 16, MOST_BATCHES = 64, SHOWN = 3 };
 
 /* Operations in the time of one byte from memory, for one estimate on every machine: desktops and servers lie between 5
- * and 20. bf16 dot products take half the time of fp32 (megalith/peak.h); without them bf16 is computed in float. */
+ * and 20. */
 #define FLOPS_PER_BYTE 8.0
 
 typedef struct variant {
@@ -30,11 +30,18 @@ typedef struct search {
     size_t least; /* of everything that was planned; 0: nothing */
 } search;
 
+/* Products of bf16 beside those of fp32: what they reach, not their peak. */
+static double bf16_rate(void)
+{
+    const mega_isa isa = mega_cpu_isa();
+    return isa >= MEGA_ISA_AMX ? 4 : isa == MEGA_ISA_AVX512_BF16 ? 2 : 1;
+}
+
 static double cost_of(const mega_engine *e, const mega_config *cfg, const mega_engine_memory *m)
 {
     const mega_program *p = mega_engine_program(e, true);
     const double micro_batches = (double)(cfg->global_batch_size / cfg->micro_batch_size);
-    const double rate = cfg->params_dtype == MEGA_BF16 && mega_cpu_isa() == MEGA_ISA_AVX512_BF16 ? 2 : 1;
+    const double rate = cfg->params_dtype == MEGA_BF16 ? bf16_rate() : 1;
     const double update = p == NULL ? 0 : (double)(2 * m->masters + m->gradients + 2 * m->moments + m->weights);
     mega_program_cost c;
     if (p == NULL) p = mega_engine_program(e, false);

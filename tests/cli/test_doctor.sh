@@ -21,7 +21,7 @@ has '^  zlib  +[0-9]'
 has '^  zstd  +[0-9]'
 has '^  MPI  +(no mpirun found|/.* found, not used yet)'
 has '^  GPU  +.*(none found|not built yet|does not load|no device)'
-has '^  kernels  +(portable|avx2|avx512|avx512_bf16)'
+has '^  kernels  +(portable|avx2|avx512|avx512_bf16|amx)'
 
 text=$(MEGA_ISA=portable OMP_NUM_THREADS=3 "$MEGALITH" doctor)
 has '^  kernels  +portable, lowered by MEGA_ISA$'

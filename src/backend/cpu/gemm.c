@@ -2,17 +2,18 @@
  *   few rows (a decode step)   gemm_body.c: each weight is read once, in its own type
  *   F32, BF16                  gemm_panels_body.c: op(b) is packed by the team block by block, and the rows of c (its
  *                              columns, where there are few rows) are shared among the threads
- *   BF16 with dot products     oneDNN (gemm_onednn.c)
+ *   BF16 with dot products     gemm_pairs.c
  *   k = 0, F64                 the definition
  * On one Zen 3 core the panels reach what bench_kernels prints beside oneDNN (MEGA_GEMM=onednn). */
 #include "cpu/gemm_impl.h"
+#include "cpu/gemm_pairs.h"
 #include <stdio.h>
 #include <stdlib.h>
 
 /* Rows of k that are packed at a time, and bytes of packed b: they stay in the last level of cache. */
 enum { DEPTH = 1024, PACKED_BYTES = 6 << 20, BLOCK_PANELS = 24 };
 
-typedef enum gemm_way { GEMM_NOTHING, GEMM_PLAIN, GEMM_FEW_ROWS, GEMM_PANELS, GEMM_ONEDNN } gemm_way;
+typedef enum gemm_way { GEMM_NOTHING, GEMM_PLAIN, GEMM_FEW_ROWS, GEMM_PANELS, GEMM_PAIRS, GEMM_ONEDNN } gemm_way;
 
 /* MEGA_GEMM=onednn: for comparisons. */
 static bool onednn_asked(void)
@@ -27,9 +28,8 @@ static gemm_way choose(const mega_gemm_args *a, size_t *onednn_bytes)
     if (a->m == 0 || a->n == 0) return GEMM_NOTHING;
     if (a->k == 0 || a->head.dtype == MEGA_F64) return GEMM_PLAIN;
     if (a->m <= MEGA_GEMV_ROWS && !a->trans_a && a->trans_b) return GEMM_FEW_ROWS;
-    const bool pairs = a->head.dtype == MEGA_BF16 && mega_cpu_isa() == MEGA_ISA_AVX512_BF16;
-    if ((pairs || onednn_asked()) && mega_onednn_scratch(a, onednn_bytes)) return GEMM_ONEDNN;
-    return GEMM_PANELS;
+    if (onednn_asked() && mega_onednn_scratch(a, onednn_bytes)) return GEMM_ONEDNN;
+    return mega_pairs_can(a) ? GEMM_PAIRS : GEMM_PANELS;
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -177,7 +177,9 @@ static void run(mega_team *team, const void *args)
     else if (a->m <= MEGA_GEMV_ROWS && !a->trans_a && a->trans_b) {
         if (a->accumulate && overwrites(a)) zero_rows(a);
         cpu_job_run(team, few_rows_work, args, a->n, 16, a->n * a->k);
-    } else
+    } else if (mega_pairs_can(a))
+        mega_pairs_run(team, a, overwrites(a));
+    else
         run_panels(team, a);
 }
 
@@ -201,6 +203,7 @@ static size_t scratch(const void *args, int threads)
     size_t bytes;
     switch (choose(args, &bytes)) {
     case GEMM_ONEDNN: return bytes * (size_t)threads;
+    case GEMM_PAIRS: return mega_pairs_scratch(args, threads);
     case GEMM_PANELS: {
         const gemm_walk w = walk_of(args, mega_cpu_bodies_get());
         return w.packed + w.sums + w.block * (size_t)threads;
@@ -214,7 +217,8 @@ const mega_kernel mega_cpu_gemm = {
 
 const char *mega_gemm_description(char *out, int size)
 {
-    if (onednn_asked() || mega_cpu_isa() == MEGA_ISA_AVX512_BF16) return mega_onednn_description(out, size);
-    snprintf(out, (size_t)size, "own panels, %s", mega_isa_name(mega_cpu_isa()));
+    if (onednn_asked()) return mega_onednn_description(out, size);
+    snprintf(out, (size_t)size, "own %s, %s", mega_cpu_pairs_of(mega_cpu_isa()) != NULL ? "pairs" : "panels",
+             mega_isa_name(mega_cpu_isa()));
     return out;
 }

@@ -1,8 +1,7 @@
-/* Matrix product through oneDNN, for what the panels of gemm_panels_body.c cannot do as well: dot products of bf16
- * pairs, and a comparison (MEGA_GEMM=onednn). c is cut into units by a rule that knows its shape alone, each unit is
- * one one-thread primitive, and the units are shared among the team: one team owns the whole step, and the bits do not
- * depend on its size (oneDNN sums in an order that depends on the shape it is given). Scratch is ours (user-mode
- * scratchpads); each execute makes a few small allocations of its own. */
+/* Matrix product through oneDNN, for comparison (MEGA_GEMM=onednn). c is cut into units by a rule that knows its shape
+ * alone, each unit is one one-thread primitive, and the units are shared among the team: one team owns the whole step,
+ * and the bits do not depend on its size (oneDNN sums in an order that depends on the shape it is given). Scratch is
+ * ours (user-mode scratchpads); each execute makes a few small allocations of its own. */
 #include "cpu/gemm_impl.h"
 #include "megalith/memory.h"
 #include <dlfcn.h>
@@ -40,13 +39,12 @@ typedef struct onednn_plan {
     gemm_seat seat[];
 } onednn_plan;
 
-/* oneDNN takes its bound once, before its first use; without MEGA_ISA it may use what it finds (AMX, which we do not).
- */
+/* oneDNN takes its bound once, before its first use; without MEGA_ISA it may use what it finds. */
 static void bound_isa(void)
 {
     if (getenv("MEGA_ISA") == NULL) return;
     static const dnnl_cpu_isa_t bounds[] = {dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2, dnnl_cpu_isa_avx512_core,
-                                            dnnl_cpu_isa_avx512_core_bf16};
+                                            dnnl_cpu_isa_avx512_core_bf16, dnnl_cpu_isa_avx512_core_amx};
     dnnl_set_max_cpu_isa(bounds[mega_cpu_isa()]);
 }
 

@@ -50,7 +50,7 @@ static void test_description(void **state)
     (void)state;
     char text[64], cut[4];
     assert_ptr_equal(mega_gemm_description(text, sizeof text), text);
-    assert_true(strncmp(text, "oneDNN ", 7) == 0 || strncmp(text, "own panels, ", 12) == 0);
+    assert_true(strncmp(text, "oneDNN ", 7) == 0 || strncmp(text, "own p", 5) == 0);
     mega_gemm_description(cut, sizeof cut);
     assert_int_equal(strlen(cut), 3);
 }

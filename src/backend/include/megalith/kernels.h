@@ -303,8 +303,8 @@ typedef struct mega_norm_args {
 MEGA_KERNEL_LIST(MEGA_KERNEL_DECLARE)
 #undef MEGA_KERNEL_DECLARE
 
-/* "own panels, AVX2", or "oneDNN 2.6.3, …": what mega_cpu_gemm runs on for bf16 (F32 always takes the panels). Returns
- * out. MEGA_GEMM=onednn in the environment sends every product to oneDNN, for comparison. */
+/* "own panels, avx2", "own pairs, amx", or "oneDNN 2.6.3, …": what mega_cpu_gemm runs on for bf16 (F32 always takes the
+ * panels). Returns out. MEGA_GEMM=onednn in the environment sends every product to oneDNN, for comparison. */
 const char *mega_gemm_description(char *out, int size);
 
 #endif

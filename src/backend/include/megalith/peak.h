@@ -5,9 +5,10 @@
 #include "megalith/dtype.h"
 #include "megalith/threads.h"
 
-/* FLOP/s of the whole team (a multiply-add is 2) on numbers of this type: multiply-adds in registers alone, about 50
- * ms. BF16 where the processor has its dot product counts twice F32, which is that instruction's rate on Zen 4 and Zen
- * 5 (469 and 1037 GFLOP/s measured beside 235 and 521); elsewhere bf16 is computed in float. F64 counts half. */
+/* FLOP/s of the whole team (a multiply-add is 2) on numbers of this type, in registers alone, about 50 ms for each
+ * way there is. F32: multiply-adds. BF16: the fastest of these, of dot products of pairs (twice as fast on Zen 4 and
+ * Zen 5, half as fast on Sapphire Rapids), and of products of AMX tiles (sixteen times there). F64 counts half of F32.
+ */
 double mega_cpu_peak_flops(mega_team *team, mega_dtype dtype);
 
 #endif

@@ -35,9 +35,16 @@ double mega_cpu_quota(void);
 /* OMP_NUM_THREADS when it is a positive number, else mega_cpu_count(). */
 int mega_default_threads(void);
 
-/* Instruction sets that kernels may use, read from the CPU once. MEGA_ISA=portable|avx2|avx512|avx512_bf16 in the
- * environment lowers it (never raises it). */
-typedef enum mega_isa { MEGA_ISA_PORTABLE = 0, MEGA_ISA_AVX2, MEGA_ISA_AVX512, MEGA_ISA_AVX512_BF16 } mega_isa;
+/* Instruction sets that kernels may use, read from the CPU once. MEGA_ISA=portable|avx2|avx512|avx512_bf16|amx in the
+ * environment lowers it (never raises it). Each includes those before it. AMX is found where the system lets this
+ * process use its tiles, which the first call asks for. */
+typedef enum mega_isa {
+    MEGA_ISA_PORTABLE = 0,
+    MEGA_ISA_AVX2,
+    MEGA_ISA_AVX512,
+    MEGA_ISA_AVX512_BF16,
+    MEGA_ISA_AMX
+} mega_isa;
 mega_isa mega_cpu_isa(void);
 const char *mega_isa_name(mega_isa isa);
 const char *mega_cpu_model(char *out, int size); /* "AMD EPYC …" */

@@ -1,0 +1,146 @@
+/* Products of bf16 by dot products of pairs: how one is walked. For a block of columns and a slice of k the team packs
+ * op(b) once; then each thread packs blocks of its rows of op(a) and multiplies them with all panels (with its share of
+ * the panels, where rows are too few to share). Which sums belong together depends on the shape and the instruction set
+ * alone. */
+#include "cpu/gemm_pairs.h"
+#include "cpu/share.h"
+
+/* Bytes of packed b: they stay in the last level of cache. */
+enum { PACKED_BYTES = 6 << 20 };
+
+const cpu_pairs *mega_cpu_pairs_of(mega_isa isa)
+{
+#if defined(__x86_64__)
+    if (isa == MEGA_ISA_AMX) return &mega_cpu_pairs_amx;
+    if (isa == MEGA_ISA_AVX512_BF16) return &mega_cpu_pairs_avx512_bf16;
+#endif
+    (void)isa;
+    return NULL;
+}
+
+bool mega_pairs_can(const mega_gemm_args *a)
+{
+    return a->head.dtype == MEGA_BF16 && mega_cpu_pairs_of(mega_cpu_isa()) != NULL;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t pieces(int64_t n, int64_t most)
+{
+    return (n + most - 1) / most;
+}
+
+static int64_t round_to(int64_t n, int64_t grain)
+{
+    return pieces(n, grain) * grain;
+}
+
+/* Cut into as few parts as `most` allows, as even as multiples of grain are. */
+static int64_t part_of(int64_t n, int64_t most, int64_t grain)
+{
+    return round_to(pieces(n, pieces(n, most)), grain);
+}
+
+/* Sizes of what is packed at a time, and the bytes for it: packed b and sums once, the others for each thread. */
+typedef struct pairs_walk {
+    const cpu_pairs *pairs;
+    int64_t columns, depth, padded, rows;
+    size_t packed, sums, block, tiles;
+} pairs_walk;
+
+static pairs_walk walk_of(const mega_gemm_args *a)
+{
+    pairs_walk w = {.pairs = mega_cpu_pairs_of(mega_cpu_isa())};
+    const int64_t height = w.pairs->rows_of_panel;
+    w.depth = least(a->k, part_of(a->k, w.pairs->depth, 32));
+    w.padded = round_to(w.depth, w.pairs->grain);
+    const int64_t most_columns = PACKED_BYTES / (w.padded * 2) / PAIRS_COLUMNS * PAIRS_COLUMNS;
+    w.columns = part_of(a->n, most_columns, PAIRS_COLUMNS);
+    const int64_t most_rows = w.pairs->block_bytes / (w.padded * 2) / height * height;
+    w.rows = part_of(a->m, most_rows < height ? height : most_rows, height);
+    w.packed = round_up_64((size_t)(w.columns * w.padded) * 2);
+    w.sums = a->c_dtype == MEGA_F32 || w.depth == a->k ? 0 : (size_t)(a->m * w.columns) * sizeof(float);
+    w.block = round_up_64((size_t)(w.rows * w.padded) * 2);
+    w.tiles = (size_t)(w.rows * PAIRS_COLUMNS) * sizeof(float);
+    return w;
+}
+
+size_t mega_pairs_scratch(const mega_gemm_args *a, int threads)
+{
+    const pairs_walk w = walk_of(a);
+    return w.packed + w.sums + (w.block + w.tiles) * (size_t)threads;
+}
+
+typedef struct pairs_job {
+    const pairs_walk *walk;
+    pairs_block block;
+    char *thread_scratch;
+    bool by_columns;
+} pairs_job;
+
+static void pack_work(void *user, int thread, int size)
+{
+    const pairs_job *job = user;
+    int64_t begin, end;
+    mega_team_share(pieces(job->block.columns, PAIRS_COLUMNS), 1, thread, size, &begin, &end);
+    job->walk->pairs->pack_b(&job->block, begin, end);
+}
+
+static void multiply_work(void *user, int thread, int size)
+{
+    const pairs_job *job = user;
+    const pairs_walk *w = job->walk;
+    const int64_t panels = pieces(job->block.columns, PAIRS_COLUMNS);
+    int64_t row = 0, row_end = job->block.args->m, begin = 0, end = panels;
+    if (job->by_columns) mega_team_share(panels, 1, thread, size, &begin, &end);
+    else
+        mega_team_share(job->block.args->m, w->pairs->rows_of_panel, thread, size, &row, &row_end);
+    if (begin >= end || row >= row_end) return;
+    char *scratch = job->thread_scratch + (w->block + w->tiles) * (size_t)thread;
+    uint16_t *pa = (uint16_t *)(void *)scratch;
+    float *tiles = (float *)(void *)(scratch + w->block);
+    const int64_t part = part_of(row_end - row, w->rows, w->pairs->rows_of_panel);
+    w->pairs->enter();
+    for (; row < row_end; row += part)
+        w->pairs->block(&job->block, row, least(row_end - row, part), begin, end, pa, tiles);
+    w->pairs->leave();
+}
+
+/* Rows are shared in panels; where they are too few for even shares, columns are. */
+static bool columns_are_evener(const pairs_job *job, int threads)
+{
+    const int64_t rows = pieces(job->block.args->m, job->walk->pairs->rows_of_panel);
+    const int64_t columns = pieces(job->block.columns, PAIRS_COLUMNS);
+    const double by_rows = (double)(pieces(rows, threads) * threads) / (double)rows;
+    const double by_columns = (double)(pieces(columns, threads) * threads) / (double)columns;
+    return by_columns + 0.03 < by_rows;
+}
+
+void mega_pairs_run(mega_team *team, const mega_gemm_args *a, bool overwrite)
+{
+    const pairs_walk w = walk_of(a);
+    char *scratch = a->head.scratch;
+    pairs_job job = {.walk = &w, .thread_scratch = scratch + w.packed + w.sums};
+    mega_team *const all = a->m * a->n * a->k / 32 < CPU_SMALL_JOB ? NULL : team;
+    pairs_block *b = &job.block;
+    b->args = a;
+    b->packed = (uint16_t *)(void *)scratch;
+    b->sums = w.sums > 0 ? (float *)(void *)(scratch + w.packed) : NULL;
+    b->ld_sums = w.columns;
+    b->overwrite = overwrite;
+    for (b->n = 0; b->n < a->n; b->n += w.columns) {
+        b->columns = least(a->n - b->n, w.columns);
+        job.by_columns = columns_are_evener(&job, mega_team_size(all));
+        for (b->k = 0; b->k < a->k; b->k += w.depth) {
+            b->depth = least(a->k - b->k, w.depth);
+            b->padded = round_to(b->depth, w.pairs->grain);
+            b->first = b->k == 0;
+            b->last = b->k + b->depth == a->k;
+            mega_team_run(all, pack_work, &job);
+            mega_team_run(all, multiply_work, &job);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+/* Matrix product of bf16 on packed pairs: two numbers that follow each other along k lie side by side, as the dot
+ * product instructions take them. b lies in panels of PAIRS_COLUMNS columns, [k/2][PAIRS_COLUMNS][2]; a in panels of
+ * PAIRS_ROWS rows, laid out by what includes this file, which also defines
+ *   PAIRS_ROWS, PAIRS_BLOCK_K (rows of k that a tile is summed over at a time)
+ *   pairs_pack_a  packs rows of op(a)
+ *   pairs_sum     one tile of PAIRS_ROWS x PAIRS_COLUMNS sums over one block of k, continued or from zero
+ * Every element is summed in the same order wherever it lies: along k from front to back, slices of k in order. */
+
+#include "cpu/gemm_pairs.h"
+
+static void pairs_pack_a(const pairs_block *b, uint16_t *panel, int64_t row, int64_t rows);
+
+/* The first n lanes; all from 32 (16) on, none below 1. */
+ALWAYS __mmask32 mask_of_32(int64_t n)
+{
+    return n >= 32 ? 0xffffffffu : n <= 0 ? 0 : (1u << n) - 1;
+}
+
+ALWAYS __mmask16 mask_of_16(int64_t n)
+{
+    return (__mmask16)(n >= 16 ? 0xffffu : n <= 0 ? 0 : (1u << n) - 1);
+}
+
+/* Lines lie along k: x points at k of the first of `lines` (at most 16) lines, of which `depth` numbers are left. Out:
+ * for each of the next 16 pairs a row of 16 pairs, the lines side by side, zeros where there is nothing. */
+ALWAYS void pairs_turn(vf out[16], const uint16_t *x, int64_t ld, int64_t lines, int64_t depth)
+{
+    const __mmask32 there = mask_of_32(depth);
+    if (lines >= 16 && depth >= 32)
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++) out[i] = (vf)_mm512_loadu_si512(x + i * ld);
+    else
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++)
+            out[i] = i < lines ? (vf)_mm512_maskz_loadu_epi16(there, x + i * ld) : (vf)_mm512_setzero_ps();
+    vtranspose(out);
+}
+
+/* Two rows that lie across k become one row of 16 pairs. */
+ALWAYS __m512i pairs_join(__m256i even, __m256i odd)
+{
+    return _mm512_or_si512(_mm512_cvtepu16_epi32(even), _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
+}
+
+ALWAYS void pairs_pack_lines(uint16_t *panel, const uint16_t *x, int64_t ld, int64_t lines, int64_t depth,
+                             int64_t padded)
+{
+    for (int64_t k = 0; k < padded; k += 32)
+        for (int half = 0; half < 2; half++) {
+            vf row[16];
+            pairs_turn(row, x + half * 16 * ld + k, ld, lines - half * 16, depth - k);
+#pragma GCC unroll 16
+            for (int i = 0; i < 16; i++)
+                if (k + 2 * i < padded) _mm512_storeu_ps(panel + (k / 2 + i) * 2 * PAIRS_COLUMNS + half * 32, row[i]);
+        }
+}
+
+ALWAYS void pairs_pack_across(uint16_t *panel, const uint16_t *x, int64_t ld, int64_t columns, int64_t depth,
+                              int64_t padded)
+{
+    const __m512i order = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0); /* unpacking works within quarters */
+    const __mmask32 there = mask_of_32(columns);
+    for (int64_t k = 0; k < padded; k += 2, panel += 2 * PAIRS_COLUMNS) {
+        const __m512i even = _mm512_maskz_loadu_epi16(k < depth ? there : 0, x + k * ld);
+        const __m512i odd = _mm512_maskz_loadu_epi16(k + 1 < depth ? there : 0, x + (k + 1) * ld);
+        const __m512i e = _mm512_permutexvar_epi64(order, even), o = _mm512_permutexvar_epi64(order, odd);
+        _mm512_storeu_si512(panel, _mm512_unpacklo_epi16(e, o));
+        _mm512_storeu_si512(panel + 32, _mm512_unpackhi_epi16(e, o));
+    }
+}
+
+static void pairs_pack_b(const pairs_block *b, int64_t begin, int64_t end)
+{
+    const mega_gemm_args *a = b->args;
+    const uint16_t *x = a->b;
+    for (int64_t p = begin; p < end; p++) {
+        const int64_t n = b->n + p * PAIRS_COLUMNS, columns = b->columns - p * PAIRS_COLUMNS;
+        uint16_t *panel = b->packed + p * PAIRS_COLUMNS * b->padded;
+        if (a->trans_b) pairs_pack_lines(panel, x + n * a->ldb + b->k, a->ldb, columns, b->depth, b->padded);
+        else
+            pairs_pack_across(panel, x + b->k * a->ldb + n, a->ldb, columns, b->depth, b->padded);
+    }
+}
+
+ALWAYS __m512 pairs_widen(__m256i h)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+
+/* To nearest even, NaN stays NaN, as mega_f32_to_bf16 does; what is below the least normal number becomes zero, as it
+ * does inside the dot products. */
+ALWAYS __m256i pairs_narrow(__m512 x)
+{
+    return (__m256i)_mm512_cvtneps_pbh(x);
+}
+
+/* A tile of sums goes where it belongs: to c, or, where c is not float and slices are left, to b->sums. */
+ALWAYS void pairs_finish_typed(const bool is_float, const float *tile, const pairs_block *b, int64_t row,
+                               int64_t column, int64_t rows)
+{
+    const mega_gemm_args *a = b->args;
+    const int64_t columns = b->columns - column, n = b->n + column;
+    const bool add_sums = !is_float && !b->first, to_sums = !is_float && !b->last;
+    const bool add_c = is_float ? !(b->first && b->overwrite) : b->last && !b->overwrite;
+    __m512 bias[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+    __mmask16 there[2];
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++) {
+        there[h] = mask_of_16(columns - h * 16);
+        if (a->bias != NULL && b->last)
+            bias[h] = pairs_widen(_mm256_maskz_loadu_epi16(there[h], (const uint16_t *)a->bias + n + h * 16));
+    }
+    for (int64_t r = 0; r < rows; r++, tile += PAIRS_COLUMNS) {
+        const int64_t at = (row + r) * a->ldc + n;
+        float *sums = is_float || b->sums == NULL ? NULL : b->sums + (row + r) * b->ld_sums + column;
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; h++) {
+            __m512 v = _mm512_loadu_ps(tile + h * 16);
+            if (add_sums) v = _mm512_add_ps(_mm512_loadu_ps(sums + h * 16), v);
+            if (to_sums) {
+                _mm512_storeu_ps(sums + h * 16, v);
+                continue;
+            }
+            if (is_float) {
+                float *c = (float *)a->c + at + h * 16;
+                if (add_c) v = _mm512_add_ps(_mm512_maskz_loadu_ps(there[h], c), v);
+                _mm512_mask_storeu_ps(c, there[h], _mm512_add_ps(v, bias[h]));
+            } else {
+                uint16_t *c = (uint16_t *)a->c + at + h * 16;
+                if (add_c) v = _mm512_add_ps(pairs_widen(_mm256_maskz_loadu_epi16(there[h], c)), v);
+                _mm256_mask_storeu_epi16(c, there[h], pairs_narrow(_mm512_add_ps(v, bias[h])));
+            }
+        }
+    }
+}
+
+ALWAYS void pairs_finish(const float *tile, const pairs_block *b, int64_t row, int64_t column, int64_t rows)
+{
+    if (b->args->c_dtype == MEGA_F32) pairs_finish_typed(true, tile, b, row, column, rows);
+    else
+        pairs_finish_typed(false, tile, b, row, column, rows);
+}
+
+/* Lines of c that the last block of k will write, or read and write: asked for while it is summed. */
+ALWAYS void pairs_ask(const pairs_block *b, int64_t row, int64_t column, int64_t rows)
+{
+    const mega_gemm_args *a = b->args;
+    if (a->c_dtype != MEGA_F32 && !b->last) return;
+    const size_t size = mega_dtype_size(a->c_dtype);
+    const char *c = (const char *)a->c + (size_t)(row * a->ldc + b->n + column) * size;
+    for (int64_t r = 0; r < rows; r++, c += (size_t)a->ldc * size) {
+        __builtin_prefetch(c, 1);
+        if (size == 4) __builtin_prefetch(c + 64, 1);
+    }
+}
+
+static void pairs_block_run(const pairs_block *b, int64_t row, int64_t rows, int64_t begin, int64_t end, uint16_t *pa,
+                            float *tiles)
+{
+    for (int64_t i = 0; i < rows; i += PAIRS_ROWS)
+        pairs_pack_a(b, pa + i * b->padded, row + i, rows - i < PAIRS_ROWS ? rows - i : PAIRS_ROWS);
+    for (int64_t p = begin; p < end; p++)
+        for (int64_t k = 0; k < b->padded; k += PAIRS_BLOCK_K) {
+            const int64_t left = b->padded - k, depth = left < PAIRS_BLOCK_K ? left : PAIRS_BLOCK_K;
+            const uint16_t *pb = b->packed + p * PAIRS_COLUMNS * b->padded + k * PAIRS_COLUMNS;
+            for (int64_t i = 0; i < rows; i += PAIRS_ROWS) {
+                const int64_t height = rows - i < PAIRS_ROWS ? rows - i : PAIRS_ROWS;
+                float *tile = tiles + i * PAIRS_COLUMNS;
+                if (depth == left) pairs_ask(b, row + i, p * PAIRS_COLUMNS, height);
+                pairs_sum(tile, pa + i * b->padded + k * PAIRS_ROWS, pb, depth, k == 0);
+                if (depth == left) pairs_finish(tile, b, row + i, p * PAIRS_COLUMNS, height);
+            }
+        }
+}

@@ -1,0 +1,106 @@
+/* Sums of tiles by AMX: four tiles of 16 x 16 sums, fed by two of a and two of b (Intel's optimization manual, chapter
+ * on AMX). a lies packed as [k/32][2][16 rows][32]. */
+
+#define PAIRS_ROWS 32
+
+/* Panels of this depth come from the second level of cache, which is fast enough; storing sums and loading them again
+ * after fewer rows costs more (measured with 256, 512, 1024 on Sapphire Rapids). */
+#define PAIRS_BLOCK_K 1024
+
+/* Tiles 0 to 3 hold sums, 4 and 5 rows of a, 6 and 7 columns of b: 16 rows of 64 bytes each. */
+typedef struct tile_config {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+} tile_config;
+
+static const tile_config tiles_whole __attribute__((aligned(64))) = {
+    .palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
+
+static void tiles_enter(void)
+{
+    _tile_loadconfig(&tiles_whole);
+}
+
+/* The tiles are empty again: the system has nothing of them to save when it switches threads. */
+static void tiles_leave(void)
+{
+    _tile_release();
+}
+
+ALWAYS void pairs_sum(float *sum, const uint16_t *pa, const uint16_t *pb, int64_t depth, bool from_zero)
+{
+    __asm__ volatile("" ::: "memory"); /* gcc's intrinsics do not say that they read memory */
+    if (from_zero) {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    } else {
+        _tile_loadd(0, sum, PAIRS_COLUMNS * 4);
+        _tile_loadd(1, sum + 16, PAIRS_COLUMNS * 4);
+        _tile_loadd(2, sum + 16 * PAIRS_COLUMNS, PAIRS_COLUMNS * 4);
+        _tile_loadd(3, sum + 16 * PAIRS_COLUMNS + 16, PAIRS_COLUMNS * 4);
+    }
+    for (int64_t k = 0; k < depth; k += 32, pa += 1024, pb += 1024) {
+        _tile_loadd(6, pb, PAIRS_COLUMNS * 4);
+        _tile_loadd(4, pa, 64);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, pb + 32, PAIRS_COLUMNS * 4);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(5, pa + 512, 64);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, sum, PAIRS_COLUMNS * 4);
+    _tile_stored(1, sum + 16, PAIRS_COLUMNS * 4);
+    _tile_stored(2, sum + 16 * PAIRS_COLUMNS, PAIRS_COLUMNS * 4);
+    _tile_stored(3, sum + 16 * PAIRS_COLUMNS + 16, PAIRS_COLUMNS * 4);
+}
+
+#include "cpu/gemm_pairs_body.c"
+
+static void pairs_pack_a(const pairs_block *b, uint16_t *panel, int64_t row, int64_t rows)
+{
+    const mega_gemm_args *a = b->args;
+    const uint16_t *x = (const uint16_t *)a->a + (a->trans_a ? b->k * a->lda + row : row * a->lda + b->k);
+    for (int64_t k = 0; k < b->padded; k += 32, panel += 1024) {
+        const __mmask32 there = mask_of_32(b->depth - k);
+        if (!a->trans_a)
+            for (int64_t i = 0; i < 32; i++)
+                _mm512_storeu_si512(panel + i * 32, _mm512_maskz_loadu_epi16(i < rows ? there : 0,
+                                                                             x + (i < rows ? i : 0) * a->lda + k));
+        else
+            for (int64_t half = 0; half < 2; half++) {
+                const uint16_t *at = x + k * a->lda + half * 16;
+                const __mmask16 across = mask_of_16(rows - half * 16);
+                vf line[16];
+#pragma GCC unroll 16
+                for (int j = 0; j < 16; j++) {
+                    const int64_t left = b->depth - k - 2 * j;
+                    const __m256i even = _mm256_maskz_loadu_epi16(left > 0 ? across : 0, at + 2 * j * a->lda);
+                    const __m256i odd = _mm256_maskz_loadu_epi16(left > 1 ? across : 0, at + (2 * j + 1) * a->lda);
+                    line[j] = (vf)pairs_join(even, odd);
+                }
+                vtranspose(line);
+#pragma GCC unroll 16
+                for (int j = 0; j < 16; j++) _mm512_storeu_ps(panel + half * 512 + j * 32, line[j]);
+            }
+    }
+}
+
+static double tiles_spin(int64_t rounds, float *sink)
+{
+    float sum[256];
+    tiles_enter();
+    for (int64_t i = 0; i < rounds; i++) {
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, sum, 64);
+    tiles_leave();
+    sink[0] = sum[0];
+    return (double)rounds * 4 * 2 * 16 * 16 * 32;
+}
