@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static _Thread_local mega_file_observer *current_observer;
@@ -49,6 +50,33 @@ mega_status mega_file_refused(const char *path, const char *verb)
                            : error == ENOMEM                   ? MEGA_ERR_MEMORY
                                                                : MEGA_ERR_IO;
     return MEGA_FAIL(st, "%s: cannot %s: %s%s", path, verb, strerror(error), remedy(error));
+}
+
+/* The file may be gone or never have been: then its folder is on the same file system. */
+static bool available_bytes(const char *path, unsigned long long *out)
+{
+    struct statvfs fs;
+    bool ok = statvfs(path, &fs) == 0;
+    if (!ok) {
+        char *folder = mega_path_folder(path);
+        ok = folder != NULL && statvfs(folder, &fs) == 0;
+        mega_free(folder);
+    }
+    if (ok) *out = (unsigned long long)fs.f_bavail * fs.f_frsize;
+    return ok;
+}
+
+mega_status mega_file_too_large(const char *path, const char *verb, int64_t written, int64_t needed, bool or_more)
+{
+    const int error = errno;
+    unsigned long long available = 0;
+    if (error != ENOSPC || !available_bytes(path, &available)) {
+        errno = error;
+        return mega_file_refused(path, verb);
+    }
+    return MEGA_FAIL(MEGA_ERR_IO, "%s: cannot %s: %s; the file needs %lld bytes%s, %lld are written, %llu available%s",
+                     path, verb, strerror(error), (long long)needed, or_more ? " or more" : "", (long long)written,
+                     available, remedy(error));
 }
 
 static mega_status open_to_read(int *out, struct stat *info, const char *path)
@@ -199,37 +227,4 @@ mega_status mega_file_remove(const char *path)
     if (unlink(path) != 0) return errno == ENOENT ? MEGA_OK : mega_file_refused(path, "remove");
     mega_file_report("unlink", path, NULL, NULL, 0);
     return MEGA_OK;
-}
-
-mega_status mega_file_write_atomic(const char *path, const void *bytes, size_t n)
-{
-    char *beside = mega_format("%s.tmp-%ld", path, (long)getpid());
-    char *folder = mega_path_folder(path);
-    mega_writer *writer = NULL;
-    mega_status st = MEGA_OK;
-    if (beside == NULL || folder == NULL) {
-        st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", path);
-        goto end;
-    }
-    st = mega_writer_create(&writer, beside);
-    if (st != MEGA_OK) goto end;
-    st = mega_writer_write(writer, bytes, n);
-    if (st != MEGA_OK) {
-        mega_writer_abandon(writer);
-        goto end;
-    }
-    st = mega_writer_close(writer, true);
-    if (st == MEGA_OK) st = mega_file_rename(beside, path);
-    if (st == MEGA_OK) {
-        st = mega_folder_sync(folder);
-    } else { /* the first error is the one to tell */
-        mega_error_record why;
-        mega_error_get(&why);
-        mega_file_remove(beside);
-        mega_error_restore(&why);
-    }
-end:
-    mega_free(folder);
-    mega_free(beside);
-    return st;
 }

@@ -20,8 +20,8 @@
 struct mega_writer {
     int fd;
     mega_status status;
-    mega_error_record error; /* the first one; code MEGA_OK when there is none */
-    int64_t position;
+    mega_error_record error;             /* the first one; code MEGA_OK when there is none */
+    int64_t position, expected, written; /* of the file: where the next byte goes, its size in the end, handed over */
     uint32_t crc;
     size_t used, capacity;
     bool direct; /* the file is open past the page cache */
@@ -79,7 +79,7 @@ static mega_status open_writer(mega_writer **out, const char *path, int how)
     }
     if (append) {
         const off_t end = lseek(w->fd, 0, SEEK_END);
-        w->position = end > 0 ? (int64_t)end : 0; /* a pipe has no end to seek to */
+        w->position = w->written = end > 0 ? (int64_t)end : 0; /* a pipe has no end to seek to */
     }
     if (is_new) mega_file_report("create", path, NULL, NULL, 0);
     *out = w;
@@ -105,9 +105,15 @@ mega_status mega_writer_append_to(mega_writer **out, const char *path)
     return open_writer(out, path, APPEND);
 }
 
+void mega_writer_expect(mega_writer *w, int64_t bytes)
+{
+    w->expected = bytes;
+}
+
 static mega_status fail(mega_writer *w, const char *verb)
 {
-    w->status = mega_file_refused(w->path, verb);
+    const bool known = w->expected >= w->position;
+    w->status = mega_file_too_large(w->path, verb, w->written, known ? w->expected : w->position, !known);
     mega_error_get(&w->error);
     return w->status;
 }
@@ -134,6 +140,7 @@ static mega_status put(mega_writer *w, const uint8_t *bytes, size_t n)
         mega_file_report("write", w->path, NULL, bytes, (size_t)done);
         bytes += done;
         n -= (size_t)done;
+        w->written += done;
     }
     return MEGA_OK;
 }

@@ -3,34 +3,23 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#define TEMPORARY      ".tmp-"
-#define SET_ASIDE      ".exchange-" /* as mega_file_exchange names it where it needs two renames */
-#define FOREIGN_AGE_S  (24.0 * 3600.0)
-#define HOST_NAME_SIZE 65
+#define TEMPORARY ".tmp-"
+#define SET_ASIDE ".exchange-" /* as mega_file_exchange names it where it needs two renames */
 
 char *mega_iteration_path(const char *save, int64_t iteration)
 {
     return mega_format("%s/iter_%07" PRId64, save, iteration);
 }
 
-static void host_name(char out[HOST_NAME_SIZE])
-{
-    if (gethostname(out, HOST_NAME_SIZE - 1) != 0) strcpy(out, "host");
-    out[HOST_NAME_SIZE - 1] = '\0';
-}
-
 char *mega_iteration_temporary(const char *save, int64_t iteration)
 {
-    char host[HOST_NAME_SIZE] = {0};
-    host_name(host);
-    return mega_format("%s/iter_%07" PRId64 TEMPORARY "%s-%ld", save, iteration, host, (long)getpid());
+    char *final = mega_iteration_path(save, iteration), *path = final != NULL ? mega_temporary_path(final) : NULL;
+    mega_free(final);
+    return path;
 }
 
 /* "iter_0000100" and what follows the digits; false for other names. */
@@ -125,21 +114,6 @@ mega_status mega_checkpoint_prepare(const char *save)
                      save, strerror(errno));
 }
 
-/* Whose left-over is "HOST-PID", or "PID" alone? A run that is alive on this machine keeps its folder, and one of
- * another machine for a day. */
-static bool owner_is_dead(const char *owner, const char *path)
-{
-    char host[HOST_NAME_SIZE] = {0};
-    host_name(host);
-    const char *dash = strrchr(owner, '-');
-    const bool here =
-        dash == NULL || (strlen(host) == (size_t)(dash - owner) && strncmp(owner, host, strlen(host)) == 0);
-    const long pid = strtol(dash != NULL ? dash + 1 : owner, NULL, 10);
-    if (here) return pid <= 0 || pid == (long)getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
-    struct stat info;
-    return stat(path, &info) == 0 && difftime(time(NULL), info.st_mtime) > FOREIGN_AGE_S;
-}
-
 /* What a left-over's name says: of which iteration, and whose. Iteration -1 for the tracker's. */
 static bool parse_leftover(const char *name, int64_t *iteration, const char **owner)
 {
@@ -161,7 +135,7 @@ static void remove_leftover(const char *save, const char *name, int64_t keep)
     if (!parse_leftover(name, &iteration, &owner)) return;
     char *path = mega_path_join(save, name), *final = mega_iteration_path(save, iteration);
     const bool needed = final != NULL && iteration == keep && iteration >= 0 && !mega_folder_exists(final);
-    if (path != NULL && final != NULL && !needed && owner_is_dead(owner, path)) {
+    if (path != NULL && final != NULL && !needed && mega_owner_is_dead(owner, path)) {
         if (mega_tree_remove(path) == MEGA_OK) mega_info("removed %s, which an interrupted run left behind", path);
         else
             mega_warn("%s", mega_error_message()); /* it only takes up space */

@@ -111,7 +111,12 @@ static mega_status write_header(mega_st_writer *w, const mega_st_pair *metadata,
                        text.size, ST_MAX_HEADER);
     uint8_t length[8];
     for (int i = 0; i < 8; i++) length[i] = (uint8_t)((uint64_t)text.size >> (8 * i));
-    if (st == MEGA_OK) st = mega_writer_write(w->file, length, sizeof length);
+    if (st == MEGA_OK) {
+        uint64_t all = sizeof length + text.size;
+        for (int i = 0; i < w->count; i++) all += w->bytes[i];
+        mega_writer_expect(w->file, (int64_t)all);
+        st = mega_writer_write(w->file, length, sizeof length);
+    }
     if (st == MEGA_OK) st = mega_writer_write(w->file, text.data, text.size);
 end:
     mega_buffer_fini(&text);

@@ -155,10 +155,18 @@ static bool cache_load(mega_gpt_index *out, cache_files *c, const mega_gpt_index
     return true;
 }
 
+/* Of any data set and run, so that a run that is killed over and over does not fill the folder. */
+static void remove_leftovers(const char *folder)
+{
+    for (int i = 0; i < ARRAYS; i++) mega_temporaries_remove(folder, "", array_name[i]);
+    mega_temporaries_remove(folder, "", "-GPTDataset-description.txt");
+}
+
 static mega_status cache_store(cache_files *c, const mega_gpt_index *index)
 {
     const void *data[ARRAYS] = {index->doc, index->sample, index->shuffle};
     MEGA_TRY(mega_folder_create(c->folder));
+    remove_leftovers(c->folder);
     for (int i = 0; i < ARRAYS; i++) {
         cache_array *a = &c->array[i];
         MEGA_TRY(mega_npy_write(a->path, a->type, a->rows, a->columns, data[i], &a->crc));

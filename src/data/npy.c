@@ -3,7 +3,6 @@
 #include "data_impl.h"
 #include "megalith/memory.h"
 #include <stdio.h>
-#include <unistd.h>
 
 size_t mega_npy_element(mega_npy_type type)
 {
@@ -41,12 +40,13 @@ mega_status mega_npy_write(const char *path, mega_npy_type type, int64_t rows, i
     char header[MEGA_NPY_HEADER_MAX];
     const size_t header_bytes = mega_npy_header(header, type, rows, columns);
     const size_t bytes = (size_t)rows * (size_t)(columns > 0 ? columns : 1) * mega_npy_element(type);
-    char *part = mega_format("%s.tmp-%ld", path, (long)getpid());
+    char *part = mega_temporary_path(path);
     if (part == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a file name", path);
 
     mega_writer *w;
     mega_status st = mega_writer_create(&w, part);
     if (st != MEGA_OK) goto err_free;
+    mega_writer_expect(w, (int64_t)(header_bytes + bytes));
     st = write_all(w, header, header_bytes, data, bytes);
     if (st != MEGA_OK) {
         mega_writer_abandon(w);
@@ -55,7 +55,12 @@ mega_status mega_npy_write(const char *path, mega_npy_type type, int64_t rows, i
     *out_crc = mega_writer_crc32c(w);
     st = mega_writer_close(w, true);
     if (st == MEGA_OK) st = mega_file_rename(part, path);
-    if (st != MEGA_OK) (void)mega_file_remove(part);
+    if (st != MEGA_OK) { /* the first error is the one to tell */
+        mega_error_record why;
+        mega_error_get(&why);
+        (void)mega_file_remove(part);
+        mega_error_restore(&why);
+    }
 err_free:
     mega_free(part);
     return st;

@@ -44,6 +44,8 @@ mega_status mega_writer_create(mega_writer **out, const char *path);
 /* For files of many megabytes that are not read soon: in blocks of 8 MiB, past the page cache where that can be done.
  */
 mega_status mega_writer_create_large(mega_writer **out, const char *path);
+/* The size that the file will have, for the message when the disk is full. */
+void mega_writer_expect(mega_writer *w, int64_t bytes);
 mega_status mega_writer_append_to(mega_writer **out, const char *path); /* keeps what is there */
 mega_status mega_writer_write(mega_writer *w, const void *bytes, size_t n);
 mega_status mega_writer_flush(mega_writer *w);
@@ -52,9 +54,18 @@ uint32_t mega_writer_crc32c(const mega_writer *w); /* of all bytes written so fa
 mega_status mega_writer_close(mega_writer *w, bool sync);
 void mega_writer_abandon(mega_writer *w);
 
-/* Writes PATH.tmp-PID, fsyncs, renames over PATH, fsyncs the folder: PATH is the old content or the new, never between.
- */
+/* Writes PATH.tmp-HOST-PID, fsyncs, renames over PATH, fsyncs the folder: PATH is the old content or the new, never
+ * between. What dead processes left of their tries is removed. */
 mega_status mega_file_write_atomic(const char *path, const void *bytes, size_t n);
+
+/* Temporary files are named after their owner, so that others can tell when it is dead.
+ * PATH.tmp-HOST-PID of this process, in a new block; NULL when memory is short. */
+char *mega_temporary_path(const char *path);
+/* Whether the process of "HOST-PID" (or "PID") is gone: one of this machine that does not run; of another machine, when
+ * PATH was not touched for a day. A process takes its own left-overs for dead. */
+bool mega_owner_is_dead(const char *owner, const char *path);
+/* Removes files FOLDER/STEM.tmp-OWNER of dead owners whose STEM begins and ends as given. Never an error. */
+void mega_temporaries_remove(const char *folder, const char *begin, const char *end);
 
 /* Tests: called after each operation that changed the file system, on this thread. op is one of "create", "write",
  * "fsync", "rename", "exchange", "mkdir", "unlink", "rmdir", "syncdir"; b, bytes, size as they apply (write: the bytes

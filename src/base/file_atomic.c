@@ -1,0 +1,107 @@
+/* Files that are there whole or not at all, and what remains of those that were never finished. */
+#include "file_impl.h"
+#include "megalith/memory.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TEMPORARY     ".tmp-"
+#define FOREIGN_AGE_S (24.0 * 3600.0)
+enum { HOST_NAME_SIZE = 65 };
+
+static void host_name(char out[HOST_NAME_SIZE])
+{
+    memset(out, 0, HOST_NAME_SIZE);
+    if (gethostname(out, HOST_NAME_SIZE - 1) != 0) memcpy(out, "host", 5);
+}
+
+char *mega_temporary_path(const char *path)
+{
+    char host[HOST_NAME_SIZE];
+    host_name(host);
+    return mega_format("%s" TEMPORARY "%s-%ld", path, host, (long)getpid());
+}
+
+bool mega_owner_is_dead(const char *owner, const char *path)
+{
+    char host[HOST_NAME_SIZE];
+    host_name(host);
+    const char *dash = strrchr(owner, '-');
+    const bool here =
+        dash == NULL || (strlen(host) == (size_t)(dash - owner) && strncmp(owner, host, strlen(host)) == 0);
+    const long pid = strtol(dash != NULL ? dash + 1 : owner, NULL, 10);
+    if (here) return pid <= 0 || pid == (long)getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
+    struct stat info;
+    return stat(path, &info) == 0 && difftime(time(NULL), info.st_mtime) > FOREIGN_AGE_S;
+}
+
+/* The owner in STEM.tmp-OWNER with a stem that fits; else NULL. OWNER ends in the digits of a process id. */
+static const char *owner_in(const char *name, const char *begin, const char *end)
+{
+    const char *mark = NULL;
+    for (const char *at = name; (at = strstr(at, TEMPORARY)) != NULL; at++) mark = at;
+    const size_t stem = mark != NULL ? (size_t)(mark - name) : 0, a = strlen(begin), b = strlen(end);
+    if (stem < a || stem < b || mark == NULL) return NULL;
+    if (strncmp(name, begin, a) != 0 || strncmp(mark - b, end, b) != 0) return NULL;
+    const char *owner = mark + sizeof TEMPORARY - 1, *dash = strrchr(owner, '-');
+    const char *pid = dash != NULL ? dash + 1 : owner;
+    return *pid != '\0' && pid[strspn(pid, "0123456789")] == '\0' ? owner : NULL;
+}
+
+void mega_temporaries_remove(const char *folder, const char *begin, const char *end)
+{
+    mega_error_record before; /* the caller may be on its way out with an error */
+    mega_error_get(&before);
+    mega_names names = {0};
+    if (mega_folder_list(&names, folder) != MEGA_OK) names = (mega_names){0};
+    for (size_t i = 0; i < names.count; i++) {
+        const char *owner = owner_in(names.name[i], begin, end);
+        char *path = owner != NULL ? mega_path_join(folder, names.name[i]) : NULL;
+        if (path != NULL && mega_file_exists(path) && mega_owner_is_dead(owner, path)) (void)mega_file_remove(path);
+        mega_free(path);
+    }
+    mega_names_fini(&names);
+    mega_error_clear();
+    if (before.code != MEGA_OK) mega_error_restore(&before);
+}
+
+static mega_status write_beside(const char *path, const void *bytes, size_t n)
+{
+    mega_writer *writer = NULL;
+    MEGA_TRY(mega_writer_create(&writer, path));
+    mega_writer_expect(writer, (int64_t)n);
+    const mega_status st = mega_writer_write(writer, bytes, n);
+    if (st == MEGA_OK) return mega_writer_close(writer, true);
+    mega_writer_abandon(writer);
+    return st;
+}
+
+mega_status mega_file_write_atomic(const char *path, const void *bytes, size_t n)
+{
+    char *beside = mega_temporary_path(path), *folder = mega_path_folder(path);
+    mega_status st = MEGA_OK;
+    if (beside == NULL || folder == NULL) {
+        st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", path);
+        goto end;
+    }
+    mega_temporaries_remove(folder, mega_path_base(path), mega_path_base(path));
+    st = write_beside(beside, bytes, n);
+    if (st == MEGA_OK) st = mega_file_rename(beside, path);
+    if (st == MEGA_OK) {
+        st = mega_folder_sync(folder);
+    } else { /* the first error is the one to tell */
+        mega_error_record why;
+        mega_error_get(&why);
+        mega_file_remove(beside);
+        mega_error_restore(&why);
+    }
+end:
+    mega_free(folder);
+    mega_free(beside);
+    return st;
+}
