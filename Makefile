@@ -7,7 +7,7 @@
 #   make check-valgrind  the unit tests under valgrind
 #   make check-avx2      every test with kernels and oneDNN held to AVX2
 #   make check-clang     builds with clang, where it is there, and runs the unit tests
-#   make crash           1,000 kills of a run that saves every iteration, then every call failing in turn (kills=N faults=N)
+#   make crash           1,000 kills of each command, every call failing in turn, full disks, damaged files (kills=N faults=N damages=N)
 #   make fuzz            runs each fuzzer for a while: seconds=60 only=PATTERN (needs clang and libclang-rt-14-dev)
 #   make bench           measures (only=GROUP: a part); bench/README.md
 #   make install         prefix=/usr/local DESTDIR=
@@ -58,11 +58,16 @@ check-clang:
 kills ?= 1000
 # calls failed of each kind and command beyond the first four; 0: every one
 faults ?= 0
+# cuts and flips of each file
+damages ?= 50
 crash:
 	@tools/install_packages.sh build
 	@tools/build.sh release megalith
-	@MEGALITH=$(CURDIR)/build/megalith MEGA_KILLS=$(kills) bash tests/fault/test_pretrain_killed.sh
-	@MEGALITH=$(CURDIR)/build/megalith MEGA_SOURCE=$(CURDIR) MEGA_FAULTS=$(faults) bash tests/fault/test_faults.sh
+	@for test in pretrain_killed tokenizer_killed preprocess_killed faults disk_full damage; do \
+		echo "== $$test"; \
+		MEGALITH=$(CURDIR)/build/megalith MEGA_SOURCE=$(CURDIR) MEGA_KILLS=$(kills) MEGA_FAULTS=$(faults) MEGA_DAMAGES=$(damages) \
+			bash tests/fault/test_$$test.sh || [ $$? -eq 77 ] || exit 1; \
+	done
 
 seconds ?= 60
 fuzz:

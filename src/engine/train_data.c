@@ -25,16 +25,27 @@ static mega_status open_samplers(trainer *t)
     return MEGA_OK;
 }
 
+/* The data of a split, for a message: its file, or the first of several. */
+static const char *data_prefix(const mega_config *cfg, int split, const char **others)
+{
+    const mega_list *own[] = {&cfg->train_data_path, &cfg->valid_data_path, &cfg->test_data_path};
+    const mega_list *list = cfg->data_path.count > 0 ? &cfg->data_path : own[split];
+    *others = list->count > 1 ? " or another of the blend" : "";
+    return list->count > 0 ? list->item[list->count > 1 ? 1 : 0] : "the data"; /* weight prefix weight prefix … */
+}
+
 static mega_status check_id(const trainer *t, const int32_t *row, int64_t count, int split, int64_t index)
 {
     static const char *const name[] = {"training", "validation", "test"};
     for (int64_t i = 0; i < count; i++) {
         if (row[i] >= 0 && row[i] < t->vocab) continue;
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "%s sample %lld holds token id %d, but the vocabulary of %s has %lld ids; these data were "
-                         "tokenized with another vocabulary: give that one (--tokenizer-type, --vocab-file, "
-                         "--merge-file), or run preprocess_data again",
-                         name[split], (long long)index, row[i], t->cfg->tokenizer_type, (long long)t->vocab);
+        const char *others, *prefix = data_prefix(t->cfg, split, &others);
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "%s.bin%s: %s sample %lld holds token id %d, but the vocabulary of %s has %lld ids; these data "
+            "were tokenized with another vocabulary, or are damaged: give that one (--tokenizer-type, "
+            "--vocab-file, --merge-file), or run preprocess_data again",
+            prefix, others, name[split], (long long)index, row[i], t->cfg->tokenizer_type, (long long)t->vocab);
     }
     return MEGA_OK;
 }

@@ -99,6 +99,7 @@ static mega_status fill_bpe(mega_tokenizer *t, const char *vocab_file, const cha
     mega_status st = mega_file_read(&text, &size, vocab_file);
     if (st == MEGA_OK) {
         mega_cursor_init(&c, vocab_file, text, size);
+        mega_vocabulary_bound(&t->vocabulary, size);
         st = read_vocab(t, &c, &scratch);
         mega_cursor_fini(&c);
         mega_free(text);
@@ -171,7 +172,10 @@ mega_status mega_tokenizer_read_char(mega_tokenizer **out, const char *vocab_fil
     mega_cursor c;
     mega_cursor_init(&c, vocab_file, text, size);
     mega_status st = mega_tokenizer_begin(&t, MEGA_KIND_CHAR, vocab_file);
-    if (st == MEGA_OK) st = read_characters(t, &c);
+    if (st == MEGA_OK) {
+        mega_vocabulary_bound(&t->vocabulary, size);
+        st = read_characters(t, &c);
+    }
     if (st == MEGA_OK) *out = t;
     else
         mega_tokenizer_destroy(t);

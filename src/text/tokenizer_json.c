@@ -465,7 +465,10 @@ mega_status mega_tokenizer_read_json(mega_tokenizer **out, const char *path)
     mega_status st = read_layout(&c, &layout);
     if (st == MEGA_OK) st = choose_kind(&c, &layout, &kind);
     if (st == MEGA_OK) st = mega_tokenizer_begin(&t, kind, path);
-    if (st == MEGA_OK) st = fill(t, &c, &layout, path);
+    if (st == MEGA_OK) {
+        mega_vocabulary_bound(&t->vocabulary, size);
+        st = fill(t, &c, &layout, path);
+    }
     if (st == MEGA_OK) *out = t;
     else
         mega_tokenizer_destroy(t);

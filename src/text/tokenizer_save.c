@@ -1,4 +1,5 @@
-/* Writing the files of a tokenizer, each of them atomically. */
+/* Writing the files of a tokenizer, each of them atomically, and the folder of them such that a process that dies
+ * leaves the old ones, the new ones, or no vocab.json: never one beside the merges.txt of another. */
 #include "json_cursor.h"
 #include "megalith/file.h"
 #include "symbols.h"
@@ -125,14 +126,54 @@ static void put_config(mega_buffer *out, const mega_tokenizer *t)
                        t->kind == MEGA_KIND_BPE ? "GPT2Tokenizer" : "PreTrainedTokenizerFast");
 }
 
-static mega_status write_file(const char *folder, const char *name, const mega_buffer *text)
+enum { TOKENIZER_JSON, CONFIG, MERGES, VOCAB, FILES }; /* in the order in which they get their names */
+static const char *const file_name[FILES] = {"tokenizer.json", "tokenizer_config.json", "merges.txt", "vocab.json"};
+
+/* Files of a folder that are written and synced, each under its temporary name. */
+typedef struct file_set {
+    const char *folder;
+    char *path[FILES], *temporary[FILES]; /* NULL: not one of this tokenizer's */
+} file_set;
+
+static mega_status write_file(file_set *set, int which, mega_buffer *text)
 {
-    MEGA_TRY(mega_buffer_check(text, name));
-    char *path = mega_path_join(folder, name);
-    if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s/%s: no memory", folder, name);
-    const mega_status st = mega_file_write_atomic(path, text->data, text->size);
-    mega_free(path);
-    return st;
+    mega_writer *w = NULL;
+    MEGA_TRY(mega_buffer_check(text, file_name[which]));
+    set->path[which] = mega_path_join(set->folder, file_name[which]);
+    if (set->path[which] != NULL) set->temporary[which] = mega_temporary_path(set->path[which]);
+    if (set->temporary[which] == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "%s/%s: no memory", set->folder, file_name[which]);
+    mega_temporaries_remove(set->folder, file_name[which], file_name[which]);
+    MEGA_TRY(mega_writer_create(&w, set->temporary[which]));
+    mega_writer_expect(w, (int64_t)text->size);
+    mega_writer_write(w, text->data, text->size); /* close tells */
+    MEGA_TRY(mega_writer_close(w, true));
+    text->size = 0;
+    return MEGA_OK;
+}
+
+static mega_status commit(file_set *set)
+{
+    if (set->path[VOCAB] != NULL && mega_file_exists(set->path[MERGES])) MEGA_TRY(mega_file_remove(set->path[VOCAB]));
+    for (int i = 0; i < FILES; i++) {
+        if (set->temporary[i] == NULL) continue;
+        MEGA_TRY(mega_file_rename(set->temporary[i], set->path[i]));
+        mega_free(set->temporary[i]);
+        set->temporary[i] = NULL;
+    }
+    return mega_folder_sync(set->folder);
+}
+
+static void file_set_fini(file_set *set)
+{
+    mega_error_record why; /* the first error is the one to tell */
+    mega_error_get(&why);
+    for (int i = 0; i < FILES; i++) {
+        if (set->temporary[i] != NULL) (void)mega_file_remove(set->temporary[i]);
+        mega_free(set->temporary[i]);
+        mega_free(set->path[i]);
+    }
+    if (why.code != MEGA_OK) mega_error_restore(&why);
 }
 
 static void put_merges_text(mega_buffer *out, const mega_tokenizer *t)
@@ -149,22 +190,22 @@ static void put_merges_text(mega_buffer *out, const mega_tokenizer *t)
 mega_status mega_tokenizer_save(const mega_tokenizer *t, const char *folder)
 {
     mega_buffer text = {0}, scratch = {0};
+    file_set set = {.folder = folder};
     put_tokenizer_json(&text, &scratch, t);
-    mega_status st = write_file(folder, "tokenizer.json", &text);
+    mega_status st = write_file(&set, TOKENIZER_JSON, &text);
     if (st == MEGA_OK) {
-        text.size = 0;
         put_config(&text, t);
-        st = write_file(folder, "tokenizer_config.json", &text);
+        st = write_file(&set, CONFIG, &text);
     }
     if (st == MEGA_OK && t->kind == MEGA_KIND_BPE) {
-        text.size = 0;
+        put_merges_text(&text, t);
+        st = write_file(&set, MERGES, &text);
         put_vocab(&text, &scratch, t, ", ");
         mega_buffer_puts(&text, "\n");
-        st = write_file(folder, "vocab.json", &text);
-        text.size = 0;
-        put_merges_text(&text, t);
-        if (st == MEGA_OK) st = write_file(folder, "merges.txt", &text);
+        if (st == MEGA_OK) st = write_file(&set, VOCAB, &text);
     }
+    if (st == MEGA_OK) st = commit(&set);
+    file_set_fini(&set);
     mega_buffer_fini(&text);
     mega_buffer_fini(&scratch);
     return st;

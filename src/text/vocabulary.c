@@ -52,11 +52,20 @@ static mega_status grow_tokens(mega_vocabulary *v, int64_t size)
     return MEGA_OK;
 }
 
+/* The shortest entry of a file, "a":1, has six bytes: a vocabulary without gaps lies far below. */
+void mega_vocabulary_bound(mega_vocabulary *v, size_t file_bytes)
+{
+    enum { GAPS = 1 << 18 };
+    const size_t most = MEGA_MAX_VOCABULARY - GAPS;
+    v->limit = (int64_t)(file_bytes < most ? file_bytes : most) + GAPS;
+}
+
 mega_status mega_vocabulary_add(mega_vocabulary *v, const char *bytes, size_t n, int64_t id, uint32_t flags)
 {
-    if (id < 0 || id >= MEGA_MAX_VOCABULARY)
-        return MEGA_FAIL(MEGA_ERR_FORMAT, "token '%.*s' has id %lld; ids are 0 to %d", (int)n, bytes, (long long)id,
-                         MEGA_MAX_VOCABULARY - 1);
+    const int64_t limit = v->limit > 0 ? v->limit : MEGA_MAX_VOCABULARY;
+    if (id < 0 || id >= limit)
+        return MEGA_FAIL(MEGA_ERR_FORMAT, "token '%.*s' has id %lld; ids are 0 to %lld%s", (int)n, bytes, (long long)id,
+                         (long long)limit - 1, limit < MEGA_MAX_VOCABULARY ? " in a file of this size" : "");
     MEGA_TRY(grow_slots(v));
     MEGA_TRY(grow_tokens(v, id + 1));
     if (v->token[id].flags != 0)

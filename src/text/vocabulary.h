@@ -21,14 +21,17 @@ typedef struct mega_token {
 } mega_token;
 
 typedef struct mega_vocabulary {
-    mega_buffer bytes; /* of all tokens */
-    mega_token *token; /* by id */
-    int64_t size, capacity;
-    int32_t *slot; /* open addressing: id, or -1 */
+    mega_buffer bytes;             /* of all tokens */
+    mega_token *token;             /* by id */
+    int64_t size, capacity, limit; /* limit: ids are below it; 0 stands for MEGA_MAX_VOCABULARY */
+    int32_t *slot;                 /* open addressing: id, or -1 */
     uint64_t slots;
     int64_t present;
 } mega_vocabulary;
 
+/* Before ids of a file of so many bytes are added: its ids may have gaps, but not so many that a short file makes a
+ * table of hundreds of megabytes. */
+void mega_vocabulary_bound(mega_vocabulary *v, size_t file_bytes);
 /* MEGA_ERR_FORMAT without the name of a file (callers put it in front) if the id or the token is taken. */
 mega_status mega_vocabulary_add(mega_vocabulary *v, const char *bytes, size_t n, int64_t id, uint32_t flags);
 /* -1: not there. Raw tokens and others are two name spaces. */

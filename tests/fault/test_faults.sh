@@ -64,6 +64,7 @@ megalith pretrain_gpt "${model[@]}" "${tok[@]}" --micro-batch-size 1 --global-ba
     --data-path t_text_document --split 90,10,0 --eval-iters 1 --eval-interval 3 --num-threads 1 --log-interval 1 \
     --save-interval 1 --save save --load save --keep-checkpoints 2 --metrics-file m.jsonl --exit-interval 3 >../err 2>&1 || fail "preparing a checkpoint"
 rm -rf index-cache
+megalith train_tokenizer --input t.txt --vocab-size 280 --output vocab --workers 1 >../err 2>&1 || fail "preparing a tokenizer"
 cp -r . ../want
 cd ../want || exit 1
 for c in generate tasks preprocess tokenizer merge pretrain; do "cmd_$c" >../err 2>&1 || fail "$c, with nothing in its way"; done
@@ -72,6 +73,12 @@ cd ..
 # What was there before and is no output of the command is as it was; a checkpoint can be opened.
 check_kept() {
     for f in t.txt t_text_document.bin t_text_document.idx; do cmp -s "now/$f" "scene/$f" || fail "$1: $f is damaged"; done
+    # the pair of a tokenizer is the old one, the new one, or lacks vocab.json
+    if [ -e now/vocab/vocab.json ]; then
+        local of=scene
+        cmp -s now/vocab/vocab.json scene/vocab/vocab.json || of=want
+        cmp -s now/vocab/vocab.json "$of/vocab/vocab.json" && cmp -s now/vocab/merges.txt "$of/vocab/merges.txt" || fail "$1: vocab.json and merges.txt are no pair"
+    fi
     local newest=now/save/iter_0000003
     if [ "$2" != pretrain ]; then diff -rq now/save scene/save >/dev/null || fail "$1: the checkpoint was changed"; fi
     [ -d "$newest" ] || [ -d now/save/iter_0000004 ] || [ -d now/save/iter_0000005 ] || [ -d now/save/iter_0000006 ] || fail "$1: no checkpoint is left"

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # kill -9 at many moments: there is never a pair that opens and is not the whole one.
+#
+#   MEGA_KILLS=N (default 12) kills; `make crash` asks for 1,000
 set -u
 : "${MEGALITH:?run by ctest}"
 work=$(mktemp -d)
@@ -28,12 +30,12 @@ check() {
 }
 whole=0
 cut=0
-for i in $(seq 1 12); do
+for i in $(seq 1 "${MEGA_KILLS:-12}"); do
     rm -f k_text_document.*
     "$MEGALITH" "${args[@]}" >/dev/null 2>&1 &
     pid=$!
-    # 12 moments from the start to a little behind the usual end
-    sleep "$(awk -v t="$took" -v i="$i" 'BEGIN { printf "%.3f", t * i / 10 / 1000 }')"
+    # moments from the start to a little behind the usual end
+    sleep "$(awk -v t="$took" -v i="$i" 'BEGIN { printf "%.3f", t * (1 + i % 12 * 0.99 + i % 97 / 97) / 10 / 1000 }')"
     kill -9 "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
     check

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# kill -9 at many moments of train_tokenizer over an older tokenizer: the pair of vocab.json and merges.txt is the old one,
+# the new one, or lacks vocab.json; tokenizer.json is the old or the new one; what is left behind does not pile up.
+#
+#   MEGA_KILLS=N (default 20) kills
+set -u
+: "${MEGALITH:?run by ctest}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+fail() {
+    echo "FAILED: $1"
+    ls -l out
+    exit 1
+}
+kills=${MEGA_KILLS:-20}
+for i in $(seq 1 3000); do echo "line $i: a quick fox $((i * 7919 % 100000)) jumps over $((i * 104729 % 99991)) dogs"; done >t.txt
+learn() { exec "$MEGALITH" train_tokenizer --input t.txt --vocab-size "$1" --output "$2" --workers 1; }
+(learn 300 old) >log 2>&1 || fail "an old tokenizer"
+begin=$(date +%s%N)
+(learn 700 new) >log 2>&1 || fail "a new tokenizer"
+span=$((($(date +%s%N) - begin) / 1000000 + 1))
+old=0
+new=0
+cp -r old out
+for i in $(seq 1 "$kills"); do
+    (learn 700 out) >log 2>&1 &
+    pid=$!
+    moment=$((span * (i % 24) / 20)) # from the start to a little behind the usual end
+    sleep "$(printf '%d.%03d' $((moment / 1000)) $((moment % 1000)))"
+    kill -9 "$pid" 2>/dev/null
+    wait "$pid" 2>/dev/null
+    if [ ! -e out/vocab.json ]; then
+        "$MEGALITH" tokenize --vocab-file out/vocab.json --merge-file out/merges.txt --text a >log 2>&1 && fail "a tokenizer without its vocabulary"
+    elif cmp -s out/vocab.json old/vocab.json; then
+        cmp -s out/merges.txt old/merges.txt && cmp -s out/tokenizer.json old/tokenizer.json || fail "an old vocab.json beside new files"
+        old=$((old + 1))
+    else
+        diff -rq --exclude='*.tmp-*' out new >/dev/null || fail "a new vocab.json beside old files"
+        new=$((new + 1))
+        rm -rf out
+        cp -r old out
+    fi
+    [ "$(ls out | wc -l)" -le 8 ] || fail "leftovers pile up"
+done
+(learn 700 out) >log 2>&1 || fail "the run after the last kill"
+diff -rq out new >/dev/null || fail "another tokenizer after the kills"
+[ "$old" -gt 0 ] || fail "no run was cut (a run takes $span ms)"
+echo "$kills kills: $old times the old tokenizer was left, $new times the new one"
+exit 0
