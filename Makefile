@@ -30,6 +30,7 @@ demo:
 
 check:
 	@tools/install_packages.sh check
+	@tools/install_packages.sh fuzz
 	@tools/build.sh release
 	@tools/check.sh build $(if $(only),-R '$(only)')
 

@@ -224,6 +224,7 @@ mega_status mega_train(mega_config *cfg, mega_team *team, const mega_train_io *i
     mega_error_get(&failure);
     const mega_status closed = train_monitor_close(&t);
     train_curve_close(&t);
+    mega_buffer_fini(&t.line);
     train_close_data(&t);
     mega_profile_destroy(t.profile);
     mega_engine_destroy(t.engine);

@@ -36,6 +36,7 @@ typedef struct trainer {
     double last_loss, last_validation_loss; /* NAN: none yet */
     train_interval interval;
     double last_line; /* monotonic seconds */
+    mega_buffer line; /* in which log lines are made */
     train_monitor *monitor;
     train_curve *curve;    /* NULL without a terminal */
     mega_profile *profile; /* NULL without --profile-trace and --profile-table */

@@ -14,7 +14,8 @@
 struct mega_tensorboard {
     mega_writer *file;
     char *path;
-    mega_buffer records; /* whole records, not written yet */
+    mega_buffer records;               /* whole records, not written yet */
+    mega_buffer event, summary, entry; /* messages that are being made: kept, so that a step allocates nothing */
 };
 
 /* Protocol buffers: a field is its number and kind, then its value. */
@@ -137,6 +138,16 @@ static char *new_path(const char *folder, double wall_time)
     }
 }
 
+static void free_board(mega_tensorboard *t)
+{
+    mega_buffer_fini(&t->records);
+    mega_buffer_fini(&t->event);
+    mega_buffer_fini(&t->summary);
+    mega_buffer_fini(&t->entry);
+    mega_free(t->path);
+    mega_free(t);
+}
+
 mega_status mega_tensorboard_open(mega_tensorboard **out, const char *folder, double wall_time)
 {
     MEGA_TRY(mega_folder_create(folder));
@@ -150,6 +161,7 @@ mega_status mega_tensorboard_open(mega_tensorboard **out, const char *folder, do
     }
     st = mega_writer_create(&t->file, t->path);
     if (st != MEGA_OK) goto err_free;
+    mega_buffer_reserve(&t->records, 2 * FLUSH_BYTES);
     st = put_version(t, wall_time);
     if (st != MEGA_OK) goto err_abandon;
     *out = t;
@@ -158,26 +170,21 @@ mega_status mega_tensorboard_open(mega_tensorboard **out, const char *folder, do
 err_abandon:
     mega_writer_abandon(t->file);
 err_free:
-    mega_buffer_fini(&t->records);
-    mega_free(t->path);
-    mega_free(t);
+    free_board(t);
     return st;
 }
 
 /* Event { 5 summary { 1 value { 1 tag, 2 simple_value } } } */
 mega_status mega_tensorboard_scalar(mega_tensorboard *t, const char *tag, int64_t step, double value, double wall_time)
 {
-    mega_buffer event = {0}, summary = {0}, entry = {0};
-    put_bytes(&entry, 1, tag, strlen(tag));
-    put_float(&entry, 2, (float)value);
-    put_message(&summary, 1, &entry);
-    begin_event(&event, wall_time, step);
-    put_message(&event, 5, &summary);
-    const mega_status st = put_record(t, &event);
-    mega_buffer_fini(&entry);
-    mega_buffer_fini(&summary);
-    mega_buffer_fini(&event);
-    return st;
+    t->event.size = t->summary.size = t->entry.size = 0;
+    t->event.failed = t->summary.failed = t->entry.failed = false;
+    put_bytes(&t->entry, 1, tag, strlen(tag));
+    put_float(&t->entry, 2, (float)value);
+    put_message(&t->summary, 1, &t->entry);
+    begin_event(&t->event, wall_time, step);
+    put_message(&t->event, 5, &t->summary);
+    return put_record(t, &t->event);
 }
 
 /* Event { 5 summary { 1 value { 1 tag, 9 metadata { 1 plugin_data { 1 "text" } },
@@ -238,8 +245,6 @@ mega_status mega_tensorboard_close(mega_tensorboard *t)
         mega_writer_close(t->file, false);
         mega_error_restore(&why);
     }
-    mega_buffer_fini(&t->records);
-    mega_free(t->path);
-    mega_free(t);
+    free_board(t);
     return st;
 }
