@@ -2,6 +2,7 @@
  * checksum of itself, so a checkpoint that matches it is whole. */
 #include "ckpt_impl.h"
 
+#include "megalith/json.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -76,7 +77,7 @@ static mega_status parse(mega_checksums *c, const char *text, size_t size, const
     if (!sum_is_right(text, size))
         return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: damaged: its own checksum does not fit its %zu bytes", path, size);
     json_error_t error;
-    json_t *json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    json_t *json = mega_json_load(text, size, JSON_REJECT_DUPLICATES, &error);
     if (json == NULL) return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: line %d: %s", path, error.line, error.text);
     const json_t *format = json_object_get(json, "format"), *iteration = json_object_get(json, "iteration");
     const json_t *files = json_object_get(json, "files");

@@ -1,6 +1,7 @@
 /* config.json of a GPT-2 folder: what we can run is taken, what we cannot is refused, all of it at once. */
 #include "ckpt_impl.h"
 
+#include "megalith/json.h"
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -147,7 +148,7 @@ mega_status mega_hf_config_read(mega_model_shape *out, const char *path)
     size_t size = 0;
     MEGA_TRY(mega_file_read(&text, &size, path));
     json_error_t error;
-    json_t *json = json_loadb(text, size, 0, &error);
+    json_t *json = mega_json_load(text, size, 0, &error);
     mega_free(text);
     if (json == NULL)
         return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: line %d: %s; expected the JSON object of a GPT-2 configuration", path,

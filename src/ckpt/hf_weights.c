@@ -1,6 +1,7 @@
 /* The weight files of a Hugging Face folder: model.safetensors, or shards named by model.safetensors.index.json. */
 #include "ckpt_impl.h"
 
+#include "megalith/json.h"
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,7 +109,7 @@ static mega_status open_index(mega_hf_weights *w, const char *folder, const char
     size_t size = 0;
     MEGA_TRY(mega_file_read(&text, &size, index));
     json_error_t error;
-    json_t *json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    json_t *json = mega_json_load(text, size, JSON_REJECT_DUPLICATES, &error);
     mega_free(text);
     if (json == NULL) return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: line %d: %s", index, error.line, error.text);
     const json_t *map = json_object_get(json, "weight_map");

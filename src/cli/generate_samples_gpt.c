@@ -36,13 +36,15 @@ typedef struct stream {
     mega_buffer pending;
     int32_t eod;
     bool on;
+    mega_status status;
 } stream;
 
 static bool stream_token(void *user, int row, int32_t token)
 {
     stream *s = user;
     if (!s->on || row != 0 || token == s->eod) return true;
-    if (mega_tokenizer_piece(s->tokenizer, token, &s->pending) != MEGA_OK) return false;
+    s->status = mega_tokenizer_piece(s->tokenizer, token, &s->pending);
+    if (s->status != MEGA_OK) return false;
     const size_t rest = mega_utf8_incomplete(s->pending.data, s->pending.size);
     const size_t ready = s->pending.size - rest;
     fwrite(s->pending.data, 1, ready, stdout);
@@ -162,6 +164,7 @@ static mega_status run_batch(session *s, sequence *q, int count)
     if (out.on && out.pending.size > 0) fwrite(out.pending.data, 1, out.pending.size, stdout);
     mega_buffer_fini(&out.pending);
     MEGA_TRY(st);
+    if (out.status != MEGA_OK) return out.status;
     for (int b = 0; b < count; b++) {
         q[b].fresh.count = g[b].count;
         s->new_tokens += g[b].count;

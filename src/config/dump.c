@@ -1,5 +1,6 @@
 /* The configuration written out: Megatron's dump of arguments, and JSON for the provenance of a checkpoint. */
 #include "config_impl.h"
+#include "megalith/json.h"
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -236,7 +237,7 @@ static mega_status set_from_json(mega_config *cfg, size_t index, const json_t *v
 mega_status mega_config_from_json(mega_config *cfg, const char *json, mega_config_source source)
 {
     json_error_t error;
-    json_t *all = json_loads(json, 0, &error);
+    json_t *all = mega_json_load(json, strlen(json), 0, &error);
     if (!json_is_object(all)) {
         const mega_status st = MEGA_FAIL(MEGA_ERR_FORMAT, "options: not a JSON object: line %d, column %d: %s",
                                          error.line, error.column, error.text);

@@ -2,6 +2,7 @@
  * never stopped. Member names of "scheduler" are those of Megatron's checkpoints. */
 #include "engine_impl.h"
 #include "megalith/assert.h"
+#include "megalith/json.h"
 #include <jansson.h>
 #include <string.h>
 
@@ -67,7 +68,8 @@ static json_t *scheduler_json(const mega_engine *e)
 static mega_status run_json(const mega_engine *e, const mega_engine_save_options *o, char **out)
 {
     json_error_t error = {0};
-    json_t *extra = o->extra_json != NULL ? json_loads(o->extra_json, 0, &error) : json_object();
+    json_t *extra =
+        o->extra_json != NULL ? mega_json_load(o->extra_json, strlen(o->extra_json), 0, &error) : json_object();
     if (extra == NULL && json_error_code(&error) == json_error_out_of_memory)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
     MEGA_ASSERT(json_is_object(extra), "extra_json is no object");
@@ -226,12 +228,20 @@ static mega_status load_state(mega_engine *e, mega_checkpoint *c, const mega_eng
                               mega_engine_loaded *loaded)
 {
     json_error_t error;
-    json_t *root = json_loads(mega_checkpoint_run_json(c), 0, &error);
+    json_t *root = mega_json_load(mega_checkpoint_run_json(c), strlen(mega_checkpoint_run_json(c)), 0, &error);
     if (root == NULL)
         return MEGA_FAIL(MEGA_ERR_FORMAT,
                          "checkpoint %s: state/run.json line %d column %d: %s; it was written by another "
                          "program or edited; --finetune takes the weights alone",
                          mega_checkpoint_folder(c), error.line, error.column, error.text);
+    static const char *const needed[] = {"iteration", "consumed_train_samples", "consumed_valid_samples"};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        if (json_is_integer(json_object_get(root, needed[i]))) continue;
+        json_decref(root);
+        return MEGA_FAIL(MEGA_ERR_FORMAT,
+                         "checkpoint %s: state/run.json: \"%s\" is no integer; --finetune takes the weights alone",
+                         mega_checkpoint_folder(c), needed[i]);
+    }
     const bool has_moments = json_is_true(json_object_get(root, "has_optimizer_state"));
     mega_status st = MEGA_OK;
     e->progress.iteration = integer(root, "iteration");

@@ -1,5 +1,6 @@
 /* Checkpoints of a run: what run.json holds beside the engine's state, the model card, and the lines. */
 #include "megalith/file.h"
+#include "megalith/json.h"
 #include "megalith/log.h"
 #include "megalith/model.h"
 #include "train_impl.h"
@@ -7,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void hex_digits(char out[17], uint64_t value)
 {
@@ -20,7 +22,7 @@ static mega_status extra_json(const trainer *t, char **out)
     json_error_t error;
     char tokenizer[17], data[17] = "";
     MEGA_TRY(mega_config_to_json(t->cfg, &arguments));
-    json_t *stored = json_loads(arguments.data, 0, &error);
+    json_t *stored = mega_json_load(arguments.data, strlen(arguments.data), 0, &error);
     mega_buffer_fini(&arguments);
     hex_digits(tokenizer, mega_tokenizer_fingerprint(t->tokenizer));
     if (t->data[MEGA_SPLIT_TRAIN] != NULL) hex_digits(data, mega_gpt_data_hash(t->data[MEGA_SPLIT_TRAIN]));

@@ -1,6 +1,7 @@
 /* What stands before the first step: checkpoint, options taken from it, tokenizer, engine, weights. */
 #include "megalith/assert.h"
 #include "megalith/file.h"
+#include "megalith/json.h"
 #include "megalith/log.h"
 #include "megalith/model.h"
 #include "train_impl.h"
@@ -19,14 +20,19 @@ static mega_status take_stored_args(trainer *t)
 {
     json_error_t error;
     const char *text = mega_checkpoint_run_json(t->checkpoint);
-    json_t *root = text != NULL ? json_loads(text, 0, &error) : NULL;
+    json_t *root = text != NULL ? mega_json_load(text, strlen(text), 0, &error) : NULL;
+    if (text != NULL && root == NULL)
+        return MEGA_FAIL(MEGA_ERR_FORMAT, "checkpoint %s: state/run.json line %d: %s",
+                         mega_checkpoint_folder(t->checkpoint), error.line, error.text);
     const json_t *stored = json_object_get(root, "arguments");
     json_t *taken = json_object();
+    bool whole = taken != NULL;
     for (size_t i = 0; i < sizeof checkpoint_args / sizeof *checkpoint_args; i++) {
         json_t *value = json_object_get(stored, checkpoint_args[i]);
-        if (value != NULL && !json_is_null(value)) json_object_set(taken, checkpoint_args[i], value);
+        if (value != NULL && !json_is_null(value))
+            whole = json_object_set(taken, checkpoint_args[i], value) == 0 && whole;
     }
-    char *chosen = json_dumps(taken, JSON_REAL_PRECISION(17));
+    char *chosen = whole ? json_dumps(taken, JSON_REAL_PRECISION(17)) : NULL;
     json_decref(taken);
     json_decref(root);
     if (chosen == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for its arguments");
@@ -165,7 +171,8 @@ static mega_status check_shape(const trainer *t)
 static void warn_of_differences(const trainer *t)
 {
     json_error_t error;
-    json_t *root = json_loads(mega_checkpoint_run_json(t->checkpoint), 0, &error);
+    json_t *root = mega_json_load(mega_checkpoint_run_json(t->checkpoint),
+                                  strlen(mega_checkpoint_run_json(t->checkpoint)), 0, &error);
     const json_t *arguments = json_object_get(root, "arguments");
     const char *fingerprint = json_string_value(json_object_get(root, "tokenizer_fingerprint"));
     const json_t *seed = json_object_get(arguments, "seed");

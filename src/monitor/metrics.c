@@ -4,6 +4,7 @@
 #include "megalith/log.h"
 #include "megalith/memory.h"
 
+#include "megalith/json.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -27,7 +28,7 @@ static mega_status each_row(const char *path, const char *text, size_t size, on_
         if (end == NULL) break; /* a row that is not finished */
         const size_t bytes = (size_t)(end + 1 - line);
         json_error_t error;
-        json_t *row = json_loadb(line, bytes, 0, &error);
+        json_t *row = mega_json_load(line, bytes, 0, &error);
         mega_status st = MEGA_OK;
         if (json_is_object(row)) st = call(user, row, line, bytes);
         else if (strspn(line, " \t\r") + 1 < bytes)

@@ -4,6 +4,7 @@
 # and the run afterwards succeeds. Calls are failed by tests/fault/shim/fault_shim.c.
 #
 #   MEGA_FAULTS=N   every call up to n = 4, then about N more spread over the rest (default 3); 0: every one
+#   MEGA_FAULT_FROM=N  the first call, and MEGA_FAULT_EACH=N every N-th from there: a part of the whole, for one of several processes
 #   MEGA_FAULT_ONLY=REGEX   commands and kinds, for example 'pretrain write'
 set -u
 : "${MEGALITH:?run by ctest}" "${MEGA_SOURCE:?}"
@@ -129,10 +130,10 @@ for c in pretrain preprocess tokenizer generate tasks merge; do
         points=0
         survived=0
         calls=$(count "$c" "$op")
-        n=1
+        n=${MEGA_FAULT_FROM:-1}
         while [ "$n" -le "$calls" ]; do
             one "$c" "$op" "$n" "$error" || break
-            step=1
+            step=${MEGA_FAULT_EACH:-1}
             if [ "$many" -gt 0 ] && [ "$n" -ge "${MEGA_FAULT_FIRST:-4}" ]; then step=$(((calls - 1) / many + 1)); fi
             n=$((n + step))
         done
