@@ -173,7 +173,8 @@ static inline uint32_t find_pair(const mega_pair_table *t, uint32_t left, uint32
         const __m256i kept = _mm256_or_si256(slots, _mm256_xor_si256(same, _mm256_set1_epi32(-1)));
         const __m128i half = _mm_and_si128(_mm256_castsi256_si128(kept), _mm256_extracti128_si256(kept, 1));
         const uint32_t found = (uint32_t)_mm_cvtsi128_si32(_mm_and_si128(half, _mm_unpackhi_epi64(half, half)));
-        if (__builtin_expect(found != MEGA_NO_PAIR || t->slot[s + 3] == UINT64_MAX, 1)) return found;
+        const int full = t->slot[s + MEGA_PAIR_BUCKET - 1] != UINT64_MAX; /* `&`: one branch, nearly never taken */
+        if (__builtin_expect((found == MEGA_NO_PAIR) & full, 0) == 0) return found;
     }
 }
 

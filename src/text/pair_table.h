@@ -40,7 +40,8 @@ static inline uint32_t mega_pair_table_find(const mega_pair_table *t, uint32_t l
         const uint64_t *slot = t->slot + s;
         uint32_t found = MEGA_NO_PAIR;
         for (int i = 0; i < MEGA_PAIR_BUCKET; i++) found = (uint32_t)(slot[i] >> 32) == key ? (uint32_t)slot[i] : found;
-        if (__builtin_expect(found != MEGA_NO_PAIR || slot[MEGA_PAIR_BUCKET - 1] == UINT64_MAX, 1)) return found;
+        const int full = slot[MEGA_PAIR_BUCKET - 1] != UINT64_MAX; /* `&`: one branch, nearly never taken */
+        if (__builtin_expect((found == MEGA_NO_PAIR) & full, 0) == 0) return found;
     }
 }
 

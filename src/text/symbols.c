@@ -48,17 +48,17 @@ bool mega_symbols_write(mega_buffer *out, const char *bytes, size_t n)
 
 bool mega_symbols_read(mega_buffer *out, const char *symbols, size_t n)
 {
-    const size_t before = out->size;
+    if (!mega_buffer_reserve(out, n)) return false; /* never more bytes than symbols have */
+    char *to = out->data + out->size;
     for (size_t i = 0; i < n;) {
         uint32_t cp;
         const int length = utf8_decode((const uint8_t *)symbols + i, n - i, &cp);
         const int byte = length == 0 ? -1 : mega_symbol_to_byte(cp);
-        const char c = (char)byte;
-        if (byte < 0 || !mega_buffer_append(out, &c, 1)) {
-            out->size = before;
-            return false;
-        }
+        if (byte < 0) return false;
+        *to++ = (char)byte;
         i += (size_t)length;
     }
+    *to = '\0';
+    out->size = (size_t)(to - out->data);
     return true;
 }

@@ -72,7 +72,7 @@ static uint64_t hash_number(uint64_t hash, int64_t number)
     return mega_hash64(hash, &number, sizeof number);
 }
 
-static uint64_t compute_fingerprint(const mega_tokenizer *t)
+uint64_t mega_tokenizer_fingerprint(const mega_tokenizer *t)
 {
     uint64_t hash = mega_hash64(MEGA_HASH_START, kind_names[t->kind], strlen(kind_names[t->kind]));
     hash = hash_number(hash, t->size);
@@ -105,7 +105,6 @@ mega_status mega_tokenizer_finish(mega_tokenizer *t)
     }
     MEGA_TRY(mega_pair_table_init(&t->pairs, &t->merges, t->byte_id));
     if (t->kind != MEGA_KIND_NULL) t->size = t->vocabulary.size;
-    t->fingerprint = compute_fingerprint(t);
     return MEGA_OK;
 }
 
@@ -258,11 +257,6 @@ int64_t mega_tokenizer_size(const mega_tokenizer *t)
 int32_t mega_tokenizer_eod(const mega_tokenizer *t)
 {
     return t->eod;
-}
-
-uint64_t mega_tokenizer_fingerprint(const mega_tokenizer *t)
-{
-    return t->fingerprint;
 }
 
 int32_t mega_tokenizer_find(const mega_tokenizer *t, const char *bytes, size_t n)

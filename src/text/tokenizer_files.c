@@ -24,26 +24,35 @@ int32_t mega_tokenizer_find_symbols(const mega_tokenizer *t, mega_buffer *scratc
                : mega_vocabulary_find(&t->vocabulary, scratch->data, scratch->size, false);
 }
 
+static mega_status no_merge(const mega_tokenizer *t, mega_buffer *scratch, const char *left, size_t left_size,
+                            const char *right, size_t right_size)
+{
+    const bool no_left = mega_tokenizer_find_symbols(t, scratch, left, left_size) < 0;
+    const bool no_right = mega_tokenizer_find_symbols(t, scratch, right, right_size) < 0;
+    MEGA_TRY(mega_buffer_check(scratch, t->name));
+    return MEGA_FAIL(MEGA_ERR_FORMAT,
+                     "merge '%.*s %.*s': the vocabulary has no token '%.*s%.*s'; vocabulary and merges must come from "
+                     "one training",
+                     (int)left_size, left, (int)right_size, right, no_left || !no_right ? (int)left_size : 0, left,
+                     no_right || !no_left ? (int)right_size : 0, right);
+}
+
 mega_status mega_tokenizer_add_merge(mega_tokenizer *t, mega_buffer *scratch, const char *left, size_t left_size,
                                      const char *right, size_t right_size)
 {
-    const int32_t left_id = mega_tokenizer_find_symbols(t, scratch, left, left_size);
-    const int32_t right_id = mega_tokenizer_find_symbols(t, scratch, right, right_size);
-    int32_t id = -1;
     scratch->size = 0;
-    if (left_id >= 0 && right_id >= 0 && mega_symbols_read(scratch, left, left_size) &&
-        mega_symbols_read(scratch, right, right_size))
-        id = mega_vocabulary_find(&t->vocabulary, scratch->data, scratch->size, false);
-    MEGA_TRY(mega_buffer_check(scratch, t->name));
-    if (id < 0) {
-        const bool no_left = left_id < 0, no_right = right_id < 0;
-        return MEGA_FAIL(
-            MEGA_ERR_FORMAT,
-            "merge '%.*s %.*s': the vocabulary has no token '%.*s%.*s'; vocabulary and merges must come from "
-            "one training",
-            (int)left_size, left, (int)right_size, right, no_left || !no_right ? (int)left_size : 0, left,
-            no_right || !no_left ? (int)right_size : 0, right);
-    }
+    if (!mega_symbols_read(scratch, left, left_size)) return no_merge(t, scratch, left, left_size, right, right_size);
+    const size_t cut = scratch->size;
+    if (!mega_symbols_read(scratch, right, right_size)) return no_merge(t, scratch, left, left_size, right, right_size);
+    const mega_vocabulary *v = &t->vocabulary;
+    const mega_merges *m = &t->merges;
+    const char *bytes = scratch->data;
+    /* Merges make tokens in the order of their ids, mostly. */
+    const int64_t guess = m->count == 0 ? -1 : (int64_t)m->list[m->count - 1].id + 1;
+    const int32_t id = mega_vocabulary_find_near(v, bytes, scratch->size, guess);
+    const int32_t left_id = mega_vocabulary_find(v, bytes, cut, false);
+    const int32_t right_id = mega_vocabulary_find(v, bytes + cut, scratch->size - cut, false);
+    if (id < 0 || left_id < 0 || right_id < 0) return no_merge(t, scratch, left, left_size, right, right_size);
     return mega_merges_add(&t->merges, left_id, right_id, id);
 }
 

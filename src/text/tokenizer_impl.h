@@ -31,7 +31,6 @@ struct mega_tokenizer {
     bool has_plain_added; /* one of them is not special */
     int32_t eod;
     int64_t size;
-    uint64_t fingerprint;
 };
 
 /* An empty tokenizer with a name, to be filled by a reader and then finished. */
@@ -41,7 +40,7 @@ mega_status mega_tokenizer_add_token(mega_tokenizer *t, const char *content, siz
                                      bool normalized);
 /* The token <|endoftext|> of the vocabulary, where there is one, becomes special and ends documents. */
 mega_status mega_tokenizer_add_end_of_text(mega_tokenizer *t);
-/* Fills what is derived: byte_id, size, end of document, fingerprint. Nothing changes afterwards. */
+/* Fills what is derived: byte_id, size, end of document, tables. Nothing changes afterwards. */
 mega_status mega_tokenizer_finish(mega_tokenizer *t);
 
 /* Readers. Each makes a finished tokenizer. */

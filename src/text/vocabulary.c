@@ -1,18 +1,33 @@
 #include "vocabulary.h"
-#include "megalith/hash.h"
 #include <string.h>
+
+/* Never stored, so it may be what is fast: eight bytes at a time. */
+static uint64_t hash_of(const char *bytes, size_t n)
+{
+    uint64_t h = n * 0xD6E8FEB86659FD93ull, part = 0;
+    for (; n > 8; n -= 8, bytes += 8) {
+        memcpy(&part, bytes, 8);
+        h = (h ^ part) * 0x9E3779B97F4A7C15ull;
+        h ^= h >> 32;
+    }
+    part = 0;
+    for (size_t i = 0; i < n; i++) part = part << 8 | (uint8_t)bytes[i];
+    h = (h ^ part) * 0x9E3779B97F4A7C15ull;
+    return h ^ h >> 29;
+}
+
+static bool is_token(const mega_vocabulary *v, const mega_token *token, const char *bytes, size_t n, bool raw)
+{
+    return token->size == n && ((token->flags & MEGA_TOKEN_RAW) != 0) == raw &&
+           (n == 0 || memcmp(mega_token_bytes(v, token), bytes, n) == 0);
+}
 
 /* Slot where the token is, or where it would go. There is always a free one. */
 static uint64_t find_slot(const mega_vocabulary *v, const char *bytes, size_t n, bool raw)
 {
-    uint64_t s = mega_hash64(MEGA_HASH_START, bytes, n) & (v->slots - 1);
-    for (;; s = (s + 1) & (v->slots - 1)) {
-        if (v->slot[s] < 0) return s;
-        const mega_token *token = &v->token[v->slot[s]];
-        if (token->size == n && ((token->flags & MEGA_TOKEN_RAW) != 0) == raw &&
-            (n == 0 || memcmp(mega_token_bytes(v, token), bytes, n) == 0))
-            return s;
-    }
+    uint64_t s = hash_of(bytes, n) & (v->slots - 1);
+    while (v->slot[s] >= 0 && !is_token(v, &v->token[v->slot[s]], bytes, n, raw)) s = (s + 1) & (v->slots - 1);
+    return s;
 }
 
 /* Keeps at least half of the slots free. */
@@ -87,6 +102,13 @@ mega_status mega_vocabulary_add(mega_vocabulary *v, const char *bytes, size_t n,
 int32_t mega_vocabulary_find(const mega_vocabulary *v, const char *bytes, size_t n, bool raw)
 {
     return v->slots == 0 ? -1 : v->slot[find_slot(v, bytes, n, raw)];
+}
+
+int32_t mega_vocabulary_find_near(const mega_vocabulary *v, const char *bytes, size_t n, int64_t guess)
+{
+    const mega_token *token = mega_vocabulary_get(v, guess);
+    return token != NULL && is_token(v, token, bytes, n, false) ? (int32_t)guess
+                                                                : mega_vocabulary_find(v, bytes, n, false);
 }
 
 const mega_token *mega_vocabulary_get(const mega_vocabulary *v, int64_t id)

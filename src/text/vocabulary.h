@@ -36,6 +36,8 @@ void mega_vocabulary_bound(mega_vocabulary *v, size_t file_bytes);
 mega_status mega_vocabulary_add(mega_vocabulary *v, const char *bytes, size_t n, int64_t id, uint32_t flags);
 /* -1: not there. Raw tokens and others are two name spaces. */
 int32_t mega_vocabulary_find(const mega_vocabulary *v, const char *bytes, size_t n, bool raw);
+/* The same for tokens that are not raw, asking first whether it is `guess`, which may be any number. */
+int32_t mega_vocabulary_find_near(const mega_vocabulary *v, const char *bytes, size_t n, int64_t guess);
 /* NULL for a gap or an id outside. */
 const mega_token *mega_vocabulary_get(const mega_vocabulary *v, int64_t id);
 static inline const char *mega_token_bytes(const mega_vocabulary *v, const mega_token *token)

@@ -5,7 +5,7 @@
 #include "megalith/kernels.h"
 
 enum { TRIES = 3, PILOT_ROUNDS = 20000 };
-#define TRY_SECONDS 0.015
+#define TRY_SECONDS 0.005
 
 typedef struct spin {
     double (*loop)(int64_t rounds, float *sink);
