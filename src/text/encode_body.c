@@ -12,6 +12,8 @@ enum {
     SHORT_JOB = 16     /* bytes of words that are merged in one block */
 };
 
+_Static_assert(MEGA_SCRATCH_IDS >= MOST * LANE_BYTES + 4, "room for the ids of a batch");
+
 int word_ends(const uint8_t *text, size_t at, size_t n, size_t *end, int max);
 int word_ends(const uint8_t *text, size_t at, size_t n, size_t *end, int max)
 {
@@ -27,7 +29,7 @@ int word_ends(const uint8_t *text, size_t at, size_t n, size_t *end, int max)
 
 static inline uint32_t pair_of(const mega_pair_table *t, const mega_symbols16 *s, int at)
 {
-    return find_pair(t, s->id[at], s->id[s->next[at]]);
+    return mega_pair_table_find(t, s->id[at], s->id[s->next[at]]);
 }
 
 static inline void set_pair(mega_symbols16 *s, int at, uint32_t pair)
@@ -155,96 +157,81 @@ static inline void ask_for_words(const mega_encoder *e, found_words *f, const ui
     }
 }
 
-/* Writes the ids of a word that the cache has and returns the end of them; NULL: it has not. `to` has room for 4 more
- * than the word has bytes. */
-static inline int32_t *look_up(const mega_encoder *e, const uint64_t key[2], const uint8_t *word, size_t n, int32_t *to)
+/* Where the ids of a word stand; 16 bytes may be read there, whatever their count. */
+typedef struct word_ids {
+    const int32_t *id;
+    uint32_t count;
+} word_ids;
+
+/* False: the cache does not have the word. */
+static inline bool look_up(const mega_encoder *e, const uint64_t key[2], const uint8_t *word, size_t n, word_ids *out)
 {
     const mega_cached_word *w = mega_word_cache_line(&e->cache, key);
     w += ((w[1].key[0] ^ key[0]) | (w[1].key[1] ^ key[1])) == 0;
-    if (((w->key[0] ^ key[0]) | (w->key[1] ^ key[1]) | (w->size ^ n)) != 0) return NULL;
-    if (__builtin_expect(n <= MEGA_CACHE_SHORT && w->count <= MEGA_CACHE_IDS, 1)) {
-        memcpy(to, w->id, 16); /* one move; what is too much will be overwritten */
-        return to + w->count;
-    }
-    if (n > MEGA_CACHE_LONG) return NULL;
-    const int32_t *record = mega_word_cache_record(&e->cache, w);
-    if (record == NULL) return NULL;
-    if (n > MEGA_CACHE_SHORT) {
-        if (memcmp(record, word, n) != 0) return NULL;
-        record += (n + 3) / 4;
-    }
-    memcpy(to, record, w->count * sizeof *to);
-    return to + w->count;
+    if (((w->key[0] ^ key[0]) | (w->key[1] ^ key[1]) | (w->size ^ n)) != 0) return false;
+    *out = (word_ids){w->id, w->count};
+    if (__builtin_expect(n <= MEGA_CACHE_SHORT && w->count <= MEGA_CACHE_IDS, 1)) return true;
+    if (n > MEGA_CACHE_LONG) return false;
+    out->id = mega_word_cache_record(&e->cache, w);
+    if (out->id == NULL || n <= MEGA_CACHE_SHORT) return out->id != NULL;
+    if (memcmp(out->id, word, n) != 0) return false;
+    out->id += (n + 3) / 4;
+    return true;
 }
 
-/* Words that the cache does not have leave room for as many ids as they have bytes; they are merged together. */
-typedef struct missed_words {
+/* The words of a batch: their ids, and those that the cache does not have, which are merged together. Ids are written
+ * when all are known, and what is new is kept after that: to read what has just been written would wait for it. */
+typedef struct batch {
+    const found_words *found;
+    word_ids ids[MOST];
     merge_job job[MOST];
-    int count;
-} missed_words;
+    uint8_t word[MOST]; /* of a job */
+    int jobs, written;  /* words before `written` have their ids in the text's */
+    int32_t *scratch;
+} batch;
 
-static int32_t *close_gaps(mega_encoder *e, const missed_words *m, int32_t *end)
-{
-    int32_t *to = m->job[0].out;
-    for (int i = 0; i < m->count; i++) {
-        const merge_job *job = &m->job[i];
-        mega_word_cache_put(&e->cache, job->key, job->word, job->size, job->out, job->count);
-        const int32_t *const from = job->out + job->size, *const next = i + 1 < m->count ? m->job[i + 1].out : end;
-        if (to != job->out) memmove(to, job->out, job->count * sizeof *to);
-        to += job->count;
-        memmove(to, from, (size_t)(next - from) * sizeof *to);
-        to += next - from;
-    }
-    return to;
-}
-
-static __attribute__((noinline)) int32_t *merge_missed(mega_encoder *e, missed_words *m, int32_t *end)
+static __attribute__((noinline)) void merge_missed(mega_encoder *e, batch *b)
 {
     merge_job *one[MOST] = {0}, *more[MOST] = {0};
     int ones = 0, mores = 0;
-    for (int i = 0; i < m->count; i++) {
-        if (m->job[i].size <= SHORT_JOB) one[ones++] = &m->job[i];
+    for (int i = 0; i < b->jobs; i++) {
+        if (b->job[i].size <= SHORT_JOB) one[ones++] = &b->job[i];
         else
-            more[mores++] = &m->job[i];
+            more[mores++] = &b->job[i];
     }
     merge_jobs(&e->tokenizer->pairs, one, ones, 1);
     merge_jobs(&e->tokenizer->pairs, more, mores, LANE_BYTES / 16);
-    return close_gaps(e, m, end);
+    for (int i = 0; i < b->jobs; i++) b->ids[b->word[i]] = (word_ids){b->job[i].out, b->job[i].count};
 }
 
-static void seed_some(mega_encoder *e, merge_job *jobs, const int32_t *id, int count)
+/* Writes the ids of all words before `end`; returns where the next ones go. */
+static inline int32_t *write_ids(mega_encoder *e, batch *b, int end, int32_t *to)
 {
-    merge_job *job[MOST] = {jobs};
-    for (int i = 1; i < count; i++) job[i] = &jobs[i];
-    merge_jobs(&e->tokenizer->pairs, job, count, 1);
-    for (int i = 0; i < count; i++)
-        if (jobs[i].count == 1 && jobs[i].out[0] == id[i])
-            mega_word_cache_put(&e->cache, jobs[i].key, jobs[i].word, jobs[i].size, jobs[i].out, 1);
-}
-
-void encode_seed(mega_encoder *e)
-{
-    const mega_vocabulary *v = &e->tokenizer->vocabulary;
-    const uint8_t *const last = (const uint8_t *)v->bytes.data + v->bytes.size;
-    merge_job job[MOST] = {{0}};
-    int32_t id[MOST], made[MOST][SHORT_JOB];
-    int count = 0;
-    for (int64_t i = 0; i < v->size; i++) {
-        const mega_token *token = &v->token[i];
-        if ((token->flags & (MEGA_TOKEN_PRESENT | MEGA_TOKEN_RAW)) != MEGA_TOKEN_PRESENT || token->size == 0 ||
-            token->size > SHORT_JOB)
-            continue;
-        const uint8_t *word = (const uint8_t *)mega_token_bytes(v, token);
-        job[count] = (merge_job){.word = word, .out = made[count], .size = token->size};
-        make_key(job[count].key, word, token->size, last);
-        __builtin_prefetch(mega_word_cache_line(&e->cache, job[count].key), 1);
-        id[count++] = (int32_t)i;
-        if (count == MOST) {
-            seed_some(e, job, id, count);
-            count = 0;
-        }
+    if (b->jobs > 0) merge_missed(e, b);
+    for (int i = b->written; i < end; i++) {
+        const word_ids w = b->ids[i];
+        memcpy(to, w.id, 16); /* one move; what is too much will be overwritten */
+        if (__builtin_expect(w.count > 4, 0)) memcpy(to + 4, w.id + 4, (w.count - 4) * sizeof *to);
+        to += w.count;
     }
-    seed_some(e, job, id, count);
+    for (int i = 0; i < b->jobs; i++) {
+        const merge_job *job = &b->job[i];
+        mega_word_cache_put(&e->cache, job->key, job->word, job->size, job->out, job->count);
+    }
+    b->jobs = 0;
+    b->scratch = e->symbols != NULL ? e->symbols->scratch : NULL;
+    b->written = end;
+    return to;
+}
+
+static inline void add_job(mega_encoder *e, batch *b, int i, size_t n)
+{
+    const uint64_t *key = b->found->key[i];
+    b->job[b->jobs] =
+        (merge_job){.word = b->found->at[i], .out = b->scratch, .size = (uint32_t)n, .key = {key[0], key[1]}};
+    b->word[b->jobs++] = (uint8_t)i;
+    b->scratch += n;
+    __builtin_prefetch(mega_word_cache_line(&e->cache, key), 1);
 }
 
 /* Ids of the words found, from `to` on, where there is room for their bytes and 4 more. */
@@ -252,26 +239,26 @@ static inline mega_status encode_found(mega_encoder *e, const found_words *f, co
                                        int32_t **out)
 {
     const bool together = e->tokenizer->pairs.slot != NULL;
-    missed_words missed;
-    missed.count = 0;
     int32_t *to = *out;
+    batch b;
+    b.found = f;
+    b.jobs = b.written = 0;
+    b.scratch = together ? e->symbols->scratch : NULL;
     for (int i = 0; i < f->count; i++) {
         const uint8_t *word = f->at[i];
         const size_t n = (size_t)(f->at[i + 1] - word);
-        int32_t *after = look_up(e, f->key[i], word, n, to);
-        if (__builtin_expect(after != NULL, 1)) {
-            to = after;
-        } else if (together && n <= LANE_BYTES) {
-            missed.job[missed.count++] =
-                (merge_job){.word = word, .out = to, .size = (uint32_t)n, .key = {f->key[i][0], f->key[i][1]}};
-            to += n;
-        } else {
-            size_t count;
-            MEGA_TRY(merge_new(e, f->key[i], word, n, begin + (size_t)(word - text), to, &count));
-            to += count;
+        if (__builtin_expect(look_up(e, f->key[i], word, n, &b.ids[i]), 1)) continue;
+        if (together && n <= LANE_BYTES) {
+            add_job(e, &b, i, n);
+            continue;
         }
+        size_t count;
+        to = write_ids(e, &b, i, to);
+        MEGA_TRY(merge_new(e, f->key[i], word, n, begin + (size_t)(word - text), to, &count));
+        to += count;
+        b.written = i + 1;
     }
-    *out = missed.count > 0 ? merge_missed(e, &missed, to) : to;
+    *out = write_ids(e, &b, f->count, to);
     return MEGA_OK;
 }
 

@@ -7,7 +7,7 @@
 #include "encode_vector.h"
 #include "encoder.h"
 
-enum { LANES = 5, LANE_BYTES = 64, NO_ID = 0xFFFF };
+enum { LANES = 8, LANE_BYTES = 64, NO_ID = 0xFFFF };
 
 /* A word being merged; symbols keep their places, 1 to the number of bytes, and are linked. Before the first and behind
  * the last stands what is in no pair. */
@@ -16,6 +16,8 @@ typedef struct merge_lane {
     uint16_t made[LANE_BYTES + 2]; /* id that the pair becomes */
     uint16_t id[LANE_BYTES + 2];
     uint8_t next[LANE_BYTES + 16], prev[LANE_BYTES + 16];
+    uint8_t at, before;                              /* the last merge and the symbol before it */
+    uint32_t left, right, left_bucket, right_bucket; /* the pairs that it makes and where they are looked for */
     struct merge_job *job;
 } merge_lane;
 
@@ -49,8 +51,9 @@ static inline void lane_begin(merge_lane *lane, const mega_pair_table *t, merge_
     }
 }
 
-/* One merge; false when there is none left. Of equal ranks the first place goes first. */
-static inline bool lane_step(merge_lane *lane, const mega_pair_table *t, int blocks)
+/* The first half of a merge, up to the places of the table where its neighbours' pairs stand, which are asked for.
+ * False when there is none left. Of equal ranks the first place goes first. */
+static inline bool lane_merge(merge_lane *lane, const mega_pair_table *t, int blocks)
 {
     int at;
     const uint32_t rank = blocks == 1 ? least_of_16(lane->rank, &at) : least_of_64(lane->rank, &at);
@@ -60,14 +63,27 @@ static inline bool lane_step(merge_lane *lane, const mega_pair_table *t, int blo
     lane->id[at] = id;
     lane->next[at] = (uint8_t)after;
     lane->prev[after] = (uint8_t)at;
-    const uint32_t right = find_pair(t, id, lane->id[after]);
-    const uint32_t left = find_pair(t, lane->id[before], id);
-    lane->made[at] = (uint16_t)(right >> 16);
-    lane->made[before] = (uint16_t)(left >> 16);
+    lane->at = (uint8_t)at;
+    lane->before = (uint8_t)before;
     put16(lane->rank, gone, MEGA_NO_RANK);
-    put16(lane->rank, at, right);
-    put16(lane->rank, before, left);
+    lane->right = (uint32_t)id << 16 | lane->id[after];
+    lane->left = (uint32_t)lane->id[before] << 16 | id;
+    lane->right_bucket = mega_pair_table_bucket(t, lane->right);
+    lane->left_bucket = mega_pair_table_bucket(t, lane->left);
+    __builtin_prefetch(t->slot + lane->right_bucket);
+    __builtin_prefetch(t->slot + lane->left_bucket);
     return true;
+}
+
+/* The second half: the pairs that the new symbol makes. */
+static inline void lane_pairs(merge_lane *lane, const mega_pair_table *t)
+{
+    const uint32_t right = find_pair(t, lane->right, lane->right_bucket);
+    const uint32_t left = find_pair(t, lane->left, lane->left_bucket);
+    lane->made[lane->at] = (uint16_t)(right >> 16);
+    lane->made[lane->before] = (uint16_t)(left >> 16);
+    put16(lane->rank, lane->at, right);
+    put16(lane->rank, lane->before, left);
 }
 
 static inline void lane_end(const merge_lane *lane)
@@ -89,12 +105,17 @@ static inline void merge_jobs(const mega_pair_table *t, merge_job *const *job, i
     }
     while (live > 0) {
         for (int i = 0; i < live; i++) {
-            if (__builtin_expect(lane_step(lane[i], t, blocks), 1)) continue;
-            lane_end(lane[i]);
-            if (next < jobs) lane_begin(lane[i], t, job[next++], blocks);
-            else
-                lane[i--] = lane[--live];
+            while (__builtin_expect(!lane_merge(lane[i], t, blocks), 0)) {
+                lane_end(lane[i]);
+                if (next < jobs) {
+                    lane_begin(lane[i], t, job[next++], blocks);
+                } else {
+                    lane[i] = lane[--live];
+                    if (i == live) break;
+                }
+            }
         }
+        for (int i = 0; i < live; i++) lane_pairs(lane[i], t);
     }
 }
 

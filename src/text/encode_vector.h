@@ -163,11 +163,11 @@ static inline uint32_t least(const uint16_t *p, int blocks, int *out)
     }
 }
 
-/* mega_pair_table_find, a bucket at once. */
-static inline uint32_t find_pair(const mega_pair_table *t, uint32_t left, uint32_t right)
+/* mega_pair_table_find_at, a bucket at once. */
+static inline uint32_t find_pair(const mega_pair_table *t, uint32_t key, uint32_t bucket)
 {
-    const uint32_t key = left << 16 | right, mask = UINT32_MAX >> t->shift;
-    for (uint32_t s = mega_pair_table_bucket(t, key);; s = (s + MEGA_PAIR_BUCKET) & mask) {
+    const uint32_t mask = UINT32_MAX >> t->shift;
+    for (uint32_t s = bucket;; s = (s + MEGA_PAIR_BUCKET) & mask) {
         const __m256i slots = _mm256_load_si256((const __m256i *)(t->slot + s));
         const __m256i same = _mm256_srli_epi64(_mm256_cmpeq_epi32(slots, _mm256_set1_epi32((int)key)), 32);
         const __m256i kept = _mm256_or_si256(slots, _mm256_xor_si256(same, _mm256_set1_epi32(-1)));
@@ -236,9 +236,9 @@ static inline uint32_t least(const uint16_t *p, int blocks, int *out)
     return p[at];
 }
 
-static inline uint32_t find_pair(const mega_pair_table *t, uint32_t left, uint32_t right)
+static inline uint32_t find_pair(const mega_pair_table *t, uint32_t key, uint32_t bucket)
 {
-    return mega_pair_table_find(t, left, right);
+    return mega_pair_table_find_at(t, key, bucket);
 }
 
 static inline uint32_t least_of_16(const uint16_t *p, int *out)

@@ -4,23 +4,18 @@
 
 mega_encode_set mega_encode_set_for(mega_isa isa)
 {
-    if (isa >= MEGA_ISA_AVX512)
-        return (mega_encode_set){mega_encode_words_avx512, mega_encode_seed_avx512, mega_word_ends_avx512};
-    if (isa >= MEGA_ISA_AVX2)
-        return (mega_encode_set){mega_encode_words_avx2, mega_encode_seed_avx2, mega_word_ends_avx2};
-    return (mega_encode_set){mega_encode_words_portable, mega_encode_seed_portable, mega_word_ends_portable};
+    if (isa >= MEGA_ISA_AVX512) return (mega_encode_set){mega_encode_words_avx512, mega_word_ends_avx512};
+    if (isa >= MEGA_ISA_AVX2) return (mega_encode_set){mega_encode_words_avx2, mega_word_ends_avx2};
+    return (mega_encode_set){mega_encode_words_portable, mega_word_ends_portable};
 }
 
 static mega_status create_words(mega_encoder *e)
 {
-    const mega_encode_set set = mega_encode_set_for(mega_cpu_isa());
-    e->words = set.words;
+    e->words = mega_encode_set_for(mega_cpu_isa()).words;
     MEGA_TRY(mega_word_cache_init(&e->cache, "word cache of an encoder"));
     if (e->tokenizer->pairs.slot == NULL) return MEGA_OK;
     e->symbols = mega_malloc(sizeof *e->symbols);
-    if (e->symbols == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "encoder of %s: no memory", e->tokenizer->name);
-    set.seed(e);
-    return MEGA_OK;
+    return e->symbols != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "encoder of %s: no memory", e->tokenizer->name);
 }
 
 mega_status mega_encoder_create(mega_encoder **out, const mega_tokenizer *t)

@@ -8,17 +8,16 @@
 #include "word_cache.h"
 
 /* A word being merged with ids and ranks of 16 bits; symbols keep their places and are linked. */
-enum { MEGA_SYMBOLS16 = 4096 };
+enum { MEGA_SYMBOLS16 = 4096, MEGA_SCRATCH_IDS = 8192 + 4 };
 typedef struct mega_symbols16 {
     uint16_t rank[MEGA_SYMBOLS16]; /* of the symbol with the next one; MEGA_NO_RANK: none, or the symbol is gone */
     uint16_t least[MEGA_SYMBOLS16 / 16];
     uint16_t made[MEGA_SYMBOLS16]; /* id that the pair becomes */
     uint16_t id[MEGA_SYMBOLS16], next[MEGA_SYMBOLS16 + 1], prev[MEGA_SYMBOLS16 + 1];
+    int32_t scratch[MEGA_SCRATCH_IDS]; /* ids of short words merged side by side */
 } mega_symbols16;
 
 typedef mega_status mega_encode_words(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, mega_ids *out);
-/* Tokens that are words of their own are known from the start: most words of most texts are. */
-typedef void mega_encode_seed(mega_encoder *e);
 
 struct mega_encoder {
     const mega_tokenizer *tokenizer;
@@ -34,12 +33,10 @@ typedef int mega_word_ends(const uint8_t *text, size_t at, size_t n, size_t *end
 
 /* The same functions compiled for several instruction sets. */
 mega_encode_words mega_encode_words_avx512, mega_encode_words_avx2, mega_encode_words_portable;
-mega_encode_seed mega_encode_seed_avx512, mega_encode_seed_avx2, mega_encode_seed_portable;
 mega_word_ends mega_word_ends_avx512, mega_word_ends_avx2, mega_word_ends_portable;
 
 typedef struct mega_encode_set {
     mega_encode_words *words; /* by GPT-2's split, through the cache */
-    mega_encode_seed *seed;   /* where the tokenizer has a table of pairs */
     mega_word_ends *ends;
 } mega_encode_set;
 mega_encode_set mega_encode_set_for(mega_isa isa);

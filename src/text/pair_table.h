@@ -33,16 +33,22 @@ static inline uint32_t mega_pair_table_bucket(const mega_pair_table *t, uint32_t
 
 /* id << 16 | rank of what the pair becomes, or MEGA_NO_PAIR. A bucket is searched without asking where in it the pair
  * stands, and only a full one has a next: that there is one pair and not another is nothing to guess right. */
-static inline uint32_t mega_pair_table_find(const mega_pair_table *t, uint32_t left, uint32_t right)
+static inline uint32_t mega_pair_table_find_at(const mega_pair_table *t, uint32_t key, uint32_t bucket)
 {
-    const uint32_t key = left << 16 | right, mask = UINT32_MAX >> t->shift;
-    for (uint32_t s = mega_pair_table_bucket(t, key);; s = (s + MEGA_PAIR_BUCKET) & mask) {
+    const uint32_t mask = UINT32_MAX >> t->shift;
+    for (uint32_t s = bucket;; s = (s + MEGA_PAIR_BUCKET) & mask) {
         const uint64_t *slot = t->slot + s;
         uint32_t found = MEGA_NO_PAIR;
         for (int i = 0; i < MEGA_PAIR_BUCKET; i++) found = (uint32_t)(slot[i] >> 32) == key ? (uint32_t)slot[i] : found;
         const int full = slot[MEGA_PAIR_BUCKET - 1] != UINT64_MAX; /* `&`: one branch, nearly never taken */
         if (__builtin_expect((found == MEGA_NO_PAIR) & full, 0) == 0) return found;
     }
+}
+
+static inline uint32_t mega_pair_table_find(const mega_pair_table *t, uint32_t left, uint32_t right)
+{
+    const uint32_t key = left << 16 | right;
+    return mega_pair_table_find_at(t, key, mega_pair_table_bucket(t, key));
 }
 
 #endif

@@ -7,11 +7,17 @@ static size_t line_bytes(void)
     return sizeof(mega_cached_word[2]) << MEGA_CACHE_LOG2;
 }
 
+/* 16 bytes of a record may be read though it is shorter. */
+static size_t ring_bytes(void)
+{
+    return (MEGA_CACHE_RING + 4) * sizeof(int32_t);
+}
+
 mega_status mega_word_cache_init(mega_word_cache *c, const char *what)
 {
     void *line = NULL, *ring = NULL;
     mega_status st = mega_pages_alloc(&line, line_bytes(), what);
-    if (st == MEGA_OK) st = mega_pages_alloc(&ring, MEGA_CACHE_RING * sizeof *c->ring, what);
+    if (st == MEGA_OK) st = mega_pages_alloc(&ring, ring_bytes(), what);
     if (st != MEGA_OK) {
         if (line != NULL) mega_pages_free(line, line_bytes());
         return st;
@@ -24,7 +30,7 @@ void mega_word_cache_fini(mega_word_cache *c)
 {
     if (c->line == NULL) return;
     mega_pages_free(c->line, line_bytes());
-    mega_pages_free(c->ring, MEGA_CACHE_RING * sizeof *c->ring);
+    mega_pages_free(c->ring, ring_bytes());
     *c = (mega_word_cache){0};
 }
 
