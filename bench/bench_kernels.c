@@ -180,6 +180,18 @@ static void bench_head(bench *b, int64_t rows, int64_t V)
                 n * (4 + (double)mega_dtype_size(b->type)));
 }
 
+/* The three in one, as a step of one rank runs them. */
+static void bench_head_sweep(bench *b, int64_t rows, int64_t V)
+{
+    mega_xent_args a = {.rows = rows, .cols = V, .valid = V, .ld = V};
+    int32_t *labels = tensor(b, MEGA_F32, rows);
+    memset(labels, 0, (size_t)rows * sizeof *labels);
+    a.labels = labels, a.loss = tensor(b, MEGA_F32, rows), a.loss_mask = tensor(b, MEGA_F32, rows);
+    a.logits = tensor(b, MEGA_F32, rows * V), a.dlogits = tensor(b, b->type, rows * V);
+    print_bytes(b, "cross-entropy in one sweep", measure(b, &mega_cpu_xent, &a, &a.head),
+                (double)rows * (double)V * (4 + (double)mega_dtype_size(b->type)));
+}
+
 static void bench_optimizer(bench *b, int64_t count)
 {
     mega_adamw_args a = {.count = count, .k = 5, .lr = 1e-4, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
@@ -258,6 +270,7 @@ int main(int argc, char **argv)
     if (argc <= 2 || strcmp(argv[2], "rows") != 0) bench_products(&b);
     bench_rows(&b, 4096, 3072);
     bench_head(&b, 256, 50304);
+    bench_head_sweep(&b, 256, 50304);
     bench_optimizer(&b, 16 << 20);
     mega_pages_free(memory, MEMORY_BYTES);
     mega_team_destroy(b.team);

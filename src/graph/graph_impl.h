@@ -74,6 +74,7 @@ typedef struct graph_tensor {
     X(XENT_MAX, xent_max)                 \
     X(XENT_SUM, xent_sum)                 \
     X(XENT_GRAD, xent_grad)               \
+    X(XENT, xent)                         \
     X(COPY_TO_GROUP, copy_to_group)       \
     X(ALL_REDUCE, all_reduce)
 

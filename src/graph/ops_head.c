@@ -146,6 +146,47 @@ const op_row mega_op_row_xent_grad = {.name = "xent_grad",
                                       .plain = &mega_plain_xent_grad,
                                       .cpu = &mega_cpu_xent_grad};
 
+/* ---- xent: in logits, labels, loss_mask [R] f32 or none, denominator [1] acc or none; out dlogits [R, V] or none,
+ * loss [R] acc. With dlogits the mask is needed. Made by the pass that fuses, of the three above. ---- */
+
+static mega_status xent_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(expect_logits(g, op));
+    const int64_t rows = mega_op_in_dim(g, op, 0, 0);
+    MEGA_TRY(mega_op_expect(g, op, 1, "labels", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_expect(g, op, 2, "loss_mask", mega_shape_1d(MEGA_F32, rows)));
+    MEGA_TRY(mega_op_expect(g, op, 3, "denominator", mega_shape_1d(g->acc, 1)));
+    out[0] = mega_shape_2d(g->dtype, rows, mega_op_in_dim(g, op, 0, 1));
+    out[1] = mega_shape_1d(g->acc, rows);
+    return MEGA_OK;
+}
+
+static void xent_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_xent_args *a = args;
+    a->dlogits = b->address(b, op->out[0]);
+    a->loss = b->address(b, op->out[1]);
+    a->logits = b->address(b, op->in[0]);
+    a->labels = b->address(b, op->in[1]);
+    a->loss_mask = b->address(b, op->in[2]);
+    a->denominator = b->address(b, op->in[3]);
+    a->rows = mega_op_in_dim(b->g, op, 0, 0);
+    a->cols = a->ld = mega_op_in_dim(b->g, op, 0, 1);
+    a->valid = op->attr.valid;
+    a->begin = op->attr.begin;
+}
+
+const op_row mega_op_row_xent = {.name = "xent",
+                                 .num_in = 4,
+                                 .num_out = 2,
+                                 .optional_in = 1u << 2 | 1u << 3,
+                                 .optional_out = 1u << 0,
+                                 .overlays = 1u << 0,
+                                 .shape = xent_shape,
+                                 .bind = xent_bind,
+                                 .plain = &mega_plain_xent,
+                                 .cpu = &mega_cpu_xent};
+
 /* ---- the head ---- */
 
 #define CHUNK_ROWS  1024

@@ -122,6 +122,27 @@ static bool bias_gelu(const fuse *f, const instruction *first, const instruction
     return true;
 }
 
+/* Maximum, sum and gradient of one rank's whole vocabulary: with no reduction between them, one op reads the logits
+ * once. The maximum is read by the other two alone. */
+static bool cross_entropy(const fuse *f, const instruction *first, const instruction *second, int via,
+                          instruction *fused)
+{
+    mega_graph *g = f->g;
+    const int32_t row_max = first->in[1];
+    const int maker = f->maker[row_max];
+    if (via != 2 || second->in[1] != row_max || maker < 0 || g->op[maker].kind != OP_XENT_MAX ||
+        g->op[maker].in[0] != first->in[0] || f->readers[row_max] != 2 || g->tensor[row_max].is_output)
+        return false;
+    f->readers[mega_graph_root(g, first->in[0])]--;
+    g->op[maker] = (instruction){.kind = OP_NONE};
+    *fused = *second;
+    fused->kind = OP_XENT;
+    memset(fused->in, 0, sizeof fused->in);
+    fused->in[0] = second->in[0];
+    memcpy(fused->in + 1, second->in + 3, 3 * sizeof *fused->in); /* labels, mask, denominator */
+    return true;
+}
+
 /* Earlier rows win: a bias goes into the product's own pass before it can go into gelu's. */
 static const fusion fusions[] = {
     {OP_LINEAR, OP_BIAS_ADD, true, linear_bias},
@@ -130,6 +151,7 @@ static const fusion fusions[] = {
     {OP_BIAS_ADD, OP_DROPOUT, true, bias_dropout},
     {OP_BIAS_ADD, OP_ADD, true, bias_residual},
     {OP_DROPOUT, OP_ADD, true, dropout_residual},
+    {OP_XENT_SUM, OP_XENT_GRAD, true, cross_entropy},
     {OP_GELU_GRAD, OP_COLUMN_SUM, false, grad_column_sum},
     {OP_DROPOUT_GRAD, OP_COLUMN_SUM, false, grad_column_sum},
     {OP_LAYER_NORM_GRAD, OP_ADD, true, norm_grad_addend},

@@ -301,6 +301,34 @@ static void check_xent_grad(mega_dtype type, int64_t rows, int64_t cols)
     check_xent("xent_grad", type, rows, cols);
 }
 
+static void check_xent_whole(mega_dtype type, int64_t rows, int64_t cols)
+{
+    const int64_t ld = cols + 3, padding = cols > 4 ? 3 : 0;
+    for (int form = 0; form < 4; form++) {
+        check k = check_begin("xent", type, "%lld x %lld, form %d", (long long)rows, (long long)cols, form);
+        const mega_dtype acc = acc_type(&k);
+        mega_xent_args a = {.rows = rows, .cols = cols, .valid = cols - padding, .ld = ld, .begin = 100};
+        a.logits = check_input(&k, acc, rows * ld);
+        a.labels = integers(&k, rows, 100, (int32_t)(cols + 2)); /* the last ones are not held */
+        a.loss_mask = check_input(&k, MEGA_F32, rows);
+        a.denominator = form == 0 ? NULL : check_input(&k, acc, 1);
+        a.loss = check_output_add(&k, "loss", acc, rows);
+        if (form != 2) a.dlogits = check_output_add(&k, "dlogits", type, rows * ld);
+        if (form == 1 && type == acc) { /* in place */
+            memcpy(k.output[1].initial, a.logits, (size_t)(rows * ld) * mega_dtype_size(acc));
+            a.logits = a.dlogits;
+        }
+        if (form == 3 && rows > 1) { /* a row that begins with a run of what is masked, and one with a NaN */
+            for (int64_t v = 0; v < 2048 && cols > 4096; v++)
+                set_element((void *)(uintptr_t)a.logits, acc, v, -INFINITY);
+            set_element((void *)(uintptr_t)a.logits, acc, (rows - 1) * ld, NAN);
+        }
+        a.head.step = &step_block;
+        check_run(&k, &mega_plain_xent, &mega_cpu_xent, &a, &a.head);
+    }
+    if (rows == 1 && cols == 1) check_xent_whole(type, 3, 5003); /* several runs */
+}
+
 /* m, n, k: nothing, one, few rows, odd, a slice for each of three threads, past a block of k, past packed rows of k and
  * packed columns. */
 static const int64_t products[][3] = {{0, 4, 4},      {4, 0, 4},      {3, 5, 0},      {1, 1, 1},   {1, 33, 70},
@@ -460,6 +488,7 @@ static const kernel_case cases[] = {
     {"xent_max", check_xent_max},
     {"xent_sum", check_xent_sum},
     {"xent_grad", check_xent_grad},
+    {"xent", check_xent_whole},
     {"masked_sum", check_masked_sum},
     {"convert", check_convert},
     {"adamw", check_adamw},

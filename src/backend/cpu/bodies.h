@@ -34,6 +34,7 @@ typedef struct cpu_bodies {
     void (*xent_max)(const mega_xent_max_args *a, int64_t begin, int64_t end);
     void (*xent_sum)(const mega_xent_sum_args *a, int64_t begin, int64_t end);
     void (*xent_grad)(const mega_xent_grad_args *a, int64_t begin, int64_t end);
+    void (*xent)(const mega_xent_args *a, int64_t begin, int64_t end);
 
     /* Column sums of these rows are written (=) to `partial`, which may be NULL where the caller wants none. */
     void (*column_sum)(const mega_column_sum_args *a, int64_t begin, int64_t end, float *partial);

@@ -5,6 +5,7 @@
 #define MEGA_CPU_VECTOR_H
 
 #include "megalith/dtype.h"
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>

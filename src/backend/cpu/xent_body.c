@@ -31,6 +31,8 @@ static float xent_run_sum(const float *x, float max, int64_t n)
     vf even = vset(0.0f), odd = vset(0.0f);
     int64_t v = 0;
     for (; v + 2 * VL <= n; v += 2 * VL) {
+        for (int64_t line = 0; line < 2 * VL; line += 16)
+            __builtin_prefetch(x + v + XENT_RUN + line); /* the next run */
         even += vexp2((vload(x + v) - max) * LOG2_E);
         odd += vexp2((vload(x + v + VL) - max) * LOG2_E);
     }
@@ -54,43 +56,113 @@ static void xent_sum_rows(const mega_xent_sum_args *a, int64_t begin, int64_t en
     }
 }
 
-ALWAYS void xent_grad_row(bool bf16, const mega_xent_grad_args *a, int64_t r, float factor)
+/* The gradient of one row: x and dlogits point to it, and may be the same; label: its column, or one outside the valid
+ * ones. exp(x - max) * scale are its probabilities times factor. */
+ALWAYS void xent_grad_row(bool bf16, bool stream, void *dlogits, const float *x, int64_t valid, int64_t cols,
+                          int64_t label, float max, float scale, float factor)
 {
-    const float *x = (const float *)a->logits + r * a->ld;
-    const float max = ((const float *)a->row_max)[r], scale = factor / ((const float *)a->sums)[2 * r];
-    const int64_t at = r * a->ld, label = a->labels[r] - a->begin;
-    const bool is_here = label >= 0 && label < a->valid;
-    /* Before the row is overwritten, which may be the logits' own memory. */
-    const float label_logit = is_here ? x[label] : 0.0f;
-    void *dlogits = a->dlogits;
-    const int64_t valid = a->valid;
+    const bool is_here = label >= 0 && label < valid;
+    const float label_logit = is_here ? x[label] : 0.0f; /* before it may be overwritten */
     int64_t i = 0;
-    for (; i + VL <= valid; i += VL) vput(bf16, dlogits, at + i, vexp2((vload(x + i) - max) * LOG2_E) * scale);
-    if (i < valid)
-        vput_n(bf16, dlogits, at + i, valid - i, vexp2((vget_n(false, x, i, valid - i) - max) * LOG2_E) * scale);
-    for (int64_t v = a->valid; v < a->cols; v++) {
-        if (bf16) ((uint16_t *)a->dlogits)[at + v] = 0;
+    for (; i + VL <= valid; i += VL)
+        vput_stream(stream, bf16, dlogits, i, vexp2((vload(x + i) - max) * LOG2_E) * scale);
+    if (i < valid) vput_n(bf16, dlogits, i, valid - i, vexp2((vget_n(false, x, i, valid - i) - max) * LOG2_E) * scale);
+    for (int64_t v = valid; v < cols; v++) {
+        if (bf16) ((uint16_t *)dlogits)[v] = 0;
         else
-            ((float *)a->dlogits)[at + v] = 0.0f;
+            ((float *)dlogits)[v] = 0.0f;
     }
     if (!is_here) return;
+    vstream_end(stream); /* the element below was stored past the cache before */
     const float own = expf(label_logit - max) * scale - factor;
-    if (bf16) ((uint16_t *)a->dlogits)[at + label] = mega_f32_to_bf16(own);
+    if (bf16) ((uint16_t *)dlogits)[label] = mega_f32_to_bf16(own);
     else
-        ((float *)a->dlogits)[at + label] = own;
+        ((float *)dlogits)[label] = own;
+}
+
+/* Row r of dlogits [.., ld] of either type. */
+ALWAYS void *xent_row(bool bf16, void *dlogits, int64_t at)
+{
+    return bf16 ? (void *)((uint16_t *)dlogits + at) : (void *)((float *)dlogits + at);
+}
+
+static float xent_denominator(const void *denominator)
+{
+    const float d = denominator != NULL ? *(const float *)denominator : 1.0f;
+    return d == 0.0f ? 1.0f : d;
 }
 
 static void xent_grad_rows(const mega_xent_grad_args *a, int64_t begin, int64_t end)
 {
-    float denominator = a->denominator != NULL ? *(const float *)a->denominator : 1.0f;
-    if (denominator == 0.0f) denominator = 1.0f;
+    const float denominator = xent_denominator(a->denominator);
     for (int64_t r = begin; r < end; r++) {
-        const float *sums = (const float *)a->sums + 2 * r;
-        ((float *)a->loss)[r] = (float)(log((double)sums[0]) + ((const float *)a->row_max)[r] - sums[1]);
+        const float *sums = (const float *)a->sums + 2 * r, max = ((const float *)a->row_max)[r];
+        ((float *)a->loss)[r] = (float)(log((double)sums[0]) + max - sums[1]);
+        if (a->dlogits == NULL) continue;
+        const int64_t at = r * a->ld, label = a->labels[r] - a->begin;
+        const float *x = (const float *)a->logits + at;
+        const float factor = (float)(a->loss_mask[r] * a->head.step->loss_factor / denominator);
+        if (a->head.dtype == MEGA_BF16)
+            xent_grad_row(true, false, xent_row(true, a->dlogits, at), x, a->valid, a->cols, label, max,
+                          factor / sums[0], factor);
+        else
+            xent_grad_row(false, false, xent_row(false, a->dlogits, at), x, a->valid, a->cols, label, max,
+                          factor / sums[0], factor);
+    }
+}
+
+/* The largest of n numbers, some of which may be NaN: then it is any, and the sum of exponentials tells. */
+static float xent_run_max(const float *x, int64_t n)
+{
+    vf even = vset(-FLT_MAX), odd = even;
+    int64_t v = 0;
+    for (; v + 2 * VL <= n; v += 2 * VL) {
+        even = vmax(even, vload(x + v));
+        odd = vmax(odd, vload(x + v + VL));
+    }
+    float m = vmax_lane(vmax(even, odd));
+    for (; v < n; v++) m = x[v] > m ? x[v] : m;
+    return m;
+}
+
+/* Maximum, and the sum of e^(x[v] - maximum) behind it, run by run while the run lies in the first-level cache. */
+static double xent_sweep(const float *x, int64_t valid, float *max)
+{
+    double sum = 0.0;
+    float m = -FLT_MAX; /* not infinity, whose difference to itself is NaN */
+    for (int64_t run = 0; run < valid; run += XENT_RUN) {
+        const int64_t n = valid - run < XENT_RUN ? valid - run : XENT_RUN;
+        const float here = xent_run_max(x + run, n);
+        if (here > m) {
+            sum *= exp((double)m - (double)here);
+            m = here;
+        }
+        sum += xent_run_sum(x + run, m, n);
+    }
+    *max = m;
+    return sum;
+}
+
+static void xent_rows(const mega_xent_args *a, int64_t begin, int64_t end)
+{
+    const bool bf16 = a->head.dtype == MEGA_BF16;
+    const bool stream = bf16 && a->dlogits != NULL && vstreams(true, a->dlogits, a->rows, a->ld);
+    const float denominator = xent_denominator(a->denominator);
+    for (int64_t r = begin; r < end; r++) {
+        const int64_t at = r * a->ld, label = a->labels[r] - a->begin;
+        const float *x = (const float *)a->logits + at;
+        float max;
+        const double sum = xent_sweep(x, a->valid, &max);
+        ((float *)a->loss)[r] = (float)(log(sum) + max - (label >= 0 && label < a->valid ? x[label] : 0.0f));
         if (a->dlogits == NULL) continue;
         const float factor = (float)(a->loss_mask[r] * a->head.step->loss_factor / denominator);
-        if (a->head.dtype == MEGA_BF16) xent_grad_row(true, a, r, factor);
+        const float scale = (float)(factor / sum);
+        if (bf16)
+            xent_grad_row(true, stream, xent_row(true, a->dlogits, at), x, a->valid, a->cols, label, max, scale,
+                          factor);
         else
-            xent_grad_row(false, a, r, factor);
+            xent_grad_row(false, false, xent_row(false, a->dlogits, at), x, a->valid, a->cols, label, max, scale,
+                          factor);
     }
+    vstream_end(stream);
 }

@@ -20,6 +20,7 @@ typedef struct sketch {
     sizes s;
     mega_tensor x, sample_id, seq_position;
     mega_axis two; /* an axis of two ranks over a group of one: collectives stay in the program and keep values */
+    bool one_rank;
 } sketch;
 
 static mega_tensor param(const sketch *k, const char *name)
@@ -162,7 +163,7 @@ static void head(sketch *k, bool per_token, int64_t chunk)
     const mega_head_shape s = {
         .vocab_begin = 0, .valid = k->s.V - 1, .chunk_rows = chunk, .with_gradient = true, .per_token = per_token};
     const mega_tensor labels = input_1d(k, "labels", MEGA_I32, k->s.T), mask = input_1d(k, "mask", MEGA_F32, k->s.T);
-    const mega_tensor x = mega_op_copy_to_group(k->g, k->x, &k->two);
+    const mega_tensor x = k->one_rank ? k->x : mega_op_copy_to_group(k->g, k->x, &k->two);
     const mega_head_result r = mega_op_lm_head_loss(k->g, x, param(k, "table"), labels, mask, &s);
     mega_graph_output(k->g, r.loss_sum, "loss");
     mega_graph_output(k->g, r.mask_sum, "mask_sum");
@@ -177,6 +178,12 @@ static void head_in_chunks(sketch *k)
 static void head_per_token(sketch *k)
 {
     head(k, true, 0);
+}
+
+/* The vocabulary is whole: three instructions of each chunk become one. */
+static void head_of_one_rank(sketch *k)
+{
+    head(k, false, 5);
 }
 
 static void take_rows(sketch *k)
@@ -202,29 +209,30 @@ static void attention_cached(sketch *k)
 typedef struct op_case {
     const char *name;
     void (*describe)(sketch *k);
-    bool has_gradient, is_head, uses_x;
+    bool has_gradient, is_head, uses_x, one_rank;
 } op_case;
 
 static const op_case cases[] = {
-    {"linear", linear, true, false, true},
-    {"linear_bias", linear_bias, true, false, true},
-    {"layer_norm", layer_norm, true, false, true},
-    {"layer_norm_residual", layer_norm_residual, true, false, true},
-    {"bias_gelu_tanh", bias_gelu_tanh, true, false, true},
-    {"gelu_erf", gelu_erf, true, false, true},
-    {"add", add, true, false, true},
-    {"bias_residual", bias_residual, true, false, true},
-    {"bias_dropout_residual", bias_dropout_residual, true, false, true},
-    {"embedding", embedding, true, false, false},
-    {"embedding_cut_and_added", embedding_cut_and_added, true, false, true},
-    {"attention", attention, true, false, false},
-    {"attention_segments_dropout", attention_segments_dropout, true, false, false},
-    {"collectives", collectives, true, false, true},
-    {"head_in_chunks", head_in_chunks, true, true, true},
-    {"head_per_token", head_per_token, true, true, true},
-    {"take_rows", take_rows, false, false, true},
-    {"logits", logits, false, false, true},
-    {"attention_cached", attention_cached, false, false, false},
+    {"linear", linear, true, false, true, false},
+    {"linear_bias", linear_bias, true, false, true, false},
+    {"layer_norm", layer_norm, true, false, true, false},
+    {"layer_norm_residual", layer_norm_residual, true, false, true, false},
+    {"bias_gelu_tanh", bias_gelu_tanh, true, false, true, false},
+    {"gelu_erf", gelu_erf, true, false, true, false},
+    {"add", add, true, false, true, false},
+    {"bias_residual", bias_residual, true, false, true, false},
+    {"bias_dropout_residual", bias_dropout_residual, true, false, true, false},
+    {"embedding", embedding, true, false, false, false},
+    {"embedding_cut_and_added", embedding_cut_and_added, true, false, true, false},
+    {"attention", attention, true, false, false, false},
+    {"attention_segments_dropout", attention_segments_dropout, true, false, false, false},
+    {"collectives", collectives, true, false, true, false},
+    {"head_in_chunks", head_in_chunks, true, true, true, false},
+    {"head_per_token", head_per_token, true, true, true, false},
+    {"head_of_one_rank", head_of_one_rank, true, true, true, true},
+    {"take_rows", take_rows, false, false, true, false},
+    {"logits", logits, false, false, true, false},
+    {"attention_cached", attention_cached, false, false, false, false},
 };
 #define NUM_CASES (sizeof cases / sizeof *cases)
 
@@ -279,8 +287,8 @@ static bench *bench_make(const op_case *c, sizes s, mega_dtype dtype, mega_progr
     b->two = *b->layout;
     b->two.tp.size = 2;
     b->params = make_params(b->layout, s, dtype);
-    sketch k = {.s = s, .two = b->two.tp};
-    must(mega_graph_create(&k.g, dtype, b->params, &b->two));
+    sketch k = {.s = s, .two = b->two.tp, .one_rank = c->one_rank};
+    must(mega_graph_create(&k.g, dtype, b->params, c->one_rank ? b->layout : &b->two));
     if (c->uses_x) {
         k.x = input_2d(&k, "x", dtype, s.T, s.C);
         if (c->has_gradient) mega_graph_want_gradient(k.g, k.x, "d_x");

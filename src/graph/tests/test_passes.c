@@ -119,6 +119,35 @@ static void fuse_puts_a_bias_into_the_product(void **state)
     end(&k, p);
 }
 
+/* A whole vocabulary: maximum, sum and gradient are one; over two ranks the reductions stand between them. */
+static void fuse_makes_one_cross_entropy(void **state)
+{
+    (void)state;
+    for (int ranks = 1; ranks <= 2; ranks++)
+        for (int fused = 0; fused < 2; fused++) {
+            sketch k = begin();
+            if (ranks == 2) {
+                mega_graph_destroy(k.g);
+                must(mega_graph_create(&k.g, MEGA_F32, k.params, &k.two));
+                const int64_t dim[2] = {4, 8};
+                k.x = mega_graph_input(k.g, "x", MEGA_F32, 2, dim);
+            }
+            const int64_t rows = 4;
+            const mega_tensor labels = mega_graph_input(k.g, "labels", MEGA_I32, 1, &rows);
+            const mega_tensor mask = mega_graph_input(k.g, "mask", MEGA_F32, 1, &rows);
+            const mega_head_shape s = {.valid = 8, .chunk_rows = 2, .with_gradient = true};
+            const mega_head_result r = mega_op_lm_head_loss(k.g, k.x, param(&k, "weight"), labels, mask, &s);
+            mega_graph_output(k.g, r.loss_sum, "loss");
+            mega_program *p = build(&k, true, fused == 0);
+            const int one = ranks == 1 && fused == 1 ? 2 : 0, three = 2 - one; /* of two chunks */
+            assert_int_equal(count(p, OP_XENT, false), one);
+            assert_int_equal(count(p, OP_XENT_MAX, false), three);
+            assert_int_equal(count(p, OP_XENT_SUM, false), three);
+            assert_int_equal(count(p, OP_XENT_GRAD, false), three);
+            end(&k, p);
+        }
+}
+
 static void fuse_leaves_what_others_read(void **state)
 {
     (void)state;
@@ -309,6 +338,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fuse_joins_bias_dropout_and_residual),
         cmocka_unit_test(fuse_puts_a_bias_into_the_product),
+        cmocka_unit_test(fuse_makes_one_cross_entropy),
         cmocka_unit_test(fuse_leaves_what_others_read),
         cmocka_unit_test(no_fusion_keeps_every_op),
         cmocka_unit_test(schedule_starts_collectives_early_and_waits_late),

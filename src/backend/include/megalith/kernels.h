@@ -236,6 +236,19 @@ typedef struct mega_xent_grad_args {
     int64_t rows, cols, valid, ld, begin;
 } mega_xent_grad_args;
 
+/* The three in one sweep, for a vocabulary that is held whole: loss[r] and, when dlogits is given, its gradient. Each
+ * row is read from memory once. Members as above. */
+typedef struct mega_xent_args {
+    mega_kernel_head head;
+    void *loss;    /* [R] acc */
+    void *dlogits; /* [R, ld] or NULL; may be the same memory as logits when the types have one size */
+    const void *logits;
+    const int32_t *labels;
+    const float *loss_mask;  /* [R]; NULL without dlogits */
+    const void *denominator; /* [1] acc, or NULL for 1; 0 counts as 1 */
+    int64_t rows, cols, valid, ld, begin;
+} mega_xent_args;
+
 /* out[0] = sum of x[i] * mask[i] (x NULL: of mask), out[0] acc, summed in double in order. */
 typedef struct mega_masked_sum_args {
     mega_kernel_head head;
@@ -295,7 +308,7 @@ typedef struct mega_norm_args {
     X(gemm) X(column_sum) X(attention) X(attention_grad) \
     X(attention_cached) X(gelu) X(gelu_grad) X(dropout_add) \
     X(dropout_grad) X(add) X(xent_max) X(xent_sum) \
-    X(xent_grad) X(masked_sum) X(convert) X(adamw) \
+    X(xent_grad) X(xent) X(masked_sum) X(convert) X(adamw) \
     X(sgd) X(norm)
 /* clang-format on */
 

@@ -1,0 +1,19 @@
+/* Cross-entropy in one sweep: rows are shared among the threads. */
+#include "cpu/share.h"
+
+static void work(void *user, int thread, int size)
+{
+    const cpu_job *job = user;
+    int64_t begin, end;
+    if (cpu_job_share(job, thread, size, &begin, &end)) job->bodies->xent(job->args, begin, end);
+}
+
+static void run(mega_team *team, const void *args)
+{
+    const mega_xent_args *a = args;
+    if (a->head.dtype == MEGA_F64) mega_plain_xent.run(team, args);
+    else
+        cpu_job_run(team, work, args, a->rows, 1, a->rows * a->valid * 8);
+}
+
+const mega_kernel mega_cpu_xent = {.name = "xent", .run = run};
