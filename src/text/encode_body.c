@@ -7,7 +7,7 @@
 #include "pretokenize.h"
 
 enum {
-    BATCH = 64,        /* words that are found before they are looked up, so that their cache lines come together */
+    BATCH = 128,       /* words that are found before they are looked up, so that their cache lines come together */
     MOST = BATCH + 64, /* the last of the 64 bytes looked at may bring so many more */
     SHORT_JOB = 16     /* bytes of words that are merged in one block */
 };
@@ -185,15 +185,16 @@ typedef struct batch {
     const found_words *found;
     word_ids ids[MOST];
     merge_job job[MOST];
-    uint8_t word[MOST]; /* of a job */
-    int jobs, written;  /* words before `written` have their ids in the text's */
+    uint16_t word[MOST]; /* of a job */
+    int jobs, written;   /* words before `written` have their ids in the text's */
     int32_t *scratch;
 } batch;
 
 static __attribute__((noinline)) void merge_missed(mega_encoder *e, batch *b)
 {
-    merge_job *one[MOST] = {0}, *more[MOST] = {0};
+    merge_job *one[MOST], *more[MOST];
     int ones = 0, mores = 0;
+    one[0] = more[0] = b->job;
     for (int i = 0; i < b->jobs; i++) {
         if (b->job[i].size <= SHORT_JOB) one[ones++] = &b->job[i];
         else
@@ -229,7 +230,7 @@ static inline void add_job(mega_encoder *e, batch *b, int i, size_t n)
     const uint64_t *key = b->found->key[i];
     b->job[b->jobs] =
         (merge_job){.word = b->found->at[i], .out = b->scratch, .size = (uint32_t)n, .key = {key[0], key[1]}};
-    b->word[b->jobs++] = (uint8_t)i;
+    b->word[b->jobs++] = (uint16_t)i;
     b->scratch += n;
     __builtin_prefetch(mega_word_cache_line(&e->cache, key), 1);
 }

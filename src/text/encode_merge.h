@@ -7,7 +7,7 @@
 #include "encode_vector.h"
 #include "encoder.h"
 
-enum { LANES = 8, LANE_BYTES = 64, NO_ID = 0xFFFF };
+enum { LANES = 16, LANE_BYTES = 64, NO_ID = 0xFFFF };
 
 /* A word being merged; symbols keep their places, 1 to the number of bytes, and are linked. Before the first and behind
  * the last stands what is in no pair. */

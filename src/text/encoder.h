@@ -8,7 +8,7 @@
 #include "word_cache.h"
 
 /* A word being merged with ids and ranks of 16 bits; symbols keep their places and are linked. */
-enum { MEGA_SYMBOLS16 = 4096, MEGA_SCRATCH_IDS = 8192 + 4 };
+enum { MEGA_SYMBOLS16 = 4096, MEGA_SCRATCH_IDS = 12288 + 4 };
 typedef struct mega_symbols16 {
     uint16_t rank[MEGA_SYMBOLS16]; /* of the symbol with the next one; MEGA_NO_RANK: none, or the symbol is gone */
     uint16_t least[MEGA_SYMBOLS16 / 16];
