@@ -1,8 +1,7 @@
 /* Tokenizing on one thread, MB of text a second of its processor time. The texts are whole documents, one after the
- * other, each repeat with a new encoder, so with a cache that knows the vocabulary and none of the words; making the
- * encoder is apart. Run by `make bench only=tokenizer`; texts and GPT-2's vocabulary are those of the shared data
- * (MEGA_TEST_DATA, else ../shared/data), the code is that of the Python standard library (MEGA_PYTHON_LIB, else the
- * newest below /usr/lib and /usr/local/lib). */
+ * other, each repeat with a new encoder, so with an empty cache; making the encoder is apart. Run by `make bench
+ * only=tokenizer`; texts and GPT-2's vocabulary are those of the shared data (MEGA_TEST_DATA, else ../shared/data), the
+ * code is that of the Python standard library (MEGA_PYTHON_LIB, else the newest below /usr/lib and /usr/local/lib). */
 #include "megalith/documents.h"
 #include "megalith/file.h"
 #include "megalith/hash.h"
