@@ -26,7 +26,7 @@ begin_run() { # FOLDER, options: in the place of this shell, so that a kill meet
     local folder=$1
     shift
     exec "$MEGALITH" pretrain_gpt --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 16 --micro-batch-size 1 \
-        --global-batch-size 1 --train-iters 20000 --lr 1e-3 --lr-decay-style constant --tokenizer-type ByteTokenizer \
+        --global-batch-size 1 --train-iters 500000 --lr 1e-3 --lr-decay-style constant --tokenizer-type ByteTokenizer \
         --data-path t_text_document --split 100,0,0 --eval-iters 0 --num-threads 1 --log-interval 1 --save-interval 1 \
         --save "$folder" --load "$folder" --keep-checkpoints 2 --metrics-file "$folder.jsonl" "$@"
 }
