@@ -7,7 +7,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set_source_files_properties(${files}/isa_avx2.c PROPERTIES COMPILE_OPTIONS "${common};-mavx2;-mfma;-mf16c;-mbmi2")
     set(avx512 "${common};-mavx2;-mfma;-mf16c;-mbmi2;-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mprefer-vector-width=512")
     set_source_files_properties(${files}/isa_avx512.c PROPERTIES COMPILE_OPTIONS "${avx512}")
-    set_source_files_properties(${files}/isa_avx512_rounding.c ${files}/isa_avx512_bf16.c PROPERTIES COMPILE_OPTIONS
-        "${avx512};-mavx512bf16")
-    set_source_files_properties(${files}/isa_amx.c PROPERTIES COMPILE_OPTIONS "${avx512};-mavx512bf16;-mamx-tile;-mamx-bf16")
+    set_source_files_properties(${files}/isa_avx512_rounding.c ${files}/isa_avx512_bf16.c
+        ${files}/attention_dots.c PROPERTIES COMPILE_OPTIONS "${avx512};-mavx512bf16")
+    set_source_files_properties(${files}/isa_amx.c ${files}/attention_amx.c PROPERTIES COMPILE_OPTIONS
+        "${avx512};-mavx512bf16;-mamx-tile;-mamx-bf16")
 endif()

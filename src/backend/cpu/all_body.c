@@ -15,6 +15,8 @@
 #include "cpu/optimizer_body.c"
 #include "cpu/xent_body.c"
 
+#include "cpu/attention_fma.h"
+
 #include "cpu/attention_tile_body.c"
 
 #include "cpu/attention_body.c"

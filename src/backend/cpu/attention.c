@@ -23,13 +23,17 @@ static void work(void *user, int thread, int size)
     const mega_attention_args *a = job->args;
     float *scratch = (float *)a->head.scratch + thread * attention_scratch_words(a);
     const int64_t blocks = attention_blocks(a), pairs = pairs_before(a, blocks);
+    const attention_pairs *by_pairs = attention_pairs_get(a->head.dtype);
     int64_t begin, end;
     mega_team_share(job->n * pairs, 1, thread, size, &begin, &end);
     for (int64_t item = begin / pairs; item * pairs < end; item++) {
         const int64_t from = begin - item * pairs, to = end - item * pairs;
         const int64_t first = from > 0 ? block_at(a, from, blocks) : 0,
                       last = to < pairs ? block_at(a, to, blocks) : blocks;
-        if (first < last) job->bodies->attention(a, item, first, last, scratch);
+        if (first >= last) continue;
+        if (by_pairs != NULL) by_pairs->attention(a, item, first, last, scratch);
+        else
+            job->bodies->attention(a, item, first, last, scratch);
     }
 }
 

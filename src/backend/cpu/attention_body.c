@@ -50,7 +50,7 @@ static int64_t first_keys(const attention_head *w, int64_t i, int64_t rows)
 static attention_pair attention_pair_of(const attention_head *w, int64_t i0, int64_t rows, int64_t j0)
 {
     const int64_t left = w->a->seq - j0, n = left < BLOCK ? left : BLOCK;
-    attention_pair p = {i0, j0, attention_round(rows, STRIP), attention_round(n, PAIRS ? GRAIN : STRIP), false, false};
+    attention_pair p = {i0, j0, attention_round(rows, QUERY_GRAIN), attention_round(n, QUERY_GRAIN), false, false};
     p.diagonal = w->a->causal && i0 == j0;
     p.masked = p.diagonal || n != p.keys;
     if (w->a->causal && w->a->segment_start != NULL)
@@ -157,7 +157,7 @@ typedef struct softmax_state {
 ALWAYS void put_keys(float *s, int64_t r, int64_t c, vf x, vf y)
 {
 #if PAIRS
-    vstore(s + r / 2 * BLOCK + c, vpairs(x, y));
+    vstore(s + r / 2 * BLOCK + c, pairs_of_two(narrow_two(x, y)));
 #else
     vstore(s + r * BLOCK + c, x);
     vstore(s + (r + 1) * BLOCK + c, y);
@@ -237,7 +237,7 @@ static void attention_queries(const attention_head *w, const attention_scratch *
     const head_rows q = head_rows_of(w, a->q, a->ld_q, w->h, i0), out = head_rows_of(w, a->out, a->ld_out, w->h, i0);
     softmax_state state;
     for (int64_t c = 0; c < BLOCK; c++) state.max[c] = -1e30f, state.sum[c] = 0.0f;
-    pack_turned(t->qt, &q, rows, attention_round(rows, STRIP));
+    pack_turned(t->qt, &q, rows, attention_round(rows, QUERY_GRAIN));
     for (int64_t j = first; j < (a->causal ? i0 + rows : a->seq); j += BLOCK) {
         const attention_pair p = attention_pair_of(w, i0, rows, j);
         score_product(w, &p, t->s, t->k + j / BLOCK * block, t->qt);
@@ -258,6 +258,7 @@ static void attention_item(const mega_attention_args *a, int64_t item, int64_t b
 {
     const int64_t S = a->seq, per_group = a->heads / a->kv_heads, block = attention_block_words(a);
     attention_head w = attention_head_of(a, item / a->kv_heads, item % a->kv_heads);
+    products_begin();
     const attention_scratch t = attention_scratch_of(a, scratch);
     const int64_t stop = end * BLOCK < S ? end * BLOCK : S, keys = a->causal ? stop : S;
     for (int64_t j = 0; j < keys; j += BLOCK) {
@@ -269,4 +270,5 @@ static void attention_item(const mega_attention_args *a, int64_t item, int64_t b
     for (w.h = w.g * per_group; w.h < (w.g + 1) * per_group; w.h++)
         for (int64_t i = begin * BLOCK; i < stop; i += BLOCK)
             attention_queries(&w, &t, i, stop - i < BLOCK ? stop - i : BLOCK);
+    products_end();
 }

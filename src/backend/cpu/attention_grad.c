@@ -9,8 +9,11 @@ static void work(void *user, int thread, int size)
     const mega_attention_grad_args *a = job->args;
     int64_t begin, end;
     if (!cpu_job_share(job, thread, size, &begin, &end)) return;
-    job->bodies->attention_grad(a, begin, end,
-                                (float *)a->head.scratch + thread * attention_grad_scratch_words(&a->forward));
+    float *scratch = (float *)a->head.scratch + thread * attention_grad_scratch_words(&a->forward);
+    const attention_pairs *pairs = attention_pairs_get(a->head.dtype);
+    if (pairs != NULL) pairs->attention_grad(a, begin, end, scratch);
+    else
+        job->bodies->attention_grad(a, begin, end, scratch);
 }
 
 static void run(mega_team *team, const void *args)

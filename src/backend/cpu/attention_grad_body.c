@@ -35,14 +35,20 @@ static grad_scratch grad_scratch_of(const mega_attention_args *a, float *scratch
     return t;
 }
 
-/* Row r, columns [c, c + VL) as the left operand of a product over queries. */
-ALWAYS void put_queries(float *to, int64_t r, int64_t c, vf x)
+/* Rows r and r + 1, columns [c, c + VL), as the left operand of a product over queries and, where `keys` is given, as
+ * the right one of a product over keys. Words of floats lie the same in both. */
+ALWAYS void put_rows(float *to, float *keys, int64_t r, int64_t c, vf x, vf y)
 {
 #if PAIRS
-    const vh h = vnarrow_pair(x);
-    memcpy((uint16_t *)(void *)to + r * BLOCK + c, &h, sizeof h);
+    const __m512i halves = narrow_two(x, y);
+    uint16_t *at = (uint16_t *)(void *)to + r * BLOCK + c;
+    _mm256_storeu_si256((__m256i *)(void *)at, _mm512_castsi512_si256(halves));
+    _mm256_storeu_si256((__m256i *)(void *)(at + BLOCK), _mm512_extracti64x4_epi64(halves, 1));
+    if (keys != NULL) vstore(keys + r / 2 * BLOCK + c, pairs_of_two(halves));
 #else
+    (void)keys;
     vstore(to + r * BLOCK + c, x);
+    vstore(to + (r + 1) * BLOCK + c, y);
 #endif
 }
 
@@ -51,21 +57,20 @@ ALWAYS void grad_column(const bool drop, const attention_pair *p, const grad_scr
 {
     const vf lse = vload(t->lse + c), delta = vload(t->delta + c);
     for (int64_t r = 0; r < last_row(p, c); r += 2) {
-        vf ds[2];
+        vf e[2], ds[2];
         for (int l = 0; l < 2; l++) {
             const int64_t at = (r + l) * BLOCK + c;
-            const vf e = vexp2(vload(t->s + at) * scale - lse), dp = vload(t->dp + at);
+            const vf dp = vload(t->dp + at);
+            e[l] = vexp2(vload(t->s + at) * scale - lse);
             if (drop) {
                 const vf f = vload(t->factors + at);
-                ds[l] = e * (dp * f - delta);
-                put_queries(t->p, r + l, c, e * f);
-            } else {
-                ds[l] = e * (dp - delta);
-                put_queries(t->p, r + l, c, e);
-            }
-            if (PAIRS) put_queries(t->ds, r + l, c, ds[l]);
+                ds[l] = e[l] * (dp * f - delta);
+                e[l] *= f;
+            } else
+                ds[l] = e[l] * (dp - delta);
         }
-        put_keys(t->ds_keys, r, c, ds[0], ds[1]);
+        put_rows(t->p, NULL, r, c, e[0], e[1]);
+        put_rows(t->ds, t->ds_keys, r, c, ds[0], ds[1]);
     }
 }
 
@@ -91,14 +96,13 @@ static void grad_pair(const attention_head *w, const attention_pair *p, const gr
 static void key_product(const attention_head *w, const attention_pair *p, float *dx, const float *s, const float *x)
 {
     const int64_t D = attention_round(w->a->head_dim, STRIP), ld = BLOCK / PER_WORD;
-    const int64_t grain = PAIRS ? GRAIN : STRIP, step = p->diagonal ? grain : p->keys;
-    const int64_t queries = attention_round(p->queries, grain);
+    const int64_t step = p->diagonal ? QUERY_GRAIN : p->keys;
     for (int64_t d = 0; d < D; d += BLOCK, dx += BLOCK * BLOCK, x += BLOCK * BLOCK)
         for (int64_t r = 0; r < p->keys; r += step) {
             const int64_t c = first_column(p, r);
-            if (c >= queries) break;
+            if (c >= p->queries) break;
             attention_product(dx + r * BLOCK, s + r * ld + c / PER_WORD, ld, x + c / PER_WORD * BLOCK, step,
-                              D - d < BLOCK ? D - d : BLOCK, (queries - c) / PER_WORD, true);
+                              D - d < BLOCK ? D - d : BLOCK, (p->queries - c) / PER_WORD, true);
         }
 }
 
@@ -158,6 +162,7 @@ static void attention_grad_items(const mega_attention_grad_args *g, int64_t begi
     const mega_attention_args *a = &g->forward;
     const int64_t S = a->seq, per_group = a->heads / a->kv_heads, block = attention_block_words(a),
                   panel = attention_panel_words(a);
+    products_begin();
     for (int64_t item = begin; item < end; item++) {
         attention_head w = attention_head_of(a, item / a->kv_heads, item % a->kv_heads);
         grad_scratch t = grad_scratch_of(a, scratch);
@@ -168,7 +173,7 @@ static void attention_grad_items(const mega_attention_grad_args *g, int64_t begi
             pack_rows(t.v + j / BLOCK * block, w.words, &v, n, padded);
             pack_along(t.kt + j / BLOCK * block, &k, n, padded);
         }
-        set_zero(t.dk, 2 * attention_blocks(a) * panel);
+        memset(t.dk, 0, (size_t)(2 * attention_blocks(a) * panel) * sizeof(float));
         for (w.h = w.g * per_group; w.h < (w.g + 1) * per_group; w.h++)
             for (int64_t i = 0; i < S; i += BLOCK) grad_queries(g, &w, &t, i, S - i < BLOCK ? S - i : BLOCK);
         for (int64_t j = 0; j < S; j += BLOCK) {
@@ -179,4 +184,5 @@ static void attention_grad_items(const mega_attention_grad_args *g, int64_t begi
             unpack_panels(&dv, t.dv + j / BLOCK * panel, BLOCK * BLOCK, n, 1.0f);
         }
     }
+    products_end();
 }

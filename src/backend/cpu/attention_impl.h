@@ -3,6 +3,7 @@
 #define MEGA_CPU_ATTENTION_IMPL_H
 
 #include "megalith/kernels.h"
+#include "megalith/threads.h"
 
 /* Queries and keys of one block; rows of a block are this many words apart. Floats are words, and so are pairs of bf16.
  */
@@ -50,6 +51,26 @@ static inline int64_t attention_grad_scratch_words(const mega_attention_args *a)
     const int64_t pair = MEGA_ATTENTION_BLOCK * MEGA_ATTENTION_BLOCK;
     return 3 * (attention_blocks(a) + 1) * attention_block_words(a) +
            2 * (attention_blocks(a) + 1) * attention_panel_words(a) + 6 * pair;
+}
+
+/* Bodies that multiply bf16 in pairs; the arguments are those of cpu_bodies. */
+typedef struct attention_pairs {
+    void (*attention)(const mega_attention_args *a, int64_t item, int64_t begin, int64_t end, float *scratch);
+    void (*attention_grad)(const mega_attention_grad_args *a, int64_t begin, int64_t end, float *scratch);
+} attention_pairs;
+
+#if defined(__x86_64__)
+extern const attention_pairs mega_attention_dots, mega_attention_amx;
+#endif
+
+/* Those for this type and this processor; NULL: none, floats are multiplied. */
+static inline const attention_pairs *attention_pairs_get(mega_dtype type)
+{
+#if defined(__x86_64__)
+    if (type == MEGA_BF16 && mega_cpu_isa() >= MEGA_ISA_AMX) return &mega_attention_amx;
+    if (type == MEGA_BF16 && mega_cpu_isa() >= MEGA_ISA_AVX512_BF16) return &mega_attention_dots;
+#endif
+    return NULL;
 }
 
 #endif

@@ -3,15 +3,80 @@
  * a lies along k, its rows `lda` words apart; rows of b and of c are BLOCK words apart, and N is at most that. A word
  * is a float; where PAIRS, it is two bf16 that follow each other along k. */
 
-#define BLOCK MEGA_ATTENTION_BLOCK
-#define GRAIN MEGA_ATTENTION_GRAIN
-#define STRIP 16 /* a causal mask is cut at multiples of this */
-#ifndef PAIRS
-#define PAIRS 0
-#endif
-#define PER_WORD (PAIRS ? 2 : 1)
+#define BLOCK       MEGA_ATTENTION_BLOCK
+#define GRAIN       MEGA_ATTENTION_GRAIN
+#define STRIP       16 /* a causal mask is cut at multiples of this */
+#define PER_WORD    (PAIRS ? 2 : 1)
+#define QUERY_GRAIN (PAIRS ? GRAIN : STRIP) /* queries of a block are padded to a multiple of this */
 
-#if !PAIRS
+#if PAIRS
+/* bf16 of x in the first half, of y in the second. */
+ALWAYS __m512i narrow_two(vf x, vf y)
+{
+    return (__m512i)_mm512_cvtne2ps_pbh((__m512)y, (__m512)x);
+}
+
+/* Its lanes as words: bf16 of x, then of y. */
+ALWAYS vf pairs_of_two(__m512i halves)
+{
+    static const uint16_t order[2 * VL] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                           8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    return (vf)_mm512_permutexvar_epi16(_mm512_loadu_si512(order), halves);
+}
+#endif
+
+#if PRODUCTS_BY_TILES
+/* Tiles 0 to 3 hold sums, 4 and 5 rows of a, 6 and 7 columns of b. */
+ALWAYS void attention_tile(const int R, const int N, float *c, const float *a, int64_t lda, const float *b, int64_t K,
+                           bool accumulate)
+{
+    float *c1 = c + 16 * BLOCK;
+    if (accumulate) {
+        _tile_loadd(0, c, 4 * BLOCK);
+        if (N > 1) _tile_loadd(1, c + 16, 4 * BLOCK);
+        if (R > 1) _tile_loadd(2, c1, 4 * BLOCK);
+        if (R > 1 && N > 1) _tile_loadd(3, c1 + 16, 4 * BLOCK);
+    } else {
+        _tile_zero(0);
+        if (N > 1) _tile_zero(1);
+        if (R > 1) _tile_zero(2);
+        if (R > 1 && N > 1) _tile_zero(3);
+    }
+    for (int64_t k = 0; k < K; k += 16, a += 16, b += 16 * BLOCK) {
+        _tile_loadd(6, b, 4 * BLOCK);
+        _tile_loadd(4, a, 4 * lda);
+        _tile_dpbf16ps(0, 4, 6);
+        if (N > 1) _tile_loadd(7, b + 16, 4 * BLOCK);
+        if (N > 1) _tile_dpbf16ps(1, 4, 7);
+        if (R > 1) _tile_loadd(5, a + 16 * lda, 4 * lda);
+        if (R > 1) _tile_dpbf16ps(2, 5, 6);
+        if (R > 1 && N > 1) _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, c, 4 * BLOCK);
+    if (N > 1) _tile_stored(1, c + 16, 4 * BLOCK);
+    if (R > 1) _tile_stored(2, c1, 4 * BLOCK);
+    if (R > 1 && N > 1) _tile_stored(3, c1 + 16, 4 * BLOCK);
+}
+
+/* M, N and K (words) are multiples of 16. */
+static void attention_product(float *c, const float *a, int64_t lda, const float *b, int64_t M, int64_t N, int64_t K,
+                              bool accumulate)
+{
+    __asm__ volatile("" ::: "memory"); /* gcc's intrinsics do not say that they read and write memory */
+    for (int64_t n = 0; n < N; n += 32)
+        for (int64_t m = 0; m < M; m += 32) {
+            float *to = c + m * BLOCK + n;
+            if (M - m > 16 && N - n > 16) attention_tile(2, 2, to, a + m * lda, lda, b + n, K, accumulate);
+            else if (M - m > 16)
+                attention_tile(2, 1, to, a + m * lda, lda, b + n, K, accumulate);
+            else if (N - n > 16)
+                attention_tile(1, 2, to, a + m * lda, lda, b + n, K, accumulate);
+            else
+                attention_tile(1, 1, to, a + m * lda, lda, b + n, K, accumulate);
+        }
+    __asm__ volatile("" ::: "memory");
+}
+#else
 /* Rows x vectors of sums, the vectors of b and one of a fill 16 registers, or 32. */
 #define TILE_ROWS 6
 #define TILE_VECS (VECTOR_BYTES == 64 ? 4 : 2)
@@ -26,9 +91,17 @@ ALWAYS void attention_step(const int R, const int N, vf sum[TILE_ROWS][TILE_VECS
     for (int n = 0; n < N; n++) v[n] = vload(b + n * VL);
 #pragma GCC unroll 6
     for (int r = 0; r < R; r++) {
+#if PAIRS
+        int32_t pair;
+        memcpy(&pair, a + r * lda, sizeof pair);
+        const __m512bh x = (__m512bh)_mm512_set1_epi32(pair);
+#pragma GCC unroll 4
+        for (int n = 0; n < N; n++) sum[r][n] = (vf)_mm512_dpbf16_ps((__m512)sum[r][n], x, (__m512bh)v[n]);
+#else
         const vf x = vset(a[r * lda]);
 #pragma GCC unroll 4
         for (int n = 0; n < N; n++) sum[r][n] += x * v[n];
+#endif
     }
 }
 

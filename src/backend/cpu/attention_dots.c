@@ -1,0 +1,30 @@
+/* Attention in bf16 by dot products of pairs in vectors (flags.cmake sets the options of this file). Weights and dS are
+ * rounded to bf16 where they enter a product; sums are floats. */
+#if defined(__x86_64__)
+#define VECTOR_BYTES 64
+#include "cpu/attention_impl.h"
+#include "cpu/vector.h"
+
+#define PAIRS             1
+#define PRODUCTS_BY_TILES 0
+
+ALWAYS void products_begin(void)
+{
+}
+
+ALWAYS void products_end(void)
+{
+}
+
+#include "cpu/philox_body.c"
+
+#include "cpu/attention_tile_body.c"
+
+#include "cpu/attention_body.c"
+#include "cpu/attention_grad_body.c"
+
+const attention_pairs mega_attention_dots = {attention_item, attention_grad_items};
+#else
+extern const int mega_attention_no_dots;
+const int mega_attention_no_dots = 1;
+#endif
