@@ -331,9 +331,9 @@ static void check_xent_whole(mega_dtype type, int64_t rows, int64_t cols)
 
 /* m, n, k: nothing, one, few rows, odd, a slice for each of three threads, past a block of k, past packed rows of k and
  * packed columns. */
-static const int64_t products[][3] = {{0, 4, 4},      {4, 0, 4},      {3, 5, 0},       {1, 1, 1},      {1, 33, 70},
-                                      {4, 50, 64},    {5, 7, 3},      {9, 1, 40},      {17, 33, 9},    {64, 96, 32},
-                                      {130, 70, 385}, {200, 193, 70}, {5, 1540, 1030}, {6, 1540, 4203}};
+static const int64_t products[][3] = {{0, 4, 4},      {4, 0, 4},      {3, 5, 0},      {1, 1, 1},       {1, 33, 70},
+                                      {4, 50, 64},    {5, 7, 3},      {9, 1, 40},     {17, 33, 9},     {64, 96, 32},
+                                      {130, 70, 385}, {200, 193, 70}, {40, 203, 530}, {5, 1540, 1030}, {6, 1540, 4203}};
 
 static void check_gemm_form(mega_dtype type, const int64_t *p, bool trans_a, bool trans_b, bool accumulate, bool wide)
 {

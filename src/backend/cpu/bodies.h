@@ -9,7 +9,8 @@
 /* One block of k of a product on packed panels (gemm_panels_body.c). */
 typedef struct gemm_block {
     const mega_gemm_args *args;
-    float *packed; /* columns [n, n + columns) of op(b), rows [panel_k, panel_k + panel_depth) */
+    float *packed; /* rows [panel_k, panel_k + panel_depth) of columns [n, n + columns) of op(b); for gemm_columns of
+                      all rows of op(a), block of k by block */
     float *sums;   /* [m, ld_sums] partial sums where c is not float; NULL: one block of k is all */
     int64_t ld_sums, n, columns, panel_k, panel_depth;
     int64_t k, depth;            /* this block's rows of op(b) */
@@ -57,6 +58,10 @@ typedef struct cpu_bodies {
                         int64_t begin, int64_t end);
     /* Rows [row, row + rows) of c against packed panels [begin, end); pa has room for rows x depth floats. */
     void (*gemm_block)(const gemm_block *b, int64_t row, int64_t rows, int64_t begin, int64_t end, float *pa);
+    /* Rows [m, m + rows) of op(a) are packed, rows [k, k + depth) of k. */
+    void (*gemm_pack_a)(const mega_gemm_args *a, float *dst, int64_t m, int64_t rows, int64_t k, int64_t depth);
+    /* All rows of c, a packed, against panels [begin, end) of op(b); pb has room for one panel. */
+    void (*gemm_columns)(const gemm_block *b, int64_t begin, int64_t end, float *pb);
     int gemm_rows_of_panel, gemm_columns_of_panel;
 
     /* dst[i] = src[i]; dst = the rounded src. */

@@ -1,7 +1,8 @@
 /* Matrix product. Which way a product goes depends on its shape and type alone:
  *   few rows (a decode step)   gemm_body.c: each weight is read once, in its own type
  *   F32, BF16                  gemm_panels_body.c: op(b) is packed by the team block by block, and the rows of c (its
- *                              columns, where there are few rows) are shared among the threads
+ *                              columns, where there are few rows) are shared among the threads; where a is the
+ *                              smaller, it is what the team packs
  *   BF16 with dot products     gemm_pairs.c
  *   k = 0, F64                 the definition
  * On one Zen 3 core the panels reach what bench_kernels prints beside oneDNN (MEGA_GEMM=onednn). */
@@ -10,8 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Rows of k that are packed at a time, and bytes of packed b: they stay in the last level of cache. */
-enum { DEPTH = 1024, PACKED_BYTES = 6 << 20, BLOCK_PANELS = 24 };
+/* Rows of k that are packed at a time, and bytes of packed b: they stay in the last level of cache. A block of all rows
+ * of a of STAYING_BYTES stays in the second. */
+enum { DEPTH = 1024, PACKED_BYTES = 6 << 20, BLOCK_PANELS = 24, STAYING_BYTES = 544 << 10 };
 
 typedef enum gemm_way { GEMM_NOTHING, GEMM_PLAIN, GEMM_FEW_ROWS, GEMM_PANELS, GEMM_PAIRS, GEMM_ONEDNN } gemm_way;
 
@@ -42,27 +44,47 @@ static int64_t round_to(int64_t x, int64_t grain)
     return (x + grain - 1) / grain * grain;
 }
 
+static int64_t panels_of(int64_t n, int64_t grain)
+{
+    return (n + grain - 1) / grain;
+}
+
+/* How much longer the busiest thread takes than even shares of these panels would. */
+static double unevenness(int64_t panels, int threads)
+{
+    return (double)((panels + threads - 1) / threads) * threads / (double)panels;
+}
+
 /* How a product is walked: blocks of `columns` columns, of `depth` rows of k. In scratch lie packed b, the partial sums
- * of a block where c cannot hold them, and for each thread a packed block of a. */
+ * of a block where c cannot hold them, and for each thread a packed block of a. Where a is the smaller (few rows), its
+ * part changes with that of b: the team packs all rows of a, and each thread packs the panels of b that it multiplies,
+ * one by one, so that a large weight is read once and never written packed. */
 typedef struct gemm_walk {
+    bool a_stays;
     int64_t columns, depth, block_rows;
     size_t packed, sums, block; /* bytes */
 } gemm_walk;
 
-static gemm_walk walk_of(const mega_gemm_args *a, const cpu_bodies *bodies)
+static bool a_stays(const mega_gemm_args *a, const cpu_bodies *bodies, int threads)
 {
-    gemm_walk w;
+    const int64_t height = bodies->gemm_rows_of_panel, width = bodies->gemm_columns_of_panel;
+    if (a->m >= a->n || round_to(a->m, height) * least(a->k, MEGA_GEMM_BLOCK_K) * 4 > STAYING_BYTES) return false;
+    return unevenness(panels_of(a->n, width), threads) <= unevenness(panels_of(a->m, height), threads) + 0.1;
+}
+
+static gemm_walk walk_of(const mega_gemm_args *a, const cpu_bodies *bodies, int threads)
+{
+    const int64_t height = bodies->gemm_rows_of_panel, width = bodies->gemm_columns_of_panel;
+    gemm_walk w = {.a_stays = a_stays(a, bodies, threads)};
     w.depth = least(a->k, DEPTH);
-    w.block_rows = bodies->gemm_rows_of_panel * BLOCK_PANELS;
-    const int64_t wide = PACKED_BYTES / (w.depth * (int64_t)sizeof(float)) / bodies->gemm_columns_of_panel;
-    w.columns = least(round_to(a->n, bodies->gemm_columns_of_panel), wide * bodies->gemm_columns_of_panel);
-    w.packed = round_up_64((size_t)(w.columns * w.depth) * sizeof(float));
-    w.sums = a->c_dtype == MEGA_F32 || a->k <= MEGA_GEMM_BLOCK_K
-                 ? 0
-                 : round_up_64((size_t)(a->m * w.columns) * sizeof(float));
-    w.block = round_up_64(
-        (size_t)(least(w.block_rows, round_to(a->m, bodies->gemm_rows_of_panel)) * least(a->k, MEGA_GEMM_BLOCK_K)) *
-        sizeof(float));
+    w.block_rows = height * BLOCK_PANELS;
+    const int64_t wide = PACKED_BYTES / (w.depth * (int64_t)sizeof(float)) / width;
+    const bool sums = a->c_dtype != MEGA_F32 && a->k > MEGA_GEMM_BLOCK_K;
+    w.columns = w.a_stays && !sums ? a->n : least(round_to(a->n, width), wide * width);
+    w.packed = round_up_64((size_t)((w.a_stays ? round_to(a->m, height) : w.columns) * w.depth) * sizeof(float));
+    w.sums = sums ? round_up_64((size_t)(a->m * w.columns) * sizeof(float)) : 0;
+    const int64_t rows = w.a_stays ? width : least(w.block_rows, round_to(a->m, height));
+    w.block = round_up_64((size_t)(rows * least(a->k, MEGA_GEMM_BLOCK_K)) * sizeof(float));
     return w;
 }
 
@@ -85,6 +107,40 @@ static void pack_work(void *user, int thread, int size)
         job->bodies->gemm_pack_b(b->args, b->packed, b->n, b->columns, b->panel_k, b->panel_depth, begin, end);
 }
 
+static bool next_block(gemm_block *b)
+{
+    const int64_t end = b->panel_k + b->panel_depth;
+    b->depth = least(end - b->k, MEGA_GEMM_BLOCK_K);
+    b->first = b->k == 0;
+    b->last = b->k + b->depth == b->args->k;
+    return b->depth > 0;
+}
+
+/* All rows of a, each block of k for itself. */
+static void pack_a_work(void *user, int thread, int size)
+{
+    const panels_job *job = user;
+    const int64_t height = job->bodies->gemm_rows_of_panel;
+    gemm_block b = job->block;
+    int64_t row, row_end;
+    mega_team_share(b.args->m, height, thread, size, &row, &row_end);
+    if (row >= row_end) return;
+    for (b.k = b.panel_k; next_block(&b); b.k += b.depth)
+        job->bodies->gemm_pack_a(b.args, b.packed + round_to(b.args->m, height) * (b.k - b.panel_k) + row * b.depth,
+                                 row, row_end - row, b.k, b.depth);
+}
+
+static void columns_work(void *user, int thread, int size)
+{
+    const panels_job *job = user;
+    gemm_block b = job->block;
+    int64_t begin, end;
+    mega_team_share(panels_of(b.columns, job->bodies->gemm_columns_of_panel), 1, thread, size, &begin, &end);
+    if (begin >= end) return;
+    float *pb = (float *)(void *)(job->thread_scratch + job->walk->block * (size_t)thread);
+    for (b.k = b.panel_k; next_block(&b); b.k += b.depth) job->bodies->gemm_columns(&b, begin, end, pb);
+}
+
 /* All blocks of k of the packed rows, for one thread's rows or columns. */
 static void panels_work(void *user, int thread, int size)
 {
@@ -101,23 +157,15 @@ static void panels_work(void *user, int thread, int size)
     for (; row < row_end; row += job->walk->block_rows) {
         const int64_t rows = least(row_end - row, job->walk->block_rows);
         gemm_block b = job->block;
-        for (b.k = b.panel_k; b.k < b.panel_k + b.panel_depth; b.k += MEGA_GEMM_BLOCK_K) {
-            b.depth = least(b.panel_k + b.panel_depth - b.k, MEGA_GEMM_BLOCK_K);
-            b.first = b.k == 0;
-            b.last = b.k + b.depth == a->k;
-            job->bodies->gemm_block(&b, row, rows, begin, end, pa);
-        }
+        for (b.k = b.panel_k; next_block(&b); b.k += b.depth) job->bodies->gemm_block(&b, row, rows, begin, end, pa);
     }
 }
 
 /* Rows are shared in panels; where they are too few for even shares, columns are. */
 static bool columns_are_evener(const mega_gemm_args *a, const panels_job *job, int threads)
 {
-    const int64_t rows = (a->m + job->bodies->gemm_rows_of_panel - 1) / job->bodies->gemm_rows_of_panel;
-    const int64_t columns =
-        (job->block.columns + job->bodies->gemm_columns_of_panel - 1) / job->bodies->gemm_columns_of_panel;
-    const double by_rows = (double)((rows + threads - 1) / threads) * threads / (double)rows;
-    const double by_columns = (double)((columns + threads - 1) / threads) * threads / (double)columns;
+    const double by_rows = unevenness(panels_of(a->m, job->bodies->gemm_rows_of_panel), threads);
+    const double by_columns = unevenness(panels_of(job->block.columns, job->bodies->gemm_columns_of_panel), threads);
     return by_columns + 0.03 < by_rows;
 }
 
@@ -129,7 +177,7 @@ static bool overwrites(const mega_gemm_args *a)
 static void run_panels(mega_team *team, const mega_gemm_args *a)
 {
     const cpu_bodies *bodies = mega_cpu_bodies_get();
-    const gemm_walk w = walk_of(a, bodies);
+    const gemm_walk w = walk_of(a, bodies, mega_team_size(team));
     char *scratch = a->head.scratch;
     panels_job job = {.bodies = bodies, .walk = &w, .thread_scratch = scratch + w.packed + w.sums};
     mega_team *const all = a->m * a->n * a->k / 8 < CPU_SMALL_JOB ? NULL : team;
@@ -141,11 +189,12 @@ static void run_panels(mega_team *team, const mega_gemm_args *a)
     b->overwrite = overwrites(a);
     for (b->n = 0; b->n < a->n; b->n += w.columns) {
         b->columns = least(a->n - b->n, w.columns);
-        job.by_columns = columns_are_evener(a, &job, mega_team_size(all));
+        job.by_columns = !w.a_stays && columns_are_evener(a, &job, mega_team_size(all));
         for (b->panel_k = 0; b->panel_k < a->k; b->panel_k += w.depth) {
             b->panel_depth = least(a->k - b->panel_k, w.depth);
-            mega_team_run(all, pack_work, &job);
-            mega_team_run(all, panels_work, &job);
+            const bool packed = w.a_stays && b->n > 0 && w.depth == a->k;
+            if (!packed) mega_team_run(all, w.a_stays ? pack_a_work : pack_work, &job);
+            mega_team_run(all, w.a_stays ? columns_work : panels_work, &job);
         }
     }
 }
@@ -205,7 +254,7 @@ static size_t scratch(const void *args, int threads)
     case GEMM_ONEDNN: return bytes * (size_t)threads;
     case GEMM_PAIRS: return mega_pairs_scratch(args, threads);
     case GEMM_PANELS: {
-        const gemm_walk w = walk_of(args, mega_cpu_bodies_get());
+        const gemm_walk w = walk_of(args, mega_cpu_bodies_get(), threads);
         return w.packed + w.sums + w.block * (size_t)threads;
     }
     default: return 0;

@@ -103,20 +103,24 @@ ALWAYS void pack_panel(bool bf16, const int width, float *dst, const void *x, in
         pack_across(bf16, width, dst, x, k * ld + line, ld, lines, depth);
 }
 
+/* One panel: columns [n, n + GEMM_NR) of op(b), `columns` of them are there, rows [k, k + depth). */
+static void gemm_pack_b_panel(const mega_gemm_args *a, float *dst, int64_t n, int64_t columns, int64_t k, int64_t depth)
+{
+    const int64_t width = columns < GEMM_NR ? columns : GEMM_NR;
+    if (a->head.dtype == MEGA_BF16) pack_panel(true, GEMM_NR, dst, a->b, a->ldb, a->trans_b, n, width, k, depth);
+    else
+        pack_panel(false, GEMM_NR, dst, a->b, a->ldb, a->trans_b, n, width, k, depth);
+}
+
 /* Panels [begin, end) of the columns [n, n + columns) of op(b), rows [k, k + depth). */
 static void gemm_pack_b(const mega_gemm_args *a, float *dst, int64_t n, int64_t columns, int64_t k, int64_t depth,
                         int64_t begin, int64_t end)
 {
-    for (int64_t p = begin; p < end; p++) {
-        const int64_t left = columns - p * GEMM_NR, width = left < GEMM_NR ? left : GEMM_NR;
-        float *panel = dst + p * GEMM_NR * depth;
-        if (a->head.dtype == MEGA_BF16)
-            pack_panel(true, GEMM_NR, panel, a->b, a->ldb, a->trans_b, n + p * GEMM_NR, width, k, depth);
-        else
-            pack_panel(false, GEMM_NR, panel, a->b, a->ldb, a->trans_b, n + p * GEMM_NR, width, k, depth);
-    }
+    for (int64_t p = begin; p < end; p++)
+        gemm_pack_b_panel(a, dst + p * GEMM_NR * depth, n + p * GEMM_NR, columns - p * GEMM_NR, k, depth);
 }
 
+/* Rows [m, m + rows) of op(a), rows [k, k + depth) of k, in panels. */
 static void gemm_pack_a(const mega_gemm_args *a, float *dst, int64_t m, int64_t rows, int64_t k, int64_t depth)
 {
     for (int64_t i = 0; i < rows; i += GEMM_MR) {
@@ -132,13 +136,13 @@ typedef struct gemm_tile {
     vf sum[GEMM_MR][2];
 } gemm_tile;
 
-/* What a tile asks for while it multiplies: its own part of c, `rows` lines of GEMM_NR, and `ahead` lines of cache of
- * the panel of b that comes next. */
+/* What a tile asks for while it multiplies: its own part of c, `rows` lines of GEMM_NR, and `lines` lines of cache from
+ * `ahead` of what comes next of b; after `left` of them, and then after each `run`, `skip` bytes are passed over. */
 typedef struct gemm_wish {
     const float *c;
     int64_t ldc, rows;
     const char *ahead;
-    int64_t lines;
+    int64_t lines, left, run, skip;
 } gemm_wish;
 
 enum { GEMM_STEP = 4 };
@@ -179,6 +183,10 @@ ALWAYS void gemm_tile_sum(gemm_tile *t, const float *restrict pa, const float *r
     }
     for (; k + GEMM_STEP <= depth && w.lines > 0; k += GEMM_STEP, w.lines--, w.ahead += 64) {
         __builtin_prefetch(w.ahead, 0, 2);
+        if (--w.left == 0) {
+            w.left = w.run;
+            w.ahead += w.skip;
+        }
         gemm_tile_step(sum, pa + k * GEMM_MR, pb + k * GEMM_NR, GEMM_STEP);
     }
     for (; k < depth; k++) gemm_tile_step(sum, pa + k * GEMM_MR, pb + k * GEMM_NR, 1);
@@ -240,36 +248,77 @@ static void gemm_tile_finish(const gemm_tile *t, const gemm_block *b, int64_t ro
         }
 }
 
+/* One tile: rows [row, row + height) against the panel at `column` of the block. */
+ALWAYS void gemm_tile_run(const gemm_block *b, const float *pa, const float *pb, int64_t row, int64_t height,
+                          int64_t column, gemm_wish wish)
+{
+    const mega_gemm_args *a = b->args;
+    const bool add = !(b->first && b->overwrite);
+    const void *bias = b->last ? a->bias : NULL;
+    const int64_t left = b->columns - column, width = left < GEMM_NR ? left : GEMM_NR;
+    float *c = a->c_dtype == MEGA_F32 ? (float *)a->c + row * a->ldc + b->n + column : NULL;
+    gemm_tile t;
+    wish.c = c;
+    wish.ldc = a->ldc;
+    wish.rows = c != NULL ? height : 0;
+    gemm_tile_sum(&t, pa, pb, b->depth, wish);
+    if (c == NULL || height < GEMM_MR || width < GEMM_NR) gemm_tile_finish(&t, b, row, column, height, width);
+    else if (a->head.dtype == MEGA_BF16)
+        gemm_tile_store(&t, c, a->ldc, add, true, bias, b->n + column);
+    else
+        gemm_tile_store(&t, c, a->ldc, add, false, bias, b->n + column);
+}
+
 /* Rows [row, row + rows) against panels [begin, end) of packed b; pa: this thread's room for a block of a. */
 static void gemm_block_run(const gemm_block *b, int64_t row, int64_t rows, int64_t begin, int64_t end, float *pa)
 {
-    const mega_gemm_args *a = b->args;
-    const bool is_float = a->c_dtype == MEGA_F32;
-    const bool add = !(b->first && b->overwrite);
-    const void *bias = b->last ? a->bias : NULL;
-    gemm_tile t;
     /* The next panel of b is asked for in as many parts as there are tiles. */
     const int64_t tiles = (rows + GEMM_MR - 1) / GEMM_MR, lines = (b->depth * GEMM_NR / 16 + tiles - 1) / tiles;
-    gemm_pack_a(a, pa, row, rows, b->k, b->depth);
+    gemm_pack_a(b->args, pa, row, rows, b->k, b->depth);
     for (int64_t p = begin; p < end; p++) {
-        const int64_t column = p * GEMM_NR, left = b->columns - column, width = left < GEMM_NR ? left : GEMM_NR;
         const float *pb = b->packed + (p * b->panel_depth + (b->k - b->panel_k)) * GEMM_NR;
-        const float *next = pb + b->panel_depth * GEMM_NR;
+        const char *next = (const char *)(pb + b->panel_depth * GEMM_NR);
         for (int64_t i = 0; i < rows; i += GEMM_MR) {
             const int64_t height = rows - i < GEMM_MR ? rows - i : GEMM_MR;
-            float *c = is_float ? (float *)a->c + (row + i) * a->ldc + b->n + column : NULL;
-            const gemm_wish wish = {.c = c,
-                                    .ldc = a->ldc,
-                                    .rows = c != NULL ? height : 0,
-                                    .ahead = (const char *)next + i / GEMM_MR * lines * 64,
-                                    .lines = p + 1 < end ? lines : 0};
-            gemm_tile_sum(&t, pa + i * b->depth, pb, b->depth, wish);
-            if (c == NULL || height < GEMM_MR || width < GEMM_NR)
-                gemm_tile_finish(&t, b, row + i, column, height, width);
-            else if (a->head.dtype == MEGA_BF16)
-                gemm_tile_store(&t, c, a->ldc, add, true, bias, b->n + column);
-            else
-                gemm_tile_store(&t, c, a->ldc, add, false, bias, b->n + column);
+            const gemm_wish wish = {.ahead = next + i / GEMM_MR * lines * 64, .lines = p + 1 < end ? lines : 0};
+            gemm_tile_run(b, pa + i * b->depth, pb, row + i, height, p * GEMM_NR, wish);
+        }
+    }
+}
+
+/* The part of panel p of op(b), as it lies in memory, that tile number `tile` of `tiles` asks for. */
+ALWAYS gemm_wish gemm_wish_b(const gemm_block *b, int64_t p, int64_t tile, int64_t tiles)
+{
+    const mega_gemm_args *a = b->args;
+    const int64_t size = a->head.dtype == MEGA_BF16 ? 2 : 4, column = p * GEMM_NR, left = b->columns - column;
+    const int64_t columns = left < GEMM_NR ? left : GEMM_NR;
+    const int64_t rows = a->trans_b ? columns : b->depth, wide = a->trans_b ? b->depth : columns;
+    const int64_t run = (wide * size + 63) / 64, part = (rows * run + tiles - 1) / tiles, first = tile * part;
+    const int64_t lines = rows * run - first < part ? rows * run - first : part;
+    if (lines <= 0) return (gemm_wish){.lines = 0};
+    const int64_t line = first / run,
+                  start = a->trans_b ? (b->n + column) * a->ldb + b->k : b->k * a->ldb + b->n + column;
+    return (gemm_wish){.ahead = (const char *)a->b + (start + line * a->ldb) * size + first % run * 64,
+                       .lines = lines,
+                       .left = run - first % run,
+                       .run = run,
+                       .skip = a->ldb * size - run * 64};
+}
+
+/* All rows of a, packed by the team for this block of k, against panels [begin, end) of op(b), which this thread packs
+ * one by one into pb: they need not leave its caches. */
+static void gemm_columns_run(const gemm_block *b, int64_t begin, int64_t end, float *pb)
+{
+    const mega_gemm_args *a = b->args;
+    const int64_t tiles = (a->m + GEMM_MR - 1) / GEMM_MR;
+    const float *pa = b->packed + tiles * GEMM_MR * (b->k - b->panel_k);
+    for (int64_t p = begin; p < end; p++) {
+        gemm_pack_b_panel(a, pb, b->n + p * GEMM_NR, b->columns - p * GEMM_NR, b->k, b->depth);
+        for (int64_t i = 0; i < a->m; i += GEMM_MR) {
+            const int64_t height = a->m - i < GEMM_MR ? a->m - i : GEMM_MR;
+            const gemm_wish none = {.lines = 0};
+            gemm_tile_run(b, pa + i * b->depth, pb, i, height, p * GEMM_NR,
+                          p + 1 < end ? gemm_wish_b(b, p + 1, i / GEMM_MR, tiles) : none);
         }
     }
 }
