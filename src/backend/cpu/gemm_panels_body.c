@@ -55,6 +55,27 @@ ALWAYS void transpose8(v8 r[8])
     memcpy(r, t, sizeof t);
 }
 
+/* Four rows of 8 become 8 of four, dst[k][width]: what is left of panels of 12. */
+ALWAYS void transpose4(float *restrict dst, const int width, const v8 r[4])
+{
+    v8 t[4], c[4];
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+        t[i] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        t[i + 2] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+        c[2 * i] = __builtin_shufflevector(t[2 * i], t[2 * i + 1], 0, 1, 8, 9, 4, 5, 12, 13);
+        c[2 * i + 1] = __builtin_shufflevector(t[2 * i], t[2 * i + 1], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; k++) {
+        memcpy(dst + k * width, &c[k], 4 * sizeof(float));
+        memcpy(dst + (k + 4) * width, (const float *)&c[k] + 4, 4 * sizeof(float));
+    }
+}
+
 /* dst[k][width] from lines that lie along k: line i at x + i*ld. `lines` of width are there, the rest are zeros. */
 ALWAYS void pack_lines(bool bf16, const int width, float *restrict dst, const void *x, int64_t at, int64_t ld,
                        int64_t lines, int64_t depth)
@@ -66,6 +87,12 @@ ALWAYS void pack_lines(bool bf16, const int width, float *restrict dst, const vo
             for (int i = 0; i < width; i += 8) {
                 const int here = width - i < 8 ? width - i : 8;
                 v8 r[8];
+                if (here == 4) {
+#pragma GCC unroll 4
+                    for (int j = 0; j < 4; j++) r[j] = load8(bf16, x, at + (i + j) * ld + k);
+                    transpose4(dst + k * width + i, width, r);
+                    continue;
+                }
 #pragma GCC unroll 8
                 for (int j = 0; j < 8; j++) r[j] = load8(bf16, x, at + (i + (j < here ? j : 0)) * ld + k);
                 transpose8(r);
