@@ -60,27 +60,45 @@ static void narrow_range(uint16_t *dst, const float *src, int64_t n)
     for (; i < n; i++) dst[i] = mega_f32_to_bf16(src[i]);
 }
 
-/* out: sum of squares, zeros, values that are not finite. Squares are summed in double: their exponents need it. */
+typedef struct norm_sums {
+    vd low, high;
+    vi zeros, odd;
+} norm_sums;
+
+/* Squares are summed in double: their exponents need it. */
+ALWAYS void norm_step(norm_sums *s, const float *x)
+{
+    vf_half a, b;
+    memcpy(&a, x, sizeof a);
+    memcpy(&b, x + VL / 2, sizeof b);
+    const vd da = __builtin_convertvector(a, vd), db = __builtin_convertvector(b, vd);
+    const vf v = vload(x);
+    s->low += da * da;
+    s->high += db * db;
+    s->zeros -= v == 0.0f; /* a true lane is -1 */
+    s->odd -= ((vi)v & 0x7f800000) == 0x7f800000;
+}
+
+/* out: sum of squares, zeros, values that are not finite. Four parts are read side by side: one stream alone waits for
+ * memory (a third slower here). */
 static void norm_range(const float *x, int64_t n, double out[3])
 {
-    vd low = {0}, high = {0};
-    vi zeros = {0}, odd = {0};
-    int64_t i = 0;
-    for (; i + VL <= n; i += VL) {
-        vf_half a, b;
-        memcpy(&a, x + i, sizeof a);
-        memcpy(&b, x + i + VL / 2, sizeof b);
-        const vd da = __builtin_convertvector(a, vd), db = __builtin_convertvector(b, vd);
-        low += da * da;
-        high += db * db;
-        const vf v = vload(x + i);
-        zeros -= v == 0.0f; /* a true lane is -1 */
-        odd -= ((vi)v & 0x7f800000) == 0x7f800000;
+    const int64_t part = n / 4 / VL * VL;
+    norm_sums s[2] = {{{0}, {0}, {0}, {0}}, {{0}, {0}, {0}, {0}}};
+    for (int64_t i = 0; i < part; i += VL) {
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) {
+            __builtin_prefetch(x + k * part + i + 1024);
+            norm_step(&s[k & 1], x + k * part + i);
+        }
     }
+    int64_t i = 4 * part;
+    for (; i + VL <= n; i += VL) norm_step(&s[0], x + i);
     double lane[VL / 2];
     int32_t zero[VL], bad[VL];
-    low += high;
-    memcpy(lane, &low, sizeof lane);
+    const vd sum = (s[0].low + s[0].high) + (s[1].low + s[1].high);
+    const vi zeros = s[0].zeros + s[1].zeros, odd = s[0].odd + s[1].odd;
+    memcpy(lane, &sum, sizeof lane);
     memcpy(zero, &zeros, sizeof zero);
     memcpy(bad, &odd, sizeof bad);
     out[0] = out[1] = out[2] = 0.0;

@@ -8,10 +8,12 @@
 
 #define PHILOX_BYTES VECTOR_BYTES
 #define PHILOX_LANES (PHILOX_BYTES / 8)
+/* Vectors of counters that go side by side, as the products of one wait for each other: what the registers hold. */
+#define PHILOX_CHAINS (PHILOX_BYTES == 64 ? 4 : 2)
 /* A dropout mask comes in runs of at most this many elements, so that it stays on the stack; the buffer has room for
  * the elements of the first and last counters that lie outside the run. */
 #define MASK_RUN    512
-#define MASK_BUFFER (MASK_RUN + 4 + 8 * PHILOX_LANES)
+#define MASK_BUFFER (MASK_RUN + 4 + 4 * PHILOX_CHAINS * PHILOX_LANES)
 
 typedef uint64_t vq __attribute__((vector_size(PHILOX_BYTES)));
 typedef uint32_t vq_words __attribute__((vector_size(PHILOX_BYTES)));
@@ -74,36 +76,40 @@ ALWAYS void philox_factors(float *at, const philox_state *s, vq_words threshold,
     memcpy(at + PHILOX_BYTES / 4, &keep_high, sizeof keep_high);
 }
 
+/* The factors of `chains` vectors of counters (a constant after inlining) from `block`. */
+ALWAYS void philox_run(float *at, int chains, vq block, const dropout_key *key, uint32_t sample, vq_words scale)
+{
+    const vq_words threshold = (vq_words){0} + key->threshold;
+    const vq c2 = (vq){0} + sample, c3 = (vq){0} + key->step;
+    philox_state s[PHILOX_CHAINS];
+#pragma GCC unroll 4
+    for (int i = 0; i < chains; i++) {
+        const vq counter = block + (uint64_t)(i * PHILOX_LANES);
+        s[i] = (philox_state){counter, counter >> 32, c2, c3};
+    }
+    uint32_t key0 = key->seed, key1 = key->site;
+#pragma GCC unroll 10
+    for (int round = 0; round < 10; round++, key0 += 0x9E3779B9u, key1 += 0xBB67AE85u) {
+#pragma GCC unroll 4
+        for (int i = 0; i < chains; i++) philox_round(&s[i], key0, key1);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < chains; i++) philox_factors(at + 4 * i * PHILOX_LANES, &s[i], threshold, scale);
+}
+
 /* Factors (0 or scale) of elements [element, element + n), n <= MASK_RUN, of `sample`. They are written into `buffer`
- * [MASK_BUFFER]; the result points to the first one. Two vectors of counters go side by side, as the products of one
- * wait for each other. */
+ * [MASK_BUFFER]; the result points to the first one. */
 static const float *dropout_factors(float *buffer, const dropout_key *key, uint32_t sample, uint64_t element, int64_t n)
 {
     const uint64_t first = element >> 2, last = (element + (uint64_t)n + 3) >> 2;
-    const vq_words threshold = (vq_words){0} + key->threshold;
     const vq_words scale = (vq_words)(key->scale - (float __attribute__((vector_size(PHILOX_BYTES)))){0});
     vq lane = {0};
     for (int l = 0; l < PHILOX_LANES; l++) lane[l] = (uint64_t)l;
-    const vq c2 = (vq){0} + sample, c3 = (vq){0} + key->step;
     uint64_t block = first;
-    for (; block + PHILOX_LANES < last; block += 2 * PHILOX_LANES) {
-        const vq near = lane + block, far = near + PHILOX_LANES;
-        philox_state x = {near, near >> 32, c2, c3}, y = {far, far >> 32, c2, c3};
-        uint32_t key0 = key->seed, key1 = key->site;
-#pragma GCC unroll 10
-        for (int round = 0; round < 10; round++, key0 += 0x9E3779B9u, key1 += 0xBB67AE85u) {
-            philox_round(&x, key0, key1);
-            philox_round(&y, key0, key1);
-        }
-        philox_factors(buffer + 4 * (block - first), &x, threshold, scale);
-        philox_factors(buffer + 4 * (block - first + PHILOX_LANES), &y, threshold, scale);
-    }
-    if (block < last) {
-        const vq near = lane + block;
-        philox_state x = {near, near >> 32, c2, c3};
-        uint32_t key0 = key->seed, key1 = key->site;
-        for (int round = 0; round < 10; round++, key0 += 0x9E3779B9u, key1 += 0xBB67AE85u) philox_round(&x, key0, key1);
-        philox_factors(buffer + 4 * (block - first), &x, threshold, scale);
-    }
+    for (; block + 2 * PHILOX_LANES < last; block += PHILOX_CHAINS * PHILOX_LANES)
+        philox_run(buffer + 4 * (block - first), PHILOX_CHAINS, lane + block, key, sample, scale);
+    if (block + PHILOX_LANES < last) philox_run(buffer + 4 * (block - first), 2, lane + block, key, sample, scale);
+    else if (block < last)
+        philox_run(buffer + 4 * (block - first), 1, lane + block, key, sample, scale);
     return buffer + (element & 3);
 }
