@@ -66,7 +66,7 @@ crash:
 	@tools/build.sh release megalith
 	@for test in pretrain_killed tokenizer_killed preprocess_killed faults disk_full damage; do \
 		echo "== $$test"; \
-		MEGALITH=$(CURDIR)/build/megalith MEGA_SOURCE=$(CURDIR) MEGA_KILLS=$(kills) MEGA_FAULTS=$(faults) MEGA_DAMAGES=$(damages) \
+		MEGALITH=$(CURDIR)/build/megalith MEGA_SOURCE=$(CURDIR) MEGA_KILLS=$(kills) MEGA_FAULTS=$(faults) MEGA_DAMAGES=$(damages) MEGA_SEED=$${MEGA_SEED:-$$$$} \
 			bash tests/fault/test_$$test.sh || [ $$? -eq 77 ] || exit 1; \
 	done
 

@@ -161,15 +161,15 @@ static mega_status check_bin(const mega_indexed *ix)
     if (found < expected)
         return MEGA_FAIL(
             MEGA_ERR_FORMAT,
-            "%s.bin: found %lld bytes, expected %lld (%lld tokens of %zu bytes, as the .idx says); the file was "
-            "cut short: copy it again, or make it again with `megalith preprocess_data`",
-            ix->prefix, (long long)found, (long long)expected, (long long)ix->num_tokens, ix->element);
+            "%s.bin: found %lld bytes, expected %lld (%lld tokens of %zu bytes, as %s.idx says); it was cut short or "
+            "the other is damaged: copy both again, or make them again with `megalith preprocess_data`",
+            ix->prefix, (long long)found, (long long)expected, (long long)ix->num_tokens, ix->element, ix->prefix);
     if (found > expected)
         mega_warn(
-            "%s.bin: found %lld bytes, expected %lld as the .idx says. A preprocessor of mid-2023 wrote the end-of-"
+            "%s.bin: found %lld bytes, expected %lld as %s.idx says. A preprocessor of mid-2023 wrote the end-of-"
             "document id without counting it, so that documents drift apart by a token each; if this pair is such a "
             "one, make it again with `megalith preprocess_data`",
-            ix->prefix, (long long)found, (long long)expected);
+            ix->prefix, (long long)found, (long long)expected, ix->prefix);
     return MEGA_OK;
 }
 
@@ -371,8 +371,8 @@ mega_status mega_indexed_verify(const mega_indexed *ix, int64_t vocab_size)
     int32_t tokens[BLOCK];
     const int64_t top = vocab_size > 0 ? vocab_size : (int64_t)INT32_MAX;
     if ((int64_t)ix->bin.size != ix->num_tokens * (int64_t)ix->element)
-        return MEGA_FAIL(MEGA_ERR_FORMAT, "%s.bin: found %zu bytes, expected %lld as the .idx says", ix->prefix,
-                         ix->bin.size, (long long)(ix->num_tokens * (int64_t)ix->element));
+        return MEGA_FAIL(MEGA_ERR_FORMAT, "%s.bin: found %zu bytes, expected %lld as %s.idx says", ix->prefix,
+                         ix->bin.size, (long long)(ix->num_tokens * (int64_t)ix->element), ix->prefix);
     for (int64_t s = 0; s < ix->num_sequences; s++) {
         const int64_t size = mega_indexed_size(ix, s);
         for (int64_t at = 0; at < size; at += BLOCK) {

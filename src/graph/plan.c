@@ -251,6 +251,11 @@ static void write_places(plan *pl)
         if (p->block[b].tensor == 0) p->g->op[p->block[b].first].scratch_at = p->block[b].at;
 }
 
+static bool is_cross_entropy(int kind)
+{
+    return kind == OP_XENT || kind == OP_XENT_MAX || kind == OP_XENT_SUM || kind == OP_XENT_GRAD;
+}
+
 /* What one chunk of the head holds: the blocks that an instruction of the cross-entropy reads or writes. */
 static void measure_head(plan *pl)
 {
@@ -259,7 +264,7 @@ static void measure_head(plan *pl)
         const instruction *op = &p->g->op[i];
         int block[OP_MAX_IN + OP_MAX_OUT], count = 0;
         size_t sum = 0;
-        if (op->kind != OP_XENT_MAX && op->kind != OP_XENT_SUM && op->kind != OP_XENT_GRAD) continue;
+        if (!is_cross_entropy(op->kind)) continue;
         for (int k = 0; k < OP_MAX_IN + OP_MAX_OUT; k++) {
             const int32_t t = mega_graph_root(p->g, k < OP_MAX_IN ? op->in[k] : op->out[k - OP_MAX_IN]);
             bool seen = t == 0 || pl->block_of[t] < 0;
