@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measures megalith beside the machine and beside its peers; bench/README.md tells how.
 
-usage: bench/run.py [GROUP...]     groups: machine step accumulate dropout memory tokenizer train_tokenizer preprocess start llmc, and every
-                                   build/bench/bench_NAME that prints RESULT lines (attention, checkpoint, generate, ...)
+usage: bench/run.py [GROUP...]     groups: machine step (step_small step_t64_fp32 step_t64_bf16 step_fp32 step_bf16) accumulate dropout memory
+                                   tokenizer train_tokenizer preprocess start llmc, and every build/bench/bench_NAME that prints RESULT lines (attention, checkpoint, generate, ...)
 MEGA_PEERS names a Python with the peers, MEGA_LLMC a checkout of llm.c, MEGA_BENCH_REPEATS the repeats (5 when not given).
 Writes bench/results/latest.json; figures that were not measured in this run stay as they are there.
 """
@@ -300,14 +300,16 @@ def has_dot_product():
         return "avx512_bf16" in f.read()
 
 
-def step():
-    attempt(["step_small_of_torch"], lambda: step_shape(["small"], "f32", "small", ["B=12", "T=64", "heads=4"], 20))
-    for dtype, name in (("f32", "fp32"), ("bf16", "bf16")):
-        attempt([f"step_124m_t64_{name}_of_torch"],
-                lambda d=dtype: step_shape(["124m", "T=64"], d, "124m_t64", ["B=4", "T=64", "heads=12"], 3))
-    for dtype, name in (("f32", "fp32"), ("bf16", "bf16")):
-        attempt([f"step_124m_{name}_of_peak", f"step_124m_{name}_of_torch"],
-                lambda d=dtype: step_shape(["124m", "T=1024"], d, "124m", ["B=4", "T=1024", "heads=12"], 1))
+def step_small():
+    step_shape(["small"], "f32", "small", ["B=12", "T=64", "heads=4"], 20)
+
+
+def step_t64(dtype):
+    step_shape(["124m", "T=64"], dtype, "124m_t64", ["B=4", "T=64", "heads=12"], 3)
+
+
+def step_t1024(dtype):
+    step_shape(["124m", "T=1024"], dtype, "124m", ["B=4", "T=1024", "heads=12"], 1)
 
 
 def two_of_ours(first, second, steps):
@@ -502,32 +504,43 @@ def preprocess():
 
 # ---- start ----
 
+def prepared(folder, name, words):
+    """The options of a run on Shakespeare with this vocabulary; the indexed data is made here."""
+    prefix = os.path.join(folder, name)
+    command_run([MEGALITH, "preprocess_data", "--input", os.path.join(DATA, "shakespeare/tinyshakespeare.txt"), "--split-on-blank-lines",
+                 "--output-prefix", prefix, *words])
+    return ["--data-path", prefix + "_text_document", "--split", "100,0,0", "--eval-iters", "0", "--lr", "1e-4", "--train-iters", "1",
+            "--log-interval", "1", *words]
+
+
+def first_iteration(options):
+    """Seconds from the start of the process to its line of iteration 1."""
+    begin = time.perf_counter()
+    process = subprocess.Popen([str(c) for c in [MEGALITH, "pretrain_gpt", *options]], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    took = None
+    for line in process.stdout:
+        if line.startswith(" iteration ") and took is None:
+            took = time.perf_counter() - begin
+    error = process.stderr.read()
+    if process.wait() != 0 or took is None:
+        raise NotMeasured(f"pretrain_gpt failed: {error.strip()[-300:]}")
+    return took
+
+
 def start():
+    small = ["--num-layers", 4, "--hidden-size", 128, "--num-attention-heads", 4, "--seq-length", 64, "--max-position-embeddings", 64,
+             "--micro-batch-size", 12, "--global-batch-size", 12]
+    large = ["--num-layers", 12, "--hidden-size", 768, "--num-attention-heads", 12, "--seq-length", 64, "--max-position-embeddings", 1024,
+             "--micro-batch-size", 4, "--global-batch-size", 4]
     with tempfile.TemporaryDirectory(dir=os.path.join(ROOT, "build")) as folder:
-        command_run([MEGALITH, "preprocess_data", "--input", os.path.join(DATA, "shakespeare/tinyshakespeare.txt"), "--split-on-blank-lines",
-                     "--append-eod", "--output-prefix", os.path.join(folder, "data"), *vocabulary()])
-        common = ["--data-path", os.path.join(folder, "data_text_document"), "--split", "100,0,0", "--eval-iters", "0", "--lr", "1e-4",
-                  "--train-iters", "1", "--log-interval", "1", *vocabulary()]
-        small = ["--num-layers", 4, "--hidden-size", 128, "--num-attention-heads", 4, "--seq-length", 64, "--max-position-embeddings", 64,
-                 "--micro-batch-size", 12, "--global-batch-size", 12]
-        large = ["--num-layers", 12, "--hidden-size", 768, "--num-attention-heads", 12, "--seq-length", 64, "--max-position-embeddings", 1024,
-                 "--micro-batch-size", 4, "--global-batch-size", 4]
-        for name, shape in (("cold_start_s", small), ("cold_start_124m_s", large)):
-            def first_line(shape=shape):
-                begin = time.perf_counter()
-                process = subprocess.Popen([str(c) for c in [MEGALITH, "pretrain_gpt", *shape, *common]], stdout=subprocess.PIPE,
-                                           stderr=subprocess.PIPE, text=True)
-                took = None
-                for line in process.stdout:
-                    if line.startswith(" iteration ") and took is None:
-                        took = time.perf_counter() - begin
-                error = process.stderr.read()
-                if process.wait() != 0 or took is None:
-                    raise NotMeasured(f"pretrain_gpt failed: {error.strip()[-300:]}")
-                return took
-            first_line()  # the data's index arrays are cached by it
-            seconds = [r[0] for r in interleave([first_line])[0]]
-            record(name, statistics.median(seconds), "s", "process start to the line of iteration 1, data cached", seconds)
+        characters = prepared(folder, "characters", ["--tokenizer-type", "CharTokenizer", "--vocab-file", os.path.join(folder, "chars.json")])
+        words = prepared(folder, "words", ["--append-eod", *vocabulary()])
+        for name, shape, data in (("cold_start_s", [*small, *characters], "its 65 characters"),
+                                  ("cold_start_gpt2_vocabulary_s", [*small, *words], "50,304 words"),
+                                  ("cold_start_124m_s", [*large, *words], "50,304 words")):
+            first_iteration(shape)  # the data's index arrays are cached by it
+            seconds = [r[0] for r in interleave([lambda s=shape: first_iteration(s)])[0]]
+            record(name, statistics.median(seconds), "s", f"process start to the line of iteration 1, {data}, data cached", seconds)
 
 
 # ---- llm.c ----
@@ -551,10 +564,15 @@ def llmc():
            disturbed_text(disturbed), ratios)
 
 
-GROUPS = {"machine": (machine, []), "step": (step, []), "accumulate": (accumulate, ["step_124m_accumulate8_of_single"]),
+STEPS = {"step_small": (step_small, ["step_small_of_torch"]),
+         "step_t64_fp32": (lambda: step_t64("f32"), ["step_124m_t64_fp32_of_torch"]),
+         "step_t64_bf16": (lambda: step_t64("bf16"), ["step_124m_t64_bf16_of_torch"]),
+         "step_fp32": (lambda: step_t1024("f32"), ["step_124m_fp32_of_peak", "step_124m_fp32_of_torch"]),
+         "step_bf16": (lambda: step_t1024("bf16"), ["step_124m_bf16_of_peak", "step_124m_bf16_of_torch", "peak_memory_124m_of_torch"])}
+GROUPS = {"machine": (machine, []), **STEPS, "accumulate": (accumulate, ["step_124m_accumulate8_of_single"]),
           "dropout": (dropout, ["step_124m_dropout_cost_percent"]), "tokenizer": (tokenizer, []),
           "train_tokenizer": (train_tokenizer, ["train_tokenizer_of_tokenizers"]),
-          "preprocess": (preprocess, ["preprocess_mb_s", "preprocess_of_python"]), "start": (start, ["cold_start_s", "cold_start_124m_s"]),
+          "preprocess": (preprocess, ["preprocess_mb_s", "preprocess_of_python"]), "start": (start, ["cold_start_s", "cold_start_gpt2_vocabulary_s", "cold_start_124m_s"]),
           "llmc": (llmc, ["step_124m_t64_fp32_of_llmc"])}
 OF_OTHERS = {"machine", "kernels", "base", "step", "documents", "tokenizer"}  # used above, or for a person to read
 
@@ -578,7 +596,7 @@ def main():
         name = os.path.basename(path)[6:]
         if name not in OF_OTHERS and os.access(path, os.X_OK):
             GROUPS.setdefault(name, (lambda n=name: of_program(n), []))
-    wanted = sys.argv[1:] or list(GROUPS)
+    wanted = [part for name in sys.argv[1:] or GROUPS for part in (STEPS if name == "step" else [name])]
     for name in wanted:
         if name not in GROUPS:
             sys.exit(f"bench/run.py: no group {name}; there are {', '.join(GROUPS)}")
