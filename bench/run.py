@@ -534,7 +534,7 @@ def start():
              "--micro-batch-size", 4, "--global-batch-size", 4]
     with tempfile.TemporaryDirectory(dir=os.path.join(ROOT, "build")) as folder:
         characters = prepared(folder, "characters", ["--tokenizer-type", "CharTokenizer", "--vocab-file", os.path.join(folder, "chars.json")])
-        words = prepared(folder, "words", ["--append-eod", *vocabulary()])
+        words = prepared(folder, "words", vocabulary())
         for name, shape, data in (("cold_start_s", [*small, *characters], "its 65 characters"),
                                   ("cold_start_gpt2_vocabulary_s", [*small, *words], "50,304 words"),
                                   ("cold_start_124m_s", [*large, *words], "50,304 words")):
