@@ -38,6 +38,8 @@ for i in $(seq 1 "${MEGA_KILLS:-12}"); do
     sleep "$(awk -v t="$took" -v i="$i" 'BEGIN { printf "%.3f", t * (1 + i % 12 * 0.99 + i % 97 / 97) / 10 / 1000 }')"
     kill -9 "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
+    # The machine's speed changes: a run that was over has become shorter, one that lived past its end longer.
+    if [ $? -ne 137 ]; then took=$((took * 4 / 5 + 1)); elif [ $((i % 12)) -ge 10 ]; then took=$((took * 6 / 5)); fi
     check
 done
 [ "$cut" -gt 0 ] || fail "no run was cut (a run takes $took ms)"

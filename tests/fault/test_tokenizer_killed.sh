@@ -30,6 +30,8 @@ for i in $(seq 1 "$kills"); do
     sleep "$(printf '%d.%03d' $((moment / 1000)) $((moment % 1000)))"
     kill -9 "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
+    # The machine's speed changes: a run that was over has become shorter, one that lived past its end longer.
+    if [ $? -ne 137 ]; then span=$((span * 4 / 5 + 1)); elif [ "$moment" -gt "$span" ]; then span=$moment; fi
     if [ ! -e out/vocab.json ]; then
         "$MEGALITH" tokenize --vocab-file out/vocab.json --merge-file out/merges.txt --text a >log 2>&1 && fail "a tokenizer without its vocabulary"
     elif cmp -s out/vocab.json old/vocab.json; then
