@@ -1,7 +1,6 @@
 /* plan: live ranges → offsets. With several micro-batches in flight, what the backward reads of the forward
  * lies in the saved arena, once per slot, and everything else in one scratch arena that forward and backward share;
- * with one, all lies in the scratch arena. Greedy, in several orders of which the best is kept: each block in a gap
- * that is free during its life. */
+ * with one, all lies in the scratch arena. plan_place.c chooses the offsets. */
 #include "megalith/assert.h"
 #include "program_impl.h"
 
@@ -101,91 +100,6 @@ static mega_status add_kernel_scratch(plan *pl)
     return MEGA_OK;
 }
 
-/* ---- placement: several greedy orders, the best is kept ---- */
-
-enum { ORDER_SIZE, ORDER_LIFE, ORDER_AREA, ORDER_START, ORDER_END, NUM_ORDERS };
-
-static double rank_in(const plan_block *b, int order)
-{
-    const double life = (double)(b->last - b->first + 1), bytes = (double)b->bytes;
-    switch (order) {
-    case ORDER_SIZE: return -bytes;
-    case ORDER_LIFE: return -life;
-    case ORDER_AREA: return -life * bytes;
-    case ORDER_START: return (double)b->first;
-    default: return -(double)b->last;
-    }
-}
-
-static int by_order(const void *a, const void *b, void *order)
-{
-    const plan_block *x = *(plan_block *const *)a, *y = *(plan_block *const *)b;
-    const double p = rank_in(x, *(const int *)order), q = rank_in(y, *(const int *)order);
-    if (p < q || p > q) return p < q ? -1 : 1;
-    if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
-    return x < y ? -1 : x > y; /* in order of making: the plan must not depend on the sort */
-}
-
-/* The lowest gap that is free during the life of b, or (best_fit) the tightest. `placed` is in order of offset. */
-static size_t find_gap(const plan_block *b, plan_block *const *placed, int count, bool best_fit)
-{
-    size_t at = 0, best = SIZE_MAX, best_gap = SIZE_MAX;
-    for (int k = 0; k < count; k++) {
-        const plan_block *o = placed[k];
-        if (o->last < b->first || b->last < o->first || o->at + o->bytes <= at) continue;
-        if (o->at >= at + b->bytes) {
-            if (!best_fit) return at;
-            if (o->at - at < best_gap) best_gap = o->at - at, best = at;
-        }
-        at = o->at + o->bytes;
-    }
-    return best != SIZE_MAX ? best : at;
-}
-
-/* Puts the blocks of one list in its order; returns the bytes that they take. */
-static size_t assign(plan_block **sorted, int count, plan_block **placed, bool best_fit)
-{
-    size_t total = 0;
-    for (int i = 0; i < count; i++) {
-        plan_block *b = sorted[i];
-        int k = i;
-        b->at = find_gap(b, placed, i, best_fit);
-        for (; k > 0 && placed[k - 1]->at > b->at; k--) placed[k] = placed[k - 1];
-        placed[k] = b;
-        if (b->at + b->bytes > total) total = b->at + b->bytes;
-    }
-    return total;
-}
-
-/* The largest sum of bytes alive at one instruction: no placement does with less. */
-static size_t most_alive(plan_block *const *list, int count, int num_ops)
-{
-    size_t most = 0;
-    for (int i = 0; i < num_ops; i++) {
-        size_t sum = 0;
-        for (int k = 0; k < count; k++)
-            if (list[k]->first <= i && i <= list[k]->last) sum += list[k]->bytes;
-        if (sum > most) most = sum;
-    }
-    return most;
-}
-
-/* Places one list in the best of all ways that are known; ends early at the bound. */
-static size_t place_list(plan_block **list, int count, plan_block **placed, size_t alive)
-{
-    size_t best = SIZE_MAX;
-    for (int way = 0; way < 2 * NUM_ORDERS && best != alive; way++) {
-        int order = way / 2;
-        qsort_r(list, (size_t)count, sizeof *list, by_order, &order);
-        const size_t total = assign(list, count, placed, way % 2 == 1);
-        if (total >= best) continue;
-        best = total;
-        for (int i = 0; i < count; i++) list[i]->best_at = list[i]->at;
-    }
-    for (int i = 0; i < count; i++) list[i]->at = list[i]->best_at;
-    return best == SIZE_MAX ? 0 : best;
-}
-
 /* With one slot the backward's scratch may take over what it has read of the forward, so that all lies in one arena;
  * with more, what is saved must outlive the scratch of other micro-batches. */
 static mega_status assign_blocks(mega_program *p)
@@ -205,8 +119,9 @@ static mega_status assign_blocks(mega_program *p)
         int count = 0;
         for (int i = 0; i < p->num_blocks; i++)
             if ((p->block[i].area == AREA_SAVED) == (saved == 1)) list[count++] = &p->block[i];
-        const size_t alive = most_alive(list, count, p->g->num_ops);
-        *(saved == 1 ? &p->saved_bytes : &p->scratch_bytes) = place_list(list, count, list + n, alive);
+        size_t alive = 0;
+        *(saved == 1 ? &p->saved_bytes : &p->scratch_bytes) =
+            mega_plan_place(list, count, p->g->num_ops, list + n, &alive);
         p->live_bytes += alive * (size_t)(saved == 1 ? p->slots : 1);
     }
     mega_free(list);

@@ -16,6 +16,7 @@ typedef struct plan_block {
     size_t best_at; /* of the best placement so far */
     size_t used;    /* bytes before the canary */
     int first, last;
+    int rank, blame; /* while places are sought: its place in the first order, how often it ended too high */
     tensor_area area;
     int32_t tensor; /* the first value in it; 0: scratch of instruction `first` */
 } plan_block;
@@ -61,6 +62,9 @@ struct mega_program {
 
 /* plan.c: places every value; asks kernels for their scratch. */
 mega_status mega_program_plan(mega_program *p);
+/* plan_place.c: offsets of these blocks, in `at`; returns the bytes that they take. `alive`: the largest sum of bytes
+ * alive at one of num_ops instructions. `room` holds as many pointers as `list`; the order of both is lost. */
+size_t mega_plan_place(plan_block **list, int count, int num_ops, plan_block **room, size_t *alive);
 /* program.c: the kernel of an instruction under this program's backend; NULL for a collective. */
 const mega_kernel *mega_program_kernel(const mega_program *p, const instruction *op);
 void mega_program_bind_args(const mega_program *p, const op_binder *b, const instruction *op, void *args);

@@ -1,0 +1,120 @@
+/* Places of blocks: never two in one byte, near the bound where the bound is known to be reachable, and soon. */
+#include "kit.h"
+#include "megalith/threads.h"
+#include "program_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 4096 };
+
+typedef struct scene {
+    plan_block block[MOST];
+    plan_block *list[2 * MOST];
+    int count;
+    uint64_t x;
+} scene;
+
+static int draw(scene *s, int n)
+{
+    s->x ^= s->x << 13, s->x ^= s->x >> 7, s->x ^= s->x << 17;
+    return (int)(s->x % (uint64_t)n);
+}
+
+static void add(scene *s, int first, int last, size_t bytes)
+{
+    s->block[s->count++] = (plan_block){.bytes = bytes, .first = first, .last = last};
+}
+
+/* A rectangle of instructions by bytes, cut into blocks without rest: the bound is its height, and can be had. */
+static void cut(scene *s, int first, int last, size_t bytes, int depth)
+{
+    const bool across = draw(s, 2) == 0;
+    if (depth == 0 || (across ? bytes < 128 : first == last)) {
+        add(s, first, last, bytes);
+        return;
+    }
+    if (across) {
+        const size_t part = 64 * (size_t)(1 + draw(s, (int)(bytes / 64) - 1));
+        cut(s, first, last, part, depth - 1);
+        cut(s, first, last, bytes - part, depth - 1);
+    } else {
+        const int middle = first + draw(s, last - first);
+        cut(s, first, middle, bytes, depth - 1);
+        cut(s, middle + 1, last, bytes, depth - 1);
+    }
+}
+
+static double waste(scene *s, int num_ops)
+{
+    size_t alive = 0;
+    for (int i = 0; i < s->count; i++) s->list[i] = &s->block[i];
+    const size_t bytes = mega_plan_place(s->list, s->count, num_ops, s->list + s->count, &alive);
+    for (int i = 0; i < s->count; i++) {
+        const plan_block *a = &s->block[i];
+        assert_true(a->at + a->bytes <= bytes);
+        for (int k = 0; k < i; k++) {
+            const plan_block *b = &s->block[k];
+            if (a->last < b->first || b->last < a->first) continue;
+            assert_true(a->at + a->bytes <= b->at || b->at + b->bytes <= a->at);
+        }
+    }
+    return s->count == 0 ? 0 : (double)bytes / (double)alive - 1;
+}
+
+static void what_can_be_packed_is_packed(void **state)
+{
+    (void)state;
+    static scene s;
+    double sum = 0, most = 0;
+    for (int seed = 1; seed <= 40; seed++) {
+        s.count = 0;
+        s.x = 88172645463325252u * (uint64_t)seed;
+        cut(&s, 0, 99, 1 << 20, 5);
+        const double w = waste(&s, 100);
+        sum += w;
+        if (w > most) most = w;
+    }
+    if (sum / 40 > 0.01 || most > 0.10) fail_msg("waste: %.3f in the mean, %.3f at most", sum / 40, most);
+}
+
+/* Long lives and short ones between them, as in a program; whatever they take, they do not overlap. */
+static void any_blocks(void **state)
+{
+    (void)state;
+    static scene s;
+    for (int seed = 1; seed <= 20; seed++) {
+        s.count = 0;
+        s.x = 88172645463325252u * (uint64_t)seed;
+        for (int i = 0; i < 20 * (seed - 1); i++) {
+            const int first = draw(&s, 200), life = draw(&s, 4) == 0 ? draw(&s, 200 - first) : draw(&s, 3);
+            add(&s, first, first + life, 64 * (size_t)(1 + draw(&s, 1000)));
+        }
+        waste(&s, 203);
+    }
+}
+
+static void deep_programs_are_placed_soon(void **state)
+{
+    (void)state;
+    static scene s;
+    s.count = 0;
+    s.x = 88172645463325252u;
+    while (s.count < MOST - 1) {
+        const int first = draw(&s, 2000);
+        add(&s, first, first + draw(&s, 100), 64 * (size_t)(1 + draw(&s, 1000)));
+    }
+    const double began = mega_time_now();
+    waste(&s, 2100);
+    assert_true(mega_time_now() - began < 20); /* some tenths of a second, without sanitizers and valgrind */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_can_be_packed_is_packed),
+        cmocka_unit_test(any_blocks),
+        cmocka_unit_test(deep_programs_are_placed_soon),
+    };
+    return cmocka_run_group_tests_name("plan_place", tests, NULL, NULL);
+}
