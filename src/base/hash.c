@@ -25,17 +25,67 @@ static uint32_t crc_portable(uint32_t crc, const uint8_t *p, size_t n)
     return crc;
 }
 
-#if defined(__x86_64__)
-__attribute__((target("sse4.2"))) static uint32_t crc_sse42(uint32_t crc, const uint8_t *p, size_t n)
+/* a * b modulo the polynomial; bit 31 is x^0, as in the sums themselves. */
+static uint32_t multiply(uint32_t a, uint32_t b)
 {
-    uint64_t c = crc;
-    for (; n >= 8; n -= 8, p += 8) {
+    uint32_t product = 0;
+    for (uint32_t bit = 1u << 31; bit != 0; bit >>= 1) {
+        if ((a & bit) != 0) product ^= b;
+        b = B1(b);
+    }
+    return product;
+}
+
+/* x^(8 n): what a sum is multiplied by when n bytes follow. */
+static uint32_t shift_by(uint64_t n)
+{
+    uint32_t result = 1u << 31, power = 1u << 23;
+    for (; n != 0; n >>= 1, power = multiply(power, power)) {
+        if ((n & 1) != 0) result = multiply(power, result);
+    }
+    return result;
+}
+
+uint32_t mega_crc32c_join(uint32_t first, uint32_t second, uint64_t second_bytes)
+{
+    return multiply(shift_by(second_bytes), first) ^ second;
+}
+
+#if defined(__x86_64__)
+/* The instruction takes three cycles and one may begin in each, so long messages are summed in three lanes. */
+#define LANE ((size_t)8192)
+
+__attribute__((target("sse4.2"))) static uint64_t crc_words(uint64_t c, const uint8_t *p, size_t n)
+{
+    for (size_t i = 0; i < n; i += 8) {
         uint64_t word;
-        memcpy(&word, p, sizeof word);
+        memcpy(&word, p + i, sizeof word);
         c = __builtin_ia32_crc32di(c, word);
     }
-    crc = (uint32_t)c;
-    for (; n > 0; n--, p++) crc = __builtin_ia32_crc32qi(crc, *p);
+    return c;
+}
+
+__attribute__((target("sse4.2"))) static uint32_t crc_lanes(uint32_t crc, const uint8_t *p, uint32_t by_lane)
+{
+    uint64_t lane[3] = {crc, 0, 0};
+    for (size_t i = 0; i < LANE; i += 8) {
+        uint64_t word[3];
+        for (size_t k = 0; k < 3; k++) memcpy(&word[k], p + k * LANE + i, sizeof word[k]);
+        for (size_t k = 0; k < 3; k++) lane[k] = __builtin_ia32_crc32di(lane[k], word[k]);
+    }
+    const uint32_t two = multiply(by_lane, (uint32_t)lane[0]) ^ (uint32_t)lane[1];
+    return multiply(by_lane, two) ^ (uint32_t)lane[2];
+}
+
+__attribute__((target("sse4.2"))) static uint32_t crc_sse42(uint32_t crc, const uint8_t *p, size_t n)
+{
+    if (n >= 6 * LANE) {
+        const uint32_t by_lane = shift_by(LANE);
+        for (; n >= 3 * LANE; n -= 3 * LANE, p += 3 * LANE) crc = crc_lanes(crc, p, by_lane);
+    }
+    const size_t whole = n & ~(size_t)7;
+    crc = (uint32_t)crc_words(crc, p, whole);
+    for (p += whole, n -= whole; n > 0; n--, p++) crc = __builtin_ia32_crc32qi(crc, *p);
     return crc;
 }
 #endif

@@ -35,6 +35,26 @@ static void crc32c_in_pieces_and_both_ways(void **state)
     }
 }
 
+/* Lengths at which the sum is made in lanes, from any address, and pieces that were summed apart. */
+static void crc32c_of_long_messages(void **state)
+{
+    (void)state;
+    enum { BYTES = 200000 };
+    static unsigned char bytes[BYTES];
+    uint64_t x = 88172645463325252u;
+    for (int i = 0; i < BYTES; i++) x ^= x << 13, x ^= x >> 7, x ^= x << 17, bytes[i] = (unsigned char)x;
+    const uint32_t whole = mega_crc32c_portable(0, bytes, BYTES);
+    assert_int_equal(mega_crc32c(0, bytes, BYTES), whole);
+    for (size_t cut = 0; cut <= BYTES; cut += 4093) {
+        const uint32_t first = mega_crc32c(0, bytes, cut), second = mega_crc32c(0, bytes + cut, BYTES - cut);
+        assert_int_equal(first, mega_crc32c_portable(0, bytes, cut));
+        assert_int_equal(mega_crc32c(first, bytes + cut, BYTES - cut), whole);
+        assert_int_equal(mega_crc32c_join(first, second, BYTES - cut), whole);
+    }
+    assert_int_equal(mega_crc32c_join(whole, 0, 0), whole);
+    assert_int_equal(mega_crc32c_join(0, whole, BYTES), whole);
+}
+
 static void fnv_vectors(void **state)
 {
     (void)state;
@@ -113,9 +133,13 @@ static void digests_around_the_seams(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(crc32c_vectors), cmocka_unit_test(crc32c_in_pieces_and_both_ways),
-        cmocka_unit_test(fnv_vectors),    cmocka_unit_test(md5_vectors),
-        cmocka_unit_test(sha256_vectors), cmocka_unit_test(digests_around_the_seams),
+        cmocka_unit_test(crc32c_vectors),
+        cmocka_unit_test(crc32c_in_pieces_and_both_ways),
+        cmocka_unit_test(crc32c_of_long_messages),
+        cmocka_unit_test(fnv_vectors),
+        cmocka_unit_test(md5_vectors),
+        cmocka_unit_test(sha256_vectors),
+        cmocka_unit_test(digests_around_the_seams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,8 @@
 
 /* CRC-32C (Castagnoli); start with crc 0, feed pieces in order. Uses the SSE4.2 instruction where there is one. */
 uint32_t mega_crc32c(uint32_t crc, const void *bytes, size_t n);
+/* The sum of two pieces, one behind the other, from the sums of both, so that threads can sum pieces side by side. */
+uint32_t mega_crc32c_join(uint32_t first, uint32_t second, uint64_t second_bytes);
 /* FNV-1a, 64 bits; start with MEGA_HASH_START. */
 #define MEGA_HASH_START 14695981039346656037ull
 uint64_t mega_hash64(uint64_t hash, const void *bytes, size_t n);
