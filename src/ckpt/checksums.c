@@ -78,7 +78,7 @@ static mega_status parse(mega_checksums *c, const char *text, size_t size, const
         return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: damaged: its own checksum does not fit its %zu bytes", path, size);
     json_error_t error;
     json_t *json = mega_json_load(text, size, JSON_REJECT_DUPLICATES, &error);
-    if (json == NULL) return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: line %d: %s", path, error.line, error.text);
+    if (json == NULL) return MEGA_FAIL(mega_json_status(&error), "%s: line %d: %s", path, error.line, error.text);
     const json_t *format = json_object_get(json, "format"), *iteration = json_object_get(json, "iteration");
     const json_t *files = json_object_get(json, "files");
     mega_status st = MEGA_OK;

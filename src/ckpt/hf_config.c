@@ -151,8 +151,8 @@ mega_status mega_hf_config_read(mega_model_shape *out, const char *path)
     json_t *json = mega_json_load(text, size, 0, &error);
     mega_free(text);
     if (json == NULL)
-        return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: line %d: %s; expected the JSON object of a GPT-2 configuration", path,
-                         error.line, error.text);
+        return MEGA_FAIL(mega_json_status(&error), "%s: line %d: %s; expected the JSON object of a GPT-2 configuration",
+                         path, error.line, error.text);
     mega_model_shape shape = {0};
     reader r = {.json = json};
     if (json_is_object(json)) take_all(&r, &shape);

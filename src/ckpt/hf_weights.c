@@ -111,7 +111,7 @@ static mega_status open_index(mega_hf_weights *w, const char *folder, const char
     json_error_t error;
     json_t *json = mega_json_load(text, size, JSON_REJECT_DUPLICATES, &error);
     mega_free(text);
-    if (json == NULL) return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: line %d: %s", index, error.line, error.text);
+    if (json == NULL) return MEGA_FAIL(mega_json_status(&error), "%s: line %d: %s", index, error.line, error.text);
     const json_t *map = json_object_get(json, "weight_map");
     mega_status st = MEGA_OK;
     if (!json_is_object(map) || json_object_size(map) == 0)

@@ -6,6 +6,7 @@
 #include "megalith/documents.h"
 #include "megalith/file.h"
 #include "megalith/generate.h"
+#include "megalith/json.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -90,7 +91,7 @@ static mega_status write_genfile(session *s, const sequence *q, const mega_buffe
                       ? NULL
                       : json_pack("{s:s%, s:I, s:b}", "text", whole.size > 0 ? whole.data : "", whole.size, "length",
                                   (json_int_t)(q->ids.count + q->fresh.count), "finished", finished);
-    char *line = row == NULL ? NULL : json_dumps(row, JSON_COMPACT);
+    char *line = row == NULL ? NULL : mega_json_dump(row, JSON_COMPACT);
     if (st == MEGA_OK && line == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a line of --genfile");
     if (st == MEGA_OK) st = mega_writer_write(s->genfile, line, strlen(line));
     if (st == MEGA_OK) st = mega_writer_write(s->genfile, "\n", 1);

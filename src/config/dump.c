@@ -129,8 +129,12 @@ mega_status mega_config_dump_arguments(const mega_config *cfg, mega_buffer *out)
 static json_t *json_of_list(const mega_list *list)
 {
     json_t *array = json_array();
-    for (size_t i = 0; array != NULL && i < list->count; i++) json_array_append_new(array, json_string(list->item[i]));
-    return array;
+    bool whole = array != NULL;
+    for (size_t i = 0; whole && i < list->count; i++)
+        whole = json_array_append_new(array, json_string(list->item[i])) == 0;
+    if (whole) return array;
+    json_decref(array);
+    return NULL;
 }
 
 static json_t *json_of(const mega_config *cfg, size_t index)
@@ -176,7 +180,7 @@ mega_status mega_config_to_json(const mega_config *cfg, mega_buffer *out)
         if ((mega_option_commands(i) & bit) == 0 || row->answer != ANSWER_WORKS) continue;
         whole = json_object_set_new(all, mega_option_dest(row, dest), json_of(cfg, i)) == 0;
     }
-    char *text = whole ? json_dumps(all, JSON_SORT_KEYS | JSON_INDENT(1) | JSON_REAL_PRECISION(17)) : NULL;
+    char *text = whole ? mega_json_dump(all, JSON_SORT_KEYS | JSON_INDENT(1) | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(all);
     if (text == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY,
@@ -239,8 +243,9 @@ mega_status mega_config_from_json(mega_config *cfg, const char *json, mega_confi
     json_error_t error;
     json_t *all = mega_json_load(json, strlen(json), 0, &error);
     if (!json_is_object(all)) {
-        const mega_status st = MEGA_FAIL(MEGA_ERR_FORMAT, "options: not a JSON object: line %d, column %d: %s",
-                                         error.line, error.column, error.text);
+        const mega_status st =
+            MEGA_FAIL(all == NULL ? mega_json_status(&error) : MEGA_ERR_FORMAT,
+                      "options: not a JSON object: line %d, column %d: %s", error.line, error.column, error.text);
         json_decref(all);
         return st;
     }

@@ -67,10 +67,10 @@ static json_t *scheduler_json(const mega_engine *e)
 
 static mega_status run_json(const mega_engine *e, const mega_engine_save_options *o, char **out)
 {
-    json_error_t error = {0};
-    json_t *extra =
-        o->extra_json != NULL ? mega_json_load(o->extra_json, strlen(o->extra_json), 0, &error) : json_object();
-    if (extra == NULL && json_error_code(&error) == json_error_out_of_memory)
+    const char *text_of_extra = o->extra_json != NULL ? o->extra_json : "{}";
+    json_error_t error;
+    json_t *extra = mega_json_load(text_of_extra, strlen(text_of_extra), 0, &error);
+    if (extra == NULL && mega_json_status(&error) == MEGA_ERR_MEMORY)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
     MEGA_ASSERT(json_is_object(extra), "extra_json is no object");
     json_t *root = json_pack(
@@ -81,7 +81,7 @@ static mega_status run_json(const mega_engine *e, const mega_engine_save_options
         (json_int_t)e->options.dropout_seed, "scheduler", scheduler_json(e));
     if (o->no_rng) json_object_del(root, "dropout_seed");
     const bool joined = root != NULL && json_object_update_missing(root, extra) == 0;
-    char *text = joined ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) : NULL;
+    char *text = joined ? mega_json_dump(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(root);
     json_decref(extra);
     *out = text;
@@ -230,7 +230,7 @@ static mega_status load_state(mega_engine *e, mega_checkpoint *c, const mega_eng
     json_error_t error;
     json_t *root = mega_json_load(mega_checkpoint_run_json(c), strlen(mega_checkpoint_run_json(c)), 0, &error);
     if (root == NULL)
-        return MEGA_FAIL(MEGA_ERR_FORMAT,
+        return MEGA_FAIL(mega_json_status(&error),
                          "checkpoint %s: state/run.json line %d column %d: %s; it was written by another "
                          "program or edited; --finetune takes the weights alone",
                          mega_checkpoint_folder(c), error.line, error.column, error.text);

@@ -15,6 +15,11 @@ static void hex_digits(char out[17], uint64_t value)
     snprintf(out, 17, "%016llx", (unsigned long long)value);
 }
 
+static bool add_finite(json_t *object, const char *key, double value)
+{
+    return !isfinite(value) || json_object_set_new(object, key, json_real(value)) == 0;
+}
+
 /* Everything that a person or a later run may ask of this one. */
 static mega_status extra_json(const trainer *t, char **out)
 {
@@ -28,10 +33,9 @@ static mega_status extra_json(const trainer *t, char **out)
     if (t->data[MEGA_SPLIT_TRAIN] != NULL) hex_digits(data, mega_gpt_data_hash(t->data[MEGA_SPLIT_TRAIN]));
     json_t *root = json_pack("{s:o, s:s, s:s, s:s}", "arguments", stored, "tokenizer_fingerprint", tokenizer,
                              "tokenizer_type", mega_tokenizer_type(t->tokenizer), "data_hash", data);
-    if (root != NULL && isfinite(t->last_loss)) json_object_set_new(root, "lm_loss", json_real(t->last_loss));
-    if (root != NULL && isfinite(t->last_validation_loss))
-        json_object_set_new(root, "validation_loss", json_real(t->last_validation_loss));
-    *out = root != NULL ? json_dumps(root, JSON_REAL_PRECISION(17)) : NULL;
+    const bool whole = root != NULL && add_finite(root, "lm_loss", t->last_loss) &&
+                       add_finite(root, "validation_loss", t->last_validation_loss);
+    *out = whole ? mega_json_dump(root, JSON_REAL_PRECISION(17)) : NULL;
     json_decref(root);
     return *out != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
 }

@@ -22,7 +22,7 @@ static mega_status take_stored_args(trainer *t)
     const char *text = mega_checkpoint_run_json(t->checkpoint);
     json_t *root = text != NULL ? mega_json_load(text, strlen(text), 0, &error) : NULL;
     if (text != NULL && root == NULL)
-        return MEGA_FAIL(MEGA_ERR_FORMAT, "checkpoint %s: state/run.json line %d: %s",
+        return MEGA_FAIL(mega_json_status(&error), "checkpoint %s: state/run.json line %d: %s",
                          mega_checkpoint_folder(t->checkpoint), error.line, error.text);
     const json_t *stored = json_object_get(root, "arguments");
     json_t *taken = json_object();
@@ -32,7 +32,7 @@ static mega_status take_stored_args(trainer *t)
         if (value != NULL && !json_is_null(value))
             whole = json_object_set(taken, checkpoint_args[i], value) == 0 && whole;
     }
-    char *chosen = whole ? json_dumps(taken, JSON_REAL_PRECISION(17)) : NULL;
+    char *chosen = whole ? mega_json_dump(taken, JSON_REAL_PRECISION(17)) : NULL;
     json_decref(taken);
     json_decref(root);
     if (chosen == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for its arguments");

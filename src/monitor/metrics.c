@@ -32,7 +32,7 @@ static mega_status each_row(const char *path, const char *text, size_t size, on_
         mega_status st = MEGA_OK;
         if (json_is_object(row)) st = call(user, row, line, bytes);
         else if (strspn(line, " \t\r") + 1 < bytes)
-            st = MEGA_FAIL(MEGA_ERR_FORMAT,
+            st = MEGA_FAIL(row == NULL ? mega_json_status(&error) : MEGA_ERR_FORMAT,
                            "%s: line %" PRId64 ": %s; expected a JSON object, as --metrics-file writes it", path,
                            number, row == NULL ? error.text : "no object");
         json_decref(row);
@@ -184,8 +184,8 @@ static mega_status collect(void *user, json_t *row, const char *line, size_t byt
     c->rows++;
     json_object_foreach(row, key, value)
     {
-        if (json_is_number(value) && json_object_get(c->keys, key) == NULL)
-            json_object_set_new(c->keys, key, json_null());
+        if (json_is_number(value) && json_object_set_new(c->keys, key, json_null()) != 0)
+            return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for the names of a metrics file");
     }
     const json_t *x = json_object_get(row, c->x_key), *y = json_object_get(row, c->y_key);
     if (!json_is_number(x) || (!json_is_number(y) && !json_is_null(y))) return MEGA_OK;
