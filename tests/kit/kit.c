@@ -100,10 +100,10 @@ void mega_kit_write(const char *path, const char *text)
 
 void mega_kit_random(float *out, int64_t n, uint32_t seed)
 {
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i += 4) {
         const uint64_t block = (uint64_t)i / 4;
         const mega_philox r = mega_philox4x32((mega_philox){{(uint32_t)block, (uint32_t)(block >> 32), 0, 0}}, seed, 0);
-        out[i] = (float)((double)(r.v[i % 4] >> 8) / 8388608.0 - 1.0);
+        for (int64_t j = i; j < n && j < i + 4; j++) out[j] = (float)((double)(r.v[j % 4] >> 8) / 8388608.0 - 1.0);
     }
 }
 

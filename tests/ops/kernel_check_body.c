@@ -1,7 +1,38 @@
-/* Runs a kernel's plain and cpu form on the same arguments: plain once, cpu with 1, 2 and 3 threads. Every output is
- * compared with the plain one within a tolerance, and among the thread counts bit by bit. Part of test_kernels.c. */
+/* Runs a kernel's plain and cpu form on the same arguments: plain once, cpu in each way that this machine has, with 1,
+ * 2 and 3 threads. Every output is compared with the plain one within a tolerance, and among the thread counts bit by
+ * bit. Part of test_kernels.c. */
 
-enum { MAX_OUTPUTS = 4, GUARD = 64, MAX_THREADS = 3 };
+enum { MAX_OUTPUTS = 4, GUARD = 64, MAX_THREADS = 3, MAX_WAYS = 8 };
+
+/* An instruction set, or products by oneDNN: kernels ask the environment at each call. (oneDNN takes its bound once for
+ * a process, so its way is tried with the best instruction set alone, and last.) */
+typedef struct check_way {
+    const char *name;
+    mega_isa isa;
+    bool onednn;
+} check_way;
+
+static check_way ways[MAX_WAYS];
+static int num_ways;
+static const char *way_name = "plain"; /* for messages */
+
+/* All of them, or what MEGA_ISA names alone. */
+static void find_ways(void)
+{
+    const mega_isa best = mega_cpu_isa();
+    for (int isa = getenv("MEGA_ISA") != NULL ? (int)best : 0; isa <= (int)best; isa++)
+        ways[num_ways++] = (check_way){.name = mega_isa_name((mega_isa)isa), .isa = (mega_isa)isa};
+    if (getenv("MEGA_ISA") == NULL) ways[num_ways++] = (check_way){.name = "oneDNN", .isa = best, .onednn = true};
+}
+
+static void go_way(const check_way *way)
+{
+    way_name = way->name;
+    setenv("MEGA_ISA", mega_isa_name(way->isa), 1);
+    if (way->onednn) setenv("MEGA_GEMM", "onednn", 1);
+    else
+        unsetenv("MEGA_GEMM");
+}
 
 typedef struct check_output {
     const char *name;
@@ -136,12 +167,27 @@ static void compare(const check *k, const check_output *o, int threads)
     if (!(error <= allowed))
         fail_msg(
             "%s %s, %s, %s, %d threads: %s differs by %.3g, allowed %.3g; worst at %lld of %lld: %.9g, expected %.9g",
-            k->kernel, k->label, mega_dtype_name(k->type), mega_isa_name(mega_cpu_isa()), threads, o->name, error,
-            allowed, (long long)where, (long long)o->n, element(o->data, o->type, where),
-            element(o->expected, o->type, where));
+            k->kernel, k->label, mega_dtype_name(k->type), way_name, threads, o->name, error, allowed, (long long)where,
+            (long long)o->n, element(o->data, o->type, where), element(o->expected, o->type, where));
     for (int i = 0; i < GUARD; i++)
         if (((const char *)o->data)[output_bytes(o) - GUARD + (size_t)i] != 0x5a)
             fail_msg("%s %s: wrote behind %s", k->kernel, k->label, o->name);
+}
+
+/* The cpu form as the environment has it, with 1 to `most` threads. */
+static void check_cpu(check *k, const mega_kernel *cpu, void *args, mega_kernel_head *head, int most)
+{
+    for (int threads = 1; threads <= most; threads++) {
+        run_form(k, cpu, args, head, threads, threads); /* a later run must do the same again */
+        for (int i = 0; i < k->num_outputs; i++) {
+            check_output *o = &k->output[i];
+            compare(k, o, threads);
+            if (threads == 1) memcpy(o->first, o->data, output_bytes(o));
+            if (memcmp(o->first, o->data, output_bytes(o)) != 0)
+                fail_msg("%s %s, %s, %s: %s has other bits with %d threads than with 1", k->kernel, k->label,
+                         mega_dtype_name(k->type), way_name, o->name, threads);
+        }
+    }
 }
 
 /* `head` is the head inside args. */
@@ -153,16 +199,13 @@ static void check_run(check *k, const mega_kernel *plain, const mega_kernel *cpu
     run_form(k, plain, args, head, 1, 1);
     for (int i = 0; i < k->num_outputs; i++)
         memcpy(k->output[i].expected, k->output[i].data, output_bytes(&k->output[i]));
-    const int most = k->type == MEGA_F64 ? 1 : MAX_THREADS; /* in F64 the cpu form is the plain one */
-    for (int threads = 1; threads <= most; threads++) {
-        run_form(k, cpu, args, head, threads, threads); /* a later run must do the same again */
-        for (int i = 0; i < k->num_outputs; i++) {
-            check_output *o = &k->output[i];
-            compare(k, o, threads);
-            if (threads == 1) memcpy(o->first, o->data, output_bytes(o));
-            if (memcmp(o->first, o->data, output_bytes(o)) != 0)
-                fail_msg("%s %s, %s: %s has other bits with %d threads than with 1", k->kernel, k->label,
-                         mega_dtype_name(k->type), o->name, threads);
+    if (k->type == MEGA_F64) { /* the cpu form is the plain one, whatever the instruction set */
+        check_cpu(k, cpu, args, head, 1);
+    } else {
+        for (int w = 0; w < num_ways; w++) {
+            if (ways[w].onednn && strcmp(k->kernel, "gemm") != 0) continue;
+            go_way(&ways[w]);
+            check_cpu(k, cpu, args, head, MAX_THREADS);
         }
     }
     comparisons++;

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "kernel_check_body.c"
 
@@ -362,7 +360,8 @@ static void check_gemm(mega_dtype type, int64_t rows, int64_t cols)
     if (rows != 1 || cols != 1) return;
     for (int i = 0; i < COUNT(products); i++)
         for (int form = 0; form<16; form += products[i][2]> 1000 ? 5 : 1) /* the largest in four of its forms */
-            check_gemm_form(type, products[i], form & 1, form & 2, form & 4, form & 8);
+            if (type != MEGA_F64 || products[i][2] < 1000) /* (no blocks there to go past: F64 is the definition) */
+                check_gemm_form(type, products[i], form & 1, form & 2, form & 4, form & 8);
 }
 
 typedef struct attention_case {
@@ -520,29 +519,9 @@ static void test_every_kernel(void **state)
     }
 }
 
-static int run_list(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_kernel)};
-    return cmocka_run_group_tests_name(mega_isa_name(mega_cpu_isa()), tests, NULL, NULL);
-}
-
-/* One child for each instruction set (oneDNN takes its bound once for a process), and one whose products are oneDNN's.
- */
 int main(void)
 {
-    if (getenv("MEGA_ISA") != NULL) return run_list();
-    int failed = 0;
-    const int best = (int)mega_cpu_isa();
-    for (int isa = 0; isa <= best + 1; isa++) {
-        fflush(NULL);
-        const pid_t child = fork();
-        if (child == 0) {
-            setenv("MEGA_ISA", mega_isa_name((mega_isa)(isa <= best ? isa : best)), 1);
-            if (isa > best) setenv("MEGA_GEMM", "onednn", 1);
-            exit(run_list());
-        }
-        int status = 1;
-        if (child < 0 || waitpid(child, &status, 0) < 0 || status != 0) failed++;
-    }
-    return failed;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_kernel)};
+    find_ways();
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
