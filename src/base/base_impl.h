@@ -2,6 +2,8 @@
 #ifndef MEGALITH_BASE_IMPL_H
 #define MEGALITH_BASE_IMPL_H
 
+#include "megalith/threads.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,6 +18,11 @@ uint64_t mega_cgroup_memory_left(const char *proc, const char *sys); /* UINT64_M
 
 /* Reads the first bytes of a small file of the system (proc, sysfs); false when it is not there. NUL-terminated. */
 bool mega_system_read(char *out, size_t size, const char *path);
+
+/* Workers that sleep until the next run; whether the caller sleeps until its run has ended. For a test that meets them
+ * so. */
+int mega_team_sleepers(const mega_team *team);
+bool mega_team_caller_sleeps(const mega_team *team);
 
 /* The CRC without the processor's instruction, so that a test can compare both. */
 uint32_t mega_crc32c_portable(uint32_t crc, const void *bytes, size_t n);

@@ -5,6 +5,7 @@
  * Sleeping and waking is the usual pair of flags: who goes to sleep announces it before it looks at the condition a
  * last time, who changes the condition looks for sleepers afterwards; both orders are sequentially consistent, and the
  * mutex covers the gap between announcing and waiting. */
+#include "base_impl.h"
 #include "megalith/assert.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
@@ -156,6 +157,16 @@ mega_status mega_team_create(mega_team **out, int size)
 void mega_team_destroy(mega_team *team)
 {
     if (team != NULL) dissolve(team, team->size - 1);
+}
+
+int mega_team_sleepers(const mega_team *team)
+{
+    return atomic_load(&team->sleepers);
+}
+
+bool mega_team_caller_sleeps(const mega_team *team)
+{
+    return atomic_load(&team->caller_waits);
 }
 
 int mega_team_size(const mega_team *team)
