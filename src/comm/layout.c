@@ -25,61 +25,97 @@ static mega_status check_sizes(const mega_layout_sizes *s, int world)
                 {"--context-parallel-size", s->cp},
                 {"--pipeline-model-parallel-size", s->pp},
                 {"--expert-model-parallel-size", s->ep}};
-    for (size_t i = 0; i < sizeof axis / sizeof *axis; i++) {
+    for (size_t i = 0; i < sizeof axis / sizeof *axis; i++)
         if (axis[i].size < 1)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "%s %d: a group has at least one rank; expected 1", axis[i].option,
+            return MEGA_FAIL(MEGA_ERR_USAGE, "%s %d: a group has at least one rank; expected 1 or more", axis[i].option,
                              axis[i].size);
-        if (axis[i].size > world)
-            return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                             "%s %d does not divide the world of %d rank: training over several ranks is not built "
-                             "yet; the layout that fits is --tensor-model-parallel-size 1 "
-                             "--pipeline-model-parallel-size 1 --context-parallel-size 1 "
-                             "--expert-model-parallel-size 1",
-                             axis[i].option, axis[i].size, world);
-    }
+    if (world > MEGA_COMM_MOST_RANKS)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "a world of %d ranks; at most %d are built", world,
+                         MEGA_COMM_MOST_RANKS);
     return MEGA_OK;
 }
 
-/* Places the axes of `rank`: each takes its size out of what the faster ones left. */
-static void place(mega_layout *l, int world, int rank)
+/* Divisors of n: "1, 2, 4". */
+static const char *divisors(char *out, size_t size, int n)
 {
-    mega_axis *const order[] = {&l->tp, &l->cp, &l->dp, &l->pp};
-    int rest = rank;
-    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
-        order[i]->rank = rest % order[i]->size;
-        rest /= order[i]->size;
-    }
-    l->world.rank = rank;
-    l->world.size = world;
-    l->ep.rank = l->dp.rank % l->ep.size;
+    size_t used = 0;
+    for (int d = 1; d <= n && used + 16 < size; d++)
+        if (n % d == 0) used += (size_t)snprintf(out + used, size - used, "%s%d", d > 1 ? ", " : "", d);
+    return out;
 }
 
-mega_status mega_layout_create(mega_layout **out, const mega_layout_sizes *sizes)
+static mega_status check_division(const mega_layout_sizes *s, int world)
 {
-    const int world = 1;
+    const long long cut = (long long)s->tp * s->cp * s->pp;
+    char text[160];
+    if (cut > world || world % cut != 0)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "--tensor-model-parallel-size %d x --context-parallel-size %d x --pipeline-model-parallel-size "
+            "%d = %lld does not divide the world of %d rank%s; the three multiplied must be one of: %s. "
+            "(A launcher says how many ranks there are: mpirun -n N megalith ...)",
+            s->tp, s->cp, s->pp, cut, world, world == 1 ? "" : "s", divisors(text, sizeof text, world));
+    const int dp = (int)(world / cut);
+    if (dp % s->ep != 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--expert-model-parallel-size %d does not divide the %d data-parallel ranks; expected one of: "
+                         "%s",
+                         s->ep, dp, divisors(text, sizeof text, dp));
+    return MEGA_OK;
+}
+
+typedef struct layout_axis {
+    mega_axis *axis;
+    const char *name;
+    int stride;
+} layout_axis;
+
+/* Places the axes of this rank: each takes its size out of what the faster ones left. */
+static void place(layout_block *b, mega_world *world)
+{
+    mega_layout *const l = &b->layout;
+    layout_axis axis[] = {{&l->tp, "tp", 0}, {&l->cp, "cp", 0}, {&l->dp, "dp", 0},
+                          {&l->pp, "pp", 0}, {&l->ep, "ep", 0}, {&l->world, "world", 1}};
+    int rest = mega_world_rank(world), stride = 1;
+    for (int i = 0; i < 4; i++) {
+        axis[i].axis->rank = rest % axis[i].axis->size;
+        axis[i].stride = stride;
+        rest /= axis[i].axis->size;
+        stride *= axis[i].axis->size;
+    }
+    l->ep.rank = l->dp.rank % l->ep.size;
+    axis[4].stride = axis[2].stride;
+    l->world.rank = mega_world_rank(world);
+    for (int i = 0; i < 6; i++) {
+        mega_comm *c = &b->group[i];
+        snprintf(c->name, sizeof c->name, "%s", axis[i].name);
+        c->rank = axis[i].axis->rank;
+        c->size = axis[i].axis->size;
+        c->world = c->size > 1 ? world : NULL;
+        c->stride = axis[i].stride;
+        c->tag = i;
+        axis[i].axis->comm = c;
+    }
+}
+
+mega_status mega_layout_create(mega_layout **out, mega_world *world, const mega_layout_sizes *sizes)
+{
+    const int ranks = mega_world_size(world);
     const mega_layout_sizes s = sizes == NULL ? (mega_layout_sizes){1, 1, 1, 1}
                                               : (mega_layout_sizes){at_least_one(sizes->tp), at_least_one(sizes->pp),
                                                                     at_least_one(sizes->cp), at_least_one(sizes->ep)};
-    MEGA_TRY(check_sizes(&s, world));
+    MEGA_TRY(check_sizes(&s, ranks));
+    MEGA_TRY(check_division(&s, ranks));
     layout_block *b = mega_calloc(1, sizeof *b);
     if (b == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "layout of ranks: no memory");
-    mega_layout *const l = &b->layout;
-    l->tp.size = s.tp;
-    l->cp.size = s.cp;
-    l->pp.size = s.pp;
-    l->ep.size = s.ep;
-    l->dp.size = world / (s.tp * s.cp * s.pp);
-    place(l, world, 0);
-
-    mega_axis *const axis[] = {&l->world, &l->tp, &l->pp, &l->dp, &l->cp, &l->ep};
-    static const char *const name[] = {"world", "tp", "pp", "dp", "cp", "ep"};
-    for (size_t i = 0; i < sizeof axis / sizeof *axis; i++) {
-        snprintf(b->group[i].name, sizeof b->group[i].name, "%s", name[i]);
-        b->group[i].rank = axis[i]->rank;
-        b->group[i].size = axis[i]->size;
-        axis[i]->comm = &b->group[i];
-    }
-    *out = l;
+    b->layout.tp.size = s.tp;
+    b->layout.cp.size = s.cp;
+    b->layout.pp.size = s.pp;
+    b->layout.ep.size = s.ep;
+    b->layout.dp.size = ranks / (s.tp * s.cp * s.pp);
+    b->layout.world.size = ranks;
+    place(b, world);
+    *out = &b->layout;
     return MEGA_OK;
 }
 

@@ -81,7 +81,7 @@ static mega_status build(mega_engine *e, mega_engine_model model)
 {
     mega_engine_options *o = &e->options;
     const int64_t bucket = o->bucket_elements > 0 ? o->bucket_elements : DEFAULT_BUCKET_ELEMENTS;
-    MEGA_TRY(mega_layout_create(&e->layout, &(mega_layout_sizes){1, 1, 1, 1}));
+    MEGA_TRY(mega_layout_create(&e->layout, NULL, &(mega_layout_sizes){1, 1, 1, 1}));
     MEGA_TRY(mega_params_create(&e->params, e->layout));
     MEGA_TRY(model.declare(model.model, e->params));
     MEGA_TRY(mega_params_place(e->params, o->compute, bucket));

@@ -1,14 +1,10 @@
-/* place: puts the communication of data parallelism into the backward program, bucket by bucket. With one rank a bucket
- * needs none; the pass then only finds where each bucket is complete, which is where its reduction would start. */
+/* place: finds where in the backward program each bucket of gradients is complete, which is where its reduction over
+ * the data-parallel ranks could start. (The engine reduces buckets after the last backward so far.) */
 #include "graph_impl.h"
 
 mega_status mega_pass_place(mega_graph *g)
 {
     if (g->params == NULL) return MEGA_OK;
-    if (g->layout != NULL && g->layout->dp.size > 1)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "gradients over %d data-parallel ranks are not built yet; expected a world of one rank",
-                         g->layout->dp.size);
     const int buckets = mega_params_num_buckets(g->params);
     mega_free(g->bucket_ready);
     g->bucket_ready = mega_malloc(((size_t)buckets + 1) * sizeof *g->bucket_ready);

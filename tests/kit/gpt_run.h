@@ -52,7 +52,7 @@ static inline mega_gpt gpt_run_tiny(void)
 static inline gpt_run gpt_run_make(const mega_gpt *m, const gpt_run_options *o)
 {
     gpt_run r = {.gpt = *m, .batch = o->batch, .seq = o->seq};
-    GPT_RUN_OK(mega_layout_create(&r.layout, NULL));
+    GPT_RUN_OK(mega_layout_create(&r.layout, NULL, NULL));
     GPT_RUN_OK(mega_params_create(&r.params, r.layout));
     GPT_RUN_OK(mega_gpt_declare(m, r.params));
     GPT_RUN_OK(mega_params_place(r.params, o->dtype, 0));

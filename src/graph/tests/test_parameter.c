@@ -25,7 +25,7 @@ static mega_param matrix(const char *name, int64_t rows, int64_t cols)
 static mega_layout *layout_of_one(void)
 {
     mega_layout *l = NULL;
-    assert_int_equal(mega_layout_create(&l, NULL), MEGA_OK);
+    assert_int_equal(mega_layout_create(&l, NULL, NULL), MEGA_OK);
     return l;
 }
 

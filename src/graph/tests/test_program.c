@@ -35,7 +35,7 @@ static void declare(mega_params *p, const char *name, int64_t rows, int64_t cols
 static sketch begin(void)
 {
     sketch k = {.layout = NULL};
-    must(mega_layout_create(&k.layout, NULL));
+    must(mega_layout_create(&k.layout, NULL, NULL));
     must(mega_params_create(&k.params, k.layout));
     declare(k.params, "weight", 8, 8);
     declare(k.params, "bias", 8, 0);

@@ -55,7 +55,7 @@ static void run(describe_layer *describe, int rank, int size, double *y)
     mega_params *params = NULL;
     mega_graph *g = NULL;
     mega_program *p = NULL;
-    must(mega_layout_create(&one, NULL));
+    must(mega_layout_create(&one, NULL, NULL));
     mega_layout layout = *one;
     layout.tp.rank = rank;
     layout.tp.size = size;
@@ -132,7 +132,7 @@ static void head_reduces_over_the_vocabulary(void **state)
         mega_graph *g = NULL;
         mega_program *p = NULL;
         mega_buffer text = {0};
-        must(mega_layout_create(&one, NULL));
+        must(mega_layout_create(&one, NULL, NULL));
         mega_layout layout = *one;
         layout.tp.rank = size - 1;
         layout.tp.size = size;
@@ -169,7 +169,7 @@ static void too_long_a_name_is_refused(void **state)
     char name[200];
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';
-    must(mega_layout_create(&one, NULL));
+    must(mega_layout_create(&one, NULL, NULL));
     must(mega_params_create(&params, one));
     assert_int_equal(mega_declare_layer_norm(params, "m", name, C), MEGA_ERR_USAGE);
     mega_params_destroy(params);

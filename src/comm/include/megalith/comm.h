@@ -1,13 +1,38 @@
-/* Communicators, named collectives, and the layout of ranks. All communication goes through here (law 4).
- * Transport `self`: a world of one, where every collective is free and exact. */
+/* The processes that train together, the layout of ranks, and named collectives. All communication goes through here
+ * (law 4).
+ *
+ * A world is what a launcher started (mpirun, mpiexec, srun); without one it is this process alone. Messages go over
+ * MPI point to point; the collectives are made of them here, with every sum taken in the order of ranks, in float where
+ * the numbers have 16 bits, and rounded once: the same layout gives the same bits, whatever the MPI library. Nothing
+ * blocks inside MPI: waiting looks at the clock and yields the core. */
 #ifndef MEGALITH_COMM_H
 #define MEGALITH_COMM_H
 
 #include "megalith/dtype.h"
 #include "megalith/status.h"
+#include <stddef.h>
 #include <stdint.h>
 
-typedef struct mega_comm mega_comm; /* a group of ranks */
+typedef struct mega_comm mega_comm;   /* a group of ranks */
+typedef struct mega_world mega_world; /* all ranks, and the transport between them */
+
+typedef struct mega_world_options {
+    double timeout_s;     /* a collective that takes longer fails; 0: ten minutes */
+    size_t message_bytes; /* longer messages are cut; 0: what MPI counts in an int. Equal on every rank */
+    size_t scratch_bytes; /* what a collective holds of other ranks at a time; 0: 4 MiB. Equal on every rank */
+} mega_world_options;
+
+/* Collective over the processes of a launcher, and once in a process. `options` may be NULL. */
+mega_status mega_world_create(mega_world **out, const mega_world_options *options);
+/* Collective, after success. Layouts over it are destroyed first. */
+void mega_world_destroy(mega_world *world);
+/* After a failure that the other ranks do not know of: ends the processes of all ranks; the launcher's exit status is
+ * `exit_status`. Does not come back where there are several ranks. */
+void mega_world_abort(mega_world *world, int exit_status);
+int mega_world_rank(const mega_world *world); /* of NULL: 0 of 1 */
+int mega_world_size(const mega_world *world);
+/* Name and version of the MPI library, or that there is none. */
+const char *mega_world_transport(char *out, size_t size);
 
 typedef enum mega_reduce { MEGA_REDUCE_SUM, MEGA_REDUCE_MAX, MEGA_REDUCE_MIN } mega_reduce;
 
@@ -16,13 +41,21 @@ int mega_comm_rank(const mega_comm *comm);
 int mega_comm_size(const mega_comm *comm);
 uint64_t mega_comm_sequence(const mega_comm *comm); /* collectives so far in this group */
 
-/* Collective: every rank of comm calls these in the same order. Counts are elements. `name` says what for, in reports.
- */
+/* Collective: every rank of comm calls these in the same order with the same counts, types and reductions. Counts are
+ * elements. `name` says what for, in reports. In a group of one nothing is sent. Reductions know f32, f64, bf16, f16,
+ * i32, i64; the others move any type. */
 mega_status mega_comm_all_reduce(mega_comm *comm, const char *name, void *data, int64_t count, mega_dtype dtype,
                                  mega_reduce op);
+/* in [size * count_out] → out [count_out], this rank's slice of the sum. out is that slice of `in`, or apart from it.
+ */
 mega_status mega_comm_reduce_scatter(mega_comm *comm, const char *name, void *out, const void *in, int64_t count_out,
                                      mega_dtype dtype);
+/* in [count_in] → out [size * count_in], by rank. in is this rank's slice of out, or apart from it. */
 mega_status mega_comm_all_gather(mega_comm *comm, const char *name, void *out, const void *in, int64_t count_in,
+                                 mega_dtype dtype);
+/* in [size, count] → out [size, count]: row r of in goes to rank r, row r of out came from it. Apart from each other.
+ */
+mega_status mega_comm_all_to_all(mega_comm *comm, const char *name, void *out, const void *in, int64_t count,
                                  mega_dtype dtype);
 mega_status mega_comm_broadcast(mega_comm *comm, const char *name, void *data, int64_t bytes, int root);
 mega_status mega_comm_barrier(mega_comm *comm, const char *name);
@@ -43,10 +76,10 @@ typedef struct mega_layout {
 } mega_layout;
 
 typedef struct mega_layout_sizes {
-    int tp, pp, cp, ep; /* dp = world / (tp*pp*cp) */
+    int tp, pp, cp, ep; /* dp = world / (tp*pp*cp); 0 stands for 1 */
 } mega_layout_sizes;
-/* Collective: world. A layout that does not divide the world is refused with those that do. */
-mega_status mega_layout_create(mega_layout **out, const mega_layout_sizes *sizes);
+/* A layout that does not divide the world is refused with those that do. `world` is borrowed; NULL: one rank. */
+mega_status mega_layout_create(mega_layout **out, mega_world *world, const mega_layout_sizes *sizes);
 void mega_layout_destroy(mega_layout *layout);
 
 #endif

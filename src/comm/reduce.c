@@ -1,0 +1,83 @@
+/* The arithmetic of reductions. Every element is reduced over ranks 0, 1, 2, … in that order, so that the result is the
+ * same bits on every rank and in every run; 16-bit numbers are widened, summed in float and rounded once. */
+#include "comm_impl.h"
+
+enum { PIECE = 512 }; /* elements at a time: their sums stay in the first level of cache */
+
+mega_status comm_check_reducible(mega_dtype dtype, const char *what)
+{
+    switch (dtype) {
+    case MEGA_F32:
+    case MEGA_F64:
+    case MEGA_BF16:
+    case MEGA_F16:
+    case MEGA_I32:
+    case MEGA_I64: return MEGA_OK;
+    default:
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "%s: numbers of type %s are not reduced; expected f32, f64, bf16, f16, "
+                         "i32 or i64",
+                         what, mega_dtype_name(dtype));
+    }
+}
+
+#define REDUCE(type)                                                          \
+    do {                                                                      \
+        type *r = sum;                                                        \
+        const type *x = part;                                                 \
+        if (op == MEGA_REDUCE_SUM)                                            \
+            for (int64_t i = 0; i < n; i++) r[i] += x[i];                     \
+        else if (op == MEGA_REDUCE_MAX)                                       \
+            for (int64_t i = 0; i < n; i++) r[i] = x[i] > r[i] ? x[i] : r[i]; \
+        else                                                                  \
+            for (int64_t i = 0; i < n; i++) r[i] = x[i] < r[i] ? x[i] : r[i]; \
+    } while (0)
+
+/* sum[i] = op(sum[i], part[i]), both of the type that is summed in. */
+static void reduce_wide(void *sum, const void *part, int64_t n, mega_dtype wide, mega_reduce op)
+{
+    switch (wide) {
+    case MEGA_F64: REDUCE(double); break;
+    case MEGA_I32: REDUCE(int32_t); break;
+    case MEGA_I64: REDUCE(int64_t); break;
+    default: REDUCE(float); break;
+    }
+}
+
+static bool is_half(mega_dtype dtype)
+{
+    return dtype == MEGA_BF16 || dtype == MEGA_F16;
+}
+
+static const void *widened(float *room, const void *x, int64_t begin, int64_t n, mega_dtype dtype)
+{
+    if (!is_half(dtype)) return (const char *)x + (size_t)begin * mega_dtype_size(dtype);
+    const uint16_t *h = (const uint16_t *)x + begin;
+    for (int64_t i = 0; i < n; i++) room[i] = dtype == MEGA_BF16 ? mega_bf16_to_f32(h[i]) : mega_f16_to_f32(h[i]);
+    return room;
+}
+
+static void store(void *out, int64_t begin, const void *sum, int64_t n, mega_dtype dtype)
+{
+    const size_t size = mega_dtype_size(dtype);
+    if (!is_half(dtype)) {
+        memcpy((char *)out + (size_t)begin * size, sum, (size_t)n * size);
+        return;
+    }
+    uint16_t *h = (uint16_t *)out + begin;
+    const float *f = sum;
+    for (int64_t i = 0; i < n; i++) h[i] = dtype == MEGA_BF16 ? mega_f32_to_bf16(f[i]) : mega_f32_to_f16(f[i]);
+}
+
+void comm_reduce(void *out, const void *const *from, int ranks, int64_t count, mega_dtype dtype, mega_reduce op)
+{
+    double sum[PIECE]; /* the widest type there is */
+    float room[PIECE];
+    const mega_dtype wide = is_half(dtype) ? MEGA_F32 : dtype;
+    for (int64_t begin = 0; begin < count; begin += PIECE) {
+        const int64_t n = count - begin < PIECE ? count - begin : PIECE;
+        memcpy(sum, widened(room, from[0], begin, n, dtype), (size_t)n * mega_dtype_size(wide));
+        for (int r = 1; r < ranks; r++) reduce_wide(sum, widened(room, from[r], begin, n, dtype), n, wide, op);
+        store(out, begin, sum, n, dtype);
+    }
+}

@@ -1,0 +1,57 @@
+/* A build without MPI: one rank. */
+#include "comm_impl.h"
+
+#if !defined(MEGA_HAVE_MPI)
+#include "megalith/assert.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+mega_status transport_open(mega_world *world)
+{
+    const char *size = getenv("OMPI_COMM_WORLD_SIZE");
+    (void)world;
+    if (size == NULL) size = getenv("PMI_SIZE");
+    if (size != NULL && atoi(size) > 1)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "a launcher started %s ranks, and this megalith was built without MPI; install libopenmpi-dev "
+                         "or libmpich-dev and build again",
+                         size);
+    return MEGA_OK;
+}
+
+void transport_close(mega_world *world)
+{
+    (void)world;
+}
+
+void transport_abort(mega_world *world, int exit_status)
+{
+    (void)world, (void)exit_status;
+}
+
+mega_status transport_send(mega_comm *comm, int peer, const void *data, size_t bytes)
+{
+    (void)peer, (void)data, (void)bytes;
+    return MEGA_FAIL(MEGA_ERR_COMM, "group %s: built without MPI", comm->name);
+}
+
+mega_status transport_receive(mega_comm *comm, int peer, void *data, size_t bytes)
+{
+    (void)peer, (void)data, (void)bytes;
+    return MEGA_FAIL(MEGA_ERR_COMM, "group %s: built without MPI", comm->name);
+}
+
+mega_status transport_wait(mega_comm *comm)
+{
+    return MEGA_FAIL(MEGA_ERR_COMM, "group %s: built without MPI", comm->name);
+}
+
+const char *transport_description(char *out, size_t size)
+{
+    snprintf(out, size, "none (built without MPI)");
+    return out;
+}
+#else
+typedef int mega_with_mpi; /* transport_mpi.c is built in its place */
+#endif

@@ -1,0 +1,62 @@
+/* The world: all ranks and the scratch that their collectives share. */
+#include "comm_impl.h"
+#include "megalith/memory.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+#define DEFAULT_TIMEOUT_S     600.0
+#define DEFAULT_SCRATCH_BYTES ((size_t)4 << 20)
+
+mega_status mega_world_create(mega_world **out, const mega_world_options *options)
+{
+    const mega_world_options o = options != NULL ? *options : (mega_world_options){0};
+    mega_world *w = mega_calloc(1, sizeof *w);
+    if (w == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "world of ranks: no memory");
+    w->size = 1;
+    w->timeout_s = o.timeout_s > 0 ? o.timeout_s : DEFAULT_TIMEOUT_S;
+    w->message_bytes = o.message_bytes > 0 ? o.message_bytes : INT_MAX;
+    w->scratch_bytes = o.scratch_bytes > 0 ? o.scratch_bytes : DEFAULT_SCRATCH_BYTES;
+    mega_status st = transport_open(w);
+    if (st == MEGA_OK && w->size > 1) {
+        if (w->scratch_bytes < (size_t)w->size * 64) w->scratch_bytes = (size_t)w->size * 64;
+        w->scratch = mega_malloc(w->scratch_bytes);
+        if (w->scratch == NULL)
+            st = MEGA_FAIL(MEGA_ERR_MEMORY, "world of %d ranks: no memory for %zu bytes of scratch", w->size,
+                           w->scratch_bytes);
+    }
+    if (st != MEGA_OK) {
+        mega_world_destroy(w);
+        return st;
+    }
+    *out = w;
+    return MEGA_OK;
+}
+
+void mega_world_destroy(mega_world *world)
+{
+    if (world == NULL) return;
+    transport_close(world);
+    mega_free(world->scratch);
+    mega_free(world);
+}
+
+void mega_world_abort(mega_world *world, int exit_status)
+{
+    if (world != NULL && world->size > 1) transport_abort(world, exit_status);
+}
+
+int mega_world_rank(const mega_world *world)
+{
+    return world == NULL ? 0 : world->rank;
+}
+
+int mega_world_size(const mega_world *world)
+{
+    return world == NULL ? 1 : world->size;
+}
+
+const char *mega_world_transport(char *out, size_t size)
+{
+    return transport_description(out, size);
+}

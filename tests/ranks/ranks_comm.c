@@ -1,0 +1,194 @@
+/* Every collective over every axis of a layout, against what this rank works out by itself: numbers are small integers
+ * that follow from world rank and place, so that every sum is exact in every type.   ranks_comm TP CP PP EP */
+#include "megalith/comm.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int failures;
+
+static void expect(int ok, const char *fmt, ...)
+{
+    if (ok) return;
+    va_list args;
+    va_start(args, fmt);
+    vfprintf(stderr, fmt, args);
+    va_end(args);
+    fputc('\n', stderr);
+    failures++;
+}
+
+static void need(mega_status st)
+{
+    if (st == MEGA_OK) return;
+    fprintf(stderr, "%s\n", mega_error_message());
+    exit(1);
+}
+
+typedef struct group {
+    const char *name;
+    mega_axis axis;
+    int first, stride; /* world ranks of its members */
+} group;
+
+static int member(const group *g, int r)
+{
+    return g->first + r * g->stride;
+}
+
+/* What a rank brings at place i: 0 to 12. */
+static int value(int world_rank, int64_t i)
+{
+    return (int)((world_rank * 7 + i * 3) % 13);
+}
+
+static int reduced(const group *g, int64_t i, mega_reduce op)
+{
+    int out = value(member(g, 0), i);
+    for (int r = 1; r < g->axis.size; r++) {
+        const int v = value(member(g, r), i);
+        out = op == MEGA_REDUCE_SUM ? out + v : op == MEGA_REDUCE_MAX ? (v > out ? v : out) : (v < out ? v : out);
+    }
+    return out;
+}
+
+static void put(void *x, mega_dtype t, int64_t i, int v)
+{
+    switch (t) {
+    case MEGA_F32: ((float *)x)[i] = (float)v; break;
+    case MEGA_F64: ((double *)x)[i] = v; break;
+    case MEGA_BF16: ((uint16_t *)x)[i] = mega_f32_to_bf16((float)v); break;
+    case MEGA_F16: ((uint16_t *)x)[i] = mega_f32_to_f16((float)v); break;
+    case MEGA_I32: ((int32_t *)x)[i] = v; break;
+    default: ((int64_t *)x)[i] = v; break;
+    }
+}
+
+static int get(const void *x, mega_dtype t, int64_t i)
+{
+    switch (t) {
+    case MEGA_F32: return (int)((const float *)x)[i];
+    case MEGA_F64: return (int)((const double *)x)[i];
+    case MEGA_BF16: return (int)mega_bf16_to_f32(((const uint16_t *)x)[i]);
+    case MEGA_F16: return (int)mega_f16_to_f32(((const uint16_t *)x)[i]);
+    case MEGA_I32: return ((const int32_t *)x)[i];
+    default: return (int)((const int64_t *)x)[i];
+    }
+}
+
+static void *numbers(mega_dtype t, int64_t count, int world_rank, int64_t from)
+{
+    void *x = calloc((size_t)count + 1, 8);
+    if (x == NULL) exit(1);
+    for (int64_t i = 0; i < count; i++) put(x, t, i, value(world_rank, from + i));
+    return x;
+}
+
+static void check_reductions(const group *g, mega_dtype t, int64_t count)
+{
+    const int me = member(g, g->axis.rank), size = g->axis.size;
+    for (int op = MEGA_REDUCE_SUM; op <= MEGA_REDUCE_MIN; op++) {
+        void *x = numbers(t, count, me, 0);
+        need(mega_comm_all_reduce(g->axis.comm, "numbers", x, count, t, (mega_reduce)op));
+        for (int64_t i = 0; i < count; i++)
+            expect(get(x, t, i) == reduced(g, i, (mega_reduce)op), "all_reduce %d of %s %s: element %lld of %lld is %d",
+                   op, g->name, mega_dtype_name(t), (long long)i, (long long)count, get(x, t, i));
+        free(x);
+    }
+    void *in = numbers(t, count * size, me, 0), *out = numbers(t, count, me, 99);
+    const int64_t first = count * g->axis.rank;
+    need(mega_comm_reduce_scatter(g->axis.comm, "numbers", out, in, count, t));
+    for (int64_t i = 0; i < count; i++)
+        expect(get(out, t, i) == reduced(g, first + i, MEGA_REDUCE_SUM), "reduce_scatter of %s", g->name);
+    char *own = (char *)in + (size_t)first * mega_dtype_size(t); /* in place */
+    need(mega_comm_reduce_scatter(g->axis.comm, "numbers", own, in, count, t));
+    for (int64_t i = 0; i < count; i++)
+        expect(get(own, t, i) == reduced(g, first + i, MEGA_REDUCE_SUM), "reduce_scatter of %s in place", g->name);
+    free(in);
+    free(out);
+}
+
+static void check_moves(const group *g, mega_dtype t, int64_t count)
+{
+    const int me = member(g, g->axis.rank), size = g->axis.size;
+    void *in = numbers(t, count, me, 0), *out = numbers(t, count * size, me, 50);
+    need(mega_comm_all_gather(g->axis.comm, "numbers", out, in, count, t));
+    for (int64_t i = 0; i < count * size; i++)
+        expect(get(out, t, i) == value(member(g, (int)(i / count)), i % count), "all_gather of %s", g->name);
+    free(in);
+    in = numbers(t, count * size, me, 0);
+    need(mega_comm_all_to_all(g->axis.comm, "numbers", out, in, count, t));
+    for (int64_t i = 0; i < count * size; i++)
+        expect(get(out, t, i) == value(member(g, (int)(i / count)), count * g->axis.rank + i % count),
+               "all_to_all of %s", g->name);
+    for (int root = 0; root < size; root++) {
+        void *x = numbers(t, count, me, root);
+        need(mega_comm_broadcast(g->axis.comm, "numbers", x, count * (int64_t)mega_dtype_size(t), root));
+        for (int64_t i = 0; i < count; i++)
+            expect(get(x, t, i) == value(member(g, root), root + i), "broadcast of %s from %d", g->name, root);
+        free(x);
+    }
+    free(in);
+    free(out);
+}
+
+/* The lowest failing rank's message reaches everyone; then all goes on. */
+static void check_agreement(const group *g)
+{
+    const int size = g->axis.size;
+    char message[32];
+    need(mega_comm_agree(g->axis.comm, MEGA_OK));
+    for (int bad = 0; bad < size; bad++) {
+        mega_status st = MEGA_OK;
+        if (g->axis.rank >= bad) st = MEGA_FAIL(MEGA_ERR_FORMAT, "planted in %d", member(g, g->axis.rank));
+        st = mega_comm_agree(g->axis.comm, st);
+        snprintf(message, sizeof message, "planted in %d", member(g, bad));
+        expect(st == MEGA_ERR_FORMAT && strstr(mega_error_message(), message) != NULL, "agree of %s: %d, %s", g->name,
+               (int)st, mega_error_message());
+        mega_error_clear();
+    }
+    need(mega_comm_barrier(g->axis.comm, "end"));
+}
+
+static void check_group(const group *g)
+{
+    static const mega_dtype types[] = {MEGA_F32, MEGA_F64, MEGA_BF16, MEGA_F16, MEGA_I32, MEGA_I64};
+    static const int64_t counts[] = {0, 1, 7, 1000, 20011};
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            check_reductions(g, types[t], counts[c]);
+            if (counts[c] > 0) check_moves(g, types[t], counts[c]);
+        }
+    check_agreement(g);
+    expect(mega_comm_all_reduce(g->axis.comm, "bytes", (char[1]){0}, 1, MEGA_U8, MEGA_REDUCE_SUM) ==
+               (g->axis.size == 1 ? MEGA_OK : MEGA_ERR_UNSUPPORTED),
+           "a reduction of bytes was taken");
+}
+
+int main(int argc, char **argv)
+{
+    mega_world *world;
+    mega_layout *l;
+    if (argc != 5) return 2;
+    const mega_layout_sizes s = {.tp = atoi(argv[1]), .cp = atoi(argv[2]), .pp = atoi(argv[3]), .ep = atoi(argv[4])};
+    /* Small enough that messages are cut and reductions go piece by piece. */
+    need(mega_world_create(&world,
+                           &(mega_world_options){.timeout_s = 60, .message_bytes = 1000, .scratch_bytes = 8192}));
+    need(mega_layout_create(&l, world, &s));
+    const int me = mega_world_rank(world), size = mega_world_size(world), dp = size / (s.tp * s.cp * s.pp);
+    const group group_of[] = {{"world", l->world, 0, 1},
+                              {"tp", l->tp, me - me % s.tp, 1},
+                              {"cp", l->cp, me - l->cp.rank * s.tp, s.tp},
+                              {"dp", l->dp, me - l->dp.rank * s.tp * s.cp, s.tp * s.cp},
+                              {"pp", l->pp, me - l->pp.rank * s.tp * s.cp * dp, s.tp * s.cp * dp},
+                              {"ep", l->ep, me - l->ep.rank * s.tp * s.cp, s.tp * s.cp}};
+    for (size_t i = 0; i < sizeof group_of / sizeof *group_of; i++) {
+        expect(mega_comm_size(group_of[i].axis.comm) == group_of[i].axis.size, "size of %s", group_of[i].name);
+        check_group(&group_of[i]);
+    }
+    need(mega_comm_agree(l->world.comm, failures == 0 ? MEGA_OK : MEGA_FAIL(MEGA_ERR_COMM, "%d failures", failures)));
+    mega_layout_destroy(l);
+    mega_world_destroy(world);
+    return 0;
+}
