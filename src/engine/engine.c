@@ -81,7 +81,7 @@ static mega_status build(mega_engine *e, mega_engine_model model)
 {
     mega_engine_options *o = &e->options;
     const int64_t bucket = o->bucket_elements > 0 ? o->bucket_elements : DEFAULT_BUCKET_ELEMENTS;
-    MEGA_TRY(mega_layout_create(&e->layout, NULL, &(mega_layout_sizes){1, 1, 1, 1}));
+    MEGA_TRY(mega_layout_create(&e->layout, o->world, &o->layout));
     MEGA_TRY(mega_params_create(&e->params, e->layout));
     MEGA_TRY(model.declare(model.model, e->params));
     MEGA_TRY(mega_params_place(e->params, o->compute, bucket));
@@ -286,6 +286,13 @@ mega_batch *mega_engine_batch(mega_engine *e)
 {
     e->batch.rows = mega_batch_ramp_at(&e->options.batch, e->progress.consumed_samples) / e->layout->dp.size;
     return &e->batch;
+}
+
+int64_t mega_engine_sample(const mega_engine *e, int64_t row)
+{
+    const mega_axis *dp = &e->layout->dp;
+    const int64_t size = e->options.micro_batch;
+    return (row / size * dp->size + dp->rank) * size + row % size;
 }
 
 mega_batch *mega_engine_evaluation_batch(mega_engine *e, int64_t rows)

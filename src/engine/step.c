@@ -57,11 +57,18 @@ static mega_status loss_factor(mega_engine *e, double *out)
     return MEGA_OK;
 }
 
+/* Whether this rank may run a program again alone: where ranks hold parts of one product, it would wait in a collective
+ * that the others do not come to. */
+static bool runs_alone(const mega_engine *e)
+{
+    return e->layout->tp.size * e->layout->pp.size == 1;
+}
+
 /* The loss of this micro-batch is not finite, or (is_backward) one of its gradients. Names the first op. */
 static mega_status nonfinite_in(mega_engine *e, int64_t m, int slot, bool is_backward, const char *what)
 {
     const int64_t first = e->progress.consumed_samples + m * e->options.micro_batch;
-    const mega_status st = mega_program_find_nonfinite(e->train, slot, is_backward);
+    const mega_status st = runs_alone(e) ? mega_program_find_nonfinite(e->train, slot, is_backward) : MEGA_OK;
     mega_error_record found;
     mega_error_get(&found);
     return MEGA_FAIL(MEGA_ERR_NUMERIC,
@@ -70,7 +77,9 @@ static mega_status nonfinite_in(mega_engine *e, int64_t m, int slot, bool is_bac
                      "`megalith data show`",
                      (long long)e->progress.iteration + 1, (long long)first,
                      (long long)(first + e->options.micro_batch - 1), (long long)m, what,
-                     st == MEGA_OK ? "every op's output is finite when it is run again" : found.text);
+                     st != MEGA_OK   ? found.text
+                     : runs_alone(e) ? "every op's output is finite when it is run again"
+                                     : "which op made it is looked for without tensor and pipeline parallelism alone");
 }
 
 static mega_status forward(mega_engine *e, const mega_schedule_step *s, step_sums *sums)
@@ -133,22 +142,33 @@ static mega_status gradients_finish(mega_engine *e, step_sums *sums, mega_step_r
     return MEGA_OK;
 }
 
-/* The loss was finite and a gradient is not: run each micro-batch again and look. */
+/* The loss was finite and a gradient is not: runs each micro-batch of this rank again and looks. MEGA_OK: not here. */
+static mega_status search_nonfinite(mega_engine *e, const char *what)
+{
+    const int64_t micro_batches = e->batch.rows / e->options.micro_batch;
+    for (int64_t m = 0; m < micro_batches; m++)
+        for (int is_backward = 0; is_backward < 2; is_backward++) {
+            engine_fill_inputs(e, &e->train_io[0], m);
+            MEGA_TRY(mega_program_forward(e->train, 0));
+            if (mega_program_find_nonfinite(e->train, 0, is_backward == 1) != MEGA_OK)
+                return nonfinite_in(e, m, 0, is_backward == 1, what);
+        }
+    return MEGA_OK;
+}
+
+/* Every rank saw the same norm and comes here. */
 static mega_status nonfinite_gradient(mega_engine *e)
 {
     const int param = mega_optimizer_find_nonfinite(e->optimizer);
     char what[MEGA_PARAM_NAME + 80];
     snprintf(what, sizeof what, "the gradient of %s is not finite",
              param >= 0 ? mega_params_get(e->params, param)->name : "a parameter");
-    const int64_t micro_batches = e->batch.rows / e->options.micro_batch;
-    for (int64_t m = 0; m < micro_batches; m++) {
-        engine_fill_inputs(e, &e->train_io[0], m);
-        MEGA_TRY(mega_program_forward(e->train, 0));
-        if (mega_program_find_nonfinite(e->train, 0, false) != MEGA_OK) return nonfinite_in(e, m, 0, false, what);
-        if (m + 1 == micro_batches || mega_program_find_nonfinite(e->train, 0, true) != MEGA_OK)
-            return nonfinite_in(e, m, 0, true, what);
-    }
-    return MEGA_OK;
+    MEGA_TRY(mega_comm_agree(e->layout->world.comm, runs_alone(e) ? search_nonfinite(e, what) : MEGA_OK));
+    return MEGA_FAIL(MEGA_ERR_NUMERIC,
+                     "iteration %lld: %s%s. No update was made. Lower --lr, raise --lr-warmup-iters or lower "
+                     "--clip-grad",
+                     (long long)e->progress.iteration + 1, what,
+                     runs_alone(e) ? ", and every op's output is finite when it is run again" : "");
 }
 
 /* Norm, clip factor, finiteness: every rank sees the same. */
@@ -203,7 +223,8 @@ mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
     mega_step_result r = {0};
     step_sums sums = {0, 0};
     MEGA_ASSERT(e->train != NULL, "an engine without a training program was asked to train");
-    MEGA_TRY(schedule_run(e, &sums, &r));     /* forwards and backwards; the schedule is data */
+    /* forwards and backwards; the schedule is data. What fails in one rank stops all before they wait for it. */
+    MEGA_TRY(mega_comm_agree(e->layout->world.comm, schedule_run(e, &sums, &r)));
     MEGA_TRY(gradients_finish(e, &sums, &r)); /* reduced over dp */
     const double began = mega_time_now();
     MEGA_TRY(gradients_check(e, &r)); /* norm, clip factor, finiteness */

@@ -35,11 +35,13 @@ typedef struct mega_engine_model {
 mega_engine_model mega_engine_gpt(const mega_gpt *gpt);
 
 typedef struct mega_engine_options {
-    mega_dtype compute; /* F32, BF16, F64 (plain kernels only) */
-    bool plain;         /* plain kernels */
-    mega_team *team;    /* borrowed; NULL: one thread */
+    mega_dtype compute;       /* F32, BF16, F64 (plain kernels only) */
+    bool plain;               /* plain kernels */
+    mega_team *team;          /* borrowed; NULL: one thread */
+    mega_world *world;        /* borrowed; NULL: one rank */
+    mega_layout_sizes layout; /* how its ranks divide; zeros: all of them are data parallel */
     int64_t micro_batch, seq;
-    mega_batch_ramp batch;
+    mega_batch_ramp batch;      /* micro_step: micro_batch x data-parallel ranks */
     bool no_train, no_evaluate; /* leave that program out */
     bool per_token_loss;        /* the model was described with per_token */
     double clip_grad;
@@ -87,9 +89,13 @@ typedef struct mega_batch {
     float *loss_mask;
     uint32_t *sample_id; /* [rows] place of the sample in the order of the run: addresses its dropout masks */
 } mega_batch;
-/* For the coming step: as many rows as the batch ramp says. */
+/* For the coming step: this rank's share of the rows that the batch ramp says. Of the samples of a step, micro-batch m
+ * of data-parallel rank r of d holds rows (m * d + r) * micro_batch and the following (Megatron's order):
+ * mega_engine_sample tells which sample of the step row i of the batch is. */
 mega_batch *mega_engine_batch(mega_engine *e);
-/* For an evaluation: `rows`, a multiple of the micro-batch, at most the largest global batch. Same memory. */
+int64_t mega_engine_sample(const mega_engine *e, int64_t row);
+/* For an evaluation: `rows` of this rank, a multiple of the micro-batch, at most the largest global batch. Same memory.
+ */
 mega_batch *mega_engine_evaluation_batch(mega_engine *e, int64_t rows);
 
 typedef struct mega_step_result {

@@ -1,0 +1,253 @@
+/* Law 1 over ranks: steps of a small GPT with dropout in a layout of ranks, against the same steps on one rank, which
+ * every rank makes for itself. Losses, gradient norms and each weight tensor's slice are compared.
+ *
+ *   ranks_parity TP PRECISION MICRO_BATCH RECOMPUTE THREADS     PRECISION: f64 f32 bf16; RECOMPUTE: none full selective
+ */
+#include "megalith/engine.h"
+#include "megalith/gpt_data.h"
+#include "megalith/memory.h"
+#include "megalith/philox.h"
+#include "megalith/threads.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEQ = 16, VOCAB = 50, BATCH = 8, STEPS = 20 };
+
+static void need(mega_status st)
+{
+    if (st == MEGA_OK) return;
+    fprintf(stderr, "%s\n", mega_error_message());
+    exit(1);
+}
+
+typedef struct setting {
+    int tp, threads;
+    mega_dtype compute;
+    int64_t micro_batch;
+    mega_gpt_recompute recompute;
+    double tolerance, weights; /* of losses and norms; of weights */
+} setting;
+
+static const struct {
+    const char *name;
+    mega_dtype dtype;
+    double tolerance, weights;
+} precisions[] = {{"f64", MEGA_F64, 1e-8, 1e-8}, {"f32", MEGA_F32, 1e-5, 1e-5}, {"bf16", MEGA_BF16, 2e-2, 2e-2}};
+
+static setting read_setting(char **argv)
+{
+    static const char *const ways[] = {"none", "full", "selective"};
+    static const mega_gpt_recompute way[] = {MEGA_GPT_RECOMPUTE_NONE, MEGA_GPT_RECOMPUTE_FULL,
+                                             MEGA_GPT_RECOMPUTE_SELECTIVE};
+    setting s = {.tp = atoi(argv[1]), .micro_batch = atoi(argv[3]), .threads = atoi(argv[5])};
+    for (size_t i = 0; i < 3; i++) {
+        if (strcmp(argv[2], precisions[i].name) == 0) {
+            s.compute = precisions[i].dtype;
+            s.tolerance = precisions[i].tolerance;
+            s.weights = precisions[i].weights;
+        }
+        if (strcmp(argv[4], ways[i]) == 0) s.recompute = way[i];
+    }
+    return s;
+}
+
+typedef struct run {
+    mega_gpt gpt;
+    mega_team *team;
+    mega_engine *engine;
+    mega_step_result result[STEPS];
+} run;
+
+/* The vocabulary's padding differs between layouts on purpose: it must not be seen. */
+static mega_gpt small_gpt(const setting *s, int tp)
+{
+    return (mega_gpt){.num_layers = 2,
+                      .hidden = 32,
+                      .ffn_hidden = 128,
+                      .heads = 4,
+                      .head_dim = 8,
+                      .positions = SEQ,
+                      .vocab = VOCAB,
+                      .padded_vocab = 56 + 8 * (tp - 1),
+                      .norm_epsilon = 1e-5,
+                      .init_std = 0.2,
+                      .attention_dropout = 0.1,
+                      .hidden_dropout = 0.1,
+                      .recompute = s->recompute,
+                      .recompute_uniform = true,
+                      .recompute_layers = 1,
+                      .per_token_loss = true}; /* so that the cut into micro-batches does not enter the mean */
+}
+
+static void open_run(run *r, const setting *s, mega_world *world)
+{
+    const int tp = world == NULL ? 1 : s->tp, dp = mega_world_size(world) / tp;
+    const int64_t micro = world == NULL ? BATCH : s->micro_batch;
+    r->gpt = small_gpt(s, tp);
+    need(mega_team_create(&r->team, s->threads));
+    const mega_engine_options o = {.compute = s->compute,
+                                   .team = r->team,
+                                   .world = world,
+                                   .layout = {.tp = tp},
+                                   .micro_batch = micro,
+                                   .seq = SEQ,
+                                   .batch = {.global_batch = BATCH, .micro_step = micro * dp},
+                                   .per_token_loss = true,
+                                   .clip_grad = 1.0,
+                                   .dropout_seed = 7,
+                                   .bucket_elements = 5000,
+                                   .optimizer = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8},
+                                   .schedule = {.style = MEGA_LR_CONSTANT, .max_lr = 3e-4, .decay = 100}};
+    need(mega_engine_create(&r->engine, mega_engine_gpt(&r->gpt), &o));
+    need(mega_engine_allocate(r->engine));
+    need(mega_engine_initialize(r->engine, 1234));
+}
+
+/* Sample n of the run is a function of n alone. */
+static void fill(run *r)
+{
+    mega_batch *b = mega_engine_batch(r->engine);
+    const mega_ltor_options o = {
+        .eod = 3, .eod_mask_loss = true, .reset_position_ids = true, .reset_attention_mask = true};
+    for (int64_t i = 0; i < b->rows; i++) {
+        const int64_t at = i * SEQ,
+                      sample = mega_engine_progress_get(r->engine)->consumed_samples + mega_engine_sample(r->engine, i);
+        int32_t row[SEQ + 1];
+        for (int k = 0; k <= SEQ; k++)
+            row[k] = (int32_t)(mega_philox4x32((mega_philox){{(uint32_t)k, (uint32_t)sample, 0, 0}}, 5, 6).v[0] % 20);
+        mega_ltor_row(row, SEQ, &o, b->tokens + at, b->labels + at, b->loss_mask + at, b->position_ids + at,
+                      b->segment_start + at);
+        b->sample_id[i] = (uint32_t)sample;
+    }
+}
+
+static void train(run *r)
+{
+    for (int i = 0; i < STEPS; i++) {
+        fill(r);
+        need(mega_engine_step(r->engine, &r->result[i]));
+    }
+}
+
+static void close_run(run *r)
+{
+    mega_engine_destroy(r->engine);
+    mega_team_destroy(r->team);
+}
+
+static double number(const mega_params *p, const void *acc, int64_t i)
+{
+    return mega_params_acc_dtype(p) == MEGA_F64 ? ((const double *)acc)[i] : (double)((const float *)acc)[i];
+}
+
+/* Where an index along the cut dimension of a slice stands in the whole tensor. */
+static int64_t whole_index(const mega_param *p, const mega_axis *tp, int dim, int64_t local)
+{
+    if (p->axis != MEGA_AXIS_TP || p->cut_dim != dim) return local;
+    const int64_t block = p->shape[dim] / p->blocks, slice = block / tp->size;
+    return local / slice * block + tp->rank * slice + local % slice;
+}
+
+typedef struct difference {
+    double apart, size; /* squares */
+} difference;
+
+static difference compare_weight(const run *many, const run *one, int i)
+{
+    const mega_params *a = mega_engine_params(many->engine), *b = mega_engine_params(one->engine);
+    const mega_axis *tp = &mega_engine_layout(many->engine)->tp;
+    const mega_param *p = mega_params_get(a, i), *q = mega_params_get(b, i);
+    const void *x = mega_params_master(a, i), *y = mega_params_master(b, i);
+    difference d = {0, 0};
+    for (int64_t row = 0; row < p->local_shape[0]; row++)
+        for (int64_t col = 0; col < p->local_shape[1]; col++) {
+            const int64_t r = whole_index(p, tp, 0, row), c = whole_index(p, tp, 1, col);
+            if (r >= p->true_shape[0]) continue; /* padding */
+            const double u = number(a, x, row * p->local_shape[1] + col), v = number(b, y, r * q->local_shape[1] + c);
+            d.apart += (u - v) * (u - v);
+            d.size += v * v;
+        }
+    return d;
+}
+
+/* In double each tensor for itself; otherwise all together (a key's bias has a true gradient of zero, and Adam makes a
+ * step of its rounding). */
+static int compare_weights(const run *many, const run *one, const setting *s)
+{
+    difference all = {0, 0};
+    int failures = 0;
+    double worst = 0;
+    for (int i = 0; i < mega_params_count(mega_engine_params(many->engine)); i++) {
+        const char *name = mega_params_get(mega_engine_params(many->engine), i)->name;
+        const difference d = compare_weight(many, one, i);
+        const double relative = sqrt(d.apart / (d.size > 0 ? d.size : 1));
+        const bool is_bias = strstr(name, "c_attn.bias") != NULL;
+        if (s->compute == MEGA_F64 ? relative > s->weights && !is_bias : false) {
+            fprintf(stderr, "%s: %.3g apart, at most %.3g\n", name, relative, s->weights);
+            failures++;
+        }
+        if (is_bias) continue;
+        worst = relative > worst ? relative : worst;
+        all.apart += d.apart;
+        all.size += d.size;
+    }
+    const double together = sqrt(all.apart / all.size);
+    if (!(together <= s->weights)) {
+        fprintf(stderr, "all weights: %.3g apart, at most %.3g\n", together, s->weights);
+        failures++;
+    }
+    if (mega_engine_layout(many->engine)->world.rank == 0) printf("weights %.2g (worst tensor %.2g)", together, worst);
+    return failures;
+}
+
+static int compare_results(const run *many, const run *one, const setting *s)
+{
+    double loss = 0, norm = 0;
+    for (int i = 0; i < STEPS; i++) {
+        const mega_step_result *a = &many->result[i], *b = &one->result[i];
+        loss = fmax(loss, fabs(a->loss - b->loss) / b->loss);
+        norm = fmax(norm, fabs(a->grad_norm - b->grad_norm) / b->grad_norm);
+        if (a->samples != b->samples || a->tokens != b->tokens) return 1;
+    }
+    if (mega_engine_layout(many->engine)->world.rank == 0) printf(" loss %.2g norm %.2g\n", loss, norm);
+    if (loss <= s->tolerance && norm <= s->tolerance) return 0;
+    fprintf(stderr, "losses %.3g apart, gradient norms %.3g, at most %.3g\n", loss, norm, s->tolerance);
+    return 1;
+}
+
+/* The same layout twice: the same bits. */
+static int compare_bits(const run *a, const run *b)
+{
+    const size_t bytes = (size_t)mega_params_elements(mega_engine_params(a->engine)) *
+                         mega_dtype_size(mega_params_acc_dtype(mega_engine_params(a->engine)));
+    if (memcmp(mega_params_flat_master(mega_engine_params(a->engine)),
+               mega_params_flat_master(mega_engine_params(b->engine)), bytes) == 0)
+        return 0;
+    fprintf(stderr, "the same layout gave other bits the second time\n");
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    mega_world *world;
+    run one, many, again;
+    if (argc != 6) return 2;
+    const setting s = read_setting(argv);
+    need(mega_world_create(&world, &(mega_world_options){.timeout_s = 120}));
+    open_run(&one, &s, NULL);
+    open_run(&many, &s, world);
+    open_run(&again, &s, world);
+    train(&one);
+    train(&many);
+    train(&again);
+    const int failures =
+        compare_weights(&many, &one, &s) + compare_results(&many, &one, &s) + compare_bits(&many, &again);
+    close_run(&one);
+    close_run(&many);
+    close_run(&again);
+    mega_world_destroy(world);
+    return failures == 0 ? 0 : 1;
+}
