@@ -406,16 +406,25 @@ ALWAYS void vtranspose(vf r[VL])
  * work of vexp, for softmax: x = n + f, |f| <= 1/2, 2^f by a polynomial of degree 5 fitted to 7e-8. */
 ALWAYS vf vexp2(vf x)
 {
+#if defined(__AVX512DQ__) && VECTOR_BYTES == 64
+    const vf f = (vf)_mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
     const vf shift = vset(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
     const vf bounded = vmax(vset(-126.0f), x), biased = bounded + shift, f = bounded - (biased - shift);
+#endif
     vf q = vset(0.0013266971f);
     q = q * f + 0.0096754599f;
     q = q * f + 0.055507425f;
     q = q * f + 0.24022122f;
     q = q * f + 0.69314694f;
     q = q * f + 1.0000001f;
+#if defined(__AVX512DQ__) && VECTOR_BYTES == 64
+    const __mmask16 normal = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(-126.0f), _CMP_NLT_UQ);
+    return (vf)_mm512_maskz_scalef_ps(normal, (__m512)q, (__m512)(x - f));
+#else
     const vf y = (vf)((vu)q + ((vu)biased << 23));
     return (vf)((vi)y & ~(vi)(x < -126.0f));
+#endif
 }
 
 #define LOG2_E 1.44269504f
