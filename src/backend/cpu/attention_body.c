@@ -71,26 +71,28 @@ ALWAYS int64_t last_row(const attention_pair *p, int64_t c)
 }
 
 /* s[keys, queries] = a[keys, D] b[D, queries]. */
-static void score_product(const attention_head *w, const attention_pair *p, float *s, const float *a, const float *b)
+static void score_product(const attention_head *w, const attention_pair *p, float *s, const float *a, const float *b,
+                          rows_ahead *ahead)
 {
     const int64_t step = p->diagonal ? STRIP : p->keys;
     for (int64_t r = 0; r < p->keys; r += step) {
         const int64_t c = first_column(p, r);
         if (c >= p->queries) return;
-        attention_product(s + r * BLOCK + c, a + r * w->words, w->words, b + c, step, p->queries - c, w->depth, false);
+        attention_product(s + r * BLOCK + c, a + r * w->words, w->words, b + c, step, p->queries - c, w->depth, false,
+                          ahead);
     }
 }
 
 /* o[D, queries] (+)= a[D, keys] p[keys, queries]; on the diagonal half a block of keys at a time. */
 static void value_product(const attention_head *w, const attention_pair *p, float *o, const float *a, const float *s,
-                          bool accumulate)
+                          bool accumulate, rows_ahead *ahead)
 {
     const int64_t rows = PAIRS ? attention_round(w->a->head_dim, STRIP) : w->a->head_dim, ld = BLOCK / PER_WORD;
     const int64_t half = p->diagonal && p->keys > GRAIN ? GRAIN : p->keys, rest = p->keys - half;
-    attention_product(o, a, ld, s, rows, p->queries, half / PER_WORD, accumulate);
+    attention_product(o, a, ld, s, rows, p->queries, half / PER_WORD, accumulate, ahead);
     if (rest > 0 && p->queries > half)
         attention_product(o + half, a + half / PER_WORD, ld, s + half / PER_WORD * BLOCK + half, rows,
-                          p->queries - half, rest / PER_WORD, true);
+                          p->queries - half, rest / PER_WORD, true, ahead);
 }
 
 /* Scores of keys that a query does not see become `rest`. */
@@ -230,21 +232,66 @@ static attention_scratch attention_scratch_of(const mega_attention_args *a, floa
     return t;
 }
 
+/* The block of queries after that at *i: of this head, or the first one of the next head. False: there is none. */
+static bool next_queries(attention_head *w, int64_t *i)
+{
+    const mega_attention_args *a = w->a;
+    *i += BLOCK;
+    if (*i < a->seq) return true;
+    *i = 0;
+    if (++w->h == a->heads) w->h = 0, w->b++;
+    return w->b < a->batch;
+}
+
+ALWAYS int64_t rows_at(const mega_attention_args *a, int64_t i)
+{
+    return a->seq - i < BLOCK ? a->seq - i : BLOCK;
+}
+
+/* Queries of the block at i, and its keys and values, which one query head of those that share them packs. */
+static void ahead_inputs(rows_ahead *t, const attention_head *w, int64_t i)
+{
+    const mega_attention_args *a = w->a;
+    const int64_t per_group = a->heads / a->kv_heads;
+    t->left = rows_at(a, i);
+    ahead_add(t, head_rows_of(w, a->q, a->ld_q, w->h, i));
+    if (w->h % per_group != 0) return;
+    ahead_add(t, head_rows_of(w, a->k, a->ld_kv, w->h / per_group, i));
+    ahead_add(t, head_rows_of(w, a->v, a->ld_kv, w->h / per_group, i));
+}
+
+#define ASK_MOST 4
+
+/* How many rows are asked for at a time while key blocks [first, stop) go through so many products. */
+ALWAYS int64_t ahead_step(const rows_ahead *t, int64_t first, int64_t stop, int64_t products)
+{
+    const int64_t times = products * ((stop - first + BLOCK - 1) / BLOCK) * (BLOCK / 6);
+    const int64_t step = (t->tensors * t->left + times - 1) / times;
+    return step < ASK_MOST ? step : ASK_MOST;
+}
+
 static void attention_queries(const attention_head *w, const attention_scratch *t, int64_t i0, int64_t rows)
 {
     const mega_attention_args *a = w->a;
     const int64_t block = attention_block_words(a), first = first_keys(w, i0, rows);
+    const int64_t stop = a->causal ? i0 + rows : a->seq;
     const head_rows q = head_rows_of(w, a->q, a->ld_q, w->h, i0), out = head_rows_of(w, a->out, a->ld_out, w->h, i0);
+    attention_head next = *w;
+    int64_t next_i = i0;
+    rows_ahead ahead = {.left = rows};
+    ahead_add(&ahead, out);
+    if (next_queries(&next, &next_i)) ahead_inputs(&ahead, &next, next_i);
+    ahead.step = ahead_step(&ahead, first, stop, 2);
     softmax_state state;
     for (int64_t c = 0; c < BLOCK; c++) state.max[c] = -1e30f, state.sum[c] = 0.0f;
     pack_turned(t->qt, &q, rows, attention_round(rows, QUERY_GRAIN));
-    for (int64_t j = first; j < (a->causal ? i0 + rows : a->seq); j += BLOCK) {
+    for (int64_t j = first; j < stop; j += BLOCK) {
         const attention_pair p = attention_pair_of(w, i0, rows, j);
-        score_product(w, &p, t->s, t->k + j / BLOCK * block, t->qt);
+        score_product(w, &p, t->s, t->k + j / BLOCK * block, t->qt, &ahead);
         if (p.masked) mask_pair(w, &p, t->s, -INFINITY);
         softmax_pair(w, &p, &state, t->s, t->p, t->factors);
         if (j > first) shrink_outputs(w, &state, t->ot, p.queries);
-        value_product(w, &p, t->ot, t->vt + j / BLOCK * block, t->p, j > first);
+        value_product(w, &p, t->ot, t->vt + j / BLOCK * block, t->p, j > first, &ahead);
     }
     for (int64_t c = 0; c < rows; c += VL) vstore(state.shrink + c, 1.0f / vload(state.sum + c));
     unpack_turned(&out, t->ot, state.shrink, rows);
@@ -253,22 +300,30 @@ static void attention_queries(const attention_head *w, const attention_scratch *
         vput_n(false, lse, c, rows - c, vload(state.max + c) * LN_2 + vlog(vload(state.sum + c)));
 }
 
-/* Query blocks [begin, end) of key/value head `item` and of all the query heads that read it. */
+/* Keys and values of block j. */
+static void pack_keys(const attention_head *w, const attention_scratch *t, int64_t j)
+{
+    const mega_attention_args *a = w->a;
+    const int64_t block = attention_block_words(a), n = rows_at(a, j * BLOCK);
+    const head_rows k = head_rows_of(w, a->k, a->ld_kv, w->g, j * BLOCK),
+                    v = head_rows_of(w, a->v, a->ld_kv, w->g, j * BLOCK);
+    pack_rows(t->k + j * block, w->words, &k, n, attention_round(n, GRAIN));
+    pack_along(t->vt + j * block, &v, n, attention_round(n, GRAIN));
+}
+
+/* Query blocks [begin, end) of key/value head `item` and of all the query heads that read it. Keys are packed when a
+ * query asks for them first. */
 static void attention_item(const mega_attention_args *a, int64_t item, int64_t begin, int64_t end, float *scratch)
 {
-    const int64_t S = a->seq, per_group = a->heads / a->kv_heads, block = attention_block_words(a);
+    const int64_t per_group = a->heads / a->kv_heads, blocks = attention_blocks(a);
     attention_head w = attention_head_of(a, item / a->kv_heads, item % a->kv_heads);
-    products_begin();
     const attention_scratch t = attention_scratch_of(a, scratch);
-    const int64_t stop = end * BLOCK < S ? end * BLOCK : S, keys = a->causal ? stop : S;
-    for (int64_t j = 0; j < keys; j += BLOCK) {
-        const int64_t n = keys - j < BLOCK ? keys - j : BLOCK, padded = attention_round(n, GRAIN);
-        const head_rows k = head_rows_of(&w, a->k, a->ld_kv, w.g, j), v = head_rows_of(&w, a->v, a->ld_kv, w.g, j);
-        pack_rows(t.k + j / BLOCK * block, w.words, &k, n, padded);
-        pack_along(t.vt + j / BLOCK * block, &v, n, padded);
-    }
+    int64_t packed = 0;
+    products_begin();
     for (w.h = w.g * per_group; w.h < (w.g + 1) * per_group; w.h++)
-        for (int64_t i = begin * BLOCK; i < stop; i += BLOCK)
-            attention_queries(&w, &t, i, stop - i < BLOCK ? stop - i : BLOCK);
+        for (int64_t i = begin; i < end; i++) {
+            for (; packed < (a->causal ? i + 1 : blocks); packed++) pack_keys(&w, &t, packed);
+            attention_queries(&w, &t, i * BLOCK, rows_at(a, i * BLOCK));
+        }
     products_end();
 }

@@ -9,6 +9,50 @@
 #define PER_WORD    (PAIRS ? 2 : 1)
 #define QUERY_GRAIN (PAIRS ? GRAIN : STRIP) /* queries of a block are padded to a multiple of this */
 
+/* Rows of a tensor that belong to one head of one sequence. */
+typedef struct head_rows {
+    const void *x;
+    int64_t at, ld, width; /* the first element; elements between rows; elements of a row */
+    bool bf16;
+} head_rows;
+
+/* Lines are asked for this many rows ahead: rows of a head lie far apart, often each on a page of its own. */
+#define ROWS_AHEAD 8
+
+ALWAYS void ask_for_row(const head_rows *x, int64_t i, int64_t rows)
+{
+    if (i >= rows) return;
+    const int64_t size = x->bf16 ? 2 : 4;
+    const char *at = (const char *)x->x + (x->at + i * x->ld) * size;
+    for (int64_t b = 0; b < x->width * size; b += 64) __builtin_prefetch(at + b);
+}
+
+/* Rows of tensors that are read or written soon. Products bring them near, `step` rows with each tile of sums: all at
+ * once would fill the buffers for lines under way, and the processor would wait. */
+typedef struct rows_ahead {
+    uintptr_t at[8];
+    int64_t stride[8], bytes, left, step; /* of a row; rows of each tensor; rows of any to ask for at a time */
+    int tensors, tensor;                  /* the next row is of this one */
+} rows_ahead;
+
+ALWAYS void ahead_add(rows_ahead *t, head_rows x)
+{
+    const int64_t size = x.bf16 ? 2 : 4;
+    t->at[t->tensors] = (uintptr_t)x.x + (uintptr_t)(x.at * size);
+    t->stride[t->tensors++] = x.ld * size;
+    t->bytes = x.width * size;
+}
+
+ALWAYS void ask_ahead(rows_ahead *t)
+{
+    for (int64_t n = 0; n < t->step && t->left > 0; n++) {
+        const uintptr_t at = t->at[t->tensor];
+        for (int64_t b = 0; b < t->bytes; b += 64) __builtin_prefetch((const char *)at + b, 0, 2);
+        t->at[t->tensor] = at + (uintptr_t)t->stride[t->tensor];
+        if (++t->tensor == t->tensors) t->tensor = 0, t->left--;
+    }
+}
+
 #if PAIRS
 /* bf16 of x in the first half, of y in the second. */
 ALWAYS __m512i narrow_two(vf x, vf y)
@@ -60,12 +104,13 @@ ALWAYS void attention_tile(const int R, const int N, float *c, const float *a, i
 
 /* M, N and K (words) are multiples of 16. */
 static void attention_product(float *c, const float *a, int64_t lda, const float *b, int64_t M, int64_t N, int64_t K,
-                              bool accumulate)
+                              bool accumulate, rows_ahead *ahead)
 {
     __asm__ volatile("" ::: "memory"); /* gcc's intrinsics do not say that they read and write memory */
     for (int64_t n = 0; n < N; n += 32)
         for (int64_t m = 0; m < M; m += 32) {
             float *to = c + m * BLOCK + n;
+            ask_ahead(ahead);
             if (M - m > 16 && N - n > 16) attention_tile(2, 2, to, a + m * lda, lda, b + n, K, accumulate);
             else if (M - m > 16)
                 attention_tile(2, 1, to, a + m * lda, lda, b + n, K, accumulate);
@@ -133,11 +178,13 @@ ALWAYS void attention_tile(const int R, const int N, float *restrict c, const fl
 
 /* All rows of N vectors of columns. */
 ALWAYS void attention_columns(const int N, float *c, const float *a, int64_t lda, const float *b, int64_t M, int64_t K,
-                              bool accumulate)
+                              bool accumulate, rows_ahead *ahead)
 {
     int64_t m = M;
-    for (; m >= TILE_ROWS; m -= TILE_ROWS, c += TILE_ROWS * BLOCK, a += TILE_ROWS * lda)
+    for (; m >= TILE_ROWS; m -= TILE_ROWS, c += TILE_ROWS * BLOCK, a += TILE_ROWS * lda) {
+        ask_ahead(ahead);
         attention_tile(TILE_ROWS, N, c, a, lda, b, K, accumulate);
+    }
     switch (m) {
     case 5: attention_tile(5, N, c, a, lda, b, K, accumulate); break;
     case 4: attention_tile(4, N, c, a, lda, b, K, accumulate); break;
@@ -150,27 +197,20 @@ ALWAYS void attention_columns(const int N, float *c, const float *a, int64_t lda
 
 /* K counts words. */
 static void attention_product(float *c, const float *a, int64_t lda, const float *b, int64_t M, int64_t N, int64_t K,
-                              bool accumulate)
+                              bool accumulate, rows_ahead *ahead)
 {
     for (; N >= TILE_VECS * VL; N -= TILE_VECS * VL, c += TILE_VECS * VL, b += TILE_VECS * VL)
-        attention_columns(TILE_VECS, c, a, lda, b, M, K, accumulate);
+        attention_columns(TILE_VECS, c, a, lda, b, M, K, accumulate, ahead);
 #if VECTOR_BYTES == 64
-    if (N >= 3 * VL) attention_columns(3, c, a, lda, b, M, K, accumulate);
+    if (N >= 3 * VL) attention_columns(3, c, a, lda, b, M, K, accumulate, ahead);
     else if (N >= 2 * VL)
-        attention_columns(2, c, a, lda, b, M, K, accumulate);
+        attention_columns(2, c, a, lda, b, M, K, accumulate, ahead);
     else
 #endif
         if (N >= VL)
-        attention_columns(1, c, a, lda, b, M, K, accumulate);
+        attention_columns(1, c, a, lda, b, M, K, accumulate, ahead);
 }
 #endif
-
-/* Rows of a tensor that belong to one head of one sequence. */
-typedef struct head_rows {
-    const void *x;
-    int64_t at, ld, width; /* the first element; elements between rows; elements of a row */
-    bool bf16;
-} head_rows;
 
 /* Words [w, w + VL) of row i: VL elements, or, where PAIRS, 2 VL. Zeros behind the end of the row. */
 ALWAYS vf row_words(const bool bf16, const head_rows *x, int64_t i, int64_t w)
@@ -215,17 +255,6 @@ ALWAYS vf column_words(const bool bf16, const head_rows *x, int64_t i, int64_t r
 #endif
 }
 
-/* Lines are asked for this many rows ahead: rows of a head lie far apart, often each on a page of its own. */
-#define ROWS_AHEAD 8
-
-ALWAYS void ask_for_row(const head_rows *x, int64_t i, int64_t rows)
-{
-    if (i >= rows) return;
-    const int64_t size = x->bf16 ? 2 : 4;
-    const char *at = (const char *)x->x + (x->at + i * x->ld) * size;
-    for (int64_t b = 0; b < x->width * size; b += 64) __builtin_prefetch(at + b);
-}
-
 /* dst[i, w): rows [0, rows) along their elements, zeros in rows [rows, padded). */
 ALWAYS void pack_rows_typed(const bool bf16, float *dst, int64_t ld, const head_rows *x, int64_t rows, int64_t padded)
 {
@@ -242,51 +271,48 @@ static void pack_rows(float *dst, int64_t ld, const head_rows *x, int64_t rows, 
         pack_rows_typed(false, dst, ld, x, rows, padded);
 }
 
-/* dst[w, i), BLOCK words between rows: rows [0, rows) become columns, zeros up to column `padded`. */
-ALWAYS void pack_turned_typed(const bool bf16, float *dst, const head_rows *x, int64_t rows, int64_t padded)
+/* Rows [0, rows) become columns, zeros up to column `padded`: dst[w, i), BLOCK words between rows, of words w of row i;
+ * or, where `along`, dst[d, i), BLOCK / PER_WORD words between rows, of elements d of rows that lie along i. */
+ALWAYS void pack_columns_typed(const bool bf16, const bool along, float *dst, const head_rows *x, int64_t rows,
+                               int64_t padded)
 {
-    const int64_t words = attention_round(x->width, GRAIN) / PER_WORD;
-    for (int64_t i = 0; i < padded; i += VL)
+    const int64_t ld = along ? BLOCK / PER_WORD : BLOCK, columns = along ? padded / PER_WORD : padded;
+    const int64_t words = attention_round(x->width, GRAIN) / (along ? 1 : PER_WORD);
+    for (int64_t i = 0; i < columns; i += VL)
         for (int64_t w = 0; w < words; w += VL) {
             vf r[VL];
 #pragma GCC unroll 16
-            for (int l = 0; l < VL; l++) r[l] = i + l < rows ? row_words(bf16, x, i + l, w) : vset(0.0f);
+            for (int l = 0; l < VL; l++)
+                r[l] = along          ? column_words(bf16, x, i + l, rows, w)
+                       : i + l < rows ? row_words(bf16, x, i + l, w)
+                                      : vset(0.0f);
             vtranspose(r);
 #pragma GCC unroll 16
-            for (int l = 0; l < VL; l++) vstore(dst + (w + l) * BLOCK + i, r[l]);
+            for (int l = 0; l < VL; l++) vstore(dst + (w + l) * ld + i, r[l]);
         }
+}
+
+ALWAYS void pack_columns(const bool along, float *dst, const head_rows *x, int64_t rows, int64_t padded)
+{
+    for (int64_t i = 0; i < rows; i++) ask_for_row(x, i, rows);
+    if (x->bf16) pack_columns_typed(true, along, dst, x, rows, padded);
+    else
+        pack_columns_typed(false, along, dst, x, rows, padded);
 }
 
 static void pack_turned(float *dst, const head_rows *x, int64_t rows, int64_t padded)
 {
-    for (int64_t i = 0; i < rows; i++) ask_for_row(x, i, rows);
-    if (x->bf16) pack_turned_typed(true, dst, x, rows, padded);
-    else
-        pack_turned_typed(false, dst, x, rows, padded);
+    pack_columns(false, dst, x, rows, padded);
 }
 
-/* dst[d, i), BLOCK / PER_WORD words between rows: elements of rows [0, rows) that lie along i, zeros up to `padded`. */
-ALWAYS void pack_along_typed(const bool bf16, float *dst, const head_rows *x, int64_t rows, int64_t padded)
-{
-    const int64_t elements = attention_round(x->width, GRAIN), ld = BLOCK / PER_WORD;
-    for (int64_t i = 0; i < padded / PER_WORD; i += VL)
-        for (int64_t d = 0; d < elements; d += VL) {
-            vf r[VL];
-#pragma GCC unroll 16
-            for (int l = 0; l < VL; l++) r[l] = column_words(bf16, x, i + l, rows, d);
-            vtranspose(r);
-#pragma GCC unroll 16
-            for (int l = 0; l < VL; l++) vstore(dst + (d + l) * ld + i, r[l]);
-        }
-}
-
+#if PAIRS
 static void pack_along(float *dst, const head_rows *x, int64_t rows, int64_t padded)
 {
-    for (int64_t i = 0; i < rows; i++) ask_for_row(x, i, rows);
-    if (x->bf16) pack_along_typed(true, dst, x, rows, padded);
-    else
-        pack_along_typed(false, dst, x, rows, padded);
+    pack_columns(true, dst, x, rows, padded);
 }
+#else
+#define pack_along pack_turned /* words of floats lie the same in both */
+#endif
 
 /* dst: panels of BLOCK columns [BLOCK / PER_WORD, BLOCK] of rows as they lie, zeros up to row `padded`. */
 ALWAYS void pack_panels_typed(const bool bf16, float *dst, const head_rows *x, int64_t rows, int64_t padded)
@@ -329,7 +355,8 @@ static void unpack_turned(const head_rows *x, const float *src, const float *fac
 static void unpack_panels(const head_rows *x, const float *src, int64_t panel, int64_t rows, float scale)
 {
     void *to = (void *)(uintptr_t)x->x;
-    for (int64_t i = 0; i < rows; i++)
+    for (int64_t i = 0; i < rows; i++) {
+        ask_for_row(x, i + ROWS_AHEAD, rows);
         for (int64_t d = 0; d < x->width; d += VL) {
             const int64_t at = x->at + i * x->ld + d;
             const vf v = vload(src + d / BLOCK * panel + i * BLOCK + d % BLOCK) * scale;
@@ -337,4 +364,5 @@ static void unpack_panels(const head_rows *x, const float *src, int64_t panel, i
             else
                 vput_n(false, to, at, x->width - d, v);
         }
+    }
 }
