@@ -1,7 +1,8 @@
 /* Products with a weight [N, K] (out, in), their two gradients, and biases. */
 #include "graph_impl.h"
 
-/* ---- linear: in x [T, K], weight [N, K], bias [N] or none; out [T, N], acc dtype when attr.wide ---- */
+/* ---- linear: in x [T, K], weight [N, K], bias [N] or none, residual [T, N] or none; out [T, N], acc dtype when
+ *      attr.wide ---- */
 
 mega_tensor mega_op_linear(mega_graph *g, mega_tensor x, mega_tensor weight)
 {
@@ -23,7 +24,7 @@ static mega_status linear_shape(const mega_graph *g, const instruction *op, tens
     MEGA_TRY(mega_op_expect(g, op, 1, "weight", mega_shape_2d(g->dtype, n, mega_op_in_dim(g, op, 0, 1))));
     MEGA_TRY(mega_op_expect(g, op, 2, "bias", mega_shape_1d(g->dtype, n)));
     out[0] = mega_shape_2d(op->attr.wide ? g->acc : g->dtype, rows, n);
-    return MEGA_OK;
+    return mega_op_expect(g, op, 3, "residual", out[0]);
 }
 
 /* dx first: with a cut weight its all-reduce can run beside the weight gradient. */
@@ -41,8 +42,11 @@ static void linear_gradient(mega_graph *g, const instruction *op)
 
 static op_cost product_cost(const mega_graph *g, const instruction *op, int64_t m, int64_t n, int64_t k)
 {
-    double bytes = (double)mega_shape_bytes(mega_op_in(g, op, 0)) + (double)mega_shape_bytes(mega_op_in(g, op, 1)) +
-                   (double)mega_shape_bytes(&g->tensor[op->out[0]].shape);
+    double bytes = 0.0;
+    for (int i = 0; i < OP_MAX_IN; i++)
+        if (op->in[i] != 0) bytes += (double)mega_shape_bytes(mega_op_in(g, op, i));
+    for (int i = 0; i < OP_MAX_OUT; i++)
+        if (op->out[i] != 0) bytes += (double)mega_shape_bytes(&g->tensor[op->out[i]].shape);
     if (mega_op_table[op->kind]->accumulates & 1u) bytes += (double)mega_shape_bytes(&g->tensor[op->out[0]].shape);
     return (op_cost){2.0 * (double)m * (double)n * (double)k, bytes};
 }
@@ -59,6 +63,7 @@ static void linear_bind(const op_binder *b, const instruction *op, void *args)
     a->a = b->address(b, op->in[0]);
     a->b = b->address(b, op->in[1]);
     a->bias = b->address(b, op->in[2]);
+    a->residual = b->address(b, op->in[3]);
     a->m = mega_op_in_dim(b->g, op, 0, 0);
     a->k = a->lda = a->ldb = mega_op_in_dim(b->g, op, 0, 1);
     a->n = a->ldc = mega_op_in_dim(b->g, op, 1, 0);
@@ -67,9 +72,10 @@ static void linear_bind(const op_binder *b, const instruction *op, void *args)
 }
 
 const op_row mega_op_row_linear = {.name = "linear",
-                                   .num_in = 3,
+                                   .num_in = 4,
                                    .num_out = 1,
-                                   .optional_in = 1u << 2,
+                                   .optional_in = 1u << 2 | 1u << 3,
+                                   .overlays = 1u << 3,
                                    .shape = linear_shape,
                                    .gradient = linear_gradient,
                                    .cost = linear_cost,
@@ -115,7 +121,8 @@ const op_row mega_op_row_linear_grad_x = {.name = "linear_grad_x",
                                           .plain = &mega_plain_gemm,
                                           .cpu = &mega_cpu_gemm};
 
-/* ---- linear_grad_w: in dy [T, N], x [T, K]; out dweight [N, K] acc, added to in the product itself ---- */
+/* ---- linear_grad_w: in dy [T, N], x [T, K]; out dweight [N, K] acc, dbias [N] acc or none, added to in the product
+ *      itself ---- */
 
 static mega_status linear_grad_w_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
@@ -124,6 +131,7 @@ static mega_status linear_grad_w_shape(const mega_graph *g, const instruction *o
     const int64_t k = mega_op_in_dim(g, op, 1, 1);
     MEGA_TRY(mega_op_expect(g, op, 1, "x", mega_shape_2d(g->dtype, mega_op_in_dim(g, op, 0, 0), k)));
     out[0] = mega_shape_2d(g->acc, mega_op_in_dim(g, op, 0, 1), k);
+    out[1] = mega_shape_1d(g->acc, mega_op_in_dim(g, op, 0, 1));
     return MEGA_OK;
 }
 
@@ -144,13 +152,15 @@ static void linear_grad_w_bind(const op_binder *b, const instruction *op, void *
     a->trans_a = true;
     a->accumulate = true;
     a->begins = op->attr.begins;
+    a->row_sum = b->address(b, op->out[1]);
     a->c_dtype = b->g->acc;
 }
 
 const op_row mega_op_row_linear_grad_w = {.name = "linear_grad_w",
                                           .num_in = 2,
-                                          .num_out = 1,
-                                          .accumulates = 1u,
+                                          .num_out = 2,
+                                          .optional_out = 1u << 1,
+                                          .accumulates = 1u << 0 | 1u << 1,
                                           .shape = linear_grad_w_shape,
                                           .cost = linear_grad_w_cost,
                                           .bind = linear_grad_w_bind,

@@ -13,9 +13,14 @@ typedef struct fuse {
 
 typedef struct fusion {
     op_kind first, second;
-    bool alone; /* nobody else reads the first one's result, which then ceases to exist */
-    /* `via` is the operand of second that first made. The fused instruction takes second's place when alone (all its
-     * operands are made by then), except a column sum, which joins first. false: these two do not fit. */
+    enum {
+        ALONE,    /* nobody else reads the first one's result, which then ceases to exist */
+        REPLACED, /* the others that read it read something else afterwards: make sees to that */
+        KEPT,     /* the result stays, and second's operands are made by then: the two take first's place */
+        SIBLINGS  /* both read the operand `via` of second, which is operand 0 of first */
+    } relation;
+    /* `via` is the operand of second that first made. The fused instruction takes second's place, where all its
+     * operands are made, unless the first one's result is kept. false: these two do not fit. */
     bool (*make)(const fuse *f, const instruction *first, const instruction *second, int via, instruction *fused);
 } fusion;
 
@@ -26,6 +31,30 @@ static bool linear_bias(const fuse *f, const instruction *first, const instructi
     *fused = *first;
     fused->in[2] = second->in[1];
     fused->out[0] = second->out[0];
+    return true;
+}
+
+/* The result may then lie where the residual does (overlays), so that must not be x, which is read to the end. */
+static bool linear_residual(const fuse *f, const instruction *first, const instruction *second, int via,
+                            instruction *fused)
+{
+    const int32_t residual = second->in[1 - via];
+    if (first->in[3] != 0 || first->attr.wide || mega_graph_root(f->g, residual) == mega_graph_root(f->g, first->in[0]))
+        return false;
+    *fused = *first;
+    fused->in[3] = residual;
+    fused->out[0] = second->out[0];
+    return true;
+}
+
+/* The gradient of the bias beside that of the weight: both read dy. */
+static bool grad_w_column_sum(const fuse *f, const instruction *first, const instruction *second, int via,
+                              instruction *fused)
+{
+    (void)f;
+    if (via != 0 || second->out[1] != 0) return false;
+    *fused = *second;
+    fused->out[1] = first->out[0];
     return true;
 }
 
@@ -145,16 +174,18 @@ static bool cross_entropy(const fuse *f, const instruction *first, const instruc
 
 /* Earlier rows win: a bias goes into the product's own pass before it can go into gelu's. */
 static const fusion fusions[] = {
-    {OP_LINEAR, OP_BIAS_ADD, true, linear_bias},
-    {OP_EMBEDDING, OP_ADD, true, embedding_addend},
-    {OP_BIAS_ADD, OP_GELU, false, bias_gelu},
-    {OP_BIAS_ADD, OP_DROPOUT, true, bias_dropout},
-    {OP_BIAS_ADD, OP_ADD, true, bias_residual},
-    {OP_DROPOUT, OP_ADD, true, dropout_residual},
-    {OP_XENT_SUM, OP_XENT_GRAD, true, cross_entropy},
-    {OP_GELU_GRAD, OP_COLUMN_SUM, false, grad_column_sum},
-    {OP_DROPOUT_GRAD, OP_COLUMN_SUM, false, grad_column_sum},
-    {OP_LAYER_NORM_GRAD, OP_ADD, true, norm_grad_addend},
+    {OP_LINEAR, OP_BIAS_ADD, ALONE, linear_bias},
+    {OP_LINEAR, OP_ADD, ALONE, linear_residual},
+    {OP_EMBEDDING, OP_ADD, ALONE, embedding_addend},
+    {OP_BIAS_ADD, OP_GELU, REPLACED, bias_gelu},
+    {OP_BIAS_ADD, OP_DROPOUT, ALONE, bias_dropout},
+    {OP_BIAS_ADD, OP_ADD, ALONE, bias_residual},
+    {OP_DROPOUT, OP_ADD, ALONE, dropout_residual},
+    {OP_XENT_SUM, OP_XENT_GRAD, ALONE, cross_entropy},
+    {OP_GELU_GRAD, OP_COLUMN_SUM, KEPT, grad_column_sum},
+    {OP_DROPOUT_GRAD, OP_COLUMN_SUM, KEPT, grad_column_sum},
+    {OP_COLUMN_SUM, OP_LINEAR_GRAD_W, SIBLINGS, grad_w_column_sum},
+    {OP_LAYER_NORM_GRAD, OP_ADD, ALONE, norm_grad_addend},
 };
 
 static void count(fuse *f, const instruction *op, int step)
@@ -172,7 +203,7 @@ static bool is_alone(const fuse *f, int32_t result)
 static int replace(fuse *f, int first, int second, const fusion *row, instruction *fused)
 {
     mega_graph *g = f->g;
-    const int at = row->second == OP_COLUMN_SUM ? first : second, other = at == first ? second : first;
+    const int at = row->relation == KEPT ? first : second, other = at == first ? second : first;
     fused->scope = g->op[first].scope;
     fused->region = g->op[at].region;
     fused->backward = g->op[at].backward;
@@ -189,7 +220,20 @@ static int replace(fuse *f, int first, int second, const fusion *row, instructio
     return at;
 }
 
-/* Tries every row on instruction `second` and the makers of its operands; true when one applied. */
+/* The instruction that this row would join with operand `via` of b, which stands at `second`; -1: none. */
+static int partner(const fuse *f, const fusion *row, int second, int via)
+{
+    const mega_graph *g = f->g;
+    const int32_t t = g->op[second].in[via];
+    int first = t == 0 ? -1 : f->maker[t];
+    if (t != 0 && row->relation == SIBLINGS)
+        for (first = second - 1; first >= 0 && (g->op[first].kind != row->first || g->op[first].in[0] != t);) first--;
+    if (first < 0 || g->op[first].kind != row->first || g->op[first].backward != g->op[second].backward) return -1;
+    if (row->relation != SIBLINGS && g->op[first].out[0] != t) return -1;
+    return row->relation == ALONE && !is_alone(f, t) ? -1 : first;
+}
+
+/* Tries every row on instruction `second` and its partners; true when one applied. */
 static bool fuse_one(fuse *f, int second)
 {
     mega_graph *g = f->g;
@@ -197,11 +241,8 @@ static bool fuse_one(fuse *f, int second)
     for (size_t r = 0; r < sizeof fusions / sizeof *fusions; r++) {
         if (b->kind != fusions[r].second) continue;
         for (int via = 0; via < OP_MAX_IN; via++) {
-            const int first = b->in[via] == 0 ? -1 : f->maker[b->in[via]];
-            if (first < 0 || g->op[first].kind != fusions[r].first || g->op[first].backward != b->backward ||
-                g->op[first].out[0] != b->in[via])
-                continue;
-            if (fusions[r].alone && !is_alone(f, b->in[via])) continue;
+            const int first = partner(f, &fusions[r], second, via);
+            if (first < 0) continue;
             instruction fused;
             if (!fusions[r].make(f, &g->op[first], b, via, &fused)) continue;
             replace(f, first, second, &fusions[r], &fused);

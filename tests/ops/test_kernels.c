@@ -348,6 +348,8 @@ static void check_gemm_form(mega_dtype type, const int64_t *p, bool trans_a, boo
     a.bias = !accumulate && p[0] % 2 == 1 ? check_input(&k, type, a.n) : NULL;
     a.c_dtype = wide ? acc_type(&k) : type;
     a.c = check_output_add(&k, "c", a.c_dtype, a.m * a.ldc);
+    if (!accumulate && p[1] % 3 != 0) a.residual = p[1] % 2 == 0 ? a.c : check_input(&k, a.c_dtype, a.m * a.ldc);
+    if (trans_a) a.row_sum = check_output_add(&k, "row_sum", acc_type(&k), a.m);
     /* Sums of k products in float: rounding grows like sqrt(k) eps, at most 4e-6 here. A wide result of bf16 factors is
      * as exact; a bf16 result is rounded. */
     k.tolerance_f32 = 4e-6;

@@ -58,8 +58,9 @@ typedef struct cpu_bodies {
                         int64_t begin, int64_t end);
     /* Rows [row, row + rows) of c against packed panels [begin, end); pa has room for rows x depth floats. */
     void (*gemm_block)(const gemm_block *b, int64_t row, int64_t rows, int64_t begin, int64_t end, float *pa);
-    /* Rows [m, m + rows) of op(a) are packed, rows [k, k + depth) of k. */
-    void (*gemm_pack_a)(const mega_gemm_args *a, float *dst, int64_t m, int64_t rows, int64_t k, int64_t depth);
+    /* Rows [m, m + rows) of op(a) are packed, rows [k, k + depth) of k; `sums`: they join row_sum too. */
+    void (*gemm_pack_a)(const mega_gemm_args *a, float *dst, int64_t m, int64_t rows, int64_t k, int64_t depth,
+                        bool sums);
     /* All rows of c, a packed, against panels [begin, end) of op(b); pb has room for one panel. */
     void (*gemm_columns)(const gemm_block *b, int64_t begin, int64_t end, float *pb);
     int gemm_rows_of_panel, gemm_columns_of_panel;

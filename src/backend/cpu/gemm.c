@@ -17,11 +17,16 @@ enum { DEPTH = 1024, PACKED_BYTES = 6 << 20, BLOCK_PANELS = 24, STAYING_BYTES = 
 
 typedef enum gemm_way { GEMM_NOTHING, GEMM_PLAIN, GEMM_FEW_ROWS, GEMM_PANELS, GEMM_PAIRS, GEMM_ONEDNN } gemm_way;
 
-/* MEGA_GEMM=onednn: for comparisons. */
+/* MEGA_GEMM=onednn: for comparisons; a product that does more stays here. */
 static bool onednn_asked(void)
 {
     const char *way = getenv("MEGA_GEMM");
     return way != NULL && strcmp(way, "onednn") == 0;
+}
+
+static bool few_rows(const mega_gemm_args *a)
+{
+    return a->m <= MEGA_GEMV_ROWS && !a->trans_a && a->trans_b;
 }
 
 static gemm_way choose(const mega_gemm_args *a, size_t *onednn_bytes)
@@ -29,8 +34,9 @@ static gemm_way choose(const mega_gemm_args *a, size_t *onednn_bytes)
     *onednn_bytes = 0;
     if (a->m == 0 || a->n == 0) return GEMM_NOTHING;
     if (a->k == 0 || a->head.dtype == MEGA_F64) return GEMM_PLAIN;
-    if (a->m <= MEGA_GEMV_ROWS && !a->trans_a && a->trans_b) return GEMM_FEW_ROWS;
-    if (onednn_asked() && mega_onednn_scratch(a, onednn_bytes)) return GEMM_ONEDNN;
+    if (few_rows(a)) return GEMM_FEW_ROWS;
+    const bool alone = a->residual == NULL && a->row_sum == NULL;
+    if (alone && onednn_asked() && mega_onednn_scratch(a, onednn_bytes)) return GEMM_ONEDNN;
     return mega_pairs_can(a) ? GEMM_PAIRS : GEMM_PANELS;
 }
 
@@ -127,7 +133,7 @@ static void pack_a_work(void *user, int thread, int size)
     if (row >= row_end) return;
     for (b.k = b.panel_k; next_block(&b); b.k += b.depth)
         job->bodies->gemm_pack_a(b.args, b.packed + round_to(b.args->m, height) * (b.k - b.panel_k) + row * b.depth,
-                                 row, row_end - row, b.k, b.depth);
+                                 row, row_end - row, b.k, b.depth, b.args->row_sum != NULL && b.n == 0);
 }
 
 static void columns_work(void *user, int thread, int size)
@@ -221,9 +227,9 @@ static void run(mega_team *team, const void *args)
         mega_onednn_run(team, a);
         return;
     }
-    if (a->m == 0 || a->n == 0) return;
-    if (a->k == 0 || a->head.dtype == MEGA_F64) mega_plain_gemm.run(team, args);
-    else if (a->m <= MEGA_GEMV_ROWS && !a->trans_a && a->trans_b) {
+    if (a->m == 0 || (a->n == 0 && a->row_sum == NULL)) return;
+    if (a->n == 0 || a->k == 0 || a->head.dtype == MEGA_F64) mega_plain_gemm.run(team, args);
+    else if (few_rows(a)) {
         if (a->accumulate && overwrites(a)) zero_rows(a);
         cpu_job_run(team, few_rows_work, args, a->n, 16, a->n * a->k);
     } else if (mega_pairs_can(a))

@@ -33,6 +33,9 @@ ALWAYS gemv_pair gemv_get_n(bool bf16, const void *x, int64_t i, int64_t n)
 ALWAYS void gemv_put(bool bf16, const mega_gemm_args *a, int64_t row, int64_t j, float v)
 {
     const int64_t at = row * a->ldc + j;
+    if (a->residual != NULL)
+        v += a->c_dtype == MEGA_BF16 ? mega_bf16_to_f32(((const uint16_t *)a->residual)[at])
+                                     : ((const float *)a->residual)[at];
     if (a->bias != NULL) v += bf16 ? mega_bf16_to_f32(((const uint16_t *)a->bias)[j]) : ((const float *)a->bias)[j];
     if (a->c_dtype == MEGA_BF16) {
         uint16_t *c = (uint16_t *)a->c + at;

@@ -40,17 +40,24 @@ static void dots_nothing(void)
 
 #include "cpu/gemm_pairs_body.c"
 
-static void pairs_pack_a(const pairs_block *b, uint16_t *panel, int64_t row, int64_t rows)
+static void pairs_pack_a(const pairs_block *b, uint16_t *panel, int64_t row, int64_t rows, bool sums)
 {
     const mega_gemm_args *a = b->args;
     const uint16_t *x = (const uint16_t *)a->a + (a->trans_a ? b->k * a->lda + row : row * a->lda + b->k);
     const __mmask16 across = mask_of_16(rows), whole = mask_of_16(PAIRS_ROWS);
     if (a->trans_a) {
+        __m512 sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
         for (int64_t k = 0; k < b->padded; k += 2, panel += 2 * PAIRS_ROWS) {
             const __m256i even = _mm256_maskz_loadu_epi16(across, x + k * a->lda);
             const __m256i odd = _mm256_maskz_loadu_epi16(k + 1 < b->depth ? across : 0, x + (k + 1) * a->lda);
-            _mm512_mask_storeu_epi32(panel, whole, pairs_join(even, odd));
+            const __m512i pairs = pairs_join(even, odd);
+            _mm512_mask_storeu_epi32(panel, whole, pairs);
+            if (!sums) continue;
+            const __m512 older = sum[1];
+            sum[1] = pairs_add(sum[0], pairs);
+            sum[0] = older;
         }
+        if (sums) pairs_put_row_sum(a, row, across, _mm512_add_ps(sum[0], sum[1]));
         return;
     }
     for (int64_t k = 0; k < b->padded; k += 32) {

@@ -8,7 +8,8 @@
 
 #include "cpu/gemm_pairs.h"
 
-static void pairs_pack_a(const pairs_block *b, uint16_t *panel, int64_t row, int64_t rows);
+/* `sums`: the rows join row_sum too (with trans_a). */
+static void pairs_pack_a(const pairs_block *b, uint16_t *panel, int64_t row, int64_t rows, bool sums);
 
 /* The first n lanes; all from 32 (16) on, none below 1. */
 ALWAYS __mmask32 mask_of_32(int64_t n)
@@ -94,6 +95,19 @@ ALWAYS __m256i pairs_narrow(__m512 x)
     return (__m256i)_mm512_cvtneps_pbh(x);
 }
 
+/* sum + both numbers of each pair. */
+ALWAYS __m512 pairs_add(__m512 sum, __m512i pairs)
+{
+    return _mm512_dpbf16_ps(sum, (__m512bh)pairs, (__m512bh)_mm512_set1_epi16(0x3f80)); /* 1 */
+}
+
+/* row_sum of 16 rows from `row`, of which `across` are there. */
+ALWAYS void pairs_put_row_sum(const mega_gemm_args *a, int64_t row, __mmask16 across, __m512 sum)
+{
+    float *at = (float *)a->row_sum + row;
+    _mm512_mask_storeu_ps(at, across, _mm512_add_ps(_mm512_maskz_loadu_ps(across, at), sum));
+}
+
 /* A tile of sums goes where it belongs: to c, or, where c is not float and slices are left, to b->sums. */
 ALWAYS void pairs_finish_typed(const bool is_float, const float *tile, const pairs_block *b, int64_t row,
                                int64_t column, int64_t rows)
@@ -101,7 +115,9 @@ ALWAYS void pairs_finish_typed(const bool is_float, const float *tile, const pai
     const mega_gemm_args *a = b->args;
     const int64_t columns = b->columns - column, n = b->n + column;
     const bool add_sums = !is_float && !b->first, to_sums = !is_float && !b->last;
-    const bool add_c = is_float ? !(b->first && b->overwrite) : b->last && !b->overwrite;
+    const bool joins = a->residual != NULL && (is_float ? b->first : b->last);
+    const bool add = joins || (is_float ? !(b->first && b->overwrite) : b->last && !b->overwrite);
+    const void *from = joins ? a->residual : a->c;
     __m512 bias[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
     __mmask16 there[2];
 #pragma GCC unroll 2
@@ -122,13 +138,14 @@ ALWAYS void pairs_finish_typed(const bool is_float, const float *tile, const pai
                 continue;
             }
             if (is_float) {
-                float *c = (float *)a->c + at + h * 16;
-                if (add_c) v = _mm512_add_ps(_mm512_maskz_loadu_ps(there[h], c), v);
-                _mm512_mask_storeu_ps(c, there[h], _mm512_add_ps(v, bias[h]));
+                const float *x = (const float *)from + at + h * 16;
+                if (add) v = _mm512_add_ps(_mm512_maskz_loadu_ps(there[h], x), v);
+                _mm512_mask_storeu_ps((float *)a->c + at + h * 16, there[h], _mm512_add_ps(v, bias[h]));
             } else {
-                uint16_t *c = (uint16_t *)a->c + at + h * 16;
-                if (add_c) v = _mm512_add_ps(pairs_widen(_mm256_maskz_loadu_epi16(there[h], c)), v);
-                _mm256_mask_storeu_epi16(c, there[h], pairs_narrow(_mm512_add_ps(v, bias[h])));
+                const uint16_t *x = (const uint16_t *)from + at + h * 16;
+                if (add) v = _mm512_add_ps(pairs_widen(_mm256_maskz_loadu_epi16(there[h], x)), v);
+                _mm256_mask_storeu_epi16((uint16_t *)a->c + at + h * 16, there[h],
+                                         pairs_narrow(_mm512_add_ps(v, bias[h])));
             }
         }
     }
@@ -152,13 +169,17 @@ ALWAYS void pairs_ask(const pairs_block *b, int64_t row, int64_t column, int64_t
         __builtin_prefetch(c, 1);
         if (size == 4) __builtin_prefetch(c + 64, 1);
     }
+    if (a->residual == NULL) return;
+    const char *x = (const char *)a->residual + (size_t)(row * a->ldc + b->n + column) * size;
+    for (int64_t r = 0; r < rows; r++, x += (size_t)a->ldc * size) __builtin_prefetch(x);
 }
 
 static void pairs_block_run(const pairs_block *b, int64_t row, int64_t rows, int64_t begin, int64_t end, uint16_t *pa,
                             float *tiles)
 {
+    const bool sums = b->args->row_sum != NULL && b->n == 0 && begin == 0;
     for (int64_t i = 0; i < rows; i += PAIRS_ROWS)
-        pairs_pack_a(b, pa + i * b->padded, row + i, rows - i < PAIRS_ROWS ? rows - i : PAIRS_ROWS);
+        pairs_pack_a(b, pa + i * b->padded, row + i, rows - i < PAIRS_ROWS ? rows - i : PAIRS_ROWS, sums);
     for (int64_t p = begin; p < end; p++)
         for (int64_t k = 0; k < b->padded; k += PAIRS_BLOCK_K) {
             const int64_t left = b->padded - k, depth = left < PAIRS_BLOCK_K ? left : PAIRS_BLOCK_K;

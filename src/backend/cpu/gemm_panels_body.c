@@ -147,8 +147,32 @@ static void gemm_pack_b(const mega_gemm_args *a, float *dst, int64_t n, int64_t 
         gemm_pack_b_panel(a, dst + p * GEMM_NR * depth, n + p * GEMM_NR, columns - p * GEMM_NR, k, depth);
 }
 
-/* Rows [m, m + rows) of op(a), rows [k, k + depth) of k, in panels. */
-static void gemm_pack_a(const mega_gemm_args *a, float *dst, int64_t m, int64_t rows, int64_t k, int64_t depth)
+/* sum[i] += row i of a packed panel [depth][GEMM_MR], for the first `rows`: a step of k rows is whole vectors. */
+static void gemm_panel_sum(float *sum, const float *panel, int64_t rows, int64_t depth)
+{
+    enum { STEP = 8, VECTORS = STEP * GEMM_MR / VL };
+    float lane[STEP * GEMM_MR];
+    vf s[VECTORS];
+    int64_t k = 0;
+#pragma GCC unroll 12
+    for (int j = 0; j < VECTORS; j++) s[j] = vset(0.0f);
+    for (; k + STEP <= depth; k += STEP)
+#pragma GCC unroll 12
+        for (int j = 0; j < VECTORS; j++) s[j] += vload(panel + k * GEMM_MR + j * VL);
+#pragma GCC unroll 12
+    for (int j = 0; j < VECTORS; j++) vstore(lane + j * VL, s[j]);
+    for (; k < depth; k++)
+        for (int i = 0; i < GEMM_MR; i++) lane[i] += panel[k * GEMM_MR + i];
+    for (int64_t i = 0; i < rows; i++) {
+        float all = 0.0f;
+        for (int j = 0; j < STEP; j++) all += lane[j * GEMM_MR + i];
+        sum[i] += all;
+    }
+}
+
+/* Rows [m, m + rows) of op(a), rows [k, k + depth) of k, in panels; `sums`: they join row_sum too. */
+static void gemm_pack_a(const mega_gemm_args *a, float *dst, int64_t m, int64_t rows, int64_t k, int64_t depth,
+                        bool sums)
 {
     for (int64_t i = 0; i < rows; i += GEMM_MR) {
         const int64_t height = rows - i < GEMM_MR ? rows - i : GEMM_MR;
@@ -156,6 +180,7 @@ static void gemm_pack_a(const mega_gemm_args *a, float *dst, int64_t m, int64_t 
             pack_panel(true, GEMM_MR, dst + i * depth, a->a, a->lda, !a->trans_a, m + i, height, k, depth);
         else
             pack_panel(false, GEMM_MR, dst + i * depth, a->a, a->lda, !a->trans_a, m + i, height, k, depth);
+        if (sums) gemm_panel_sum((float *)a->row_sum + m + i, dst + i * depth, height, depth);
     }
 }
 
@@ -224,9 +249,9 @@ ALWAYS void gemm_tile_sum(gemm_tile *t, const float *restrict pa, const float *r
     }
 }
 
-/* A whole tile where sums are floats: c = or += the sums, plus the bias where one is given. */
-ALWAYS void gemm_tile_store(const gemm_tile *t, float *c, int64_t ldc, bool add, bool bias_bf16, const void *bias,
-                            int64_t n)
+/* A whole tile where sums are floats: c = the sums, plus `from` and the bias where they are given. */
+ALWAYS void gemm_tile_store(const gemm_tile *t, float *c, const float *from, int64_t ldc, bool bias_bf16,
+                            const void *bias, int64_t n)
 {
     vf b0 = vset(0.0f), b1 = b0;
     if (bias != NULL) {
@@ -237,9 +262,9 @@ ALWAYS void gemm_tile_store(const gemm_tile *t, float *c, int64_t ldc, bool add,
     for (int r = 0; r < GEMM_MR; r++) {
         float *at = c + r * ldc;
         vf x = t->sum[r][0], y = t->sum[r][1];
-        if (add) {
-            x = vload(at) + x;
-            y = vload(at + VL) + y;
+        if (from != NULL) {
+            x = vload(from + r * ldc) + x;
+            y = vload(from + r * ldc + VL) + y;
         }
         if (bias != NULL) {
             x += b0;
@@ -250,6 +275,16 @@ ALWAYS void gemm_tile_store(const gemm_tile *t, float *c, int64_t ldc, bool add,
     }
 }
 
+/* What the sums of this block are added to, [m, n] of c's type: c, the residual, or NULL. Where c is not float, that is
+ * for the last block to do. */
+ALWAYS const void *gemm_addend(const gemm_block *b, bool is_float)
+{
+    const mega_gemm_args *a = b->args;
+    if (!is_float && !b->last) return NULL;
+    if (a->residual != NULL && (b->first || !is_float)) return a->residual;
+    return b->overwrite && (b->first || !is_float) ? NULL : a->c;
+}
+
 /* Any tile, any type of c. Where c is not float, the partial sums of earlier blocks of k lie in b->sums, and the last
  * block finishes c. */
 static void gemm_tile_finish(const gemm_tile *t, const gemm_block *b, int64_t row, int64_t column, int64_t rows,
@@ -257,7 +292,7 @@ static void gemm_tile_finish(const gemm_tile *t, const gemm_block *b, int64_t ro
 {
     const mega_gemm_args *a = b->args;
     const bool bf16_bias = a->head.dtype == MEGA_BF16, is_float = a->c_dtype == MEGA_F32;
-    const bool add_c = is_float ? !(b->first && b->overwrite) : b->last && !b->overwrite;
+    const void *from = gemm_addend(b, is_float);
     for (int64_t r = 0; r < rows; r++)
         for (int h = 0; h < 2; h++) {
             const int64_t left = columns - h * VL, n = b->n + column + h * VL, at = (row + r) * a->ldc + n;
@@ -269,10 +304,24 @@ static void gemm_tile_finish(const gemm_tile *t, const gemm_block *b, int64_t ro
                 vput_n(false, sums, 0, left, v);
                 continue;
             }
-            if (add_c) v = vget_n(!is_float, a->c, at, left) + v;
+            if (from != NULL) v = vget_n(!is_float, from, at, left) + v;
             if (b->last && a->bias != NULL) v += vget_n(bf16_bias, a->bias, n, left);
             vput_n(!is_float, a->c, at, left, v);
         }
+}
+
+/* Lines of the residual are asked for before the sums are made. */
+ALWAYS void gemm_tile_ask(const gemm_block *b, int64_t row, int64_t height, int64_t column)
+{
+    const mega_gemm_args *a = b->args;
+    const bool is_float = a->c_dtype == MEGA_F32;
+    if (a->residual == NULL || !(is_float ? b->first : b->last)) return;
+    const int64_t size = is_float ? 4 : 2;
+    const char *at = (const char *)a->residual + (row * a->ldc + b->n + column) * size;
+    for (int64_t r = 0; r < height; r++, at += a->ldc * size) {
+        __builtin_prefetch(at);
+        __builtin_prefetch(at + (GEMM_NR - 1) * size);
+    }
 }
 
 /* One tile: rows [row, row + height) against the panel at `column` of the block. */
@@ -280,20 +329,25 @@ ALWAYS void gemm_tile_run(const gemm_block *b, const float *pa, const float *pb,
                           int64_t column, gemm_wish wish)
 {
     const mega_gemm_args *a = b->args;
-    const bool add = !(b->first && b->overwrite);
     const void *bias = b->last ? a->bias : NULL;
     const int64_t left = b->columns - column, width = left < GEMM_NR ? left : GEMM_NR;
-    float *c = a->c_dtype == MEGA_F32 ? (float *)a->c + row * a->ldc + b->n + column : NULL;
+    const int64_t at = row * a->ldc + b->n + column;
+    float *c = a->c_dtype == MEGA_F32 ? (float *)a->c + at : NULL;
     gemm_tile t;
     wish.c = c;
     wish.ldc = a->ldc;
     wish.rows = c != NULL ? height : 0;
+    gemm_tile_ask(b, row, height, column);
     gemm_tile_sum(&t, pa, pb, b->depth, wish);
-    if (c == NULL || height < GEMM_MR || width < GEMM_NR) gemm_tile_finish(&t, b, row, column, height, width);
-    else if (a->head.dtype == MEGA_BF16)
-        gemm_tile_store(&t, c, a->ldc, add, true, bias, b->n + column);
+    if (c == NULL || height < GEMM_MR || width < GEMM_NR) {
+        gemm_tile_finish(&t, b, row, column, height, width);
+        return;
+    }
+    const float *from = gemm_addend(b, true);
+    if (from != NULL) from += at;
+    if (a->head.dtype == MEGA_BF16) gemm_tile_store(&t, c, from, a->ldc, true, bias, b->n + column);
     else
-        gemm_tile_store(&t, c, a->ldc, add, false, bias, b->n + column);
+        gemm_tile_store(&t, c, from, a->ldc, false, bias, b->n + column);
 }
 
 /* Rows [row, row + rows) against panels [begin, end) of packed b; pa: this thread's room for a block of a. */
@@ -301,7 +355,7 @@ static void gemm_block_run(const gemm_block *b, int64_t row, int64_t rows, int64
 {
     /* The next panel of b is asked for in as many parts as there are tiles. */
     const int64_t tiles = (rows + GEMM_MR - 1) / GEMM_MR, lines = (b->depth * GEMM_NR / 16 + tiles - 1) / tiles;
-    gemm_pack_a(b->args, pa, row, rows, b->k, b->depth);
+    gemm_pack_a(b->args, pa, row, rows, b->k, b->depth, b->args->row_sum != NULL && b->n == 0 && begin == 0);
     for (int64_t p = begin; p < end; p++) {
         const float *pb = b->packed + (p * b->panel_depth + (b->k - b->panel_k)) * GEMM_NR;
         const char *next = (const char *)(pb + b->panel_depth * GEMM_NR);

@@ -60,9 +60,10 @@ ALWAYS void pairs_sum(float *sum, const uint16_t *pa, const uint16_t *pb, int64_
 
 #include "cpu/gemm_pairs_body.c"
 
-static void pairs_pack_a(const pairs_block *b, uint16_t *panel, int64_t row, int64_t rows)
+static void pairs_pack_a(const pairs_block *b, uint16_t *panel, int64_t row, int64_t rows, bool sums)
 {
     const mega_gemm_args *a = b->args;
+    __m512 sum[2][2] = {{_mm512_setzero_ps(), _mm512_setzero_ps()}, {_mm512_setzero_ps(), _mm512_setzero_ps()}};
     const uint16_t *x = (const uint16_t *)a->a + (a->trans_a ? b->k * a->lda + row : row * a->lda + b->k);
     for (int64_t k = 0; k < b->padded; k += 32, panel += 1024) {
         const __mmask32 there = mask_of_32(b->depth - k);
@@ -81,12 +82,17 @@ static void pairs_pack_a(const pairs_block *b, uint16_t *panel, int64_t row, int
                     const __m256i even = _mm256_maskz_loadu_epi16(left > 0 ? across : 0, at + 2 * j * a->lda);
                     const __m256i odd = _mm256_maskz_loadu_epi16(left > 1 ? across : 0, at + (2 * j + 1) * a->lda);
                     line[j] = (vf)pairs_join(even, odd);
+                    if (sums) sum[half][j & 1] = pairs_add(sum[half][j & 1], (__m512i)line[j]);
                 }
                 vtranspose(line);
 #pragma GCC unroll 16
                 for (int j = 0; j < 16; j++) _mm512_storeu_ps(panel + half * 512 + j * 32, line[j]);
             }
     }
+    if (sums)
+        for (int64_t half = 0; half < 2 && half * 16 < rows; half++)
+            pairs_put_row_sum(a, row + half * 16, mask_of_16(rows - half * 16),
+                              _mm512_add_ps(sum[half][0], sum[half][1]));
 }
 
 static double tiles_spin(int64_t rounds, float *sink)

@@ -50,8 +50,8 @@ static void test_gemm(void **state)
     for (int form = 0; form < 4; form++) {
         const bool ta = form & 1, tb = form & 2;
         double c[6] = {0};
-        mega_gemm_args g = {head,       c,          ta ? at : a, tb ? bt : b, bias, 2,     2,        3,
-                            ta ? 2 : 4, tb ? 3 : 2, 3,           ta,          tb,   false, MEGA_F64, false};
+        mega_gemm_args g = {head,       c, ta ? at : a, tb ? bt : b, bias,  2,        2,     3,    ta ? 2 : 4,
+                            tb ? 3 : 2, 3, ta,          tb,          false, MEGA_F64, false, NULL, NULL};
         mega_plain_gemm.run(NULL, &g);
         const double expected[6] = {158, 264, 0, 239, 354, 0};
         assert_memory_equal(c, expected, sizeof c);
@@ -60,6 +60,13 @@ static void test_gemm(void **state)
         mega_plain_gemm.run(NULL, &g);
         near(c[0], 158 + 58, 0);
         near(c[4], 354 + 154, 0);
+        double sums[2] = {1000, 2000};
+        g.bias = bias, g.residual = c, g.row_sum = sums, g.accumulate = false;
+        mega_plain_gemm.run(NULL, &g); /* residual in place; rows of a are summed */
+        near(c[0], 158 + 58 + 158, 0);
+        near(c[4], 354 + 154 + 354, 0);
+        near(sums[0], 1000 + 6, 0);
+        near(sums[1], 2000 + 15, 0);
     }
 }
 
@@ -85,7 +92,9 @@ static void test_gemm_types(void **state)
                         false,
                         false,
                         MEGA_F32,
-                        false};
+                        false,
+                        NULL,
+                        NULL};
     mega_plain_gemm.run(NULL, &g);
     near(wide, 1.00390625, 0);
     g.c = &narrow, g.c_dtype = MEGA_BF16;

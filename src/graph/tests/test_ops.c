@@ -64,6 +64,14 @@ static void linear_bias(sketch *k)
     result(k, mega_op_bias_add(k->g, mega_op_linear(k->g, k->x, param(k, "weight")), param(k, "bias_n")));
 }
 
+static void linear_residual(sketch *k)
+{
+    const mega_tensor t = input_2d(k, "other", k->g->dtype, k->s.T, k->s.N);
+    mega_graph_want_gradient(k->g, t, "d_other");
+    const mega_tensor y = mega_op_bias_add(k->g, mega_op_linear(k->g, k->x, param(k, "weight")), param(k, "bias_n"));
+    result(k, mega_op_add(k->g, t, y));
+}
+
 static void layer_norm(sketch *k)
 {
     result(k, mega_op_layer_norm(k->g, k->x, param(k, "gain"), param(k, "bias"), 1e-5));
@@ -215,6 +223,7 @@ typedef struct op_case {
 static const op_case cases[] = {
     {"linear", linear, true, false, true, false},
     {"linear_bias", linear_bias, true, false, true, false},
+    {"linear_residual", linear_residual, true, false, true, false},
     {"layer_norm", layer_norm, true, false, true, false},
     {"layer_norm_residual", layer_norm_residual, true, false, true, false},
     {"bias_gelu_tanh", bias_gelu_tanh, true, false, true, false},

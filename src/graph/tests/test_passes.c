@@ -96,9 +96,9 @@ static void fuse_joins_bias_dropout_and_residual(void **state)
         assert_int_equal(mega_program_num_instructions(p, false), 3); /* linear, all_reduce, dropout */
         assert_int_equal(count(p, OP_DROPOUT, false), 1);
         assert_int_equal(count(p, OP_BIAS_ADD, false) + count(p, OP_ADD, false), 0);
-        /* dropout_grad takes the bias gradient in; without dropout the gradient passes, and is summed alone. */
+        /* dropout_grad takes the bias gradient in; without dropout the gradient passes, and linear_grad_w does. */
         assert_int_equal(count(p, OP_DROPOUT_GRAD, true), dropped);
-        assert_int_equal(count(p, OP_COLUMN_SUM, true), 1 - dropped);
+        assert_int_equal(count(p, OP_COLUMN_SUM, true), 0);
         end(&k, p);
     }
 }
@@ -117,6 +117,36 @@ static void fuse_puts_a_bias_into_the_product(void **state)
     assert_int_equal(mega_program_num_instructions(p, true), 2); /* gelu_grad with the bias sum, linear_grad_w */
     assert_int_not_equal(p->g->op[2].out[1], 0);
     end(&k, p);
+}
+
+/* One rank, no dropout: bias and residual join the product, and the bias gradient that of the weight. */
+static void fuse_puts_a_residual_into_the_product(void **state)
+{
+    (void)state;
+    for (int fused = 0; fused < 2; fused++)
+        for (int from_x = 0; from_x < 2; from_x++) {
+            sketch k = begin();
+            const int64_t dim[2] = {4, 8};
+            const mega_tensor other = from_x ? k.x : mega_graph_input(k.g, "other", MEGA_F32, 2, dim);
+            mega_graph_want_gradient(k.g, k.x, "d_x");
+            const mega_tensor h =
+                mega_op_bias_add(k.g, mega_op_linear(k.g, k.x, param(&k, "weight")), param(&k, "bias"));
+            const mega_tensor y = mega_op_add(k.g, other, h);
+            mega_graph_output(k.g, y, "y");
+            mega_graph_seed_gradient(k.g, y, "seed");
+            mega_program *p = build(&k, true, fused == 0);
+            /* The result may lie where the residual does, but not where x does, which is read to the end. */
+            assert_int_equal(mega_program_num_instructions(p, false), fused == 0 ? 3 : 1 + from_x);
+            assert_int_equal(count(p, OP_ADD, false), fused == 0 ? 1 : from_x);
+            assert_int_equal(count(p, OP_COLUMN_SUM, true), 1 - fused);
+            assert_int_equal(count(p, OP_LINEAR_GRAD_W, true), 1);
+            for (int i = 0; i < p->g->num_ops; i++)
+                if (p->g->op[i].kind == OP_LINEAR_GRAD_W) {
+                    assert_true(p->g->op[i].attr.begins);
+                    assert_int_equal(p->g->op[i].out[1] != 0, fused);
+                }
+            end(&k, p);
+        }
 }
 
 /* A whole vocabulary: maximum, sum and gradient are one; over two ranks the reductions stand between them. */
@@ -330,6 +360,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fuse_joins_bias_dropout_and_residual),
         cmocka_unit_test(fuse_puts_a_bias_into_the_product),
+        cmocka_unit_test(fuse_puts_a_residual_into_the_product),
         cmocka_unit_test(fuse_makes_one_cross_entropy),
         cmocka_unit_test(fuse_leaves_what_others_read),
         cmocka_unit_test(no_fusion_keeps_every_op),

@@ -88,9 +88,11 @@ typedef struct mega_layer_norm_grad_args {
     int64_t rows, cols;
 } mega_layer_norm_grad_args;
 
-/* c[m, n] = op(a) op(b) (+ bias[n]), or c += op(a) op(b) when accumulate.
+/* c[m, n] = op(a) op(b) (+ bias[n]) (+ residual[m, n]), or c += op(a) op(b) when accumulate.
  * op(a) is [m, k]: stored [m, k] with lda, or [k, m] when trans_a. op(b) is [k, n]: stored [k, n], or [n, k] when
- * trans_b. a, b, bias have head.dtype; c has c_dtype: head.dtype or its acc. No bias together with accumulate. */
+ * trans_b. a, b, bias have head.dtype; c has c_dtype: head.dtype or its acc. No bias or residual with accumulate.
+ * residual is [m, n] of c's type and ldc; c may be the same memory. With trans_a: row_sum[m] += the sum of row m of
+ * op(a). */
 typedef struct mega_gemm_args {
     mega_kernel_head head;
     void *c;
@@ -98,7 +100,9 @@ typedef struct mega_gemm_args {
     int64_t m, n, k, lda, ldb, ldc;
     bool trans_a, trans_b, accumulate;
     mega_dtype c_dtype;
-    bool begins; /* with accumulate: c is overwritten in the first micro-batch of a step */
+    bool begins;          /* with accumulate: c is overwritten in the first micro-batch of a step */
+    const void *residual; /* or NULL */
+    void *row_sum;        /* [m] acc, or NULL */
 } mega_gemm_args;
 
 /* sum[c] += sum over rows of x[t, c]; sum [C] acc */
