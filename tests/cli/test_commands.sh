@@ -1,12 +1,7 @@
 #!/usr/bin/env bash
 # How commands are named, helped and refused; the page of options is the generated one.
-set -u
-: "${MEGALITH:?run by ctest}" "${MEGA_SOURCE:?run by ctest}"
-failures=0
-fail() {
-    echo "FAILED $*"
-    failures=$((failures + 1))
-}
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+fail() { note "$@"; }
 
 diff <("$MEGALITH" help --options-page) "$MEGA_SOURCE/docs/options.md" >/dev/null ||
     fail "docs/options.md is not what \`megalith help --options-page\` writes; write it anew"
@@ -18,17 +13,16 @@ diff <("$MEGALITH" help --options-page) "$MEGA_SOURCE/docs/options.md" >/dev/nul
 [ $? -eq 2 ] || fail "no command at all: exit status"
 
 for command in pretrain_gpt plan generate_samples_gpt tasks preprocess_data train_tokenizer tokenize data plot; do
-    "$MEGALITH" $command --help >help.$$ 2>&1 || fail "$command --help: exit status"
-    grep -q "^usage: megalith $command" help.$$ || fail "$command --help: usage"
-    grep -q "^example" help.$$ || fail "$command --help: example"
-    "$MEGALITH" help $command | cmp -s - help.$$ || fail "help $command is not $command --help"
+    "$MEGALITH" $command --help >help 2>&1 || fail "$command --help: exit status"
+    grep -q "^usage: megalith $command" help || fail "$command --help: usage"
+    grep -q "^example" help || fail "$command --help: example"
+    "$MEGALITH" help $command | cmp -s - help || fail "help $command is not $command --help"
     if "$MEGALITH" $command --num-threads 1 </dev/null 2>&1 | grep -q "not built into this program"; then continue; fi
-    "$MEGALITH" $command </dev/null >example.$$ 2>&1
+    "$MEGALITH" $command </dev/null >example 2>&1
     status=$?
     [ $status -eq 2 ] || fail "$command alone: exit status $status"
-    grep -q "^  megalith $command " example.$$ || fail "$command alone: no example: $(cat example.$$)"
+    grep -q "^  megalith $command " example || fail "$command alone: no example: $(cat example)"
 done
-rm -f help.$$ example.$$
 
 # A folder and .py do not matter, nor do - and _.
 for typed in tools/preprocess_data.py ./preprocess_data.py preprocess-data /opt/megatron/tools/preprocess_data; do
@@ -55,7 +49,4 @@ if [ -e /dev/full ]; then
     "$MEGALITH" help --options-page >/dev/full 2>/dev/null && fail "a full disk: exit status 0"
 fi
 
-if [ $failures -gt 0 ]; then
-    echo "$failures failures"
-    exit 1
-fi
+finish

@@ -1,16 +1,6 @@
 #!/usr/bin/env bash
 # megalith data info, show, verify, merge as typed.
-set -u
-: "${MEGALITH:?run by ctest}"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-fail() {
-    echo "FAILED: $1"
-    [ -f out ] && cat out
-    [ -f err ] && cat err
-    exit 1
-}
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 run() { "$MEGALITH" "$@" >out 2>err; }
 has() { grep -qE -- "$1" out || fail "not shown: $1"; }
 

@@ -1,13 +1,9 @@
 #!/usr/bin/env bash
 # Runs the ```sh blocks of every page under docs/ (and of the README's workflows), page by page, each in an empty folder with
 # megalith on PATH. A block marked ```sh norun is shown, not run.
-set -euo pipefail
-: "${MEGALITH:?}" "${MEGA_SOURCE:?}"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-mkdir "$work/bin"
-ln -s "$MEGALITH" "$work/bin/megalith"
-export PATH="$work/bin:$PATH"
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+set -eo pipefail
+megalith_on_path
 failed=0
 for page in "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/docs/*.md; do
     name=$(basename "$page" .md)

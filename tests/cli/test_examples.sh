@@ -1,16 +1,11 @@
 #!/usr/bin/env bash
 # The scripts of examples/, each run small by options appended to it.
-set -euo pipefail
-: "${MEGALITH:?}" "${MEGA_SOURCE:?}"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-mkdir "$work/bin"
-ln -s "$MEGALITH" "$work/bin/megalith"
-export PATH="$work/bin:$PATH" OMP_NUM_THREADS=2
-cd "$work"
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+set -eo pipefail
+megalith_on_path
+export OMP_NUM_THREADS=2
 examples=$MEGA_SOURCE/examples
 
-fail() { echo "FAILED: $*"; exit 1; }
 wants() { grep -q -- "$2" "$1" || { cat "$1"; fail "$1 does not say: $2"; }; }
 
 # A corpus of our own: the project's pages, a JSON object a paragraph.

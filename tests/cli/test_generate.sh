@@ -1,15 +1,7 @@
 #!/usr/bin/env bash
 # generate_samples_gpt in each of its modes, on a model of bytes that was hardly trained and so writes broken UTF-8 as well.
-set -u
-: "${MEGALITH:?run by ctest}"
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 export OMP_NUM_THREADS=1
-fail() {
-    echo "FAILED: $*"
-    exit 1
-}
 generate() { "$MEGALITH" generate_samples_gpt --load model --out-seq-length 12 "$@" 2>err; }
 
 for i in $(seq 1 40); do echo "line $i of a text"; echo; done >text.txt

@@ -1,39 +1,7 @@
 #!/usr/bin/env bash
 # Mistakes in a command line: each message names the subject, what was found, what was expected and what to do; the exit
 # status is not 0, and nothing aborts. Several mistakes are told together.
-set -u
-: "${MEGALITH:?run by ctest}"
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-failures=0
-
-# refuses NAME 'part|part|…' COMMAND ARGS…: every part stands in the message
-refuses() {
-    local name=$1 parts=$2 text status part
-    shift 2
-    text=$("$MEGALITH" "$@" 2>&1 </dev/null)
-    status=$?
-    if [ $status -eq 0 ] || [ $status -ge 126 ]; then
-        echo "FAILED $name: exit status $status: $text"
-        failures=$((failures + 1))
-        return
-    fi
-    while IFS= read -r part; do
-        case "$text" in
-        *"$part"*) ;;
-        *)
-            echo "FAILED $name: \"$part\" is not in: $text"
-            failures=$((failures + 1))
-            ;;
-        esac
-    done < <(printf '%s\n' "$parts" | tr '|' '\n')
-}
-
-if "$MEGALITH" pretrain_gpt --num-threads 1 2>&1 </dev/null | grep -q "not built into this program"; then
-    echo "SKIPPED: pretrain_gpt is not linked in"
-    exit 77
-fi
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 
 printf 'x' >have_text_document.bin
 printf 'x' >have_text_document.idx
@@ -80,8 +48,4 @@ refuses "24 unknown command" '"pretrian_gpt" is not a command|did you mean pretr
 refuses "25 a launcher's ranks" '--local_rank 1 is not built yet|one rank' pretrain_gpt "${base[@]}" "${data[@]}" --local_rank 1
 refuses "three at once" '3 mistakes:|1. --train-iters: "x" is not a whole number|2. --num-attention-heads 5|3. --data-path nowhere' \
     pretrain_gpt "${base[@]}" --train-iters x --num-attention-heads 5 --data-path nowhere
-
-if [ $failures -gt 0 ]; then
-    echo "$failures failures"
-    exit 1
-fi
+finish

@@ -1,27 +1,13 @@
 #!/usr/bin/env bash
 # megalith plot as a user types it: one file, several, keys, SVG, and mistakes.
-set -u
-: "${MEGALITH:?run by ctest}"
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 unset LC_ALL LC_CTYPE LANG COLUMNS
-failures=0
-fail() {
-    echo "FAILED $*"
-    failures=$((failures + 1))
-}
+fail() { note "$@"; }
 has() { # NAME PART TEXT
     case "$3" in
     *"$2"*) ;;
     *) fail "$1: \"$2\" is not in: $3" ;;
     esac
-}
-refuses() { # NAME PART COMMAND…
-    local name=$1 part=$2 text
-    shift 2
-    text=$("$MEGALITH" "$@" 2>&1 </dev/null) && fail "$name: exit status 0"
-    has "$name" "$part" "$text"
 }
 
 for i in 1 2 3 4 5 6 7 8 9 10; do
@@ -60,5 +46,4 @@ has "three mistakes" "a.jsonl: none of its 12 rows" "$text"
 refuses "a folder without rights" "/proc/none/a.svg" plot a.jsonl --svg /proc/none/a.svg
 echo '{"iteration": 1, "lm_loss": -1}' >negative.jsonl
 refuses "logarithm" "logarithmic axis" plot negative.jsonl --log-y
-[ "$failures" = 0 ] || exit 1
-echo "plot: all passed"
+finish

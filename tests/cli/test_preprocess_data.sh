@@ -1,15 +1,6 @@
 #!/usr/bin/env bash
 # megalith preprocess_data as typed: the original's files byte for byte, every kind of input, and what goes wrong.
-set -u
-: "${MEGALITH:?run by ctest}" "${MEGA_SOURCE:?run by ctest}"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-fail() {
-    echo "FAILED: $1"
-    [ -f err ] && cat err
-    exit 1
-}
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 run() { "$MEGALITH" "$@" >out 2>err; }
 bytes() { run preprocess_data --tokenizer-type ByteTokenizer "$@"; }
 same() { cmp "$1_text_document.bin" "$2_text_document.bin" && cmp "$1_text_document.idx" "$2_text_document.idx"; }

@@ -1,15 +1,7 @@
 #!/usr/bin/env bash
 # What pretrain_gpt prints and leaves: Megatron's lines in Megatron's order, exits that save, evaluation, plans.
-set -u
-: "${MEGALITH:?run by ctest}"
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-failures=0
-fail() {
-    echo "FAILED: $*"
-    failures=$((failures + 1))
-}
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+fail() { note "$@"; }
 # has FILE REGEX: a line of FILE matches
 has() { grep -Eq -- "$2" "$1" || { fail "$1 has no line like: $2"; tail -5 "$1"; }; }
 
@@ -219,4 +211,4 @@ has none.log 'profile-step-start 10: the run ends after 6 iterations'
 if "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 50 --lr 1e30 --min-lr 0 --clip-grad 0 --save never >nan.log 2>&1; then fail "a loss that is not finite"; fi
 has nan.log 'error: iteration [0-9]+, samples [0-9]+ to [0-9]+ .*(the loss is|the gradient of).*No update was made'
 
-[ $failures = 0 ]
+finish

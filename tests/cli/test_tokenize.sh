@@ -1,26 +1,9 @@
 #!/usr/bin/env bash
 # train_tokenizer and tokenize as a user types them: results, both ways, and mistakes.
-set -u
-: "${MEGALITH:?run by ctest}"
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-failures=0
-fail() {
-    echo "FAILED $*"
-    failures=$((failures + 1))
-}
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+fail() { note "$@"; }
 equal() { # NAME FOUND EXPECTED
     [ "$2" = "$3" ] || fail "$1: found \"$2\", expected \"$3\""
-}
-refuses() { # NAME PART COMMAND…
-    local name=$1 part=$2 text
-    shift 2
-    text=$("$MEGALITH" "$@" 2>&1 </dev/null) && fail "$name: exit status 0"
-    case "$text" in
-    *"$part"*) ;;
-    *) fail "$name: \"$part\" is not in: $text" ;;
-    esac
 }
 
 bytes=(--tokenizer-type ByteTokenizer)
@@ -72,7 +55,4 @@ if [ "$(id -u)" -ne 0 ]; then
     refuses "a folder without rights" "locked" train_tokenizer --input cats.jsonl --vocab-size 300 --output locked/new
 fi
 
-if [ $failures -gt 0 ]; then
-    echo "$failures failures"
-    exit 1
-fi
+finish

@@ -2,27 +2,15 @@
 # Nothing is allocated inside a step: runs of 10 and of 30 iterations make the same number of allocations in megalith's own
 # code (and the JSON library's), with a log line, a metrics row and TensorBoard events at every iteration or at none. Calls
 # are counted by caller in tests/fault/shim/fault_shim.c; what oneDNN and the C library take for themselves is not counted.
-set -u
-: "${MEGALITH:?run by ctest}" "${MEGA_SOURCE:?}"
-if grep -aq __asan_init "$MEGALITH"; then
-    echo "SKIPPED: calls are counted by a library of wrapped calls, which the sanitizers wrap already"
-    exit 77
-fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-if ! ${CC:-cc} -std=c17 -D_GNU_SOURCE -O1 -shared -fPIC -o shim.so "$MEGA_SOURCE/tests/fault/shim/fault_shim.c" 2>shim.log; then
-    echo "SKIPPED: no C compiler that makes a shared library here: $(head -n 1 shim.log)"
-    exit 77
-fi
-for i in $(seq 1 60); do echo "line $i: a quick fox $((i * 7919 % 1000))"; echo; done >t.txt
-"$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --tokenizer-type ByteTokenizer --append-eod --output-prefix t >log 2>&1 || exit 1
-failures=0
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+need_shim
+fox_lines 60 >t.txt
+"$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --tokenizer-type ByteTokenizer --append-eod --output-prefix t >log 2>&1 || fail "data"
 allocations() { # ITERATIONS OPTIONS…: how many the whole run makes
     local iterations=$1
     shift
     rm -rf events m.jsonl count
-    env FAULT_OP=allocation FAULT_AT=1000000000 FAULT_COUNT="$work/count" LD_PRELOAD="$work/shim.so" \
+    env FAULT_OP=allocation FAULT_AT=1000000000 FAULT_COUNT="$work/count" LD_PRELOAD="$shim" \
         "$MEGALITH" pretrain_gpt --num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 16 --micro-batch-size 2 \
         --global-batch-size 4 --lr 1e-3 --lr-decay-style constant --tokenizer-type ByteTokenizer --data-path t_text_document \
         --split 100,0,0 --eval-iters 0 --num-threads 2 --train-iters 100 --exit-interval "$iterations" "$@" >log 2>&1 || tail -n 3 log >&2
@@ -38,7 +26,7 @@ for dtype in "" --bf16; do
         few=$(allocations 10 "${options[@]}")
         many=$(allocations 30 "${options[@]}")
         echo "allocations_per_step ${dtype:-fp32} $kind: $((${many:-1} - ${few:-0})) in 20 iterations (the run makes $few)"
-        [ "${few:-0}" -gt 0 ] && [ "$few" = "$many" ] || failures=$((failures + 1))
+        [ "${few:-0}" -gt 0 ] && [ "$few" = "$many" ] || note "${dtype:-fp32} $kind: $few in 10 iterations, $many in 30"
     done
 done
-[ "$failures" -eq 0 ]
+finish

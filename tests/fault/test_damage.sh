@@ -5,19 +5,12 @@
 #
 #   MEGA_DAMAGES=N (default 3) cuts and N flips of each file, at places drawn with MEGA_SEED (1),
 #   besides the ends. `make crash` asks for more of both.
-set -u
-: "${MEGALITH:?run by ctest}"
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 many=${MEGA_DAMAGES:-3}
 seed=${MEGA_SEED:-1}
 RANDOM=$seed
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failures=0
 fail() {
-    echo "FAILED (MEGA_SEED=$seed): $1"
-    tail -n 4 err | cut -c1-500
-    failures=$((failures + 1))
+    note "MEGA_SEED=$seed: $1"
     [ "$failures" -lt 20 ] || exit 1
 }
 tried=0
@@ -79,7 +72,7 @@ begin() { # the result without damage
     cp out want
 }
 
-for i in $(seq 1 60); do echo "line $i: a quick fox $((i * 7919 % 1000))"; echo; done >t.txt
+fox_lines 60 >t.txt
 "$MEGALITH" train_tokenizer --input t.txt --vocab-size 300 --output vocab >err 2>&1 || fail "a tokenizer"
 bpe=(--tokenizer-type GPT2BPETokenizer --vocab-file vocab/vocab.json --merge-file vocab/merges.txt)
 mkdir data cache
@@ -144,4 +137,4 @@ run=(bash tokenize "${bpe[@]}")
 begin "tokenizing"
 for f in vocab/vocab.json vocab/merges.txt; do damage vocab "$f" clean; done
 echo "$tried damages, $refusals of them refused with the name of the file; $cut cuts found by data verify; $failures failures"
-[ "$failures" -eq 0 ]
+finish

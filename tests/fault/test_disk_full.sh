@@ -3,9 +3,7 @@
 # nothing half is committed, what was whole stays whole, repeated tries leave no more behind than one, and with room the
 # same command ends as if nothing had happened. The disk is a small tmpfs, and an ext4 in a file where that can be had
 # (large tensors go past the page cache there).
-set -u
-: "${MEGALITH:?run by ctest}"
-work=$(mktemp -d)
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 disk=$work/disk
 mkdir "$disk"
 mounted=0
@@ -16,14 +14,11 @@ unmount() {
 trap 'cd /; unmount; rm -rf "$work"' EXIT
 mount_tmpfs() { mount -t tmpfs -o "size=$1" none "$disk" && mounted=1; }
 if ! mount_tmpfs 1m 2>"$work/log"; then
-    echo "SKIPPED: no file system can be mounted here: $(tail -n 1 "$work/log")"
-    exit 77
+    skip "no file system can be mounted here: $(tail -n 1 "$work/log")"
 fi
 unmount
-cd "$work" || exit 1
 fail() {
-    echo "FAILED: $1"
-    tail -n 5 log | cut -c1-600
+    note "$@"
     ls -lR "$disk" | head -n 40
     exit 1
 }
@@ -39,7 +34,7 @@ refused() {
 }
 entries() { find "$disk" | sort; }
 
-for i in $(seq 1 300); do echo "line $i: a quick fox $((i * 7919 % 1000))"; echo; done >t.txt
+fox_lines 300 >t.txt
 byte=(--tokenizer-type ByteTokenizer)
 "$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines "${byte[@]}" --append-eod --output-prefix t >log 2>&1 || fail "data"
 train() { # --save, hidden size, further options; a checkpoint is 48 bytes * 12 * hidden^2 in the main

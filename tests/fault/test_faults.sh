@@ -6,26 +6,11 @@
 #   MEGA_FAULTS=N   every call up to n = 4, then about N more spread over the rest (default 3); 0: every one
 #   MEGA_FAULT_FROM=N  the first call, and MEGA_FAULT_EACH=N every N-th from there: a part of the whole, for one of several processes
 #   MEGA_FAULT_ONLY=REGEX   commands and kinds, for example 'pretrain write'
-set -u
-: "${MEGALITH:?run by ctest}" "${MEGA_SOURCE:?}"
-if grep -aq __asan_init "$MEGALITH"; then
-    echo "SKIPPED: calls are failed by a library of wrapped calls, which the sanitizers wrap already"
-    exit 77
-fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-shim=$work/shim.so
-if ! ${CC:-cc} -std=c17 -D_GNU_SOURCE -O1 -shared -fPIC -o "$shim" "$MEGA_SOURCE/tests/fault/shim/fault_shim.c" 2>shim.log; then
-    echo "SKIPPED: no C compiler that makes a shared library here: $(head -n 1 shim.log)"
-    exit 77
-fi
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+need_shim
 many=${MEGA_FAULTS:-3}
-failures=0
 fail() {
-    echo "FAILED: $1"
-    tail -n 4 err | cut -c1-600
-    failures=$((failures + 1))
+    note "$@"
     [ "$failures" -lt 40 ] || exit 1
 }
 
@@ -59,7 +44,7 @@ whole_merge() { cmp -s both.bin ../want/both.bin && cmp -s both.idx ../want/both
 
 mkdir scene want
 cd scene || exit 1
-for i in $(seq 1 40); do echo "line $i: a quick fox $((i * 7919 % 1000))"; echo; done >t.txt
+fox_lines 40 >t.txt
 megalith preprocess_data --input t.txt --split-on-blank-lines "${tok[@]}" --append-eod --output-prefix t >../err 2>&1 || fail "preparing the data"
 megalith pretrain_gpt "${model[@]}" "${tok[@]}" --micro-batch-size 1 --global-batch-size 1 --train-iters 6 --lr 1e-3 \
     --data-path t_text_document --split 90,10,0 --eval-iters 1 --eval-interval 3 --num-threads 1 --log-interval 1 \
@@ -143,4 +128,4 @@ for c in pretrain preprocess tokenizer generate tasks merge; do
     echo "$line"
 done
 echo "$total calls failed, $failures failures"
-[ "$failures" -eq 0 ]
+finish

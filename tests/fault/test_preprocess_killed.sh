@@ -2,15 +2,7 @@
 # kill -9 at many moments: there is never a pair that opens and is not the whole one.
 #
 #   MEGA_KILLS=N (default 12) kills; `make crash` asks for 1,000
-set -u
-: "${MEGALITH:?run by ctest}"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-fail() {
-    echo "FAILED: $1"
-    exit 1
-}
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 seq 1 400000 | sed 's/.*/{"text": "document & of a long input, & & &"}/' >a.jsonl
 args=(preprocess_data --tokenizer-type ByteTokenizer --input a.jsonl --output-prefix k --workers 2)
 begin=$(date +%s%N)

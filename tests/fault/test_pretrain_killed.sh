@@ -3,23 +3,18 @@
 # most one step behind the metrics; in the end the loss curve is that of a run that nothing happened to.
 #
 #   MEGA_KILLS=N (default 15) kills; MEGA_SEED=S the moments. `make crash` asks for 1,000.
-set -u
-: "${MEGALITH:?run by ctest}"
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 kills=${MEGA_KILLS:-15}
 seed=${MEGA_SEED:-$((RANDOM * 32768 + RANDOM))}
 RANDOM=$((seed % 32768))
 echo "$kills kills, MEGA_SEED=$seed"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
 fail() {
-    echo "FAILED after $killed kills (MEGA_SEED=$seed): $1"
-    tail -n 5 log
+    note "after $killed kills (MEGA_SEED=$seed): $1"
     ls -R save
     exit 1
 }
 killed=0
-for i in $(seq 1 60); do echo "line $i: a quick fox $((i * 7919 % 1000))"; echo; done >t.txt
+fox_lines 60 >t.txt
 "$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --tokenizer-type ByteTokenizer --append-eod --output-prefix t \
     >log 2>&1 || fail "preparing the data"
 begin_run() { # FOLDER, options: in the place of this shell, so that a kill meets the program

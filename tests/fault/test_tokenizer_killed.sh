@@ -3,16 +3,7 @@
 # the new one, or lacks vocab.json; tokenizer.json is the old or the new one; what is left behind does not pile up.
 #
 #   MEGA_KILLS=N (default 20) kills
-set -u
-: "${MEGALITH:?run by ctest}"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-fail() {
-    echo "FAILED: $1"
-    ls -l out
-    exit 1
-}
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 kills=${MEGA_KILLS:-20}
 for i in $(seq 1 3000); do echo "line $i: a quick fox $((i * 7919 % 100000)) jumps over $((i * 104729 % 99991)) dogs"; done >t.txt
 learn() { exec "$MEGALITH" train_tokenizer --input t.txt --vocab-size "$1" --output "$2" --workers 1; }

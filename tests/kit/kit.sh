@@ -1,0 +1,76 @@
+# shellcheck shell=bash
+# What shell tests share. They begin with   . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+# and are then in an empty folder of their own, $work, which is removed at the end.
+set -u
+: "${MEGALITH:?run by ctest}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+failures=0
+# Says what failed, with the ends of the files where a test keeps what commands said; the test goes on.
+note() {
+    local said
+    echo "FAILED: $*"
+    for said in out err log; do [ ! -f $said ] || tail -n 5 $said | cut -c1-600; done
+    failures=$((failures + 1))
+}
+# The same, and the test ends.
+fail() {
+    note "$@"
+    exit 1
+}
+skip() {
+    echo "SKIPPED: $*"
+    exit 77
+}
+# The end of a test that uses `note`.
+finish() {
+    [ "$failures" -eq 0 ] && exit 0
+    echo "$failures failures"
+    exit 1
+}
+
+# refuses NAME 'part|part|…' COMMAND ARGS…: the command fails without a crash, and every part stands in what it says
+refuses() {
+    local name=$1 parts=$2 text status part
+    shift 2
+    text=$("$MEGALITH" "$@" 2>&1 </dev/null)
+    status=$?
+    if [ $status -eq 0 ] || [ $status -ge 126 ]; then
+        note "$name: exit status $status: $text"
+        return
+    fi
+    while IFS= read -r part; do
+        case "$text" in
+        *"$part"*) ;;
+        *) note "$name: \"$part\" is not in: $text" ;;
+        esac
+    done < <(printf '%s\n' "$parts" | tr '|' '\n')
+}
+
+# The program as users type it.
+megalith_on_path() {
+    mkdir "$work/bin"
+    ln -s "$MEGALITH" "$work/bin/megalith"
+    export PATH="$work/bin:$PATH"
+}
+
+# N documents of one line, blank lines between them.
+fox_lines() {
+    local i
+    for ((i = 1; i <= $1; i++)); do
+        echo "line $i: a quick fox $((i * 7919 % 1000))"
+        echo
+    done
+}
+
+# $shim becomes the library that counts and fails calls (tests/fault/shim/fault_shim.c); skips where there can be none.
+need_shim() {
+    if grep -aq __asan_init "$MEGALITH"; then
+        skip "calls are counted and failed by a library of wrapped calls, which the sanitizers wrap already"
+    fi
+    shim=$work/shim.so
+    ${CC:-cc} -std=c17 -D_GNU_SOURCE -O1 -shared -fPIC -o "$shim" "$MEGA_SOURCE/tests/fault/shim/fault_shim.c" 2>shim.log ||
+        skip "no C compiler that makes a shared library here: $(head -n 1 shim.log)"
+}
