@@ -1,6 +1,7 @@
 /* Writing and reading the full state of a GPT-2 124M (weights and both moments in fp32, random bits that nothing packs)
  * beside dd on the same disk: bs=16M, fsynced; reads after the files were dropped from the page cache on both sides. dd
  * is the faster of buffered and direct, in each pair anew.   bench_checkpoint [FOLDER [PAIRS]] */
+#include "bench_kit.h"
 #include "megalith/checkpoint.h"
 #include "megalith/file.h"
 #include "megalith/log.h"
@@ -145,17 +146,11 @@ static double dd(const char *from, const char *to, const char *flags)
     return mega_time_now() - began;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void show(const char *name, double *ratio, double *ours, double *theirs, int pairs, double bytes)
 {
-    qsort(ratio, (size_t)pairs, sizeof *ratio, ascending);
-    qsort(ours, (size_t)pairs, sizeof *ours, ascending);
-    qsort(theirs, (size_t)pairs, sizeof *theirs, ascending);
+    bench_sort(ratio, pairs);
+    bench_sort(ours, pairs);
+    bench_sort(theirs, pairs);
     printf("RESULT %s %.3f ratio %.2f GB in %.2f s (median), faster dd of the pair %.2f s; median of %d pairs, %.3f to "
            "%.3f\n",
            name, ratio[pairs / 2], 1e-9 * bytes, ours[pairs / 2], theirs[pairs / 2], pairs, ratio[0], ratio[pairs - 1]);

@@ -1,6 +1,7 @@
 /* Greedy decoding of one sequence by a model of GPT-2's 124M shape in bf16 (random weights), beside what the memory
  * gives: bytes of weights read a second over the best of several read loops of the same bytes by the same team. After
  * every token each loop takes its turn, so both sides see the same machine. Run by `make bench only=generate`. */
+#include "bench_kit.h"
 #include "megalith/generate.h"
 #include "megalith/memory.h"
 #include "megalith/model.h"
@@ -90,31 +91,16 @@ static bool token_made(void *user, int row, int32_t token)
     return true;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Of those behind the first ones, which warm up. */
 static double median(double *x, int n)
 {
-    qsort(x + WARM, (size_t)(n - WARM), sizeof *x, ascending);
+    bench_sort(x + WARM, n - WARM);
     return x[WARM + (n - WARM) / 2];
 }
 
 static mega_status begin(bench *b)
 {
-    mega_gpt gpt = {.num_layers = 12,
-                    .hidden = 768,
-                    .ffn_hidden = 3072,
-                    .heads = 12,
-                    .head_dim = 64,
-                    .positions = 1024,
-                    .vocab = 50257,
-                    .padded_vocab = mega_vocab_pad(50257, 128, 1),
-                    .norm_epsilon = 1e-5,
-                    .init_std = 0.02};
+    const mega_gpt gpt = bench_gpt(12, 768, 12, 1024, 50257);
     MEGA_TRY(mega_team_create(&b->team, mega_default_threads()));
     MEGA_TRY(mega_layout_create(&b->layout, NULL, &(mega_layout_sizes){1, 1, 1, 1}));
     MEGA_TRY(mega_params_create(&b->params, b->layout));

@@ -1,9 +1,9 @@
 /* Memory: how far the resident memory of a run is from its plan and the plan from the least possible, over twelve
  * configurations, each in a process of its own; allocations made inside a step, by who made them; how even steps are.
  * Prints lines "RESULT name value unit detail".   bench_memory [steps] */
+#include "bench_kit.h"
 #include "megalith/engine.h"
 #include "megalith/memory.h"
-#include "megalith/philox.h"
 #include "megalith/threads.h"
 
 #include <errno.h>
@@ -105,34 +105,12 @@ static size_t held_bytes(void)
     return (size_t)sum * 1024;
 }
 
-static void fill(mega_batch *b, int64_t vocab)
-{
-    for (int64_t t = 0; t < b->rows * b->seq; t++) {
-        const mega_philox r = mega_philox4x32((mega_philox){{(uint32_t)t, 0, 0, 0}}, 1, 2);
-        b->tokens[t] = (int32_t)(r.v[0] % (uint32_t)vocab);
-        b->labels[t] = (int32_t)(r.v[1] % (uint32_t)vocab);
-        b->position_ids[t] = (int32_t)(t % b->seq);
-        b->segment_start[t] = 0;
-        b->loss_mask[t] = 1.0f;
-    }
-    for (int64_t row = 0; row < b->rows; row++) b->sample_id[row] = (uint32_t)row;
-}
-
 static mega_status make_engine(mega_engine **out, const run_shape *s, mega_team *team)
 {
-    const mega_gpt gpt = {.num_layers = s->layers,
-                          .hidden = s->hidden,
-                          .ffn_hidden = 4 * s->hidden,
-                          .heads = s->heads,
-                          .head_dim = s->hidden / s->heads,
-                          .positions = s->seq,
-                          .vocab = s->vocab,
-                          .padded_vocab = s->vocab,
-                          .norm_epsilon = 1e-5,
-                          .init_std = 0.02,
-                          .recompute = s->recompute,
-                          .recompute_uniform = true,
-                          .recompute_layers = 1};
+    mega_gpt gpt = bench_gpt(s->layers, s->hidden, s->heads, s->seq, s->vocab);
+    gpt.recompute = s->recompute;
+    gpt.recompute_uniform = true;
+    gpt.recompute_layers = 1;
     mega_config cfg = {0};
     mega_engine_options o;
     MEGA_TRY(mega_config_init(&cfg));
@@ -171,11 +149,11 @@ static mega_status measure(const run_shape *s, memory_result *out)
     MEGA_TRY(mega_team_create(&team, mega_default_threads()));
     MEGA_TRY(make_engine(&e, s, team));
     for (int i = 0; i < 3; i++) {
-        fill(mega_engine_batch(e), s->vocab);
+        bench_fill(mega_engine_batch(e), s->vocab);
         MEGA_TRY(mega_engine_step(e, &r));
     }
     if (s->evaluate) {
-        fill(mega_engine_evaluation_batch(e, s->batch), s->vocab);
+        bench_fill(mega_engine_evaluation_batch(e, s->batch), s->vocab);
         MEGA_TRY(mega_engine_evaluate(e, &sums));
     }
     const double held = (double)(held_bytes() - before);
@@ -228,12 +206,6 @@ static int plans(void)
 
 /* ---- allocations in a step, and how even steps are ---- */
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static mega_status steps(int count)
 {
     static double seconds[MOST_STEPS];
@@ -246,7 +218,7 @@ static mega_status steps(int count)
     MEGA_TRY(mega_team_create(&team, mega_default_threads()));
     MEGA_TRY(make_engine(&e, &s, team));
     for (int i = -1; i < count; i++) {
-        fill(mega_engine_batch(e), s.vocab);
+        bench_fill(mega_engine_batch(e), s.vocab);
         const long long own_before = own_calls, library_before = library_calls;
         const double start = mega_time_now();
         MEGA_TRY(mega_engine_step(e, &r));
@@ -258,7 +230,7 @@ static mega_status steps(int count)
         if (fewest < 0 || library < fewest) fewest = library;
         if (library > most) most = library;
     }
-    qsort(seconds, (size_t)count, sizeof *seconds, ascending);
+    bench_sort(seconds, count);
     printf(
         "RESULT allocations_per_step %.3f calls own code, %d steps after the first; libraries: %lld to %lld a step\n",
         (double)own / count, count, fewest, most);

@@ -12,12 +12,12 @@
  *                                             quit
  *
  * bench/peers/torch_step.py speaks the same language. */
+#include "bench_kit.h"
 #include "megalith/engine.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
 #include "megalith/model.h"
 #include "megalith/peak.h"
-#include "megalith/philox.h"
 #include "megalith/threads.h"
 
 #include <stdio.h>
@@ -45,31 +45,11 @@ typedef struct runner {
     mega_team *team;
 } runner;
 
-/* The same batch at every step: the loss falls, and a peer that is given the files of `export` falls with it. */
-static void fill(mega_batch *b, const shape *s)
-{
-    for (int64_t t = 0; t < b->rows * b->seq; t++) {
-        const mega_philox r = mega_philox4x32((mega_philox){{(uint32_t)t, 0, 0, 0}}, 1, 2);
-        b->tokens[t] = (int32_t)(r.v[0] % (uint32_t)s->vocab);
-        b->labels[t] = (int32_t)(r.v[1] % (uint32_t)s->vocab);
-        b->position_ids[t] = (int32_t)(t % b->seq);
-        b->segment_start[t] = 0;
-        b->loss_mask[t] = 1.0f;
-    }
-    for (int64_t row = 0; row < b->rows; row++) b->sample_id[row] = (uint32_t)row;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static mega_status run_steps(runner *r, int steps, double *seconds, double *losses)
 {
     for (int i = 0; i < steps; i++) {
         mega_step_result result = {0};
-        fill(mega_engine_batch(r->engine), &r->s);
+        bench_fill(mega_engine_batch(r->engine), r->s.vocab);
         const double start = mega_time_now();
         MEGA_TRY(mega_engine_step(r->engine, &result));
         seconds[i] = mega_time_now() - start;
@@ -82,18 +62,8 @@ static void configure(runner *r)
 {
     const shape *s = &r->s;
     mega_config *cfg = &r->cfg;
-    r->gpt = (mega_gpt){.num_layers = s->layers,
-                        .hidden = s->hidden,
-                        .ffn_hidden = 4 * s->hidden,
-                        .heads = s->heads,
-                        .head_dim = s->hidden / s->heads,
-                        .positions = s->seq,
-                        .vocab = s->vocab,
-                        .padded_vocab = mega_vocab_pad(s->vocab, 128, 1),
-                        .norm_epsilon = 1e-5,
-                        .init_std = 0.02,
-                        .hidden_dropout = s->dropout,
-                        .attention_dropout = s->dropout};
+    r->gpt = bench_gpt(s->layers, s->hidden, s->heads, s->seq, s->vocab);
+    r->gpt.hidden_dropout = r->gpt.attention_dropout = s->dropout;
     cfg->micro_batch_size = s->batch;
     cfg->global_batch_size = s->batch * s->accumulate;
     cfg->seq_length = s->seq;
@@ -132,7 +102,7 @@ static mega_status table_line(runner *r, int steps)
     const shape *s = &r->s;
     MEGA_TRY(run_steps(r, 2, seconds, losses));
     MEGA_TRY(run_steps(r, steps, seconds, losses));
-    qsort(seconds, (size_t)steps, sizeof *seconds, ascending);
+    bench_sort(seconds, steps);
     const double median = seconds[steps / 2], tokens = (double)(s->batch * s->accumulate * s->seq);
     const double rate = tokens / median * mega_gpt_flops_per_token(&r->gpt, s->seq);
     printf("%-6s B%-3lld T%-5lld %-5s %10.1f ms/step %10.0f tokens/s %8.1f GFLOP/s %6.1f %% of peak   loss %.4f\n",
@@ -161,7 +131,7 @@ static mega_status export(runner *r, const char *folder)
         &(mega_engine_save_options){
             .folder = folder, .shape = &described, .save_dtype = MEGA_F32, .no_optim = true, .no_rng = true}));
     mega_batch *b = mega_engine_batch(r->engine);
-    fill(b, &r->s);
+    bench_fill(b, r->s.vocab);
     MEGA_TRY(write_ids(folder, "tokens.bin", b->tokens, b->rows * b->seq));
     return write_ids(folder, "labels.bin", b->labels, b->rows * b->seq);
 }

@@ -2,6 +2,7 @@
  * other, each repeat with a new encoder, so with an empty cache; making the encoder is apart. Run by `make bench
  * only=tokenizer`; texts and GPT-2's vocabulary are those of the shared data (MEGA_TEST_DATA, else ../shared/data), the
  * code is that of the Python standard library (MEGA_PYTHON_LIB, else the newest below /usr/lib and /usr/local/lib). */
+#include "bench_kit.h"
 #include "megalith/documents.h"
 #include "megalith/file.h"
 #include "megalith/hash.h"
@@ -71,12 +72,6 @@ static mega_status read_documents(corpus *c, const char *const *inputs, int coun
     return st;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static mega_status encode_all(mega_encoder *e, const corpus *c, mega_ids *ids)
 {
     size_t at = 0;
@@ -109,10 +104,10 @@ static mega_status measure(const mega_tokenizer *t, const char *name, const corp
         warm[i] = cpu_now() - begin;
         mega_encoder_destroy(e);
     }
-    qsort(cold, REPEATS, sizeof *cold, ascending);
-    qsort(wall, REPEATS, sizeof *wall, ascending);
-    qsort(warm, REPEATS, sizeof *warm, ascending);
-    qsort(create, REPEATS, sizeof *create, ascending);
+    bench_sort(cold, REPEATS);
+    bench_sort(wall, REPEATS);
+    bench_sort(warm, REPEATS);
+    bench_sort(create, REPEATS);
     const double mb = (double)c->text.size * 1e-6;
     const int middle = REPEATS / 2;
     printf("RESULT %s %.1f MB/s %.2f MB in %lld documents, %lld ids (%016llx), one thread, cold cache, median of %d; "
@@ -193,8 +188,8 @@ static mega_status measure_load(const char *vocab, const char *merges, const cha
         one[i] = cpu_now() - begin;
         mega_tokenizer_destroy(t);
     }
-    qsort(files, REPEATS, sizeof *files, ascending);
-    qsort(one, REPEATS, sizeof *one, ascending);
+    bench_sort(files, REPEATS);
+    bench_sort(one, REPEATS);
     printf("RESULT tokenizer_load_ms %.1f ms vocab.json and merges.txt; tokenizer.json %.1f ms\n",
            1e3 * files[REPEATS / 2], 1e3 * one[REPEATS / 2]);
     return MEGA_OK;
