@@ -64,7 +64,7 @@ damages ?= 50
 crash:
 	@tools/install_packages.sh build
 	@tools/build.sh release megalith
-	@for test in pretrain_killed tokenizer_killed preprocess_killed faults disk_full damage; do \
+	@for test in pretrain_killed tokenizer_killed preprocess_killed large_checkpoint faults disk_full damage; do \
 		echo "== $$test"; \
 		MEGALITH=$(CURDIR)/build/megalith MEGA_SOURCE=$(CURDIR) MEGA_KILLS=$(kills) MEGA_FAULTS=$(faults) MEGA_DAMAGES=$(damages) MEGA_SEED=$${MEGA_SEED:-$$$$} \
 			bash tests/fault/test_$$test.sh || [ $$? -eq 77 ] || exit 1; \

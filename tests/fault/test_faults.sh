@@ -5,6 +5,7 @@
 #
 #   MEGA_FAULTS=N   every call up to n = 4, then about N more spread over the rest (default 3); 0: every one
 #   MEGA_FAULT_FROM=N  the first call, and MEGA_FAULT_EACH=N every N-th from there: a part of the whole, for one of several processes
+#   MEGA_HIDDEN=N (default 16) size of the model; from 448 on its files are longer than the blocks that pass the page cache
 #   MEGA_FAULT_ONLY=REGEX   commands and kinds, for example 'pretrain write'
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 need_shim
@@ -23,7 +24,7 @@ faulty() {
 }
 
 # --- the commands: cmd_NAME runs in a copy of the folder `scene`; whole_NAME checks what it leaves when it succeeds
-model=(--num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 16 --max-position-embeddings 16)
+model=(--num-layers 1 --hidden-size "${MEGA_HIDDEN:-16}" --num-attention-heads 2 --seq-length 16 --max-position-embeddings 16)
 tok=(--tokenizer-type ByteTokenizer)
 cmd_pretrain() {
     megalith pretrain_gpt "${model[@]}" "${tok[@]}" --micro-batch-size 1 --global-batch-size 1 --train-iters 6 --lr 1e-3 \

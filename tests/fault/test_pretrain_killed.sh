@@ -3,6 +3,7 @@
 # most one step behind the metrics; in the end the loss curve is that of a run that nothing happened to.
 #
 #   MEGA_KILLS=N (default 15) kills; MEGA_SEED=S the moments. `make crash` asks for 1,000.
+#   MEGA_HIDDEN=N (default 16) size of the model; from 448 on its files are longer than the blocks that pass the page cache.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 kills=${MEGA_KILLS:-15}
 seed=${MEGA_SEED:-$((RANDOM * 32768 + RANDOM))}
@@ -20,7 +21,7 @@ fox_lines 60 >t.txt
 begin_run() { # FOLDER, options: in the place of this shell, so that a kill meets the program
     local folder=$1
     shift
-    exec "$MEGALITH" pretrain_gpt --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 16 --micro-batch-size 1 \
+    exec "$MEGALITH" pretrain_gpt --num-layers 1 --hidden-size "${MEGA_HIDDEN:-16}" --num-attention-heads 2 --seq-length 16 --micro-batch-size 1 \
         --global-batch-size 1 --train-iters 500000 --lr 1e-3 --lr-decay-style constant --tokenizer-type ByteTokenizer \
         --data-path t_text_document --split 100,0,0 --eval-iters 0 --num-threads 1 --log-interval 1 --save-interval 1 \
         --save "$folder" --load "$folder" --keep-checkpoints 2 --metrics-file "$folder.jsonl" "$@"
