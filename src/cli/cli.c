@@ -82,16 +82,27 @@ static void show_threads(const mega_config *cfg)
     }
 }
 
-bool mega_cli_parse(mega_config *cfg, const char *command, int argc, char **argv, int *exit_status)
+bool mega_cli_parse_on(const mega_world *world, mega_config *cfg, const char *command, int argc, char **argv,
+                       int *exit_status)
 {
+    const bool is_first = mega_world_rank(world) == 0;
     mega_status st = mega_config_init(cfg);
+    cfg->rank = mega_world_rank(world);
+    cfg->world_size = mega_world_size(world);
+    cfg->local_world_size = mega_world_local_size(world);
+    if (!is_first) sink.most = MEGA_LOG_ERROR; /* every rank reads the same options and would say the same */
     if (st == MEGA_OK) st = mega_config_parse(cfg, command, argc, argv);
     if (st == MEGA_OK) {
-        sink.most = cfg->log_level;
+        if (is_first) sink.most = cfg->log_level;
         show_threads(cfg);
         return true;
     }
-    *exit_status = mega_cli_fail(command, st);
+    *exit_status = is_first ? mega_cli_fail(command, st) : st == MEGA_ERR_USAGE ? 2 : 1;
     mega_config_fini(cfg);
     return false;
+}
+
+bool mega_cli_parse(mega_config *cfg, const char *command, int argc, char **argv, int *exit_status)
+{
+    return mega_cli_parse_on(NULL, cfg, command, argc, argv, exit_status);
 }

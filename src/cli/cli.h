@@ -2,6 +2,7 @@
 #ifndef MEGA_CLI_H
 #define MEGA_CLI_H
 
+#include "megalith/comm.h"
 #include "megalith/config.h"
 #include "megalith/status.h"
 #include <stdbool.h>
@@ -15,6 +16,9 @@
  *     if (!mega_cli_parse(&cfg, "tokenize", argc, argv, &exit_status)) return exit_status;
  */
 bool mega_cli_parse(mega_config *cfg, const char *command, int argc, char **argv, int *exit_status);
+/* The same on every rank of a world; mistakes are printed by the first. */
+bool mega_cli_parse_on(const mega_world *world, mega_config *cfg, const char *command, int argc, char **argv,
+                       int *exit_status);
 
 /* Prints this thread's error record as "megalith COMMAND: error: …" and returns the exit status for it: 2 for a mistake
  * in the command line, 1 otherwise. */

@@ -68,16 +68,18 @@ static int terminal_columns(void)
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-static mega_status train(mega_config *cfg)
+static mega_status train(mega_config *cfg, mega_world *world)
 {
-    const bool is_terminal = mega_cli_is_terminal(stdout);
+    /* A launcher gives each rank a terminal of its own, wherever its output goes. */
+    const bool is_terminal = mega_world_size(world) == 1 && mega_cli_is_terminal(stdout);
     screen s = {.columns = is_terminal ? terminal_columns() : 0};
     const mega_train_io io = {.line = print_line,
                               .status = is_terminal ? draw_status : NULL,
                               .user = &s,
                               .columns = s.columns,
                               .utf8 = mega_cli_speaks_utf8(),
-                              .stop = &stop_signal};
+                              .stop = &stop_signal,
+                              .world = world};
     mega_team *team = NULL;
     watch_signals();
     MEGA_TRY(mega_team_create(&team, (int)cfg->num_threads));
@@ -86,13 +88,42 @@ static mega_status train(mega_config *cfg)
     return st;
 }
 
-int mega_command_pretrain_gpt(int argc, char **argv)
+/* What all ranks know is told once, by the first; what one rank alone met is told by it, and ends the others. */
+static int fail(mega_world *world, mega_status st)
+{
+    if (mega_world_size(world) == 1) return mega_cli_fail("pretrain_gpt", st);
+    const int exit_status = st == MEGA_ERR_USAGE ? 2 : 1;
+    if (mega_world_failed(world)) {
+        if (mega_world_rank(world) == 0) mega_cli_fail("pretrain_gpt", st);
+        return exit_status;
+    }
+    mega_error_prepend("rank %d: ", mega_world_rank(world));
+    mega_cli_fail("pretrain_gpt", st);
+    mega_world_abort(world, exit_status);
+    return exit_status;
+}
+
+static int run(mega_world *world, int argc, char **argv)
 {
     mega_config cfg;
     int exit_status;
-    if (!mega_cli_parse(&cfg, "pretrain_gpt", argc, argv, &exit_status)) return exit_status;
-    const mega_status st = cfg.dry_run ? mega_cli_plan(&cfg) : train(&cfg);
-    exit_status = st == MEGA_OK ? 0 : mega_cli_fail("pretrain_gpt", st);
+    if (!mega_cli_parse_on(world, &cfg, "pretrain_gpt", argc, argv, &exit_status)) return exit_status;
+    mega_world_set_timeout(world, 60.0 * (double)cfg.distributed_timeout_minutes);
+    mega_status st = MEGA_OK;
+    if (!cfg.dry_run) st = train(&cfg, world);
+    else if (mega_world_rank(world) == 0)
+        st = mega_cli_plan(&cfg);
+    exit_status = st == MEGA_OK ? 0 : fail(world, st);
     mega_config_fini(&cfg);
+    return exit_status;
+}
+
+int mega_command_pretrain_gpt(int argc, char **argv)
+{
+    mega_world *world = NULL;
+    const mega_status st = mega_world_create(&world, NULL);
+    if (st != MEGA_OK) return mega_cli_fail("pretrain_gpt", st);
+    const int exit_status = run(world, argc, argv);
+    mega_world_destroy(world);
     return exit_status;
 }

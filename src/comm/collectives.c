@@ -229,10 +229,11 @@ mega_status mega_comm_agree(mega_comm *comm, mega_status st)
     int32_t failed = st == MEGA_OK ? comm->size : comm->rank;
     mega_error_record record = {.code = st};
     begin(comm, "agree", "status");
-    if (comm->size == 1) return st; /* its own message is the one that all would leave with */
+    if (comm->size == 1 || comm->world->failed) return st; /* its own message is the one that all would leave with */
     if (st != MEGA_OK) mega_error_get(&record);
     MEGA_TRY(reduce_whole(comm, &failed, 1, MEGA_I32, MEGA_REDUCE_MIN));
     if (failed == comm->size) return MEGA_OK;
+    comm->world->failed = comm->size == comm->world->size;
     MEGA_TRY(mega_comm_broadcast(comm, "message of a failure", &record, (int64_t)sizeof record, failed));
     if (failed == comm->rank) return mega_error_restore(&record);
     record.text[sizeof record.text - 1] = '\0';

@@ -3,9 +3,9 @@
 #define MEGA_COMM_IMPL_H
 
 #include "megalith/comm.h"
-#include <stdbool.h>
 
 #define MEGA_COMM_NAME 16
+#define MEGA_COMM_WORLD_TAG 6 /* behind those of a layout's groups */
 
 /* Of a world: a reduction keeps a pointer to the numbers of each. */
 #define MEGA_COMM_MOST_RANKS 4096
@@ -20,7 +20,9 @@ struct mega_comm {
 };
 
 struct mega_world {
-    int rank, size;
+    int rank, size, local_size;
+    bool failed; /* and every rank knows */
+    mega_comm all;
     double timeout_s;
     size_t message_bytes, scratch_bytes;
     char *scratch;                      /* scratch_bytes; NULL where size is 1 */

@@ -13,7 +13,7 @@ mega_status mega_world_create(mega_world **out, const mega_world_options *option
     const mega_world_options o = options != NULL ? *options : (mega_world_options){0};
     mega_world *w = mega_calloc(1, sizeof *w);
     if (w == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "world of ranks: no memory");
-    w->size = 1;
+    w->size = w->local_size = 1;
     w->timeout_s = o.timeout_s > 0 ? o.timeout_s : DEFAULT_TIMEOUT_S;
     w->message_bytes = o.message_bytes > 0 ? o.message_bytes : INT_MAX;
     w->scratch_bytes = o.scratch_bytes > 0 ? o.scratch_bytes : DEFAULT_SCRATCH_BYTES;
@@ -29,6 +29,12 @@ mega_status mega_world_create(mega_world **out, const mega_world_options *option
         mega_world_destroy(w);
         return st;
     }
+    w->all = (mega_comm){.name = "world",
+                         .rank = w->rank,
+                         .size = w->size,
+                         .world = w->size > 1 ? w : NULL,
+                         .stride = 1,
+                         .tag = MEGA_COMM_WORLD_TAG};
     *out = w;
     return MEGA_OK;
 }
@@ -59,4 +65,24 @@ int mega_world_size(const mega_world *world)
 const char *mega_world_transport(char *out, size_t size)
 {
     return transport_description(out, size);
+}
+
+int mega_world_local_size(const mega_world *world)
+{
+    return world == NULL ? 1 : world->local_size;
+}
+
+void mega_world_set_timeout(mega_world *world, double seconds)
+{
+    world->timeout_s = seconds;
+}
+
+mega_comm *mega_world_comm(mega_world *world)
+{
+    return &world->all;
+}
+
+bool mega_world_failed(const mega_world *world)
+{
+    return world != NULL && world->failed;
 }

@@ -27,9 +27,8 @@ mega_status mega_config_init(mega_config *cfg)
     cfg->state->entry = mega_arena_alloc(&cfg->arena, count * sizeof *cfg->state->entry);
     if (cfg->state->entry == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory for the configuration");
     for (size_t i = 0; i < count; i++) MEGA_TRY(set_default(cfg, mega_option_row(i)));
-    cfg->world_size = 1;
+    cfg->world_size = cfg->local_world_size = 1;
     cfg->data_parallel_size = 1;
-    cfg->tensor_model_parallel_size = 1;
     cfg->pipeline_model_parallel_size = 1;
     cfg->params_dtype = MEGA_F32;
     return MEGA_OK;

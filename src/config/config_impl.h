@@ -94,6 +94,8 @@ typedef struct option_section {
 #define RENAMED(name_, kind_, successor_, remark_)                                                            \
     .name = (name_), .field = NO_FIELD, .kind = (kind_), .answer = ANSWER_RENAMED, .successor = (successor_), \
     .remark = (remark_)
+/* Why an option of parallelism changes nothing on one rank. On several ranks it is refused (rules.c). */
+#define ONE_RANK "there is one rank, so that nothing is exchanged or split"
 #define ROW_COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 
 extern const option_section mega_option_model_section, mega_option_regularization_section, mega_option_training_section,

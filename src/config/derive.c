@@ -3,6 +3,8 @@
 #include "config_impl.h"
 #include "megalith/threads.h"
 #include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 /* May the option still be derived? Marks it as derived if so. */
 static bool derives(mega_config *cfg, const char *dest)
@@ -22,6 +24,21 @@ static void derive_shape(mega_config *cfg)
     if (h > 0 && h < INT64_MAX / 4 && derives(cfg, "ffn_hidden_size")) cfg->ffn_hidden_size = 4 * h;
     if (h > 0 && heads > 0 && h % heads == 0 && derives(cfg, "kv_channels")) cfg->kv_channels = h / heads;
     if (cfg->seq_length > 0 && derives(cfg, "max_position_embeddings")) cfg->max_position_embeddings = cfg->seq_length;
+}
+
+/* What is left of the world beside the model-parallel ranks; 1 where a rule will refuse the layout. */
+static void derive_layout(mega_config *cfg)
+{
+    const int64_t tp = cfg->tensor_model_parallel_size, world = cfg->world_size;
+    cfg->data_parallel_size = tp > 0 && world % tp == 0 ? world / tp : 1;
+}
+
+/* Ranks of one host share its cores, unless the launcher has given each its own. */
+static int64_t default_threads(const mega_config *cfg)
+{
+    const int64_t threads = mega_default_threads();
+    if (getenv("OMP_NUM_THREADS") != NULL || mega_cpu_affinity() < sysconf(_SC_NPROCESSORS_ONLN)) return threads;
+    return threads > cfg->local_world_size ? threads / cfg->local_world_size : 1;
 }
 
 static void derive_training(mega_config *cfg)
@@ -44,9 +61,10 @@ static void derive_training(mega_config *cfg)
 
 void mega_config_derive(mega_config *cfg)
 {
+    derive_layout(cfg);
     derive_shape(cfg);
     derive_training(cfg);
-    if (derives(cfg, "num_threads")) cfg->num_threads = mega_default_threads();
+    if (derives(cfg, "num_threads")) cfg->num_threads = default_threads(cfg);
     if (cfg->preprocess.workers <= 0) cfg->preprocess.workers = cfg->num_threads;
     if (cfg->train_tokenizer.workers <= 0) cfg->train_tokenizer.workers = cfg->num_threads;
     if (cfg->generate.sample_input_file != NULL && derives(cfg, "sample_output_file")) {

@@ -1,7 +1,6 @@
 /* Options that exist for several ranks: parallel sizes, process groups, ZeRO, DeepSpeed's activation checkpointing. */
 #include "config_impl.h"
 
-#define ONE_RANK      "there is one rank, so that nothing is exchanged or split"
 #define ONE_RANK_ONLY "a run is one rank; leave it at 1 and use the machine's cores (--num-threads)"
 #define NO_RANKS      "a run is one rank; leave it out"
 #define HOST          "everything lies in the host's memory already"
@@ -10,7 +9,7 @@
 
 // clang-format off
 static const option_row distributed_rows[] = {
-    {LATER("tensor-model-parallel-size", KIND_INT, "1", ONE_RANK_ONLY)},
+    {OPTION("tensor-model-parallel-size", tensor_model_parallel_size, KIND_INT), .fallback = "1", .range = RANGE_POSITIVE, .help = "ranks that share the layers of a model; all ranks divided by it are data parallel"},
     {LATER("pipeline-model-parallel-size", KIND_INT, "1", ONE_RANK_ONLY)},
     {LATER("pipeline-model-parallel-split-rank", KIND_INT, NULL, NO_RANKS)},
     {LATER("pipeline-model-parallel-layout", KIND_STRING, NULL, NO_RANKS)},
@@ -19,7 +18,7 @@ static const option_row distributed_rows[] = {
     {IDLE("overlap-p2p-communication", KIND_FLAG, NULL, ONE_RANK)},
     {IDLE("no-overlap-p2p-communication", KIND_OFF, NULL, ONE_RANK), .dest = "overlap_p2p_comm"},
     {IDLE("distributed-backend", KIND_STRING, "nccl", ONE_RANK), .choices = "nccl|gloo|ccl|hccl|mpi"},
-    {IDLE("distributed-timeout-minutes", KIND_INT, "10", ONE_RANK)},
+    {OPTION("distributed-timeout-minutes", distributed_timeout_minutes, KIND_INT), .fallback = "10", .range = RANGE_POSITIVE, .help = "a rank that waits longer for others ends the run and says for whom"},
     {IDLE("DDP-impl", KIND_STRING, "local", ONE_RANK), .choices = "local|torch|FSDP"},
     {IDLE("no-contiguous-buffers-in-local-ddp", KIND_OFF, NULL, PLANNED), .dest = "use_contiguous_buffers_in_local_ddp"},
     {IDLE("use-contiguous-buffers-in-ddp", KIND_FLAG, NULL, PLANNED)},

@@ -3,7 +3,6 @@
 
 #define FUSED                "kernels are fused by the program's own passes, which change no result"
 #define FLASH                "attention is always computed tile by tile, without a matrix of scores in memory"
-#define ONE_RANK             "there is one rank, so that nothing is exchanged or split"
 #define DEEPSPEED_ADAM       "the optimizer runs on the CPU in one fused walk in any case"
 #define NO_GC                "a C program has no garbage collector"
 #define NO_NETWORK           "nothing is sent over the network; --tensorboard-dir and --metrics-file hold the same figures"

@@ -281,6 +281,7 @@ static void note_without_effect(mega_config *cfg)
     for (size_t i = 0; i < count; i++) {
         const option_row *row = mega_option_row(i);
         if (row->answer != ANSWER_NO_EFFECT || cfg->state->entry[i].source != MEGA_SET_BY_COMMAND_LINE) continue;
+        if (cfg->world_size > 1 && strcmp(row->remark, ONE_RANK) == 0) continue; /* refused by a rule */
         bool told = false;
         mega_buffer names = {0};
         for (size_t j = 0; j < count; j++) {

@@ -157,8 +157,15 @@ static void rule_batch_divides(mega_config *cfg)
         mega_config_problem(cfg, USAGE, "missing: --micro-batch-size, the samples computed together; 4 is a start");
         return;
     }
-    if (global % micro == 0) return;
+    const int64_t dp = cfg->data_parallel_size;
     char valid[160];
+    if (global % micro == 0 && global % (micro * dp) != 0) {
+        mega_config_problem(cfg, USAGE,
+                            "%s is not a multiple of %s x %lld data-parallel ranks; expected a multiple of %lld",
+                            mega_config_origin(cfg, "global_batch_size"), mega_config_origin(cfg, "micro_batch_size"),
+                            (long long)dp, (long long)(micro * dp));
+    }
+    if (global % micro == 0) return;
     divisors_near(global, micro, valid, sizeof valid);
     mega_config_problem(cfg, USAGE, "%s is not a multiple of %s; micro-batches that divide it: %s",
                         mega_config_origin(cfg, "global_batch_size"), mega_config_origin(cfg, "micro_batch_size"),
@@ -340,17 +347,66 @@ static void rule_saving(mega_config *cfg)
     }
 }
 
-/* A launcher that starts several processes would have each train a whole run over the same files. */
+/* ---- several ranks ---- */
+
+/* A launcher that this build or command knows nothing of would have each process train a whole run over the same files.
+ */
 static void rule_one_rank(mega_config *cfg)
 {
-    const char *world = getenv("WORLD_SIZE");
-    int64_t n = 1;
-    if (world == NULL || !mega_value_int(world, &n) || n <= 1) return;
-    mega_config_problem(
-        cfg, MEGA_ERR_UNSUPPORTED,
-        "environment WORLD_SIZE=%s: several ranks are not built yet; start one process, without a launcher, and "
-        "use the machine's cores (--num-threads)",
-        world);
+    static const char *const name[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    for (size_t i = 0; i < ROW_COUNT(name) && cfg->world_size == 1; i++) {
+        const char *world = getenv(name[i]);
+        int64_t n = 1;
+        if (world == NULL || !mega_value_int(world, &n) || n <= 1) continue;
+        mega_config_problem(cfg, MEGA_ERR_UNSUPPORTED,
+                            "environment %s=%s: several ranks run under an MPI launcher, with pretrain_gpt alone so "
+                            "far: mpirun -n %s megalith pretrain_gpt …",
+                            name[i], world, world);
+        return;
+    }
+}
+
+static void rule_layout(mega_config *cfg)
+{
+    const int64_t tp = cfg->tensor_model_parallel_size, world = cfg->world_size, heads = cfg->num_attention_heads;
+    char valid[160];
+    if (tp <= 0) return; /* its range says so */
+    if (world % tp != 0) {
+        divisors_near(world, tp, valid, sizeof valid);
+        mega_config_problem(
+            cfg, USAGE, "%s does not divide the world of %lld rank%s; sizes that do: %s (mpirun -n N starts N ranks)",
+            mega_config_origin(cfg, "tensor_model_parallel_size"), (long long)world, world == 1 ? "" : "s", valid);
+        return;
+    }
+    if (tp > 1 && heads > 0 && heads % tp != 0)
+        mega_config_problem(cfg, USAGE, "%s is not a multiple of %s: attention is cut by heads",
+                            mega_config_origin(cfg, "num_attention_heads"),
+                            mega_config_origin(cfg, "tensor_model_parallel_size"));
+    if (tp > 1 && cfg->ffn_hidden_size > 0 && cfg->ffn_hidden_size % tp != 0)
+        mega_config_problem(cfg, USAGE, "%s is not a multiple of %s", mega_config_origin(cfg, "ffn_hidden_size"),
+                            mega_config_origin(cfg, "tensor_model_parallel_size"));
+    static const char *const folder[] = {"save", "load"};
+    for (size_t i = 0; i < ROW_COUNT(folder) && tp > 1; i++)
+        if (given(cfg, folder[i]))
+            mega_config_problem(
+                cfg, MEGA_ERR_UNSUPPORTED,
+                "%s: checkpoints of tensors that are cut over ranks are not built yet; leave it out, or "
+                "use data parallelism alone (--tensor-model-parallel-size 1)",
+                mega_config_origin(cfg, folder[i]));
+}
+
+/* What has nothing to do on one rank would be ignored in silence on several. */
+static void rule_idle_on_one_rank(mega_config *cfg)
+{
+    if (cfg->world_size == 1) return;
+    for (size_t i = 0; i < mega_option_count(); i++) {
+        const option_row *row = mega_option_row(i);
+        if (row->answer != ANSWER_NO_EFFECT || row->remark == NULL || strcmp(row->remark, ONE_RANK) != 0) continue;
+        if (cfg->state->entry[i].source != MEGA_SET_BY_COMMAND_LINE) continue;
+        mega_config_problem(cfg, MEGA_ERR_UNSUPPORTED,
+                            "--%s is not built yet for several ranks (there are %lld); leave it out", row->name,
+                            (long long)cfg->world_size);
+    }
 }
 
 /* ---- commands ---- */
@@ -453,6 +509,8 @@ static const rule_row rules[] = {
     {FOR_RUN, false, rule_loading},
     {FOR_RUN, false, rule_saving},
     {FOR_TRAINING, false, rule_one_rank},
+    {FOR_TRAINING, true, rule_layout},
+    {FOR_TRAINING, false, rule_idle_on_one_rank},
     {FOR_TRAINING | FOR_PREPROCESS | FOR_DATA, false, mega_rule_split},
     {FOR_RUN, false, mega_rule_data_paths},
     {FOR_PRETRAIN | FOR_PREPROCESS | FOR_TOKENIZE, false, mega_rule_tokenizer_files},

@@ -29,6 +29,7 @@ mega_engine_model mega_engine_gpt(const mega_gpt *gpt)
 mega_status mega_engine_options_from_config(mega_engine_options *out, const mega_config *cfg)
 {
     mega_engine_options o = {.compute = cfg->params_dtype,
+                             .layout = {.tp = (int)cfg->tensor_model_parallel_size},
                              .plain = cfg->backend == MEGA_BACKEND_PLAIN,
                              .micro_batch = cfg->micro_batch_size,
                              .seq = cfg->seq_length,

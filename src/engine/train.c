@@ -8,11 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_stopped(const trainer *t)
-{
-    return t->io->stop != NULL && *t->io->stop != 0;
-}
-
 static void say_setting(const trainer *t)
 {
     const mega_config *cfg = t->cfg;
@@ -25,7 +20,7 @@ static void say_setting(const trainer *t)
             (long long)ramp[0], (long long)cfg->global_batch_size, (long long)ramp[1], (long long)ramp[2]);
     else
         train_line(t, "setting number of micro-batches to constant %lld",
-                   (long long)(cfg->global_batch_size / cfg->micro_batch_size));
+                   (long long)(cfg->global_batch_size / (cfg->micro_batch_size * cfg->data_parallel_size)));
 }
 
 static mega_status initialize(trainer *t)
@@ -34,8 +29,11 @@ static mega_status initialize(trainer *t)
     MEGA_TRY(train_open_checkpoint(t));
     MEGA_TRY(train_open_tokenizer(t));
     MEGA_TRY(train_check_places(t));
-    train_line(t, "using world size: 1, data-parallel-size: 1, tensor-model-parallel size: 1, pipeline-model-parallel "
-                  "size: 1 ");
+    train_line(t,
+               "using world size: %lld, data-parallel-size: %lld, tensor-model-parallel size: %lld, "
+               "pipeline-model-parallel size: 1 ",
+               (long long)t->cfg->world_size, (long long)t->cfg->data_parallel_size,
+               (long long)t->cfg->tensor_model_parallel_size);
     MEGA_TRY(mega_config_dump_arguments(t->cfg, &arguments));
     train_lines(t, arguments.data);
     mega_buffer_fini(&arguments);
@@ -49,14 +47,15 @@ static mega_status initialize(trainer *t)
 static mega_status build_model(trainer *t)
 {
     train_line(t, "building GPT model ...");
-    MEGA_TRY(train_build_engine(t));
-    MEGA_TRY(train_check_memory(t, false));
-    train_line(t, " > number of parameters on (tensor, pipeline) model parallel rank (0, 0): %lld",
-               (long long)mega_params_local_count(mega_engine_params(t->engine)));
+    mega_status st = train_build_engine(t);
+    if (st == MEGA_OK) st = train_check_memory(t, false);
+    MEGA_TRY(train_agree(t, st));
+    MEGA_TRY(train_say_parameters(t));
     if (!t->cfg->skip_train)
         train_line(t, "> learning rate decay style: %s", mega_lr_style_name(t->cfg->lr_decay_style));
-    MEGA_TRY(mega_engine_allocate(t->engine));
-    MEGA_TRY(train_load(t));
+    st = mega_engine_allocate(t->engine);
+    if (st == MEGA_OK) st = train_load(t);
+    MEGA_TRY(train_agree(t, st));
     train_warn_of_newer(t);
     train_datetime(t, "after model, optimizer, and learning rate scheduler are built");
     return MEGA_OK;
@@ -65,11 +64,11 @@ static mega_status build_model(trainer *t)
 static mega_status set_up(trainer *t)
 {
     t->train_iters = t->cfg->train_iters;
-    MEGA_TRY(initialize(t));
+    MEGA_TRY(train_agree(t, initialize(t)));
     MEGA_TRY(build_model(t));
     MEGA_TRY(train_open_data(t));
     train_datetime(t, "after dataloaders are built");
-    MEGA_TRY(train_monitor_open(t));
+    MEGA_TRY(train_agree(t, train_monitor_open(t)));
     MEGA_TRY(train_curve_open(t));
     t->peak_flops = mega_cpu_peak_flops(t->team, t->cfg->params_dtype);
     MEGA_TRY(train_profile_open(t));
@@ -85,7 +84,7 @@ static mega_status iterate(trainer *t)
     const double began = mega_time_now();
     const int64_t consumed = mega_engine_progress_get(t->engine)->consumed_samples;
     const bool profiled = train_profile_begin(t);
-    MEGA_TRY(train_fill(t, MEGA_SPLIT_TRAIN, consumed, mega_engine_batch(t->engine)));
+    MEGA_TRY(train_agree(t, train_fill(t, MEGA_SPLIT_TRAIN, consumed, mega_engine_batch(t->engine))));
     const double filled = profiled ? mega_time_now() : 0;
     MEGA_TRY(mega_engine_step(t->engine, &r));
     const double step_s = mega_time_now() - began;
@@ -115,20 +114,21 @@ static mega_status after_iteration(trainer *t, bool *left)
 {
     const mega_config *cfg = t->cfg;
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    const double minutes = (mega_time_now() - t->began) / 60;
     char text[64];
+    bool late;
     if (iteration % cfg->eval_interval == 0) {
         snprintf(text, sizeof text, "iteration %lld", (long long)iteration);
         MEGA_TRY(train_evaluate(t, MEGA_SPLIT_VALID, text, false));
     }
-    if (is_stopped(t)) {
+    MEGA_TRY(train_ask_ranks(t, minutes, &late));
+    if (t->stop != 0) {
         *left = true;
-        snprintf(text, sizeof text, "exiting program after receiving %s.",
-                 *t->io->stop == SIGINT ? "SIGINT" : "SIGTERM");
+        snprintf(text, sizeof text, "exiting program after receiving %s.", t->stop == SIGINT ? "SIGINT" : "SIGTERM");
         return leave(t, text);
     }
     if (cfg->save_interval > 0 && iteration % cfg->save_interval == 0) MEGA_TRY(train_save(t));
-    const double minutes = (mega_time_now() - t->began) / 60;
-    if (cfg->exit_duration_in_mins > 0 && minutes > (double)cfg->exit_duration_in_mins) {
+    if (late) {
         *left = true;
         snprintf(text, sizeof text, "exiting program after %.2f minutes", minutes);
         return leave(t, text);
@@ -167,11 +167,14 @@ static mega_status evaluate_at_end(trainer *t)
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     const long long samples = (long long)(t->cfg->eval_iters * t->cfg->global_batch_size);
     char text[128];
-    if (is_stopped(t)) return MEGA_OK;
+    bool late;
+    MEGA_TRY(train_ask_ranks(t, 0, &late));
+    if (t->stop != 0) return MEGA_OK;
     snprintf(text, sizeof text, "iteration %lld on %lld-sample draw from validation set", (long long)iteration,
              samples);
     MEGA_TRY(train_evaluate(t, MEGA_SPLIT_VALID, text, true));
-    if (is_stopped(t)) return MEGA_OK;
+    MEGA_TRY(train_ask_ranks(t, 0, &late));
+    if (t->stop != 0) return MEGA_OK;
     snprintf(text, sizeof text, "iteration %lld on %lld-sample draw from test set", (long long)iteration, samples);
     return train_evaluate(t, MEGA_SPLIT_TEST, text, true);
 }
@@ -214,6 +217,7 @@ mega_status mega_train(mega_config *cfg, mega_team *team, const mega_train_io *i
     trainer t = {.cfg = cfg,
                  .team = team,
                  .io = io,
+                 .world = io->world,
                  .saved_iteration = -1,
                  .began = mega_time_now(),
                  .last_loss = NAN,

@@ -19,8 +19,8 @@ static mega_status open_samplers(trainer *t)
         cfg->dataloader_type == MEGA_DATALOADER_CYCLIC ? MEGA_SAMPLER_CYCLIC : MEGA_SAMPLER_SINGLE;
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
         if (t->data[i] == NULL) continue;
-        MEGA_TRY(
-            mega_sampler_create(&t->sampler[i], type, mega_gpt_data_samples(t->data[i]), cfg->micro_batch_size, 1));
+        MEGA_TRY(mega_sampler_create(&t->sampler[i], type, mega_gpt_data_samples(t->data[i]), cfg->micro_batch_size,
+                                     cfg->data_parallel_size));
     }
     return MEGA_OK;
 }
@@ -86,7 +86,9 @@ static mega_status build(trainer *t)
     train_line(t, "    validation: %lld", (long long)o.num_samples[MEGA_SPLIT_VALID]);
     train_line(t, "    test:       %lld", (long long)o.num_samples[MEGA_SPLIT_TEST]);
     train_line(t, "> building train, validation, and test datasets for GPT ...");
-    MEGA_TRY(mega_gpt_data_build(t->data, &o));
+    /* The first rank builds what is not cached, the others then find it. */
+    MEGA_TRY(train_agree(t, train_is_first(t) ? mega_gpt_data_build(t->data, &o) : MEGA_OK));
+    MEGA_TRY(train_agree(t, train_is_first(t) ? MEGA_OK : mega_gpt_data_build(t->data, &o)));
     train_line(t, "> finished creating GPT datasets ...");
     return MEGA_OK;
 }
@@ -129,12 +131,13 @@ mega_status train_fill(trainer *t, int split, int64_t consumed, mega_batch *b)
     for (int64_t r = 0; r < b->rows; r++) {
         const int64_t at = r * b->seq;
         int64_t index;
-        MEGA_TRY(mega_sampler_index(t->sampler[split], consumed + r, &index));
+        const int64_t sample = consumed + mega_engine_sample(t->engine, r);
+        MEGA_TRY(mega_sampler_index(t->sampler[split], sample, &index));
         mega_gpt_data_sample(t->data[split], index, t->row);
         MEGA_TRY(check_id(t, t->row, b->seq + 1, split, index));
         mega_ltor_row(t->row, b->seq, &o, b->tokens + at, b->labels + at, b->loss_mask + at, b->position_ids + at,
                       b->segment_start + at);
-        b->sample_id[r] = (uint32_t)(consumed + r);
+        b->sample_id[r] = (uint32_t)sample;
     }
     return MEGA_OK;
 }

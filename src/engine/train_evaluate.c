@@ -35,7 +35,7 @@ static mega_status run(trainer *t, int split, double *out)
         mega_batch *b = mega_engine_evaluation_batch(t->engine, cfg->micro_batch_size);
         MEGA_TRY(train_fill(t, split, first + done, b));
         MEGA_TRY(mega_engine_evaluate(t->engine, &sums));
-        done += b->rows;
+        done += b->rows * cfg->data_parallel_size;
         show(t, &shown, done, total);
     }
     if (t->io->status == NULL) mega_progress_end(&shown, 0, (uint64_t)total);

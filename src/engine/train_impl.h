@@ -20,6 +20,7 @@ typedef struct trainer {
     mega_config *cfg;
     mega_team *team;
     const mega_train_io *io;
+    mega_world *world; /* NULL: one rank */
     mega_checkpoint *checkpoint; /* open while a run is set up, else NULL */
     mega_tokenizer *tokenizer;   /* NULL only in a plan without tokenizer files */
     int64_t vocab;
@@ -32,6 +33,7 @@ typedef struct trainer {
     int64_t saved_iteration; /* of the last checkpoint written, -1: none */
     int64_t first_iteration; /* done before this process began */
     bool evaluated;          /* a loss was printed */
+    int stop;                /* signal that some rank was sent, 0: none */
     double began, peak_flops;
     double last_loss, last_validation_loss; /* NAN: none yet */
     train_interval interval;
@@ -42,6 +44,13 @@ typedef struct trainer {
     mega_profile *profile; /* NULL without --profile-trace and --profile-table */
     bool profiled;         /* it was written */
 } trainer;
+
+/* train_ranks.c */
+bool train_is_first(const trainer *t);                    /* rank 0: prints, writes files */
+mega_status train_agree(const trainer *t, mega_status st); /* mega_comm_agree over the world */
+/* Asks all ranks whether one was sent a signal, and the first whether its time is up: they all do the same. */
+mega_status train_ask_ranks(trainer *t, double minutes, bool *late);
+mega_status train_say_parameters(const trainer *t);
 
 /* train_text.c */
 void train_line(const trainer *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

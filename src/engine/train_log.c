@@ -32,6 +32,7 @@ static void throughput(const trainer *t, double *tokens_s, double *flops, double
 static void write_line(trainer *t, const mega_step_result *r, double params_norm)
 {
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    const double ranks = (double)t->cfg->world_size;
     const double n = (double)t->interval.iterations, loss = t->interval.loss / n;
     double tokens_s, flops, palm;
     char left[32];
@@ -42,7 +43,8 @@ static void write_line(trainer *t, const mega_step_result *r, double params_norm
     mega_buffer_printf(b, " iteration %8lld/%8lld |", (long long)p->iteration, (long long)t->train_iters);
     mega_buffer_printf(b, " consumed samples: %12lld |", (long long)p->consumed_samples);
     mega_buffer_printf(b, " elapsed time per iteration (ms): %.1f |", t->interval.seconds * 1e3 / n);
-    if (t->cfg->log_throughput) mega_buffer_printf(b, " throughput per GPU (TFLOP/s/GPU): %.1f |", flops * 1e-12);
+    if (t->cfg->log_throughput)
+        mega_buffer_printf(b, " throughput per GPU (TFLOP/s/GPU): %.1f |", flops / ranks * 1e-12);
     mega_buffer_printf(b, " learning rate: %.3E |", mega_engine_next_lr(t->engine));
     mega_buffer_printf(b, " global batch size: %5lld |", (long long)r->samples);
     if (loss > 0) mega_buffer_printf(b, " lm loss: %.6E |", loss);
@@ -52,7 +54,7 @@ static void write_line(trainer *t, const mega_step_result *r, double params_norm
     mega_buffer_printf(b, " number of skipped iterations: %3d | number of nan iterations: %3d |", 0, 0);
     mega_buffer_printf(b, " tokens/s: %.1f | TFLOP/s: %.4f | TFLOP/s (PaLM): %.4f |", tokens_s, flops * 1e-12,
                        palm * 1e-12);
-    if (t->peak_flops > 0) mega_buffer_printf(b, " of measured peak: %.1f%% |", 100 * flops / t->peak_flops);
+    if (t->peak_flops > 0) mega_buffer_printf(b, " of measured peak: %.1f%% |", 100 * flops / (ranks * t->peak_flops));
     mega_buffer_printf(b, " time left: %s |", time_left(t, left, sizeof left));
     if (!b->failed) train_line(t, "%s", b->data);
 }

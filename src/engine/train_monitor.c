@@ -39,6 +39,7 @@ mega_status train_monitor_open(trainer *t)
     if (m == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for its monitors");
     t->monitor = m;
     m->last_flush = mega_time_now();
+    if (!train_is_first(t)) return MEGA_OK;
     if (cfg->metrics_file != NULL) MEGA_TRY(mega_metrics_open(&m->metrics, cfg->metrics_file, t->first_iteration));
     if (cfg->tensorboard_dir == NULL) return MEGA_OK;
     MEGA_TRY(mega_tensorboard_open(&m->board, cfg->tensorboard_dir, mega_tensorboard_now()));
@@ -113,7 +114,7 @@ static mega_status step_scalars(const trainer *t, const mega_step_result *s, dou
     if (cfg->log_batch_size_to_tensorboard) MEGA_TRY(scalar(t, "batch-size", (double)s->samples));
     MEGA_TRY(scalar(t, "lm loss", s->loss));
     if (cfg->log_loss_scale_to_tensorboard) MEGA_TRY(scalar(t, "loss-scale", 1));
-    if (cfg->log_world_size_to_tensorboard) MEGA_TRY(scalar(t, "world-size", 1));
+    if (cfg->log_world_size_to_tensorboard) MEGA_TRY(scalar(t, "world-size", (double)cfg->world_size));
     MEGA_TRY(scalar(t, "grad-norm", s->grad_norm));
     if (cfg->log_num_zeros_in_grad) MEGA_TRY(scalar(t, "num-zeros", (double)s->grad_zeros));
     if (cfg->log_params_norm) MEGA_TRY(scalar(t, "params-norm", params_norm));

@@ -60,5 +60,5 @@ mega_status train_check_places(const trainer *t)
     MEGA_TRY(probe(&cfg->train_data_path));
     MEGA_TRY(probe(&cfg->valid_data_path));
     MEGA_TRY(probe(&cfg->test_data_path));
-    return cfg->save != NULL && !cfg->skip_train ? mega_checkpoint_prepare(cfg->save) : MEGA_OK;
+    return cfg->save != NULL && !cfg->skip_train && train_is_first(t) ? mega_checkpoint_prepare(cfg->save) : MEGA_OK;
 }

@@ -20,7 +20,7 @@ static bool is_wanted(const mega_config *cfg)
 mega_status train_profile_open(trainer *t)
 {
     const mega_config *cfg = t->cfg;
-    if (!is_wanted(cfg) || cfg->skip_train) return MEGA_OK;
+    if (!is_wanted(cfg) || cfg->skip_train || !train_is_first(t)) return MEGA_OK;
     if (cfg->profile_step_end <= cfg->profile_step_start)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--profile-step-end %lld must be greater than --profile-step-start %lld: no iteration is "
@@ -33,7 +33,7 @@ mega_status train_profile_open(trainer *t)
                          (long long)cfg->profile_step_start, (long long)t->train_iters);
     const mega_program *p = mega_engine_program(t->engine, true);
     const int64_t instructions = mega_program_num_instructions(p, false) + mega_program_num_instructions(p, true);
-    const int64_t micro_batches = cfg->global_batch_size / cfg->micro_batch_size;
+    const int64_t micro_batches = cfg->global_batch_size / (cfg->micro_batch_size * cfg->data_parallel_size);
     const int64_t steps = cfg->profile_step_end - cfg->profile_step_start;
     return mega_profile_create(&t->profile, steps * (instructions * micro_batches + 3));
 }

@@ -40,7 +40,7 @@ static double bf16_rate(void)
 static double cost_of(const mega_engine *e, const mega_config *cfg, const mega_engine_memory *m)
 {
     const mega_program *p = mega_engine_program(e, true);
-    const double micro_batches = (double)(cfg->global_batch_size / cfg->micro_batch_size);
+    const double micro_batches = (double)(cfg->global_batch_size / (cfg->micro_batch_size * cfg->data_parallel_size));
     const double rate = cfg->params_dtype == MEGA_BF16 ? bf16_rate() : 1;
     const double update = p == NULL ? 0 : (double)(2 * m->masters + m->gradients + 2 * m->moments + m->weights);
     mega_program_cost c;
@@ -69,6 +69,7 @@ static bool plan_variant(search *s, variant *v)
         return false;
     gpt.erf_gelu = t->gpt.erf_gelu;
     o.team = t->team;
+    o.world = t->world;
     if (mega_engine_create(&e, mega_engine_gpt(&gpt), &o) != MEGA_OK) return false;
     mega_engine_memory_get(e, &m);
     v->total = m.total;
@@ -172,7 +173,7 @@ static void list_batches(search *s)
     const int64_t *ramp = cfg->rampup_batch_size;
     for (int64_t b = 1; b <= cfg->micro_batch_size && s->num_batches < MOST_BATCHES; b++) {
         const bool divides_ramp = ramp[2] == 0 || (ramp[0] % b == 0 && ramp[1] % b == 0);
-        if (cfg->global_batch_size % b == 0 && divides_ramp) s->batch[s->num_batches++] = b;
+        if (cfg->global_batch_size % (b * cfg->data_parallel_size) == 0 && divides_ramp) s->batch[s->num_batches++] = b;
     }
 }
 

@@ -141,10 +141,11 @@ mega_status train_save(trainer *t)
     if (t->cfg->save == NULL || t->saved_iteration == iteration) return MEGA_OK;
     train_line(t, "saving checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
     MEGA_TRY(train_monitor_flush(t)); /* rows up to here are on disk before the checkpoint that a run goes on from */
-    MEGA_TRY(write_folder(t));
+    /* Ranks of data parallelism hold the same: the first writes. */
+    MEGA_TRY(train_agree(t, train_is_first(t) ? write_folder(t) : MEGA_OK));
     train_line(t, "  successfully saved checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
     t->saved_iteration = iteration;
-    return t->cfg->log_progress ? note_progress(t) : MEGA_OK;
+    return t->cfg->log_progress && train_is_first(t) ? note_progress(t) : MEGA_OK;
 }
 
 /* A run that begins before what its --save folder holds would overwrite it bit by bit. */

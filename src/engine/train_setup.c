@@ -114,7 +114,8 @@ mega_status train_open_tokenizer(trainer *t)
         MEGA_TRY(mega_tokenizer_create(&t->tokenizer, &o));
     }
     t->vocab = mega_tokenizer_size(t->tokenizer);
-    cfg->padded_vocab_size = mega_vocab_pad(t->vocab, cfg->make_vocab_size_divisible_by, 1);
+    cfg->padded_vocab_size =
+        mega_vocab_pad(t->vocab, cfg->make_vocab_size_divisible_by, (int)cfg->tensor_model_parallel_size);
     return MEGA_OK;
 }
 
@@ -131,10 +132,9 @@ mega_status train_build_engine(trainer *t)
     MEGA_TRY(mega_gpt_from_config(&t->gpt, t->cfg, t->vocab));
     /* no option says so: a folder that was trained with the exact gelu goes on with it */
     if (t->checkpoint != NULL) t->gpt.erf_gelu = !mega_checkpoint_shape(t->checkpoint)->tanh_gelu;
-    /* No option chooses the form of gelu: a loaded folder does. */
-    if (t->checkpoint != NULL) t->gpt.erf_gelu = !mega_checkpoint_shape(t->checkpoint)->tanh_gelu;
     MEGA_TRY(mega_engine_options_from_config(&o, t->cfg));
     o.team = t->team;
+    o.world = t->world;
     if (t->train_iters == 0 && t->cfg->train_samples > 0)
         t->train_iters = mega_batch_ramp_iterations(&o.batch, t->cfg->train_samples);
     return mega_engine_create(&t->engine, mega_engine_gpt(&t->gpt), &o);

@@ -8,6 +8,7 @@ void train_line(const trainer *t, const char *fmt, ...)
 {
     char text[2048];
     va_list args;
+    if (!train_is_first(t)) return;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);

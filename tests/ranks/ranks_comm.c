@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 static int failures;
+static const mega_comm *world_comm;
 
 static void expect(int ok, const char *fmt, ...)
 {
@@ -139,7 +140,8 @@ static void check_agreement(const group *g)
     const int size = g->axis.size;
     char message[32];
     need(mega_comm_agree(g->axis.comm, MEGA_OK));
-    for (int bad = 0; bad < size; bad++) {
+    /* Over the whole world a failure is the end: that one is planted last, in main. */
+    for (int bad = 0; bad < size && size < mega_comm_size(world_comm); bad++) {
         mega_status st = MEGA_OK;
         if (g->axis.rank >= bad) st = MEGA_FAIL(MEGA_ERR_FORMAT, "planted in %d", member(g, g->axis.rank));
         st = mega_comm_agree(g->axis.comm, st);
@@ -176,6 +178,7 @@ int main(int argc, char **argv)
     need(mega_world_create(&world,
                            &(mega_world_options){.timeout_s = 60, .message_bytes = 1000, .scratch_bytes = 8192}));
     need(mega_layout_create(&l, world, &s));
+    world_comm = l->world.comm;
     const int me = mega_world_rank(world), size = mega_world_size(world), dp = size / (s.tp * s.cp * s.pp);
     const group group_of[] = {{"world", l->world, 0, 1},
                               {"tp", l->tp, me - me % s.tp, 1},
@@ -188,7 +191,11 @@ int main(int argc, char **argv)
         check_group(&group_of[i]);
     }
     need(mega_comm_agree(l->world.comm, failures == 0 ? MEGA_OK : MEGA_FAIL(MEGA_ERR_COMM, "%d failures", failures)));
+    const mega_status planted = size > 1 && me == size - 1 ? MEGA_FAIL(MEGA_ERR_FORMAT, "planted") : MEGA_OK;
+    const mega_status st = mega_comm_agree(mega_world_comm(world), planted);
+    expect(size == 1 || (st == MEGA_ERR_FORMAT && mega_world_failed(world)), "a failure of the world");
+    expect(mega_comm_agree(l->world.comm, MEGA_OK) == MEGA_OK, "agreeing behind a failure");
     mega_layout_destroy(l);
     mega_world_destroy(world);
-    return 0;
+    return failures == 0 ? 0 : 1;
 }

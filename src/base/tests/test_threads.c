@@ -203,7 +203,7 @@ static void isa_can_be_lowered_only(void **state)
     if (kept != NULL) setenv("MEGA_ISA", kept, 1);
     mega_free(kept);
     if (getenv("MEGA_UNDER_VALGRIND") != NULL) return; /* it shows a processor of its own, without AVX-512 */
-    char text[8192], model[128]; /* the system's own list of flags agrees */
+    char text[8192], model[128];                       /* the system's own list of flags agrees */
     if (!mega_system_read(text, sizeof text, "/proc/cpuinfo") || strstr(text, "flags") == NULL) return;
     assert_int_equal(found >= MEGA_ISA_AVX2, strstr(text, " avx2 ") != NULL && strstr(text, " fma ") != NULL);
     assert_int_equal(found >= MEGA_ISA_AVX512,

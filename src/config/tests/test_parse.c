@@ -129,7 +129,7 @@ static void aliases(void **state)
     assert_string_equal(c.preprocess.json_keys.item[0], "body");
     assert_string_equal(c.vocab_file, "v.json");
     mega_config_fini(&c);
-    kit_refuse("plan", SHAPE "--model-parallel-size 2", "--model-parallel-size 2 is not built yet");
+    kit_refuse("plan", SHAPE "--model-parallel-size 2", "does not divide the world of 1 rank; sizes that do: 1");
 }
 
 static void neutral_values(void **state)
@@ -145,7 +145,9 @@ static void neutral_values(void **state)
     assert_string_equal(kit_notes, "");
     mega_config_fini(&c);
     kit_refuse("plan", SHAPE "--tensor-model-parallel-size 2",
-               "--tensor-model-parallel-size 2 is not built yet (it may stand at 1)");
+               "--tensor-model-parallel-size 2 (argument 11) does not divide the world of 1 rank; sizes that do: 1");
+    kit_refuse("plan", SHAPE "--pipeline-model-parallel-size 2",
+               "--pipeline-model-parallel-size 2 is not built yet (it may stand at 1)");
     kit_refuse("plan", SHAPE "--num-experts 1 8", "--num-experts 1 8 is not built yet");
     kit_refuse("plan", SHAPE "--num-key-value-heads 2", "--num-key-value-heads 2 is not built yet");
     kit_refuse("plan", SHAPE "--normalization RMSNorm", "--normalization RMSNorm is not built yet");

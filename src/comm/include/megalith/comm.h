@@ -10,6 +10,7 @@
 
 #include "megalith/dtype.h"
 #include "megalith/status.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,11 @@ void mega_world_destroy(mega_world *world);
 void mega_world_abort(mega_world *world, int exit_status);
 int mega_world_rank(const mega_world *world); /* of NULL: 0 of 1 */
 int mega_world_size(const mega_world *world);
+int mega_world_local_size(const mega_world *world); /* ranks on this host */
+void mega_world_set_timeout(mega_world *world, double seconds);
+mega_comm *mega_world_comm(mega_world *world); /* all of them */
+/* mega_comm_agree over the whole world has failed: every rank knows, and says the same. */
+bool mega_world_failed(const mega_world *world);
 /* Name and version of the MPI library, or that there is none. */
 const char *mega_world_transport(char *out, size_t size);
 
@@ -60,7 +66,7 @@ mega_status mega_comm_all_to_all(mega_comm *comm, const char *name, void *out, c
 mega_status mega_comm_broadcast(mega_comm *comm, const char *name, void *data, int64_t bytes, int root);
 mega_status mega_comm_barrier(mega_comm *comm, const char *name);
 /* Collective: after local work that may fail. All ranks leave with the status and message of the lowest failing rank.
- */
+ * Once that was a failure over the whole world, the world is at its end: further calls give st back without a word. */
 mega_status mega_comm_agree(mega_comm *comm, mega_status st);
 
 /* One coordinate of this rank. */

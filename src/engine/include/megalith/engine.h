@@ -51,7 +51,7 @@ typedef struct mega_engine_options {
     int64_t bucket_elements; /* 0: 40,000,000 */
 } mega_engine_options;
 
-/* Everything but `team`, which stays NULL. */
+/* Everything but `team` and `world`, which stay NULL. */
 mega_status mega_engine_options_from_config(mega_engine_options *out, const mega_config *cfg);
 
 /* Builds programs and memory plan. Nothing large is allocated: a plan or a dry run ends here. */

@@ -2,6 +2,7 @@
 #ifndef MEGALITH_TRAIN_H
 #define MEGALITH_TRAIN_H
 
+#include "megalith/comm.h"
 #include "megalith/config.h"
 #include "megalith/memory.h"
 #include "megalith/status.h"
@@ -19,9 +20,11 @@ typedef struct mega_train_io {
     int columns;                       /* width of the terminal; 0: unknown */
     bool utf8;                         /* it shows more than ASCII */
     const volatile sig_atomic_t *stop; /* not 0: a signal asked to save and leave; may be NULL */
+    mega_world *world;                 /* NULL: one rank. Lines come from rank 0 alone */
 } mega_train_io;
 
-/* cfg as mega_config_parse left it; what is taken from a checkpoint is set in it. */
+/* Collective: the world. After a failure mega_world_failed tells whether every rank knows of it.
+ * cfg as mega_config_parse left it; what is taken from a checkpoint is set in it. */
 mega_status mega_train(mega_config *cfg, mega_team *team, const mega_train_io *io);
 
 /* What mega_train would do, without doing it: parameters, memory by class, FLOPs, and with cfg->print_program the

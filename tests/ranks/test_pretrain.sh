@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# pretrain_gpt on several ranks: the losses of one rank, one voice, checkpoints that one rank goes on from and the other
+# way round, mistakes told once, and a rank that fails alone or is killed ends them all.
+set -u
+. "$MEGA_SOURCE/tests/kit/ranks.sh"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+fail() {
+    echo "FAILED: $1"
+    exit 1
+}
+for i in $(seq 1 400); do echo "document $i of $((i * 7919 % 1000)) words: a quick fox jumps over $((i * 104729 % 991)) dogs"; echo; done >t.txt
+"$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer --output-prefix d >prepare.log 2>&1 ||
+    fail "preprocessing"
+base=(pretrain_gpt --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32
+    --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --lr-decay-iters 20 --log-interval 1 --eval-interval 5 --eval-iters 2 --num-threads 1
+    --tokenizer-type ByteTokenizer --data-path d_text_document --split 80,10,10 --hidden-dropout 0.1 --attention-dropout 0.1)
+losses() { grep -oE '"(iteration|lm_loss|grad_norm|validation_loss|test_loss)": *[0-9.e+-]+' "$1"; }
+# near A B TOLERANCE: the same keys, numbers this near
+near() {
+    paste -d' ' <(losses "$1") <(losses "$2") | awk -v t="$3" '
+        {a = $2; b = $4; d = a - b; if (d < 0) d = -d; if ($1 != $3 || d > t * (b < 0 ? -b : b)) bad = 1; n++}
+        END {exit bad || n < 20}'
+}
+"$MEGALITH" "${base[@]}" --train-iters 10 --save one --metrics-file one.jsonl >one.log 2>&1 || fail "one rank"
+
+for layout in "2 1" "4 1" "2 2" "4 2"; do
+    n=${layout% *} tp=${layout#* }
+    keep=()
+    [ "$tp" -eq 1 ] && keep=(--save "saved$n")
+    ranks "$n" "$MEGALITH" "${base[@]}" --train-iters 10 --tensor-model-parallel-size "$tp" "${keep[@]}" --metrics-file "m$n$tp.jsonl" \
+        >"r$n$tp.log" 2>&1 </dev/null || fail "$n ranks, tp $tp"
+    near "m$n$tp.jsonl" one.jsonl 2e-5 || fail "$n ranks, tp $tp: other losses than one rank: $(paste <(losses "m$n$tp.jsonl") <(losses one.jsonl) | head -40)"
+    [ "$(grep -c '^ iteration' "r$n$tp.log")" -eq 10 ] || fail "$n ranks, tp $tp: lines of more than one rank"
+    grep -q "using world size: $n, data-parallel-size: $((n / tp)), tensor-model-parallel size: $tp" "r$n$tp.log" || fail "the layout is not shown"
+    [ "$(grep -c 'model parallel rank' "r$n$tp.log")" -eq "$tp" ] || fail "a line of parameters for each tensor-parallel rank"
+done
+
+# Data-parallel ranks save what one rank goes on from, and the other way round.
+"$MEGALITH" "${base[@]}" --train-iters 15 --load one --metrics-file on1.jsonl >on1.log 2>&1 || fail "one rank goes on"
+"$MEGALITH" "${base[@]}" --train-iters 15 --load saved2 --metrics-file from2.jsonl >from2.log 2>&1 || fail "one rank goes on from two"
+ranks 2 "$MEGALITH" "${base[@]}" --train-iters 15 --load one --metrics-file on2.jsonl >on2.log 2>&1 </dev/null || fail "two ranks go on from one"
+for f in from2 on2; do
+    paste -d' ' <(losses on1.jsonl) <(losses $f.jsonl) | awk '{d = $2 - $4; if (d < 0) d = -d; if ($1 != $3 || d > 5e-5 * $2) bad = 1; n++} END {exit bad || n < 10}' ||
+        fail "$f: other losses than one rank that goes on"
+done
+# The same layout twice: the same bits.
+ranks 2 "$MEGALITH" "${base[@]}" --train-iters 10 --save again2 >again.log 2>&1 </dev/null || fail "the same again"
+cmp -s saved2/iter_0000010/model.safetensors again2/iter_0000010/model.safetensors || fail "two runs of one layout differ"
+
+# Mistakes are told once, by option, with what would do.
+told() { # text, then N and options
+    local text=$1 n=$2
+    shift 2
+    ranks "$n" "$MEGALITH" "${base[@]}" --train-iters 2 "$@" >mistake.log 2>&1 </dev/null && fail "taken: $*"
+    grep -q -- "$text" mistake.log && [ "$(grep -c 'error:' mistake.log)" -eq 1 ] || fail "not told once: $text: $(cat mistake.log)"
+}
+told 'does not divide the world of 4 ranks; sizes that do: 1, 2, 4' 4 --tensor-model-parallel-size 3
+told 'is not a multiple of --micro-batch-size 2 .* x 3 data-parallel ranks; expected a multiple of 6' 3
+told 'checkpoints of tensors that are cut over ranks are not built yet' 2 --tensor-model-parallel-size 2 --save x
+told '--sequence-parallel is not built yet for several ranks' 2 --tensor-model-parallel-size 2 --sequence-parallel
+told 'nowhere_text_document' 2 --data-path nowhere_text_document
+OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
+ranks 2 "$MEGALITH" generate_samples_gpt --load one --prompt x >other.log 2>&1 </dev/null && fail "a command of one rank on two"
+grep -q 'several ranks run under an MPI launcher, with pretrain_gpt alone' other.log || fail "no word of the command of one rank"
+
+# A rank that is killed ends the others at once.
+began=$(date +%s)
+ranks 2 "$MEGALITH" "${base[@]}" --train-iters 1000000 >killed.log 2>&1 </dev/null &
+launcher=$!
+for _ in $(seq 1 200); do
+    grep -q '^ iteration' killed.log && break
+    sleep 0.1
+done
+pkill -9 -P "$launcher" -f pretrain_gpt || pkill -9 -f "train-iters 1000000" || fail "nothing to kill"
+wait "$launcher" && fail "status 0 with a killed rank"
+[ $(($(date +%s) - began)) -le 40 ] || fail "a killed rank was waited for"
+echo "ok"
+exit 0
