@@ -31,7 +31,7 @@ ALWAYS void products_end(void)
 #include "cpu/attention_body.c"
 #include "cpu/attention_grad_body.c"
 
-const attention_pairs mega_attention_amx = {attention_item, attention_grad_items};
+const attention_pairs mega_attention_amx = {attention_item, attention_grad_item};
 #else
 extern const int mega_attention_no_amx;
 const int mega_attention_no_amx = 1;

@@ -95,7 +95,8 @@ static void value_product(const attention_head *w, const attention_pair *p, floa
                           p->queries - half, rest / PER_WORD, true, ahead);
 }
 
-/* Scores of keys that a query does not see become `rest`. */
+/* Scores of keys that a query does not see become `rest`. Where nothing but the causal mask hides any, those before the
+ * diagonal strip are all seen. */
 static void mask_pair(const attention_head *w, const attention_pair *p, float *s, float rest)
 {
     const mega_attention_args *a = w->a;
@@ -109,7 +110,7 @@ static void mask_pair(const attention_head *w, const attention_pair *p, float *s
         vi from, to;
         memcpy(&from, begin, sizeof from);
         memcpy(&to, end, sizeof to);
-        for (int64_t r = 0; r < last_row(p, c); r++) {
+        for (int64_t r = p->diagonal && a->segment_start == NULL ? c / STRIP * STRIP : 0; r < last_row(p, c); r++) {
             const vi row = (vi){0} + (int32_t)r;
             vstore(s + r * BLOCK + c, vselect((row >= from) & (row < to), vload(s + r * BLOCK + c), vset(rest)));
         }

@@ -1,19 +1,80 @@
-/* Gradient of attention: key/value heads of sequences are shared among the threads, so that dk and dv of one are summed
- * by one thread in a fixed order (attention_grad_body.c). */
+/* Gradient of attention: key/value heads of sequences are shared among the threads (attention_grad_body.c). dk and dv
+ * of one are summed over queries, dq over keys, each in a fixed order by one thread. Heads that are left over, where
+ * there are fewer than threads, are cut: dk and dv of a range of keys, or dq of a range of queries. Both need the
+ * scores, so of the five products of a pair of blocks four go into the one and three into the other. */
 #include "cpu/attention_impl.h"
 #include "cpu/share.h"
+
+#define WHOLE_COST   5
+#define KEYS_COST    4
+#define QUERIES_COST 3
+#define CUT_COST     (KEYS_COST + QUERIES_COST)
+
+/* Pairs of blocks that the first n query blocks of a head have; that its first n key blocks have. */
+static int64_t pairs_of_queries(const mega_attention_args *a, int64_t n)
+{
+    return a->causal ? n * (n + 1) / 2 : n * attention_blocks(a);
+}
+
+static int64_t pairs_of_keys(const mega_attention_args *a, int64_t n)
+{
+    const int64_t blocks = attention_blocks(a);
+    return a->causal ? n * blocks - n * (n - 1) / 2 : n * blocks;
+}
+
+/* How many blocks have no more than this many pairs before them; none for what is less than nothing, at most all. */
+static int64_t blocks_before(const mega_attention_args *a, int64_t (*count)(const mega_attention_args *, int64_t),
+                             int64_t pairs)
+{
+    int64_t n = 0;
+    while (n < attention_blocks(a) && count(a, n) < pairs) n++;
+    return n;
+}
+
+typedef void grad_body(const mega_attention_grad_args *g, int64_t item, const attention_part *part, float *scratch);
+
+/* Of a cut item, what lies in [begin, end) of its cost. */
+static void cut_item(grad_body *body, const mega_attention_grad_args *g, int64_t item, int64_t begin, int64_t end,
+                     float *scratch)
+{
+    const mega_attention_args *a = &g->forward;
+    const int64_t blocks = attention_blocks(a), keys = KEYS_COST * pairs_of_keys(a, blocks);
+    attention_part part = {.query_end = blocks, .keys = true};
+    part.key_begin = blocks_before(a, pairs_of_keys, begin / KEYS_COST);
+    part.key_end = blocks_before(a, pairs_of_keys, end / KEYS_COST);
+    part.query_begin = a->causal ? part.key_begin : 0;
+    if (part.key_begin < part.key_end) body(g, item, &part, scratch);
+    part = (attention_part){.key_end = blocks, .queries = true};
+    part.query_begin = blocks_before(a, pairs_of_queries, (begin - keys) / QUERIES_COST);
+    part.query_end = blocks_before(a, pairs_of_queries, (end - keys) / QUERIES_COST);
+    if (part.query_begin < part.query_end) body(g, item, &part, scratch);
+}
+
+/* How many items are left over and faster cut, though a thread may have a block of keys more than its part. */
+static int64_t items_to_cut(const mega_attention_args *a, int64_t items, int size)
+{
+    const int64_t rest = items % size, gain = size * WHOLE_COST - rest * CUT_COST;
+    return attention_blocks(a) * gain > 2 * KEYS_COST * size ? rest : 0;
+}
 
 static void work(void *user, int thread, int size)
 {
     const cpu_job *job = user;
-    const mega_attention_grad_args *a = job->args;
+    const mega_attention_grad_args *g = job->args;
+    const mega_attention_args *a = &g->forward;
+    const attention_pairs *pairs = attention_pairs_get(g->head.dtype);
+    grad_body *body = pairs != NULL ? pairs->attention_grad : job->bodies->attention_grad;
+    float *scratch = (float *)g->head.scratch + thread * attention_grad_scratch_words(a);
+    const int64_t blocks = attention_blocks(a), cost = CUT_COST * pairs_of_queries(a, blocks);
+    const attention_part whole = {.key_end = blocks, .query_end = blocks, .keys = true, .queries = true};
+    const int64_t cut = items_to_cut(a, job->n, size);
     int64_t begin, end;
-    if (!cpu_job_share(job, thread, size, &begin, &end)) return;
-    float *scratch = (float *)a->head.scratch + thread * attention_grad_scratch_words(&a->forward);
-    const attention_pairs *pairs = attention_pairs_get(a->head.dtype);
-    if (pairs != NULL) pairs->attention_grad(a, begin, end, scratch);
-    else
-        job->bodies->attention_grad(a, begin, end, scratch);
+    mega_team_share(job->n - cut, 1, thread, size, &begin, &end);
+    for (int64_t item = begin; item < end; item++) body(g, item, &whole, scratch);
+    mega_team_share(cut * cost, 1, thread, size, &begin, &end);
+    for (int64_t n = begin / cost; n * cost < end; n++)
+        cut_item(body, g, job->n - cut + n, begin > n * cost ? begin - n * cost : 0,
+                 end < (n + 1) * cost ? end - n * cost : cost, scratch);
 }
 
 static void run(mega_team *team, const void *args)
@@ -24,6 +85,7 @@ static void run(mega_team *team, const void *args)
         return;
     }
     const int64_t items = a->forward.batch * a->forward.kv_heads;
+    if (items == 0 || a->forward.seq == 0) return;
     cpu_job_run(team, work, args, items, 1, items * a->forward.seq * a->forward.seq);
 }
 

@@ -92,9 +92,9 @@ static void grad_pair(const attention_head *w, const attention_pair *p, const gr
 #endif
 }
 
-/* dx[keys, D] += p[keys, queries] x[queries, D], panel by panel; from the first query that a strip of keys has. */
+/* dx[keys, D] (+)= p[keys, queries] x[queries, D], panel by panel; from the first query that a strip of keys has. */
 static void key_product(const attention_head *w, const attention_pair *p, float *dx, const float *s, const float *x,
-                        rows_ahead *ahead)
+                        bool accumulate, rows_ahead *ahead)
 {
     const int64_t D = attention_round(w->a->head_dim, STRIP), ld = BLOCK / PER_WORD;
     const int64_t step = p->diagonal ? QUERY_GRAIN : p->keys;
@@ -103,7 +103,7 @@ static void key_product(const attention_head *w, const attention_pair *p, float 
             const int64_t c = first_column(p, r);
             if (c >= p->queries) break;
             attention_product(dx + r * BLOCK, s + r * ld + c / PER_WORD, ld, x + c / PER_WORD * BLOCK, step,
-                              D - d < BLOCK ? D - d : BLOCK, (p->queries - c) / PER_WORD, true, ahead);
+                              D - d < BLOCK ? D - d : BLOCK, (p->queries - c) / PER_WORD, accumulate, ahead);
         }
 }
 
@@ -130,23 +130,21 @@ static void grad_delta(const mega_attention_grad_args *g, const attention_head *
     }
 }
 
-/* Keys and values of block j are packed; nothing is summed yet. */
-static void grad_keys_begin(const attention_head *w, const grad_scratch *t, int64_t j)
+/* Keys and values of block j are packed. */
+static void grad_pack_keys(const attention_head *w, const attention_part *part, const grad_scratch *t, int64_t j)
 {
     const mega_attention_args *a = w->a;
-    const int64_t block = attention_block_words(a), panel = attention_panel_words(a), n = rows_at(a, j * BLOCK),
-                  padded = attention_round(n, GRAIN);
+    const int64_t block = attention_block_words(a), n = rows_at(a, j * BLOCK), padded = attention_round(n, GRAIN);
     const head_rows k = head_rows_of(w, a->k, a->ld_kv, w->g, j * BLOCK),
                     v = head_rows_of(w, a->v, a->ld_kv, w->g, j * BLOCK);
     pack_rows(t->k + j * block, w->words, &k, n, padded);
     pack_rows(t->v + j * block, w->words, &v, n, padded);
-    pack_along(t->kt + j * block, &k, n, padded);
-    memset(t->dk + j * panel, 0, (size_t)panel * sizeof(float));
-    memset(t->dv + j * panel, 0, (size_t)panel * sizeof(float));
+    if (part->queries) pack_along(t->kt + j * block, &k, n, padded);
 }
 
 /* dk and dv of block j are whole. */
-static void grad_keys_end(const mega_attention_grad_args *g, const attention_head *w, const grad_scratch *t, int64_t j)
+static void grad_unpack_keys(const mega_attention_grad_args *g, const attention_head *w, const grad_scratch *t,
+                             int64_t j)
 {
     const mega_attention_args *a = w->a;
     const int64_t panel = attention_panel_words(a), n = rows_at(a, j * BLOCK);
@@ -156,65 +154,85 @@ static void grad_keys_end(const mega_attention_grad_args *g, const attention_hea
     unpack_panels(&dv, t->dv + j * panel, BLOCK * BLOCK, n, 1.0f);
 }
 
-/* The five products of a pair of blocks, and between them what is read next is asked for. */
-static void grad_products(const attention_head *w, const attention_pair *p, const grad_scratch *t, rows_ahead *ahead,
-                          bool first)
+/* The products of a pair of blocks. `first`: of the key blocks that these queries see. The sums of dk and dv begin with
+ * the first queries that see the keys, those of the first query head. */
+static void grad_products(const attention_head *w, const attention_part *part, const attention_pair *p,
+                          const grad_scratch *t, bool first, rows_ahead *ahead)
 {
-    const int64_t block = attention_block_words(w->a), panel = attention_panel_words(w->a), at = p->j0 / BLOCK;
+    const mega_attention_args *a = w->a;
+    const int64_t block = attention_block_words(a), panel = attention_panel_words(a), at = p->j0 / BLOCK;
     score_product(w, p, t->s, t->k + at * block, t->qt, ahead);
     score_product(w, p, t->dp, t->v + at * block, t->dot, ahead);
     if (p->masked) mask_pair(w, p, t->s, -INFINITY);
     grad_pair(w, p, t);
-    key_product(w, p, t->dv + at * panel, t->p, t->dout, ahead);
-    key_product(w, p, t->dk + at * panel, t->ds, t->q, ahead);
-    value_product(w, p, t->dq, t->kt + at * block, t->ds_keys, !first, ahead);
+    if (part->keys) {
+        const bool begin = w->h % (a->heads / a->kv_heads) == 0 && (a->causal ? p->diagonal : p->i0 == 0);
+        key_product(w, p, t->dv + at * panel, t->p, t->dout, !begin, ahead);
+        key_product(w, p, t->dk + at * panel, t->ds, t->q, !begin, ahead);
+    }
+    if (part->queries) value_product(w, p, t->dq, t->kt + at * block, t->ds_keys, !first, ahead);
 }
 
-static void grad_queries(const mega_attention_grad_args *g, const attention_head *w, grad_scratch *t, int64_t i0)
+/* What queries [i0, i0 + rows) are multiplied with. */
+static void grad_pack_queries(const mega_attention_grad_args *g, const attention_head *w, const attention_part *part,
+                              grad_scratch *t, int64_t i0, int64_t rows)
 {
     const mega_attention_args *a = w->a;
-    const int64_t rows = rows_at(a, i0), padded = attention_round(rows, GRAIN), first = first_keys(w, i0, rows);
-    const int64_t stop = a->causal ? i0 + rows : a->seq;
-    const head_rows q = head_rows_of(w, a->q, a->ld_q, w->h, i0), y = head_rows_of(w, g->dout, g->ld_dout, w->h, i0),
-                    dq = head_rows_of(w, g->dq, g->ld_dq, w->h, i0);
+    const int64_t padded = attention_round(rows, GRAIN);
+    const head_rows q = head_rows_of(w, a->q, a->ld_q, w->h, i0), y = head_rows_of(w, g->dout, g->ld_dout, w->h, i0);
+    pack_turned(t->qt, &q, rows, padded);
+    pack_turned(t->dot, &y, rows, padded);
+    if (part->keys) {
+        pack_panels(t->q, &q, rows, padded);
+        pack_panels(t->dout, &y, rows, padded);
+    }
+    grad_delta(g, w, t, i0, rows);
+}
+
+static void grad_queries(const mega_attention_grad_args *g, const attention_head *w, const attention_part *part,
+                         grad_scratch *t, int64_t i0)
+{
+    const mega_attention_args *a = w->a;
+    const int64_t rows = rows_at(a, i0), first = first_keys(w, i0, rows), end = part->key_end * BLOCK;
+    const int64_t begin = first > part->key_begin * BLOCK ? first : part->key_begin * BLOCK;
+    const int64_t seen = a->causal ? i0 + rows : a->seq, stop = seen < end ? seen : end;
+    if (begin >= stop) return;
+    const head_rows dq = head_rows_of(w, g->dq, g->ld_dq, w->h, i0);
     attention_head next = *w;
     int64_t next_i = i0;
     rows_ahead ahead = {.left = rows};
-    ahead_add(&ahead, dq);
+    if (part->queries) ahead_add(&ahead, dq);
     if (next_queries(&next, &next_i)) {
         ahead_inputs(&ahead, &next, next_i);
         ahead_add(&ahead, head_rows_of(&next, g->dout, g->ld_dout, next.h, next_i));
         ahead_add(&ahead, head_rows_of(&next, a->out, a->ld_out, next.h, next_i));
     }
-    ahead.step = ahead_step(&ahead, first, stop, 5);
-    pack_turned(t->qt, &q, rows, padded);
-    pack_turned(t->dot, &y, rows, padded);
-    pack_panels(t->q, &q, rows, padded);
-    pack_panels(t->dout, &y, rows, padded);
-    grad_delta(g, w, t, i0, rows);
-    for (int64_t j = first; j < stop; j += BLOCK) {
+    ahead.step = ahead_step(&ahead, begin, stop, 5);
+    grad_pack_queries(g, w, part, t, i0, rows);
+    for (int64_t j = begin; j < stop; j += BLOCK) {
         const attention_pair p = attention_pair_of(w, i0, rows, j);
-        grad_products(w, &p, t, &ahead, j == first);
+        grad_products(w, part, &p, t, j == first, &ahead);
     }
     for (int64_t r = 0; r < BLOCK; r++) t->delta[r] = (float)a->scale;
-    unpack_turned(&dq, t->dq, t->delta, rows);
+    if (part->queries) unpack_turned(&dq, t->dq, t->delta, rows);
 }
 
-static void attention_grad_items(const mega_attention_grad_args *g, int64_t begin, int64_t end, float *scratch)
+/* A part of key/value head `item` and of all the query heads that read it. */
+static void attention_grad_item(const mega_attention_grad_args *g, int64_t item, const attention_part *part,
+                                float *scratch)
 {
     const mega_attention_args *a = &g->forward;
-    const int64_t per_group = a->heads / a->kv_heads, blocks = attention_blocks(a);
+    const int64_t per_group = a->heads / a->kv_heads;
     grad_scratch t = grad_scratch_of(a, scratch);
+    attention_head w = attention_head_of(a, item / a->kv_heads, item % a->kv_heads);
+    int64_t packed = part->key_begin;
     products_begin();
-    for (int64_t item = begin; item < end; item++) {
-        attention_head w = attention_head_of(a, item / a->kv_heads, item % a->kv_heads);
-        int64_t packed = 0;
-        for (w.h = w.g * per_group; w.h < (w.g + 1) * per_group; w.h++)
-            for (int64_t i = 0; i < blocks; i++) {
-                for (; packed < (a->causal ? i + 1 : blocks); packed++) grad_keys_begin(&w, &t, packed);
-                grad_queries(g, &w, &t, i * BLOCK);
-            }
-        for (int64_t j = 0; j < blocks; j++) grad_keys_end(g, &w, &t, j);
-    }
+    for (w.h = w.g * per_group; w.h < (w.g + 1) * per_group; w.h++)
+        for (int64_t i = part->query_begin; i < part->query_end; i++) {
+            const int64_t needed = a->causal && i + 1 < part->key_end ? i + 1 : part->key_end;
+            for (; packed < needed; packed++) grad_pack_keys(&w, part, &t, packed);
+            grad_queries(g, &w, part, &t, i * BLOCK);
+        }
+    for (int64_t j = part->key_begin; part->keys && j < part->key_end; j++) grad_unpack_keys(g, &w, &t, j);
     products_end();
 }

@@ -2,6 +2,7 @@
 #ifndef MEGA_CPU_ATTENTION_IMPL_H
 #define MEGA_CPU_ATTENTION_IMPL_H
 
+#include "cpu/bodies.h"
 #include "megalith/kernels.h"
 #include "megalith/threads.h"
 
@@ -56,7 +57,7 @@ static inline int64_t attention_grad_scratch_words(const mega_attention_args *a)
 /* Bodies that multiply bf16 in pairs; the arguments are those of cpu_bodies. */
 typedef struct attention_pairs {
     void (*attention)(const mega_attention_args *a, int64_t item, int64_t begin, int64_t end, float *scratch);
-    void (*attention_grad)(const mega_attention_grad_args *a, int64_t begin, int64_t end, float *scratch);
+    void (*attention_grad)(const mega_attention_grad_args *a, int64_t item, const attention_part *part, float *scratch);
 } attention_pairs;
 
 #if defined(__x86_64__)

@@ -20,6 +20,13 @@ typedef struct gemm_block {
 /* Rows of k that a block spans: panels of a and b of this depth stay in the first level of cache. */
 #define MEGA_GEMM_BLOCK_K 256
 
+/* What is computed of the gradient of one attention item: dk and dv of key blocks [key_begin, key_end) where `keys`, dq
+ * of query blocks [query_begin, query_end) where `queries`, from pairs of these blocks alone. */
+typedef struct attention_part {
+    int64_t key_begin, key_end, query_begin, query_end;
+    bool keys, queries;
+} attention_part;
+
 typedef struct cpu_bodies {
     void (*add)(const mega_add_args *a, int64_t begin, int64_t end);
     void (*convert)(const mega_convert_args *a, int64_t begin, int64_t end); /* between F32 and BF16 */
@@ -46,9 +53,9 @@ typedef struct cpu_bodies {
     void (*fold)(float *sum, const float *partial, int64_t rows, int64_t ld, int64_t begin, int64_t end);
 
     /* One item is one key/value head of one sequence, with all the query heads that read it; forward: blocks
-     * [begin, end) of MEGA_ATTENTION_BLOCK queries of it. */
+     * [begin, end) of MEGA_ATTENTION_BLOCK queries of it; backward: a part of it. */
     void (*attention)(const mega_attention_args *a, int64_t item, int64_t begin, int64_t end, float *scratch);
-    void (*attention_grad)(const mega_attention_grad_args *a, int64_t begin, int64_t end, float *scratch);
+    void (*attention_grad)(const mega_attention_grad_args *a, int64_t item, const attention_part *part, float *scratch);
     void (*attention_cached)(const mega_attention_cached_args *a, int64_t begin, int64_t end, float *scratch);
 
     /* c = op(a) op(b) for m <= MEGA_GEMV_ROWS, a not transposed, b transposed; columns [begin, end). */
