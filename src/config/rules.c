@@ -347,6 +347,14 @@ static void rule_saving(mega_config *cfg)
     }
 }
 
+static void rule_profiled_steps(mega_config *cfg)
+{
+    if (cfg->profile_trace == NULL && !cfg->profile_table) return;
+    if (cfg->profile_step_end > cfg->profile_step_start) return;
+    mega_config_problem(cfg, USAGE, "%s must be greater than %s: no iteration is between them",
+                        mega_config_origin(cfg, "profile_step_end"), mega_config_origin(cfg, "profile_step_start"));
+}
+
 /* ---- several ranks ---- */
 
 /* A launcher that this build or command knows nothing of would have each process train a whole run over the same files.
@@ -508,6 +516,7 @@ static const rule_row rules[] = {
     {FOR_RUN, false, rule_recompute},
     {FOR_RUN, false, rule_loading},
     {FOR_RUN, false, rule_saving},
+    {FOR_PRETRAIN, false, rule_profiled_steps},
     {FOR_TRAINING, false, rule_one_rank},
     {FOR_TRAINING, true, rule_layout},
     {FOR_TRAINING, false, rule_idle_on_one_rank},

@@ -21,11 +21,6 @@ mega_status train_profile_open(trainer *t)
 {
     const mega_config *cfg = t->cfg;
     if (!is_wanted(cfg) || cfg->skip_train || !train_is_first(t)) return MEGA_OK;
-    if (cfg->profile_step_end <= cfg->profile_step_start)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--profile-step-end %lld must be greater than --profile-step-start %lld: no iteration is "
-                         "between them",
-                         (long long)cfg->profile_step_end, (long long)cfg->profile_step_start);
     if (cfg->profile_step_start >= t->train_iters)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--profile-step-start %lld: the run ends after %lld iterations and none would be profiled; "

@@ -56,6 +56,9 @@ static void length_and_units(void **state)
 #define RUN SHAPE "--lr 1 --dry-run "
     kit_refuse("pretrain_gpt", RUN, "missing: --train-iters N (optimizer steps) or --train-samples N");
     kit_refuse("pretrain_gpt", RUN "--train-iters 3 --train-samples 5", "both say how long to train");
+    kit_refuse("pretrain_gpt", RUN "--train-iters 30 --profile-table --profile-step-end 10",
+               "--profile-step-end 10 (argument 17) must be greater than --profile-step-start 10");
+    accept("pretrain_gpt", RUN "--train-iters 30 --profile-table --profile-step-end 11");
     accept("pretrain_gpt", RUN "--skip-train");
     accept("pretrain_gpt", RUN "--train-iters 3 --lr-warmup-samples 0");
     kit_refuse("pretrain_gpt", RUN "--train-iters 3 --lr-decay-samples 5",
