@@ -228,3 +228,11 @@ mega_status mega_file_remove(const char *path)
     mega_file_report("unlink", path, NULL, NULL, 0);
     return MEGA_OK;
 }
+
+void mega_file_discard(const char *path)
+{
+    mega_error_record why;
+    mega_error_get(&why);
+    (void)mega_file_remove(path);
+    (void)mega_error_restore(&why);
+}

@@ -94,14 +94,9 @@ mega_status mega_file_write_atomic(const char *path, const void *bytes, size_t n
     mega_temporaries_remove(folder, mega_path_base(path), mega_path_base(path));
     st = write_beside(beside, bytes, n);
     if (st == MEGA_OK) st = mega_file_rename(beside, path);
-    if (st == MEGA_OK) {
-        st = mega_folder_sync(folder);
-    } else { /* the first error is the one to tell */
-        mega_error_record why;
-        mega_error_get(&why);
-        mega_file_remove(beside);
-        mega_error_restore(&why);
-    }
+    if (st == MEGA_OK) st = mega_folder_sync(folder);
+    else
+        mega_file_discard(beside);
 end:
     mega_free(folder);
     mega_free(beside);

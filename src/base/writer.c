@@ -212,10 +212,7 @@ mega_status mega_writer_close(mega_writer *w, bool sync)
 void mega_writer_abandon(mega_writer *w)
 {
     if (w == NULL) return;
-    mega_error_record why; /* kept: the caller is on its way out with it */
-    mega_error_get(&why);
     close(w->fd);
-    mega_file_remove(w->path);
-    mega_error_restore(&why);
+    mega_file_discard(w->path);
     free_writer(w);
 }

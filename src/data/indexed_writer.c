@@ -210,10 +210,8 @@ static mega_status commit(mega_indexed_writer *w)
     MEGA_TRY(mega_file_rename(w->path[BIN_PART], w->path[BIN]));
     st = mega_file_rename(w->path[IDX_PART], w->path[IDX]);
     if (st != MEGA_OK) {
-        mega_error_record record;
-        mega_error_get(&record);
-        (void)mega_file_remove(w->path[BIN]);
-        return mega_error_restore(&record);
+        mega_file_discard(w->path[BIN]);
+        return st;
     }
     char *folder = mega_path_folder(w->path[IDX]);
     if (folder == NULL) return no_memory(w);
@@ -224,12 +222,9 @@ static mega_status commit(mega_indexed_writer *w)
 
 static void remove_parts(mega_indexed_writer *w)
 {
-    mega_error_record record;
-    mega_error_get(&record); /* the reason to give up stays the one that is reported */
     if (w->bin != NULL) mega_writer_abandon(w->bin);
-    (void)mega_file_remove(w->path[BIN_PART]);
-    (void)mega_file_remove(w->path[IDX_PART]);
-    (void)mega_error_restore(&record);
+    mega_file_discard(w->path[BIN_PART]);
+    mega_file_discard(w->path[IDX_PART]);
 }
 
 mega_status mega_indexed_writer_finish(mega_indexed_writer *w)

@@ -55,12 +55,7 @@ mega_status mega_npy_write(const char *path, mega_npy_type type, int64_t rows, i
     *out_crc = mega_writer_crc32c(w);
     st = mega_writer_close(w, true);
     if (st == MEGA_OK) st = mega_file_rename(part, path);
-    if (st != MEGA_OK) { /* the first error is the one to tell */
-        mega_error_record why;
-        mega_error_get(&why);
-        (void)mega_file_remove(part);
-        mega_error_restore(&why);
-    }
+    if (st != MEGA_OK) mega_file_discard(part);
 err_free:
     mega_free(part);
     return st;

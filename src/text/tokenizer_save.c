@@ -166,14 +166,11 @@ static mega_status commit(file_set *set)
 
 static void file_set_fini(file_set *set)
 {
-    mega_error_record why; /* the first error is the one to tell */
-    mega_error_get(&why);
     for (int i = 0; i < FILES; i++) {
-        if (set->temporary[i] != NULL) (void)mega_file_remove(set->temporary[i]);
+        if (set->temporary[i] != NULL) mega_file_discard(set->temporary[i]);
         mega_free(set->temporary[i]);
         mega_free(set->path[i]);
     }
-    if (why.code != MEGA_OK) mega_error_restore(&why);
 }
 
 static void put_merges_text(mega_buffer *out, const mega_tokenizer *t)

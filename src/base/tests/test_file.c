@@ -86,6 +86,8 @@ static void refusals_name_path_and_reason(void **state)
     assert_int_equal(mega_folder_sync(missing), MEGA_ERR_NOT_FOUND);
     assert_int_equal(mega_file_rename(missing, file), MEGA_ERR_NOT_FOUND);
     assert_int_equal(mega_file_exchange(missing, file), MEGA_ERR_NOT_FOUND);
+    mega_file_discard(folder); /* cannot be removed, and the message before stays */
+    assert_non_null(strstr(mega_error_message(), missing));
     assert_int_equal(mega_file_remove(folder), MEGA_ERR_IO);
     assert_int_equal(mega_file_remove(missing), MEGA_OK);
     assert_int_equal(mega_tree_remove(missing), MEGA_OK);

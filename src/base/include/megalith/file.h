@@ -28,6 +28,7 @@ mega_status mega_folder_sync(const char *path);
 mega_status mega_file_rename(const char *from, const char *to);
 mega_status mega_file_exchange(const char *a, const char *b); /* renameat2 RENAME_EXCHANGE, else two renames */
 mega_status mega_file_remove(const char *path);               /* missing is fine */
+void mega_file_discard(const char *path);                     /* of a failure: the first error stays the one to tell */
 mega_status mega_tree_remove(const char *path);               /* folder and all it holds; missing is fine */
 /* Names in a folder, sorted bytewise, without . and ..; free with mega_names_fini. */
 typedef struct mega_names {
