@@ -117,10 +117,10 @@ static void save(const network *n, const char *folder)
     need(mega_checkpoint_write(&v));
 }
 
-static void load(network *n, const char *folder)
+static void load(network *n, const char *folder, mega_team *team)
 {
     mega_checkpoint *c = NULL;
-    need(mega_checkpoint_open(&c, folder, false));
+    need(mega_checkpoint_open_team(&c, folder, false, team));
     need(mega_checkpoint_read_weights(c, n->weight, n->count, MEGA_F32));
     need(mega_checkpoint_read_moments(c, n->moment, 2 * n->count, MEGA_F32));
     mega_checkpoint_close(c);
@@ -174,6 +174,8 @@ int main(int argc, char **argv)
     snprintf(iteration, sizeof iteration, "%s/save/iter_0000001", folder);
     need(mega_folder_create(folder));
     make(&n);
+    mega_team *team;
+    need(mega_team_create(&team, mega_default_threads()));
     mega_writer *w;
     need(mega_writer_create(&w, source));
     need(mega_writer_write(w, n.memory, n.bytes));
@@ -191,7 +193,7 @@ int main(int argc, char **argv)
         drop(iteration, "state/optimizer.safetensors");
         drop(folder, "source");
         began = mega_time_now();
-        load(&n, save_folder);
+        load(&n, save_folder, team);
         ours_r[i] = mega_time_now() - began;
         dd_r[i] = dd(source, "/dev/null", "");
         drop(folder, "source");
@@ -203,6 +205,7 @@ int main(int argc, char **argv)
     show("checkpoint_write_of_dd", write, ours_w, dd_w, pairs, (double)n.bytes);
     show("checkpoint_read_of_dd", read, ours_r, dd_r, pairs, (double)n.bytes);
     need(mega_tree_remove(folder));
+    mega_team_destroy(team);
     for (int i = 0; i < 2 * n.count; i++) mega_free((void *)(uintptr_t)n.moment[i].name);
     mega_pages_free(n.memory, n.bytes);
     return 0;

@@ -117,11 +117,18 @@ mega_status mega_map_open(mega_map *out, const char *path)
     return MEGA_OK;
 }
 
-void mega_map_prefetch(const mega_map *map, size_t begin, size_t bytes)
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* since Linux 5.14 */
+#endif
+
+void mega_map_fetch(const mega_map *map, size_t begin, size_t bytes)
 {
     if (begin >= map->size) return;
-    const size_t page = begin & ~(size_t)4095, left = map->size - page, n = bytes + (begin - page);
-    (void)madvise((void *)(uintptr_t)(map->data + page), n < left ? n : left, MADV_WILLNEED);
+    const size_t left = map->size - begin, before = (uintptr_t)(map->data + begin) % 4096;
+    const size_t n = (bytes < left ? bytes : left) + before;
+    void *at = (void *)(uintptr_t)(map->data + begin - before);
+    if (madvise(at, n, MADV_POPULATE_READ) == 0) return;
+    (void)madvise(at, n, MADV_WILLNEED); /* older systems: the read is begun at least */
 }
 
 void mega_map_close(mega_map *map)

@@ -1,7 +1,9 @@
 /* Buffered writers. A large one hands the system whole aligned blocks that go to the disk past the page cache, where
  * the file system can do that: half the copying, no memory taken from others, and no disk that idles until the fsync.
- * What is left at the end, less than a block, goes the usual way. */
+ * While one block is written by a thread of its own (flight.h), the caller fills the other. What is left at the end,
+ * less than a block, goes the usual way. */
 #include "file_impl.h"
+#include "flight.h"
 #include "megalith/file.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"
@@ -26,7 +28,9 @@ struct mega_writer {
     size_t used, capacity;
     bool direct; /* the file is open past the page cache */
     char *path;
-    uint8_t *buffer;
+    uint8_t *buffer;     /* what is filled; of a large writer one of two, which follow one another */
+    uint8_t *pages;      /* the first of the two */
+    mega_flight *flight; /* NULL before the first whole block, and where no thread could be had */
 };
 
 enum { APPEND = 1, LARGE = 2 };
@@ -35,14 +39,16 @@ static mega_status make_buffer(mega_writer *w, bool large)
 {
     void *pages = NULL;
     w->capacity = large ? BLOCK_BYTES : BUFFER_BYTES;
-    if (large) MEGA_TRY(mega_pages_alloc(&pages, BLOCK_BYTES, "a writer's block"));
+    if (large) MEGA_TRY(mega_pages_alloc(&pages, 2 * BLOCK_BYTES, "a writer's blocks"));
+    w->pages = pages;
     w->buffer = large ? pages : mega_malloc(BUFFER_BYTES);
     return w->buffer != NULL ? MEGA_OK : MEGA_ERR_MEMORY;
 }
 
 static void free_writer(mega_writer *w)
 {
-    if (w->capacity == BLOCK_BYTES && w->buffer != NULL) mega_pages_free(w->buffer, BLOCK_BYTES);
+    mega_flight_destroy(w->flight);
+    if (w->pages != NULL) mega_pages_free(w->pages, 2 * BLOCK_BYTES);
     else
         mega_free(w->buffer);
     mega_free(w->path);
@@ -145,9 +151,35 @@ static mega_status put(mega_writer *w, const uint8_t *bytes, size_t n)
     return MEGA_OK;
 }
 
+/* The block that is under way, if any. What the thread could not write is tried again here, where errors are told. */
+static mega_status land(mega_writer *w)
+{
+    const uint8_t *bytes = NULL;
+    size_t n = 0, done = 0;
+    const int error = w->flight != NULL ? mega_flight_land(w->flight, &bytes, &n, &done) : 0;
+    if (done > 0) mega_file_report("write", w->path, NULL, bytes, done);
+    w->written += (int64_t)done;
+    if (done == n) return MEGA_OK;
+    errno = error;
+    return error == EINVAL && w->direct ? put(w, bytes + done, n - done) : fail(w, "write");
+}
+
+/* The full block leaves; the other one is free. */
+static mega_status launch(mega_writer *w)
+{
+    MEGA_TRY(land(w));
+    if (w->flight == NULL) w->flight = mega_flight_create(w->fd);
+    if (w->flight == NULL) return mega_writer_flush(w);
+    mega_flight_launch(w->flight, w->buffer, w->used);
+    w->buffer = w->buffer == w->pages ? w->pages + BLOCK_BYTES : w->pages;
+    w->used = 0;
+    return MEGA_OK;
+}
+
 mega_status mega_writer_flush(mega_writer *w)
 {
     if (w->status != MEGA_OK) return mega_error_restore(&w->error);
+    MEGA_TRY(land(w));
     const size_t n = w->used;
     w->used = 0;
     return put(w, w->buffer, n);
@@ -162,7 +194,7 @@ static mega_status fill_blocks(mega_writer *w, const uint8_t *bytes, size_t n)
         w->used += m;
         bytes += m;
         n -= m;
-        if (w->used == BLOCK_BYTES) MEGA_TRY(mega_writer_flush(w));
+        if (w->used == BLOCK_BYTES) MEGA_TRY(launch(w));
     }
     return MEGA_OK;
 }
@@ -195,6 +227,8 @@ uint32_t mega_writer_crc32c(const mega_writer *w)
 mega_status mega_writer_close(mega_writer *w, bool sync)
 {
     mega_writer_flush(w);
+    mega_flight_destroy(w->flight);
+    w->flight = NULL;
     if (w->status == MEGA_OK && sync) {
         if (fsync(w->fd) == 0) {
             mega_file_report("fsync", w->path, NULL, NULL, 0);
@@ -212,6 +246,8 @@ mega_status mega_writer_close(mega_writer *w, bool sync)
 void mega_writer_abandon(mega_writer *w)
 {
     if (w == NULL) return;
+    mega_flight_destroy(w->flight);
+    w->flight = NULL;
     close(w->fd);
     mega_file_discard(w->path);
     free_writer(w);

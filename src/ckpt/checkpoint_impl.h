@@ -6,6 +6,7 @@
 
 struct mega_checkpoint {
     char *folder;
+    mega_team *team; /* borrowed; NULL: the caller alone */
     int64_t iteration;
     mega_model_shape shape;
     mega_hf_weights weights;

@@ -46,7 +46,7 @@ static mega_status open_state(mega_checkpoint *c)
         mega_error_prepend("checkpoint %s is not whole", c->folder);
         return st;
     }
-    st = mega_checksums_verify(&sums, c->folder, true);
+    st = mega_checksums_verify(&sums, c->folder, true, c->team);
     if (st == MEGA_OK && mega_checksums_have(&sums, "state/run.json")) {
         char *path = mega_path_join(c->folder, "state/run.json");
         st = path != NULL ? mega_file_read(&c->run_json, NULL, path) : no_memory(c->folder);
@@ -93,11 +93,12 @@ static mega_status refuse_megatron(const char *folder)
 }
 
 /* One folder that is a checkpoint itself. */
-static mega_status open_folder(mega_checkpoint **out, const char *folder)
+static mega_status open_folder(mega_checkpoint **out, const char *folder, mega_team *team)
 {
     MEGA_TRY(refuse_megatron(folder));
     mega_checkpoint *c = mega_calloc(1, sizeof *c);
     if (c == NULL) return no_memory(folder);
+    c->team = team;
     const mega_status st = fill(c, folder);
     if (st != MEGA_OK) {
         mega_checkpoint_close(c);
@@ -118,19 +119,19 @@ void mega_checkpoint_close(mega_checkpoint *c)
     mega_free(c);
 }
 
-static mega_status open_iteration(mega_checkpoint **out, const char *save, int64_t iteration)
+static mega_status open_iteration(mega_checkpoint **out, const char *save, int64_t iteration, mega_team *team)
 {
     char *folder = mega_iteration_path(save, iteration);
     if (folder == NULL) return no_memory(save);
     mega_status st = MEGA_OK;
     if (mega_folder_exists(folder)) {
-        st = open_folder(out, folder);
+        st = open_folder(out, folder, team);
     } else {
         char *aside = mega_leftover_find(save, iteration);
         if (aside != NULL) {
             mega_warn("checkpoint %s: a save was interrupted while it was put in place; %s holds it whole", folder,
                       aside);
-            st = open_folder(out, aside);
+            st = open_folder(out, aside, team);
         } else {
             st = MEGA_FAIL(MEGA_ERR_NOT_FOUND,
                            "checkpoint %s: missing, though %s/" MEGA_TRACKER " names iteration %" PRId64, folder, save,
@@ -145,7 +146,8 @@ static mega_status open_iteration(mega_checkpoint **out, const char *save, int64
 }
 
 /* Candidates in the order of preference: from `newest` down, then later ones, of a run that was taken back. */
-static mega_status open_another(mega_checkpoint **out, const char *save, int64_t newest, bool skip_newest)
+static mega_status open_another(mega_checkpoint **out, const char *save, int64_t newest, bool skip_newest,
+                                mega_team *team)
 {
     mega_iterations list = {0};
     MEGA_TRY(mega_iterations_list(&list, save));
@@ -154,7 +156,7 @@ static mega_status open_another(mega_checkpoint **out, const char *save, int64_t
         for (size_t i = list.count; i > 0 && found == NULL; i--) {
             const int64_t iteration = list.iteration[i - 1];
             if ((iteration > newest) != (later == 1) || (iteration == newest && skip_newest)) continue;
-            if (open_iteration(&found, save, iteration) != MEGA_OK) mega_warn("%s", mega_error_message());
+            if (open_iteration(&found, save, iteration, team) != MEGA_OK) mega_warn("%s", mega_error_message());
         }
     }
     mega_iterations_fini(&list);
@@ -163,31 +165,31 @@ static mega_status open_another(mega_checkpoint **out, const char *save, int64_t
     return MEGA_OK;
 }
 
-static mega_status open_release(mega_checkpoint **out, const char *save)
+static mega_status open_release(mega_checkpoint **out, const char *save, mega_team *team)
 {
     char *folder = mega_path_join(save, "release");
     if (folder == NULL) return no_memory(save);
     const mega_status st =
         mega_folder_exists(folder)
-            ? open_folder(out, folder)
+            ? open_folder(out, folder, team)
             : MEGA_FAIL(MEGA_ERR_NOT_FOUND, "%s: missing, though %s/" MEGA_TRACKER " names it", folder, save);
     mega_free(folder);
     return st;
 }
 
 /* SAVE with a tracker. */
-static mega_status open_tracked(mega_checkpoint **out, const char *save, bool any_whole)
+static mega_status open_tracked(mega_checkpoint **out, const char *save, bool any_whole, mega_team *team)
 {
     int64_t iteration = INT64_MAX;
     mega_status st = mega_tracker_read(&iteration, save);
-    if (st == MEGA_OK && iteration < 0) return open_release(out, save);
-    if (st == MEGA_OK) st = open_iteration(out, save, iteration);
+    if (st == MEGA_OK && iteration < 0) return open_release(out, save, team);
+    if (st == MEGA_OK) st = open_iteration(out, save, iteration, team);
     if (st == MEGA_OK || st == MEGA_ERR_MEMORY || st == MEGA_ERR_UNSUPPORTED) return st;
     mega_error_record damage;
     mega_error_get(&damage);
     if (any_whole) {
         mega_warn("%s", damage.text);
-        if (open_another(out, save, iteration, true) == MEGA_OK) {
+        if (open_another(out, save, iteration, true, team) == MEGA_OK) {
             mega_warn("going on from the last whole checkpoint, %s", (*out)->folder);
             return MEGA_OK;
         }
@@ -198,14 +200,14 @@ static mega_status open_tracked(mega_checkpoint **out, const char *save, bool an
 }
 
 /* A folder without tracker and without config.json. What lies there may still be meant as a checkpoint. */
-static mega_status open_untracked(mega_checkpoint **out, const char *path, const mega_names *names)
+static mega_status open_untracked(mega_checkpoint **out, const char *path, const mega_names *names, mega_team *team)
 {
     mega_iterations list = {0};
     MEGA_TRY(mega_iterations_list(&list, path));
     const size_t iterations = list.count;
     mega_iterations_fini(&list);
     if (iterations > 0) {
-        MEGA_TRY(open_another(out, path, INT64_MAX, false));
+        MEGA_TRY(open_another(out, path, INT64_MAX, false, team));
         mega_warn("%s: " MEGA_TRACKER " is missing; taking the newest whole iteration, %s", path, (*out)->folder);
         return MEGA_OK;
     }
@@ -215,7 +217,7 @@ static mega_status open_untracked(mega_checkpoint **out, const char *path, const
     return MEGA_OK;
 }
 
-mega_status mega_checkpoint_open(mega_checkpoint **out, const char *path, bool any_whole)
+mega_status mega_checkpoint_open_team(mega_checkpoint **out, const char *path, bool any_whole, mega_team *team)
 {
     *out = NULL;
     if (mega_file_exists(path))
@@ -226,17 +228,22 @@ mega_status mega_checkpoint_open(mega_checkpoint **out, const char *path, bool a
         if (st == MEGA_ERR_NOT_FOUND) mega_error_clear();
         return st == MEGA_ERR_NOT_FOUND ? MEGA_OK : st;
     }
-    if (has_file(path, MEGA_TRACKER)) return open_tracked(out, path, any_whole);
+    if (has_file(path, MEGA_TRACKER)) return open_tracked(out, path, any_whole, team);
     if (has_file(path, "config.json")) {
-        const mega_status st = open_folder(out, path);
+        const mega_status st = open_folder(out, path, team);
         if (st == MEGA_ERR_FORMAT || st == MEGA_ERR_NOT_FOUND) mega_remedy_add_beside(path);
         return st;
     }
     mega_names names = {0};
     MEGA_TRY(mega_folder_list(&names, path));
-    const mega_status st = open_untracked(out, path, &names);
+    const mega_status st = open_untracked(out, path, &names, team);
     mega_names_fini(&names);
     return st;
+}
+
+mega_status mega_checkpoint_open(mega_checkpoint **out, const char *path, bool any_whole)
+{
+    return mega_checkpoint_open_team(out, path, any_whole, NULL);
 }
 
 int64_t mega_checkpoint_latest(const char *save)
@@ -248,7 +255,7 @@ int64_t mega_checkpoint_latest(const char *save)
         mega_checksums sums = {0};
         char *folder = mega_iteration_path(save, list.iteration[i - 1]);
         if (folder != NULL && mega_checksums_read(&sums, folder) == MEGA_OK &&
-            mega_checksums_verify(&sums, folder, false) == MEGA_OK)
+            mega_checksums_verify(&sums, folder, false, NULL) == MEGA_OK)
             newest = list.iteration[i - 1];
         mega_checksums_fini(&sums);
         mega_free(folder);

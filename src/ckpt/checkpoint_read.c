@@ -1,6 +1,5 @@
 /* Filling tensors from an opened checkpoint. All that does not fit is reported together, before anything is filled. */
 #include "checkpoint_impl.h"
-#include "megalith/threads.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -102,12 +101,14 @@ static mega_status match(const source *s, const mega_state_tensor *t, int count,
     return st;
 }
 
+/* Shares of all tensors are numbered through. */
 typedef struct read_job {
     const mega_state_tensor *tensor;
     const mega_safetensor **found;
+    int64_t *first; /* share of each tensor; of `count`: how many there are */
     int count;
     mega_dtype acc;
-    atomic_int next;
+    atomic_llong next;
 } read_job;
 
 static void read_some(void *user, int thread, int size)
@@ -115,18 +116,33 @@ static void read_some(void *user, int thread, int size)
     read_job *job = user;
     (void)thread;
     (void)size;
-    for (int i; (i = atomic_fetch_add(&job->next, 1)) < job->count;)
-        mega_state_tensor_read(&job->tensor[i], job->acc, job->found[i]);
+    int i = 0;
+    for (int64_t share; (share = atomic_fetch_add(&job->next, 1)) < job->first[job->count];) {
+        int64_t rows, step;
+        while (share >= job->first[i + 1]) i++;
+        mega_state_tensor_shares(&job->tensor[i], job->acc, &rows, &step);
+        const int64_t begin = (share - job->first[i]) * step, end = begin + step < rows ? begin + step : rows;
+        mega_state_tensor_read(&job->tensor[i], job->acc, job->found[i], begin, end);
+    }
 }
 
-/* Tensors are independent; with several threads the pages of the memory that is filled are made side by side, too. */
-static mega_status fill_tensors(const mega_state_tensor *t, int count, mega_dtype acc, const mega_safetensor **found)
+/* With several threads the pages of the memory that is filled are made side by side, too. */
+static mega_status fill_tensors(const source *s, const mega_state_tensor *t, int count, mega_dtype acc,
+                                const mega_safetensor **found)
 {
     read_job job = {.tensor = t, .found = found, .count = count, .acc = acc};
-    mega_team *team = NULL;
-    MEGA_TRY(mega_team_create(&team, mega_default_threads()));
-    mega_team_run(team, read_some, &job);
-    mega_team_destroy(team);
+    job.first = mega_malloc((size_t)(count + 1) * sizeof *job.first);
+    if (job.first == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to read it", s->what);
+    job.first[0] = 0;
+    for (int i = 0; i < count; i++) {
+        int64_t rows, step;
+        mega_state_tensor_shares(&t[i], acc, &rows, &step);
+        job.first[i + 1] = job.first[i] + (rows + step - 1) / step;
+    }
+    for (int i = 0; i < count; i++) /* what lies on the disk only is read in long requests, one after the other */
+        mega_map_fetch(&(mega_map){found[i]->data, (size_t)(found[i]->end - found[i]->begin)}, 0, SIZE_MAX);
+    mega_team_run(s->checkpoint->team, read_some, &job);
+    mega_free(job.first);
     return MEGA_OK;
 }
 
@@ -135,7 +151,7 @@ static mega_status read_all(const source *s, const mega_state_tensor *t, int cou
     const mega_safetensor **found = mega_malloc((size_t)(count + 1) * sizeof *found);
     if (found == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to read it", s->what);
     mega_status st = match(s, t, count, found);
-    if (st == MEGA_OK) st = fill_tensors(t, count, acc, found);
+    if (st == MEGA_OK) st = fill_tensors(s, t, count, acc, found);
     mega_free(found);
     return st;
 }

@@ -8,6 +8,7 @@
 #include "megalith/log.h"
 #include "megalith/memory.h"
 #include "megalith/safetensors.h"
+#include "megalith/threads.h"
 
 /* hf_config.c: config.json and generation_config.json of GPT-2. */
 mega_status mega_hf_config_read(mega_model_shape *out, const char *path);
@@ -33,7 +34,11 @@ mega_status mega_state_tensor_check(const mega_state_tensor *t);
 void mega_state_tensor_entry(const mega_state_tensor *t, mega_dtype file, mega_st_entry *out);
 bool mega_state_tensor_fits(const mega_state_tensor *t, const mega_safetensor *from);
 mega_status mega_state_tensor_write(const mega_state_tensor *t, mega_dtype acc, mega_dtype file, mega_st_writer *w);
-void mega_state_tensor_read(const mega_state_tensor *t, mega_dtype acc, const mega_safetensor *from);
+/* Rows of the memory, padding included, and how many of them make a share of the work; the last share may be less. */
+void mega_state_tensor_shares(const mega_state_tensor *t, mega_dtype acc, int64_t *rows, int64_t *rows_of_share);
+/* Rows [begin, end) of the memory, begin at a share. */
+void mega_state_tensor_read(const mega_state_tensor *t, mega_dtype acc, const mega_safetensor *from, int64_t begin,
+                            int64_t end);
 /* "[768, 2304] F32" */
 void mega_state_tensor_describe(mega_buffer *out, const mega_st_entry *e);
 
@@ -55,7 +60,7 @@ mega_status mega_checksums_text(mega_buffer *out, const mega_checksums *c);
 /* Reads folder/state/checksums.json; a damaged one is an error. */
 mega_status mega_checksums_read(mega_checksums *out, const char *folder);
 /* Compares all files with the list, by size, and by content when `content`. All differences are in the one message. */
-mega_status mega_checksums_verify(const mega_checksums *c, const char *folder, bool content);
+mega_status mega_checksums_verify(const mega_checksums *c, const char *folder, bool content, mega_team *team);
 void mega_checksums_fini(mega_checksums *c);
 
 /* folders.c: what lies in SAVE. */

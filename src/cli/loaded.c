@@ -63,7 +63,7 @@ static mega_status open_all(mega_loaded *l, mega_config *cfg)
                          "--load: not given; expected a --save folder of pretrain_gpt or a Hugging Face GPT-2 folder");
     MEGA_TRY(mega_team_create(&l->team, (int)cfg->num_threads));
     l->backend = cfg->backend == MEGA_BACKEND_PLAIN ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU;
-    MEGA_TRY(mega_model_load(&l->model, cfg->load, cfg->params_dtype, cfg->make_vocab_size_divisible_by));
+    MEGA_TRY(mega_model_load(&l->model, cfg->load, cfg->params_dtype, cfg->make_vocab_size_divisible_by, l->team));
     mega_buffer wrong = {0};
     check_shape(&wrong, cfg, &l->model.gpt);
     mega_status st = open_tokenizer(l, cfg, &wrong);

@@ -65,7 +65,7 @@ mega_status train_open_checkpoint(trainer *t)
     mega_config *cfg = t->cfg;
     if (cfg->load == NULL) return MEGA_OK;
     const bool is_open = cfg->num_layers == 0 && cfg->hidden_size == 0 && cfg->num_attention_heads == 0;
-    MEGA_TRY(mega_checkpoint_open(&t->checkpoint, cfg->load, cfg->load_previous));
+    MEGA_TRY(mega_checkpoint_open_team(&t->checkpoint, cfg->load, cfg->load_previous, t->team));
     if (t->checkpoint == NULL) {
         if (cfg->exit_on_missing_checkpoint)
             return MEGA_FAIL(

@@ -45,10 +45,11 @@ static mega_status build(mega_model *m, mega_checkpoint *c, mega_dtype compute, 
     return load_tokenizer(m);
 }
 
-mega_status mega_model_load(mega_model *out, const char *path, mega_dtype compute, int64_t vocab_multiple)
+mega_status mega_model_load(mega_model *out, const char *path, mega_dtype compute, int64_t vocab_multiple,
+                            mega_team *team)
 {
     mega_checkpoint *c = NULL;
-    MEGA_TRY(mega_checkpoint_open(&c, path, false));
+    MEGA_TRY(mega_checkpoint_open_team(&c, path, false, team));
     if (c == NULL)
         return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
                          "model %s: there is no checkpoint in it; expected a --save folder of pretrain_gpt, one of its "

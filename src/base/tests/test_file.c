@@ -158,10 +158,28 @@ static void large_writer_writes_all_sizes(void **state)
         assert_int_equal(mega_writer_close(w, k == 7), MEGA_OK);
         mega_map map = {0};
         assert_int_equal(mega_map_open(&map, path), MEGA_OK);
-        mega_map_prefetch(&map, 5000, 1u << 20);
+        mega_map_fetch(&map, 5000, 1u << 20);
         assert_int_equal(map.size, size[k]);
         if (map.size > 0) assert_memory_equal(map.data, bytes, size[k]);
         mega_map_close(&map);
+    }
+    mega_free(bytes);
+}
+
+/* The block that a disk refuses is under way when the next one is filled: told all the same, and only once. */
+static void large_writer_tells_a_full_disk(void **state)
+{
+    (void)state;
+    enum { BYTES = 3 << 20 };
+    uint8_t *bytes = mega_calloc(1, BYTES);
+    for (int pieces = 1; pieces <= 16; pieces++) {
+        mega_writer *w = NULL;
+        assert_int_equal(mega_writer_create_large(&w, "/dev/full"), MEGA_OK);
+        mega_writer_expect(w, (int64_t)pieces * BYTES);
+        for (int i = 0; i < pieces; i++) mega_writer_write(w, bytes, BYTES);
+        assert_int_equal(mega_writer_close(w, true), MEGA_ERR_IO);
+        assert_non_null(strstr(mega_error_message(), "/dev/full: cannot write: No space left"));
+        assert_non_null(strstr(mega_error_message(), "0 are written"));
     }
     mega_free(bytes);
 }
@@ -400,19 +418,13 @@ static void paths(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(read_and_map_give_the_bytes),
-        cmocka_unit_test(refusals_name_path_and_reason),
-        cmocka_unit_test(folders_are_made_listed_and_removed),
-        cmocka_unit_test(exchange_and_rename),
-        cmocka_unit_test(writer_writes_all_sizes),
-        cmocka_unit_test(large_writer_writes_all_sizes),
-        cmocka_unit_test(a_full_disk_is_told_once_and_kept),
-        cmocka_unit_test(atomic_write_shows_old_or_new),
-        cmocka_unit_test(atomic_write_that_fails_leaves_nothing),
-        cmocka_unit_test(tries_of_the_dead_are_removed),
-        cmocka_unit_test(observer_hears_every_change),
-        cmocka_unit_test(each_failing_allocation_is_reported),
-        cmocka_unit_test(paths),
+        cmocka_unit_test(read_and_map_give_the_bytes),         cmocka_unit_test(refusals_name_path_and_reason),
+        cmocka_unit_test(folders_are_made_listed_and_removed), cmocka_unit_test(exchange_and_rename),
+        cmocka_unit_test(large_writer_tells_a_full_disk),      cmocka_unit_test(writer_writes_all_sizes),
+        cmocka_unit_test(large_writer_writes_all_sizes),       cmocka_unit_test(a_full_disk_is_told_once_and_kept),
+        cmocka_unit_test(atomic_write_shows_old_or_new),       cmocka_unit_test(atomic_write_that_fails_leaves_nothing),
+        cmocka_unit_test(tries_of_the_dead_are_removed),       cmocka_unit_test(observer_hears_every_change),
+        cmocka_unit_test(each_failing_allocation_is_reported), cmocka_unit_test(paths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* Every file of a checkpoint, with bytes flipped, cut off, added or the whole file gone: named in the error, and the
  * checkpoint before it found where that was asked for. */
+#include "ckpt_impl.h"
 #include "tiny.h"
 
 #include <stdlib.h>
@@ -172,6 +173,38 @@ static void lost_folders(void **state)
     end(&s);
 }
 
+/* Files that are summed in pieces: the same answer from any number of threads, wherever the damage is. */
+static void large_files(void **state)
+{
+    (void)state;
+    enum { BYTES = (25 << 20) + 5 };
+    const char *folder = mega_kit_temp_folder(), *path = mega_kit_path(folder, "large");
+    uint8_t *bytes = mega_malloc(BYTES);
+    for (uint32_t i = 0; i < BYTES; i++) bytes[i] = (uint8_t)(i * 2654435761u >> 24);
+    rewrite(path, (const char *)bytes, BYTES);
+    mega_checksums sums = {0};
+    tiny_ok(mega_checksums_add(&sums, "large", BYTES, mega_crc32c(0, bytes, BYTES)));
+    const size_t at[] = {0, (8u << 20) - 1, 8u << 20, (17u << 20) + 3, BYTES - 1};
+    for (int threads = 1; threads <= 3; threads++) {
+        mega_team *team = NULL;
+        tiny_ok(mega_team_create(&team, threads));
+        tiny_ok(mega_checksums_verify(&sums, folder, true, team));
+        for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+            FILE *f = fopen(path, "r+b");
+            assert_true(f != NULL && fseek(f, (long)at[i], SEEK_SET) == 0 && fputc(bytes[at[i]] ^ 4, f) != EOF);
+            assert_int_equal(fflush(f), 0);
+            TINY_SAID(mega_checksums_verify(&sums, folder, true, team), MEGA_ERR_FORMAT,
+                      "large: its bytes have changed");
+            assert_true(fseek(f, (long)at[i], SEEK_SET) == 0 && fputc(bytes[at[i]], f) != EOF);
+            fclose(f);
+        }
+        tiny_ok(mega_checksums_verify(&sums, folder, true, team));
+        mega_team_destroy(team);
+    }
+    mega_checksums_fini(&sums);
+    mega_free(bytes);
+}
+
 int main(void)
 {
     if (access("/dev/shm", W_OK) == 0) setenv("TMPDIR", "/dev/shm", 0);
@@ -179,6 +212,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_file),
         cmocka_unit_test(all_at_once),
+        cmocka_unit_test(large_files),
         cmocka_unit_test(lost_folders),
     };
     return cmocka_run_group_tests_name("checkpoint_damage", tests, NULL, NULL);

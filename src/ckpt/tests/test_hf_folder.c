@@ -221,7 +221,12 @@ static void large_tensors(void **state)
         mega_safetensors *s = NULL;
         tiny_ok(mega_safetensors_open(&s, path));
         memset(b, 0x7b, 4 * (size_t)(rows * cols));
-        mega_state_tensor_read(&to, MEGA_F32, mega_safetensors_get(s, 0));
+        int64_t all, step;
+        mega_state_tensor_shares(&to, MEGA_F32, &all, &step);
+        assert_true(all == rows && step > 0 && step % 64 == 0);
+        for (int64_t begin = 0; begin < rows; begin += 64)
+            mega_state_tensor_read(&to, MEGA_F32, mega_safetensors_get(s, 0), begin,
+                                   begin + 64 < rows ? begin + 64 : rows);
         for (int64_t i = 0; i < rows * cols; i++) assert_true(b[i] == (i / cols < 131 && i % cols < 195 ? a[i] : 0.0f));
         mega_safetensors_close(s);
     }

@@ -15,8 +15,9 @@ typedef struct mega_map {
 } mega_map;
 mega_status mega_map_open(mega_map *out, const char *path);
 void mega_map_close(mega_map *map);
-/* The system begins to read these bytes from the disk; advice, never an error. */
-void mega_map_prefetch(const mega_map *map, size_t begin, size_t bytes);
+/* Reads these bytes from the disk in one go, so that touching them does not stop page by page; returns when they are
+ * there. Advice, never an error. */
+void mega_map_fetch(const mega_map *map, size_t begin, size_t bytes);
 
 /* Whole file into a new block with a NUL behind it; *out owned by the caller (mega_free). */
 mega_status mega_file_read(char **out, size_t *out_size, const char *path);

@@ -9,6 +9,7 @@
 
 #include "megalith/parameter.h"
 #include "megalith/status.h"
+#include "megalith/threads.h"
 #include "megalith/tokenizer.h"
 #include <stdbool.h>
 
@@ -55,6 +56,9 @@ typedef struct mega_checkpoint mega_checkpoint; /* an opened folder */
  * completeness are verified here. any_whole: on damage fall back to the last whole iteration, saying so through
  * mega_warn; else the damage is the error. */
 mega_status mega_checkpoint_open(mega_checkpoint **out, const char *path, bool any_whole);
+/* The same with a team that reads, verifies and fills tensors, borrowed until close; NULL: the caller alone, as above.
+ */
+mega_status mega_checkpoint_open_team(mega_checkpoint **out, const char *path, bool any_whole, mega_team *team);
 void mega_checkpoint_close(mega_checkpoint *c);
 const char *mega_checkpoint_folder(const mega_checkpoint *c); /* the iteration folder itself */
 int64_t mega_checkpoint_iteration(const mega_checkpoint *c);  /* 0 for a plain Hugging Face folder */

@@ -18,8 +18,9 @@ typedef struct mega_model {
 } mega_model;                  /* zero-initialised is valid and empty */
 
 /* path: as mega_checkpoint_open takes it. compute: F32, BF16 or F64. A missing or empty folder is an error here.
- * vocab_multiple: rows of the vocabulary are padded to a multiple of it (speed only). */
-mega_status mega_model_load(mega_model *out, const char *path, mega_dtype compute, int64_t vocab_multiple);
+ * vocab_multiple: rows of the vocabulary are padded to a multiple of it (speed only). team: reads it; may be NULL. */
+mega_status mega_model_load(mega_model *out, const char *path, mega_dtype compute, int64_t vocab_multiple,
+                            mega_team *team);
 void mega_model_fini(mega_model *m);
 
 /* Shape of a GPT from what a folder says of itself, and the other way round. */

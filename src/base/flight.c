@@ -1,0 +1,111 @@
+/* The thread behind flight.h. */
+#include "flight.h"
+#include "megalith/memory.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+struct mega_flight {
+    int fd, error;
+    const uint8_t *bytes; /* NULL: none launched since the last landing */
+    size_t n, done;
+    bool is_flying, stop;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+};
+
+/* Of bytes [done, n), without the lock: between launch and landing only this thread touches what it reads here. */
+static void write_all(mega_flight *f)
+{
+    while (f->done < f->n) {
+        const ssize_t done = write(f->fd, f->bytes + f->done, f->n - f->done);
+        if (done < 0 && errno == EINTR) continue;
+        if (done < 0) {
+            f->error = errno;
+            return;
+        }
+        f->done += (size_t)done;
+    }
+}
+
+static void *flight_main(void *argument)
+{
+    mega_flight *f = argument;
+    pthread_mutex_lock(&f->mutex);
+    while (!f->stop) {
+        if (f->is_flying) {
+            pthread_mutex_unlock(&f->mutex);
+            write_all(f);
+            pthread_mutex_lock(&f->mutex);
+            f->is_flying = false;
+            pthread_cond_broadcast(&f->changed);
+        } else {
+            pthread_cond_wait(&f->changed, &f->mutex);
+        }
+    }
+    pthread_mutex_unlock(&f->mutex);
+    return NULL;
+}
+
+mega_flight *mega_flight_create(int fd)
+{
+    mega_flight *f = mega_calloc(1, sizeof *f);
+    if (f == NULL) return NULL;
+    f->fd = fd;
+    pthread_mutex_init(&f->mutex, NULL);
+    pthread_cond_init(&f->changed, NULL);
+    sigset_t all, before; /* signals are for the caller */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int rc = pthread_create(&f->thread, NULL, flight_main, f);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc == 0) return f;
+    pthread_cond_destroy(&f->changed);
+    pthread_mutex_destroy(&f->mutex);
+    mega_free(f);
+    return NULL;
+}
+
+void mega_flight_launch(mega_flight *f, const uint8_t *bytes, size_t n)
+{
+    pthread_mutex_lock(&f->mutex);
+    f->bytes = bytes;
+    f->n = n;
+    f->done = 0;
+    f->error = 0;
+    f->is_flying = true;
+    pthread_cond_broadcast(&f->changed);
+    pthread_mutex_unlock(&f->mutex);
+}
+
+int mega_flight_land(mega_flight *f, const uint8_t **bytes, size_t *n, size_t *done)
+{
+    pthread_mutex_lock(&f->mutex);
+    while (f->is_flying) pthread_cond_wait(&f->changed, &f->mutex);
+    pthread_mutex_unlock(&f->mutex);
+    *bytes = f->bytes;
+    *n = f->bytes != NULL ? f->n : 0;
+    *done = f->bytes != NULL ? f->done : 0;
+    const int error = f->bytes != NULL ? f->error : 0;
+    f->bytes = NULL;
+    return error;
+}
+
+void mega_flight_destroy(mega_flight *f)
+{
+    if (f == NULL) return;
+    const uint8_t *bytes;
+    size_t n, done;
+    mega_flight_land(f, &bytes, &n, &done);
+    pthread_mutex_lock(&f->mutex);
+    f->stop = true;
+    pthread_cond_broadcast(&f->changed);
+    pthread_mutex_unlock(&f->mutex);
+    pthread_join(f->thread, NULL);
+    pthread_cond_destroy(&f->changed);
+    pthread_mutex_destroy(&f->mutex);
+    mega_free(f);
+}
