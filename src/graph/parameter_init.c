@@ -1,23 +1,11 @@
 /* Initial values. Law 1: an element's value follows from the seed, the parameter's name and its place in the tensor as
  * the file holds it (without padding), in memory orientation; the layout of ranks and the padding do not enter. */
 #include "megalith/assert.h"
+#include "megalith/normal.h"
 #include "megalith/philox.h"
 #include "parameter_impl.h"
 
 #include <math.h>
-
-/* Elements 2i and 2i+1 of mega_philox_normal's addressing rule from one counter: the same operations, so the same bits,
- * at half the price. */
-static void normal_pair(uint32_t seed, uint32_t name_hash, uint64_t block, double out[2])
-{
-    const mega_philox r =
-        mega_philox4x32((mega_philox){{(uint32_t)block, (uint32_t)(block >> 32), 0x494e4954u, 0}}, seed, name_hash);
-    const double u = ((double)r.v[0] + 0.5) * (1.0 / 4294967296.0);
-    const double w = (double)r.v[1] * (6.283185307179586476925 / 4294967296.0);
-    const double radius = sqrt(-2.0 * log(u));
-    out[0] = radius * cos(w);
-    out[1] = radius * sin(w);
-}
 
 /* U[-1, 1): word i%4 of counter i/4. The third counter word sets it apart from the normal numbers of the same name. */
 static double uniform(uint32_t seed, uint32_t name_hash, uint64_t index)
@@ -35,13 +23,16 @@ static void store(void *master, mega_dtype acc, int64_t i, double value)
         ((float *)master)[i] = (float)value;
 }
 
+/* Normal numbers are made in runs. */
+#define RUN 512
+
 typedef struct fill {
     const mega_param *r;
     mega_axis axis;
     uint32_t seed, hash;
     double scale; /* standard deviation, or half the width of the uniform range */
-    uint64_t cached_block;
-    double cached[2];
+    uint64_t run; /* elements RUN * run … stand in `normal`; UINT64_MAX: none yet */
+    double normal[RUN];
 } fill;
 
 static double value_at(fill *f, int64_t row, int64_t col)
@@ -55,11 +46,11 @@ static double value_at(fill *f, int64_t row, int64_t col)
     case MEGA_INIT_XAVIER_UNIFORM: return f->scale * uniform(f->seed, f->hash, index);
     case MEGA_INIT_NORMAL: break;
     }
-    if (f->cached_block != index >> 1) {
-        f->cached_block = index >> 1;
-        normal_pair(f->seed, f->hash, f->cached_block, f->cached);
+    if (f->run != index / RUN) {
+        f->run = index / RUN;
+        mega_normal_pairs(f->normal, f->seed, f->hash, f->run * (RUN / 2), RUN / 2);
     }
-    return f->scale * f->cached[index & 1];
+    return f->scale * f->normal[index % RUN];
 }
 
 typedef struct fill_job {
@@ -80,7 +71,7 @@ static void fill_rows(void *user, int thread, int size)
               .hash = mega_name_hash(r->name),
               .scale = r->init == MEGA_INIT_XAVIER_UNIFORM ? sqrt(6.0 / (double)(r->true_shape[0] + r->true_shape[1]))
                                                            : r->init_std,
-              .cached_block = UINT64_MAX};
+              .run = UINT64_MAX};
     void *master = mega_params_master(p, job->index);
     int64_t begin, end;
     mega_team_share(r->local_shape[0], 1, thread, size, &begin, &end);
