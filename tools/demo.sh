@@ -45,9 +45,18 @@ say "3/5  the data set (Megatron's .bin/.idx)"
 run preprocess_data --input train.txt --split-on-blank-lines --tokenizer-type GPT2BPETokenizer \
     --vocab-file tokenizer/vocab.json --merge-file tokenizer/merges.txt --append-eod --output-prefix text
 
-say "4/5  training a GPT"
-run pretrain_gpt --num-layers 4 --hidden-size 192 --num-attention-heads 6 --seq-length 128 --max-position-embeddings 128 \
-    --micro-batch-size 8 --global-batch-size 8 --train-iters "${DEMO_ITERS:-600}" --lr 3e-3 --min-lr 1e-4 --lr-decay-style cosine \
+# Two ranks that share each batch, where there are cores and a launcher for them; else one rank with all cores.
+if [ "$(nproc)" -ge 2 ] && command -v mpirun >/dev/null && "$megalith" doctor | grep -q '^  MPI  .*Open MPI'; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    train() { printf '$ mpirun -n 2 megalith %s\n' "$*"; mpirun -n 2 "$megalith" "$@"; }
+    ranks="two ranks"
+else
+    train() { run "$@"; }
+    ranks="one rank"
+fi
+say "4/5  training a GPT on $ranks"
+train pretrain_gpt --num-layers 4 --hidden-size 192 --num-attention-heads 6 --seq-length 128 --max-position-embeddings 128 \
+    --micro-batch-size 4 --global-batch-size 8 --train-iters "${DEMO_ITERS:-600}" --lr 3e-3 --min-lr 1e-4 --lr-decay-style cosine \
     --lr-warmup-iters 40 --adam-beta2 0.98 --weight-decay 0.1 --hidden-dropout 0 --attention-dropout 0 \
     --data-path text_text_document --split 98,2,0 --tokenizer-type GPT2BPETokenizer \
     --vocab-file tokenizer/vocab.json --merge-file tokenizer/merges.txt \

@@ -1,6 +1,7 @@
 /* megalith doctor: what this program found on this machine, and what it will use of it. */
 #include "commands.h"
 #include "megalith/assert.h"
+#include "megalith/comm.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
@@ -120,6 +121,8 @@ static void show_libraries(void)
     row("jansson", "%s", jansson_version_str());
     row("zlib", "%s", zlibVersion());
     row("zstd", "%s", ZSTD_versionString());
+    char mpi[160];
+    row("MPI", "%s", mega_world_transport(mpi, sizeof mpi));
 }
 
 /* Where the shell would find a program; NULL when it would not. The caller frees it. */
@@ -140,7 +143,7 @@ static void show_mpi(void)
 {
     char *mpirun = find_program("mpirun");
     if (mpirun == NULL) mpirun = find_program("mpiexec");
-    row("MPI", mpirun != NULL ? "%s found, not used yet: training runs on one rank" : "no mpirun found", mpirun);
+    row("MPI launcher", "%s", mpirun != NULL ? mpirun : "none found (apt-get install openmpi-bin)");
     mega_free(mpirun);
 }
 
@@ -202,7 +205,7 @@ static void show_use(void)
     char products[96];
     row("matrix products", "%s", mega_gemm_description(products, sizeof products));
     row("memory", "up to %.2f GiB (limit: %s)", (double)memory / 1073741824.0, limit);
-    row("ranks", "1");
+    row("ranks", "1; as many as an MPI launcher starts (docs/ranks.md)");
 }
 
 int mega_command_doctor(int argc, char **argv)

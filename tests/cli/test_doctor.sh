@@ -19,7 +19,8 @@ has '^  oneDNN  +[0-9]+\.[0-9]+'
 has '^  jansson  +[0-9]'
 has '^  zlib  +[0-9]'
 has '^  zstd  +[0-9]'
-has '^  MPI  +(no mpirun found|/.* found, not used yet)'
+has '^  MPI  +([A-Z]|none)'
+has '^  MPI launcher  +(none found|/)'
 has '^  GPU  +.*(none found|not built yet|does not load|no device)'
 has '^  kernels  +(portable|avx2|avx512|avx512_bf16|amx)'
 
@@ -68,5 +69,5 @@ for devices in 1 0; do
     else
         has '^  GPU  +the CUDA driver is there, but it shows no device$'
     fi
-    has "^  MPI  +$temp/bin/mpirun found, not used yet"
+    has "^  MPI launcher  +$temp/bin/mpirun$"
 done
