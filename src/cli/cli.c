@@ -72,13 +72,16 @@ static void show_threads(const mega_config *cfg)
                                             "train_tokenizer"};
     for (size_t i = 0; i < sizeof computing / sizeof computing[0]; i++) {
         if (strcmp(cfg->command, computing[i]) != 0) continue;
+        const int cores = mega_cpu_count();
         const bool given = mega_config_was_set(cfg, "num_threads");
         const bool environment = !given && getenv("OMP_NUM_THREADS") != NULL;
-        mega_info("using %lld threads (%s; %d cores may be used)", (long long)cfg->num_threads,
-                  given         ? "--num-threads"
-                  : environment ? "OMP_NUM_THREADS"
-                                : "one for each core",
-                  mega_cpu_count());
+        mega_info("using %lld thread%s%s (%s; %d core%s may be used)", (long long)cfg->num_threads,
+                  cfg->num_threads == 1 ? "" : "s", cfg->world_size > 1 ? " a rank" : "",
+                  given                       ? "--num-threads"
+                  : environment               ? "OMP_NUM_THREADS"
+                  : cfg->num_threads == cores ? "one for each core"
+                                              : "ranks of this host share its cores",
+                  cores, cores == 1 ? "" : "s");
     }
 }
 

@@ -13,7 +13,9 @@ for page in "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/docs/*.md; do
     awk '/^```sh$/ { on = 1; next } /^```/ { on = 0 } on' "$page" >"$work/$name.sh"
     [ -s "$work/$name.sh" ] || continue
     if [ "$name" = ranks ] && ! command -v mpirun >/dev/null; then echo "left out: ranks (no mpirun)" && continue; fi
-    if (cd "$work/$name" && bash -euo pipefail "$work/$name.sh" >"$work/$name.log" 2>&1 </dev/null); then
+    # The launcher's libraries keep what they allocate until the end.
+    leaks=$([ "$name" = ranks ] && echo 0 || echo 1)
+    if (cd "$work/$name" && ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=$leaks" bash -euo pipefail "$work/$name.sh" >"$work/$name.log" 2>&1 </dev/null); then
         echo "ok $name ($(wc -l <"$work/$name.sh") lines)"
     else
         echo "FAILED: the commands of $page:"
