@@ -34,17 +34,23 @@ static bool linear_bias(const fuse *f, const instruction *first, const instructi
     return true;
 }
 
+/* second adds to what first makes: first takes the other summand as its operand `slot`. */
+static bool take_addend(const instruction *first, const instruction *second, int via, int slot, instruction *fused)
+{
+    if (first->in[slot] != 0) return false;
+    *fused = *first;
+    fused->in[slot] = second->in[1 - via];
+    fused->out[0] = second->out[0];
+    return true;
+}
+
 /* The result may then lie where the residual does (overlays), so that must not be x, which is read to the end. */
 static bool linear_residual(const fuse *f, const instruction *first, const instruction *second, int via,
                             instruction *fused)
 {
-    const int32_t residual = second->in[1 - via];
-    if (first->in[3] != 0 || first->attr.wide || mega_graph_root(f->g, residual) == mega_graph_root(f->g, first->in[0]))
-        return false;
-    *fused = *first;
-    fused->in[3] = residual;
-    fused->out[0] = second->out[0];
-    return true;
+    const int32_t residual = mega_graph_root(f->g, second->in[1 - via]);
+    if (first->attr.wide || residual == mega_graph_root(f->g, first->in[0])) return false;
+    return take_addend(first, second, via, 3, fused);
 }
 
 /* The gradient of the bias beside that of the weight: both read dy. */
@@ -62,11 +68,7 @@ static bool embedding_addend(const fuse *f, const instruction *first, const inst
                              instruction *fused)
 {
     (void)f;
-    if (first->in[2] != 0) return false;
-    *fused = *first;
-    fused->in[2] = second->in[1 - via];
-    fused->out[0] = second->out[0];
-    return true;
+    return take_addend(first, second, via, 2, fused);
 }
 
 static bool bias_dropout(const fuse *f, const instruction *first, const instruction *second, int via,
@@ -98,22 +100,14 @@ static bool dropout_residual(const fuse *f, const instruction *first, const inst
                              instruction *fused)
 {
     (void)f;
-    if (first->in[4] != 0) return false;
-    *fused = *first;
-    fused->in[4] = second->in[1 - via];
-    fused->out[0] = second->out[0];
-    return true;
+    return take_addend(first, second, via, 4, fused);
 }
 
 static bool norm_grad_addend(const fuse *f, const instruction *first, const instruction *second, int via,
                              instruction *fused)
 {
     (void)f;
-    if (first->in[5] != 0) return false;
-    *fused = *first;
-    fused->in[5] = second->in[1 - via];
-    fused->out[0] = second->out[0];
-    return true;
+    return take_addend(first, second, via, 5, fused);
 }
 
 static bool grad_column_sum(const fuse *f, const instruction *first, const instruction *second, int via,
