@@ -29,15 +29,21 @@ static bool few_rows(const mega_gemm_args *a)
     return a->m <= MEGA_GEMV_ROWS && !a->trans_a && a->trans_b;
 }
 
+static gemm_way own_way(const mega_gemm_args *a)
+{
+    if (a->m == 0 || (a->n == 0 && a->row_sum == NULL)) return GEMM_NOTHING;
+    if (a->n == 0 || a->k == 0 || a->head.dtype == MEGA_F64) return GEMM_PLAIN;
+    if (few_rows(a)) return GEMM_FEW_ROWS;
+    return mega_pairs_can(a) ? GEMM_PAIRS : GEMM_PANELS;
+}
+
 static gemm_way choose(const mega_gemm_args *a, size_t *onednn_bytes)
 {
+    const gemm_way own = own_way(a);
     *onednn_bytes = 0;
-    if (a->m == 0 || a->n == 0) return GEMM_NOTHING;
-    if (a->k == 0 || a->head.dtype == MEGA_F64) return GEMM_PLAIN;
-    if (few_rows(a)) return GEMM_FEW_ROWS;
+    if (own != GEMM_PAIRS && own != GEMM_PANELS) return own;
     const bool alone = a->residual == NULL && a->row_sum == NULL;
-    if (alone && onednn_asked() && mega_onednn_scratch(a, onednn_bytes)) return GEMM_ONEDNN;
-    return mega_pairs_can(a) ? GEMM_PAIRS : GEMM_PANELS;
+    return alone && onednn_asked() && mega_onednn_scratch(a, onednn_bytes) ? GEMM_ONEDNN : own;
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -227,15 +233,16 @@ static void run(mega_team *team, const void *args)
         mega_onednn_run(team, a);
         return;
     }
-    if (a->m == 0 || (a->n == 0 && a->row_sum == NULL)) return;
-    if (a->n == 0 || a->k == 0 || a->head.dtype == MEGA_F64) mega_plain_gemm.run(team, args);
-    else if (few_rows(a)) {
+    switch (own_way(a)) {
+    case GEMM_PLAIN: mega_plain_gemm.run(team, args); return;
+    case GEMM_FEW_ROWS:
         if (a->accumulate && overwrites(a)) zero_rows(a);
         cpu_job_run(team, few_rows_work, args, a->n, 16, a->n * a->k);
-    } else if (mega_pairs_can(a))
-        mega_pairs_run(team, a, overwrites(a));
-    else
-        run_panels(team, a);
+        return;
+    case GEMM_PAIRS: mega_pairs_run(team, a, overwrites(a)); return;
+    case GEMM_PANELS: run_panels(team, a); return;
+    default: return;
+    }
 }
 
 static mega_status prepare(void *args, int threads)

@@ -12,7 +12,7 @@ static void run(mega_team *team, const void *args)
     (void)team;
     for (int64_t m = 0; m < a->m; m++) {
         double row_sum = 0.0;
-        for (int64_t k = 0; k < a->k; k++) row_sum += get(a->a, t, m * a_m + k * a_k);
+        for (int64_t k = 0; k < a->k && a->row_sum != NULL; k++) row_sum += get(a->a, t, m * a_m + k * a_k);
         if (a->row_sum != NULL) put_add(a->row_sum, acc_of(t), m, row_sum);
         for (int64_t n = 0; n < a->n; n++) {
             double sum = a->bias != NULL ? get(a->bias, t, n) : 0.0;
