@@ -1,10 +1,9 @@
 /* The engine as a library: steps that allocate nothing, law 1 over micro-batches, determinism, save and load. */
+#include "engine_run.h"
 #include "kit.h"
-#include "megalith/engine.h"
 #include "megalith/gpt_data.h"
 #include "megalith/memory.h"
 #include "megalith/model.h"
-#include "megalith/philox.h"
 #include <math.h>
 
 static void need(mega_status st)
@@ -12,7 +11,7 @@ static void need(mega_status st)
     if (st != MEGA_OK) fail_msg("%s", mega_error_message());
 }
 
-enum { SEQ = 16, VOCAB = 50, BATCH = 4, STEPS = 4 };
+enum { SEQ = ENGINE_RUN_SEQ, VOCAB = ENGINE_RUN_VOCAB, BATCH = 4, STEPS = 4 };
 
 typedef struct setting {
     mega_dtype compute;
@@ -30,34 +29,16 @@ typedef struct rig {
 
 static void rig_open(rig *r, const setting *s)
 {
-    r->gpt = (mega_gpt){.num_layers = 2,
-                        .hidden = 32,
-                        .ffn_hidden = 128,
-                        .heads = 4,
-                        .head_dim = 8,
-                        .positions = SEQ,
-                        .vocab = VOCAB,
-                        .padded_vocab = 64,
-                        .norm_epsilon = 1e-5,
-                        .init_std = 0.2,
-                        .attention_dropout = s->dropout,
-                        .hidden_dropout = s->dropout,
-                        .recompute = s->recompute ? MEGA_GPT_RECOMPUTE_FULL : MEGA_GPT_RECOMPUTE_NONE,
-                        .recompute_uniform = true,
-                        .recompute_layers = 1,
-                        .per_token_loss = s->per_token};
+    r->gpt = engine_run_gpt();
+    r->gpt.attention_dropout = r->gpt.hidden_dropout = s->dropout;
+    r->gpt.recompute = s->recompute ? MEGA_GPT_RECOMPUTE_FULL : MEGA_GPT_RECOMPUTE_NONE;
+    r->gpt.per_token_loss = s->per_token;
     need(mega_team_create(&r->team, s->threads > 0 ? s->threads : 1));
-    const mega_engine_options o = {.compute = s->compute,
-                                   .plain = s->plain,
-                                   .team = r->team,
-                                   .micro_batch = s->micro_batch,
-                                   .seq = SEQ,
-                                   .batch = {.global_batch = BATCH, .micro_step = s->micro_batch},
-                                   .per_token_loss = s->per_token,
-                                   .clip_grad = 1.0,
-                                   .dropout_seed = 7,
-                                   .optimizer = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8},
-                                   .schedule = {.style = MEGA_LR_CONSTANT, .max_lr = 1e-2, .decay = 100}};
+    mega_engine_options o = engine_run_options(BATCH, s->micro_batch, 1e-2);
+    o.compute = s->compute;
+    o.plain = s->plain;
+    o.team = r->team;
+    o.per_token_loss = s->per_token;
     need(mega_engine_create(&r->engine, mega_engine_gpt(&r->gpt), &o));
     need(mega_engine_allocate(r->engine));
     need(mega_engine_initialize(r->engine, 1234));
@@ -76,9 +57,7 @@ static void fill(mega_batch *b, int64_t first, bool masked)
         .eod = 3, .eod_mask_loss = masked, .reset_position_ids = masked, .reset_attention_mask = masked};
     for (int64_t r = 0; r < b->rows; r++) {
         int32_t row[SEQ + 1];
-        for (int i = 0; i <= SEQ; i++)
-            row[i] =
-                (int32_t)(mega_philox4x32((mega_philox){{(uint32_t)i, (uint32_t)(first + r), 0, 0}}, 5, 6).v[0] % 20);
+        engine_run_sample(row, first + r);
         for (int i = 0; masked && i < (first + r) % 5 * 2; i++)
             row[i] = 3; /* as many masked tokens as the sample says */
         const int64_t at = r * SEQ;

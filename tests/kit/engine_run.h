@@ -1,0 +1,46 @@
+/* What tests of the engine train: a small GPT, options for it, and samples that are functions of their number alone.
+ * Only for test programs that link the room engine. */
+#ifndef MEGALITH_TESTS_ENGINE_RUN_H
+#define MEGALITH_TESTS_ENGINE_RUN_H
+
+#include "megalith/engine.h"
+#include "megalith/philox.h"
+
+enum { ENGINE_RUN_SEQ = 16, ENGINE_RUN_VOCAB = 50 };
+
+/* Dropout, recomputation and the kind of loss are the caller's to set. */
+static inline mega_gpt engine_run_gpt(void)
+{
+    return (mega_gpt){.num_layers = 2,
+                      .hidden = 32,
+                      .ffn_hidden = 128,
+                      .heads = 4,
+                      .head_dim = 8,
+                      .positions = ENGINE_RUN_SEQ,
+                      .vocab = ENGINE_RUN_VOCAB,
+                      .padded_vocab = 64,
+                      .norm_epsilon = 1e-5,
+                      .init_std = 0.2,
+                      .recompute_uniform = true,
+                      .recompute_layers = 1};
+}
+
+static inline mega_engine_options engine_run_options(int64_t batch, int64_t micro_batch, double lr)
+{
+    return (mega_engine_options){.micro_batch = micro_batch,
+                                 .seq = ENGINE_RUN_SEQ,
+                                 .batch = {.global_batch = batch, .micro_step = micro_batch},
+                                 .clip_grad = 1.0,
+                                 .dropout_seed = 7,
+                                 .optimizer = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8},
+                                 .schedule = {.style = MEGA_LR_CONSTANT, .max_lr = lr, .decay = 100}};
+}
+
+/* Tokens 0 to 19 of this sample. */
+static inline void engine_run_sample(int32_t row[ENGINE_RUN_SEQ + 1], int64_t sample)
+{
+    for (int i = 0; i <= ENGINE_RUN_SEQ; i++)
+        row[i] = (int32_t)(mega_philox4x32((mega_philox){{(uint32_t)i, (uint32_t)sample, 0, 0}}, 5, 6).v[0] % 20);
+}
+
+#endif
