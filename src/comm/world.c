@@ -14,7 +14,7 @@ mega_status mega_world_create(mega_world **out, const mega_world_options *option
     mega_world *w = mega_calloc(1, sizeof *w);
     if (w == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "world of ranks: no memory");
     w->size = w->local_size = 1;
-    w->timeout_s = o.timeout_s > 0 ? o.timeout_s : DEFAULT_TIMEOUT_S;
+    w->timeout_s = DEFAULT_TIMEOUT_S;
     w->message_bytes = o.message_bytes > 0 ? o.message_bytes : INT_MAX;
     w->scratch_bytes = o.scratch_bytes > 0 ? o.scratch_bytes : DEFAULT_SCRATCH_BYTES;
     mega_status st = transport_open(w);
@@ -75,6 +75,11 @@ int mega_world_local_size(const mega_world *world)
 void mega_world_set_timeout(mega_world *world, double seconds)
 {
     world->timeout_s = seconds;
+}
+
+size_t mega_world_bytes(const mega_world *world)
+{
+    return world == NULL || world->scratch == NULL ? 0 : world->scratch_bytes;
 }
 
 mega_comm *mega_world_comm(mega_world *world)

@@ -175,8 +175,7 @@ int main(int argc, char **argv)
     if (argc != 5) return 2;
     const mega_layout_sizes s = {.tp = atoi(argv[1]), .cp = atoi(argv[2]), .pp = atoi(argv[3]), .ep = atoi(argv[4])};
     /* Small enough that messages are cut and reductions go piece by piece. */
-    need(mega_world_create(&world,
-                           &(mega_world_options){.timeout_s = 60, .message_bytes = 1000, .scratch_bytes = 8192}));
+    need(mega_world_create(&world, &(mega_world_options){.message_bytes = 1000, .scratch_bytes = 8192}));
     need(mega_layout_create(&l, world, &s));
     world_comm = l->world.comm;
     const int me = mega_world_rank(world), size = mega_world_size(world), dp = size / (s.tp * s.cp * s.pp);

@@ -18,7 +18,6 @@ typedef struct mega_comm mega_comm;   /* a group of ranks */
 typedef struct mega_world mega_world; /* all ranks, and the transport between them */
 
 typedef struct mega_world_options {
-    double timeout_s;     /* a collective that takes longer fails; 0: ten minutes */
     size_t message_bytes; /* longer messages are cut; 0: what MPI counts in an int. Equal on every rank */
     size_t scratch_bytes; /* what a collective holds of other ranks at a time; 0: 4 MiB. Equal on every rank */
 } mega_world_options;
@@ -32,9 +31,10 @@ void mega_world_destroy(mega_world *world);
 void mega_world_abort(mega_world *world, int exit_status);
 int mega_world_rank(const mega_world *world); /* of NULL: 0 of 1 */
 int mega_world_size(const mega_world *world);
-int mega_world_local_size(const mega_world *world); /* ranks on this host */
-void mega_world_set_timeout(mega_world *world, double seconds);
-mega_comm *mega_world_comm(mega_world *world); /* all of them */
+int mega_world_local_size(const mega_world *world);             /* ranks on this host */
+void mega_world_set_timeout(mega_world *world, double seconds); /* of a collective; ten minutes until it is set */
+size_t mega_world_bytes(const mega_world *world);               /* of scratch */
+mega_comm *mega_world_comm(mega_world *world);                  /* all of them */
 /* mega_comm_agree over the whole world has failed: every rank knows, and says the same. */
 bool mega_world_failed(const mega_world *world);
 /* Name and version of the MPI library, or that there is none. */

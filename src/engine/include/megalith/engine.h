@@ -69,7 +69,8 @@ typedef struct mega_engine_memory {
     size_t inputs;    /* of programs */
     size_t data;      /* the rows of one step */
     size_t total;
-    size_t libraries; /* oneDNN's code and objects, threads, records: a measured constant, part of total */
+    size_t libraries; /* oneDNN's code and objects, threads, records: a measured constant, and what ranks exchange
+                         through; part of total */
     size_t live;      /* the most that saved and scratch hold at one instruction: no plan does with less */
     size_t head;      /* the largest chunk of logits with what is made of it: part of scratch */
 } mega_engine_memory;
