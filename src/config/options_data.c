@@ -114,7 +114,7 @@ static const option_row other_model_rows[] = {
     {IDLE("patch-dim", KIND_INT, "16", VISION)},
     {IDLE("classes-fraction", KIND_FLOAT, "1.0", VISION)},
     {IDLE("data-per-class-fraction", KIND_FLOAT, "1.0", VISION)},
-    {IDLE("no-data-sharding", KIND_OFF, NULL, "there is one rank, whose share of the data is all of it"), .dest = "data_sharding"},
+    {IDLE("no-data-sharding", KIND_OFF, NULL, "samples come in one order, whatever the number of ranks"), .dest = "data_sharding"},
     {IDLE("head-lr-mult", KIND_FLOAT, "1.0", VISION)},
     {IDLE("vision-pretraining", KIND_FLAG, NULL, VISION)},
     {IDLE("vision-pretraining-type", KIND_STRING, "classify", VISION)},

@@ -1,8 +1,8 @@
 /* Options that exist for several ranks: parallel sizes, process groups, ZeRO, DeepSpeed's activation checkpointing. */
 #include "config_impl.h"
 
-#define ONE_RANK_ONLY "a run is one rank; leave it at 1 and use the machine's cores (--num-threads)"
-#define NO_RANKS      "a run is one rank; leave it out"
+#define ONE_RANK_ONLY "leave it at 1"
+#define NO_RANKS      "leave it out"
 #define HOST          "everything lies in the host's memory already"
 #define RECOMPUTE     "what is recomputed is said by --recompute-granularity, --recompute-method and --recompute-num-layers"
 #define PLANNED       "memory is planned before the first step, and nothing is allocated in it"
@@ -25,7 +25,7 @@ static const option_row distributed_rows[] = {
     {IDLE("ddp-bucket-size", KIND_INT, NULL, ONE_RANK)},
     {IDLE("no-scatter-gather-tensors-in-pipeline", KIND_OFF, NULL, ONE_RANK), .dest = "scatter_gather_tensors_in_pipeline"},
     {IDLE("use-ring-exchange-p2p", KIND_FLAG, NULL, ONE_RANK)},
-    {LATER("local_rank", KIND_INT, "0", NO_RANKS)},
+    {LATER("local_rank", KIND_INT, "0", "an MPI launcher starts the ranks and says which is which; leave it out")},
     {IDLE("lazy-mpu-init", KIND_BOOL, NULL, ONE_RANK)},
     {IDLE("use-cpu-initialization", KIND_FLAG, NULL, "initial weights are always made on the CPU, the same for any number of ranks")},
     {IDLE("empty-unused-memory-level", KIND_STRING, "0", PLANNED), .choices = "0|1|2"},
@@ -52,7 +52,7 @@ const option_section mega_option_distributed_section = {"distributed", FOR_TRAIN
 static const option_row zero_rows[] = {
     {LATER("deepspeed", KIND_FLAG, NULL, "its JSON is not read yet; give the same settings as options of this command")},
     {LATER("deepspeed_config", KIND_STRING, NULL, "its JSON is not read yet; give the same settings as options of this command")},
-    {IDLE("zero-stage", KIND_INT, "1", ONE_RANK)},
+    {IDLE("zero-stage", KIND_INT, "0", ONE_RANK)},
     {IDLE("zero-reduce-scatter", KIND_FLAG, NULL, ONE_RANK)},
     {IDLE("zero-contigious-gradients", KIND_FLAG, NULL, PLANNED)},
     {IDLE("zero-reduce-bucket-size", KIND_INT, "0", ONE_RANK)},

@@ -62,7 +62,7 @@ static const option_row model_rows[] = {
     {LATER("disable-bias-linear", KIND_OFF, NULL, USE_LATER_MODEL), .dest = "add_bias_linear"},
     {LATER("add-qkv-bias", KIND_FLAG, NULL, "every linear layer has its bias, these too; leave it out")},
     {LATER("pad-vocab-size-to", KIND_INT, NULL, "padding never enters a loss or a checkpoint; use --make-vocab-size-divisible-by N"), .commands = FOR_TRAINING},
-    {IDLE("sync-tp-duplicated-parameters", KIND_FLAG, NULL, "there is one rank, which holds no parameter twice")},
+    {IDLE("sync-tp-duplicated-parameters", KIND_FLAG, NULL, "ranks that hold the same parameter make the same update of it")},
     {LATER("kill-switch-file", KIND_STRING, NULL, "send the process SIGTERM: it saves and leaves")},
     {LATER("kill-switch-path", KIND_STRING, NULL, "send the process SIGTERM: it saves and leaves")},
     {LATER("spec", KIND_LIST, NULL, "layers are not loaded from Python; leave it out")},
@@ -86,7 +86,7 @@ const option_section mega_option_regularization_section = {"regularization", FOR
 
 static const option_row initialization_rows[] = {
     {OPTION("seed", seed, KIND_INT), .commands = FOR_TRAINING | FOR_DATA, .fallback = "1234", .range = RANGE_SEED, .help = "of initial weights, dropout, order of samples, drawn text"},
-    {IDLE("data-parallel-random-init", KIND_FLAG, NULL, "there is one rank, and initial weights depend on the seed alone")},
+    {IDLE("data-parallel-random-init", KIND_FLAG, NULL, "initial weights depend on the seed alone")},
     {OPTION("init-method-std", init_method_std, KIND_FLOAT), .fallback = "0.02", .range = RANGE_POSITIVE, .help = "standard deviation of initial weights"},
     {OPTION("init-method-xavier-uniform", init_method_xavier_uniform, KIND_FLAG), .help = "Xavier's uniform initial weights"},
 };
@@ -126,9 +126,9 @@ static const option_row fp8_rows[] = {
 const option_section mega_option_fp8_section = {"FP8", FOR_TRAINING, fp8_rows, ROW_COUNT(fp8_rows)};
 
 static const option_row moe_rows[] = {
-    {LATER("expert-model-parallel-size", KIND_INT, "1", "there is one rank; leave it at 1")},
-    {LATER("moe-expert-parallel-size", KIND_INT, "1", "there is one rank; leave it at 1")},
-    {LATER("expert-tensor-parallel-size", KIND_INT, "1", "there is one rank; leave it at 1")},
+    {LATER("expert-model-parallel-size", KIND_INT, "1", "leave it at 1")},
+    {LATER("moe-expert-parallel-size", KIND_INT, "1", "leave it at 1")},
+    {LATER("expert-tensor-parallel-size", KIND_INT, "1", "leave it at 1")},
     {IDLE("enable-expert-tensor-parallelism", KIND_FLAG, NULL, ONLY_MOE)},
     {IDLE("moe-router-load-balancing-type", KIND_STRING, "aux_loss", ONLY_MOE)},
     {IDLE("moe-router-topk", KIND_INT, "2", ONLY_MOE)},

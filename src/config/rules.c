@@ -362,7 +362,9 @@ static void rule_profiled_steps(mega_config *cfg)
 static void rule_one_rank(mega_config *cfg)
 {
     static const char *const name[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
-    for (size_t i = 0; i < ROW_COUNT(name) && cfg->world_size == 1; i++) {
+    /* WORLD_SIZE may merely stand in the environment; the others are set by the launcher of this process. */
+    const size_t first = (cfg->state->command->bit & FOR_TRAINING) != 0 ? 0 : 1;
+    for (size_t i = first; i < ROW_COUNT(name) && cfg->world_size == 1; i++) {
         const char *world = getenv(name[i]);
         int64_t n = 1;
         if (world == NULL || !mega_value_int(world, &n) || n <= 1) continue;
@@ -517,7 +519,7 @@ static const rule_row rules[] = {
     {FOR_RUN, false, rule_loading},
     {FOR_RUN, false, rule_saving},
     {FOR_PRETRAIN, false, rule_profiled_steps},
-    {FOR_TRAINING, false, rule_one_rank},
+    {FOR_ALL, false, rule_one_rank},
     {FOR_TRAINING, true, rule_layout},
     {FOR_TRAINING, false, rule_idle_on_one_rank},
     {FOR_TRAINING | FOR_PREPROCESS | FOR_DATA, false, mega_rule_split},

@@ -65,6 +65,9 @@ OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
 ranks 2 "$MEGALITH" generate_samples_gpt --load one --prompt x >other.log 2>&1 </dev/null && fail "a command of one rank on two"
 grep -q 'several ranks run under an MPI launcher, with pretrain_gpt alone' other.log || fail "no word of the command of one rank"
+ranks 2 "$MEGALITH" preprocess_data --input t.txt --tokenizer-type ByteTokenizer --output-prefix twice >other.log 2>&1 </dev/null &&
+    fail "two ranks write one data set"
+ls twice* >/dev/null 2>&1 && fail "files of a refused command"
 
 # A rank that is killed ends the others at once.
 ranks 2 "$MEGALITH" "${base[@]}" --train-iters 1000000 >killed.log 2>&1 </dev/null &
