@@ -17,7 +17,7 @@ static bool add_tensors(tensor_list *l, const mega_engine *e, const char *prefix
 {
     for (int i = 0; i < mega_params_count(e->params); i++) {
         const mega_param *p = mega_params_get(e->params, i);
-        if (p->tied_to >= 0) continue;
+        if (p->tie == MEGA_TIE_COPY) continue;
         void *data = moment >= 0 ? mega_optimizer_moment(e->optimizer, moment, i) : mega_params_master(e->params, i);
         const char *name = prefix == NULL ? p->name : mega_arena_format(&l->arena, "%s.%s", prefix, p->name);
         if (name == NULL) return false;

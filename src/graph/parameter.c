@@ -156,7 +156,7 @@ int64_t mega_params_local_count(const mega_params *p)
  * the sum over its other stage. */
 static bool may_share_bucket(const mega_param *a, const mega_param *b)
 {
-    return (a->axis == MEGA_AXIS_EP) == (b->axis == MEGA_AXIS_EP) && a->tied_to < 0 && b->tied_to < 0;
+    return (a->axis == MEGA_AXIS_EP) == (b->axis == MEGA_AXIS_EP) && a->tie == MEGA_TIE_NONE && b->tie == MEGA_TIE_NONE;
 }
 
 /* Ends the bucket that starts at `offset`; `used` elements of it hold parameters and the gaps between them. */
@@ -254,6 +254,11 @@ mega_dtype mega_params_compute_dtype(const mega_params *p)
 mega_dtype mega_params_acc_dtype(const mega_params *p)
 {
     return p->acc;
+}
+
+mega_range mega_params_owned(const mega_params *p, int index)
+{
+    return (mega_range){0, mega_params_get(p, index)->count};
 }
 
 static void *element(void *flat, mega_dtype dtype, const mega_param *r)

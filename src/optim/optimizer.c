@@ -63,7 +63,7 @@ static size_t acc_size(const mega_optimizer *o)
  * first rank of the axis that would cut them. */
 static bool is_counted(const mega_optimizer *o, const mega_param *p)
 {
-    return p->tied_to < 0 && (p->axis == MEGA_AXIS_TP || o->layout->tp.rank == 0);
+    return p->tie != MEGA_TIE_COPY && (p->axis == MEGA_AXIS_TP || o->layout->tp.rank == 0);
 }
 
 static int order_by_offset(const void *a, const void *b, void *user)

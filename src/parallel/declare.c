@@ -10,7 +10,6 @@ static mega_status add(mega_params *p, const char *path, const char *name, const
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "parameter %s.%s.%s: the name is longer than the %zu characters a record holds", path, name,
                          kind, sizeof record->name - 1);
-    record->tied_to = -1;
     if (record->blocks == 0) record->blocks = 1;
     int index;
     return mega_params_add(p, record, &index);

@@ -1,7 +1,7 @@
 /* Law 1 over ranks: steps of a small GPT with dropout in a layout of ranks, against the same steps on one rank, which
  * every rank makes for itself. Losses, gradient norms and each weight tensor's slice are compared.
  *
- *   ranks_parity TP PRECISION MICRO_BATCH RECOMPUTE THREADS     PRECISION: f64 f32 bf16; RECOMPUTE: none full selective
+ *   ranks_parity [tp=N] [precision=f64|f32|bf16] [micro=N] [recompute=none|full|selective] [threads=N]
  */
 #include "engine_run.h"
 #include "megalith/gpt_data.h"
@@ -23,33 +23,59 @@ static void need(mega_status st)
 }
 
 typedef struct setting {
-    int tp, threads;
+    int tp, threads, micro_batch, precision;
     mega_dtype compute;
-    int64_t micro_batch;
     mega_gpt_recompute recompute;
     double tolerance, weights; /* of losses and norms; of weights */
 } setting;
 
 static const struct {
-    const char *name;
     mega_dtype dtype;
     double tolerance, weights;
-} precisions[] = {{"f64", MEGA_F64, 1e-8, 1e-8}, {"f32", MEGA_F32, 1e-5, 1e-5}, {"bf16", MEGA_BF16, 2e-2, 2e-2}};
+} precisions[] = {{MEGA_F64, 1e-8, 1e-8}, {MEGA_F32, 1e-5, 1e-5}, {MEGA_BF16, 2e-2, 2e-2}};
 
-static setting read_setting(char **argv)
+static int choice(const char *const *names, int count, const char *text)
 {
-    static const char *const ways[] = {"none", "full", "selective"};
-    static const mega_gpt_recompute way[] = {MEGA_GPT_RECOMPUTE_NONE, MEGA_GPT_RECOMPUTE_FULL,
-                                             MEGA_GPT_RECOMPUTE_SELECTIVE};
-    setting s = {.tp = atoi(argv[1]), .micro_batch = atoi(argv[3]), .threads = atoi(argv[5])};
-    for (size_t i = 0; i < 3; i++) {
-        if (strcmp(argv[2], precisions[i].name) == 0) {
-            s.compute = precisions[i].dtype;
-            s.tolerance = precisions[i].tolerance;
-            s.weights = precisions[i].weights;
-        }
-        if (strcmp(argv[4], ways[i]) == 0) s.recompute = way[i];
+    for (int i = 0; i < count; i++)
+        if (strcmp(names[i], text) == 0) return i;
+    fprintf(stderr, "unknown choice %s\n", text);
+    exit(2);
+}
+
+static void read_word(setting *s, const char *name, const char *text)
+{
+    static const char *const ways[] = {"none", "selective", "full"}; /* as mega_gpt_recompute */
+    static const char *const names[] = {"f64", "f32", "bf16"};
+    const struct {
+        const char *name;
+        int *number;
+    } numbers[] = {{"tp", &s->tp}, {"micro", &s->micro_batch}, {"threads", &s->threads}};
+    if (strcmp(name, "precision") == 0) s->precision = choice(names, 3, text);
+    else if (strcmp(name, "recompute") == 0)
+        s->recompute = (mega_gpt_recompute)choice(ways, 3, text);
+    else {
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+            if (strcmp(name, numbers[i].name) == 0) {
+                *numbers[i].number = atoi(text);
+                return;
+            }
+        fprintf(stderr, "unknown setting %s\n", name);
+        exit(2);
     }
+}
+
+static setting read_setting(int argc, char **argv)
+{
+    setting s = {.tp = 1, .threads = 1, .micro_batch = 2};
+    for (int i = 1; i < argc; i++) {
+        char name[32];
+        const char *is = strchr(argv[i], '=');
+        snprintf(name, sizeof name, "%.*s", is == NULL ? 0 : (int)(is - argv[i]), argv[i]);
+        read_word(&s, name, is == NULL ? argv[i] : is + 1);
+    }
+    s.compute = precisions[s.precision].dtype;
+    s.tolerance = precisions[s.precision].tolerance;
+    s.weights = precisions[s.precision].weights;
     return s;
 }
 
@@ -133,23 +159,27 @@ typedef struct difference {
     double apart, size; /* squares */
 } difference;
 
-/* Without the biases of keys: their true gradient is zero, and Adam makes a step of its rounding. */
+/* Of what this rank owns; without the biases of keys: their true gradient is zero, and Adam makes a step of its
+ * rounding. */
 static difference compare_weight(const run *many, const run *one, int i)
 {
     const mega_params *a = mega_engine_params(many->engine), *b = mega_engine_params(one->engine);
     const mega_axis *tp = &mega_engine_layout(many->engine)->tp;
-    const mega_param *p = mega_params_get(a, i), *q = mega_params_get(b, i);
-    const void *x = mega_params_master(a, i), *y = mega_params_master(b, i);
+    const mega_param *p = mega_params_get(a, i);
+    const int j = mega_params_find(b, p->name);
+    const mega_param *q = mega_params_get(b, j);
+    const void *x = mega_params_master(a, i), *y = mega_params_master(b, j);
+    const mega_range owned = mega_params_owned(a, i);
     difference d = {0, 0};
-    for (int64_t row = 0; row < p->local_shape[0]; row++)
-        for (int64_t col = 0; col < p->local_shape[1]; col++) {
-            const int64_t r = whole_index(p, tp, 0, row), c = whole_index(p, tp, 1, col);
-            const bool is_key = p->blocks == 3 && p->num_dims == 1 && r / (p->shape[0] / 3) == 1;
-            if (r >= p->true_shape[0] || is_key) continue; /* padding; biases of keys */
-            const double u = number(a, x, row * p->local_shape[1] + col), v = number(b, y, r * q->local_shape[1] + c);
-            d.apart += (u - v) * (u - v);
-            d.size += v * v;
-        }
+    for (int64_t k = 0; k < owned.count; k++) {
+        const int64_t row = (owned.first + k) / p->local_shape[1], col = (owned.first + k) % p->local_shape[1];
+        const int64_t r = whole_index(p, tp, 0, row), c = whole_index(p, tp, 1, col);
+        const bool is_key = p->blocks == 3 && p->num_dims == 1 && r / (p->shape[0] / 3) == 1;
+        if (r >= p->true_shape[0] || is_key) continue; /* padding; biases of keys */
+        const double u = number(a, x, k), v = number(b, y, r * q->local_shape[1] + c);
+        d.apart += (u - v) * (u - v);
+        d.size += v * v;
+    }
     return d;
 }
 
@@ -211,8 +241,7 @@ int main(int argc, char **argv)
 {
     mega_world *world;
     run one, many, again;
-    if (argc != 6) return 2;
-    const setting s = read_setting(argv);
+    const setting s = read_setting(argc, argv);
     need(mega_world_create(&world, NULL));
     open_run(&one, &s, NULL);
     open_run(&many, &s, world);

@@ -5,7 +5,7 @@
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 failed=0
-# ranks; tensor-parallel size, precision, micro-batch, recomputation, threads a rank
+# ranks; the settings of ranks_parity
 while read -r n arguments; do
     # shellcheck disable=SC2086  # a list of words
     if out=$(ranks "$n" "$MEGA_BUILD/tests/ranks_parity" $arguments 2>&1 </dev/null); then
@@ -16,21 +16,21 @@ while read -r n arguments; do
         failed=1
     fi
 done <<'END'
-1 1 f64 2 none 1
-2 1 f64 4 none 1
-2 2 f64 8 none 1
-4 1 f64 1 selective 1
-4 2 f64 2 full 1
-4 4 f64 4 selective 1
-8 1 f64 1 none 1
-8 2 f64 2 none 1
-8 4 f64 2 full 1
-2 1 f32 2 none 2
-2 2 f32 4 full 2
-4 2 f32 4 selective 1
-8 2 f32 1 none 1
-2 1 bf16 2 full 1
-2 2 bf16 4 none 1
-4 2 bf16 2 none 1
+1 precision=f64 micro=2
+2 precision=f64 micro=4
+2 tp=2 precision=f64 micro=8
+4 precision=f64 micro=1 recompute=selective
+4 tp=2 precision=f64 micro=2 recompute=full
+4 tp=4 precision=f64 micro=4 recompute=selective
+8 precision=f64 micro=1
+8 tp=2 precision=f64 micro=2
+8 tp=4 precision=f64 micro=2 recompute=full
+2 precision=f32 micro=2 threads=2
+2 tp=2 precision=f32 micro=4 recompute=full threads=2
+4 tp=2 precision=f32 micro=4 recompute=selective
+8 tp=2 precision=f32 micro=1
+2 precision=bf16 micro=2 recompute=full
+2 tp=2 precision=bf16 micro=4
+4 tp=2 precision=bf16 micro=2
 END
 exit $failed

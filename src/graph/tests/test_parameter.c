@@ -16,8 +16,7 @@ static mega_param matrix(const char *name, int64_t rows, int64_t cols)
                     .true_shape = {rows, cols},
                     .blocks = 1,
                     .init = MEGA_INIT_NORMAL,
-                    .init_std = 0.02,
-                    .tied_to = -1};
+                    .init_std = 0.02};
     snprintf(r.name, sizeof r.name, "%s", name);
     return r;
 }

@@ -20,7 +20,7 @@ static void must(mega_status st)
 
 static void declare(mega_params *p, const char *name, int64_t rows, int64_t cols)
 {
-    mega_param r = {.num_dims = cols == 0 ? 1 : 2, .shape = {rows, cols}, .true_shape = {rows, cols}, .tied_to = -1};
+    mega_param r = {.num_dims = cols == 0 ? 1 : 2, .shape = {rows, cols}, .true_shape = {rows, cols}};
     snprintf(r.name, sizeof r.name, "%s", name);
     must(mega_params_add(p, &r, NULL));
 }

@@ -26,8 +26,7 @@ static void declare(mega_params *p, const char *name, int64_t rows, int64_t cols
                     .shape = {rows, cols},
                     .true_shape = {rows, cols},
                     .init = MEGA_INIT_NORMAL,
-                    .init_std = 0.5,
-                    .tied_to = -1};
+                    .init_std = 0.5};
     snprintf(r.name, sizeof r.name, "%s", name);
     must(mega_params_add(p, &r, NULL));
 }

@@ -22,6 +22,9 @@ typedef enum mega_axis_name {
     MEGA_AXIS_CP,
     MEGA_AXIS_EP
 } mega_axis_name;
+/* A tied embedding stands on the first and on the last pipeline stage: one owns it (initialises, counts, saves it), the
+ * other holds a copy. Gradients are summed over both; each lies in a bucket of its own. */
+typedef enum mega_tie { MEGA_TIE_NONE = 0, MEGA_TIE_OWNER, MEGA_TIE_COPY } mega_tie;
 typedef enum mega_init { MEGA_INIT_ZERO, MEGA_INIT_ONE, MEGA_INIT_NORMAL, MEGA_INIT_XAVIER_UNIFORM } mega_init;
 
 #define MEGA_PARAM_NAME 96
@@ -38,7 +41,7 @@ typedef struct mega_param {
     mega_init init;
     double init_std;
     bool weight_decay; /* false for biases and one-dimensional tensors */
-    int tied_to;       /* index of the parameter that owns the storage on another stage, or -1 */
+    mega_tie tie;
     /* filled by mega_params_place */
     int64_t local_shape[2]; /* this rank's slice */
     int bucket;
@@ -80,8 +83,14 @@ size_t mega_params_bytes(const mega_params *p, int buffers);
 
 mega_dtype mega_params_compute_dtype(const mega_params *p);
 mega_dtype mega_params_acc_dtype(const mega_params *p);
+/* Elements of a local slice, row-major. */
+typedef struct mega_range {
+    int64_t first, count;
+} mega_range;
+/* Those whose master, moments and update are this rank's: all of them, but where ranks of dp share them out (ZeRO). */
+mega_range mega_params_owned(const mega_params *p, int index);
 void *mega_params_weight(const mega_params *p, int index); /* compute dtype, local_shape */
-void *mega_params_master(const mega_params *p, int index); /* acc dtype */
+void *mega_params_master(const mega_params *p, int index); /* acc dtype, mega_params_owned of it */
 void *mega_params_grad(const mega_params *p, int index);   /* acc dtype */
 void *mega_params_flat_weight(const mega_params *p);       /* whole buffers, mega_params_elements long */
 void *mega_params_flat_master(const mega_params *p);
