@@ -102,7 +102,7 @@ static mega_status begin(bench *b)
 {
     const mega_gpt gpt = bench_gpt(12, 768, 12, 1024, 50257);
     MEGA_TRY(mega_team_create(&b->team, mega_default_threads()));
-    MEGA_TRY(mega_layout_create(&b->layout, NULL, &(mega_layout_sizes){1, 1, 1, 1}));
+    MEGA_TRY(mega_layout_create(&b->layout, NULL, &(mega_layout_sizes){0}));
     MEGA_TRY(mega_params_create(&b->params, b->layout));
     MEGA_TRY(mega_gpt_declare(&gpt, b->params));
     MEGA_TRY(mega_params_place(b->params, MEGA_BF16, INT64_MAX));

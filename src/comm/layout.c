@@ -16,6 +16,11 @@ static int at_least_one(int size)
     return size == 0 ? 1 : size;
 }
 
+static int ranks_of(const mega_layout_sizes *s, const mega_world *world)
+{
+    return s->planned_ranks > 0 ? s->planned_ranks : mega_world_size(world);
+}
+
 static mega_status check_sizes(const mega_layout_sizes *s, int world)
 {
     const struct {
@@ -29,7 +34,10 @@ static mega_status check_sizes(const mega_layout_sizes *s, int world)
         if (axis[i].size < 1)
             return MEGA_FAIL(MEGA_ERR_USAGE, "%s %d: a group has at least one rank; expected 1 or more", axis[i].option,
                              axis[i].size);
-    if (world > MEGA_COMM_MOST_RANKS)
+    if (s->planned_rank < 0 || s->planned_rank >= world)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "rank %d of a world of %d ranks; expected 0 to %d", s->planned_rank, world,
+                         world - 1);
+    if (world > MEGA_COMM_MOST_RANKS && s->planned_ranks == 0)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "a world of %d ranks; at most %d are built", world,
                          MEGA_COMM_MOST_RANKS);
     return MEGA_OK;
@@ -71,12 +79,12 @@ typedef struct layout_axis {
 } layout_axis;
 
 /* Places the axes of this rank: each takes its size out of what the faster ones left. */
-static void place(layout_block *b, mega_world *world)
+static void place(layout_block *b, mega_world *world, int rank)
 {
     mega_layout *const l = &b->layout;
     layout_axis axis[] = {{&l->tp, "tp", 0}, {&l->cp, "cp", 0}, {&l->dp, "dp", 0},
                           {&l->pp, "pp", 0}, {&l->ep, "ep", 0}, {&l->world, "world", 1}};
-    int rest = mega_world_rank(world), stride = 1;
+    int rest = rank, stride = 1;
     for (int i = 0; i < 4; i++) {
         axis[i].axis->rank = rest % axis[i].axis->size;
         axis[i].stride = stride;
@@ -85,7 +93,7 @@ static void place(layout_block *b, mega_world *world)
     }
     l->ep.rank = l->dp.rank % l->ep.size;
     axis[4].stride = axis[2].stride;
-    l->world.rank = mega_world_rank(world);
+    l->world.rank = rank;
     for (int i = 0; i < 6; i++) {
         mega_comm *c = &b->group[i];
         snprintf(c->name, sizeof c->name, "%s", axis[i].name);
@@ -100,10 +108,13 @@ static void place(layout_block *b, mega_world *world)
 
 mega_status mega_layout_create(mega_layout **out, mega_world *world, const mega_layout_sizes *sizes)
 {
-    const int ranks = mega_world_size(world);
-    const mega_layout_sizes s = sizes == NULL ? (mega_layout_sizes){1, 1, 1, 1}
-                                              : (mega_layout_sizes){at_least_one(sizes->tp), at_least_one(sizes->pp),
-                                                                    at_least_one(sizes->cp), at_least_one(sizes->ep)};
+    mega_layout_sizes s = sizes == NULL ? (mega_layout_sizes){0} : *sizes;
+    s.tp = at_least_one(s.tp);
+    s.pp = at_least_one(s.pp);
+    s.cp = at_least_one(s.cp);
+    s.ep = at_least_one(s.ep);
+    const int ranks = ranks_of(&s, world);
+    const bool is_planned = s.planned_ranks > 0;
     MEGA_TRY(check_sizes(&s, ranks));
     MEGA_TRY(check_division(&s, ranks));
     layout_block *b = mega_calloc(1, sizeof *b);
@@ -114,7 +125,7 @@ mega_status mega_layout_create(mega_layout **out, mega_world *world, const mega_
     b->layout.ep.size = s.ep;
     b->layout.dp.size = ranks / (s.tp * s.cp * s.pp);
     b->layout.world.size = ranks;
-    place(b, world);
+    place(b, is_planned ? NULL : world, is_planned ? s.planned_rank : mega_world_rank(world));
     *out = &b->layout;
     return MEGA_OK;
 }

@@ -82,6 +82,11 @@ size_t mega_world_bytes(const mega_world *world)
     return world == NULL || world->scratch == NULL ? 0 : world->scratch_bytes;
 }
 
+size_t mega_world_planned_bytes(int ranks)
+{
+    return ranks > 1 ? DEFAULT_SCRATCH_BYTES : 0;
+}
+
 mega_comm *mega_world_comm(mega_world *world)
 {
     return &world->all;

@@ -29,6 +29,7 @@ static void derive_shape(mega_config *cfg)
 /* What is left of the world beside the model-parallel ranks; 1 where a rule will refuse the layout. */
 static void derive_layout(mega_config *cfg)
 {
+    if (cfg->planned_world_size > 0) cfg->world_size = cfg->planned_world_size;
     const int64_t tp = cfg->tensor_model_parallel_size, world = cfg->world_size;
     cfg->data_parallel_size = tp > 0 && world % tp == 0 ? world / tp : 1;
 }

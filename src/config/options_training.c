@@ -177,6 +177,8 @@ static const option_row machine_rows[] = {
     {OPTION("memory-limit", memory_limit, KIND_BYTES), .commands = FOR_TRAINING, .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "memory a run may take (8G, 512M); 0: what the machine gives"},
     {OPTION("backend", backend, KIND_CHOICE), .commands = FOR_TRAINING, .fallback = "cpu", .choices = "cpu|plain", .unbuilt = "cuda", .help = "fast kernels, or the plain ones that define each operation"},
     {OPTION("dry-run", dry_run, KIND_FLAG), .help = "read and check everything, say what would be done, and stop"},
+    {OPTION("world-size", planned_world_size, KIND_INT), .commands = FOR_PLAN, .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "plan for so many ranks, without starting them; 0: one"},
+    {OPTION("rank", planned_rank, KIND_INT), .commands = FOR_PLAN, .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "the rank of --world-size whose program and memory are shown"},
     {OPTION("print-program", print_program, KIND_FLAG), .commands = FOR_TRAINING, .help = "print the program of a step"},
 };
 const option_section mega_option_machine_section = {"this machine", FOR_ALL, machine_rows, ROW_COUNT(machine_rows)};

@@ -29,7 +29,9 @@ mega_engine_model mega_engine_gpt(const mega_gpt *gpt)
 mega_status mega_engine_options_from_config(mega_engine_options *out, const mega_config *cfg)
 {
     mega_engine_options o = {.compute = cfg->params_dtype,
-                             .layout = {.tp = (int)cfg->tensor_model_parallel_size},
+                             .layout = {.tp = (int)cfg->tensor_model_parallel_size,
+                                        .planned_ranks = (int)cfg->planned_world_size,
+                                        .planned_rank = (int)cfg->planned_rank},
                              .plain = cfg->backend == MEGA_BACKEND_PLAIN,
                              .micro_batch = cfg->micro_batch_size,
                              .seq = cfg->seq_length,
@@ -166,8 +168,8 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
     m.gradients = e->train != NULL ? mega_params_bytes(e->params, MEGA_PARAMS_GRADS) : 0;
     m.moments = e->optimizer != NULL ? mega_optimizer_bytes(e->optimizer) : 0;
     m.data = batch_bytes(e);
-    m.libraries =
-        LIBRARY_BYTES + THREAD_BYTES * (size_t)mega_team_size(e->options.team) + mega_world_bytes(e->options.world);
+    m.libraries = LIBRARY_BYTES + THREAD_BYTES * (size_t)mega_team_size(e->options.team) +
+                  mega_world_bytes(e->options.world) + mega_world_planned_bytes(e->options.layout.planned_ranks);
     m.total = m.weights + m.masters + m.gradients + m.moments + m.data + m.libraries;
     add_programs(&m, e);
     *out = m;

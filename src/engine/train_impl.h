@@ -82,6 +82,11 @@ mega_status train_check_memory(const trainer *t, bool is_shown);
 size_t train_memory_limit(const trainer *t, const char **name); /* and which limit it is */
 void train_memory_table(const mega_engine_memory *m, mega_dtype compute, mega_buffer *out);
 
+/* train_plan_ranks.c: what a plan says of many ranks; nothing where there is one. */
+mega_status train_plan_count(const trainer *t, int64_t *padded, int64_t *logical); /* of the whole model */
+void train_plan_layout(const trainer *t, mega_buffer *out);
+mega_status train_plan_ranks(const trainer *t, mega_buffer *out);
+
 /* train_remedy.c: the cheapest changes that make the run fit, a line each, or that there are none. */
 void train_suggest(const trainer *t, size_t limit, mega_buffer *out);
 

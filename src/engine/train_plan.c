@@ -19,7 +19,8 @@ static mega_status vocabulary(trainer *t, bool *assumed)
     *assumed = cfg->vocab_file == NULL && t->checkpoint == NULL && strcmp(cfg->tokenizer_type, "GPT2BPETokenizer") == 0;
     if (!*assumed) return train_open_tokenizer(t);
     t->vocab = cfg->vocab_size > 0 ? cfg->vocab_size : GPT2_VOCABULARY;
-    cfg->padded_vocab_size = mega_vocab_pad(t->vocab, cfg->make_vocab_size_divisible_by, 1);
+    cfg->padded_vocab_size =
+        mega_vocab_pad(t->vocab, cfg->make_vocab_size_divisible_by, (int)cfg->tensor_model_parallel_size);
     return MEGA_OK;
 }
 
@@ -37,19 +38,26 @@ static void plan_head(const trainer *t, bool assumed, mega_buffer *out)
     mega_buffer_printf(out, "precision    %s\nthreads      %lld\n", precision(cfg), (long long)cfg->num_threads);
 }
 
-static void plan_parameters(const trainer *t, mega_buffer *out)
+static mega_status plan_parameters(const trainer *t, mega_buffer *out)
 {
-    const mega_params *params = mega_engine_params(t->engine);
+    int64_t padded, logical;
     mega_optimizer_groups groups;
     char a[32], b[32];
-    mega_buffer_printf(out, "\nparameters   %s", train_grouped(a, sizeof a, mega_params_logical_count(params)));
-    mega_buffer_printf(out, " (%s with the padding of the vocabulary)\n",
-                       train_grouped(a, sizeof a, mega_params_local_count(params)));
-    if (mega_engine_optimizer(t->engine) == NULL) return;
+    MEGA_TRY(train_plan_count(t, &padded, &logical));
+    mega_buffer_printf(out, "\nparameters   %s", train_grouped(a, sizeof a, logical));
+    mega_buffer_printf(out, " (%s with the padding of the vocabulary)\n", train_grouped(a, sizeof a, padded));
+    if (mega_engine_optimizer(t->engine) == NULL) return MEGA_OK;
     mega_optimizer_groups_get(mega_engine_optimizer(t->engine), &groups);
     mega_buffer_printf(out, "  %d tensors decay (%s elements), %d do not (%s elements)\n", groups.decayed,
                        train_grouped(a, sizeof a, groups.decayed_elements), groups.not_decayed,
                        train_grouped(b, sizeof b, groups.not_decayed_elements));
+    return MEGA_OK;
+}
+
+/* A rank that nobody started runs on a machine that nobody knows: it fits where an option says what there is. */
+static bool is_elsewhere(const trainer *t)
+{
+    return t->cfg->planned_world_size > 0 && t->cfg->memory_limit == 0;
 }
 
 static void plan_memory(const trainer *t, mega_buffer *out)
@@ -59,8 +67,12 @@ static void plan_memory(const trainer *t, mega_buffer *out)
     const size_t limit = train_memory_limit(t, &name);
     char text[32];
     mega_engine_memory_get(t->engine, &m);
-    mega_buffer_puts(out, "\nmemory\n");
+    mega_buffer_printf(out, "\nmemory%s\n", t->cfg->world_size > 1 ? " of the shown rank" : "");
     train_memory_table(&m, t->cfg->params_dtype, out);
+    if (is_elsewhere(t)) {
+        mega_buffer_puts(out, "  (--memory-limit N asks whether it fits where a rank may use N)\n");
+        return;
+    }
     mega_buffer_printf(out, "  %-12s%12s  (%s): %s\n", "may use", train_bytes(text, sizeof text, (double)limit), name,
                        m.total <= limit ? "it fits" : "IT DOES NOT FIT");
     if (m.total <= limit) return;
@@ -83,7 +95,7 @@ static void plan_cost(const trainer *t, mega_buffer *out)
     if (program == NULL) return;
     mega_program_cost_get(program, &cost);
     mega_buffer_printf(out,
-                       "  a micro-batch as it is run          forward %.4g, backward %.4g, recomputation %.4g GFLOP\n",
+                       "  a micro-batch as a rank runs it     forward %.4g, backward %.4g, recomputation %.4g GFLOP\n",
                        cost.forward_flops * 1e-9, cost.backward_flops * 1e-9, cost.recompute_flops * 1e-9);
     mega_buffer_puts(
         out, "                                      (the head computes its gradient along with the loss, chunk by "
@@ -103,7 +115,9 @@ static mega_status plan(trainer *t, mega_buffer *out)
     MEGA_TRY(vocabulary(t, &assumed));
     MEGA_TRY(train_build_engine(t));
     plan_head(t, assumed, out);
-    plan_parameters(t, out);
+    train_plan_layout(t, out);
+    MEGA_TRY(plan_parameters(t, out));
+    MEGA_TRY(train_plan_ranks(t, out));
     plan_memory(t, out);
     plan_cost(t, out);
     for (int train = 1; train >= 0 && t->cfg->print_program; train--) {
@@ -112,7 +126,7 @@ static mega_status plan(trainer *t, mega_buffer *out)
         if (p != NULL) MEGA_TRY(mega_program_print(p, out));
     }
     MEGA_TRY(mega_buffer_check(out, "the plan"));
-    return train_check_memory(t, true);
+    return is_elsewhere(t) ? MEGA_OK : train_check_memory(t, true);
 }
 
 static void no_line(void *user, const char *line)

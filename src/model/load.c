@@ -36,7 +36,7 @@ static mega_status build(mega_model *m, mega_checkpoint *c, mega_dtype compute, 
     if (m->folder == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for the name of its folder");
     m->iteration = mega_checkpoint_iteration(c);
     mega_gpt_from_shape(&m->gpt, mega_checkpoint_shape(c), vocab_multiple);
-    MEGA_TRY(mega_layout_create(&m->layout, NULL, &(mega_layout_sizes){1, 1, 1, 1}));
+    MEGA_TRY(mega_layout_create(&m->layout, NULL, &(mega_layout_sizes){0}));
     MEGA_TRY(mega_params_create(&m->params, m->layout));
     MEGA_TRY(mega_gpt_declare(&m->gpt, m->params));
     MEGA_TRY(mega_params_place(m->params, compute, INT64_MAX));

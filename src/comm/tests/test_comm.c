@@ -29,16 +29,34 @@ static void layout_refuses_more_ranks_than_there_are(void **state)
     assert_int_equal(mega_layout_create(&l, NULL, &(mega_layout_sizes){.tp = 2}), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "--tensor-model-parallel-size 2"));
     assert_non_null(strstr(mega_error_message(), "world of 1 rank;"));
-    assert_int_equal(mega_layout_create(&l, NULL, &(mega_layout_sizes){1, -3, 1, 1}), MEGA_ERR_USAGE);
+    assert_int_equal(mega_layout_create(&l, NULL, &(mega_layout_sizes){.pp = -3}), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "--pipeline-model-parallel-size -3"));
     assert_null(l);
+}
+
+/* Megatron's order: tp varies fastest, then dp, then pp. */
+static void layout_of_a_world_that_nobody_started(void **state)
+{
+    (void)state;
+    mega_layout *l = NULL;
+    const mega_layout_sizes s = {.tp = 8, .pp = 16, .planned_ranks = 1024, .planned_rank = 1023 - 64 - 2};
+    assert_int_equal(mega_layout_create(&l, NULL, &s), MEGA_OK);
+    assert_int_equal(l->dp.size, 8);
+    assert_int_equal(l->tp.rank, 5);
+    assert_int_equal(l->dp.rank, 7);
+    assert_int_equal(l->pp.rank, 14);
+    assert_int_equal(l->world.rank, 957);
+    mega_layout_destroy(l);
+    assert_int_equal(mega_layout_create(&l, NULL, &(mega_layout_sizes){.planned_ranks = 4, .planned_rank = 4}),
+                     MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "expected 0 to 3"));
 }
 
 static void collectives_count_and_keep_values(void **state)
 {
     (void)state;
     mega_layout *l = NULL;
-    assert_int_equal(mega_layout_create(&l, NULL, &(mega_layout_sizes){1, 1, 1, 1}), MEGA_OK);
+    assert_int_equal(mega_layout_create(&l, NULL, &(mega_layout_sizes){0}), MEGA_OK);
     mega_comm *c = l->tp.comm;
     float in[3] = {1.5f, -2.0f, 3.25f}, out[3] = {0};
     assert_int_equal(mega_comm_sequence(c), 0);
@@ -75,6 +93,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layout_has_groups_of_one),
         cmocka_unit_test(layout_refuses_more_ranks_than_there_are),
+        cmocka_unit_test(layout_of_a_world_that_nobody_started),
         cmocka_unit_test(collectives_count_and_keep_values),
         cmocka_unit_test(agree_passes_the_status_and_its_message_on),
     };

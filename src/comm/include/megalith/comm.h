@@ -34,6 +34,7 @@ int mega_world_size(const mega_world *world);
 int mega_world_local_size(const mega_world *world);             /* ranks on this host */
 void mega_world_set_timeout(mega_world *world, double seconds); /* of a collective; ten minutes until it is set */
 size_t mega_world_bytes(const mega_world *world);               /* of scratch */
+size_t mega_world_planned_bytes(int ranks);                     /* the same of a world that nobody started */
 mega_comm *mega_world_comm(mega_world *world);                  /* all of them */
 /* mega_comm_agree over the whole world has failed: every rank knows, and says the same. */
 bool mega_world_failed(const mega_world *world);
@@ -82,7 +83,9 @@ typedef struct mega_layout {
 } mega_layout;
 
 typedef struct mega_layout_sizes {
-    int tp, pp, cp, ep; /* dp = world / (tp*pp*cp); 0 stands for 1 */
+    int tp, pp, cp, ep;              /* dp = world / (tp*pp*cp); 0 stands for 1 */
+    int planned_ranks, planned_rank; /* ranks > 0: the layout of that rank in a world that nobody started, to make
+                                        plans with; its groups cannot communicate */
 } mega_layout_sizes;
 /* A layout that does not divide the world is refused with those that do. `world` is borrowed; NULL: one rank. */
 mega_status mega_layout_create(mega_layout **out, mega_world *world, const mega_layout_sizes *sizes);

@@ -1,0 +1,100 @@
+/* The part of a plan that speaks of many ranks: the layout, and what the ranks of each stage hold. */
+#include "train_impl.h"
+#include <string.h>
+
+static mega_layout_sizes sizes_of(const mega_config *cfg, int rank)
+{
+    return (mega_layout_sizes){.tp = (int)cfg->tensor_model_parallel_size,
+                               .pp = (int)cfg->pipeline_model_parallel_size,
+                               .planned_ranks = (int)cfg->world_size,
+                               .planned_rank = rank};
+}
+
+/* Parameters that a rank declares, of which nothing is allocated. */
+static mega_status count_parameters(const trainer *t, const mega_layout_sizes *sizes, int64_t *local, int64_t *logical)
+{
+    mega_layout *layout = NULL;
+    mega_params *params = NULL;
+    mega_status st = mega_layout_create(&layout, NULL, sizes);
+    if (st == MEGA_OK) st = mega_params_create(&params, layout);
+    if (st == MEGA_OK) st = mega_gpt_declare(&t->gpt, params);
+    if (st == MEGA_OK) {
+        *local = mega_params_local_count(params);
+        *logical = mega_params_logical_count(params);
+    }
+    mega_params_destroy(params);
+    mega_layout_destroy(layout);
+    return st;
+}
+
+mega_status train_plan_count(const trainer *t, int64_t *padded, int64_t *logical)
+{
+    return count_parameters(t, NULL, padded, logical);
+}
+
+void train_plan_layout(const trainer *t, mega_buffer *out)
+{
+    const mega_layout *l = mega_engine_layout(t->engine);
+    char a[32];
+    if (l->world.size == 1) return;
+    mega_buffer_printf(out, "layout       %s ranks: tensor %d x pipeline %d x data %d\n",
+                       train_grouped(a, sizeof a, l->world.size), l->tp.size, l->pp.size, l->dp.size);
+    mega_buffer_printf(out,
+                       "shown        rank %d: tensor %d, pipeline %d, data %d of them (--rank shows another); memory, "
+                       "programs and instructions are those of this rank\n",
+                       l->world.rank, l->tp.rank, l->pp.rank, l->dp.rank);
+}
+
+/* Megatron's lines. The first rank of a stage stands for its data-parallel copies: tensor ranks follow one another. */
+static mega_status plan_counts(const trainer *t, mega_buffer *out)
+{
+    const mega_layout *l = mega_engine_layout(t->engine);
+    const int stage = l->world.size / l->pp.size;
+    for (int p = 0; p < l->pp.size; p++)
+        for (int i = 0; i < l->tp.size; i++) {
+            const mega_layout_sizes sizes = sizes_of(t->cfg, p * stage + i);
+            int64_t local, logical;
+            MEGA_TRY(count_parameters(t, &sizes, &local, &logical));
+            mega_buffer_printf(out,
+                               " > number of parameters on (tensor, pipeline) model parallel rank (%d, %d): %lld\n", i,
+                               p, (long long)local);
+        }
+    return MEGA_OK;
+}
+
+/* A row for the first rank of each stage; the others of its stage hold as much. */
+static mega_status plan_stage(const trainer *t, int p, mega_buffer *out)
+{
+    const mega_layout *l = mega_engine_layout(t->engine);
+    mega_engine_options o;
+    mega_engine *engine;
+    mega_engine_memory m;
+    MEGA_TRY(mega_engine_options_from_config(&o, t->cfg));
+    o.team = t->team;
+    o.layout.planned_rank = p * (l->world.size / l->pp.size);
+    MEGA_TRY(mega_engine_create(&engine, mega_engine_gpt(&t->gpt), &o));
+    mega_engine_memory_get(engine, &m);
+    const size_t column[] = {m.weights, m.masters, m.gradients, m.moments, m.saved, m.scratch, m.total};
+    mega_buffer_printf(out, "  %-5d", p);
+    for (size_t i = 0; i < sizeof column / sizeof *column; i++) {
+        char text[32];
+        mega_buffer_printf(out, "%12s", train_bytes(text, sizeof text, (double)column[i]));
+    }
+    mega_buffer_puts(out, "\n");
+    mega_engine_destroy(engine);
+    return MEGA_OK;
+}
+
+mega_status train_plan_ranks(const trainer *t, mega_buffer *out)
+{
+    static const char *const column[] = {"weights", "masters", "gradients", "optimizer", "saved", "scratch", "total"};
+    const mega_layout *l = mega_engine_layout(t->engine);
+    if (l->world.size == 1) return MEGA_OK;
+    mega_buffer_puts(out, "\n");
+    MEGA_TRY(plan_counts(t, out));
+    mega_buffer_puts(out, "\nmemory of a rank of each pipeline stage\n  stage");
+    for (size_t i = 0; i < sizeof column / sizeof *column; i++) mega_buffer_printf(out, "%12s", column[i]);
+    mega_buffer_puts(out, "\n");
+    for (int p = 0; p < l->pp.size; p++) MEGA_TRY(plan_stage(t, p, out));
+    return MEGA_OK;
+}

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# plan --world-size: any rank of any layout, without other ranks.
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+
+gpt3="--num-layers 96 --hidden-size 12288 --num-attention-heads 96 --seq-length 2048 --micro-batch-size 1 --global-batch-size 1536 --bf16"
+# shellcheck disable=SC2086  # a list of words
+"$MEGALITH" plan $gpt3 --world-size 1024 --tensor-model-parallel-size 8 --rank 1019 >big.log 2>&1 || fail "$(tail -n 3 big.log)"
+grep -q '^layout       1,024 ranks: tensor 8 x pipeline 1 x data 128$' big.log || fail "layout: $(cat big.log)"
+grep -q '^shown        rank 1019: tensor 3, pipeline 0, data 127' big.log || fail "shown: $(cat big.log)"
+grep -q '^parameters   174,604,259,328 ' big.log || fail "parameters of the model: $(cat big.log)"
+# 96 layers of 12 h^2 / 8 and their vectors, an eighth of 51,200 rows, 2,048 positions, the last norm
+h=12288
+want=$((96 * (12 * h * h / 8 + 7 * h / 8 + 6 * h) + 51200 / 8 * h + 2048 * h + 2 * h))
+[ "$(grep -c "model parallel rank ([0-7], 0): $want\$" big.log)" = 8 ] || fail "expected $want a rank: $(grep 'number of' big.log)"
+
+# shellcheck disable=SC2086
+"$MEGALITH" plan $gpt3 --world-size 8 --rank 8 >out 2>&1 && fail "rank 8 of 8 was planned"
+grep -q 'rank 8 of a world of 8 ranks; expected 0 to 7' out || fail "$(cat out)"
+# shellcheck disable=SC2086
+"$MEGALITH" plan $gpt3 --world-size 8 --tensor-model-parallel-size 3 >out 2>&1 && fail "8 ranks were cut in 3"
+grep -q 'does not divide the world of 8 ranks; sizes that do: ' out || fail "$(cat out)"
+# What a rank may use is asked for: this model does not fit in 100 GB.
+# shellcheck disable=SC2086
+"$MEGALITH" plan $gpt3 --world-size 1024 --tensor-model-parallel-size 8 --memory-limit 100G >out 2>&1 && fail "it fits in 100 GB"
+grep -q 'IT DOES NOT FIT' out || fail "$(cat out)"
+exit 0
