@@ -79,7 +79,7 @@ static void make(network *n)
         const int of = i % n->count, k = i / n->count - 1;
         const mega_param *p = &n->param[of];
         mega_state_tensor *t = k < 0 ? &n->weight[of] : &n->moment[2 * of + k];
-        *t = (mega_state_tensor){p->name, p, at};
+        *t = (mega_state_tensor){.name = p->name, .param = p, .data = at};
         at += 4 * (size_t)(p->shape[0] * (p->num_dims == 2 ? p->shape[1] : 1));
         if (k < 0) continue;
         t->name = mega_format("%s.%s", k == 0 ? "exp_avg" : "exp_avg_sq", p->name);

@@ -118,12 +118,17 @@ static void read_some(void *user, int thread, int size)
     (void)size;
     int i = 0;
     for (int64_t share; (share = atomic_fetch_add(&job->next, 1)) < job->first[job->count];) {
-        int64_t rows, step;
         while (share >= job->first[i + 1]) i++;
-        mega_state_tensor_shares(&job->tensor[i], job->acc, &rows, &step);
-        const int64_t begin = (share - job->first[i]) * step, end = begin + step < rows ? begin + step : rows;
-        mega_state_tensor_read(&job->tensor[i], job->acc, job->found[i], begin, end);
+        mega_state_tensor_read(&job->tensor[i], job->acc, job->found[i], share - job->first[i]);
     }
+}
+
+/* What lies on the disk only is read in long requests, one after the other. */
+static void fetch(const mega_state_tensor *t, const mega_safetensor *from)
+{
+    size_t begin, end;
+    mega_state_tensor_span(t, (size_t)mega_st_dtype_bits(from->dtype) / 8, &begin, &end);
+    if (end > begin) mega_map_fetch(&(mega_map){from->data, (size_t)(from->end - from->begin)}, begin, end - begin);
 }
 
 /* With several threads the pages of the memory that is filled are made side by side, too. */
@@ -134,13 +139,8 @@ static mega_status fill_tensors(const source *s, const mega_state_tensor *t, int
     job.first = mega_malloc((size_t)(count + 1) * sizeof *job.first);
     if (job.first == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to read it", s->what);
     job.first[0] = 0;
-    for (int i = 0; i < count; i++) {
-        int64_t rows, step;
-        mega_state_tensor_shares(&t[i], acc, &rows, &step);
-        job.first[i + 1] = job.first[i] + (rows + step - 1) / step;
-    }
-    for (int i = 0; i < count; i++) /* what lies on the disk only is read in long requests, one after the other */
-        mega_map_fetch(&(mega_map){found[i]->data, (size_t)(found[i]->end - found[i]->begin)}, 0, SIZE_MAX);
+    for (int i = 0; i < count; i++) job.first[i + 1] = job.first[i] + mega_state_tensor_shares(&t[i], acc);
+    for (int i = 0; i < count; i++) fetch(&t[i], found[i]);
     mega_team_run(s->checkpoint->team, read_some, &job);
     mega_free(job.first);
     return MEGA_OK;

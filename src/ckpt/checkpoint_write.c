@@ -40,9 +40,15 @@ static mega_status write_text(saver *s, const char *name, const char *text, size
     return mega_checksums_add(&s->sums, name, (int64_t)size, crc);
 }
 
+/* A whole tensor comes in the order of the file. */
+static mega_status append(void *writer, const mega_state_runs *runs, const void *bytes)
+{
+    return mega_st_writer_write(writer, bytes, (size_t)(runs->rows * runs->run));
+}
+
 static mega_status stream_tensors(mega_st_writer *w, const mega_state_tensor *t, mega_dtype acc, mega_dtype file)
 {
-    for (int i; (i = mega_st_writer_next(w)) >= 0;) MEGA_TRY(mega_state_tensor_write(&t[i], acc, file, w));
+    for (int i; (i = mega_st_writer_next(w)) >= 0;) MEGA_TRY(mega_state_tensor_write(&t[i], acc, file, append, w));
     return MEGA_OK;
 }
 

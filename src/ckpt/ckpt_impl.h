@@ -33,12 +33,20 @@ bool mega_hf_gpt2_may_ignore(const char *name);
 mega_status mega_state_tensor_check(const mega_state_tensor *t);
 void mega_state_tensor_entry(const mega_state_tensor *t, mega_dtype file, mega_st_entry *out);
 bool mega_state_tensor_fits(const mega_state_tensor *t, const mega_safetensor *from);
-mega_status mega_state_tensor_write(const mega_state_tensor *t, mega_dtype acc, mega_dtype file, mega_st_writer *w);
-/* Rows of the memory, padding included, and how many of them make a share of the work; the last share may be less. */
-void mega_state_tensor_shares(const mega_state_tensor *t, mega_dtype acc, int64_t *rows, int64_t *rows_of_share);
-/* Rows [begin, end) of the memory, begin at a share. */
-void mega_state_tensor_read(const mega_state_tensor *t, mega_dtype acc, const mega_safetensor *from, int64_t begin,
-                            int64_t end);
+/* Where a block of numbers goes within the tensor's bytes in the file: `rows` runs of `run` bytes, tight in memory,
+ * `pitch` bytes apart in the file. */
+typedef struct mega_state_runs {
+    int64_t offset, rows, run, pitch;
+} mega_state_runs;
+typedef mega_status mega_state_sink(void *user, const mega_state_runs *runs, const void *bytes);
+/* Hands all that this rank holds of the tensor to the sink; a whole tensor in the order of the file, without gaps. */
+mega_status mega_state_tensor_write(const mega_state_tensor *t, mega_dtype acc, mega_dtype file, mega_state_sink *sink,
+                                    void *user);
+/* Shares of the memory, padding included, that threads fill side by side. */
+int64_t mega_state_tensor_shares(const mega_state_tensor *t, mega_dtype acc);
+void mega_state_tensor_read(const mega_state_tensor *t, mega_dtype acc, const mega_safetensor *from, int64_t share);
+/* Bytes [*begin, *end) of the tensor in the file hold all that this rank reads; file_size of one element. */
+void mega_state_tensor_span(const mega_state_tensor *t, size_t file_size, size_t *begin, size_t *end);
 /* "[768, 2304] F32" */
 void mega_state_tensor_describe(mega_buffer *out, const mega_st_entry *e);
 

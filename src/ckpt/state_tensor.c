@@ -1,38 +1,20 @@
-/* One tensor between memory and file: types, orientation, padding. Nothing here needs a second copy of a tensor. */
-#include "ckpt_impl.h"
+/* One tensor between memory and file. Nothing here needs a second copy of a tensor. */
+#include "state_impl.h"
 
 #include <string.h>
-#if defined(__x86_64__)
-#include <emmintrin.h>
-#endif
 
-#define BLOCK       64 /* rows and columns that are turned at a time; rows of the file made at a time */
 #define TILE_BYTES  ((size_t)4 << 20)
 #define SHARE_BYTES ((size_t)1 << 20) /* of the memory, that one thread fills at a time */
-
-/* A tensor as rows of the memory; one-dimensional ones are a single row. */
-typedef struct frame {
-    int64_t rows, cols; /* without padding */
-    int64_t pitch;      /* elements from row to row in memory */
-    int64_t padded;     /* elements in memory, padding included */
-} frame;
-
-static frame frame_of(const mega_param *p)
-{
-    if (p->num_dims == 1) return (frame){1, p->true_shape[0], p->shape[0], p->shape[0]};
-    return (frame){p->true_shape[0], p->true_shape[1], p->shape[1], p->shape[0] * p->shape[1]};
-}
 
 mega_status mega_state_tensor_check(const mega_state_tensor *t)
 {
     const mega_param *p = t->param;
-    for (int d = 0; d < p->num_dims; d++) {
+    for (int d = 0; d < p->num_dims && !t->is_part; d++) {
         if (p->local_shape[d] != 0 && p->local_shape[d] != p->shape[d])
-            return MEGA_FAIL(
-                MEGA_ERR_UNSUPPORTED,
-                "tensor %s: this rank holds a slice of %lld of %lld; checkpoints of several ranks are not built "
-                "yet; run on one rank",
-                t->name, (long long)p->local_shape[d], (long long)p->shape[d]);
+            return MEGA_FAIL(MEGA_ERR_USAGE,
+                             "tensor %s: this rank holds a slice of %lld of %lld, and it was handed over as whole; "
+                             "expected is_part with the place of the slice",
+                             t->name, (long long)p->local_shape[d], (long long)p->shape[d]);
     }
     return MEGA_OK;
 }
@@ -40,7 +22,7 @@ mega_status mega_state_tensor_check(const mega_state_tensor *t)
 void mega_state_tensor_entry(const mega_state_tensor *t, mega_dtype file, mega_st_entry *out)
 {
     const mega_param *p = t->param;
-    const bool turned = p->num_dims == 2 && p->transposed_in_file;
+    const bool turned = mega_state_turned(p);
     *out = (mega_st_entry){.name = t->name, .dtype = mega_st_dtype_from_mega(file), .num_dims = p->num_dims};
     for (int d = 0; d < p->num_dims; d++) out->shape[d] = (uint64_t)p->true_shape[turned ? 1 - d : d];
 }
@@ -69,242 +51,181 @@ void mega_state_tensor_describe(mega_buffer *out, const mega_st_entry *e)
     mega_buffer_puts(out, "]");
 }
 
-static double load(const uint8_t *from, mega_dtype type)
+static const uint8_t *element(const mega_state_tensor *t, mega_dtype acc, const mega_state_piece *p, int64_t row,
+                              int64_t col)
 {
-    double d;
-    float f;
-    uint16_t h;
-    switch (type) {
-    case MEGA_F64: memcpy(&d, from, sizeof d); return d;
-    case MEGA_F32: memcpy(&f, from, sizeof f); return (double)f;
-    case MEGA_BF16: memcpy(&h, from, sizeof h); return (double)mega_bf16_to_f32(h);
-    default: memcpy(&h, from, sizeof h); return (double)mega_f16_to_f32(h);
-    }
+    return (const uint8_t *)t->data + (size_t)(p->at + row * p->pitch + col) * mega_dtype_size(acc);
 }
 
-static void store(uint8_t *to, mega_dtype type, double x)
-{
-    const float f = (float)x;
-    uint16_t h;
-    switch (type) {
-    case MEGA_F64: memcpy(to, &x, sizeof x); return;
-    case MEGA_F32: memcpy(to, &f, sizeof f); return;
-    case MEGA_BF16: h = mega_f32_to_bf16(f); break;
-    default: h = mega_f32_to_f16(f); break;
-    }
-    memcpy(to, &h, sizeof h);
-}
-
-/* n elements. Equal types move as bytes, so every bit of a NaN survives. The files of other writers may put tensors at
- * any byte, hence load and store by memcpy. */
-static void convert(void *to, mega_dtype to_type, const void *from, mega_dtype from_type, int64_t n)
-{
-    const size_t to_size = mega_dtype_size(to_type), from_size = mega_dtype_size(from_type);
-    if (to_type == from_type) {
-        memcpy(to, from, (size_t)n * to_size);
-        return;
-    }
-    uint8_t *restrict t = to;
-    const uint8_t *restrict f = from;
-    for (size_t i = 0; i < (size_t)n; i++) store(t + i * to_size, to_type, load(f + i * from_size, from_type));
-}
-
-/* Past the caches: what is filled is larger than they are, and a line need not be read before it is overwritten. */
-static void copy_past_caches(uint8_t *to, const uint8_t *from, size_t n)
-{
-#if defined(__x86_64__)
-    const size_t head = (uintptr_t) - (uintptr_t)to % 64;
-    if (n >= head + 64) {
-        memcpy(to, from, head);
-        size_t at = head;
-        for (; at + 64 <= n; at += 64) {
-            __m128i line[4];
-            memcpy(line, from + at, sizeof line);
-            for (int i = 0; i < 4; i++) _mm_stream_si128((__m128i *)(void *)(to + at) + i, line[i]);
-        }
-        to += at, from += at, n -= at;
-    }
-#endif
-    memcpy(to, from, n);
-}
-
-/* Other threads see what was written past the caches. */
-static void end_of_copies(void)
-{
-#if defined(__x86_64__)
-    _mm_sfence();
-#endif
-}
-
-typedef uint32_t quad __attribute__((vector_size(16)));
-
-static quad load_quad(const uint8_t *from)
-{
-    quad q;
-    memcpy(&q, from, sizeof q);
-    return q;
-}
-
-/* Four by four elements of 32 bits; pitches in bytes. */
-static void turn_quads(uint8_t *to, size_t to_pitch, const uint8_t *from, size_t from_pitch)
-{
-    const quad a = load_quad(from), b = load_quad(from + from_pitch), c = load_quad(from + 2 * from_pitch),
-               d = load_quad(from + 3 * from_pitch);
-    const quad ac_low = __builtin_shufflevector(a, c, 0, 4, 1, 5), ac_high = __builtin_shufflevector(a, c, 2, 6, 3, 7),
-               bd_low = __builtin_shufflevector(b, d, 0, 4, 1, 5), bd_high = __builtin_shufflevector(b, d, 2, 6, 3, 7);
-    const quad turned[4] = {
-        __builtin_shufflevector(ac_low, bd_low, 0, 4, 1, 5), __builtin_shufflevector(ac_low, bd_low, 2, 6, 3, 7),
-        __builtin_shufflevector(ac_high, bd_high, 0, 4, 1, 5), __builtin_shufflevector(ac_high, bd_high, 2, 6, 3, 7)};
-    for (size_t i = 0; i < 4; i++) memcpy(to + i * to_pitch, &turned[i], sizeof turned[i]);
-}
-
-/* Rows and columns of at most BLOCK elements, turned within caches: pitches of whole pages would put all lines that one
- * column visits into few sets of the first level. So each line is read once, whole, and written once, whole. */
-#define BLOCK_PITCH (BLOCK + 4) /* elements; no power of two */
-
-static void turn_rest(uint8_t *to, const uint8_t *from, size_t step, int64_t rows, int64_t cols, size_t size,
-                      int64_t quad_rows, int64_t quad_cols)
-{
-    for (int64_t r = 0; r < rows; r++) {
-        for (int64_t c = r < quad_rows ? quad_cols : 0; c < cols; c++) {
-            uint8_t *t = to + (size_t)(c * BLOCK_PITCH + r) * size;
-            const uint8_t *f = from + (size_t)r * step + (size_t)c * size;
-            if (size == 4) memcpy(t, f, 4); /* sizes that the compiler knows */
-            else if (size == 2)
-                memcpy(t, f, 2);
-            else
-                memcpy(t, f, 8);
-        }
-    }
-}
-
-/* to[c * to_pitch + r] = from[r * from_pitch + c]; pitches in elements. */
-static void turn(uint8_t *to, int64_t to_pitch, const uint8_t *from, int64_t from_pitch, int64_t rows, int64_t cols,
-                 size_t size, bool past_caches)
-{
-    uint8_t block[BLOCK * BLOCK_PITCH * sizeof(double)];
-    const size_t step = (size_t)from_pitch * size, block_step = BLOCK_PITCH * size;
-    const int64_t quad_rows = size == 4 ? rows & ~(int64_t)3 : 0, quad_cols = size == 4 ? cols & ~(int64_t)3 : 0;
-    for (int64_t r = 0; r < quad_rows; r += 4) {
-        const uint8_t *at = from + (size_t)r * step;
-        for (size_t ahead = 8; ahead < 12; ahead++) /* the lines of a row lie together, rows far apart */
-            for (int64_t c = 0; r + 8 < quad_rows && c < cols; c += 16)
-                __builtin_prefetch(at + ahead * step + (size_t)c * size);
-        for (int64_t c = 0; c < quad_cols; c += 4)
-            turn_quads(block + (size_t)c * block_step + (size_t)r * 4, block_step, at + (size_t)c * 4, step);
-    }
-    turn_rest(block, from, step, rows, cols, size, quad_rows, quad_cols);
-    for (int64_t c = 0; c < cols; c++) {
-        uint8_t *column = to + (size_t)(c * to_pitch) * size;
-        if (past_caches) copy_past_caches(column, block + (size_t)c * block_step, (size_t)rows * size);
-        else
-            memcpy(column, block + (size_t)c * block_step, (size_t)rows * size);
-    }
-}
-
-static const uint8_t *element(const mega_state_tensor *t, mega_dtype acc, const frame *f, int64_t row, int64_t col)
-{
-    return (const uint8_t *)t->data + (size_t)(row * f->pitch + col) * mega_dtype_size(acc);
-}
-
-/* Rows [first, first + n) of the file into the tile. */
-static void fill_tile(void *tile, const mega_state_tensor *t, mega_dtype acc, mega_dtype file, const frame *f,
-                      bool turned, int64_t first, int64_t n)
+/* Rows [first, first + n) of what the piece is in the file, into the tile. */
+static void fill_tile(void *tile, const mega_state_tensor *t, mega_dtype acc, mega_dtype file,
+                      const mega_state_piece *p, int64_t first, int64_t n)
 {
     const size_t size = mega_dtype_size(file);
-    uint8_t *to = tile, block[BLOCK * BLOCK * sizeof(double)];
-    if (!turned) {
+    uint8_t *to = tile, block[STATE_BLOCK * STATE_BLOCK * sizeof(double)];
+    if (!mega_state_turned(t->param)) {
         for (int64_t r = 0; r < n; r++)
-            convert(to + (size_t)(r * f->cols) * size, file, element(t, acc, f, first + r, 0), acc, f->cols);
+            mega_state_convert(to + (size_t)(r * p->real_cols) * size, file, element(t, acc, p, first + r, 0), acc,
+                               p->real_cols);
         return;
     }
-    for (int64_t row = 0; row < f->rows; row += BLOCK) {
-        const int64_t m = f->rows - row < BLOCK ? f->rows - row : BLOCK;
+    for (int64_t row = 0; row < p->real_rows; row += STATE_BLOCK) {
+        const int64_t m = p->real_rows - row < STATE_BLOCK ? p->real_rows - row : STATE_BLOCK;
         if (acc == file) { /* nothing to convert on the way */
-            turn(to + (size_t)row * size, f->rows, element(t, acc, f, row, first), f->pitch, m, n, size, false);
+            mega_state_turn(to + (size_t)row * size, p->real_rows, element(t, acc, p, row, first), p->pitch, m, n, size,
+                            false);
             continue;
         }
         for (int64_t r = 0; r < m; r++)
-            convert(block + (size_t)(r * n) * size, file, element(t, acc, f, row + r, first), acc, n);
-        turn(to + (size_t)row * size, f->rows, block, n, m, n, size, false);
+            mega_state_convert(block + (size_t)(r * n) * size, file, element(t, acc, p, row + r, first), acc, n);
+        mega_state_turn(to + (size_t)row * size, p->real_rows, block, n, m, n, size, false);
     }
 }
 
-mega_status mega_state_tensor_write(const mega_state_tensor *t, mega_dtype acc, mega_dtype file, mega_st_writer *w)
+/* Rows of the file of which the piece holds `run` elements each. */
+static mega_status write_piece(const mega_state_tensor *t, mega_dtype acc, mega_dtype file, const mega_state_piece *p,
+                               mega_state_sink *sink, void *user)
 {
-    const frame f = frame_of(t->param);
-    const bool turned = t->param->num_dims == 2 && t->param->transposed_in_file;
+    const bool turned = mega_state_turned(t->param);
     const size_t size = mega_dtype_size(file);
-    if (!turned && acc == file && f.pitch == f.cols) /* memory is the file */
-        return mega_st_writer_write(w, t->data, (size_t)(f.rows * f.cols) * size);
-    const int64_t file_rows = turned ? f.cols : f.rows, file_cols = turned ? f.rows : f.cols;
-    if (file_rows == 0 || file_cols == 0) return MEGA_OK;
-    int64_t step = (int64_t)(TILE_BYTES / ((size_t)file_cols * size));
-    step = step < 1 ? 1 : step > BLOCK ? BLOCK : step;
-    void *tile = mega_malloc((size_t)(step * file_cols) * size);
+    int64_t whole_rows, whole_cols;
+    mega_state_extent(t->param, &whole_rows, &whole_cols);
+    const int64_t rows = turned ? p->real_cols : p->real_rows, run = turned ? p->real_rows : p->real_cols;
+    const int64_t pitch = turned ? whole_rows : whole_cols;
+    const int64_t corner = turned ? p->col * pitch + p->row : p->row * pitch + p->col;
+    mega_state_runs runs = {corner * (int64_t)size, rows, run * (int64_t)size, pitch * (int64_t)size};
+    if (rows == 0 || run == 0) return MEGA_OK;
+    if (!turned && acc == file && p->pitch == run) return sink(user, &runs, element(t, acc, p, 0, 0));
+    int64_t step = (int64_t)(TILE_BYTES / ((size_t)run * size));
+    step = step < 1 ? 1 : step > STATE_BLOCK ? STATE_BLOCK : step;
+    void *tile = mega_malloc((size_t)(step * run) * size);
     if (tile == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tensor %s: no memory to write it", t->name);
     mega_status st = MEGA_OK;
-    for (int64_t first = 0; first < file_rows && st == MEGA_OK; first += step) {
-        const int64_t n = file_rows - first < step ? file_rows - first : step;
-        fill_tile(tile, t, acc, file, &f, turned, first, n);
-        st = mega_st_writer_write(w, tile, (size_t)(n * file_cols) * size);
+    for (int64_t first = 0; first < rows && st == MEGA_OK; first += step) {
+        runs.rows = rows - first < step ? rows - first : step;
+        fill_tile(tile, t, acc, file, p, first, runs.rows);
+        st = sink(user, &runs, tile);
+        runs.offset += runs.rows * runs.pitch;
     }
     mega_free(tile);
     return st;
 }
 
-void mega_state_tensor_shares(const mega_state_tensor *t, mega_dtype acc, int64_t *rows, int64_t *rows_of_share)
+mega_status mega_state_tensor_write(const mega_state_tensor *t, mega_dtype acc, mega_dtype file, mega_state_sink *sink,
+                                    void *user)
 {
-    const frame f = frame_of(t->param);
-    const int64_t row_bytes = f.pitch * (int64_t)mega_dtype_size(acc);
-    const int64_t blocks = row_bytes > 0 ? (int64_t)SHARE_BYTES / (row_bytes * BLOCK) : 0;
-    *rows = f.pitch > 0 ? f.padded / f.pitch : 0;
-    *rows_of_share = blocks < 1 ? BLOCK : blocks * BLOCK;
+    for (int i = 0; i < mega_state_pieces(t); i++) {
+        const mega_state_piece p = mega_state_piece_get(t, i);
+        MEGA_TRY(write_piece(t, acc, file, &p, sink, user));
+    }
+    return MEGA_OK;
+}
+
+static int64_t rows_of_share(const mega_state_piece *p, mega_dtype acc)
+{
+    const int64_t row_bytes = p->cols * (int64_t)mega_dtype_size(acc);
+    const int64_t blocks = row_bytes > 0 ? (int64_t)SHARE_BYTES / (row_bytes * STATE_BLOCK) : 0;
+    return blocks < 1 ? STATE_BLOCK : blocks * STATE_BLOCK;
+}
+
+static int64_t shares_of(const mega_state_piece *p, mega_dtype acc)
+{
+    const int64_t step = rows_of_share(p, acc);
+    return p->cols > 0 ? (p->rows + step - 1) / step : 0;
+}
+
+int64_t mega_state_tensor_shares(const mega_state_tensor *t, mega_dtype acc)
+{
+    int64_t shares = 0;
+    for (int i = 0; i < mega_state_pieces(t); i++) {
+        const mega_state_piece p = mega_state_piece_get(t, i);
+        shares += shares_of(&p, acc);
+    }
+    return shares;
+}
+
+void mega_state_tensor_span(const mega_state_tensor *t, size_t file_size, size_t *begin, size_t *end)
+{
+    const bool turned = mega_state_turned(t->param);
+    int64_t whole_rows, whole_cols, first = INT64_MAX, last = 0;
+    mega_state_extent(t->param, &whole_rows, &whole_cols);
+    for (int i = 0; i < mega_state_pieces(t); i++) {
+        const mega_state_piece p = mega_state_piece_get(t, i);
+        const int64_t row = turned ? p.col : p.row, rows = turned ? p.real_cols : p.real_rows;
+        if (p.real_rows == 0 || p.real_cols == 0) continue;
+        first = row < first ? row : first;
+        last = row + rows > last ? row + rows : last;
+    }
+    const size_t row_bytes = (size_t)(turned ? whole_rows : whole_cols) * file_size;
+    *begin = last > 0 ? (size_t)first * row_bytes : 0;
+    *end = (size_t)last * row_bytes;
 }
 
 /* Rows of the memory out of columns of the file, in blocks that the first level of cache holds. */
 static void read_turned(const mega_state_tensor *t, mega_dtype acc, const uint8_t *from, mega_dtype file,
-                        const frame *f, int64_t begin, int64_t end)
+                        const mega_state_piece *p, int64_t begin, int64_t end)
 {
     const size_t size = mega_dtype_size(file), acc_size = mega_dtype_size(acc);
-    uint8_t *to = t->data, block[BLOCK * BLOCK * sizeof(double)];
-    for (int64_t row = begin; row < end; row += BLOCK) {
-        const int64_t m = end - row < BLOCK ? end - row : BLOCK;
-        for (int64_t first = 0; first < f->cols; first += BLOCK) {
-            const int64_t n = f->cols - first < BLOCK ? f->cols - first : BLOCK;
-            const uint8_t *at = from + (size_t)(first * f->rows + row) * size;
-            uint8_t *place = to + (size_t)(row * f->pitch + first) * acc_size;
+    const int64_t file_pitch = t->param->true_shape[0];
+    uint8_t block[STATE_BLOCK * STATE_BLOCK * sizeof(double)];
+    for (int64_t row = begin; row < end; row += STATE_BLOCK) {
+        const int64_t m = end - row < STATE_BLOCK ? end - row : STATE_BLOCK;
+        for (int64_t first = 0; first < p->real_cols; first += STATE_BLOCK) {
+            const int64_t n = p->real_cols - first < STATE_BLOCK ? p->real_cols - first : STATE_BLOCK;
+            const uint8_t *at = from + (size_t)((p->col + first) * file_pitch + p->row + row) * size;
+            uint8_t *place = (uint8_t *)t->data + (size_t)(p->at + row * p->pitch + first) * acc_size;
             if (acc == file) {
-                turn(place, f->pitch, at, f->rows, n, m, size, true);
+                mega_state_turn(place, p->pitch, at, file_pitch, n, m, size, true);
                 continue;
             }
-            turn(block, n, at, f->rows, n, m, size, false);
+            mega_state_turn(block, n, at, file_pitch, n, m, size, false);
             for (int64_t r = 0; r < m; r++)
-                convert(place + (size_t)(r * f->pitch) * acc_size, acc, block + (size_t)(r * n) * size, file, n);
+                mega_state_convert(place + (size_t)(r * p->pitch) * acc_size, acc, block + (size_t)(r * n) * size, file,
+                                   n);
         }
     }
 }
 
-void mega_state_tensor_read(const mega_state_tensor *t, mega_dtype acc, const mega_safetensor *from, int64_t begin,
-                            int64_t end)
+/* Rows [begin, end) of the piece. */
+static void read_rows(const mega_state_tensor *t, mega_dtype acc, const mega_safetensor *from,
+                      const mega_state_piece *p, int64_t begin, int64_t end)
 {
-    const frame f = frame_of(t->param);
     mega_dtype file = MEGA_F32;
     mega_st_dtype_to_mega(from->dtype, &file);
     const size_t size = mega_dtype_size(file), acc_size = mega_dtype_size(acc);
-    uint8_t *to = t->data;
-    if (f.rows * f.cols != f.padded)
-        memset(to + (size_t)(begin * f.pitch) * acc_size, 0, (size_t)((end - begin) * f.pitch) * acc_size);
-    if (end > f.rows) end = f.rows; /* the rest is padding */
-    if (begin >= end) return;
-    if (t->param->num_dims == 2 && t->param->transposed_in_file) {
-        read_turned(t, acc, from->data, file, &f, begin, end);
-    } else if (acc == file && f.pitch == f.cols) {
-        const size_t at = (size_t)(begin * f.cols) * size;
-        copy_past_caches(to + at, from->data + at, (size_t)((end - begin) * f.cols) * size);
-    } else {
+    int64_t whole_rows, whole_cols;
+    mega_state_extent(t->param, &whole_rows, &whole_cols);
+    uint8_t *to = (uint8_t *)t->data + (size_t)p->at * acc_size;
+    if (p->real_rows != p->rows || p->real_cols != p->cols)
         for (int64_t r = begin; r < end; r++)
-            convert(to + (size_t)(r * f.pitch) * acc_size, acc, from->data + (size_t)(r * f.cols) * size, file, f.cols);
+            memset(to + (size_t)(r * p->pitch) * acc_size, 0, (size_t)p->cols * acc_size);
+    if (end > p->real_rows) end = p->real_rows; /* the rest is padding */
+    if (begin >= end || p->real_cols == 0) return;
+    const uint8_t *at = from->data + (size_t)((p->row + begin) * whole_cols + p->col) * size;
+    to += (size_t)(begin * p->pitch) * acc_size;
+    if (mega_state_turned(t->param)) {
+        read_turned(t, acc, from->data, file, p, begin, end);
+    } else if (acc == file && p->pitch == whole_cols) {
+        mega_state_copy(to, at, (size_t)((end - begin - 1) * whole_cols + p->real_cols) * size);
+    } else {
+        for (int64_t r = 0; r < end - begin; r++)
+            mega_state_convert(to + (size_t)(r * p->pitch) * acc_size, acc, at + (size_t)(r * whole_cols) * size, file,
+                               p->real_cols);
     }
-    end_of_copies();
+    mega_state_copy_end();
+}
+
+void mega_state_tensor_read(const mega_state_tensor *t, mega_dtype acc, const mega_safetensor *from, int64_t share)
+{
+    for (int i = 0; i < mega_state_pieces(t); i++) {
+        const mega_state_piece p = mega_state_piece_get(t, i);
+        const int64_t shares = shares_of(&p, acc), step = rows_of_share(&p, acc);
+        if (share >= shares) {
+            share -= shares;
+            continue;
+        }
+        const int64_t begin = share * step, end = begin + step < p.rows ? begin + step : p.rows;
+        read_rows(t, acc, from, &p, begin, end);
+        return;
+    }
 }

@@ -80,6 +80,15 @@ static mega_status find_begun(mega_engine *e)
     return MEGA_OK;
 }
 
+/* A stage declares its own layers; a checkpoint holds those of all. */
+static mega_status declare_whole(mega_engine *e, mega_engine_model model)
+{
+    if (e->layout->pp.size == 1) return MEGA_OK;
+    MEGA_TRY(mega_layout_create(&e->alone, NULL, NULL));
+    MEGA_TRY(mega_params_create(&e->whole, e->alone));
+    return model.declare(model.model, e->whole);
+}
+
 static mega_status build(mega_engine *e, mega_engine_model model)
 {
     mega_engine_options *o = &e->options;
@@ -87,6 +96,7 @@ static mega_status build(mega_engine *e, mega_engine_model model)
     MEGA_TRY(mega_layout_create(&e->layout, o->world, &o->layout));
     MEGA_TRY(mega_params_create(&e->params, e->layout));
     MEGA_TRY(model.declare(model.model, e->params));
+    MEGA_TRY(declare_whole(e, model));
     MEGA_TRY(mega_params_place(e->params, o->compute, bucket));
     const int64_t micro_batches = o->batch.global_batch / o->batch.micro_step;
     e->slots = mega_schedule_slots(e->layout->pp.rank, e->layout->pp.size, micro_batches);
@@ -125,7 +135,9 @@ void mega_engine_destroy(mega_engine *e)
     mega_program_destroy(e->evaluate);
     mega_optimizer_destroy(e->optimizer);
     mega_params_destroy(e->params);
+    mega_params_destroy(e->whole);
     mega_layout_destroy(e->layout);
+    mega_layout_destroy(e->alone);
     mega_free(e->begun);
     mega_free(e->train_io);
     mega_free(e->schedule);

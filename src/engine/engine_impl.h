@@ -17,6 +17,9 @@ struct mega_engine {
     mega_engine_options options;
     mega_layout *layout;
     mega_params *params;
+    mega_layout *alone; /* one rank */
+    mega_params
+        *whole; /* the records of all stages, as one rank would declare them; NULL where this rank has them all */
     mega_optimizer *optimizer;
     mega_program *train, *evaluate;
     bool *begun; /* by parameter: its gradient is overwritten by the first micro-batch of a step */
@@ -34,6 +37,8 @@ struct mega_engine {
 
 /* Copies micro-batch m of the batch into the inputs of one slot. */
 void engine_fill_inputs(const mega_engine *e, const program_io *io, int64_t m);
+/* step.c: weights of the compute type out of the masters, after these were loaded. Collective. */
+mega_status engine_publish(mega_engine *e);
 double engine_scalar(const mega_engine *e, const void *acc); /* [1] acc as double */
 
 #endif

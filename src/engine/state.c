@@ -13,22 +13,46 @@ typedef struct tensor_list {
     int count;
 } tensor_list;
 
+/* All tensors of the model, in every rank the same list; of some this rank holds nothing. */
+static const mega_params *all_params(const mega_engine *e)
+{
+    return e->whole != NULL ? e->whole : e->params;
+}
+
+/* Parameter `index` of all, or a moment of it: what this rank holds. */
+static mega_state_tensor tensor_of(const mega_engine *e, int index, const char *name, int moment)
+{
+    const mega_param *p = mega_params_get(all_params(e), index);
+    const int own = e->whole == NULL ? index : mega_params_find(e->params, p->name);
+    const mega_axis *tp = &e->layout->tp;
+    const bool is_cut = p->axis == MEGA_AXIS_TP;
+    mega_state_tensor t = {.name = name,
+                           .param = p,
+                           .is_part = e->layout->world.size > 1,
+                           .rank = is_cut ? tp->rank : 0,
+                           .size = is_cut ? tp->size : 1};
+    if (own < 0) return t; /* of another stage */
+    const mega_range owned = mega_params_owned(e->params, own);
+    t.first = owned.first;
+    t.count = owned.count;
+    t.data = moment >= 0 ? mega_optimizer_moment(e->optimizer, moment, own) : mega_params_master(e->params, own);
+    return t;
+}
+
 static bool add_tensors(tensor_list *l, const mega_engine *e, const char *prefix, int moment)
 {
-    for (int i = 0; i < mega_params_count(e->params); i++) {
-        const mega_param *p = mega_params_get(e->params, i);
-        if (p->tie == MEGA_TIE_COPY) continue;
-        void *data = moment >= 0 ? mega_optimizer_moment(e->optimizer, moment, i) : mega_params_master(e->params, i);
+    for (int i = 0; i < mega_params_count(all_params(e)); i++) {
+        const mega_param *p = mega_params_get(all_params(e), i);
         const char *name = prefix == NULL ? p->name : mega_arena_format(&l->arena, "%s.%s", prefix, p->name);
         if (name == NULL) return false;
-        l->item[l->count++] = (mega_state_tensor){name, p, data};
+        l->item[l->count++] = tensor_of(e, i, name, moment);
     }
     return true;
 }
 
 static mega_status list_weights(tensor_list *l, const mega_engine *e)
 {
-    const size_t n = (size_t)mega_params_count(e->params);
+    const size_t n = (size_t)mega_params_count(all_params(e));
     *l = (tensor_list){0};
     l->item = mega_arena_alloc(&l->arena, (n + 1) * sizeof *l->item);
     if (l->item != NULL && add_tensors(l, e, NULL, -1)) return MEGA_OK;
@@ -39,7 +63,7 @@ static mega_status list_weights(tensor_list *l, const mega_engine *e)
 static mega_status list_moments(tensor_list *l, const mega_engine *e)
 {
     const int moments = mega_optimizer_num_moments(e->optimizer);
-    const size_t n = (size_t)mega_params_count(e->params) * (size_t)moments;
+    const size_t n = (size_t)mega_params_count(all_params(e)) * (size_t)moments;
     *l = (tensor_list){0};
     l->item = mega_arena_alloc(&l->arena, (n + 1) * sizeof *l->item);
     bool done = l->item != NULL;
@@ -270,8 +294,8 @@ mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engi
     mega_status st = mega_checkpoint_read_weights(c, weights.item, weights.count, mega_params_acc_dtype(e->params));
     mega_arena_fini(&weights.arena);
     if (st == MEGA_OK && !o->finetune && mega_checkpoint_run_json(c) != NULL) st = load_state(e, c, o, &loaded);
-    if (st != MEGA_OK) return st;
-    mega_params_publish(e->params);
+    MEGA_TRY(mega_comm_agree(e->layout->world.comm, st));
+    MEGA_TRY(engine_publish(e));
     *out = loaded;
     return MEGA_OK;
 }

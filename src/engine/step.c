@@ -196,6 +196,12 @@ static mega_status weights_publish(mega_engine *e)
     return mega_comm_agree(e->layout->world.comm, MEGA_OK);
 }
 
+mega_status engine_publish(mega_engine *e)
+{
+    mega_params_publish(e->params);
+    return weights_publish(e);
+}
+
 static void progress_advance(mega_engine *e, const mega_step_result *r)
 {
     e->progress.iteration++;

@@ -9,7 +9,7 @@ static mega_status read_weights(mega_model *m, mega_checkpoint *c)
     if (t == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model %s: no memory for a list of %d tensors", m->folder, count);
     for (int i = 0; i < count; i++) {
         const mega_param *param = mega_params_get(m->params, i);
-        t[i] = (mega_state_tensor){param->name, param, mega_params_master(m->params, i)};
+        t[i] = (mega_state_tensor){.name = param->name, .param = param, .data = mega_params_master(m->params, i)};
     }
     const mega_status st = mega_checkpoint_read_weights(c, t, count, mega_params_acc_dtype(m->params));
     mega_free(t);

@@ -85,6 +85,11 @@ static void config_text(void **state)
     mega_buffer_fini(&b);
 }
 
+static mega_status append(void *writer, const mega_state_runs *runs, const void *bytes)
+{
+    return mega_st_writer_write(writer, bytes, (size_t)(runs->rows * runs->run));
+}
+
 /* How a hand-made folder differs from the one that we write. */
 typedef struct variant {
     bool prefix, head_only, buffers;
@@ -109,7 +114,7 @@ static void write_file(const char *path, const tiny *m, int first, int last, var
     mega_st_writer *w = NULL;
     tiny_ok(mega_st_writer_create(&w, path, e, count + buffers, &(mega_st_pair){"format", "pt"}, 1));
     for (int i; (i = mega_st_writer_next(w)) >= 0;) {
-        if (i < count) tiny_ok(mega_state_tensor_write(&m->weight[first + i], m->acc, v.dtype, w));
+        if (i < count) tiny_ok(mega_state_tensor_write(&m->weight[first + i], m->acc, v.dtype, append, w));
         else
             tiny_ok(mega_st_writer_write(w, "123456789", e[i].num_dims == 4 ? 9 : e[i].num_dims == 0 ? 4 : 0));
     }
@@ -210,23 +215,21 @@ static void large_tensors(void **state)
     for (int turned = 0; turned < 2; turned++) {
         const mega_param p = {
             .name = "a", .num_dims = 2, .shape = {rows, cols}, .true_shape = {131, 195}, .transposed_in_file = turned};
-        const mega_state_tensor from = {"a", &p, a}, to = {"a", &p, b};
+        const mega_state_tensor from = {.name = "a", .param = &p, .data = a},
+                                to = {.name = "a", .param = &p, .data = b};
         mega_st_entry e;
         mega_state_tensor_entry(&from, MEGA_F32, &e);
         mega_st_writer *w = NULL;
         tiny_ok(mega_st_writer_create(&w, path, &e, 1, NULL, 0));
         assert_int_equal(mega_st_writer_next(w), 0);
-        tiny_ok(mega_state_tensor_write(&from, MEGA_F32, MEGA_F32, w));
+        tiny_ok(mega_state_tensor_write(&from, MEGA_F32, MEGA_F32, append, w));
         tiny_ok(mega_st_writer_close(w, false, NULL, NULL));
         mega_safetensors *s = NULL;
         tiny_ok(mega_safetensors_open(&s, path));
         memset(b, 0x7b, 4 * (size_t)(rows * cols));
-        int64_t all, step;
-        mega_state_tensor_shares(&to, MEGA_F32, &all, &step);
-        assert_true(all == rows && step > 0 && step % 64 == 0);
-        for (int64_t begin = 0; begin < rows; begin += 64)
-            mega_state_tensor_read(&to, MEGA_F32, mega_safetensors_get(s, 0), begin,
-                                   begin + 64 < rows ? begin + 64 : rows);
+        const int64_t shares = mega_state_tensor_shares(&to, MEGA_F32);
+        assert_true(shares >= 1);
+        for (int64_t i = 0; i < shares; i++) mega_state_tensor_read(&to, MEGA_F32, mega_safetensors_get(s, 0), i);
         for (int64_t i = 0; i < rows * cols; i++) assert_true(b[i] == (i / cols < 131 && i % cols < 195 ? a[i] : 0.0f));
         mega_safetensors_close(s);
     }

@@ -104,11 +104,11 @@ static inline void tiny_init(tiny *m, mega_dtype acc, uint32_t seed)
         if (i == 0) p->true_shape[0] = TINY_VOCAB;
         p->transposed_in_file = row[i].turned;
         const size_t bytes = (size_t)tiny_elements(p) * mega_dtype_size(acc);
-        m->weight[i] = (mega_state_tensor){p->name, p, mega_malloc(bytes)};
+        m->weight[i] = (mega_state_tensor){.name = p->name, .param = p, .data = mega_malloc(bytes)};
         for (int k = 0; k < 2; k++) {
             char *name = m->moment_name[2 * i + k];
             snprintf(name, sizeof m->moment_name[0], "%s.%s", k == 0 ? "exp_avg" : "exp_avg_sq", p->name);
-            m->moment[2 * i + k] = (mega_state_tensor){name, p, mega_malloc(bytes)};
+            m->moment[2 * i + k] = (mega_state_tensor){.name = name, .param = p, .data = mega_malloc(bytes)};
             tiny_fill(&m->moment[2 * i + k], acc, seed * 1000 + 100 + (uint32_t)(2 * i + k));
         }
         tiny_fill(&m->weight[i], acc, seed * 1000 + (uint32_t)i);

@@ -13,11 +13,15 @@
 #include "megalith/tokenizer.h"
 #include <stdbool.h>
 
-/* A logical tensor that follows a parameter's record: the weights themselves, or an optimizer moment. */
+/* A logical tensor that follows a parameter's record: the weights themselves, or an optimizer moment. One rank holds
+ * the whole of it; of several, each a range of its slice, which may be empty. */
 typedef struct mega_state_tensor {
     const char *name;        /* in the file: the parameter's own name, or "exp_avg.<name>" */
-    const mega_param *param; /* shape, orientation, true extent */
-    void *data;              /* this rank's slice, acc dtype, memory orientation */
+    const mega_param *param; /* shape, orientation, true extent of the whole tensor */
+    void *data;              /* acc dtype, memory orientation: all of it, or element `first` of the slice */
+    bool is_part;
+    int rank, size;       /* is_part: this rank's place on the axis that cuts the tensor; size 0 or 1: it is not cut */
+    int64_t first, count; /* is_part: the elements of the slice that `data` holds */
 } mega_state_tensor;
 
 /* What a GPT-2 folder says of itself (config.json). */

@@ -1,0 +1,32 @@
+/* Logical tensors between memory and file: which part of one a rank holds, and how its numbers move. */
+#ifndef MEGALITH_STATE_IMPL_H
+#define MEGALITH_STATE_IMPL_H
+
+#include "ckpt_impl.h"
+
+#define STATE_BLOCK 64 /* rows and columns that are turned at a time; rows of the file made at a time */
+
+/* state_piece.c: what a rank holds of a tensor, as rectangles of the whole. One-dimensional tensors are a single row.
+ */
+typedef struct mega_state_piece {
+    int64_t row, col;             /* its corner in the whole tensor */
+    int64_t rows, cols;           /* padding included */
+    int64_t real_rows, real_cols; /* what of them the file holds */
+    int64_t at, pitch;            /* in memory: elements from `data` to the corner, and from row to row */
+} mega_state_piece;
+/* Rows and columns of the whole tensor, as the file knows them. */
+void mega_state_extent(const mega_param *p, int64_t *rows, int64_t *cols);
+bool mega_state_turned(const mega_param *p); /* file rows are columns of the memory */
+int mega_state_pieces(const mega_state_tensor *t);
+mega_state_piece mega_state_piece_get(const mega_state_tensor *t, int index); /* rows or cols 0: there is no such one */
+
+/* state_move.c: n elements. */
+void mega_state_convert(void *to, mega_dtype to_type, const void *from, mega_dtype from_type, int64_t n);
+/* n bytes past the caches; when all is copied, mega_state_copy_end. */
+void mega_state_copy(uint8_t *to, const uint8_t *from, size_t n);
+void mega_state_copy_end(void);
+/* to[c * to_pitch + r] = from[r * from_pitch + c]; at most STATE_BLOCK rows and columns; pitches in elements. */
+void mega_state_turn(uint8_t *to, int64_t to_pitch, const uint8_t *from, int64_t from_pitch, int64_t rows, int64_t cols,
+                     size_t size, bool past_caches);
+
+#endif
