@@ -95,7 +95,7 @@ typedef struct option_section {
     .name = (name_), .field = NO_FIELD, .kind = (kind_), .answer = ANSWER_RENAMED, .successor = (successor_), \
     .remark = (remark_)
 /* Why an option of parallelism changes nothing on one rank. On several ranks it is refused (rules.c). */
-#define ONE_RANK "there is one rank, so that nothing is exchanged or split"
+#define ONE_RANK        "there is one rank, so that nothing is exchanged or split"
 #define ROW_COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 
 extern const option_section mega_option_model_section, mega_option_regularization_section, mega_option_training_section,
@@ -172,6 +172,8 @@ bool mega_value_print(const mega_config *cfg, size_t index, mega_buffer *out);
 void mega_config_apply_preset(mega_config *cfg);
 void mega_config_derive(mega_config *cfg);
 void mega_config_run_rules(mega_config *cfg, bool shape);
+/* rules_tensor.c */
+void mega_rule_sequence_parallel(mega_config *cfg);
 /* rules_files.c */
 void mega_rule_split(mega_config *cfg);
 void mega_rule_data_paths(mega_config *cfg);

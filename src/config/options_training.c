@@ -51,7 +51,7 @@ static const option_row training_rows[] = {
     {OPTION("dataloader-type", dataloader_type, KIND_CHOICE), .fallback = "single", .choices = "single|cyclic", .unbuilt = "external", .help = "single: the seeded order, once; cyclic: drawn anew each epoch"},
     {OPTION("calculate-per-token-loss", calculate_per_token_loss, KIND_FLAG), .help = "divide by the unmasked tokens of the step instead of averaging the means of micro-batches"},
     {IDLE("no-async-tensor-model-parallel-allreduce", KIND_OFF, NULL, ONE_RANK), .dest = "async_tensor_model_parallel_allreduce"},
-    {IDLE("sequence-parallel", KIND_FLAG, NULL, ONE_RANK)},
+    {OPTION("sequence-parallel", sequence_parallel, KIND_FLAG), .help = "norms, dropout and residuals work on a share of the tokens on each rank of --tensor-model-parallel-size; nothing changes where that is 1"},
     {IDLE("no-check-for-nan-in-loss-and-grad", KIND_OFF, NULL, "a loss that is not finite always stops the run and names the first operation that made it"), .dest = "check_for_nan_in_loss_and_grad"},
     {IDLE("no-clone-scatter-output-in-embedding", KIND_OFF, NULL, ONE_RANK), .dest = "clone_scatter_output_in_embedding"},
     {LATER("profile", KIND_LIST, NULL, NO_PROFILER)},

@@ -133,6 +133,7 @@ static mega_status gradients_finish(mega_engine *e, step_sums *sums, mega_step_r
         MEGA_TRY(mega_comm_all_reduce(dp, "gradients", flat + (size_t)b->offset * mega_dtype_size(acc), b->count, acc,
                                       MEGA_REDUCE_SUM));
     }
+    MEGA_TRY(engine_sum_gradients_over_tp(e));
     double both[2] = {sums->loss, sums->tokens};
     MEGA_TRY(mega_comm_all_reduce(dp, "loss", both, 2, MEGA_F64, MEGA_REDUCE_SUM));
     const double micro_batches = (double)r->micro_batches * e->layout->dp.size;

@@ -249,6 +249,11 @@ void mega_recompute_begin(mega_graph *g)
     g->region = ++g->num_regions;
 }
 
+bool mega_recompute_is_open(const mega_graph *g)
+{
+    return g->region != 0;
+}
+
 void mega_recompute_end(mega_graph *g)
 {
     if (g->region == 0)
@@ -285,7 +290,7 @@ static const char *result_name(mega_graph *g, const instruction *op, int out)
 {
     const char *base = op->scope[0] == '\0' ? mega_op_table[op->kind]->name : op->scope;
     const char *prefix = op->backward ? "d." : "";
-    if (out == 0 && op->attr.what != NULL && op->kind != OP_ALL_REDUCE)
+    if (out == 0 && op->attr.what != NULL && !mega_op_is_collective(op->kind))
         return mega_arena_format(&g->arena, "%s%s.%s", prefix, base, op->attr.what);
     if (out == 0) return mega_arena_format(&g->arena, "%s%s", prefix, base);
     return mega_arena_format(&g->arena, "%s%s:%d", prefix, base, out);

@@ -76,11 +76,19 @@ typedef struct graph_tensor {
     X(XENT_GRAD, xent_grad)               \
     X(XENT, xent)                         \
     X(COPY_TO_GROUP, copy_to_group)       \
-    X(ALL_REDUCE, all_reduce)
+    X(ALL_REDUCE, all_reduce)             \
+    X(ALL_GATHER, all_gather)             \
+    X(REDUCE_SCATTER, reduce_scatter)
 
 #define MEGA_OP_ENUM(upper, lower) OP_##upper,
 typedef enum op_kind { OP_NONE = 0, MEGA_OP_LIST(MEGA_OP_ENUM) OP_COUNT } op_kind;
 #undef MEGA_OP_ENUM
+
+/* Run by comm/: every rank of the axis begins these in the same order. */
+static inline bool mega_op_is_collective(op_kind kind)
+{
+    return kind == OP_ALL_REDUCE || kind == OP_ALL_GATHER || kind == OP_REDUCE_SCATTER;
+}
 
 /* Constants of one instruction; each op reads its own. */
 typedef struct op_attr {

@@ -64,3 +64,67 @@ mega_tensor mega_op_copy_to_group(mega_graph *g, mega_tensor x, const mega_axis 
                       .attr = {.axis = *axis, .reduce = MEGA_REDUCE_SUM, .what = "activation gradient"}};
     return mega_graph_emit(g, &op);
 }
+
+/* ---- all_gather: in this rank's slab of rows, out the rows of all ranks; reduce_scatter: in summands of all rows, out
+ *      this rank's slab of their sum. Each is the other's adjoint (Korthikanti et al. 2022). ---- */
+
+static mega_status all_gather_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    out[0] = *mega_op_in(g, op, 0);
+    out[0].dim[0] *= op->attr.axis.size;
+    return MEGA_OK;
+}
+
+static mega_status reduce_scatter_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    out[0] = *mega_op_in(g, op, 0);
+    if (out[0].dim[0] % op->attr.axis.size != 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "op reduce_scatter in \"%s\": %lld tokens of a micro-batch over %d ranks of tensor "
+                         "parallelism; expected a multiple",
+                         op->scope, (long long)out[0].dim[0], op->attr.axis.size);
+    out[0].dim[0] /= op->attr.axis.size;
+    return MEGA_OK;
+}
+
+static instruction sequence_op(op_kind kind, int32_t x, const mega_axis *axis)
+{
+    return (instruction){.kind = kind,
+                         .in = {x},
+                         .attr = {.axis = *axis, .reduce = MEGA_REDUCE_SUM, .what = "sequence-parallel activation"}};
+}
+
+static void all_gather_gradient(mega_graph *g, const instruction *op)
+{
+    instruction d = sequence_op(OP_REDUCE_SCATTER, mega_graph_arrived(g, op, 0), &op->attr.axis);
+    mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
+}
+
+static void reduce_scatter_gradient(mega_graph *g, const instruction *op)
+{
+    instruction d = sequence_op(OP_ALL_GATHER, mega_graph_arrived(g, op, 0), &op->attr.axis);
+    mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
+}
+
+const op_row mega_op_row_all_gather = {
+    .name = "all_gather", .num_in = 1, .num_out = 1, .shape = all_gather_shape, .gradient = all_gather_gradient};
+
+const op_row mega_op_row_reduce_scatter = {.name = "reduce_scatter",
+                                           .num_in = 1,
+                                           .num_out = 1,
+                                           .shape = reduce_scatter_shape,
+                                           .gradient = reduce_scatter_gradient};
+
+mega_tensor mega_op_gather_from_sequence(mega_graph *g, mega_tensor x, const mega_axis *axis)
+{
+    if (axis->size == 1) return x;
+    instruction op = sequence_op(OP_ALL_GATHER, x.id, axis);
+    return mega_graph_emit(g, &op);
+}
+
+mega_tensor mega_op_scatter_to_sequence(mega_graph *g, mega_tensor x, const mega_axis *axis)
+{
+    if (axis->size == 1) return x;
+    instruction op = sequence_op(OP_REDUCE_SCATTER, x.id, axis);
+    return mega_graph_emit(g, &op);
+}

@@ -202,16 +202,9 @@ static int64_t choose_chunk(int64_t rows, int64_t vocab, size_t element_bytes)
     return even > limit ? limit : even;
 }
 
-/* `count` rows of t from `begin`. No gradient passes through it: the head makes its own. */
 static int32_t rows_of(mega_graph *g, int32_t t, int64_t begin, int64_t count)
 {
-    if (g->status != MEGA_OK) return 0;
-    const int32_t base = mega_graph_root(g, t);
-    graph_tensor view = {.role = ROLE_VIEW, .base = base, .shape = g->tensor[t].shape, .name = g->tensor[t].name};
-    const int64_t cols = view.shape.num_dims == 2 ? view.shape.dim[1] : 1;
-    view.offset = g->tensor[t].offset + begin * cols;
-    view.shape.dim[0] = count;
-    return mega_graph_tensor_add(g, &view);
+    return mega_op_rows(g, (mega_tensor){t}, begin, count).id;
 }
 
 static int32_t empty_tensor(mega_graph *g, const char *name, tensor_shape shape)

@@ -25,7 +25,7 @@ static void start_early(mega_graph *g, int i)
     const instruction op = g->op[i];
     const int32_t input = mega_graph_root(g, op.in[0]);
     int at = i;
-    while (at > 0 && g->op[at - 1].backward == op.backward && g->op[at - 1].kind != OP_ALL_REDUCE &&
+    while (at > 0 && g->op[at - 1].backward == op.backward && !mega_op_is_collective(g->op[at - 1].kind) &&
            !writes(g, &g->op[at - 1], input))
         at--;
     memmove(&g->op[at + 1], &g->op[at], (size_t)(i - at) * sizeof op);
@@ -35,9 +35,9 @@ static void start_early(mega_graph *g, int i)
 mega_status mega_pass_schedule(mega_graph *g)
 {
     for (int i = 0; i < g->num_ops; i++)
-        if (g->op[i].kind == OP_ALL_REDUCE) start_early(g, i);
+        if (mega_op_is_collective(g->op[i].kind)) start_early(g, i);
     for (int i = 0; i < g->num_ops; i++) {
-        if (g->op[i].kind != OP_ALL_REDUCE) continue;
+        if (!mega_op_is_collective(g->op[i].kind)) continue;
         const int32_t output = mega_graph_root(g, g->op[i].out[0]);
         g->op[i].first_use = -1;
         for (int k = i + 1; k < g->num_ops && g->op[i].first_use < 0; k++)

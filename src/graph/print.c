@@ -53,7 +53,7 @@ static void print_place(const mega_program *p, int32_t t, mega_buffer *out)
 
 static void print_overlap(const instruction *op, int i, mega_buffer *out)
 {
-    if (op->kind == OP_ALL_REDUCE && op->first_use > i)
+    if (mega_op_is_collective(op->kind) && op->first_use > i)
         mega_buffer_printf(out, "  start %d, wait %d", i, op->first_use);
     if (op->recomputed) mega_buffer_puts(out, "  again");
 }
@@ -66,8 +66,9 @@ static void print_instruction(const mega_program *p, int i, const widths *w, meg
     const int main_result = first_result(op);
     const int32_t result = op->out[main_result];
     char name[48], shape[96], flops[24];
-    snprintf(name, sizeof name, "%s%s%s", mega_op_table[op->kind]->name, op->kind == OP_ALL_REDUCE ? " " : "",
-             op->kind == OP_ALL_REDUCE && op->attr.axis.comm != NULL ? mega_comm_name(op->attr.axis.comm) : "");
+    const bool named = mega_op_is_collective(op->kind) && op->attr.axis.comm != NULL;
+    snprintf(name, sizeof name, "%s%s%s", mega_op_table[op->kind]->name, named ? " " : "",
+             named ? mega_comm_name(op->attr.axis.comm) : "");
     if (c.flops > 0.0) snprintf(flops, sizeof flops, "%8.3f", c.flops * 1e-9);
     else
         snprintf(flops, sizeof flops, "       –");

@@ -138,7 +138,8 @@ void mega_program_bind_args(const mega_program *p, const op_binder *b, const ins
 
 static void bind_collective(const mega_program *p, const op_binder *b, const instruction *op, collective_args *a)
 {
-    const graph_tensor *t = &p->g->tensor[op->out[0]];
+    const graph_tensor *t = &p->g->tensor[op->kind == OP_ALL_GATHER ? op->in[0] : op->out[0]];
+    a->kind = op->kind;
     a->comm = op->attr.axis.comm;
     a->what = op->attr.what;
     a->data = b->address(b, op->out[0]);

@@ -58,8 +58,11 @@ static bool region_ends(const mega_gpt *m, int64_t n)
 
 static mega_status describe(mega_graph *g, const mega_gpt *m, int64_t batch, int64_t seq, bool training)
 {
-    const mega_place model = {
-        .graph = g, .params = mega_graph_params(g), .layout = mega_graph_layout(g), .path = "transformer"};
+    const mega_place model = {.graph = g,
+                              .params = mega_graph_params(g),
+                              .layout = mega_graph_layout(g),
+                              .sequence_parallel = m->sequence_parallel,
+                              .path = "transformer"};
     const int64_t tokens = batch * seq;
     const mega_rows rows = training_rows(g, batch, seq);
     const mega_tensor ids = mega_graph_input(g, "tokens", MEGA_I32, 1, &tokens);

@@ -34,6 +34,7 @@ mega_status mega_gpt_from_config(mega_gpt *out, const mega_config *cfg, int64_t 
         .attention_dropout = cfg->attention_dropout,
         .hidden_dropout = cfg->hidden_dropout,
         .per_token_loss = cfg->calculate_per_token_loss,
+        .sequence_parallel = cfg->sequence_parallel,
         .recompute = cfg->recompute_granularity == MEGA_RECOMPUTE_FULL        ? MEGA_GPT_RECOMPUTE_FULL
                      : cfg->recompute_granularity == MEGA_RECOMPUTE_SELECTIVE ? MEGA_GPT_RECOMPUTE_SELECTIVE
                                                                               : MEGA_GPT_RECOMPUTE_NONE,
@@ -50,8 +51,11 @@ static mega_status declare_layer(mega_params *p, const mega_gpt *m, int64_t n)
     /* Projections back into the residual stream start smaller, by 1/sqrt(2 layers) (Radford et al. 2019, section 2.3).
      */
     const double into_residual = m->init_std / sqrt(2.0 * (double)m->num_layers);
-    const mega_linear_shape form = {
-        .blocks = 1, .init_std = m->init_std, .xavier = m->init_xavier, .transposed_in_file = true};
+    const mega_linear_shape form = {.blocks = 1,
+                                    .init_std = m->init_std,
+                                    .xavier = m->init_xavier,
+                                    .transposed_in_file = true,
+                                    .sequence_parallel = m->sequence_parallel};
     mega_linear_shape qkv = form, proj = form, up = form, down = form;
     qkv.in = up.in = proj.out = down.out = m->hidden;
     qkv.out = 3 * m->heads * m->head_dim;
@@ -59,21 +63,22 @@ static mega_status declare_layer(mega_params *p, const mega_gpt *m, int64_t n)
     proj.in = m->heads * m->head_dim;
     up.out = down.in = m->ffn_hidden;
     proj.init_std = down.init_std = into_residual;
-    MEGA_TRY(mega_declare_layer_norm(p, path, "ln_1", m->hidden));
+    MEGA_TRY(mega_declare_layer_norm(p, path, "ln_1", m->hidden, m->sequence_parallel));
     MEGA_TRY(mega_declare_column_linear(p, path, "attn.c_attn", &qkv));
     MEGA_TRY(mega_declare_row_linear(p, path, "attn.c_proj", &proj));
-    MEGA_TRY(mega_declare_layer_norm(p, path, "ln_2", m->hidden));
+    MEGA_TRY(mega_declare_layer_norm(p, path, "ln_2", m->hidden, m->sequence_parallel));
     MEGA_TRY(mega_declare_column_linear(p, path, "mlp.c_fc", &up));
     return mega_declare_row_linear(p, path, "mlp.c_proj", &down);
 }
 
 mega_status mega_gpt_declare(const mega_gpt *m, mega_params *params)
 {
-    const mega_linear_shape init = {.blocks = 1, .init_std = m->init_std, .xavier = m->init_xavier};
+    const mega_linear_shape init = {
+        .blocks = 1, .init_std = m->init_std, .xavier = m->init_xavier, .sequence_parallel = m->sequence_parallel};
     MEGA_TRY(mega_declare_vocab_embedding(params, "transformer", "wte", m->vocab, m->padded_vocab, m->hidden, &init));
     MEGA_TRY(mega_declare_embedding(params, "transformer", "wpe", m->positions, m->hidden, &init));
     for (int64_t n = 0; n < m->num_layers; n++) MEGA_TRY(declare_layer(params, m, n));
-    return mega_declare_layer_norm(params, "transformer", "ln_f", m->hidden);
+    return mega_declare_layer_norm(params, "transformer", "ln_f", m->hidden, m->sequence_parallel);
 }
 
 /* Weights that a token is multiplied with: projections of every layer, and the head. */

@@ -47,6 +47,7 @@ mega_status mega_declare_row_linear(mega_params *p, const char *path, const char
     mega_param weight = matrix(s->out, s->in, s), bias = vector(s->out, MEGA_INIT_ZERO);
     weight.axis = MEGA_AXIS_TP;
     weight.cut_dim = 1;
+    bias.grads_are_summands = s->sequence_parallel;
     MEGA_TRY(add(p, path, name, "weight", &weight));
     return add(p, path, name, "bias", &bias);
 }
@@ -64,12 +65,15 @@ mega_status mega_declare_embedding(mega_params *p, const char *path, const char 
                                    const mega_linear_shape *init)
 {
     mega_param table = matrix(rows, width, init);
+    table.grads_are_summands = init->sequence_parallel;
     return add(p, path, name, "weight", &table);
 }
 
-mega_status mega_declare_layer_norm(mega_params *p, const char *path, const char *name, int64_t width)
+mega_status mega_declare_layer_norm(mega_params *p, const char *path, const char *name, int64_t width,
+                                    bool sequence_parallel)
 {
     mega_param gain = vector(width, MEGA_INIT_ONE), bias = vector(width, MEGA_INIT_ZERO);
+    gain.grads_are_summands = bias.grads_are_summands = sequence_parallel;
     MEGA_TRY(add(p, path, name, "weight", &gain));
     return add(p, path, name, "bias", &bias);
 }

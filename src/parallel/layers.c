@@ -43,12 +43,45 @@ static int64_t first_row(const mega_place *at, const char *name)
     return mega_params_get(at->params, find(at, name, "weight"))->local_shape[0] * at->layout->tp.rank;
 }
 
+/* ---- between what is whole on every rank of tp and what is cut over them ---- */
+
+static bool is_slab(const mega_place *at)
+{
+    return at->sequence_parallel && at->layout->tp.size > 1;
+}
+
+mega_tensor mega_place_rows(const mega_place *at, mega_tensor t)
+{
+    if (!is_slab(at) || mega_graph_status(at->graph) != MEGA_OK) return t;
+    const int64_t rows = mega_graph_dim(at->graph, t, 0) / at->layout->tp.size;
+    return mega_op_rows(at->graph, t, rows * at->layout->tp.rank, rows);
+}
+
+/* In front of weights that are cut: every rank needs all tokens, and its gradient of them is a summand. */
+static mega_tensor to_cut_weights(const mega_place *at, mega_tensor x)
+{
+    return is_slab(at) ? mega_op_gather_from_sequence(at->graph, x, &at->layout->tp)
+                       : mega_op_copy_to_group(at->graph, x, &at->layout->tp);
+}
+
+/* Behind them: summands of all tokens become their sum, of all tokens or of a slab. */
+static mega_tensor from_cut_weights(const mega_place *at, mega_tensor x)
+{
+    return is_slab(at) ? mega_op_scatter_to_sequence(at->graph, x, &at->layout->tp)
+                       : mega_op_reduce_from_group(at->graph, x, &at->layout->tp);
+}
+
+/* The gathered tokens are not kept for the gradient of the weight, but gathered again: they are made inside a recompute
+ * region whose product itself is kept, since others read it. */
 mega_tensor mega_column_linear(const mega_place *at, const char *name, mega_tensor x)
 {
     mega_graph *g = at->graph;
     const mega_scope s = mega_scope_enter(g, "%s", name);
-    x = mega_op_copy_to_group(g, x, &at->layout->tp);
+    const bool again = is_slab(at) && !mega_recompute_is_open(g);
+    if (again) mega_recompute_begin(g);
+    x = to_cut_weights(at, x);
     const mega_tensor y = mega_op_bias_add(g, mega_op_linear(g, x, weight(at, name)), bias(at, name));
+    if (again) mega_recompute_end(g);
     mega_scope_leave(g, s);
     return y;
 }
@@ -58,7 +91,7 @@ mega_tensor mega_row_linear(const mega_place *at, const char *name, mega_tensor 
     mega_graph *g = at->graph;
     const mega_scope s = mega_scope_enter(g, "%s", name);
     const mega_tensor part = mega_op_linear(g, x, weight(at, name));
-    const mega_tensor y = mega_op_bias_add(g, mega_op_reduce_from_group(g, part, &at->layout->tp), bias(at, name));
+    const mega_tensor y = mega_op_bias_add(g, from_cut_weights(at, part), bias(at, name));
     mega_scope_leave(g, s);
     return y;
 }
@@ -68,7 +101,7 @@ mega_tensor mega_vocab_embedding(const mega_place *at, const char *name, mega_te
     mega_graph *g = at->graph;
     const mega_scope s = mega_scope_enter(g, "%s", name);
     const mega_tensor rows = mega_op_embedding(g, ids, weight(at, name), (mega_tensor){0}, first_row(at, name));
-    const mega_tensor x = mega_op_reduce_from_group(g, rows, &at->layout->tp);
+    const mega_tensor x = from_cut_weights(at, rows);
     mega_scope_leave(g, s);
     return x;
 }
@@ -76,7 +109,7 @@ mega_tensor mega_vocab_embedding(const mega_place *at, const char *name, mega_te
 mega_tensor mega_position_embedding(const mega_place *at, const char *name, mega_tensor positions, mega_tensor x)
 {
     const mega_scope s = mega_scope_enter(at->graph, "%s", name);
-    x = mega_op_embedding(at->graph, positions, weight(at, name), x, 0);
+    x = mega_op_embedding(at->graph, mega_place_rows(at, positions), weight(at, name), x, 0);
     mega_scope_leave(at->graph, s);
     return x;
 }
@@ -93,7 +126,9 @@ mega_tensor mega_dropout_add(const mega_place *at, const char *name, mega_tensor
                              uint32_t site, const mega_rows *rows)
 {
     const mega_scope s = mega_scope_enter(at->graph, "%s", name);
-    x = mega_op_dropout(at->graph, x, p, site, rows->sample_id, rows->seq_position);
+    if (p > 0.0)
+        x = mega_op_dropout(at->graph, x, p, site, mega_place_rows(at, rows->sample_id),
+                            mega_place_rows(at, rows->seq_position));
     if (residual.id != 0) x = mega_op_add(at->graph, residual, x);
     mega_scope_leave(at->graph, s);
     return x;
@@ -174,7 +209,7 @@ mega_head_result mega_vocab_head_loss(const mega_place *at, const char *name, me
                                    .with_gradient = with_gradient,
                                    .per_token = per_token};
     const mega_scope s = mega_scope_enter(at->graph, "head");
-    x = mega_op_copy_to_group(at->graph, x, &at->layout->tp);
+    x = to_cut_weights(at, x);
     const mega_head_result r = mega_op_lm_head_loss(at->graph, x, weight(at, name), labels, loss_mask, &shape);
     mega_scope_leave(at->graph, s);
     return r;

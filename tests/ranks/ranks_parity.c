@@ -2,6 +2,7 @@
  * every rank makes for itself. Losses, gradient norms and each weight tensor's slice are compared.
  *
  *   ranks_parity [tp=N] [precision=f64|f32|bf16] [micro=N] [recompute=none|full|selective] [threads=N]
+ *                [sp=1]
  */
 #include "engine_run.h"
 #include "megalith/gpt_data.h"
@@ -23,7 +24,7 @@ static void need(mega_status st)
 }
 
 typedef struct setting {
-    int tp, threads, micro_batch, precision;
+    int tp, sp, threads, micro_batch, precision;
     mega_dtype compute;
     mega_gpt_recompute recompute;
     double tolerance, weights; /* of losses and norms; of weights */
@@ -49,7 +50,7 @@ static void read_word(setting *s, const char *name, const char *text)
     const struct {
         const char *name;
         int *number;
-    } numbers[] = {{"tp", &s->tp}, {"micro", &s->micro_batch}, {"threads", &s->threads}};
+    } numbers[] = {{"tp", &s->tp}, {"sp", &s->sp}, {"micro", &s->micro_batch}, {"threads", &s->threads}};
     if (strcmp(name, "precision") == 0) s->precision = choice(names, 3, text);
     else if (strcmp(name, "recompute") == 0)
         s->recompute = (mega_gpt_recompute)choice(ways, 3, text);
@@ -97,6 +98,7 @@ static void open_run(run *r, const setting *s, mega_world *world)
     r->gpt.attention_dropout = r->gpt.hidden_dropout = 0.1;
     r->gpt.recompute = s->recompute;
     r->gpt.per_token_loss = true;
+    r->gpt.sequence_parallel = world != NULL && s->sp != 0;
     need(mega_team_create(&r->team, s->threads));
     mega_engine_options o = engine_run_options(BATCH, micro, 3e-4);
     o.compute = s->compute;

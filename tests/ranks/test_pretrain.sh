@@ -37,6 +37,11 @@ for layout in "2 1" "4 1" "2 2" "4 2"; do
     [ "$(grep -c 'model parallel rank' "r$n$tp.log")" -eq "$tp" ] || fail "a line of parameters for each tensor-parallel rank"
 done
 
+# Norms, dropout and residuals on halves of the tokens; training and evaluation.
+ranks 2 "$MEGALITH" "${base[@]}" --train-iters 10 --tensor-model-parallel-size 2 --sequence-parallel --metrics-file sp.jsonl >sp.log 2>&1 </dev/null ||
+    fail "sequence parallelism"
+near sp.jsonl one.jsonl 2e-5 || fail "sequence parallelism: other losses than one rank"
+
 # Data-parallel ranks save what one rank goes on from, and the other way round.
 "$MEGALITH" "${base[@]}" --train-iters 15 --load one --metrics-file on1.jsonl >on1.log 2>&1 || fail "one rank goes on"
 "$MEGALITH" "${base[@]}" --train-iters 15 --load saved2 --metrics-file from2.jsonl >from2.log 2>&1 || fail "one rank goes on from two"
@@ -62,7 +67,7 @@ told() { # text, then N and options
 told 'does not divide the world of 4 ranks; sizes that do: 1, 2, 4' 4 --tensor-model-parallel-size 3
 told 'is not a multiple of --micro-batch-size 2 .* x 3 data-parallel ranks; expected a multiple of 6' 3
 told 'saving tensors that are cut over ranks is not built yet' 2 --tensor-model-parallel-size 2 --save x
-told '--sequence-parallel is not built yet for several ranks' 2 --tensor-model-parallel-size 2 --sequence-parallel
+told '--use-ring-exchange-p2p is not built yet for several ranks' 2 --use-ring-exchange-p2p
 told 'nowhere_text_document' 2 --data-path nowhere_text_document
 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM

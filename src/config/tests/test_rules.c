@@ -155,6 +155,39 @@ static void several_ranks(void **state)
     unsetenv("WORLD_SIZE");
 }
 
+/* As a launcher of `ranks` would start it. */
+static mega_status parse_ranks(mega_config *c, int64_t ranks, int argc, char **argv)
+{
+    kit_notes[0] = '\0';
+    mega_log_set_sink(kit_note, NULL);
+    mega_status st = mega_config_init(c);
+    c->world_size = c->local_world_size = ranks;
+    if (st == MEGA_OK) st = mega_config_parse(c, "plan", argc, argv);
+    return st;
+}
+
+static void sequence_parallelism(void **state)
+{
+    (void)state;
+    mega_config c;
+    kit_accept(&c, "plan", TRAIN " --sequence-parallel");
+    kit_assert_has(kit_notes, "--sequence-parallel is off");
+    kit_assert_has(kit_notes, "with --tensor-model-parallel-size 1");
+    assert_false(c.sequence_parallel);
+    mega_config_fini(&c);
+    char *argv[] = {"plan", "--preset",           "tiny", "--micro-batch-size",
+                    "1",    "--seq-length",       "32",   "--tensor-model-parallel-size",
+                    "2",    "--sequence-parallel"};
+    if (parse_ranks(&c, 2, 10, argv) != MEGA_OK) fail_msg("%s", mega_error_message());
+    assert_true(c.sequence_parallel);
+    mega_config_fini(&c);
+    argv[6] = "31";
+    assert_int_equal(parse_ranks(&c, 2, 10, argv), MEGA_ERR_USAGE);
+    kit_assert_has(mega_error_message(), "cuts the 31 tokens of a micro-batch");
+    kit_assert_has(mega_error_message(), "expected a multiple of 2");
+    mega_config_fini(&c);
+}
+
 /* The line with every @ replaced by the folder. */
 static const char *in_folder(const char *line, const char *folder)
 {
@@ -280,11 +313,20 @@ static void rights(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shape),         cmocka_unit_test(batch),          cmocka_unit_test(length_and_units),
-        cmocka_unit_test(learning_rate), cmocka_unit_test(weight_decay),   cmocka_unit_test(precision_and_recompute),
-        cmocka_unit_test(checkpoints),   cmocka_unit_test(several_ranks),  cmocka_unit_test(data_paths),
-        cmocka_unit_test(tokenizers),    cmocka_unit_test(other_commands), cmocka_unit_test(places),
+        cmocka_unit_test(shape),
+        cmocka_unit_test(batch),
+        cmocka_unit_test(length_and_units),
+        cmocka_unit_test(learning_rate),
+        cmocka_unit_test(weight_decay),
+        cmocka_unit_test(precision_and_recompute),
+        cmocka_unit_test(checkpoints),
+        cmocka_unit_test(several_ranks),
+        cmocka_unit_test(data_paths),
+        cmocka_unit_test(tokenizers),
+        cmocka_unit_test(other_commands),
+        cmocka_unit_test(places),
         cmocka_unit_test(rights),
+        cmocka_unit_test(sequence_parallelism),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -171,7 +171,7 @@ static void too_long_a_name_is_refused(void **state)
     name[sizeof name - 1] = '\0';
     must(mega_layout_create(&one, NULL, NULL));
     must(mega_params_create(&params, one));
-    assert_int_equal(mega_declare_layer_norm(params, "m", name, C), MEGA_ERR_USAGE);
+    assert_int_equal(mega_declare_layer_norm(params, "m", name, C, false), MEGA_ERR_USAGE);
     mega_params_destroy(params);
     mega_layout_destroy(one);
 }

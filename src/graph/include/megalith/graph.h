@@ -47,6 +47,7 @@ int64_t mega_graph_dim(const mega_graph *g, mega_tensor t, int dim);
  * into the backward. */
 void mega_recompute_begin(mega_graph *g);
 void mega_recompute_end(mega_graph *g);
+bool mega_recompute_is_open(const mega_graph *g);
 
 /* --- forward ops (letters: kernels.h). Weight layouts are [out, in]. --- */
 mega_tensor mega_op_embedding(mega_graph *g, mega_tensor ids, mega_tensor table, mega_tensor addend, int64_t begin);
@@ -86,11 +87,18 @@ mega_head_result mega_op_lm_head_loss(mega_graph *g, mega_tensor x, mega_tensor 
                                       mega_tensor loss_mask, const mega_head_shape *s);
 /* Rows of x gathered at rows[i]; for generation: only last rows get logits. [n, C] */
 mega_tensor mega_op_take_rows(mega_graph *g, mega_tensor x, mega_tensor rows);
+/* A view of `count` consecutive rows of t; no gradient passes through it. */
+mega_tensor mega_op_rows(mega_graph *g, mega_tensor t, int64_t begin, int64_t count);
 mega_tensor mega_op_logits(mega_graph *g, mega_tensor x, mega_tensor table); /* [n, V] acc */
 
 /* Collectives with gradient rules; a group of one returns x. copy: identity forward, all-reduce backward ("f" of the
  * Megatron paper); reduce: all-reduce forward, identity backward ("g"). */
 mega_tensor mega_op_copy_to_group(mega_graph *g, mega_tensor x, const mega_axis *axis);
 mega_tensor mega_op_reduce_from_group(mega_graph *g, mega_tensor x, const mega_axis *axis);
+/* Sequence parallelism: each rank holds a slab of T/size consecutive rows. gather: all-gather forward, [T/size, C] →
+ * [T, C], reduce-scatter backward (what the ranks make of the whole are summands of its gradient); scatter:
+ * reduce-scatter of summands forward, [T, C] → [T/size, C], all-gather backward. */
+mega_tensor mega_op_gather_from_sequence(mega_graph *g, mega_tensor x, const mega_axis *axis);
+mega_tensor mega_op_scatter_to_sequence(mega_graph *g, mega_tensor x, const mega_axis *axis);
 
 #endif

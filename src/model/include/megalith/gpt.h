@@ -18,6 +18,7 @@ typedef struct mega_gpt {
     int64_t vocab, padded_vocab; /* real, and rounded up for the layout */
     double norm_epsilon, init_std, attention_dropout, hidden_dropout;
     bool per_token_loss;
+    bool sequence_parallel; /* layers.h; changes nothing where tp has one rank */
     mega_gpt_recompute recompute;
     bool recompute_uniform; /* FULL: groups of recompute_layers; else the first recompute_layers, one by one */
     int64_t recompute_layers;

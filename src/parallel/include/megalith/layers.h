@@ -17,8 +17,13 @@ typedef struct mega_place {
     mega_graph *graph;
     const mega_params *params;
     const mega_layout *layout;
+    /* Sequence parallelism (Korthikanti et al. 2022): between the layers whose weights are cut, activations are slabs
+     * of T/tp tokens, where norms, dropout and residuals work. No meaning where tp has one rank. */
+    bool sequence_parallel;
     char path[MEGA_PATH_LENGTH];
 } mega_place;
+/* What this place sees of t [T, ...]: its slab of rows under sequence parallelism, else all of it. */
+mega_tensor mega_place_rows(const mega_place *at, mega_tensor t);
 /* The same graph, one step further down the path: "transformer" → "transformer.h.3". */
 mega_place mega_place_at(const mega_place *from, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -41,6 +46,7 @@ typedef struct mega_linear_shape {
     double init_std;
     bool xavier;             /* Xavier uniform instead of the normal distribution */
     bool transposed_in_file; /* Hugging Face Conv1D */
+    bool sequence_parallel;  /* what is whole on every rank sees a slab of the tokens: its gradients are summands */
 } mega_linear_shape;
 /* Output features cut over tp: weight [out, in] by rows, bias [out] likewise. */
 mega_status mega_declare_column_linear(mega_params *p, const char *path, const char *name, const mega_linear_shape *s);
@@ -52,9 +58,10 @@ mega_status mega_declare_vocab_embedding(mega_params *p, const char *path, const
 /* Table [rows, width], whole on every rank. */
 mega_status mega_declare_embedding(mega_params *p, const char *path, const char *name, int64_t rows, int64_t width,
                                    const mega_linear_shape *init);
-mega_status mega_declare_layer_norm(mega_params *p, const char *path, const char *name, int64_t width);
+mega_status mega_declare_layer_norm(mega_params *p, const char *path, const char *name, int64_t width,
+                                    bool sequence_parallel);
 
-/* --- describing --- */
+/* --- describing --- T stands for T/tp where slabs are cut (sequence_parallel) and the weights are not. */
 /* x [T, in] → [T, out/tp], bias added. */
 mega_tensor mega_column_linear(const mega_place *at, const char *name, mega_tensor x);
 /* x [T, in/tp] → [T, out], summed over tp, bias added. */

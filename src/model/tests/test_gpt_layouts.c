@@ -1,0 +1,192 @@
+/* Programs of a GPT in layouts of several ranks, which need no ranks to be built: which collectives stand in them, that
+ * no logits are gathered, and what they keep for the backward. */
+#include "kit.h"
+#include "megalith/gpt.h"
+#include "megalith/memory.h"
+#include "megalith/program.h"
+
+#include <string.h>
+
+enum { LAYERS = 3, BATCH = 2, SEQ = 16, PADDED = 48, TP = 2 };
+
+static void must(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+typedef struct built {
+    mega_layout *one, layout;
+    mega_params *params;
+    mega_program *program;
+    mega_buffer text;
+} built;
+
+static mega_gpt small_gpt(void)
+{
+    return (mega_gpt){.num_layers = LAYERS,
+                      .hidden = 24,
+                      .ffn_hidden = 40,
+                      .heads = 4,
+                      .head_dim = 6,
+                      .positions = SEQ,
+                      .vocab = 45,
+                      .padded_vocab = PADDED,
+                      .norm_epsilon = 1e-5,
+                      .init_std = 0.02,
+                      .attention_dropout = 0.1,
+                      .hidden_dropout = 0.1,
+                      .recompute_uniform = true,
+                      .recompute_layers = 1};
+}
+
+/* Two slots, so that what is saved is told apart from what is scratch. */
+static built make(const mega_gpt *m, int tp, bool train)
+{
+    built b = {0};
+    mega_graph *g = NULL;
+    must(mega_layout_create(&b.one, NULL, NULL));
+    b.layout = *b.one;
+    b.layout.tp.size = tp;
+    b.layout.tp.rank = tp - 1;
+    must(mega_params_create(&b.params, &b.layout));
+    must(mega_gpt_declare(m, b.params));
+    must(mega_params_place(b.params, MEGA_F32, 0));
+    must(mega_graph_create(&g, MEGA_F32, b.params, &b.layout));
+    must(train ? mega_gpt_describe_train(g, m, BATCH, SEQ) : mega_gpt_describe_evaluate(g, m, BATCH, SEQ));
+    const mega_program_options o = {.differentiate = train, .slots = 2, .name = "layout"};
+    must(mega_program_build(&b.program, g, &o));
+    must(mega_program_print(b.program, &b.text));
+    return b;
+}
+
+static void drop(built *b)
+{
+    mega_buffer_fini(&b->text);
+    mega_program_destroy(b->program);
+    mega_params_destroy(b->params);
+    mega_layout_destroy(b->one);
+}
+
+/* Lines of the forward or of the backward that hold the word. */
+static int lines_with(const built *b, bool backward, const char *word)
+{
+    const char *middle = strstr(b->text.data, "\nbackward");
+    const char *end = b->text.data + strlen(b->text.data);
+    if (middle == NULL) middle = end;
+    int n = 0;
+    for (const char *at = backward ? middle : b->text.data; (at = strstr(at, word)) != NULL; n++) {
+        if (at >= (backward ? end : middle)) break;
+        at += strcspn(at, "\n");
+    }
+    return n;
+}
+
+static size_t saved_bytes(const built *b)
+{
+    mega_program_memory m;
+    mega_program_memory_get(b->program, &m);
+    return m.saved_bytes;
+}
+
+/* Forward: one sum behind the embedding and behind each row-cut weight (two a layer), maximum and sum of the logits;
+ * backward: one in front of each column-cut weight; that of the head is made in the forward program, but summed in the
+ * backward. */
+static void tensor_parallelism(void **state)
+{
+    (void)state;
+    const mega_gpt m = small_gpt();
+    built b = make(&m, TP, true);
+    assert_int_equal(lines_with(&b, false, " all_reduce tp "), 1 + 2 * LAYERS + 2);
+    assert_int_equal(lines_with(&b, true, " all_reduce tp "), 1 + 2 * LAYERS);
+    assert_int_equal(lines_with(&b, false, "all_gather") + lines_with(&b, true, "all_gather"), 0);
+    drop(&b);
+}
+
+/* Each sum is a reduce-scatter of the tokens, each column-cut weight and the head gather them; the adjoints are the
+ * other way round, and what the column-cut weights gathered is gathered again for their gradients. */
+static void sequence_parallelism(void **state)
+{
+    (void)state;
+    mega_gpt m = small_gpt();
+    built without = make(&m, TP, true);
+    m.sequence_parallel = true;
+    built with = make(&m, TP, true);
+    assert_int_equal(lines_with(&with, false, " all_reduce tp "), 2);
+    assert_int_equal(lines_with(&with, true, " all_reduce tp "), 0);
+    assert_int_equal(lines_with(&with, false, " all_gather tp "), 2 * LAYERS + 1);
+    assert_int_equal(lines_with(&with, false, " reduce_scatter tp "), 2 * LAYERS + 1);
+    assert_int_equal(lines_with(&with, true, " all_gather tp "), 2 * LAYERS + 1 + 2 * LAYERS);
+    assert_int_equal(lines_with(&with, true, " reduce_scatter tp "), 2 * LAYERS + 1);
+    assert_true(saved_bytes(&with) < saved_bytes(&without));
+    drop(&with);
+    m.recompute = MEGA_GPT_RECOMPUTE_FULL; /* of a layer, half of its input is kept */
+    with = make(&m, TP, true);
+    m.sequence_parallel = false;
+    drop(&without);
+    without = make(&m, TP, true);
+    assert_true(saved_bytes(&with) < saved_bytes(&without) * 6 / 10);
+    drop(&with);
+    drop(&without);
+}
+
+/* A group of one costs nothing. */
+static void one_rank_is_not_cut(void **state)
+{
+    (void)state;
+    mega_gpt m = small_gpt();
+    built plain = make(&m, 1, true);
+    m.sequence_parallel = true;
+    built with = make(&m, 1, true);
+    assert_string_equal(plain.text.data, with.text.data);
+    drop(&with);
+    drop(&plain);
+}
+
+/* Cross-entropy works on the columns that a rank holds: no tensor is as wide as the vocabulary. */
+static void logits_are_never_gathered(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        mega_gpt m = small_gpt();
+        m.sequence_parallel = (kind & 1) != 0;
+        built b = make(&m, TP, (kind & 2) != 0);
+        assert_null(strstr(b.text.data, ", 48]"));
+        assert_non_null(strstr(b.text.data, ", 24]"));
+        assert_non_null(strstr(b.text.data, "xent_sum"));
+        drop(&b);
+    }
+}
+
+static void tokens_that_cannot_be_cut_are_refused(void **state)
+{
+    (void)state;
+    mega_gpt m = small_gpt();
+    mega_layout *one = NULL;
+    mega_params *params = NULL;
+    mega_graph *g = NULL;
+    m.sequence_parallel = true;
+    must(mega_layout_create(&one, NULL, NULL));
+    mega_layout two = *one;
+    two.tp.size = TP;
+    must(mega_params_create(&params, &two));
+    must(mega_gpt_declare(&m, params));
+    must(mega_params_place(params, MEGA_F32, 0));
+    must(mega_graph_create(&g, MEGA_F32, params, &two));
+    assert_int_equal(mega_gpt_describe_train(g, &m, 1, 15), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "15 tokens of a micro-batch over 2 ranks"));
+    mega_graph_destroy(g);
+    mega_params_destroy(params);
+    mega_layout_destroy(one);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensor_parallelism),
+        cmocka_unit_test(sequence_parallelism),
+        cmocka_unit_test(one_rank_is_not_cut),
+        cmocka_unit_test(logits_are_never_gathered),
+        cmocka_unit_test(tokens_that_cannot_be_cut_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
