@@ -34,6 +34,11 @@ static void derive_layout(mega_config *cfg)
     cfg->data_parallel_size = tp > 0 && world % tp == 0 ? world / tp : 1;
 }
 
+static void derive_zero_stage(mega_config *cfg)
+{
+    if (cfg->use_distributed_optimizer && derives(cfg, "zero_stage")) cfg->zero_stage = 1;
+}
+
 /* Ranks of one host share its cores, unless the launcher has given each its own. */
 static int64_t default_threads(const mega_config *cfg)
 {
@@ -63,6 +68,7 @@ static void derive_training(mega_config *cfg)
 void mega_config_derive(mega_config *cfg)
 {
     derive_layout(cfg);
+    derive_zero_stage(cfg);
     derive_shape(cfg);
     derive_training(cfg);
     if (derives(cfg, "num_threads")) cfg->num_threads = default_threads(cfg);

@@ -30,7 +30,7 @@ static const option_row distributed_rows[] = {
     {IDLE("use-cpu-initialization", KIND_FLAG, NULL, "initial weights are always made on the CPU, the same for any number of ranks")},
     {IDLE("empty-unused-memory-level", KIND_STRING, "0", PLANNED), .choices = "0|1|2"},
     {LATER("standalone-embedding-stage", KIND_FLAG, NULL, NO_RANKS)},
-    {IDLE("use-distributed-optimizer", KIND_FLAG, NULL, ONE_RANK)},
+    {OPTION("use-distributed-optimizer", use_distributed_optimizer, KIND_FLAG), .help = "data-parallel ranks share out the optimizer's state: the same as --zero-stage 1"},
     {IDLE("overlap-grad-reduce", KIND_FLAG, NULL, ONE_RANK)},
     {IDLE("no-delay-grad-reduce", KIND_OFF, NULL, ONE_RANK), .dest = "delay_grad_reduce"},
     {IDLE("overlap-param-gather", KIND_FLAG, NULL, ONE_RANK)},
@@ -52,7 +52,7 @@ const option_section mega_option_distributed_section = {"distributed", FOR_TRAIN
 static const option_row zero_rows[] = {
     {LATER("deepspeed", KIND_FLAG, NULL, "its JSON is not read yet; give the same settings as options of this command")},
     {LATER("deepspeed_config", KIND_STRING, NULL, "its JSON is not read yet; give the same settings as options of this command")},
-    {IDLE("zero-stage", KIND_INT, "0", ONE_RANK)},
+    {OPTION("zero-stage", zero_stage, KIND_INT), .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "what data-parallel ranks share out instead of each holding all of it: 1 the optimizer's state, 2 gradients too, 3 weights too; 0 nothing"},
     {IDLE("zero-reduce-scatter", KIND_FLAG, NULL, ONE_RANK)},
     {IDLE("zero-contigious-gradients", KIND_FLAG, NULL, PLANNED)},
     {IDLE("zero-reduce-bucket-size", KIND_INT, "0", ONE_RANK)},

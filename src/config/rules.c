@@ -519,6 +519,7 @@ static const rule_row rules[] = {
     {FOR_ALL, false, rule_one_rank},
     {FOR_TRAINING, true, rule_layout},
     {FOR_TRAINING, true, mega_rule_sequence_parallel},
+    {FOR_TRAINING, false, mega_rule_zero},
     {FOR_TRAINING, false, rule_idle_on_one_rank},
     {FOR_TRAINING | FOR_PREPROCESS | FOR_DATA, false, mega_rule_split},
     {FOR_RUN, false, mega_rule_data_paths},

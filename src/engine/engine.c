@@ -32,6 +32,7 @@ mega_status mega_engine_options_from_config(mega_engine_options *out, const mega
                              .layout = {.tp = (int)cfg->tensor_model_parallel_size,
                                         .planned_ranks = (int)cfg->planned_world_size,
                                         .planned_rank = (int)cfg->planned_rank},
+                             .zero_stage = (int)cfg->zero_stage,
                              .plain = cfg->backend == MEGA_BACKEND_PLAIN,
                              .micro_batch = cfg->micro_batch_size,
                              .seq = cfg->seq_length,
@@ -97,6 +98,7 @@ static mega_status build(mega_engine *e, mega_engine_model model)
     MEGA_TRY(mega_params_create(&e->params, e->layout));
     MEGA_TRY(model.declare(model.model, e->params));
     MEGA_TRY(declare_whole(e, model));
+    mega_params_shard(e->params, o->zero_stage);
     MEGA_TRY(mega_params_place(e->params, o->compute, bucket));
     const int64_t micro_batches = o->batch.global_batch / o->batch.micro_step;
     e->slots = mega_schedule_slots(e->layout->pp.rank, e->layout->pp.size, micro_batches);
@@ -174,8 +176,7 @@ static void add_programs(mega_engine_memory *m, const mega_engine *e)
 void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
 {
     mega_engine_memory m = {0};
-    const size_t acc = mega_dtype_size(mega_params_acc_dtype(e->params));
-    m.masters = (size_t)mega_params_elements(e->params) * acc;
+    m.masters = mega_params_master_bytes(e->params);
     m.weights = mega_params_bytes(e->params, MEGA_PARAMS_WEIGHTS) - m.masters;
     m.gradients = e->train != NULL ? mega_params_bytes(e->params, MEGA_PARAMS_GRADS) : 0;
     m.moments = e->optimizer != NULL ? mega_optimizer_bytes(e->optimizer) : 0;

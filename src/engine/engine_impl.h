@@ -37,8 +37,6 @@ struct mega_engine {
 
 /* Copies micro-batch m of the batch into the inputs of one slot. */
 void engine_fill_inputs(const mega_engine *e, const program_io *io, int64_t m);
-/* step.c: weights of the compute type out of the masters, after these were loaded. Collective. */
-mega_status engine_publish(mega_engine *e);
 /* gradients_tp.c: gradients that are summands over tp become sums. */
 mega_status engine_sum_gradients_over_tp(mega_engine *e);
 double engine_scalar(const mega_engine *e, const void *acc); /* [1] acc as double */

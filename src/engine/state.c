@@ -294,8 +294,8 @@ mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engi
     mega_status st = mega_checkpoint_read_weights(c, weights.item, weights.count, mega_params_acc_dtype(e->params));
     mega_arena_fini(&weights.arena);
     if (st == MEGA_OK && !o->finetune && mega_checkpoint_run_json(c) != NULL) st = load_state(e, c, o, &loaded);
-    MEGA_TRY(mega_comm_agree(e->layout->world.comm, st));
-    MEGA_TRY(engine_publish(e));
+    MEGA_TRY(mega_comm_agree(e->layout->world.comm, st)); /* before ranks wait for each other's weights */
+    MEGA_TRY(mega_params_publish(e->params));
     *out = loaded;
     return MEGA_OK;
 }

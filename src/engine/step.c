@@ -122,17 +122,13 @@ static mega_status schedule_run(mega_engine *e, step_sums *sums, mega_step_resul
     return MEGA_OK;
 }
 
-/* Gradients of the ranks of dp are summed, bucket by bucket; so are their losses. */
+/* Gradients of the ranks of dp are summed, bucket by bucket (with ZeRO each rank keeps the sum of its slice); so are
+ * their losses. */
 static mega_status gradients_finish(mega_engine *e, step_sums *sums, mega_step_result *r)
 {
-    const mega_dtype acc = mega_params_acc_dtype(e->params);
     mega_comm *dp = e->layout->dp.comm;
-    char *flat = mega_params_flat_grad(e->params);
-    for (int i = 0; i < mega_params_num_buckets(e->params); i++) {
-        const mega_bucket *b = mega_params_bucket(e->params, i);
-        MEGA_TRY(mega_comm_all_reduce(dp, "gradients", flat + (size_t)b->offset * mega_dtype_size(acc), b->count, acc,
-                                      MEGA_REDUCE_SUM));
-    }
+    /* here: gradients of a tied table are summed over the stages that hold it (its bucket is its own) */
+    for (int i = 0; i < mega_params_num_buckets(e->params); i++) MEGA_TRY(mega_params_reduce_gradients(e->params, i));
     MEGA_TRY(engine_sum_gradients_over_tp(e));
     double both[2] = {sums->loss, sums->tokens};
     MEGA_TRY(mega_comm_all_reduce(dp, "loss", both, 2, MEGA_F64, MEGA_REDUCE_SUM));
@@ -191,16 +187,10 @@ static void optimizer_update(mega_engine *e, mega_step_result *r)
     mega_optimizer_update(e->optimizer, r->lr, r->weight_decay, r->clip_factor);
 }
 
-/* The update wrote the rounded weights of what this rank owns; ranks that each own a slice would gather here. */
+/* The update wrote the rounded weights of what this rank owns; ranks that each own slices gather the others. */
 static mega_status weights_publish(mega_engine *e)
 {
-    return mega_comm_agree(e->layout->world.comm, MEGA_OK);
-}
-
-mega_status engine_publish(mega_engine *e)
-{
-    mega_params_publish(e->params);
-    return weights_publish(e);
+    return mega_comm_agree(e->layout->world.comm, mega_params_gather(e->params));
 }
 
 static void progress_advance(mega_engine *e, const mega_step_result *r)

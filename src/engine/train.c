@@ -53,9 +53,8 @@ static mega_status build_model(trainer *t)
     MEGA_TRY(train_say_parameters(t));
     if (!t->cfg->skip_train)
         train_line(t, "> learning rate decay style: %s", mega_lr_style_name(t->cfg->lr_decay_style));
-    st = mega_engine_allocate(t->engine);
-    if (st == MEGA_OK) st = train_load(t);
-    MEGA_TRY(train_agree(t, st));
+    MEGA_TRY(train_agree(t, mega_engine_allocate(t->engine)));
+    MEGA_TRY(train_agree(t, train_load(t)));
     train_warn_of_newer(t);
     train_datetime(t, "after model, optimizer, and learning rate scheduler are built");
     return MEGA_OK;

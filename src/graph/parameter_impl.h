@@ -4,6 +4,15 @@
 
 #include "megalith/parameter.h"
 
+/* One number a parameter, all of them or those of this rank's slices of the buckets, bucket after bucket. */
+typedef struct flat_buffer {
+    void *data;
+    size_t bytes;
+    mega_dtype dtype;
+    bool is_shard;
+    bool is_owned; /* else it lies in a region of the caller's, or is another buffer too */
+} flat_buffer;
+
 struct mega_params {
     const mega_layout *layout; /* borrowed */
     mega_param *param;
@@ -13,9 +22,8 @@ struct mega_params {
     int64_t elements; /* of a flat buffer, padding included */
     bool placed;
     mega_dtype compute, acc;
-    void *weight, *master, *grad; /* flat; weight is master where compute equals acc */
-    size_t weight_bytes, master_bytes, grad_bytes;
-    bool is_lent; /* the buffers lie in a region of the caller's */
+    int zero_stage;                   /* 0 where dp is one rank */
+    flat_buffer weight, master, grad; /* weight is master where compute equals acc */
 };
 
 /* Size and rank of the axis that cuts a parameter; one and zero where none does. */

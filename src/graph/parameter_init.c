@@ -72,28 +72,30 @@ static void fill_rows(void *user, int thread, int size)
               .scale = r->init == MEGA_INIT_XAVIER_UNIFORM ? sqrt(6.0 / (double)(r->true_shape[0] + r->true_shape[1]))
                                                            : r->init_std,
               .run = UINT64_MAX};
+    const mega_range owned = mega_params_owned(p, job->index);
+    const int64_t cols = r->local_shape[1], last = owned.first + owned.count;
     void *master = mega_params_master(p, job->index);
     int64_t begin, end;
     mega_team_share(r->local_shape[0], 1, thread, size, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
         const int64_t row = r->cut_dim == 0 ? mega_param_logical_index(r, f.axis, i) : i;
-        for (int64_t j = 0; j < r->local_shape[1]; j++) {
+        for (int64_t j = 0; j < cols; j++) {
+            if (i * cols + j < owned.first || i * cols + j >= last) continue;
             const int64_t col = r->cut_dim == 1 ? mega_param_logical_index(r, f.axis, j) : j;
-            store(master, p->acc, i * r->local_shape[1] + j, value_at(&f, row, col));
+            store(master, p->acc, i * cols + j - owned.first, value_at(&f, row, col));
         }
     }
 }
 
 mega_status mega_params_initialize_team(mega_params *p, uint32_t seed, mega_team *team)
 {
-    if (p->master == NULL)
+    if (p->master.data == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameters: initialised before mega_params_allocate made their buffers");
     for (int i = 0; i < p->count; i++) {
         fill_job job = {p, i, seed};
         mega_team_run(team, fill_rows, &job);
     }
-    mega_params_publish(p);
-    return MEGA_OK;
+    return mega_params_publish(p);
 }
 
 mega_status mega_params_initialize(mega_params *p, uint32_t seed)
@@ -101,12 +103,16 @@ mega_status mega_params_initialize(mega_params *p, uint32_t seed)
     return mega_params_initialize_team(p, seed, NULL);
 }
 
-void mega_params_publish(mega_params *p)
+mega_status mega_params_publish(mega_params *p)
 {
-    MEGA_ASSERT(p->weight != NULL, "published before allocation, %d parameters", p->count);
-    if (p->weight == p->master) return;
+    MEGA_ASSERT(p->weight.data != NULL, "published before allocation, %d parameters", p->count);
+    if (p->weight.data == p->master.data) return mega_params_gather(p);
     MEGA_ASSERT(p->compute == MEGA_BF16, "weights of type %s", mega_dtype_name(p->compute));
-    const float *master = p->master;
-    uint16_t *weight = p->weight;
-    for (int64_t i = 0; i < p->elements; i++) weight[i] = mega_f32_to_bf16(master[i]);
+    for (int b = 0; b < p->num_buckets; b++) {
+        const mega_range slice = mega_params_slice(p, b);
+        const float *master = mega_params_master_at(p, b, slice.first);
+        uint16_t *weight = mega_params_weight_at(p, b, slice.first);
+        for (int64_t i = 0; i < slice.count; i++) weight[i] = mega_f32_to_bf16(master[i]);
+    }
+    return mega_params_gather(p);
 }

@@ -11,9 +11,9 @@ static mega_status read_weights(mega_model *m, mega_checkpoint *c)
         const mega_param *param = mega_params_get(m->params, i);
         t[i] = (mega_state_tensor){.name = param->name, .param = param, .data = mega_params_master(m->params, i)};
     }
-    const mega_status st = mega_checkpoint_read_weights(c, t, count, mega_params_acc_dtype(m->params));
+    mega_status st = mega_checkpoint_read_weights(c, t, count, mega_params_acc_dtype(m->params));
     mega_free(t);
-    if (st == MEGA_OK) mega_params_publish(m->params);
+    if (st == MEGA_OK) st = mega_params_publish(m->params);
     return st;
 }
 

@@ -1,4 +1,4 @@
-/* AdamW and SGD over flat buffers. See optim.h for the rule of runs. */
+/* AdamW and SGD over flat buffers, with ZeRO over this rank's slices of them. See optim.h for the rule of runs. */
 #include "megalith/assert.h"
 #include "megalith/kernels.h"
 #include "megalith/memory.h"
@@ -12,7 +12,8 @@
 enum { GAP_ELEMENTS = 64 };
 
 typedef struct run {
-    int64_t begin, end; /* elements of the flat buffers */
+    int64_t begin, end; /* elements of the flat buffers, inside one bucket */
+    int bucket;
     bool decay;
 } run;
 
@@ -23,6 +24,7 @@ struct mega_optimizer {
     int *order; /* parameters by offset */
     run *update, *counted;
     int num_update, num_counted;
+    int64_t walked; /* elements of the counted runs of all ranks of dp */
     void *moment[2];
     bool is_lent;           /* they lie in a region of the caller's */
     mega_adamw_args *adamw; /* one for each update run, or */
@@ -59,6 +61,11 @@ static size_t acc_size(const mega_optimizer *o)
     return mega_dtype_size(mega_params_acc_dtype(o->params));
 }
 
+static size_t moment_bytes(const mega_optimizer *o)
+{
+    return (size_t)mega_params_shard_elements(o->params) * acc_size(o);
+}
+
 /* Counts in norms: once over the whole model. Copies of a tied table count where it is owned, replicated tensors on the
  * first rank of the axis that would cut them. */
 static bool is_counted(const mega_optimizer *o, const mega_param *p)
@@ -74,11 +81,11 @@ static int order_by_offset(const void *a, const void *b, void *user)
     return (x > y) - (x < y);
 }
 
-/* Cuts the flat buffers into runs; with runs NULL only counts them. */
+/* Cuts the flat buffers into runs. */
 static int cut_runs(const mega_optimizer *o, bool for_norm, run *runs)
 {
     int n = 0, last_bucket = -1;
-    run last = {0, 0, false};
+    run last = {0};
     for (int i = 0; i < mega_params_count(o->params); i++) {
         const mega_param *p = mega_params_get(o->params, o->order[i]);
         if (for_norm && !is_counted(o, p)) {
@@ -88,21 +95,45 @@ static int cut_runs(const mega_optimizer *o, bool for_norm, run *runs)
         const bool joins = p->bucket == last_bucket && (for_norm || p->weight_decay == last.decay) &&
                            p->offset - last.end <= GAP_ELEMENTS;
         if (!joins) {
-            last = (run){.begin = p->offset, .decay = p->weight_decay};
+            last = (run){.begin = p->offset, .bucket = p->bucket, .decay = p->weight_decay};
             n++;
         }
         last.end = p->offset + p->count;
         last_bucket = p->bucket;
-        if (runs != NULL) runs[n - 1] = last;
+        runs[n - 1] = last;
     }
     return n;
 }
 
-static mega_norm_args norm_args(const mega_optimizer *o, const run *r, const void *flat, double *out)
+static int64_t elements_of(const run *runs, int count)
+{
+    int64_t n = 0;
+    for (int i = 0; i < count; i++) n += runs[i].end - runs[i].begin;
+    return n;
+}
+
+/* What of them lies in this rank's slices. */
+static int keep_own(const mega_optimizer *o, run *runs, int count)
+{
+    int n = 0;
+    for (int i = 0; i < count; i++) {
+        const mega_range slice = mega_params_slice(o->params, runs[i].bucket);
+        run r = runs[i];
+        if (r.begin < slice.first) r.begin = slice.first;
+        if (r.end > slice.first + slice.count) r.end = slice.first + slice.count;
+        if (r.begin < r.end) runs[n++] = r;
+    }
+    return n;
+}
+
+/* Where an element of a bucket lies in the numbers whose norm is asked. */
+typedef void *numbers_at(const mega_params *params, int bucket, int64_t element);
+
+static mega_norm_args norm_args(const mega_optimizer *o, const run *r, numbers_at *at, double *out)
 {
     return (mega_norm_args){.head = {.dtype = mega_params_acc_dtype(o->params), .scratch = o->norm_scratch},
                             .out = out,
-                            .x = flat == NULL ? NULL : (const char *)flat + (size_t)r->begin * acc_size(o),
+                            .x = at == NULL ? NULL : at(o->params, r->bucket, r->begin),
                             .count = r->end - r->begin};
 }
 
@@ -134,13 +165,14 @@ mega_status mega_optimizer_create(mega_optimizer **out, mega_params *params, con
     if (o->order == NULL) goto err_memory;
     for (int i = 0; i < (int)count; i++) o->order[i] = i;
     qsort_r(o->order, count, sizeof *o->order, order_by_offset, params);
-    o->num_update = cut_runs(o, false, NULL);
-    o->num_counted = cut_runs(o, true, NULL);
-    o->update = mega_calloc((size_t)o->num_update + 1, sizeof *o->update);
-    o->counted = mega_calloc((size_t)o->num_counted + 1, sizeof *o->counted);
+    o->update = mega_calloc(count + 1, sizeof *o->update); /* at most one run a parameter */
+    o->counted = mega_calloc(count + 1, sizeof *o->counted);
     if (o->update == NULL || o->counted == NULL) goto err_memory;
-    cut_runs(o, false, o->update);
-    cut_runs(o, true, o->counted);
+    o->num_update = cut_runs(o, false, o->update);
+    o->num_counted = cut_runs(o, true, o->counted);
+    o->walked = elements_of(o->counted, o->num_counted);
+    o->num_update = keep_own(o, o->update, o->num_update);
+    o->num_counted = keep_own(o, o->counted, o->num_counted);
     o->norm_scratch_bytes = norm_scratch(o);
     *out = o;
     return MEGA_OK;
@@ -156,7 +188,7 @@ void mega_optimizer_destroy(mega_optimizer *o)
     const mega_kernel *k = update_kernel(o);
     for (int i = 0; i < o->num_prepared; i++)
         if (k->release != NULL) k->release(update_args(o, i));
-    const size_t bytes = (size_t)mega_params_elements(o->params) * acc_size(o);
+    const size_t bytes = moment_bytes(o);
     for (int i = 0; i < 2 && !o->is_lent; i++)
         if (o->moment[i] != NULL) mega_pages_free(o->moment[i], bytes);
     mega_free(o->norm_scratch);
@@ -170,27 +202,31 @@ void mega_optimizer_destroy(mega_optimizer *o)
 
 size_t mega_optimizer_bytes(const mega_optimizer *o)
 {
-    return (size_t)moments_of(o) * (size_t)mega_params_elements(o->params) * acc_size(o) + o->norm_scratch_bytes;
+    return (size_t)moments_of(o) * moment_bytes(o) + o->norm_scratch_bytes;
+}
+
+static void *moment_at(const mega_optimizer *o, int moment, int bucket, int64_t element)
+{
+    const int64_t at = mega_params_shard_index(o->params, bucket, element);
+    return (char *)o->moment[moment] + at * (int64_t)acc_size(o);
 }
 
 /* Everything of an update that does not change from step to step. */
 static void bind_run(mega_optimizer *o, int i)
 {
+    const run *r = &o->update[i];
     const mega_dtype compute = mega_params_compute_dtype(o->params);
-    const size_t at = (size_t)o->update[i].begin * acc_size(o);
     const bool is_rounded = compute != mega_params_acc_dtype(o->params);
     const mega_kernel_head head = {.dtype = compute};
-    char *p = (char *)mega_params_flat_master(o->params) + at;
-    char *g = (char *)mega_params_flat_grad(o->params) + at;
-    char *weight =
-        is_rounded ? (char *)mega_params_flat_weight(o->params) + (size_t)o->update[i].begin * mega_dtype_size(compute)
-                   : NULL;
-    const int64_t count = o->update[i].end - o->update[i].begin;
+    char *p = mega_params_master_at(o->params, r->bucket, r->begin);
+    char *g = mega_params_grad_at(o->params, r->bucket, r->begin);
+    char *weight = is_rounded ? mega_params_weight_at(o->params, r->bucket, r->begin) : NULL;
+    const int64_t count = r->end - r->begin;
     if (o->adamw != NULL)
         o->adamw[i] = (mega_adamw_args){.head = head,
                                         .p = p,
-                                        .m = (char *)o->moment[0] + at,
-                                        .v = (char *)o->moment[1] + at,
+                                        .m = moment_at(o, 0, r->bucket, r->begin),
+                                        .v = moment_at(o, 1, r->bucket, r->begin),
                                         .weight = weight,
                                         .g = g,
                                         .count = count,
@@ -200,7 +236,7 @@ static void bind_run(mega_optimizer *o, int i)
     else
         o->sgd[i] = (mega_sgd_args){.head = head,
                                     .p = p,
-                                    .momentum = (char *)o->moment[0] + at,
+                                    .momentum = moment_at(o, 0, r->bucket, r->begin),
                                     .weight = weight,
                                     .g = g,
                                     .count = count,
@@ -214,12 +250,12 @@ mega_status mega_optimizer_allocate(mega_optimizer *o)
 
 size_t mega_optimizer_region_bytes(const mega_optimizer *o)
 {
-    return (size_t)moments_of(o) * mega_region_round((size_t)mega_params_elements(o->params) * acc_size(o));
+    return (size_t)moments_of(o) * mega_region_round(moment_bytes(o));
 }
 
 mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region)
 {
-    const size_t bytes = (size_t)mega_params_elements(o->params) * acc_size(o);
+    const size_t bytes = moment_bytes(o);
     const mega_kernel *k = update_kernel(o);
     MEGA_ASSERT(o->moment[0] == NULL, "allocated twice");
     o->is_lent = region != NULL;
@@ -253,7 +289,8 @@ const char *mega_optimizer_moment_name(const mega_optimizer *o, int moment)
 
 void *mega_optimizer_moment(const mega_optimizer *o, int moment, int param)
 {
-    return (char *)o->moment[moment] + (size_t)mega_params_get(o->params, param)->offset * acc_size(o);
+    const mega_param *p = mega_params_get(o->params, param);
+    return moment_at(o, moment, p->bucket, p->offset + mega_params_owned(o->params, param).first);
 }
 
 int64_t mega_optimizer_updates(const mega_optimizer *o)
@@ -266,12 +303,11 @@ void mega_optimizer_set_updates(mega_optimizer *o, int64_t updates)
     o->updates = updates;
 }
 
-/* Elements that are always zero: gaps inside runs, and padding rows of the vocabulary. Padding is known of the whole
- * tensor only, so the part of this rank is what its slice has beyond the true extent. */
+/* Elements that are always zero, of all ranks of dp: gaps inside runs, and padding rows of the vocabulary. Padding is
+ * known of the whole tensor only, so the part of this rank is what its slice has beyond the true extent. */
 static int64_t padding_elements(const mega_optimizer *o)
 {
-    int64_t walked = 0, real = 0;
-    for (int i = 0; i < o->num_counted; i++) walked += o->counted[i].end - o->counted[i].begin;
+    int64_t real = 0;
     for (int i = 0; i < mega_params_count(o->params); i++) {
         const mega_param *p = mega_params_get(o->params, i);
         if (!is_counted(o, p)) continue;
@@ -285,20 +321,22 @@ static int64_t padding_elements(const mega_optimizer *o)
         }
         real += rows * others;
     }
-    return walked - real;
+    return o->walked - real;
 }
 
-static mega_status norm_of(mega_optimizer *o, const char *what, const void *flat, mega_norm_result *out)
+static mega_status norm_of(mega_optimizer *o, const char *what, numbers_at *at, mega_norm_result *out)
 {
     const mega_kernel *k = norm_kernel(o);
+    const bool is_cut = mega_params_zero_stage(o->params) >= 1; /* each rank of dp holds its slices */
     double sum[3] = {0, 0, 0};
     for (int i = 0; i < o->num_counted; i++) {
         double part[3];
-        const mega_norm_args a = norm_args(o, &o->counted[i], flat, part);
+        const mega_norm_args a = norm_args(o, &o->counted[i], at, part);
         k->run(o->options.team, &a);
         for (int j = 0; j < 3; j++) sum[j] += part[j];
     }
-    sum[1] -= (double)padding_elements(o);
+    if (!is_cut || o->layout->dp.rank == 0) sum[1] -= (double)padding_elements(o);
+    if (is_cut) MEGA_TRY(mega_comm_all_reduce(o->layout->dp.comm, what, sum, 3, MEGA_F64, MEGA_REDUCE_SUM));
     MEGA_TRY(mega_comm_all_reduce(o->layout->tp.comm, what, sum, 3, MEGA_F64, MEGA_REDUCE_SUM));
     MEGA_TRY(mega_comm_all_reduce(o->layout->pp.comm, what, sum, 3, MEGA_F64, MEGA_REDUCE_SUM));
     *out = (mega_norm_result){.norm = sqrt(sum[0]), .zeros = (int64_t)sum[1], .finite = sum[2] == 0};
@@ -307,21 +345,23 @@ static mega_status norm_of(mega_optimizer *o, const char *what, const void *flat
 
 mega_status mega_optimizer_gradient_norm(mega_optimizer *o, mega_norm_result *out)
 {
-    return norm_of(o, "gradient norm", mega_params_flat_grad(o->params), out);
+    return norm_of(o, "gradient norm", mega_params_grad_at, out);
 }
 
 mega_status mega_optimizer_params_norm(mega_optimizer *o, mega_norm_result *out)
 {
-    return norm_of(o, "parameter norm", mega_params_flat_master(o->params), out);
+    return norm_of(o, "parameter norm", mega_params_master_at, out);
 }
 
 int mega_optimizer_find_nonfinite(mega_optimizer *o)
 {
     for (int i = 0; i < mega_params_count(o->params); i++) {
         const mega_param *p = mega_params_get(o->params, i);
-        const run r = {p->offset, p->offset + p->count, false};
+        const mega_range owned = mega_params_owned(o->params, i);
+        const run r = {p->offset + owned.first, p->offset + owned.first + owned.count, p->bucket, false};
         double part[3];
-        const mega_norm_args a = norm_args(o, &r, mega_params_flat_grad(o->params), part);
+        if (owned.count == 0) continue;
+        const mega_norm_args a = norm_args(o, &r, mega_params_grad_at, part);
         norm_kernel(o)->run(o->options.team, &a);
         if (part[2] != 0) return i;
     }
@@ -351,7 +391,7 @@ static void zero_share(void *user, int thread, int size)
 void mega_optimizer_zero_gradients(mega_optimizer *o)
 {
     zero_work w = {.data = mega_params_flat_grad(o->params),
-                   .bytes = mega_params_elements(o->params) * (int64_t)acc_size(o)};
+                   .bytes = (int64_t)mega_params_bytes(o->params, MEGA_PARAMS_GRADS)};
     mega_team_run(o->options.team, zero_share, &w);
 }
 
@@ -374,6 +414,7 @@ static void zero_some_share(void *user, int thread, int size)
 void mega_optimizer_zero_gradients_but(mega_optimizer *o, const bool *skip)
 {
     zero_some w = {.o = o, .skip = skip};
+    if (mega_params_zero_stage(o->params) >= 2) return; /* the program begins slices anew */
     mega_team_run(o->options.team, zero_some_share, &w);
 }
 

@@ -101,7 +101,7 @@ static void load_weights(const gpt_run *run, const golden *g)
         for (int64_t row = 0; row < r->true_shape[0]; row++)
             for (int64_t col = 0; col < r->true_shape[1]; col++) w[row * r->shape[1] + col] = element(t, r, row, col);
     }
-    mega_params_publish(run->params);
+    assert_int_equal(mega_params_publish(run->params), MEGA_OK);
 }
 
 static void fill(gpt_run *run, const golden *g)

@@ -74,7 +74,7 @@ static void run_steps(fixture *f, const json_t *run, double clip)
     const json_t *start = json_object_get(run, "start"), *steps = json_object_get(run, "steps");
     put(f, mega_params_master(f->params, f->w), json_object_get(start, "w"));
     put(f, mega_params_master(f->params, f->b), json_object_get(start, "b"));
-    mega_params_publish(f->params);
+    need(mega_params_publish(f->params));
     for (size_t i = 0; i < json_array_size(steps); i++) {
         const json_t *s = json_array_get(steps, i);
         mega_norm_result norm;

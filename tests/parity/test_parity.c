@@ -56,7 +56,7 @@ static outcome step(const variant *v, const setting *s)
         else
             ((float *)w)[i] = (float)rounded;
     }
-    mega_params_publish(r.params);
+    assert_int_equal(mega_params_publish(r.params), MEGA_OK);
     mega_program_step(r.program)->loss_factor = 1.0 / (SAMPLES * SEQ);
     gpt_run_zero_gradients(&r);
     outcome out = {.count = mega_params_elements(r.params)};

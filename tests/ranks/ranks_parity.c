@@ -2,7 +2,7 @@
  * every rank makes for itself. Losses, gradient norms and each weight tensor's slice are compared.
  *
  *   ranks_parity [tp=N] [precision=f64|f32|bf16] [micro=N] [recompute=none|full|selective] [threads=N]
- *                [sp=1]
+ *                [sp=1] [zero=0|1|2|3]
  */
 #include "engine_run.h"
 #include "megalith/gpt_data.h"
@@ -24,7 +24,7 @@ static void need(mega_status st)
 }
 
 typedef struct setting {
-    int tp, sp, threads, micro_batch, precision;
+    int tp, sp, zero, threads, micro_batch, precision;
     mega_dtype compute;
     mega_gpt_recompute recompute;
     double tolerance, weights; /* of losses and norms; of weights */
@@ -50,7 +50,8 @@ static void read_word(setting *s, const char *name, const char *text)
     const struct {
         const char *name;
         int *number;
-    } numbers[] = {{"tp", &s->tp}, {"sp", &s->sp}, {"micro", &s->micro_batch}, {"threads", &s->threads}};
+    } numbers[] = {
+        {"tp", &s->tp}, {"sp", &s->sp}, {"zero", &s->zero}, {"micro", &s->micro_batch}, {"threads", &s->threads}};
     if (strcmp(name, "precision") == 0) s->precision = choice(names, 3, text);
     else if (strcmp(name, "recompute") == 0)
         s->recompute = (mega_gpt_recompute)choice(ways, 3, text);
@@ -108,6 +109,7 @@ static void open_run(run *r, const setting *s, mega_world *world)
     o.batch.micro_step = micro * dp;
     o.per_token_loss = true;
     o.bucket_elements = 5000;
+    o.zero_stage = s->zero;
     need(mega_engine_create(&r->engine, mega_engine_gpt(&r->gpt), &o));
     need(mega_engine_allocate(r->engine));
     need(mega_engine_initialize(r->engine, 1234));
@@ -230,11 +232,13 @@ static int compare_results(const run *many, const run *one, const setting *s)
 /* The same layout twice: the same bits. */
 static int compare_bits(const run *a, const run *b)
 {
-    const size_t bytes = (size_t)mega_params_elements(mega_engine_params(a->engine)) *
-                         mega_dtype_size(mega_params_acc_dtype(mega_engine_params(a->engine)));
-    if (memcmp(mega_params_flat_master(mega_engine_params(a->engine)),
-               mega_params_flat_master(mega_engine_params(b->engine)), bytes) == 0)
-        return 0;
+    const mega_params *p = mega_engine_params(a->engine), *q = mega_engine_params(b->engine);
+    bool same = true;
+    for (int i = 0; i < mega_params_count(p); i++) {
+        const size_t bytes = (size_t)mega_params_owned(p, i).count * mega_dtype_size(mega_params_acc_dtype(p));
+        same = same && memcmp(mega_params_master(p, i), mega_params_master(q, i), bytes) == 0;
+    }
+    if (same) return 0;
     fprintf(stderr, "the same layout gave other bits the second time\n");
     return 1;
 }

@@ -25,7 +25,13 @@ done <<'END'
 8 precision=f64 micro=1
 8 tp=2 precision=f64 micro=2
 8 tp=4 precision=f64 micro=2 recompute=full
+2 zero=1 precision=f64 micro=4
+4 zero=1 tp=2 precision=f64 micro=1 recompute=selective
+4 zero=1 precision=f64 micro=1 recompute=full
+8 zero=1 tp=2 precision=f64 micro=2
 2 precision=f32 micro=2 threads=2
+2 zero=1 precision=f32 micro=4 threads=2
+4 zero=1 tp=2 precision=bf16 micro=2
 2 tp=2 precision=f32 micro=4 recompute=full threads=2
 4 tp=2 precision=f32 micro=4 recompute=selective
 8 tp=2 precision=f32 micro=1

@@ -41,6 +41,9 @@ done
 ranks 2 "$MEGALITH" "${base[@]}" --train-iters 10 --tensor-model-parallel-size 2 --sequence-parallel --metrics-file sp.jsonl >sp.log 2>&1 </dev/null ||
     fail "sequence parallelism"
 near sp.jsonl one.jsonl 2e-5 || fail "sequence parallelism: other losses than one rank"
+# What ranks share out changes no loss.
+ranks 2 "$MEGALITH" "${base[@]}" --train-iters 10 --use-distributed-optimizer --metrics-file z1.jsonl >z1.log 2>&1 </dev/null || fail "ZeRO 1"
+near z1.jsonl one.jsonl 2e-5 || fail "ZeRO 1: other losses than one rank"
 
 # Data-parallel ranks save what one rank goes on from, and the other way round.
 "$MEGALITH" "${base[@]}" --train-iters 15 --load one --metrics-file on1.jsonl >on1.log 2>&1 || fail "one rank goes on"
@@ -68,6 +71,7 @@ told 'does not divide the world of 4 ranks; sizes that do: 1, 2, 4' 4 --tensor-m
 told 'is not a multiple of --micro-batch-size 2 .* x 3 data-parallel ranks; expected a multiple of 6' 3
 told 'saving tensors that are cut over ranks is not built yet' 2 --tensor-model-parallel-size 2 --save x
 told '--use-ring-exchange-p2p is not built yet for several ranks' 2 --use-ring-exchange-p2p
+told 'checkpoints of what ZeRO shares out over ranks are not built yet' 2 --zero-stage 1 --save x
 told 'nowhere_text_document' 2 --data-path nowhere_text_document
 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM

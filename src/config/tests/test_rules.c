@@ -33,6 +33,22 @@ static void shape(void **state)
     kit_refuse("tokenize", "--num-threads 5000 --tokenizer-type ByteTokenizer", "at most 1024 threads");
 }
 
+static void zero(void **state)
+{
+    (void)state;
+    mega_config c;
+    accept("plan", SHAPE "--zero-stage 1 --save x --save-interval 1"); /* nothing to share on one rank */
+    kit_accept(&c, "plan", SHAPE "--use-distributed-optimizer");
+    assert_int_equal(c.zero_stage, 1);
+    mega_config_fini(&c);
+    accept("plan", SHAPE "--use-distributed-optimizer --zero-stage 1");
+    kit_refuse(
+        "plan", SHAPE "--use-distributed-optimizer --zero-stage 2",
+        "--use-distributed-optimizer True (argument 11) and --zero-stage 2 (argument 12): the distributed optimizer is "
+        "ZeRO stage 1");
+    kit_refuse("plan", SHAPE "--zero-stage 4", "expected 0, 1, 2 or 3");
+}
+
 static void batch(void **state)
 {
     (void)state;
@@ -314,6 +330,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shape),
+        cmocka_unit_test(zero),
         cmocka_unit_test(batch),
         cmocka_unit_test(length_and_units),
         cmocka_unit_test(learning_rate),

@@ -230,6 +230,8 @@ typedef struct mega_config {
      * mega_config_parse; one rank where they are not */
     int64_t rank, world_size, local_world_size, data_parallel_size, tensor_model_parallel_size;
     int64_t pipeline_model_parallel_size, distributed_timeout_minutes;
+    bool use_distributed_optimizer;
+    int64_t zero_stage; /* derived from the one before where it is not given */
 
     /* the parser's own */
     const char *command;             /* canonical name, "pretrain_gpt" */

@@ -49,6 +49,7 @@ typedef struct mega_engine_options {
     mega_optimizer_options optimizer;
     mega_lr_schedule schedule;
     int64_t bucket_elements; /* 0: 40,000,000 */
+    int zero_stage;          /* mega_params_shard */
 } mega_engine_options;
 
 /* Everything but `team` and `world`, which stay NULL. */

@@ -70,6 +70,12 @@ int64_t mega_params_elements(const mega_params *p);      /* length of the flat b
 int64_t mega_params_logical_count(const mega_params *p); /* real parameters of the whole model, without padding */
 int64_t mega_params_local_count(const mega_params *p);   /* on this rank, padding of the vocabulary included */
 
+/* ZeRO: what ranks of dp share out instead of each holding all of it: 1 masters and moments, 2 gradients too, 3 weights
+ * too; 0 nothing (and with one rank of dp). Every bucket is cut into dp equal slices; a rank's shard is its slices, one
+ * behind the other. Before mega_params_place. */
+void mega_params_shard(mega_params *p, int zero_stage);
+int mega_params_zero_stage(const mega_params *p);
+
 /* Lays out buckets in backward order (last declared first). compute is F32, BF16 or F64; masters and gradients are acc
  * (f32, or f64 with F64). With compute == acc the weights are the masters. Buffers are allocated by
  * mega_params_allocate; before it everything but pointers can be asked (plan, dry run). */
@@ -80,6 +86,7 @@ mega_status mega_params_allocate(mega_params *p, int buffers);
 size_t mega_params_region_bytes(const mega_params *p, int buffers);
 mega_status mega_params_allocate_in(mega_params *p, int buffers, mega_region *region);
 size_t mega_params_bytes(const mega_params *p, int buffers);
+size_t mega_params_master_bytes(const mega_params *p); /* where compute is acc: of what is both */
 
 mega_dtype mega_params_compute_dtype(const mega_params *p);
 mega_dtype mega_params_acc_dtype(const mega_params *p);
@@ -89,18 +96,31 @@ typedef struct mega_range {
 } mega_range;
 /* Those whose master, moments and update are this rank's: all of them, but where ranks of dp share them out (ZeRO). */
 mega_range mega_params_owned(const mega_params *p, int index);
-void *mega_params_weight(const mega_params *p, int index); /* compute dtype, local_shape */
+void *mega_params_weight(const mega_params *p, int index); /* compute dtype, local_shape; NULL where ZeRO cuts it */
 void *mega_params_master(const mega_params *p, int index); /* acc dtype, mega_params_owned of it */
-void *mega_params_grad(const mega_params *p, int index);   /* acc dtype */
-void *mega_params_flat_weight(const mega_params *p);       /* whole buffers, mega_params_elements long */
+void *mega_params_grad(const mega_params *p, int index);   /* acc dtype; NULL where ZeRO cuts it */
+/* The same by place. Elements count along the flat buffers as if they were whole; a buffer that ZeRO cuts holds those
+ * of the slice alone, and of others nothing may be asked. */
+mega_range mega_params_slice(const mega_params *p, int bucket); /* this rank's; the whole bucket without ZeRO */
+int64_t mega_params_shard_elements(const mega_params *p);       /* all slices together */
+int64_t mega_params_shard_index(const mega_params *p, int bucket, int64_t element); /* place in a buffer of slices */
+void *mega_params_weight_at(const mega_params *p, int bucket, int64_t element);
+void *mega_params_master_at(const mega_params *p, int bucket, int64_t element);
+void *mega_params_grad_at(const mega_params *p, int bucket, int64_t element);
+void *mega_params_flat_weight(const mega_params *p); /* buffers as they were allocated */
 void *mega_params_flat_master(const mega_params *p);
 void *mega_params_flat_grad(const mega_params *p);
 
 /* Law 1: every element from (seed, name, logical index); the value does not depend on the layout. Fills masters, then
- * publishes. */
+ * publishes. Collective where publish is. */
 mega_status mega_params_initialize(mega_params *p, uint32_t seed);
 mega_status mega_params_initialize_team(mega_params *p, uint32_t seed, mega_team *team); /* the same bits */
-/* masters -> compute weights (rounding); nothing to do when they are the same buffer. */
-void mega_params_publish(mega_params *p);
+/* masters -> compute weights (rounding; nothing to do when they are the same buffer), then mega_params_gather. */
+mega_status mega_params_publish(mega_params *p);
+/* Collective over dp with ZeRO 1 and 2: every rank gets the others' slices of the weights. Else nothing. */
+mega_status mega_params_gather(mega_params *p);
+/* Collective over dp: the sum of a bucket's gradients; with ZeRO of this rank's slice, what else the bucket holds is
+ * spent. Gradients that lie in a buffer of slices are reduced by the program. */
+mega_status mega_params_reduce_gradients(mega_params *p, int bucket);
 
 #endif

@@ -33,7 +33,7 @@ size_t mega_optimizer_region_bytes(const mega_optimizer *o);
 mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region);
 
 /* Moments are tensors that follow a parameter's record: "exp_avg" and "exp_avg_sq" for Adam, "momentum_buffer" for
- * SGD (torch's names). Acc dtype, the parameter's local shape. */
+ * SGD (torch's names). Acc dtype, mega_params_owned of the parameter. */
 int mega_optimizer_num_moments(const mega_optimizer *o);
 const char *mega_optimizer_moment_name(const mega_optimizer *o, int moment);
 void *mega_optimizer_moment(const mega_optimizer *o, int moment, int param);
@@ -46,7 +46,7 @@ typedef struct mega_norm_result {
     int64_t zeros; /* elements that are exactly 0; padding rows of the vocabulary not counted */
     bool finite;   /* every element */
 } mega_norm_result;
-/* Collective: tp and pp. */
+/* Collective: tp and pp, with ZeRO dp too. */
 mega_status mega_optimizer_gradient_norm(mega_optimizer *o, mega_norm_result *out);
 mega_status mega_optimizer_params_norm(mega_optimizer *o, mega_norm_result *out);
 /* The first parameter held here whose gradient has an element that is not finite, or -1. */

@@ -1,0 +1,266 @@
+/* Placement of parameters in flat buckets, the slices of buckets that ranks of dp hold, and the buffers. */
+#include "megalith/assert.h"
+#include "megalith/memory.h"
+#include "parameter_impl.h"
+
+/* Every parameter starts on a multiple of this many elements: a cache line of bf16 weights, two of float masters. */
+#define ALIGN_ELEMENTS 32
+
+static int64_t round_up(int64_t n, int64_t multiple)
+{
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+void mega_params_shard(mega_params *p, int zero_stage)
+{
+    MEGA_ASSERT(!p->placed && zero_stage >= 0 && zero_stage <= 3, "stage %d", zero_stage);
+    p->zero_stage = p->layout->dp.size > 1 ? zero_stage : 0;
+}
+
+int mega_params_zero_stage(const mega_params *p)
+{
+    return p->zero_stage;
+}
+
+/* Which buffers there are and how long. Where masters are what is computed with, one buffer is both. */
+static void set_buffers(mega_params *p, mega_dtype compute)
+{
+    const int stage = p->zero_stage;
+    p->compute = compute;
+    p->acc = compute == MEGA_F64 ? MEGA_F64 : MEGA_F32;
+    const bool is_rounded = p->compute != p->acc;
+    p->weight = (flat_buffer){.dtype = compute, .is_shard = stage >= 3};
+    p->master = (flat_buffer){.dtype = p->acc, .is_shard = is_rounded ? stage >= 1 : stage >= 3};
+    p->grad = (flat_buffer){.dtype = p->acc, .is_shard = stage >= 2};
+}
+
+/* A bucket holds one reduction group (experts reduce over fewer ranks), and a tied parameter alone, since it waits for
+ * the sum over its other stage. */
+static bool may_share_bucket(const mega_param *a, const mega_param *b)
+{
+    return (a->axis == MEGA_AXIS_EP) == (b->axis == MEGA_AXIS_EP) && a->tie == MEGA_TIE_NONE && b->tie == MEGA_TIE_NONE;
+}
+
+/* Ends the bucket that starts at `offset`; `used` elements of it hold parameters and the gaps between them. */
+static void close_bucket(mega_params *p, mega_bucket *b)
+{
+    b->count = round_up(b->used, (int64_t)ALIGN_ELEMENTS * p->layout->dp.size);
+    p->elements = b->offset + b->count;
+}
+
+mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket_elements)
+{
+    if (p->placed) return MEGA_FAIL(MEGA_ERR_USAGE, "parameters: placed twice; mega_params_place is called once");
+    if (compute != MEGA_F32 && compute != MEGA_BF16 && compute != MEGA_F64)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "parameters of type %s are not built yet; expected f32, bf16 or f64",
+                         mega_dtype_name(compute));
+    p->bucket = mega_calloc((size_t)p->count + 1, sizeof *p->bucket);
+    if (p->bucket == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "parameters: no memory for %d buckets", p->count);
+    set_buffers(p, compute);
+    mega_bucket *b = NULL;
+    for (int i = p->count - 1; i >= 0; i--) { /* the gradient of what was declared last is ready first */
+        mega_param *r = &p->param[i];
+        const bool fits = b != NULL && (bucket_elements <= 0 || b->used + r->count <= bucket_elements) &&
+                          may_share_bucket(r, &p->param[i + 1]);
+        if (!fits) {
+            if (b != NULL) close_bucket(p, b);
+            b = &p->bucket[p->num_buckets++];
+            *b = (mega_bucket){.offset = p->elements, .first_param = i};
+        }
+        r->bucket = p->num_buckets - 1;
+        r->offset = b->offset + b->used;
+        b->used += round_up(r->count, ALIGN_ELEMENTS);
+        b->first_param = i; /* the lowest number: parameters first_param … first_param + num_params - 1 are in here */
+        b->num_params++;
+    }
+    if (b != NULL) close_bucket(p, b);
+    p->placed = true;
+    return MEGA_OK;
+}
+
+/* ---- slices ---- */
+
+static int shards(const mega_params *p)
+{
+    return p->zero_stage >= 1 ? p->layout->dp.size : 1;
+}
+
+int64_t mega_params_shard_elements(const mega_params *p)
+{
+    return p->elements / shards(p);
+}
+
+mega_range mega_params_slice(const mega_params *p, int bucket)
+{
+    const mega_bucket *b = mega_params_bucket(p, bucket);
+    const int64_t count = b->count / shards(p);
+    return (mega_range){b->offset + (shards(p) > 1 ? p->layout->dp.rank : 0) * count, count};
+}
+
+int64_t mega_params_shard_index(const mega_params *p, int bucket, int64_t element)
+{
+    return element - mega_params_slice(p, bucket).first + mega_params_bucket(p, bucket)->offset / shards(p);
+}
+
+mega_range mega_params_owned(const mega_params *p, int index)
+{
+    const mega_param *r = mega_params_get(p, index);
+    const mega_range slice = mega_params_slice(p, r->bucket);
+    int64_t begin = slice.first - r->offset, end = begin + slice.count;
+    begin = begin < 0 ? 0 : begin > r->count ? r->count : begin;
+    end = end < begin ? begin : end > r->count ? r->count : end;
+    return (mega_range){begin, end - begin};
+}
+
+/* ---- buffers ---- */
+
+static size_t buffer_bytes(const mega_params *p, const flat_buffer *f)
+{
+    return (size_t)(f->is_shard ? mega_params_shard_elements(p) : p->elements) * mega_dtype_size(f->dtype);
+}
+
+static size_t sum_bytes(const mega_params *p, int buffers, size_t (*round)(size_t))
+{
+    size_t bytes = 0;
+    if (buffers & MEGA_PARAMS_WEIGHTS) bytes += round(buffer_bytes(p, &p->master));
+    if ((buffers & MEGA_PARAMS_WEIGHTS) && p->compute != p->acc) bytes += round(buffer_bytes(p, &p->weight));
+    if (buffers & MEGA_PARAMS_GRADS) bytes += round(buffer_bytes(p, &p->grad));
+    return bytes;
+}
+
+static size_t as_it_is(size_t bytes)
+{
+    return bytes;
+}
+
+size_t mega_params_bytes(const mega_params *p, int buffers)
+{
+    return sum_bytes(p, buffers, as_it_is);
+}
+
+size_t mega_params_region_bytes(const mega_params *p, int buffers)
+{
+    return sum_bytes(p, buffers, mega_region_round);
+}
+
+size_t mega_params_master_bytes(const mega_params *p)
+{
+    return buffer_bytes(p, &p->master);
+}
+
+mega_status mega_params_allocate(mega_params *p, int buffers)
+{
+    return mega_params_allocate_in(p, buffers, NULL);
+}
+
+static mega_status take(const mega_params *p, flat_buffer *f, mega_region *region, const char *what)
+{
+    if (f->data != NULL) return MEGA_OK;
+    f->bytes = buffer_bytes(p, f);
+    MEGA_TRY(mega_region_take(region, &f->data, f->bytes, what));
+    f->is_owned = region == NULL;
+    return MEGA_OK;
+}
+
+mega_status mega_params_allocate_in(mega_params *p, int buffers, mega_region *region)
+{
+    if (!p->placed)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "parameters: buffers asked for before mega_params_place laid them out");
+    if (buffers & MEGA_PARAMS_WEIGHTS) {
+        MEGA_TRY(take(p, &p->master, region, "master weights"));
+        if (p->compute == p->acc) p->weight.data = p->master.data;
+        MEGA_TRY(take(p, &p->weight, region, "weights"));
+    }
+    if (buffers & MEGA_PARAMS_GRADS) MEGA_TRY(take(p, &p->grad, region, "gradients"));
+    return MEGA_OK;
+}
+
+mega_dtype mega_params_compute_dtype(const mega_params *p)
+{
+    return p->compute;
+}
+
+mega_dtype mega_params_acc_dtype(const mega_params *p)
+{
+    return p->acc;
+}
+
+static void *element_of(const mega_params *p, const flat_buffer *f, int bucket, int64_t element)
+{
+    if (f->data == NULL) return NULL;
+    const int64_t at = f->is_shard ? mega_params_shard_index(p, bucket, element) : element;
+    return (char *)f->data + at * (int64_t)mega_dtype_size(f->dtype);
+}
+
+void *mega_params_weight_at(const mega_params *p, int bucket, int64_t element)
+{
+    return element_of(p, &p->weight, bucket, element);
+}
+
+void *mega_params_master_at(const mega_params *p, int bucket, int64_t element)
+{
+    return element_of(p, &p->master, bucket, element);
+}
+
+void *mega_params_grad_at(const mega_params *p, int bucket, int64_t element)
+{
+    return element_of(p, &p->grad, bucket, element);
+}
+
+void *mega_params_weight(const mega_params *p, int index)
+{
+    const mega_param *r = mega_params_get(p, index);
+    return p->weight.is_shard ? NULL : element_of(p, &p->weight, r->bucket, r->offset);
+}
+
+void *mega_params_master(const mega_params *p, int index)
+{
+    const mega_param *r = mega_params_get(p, index);
+    return element_of(p, &p->master, r->bucket, r->offset + mega_params_owned(p, index).first);
+}
+
+void *mega_params_grad(const mega_params *p, int index)
+{
+    const mega_param *r = mega_params_get(p, index);
+    return p->grad.is_shard ? NULL : element_of(p, &p->grad, r->bucket, r->offset);
+}
+
+void *mega_params_flat_weight(const mega_params *p)
+{
+    return p->weight.data;
+}
+
+void *mega_params_flat_master(const mega_params *p)
+{
+    return p->master.data;
+}
+
+void *mega_params_flat_grad(const mega_params *p)
+{
+    return p->grad.data;
+}
+
+/* ---- what ranks exchange ---- */
+
+mega_status mega_params_gather(mega_params *p)
+{
+    const mega_axis *dp = &p->layout->dp;
+    if (p->zero_stage < 1 || p->weight.is_shard) return MEGA_OK;
+    for (int b = 0; b < p->num_buckets; b++) {
+        const mega_range slice = mega_params_slice(p, b);
+        MEGA_TRY(mega_comm_all_gather(dp->comm, "weights", mega_params_weight_at(p, b, p->bucket[b].offset),
+                                      mega_params_weight_at(p, b, slice.first), slice.count, p->compute));
+    }
+    return MEGA_OK;
+}
+
+mega_status mega_params_reduce_gradients(mega_params *p, int bucket)
+{
+    const mega_bucket *b = mega_params_bucket(p, bucket);
+    mega_comm *dp = p->layout->dp.comm;
+    void *grads = mega_params_grad_at(p, bucket, b->offset);
+    if (p->zero_stage < 1) return mega_comm_all_reduce(dp, "gradients", grads, b->count, p->acc, MEGA_REDUCE_SUM);
+    const mega_range slice = mega_params_slice(p, bucket);
+    return mega_comm_reduce_scatter(dp, "gradients", mega_params_grad_at(p, bucket, slice.first), grads, slice.count,
+                                    p->acc);
+}
