@@ -1,11 +1,15 @@
-/* What the transport, the collectives and the layout share. */
+/* What the transport, the operations under way, the collectives and the layout share. */
 #ifndef MEGA_COMM_IMPL_H
 #define MEGA_COMM_IMPL_H
 
 #include "megalith/comm.h"
 
 #define MEGA_COMM_NAME 16
-#define MEGA_COMM_WORLD_TAG 6 /* behind those of a layout's groups */
+
+/* Groups of one tag take turns: at most one of their collectives is under way, and one scratch serves them. */
+enum { MEGA_COMM_TAGS = 12, MEGA_COMM_WORLD_TAG = MEGA_COMM_TAGS - 1 /* behind those of a layout's groups */ };
+
+#define COMM_SCRATCH_BYTES ((size_t)4 << 20) /* where the world does not say another */
 
 /* Of a world: a reduction keeps a pointer to the numbers of each. */
 #define MEGA_COMM_MOST_RANKS 4096
@@ -14,20 +18,81 @@ struct mega_comm {
     char name[MEGA_COMM_NAME];
     int rank, size;
     uint64_t sequence; /* collectives begun; names a call in a report: "all_reduce #118 of tp" */
+    uint64_t messages; /* point to point, begun */
     mega_world *world; /* NULL where size is 1 */
     int stride;        /* between the world ranks of neighbours in this group */
     int tag;           /* of its messages */
 };
+
+/* Messages that were begun together; what lies in it is the transport's. Zero: none. It keeps its room. */
+typedef struct comm_messages {
+    struct comm_message *list; /* request and peer of each */
+    int count, capacity;
+} comm_messages;
+
+typedef enum comm_kind {
+    COMM_SEND,
+    COMM_RECEIVE,
+    COMM_ALL_REDUCE,
+    COMM_REDUCE_SCATTER,
+    COMM_ALL_GATHER,
+    COMM_ALL_TO_ALL,
+    COMM_BROADCAST,
+    COMM_BARRIER,
+    COMM_AGREE
+} comm_kind;
+
+typedef enum comm_state { COMM_FREE, COMM_QUEUED, COMM_MOVING, COMM_DONE } comm_state;
+
+/* What its messages are for; when they have come, comm_op_advance finishes this phase and begins the next. */
+typedef enum comm_phase {
+    COMM_BEGIN,
+    COMM_WHOLE,   /* everyone's numbers to everyone */
+    COMM_SCATTER, /* a piece of each slice to its rank */
+    COMM_GATHER,  /* and, summed, back */
+    COMM_DOWN,    /* a broadcast has come from above */
+    COMM_LAST
+} comm_phase;
+
+typedef struct comm_op {
+    comm_kind kind;
+    comm_state state;
+    mega_comm *comm;
+    const char *name; /* what for */
+    uint64_t number;  /* among the collectives of its group, or among the messages */
+    void *out;
+    const void *in;
+    int64_t count; /* numbers: of a slice where the kind has slices */
+    mega_dtype dtype;
+    mega_reduce reduce;
+    int peer; /* of a message; root of a broadcast */
+    comm_phase phase;
+    int64_t at;              /* of a slice, is done */
+    int next;                /* in the queue of its tag; -1: the last */
+    uint32_t use;            /* of this place in the table: a request knows its own */
+    double moved;            /* when it last got on */
+    comm_messages *messages; /* those of its tag; `own` where it is one message */
+    comm_messages own;
+} comm_op;
+
+/* The collectives of one tag, first come first served. */
+typedef struct comm_channel {
+    int first, last; /* in the table of operations; -1: none */
+    char *scratch;   /* NULL until a group of this tag has more than one rank */
+    size_t scratch_bytes;
+    comm_messages messages;
+} comm_channel;
 
 struct mega_world {
     int rank, size, local_size;
     bool failed; /* and every rank knows */
     mega_comm all;
     double timeout_s;
-    size_t message_bytes, scratch_bytes;
-    char *scratch;                      /* scratch_bytes; NULL where size is 1 */
-    struct mega_transport *transport;   /* NULL where size is 1 */
-    const char *collective, *call_name; /* what is under way, for reports */
+    size_t message_bytes, scratch_bytes; /* of a message; of the scratch of a tag */
+    comm_channel channel[MEGA_COMM_TAGS];
+    comm_op *op;                      /* MEGA_COMM_REQUESTS of them; NULL where size is 1 */
+    int used, under_way;              /* places below `used` were ever taken; `under_way` is begun and not done */
+    struct mega_transport *transport; /* NULL where size is 1 */
 };
 
 /* World rank of another rank of the group. */
@@ -36,15 +101,33 @@ static inline int comm_world_rank(const mega_comm *comm, int peer)
     return comm->world->rank + (peer - comm->rank) * comm->stride;
 }
 
-/* transport_*.c: one is compiled, by whether there is MPI. Send and receive begin; wait ends all that were begun, or
- * fails after the time limit. Messages between two ranks with one tag keep their order. */
+/* transport_*.c: one is compiled, by whether there is MPI. Send and receive begin and add to `messages`, test tells
+ * whether all of these are through (and then empties the list), or leaves them. Messages between two ranks with one tag
+ * keep their order. */
 mega_status transport_open(mega_world *world);
 void transport_close(mega_world *world);
 void transport_abort(mega_world *world, int exit_status);
-mega_status transport_send(mega_comm *comm, int peer, const void *data, size_t bytes);
-mega_status transport_receive(mega_comm *comm, int peer, void *data, size_t bytes);
-mega_status transport_wait(mega_comm *comm);
+mega_status transport_send(const comm_op *op, int peer, const void *data, size_t bytes);
+mega_status transport_receive(const comm_op *op, int peer, void *data, size_t bytes);
+mega_status transport_test(const comm_op *op, bool *through);
+void transport_messages_fini(comm_messages *messages);
+/* "from rank 3, to rank 5": what has not come through. */
+const char *transport_missing(const comm_op *op, char *out, size_t size);
+void transport_yield(void);
 const char *transport_description(char *out, size_t size);
+
+/* collectives_advance.c: the messages of op's phase are through (or it begins): finishes the phase and begins the next.
+ * *done: nothing is left. */
+mega_status comm_op_advance(comm_op *op, bool *done);
+const char *comm_kind_name(comm_kind kind);
+
+/* operations.c: the table of what is under way. Begin copies *op into it, and says so in *out; groups have more than
+ * one rank. */
+mega_status comm_begin(const comm_op *op, mega_request *out);
+/* Scratch for the collectives of this group; nothing where there is one rank, or where it is there. */
+mega_status comm_channel_open(const mega_comm *comm);
+size_t comm_scratch_bytes(const mega_comm *comm); /* what that takes; also of a planned group */
+void comm_operations_close(mega_world *world);
 
 /* reduce.c: out[i] = the reduction over ranks, in their order, of from[rank][i]; out may be any of them. */
 mega_status comm_check_reducible(mega_dtype dtype, const char *what);

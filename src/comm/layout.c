@@ -101,7 +101,7 @@ static void place(layout_block *b, mega_world *world, int rank)
         c->size = axis[i].axis->size;
         c->world = c->size > 1 ? world : NULL;
         c->stride = axis[i].stride;
-        c->tag = i;
+        c->tag = axis[i].axis == &l->world ? MEGA_COMM_WORLD_TAG : i; /* the same group: they take turns */
         axis[i].axis->comm = c;
     }
 }
@@ -126,11 +126,24 @@ mega_status mega_layout_create(mega_layout **out, mega_world *world, const mega_
     b->layout.dp.size = ranks / (s.tp * s.cp * s.pp);
     b->layout.world.size = ranks;
     place(b, is_planned ? NULL : world, is_planned ? s.planned_rank : mega_world_rank(world));
-    *out = &b->layout;
-    return MEGA_OK;
+    mega_status st = MEGA_OK;
+    for (size_t i = 0; i < sizeof b->group / sizeof *b->group && st == MEGA_OK; i++)
+        st = comm_channel_open(&b->group[i]);
+    if (st == MEGA_OK) *out = &b->layout;
+    else
+        mega_free(b);
+    return st;
 }
 
 void mega_layout_destroy(mega_layout *layout)
 {
     mega_free(layout);
+}
+
+size_t mega_layout_bytes(const mega_layout *layout)
+{
+    const layout_block *b = (const layout_block *)layout;
+    size_t bytes = 0;
+    for (size_t i = 0; i < sizeof b->group / sizeof *b->group; i++) bytes += comm_scratch_bytes(&b->group[i]);
+    return bytes;
 }

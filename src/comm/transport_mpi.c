@@ -4,7 +4,6 @@
 
 #if defined(MEGA_HAVE_MPI)
 #include "megalith/memory.h"
-#include "megalith/threads.h"
 
 #include <mpi.h>
 #include <sched.h>
@@ -12,21 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    FIRST_TAG = 7001, /* apart from what a program that uses MPI itself may take */
-    SPINS = 200,      /* tests before the core is given to others */
-    CLOCK_EVERY = 256 /* tests between looks at the clock */
-};
+enum { FIRST_TAG = 7001 /* apart from what a program that uses MPI itself may take */ };
 
-typedef struct pending {
+struct comm_message {
+    MPI_Request request;
     int peer; /* world rank */
     bool is_receive;
-} pending;
+};
 
 struct mega_transport {
-    MPI_Request *request;
-    pending *pending;
-    int count, capacity;
     bool finalizes; /* MPI was begun here */
 };
 
@@ -87,8 +80,6 @@ void transport_close(mega_world *world)
     struct mega_transport *t = world->transport;
     if (t == NULL) return;
     if (t->finalizes) MPI_Finalize();
-    mega_free(t->request);
-    mega_free(t->pending);
     mega_free(t);
     world->transport = NULL;
 }
@@ -99,85 +90,94 @@ void transport_abort(mega_world *world, int exit_status)
     MPI_Abort(MPI_COMM_WORLD, exit_status);
 }
 
-static mega_status reserve(struct mega_transport *t)
+/* ---- messages ---- */
+
+static mega_status reserve(comm_messages *m)
 {
-    if (t->count < t->capacity) return MEGA_OK;
-    const int capacity = t->capacity == 0 ? 64 : 2 * t->capacity;
-    MPI_Request *request = mega_realloc(t->request, (size_t)capacity * sizeof *request);
-    if (request != NULL) t->request = request;
-    pending *grown = mega_realloc(t->pending, (size_t)capacity * sizeof *grown);
-    if (grown != NULL) t->pending = grown;
-    if (request == NULL || grown == NULL)
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "messages between ranks: no memory for %d of them", capacity);
-    t->capacity = capacity;
+    if (m->count < m->capacity) return MEGA_OK;
+    const int capacity = m->capacity == 0 ? 16 : 2 * m->capacity;
+    struct comm_message *list = mega_realloc(m->list, (size_t)capacity * sizeof *list);
+    if (list == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "messages between ranks: no memory for %d of them", capacity);
+    m->list = list;
+    m->capacity = capacity;
     return MEGA_OK;
 }
 
-/* One message, or several where it is longer than one may be; both sides cut alike. */
-static mega_status start(mega_comm *comm, int peer, char *data, size_t bytes, bool is_receive)
+/* Single messages have tags of their own: collectives of the group begin theirs whenever they get on. */
+static int tag_of(const comm_op *op)
 {
-    struct mega_transport *t = comm->world->transport;
-    const int other = comm_world_rank(comm, peer), tag = FIRST_TAG + comm->tag;
+    return FIRST_TAG + op->comm->tag + (op->messages == &op->own ? MEGA_COMM_TAGS : 0);
+}
+
+/* One message, or several where it is longer than one may be; both sides cut alike. */
+static mega_status start(const comm_op *op, int peer, char *data, size_t bytes, bool is_receive)
+{
+    const int other = comm_world_rank(op->comm, peer), tag = tag_of(op);
     for (size_t done = 0; done < bytes;) {
-        const size_t left = bytes - done, most = comm->world->message_bytes, now = left < most ? left : most;
-        MEGA_TRY(reserve(t));
-        MPI_Request *r = &t->request[t->count];
-        const int code = is_receive ? MPI_Irecv(data + done, (int)now, MPI_BYTE, other, tag, MPI_COMM_WORLD, r)
-                                    : MPI_Isend(data + done, (int)now, MPI_BYTE, other, tag, MPI_COMM_WORLD, r);
-        if (code != MPI_SUCCESS) return mpi_failed(comm->world->call_name, code);
-        t->pending[t->count++] = (pending){other, is_receive};
+        const size_t left = bytes - done, most = op->comm->world->message_bytes, now = left < most ? left : most;
+        MEGA_TRY(reserve(op->messages));
+        struct comm_message *m = &op->messages->list[op->messages->count];
+        const int code = is_receive
+                             ? MPI_Irecv(data + done, (int)now, MPI_BYTE, other, tag, MPI_COMM_WORLD, &m->request)
+                             : MPI_Isend(data + done, (int)now, MPI_BYTE, other, tag, MPI_COMM_WORLD, &m->request);
+        if (code != MPI_SUCCESS) return mpi_failed(op->name, code);
+        m->peer = other;
+        m->is_receive = is_receive;
+        op->messages->count++;
         done += now;
     }
     return MEGA_OK;
 }
 
-mega_status transport_send(mega_comm *comm, int peer, const void *data, size_t bytes)
+mega_status transport_send(const comm_op *op, int peer, const void *data, size_t bytes)
 {
-    return start(comm, peer, (char *)(uintptr_t)data, bytes, false);
+    return start(op, peer, (char *)(uintptr_t)data, bytes, false);
 }
 
-mega_status transport_receive(mega_comm *comm, int peer, void *data, size_t bytes)
+mega_status transport_receive(const comm_op *op, int peer, void *data, size_t bytes)
 {
-    return start(comm, peer, data, bytes, true);
+    return start(op, peer, data, bytes, true);
+}
+
+/* From the last to the first: what is through leaves the list, and a look that finds one missing ends. */
+mega_status transport_test(const comm_op *op, bool *through)
+{
+    comm_messages *m = op->messages;
+    for (*through = false; m->count > 0; m->count--) {
+        int done = 0;
+        const int code = MPI_Test(&m->list[m->count - 1].request, &done, MPI_STATUS_IGNORE);
+        if (code != MPI_SUCCESS) return mpi_failed(op->name, code);
+        if (!done) return MEGA_OK;
+    }
+    *through = true;
+    return MEGA_OK;
+}
+
+void transport_messages_fini(comm_messages *messages)
+{
+    mega_free(messages->list);
+    *messages = (comm_messages){0};
 }
 
 /* Names the ranks whose messages have not come, or were not taken. */
-static mega_status timed_out(const mega_comm *comm, double waited)
+const char *transport_missing(const comm_op *op, char *out, size_t size)
 {
-    const struct mega_transport *t = comm->world->transport;
-    char ranks[128] = "";
+    const comm_messages *m = op->messages;
     size_t used = 0;
-    for (int i = 0; i < t->count && used + 24 < sizeof ranks; i++) {
+    out[0] = '\0';
+    for (int i = 0; i < m->count && used + 24 < size; i++) {
         int done = 0;
-        MPI_Request_get_status(t->request[i], &done, MPI_STATUS_IGNORE);
+        MPI_Request_get_status(m->list[i].request, &done, MPI_STATUS_IGNORE);
         if (!done)
-            used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%s rank %d", used > 0 ? ", " : "",
-                                     t->pending[i].is_receive ? "from" : "to", t->pending[i].peer);
+            used += (size_t)snprintf(out + used, size - used, "%s%s rank %d", used > 0 ? ", " : "",
+                                     m->list[i].is_receive ? "from" : "to", m->list[i].peer);
     }
-    return MEGA_FAIL(
-        MEGA_ERR_COMM,
-        "rank %d waits in %s #%llu (%s) of group %s since %.0f s for messages %s: that rank is stuck, dead "
-        "or somewhere else in the program. --distributed-timeout-minutes sets the limit",
-        comm->world->rank, comm->world->collective, (unsigned long long)comm->sequence, comm->world->call_name,
-        comm->name, waited, ranks);
+    return out;
 }
 
-mega_status transport_wait(mega_comm *comm)
+void transport_yield(void)
 {
-    struct mega_transport *t = comm->world->transport;
-    const double began = mega_time_now();
-    for (long tests = 0;; tests++) {
-        int done = 0;
-        const int code = MPI_Testall(t->count, t->request, &done, MPI_STATUSES_IGNORE);
-        if (code != MPI_SUCCESS) return mpi_failed(comm->world->call_name, code);
-        if (done) break;
-        if (tests < SPINS) continue;
-        sched_yield();
-        const double waited = tests % CLOCK_EVERY == 0 ? mega_time_now() - began : 0;
-        if (waited > comm->world->timeout_s) return timed_out(comm, waited);
-    }
-    t->count = 0;
-    return MEGA_OK;
+    sched_yield();
 }
 
 const char *transport_description(char *out, size_t size)

@@ -30,21 +30,43 @@ void transport_abort(mega_world *world, int exit_status)
     (void)world, (void)exit_status;
 }
 
-mega_status transport_send(mega_comm *comm, int peer, const void *data, size_t bytes)
+static mega_status no_other(const comm_op *op)
 {
-    (void)peer, (void)data, (void)bytes;
-    return MEGA_FAIL(MEGA_ERR_COMM, "group %s: built without MPI", comm->name);
+    return MEGA_FAIL(MEGA_ERR_COMM, "group %s: built without MPI", op->comm->name);
 }
 
-mega_status transport_receive(mega_comm *comm, int peer, void *data, size_t bytes)
+mega_status transport_send(const comm_op *op, int peer, const void *data, size_t bytes)
 {
     (void)peer, (void)data, (void)bytes;
-    return MEGA_FAIL(MEGA_ERR_COMM, "group %s: built without MPI", comm->name);
+    return no_other(op);
 }
 
-mega_status transport_wait(mega_comm *comm)
+mega_status transport_receive(const comm_op *op, int peer, void *data, size_t bytes)
 {
-    return MEGA_FAIL(MEGA_ERR_COMM, "group %s: built without MPI", comm->name);
+    (void)peer, (void)data, (void)bytes;
+    return no_other(op);
+}
+
+mega_status transport_test(const comm_op *op, bool *through)
+{
+    *through = false;
+    return no_other(op);
+}
+
+void transport_messages_fini(comm_messages *messages)
+{
+    (void)messages;
+}
+
+const char *transport_missing(const comm_op *op, char *out, size_t size)
+{
+    (void)op;
+    snprintf(out, size, "%s", "none");
+    return out;
+}
+
+void transport_yield(void)
+{
 }
 
 const char *transport_description(char *out, size_t size)

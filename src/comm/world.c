@@ -1,12 +1,11 @@
-/* The world: all ranks and the scratch that their collectives share. */
+/* The world: all ranks, and what each of them says of itself. */
 #include "comm_impl.h"
 #include "megalith/memory.h"
 
 #include <limits.h>
 #include <stdio.h>
 
-#define DEFAULT_TIMEOUT_S     600.0
-#define DEFAULT_SCRATCH_BYTES ((size_t)4 << 20)
+#define DEFAULT_TIMEOUT_S 600.0
 
 mega_status mega_world_create(mega_world **out, const mega_world_options *options)
 {
@@ -16,14 +15,11 @@ mega_status mega_world_create(mega_world **out, const mega_world_options *option
     w->size = w->local_size = 1;
     w->timeout_s = DEFAULT_TIMEOUT_S;
     w->message_bytes = o.message_bytes > 0 ? o.message_bytes : INT_MAX;
-    w->scratch_bytes = o.scratch_bytes > 0 ? o.scratch_bytes : DEFAULT_SCRATCH_BYTES;
+    w->scratch_bytes = o.scratch_bytes > 0 ? o.scratch_bytes : COMM_SCRATCH_BYTES;
     mega_status st = transport_open(w);
     if (st == MEGA_OK && w->size > 1) {
-        if (w->scratch_bytes < (size_t)w->size * 64) w->scratch_bytes = (size_t)w->size * 64;
-        w->scratch = mega_malloc(w->scratch_bytes);
-        if (w->scratch == NULL)
-            st = MEGA_FAIL(MEGA_ERR_MEMORY, "world of %d ranks: no memory for %zu bytes of scratch", w->size,
-                           w->scratch_bytes);
+        w->op = mega_calloc(MEGA_COMM_REQUESTS, sizeof *w->op);
+        if (w->op == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "world of %d ranks: no memory", w->size);
     }
     if (st != MEGA_OK) {
         mega_world_destroy(w);
@@ -35,6 +31,11 @@ mega_status mega_world_create(mega_world **out, const mega_world_options *option
                          .world = w->size > 1 ? w : NULL,
                          .stride = 1,
                          .tag = MEGA_COMM_WORLD_TAG};
+    st = comm_channel_open(&w->all);
+    if (st != MEGA_OK) {
+        mega_world_destroy(w);
+        return st;
+    }
     *out = w;
     return MEGA_OK;
 }
@@ -43,7 +44,7 @@ void mega_world_destroy(mega_world *world)
 {
     if (world == NULL) return;
     transport_close(world);
-    mega_free(world->scratch);
+    comm_operations_close(world);
     mega_free(world);
 }
 
@@ -75,16 +76,6 @@ int mega_world_local_size(const mega_world *world)
 void mega_world_set_timeout(mega_world *world, double seconds)
 {
     world->timeout_s = seconds;
-}
-
-size_t mega_world_bytes(const mega_world *world)
-{
-    return world == NULL || world->scratch == NULL ? 0 : world->scratch_bytes;
-}
-
-size_t mega_world_planned_bytes(int ranks)
-{
-    return ranks > 1 ? DEFAULT_SCRATCH_BYTES : 0;
 }
 
 mega_comm *mega_world_comm(mega_world *world)

@@ -181,8 +181,7 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
     m.gradients = e->train != NULL ? mega_params_bytes(e->params, MEGA_PARAMS_GRADS) : 0;
     m.moments = e->optimizer != NULL ? mega_optimizer_bytes(e->optimizer) : 0;
     m.data = batch_bytes(e);
-    m.libraries = LIBRARY_BYTES + THREAD_BYTES * (size_t)mega_team_size(e->options.team) +
-                  mega_world_bytes(e->options.world) + mega_world_planned_bytes(e->options.layout.planned_ranks);
+    m.libraries = LIBRARY_BYTES + THREAD_BYTES * (size_t)mega_team_size(e->options.team) + mega_layout_bytes(e->layout);
     m.total = m.weights + m.masters + m.gradients + m.moments + m.data + m.libraries;
     add_programs(&m, e);
     *out = m;

@@ -1,13 +1,15 @@
 /* Every collective over every axis of a layout, against what this rank works out by itself: numbers are small integers
- * that follow from world rank and place, so that every sum is exact in every type.   ranks_comm TP CP PP EP */
+ * that follow from world rank and place, so that every sum is exact in every type; one after the other, and many under
+ * way at once.   ranks_comm TP CP PP EP */
 #include "megalith/comm.h"
+#include "megalith/memory.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 static int failures;
-static const mega_comm *world_comm;
+static mega_comm *world_comm;
 
 static void expect(int ok, const char *fmt, ...)
 {
@@ -168,6 +170,116 @@ static void check_group(const group *g)
            "a reduction of bytes was taken");
 }
 
+/* ---- many under way at once ---- */
+
+enum { GROUPS = 6, KINDS = 5, MANY = 3001 };
+
+/* Of one group: a request of each kind and what it works on. */
+typedef struct under_way {
+    mega_request request[KINDS];
+    float sum[MANY], scattered[MANY], *all, *gathered;
+    int32_t sent[MANY], come[MANY];
+} under_way;
+
+static void begin_all(under_way *u, const group *g)
+{
+    mega_comm *c = g->axis.comm;
+    const int me = member(g, g->axis.rank), size = g->axis.size;
+    for (int64_t i = 0; i < MANY; i++) put(u->sum, MEGA_F32, i, value(me, i));
+    for (int64_t i = 0; i < (int64_t)MANY * size; i++) put(u->all, MEGA_F32, i, value(me, i));
+    for (int64_t i = 0; i < MANY; i++) put(u->gathered, MEGA_F32, i + (int64_t)MANY * g->axis.rank, value(me, i));
+    for (int64_t i = 0; i < MANY; i++) put(u->sent, MEGA_I32, i, value(me, i));
+    if (size > 1) { /* around the ring */
+        need(mega_comm_send_start(c, "ring", (g->axis.rank + 1) % size, u->sent, sizeof u->sent, &u->request[3]));
+        need(mega_comm_receive_start(c, "ring", (g->axis.rank + size - 1) % size, u->come, sizeof u->come,
+                                     &u->request[4]));
+    }
+    need(mega_comm_all_reduce_start(c, "sum", u->sum, MANY, MEGA_F32, MEGA_REDUCE_SUM, &u->request[0]));
+    need(mega_comm_reduce_scatter_start(c, "scattered", u->scattered, u->all, MANY, MEGA_F32, &u->request[1]));
+    need(mega_comm_all_gather_start(c, "gathered", u->gathered, u->gathered + (ptrdiff_t)MANY * g->axis.rank, MANY,
+                                    MEGA_F32, &u->request[2]));
+}
+
+static void check_all(const under_way *u, const group *g)
+{
+    const int size = g->axis.size, before = member(g, (g->axis.rank + size - 1) % size);
+    int wrong[KINDS] = {0};
+    for (int64_t i = 0; i < MANY; i++) {
+        wrong[0] += get(u->sum, MEGA_F32, i) != reduced(g, i, MEGA_REDUCE_SUM);
+        wrong[1] += get(u->scattered, MEGA_F32, i) != reduced(g, (int64_t)MANY * g->axis.rank + i, MEGA_REDUCE_SUM);
+        for (int r = 0; r < size; r++)
+            wrong[2] += get(u->gathered, MEGA_F32, (int64_t)MANY * r + i) != value(member(g, r), i);
+        wrong[4] += size > 1 && u->come[i] != value(before, i);
+    }
+    for (int k = 0; k < KINDS; k++)
+        expect(wrong[k] == 0, "request %d of group %s under way with others: %d wrong", k, g->name, wrong[k]);
+}
+
+/* Begun group by group in an order that differs from rank to rank, polled now and then, waited for in another order,
+ * with a blocking collective in between. */
+static void check_under_way(mega_world *world, const group *group_of, under_way *u, int round)
+{
+    const int me = mega_world_rank(world);
+    for (int i = 0; i < GROUPS; i++) {
+        const int k = (i + me + round) % GROUPS;
+        begin_all(&u[k], &group_of[k]);
+        for (int polls = 0; polls < (me * 7 + round) % 5; polls++) need(mega_comm_poll(world));
+    }
+    for (int i = 0; i < GROUPS * KINDS; i++) {
+        const int at = (i * 7 + me * 11 + round) % (GROUPS * KINDS); /* 7 and 30 have no common divisor: each once */
+        need(mega_comm_wait(&u[at / KINDS].request[at % KINDS]));
+        if (i == 5) need(mega_comm_barrier(world_comm, "between"));
+        expect(u[at / KINDS].request[at % KINDS].world == NULL, "a request outlived its wait");
+    }
+    for (int k = 0; k < GROUPS; k++) check_all(&u[k], &group_of[k]);
+}
+
+static void check_rounds(mega_world *world, const group *group_of)
+{
+    static under_way u[GROUPS];
+    uint64_t allocations = 0;
+    for (int k = 0; k < GROUPS; k++) {
+        u[k].all = calloc((size_t)group_of[k].axis.size * MANY, sizeof *u[k].all);
+        u[k].gathered = calloc((size_t)group_of[k].axis.size * MANY, sizeof *u[k].gathered);
+        if (u[k].all == NULL || u[k].gathered == NULL) exit(1);
+    }
+    for (int round = 0; round < 8; round++) {
+        check_under_way(world, group_of, u, round % 4);
+        if (round == 3) allocations = mega_alloc_count();
+    }
+    expect(mega_alloc_count() == allocations, "%d allocations behind the first rounds",
+           (int)(mega_alloc_count() - allocations));
+    for (int k = 0; k < GROUPS; k++) {
+        free(u[k].all);
+        free(u[k].gathered);
+    }
+}
+
+/* The table of requests is fixed: one more is refused, and what is under way goes on. */
+static void check_table(const group *g)
+{
+    static mega_request r[MEGA_COMM_REQUESTS + 1];
+    static int32_t number[MEGA_COMM_REQUESTS + 1];
+    if (g->axis.size == 1) return;
+    for (int i = 0; i < MEGA_COMM_REQUESTS; i++) {
+        number[i] = i;
+        need(mega_comm_all_reduce_start(g->axis.comm, "many", &number[i], 1, MEGA_I32, MEGA_REDUCE_SUM, &r[i]));
+    }
+    const uint64_t begun = mega_comm_sequence(g->axis.comm);
+    expect(mega_comm_all_reduce_start(g->axis.comm, "one more", &number[MEGA_COMM_REQUESTS], 1, MEGA_I32,
+                                      MEGA_REDUCE_SUM, &r[MEGA_COMM_REQUESTS]) == MEGA_ERR_UNSUPPORTED &&
+               strstr(mega_error_message(), "256 requests are under way") != NULL &&
+               mega_comm_sequence(g->axis.comm) == begun,
+           "a request too many: %s", mega_error_message());
+    mega_error_clear();
+    for (int i = MEGA_COMM_REQUESTS - 1; i >= 0; i--) need(mega_comm_wait(&r[i]));
+    for (int i = 0; i < MEGA_COMM_REQUESTS; i++)
+        expect(number[i] == i * g->axis.size, "request %d of many is %d", i, number[i]);
+    expect(mega_comm_send_start(g->axis.comm, "to itself", g->axis.rank, number, 4, r) == MEGA_ERR_COMM,
+           "a message to itself was taken");
+    mega_error_clear();
+}
+
 int main(int argc, char **argv)
 {
     mega_world *world;
@@ -179,16 +291,18 @@ int main(int argc, char **argv)
     need(mega_layout_create(&l, world, &s));
     world_comm = l->world.comm;
     const int me = mega_world_rank(world), size = mega_world_size(world), dp = size / (s.tp * s.cp * s.pp);
-    const group group_of[] = {{"world", l->world, 0, 1},
-                              {"tp", l->tp, me - me % s.tp, 1},
-                              {"cp", l->cp, me - l->cp.rank * s.tp, s.tp},
-                              {"dp", l->dp, me - l->dp.rank * s.tp * s.cp, s.tp * s.cp},
-                              {"pp", l->pp, me - l->pp.rank * s.tp * s.cp * dp, s.tp * s.cp * dp},
-                              {"ep", l->ep, me - l->ep.rank * s.tp * s.cp, s.tp * s.cp}};
-    for (size_t i = 0; i < sizeof group_of / sizeof *group_of; i++) {
+    const group group_of[GROUPS] = {{"world", l->world, 0, 1},
+                                    {"tp", l->tp, me - me % s.tp, 1},
+                                    {"cp", l->cp, me - l->cp.rank * s.tp, s.tp},
+                                    {"dp", l->dp, me - l->dp.rank * s.tp * s.cp, s.tp * s.cp},
+                                    {"pp", l->pp, me - l->pp.rank * s.tp * s.cp * dp, s.tp * s.cp * dp},
+                                    {"ep", l->ep, me - l->ep.rank * s.tp * s.cp, s.tp * s.cp}};
+    for (int i = 0; i < GROUPS; i++) {
         expect(mega_comm_size(group_of[i].axis.comm) == group_of[i].axis.size, "size of %s", group_of[i].name);
         check_group(&group_of[i]);
+        check_table(&group_of[i]);
     }
+    check_rounds(world, group_of);
     need(mega_comm_agree(l->world.comm, failures == 0 ? MEGA_OK : MEGA_FAIL(MEGA_ERR_COMM, "%d failures", failures)));
     const mega_status planted = size > 1 && me == size - 1 ? MEGA_FAIL(MEGA_ERR_FORMAT, "planted") : MEGA_OK;
     const mega_status st = mega_comm_agree(mega_world_comm(world), planted);

@@ -19,7 +19,8 @@ typedef struct mega_world mega_world; /* all ranks, and the transport between th
 
 typedef struct mega_world_options {
     size_t message_bytes; /* longer messages are cut; 0: what MPI counts in an int. Equal on every rank */
-    size_t scratch_bytes; /* what a collective holds of other ranks at a time; 0: 4 MiB. Equal on every rank */
+    size_t scratch_bytes; /* what the collectives of a group hold of other ranks at a time; 0: 4 MiB. Equal on every
+                             rank */
 } mega_world_options;
 
 /* Collective over the processes of a launcher, and once in a process. `options` may be NULL. */
@@ -32,9 +33,7 @@ void mega_world_abort(mega_world *world, int exit_status);
 int mega_world_rank(const mega_world *world); /* of NULL: 0 of 1 */
 int mega_world_size(const mega_world *world);
 int mega_world_local_size(const mega_world *world);             /* ranks on this host */
-void mega_world_set_timeout(mega_world *world, double seconds); /* of a collective; ten minutes until it is set */
-size_t mega_world_bytes(const mega_world *world);               /* of scratch */
-size_t mega_world_planned_bytes(int ranks);                     /* the same of a world that nobody started */
+void mega_world_set_timeout(mega_world *world, double seconds); /* of a wait; ten minutes until it is set */
 mega_comm *mega_world_comm(mega_world *world);                  /* all of them */
 /* mega_comm_agree over the whole world has failed: every rank knows, and says the same. */
 bool mega_world_failed(const mega_world *world);
@@ -70,6 +69,43 @@ mega_status mega_comm_barrier(mega_comm *comm, const char *name);
  * Once that was a failure over the whole world, the world is at its end: further calls give st back without a word. */
 mega_status mega_comm_agree(mega_comm *comm, mega_status st);
 
+/* ---- begun now, waited for later ----
+ *
+ * A start begins and comes back; what it was given stays untouched (and `name` valid) until the wait on its request.
+ * There is no progress thread: things move on in every wait, whatever it is for, and in mega_comm_poll. So requests may
+ * be waited for in any order, and ranks may poll whenever they like. The collectives of a group move one after the
+ * other in the order in which they were begun, which is the same on all its ranks; groups do not wait for each other
+ * (but those of one axis in several layouts do). The bits are those of the blocking calls, which begin and wait, and
+ * may be mixed with these. In a group of one all is done at once.
+ *
+ * At most MEGA_COMM_REQUESTS may be under way in a process; another is refused. Nothing is allocated once each place of
+ * that table has served the longest message list it will: after the first step, where steps are alike. */
+enum { MEGA_COMM_REQUESTS = 256 };
+
+/* Zero: nothing under way. Wait through one copy of it. */
+typedef struct mega_request {
+    mega_world *world; /* private, like the others */
+    int place;
+    uint32_t use;
+} mega_request;
+
+/* Point to point; `peer` is a rank of the group, another than the own. Messages between two ranks of a group meet in
+ * the order in which they were begun, and both sides say the same number of bytes. */
+mega_status mega_comm_send_start(mega_comm *comm, const char *name, int peer, const void *data, int64_t bytes,
+                                 mega_request *out);
+mega_status mega_comm_receive_start(mega_comm *comm, const char *name, int peer, void *data, int64_t bytes,
+                                    mega_request *out);
+mega_status mega_comm_all_reduce_start(mega_comm *comm, const char *name, void *data, int64_t count, mega_dtype dtype,
+                                       mega_reduce reduce, mega_request *out);
+mega_status mega_comm_reduce_scatter_start(mega_comm *comm, const char *name, void *out_, const void *in,
+                                           int64_t count_out, mega_dtype dtype, mega_request *out);
+mega_status mega_comm_all_gather_start(mega_comm *comm, const char *name, void *out_, const void *in, int64_t count_in,
+                                       mega_dtype dtype, mega_request *out);
+/* Ends the request, which is zero after it; of zero: nothing. */
+mega_status mega_comm_wait(mega_request *request);
+/* Moves on what is under way, without waiting. Costs nothing where nothing is. `world` may be NULL. */
+mega_status mega_comm_poll(mega_world *world);
+
 /* One coordinate of this rank. */
 typedef struct mega_axis {
     int rank, size;
@@ -90,5 +126,8 @@ typedef struct mega_layout_sizes {
 /* A layout that does not divide the world is refused with those that do. `world` is borrowed; NULL: one rank. */
 mega_status mega_layout_create(mega_layout **out, mega_world *world, const mega_layout_sizes *sizes);
 void mega_layout_destroy(mega_layout *layout);
+/* What its collectives take, planned or real: scratch_bytes for each axis with several ranks, a little for the world.
+ */
+size_t mega_layout_bytes(const mega_layout *layout);
 
 #endif

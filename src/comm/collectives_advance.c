@@ -1,0 +1,212 @@
+/* Collectives made of messages. Data goes straight from rank to rank: a reduction cuts the numbers into one slice a
+ * rank, everyone sends everyone their slice, sums its own in the order of ranks, and (all_reduce) sends it back. That
+ * moves what the best algorithms move, 2 (size-1)/size of the data a rank, with size-1 messages at a time. Slices go
+ * through scratch piece by piece, so nothing is allocated. Each collective is a chain of phases: the messages of one
+ * are through before those of the next begin. */
+#include "comm_impl.h"
+
+/* Reductions of at most this many bytes over all ranks are exchanged whole: one wait instead of two. */
+#define SMALL_BYTES ((size_t)16 << 10)
+
+const char *comm_kind_name(comm_kind kind)
+{
+    switch (kind) {
+    case COMM_SEND: return "send";
+    case COMM_RECEIVE: return "receive";
+    case COMM_ALL_REDUCE: return "all_reduce";
+    case COMM_REDUCE_SCATTER: return "reduce_scatter";
+    case COMM_ALL_GATHER: return "all_gather";
+    case COMM_ALL_TO_ALL: return "all_to_all";
+    case COMM_BROADCAST: return "broadcast";
+    case COMM_BARRIER: return "barrier";
+    default: return "agree";
+    }
+}
+
+static char *at(void *data, int64_t elements, const comm_op *op)
+{
+    return (char *)data + (size_t)elements * mega_dtype_size(op->dtype);
+}
+
+static const char *at_const(const void *data, int64_t elements, const comm_op *op)
+{
+    return (const char *)data + (size_t)elements * mega_dtype_size(op->dtype);
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- scratch: all ranks share it evenly, and rank r's copy of the numbers under way lies in its slot ---- */
+
+static size_t slot_bytes(const comm_op *op)
+{
+    return op->comm->world->channel[op->comm->tag].scratch_bytes / (size_t)op->comm->size / 64 * 64;
+}
+
+static char *slot(const comm_op *op, int rank)
+{
+    return op->comm->world->channel[op->comm->tag].scratch + slot_bytes(op) * (size_t)rank;
+}
+
+static int64_t piece_elements(const comm_op *op)
+{
+    return (int64_t)(slot_bytes(op) / mega_dtype_size(op->dtype));
+}
+
+/* out = the reduction of `own` here and of what lies in the slots of the other ranks. */
+static void reduce_slots(const comm_op *op, void *out, const void *own, int64_t count)
+{
+    const void *from[MEGA_COMM_MOST_RANKS];
+    for (int r = 0; r < op->comm->size; r++) from[r] = r == op->comm->rank ? own : slot(op, r);
+    comm_reduce(out, from, op->comm->size, count, op->dtype, op->reduce);
+}
+
+/* ---- slices: slice r of the numbers is rank r's ---- */
+
+static int64_t slice_elements(const comm_op *op)
+{
+    return op->kind == COMM_ALL_REDUCE ? (op->count + op->comm->size - 1) / op->comm->size : op->count;
+}
+
+/* Elements of slice r that are under way now, behind the first op->at: where slices are not all whole, the last ones
+ * are short. */
+static int64_t held(const comm_op *op, int r, int64_t most)
+{
+    const int64_t slice = slice_elements(op), all = op->kind == COMM_ALL_REDUCE ? op->count : slice * op->comm->size;
+    const int64_t left = least(slice, all - slice * r) - op->at;
+    return left < 0 ? 0 : least(left, most);
+}
+
+static int64_t place(const comm_op *op, int r)
+{
+    return slice_elements(op) * r + op->at;
+}
+
+/* ---- phases ---- */
+
+static mega_status begin_whole(comm_op *op)
+{
+    const size_t bytes = (size_t)op->count * mega_dtype_size(op->dtype);
+    op->phase = COMM_WHOLE;
+    for (int r = 0; r < op->comm->size; r++) {
+        if (r == op->comm->rank) continue;
+        MEGA_TRY(transport_receive(op, r, slot(op, r), bytes));
+        MEGA_TRY(transport_send(op, r, op->out, bytes));
+    }
+    return MEGA_OK;
+}
+
+static mega_status begin_scatter(comm_op *op)
+{
+    const size_t size = mega_dtype_size(op->dtype);
+    const int64_t piece = piece_elements(op), mine = held(op, op->comm->rank, piece);
+    op->phase = COMM_SCATTER;
+    for (int r = 0; r < op->comm->size; r++) {
+        if (r == op->comm->rank) continue;
+        MEGA_TRY(transport_receive(op, r, slot(op, r), (size_t)mine * size));
+        MEGA_TRY(transport_send(op, r, at_const(op->in, place(op, r), op), (size_t)held(op, r, piece) * size));
+    }
+    return MEGA_OK;
+}
+
+/* An all_reduce keeps its sum where its slice lies, a reduce_scatter puts it out. */
+static void end_scatter(comm_op *op)
+{
+    const int64_t mine = place(op, op->comm->rank);
+    reduce_slots(op, at(op->out, op->kind == COMM_ALL_REDUCE ? mine : op->at, op), at_const(op->in, mine, op),
+                 held(op, op->comm->rank, piece_elements(op)));
+}
+
+static mega_status begin_gather(comm_op *op, int64_t piece)
+{
+    const size_t size = mega_dtype_size(op->dtype);
+    const int64_t mine = held(op, op->comm->rank, piece);
+    op->phase = COMM_GATHER;
+    for (int r = 0; r < op->comm->size; r++) {
+        if (r == op->comm->rank) continue;
+        MEGA_TRY(transport_receive(op, r, at(op->out, place(op, r), op), (size_t)held(op, r, piece) * size));
+        MEGA_TRY(transport_send(op, r, at(op->out, place(op, op->comm->rank), op), (size_t)mine * size));
+    }
+    return MEGA_OK;
+}
+
+static mega_status begin_exchange(comm_op *op)
+{
+    const size_t row = (size_t)op->count * mega_dtype_size(op->dtype);
+    op->phase = COMM_LAST;
+    for (int r = 0; r < op->comm->size; r++) {
+        if (r == op->comm->rank) continue;
+        MEGA_TRY(transport_receive(op, r, at(op->out, op->count * r, op), row));
+        MEGA_TRY(transport_send(op, r, at_const(op->in, op->count * r, op), row));
+    }
+    return MEGA_OK;
+}
+
+/* Down a binomial tree: whoever has the data sends it to the rank half of what is left away. */
+static mega_status broadcast(comm_op *op, bool has_it)
+{
+    const int size = op->comm->size, root = op->peer;
+    const int stand = (op->comm->rank - root + size) % size; /* the root stands at 0 */
+    int span = 1;
+    while (span < size && (stand & span) == 0) span *= 2;
+    if (stand != 0 && !has_it) {
+        op->phase = COMM_DOWN;
+        return transport_receive(op, (stand - span + root) % size, op->out, (size_t)op->count);
+    }
+    op->phase = COMM_LAST;
+    for (span /= 2; span > 0; span /= 2) {
+        if (stand + span >= size) continue;
+        MEGA_TRY(transport_send(op, (stand + span + root) % size, op->out, (size_t)op->count));
+    }
+    return MEGA_OK;
+}
+
+static mega_status begin(comm_op *op)
+{
+    const size_t bytes = (size_t)op->count * mega_dtype_size(op->dtype);
+    if (op->count == 0) {
+        op->phase = COMM_LAST;
+        return MEGA_OK;
+    }
+    switch (op->kind) {
+    case COMM_SEND: op->phase = COMM_LAST; return transport_send(op, op->peer, op->in, bytes);
+    case COMM_RECEIVE: op->phase = COMM_LAST; return transport_receive(op, op->peer, op->out, bytes);
+    case COMM_ALL_REDUCE:
+        if (bytes * (size_t)op->comm->size > SMALL_BYTES || op->count > piece_elements(op)) return begin_scatter(op);
+        return begin_whole(op);
+    case COMM_BARRIER:
+    case COMM_AGREE: return begin_whole(op);
+    case COMM_REDUCE_SCATTER: return begin_scatter(op);
+    case COMM_ALL_GATHER: return begin_gather(op, op->count);
+    case COMM_ALL_TO_ALL: return begin_exchange(op);
+    default: return broadcast(op, false);
+    }
+}
+
+/* The next piece of a reduction, where one is left. */
+static mega_status next_piece(comm_op *op, bool *done)
+{
+    op->at += piece_elements(op);
+    *done = op->kind == COMM_ALL_GATHER || op->at >= slice_elements(op);
+    return *done ? MEGA_OK : begin_scatter(op);
+}
+
+mega_status comm_op_advance(comm_op *op, bool *done)
+{
+    *done = false;
+    switch (op->phase) {
+    case COMM_BEGIN: return begin(op);
+    case COMM_WHOLE:
+        reduce_slots(op, op->out, op->out, op->count);
+        *done = true;
+        return MEGA_OK;
+    case COMM_SCATTER:
+        end_scatter(op);
+        return op->kind == COMM_ALL_REDUCE ? begin_gather(op, piece_elements(op)) : next_piece(op, done);
+    case COMM_GATHER: return next_piece(op, done);
+    case COMM_DOWN: return broadcast(op, true);
+    default: *done = true; return MEGA_OK;
+    }
+}

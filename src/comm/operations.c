@@ -1,0 +1,203 @@
+/* What is under way: a table of operations, and one queue a tag. Ranks begin the collectives of a group in one order,
+ * and a queue carries out one after the other, so the messages of a tag meet in order whenever each rank polls; tags do
+ * not wait for each other, and single messages (a tag of their own) leave at once. Waiting for one moves all. */
+#include "comm_impl.h"
+#include "megalith/assert.h"
+#include "megalith/memory.h"
+#include "megalith/threads.h"
+
+#include <stdio.h>
+
+enum {
+    SPINS = 200,      /* polls before the core is given to others */
+    CLOCK_EVERY = 256 /* polls between looks at the clock */
+};
+
+/* What all ranks say to each other is short: statuses and counts. */
+#define SCRATCH_OF_WORLD ((size_t)256 << 10)
+
+static bool is_message(const comm_op *op)
+{
+    return op->kind == COMM_SEND || op->kind == COMM_RECEIVE;
+}
+
+size_t comm_scratch_bytes(const mega_comm *comm)
+{
+    const size_t slots = (size_t)comm->size * 64; /* the least that has room for all */
+    size_t bytes = comm->world == NULL ? COMM_SCRATCH_BYTES : comm->world->scratch_bytes;
+    if (comm->size == 1) return 0;
+    if (comm->tag == MEGA_COMM_WORLD_TAG && bytes > SCRATCH_OF_WORLD) bytes = SCRATCH_OF_WORLD;
+    return bytes < slots ? slots : bytes;
+}
+
+mega_status comm_channel_open(const mega_comm *comm)
+{
+    if (comm->world == NULL) return MEGA_OK;
+    comm_channel *c = &comm->world->channel[comm->tag];
+    const size_t bytes = comm_scratch_bytes(comm);
+    if (c->scratch_bytes >= bytes) return MEGA_OK;
+    MEGA_ASSERT(c->scratch == NULL || c->first < 0, "a group of %s grows while collectives are under way", comm->name);
+    mega_free(c->scratch);
+    c->scratch_bytes = 0;
+    c->first = c->last = -1;
+    c->scratch = mega_malloc(bytes);
+    if (c->scratch == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "group %s of %d ranks: no memory for %zu bytes of scratch", comm->name,
+                         comm->size, bytes);
+    c->scratch_bytes = bytes;
+    return MEGA_OK;
+}
+
+void comm_operations_close(mega_world *world)
+{
+    for (int i = 0; i < MEGA_COMM_TAGS; i++) {
+        mega_free(world->channel[i].scratch);
+        transport_messages_fini(&world->channel[i].messages);
+    }
+    for (int i = 0; i < world->used; i++) transport_messages_fini(&world->op[i].own);
+    mega_free(world->op);
+}
+
+/* ---- moving on ---- */
+
+/* Goes on with one operation as far as it goes without waiting. */
+static mega_status move(comm_op *op)
+{
+    bool through = true;
+    if (op->state == COMM_MOVING) MEGA_TRY(transport_test(op, &through));
+    while (through) {
+        bool done;
+        op->state = COMM_MOVING;
+        op->moved = mega_time_now();
+        MEGA_TRY(comm_op_advance(op, &done));
+        if (done) {
+            op->state = COMM_DONE;
+            op->comm->world->under_way--;
+            return MEGA_OK;
+        }
+        MEGA_TRY(transport_test(op, &through));
+    }
+    return MEGA_OK;
+}
+
+static mega_status move_channel(mega_world *world, comm_channel *c)
+{
+    while (c->first >= 0) {
+        comm_op *op = &world->op[c->first];
+        MEGA_TRY(move(op));
+        if (op->state != COMM_DONE) return MEGA_OK;
+        c->first = op->next;
+    }
+    c->last = -1;
+    return MEGA_OK;
+}
+
+static mega_status move_all(mega_world *world)
+{
+    for (int i = 0; i < MEGA_COMM_TAGS; i++)
+        if (world->channel[i].scratch != NULL) MEGA_TRY(move_channel(world, &world->channel[i]));
+    for (int i = 0; i < world->used; i++) {
+        comm_op *op = &world->op[i];
+        if (op->state == COMM_MOVING && is_message(op)) MEGA_TRY(move(op));
+    }
+    return MEGA_OK;
+}
+
+mega_status mega_comm_poll(mega_world *world)
+{
+    return world == NULL || world->under_way == 0 ? MEGA_OK : move_all(world);
+}
+
+/* ---- beginning ---- */
+
+/* The lowest free place: the same calls take the same places each time, and places keep their room. */
+static comm_op *take(mega_world *world)
+{
+    for (int i = 0; i < MEGA_COMM_REQUESTS; i++) {
+        if (world->op[i].state != COMM_FREE) continue;
+        if (i >= world->used) world->used = i + 1;
+        return &world->op[i];
+    }
+    return NULL;
+}
+
+static void enqueue(mega_world *world, comm_channel *c, int place)
+{
+    if (c->first < 0) c->first = place;
+    else
+        world->op[c->last].next = place;
+    c->last = place;
+}
+
+mega_status comm_begin(const comm_op *wanted, mega_request *out)
+{
+    mega_world *w = wanted->comm->world;
+    if (!is_message(wanted)) MEGA_TRY(comm_channel_open(wanted->comm));
+    comm_op *op = take(w);
+    if (op == NULL)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "%s (%s) of group %s: %d requests are under way in this process and there is room for no "
+                         "more; wait for some of them first",
+                         comm_kind_name(wanted->kind), wanted->name, wanted->comm->name, MEGA_COMM_REQUESTS);
+    comm_channel *c = &w->channel[wanted->comm->tag];
+    const comm_messages own = op->own;
+    const uint32_t use = op->use + 1;
+    *op = *wanted;
+    op->own = own;
+    op->use = use;
+    op->state = COMM_QUEUED;
+    op->next = -1;
+    op->messages = is_message(op) ? &op->own : &c->messages;
+    w->under_way++;
+    *out = (mega_request){.world = w, .place = (int)(op - w->op), .use = use};
+    if (is_message(op)) return move(op);
+    enqueue(w, c, out->place);
+    return move_channel(w, c);
+}
+
+/* ---- waiting ---- */
+
+static mega_status timed_out(const comm_op *op, double waited)
+{
+    const mega_world *w = op->comm->world;
+    const comm_op *head = op;
+    char ranks[128], behind[96] = "";
+    if (op->state == COMM_QUEUED) { /* its messages have not begun: what it stands behind is what does not come */
+        head = &w->op[w->channel[op->comm->tag].first];
+        snprintf(behind, sizeof behind, ", behind %s #%llu (%s)", comm_kind_name(head->kind),
+                 (unsigned long long)head->number, head->name);
+    }
+    return MEGA_FAIL(
+        MEGA_ERR_COMM,
+        "rank %d waits in %s #%llu (%s) of group %s%s since %.0f s for messages %s: that rank is stuck, dead "
+        "or somewhere else in the program. --distributed-timeout-minutes sets the limit",
+        w->rank, comm_kind_name(op->kind), (unsigned long long)op->number, op->name, op->comm->name, behind, waited,
+        transport_missing(head, ranks, sizeof ranks));
+}
+
+static mega_status wait_for(mega_world *world, const comm_op *op)
+{
+    const double began = mega_time_now();
+    for (long polls = 0; op->state != COMM_DONE; polls++) {
+        MEGA_TRY(move_all(world));
+        if (polls < SPINS) continue;
+        transport_yield();
+        if (polls % CLOCK_EVERY != 0) continue;
+        const double since = op->moved > began ? op->moved : began, waited = mega_time_now() - since;
+        if (waited > world->timeout_s) return timed_out(op, waited);
+    }
+    return MEGA_OK;
+}
+
+mega_status mega_comm_wait(mega_request *request)
+{
+    const mega_request r = *request;
+    if (r.world == NULL) return MEGA_OK;
+    comm_op *op = &r.world->op[r.place];
+    *request = (mega_request){0};
+    MEGA_ASSERT(op->state != COMM_FREE && op->use == r.use, "a request is waited for twice (a copy of it?): place %d",
+                r.place);
+    MEGA_TRY(wait_for(r.world, op));
+    op->state = COMM_FREE;
+    return MEGA_OK;
+}
