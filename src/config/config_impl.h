@@ -174,6 +174,7 @@ void mega_config_derive(mega_config *cfg);
 void mega_config_run_rules(mega_config *cfg, bool shape);
 /* rules_tensor.c */
 void mega_rule_sequence_parallel(mega_config *cfg);
+void mega_rule_distribute_saved(mega_config *cfg);
 /* rules_zero.c */
 void mega_rule_zero(mega_config *cfg);
 /* rules_files.c */

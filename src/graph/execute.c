@@ -11,6 +11,11 @@
 static mega_status run_collective(const collective_args *a)
 {
     if (a->kind == OP_ALL_GATHER) return mega_comm_all_gather(a->comm, a->what, a->data, a->in, a->count, a->dtype);
+    if (a->kind == OP_OWN_ROWS) {
+        const size_t bytes = (size_t)a->count * mega_dtype_size(a->dtype);
+        memcpy(a->data, (const char *)a->in + bytes * (size_t)a->rank, bytes);
+        return MEGA_OK;
+    }
     if (a->kind == OP_REDUCE_SCATTER)
         return mega_comm_reduce_scatter(a->comm, a->what, a->data, a->in, a->count, a->dtype);
     if (a->data != a->in) memcpy(a->data, a->in, (size_t)a->count * mega_dtype_size(a->dtype));

@@ -249,6 +249,11 @@ void mega_recompute_begin(mega_graph *g)
     g->region = ++g->num_regions;
 }
 
+void mega_recompute_distribute(mega_graph *g, const mega_axis *axis)
+{
+    g->saved_axis = *axis;
+}
+
 bool mega_recompute_is_open(const mega_graph *g)
 {
     return g->region != 0;

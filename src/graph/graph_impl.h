@@ -78,7 +78,8 @@ typedef struct graph_tensor {
     X(COPY_TO_GROUP, copy_to_group)       \
     X(ALL_REDUCE, all_reduce)             \
     X(ALL_GATHER, all_gather)             \
-    X(REDUCE_SCATTER, reduce_scatter)
+    X(REDUCE_SCATTER, reduce_scatter)     \
+    X(OWN_ROWS, own_rows)
 
 #define MEGA_OP_ENUM(upper, lower) OP_##upper,
 typedef enum op_kind { OP_NONE = 0, MEGA_OP_LIST(MEGA_OP_ENUM) OP_COUNT } op_kind;
@@ -172,7 +173,8 @@ struct mega_graph {
     const char *scope_text; /* the scope in the arena, NULL after it changed */
     bool in_backward;       /* what is emitted now belongs to the backward program */
     int region, num_regions;
-    mega_status status; /* of describing; the message is kept beside it */
+    mega_axis saved_axis; /* inputs of regions are kept as slices over it; size 0 or 1: whole */
+    mega_status status;   /* of describing; the message is kept beside it */
     mega_error_record error;
 };
 

@@ -80,9 +80,9 @@ static mega_status reduce_scatter_shape(const mega_graph *g, const instruction *
     out[0] = *mega_op_in(g, op, 0);
     if (out[0].dim[0] % op->attr.axis.size != 0)
         return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "op reduce_scatter in \"%s\": %lld tokens of a micro-batch over %d ranks of tensor "
-                         "parallelism; expected a multiple",
-                         op->scope, (long long)out[0].dim[0], op->attr.axis.size);
+                         "op %s in \"%s\": %lld tokens of a micro-batch over %d ranks of tensor parallelism; expected "
+                         "a multiple",
+                         mega_op_table[op->kind]->name, op->scope, (long long)out[0].dim[0], op->attr.axis.size);
     out[0].dim[0] /= op->attr.axis.size;
     return MEGA_OK;
 }
@@ -128,3 +128,8 @@ mega_tensor mega_op_scatter_to_sequence(mega_graph *g, mega_tensor x, const mega
     instruction op = sequence_op(OP_REDUCE_SCATTER, x.id, axis);
     return mega_graph_emit(g, &op);
 }
+
+/* ---- own_rows: in rows that are whole on every rank, out a copy of this rank's share. Nothing is sent. For the pass
+ *      that recomputes, after differentiation: no gradient. ---- */
+
+const op_row mega_op_row_own_rows = {.name = "own_rows", .num_in = 1, .num_out = 1, .shape = reduce_scatter_shape};

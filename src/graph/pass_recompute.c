@@ -1,7 +1,8 @@
 /* recompute: what a marked region makes and only its own backward reads is not saved; the instructions that make it are
  * cloned into the backward program, before the region's first backward instruction. What others read in the backward,
- * or what leaves the region, stays saved. Clones run the same kernels on the same inputs, dropout masks are addressed
- * by coordinates, so losses and gradients keep their bits. */
+ * or what leaves the region, stays saved; the inputs of a region whole, or as this rank's share of them. Clones run the
+ * same kernels on the same inputs, dropout masks are addressed by coordinates, so losses and gradients keep their bits.
+ */
 #include "graph_impl.h"
 
 #include <string.h>
@@ -12,8 +13,11 @@ typedef struct recompute {
     int32_t *clone;   /* by tensor: its clone in the backward, 0: none */
     bool *keep;       /* by tensor: read in the backward by others than its region */
     bool *needed;     /* by forward instruction: is cloned */
+    int *reader;      /* by tensor: the one region whose input it is and that alone reads it in the backward; 0: nobody
+                         reads it, -1: others do, or it is not to be cut */
+    int32_t *slice;   /* by tensor: what is kept of it, 0: all or nothing */
     instruction *out; /* the new list */
-    int num_out;
+    int num_out, num_forward, room;
 } recompute;
 
 static int region_of(const recompute *r, int32_t tensor)
@@ -57,6 +61,81 @@ static void find_needed(recompute *r)
     }
 }
 
+/* ---- inputs of regions that are kept as slices over ranks (mega_recompute_distribute) ---- */
+
+static bool is_cuttable(const mega_graph *g, int32_t t)
+{
+    const graph_tensor *x = &g->tensor[t];
+    return x->role == ROLE_VALUE && !x->is_output && x->shape.num_dims == 2 && x->shape.dtype == g->dtype &&
+           x->shape.dim[0] % g->saved_axis.size == 0;
+}
+
+static void note_read(recompute *r, int32_t t, int region)
+{
+    const int32_t root = mega_graph_root(r->g, t);
+    if (t == 0) return;
+    const bool is_input = region != 0 && root == t && region_of(r, t) != region && is_cuttable(r->g, t);
+    const int reader = is_input ? region : -1;
+    r->reader[root] = r->reader[root] == 0 || r->reader[root] == reader ? reader : -1;
+}
+
+/* Finds what is kept as a slice: it is then no longer kept whole. */
+static void find_slices(recompute *r)
+{
+    mega_graph *g = r->g;
+    if (g->saved_axis.size <= 1) return;
+    for (int i = 0; i < g->num_ops; i++)
+        for (int k = 0; k < OP_MAX_IN && (i >= g->num_forward || r->needed[i]); k++)
+            note_read(r, g->op[i].in[k], g->op[i].region);
+    for (int i = 0; i < g->num_forward; i++)
+        if (r->reader[g->op[i].out[0]] > 0) r->keep[g->op[i].out[0]] = false;
+}
+
+static int32_t add_rows(mega_graph *g, int32_t of, const char *suffix, int64_t rows)
+{
+    graph_tensor t = {.role = ROLE_VALUE, .shape = g->tensor[of].shape};
+    t.shape.dim[0] = rows;
+    t.name = mega_arena_format(&g->arena, "%s%s", g->tensor[of].name, suffix);
+    return mega_graph_tensor_add(g, &t);
+}
+
+/* Behind forward instruction i: this rank's share of its result. */
+static void emit_slice(recompute *r, int i)
+{
+    mega_graph *g = r->g;
+    const int32_t t = g->op[i].out[0];
+    if (t == 0 || r->reader[t] <= 0) return;
+    r->slice[t] = add_rows(g, t, ".share", g->tensor[t].shape.dim[0] / g->saved_axis.size);
+    r->out[r->num_out++] = (instruction){.kind = OP_OWN_ROWS,
+                                         .in = {t},
+                                         .out = {r->slice[t]},
+                                         .attr = {.axis = g->saved_axis},
+                                         .scope = g->op[i].scope,
+                                         .first_use = -1};
+}
+
+/* The inputs of a region, whole again. */
+static void emit_gathers(recompute *r, int region)
+{
+    mega_graph *g = r->g;
+    for (int i = 0; i < g->num_forward; i++) {
+        const int32_t t = g->op[i].out[0];
+        if (t == 0 || r->slice[t] == 0 || r->reader[t] != region) continue;
+        r->clone[t] = add_rows(g, t, "'", g->tensor[t].shape.dim[0]);
+        r->out[r->num_out++] = (instruction){.kind = OP_ALL_GATHER,
+                                             .in = {r->slice[t]},
+                                             .out = {r->clone[t]},
+                                             .attr = {.axis = g->saved_axis, .what = "saved activation"},
+                                             .backward = true,
+                                             .recomputed = true,
+                                             .region = region,
+                                             .scope = g->op[i].scope,
+                                             .first_use = -1};
+    }
+}
+
+/* ---- the new list ---- */
+
 /* The tensor that the backward reads instead of `tensor`. */
 static int32_t replaced(recompute *r, int32_t tensor)
 {
@@ -94,11 +173,15 @@ static void rewrite(recompute *r)
 {
     mega_graph *g = r->g;
     int done = 0; /* regions below are cloned; the backward meets them in descending order */
-    memcpy(r->out, g->op, (size_t)g->num_forward * sizeof *r->out);
-    r->num_out = g->num_forward;
+    for (int i = 0; i < g->num_forward; i++) {
+        r->out[r->num_out++] = g->op[i];
+        emit_slice(r, i);
+    }
+    r->num_forward = r->num_out;
     for (int i = g->num_forward; i < g->num_ops; i++) {
         const int region = g->op[i].region;
         if (region != 0 && region != done) {
+            emit_gathers(r, region);
             for (int k = 0; k < g->num_forward; k++)
                 if (r->needed[k] && g->op[k].region == region) emit_clone(r, &g->op[k]);
             done = region;
@@ -118,8 +201,13 @@ static mega_status allocate(recompute *r)
     r->clone = mega_calloc(tensors, sizeof *r->clone);
     r->keep = mega_calloc(tensors, sizeof *r->keep);
     r->needed = mega_calloc((size_t)g->num_forward + 1, sizeof *r->needed);
-    r->out = mega_malloc(((size_t)g->num_ops + (size_t)g->num_forward) * sizeof *r->out);
-    if (r->maker == NULL || r->clone == NULL || r->keep == NULL || r->needed == NULL || r->out == NULL)
+    r->reader = mega_calloc(tensors, sizeof *r->reader);
+    r->slice = mega_calloc(tensors, sizeof *r->slice);
+    /* Each forward instruction again in the backward, cut, and gathered, at most. */
+    r->room = g->num_ops + 3 * g->num_forward;
+    r->out = mega_malloc(((size_t)r->room + 1) * sizeof *r->out);
+    if (r->reader == NULL || r->slice == NULL || r->maker == NULL || r->clone == NULL || r->keep == NULL ||
+        r->needed == NULL || r->out == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory to mark %d instructions for recomputation", g->num_ops);
     memset(r->maker, -1, tensors * sizeof *r->maker);
     for (int i = 0; i < g->num_forward; i++)
@@ -135,17 +223,21 @@ mega_status mega_pass_recompute(mega_graph *g)
     mega_status st = allocate(&r);
     if (st == MEGA_OK) {
         find_needed(&r);
+        find_slices(&r);
         rewrite(&r);
         st = mega_graph_status(g);
     }
     if (st == MEGA_OK) {
         mega_free(g->op);
         g->op = r.out;
-        g->cap_ops = g->num_ops + g->num_forward;
+        g->cap_ops = r.room + 1;
         g->num_ops = r.num_out;
+        g->num_forward = r.num_forward;
         r.out = NULL;
     }
     mega_free(r.out);
+    mega_free(r.slice);
+    mega_free(r.reader);
     mega_free(r.needed);
     mega_free(r.keep);
     mega_free(r.clone);

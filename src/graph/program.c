@@ -140,6 +140,7 @@ static void bind_collective(const mega_program *p, const op_binder *b, const ins
 {
     const graph_tensor *t = &p->g->tensor[op->kind == OP_ALL_GATHER ? op->in[0] : op->out[0]];
     a->kind = op->kind;
+    a->rank = op->attr.axis.rank;
     a->comm = op->attr.axis.comm;
     a->what = op->attr.what;
     a->data = b->address(b, op->out[0]);

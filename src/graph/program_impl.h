@@ -30,11 +30,12 @@ typedef struct program_call {
 
 typedef struct collective_args {
     op_kind kind;
+    int rank; /* in the group */
     mega_comm *comm;
     const char *what;
     void *data;
     const void *in; /* all_reduce: copied to data first where the plan gave it another place */
-    int64_t count;  /* of the operand; reduce_scatter: of the result */
+    int64_t count;  /* of one rank */
     mega_dtype dtype;
     mega_reduce reduce;
 } collective_args;

@@ -73,6 +73,7 @@ static mega_status describe(mega_graph *g, const mega_gpt *m, int64_t batch, int
     x = mega_position_embedding(&model, "wpe", positions, x);
     x = mega_dropout_add(&model, "drop", x, (mega_tensor){0}, m->hidden_dropout,
                          mega_dropout_site(0, MEGA_DROP_EMBEDDING), &rows);
+    if (training && m->distribute_saved) mega_recompute_distribute(g, &model.layout->tp);
     for (int64_t n = 0; n < m->num_layers; n++) {
         if (training && region_begins(m, n)) mega_recompute_begin(g);
         x = layer(&model, m, n, x, &rows);

@@ -39,6 +39,7 @@ mega_status mega_gpt_from_config(mega_gpt *out, const mega_config *cfg, int64_t 
                      : cfg->recompute_granularity == MEGA_RECOMPUTE_SELECTIVE ? MEGA_GPT_RECOMPUTE_SELECTIVE
                                                                               : MEGA_GPT_RECOMPUTE_NONE,
         .recompute_uniform = cfg->recompute_method != MEGA_RECOMPUTE_BLOCK,
+        .distribute_saved = cfg->distribute_saved_activations,
         .recompute_layers = cfg->recompute_num_layers > 0 ? cfg->recompute_num_layers : 1,
     };
     return MEGA_OK;

@@ -2,7 +2,7 @@
  * every rank makes for itself. Losses, gradient norms and each weight tensor's slice are compared.
  *
  *   ranks_parity [tp=N] [precision=f64|f32|bf16] [micro=N] [recompute=none|full|selective] [threads=N]
- *                [sp=1] [zero=0|1|2|3]
+ *                [sp=1] [distribute=1] [zero=0|1|2|3]
  */
 #include "engine_run.h"
 #include "megalith/gpt_data.h"
@@ -24,7 +24,10 @@ static void need(mega_status st)
 }
 
 typedef struct setting {
-    int tp, sp, zero, threads, micro_batch, precision;
+    int tp, threads, micro_batch, precision;
+    int sp;         /* sequence parallelism */
+    int distribute; /* saved activations over tp */
+    int zero;       /* stage */
     mega_dtype compute;
     mega_gpt_recompute recompute;
     double tolerance, weights; /* of losses and norms; of weights */
@@ -50,8 +53,8 @@ static void read_word(setting *s, const char *name, const char *text)
     const struct {
         const char *name;
         int *number;
-    } numbers[] = {
-        {"tp", &s->tp}, {"sp", &s->sp}, {"zero", &s->zero}, {"micro", &s->micro_batch}, {"threads", &s->threads}};
+    } numbers[] = {{"tp", &s->tp},           {"micro", &s->micro_batch}, {"sp", &s->sp},
+                   {"threads", &s->threads}, {"zero", &s->zero},         {"distribute", &s->distribute}};
     if (strcmp(name, "precision") == 0) s->precision = choice(names, 3, text);
     else if (strcmp(name, "recompute") == 0)
         s->recompute = (mega_gpt_recompute)choice(ways, 3, text);
@@ -100,6 +103,7 @@ static void open_run(run *r, const setting *s, mega_world *world)
     r->gpt.recompute = s->recompute;
     r->gpt.per_token_loss = true;
     r->gpt.sequence_parallel = world != NULL && s->sp != 0;
+    r->gpt.distribute_saved = world != NULL && s->distribute != 0;
     need(mega_team_create(&r->team, s->threads));
     mega_engine_options o = engine_run_options(BATCH, micro, 3e-4);
     o.compute = s->compute;

@@ -46,5 +46,8 @@ done <<'END'
 4 tp=2 sp=1 precision=f32 micro=2 recompute=full
 4 tp=4 sp=1 precision=bf16 micro=4
 4 tp=2 sp=1 precision=bf16 micro=2 recompute=selective
+2 tp=2 distribute=1 recompute=full precision=f64 micro=4
+4 tp=4 distribute=1 recompute=full precision=f32 micro=8
+4 tp=2 distribute=1 recompute=full precision=bf16 micro=2
 END
 exit $failed

@@ -197,6 +197,11 @@ static void sequence_parallelism(void **state)
     if (parse_ranks(&c, 2, 10, argv) != MEGA_OK) fail_msg("%s", mega_error_message());
     assert_true(c.sequence_parallel);
     mega_config_fini(&c);
+    argv[9] = "--distribute-saved-activations";
+    assert_int_equal(parse_ranks(&c, 2, 10, argv), MEGA_ERR_USAGE);
+    kit_assert_has(mega_error_message(), "add --recompute-granularity full");
+    mega_config_fini(&c);
+    argv[9] = "--sequence-parallel";
     argv[6] = "31";
     assert_int_equal(parse_ranks(&c, 2, 10, argv), MEGA_ERR_USAGE);
     kit_assert_has(mega_error_message(), "cuts the 31 tokens of a micro-batch");

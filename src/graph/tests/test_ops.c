@@ -467,6 +467,7 @@ static void gradients_match_finite_differences(void **state)
     (void)state;
     bool reached[OP_COUNT] = {false};
     reached[OP_COPY_TO_GROUP] = reached[OP_ALL_GATHER] = reached[OP_REDUCE_SCATTER] = true;
+    reached[OP_OWN_ROWS] = true; /* made after differentiation */
     for (size_t i = 0; i < NUM_CASES; i++)
         for (size_t s = 0; s < sizeof all_sizes / sizeof *all_sizes && cases[i].has_gradient; s++)
             for (int no_fusion = 0; no_fusion < 2; no_fusion++)
@@ -552,7 +553,7 @@ static void every_row_is_complete(void **state)
         assert_non_null(row->name);
         assert_non_null(row->shape);
         assert_true(row->num_in >= 1 && row->num_in <= OP_MAX_IN && row->num_out >= 1 && row->num_out <= OP_MAX_OUT);
-        const bool is_collective = mega_op_is_collective((op_kind)k) || k == OP_COPY_TO_GROUP;
+        const bool is_collective = mega_op_is_collective((op_kind)k) || k == OP_COPY_TO_GROUP || k == OP_OWN_ROWS;
         assert_true(is_collective == (row->bind == NULL));
         assert_true((row->plain == NULL) == is_collective && (row->cpu == NULL) == is_collective);
         assert_true(row->optional_in >> row->num_in == 0 && row->optional_out >> row->num_out == 0);

@@ -129,13 +129,34 @@ static void sequence_parallelism(void **state)
     drop(&without);
 }
 
+/* Inputs of recomputed layers are kept as halves and gathered in the backward. */
+static void saved_inputs_are_shared(void **state)
+{
+    (void)state;
+    mega_gpt m = small_gpt();
+    m.recompute = MEGA_GPT_RECOMPUTE_FULL;
+    built whole = make(&m, TP, true);
+    m.distribute_saved = true;
+    built shared = make(&m, TP, true);
+    const size_t input = (size_t)BATCH * SEQ * 24 * sizeof(float);
+    assert_int_equal(lines_with(&shared, false, " own_rows "), LAYERS);
+    assert_int_equal(lines_with(&shared, true, " all_gather tp "), LAYERS);
+    assert_int_equal(saved_bytes(&whole) - saved_bytes(&shared), LAYERS * input / 2);
+    drop(&shared);
+    m.recompute_layers = 2; /* two groups, of two layers and of one */
+    shared = make(&m, TP, true);
+    assert_int_equal(lines_with(&shared, true, " all_gather tp "), 2);
+    drop(&shared);
+    drop(&whole);
+}
+
 /* A group of one costs nothing. */
 static void one_rank_is_not_cut(void **state)
 {
     (void)state;
     mega_gpt m = small_gpt();
     built plain = make(&m, 1, true);
-    m.sequence_parallel = true;
+    m.sequence_parallel = m.distribute_saved = true;
     built with = make(&m, 1, true);
     assert_string_equal(plain.text.data, with.text.data);
     drop(&with);
@@ -182,11 +203,9 @@ static void tokens_that_cannot_be_cut_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensor_parallelism),
-        cmocka_unit_test(sequence_parallelism),
-        cmocka_unit_test(one_rank_is_not_cut),
-        cmocka_unit_test(logits_are_never_gathered),
-        cmocka_unit_test(tokens_that_cannot_be_cut_are_refused),
+        cmocka_unit_test(tensor_parallelism),        cmocka_unit_test(sequence_parallelism),
+        cmocka_unit_test(saved_inputs_are_shared),   cmocka_unit_test(one_rank_is_not_cut),
+        cmocka_unit_test(logits_are_never_gathered), cmocka_unit_test(tokens_that_cannot_be_cut_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,6 +153,7 @@ typedef struct mega_config {
     int64_t log_interval, exit_interval, exit_duration_in_mins;
     const char *tensorboard_dir;
     mega_dataloader_type dataloader_type;
+    bool distribute_saved_activations;
     bool sequence_parallel;        /* false where tensor_model_parallel_size is 1 */
     bool calculate_per_token_loss; /* divide by the step's unmasked tokens instead of a mean per micro-batch */
 

@@ -48,6 +48,9 @@ int64_t mega_graph_dim(const mega_graph *g, mega_tensor t, int dim);
 void mega_recompute_begin(mega_graph *g);
 void mega_recompute_end(mega_graph *g);
 bool mega_recompute_is_open(const mega_graph *g);
+/* The inputs of all regions are whole on every rank of the axis: each keeps its share of their rows and gathers them
+ * when they are needed again. Inputs of the graph, and what others read in the backward too, stay whole. */
+void mega_recompute_distribute(mega_graph *g, const mega_axis *axis);
 
 /* --- forward ops (letters: kernels.h). Weight layouts are [out, in]. --- */
 mega_tensor mega_op_embedding(mega_graph *g, mega_tensor ids, mega_tensor table, mega_tensor addend, int64_t begin);

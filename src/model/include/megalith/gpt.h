@@ -22,6 +22,7 @@ typedef struct mega_gpt {
     mega_gpt_recompute recompute;
     bool recompute_uniform; /* FULL: groups of recompute_layers; else the first recompute_layers, one by one */
     int64_t recompute_layers;
+    bool distribute_saved; /* FULL, without sequence_parallel: the inputs of groups are kept as shares over tp */
     bool init_xavier;
     bool erf_gelu; /* exact gelu, as some folders ask; else the tanh form */
 } mega_gpt;
