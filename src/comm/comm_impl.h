@@ -85,6 +85,7 @@ typedef struct comm_channel {
 
 struct mega_world {
     int rank, size, local_size;
+    bool is_crowded; /* ranks of this host outnumber its cores */
     bool failed; /* and every rank knows */
     mega_comm all;
     double timeout_s;
@@ -113,7 +114,7 @@ mega_status transport_test(const comm_op *op, bool *through);
 void transport_messages_fini(comm_messages *messages);
 /* "from rank 3, to rank 5": what has not come through. */
 const char *transport_missing(const comm_op *op, char *out, size_t size);
-void transport_yield(void);
+void transport_yield(const mega_world *world);
 const char *transport_description(char *out, size_t size);
 
 /* collectives_advance.c: the messages of op's phase are through (or it begins): finishes the phase and begins the next.

@@ -181,7 +181,7 @@ static mega_status wait_for(mega_world *world, const comm_op *op)
     for (long polls = 0; op->state != COMM_DONE; polls++) {
         MEGA_TRY(move_all(world));
         if (polls < SPINS) continue;
-        transport_yield();
+        transport_yield(world);
         if (polls % CLOCK_EVERY != 0) continue;
         const double since = op->moved > began ? op->moved : began, waited = mega_time_now() - since;
         if (waited > world->timeout_s) return timed_out(op, waited);

@@ -10,8 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { FIRST_TAG = 7001 /* apart from what a program that uses MPI itself may take */ };
+enum {
+    NAP_NS = 20000,
+    FIRST_TAG = 7001 /* apart from what a program that uses MPI itself may take */
+};
 
 struct comm_message {
     MPI_Request request;
@@ -175,9 +179,13 @@ const char *transport_missing(const comm_op *op, char *out, size_t size)
     return out;
 }
 
-void transport_yield(void)
+/* Where ranks outnumber cores, yielding alone hands the core round among those who wait; a nap leaves it to one that
+ * computes. */
+void transport_yield(const mega_world *world)
 {
-    sched_yield();
+    if (world->is_crowded) nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    else
+        sched_yield();
 }
 
 const char *transport_description(char *out, size_t size)

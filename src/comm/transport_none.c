@@ -65,8 +65,9 @@ const char *transport_missing(const comm_op *op, char *out, size_t size)
     return out;
 }
 
-void transport_yield(void)
+void transport_yield(const mega_world *world)
 {
+    (void)world;
 }
 
 const char *transport_description(char *out, size_t size)

@@ -1,11 +1,21 @@
 /* The world: all ranks, and what each of them says of itself. */
 #include "comm_impl.h"
 #include "megalith/memory.h"
+#include "megalith/threads.h"
 
 #include <limits.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define DEFAULT_TIMEOUT_S 600.0
+
+/* That the ranks of this host share: one that its launcher has bound to a single core sees no other. */
+static int cores(void)
+{
+    const int own = mega_cpu_affinity(), all = own > 1 ? own : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    const double quota = mega_cpu_quota();
+    return quota > 0 && quota < all ? (int)quota + 1 : all;
+}
 
 mega_status mega_world_create(mega_world **out, const mega_world_options *options)
 {
@@ -17,6 +27,7 @@ mega_status mega_world_create(mega_world **out, const mega_world_options *option
     w->message_bytes = o.message_bytes > 0 ? o.message_bytes : INT_MAX;
     w->scratch_bytes = o.scratch_bytes > 0 ? o.scratch_bytes : COMM_SCRATCH_BYTES;
     mega_status st = transport_open(w);
+    w->is_crowded = w->local_size > cores();
     if (st == MEGA_OK && w->size > 1) {
         w->op = mega_calloc(MEGA_COMM_REQUESTS, sizeof *w->op);
         if (w->op == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "world of %d ranks: no memory", w->size);
