@@ -35,18 +35,24 @@ static inline mega_gpt bench_gpt(int64_t layers, int64_t hidden, int64_t heads, 
                       .init_std = 0.02};
 }
 
-/* Random tokens, the same at every step: the loss falls, and that of a peer with the same tokens falls with it. */
-static inline void bench_fill(mega_batch *b, int64_t vocab)
+/* Random tokens, the same at every step: the loss falls, and that of a peer with the same tokens falls with it. Each
+ * rank takes its samples of the step. */
+static inline void bench_fill(const mega_engine *e, mega_batch *b, int64_t vocab)
 {
-    for (int64_t t = 0; t < b->rows * b->seq; t++) {
-        const mega_philox r = mega_philox4x32((mega_philox){{(uint32_t)t, 0, 0, 0}}, 1, 2);
-        b->tokens[t] = (int32_t)(r.v[0] % (uint32_t)vocab);
-        b->labels[t] = (int32_t)(r.v[1] % (uint32_t)vocab);
-        b->position_ids[t] = (int32_t)(t % b->seq);
-        b->segment_start[t] = 0;
-        b->loss_mask[t] = 1.0f;
+    for (int64_t row = 0; row < b->rows; row++) {
+        const int64_t sample = mega_engine_sample(e, row);
+        for (int64_t i = 0; i < b->seq; i++) {
+            const int64_t t = row * b->seq + i;
+            const uint32_t at = (uint32_t)(sample * b->seq + i);
+            const mega_philox r = mega_philox4x32((mega_philox){{at, 0, 0, 0}}, 1, 2);
+            b->tokens[t] = (int32_t)(r.v[0] % (uint32_t)vocab);
+            b->labels[t] = (int32_t)(r.v[1] % (uint32_t)vocab);
+            b->position_ids[t] = (int32_t)i;
+            b->segment_start[t] = 0;
+            b->loss_mask[t] = 1.0f;
+        }
+        b->sample_id[row] = (uint32_t)sample;
     }
-    for (int64_t row = 0; row < b->rows; row++) b->sample_id[row] = (uint32_t)row;
 }
 
 #endif

@@ -3,6 +3,9 @@
  *   bench_step                              a table of shapes, beside the machine's arithmetic peak
  *   bench_step steps=9 124m B=4 T=64 bf16   one shape: words in any order; small, 124m, f32, bf16, B= T= dropout=
  *                                           accumulate= (micro-batches of B rows a step) threads=
+ *   mpirun -n N bench_step once steps=3 …   the shape on N ranks: tp= gives the layout, threads= are a rank's, B= is
+ *                                           the micro-batch of a data-parallel rank. Prints what serve answers to run,
+ *                                           "memory MOST MEAN" of the ranks at its end
  *   bench_step serve …                      builds that shape and obeys lines of its input, so that bench/run.py can
  *                                           interleave it with a peer:
  *                                             export FOLDER   weights as a Hugging Face folder, tokens.bin, labels.bin
@@ -13,6 +16,7 @@
  *
  * bench/peers/torch_step.py speaks the same language. */
 #include "bench_kit.h"
+#include "megalith/comm.h"
 #include "megalith/engine.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
@@ -29,13 +33,13 @@ enum { MOST_STEPS = 256 };
 
 typedef struct shape {
     const char *name;
-    int64_t layers, hidden, heads, vocab, batch, seq, accumulate;
+    int64_t layers, hidden, heads, vocab, batch, seq, accumulate, tp;
     double dropout;
     mega_dtype dtype;
 } shape;
 
-static const shape small = {"small", 4, 128, 4, 65, 12, 64, 1, 0.0, MEGA_F32};
-static const shape gpt2 = {"124m", 12, 768, 12, 50304, 4, 1024, 1, 0.0, MEGA_F32};
+static const shape small = {"small", 4, 128, 4, 65, 12, 64, 1, 1, 0.0, MEGA_F32};
+static const shape gpt2 = {"124m", 12, 768, 12, 50304, 4, 1024, 1, 1, 0.0, MEGA_F32};
 
 typedef struct runner {
     shape s;
@@ -43,13 +47,14 @@ typedef struct runner {
     mega_config cfg;
     mega_engine *engine;
     mega_team *team;
+    mega_world *world; /* NULL: one rank */
 } runner;
 
 static mega_status run_steps(runner *r, int steps, double *seconds, double *losses)
 {
     for (int i = 0; i < steps; i++) {
         mega_step_result result = {0};
-        bench_fill(mega_engine_batch(r->engine), r->s.vocab);
+        bench_fill(r->engine, mega_engine_batch(r->engine), r->s.vocab);
         const double start = mega_time_now();
         MEGA_TRY(mega_engine_step(r->engine, &result));
         seconds[i] = mega_time_now() - start;
@@ -65,7 +70,9 @@ static void configure(runner *r)
     r->gpt = bench_gpt(s->layers, s->hidden, s->heads, s->seq, s->vocab);
     r->gpt.hidden_dropout = r->gpt.attention_dropout = s->dropout;
     cfg->micro_batch_size = s->batch;
-    cfg->global_batch_size = s->batch * s->accumulate;
+    cfg->tensor_model_parallel_size = s->tp;
+    cfg->data_parallel_size = mega_world_size(r->world) / s->tp;
+    cfg->global_batch_size = s->batch * s->accumulate * cfg->data_parallel_size;
     cfg->seq_length = s->seq;
     cfg->train_iters = 1000000;
     cfg->lr = 1e-4;
@@ -75,14 +82,15 @@ static void configure(runner *r)
     cfg->params_dtype = s->dtype;
 }
 
-static mega_status begin(runner *r, const shape *s, mega_team *team)
+static mega_status begin(runner *r, const shape *s, mega_team *team, mega_world *world)
 {
-    *r = (runner){.s = *s, .team = team};
+    *r = (runner){.s = *s, .team = team, .world = world};
     MEGA_TRY(mega_config_init(&r->cfg));
     configure(r);
     mega_engine_options o;
     MEGA_TRY(mega_engine_options_from_config(&o, &r->cfg));
     o.team = team;
+    o.world = world;
     o.no_evaluate = true;
     MEGA_TRY(mega_engine_create(&r->engine, mega_engine_gpt(&r->gpt), &o));
     MEGA_TRY(mega_engine_allocate(r->engine));
@@ -131,7 +139,7 @@ static mega_status export(runner *r, const char *folder)
         &(mega_engine_save_options){
             .folder = folder, .shape = &described, .save_dtype = MEGA_F32, .no_optim = true, .no_rng = true}));
     mega_batch *b = mega_engine_batch(r->engine);
-    bench_fill(b, r->s.vocab);
+    bench_fill(r->engine, b, r->s.vocab);
     MEGA_TRY(write_ids(folder, "tokens.bin", b->tokens, b->rows * b->seq));
     return write_ids(folder, "labels.bin", b->labels, b->rows * b->seq);
 }
@@ -141,11 +149,32 @@ static mega_status obey_run(runner *r, int steps)
     double seconds[MOST_STEPS], losses[MOST_STEPS];
     if (steps < 1 || steps > MOST_STEPS) steps = 1;
     MEGA_TRY(run_steps(r, steps, seconds, losses));
+    if (mega_world_rank(r->world) > 0) return MEGA_OK;
     printf("seconds");
     for (int i = 0; i < steps; i++) printf(" %.9g", seconds[i]);
     printf(" losses");
     for (int i = 0; i < steps; i++) printf(" %.7g", losses[i]);
     printf("\n");
+    return MEGA_OK;
+}
+
+static double resident_at_most(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)usage.ru_maxrss * 1024.0;
+}
+
+static mega_status once(runner *r, int steps)
+{
+    MEGA_TRY(obey_run(r, steps));
+    double most = resident_at_most(), sum = most;
+    if (r->world != NULL) {
+        mega_comm *all = mega_world_comm(r->world);
+        MEGA_TRY(mega_comm_all_reduce(all, "memory", &most, 1, MEGA_F64, MEGA_REDUCE_MAX));
+        MEGA_TRY(mega_comm_all_reduce(all, "memory", &sum, 1, MEGA_F64, MEGA_REDUCE_SUM));
+    }
+    if (mega_world_rank(r->world) == 0) printf("memory %.9g %.9g\n", most, sum / mega_world_size(r->world));
     return MEGA_OK;
 }
 
@@ -166,9 +195,7 @@ static mega_status serve(runner *r)
         } else if (strcmp(line, "peak") == 0) {
             printf("peak %.9g\n", mega_cpu_peak_flops(r->team, r->s.dtype));
         } else if (strcmp(line, "memory") == 0) {
-            struct rusage usage;
-            getrusage(RUSAGE_SELF, &usage);
-            printf("memory %.9g\n", (double)usage.ru_maxrss * 1024.0);
+            printf("memory %.9g\n", resident_at_most());
         } else {
             printf("unknown\n");
         }
@@ -196,6 +223,8 @@ static bool read_word(shape *s, const char *word)
         s->seq = atoll(value + 1);
     else if (strncmp(word, "accumulate=", 11) == 0)
         s->accumulate = atoll(value + 1);
+    else if (strncmp(word, "tp=", 3) == 0)
+        s->tp = atoll(value + 1);
     else if (strncmp(word, "dropout=", 8) == 0)
         s->dropout = atof(value + 1);
     else
@@ -203,12 +232,18 @@ static bool read_word(shape *s, const char *word)
     return true;
 }
 
-static mega_status one(const shape *s, mega_team *team, bool serving, int steps)
+typedef enum mode { TABLE, SERVE, ONCE } mode;
+
+static mega_status one(const shape *s, mega_team *team, mode m, int steps)
 {
-    runner r;
-    mega_status st = begin(&r, s, team);
-    if (st == MEGA_OK) st = serving ? serve(&r) : table_line(&r, steps);
+    runner r = {0};
+    mega_world *world = NULL;
+    mega_status st = m == ONCE ? mega_world_create(&world, NULL) : MEGA_OK;
+    if (st == MEGA_OK) st = begin(&r, s, team, world);
+    if (st == MEGA_OK) st = m == SERVE ? serve(&r) : m == ONCE ? once(&r, steps) : table_line(&r, steps);
     end(&r);
+    if (st != MEGA_OK) mega_world_abort(world, 1);
+    mega_world_destroy(world);
     return st;
 }
 
@@ -220,7 +255,7 @@ static mega_status table(mega_team *team, int steps)
             shape s = i == 0 ? small : gpt2;
             if (i > 0) s.seq = seq[i];
             s.dtype = k == 0 ? MEGA_F32 : MEGA_BF16;
-            MEGA_TRY(one(&s, team, false, steps));
+            MEGA_TRY(one(&s, team, TABLE, steps));
         }
     return MEGA_OK;
 }
@@ -228,10 +263,12 @@ static mega_status table(mega_team *team, int steps)
 int main(int argc, char **argv)
 {
     shape s = {0};
-    bool serving = false;
+    mode m = TABLE;
     int steps = 5, threads = mega_default_threads();
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "serve") == 0) serving = true;
+        if (strcmp(argv[i], "serve") == 0) m = SERVE;
+        else if (strcmp(argv[i], "once") == 0)
+            m = ONCE;
         else if (strncmp(argv[i], "threads=", 8) == 0)
             threads = atoi(argv[i] + 8);
         else if (strncmp(argv[i], "steps=", 6) == 0)
@@ -242,10 +279,10 @@ int main(int argc, char **argv)
         }
     }
     if (steps < 1 || steps > MOST_STEPS) steps = 5;
-    if (s.layers == 0 && (serving || s.batch != 0 || s.seq != 0)) s = gpt2;
+    if (s.layers == 0 && (m != TABLE || s.batch != 0 || s.seq != 0)) s = gpt2;
     mega_team *team = NULL;
     mega_status st = mega_team_create(&team, threads > 0 ? threads : 1);
-    if (st == MEGA_OK) st = s.layers == 0 ? table(team, steps) : one(&s, team, serving, steps);
+    if (st == MEGA_OK) st = s.layers == 0 ? table(team, steps) : one(&s, team, m, steps);
     mega_team_destroy(team);
     if (st != MEGA_OK) fprintf(stderr, "bench_step: %s\n", mega_error_message());
     return st == MEGA_OK ? 0 : 1;
