@@ -36,6 +36,7 @@ static const cli_row commands[] = {
      NULL},
     {"data", mega_command_data, false, false, "megalith data info my_text_document", NULL},
     {"pretrain_gpt", mega_command_pretrain_gpt, true, true, TRAIN_EXAMPLE, NULL},
+    {"launch", mega_command_launch, true, false, MEGA_LAUNCH_EXAMPLE, NULL},
     {"plan", mega_command_plan, false, false, "megalith plan --preset gpt2 --micro-batch-size 4", NULL},
     {"generate_samples_gpt", mega_command_generate_samples_gpt, false, false,
      "megalith generate_samples_gpt --load checkpoints --prompt 'In the beginning' --out-seq-length 64", NULL},
@@ -50,7 +51,6 @@ static const cli_row commands[] = {
      "a checkpoint of this program is one folder with nothing to merge"},
     {"checkpoint", NULL, false, false, NULL,
      "a checkpoint of this program loads under any layout and in Hugging Face without conversion"},
-    {"launch", NULL, false, false, NULL, "mpirun -n N megalith pretrain_gpt … starts N ranks (docs/ranks.md)"},
     {"config", NULL, false, false, NULL, "give the settings as options; megalith pretrain_gpt --help lists them"},
     {"pretrain_bert", NULL, false, false, NULL, "what can be trained is a GPT: megalith pretrain_gpt"},
     {"pretrain_t5", NULL, false, false, NULL, "what can be trained is a GPT: megalith pretrain_gpt"},
@@ -64,6 +64,12 @@ static const cli_row *find_row(const char *name)
         if (strcmp(commands[i].name, name) == 0) return &commands[i];
     }
     return NULL;
+}
+
+/* Its options stand in front of another command's: it reads them, and --help among them, itself. */
+static bool has_own_help(const cli_row *row)
+{
+    return row->run == mega_command_launch;
 }
 
 static bool is_built(const cli_row *row)
@@ -121,6 +127,10 @@ static void show_overview(FILE *stream)
 
 static int show_help(const cli_row *row)
 {
+    if (has_own_help(row)) {
+        mega_command_launch_help(stdout);
+        return 0;
+    }
     mega_buffer text = {0};
     const mega_status st = mega_config_help(row->name, &text);
     if (st != MEGA_OK) return mega_cli_fail("help", st);
@@ -172,7 +182,7 @@ static int show_example(const cli_row *row)
 
 static int run_command(const cli_row *row, int argc, char **argv)
 {
-    for (int i = 1; i < argc; i++) {
+    for (int i = 1; i < argc && !has_own_help(row); i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return show_help(row);
     }
     if (!is_built(row)) {

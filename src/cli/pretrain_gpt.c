@@ -1,6 +1,7 @@
 /* megalith pretrain_gpt: parse, train, print. */
 #include "cli.h"
 #include "commands.h"
+#include "launch.h"
 #include "megalith/log.h"
 #include "megalith/threads.h"
 #include "megalith/train.h"
@@ -82,6 +83,7 @@ static mega_status train(mega_config *cfg, mega_world *world)
                               .world = world};
     mega_team *team = NULL;
     watch_signals();
+    launch_rank_begin(mega_world_local_size(world), cfg->num_threads);
     MEGA_TRY(mega_team_create(&team, (int)cfg->num_threads));
     const mega_status st = mega_train(cfg, team, &io);
     mega_team_destroy(team);

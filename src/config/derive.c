@@ -39,11 +39,12 @@ static void derive_zero_stage(mega_config *cfg)
     if (cfg->use_distributed_optimizer && derives(cfg, "zero_stage")) cfg->zero_stage = 1;
 }
 
-/* Ranks of one host share its cores, unless the launcher has given each its own. */
+/* Ranks of one host share its cores, unless the launcher has given each its own (megalith launch does not). */
 static int64_t default_threads(const mega_config *cfg)
 {
     const int64_t threads = mega_default_threads();
-    if (getenv("OMP_NUM_THREADS") != NULL || mega_cpu_affinity() < sysconf(_SC_NPROCESSORS_ONLN)) return threads;
+    const bool own_cores = getenv("MEGA_LAUNCH") == NULL && mega_cpu_affinity() < sysconf(_SC_NPROCESSORS_ONLN);
+    if (getenv("OMP_NUM_THREADS") != NULL || own_cores) return threads;
     return threads > cfg->local_world_size ? threads / cfg->local_world_size : 1;
 }
 

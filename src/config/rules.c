@@ -361,17 +361,19 @@ static void rule_profiled_steps(mega_config *cfg)
  */
 static void rule_one_rank(mega_config *cfg)
 {
-    static const char *const name[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    static const char *const name[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
     /* WORLD_SIZE may merely stand in the environment; the others are set by the launcher of this process. */
     const size_t first = (cfg->state->command->bit & FOR_TRAINING) != 0 ? 0 : 1;
     for (size_t i = first; i < ROW_COUNT(name) && cfg->world_size == 1; i++) {
         const char *world = getenv(name[i]);
         int64_t n = 1;
         if (world == NULL || !mega_value_int(world, &n) || n <= 1) continue;
-        mega_config_problem(cfg, MEGA_ERR_UNSUPPORTED,
-                            "environment %s=%s: several ranks run under an MPI launcher, with pretrain_gpt alone so "
-                            "far: mpirun -n %s megalith pretrain_gpt …",
-                            name[i], world, world);
+        mega_config_problem(
+            cfg, MEGA_ERR_UNSUPPORTED,
+            "environment %s=%s: several ranks run under an MPI launcher, with pretrain_gpt alone so "
+            "far: megalith launch --nproc_per_node %s pretrain_gpt … (RANK and WORLD_SIZE are not used; srun "
+            "wants --mpi=pmix)",
+            name[i], world, world);
         return;
     }
 }

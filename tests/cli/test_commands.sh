@@ -12,7 +12,7 @@ diff <("$MEGALITH" help --options-page) "$MEGA_SOURCE/docs/options.md" >/dev/nul
 "$MEGALITH" >/dev/null 2>&1
 [ $? -eq 2 ] || fail "no command at all: exit status"
 
-for command in pretrain_gpt plan generate_samples_gpt tasks preprocess_data train_tokenizer tokenize data plot; do
+for command in pretrain_gpt plan generate_samples_gpt tasks preprocess_data train_tokenizer tokenize data plot launch; do
     "$MEGALITH" $command --help >help 2>&1 || fail "$command --help: exit status"
     grep -q "^usage: megalith $command" help || fail "$command --help: usage"
     grep -q "^example" help || fail "$command --help: example"
@@ -31,7 +31,7 @@ done
 "$MEGALITH" pretrain_gpt2.py --help | grep -q "^usage: megalith pretrain_gpt " || fail "pretrain_gpt2.py"
 "$MEGALITH" tasks/main.py --help | grep -q "^usage: megalith tasks " || fail "tasks/main.py"
 
-for typed in merge_mp_partitions launch pretrain_bert pretrain_t5 config checkpoint tools/run_text_generation_server.py; do
+for typed in merge_mp_partitions pretrain_bert pretrain_t5 config checkpoint tools/run_text_generation_server.py; do
     text=$("$MEGALITH" "$typed" --x 2>&1) && fail "$typed: exit status 0"
     case "$text" in
     *"not built yet: "*) ;;

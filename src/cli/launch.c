@@ -1,0 +1,265 @@
+/* megalith launch: several ranks of a command, by the engine that is there; again after a rank's death where that is
+ * asked for. */
+#include "launch.h"
+#include "cli.h"
+#include "commands.h"
+#include "megalith/file.h"
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void launch_mistake(launch_plan *p, const char *fmt, ...)
+{
+    char text[2048];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    mega_buffer_printf(&p->mistakes, "megalith launch: error: %s\n", text);
+}
+
+/* ---- showing the command ---- */
+
+static void print_word(const char *word)
+{
+    bool plain = word[0] != '\0', control = false;
+    for (const char *c = word; *c != '\0'; c++) {
+        plain = plain && (isalnum((unsigned char)*c) || strchr("_-+=./:,@%^", *c) != NULL);
+        control = control || iscntrl((unsigned char)*c);
+    }
+    if (plain) {
+        fputs(word, stdout);
+        return;
+    }
+    fputs(control ? "$'" : "'", stdout);
+    for (const char *c = word; *c != '\0'; c++) {
+        if (iscntrl((unsigned char)*c)) printf("\\%03o", (unsigned char)*c);
+        else if (*c == '\'')
+            fputs(control ? "\\'" : "'\\''", stdout);
+        else if (*c == '\\' && control)
+            fputs("\\\\", stdout);
+        else
+            fputc(*c, stdout);
+    }
+    fputc('\'', stdout);
+}
+
+static void print_command(const launch_words *command, const launch_words *environment)
+{
+    int shown = 0;
+    for (int i = 0; i < environment->count; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(environment->word[i], "="), environment->word[i]);
+        if (getenv(name) != NULL) continue; /* the user has said so */
+        if (shown++ == 0) fputs("env ", stdout);
+        print_word(environment->word[i]);
+        fputc(' ', stdout);
+    }
+    for (int i = 0; i < command->count; i++) {
+        if (i > 0) fputc(' ', stdout);
+        print_word(command->word[i]);
+    }
+    fputc('\n', stdout);
+}
+
+/* ---- going on after a death ---- */
+
+/* The value of the command's option `name` (of words joined by '-'), or NULL; the last one counts. */
+static bool is_option(const char *word, const char *name, const char **out_value)
+{
+    *out_value = NULL;
+    if (strncmp(word, "--", 2) != 0) return false;
+    for (word += 2; *name != '\0'; word++, name++)
+        if (*word != *name) return false;
+    if (*word == '=') *out_value = word + 1;
+    return *word == '=' || *word == '\0';
+}
+
+static const char *option_value(const launch_plan *p, const char *name)
+{
+    const char *found = NULL, *value;
+    for (int i = 0; i < p->args_count; i++) {
+        if (!is_option(p->args[i], name, &value)) continue;
+        found = value != NULL ? value : i + 1 < p->args_count ? p->args[i + 1] : found;
+    }
+    return found;
+}
+
+/* Where --save holds a checkpoint by now, that is what is gone on from, and nothing is fine-tuned a second time. */
+static const char *go_on_from(launch_plan *p)
+{
+    const char *save = option_value(p, "save"), *value;
+    char *tracker = save != NULL ? mega_arena_format(&p->arena, "%s/latest_checkpointed_iteration.txt", save) : NULL;
+    if (tracker == NULL || !mega_file_exists(tracker)) return NULL;
+    char **args = mega_arena_alloc(&p->arena, (size_t)(p->args_count + 3) * sizeof *args);
+    if (args == NULL) return NULL;
+    int n = 0;
+    for (int i = 0; i < p->args_count; i++) {
+        if (is_option(p->args[i], "finetune", &value)) continue;
+        if (is_option(p->args[i], "load", &value)) {
+            i += value == NULL;
+            continue;
+        }
+        args[n++] = p->args[i];
+    }
+    args[n++] = mega_arena_strdup(&p->arena, "--load");
+    args[n++] = mega_arena_strdup(&p->arena, save);
+    args[n] = NULL;
+    p->args = args;
+    p->args_count = n;
+    return save;
+}
+
+static void prepare_again(launch_plan *p, int64_t attempt)
+{
+    const char *from = go_on_from(p);
+    if (launch_hosts_reach(p) > 0) {
+        p->world = 0;
+        for (int i = 0; i < p->hosts; i++) p->world += p->host[i].ranks;
+    }
+    fprintf(stderr, "megalith launch: restart %lld of %lld, %d rank%s, %s%s\n", (long long)attempt,
+            (long long)p->max_restarts, p->world, p->world == 1 ? "" : "s",
+            from != NULL ? "from the last checkpoint of " : "from the start: no checkpoint was saved yet",
+            from != NULL ? from : "");
+}
+
+/* ---- one life, and the next ---- */
+
+/* The last that the user sees is what ended the run. */
+static void tell_why(const launch_relay *relay, const launch_result *result)
+{
+    int rank, signal_number;
+    const char *cause = launch_relay_cause(relay, &rank), *death = launch_relay_death(relay, &signal_number);
+    if (result->exit_status == 0) return;
+    fflush(stdout);
+    if (result->interrupted) fprintf(stderr, "megalith launch: ended by a signal\n");
+    else if (cause == NULL)
+        fprintf(stderr, "megalith launch: error: %s; exit status %d\n",
+                death[0] != '\0' ? death : "the ranks ended without a word of why", result->exit_status);
+    else if (!launch_relay_cause_is_last(relay)) {
+        char prefix[32];
+        snprintf(prefix, sizeof prefix, "rank %d: ", rank);
+        fprintf(stderr, "megalith launch: error: %s%s\n", strncmp(cause, prefix, strlen(prefix)) == 0 ? "" : prefix,
+                cause);
+    }
+}
+
+static mega_status run_once(launch_plan *p, launch_result *result)
+{
+    launch_words command, environment;
+    launch_relay *relay = NULL;
+    MEGA_TRY(launch_engine_command(p, &command, &environment));
+    MEGA_TRY(launch_relay_create(&relay, p));
+    const mega_status st = launch_run(p, &command, &environment, relay, result);
+    if (st == MEGA_OK) tell_why(relay, result);
+    launch_relay_destroy(relay);
+    return st;
+}
+
+/* Logs of an earlier run would be taken for this one's. */
+static mega_status clear_logs(const launch_plan *p)
+{
+    if (p->log_dir == NULL) return MEGA_OK;
+    MEGA_TRY(mega_folder_create(p->log_dir));
+    mega_names names;
+    MEGA_TRY(mega_folder_list(&names, p->log_dir));
+    mega_status st = MEGA_OK;
+    for (size_t i = 0; i < names.count && st == MEGA_OK; i++) {
+        int rank, end = 0;
+        if (sscanf(names.name[i], "rank_%d.log%n", &rank, &end) != 1 || end == 0 || names.name[i][end] != '\0')
+            continue;
+        char *path = mega_path_join(p->log_dir, names.name[i]);
+        st = path != NULL ? mega_file_remove(path) : MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory", p->log_dir);
+        mega_free(path);
+    }
+    mega_names_fini(&names);
+    return st;
+}
+
+static int run_ranks(launch_plan *p)
+{
+    launch_result result = {0};
+    mega_status st = clear_logs(p);
+    for (int64_t attempt = 0; st == MEGA_OK; attempt++) {
+        if (attempt > 0) prepare_again(p, attempt);
+        st = run_once(p, &result);
+        /* 2 is a mistake in the command line, which stays one. */
+        if (result.exit_status == 0 || result.exit_status == 2 || result.interrupted || attempt >= p->max_restarts)
+            break;
+    }
+    return st == MEGA_OK ? result.exit_status : mega_cli_fail("launch", st);
+}
+
+/* One rank that nobody watches needs no process beside it. */
+static int become_rank(const launch_plan *p, const launch_words *command)
+{
+    static const char *const foreign[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "LOCAL_SIZE"};
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) unsetenv(foreign[i]);
+    fflush(NULL);
+    execv(p->program, command->word);
+    return mega_cli_fail("launch", MEGA_FAIL(MEGA_ERR_IO, "%s: %s", p->program, strerror(errno)));
+}
+
+static int launch(launch_plan *p)
+{
+    launch_words command, environment;
+    const mega_status st = launch_engine_command(p, &command, &environment);
+    if (st != MEGA_OK) return mega_cli_fail("launch", st);
+    if (p->dry_run) {
+        print_command(&command, &environment);
+        return 0;
+    }
+    if (p->kind == LAUNCH_NONE && p->log_dir == NULL && p->max_restarts == 0) return become_rank(p, &command);
+    return run_ranks(p);
+}
+
+/* False: the answer has been given, and *exit_status is set. */
+static bool read_plan(launch_plan *p, int argc, char **argv, int *exit_status)
+{
+    launch_options_read(p, argc, argv);
+    *exit_status = 0;
+    if (p->help) {
+        mega_command_launch_help(stdout);
+        return false;
+    }
+    if (p->node_rank > 0 && p->mistakes.size == 0) {
+        printf(
+            "megalith launch: --node_rank %lld: node 0%s%s%s starts the ranks of this host too; nothing is to be done "
+            "here\n",
+            (long long)p->node_rank, p->master_addr != NULL ? " (" : "", p->master_addr != NULL ? p->master_addr : "",
+            p->master_addr != NULL ? ")" : "");
+        return false;
+    }
+    launch_engine_find(p);
+    if (p->world > 1 << 20) launch_mistake(p, "%d ranks are more than can be", p->world);
+    if (p->mistakes.size == 0) return true;
+    fputs(p->mistakes.data, stderr);
+    *exit_status = 2;
+    return false;
+}
+
+int mega_command_launch(int argc, char **argv)
+{
+    launch_plan p = {0};
+    char program[PATH_MAX];
+    int exit_status = 1;
+    const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[n > 0 ? n : 0] = '\0';
+    p.program = program;
+    if (n <= 0) mega_cli_fail("launch", MEGA_FAIL(MEGA_ERR_IO, "/proc/self/exe: %s", strerror(errno)));
+    else if (read_plan(&p, argc, argv, &exit_status))
+        exit_status = launch(&p);
+    mega_buffer_fini(&p.mistakes);
+    mega_arena_fini(&p.arena);
+    return exit_status;
+}
+
+void mega_command_launch_help(FILE *stream)
+{
+    launch_help(stream);
+    fputs("\nexample\n  " MEGA_LAUNCH_EXAMPLE "\n", stream);
+}

@@ -1,0 +1,94 @@
+/* megalith launch: what its files share. The options and hosts are read into a plan; the engine that is there (mpirun,
+ * mpiexec, srun) gives a command line; a relay between the engine and the terminal tells lines of ranks apart. */
+#ifndef MEGA_CLI_LAUNCH_H
+#define MEGA_CLI_LAUNCH_H
+
+#include "megalith/memory.h"
+#include "megalith/status.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef struct launch_host {
+    const char *name;
+    int ranks;
+    int slots; /* as the hostfile says, before filters */
+    int line;  /* of the hostfile */
+} launch_host;
+
+typedef enum launch_kind { LAUNCH_NONE, LAUNCH_OPENMPI, LAUNCH_MPICH, LAUNCH_SLURM } launch_kind;
+
+typedef struct launch_plan {
+    mega_arena arena; /* owns every string and list below */
+    mega_buffer mistakes;
+
+    const char *hostfile, *include, *exclude, *master_addr, *log_dir, *launcher;
+    int64_t nproc, nodes; /* 0: not given */
+    int64_t node_rank, max_restarts;
+    bool dry_run, help;
+
+    const char *command; /* its name here, whatever the user wrote */
+    char **args;         /* behind it, NULL-terminated */
+    int args_count;
+
+    launch_host *host; /* in the hostfile's order; none: this machine, or those of the Slurm allocation */
+    int hosts;
+    int world; /* ranks in all */
+
+    launch_kind kind;
+    int major;           /* version of the engine; 0: not known */
+    const char *engine;  /* its program */
+    const char *program; /* this one */
+} launch_plan;
+
+/* A list of words that grows; NULL-terminated. */
+typedef struct launch_words {
+    char **word;
+    int count, capacity;
+    bool failed; /* memory is short */
+} launch_words;
+void launch_word(launch_words *w, mega_arena *arena, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* What is wrong is collected, and told at once. */
+void launch_mistake(launch_plan *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* launch_options.c: options up to the command's name, then the command. Mistakes are collected. */
+void launch_options_read(launch_plan *p, int argc, char **argv);
+void launch_help(FILE *stream);
+
+/* launch_hosts.c: hosts and ranks, from hostfile, filters and numbers. `text` is the hostfile's. */
+void launch_hosts_read(launch_plan *p, const char *path, const char *text);
+void launch_hosts_filter(launch_plan *p);
+/* Leaves out hosts that answer no ssh; how many those were. */
+int launch_hosts_reach(launch_plan *p);
+
+/* launch_engine.c: finds the engine, fixes p->world, and gives its command line and environment ("NAME=VALUE" of what
+ * is to be set where the user has not). */
+void launch_engine_find(launch_plan *p);
+/* launch_command.c */
+mega_status launch_engine_command(launch_plan *p, launch_words *command, launch_words *environment);
+
+/* launch_relay.c: lines of the ranks out of what the engine hands on. */
+typedef struct launch_relay launch_relay;
+mega_status launch_relay_create(launch_relay **out, const launch_plan *p);
+void launch_relay_destroy(launch_relay *r);
+void launch_relay_take(launch_relay *r, bool is_error, const char *bytes, size_t count);
+void launch_relay_end(launch_relay *r); /* what stands without a line's end */
+/* A rank has said what ended it: the line, without its prefix; NULL: none has. */
+const char *launch_relay_cause(const launch_relay *r, int *out_rank);
+bool launch_relay_cause_is_last(const launch_relay *r); /* it is what the terminal shows last */
+/* What the engine said of a rank that died without a word; "" when nothing. *out_signal: what killed it, or 0. */
+const char *launch_relay_death(const launch_relay *r, int *out_signal);
+
+/* launch_run.c: one life of the ranks; the exit status, and whether a signal asked this program to end. */
+typedef struct launch_result {
+    int exit_status;
+    bool interrupted;
+} launch_result;
+mega_status launch_run(const launch_plan *p, const launch_words *command, const launch_words *environment,
+                       launch_relay *relay, launch_result *out);
+
+/* launch_rank.c, on the side of the ranks: a rank takes its share of the host's cores for itself. */
+void launch_rank_begin(int local_size, int64_t num_threads);
+
+#endif

@@ -1,0 +1,222 @@
+/* Which engine starts the ranks, where, and how many. */
+#include "launch.h"
+#include "megalith/comm.h"
+#include "megalith/file.h"
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEFAULT_HOSTFILE "/job/hostfile" /* DeepSpeed's */
+
+static const char *const kind_name[] = {"none", "openmpi", "mpich", "slurm"};
+static const char *const kind_title[] = {"no MPI", "Open MPI", "MPICH", "Slurm"};
+
+/* Where the shell would find a program, in the plan's arena; NULL when it would not. */
+static const char *find_program(launch_plan *p, const char *name)
+{
+    const char *path = getenv("PATH");
+    while (path != NULL && *path != '\0') {
+        const size_t n = strcspn(path, ":");
+        const char *full = mega_arena_format(&p->arena, "%.*s/%s", (int)n, path, name);
+        if (full != NULL && access(full, X_OK) == 0) return full;
+        path += n + (path[n] == ':');
+    }
+    return NULL;
+}
+
+/* What `PROGRAM OPTION` prints first. */
+static void first_words(const char *program, const char *option, char *out, size_t size)
+{
+    char *command = mega_format("'%s' %s 2>&1 </dev/null", program, option);
+    FILE *pipe = command != NULL ? popen(command, "r") : NULL;
+    size_t used = pipe != NULL ? fread(out, 1, size - 1, pipe) : 0;
+    out[used] = '\0';
+    /* Read to its end, so that nobody writes into a closed pipe. */
+    char rest[256];
+    while (pipe != NULL && fread(rest, 1, sizeof rest, pipe) > 0) {
+    }
+    if (pipe != NULL) pclose(pipe);
+    mega_free(command);
+}
+
+static int major_in(const char *text)
+{
+    const char *digit = strpbrk(text, "0123456789");
+    return digit != NULL ? atoi(digit) : 0;
+}
+
+/* Of an mpirun or mpiexec, by what it says of its version. */
+static launch_kind kind_of(const char *program, int *out_major)
+{
+    char text[1024];
+    first_words(program, "--version", text, sizeof text);
+    const char *at;
+    *out_major = 0;
+    if ((at = strstr(text, "Open MPI")) != NULL || (at = strstr(text, "OpenRTE")) != NULL) {
+        *out_major = major_in(at);
+        return LAUNCH_OPENMPI;
+    }
+    if (strstr(text, "prterun") != NULL || strstr(text, "PRRTE") != NULL) {
+        *out_major = 5;
+        return LAUNCH_OPENMPI;
+    }
+    if (strstr(text, "HYDRA") != NULL || strstr(text, "Intel(R) MPI") != NULL) return LAUNCH_MPICH;
+    return LAUNCH_NONE;
+}
+
+/* The library in this program. */
+static launch_kind kind_built(void)
+{
+    char text[160];
+    mega_world_transport(text, sizeof text);
+    return strncmp(text, "none", 4) == 0      ? LAUNCH_NONE
+           : strstr(text, "Open MPI") != NULL ? LAUNCH_OPENMPI
+                                              : LAUNCH_MPICH;
+}
+
+/* The engine of this kind, whatever its name; several MPI libraries may be installed side by side. */
+static void find_mpi(launch_plan *p, launch_kind wanted)
+{
+    static const char *const names[] = {"mpirun",        "mpiexec",      "mpirun.openmpi", "mpiexec.openmpi",
+                                        "mpiexec.hydra", "mpirun.mpich", "mpiexec.mpich"};
+    const char *other = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        int major;
+        const char *program = find_program(p, names[i]);
+        if (program == NULL) continue;
+        if (kind_of(program, &major) != wanted) {
+            if (other == NULL) other = program;
+            continue;
+        }
+        p->kind = wanted;
+        p->engine = program;
+        p->major = major;
+        return;
+    }
+    const char *package = wanted == LAUNCH_OPENMPI ? "openmpi-bin" : "mpich";
+    if (other != NULL)
+        launch_mistake(p, "this needs the mpirun of %s; %s is another. Install %s (apt-get install %s)",
+                       kind_title[wanted], other, package, package);
+    else
+        launch_mistake(p, "no mpirun or mpiexec is on PATH; install one (apt-get install %s)", package);
+}
+
+static launch_kind kind_asked(launch_plan *p)
+{
+    static const struct {
+        const char *name;
+        launch_kind kind;
+    } names[] = {{"openmpi", LAUNCH_OPENMPI}, {"mpich", LAUNCH_MPICH}, {"impi", LAUNCH_MPICH}, {"slurm", LAUNCH_SLURM}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(p->launcher, names[i].name) == 0) return names[i].kind;
+    launch_mistake(p, "--launcher %s is not built; expected openmpi, mpich or slurm", p->launcher);
+    return LAUNCH_NONE;
+}
+
+static int64_t environment_number(const char *name, int64_t otherwise)
+{
+    const char *text = getenv(name);
+    const long long n = text != NULL ? atoll(text) : 0;
+    return n > 0 ? n : otherwise;
+}
+
+/* The allocation says the hosts; srun looks at what it is asked for. */
+static void use_slurm(launch_plan *p)
+{
+    p->kind = LAUNCH_SLURM;
+    p->engine = find_program(p, "srun");
+    if (p->engine == NULL) launch_mistake(p, "srun is not on PATH");
+    if (getenv("SLURM_JOB_ID") == NULL)
+        launch_mistake(p, "there is no Slurm allocation here (SLURM_JOB_ID is not set): sbatch or salloc makes one");
+    if (p->hostfile != NULL)
+        launch_mistake(p, "--hostfile: the Slurm allocation says the hosts; leave it out, or use --launcher openmpi");
+    const char *filter = p->include != NULL ? p->include : p->exclude;
+    if (filter != NULL && strchr(filter, ':') != NULL)
+        launch_mistake(p, "%s %s: Slurm takes whole hosts; leave the slots out",
+                       p->include != NULL ? "--include" : "--exclude", filter);
+    if (p->nodes == 0) p->nodes = environment_number("SLURM_JOB_NUM_NODES", environment_number("SLURM_NNODES", 1));
+    if (p->nproc == 0) p->nproc = environment_number("SLURM_NTASKS_PER_NODE", 1);
+    p->world = (int)(p->nodes * p->nproc);
+}
+
+static void hosts_are_missing(launch_plan *p)
+{
+    const long long ranks = p->nproc > 0 ? p->nproc : 1;
+    mega_buffer lines = {0};
+    for (int64_t i = 0; i < p->nodes && i < 8; i++) {
+        if (i == 0 && p->master_addr != NULL) mega_buffer_printf(&lines, " '%s slots=%lld'", p->master_addr, ranks);
+        else
+            mega_buffer_printf(&lines, " 'HOST%lld slots=%lld'", (long long)i, ranks);
+    }
+    launch_mistake(p,
+                   "--nnodes %lld: which hosts? Write their names to a file and give it, on the first of them alone:\n"
+                   "    printf '%%s\\n'%s%s > hostfile\n"
+                   "    megalith launch --hostfile hostfile --nproc_per_node %lld %s …\n"
+                   "or run inside a Slurm allocation (sbatch, salloc)",
+                   (long long)p->nodes, lines.data != NULL ? lines.data : "", p->nodes > 8 ? " …" : "", ranks,
+                   p->command != NULL ? p->command : "pretrain_gpt");
+    mega_buffer_fini(&lines);
+}
+
+static void read_hosts(launch_plan *p)
+{
+    const bool filtered = p->include != NULL || p->exclude != NULL;
+    if (p->hostfile == NULL && (filtered || p->nodes > 1) && mega_file_exists(DEFAULT_HOSTFILE))
+        p->hostfile = DEFAULT_HOSTFILE;
+    if (p->hostfile == NULL) {
+        if (filtered) launch_mistake(p, "--include and --exclude choose hosts of a --hostfile; there is none");
+        if (p->nodes > 1) hosts_are_missing(p);
+        p->world = p->nproc > 0 ? (int)p->nproc : 1;
+        return;
+    }
+    char *text = NULL;
+    if (mega_file_read(&text, NULL, p->hostfile) != MEGA_OK) {
+        launch_mistake(p, "--hostfile: %s", mega_error_message());
+        return;
+    }
+    launch_hosts_read(p, p->hostfile, text);
+    mega_free(text);
+    if (p->mistakes.size == 0) launch_hosts_filter(p);
+    for (int i = 0; i < p->hosts; i++) p->world += p->host[i].ranks;
+}
+
+/* One of a launcher's several ranks that launches again would start the whole run, as would each of the others. */
+static void refuse_nesting(launch_plan *p)
+{
+    static const char *const sign[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+    for (size_t i = 0; i < sizeof sign / sizeof sign[0]; i++) {
+        if (environment_number(sign[i], 1) == 1) continue;
+        launch_mistake(p,
+                       "%s=%s is set: a launcher has started this process already, as one of several. Leave one out: "
+                       "either mpirun -n N megalith %s …, or megalith launch alone",
+                       sign[i], getenv(sign[i]), p->command != NULL ? p->command : "pretrain_gpt");
+        return;
+    }
+}
+
+void launch_engine_find(launch_plan *p)
+{
+    const launch_kind asked = p->launcher != NULL ? kind_asked(p) : LAUNCH_NONE, built = kind_built();
+    refuse_nesting(p);
+    if (p->include != NULL && p->exclude != NULL)
+        launch_mistake(p, "--include and --exclude exclude each other; give one");
+    if ((p->include != NULL || p->exclude != NULL) && (p->nproc > 0 || p->nodes > 0))
+        launch_mistake(p, "--include and --exclude say the ranks themselves; leave out --num_nodes (--nnodes) and "
+                          "--num_gpus (--nproc_per_node)");
+    const bool in_slurm = p->launcher == NULL && getenv("SLURM_JOB_ID") != NULL && p->hostfile == NULL;
+    if (asked == LAUNCH_SLURM || (in_slurm && find_program(p, "srun") != NULL)) {
+        use_slurm(p);
+        return;
+    }
+    read_hosts(p);
+    if (p->mistakes.size > 0 || (p->world == 1 && p->hosts <= 1)) return; /* one rank needs no engine */
+    const launch_kind wanted = asked != LAUNCH_NONE ? asked : built;
+    if (wanted == LAUNCH_NONE)
+        launch_mistake(p, "this megalith was built without MPI, so there is one rank; install libopenmpi-dev or "
+                          "libmpich-dev and build again");
+    else
+        find_mpi(p, wanted);
+    if (p->kind != LAUNCH_NONE && built != p->kind && !p->dry_run)
+        launch_mistake(p, "--launcher %s: this megalith was built with %s", kind_name[p->kind], kind_title[built]);
+}

@@ -1,0 +1,185 @@
+/* Hosts and their ranks: DeepSpeed's hostfile and its filters. */
+#include "launch.h"
+#include <ctype.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SLOTS_MOST = 4096 };
+
+static launch_host *find_host(const launch_plan *p, const char *name, size_t length)
+{
+    for (int i = 0; i < p->hosts; i++)
+        if (strlen(p->host[i].name) == length && strncmp(p->host[i].name, name, length) == 0) return &p->host[i];
+    return NULL;
+}
+
+static void add_host(launch_plan *p, const char *path, int line, const char *name, long slots)
+{
+    const launch_host *twin = find_host(p, name, strlen(name));
+    if (twin != NULL) {
+        launch_mistake(p, "%s:%d: host %s stands in line %d already", path, line, name, twin->line);
+        return;
+    }
+    p->host[p->hosts++] = (launch_host){.name = name, .ranks = (int)slots, .slots = (int)slots, .line = line};
+}
+
+/* "HOST slots=N", blanks around. */
+static void read_line(launch_plan *p, const char *path, int line, char *text)
+{
+    text[strcspn(text, "#\r")] = '\0';
+    char *rest = NULL, *end = NULL;
+    char *name = strtok_r(text, " \t", &rest);
+    if (name == NULL) return;
+    const char *slots = strtok_r(NULL, " \t", &rest), *more = strtok_r(NULL, " \t", &rest);
+    const long n = slots != NULL && strncmp(slots, "slots=", 6) == 0 ? strtol(slots + 6, &end, 10) : 0;
+    if (more != NULL || end == NULL || *end != '\0' || n < 1 || n > SLOTS_MOST || strpbrk(name, ",:@") != NULL) {
+        launch_mistake(p, "%s:%d: found \"%s%s%s%s%s\", expected \"HOST slots=N\" with N from 1 to %d", path, line,
+                       name, slots != NULL ? " " : "", slots != NULL ? slots : "", more != NULL ? " " : "",
+                       more != NULL ? more : "", SLOTS_MOST);
+        return;
+    }
+    add_host(p, path, line, name, n);
+}
+
+void launch_hosts_read(launch_plan *p, const char *path, const char *text)
+{
+    char *copy = mega_arena_strdup(&p->arena, text);
+    int lines = 1;
+    for (const char *c = text; *c != '\0'; c++) lines += *c == '\n';
+    p->host = mega_arena_alloc(&p->arena, (size_t)lines * sizeof *p->host);
+    if (copy == NULL || p->host == NULL) {
+        launch_mistake(p, "%s: no memory for %d lines", path, lines);
+        return;
+    }
+    for (int line = 1; copy != NULL; line++) {
+        char *end = strchr(copy, '\n');
+        if (end != NULL) *end = '\0';
+        read_line(p, path, line, copy);
+        copy = end != NULL ? end + 1 : NULL;
+    }
+    if (p->hosts == 0 && p->mistakes.size == 0)
+        launch_mistake(p, "%s names no host; expected lines \"HOST slots=N\"", path);
+}
+
+/* Which slots of a host a filter names. */
+typedef struct chosen {
+    bool *slot; /* of every host, one behind the other */
+    int *first; /* where a host's begin */
+} chosen;
+
+/* "1,3" of one host; nothing: all of them. */
+static bool choose_slots(launch_plan *p, const char *option, const launch_host *h, const char *list, size_t length,
+                         bool *slot)
+{
+    if (length == 0) {
+        memset(slot, 1, (size_t)h->slots);
+        return true;
+    }
+    const char *at = list, *end = list + length;
+    while (at < end) {
+        char *stop = NULL;
+        const long n = isdigit((unsigned char)*at) ? strtol(at, &stop, 10) : -1;
+        if (n < 0 || stop > end || (stop < end && (*stop != ',' || stop + 1 == end))) {
+            launch_mistake(p, "%s: found \"%.*s\" for host %s, expected numbers of slots with commas between them",
+                           option, (int)length, list, h->name);
+            return false;
+        }
+        if (n >= h->slots) {
+            launch_mistake(p, "%s: host %s has no slot %ld; it has 0 to %d", option, h->name, n, h->slots - 1);
+            return false;
+        }
+        slot[n] = true;
+        at = stop + 1;
+    }
+    return true;
+}
+
+static void choose(launch_plan *p, const char *option, const char *filter, const chosen *c)
+{
+    for (const char *at = filter; *at != '\0';) {
+        const size_t whole = strcspn(at, "@"), name = strcspn(at, ":@");
+        const launch_host *h = find_host(p, at, name);
+        const bool has_list = at[name] == ':';
+        if (h == NULL) {
+            launch_mistake(p, "%s: \"%.*s\" is not a host of %s", option, (int)name, at, p->hostfile);
+        } else if (has_list && whole == name + 1) {
+            launch_mistake(p, "%s: \"%.*s\": numbers of slots are missing behind the colon", option, (int)whole, at);
+        } else {
+            bool *slot = c->slot + c->first[h - p->host];
+            choose_slots(p, option, h, at + name + has_list, whole - name - has_list, slot);
+        }
+        at += whole + (at[whole] == '@');
+    }
+}
+
+static void filter_slots(launch_plan *p)
+{
+    const bool keeps = p->include != NULL;
+    const char *option = keeps ? "--include" : "--exclude", *filter = keeps ? p->include : p->exclude;
+    int total = 0;
+    chosen c = {.first = mega_arena_alloc(&p->arena, (size_t)p->hosts * sizeof(int))};
+    for (int i = 0; i < p->hosts && c.first != NULL; i++) {
+        c.first[i] = total;
+        total += p->host[i].slots;
+    }
+    c.slot = mega_arena_alloc(&p->arena, (size_t)total + 1);
+    if (c.first == NULL || c.slot == NULL) {
+        launch_mistake(p, "%s: no memory for %d slots", option, total);
+        return;
+    }
+    choose(p, option, filter, &c);
+    int left = 0;
+    for (int i = 0; i < p->hosts; i++) {
+        launch_host h = p->host[i];
+        h.ranks = 0;
+        for (int s = 0; s < h.slots; s++) h.ranks += c.slot[c.first[i] + s] == keeps;
+        if (h.ranks > 0) p->host[left++] = h;
+    }
+    p->hosts = left;
+    if (left == 0 && p->mistakes.size == 0)
+        launch_mistake(p, "%s %s leaves no slot of %s", option, filter, p->hostfile);
+}
+
+void launch_hosts_filter(launch_plan *p)
+{
+    if (p->include != NULL || p->exclude != NULL) filter_slots(p);
+    if (p->nodes > p->hosts && p->mistakes.size == 0)
+        launch_mistake(p, "--nnodes %lld: %s names %d host%s", (long long)p->nodes, p->hostfile, p->hosts,
+                       p->hosts == 1 ? "" : "s");
+    else if (p->nodes > 0 && p->nodes < p->hosts)
+        p->hosts = (int)p->nodes;
+    for (int i = 0; i < p->hosts && p->nproc > 0; i++) p->host[i].ranks = (int)p->nproc;
+}
+
+static bool answers(const char *host)
+{
+    const pid_t child = fork();
+    if (child < 0) return true;
+    if (child == 0) {
+        if (freopen("/dev/null", "r", stdin) == NULL || freopen("/dev/null", "w", stdout) == NULL ||
+            freopen("/dev/null", "w", stderr) == NULL)
+            _exit(1);
+        execlp("ssh", "ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", host, "true", (char *)NULL);
+        _exit(0); /* no ssh: the engine has ways of its own */
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return status == 0;
+}
+
+/* The first host is this one: it is not asked. */
+int launch_hosts_reach(launch_plan *p)
+{
+    int left = 0;
+    for (int i = 0; i < p->hosts; i++) {
+        if (i == 0 || answers(p->host[i].name)) p->host[left++] = p->host[i];
+        else
+            fprintf(stderr, "megalith launch: host %s does not answer ssh and is left out\n", p->host[i].name);
+    }
+    const int lost = p->hosts - left;
+    p->hosts = left;
+    return lost;
+}

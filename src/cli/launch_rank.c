@@ -1,0 +1,32 @@
+/* What a rank does for itself that launchers do not: Open MPI and srun are told not to bind ranks to cores, as they
+ * know nothing of threads. */
+#include "launch.h"
+#include <sched.h>
+#include <stdlib.h>
+
+static int local_rank(void)
+{
+    static const char *const name[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"};
+    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++)
+        if (getenv(name[i]) != NULL) return atoi(getenv(name[i]));
+    return -1;
+}
+
+/* Under megalith launch alone: the n-th rank of k takes the n-th of k equal parts of the cores. Where there are more
+ * threads than cores, the system shares them out. */
+void launch_rank_begin(int local_size, int64_t num_threads)
+{
+    cpu_set_t all, mine;
+    const int rank = local_rank();
+    if (getenv("MEGA_LAUNCH") == NULL || local_size <= 1 || rank < 0 || rank >= local_size) return;
+    if (sched_getaffinity(0, sizeof all, &all) != 0) return;
+    const int cores = CPU_COUNT(&all), share = cores / local_size;
+    if (share < 1 || num_threads > share) return;
+    CPU_ZERO(&mine);
+    for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &all)) continue;
+        if (seen >= rank * share && seen < (rank + 1) * share) CPU_SET(cpu, &mine);
+        seen++;
+    }
+    sched_setaffinity(0, sizeof mine, &mine);
+}

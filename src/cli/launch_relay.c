@@ -1,0 +1,334 @@
+/* Lines of ranks. The engine marks each piece that it hands on with the rank it came from, and joins pieces as they
+ * come; here they are put together again, so that a line on the terminal is one rank's whole line. */
+#include "launch.h"
+#include "megalith/file.h"
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define OUTSIDE (-1) /* the engine itself speaks */
+
+enum { MARK_MOST = 128, CAUSE_MOST = 4096 };
+
+typedef struct relay_stream {
+    int rank;            /* whose text comes next */
+    mega_buffer pending; /* what may be the begin of a mark */
+    mega_buffer *line;   /* of each rank; the last is the engine's */
+} relay_stream;
+
+struct launch_relay {
+    const launch_plan *plan;
+    relay_stream stream[2];
+    FILE **log; /* of each rank; NULL: not open */
+    char *cause;
+    int cause_rank;
+    bool cause_is_last; /* nothing was shown since */
+    mega_buffer block;  /* the engine's lines between two rules */
+    bool in_block;
+    char death[256];
+    char host[96];
+    int pid, signal, death_rank;
+};
+
+mega_status launch_relay_create(launch_relay **out, const launch_plan *p)
+{
+    launch_relay *r = mega_calloc(1, sizeof *r);
+    const size_t ranks = (size_t)p->world;
+    bool ok = r != NULL;
+    for (int s = 0; s < 2 && ok; s++) {
+        r->stream[s].rank = p->kind == LAUNCH_NONE ? 0 : OUTSIDE;
+        r->stream[s].line = mega_calloc(ranks + 1, sizeof(mega_buffer));
+        ok = r->stream[s].line != NULL;
+    }
+    if (ok) r->log = mega_calloc(ranks, sizeof *r->log);
+    if (!ok || r->log == NULL) {
+        launch_relay_destroy(r);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for the lines of %d ranks", p->world);
+    }
+    r->plan = p;
+    r->death_rank = OUTSIDE;
+    /* A file for each rank. */
+    struct rlimit files;
+    if (p->log_dir != NULL && getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    *out = r;
+    return MEGA_OK;
+}
+
+void launch_relay_destroy(launch_relay *r)
+{
+    if (r == NULL) return;
+    for (int s = 0; s < 2; s++) {
+        for (int i = 0; r->stream[s].line != NULL && r->plan != NULL && i <= r->plan->world; i++)
+            mega_buffer_fini(&r->stream[s].line[i]);
+        mega_free(r->stream[s].line);
+        mega_buffer_fini(&r->stream[s].pending);
+    }
+    for (int i = 0; r->log != NULL && r->plan != NULL && i < r->plan->world; i++)
+        if (r->log[i] != NULL) fclose(r->log[i]);
+    mega_free(r->log);
+    mega_free(r->cause);
+    mega_buffer_fini(&r->block);
+    mega_free(r);
+}
+
+/* Opened at the first line; a restart goes on behind what is there. */
+static void write_log(launch_relay *r, int rank, const char *line)
+{
+    if (r->plan->log_dir == NULL) return;
+    if (r->log[rank] == NULL) {
+        char *path = mega_format("%s/rank_%d.log", r->plan->log_dir, rank);
+        r->log[rank] = path != NULL ? fopen(path, "a") : NULL;
+        mega_free(path);
+    }
+    if (r->log[rank] == NULL) return;
+    fprintf(r->log[rank], "%s\n", line);
+    fflush(r->log[rank]);
+}
+
+/* The first rank that says why it ends; further lines of it belong to that. */
+static void note_cause(launch_relay *r, int rank, const char *line)
+{
+    const char *error = strstr(line, ": error: ");
+    if (r->cause == NULL) {
+        if (strncmp(line, "megalith ", 9) != 0 || error == NULL) return;
+        r->cause = mega_strdup(error + 9);
+        r->cause_rank = rank;
+        r->cause_is_last = true;
+    } else if (rank == r->cause_rank && r->cause_is_last && strlen(r->cause) + strlen(line) < CAUSE_MOST) {
+        char *longer = mega_format("%s\n%s", r->cause, line);
+        if (longer == NULL) return;
+        mega_free(r->cause);
+        r->cause = longer;
+    }
+}
+
+static void show_line(launch_relay *r, bool is_error, int rank, const char *line)
+{
+    const int last = r->plan->world - 1;
+    if (is_error && rank != OUTSIDE) note_cause(r, rank, line);
+    if (rank == OUTSIDE || rank != r->cause_rank || !is_error) r->cause_is_last = false;
+    if (rank != OUTSIDE) write_log(r, rank, line);
+    if (rank != OUTSIDE && r->plan->log_dir != NULL && rank != 0 && rank != last && !is_error) return;
+    FILE *to = is_error ? stderr : stdout;
+    if (is_error) fflush(stdout);
+    if (rank != OUTSIDE && r->plan->world > 1) fprintf(to, "[%d] %s\n", rank, line);
+    else
+        fprintf(to, "%s\n", line);
+    fflush(to);
+}
+
+/* ---- what the engine says itself ---- */
+
+/* Its banners around a death say less than the death itself. */
+static bool is_banner(const char *text)
+{
+    static const char *const known[] = {"MPI_ABORT was invoked",
+                                        "Primary job ",
+                                        "mpirun noticed that",
+                                        "prterun noticed",
+                                        "mpirun detected that",
+                                        "BAD TERMINATION",
+                                        "prterun detected that",
+                                        "YOUR APPLICATION TERMINATED",
+                                        "This typically refers to a problem",
+                                        "Please see the FAQ page for debugging"};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strstr(text, known[i]) != NULL) return true;
+    return false;
+}
+
+static void note_death(launch_relay *r, const char *line)
+{
+    int rank = 0, number = 0, pid = 0;
+    char host[96] = "", how[64] = "";
+    const char *at;
+    if ((at = strstr(line, "process rank ")) != NULL && strstr(line, "exited on signal") != NULL &&
+        sscanf(at, "process rank %d with PID %*s on node %95s exited on signal %d", &rank, host, &r->signal) == 3) {
+        snprintf(r->death, sizeof r->death, "rank %d on host %s was ended by signal %d (%s)", rank, host, r->signal,
+                 strsignal(r->signal));
+    } else if ((at = strstr(line, "PID ")) != NULL && sscanf(at, "PID %d RUNNING AT %95s", &pid, host) == 2) {
+        r->pid = pid;
+        memcpy(r->host, host, sizeof host);
+    } else if ((at = strstr(line, "(signal ")) != NULL && strstr(line, "EXIT STRING") != NULL) {
+        r->signal = atoi(at + 8);
+        snprintf(r->death, sizeof r->death, "a rank on host %s (process %d) was ended by signal %d (%s)", r->host,
+                 r->pid, r->signal, strsignal(r->signal));
+    } else if ((at = strstr(line, "Process name: [[")) != NULL && (at = strstr(at, "],")) != NULL) {
+        r->death_rank = atoi(at + 2);
+    } else if ((at = strstr(line, "Exit code:")) != NULL && r->death_rank != OUTSIDE && r->death[0] == '\0') {
+        number = atoi(at + 10);
+        snprintf(r->death, sizeof r->death, "rank %d ended with exit status %d", r->death_rank, number);
+    } else if (sscanf(line, "srun: error: %95[^:]: task %d: %63[^\n]", host, &rank, how) == 3 && r->death[0] == '\0') {
+        snprintf(r->death, sizeof r->death, "rank %d on host %s: %s", rank, host, how);
+        r->signal = strncmp(how, "Killed", 6) == 0 ? 9 : 0;
+    }
+}
+
+static bool is_rule(const char *line)
+{
+    const size_t n = strlen(line);
+    return n >= 60 && (strspn(line, "-") == n || strspn(line, "=") == n);
+}
+
+static void show_block(launch_relay *r)
+{
+    if (r->block.data != NULL && !is_banner(r->block.data)) {
+        r->block.data[r->block.size - 1] = '\0'; /* every line brought its end */
+        show_line(r, true, OUTSIDE, r->block.data);
+    }
+    mega_buffer_fini(&r->block);
+    r->block = (mega_buffer){0};
+    r->in_block = false;
+}
+
+static void engine_line(launch_relay *r, bool is_error, const char *line)
+{
+    note_death(r, line);
+    if (is_rule(line)) {
+        if (r->in_block) show_block(r);
+        else
+            r->in_block = true;
+    } else if (r->in_block) {
+        mega_buffer_printf(&r->block, "%s\n", line);
+    } else if (!is_banner(line) && line[0] != '\0') {
+        show_line(r, is_error, OUTSIDE, line);
+    }
+}
+
+/* ---- marks ---- */
+
+/* Open MPI: "[job,rank]<stdout>:". Bytes of the mark, 0: none here, -1: more is needed to tell. */
+static int openmpi_mark(const char *text, size_t size, int *rank)
+{
+    const char *close = memchr(text, ']', size < MARK_MOST ? size : MARK_MOST);
+    if (text[0] != '[' || memchr(text, '\n', close != NULL ? (size_t)(close - text) : size) != NULL) return 0;
+    if (close == NULL) return size < MARK_MOST ? -1 : 0;
+    const char *comma = close;
+    while (comma > text && isdigit((unsigned char)comma[-1])) comma--;
+    if (comma == close || comma[-1] != ',') return 0;
+    static const char *const ends[] = {"]<stdout>:", "]<stderr>:"};
+    const size_t length = strlen(ends[0]), left = size - (size_t)(close - text);
+    for (int i = 0; i < 2; i++) {
+        if (strncmp(close, ends[i], left < length ? left : length) != 0) continue;
+        if (left < length) return -1;
+        *rank = atoi(comma);
+        return (int)(close - text) + (int)length;
+    }
+    return 0;
+}
+
+/* Hydra: what -prepend-pattern was given. */
+static int mpich_mark(const char *text, size_t size, int *rank)
+{
+    if (text[0] != '\036') return 0;
+    const char *end = memchr(text, '\037', size < 16 ? size : 16);
+    if (end == NULL) return size < 16 ? -1 : 0;
+    *rank = atoi(text + 1);
+    return (int)(end - text) + 1;
+}
+
+/* srun --label: whole lines, "  3: text". */
+static int slurm_mark(const char *text, size_t size, int *rank)
+{
+    size_t i = 0;
+    while (i < size && text[i] == ' ') i++;
+    const size_t first = i;
+    while (i < size && isdigit((unsigned char)text[i])) i++;
+    if (i == size && i < 16) return -1;
+    if (i == first || i >= 16 || text[i] != ':') return 0;
+    if (i + 1 == size) return -1;
+    if (text[i + 1] != ' ' && text[i + 1] != '\n') return 0;
+    *rank = atoi(text);
+    return (int)i + 1 + (text[i + 1] == ' ');
+}
+
+static int mark_at(const launch_relay *r, const relay_stream *s, const char *text, size_t size, int *rank)
+{
+    int used = 0;
+    switch (r->plan->kind) {
+    case LAUNCH_NONE: return 0;
+    case LAUNCH_OPENMPI:
+        used = openmpi_mark(text, size, rank);
+        /* From version 5 on a blank follows. */
+        if (used > 0 && r->plan->major >= 5) used = (size_t)used == size ? -1 : used + (text[used] == ' ');
+        break;
+    case LAUNCH_MPICH: used = mpich_mark(text, size, rank); break;
+    case LAUNCH_SLURM: used = s->rank == OUTSIDE ? slurm_mark(text, size, rank) : 0; break;
+    }
+    return used > 0 && (*rank < 0 || *rank >= r->plan->world) ? 0 : used;
+}
+
+static void line_ends(launch_relay *r, relay_stream *s)
+{
+    const int rank = s->rank;
+    mega_buffer *line = &s->line[rank == OUTSIDE ? r->plan->world : rank];
+    mega_buffer_append(line, "", 1);
+    const char *text = line->data != NULL ? line->data : "";
+    const bool is_error = s == &r->stream[1];
+    if (rank == OUTSIDE) engine_line(r, is_error, text);
+    else
+        show_line(r, is_error, rank, text);
+    line->size = 0;
+    line->failed = false;
+    if (r->plan->kind != LAUNCH_NONE) s->rank = OUTSIDE;
+}
+
+void launch_relay_take(launch_relay *r, bool is_error, const char *bytes, size_t count)
+{
+    relay_stream *s = &r->stream[is_error];
+    mega_buffer_append(&s->pending, bytes, count);
+    const char *text = s->pending.data;
+    const size_t size = text != NULL ? s->pending.size : 0;
+    size_t at = 0;
+    while (at < size) {
+        int rank = 0;
+        const int mark = mark_at(r, s, text + at, size - at, &rank);
+        if (mark < 0 && count > 0) break; /* at the end, what looked like a mark is text */
+        if (mark > 0) {
+            s->rank = rank;
+            at += (size_t)mark;
+            continue;
+        }
+        if (text[at] == '\n') line_ends(r, s);
+        else
+            mega_buffer_append(&s->line[s->rank == OUTSIDE ? r->plan->world : s->rank], text + at, 1);
+        at++;
+    }
+    if (at > 0 && text != NULL) memmove(s->pending.data, text + at, size - at);
+    s->pending.size = size - at;
+}
+
+void launch_relay_end(launch_relay *r)
+{
+    for (int s = 0; s < 2; s++) {
+        launch_relay_take(r, s == 1, "", 0);
+        for (int i = 0; i <= r->plan->world; i++) {
+            if (r->stream[s].line[i].size == 0) continue;
+            r->stream[s].rank = i == r->plan->world ? OUTSIDE : i;
+            line_ends(r, &r->stream[s]);
+        }
+        r->stream[s].rank = r->plan->kind == LAUNCH_NONE ? 0 : OUTSIDE;
+    }
+    if (r->in_block) show_block(r);
+}
+
+const char *launch_relay_cause(const launch_relay *r, int *out_rank)
+{
+    *out_rank = r->cause_rank;
+    return r->cause;
+}
+
+bool launch_relay_cause_is_last(const launch_relay *r)
+{
+    return r->cause != NULL && r->cause_is_last;
+}
+
+const char *launch_relay_death(const launch_relay *r, int *out_signal)
+{
+    *out_signal = r->signal;
+    return r->death;
+}

@@ -1,0 +1,153 @@
+/* One life of the ranks: the engine as a child, its output to the relay, signals to the engine, and an end within
+ * seconds once a rank has said that it fails. */
+#include "launch.h"
+#include "megalith/threads.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ASK_AFTER_S   5.0 /* from a rank's failure to the engine's being asked to end */
+#define FORCE_AFTER_S 8.0
+#define DRAIN_S       1.0 /* a process that outlives the engine may hold its output open */
+
+/* The signal that asked to end. A handler can reach nothing but a global. */
+static volatile sig_atomic_t asked, asked_times;
+
+static void on_signal(int number)
+{
+    asked = number;
+    asked_times++;
+}
+
+static void watch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* What torchrun and others leave in the environment would be taken for a launcher's word. */
+static void set_environment(const launch_words *environment)
+{
+    static const char *const foreign[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "LOCAL_SIZE"};
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) unsetenv(foreign[i]);
+    for (int i = 0; i < environment->count; i++) {
+        char *word = environment->word[i], *equals = strchr(word, '=');
+        *equals = '\0';
+        setenv(word, equals + 1, 0);
+        *equals = '=';
+    }
+}
+
+static void become_engine(const launch_words *command, const launch_words *environment, const int out[2],
+                          const int err[2])
+{
+    setpgid(0, 0); /* the terminal's Ctrl-C comes through us alone */
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    signal(SIGPIPE, SIG_DFL);
+    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(out[1], 1) < 0 || dup2(err[1], 2) < 0) _exit(127);
+    set_environment(environment);
+    execv(command->word[0], command->word);
+    const char *why = strerror(errno);
+    dprintf(2, "megalith launch: error: %s: %s\n", command->word[0], why);
+    _exit(127);
+}
+
+typedef struct life {
+    pid_t engine;
+    int fd[2]; /* -1: at its end */
+    launch_relay *relay;
+    double failed_at, ended_at; /* 0: not yet */
+    int told;                   /* signals handed on */
+    int status;
+} life;
+
+static void read_output(life *l, int timeout_ms)
+{
+    struct pollfd polled[2] = {{.fd = l->fd[0], .events = POLLIN}, {.fd = l->fd[1], .events = POLLIN}};
+    if (poll(polled, 2, timeout_ms) <= 0) return;
+    char bytes[16384];
+    for (int s = 0; s < 2; s++) {
+        if (polled[s].revents == 0) continue;
+        const ssize_t n = read(l->fd[s], bytes, sizeof bytes);
+        if (n > 0) {
+            launch_relay_take(l->relay, s == 1, bytes, (size_t)n);
+        } else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
+            close(l->fd[s]);
+            l->fd[s] = -1;
+        }
+    }
+}
+
+/* Signals of the user to the engine, which hands them on; and an end to ranks that outlive a failure. */
+static void steer(life *l, const launch_plan *p)
+{
+    const double now = mega_time_now();
+    int rank;
+    if (asked_times > l->told) {
+        l->told = asked_times;
+        kill(-l->engine, l->told > 1 ? SIGKILL : p->kind == LAUNCH_OPENMPI ? SIGTERM : asked);
+    }
+    if (l->failed_at == 0 && launch_relay_cause(l->relay, &rank) != NULL) l->failed_at = now;
+    if (l->failed_at == 0) return;
+    if (now - l->failed_at > FORCE_AFTER_S) kill(-l->engine, SIGKILL);
+    else if (now - l->failed_at > ASK_AFTER_S)
+        kill(l->engine, SIGTERM);
+}
+
+static void live(life *l, const launch_plan *p)
+{
+    for (;;) {
+        if (l->fd[0] >= 0 || l->fd[1] >= 0) read_output(l, 100);
+        else
+            usleep(20000);
+        if (l->ended_at == 0 && waitpid(l->engine, &l->status, WNOHANG) == l->engine) l->ended_at = mega_time_now();
+        if (l->ended_at == 0) steer(l, p);
+        else if ((l->fd[0] < 0 && l->fd[1] < 0) || mega_time_now() - l->ended_at > DRAIN_S)
+            return;
+    }
+}
+
+static int exit_status_of(const life *l)
+{
+    int signal_number = 0;
+    launch_relay_death(l->relay, &signal_number);
+    if (WIFSIGNALED(l->status)) return 128 + WTERMSIG(l->status);
+    const int status = WEXITSTATUS(l->status);
+    return status != 0 && signal_number != 0 && status < 128 ? 128 + signal_number : status;
+}
+
+mega_status launch_run(const launch_plan *p, const launch_words *command, const launch_words *environment,
+                       launch_relay *relay, launch_result *out)
+{
+    int stdout_pipe[2], stderr_pipe[2];
+    if (pipe2(stdout_pipe, O_CLOEXEC) != 0 || pipe2(stderr_pipe, O_CLOEXEC) != 0)
+        return MEGA_FAIL(MEGA_ERR_IO, "no pipe to the ranks: %s", strerror(errno));
+    watch_signals();
+    fflush(NULL);
+    life l = {.fd = {stdout_pipe[0], stderr_pipe[0]}, .relay = relay, .told = asked_times};
+    l.engine = fork();
+    if (l.engine == 0) become_engine(command, environment, stdout_pipe, stderr_pipe);
+    close(stdout_pipe[1]);
+    close(stderr_pipe[1]);
+    if (l.engine > 0) {
+        setpgid(l.engine, l.engine);
+        live(&l, p);
+    }
+    for (int s = 0; s < 2; s++)
+        if (l.fd[s] >= 0) close(l.fd[s]);
+    if (l.engine < 0) return MEGA_FAIL(MEGA_ERR_IO, "no process for %s: %s", command->word[0], strerror(errno));
+    launch_relay_end(relay);
+    *out = (launch_result){.exit_status = exit_status_of(&l), .interrupted = asked_times > 0};
+    return MEGA_OK;
+}

@@ -1,0 +1,162 @@
+#!/usr/bin/env bash
+# megalith launch without several hosts: options of torchrun and DeepSpeed, hostfiles, the command that each engine gets, and
+# the lines that come back from it. The engines are scripts.
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+unset RANK WORLD_SIZE SLURM_JOB_ID SLURM_JOB_NUM_NODES SLURM_NNODES SLURM_NTASKS_PER_NODE OMPI_MCA_btl OMPI_MCA_btl_vader_single_copy_mechanism
+"$MEGALITH" doctor 2>/dev/null | grep -q '^  MPI  *Open MPI' || skip "megalith was not built with Open MPI: its engines are not those of this test"
+
+# engine FOLDER NAME 'what --version prints' ['what it does']
+engine() {
+    mkdir -p "$1"
+    printf '#!/bin/sh\ncase "$1" in --version) echo "%s"; exit 0;; --mpi=list) echo "MPI plugin types are..."; echo "pmix"; exit 0;; esac\n%s\n' \
+        "$3" "${4:-echo "$2 ran"}" >"$1/$2"
+    chmod +x "$1/$2"
+}
+engine ompi4 mpirun 'mpirun (Open MPI) 4.1.4'
+engine ompi5 mpirun 'mpirun (Open MPI) 5.0.3'
+engine hydra mpiexec 'HYDRA build details:'
+engine slurm srun 'slurm 22.05.8'
+launch() { # FOLDER ARGUMENTS…
+    local path=$work/$1:$PATH
+    shift
+    PATH=$path "$MEGALITH" launch "$@" </dev/null
+}
+# shows NAME 'part|part|…' FOLDER ARGUMENTS…: --dry-run prints every part
+shows() {
+    local name=$1 parts=$2 part text
+    shift 2
+    text=$(launch "$1" --dry-run "${@:2}" 2>err) || note "$name: exit status $?: $text"
+    while IFS= read -r part; do
+        case "$text" in
+        *"$part"*) ;;
+        *) note "$name: \"$part\" is not in: $text" ;;
+        esac
+    done < <(printf '%s\n' "$parts" | tr '|' '\n')
+}
+root=
+[ "$(id -u)" -ne 0 ] || root='--allow-run-as-root '
+printf '  # two hosts\n\n  worker-0 slots=4 # the first\nworker-1\tslots=4\n' >hostfile
+
+# ---- the command of each engine ----
+shows 'one rank needs no engine' "$MEGALITH pretrain_gpt --lr 1e-3" ompi4 --nproc_per_node 1 pretrain_gpt.py --lr 1e-3
+shows 'Open MPI 4' "ompi4/mpirun ${root}--tag-output --map-by slot:OVERSUBSCRIBE --bind-to none -n 2 $MEGALITH pretrain_gpt --lr 1e-3|MEGA_LAUNCH=1|OMPI_MCA_btl=self,vader" \
+    ompi4 --nproc_per_node 2 pretrain_gpt --lr 1e-3
+shows 'Open MPI 5' "ompi5/mpirun ${root}--output tag --map-by slot:OVERSUBSCRIBE --bind-to none -n 2|OMPI_MCA_btl=self,sm" ompi5 --nproc_per_node 2 pretrain_gpt
+shows 'more ranks than cores' 'OMPI_MCA_mpi_yield_when_idle=1' ompi4 --nproc_per_node 4000 pretrain_gpt
+shows 'Open MPI, two hosts' '--host worker-0:4,worker-1:4 -x |-x MEGA_LAUNCH=1 -n 8|oob_tcp_keepalive_time' ompi4 --hostfile hostfile pretrain_gpt
+shows 'MPICH' "hydra/mpiexec -hosts worker-0:2,worker-1:2 -prepend-pattern \$'\\036%r\\037' -n 4" hydra --launcher mpich --hostfile hostfile --num_gpus 2 pretrain_gpt
+export SLURM_JOB_ID=1 SLURM_JOB_NUM_NODES=2
+shows 'Slurm' 'slurm/srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --mpi=pmix --cpu-bind=none --overcommit --kill-on-bad-exit=1 --label ' \
+    slurm --nproc_per_node 4 pretrain_gpt
+SLURM_NTASKS_PER_NODE=3 shows 'Slurm says the ranks' '--ntasks=6' slurm pretrain_gpt
+shows 'Slurm, hosts chosen' '--nodelist=a,b ' slurm --include a@b pretrain_gpt
+shows 'a hostfile inside an allocation' '-n 8' ompi4 --hostfile hostfile pretrain_gpt
+unset SLURM_JOB_ID SLURM_JOB_NUM_NODES
+
+# ---- arguments ----
+while IFS='|' read -r ranks arguments; do
+    # shellcheck disable=SC2086
+    shows "$arguments" "-n $ranks " ompi4 $arguments pretrain_gpt
+done <<'TABLE'
+2|--nproc_per_node=2
+2|--nproc-per-node 2
+2|--num_gpus 2
+3|--num_accelerators=3
+2|--nnodes 1 --nproc_per_node 2 --node_rank 0 --master_addr localhost --master_port 6000
+2|--nnodes=1:1 --nproc_per_node 2 --standalone
+2|--nproc_per_node 2 --rdzv_backend=c10d --rdzv_endpoint=localhost:0 --max-restarts=0
+8|--hostfile hostfile
+8|-H hostfile
+4|--hostfile=hostfile --num_nodes 1
+2|--hostfile hostfile --num_gpus 1
+6|--hostfile hostfile --nnodes 2 --nproc_per_node 3
+TABLE
+shows 'megalith in front' "$MEGALITH pretrain_gpt --x 'a b' 'c'\\''d'" ompi4 --nproc_per_node 1 megalith pretrain_gpt --x 'a b' "c'd"
+shows 'python in front' "$MEGALITH pretrain_gpt --lr 1" ompi4 --nproc_per_node 1 /usr/bin/python3 -u tools/pretrain_gpt.py --lr 1
+
+# DeepSpeed's filters, its own vectors.
+while IFS='|' read -r hosts arguments; do
+    # shellcheck disable=SC2086
+    shows "$arguments" "--host $hosts " ompi4 --hostfile hostfile $arguments pretrain_gpt
+done <<'TABLE'
+worker-1:2|--include worker-1:0,3
+worker-0:2|--include worker-0:1@worker-0:0,1
+worker-0:4,worker-1:1|--include worker-1:2@worker-0
+worker-0:4|--exclude worker-1
+worker-0:2,worker-1:3|--exclude worker-0:0,1@worker-1:3
+worker-0:3,worker-1:4|-e worker-0:1
+TABLE
+
+# ---- mistakes ----
+PATH=$work/ompi4:$PATH
+refuses 'an unknown host' '--include: "jeff" is not a host of hostfile' launch --hostfile hostfile --include jeff pretrain_gpt
+refuses 'an unknown slot' '--exclude: host worker-1 has no slot 4; it has 0 to 3' launch --hostfile hostfile --exclude worker-1:4 pretrain_gpt
+refuses 'a malformed filter' '"5" is not a host' launch --hostfile hostfile --include worker-1@worker-0:1@5 pretrain_gpt
+refuses 'both filters' 'exclude each other' launch --hostfile hostfile --include worker-0 --exclude worker-1 pretrain_gpt
+refuses 'a filter and a number' 'leave out --num_nodes' launch --hostfile hostfile --include worker-0 --num_gpus 1 pretrain_gpt
+refuses 'all excluded' 'leaves no slot' launch --hostfile hostfile --exclude worker-0@worker-1 pretrain_gpt
+refuses 'more hosts than there are' '--nnodes 3: hostfile names 2 hosts' launch --hostfile hostfile --nnodes 3 pretrain_gpt
+printf 'a slots=2\nthis is bad slots=1\nmissingslots\na slots=1\nb slots=0\n' >bad
+refuses 'a bad hostfile' 'bad:2: found "this is bad|bad:3: found "missingslots", expected "HOST slots=N"|bad:4: host a stands in line 1 already|bad:5: found "b slots=0"' \
+    launch --hostfile bad pretrain_gpt
+: >empty
+refuses 'an empty hostfile' 'empty names no host' launch --hostfile empty pretrain_gpt
+refuses 'no hostfile' 'nowhere' launch --hostfile nowhere pretrain_gpt
+refuses 'all at once' '--bogus is not an option of launch|--nproc_per_nod is not an option of launch; did you mean --nproc_per_node?|--tee is not built: --log_dir' \
+    launch --bogus --nproc_per_nod=3 --tee=3 pretrain_gpt
+refuses 'a number' '--nproc_per_node: found "two", expected a whole number from 1 on' launch --nproc_per_node two pretrain_gpt
+refuses 'elastic' 'a number of hosts that may change is not built' launch --nnodes 1:4 pretrain_gpt
+refuses 'no command' 'the command is missing' launch --nproc_per_node 2
+refuses 'an unknown command' '"train.py" is not a command' launch --nproc_per_node 2 train.py
+refuses 'several hosts without their names' "which hosts?|printf '%s\\n' 'n0 slots=4' 'HOST1 slots=4' > hostfile|megalith launch --hostfile hostfile --nproc_per_node 4 pretrain_gpt" \
+    launch --nnodes 2 --nproc_per_node 4 --node_rank 0 --master_addr n0 --master_port 6000 pretrain_gpt.py
+OMPI_COMM_WORLD_SIZE=2 refuses 'a launcher in a launcher' 'a launcher has started this process already' launch --nproc_per_node 2 pretrain_gpt
+PATH=$work/hydra:$PATH refuses 'not the library of this program' 'this megalith was built with Open MPI' launch --launcher mpich --nproc_per_node 2 pretrain_gpt
+refuses 'no allocation' 'there is no Slurm allocation here' launch --launcher slurm pretrain_gpt
+refuses 'another launcher' '--launcher pdsh is not built; expected openmpi, mpich or slurm' launch --launcher pdsh pretrain_gpt
+text=$("$MEGALITH" launch --nnodes 2 --node_rank 1 --master_addr n0 pretrain_gpt) || note "node_rank 1: exit status $?"
+case "$text" in *'node 0 (n0) starts the ranks of this host too'*) ;; *) note "node_rank 1: $text" ;; esac
+# What a script of torchrun leaves in the environment never makes a process wait for others.
+WORLD_SIZE=2 RANK=1 MASTER_ADDR=n0 refuses 'RANK and WORLD_SIZE' 'environment WORLD_SIZE=2|megalith launch --nproc_per_node 2|RANK and WORLD_SIZE are not used' pretrain_gpt --preset tiny
+
+# ---- lines ----
+# As Open MPI hands them on: pieces of ranks joined as they came, cut in the middle of a mark, the last without an end.
+engine talk mpirun 'mpirun (Open MPI) 4.1.4' 'printf "[1,0]<stdout>:zero o[1,1]<stdout>:one o[1,0]<std"; sleep 0.2; printf "out>:f it\n[1,1]<stdout>:f it [1,2] and [x\n[1,2]<stdout>:two"
+printf "[1,1]<stderr>:megalith pretrain_gpt: error: rank 1: no luck\n" >&2; sleep 0.2; echo "[1,0]<stderr>:more" >&2
+printf -- "%070d\nmpirun noticed that process rank 1 with PID 7 on node n exited on signal 6 (Aborted).\n%070d\n" 0 0 | tr 0 - >&2; exit 6'
+launch talk --nproc_per_node 3 --log_dir logs pretrain_gpt >out 2>err
+[ $? -eq 134 ] || note "the exit status of a killed rank"
+diff out - <<'TEXT' || note "lines of ranks"
+[0] zero of it
+[2] two
+TEXT
+diff err - <<'TEXT' || note "errors of ranks"
+[1] megalith pretrain_gpt: error: rank 1: no luck
+[0] more
+megalith launch: error: rank 1: no luck
+TEXT
+[ "$(cat logs/rank_1.log)" = "one of it [1,2] and [x
+megalith pretrain_gpt: error: rank 1: no luck" ] || note "a log for each rank: $(cat logs/rank_1.log)"
+engine dies mpirun 'mpirun (Open MPI) 4.1.4' 'echo "mpirun noticed that process rank 3 with PID 0 on node n7 exited on signal 9 (Killed)." >&2; exit 137'
+launch dies --nproc_per_node 4 pretrain_gpt >out 2>err
+[ $? -eq 137 ] || note "exit status of a rank that was killed"
+grep -qx 'megalith launch: error: rank 3 on host n7 was ended by signal 9 (Killed); exit status 137' err || note "who died"
+
+# ---- again after a death ----
+engine thrice mpirun 'mpirun (Open MPI) 4.1.4' 'echo "$@" >>tried; mkdir -p keep; echo 5 >keep/latest_checkpointed_iteration.txt; [ "$(wc -l <tried)" -ge 3 ] || exit 9'
+launch thrice --nproc_per_node 2 --max-restarts 3 pretrain_gpt --finetune --load base --lr 1 --save=keep >out 2>err || note "the third try counts"
+sed 's/.*pretrain_gpt//' tried >args
+diff args - <<'TEXT' || note "what restarts are given"
+ --finetune --load base --lr 1 --save=keep
+ --lr 1 --save=keep --load keep
+ --lr 1 --save=keep --load keep
+TEXT
+grep -q 'restart 2 of 3, 2 ranks, from the last checkpoint of keep' err || note "a restart is told"
+rm tried
+launch thrice --nproc_per_node 2 --max-restarts 1 pretrain_gpt >out 2>err
+[ $? -eq 9 ] || note "restarts come to an end"
+engine mistake mpirun 'mpirun (Open MPI) 4.1.4' 'echo again >>mistakes; exit 2'
+launch mistake --nproc_per_node 2 --max-restarts 5 pretrain_gpt >out 2>err
+[ "$(wc -l <mistakes)" -eq 1 ] || note "a mistake in the command line was tried again"
+
+finish

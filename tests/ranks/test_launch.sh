@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# megalith launch with the engine of this machine: it trains, as root and with more ranks than cores; lines are prefixed;
+# the first failing rank has the last word; a killed rank ends the others; a restart goes on from the last checkpoint.
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+command -v mpirun >/dev/null || skip "mpirun is not there (apt-get install openmpi-bin)"
+"$MEGALITH" doctor 2>/dev/null | grep -qE '^  MPI  *none' && skip "megalith was built without MPI"
+unset RANK WORLD_SIZE OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
+export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" # libraries of the launcher keep what they allocate until the end
+fox_lines 300 >t.txt
+"$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer --output-prefix d >prepare 2>&1 ||
+    fail "preprocessing: $(cat prepare)"
+base=(pretrain_gpt.py --num-layers 1 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32
+    --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --lr-decay-iters 20 --log-interval 1 --eval-interval 100000
+    --tokenizer-type ByteTokenizer --data-path d_text_document --split 90,10,0)
+launch() { "$MEGALITH" launch "$@" </dev/null; }
+losses() { grep -oE 'iteration +[0-9]+/.*lm loss: [0-9.E+-]+' "$1" | sed -E 's/^iteration +([0-9]+).*lm loss:/\1/'; }
+
+# ---- it trains ----
+launch --nproc_per_node 2 --log_dir logs "${base[@]}" --train-iters 4 --eval-iters 0 >out 2>err || fail "two ranks"
+grep -v '^\[0\] ' out && note "lines without their rank"
+[ "$(losses out | wc -l)" -eq 4 ] || note "four iterations"
+[ "$(losses logs/rank_0.log)" = "$(losses out)" ] || note "the log of rank 0"
+mpirun --version | grep -q 'Open MPI' && {
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=self,vader mpirun --oversubscribe --bind-to none -n 2 \
+        "$MEGALITH" "${base[@]}" --train-iters 4 --eval-iters 0 >plain 2>&1 </dev/null || note "plain mpirun: $(tail -n 3 plain)"
+    [ "$(losses plain)" = "$(losses out)" ] || note "mpirun and launch: other losses"
+}
+launch --num_gpus 4 "${base[@]}" --train-iters 2 --eval-iters 0 >out 2>err || note "four ranks, more than there may be cores"
+cores=$(nproc)
+[ "$cores" -lt 2 ] || [ -n "${OMP_NUM_THREADS:-}" ] ||
+    grep -q "using $((cores / 4 > 0 ? cores / 4 : 1)) threads\? a rank" out || note "cores shared among ranks: $(grep threads out)"
+WORLD_SIZE=2 RANK=1 launch --nproc_per_node 1 "${base[@]}" --train-iters 1 --eval-iters 0 >out 2>err || note "one rank, whatever the environment says"
+
+# ---- failures ----
+launch --nproc_per_node 2 "${base[@]}" --train-iters 2 --data-path nowhere >out 2>err
+[ $? -eq 1 ] || note "exit status of a missing file"
+tail -n 1 err | grep -q 'error: --data-path nowhere.*are not there' || note "the last line is not the reason"
+launch --nproc_per_node 2 "${base[@]}" --train-iters 2 --tensor-model-parallel-size 3 >out 2>err
+[ $? -eq 2 ] || note "exit status of a mistake in the command line"
+
+# killed PATTERN WHEN: kills the last rank of the training that the pattern names, once the file out shows WHEN.
+killed() {
+    local pid
+    for _ in $(seq 1 300); do
+        grep -q "$2" out && break
+        sleep 0.1
+    done
+    pid=$(pgrep -f "^$MEGALITH pretrain_gpt .*$1" | tail -n 1)
+    [ -n "$pid" ] && kill -9 "$pid"
+}
+launch --nproc_per_node 2 "${base[@]}" --train-iters 100001 --eval-iters 0 >out 2>err &
+launcher=$!
+killed 'train-iters 100001' 'iteration  *3/' || fail "no rank to kill"
+began=$(date +%s)
+wait "$launcher"
+[ $? -eq 137 ] || note "exit status of a killed rank"
+[ $(($(date +%s) - began)) -le 10 ] || note "a killed rank was waited for"
+tail -n 1 err | grep -q 'ended by signal 9' || note "the last line is not the killed rank"
+pgrep -f "^$MEGALITH pretrain_gpt .*train-iters 100001" >/dev/null && note "a rank lives on"
+
+# ---- restarts ----
+launch --nproc_per_node 2 --max-restarts 1 "${base[@]}" --train-iters 403 --lr-decay-iters 400 --save keep --save-interval 20 --eval-iters 0 >out 2>err &
+launcher=$!
+killed 'train-iters 403' 'successfully saved checkpoint at iteration  *40 ' || fail "no rank to kill"
+wait "$launcher" || note "a restart goes on"
+grep -q 'restart 1 of 1, 2 ranks, from the last checkpoint of keep' err || note "no word of the restart"
+losses out | tail -n 5 >again
+[ "$(losses out | awk '{print $1}' | sort -n | uniq -d | wc -l)" -le 60 ] || note "it began anew"
+[ "$(cat keep/latest_checkpointed_iteration.txt)" = 403 ] || note "it did not reach the end"
+launch --nproc_per_node 2 "${base[@]}" --train-iters 403 --lr-decay-iters 400 --eval-iters 0 >out 2>err || note "without a death"
+losses out | tail -n 5 | cmp -s - again || note "other losses than without a death"
+
+finish
