@@ -7,7 +7,7 @@
 
 typedef struct layout_block {
     mega_layout layout; /* first: a mega_layout is a layout_block */
-    mega_comm group[6];
+    mega_comm group[MEGA_COMM_GROUPS];
 } layout_block;
 
 /* 0 stands for "not said". */
@@ -82,8 +82,14 @@ typedef struct layout_axis {
 static void place(layout_block *b, mega_world *world, int rank)
 {
     mega_layout *const l = &b->layout;
-    layout_axis axis[] = {{&l->tp, "tp", 0}, {&l->cp, "cp", 0}, {&l->dp, "dp", 0},
-                          {&l->pp, "pp", 0}, {&l->ep, "ep", 0}, {&l->world, "world", 1}};
+    layout_axis axis[MEGA_COMM_GROUPS] = {{&l->tp, "tp", 0},
+                                          {&l->cp, "cp", 0},
+                                          {&l->dp, "dp", 0},
+                                          {&l->pp, "pp", 0},
+                                          {&l->ep, "ep", 0},
+                                          {&l->world, "world", 1},
+                                          {&l->embedding, "embedding", 0},
+                                          {&l->pp_back, "pp back", 0}};
     int rest = rank, stride = 1;
     for (int i = 0; i < 4; i++) {
         axis[i].axis->rank = rest % axis[i].axis->size;
@@ -94,7 +100,12 @@ static void place(layout_block *b, mega_world *world, int rank)
     l->ep.rank = l->dp.rank % l->ep.size;
     axis[4].stride = axis[2].stride;
     l->world.rank = rank;
-    for (int i = 0; i < 6; i++) {
+    l->pp_back = l->pp;
+    axis[7].stride = axis[3].stride;
+    const bool ties = l->pp.size > 1 && (l->pp.rank == 0 || l->pp.rank == l->pp.size - 1);
+    l->embedding = (mega_axis){.rank = ties && l->pp.rank > 0, .size = ties ? 2 : 1};
+    axis[6].stride = axis[3].stride * (l->pp.size - 1);
+    for (int i = 0; i < MEGA_COMM_GROUPS; i++) {
         mega_comm *c = &b->group[i];
         snprintf(c->name, sizeof c->name, "%s", axis[i].name);
         c->rank = axis[i].axis->rank;
@@ -127,8 +138,7 @@ mega_status mega_layout_create(mega_layout **out, mega_world *world, const mega_
     b->layout.world.size = ranks;
     place(b, is_planned ? NULL : world, is_planned ? s.planned_rank : mega_world_rank(world));
     mega_status st = MEGA_OK;
-    for (size_t i = 0; i < sizeof b->group / sizeof *b->group && st == MEGA_OK; i++)
-        st = comm_channel_open(&b->group[i]);
+    for (int i = 0; i < MEGA_COMM_SUMMING && st == MEGA_OK; i++) st = comm_channel_open(&b->group[i]);
     if (st == MEGA_OK) *out = &b->layout;
     else
         mega_free(b);
@@ -144,6 +154,6 @@ size_t mega_layout_bytes(const mega_layout *layout)
 {
     const layout_block *b = (const layout_block *)layout;
     size_t bytes = 0;
-    for (size_t i = 0; i < sizeof b->group / sizeof *b->group; i++) bytes += comm_scratch_bytes(&b->group[i]);
+    for (int i = 0; i < MEGA_COMM_SUMMING; i++) bytes += comm_scratch_bytes(&b->group[i]);
     return bytes;
 }

@@ -113,9 +113,11 @@ typedef struct mega_axis {
 } mega_axis;
 
 /* How the world's ranks divide; tp varies fastest, then cp, dp, pp (Megatron's order). Read by everyone, written here
- * alone. */
+ * alone. `embedding`: first and last stage of a pipeline, which both hold the table of tied embeddings; one rank
+ * elsewhere. `pp_back`: the ranks of pp once more, for messages against the stream (gradients), which would else have
+ * to keep one order with those along it. */
 typedef struct mega_layout {
-    mega_axis world, tp, pp, dp, cp, ep;
+    mega_axis world, tp, pp, dp, cp, ep, embedding, pp_back;
 } mega_layout;
 
 typedef struct mega_layout_sizes {
