@@ -177,6 +177,10 @@ void mega_rule_sequence_parallel(mega_config *cfg);
 void mega_rule_distribute_saved(mega_config *cfg);
 /* rules_zero.c */
 void mega_rule_zero(mega_config *cfg);
+
+/* rules_stages.c */
+void mega_rule_stages(mega_config *cfg);
+
 /* rules_files.c */
 void mega_rule_split(mega_config *cfg);
 void mega_rule_data_paths(mega_config *cfg);

@@ -30,8 +30,10 @@ static void derive_shape(mega_config *cfg)
 static void derive_layout(mega_config *cfg)
 {
     if (cfg->planned_world_size > 0) cfg->world_size = cfg->planned_world_size;
-    const int64_t tp = cfg->tensor_model_parallel_size, world = cfg->world_size;
-    cfg->data_parallel_size = tp > 0 && world % tp == 0 ? world / tp : 1;
+    const int64_t tp = cfg->tensor_model_parallel_size, pp = cfg->pipeline_model_parallel_size;
+    const int64_t world = cfg->world_size;
+    const bool divides = tp > 0 && pp > 0 && world % tp == 0 && world / tp % pp == 0;
+    cfg->data_parallel_size = divides ? world / tp / pp : 1;
 }
 
 static void derive_zero_stage(mega_config *cfg)

@@ -523,6 +523,7 @@ static const rule_row rules[] = {
     {FOR_TRAINING, true, mega_rule_sequence_parallel},
     {FOR_TRAINING, false, mega_rule_zero},
     {FOR_TRAINING, true, mega_rule_distribute_saved},
+    {FOR_TRAINING, true, mega_rule_stages},
     {FOR_TRAINING, false, rule_idle_on_one_rank},
     {FOR_TRAINING | FOR_PREPROCESS | FOR_DATA, false, mega_rule_split},
     {FOR_RUN, false, mega_rule_data_paths},

@@ -16,9 +16,10 @@ static mega_status gpt_declare(const void *model, mega_params *params)
     return mega_gpt_declare(model, params);
 }
 
-static mega_status gpt_describe(const void *model, mega_graph *g, int64_t batch, int64_t seq, bool train)
+static mega_status gpt_describe(const void *model, mega_graph *g, int chunk, int64_t batch, int64_t seq, bool train)
 {
-    return train ? mega_gpt_describe_train(g, model, batch, seq) : mega_gpt_describe_evaluate(g, model, batch, seq);
+    return train ? mega_gpt_describe_train(g, model, chunk, batch, seq)
+                 : mega_gpt_describe_evaluate(g, model, chunk, batch, seq);
 }
 
 mega_engine_model mega_engine_gpt(const mega_gpt *gpt)
@@ -30,6 +31,7 @@ mega_status mega_engine_options_from_config(mega_engine_options *out, const mega
 {
     mega_engine_options o = {.compute = cfg->params_dtype,
                              .layout = {.tp = (int)cfg->tensor_model_parallel_size,
+                                        .pp = (int)cfg->pipeline_model_parallel_size,
                                         .planned_ranks = (int)cfg->planned_world_size,
                                         .planned_rank = (int)cfg->planned_rank},
                              .zero_stage = (int)cfg->zero_stage,
@@ -59,7 +61,7 @@ static mega_status build_program(mega_engine *e, mega_engine_model model, bool t
     const mega_engine_options *o = &e->options;
     mega_graph *g = NULL;
     MEGA_TRY(mega_graph_create(&g, o->compute, e->params, e->layout));
-    const mega_status st = model.describe(model.model, g, o->micro_batch, o->seq, train);
+    const mega_status st = model.describe(model.model, g, 0, o->micro_batch, o->seq, train);
     if (st != MEGA_OK) {
         mega_graph_destroy(g);
         return st;
@@ -133,6 +135,8 @@ mega_status mega_engine_create(mega_engine **out, mega_engine_model model, const
 void mega_engine_destroy(mega_engine *e)
 {
     if (e == NULL) return;
+    stage_close(&e->stage);
+    stage_close(&e->evaluate_stage);
     mega_program_destroy(e->train);
     mega_program_destroy(e->evaluate);
     mega_optimizer_destroy(e->optimizer);
@@ -284,11 +288,13 @@ mega_status mega_engine_allocate(mega_engine *e)
         MEGA_TRY(mega_program_allocate_in(e->train, &keep, &turn));
         MEGA_TRY(mega_optimizer_allocate_in(e->optimizer, &keep));
         for (int i = 0; i < e->slots; i++) e->train_io[i] = bind_io(e->train, i);
+        MEGA_TRY(stage_open(&e->stage, e->layout, &e->train, 1, e->slots, false));
     }
     if (e->evaluate != NULL) {
         mega_region turn = work;
         MEGA_TRY(mega_program_allocate_in(e->evaluate, &keep, &turn));
         e->evaluate_io = bind_io(e->evaluate, 0);
+        MEGA_TRY(stage_open(&e->evaluate_stage, e->layout, &e->evaluate, 1, 1, true));
     }
     return MEGA_OK;
 }

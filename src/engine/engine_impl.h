@@ -4,6 +4,7 @@
 
 #include "megalith/engine.h"
 #include "megalith/pipeline.h"
+#include "stage.h"
 
 /* Inputs and outputs of one slot of a program; NULL where the model has no such input. */
 typedef struct program_io {
@@ -26,7 +27,8 @@ struct mega_engine {
     int slots;
     program_io *train_io; /* one a slot */
     program_io evaluate_io;
-    mega_schedule_step *schedule; /* room for the largest batch */
+    engine_stage stage, evaluate_stage; /* what train and evaluate exchange with other pipeline stages */
+    mega_schedule_step *schedule;       /* room for the largest batch */
     mega_batch batch;
     int64_t batch_capacity; /* rows */
     void *arena;            /* everything large, in one mapping */

@@ -7,7 +7,8 @@
 #include <string.h>
 
 typedef struct step_sums {
-    double loss, tokens; /* of this rank, over micro-batches */
+    double loss, tokens;      /* of this rank, over micro-batches */
+    mega_error_record failed; /* of a pipeline stage, which goes on sending what others wait for */
 } step_sums;
 
 double engine_scalar(const mega_engine *e, const void *acc)
@@ -87,6 +88,7 @@ static mega_status forward(mega_engine *e, const mega_schedule_step *s, step_sum
     const program_io *io = &e->train_io[s->slot];
     engine_fill_inputs(e, io, s->micro_batch);
     MEGA_TRY(mega_program_forward(e->train, s->slot));
+    if (io->loss_sum == NULL) return MEGA_OK; /* a pipeline stage before the last */
     const double loss = engine_scalar(e, io->loss_sum), tokens = engine_scalar(e, io->mask_sum);
     if (!isfinite(loss)) {
         char what[64];
@@ -95,6 +97,17 @@ static mega_status forward(mega_engine *e, const mega_schedule_step *s, step_sum
     }
     sums->tokens += tokens;
     sums->loss += e->options.per_token_loss ? loss : tokens > 0 ? loss / tokens : 0;
+    return MEGA_OK;
+}
+
+/* One forward or backward. A pipeline stage that fails runs no more, but keeps its part of the schedule: the others
+ * would wait for its messages, and all of them end together behind it. */
+static mega_status run_step(mega_engine *e, const mega_schedule_step *s, step_sums *sums)
+{
+    if (sums->failed.code != MEGA_OK) return MEGA_OK;
+    const mega_status st = s->forward ? forward(e, s, sums) : mega_program_backward(e->train, s->slot);
+    if (st == MEGA_OK || st == MEGA_ERR_COMM || e->layout->pp.size == 1) return st;
+    mega_error_get(&sums->failed);
     return MEGA_OK;
 }
 
@@ -109,17 +122,24 @@ static mega_status schedule_run(mega_engine *e, step_sums *sums, mega_step_resul
     MEGA_TRY(loss_factor(e, &block->loss_factor));
     mega_optimizer_zero_gradients_but(e->optimizer, e->begun);
     mega_schedule_1f1b(pp->rank, pp->size, micro_batches, e->schedule);
+    MEGA_TRY(stage_begin(&e->stage, e->schedule, 2 * micro_batches));
     double now = mega_time_now();
     for (int64_t i = 0; i < 2 * micro_batches; i++) {
         const mega_schedule_step *s = &e->schedule[i];
-        const double began = now;
+        const double asked = now;
+        MEGA_TRY(stage_before(&e->stage, s));
+        const double began = mega_time_now();
         block->first_micro_batch = s->micro_batch == 0;
-        MEGA_TRY(s->forward ? forward(e, s, sums) : mega_program_backward(e->train, s->slot));
+        MEGA_TRY(run_step(e, s, sums));
+        MEGA_TRY(stage_after(&e->stage, s));
         now = mega_time_now();
+        r->waiting_s += began - asked;
         *(s->forward ? &r->forward_s : &r->backward_s) += now - began;
     }
+    MEGA_TRY(stage_end(&e->stage));
+    r->waiting_s += mega_time_now() - now;
     r->micro_batches = micro_batches;
-    return MEGA_OK;
+    return sums->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&sums->failed);
 }
 
 /* Gradients of the ranks of dp are summed, bucket by bucket (with ZeRO each rank keeps the sum of its slice); so are
@@ -127,11 +147,12 @@ static mega_status schedule_run(mega_engine *e, step_sums *sums, mega_step_resul
 static mega_status gradients_finish(mega_engine *e, step_sums *sums, mega_step_result *r)
 {
     mega_comm *dp = e->layout->dp.comm;
-    /* here: gradients of a tied table are summed over the stages that hold it (its bucket is its own) */
+    MEGA_TRY(stage_sum_tied(e->layout, e->params)); /* the bucket of a tied table is its own */
     for (int i = 0; i < mega_params_num_buckets(e->params); i++) MEGA_TRY(mega_params_reduce_gradients(e->params, i));
     MEGA_TRY(engine_sum_gradients_over_tp(e));
     double both[2] = {sums->loss, sums->tokens};
     MEGA_TRY(mega_comm_all_reduce(dp, "loss", both, 2, MEGA_F64, MEGA_REDUCE_SUM));
+    MEGA_TRY(mega_comm_all_reduce(e->layout->pp.comm, "loss", both, 2, MEGA_F64, MEGA_REDUCE_SUM)); /* the last knows */
     const double micro_batches = (double)r->micro_batches * e->layout->dp.size;
     r->loss = e->options.per_token_loss ? (both[1] > 0 ? both[0] / both[1] : 0) : both[0] / micro_batches;
     r->samples = e->batch.rows * e->layout->dp.size;
@@ -218,7 +239,7 @@ void mega_engine_profile(mega_engine *e, mega_profile *profile)
 mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
 {
     mega_step_result r = {0};
-    step_sums sums = {0, 0};
+    step_sums sums = {0};
     MEGA_ASSERT(e->train != NULL, "an engine without a training program was asked to train");
     /* forwards and backwards; the schedule is data. What fails in one rank stops all before they wait for it. */
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, schedule_run(e, &sums, &r)));
@@ -234,20 +255,34 @@ mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
     return MEGA_OK;
 }
 
+/* One micro-batch of an evaluation; the loss is known where the model ends. */
+static mega_status evaluate_step(mega_engine *e, const mega_schedule_step *s, double both[2])
+{
+    const program_io *io = &e->evaluate_io;
+    engine_fill_inputs(e, io, s->micro_batch);
+    MEGA_TRY(mega_program_forward(e->evaluate, 0));
+    if (io->loss_sum == NULL) return MEGA_OK;
+    const double loss = engine_scalar(e, io->loss_sum), tokens = engine_scalar(e, io->mask_sum);
+    both[0] += e->options.per_token_loss ? loss : tokens > 0 ? loss / tokens : 0;
+    both[1] += e->options.per_token_loss ? tokens : 1;
+    return MEGA_OK;
+}
+
 mega_status mega_engine_evaluate(mega_engine *e, mega_loss_sums *sums)
 {
     const int64_t micro_batches = e->batch.rows / e->options.micro_batch;
     double both[2] = {0, 0};
     MEGA_ASSERT(e->evaluate != NULL, "an engine without an evaluation program was asked to evaluate");
-    for (int64_t m = 0; m < micro_batches; m++) {
-        engine_fill_inputs(e, &e->evaluate_io, m);
-        MEGA_TRY(mega_program_forward(e->evaluate, 0));
-        const double loss = engine_scalar(e, e->evaluate_io.loss_sum);
-        const double tokens = engine_scalar(e, e->evaluate_io.mask_sum);
-        both[0] += e->options.per_token_loss ? loss : tokens > 0 ? loss / tokens : 0;
-        both[1] += e->options.per_token_loss ? tokens : 1;
+    mega_schedule_forward(e->layout->pp.size, 1, micro_batches, e->schedule);
+    MEGA_TRY(stage_begin(&e->evaluate_stage, e->schedule, micro_batches));
+    for (int64_t i = 0; i < micro_batches; i++) {
+        MEGA_TRY(stage_before(&e->evaluate_stage, &e->schedule[i]));
+        MEGA_TRY(evaluate_step(e, &e->schedule[i], both));
+        MEGA_TRY(stage_after(&e->evaluate_stage, &e->schedule[i]));
     }
+    MEGA_TRY(stage_end(&e->evaluate_stage));
     MEGA_TRY(mega_comm_all_reduce(e->layout->dp.comm, "validation loss", both, 2, MEGA_F64, MEGA_REDUCE_SUM));
+    MEGA_TRY(mega_comm_all_reduce(e->layout->pp.comm, "validation loss", both, 2, MEGA_F64, MEGA_REDUCE_SUM));
     sums->loss += both[0];
     sums->count += both[1];
     return MEGA_OK;

@@ -31,9 +31,9 @@ static mega_status initialize(trainer *t)
     MEGA_TRY(train_check_places(t));
     train_line(t,
                "using world size: %lld, data-parallel-size: %lld, tensor-model-parallel size: %lld, "
-               "pipeline-model-parallel size: 1 ",
+               "pipeline-model-parallel size: %lld ",
                (long long)t->cfg->world_size, (long long)t->cfg->data_parallel_size,
-               (long long)t->cfg->tensor_model_parallel_size);
+               (long long)t->cfg->tensor_model_parallel_size, (long long)t->cfg->pipeline_model_parallel_size);
     MEGA_TRY(mega_config_dump_arguments(t->cfg, &arguments));
     train_lines(t, arguments.data);
     mega_buffer_fini(&arguments);

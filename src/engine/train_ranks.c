@@ -27,14 +27,16 @@ mega_status train_ask_ranks(trainer *t, double minutes, bool *late)
 /* Megatron's line for each rank that holds other parameters. */
 mega_status train_say_parameters(const trainer *t)
 {
-    const mega_axis *tp = &mega_engine_layout(t->engine)->tp;
-    int64_t mine = mega_params_local_count(mega_engine_params(t->engine));
-    int64_t *count = mega_malloc((size_t)tp->size * sizeof *count);
-    if (count == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory to count parameters");
-    const mega_status st = mega_comm_all_gather(tp->comm, "number of parameters", count, &mine, 1, MEGA_I64);
-    for (int i = 0; i < tp->size && st == MEGA_OK; i++)
-        train_line(t, " > number of parameters on (tensor, pipeline) model parallel rank (%d, 0): %lld", i,
-                   (long long)count[i]);
-    mega_free(count);
+    const mega_axis *tp = &mega_engine_layout(t->engine)->tp, *pp = &mega_engine_layout(t->engine)->pp;
+    const int64_t mine = mega_params_local_count(mega_engine_params(t->engine));
+    int64_t *all = mega_malloc((size_t)(tp->size * pp->size + tp->size) * sizeof *all);
+    if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory to count parameters");
+    int64_t *stage = all + (ptrdiff_t)tp->size * pp->size;
+    mega_status st = mega_comm_all_gather(tp->comm, "number of parameters", stage, &mine, 1, MEGA_I64);
+    if (st == MEGA_OK) st = mega_comm_all_gather(pp->comm, "number of parameters", all, stage, tp->size, MEGA_I64);
+    for (int i = 0; i < tp->size * pp->size && st == MEGA_OK; i++)
+        train_line(t, " > number of parameters on (tensor, pipeline) model parallel rank (%d, %d): %lld", i % tp->size,
+                   i / tp->size, (long long)all[i]);
+    mega_free(all);
     return st;
 }

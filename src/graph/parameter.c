@@ -26,6 +26,11 @@ void mega_params_destroy(mega_params *p)
     mega_free(p);
 }
 
+const mega_layout *mega_params_layout(const mega_params *p)
+{
+    return p->layout;
+}
+
 mega_axis mega_params_axis(const mega_params *p, mega_axis_name name)
 {
     switch (name) {

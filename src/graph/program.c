@@ -275,6 +275,12 @@ void *mega_program_tensor(mega_program *p, const char *name, int slot)
     return p->call == NULL ? NULL : mega_program_address(p, mega_program_find(p, name), slot);
 }
 
+size_t mega_program_tensor_bytes(const mega_program *p, const char *name)
+{
+    const int32_t t = mega_program_find(p, name);
+    return t == 0 ? 0 : mega_shape_bytes(&p->g->tensor[t].shape);
+}
+
 mega_dtype mega_program_acc_dtype(const mega_program *p)
 {
     return p->g->acc;

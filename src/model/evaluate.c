@@ -66,7 +66,7 @@ static mega_status build_program(mega_program **out, const mega_gpt *m, mega_par
 {
     mega_graph *graph = NULL;
     MEGA_TRY(mega_graph_create(&graph, mega_params_compute_dtype(params), params, layout));
-    const mega_status st = mega_gpt_describe_evaluate(graph, m, o->batch, o->seq);
+    const mega_status st = mega_gpt_describe_evaluate(graph, m, 0, o->batch, o->seq);
     if (st != MEGA_OK) {
         mega_graph_destroy(graph);
         return st;

@@ -11,6 +11,13 @@ int64_t mega_vocab_pad(int64_t vocab, int64_t multiple, int tp)
     return (vocab + step - 1) / step * step;
 }
 
+/* Programs a stage, of --num-layers-per-virtual-pipeline-stage layers each. */
+static int64_t stage_chunks(const mega_config *cfg)
+{
+    const int64_t each = cfg->num_layers_per_virtual_pipeline_stage, pp = cfg->pipeline_model_parallel_size;
+    return each > 0 && pp > 1 ? cfg->num_layers / (each * pp) : 1;
+}
+
 mega_status mega_gpt_from_config(mega_gpt *out, const mega_config *cfg, int64_t vocab)
 {
     if (cfg->num_attention_heads * cfg->kv_channels != cfg->hidden_size)
@@ -41,6 +48,9 @@ mega_status mega_gpt_from_config(mega_gpt *out, const mega_config *cfg, int64_t 
         .recompute_uniform = cfg->recompute_method != MEGA_RECOMPUTE_BLOCK,
         .distribute_saved = cfg->distribute_saved_activations,
         .recompute_layers = cfg->recompute_num_layers > 0 ? cfg->recompute_num_layers : 1,
+        .first_stage_layers = cfg->decoder_first_pipeline_num_layers,
+        .last_stage_layers = cfg->decoder_last_pipeline_num_layers,
+        .stage_chunks = stage_chunks(cfg),
     };
     return MEGA_OK;
 }
@@ -72,14 +82,77 @@ static mega_status declare_layer(mega_params *p, const mega_gpt *m, int64_t n)
     return mega_declare_row_linear(p, path, "mlp.c_proj", &down);
 }
 
+int mega_gpt_chunks(const mega_gpt *m, const mega_axis *pp)
+{
+    return pp->size > 1 && m->stage_chunks > 1 ? (int)m->stage_chunks : 1;
+}
+
+/* Layers of every stage but a first or last one that says its own; -1 where they do not divide. */
+static int64_t layers_between(const mega_gpt *m, int stages)
+{
+    const int64_t said = m->first_stage_layers + m->last_stage_layers;
+    const int64_t others = stages - (m->first_stage_layers > 0) - (m->last_stage_layers > 0);
+    const int64_t chunks = m->stage_chunks > 1 ? m->stage_chunks : 1, left = m->num_layers - said;
+    if (others == 0) return left == 0 ? 0 : -1;
+    return left > 0 && left % (others * chunks) == 0 ? left / others : -1;
+}
+
+mega_status mega_gpt_check_stages(const mega_gpt *m, int stages)
+{
+    if (stages <= 1 ||
+        (layers_between(m, stages) >= 0 && (m->stage_chunks <= 1 || m->first_stage_layers + m->last_stage_layers == 0)))
+        return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "%lld layers cannot be cut into %d pipeline stages (first %lld, last %lld; 0: as many as the "
+                     "others) of %lld programs each; choose --num-layers as a multiple of stages times programs, or "
+                     "--decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers so that the rest "
+                     "divides (one program a stage alone)",
+                     (long long)m->num_layers, stages, (long long)m->first_stage_layers,
+                     (long long)m->last_stage_layers, (long long)(m->stage_chunks > 1 ? m->stage_chunks : 1));
+}
+
+mega_gpt_part mega_gpt_part_of(const mega_gpt *m, const mega_axis *pp, int chunk)
+{
+    if (pp->size == 1) return (mega_gpt_part){0, m->num_layers, true, true};
+    const int chunks = mega_gpt_chunks(m, pp), last = pp->size - 1;
+    const int64_t each = layers_between(m, pp->size);
+    const int64_t ahead = pp->rank > 0 && m->first_stage_layers > 0 ? m->first_stage_layers - each : 0;
+    mega_gpt_part part = {.first = chunk * (m->num_layers / chunks) + pp->rank * (each / chunks) + ahead,
+                          .count = each / chunks,
+                          .embeds = pp->rank == 0 && chunk == 0,
+                          .heads = pp->rank == last && chunk == chunks - 1};
+    if (pp->rank == 0 && m->first_stage_layers > 0) part.count = m->first_stage_layers;
+    if (pp->rank == last && m->last_stage_layers > 0) part.count = m->last_stage_layers;
+    return part;
+}
+
+static mega_status declare_part(mega_params *p, const mega_gpt *m, const mega_gpt_part *part, bool is_whole)
+{
+    mega_linear_shape init = {
+        .blocks = 1, .init_std = m->init_std, .xavier = m->init_xavier, .sequence_parallel = m->sequence_parallel};
+    if (part->embeds) {
+        init.tie = is_whole ? MEGA_TIE_NONE : MEGA_TIE_OWNER;
+        MEGA_TRY(mega_declare_vocab_embedding(p, "transformer", "wte", m->vocab, m->padded_vocab, m->hidden, &init));
+        MEGA_TRY(mega_declare_embedding(p, "transformer", "wpe", m->positions, m->hidden, &init));
+    }
+    for (int64_t n = 0; n < part->count; n++) MEGA_TRY(declare_layer(p, m, part->first + n));
+    if (!part->heads) return MEGA_OK;
+    MEGA_TRY(mega_declare_layer_norm(p, "transformer", "ln_f", m->hidden, m->sequence_parallel));
+    init.tie = MEGA_TIE_COPY;
+    return is_whole
+               ? MEGA_OK
+               : mega_declare_vocab_embedding(p, "transformer", "wte", m->vocab, m->padded_vocab, m->hidden, &init);
+}
+
 mega_status mega_gpt_declare(const mega_gpt *m, mega_params *params)
 {
-    const mega_linear_shape init = {
-        .blocks = 1, .init_std = m->init_std, .xavier = m->init_xavier, .sequence_parallel = m->sequence_parallel};
-    MEGA_TRY(mega_declare_vocab_embedding(params, "transformer", "wte", m->vocab, m->padded_vocab, m->hidden, &init));
-    MEGA_TRY(mega_declare_embedding(params, "transformer", "wpe", m->positions, m->hidden, &init));
-    for (int64_t n = 0; n < m->num_layers; n++) MEGA_TRY(declare_layer(params, m, n));
-    return mega_declare_layer_norm(params, "transformer", "ln_f", m->hidden, m->sequence_parallel);
+    const mega_axis *pp = &mega_params_layout(params)->pp;
+    MEGA_TRY(mega_gpt_check_stages(m, pp->size));
+    for (int chunk = 0; chunk < mega_gpt_chunks(m, pp); chunk++) {
+        const mega_gpt_part part = mega_gpt_part_of(m, pp, chunk);
+        MEGA_TRY(declare_part(params, m, &part, pp->size == 1));
+    }
+    return MEGA_OK;
 }
 
 /* Weights that a token is multiplied with: projections of every layer, and the head. */

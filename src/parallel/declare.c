@@ -58,6 +58,7 @@ mega_status mega_declare_vocab_embedding(mega_params *p, const char *path, const
     mega_param table = matrix(padded, width, init);
     table.true_shape[0] = vocab;
     table.axis = MEGA_AXIS_TP;
+    table.tie = init->tie;
     return add(p, path, name, "weight", &table);
 }
 

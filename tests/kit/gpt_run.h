@@ -61,8 +61,8 @@ static inline gpt_run gpt_run_make(const mega_gpt *m, const gpt_run_options *o)
     if (o->threads > 1) GPT_RUN_OK(mega_team_create(&r.team, o->threads));
     mega_graph *g = NULL;
     GPT_RUN_OK(mega_graph_create(&g, o->dtype, r.params, r.layout));
-    GPT_RUN_OK(o->evaluate ? mega_gpt_describe_evaluate(g, m, o->batch, o->seq)
-                           : mega_gpt_describe_train(g, m, o->batch, o->seq));
+    GPT_RUN_OK(o->evaluate ? mega_gpt_describe_evaluate(g, m, 0, o->batch, o->seq)
+                           : mega_gpt_describe_train(g, m, 0, o->batch, o->seq));
     const mega_program_options po = {.backend = o->backend,
                                      .team = r.team,
                                      .differentiate = !o->evaluate,

@@ -1,8 +1,8 @@
 /* Law 1 over ranks: steps of a small GPT with dropout in a layout of ranks, against the same steps on one rank, which
  * the first rank makes for all. Losses, gradient norms and each weight tensor's slice are compared.
  *
- *   ranks_parity [tp=N] [precision=f64|f32|bf16] [micro=N] [recompute=none|full|selective] [threads=N]
- *                [sp=1] [distribute=1] [zero=0|1|2|3]
+ *   ranks_parity [tp=N] [sp=1] [pp=N] [first=N] [last=N] [layers=N] [precision=f64|f32|bf16] [micro=N]
+ *                [recompute=none|full|selective] [distribute=1] [zero=0|1|2|3] [threads=N]
  */
 #include "engine_run.h"
 #include "megalith/gpt_data.h"
@@ -25,9 +25,10 @@ static void need(mega_status st)
 
 typedef struct setting {
     int tp, threads, micro_batch, precision;
-    int sp;         /* sequence parallelism */
-    int distribute; /* saved activations over tp */
-    int zero;       /* stage */
+    int pp, first, last, layers; /* pipeline stages; layers of the first and last; of the model */
+    int sp;                      /* sequence parallelism */
+    int distribute;              /* saved activations over tp */
+    int zero;                    /* stage */
     mega_dtype compute;
     mega_gpt_recompute recompute;
     double tolerance, weights; /* of losses and norms; of weights */
@@ -53,8 +54,9 @@ static void read_word(setting *s, const char *name, const char *text)
     const struct {
         const char *name;
         int *number;
-    } numbers[] = {{"tp", &s->tp},           {"micro", &s->micro_batch}, {"sp", &s->sp},
-                   {"threads", &s->threads}, {"zero", &s->zero},         {"distribute", &s->distribute}};
+    } numbers[] = {{"tp", &s->tp},     {"micro", &s->micro_batch},     {"sp", &s->sp}, {"threads", &s->threads},
+                   {"zero", &s->zero}, {"distribute", &s->distribute}, {"pp", &s->pp}, {"first", &s->first},
+                   {"last", &s->last}, {"layers", &s->layers}};
     if (strcmp(name, "precision") == 0) s->precision = choice(names, 3, text);
     else if (strcmp(name, "recompute") == 0)
         s->recompute = (mega_gpt_recompute)choice(ways, 3, text);
@@ -71,7 +73,7 @@ static void read_word(setting *s, const char *name, const char *text)
 
 static setting read_setting(int argc, char **argv)
 {
-    setting s = {.tp = 1, .threads = 1, .micro_batch = 2};
+    setting s = {.tp = 1, .pp = 1, .layers = 2, .threads = 1, .micro_batch = 2};
     for (int i = 1; i < argc; i++) {
         char name[32];
         const char *is = strchr(argv[i], '=');
@@ -95,12 +97,15 @@ typedef struct run {
  * cut into micro-batches does not enter the mean. */
 static void open_run(run *r, const setting *s, mega_world *world)
 {
-    const int tp = world == NULL ? 1 : s->tp, dp = mega_world_size(world) / tp;
+    const int tp = world == NULL ? 1 : s->tp, pp = world == NULL ? 1 : s->pp, dp = mega_world_size(world) / tp / pp;
     const int64_t micro = world == NULL ? BATCH : s->micro_batch;
     r->gpt = engine_run_gpt();
     r->gpt.padded_vocab = 56 + 8 * (tp - 1);
     r->gpt.attention_dropout = r->gpt.hidden_dropout = 0.1;
     r->gpt.recompute = s->recompute;
+    r->gpt.num_layers = s->layers;
+    r->gpt.first_stage_layers = s->first;
+    r->gpt.last_stage_layers = s->last;
     r->gpt.per_token_loss = true;
     r->gpt.sequence_parallel = world != NULL && s->sp != 0;
     r->gpt.distribute_saved = world != NULL && s->distribute != 0;
@@ -110,6 +115,7 @@ static void open_run(run *r, const setting *s, mega_world *world)
     o.team = r->team;
     o.world = world;
     o.layout.tp = tp;
+    o.layout.pp = pp;
     o.batch.micro_step = micro * dp;
     o.per_token_loss = true;
     o.bucket_elements = 5000;
@@ -259,6 +265,26 @@ static int compare_bits(const run *a, const run *b)
     return 1;
 }
 
+/* The two copies of a tied table are equal bit for bit. */
+static int compare_tied(const run *r)
+{
+    const mega_params *p = mega_engine_params(r->engine);
+    const mega_layout *l = mega_engine_layout(r->engine);
+    int64_t least = 0, most;
+    for (int i = 0; i < mega_params_count(p); i++) {
+        const unsigned char *bytes = mega_params_master(p, i);
+        const size_t size = (size_t)mega_params_owned(p, i).count * mega_dtype_size(mega_params_acc_dtype(p));
+        for (size_t k = 0; k < size && mega_params_get(p, i)->tie != MEGA_TIE_NONE; k++)
+            least = (least * 31 + bytes[k]) % 288230376151711717;
+    }
+    most = least;
+    need(mega_comm_all_reduce(l->embedding.comm, "tied bits", &least, 1, MEGA_I64, MEGA_REDUCE_MIN));
+    need(mega_comm_all_reduce(l->embedding.comm, "tied bits", &most, 1, MEGA_I64, MEGA_REDUCE_MAX));
+    if (least == most) return 0;
+    fprintf(stderr, "the embeddings of first and last stage are not the same bits\n");
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     mega_world *world;
@@ -272,8 +298,8 @@ int main(int argc, char **argv)
     share(&one, world);
     train(&many);
     train(&again);
-    const int failures =
-        compare_weights(&many, &one, &s) + compare_results(&many, &one, &s) + compare_bits(&many, &again);
+    const int failures = compare_weights(&many, &one, &s) + compare_results(&many, &one, &s) +
+                         compare_bits(&many, &again) + compare_tied(&many);
     close_run(&one);
     close_run(&many);
     close_run(&again);

@@ -29,13 +29,25 @@ done <<'END'
 4 zero=1 tp=2 precision=f64 micro=1 recompute=selective
 4 zero=1 precision=f64 micro=1 recompute=full
 8 zero=1 tp=2 precision=f64 micro=2
+2 pp=2 precision=f64 micro=8
+2 pp=2 precision=f64 micro=4 recompute=full
+3 pp=3 layers=6 first=1 last=3 precision=f64 micro=4 recompute=full
+4 pp=2 precision=f64 micro=1 recompute=selective
+4 pp=2 tp=2 precision=f64 micro=2
+4 pp=2 zero=1 precision=f64 micro=2
+4 pp=2 tp=2 distribute=1 precision=f64 micro=2 recompute=full
+4 pp=2 tp=2 sp=1 precision=f64 micro=2 recompute=full
+4 pp=4 layers=4 precision=f64 micro=1
+8 pp=2 tp=2 precision=f64 micro=1 recompute=full
 2 precision=f32 micro=2 threads=2
 2 zero=1 precision=f32 micro=4 threads=2
 4 zero=1 tp=2 precision=bf16 micro=2
 2 tp=2 precision=f32 micro=4 recompute=full threads=2
 4 tp=2 precision=f32 micro=4 recompute=selective
 8 tp=2 precision=f32 micro=1
+4 pp=4 layers=4 precision=f32 micro=2
 2 precision=bf16 micro=2 recompute=full
+2 pp=2 precision=bf16 micro=2 threads=2
 2 tp=2 precision=bf16 micro=4
 4 tp=2 precision=bf16 micro=2
 2 tp=2 sp=1 precision=f64 micro=8

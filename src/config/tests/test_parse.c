@@ -146,8 +146,8 @@ static void neutral_values(void **state)
     mega_config_fini(&c);
     kit_refuse("plan", SHAPE "--tensor-model-parallel-size 2",
                "--tensor-model-parallel-size 2 (argument 11) does not divide the world of 1 rank; sizes that do: 1");
-    kit_refuse("plan", SHAPE "--pipeline-model-parallel-size 2",
-               "--pipeline-model-parallel-size 2 is not built yet (it may stand at 1)");
+    kit_refuse("plan", SHAPE "--context-parallel-size 2",
+               "--context-parallel-size 2 is not built yet (it may stand at 1)");
     kit_refuse("plan", SHAPE "--num-experts 1 8", "--num-experts 1 8 is not built yet");
     kit_refuse("plan", SHAPE "--num-key-value-heads 2", "--num-key-value-heads 2 is not built yet");
     kit_refuse("plan", SHAPE "--normalization RMSNorm", "--normalization RMSNorm is not built yet");

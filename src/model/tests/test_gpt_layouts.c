@@ -52,7 +52,7 @@ static built make(const mega_gpt *m, int tp, bool train)
     must(mega_gpt_declare(m, b.params));
     must(mega_params_place(b.params, MEGA_F32, 0));
     must(mega_graph_create(&g, MEGA_F32, b.params, &b.layout));
-    must(train ? mega_gpt_describe_train(g, m, BATCH, SEQ) : mega_gpt_describe_evaluate(g, m, BATCH, SEQ));
+    must(train ? mega_gpt_describe_train(g, m, 0, BATCH, SEQ) : mega_gpt_describe_evaluate(g, m, 0, BATCH, SEQ));
     const mega_program_options o = {.differentiate = train, .slots = 2, .name = "layout"};
     must(mega_program_build(&b.program, g, &o));
     must(mega_program_print(b.program, &b.text));
@@ -193,7 +193,7 @@ static void tokens_that_cannot_be_cut_are_refused(void **state)
     must(mega_gpt_declare(&m, params));
     must(mega_params_place(params, MEGA_F32, 0));
     must(mega_graph_create(&g, MEGA_F32, params, &two));
-    assert_int_equal(mega_gpt_describe_train(g, &m, 1, 15), MEGA_ERR_USAGE);
+    assert_int_equal(mega_gpt_describe_train(g, &m, 0, 1, 15), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "15 tokens of a micro-batch over 2 ranks"));
     mega_graph_destroy(g);
     mega_params_destroy(params);

@@ -26,11 +26,12 @@
 typedef struct mega_engine mega_engine;
 
 /* What is trained: a function that declares parameters and one that writes the graph of a micro-batch. The graph has
- * the inputs and outputs that gpt.h lists (inputs that the model has no use for may be missing). */
+ * the inputs and outputs that gpt.h lists (inputs that the model has no use for may be missing). Over a pipeline both
+ * write what this rank's stage holds (the layouts of params and graph say which). */
 typedef struct mega_engine_model {
     const void *model; /* borrowed; handed to both functions */
     mega_status (*declare)(const void *model, mega_params *params);
-    mega_status (*describe)(const void *model, mega_graph *g, int64_t batch, int64_t seq, bool train);
+    mega_status (*describe)(const void *model, mega_graph *g, int chunk, int64_t batch, int64_t seq, bool train);
 } mega_engine_model;
 mega_engine_model mega_engine_gpt(const mega_gpt *gpt);
 
@@ -108,6 +109,7 @@ typedef struct mega_step_result {
     double lr, weight_decay; /* that this update used */
     int64_t samples, tokens, micro_batches;
     double forward_s, backward_s, optimizer_s; /* seconds; the slowest micro-batches are in no way apart */
+    double waiting_s;                          /* for other pipeline stages, between forwards and backwards */
 } mega_step_result;
 /* Collective: world. A loss or gradient that is not finite is MEGA_ERR_NUMERIC: the message names the step, the samples
  * and the first op whose output was not finite; parameters and moments are as before the step. */

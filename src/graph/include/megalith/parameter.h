@@ -59,6 +59,7 @@ typedef struct mega_params mega_params;
 
 mega_status mega_params_create(mega_params **out, const mega_layout *layout);
 void mega_params_destroy(mega_params *p);
+const mega_layout *mega_params_layout(const mega_params *p); /* as given to create */
 /* Declares one; *out_index is its number. Only before place. */
 mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_index);
 int mega_params_find(const mega_params *p, const char *name); /* -1: none */

@@ -34,7 +34,8 @@ void mega_program_destroy(mega_program *p);
 
 /* Memory of a named input, output or state; NULL when there is none of that name. Inputs exist once per slot. */
 void *mega_program_tensor(mega_program *p, const char *name, int slot);
-mega_dtype mega_program_acc_dtype(const mega_program *p); /* of outputs documented as "acc" */
+size_t mega_program_tensor_bytes(const mega_program *p, const char *name); /* 0 when there is none of that name */
+mega_dtype mega_program_acc_dtype(const mega_program *p);                  /* of outputs documented as "acc" */
 mega_step_block *mega_program_step(mega_program *p);
 
 /* Allocate nothing, decide no shape. A backward belongs to the last forward of its slot and may be run once: it reuses

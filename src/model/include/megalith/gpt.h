@@ -25,18 +25,35 @@ typedef struct mega_gpt {
     bool distribute_saved; /* FULL, without sequence_parallel: the inputs of groups are kept as shares over tp */
     bool init_xavier;
     bool erf_gelu; /* exact gelu, as some folders ask; else the tanh form */
+    /* Over a pipeline: layers of the first and last stage (0: as many as the others), and programs a stage (0: one). */
+    int64_t first_stage_layers, last_stage_layers, stage_chunks;
 } mega_gpt;
+
+/* What of the model one stage of a pipeline runs as one program: layers first … first + count - 1, and at the ends the
+ * embeddings, or the last norm and the head. Chunk k of a stage stands behind chunk k - 1 of every stage. */
+typedef struct mega_gpt_part {
+    int64_t first, count;
+    bool embeds, heads;
+} mega_gpt_part;
+mega_gpt_part mega_gpt_part_of(const mega_gpt *m, const mega_axis *pp, int chunk);
+/* Layers that do not divide into the stages are refused with the numbers that do. */
+mega_status mega_gpt_check_stages(const mega_gpt *m, int stages);
+int mega_gpt_chunks(const mega_gpt *m, const mega_axis *pp); /* programs a stage, 1 without a pipeline */
 
 /* cfg must have padded_vocab_size known; vocab is the tokenizer's size. */
 mega_status mega_gpt_from_config(mega_gpt *out, const mega_config *cfg, int64_t vocab);
 int64_t mega_vocab_pad(int64_t vocab, int64_t multiple, int tp); /* Megatron's rule */
+/* Declares what this rank's stage holds, all chunks of it: with the layout of one rank, the whole model. */
 mega_status mega_gpt_declare(const mega_gpt *m, mega_params *params);
 
 /* Programs over a micro-batch of `batch` sequences of `seq` positions. Inputs by name, all [T] with T = batch*seq:
  *   tokens i32, labels i32, loss_mask f32, position_ids i32, seq_position i32, sample_id i32 (as u32), segment_start
- * i32 Outputs: token_loss [T] acc, loss_sum [1] acc, mask_sum [1] acc. */
-mega_status mega_gpt_describe_train(mega_graph *g, const mega_gpt *m, int64_t batch, int64_t seq);
-mega_status mega_gpt_describe_evaluate(mega_graph *g, const mega_gpt *m, int64_t batch, int64_t seq);
+ * i32 Outputs: token_loss [T] acc, loss_sum [1] acc, mask_sum [1] acc.
+ * A chunk of a pipeline stage has what its part needs of these. Where it does not begin the model, activations
+ * stage_input [T, C] come in and their gradient stage_input_gradient is made; where it does not end it, stage_output
+ * goes out and stage_output_gradient is given. */
+mega_status mega_gpt_describe_train(mega_graph *g, const mega_gpt *m, int chunk, int64_t batch, int64_t seq);
+mega_status mega_gpt_describe_evaluate(mega_graph *g, const mega_gpt *m, int chunk, int64_t batch, int64_t seq);
 /* Generation: `rows` new rows a sequence (a chunk for prefill, 1 for decode). Inputs tokens, position_ids [batch*rows],
  * last_rows i32 [batch] (row index of each sequence whose logits are wanted). States h.N.k_cache, h.N.v_cache.
  * Output logits [batch, padded_vocab] acc. Caches have `capacity` positions. */

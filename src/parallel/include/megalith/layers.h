@@ -47,6 +47,7 @@ typedef struct mega_linear_shape {
     bool xavier;             /* Xavier uniform instead of the normal distribution */
     bool transposed_in_file; /* Hugging Face Conv1D */
     bool sequence_parallel;  /* what is whole on every rank sees a slab of the tokens: its gradients are summands */
+    mega_tie tie;            /* of a table that the head shares over two pipeline stages */
 } mega_linear_shape;
 /* Output features cut over tp: weight [out, in] by rows, bias [out] likewise. */
 mega_status mega_declare_column_linear(mega_params *p, const char *path, const char *name, const mega_linear_shape *s);

@@ -1,0 +1,82 @@
+/* Rules of pipeline stages: how many, which layers each holds, what does not go with them yet. */
+#include "config_impl.h"
+#include "megalith/config.h"
+
+#include <stdio.h>
+
+#define USAGE MEGA_ERR_USAGE
+
+static const char *divisors(int64_t n, char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (int64_t d = 1; d <= n && used + 24 < size; d++)
+        if (n % d == 0) used += (size_t)snprintf(out + used, size - used, "%s%lld", used > 0 ? ", " : "", (long long)d);
+    return out;
+}
+
+/* Stages that hold as many layers as each other: all but a first or last one whose number is said. */
+static int64_t even_stages(const mega_config *cfg)
+{
+    return cfg->pipeline_model_parallel_size - (cfg->decoder_first_pipeline_num_layers > 0) -
+           (cfg->decoder_last_pipeline_num_layers > 0);
+}
+
+static void check_layers(mega_config *cfg)
+{
+    const int64_t pp = cfg->pipeline_model_parallel_size, layers = cfg->num_layers, stages = even_stages(cfg);
+    const int64_t first = cfg->decoder_first_pipeline_num_layers, last = cfg->decoder_last_pipeline_num_layers;
+    const int64_t left = layers - first - last;
+    char valid[160];
+    if (stages == 0 ? left == 0 : left > 0 && left % stages == 0) return;
+    if (first == 0 && last == 0) {
+        mega_config_problem(cfg, USAGE,
+                            "%s cannot be cut into %lld equal pipeline stages; stages that divide it: %s; or say how "
+                            "many the ends hold: --decoder-first-pipeline-num-layers N, "
+                            "--decoder-last-pipeline-num-layers N",
+                            mega_config_origin(cfg, "num_layers"), (long long)pp,
+                            divisors(layers, valid, sizeof valid));
+        return;
+    }
+    mega_config_problem(cfg, USAGE,
+                        "%s: with %lld layers in the first pipeline stage and %lld in the last (0: as many as the "
+                        "others) %lld layers are left for %lld stage%s; expected %s",
+                        mega_config_origin(cfg, "num_layers"), (long long)first, (long long)last, (long long)left,
+                        (long long)stages, stages == 1 ? "" : "s",
+                        stages == 0 ? "that none are left" : "a multiple of the stages, above 0");
+}
+
+static void check_what_goes_with_stages(mega_config *cfg)
+{
+    static const char *const folder[] = {"save", "load"};
+    for (size_t i = 0; i < ROW_COUNT(folder); i++)
+        if (mega_config_was_set(cfg, folder[i]))
+            mega_config_problem(cfg, MEGA_ERR_UNSUPPORTED,
+                                "%s: checkpoints of a model that is cut into pipeline stages are not built yet; leave "
+                                "it out, or give --pipeline-model-parallel-size 1",
+                                mega_config_origin(cfg, folder[i]));
+}
+
+void mega_rule_stages(mega_config *cfg)
+{
+    static const char *const end[] = {"decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers"};
+    const int64_t tp = cfg->tensor_model_parallel_size, pp = cfg->pipeline_model_parallel_size;
+    char valid[160];
+    for (size_t i = 0; i < ROW_COUNT(end) && pp == 1; i++)
+        if (mega_config_was_set(cfg, end[i]))
+            mega_config_problem(cfg, USAGE,
+                                "%s: there is one pipeline stage; leave it out, or give "
+                                "--pipeline-model-parallel-size P",
+                                mega_config_origin(cfg, end[i]));
+    if (pp <= 1 || tp <= 0 || cfg->world_size % tp != 0) return; /* one stage, or said elsewhere */
+    const int64_t left = cfg->world_size / tp;
+    if (left % pp != 0)
+        mega_config_problem(cfg, USAGE,
+                            "%s does not divide the %lld rank%s that %lld in all leave beside "
+                            "--tensor-model-parallel-size %lld; sizes that do: %s (mpirun -n N starts N ranks)",
+                            mega_config_origin(cfg, "pipeline_model_parallel_size"), (long long)left,
+                            left == 1 ? "" : "s", (long long)cfg->world_size, (long long)tp,
+                            divisors(left, valid, sizeof valid));
+    if (cfg->num_layers > 0) check_layers(cfg);
+    check_what_goes_with_stages(cfg);
+}

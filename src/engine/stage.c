@@ -1,0 +1,146 @@
+/* The messages of a pipeline stage. Activations go round the ring of stages in the group pp, gradients the other way in
+ * pp_back: each of the two streams has one order, which both sides read from their schedules. */
+#include "stage.h"
+#include "megalith/assert.h"
+#include "megalith/memory.h"
+
+/* Streams. */
+enum { FORWARD, BACKWARD };
+
+static stage_slot *slot_of(const engine_stage *s, const mega_schedule_step *x)
+{
+    return &s->slot[x->chunk * s->slots + x->slot];
+}
+
+static bool is_alone(const engine_stage *s)
+{
+    return s->layout->pp.size == 1;
+}
+
+mega_status stage_open(engine_stage *s, const mega_layout *layout, mega_program *const *program, int chunks, int slots,
+                       bool forward_only)
+{
+    *s = (engine_stage){.layout = layout, .chunks = chunks, .slots = slots, .forward_only = forward_only};
+    if (is_alone(s)) return MEGA_OK;
+    s->slot = mega_calloc((size_t)(chunks * slots), sizeof *s->slot);
+    if (s->slot == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "pipeline stage: no memory for its messages");
+    for (int c = 0; c < chunks; c++) {
+        const size_t in = mega_program_tensor_bytes(program[c], "stage_input");
+        const size_t out = mega_program_tensor_bytes(program[c], "stage_output");
+        s->bytes = in > 0 ? in : out > 0 ? out : s->bytes;
+        for (int i = 0; i < slots; i++)
+            s->slot[c * slots + i] =
+                (stage_slot){.input = mega_program_tensor(program[c], "stage_input", i),
+                             .input_gradient = mega_program_tensor(program[c], "stage_input_gradient", i),
+                             .output = mega_program_tensor(program[c], "stage_output", i),
+                             .output_gradient = mega_program_tensor(program[c], "stage_output_gradient", i)};
+    }
+    return MEGA_OK;
+}
+
+void stage_close(engine_stage *s)
+{
+    mega_free(s->slot);
+    s->slot = NULL;
+}
+
+/* The message that step x waits for: an activation from the stage before, a gradient from the one behind. *awaited:
+ * whether its buffer is taken. NULL: x waits for none. */
+static bool *message_into(const engine_stage *s, const mega_schedule_step *x, void **buffer, mega_request **request)
+{
+    stage_slot *at = slot_of(s, x);
+    *buffer = x->forward ? at->input : at->output_gradient;
+    *request = x->forward ? &at->input_comes : &at->gradient_comes;
+    if (*buffer == NULL) return NULL;
+    return x->forward ? &at->is_input_awaited : &at->is_gradient_awaited;
+}
+
+static int neighbour(const engine_stage *s, int away)
+{
+    const mega_axis *pp = &s->layout->pp;
+    return (pp->rank + away + pp->size) % pp->size;
+}
+
+/* Posts the receives of one stream, in the order of the schedule, as far as buffers are free. */
+static mega_status post(engine_stage *s, int stream)
+{
+    for (int64_t *i = &s->next[stream]; *i < s->count; ++*i) {
+        const mega_schedule_step *x = &s->step[*i];
+        void *buffer;
+        mega_request *request;
+        if (x->forward != (stream == FORWARD)) continue;
+        bool *awaited = message_into(s, x, &buffer, &request);
+        if (awaited == NULL) continue;
+        if (*awaited) return MEGA_OK;
+        *awaited = true;
+        if (stream == FORWARD)
+            MEGA_TRY(mega_comm_receive_start(s->layout->pp.comm, "activation", neighbour(s, -1), buffer,
+                                             (int64_t)s->bytes, request));
+        else
+            MEGA_TRY(mega_comm_receive_start(s->layout->pp_back.comm, "gradient", neighbour(s, 1), buffer,
+                                             (int64_t)s->bytes, request));
+    }
+    return MEGA_OK;
+}
+
+static mega_status post_all(engine_stage *s)
+{
+    MEGA_TRY(post(s, FORWARD));
+    return post(s, BACKWARD);
+}
+
+mega_status stage_begin(engine_stage *s, const mega_schedule_step *step, int64_t count)
+{
+    s->step = step;
+    s->count = count;
+    s->next[FORWARD] = s->next[BACKWARD] = 0;
+    return is_alone(s) ? MEGA_OK : post_all(s);
+}
+
+mega_status stage_before(engine_stage *s, const mega_schedule_step *x)
+{
+    void *buffer;
+    mega_request *request;
+    if (is_alone(s)) return MEGA_OK;
+    const bool *awaited = message_into(s, x, &buffer, &request);
+    MEGA_ASSERT(awaited == NULL || *awaited, "chunk %d, micro-batch %d: its message was never awaited", x->chunk,
+                x->micro_batch);
+    if (awaited != NULL) MEGA_TRY(mega_comm_wait(request));
+    stage_slot *at = slot_of(s, x);
+    return mega_comm_wait(x->forward ? &at->output_goes : &at->gradient_goes);
+}
+
+mega_status stage_after(engine_stage *s, const mega_schedule_step *x)
+{
+    if (is_alone(s)) return MEGA_OK;
+    stage_slot *at = slot_of(s, x);
+    if (x->forward && at->output != NULL)
+        MEGA_TRY(mega_comm_send_start(s->layout->pp.comm, "activation", neighbour(s, 1), at->output, (int64_t)s->bytes,
+                                      &at->output_goes));
+    if (!x->forward && at->input_gradient != NULL)
+        MEGA_TRY(mega_comm_send_start(s->layout->pp_back.comm, "gradient", neighbour(s, -1), at->input_gradient,
+                                      (int64_t)s->bytes, &at->gradient_goes));
+    if (!x->forward || s->forward_only) at->is_input_awaited = at->is_gradient_awaited = false;
+    return post_all(s);
+}
+
+mega_status stage_end(engine_stage *s)
+{
+    for (int i = 0; i < s->chunks * s->slots && !is_alone(s); i++) {
+        MEGA_TRY(mega_comm_wait(&s->slot[i].output_goes));
+        MEGA_TRY(mega_comm_wait(&s->slot[i].gradient_goes));
+    }
+    return MEGA_OK;
+}
+
+mega_status stage_sum_tied(const mega_layout *layout, mega_params *params)
+{
+    const mega_dtype acc = mega_params_acc_dtype(params);
+    for (int i = 0; i < mega_params_count(params) && layout->embedding.size > 1; i++) {
+        const mega_param *p = mega_params_get(params, i);
+        if (p->tie == MEGA_TIE_NONE) continue;
+        MEGA_TRY(mega_comm_all_reduce(layout->embedding.comm, "gradient of the tied embedding",
+                                      mega_params_grad(params, i), p->count, acc, MEGA_REDUCE_SUM));
+    }
+    return MEGA_OK;
+}

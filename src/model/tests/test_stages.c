@@ -1,0 +1,112 @@
+/* The cut of a GPT into pipeline stages: every layer once, in order, and parameters where they belong. */
+#include "kit.h"
+#include "megalith/gpt.h"
+
+#include <string.h>
+
+static mega_gpt twelve_layers(void)
+{
+    return (mega_gpt){.num_layers = 12,
+                      .hidden = 8,
+                      .ffn_hidden = 32,
+                      .heads = 2,
+                      .head_dim = 4,
+                      .positions = 4,
+                      .vocab = 10,
+                      .padded_vocab = 16,
+                      .init_std = 0.02};
+}
+
+/* Chunks follow one another over all stages. */
+static void covers_all_layers(const mega_gpt *m, int stages)
+{
+    int64_t next = 0;
+    const mega_axis any = {.size = stages};
+    for (int chunk = 0; chunk < mega_gpt_chunks(m, &any); chunk++)
+        for (int stage = 0; stage < stages; stage++) {
+            const mega_gpt_part p = mega_gpt_part_of(m, &(mega_axis){.rank = stage, .size = stages}, chunk);
+            assert_int_equal(p.first, next);
+            assert_true(p.count > 0);
+            next += p.count;
+            assert_int_equal(p.embeds, p.first == 0);
+            assert_int_equal(p.heads, next == m->num_layers);
+        }
+    assert_int_equal(next, m->num_layers);
+}
+
+static void every_layer_is_on_one_stage(void **state)
+{
+    (void)state;
+    static const struct {
+        int stages, first, last, chunks;
+    } cut[] = {{1, 0, 0, 0}, {2, 0, 0, 0}, {4, 0, 0, 1}, {12, 0, 0, 0}, {2, 8, 0, 0}, {2, 8, 4, 0},
+               {2, 0, 3, 0}, {4, 1, 3, 0}, {4, 3, 0, 0}, {4, 0, 0, 3},  {2, 0, 0, 3}};
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
+        mega_gpt m = twelve_layers();
+        m.first_stage_layers = cut[i].first;
+        m.last_stage_layers = cut[i].last;
+        m.stage_chunks = cut[i].chunks;
+        assert_int_equal(mega_gpt_check_stages(&m, cut[i].stages), MEGA_OK);
+        covers_all_layers(&m, cut[i].stages);
+    }
+}
+
+static void layers_that_do_not_divide_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        int stages, first, last, chunks;
+    } cut[] = {{5, 0, 0, 0}, {24, 0, 0, 0}, {2, 8, 3, 0}, {4, 2, 3, 0}, {2, 12, 0, 0}, {4, 0, 0, 2}, {3, 4, 0, 2}};
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
+        mega_gpt m = twelve_layers();
+        m.first_stage_layers = cut[i].first;
+        m.last_stage_layers = cut[i].last;
+        m.stage_chunks = cut[i].chunks;
+        assert_int_equal(mega_gpt_check_stages(&m, cut[i].stages), MEGA_ERR_USAGE);
+        assert_non_null(strstr(mega_error_message(), "12 layers cannot be cut"));
+    }
+}
+
+/* Of all stages together each parameter stands once, the tied table twice. */
+static void stages_declare_the_whole_model(void **state)
+{
+    (void)state;
+    const mega_gpt m = twelve_layers();
+    mega_layout *layout;
+    mega_params *whole, *part[4];
+    mega_layout *layouts[4];
+    assert_int_equal(mega_layout_create(&layout, NULL, NULL), MEGA_OK);
+    assert_int_equal(mega_params_create(&whole, layout), MEGA_OK);
+    assert_int_equal(mega_gpt_declare(&m, whole), MEGA_OK);
+    int declared = 0;
+    for (int i = 0; i < 4; i++) {
+        const mega_layout_sizes s = {.pp = 4, .planned_ranks = 4, .planned_rank = i};
+        assert_int_equal(mega_layout_create(&layouts[i], NULL, &s), MEGA_OK);
+        assert_int_equal(mega_params_create(&part[i], layouts[i]), MEGA_OK);
+        assert_int_equal(mega_gpt_declare(&m, part[i]), MEGA_OK);
+        declared += mega_params_count(part[i]);
+        const int wte = mega_params_find(part[i], "transformer.wte.weight");
+        assert_int_equal(wte >= 0, i == 0 || i == 3);
+        if (wte >= 0) assert_int_equal(mega_params_get(part[i], wte)->tie, i == 0 ? MEGA_TIE_OWNER : MEGA_TIE_COPY);
+        for (int k = 0; k < mega_params_count(part[i]); k++)
+            assert_true(mega_params_find(whole, mega_params_get(part[i], k)->name) >= 0);
+    }
+    assert_int_equal(declared, mega_params_count(whole) + 1);
+    assert_int_equal(mega_params_get(whole, mega_params_find(whole, "transformer.wte.weight"))->tie, MEGA_TIE_NONE);
+    for (int i = 0; i < 4; i++) {
+        mega_params_destroy(part[i]);
+        mega_layout_destroy(layouts[i]);
+    }
+    mega_params_destroy(whole);
+    mega_layout_destroy(layout);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_layer_is_on_one_stage),
+        cmocka_unit_test(layers_that_do_not_divide_are_refused),
+        cmocka_unit_test(stages_declare_the_whole_model),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

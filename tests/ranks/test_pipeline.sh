@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# pretrain_gpt over pipeline stages: the losses of one rank (training and evaluation), one voice, Megatron's lines, and
+# mistakes told with the numbers that work.
+set -u
+. "$MEGA_SOURCE/tests/kit/ranks.sh"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+fail() {
+    echo "FAILED: $1"
+    exit 1
+}
+for i in $(seq 1 400); do echo "document $i of $((i * 7919 % 1000)) words: a quick fox jumps over $((i * 104729 % 991)) dogs"; echo; done >t.txt
+"$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer --output-prefix d >prepare.log 2>&1 ||
+    fail "preprocessing"
+base=(pretrain_gpt --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32
+    --micro-batch-size 1 --global-batch-size 8 --lr 1e-3 --lr-decay-iters 20 --log-interval 1 --eval-interval 5 --eval-iters 2 --num-threads 1
+    --tokenizer-type ByteTokenizer --data-path d_text_document --split 80,10,10 --hidden-dropout 0.1 --attention-dropout 0.1)
+losses() { grep -oE '"(iteration|lm_loss|grad_norm|validation_loss|test_loss)": *[0-9.e+-]+' "$1"; }
+# near A B TOLERANCE: the same keys, numbers this near
+near() {
+    paste -d' ' <(losses "$1") <(losses "$2") | awk -v t="$3" '
+        {a = $2; b = $4; d = a - b; if (d < 0) d = -d; if ($1 != $3 || d > t * (b < 0 ? -b : b)) bad = 1; n++}
+        END {exit bad || n < 15}'
+}
+"$MEGALITH" "${base[@]}" --train-iters 6 --metrics-file one.jsonl >one.log 2>&1 || fail "one rank"
+
+trains() { # name, ranks, lines of parameters, options
+    local name=$1 n=$2 lines=$3
+    shift 3
+    ranks "$n" "$MEGALITH" "${base[@]}" --train-iters 6 "$@" --metrics-file "$name.jsonl" >"$name.log" 2>&1 </dev/null ||
+        fail "$name: $(tail -n 5 "$name.log")"
+    near "$name.jsonl" one.jsonl 2e-5 || fail "$name: other losses than one rank: $(paste <(losses "$name.jsonl") <(losses one.jsonl))"
+    [ "$(grep -c '^ iteration' "$name.log")" -eq 6 ] || fail "$name: lines of more than one rank"
+    [ "$(grep -c 'model parallel rank' "$name.log")" -eq "$lines" ] || fail "$name: a line of parameters for each (tensor, pipeline) rank"
+}
+trains pp2 2 2 --pipeline-model-parallel-size 2
+trains uneven 2 2 --pipeline-model-parallel-size 2 --decoder-first-pipeline-num-layers 3
+trains tp2pp2 4 4 --pipeline-model-parallel-size 2 --tensor-model-parallel-size 2
+grep -q 'tensor-model-parallel size: 2, pipeline-model-parallel size: 2' tp2pp2.log || fail "the layout is not shown"
+trains pp2dp2 4 2 --pipeline-model-parallel-size 2 --recompute-activations
+
+# A loss that is not finite ends all ranks, with one message.
+ranks 2 "$MEGALITH" "${base[@]}" --train-iters 6 --pipeline-model-parallel-size 2 --lr 1e30 --clip-grad 0 >nan.log 2>&1 </dev/null &&
+    fail "a loss that is not finite was taken"
+[ "$(grep -c 'error:' nan.log)" -eq 1 ] && grep -q 'not finite\|the loss is' nan.log || fail "not told once: $(cat nan.log)"
+
+# Mistakes are told with what would do; no rank is needed for that.
+told() { # text, then options
+    local text=$1
+    shift
+    "$MEGALITH" plan "${base[@]}" --world-size 4 "$@" >mistake.log 2>&1 && fail "taken: $*"
+    grep -q -- "$text" mistake.log || fail "not told: $text: $(cat mistake.log)"
+}
+told 'does not divide the 4 ranks .* sizes that do: 1, 2, 4' --pipeline-model-parallel-size 3
+told 'cannot be cut into 4 equal pipeline stages; stages that divide it: 1, 2, 3, 6' --pipeline-model-parallel-size 4 --num-layers 6
+told '3 layers are left for 2 stages; expected a multiple' --pipeline-model-parallel-size 4 --num-layers 6 --decoder-first-pipeline-num-layers 2 \
+    --decoder-last-pipeline-num-layers 1
+told 'there is one pipeline stage' --decoder-last-pipeline-num-layers 1
+ranks 2 "$MEGALITH" "${base[@]}" --train-iters 2 --pipeline-model-parallel-size 2 --save x >mistake.log 2>&1 </dev/null && fail "--save was taken"
+grep -q 'cut into pipeline stages are not built yet' mistake.log || fail "--save is not refused: $(cat mistake.log)"
+echo "ok"
+exit 0
