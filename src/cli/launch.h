@@ -68,6 +68,10 @@ void launch_engine_find(launch_plan *p);
 /* launch_command.c */
 mega_status launch_engine_command(launch_plan *p, launch_words *command, launch_words *environment);
 
+/* launch_marks.c: the engine's mark of a rank at the begin of text: its bytes; 0: there is none; -1: more text is
+ * needed to tell. in_line: a rank's line has begun, and not ended. */
+int launch_mark(const launch_plan *p, bool in_line, const char *text, size_t size, int *out_rank);
+
 /* launch_relay.c: lines of the ranks out of what the engine hands on. */
 typedef struct launch_relay launch_relay;
 mega_status launch_relay_create(launch_relay **out, const launch_plan *p);

@@ -2,14 +2,14 @@
  * come; here they are put together again, so that a line on the terminal is one rank's whole line. */
 #include "launch.h"
 #include "megalith/file.h"
-#include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #define OUTSIDE (-1) /* the engine itself speaks */
 
-enum { MARK_MOST = 128, CAUSE_MOST = 4096 };
+enum { CAUSE_MOST = 4096 };
 
 typedef struct relay_stream {
     int rank;            /* whose text comes next */
@@ -31,6 +31,26 @@ struct launch_relay {
     int pid, signal, death_rank;
 };
 
+/* A file for each rank; a restart goes on behind what is there. */
+static mega_status open_logs(launch_relay *r)
+{
+    const char *folder = r->plan->log_dir;
+    struct rlimit files;
+    if (folder == NULL) return MEGA_OK;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    for (int i = 0; i < r->plan->world; i++) {
+        char *path = mega_format("%s/rank_%d.log", folder, i);
+        r->log[i] = path != NULL ? fopen(path, "ae") : NULL;
+        mega_free(path);
+        if (r->log[i] == NULL)
+            return MEGA_FAIL(MEGA_ERR_IO, "--log_dir: %s/rank_%d.log: %s", folder, i, strerror(errno));
+    }
+    return MEGA_OK;
+}
+
 mega_status launch_relay_create(launch_relay **out, const launch_plan *p)
 {
     launch_relay *r = mega_calloc(1, sizeof *r);
@@ -48,11 +68,10 @@ mega_status launch_relay_create(launch_relay **out, const launch_plan *p)
     }
     r->plan = p;
     r->death_rank = OUTSIDE;
-    /* A file for each rank. */
-    struct rlimit files;
-    if (p->log_dir != NULL && getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &files);
+    const mega_status st = open_logs(r);
+    if (st != MEGA_OK) {
+        launch_relay_destroy(r);
+        return st;
     }
     *out = r;
     return MEGA_OK;
@@ -75,16 +94,9 @@ void launch_relay_destroy(launch_relay *r)
     mega_free(r);
 }
 
-/* Opened at the first line; a restart goes on behind what is there. */
 static void write_log(launch_relay *r, int rank, const char *line)
 {
     if (r->plan->log_dir == NULL) return;
-    if (r->log[rank] == NULL) {
-        char *path = mega_format("%s/rank_%d.log", r->plan->log_dir, rank);
-        r->log[rank] = path != NULL ? fopen(path, "a") : NULL;
-        mega_free(path);
-    }
-    if (r->log[rank] == NULL) return;
     fprintf(r->log[rank], "%s\n", line);
     fflush(r->log[rank]);
 }
@@ -199,68 +211,7 @@ static void engine_line(launch_relay *r, bool is_error, const char *line)
     }
 }
 
-/* ---- marks ---- */
-
-/* Open MPI: "[job,rank]<stdout>:". Bytes of the mark, 0: none here, -1: more is needed to tell. */
-static int openmpi_mark(const char *text, size_t size, int *rank)
-{
-    const char *close = memchr(text, ']', size < MARK_MOST ? size : MARK_MOST);
-    if (text[0] != '[' || memchr(text, '\n', close != NULL ? (size_t)(close - text) : size) != NULL) return 0;
-    if (close == NULL) return size < MARK_MOST ? -1 : 0;
-    const char *comma = close;
-    while (comma > text && isdigit((unsigned char)comma[-1])) comma--;
-    if (comma == close || comma[-1] != ',') return 0;
-    static const char *const ends[] = {"]<stdout>:", "]<stderr>:"};
-    const size_t length = strlen(ends[0]), left = size - (size_t)(close - text);
-    for (int i = 0; i < 2; i++) {
-        if (strncmp(close, ends[i], left < length ? left : length) != 0) continue;
-        if (left < length) return -1;
-        *rank = atoi(comma);
-        return (int)(close - text) + (int)length;
-    }
-    return 0;
-}
-
-/* Hydra: what -prepend-pattern was given. */
-static int mpich_mark(const char *text, size_t size, int *rank)
-{
-    if (text[0] != '\036') return 0;
-    const char *end = memchr(text, '\037', size < 16 ? size : 16);
-    if (end == NULL) return size < 16 ? -1 : 0;
-    *rank = atoi(text + 1);
-    return (int)(end - text) + 1;
-}
-
-/* srun --label: whole lines, "  3: text". */
-static int slurm_mark(const char *text, size_t size, int *rank)
-{
-    size_t i = 0;
-    while (i < size && text[i] == ' ') i++;
-    const size_t first = i;
-    while (i < size && isdigit((unsigned char)text[i])) i++;
-    if (i == size && i < 16) return -1;
-    if (i == first || i >= 16 || text[i] != ':') return 0;
-    if (i + 1 == size) return -1;
-    if (text[i + 1] != ' ' && text[i + 1] != '\n') return 0;
-    *rank = atoi(text);
-    return (int)i + 1 + (text[i + 1] == ' ');
-}
-
-static int mark_at(const launch_relay *r, const relay_stream *s, const char *text, size_t size, int *rank)
-{
-    int used = 0;
-    switch (r->plan->kind) {
-    case LAUNCH_NONE: return 0;
-    case LAUNCH_OPENMPI:
-        used = openmpi_mark(text, size, rank);
-        /* From version 5 on a blank follows. */
-        if (used > 0 && r->plan->major >= 5) used = (size_t)used == size ? -1 : used + (text[used] == ' ');
-        break;
-    case LAUNCH_MPICH: used = mpich_mark(text, size, rank); break;
-    case LAUNCH_SLURM: used = s->rank == OUTSIDE ? slurm_mark(text, size, rank) : 0; break;
-    }
-    return used > 0 && (*rank < 0 || *rank >= r->plan->world) ? 0 : used;
-}
+/* ---- pieces ---- */
 
 static void line_ends(launch_relay *r, relay_stream *s)
 {
@@ -286,7 +237,7 @@ void launch_relay_take(launch_relay *r, bool is_error, const char *bytes, size_t
     size_t at = 0;
     while (at < size) {
         int rank = 0;
-        const int mark = mark_at(r, s, text + at, size - at, &rank);
+        const int mark = launch_mark(r->plan, s->rank != OUTSIDE, text + at, size - at, &rank);
         if (mark < 0 && count > 0) break; /* at the end, what looked like a mark is text */
         if (mark > 0) {
             s->rank = rank;

@@ -4,7 +4,7 @@
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 set -eo pipefail
 megalith_on_path
-# docs/ranks.md starts ranks: as root, and on a machine of one core.
+# docs/ranks.md and docs/launching.md start ranks: as root, and on a machine of one core.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 failed=0
 for page in "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/docs/*.md; do
@@ -12,9 +12,10 @@ for page in "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/docs/*.md; do
     mkdir "$work/$name"
     awk '/^```sh$/ { on = 1; next } /^```/ { on = 0 } on' "$page" >"$work/$name.sh"
     [ -s "$work/$name.sh" ] || continue
-    if [ "$name" = ranks ] && ! command -v mpirun >/dev/null; then echo "left out: ranks (no mpirun)" && continue; fi
+    starts_ranks=$([ "$name" = ranks ] || [ "$name" = launching ] && echo 1 || echo 0)
+    if [ "$starts_ranks" = 1 ] && ! command -v mpirun >/dev/null; then echo "left out: $name (no mpirun)" && continue; fi
     # The launcher's libraries keep what they allocate until the end.
-    leaks=$([ "$name" = ranks ] && echo 0 || echo 1)
+    leaks=$((1 - starts_ranks))
     if (cd "$work/$name" && ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=$leaks" bash -euo pipefail "$work/$name.sh" >"$work/$name.log" 2>&1 </dev/null); then
         echo "ok $name ($(wc -l <"$work/$name.sh") lines)"
     else

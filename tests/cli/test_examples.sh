@@ -29,6 +29,27 @@ megalith preprocess_data --input my-corpus.json --json-keys content --output-pre
 bash "$examples/pretrain_codeparrot_110m.sh" $small --lr-warmup-iters 2 >log.codeparrot 2>&1 || { cat log.codeparrot; fail pretrain_codeparrot_110m.sh; }
 ls experiments/tensorboard/*tfevents* >/dev/null || fail "no TensorBoard file"
 
+# Several ranks of the same.
+if command -v mpirun >/dev/null && ! megalith doctor | grep -qE '^  MPI  *none'; then
+    export RANKS_PER_NODE=2 ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
+    # shellcheck disable=SC2086
+    bash "$examples/pretrain_gpt_distributed.sh" $small >log.distributed 2>&1 || { cat log.distributed; fail pretrain_gpt_distributed.sh; }
+    wants log.distributed 'using world size: 2, data-parallel-size: 2, tensor-model-parallel size: 1'
+    wants log.distributed 'iteration *6/ *6 |'
+    # shellcheck disable=SC2086
+    if RANKS_PER_NODE=4 bash "$examples/pretrain_gpt_distributed_with_mp.sh" $small >log.mp 2>&1; then
+        wants log.mp 'using world size: 4, data-parallel-size: 1, tensor-model-parallel size: 2, pipeline-model-parallel size: 2'
+        wants log.mp 'iteration *6/ *6 |'
+    else
+        grep -q 'not built yet' log.mp || { cat log.mp; fail pretrain_gpt_distributed_with_mp.sh; }
+        echo "left out: pretrain_gpt_distributed_with_mp.sh: $(grep -m 1 'not built yet' log.mp)"
+    fi
+    # shellcheck disable=SC2086
+    bash "$examples/pretrain_codeparrot_110m_distributed.sh" $small --lr-warmup-iters 2 >log.codeparrot2 2>&1 ||
+        { cat log.codeparrot2; fail pretrain_codeparrot_110m_distributed.sh; }
+    [ -s experiments/codeparrot-small-distributed/iter_0000006/model.safetensors ] || fail "no checkpoint of two ranks"
+fi
+
 bash "$examples/generate_text.sh" --num-layers 2 --hidden-size 32 --num-attention-heads 2 --max-position-embeddings 32 --seq-length 32 \
     --out-seq-length 8 >log.generate 2>&1 || { cat log.generate; fail generate_text.sh; }
 [ "$(wc -l <unconditional_samples.json)" = 2 ] || fail "unconditional_samples.json: expected 2 lines"

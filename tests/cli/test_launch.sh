@@ -35,6 +35,7 @@ shows() {
 }
 root=
 [ "$(id -u)" -ne 0 ] || root='--allow-run-as-root '
+echo x >t.txt
 printf '  # two hosts\n\n  worker-0 slots=4 # the first\nworker-1\tslots=4\n' >hostfile
 
 # ---- the command of each engine ----
@@ -137,6 +138,8 @@ megalith launch: error: rank 1: no luck
 TEXT
 [ "$(cat logs/rank_1.log)" = "one of it [1,2] and [x
 megalith pretrain_gpt: error: rank 1: no luck" ] || note "a log for each rank: $(cat logs/rank_1.log)"
+[ -f logs/rank_2.log ] || note "a file for each rank"
+PATH=$work/talk:$PATH refuses 'logs where none can be' 't.txt: cannot create the folder' launch --nproc_per_node 2 --log_dir t.txt/logs pretrain_gpt
 engine dies mpirun 'mpirun (Open MPI) 4.1.4' 'echo "mpirun noticed that process rank 3 with PID 0 on node n7 exited on signal 9 (Killed)." >&2; exit 137'
 launch dies --nproc_per_node 4 pretrain_gpt >out 2>err
 [ $? -eq 137 ] || note "exit status of a rank that was killed"
