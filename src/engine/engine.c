@@ -39,6 +39,7 @@ mega_status mega_engine_options_from_config(mega_engine_options *out, const mega
                              .micro_batch = cfg->micro_batch_size,
                              .seq = cfg->seq_length,
                              .no_train = cfg->skip_train,
+                             .no_pack_weights = cfg->no_pack_weights,
                              .no_evaluate = cfg->eval_iters == 0,
                              .per_token_loss = cfg->calculate_per_token_loss,
                              .clip_grad = cfg->clip_grad,
@@ -66,9 +67,11 @@ static mega_status build_program(mega_engine *e, mega_engine_model model, bool t
         mega_graph_destroy(g);
         return st;
     }
+    const bool accumulates = o->batch.global_batch > o->batch.micro_step;
     const mega_program_options po = {.backend = o->plain ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU,
                                      .team = o->team,
                                      .differentiate = train,
+                                     .pack_weights = train && accumulates && !o->no_pack_weights,
                                      .slots = train ? e->slots : 1,
                                      .name = train ? "train" : "evaluate"};
     return mega_program_build(out, g, &po);
@@ -172,9 +175,10 @@ static void add_programs(mega_engine_memory *m, const mega_engine *e)
         if (saved + pm.scratch_bytes == work) m->live = pm.live_bytes;
         if (pm.head_bytes > m->head) m->head = pm.head_bytes;
         m->inputs += pm.input_bytes + pm.state_bytes;
+        m->packed += pm.packed_bytes;
     }
     m->scratch = work - m->saved;
-    m->total += work + m->inputs;
+    m->total += work + m->inputs + m->packed;
 }
 
 void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)

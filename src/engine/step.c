@@ -120,6 +120,7 @@ static mega_status schedule_run(mega_engine *e, step_sums *sums, mega_step_resul
     block->seed = e->options.dropout_seed;
     block->step = (uint32_t)e->progress.iteration;
     MEGA_TRY(loss_factor(e, &block->loss_factor));
+    block->keeps_packed = micro_batches > 1;
     mega_optimizer_zero_gradients_but(e->optimizer, e->begun);
     mega_schedule_1f1b(pp->rank, pp->size, micro_batches, e->schedule);
     MEGA_TRY(stage_begin(&e->stage, e->schedule, 2 * micro_batches));

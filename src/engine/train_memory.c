@@ -3,7 +3,7 @@
 #include "megalith/memory.h"
 #include "train_impl.h"
 
-enum { SCRATCH_ROW = 5 }; /* of the table */
+enum { SCRATCH_ROW = 5, PACKED_ROW = 7 }; /* of the table */
 
 void train_memory_table(const mega_engine_memory *m, mega_dtype compute, mega_buffer *out)
 {
@@ -20,12 +20,14 @@ void train_memory_table(const mega_engine_memory *m, mega_dtype compute, mega_bu
         {"saved", "activations kept for the backward", m->saved},
         {"scratch", "everything else that is computed", m->scratch},
         {"inputs", "and outputs of the programs", m->inputs},
+        {"packed", "weights as products take them, kept through a step's micro-batches (--no-pack-weights)", m->packed},
         {"data", "rows of one step", m->data},
         {"libraries", "and threads: measured, not planned", m->libraries},
     };
     char text[32];
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         if (i == 0 && m->weights == 0) continue; /* the masters are the weights */
+        if (i == PACKED_ROW && m->packed == 0) continue;
         mega_buffer_printf(out, "  %-12s%12s  %s", row[i].what, train_bytes(text, sizeof text, (double)row[i].bytes),
                            row[i].meaning);
         if (i == SCRATCH_ROW && m->head > 0)

@@ -15,7 +15,8 @@ typedef struct variant {
     mega_recompute_granularity granularity;
     mega_recompute_method method;
     bool bf16;   /* set where it was not */
-    int changes; /* of micro-batch, recomputation, precision */
+    bool anew;   /* weights are not kept packed */
+    int changes; /* of micro-batch, recomputation, precision, packing */
     size_t total;
     double cost; /* of an iteration, in operations */
 } variant;
@@ -43,12 +44,14 @@ static double cost_of(const mega_engine *e, const mega_config *cfg, const mega_e
     const double micro_batches = (double)(cfg->global_batch_size / (cfg->micro_batch_size * cfg->data_parallel_size));
     const double rate = cfg->params_dtype == MEGA_BF16 ? bf16_rate() : 1;
     const double update = p == NULL ? 0 : (double)(2 * m->masters + m->gradients + 2 * m->moments + m->weights);
+    /* Products of pairs read each weight and write it packed, for forward and for backward. */
+    const double packing = rate > 1 ? 4.0 * (double)m->weights * (m->packed > 0 ? 1 : micro_batches) : 0;
     mega_program_cost c;
     if (p == NULL) p = mega_engine_program(e, false);
     if (p == NULL) return 0;
     mega_program_cost_get(p, &c);
     const double flops = c.forward_flops + c.backward_flops + c.recompute_flops;
-    return micro_batches * (flops / rate + FLOPS_PER_BYTE * c.bytes) + FLOPS_PER_BYTE * update;
+    return micro_batches * (flops / rate + FLOPS_PER_BYTE * c.bytes) + FLOPS_PER_BYTE * (update + packing);
 }
 
 /* False when such a run is refused. */
@@ -64,6 +67,7 @@ static bool plan_variant(search *s, variant *v)
     cfg.recompute_granularity = v->granularity;
     cfg.recompute_method = v->method;
     cfg.recompute_num_layers = v->layers;
+    cfg.no_pack_weights = v->anew;
     if (v->bf16) cfg.bf16 = true, cfg.params_dtype = MEGA_BF16;
     if (mega_gpt_from_config(&gpt, &cfg, t->vocab) != MEGA_OK || mega_engine_options_from_config(&o, &cfg) != MEGA_OK)
         return false;
@@ -95,14 +99,16 @@ static bool recomputes_as_now(const search *s, const variant *v)
 static bool is_part_of(const search *s, const variant *a, const variant *v)
 {
     const bool same_way = a->granularity == v->granularity && a->method == v->method && a->layers == v->layers;
-    return a->micro >= v->micro && (!a->bf16 || v->bf16) && (same_way || recomputes_as_now(s, a));
+    return a->micro >= v->micro && (!a->bf16 || v->bf16) && (a->anew == s->t->cfg->no_pack_weights || v->anew) &&
+           (same_way || recomputes_as_now(s, a));
 }
 
 static void keep(search *s, variant v)
 {
     for (int i = 0; i < s->num_found; i++)
         if (is_part_of(s, &s->found[i], &v)) return;
-    v.changes = (v.micro != s->t->cfg->micro_batch_size) + (v.bf16 ? 1 : 0) + (recomputes_as_now(s, &v) ? 0 : 1);
+    v.changes = (v.micro != s->t->cfg->micro_batch_size) + (v.bf16 ? 1 : 0) + (recomputes_as_now(s, &v) ? 0 : 1) +
+                (v.anew != s->t->cfg->no_pack_weights);
     if (v.changes > 0 && s->num_found < MOST_VARIANTS) s->found[s->num_found++] = v;
 }
 
@@ -145,14 +151,15 @@ static void try_block(search *s, variant v)
     if (best.total > 0) keep(s, best);
 }
 
-static void try_ways(search *s, bool bf16)
+static void try_ways(search *s, bool bf16, bool anew)
 {
     const mega_config *cfg = s->t->cfg;
     variant v = {.micro = cfg->micro_batch_size,
                  .layers = cfg->recompute_num_layers,
                  .granularity = cfg->recompute_granularity,
                  .method = cfg->recompute_method,
-                 .bf16 = bf16};
+                 .bf16 = bf16,
+                 .anew = anew};
     try_batches(s, v);
     if (cfg->skip_train) return;
     if (cfg->recompute_granularity == MEGA_RECOMPUTE_NONE) {
@@ -192,6 +199,7 @@ static void options_of(const search *s, const variant *v, char *text, size_t siz
     mega_buffer b = {0};
     if (v->micro != cfg->micro_batch_size) mega_buffer_printf(&b, " --micro-batch-size %lld", (long long)v->micro);
     if (v->bf16) mega_buffer_puts(&b, " --bf16");
+    if (v->anew != cfg->no_pack_weights) mega_buffer_puts(&b, " --no-pack-weights");
     if (v->granularity != cfg->recompute_granularity)
         mega_buffer_printf(&b, " --recompute-granularity %s",
                            v->granularity == MEGA_RECOMPUTE_FULL ? "full" : "selective");
@@ -237,7 +245,11 @@ void train_suggest(const trainer *t, size_t limit, mega_buffer *out)
     search s = {.t = t, .limit = limit};
     char text[32];
     list_batches(&s);
-    for (int bf16 = 0; bf16 < (t->cfg->params_dtype == MEGA_F32 ? 2 : 1); bf16++) try_ways(&s, bf16 == 1);
+    mega_engine_memory m;
+    mega_engine_memory_get(t->engine, &m);
+    for (int anew = t->cfg->no_pack_weights; anew < 1 + (m.packed > 0 || t->cfg->no_pack_weights); anew++)
+        for (int bf16 = 0; bf16 < (t->cfg->params_dtype == MEGA_F32 ? 2 : 1); bf16++)
+            try_ways(&s, bf16 == 1, anew == 1);
     drop_long_ways(&s);
     if (s.num_found > 0) {
         show(&s, out);

@@ -116,6 +116,8 @@ typedef struct instruction {
     const char *scope;
     int first_use;                    /* collectives, schedule pass: the instruction that waits for it, -1: none */
     size_t scratch_at, scratch_bytes; /* plan: the kernel's own scratch */
+    size_t packed_at, packed_bytes;   /* plan: where its weight is kept packed; 0 bytes: nowhere */
+    bool packs;                       /* plan: the first of those that share this place, which fills it */
 } instruction;
 
 typedef struct op_cost {

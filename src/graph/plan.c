@@ -74,8 +74,7 @@ static void find_lives(plan *pl, const int *last_read)
     }
 }
 
-/* An address that is never read: kernels ask only whether an optional operand is there. */
-static void *pretend_address(const op_binder *b, int32_t tensor)
+void *mega_plan_address(const op_binder *b, int32_t tensor)
 {
     (void)b;
     return tensor == 0 ? NULL : (void *)(uintptr_t)PLAN_ALIGN;
@@ -90,7 +89,7 @@ static mega_status add_kernel_scratch(plan *pl)
         instruction *op = &p->g->op[i];
         const mega_kernel *kernel = mega_program_kernel(p, op);
         if (kernel == NULL || kernel->scratch == NULL) continue;
-        const op_binder b = {.g = p->g, .address = pretend_address};
+        const op_binder b = {.g = p->g, .address = mega_plan_address};
         memset(args, 0, PROGRAM_ARGS_BYTES);
         mega_program_bind_args(p, &b, op, args);
         op->scratch_bytes = kernel->scratch(args, p->threads);
@@ -210,6 +209,7 @@ mega_status mega_program_plan(mega_program *p)
                 if (g->op[i].in[k] != 0) last_read[mega_graph_root(g, g->op[i].in[k])] = i;
         find_lives(&pl, last_read);
         st = add_kernel_scratch(&pl);
+        if (st == MEGA_OK) st = mega_plan_packed(p);
         if (st == MEGA_OK) st = assign_blocks(p);
         if (st == MEGA_OK) measure_head(&pl);
         if (st == MEGA_OK) verify_blocks(p);

@@ -78,6 +78,7 @@ mega_status mega_program_build(mega_program **out, mega_graph *g, const mega_pro
     p->threads = mega_team_size(options->team);
     p->slots = options->slots > 0 ? options->slots : 1;
     p->states_of = options->states_of;
+    p->packs_weights = options->pack_weights;
     p->check = mega_check_level();
     p->step.loss_factor = 1.0;
     p->name = mega_arena_strdup(&g->arena, options->name == NULL ? "program" : options->name);
@@ -165,6 +166,8 @@ static mega_status bind_call(mega_program *p, int slot, int i)
     }
     mega_kernel_head *head = c->args;
     if (op->scratch_bytes > 0) head->scratch = p->scratch + op->scratch_at;
+    if (op->packed_bytes > 0) head->packed = p->packed + op->packed_at;
+    head->packs = op->packs;
     mega_program_bind_args(p, &b, op, c->args);
     if (c->kernel->prepare != NULL) {
         if (c->kernel->prepare(c->args, p->threads) != MEGA_OK) {
@@ -197,6 +200,8 @@ static mega_status allocate_arenas(mega_program *p, mega_region *keep, mega_regi
     p->scratch = block;
     MEGA_TRY(mega_region_take(keep, &block, p->state_bytes, "states of a program"));
     p->state = block;
+    MEGA_TRY(mega_region_take(keep, &block, p->packed_bytes, "packed weights"));
+    p->packed = block;
     return MEGA_OK;
 }
 
@@ -224,7 +229,8 @@ mega_status mega_program_allocate(mega_program *p)
 
 void mega_program_region_bytes(const mega_program *p, size_t *keep, size_t *work)
 {
-    *keep = mega_region_round(p->io_bytes) * (size_t)p->slots + mega_region_round(p->state_bytes);
+    *keep = mega_region_round(p->io_bytes) * (size_t)p->slots + mega_region_round(p->state_bytes) +
+            mega_region_round(p->packed_bytes);
     *work = mega_region_round(p->saved_bytes) * (size_t)p->slots + mega_region_round(p->scratch_bytes);
 }
 
@@ -250,6 +256,7 @@ void mega_program_destroy(mega_program *p)
     if (!p->is_lent) {
         mega_pages_free(p->scratch, p->scratch_bytes);
         mega_pages_free(p->state, p->state_bytes);
+        mega_pages_free(p->packed, p->packed_bytes);
     }
     mega_arena_fini(&p->args);
     mega_free(p->saved);
@@ -299,8 +306,10 @@ void mega_program_memory_get(const mega_program *p, mega_program_memory *out)
                                  .head_bytes = p->head_bytes,
                                  .input_bytes = p->io_bytes * (size_t)p->slots,
                                  .state_bytes = p->state_bytes,
+                                 .packed_bytes = p->packed_bytes,
                                  .slots = p->slots};
-    out->total_bytes = out->saved_bytes * (size_t)p->slots + out->input_bytes + out->scratch_bytes + p->state_bytes;
+    out->total_bytes =
+        out->saved_bytes * (size_t)p->slots + out->input_bytes + out->scratch_bytes + p->state_bytes + p->packed_bytes;
 }
 
 void mega_program_cost_get(const mega_program *p, mega_program_cost *out)

@@ -55,7 +55,9 @@ struct mega_program {
     size_t live_bytes;     /* largest sum of blocks alive at one instruction */
     size_t head_bytes;     /* of those, what the cross-entropy reads and writes */
     bool is_lent;          /* the arenas lie in regions of the caller's */
-    char *scratch, *state, **saved, **io;
+    bool packs_weights;
+    size_t packed_bytes; /* of weights that are kept packed */
+    char *scratch, *state, *packed, **saved, **io;
     program_call *call; /* [slots][num_ops] */
     mega_arena args;
     mega_step_block step;
@@ -67,6 +69,10 @@ mega_status mega_program_plan(mega_program *p);
 /* plan_place.c: offsets of these blocks, in `at`; returns the bytes that they take. `alive`: the largest sum of bytes
  * alive at one of num_ops instructions. `room` holds as many pointers as `list`; the order of both is lost. */
 size_t mega_plan_place(plan_block **list, int count, int num_ops, plan_block **room, size_t *alive);
+/* plan_packed.c: where products keep their weights packed. */
+mega_status mega_plan_packed(mega_program *p);
+/* An address that is never read, for kernels that ask only whether an optional operand is there. */
+void *mega_plan_address(const op_binder *b, int32_t tensor);
 /* program.c: the kernel of an instruction under this program's backend; NULL for a collective. */
 const mega_kernel *mega_program_kernel(const mega_program *p, const instruction *op);
 void mega_program_bind_args(const mega_program *p, const op_binder *b, const instruction *op, void *args);

@@ -119,15 +119,39 @@ static bool columns_are_evener(const pairs_job *job, int threads)
     return by_columns + 0.03 < by_rows;
 }
 
+/* Slices and blocks of packed b one behind the other, as they are walked. */
+size_t mega_pairs_packed(const mega_gemm_args *a)
+{
+    const pairs_walk w = walk_of(a);
+    const int64_t whole = a->k / w.depth, rest = a->k - whole * w.depth;
+    const int64_t padded = whole * w.padded + round_to(rest, w.pairs->grain);
+    return (size_t)(round_to(a->n, PAIRS_COLUMNS) * padded) * 2;
+}
+
+/* One slice of one block of columns; its packed b is made now or was, earlier in the step. */
+static void run_slice(mega_team *team, pairs_job *job, bool packs)
+{
+    pairs_block *b = &job->block;
+    const pairs_walk *w = job->walk;
+    b->depth = least(b->args->k - b->k, w->depth);
+    b->padded = round_to(b->depth, w->pairs->grain);
+    b->first = b->k == 0;
+    b->last = b->k + b->depth == b->args->k;
+    if (packs) mega_team_run(team, pack_work, job);
+    mega_team_run(team, multiply_work, job);
+}
+
 void mega_pairs_run(mega_team *team, const mega_gemm_args *a, bool overwrite)
 {
     const pairs_walk w = walk_of(a);
     char *scratch = a->head.scratch;
     pairs_job job = {.walk = &w, .thread_scratch = scratch + w.packed + w.sums};
     mega_team *const all = a->m * a->n * a->k / 32 < CPU_SMALL_JOB ? NULL : team;
+    const bool keeps = a->head.packed != NULL && a->head.step != NULL && a->head.step->keeps_packed;
+    const bool packs = !keeps || (a->head.packs && a->head.step->first_micro_batch);
     pairs_block *b = &job.block;
     b->args = a;
-    b->packed = (uint16_t *)(void *)scratch;
+    b->packed = keeps ? a->head.packed : (uint16_t *)(void *)scratch;
     b->sums = w.sums > 0 ? (float *)(void *)(scratch + w.packed) : NULL;
     b->ld_sums = w.columns;
     b->overwrite = overwrite;
@@ -135,12 +159,8 @@ void mega_pairs_run(mega_team *team, const mega_gemm_args *a, bool overwrite)
         b->columns = least(a->n - b->n, w.columns);
         job.by_columns = columns_are_evener(&job, mega_team_size(all));
         for (b->k = 0; b->k < a->k; b->k += w.depth) {
-            b->depth = least(a->k - b->k, w.depth);
-            b->padded = round_to(b->depth, w.pairs->grain);
-            b->first = b->k == 0;
-            b->last = b->k + b->depth == a->k;
-            mega_team_run(all, pack_work, &job);
-            mega_team_run(all, multiply_work, &job);
+            run_slice(all, &job, packs);
+            if (keeps) b->packed += round_to(b->columns, PAIRS_COLUMNS) * b->padded;
         }
     }
 }

@@ -47,6 +47,7 @@ const cpu_pairs *mega_cpu_pairs_of(mega_isa isa);
 /* Whether this product, of BF16, is done so here; the scratch it then takes, and the product itself. */
 bool mega_pairs_can(const mega_gemm_args *a);
 size_t mega_pairs_scratch(const mega_gemm_args *a, int threads);
+size_t mega_pairs_packed(const mega_gemm_args *a); /* mega_kernel.packed */
 void mega_pairs_run(mega_team *team, const mega_gemm_args *a, bool overwrite);
 
 #endif

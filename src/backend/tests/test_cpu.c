@@ -85,6 +85,56 @@ static void test_gemm_moves(void **state)
     mega_free(scratch);
 }
 
+enum { KEPT_M = 40, KEPT_N = 130, KEPT_K = 1100 };
+
+/* A product as micro-batch `number` of a step; `packed` NULL: nothing is kept. */
+static void kept_product(uint16_t *c, const uint16_t *a, const uint16_t *b, bool turned, void *packed, int number)
+{
+    const mega_step_block step = {.first_micro_batch = number == 0, .keeps_packed = true};
+    mega_gemm_args g = {.head = {.dtype = MEGA_BF16, .step = &step, .packed = packed, .packs = true},
+                        .c = c,
+                        .a = a,
+                        .b = b,
+                        .m = KEPT_M,
+                        .n = KEPT_N,
+                        .k = KEPT_K,
+                        .lda = KEPT_K,
+                        .ldb = turned ? KEPT_K : KEPT_N,
+                        .ldc = KEPT_N,
+                        .trans_b = turned,
+                        .c_dtype = MEGA_BF16};
+    void *scratch = mega_malloc(mega_cpu_gemm.scratch(&g, 1) + 64);
+    g.head.scratch = (void *)(((uintptr_t)scratch + 63) / 64 * 64);
+    mega_cpu_gemm.run(NULL, &g);
+    mega_free(scratch);
+}
+
+/* What the first micro-batch packed is what later ones read, whatever b holds by then. */
+static void test_packed_is_kept(void **state)
+{
+    (void)state;
+    static uint16_t a[KEPT_M * KEPT_K], b[KEPT_N * KEPT_K], c[2][KEPT_M * KEPT_N];
+    for (int i = 0; i < KEPT_M * KEPT_K; i++) a[i] = mega_f32_to_bf16((float)(i * 7 % 31) - 15.0f);
+    for (int turned = 0; turned < 2; turned++) {
+        mega_gemm_args g = {.head.dtype = MEGA_BF16, .m = KEPT_M, .n = KEPT_N, .k = KEPT_K, .trans_b = turned == 1};
+        const size_t bytes = mega_cpu_gemm.packed(&g);
+        assert_true((bytes > 0) == (mega_cpu_isa() >= MEGA_ISA_AVX512_BF16));
+        if (bytes == 0) continue;
+        for (int i = 0; i < KEPT_N * KEPT_K; i++) b[i] = mega_f32_to_bf16((float)(i * 5 % 23) - 11.0f);
+        char *block = mega_malloc(bytes + 128), *packed = (char *)(((uintptr_t)block + 63) / 64 * 64);
+        memset(packed, 0x7e, bytes + 64);
+        kept_product(c[0], a, b, turned == 1, NULL, 0);
+        kept_product(c[1], a, b, turned == 1, packed, 0);
+        assert_memory_equal(c[0], c[1], sizeof c[0]);
+        memset(b, 0, sizeof b);
+        memset(c[1], 0, sizeof c[1]);
+        kept_product(c[1], a, b, turned == 1, packed, 1);
+        assert_memory_equal(c[0], c[1], sizeof c[0]);
+        for (int i = 0; i < 64; i++) assert_int_equal(packed[bytes + (size_t)i], 0x7e);
+        mega_free(block);
+    }
+}
+
 /* A step allocates nothing of ours. */
 static void test_run_allocates_nothing(void **state)
 {
@@ -125,6 +175,7 @@ int main(void)
         cmocka_unit_test(test_dropout_factors),       cmocka_unit_test(test_peak),
         cmocka_unit_test(test_description),           cmocka_unit_test(test_gemm_moves),
         cmocka_unit_test(test_run_allocates_nothing), cmocka_unit_test(test_prepare_without_memory),
+        cmocka_unit_test(test_packed_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,7 +77,7 @@ static void test_gemm_types(void **state)
     const uint16_t b[2] = {mega_f32_to_bf16(1.0f), mega_f32_to_bf16(1.0f)};
     float wide = 0;
     uint16_t narrow = 0;
-    mega_gemm_args g = {{MEGA_BF16, NULL, NULL, &step_block},
+    mega_gemm_args g = {{.dtype = MEGA_BF16, .step = &step_block},
                         &wide,
                         a,
                         b,
@@ -145,7 +145,8 @@ static void test_attention_cached(void **state)
     int32_t length = 0;
     mega_step_block step = {.kv_length = &length};
     for (int64_t rows = 3; length < S; length += (int32_t)rows, rows = 2) { /* 3 rows, then 2 */
-        mega_attention_cached_args c = {.head = {MEGA_F64, cached_scratch, NULL, &step}, .out = out + length * W};
+        mega_attention_cached_args c = {.head = {.dtype = MEGA_F64, .scratch = cached_scratch, .step = &step},
+                                        .out = out + length * W};
         c.k_cache = cache[0], c.v_cache = cache[1];
         c.q = qkv[0] + length * W, c.k = qkv[1] + length * W, c.v = qkv[2] + length * W;
         c.batch = 1, c.rows = rows, c.capacity = CAPACITY, c.heads = c.kv_heads = H, c.head_dim = D;
@@ -295,8 +296,7 @@ static void test_adamw(void **state)
     near(v[0], 10, 1e-12);
     /* l2: the gradient is 100 + 0.5 p; the step stays lr. In f32 with rounded weights. */
     float pf[1] = {1}, mf[1] = {0}, vf[1] = {0}, gf[1] = {100};
-    a = (mega_adamw_args){
-        {MEGA_F32, NULL, NULL, NULL}, pf, mf, vf, weight, gf, 1, 1, 0.1, 0.9, 0.999, 0.0, 0.5, 0.5, true};
+    a = (mega_adamw_args){{.dtype = MEGA_F32}, pf, mf, vf, weight, gf, 1, 1, 0.1, 0.9, 0.999, 0.0, 0.5, 0.5, true};
     mega_plain_adamw.run(NULL, &a);
     near(pf[0], 0.9, 1e-7);
     near(mf[0], 0.1 * (0.5 * 100 + 0.5), 1e-6);

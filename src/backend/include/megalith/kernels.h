@@ -31,6 +31,8 @@ typedef struct mega_step_block {
     /* Generation: key/value rows that the cache of each sequence already holds, [B]. */
     const int32_t *kv_length;
     bool first_micro_batch; /* gradients start from nothing: gemm.begins */
+    /* Products read their weights as the first micro-batch of this step packed them (mega_kernel_head.packed). */
+    bool keeps_packed;
 } mega_step_block;
 
 /* First member of every argument struct. */
@@ -39,6 +41,11 @@ typedef struct mega_kernel_head {
     void *scratch; /* mega_kernel.scratch bytes, 64-byte aligned, garbage before and after */
     void *handle;  /* owned by the kernel: made by prepare, freed by release */
     const mega_step_block *step;
+    /* NULL, or mega_kernel.packed bytes, 64-byte aligned: where an operand that stays the same through a step lies
+     * packed. With step->keeps_packed it is written in the first micro-batch, by calls that have `packs`, and read by
+     * all; without, it is not touched. */
+    void *packed;
+    bool packs;
 } mega_kernel_head;
 
 typedef struct mega_kernel {
@@ -49,6 +56,9 @@ typedef struct mega_kernel {
     void (*release)(void *args);
     /* NULL, or bytes of scratch for these sizes and this many threads; pointers of args may still be unset. */
     size_t (*scratch)(const void *args, int threads);
+    /* NULL, or bytes of the operand b of these sizes as this kernel packs it, the same for any other operands; 0: it is
+     * not worth keeping. */
+    size_t (*packed)(const void *args);
 } mega_kernel;
 
 /* y[t] = table[ids[t] - begin] (+ addend[t]); a row whose id is outside [begin, begin+V) counts as zeros.

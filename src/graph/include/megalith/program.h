@@ -13,6 +13,7 @@ typedef struct mega_program_options {
     mega_team *team;    /* borrowed; NULL: one thread */
     bool differentiate; /* with a backward program */
     bool no_fusion;     /* leave ops as described (tests compare both) */
+    bool pack_weights;  /* room for weights as products take them, kept where mega_step_block.keeps_packed says so */
     int slots;          /* micro-batches in flight: saved arenas; 0 counts as 1 */
     const char *name;   /* "train", "evaluate", "prefill", "decode" */
     /* Borrowed, or NULL: states (mega_graph_state) that this program has under the same name and with the same shape
@@ -55,6 +56,7 @@ typedef struct mega_program_memory {
     size_t scratch_bytes; /* shared by forward and backward */
     size_t input_bytes;   /* inputs and outputs, of all slots together */
     size_t state_bytes;   /* without states that another program shares */
+    size_t packed_bytes;  /* weights that are kept packed */
     int slots;
     size_t total_bytes;
     size_t live_bytes; /* the most that saved and scratch hold at one instruction: no plan does with less */

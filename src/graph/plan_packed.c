@@ -1,0 +1,44 @@
+/* plan: weights that are kept packed through the micro-batches of a step. Products with one weight in one orientation
+ * (the chunks of a head, a forward and its recomputation) share one packed form, which the first of them makes. */
+#include "program_impl.h"
+
+#include <string.h>
+
+/* The instruction before `end` that packs the same operand; -1: none. */
+static int packed_before(const mega_graph *g, int end)
+{
+    const instruction *op = &g->op[end];
+    for (int i = 0; i < end; i++)
+        if (g->op[i].packs && g->op[i].kind == op->kind && g->op[i].in[1] == op->in[1]) return i;
+    return -1;
+}
+
+static void place(mega_program *p, int i, void *args)
+{
+    instruction *op = &p->g->op[i];
+    const mega_kernel *kernel = mega_program_kernel(p, op);
+    if (kernel == NULL || kernel->packed == NULL || p->g->tensor[op->in[1]].role != ROLE_WEIGHT) return;
+    const int first = packed_before(p->g, i);
+    if (first >= 0) {
+        op->packed_at = p->g->op[first].packed_at;
+        op->packed_bytes = p->g->op[first].packed_bytes;
+        return;
+    }
+    const op_binder b = {.g = p->g, .address = mega_plan_address};
+    memset(args, 0, PROGRAM_ARGS_BYTES);
+    mega_program_bind_args(p, &b, op, args);
+    op->packed_bytes = kernel->packed(args);
+    op->packs = op->packed_bytes > 0;
+    op->packed_at = p->packed_bytes;
+    p->packed_bytes += (op->packed_bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+}
+
+mega_status mega_plan_packed(mega_program *p)
+{
+    if (!p->packs_weights) return MEGA_OK;
+    void *args = mega_malloc(PROGRAM_ARGS_BYTES);
+    if (args == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory to plan it", p->name);
+    for (int i = 0; i < p->g->num_ops; i++) place(p, i, args);
+    mega_free(args);
+    return MEGA_OK;
+}
