@@ -16,7 +16,7 @@ static const option_row distributed_rows[] = {
     {LATER("pipeline-model-parallel-split-rank", KIND_INT, NULL, NO_RANKS)},
     {LATER("pipeline-model-parallel-layout", KIND_STRING, NULL, NO_RANKS)},
     {RENAMED("model-parallel-size", KIND_INT, "tensor-model-parallel-size", "it is --tensor-model-parallel-size")},
-    {LATER("num-layers-per-virtual-pipeline-stage", KIND_INT, NULL, NO_RANKS)},
+    {OPTION("num-layers-per-virtual-pipeline-stage", num_layers_per_virtual_pipeline_stage, KIND_INT), .range = RANGE_POSITIVE, .help = "layers of each of the parts that a stage holds, which are interleaved: stages wait less, and exchange more"},
     {IDLE("overlap-p2p-communication", KIND_FLAG, NULL, ONE_RANK)},
     {IDLE("no-overlap-p2p-communication", KIND_OFF, NULL, ONE_RANK), .dest = "overlap_p2p_comm"},
     {IDLE("distributed-backend", KIND_STRING, "nccl", "ranks talk over MPI"), .choices = "nccl|gloo|ccl|hccl|mpi"},

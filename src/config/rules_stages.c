@@ -57,9 +57,41 @@ static void check_what_goes_with_stages(mega_config *cfg)
                                 mega_config_origin(cfg, folder[i]));
 }
 
+/* Several parts of a stage: the interleaved schedule. */
+static void check_parts(mega_config *cfg)
+{
+    const int64_t each = cfg->num_layers_per_virtual_pipeline_stage, pp = cfg->pipeline_model_parallel_size;
+    const char *origin = mega_config_origin(cfg, "num_layers_per_virtual_pipeline_stage");
+    char valid[160];
+    if (each == 0) return;
+    if (cfg->decoder_first_pipeline_num_layers + cfg->decoder_last_pipeline_num_layers > 0)
+        mega_config_problem(cfg, MEGA_ERR_UNSUPPORTED,
+                            "%s: parts of stages that hold other numbers of layers are not built yet; leave out "
+                            "--decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers",
+                            origin);
+    else if (cfg->num_layers % pp == 0 && cfg->num_layers / pp % each != 0)
+        mega_config_problem(cfg, USAGE, "%s does not divide the %lld layers of a pipeline stage; numbers that do: %s",
+                            origin, (long long)(cfg->num_layers / pp),
+                            divisors(cfg->num_layers / pp, valid, sizeof valid));
+    const int64_t samples = cfg->micro_batch_size * cfg->data_parallel_size;
+    if (samples <= 0) return;
+    if (cfg->global_batch_size % (samples * pp) != 0)
+        mega_config_problem(cfg, USAGE,
+                            "%s: %lld samples a step in micro-batches of %lld x %lld data-parallel ranks are not a "
+                            "multiple of %lld stages; expected --global-batch-size a multiple of %lld",
+                            origin, (long long)cfg->global_batch_size, (long long)cfg->micro_batch_size,
+                            (long long)cfg->data_parallel_size, (long long)pp, (long long)(samples * pp));
+    const int64_t *ramp = cfg->rampup_batch_size;
+    if (mega_config_was_set(cfg, "rampup_batch_size") &&
+        (ramp[0] % (samples * pp) != 0 || ramp[1] % (samples * pp) != 0))
+        mega_config_problem(cfg, USAGE, "%s: %s must begin at and grow by multiples of %lld", origin,
+                            mega_config_origin(cfg, "rampup_batch_size"), (long long)(samples * pp));
+}
+
 void mega_rule_stages(mega_config *cfg)
 {
-    static const char *const end[] = {"decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers"};
+    static const char *const end[] = {"decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers",
+                                      "num_layers_per_virtual_pipeline_stage"};
     const int64_t tp = cfg->tensor_model_parallel_size, pp = cfg->pipeline_model_parallel_size;
     char valid[160];
     for (size_t i = 0; i < ROW_COUNT(end) && pp == 1; i++)
@@ -78,5 +110,6 @@ void mega_rule_stages(mega_config *cfg)
                             left == 1 ? "" : "s", (long long)cfg->world_size, (long long)tp,
                             divisors(left, valid, sizeof valid));
     if (cfg->num_layers > 0) check_layers(cfg);
+    if (cfg->num_layers > 0 && left % pp == 0) check_parts(cfg);
     check_what_goes_with_stages(cfg);
 }

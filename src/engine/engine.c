@@ -22,9 +22,14 @@ static mega_status gpt_describe(const void *model, mega_graph *g, int chunk, int
                  : mega_gpt_describe_evaluate(g, model, chunk, batch, seq);
 }
 
+static int gpt_chunks(const void *model, const mega_layout *layout)
+{
+    return mega_gpt_chunks(model, &layout->pp);
+}
+
 mega_engine_model mega_engine_gpt(const mega_gpt *gpt)
 {
-    return (mega_engine_model){gpt, gpt_declare, gpt_describe};
+    return (mega_engine_model){gpt, gpt_declare, gpt_describe, gpt_chunks};
 }
 
 mega_status mega_engine_options_from_config(mega_engine_options *out, const mega_config *cfg)
@@ -57,32 +62,13 @@ mega_status mega_engine_options_from_config(mega_engine_options *out, const mega
     return MEGA_OK;
 }
 
-static mega_status build_program(mega_engine *e, mega_engine_model model, bool train, mega_program **out)
-{
-    const mega_engine_options *o = &e->options;
-    mega_graph *g = NULL;
-    MEGA_TRY(mega_graph_create(&g, o->compute, e->params, e->layout));
-    const mega_status st = model.describe(model.model, g, 0, o->micro_batch, o->seq, train);
-    if (st != MEGA_OK) {
-        mega_graph_destroy(g);
-        return st;
-    }
-    const bool accumulates = o->batch.global_batch > o->batch.micro_step;
-    const mega_program_options po = {.backend = o->plain ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU,
-                                     .team = o->team,
-                                     .differentiate = train,
-                                     .pack_weights = train && accumulates && !o->no_pack_weights,
-                                     .slots = train ? e->slots : 1,
-                                     .name = train ? "train" : "evaluate"};
-    return mega_program_build(out, g, &po);
-}
-
 static mega_status find_begun(mega_engine *e)
 {
     const int count = mega_params_count(e->params);
     e->begun = mega_calloc((size_t)count + 1, sizeof *e->begun);
     if (e->begun == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for a list of %d parameters", count);
-    for (int i = 0; i < count; i++) e->begun[i] = mega_program_begins_gradient(e->train, i);
+    for (int c = 0; c < e->chunks; c++)
+        for (int i = 0; i < count; i++) e->begun[i] = e->begun[i] || mega_program_begins_gradient(e->chunk[c].train, i);
     return MEGA_OK;
 }
 
@@ -105,18 +91,16 @@ static mega_status build(mega_engine *e, mega_engine_model model)
     MEGA_TRY(declare_whole(e, model));
     mega_params_shard(e->params, o->zero_stage);
     MEGA_TRY(mega_params_place(e->params, o->compute, bucket));
-    const int64_t micro_batches = o->batch.global_batch / o->batch.micro_step;
-    e->slots = mega_schedule_slots(e->layout->pp.rank, e->layout->pp.size, micro_batches);
+    e->chunks = model.chunks != NULL ? model.chunks(model.model, e->layout) : 1;
     e->batch_capacity = o->batch.global_batch / e->layout->dp.size;
     e->batch.seq = o->seq;
+    MEGA_TRY(engine_build_chunks(e, model));
     if (!o->no_train) {
-        MEGA_TRY(build_program(e, model, true, &e->train));
         MEGA_TRY(find_begun(e));
         o->optimizer.team = o->team;
         o->optimizer.plain = o->plain;
         MEGA_TRY(mega_optimizer_create(&e->optimizer, e->params, e->layout, &o->optimizer));
     }
-    if (!o->no_evaluate) MEGA_TRY(build_program(e, model, false, &e->evaluate));
     return MEGA_OK;
 }
 
@@ -138,17 +122,13 @@ mega_status mega_engine_create(mega_engine **out, mega_engine_model model, const
 void mega_engine_destroy(mega_engine *e)
 {
     if (e == NULL) return;
-    stage_close(&e->stage);
-    stage_close(&e->evaluate_stage);
-    mega_program_destroy(e->train);
-    mega_program_destroy(e->evaluate);
+    engine_destroy_chunks(e);
     mega_optimizer_destroy(e->optimizer);
     mega_params_destroy(e->params);
     mega_params_destroy(e->whole);
     mega_layout_destroy(e->layout);
     mega_layout_destroy(e->alone);
     mega_free(e->begun);
-    mega_free(e->train_io);
     mega_free(e->schedule);
     mega_pages_free(e->arena, e->arena_bytes);
     mega_free(e);
@@ -158,27 +138,6 @@ void mega_engine_destroy(mega_engine *e)
 static size_t batch_bytes(const mega_engine *e)
 {
     return (size_t)e->batch_capacity * ((size_t)e->batch.seq * 5 + 1) * sizeof(int32_t);
-}
-
-/* Training and evaluation take turns: what they compute shares one place, as large as the larger of them. */
-static void add_programs(mega_engine_memory *m, const mega_engine *e)
-{
-    size_t work = 0;
-    for (int i = 0; i < 2; i++) {
-        const mega_program *p = i == 0 ? e->train : e->evaluate;
-        mega_program_memory pm;
-        if (p == NULL) continue;
-        mega_program_memory_get(p, &pm);
-        const size_t saved = pm.saved_bytes * (size_t)pm.slots;
-        m->saved += saved;
-        if (saved + pm.scratch_bytes > work) work = saved + pm.scratch_bytes;
-        if (saved + pm.scratch_bytes == work) m->live = pm.live_bytes;
-        if (pm.head_bytes > m->head) m->head = pm.head_bytes;
-        m->inputs += pm.input_bytes + pm.state_bytes;
-        m->packed += pm.packed_bytes;
-    }
-    m->scratch = work - m->saved;
-    m->total += work + m->inputs + m->packed;
 }
 
 void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
@@ -191,7 +150,7 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
     m.data = batch_bytes(e);
     m.libraries = LIBRARY_BYTES + THREAD_BYTES * (size_t)mega_team_size(e->options.team) + mega_layout_bytes(e->layout);
     m.total = m.weights + m.masters + m.gradients + m.moments + m.data + m.libraries;
-    add_programs(&m, e);
+    engine_chunks_memory(e, &m);
     *out = m;
 }
 
@@ -225,19 +184,6 @@ double mega_engine_next_lr(const mega_engine *e)
     return mega_lr_schedule_lr(&e->options.schedule, e->progress.schedule_samples);
 }
 
-static program_io bind_io(mega_program *p, int slot)
-{
-    return (program_io){.tokens = mega_program_tensor(p, "tokens", slot),
-                        .labels = mega_program_tensor(p, "labels", slot),
-                        .position_ids = mega_program_tensor(p, "position_ids", slot),
-                        .seq_position = mega_program_tensor(p, "seq_position", slot),
-                        .segment_start = mega_program_tensor(p, "segment_start", slot),
-                        .sample_id = mega_program_tensor(p, "sample_id", slot),
-                        .loss_mask = mega_program_tensor(p, "loss_mask", slot),
-                        .loss_sum = mega_program_tensor(p, "loss_sum", slot),
-                        .mask_sum = mega_program_tensor(p, "mask_sum", slot)};
-}
-
 static mega_status allocate_batch(mega_engine *e, mega_region *region)
 {
     const size_t n = (size_t)e->batch_capacity * (size_t)e->batch.seq;
@@ -258,15 +204,10 @@ static mega_status allocate_arena(mega_engine *e, mega_region *keep, mega_region
 {
     const int buffers = MEGA_PARAMS_WEIGHTS | (e->train != NULL ? MEGA_PARAMS_GRADS : 0);
     size_t stays = mega_params_region_bytes(e->params, buffers) + mega_region_round(batch_bytes(e));
-    size_t shared = 0, own, turn;
+    size_t own, shared;
     if (e->optimizer != NULL) stays += mega_optimizer_region_bytes(e->optimizer);
-    for (int i = 0; i < 2; i++) {
-        const mega_program *p = i == 0 ? e->train : e->evaluate;
-        if (p == NULL) continue;
-        mega_program_region_bytes(p, &own, &turn);
-        stays += own;
-        shared = turn > shared ? turn : shared;
-    }
+    engine_chunks_region(e, &own, &shared);
+    stays += own;
     e->arena_bytes = stays + shared;
     MEGA_TRY(mega_pages_alloc(&e->arena, e->arena_bytes, "the memory of the engine"));
     *keep = (mega_region){.base = e->arena, .bytes = stays};
@@ -282,25 +223,13 @@ mega_status mega_engine_allocate(mega_engine *e)
     MEGA_TRY(allocate_arena(e, &keep, &work));
     MEGA_TRY(mega_params_allocate_in(e->params, MEGA_PARAMS_WEIGHTS | (train ? MEGA_PARAMS_GRADS : 0), &keep));
     MEGA_TRY(allocate_batch(e, &keep));
-    e->train_io = mega_calloc((size_t)e->slots, sizeof *e->train_io);
-    e->schedule = mega_calloc((size_t)micro_batches * 2, sizeof *e->schedule);
-    if (e->train_io == NULL || e->schedule == NULL)
+    const mega_pipeline all = engine_pipeline(e, micro_batches);
+    e->schedule = mega_calloc((size_t)mega_schedule_length(&all), sizeof *e->schedule);
+    if (e->schedule == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for a schedule of %lld micro-batches",
                          (long long)micro_batches);
-    if (train) {
-        mega_region turn = work;
-        MEGA_TRY(mega_program_allocate_in(e->train, &keep, &turn));
-        MEGA_TRY(mega_optimizer_allocate_in(e->optimizer, &keep));
-        for (int i = 0; i < e->slots; i++) e->train_io[i] = bind_io(e->train, i);
-        MEGA_TRY(stage_open(&e->stage, e->layout, &e->train, 1, e->slots, false));
-    }
-    if (e->evaluate != NULL) {
-        mega_region turn = work;
-        MEGA_TRY(mega_program_allocate_in(e->evaluate, &keep, &turn));
-        e->evaluate_io = bind_io(e->evaluate, 0);
-        MEGA_TRY(stage_open(&e->evaluate_stage, e->layout, &e->evaluate, 1, 1, true));
-    }
-    return MEGA_OK;
+    if (train) MEGA_TRY(mega_optimizer_allocate_in(e->optimizer, &keep));
+    return engine_allocate_chunks(e, &keep, &work);
 }
 
 mega_status mega_engine_initialize(mega_engine *e, uint32_t seed)

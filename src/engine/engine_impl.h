@@ -6,6 +6,8 @@
 #include "megalith/pipeline.h"
 #include "stage.h"
 
+typedef struct engine_chunk engine_chunk;
+
 /* Inputs and outputs of one slot of a program; NULL where the model has no such input. */
 typedef struct program_io {
     int32_t *tokens, *labels, *position_ids, *seq_position, *segment_start;
@@ -13,6 +15,14 @@ typedef struct program_io {
     float *loss_mask;
     const void *loss_sum, *mask_sum; /* [1] acc */
 } program_io;
+
+/* One part of the model that this rank runs. */
+struct engine_chunk {
+    mega_program *train, *evaluate;
+    int slots;            /* of train: micro-batches in flight */
+    program_io *train_io; /* one a slot */
+    program_io evaluate_io;
+};
 
 struct mega_engine {
     mega_engine_options options;
@@ -22,11 +32,10 @@ struct mega_engine {
     mega_params
         *whole; /* the records of all stages, as one rank would declare them; NULL where this rank has them all */
     mega_optimizer *optimizer;
-    mega_program *train, *evaluate;
-    bool *begun; /* by parameter: its gradient is overwritten by the first micro-batch of a step */
-    int slots;
-    program_io *train_io; /* one a slot */
-    program_io evaluate_io;
+    engine_chunk *chunk; /* programs: one, or several where pipeline stages are interleaved */
+    int chunks;
+    mega_program *train, *evaluate; /* of the first chunk; NULL where left out */
+    bool *begun;                    /* by parameter: its gradient is overwritten by the first micro-batch of a step */
     engine_stage stage, evaluate_stage; /* what train and evaluate exchange with other pipeline stages */
     mega_schedule_step *schedule;       /* room for the largest batch */
     mega_batch batch;
@@ -42,5 +51,13 @@ void engine_fill_inputs(const mega_engine *e, const program_io *io, int64_t m);
 /* gradients_tp.c: gradients that are summands over tp become sums. */
 mega_status engine_sum_gradients_over_tp(mega_engine *e);
 double engine_scalar(const mega_engine *e, const void *acc); /* [1] acc as double */
+
+/* chunks.c: building, memory and places of the programs. Regions and memory are of all of them together. */
+mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches);
+mega_status engine_build_chunks(mega_engine *e, mega_engine_model model);
+void engine_destroy_chunks(mega_engine *e);
+void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m);
+void engine_chunks_region(const mega_engine *e, size_t *stays, size_t *shared);
+mega_status engine_allocate_chunks(mega_engine *e, mega_region *keep, const mega_region *work);
 
 #endif

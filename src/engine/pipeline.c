@@ -1,4 +1,4 @@
-/* 1F1B as a list of steps. */
+/* Pipeline schedules as lists of steps. */
 #include "megalith/pipeline.h"
 
 int mega_schedule_slots(int stage, int stages, int64_t micro_batches)
@@ -17,6 +17,94 @@ void mega_schedule_1f1b(int stage, int stages, int64_t micro_batches, mega_sched
         const int64_t m = is_forward ? forward++ : backward++;
         *out++ = (mega_schedule_step){is_forward, (int32_t)m, (int32_t)(m % slots), 0};
     }
+}
+
+/* ---- interleaved ---- */
+
+/* Forward (or backward) number k of a stage: which chunk, and which micro-batch. `stages` micro-batches go through one
+ * chunk, then through the next; backwards meet the chunks the other way round. */
+static mega_schedule_step turn(int stages, int chunks, int64_t k, bool is_forward)
+{
+    const int64_t round = (int64_t)stages * chunks;
+    const int chunk = (int)(k % round / stages);
+    return (mega_schedule_step){.forward = is_forward,
+                                .micro_batch = (int32_t)(k / round * stages + k % stages),
+                                .chunk = is_forward ? chunk : chunks - 1 - chunk};
+}
+
+/* Forwards before the first backward, but for one. */
+static int64_t warm_up_of(int stage, int stages, int chunks, int64_t micro_batches)
+{
+    const int64_t most = 2 * (int64_t)(stages - stage - 1) + (int64_t)(chunks - 1) * stages;
+    return most < micro_batches * chunks ? most : micro_batches * chunks;
+}
+
+/* The order of a stage, a step at a time. */
+typedef struct walk {
+    int stages, chunks;
+    int64_t total, warm_up, forward, backward;
+} walk;
+
+static walk walk_begin(int stage, int stages, int chunks, int64_t micro_batches)
+{
+    return (walk){.stages = stages,
+                  .chunks = chunks,
+                  .total = micro_batches * chunks,
+                  .warm_up = warm_up_of(stage, stages, chunks, micro_batches)};
+}
+
+static bool walk_next(walk *w, mega_schedule_step *out)
+{
+    if (w->backward == w->total) return false;
+    const bool is_forward = w->forward < w->total && w->forward - w->backward <= w->warm_up;
+    *out = turn(w->stages, w->chunks, is_forward ? w->forward++ : w->backward++, is_forward);
+    return true;
+}
+
+int mega_schedule_interleaved_slots(int stage, int stages, int chunks, int64_t micro_batches, int chunk)
+{
+    walk w = walk_begin(stage, stages, chunks, micro_batches);
+    mega_schedule_step s;
+    int in_flight = 0, most = 0;
+    while (walk_next(&w, &s)) {
+        if (s.chunk != chunk) continue;
+        in_flight += s.forward ? 1 : -1;
+        most = in_flight > most ? in_flight : most;
+    }
+    return most;
+}
+
+void mega_schedule_interleaved(int stage, int stages, int chunks, int64_t micro_batches, mega_schedule_step *out)
+{
+    int slots[MEGA_SCHEDULE_CHUNKS];
+    for (int c = 0; c < chunks; c++)
+        slots[c] = mega_schedule_interleaved_slots(stage, stages, chunks, micro_batches, c);
+    walk w = walk_begin(stage, stages, chunks, micro_batches);
+    while (walk_next(&w, out)) {
+        out->slot = out->micro_batch % slots[out->chunk];
+        out++;
+    }
+}
+
+/* ---- either ---- */
+
+int mega_schedule_slots_of(const mega_pipeline *p, int stage, int chunk)
+{
+    return p->chunks <= 1 ? mega_schedule_slots(stage, p->stages, p->micro_batches)
+                          : mega_schedule_interleaved_slots(stage, p->stages, p->chunks, p->micro_batches, chunk);
+}
+
+int64_t mega_schedule_make(const mega_pipeline *p, int stage, mega_schedule_step *out)
+{
+    if (p->chunks <= 1) mega_schedule_1f1b(stage, p->stages, p->micro_batches, out);
+    else
+        mega_schedule_interleaved(stage, p->stages, p->chunks, p->micro_batches, out);
+    return mega_schedule_length(p);
+}
+
+int64_t mega_schedule_length(const mega_pipeline *p)
+{
+    return 2 * p->micro_batches * (p->chunks > 1 ? p->chunks : 1);
 }
 
 void mega_schedule_forward(int stages, int chunks, int64_t micro_batches, mega_schedule_step *out)

@@ -1,6 +1,7 @@
 /* The messages of a pipeline stage. Activations go round the ring of stages in the group pp, gradients the other way in
  * pp_back: each of the two streams has one order, which both sides read from their schedules. */
 #include "stage.h"
+#include "engine_impl.h"
 #include "megalith/assert.h"
 #include "megalith/memory.h"
 
@@ -17,24 +18,27 @@ static bool is_alone(const engine_stage *s)
     return s->layout->pp.size == 1;
 }
 
-mega_status stage_open(engine_stage *s, const mega_layout *layout, mega_program *const *program, int chunks, int slots,
+static void bind_slots(engine_stage *s, const engine_chunk *chunk, int c)
+{
+    mega_program *p = s->forward_only ? chunk->evaluate : chunk->train;
+    const size_t in = mega_program_tensor_bytes(p, "stage_input"), out = mega_program_tensor_bytes(p, "stage_output");
+    s->bytes = in > 0 ? in : out > 0 ? out : s->bytes;
+    for (int i = 0; i < (s->forward_only ? 1 : chunk->slots); i++)
+        s->slot[c * s->slots + i] = (stage_slot){.input = mega_program_tensor(p, "stage_input", i),
+                                                 .input_gradient = mega_program_tensor(p, "stage_input_gradient", i),
+                                                 .output = mega_program_tensor(p, "stage_output", i),
+                                                 .output_gradient = mega_program_tensor(p, "stage_output_gradient", i)};
+}
+
+mega_status stage_open(engine_stage *s, const mega_layout *layout, const engine_chunk *chunk, int chunks,
                        bool forward_only)
 {
-    *s = (engine_stage){.layout = layout, .chunks = chunks, .slots = slots, .forward_only = forward_only};
+    *s = (engine_stage){.layout = layout, .chunks = chunks, .slots = 1, .forward_only = forward_only};
     if (is_alone(s)) return MEGA_OK;
-    s->slot = mega_calloc((size_t)(chunks * slots), sizeof *s->slot);
+    for (int c = 0; c < chunks && !forward_only; c++) s->slots = chunk[c].slots > s->slots ? chunk[c].slots : s->slots;
+    s->slot = mega_calloc((size_t)(chunks * s->slots), sizeof *s->slot);
     if (s->slot == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "pipeline stage: no memory for its messages");
-    for (int c = 0; c < chunks; c++) {
-        const size_t in = mega_program_tensor_bytes(program[c], "stage_input");
-        const size_t out = mega_program_tensor_bytes(program[c], "stage_output");
-        s->bytes = in > 0 ? in : out > 0 ? out : s->bytes;
-        for (int i = 0; i < slots; i++)
-            s->slot[c * slots + i] =
-                (stage_slot){.input = mega_program_tensor(program[c], "stage_input", i),
-                             .input_gradient = mega_program_tensor(program[c], "stage_input_gradient", i),
-                             .output = mega_program_tensor(program[c], "stage_output", i),
-                             .output_gradient = mega_program_tensor(program[c], "stage_output_gradient", i)};
-    }
+    for (int c = 0; c < chunks; c++) bind_slots(s, &chunk[c], c);
     return MEGA_OK;
 }
 

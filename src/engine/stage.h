@@ -21,14 +21,15 @@ typedef struct engine_stage {
     int64_t count;
     int64_t next[2]; /* by stage_way: the first step whose message is not awaited yet */
     stage_slot *slot;
-    int chunks, slots; /* slots of each chunk */
+    int chunks, slots; /* slots: the most of a chunk */
     size_t bytes;      /* of an activation */
     bool forward_only;
 } engine_stage;
 
-/* Reads the buffers of allocated programs, `chunks` of them with `slots` slots each. Without a pipeline nothing is
+/* Reads the buffers of allocated programs, for training or (forward_only) evaluation. Without a pipeline nothing is
  * exchanged. */
-mega_status stage_open(engine_stage *s, const mega_layout *layout, mega_program *const *program, int chunks, int slots,
+struct engine_chunk;
+mega_status stage_open(engine_stage *s, const mega_layout *layout, const struct engine_chunk *chunk, int chunks,
                        bool forward_only);
 void stage_close(engine_stage *s);
 

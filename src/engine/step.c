@@ -85,9 +85,9 @@ static mega_status nonfinite_in(mega_engine *e, int64_t m, int slot, bool is_bac
 
 static mega_status forward(mega_engine *e, const mega_schedule_step *s, step_sums *sums)
 {
-    const program_io *io = &e->train_io[s->slot];
+    const program_io *io = &e->chunk[s->chunk].train_io[s->slot];
     engine_fill_inputs(e, io, s->micro_batch);
-    MEGA_TRY(mega_program_forward(e->train, s->slot));
+    MEGA_TRY(mega_program_forward(e->chunk[s->chunk].train, s->slot));
     if (io->loss_sum == NULL) return MEGA_OK; /* a pipeline stage before the last */
     const double loss = engine_scalar(e, io->loss_sum), tokens = engine_scalar(e, io->mask_sum);
     if (!isfinite(loss)) {
@@ -105,32 +105,44 @@ static mega_status forward(mega_engine *e, const mega_schedule_step *s, step_sum
 static mega_status run_step(mega_engine *e, const mega_schedule_step *s, step_sums *sums)
 {
     if (sums->failed.code != MEGA_OK) return MEGA_OK;
-    const mega_status st = s->forward ? forward(e, s, sums) : mega_program_backward(e->train, s->slot);
+    mega_program *p = e->chunk[s->chunk].train;
+    mega_program_step(p)->first_micro_batch = s->micro_batch == 0;
+    const mega_status st = s->forward ? forward(e, s, sums) : mega_program_backward(p, s->slot);
     if (st == MEGA_OK || st == MEGA_ERR_COMM || e->layout->pp.size == 1) return st;
     mega_error_get(&sums->failed);
+    return MEGA_OK;
+}
+
+/* What the programs read of this step; gradients begin at zero. */
+static mega_status step_begin(mega_engine *e)
+{
+    const bool accumulates = e->batch.rows > e->options.micro_batch;
+    double factor;
+    MEGA_TRY(loss_factor(e, &factor));
+    for (int c = 0; c < e->chunks; c++) {
+        mega_step_block *block = mega_program_step(e->chunk[c].train);
+        block->seed = e->options.dropout_seed;
+        block->step = (uint32_t)e->progress.iteration;
+        block->loss_factor = factor;
+        block->keeps_packed = accumulates;
+    }
+    mega_optimizer_zero_gradients_but(e->optimizer, e->begun);
     return MEGA_OK;
 }
 
 /* Forwards and backwards of all micro-batches of this stage. */
 static mega_status schedule_run(mega_engine *e, step_sums *sums, mega_step_result *r)
 {
-    const mega_axis *pp = &e->layout->pp;
-    const int64_t micro_batches = e->batch.rows / e->options.micro_batch;
-    mega_step_block *block = mega_program_step(e->train);
-    block->seed = e->options.dropout_seed;
-    block->step = (uint32_t)e->progress.iteration;
-    MEGA_TRY(loss_factor(e, &block->loss_factor));
-    block->keeps_packed = micro_batches > 1;
-    mega_optimizer_zero_gradients_but(e->optimizer, e->begun);
-    mega_schedule_1f1b(pp->rank, pp->size, micro_batches, e->schedule);
-    MEGA_TRY(stage_begin(&e->stage, e->schedule, 2 * micro_batches));
+    const mega_pipeline pipeline = engine_pipeline(e, e->batch.rows / e->options.micro_batch);
+    const int64_t steps = mega_schedule_make(&pipeline, e->layout->pp.rank, e->schedule);
+    MEGA_TRY(step_begin(e));
+    MEGA_TRY(stage_begin(&e->stage, e->schedule, steps));
     double now = mega_time_now();
-    for (int64_t i = 0; i < 2 * micro_batches; i++) {
+    for (int64_t i = 0; i < steps; i++) {
         const mega_schedule_step *s = &e->schedule[i];
         const double asked = now;
         MEGA_TRY(stage_before(&e->stage, s));
         const double began = mega_time_now();
-        block->first_micro_batch = s->micro_batch == 0;
         MEGA_TRY(run_step(e, s, sums));
         MEGA_TRY(stage_after(&e->stage, s));
         now = mega_time_now();
@@ -139,7 +151,7 @@ static mega_status schedule_run(mega_engine *e, step_sums *sums, mega_step_resul
     }
     MEGA_TRY(stage_end(&e->stage));
     r->waiting_s += mega_time_now() - now;
-    r->micro_batches = micro_batches;
+    r->micro_batches = pipeline.micro_batches;
     return sums->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&sums->failed);
 }
 
@@ -167,7 +179,7 @@ static mega_status search_nonfinite(mega_engine *e, const char *what)
     const int64_t micro_batches = e->batch.rows / e->options.micro_batch;
     for (int64_t m = 0; m < micro_batches; m++)
         for (int is_backward = 0; is_backward < 2; is_backward++) {
-            engine_fill_inputs(e, &e->train_io[0], m);
+            engine_fill_inputs(e, &e->chunk[0].train_io[0], m);
             MEGA_TRY(mega_program_forward(e->train, 0));
             if (mega_program_find_nonfinite(e->train, 0, is_backward == 1) != MEGA_OK)
                 return nonfinite_in(e, m, 0, is_backward == 1, what);
@@ -234,7 +246,7 @@ static void profile_optimizer(const mega_engine *e, double began, double ended)
 void mega_engine_profile(mega_engine *e, mega_profile *profile)
 {
     e->profile = profile;
-    if (e->train != NULL) mega_program_profile(e->train, profile);
+    for (int c = 0; c < e->chunks && e->train != NULL; c++) mega_program_profile(e->chunk[c].train, profile);
 }
 
 mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
@@ -259,9 +271,9 @@ mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
 /* One micro-batch of an evaluation; the loss is known where the model ends. */
 static mega_status evaluate_step(mega_engine *e, const mega_schedule_step *s, double both[2])
 {
-    const program_io *io = &e->evaluate_io;
+    const program_io *io = &e->chunk[s->chunk].evaluate_io;
     engine_fill_inputs(e, io, s->micro_batch);
-    MEGA_TRY(mega_program_forward(e->evaluate, 0));
+    MEGA_TRY(mega_program_forward(e->chunk[s->chunk].evaluate, 0));
     if (io->loss_sum == NULL) return MEGA_OK;
     const double loss = engine_scalar(e, io->loss_sum), tokens = engine_scalar(e, io->mask_sum);
     both[0] += e->options.per_token_loss ? loss : tokens > 0 ? loss / tokens : 0;
@@ -274,9 +286,10 @@ mega_status mega_engine_evaluate(mega_engine *e, mega_loss_sums *sums)
     const int64_t micro_batches = e->batch.rows / e->options.micro_batch;
     double both[2] = {0, 0};
     MEGA_ASSERT(e->evaluate != NULL, "an engine without an evaluation program was asked to evaluate");
-    mega_schedule_forward(e->layout->pp.size, 1, micro_batches, e->schedule);
-    MEGA_TRY(stage_begin(&e->evaluate_stage, e->schedule, micro_batches));
-    for (int64_t i = 0; i < micro_batches; i++) {
+    const int64_t steps = micro_batches * e->chunks;
+    mega_schedule_forward(e->layout->pp.size, e->chunks, micro_batches, e->schedule);
+    MEGA_TRY(stage_begin(&e->evaluate_stage, e->schedule, steps));
+    for (int64_t i = 0; i < steps; i++) {
         MEGA_TRY(stage_before(&e->evaluate_stage, &e->schedule[i]));
         MEGA_TRY(evaluate_step(e, &e->schedule[i], both));
         MEGA_TRY(stage_after(&e->evaluate_stage, &e->schedule[i]));

@@ -20,7 +20,7 @@ typedef struct trainer {
     mega_config *cfg;
     mega_team *team;
     const mega_train_io *io;
-    mega_world *world; /* NULL: one rank */
+    mega_world *world;           /* NULL: one rank */
     mega_checkpoint *checkpoint; /* open while a run is set up, else NULL */
     mega_tokenizer *tokenizer;   /* NULL only in a plan without tokenizer files */
     int64_t vocab;
@@ -46,7 +46,7 @@ typedef struct trainer {
 } trainer;
 
 /* train_ranks.c */
-bool train_is_first(const trainer *t);                    /* rank 0: prints, writes files */
+bool train_is_first(const trainer *t);                     /* rank 0: prints, writes files */
 mega_status train_agree(const trainer *t, mega_status st); /* mega_comm_agree over the world */
 /* Asks all ranks whether one was sent a signal, and the first whether its time is up: they all do the same. */
 mega_status train_ask_ranks(trainer *t, double minutes, bool *late);

@@ -1,7 +1,7 @@
 /* Law 1 over ranks: steps of a small GPT with dropout in a layout of ranks, against the same steps on one rank, which
  * the first rank makes for all. Losses, gradient norms and each weight tensor's slice are compared.
  *
- *   ranks_parity [tp=N] [sp=1] [pp=N] [first=N] [last=N] [layers=N] [precision=f64|f32|bf16] [micro=N]
+ *   ranks_parity [tp=N] [sp=1] [pp=N] [first=N] [last=N] [chunks=N] [layers=N] [precision=f64|f32|bf16] [micro=N]
  *                [recompute=none|full|selective] [distribute=1] [zero=0|1|2|3] [threads=N]
  */
 #include "engine_run.h"
@@ -26,6 +26,7 @@ static void need(mega_status st)
 typedef struct setting {
     int tp, threads, micro_batch, precision;
     int pp, first, last, layers; /* pipeline stages; layers of the first and last; of the model */
+    int chunks;                  /* programs a stage */
     int sp;                      /* sequence parallelism */
     int distribute;              /* saved activations over tp */
     int zero;                    /* stage */
@@ -54,9 +55,9 @@ static void read_word(setting *s, const char *name, const char *text)
     const struct {
         const char *name;
         int *number;
-    } numbers[] = {{"tp", &s->tp},     {"micro", &s->micro_batch},     {"sp", &s->sp}, {"threads", &s->threads},
-                   {"zero", &s->zero}, {"distribute", &s->distribute}, {"pp", &s->pp}, {"first", &s->first},
-                   {"last", &s->last}, {"layers", &s->layers}};
+    } numbers[] = {{"tp", &s->tp},     {"micro", &s->micro_batch},     {"sp", &s->sp},        {"threads", &s->threads},
+                   {"zero", &s->zero}, {"distribute", &s->distribute}, {"pp", &s->pp},        {"first", &s->first},
+                   {"last", &s->last}, {"layers", &s->layers},         {"chunks", &s->chunks}};
     if (strcmp(name, "precision") == 0) s->precision = choice(names, 3, text);
     else if (strcmp(name, "recompute") == 0)
         s->recompute = (mega_gpt_recompute)choice(ways, 3, text);
@@ -106,6 +107,7 @@ static void open_run(run *r, const setting *s, mega_world *world)
     r->gpt.num_layers = s->layers;
     r->gpt.first_stage_layers = s->first;
     r->gpt.last_stage_layers = s->last;
+    r->gpt.stage_chunks = s->chunks;
     r->gpt.per_token_loss = true;
     r->gpt.sequence_parallel = world != NULL && s->sp != 0;
     r->gpt.distribute_saved = world != NULL && s->distribute != 0;

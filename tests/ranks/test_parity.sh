@@ -39,6 +39,10 @@ done <<'END'
 4 pp=2 tp=2 sp=1 precision=f64 micro=2 recompute=full
 4 pp=4 layers=4 precision=f64 micro=1
 8 pp=2 tp=2 precision=f64 micro=1 recompute=full
+2 pp=2 chunks=2 layers=4 precision=f64 micro=4
+4 pp=2 chunks=2 layers=4 zero=1 precision=f64 micro=1 recompute=full
+4 pp=2 tp=2 sp=1 chunks=3 layers=6 precision=f64 micro=2
+4 pp=4 chunks=2 layers=8 precision=f64 micro=1 recompute=selective
 2 precision=f32 micro=2 threads=2
 2 zero=1 precision=f32 micro=4 threads=2
 4 zero=1 tp=2 precision=bf16 micro=2
@@ -46,6 +50,8 @@ done <<'END'
 4 tp=2 precision=f32 micro=4 recompute=selective
 8 tp=2 precision=f32 micro=1
 4 pp=4 layers=4 precision=f32 micro=2
+4 pp=4 chunks=2 layers=8 precision=f32 micro=2
+2 pp=2 chunks=2 layers=4 precision=bf16 micro=2
 2 precision=bf16 micro=2 recompute=full
 2 pp=2 precision=bf16 micro=2 threads=2
 2 tp=2 precision=bf16 micro=4

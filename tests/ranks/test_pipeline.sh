@@ -36,6 +36,7 @@ trains() { # name, ranks, lines of parameters, options
 }
 trains pp2 2 2 --pipeline-model-parallel-size 2
 trains uneven 2 2 --pipeline-model-parallel-size 2 --decoder-first-pipeline-num-layers 3
+trains parts 2 2 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1
 trains tp2pp2 4 4 --pipeline-model-parallel-size 2 --tensor-model-parallel-size 2
 grep -q 'tensor-model-parallel size: 2, pipeline-model-parallel size: 2' tp2pp2.log || fail "the layout is not shown"
 trains pp2dp2 4 2 --pipeline-model-parallel-size 2 --recompute-activations
@@ -56,6 +57,10 @@ told 'does not divide the 4 ranks .* sizes that do: 1, 2, 4' --pipeline-model-pa
 told 'cannot be cut into 4 equal pipeline stages; stages that divide it: 1, 2, 3, 6' --pipeline-model-parallel-size 4 --num-layers 6
 told '3 layers are left for 2 stages; expected a multiple' --pipeline-model-parallel-size 4 --num-layers 6 --decoder-first-pipeline-num-layers 2 \
     --decoder-last-pipeline-num-layers 1
+told 'does not divide the 3 layers of a pipeline stage; numbers that do: 1, 3' --pipeline-model-parallel-size 2 --num-layers 6 \
+    --num-layers-per-virtual-pipeline-stage 2
+told 'are not a multiple of 4 stages; expected --global-batch-size a multiple of 4' --pipeline-model-parallel-size 4 --global-batch-size 6 \
+    --num-layers-per-virtual-pipeline-stage 1
 told 'there is one pipeline stage' --decoder-last-pipeline-num-layers 1
 ranks 2 "$MEGALITH" "${base[@]}" --train-iters 2 --pipeline-model-parallel-size 2 --save x >mistake.log 2>&1 </dev/null && fail "--save was taken"
 grep -q 'cut into pipeline stages are not built yet' mistake.log || fail "--save is not refused: $(cat mistake.log)"

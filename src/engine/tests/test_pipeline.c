@@ -1,6 +1,11 @@
-/* 1F1B: order, memory in flight, and that stages never wait for each other in a circle. */
+/* Pipeline schedules without ranks: order, memory in flight, that stages never wait for each other in a circle, and how
+ * long they wait. */
 #include "kit.h"
 #include "megalith/pipeline.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static void one_stage_alternates(void **state)
 {
@@ -27,66 +32,132 @@ static void first_of_four_stages_warms_up(void **state)
     assert_int_equal(mega_schedule_slots(0, 4, 2), 2);
 }
 
-enum { MOST = 9 };
+enum { MOST = 9, STEPS = 2 * MOST * MOST };
 
-/* Every micro-batch goes forward once and backward once after it, and no slot is taken while it is in use. */
-static void check_stage(const mega_schedule_step *s, int slots, int m)
+/* Every micro-batch goes through every chunk forward once and backward once after it, and no slot is taken while it is
+ * in use. */
+static void check_stage(const mega_pipeline *p, int stage, const mega_schedule_step *s)
 {
-    int holder[MOST], state[MOST] = {0};
-    for (int i = 0; i < slots; i++) holder[i] = -1;
-    for (int i = 0; i < 2 * m; i++) {
-        assert_in_range(s[i].slot, 0, slots - 1);
-        if (s[i].forward) {
-            assert_int_equal(holder[s[i].slot], -1);
-            assert_int_equal(state[s[i].micro_batch]++, 0);
-            holder[s[i].slot] = s[i].micro_batch;
-        } else {
-            assert_int_equal(holder[s[i].slot], s[i].micro_batch);
-            assert_int_equal(state[s[i].micro_batch]++, 1);
-            holder[s[i].slot] = -1;
-        }
+    int holder[MOST][MOST], state[MOST][MOST] = {{0}};
+    memset(holder, -1, sizeof holder);
+    for (int64_t i = 0; i < mega_schedule_length(p); i++) {
+        assert_in_range(s[i].slot, 0, mega_schedule_slots_of(p, stage, s[i].chunk) - 1);
+        int *held = &holder[s[i].chunk][s[i].slot];
+        assert_int_equal(*held, s[i].forward ? -1 : s[i].micro_batch);
+        assert_int_equal(state[s[i].chunk][s[i].micro_batch]++, s[i].forward ? 0 : 1);
+        *held = s[i].forward ? s[i].micro_batch : -1;
     }
-    for (int i = 0; i < m; i++) assert_int_equal(state[i], 2);
+    for (int c = 0; c < p->chunks; c++)
+        for (int m = 0; m < p->micro_batches; m++) assert_int_equal(state[c][m], 2);
 }
 
-/* A step may run when the stage before has sent (forward) or the stage behind has sent back (backward). */
-static void runs_to_the_end(int stages, int m)
+typedef struct stages_of {
+    mega_schedule_step step[MOST][STEPS];
+    double done[MOST][2][MOST][MOST]; /* when, by stage, way, chunk, micro-batch; below 0: not yet */
+} stages_of;
+
+/* When what step x of this stage waits for has come; below 0: not yet. Nothing is waited for at the model's ends. */
+static double arrival(const stages_of *all, const mega_pipeline *p, int stage, const mega_schedule_step *x)
 {
-    mega_schedule_step s[MOST][2 * MOST];
-    int at[MOST] = {0}, forwards[MOST] = {0}, backwards[MOST] = {0};
-    for (int p = 0; p < stages; p++) {
-        mega_schedule_1f1b(p, stages, m, s[p]);
-        check_stage(s[p], mega_schedule_slots(p, stages, m), m);
+    const int last = p->stages - 1, from = x->forward ? stage - 1 : stage + 1;
+    if (x->forward && stage == 0) return x->chunk == 0 ? 0 : all->done[last][1][x->chunk - 1][x->micro_batch];
+    if (!x->forward && stage == last)
+        return x->chunk == p->chunks - 1 ? all->done[last][1][x->chunk][x->micro_batch]
+                                         : all->done[0][0][x->chunk + 1][x->micro_batch];
+    return all->done[from][x->forward][x->chunk][x->micro_batch];
+}
+
+/* Runs all stages, a forward of a chunk taking 1/chunks and a backward twice that; when all is done. */
+static double run_all(stages_of *all, const mega_pipeline *p)
+{
+    int64_t at[MOST] = {0};
+    double now[MOST] = {0}, end = 0;
+    for (int s = 0; s < p->stages; s++) {
+        mega_schedule_make(p, s, all->step[s]);
+        check_stage(p, s, all->step[s]);
+        for (int i = 0; i < 2 * MOST * MOST; i++) (&all->done[s][0][0][0])[i] = -1;
     }
     for (bool moved = true; moved;) {
         moved = false;
-        for (int p = 0; p < stages; p++) {
-            if (at[p] == 2 * m) continue;
-            const mega_schedule_step x = s[p][at[p]];
-            const bool ready = x.forward ? p == 0 || forwards[p - 1] > x.micro_batch
-                                         : p == stages - 1 || backwards[p + 1] > x.micro_batch;
-            if (!ready) continue;
-            *(x.forward ? &forwards[p] : &backwards[p]) += 1;
-            at[p]++;
+        for (int s = 0; s < p->stages; s++) {
+            if (at[s] == mega_schedule_length(p)) continue;
+            const mega_schedule_step *x = &all->step[s][at[s]];
+            const double comes = arrival(all, p, s, x);
+            if (comes < 0) continue;
+            now[s] = (comes > now[s] ? comes : now[s]) + (x->forward ? 1.0 : 2.0) / p->chunks;
+            all->done[s][x->forward][x->chunk][x->micro_batch] = now[s];
+            end = now[s] > end ? now[s] : end;
+            at[s]++;
             moved = true;
         }
     }
-    for (int p = 0; p < stages; p++) assert_int_equal(at[p], 2 * m);
+    for (int s = 0; s < p->stages; s++) assert_int_equal(at[s], mega_schedule_length(p));
+    return end;
 }
 
-static void no_deadlock(void **state)
+/* Stages never wait for each other in a circle, and wait as long as theory says: (p - 1) / (v m) of the ideal. */
+static void bubble_is_what_theory_says(void **state)
 {
     (void)state;
+    stages_of *all = malloc(sizeof *all);
     for (int stages = 1; stages <= MOST; stages++)
-        for (int m = 1; m <= MOST; m++) runs_to_the_end(stages, m);
+        for (int chunks = 1; chunks <= 4; chunks++)
+            for (int m = 1; m <= MOST; m++) {
+                if (chunks > 1 && (stages == 1 || m % stages != 0)) continue;
+                const mega_pipeline p = {stages, chunks, m};
+                const double ideal = 3.0 * m, bubble = run_all(all, &p) / ideal - 1;
+                assert_float_equal(bubble, (stages - 1) / (double)(chunks * m), 1e-9);
+            }
+    free(all);
+}
+
+/* The most (chunk, micro-batch) pairs between forward and backward. */
+static int most_in_flight(const mega_pipeline *p, int stage)
+{
+    mega_schedule_step s[512];
+    int now = 0, most = 0;
+    const int64_t n = mega_schedule_make(p, stage, s);
+    for (int64_t i = 0; i < n; i++) {
+        now += s[i].forward ? 1 : -1;
+        most = now > most ? now : most;
+    }
+    return most;
+}
+
+/* The first stage of 1F1B holds as many micro-batches as there are stages; interleaved, 1 + (p - 1) / (p v) as much. */
+static void memory_in_flight(void **state)
+{
+    (void)state;
+    assert_int_equal(mega_schedule_slots(0, 4, 32), 4);
+    for (int chunks = 2; chunks <= 4; chunks++) {
+        const mega_pipeline p = {4, chunks, 32};
+        int first = 0;
+        for (int c = 0; c < chunks; c++) first += mega_schedule_slots_of(&p, 0, c);
+        assert_int_equal(most_in_flight(&p, 0), 4 * chunks + 3);
+        assert_int_equal(most_in_flight(&p, 3), 4 * (chunks - 1) + 1);
+        assert_in_range(first, 4 * chunks + 3, 6 * chunks + 4); /* chunks are not at their peaks together */
+    }
+}
+
+/* As Megatron's: 2 stages of 2 chunks, 4 micro-batches, on the last stage. */
+static void interleaved_order(void **state)
+{
+    (void)state;
+    static const char expected[] = "F0.0 F0.1 F1.0 B1.0 F1.1 B1.1 F0.2 B0.0 F0.3 B0.1 F1.2 B1.2 F1.3 B1.3 B0.2 B0.3 ";
+    mega_schedule_step s[16];
+    char text[128] = "";
+    mega_schedule_interleaved(1, 2, 2, 4, s);
+    for (int i = 0; i < 16; i++)
+        sprintf(text + strlen(text), "%c%d.%d ", s[i].forward ? 'F' : 'B', s[i].chunk, s[i].micro_batch);
+    assert_string_equal(text, expected);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_stage_alternates),
-        cmocka_unit_test(first_of_four_stages_warms_up),
-        cmocka_unit_test(no_deadlock),
+        cmocka_unit_test(one_stage_alternates), cmocka_unit_test(first_of_four_stages_warms_up),
+        cmocka_unit_test(interleaved_order),    cmocka_unit_test(bubble_is_what_theory_says),
+        cmocka_unit_test(memory_in_flight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

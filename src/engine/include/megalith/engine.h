@@ -32,6 +32,7 @@ typedef struct mega_engine_model {
     const void *model; /* borrowed; handed to both functions */
     mega_status (*declare)(const void *model, mega_params *params);
     mega_status (*describe)(const void *model, mega_graph *g, int chunk, int64_t batch, int64_t seq, bool train);
+    int (*chunks)(const void *model, const mega_layout *layout); /* programs of this rank; NULL: one */
 } mega_engine_model;
 mega_engine_model mega_engine_gpt(const mega_gpt *gpt);
 
@@ -79,7 +80,7 @@ typedef struct mega_engine_memory {
     size_t head;      /* the largest chunk of logits with what is made of it: part of scratch */
 } mega_engine_memory;
 void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out);
-const mega_program *mega_engine_program(const mega_engine *e, bool train); /* NULL where left out */
+const mega_program *mega_engine_program(const mega_engine *e, bool train); /* NULL where left out; of chunk 0 */
 mega_params *mega_engine_params(const mega_engine *e);
 mega_optimizer *mega_engine_optimizer(const mega_engine *e);
 const mega_layout *mega_engine_layout(const mega_engine *e);

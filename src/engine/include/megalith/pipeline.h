@@ -19,6 +19,24 @@ void mega_schedule_1f1b(int stage, int stages, int64_t micro_batches, mega_sched
 /* Saved arenas that this stage needs: the most micro-batches in flight. */
 int mega_schedule_slots(int stage, int stages, int64_t micro_batches);
 
+/* Interleaved 1F1B (the same paper): every stage holds `chunks` parts of the model, chunk k behind chunk k - 1 of the
+ * last stage, so that the pipeline fills in pieces of a chunk and waits 1/chunks as long. micro_batches is a multiple
+ * of stages. 2 * (stages - stage - 1) + (chunks - 1) * stages forwards to warm up. (Megatron runs all forwards first
+ * where there are as many micro-batches as stages; this order serves there as well, and holds fewer in flight.) out: 2
+ * * micro_batches * chunks entries. */
+enum { MEGA_SCHEDULE_CHUNKS = 256 }; /* the most a stage may have */
+void mega_schedule_interleaved(int stage, int stages, int chunks, int64_t micro_batches, mega_schedule_step *out);
+int mega_schedule_interleaved_slots(int stage, int stages, int chunks, int64_t micro_batches, int chunk);
+
+/* The one of the two that a pipeline runs. */
+typedef struct mega_pipeline {
+    int stages, chunks; /* chunks 0 counts as 1 */
+    int64_t micro_batches;
+} mega_pipeline;
+int64_t mega_schedule_length(const mega_pipeline *p); /* steps of each stage */
+int64_t mega_schedule_make(const mega_pipeline *p, int stage, mega_schedule_step *out);
+int mega_schedule_slots_of(const mega_pipeline *p, int stage, int chunk);
+
 /* Forwards alone (evaluation), every one in slot 0. out: micro_batches * chunks entries. Of several chunks a stage,
  * `stages` micro-batches go through one chunk before the next. */
 void mega_schedule_forward(int stages, int chunks, int64_t micro_batches, mega_schedule_step *out);

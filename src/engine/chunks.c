@@ -1,0 +1,139 @@
+/* The programs of this rank: one for training and one for evaluation, of each chunk of its pipeline stage. */
+#include "engine_impl.h"
+#include "megalith/assert.h"
+
+static mega_status build_program(mega_engine *e, mega_engine_model model, int chunk, bool train, mega_program **out)
+{
+    const mega_engine_options *o = &e->options;
+    mega_graph *g = NULL;
+    MEGA_TRY(mega_graph_create(&g, o->compute, e->params, e->layout));
+    const mega_status st = model.describe(model.model, g, chunk, o->micro_batch, o->seq, train);
+    if (st != MEGA_OK) {
+        mega_graph_destroy(g);
+        return st;
+    }
+    const bool accumulates = o->batch.global_batch > o->batch.micro_step;
+    const mega_program_options po = {.backend = o->plain ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU,
+                                     .team = o->team,
+                                     .differentiate = train,
+                                     .pack_weights = train && accumulates && !o->no_pack_weights,
+                                     .slots = train ? e->chunk[chunk].slots : 1,
+                                     .name = train ? "train" : "evaluate"};
+    return mega_program_build(out, g, &po);
+}
+
+mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches)
+{
+    return (mega_pipeline){e->layout->pp.size, e->chunks, micro_batches};
+}
+
+mega_status engine_build_chunks(mega_engine *e, mega_engine_model model)
+{
+    const mega_engine_options *o = &e->options;
+    const mega_pipeline p = engine_pipeline(e, o->batch.global_batch / o->batch.micro_step);
+    if (e->chunks > MEGA_SCHEDULE_CHUNKS || (e->chunks > 1 && p.micro_batches % p.stages != 0))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "%lld micro-batches a step over %d pipeline stages of %d chunks: the interleaved schedule "
+                         "takes a multiple of %d micro-batches, and at most %d chunks",
+                         (long long)p.micro_batches, p.stages, e->chunks, p.stages, MEGA_SCHEDULE_CHUNKS);
+    e->chunk = mega_calloc((size_t)e->chunks, sizeof *e->chunk);
+    if (e->chunk == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for %d programs", e->chunks);
+    for (int c = 0; c < e->chunks; c++) {
+        e->chunk[c].slots = mega_schedule_slots_of(&p, e->layout->pp.rank, c);
+        if (!o->no_train) MEGA_TRY(build_program(e, model, c, true, &e->chunk[c].train));
+        if (!o->no_evaluate) MEGA_TRY(build_program(e, model, c, false, &e->chunk[c].evaluate));
+    }
+    e->train = e->chunk[0].train;
+    e->evaluate = e->chunk[0].evaluate;
+    return MEGA_OK;
+}
+
+void engine_destroy_chunks(mega_engine *e)
+{
+    stage_close(&e->stage);
+    stage_close(&e->evaluate_stage);
+    for (int c = 0; e->chunk != NULL && c < e->chunks; c++) {
+        mega_program_destroy(e->chunk[c].train);
+        mega_program_destroy(e->chunk[c].evaluate);
+        mega_free(e->chunk[c].train_io);
+    }
+    mega_free(e->chunk);
+}
+
+/* Training and evaluation take turns: what they compute shares one place, as large as the larger of them. Chunks have
+ * micro-batches in flight at one time, each in a place of its own; those of an evaluation take turns. */
+void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m)
+{
+    size_t train = 0, train_live = 0, evaluate = 0, live = 0;
+    for (int c = 0; c < e->chunks; c++)
+        for (int i = 0; i < 2; i++) {
+            const mega_program *p = i == 0 ? e->chunk[c].train : e->chunk[c].evaluate;
+            mega_program_memory pm;
+            if (p == NULL) continue;
+            mega_program_memory_get(p, &pm);
+            const size_t saved = pm.saved_bytes * (size_t)pm.slots, work = saved + pm.scratch_bytes;
+            m->saved += saved;
+            if (i == 0) train += work, train_live += pm.live_bytes;
+            else if (work >= evaluate)
+                evaluate = work, live = pm.live_bytes;
+            if (pm.head_bytes > m->head) m->head = pm.head_bytes;
+            m->inputs += pm.input_bytes + pm.state_bytes;
+            m->packed += pm.packed_bytes;
+        }
+    m->live = train >= evaluate ? train_live : live;
+    m->scratch = (train > evaluate ? train : evaluate) - m->saved;
+    m->total += (train > evaluate ? train : evaluate) + m->inputs + m->packed;
+}
+
+void engine_chunks_region(const mega_engine *e, size_t *stays, size_t *shared)
+{
+    size_t train = 0, evaluate = 0, own, turn;
+    *stays = 0;
+    for (int c = 0; c < e->chunks; c++)
+        for (int i = 0; i < 2; i++) {
+            const mega_program *p = i == 0 ? e->chunk[c].train : e->chunk[c].evaluate;
+            if (p == NULL) continue;
+            mega_program_region_bytes(p, &own, &turn);
+            *stays += own;
+            if (i == 0) train += turn;
+            else if (turn > evaluate)
+                evaluate = turn;
+        }
+    *shared = train > evaluate ? train : evaluate;
+}
+
+static program_io bind_io(mega_program *p, int slot)
+{
+    return (program_io){.tokens = mega_program_tensor(p, "tokens", slot),
+                        .labels = mega_program_tensor(p, "labels", slot),
+                        .position_ids = mega_program_tensor(p, "position_ids", slot),
+                        .seq_position = mega_program_tensor(p, "seq_position", slot),
+                        .segment_start = mega_program_tensor(p, "segment_start", slot),
+                        .sample_id = mega_program_tensor(p, "sample_id", slot),
+                        .loss_mask = mega_program_tensor(p, "loss_mask", slot),
+                        .loss_sum = mega_program_tensor(p, "loss_sum", slot),
+                        .mask_sum = mega_program_tensor(p, "mask_sum", slot)};
+}
+
+static mega_status allocate_train(engine_chunk *c, mega_region *keep, mega_region *turn)
+{
+    MEGA_TRY(mega_program_allocate_in(c->train, keep, turn));
+    c->train_io = mega_calloc((size_t)c->slots, sizeof *c->train_io);
+    if (c->train_io == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for %d slots", c->slots);
+    for (int i = 0; i < c->slots; i++) c->train_io[i] = bind_io(c->train, i);
+    return MEGA_OK;
+}
+
+mega_status engine_allocate_chunks(mega_engine *e, mega_region *keep, const mega_region *work)
+{
+    mega_region turn = *work;
+    for (int c = 0; c < e->chunks && e->train != NULL; c++) MEGA_TRY(allocate_train(&e->chunk[c], keep, &turn));
+    for (int c = 0; c < e->chunks && e->evaluate != NULL; c++) {
+        turn = *work;
+        MEGA_TRY(mega_program_allocate_in(e->chunk[c].evaluate, keep, &turn));
+        e->chunk[c].evaluate_io = bind_io(e->chunk[c].evaluate, 0);
+    }
+    if (e->train != NULL) MEGA_TRY(stage_open(&e->stage, e->layout, e->chunk, e->chunks, false));
+    if (e->evaluate != NULL) MEGA_TRY(stage_open(&e->evaluate_stage, e->layout, e->chunk, e->chunks, true));
+    return MEGA_OK;
+}
