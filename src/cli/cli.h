@@ -24,6 +24,16 @@ bool mega_cli_parse_on(const mega_world *world, mega_config *cfg, const char *co
  * in the command line, 1 otherwise. */
 int mega_cli_fail(const char *command, mega_status st);
 
+/* What all ranks know is told once, by the first; what one rank alone met is told by it, and ends the others. */
+int mega_cli_fail_on(mega_world *world, const char *command, mega_status st);
+/* mega_comm_agree over the world; NULL: one rank. */
+mega_status mega_cli_agree(mega_world *world, mega_status st);
+
+/* Runs a command of several ranks: makes the world, reads the options, runs, tells what went wrong. What ranks but the
+ * first print goes nowhere. */
+typedef mega_status mega_cli_run(mega_world *world, mega_config *cfg);
+int mega_cli_on_ranks(const char *command, int argc, char **argv, mega_cli_run *run);
+
 /* For --dry-run: "dry run: the options are in order; " and what would be done. */
 void mega_cli_dry_run(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

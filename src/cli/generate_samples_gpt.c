@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 typedef struct session {
-    mega_config cfg;
+    mega_config *cfg;
+    mega_world *world; /* every rank makes the same text; the first prints and writes it */
     mega_loaded loaded;
     mega_generator *generator;
     mega_sampling sampling;
@@ -23,6 +24,11 @@ typedef struct session {
     int64_t new_tokens;
     double started;
 } session;
+
+static bool is_first(const session *s)
+{
+    return mega_world_rank(s->world) == 0;
+}
 
 /* One sequence of a batch: its prompt and what is shown of it. */
 typedef struct sequence {
@@ -45,7 +51,8 @@ static bool stream_token(void *user, int row, int32_t token)
     stream *s = user;
     if (!s->on || row != 0 || token == s->eod) return true;
     s->status = mega_tokenizer_piece(s->tokenizer, token, &s->pending);
-    if (s->status != MEGA_OK) return false;
+    s->on = s->status == MEGA_OK; /* the run goes on: other ranks do */
+    if (!s->on) return true;
     const size_t rest = mega_utf8_incomplete(s->pending.data, s->pending.size);
     const size_t ready = s->pending.size - rest;
     fwrite(s->pending.data, 1, ready, stdout);
@@ -133,13 +140,12 @@ static mega_status report(session *s, const sequence *q, bool finished, bool str
 static int64_t room_for(const session *s, int64_t prompt)
 {
     const int64_t most = s->loaded.model.gpt.positions - prompt;
-    return s->cfg.generate.out_seq_length < most ? s->cfg.generate.out_seq_length : most;
+    return s->cfg->generate.out_seq_length < most ? s->cfg->generate.out_seq_length : most;
 }
 
-/* Generates for up to a batch of sequences. Text is streamed when there is one. */
-static mega_status run_batch(session *s, sequence *q, int count)
+/* What the generator is asked for. */
+static mega_status prepare_batch(session *s, sequence *q, mega_generation *g, int count)
 {
-    mega_generation g[MEGA_CLI_MOST_BATCH];
     for (int b = 0; b < count; b++) {
         const int64_t most = room_for(s, q[b].ids.count);
         if (most < 1)
@@ -156,20 +162,29 @@ static mega_status run_batch(session *s, sequence *q, int count)
                                  .index = s->next_index++,
                                  .tokens = q[b].fresh.id};
     }
-    stream out = {.tokenizer = s->loaded.tokenizer, .eod = mega_tokenizer_eod(s->loaded.tokenizer), .on = count == 1};
-    if (out.on) {
+    return MEGA_OK;
+}
+
+/* Generates for up to a batch of sequences. Text is streamed when there is one. */
+static mega_status run_batch(session *s, sequence *q, int count)
+{
+    mega_generation g[MEGA_CLI_MOST_BATCH];
+    MEGA_TRY(mega_cli_agree(s->world, prepare_batch(s, q, g, count)));
+    const bool streamed = count == 1;
+    stream out = {.tokenizer = s->loaded.tokenizer, .eod = mega_tokenizer_eod(s->loaded.tokenizer), .on = streamed};
+    if (streamed) {
         printf("%s", q[0].prompt);
         fflush(stdout);
     }
     const mega_status st = mega_generator_run(s->generator, g, count, &s->sampling, out.eod, stream_token, &out);
-    if (out.on && out.pending.size > 0) fwrite(out.pending.data, 1, out.pending.size, stdout);
+    if (streamed && out.pending.size > 0) fwrite(out.pending.data, 1, out.pending.size, stdout);
     mega_buffer_fini(&out.pending);
     MEGA_TRY(st);
     if (out.status != MEGA_OK) return out.status;
     for (int b = 0; b < count; b++) {
         q[b].fresh.count = g[b].count;
         s->new_tokens += g[b].count;
-        MEGA_TRY(report(s, &q[b], g[b].finished, out.on));
+        MEGA_TRY(report(s, &q[b], g[b].finished, streamed));
     }
     return MEGA_OK;
 }
@@ -206,7 +221,7 @@ static mega_status run_all(session *s, next_prompt *next, void *user)
     const char *prompt = "";
     while (st == MEGA_OK && prompt != NULL) {
         int count = 0;
-        while (st == MEGA_OK && count < s->cfg.generate.batch && (prompt = next(user)) != NULL) {
+        while (st == MEGA_OK && count < s->cfg->generate.batch && (prompt = next(user)) != NULL) {
             text[count] = mega_strdup(prompt);
             if (text[count] == NULL) {
                 st = MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a prompt");
@@ -216,7 +231,8 @@ static mega_status run_all(session *s, next_prompt *next, void *user)
             st = encode_prompt(s, text[count], &q[count].ids);
             count++;
         }
-        if (st == MEGA_OK && count > 0) st = run_batch(s, q, count);
+        st = mega_cli_agree(s->world, st); /* nobody waits in a program for a rank that failed */
+        if (st == MEGA_OK && count > 0) st = mega_cli_agree(s->world, run_batch(s, q, count));
         for (int b = 0; b < count; b++) {
             sequence_fini(&q[b]);
             mega_free(text[b]);
@@ -244,6 +260,8 @@ static const char *next_unconditional(void *user)
 
 /* Lines of a stream; empty ones are passed over, a line that says stop ends it (as the original does). */
 typedef struct line_source {
+    mega_world *world;
+    mega_status status;
     FILE *file;
     char *line;
     size_t capacity;
@@ -265,17 +283,43 @@ static const char *next_line(void *user)
     }
 }
 
+/* A launcher gives standard input to the first rank alone: it reads for all. */
+static mega_status share_line(line_source *l, const char **line)
+{
+    mega_comm *all = mega_world_comm(l->world);
+    int64_t bytes = *line == NULL ? 0 : (int64_t)strlen(*line) + 1;
+    MEGA_TRY(mega_comm_broadcast(all, "length of a prompt", &bytes, (int64_t)sizeof bytes, 0));
+    if (bytes == 0) return MEGA_OK;
+    if ((size_t)bytes > l->capacity) {
+        char *grown = realloc(l->line, (size_t)bytes);
+        if (grown == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a prompt");
+        l->line = grown;
+        l->capacity = (size_t)bytes;
+    }
+    MEGA_TRY(mega_comm_broadcast(all, "prompt", l->line, bytes, 0));
+    *line = l->line;
+    return MEGA_OK;
+}
+
+static const char *next_shared_line(void *user)
+{
+    line_source *l = user;
+    const char *line = mega_world_rank(l->world) == 0 ? next_line(l) : NULL;
+    if (mega_world_size(l->world) > 1) l->status = share_line(l, &line);
+    return l->status == MEGA_OK ? line : NULL;
+}
+
 static mega_status run_lines(session *s, FILE *file, bool ask)
 {
-    line_source lines = {.file = file, .ask = ask};
-    const mega_status st = run_all(s, next_line, &lines);
+    line_source lines = {.world = s->world, .file = file, .ask = ask};
+    const mega_status st = run_all(s, next_shared_line, &lines);
     free(lines.line);
-    return st;
+    return st == MEGA_OK ? lines.status : st;
 }
 
 static mega_status run_file(session *s)
 {
-    const mega_generate_options *o = &s->cfg.generate;
+    const mega_generate_options *o = &s->cfg->generate;
     FILE *file = fopen(o->sample_input_file, "r");
     if (file == NULL)
         return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
@@ -283,10 +327,11 @@ static mega_status run_file(session *s)
                          o->sample_input_file);
     char *path = o->sample_output_file != NULL ? mega_strdup(o->sample_output_file)
                                                : mega_format("%s.out", o->sample_input_file);
-    mega_status st = path == NULL ? MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a path")
-                                  : mega_writer_create(&s->sample_file, path);
+    mega_status st = path == NULL  ? MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a path")
+                     : is_first(s) ? mega_writer_create(&s->sample_file, path)
+                                   : MEGA_OK;
     if (st == MEGA_OK) st = run_lines(s, file, false);
-    if (st == MEGA_OK) {
+    if (st == MEGA_OK && s->sample_file != NULL) {
         mega_writer *w = s->sample_file;
         s->sample_file = NULL;
         st = mega_writer_close(w, false);
@@ -299,7 +344,7 @@ static mega_status run_file(session *s)
 
 static mega_status run_mode(session *s)
 {
-    const mega_generate_options *o = &s->cfg.generate;
+    const mega_generate_options *o = &s->cfg->generate;
     if (o->prompt.count > 0) return run_all(s, next_of_list, &(list_source){&o->prompt, 0});
     if (o->num_samples > 0) {
         int64_t left = o->num_samples;
@@ -311,9 +356,13 @@ static mega_status run_mode(session *s)
 
 static mega_status open_generator(session *s)
 {
-    const mega_generate_options *o = &s->cfg.generate;
-    MEGA_TRY(mega_loaded_open(&s->loaded, &s->cfg));
-    if (mega_config_was_set(&s->cfg, "out_seq_length") && o->out_seq_length > s->loaded.model.gpt.positions)
+    const mega_generate_options *o = &s->cfg->generate;
+    MEGA_TRY(mega_loaded_open(&s->loaded, s->cfg, s->world));
+    if (s->loaded.model.layout->dp.size > 1)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "%d ranks, %s: a text is made by one model; start as many ranks as share it, or raise that",
+                         mega_world_size(s->world), mega_config_origin(s->cfg, "tensor_model_parallel_size"));
+    if (mega_config_was_set(s->cfg, "out_seq_length") && o->out_seq_length > s->loaded.model.gpt.positions)
         mega_warn("--out-seq-length %lld: the model has %lld positions, so texts end there, prompt included",
                   (long long)o->out_seq_length, (long long)s->loaded.model.gpt.positions);
     MEGA_TRY(mega_loaded_need_tokenizer(&s->loaded));
@@ -324,7 +373,7 @@ static mega_status open_generator(session *s)
                                   .temperature = o->temperature,
                                   .top_k = o->top_k,
                                   .top_p = o->top_p,
-                                  .seed = (uint32_t)s->cfg.seed};
+                                  .seed = (uint32_t)s->cfg->seed};
     const mega_generator_options g = {.batch = o->batch,
                                       .capacity = s->loaded.model.gpt.positions,
                                       .no_cache = o->recompute,
@@ -342,7 +391,7 @@ static mega_status finish(session *s)
         mega_writer *w = s->genfile;
         s->genfile = NULL;
         MEGA_TRY(mega_writer_close(w, false));
-        mega_info("JSON lines are in %s", s->cfg.generate.genfile);
+        mega_info("JSON lines are in %s", s->cfg->generate.genfile);
     }
     if (s->next_index == 0)
         mega_warn("no prompt was read; give --prompt TEXT, a file that is not empty, or --num-samples N");
@@ -353,13 +402,13 @@ static mega_status finish(session *s)
 
 static mega_status run(session *s)
 {
-    MEGA_TRY(open_generator(s));
-    if (s->cfg.dry_run) {
+    MEGA_TRY(mega_cli_agree(s->world, open_generator(s)));
+    if (s->cfg->dry_run) {
         mega_cli_dry_run("text would be generated by %s", s->loaded.model.folder);
         return MEGA_OK;
     }
-    if (s->cfg.generate.genfile != NULL) {
-        const mega_status st = mega_writer_create(&s->genfile, s->cfg.generate.genfile);
+    if (s->cfg->generate.genfile != NULL && is_first(s)) {
+        const mega_status st = mega_writer_create(&s->genfile, s->cfg->generate.genfile);
         if (st != MEGA_OK) MEGA_CONTEXT("--genfile");
         MEGA_TRY(st);
     }
@@ -368,16 +417,18 @@ static mega_status run(session *s)
     return finish(s);
 }
 
-int mega_command_generate_samples_gpt(int argc, char **argv)
+static mega_status run_on(mega_world *world, mega_config *cfg)
 {
-    session s = {0};
-    int exit_status = 0;
-    if (!mega_cli_parse(&s.cfg, "generate_samples_gpt", argc, argv, &exit_status)) return exit_status;
+    session s = {.cfg = cfg, .world = world};
     const mega_status st = run(&s);
     mega_writer_abandon(s.genfile);
     mega_writer_abandon(s.sample_file);
     mega_generator_destroy(s.generator);
     mega_loaded_close(&s.loaded);
-    mega_config_fini(&s.cfg);
-    return st == MEGA_OK ? 0 : mega_cli_fail("generate_samples_gpt", st);
+    return st;
+}
+
+int mega_command_generate_samples_gpt(int argc, char **argv)
+{
+    return mega_cli_on_ranks("generate_samples_gpt", argc, argv, run_on);
 }

@@ -1,5 +1,6 @@
 /* Opens --load for commands that use a trained model, and checks the options of the script against it. */
 #include "loaded.h"
+#include "cli.h"
 
 #include <string.h>
 
@@ -56,14 +57,23 @@ static mega_status open_tokenizer(mega_loaded *l, mega_config *cfg, mega_buffer 
     return MEGA_OK;
 }
 
-static mega_status open_all(mega_loaded *l, mega_config *cfg)
+static mega_status open_all(mega_loaded *l, mega_config *cfg, mega_world *world)
 {
     if (cfg->load == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--load: not given; expected a --save folder of pretrain_gpt or a Hugging Face GPT-2 folder");
+    if (cfg->pipeline_model_parallel_size > 1)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "--pipeline-model-parallel-size %lld: this command runs all layers on each rank; leave it out",
+                         (long long)cfg->pipeline_model_parallel_size);
     MEGA_TRY(mega_team_create(&l->team, (int)cfg->num_threads));
     l->backend = cfg->backend == MEGA_BACKEND_PLAIN ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU;
-    MEGA_TRY(mega_model_load(&l->model, cfg->load, cfg->params_dtype, cfg->make_vocab_size_divisible_by, l->team));
+    const mega_model_options o = {.compute = cfg->params_dtype,
+                                  .vocab_multiple = cfg->make_vocab_size_divisible_by,
+                                  .team = l->team,
+                                  .world = world,
+                                  .layout = {.tp = (int)cfg->tensor_model_parallel_size}};
+    MEGA_TRY(mega_model_load(&l->model, cfg->load, &o));
     mega_buffer wrong = {0};
     check_shape(&wrong, cfg, &l->model.gpt);
     mega_status st = open_tokenizer(l, cfg, &wrong);
@@ -74,10 +84,10 @@ static mega_status open_all(mega_loaded *l, mega_config *cfg)
     return st;
 }
 
-mega_status mega_loaded_open(mega_loaded *out, mega_config *cfg)
+mega_status mega_loaded_open(mega_loaded *out, mega_config *cfg, mega_world *world)
 {
     mega_loaded l = {0};
-    const mega_status st = open_all(&l, cfg);
+    const mega_status st = mega_cli_agree(world, open_all(&l, cfg, world));
     if (st != MEGA_OK) mega_loaded_close(&l);
     else
         *out = l;

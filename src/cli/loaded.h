@@ -19,8 +19,8 @@ typedef struct mega_loaded {
 } mega_loaded; /* zero-initialised is valid and empty */
 
 /* Shape and tokenizer come from the folder; what the command line says of them is checked against it, all of it at
- * once. */
-mega_status mega_loaded_open(mega_loaded *out, mega_config *cfg);
+ * once. Collective over the world (NULL: one rank): all ranks fail where one does. */
+mega_status mega_loaded_open(mega_loaded *out, mega_config *cfg, mega_world *world);
 /* An error that says how to name one where there is none. */
 mega_status mega_loaded_need_tokenizer(const mega_loaded *l);
 void mega_loaded_close(mega_loaded *l);

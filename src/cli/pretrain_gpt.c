@@ -90,21 +90,6 @@ static mega_status train(mega_config *cfg, mega_world *world)
     return st;
 }
 
-/* What all ranks know is told once, by the first; what one rank alone met is told by it, and ends the others. */
-static int fail(mega_world *world, mega_status st)
-{
-    if (mega_world_size(world) == 1) return mega_cli_fail("pretrain_gpt", st);
-    const int exit_status = st == MEGA_ERR_USAGE ? 2 : 1;
-    if (mega_world_failed(world)) {
-        if (mega_world_rank(world) == 0) mega_cli_fail("pretrain_gpt", st);
-        return exit_status;
-    }
-    mega_error_prepend("rank %d: ", mega_world_rank(world));
-    mega_cli_fail("pretrain_gpt", st);
-    mega_world_abort(world, exit_status);
-    return exit_status;
-}
-
 static int run(mega_world *world, int argc, char **argv)
 {
     mega_config cfg;
@@ -115,7 +100,7 @@ static int run(mega_world *world, int argc, char **argv)
     if (!cfg.dry_run) st = train(&cfg, world);
     else if (mega_world_rank(world) == 0)
         st = mega_cli_plan(&cfg);
-    exit_status = st == MEGA_OK ? 0 : fail(world, st);
+    exit_status = st == MEGA_OK ? 0 : mega_cli_fail_on(world, "pretrain_gpt", st);
     mega_config_fini(&cfg);
     return exit_status;
 }

@@ -122,11 +122,11 @@ static mega_status evaluate(const mega_loaded *l, const mega_config *cfg, const 
                                      .pad = eod >= 0 ? eod : 0,
                                      .backend = l->backend,
                                      .team = l->team,
-                                     .progress = show_progress,
+                                     .progress = cfg->rank == 0 ? show_progress : NULL,
                                      .user = &progress};
     mega_progress_begin(&progress, "evaluating", "windows", 0, (uint64_t)mega_evaluate_windows(r->ids.count, o.stride));
     MEGA_TRY(mega_gpt_evaluate(out, &l->model.gpt, l->model.params, l->model.layout, r->ids.id, r->ids.count, &o));
-    mega_progress_end(&progress, 0, (uint64_t)out->windows);
+    if (cfg->rank == 0) mega_progress_end(&progress, 0, (uint64_t)out->windows);
     return MEGA_OK;
 }
 
@@ -137,6 +137,7 @@ static mega_status evaluate_file(const mega_loaded *l, const mega_config *cfg, c
     reading r = {0};
     mega_evaluation e = {0};
     mega_status st = read_text(l, path, wikitext, &r);
+    st = mega_comm_agree(l->model.layout->world.comm, st); /* a rank that cannot read ends all */
     if (st == MEGA_OK) st = evaluate(l, cfg, &r, wikitext, &e);
     if (st == MEGA_OK && wikitext) print_wikitext(&r, &e);
     if (st == MEGA_OK && !wikitext) st = print_lm_loss(l, path, &r, &e);
@@ -144,14 +145,15 @@ static mega_status evaluate_file(const mega_loaded *l, const mega_config *cfg, c
     return st;
 }
 
-static mega_status run(mega_loaded *l, mega_config *cfg)
+static mega_status run(mega_loaded *l, mega_config *cfg, mega_world *world)
 {
     const mega_tasks_options *o = &cfg->tasks;
     if (o->task == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--task: not given; expected LM_LOSS (any text), WIKITEXT103 or LAMBADA");
     if (o->valid_data.count == 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--valid-data: not given; expected one or more files");
-    MEGA_TRY(mega_loaded_open(l, cfg));
+    MEGA_TRY(mega_loaded_open(l, cfg, world));
+    l->model.gpt.sequence_parallel = cfg->sequence_parallel;
     MEGA_TRY(mega_loaded_need_tokenizer(l));
     if (cfg->dry_run) {
         mega_cli_dry_run("%zu files would be read by %s", o->valid_data.count, l->model.folder);
@@ -164,14 +166,15 @@ static mega_status run(mega_loaded *l, mega_config *cfg)
     return MEGA_OK;
 }
 
+static mega_status run_on(mega_world *world, mega_config *cfg)
+{
+    mega_loaded loaded = {0};
+    const mega_status st = mega_cli_agree(world, run(&loaded, cfg, world));
+    mega_loaded_close(&loaded);
+    return st;
+}
+
 int mega_command_tasks(int argc, char **argv)
 {
-    mega_config cfg;
-    mega_loaded loaded = {0};
-    int exit_status = 0;
-    if (!mega_cli_parse(&cfg, "tasks", argc, argv, &exit_status)) return exit_status;
-    const mega_status st = run(&loaded, &cfg);
-    mega_loaded_close(&loaded);
-    mega_config_fini(&cfg);
-    return st == MEGA_OK ? 0 : mega_cli_fail("tasks", st);
+    return mega_cli_on_ranks("tasks", argc, argv, run_on);
 }

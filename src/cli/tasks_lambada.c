@@ -69,9 +69,10 @@ static mega_status passage(lambada *t, int64_t record, mega_buffer *text, mega_i
                          (long long)fault.line, (long long)fault.column, fault.what);
     int64_t context = 0;
     MEGA_TRY(split_passage(t, text, ids, &context));
-    t->total++;
-    MEGA_TRY(measure(t, ids, context));
-    mega_progress_update(&t->progress, t->chunk.position, (uint64_t)t->total);
+    /* Data-parallel ranks take turns at the passages. */
+    const mega_axis *dp = &t->l->model.layout->dp;
+    if (t->total++ % dp->size == dp->rank) MEGA_TRY(measure(t, ids, context));
+    if (t->cfg->rank == 0) mega_progress_update(&t->progress, t->chunk.position, (uint64_t)t->total);
     return MEGA_OK;
 }
 
@@ -96,9 +97,12 @@ static mega_status run(lambada *t, const char *path)
         .batch = 1, .capacity = t->l->model.gpt.positions, .backend = t->l->backend, .team = t->l->team};
     MEGA_TRY(mega_documents_open(&t->documents, &files));
     MEGA_TRY(mega_generator_create(&t->generator, &t->l->model.gpt, t->l->model.params, t->l->model.layout, &g));
-    mega_progress_begin(&t->progress, "evaluating", "passages", mega_documents_total_bytes(t->documents), 0);
-    MEGA_TRY(all_passages(t));
-    mega_progress_end(&t->progress, t->chunk.position, (uint64_t)t->total);
+    if (t->cfg->rank == 0)
+        mega_progress_begin(&t->progress, "evaluating", "passages", mega_documents_total_bytes(t->documents), 0);
+    const mega_layout *layout = t->l->model.layout;
+    MEGA_TRY(mega_comm_agree(layout->world.comm, all_passages(t)));
+    MEGA_TRY(mega_comm_all_reduce(layout->dp.comm, "correct passages", &t->correct, 1, MEGA_I64, MEGA_REDUCE_SUM));
+    if (t->cfg->rank == 0) mega_progress_end(&t->progress, t->chunk.position, (uint64_t)t->total);
     if (t->total == 0)
         return MEGA_FAIL(MEGA_ERR_FORMAT, "--valid-data %s: it holds no passage; expected JSON lines with the key text",
                          path);

@@ -370,8 +370,8 @@ static void rule_one_rank(mega_config *cfg)
         if (world == NULL || !mega_value_int(world, &n) || n <= 1) continue;
         mega_config_problem(
             cfg, MEGA_ERR_UNSUPPORTED,
-            "environment %s=%s: several ranks run under an MPI launcher, with pretrain_gpt alone so "
-            "far: megalith launch --nproc_per_node %s pretrain_gpt … (RANK and WORLD_SIZE are not used; srun "
+            "environment %s=%s: several ranks run under an MPI launcher, with pretrain_gpt, generate_samples_gpt and "
+            "tasks alone: megalith launch --nproc_per_node %s pretrain_gpt … (RANK and WORLD_SIZE are not used; srun "
             "wants --mpi=pmix)",
             name[i], world, world);
         return;

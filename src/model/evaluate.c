@@ -46,18 +46,28 @@ static void add_losses(mega_evaluation *sum, mega_program *p, int64_t rows)
     }
 }
 
-static mega_status run_windows(mega_evaluation *sum, mega_program *p, const int32_t *tokens, int64_t count,
-                               const mega_evaluate_options *o)
+/* Data-parallel ranks take turns at the batches of windows. */
+static mega_status run_windows(mega_evaluation *sum, mega_program *p, const mega_axis *dp, const int32_t *tokens,
+                               int64_t count, const mega_evaluate_options *o)
 {
-    for (int64_t window = 0; window < sum->windows; window += o->batch) {
+    for (int64_t window = dp->rank * o->batch; window < sum->windows; window += dp->size * o->batch) {
         for (int64_t b = 0; b < o->batch; b++) fill_row(p, b, window + b, tokens, count, o, sum->windows);
         MEGA_TRY(mega_program_forward(p, 0));
         add_losses(sum, p, o->batch * o->seq);
         if (o->progress != NULL) {
-            const int64_t done = window + o->batch;
+            const int64_t done = window + dp->size * o->batch;
             o->progress(o->user, done < sum->windows ? done : sum->windows, sum->windows);
         }
     }
+    return MEGA_OK;
+}
+
+static mega_status sum_ranks(mega_evaluation *sum, const mega_axis *dp)
+{
+    double both[2] = {sum->loss_sum, (double)sum->targets};
+    MEGA_TRY(mega_comm_all_reduce(dp->comm, "evaluation", both, 2, MEGA_F64, MEGA_REDUCE_SUM));
+    sum->loss_sum = both[0];
+    sum->targets = (int64_t)both[1];
     return MEGA_OK;
 }
 
@@ -92,8 +102,10 @@ mega_status mega_gpt_evaluate(mega_evaluation *out, const mega_gpt *m, mega_para
     mega_evaluation sum = {.windows = mega_evaluate_windows(count, o->stride)};
     mega_program *p = NULL;
     mega_status st = build_program(&p, m, params, layout, o);
-    if (st == MEGA_OK) st = run_windows(&sum, p, tokens, count, o);
+    if (st == MEGA_OK) st = run_windows(&sum, p, &layout->dp, tokens, count, o);
     mega_program_destroy(p);
+    st = mega_comm_agree(layout->world.comm, st); /* before one waits for another that failed */
+    if (st == MEGA_OK) st = sum_ranks(&sum, &layout->dp);
     if (st == MEGA_OK) *out = sum;
     return st;
 }

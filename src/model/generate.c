@@ -15,6 +15,7 @@ struct mega_generator {
     bool *active;            /* [batch] */
     mega_candidate *scratch; /* [vocab] */
     float *logits;           /* [vocab], float whatever the program computes in */
+    int64_t ranks;           /* that share the vocabulary */
 };
 
 #define PREFILL_ROWS 64
@@ -68,6 +69,7 @@ mega_status mega_generator_create(mega_generator **out, const mega_gpt *m, mega_
     if (g == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory");
     g->gpt = *m;
     g->options = *options;
+    g->ranks = layout->tp.size;
     if (g->options.prefill_rows <= 0)
         g->options.prefill_rows = options->capacity < PREFILL_ROWS ? options->capacity : PREFILL_ROWS;
     mega_status st = generator_allocate(g);
@@ -163,13 +165,17 @@ static int64_t most_pending(const mega_generator *g)
     return most;
 }
 
+/* Logits of sequence b, in float. Ranks of tp made those of a part of the vocabulary each. */
 static const float *row_logits(mega_generator *g, mega_program *p, int64_t b)
 {
     const void *all = mega_program_tensor(p, "logits", 0);
-    if (g->options.backend == MEGA_PROGRAM_CPU || mega_program_acc_dtype(p) == MEGA_F32)
-        return (const float *)all + b * g->gpt.padded_vocab;
-    const double *wide = (const double *)all + b * g->gpt.padded_vocab;
-    for (int64_t v = 0; v < g->gpt.vocab; v++) g->logits[v] = (float)wide[v];
+    const bool is_float = g->options.backend == MEGA_PROGRAM_CPU || mega_program_acc_dtype(p) == MEGA_F32;
+    const int64_t part = g->gpt.padded_vocab / g->ranks;
+    if (is_float && g->ranks == 1) return (const float *)all + b * part;
+    for (int64_t v = 0; v < g->gpt.vocab; v++) {
+        const int64_t at = (v / part * g->options.batch + b) * part + v % part;
+        g->logits[v] = is_float ? ((const float *)all)[at] : (float)((const double *)all)[at];
+    }
     return g->logits;
 }
 

@@ -5,11 +5,21 @@
 static mega_status read_weights(mega_model *m, mega_checkpoint *c)
 {
     const int count = mega_params_count(m->params);
+    const mega_axis *tp = &m->layout->tp;
     mega_state_tensor *t = mega_calloc((size_t)count, sizeof *t);
     if (t == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model %s: no memory for a list of %d tensors", m->folder, count);
     for (int i = 0; i < count; i++) {
         const mega_param *param = mega_params_get(m->params, i);
-        t[i] = (mega_state_tensor){.name = param->name, .param = param, .data = mega_params_master(m->params, i)};
+        const mega_range owned = mega_params_owned(m->params, i);
+        const bool is_cut = param->axis == MEGA_AXIS_TP && tp->size > 1;
+        t[i] = (mega_state_tensor){.name = param->name,
+                                   .param = param,
+                                   .data = mega_params_master(m->params, i),
+                                   .is_part = is_cut,
+                                   .rank = is_cut ? tp->rank : 0,
+                                   .size = is_cut ? tp->size : 1,
+                                   .first = owned.first,
+                                   .count = owned.count};
     }
     mega_status st = mega_checkpoint_read_weights(c, t, count, mega_params_acc_dtype(m->params));
     mega_free(t);
@@ -30,33 +40,37 @@ static mega_status load_tokenizer(mega_model *m)
     return found ? mega_tokenizer_load(&m->tokenizer, m->folder) : MEGA_OK;
 }
 
-static mega_status build(mega_model *m, mega_checkpoint *c, mega_dtype compute, int64_t vocab_multiple)
+static mega_status build(mega_model *m, mega_checkpoint *c, const mega_model_options *o)
 {
     m->folder = mega_strdup(mega_checkpoint_folder(c));
     if (m->folder == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for the name of its folder");
     m->iteration = mega_checkpoint_iteration(c);
-    mega_gpt_from_shape(&m->gpt, mega_checkpoint_shape(c), vocab_multiple);
-    MEGA_TRY(mega_layout_create(&m->layout, NULL, &(mega_layout_sizes){0}));
+    MEGA_TRY(mega_layout_create(&m->layout, o->world, &o->layout));
+    mega_gpt_from_shape(&m->gpt, mega_checkpoint_shape(c), o->vocab_multiple * m->layout->tp.size);
+    if (m->gpt.heads % m->layout->tp.size != 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--tensor-model-parallel-size %d: the model has %lld attention heads, which are cut over the "
+                         "ranks; give a divisor of that",
+                         m->layout->tp.size, (long long)m->gpt.heads);
     MEGA_TRY(mega_params_create(&m->params, m->layout));
     MEGA_TRY(mega_gpt_declare(&m->gpt, m->params));
-    MEGA_TRY(mega_params_place(m->params, compute, INT64_MAX));
+    MEGA_TRY(mega_params_place(m->params, o->compute, INT64_MAX));
     MEGA_TRY(mega_params_allocate(m->params, MEGA_PARAMS_WEIGHTS));
     MEGA_TRY(read_weights(m, c));
     return load_tokenizer(m);
 }
 
-mega_status mega_model_load(mega_model *out, const char *path, mega_dtype compute, int64_t vocab_multiple,
-                            mega_team *team)
+mega_status mega_model_load(mega_model *out, const char *path, const mega_model_options *options)
 {
     mega_checkpoint *c = NULL;
-    MEGA_TRY(mega_checkpoint_open_team(&c, path, false, team));
+    MEGA_TRY(mega_checkpoint_open_team(&c, path, false, options->team));
     if (c == NULL)
         return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
                          "model %s: there is no checkpoint in it; expected a --save folder of pretrain_gpt, one of its "
                          "iter_… folders, or a Hugging Face GPT-2 folder",
                          path);
     mega_model m = {0};
-    const mega_status st = build(&m, c, compute, vocab_multiple);
+    const mega_status st = build(&m, c, options);
     mega_checkpoint_close(c);
     if (st != MEGA_OK) {
         mega_model_fini(&m);

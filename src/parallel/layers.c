@@ -192,8 +192,7 @@ mega_tensor mega_cached_self_attention(const mega_place *at, mega_tensor x, int6
 
 mega_tensor mega_vocab_logits(const mega_place *at, const char *name, mega_tensor x)
 {
-    MEGA_ASSERT(at->layout->tp.size == 1, "logits over %d ranks", at->layout->tp.size);
-    return mega_op_logits(at->graph, x, weight(at, name));
+    return mega_op_gather_from_sequence(at->graph, mega_op_logits(at->graph, x, weight(at, name)), &at->layout->tp);
 }
 
 mega_head_result mega_vocab_head_loss(const mega_place *at, const char *name, mega_tensor x, mega_tensor labels,

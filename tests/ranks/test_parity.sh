@@ -57,7 +57,7 @@ done <<'END'
 2 tp=2 precision=bf16 micro=4
 4 tp=2 precision=bf16 micro=2
 2 tp=2 sp=1 precision=f64 micro=8
-4 tp=2 sp=1 precision=f64 micro=2 recompute=full
+4 tp=2 sp=1 zero=1 precision=f64 micro=2 recompute=full
 4 tp=4 sp=1 precision=f64 micro=4 recompute=selective
 8 tp=4 sp=1 precision=f64 micro=1
 2 tp=2 sp=1 precision=f32 micro=4 threads=2

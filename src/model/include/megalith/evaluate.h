@@ -23,6 +23,7 @@ typedef struct mega_evaluation {
 
 /* Window i holds inputs i*stride … i*stride + S - 1; the first counts all its targets, the others the last `stride`. */
 int64_t mega_evaluate_windows(int64_t tokens, int64_t stride);
+/* Collective over the layout: ranks of tp share the model, ranks of dp share out the windows; all get the sum. */
 mega_status mega_gpt_evaluate(mega_evaluation *out, const mega_gpt *m, mega_params *params, const mega_layout *layout,
                               const int32_t *tokens, int64_t count, const mega_evaluate_options *options);
 

@@ -28,6 +28,8 @@ typedef struct mega_candidate {
 int32_t mega_sample_token(const float *logits, int64_t vocab, const mega_sampling *s, uint64_t index, int64_t position,
                           mega_candidate *scratch);
 
+/* Over several ranks of tensor parallelism each calls the same functions with the same arguments and gets the same
+ * tokens. */
 typedef struct mega_generator mega_generator;
 typedef struct mega_generator_options {
     int64_t batch;        /* sequences side by side */

@@ -17,10 +17,15 @@ typedef struct mega_model {
     char *folder;              /* the folder that was read */
 } mega_model;                  /* zero-initialised is valid and empty */
 
-/* path: as mega_checkpoint_open takes it. compute: F32, BF16 or F64. A missing or empty folder is an error here.
- * vocab_multiple: rows of the vocabulary are padded to a multiple of it (speed only). team: reads it; may be NULL. */
-mega_status mega_model_load(mega_model *out, const char *path, mega_dtype compute, int64_t vocab_multiple,
-                            mega_team *team);
+typedef struct mega_model_options {
+    mega_dtype compute;       /* F32, BF16 or F64 */
+    int64_t vocab_multiple;   /* rows of the vocabulary are padded to a multiple of it (speed only) */
+    mega_team *team;          /* reads it; may be NULL */
+    mega_world *world;        /* borrowed, or NULL: one rank */
+    mega_layout_sizes layout; /* of its ranks; zeros: all of them are data parallel */
+} mega_model_options;
+/* path: as mega_checkpoint_open takes it. A missing or empty folder is an error here. Each rank reads what it holds. */
+mega_status mega_model_load(mega_model *out, const char *path, const mega_model_options *options);
 void mega_model_fini(mega_model *m);
 
 /* Shape of a GPT from what a folder says of itself, and the other way round. */

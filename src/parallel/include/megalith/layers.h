@@ -100,7 +100,8 @@ mega_tensor mega_self_attention(const mega_place *at, mega_tensor x, const mega_
 mega_tensor mega_cached_self_attention(const mega_place *at, mega_tensor x, int64_t batch, int64_t rows,
                                        int64_t capacity, const mega_self_attention_shape *s);
 
-/* Logits [T, V] acc of the whole vocabulary. */
+/* Logits of the whole vocabulary on every rank, [tp * T, V / tp] acc: those of the first rank's columns for all T rows,
+ * then those of the second. For generation. */
 mega_tensor mega_vocab_logits(const mega_place *at, const char *name, mega_tensor x);
 /* Logits against the tied table and cross-entropy over a vocabulary cut over tp; padding rows stay out. */
 mega_head_result mega_vocab_head_loss(const mega_place *at, const char *name, mega_tensor x, mega_tensor labels,

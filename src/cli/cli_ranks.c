@@ -1,0 +1,48 @@
+/* Commands over several ranks: one voice, and nobody waits for a rank that failed. */
+#include "cli.h"
+#include <stdlib.h>
+#include <string.h>
+
+int mega_cli_fail_on(mega_world *world, const char *command, mega_status st)
+{
+    if (mega_world_size(world) == 1) return mega_cli_fail(command, st);
+    const int exit_status = st == MEGA_ERR_USAGE ? 2 : 1;
+    if (mega_world_failed(world)) {
+        if (mega_world_rank(world) == 0) mega_cli_fail(command, st);
+        return exit_status;
+    }
+    mega_error_prepend("rank %d: ", mega_world_rank(world));
+    mega_cli_fail(command, st);
+    mega_world_abort(world, exit_status);
+    return exit_status;
+}
+
+mega_status mega_cli_agree(mega_world *world, mega_status st)
+{
+    return world == NULL ? st : mega_comm_agree(mega_world_comm(world), st);
+}
+
+/* Every rank would print the same. */
+static mega_status silence(const mega_world *world)
+{
+    if (mega_world_rank(world) == 0 || freopen("/dev/null", "w", stdout) != NULL) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_IO, "/dev/null: cannot be opened (%m); ranks but the first print there");
+}
+
+int mega_cli_on_ranks(const char *command, int argc, char **argv, mega_cli_run *run)
+{
+    mega_world *world = NULL;
+    mega_config cfg;
+    int exit_status = 0;
+    mega_status st = mega_world_create(&world, NULL);
+    if (st != MEGA_OK) return mega_cli_fail(command, st);
+    if (mega_cli_parse_on(world, &cfg, command, argc, argv, &exit_status)) {
+        mega_world_set_timeout(world, 60.0 * (double)cfg.distributed_timeout_minutes);
+        st = silence(world);
+        if (st == MEGA_OK) st = run(world, &cfg);
+        exit_status = st == MEGA_OK ? 0 : mega_cli_fail_on(world, command, st);
+        mega_config_fini(&cfg);
+    }
+    mega_world_destroy(world);
+    return exit_status;
+}
