@@ -2,7 +2,8 @@
 """Measures megalith beside the machine and beside its peers; bench/README.md tells how.
 
 usage: bench/run.py [GROUP...]     groups: machine step (step_small step_t64_fp32 step_t64_bf16 step_fp32 step_bf16) accumulate dropout memory
-                                   tokenizer train_tokenizer preprocess start llmc, and every build/bench/bench_NAME that prints RESULT lines (attention, checkpoint, generate, ...)
+                                   tokenizer train_tokenizer preprocess start llmc scale
+                                   deepspeed layouts, and every build/bench/bench_NAME that prints RESULT lines (attention, checkpoint, generate, ...)
 MEGA_PEERS names a Python with the peers, MEGA_LLMC a checkout of llm.c, MEGA_BENCH_REPEATS the repeats (5 when not given).
 Writes bench/results/latest.json; figures that were not measured in this run stay as they are there.
 """
@@ -17,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import ranks
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAMS = os.path.join(ROOT, "build", "bench")
@@ -592,6 +595,7 @@ def save():
 
 
 def main():
+    GROUPS.update(ranks.groups(sys.modules["__main__"]))
     for path in sorted(glob.glob(os.path.join(PROGRAMS, "bench_*"))):
         name = os.path.basename(path)[6:]
         if name not in OF_OTHERS and os.access(path, os.X_OK):

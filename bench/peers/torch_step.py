@@ -102,4 +102,5 @@ def main():
             print("seconds", *(f"{s:.9g}" for s in seconds), "losses", *(f"{x:.7g}" for x in losses), flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
