@@ -3,7 +3,8 @@
  *   bench_step                              a table of shapes, beside the machine's arithmetic peak
  *   bench_step steps=9 124m B=4 T=64 bf16   one shape: words in any order; small, 124m, f32, bf16, B= T= dropout=
  *                                           accumulate= (micro-batches of B rows a step) threads=
- *   mpirun -n N bench_step once steps=3 …   the shape on N ranks: tp= gives the layout, threads= are a rank's, B= is
+ *   mpirun -n N bench_step once steps=3 …   the shape on N ranks: tp= sp=1 pp= first= (layers of the first stage)
+ *                                           zero= (stage) give the layout, threads= are a rank's, B= is
  *                                           the micro-batch of a data-parallel rank. Prints what serve answers to run,
  *                                           "memory MOST MEAN" of the ranks at its end
  *   bench_step serve …                      builds that shape and obeys lines of its input, so that bench/run.py can
@@ -33,13 +34,31 @@ enum { MOST_STEPS = 256 };
 
 typedef struct shape {
     const char *name;
-    int64_t layers, hidden, heads, vocab, batch, seq, accumulate, tp;
+    int64_t layers, hidden, heads, vocab, batch, seq, accumulate, tp, pp, first, zero, sp;
     double dropout;
     mega_dtype dtype;
 } shape;
 
-static const shape small = {"small", 4, 128, 4, 65, 12, 64, 1, 1, 0.0, MEGA_F32};
-static const shape gpt2 = {"124m", 12, 768, 12, 50304, 4, 1024, 1, 1, 0.0, MEGA_F32};
+static const shape small = {.name = "small",
+                            .layers = 4,
+                            .hidden = 128,
+                            .heads = 4,
+                            .vocab = 65,
+                            .batch = 12,
+                            .seq = 64,
+                            .accumulate = 1,
+                            .tp = 1,
+                            .pp = 1};
+static const shape gpt2 = {.name = "124m",
+                           .layers = 12,
+                           .hidden = 768,
+                           .heads = 12,
+                           .vocab = 50304,
+                           .batch = 4,
+                           .seq = 1024,
+                           .accumulate = 1,
+                           .tp = 1,
+                           .pp = 1};
 
 typedef struct runner {
     shape s;
@@ -70,8 +89,12 @@ static void configure(runner *r)
     r->gpt = bench_gpt(s->layers, s->hidden, s->heads, s->seq, s->vocab);
     r->gpt.hidden_dropout = r->gpt.attention_dropout = s->dropout;
     cfg->micro_batch_size = s->batch;
+    r->gpt.sequence_parallel = s->sp != 0;
+    r->gpt.first_stage_layers = s->first;
     cfg->tensor_model_parallel_size = s->tp;
-    cfg->data_parallel_size = mega_world_size(r->world) / s->tp;
+    cfg->pipeline_model_parallel_size = s->pp;
+    cfg->zero_stage = s->zero;
+    cfg->data_parallel_size = mega_world_size(r->world) / (s->tp * s->pp);
     cfg->global_batch_size = s->batch * s->accumulate * cfg->data_parallel_size;
     cfg->seq_length = s->seq;
     cfg->train_iters = 1000000;
@@ -204,6 +227,20 @@ static mega_status serve(runner *r)
     return MEGA_OK;
 }
 
+static bool read_layout(shape *s, const char *word, const char *value)
+{
+    const struct {
+        const char *name;
+        int64_t *number;
+    } known[] = {{"tp", &s->tp}, {"pp", &s->pp}, {"zero", &s->zero}, {"sp", &s->sp}, {"first", &s->first}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strncmp(word, known[i].name, (size_t)(value - word)) != 0 || known[i].name[value - word] != '\0') continue;
+        *known[i].number = atoll(value + 1);
+        return true;
+    }
+    return false;
+}
+
 /* Reads one word into the shape; false: it is none. */
 static bool read_word(shape *s, const char *word)
 {
@@ -223,8 +260,8 @@ static bool read_word(shape *s, const char *word)
         s->seq = atoll(value + 1);
     else if (strncmp(word, "accumulate=", 11) == 0)
         s->accumulate = atoll(value + 1);
-    else if (strncmp(word, "tp=", 3) == 0)
-        s->tp = atoll(value + 1);
+    else if (read_layout(s, word, value))
+        return true;
     else if (strncmp(word, "dropout=", 8) == 0)
         s->dropout = atof(value + 1);
     else
