@@ -181,6 +181,8 @@ static const option_row machine_rows[] = {
     {OPTION("world-size", planned_world_size, KIND_INT), .commands = FOR_PLAN, .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "plan for so many ranks, without starting them; 0: one"},
     {OPTION("rank", planned_rank, KIND_INT), .commands = FOR_PLAN, .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "the rank of --world-size whose program and memory are shown"},
     {OPTION("print-program", print_program, KIND_FLAG), .commands = FOR_TRAINING, .help = "print the program of a step"},
+    {OPTION("print-schedule", print_schedule, KIND_FLAG), .commands = FOR_PLAN, .help = "draw when each pipeline stage runs which micro-batch, a line a stage"},
+    {OPTION("schedule-svg", schedule_svg, KIND_STRING), .commands = FOR_PLAN, .help = "the same as a picture, written to this file"},
 };
 const option_section mega_option_machine_section = {"this machine", FOR_ALL, machine_rows, ROW_COUNT(machine_rows)};
 // clang-format on

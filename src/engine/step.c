@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 typedef struct step_sums {
     double loss, tokens;      /* of this rank, over micro-batches */
@@ -100,6 +101,15 @@ static mega_status forward(mega_engine *e, const mega_schedule_step *s, step_sum
     return MEGA_OK;
 }
 
+/* Waits until `seconds` are over since `began`. */
+static void last_at_least(double began, double seconds)
+{
+    for (double left; seconds > 0 && (left = began + seconds - mega_time_now()) > 0;) {
+        const struct timespec rest = {(time_t)left, (long)((left - floor(left)) * 1e9)};
+        nanosleep(&rest, NULL);
+    }
+}
+
 /* One forward or backward. A pipeline stage that fails runs no more, but keeps its part of the schedule: the others
  * would wait for its messages, and all of them end together behind it. */
 static mega_status run_step(mega_engine *e, const mega_schedule_step *s, step_sums *sums)
@@ -130,6 +140,12 @@ static mega_status step_begin(mega_engine *e)
     return MEGA_OK;
 }
 
+/* The bubbles of a pipeline's stage in the trace. */
+static void profile_wait(const mega_engine *e, double asked, double came)
+{
+    if (e->profile != NULL && e->layout->pp.size > 1) mega_profile_span(e->profile, "pipeline wait", asked, came, 0);
+}
+
 /* Forwards and backwards of all micro-batches of this stage. */
 static mega_status schedule_run(mega_engine *e, step_sums *sums, mega_step_result *r)
 {
@@ -144,9 +160,11 @@ static mega_status schedule_run(mega_engine *e, step_sums *sums, mega_step_resul
         MEGA_TRY(stage_before(&e->stage, s));
         const double began = mega_time_now();
         MEGA_TRY(run_step(e, s, sums));
+        last_at_least(began, (s->forward ? e->options.least_forward_s : e->options.least_backward_s) / e->chunks);
         MEGA_TRY(stage_after(&e->stage, s));
         now = mega_time_now();
         r->waiting_s += began - asked;
+        profile_wait(e, asked, began);
         *(s->forward ? &r->forward_s : &r->backward_s) += now - began;
     }
     MEGA_TRY(stage_end(&e->stage));

@@ -76,6 +76,9 @@ void train_close_data(trainer *t);
 /* Fills a batch with samples consumed, consumed + 1, … of one split. */
 mega_status train_fill(trainer *t, int split, int64_t consumed, mega_batch *batch);
 
+/* train_plan_schedule.c: --print-schedule, --schedule-svg */
+mega_status train_plan_schedule(const trainer *t, mega_buffer *out);
+
 /* train_memory.c: refuses a run that cannot fit, with the numbers and with what would fit (unless a plan shows both).
  */
 mega_status train_check_memory(const trainer *t, bool is_shown);

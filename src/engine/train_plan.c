@@ -125,6 +125,7 @@ static mega_status plan(trainer *t, mega_buffer *out)
         mega_buffer_puts(out, "\n");
         if (p != NULL) MEGA_TRY(mega_program_print(p, out));
     }
+    MEGA_TRY(train_plan_schedule(t, out));
     MEGA_TRY(mega_buffer_check(out, "the plan"));
     return is_elsewhere(t) ? MEGA_OK : train_check_memory(t, true);
 }

@@ -64,5 +64,11 @@ told 'are not a multiple of 4 stages; expected --global-batch-size a multiple of
 told 'there is one pipeline stage' --decoder-last-pipeline-num-layers 1
 ranks 2 "$MEGALITH" "${base[@]}" --train-iters 2 --pipeline-model-parallel-size 2 --save x >mistake.log 2>&1 </dev/null && fail "--save was taken"
 grep -q 'cut into pipeline stages are not built yet' mistake.log || fail "--save is not refused: $(cat mistake.log)"
+
+# The schedule as text and as a picture.
+"$MEGALITH" plan "${base[@]}" --world-size 2 --pipeline-model-parallel-size 2 --print-schedule --schedule-svg s.svg >plan.log 2>&1 ||
+    fail "plan: $(cat plan.log)"
+grep -q '2 stages, 8 micro-batches: a stage waits 12.5 %' plan.log && grep -q '^stage 1    . F0 B0--- F1 ' plan.log || fail "no schedule: $(cat plan.log)"
+grep -q '<title>backward 7, chunk 0' s.svg || fail "no picture of the schedule"
 echo "ok"
 exit 0

@@ -211,7 +211,8 @@ typedef struct mega_config {
     const char *profile_trace; /* Chrome trace of the profiled steps */
     bool profile_table;
     int64_t profile_step_start, profile_step_end; /* iterations, from the first to before the second */
-    bool dry_run, print_program;
+    bool dry_run, print_program, print_schedule;
+    const char *schedule_svg; /* NULL: not drawn */
     int64_t planned_world_size, planned_rank; /* plan: of ranks that nobody started; 0: this one alone */
 
     /* commands */

@@ -52,7 +52,10 @@ typedef struct mega_engine_options {
     mega_optimizer_options optimizer;
     mega_lr_schedule schedule;
     int64_t bucket_elements; /* 0: 40,000,000 */
-    int zero_stage;          /* mega_params_shard */
+    /* For tests of schedules on few cores: a forward and a backward of the stage last at least so many seconds, those
+     * of one of its chunks their share. */
+    double least_forward_s, least_backward_s;
+    int zero_stage; /* mega_params_shard */
 } mega_engine_options;
 
 /* Everything but `team` and `world`, which stay NULL. */

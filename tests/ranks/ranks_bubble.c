@@ -1,0 +1,100 @@
+/* How long pipeline stages wait: idle over ideal time, read from the recorded trace of the first stage (which begins
+ * first and ends last, so that all of the step that it does not work is a bubble). Stages are slowed to a fixed cost,
+ * so that the cores of the machine do not matter; what disturbs a step can only lengthen it, so the best of some
+ * counts.
+ *
+ *   ranks_bubble MICRO_BATCHES CHUNKS
+ */
+#include "engine_run.h"
+#include "megalith/memory.h"
+#include "megalith/profile.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 10 };
+static const double forward_s = 0.1, backward_s = 0.2, tolerance = 0.02;
+
+static void need(mega_status st)
+{
+    if (st == MEGA_OK) return;
+    fprintf(stderr, "%s\n", mega_error_message());
+    exit(1);
+}
+
+/* Seconds of the events "pipeline wait" in a trace. */
+static double waits(const char *trace)
+{
+    double sum = 0;
+    for (const char *at = trace; (at = strstr(at, "\"name\":\"pipeline wait\"")) != NULL; at++) {
+        const char *duration = strstr(at, "\"dur\":");
+        if (duration != NULL) sum += atof(duration + strlen("\"dur\":")) * 1e-6;
+    }
+    return sum;
+}
+
+static double step(mega_engine *e)
+{
+    mega_profile *profile;
+    mega_buffer trace = {0};
+    mega_step_result r;
+    mega_batch *b = mega_engine_batch(e);
+    for (int64_t i = 0; i < b->rows * b->seq; i++) {
+        b->tokens[i] = b->labels[i] = (int32_t)(i % 20);
+        b->position_ids[i] = (int32_t)(i % b->seq);
+        b->segment_start[i] = 0;
+        b->loss_mask[i] = 1;
+    }
+    for (int64_t i = 0; i < b->rows; i++) b->sample_id[i] = (uint32_t)i;
+    need(mega_profile_create(&profile, 100000));
+    mega_engine_profile(e, profile);
+    need(mega_comm_barrier(mega_engine_layout(e)->world.comm, "begin"));
+    need(mega_engine_step(e, &r));
+    mega_engine_profile(e, NULL);
+    mega_profile_trace(profile, 1, &trace);
+    need(mega_buffer_check(&trace, "trace"));
+    const double ideal = (double)r.micro_batches * (forward_s + backward_s);
+    double idle = waits(trace.data);
+    if (fabs(idle - r.waiting_s) > 1e-3) idle = INFINITY; /* trace and result tell the same */
+    mega_buffer_fini(&trace);
+    mega_profile_destroy(profile);
+    return idle / ideal;
+}
+
+int main(int argc, char **argv)
+{
+    mega_world *world;
+    mega_engine *engine;
+    need(mega_world_create(&world, NULL));
+    const int micro_batches = argc > 1 ? atoi(argv[1]) : 8, chunks = argc > 2 ? atoi(argv[2]) : 1;
+    const int stages = mega_world_size(world);
+    mega_gpt gpt = engine_run_gpt();
+    gpt.num_layers = (int64_t)stages * chunks;
+    gpt.stage_chunks = chunks;
+    mega_engine_options o = engine_run_options(micro_batches, 1, 1e-3);
+    o.compute = MEGA_F32;
+    o.no_evaluate = true;
+    o.world = world;
+    o.layout.pp = stages;
+    o.least_forward_s = forward_s;
+    o.least_backward_s = backward_s;
+    need(mega_engine_create(&engine, mega_engine_gpt(&gpt), &o));
+    need(mega_engine_allocate(engine));
+    need(mega_engine_initialize(engine, 1234));
+    const double theory = (stages - 1) / (double)(chunks * micro_batches);
+    double best = INFINITY;
+    int32_t near = 0;
+    for (int i = 0; i < STEPS && !near; i++) {
+        best = fmin(best, step(engine));
+        near = mega_world_rank(world) == 0 && fabs(best - theory) <= tolerance;
+        need(mega_comm_broadcast(mega_world_comm(world), "enough", &near, sizeof near, 0));
+    }
+    if (mega_world_rank(world) == 0)
+        printf("%d stages of %d, %d micro-batches: idle / ideal %.4f, in theory %.4f\n", stages, chunks, micro_batches,
+               best, theory);
+    mega_engine_destroy(engine);
+    mega_world_destroy(world);
+    return near ? 0 : 1;
+}
