@@ -143,6 +143,7 @@ static bool is_banner(const char *text)
                                         "mpirun noticed that",
                                         "prterun noticed",
                                         "mpirun detected that",
+                                        "ORTE has lost communication",
                                         "BAD TERMINATION",
                                         "prterun detected that",
                                         "YOUR APPLICATION TERMINATED",
@@ -174,6 +175,9 @@ static void note_death(launch_relay *r, const char *line)
     } else if ((at = strstr(line, "Exit code:")) != NULL && r->death_rank != OUTSIDE && r->death[0] == '\0') {
         number = atoi(at + 10);
         snprintf(r->death, sizeof r->death, "rank %d ended with exit status %d", r->death_rank, number);
+    } else if ((at = strstr(line, "Remote daemon: ")) != NULL &&
+               sscanf(at, "Remote daemon: %*s on node %95s", host) == 1) {
+        snprintf(r->death, sizeof r->death, "the connection to host %s was lost", host);
     } else if (sscanf(line, "srun: error: %95[^:]: task %d: %63[^\n]", host, &rank, how) == 3 && r->death[0] == '\0') {
         snprintf(r->death, sizeof r->death, "rank %d on host %s: %s", rank, host, how);
         r->signal = strncmp(how, "Killed", 6) == 0 ? 9 : 0;

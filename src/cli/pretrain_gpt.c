@@ -72,7 +72,8 @@ static int terminal_columns(void)
 static mega_status train(mega_config *cfg, mega_world *world)
 {
     /* A launcher gives each rank a terminal of its own, wherever its output goes. */
-    const bool is_terminal = mega_world_size(world) == 1 && mega_cli_is_terminal(stdout);
+    const bool alone = mega_world_size(world) == 1 && getenv("MEGA_LAUNCH") == NULL;
+    const bool is_terminal = alone && mega_cli_is_terminal(stdout);
     screen s = {.columns = is_terminal ? terminal_columns() : 0};
     const mega_train_io io = {.line = print_line,
                               .status = is_terminal ? draw_status : NULL,
