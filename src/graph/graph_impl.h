@@ -49,6 +49,7 @@ typedef struct graph_tensor {
     tensor_area area;    /* plan */
     size_t at;           /* plan: bytes from the start of its area */
     int32_t shared_with; /* ROLE_STATE: the tensor of the program whose states are shared, 0: its own */
+    int cut[2];          /* print: how many ranks cut its rows and its columns, 0: none */
 } graph_tensor;
 
 #define MEGA_OP_LIST(X)                   \

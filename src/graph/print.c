@@ -18,7 +18,7 @@ typedef struct widths {
 
 static const char *shape_of(const mega_graph *g, int32_t t, char *out, int size)
 {
-    return mega_shape_text(out, size, &g->tensor[t].shape);
+    return mega_graph_shape_text(out, size, g, t);
 }
 
 static widths measure(const mega_graph *g)
@@ -102,6 +102,7 @@ static void print_phase(const mega_program *p, bool backward, mega_buffer *out)
 
 mega_status mega_program_print(const mega_program *p, mega_buffer *out)
 {
+    mega_graph_find_cuts(p->g);
     print_phase(p, false, out);
     print_phase(p, true, out);
     mega_program_cost c;

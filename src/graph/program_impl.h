@@ -80,5 +80,8 @@ void mega_program_bind_args(const mega_program *p, const op_binder *b, const ins
 /* Address of a tensor once allocated; NULL for tensor 0. */
 void *mega_program_address(const mega_program *p, int32_t tensor, int slot);
 int32_t mega_program_find(const mega_program *p, const char *name); /* named tensor, 0: none */
+/* print_cut.c: fills `cut` of every tensor; "[2048/2, 768] bf16". */
+void mega_graph_find_cuts(mega_graph *g);
+const char *mega_graph_shape_text(char *out, int size, const mega_graph *g, int32_t t);
 
 #endif

@@ -117,6 +117,9 @@ static void sequence_parallelism(void **state)
     assert_int_equal(lines_with(&with, false, " reduce_scatter tp "), 2 * LAYERS + 1);
     assert_int_equal(lines_with(&with, true, " all_gather tp "), 2 * LAYERS + 1 + 2 * LAYERS);
     assert_int_equal(lines_with(&with, true, " reduce_scatter tp "), 2 * LAYERS + 1);
+    assert_non_null(strstr(with.text.data, "[32/2, 24] f32")); /* a slab of tokens */
+    assert_non_null(strstr(with.text.data, "[32, 72/2] f32")); /* Q, K and V of half of the heads */
+    assert_null(strstr(without.text.data, "[32/2, "));
     assert_true(saved_bytes(&with) < saved_bytes(&without));
     drop(&with);
     m.recompute = MEGA_GPT_RECOMPUTE_FULL; /* of a layer, half of its input is kept */
@@ -172,7 +175,7 @@ static void logits_are_never_gathered(void **state)
         m.sequence_parallel = (kind & 1) != 0;
         built b = make(&m, TP, (kind & 2) != 0);
         assert_null(strstr(b.text.data, ", 48]"));
-        assert_non_null(strstr(b.text.data, ", 24]"));
+        assert_non_null(strstr(b.text.data, ", 48/2]"));
         assert_non_null(strstr(b.text.data, "xent_sum"));
         drop(&b);
     }
