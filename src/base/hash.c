@@ -99,6 +99,27 @@ uint32_t mega_crc32c(uint32_t crc, const void *bytes, size_t n)
     return ~crc_portable(crc, bytes, n);
 }
 
+uint32_t mega_crc32c_part(const void *bytes, size_t n)
+{
+    return ~mega_crc32c(~0u, bytes, n);
+}
+
+uint32_t mega_crc32c_shift(uint64_t bytes)
+{
+    return shift_by(bytes);
+}
+
+uint32_t mega_crc32c_shifted(uint32_t part, uint32_t shift)
+{
+    return multiply(shift, part);
+}
+
+/* What stands before and behind every sum is that of a message of zeros alone. */
+uint32_t mega_crc32c_zeros(uint64_t bytes)
+{
+    return ~multiply(shift_by(bytes), ~0u);
+}
+
 uint32_t mega_crc32c_portable(uint32_t crc, const void *bytes, size_t n)
 {
     return ~crc_portable(~crc, bytes, n);

@@ -47,7 +47,7 @@ static mega_status open_state(mega_checkpoint *c)
         return st;
     }
     st = mega_checksums_verify(&sums, c->folder, true, c->team);
-    if (st == MEGA_OK && mega_checksums_have(&sums, "state/run.json")) {
+    if (st == MEGA_OK && mega_checksums_find(&sums, "state/run.json") != NULL) {
         char *path = mega_path_join(c->folder, "state/run.json");
         st = path != NULL ? mega_file_read(&c->run_json, NULL, path) : no_memory(c->folder);
         mega_free(path);

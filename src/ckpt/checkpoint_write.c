@@ -4,17 +4,24 @@
  *   rename to iter_N (or exchange with an existing one), sync SAVE            the folder is there, whole or not at all
  *   the tracker, atomically                                                   the run goes on from it
  *   what is older than --keep-checkpoints is renamed, synced, removed
- */
+ *
+ * Of several ranks the first does all this, and every one writes and syncs what it holds of the tensors. */
 #include "ckpt_impl.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
+enum { MOST_FILES = 3 };
+
 typedef struct saver {
     const mega_checkpoint_save *save;
-    char *final, *temporary; /* SAVE/iter_N, SAVE/iter_N.tmp-HOST-PID */
+    char *final, *temporary; /* SAVE/iter_N, SAVE/iter_N.tmp-HOST-PID; of the first rank's process */
     mega_checksums sums;
+    mega_tensor_file file[MOST_FILES]; /* the weights first */
+    int num_files;
+    bool is_shared; /* several ranks save */
 } saver;
 
 static mega_status no_memory(const saver *s)
@@ -40,42 +47,14 @@ static mega_status write_text(saver *s, const char *name, const char *text, size
     return mega_checksums_add(&s->sums, name, (int64_t)size, crc);
 }
 
-/* A whole tensor comes in the order of the file. */
-static mega_status append(void *writer, const mega_state_runs *runs, const void *bytes)
+/* Several ranks come later to fill the file, and sum it then. */
+static mega_status write_tensors(saver *s, const mega_tensor_file *f)
 {
-    return mega_st_writer_write(writer, bytes, (size_t)(runs->rows * runs->run));
-}
-
-static mega_status stream_tensors(mega_st_writer *w, const mega_state_tensor *t, mega_dtype acc, mega_dtype file)
-{
-    for (int i; (i = mega_st_writer_next(w)) >= 0;) MEGA_TRY(mega_state_tensor_write(&t[i], acc, file, append, w));
-    return MEGA_OK;
-}
-
-static mega_status write_tensors(saver *s, const char *name, const mega_state_tensor *t, int count, mega_dtype file)
-{
-    const mega_st_pair format = {"format", "pt"}; /* several versions of transformers refuse files without it */
-    char *path = mega_path_join(s->temporary, name);
-    mega_st_entry *entry = mega_malloc((size_t)(count + 1) * sizeof *entry);
-    mega_st_writer *w = NULL;
     uint32_t crc = 0;
     int64_t size = 0;
-    mega_status st = path != NULL && entry != NULL ? MEGA_OK : no_memory(s);
-    for (int i = 0; i < count && st == MEGA_OK; i++) {
-        st = mega_state_tensor_check(&t[i]);
-        if (st == MEGA_OK) mega_state_tensor_entry(&t[i], file, &entry[i]);
-    }
-    if (st == MEGA_OK) st = mega_st_writer_create(&w, path, entry, count, &format, 1);
-    if (st == MEGA_OK) {
-        st = stream_tensors(w, t, s->save->acc, file);
-        if (st == MEGA_OK) st = mega_st_writer_close(w, true, &crc, &size);
-        else
-            mega_st_writer_abandon(w);
-    }
-    if (st == MEGA_OK) st = mega_checksums_add(&s->sums, name, size, crc);
-    mega_free(entry);
-    mega_free(path);
-    return st;
+    MEGA_TRY(s->is_shared ? mega_tensor_file_lay_out(f, s->temporary, &size)
+                          : mega_tensor_file_stream(f, s->temporary, &crc, &size));
+    return mega_checksums_add(&s->sums, f->name, size, crc);
 }
 
 static mega_status write_json(saver *s)
@@ -112,33 +91,32 @@ static mega_status write_tokenizer(saver *s)
     MEGA_TRY(mega_folder_list(&names, s->temporary));
     mega_status st = MEGA_OK;
     for (size_t i = 0; i < names.count && st == MEGA_OK; i++) {
-        if (strcmp(names.name[i], "state") != 0 && !mega_checksums_have(&s->sums, names.name[i]))
+        if (strcmp(names.name[i], "state") != 0 && mega_checksums_find(&s->sums, names.name[i]) == NULL)
             st = add_file(s, names.name[i]);
     }
     mega_names_fini(&names);
     return st;
 }
 
-/* Weights in a narrower type than they are trained in cannot resume bit for bit, so the exact ones go with the moments.
- */
 static mega_status write_state(saver *s)
 {
     const mega_checkpoint_save *v = s->save;
     if (v->run_json != NULL) MEGA_TRY(write_text(s, "state/run.json", v->run_json, strlen(v->run_json)));
-    if (v->num_moments == 0) return MEGA_OK;
-    MEGA_TRY(write_tensors(s, "state/optimizer.safetensors", v->moments, v->num_moments, v->acc));
-    if (v->save_dtype != v->acc)
-        MEGA_TRY(write_tensors(s, "state/masters.safetensors", v->weights, v->num_weights, v->acc));
+    for (int i = 1; i < s->num_files; i++) MEGA_TRY(write_tensors(s, &s->file[i]));
     return MEGA_OK;
 }
 
-static mega_status write_checksums(saver *s)
+/* Weights in a narrower type than they are trained in cannot resume bit for bit, so the exact ones go with the moments.
+ */
+static void list_files(saver *s)
 {
-    mega_buffer text = {0};
-    mega_status st = mega_checksums_text(&text, &s->sums);
-    if (st == MEGA_OK) st = write_text(s, MEGA_CHECKSUMS_FILE, text.data, text.size);
-    mega_buffer_fini(&text);
-    return st;
+    const mega_checkpoint_save *v = s->save;
+    const mega_tensor_file weights = {"model.safetensors", v->weights, v->num_weights, v->acc, v->save_dtype},
+                           moments = {"state/optimizer.safetensors", v->moments, v->num_moments, v->acc, v->acc},
+                           masters = {"state/masters.safetensors", v->weights, v->num_weights, v->acc, v->acc};
+    s->file[s->num_files++] = weights;
+    if (v->num_moments > 0) s->file[s->num_files++] = moments;
+    if (v->num_moments > 0 && v->save_dtype != v->acc) s->file[s->num_files++] = masters;
 }
 
 static mega_status write_files(saver *s)
@@ -150,66 +128,24 @@ static mega_status write_files(saver *s)
     if (st == MEGA_OK) st = mega_folder_create(state);
     if (st == MEGA_OK) st = write_json(s);
     if (st == MEGA_OK && v->model_card != NULL) st = write_text(s, "README.md", v->model_card, strlen(v->model_card));
-    if (st == MEGA_OK) st = write_tensors(s, "model.safetensors", v->weights, v->num_weights, v->save_dtype);
+    if (st == MEGA_OK) st = write_tensors(s, &s->file[0]);
     if (st == MEGA_OK) st = write_tokenizer(s);
     if (st == MEGA_OK) st = write_state(s);
-    if (st == MEGA_OK) st = write_checksums(s);
-    if (st == MEGA_OK) st = mega_folder_sync(state);
-    if (st == MEGA_OK) st = mega_folder_sync(s->temporary);
     mega_free(state);
     return st;
 }
 
-static mega_status write_tracker(const saver *s)
+/* Written last, once the sums of all files are known. */
+static mega_status write_checksums(saver *s)
 {
-    char text[32];
-    char *path = mega_path_join(s->save->folder, MEGA_TRACKER);
-    if (path == NULL) return no_memory(s);
-    const int n = snprintf(text, sizeof text, "%" PRId64, s->save->iteration);
-    const mega_status st = mega_file_write_atomic(path, text, (size_t)n);
-    mega_free(path);
-    return st;
-}
-
-/* From here on the new folder is the one that counts. An existing iteration folder comes out under the temporary name.
- */
-static mega_status commit(const saver *s)
-{
-    const bool exists = mega_folder_exists(s->final);
-    MEGA_TRY(exists ? mega_file_exchange(s->final, s->temporary) : mega_file_rename(s->temporary, s->final));
-    MEGA_TRY(mega_folder_sync(s->save->folder));
-    MEGA_TRY(write_tracker(s));
-    if (exists && mega_tree_remove(s->temporary) != MEGA_OK) mega_warn("%s", mega_error_message());
-    return MEGA_OK;
-}
-
-/* Renamed and synced first: a folder that is half removed must not look like an iteration. */
-static mega_status remove_iteration(const char *save, int64_t iteration)
-{
-    char *path = mega_iteration_path(save, iteration), *aside = mega_iteration_temporary(save, iteration);
-    mega_status st =
-        path != NULL && aside != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", save);
-    if (st == MEGA_OK) st = mega_file_rename(path, aside);
-    if (st == MEGA_OK) st = mega_folder_sync(save);
-    if (st == MEGA_OK) st = mega_tree_remove(aside);
-    mega_free(path);
-    mega_free(aside);
-    return st;
-}
-
-/* Keeps the one just written and the newest of those before it. Later ones, from a run that was taken back, stay. */
-static mega_status prune(const mega_checkpoint_save *v)
-{
-    if (v->keep <= 0) return MEGA_OK;
-    mega_iterations list = {0};
-    MEGA_TRY(mega_iterations_list(&list, v->folder));
-    mega_status st = MEGA_OK;
-    int kept = 0;
-    for (size_t i = list.count; i > 0 && st == MEGA_OK; i--) {
-        if (list.iteration[i - 1] > v->iteration) continue;
-        if (++kept > v->keep) st = remove_iteration(v->folder, list.iteration[i - 1]);
-    }
-    mega_iterations_fini(&list);
+    mega_buffer text = {0};
+    char *state = mega_path_join(s->temporary, "state");
+    mega_status st = state != NULL ? mega_checksums_text(&text, &s->sums) : no_memory(s);
+    if (st == MEGA_OK) st = write_text(s, MEGA_CHECKSUMS_FILE, text.data, text.size);
+    if (st == MEGA_OK) st = mega_folder_sync(state);
+    if (st == MEGA_OK) st = mega_folder_sync(s->temporary);
+    mega_buffer_fini(&text);
+    mega_free(state);
     return st;
 }
 
@@ -257,33 +193,125 @@ static mega_status prepare_folder(const char *folder)
     return MEGA_OK;
 }
 
+/* All up to the checksums, in the temporary folder. */
+static mega_status begin(saver *s)
+{
+    const mega_checkpoint_save *v = s->save;
+    int64_t current = -1; /* may itself be a left-over, see mega_leftover_find */
+    MEGA_TRY(check(v));
+    s->final = mega_iteration_path(v->folder, v->iteration);
+    s->temporary = mega_iteration_temporary(v->folder, v->iteration);
+    if (s->final == NULL || s->temporary == NULL) return no_memory(s);
+    MEGA_TRY(check_existing(s));
+    MEGA_TRY(prepare_folder(v->folder));
+    if (mega_tracker_read(&current, v->folder) != MEGA_OK) mega_error_clear();
+    mega_leftovers_remove(v->folder, current);
+    return write_files(s);
+}
+
+/* Of a save that failed; the first error is the one to tell. */
+static void discard(const saver *s)
+{
+    mega_error_record why;
+    mega_error_get(&why);
+    if (s->temporary != NULL) mega_tree_remove(s->temporary);
+    mega_error_restore(&why);
+}
+
+static mega_status end(const saver *s)
+{
+    MEGA_TRY(mega_checkpoint_commit(s->save, s->final, s->temporary));
+    mega_leftovers_remove(s->save->folder, -1);
+    if (mega_checkpoint_prune(s->save) != MEGA_OK)
+        mega_warn("older checkpoints are not removed: %s", mega_error_message());
+    return MEGA_OK;
+}
+
+static mega_status save_alone(saver *s)
+{
+    mega_status st = begin(s);
+    if (st == MEGA_OK) st = write_checksums(s);
+    if (st != MEGA_OK) {
+        discard(s);
+        return st;
+    }
+    return end(s);
+}
+
+/* Whether all ranks are well; in one that is not, or when they cannot be asked, *st says why. */
+static bool all_well(const saver *s, mega_status *st)
+{
+    int32_t failed = *st != MEGA_OK;
+    const mega_status asked =
+        mega_comm_all_reduce(s->save->ranks, "state of a checkpoint", &failed, 1, MEGA_I32, MEGA_REDUCE_MAX);
+    if (asked != MEGA_OK) *st = asked;
+    return asked == MEGA_OK && failed == 0;
+}
+
+/* The folder that the first rank made. */
+static mega_status share_folder(saver *s)
+{
+    char path[PATH_MAX] = "";
+    if (s->temporary != NULL) snprintf(path, sizeof path, "%s", s->temporary);
+    MEGA_TRY(mega_comm_broadcast(s->save->ranks, "folder of a checkpoint", path, sizeof path, 0));
+    if (s->temporary == NULL) s->temporary = mega_strdup(path);
+    return s->temporary != NULL ? MEGA_OK : no_memory(s);
+}
+
+static mega_status write_parts(const saver *s, uint32_t sum[MOST_FILES])
+{
+    const bool first = mega_comm_rank(s->save->ranks) == 0;
+    for (int i = 0; i < s->num_files; i++)
+        MEGA_TRY(mega_tensor_file_write_part(&s->file[i], s->temporary, first, &sum[i]));
+    return MEGA_OK;
+}
+
+/* The checksum of each file out of what every rank wrote of it: bits are added up, and odd ones stand. */
+static mega_status join_sums(saver *s, const uint32_t sum[MOST_FILES])
+{
+    int32_t bit[MOST_FILES][32];
+    for (int i = 0; i < MOST_FILES; i++)
+        for (int k = 0; k < 32; k++) bit[i][k] = (int32_t)(sum[i] >> k & 1);
+    MEGA_TRY(mega_comm_all_reduce(s->save->ranks, "checksums", bit, MOST_FILES * 32, MEGA_I32, MEGA_REDUCE_SUM));
+    for (int i = 0; i < s->num_files; i++) {
+        mega_checksum *f = mega_checksums_find(&s->sums, s->file[i].name);
+        if (f == NULL) continue; /* the first rank has the list */
+        f->crc = mega_crc32c_zeros((uint64_t)f->bytes);
+        for (int k = 0; k < 32; k++) f->crc ^= (uint32_t)(bit[i][k] & 1) << k;
+    }
+    return MEGA_OK;
+}
+
+/* The first rank does what one alone does, but that all fill the files of tensors. One that fails fails all. */
+static mega_status save_together(saver *s)
+{
+    uint32_t sum[MOST_FILES] = {0};
+    const bool first = mega_comm_rank(s->save->ranks) == 0;
+    mega_status st = first ? begin(s) : MEGA_OK;
+    bool well = all_well(s, &st);
+    if (well) {
+        st = share_folder(s);
+        if (st == MEGA_OK) st = write_parts(s, sum);
+        well = all_well(s, &st);
+    }
+    if (well) {
+        st = join_sums(s, sum);
+        if (st == MEGA_OK && first) st = write_checksums(s);
+        well = all_well(s, &st);
+    }
+    if (!well && first) discard(s);
+    return well && first ? end(s) : st;
+}
+
 mega_status mega_checkpoint_write(const mega_checkpoint_save *save)
 {
-    MEGA_TRY(check(save));
-    saver s = {.save = save, .sums = {.iteration = save->iteration}};
-    s.final = mega_iteration_path(save->folder, save->iteration);
-    s.temporary = mega_iteration_temporary(save->folder, save->iteration);
-    mega_status st = s.final != NULL && s.temporary != NULL ? MEGA_OK : no_memory(&s);
-    if (st == MEGA_OK) st = check_existing(&s);
-    if (st == MEGA_OK) st = prepare_folder(save->folder);
-    if (st == MEGA_OK) {
-        int64_t current = -1; /* may itself be a left-over, see mega_leftover_find */
-        if (mega_tracker_read(&current, save->folder) != MEGA_OK) mega_error_clear();
-        mega_leftovers_remove(save->folder, current);
-        st = write_files(&s);
-        if (st != MEGA_OK) { /* the first error is the one to tell */
-            mega_error_record why;
-            mega_error_get(&why);
-            mega_tree_remove(s.temporary);
-            mega_error_restore(&why);
-        }
-    }
-    if (st == MEGA_OK) st = commit(&s);
+    saver s = {.save = save,
+               .sums = {.iteration = save->iteration},
+               .is_shared = save->ranks != NULL && mega_comm_size(save->ranks) > 1};
+    list_files(&s);
+    mega_status st = s.is_shared ? save_together(&s) : save_alone(&s);
     if (st != MEGA_OK) mega_error_prepend("saving iteration %" PRId64, save->iteration);
-    if (st == MEGA_OK) {
-        mega_leftovers_remove(save->folder, -1);
-        if (prune(save) != MEGA_OK) mega_warn("older checkpoints are not removed: %s", mega_error_message());
-    }
+    if (s.is_shared) st = mega_comm_agree(save->ranks, st);
     mega_free(s.final);
     mega_free(s.temporary);
     mega_checksums_fini(&s.sums);

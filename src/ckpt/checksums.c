@@ -26,12 +26,12 @@ mega_status mega_checksums_add(mega_checksums *c, const char *name, int64_t byte
     return MEGA_OK;
 }
 
-bool mega_checksums_have(const mega_checksums *c, const char *name)
+mega_checksum *mega_checksums_find(const mega_checksums *c, const char *name)
 {
     for (size_t i = 0; i < c->count; i++) {
-        if (strcmp(c->file[i].name, name) == 0) return true;
+        if (strcmp(c->file[i].name, name) == 0) return &c->file[i];
     }
-    return false;
+    return NULL;
 }
 
 mega_status mega_checksums_text(mega_buffer *out, const mega_checksums *c)

@@ -50,6 +50,24 @@ void mega_state_tensor_span(const mega_state_tensor *t, size_t file_size, size_t
 /* "[768, 2304] F32" */
 void mega_state_tensor_describe(mega_buffer *out, const mega_st_entry *e);
 
+/* checkpoint_tensors.c: a file of tensors of an iteration folder. */
+typedef struct mega_tensor_file {
+    const char *name; /* relative to the folder */
+    const mega_state_tensor *tensor;
+    int count;
+    mega_dtype acc, type; /* in memory, in the file */
+} mega_tensor_file;
+/* Writes whole tensors, synced. */
+mega_status mega_tensor_file_stream(const mega_tensor_file *f, const char *folder, uint32_t *crc, int64_t *size);
+/* Makes the file with its size, for ranks to write into. */
+mega_status mega_tensor_file_lay_out(const mega_tensor_file *f, const char *folder, int64_t *size);
+/* Writes what this rank holds, synced. *sum is what it adds to the checksum, as mega_crc32c_part. */
+mega_status mega_tensor_file_write_part(const mega_tensor_file *f, const char *folder, bool with_header, uint32_t *sum);
+
+/* checkpoint_commit.c: the temporary folder becomes SAVE/iter_N, and the one that is found. */
+mega_status mega_checkpoint_commit(const mega_checkpoint_save *save, const char *final, const char *temporary);
+mega_status mega_checkpoint_prune(const mega_checkpoint_save *save); /* --keep-checkpoints */
+
 /* checksums.c: state/checksums.json names every file of the folder with its size and CRC-32C. */
 typedef struct mega_checksum {
     char *name; /* relative to the iteration folder */
@@ -63,7 +81,7 @@ typedef struct mega_checksums {
 } mega_checksums; /* zero-initialised is valid and empty */
 #define MEGA_CHECKSUMS_FILE "state/checksums.json"
 mega_status mega_checksums_add(mega_checksums *c, const char *name, int64_t bytes, uint32_t crc);
-bool mega_checksums_have(const mega_checksums *c, const char *name);
+mega_checksum *mega_checksums_find(const mega_checksums *c, const char *name); /* NULL: none */
 mega_status mega_checksums_text(mega_buffer *out, const mega_checksums *c);
 /* Reads folder/state/checksums.json; a damaged one is an error. */
 mega_status mega_checksums_read(mega_checksums *out, const char *folder);

@@ -116,9 +116,10 @@ static void turn_rest(uint8_t *to, const uint8_t *from, size_t step, int64_t row
     }
 }
 
-/* to[c * to_pitch + r] = from[r * from_pitch + c]; pitches in elements. */
-void mega_state_turn(uint8_t *to, int64_t to_pitch, const uint8_t *from, int64_t from_pitch, int64_t rows, int64_t cols,
-                     size_t size, bool past_caches)
+/* Made for each size and kind of store, which are known where it is called. */
+static inline __attribute__((always_inline)) void turn(uint8_t *to, int64_t to_pitch, const uint8_t *from,
+                                                       int64_t from_pitch, int64_t rows, int64_t cols, size_t size,
+                                                       bool past_caches)
 {
     uint8_t block[STATE_BLOCK * STATE_BLOCK_PITCH * sizeof(double)];
     const size_t step = (size_t)from_pitch * size, block_step = STATE_BLOCK_PITCH * size;
@@ -138,4 +139,14 @@ void mega_state_turn(uint8_t *to, int64_t to_pitch, const uint8_t *from, int64_t
         else
             memcpy(column, block + (size_t)c * block_step, (size_t)rows * size);
     }
+}
+
+void mega_state_turn(uint8_t *to, int64_t to_pitch, const uint8_t *from, int64_t from_pitch, int64_t rows, int64_t cols,
+                     size_t size, bool past_caches)
+{
+    if (size == 4 && past_caches) turn(to, to_pitch, from, from_pitch, rows, cols, 4, true);
+    else if (size == 4)
+        turn(to, to_pitch, from, from_pitch, rows, cols, 4, false);
+    else
+        turn(to, to_pitch, from, from_pitch, rows, cols, size, past_caches);
 }

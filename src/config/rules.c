@@ -397,11 +397,6 @@ static void rule_layout(mega_config *cfg)
     if (tp > 1 && cfg->ffn_hidden_size > 0 && cfg->ffn_hidden_size % tp != 0)
         mega_config_problem(cfg, USAGE, "%s is not a multiple of %s", mega_config_origin(cfg, "ffn_hidden_size"),
                             mega_config_origin(cfg, "tensor_model_parallel_size"));
-    if (tp > 1 && given(cfg, "save"))
-        mega_config_problem(cfg, MEGA_ERR_UNSUPPORTED,
-                            "%s: saving tensors that are cut over ranks is not built yet; leave it out, or use data "
-                            "parallelism alone (--tensor-model-parallel-size 1)",
-                            mega_config_origin(cfg, "save"));
 }
 
 /* What has nothing to do on one rank would be ignored in silence on several. */

@@ -46,17 +46,6 @@ static void check_layers(mega_config *cfg)
                         stages == 0 ? "that none are left" : "a multiple of the stages, above 0");
 }
 
-static void check_what_goes_with_stages(mega_config *cfg)
-{
-    static const char *const folder[] = {"save", "load"};
-    for (size_t i = 0; i < ROW_COUNT(folder); i++)
-        if (mega_config_was_set(cfg, folder[i]))
-            mega_config_problem(cfg, MEGA_ERR_UNSUPPORTED,
-                                "%s: checkpoints of a model that is cut into pipeline stages are not built yet; leave "
-                                "it out, or give --pipeline-model-parallel-size 1",
-                                mega_config_origin(cfg, folder[i]));
-}
-
 /* Several parts of a stage: the interleaved schedule. */
 static void check_parts(mega_config *cfg)
 {
@@ -111,5 +100,4 @@ void mega_rule_stages(mega_config *cfg)
                             divisors(left, valid, sizeof valid));
     if (cfg->num_layers > 0) check_layers(cfg);
     if (cfg->num_layers > 0 && left % pp == 0) check_parts(cfg);
-    check_what_goes_with_stages(cfg);
 }

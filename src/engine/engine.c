@@ -164,6 +164,11 @@ mega_params *mega_engine_params(const mega_engine *e)
     return e->params;
 }
 
+const mega_params *mega_engine_whole(const mega_engine *e)
+{
+    return e->whole != NULL ? e->whole : e->params;
+}
+
 mega_optimizer *mega_engine_optimizer(const mega_engine *e)
 {
     return e->optimizer;

@@ -1,77 +1,11 @@
 /* Saving and loading an engine: which tensors a checkpoint holds, and the run.json that makes a run go on as if it had
  * never stopped. Member names of "scheduler" are those of Megatron's checkpoints. */
-#include "engine_impl.h"
 #include "megalith/assert.h"
 #include "megalith/json.h"
+#include "state_list.h"
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
-
-/* Tensors of a checkpoint, names and all, in one arena. */
-typedef struct tensor_list {
-    mega_arena arena;
-    mega_state_tensor *item;
-    int count;
-} tensor_list;
-
-/* All tensors of the model, in every rank the same list; of some this rank holds nothing. */
-static const mega_params *all_params(const mega_engine *e)
-{
-    return e->whole != NULL ? e->whole : e->params;
-}
-
-/* Parameter `index` of all, or a moment of it: what this rank holds. */
-static mega_state_tensor tensor_of(const mega_engine *e, int index, const char *name, int moment)
-{
-    const mega_param *p = mega_params_get(all_params(e), index);
-    const int own = e->whole == NULL ? index : mega_params_find(e->params, p->name);
-    const mega_axis *tp = &e->layout->tp;
-    const bool is_cut = p->axis == MEGA_AXIS_TP;
-    mega_state_tensor t = {.name = name,
-                           .param = p,
-                           .is_part = e->layout->world.size > 1,
-                           .rank = is_cut ? tp->rank : 0,
-                           .size = is_cut ? tp->size : 1};
-    if (own < 0) return t; /* of another stage */
-    const mega_range owned = mega_params_owned(e->params, own);
-    t.first = owned.first;
-    t.count = owned.count;
-    t.data = moment >= 0 ? mega_optimizer_moment(e->optimizer, moment, own) : mega_params_master(e->params, own);
-    return t;
-}
-
-static bool add_tensors(tensor_list *l, const mega_engine *e, const char *prefix, int moment)
-{
-    for (int i = 0; i < mega_params_count(all_params(e)); i++) {
-        const mega_param *p = mega_params_get(all_params(e), i);
-        const char *name = prefix == NULL ? p->name : mega_arena_format(&l->arena, "%s.%s", prefix, p->name);
-        if (name == NULL) return false;
-        l->item[l->count++] = tensor_of(e, i, name, moment);
-    }
-    return true;
-}
-
-static mega_status list_weights(tensor_list *l, const mega_engine *e)
-{
-    const size_t n = (size_t)mega_params_count(all_params(e));
-    *l = (tensor_list){0};
-    l->item = mega_arena_alloc(&l->arena, (n + 1) * sizeof *l->item);
-    if (l->item != NULL && add_tensors(l, e, NULL, -1)) return MEGA_OK;
-    mega_arena_fini(&l->arena);
-    return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for a list of %zu tensors", n);
-}
-
-static mega_status list_moments(tensor_list *l, const mega_engine *e)
-{
-    const int moments = mega_optimizer_num_moments(e->optimizer);
-    const size_t n = (size_t)mega_params_count(all_params(e)) * (size_t)moments;
-    *l = (tensor_list){0};
-    l->item = mega_arena_alloc(&l->arena, (n + 1) * sizeof *l->item);
-    bool done = l->item != NULL;
-    for (int i = 0; i < moments && done; i++) done = add_tensors(l, e, mega_optimizer_moment_name(e->optimizer, i), i);
-    if (done) return MEGA_OK;
-    mega_arena_fini(&l->arena);
-    return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for a list of %zu tensors", n);
-}
 
 static const char *optimizer_name(const mega_engine *e)
 {
@@ -112,8 +46,8 @@ static mega_status run_json(const mega_engine *e, const mega_engine_save_options
     return text != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
 }
 
-static mega_status write_checkpoint(mega_engine *e, const mega_engine_save_options *o, const tensor_list *weights,
-                                    const tensor_list *moments, const char *json)
+static mega_status write_checkpoint(mega_engine *e, const mega_engine_save_options *o, const state_list *weights,
+                                    const state_list *moments, const char *json)
 {
     const mega_checkpoint_save save = {.folder = o->folder,
                                        .iteration = e->progress.iteration,
@@ -127,18 +61,22 @@ static mega_status write_checkpoint(mega_engine *e, const mega_engine_save_optio
                                        .tokenizer = o->tokenizer,
                                        .run_json = json,
                                        .model_card = o->model_card,
-                                       .keep = o->keep};
+                                       .keep = o->keep,
+                                       .ranks = e->layout->world.comm};
     return mega_checkpoint_write(&save);
 }
 
 mega_status mega_engine_save(mega_engine *e, const mega_engine_save_options *o)
 {
-    tensor_list weights, moments = {0};
+    state_list weights = {0}, moments = {0};
     char *json = NULL;
     MEGA_ASSERT(e->optimizer != NULL, "an engine without an optimizer was asked to save");
-    MEGA_TRY(list_weights(&weights, e));
-    mega_status st = o->no_optim ? MEGA_OK : list_moments(&moments, e);
+    mega_status st = state_list_weights(&weights, e);
+    if (st == MEGA_OK && !o->no_optim) st = state_list_moments(&moments, e);
     if (st == MEGA_OK) st = run_json(e, o, &json);
+    state_leave_to_others(&weights, e);
+    state_leave_to_others(&moments, e);
+    st = mega_comm_agree(e->layout->world.comm, st);
     if (st == MEGA_OK) st = write_checkpoint(e, o, &weights, &moments, json);
     free(json);
     mega_arena_fini(&moments.arena);
@@ -239,8 +177,8 @@ static mega_status load_optimizer(mega_engine *e, mega_checkpoint *c, const json
                          "--no-load-optim to start with fresh moments",
                          mega_checkpoint_folder(c), kind != NULL ? kind : "an unknown optimizer", optimizer_name(e),
                          kind != NULL ? kind : "as before");
-    tensor_list moments;
-    MEGA_TRY(list_moments(&moments, e));
+    state_list moments = {0};
+    MEGA_TRY(state_list_moments(&moments, e));
     const mega_status st =
         mega_checkpoint_read_moments(c, moments.item, moments.count, mega_params_acc_dtype(e->params));
     mega_arena_fini(&moments.arena);
@@ -289,8 +227,8 @@ mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engi
                              mega_engine_loaded *out)
 {
     mega_engine_loaded loaded = {false, false};
-    tensor_list weights;
-    MEGA_TRY(list_weights(&weights, e));
+    state_list weights;
+    MEGA_TRY(state_list_weights(&weights, e));
     mega_status st = mega_checkpoint_read_weights(c, weights.item, weights.count, mega_params_acc_dtype(e->params));
     mega_arena_fini(&weights.arena);
     if (st == MEGA_OK && !o->finetune && mega_checkpoint_run_json(c) != NULL) st = load_state(e, c, o, &loaded);

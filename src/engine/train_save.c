@@ -62,7 +62,7 @@ static mega_status model_card(const trainer *t, mega_buffer *b)
     mega_buffer_printf(b, "| vocabulary | %s ids, %s |\n", train_grouped(c, sizeof c, t->vocab),
                        mega_tokenizer_type(t->tokenizer));
     mega_buffer_printf(b, "| parameters | %s |\n",
-                       train_grouped(a, sizeof a, mega_params_logical_count(mega_engine_params(t->engine))));
+                       train_grouped(a, sizeof a, mega_params_logical_count(mega_engine_whole(t->engine))));
     mega_buffer_puts(b, "| data | ");
     card_data(b, cfg);
     mega_buffer_printf(b, ", split %s |\n", cfg->split != NULL ? cfg->split : "969, 30, 1");
@@ -92,6 +92,7 @@ static mega_status write_folder(trainer *t)
     mega_gpt_to_shape(&shape, &t->gpt, mega_tokenizer_eod(t->tokenizer));
     mega_status st = extra_json(t, &extra);
     if (st == MEGA_OK) st = model_card(t, &card);
+    st = train_agree(t, st); /* saving is collective */
     if (st == MEGA_OK) {
         const mega_engine_save_options o = {.folder = cfg->save,
                                             .shape = &shape,
@@ -141,8 +142,7 @@ mega_status train_save(trainer *t)
     if (t->cfg->save == NULL || t->saved_iteration == iteration) return MEGA_OK;
     train_line(t, "saving checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
     MEGA_TRY(train_monitor_flush(t)); /* rows up to here are on disk before the checkpoint that a run goes on from */
-    /* Ranks of data parallelism hold the same: the first writes. */
-    MEGA_TRY(train_agree(t, train_is_first(t) ? write_folder(t) : MEGA_OK));
+    MEGA_TRY(write_folder(t));
     train_line(t, "  successfully saved checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
     t->saved_iteration = iteration;
     return t->cfg->log_progress && train_is_first(t) ? note_progress(t) : MEGA_OK;

@@ -51,6 +51,14 @@ static void crc32c_of_long_messages(void **state)
         assert_int_equal(mega_crc32c(first, bytes + cut, BYTES - cut), whole);
         assert_int_equal(mega_crc32c_join(first, second, BYTES - cut), whole);
     }
+    const size_t cut[] = {0, 1, 4096, 77777, BYTES}; /* parts that know nothing of each other */
+    uint32_t sum = mega_crc32c_zeros(BYTES);
+    for (int i = 0; i < 4; i++)
+        sum ^= mega_crc32c_shifted(mega_crc32c_part(bytes + cut[i], cut[i + 1] - cut[i]),
+                                   mega_crc32c_shift(BYTES - cut[i + 1]));
+    assert_int_equal(sum, whole);
+    assert_int_equal(mega_crc32c_zeros(0), 0);
+    assert_int_equal(mega_crc32c_zeros(32), 0x8A9136AAu);
     assert_int_equal(mega_crc32c_join(whole, 0, 0), whole);
     assert_int_equal(mega_crc32c_join(0, whole, BYTES), whole);
 }

@@ -2,6 +2,7 @@
  * broken one or a machine without memory would.
  *
  *   FAULT_OP     allocation open mkdir write short_write fsync rename unlink close mmap ftruncate read
+ *                pwrite
  *   FAULT_AT     which call of that kind fails, counted from 1
  *   FAULT_ERRNO  what it says (a number); ENOSPC when absent
  *   FAULT_COUNT  a file that gets the number of such calls when the program ends
@@ -172,6 +173,11 @@ void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offs
 {
     if (is_due("mmap", CALLER)) return MAP_FAILED;
     return (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
+}
+
+ssize_t pwrite(int fd, const void *bytes, size_t n, off_t at)
+{
+    return is_due("pwrite", CALLER) ? -1 : (ssize_t)syscall(SYS_pwrite64, fd, bytes, n, at);
 }
 
 int ftruncate(int fd, off_t size)

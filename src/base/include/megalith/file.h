@@ -56,6 +56,13 @@ uint32_t mega_writer_crc32c(const mega_writer *w); /* of all bytes written so fa
 mega_status mega_writer_close(mega_writer *w, bool sync);
 void mega_writer_abandon(mega_writer *w);
 
+/* A file that several processes write, each its own places: one creates it with its size and closes it, then all open
+ * it. `size` stands in the message when the disk is full. Observers are not told of these writes. */
+typedef struct mega_patch mega_patch;
+mega_status mega_patch_open(mega_patch **out, const char *path, int64_t size, bool create);
+mega_status mega_patch_write(mega_patch *p, int64_t offset, const void *bytes, size_t n);
+mega_status mega_patch_close(mega_patch *p, bool sync); /* frees p also when it fails; NULL is fine */
+
 /* Writes PATH.tmp-HOST-PID, fsyncs, renames over PATH, fsyncs the folder: PATH is the old content or the new, never
  * between. What dead processes left of their tries is removed. */
 mega_status mega_file_write_atomic(const char *path, const void *bytes, size_t n);

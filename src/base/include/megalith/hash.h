@@ -9,6 +9,12 @@
 uint32_t mega_crc32c(uint32_t crc, const void *bytes, size_t n);
 /* The sum of two pieces, one behind the other, from the sums of both, so that threads can sum pieces side by side. */
 uint32_t mega_crc32c_join(uint32_t first, uint32_t second, uint64_t second_bytes);
+/* Sums are linear, so processes can each sum a part of a message, in any pieces, without seeing the rest: the sum of
+ * the whole is mega_crc32c_zeros of its length, exclusive-or all parts, each shifted by the bytes that follow it. */
+uint32_t mega_crc32c_part(const void *bytes, size_t n);
+uint32_t mega_crc32c_shift(uint64_t bytes);                  /* the factor of so many bytes */
+uint32_t mega_crc32c_shifted(uint32_t part, uint32_t shift); /* by mega_crc32c_shift of the bytes that follow */
+uint32_t mega_crc32c_zeros(uint64_t bytes);
 /* FNV-1a, 64 bits; start with MEGA_HASH_START. */
 #define MEGA_HASH_START 14695981039346656037ull
 uint64_t mega_hash64(uint64_t hash, const void *bytes, size_t n);

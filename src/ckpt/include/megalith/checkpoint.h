@@ -45,13 +45,16 @@ typedef struct mega_checkpoint_save {
     const char *run_json;            /* state/run.json: everything else that resumes the run, one JSON object */
     const char *model_card;          /* README.md, markdown, or NULL */
     int keep;                        /* --keep-checkpoints; 0: all */
+    mega_comm *ranks; /* that save together: each tensor is written by those who hold parts of it (is_part), all of it
+                       * once between them; NULL or one rank: by this process alone */
 } mega_checkpoint_save;
 /* Makes the folder SAVE where it is missing, and refuses one that cannot be written to: before a run has computed
  * anything. */
 mega_status mega_checkpoint_prepare(const char *save);
 /* Atomic: until it returns MEGA_OK the checkpoint before this one is whole and the one that is found; after it, this
  * one, also when the machine stops. An existing folder of the same iteration is replaced. Streams: no second copy of a
- * tensor is made. On failure nothing is left behind. */
+ * tensor is made. On failure nothing is left behind. Collective over `ranks`: what fails in one fails in all; the text,
+ * tokenizer, card and run_json are the first rank's. */
 mega_status mega_checkpoint_write(const mega_checkpoint_save *save);
 
 typedef struct mega_checkpoint mega_checkpoint; /* an opened folder */

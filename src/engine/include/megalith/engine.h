@@ -85,6 +85,7 @@ typedef struct mega_engine_memory {
 void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out);
 const mega_program *mega_engine_program(const mega_engine *e, bool train); /* NULL where left out; of chunk 0 */
 mega_params *mega_engine_params(const mega_engine *e);
+const mega_params *mega_engine_whole(const mega_engine *e); /* the records of all pipeline stages, in every rank */
 mega_optimizer *mega_engine_optimizer(const mega_engine *e);
 const mega_layout *mega_engine_layout(const mega_engine *e);
 
@@ -149,6 +150,8 @@ typedef struct mega_engine_save_options {
     const char *model_card; /* or NULL */
     int keep;               /* newest checkpoints kept; 0: all */
 } mega_engine_save_options;
+/* Collective: every rank writes what it holds. The folder is the same whatever the layout; the text, tokenizer, card
+ * and extra_json are the first rank's. */
 mega_status mega_engine_save(mega_engine *e, const mega_engine_save_options *o);
 
 typedef struct mega_engine_load_options {
@@ -161,7 +164,8 @@ typedef struct mega_engine_loaded {
     bool optimizer; /* moments and schedule came with it */
     bool resumed;   /* iteration and samples came with it */
 } mega_engine_loaded;
-/* Weights from an opened folder, and, where it has them, moments and progress. */
+/* Weights from an opened folder, and, where it has them, moments and progress: of each tensor what this rank holds.
+ * Collective. */
 mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,
                              mega_engine_loaded *out);
 

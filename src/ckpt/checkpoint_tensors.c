@@ -1,0 +1,138 @@
+/* The files of tensors of a checkpoint: streamed by one process, or written by all ranks at once, each what it holds.
+ * Where a tensor stands follows from the list of all tensors, which every rank has; sums of parts make that of the
+ * file. */
+#include "ckpt_impl.h"
+#include "safetensors_impl.h"
+
+static const mega_st_pair format = {"format", "pt"}; /* several versions of transformers refuse files without it */
+
+static mega_status no_memory(const mega_tensor_file *f)
+{
+    return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to write it", f->name);
+}
+
+static mega_status entries_of(const mega_tensor_file *f, mega_st_entry **out)
+{
+    mega_st_entry *entry = mega_malloc((size_t)(f->count + 1) * sizeof *entry);
+    mega_status st = entry != NULL ? MEGA_OK : no_memory(f);
+    for (int i = 0; i < f->count && st == MEGA_OK; i++) {
+        st = mega_state_tensor_check(&f->tensor[i]);
+        if (st == MEGA_OK) mega_state_tensor_entry(&f->tensor[i], f->type, &entry[i]);
+    }
+    if (st != MEGA_OK) {
+        mega_free(entry);
+        return st;
+    }
+    *out = entry;
+    return MEGA_OK;
+}
+
+/* A whole tensor comes in the order of the file. */
+static mega_status append(void *writer, const mega_state_runs *runs, const void *bytes)
+{
+    return mega_st_writer_write(writer, bytes, (size_t)(runs->rows * runs->run));
+}
+
+mega_status mega_tensor_file_stream(const mega_tensor_file *f, const char *folder, uint32_t *crc, int64_t *size)
+{
+    char *path = mega_path_join(folder, f->name);
+    mega_st_entry *entry = NULL;
+    mega_st_writer *w = NULL;
+    mega_status st = path != NULL ? entries_of(f, &entry) : no_memory(f);
+    if (st == MEGA_OK) st = mega_st_writer_create(&w, path, entry, f->count, &format, 1);
+    if (st == MEGA_OK) {
+        for (int i; st == MEGA_OK && (i = mega_st_writer_next(w)) >= 0;)
+            st = mega_state_tensor_write(&f->tensor[i], f->acc, f->type, append, w);
+        if (st == MEGA_OK) st = mega_st_writer_close(w, true, crc, size);
+        else
+            mega_st_writer_abandon(w);
+    }
+    mega_free(entry);
+    mega_free(path);
+    return st;
+}
+
+static mega_status layout_of(const mega_tensor_file *f, st_layout *out)
+{
+    mega_st_entry *entry = NULL;
+    MEGA_TRY(entries_of(f, &entry));
+    const mega_status st = st_layout_make(out, f->name, entry, f->count, &format, 1);
+    mega_free(entry);
+    return st;
+}
+
+mega_status mega_tensor_file_lay_out(const mega_tensor_file *f, const char *folder, int64_t *size)
+{
+    st_layout layout = {0};
+    mega_patch *file = NULL;
+    char *path = mega_path_join(folder, f->name);
+    mega_status st = path != NULL ? layout_of(f, &layout) : no_memory(f);
+    *size = (int64_t)layout.total;
+    if (st == MEGA_OK) st = mega_patch_open(&file, path, *size, true);
+    if (st == MEGA_OK) st = mega_patch_close(file, false);
+    st_layout_fini(&layout);
+    mega_free(path);
+    return st;
+}
+
+typedef struct part {
+    mega_patch *file;
+    int64_t tensor, total; /* where the tensor begins; bytes of the file */
+    int64_t pitch;         /* of which `shift` is known */
+    uint32_t shift, sum;
+} part;
+
+/* The sum of the runs goes from row to row, by what lies between their ends; then to the end of the file. */
+static mega_status put(void *user, const mega_state_runs *runs, const void *bytes)
+{
+    part *p = user;
+    const uint8_t *at = bytes;
+    mega_state_runs r = *runs;
+    uint32_t sum = 0;
+    if (r.run == r.pitch) { /* without gaps: one run */
+        r.run *= r.rows;
+        r.rows = 1;
+    }
+    if (r.rows > 1 && p->pitch != r.pitch) {
+        p->pitch = r.pitch;
+        p->shift = mega_crc32c_shift((uint64_t)r.pitch);
+    }
+    for (int64_t i = 0; i < r.rows; i++, at += r.run) {
+        MEGA_TRY(mega_patch_write(p->file, p->tensor + r.offset + i * r.pitch, at, (size_t)r.run));
+        sum = (i > 0 ? mega_crc32c_shifted(sum, p->shift) : 0) ^ mega_crc32c_part(at, (size_t)r.run);
+    }
+    const int64_t end = p->tensor + r.offset + (r.rows - 1) * r.pitch + r.run;
+    p->sum ^= mega_crc32c_shifted(sum, mega_crc32c_shift((uint64_t)(p->total - end)));
+    return MEGA_OK;
+}
+
+static mega_status put_header(part *p, const st_layout *layout)
+{
+    const int64_t n = (int64_t)layout->header.size;
+    return put(p, &(mega_state_runs){.offset = 0, .rows = 1, .run = n, .pitch = n}, layout->header.data);
+}
+
+mega_status mega_tensor_file_write_part(const mega_tensor_file *f, const char *folder, bool with_header, uint32_t *sum)
+{
+    st_layout layout = {0};
+    part p = {0};
+    bool any = with_header;
+    for (int i = 0; i < f->count; i++) any = any || f->tensor[i].count > 0;
+    *sum = 0;
+    if (!any) return MEGA_OK;
+    char *path = mega_path_join(folder, f->name);
+    mega_status st = path != NULL ? layout_of(f, &layout) : no_memory(f);
+    p.total = (int64_t)layout.total;
+    if (st == MEGA_OK) st = mega_patch_open(&p.file, path, p.total, false);
+    if (st == MEGA_OK && with_header) st = put_header(&p, &layout);
+    for (int at = 0; at < f->count && st == MEGA_OK; at++) { /* as they lie in the file */
+        const int i = layout.order[at];
+        p.tensor = (int64_t)layout.offset[i];
+        st = mega_state_tensor_write(&f->tensor[i], f->acc, f->type, put, &p);
+    }
+    const mega_status closed = mega_patch_close(p.file, st == MEGA_OK);
+    st_layout_fini(&layout);
+    mega_free(path);
+    *sum = p.sum;
+    return st != MEGA_OK ? st : closed;
+}

@@ -1,0 +1,72 @@
+/* Tensors of a checkpoint as every rank sees them. */
+#include "state_list.h"
+
+/* Parameter `index` of all, or a moment of it: what this rank holds. */
+static mega_state_tensor tensor_of(const mega_engine *e, int index, const char *name, int moment)
+{
+    const mega_param *p = mega_params_get(mega_engine_whole(e), index);
+    const int own = e->whole == NULL ? index : mega_params_find(e->params, p->name);
+    const mega_axis *tp = &e->layout->tp;
+    const bool is_cut = p->axis == MEGA_AXIS_TP;
+    mega_state_tensor t = {.name = name,
+                           .param = p,
+                           .is_part = e->layout->world.size > 1,
+                           .rank = is_cut ? tp->rank : 0,
+                           .size = is_cut ? tp->size : 1};
+    if (own < 0) return t; /* of another stage */
+    const mega_range owned = mega_params_owned(e->params, own);
+    t.first = owned.first;
+    t.count = owned.count;
+    t.data = moment >= 0 ? mega_optimizer_moment(e->optimizer, moment, own) : mega_params_master(e->params, own);
+    return t;
+}
+
+static bool add_tensors(state_list *l, const mega_engine *e, const char *prefix, int moment)
+{
+    for (int i = 0; i < mega_params_count(mega_engine_whole(e)); i++) {
+        const mega_param *p = mega_params_get(mega_engine_whole(e), i);
+        const char *name = prefix == NULL ? p->name : mega_arena_format(&l->arena, "%s.%s", prefix, p->name);
+        if (name == NULL) return false;
+        l->item[l->count++] = tensor_of(e, i, name, moment);
+    }
+    return true;
+}
+
+static mega_status no_memory(state_list *l, size_t tensors)
+{
+    mega_arena_fini(&l->arena);
+    *l = (state_list){0};
+    return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for a list of %zu tensors", tensors);
+}
+
+mega_status state_list_weights(state_list *l, const mega_engine *e)
+{
+    const size_t n = (size_t)mega_params_count(mega_engine_whole(e));
+    *l = (state_list){0};
+    l->item = mega_arena_alloc(&l->arena, (n + 1) * sizeof *l->item);
+    return l->item != NULL && add_tensors(l, e, NULL, -1) ? MEGA_OK : no_memory(l, n);
+}
+
+mega_status state_list_moments(state_list *l, const mega_engine *e)
+{
+    const int moments = mega_optimizer_num_moments(e->optimizer);
+    const size_t n = (size_t)mega_params_count(mega_engine_whole(e)) * (size_t)moments;
+    *l = (state_list){0};
+    l->item = mega_arena_alloc(&l->arena, (n + 1) * sizeof *l->item);
+    bool done = l->item != NULL;
+    for (int i = 0; i < moments && done; i++) done = add_tensors(l, e, mega_optimizer_moment_name(e->optimizer, i), i);
+    return done ? MEGA_OK : no_memory(l, n);
+}
+
+void state_leave_to_others(state_list *l, const mega_engine *e)
+{
+    const mega_layout *at = e->layout;
+    for (int i = 0; i < l->count; i++) {
+        mega_state_tensor *t = &l->item[i];
+        const int own = mega_params_find(e->params, t->param->name);
+        const bool is_copy = own >= 0 && mega_params_get(e->params, own)->tie == MEGA_TIE_COPY;
+        const bool alike_over_tp = t->param->axis != MEGA_AXIS_TP && at->tp.rank > 0;
+        const bool alike_over_dp = mega_params_zero_stage(e->params) == 0 && at->dp.rank > 0;
+        if (is_copy || alike_over_tp || alike_over_dp) t->count = 0;
+    }
+}

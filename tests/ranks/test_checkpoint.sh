@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Checkpoints of many ranks: saved in each of seven layouts, resumed in each of seven. What is saved again in another layout is
+# the same bytes, checksums and all, and the losses are those of one rank that was never interrupted.
+set -u
+. "$MEGA_SOURCE/tests/kit/ranks.sh"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+fail() {
+    echo "FAILED: $1"
+    exit 1
+}
+layouts=("1" "2" "2 tp=2" "2 pp=2" "4 tp=2 zero=1" "4 pp=2 tp=2" "4 pp=2 zero=1") # ranks; the settings of ranks_checkpoint
+from=
+for i in "${!layouts[@]}"; do
+    # shellcheck disable=SC2086  # a list of words
+    set -- ${layouts[i]}
+    n=$1
+    shift
+    ranks "$n" "$MEGA_BUILD/tests/ranks_checkpoint" save "saved$i" "$@" >log 2>&1 </dev/null || fail "save: ${layouts[i]}: $(cat log)"
+    from=$from${from:+,}saved$i
+done
+for i in "${!layouts[@]}"; do
+    # shellcheck disable=SC2086
+    set -- ${layouts[i]}
+    n=$1
+    shift
+    ranks "$n" "$MEGA_BUILD/tests/ranks_checkpoint" resume "$from" "again$i" "$@" >log 2>&1 </dev/null || fail "resume: ${layouts[i]}: $(cat log)"
+    [ "$(ls "again$i")" = "iter_0000003
+latest_checkpointed_iteration.txt" ] || fail "left behind: $(ls "again$i")"
+    echo "ok: ${layouts[i]}: saves, and goes on from all"
+done
+
+# A plain Hugging Face folder, whose vocabulary has no padding, is a start in any layout.
+for i in $(seq 1 200); do echo "document $i of $((i * 7919 % 1000)) words: a quick fox jumps over $((i * 104729 % 991)) dogs"; echo; done >t.txt
+"$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer --output-prefix d >log 2>&1 ||
+    fail "preprocessing: $(cat log)"
+train=(pretrain_gpt --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32
+    --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --lr-decay-iters 20 --log-interval 1 --eval-iters 0 --num-threads 1
+    --tokenizer-type ByteTokenizer --data-path d_text_document --split 100,0,0)
+"$MEGALITH" "${train[@]}" --train-iters 2 --save first >log 2>&1 || fail "a first checkpoint: $(cat log)"
+mkdir plain
+cp first/iter_0000002/*.json first/iter_0000002/model.safetensors plain
+losses() { grep -oE 'lm loss: [0-9.E+-]+' "$1"; }
+"$MEGALITH" "${train[@]}" --train-iters 2 --load plain --finetune >one.log 2>&1 || fail "one rank: $(cat one.log)"
+ranks 4 "$MEGALITH" "${train[@]}" --train-iters 2 --load plain --finetune --tensor-model-parallel-size 2 >four.log 2>&1 </dev/null ||
+    fail "four ranks: $(cat four.log)"
+paste -d' ' <(losses one.log) <(losses four.log) | awk '{d = $3 - $6; if (d < 0) d = -d; if (d > 1e-5 * $3) bad = 1; n++} END {exit bad || n != 2}' ||
+    fail "a plain folder: $(losses one.log) against $(losses four.log)"
+
+# A disk that is full at 4 ranks, and one rank alone whose writing or syncing fails: the save of all ends with the file (and
+# the rank), nothing is left behind, and the checkpoint before is whole.
+before() { find "$1" | sort && cat "$1"/iter_0000002/state/checksums.json; }
+as_it_was() { # what happened, the folder, what it held
+    [ "$(before "$2")" = "$3" ] || fail "$1: other files: $(ls "$2")"
+    "$MEGALITH" "${train[@]}" --train-iters 3 --load "$2" >log 2>&1 || fail "$1: the checkpoint before is not whole: $(tail -3 log)"
+}
+four() { ranks 4 "$@" "$MEGALITH" "${train[@]}" --tensor-model-parallel-size 2 --train-iters 4 --load "$folder" --save "$folder" >failing.log 2>&1 </dev/null; }
+folder=first
+held=$(before first)
+if ! grep -aq __asan_init "$MEGALITH" && ${CC:-cc} -std=c17 -D_GNU_SOURCE -O1 -shared -fPIC -o shim.so "$MEGA_SOURCE/tests/fault/shim/fault_shim.c" 2>log; then
+    for fault in "0 pwrite 1" "1 pwrite 2" "1 fsync 1"; do
+        # shellcheck disable=SC2086
+        set -- $fault
+        # shellcheck disable=SC2016  # for the shell of each rank
+        four env FAULT_OP="$2" FAULT_AT="$3" bash -c '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != "$0" ] || export LD_PRELOAD=$PWD/shim.so; exec "$@"' "$1" &&
+            fail "saved although rank $1 cannot $2"
+        grep -qE "saving iteration 4: first/iter_0000004[^ ]*: cannot [a-z]*: No space left on device" failing.log || fail "no word of it: $(tail -5 failing.log)"
+        [ "$1" -eq 0 ] || grep -q "rank $1: saving" failing.log || fail "the rank is not named: $(tail -5 failing.log)"
+        as_it_was "rank $1 cannot $2" first "$held"
+    done
+fi
+mkdir disk
+if mount -t tmpfs -o size=640k none disk 2>log; then
+    trap 'umount "$work/disk"; rm -rf "$work"' EXIT
+    cp -r first disk/save
+    folder=disk/save
+    held=$(before disk/save)
+    four && fail "saved on a full disk"
+    grep -qE "disk/save/iter_0000004[^ ]*: cannot [a-z]*: No space left on device; the file needs [0-9]+ bytes" failing.log || fail "a full disk: $(tail -5 failing.log)"
+    as_it_was "a full disk" disk/save "$held"
+fi
+echo "ok: a plain folder, failing writes, a full disk"
+exit 0
