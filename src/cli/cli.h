@@ -26,6 +26,8 @@ int mega_cli_fail(const char *command, mega_status st);
 
 /* What all ranks know is told once, by the first; what one rank alone met is told by it, and ends the others. */
 int mega_cli_fail_on(mega_world *world, const char *command, mega_status st);
+/* How long ranks wait for each other, and where it is told that they do. */
+void mega_cli_watch(mega_world *world, const mega_config *cfg);
 /* mega_comm_agree over the world; NULL: one rank. */
 mega_status mega_cli_agree(mega_world *world, mega_status st);
 

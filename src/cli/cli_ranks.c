@@ -11,10 +11,24 @@ int mega_cli_fail_on(mega_world *world, const char *command, mega_status st)
         if (mega_world_rank(world) == 0) mega_cli_fail(command, st);
         return exit_status;
     }
-    mega_error_prepend("rank %d: ", mega_world_rank(world));
+    if (strncmp(mega_error_message(), "rank ", 5) != 0) mega_error_prepend("rank %d", mega_world_rank(world));
     mega_cli_fail(command, st);
     mega_world_abort(world, exit_status);
     return exit_status;
+}
+
+/* Of whichever rank sees it first: others than rank 0 say nothing else but what ends them. */
+static void tell_stall(void *user, const char *text)
+{
+    (void)user;
+    fflush(stdout);
+    fprintf(stderr, "warning: no progress: %s\n", text);
+}
+
+void mega_cli_watch(mega_world *world, const mega_config *cfg)
+{
+    mega_world_set_timeout(world, 60.0 * cfg->distributed_timeout_minutes);
+    mega_world_set_stall_report(world, tell_stall, NULL);
 }
 
 mega_status mega_cli_agree(mega_world *world, mega_status st)
@@ -37,7 +51,7 @@ int mega_cli_on_ranks(const char *command, int argc, char **argv, mega_cli_run *
     mega_status st = mega_world_create(&world, NULL);
     if (st != MEGA_OK) return mega_cli_fail(command, st);
     if (mega_cli_parse_on(world, &cfg, command, argc, argv, &exit_status)) {
-        mega_world_set_timeout(world, 60.0 * (double)cfg.distributed_timeout_minutes);
+        mega_cli_watch(world, &cfg);
         st = silence(world);
         if (st == MEGA_OK) st = run(world, &cfg);
         exit_status = st == MEGA_OK ? 0 : mega_cli_fail_on(world, command, st);

@@ -96,7 +96,7 @@ static int run(mega_world *world, int argc, char **argv)
     mega_config cfg;
     int exit_status;
     if (!mega_cli_parse_on(world, &cfg, "pretrain_gpt", argc, argv, &exit_status)) return exit_status;
-    mega_world_set_timeout(world, 60.0 * (double)cfg.distributed_timeout_minutes);
+    mega_cli_watch(world, &cfg);
     mega_status st = MEGA_OK;
     if (!cfg.dry_run) st = train(&cfg, world);
     else if (mega_world_rank(world) == 0)

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+/* How long a rank that has failed waits for all others to hear of it; half the limit where that is less. */
+#define FAILED_WAITS_S 5.0
+
 const char *mega_comm_name(const mega_comm *comm)
 {
     return comm->name;
@@ -149,10 +152,17 @@ mega_status mega_comm_broadcast(mega_comm *comm, const char *name, void *data, i
 }
 
 /* A number of every rank, reduced. */
-static mega_status reduce_number(mega_comm *comm, comm_kind kind, const char *name, int32_t *number, mega_reduce reduce)
+static mega_status reduce_number(mega_comm *comm, comm_kind kind, const char *name, int32_t *number, mega_reduce reduce,
+                                 double limit_s)
 {
-    comm_op op = {
-        .kind = kind, .name = name, .out = number, .in = number, .count = 1, .dtype = MEGA_I32, .reduce = reduce};
+    comm_op op = {.kind = kind,
+                  .name = name,
+                  .out = number,
+                  .in = number,
+                  .count = 1,
+                  .dtype = MEGA_I32,
+                  .reduce = reduce,
+                  .limit_s = limit_s};
     mega_request r;
     return finish(begin(comm, &op, &r), &r);
 }
@@ -160,7 +170,12 @@ static mega_status reduce_number(mega_comm *comm, comm_kind kind, const char *na
 mega_status mega_comm_barrier(mega_comm *comm, const char *name)
 {
     int32_t here = 1;
-    return reduce_number(comm, COMM_BARRIER, name, &here, MEGA_REDUCE_SUM);
+    return reduce_number(comm, COMM_BARRIER, name, &here, MEGA_REDUCE_SUM, 0);
+}
+
+static double failed_waits(const mega_world *w)
+{
+    return w->timeout_s < 2 * FAILED_WAITS_S ? w->timeout_s / 2 : FAILED_WAITS_S;
 }
 
 mega_status mega_comm_agree(mega_comm *comm, mega_status st)
@@ -168,8 +183,13 @@ mega_status mega_comm_agree(mega_comm *comm, mega_status st)
     int32_t failed = st == MEGA_OK ? comm->size : comm->rank;
     mega_error_record record = {.code = st};
     if (comm->size == 1 || comm->world->failed) return st; /* its own message is the one that all would leave with */
+    if (comm->world->stalled && st != MEGA_OK) return st;
+    const bool is_end = st != MEGA_OK && comm->size == comm->world->size;
     if (st != MEGA_OK) mega_error_get(&record);
-    MEGA_TRY(reduce_number(comm, COMM_AGREE, "status", &failed, MEGA_REDUCE_MIN));
+    const mega_status agreed = reduce_number(comm, COMM_AGREE, st == MEGA_OK ? "status" : "a failure of its own",
+                                             &failed, MEGA_REDUCE_MIN, is_end ? failed_waits(comm->world) : 0);
+    if (agreed != MEGA_OK && is_end) stall_end(comm->world);
+    if (agreed != MEGA_OK) return is_end ? mega_error_restore(&record) : agreed;
     if (failed == comm->size) return MEGA_OK;
     comm->world->failed = comm->size == comm->world->size;
     MEGA_TRY(mega_comm_broadcast(comm, "message of a failure", &record, (int64_t)sizeof record, failed));

@@ -5,6 +5,8 @@
  * are through before those of the next begin. */
 #include "comm_impl.h"
 
+#include <string.h>
+
 /* Reductions of at most this many bytes over all ranks are exchanged whole: one wait instead of two. */
 #define SMALL_BYTES ((size_t)16 << 10)
 
@@ -163,6 +165,52 @@ static mega_status broadcast(comm_op *op, bool has_it)
     return MEGA_OK;
 }
 
+/* ---- checked calls ---- */
+
+static mega_status begin_calls(comm_op *op)
+{
+    op->mine = comm_call_of(op);
+    op->phase = COMM_CALLS;
+    for (int r = 0; r < op->comm->size; r++) {
+        if (r == op->comm->rank) continue;
+        MEGA_TRY(transport_receive(op, r, slot(op, r), sizeof op->mine));
+        MEGA_TRY(transport_send(op, r, &op->mine, sizeof op->mine));
+    }
+    return MEGA_OK;
+}
+
+static mega_status compare_calls(const comm_op *op)
+{
+    for (int r = 0; r < op->comm->size; r++) {
+        comm_call theirs;
+        if (r == op->comm->rank) continue;
+        memcpy(&theirs, slot(op, r), sizeof theirs);
+        MEGA_TRY(comm_check_same(op, &op->mine, &theirs, r));
+    }
+    return MEGA_OK;
+}
+
+/* A message's call goes before it; the receiver compares when both have come. */
+static mega_status begin_message(comm_op *op)
+{
+    const size_t bytes = (size_t)op->count;
+    const bool checks = op->comm->world->checks_calls;
+    op->phase = checks && op->kind == COMM_RECEIVE ? COMM_MESSAGE : COMM_LAST;
+    op->mine = comm_call_of(op);
+    if (op->kind == COMM_SEND) {
+        if (checks) MEGA_TRY(transport_send(op, op->peer, &op->mine, sizeof op->mine));
+        return transport_send(op, op->peer, op->in, bytes);
+    }
+    if (checks) MEGA_TRY(transport_receive(op, op->peer, &op->theirs, sizeof op->theirs));
+    return transport_receive(op, op->peer, op->out, bytes);
+}
+
+/* Names of the two ends may differ, their lengths may not. */
+static mega_status compare_message(const comm_op *op)
+{
+    return op->mine.count == op->theirs.count ? MEGA_OK : comm_check_same(op, &op->mine, &op->theirs, op->peer);
+}
+
 static mega_status begin(comm_op *op)
 {
     const size_t bytes = (size_t)op->count * mega_dtype_size(op->dtype);
@@ -171,8 +219,6 @@ static mega_status begin(comm_op *op)
         return MEGA_OK;
     }
     switch (op->kind) {
-    case COMM_SEND: op->phase = COMM_LAST; return transport_send(op, op->peer, op->in, bytes);
-    case COMM_RECEIVE: op->phase = COMM_LAST; return transport_receive(op, op->peer, op->out, bytes);
     case COMM_ALL_REDUCE:
         if (bytes * (size_t)op->comm->size > SMALL_BYTES || op->count > piece_elements(op)) return begin_scatter(op);
         return begin_whole(op);
@@ -197,7 +243,11 @@ mega_status comm_op_advance(comm_op *op, bool *done)
 {
     *done = false;
     switch (op->phase) {
-    case COMM_BEGIN: return begin(op);
+    case COMM_BEGIN:
+        if (op->messages == &op->own) return begin_message(op);
+        return op->comm->world->checks_calls ? begin_calls(op) : begin(op);
+    case COMM_CALLS: MEGA_TRY(compare_calls(op)); return begin(op);
+    case COMM_MESSAGE: *done = true; return compare_message(op);
     case COMM_WHOLE:
         reduce_slots(op, op->out, op->out, op->count);
         *done = true;

@@ -44,17 +44,33 @@ typedef enum comm_kind {
     COMM_AGREE
 } comm_kind;
 
-typedef enum comm_state { COMM_FREE, COMM_QUEUED, COMM_MOVING, COMM_DONE } comm_state;
+typedef enum comm_state {
+    COMM_FREE,
+    COMM_QUEUED,
+    COMM_MOVING,
+    COMM_DONE,
+    COMM_FAILED /* and what stands behind it in its queue never moves */
+} comm_state;
 
 /* What its messages are for; when they have come, comm_op_advance finishes this phase and begins the next. */
 typedef enum comm_phase {
     COMM_BEGIN,
+    COMM_CALLS,   /* what each member calls, where that is checked */
+    COMM_MESSAGE, /* a message with what its sender calls it */
     COMM_WHOLE,   /* everyone's numbers to everyone */
     COMM_SCATTER, /* a piece of each slice to its rank */
     COMM_GATHER,  /* and, summed, back */
     COMM_DOWN,    /* a broadcast has come from above */
     COMM_LAST
 } comm_phase;
+
+/* What a rank calls, as it tells the others where calls are checked. */
+typedef struct comm_call {
+    uint64_t number;
+    int64_t count;
+    int32_t kind, dtype, reduce, peer;
+    char name[40];
+} comm_call;
 
 typedef struct comm_op {
     comm_kind kind;
@@ -67,7 +83,8 @@ typedef struct comm_op {
     int64_t count; /* numbers: of a slice where the kind has slices */
     mega_dtype dtype;
     mega_reduce reduce;
-    int peer; /* of a message; root of a broadcast */
+    int peer;       /* of a message; root of a broadcast */
+    double limit_s; /* of the wait; 0: the world's. Past another limit than the world's nothing is reported */
     comm_phase phase;
     int64_t at;              /* of a slice, is done */
     int next;                /* in the queue of its tag; -1: the last */
@@ -75,6 +92,7 @@ typedef struct comm_op {
     double moved;            /* when it last got on */
     comm_messages *messages; /* those of its tag; `own` where it is one message */
     comm_messages own;
+    comm_call mine, theirs; /* where calls are checked */
 } comm_op;
 
 /* The collectives of one tag, first come first served. */
@@ -85,10 +103,18 @@ typedef struct comm_channel {
     comm_messages messages;
 } comm_channel;
 
+typedef struct comm_watch {
+    double looked, waited; /* seconds: when it last looked, how long there was no progress */
+    double moved;          /* when the awaited last got on */
+    bool told;
+} comm_watch;
+
 struct mega_world {
-    int rank, size, local_size;
-    bool is_crowded; /* ranks of this host outnumber its cores */
-    bool failed; /* and every rank knows */
+    int rank, size, local_rank, local_size;
+    bool is_crowded;   /* ranks of this host outnumber its cores */
+    bool checks_calls; /* MEGA_CHECK=2, on any rank */
+    bool failed;       /* and every rank knows */
+    bool stalled;      /* a wait has ended without its message: there is nobody to agree with */
     mega_comm all;
     double timeout_s;
     size_t message_bytes, scratch_bytes; /* of a message; of the scratch of a tag */
@@ -96,6 +122,12 @@ struct mega_world {
     comm_op *op;                      /* MEGA_COMM_REQUESTS of them; NULL where size is 1 */
     int used, under_way;              /* places below `used` were ever taken; `under_way` is begun and not done */
     struct mega_transport *transport; /* NULL where size is 1 */
+    struct record_page *page;         /* where each rank of this host is; NULL where size is 1 */
+    struct mega_record *record;       /* this rank's, in it */
+    bool shares_page;                 /* with all ranks of this host */
+    comm_watch watch;                 /* over the wait of this rank */
+    mega_stall_report *report;
+    void *report_user;
 };
 
 /* World rank of another rank of the group. */
@@ -114,9 +146,12 @@ mega_status transport_send(const comm_op *op, int peer, const void *data, size_t
 mega_status transport_receive(const comm_op *op, int peer, void *data, size_t bytes);
 mega_status transport_test(const comm_op *op, bool *through);
 void transport_messages_fini(comm_messages *messages);
-/* "from rank 3, to rank 5": what has not come through. */
-const char *transport_missing(const comm_op *op, char *out, size_t size);
+/* Whose messages have not come through: world ranks, each once, at most `most`. */
+int transport_missing(const comm_op *op, int *ranks, int most);
 void transport_yield(const mega_world *world);
+/* Between the ranks of this host, while the world is made: from the first; all of them are there. */
+mega_status transport_host_broadcast(mega_world *world, void *data, size_t bytes);
+mega_status transport_host_barrier(mega_world *world);
 const char *transport_description(char *out, size_t size);
 
 /* collectives_advance.c: the messages of op's phase are through (or it begins): finishes the phase and begins the next.
@@ -131,6 +166,18 @@ mega_status comm_begin(const comm_op *op, mega_request *out);
 mega_status comm_channel_open(const mega_comm *comm);
 size_t comm_scratch_bytes(const mega_comm *comm); /* what that takes; also of a planned group */
 void comm_operations_close(mega_world *world);
+
+/* stall.c: a look at the clock and at the other processes, from time to time during a wait. Fails when the wait is to
+ * end: past its limit, or a rank is dead. */
+void stall_begin(mega_world *world, double now);
+mega_status stall_look(const comm_op *op, double now);
+/* Before a failure that the others do not know of is given back: the first rank of a host that comes here comes back at
+ * once, the others when that one has had the time to end them. */
+void stall_end(mega_world *world);
+
+/* check.c: MEGA_CHECK=2 */
+comm_call comm_call_of(const comm_op *op);
+mega_status comm_check_same(const comm_op *op, const comm_call *mine, const comm_call *theirs, int peer);
 
 /* reduce.c: out[i] = the reduction over ranks, in their order, of from[rank][i]; out may be any of them. */
 mega_status comm_check_reducible(mega_dtype dtype, const char *what);

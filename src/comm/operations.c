@@ -1,16 +1,14 @@
 /* What is under way: a table of operations, and one queue a tag. Ranks begin the collectives of a group in one order,
  * and a queue carries out one after the other, so the messages of a tag meet in order whenever each rank polls; tags do
  * not wait for each other, and single messages (a tag of their own) leave at once. Waiting for one moves all. */
-#include "comm_impl.h"
 #include "megalith/assert.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
-
-#include <stdio.h>
+#include "record_impl.h"
 
 enum {
-    SPINS = 200,      /* polls before the core is given to others */
-    CLOCK_EVERY = 256 /* polls between looks at the clock */
+    SPINS = 200,     /* polls before the core is given to others */
+    CLOCK_EVERY = 64 /* polls between looks at the clock */
 };
 
 /* What all ranks say to each other is short: statuses and counts. */
@@ -23,7 +21,7 @@ static bool is_message(const comm_op *op)
 
 size_t comm_scratch_bytes(const mega_comm *comm)
 {
-    const size_t slots = (size_t)comm->size * 64; /* the least that has room for all */
+    const size_t slots = (size_t)comm->size * 128; /* the least that has room for all */
     size_t bytes = comm->world == NULL ? COMM_SCRATCH_BYTES : comm->world->scratch_bytes;
     if (comm->size == 1) return 0;
     if (comm->tag == MEGA_COMM_WORLD_TAG && bytes > SCRATCH_OF_WORLD) bytes = SCRATCH_OF_WORLD;
@@ -60,8 +58,7 @@ void comm_operations_close(mega_world *world)
 
 /* ---- moving on ---- */
 
-/* Goes on with one operation as far as it goes without waiting. */
-static mega_status move(comm_op *op)
+static mega_status go_on(comm_op *op)
 {
     bool through = true;
     if (op->state == COMM_MOVING) MEGA_TRY(transport_test(op, &through));
@@ -80,10 +77,19 @@ static mega_status move(comm_op *op)
     return MEGA_OK;
 }
 
+/* Goes on with one operation as far as it goes without waiting. */
+static mega_status move(comm_op *op)
+{
+    const mega_status st = go_on(op);
+    if (st != MEGA_OK) op->state = COMM_FAILED;
+    return st;
+}
+
 static mega_status move_channel(mega_world *world, comm_channel *c)
 {
     while (c->first >= 0) {
         comm_op *op = &world->op[c->first];
+        if (op->state == COMM_FAILED) return MEGA_OK;
         MEGA_TRY(move(op));
         if (op->state != COMM_DONE) return MEGA_OK;
         c->first = op->next;
@@ -157,35 +163,29 @@ mega_status comm_begin(const comm_op *wanted, mega_request *out)
 
 /* ---- waiting ---- */
 
-static mega_status timed_out(const comm_op *op, double waited)
+/* It cannot end: it, or what stands before it, has failed, and some earlier call said so. */
+static mega_status check_alive(const mega_world *world, const comm_op *op)
 {
-    const mega_world *w = op->comm->world;
-    const comm_op *head = op;
-    char ranks[128], behind[96] = "";
-    if (op->state == COMM_QUEUED) { /* its messages have not begun: what it stands behind is what does not come */
-        head = &w->op[w->channel[op->comm->tag].first];
-        snprintf(behind, sizeof behind, ", behind %s #%llu (%s)", comm_kind_name(head->kind),
-                 (unsigned long long)head->number, head->name);
-    }
-    return MEGA_FAIL(
-        MEGA_ERR_COMM,
-        "rank %d waits in %s #%llu (%s) of group %s%s since %.0f s for messages %s: that rank is stuck, dead "
-        "or somewhere else in the program. --distributed-timeout-minutes sets the limit",
-        w->rank, comm_kind_name(op->kind), (unsigned long long)op->number, op->name, op->comm->name, behind, waited,
-        transport_missing(head, ranks, sizeof ranks));
+    const comm_channel *c = &world->channel[op->comm->tag];
+    const bool behind = !is_message(op) && c->first >= 0 && world->op[c->first].state == COMM_FAILED;
+    if (op->state != COMM_FAILED && !behind) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_COMM, "%s #%llu (%s) of group %s: an earlier call has failed", comm_kind_name(op->kind),
+                     (unsigned long long)op->number, op->name, op->comm->name);
 }
 
 static mega_status wait_for(mega_world *world, const comm_op *op)
 {
     const double began = mega_time_now();
+    record_wait_begin(world, op, began);
+    stall_begin(world, began);
     for (long polls = 0; op->state != COMM_DONE; polls++) {
+        MEGA_TRY(check_alive(world, op));
         MEGA_TRY(move_all(world));
         if (polls < SPINS) continue;
         transport_yield(world);
-        if (polls % CLOCK_EVERY != 0) continue;
-        const double since = op->moved > began ? op->moved : began, waited = mega_time_now() - since;
-        if (waited > world->timeout_s) return timed_out(op, waited);
+        if (polls % CLOCK_EVERY == 0) MEGA_TRY(stall_look(op, mega_time_now()));
     }
+    record_wait_end(world);
     return MEGA_OK;
 }
 

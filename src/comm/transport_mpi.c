@@ -25,6 +25,7 @@ struct comm_message {
 
 struct mega_transport {
     bool finalizes; /* MPI was begun here */
+    MPI_Comm host;  /* the ranks of this host */
 };
 
 /* Set by mpirun, mpiexec, srun for the processes they start. MPI_Init in a process of its own would work as well, but
@@ -71,12 +72,23 @@ mega_status transport_open(mega_world *world)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &world->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &world->size);
-    MPI_Comm host;
-    if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host) == MPI_SUCCESS) {
-        MPI_Comm_size(host, &world->local_size);
-        MPI_Comm_free(&host);
-    }
+    const int code = MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &t->host);
+    if (code != MPI_SUCCESS) return mpi_failed("ranks of this host", code);
+    MPI_Comm_size(t->host, &world->local_size);
+    MPI_Comm_rank(t->host, &world->local_rank);
     return MEGA_OK;
+}
+
+mega_status transport_host_broadcast(mega_world *world, void *data, size_t bytes)
+{
+    const int code = MPI_Bcast(data, (int)bytes, MPI_BYTE, 0, world->transport->host);
+    return code == MPI_SUCCESS ? MEGA_OK : mpi_failed("ranks of this host", code);
+}
+
+mega_status transport_host_barrier(mega_world *world)
+{
+    const int code = MPI_Barrier(world->transport->host);
+    return code == MPI_SUCCESS ? MEGA_OK : mpi_failed("ranks of this host", code);
 }
 
 void transport_close(mega_world *world)
@@ -163,20 +175,17 @@ void transport_messages_fini(comm_messages *messages)
     *messages = (comm_messages){0};
 }
 
-/* Names the ranks whose messages have not come, or were not taken. */
-const char *transport_missing(const comm_op *op, char *out, size_t size)
+int transport_missing(const comm_op *op, int *ranks, int most)
 {
     const comm_messages *m = op->messages;
-    size_t used = 0;
-    out[0] = '\0';
-    for (int i = 0; i < m->count && used + 24 < size; i++) {
-        int done = 0;
+    int count = 0;
+    for (int i = 0; i < m->count && count < most; i++) {
+        int done = 0, known = 0;
         MPI_Request_get_status(m->list[i].request, &done, MPI_STATUS_IGNORE);
-        if (!done)
-            used += (size_t)snprintf(out + used, size - used, "%s%s rank %d", used > 0 ? ", " : "",
-                                     m->list[i].is_receive ? "from" : "to", m->list[i].peer);
+        while (known < count && ranks[known] != m->list[i].peer) known++;
+        if (!done && known == count) ranks[count++] = m->list[i].peer;
     }
-    return out;
+    return count;
 }
 
 /* Where ranks outnumber cores, yielding alone hands the core round among those who wait; a nap leaves it to one that

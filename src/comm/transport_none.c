@@ -58,16 +58,27 @@ void transport_messages_fini(comm_messages *messages)
     (void)messages;
 }
 
-const char *transport_missing(const comm_op *op, char *out, size_t size)
+int transport_missing(const comm_op *op, int *ranks, int most)
 {
-    (void)op;
-    snprintf(out, size, "%s", "none");
-    return out;
+    (void)op, (void)ranks, (void)most;
+    return 0;
 }
 
 void transport_yield(const mega_world *world)
 {
     (void)world;
+}
+
+mega_status transport_host_broadcast(mega_world *world, void *data, size_t bytes)
+{
+    (void)world, (void)data, (void)bytes;
+    return MEGA_OK;
+}
+
+mega_status transport_host_barrier(mega_world *world)
+{
+    (void)world;
+    return MEGA_OK;
 }
 
 const char *transport_description(char *out, size_t size)

@@ -1,7 +1,8 @@
 /* The world: all ranks, and what each of them says of itself. */
-#include "comm_impl.h"
+#include "megalith/assert.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
+#include "record_impl.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -31,6 +32,7 @@ mega_status mega_world_create(mega_world **out, const mega_world_options *option
     if (st == MEGA_OK && w->size > 1) {
         w->op = mega_calloc(MEGA_COMM_REQUESTS, sizeof *w->op);
         if (w->op == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "world of %d ranks: no memory", w->size);
+        if (st == MEGA_OK) st = record_open(w);
     }
     if (st != MEGA_OK) {
         mega_world_destroy(w);
@@ -42,7 +44,10 @@ mega_status mega_world_create(mega_world **out, const mega_world_options *option
                          .world = w->size > 1 ? w : NULL,
                          .stride = 1,
                          .tag = MEGA_COMM_WORLD_TAG};
+    int32_t check = mega_check_level(); /* a launcher may hand the environment to some ranks alone */
     st = comm_channel_open(&w->all);
+    if (st == MEGA_OK) st = mega_comm_all_reduce(&w->all, "level of checks", &check, 1, MEGA_I32, MEGA_REDUCE_MAX);
+    w->checks_calls = check >= 2;
     if (st != MEGA_OK) {
         mega_world_destroy(w);
         return st;
@@ -54,6 +59,7 @@ mega_status mega_world_create(mega_world **out, const mega_world_options *option
 void mega_world_destroy(mega_world *world)
 {
     if (world == NULL) return;
+    record_close(world);
     transport_close(world);
     comm_operations_close(world);
     mega_free(world);
@@ -87,6 +93,12 @@ int mega_world_local_size(const mega_world *world)
 void mega_world_set_timeout(mega_world *world, double seconds)
 {
     world->timeout_s = seconds;
+}
+
+void mega_world_set_stall_report(mega_world *world, mega_stall_report *report, void *user)
+{
+    world->report = report;
+    world->report_user = user;
 }
 
 mega_comm *mega_world_comm(mega_world *world)

@@ -20,7 +20,7 @@ static const option_row distributed_rows[] = {
     {IDLE("overlap-p2p-communication", KIND_FLAG, NULL, ONE_RANK)},
     {IDLE("no-overlap-p2p-communication", KIND_OFF, NULL, ONE_RANK), .dest = "overlap_p2p_comm"},
     {IDLE("distributed-backend", KIND_STRING, "nccl", "ranks talk over MPI"), .choices = "nccl|gloo|ccl|hccl|mpi"},
-    {OPTION("distributed-timeout-minutes", distributed_timeout_minutes, KIND_INT), .fallback = "10", .range = RANGE_POSITIVE, .help = "a rank that waits longer for others ends the run and says for whom"},
+    {OPTION("distributed-timeout-minutes", distributed_timeout_minutes, KIND_FLOAT), .fallback = "10", .range = RANGE_POSITIVE, .help = "a rank that waits longer for others ends the run and says for whom"},
     {IDLE("DDP-impl", KIND_STRING, "local", ONE_RANK), .choices = "local|torch|FSDP"},
     {IDLE("no-contiguous-buffers-in-local-ddp", KIND_OFF, NULL, PLANNED), .dest = "use_contiguous_buffers_in_local_ddp"},
     {IDLE("use-contiguous-buffers-in-ddp", KIND_FLAG, NULL, PLANNED)},

@@ -1,6 +1,7 @@
 /* One training step, in the order of design.md section 4; read mega_engine_step first. */
 #include "engine_impl.h"
 #include "megalith/assert.h"
+#include "megalith/record.h"
 #include "megalith/threads.h"
 #include <math.h>
 #include <stdio.h>
@@ -11,6 +12,12 @@ typedef struct step_sums {
     double loss, tokens;      /* of this rank, over micro-batches */
     mega_error_record failed; /* of a pipeline stage, which goes on sending what others wait for */
 } step_sums;
+
+/* Where this rank is, for those that wait for it. */
+static void note(const mega_engine *e, const char *phase, int64_t micro_batch)
+{
+    mega_record_phase(mega_world_record(e->options.world), phase, micro_batch);
+}
 
 double engine_scalar(const mega_engine *e, const void *acc)
 {
@@ -157,6 +164,7 @@ static mega_status schedule_run(mega_engine *e, step_sums *sums, mega_step_resul
     for (int64_t i = 0; i < steps; i++) {
         const mega_schedule_step *s = &e->schedule[i];
         const double asked = now;
+        note(e, s->forward ? "forward" : "backward", s->micro_batch);
         MEGA_TRY(stage_before(&e->stage, s));
         const double began = mega_time_now();
         MEGA_TRY(run_step(e, s, sums));
@@ -273,15 +281,19 @@ mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
     step_sums sums = {0};
     MEGA_ASSERT(e->train != NULL, "an engine without a training program was asked to train");
     /* forwards and backwards; the schedule is data. What fails in one rank stops all before they wait for it. */
+    mega_record_step(mega_world_record(e->options.world), e->progress.iteration + 1);
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, schedule_run(e, &sums, &r)));
+    note(e, "gradients", -1);
     MEGA_TRY(gradients_finish(e, &sums, &r)); /* reduced over dp */
     const double began = mega_time_now();
+    note(e, "norm and update", -1);
     MEGA_TRY(gradients_check(e, &r)); /* norm, clip factor, finiteness */
     optimizer_update(e, &r);          /* on this rank's shard */
     MEGA_TRY(weights_publish(e));     /* 16-bit weights to those who need them */
     r.optimizer_s = mega_time_now() - began;
     if (e->profile != NULL) profile_optimizer(e, began, began + r.optimizer_s);
     progress_advance(e, &r);
+    note(e, "between steps", -1);
     *out = r;
     return MEGA_OK;
 }
@@ -308,6 +320,7 @@ mega_status mega_engine_evaluate(mega_engine *e, mega_loss_sums *sums)
     mega_schedule_forward(e->layout->pp.size, e->chunks, micro_batches, e->schedule);
     MEGA_TRY(stage_begin(&e->evaluate_stage, e->schedule, steps));
     for (int64_t i = 0; i < steps; i++) {
+        note(e, "evaluation", e->schedule[i].micro_batch);
         MEGA_TRY(stage_before(&e->evaluate_stage, &e->schedule[i]));
         MEGA_TRY(evaluate_step(e, &e->schedule[i], both));
         MEGA_TRY(stage_after(&e->evaluate_stage, &e->schedule[i]));

@@ -47,6 +47,7 @@ static mega_status initialize(trainer *t)
 static mega_status build_model(trainer *t)
 {
     train_line(t, "building GPT model ...");
+    train_note(t, "building the model");
     mega_status st = train_build_engine(t);
     if (st == MEGA_OK) st = train_check_memory(t, false);
     MEGA_TRY(train_agree(t, st));
@@ -54,6 +55,7 @@ static mega_status build_model(trainer *t)
     if (!t->cfg->skip_train)
         train_line(t, "> learning rate decay style: %s", mega_lr_style_name(t->cfg->lr_decay_style));
     MEGA_TRY(train_agree(t, mega_engine_allocate(t->engine)));
+    train_note(t, "loading the checkpoint");
     MEGA_TRY(train_agree(t, train_load(t)));
     train_warn_of_newer(t);
     train_datetime(t, "after model, optimizer, and learning rate scheduler are built");
@@ -65,6 +67,7 @@ static mega_status set_up(trainer *t)
     t->train_iters = t->cfg->train_iters;
     MEGA_TRY(train_agree(t, initialize(t)));
     MEGA_TRY(build_model(t));
+    train_note(t, "opening the data");
     MEGA_TRY(train_open_data(t));
     train_datetime(t, "after dataloaders are built");
     MEGA_TRY(train_agree(t, train_monitor_open(t)));

@@ -48,6 +48,7 @@ typedef struct trainer {
 /* train_ranks.c */
 bool train_is_first(const trainer *t);                     /* rank 0: prints, writes files */
 mega_status train_agree(const trainer *t, mega_status st); /* mega_comm_agree over the world */
+void train_note(const trainer *t, const char *phase);      /* a long one, for those that wait for this rank */
 /* Asks all ranks whether one was sent a signal, and the first whether its time is up: they all do the same. */
 mega_status train_ask_ranks(trainer *t, double minutes, bool *late);
 mega_status train_say_parameters(const trainer *t);

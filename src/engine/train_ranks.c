@@ -1,4 +1,5 @@
 /* What ranks have to do alike, and what one of them does for all. */
+#include "megalith/record.h"
 #include "train_impl.h"
 #include <stdlib.h>
 
@@ -10,6 +11,11 @@ bool train_is_first(const trainer *t)
 mega_status train_agree(const trainer *t, mega_status st)
 {
     return t->world == NULL ? st : mega_comm_agree(mega_world_comm(t->world), st);
+}
+
+void train_note(const trainer *t, const char *phase)
+{
+    mega_record_long_phase(mega_world_record(t->world), phase);
 }
 
 mega_status train_ask_ranks(trainer *t, double minutes, bool *late)

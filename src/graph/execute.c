@@ -2,6 +2,7 @@
  * output is tested for values that are not finite, what dies is filled with 0xFF (not a number in every float type),
  * and canaries behind every block are watched. */
 #include "megalith/assert.h"
+#include "megalith/record.h"
 #include "megalith/threads.h"
 #include "program_impl.h"
 
@@ -24,7 +25,11 @@ static mega_status run_collective(const collective_args *a)
 
 static mega_status run_call(const mega_program *p, const program_call *c)
 {
-    if (c->kernel == NULL) return run_collective(c->args);
+    if (c->kernel == NULL) {
+        const collective_args *a = c->args;
+        mega_record_scope(mega_comm_record(a->comm), p->g->op[c->instruction].scope);
+        return run_collective(a);
+    }
     c->kernel->run(p->team, c->args);
     return MEGA_OK;
 }

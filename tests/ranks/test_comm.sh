@@ -13,6 +13,11 @@ for layout in "1 1 1 1 1" "2 1 1 1 1" "2 2 1 1 1" "3 1 1 1 1" "4 2 1 2 1" "4 1 1
     }
     echo "ok: $n ranks, tp cp pp ep = $*"
 done
+# The same where every call is compared before its data moves.
+MEGA_CHECK=2 ranks 4 "$MEGA_BUILD/tests/ranks_comm" 2 1 1 1 || {
+    echo "FAILED: MEGA_CHECK=2"
+    exit 1
+}
 # A layout that does not divide the world is refused with those that do.
 if out=$(ranks 4 "$MEGA_BUILD/tests/ranks_comm" 3 1 1 1 2>&1); then
     echo "FAILED: 4 ranks by 3 were taken"

@@ -34,7 +34,12 @@ int mega_world_rank(const mega_world *world); /* of NULL: 0 of 1 */
 int mega_world_size(const mega_world *world);
 int mega_world_local_size(const mega_world *world);             /* ranks on this host */
 void mega_world_set_timeout(mega_world *world, double seconds); /* of a wait; ten minutes until it is set */
-mega_comm *mega_world_comm(mega_world *world);                  /* all of them */
+/* Where a wait that gets on for no 10 s (half the limit where that is less) is told, once, by one rank of a host; who
+ * waits for whom, and what the missing rank is doing (docs/stalls.md). Without it: mega_warn. Past the limit, the wait
+ * fails with the same text as its message, on the rank that is first; the others follow 3 s later. */
+typedef void mega_stall_report(void *user, const char *text);
+void mega_world_set_stall_report(mega_world *world, mega_stall_report *report, void *user);
+mega_comm *mega_world_comm(mega_world *world); /* all of them */
 /* mega_comm_agree over the whole world has failed: every rank knows, and says the same. */
 bool mega_world_failed(const mega_world *world);
 /* Name and version of the MPI library, or that there is none. */
@@ -66,7 +71,9 @@ mega_status mega_comm_all_to_all(mega_comm *comm, const char *name, void *out, c
 mega_status mega_comm_broadcast(mega_comm *comm, const char *name, void *data, int64_t bytes, int root);
 mega_status mega_comm_barrier(mega_comm *comm, const char *name);
 /* Collective: after local work that may fail. All ranks leave with the status and message of the lowest failing rank.
- * Once that was a failure over the whole world, the world is at its end: further calls give st back without a word. */
+ * Once that was a failure over the whole world, the world is at its end: further calls give st back without a word. A
+ * failing rank waits 5 s for the world, then leaves with its own message (the others may wait elsewhere for it): who
+ * gets a failure while mega_world_failed is false ends them with mega_world_abort. */
 mega_status mega_comm_agree(mega_comm *comm, mega_status st);
 
 /* ---- begun now, waited for later ----

@@ -232,7 +232,8 @@ typedef struct mega_config {
     /* rank, world_size and local_world_size (ranks on this host) are set by the caller between mega_config_init and
      * mega_config_parse; one rank where they are not */
     int64_t rank, world_size, local_world_size, data_parallel_size, tensor_model_parallel_size;
-    int64_t pipeline_model_parallel_size, distributed_timeout_minutes;
+    int64_t pipeline_model_parallel_size;
+    double distributed_timeout_minutes;
     bool use_distributed_optimizer;
     int64_t zero_stage; /* derived from the one before where it is not given */
     int64_t decoder_first_pipeline_num_layers, decoder_last_pipeline_num_layers; /* 0: as many as other stages */

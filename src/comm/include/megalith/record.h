@@ -1,0 +1,23 @@
+/* Where each rank is. A rank keeps a record that the others of its host read when they wait for it: what it is doing,
+ * the last call into comm/, and since when. Setting costs a few stores; of one rank (or no world) the record is NULL,
+ * and setting does nothing. Names are copied and cut. */
+#ifndef MEGALITH_RECORD_H
+#define MEGALITH_RECORD_H
+
+#include "megalith/comm.h"
+
+typedef struct mega_record mega_record;
+
+mega_record *mega_world_record(mega_world *world);
+mega_record *mega_comm_record(const mega_comm *comm); /* of the world that the group is of */
+
+void mega_record_step(mega_record *record, int64_t step);
+/* "forward", "norm", "save"; a micro-batch below 0: no word of it. Forgets the scope. */
+void mega_record_phase(mega_record *record, const char *phase, int64_t micro_batch);
+/* One that may take long (a checkpoint is written): waiting for this rank is told no sooner than past the limit. Until
+ * the next phase. */
+void mega_record_long_phase(mega_record *record, const char *phase);
+/* Which layer the next call into comm/ is for: "h.3.attn". */
+void mega_record_scope(mega_record *record, const char *scope);
+
+#endif

@@ -1,0 +1,236 @@
+/* A page in memory that the ranks of a host share: a slot a rank. It is a file without a name, which the first rank of
+ * the host makes and the others open through /proc, so that nothing is left behind however they end. */
+#include "megalith/memory.h"
+#include "megalith/threads.h"
+#include "record_impl.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- processes ---- */
+
+/* State letter and start time of a process; false: there is none. */
+static bool process_look(int pid, char *state, uint64_t *started)
+{
+    char path[32], text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    const ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0) return false;
+    text[n] = '\0';
+    const char *at = strrchr(text, ')'); /* behind the program's name, which may hold anything */
+    if (at == NULL || at[1] == '\0') return false;
+    *state = at[2];
+    for (int field = 2; field < 22 && at != NULL; field++) at = strchr(at + 1, ' ');
+    if (at == NULL) return false;
+    *started = strtoull(at, NULL, 10);
+    return true;
+}
+
+process_state record_process(const struct mega_record *record)
+{
+    char state = 'R';
+    uint64_t started = 0;
+    const int pid = atomic_load(&record->pid);
+    if (!process_look(pid, &state, &started) || started != record->started) return PROCESS_DEAD;
+    switch (state) {
+    case 'Z':
+    case 'X': return PROCESS_DEAD;
+    case 'T':
+    case 't': return PROCESS_STOPPED;
+    case 'D': return PROCESS_HANGS;
+    default: return PROCESS_RUNS;
+    }
+}
+
+/* ---- the page ---- */
+
+typedef struct page_place {
+    int pid, fd; /* fd < 0: there is none */
+    uint64_t nonce;
+} page_place;
+
+static size_t page_bytes(const mega_world *w)
+{
+    return sizeof(record_page) + (size_t)w->local_size * sizeof(struct mega_record);
+}
+
+/* fd -1: of this process alone. */
+static record_page *map(int fd, size_t bytes)
+{
+    void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
+    return page == MAP_FAILED ? NULL : page;
+}
+
+static record_page *make_page(const mega_world *w, page_place *out)
+{
+    record_page *page = NULL;
+    *out = (page_place){.pid = (int)getpid(), .fd = memfd_create("megalith-records", MFD_CLOEXEC)};
+    out->nonce = ((uint64_t)out->pid << 32) ^ (uint64_t)(mega_time_now() * 1e6);
+    if (out->fd < 0) return NULL;
+    if (ftruncate(out->fd, (off_t)page_bytes(w)) == 0) page = map(out->fd, page_bytes(w));
+    if (page != NULL) page->nonce = out->nonce;
+    else {
+        close(out->fd);
+        out->fd = -1;
+    }
+    return page;
+}
+
+static record_page *open_page(const mega_world *w, const page_place *at)
+{
+    char path[64];
+    if (at->fd < 0) return NULL;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", at->pid, at->fd);
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) return NULL;
+    record_page *page = lseek(fd, 0, SEEK_END) == (off_t)page_bytes(w) ? map(fd, page_bytes(w)) : NULL;
+    close(fd);
+    if (page == NULL || page->nonce == at->nonce) return page;
+    munmap(page, page_bytes(w));
+    return NULL;
+}
+
+/* Ranks in containers of one host may not see each other's processes; then a page would call the living dead. */
+static bool sees_neighbour(const mega_world *w)
+{
+    const struct mega_record *next = &w->page->slot[(w->local_rank + 1) % w->local_size];
+    return record_process(next) != PROCESS_DEAD;
+}
+
+static void write_slot(mega_world *w)
+{
+    struct mega_record *r = w->record;
+    char state;
+    *r = (struct mega_record){.step = -1, .micro_batch = -1, .kind = -1, .since = mega_time_now()};
+    process_look((int)getpid(), &state, &r->started);
+    snprintf(r->phase, sizeof r->phase, "start");
+    atomic_store(&r->rank, w->rank);
+    atomic_store(&r->state, RECORD_RUNS);
+    atomic_store(&r->pid, (int)getpid());
+}
+
+mega_status record_open(mega_world *w)
+{
+    page_place at = {.fd = -1};
+    if (w->local_rank == 0) w->page = make_page(w, &at);
+    MEGA_TRY(transport_host_broadcast(w, &at, sizeof at));
+    if (w->local_rank != 0) w->page = open_page(w, &at);
+    w->shares_page = w->page != NULL;
+    if (!w->shares_page) w->page = map(-1, page_bytes(w));
+    if (w->page == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "rank %d: no memory for the record of where it is", w->rank);
+    w->record = &w->page->slot[w->local_rank];
+    write_slot(w);
+    MEGA_TRY(transport_host_barrier(w)); /* all have opened it, and their slots are written */
+    if (at.fd >= 0 && w->local_rank == 0) close(at.fd);
+    w->shares_page = w->shares_page && sees_neighbour(w);
+    return MEGA_OK;
+}
+
+void record_close(mega_world *w)
+{
+    if (w->page == NULL) return;
+    atomic_store(&w->record->state, RECORD_LEFT);
+    munmap(w->page, page_bytes(w));
+    w->page = NULL;
+    w->record = NULL;
+}
+
+const struct mega_record *record_of(const mega_world *w, int rank)
+{
+    if (w->page == NULL) return NULL;
+    for (int i = 0; i < w->local_size && (w->shares_page || rank == w->rank); i++)
+        if (atomic_load(&w->page->slot[i].pid) != 0 && atomic_load(&w->page->slot[i].rank) == rank)
+            return &w->page->slot[i];
+    return NULL;
+}
+
+int record_dead(const mega_world *w)
+{
+    for (int i = 0; w->page != NULL && w->shares_page && i < w->local_size; i++) {
+        const struct mega_record *r = &w->page->slot[i];
+        if (atomic_load(&r->state) != RECORD_LEFT && record_process(r) == PROCESS_DEAD) return atomic_load(&r->rank);
+    }
+    return -1;
+}
+
+/* ---- setting ---- */
+
+/* The last byte of a field is zero from the start and stays so. */
+static void copy_text(char *field, size_t size, const char *text)
+{
+    size_t i = 0;
+    for (; i + 1 < size && text[i] != '\0'; i++) field[i] = text[i];
+    field[i] = '\0';
+}
+
+mega_record *mega_world_record(mega_world *world)
+{
+    return world == NULL ? NULL : world->record;
+}
+
+mega_record *mega_comm_record(const mega_comm *comm)
+{
+    return mega_world_record(comm->world);
+}
+
+void mega_record_step(mega_record *r, int64_t step)
+{
+    if (r != NULL) r->step = step;
+}
+
+static void set_phase(mega_record *r, const char *phase, int64_t micro_batch, bool is_long)
+{
+    if (r == NULL) return;
+    atomic_store_explicit(&r->is_long, is_long, memory_order_relaxed);
+    copy_text(r->phase, sizeof r->phase, phase);
+    r->micro_batch = micro_batch;
+    r->scope[0] = '\0';
+    r->since = mega_time_now();
+}
+
+void mega_record_phase(mega_record *r, const char *phase, int64_t micro_batch)
+{
+    set_phase(r, phase, micro_batch, false);
+}
+
+void mega_record_long_phase(mega_record *r, const char *phase)
+{
+    set_phase(r, phase, -1, true);
+}
+
+void mega_record_scope(mega_record *r, const char *scope)
+{
+    if (r == NULL) return;
+    copy_text(r->scope, sizeof r->scope, scope);
+    r->is_scope_fresh = true;
+}
+
+void record_wait_begin(mega_world *w, const comm_op *op, double now)
+{
+    struct mega_record *r = w->record;
+    if (r == NULL) return;
+    r->kind = (int)op->kind;
+    r->number = op->number;
+    copy_text(r->name, sizeof r->name, op->name);
+    copy_text(r->group, sizeof r->group, op->comm->name);
+    if (!r->is_scope_fresh) r->scope[0] = '\0'; /* of an earlier call */
+    r->is_scope_fresh = false;
+    r->num_missing = 0;
+    r->since = now;
+    atomic_store_explicit(&r->state, RECORD_WAITS, memory_order_release);
+}
+
+void record_wait_end(mega_world *w)
+{
+    if (w->record == NULL) return;
+    w->record->num_missing = 0;
+    w->record->since = mega_time_now();
+    atomic_store_explicit(&w->record->state, RECORD_RUNS, memory_order_release);
+}

@@ -1,0 +1,53 @@
+/* The page of records that the ranks of a host share, and who reads it. */
+#ifndef MEGA_RECORD_IMPL_H
+#define MEGA_RECORD_IMPL_H
+
+#include "comm_impl.h"
+#include "megalith/record.h"
+
+#include <stdatomic.h>
+
+enum { RECORD_MISSING = 8 }; /* ranks that one waits for, told by name */
+
+typedef enum record_state { RECORD_RUNS = 1, RECORD_WAITS, RECORD_LEFT } record_state;
+
+/* Written by its rank alone, at any time, also while others read: a reader may see half of a change. Every text ends
+ * inside its field, whatever is being written. */
+struct mega_record {
+    _Alignas(64) _Atomic int pid; /* 0: not there yet */
+    _Atomic int rank, state;
+    _Atomic int is_long; /* what it does may take long */
+    uint64_t started;    /* of the process, by the system's clock: a later process may get the same number */
+    double since;        /* in this state */
+    int64_t step, micro_batch;
+    char phase[32], scope[40];
+    int kind;        /* comm_kind of the last call; -1: none yet */
+    uint64_t number; /* of that call */
+    char name[40], group[MEGA_COMM_NAME];
+    bool is_scope_fresh;                      /* set for the call that comes next */
+    int num_missing, missing[RECORD_MISSING]; /* world ranks; while it waits for long */
+};
+
+typedef struct record_page {
+    uint64_t nonce;            /* of this world */
+    _Atomic int ender;         /* 1 + rank that tells the failure that ends all; 0: nobody */
+    _Atomic int64_t told;      /* milliseconds, when a first report was told; 0: none */
+    struct mega_record slot[]; /* by rank on the host */
+} record_page;
+
+/* Collective over the ranks of the host. Where no page can be shared, each has one of its own. */
+mega_status record_open(mega_world *world);
+void record_close(mega_world *world);
+/* Of another rank; NULL where its page is not this one. */
+const struct mega_record *record_of(const mega_world *world, int rank);
+
+typedef enum process_state { PROCESS_RUNS, PROCESS_STOPPED, PROCESS_DEAD, PROCESS_HANGS } process_state;
+process_state record_process(const struct mega_record *record);
+
+/* Around a wait of this rank. */
+void record_wait_begin(mega_world *world, const comm_op *op, double now);
+void record_wait_end(mega_world *world);
+/* The first dead rank of this host; -1: none. */
+int record_dead(const mega_world *world);
+
+#endif

@@ -1,0 +1,80 @@
+/* Ranks that do not come, each in its way; a shell test reads what the others say.   ranks_stall HOW [LIMIT_S]
+ * loop: collectives without end (the test kills or stops one)    cycle: each waits for a message that nobody sends
+ * fail: rank 2 fails while the others wait elsewhere             count, kind, number: rank 1 calls something else */
+#include "megalith/comm.h"
+#include "megalith/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NUMBERS = 50000 };
+
+static mega_status check_call(mega_layout *l, const char *how, float *x, float *out)
+{
+    const bool other = l->world.rank == 1;
+    mega_comm *c = l->dp.comm;
+    MEGA_TRY(mega_comm_all_reduce(c, "gradients", x, NUMBERS, MEGA_F32, MEGA_REDUCE_SUM));
+    if (strcmp(how, "count") == 0)
+        return mega_comm_all_reduce(c, "gradients", x, NUMBERS - 10 * other, MEGA_F32, MEGA_REDUCE_SUM);
+    if (strcmp(how, "kind") == 0 && other) return mega_comm_all_gather(c, "weights", out, x, 100, MEGA_F32);
+    if (strcmp(how, "kind") == 0) return mega_comm_all_reduce(c, "gradients", x, 100, MEGA_F32, MEGA_REDUCE_SUM);
+    if (other) MEGA_TRY(mega_comm_all_reduce(c, "one more", x, 100, MEGA_F32, MEGA_REDUCE_SUM));
+    return mega_comm_barrier(c, "end of the step");
+}
+
+static mega_status run(mega_world *world, mega_layout *l, const char *how)
+{
+    static float x[NUMBERS], out[8 * NUMBERS];
+    const int me = l->world.rank, size = l->world.size;
+    mega_request r;
+    if (strcmp(how, "cycle") == 0) {
+        MEGA_TRY(mega_comm_receive_start(l->dp.comm, "activations", (me + 1) % size, x, 4, &r));
+        return mega_comm_wait(&r);
+    }
+    if (strcmp(how, "fail") == 0) {
+        if (me == 2) return mega_comm_agree(mega_world_comm(world), MEGA_FAIL(MEGA_ERR_FORMAT, "planted"));
+        return mega_comm_all_reduce(l->dp.comm, "gradients", x, NUMBERS, MEGA_F32, MEGA_REDUCE_SUM);
+    }
+    if (strcmp(how, "loop") != 0) return check_call(l, how, x, out);
+    for (int64_t step = 1;; step++) {
+        mega_record_step(mega_world_record(world), step);
+        mega_record_phase(mega_world_record(world), "backward", 3);
+        mega_record_scope(mega_world_record(world), "h.7.attn");
+        MEGA_TRY(mega_comm_all_reduce(l->dp.comm, "gradients", x, NUMBERS, MEGA_F32, MEGA_REDUCE_SUM));
+        if (step == 20 && me == 0) {
+            printf("running\n");
+            fflush(stdout);
+        }
+    }
+}
+
+static void tell(void *user, const char *text)
+{
+    (void)user;
+    fprintf(stderr, "told: %s\n", text);
+}
+
+int main(int argc, char **argv)
+{
+    mega_world *world;
+    mega_layout *l;
+    if (argc < 2) return 2;
+    mega_status st = mega_world_create(&world, NULL);
+    if (st == MEGA_OK) st = mega_layout_create(&l, world, NULL);
+    if (st != MEGA_OK) {
+        fprintf(stderr, "%s\n", mega_error_message());
+        return 1;
+    }
+    mega_world_set_timeout(world, argc > 2 ? atof(argv[2]) : 4);
+    mega_world_set_stall_report(world, tell, NULL);
+    st = mega_comm_agree(mega_world_comm(world), run(world, l, argv[1]));
+    if (st != MEGA_OK) {
+        if (!mega_world_failed(world) || mega_world_rank(world) == 0)
+            fprintf(stderr, "ended: %s\n", mega_error_message());
+        if (!mega_world_failed(world)) mega_world_abort(world, 1);
+    }
+    mega_layout_destroy(l);
+    mega_world_destroy(world);
+    return st == MEGA_OK ? 0 : 1;
+}

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Four ranks of which one does not come: killed, stopped, failed alone, waiting for what nobody sends, or making another
+# call than the others. Each ends within seconds past its limit, and says which rank and where.
+set -u
+. "$MEGA_SOURCE/tests/kit/ranks.sh"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+limit=4
+fail() {
+    echo "FAILED: $1"
+    cat ./*.log
+    exit 1
+}
+# start HOW: the program in the background; its launcher's process number is in $launcher
+start() {
+    rm -f run.log
+    ranks 4 "$MEGA_BUILD/tests/ranks_stall" "$1" "$limit" >run.log 2>&1 </dev/null &
+    launcher=$!
+}
+# ended SECONDS: in time, and not in peace
+ended() {
+    local began=$SECONDS
+    while kill -0 "$launcher" 2>/dev/null; do
+        [ $((SECONDS - began)) -le "$1" ] || {
+            kill -9 "$launcher"
+            fail "still there after $1 s"
+        }
+        sleep 0.2
+    done
+    wait "$launcher" && fail "status 0"
+    [ "$(grep -c '^ended: ' run.log)" -eq 1 ] || fail "the end is not told once"
+}
+say() { grep -Eq -- "$1" run.log || fail "no word of: $1"; }
+
+for signal in KILL STOP; do
+    start loop
+    for _ in $(seq 1 100); do
+        grep -qs running run.log && break
+        sleep 0.1
+    done
+    victim=$(pgrep -f "^$MEGA_BUILD/tests/ranks_stall loop" | sed -n 3p)
+    kill "-$signal" "$victim" || fail "no rank to signal"
+    if [ "$signal" = KILL ]; then
+        ended 10
+        say "^ended: rank [0-9] \(process $victim\) is dead .* at step [0-9]+, backward of micro-batch 3, (in|behind) all_reduce #[0-9]+ \(gradients\) of group dp, h.7.attn"
+    else
+        ended $((limit + 10))
+        for first in told ended; do
+            say "^$first: rank [0-9] \(process [0-9]+\) waits since [0-9]+ s, at step [0-9]+, backward of micro-batch 3, in all_reduce #[0-9]+ \(gradients\) of group dp, h.7.attn, for rank"
+        done
+        say "^  rank [0-9] \(process $victim\) is stopped by a signal .* at step [0-9]+, backward"
+        [ "$(grep -c '^told: ' run.log)" -eq 1 ] || fail "told more than once"
+    fi
+    echo "ok: $signal"
+done
+start cycle
+ended $((limit + 10))
+say "in receive #1 \(activations\) of group dp, for rank"
+say "all of these wait for each other: their calls do not match"
+echo "ok: cycle"
+start fail
+ended 15
+say "^ended: planted"
+echo "ok: fail"
+# Each rank says what it calls before data moves; without a difference nothing changes.
+export MEGA_CHECK=2
+start fail
+ended 15
+say "^ended: planted"
+start count
+ended 15
+say "^ended: .*group dp: ranks [0-9] and [0-9] call different things"
+say "rank 0 calls all_reduce #2 \(gradients\) of 50000 f32"
+say "rank 1 calls all_reduce #2 \(gradients\) of 49990 f32"
+start kind
+ended 15
+say "rank 0 calls all_reduce #2 \(gradients\) of 100 f32"
+say "rank 1 calls all_gather #2 \(weights\) of 100 f32"
+start number
+ended 15
+say "rank 0 calls barrier #2 \(end of the step\)"
+say "rank 1 calls all_reduce #2 \(one more\) of 100 f32"
+echo "ok: calls that differ"
