@@ -12,12 +12,15 @@ static mega_status build_program(mega_engine *e, mega_engine_model model, int ch
         mega_graph_destroy(g);
         return st;
     }
-    const bool accumulates = o->batch.global_batch > o->batch.micro_step;
+    /* with ZeRO 3 no rank holds all weights, packed or not */
+    const bool accumulates = o->batch.global_batch > o->batch.micro_step && mega_params_zero_stage(e->params) < 3;
     const mega_program_options po = {.backend = o->plain ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU,
                                      .team = o->team,
                                      .differentiate = train,
                                      .pack_weights = train && accumulates && !o->no_pack_weights,
                                      .slots = train ? e->chunk[chunk].slots : 1,
+                                     .world = o->world,
+                                     .place = o->place,
                                      .name = train ? "train" : "evaluate"};
     return mega_program_build(out, g, &po);
 }
@@ -36,6 +39,12 @@ mega_status engine_build_chunks(mega_engine *e, mega_engine_model model)
                          "%lld micro-batches a step over %d pipeline stages of %d chunks: the interleaved schedule "
                          "takes a multiple of %d micro-batches, and at most %d chunks",
                          (long long)p.micro_batches, p.stages, e->chunks, p.stages, MEGA_SCHEDULE_CHUNKS);
+    if (e->chunks > 1 && e->layout->dp.size > 1 && (o->zero_stage >= 2 || o->place.overlap_reduce))
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "--num-layers-per-virtual-pipeline-stage with --zero-stage %d%s: what data-parallel ranks "
+                         "exchange inside a program is not built for interleaved stages; use --zero-stage 1 and "
+                         "--DDP-impl local without --overlap-grad-reduce",
+                         o->zero_stage, o->place.overlap_reduce ? " and gradients summed during the backward" : "");
     e->chunk = mega_calloc((size_t)e->chunks, sizeof *e->chunk);
     if (e->chunk == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for %d programs", e->chunks);
     for (int c = 0; c < e->chunks; c++) {
@@ -77,6 +86,8 @@ void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m)
             else if (work >= evaluate)
                 evaluate = work, live = pm.live_bytes;
             if (pm.head_bytes > m->head) m->head = pm.head_bytes;
+            if (pm.bucket_bytes > m->buckets) m->buckets = pm.bucket_bytes;
+            if (pm.gathered_bytes > m->gathered) m->gathered = pm.gathered_bytes;
             m->inputs += pm.input_bytes + pm.state_bytes;
             m->packed += pm.packed_bytes;
         }

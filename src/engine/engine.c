@@ -40,6 +40,11 @@ mega_status mega_engine_options_from_config(mega_engine_options *out, const mega
                                         .planned_ranks = (int)cfg->planned_world_size,
                                         .planned_rank = (int)cfg->planned_rank},
                              .zero_stage = (int)cfg->zero_stage,
+                             .bucket_elements = cfg->ddp_bucket_size,
+                             .place = {.overlap_reduce = cfg->overlap_grad_reduce || cfg->ddp_impl == MEGA_DDP_TORCH,
+                                       .prefetch_elements = cfg->stage3_prefetch_bucket_size,
+                                       .reuse_elements = cfg->stage3_max_reuse_distance,
+                                       .live_elements = cfg->stage3_max_live_parameters},
                              .plain = cfg->backend == MEGA_BACKEND_PLAIN,
                              .micro_batch = cfg->micro_batch_size,
                              .seq = cfg->seq_length,
@@ -143,6 +148,8 @@ static size_t batch_bytes(const mega_engine *e)
 void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
 {
     mega_engine_memory m = {0};
+    m.zero_stage = mega_params_zero_stage(e->params);
+    m.shards = m.zero_stage > 0 ? e->layout->dp.size : 1;
     m.masters = mega_params_master_bytes(e->params);
     m.weights = mega_params_bytes(e->params, MEGA_PARAMS_WEIGHTS) - m.masters;
     m.gradients = e->train != NULL ? mega_params_bytes(e->params, MEGA_PARAMS_GRADS) : 0;

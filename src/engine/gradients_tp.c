@@ -11,9 +11,8 @@ mega_status engine_sum_gradients_over_tp(mega_engine *e)
         const mega_param *p = mega_params_get(e->params, i);
         const mega_range owned = mega_params_owned(e->params, i);
         if (!p->grads_are_summands || owned.count == 0) continue;
-        char *grad = mega_params_grad(e->params, i);
-        MEGA_TRY(mega_comm_all_reduce(e->layout->tp.comm, p->name, grad + (size_t)owned.first * mega_dtype_size(acc),
-                                      owned.count, acc, MEGA_REDUCE_SUM));
+        void *grad = mega_params_grad_at(e->params, p->bucket, p->offset + owned.first);
+        MEGA_TRY(mega_comm_all_reduce(e->layout->tp.comm, p->name, grad, owned.count, acc, MEGA_REDUCE_SUM));
     }
     return MEGA_OK;
 }

@@ -143,8 +143,13 @@ mega_status stage_sum_tied(const mega_layout *layout, mega_params *params)
     for (int i = 0; i < mega_params_count(params) && layout->embedding.size > 1; i++) {
         const mega_param *p = mega_params_get(params, i);
         if (p->tie == MEGA_TIE_NONE) continue;
+        /* with ZeRO 2 and 3 the program has summed it over dp, and this rank's part is left */
+        const bool is_cut = mega_params_zero_stage(params) >= 2;
+        const mega_range part = is_cut ? mega_params_owned(params, i) : (mega_range){0, p->count};
+        if (part.count == 0) continue;
         MEGA_TRY(mega_comm_all_reduce(layout->embedding.comm, "gradient of the tied embedding",
-                                      mega_params_grad(params, i), p->count, acc, MEGA_REDUCE_SUM));
+                                      mega_params_grad_at(params, p->bucket, p->offset + part.first), part.count, acc,
+                                      MEGA_REDUCE_SUM));
     }
     return MEGA_OK;
 }

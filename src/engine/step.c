@@ -11,6 +11,10 @@
 typedef struct step_sums {
     double loss, tokens;      /* of this rank, over micro-batches */
     mega_error_record failed; /* of a pipeline stage, which goes on sending what others wait for */
+    /* The first loss that was not finite, and of which micro-batch, where the schedule went on: the other ranks of dp
+     * wait for this rank's gradients in it. */
+    double bad_loss;
+    int64_t bad_micro_batch;
 } step_sums;
 
 /* Where this rank is, for those that wait for it. */
@@ -66,11 +70,17 @@ static mega_status loss_factor(mega_engine *e, double *out)
     return MEGA_OK;
 }
 
+/* Whether ranks of dp meet inside a program. */
+static bool meets_in_programs(const mega_engine *e)
+{
+    return e->layout->dp.size > 1 && (mega_params_zero_stage(e->params) >= 2 || e->options.place.overlap_reduce);
+}
+
 /* Whether this rank may run a program again alone: where ranks hold parts of one product, it would wait in a collective
  * that the others do not come to. */
 static bool runs_alone(const mega_engine *e)
 {
-    return e->layout->tp.size * e->layout->pp.size == 1;
+    return e->layout->tp.size * e->layout->pp.size == 1 && !meets_in_programs(e);
 }
 
 /* The loss of this micro-batch is not finite, or (is_backward) one of its gradients. Names the first op. */
@@ -86,9 +96,18 @@ static mega_status nonfinite_in(mega_engine *e, int64_t m, int slot, bool is_bac
                      "`megalith data show`",
                      (long long)e->progress.iteration + 1, (long long)first,
                      (long long)(first + e->options.micro_batch - 1), (long long)m, what,
-                     st != MEGA_OK   ? found.text
-                     : runs_alone(e) ? "every op's output is finite when it is run again"
-                                     : "which op made it is looked for without tensor and pipeline parallelism alone");
+                     st != MEGA_OK ? found.text
+                     : runs_alone(e)
+                         ? "every op's output is finite when it is run again"
+                         : "which op made it is looked for without tensor and pipeline parallelism, ZeRO 2 and 3 and "
+                           "gradients summed during the backward alone");
+}
+
+static mega_status nonfinite_loss(mega_engine *e, int64_t m, int slot, double loss)
+{
+    char what[64];
+    snprintf(what, sizeof what, "the loss is %g", loss);
+    return nonfinite_in(e, m, slot, false, what);
 }
 
 static mega_status forward(mega_engine *e, const mega_schedule_step *s, step_sums *sums)
@@ -98,10 +117,10 @@ static mega_status forward(mega_engine *e, const mega_schedule_step *s, step_sum
     MEGA_TRY(mega_program_forward(e->chunk[s->chunk].train, s->slot));
     if (io->loss_sum == NULL) return MEGA_OK; /* a pipeline stage before the last */
     const double loss = engine_scalar(e, io->loss_sum), tokens = engine_scalar(e, io->mask_sum);
-    if (!isfinite(loss)) {
-        char what[64];
-        snprintf(what, sizeof what, "the loss is %g", loss);
-        return nonfinite_in(e, s->micro_batch, s->slot, false, what);
+    if (!isfinite(loss) && !meets_in_programs(e)) return nonfinite_loss(e, s->micro_batch, s->slot, loss);
+    if (!isfinite(loss) && isfinite(sums->bad_loss)) {
+        sums->bad_loss = loss;
+        sums->bad_micro_batch = s->micro_batch;
     }
     sums->tokens += tokens;
     sums->loss += e->options.per_token_loss ? loss : tokens > 0 ? loss / tokens : 0;
@@ -124,6 +143,7 @@ static mega_status run_step(mega_engine *e, const mega_schedule_step *s, step_su
     if (sums->failed.code != MEGA_OK) return MEGA_OK;
     mega_program *p = e->chunk[s->chunk].train;
     mega_program_step(p)->first_micro_batch = s->micro_batch == 0;
+    mega_program_step(p)->last_micro_batch = s->micro_batch == e->batch.rows / e->options.micro_batch - 1;
     const mega_status st = s->forward ? forward(e, s, sums) : mega_program_backward(p, s->slot);
     if (st == MEGA_OK || st == MEGA_ERR_COMM || e->layout->pp.size == 1) return st;
     mega_error_get(&sums->failed);
@@ -178,6 +198,7 @@ static mega_status schedule_run(mega_engine *e, step_sums *sums, mega_step_resul
     MEGA_TRY(stage_end(&e->stage));
     r->waiting_s += mega_time_now() - now;
     r->micro_batches = pipeline.micro_batches;
+    if (!isfinite(sums->bad_loss)) return nonfinite_loss(e, sums->bad_micro_batch, 0, sums->bad_loss);
     return sums->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&sums->failed);
 }
 
@@ -186,8 +207,10 @@ static mega_status schedule_run(mega_engine *e, step_sums *sums, mega_step_resul
 static mega_status gradients_finish(mega_engine *e, step_sums *sums, mega_step_result *r)
 {
     mega_comm *dp = e->layout->dp.comm;
+    MEGA_TRY(mega_program_wait_reductions(e->train));
     MEGA_TRY(stage_sum_tied(e->layout, e->params)); /* the bucket of a tied table is its own */
-    for (int i = 0; i < mega_params_num_buckets(e->params); i++) MEGA_TRY(mega_params_reduce_gradients(e->params, i));
+    for (int i = 0; i < mega_params_num_buckets(e->params); i++)
+        if (!mega_program_reduces(e->train, i)) MEGA_TRY(mega_params_reduce_gradients(e->params, i));
     MEGA_TRY(engine_sum_gradients_over_tp(e));
     double both[2] = {sums->loss, sums->tokens};
     MEGA_TRY(mega_comm_all_reduce(dp, "loss", both, 2, MEGA_F64, MEGA_REDUCE_SUM));

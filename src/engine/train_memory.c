@@ -3,26 +3,38 @@
 #include "megalith/memory.h"
 #include "train_impl.h"
 
-enum { SCRATCH_ROW = 5, PACKED_ROW = 7 }; /* of the table */
+enum { SCRATCH_ROW = 5, PACKED_ROW = 7 /* of the table */, NEVER = 4 /* no stage of ZeRO */ };
+
+static void say_buckets(const mega_engine_memory *m, mega_buffer *out)
+{
+    char text[32];
+    if (m->gathered > 0)
+        mega_buffer_printf(out, "; gathered weights at most %s", train_bytes(text, sizeof text, (double)m->gathered));
+    if (m->buckets > 0)
+        mega_buffer_printf(out, "; buckets of gradients at most %s",
+                           train_bytes(text, sizeof text, (double)m->buckets));
+}
 
 void train_memory_table(const mega_engine_memory *m, mega_dtype compute, mega_buffer *out)
 {
     const struct {
         const char *what, *meaning;
         size_t bytes;
+        int cut_from; /* stage of ZeRO */
     } row[] = {
-        {"weights", compute == MEGA_BF16 ? "parameters in bf16, which is computed with" : "parameters", m->weights},
+        {"weights", compute == MEGA_BF16 ? "parameters in bf16, which is computed with" : "parameters", m->weights, 3},
         {"masters",
          m->weights == 0 ? "the parameters: computed with and updated" : "parameters that the optimizer updates",
-         m->masters},
-        {"gradients", "of the parameters, summed over micro-batches", m->gradients},
-        {"optimizer", "its moments", m->moments},
-        {"saved", "activations kept for the backward", m->saved},
-        {"scratch", "everything else that is computed", m->scratch},
-        {"inputs", "and outputs of the programs", m->inputs},
-        {"packed", "weights as products take them, kept through a step's micro-batches (--no-pack-weights)", m->packed},
-        {"data", "rows of one step", m->data},
-        {"libraries", "and threads: measured, not planned", m->libraries},
+         m->masters, m->weights == 0 ? 3 : 1},
+        {"gradients", "of the parameters, summed over micro-batches", m->gradients, 2},
+        {"optimizer", "its moments", m->moments, 1},
+        {"saved", "activations kept for the backward", m->saved, NEVER},
+        {"scratch", "everything else that is computed", m->scratch, NEVER},
+        {"inputs", "and outputs of the programs", m->inputs, NEVER},
+        {"packed", "weights as products take them, kept through a step's micro-batches (--no-pack-weights)", m->packed,
+         NEVER},
+        {"data", "rows of one step", m->data, NEVER},
+        {"libraries", "and threads: measured, not planned", m->libraries, NEVER},
     };
     char text[32];
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
@@ -33,6 +45,8 @@ void train_memory_table(const mega_engine_memory *m, mega_dtype compute, mega_bu
         if (i == SCRATCH_ROW && m->head > 0)
             mega_buffer_printf(out, "; a chunk of the head's logits takes %s",
                                train_bytes(text, sizeof text, (double)m->head));
+        if (i == SCRATCH_ROW) say_buckets(m, out);
+        if (m->zero_stage >= row[i].cut_from) mega_buffer_printf(out, "; 1/%d of it, ZeRO", m->shards);
         mega_buffer_puts(out, "\n");
     }
     mega_buffer_printf(out, "  %-12s%12s\n", "total", train_bytes(text, sizeof text, (double)m->total));

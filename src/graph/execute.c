@@ -23,8 +23,11 @@ static mega_status run_collective(const collective_args *a)
     return mega_comm_all_reduce(a->comm, a->what, a->data, a->count, a->dtype, a->reduce);
 }
 
-static mega_status run_call(const mega_program *p, const program_call *c)
+static mega_status run_call(mega_program *p, const program_call *c)
 {
+    const op_kind kind = p->g->op[c->instruction].kind;
+    if (p->under_way > 0) MEGA_TRY(mega_comm_poll(p->world));
+    if (mega_op_is_bucket(kind)) return mega_bucket_run(p, kind, c->args);
     if (c->kernel == NULL) {
         const collective_args *a = c->args;
         mega_record_scope(mega_comm_record(a->comm), p->g->op[c->instruction].scope);
@@ -105,7 +108,7 @@ static void end_blocks(const mega_program *p, int i, int slot)
     }
 }
 
-static mega_status run_checked(const mega_program *p, int slot, int begin, int end)
+static mega_status run_checked(mega_program *p, int slot, int begin, int end)
 {
     for (int i = begin; i < end; i++) {
         if (p->check > 0) begin_blocks(p, i, slot);
@@ -118,7 +121,7 @@ static mega_status run_checked(const mega_program *p, int slot, int begin, int e
 
 /* ---- the timed walk ---- */
 
-static mega_status run_profiled(const mega_program *p, int slot, int begin, int end)
+static mega_status run_profiled(mega_program *p, int slot, int begin, int end)
 {
     for (int i = begin; i < end; i++) {
         const double began = mega_time_now();
@@ -133,7 +136,7 @@ void mega_program_profile(mega_program *program, mega_profile *profile)
     program->profile = profile;
 }
 
-static mega_status run(const mega_program *p, int slot, int begin, int end)
+static mega_status run(mega_program *p, int slot, int begin, int end)
 {
     MEGA_ASSERT(p->call != NULL, "program %s is run before it is allocated", p->name);
     MEGA_ASSERT(slot >= 0 && slot < p->slots, "program %s: slot %d of %d", p->name, slot, p->slots);

@@ -45,6 +45,7 @@ void mega_graph_destroy(mega_graph *g)
     mega_free(g->weight_tensor);
     mega_free(g->gradient_tensor);
     mega_free(g->bucket_ready);
+    mega_free(g->reduces);
     mega_free(g);
 }
 

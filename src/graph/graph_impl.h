@@ -36,14 +36,19 @@ typedef enum tensor_area {
     AREA_STATE     /* once per program */
 } tensor_area;
 
+/* What a value holds for parameters, for the sums of the plan. */
+typedef enum bucket_use { HOLDS_NOTHING = 0, HOLDS_GRADIENTS, HOLDS_WEIGHTS } bucket_use;
+
 typedef struct graph_tensor {
     const char *name;
     tensor_shape shape;
     tensor_role role;
-    bool is_output;      /* kept for the caller until the next run */
-    int param;           /* ROLE_WEIGHT, ROLE_GRADIENT */
-    int32_t base;        /* ROLE_VIEW: the tensor it is a part of, itself no view */
-    int64_t offset;      /* ROLE_VIEW: elements from the base's first */
+    bool is_output; /* kept for the caller until the next run */
+    int param;      /* ROLE_WEIGHT, ROLE_GRADIENT */
+    int32_t base;   /* ROLE_VIEW: the tensor it is a part of, itself no view. ROLE_WEIGHT, ROLE_GRADIENT: the
+                       bucket that holds it for a while, a ROLE_VALUE; 0: it lies among the parameters' buffers */
+    int64_t offset; /* elements from the base's first */
+    bucket_use holds;
     int32_t gradient;    /* differentiate: its gradient so far, 0: none */
     bool needs_gradient; /* differentiate: a parameter or a wanted input is behind it */
     tensor_area area;    /* plan */
@@ -80,7 +85,12 @@ typedef struct graph_tensor {
     X(ALL_REDUCE, all_reduce)             \
     X(ALL_GATHER, all_gather)             \
     X(REDUCE_SCATTER, reduce_scatter)     \
-    X(OWN_ROWS, own_rows)
+    X(OWN_ROWS, own_rows)                 \
+    X(GRADS_BEGIN, grads_begin)           \
+    X(GRADS_REDUCE, grads_reduce)         \
+    X(GRADS_REDUCED, grads_reduced)       \
+    X(WEIGHTS_GATHER, weights_gather)     \
+    X(WEIGHTS_GATHERED, weights_gathered)
 
 #define MEGA_OP_ENUM(upper, lower) OP_##upper,
 typedef enum op_kind { OP_NONE = 0, MEGA_OP_LIST(MEGA_OP_ENUM) OP_COUNT } op_kind;
@@ -92,6 +102,12 @@ static inline bool mega_op_is_collective(op_kind kind)
     return kind == OP_ALL_REDUCE || kind == OP_ALL_GATHER || kind == OP_REDUCE_SCATTER;
 }
 
+/* Whole buckets of parameters, over dp (bucket.c). */
+static inline bool mega_op_is_bucket(op_kind kind)
+{
+    return kind >= OP_GRADS_BEGIN && kind <= OP_WEIGHTS_GATHERED;
+}
+
 /* Constants of one instruction; each op reads its own. */
 typedef struct op_attr {
     double eps, p;
@@ -99,6 +115,8 @@ typedef struct op_attr {
     bool tanh_form;
     bool wide;     /* linear: the result has the acc dtype */
     bool begins;   /* linear_grad_w: the first to write this gradient in a step; then it need not be zeroed */
+    bool anew;     /* linear_grad_w: the first to write this gradient in every micro-batch */
+    int bucket;    /* of parameters */
     int64_t begin; /* embedding, cross-entropy: first id held here */
     int64_t valid; /* cross-entropy: columns that are real */
     mega_attention_shape attention;
@@ -172,6 +190,8 @@ struct mega_graph {
     int num_named, num_seeds, num_wanted;
     int32_t *weight_tensor, *gradient_tensor; /* by parameter, 0: not used yet */
     int *bucket_ready; /* by bucket, place pass: the last instruction that adds to a gradient in it, -1: none */
+    bool *reduces;     /* by bucket, place pass: the program sums its gradients over dp */
+    mega_place_options place;
     char scope[256];
     const char *scope_text; /* the scope in the arena, NULL after it changed */
     bool in_backward;       /* what is emitted now belongs to the backward program */
@@ -191,7 +211,7 @@ void mega_graph_gradient_add(mega_graph *g, int32_t tensor, int32_t contribution
 mega_status mega_graph_name_add(mega_graph *g, named_tensor **list, int *count, const char *name, int32_t tensor);
 static inline int32_t mega_graph_root(const mega_graph *g, int32_t t)
 {
-    return g->tensor[t].role == ROLE_VIEW ? g->tensor[t].base : t;
+    return g->tensor[t].base != 0 ? g->tensor[t].base : t;
 }
 /* Gradient of an output of op, 0 when none arrived. */
 static inline int32_t mega_graph_arrived(const mega_graph *g, const instruction *op, int out)

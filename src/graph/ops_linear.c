@@ -150,7 +150,7 @@ static void linear_grad_w_bind(const op_binder *b, const instruction *op, void *
     a->m = a->lda = mega_op_in_dim(b->g, op, 0, 1);
     a->n = a->ldb = a->ldc = mega_op_in_dim(b->g, op, 1, 1);
     a->trans_a = true;
-    a->accumulate = true;
+    a->accumulate = !op->attr.anew;
     a->begins = op->attr.begins;
     a->row_sum = b->address(b, op->out[1]);
     a->c_dtype = b->g->acc;

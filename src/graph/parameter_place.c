@@ -3,6 +3,8 @@
 #include "megalith/memory.h"
 #include "parameter_impl.h"
 
+#include <string.h>
+
 /* Every parameter starts on a multiple of this many elements: a cache line of bf16 weights, two of float masters. */
 #define ALIGN_ELEMENTS 32
 
@@ -41,6 +43,25 @@ static bool may_share_bucket(const mega_param *a, const mega_param *b)
     return (a->axis == MEGA_AXIS_EP) == (b->axis == MEGA_AXIS_EP) && a->tie == MEGA_TIE_NONE && b->tie == MEGA_TIE_NONE;
 }
 
+/* The layer of "transformer.h.3.attn.c_attn.weight" is "transformer.h.3"; what stands in no layer, like
+ * "transformer.ln_f.weight", goes with what shares its name up to the last step. */
+static size_t layer_length(const char *name)
+{
+    const char *end = strrchr(name, '.');
+    for (const char *step = name; step != NULL; step = strchr(step, '.')) {
+        step += *step == '.';
+        const size_t digits = strspn(step, "0123456789");
+        if (digits > 0 && (step[digits] == '.' || step[digits] == '\0')) return (size_t)(step - name) + digits;
+    }
+    return end != NULL ? (size_t)(end - name) : strlen(name);
+}
+
+static bool in_one_layer(const mega_param *a, const mega_param *b)
+{
+    const size_t length = layer_length(a->name);
+    return length == layer_length(b->name) && memcmp(a->name, b->name, length) == 0;
+}
+
 /* Ends the bucket that starts at `offset`; `used` elements of it hold parameters and the gaps between them. */
 static void close_bucket(mega_params *p, mega_bucket *b)
 {
@@ -60,8 +81,9 @@ mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket
     mega_bucket *b = NULL;
     for (int i = p->count - 1; i >= 0; i--) { /* the gradient of what was declared last is ready first */
         mega_param *r = &p->param[i];
-        const bool fits = b != NULL && (bucket_elements <= 0 || b->used + r->count <= bucket_elements) &&
-                          may_share_bucket(r, &p->param[i + 1]);
+        const bool fits = b != NULL && may_share_bucket(r, &p->param[i + 1]) &&
+                          (p->zero_stage >= 3 ? in_one_layer(r, &p->param[i + 1])
+                                              : bucket_elements <= 0 || b->used + r->count <= bucket_elements);
         if (!fits) {
             if (b != NULL) close_bucket(p, b);
             b = &p->bucket[p->num_buckets++];
@@ -258,6 +280,7 @@ mega_status mega_params_reduce_gradients(mega_params *p, int bucket)
 {
     const mega_bucket *b = mega_params_bucket(p, bucket);
     mega_comm *dp = p->layout->dp.comm;
+    if (p->grad.is_shard) return MEGA_OK;
     void *grads = mega_params_grad_at(p, bucket, b->offset);
     if (p->zero_stage < 1) return mega_comm_all_reduce(dp, "gradients", grads, b->count, p->acc, MEGA_REDUCE_SUM);
     const mega_range slice = mega_params_slice(p, bucket);

@@ -1,6 +1,6 @@
 /* begin: of the instructions that add to a gradient, the first of a step may overwrite it instead, so that it is
- * neither zeroed before nor read. Products of large matrices can (gemm.begins); what else comes first needs the zeros.
- */
+ * neither zeroed before nor read; the first of every micro-batch, where the gradient lies in a bucket that lives no
+ * longer (ZeRO 2, 3). Products of large matrices can (gemm.begins); what else comes first needs the zeros. */
 #include "graph_impl.h"
 
 #include <string.h>
@@ -14,7 +14,8 @@ mega_status mega_pass_begin(mega_graph *g)
         for (int k = 0; k < OP_MAX_OUT; k++) {
             const int32_t t = op->out[k];
             if (t == 0 || g->tensor[t].role != ROLE_GRADIENT) continue;
-            if (op->kind == OP_LINEAR_GRAD_W && k == 0 && !written[t]) op->attr.begins = true;
+            if (op->kind == OP_LINEAR_GRAD_W && k == 0 && !written[t])
+                *(g->tensor[t].base != 0 ? &op->attr.anew : &op->attr.begins) = true;
             written[t] = true;
         }
     }

@@ -1,20 +1,211 @@
-/* place: finds where in the backward program each bucket of gradients is complete, which is where its reduction over
- * the data-parallel ranks could start. (The engine reduces buckets after the last backward so far.) */
-#include "graph_impl.h"
+/* place: where ranks of dp exchange whole buckets of parameters. Gradients are summed behind the last instruction that
+ * adds to one of a bucket; with ZeRO 2 and 3 the bucket lives from its first gradient until then, and only this rank's
+ * slice of the sum stays. Weights that ZeRO 3 cuts are gathered (place_weights.c). All of it lies in the program's own
+ * plan of memory. Runs when nothing moves any more. */
+#include "place_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- insertions ---- */
+
+mega_status mega_place_insert(place *p, int before, bool backward, instruction op)
+{
+    mega_graph *g = p->g;
+    if (p->count == p->capacity) {
+        const int capacity = p->capacity == 0 ? 64 : 2 * p->capacity;
+        insertion *grown = mega_realloc(p->list, (size_t)capacity * sizeof *grown);
+        if (grown == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for %d instructions", capacity);
+        p->list = grown;
+        p->capacity = capacity;
+    }
+    op.backward = backward;
+    op.scope = "";
+    op.first_use = -1;
+    op.attr.axis = g->layout->dp;
+    p->list[p->count] = (insertion){before, p->count, op};
+    p->count++;
+    return MEGA_OK;
+}
+
+static int in_order(const void *a, const void *b)
+{
+    const insertion *x = a, *y = b;
+    return x->before != y->before ? (x->before > y->before) - (x->before < y->before)
+                                  : (x->order > y->order) - (x->order < y->order);
+}
+
+/* Writes the list of instructions anew; what points to instructions moves with them. */
+static mega_status apply(place *p)
+{
+    mega_graph *g = p->g;
+    const int old = g->num_ops, all = old + p->count;
+    instruction *op = mega_malloc(((size_t)all + 1) * sizeof *op);
+    int *moved = mega_malloc(((size_t)old + 1) * sizeof *moved);
+    if (op == NULL || moved == NULL) {
+        mega_free(op);
+        mega_free(moved);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for %d instructions", all);
+    }
+    qsort(p->list, (size_t)p->count, sizeof *p->list, in_order);
+    int to = 0, next = 0;
+    for (int i = 0; i <= old; i++) {
+        for (; next < p->count && p->list[next].before == i; next++) op[to++] = p->list[next].op;
+        moved[i] = to;
+        if (i < old) op[to++] = g->op[i];
+    }
+    g->num_forward = 0;
+    for (int i = 0; i < all; i++) {
+        g->num_forward += !op[i].backward;
+        if (op[i].first_use >= 0) op[i].first_use = moved[op[i].first_use];
+    }
+    for (int b = 0; b < mega_params_num_buckets(g->params); b++)
+        if (g->bucket_ready[b] >= 0) g->bucket_ready[b] = moved[g->bucket_ready[b]];
+    mega_free(g->op);
+    mega_free(moved);
+    g->op = op;
+    g->num_ops = all;
+    g->cap_ops = all + 1;
+    return MEGA_OK;
+}
+
+/* ---- uses ---- */
+
+/* First and last instructions that add to gradients of a bucket, and the buckets by the first. */
+static void find_uses(place *p)
+{
+    const mega_graph *g = p->g;
+    p->num_sequence = 0;
+    for (int b = 0; b < mega_params_num_buckets(g->params); b++) p->first[b] = p->last[b] = -1;
+    for (int i = 0; i < g->num_ops; i++)
+        for (int k = 0; k < OP_MAX_OUT; k++) {
+            const graph_tensor *t = &g->tensor[g->op[i].out[k]];
+            if (g->op[i].out[k] == 0 || t->role != ROLE_GRADIENT) continue;
+            const int bucket = mega_params_get(g->params, t->param)->bucket;
+            if (p->first[bucket] < 0) {
+                p->first[bucket] = i;
+                p->sequence[p->num_sequence++] = bucket;
+            }
+            p->last[bucket] = i;
+        }
+}
+
+int32_t mega_place_bucket_tensor(place *p, int bucket, bool gradients)
+{
+    mega_graph *g = p->g;
+    const char *kind = gradients ? "gradients" : "weights";
+    const graph_tensor t = {
+        .role = ROLE_VALUE,
+        .name = mega_arena_format(&g->arena, "%s %d", kind, bucket),
+        .shape = mega_shape_1d(gradients ? g->acc : g->dtype, mega_params_bucket(g->params, bucket)->count),
+        .holds = gradients ? HOLDS_GRADIENTS : HOLDS_WEIGHTS};
+    return mega_graph_tensor_add(g, &t);
+}
+
+int64_t mega_place_offset(const mega_graph *g, int param)
+{
+    const mega_param *r = mega_params_get(g->params, param);
+    return r->offset - mega_params_bucket(g->params, r->bucket)->offset;
+}
+
+/* ---- gradients ---- */
+
+static mega_status reduce_in_place(place *p)
+{
+    mega_graph *g = p->g;
+    for (int s = 0; s < p->num_sequence; s++) {
+        const int b = p->sequence[s], last = p->last[b];
+        const mega_param *r = mega_params_get(g->params, mega_params_bucket(g->params, b)->first_param);
+        if (r->tie != MEGA_TIE_NONE) continue; /* summed over its stages before */
+        MEGA_TRY(mega_place_insert(p, last + 1, g->op[last].backward,
+                                   (instruction){.kind = OP_GRADS_REDUCE, .attr = {.bucket = b}}));
+        g->reduces[b] = true;
+    }
+    return MEGA_OK;
+}
+
+/* The bucket becomes a value of the program and its gradients parts of it. */
+static int32_t hold_gradients(place *p, int bucket)
+{
+    mega_graph *g = p->g;
+    const mega_bucket *b = mega_params_bucket(g->params, bucket);
+    const int32_t whole = mega_place_bucket_tensor(p, bucket, true);
+    for (int i = b->first_param; i < b->first_param + b->num_params && whole != 0; i++) {
+        const int32_t t = g->gradient_tensor[i];
+        if (t == 0) continue;
+        g->tensor[t].base = whole;
+        g->tensor[t].offset = mega_place_offset(g, i);
+    }
+    return whole;
+}
+
+static int by_last_use(const void *a, const void *b, void *user)
+{
+    const place *p = user;
+    return p->last[*(const int *)a] - p->last[*(const int *)b];
+}
+
+/* The sum of a bucket is waited for at once, or, where it may stay under way, behind the start of the next. */
+static mega_status reduce_to_slices(place *p)
+{
+    mega_graph *g = p->g;
+    qsort_r(p->sequence, (size_t)p->num_sequence, sizeof *p->sequence, by_last_use, p);
+    for (int s = 0; s < p->num_sequence; s++) {
+        const int b = p->sequence[s], first = p->first[b], last = p->last[b];
+        const int32_t whole = hold_gradients(p, b);
+        if (whole == 0) return g->status;
+        instruction op = {.kind = OP_GRADS_BEGIN, .out = {whole}, .attr = {.bucket = b}};
+        MEGA_TRY(mega_place_insert(p, first, g->op[first].backward, op));
+        op = (instruction){.kind = OP_GRADS_REDUCE, .in = {whole}, .attr = {.bucket = b}};
+        MEGA_TRY(mega_place_insert(p, last + 1, g->op[last].backward, op));
+        g->reduces[b] = true;
+        op.kind = OP_GRADS_REDUCED;
+        if (!g->place.overlap_reduce) MEGA_TRY(mega_place_insert(p, last + 1, g->op[last].backward, op));
+        p->whole[b] = whole;
+    }
+    for (int s = 0; s < p->num_sequence && g->place.overlap_reduce; s++) {
+        const int b = p->sequence[s];
+        const int end = s + 1 < p->num_sequence ? p->last[p->sequence[s + 1]] : g->num_ops - 1;
+        const instruction op = {.kind = OP_GRADS_REDUCED, .in = {p->whole[b]}, .attr = {.bucket = b}};
+        MEGA_TRY(mega_place_insert(p, end + 1, g->op[end].backward, op));
+    }
+    return MEGA_OK;
+}
+
+static mega_status place_all(place *p)
+{
+    mega_graph *g = p->g;
+    const int stage = mega_params_zero_stage(g->params);
+    find_uses(p);
+    for (int b = 0; b < mega_params_num_buckets(g->params); b++) g->bucket_ready[b] = p->last[b];
+    if (g->layout->dp.size == 1) return MEGA_OK;
+    if (stage >= 2) MEGA_TRY(reduce_to_slices(p));
+    else if (g->place.overlap_reduce)
+        MEGA_TRY(reduce_in_place(p));
+    if (stage >= 3) MEGA_TRY(mega_place_weights(p));
+    return apply(p);
+}
 
 mega_status mega_pass_place(mega_graph *g)
 {
     if (g->params == NULL) return MEGA_OK;
-    const int buckets = mega_params_num_buckets(g->params);
+    const size_t buckets = (size_t)mega_params_num_buckets(g->params) + 1;
+    place p = {.g = g};
     mega_free(g->bucket_ready);
-    g->bucket_ready = mega_malloc(((size_t)buckets + 1) * sizeof *g->bucket_ready);
-    if (g->bucket_ready == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for %d buckets", buckets);
-    for (int b = 0; b < buckets; b++) g->bucket_ready[b] = -1;
-    for (int i = 0; i < g->num_ops; i++)
-        for (int k = 0; k < OP_MAX_OUT; k++) {
-            const graph_tensor *t = &g->tensor[g->op[i].out[k]];
-            if (g->op[i].out[k] != 0 && t->role == ROLE_GRADIENT)
-                g->bucket_ready[mega_params_get(g->params, t->param)->bucket] = i;
-        }
-    return MEGA_OK;
+    mega_free(g->reduces);
+    g->bucket_ready = mega_malloc(buckets * sizeof *g->bucket_ready);
+    g->reduces = mega_calloc(buckets, sizeof *g->reduces);
+    p.first = mega_malloc(4 * buckets * sizeof *p.first);
+    mega_status st = MEGA_OK;
+    if (g->bucket_ready == NULL || g->reduces == NULL || p.first == NULL) {
+        st = MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for %zu buckets", buckets);
+    } else {
+        p.last = p.first + buckets;
+        p.sequence = p.last + buckets;
+        p.whole = p.sequence + buckets;
+        st = place_all(&p);
+    }
+    mega_free(p.first);
+    mega_free(p.list);
+    return st;
 }

@@ -112,7 +112,7 @@ static mega_status assign_blocks(mega_program *p)
         plan_block *b = &p->block[i];
         const bool crosses = b->first < forward && b->last >= forward;
         b->area = crosses && p->slots > 1 ? AREA_SAVED : AREA_SCRATCH;
-        if (crosses && p->slots == 1) p->crossing_bytes += b->bytes;
+        if (crosses && p->slots == 1 && p->g->tensor[b->tensor].holds == HOLDS_NOTHING) p->crossing_bytes += b->bytes;
     }
     for (int saved = 0; saved < 2; saved++) {
         int count = 0;
@@ -191,6 +191,20 @@ static void measure_head(plan *pl)
     }
 }
 
+/* The most that buckets of gradients, and gathered weights, hold at one instruction. */
+static void measure_buckets(mega_program *p)
+{
+    for (int i = 0; i < p->g->num_ops; i++) {
+        size_t sum[3] = {0};
+        for (int k = 0; k < p->num_blocks; k++) {
+            const plan_block *b = &p->block[k];
+            if (b->first <= i && i <= b->last) sum[p->g->tensor[b->tensor].holds] += b->bytes;
+        }
+        for (int u = 0; u < 3; u++)
+            if (sum[u] > p->held_bytes[u]) p->held_bytes[u] = sum[u];
+    }
+}
+
 mega_status mega_program_plan(mega_program *p)
 {
     const mega_graph *g = p->g;
@@ -212,6 +226,7 @@ mega_status mega_program_plan(mega_program *p)
         if (st == MEGA_OK) st = mega_plan_packed(p);
         if (st == MEGA_OK) st = assign_blocks(p);
         if (st == MEGA_OK) measure_head(&pl);
+        if (st == MEGA_OK) measure_buckets(p);
         if (st == MEGA_OK) verify_blocks(p);
         if (st == MEGA_OK) write_places(&pl);
     }

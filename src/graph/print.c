@@ -12,6 +12,13 @@ static int first_result(const instruction *op)
     return k;
 }
 
+/* The same as a tensor; what works on its operand has none. */
+static int32_t result_of(const instruction *op)
+{
+    const int32_t out = op->out[first_result(op)];
+    return out != 0 ? out : op->in[0];
+}
+
 typedef struct widths {
     int result, shape;
 } widths;
@@ -26,8 +33,8 @@ static widths measure(const mega_graph *g)
     widths w = {6, 5};
     char text[96];
     for (int i = 0; i < g->num_ops; i++) {
-        const int name = (int)strlen(g->tensor[g->op[i].out[first_result(&g->op[i])]].name);
-        const int shape = (int)strlen(shape_of(g, g->op[i].out[first_result(&g->op[i])], text, sizeof text));
+        const int name = (int)strlen(g->tensor[result_of(&g->op[i])].name);
+        const int shape = (int)strlen(shape_of(g, result_of(&g->op[i]), text, sizeof text));
         if (name > w.result) w.result = name;
         if (shape > w.shape) w.shape = shape;
     }
@@ -41,11 +48,11 @@ static void print_place(const mega_program *p, int32_t t, mega_buffer *out)
     const mega_graph *g = p->g;
     char text[32];
     const graph_tensor *x = &g->tensor[mega_graph_root(g, t)];
-    if (x->role == ROLE_GRADIENT) {
+    if (x->role == ROLE_GRADIENT || t == 0) {
         snprintf(text, sizeof text, "gradients");
     } else {
         size_t at = x->at;
-        if (g->tensor[t].role == ROLE_VIEW) at += (size_t)g->tensor[t].offset * mega_dtype_size(x->shape.dtype);
+        if (g->tensor[t].base != 0) at += (size_t)g->tensor[t].offset * mega_dtype_size(x->shape.dtype);
         snprintf(text, sizeof text, "%s+%.2f", area[x->area], (double)at * 1e-6);
     }
     mega_buffer_printf(out, "  %-16s", text);
@@ -55,6 +62,7 @@ static void print_overlap(const instruction *op, int i, mega_buffer *out)
 {
     if (mega_op_is_collective(op->kind) && op->first_use > i)
         mega_buffer_printf(out, "  start %d, wait %d", i, op->first_use);
+    if (mega_op_is_bucket(op->kind)) mega_buffer_printf(out, "  bucket %d", op->attr.bucket);
     if (op->recomputed) mega_buffer_puts(out, "  again");
 }
 
@@ -64,7 +72,7 @@ static void print_instruction(const mega_program *p, int i, const widths *w, meg
     const instruction *op = &g->op[i];
     const op_cost c = mega_op_cost(g, op);
     const int main_result = first_result(op);
-    const int32_t result = op->out[main_result];
+    const int32_t result = result_of(op);
     char name[48], shape[96], flops[24];
     const bool named = mega_op_is_collective(op->kind) && op->attr.axis.comm != NULL;
     snprintf(name, sizeof name, "%s%s%s", mega_op_table[op->kind]->name, named ? " " : "",
@@ -76,7 +84,7 @@ static void print_instruction(const mega_program *p, int i, const widths *w, meg
                        shape_of(g, result, shape, sizeof shape), flops, c.bytes * 1e-6);
     print_place(p, result, out);
     for (int k = 0; k < OP_MAX_IN; k++)
-        if (op->in[k] != 0) mega_buffer_printf(out, " %s", g->tensor[op->in[k]].name);
+        if (op->in[k] != 0 && op->in[k] != result) mega_buffer_printf(out, " %s", g->tensor[op->in[k]].name);
     for (int k = main_result + 1; k < OP_MAX_OUT; k++)
         if (op->out[k] != 0) mega_buffer_printf(out, " → %s", g->tensor[op->out[k]].name);
     print_overlap(op, i, out);

@@ -29,9 +29,9 @@ static mega_status run_passes(mega_graph *g, const mega_program_options *o)
         {"differentiate", o->differentiate ? mega_pass_differentiate : NULL},
         {"differentiate", without_marks},
         {"recompute", o->differentiate ? mega_pass_recompute : NULL},
-        {"place", o->differentiate ? mega_pass_place : NULL},
         {"fuse", o->no_fusion ? NULL : mega_pass_fuse},
         {"schedule", mega_pass_schedule},
+        {"place", mega_pass_place},
         {"begin", o->differentiate ? mega_pass_begin : NULL},
     };
     MEGA_TRY(mega_graph_status(g));
@@ -79,6 +79,8 @@ mega_status mega_program_build(mega_program **out, mega_graph *g, const mega_pro
     p->slots = options->slots > 0 ? options->slots : 1;
     p->states_of = options->states_of;
     p->packs_weights = options->pack_weights;
+    p->world = options->world;
+    g->place = options->place;
     p->check = mega_check_level();
     p->step.loss_factor = 1.0;
     p->name = mega_arena_strdup(&g->arena, options->name == NULL ? "program" : options->name);
@@ -106,16 +108,21 @@ void *mega_program_address(const mega_program *p, int32_t tensor, int slot)
     const graph_tensor *t = &p->g->tensor[tensor];
     if (tensor == 0) return NULL;
     switch (t->role) {
-    case ROLE_WEIGHT: return mega_params_weight(p->g->params, t->param);
-    case ROLE_GRADIENT: return mega_params_grad(p->g->params, t->param);
+    case ROLE_WEIGHT:
+        if (t->base != 0) break;
+        return mega_params_weight(p->g->params, t->param);
+    case ROLE_GRADIENT:
+        if (t->base != 0) break;
+        return mega_params_grad(p->g->params, t->param);
     case ROLE_STATE:
         if (t->shared_with != 0) return mega_program_address(p->states_of, t->shared_with, 0);
         return p->state + t->at;
     case ROLE_VIEW:
-        return (char *)mega_program_address(p, t->base, slot) + (size_t)t->offset * mega_dtype_size(t->shape.dtype);
     case ROLE_VALUE:
     case ROLE_INPUT: break;
     }
+    if (t->base != 0)
+        return (char *)mega_program_address(p, t->base, slot) + (size_t)t->offset * mega_dtype_size(t->shape.dtype);
     switch (t->area) {
     case AREA_IO: return p->io[slot] + t->at;
     case AREA_SAVED: return p->saved[slot] + t->at;
@@ -160,6 +167,7 @@ static mega_status bind_call(mega_program *p, int slot, int i)
     c->instruction = i;
     c->args = mega_arena_alloc(&p->args, PROGRAM_ARGS_BYTES);
     if (c->args == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory for its calls", p->name);
+    if (mega_op_is_bucket(op->kind)) return mega_bucket_bind(p, &b, op, c->args);
     if (c->kernel == NULL) {
         bind_collective(p, &b, op, c->args);
         return MEGA_OK;
@@ -210,8 +218,8 @@ static mega_status check_buffers(const mega_program *p)
     const mega_graph *g = p->g;
     for (int t = 1; t < g->num_tensors; t++) {
         const graph_tensor *x = &g->tensor[t];
-        const bool missing = (x->role == ROLE_WEIGHT && mega_params_weight(g->params, x->param) == NULL) ||
-                             (x->role == ROLE_GRADIENT && mega_params_grad(g->params, x->param) == NULL);
+        const bool missing = x->base == 0 && ((x->role == ROLE_WEIGHT && mega_params_flat_weight(g->params) == NULL) ||
+                                              (x->role == ROLE_GRADIENT && mega_params_flat_grad(g->params) == NULL));
         if (missing)
             return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: %s has no memory yet; call mega_params_allocate first",
                              p->name, x->name);
@@ -263,6 +271,7 @@ void mega_program_destroy(mega_program *p)
     mega_free(p->io);
     mega_free(p->call);
     mega_free(p->block);
+    mega_free(p->request);
     mega_graph_destroy(p->g);
     mega_free(p);
 }
@@ -304,6 +313,8 @@ void mega_program_memory_get(const mega_program *p, mega_program_memory *out)
                                  .scratch_bytes = p->scratch_bytes - p->crossing_bytes,
                                  .live_bytes = p->live_bytes,
                                  .head_bytes = p->head_bytes,
+                                 .bucket_bytes = p->held_bytes[HOLDS_GRADIENTS],
+                                 .gathered_bytes = p->held_bytes[HOLDS_WEIGHTS],
                                  .input_bytes = p->io_bytes * (size_t)p->slots,
                                  .state_bytes = p->state_bytes,
                                  .packed_bytes = p->packed_bytes,

@@ -40,8 +40,23 @@ typedef struct collective_args {
     mega_reduce reduce;
 } collective_args;
 
+/* Of an instruction on a bucket (bucket.c). */
+typedef struct bucket_args {
+    int bucket;
+    void *whole;   /* the bucket; this rank's slice lies at `first` */
+    void *slice;   /* where this rank's slice is kept */
+    int64_t first; /* elements */
+    struct bucket_gap {
+        int64_t first, count;
+    } * gap; /* grads_begin: what it sets to zero */
+    int num_gaps;
+} bucket_args;
+
 struct mega_program {
     mega_graph *g;
+    mega_world *world;     /* borrowed; NULL: nothing moves on between instructions */
+    mega_request *request; /* by bucket: the sum of its gradients, then by bucket: the gathering of its weights */
+    int under_way;         /* of them */
     mega_program_backend backend;
     mega_team *team;
     int threads, slots;
@@ -54,6 +69,7 @@ struct mega_program {
     size_t crossing_bytes; /* with one slot: what of the scratch arena the backward reads of the forward, else 0 */
     size_t live_bytes;     /* largest sum of blocks alive at one instruction */
     size_t head_bytes;     /* of those, what the cross-entropy reads and writes */
+    size_t held_bytes[3];  /* by bucket_use: the most alive at one instruction */
     bool is_lent;          /* the arenas lie in regions of the caller's */
     bool packs_weights;
     size_t packed_bytes; /* of weights that are kept packed */
@@ -64,6 +80,9 @@ struct mega_program {
     mega_profile *profile; /* borrowed; NULL: runs are not timed */
 };
 
+/* bucket.c */
+mega_status mega_bucket_bind(mega_program *p, const op_binder *b, const instruction *op, bucket_args *a);
+mega_status mega_bucket_run(mega_program *p, op_kind kind, const bucket_args *a);
 /* plan.c: places every value; asks kernels for their scratch. */
 mega_status mega_program_plan(mega_program *p);
 /* plan_place.c: offsets of these blocks, in `at`; returns the bytes that they take. `alive`: the largest sum of bytes

@@ -34,7 +34,7 @@ static mega_status verify_reads(const verify *v, int i)
         if (role == ROLE_VALUE && v->written[root] == 0) return broken(v, i, "reads what is not written yet", t);
         if (role == ROLE_VALUE && t == root && v->written[root] < mega_shape_count(&g->tensor[root].shape))
             return broken(v, i, "reads what is written in part", t);
-        if (role == ROLE_GRADIENT) return broken(v, i, "reads the gradient of a parameter", t);
+        if (g->tensor[t].role == ROLE_GRADIENT) return broken(v, i, "reads the gradient of a parameter", t);
         if ((row->mutates >> k & 1) && role != ROLE_STATE) return broken(v, i, "changes what is no state", t);
     }
     return MEGA_OK;
@@ -52,7 +52,7 @@ static mega_status verify_writes(const verify *v, int i)
         if (t != 0 && k >= row->num_out) return broken(v, i, "writes more results than its row has", t);
         if (t == 0 || op->kind == OP_COPY_TO_GROUP) continue; /* a mark: its result is its operand */
         const int32_t root = mega_graph_root(g, t);
-        const tensor_role role = g->tensor[root].role;
+        const tensor_role role = g->tensor[t].role == ROLE_GRADIENT ? ROLE_GRADIENT : g->tensor[root].role;
         if ((row->accumulates >> k & 1) != (role == ROLE_GRADIENT))
             return broken(v, i, "adds to a value, or overwrites a gradient", t);
         if (role == ROLE_GRADIENT) continue;

@@ -2,7 +2,7 @@
  * the first rank makes for all. Losses, gradient norms and each weight tensor's slice are compared.
  *
  *   ranks_parity [tp=N] [sp=1] [pp=N] [first=N] [last=N] [chunks=N] [layers=N] [precision=f64|f32|bf16] [micro=N]
- *                [recompute=none|full|selective] [distribute=1] [zero=0|1|2|3] [threads=N]
+ *                [recompute=none|full|selective] [distribute=1] [zero=0|1|2|3] [overlap=1] [threads=N]
  */
 #include "engine_run.h"
 #include "megalith/gpt_data.h"
@@ -30,6 +30,7 @@ typedef struct setting {
     int sp;                      /* sequence parallelism */
     int distribute;              /* saved activations over tp */
     int zero;                    /* stage */
+    int overlap;                 /* gradients summed while the backward runs, gathers started early */
     mega_dtype compute;
     mega_gpt_recompute recompute;
     double tolerance, weights; /* of losses and norms; of weights */
@@ -55,9 +56,18 @@ static void read_word(setting *s, const char *name, const char *text)
     const struct {
         const char *name;
         int *number;
-    } numbers[] = {{"tp", &s->tp},     {"micro", &s->micro_batch},     {"sp", &s->sp},        {"threads", &s->threads},
-                   {"zero", &s->zero}, {"distribute", &s->distribute}, {"pp", &s->pp},        {"first", &s->first},
-                   {"last", &s->last}, {"layers", &s->layers},         {"chunks", &s->chunks}};
+    } numbers[] = {{"tp", &s->tp},
+                   {"micro", &s->micro_batch},
+                   {"sp", &s->sp},
+                   {"threads", &s->threads},
+                   {"zero", &s->zero},
+                   {"overlap", &s->overlap},
+                   {"distribute", &s->distribute},
+                   {"pp", &s->pp},
+                   {"first", &s->first},
+                   {"last", &s->last},
+                   {"layers", &s->layers},
+                   {"chunks", &s->chunks}};
     if (strcmp(name, "precision") == 0) s->precision = choice(names, 3, text);
     else if (strcmp(name, "recompute") == 0)
         s->recompute = (mega_gpt_recompute)choice(ways, 3, text);
@@ -122,6 +132,7 @@ static void open_run(run *r, const setting *s, mega_world *world)
     o.per_token_loss = true;
     o.bucket_elements = 5000;
     o.zero_stage = world != NULL ? s->zero : 0;
+    if (s->overlap == 1) o.place = (mega_place_options){true, 1000000, 1000000, 1000000};
     need(mega_engine_create(&r->engine, mega_engine_gpt(&r->gpt), &o));
     need(mega_engine_allocate(r->engine));
     need(mega_engine_initialize(r->engine, 1234));

@@ -43,6 +43,21 @@ done <<'END'
 4 pp=2 chunks=2 layers=4 zero=1 precision=f64 micro=1 recompute=full
 4 pp=2 tp=2 sp=1 chunks=3 layers=6 precision=f64 micro=2
 4 pp=4 chunks=2 layers=8 precision=f64 micro=1 recompute=selective
+4 pp=2 zero=2 overlap=1 precision=f64 micro=1
+2 overlap=1 precision=f64 micro=1
+4 zero=1 overlap=1 precision=f64 micro=1 recompute=selective
+2 zero=2 precision=f64 micro=1
+4 zero=2 overlap=1 tp=2 precision=f64 micro=2 recompute=full
+4 zero=2 overlap=1 precision=f64 micro=1
+8 zero=2 tp=2 sp=1 precision=f64 micro=1
+4 pp=2 zero=3 overlap=1 precision=f64 micro=1
+2 zero=3 precision=f64 micro=4
+4 zero=3 overlap=1 precision=f64 micro=1 recompute=full
+4 zero=3 overlap=1 tp=2 sp=1 precision=f64 micro=1 recompute=selective
+8 zero=3 overlap=1 tp=2 precision=f64 micro=2
+2 zero=3 overlap=1 precision=f32 micro=2 threads=2
+4 zero=2 overlap=1 precision=bf16 micro=1
+4 zero=3 tp=2 precision=bf16 micro=2
 2 precision=f32 micro=2 threads=2
 2 zero=1 precision=f32 micro=4 threads=2
 4 zero=1 tp=2 precision=bf16 micro=2

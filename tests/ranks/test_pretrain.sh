@@ -40,8 +40,15 @@ ranks 2 "$MEGALITH" "${base[@]}" --train-iters 10 --tensor-model-parallel-size 2
     fail "sequence parallelism"
 near sp.jsonl one.jsonl 2e-5 || fail "sequence parallelism: other losses than one rank"
 # What ranks share out changes no loss.
-ranks 2 "$MEGALITH" "${base[@]}" --train-iters 10 --use-distributed-optimizer --metrics-file z1.jsonl >z1.log 2>&1 </dev/null || fail "ZeRO 1"
-near z1.jsonl one.jsonl 2e-5 || fail "ZeRO 1: other losses than one rank"
+zero() { # name, options
+    local name=$1
+    shift
+    ranks 2 "$MEGALITH" "${base[@]}" --train-iters 10 --metrics-file "$name.jsonl" "$@" >"$name.log" 2>&1 </dev/null || fail "$*: $(cat "$name.log")"
+    near "$name.jsonl" one.jsonl 2e-5 || fail "$*: other losses than one rank"
+}
+zero z1 --use-distributed-optimizer --overlap-grad-reduce --ddp-bucket-size 10000
+zero z2 --zero-stage 2
+zero z3 --zero-stage 3 --DDP-impl torch
 
 # Data-parallel ranks save what one rank goes on from, and the other way round.
 "$MEGALITH" "${base[@]}" --train-iters 15 --load one --metrics-file on1.jsonl >on1.log 2>&1 || fail "one rank goes on"
@@ -50,7 +57,11 @@ ranks 2 "$MEGALITH" "${base[@]}" --train-iters 15 --load one --metrics-file on2.
 # Tensor-parallel ranks read their slices, whatever the padding of the vocabulary.
 ranks 4 "$MEGALITH" "${base[@]}" --train-iters 15 --tensor-model-parallel-size 2 --load one --metrics-file on4.jsonl >on4.log 2>&1 </dev/null ||
     fail "four ranks, two of them tensor parallel, go on from one: $(tail -3 on4.log)"
-for f in from2 on2 on4; do
+for stage in 1 3; do # with what ZeRO shares out as well
+    ranks 2 "$MEGALITH" "${base[@]}" --train-iters 15 --load one --zero-stage $stage --metrics-file on_z$stage.jsonl >on.log 2>&1 </dev/null ||
+        fail "ZeRO $stage goes on from one rank: $(cat on.log)"
+done
+for f in from2 on2 on4 on_z1 on_z3; do
     paste -d' ' <(losses on1.jsonl) <(losses $f.jsonl) | awk '{d = $2 - $4; if (d < 0) d = -d; if ($1 != $3 || d > 5e-5 * $2) bad = 1; n++} END {exit bad || n < 10}' ||
         fail "$f: other losses than one rank that goes on"
 done

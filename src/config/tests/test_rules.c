@@ -47,6 +47,11 @@ static void zero(void **state)
         "--use-distributed-optimizer True (argument 11) and --zero-stage 2 (argument 12): the distributed optimizer is "
         "ZeRO stage 1");
     kit_refuse("plan", SHAPE "--zero-stage 4", "expected 0, 1, 2 or 3");
+    kit_accept(&c, "plan",
+               SHAPE "--zero-stage 3 --DDP-impl torch --ddp-bucket-size 1e6 --stage3-prefetch-bucket-size 0");
+    assert_true(c.ddp_impl == MEGA_DDP_TORCH && c.ddp_bucket_size == 1000000 && c.stage3_prefetch_bucket_size == 0);
+    mega_config_fini(&c);
+    kit_refuse("plan", SHAPE "--ddp-bucket-size 0", "must be greater than 0");
 }
 
 static void batch(void **state)

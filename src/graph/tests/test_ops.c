@@ -473,7 +473,8 @@ static void gradients_match_finite_differences(void **state)
             for (int no_fusion = 0; no_fusion < 2; no_fusion++)
                 check_gradients(&cases[i], all_sizes[s], no_fusion == 1, reached);
     for (int k = OP_NONE + 1; k < OP_COUNT; k++)
-        if (!reached[k] && k != OP_TAKE_ROWS && k != OP_ATTENTION_CACHED) /* generation only */
+        if (!reached[k] && !mega_op_is_bucket((op_kind)k) && k != OP_TAKE_ROWS &&
+            k != OP_ATTENTION_CACHED) /* generation only */
             fail_msg("op %s: no case reaches it", mega_op_table[k]->name);
 }
 
@@ -553,7 +554,8 @@ static void every_row_is_complete(void **state)
         assert_non_null(row->name);
         assert_non_null(row->shape);
         assert_true(row->num_in >= 1 && row->num_in <= OP_MAX_IN && row->num_out >= 1 && row->num_out <= OP_MAX_OUT);
-        const bool is_collective = mega_op_is_collective((op_kind)k) || k == OP_COPY_TO_GROUP || k == OP_OWN_ROWS;
+        const bool is_collective = mega_op_is_collective((op_kind)k) || k == OP_COPY_TO_GROUP || k == OP_OWN_ROWS ||
+                                   mega_op_is_bucket((op_kind)k);
         assert_true(is_collective == (row->bind == NULL));
         assert_true((row->plain == NULL) == is_collective && (row->cpu == NULL) == is_collective);
         assert_true(row->optional_in >> row->num_in == 0 && row->optional_out >> row->num_out == 0);

@@ -31,6 +31,7 @@ typedef struct mega_step_block {
     /* Generation: key/value rows that the cache of each sequence already holds, [B]. */
     const int32_t *kv_length;
     bool first_micro_batch; /* gradients start from nothing: gemm.begins */
+    bool last_micro_batch;  /* gradients of the step are complete behind its backward */
     /* Products read their weights as the first micro-batch of this step packed them (mega_kernel_head.packed). */
     bool keeps_packed;
 } mega_step_block;

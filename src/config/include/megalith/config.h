@@ -35,6 +35,7 @@ typedef enum mega_lr_style {
     MEGA_LR_COSINE,
     MEGA_LR_INVERSE_SQUARE_ROOT
 } mega_lr_style;
+typedef enum mega_ddp_impl { MEGA_DDP_LOCAL, MEGA_DDP_TORCH, MEGA_DDP_FSDP } mega_ddp_impl;
 typedef enum mega_recompute_granularity {
     MEGA_RECOMPUTE_NONE,
     MEGA_RECOMPUTE_FULL,
@@ -212,7 +213,7 @@ typedef struct mega_config {
     bool profile_table;
     int64_t profile_step_start, profile_step_end; /* iterations, from the first to before the second */
     bool dry_run, print_program, print_schedule;
-    const char *schedule_svg; /* NULL: not drawn */
+    const char *schedule_svg;                 /* NULL: not drawn */
     int64_t planned_world_size, planned_rank; /* plan: of ranks that nobody started; 0: this one alone */
 
     /* commands */
@@ -234,7 +235,9 @@ typedef struct mega_config {
     int64_t rank, world_size, local_world_size, data_parallel_size, tensor_model_parallel_size;
     int64_t pipeline_model_parallel_size;
     double distributed_timeout_minutes;
-    bool use_distributed_optimizer;
+    mega_ddp_impl ddp_impl;
+    bool use_distributed_optimizer, overlap_grad_reduce;
+    int64_t ddp_bucket_size, stage3_prefetch_bucket_size, stage3_max_reuse_distance, stage3_max_live_parameters;
     int64_t zero_stage; /* derived from the one before where it is not given */
     int64_t decoder_first_pipeline_num_layers, decoder_last_pipeline_num_layers; /* 0: as many as other stages */
     int64_t num_layers_per_virtual_pipeline_stage;                               /* 0: one program a stage */

@@ -56,6 +56,7 @@ typedef struct mega_engine_options {
      * of one of its chunks their share. */
     double least_forward_s, least_backward_s;
     int zero_stage; /* mega_params_shard */
+    mega_place_options place;
 } mega_engine_options;
 
 /* Everything but `team` and `world`, which stay NULL. */
@@ -80,7 +81,10 @@ typedef struct mega_engine_memory {
     size_t libraries; /* oneDNN's code and objects, threads, records: a measured constant, and what ranks exchange
                          through; part of total */
     size_t live;      /* the most that saved and scratch hold at one instruction: no plan does with less */
-    size_t head;      /* the largest chunk of logits with what is made of it: part of scratch */
+    size_t gathered;  /* the most that weights gathered for a while hold (ZeRO 3): part of scratch */
+    size_t buckets;   /* the most that buckets of gradients on their way to slices hold (ZeRO 2, 3): part of scratch */
+    int zero_stage, shards; /* parts that ranks of dp share out; 1: each holds all */
+    size_t head;            /* the largest chunk of logits with what is made of it: part of scratch */
 } mega_engine_memory;
 void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out);
 const mega_program *mega_engine_program(const mega_engine *e, bool train); /* NULL where left out; of chunk 0 */

@@ -104,4 +104,15 @@ mega_tensor mega_op_reduce_from_group(mega_graph *g, mega_tensor x, const mega_a
 mega_tensor mega_op_gather_from_sequence(mega_graph *g, mega_tensor x, const mega_axis *axis);
 mega_tensor mega_op_scatter_to_sequence(mega_graph *g, mega_tensor x, const mega_axis *axis);
 
+/* Where the place pass lets ranks of dp exchange what (with one of them: nowhere). How parameters are shared out is
+ * said by mega_params_shard. */
+typedef struct mega_place_options {
+    bool overlap_reduce; /* gradients are summed by bucket while the backward runs; with ZeRO 2 and 3 they are in any
+                            case, and this leaves the sum of one bucket under way until the next is complete */
+    /* ZeRO 3, in elements */
+    int64_t prefetch_elements; /* a bucket of up to so many is gathered while the one before is used */
+    int64_t reuse_elements;    /* a bucket stays for its next use where up to so many others are used between */
+    int64_t live_elements;     /* no bucket is prefetched, or stays, where more than so many would be there */
+} mega_place_options;
+
 #endif

@@ -77,7 +77,8 @@ int64_t mega_params_local_count(const mega_params *p);   /* on this rank, paddin
 void mega_params_shard(mega_params *p, int zero_stage);
 int mega_params_zero_stage(const mega_params *p);
 
-/* Lays out buckets in backward order (last declared first). compute is F32, BF16 or F64; masters and gradients are acc
+/* Lays out buckets in backward order (last declared first), of at most bucket_elements unless one parameter is larger
+ * (0: no limit); with ZeRO 3 a bucket is a layer. compute is F32, BF16 or F64; masters and gradients are acc
  * (f32, or f64 with F64). With compute == acc the weights are the masters. Buffers are allocated by
  * mega_params_allocate; before it everything but pointers can be asked (plan, dry run). */
 mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket_elements);

@@ -16,6 +16,8 @@ typedef struct mega_program_options {
     bool pack_weights;  /* room for weights as products take them, kept where mega_step_block.keeps_packed says so */
     int slots;          /* micro-batches in flight: saved arenas; 0 counts as 1 */
     const char *name;   /* "train", "evaluate", "prefill", "decode" */
+    mega_world *world;  /* borrowed, or NULL: what is under way between ranks moves on between instructions */
+    mega_place_options place;
     /* Borrowed, or NULL: states (mega_graph_state) that this program has under the same name and with the same shape
      * are not made again but shared; it must be allocated before and destroyed after. Prefill and decode share their
      * caches this way. */
@@ -46,6 +48,10 @@ mega_status mega_program_backward(mega_program *p, int slot);
 /* Whether a step's first micro-batch (mega_step_block.first_micro_batch) overwrites the gradient of this parameter;
  * others are added to and must be zero before. */
 bool mega_program_begins_gradient(const mega_program *p, int param);
+/* Whether the program sums the gradients of this bucket over dp: with ZeRO 2 and 3 in every micro-batch, else in a
+ * step's last one (mega_step_block.last_micro_batch). */
+bool mega_program_reduces(const mega_program *p, int bucket);
+mega_status mega_program_wait_reductions(mega_program *p); /* all of them are through */
 /* After a run: the first instruction of this slot whose output was not finite, found by running forward (and backward)
  * again op by op on the inputs that are still there; MEGA_ERR_NUMERIC with a message naming op, tensor and scope, or
  * MEGA_OK when all are finite. The gradients of all parameters are set to zero first: they are lost. */
@@ -59,8 +65,10 @@ typedef struct mega_program_memory {
     size_t packed_bytes;  /* weights that are kept packed */
     int slots;
     size_t total_bytes;
-    size_t live_bytes; /* the most that saved and scratch hold at one instruction: no plan does with less */
-    size_t head_bytes; /* of scratch: the most that the head's chunks of logits and their gradients hold */
+    size_t live_bytes;     /* the most that saved and scratch hold at one instruction: no plan does with less */
+    size_t bucket_bytes;   /* of scratch: the most that buckets of gradients on their way to slices hold (ZeRO 2, 3) */
+    size_t gathered_bytes; /* of scratch: the most that gathered weights hold (ZeRO 3) */
+    size_t head_bytes;     /* of scratch: the most that the head's chunks of logits and their gradients hold */
 } mega_program_memory;
 void mega_program_memory_get(const mega_program *p, mega_program_memory *out);
 /* Floating-point operations of one micro-batch from the cost column (multiply-add = 2), recomputation apart. */

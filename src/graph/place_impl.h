@@ -1,0 +1,30 @@
+/* What the files of the place pass share. */
+#ifndef MEGA_PLACE_IMPL_H
+#define MEGA_PLACE_IMPL_H
+
+#include "graph_impl.h"
+
+typedef struct insertion {
+    int before; /* instruction; as many as there are: at the end */
+    int order;
+    instruction op;
+} insertion;
+
+typedef struct place {
+    mega_graph *g;
+    insertion *list;
+    int count, capacity;
+    int *first, *last; /* by bucket: instructions that add to its gradients */
+    int *sequence;     /* buckets in the order of what happens to them */
+    int num_sequence;
+    int32_t *whole; /* by bucket: the value that holds its gradients */
+} place;
+
+/* pass_place.c */
+mega_status mega_place_insert(place *p, int before, bool backward, instruction op);
+int32_t mega_place_bucket_tensor(place *p, int bucket, bool gradients); /* 0: no memory */
+int64_t mega_place_offset(const mega_graph *g, int param);              /* in its bucket */
+/* place_weights.c: ZeRO 3 */
+mega_status mega_place_weights(place *p);
+
+#endif

@@ -1,0 +1,155 @@
+/* place, with ZeRO 3: a bucket of weights is a value of the program that is gathered before a use and lives until the
+ * last use of that span. Spans end where the forward does, and where much else is used before the next use. */
+#include "place_impl.h"
+
+#include <string.h>
+
+typedef struct span {
+    int bucket, first, last; /* instructions that use it */
+    int64_t clock;           /* elements of buckets used by then */
+} span;
+
+typedef struct spans {
+    span *list; /* by first use */
+    int count, capacity;
+    int *current; /* by bucket: its last span, -1: none */
+} spans;
+
+/* The weight behind a tensor, seen through a view; 0: none. */
+static int32_t weight_behind(const mega_graph *g, int32_t t)
+{
+    const int32_t root = g->tensor[t].role == ROLE_VIEW ? g->tensor[t].base : t;
+    return t != 0 && g->tensor[root].role == ROLE_WEIGHT ? root : 0;
+}
+
+static int bucket_of(const mega_graph *g, int32_t weight)
+{
+    return mega_params_get(g->params, g->tensor[weight].param)->bucket;
+}
+
+static int64_t elements_of(const mega_graph *g, int bucket)
+{
+    return mega_params_bucket(g->params, bucket)->count;
+}
+
+/* Elements of buckets that were used so far, counted anew whenever another bucket is used. */
+typedef struct walk {
+    int64_t clock;
+    int bucket;
+} walk;
+
+static mega_status use(const mega_graph *g, spans *s, walk *w, int bucket, int i, int64_t reuse)
+{
+    span *now = s->current[bucket] < 0 ? NULL : &s->list[s->current[bucket]];
+    const int64_t between = now == NULL ? 0 : w->clock - now->clock;
+    if (bucket != w->bucket) w->clock += elements_of(g, bucket);
+    w->bucket = bucket;
+    if (now != NULL && between <= reuse) {
+        now->last = i;
+        now->clock = w->clock;
+        return MEGA_OK;
+    }
+    if (s->count == s->capacity) {
+        const int capacity = s->capacity == 0 ? 64 : 2 * s->capacity;
+        span *grown = mega_realloc(s->list, (size_t)capacity * sizeof *grown);
+        if (grown == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory to place weights");
+        s->list = grown;
+        s->capacity = capacity;
+    }
+    s->current[bucket] = s->count;
+    s->list[s->count++] = (span){bucket, i, i, w->clock};
+    return MEGA_OK;
+}
+
+/* Spans of instructions [begin, end). A bucket stays for its next use where buckets of at most `reuse` elements are
+ * used between. */
+static mega_status find_spans(const mega_graph *g, spans *s, int begin, int end, int64_t reuse)
+{
+    walk w = {0, -1};
+    s->count = 0;
+    for (int b = 0; b < mega_params_num_buckets(g->params); b++) s->current[b] = -1;
+    for (int i = begin; i < end; i++)
+        for (int k = 0; k < OP_MAX_IN; k++) {
+            const int32_t weight = weight_behind(g, g->op[i].in[k]);
+            if (weight != 0) MEGA_TRY(use(g, s, &w, bucket_of(g, weight), i, reuse));
+        }
+    return MEGA_OK;
+}
+
+/* Elements of the buckets that are there at instruction i. */
+static int64_t live_at(const mega_graph *g, const spans *s, int i)
+{
+    int64_t live = 0;
+    for (int k = 0; k < s->count; k++)
+        if (s->list[k].first <= i && i <= s->list[k].last) live += elements_of(g, s->list[k].bucket);
+    return live;
+}
+
+static int64_t most_live(const mega_graph *g, const spans *s)
+{
+    int64_t most = 0;
+    for (int k = 0; k < s->count; k++) {
+        const int64_t live = live_at(g, s, s->list[k].first);
+        most = live > most ? live : most;
+    }
+    return most;
+}
+
+/* The operand as a part of the gathered bucket: a weight, or a view of one. */
+static int32_t held_weight(place *p, int32_t t, int32_t whole)
+{
+    mega_graph *g = p->g;
+    graph_tensor copy = g->tensor[t];
+    copy.offset += mega_place_offset(g, g->tensor[weight_behind(g, t)].param);
+    copy.base = whole;
+    return mega_graph_tensor_add(g, &copy);
+}
+
+static mega_status use_held(place *p, const span *s, int32_t whole)
+{
+    mega_graph *g = p->g;
+    for (int i = s->first; i <= s->last; i++)
+        for (int k = 0; k < OP_MAX_IN; k++) {
+            const int32_t t = g->op[i].in[k], weight = weight_behind(g, t);
+            if (weight == 0 || bucket_of(g, weight) != s->bucket) continue;
+            const int32_t held = held_weight(p, t, whole);
+            if (held == 0) return g->status;
+            g->op[i].in[k] = held;
+        }
+    return MEGA_OK;
+}
+
+/* One phase. A bucket that may be prefetched is gathered from where the one before is used first. */
+static mega_status gather_phase(place *p, spans *s, int begin, int end)
+{
+    mega_graph *g = p->g;
+    const bool backward = begin >= g->num_forward;
+    MEGA_TRY(find_spans(g, s, begin, end, g->place.reuse_elements));
+    if (most_live(g, s) > g->place.live_elements) MEGA_TRY(find_spans(g, s, begin, end, 0));
+    for (int k = 0; k < s->count; k++) {
+        const span *now = &s->list[k];
+        const int64_t elements = elements_of(g, now->bucket);
+        const bool is_early = k > 0 && elements <= g->place.prefetch_elements &&
+                              live_at(g, s, now[-1].first) + elements <= g->place.live_elements;
+        const int32_t whole = mega_place_bucket_tensor(p, now->bucket, false);
+        if (whole == 0) return g->status;
+        instruction op = {.kind = OP_WEIGHTS_GATHER, .out = {whole}, .attr = {.bucket = now->bucket}};
+        MEGA_TRY(mega_place_insert(p, is_early ? now[-1].first : now->first, backward, op));
+        op = (instruction){.kind = OP_WEIGHTS_GATHERED, .in = {whole}, .attr = {.bucket = now->bucket}};
+        MEGA_TRY(mega_place_insert(p, now->first, backward, op));
+        MEGA_TRY(use_held(p, now, whole));
+    }
+    return MEGA_OK;
+}
+
+mega_status mega_place_weights(place *p)
+{
+    mega_graph *g = p->g;
+    spans s = {.current = mega_malloc(((size_t)mega_params_num_buckets(g->params) + 1) * sizeof *s.current)};
+    if (s.current == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory to place weights");
+    mega_status st = gather_phase(p, &s, 0, g->num_forward);
+    if (st == MEGA_OK) st = gather_phase(p, &s, g->num_forward, g->num_ops);
+    mega_free(s.list);
+    mega_free(s.current);
+    return st;
+}

@@ -1,0 +1,169 @@
+/* The place pass over two planned ranks: where gradients are summed and weights gathered, and what of it lives when. */
+#include "graph_impl.h"
+#include "kit.h"
+#include "program_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void must(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+typedef struct sketch {
+    mega_layout *layout;
+    mega_params *params;
+    mega_program *program;
+} sketch;
+
+static void declare(mega_params *p, const char *name, int64_t rows, int64_t cols)
+{
+    mega_param r = {.num_dims = cols == 0 ? 1 : 2, .shape = {rows, cols}, .true_shape = {rows, cols}};
+    snprintf(r.name, sizeof r.name, "%s", name);
+    must(mega_params_add(p, &r, NULL));
+}
+
+enum { LAYERS = 3 };
+
+/* Layers of a product and its bias, and once more the first weight behind them, like a table that is used twice. */
+static sketch make(int stage, const mega_place_options *place)
+{
+    sketch k = {.layout = NULL};
+    char name[64];
+    mega_graph *g;
+    must(mega_layout_create(&k.layout, NULL, &(mega_layout_sizes){.planned_ranks = 2}));
+    must(mega_params_create(&k.params, k.layout));
+    for (int i = 0; i < LAYERS; i++) {
+        snprintf(name, sizeof name, "h.%d.weight", i);
+        declare(k.params, name, 8, 8);
+        snprintf(name, sizeof name, "h.%d.bias", i);
+        declare(k.params, name, 8, 0);
+    }
+    mega_params_shard(k.params, stage);
+    must(mega_params_place(k.params, MEGA_F32, 100));
+    must(mega_graph_create(&g, MEGA_F32, k.params, k.layout));
+    const int64_t dim[2] = {4, 8};
+    mega_tensor x = mega_graph_input(g, "x", MEGA_F32, 2, dim);
+    for (int i = 0; i <= LAYERS; i++) {
+        x = mega_op_linear(g, x, mega_graph_param(g, i % LAYERS * 2));
+        x = mega_op_gelu(g, mega_op_bias_add(g, x, mega_graph_param(g, i % LAYERS * 2 + 1)), true);
+    }
+    mega_graph_output(g, x, "y");
+    mega_graph_seed_gradient(g, x, "seed");
+    const mega_program_options o = {.differentiate = true, .no_fusion = true, .name = "test", .place = *place};
+    must(mega_program_build(&k.program, g, &o));
+    return k;
+}
+
+static void end(sketch *k)
+{
+    mega_program_destroy(k->program);
+    mega_params_destroy(k->params);
+    mega_layout_destroy(k->layout);
+}
+
+static int count(const sketch *k, op_kind kind, bool backward)
+{
+    int n = 0;
+    for (int i = 0; i < k->program->g->num_ops; i++)
+        n += k->program->g->op[i].kind == kind && k->program->g->op[i].backward == backward;
+    return n;
+}
+
+static int find(const sketch *k, op_kind kind, int bucket, bool backward)
+{
+    for (int i = 0; i < k->program->g->num_ops; i++) {
+        const instruction *op = &k->program->g->op[i];
+        if (op->kind == kind && op->attr.bucket == bucket && op->backward == backward) return i;
+    }
+    return -1;
+}
+
+static void gradients_are_summed_behind_the_last(void **state)
+{
+    (void)state;
+    sketch k = make(0, &(mega_place_options){0});
+    assert_int_equal(count(&k, OP_GRADS_REDUCE, true), 0); /* after the backward */
+    assert_false(mega_program_reduces(k.program, 0));
+    end(&k);
+    for (int stage = 0; stage < 2; stage++) {
+        k = make(stage, &(mega_place_options){.overlap_reduce = true});
+        const int buckets = mega_params_num_buckets(k.params);
+        assert_int_equal(count(&k, OP_GRADS_REDUCE, true), buckets);
+        assert_int_equal(count(&k, OP_GRADS_BEGIN, true) + count(&k, OP_GRADS_REDUCED, true), 0);
+        for (int b = 0; b < buckets; b++) {
+            assert_int_equal(find(&k, OP_GRADS_REDUCE, b, true), k.program->g->bucket_ready[b] + 1);
+            assert_true(mega_program_reduces(k.program, b));
+        }
+        end(&k);
+    }
+}
+
+static void buckets_live_while_they_fill(void **state)
+{
+    (void)state;
+    for (int overlap = 0; overlap < 2; overlap++) {
+        sketch k = make(2, &(mega_place_options){.overlap_reduce = overlap == 1});
+        const int buckets = mega_params_num_buckets(k.params);
+        for (int b = 0; b < buckets; b++) {
+            const int begin = find(&k, OP_GRADS_BEGIN, b, true), reduce = find(&k, OP_GRADS_REDUCE, b, true),
+                      reduced = find(&k, OP_GRADS_REDUCED, b, true);
+            assert_true(begin >= 0 && begin < reduce && reduce < reduced);
+            assert_int_equal(reduce, k.program->g->bucket_ready[b] + 1);
+            if (overlap == 0) assert_int_equal(reduced, reduce + 1);
+        }
+        /* the first to write a gradient of a bucket overwrites it: it is a product */
+        for (int i = 0; i < k.program->g->num_ops; i++) assert_false(k.program->g->op[i].attr.begins);
+        mega_program_memory m;
+        mega_program_memory_get(k.program, &m);
+        assert_true(m.bucket_bytes > 0 && m.gathered_bytes == 0);
+        /* bucket 2 is that of the first layer, used by the last as well: it lives all along, and one beside it */
+        assert_true(m.bucket_bytes >= 2 * 8 * 9 * 4 && m.bucket_bytes <= (size_t)(2 + overlap) * 8 * 16 * 4);
+        end(&k);
+    }
+}
+
+static void weights_are_there_while_they_are_used(void **state)
+{
+    (void)state;
+    const struct {
+        mega_place_options place;
+        int forward; /* gatherings */
+    } cases[] = {{{.prefetch_elements = 0, .reuse_elements = 1000, .live_elements = 1000}, LAYERS},
+                 {{.prefetch_elements = 1000, .reuse_elements = 1000, .live_elements = 1000}, LAYERS},
+                 {{.prefetch_elements = 1000, .reuse_elements = 0, .live_elements = 1000}, LAYERS + 1},
+                 {{.prefetch_elements = 1000, .reuse_elements = 1000, .live_elements = 130}, LAYERS + 1}};
+    size_t held[4];
+    for (int c = 0; c < 4; c++) {
+        sketch k = make(3, &cases[c].place);
+        assert_int_equal(mega_params_num_buckets(k.params), LAYERS); /* a bucket is a layer */
+        assert_int_equal(count(&k, OP_WEIGHTS_GATHER, false), cases[c].forward);
+        assert_int_equal(count(&k, OP_WEIGHTS_GATHERED, false), cases[c].forward);
+        assert_int_equal(count(&k, OP_GRADS_REDUCE, true), LAYERS);
+        const int second = LAYERS - 2; /* buckets are in backward order */
+        const int start = find(&k, OP_WEIGHTS_GATHER, second, false),
+                  wait = find(&k, OP_WEIGHTS_GATHERED, second, false);
+        assert_true(c == 1 || c == 2 ? start + 1 < wait : start + 1 == wait);
+        for (int i = 0; i < k.program->g->num_ops; i++)
+            for (int n = 0; n < OP_MAX_IN; n++) {
+                const graph_tensor *t = &k.program->g->tensor[k.program->g->op[i].in[n]];
+                assert_true(t->role != ROLE_WEIGHT || t->base != 0); /* nothing reads what is not there */
+            }
+        mega_program_memory m;
+        mega_program_memory_get(k.program, &m);
+        held[c] = m.gathered_bytes;
+        end(&k);
+    }
+    assert_true(held[0] <= held[1] && held[3] < held[0]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_are_summed_behind_the_last),
+        cmocka_unit_test(buckets_live_while_they_fill),
+        cmocka_unit_test(weights_are_there_while_they_are_used),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

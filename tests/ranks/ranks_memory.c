@@ -1,0 +1,101 @@
+/* Memory of a rank with ZeRO: what is held over the start of an engine of 60 million parameters and a step, against
+ * its plan.   ranks_memory [stage …]: prints a line for each, fails where they are more than 3 % apart. */
+#include "engine_run.h"
+#include "megalith/memory.h"
+#include "megalith/threads.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void need(mega_status st)
+{
+    if (st == MEGA_OK) return;
+    fprintf(stderr, "%s\n", mega_error_message());
+    exit(1);
+}
+
+/* Anonymous and shared pages that this process holds. */
+static double held_bytes(void)
+{
+    char line[256];
+    unsigned long long kb, sum = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f != NULL && fgets(line, sizeof line, f) != NULL)
+        if (sscanf(line, "RssAnon: %llu", &kb) == 1 || sscanf(line, "RssShmem: %llu", &kb) == 1) sum += kb;
+    if (f != NULL) fclose(f);
+    return (double)sum * 1024;
+}
+
+static mega_gpt model(void)
+{
+    mega_gpt gpt = engine_run_gpt();
+    gpt.num_layers = 4;
+    gpt.hidden = 1024;
+    gpt.ffn_hidden = 4096;
+    gpt.heads = 16;
+    gpt.head_dim = 64;
+    gpt.padded_vocab = 10240;
+    gpt.vocab = 10200;
+    return gpt;
+}
+
+static void step(mega_engine *e)
+{
+    mega_batch *b = mega_engine_batch(e);
+    mega_step_result r;
+    for (int64_t i = 0; i < b->rows * b->seq; i++) {
+        b->tokens[i] = b->labels[i] = (int32_t)(i * 37 % 10000);
+        b->position_ids[i] = (int32_t)(i % b->seq);
+        b->segment_start[i] = 0;
+        b->loss_mask[i] = 1;
+    }
+    for (int64_t i = 0; i < b->rows; i++) b->sample_id[i] = (uint32_t)i;
+    need(mega_engine_step(e, &r));
+}
+
+/* Percent that is held beyond the plan. */
+static double measure(mega_world *world, int stage)
+{
+    const mega_gpt gpt = model();
+    const int ranks = mega_world_size(world);
+    mega_team *team = NULL;
+    mega_engine *e = NULL;
+    mega_engine_memory m;
+    mega_engine_options o = engine_run_options(2 * ranks, 1, 1e-4);
+    const double before = held_bytes();
+    need(mega_team_create(&team, 1));
+    o.batch.micro_step = ranks;
+    o.compute = MEGA_BF16;
+    o.team = team;
+    o.world = world;
+    o.no_evaluate = true;
+    o.zero_stage = stage;
+    o.bucket_elements = 10000000;
+    o.place = (mega_place_options){stage > 0, 50000000, 1000000000, 1000000000};
+    need(mega_engine_create(&e, mega_engine_gpt(&gpt), &o));
+    need(mega_engine_allocate(e));
+    need(mega_engine_initialize(e, 1234));
+    step(e);
+    mega_engine_memory_get(e, &m);
+    const double held = held_bytes() - before, apart = 100 * (held / (double)m.total - 1);
+    if (mega_world_rank(world) == 0)
+        printf("stage %d, %d ranks, %.1f million parameters: planned %.1f MB, held %.1f MB, %+.2f %%\n", stage, ranks,
+               (double)mega_params_local_count(mega_engine_params(e)) * 1e-6, (double)m.total * 1e-6, held * 1e-6,
+               apart);
+    mega_engine_destroy(e);
+    mega_team_destroy(team);
+    return apart;
+}
+
+int main(int argc, char **argv)
+{
+    mega_world *world = NULL;
+    int failures = 0;
+    need(mega_world_create(&world, NULL));
+    for (int i = 1; i < argc; i++)
+        if (!(fabs(measure(world, atoi(argv[i]))) <= 3)) failures++;
+    fflush(stdout);
+    mega_world_destroy(world);
+    return failures == 0 ? 0 : 1;
+}
