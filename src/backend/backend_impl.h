@@ -40,12 +40,12 @@ static inline void put_add(void *x, mega_dtype t, int64_t i, double v)
     put(x, t, i, get(x, t, i) + v);
 }
 
-/* Factor of one element under dropout with probability p: 0 or 1/(1-p). */
-static inline double dropout_factor(const mega_step_block *step, uint32_t site, uint32_t sample, uint64_t element,
+/* Factor under dropout with probability p of element i of a block of eight: 0 or 1/(1-p). */
+static inline double dropout_factor(const mega_step_block *step, uint32_t site, uint32_t sample, uint64_t block, int i,
                                     double p)
 {
-    const mega_philox r = mega_philox_dropout(step->seed, site, step->step, sample, element >> 2);
-    return r.v[element & 3] >= mega_dropout_threshold(p) ? 1.0 / (1.0 - p) : 0.0;
+    const mega_philox r = mega_philox_dropout(step->seed, site, step->step, sample, block);
+    return mega_dropout_bits(r, i) >= mega_dropout_threshold(p) ? mega_dropout_scale(p) : 0.0;
 }
 
 /* a rounded up to a multiple of 64, the alignment of scratch. */

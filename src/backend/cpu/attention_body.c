@@ -126,28 +126,19 @@ static void clear_strips(const attention_pair *p, float *s)
             for (int64_t c = r - STRIP; c < r; c += VL) vstore(s + i * BLOCK + c, vset(0.0f));
 }
 
-/* Dropout factors of a pair of blocks, as the scores lie. Counters go along keys, so they are made row by row of
- * queries and turned. */
+/* Dropout factors of a pair of blocks, as the scores lie. */
 static void drop_pair(const attention_head *w, const attention_pair *p, float *factors)
 {
     const mega_attention_args *a = w->a;
-    float buffer[MASK_BUFFER], rows[VL][BLOCK];
     for (int64_t c = 0; c < p->queries; c += VL) {
-        const int64_t keys = last_row(p, c);
+        const int64_t keys = last_row(p, c), row = (a->head_begin + w->h) * a->seq + p->i0 + c;
+        uint32_t sample[VL];
         for (int64_t l = 0; l < VL; l++) {
-            const int64_t i = p->i0 + c + l < a->seq ? p->i0 + c + l : a->seq - 1;
-            const int64_t at = ((a->head_begin + w->h) * a->seq + i) * a->seq + p->j0;
-            memcpy(rows[l], dropout_factors(buffer, &w->key, a->sample_id[w->b * a->seq + i], (uint64_t)at, keys),
-                   (size_t)keys * sizeof(float));
+            const int64_t i = p->i0 + c + l;
+            sample[l] = a->sample_id[w->b * a->seq + (i < a->seq ? i : a->seq - 1)];
         }
-        for (int64_t r = 0; r < keys; r += VL) {
-            vf t[VL];
-#pragma GCC unroll 16
-            for (int l = 0; l < VL; l++) t[l] = vload(rows[l] + r);
-            vtranspose(t);
-#pragma GCC unroll 16
-            for (int l = 0; l < VL; l++) vstore(factors + (r + l) * BLOCK + c, t[l]);
-        }
+        for (int64_t r = 0; r < keys; r += DROPOUT_KEYS)
+            dropout_keys(factors + r * BLOCK + c, BLOCK, &w->key, sample, (uint64_t)row, (uint64_t)(p->j0 + r));
     }
 }
 

@@ -13,7 +13,7 @@
 /* A dropout mask comes in runs of at most this many elements, so that it stays on the stack; the buffer has room for
  * the elements of the first and last counters that lie outside the run. */
 #define MASK_RUN    512
-#define MASK_BUFFER (MASK_RUN + 4 + 4 * PHILOX_CHAINS * PHILOX_LANES)
+#define MASK_BUFFER (MASK_RUN + 8 + 8 * PHILOX_CHAINS * PHILOX_LANES)
 
 typedef uint64_t vq __attribute__((vector_size(PHILOX_BYTES)));
 typedef uint32_t vq_words __attribute__((vector_size(PHILOX_BYTES)));
@@ -34,13 +34,13 @@ ALWAYS vq multiply_low(vq a, uint32_t b)
 
 /* One site of one step, as the kernels see it. */
 typedef struct dropout_key {
-    uint32_t seed, site, step, threshold;
-    float scale; /* 1/(1-p) */
+    uint32_t seed, site, step, threshold; /* that of the upper half of a word */
+    float scale;                          /* 1/(1-p) */
 } dropout_key;
 
 ALWAYS dropout_key dropout_key_of(const mega_step_block *step, uint32_t site, double p)
 {
-    return (dropout_key){step->seed, site, step->step, mega_dropout_threshold(p), (float)(1.0 / (1.0 - p))};
+    return (dropout_key){step->seed, site, step->step, mega_dropout_threshold(p) << 16, (float)mega_dropout_scale(p)};
 }
 
 /* A vector of counters; the upper halves of the lanes hold what no product reads. */
@@ -57,8 +57,48 @@ ALWAYS void philox_round(philox_state *s, uint32_t key0, uint32_t key1)
     s->c3 = a;
 }
 
-/* Writes the factors of a vector of counters, 4 each, in order. */
-ALWAYS void philox_factors(float *at, const philox_state *s, vq_words threshold, vq_words scale)
+/* All rounds of `chains` vectors of counters (a constant after inlining). */
+ALWAYS void philox_rounds(philox_state s[PHILOX_CHAINS], const int chains, const dropout_key *key)
+{
+    uint32_t key0 = key->seed, key1 = key->site;
+#pragma GCC unroll 10
+    for (int round = 0; round < 10; round++, key0 += 0x9E3779B9u, key1 += 0xBB67AE85u) {
+#pragma GCC unroll 4
+        for (int i = 0; i < chains; i++) philox_round(&s[i], key0, key1);
+    }
+}
+
+/* Factors of the lower and of the upper halves of words. */
+ALWAYS void factors_of_words(vq_words words, const dropout_key *key, vq_words *low, vq_words *high)
+{
+    const vq_words threshold = (vq_words){0} + key->threshold;
+    const vq_words scale = (vq_words)(key->scale - (float __attribute__((vector_size(PHILOX_BYTES)))){0});
+    *low = (vq_words)(words << 16 >= threshold) & scale;
+    *high = (vq_words)(words >= threshold) & scale;
+}
+
+/* Writes the factors of words in order. */
+ALWAYS void put_factors(float *at, vq_words words, const dropout_key *key)
+{
+    vq_words low, high;
+    factors_of_words(words, key, &low, &high);
+#if PHILOX_LANES == 8
+    const vq_words first = __builtin_shufflevector(low, high, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
+                   second =
+                       __builtin_shufflevector(low, high, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+#elif PHILOX_LANES == 4
+    const vq_words first = __builtin_shufflevector(low, high, 0, 8, 1, 9, 2, 10, 3, 11),
+                   second = __builtin_shufflevector(low, high, 4, 12, 5, 13, 6, 14, 7, 15);
+#else
+    const vq_words first = __builtin_shufflevector(low, high, 0, 4, 1, 5),
+                   second = __builtin_shufflevector(low, high, 2, 6, 3, 7);
+#endif
+    memcpy(at, &first, sizeof first);
+    memcpy(at + PHILOX_BYTES / 4, &second, sizeof second);
+}
+
+/* Writes the factors of a vector of counters, 8 each, in order. */
+ALWAYS void philox_factors(float *at, const philox_state *s, const dropout_key *key)
 {
     const vq even = (s->c0 & 0xffffffffu) | s->c1 << 32, odd = (s->c2 & 0xffffffffu) | s->c3 << 32;
 #if PHILOX_LANES == 8
@@ -70,46 +110,88 @@ ALWAYS void philox_factors(float *at, const philox_state *s, vq_words threshold,
 #else
     const vq low = __builtin_shufflevector(even, odd, 0, 2), high = __builtin_shufflevector(even, odd, 1, 3);
 #endif
-    const vq_words keep_low = (vq_words)((vq_words)low >= threshold) & scale;
-    const vq_words keep_high = (vq_words)((vq_words)high >= threshold) & scale;
-    memcpy(at, &keep_low, sizeof keep_low);
-    memcpy(at + PHILOX_BYTES / 4, &keep_high, sizeof keep_high);
+    put_factors(at, (vq_words)low, key);
+    put_factors(at + PHILOX_BYTES / 2, (vq_words)high, key);
 }
 
-/* The factors of `chains` vectors of counters (a constant after inlining) from `block`. */
-ALWAYS void philox_run(float *at, int chains, vq block, const dropout_key *key, uint32_t sample, vq_words scale)
+/* The factors of `chains` vectors of counters from `block`. */
+ALWAYS void philox_run(float *at, const int chains, vq block, const dropout_key *key, uint32_t sample)
 {
-    const vq_words threshold = (vq_words){0} + key->threshold;
-    const vq c2 = (vq){0} + sample, c3 = (vq){0} + key->step;
     philox_state s[PHILOX_CHAINS];
 #pragma GCC unroll 4
     for (int i = 0; i < chains; i++) {
         const vq counter = block + (uint64_t)(i * PHILOX_LANES);
-        s[i] = (philox_state){counter, counter >> 32, c2, c3};
+        s[i] = (philox_state){counter, counter >> 32, (vq){0} + sample, (vq){0} + key->step};
     }
-    uint32_t key0 = key->seed, key1 = key->site;
-#pragma GCC unroll 10
-    for (int round = 0; round < 10; round++, key0 += 0x9E3779B9u, key1 += 0xBB67AE85u) {
+    philox_rounds(s, chains, key);
 #pragma GCC unroll 4
-        for (int i = 0; i < chains; i++) philox_round(&s[i], key0, key1);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < chains; i++) philox_factors(at + 4 * i * PHILOX_LANES, &s[i], threshold, scale);
+    for (int i = 0; i < chains; i++) philox_factors(at + 8 * i * PHILOX_LANES, &s[i], key);
+}
+
+ALWAYS vq philox_lanes(void)
+{
+    vq lane = {0};
+    for (int l = 0; l < PHILOX_LANES; l++) lane[l] = (uint64_t)l;
+    return lane;
 }
 
 /* Factors (0 or scale) of elements [element, element + n), n <= MASK_RUN, of `sample`. They are written into `buffer`
  * [MASK_BUFFER]; the result points to the first one. */
-static const float *dropout_factors(float *buffer, const dropout_key *key, uint32_t sample, uint64_t element, int64_t n)
+static inline const float *dropout_factors(float *buffer, const dropout_key *key, uint32_t sample, uint64_t element,
+                                           int64_t n)
 {
-    const uint64_t first = element >> 2, last = (element + (uint64_t)n + 3) >> 2;
-    const vq_words scale = (vq_words)(key->scale - (float __attribute__((vector_size(PHILOX_BYTES)))){0});
-    vq lane = {0};
-    for (int l = 0; l < PHILOX_LANES; l++) lane[l] = (uint64_t)l;
+    const uint64_t first = element >> 3, last = (element + (uint64_t)n + 7) >> 3;
+    const vq lane = philox_lanes();
     uint64_t block = first;
     for (; block + 2 * PHILOX_LANES < last; block += PHILOX_CHAINS * PHILOX_LANES)
-        philox_run(buffer + 4 * (block - first), PHILOX_CHAINS, lane + block, key, sample, scale);
-    if (block + PHILOX_LANES < last) philox_run(buffer + 4 * (block - first), 2, lane + block, key, sample, scale);
+        philox_run(buffer + 8 * (block - first), PHILOX_CHAINS, lane + block, key, sample);
+    if (block + PHILOX_LANES < last) philox_run(buffer + 8 * (block - first), 2, lane + block, key, sample);
     else if (block < last)
-        philox_run(buffer + 4 * (block - first), 1, lane + block, key, sample, scale);
-    return buffer + (element & 3);
+        philox_run(buffer + 8 * (block - first), 1, lane + block, key, sample);
+    return buffer + (element & 7);
+}
+
+/* The lower halves of the lanes of both, in order. */
+ALWAYS vq_words philox_join(vq a, vq b)
+{
+    const vq_words x = (vq_words)a, y = (vq_words)b;
+#if PHILOX_LANES == 8
+    return __builtin_shufflevector(x, y, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+#elif PHILOX_LANES == 4
+    return __builtin_shufflevector(x, y, 0, 2, 4, 6, 8, 10, 12, 14);
+#else
+    return __builtin_shufflevector(x, y, 0, 2, 4, 6);
+#endif
+}
+
+/* Keys that a call of dropout_keys makes. */
+#define DROPOUT_KEYS (4 * PHILOX_CHAINS)
+
+/* Factors of keys [key, key + DROPOUT_KEYS) of 2 PHILOX_LANES rows of probabilities from `row`, whose samples are
+ * given: to[key][row], `ld` between keys. key is a multiple of 8. */
+ALWAYS void dropout_keys(float *to, int64_t ld, const dropout_key *key, const uint32_t *sample, uint64_t row,
+                         uint64_t first)
+{
+    philox_state s[PHILOX_CHAINS];
+#pragma GCC unroll 4
+    for (int i = 0; i < PHILOX_CHAINS; i++) {
+        vq samples;
+        for (int l = 0; l < PHILOX_LANES; l++) samples[l] = sample[i % 2 * PHILOX_LANES + l];
+        s[i] = (philox_state){philox_lanes() + (row + (uint64_t)(i % 2 * PHILOX_LANES)),
+                              (vq){0} + ((first >> 3) + (uint64_t)(i / 2)), samples, (vq){0} + key->step};
+    }
+    philox_rounds(s, PHILOX_CHAINS, key);
+#pragma GCC unroll 2
+    for (int i = 0; i < PHILOX_CHAINS; i += 2) {
+        const vq_words word[4] = {philox_join(s[i].c0, s[i + 1].c0), philox_join(s[i].c1, s[i + 1].c1),
+                                  philox_join(s[i].c2, s[i + 1].c2), philox_join(s[i].c3, s[i + 1].c3)};
+#pragma GCC unroll 4
+        for (int w = 0; w < 4; w++) {
+            vq_words low, high;
+            float *at = to + (4 * i + 2 * w) * ld;
+            factors_of_words(word[w], key, &low, &high);
+            memcpy(at, &low, sizeof low);
+            memcpy(at + ld, &high, sizeof high);
+        }
+    }
 }

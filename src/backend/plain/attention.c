@@ -23,8 +23,8 @@ static void query(const mega_attention_args *a, double *p, int64_t b, int64_t i,
     for (int64_t j = begin; j < end; j++) {
         p[j] /= sum;
         if (a->dropout > 0.0) {
-            const uint64_t element = (uint64_t)(((a->head_begin + h) * S + i) * S + j);
-            p[j] *= dropout_factor(a->head.step, a->site, a->sample_id[row], element, a->dropout);
+            const uint64_t block = mega_dropout_block_of_keys((uint32_t)((a->head_begin + h) * S + i), (uint64_t)j);
+            p[j] *= dropout_factor(a->head.step, a->site, a->sample_id[row], block, (int)(j & 7), a->dropout);
         }
     }
     for (int64_t d = 0; d < D; d++) {

@@ -25,10 +25,11 @@ static void probabilities(const mega_attention_grad_args *g, const grad_scratch 
             dot += get(a->q, t, row * a->ld_q + h * D + d) * get(a->k, t, at);
             dout_v += get(g->dout, t, row * g->ld_dout + h * D + d) * get(a->v, t, at);
         }
-        const uint64_t element = (uint64_t)(((a->head_begin + h) * S + i) * S + j);
+        const uint64_t block = mega_dropout_block_of_keys((uint32_t)((a->head_begin + h) * S + i), (uint64_t)j);
         w->p[j] = exp(dot * a->scale - lse);
-        w->m[j] =
-            a->dropout > 0.0 ? dropout_factor(g->head.step, a->site, a->sample_id[row], element, a->dropout) : 1.0;
+        w->m[j] = a->dropout > 0.0
+                      ? dropout_factor(g->head.step, a->site, a->sample_id[row], block, (int)(j & 7), a->dropout)
+                      : 1.0;
         w->ds[j] = w->m[j] * dout_v;
         sum += w->p[j] * w->ds[j];
     }

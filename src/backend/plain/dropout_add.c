@@ -12,7 +12,8 @@ static void run(mega_team *team, const void *args)
             if (a->bias != NULL) v += get(a->bias, t, c);
             if (a->dropout > 0.0) {
                 const uint64_t element = (uint64_t)(a->seq_position[r] * a->cols + c);
-                v *= dropout_factor(a->head.step, a->site, a->sample_id[r], element, a->dropout);
+                v *= dropout_factor(a->head.step, a->site, a->sample_id[r], element >> 3, (int)(element & 7),
+                                    a->dropout);
             }
             if (a->residual != NULL) v += get(a->residual, t, r * a->cols + c);
             put(a->y, t, r * a->cols + c, v);

@@ -12,7 +12,8 @@ static void run(mega_team *team, const void *args)
             double dx = get(a->dy, t, r * a->cols + c);
             if (a->dropout > 0.0) {
                 const uint64_t element = (uint64_t)(a->seq_position[r] * a->cols + c);
-                dx *= dropout_factor(a->head.step, a->site, a->sample_id[r], element, a->dropout);
+                dx *= dropout_factor(a->head.step, a->site, a->sample_id[r], element >> 3, (int)(element & 7),
+                                     a->dropout);
             }
             put(a->dx, t, r * a->cols + c, dx);
             dbias += dx;

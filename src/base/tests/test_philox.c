@@ -40,15 +40,17 @@ static void dropout_thresholds(void **state)
 {
     (void)state;
     assert_int_equal(mega_dropout_threshold(0), 0);
-    assert_int_equal(mega_dropout_threshold(0.5), 0x80000000u);
-    assert_int_equal(mega_dropout_threshold(0.1), 429496730u);
-    assert_int_equal(mega_dropout_threshold(1), 0xffffffffu);
+    assert_int_equal(mega_dropout_threshold(0.5), 0x8000u);
+    assert_int_equal(mega_dropout_threshold(0.1), 6554u);
+    assert_int_equal(mega_dropout_threshold(1), 0xffffu);
+    assert_true(mega_dropout_scale(0.5) == 2.0 && mega_dropout_scale(0.75) == 4.0);
+    assert_true(mega_dropout_scale(0.1) * (1.0 - 6554.0 / 65536.0) == 1.0);
     const uint32_t threshold = mega_dropout_threshold(0.1);
     int kept = 0;
-    enum { BLOCKS = 25000 };
+    enum { BLOCKS = 12500 };
     for (uint64_t b = 0; b < BLOCKS; b++) {
         const mega_philox r = mega_philox_dropout(1234, 7, 1, 0, b);
-        for (int i = 0; i < 4; i++) kept += r.v[i] >= threshold;
+        for (int i = 0; i < 8; i++) kept += mega_dropout_bits(r, i) >= threshold;
     }
     /* 100,000 draws at 0.9: a standard deviation is 95 */
     assert_in_range(kept, 90000 - 500, 90000 + 500);

@@ -129,7 +129,8 @@ typedef struct mega_column_sum_args {
  * segment_start[t] <= j <= i (segment_start NULL: 0) when causal, else all keys of its sequence.
  *   q [T, H*D] with row stride ld_q; k, v [T, G*D] with ld_kv; out [T, H*D] with ld_out; lse [H, T] acc, natural log of
  *   the softmax denominator. Head h reads key/value head h*G/H.
- * Dropout on probabilities: element ((head_begin + h)*S + i)*S + j of sample sample_id[t] at `site`; lse is without it.
+ * Dropout on probabilities: key j of row (head_begin + h)*S + i of sample sample_id[t] at `site`
+ * (mega_dropout_block_of_keys); lse is without it.
  */
 typedef struct mega_attention_args {
     mega_kernel_head head;

@@ -24,18 +24,34 @@ static inline mega_philox mega_philox4x32(mega_philox c, uint32_t key0, uint32_t
     return c;
 }
 
-/* The project's one addressing rule for dropout (law 1): four words for elements 4*block … 4*block+3 of the logical
- * tensor at `site` (an id of the place in the model, mega_dropout_site) of sample `sample` in optimizer step `step`. */
+/* The project's one addressing rule for dropout (law 1): 128 bits for eight elements of the logical tensor at `site`
+ * (an id of the place in the model, mega_dropout_site) of sample `sample` in optimizer step `step`. Of rows of
+ * activations those are elements 8*block … 8*block+7; of attention see mega_dropout_block_of_keys. */
 static inline mega_philox mega_philox_dropout(uint32_t seed, uint32_t site, uint32_t step, uint32_t sample,
                                               uint64_t block)
 {
     return mega_philox4x32((mega_philox){{(uint32_t)block, (uint32_t)(block >> 32), sample, step}}, seed, site);
 }
-/* An element is kept when its word is >= threshold; threshold = round(p * 2^32), saturated. */
+/* Keys 8*(key/8) … 8*(key/8)+7 of one row of probabilities: head * queries of a sequence + query. */
+static inline uint64_t mega_dropout_block_of_keys(uint32_t row, uint64_t key)
+{
+    return row | key >> 3 << 32;
+}
+/* The 16 bits of element i of those eight. */
+static inline uint32_t mega_dropout_bits(mega_philox r, int i)
+{
+    return r.v[i >> 1] >> (i & 1) * 16 & 0xffffu;
+}
+/* An element is kept when its bits are >= threshold: p is taken as the nearest multiple of 2^-16 below 1. */
 static inline uint32_t mega_dropout_threshold(double p)
 {
-    const double t = p * 4294967296.0 + 0.5;
-    return t >= 4294967295.0 ? 4294967295u : (uint32_t)t;
+    const double t = p * 65536.0 + 0.5;
+    return t >= 65535.0 ? 65535u : (uint32_t)t;
+}
+/* What is kept is multiplied by 1/(1-p), with the same p. */
+static inline double mega_dropout_scale(double p)
+{
+    return 65536.0 / (65536.0 - (double)mega_dropout_threshold(p));
 }
 
 /* Initialisation: element `index` of the logical parameter whose name hashes to `name_hash`, N(0,1) in double
