@@ -12,12 +12,14 @@ static mega_status build_program(mega_engine *e, mega_engine_model model, int ch
         mega_graph_destroy(g);
         return st;
     }
-    /* with ZeRO 3 no rank holds all weights, packed or not */
-    const bool accumulates = o->batch.global_batch > o->batch.micro_step && mega_params_zero_stage(e->params) < 3;
+    const bool accumulates = o->batch.global_batch > o->batch.micro_step;
+    const bool is_whole = mega_params_zero_stage(e->params) < 3; /* else no rank holds all weights, packed or not */
     const mega_program_options po = {.backend = o->plain ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU,
                                      .team = o->team,
                                      .differentiate = train,
-                                     .pack_weights = train && accumulates && !o->no_pack_weights,
+                                     .pack_weights = !train || o->no_pack_weights || !is_whole ? 0
+                                                     : accumulates                             ? 1
+                                                                                               : 2,
                                      .slots = train ? e->chunk[chunk].slots : 1,
                                      .world = o->world,
                                      .place = o->place,

@@ -153,7 +153,6 @@ static mega_status run_step(mega_engine *e, const mega_schedule_step *s, step_su
 /* What the programs read of this step; gradients begin at zero. */
 static mega_status step_begin(mega_engine *e)
 {
-    const bool accumulates = e->batch.rows > e->options.micro_batch;
     double factor;
     MEGA_TRY(loss_factor(e, &factor));
     for (int c = 0; c < e->chunks; c++) {
@@ -161,7 +160,7 @@ static mega_status step_begin(mega_engine *e)
         block->seed = e->options.dropout_seed;
         block->step = (uint32_t)e->progress.iteration;
         block->loss_factor = factor;
-        block->keeps_packed = accumulates;
+        block->keeps_packed = true;
     }
     mega_optimizer_zero_gradients_but(e->optimizer, e->begun);
     return MEGA_OK;

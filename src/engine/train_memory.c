@@ -31,8 +31,7 @@ void train_memory_table(const mega_engine_memory *m, mega_dtype compute, mega_bu
         {"saved", "activations kept for the backward", m->saved, NEVER},
         {"scratch", "everything else that is computed", m->scratch, NEVER},
         {"inputs", "and outputs of the programs", m->inputs, NEVER},
-        {"packed", "weights as products take them, kept through a step's micro-batches (--no-pack-weights)", m->packed,
-         NEVER},
+        {"packed", "weights as products take them, kept through a step (--no-pack-weights)", m->packed, NEVER},
         {"data", "rows of one step", m->data, NEVER},
         {"libraries", "and threads: measured, not planned", m->libraries, NEVER},
     };

@@ -13,6 +13,14 @@ static int packed_before(const mega_graph *g, int end)
     return -1;
 }
 
+static int products_with(const mega_graph *g, const instruction *op)
+{
+    int count = 0;
+    for (int i = 0; i < g->num_ops; i++)
+        count += !g->op[i].recomputed && g->op[i].kind == op->kind && g->op[i].in[1] == op->in[1];
+    return count;
+}
+
 static void place(mega_program *p, int i, void *args)
 {
     instruction *op = &p->g->op[i];
@@ -24,6 +32,7 @@ static void place(mega_program *p, int i, void *args)
         op->packed_bytes = p->g->op[first].packed_bytes;
         return;
     }
+    if (products_with(p->g, op) < p->pack_weights) return;
     const op_binder b = {.g = p->g, .address = mega_plan_address};
     memset(args, 0, PROGRAM_ARGS_BYTES);
     mega_program_bind_args(p, &b, op, args);
@@ -35,7 +44,7 @@ static void place(mega_program *p, int i, void *args)
 
 mega_status mega_plan_packed(mega_program *p)
 {
-    if (!p->packs_weights) return MEGA_OK;
+    if (p->pack_weights == 0) return MEGA_OK;
     void *args = mega_malloc(PROGRAM_ARGS_BYTES);
     if (args == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory to plan it", p->name);
     for (int i = 0; i < p->g->num_ops; i++) place(p, i, args);

@@ -78,7 +78,7 @@ mega_status mega_program_build(mega_program **out, mega_graph *g, const mega_pro
     p->threads = mega_team_size(options->team);
     p->slots = options->slots > 0 ? options->slots : 1;
     p->states_of = options->states_of;
-    p->packs_weights = options->pack_weights;
+    p->pack_weights = options->pack_weights;
     p->world = options->world;
     g->place = options->place;
     p->check = mega_check_level();

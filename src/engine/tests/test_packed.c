@@ -81,7 +81,7 @@ static void kept_weights_change_no_bit(void **state)
     expect_same(&(setting){.compute = MEGA_BF16, .threads = 2, .recompute = MEGA_GPT_RECOMPUTE_FULL});
 }
 
-static void a_step_of_one_micro_batch_keeps_none(void **state)
+static void a_ramp_changes_no_bit(void **state)
 {
     (void)state;
     expect_same(&(setting){.compute = MEGA_BF16, .threads = 2, .ramps = true});
@@ -114,7 +114,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kept_weights_change_no_bit),
-        cmocka_unit_test(a_step_of_one_micro_batch_keeps_none),
+        cmocka_unit_test(a_ramp_changes_no_bit),
         cmocka_unit_test(the_plan_counts_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,7 +32,8 @@ typedef struct mega_step_block {
     const int32_t *kv_length;
     bool first_micro_batch; /* gradients start from nothing: gemm.begins */
     bool last_micro_batch;  /* gradients of the step are complete behind its backward */
-    /* Products read their weights as the first micro-batch of this step packed them (mega_kernel_head.packed). */
+    /* Products read their weights as they were packed in the first micro-batch of this step
+     * (mega_kernel_head.packed). */
     bool keeps_packed;
 } mega_step_block;
 

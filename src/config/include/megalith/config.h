@@ -186,7 +186,7 @@ typedef struct mega_config {
     mega_backend_kind backend;
     int64_t num_threads;  /* filled in by the parser, at least 1 */
     int64_t memory_limit; /* bytes; 0: what the machine gives */
-    bool no_pack_weights; /* packed weights are not kept through the micro-batches of a step */
+    bool no_pack_weights; /* weights are packed anew for each product of a step */
 
     /* validation */
     int64_t eval_iters, eval_interval;

@@ -45,7 +45,7 @@ typedef struct mega_engine_options {
     int64_t micro_batch, seq;
     mega_batch_ramp batch;      /* micro_step: micro_batch x data-parallel ranks */
     bool no_train, no_evaluate; /* leave that program out */
-    bool no_pack_weights;       /* products pack them anew in each micro-batch, which takes less memory */
+    bool no_pack_weights;       /* products pack them anew each time, which takes less memory */
     bool per_token_loss;        /* the model was described with per_token */
     double clip_grad;
     uint32_t dropout_seed;
@@ -75,7 +75,7 @@ typedef struct mega_engine_memory {
     size_t saved;     /* activations kept for the backward, all micro-batches in flight */
     size_t scratch;   /* everything else that programs compute */
     size_t inputs;    /* of programs */
-    size_t packed;    /* weights as products take them, kept through a step of several micro-batches */
+    size_t packed;    /* weights as products take them, kept through a step where several products do */
     size_t data;      /* the rows of one step */
     size_t total;
     size_t libraries; /* oneDNN's code and objects, threads, records: a measured constant, and what ranks exchange

@@ -13,10 +13,12 @@ typedef struct mega_program_options {
     mega_team *team;    /* borrowed; NULL: one thread */
     bool differentiate; /* with a backward program */
     bool no_fusion;     /* leave ops as described (tests compare both) */
-    bool pack_weights;  /* room for weights as products take them, kept where mega_step_block.keeps_packed says so */
-    int slots;          /* micro-batches in flight: saved arenas; 0 counts as 1 */
-    const char *name;   /* "train", "evaluate", "prefill", "decode" */
-    mega_world *world;  /* borrowed, or NULL: what is under way between ranks moves on between instructions */
+    /* Weights that at least so many products of a micro-batch take in one orientation (recomputed ones apart) get room
+     * to stay packed in, where mega_step_block.keeps_packed says so; 0: none. */
+    int pack_weights;
+    int slots;         /* micro-batches in flight: saved arenas; 0 counts as 1 */
+    const char *name;  /* "train", "evaluate", "prefill", "decode" */
+    mega_world *world; /* borrowed, or NULL: what is under way between ranks moves on between instructions */
     mega_place_options place;
     /* Borrowed, or NULL: states (mega_graph_state) that this program has under the same name and with the same shape
      * are not made again but shared; it must be allocated before and destroyed after. Prefill and decode share their
