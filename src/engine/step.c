@@ -235,19 +235,27 @@ static mega_status search_nonfinite(mega_engine *e, const char *what)
     return MEGA_OK;
 }
 
-/* Every rank saw the same norm and comes here. */
+static mega_status gradient_failed(const mega_engine *e, const char *what)
+{
+    return MEGA_FAIL(MEGA_ERR_NUMERIC,
+                     "iteration %lld: %s%s. No update was made. Lower --lr, raise --lr-warmup-iters or lower "
+                     "--clip-grad",
+                     (long long)e->progress.iteration + 1, what,
+                     runs_alone(e) ? ", and every op's output is finite when it is run again" : "");
+}
+
+/* Every rank saw the same norm and comes here. A rank that holds the parameter speaks for those that do not. */
 static mega_status nonfinite_gradient(mega_engine *e)
 {
     const int param = mega_optimizer_find_nonfinite(e->optimizer);
     char what[MEGA_PARAM_NAME + 80];
     snprintf(what, sizeof what, "the gradient of %s is not finite",
              param >= 0 ? mega_params_get(e->params, param)->name : "a parameter");
-    MEGA_TRY(mega_comm_agree(e->layout->world.comm, runs_alone(e) ? search_nonfinite(e, what) : MEGA_OK));
-    return MEGA_FAIL(MEGA_ERR_NUMERIC,
-                     "iteration %lld: %s%s. No update was made. Lower --lr, raise --lr-warmup-iters or lower "
-                     "--clip-grad",
-                     (long long)e->progress.iteration + 1, what,
-                     runs_alone(e) ? ", and every op's output is finite when it is run again" : "");
+    const mega_status mine = runs_alone(e) ? search_nonfinite(e, what)
+                             : param >= 0  ? gradient_failed(e, what)
+                                           : MEGA_OK;
+    MEGA_TRY(mega_comm_agree(e->layout->world.comm, mine));
+    return gradient_failed(e, what);
 }
 
 /* Norm, clip factor, finiteness: every rank sees the same. */

@@ -127,6 +127,7 @@ static mega_status run_profiled(mega_program *p, int slot, int begin, int end)
         const double began = mega_time_now();
         MEGA_TRY(run_call(p, &p->call[slot * p->g->num_ops + i]));
         mega_profile_instruction(p->profile, p->g, i, began, mega_time_now());
+        MEGA_TRY(mega_comm_poll(p->polled));
     }
     return MEGA_OK;
 }
@@ -143,7 +144,10 @@ static mega_status run(mega_program *p, int slot, int begin, int end)
     if (p->check > 0) return run_checked(p, slot, begin, end);
     if (p->profile != NULL) return run_profiled(p, slot, begin, end);
     const program_call *call = p->call + (ptrdiff_t)slot * p->g->num_ops;
-    for (int i = begin; i < end; i++) MEGA_TRY(run_call(p, &call[i]));
+    for (int i = begin; i < end; i++) {
+        MEGA_TRY(run_call(p, &call[i]));
+        MEGA_TRY(mega_comm_poll(p->polled));
+    }
     return MEGA_OK;
 }
 

@@ -1,0 +1,73 @@
+/* Engines of pipeline stages that nobody started: what each holds in flight is what its schedule says. */
+#include "engine_run.h"
+#include "kit.h"
+
+#include <string.h>
+
+static mega_engine *stage_of(int stage, int stages, int chunks, int64_t micro_batches)
+{
+    mega_engine *e = NULL;
+    mega_gpt gpt = engine_run_gpt();
+    gpt.num_layers = 2 * (int64_t)stages * chunks;
+    gpt.stage_chunks = chunks;
+    mega_engine_options o = engine_run_options(micro_batches, 1, 1e-3);
+    o.compute = MEGA_F32;
+    o.layout = (mega_layout_sizes){.pp = stages, .planned_ranks = stages, .planned_rank = stage};
+    if (mega_engine_create(&e, mega_engine_gpt(&gpt), &o) != MEGA_OK) fail_msg("%s", mega_error_message());
+    return e;
+}
+
+/* The layers of the middle stages are alike, so that what they save goes with the micro-batches in flight. */
+static void saved_goes_with_the_schedule(void **state)
+{
+    (void)state;
+    size_t saved[4];
+    for (int s = 1; s < 3; s++) {
+        mega_engine *e = stage_of(s, 4, 1, 8);
+        mega_engine_memory m;
+        mega_program_memory p;
+        mega_engine_memory_get(e, &m);
+        mega_program_memory_get(mega_engine_program(e, true), &p);
+        assert_int_equal(p.slots, 4 - s);
+        saved[s] = m.saved;
+        mega_engine_destroy(e);
+    }
+    assert_int_equal(2 * saved[1], 3 * saved[2]);
+}
+
+static void few_micro_batches_take_few_slots(void **state)
+{
+    (void)state;
+    mega_program_memory p;
+    mega_engine *e = stage_of(0, 4, 1, 2);
+    mega_program_memory_get(mega_engine_program(e, true), &p);
+    assert_int_equal(p.slots, 2);
+    mega_engine_destroy(e);
+}
+
+static void chunks_want_a_multiple_of_the_stages(void **state)
+{
+    (void)state;
+    mega_engine *e = stage_of(1, 4, 2, 8);
+    mega_engine_destroy(e);
+    e = NULL;
+    mega_gpt gpt = engine_run_gpt();
+    gpt.num_layers = 8;
+    gpt.stage_chunks = 2;
+    mega_engine_options o = engine_run_options(6, 1, 1e-3);
+    o.compute = MEGA_F32;
+    o.layout = (mega_layout_sizes){.pp = 4, .planned_ranks = 4};
+    assert_int_equal(mega_engine_create(&e, mega_engine_gpt(&gpt), &o), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "takes a multiple of 4 micro-batches"));
+    assert_null(e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(saved_goes_with_the_schedule),
+        cmocka_unit_test(few_micro_batches_take_few_slots),
+        cmocka_unit_test(chunks_want_a_multiple_of_the_stages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
