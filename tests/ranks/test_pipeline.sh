@@ -36,10 +36,18 @@ trains() { # name, ranks, lines of parameters, options
 }
 trains pp2 2 2 --pipeline-model-parallel-size 2
 trains uneven 2 2 --pipeline-model-parallel-size 2 --decoder-first-pipeline-num-layers 3
-trains parts 2 2 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1
+trains parts 2 2 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 --save parts
 trains tp2pp2 4 4 --pipeline-model-parallel-size 2 --tensor-model-parallel-size 2
 grep -q 'tensor-model-parallel size: 2, pipeline-model-parallel size: 2' tp2pp2.log || fail "the layout is not shown"
 trains pp2dp2 4 2 --pipeline-model-parallel-size 2 --recompute-activations
+
+# One rank goes on from what interleaved stages saved, and they from what one rank saved.
+"$MEGALITH" "${base[@]}" --train-iters 6 --save one >save.log 2>&1 || fail "one rank saves: $(tail -n 3 save.log)"
+"$MEGALITH" "${base[@]}" --train-iters 12 --load one --metrics-file on.jsonl >on.log 2>&1 || fail "one rank goes on"
+"$MEGALITH" "${base[@]}" --train-iters 12 --load parts --metrics-file from.jsonl >from.log 2>&1 || fail "one rank goes on from stages: $(tail -n 3 from.log)"
+ranks 2 "$MEGALITH" "${base[@]}" --train-iters 12 --load one --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 \
+    --metrics-file into.jsonl >into.log 2>&1 </dev/null || fail "stages go on from one rank: $(tail -n 3 into.log)"
+near from.jsonl on.jsonl 5e-5 && near into.jsonl on.jsonl 5e-5 || fail "other losses than the one rank that goes on"
 
 # A loss that is not finite ends all ranks, with one message.
 ranks 2 "$MEGALITH" "${base[@]}" --train-iters 6 --pipeline-model-parallel-size 2 --lr 1e30 --clip-grad 0 >nan.log 2>&1 </dev/null &&
