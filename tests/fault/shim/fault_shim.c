@@ -7,6 +7,7 @@
  *   FAULT_ERRNO  what it says (a number); ENOSPC when absent
  *   FAULT_COUNT  a file that gets the number of such calls when the program ends
  *   FAULT_LOG    a file that gets one line when it happens
+ *   FAULT_RANK   in this rank of an MPI launcher alone
  *
  * Only calls made by the program itself or by the JSON library count: what the loader, the C library and oneDNN do on
  * their own is not ours to recover from. */
@@ -57,10 +58,17 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *user)
     return 0;
 }
 
+static int is_chosen_rank(void)
+{
+    const char *chosen = getenv("FAULT_RANK"), *rank = getenv("OMPI_COMM_WORLD_RANK");
+    if (rank == NULL) rank = getenv("PMI_RANK");
+    return chosen == NULL || (rank != NULL && strcmp(chosen, rank) == 0);
+}
+
 __attribute__((constructor)) static void begin(void)
 {
     const char *at = getenv("FAULT_AT"), *error = getenv("FAULT_ERRNO");
-    if (at == NULL) return;
+    if (at == NULL || !is_chosen_rank()) return;
     dl_iterate_phdr(add_object, &ours);
     fault_log = getenv("FAULT_LOG");
     fault_errno = error != NULL ? atoi(error) : ENOSPC;

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Four ranks under megalith launch, and something happens to one of them: it is killed, it is stopped, it cannot read the
+# checkpoint, the disk is full. Each time the run ends within ten seconds (of its limit), the last line says who and what, no
+# rank lives on, and the last checkpoint is whole.
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+command -v mpirun >/dev/null || skip "mpirun is not there (apt-get install openmpi-bin)"
+"$MEGALITH" doctor 2>/dev/null | grep -qE '^  MPI  *none' && skip "megalith was built without MPI"
+unset RANK WORLD_SIZE
+need_shim
+fox_lines 300 >t.txt
+"$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer --output-prefix d >prepare 2>&1 ||
+    fail "preprocessing: $(cat prepare)"
+base=(pretrain_gpt --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 --num-threads 1
+    --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --lr-decay-iters 20 --log-interval 1 --eval-interval 100000 --eval-iters 0
+    --tokenizer-type ByteTokenizer --data-path d_text_document --split 100,0,0)
+launch() { "$MEGALITH" launch --nproc_per_node 4 "$@" </dev/null; }
+# Waits for the run in the background to end, at most this many seconds.
+ends_in() {
+    local began
+    began=$(date +%s)
+    wait "$launcher"
+    status=$?
+    [ $(($(date +%s) - began)) -le "$1" ] || note "$2: ended $(($(date +%s) - began)) s later, expected $1 at most"
+    [ $status -ne 0 ] || note "$2: exit status 0"
+    echo "$2: status $status, $(tail -n 1 err)"
+    pgrep -f "^$MEGALITH pretrain_gpt .*$mark" >/dev/null && note "$2: a rank lives on"
+}
+# Waits until the run in the background has said this; then $pid is one of its ranks.
+begun() {
+    for _ in $(seq 1 300); do
+        grep -q "$1" out && break
+        sleep 0.1
+    done
+    pid=$(pgrep -f "^$MEGALITH pretrain_gpt .*$mark" | sed -n 3p)
+    [ -n "$pid" ] || fail "the run does not come to $1: $(tail -n 2 err)"
+}
+
+mark='train-iters 100003'
+launch "${base[@]}" --train-iters 100003 --save keep --save-interval 5 --keep-checkpoints 1 >out 2>err &
+launcher=$!
+begun 'successfully saved checkpoint at iteration  *10 '
+kill -9 "$pid"
+ends_in 10 "a killed rank"
+[ $status -eq 137 ] || note "a killed rank: exit status $status"
+tail -n 1 err | grep -q 'ended by signal 9' || note "a killed rank: the last line"
+whole=$(cat keep/latest_checkpointed_iteration.txt)
+"$MEGALITH" "${base[@]}" --train-iters $((whole + 1)) --load keep >on 2>&1 || note "the checkpoint of a killed run: $(tail -n 1 on)"
+
+mark='train-iters 100004'
+launch "${base[@]}" --train-iters 100004 --distributed-timeout-minutes 1 >out 2>err &
+launcher=$!
+begun 'iteration  *3/'
+kill -STOP "$pid"
+ends_in 70 "a stopped rank"
+tail -n 5 err | grep -q 'rank [0-3]' || note "a stopped rank: no rank is named"
+
+# One rank alone cannot read: the n-th file that it opens.
+mark='train-iters 100005'
+for at in $(seq 30 60); do
+    rm -f failed
+    LD_PRELOAD=$shim FAULT_RANK=2 FAULT_OP=open FAULT_AT=$at FAULT_ERRNO=5 FAULT_LOG=$work/failed launch "${base[@]}" --train-iters $((whole + 1)) --load keep >out 2>err
+    status=$?
+    [ -e failed ] || break
+    tail -n 1 err | grep -q safetensors && break
+done
+[ -e failed ] && [ $status -ne 0 ] || note "one rank cannot read the checkpoint: exit status $status"
+echo "one rank cannot read the checkpoint: status $status, $(tail -n 1 err)"
+tail -n 1 err | grep -q 'error: .*rank 2.*keep/iter_.*Input/output error' || note "one rank cannot read the checkpoint: the last line"
+
+# A disk that fills.
+mark='train-iters 100006'
+mkdir disk
+if mount -t tmpfs -o size=4m none disk 2>/dev/null; then
+    trap 'cd /; umount "$work/disk"; rm -rf "$work"' EXIT
+    launch "${base[@]}" --train-iters 100006 --save disk/keep --save-interval 5 >out 2>err &
+    launcher=$!
+    begun 'successfully saved checkpoint at iteration  *5 '
+    ends_in 30 "a full disk"
+    grep -q 'No space left on device' err || note "a full disk: the reason"
+    tail -n 1 err | grep -q 'error: ' || note "a full disk: the last line"
+    whole=$(cat disk/keep/latest_checkpointed_iteration.txt)
+    "$MEGALITH" "${base[@]}" --train-iters $((whole + 1)) --load disk/keep >on 2>&1 || note "the checkpoint before a full disk: $(tail -n 1 on)"
+fi
+
+finish
