@@ -205,7 +205,7 @@ static void show_use(void)
     char products[96];
     row("matrix products", "%s", mega_gemm_description(products, sizeof products));
     row("memory", "up to %.2f GiB (limit: %s)", (double)memory / 1073741824.0, limit);
-    row("ranks", "1; as many as an MPI launcher starts (docs/ranks.md)");
+    row("ranks", "1; megalith launch --nproc_per_node N starts more (docs/launching.md)");
 }
 
 int mega_command_doctor(int argc, char **argv)

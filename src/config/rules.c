@@ -386,7 +386,7 @@ static void rule_layout(mega_config *cfg)
     if (world % tp != 0) {
         divisors_near(world, tp, valid, sizeof valid);
         mega_config_problem(
-            cfg, USAGE, "%s does not divide the world of %lld rank%s; sizes that do: %s (mpirun -n N starts N ranks)",
+            cfg, USAGE, "%s does not divide the world of %lld rank%s; sizes that do: %s (megalith launch --nproc_per_node N starts N)",
             mega_config_origin(cfg, "tensor_model_parallel_size"), (long long)world, world == 1 ? "" : "s", valid);
         return;
     }

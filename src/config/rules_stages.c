@@ -94,7 +94,7 @@ void mega_rule_stages(mega_config *cfg)
     if (left % pp != 0)
         mega_config_problem(cfg, USAGE,
                             "%s does not divide the %lld rank%s that %lld in all leave beside "
-                            "--tensor-model-parallel-size %lld; sizes that do: %s (mpirun -n N starts N ranks)",
+                            "--tensor-model-parallel-size %lld; sizes that do: %s (megalith launch --nproc_per_node N starts N)",
                             mega_config_origin(cfg, "pipeline_model_parallel_size"), (long long)left,
                             left == 1 ? "" : "s", (long long)cfg->world_size, (long long)tp,
                             divisors(left, valid, sizeof valid));
