@@ -41,7 +41,7 @@ static void divisors_near(int64_t n, int64_t around, char *out, size_t size)
 {
     int64_t found[8];
     size_t count = 0;
-    for (int64_t away = 0; away <= n && count < ROW_COUNT(found) && away < 100000; away++) {
+    for (int64_t away = 0; away <= n + around && count < ROW_COUNT(found) && away < 100000; away++) {
         const int64_t both[2] = {around - away, around + away};
         for (int side = 0; side < (away > 0 ? 2 : 1) && count < ROW_COUNT(found); side++) {
             if (both[side] > 0 && both[side] <= n && n % both[side] == 0) found[count++] = both[side];
@@ -385,9 +385,11 @@ static void rule_layout(mega_config *cfg)
     if (tp <= 0) return; /* its range says so */
     if (world % tp != 0) {
         divisors_near(world, tp, valid, sizeof valid);
-        mega_config_problem(
-            cfg, USAGE, "%s does not divide the world of %lld rank%s; sizes that do: %s (megalith launch --nproc_per_node N starts N)",
-            mega_config_origin(cfg, "tensor_model_parallel_size"), (long long)world, world == 1 ? "" : "s", valid);
+        mega_config_problem(cfg, USAGE,
+                            "%s does not divide the world of %lld rank%s; sizes that do: %s (megalith launch "
+                            "--nproc_per_node N starts N)",
+                            mega_config_origin(cfg, "tensor_model_parallel_size"), (long long)world,
+                            world == 1 ? "" : "s", valid);
         return;
     }
     if (tp > 1 && heads > 0 && heads % tp != 0)
