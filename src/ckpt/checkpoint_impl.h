@@ -13,6 +13,7 @@ struct mega_checkpoint {
     mega_safetensors *masters; /* exact weights where model.safetensors is narrower, else NULL */
     mega_safetensors *moments; /* NULL: none were saved */
     char *run_json;            /* NULL: none */
+    uint64_t sums_hash;        /* of the checksums of all files but those that may differ; 0 without state/ */
 };
 
 #endif

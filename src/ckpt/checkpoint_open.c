@@ -55,6 +55,7 @@ static mega_status open_state(mega_checkpoint *c)
     if (st == MEGA_OK) st = open_state_tensors(&c->moments, c->folder, "state/optimizer.safetensors");
     if (st == MEGA_OK) st = open_state_tensors(&c->masters, c->folder, "state/masters.safetensors");
     c->iteration = sums.iteration;
+    c->sums_hash = mega_checksums_hash(&sums);
     mega_checksums_fini(&sums);
     return st;
 }

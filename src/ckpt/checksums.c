@@ -120,6 +120,17 @@ static bool may_differ(const char *name)
     return strcmp(name, "README.md") == 0;
 }
 
+uint64_t mega_checksums_hash(const mega_checksums *c)
+{
+    uint64_t hash = MEGA_HASH_START;
+    for (size_t i = 0; i < c->count; i++) {
+        const mega_checksum *f = &c->file[i];
+        if (!may_differ(f->name))
+            hash = mega_hash64(mega_hash64(hash, f->name, strlen(f->name)), &f->crc, sizeof f->crc);
+    }
+    return hash;
+}
+
 #define PIECE ((size_t)8 << 20)
 
 typedef struct sum_job {

@@ -85,6 +85,7 @@ mega_checksum *mega_checksums_find(const mega_checksums *c, const char *name); /
 mega_status mega_checksums_text(mega_buffer *out, const mega_checksums *c);
 /* Reads folder/state/checksums.json; a damaged one is an error. */
 mega_status mega_checksums_read(mega_checksums *out, const char *folder);
+uint64_t mega_checksums_hash(const mega_checksums *c); /* without README.md, which may differ */
 /* Compares all files with the list, by size, and by content when `content`. All differences are in the one message. */
 mega_status mega_checksums_verify(const mega_checksums *c, const char *folder, bool content, mega_team *team);
 void mega_checksums_fini(mega_checksums *c);

@@ -70,6 +70,7 @@ mega_status train_load(trainer *t);
 /* train_places.c */
 mega_status train_check_nothing_loaded(const trainer *t); /* --load led to no checkpoint: is that meant? */
 mega_status train_check_places(const trainer *t);         /* data and --save */
+mega_status train_check_shared(const trainer *t);         /* that --save and --load are the same in all ranks */
 
 /* train_data.c */
 mega_status train_open_data(trainer *t);

@@ -62,3 +62,12 @@ mega_status train_check_places(const trainer *t)
     MEGA_TRY(probe(&cfg->test_data_path));
     return cfg->save != NULL && !cfg->skip_train && train_is_first(t) ? mega_checkpoint_prepare(cfg->save) : MEGA_OK;
 }
+
+mega_status train_check_shared(const trainer *t)
+{
+    const mega_config *cfg = t->cfg;
+    if (mega_world_size(t->world) == 1) return MEGA_OK;
+    mega_comm *ranks = mega_world_comm(t->world);
+    if (cfg->load != NULL) MEGA_TRY(mega_checkpoint_check_shared(t->checkpoint, cfg->load, ranks));
+    return cfg->save != NULL && !cfg->skip_train ? mega_checkpoint_prepare_shared(cfg->save, ranks) : MEGA_OK;
+}

@@ -48,6 +48,21 @@ ranks 4 "$MEGALITH" "${train[@]}" --train-iters 2 --load plain --finetune --tens
 paste -d' ' <(losses one.log) <(losses four.log) | awk '{d = $3 - $6; if (d < 0) d = -d; if (d > 1e-5 * $3) bad = 1; n++} END {exit bad || n != 2}' ||
     fail "a plain folder: $(losses one.log) against $(losses four.log)"
 
+# --save and --load are one folder for all: told before the first step, with the rank, where they are not.
+mkdir rank0 rank1
+cp -r first rank0/from
+apart() { # options; each rank in a folder of its own
+    # shellcheck disable=SC2016  # for the shell of each rank
+    ranks 2 bash -c 'cd "rank${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" && exec "$@"' - "$MEGALITH" "${train[@]}" --data-path "$work/d_text_document" \
+        --train-iters 4 "$@" >apart.log 2>&1 </dev/null && fail "taken: $*"
+    grep -q 'iteration .*lm loss' apart.log && fail "told after a step: $*"
+}
+apart --save to
+grep -q "rank 1: --save to: rank 1 on host .* does not find there what rank 0 on host" apart.log || fail "--save apart: $(tail -3 apart.log)"
+[ "$(ls -A rank0/to)" = "" ] || fail "left behind: $(ls rank0/to)"
+apart --load from
+grep -q "rank 1: --load from: rank 1 on host .* finds no checkpoint, rank 0 on host .* one of iteration 2" apart.log || fail "--load apart: $(tail -3 apart.log)"
+
 # A disk that is full at 4 ranks, and one rank alone whose writing or syncing fails: the save of all ends with the file (and
 # the rank), nothing is left behind, and the checkpoint before is whole.
 before() { find "$1" | sort && cat "$1"/iter_0000002/state/checksums.json; }

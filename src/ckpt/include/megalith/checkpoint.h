@@ -51,6 +51,8 @@ typedef struct mega_checkpoint_save {
 /* Makes the folder SAVE where it is missing, and refuses one that cannot be written to: before a run has computed
  * anything. */
 mega_status mega_checkpoint_prepare(const char *save);
+/* The same for several ranks, collectively: SAVE must be one folder for all of them. */
+mega_status mega_checkpoint_prepare_shared(const char *save, mega_comm *ranks);
 /* Atomic: until it returns MEGA_OK the checkpoint before this one is whole and the one that is found; after it, this
  * one, also when the machine stops. An existing folder of the same iteration is replaced. Streams: no second copy of a
  * tensor is made. On failure nothing is left behind. Collective over `ranks`: what fails in one fails in all; the text,
@@ -76,6 +78,9 @@ const char *mega_checkpoint_run_json(const mega_checkpoint *c); /* borrowed; NUL
  */
 mega_status mega_checkpoint_read_weights(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc);
 mega_status mega_checkpoint_read_moments(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc);
+
+/* Collective: whether all ranks opened the same checkpoint, or none (c NULL). `load` is for the message. */
+mega_status mega_checkpoint_check_shared(const mega_checkpoint *c, const char *load, mega_comm *ranks);
 
 /* The newest iteration under SAVE whose files are all there with their sizes (contents are not read), or -1. */
 int64_t mega_checkpoint_latest(const char *save);

@@ -1,0 +1,131 @@
+/* Several ranks save and load one folder: that it is the same for all is looked at before a run has computed anything.
+ */
+#include "checkpoint_impl.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { HOST_BYTES = 64, TOKEN_BYTES = 64 };
+
+static void host_name(char out[HOST_BYTES])
+{
+    if (gethostname(out, HOST_BYTES - 1) != 0) memcpy(out, "host", 5);
+    out[HOST_BYTES - 1] = '\0';
+}
+
+/* What the first rank wrote, and where. */
+typedef struct note {
+    char path[PATH_MAX], token[TOKEN_BYTES], host[HOST_BYTES];
+} note;
+
+/* A name as of what a dead run leaves behind: then the next save removes it. */
+static mega_status write_note(note *n, const char *save)
+{
+    struct timespec now;
+    MEGA_TRY(mega_checkpoint_prepare(save));
+    clock_gettime(CLOCK_REALTIME, &now);
+    host_name(n->host);
+    snprintf(n->token, sizeof n->token, "%ld %lld.%09ld", (long)getpid(), (long long)now.tv_sec, now.tv_nsec);
+    char *tracker = mega_path_join(save, MEGA_TRACKER), *path = tracker != NULL ? mega_temporary_path(tracker) : NULL;
+    mega_status st = MEGA_OK;
+    if (path == NULL || snprintf(n->path, sizeof n->path, "%s", path) >= (int)sizeof n->path)
+        st = MEGA_FAIL(MEGA_ERR_MEMORY, "--save %s: no memory for a path", save);
+    mega_free(tracker);
+    mega_free(path);
+    mega_writer *w = NULL;
+    if (st == MEGA_OK) st = mega_writer_create(&w, n->path);
+    if (st == MEGA_OK) {
+        mega_writer_write(w, n->token, strlen(n->token));
+        st = mega_writer_close(w, true);
+    }
+    if (st == MEGA_OK) return st;
+    mega_error_prepend("--save %s: no checkpoint can be written there", save);
+    if (n->path[0] != '\0') mega_file_discard(n->path);
+    n->path[0] = '\0';
+    return st;
+}
+
+static mega_status find_note(const note *n, const char *save, const mega_comm *ranks)
+{
+    char host[HOST_BYTES], *text = NULL;
+    const mega_status st = mega_file_read(&text, NULL, n->path);
+    const bool found = st == MEGA_OK && strcmp(text, n->token) == 0;
+    mega_free(text);
+    host_name(host);
+    if (!found)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "--save %s: rank %d on host %s does not find there what rank 0 on host %s wrote: to them it is "
+            "not the same folder; expected a folder that all ranks share, by its whole path: on a file "
+            "system that every host mounts",
+            save, mega_comm_rank(ranks), host, n->host);
+    if (access(save, W_OK | X_OK) == 0) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_IO,
+                     "--save %s: rank %d on host %s cannot write there: %s; change the rights of the folder", save,
+                     mega_comm_rank(ranks), host, strerror(errno));
+}
+
+mega_status mega_checkpoint_prepare_shared(const char *save, mega_comm *ranks)
+{
+    note n = {.path = ""};
+    const bool first = mega_comm_rank(ranks) == 0;
+    mega_status st = first ? write_note(&n, save) : MEGA_OK;
+    MEGA_TRY(mega_comm_broadcast(ranks, "place of a checkpoint", &n, sizeof n, 0));
+    if (!first && n.path[0] != '\0') st = find_note(&n, save, ranks);
+    MEGA_TRY(mega_comm_barrier(ranks, "place of a checkpoint"));
+    if (first && n.path[0] != '\0') mega_file_discard(n.path);
+    return mega_comm_agree(ranks, st);
+}
+
+/* What a checkpoint is known by. */
+typedef struct mark {
+    int64_t iteration; /* -1: there is none */
+    uint64_t content;
+    char host[HOST_BYTES];
+} mark;
+
+static mark mark_of(const mega_checkpoint *c)
+{
+    mark m = {.iteration = -1};
+    host_name(m.host);
+    if (c == NULL) return m;
+    m.iteration = c->iteration;
+    m.content = c->sums_hash;
+    for (size_t i = 0; i < c->weights.count; i++) {
+        for (size_t k = 0; k < mega_safetensors_count(c->weights.file[i]); k++) {
+            const mega_safetensor *t = mega_safetensors_get(c->weights.file[i], k);
+            const uint64_t place[2] = {t->begin, t->end};
+            m.content = mega_hash64(mega_hash64(m.content, t->name, strlen(t->name)), place, sizeof place);
+        }
+    }
+    return m;
+}
+
+static const char *said(char *out, size_t size, const mark *m)
+{
+    if (m->iteration < 0) return "no checkpoint";
+    snprintf(out, size, "one of iteration %lld", (long long)m->iteration);
+    return out;
+}
+
+mega_status mega_checkpoint_check_shared(const mega_checkpoint *c, const char *load, mega_comm *ranks)
+{
+    const mark mine = mark_of(c);
+    mark first = mine;
+    MEGA_TRY(mega_comm_broadcast(ranks, "mark of a checkpoint", &first, sizeof first, 0));
+    mega_status st = MEGA_OK;
+    if (first.iteration != mine.iteration || first.content != mine.content) {
+        char here[48], there[48];
+        st = MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "--load %s: rank %d on host %s finds %s, rank 0 on host %s %s%s; expected the same folder in all "
+            "ranks, or a copy of it",
+            load, mega_comm_rank(ranks), mine.host, said(here, sizeof here, &mine), first.host,
+            said(there, sizeof there, &first), first.iteration == mine.iteration ? " with another content" : "");
+    }
+    return mega_comm_agree(ranks, st);
+}
