@@ -55,6 +55,7 @@ static mega_status build_model(trainer *t)
     if (!t->cfg->skip_train)
         train_line(t, "> learning rate decay style: %s", mega_lr_style_name(t->cfg->lr_decay_style));
     MEGA_TRY(train_agree(t, mega_engine_allocate(t->engine)));
+    MEGA_TRY(train_agree(t, mega_engine_compare_ranks(t->engine)));
     train_note(t, "loading the checkpoint");
     MEGA_TRY(train_agree(t, train_load(t)));
     train_warn_of_newer(t);

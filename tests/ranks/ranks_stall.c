@@ -1,7 +1,9 @@
 /* Ranks that do not come, each in its way; a shell test reads what the others say.   ranks_stall HOW [LIMIT_S]
  * loop: collectives without end (the test kills or stops one)    cycle: each waits for a message that nobody sends
+ * program: rank 1 has another program than the others
  * fail: rank 2 fails while the others wait elsewhere             count, kind, number: rank 1 calls something else */
 #include "megalith/comm.h"
+#include "megalith/program.h"
 #include "megalith/record.h"
 
 #include <stdio.h>
@@ -23,6 +25,24 @@ static mega_status check_call(mega_layout *l, const char *how, float *x, float *
     return mega_comm_barrier(c, "end of the step");
 }
 
+/* Three sums, of which rank 1 has another second one; then the same everywhere. */
+static mega_status compare_programs(mega_layout *l, int64_t rows)
+{
+    const int64_t dim[2] = {4, 8}, odd[2] = {rows, 8};
+    const mega_program_options o = {.name = "planted"};
+    mega_graph *g;
+    mega_program *p;
+    MEGA_TRY(mega_graph_create(&g, MEGA_F32, NULL, l));
+    const mega_tensor x = mega_graph_input(g, "x", MEGA_F32, 2, dim), y = mega_graph_input(g, "y", MEGA_F32, 2, odd);
+    mega_graph_output(g, mega_op_reduce_from_group(g, x, &l->dp), "a");
+    mega_graph_output(g, mega_op_reduce_from_group(g, y, &l->dp), "b");
+    mega_graph_output(g, mega_op_reduce_from_group(g, x, &l->dp), "c");
+    MEGA_TRY(mega_program_build(&p, g, &o));
+    const mega_status st = mega_program_compare_collectives(p, l->dp.comm);
+    mega_program_destroy(p);
+    return st;
+}
+
 static mega_status run(mega_world *world, mega_layout *l, const char *how)
 {
     static float x[NUMBERS], out[8 * NUMBERS];
@@ -31,6 +51,10 @@ static mega_status run(mega_world *world, mega_layout *l, const char *how)
     if (strcmp(how, "cycle") == 0) {
         MEGA_TRY(mega_comm_receive_start(l->dp.comm, "activations", (me + 1) % size, x, 4, &r));
         return mega_comm_wait(&r);
+    }
+    if (strcmp(how, "program") == 0) {
+        MEGA_TRY(compare_programs(l, 4));
+        return compare_programs(l, me == 1 ? 6 : 4);
     }
     if (strcmp(how, "fail") == 0) {
         if (me == 2) return mega_comm_agree(mega_world_comm(world), MEGA_FAIL(MEGA_ERR_FORMAT, "planted"));

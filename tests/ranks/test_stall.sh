@@ -63,6 +63,13 @@ start fail
 ended 15
 say "^ended: planted"
 echo "ok: fail"
+start program
+ended 15
+say "group dp: its ranks have different planted programs, from collective 2 on:"
+say "rank 0 of the group: all_reduce \(activation\) of 32 f32 in "
+say "rank 1 of the group: all_reduce \(activation\) of 48 f32 in "
+[ "$(grep -c 'of the group: ' run.log)" -eq 2 ] || fail "ranks that do not differ are told"
+echo "ok: programs that differ"
 # Each rank says what it calls before data moves; without a difference nothing changes.
 export MEGA_CHECK=2
 start fail

@@ -94,6 +94,8 @@ mega_optimizer *mega_engine_optimizer(const mega_engine *e);
 const mega_layout *mega_engine_layout(const mega_engine *e);
 
 mega_status mega_engine_allocate(mega_engine *e);
+/* Collective: whether the ranks of each group have programs that make the same calls, before they wait for each other. */
+mega_status mega_engine_compare_ranks(const mega_engine *e);
 mega_status mega_engine_initialize(mega_engine *e, uint32_t seed); /* random weights, zero moments, step 0 */
 
 /* Rows of samples; [rows, seq] each. The caller fills all of it (mega_ltor_row makes all but sample_id). */
