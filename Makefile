@@ -37,7 +37,7 @@ check:
 check-asan:
 	@tools/install_packages.sh check
 	@tools/build.sh asan-ubsan
-	@tools/check.sh build-asan $(if $(only),-R '$(only)')
+	@MEGA_MATRIX_STEP=$${MEGA_MATRIX_STEP:-5} tools/check.sh build-asan $(if $(only),-R '$(only)')
 
 check-valgrind:
 	@tools/install_packages.sh check
@@ -47,7 +47,7 @@ check-valgrind:
 check-avx2:
 	@tools/install_packages.sh check
 	@tools/build.sh release
-	@MEGA_ISA=avx2 DNNL_MAX_CPU_ISA=AVX2 tools/check.sh build $(if $(only),-R '$(only)')
+	@MEGA_MATRIX_STEP=$${MEGA_MATRIX_STEP:-5} MEGA_ISA=avx2 DNNL_MAX_CPU_ISA=AVX2 tools/check.sh build $(if $(only),-R '$(only)')
 
 check-clang:
 	@if command -v clang >/dev/null; then \
