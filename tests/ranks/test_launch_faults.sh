@@ -41,8 +41,8 @@ launcher=$!
 begun 'successfully saved checkpoint at iteration  *10 '
 kill -9 "$pid"
 ends_in 10 "a killed rank"
-[ $status -eq 137 ] || note "a killed rank: exit status $status"
-tail -n 1 err | grep -q 'ended by signal 9' || note "a killed rank: the last line"
+[ $status -eq 137 ] || [ $status -eq 1 ] || note "a killed rank: exit status $status" # 1: another rank told of it first
+tail -n 1 err | grep -qE 'ended by signal 9|is dead \(killed' || note "a killed rank: the last line"
 whole=$(cat keep/latest_checkpointed_iteration.txt)
 "$MEGALITH" "${base[@]}" --train-iters $((whole + 1)) --load keep >on 2>&1 || note "the checkpoint of a killed run: $(tail -n 1 on)"
 
