@@ -146,10 +146,6 @@ mega_status engine_allocate_chunks(mega_engine *e, mega_region *keep, const mega
         MEGA_TRY(mega_program_allocate_in(e->chunk[c].evaluate, keep, &turn));
         e->chunk[c].evaluate_io = bind_io(e->chunk[c].evaluate, 0);
     }
-    for (int c = 0; c < e->chunks && e->layout->pp.size > 1; c++) { /* messages of the stage leave while it computes */
-        if (e->train != NULL) mega_program_poll(e->chunk[c].train, e->options.world);
-        if (e->evaluate != NULL) mega_program_poll(e->chunk[c].evaluate, e->options.world);
-    }
     if (e->train != NULL) MEGA_TRY(stage_open(&e->stage, e->layout, e->chunk, e->chunks, false));
     if (e->evaluate != NULL) MEGA_TRY(stage_open(&e->evaluate_stage, e->layout, e->chunk, e->chunks, true));
     return MEGA_OK;

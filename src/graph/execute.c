@@ -26,7 +26,7 @@ static mega_status run_collective(const collective_args *a)
 static mega_status run_call(mega_program *p, const program_call *c)
 {
     const op_kind kind = p->g->op[c->instruction].kind;
-    if (p->under_way > 0) MEGA_TRY(mega_comm_poll(p->world));
+    MEGA_TRY(mega_comm_poll(p->world)); /* buckets of this program, messages of a pipeline stage */
     if (mega_op_is_bucket(kind)) return mega_bucket_run(p, kind, c->args);
     if (c->kernel == NULL) {
         const collective_args *a = c->args;
@@ -128,7 +128,6 @@ static mega_status run_profiled(mega_program *p, int slot, int begin, int end)
         const double began = mega_time_now();
         MEGA_TRY(run_call(p, &p->call[slot * p->g->num_ops + i]));
         mega_profile_instruction(p->profile, p->g, i, began, mega_time_now());
-        MEGA_TRY(mega_comm_poll(p->polled));
     }
     return MEGA_OK;
 }
@@ -145,10 +144,7 @@ static mega_status run(mega_program *p, int slot, int begin, int end)
     if (p->check > 0) return run_checked(p, slot, begin, end);
     if (p->profile != NULL) return run_profiled(p, slot, begin, end);
     const program_call *call = p->call + (ptrdiff_t)slot * p->g->num_ops;
-    for (int i = begin; i < end; i++) {
-        MEGA_TRY(run_call(p, &call[i]));
-        MEGA_TRY(mega_comm_poll(p->polled));
-    }
+    for (int i = begin; i < end; i++) MEGA_TRY(run_call(p, &call[i]));
     return MEGA_OK;
 }
 

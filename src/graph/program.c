@@ -307,11 +307,6 @@ mega_step_block *mega_program_step(mega_program *p)
     return &p->step;
 }
 
-void mega_program_poll(mega_program *p, mega_world *world)
-{
-    p->polled = world;
-}
-
 void mega_program_memory_get(const mega_program *p, mega_program_memory *out)
 {
     *out = (mega_program_memory){.saved_bytes = p->saved_bytes + p->crossing_bytes,

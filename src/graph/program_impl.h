@@ -77,7 +77,6 @@ struct mega_program {
     program_call *call; /* [slots][num_ops] */
     mega_arena args;
     mega_step_block step;
-    mega_world *polled;    /* borrowed; NULL: messages of others do not move on between instructions */
     mega_profile *profile; /* borrowed; NULL: runs are not timed */
 };
 

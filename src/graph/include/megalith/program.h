@@ -42,8 +42,6 @@ void *mega_program_tensor(mega_program *p, const char *name, int slot);
 size_t mega_program_tensor_bytes(const mega_program *p, const char *name); /* 0 when there is none of that name */
 mega_dtype mega_program_acc_dtype(const mega_program *p);                  /* of outputs documented as "acc" */
 mega_step_block *mega_program_step(mega_program *p);
-/* Between instructions, what is under way in this world (borrowed; NULL: nothing) moves on: messages of a pipeline. */
-void mega_program_poll(mega_program *p, mega_world *world);
 
 /* Allocate nothing, decide no shape. A backward belongs to the last forward of its slot and may be run once: it reuses
  * what it has read. */
