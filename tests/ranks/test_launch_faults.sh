@@ -28,13 +28,14 @@ ends_in() {
 # Waits until the run in the background has said this; then $pid is one of its ranks.
 begun() {
     for _ in $(seq 1 300); do
-        grep -q "$1" out && break
+        grep -qs "$1" out && break
         sleep 0.1
     done
     pid=$(pgrep -f "^$MEGALITH pretrain_gpt .*$mark" | sed -n 3p)
     [ -n "$pid" ] || fail "the run does not come to $1: $(tail -n 2 err)"
 }
 
+rm -f out
 mark='train-iters 100003'
 launch "${base[@]}" --train-iters 100003 --save keep --save-interval 5 --keep-checkpoints 1 >out 2>err &
 launcher=$!
@@ -46,6 +47,7 @@ tail -n 1 err | grep -qE 'ended by signal 9|is dead \(killed' || note "a killed 
 whole=$(cat keep/latest_checkpointed_iteration.txt)
 "$MEGALITH" "${base[@]}" --train-iters $((whole + 1)) --load keep >on 2>&1 || note "the checkpoint of a killed run: $(tail -n 1 on)"
 
+rm -f out
 mark='train-iters 100004'
 launch "${base[@]}" --train-iters 100004 --distributed-timeout-minutes 1 >out 2>err &
 launcher=$!
@@ -55,6 +57,7 @@ ends_in 70 "a stopped rank"
 tail -n 5 err | grep -q 'rank [0-3]' || note "a stopped rank: no rank is named"
 
 # One rank alone cannot read: the n-th file that it opens.
+rm -f out
 mark='train-iters 100005'
 for at in $(seq 30 60); do
     rm -f failed
@@ -68,6 +71,7 @@ echo "one rank cannot read the checkpoint: status $status, $(tail -n 1 err)"
 tail -n 1 err | grep -q 'error: .*rank 2.*keep/iter_.*Input/output error' || note "one rank cannot read the checkpoint: the last line"
 
 # A disk that fills.
+rm -f out
 mark='train-iters 100006'
 mkdir disk
 if mount -t tmpfs -o size=4m none disk 2>/dev/null; then
