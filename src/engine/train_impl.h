@@ -119,6 +119,9 @@ bool train_profile_begin(trainer *t); /* is the coming step profiled? */
 mega_status train_profile_end(trainer *t, double began, double filled, double ended);
 mega_status train_profile_close(trainer *t); /* at the end of training: what an early end left unwritten */
 
+/* train_trace.c: writes the profile of all ranks to --profile-trace. Collective: world. */
+mega_status train_trace_write(const trainer *t);
+
 /* train_curve.c: the losses so far, drawn at the end on a terminal */
 mega_status train_curve_open(trainer *t);
 void train_curve_add(trainer *t, double loss);

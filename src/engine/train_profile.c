@@ -1,6 +1,5 @@
 /* --profile-trace and --profile-table: the iterations after --profile-step-start, as Megatron counts them, up to
  * --profile-step-end, instruction by instruction. Off, a step pays one branch. */
-#include "megalith/file.h"
 #include "megalith/log.h"
 #include "megalith/peak.h"
 #include "megalith/profile.h"
@@ -20,7 +19,8 @@ static bool is_wanted(const mega_config *cfg)
 mega_status train_profile_open(trainer *t)
 {
     const mega_config *cfg = t->cfg;
-    if (!is_wanted(cfg) || cfg->skip_train || !train_is_first(t)) return MEGA_OK;
+    if (!is_wanted(cfg) || cfg->skip_train) return MEGA_OK;
+    if (cfg->profile_trace == NULL && !train_is_first(t)) return MEGA_OK; /* the table is the first rank's */
     if (cfg->profile_step_start >= t->train_iters)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--profile-step-start %lld: the run ends after %lld iterations and none would be profiled; "
@@ -81,22 +81,15 @@ static mega_status write_profile(trainer *t)
     mega_status st = MEGA_OK;
     t->profiled = true;
     mega_engine_profile(t->engine, NULL);
-    if (t->cfg->profile_table) {
+    if (t->cfg->profile_table && train_is_first(t)) {
         mega_profile_bound bound = {.flops = t->peak_flops};
         MEGA_TRY(memory_rate(t->team, &bound.bytes));
         mega_profile_table(t->profile, &bound, &text);
         if (!text.failed) train_lines(t, text.data);
     }
-    text.size = 0;
-    if (t->cfg->profile_trace != NULL && !text.failed) {
-        mega_profile_trace(t->profile, mega_team_size(t->team), &text);
-        if (!text.failed) st = mega_file_write_atomic(t->cfg->profile_trace, text.data, text.size);
-        if (st == MEGA_OK && !text.failed)
-            train_line(t, "profile: %s; chrome://tracing or ui.perfetto.dev shows it", t->cfg->profile_trace);
-    }
     if (text.failed) st = MEGA_FAIL(MEGA_ERR_MEMORY, "profile: no memory for its text; profile fewer steps");
     mega_buffer_fini(&text);
-    return st;
+    return st == MEGA_OK && t->cfg->profile_trace != NULL ? train_trace_write(t) : st;
 }
 
 mega_status train_profile_end(trainer *t, double began, double filled, double ended)

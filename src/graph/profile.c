@@ -1,6 +1,7 @@
 /* A profile is a list of events in the order of their ends; table and trace are made from it at the end. */
 #include "profile_impl.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,11 +148,11 @@ static void write_text(mega_buffer *out, const char *text)
         mega_buffer_printf(out, "%c", *c == '"' || *c == '\\' || (unsigned char)*c < 32 ? '_' : *c);
 }
 
-static void write_event(mega_buffer *out, const profile_event *e, double start)
+static void write_event(mega_buffer *out, const profile_event *e, const mega_profile_rank *rank)
 {
-    mega_buffer_printf(out, ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":0,\"tid\":%d,", e->name, e->phase,
-                       e->kind == PROFILE_OP ? 1 : 0);
-    mega_buffer_printf(out, "\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"phase\":\"%s\"", (e->begin - start) * 1e6,
+    mega_buffer_printf(out, ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,", e->name, e->phase,
+                       rank->rank, e->kind == PROFILE_OP ? 1 : 0);
+    mega_buffer_printf(out, "\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"phase\":\"%s\"", (e->begin - rank->start) * 1e6,
                        (e->end - e->begin) * 1e6, e->phase);
     if (e->kind == PROFILE_STEP) mega_buffer_printf(out, ",\"iteration\":%lld", (long long)e->number);
     if (e->kind == PROFILE_OP) {
@@ -162,18 +163,46 @@ static void write_event(mega_buffer *out, const profile_event *e, double start)
     mega_buffer_printf(out, "}}");
 }
 
-void mega_profile_trace(const mega_profile *p, int threads, mega_buffer *out)
+double mega_profile_begin(const mega_profile *p)
 {
     double start = p->count > 0 ? p->event[0].begin : 0;
     for (int64_t i = 0; i < p->count; i++)
         if (p->event[i].begin < start) start = p->event[i].begin;
-    mega_buffer_printf(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
-    mega_buffer_printf(out, "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":0,\"args\":{\"name\":\"step\"}}");
-    mega_buffer_printf(
-        out,
-        ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":1,\"args\":{\"name\":\"instructions "
-        "(each on a team of %d)\"}}",
-        threads);
-    for (int64_t i = 0; i < p->count; i++) write_event(out, &p->event[i], start);
+    return start;
+}
+
+void mega_profile_trace_head(mega_buffer *out)
+{
+    mega_buffer_printf(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
+                            "{\"name\":\"trace\",\"ph\":\"M\",\"pid\":0,\"args\":{}}");
+}
+
+static void write_name(mega_buffer *out, const char *what, int pid, int tid, const char *name)
+{
+    mega_buffer_printf(out, ",\n{\"name\":\"%s\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", what,
+                       pid, tid, name);
+}
+
+void mega_profile_trace_events(const mega_profile *p, const mega_profile_rank *rank, mega_buffer *out)
+{
+    char text[64];
+    snprintf(text, sizeof text, "rank %d", rank->rank);
+    write_name(out, "process_name", rank->rank, 0, text);
+    write_name(out, "thread_name", rank->rank, 0, "step");
+    snprintf(text, sizeof text, "instructions (each on a team of %d)", rank->threads);
+    write_name(out, "thread_name", rank->rank, 1, text);
+    for (int64_t i = 0; i < p->count; i++) write_event(out, &p->event[i], rank);
+}
+
+void mega_profile_trace_tail(mega_buffer *out)
+{
     mega_buffer_printf(out, "\n]}\n");
+}
+
+void mega_profile_trace(const mega_profile *p, int threads, mega_buffer *out)
+{
+    const mega_profile_rank alone = {0, threads, mega_profile_begin(p)};
+    mega_profile_trace_head(out);
+    mega_profile_trace_events(p, &alone, out);
+    mega_profile_trace_tail(out);
 }

@@ -37,7 +37,7 @@ trains() { # name, ranks, lines of parameters, options
 trains pp2 2 2 --pipeline-model-parallel-size 2
 trains uneven 2 2 --pipeline-model-parallel-size 2 --decoder-first-pipeline-num-layers 3
 trains parts 2 2 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 --save parts
-trains tp2pp2 4 4 --pipeline-model-parallel-size 2 --tensor-model-parallel-size 2
+trains tp2pp2 4 4 --pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --profile-trace trace.json --profile-step-start 2 --profile-step-end 4
 grep -q 'tensor-model-parallel size: 2, pipeline-model-parallel size: 2' tp2pp2.log || fail "the layout is not shown"
 trains pp2dp2 4 2 --pipeline-model-parallel-size 2 --recompute-activations
 
@@ -70,6 +70,17 @@ told 'does not divide the 3 layers of a pipeline stage; numbers that do: 1, 3' -
 told 'are not a multiple of 4 stages; expected --global-batch-size a multiple of 4' --pipeline-model-parallel-size 4 --global-batch-size 6 \
     --num-layers-per-virtual-pipeline-stage 1
 told 'there is one pipeline stage' --decoder-last-pipeline-num-layers 1
+
+# One trace: of each rank both steps, its instructions, collectives among them, and what its stage waited; no time before the start.
+awk '/"ph":"X"/ { match($0, /"pid":[0-9]+/); pid = substr($0, RSTART + 6, RLENGTH - 6); seen[pid]
+        match($0, /"ts":-?[0-9.]+/); if (substr($0, RSTART + 5, RLENGTH - 5) + 0 < 0) early++ }
+    /"cat":"step"/ { steps[pid]++ } /"name":"all_reduce"/ { reduced[pid]++ } /"name":"pipeline wait"/ { waits[pid]++ }
+    /"name":"process_name"/ { names++ }
+    END { for (r = 0; r < 4; r++) if (!(r in seen) || steps[r] != 2 || reduced[r] < 16 || waits[r] < 16) bad = 1
+          for (r in seen) n++
+          if (bad || n != 4 || names != 4 || early) { print n, names, early; for (r in seen) print r, steps[r], reduced[r], waits[r]; exit 1 } }' trace.json ||
+    fail "the trace of four ranks"
+if command -v python3 >/dev/null; then python3 -m json.tool trace.json >/dev/null || fail "the trace is no JSON"; fi
 
 # The schedule as text and as a picture.
 "$MEGALITH" plan "${base[@]}" --world-size 2 --pipeline-model-parallel-size 2 --print-schedule --schedule-svg s.svg >plan.log 2>&1 ||

@@ -30,7 +30,17 @@ typedef struct mega_profile_bound {
  * then the time between, and the whole step, which is their sum. */
 void mega_profile_table(const mega_profile *p, const mega_profile_bound *bound, mega_buffer *out);
 /* Chrome's trace format (chrome://tracing, Perfetto): the steps and their phases in one lane, instructions in another.
- */
+ * A rank is a process of the trace; times are counted from `start` (of mega_time_now). The events of one rank after
+ * another, between head and tail, make a file. */
+typedef struct mega_profile_rank {
+    int rank, threads;
+    double start;
+} mega_profile_rank;
+double mega_profile_begin(const mega_profile *p); /* the first event's; 0 where there is none */
+void mega_profile_trace_head(mega_buffer *out);
+void mega_profile_trace_events(const mega_profile *p, const mega_profile_rank *rank, mega_buffer *out);
+void mega_profile_trace_tail(mega_buffer *out);
+/* All of it, of one rank. */
 void mega_profile_trace(const mega_profile *p, int threads, mega_buffer *out);
 
 #endif
