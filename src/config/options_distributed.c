@@ -56,6 +56,7 @@ static const option_row zero_rows[] = {
     {LATER("deepspeed_config", KIND_STRING, NULL, "its JSON is not read yet; give the same settings as options of this command")},
     {OPTION("zero-stage", zero_stage, KIND_INT), .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "what data-parallel ranks share out instead of each holding all of it: 1 the optimizer's state, 2 gradients too, 3 weights too; 0 nothing"},
     {OPTION("stage3-prefetch-bucket-size", stage3_prefetch_bucket_size, KIND_INT), .fallback = "50000000", .range = RANGE_NOT_NEGATIVE, .help = "ZeRO 3: a layer of up to so many weights is gathered while the one before is computed with"},
+    {OPTION("stage3-param-persistence-threshold", stage3_param_persistence_threshold, KIND_INT), .fallback = "100000", .range = RANGE_NOT_NEGATIVE, .help = "ZeRO 3: a layer (or what stands in none) of at most so many elements stays whole on every rank"},
     {OPTION("stage3-max-reuse-distance", stage3_max_reuse_distance, KIND_INT), .fallback = "1000000000", .range = RANGE_NOT_NEGATIVE, .help = "ZeRO 3: weights stay gathered for their next use where up to so many others are used between"},
     {OPTION("stage3-max-live-parameters", stage3_max_live_parameters, KIND_INT), .fallback = "1000000000", .range = RANGE_NOT_NEGATIVE, .help = "ZeRO 3: where more weights than this would be gathered at a time, none is prefetched or stays for later"},
     {IDLE("zero-reduce-scatter", KIND_FLAG, NULL, ONE_RANK)},

@@ -40,6 +40,7 @@ mega_status mega_engine_options_from_config(mega_engine_options *out, const mega
                                         .planned_ranks = (int)cfg->planned_world_size,
                                         .planned_rank = (int)cfg->planned_rank},
                              .zero_stage = (int)cfg->zero_stage,
+                             .zero_persistence = cfg->stage3_param_persistence_threshold,
                              .bucket_elements = cfg->ddp_bucket_size,
                              .place = {.overlap_reduce = cfg->overlap_grad_reduce || cfg->ddp_impl == MEGA_DDP_TORCH,
                                        .prefetch_elements = cfg->stage3_prefetch_bucket_size,
@@ -95,6 +96,7 @@ static mega_status build(mega_engine *e, mega_engine_model model)
     MEGA_TRY(model.declare(model.model, e->params));
     MEGA_TRY(declare_whole(e, model));
     mega_params_shard(e->params, o->zero_stage);
+    mega_params_persist(e->params, o->zero_persistence);
     MEGA_TRY(mega_params_place(e->params, o->compute, bucket));
     e->chunks = model.chunks != NULL ? model.chunks(model.model, e->layout) : 1;
     e->batch_capacity = o->batch.global_batch / e->layout->dp.size;

@@ -22,8 +22,10 @@ struct mega_params {
     int64_t elements; /* of a flat buffer, padding included */
     bool placed;
     mega_dtype compute, acc;
-    int zero_stage;                   /* 0 where dp is one rank */
-    flat_buffer weight, master, grad; /* weight is master where compute equals acc */
+    int zero_stage;                     /* 0 where dp is one rank */
+    flat_buffer weight, master, grad;   /* weight is master where compute equals acc */
+    int64_t persistence, kept_elements; /* ZeRO 3: buckets up to the first stay whole, in `kept` */
+    flat_buffer kept;
 };
 
 /* Size and rank of the axis that cuts a parameter; one and zero where none does. */

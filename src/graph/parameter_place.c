@@ -19,6 +19,12 @@ void mega_params_shard(mega_params *p, int zero_stage)
     p->zero_stage = p->layout->dp.size > 1 ? zero_stage : 0;
 }
 
+void mega_params_persist(mega_params *p, int64_t elements)
+{
+    MEGA_ASSERT(!p->placed && elements >= 0, "%lld elements", (long long)elements);
+    p->persistence = elements;
+}
+
 int mega_params_zero_stage(const mega_params *p)
 {
     return p->zero_stage;
@@ -34,6 +40,7 @@ static void set_buffers(mega_params *p, mega_dtype compute)
     p->weight = (flat_buffer){.dtype = compute, .is_shard = stage >= 3};
     p->master = (flat_buffer){.dtype = p->acc, .is_shard = is_rounded ? stage >= 1 : stage >= 3};
     p->grad = (flat_buffer){.dtype = p->acc, .is_shard = stage >= 2};
+    p->kept = (flat_buffer){.dtype = compute};
 }
 
 /* A bucket holds one reduction group (experts reduce over fewer ranks), and a tied parameter alone, since it waits for
@@ -67,6 +74,10 @@ static void close_bucket(mega_params *p, mega_bucket *b)
 {
     b->count = round_up(b->used, (int64_t)ALIGN_ELEMENTS * p->layout->dp.size);
     p->elements = b->offset + b->count;
+    b->kept_at = -1;
+    if (p->zero_stage < 3 || b->count > p->persistence) return;
+    b->kept_at = p->kept_elements;
+    p->kept_elements += b->count;
 }
 
 mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket_elements)
@@ -138,6 +149,7 @@ mega_range mega_params_owned(const mega_params *p, int index)
 
 static size_t buffer_bytes(const mega_params *p, const flat_buffer *f)
 {
+    if (f == &p->kept) return (size_t)p->kept_elements * mega_dtype_size(f->dtype);
     return (size_t)(f->is_shard ? mega_params_shard_elements(p) : p->elements) * mega_dtype_size(f->dtype);
 }
 
@@ -146,6 +158,7 @@ static size_t sum_bytes(const mega_params *p, int buffers, size_t (*round)(size_
     size_t bytes = 0;
     if (buffers & MEGA_PARAMS_WEIGHTS) bytes += round(buffer_bytes(p, &p->master));
     if ((buffers & MEGA_PARAMS_WEIGHTS) && p->compute != p->acc) bytes += round(buffer_bytes(p, &p->weight));
+    if (buffers & MEGA_PARAMS_WEIGHTS) bytes += round(buffer_bytes(p, &p->kept));
     if (buffers & MEGA_PARAMS_GRADS) bytes += round(buffer_bytes(p, &p->grad));
     return bytes;
 }
@@ -192,6 +205,7 @@ mega_status mega_params_allocate_in(mega_params *p, int buffers, mega_region *re
         MEGA_TRY(take(p, &p->master, region, "master weights"));
         if (p->compute == p->acc) p->weight.data = p->master.data;
         MEGA_TRY(take(p, &p->weight, region, "weights"));
+        if (p->kept_elements > 0) MEGA_TRY(take(p, &p->kept, region, "weights that stay whole"));
     }
     if (buffers & MEGA_PARAMS_GRADS) MEGA_TRY(take(p, &p->grad, region, "gradients"));
     return MEGA_OK;
@@ -232,7 +246,10 @@ void *mega_params_grad_at(const mega_params *p, int bucket, int64_t element)
 void *mega_params_weight(const mega_params *p, int index)
 {
     const mega_param *r = mega_params_get(p, index);
-    return p->weight.is_shard ? NULL : element_of(p, &p->weight, r->bucket, r->offset);
+    const mega_bucket *b = &p->bucket[r->bucket];
+    if (!p->weight.is_shard) return element_of(p, &p->weight, r->bucket, r->offset);
+    if (b->kept_at < 0 || p->kept.data == NULL) return NULL;
+    return (char *)p->kept.data + (b->kept_at + r->offset - b->offset) * (int64_t)mega_dtype_size(p->compute);
 }
 
 void *mega_params_master(const mega_params *p, int index)
@@ -267,10 +284,13 @@ void *mega_params_flat_grad(const mega_params *p)
 mega_status mega_params_gather(mega_params *p)
 {
     const mega_axis *dp = &p->layout->dp;
-    if (p->zero_stage < 1 || p->weight.is_shard) return MEGA_OK;
+    if (p->zero_stage < 1) return MEGA_OK;
     for (int b = 0; b < p->num_buckets; b++) {
+        const mega_bucket *k = &p->bucket[b];
         const mega_range slice = mega_params_slice(p, b);
-        MEGA_TRY(mega_comm_all_gather(dp->comm, "weights", mega_params_weight_at(p, b, p->bucket[b].offset),
+        if (p->weight.is_shard && k->kept_at < 0) continue; /* gathered where it is used */
+        /* the parameter of the highest number stands first */
+        MEGA_TRY(mega_comm_all_gather(dp->comm, "weights", mega_params_weight(p, k->first_param + k->num_params - 1),
                                       mega_params_weight_at(p, b, slice.first), slice.count, p->compute));
     }
     return MEGA_OK;

@@ -15,16 +15,17 @@ typedef struct spans {
     int *current; /* by bucket: its last span, -1: none */
 } spans;
 
-/* The weight behind a tensor, seen through a view; 0: none. */
-static int32_t weight_behind(const mega_graph *g, int32_t t)
-{
-    const int32_t root = g->tensor[t].role == ROLE_VIEW ? g->tensor[t].base : t;
-    return t != 0 && g->tensor[root].role == ROLE_WEIGHT ? root : 0;
-}
-
 static int bucket_of(const mega_graph *g, int32_t weight)
 {
     return mega_params_get(g->params, g->tensor[weight].param)->bucket;
+}
+
+/* The weight behind a tensor, seen through a view; 0: none, or one that every rank keeps whole. */
+static int32_t weight_behind(const mega_graph *g, int32_t t)
+{
+    const int32_t root = g->tensor[t].role == ROLE_VIEW ? g->tensor[t].base : t;
+    if (t == 0 || g->tensor[root].role != ROLE_WEIGHT) return 0;
+    return mega_params_bucket(g->params, bucket_of(g, root))->kept_at < 0 ? root : 0;
 }
 
 static int64_t elements_of(const mega_graph *g, int bucket)

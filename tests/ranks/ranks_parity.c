@@ -29,7 +29,7 @@ typedef struct setting {
     int chunks;                  /* programs a stage */
     int sp;                      /* sequence parallelism */
     int distribute;              /* saved activations over tp */
-    int zero;                    /* stage */
+    int zero, persist;           /* stage; elements of buckets that stay whole */
     int overlap;                 /* gradients summed while the backward runs, gathers started early */
     mega_dtype compute;
     mega_gpt_recompute recompute;
@@ -56,18 +56,11 @@ static void read_word(setting *s, const char *name, const char *text)
     const struct {
         const char *name;
         int *number;
-    } numbers[] = {{"tp", &s->tp},
-                   {"micro", &s->micro_batch},
-                   {"sp", &s->sp},
-                   {"threads", &s->threads},
-                   {"zero", &s->zero},
-                   {"overlap", &s->overlap},
-                   {"distribute", &s->distribute},
-                   {"pp", &s->pp},
-                   {"first", &s->first},
-                   {"last", &s->last},
-                   {"layers", &s->layers},
-                   {"chunks", &s->chunks}};
+    } numbers[] = {
+        {"tp", &s->tp},        {"micro", &s->micro_batch}, {"sp", &s->sp},           {"threads", &s->threads},
+        {"zero", &s->zero},    {"persist", &s->persist},   {"overlap", &s->overlap}, {"distribute", &s->distribute},
+        {"pp", &s->pp},        {"first", &s->first},       {"last", &s->last},       {"layers", &s->layers},
+        {"chunks", &s->chunks}};
     if (strcmp(name, "precision") == 0) s->precision = choice(names, 3, text);
     else if (strcmp(name, "recompute") == 0)
         s->recompute = (mega_gpt_recompute)choice(ways, 3, text);
@@ -132,6 +125,7 @@ static void open_run(run *r, const setting *s, mega_world *world)
     o.per_token_loss = true;
     o.bucket_elements = 5000;
     o.zero_stage = world != NULL ? s->zero : 0;
+    o.zero_persistence = s->persist;
     if (s->overlap == 1) o.place = (mega_place_options){true, 1000000, 1000000, 1000000};
     need(mega_engine_create(&r->engine, mega_engine_gpt(&r->gpt), &o));
     need(mega_engine_allocate(r->engine));

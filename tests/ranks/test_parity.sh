@@ -55,6 +55,8 @@ done <<'END'
 8 zero=2 tp=2 sp=1 precision=f64 micro=1
 4 pp=2 zero=3 overlap=1 precision=f64 micro=1
 2 zero=3 precision=f64 micro=4
+2 zero=3 persist=100 precision=f64 micro=2
+4 zero=3 persist=100000 overlap=1 tp=2 precision=bf16 micro=1 recompute=full
 4 zero=3 overlap=1 precision=f64 micro=1 recompute=full
 4 zero=3 overlap=1 tp=2 sp=1 precision=f64 micro=1 recompute=selective
 8 zero=3 overlap=1 tp=2 precision=f64 micro=2

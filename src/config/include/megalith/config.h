@@ -238,6 +238,7 @@ typedef struct mega_config {
     mega_ddp_impl ddp_impl;
     bool use_distributed_optimizer, overlap_grad_reduce;
     int64_t ddp_bucket_size, stage3_prefetch_bucket_size, stage3_max_reuse_distance, stage3_max_live_parameters;
+    int64_t stage3_param_persistence_threshold;
     int64_t zero_stage; /* derived from the one before where it is not given */
     int64_t decoder_first_pipeline_num_layers, decoder_last_pipeline_num_layers; /* 0: as many as other stages */
     int64_t num_layers_per_virtual_pipeline_stage;                               /* 0: one program a stage */

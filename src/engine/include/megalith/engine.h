@@ -55,7 +55,8 @@ typedef struct mega_engine_options {
     /* For tests of schedules on few cores: a forward and a backward of the stage last at least so many seconds, those
      * of one of its chunks their share. */
     double least_forward_s, least_backward_s;
-    int zero_stage; /* mega_params_shard */
+    int zero_stage;           /* mega_params_shard */
+    int64_t zero_persistence; /* mega_params_persist */
     mega_place_options place;
 } mega_engine_options;
 
@@ -94,7 +95,8 @@ mega_optimizer *mega_engine_optimizer(const mega_engine *e);
 const mega_layout *mega_engine_layout(const mega_engine *e);
 
 mega_status mega_engine_allocate(mega_engine *e);
-/* Collective: whether the ranks of each group have programs that make the same calls, before they wait for each other. */
+/* Collective: whether the ranks of each group have programs that make the same calls, before they wait for each other.
+ */
 mega_status mega_engine_compare_ranks(const mega_engine *e);
 mega_status mega_engine_initialize(mega_engine *e, uint32_t seed); /* random weights, zero moments, step 0 */
 

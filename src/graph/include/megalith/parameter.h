@@ -53,6 +53,7 @@ typedef struct mega_param {
 typedef struct mega_bucket {
     int64_t offset, count, used;
     int first_param, num_params;
+    int64_t kept_at; /* where ZeRO 3 keeps its weights whole (mega_params_persist); -1: each rank has its slice alone */
 } mega_bucket;
 
 typedef struct mega_params mega_params;
@@ -76,6 +77,9 @@ int64_t mega_params_local_count(const mega_params *p);   /* on this rank, paddin
  * behind the other. Before mega_params_place. */
 void mega_params_shard(mega_params *p, int zero_stage);
 int mega_params_zero_stage(const mega_params *p);
+/* Before place: with ZeRO 3, weights of buckets of at most so many elements are whole on every rank, gathered once an
+ * update. */
+void mega_params_persist(mega_params *p, int64_t elements);
 
 /* Lays out buckets in backward order (last declared first), of at most bucket_elements unless one parameter is larger
  * (0: no limit); with ZeRO 3 a bucket is a layer. compute is F32, BF16 or F64; masters and gradients are acc
