@@ -91,6 +91,8 @@ void train_memory_table(const mega_engine_memory *m, mega_dtype compute, mega_bu
 mega_status train_plan_count(const trainer *t, int64_t *padded, int64_t *logical); /* of the whole model */
 void train_plan_layout(const trainer *t, mega_buffer *out);
 mega_status train_plan_ranks(const trainer *t, mega_buffer *out);
+/* train_plan_balance.c: how even the pipeline stages are, and the cut that would be better. */
+void train_plan_balance(const trainer *t, mega_buffer *out);
 
 /* train_remedy.c: the cheapest changes that make the run fit, a line each, or that there are none. */
 void train_suggest(const trainer *t, size_t limit, mega_buffer *out);

@@ -96,5 +96,6 @@ mega_status train_plan_ranks(const trainer *t, mega_buffer *out)
     for (size_t i = 0; i < sizeof column / sizeof *column; i++) mega_buffer_printf(out, "%12s", column[i]);
     mega_buffer_puts(out, "\n");
     for (int p = 0; p < l->pp.size; p++) MEGA_TRY(plan_stage(t, p, out));
+    train_plan_balance(t, out);
     return MEGA_OK;
 }

@@ -13,6 +13,14 @@ h=12288
 want=$((96 * (12 * h * h / 8 + 7 * h / 8 + 6 * h) + 51200 / 8 * h + 2048 * h + 2 * h))
 [ "$(grep -c "model parallel rank ([0-7], 0): $want\$" big.log)" = 8 ] || fail "expected $want a rank: $(grep 'number of' big.log)"
 
+# GPT-2's head is worth 4.9 layers: the cut that balances two stages is 8 and 4.
+"$MEGALITH" plan --preset gpt2 --micro-batch-size 1 --global-batch-size 8 --world-size 2 --pipeline-model-parallel-size 2 >two.log 2>&1 || fail "$(cat two.log)"
+grep -q 'has 29 % more than the mean; --decoder-first-pipeline-num-layers 8 --decoder-last-pipeline-num-layers 4 would leave 5 %' two.log ||
+    fail "balance: $(grep balance two.log)"
+"$MEGALITH" plan --preset gpt2 --micro-batch-size 1 --global-batch-size 8 --world-size 2 --pipeline-model-parallel-size 2 --decoder-last-pipeline-num-layers 4 \
+    >even.log 2>&1 || fail "$(cat even.log)"
+grep -q '^balance      the stage that computes most has 5 % more than the mean$' even.log || fail "balance: $(grep balance even.log)"
+
 # shellcheck disable=SC2086
 "$MEGALITH" plan $gpt3 --world-size 8 --rank 8 >out 2>&1 && fail "rank 8 of 8 was planned"
 grep -q 'rank 8 of a world of 8 ranks; expected 0 to 7' out || fail "$(cat out)"
