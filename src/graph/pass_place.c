@@ -40,6 +40,7 @@ static mega_status apply(place *p)
 {
     mega_graph *g = p->g;
     const int old = g->num_ops, all = old + p->count;
+    if (p->count == 0) return MEGA_OK;
     instruction *op = mega_malloc(((size_t)all + 1) * sizeof *op);
     int *moved = mega_malloc(((size_t)old + 1) * sizeof *moved);
     if (op == NULL || moved == NULL) {
