@@ -41,12 +41,14 @@ static void divisors_near(int64_t n, int64_t around, char *out, size_t size)
 {
     int64_t found[8];
     size_t count = 0;
-    for (int64_t away = 0; away <= n + around && count < ROW_COUNT(found) && away < 100000; away++) {
-        const int64_t both[2] = {around - away, around + away};
+    if (around > n) around = n; /* what divides n is not above it */
+    for (int64_t away = 0; away <= n && count < ROW_COUNT(found) && away < 100000; away++) {
+        const int64_t both[2] = {around - away, away <= n - around ? around + away : 0};
         for (int side = 0; side < (away > 0 ? 2 : 1) && count < ROW_COUNT(found); side++) {
             if (both[side] > 0 && both[side] <= n && n % both[side] == 0) found[count++] = both[side];
         }
     }
+    if (count == 0) found[count++] = 1;
     for (size_t i = 1; i < count; i++) {
         for (size_t j = i; j > 0 && found[j - 1] > found[j]; j--) {
             const int64_t swap = found[j];

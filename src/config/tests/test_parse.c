@@ -130,6 +130,8 @@ static void aliases(void **state)
     assert_string_equal(c.vocab_file, "v.json");
     mega_config_fini(&c);
     kit_refuse("plan", SHAPE "--model-parallel-size 2", "does not divide the world of 1 rank; sizes that do: 1");
+    kit_refuse("plan", SHAPE "--model-parallel-size 9000000000000000000",
+               "does not divide the world of 1 rank; sizes that do: 1 (");
 }
 
 static void neutral_values(void **state)
