@@ -58,17 +58,16 @@ def against_one(bench, launcher, name, words, one, shape, repeats, text):
                  bench.disturbed_text(disturbed), ratios)
 
 
-def scale(bench):
-    launcher = Launcher(bench)
-    repeats = min(bench.REPEATS, 3)
+def scale_rows():
+    """Name of each row: what two ranks are told, what one is, the shape, and the words of the result."""
     for name, words in PIPES.items():
-        bench.attempt([name], lambda n=name, w=words: against_one(
-            bench, launcher, n, w, ["B=1", "accumulate=8"], ["T=512"], repeats, "124M bf16, 8 micro-batches of 512, target 0.80"))
+        yield name, words, ["B=1", "accumulate=8"], ["T=512"], "124M bf16, 8 micro-batches of 512, target 0.80"
     for seq in (1024, 256):
-        tag = "" if seq == 1024 else f"_t{seq}"
         for name, (words, target) in SCALE.items():
-            bench.attempt([name + tag], lambda n=name, w=words, t=target: against_one(
-                bench, launcher, n + tag, w, ["B=4"], [f"T={seq}"], repeats, f"124M bf16, 4 x {seq}, target {t}"))
+            yield name + ("" if seq == 1024 else f"_t{seq}"), words, ["B=4"], [f"T={seq}"], f"124M bf16, 4 x {seq}, target {target}"
+
+
+SCALES = [row[0] for row in scale_rows()]
 
 
 # ---- DeepSpeed ----
@@ -178,4 +177,6 @@ def layouts(bench):
 
 
 def groups(bench):
-    return {"scale": (lambda: scale(bench), []), "deepspeed": (lambda: deepspeed(bench), []), "layouts": (lambda: layouts(bench), [])}
+    found = {name: (lambda r=(name, *row): against_one(bench, Launcher(bench), *r[:4], min(bench.REPEATS, 3), r[4]), [name])
+             for name, *row in scale_rows()}
+    return {**found, "deepspeed": (lambda: deepspeed(bench), []), "layouts": (lambda: layouts(bench), [])}

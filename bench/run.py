@@ -3,7 +3,7 @@
 
 usage: bench/run.py [GROUP...]     groups: machine step (step_small step_t64_fp32 step_t64_bf16 step_fp32 step_bf16) accumulate dropout memory
                                    tokenizer train_tokenizer preprocess start llmc scale
-                                   deepspeed layouts, and every build/bench/bench_NAME that prints RESULT lines (attention, checkpoint, generate, ...)
+                                   (scale_dp, scale_tp, ...) deepspeed layouts, and every build/bench/bench_NAME that prints RESULT lines (attention, checkpoint, generate, ...)
 MEGA_PEERS names a Python with the peers, MEGA_LLMC a checkout of llm.c, MEGA_BENCH_REPEATS the repeats (5 when not given).
 Writes bench/results/latest.json; figures that were not measured in this run stay as they are there.
 """
@@ -600,7 +600,8 @@ def main():
         name = os.path.basename(path)[6:]
         if name not in OF_OTHERS and os.access(path, os.X_OK):
             GROUPS.setdefault(name, (lambda n=name: of_program(n), []))
-    wanted = [part for name in sys.argv[1:] or GROUPS for part in (STEPS if name == "step" else [name])]
+    several = {"step": STEPS, "scale": ranks.SCALES}
+    wanted = [part for name in sys.argv[1:] or GROUPS for part in several.get(name, [name])]
     for name in wanted:
         if name not in GROUPS:
             sys.exit(f"bench/run.py: no group {name}; there are {', '.join(GROUPS)}")
