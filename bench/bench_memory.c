@@ -1,6 +1,7 @@
 /* Memory: how far the resident memory of a run is from its plan and the plan from the least possible, over twelve
  * configurations, each in a process of its own; allocations made inside a step, by who made them; how even steps are.
  * Prints lines "RESULT name value unit detail".   bench_memory [steps] */
+#include "../tests/kit/held.h"
 #include "bench_kit.h"
 #include "megalith/engine.h"
 #include "megalith/memory.h"
@@ -92,18 +93,6 @@ static const run_shape shapes[] = {
      false},
 };
 enum { NUM_SHAPES = (int)(sizeof shapes / sizeof *shapes), MOST_STEPS = 1000 };
-
-/* Anonymous and shared pages that this process holds. */
-static size_t held_bytes(void)
-{
-    char line[256];
-    unsigned long long kb, sum = 0;
-    FILE *f = fopen("/proc/self/status", "r");
-    while (f != NULL && fgets(line, sizeof line, f) != NULL)
-        if (sscanf(line, "RssAnon: %llu", &kb) == 1 || sscanf(line, "RssShmem: %llu", &kb) == 1) sum += kb;
-    if (f != NULL) fclose(f);
-    return (size_t)sum * 1024;
-}
 
 static mega_status make_engine(mega_engine **out, const run_shape *s, mega_team *team)
 {

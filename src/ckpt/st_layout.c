@@ -58,7 +58,7 @@ static void put_metadata(mega_buffer *b, const mega_st_pair *pairs, int count)
     mega_buffer_puts(b, "}");
 }
 
-/* Offsets are those within the data for now. */
+/* Offsets are counted from the first byte of the data, as the format has them; the caller adds what stands before. */
 static void put_tensors(st_layout *l, const mega_st_entry *entry, int count, mega_buffer *b, bool comma)
 {
     for (int i = 0; i < count; i++) {

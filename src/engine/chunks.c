@@ -27,6 +27,11 @@ static mega_status build_program(mega_engine *e, mega_engine_model model, int ch
     return mega_program_build(out, g, &po);
 }
 
+bool engine_meets_in_programs(const mega_engine *e)
+{
+    return e->layout->dp.size > 1 && (mega_params_zero_stage(e->params) >= 2 || e->options.place.overlap_reduce);
+}
+
 mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches)
 {
     return (mega_pipeline){e->layout->pp.size, e->chunks, micro_batches};
@@ -41,7 +46,7 @@ mega_status engine_build_chunks(mega_engine *e, mega_engine_model model)
                          "%lld micro-batches a step over %d pipeline stages of %d chunks: the interleaved schedule "
                          "takes a multiple of %d micro-batches, and at most %d chunks",
                          (long long)p.micro_batches, p.stages, e->chunks, p.stages, MEGA_SCHEDULE_CHUNKS);
-    if (e->chunks > 1 && e->layout->dp.size > 1 && (o->zero_stage >= 2 || o->place.overlap_reduce))
+    if (e->chunks > 1 && engine_meets_in_programs(e))
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                          "--num-layers-per-virtual-pipeline-stage with --zero-stage %d%s: what data-parallel ranks "
                          "exchange inside a program is not built for interleaved stages; use --zero-stage 1 and "

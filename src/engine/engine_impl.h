@@ -48,6 +48,8 @@ struct mega_engine {
 
 /* Copies micro-batch m of the batch into the inputs of one slot. */
 void engine_fill_inputs(const mega_engine *e, const program_io *io, int64_t m);
+/* chunks.c: whether ranks of dp exchange something inside a program. */
+bool engine_meets_in_programs(const mega_engine *e);
 /* gradients_tp.c: gradients that are summands over tp become sums. */
 mega_status engine_sum_gradients_over_tp(mega_engine *e);
 double engine_scalar(const mega_engine *e, const void *acc); /* [1] acc as double */

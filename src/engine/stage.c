@@ -18,6 +18,11 @@ static bool is_alone(const engine_stage *s)
     return s->layout->pp.size == 1;
 }
 
+bool stage_has_neighbours(const engine_stage *s)
+{
+    return !is_alone(s);
+}
+
 static void bind_slots(engine_stage *s, const engine_chunk *chunk, int c)
 {
     mega_program *p = s->forward_only ? chunk->evaluate : chunk->train;

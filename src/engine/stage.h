@@ -32,6 +32,7 @@ struct engine_chunk;
 mega_status stage_open(engine_stage *s, const mega_layout *layout, const struct engine_chunk *chunk, int chunks,
                        bool forward_only);
 void stage_close(engine_stage *s);
+bool stage_has_neighbours(const engine_stage *s); /* else its messages are none */
 
 /* A run over `count` steps. Receives are posted as soon as their buffers are free; a buffer is written again only when
  * what was sent from it has left. */

@@ -70,17 +70,11 @@ static mega_status loss_factor(mega_engine *e, double *out)
     return MEGA_OK;
 }
 
-/* Whether ranks of dp meet inside a program. */
-static bool meets_in_programs(const mega_engine *e)
-{
-    return e->layout->dp.size > 1 && (mega_params_zero_stage(e->params) >= 2 || e->options.place.overlap_reduce);
-}
-
 /* Whether this rank may run a program again alone: where ranks hold parts of one product, it would wait in a collective
  * that the others do not come to. */
 static bool runs_alone(const mega_engine *e)
 {
-    return e->layout->tp.size * e->layout->pp.size == 1 && !meets_in_programs(e);
+    return e->layout->tp.size * e->layout->pp.size == 1 && !engine_meets_in_programs(e);
 }
 
 /* The loss of this micro-batch is not finite, or (is_backward) one of its gradients. Names the first op. */
@@ -117,7 +111,7 @@ static mega_status forward(mega_engine *e, const mega_schedule_step *s, step_sum
     MEGA_TRY(mega_program_forward(e->chunk[s->chunk].train, s->slot));
     if (io->loss_sum == NULL) return MEGA_OK; /* a pipeline stage before the last */
     const double loss = engine_scalar(e, io->loss_sum), tokens = engine_scalar(e, io->mask_sum);
-    if (!isfinite(loss) && !meets_in_programs(e)) return nonfinite_loss(e, s->micro_batch, s->slot, loss);
+    if (!isfinite(loss) && !engine_meets_in_programs(e)) return nonfinite_loss(e, s->micro_batch, s->slot, loss);
     if (!isfinite(loss) && isfinite(sums->bad_loss)) {
         sums->bad_loss = loss;
         sums->bad_micro_batch = s->micro_batch;
@@ -169,7 +163,8 @@ static mega_status step_begin(mega_engine *e)
 /* The bubbles of a pipeline's stage in the trace. */
 static void profile_wait(const mega_engine *e, double asked, double came)
 {
-    if (e->profile != NULL && e->layout->pp.size > 1) mega_profile_span(e->profile, "pipeline wait", asked, came, 0);
+    if (e->profile != NULL && stage_has_neighbours(&e->stage))
+        mega_profile_span(e->profile, "pipeline wait", asked, came, 0);
 }
 
 /* Forwards and backwards of all micro-batches of this stage. */

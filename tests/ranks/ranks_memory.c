@@ -1,6 +1,7 @@
 /* Memory of a rank with ZeRO: what is held over the start of an engine of 60 million parameters and a step, against
  * its plan.   ranks_memory [stage …]: prints a line for each, fails where they are more than 3 % apart. */
 #include "engine_run.h"
+#include "held.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
 
@@ -13,18 +14,6 @@ static void need(mega_status st)
     if (st == MEGA_OK) return;
     fprintf(stderr, "%s\n", mega_error_message());
     exit(1);
-}
-
-/* Anonymous and shared pages that this process holds. */
-static double held_bytes(void)
-{
-    char line[256];
-    unsigned long long kb, sum = 0;
-    FILE *f = fopen("/proc/self/status", "r");
-    while (f != NULL && fgets(line, sizeof line, f) != NULL)
-        if (sscanf(line, "RssAnon: %llu", &kb) == 1 || sscanf(line, "RssShmem: %llu", &kb) == 1) sum += kb;
-    if (f != NULL) fclose(f);
-    return (double)sum * 1024;
 }
 
 static mega_gpt model(void)

@@ -2,27 +2,10 @@
 # pretrain_gpt over pipeline stages: the losses of one rank (training and evaluation), one voice, Megatron's lines, and
 # mistakes told with the numbers that work.
 set -u
-. "$MEGA_SOURCE/tests/kit/ranks.sh"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-fail() {
-    echo "FAILED: $1"
-    exit 1
-}
-for i in $(seq 1 400); do echo "document $i of $((i * 7919 % 1000)) words: a quick fox jumps over $((i * 104729 % 991)) dogs"; echo; done >t.txt
-"$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer --output-prefix d >prepare.log 2>&1 ||
-    fail "preprocessing"
+. "$MEGA_SOURCE/tests/kit/ranks_train.sh"
 base=(pretrain_gpt --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32
     --micro-batch-size 1 --global-batch-size 8 --lr 1e-3 --lr-decay-iters 20 --log-interval 1 --eval-interval 5 --eval-iters 2 --num-threads 1
     --tokenizer-type ByteTokenizer --data-path d_text_document --split 80,10,10 --hidden-dropout 0.1 --attention-dropout 0.1)
-losses() { grep -oE '"(iteration|lm_loss|grad_norm|validation_loss|test_loss)": *[0-9.e+-]+' "$1"; }
-# near A B TOLERANCE: the same keys, numbers this near
-near() {
-    paste -d' ' <(losses "$1") <(losses "$2") | awk -v t="$3" '
-        {a = $2; b = $4; d = a - b; if (d < 0) d = -d; if ($1 != $3 || d > t * (b < 0 ? -b : b)) bad = 1; n++}
-        END {exit bad || n < 15}'
-}
 "$MEGALITH" "${base[@]}" --train-iters 6 --metrics-file one.jsonl >one.log 2>&1 || fail "one rank"
 
 trains() { # name, ranks, lines of parameters, options
