@@ -5,8 +5,10 @@
 /* A panel of b of this depth, and the panels of a that pass by it, lie in the first level of cache. */
 #define PAIRS_BLOCK_K 256
 
-ALWAYS void pairs_sum(float *sum, const uint16_t *pa, const uint16_t *pb, int64_t depth, bool from_zero)
+ALWAYS void pairs_sum(float *sum, const uint16_t *pa, const uint16_t *pb, int64_t depth, bool from_zero,
+                      pairs_next next)
 {
+    (void)next; /* the processor looks ahead of plain loads by itself */
     __m512 s[PAIRS_ROWS][2];
 #pragma GCC unroll 12
     for (int r = 0; r < PAIRS_ROWS; r++) s[r][0] = s[r][1] = _mm512_setzero_ps();

@@ -17,6 +17,12 @@ typedef struct pairs_block {
     bool first, last, overwrite; /* slice of k; what c held does not count */
 } pairs_block;
 
+/* Of packed b what the next panel will need, asked for at each 32 rows of k: cache lines from `at` on. */
+typedef struct pairs_next {
+    const uint16_t *at;
+    int64_t lines;
+} pairs_next;
+
 typedef struct cpu_pairs {
     int rows_of_panel;   /* of a */
     int grain;           /* of k: packed slices are padded to multiples of it */

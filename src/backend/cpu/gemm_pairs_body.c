@@ -3,7 +3,8 @@
  * PAIRS_ROWS rows, laid out by what includes this file, which also defines
  *   PAIRS_ROWS, PAIRS_BLOCK_K (rows of k that a tile is summed over at a time)
  *   pairs_pack_a  packs rows of op(a)
- *   pairs_sum     one tile of PAIRS_ROWS x PAIRS_COLUMNS sums over one block of k, continued or from zero
+ *   pairs_sum     one tile of PAIRS_ROWS x PAIRS_COLUMNS sums over one block of k, continued or from zero; may ask for
+ *                 what comes next
  * Every element is summed in the same order wherever it lies: along k from front to back, slices of k in order. */
 
 #include "cpu/gemm_pairs.h"
@@ -174,10 +175,18 @@ ALWAYS void pairs_ask(const pairs_block *b, int64_t row, int64_t column, int64_t
     for (int64_t r = 0; r < rows; r++, x += (size_t)a->ldc * size) __builtin_prefetch(x);
 }
 
+/* The share of block `i` of `blocks` in asking for the panel that follows pb, of the same depth. */
+ALWAYS pairs_next pairs_next_of(const uint16_t *pb, int64_t depth, int64_t i, int64_t blocks)
+{
+    const int64_t lines = (PAIRS_COLUMNS + blocks - 1) / blocks; /* a step of k is PAIRS_COLUMNS lines of a panel */
+    return (pairs_next){pb + depth * PAIRS_COLUMNS + i * lines * depth, i * lines < PAIRS_COLUMNS ? lines : 0};
+}
+
 static void pairs_block_run(const pairs_block *b, int64_t row, int64_t rows, int64_t begin, int64_t end, uint16_t *pa,
                             float *tiles)
 {
     const bool sums = b->args->row_sum != NULL && b->n == 0 && begin == 0;
+    const int64_t blocks = (rows + PAIRS_ROWS - 1) / PAIRS_ROWS;
     for (int64_t i = 0; i < rows; i += PAIRS_ROWS)
         pairs_pack_a(b, pa + i * b->padded, row + i, rows - i < PAIRS_ROWS ? rows - i : PAIRS_ROWS, sums);
     for (int64_t p = begin; p < end; p++)
@@ -188,7 +197,8 @@ static void pairs_block_run(const pairs_block *b, int64_t row, int64_t rows, int
                 const int64_t height = rows - i < PAIRS_ROWS ? rows - i : PAIRS_ROWS;
                 float *tile = tiles + i * PAIRS_COLUMNS;
                 if (depth == left) pairs_ask(b, row + i, p * PAIRS_COLUMNS, height);
-                pairs_sum(tile, pa + i * b->padded + k * PAIRS_ROWS, pb, depth, k == 0);
+                pairs_sum(tile, pa + i * b->padded + k * PAIRS_ROWS, pb, depth, k == 0,
+                          pairs_next_of(pb, depth, i / PAIRS_ROWS, blocks));
                 if (depth == left) pairs_finish(tile, b, row + i, p * PAIRS_COLUMNS, height);
             }
         }

@@ -28,7 +28,20 @@ static void tiles_leave(void)
     _tile_release();
 }
 
-ALWAYS void pairs_sum(float *sum, const uint16_t *pa, const uint16_t *pb, int64_t depth, bool from_zero)
+/* Tile loads miss the first level of cache often and are not looked ahead of by the processor: rows of a are asked for
+ * PAIRS_AHEAD steps before they are used, the next panel of b (from memory) while this one is multiplied. */
+#define PAIRS_AHEAD 2
+
+ALWAYS void tiles_ask(const uint16_t *pa, const pairs_next *next, int64_t k)
+{
+#pragma GCC unroll 32
+    for (int line = 0; line < 32; line++) __builtin_prefetch(pa + PAIRS_AHEAD * 1024 + line * 32);
+    const uint16_t *b = next->at + k / 32 * next->lines * 32;
+    for (int64_t line = 0; line < next->lines; line++) __builtin_prefetch(b + line * 32, 0, 2);
+}
+
+ALWAYS void pairs_sum(float *sum, const uint16_t *pa, const uint16_t *pb, int64_t depth, bool from_zero,
+                      pairs_next next)
 {
     __asm__ volatile("" ::: "memory"); /* gcc's intrinsics do not say that they read memory */
     if (from_zero) {
@@ -43,6 +56,7 @@ ALWAYS void pairs_sum(float *sum, const uint16_t *pa, const uint16_t *pb, int64_
         _tile_loadd(3, sum + 16 * PAIRS_COLUMNS + 16, PAIRS_COLUMNS * 4);
     }
     for (int64_t k = 0; k < depth; k += 32, pa += 1024, pb += 1024) {
+        tiles_ask(pa, &next, k);
         _tile_loadd(6, pb, PAIRS_COLUMNS * 4);
         _tile_loadd(4, pa, 64);
         _tile_dpbf16ps(0, 4, 6);
