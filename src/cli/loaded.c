@@ -62,17 +62,21 @@ static mega_status open_all(mega_loaded *l, mega_config *cfg, mega_world *world)
     if (cfg->load == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--load: not given; expected a --save folder of pretrain_gpt or a Hugging Face GPT-2 folder");
-    if (cfg->pipeline_model_parallel_size > 1)
+    if (cfg->pipeline_model_parallel_size > 1 && cfg->num_layers_per_virtual_pipeline_stage > 0)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "--pipeline-model-parallel-size %lld: this command runs all layers on each rank; leave it out",
-                         (long long)cfg->pipeline_model_parallel_size);
+                         "%s: the parts of a pipeline stage are interleaved while training alone; leave it out",
+                         mega_config_origin(cfg, "num_layers_per_virtual_pipeline_stage"));
     MEGA_TRY(mega_team_create(&l->team, (int)cfg->num_threads));
+    l->world = world;
     l->backend = cfg->backend == MEGA_BACKEND_PLAIN ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU;
-    const mega_model_options o = {.compute = cfg->params_dtype,
-                                  .vocab_multiple = cfg->make_vocab_size_divisible_by,
-                                  .team = l->team,
-                                  .world = world,
-                                  .layout = {.tp = (int)cfg->tensor_model_parallel_size}};
+    const mega_model_options o = {
+        .compute = cfg->params_dtype,
+        .vocab_multiple = cfg->make_vocab_size_divisible_by,
+        .team = l->team,
+        .world = world,
+        .layout = {.tp = (int)cfg->tensor_model_parallel_size, .pp = (int)cfg->pipeline_model_parallel_size},
+        .first_stage_layers = cfg->decoder_first_pipeline_num_layers,
+        .last_stage_layers = cfg->decoder_last_pipeline_num_layers};
     MEGA_TRY(mega_model_load(&l->model, cfg->load, &o));
     mega_buffer wrong = {0};
     check_shape(&wrong, cfg, &l->model.gpt);

@@ -14,6 +14,7 @@ typedef struct mega_loaded {
     mega_tokenizer *tokenizer; /* of the folder, else of the options; NULL when neither names one */
     mega_encoder *encoder;     /* NULL without a tokenizer */
     mega_team *team;
+    mega_world *world; /* borrowed; NULL: one rank */
     mega_program_backend backend;
     bool owns_tokenizer;
 } mega_loaded; /* zero-initialised is valid and empty */

@@ -122,6 +122,7 @@ static mega_status evaluate(const mega_loaded *l, const mega_config *cfg, const 
                                      .pad = eod >= 0 ? eod : 0,
                                      .backend = l->backend,
                                      .team = l->team,
+                                     .world = l->world,
                                      .progress = cfg->rank == 0 ? show_progress : NULL,
                                      .user = &progress};
     mega_progress_begin(&progress, "evaluating", "windows", 0, (uint64_t)mega_evaluate_windows(r->ids.count, o.stride));

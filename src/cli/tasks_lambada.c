@@ -93,8 +93,11 @@ static mega_status all_passages(lambada *t)
 static mega_status run(lambada *t, const char *path)
 {
     const mega_documents_options files = {.inputs = &path, .num_inputs = 1, .format = MEGA_DOCUMENT_JSON_LINES};
-    const mega_generator_options g = {
-        .batch = 1, .capacity = t->l->model.gpt.positions, .backend = t->l->backend, .team = t->l->team};
+    const mega_generator_options g = {.batch = 1,
+                                      .capacity = t->l->model.gpt.positions,
+                                      .backend = t->l->backend,
+                                      .team = t->l->team,
+                                      .world = t->l->world};
     MEGA_TRY(mega_documents_open(&t->documents, &files));
     MEGA_TRY(mega_generator_create(&t->generator, &t->l->model.gpt, t->l->model.params, t->l->model.layout, &g));
     if (t->cfg->rank == 0)

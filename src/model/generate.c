@@ -1,6 +1,8 @@
 /* The generation loop: prompts are read in chunks, then one token a sequence at a time. */
 #include "megalith/generate.h"
 #include "megalith/assert.h"
+#include "megalith/record.h"
+#include "relay.h"
 
 #include <string.h>
 
@@ -8,17 +10,27 @@ struct mega_generator {
     mega_gpt gpt;
     mega_generator_options options;
     mega_program *prefill, *decode;
+    int64_t chunk;           /* rows of each prompt that prefill reads */
     int32_t *kv_length;      /* [batch] rows of each cache that are filled */
     int32_t *history;        /* [batch, capacity] prompt and new tokens */
     int64_t *length;         /* [batch] tokens in history */
     int64_t *taken;          /* [batch] rows given to the run in progress */
     bool *active;            /* [batch] */
+    int32_t *drawn;          /* [batch] next token of each sequence that has one */
     mega_candidate *scratch; /* [vocab] */
     float *logits;           /* [vocab], float whatever the program computes in */
-    int64_t ranks;           /* that share the vocabulary */
+    const mega_layout *layout;
+    relay relay; /* of pipeline stages: every one of them knows the text, the last one draws */
 };
 
 #define PREFILL_ROWS 64
+
+static int64_t chunk_rows(const mega_generator_options *o)
+{
+    int64_t rows = o->capacity < PREFILL_ROWS ? o->capacity : PREFILL_ROWS;
+    if (o->prompt_tokens > 0 && o->prompt_tokens / o->batch < rows) rows = o->prompt_tokens / o->batch;
+    return rows > 1 ? rows : 1;
+}
 
 static mega_status program_create(mega_program **out, const mega_generator *g, mega_params *params,
                                   const mega_layout *layout, int64_t rows, const char *name, mega_program *states_of)
@@ -26,14 +38,17 @@ static mega_status program_create(mega_program **out, const mega_generator *g, m
     mega_graph *graph = NULL;
     MEGA_TRY(mega_graph_create(&graph, mega_params_compute_dtype(params), params, layout));
     /* A chunk is written whole, also where only its first rows are real: hence the room behind the last token. */
-    const int64_t capacity = g->options.capacity + g->options.prefill_rows;
+    const int64_t capacity = g->options.capacity + g->chunk;
     const mega_status st = mega_gpt_describe_generate(graph, &g->gpt, g->options.batch, rows, capacity);
     if (st != MEGA_OK) {
         mega_graph_destroy(graph);
         return st;
     }
-    const mega_program_options o = {
-        .backend = g->options.backend, .team = g->options.team, .name = name, .states_of = states_of};
+    const mega_program_options o = {.backend = g->options.backend,
+                                    .team = g->options.team,
+                                    .name = name,
+                                    .world = g->options.world,
+                                    .states_of = states_of};
     MEGA_TRY(mega_program_build(out, graph, &o));
     MEGA_TRY(mega_program_allocate(*out));
     mega_program_step(*out)->kv_length = g->kv_length;
@@ -48,9 +63,10 @@ static mega_status generator_allocate(mega_generator *g)
     g->length = mega_calloc(batch, sizeof *g->length);
     g->taken = mega_calloc(batch, sizeof *g->taken);
     g->active = mega_calloc(batch, sizeof *g->active);
+    g->drawn = mega_calloc(batch, sizeof *g->drawn);
     g->scratch = mega_calloc((size_t)g->gpt.vocab, sizeof *g->scratch);
     g->logits = mega_calloc((size_t)g->gpt.vocab, sizeof *g->logits);
-    if (!g->kv_length || !g->history || !g->length || !g->taken || !g->active || !g->scratch || !g->logits)
+    if (!g->kv_length || !g->history || !g->length || !g->taken || !g->active || !g->drawn || !g->scratch || !g->logits)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for %zu sequences of %lld tokens", batch,
                          (long long)g->options.capacity);
     return MEGA_OK;
@@ -69,11 +85,11 @@ mega_status mega_generator_create(mega_generator **out, const mega_gpt *m, mega_
     if (g == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory");
     g->gpt = *m;
     g->options = *options;
-    g->ranks = layout->tp.size;
-    if (g->options.prefill_rows <= 0)
-        g->options.prefill_rows = options->capacity < PREFILL_ROWS ? options->capacity : PREFILL_ROWS;
+    g->layout = layout;
+    g->relay.pp = &layout->pp;
+    g->chunk = chunk_rows(options);
     mega_status st = generator_allocate(g);
-    if (st == MEGA_OK) st = program_create(&g->prefill, g, params, layout, g->options.prefill_rows, "prefill", NULL);
+    if (st == MEGA_OK) st = program_create(&g->prefill, g, params, layout, g->chunk, "prefill", NULL);
     if (st == MEGA_OK) st = program_create(&g->decode, g, params, layout, 1, "decode", g->prefill);
     if (st != MEGA_OK) {
         mega_generator_destroy(g);
@@ -93,6 +109,7 @@ void mega_generator_destroy(mega_generator *g)
     mega_free(g->length);
     mega_free(g->taken);
     mega_free(g->active);
+    mega_free(g->drawn);
     mega_free(g->scratch);
     mega_free(g->logits);
     mega_free(g);
@@ -135,7 +152,8 @@ static void start(mega_generator *g, mega_generation *s, int count)
     }
 }
 
-/* Rows of the next run: as many tokens of each active sequence as are not in its cache yet. */
+/* Rows of the next run: as many tokens of each active sequence as are not in its cache yet. Where the model begins they
+ * are read, where it ends the last of them counts. */
 static void fill_inputs(mega_generator *g, mega_program *p, int64_t rows)
 {
     int32_t *tokens = mega_program_tensor(p, "tokens", 0);
@@ -145,12 +163,12 @@ static void fill_inputs(mega_generator *g, mega_program *p, int64_t rows)
         const int64_t pending = g->active[b] ? g->length[b] - g->kv_length[b] : 0;
         const int64_t n = pending < rows ? pending : rows;
         const int32_t *from = g->history + b * g->options.capacity + g->kv_length[b];
-        for (int64_t r = 0; r < rows; r++) {
+        for (int64_t r = 0; r < rows && tokens != NULL; r++) {
             const int64_t position = g->kv_length[b] + r;
             tokens[b * rows + r] = r < n ? from[r] : 0;
             positions[b * rows + r] = (int32_t)(position < g->gpt.positions ? position : g->gpt.positions - 1);
         }
-        last_rows[b] = (int32_t)(b * rows + (n > 0 ? n - 1 : 0));
+        if (last_rows != NULL) last_rows[b] = (int32_t)(b * rows + (n > 0 ? n - 1 : 0));
         g->taken[b] = n;
     }
 }
@@ -170,8 +188,8 @@ static const float *row_logits(mega_generator *g, mega_program *p, int64_t b)
 {
     const void *all = mega_program_tensor(p, "logits", 0);
     const bool is_float = g->options.backend == MEGA_PROGRAM_CPU || mega_program_acc_dtype(p) == MEGA_F32;
-    const int64_t part = g->gpt.padded_vocab / g->ranks;
-    if (is_float && g->ranks == 1) return (const float *)all + b * part;
+    const int64_t ranks = g->layout->tp.size, part = g->gpt.padded_vocab / ranks;
+    if (is_float && ranks == 1) return (const float *)all + b * part;
     for (int64_t v = 0; v < g->gpt.vocab; v++) {
         const int64_t at = (v / part * g->options.batch + b) * part + v % part;
         g->logits[v] = is_float ? ((const float *)all)[at] : (float)((const double *)all)[at];
@@ -179,12 +197,48 @@ static const float *row_logits(mega_generator *g, mega_program *p, int64_t b)
     return g->logits;
 }
 
-/* A sequence whose tokens are all in the cache draws its next one. */
-static bool advance(mega_generator *g, mega_program *p, mega_generation *s, int b, const mega_sampling *sampling,
-                    int32_t eod, mega_token_sink *sink, void *user)
+/* After a run that read the last of its tokens, a sequence has a next one. */
+static bool draws(const mega_generator *g, int64_t b)
 {
-    const int32_t token =
-        mega_sample_token(row_logits(g, p, b), g->gpt.vocab, sampling, s->index, g->length[b], g->scratch);
+    return g->taken[b] > 0 && g->kv_length[b] + g->taken[b] == g->length[b];
+}
+
+/* Next tokens are drawn where the model ends, and told to all stages. Chunks of a prompt but for the last draw none, so
+ * that stages read them side by side. */
+static mega_status draw(mega_generator *g, mega_program *p, const mega_generation *s, int count,
+                        const mega_sampling *sampling)
+{
+    const mega_axis *pp = &g->layout->pp;
+    bool any = false;
+    for (int b = 0; b < count; b++) {
+        if (!draws(g, b)) continue;
+        any = true;
+        if (relay_ends(&g->relay))
+            g->drawn[b] =
+                mega_sample_token(row_logits(g, p, b), g->gpt.vocab, sampling, s[b].index, g->length[b], g->scratch);
+    }
+    if (!any) return MEGA_OK;
+    return mega_comm_broadcast(pp->comm, "next tokens", g->drawn, (int64_t)sizeof *g->drawn * count, pp->size - 1);
+}
+
+/* One run: what is pending of each sequence, as far as it fits, through all layers. */
+static mega_status run_rows(mega_generator *g, const mega_generation *s, int count, int64_t pending,
+                            const mega_sampling *sampling)
+{
+    const bool is_prompt = pending > 1;
+    mega_program *p = is_prompt ? g->prefill : g->decode;
+    mega_record_phase(mega_comm_record(g->layout->world.comm), is_prompt ? "prompt" : "next token", -1);
+    fill_inputs(g, p, is_prompt ? g->chunk : 1);
+    MEGA_TRY(relay_before(&g->relay, p));
+    MEGA_TRY(mega_program_forward(p, 0));
+    MEGA_TRY(relay_after(&g->relay, p));
+    return draw(g, p, s, count, sampling);
+}
+
+/* A sequence whose tokens are all in the cache gets its next one. */
+static bool advance(mega_generator *g, mega_generation *s, int b, int32_t eod, mega_token_sink *sink, void *user)
+{
+    const int32_t token = g->drawn[b];
     s->tokens[s->count++] = token;
     g->history[b * g->options.capacity + g->length[b]++] = token;
     s->finished = token == eod;
@@ -200,15 +254,12 @@ mega_status mega_generator_run(mega_generator *g, mega_generation *sequences, in
     start(g, sequences, count);
     int64_t pending;
     while ((pending = most_pending(g)) > 0) {
-        mega_program *p = pending > 1 ? g->prefill : g->decode;
-        fill_inputs(g, p, pending > 1 ? g->options.prefill_rows : 1);
-        MEGA_TRY(mega_program_forward(p, 0));
+        MEGA_TRY(run_rows(g, sequences, count, pending, sampling));
         for (int b = 0; b < count; b++) {
-            if (g->taken[b] == 0) continue;
+            const bool has_next = draws(g, b);
             g->kv_length[b] += (int32_t)g->taken[b];
-            if (g->kv_length[b] < g->length[b]) continue;
-            if (!advance(g, p, &sequences[b], b, sampling, eod, sink, user)) return MEGA_OK;
+            if (has_next && !advance(g, &sequences[b], b, eod, sink, user)) return relay_finish(&g->relay);
         }
     }
-    return MEGA_OK;
+    return relay_finish(&g->relay);
 }

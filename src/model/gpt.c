@@ -129,26 +129,37 @@ mega_status mega_gpt_describe_evaluate(mega_graph *g, const mega_gpt *m, int chu
     return describe(g, &plain, chunk, batch, seq, false);
 }
 
+/* One layer of a text that is being made: its keys and values stay. */
+static mega_tensor cached_layer(const mega_place *model, const mega_gpt *m, int64_t n, mega_tensor x,
+                                const mega_rows *rows, int64_t capacity)
+{
+    mega_graph *g = model->graph;
+    const mega_place at = mega_place_at(model, "h.%lld", (long long)n);
+    const mega_scope s = mega_scope_enter(g, "h.%lld", (long long)n);
+    const mega_self_attention_shape attention = {.heads = m->heads, .head_dim = m->head_dim};
+    const mega_tensor h = mega_layer_norm(&at, "ln_1", x, m->norm_epsilon);
+    x = mega_op_add(g, x, mega_cached_self_attention(&at, h, rows->batch, rows->seq, capacity, &attention));
+    x = mega_op_add(g, x, mlp(&at, m, mega_layer_norm(&at, "ln_2", x, m->norm_epsilon)));
+    mega_scope_leave(g, s);
+    return x;
+}
+
 mega_status mega_gpt_describe_generate(mega_graph *g, const mega_gpt *m, int64_t batch, int64_t rows, int64_t capacity)
 {
     const mega_place model = {
         .graph = g, .params = mega_graph_params(g), .layout = mega_graph_layout(g), .path = "transformer"};
-    const int64_t tokens = batch * rows;
-    const mega_tensor ids = mega_graph_input(g, "tokens", MEGA_I32, 1, &tokens);
-    const mega_tensor positions = mega_graph_input(g, "position_ids", MEGA_I32, 1, &tokens);
-    const mega_tensor last_rows = mega_graph_input(g, "last_rows", MEGA_I32, 1, &batch);
-    const mega_self_attention_shape attention = {.heads = m->heads, .head_dim = m->head_dim};
-    mega_tensor x = mega_vocab_embedding(&model, "wte", ids);
-    x = mega_position_embedding(&model, "wpe", positions, x);
-    for (int64_t n = 0; n < m->num_layers; n++) {
-        const mega_place at = mega_place_at(&model, "h.%lld", (long long)n);
-        const mega_scope s = mega_scope_enter(g, "h.%lld", (long long)n);
-        const mega_tensor h = mega_layer_norm(&at, "ln_1", x, m->norm_epsilon);
-        x = mega_op_add(g, x, mega_cached_self_attention(&at, h, batch, rows, capacity, &attention));
-        x = mega_op_add(g, x, mlp(&at, m, mega_layer_norm(&at, "ln_2", x, m->norm_epsilon)));
-        mega_scope_leave(g, s);
+    const mega_gpt_part part = mega_gpt_part_of(m, &model.layout->pp, 0);
+    const mega_rows new_rows = {.batch = batch, .seq = rows};
+    mega_gpt plain = *m;
+    plain.hidden_dropout = 0.0;
+    plain.sequence_parallel = false; /* few rows: each rank of tp sees them all */
+    mega_tensor x = enter(&model, &plain, &part, &new_rows, false);
+    for (int64_t n = 0; n < part.count; n++) x = cached_layer(&model, &plain, part.first + n, x, &new_rows, capacity);
+    if (!part.heads) {
+        mega_graph_output(g, x, "stage_output");
+        return mega_graph_status(g);
     }
-    x = mega_op_take_rows(g, x, last_rows);
+    x = mega_op_take_rows(g, x, mega_graph_input(g, "last_rows", MEGA_I32, 1, &batch));
     x = mega_layer_norm(&model, "ln_f", x, m->norm_epsilon);
     mega_graph_output(g, mega_vocab_logits(&model, "wte", x), "logits");
     return mega_graph_status(g);

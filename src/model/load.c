@@ -2,29 +2,55 @@
 #include "megalith/file.h"
 #include "megalith/model.h"
 
-static mega_status read_weights(mega_model *m, mega_checkpoint *c)
+/* A tensor of the folder: what this rank holds of it, which of those of another pipeline stage is nothing. */
+static mega_state_tensor tensor_of(const mega_model *m, const mega_param *param)
 {
-    const int count = mega_params_count(m->params);
+    const int own = mega_params_find(m->params, param->name);
     const mega_axis *tp = &m->layout->tp;
+    const bool is_cut = param->axis == MEGA_AXIS_TP && tp->size > 1;
+    mega_state_tensor t = {.name = param->name,
+                           .param = param,
+                           .is_part = is_cut || m->layout->pp.size > 1,
+                           .rank = is_cut ? tp->rank : 0,
+                           .size = is_cut ? tp->size : 1};
+    if (own < 0) return t;
+    const mega_range owned = mega_params_owned(m->params, own);
+    t.data = mega_params_master(m->params, own);
+    t.first = owned.first;
+    t.count = owned.count;
+    return t;
+}
+
+/* `whole`: the records of all tensors, whoever holds them. */
+static mega_status read_tensors(mega_model *m, mega_checkpoint *c, const mega_params *whole)
+{
+    const int count = mega_params_count(whole);
     mega_state_tensor *t = mega_calloc((size_t)count, sizeof *t);
     if (t == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model %s: no memory for a list of %d tensors", m->folder, count);
-    for (int i = 0; i < count; i++) {
-        const mega_param *param = mega_params_get(m->params, i);
-        const mega_range owned = mega_params_owned(m->params, i);
-        const bool is_cut = param->axis == MEGA_AXIS_TP && tp->size > 1;
-        t[i] = (mega_state_tensor){.name = param->name,
-                                   .param = param,
-                                   .data = mega_params_master(m->params, i),
-                                   .is_part = is_cut,
-                                   .rank = is_cut ? tp->rank : 0,
-                                   .size = is_cut ? tp->size : 1,
-                                   .first = owned.first,
-                                   .count = owned.count};
-    }
-    mega_status st = mega_checkpoint_read_weights(c, t, count, mega_params_acc_dtype(m->params));
+    for (int i = 0; i < count; i++) t[i] = tensor_of(m, mega_params_get(whole, i));
+    const mega_status st = mega_checkpoint_read_weights(c, t, count, mega_params_acc_dtype(m->params));
     mega_free(t);
-    if (st == MEGA_OK) st = mega_params_publish(m->params);
     return st;
+}
+
+/* A pipeline stage declared its own layers; the folder holds, and is compared with, those of all. */
+static mega_status read_stage(mega_model *m, mega_checkpoint *c)
+{
+    mega_layout *alone = NULL;
+    mega_params *whole = NULL;
+    mega_status st = mega_layout_create(&alone, NULL, NULL);
+    if (st == MEGA_OK) st = mega_params_create(&whole, alone);
+    if (st == MEGA_OK) st = mega_gpt_declare(&m->gpt, whole);
+    if (st == MEGA_OK) st = read_tensors(m, c, whole);
+    mega_params_destroy(whole);
+    mega_layout_destroy(alone);
+    return st;
+}
+
+static mega_status read_weights(mega_model *m, mega_checkpoint *c)
+{
+    MEGA_TRY(m->layout->pp.size > 1 ? read_stage(m, c) : read_tensors(m, c, m->params));
+    return mega_params_publish(m->params);
 }
 
 static mega_status load_tokenizer(mega_model *m)
@@ -40,6 +66,26 @@ static mega_status load_tokenizer(mega_model *m)
     return found ? mega_tokenizer_load(&m->tokenizer, m->folder) : MEGA_OK;
 }
 
+/* The model is there; what can be chosen is how it is cut. */
+static mega_status check_cuts(const mega_model *m)
+{
+    const mega_gpt *g = &m->gpt;
+    if (g->heads % m->layout->tp.size != 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--tensor-model-parallel-size %d: the model has %lld attention heads, which are cut over the "
+                         "ranks; give a divisor of that",
+                         m->layout->tp.size, (long long)g->heads);
+    if (mega_gpt_check_stages(g, m->layout->pp.size) != MEGA_OK)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--pipeline-model-parallel-size %d: the model has %lld layers, which cannot be cut into so "
+                         "many stages (first %lld, last %lld; 0: as many as the others); give a divisor of the "
+                         "layers, or the ends their own: --decoder-first-pipeline-num-layers N, "
+                         "--decoder-last-pipeline-num-layers N",
+                         m->layout->pp.size, (long long)g->num_layers, (long long)g->first_stage_layers,
+                         (long long)g->last_stage_layers);
+    return MEGA_OK;
+}
+
 static mega_status build(mega_model *m, mega_checkpoint *c, const mega_model_options *o)
 {
     m->folder = mega_strdup(mega_checkpoint_folder(c));
@@ -47,11 +93,9 @@ static mega_status build(mega_model *m, mega_checkpoint *c, const mega_model_opt
     m->iteration = mega_checkpoint_iteration(c);
     MEGA_TRY(mega_layout_create(&m->layout, o->world, &o->layout));
     mega_gpt_from_shape(&m->gpt, mega_checkpoint_shape(c), o->vocab_multiple * m->layout->tp.size);
-    if (m->gpt.heads % m->layout->tp.size != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--tensor-model-parallel-size %d: the model has %lld attention heads, which are cut over the "
-                         "ranks; give a divisor of that",
-                         m->layout->tp.size, (long long)m->gpt.heads);
+    m->gpt.first_stage_layers = o->first_stage_layers;
+    m->gpt.last_stage_layers = o->last_stage_layers;
+    MEGA_TRY(check_cuts(m));
     MEGA_TRY(mega_params_create(&m->params, m->layout));
     MEGA_TRY(mega_gpt_declare(&m->gpt, m->params));
     MEGA_TRY(mega_params_place(m->params, o->compute, INT64_MAX));

@@ -11,7 +11,8 @@ typedef struct mega_evaluate_options {
     int64_t stride; /* a window begins `stride` tokens behind the last one; 1 … seq. seq: no overlap */
     int32_t pad;    /* id that fills up the last window; not counted */
     mega_program_backend backend;
-    mega_team *team;                                              /* borrowed, or NULL */
+    mega_team *team;   /* borrowed, or NULL */
+    mega_world *world; /* borrowed, or NULL: what is under way between ranks moves on while one computes */
     void (*progress)(void *user, int64_t windows, int64_t total); /* or NULL */
     void *user;
 } mega_evaluate_options;
@@ -23,7 +24,8 @@ typedef struct mega_evaluation {
 
 /* Window i holds inputs i*stride … i*stride + S - 1; the first counts all its targets, the others the last `stride`. */
 int64_t mega_evaluate_windows(int64_t tokens, int64_t stride);
-/* Collective over the layout: ranks of tp share the model, ranks of dp share out the windows; all get the sum. */
+/* Collective over the layout: ranks of tp and of pp share the model, ranks of dp share out the windows; all get the
+ * sum. */
 mega_status mega_gpt_evaluate(mega_evaluation *out, const mega_gpt *m, mega_params *params, const mega_layout *layout,
                               const int32_t *tokens, int64_t count, const mega_evaluate_options *options);
 

@@ -28,18 +28,21 @@ typedef struct mega_candidate {
 int32_t mega_sample_token(const float *logits, int64_t vocab, const mega_sampling *s, uint64_t index, int64_t position,
                           mega_candidate *scratch);
 
-/* Over several ranks of tensor parallelism each calls the same functions with the same arguments and gets the same
- * tokens. */
+/* Ranks that share a model (of tensor parallelism, of a pipeline's stages) each call the same functions with the same
+ * arguments and get the same tokens; each keeps the keys and values of its heads and layers. */
 typedef struct mega_generator mega_generator;
 typedef struct mega_generator_options {
-    int64_t batch;        /* sequences side by side */
-    int64_t capacity;     /* tokens of the longest sequence, prompt and new ones; at most the model's positions */
-    int64_t prefill_rows; /* rows of a chunk of the prompt; 0: chosen */
-    bool no_cache;        /* read the whole sequence again for each token */
+    int64_t batch;         /* sequences side by side */
+    int64_t capacity;      /* tokens of the longest sequence, prompt and new ones; at most the model's positions */
+    int64_t prompt_tokens; /* of a batch of prompts, read at a time; 0: no limit */
+    bool no_cache;         /* read the whole sequence again for each token */
     mega_program_backend backend;
-    mega_team *team; /* borrowed, or NULL */
+    mega_team *team;   /* borrowed, or NULL */
+    mega_world *world; /* borrowed, or NULL: what is under way between ranks moves on while one computes */
 } mega_generator_options;
 
+/* Prompts are read in chunks, which pipeline stages take side by side: at most 64 tokens of each, and prompt_tokens of
+ * all. m, params, layout: borrowed; the last two stay until destroy. */
 mega_status mega_generator_create(mega_generator **out, const mega_gpt *m, mega_params *params,
                                   const mega_layout *layout, const mega_generator_options *options);
 void mega_generator_destroy(mega_generator *g);
@@ -54,7 +57,8 @@ typedef struct mega_generation {
     bool finished;   /* filled: ended by `eod` */
 } mega_generation;
 
-/* Told of each new token as it is made. false stops the run (MEGA_OK, what was made stays). */
+/* Told of each new token as it is made, on every rank. false stops the run (MEGA_OK, what was made stays); ranks that
+ * share a model answer alike. */
 typedef bool mega_token_sink(void *user, int row, int32_t token);
 /* count <= batch sequences. eod -1: none. sink may be NULL. Nothing is allocated here. */
 mega_status mega_generator_run(mega_generator *g, mega_generation *sequences, int count, const mega_sampling *sampling,

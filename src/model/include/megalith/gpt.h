@@ -57,7 +57,8 @@ mega_status mega_gpt_describe_evaluate(mega_graph *g, const mega_gpt *m, int chu
 /* Generation: `rows` new rows a sequence (a chunk for prefill, 1 for decode). Inputs tokens, position_ids [batch*rows],
  * last_rows i32 [batch] (row index of each sequence whose logits are wanted). States h.N.k_cache, h.N.v_cache.
  * Output logits [tp * batch, padded_vocab / tp] acc, by rank of tp; on one, [batch, padded_vocab]. Caches have
- * `capacity` positions. */
+ * `capacity` positions. A pipeline stage (of one chunk) has what its part needs of these, stage_input [batch*rows, C]
+ * and stage_output. */
 mega_status mega_gpt_describe_generate(mega_graph *g, const mega_gpt *m, int64_t batch, int64_t rows, int64_t capacity);
 
 /* Model FLOPs of one token, forward and backward, attention counted causal; and by PaLM's convention (6N + 12 L H S).

@@ -11,7 +11,7 @@
 typedef struct mega_model {
     mega_gpt gpt; /* dropout 0 */
     mega_layout *layout;
-    mega_params *params;       /* weights only, no gradients */
+    mega_params *params;       /* weights only, no gradients; of this rank's pipeline stage */
     mega_tokenizer *tokenizer; /* NULL when the folder has none */
     int64_t iteration;         /* 0 for a folder that is no checkpoint of ours */
     char *folder;              /* the folder that was read */
@@ -23,6 +23,8 @@ typedef struct mega_model_options {
     mega_team *team;          /* reads it; may be NULL */
     mega_world *world;        /* borrowed, or NULL: one rank */
     mega_layout_sizes layout; /* of its ranks; zeros: all of them are data parallel */
+    /* Layers of the first and of the last pipeline stage; 0: as many as the others. */
+    int64_t first_stage_layers, last_stage_layers;
 } mega_model_options;
 /* path: as mega_checkpoint_open takes it. A missing or empty folder is an error here. Each rank reads what it holds. */
 mega_status mega_model_load(mega_model *out, const char *path, const mega_model_options *options);

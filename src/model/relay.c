@@ -1,0 +1,36 @@
+/* Activations from stage to stage, forward only. A stage takes up the next run while what it made of the last one is on
+ * its way, so that stages work side by side wherever a run does not wait for the result of another. */
+#include "relay.h"
+
+bool relay_begins(const relay *r)
+{
+    return r->pp->rank == 0;
+}
+
+bool relay_ends(const relay *r)
+{
+    return r->pp->rank == r->pp->size - 1;
+}
+
+mega_status relay_before(relay *r, mega_program *p)
+{
+    mega_request comes = {0};
+    MEGA_TRY(mega_comm_wait(&r->goes));
+    if (relay_begins(r)) return MEGA_OK;
+    MEGA_TRY(mega_comm_receive_start(r->pp->comm, "activation", r->pp->rank - 1,
+                                     mega_program_tensor(p, "stage_input", 0),
+                                     (int64_t)mega_program_tensor_bytes(p, "stage_input"), &comes));
+    return mega_comm_wait(&comes);
+}
+
+mega_status relay_after(relay *r, mega_program *p)
+{
+    if (relay_ends(r)) return MEGA_OK;
+    return mega_comm_send_start(r->pp->comm, "activation", r->pp->rank + 1, mega_program_tensor(p, "stage_output", 0),
+                                (int64_t)mega_program_tensor_bytes(p, "stage_output"), &r->goes);
+}
+
+mega_status relay_finish(relay *r)
+{
+    return mega_comm_wait(&r->goes);
+}

@@ -1,0 +1,22 @@
+/* What a pipeline stage that only runs forward (evaluation, generation) gets from the stage before and hands on. */
+#ifndef MEGALITH_RELAY_H
+#define MEGALITH_RELAY_H
+
+#include "megalith/comm.h"
+#include "megalith/program.h"
+
+/* Of one program or of several that take turns: all stages run them in one order. Without a pipeline nothing is done.
+ */
+typedef struct relay {
+    const mega_axis *pp;
+    mega_request goes; /* the output of the last run, on its way */
+} relay;
+
+bool relay_begins(const relay *r); /* this stage begins the model; ends it */
+bool relay_ends(const relay *r);
+/* Around each mega_program_forward: its input is here and its output may be written; its output leaves. */
+mega_status relay_before(relay *r, mega_program *p);
+mega_status relay_after(relay *r, mega_program *p);
+mega_status relay_finish(relay *r); /* everything has left */
+
+#endif
