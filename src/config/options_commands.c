@@ -71,6 +71,7 @@ static const option_row generate_rows[] = {
     {OPTION("top_k", generate.top_k, KIND_INT), .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "draw from so many most probable tokens; 0 is off"},
     {OPTION("recompute", generate.recompute, KIND_FLAG), .help = "keep no keys and values, compute the whole text for every token"},
     {OPTION("batch", generate.batch, KIND_INT), .fallback = "1", .range = RANGE_POSITIVE, .help = "texts made at the same time"},
+    {OPTION("inference-batch-times-seqlen-threshold", generate.inference_batch_times_seqlen_threshold, KIND_INT), .fallback = "512", .range = RANGE_POSITIVE, .help = "prompts are read in pieces of at most so many tokens of a batch (and 64 of a text), which pipeline stages take side by side"},
     {OPTION("interactive", generate.interactive, KIND_FLAG), .help = "read prompts from standard input"},
 };
 const option_section mega_option_generate_section = {"generation", FOR_GENERATE, generate_rows, ROW_COUNT(generate_rows)};

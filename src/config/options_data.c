@@ -69,7 +69,7 @@ static const option_row data_rows[] = {
 const option_section mega_option_data_section = {"data and tokenizer", FOR_TRAINING, data_rows, ROW_COUNT(data_rows)};
 
 static const option_row inference_rows[] = {
-    {IDLE("inference-batch-times-seqlen-threshold", KIND_INT, "512", "there is one rank, so that a batch is not cut for a pipeline")},
+    {IDLE("inference-batch-times-seqlen-threshold", KIND_INT, "512", "it is about prompts, which generate_samples_gpt reads"), .commands = FOR_PRETRAIN | FOR_PLAN | FOR_TASKS},
     {IDLE("max-tokens-to-oom", KIND_INT, "12000", SERVER_ONLY)},
     {IDLE("output-bert-embeddings", KIND_FLAG, NULL, "it belongs to BERT")},
     {IDLE("bert-embedder-type", KIND_STRING, "megatron", "it belongs to BERT")},

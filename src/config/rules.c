@@ -468,6 +468,13 @@ static void rule_generation(mega_config *cfg)
         mega_config_problem(cfg, USAGE,
                             "%s goes with --sample-input-file FILE; in every other mode --genfile FILE is written",
                             mega_config_origin(cfg, "sample_output_file"));
+    if (cfg->generate.interactive && cfg->data_parallel_size > 1)
+        mega_config_problem(
+            cfg, USAGE,
+            "%s: %lld data-parallel ranks would answer when each has a prompt; start the ranks that "
+            "share the model alone (%lld), or give the prompts: --prompt TEXT, --sample-input-file FILE",
+            mega_config_origin(cfg, "interactive"), (long long)cfg->data_parallel_size,
+            (long long)(cfg->world_size / cfg->data_parallel_size));
     if (cfg->generate.temperature == 0)
         mega_config_problem(cfg, USAGE, "%s must be greater than 0; --greedy takes the most probable token every time",
                             mega_config_origin(cfg, "temperature"));

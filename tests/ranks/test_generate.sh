@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generation over ranks that share a model gives one rank's text, greedy and drawn, in every mode; evaluation over tensor- and
-# data-parallel ranks gives one rank's figures. One voice, and mistakes are told once.
+# Generation over ranks that share a model or the prompts gives one rank's text, greedy and drawn, in every mode; evaluation over
+# tensor-parallel ranks, pipeline stages and data-parallel ranks gives one rank's figures. One voice, and mistakes are told once.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 work=$(mktemp -d)
@@ -13,43 +13,73 @@ fail() {
 }
 for i in $(seq 1 60); do echo "line $i of a text of $((i * 7919 % 100)) words"; echo; done >text.txt
 "$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --tokenizer-type ByteTokenizer --append-eod --output-prefix text >log 2>&1 || fail "$(cat log)"
-"$MEGALITH" pretrain_gpt --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 64 --micro-batch-size 4 --lr 3e-3 \
+"$MEGALITH" pretrain_gpt --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 128 --micro-batch-size 4 --lr 3e-3 \
     --train-iters 60 --tokenizer-type ByteTokenizer --data-path text_text_document --split 100,0,0 --eval-iters 0 --save model >log 2>&1 || fail "$(tail -n 3 log)"
 cp text.txt prompts.txt
 
-# name, then options: one rank and two give the same bytes on standard output
+# ranks and the options of their layout
+layout_of() {
+    case "$1" in
+    tp2) echo 2 --tensor-model-parallel-size 2 ;;
+    pp2) echo 2 --pipeline-model-parallel-size 2 ;;
+    dp2) echo 2 ;;
+    tp2pp2) echo 4 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 ;;
+    pp2dp2) echo 4 --pipeline-model-parallel-size 2 ;;
+    tp2dp2) echo 4 --tensor-model-parallel-size 2 ;;
+    tp2pp2dp2) echo 8 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 ;;
+    pp3) echo 3 --pipeline-model-parallel-size 3 --decoder-first-pipeline-num-layers 2 ;;
+    esac
+}
+on() { # layout, command, its arguments
+    local n options
+    read -r n options <<<"$(layout_of "$1")"
+    # shellcheck disable=SC2086
+    ranks "$n" "$MEGALITH" "$2" $options "${@:3}"
+}
+long='a text that is longer than a chunk of a prompt is and so is read in two pieces, one after the other'
+# name, layouts, then options: one rank and each layout give the same bytes on standard output
 same() {
-    local name=$1
-    shift
+    local name=$1 layouts=$2 layout
+    shift 2
     "$MEGALITH" generate_samples_gpt --load model --out-seq-length 20 "$@" >one.txt 2>one.err <input || fail "$name, one rank: $(cat one.err)"
-    ranks 2 "$MEGALITH" generate_samples_gpt --load model --out-seq-length 20 --tensor-model-parallel-size 2 "$@" >two.txt 2>two.err <input ||
-        fail "$name, two ranks: $(cat two.err)"
-    cmp -s one.txt two.txt || fail "$name: another text: $(diff one.txt two.txt)"
+    for layout in $layouts; do
+        on "$layout" generate_samples_gpt --load model --out-seq-length 20 "$@" >many.txt 2>many.err <input ||
+            fail "$name, $layout: $(cat many.err)"
+        cmp -s one.txt many.txt || fail "$name, $layout: another text: $(diff one.txt many.txt)"
+    done
 }
 : >input
-same greedy --prompt "line 1" --greedy
-same drawn --prompt "line 1" --prompt "line 22 of" --seed 5
-same batch --prompt "line 1" --prompt "line 22 of" --batch 2 --top_k 5
-same again --prompt "line 1" --greedy --recompute
+all="tp2 pp2 dp2 tp2pp2 pp2dp2"
+same greedy "$all" --prompt "line 1" --greedy
+same drawn "$all pp3" --prompt "line 1" --prompt "line 22 of" --prompt "$long" --seed 5
+same batch "$all tp2pp2dp2" --prompt "line 1" --prompt "line 22 of a" --prompt "$long" --prompt "of" --prompt "li" --batch 2 --top_k 5
+same again "pp2 dp2" --prompt "line 1" --greedy --recompute
+same free "tp2dp2 pp2dp2" --num-samples 5 --batch 2 --top_p 0.9
+same pieces "pp2" --prompt "$long" --prompt "line" --batch 2 --inference-batch-times-seqlen-threshold 32
+same bf16 "pp2 dp2" --prompt "line 1" --prompt "$long" --bf16
 printf 'line 1\nline 2\nstop\nline 3\n' >input
-same conversation --interactive
+same conversation "tp2 pp2" --interactive
+same lines "dp2" --top_k 3
 : >input
-ranks 2 "$MEGALITH" generate_samples_gpt --load model --out-seq-length 20 --tensor-model-parallel-size 2 --sample-input-file prompts.txt --genfile two.json \
-    >two.txt 2>&1 <input || fail "prompt file: $(cat two.txt)"
-[ "$(wc -l <two.json)" -eq 60 ] && [ "$(grep -c '^Context:' prompts.txt.out)" -eq 60 ] || fail "files of a generation are not written once"
+"$MEGALITH" generate_samples_gpt --load model --out-seq-length 20 --sample-input-file prompts.txt --genfile one.json >one.txt 2>&1 || fail "prompt file: $(cat one.txt)"
+mv prompts.txt.out one.out
+for layout in tp2 pp2dp2; do
+    on "$layout" generate_samples_gpt --load model --out-seq-length 20 --sample-input-file prompts.txt --genfile many.json \
+        >many.txt 2>&1 <input || fail "prompt file, $layout: $(cat many.txt)"
+    [ "$(wc -l <many.json)" -eq 60 ] && cmp -s one.json many.json && cmp -s one.out prompts.txt.out || fail "$layout: files of a generation are not those of one rank"
+done
 
 for i in $(seq 1 15); do echo "{\"text\": \"line $i of a text of $i words\"}"; done >passages.jsonl
-# ranks and tp; figures of a task to six digits
+# figures of a task to six digits
 figures() { grep 'validation results' "$1" | grep -oE '[0-9.]+E?[+-]?[0-9]*' | awk '{printf "%.5e ", $1}'; }
-for task in "LM_LOSS text.txt" "WIKITEXT103 text.txt" "LAMBADA passages.jsonl"; do
-    read -r name file <<<"$task"
+for task in "LM_LOSS text.txt tp2 dp2 pp2 tp2pp2 pp2dp2" "WIKITEXT103 text.txt tp2dp2 pp3" "LAMBADA passages.jsonl tp2 dp2 tp2pp2 pp2dp2"; do
+    read -r name file layouts <<<"$task"
     "$MEGALITH" tasks --task "$name" --load model --valid-data "$file" --seq-length 32 >one.txt 2>&1 || fail "$name, one rank: $(cat one.txt)"
-    for layout in "2 2" "2 1" "4 2"; do
-        n=${layout% *} tp=${layout#* }
-        ranks "$n" "$MEGALITH" tasks --task "$name" --load model --valid-data "$file" --seq-length 32 --tensor-model-parallel-size "$tp" \
-            >many.txt 2>&1 <input || fail "$name, $n ranks, tp $tp: $(cat many.txt)"
-        [ "$(grep -c 'validation results' many.txt)" -eq 1 ] || fail "$name, $n ranks: more than one voice"
-        [ "$(figures one.txt)" = "$(figures many.txt)" ] || fail "$name, $n ranks, tp $tp: $(figures one.txt) became $(figures many.txt)"
+    for layout in $layouts; do
+        on "$layout" tasks --task "$name" --load model --valid-data "$file" --seq-length 32 \
+            >many.txt 2>&1 <input || fail "$name, $layout: $(cat many.txt)"
+        [ "$(grep -c 'validation results' many.txt)" -eq 1 ] || fail "$name, $layout: more than one voice"
+        [ "$(figures one.txt)" = "$(figures many.txt)" ] || fail "$name, $layout: $(figures one.txt) became $(figures many.txt)"
     done
 done
 ranks 2 "$MEGALITH" tasks --task LM_LOSS --load model --valid-data text.txt --seq-length 32 --tensor-model-parallel-size 2 --sequence-parallel >many.txt 2>&1 <input ||
@@ -63,7 +93,11 @@ told() { # text, ranks, then the command
     ranks "$n" "$MEGALITH" "$@" >mistake.log 2>&1 <input && fail "taken: $*"
     grep -q -- "$text" mistake.log && [ "$(grep -c 'error:' mistake.log)" -eq 1 ] || fail "not told once: $text: $(cat mistake.log)"
 }
-told 'a text is made by one model' 2 generate_samples_gpt --load model --prompt x
+told 'data-parallel ranks would answer' 2 generate_samples_gpt --load model --interactive
+told 'the model has 4 layers' 3 generate_samples_gpt --load model --prompt x --pipeline-model-parallel-size 3
+told 'interleaved while training alone' 2 tasks --task LM_LOSS --load model --valid-data text.txt --pipeline-model-parallel-size 2 \
+    --num-layers-per-virtual-pipeline-stage 1
+told 'positions' 2 generate_samples_gpt --load model --prompt x --prompt "$long $long $long"
 told '4 attention heads' 3 generate_samples_gpt --load model --prompt x --tensor-model-parallel-size 3
 told 'does not divide the world of 2 ranks' 2 tasks --task LM_LOSS --load model --valid-data text.txt --tensor-model-parallel-size 4
 told 'nowhere' 2 tasks --task LM_LOSS --load model --valid-data nowhere --tensor-model-parallel-size 2

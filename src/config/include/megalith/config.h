@@ -100,7 +100,9 @@ typedef struct mega_generate_options {
     const char *genfile;            /* JSON lines */
     bool recompute;                 /* no key-value cache */
     int64_t batch;                  /* sequences decoded together */
-    bool interactive;               /* prompts are read from standard input although it is no terminal */
+    /* tokens of a batch of prompts that are read at a time */
+    int64_t inference_batch_times_seqlen_threshold;
+    bool interactive; /* prompts are read from standard input although it is no terminal */
 } mega_generate_options;
 
 typedef struct mega_tasks_options {

@@ -1,0 +1,92 @@
+/* Where the prompts of generate_samples_gpt come from. */
+#include "cli.h"
+#include "generate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct list_source {
+    const mega_list *list;
+    size_t at;
+} list_source;
+static const char *next_of_list(void *user)
+{
+    list_source *l = user;
+    return l->at < l->list->count ? l->list->item[l->at++] : NULL;
+}
+
+static const char *next_unconditional(void *user)
+{
+    int64_t *left = user;
+    return (*left)-- > 0 ? "" : NULL;
+}
+
+/* Lines of a stream; empty ones are passed over, a line that says stop ends it (as the original does). */
+typedef struct line_source {
+    mega_world *world;
+    mega_status status;
+    FILE *file;
+    char *line;
+    size_t capacity;
+    bool ask;
+} line_source;
+static const char *next_line(void *user)
+{
+    line_source *l = user;
+    for (;;) {
+        if (l->ask) {
+            printf("\nContext prompt (stop to exit) >>> ");
+            fflush(stdout);
+        }
+        ssize_t n = getline(&l->line, &l->capacity, l->file);
+        if (n < 0) return NULL;
+        while (n > 0 && (l->line[n - 1] == '\n' || l->line[n - 1] == '\r')) l->line[--n] = '\0';
+        if (strcmp(l->line, "stop") == 0) return NULL;
+        if (n > 0) return l->line;
+    }
+}
+
+/* A launcher gives standard input to the first rank alone: it reads for all. */
+static mega_status share_line(line_source *l, const char **line)
+{
+    mega_comm *all = mega_world_comm(l->world);
+    int64_t bytes = *line == NULL ? 0 : (int64_t)strlen(*line) + 1;
+    MEGA_TRY(mega_comm_broadcast(all, "length of a prompt", &bytes, (int64_t)sizeof bytes, 0));
+    if (bytes == 0) return MEGA_OK;
+    if ((size_t)bytes > l->capacity) {
+        char *grown = realloc(l->line, (size_t)bytes);
+        if (grown == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a prompt");
+        l->line = grown;
+        l->capacity = (size_t)bytes;
+    }
+    MEGA_TRY(mega_comm_broadcast(all, "prompt", l->line, bytes, 0));
+    *line = l->line;
+    return MEGA_OK;
+}
+
+static const char *next_shared_line(void *user)
+{
+    line_source *l = user;
+    const char *line = mega_world_rank(l->world) == 0 ? next_line(l) : NULL;
+    if (mega_world_size(l->world) > 1) l->status = share_line(l, &line);
+    return l->status == MEGA_OK ? line : NULL;
+}
+
+mega_status generate_from_list(session *s, const mega_list *prompts)
+{
+    return generate_all(s, next_of_list, &(list_source){prompts, 0});
+}
+
+mega_status generate_unconditional(session *s, int64_t count)
+{
+    return generate_all(s, next_unconditional, &count);
+}
+
+mega_status generate_from_lines(session *s, FILE *file, bool ask)
+{
+    line_source lines = {.world = s->world, .file = file, .ask = ask};
+    const mega_status st = generate_all(s, next_shared_line, &lines);
+    free(lines.line);
+    return st == MEGA_OK ? lines.status : st;
+}

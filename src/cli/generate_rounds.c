@@ -1,0 +1,185 @@
+/* The rounds of generate_samples_gpt: prompts are read for all data-parallel ranks, each makes its batch of texts, and
+ * the first rank tells them in the order of the prompts. */
+#include "cli.h"
+#include "generate.h"
+#include "megalith/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What a rank tells of a text: its length, whether it ended by itself, its tokens. */
+enum { TOLD_COUNT, TOLD_FINISHED, TOLD_TOKENS };
+
+static const mega_axis *dp_of(const session *s)
+{
+    return &s->loaded.model.layout->dp;
+}
+
+mega_status generate_open_rounds(session *s)
+{
+    const int64_t batch = s->cfg->generate.batch, most = s->loaded.model.gpt.positions;
+    const bool is_shared = dp_of(s)->size > 1;
+    s->room = batch * dp_of(s)->size;
+    s->told_width = TOLD_TOKENS + (s->cfg->generate.out_seq_length < most ? s->cfg->generate.out_seq_length : most);
+    s->round = mega_calloc((size_t)s->room, sizeof *s->round);
+    s->asked = mega_calloc((size_t)batch, sizeof *s->asked);
+    s->told = is_shared ? mega_calloc((size_t)(s->room * s->told_width), sizeof *s->told) : NULL;
+    if (s->round != NULL && s->asked != NULL && (s->told != NULL || !is_shared)) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a round of %lld texts", (long long)s->room);
+}
+
+void generate_close_rounds(session *s)
+{
+    mega_free(s->round);
+    mega_free(s->asked);
+    mega_free(s->told);
+}
+
+static mega_status encode_prompt(const session *s, const char *prompt, mega_ids *out)
+{
+    if (prompt[0] == '\0') { /* unconditional: the model begins a document */
+        const int32_t eod = mega_tokenizer_eod(s->loaded.tokenizer);
+        if (eod < 0)
+            return MEGA_FAIL(MEGA_ERR_USAGE, "an empty prompt needs an end-of-document token, which %s has not",
+                             mega_tokenizer_type(s->loaded.tokenizer));
+        MEGA_TRY(mega_ids_reserve(out, 1));
+        out->id[out->count++] = eod;
+        return MEGA_OK;
+    }
+    return mega_encoder_encode_special(s->loaded.encoder, prompt, strlen(prompt), out);
+}
+
+/* How many tokens may come behind the prompt. */
+static mega_status most_new(const session *s, const sequence *q, int64_t *out)
+{
+    const int64_t positions = s->loaded.model.gpt.positions, most = positions - q->ids.count;
+    if (most < 1)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "prompt of %lld tokens: the model has %lld positions, so at most %lld prompt tokens leave room "
+            "for a new one; shorten it: \"%.60s…\"",
+            (long long)q->ids.count, (long long)positions, (long long)positions - 1, q->prompt);
+    *out = s->cfg->generate.out_seq_length < most ? s->cfg->generate.out_seq_length : most;
+    return MEGA_OK;
+}
+
+static mega_status take_prompt(const session *s, const char *prompt, sequence *q)
+{
+    int64_t most = 0;
+    q->prompt = mega_strdup(prompt);
+    if (q->prompt == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a prompt");
+    MEGA_TRY(encode_prompt(s, prompt, &q->ids));
+    MEGA_TRY(most_new(s, q, &most));
+    return mega_ids_reserve(&q->fresh, most);
+}
+
+static mega_status read_round(session *s, generate_next *next, void *user, int64_t *count)
+{
+    const char *prompt;
+    mega_status st = MEGA_OK;
+    for (*count = 0; st == MEGA_OK && *count < s->room && (prompt = next(user)) != NULL;)
+        st = take_prompt(s, prompt, &s->round[(*count)++]);
+    return st;
+}
+
+static void clear_round(session *s, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        sequence *q = &s->round[i];
+        mega_ids_fini(&q->ids);
+        mega_ids_fini(&q->fresh);
+        mega_free(q->prompt);
+        *q = (sequence){0};
+    }
+}
+
+/* The texts of this rank's part. One alone is shown while it is made, where it is the first of the round. */
+static mega_status make_part(session *s, sequence *q, int count, bool streamed)
+{
+    generate_stream out = {
+        .tokenizer = s->loaded.tokenizer, .eod = mega_tokenizer_eod(s->loaded.tokenizer), .on = streamed};
+    const uint64_t first = s->next_index + (uint64_t)(q - s->round);
+    for (int b = 0; b < count; b++) {
+        int64_t most = 0;
+        MEGA_TRY(most_new(s, &q[b], &most));
+        s->asked[b] = (mega_generation){.prompt = q[b].ids.id,
+                                        .prompt_count = q[b].ids.count,
+                                        .max_new = most,
+                                        .index = first + (uint64_t)b,
+                                        .tokens = q[b].fresh.id};
+    }
+    if (streamed) {
+        printf("%s", q[0].prompt);
+        fflush(stdout);
+    }
+    const mega_status st =
+        mega_generator_run(s->generator, s->asked, count, &s->sampling, out.eod, generate_stream_token, &out);
+    if (streamed && out.pending.size > 0) fwrite(out.pending.data, 1, out.pending.size, stdout);
+    mega_buffer_fini(&out.pending);
+    MEGA_TRY(st);
+    for (int b = 0; b < count; b++) {
+        q[b].fresh.count = s->asked[b].count;
+        q[b].finished = s->asked[b].finished;
+    }
+    return out.status;
+}
+
+static void tell(session *s, int64_t i)
+{
+    const sequence *q = &s->round[i];
+    int32_t *to = s->told + i * s->told_width;
+    to[TOLD_COUNT] = (int32_t)q->fresh.count;
+    to[TOLD_FINISHED] = q->finished;
+    memcpy(to + TOLD_TOKENS, q->fresh.id, (size_t)q->fresh.count * sizeof *to);
+}
+
+static void hear(session *s, int64_t i)
+{
+    sequence *q = &s->round[i];
+    const int32_t *from = s->told + i * s->told_width;
+    q->fresh.count = from[TOLD_COUNT];
+    q->finished = from[TOLD_FINISHED] != 0;
+    memcpy(q->fresh.id, from + TOLD_TOKENS, (size_t)q->fresh.count * sizeof *from);
+}
+
+/* Every rank gets the texts of all. */
+static mega_status exchange(session *s, int64_t count, int64_t first, int64_t part)
+{
+    const mega_axis *dp = dp_of(s);
+    const int64_t each = s->room / dp->size * s->told_width;
+    if (dp->size == 1) return MEGA_OK;
+    for (int64_t i = first; i < first + part; i++) tell(s, i);
+    MEGA_TRY(mega_comm_all_gather(dp->comm, "texts", s->told, s->told + dp->rank * each, each, MEGA_I32));
+    for (int64_t i = 0; i < count; i++)
+        if (i < first || i >= first + part) hear(s, i);
+    return MEGA_OK;
+}
+
+static mega_status run_round(session *s, int64_t count)
+{
+    const int64_t batch = s->cfg->generate.batch, first = dp_of(s)->rank * batch, left = count - first;
+    const int64_t part = left <= 0 ? 0 : left < batch ? left : batch;
+    const bool is_streamed = count > 0 && (batch == 1 || count == 1); /* the first text, by whoever makes it */
+    mega_status st = part == 0 ? MEGA_OK : make_part(s, s->round + first, (int)part, is_streamed && first == 0);
+    MEGA_TRY(mega_cli_agree(s->world, st)); /* before ranks wait for the texts of one that failed */
+    MEGA_TRY(exchange(s, count, first, part));
+    for (int64_t i = 0; i < count && st == MEGA_OK; i++) {
+        s->new_tokens += s->round[i].fresh.count;
+        st = generate_report(s, &s->round[i], is_streamed && first == 0 && i == 0);
+    }
+    s->next_index += (uint64_t)count;
+    return mega_cli_agree(s->world, st);
+}
+
+mega_status generate_all(session *s, generate_next *next, void *user)
+{
+    int64_t count = 0;
+    do {
+        mega_status st = read_round(s, next, user, &count);
+        st = mega_cli_agree(s->world, st); /* nobody waits in a program for a rank that failed */
+        if (st == MEGA_OK && count > 0) st = run_round(s, count);
+        clear_round(s, count);
+        MEGA_TRY(st);
+    } while (count == s->room);
+    return MEGA_OK;
+}
