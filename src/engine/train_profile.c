@@ -30,9 +30,11 @@ mega_status train_profile_open(trainer *t)
     const int64_t instructions = mega_program_num_instructions(p, false) + mega_program_num_instructions(p, true);
     const int64_t micro_batches = cfg->global_batch_size / (cfg->micro_batch_size * cfg->data_parallel_size);
     const int64_t steps = cfg->profile_step_end - cfg->profile_step_start;
-    /* of several chunks a stage the first has the most instructions; each forward and backward may wait */
+    /* of several chunks a stage the first has the most instructions; each forward and backward may wait, and so may
+     * each collective */
+    const int64_t waits = mega_engine_layout(t->engine)->tp.size > 1 ? instructions : 0;
     const int64_t chunks = mega_gpt_chunks(&t->gpt, &mega_engine_layout(t->engine)->pp);
-    return mega_profile_create(&t->profile, steps * ((instructions + 2) * micro_batches * chunks + 3));
+    return mega_profile_create(&t->profile, steps * ((instructions + waits + 2) * micro_batches * chunks + 3));
 }
 
 bool train_profile_begin(trainer *t)

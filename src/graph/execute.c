@@ -2,37 +2,19 @@
  * output is tested for values that are not finite, what dies is filled with 0xFF (not a number in every float type),
  * and canaries behind every block are watched. */
 #include "megalith/assert.h"
-#include "megalith/record.h"
 #include "megalith/threads.h"
 #include "program_impl.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
-
-static mega_status run_collective(const collective_args *a)
-{
-    if (a->kind == OP_ALL_GATHER) return mega_comm_all_gather(a->comm, a->what, a->data, a->in, a->count, a->dtype);
-    if (a->kind == OP_OWN_ROWS) {
-        const size_t bytes = (size_t)a->count * mega_dtype_size(a->dtype);
-        memcpy(a->data, (const char *)a->in + bytes * (size_t)a->rank, bytes);
-        return MEGA_OK;
-    }
-    if (a->kind == OP_REDUCE_SCATTER)
-        return mega_comm_reduce_scatter(a->comm, a->what, a->data, a->in, a->count, a->dtype);
-    if (a->data != a->in) memcpy(a->data, a->in, (size_t)a->count * mega_dtype_size(a->dtype));
-    return mega_comm_all_reduce(a->comm, a->what, a->data, a->count, a->dtype, a->reduce);
-}
 
 static mega_status run_call(mega_program *p, const program_call *c)
 {
     const op_kind kind = p->g->op[c->instruction].kind;
-    MEGA_TRY(mega_comm_poll(p->world)); /* buckets of this program, messages of a pipeline stage */
+    MEGA_TRY(mega_comm_poll(p->world)); /* collectives under way, messages of a pipeline stage */
     if (mega_op_is_bucket(kind)) return mega_bucket_run(p, kind, c->args);
-    if (c->kernel == NULL) {
-        const collective_args *a = c->args;
-        mega_record_scope(mega_comm_record(a->comm), p->g->op[c->instruction].scope);
-        return run_collective(a);
-    }
+    if (c->kernel == NULL) return mega_collective_run(p, c->instruction, c->args);
     c->kernel->run(p->team, c->args);
     return MEGA_OK;
 }
@@ -58,7 +40,6 @@ static mega_status check_finite(const mega_program *p, int i, int slot)
 {
     const mega_graph *g = p->g;
     const instruction *op = &g->op[i];
-    if (mega_op_is_bucket(op->kind)) return MEGA_OK; /* what is begun is not there yet */
     for (int k = 0; k < OP_MAX_OUT; k++) {
         const graph_tensor *t = &g->tensor[op->out[k]];
         if (op->out[k] == 0) continue;
@@ -109,12 +90,26 @@ static void end_blocks(const mega_program *p, int i, int slot)
     }
 }
 
+/* Waits for what the instruction behind i needs, and looks at it where that is asked for. */
+static mega_status arrive(mega_program *p, int slot, int i, int end, bool is_checked)
+{
+    for (int waited = -1; p->num_waits > 0;) {
+        MEGA_TRY(mega_collectives_wait(p, i + 1 < end ? i + 1 : INT_MAX, &waited));
+        if (waited < 0) break;
+        if (is_checked) MEGA_TRY(check_finite(p, waited, slot));
+    }
+    return MEGA_OK;
+}
+
 static mega_status run_checked(mega_program *p, int slot, int begin, int end)
 {
     for (int i = begin; i < end; i++) {
+        const op_kind kind = p->g->op[i].kind;
         if (p->check > 0) begin_blocks(p, i, slot);
         MEGA_TRY(run_call(p, &p->call[slot * p->g->num_ops + i]));
-        MEGA_TRY(check_finite(p, i, slot));
+        /* what is begun is not there yet */
+        if (!mega_op_is_bucket(kind) && !mega_op_is_collective(kind)) MEGA_TRY(check_finite(p, i, slot));
+        MEGA_TRY(arrive(p, slot, i, end, true));
         if (p->check > 0) end_blocks(p, i, slot);
     }
     return MEGA_OK;
@@ -128,6 +123,7 @@ static mega_status run_profiled(mega_program *p, int slot, int begin, int end)
         const double began = mega_time_now();
         MEGA_TRY(run_call(p, &p->call[slot * p->g->num_ops + i]));
         mega_profile_instruction(p->profile, p->g, i, began, mega_time_now());
+        MEGA_TRY(arrive(p, slot, i, end, false));
     }
     return MEGA_OK;
 }
@@ -141,10 +137,14 @@ static mega_status run(mega_program *p, int slot, int begin, int end)
 {
     MEGA_ASSERT(p->call != NULL, "program %s is run before it is allocated", p->name);
     MEGA_ASSERT(slot >= 0 && slot < p->slots, "program %s: slot %d of %d", p->name, slot, p->slots);
+    p->num_waits = 0; /* some are left where an earlier run failed: nothing waits for them any more */
     if (p->check > 0) return run_checked(p, slot, begin, end);
     if (p->profile != NULL) return run_profiled(p, slot, begin, end);
     const program_call *call = p->call + (ptrdiff_t)slot * p->g->num_ops;
-    for (int i = begin; i < end; i++) MEGA_TRY(run_call(p, &call[i]));
+    for (int i = begin; i < end; i++) {
+        MEGA_TRY(run_call(p, &call[i]));
+        if (p->num_waits > 0) MEGA_TRY(arrive(p, slot, i, end, false));
+    }
     return MEGA_OK;
 }
 

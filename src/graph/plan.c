@@ -15,6 +15,7 @@ static size_t round_up(size_t n)
 typedef struct plan {
     mega_program *p;
     int *block_of; /* by tensor: its block, -1: none */
+    int *busy;     /* by tensor: the last instruction beside which a collective works on it, -1: none */
 } plan;
 
 static int add_block(plan *pl, int32_t tensor, size_t bytes, int at)
@@ -46,11 +47,27 @@ static int overlay(const plan *pl, int i, const int *last_read)
         const int32_t t = op->in[k];
         if (!(mega_op_table[op->kind]->overlays >> k & 1) || t == 0) continue;
         const graph_tensor *in = &g->tensor[t];
-        const bool fits = in->role == ROLE_VALUE && !in->is_output && last_read[t] == i &&
+        const bool fits = in->role == ROLE_VALUE && !in->is_output && last_read[t] == i && pl->busy[t] < i &&
                           mega_shape_bytes(&in->shape) == mega_shape_bytes(&out->shape) && reads_of(g, op, t) == 1;
         if (fits) return pl->block_of[t];
     }
     return -1;
+}
+
+/* A collective works on its result until it is waited for, and a reduce_scatter on its operand. (An all_gather copies
+ * its own before it begins, and an all_reduce works in place.) */
+static void find_busy(plan *pl)
+{
+    const mega_graph *g = pl->p->g;
+    for (int i = 0; i < g->num_ops; i++) {
+        const instruction *op = &g->op[i];
+        if (!mega_op_is_collective(op->kind)) continue;
+        const int end = op->backward ? g->num_ops : g->num_forward;
+        const int last = (op->first_use < 0 || op->first_use > end ? end : op->first_use) - 1;
+        const int32_t in = mega_graph_root(g, op->in[0]);
+        pl->busy[mega_graph_root(g, op->out[0])] = last;
+        if (op->kind == OP_REDUCE_SCATTER && last > pl->busy[in]) pl->busy[in] = last;
+    }
 }
 
 /* One block for every value that is written, in order of first writing; overlaid values share theirs. */
@@ -68,7 +85,8 @@ static void find_lives(plan *pl, const int *last_read)
                     shared >= 0 ? shared : add_block(pl, root, mega_shape_bytes(&g->tensor[root].shape), i);
             }
             plan_block *b = &pl->p->block[pl->block_of[root]];
-            const int last = last_read[root] > i ? last_read[root] : i;
+            const int used = last_read[root] > i ? last_read[root] : i;
+            const int last = pl->busy[root] > used ? pl->busy[root] : used;
             if (last > b->last) b->last = last;
         }
     }
@@ -210,17 +228,20 @@ mega_status mega_program_plan(mega_program *p)
     const mega_graph *g = p->g;
     plan pl = {.p = p};
     int *last_read = mega_malloc((size_t)g->num_tensors * sizeof *last_read);
+    pl.busy = mega_malloc((size_t)g->num_tensors * sizeof *pl.busy);
     pl.block_of = mega_malloc((size_t)g->num_tensors * sizeof *pl.block_of);
     p->block = mega_calloc((size_t)g->num_tensors + (size_t)g->num_ops, sizeof *p->block);
     mega_status st = MEGA_OK;
-    if (last_read == NULL || pl.block_of == NULL || p->block == NULL) {
+    if (last_read == NULL || pl.busy == NULL || pl.block_of == NULL || p->block == NULL) {
         st = MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory to plan %d tensors", p->name, g->num_tensors);
     } else {
         memset(last_read, -1, (size_t)g->num_tensors * sizeof *last_read);
         memset(pl.block_of, -1, (size_t)g->num_tensors * sizeof *pl.block_of);
+        memset(pl.busy, -1, (size_t)g->num_tensors * sizeof *pl.busy);
         for (int i = 0; i < g->num_ops; i++)
             for (int k = 0; k < OP_MAX_IN; k++)
                 if (g->op[i].in[k] != 0) last_read[mega_graph_root(g, g->op[i].in[k])] = i;
+        find_busy(&pl);
         find_lives(&pl, last_read);
         st = add_kernel_scratch(&pl);
         if (st == MEGA_OK) st = mega_plan_packed(p);
@@ -231,6 +252,7 @@ mega_status mega_program_plan(mega_program *p)
         if (st == MEGA_OK) write_places(&pl);
     }
     mega_free(pl.block_of);
+    mega_free(pl.busy);
     mega_free(last_read);
     return st;
 }

@@ -34,6 +34,11 @@ static void add(mega_profile *p, const profile_event *e)
         p->event[p->count++] = *e;
 }
 
+static const char *phase_of(const instruction *op)
+{
+    return op->recomputed ? "recompute" : op->backward ? "backward" : "forward";
+}
+
 void mega_profile_instruction(mega_profile *p, const mega_graph *g, int instruction_number, double begin, double end)
 {
     const instruction *op = &g->op[instruction_number];
@@ -41,13 +46,23 @@ void mega_profile_instruction(mega_profile *p, const mega_graph *g, int instruct
     add(p, &(profile_event){.kind = PROFILE_OP,
                             .name = mega_op_table[op->kind]->name,
                             .scope = op->scope,
-                            .phase = op->recomputed ? "recompute"
-                                     : op->backward ? "backward"
-                                                    : "forward",
+                            .phase = phase_of(op),
                             .begin = begin,
                             .end = end,
                             .flops = cost.flops,
                             .bytes = cost.bytes,
+                            .number = instruction_number});
+}
+
+void mega_profile_wait(mega_profile *p, const mega_graph *g, int instruction_number, double begin, double end)
+{
+    const instruction *op = &g->op[instruction_number];
+    add(p, &(profile_event){.kind = PROFILE_WAIT,
+                            .name = mega_op_table[op->kind]->name,
+                            .scope = op->scope,
+                            .phase = phase_of(op),
+                            .begin = begin,
+                            .end = end,
                             .number = instruction_number});
 }
 
@@ -67,11 +82,12 @@ void mega_profile_step(mega_profile *p, int64_t iteration, double begin, double 
 
 typedef struct table_row {
     const char *name;
+    bool is_wait;
     double seconds, flops, bytes;
     int64_t calls;
 } table_row;
 
-enum { MOST_ROWS = OP_COUNT + 16 };
+enum { MOST_ROWS = OP_COUNT + 20 };
 
 static int longest_first(const void *a, const void *b)
 {
@@ -87,9 +103,10 @@ static int collect(const mega_profile *p, table_row *row, table_row *step)
         table_row *r = step;
         if (e->kind != PROFILE_STEP) {
             int k = 0;
-            while (k < count && strcmp(row[k].name, e->name) != 0) k++;
+            const bool is_wait = e->kind == PROFILE_WAIT;
+            while (k < count && (strcmp(row[k].name, e->name) != 0 || row[k].is_wait != is_wait)) k++;
             if (k == MOST_ROWS) continue; /* its time is then among the time between */
-            if (k == count) row[count++] = (table_row){.name = e->name};
+            if (k == count) row[count++] = (table_row){.name = e->name, .is_wait = is_wait};
             r = &row[k];
         }
         r->seconds += e->end - e->begin;
@@ -105,7 +122,9 @@ static void write_row(mega_buffer *out, const table_row *r, double steps, double
     const double arithmetic = bound->flops > 0 ? r->flops / bound->flops : 0;
     const double memory = bound->bytes > 0 ? r->bytes / bound->bytes : 0;
     const double least = arithmetic > memory ? arithmetic : memory;
-    mega_buffer_printf(out, " %-20s %10.3f %6.1f %8.0f", r->name, r->seconds / steps * 1e3, 100 * r->seconds / whole,
+    char name[32];
+    snprintf(name, sizeof name, "%s%s", r->name, r->is_wait ? " wait" : "");
+    mega_buffer_printf(out, " %-20s %10.3f %6.1f %8.0f", name, r->seconds / steps * 1e3, 100 * r->seconds / whole,
                        (double)r->calls / steps);
     if (r->seconds <= 0 || least <= 0) {
         mega_buffer_printf(out, " %10s %8s %10s\n", "-", "-", "-");
@@ -150,12 +169,13 @@ static void write_text(mega_buffer *out, const char *text)
 
 static void write_event(mega_buffer *out, const profile_event *e, const mega_profile_rank *rank)
 {
-    mega_buffer_printf(out, ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,", e->name, e->phase,
-                       rank->rank, e->kind == PROFILE_OP ? 1 : 0);
+    const bool of_program = e->kind == PROFILE_OP || e->kind == PROFILE_WAIT;
+    mega_buffer_printf(out, ",\n{\"name\":\"%s%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,", e->name,
+                       e->kind == PROFILE_WAIT ? " wait" : "", e->phase, rank->rank, of_program);
     mega_buffer_printf(out, "\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"phase\":\"%s\"", (e->begin - rank->start) * 1e6,
                        (e->end - e->begin) * 1e6, e->phase);
     if (e->kind == PROFILE_STEP) mega_buffer_printf(out, ",\"iteration\":%lld", (long long)e->number);
-    if (e->kind == PROFILE_OP) {
+    if (of_program) {
         mega_buffer_printf(out, ",\"instruction\":%lld,\"scope\":\"", (long long)e->number);
         write_text(out, e->scope);
         mega_buffer_printf(out, "\",\"gflop\":%.6g,\"mb\":%.6g", e->flops * 1e-9, e->bytes * 1e-6);

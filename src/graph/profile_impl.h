@@ -5,13 +5,18 @@
 #include "graph_impl.h"
 #include "megalith/profile.h"
 
-typedef enum profile_kind { PROFILE_OP, PROFILE_SPAN, PROFILE_STEP } profile_kind;
+typedef enum profile_kind {
+    PROFILE_OP,
+    PROFILE_WAIT /* for a collective that was begun */,
+    PROFILE_SPAN,
+    PROFILE_STEP
+} profile_kind;
 
 typedef struct profile_event {
     profile_kind kind;
     const char *name, *scope, *phase; /* borrowed from the program: the profile is read before it is destroyed */
     double begin, end, flops, bytes;
-    int64_t number; /* PROFILE_STEP: iteration; PROFILE_OP: instruction */
+    int64_t number; /* PROFILE_STEP: iteration; PROFILE_OP, PROFILE_WAIT: instruction */
 } profile_event;
 
 struct mega_profile {
@@ -20,5 +25,7 @@ struct mega_profile {
 };
 
 void mega_profile_instruction(mega_profile *p, const mega_graph *g, int instruction, double begin, double end);
+/* The wait for what this instruction began. */
+void mega_profile_wait(mega_profile *p, const mega_graph *g, int instruction, double begin, double end);
 
 #endif

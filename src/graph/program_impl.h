@@ -40,6 +40,13 @@ typedef struct collective_args {
     mega_reduce reduce;
 } collective_args;
 
+/* A collective that was begun. */
+typedef struct program_wait {
+    mega_request request;
+    int instruction, before; /* which one; the instruction that uses it */
+} program_wait;
+enum { PROGRAM_WAITS = 16 /* where more are begun, the first is waited for */ };
+
 /* Of an instruction on a bucket (bucket.c). */
 typedef struct bucket_args {
     int bucket;
@@ -57,6 +64,8 @@ struct mega_program {
     mega_world *world;     /* borrowed; NULL: nothing moves on between instructions */
     mega_request *request; /* by bucket: the sum of its gradients, then by bucket: the gathering of its weights */
     int under_way;         /* of them */
+    program_wait wait[PROGRAM_WAITS]; /* in the order in which they were begun */
+    int num_waits;
     mega_program_backend backend;
     mega_team *team;
     int threads, slots;
@@ -83,6 +92,10 @@ struct mega_program {
 /* bucket.c */
 mega_status mega_bucket_bind(mega_program *p, const op_binder *b, const instruction *op, bucket_args *a);
 mega_status mega_bucket_run(mega_program *p, op_kind kind, const bucket_args *a);
+/* under_way.c: begins instruction i, a collective. */
+mega_status mega_collective_run(mega_program *p, int i, const collective_args *a);
+/* Waits for one that instruction `next` uses; *waited is its instruction, -1: there is none. */
+mega_status mega_collectives_wait(mega_program *p, int next, int *waited);
 /* plan.c: places every value; asks kernels for their scratch. */
 mega_status mega_program_plan(mega_program *p);
 /* plan_place.c: offsets of these blocks, in `at`; returns the bytes that they take. `alive`: the largest sum of bytes

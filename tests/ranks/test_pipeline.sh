@@ -63,6 +63,12 @@ awk '/"ph":"X"/ { match($0, /"pid":[0-9]+/); pid = substr($0, RSTART + 6, RLENGT
           for (r in seen) n++
           if (bad || n != 4 || names != 4 || early) { print n, names, early; for (r in seen) print r, steps[r], reduced[r], waits[r]; exit 1 } }' trace.json ||
     fail "the trace of four ranks"
+# A sum over tp is begun where its input is there and waited for later: a weight gradient runs in between.
+awk '/"pid":0,"tid":1/ { match($0, /"name":"[^"]*"/); name = substr($0, RSTART + 8, RLENGTH - 9)
+        if (name == "all_reduce" && /"phase":"backward"/) { starts++; between = 0; open = 1 }
+        else if (name == "all_reduce wait") { waits++; apart += open && between; open = 0 }
+        else if (name == "linear_grad_w" && open) between = 1 }
+    END { if (starts < 8 || waits < starts || apart < 8) { print starts, waits, apart; exit 1 } }' trace.json || fail "no sum runs beside a weight gradient"
 if command -v python3 >/dev/null; then python3 -m json.tool trace.json >/dev/null || fail "the trace is no JSON"; fi
 
 # The schedule as text and as a picture.

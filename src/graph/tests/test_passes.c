@@ -228,6 +228,26 @@ static void schedule_starts_collectives_early_and_waits_late(void **state)
     end(&k, p);
 }
 
+/* The summands of a reduce_scatter are sent while others compute: their place is not given away. */
+static void plan_keeps_what_is_under_way(void **state)
+{
+    (void)state;
+    sketch k = begin();
+    const mega_tensor h = mega_op_linear(k.g, k.x, param(&k, "weight"));
+    const mega_tensor own = mega_op_scatter_to_sequence(k.g, h, &k.two.tp);
+    const mega_tensor beside = mega_op_gelu(k.g, k.x, true), last = mega_op_gelu(k.g, beside, true);
+    mega_graph_output(k.g, mega_op_gelu(k.g, own, true), "y");
+    mega_graph_output(k.g, mega_op_add(k.g, beside, last), "z");
+    mega_program *p = build(&k, false, true);
+    int start = 0;
+    while (p->g->op[start].kind != OP_REDUCE_SCATTER) start++;
+    const int wait = p->g->op[start].first_use;
+    assert_true(wait > start + 2);
+    for (int b = 0; b < p->num_blocks; b++)
+        if (p->block[b].tensor == h.id || p->block[b].tensor == own.id) assert_true(p->block[b].last >= wait - 1);
+    end(&k, p);
+}
+
 static void place_finds_where_buckets_are_complete(void **state)
 {
     (void)state;
@@ -365,6 +385,7 @@ int main(void)
         cmocka_unit_test(fuse_leaves_what_others_read),
         cmocka_unit_test(no_fusion_keeps_every_op),
         cmocka_unit_test(schedule_starts_collectives_early_and_waits_late),
+        cmocka_unit_test(plan_keeps_what_is_under_way),
         cmocka_unit_test(place_finds_where_buckets_are_complete),
         cmocka_unit_test(recompute_clones_only_what_its_backward_reads),
         cmocka_unit_test(gradients_of_several_uses_are_added),
