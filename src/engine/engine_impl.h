@@ -42,6 +42,7 @@ struct mega_engine {
     int64_t batch_capacity; /* rows */
     void *arena;            /* everything large, in one mapping */
     size_t arena_bytes;
+    void *summands; /* gradients that are summed over tp together */
     mega_engine_progress progress;
     mega_profile *profile; /* borrowed; NULL: steps are not profiled */
 };
@@ -50,8 +51,9 @@ struct mega_engine {
 void engine_fill_inputs(const mega_engine *e, const program_io *io, int64_t m);
 /* chunks.c: whether ranks of dp exchange something inside a program. */
 bool engine_meets_in_programs(const mega_engine *e);
-/* gradients_tp.c: gradients that are summands over tp become sums. */
+/* gradients_tp.c: gradients that are summands over tp become sums; the room that they go through. */
 mega_status engine_sum_gradients_over_tp(mega_engine *e);
+size_t engine_summands_bytes(const mega_engine *e);
 double engine_scalar(const mega_engine *e, const void *acc); /* [1] acc as double */
 
 /* chunks.c: building, memory and places of the programs. Regions and memory are of all of them together. */
