@@ -68,12 +68,22 @@ static void derive_training(mega_config *cfg)
     cfg->params_dtype = cfg->fp64 ? MEGA_F64 : cfg->bf16 ? MEGA_BF16 : MEGA_F32;
 }
 
+static void derive_profile(mega_config *cfg)
+{
+    const char *folder = cfg->tensorboard_dir != NULL ? cfg->tensorboard_dir : cfg->save;
+    if (!cfg->profile) return;
+    if (derives(cfg, "profile_table")) cfg->profile_table = true;
+    if (derives(cfg, "profile_trace"))
+        cfg->profile_trace = folder == NULL ? "trace.json" : mega_config_text(cfg, "%s/trace.json", folder);
+}
+
 void mega_config_derive(mega_config *cfg)
 {
     derive_layout(cfg);
     derive_zero_stage(cfg);
     derive_shape(cfg);
     derive_training(cfg);
+    derive_profile(cfg);
     if (derives(cfg, "num_threads")) cfg->num_threads = default_threads(cfg);
     if (cfg->preprocess.workers <= 0) cfg->preprocess.workers = cfg->num_threads;
     if (cfg->train_tokenizer.workers <= 0) cfg->train_tokenizer.workers = cfg->num_threads;

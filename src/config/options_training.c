@@ -6,7 +6,6 @@
 #define DEEPSPEED_ADAM       "the optimizer runs on the CPU in one fused walk in any case"
 #define NO_GC                "a C program has no garbage collector"
 #define NO_NETWORK           "nothing is sent over the network; --tensorboard-dir and --metrics-file hold the same figures"
-#define NO_PROFILER          "use --profile-table and --profile-trace F"
 #define NO_WARMUP_KERNELS    "checks are the level of the environment variable MEGA_CHECK"
 #define NO_OBJECT_GENERATION "generation and evaluation make no optimizer in any case"
 
@@ -54,11 +53,11 @@ static const option_row training_rows[] = {
     {OPTION("sequence-parallel", sequence_parallel, KIND_FLAG), .help = "norms, dropout and residuals work on a share of the tokens on each rank of --tensor-model-parallel-size; nothing changes where that is 1"},
     {IDLE("no-check-for-nan-in-loss-and-grad", KIND_OFF, NULL, "a loss that is not finite always stops the run and names the first operation that made it"), .dest = "check_for_nan_in_loss_and_grad"},
     {IDLE("no-clone-scatter-output-in-embedding", KIND_OFF, NULL, ONE_RANK), .dest = "clone_scatter_output_in_embedding"},
-    {LATER("profile", KIND_LIST, NULL, NO_PROFILER)},
+    {OPTION("profile", profile, KIND_FLAG), .help = "--profile-table, and --profile-trace into trace.json of --tensorboard-dir, else of --save, else of the working folder"},
     {OPTION("profile-step-start", profile_step_start, KIND_INT), .fallback = "10", .range = RANGE_NOT_NEGATIVE, .help = "iterations done before the first that is profiled"},
     {OPTION("profile-step-end", profile_step_end, KIND_INT), .fallback = "12", .range = RANGE_NOT_NEGATIVE, .help = "iterations done when profiling ends"},
-    {IDLE("profile-ranks", KIND_LIST, "0", "it only matters with --profile")},
-    {IDLE("profile_steps", KIND_STRING, "2,3", "it only matters with --profile")},
+    {IDLE("profile-ranks", KIND_LIST, "0", "the trace holds every rank in any case")},
+    {LATER("profile_steps", KIND_STRING, "2,3", "use --profile-step-start and --profile-step-end")},
     {IDLE("tp-comm-overlap", KIND_FLAG, NULL, ONE_RANK)},
     {IDLE("tp-comm-overlap-cfg", KIND_STRING, NULL, ONE_RANK)},
     {IDLE("disable-tp-comm-split-ag", KIND_OFF, NULL, ONE_RANK), .dest = "tp_comm_split_ag"},

@@ -186,7 +186,7 @@ has onward.log '^> building CharTokenizer tokenizer'
 has onward.log '^ iteration        4/       5 '
 
 # --- the profile: its rows sum to the step, its trace covers the profiled steps
-"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 6 --eval-iters 0 --profile-table --profile-trace trace.json --profile-step-start 2 \
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 6 --eval-iters 0 --profile --profile-step-start 2 \
     --profile-step-end 5 >profile.log 2>&1 || { cat profile.log; fail "a profile"; }
 has profile.log '^profile of 3 steps; bounds measured: [0-9.]+ GFLOP/s, [0-9.]+ GB/s$'
 has profile.log '^ linear_grad_w +[0-9.]+ +[0-9.]+ +[0-9]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ % (arithmetic|memory)$'

@@ -211,6 +211,7 @@ typedef struct mega_config {
     mega_log_level log_level;  /* lines less urgent than it are not shown */
     bool log_progress;         /* progress.txt in --save */
     const char *metrics_file;  /* one JSON object an iteration */
+    bool profile;              /* sets the next two */
     const char *profile_trace; /* Chrome trace of the profiled steps */
     bool profile_table;
     int64_t profile_step_start, profile_step_end; /* iterations, from the first to before the second */
