@@ -1,5 +1,6 @@
 /* The engine's command line and environment: all the switches that its users would have to know. */
 #include "launch.h"
+#include "megalith/comm.h"
 #include "megalith/threads.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -78,10 +79,13 @@ static void openmpi_environment(launch_plan *p, launch_words *e)
     if (!may_read_memory())
         launch_word(e, a, old ? "OMPI_MCA_btl_vader_single_copy_mechanism=none" : "OMPI_MCA_smsc=^cma");
     if (p->hosts <= 1) return;
-    /* A host whose link is down says nothing: ask for signs of life. */
-    launch_word(e, a, "%s_MCA_oob_tcp_keepalive_time=10", old ? "OMPI" : "PRTE");
-    launch_word(e, a, "%s_MCA_oob_tcp_keepalive_intvl=2", old ? "OMPI" : "PRTE");
-    launch_word(e, a, "%s_MCA_oob_tcp_keepalive_probes=3", old ? "OMPI" : "PRTE");
+    /* A host whose link is down says nothing: ask for signs of life. The ranks find it before the engine does, and say
+     * who waits for whom. */
+    const int found = (int)mega_world_host_timeout(), more = 3, probes = 5;
+    launch_word(e, a, "%s_MCA_oob_tcp_keepalive_time=%d", old ? "OMPI" : "PRTE",
+                found + more > probes ? found + more - probes : 1);
+    launch_word(e, a, "%s_MCA_oob_tcp_keepalive_intvl=1", old ? "OMPI" : "PRTE");
+    launch_word(e, a, "%s_MCA_oob_tcp_keepalive_probes=%d", old ? "OMPI" : "PRTE", probes);
 }
 
 /* The engines of Hydra and Slurm hand on the whole environment; that of Open MPI what it is told. */

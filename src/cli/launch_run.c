@@ -1,6 +1,7 @@
 /* One life of the ranks: the engine as a child, its output to the relay, signals to the engine, and an end within
  * seconds once a rank has said that it fails. */
 #include "launch.h"
+#include "megalith/comm.h"
 #include "megalith/threads.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ASK_AFTER_S   5.0 /* from a rank's failure to the engine's being asked to end */
+#define ASK_AFTER_S 5.0 /* from a rank's failure to the engine's being asked to end */
+#define LOST_AFTER_S \
+    1.0 /* the same where the failure is a lost host: it cannot be told to end, and is not waited for */
 #define FORCE_AFTER_S 8.0
 #define DRAIN_S       1.0 /* a process that outlives the engine may hold its output open */
 
@@ -98,10 +101,12 @@ static void steer(life *l, const launch_plan *p)
         l->told = asked_times;
         kill(-l->engine, l->told > 1 ? SIGKILL : p->kind == LAUNCH_OPENMPI ? SIGTERM : asked);
     }
-    if (l->failed_at == 0 && launch_relay_cause(l->relay, &rank) != NULL) l->failed_at = now;
+    const char *cause = launch_relay_cause(l->relay, &rank);
+    if (l->failed_at == 0 && cause != NULL) l->failed_at = now;
     if (l->failed_at == 0) return;
+    const double ask_after = strstr(cause, MEGA_HOST_LOST) != NULL ? LOST_AFTER_S : ASK_AFTER_S;
     if (now - l->failed_at > FORCE_AFTER_S) kill(-l->engine, SIGKILL);
-    else if (now - l->failed_at > ASK_AFTER_S)
+    else if (now - l->failed_at > ask_after)
         kill(l->engine, SIGTERM);
 }
 

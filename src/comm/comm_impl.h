@@ -6,6 +6,8 @@
 
 #define MEGA_COMM_NAME 16
 
+#define MEGA_TEST_HOSTS "MEGA_TEST_HOSTS" /* in the environment of every rank; comm.h */
+
 /* Groups of one tag take turns: at most one of their collectives is under way, and one scratch serves them. */
 enum { MEGA_COMM_TAGS = 12, MEGA_COMM_WORLD_TAG = MEGA_COMM_TAGS - 1 /* behind those of a layout's groups */ };
 
@@ -125,6 +127,7 @@ struct mega_world {
     struct record_page *page;         /* where each rank of this host is; NULL where size is 1 */
     struct mega_record *record;       /* this rank's, in it */
     bool shares_page;                 /* with all ranks of this host */
+    struct record_exchange *exchange; /* of records with other hosts; NULL where there is none */
     comm_watch watch;                 /* over the wait of this rank */
     mega_stall_report *report;
     void *report_user;
@@ -152,6 +155,8 @@ void transport_yield(const mega_world *world);
 /* Between the ranks of this host, while the world is made: from the first; all of them are there. */
 mega_status transport_host_broadcast(mega_world *world, void *data, size_t bytes);
 mega_status transport_host_barrier(mega_world *world);
+/* Between all ranks: in [bytes] of each → out, by rank. */
+mega_status transport_all_gather(mega_world *world, const void *in, void *out, size_t bytes);
 const char *transport_description(char *out, size_t size);
 
 /* collectives_advance.c: the messages of op's phase are through (or it begins): finishes the phase and begins the next.

@@ -1,8 +1,8 @@
 /* A page in memory that the ranks of a host share: a slot a rank. It is a file without a name, which the first rank of
  * the host makes and the others open through /proc, so that nothing is left behind however they end. */
+#include "exchange.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
-#include "record_impl.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -130,13 +130,18 @@ mega_status record_open(mega_world *w)
     MEGA_TRY(transport_host_barrier(w)); /* all have opened it, and their slots are written */
     if (at.fd >= 0 && w->local_rank == 0) close(at.fd);
     w->shares_page = w->shares_page && sees_neighbour(w);
-    return MEGA_OK;
+    return exchange_open(w);
+}
+
+void record_leave(mega_world *w)
+{
+    if (w->record != NULL) atomic_store(&w->record->state, RECORD_LEFT);
 }
 
 void record_close(mega_world *w)
 {
     if (w->page == NULL) return;
-    atomic_store(&w->record->state, RECORD_LEFT);
+    exchange_close(w);
     munmap(w->page, page_bytes(w));
     w->page = NULL;
     w->record = NULL;
@@ -151,6 +156,47 @@ const struct mega_record *record_of(const mega_world *w, int rank)
     return NULL;
 }
 
+/* ---- reading ---- */
+
+/* The last byte of a field is zero from the start and stays so. */
+static void copy_text(char *field, size_t size, const char *text)
+{
+    size_t i = 0;
+    for (; i + 1 < size && text[i] != '\0'; i++) field[i] = text[i];
+    field[i] = '\0';
+}
+
+bool record_read_slot(const struct mega_record *r, double now, record_view *out)
+{
+    *out = (record_view){.rank = atomic_load(&r->rank),
+                         .pid = atomic_load(&r->pid),
+                         .kind = r->kind,
+                         .step = r->step,
+                         .micro_batch = r->micro_batch,
+                         .number = r->number,
+                         .age = now > r->since ? now - r->since : 0,
+                         .state = (uint8_t)atomic_load(&r->state),
+                         .is_long = atomic_load(&r->is_long) != 0};
+    if (out->pid == 0) return false;
+    const int missing = r->num_missing;
+    out->num_missing = missing <= RECORD_MISSING ? missing : RECORD_MISSING;
+    for (int i = 0; i < out->num_missing; i++) out->missing[i] = r->missing[i];
+    copy_text(out->phase, sizeof out->phase, r->phase);
+    copy_text(out->scope, sizeof out->scope, r->scope);
+    copy_text(out->name, sizeof out->name, r->name);
+    copy_text(out->group, sizeof out->group, r->group);
+    out->process = (uint8_t)record_process(r);
+    return true;
+}
+
+bool record_read(const mega_world *w, int rank, record_view *out, double *stale)
+{
+    const double now = mega_time_now();
+    const struct mega_record *slot = record_of(w, rank);
+    *stale = 0;
+    return slot != NULL ? record_read_slot(slot, now, out) : exchange_read(w, rank, now, out, stale);
+}
+
 int record_dead(const mega_world *w)
 {
     for (int i = 0; w->page != NULL && w->shares_page && i < w->local_size; i++) {
@@ -161,14 +207,6 @@ int record_dead(const mega_world *w)
 }
 
 /* ---- setting ---- */
-
-/* The last byte of a field is zero from the start and stays so. */
-static void copy_text(char *field, size_t size, const char *text)
-{
-    size_t i = 0;
-    for (; i + 1 < size && text[i] != '\0'; i++) field[i] = text[i];
-    field[i] = '\0';
-}
 
 mega_record *mega_world_record(mega_world *world)
 {
@@ -230,6 +268,7 @@ void record_wait_begin(mega_world *w, const comm_op *op, double now)
 void record_wait_end(mega_world *w)
 {
     if (w->record == NULL) return;
+    exchange_rest(w);
     w->record->num_missing = 0;
     w->record->since = mega_time_now();
     atomic_store_explicit(&w->record->state, RECORD_RUNS, memory_order_release);

@@ -1,15 +1,12 @@
-/* The page of records that the ranks of a host share, and who reads it. */
+/* The page of records that the ranks of a host share, what other hosts tell of theirs, and who reads them. */
 #ifndef MEGA_RECORD_IMPL_H
 #define MEGA_RECORD_IMPL_H
 
 #include "comm_impl.h"
 #include "megalith/record.h"
+#include "record_wire.h"
 
 #include <stdatomic.h>
-
-enum { RECORD_MISSING = 8 }; /* ranks that one waits for, told by name */
-
-typedef enum record_state { RECORD_RUNS = 1, RECORD_WAITS, RECORD_LEFT } record_state;
 
 /* Written by its rank alone, at any time, also while others read: a reader may see half of a change. Every text ends
  * inside its field, whatever is being written. */
@@ -20,10 +17,10 @@ struct mega_record {
     uint64_t started;    /* of the process, by the system's clock: a later process may get the same number */
     double since;        /* in this state */
     int64_t step, micro_batch;
-    char phase[32], scope[40];
+    char phase[32], scope[RECORD_NAME];
     int kind;        /* comm_kind of the last call; -1: none yet */
     uint64_t number; /* of that call */
-    char name[40], group[MEGA_COMM_NAME];
+    char name[RECORD_NAME], group[MEGA_COMM_NAME];
     bool is_scope_fresh;                      /* set for the call that comes next */
     int num_missing, missing[RECORD_MISSING]; /* world ranks; while it waits for long */
 };
@@ -35,13 +32,19 @@ typedef struct record_page {
     struct mega_record slot[]; /* by rank on the host */
 } record_page;
 
-/* Collective over the ranks of the host. Where no page can be shared, each has one of its own. */
+/* Collective: of the host the page, of the world the exchange between hosts. Where no page can be shared, each has one
+ * of its own. */
 mega_status record_open(mega_world *world);
+/* This rank will make no more calls; its record can be read until it is closed. */
+void record_leave(mega_world *world);
 void record_close(mega_world *world);
+
+/* Of any rank, as far as this one knows: of its host, or as the exchange has heard of it. False: nothing. *stale: since
+ * when it may have changed, in seconds. */
+bool record_read(const mega_world *world, int rank, record_view *out, double *stale);
 /* Of another rank; NULL where its page is not this one. */
 const struct mega_record *record_of(const mega_world *world, int rank);
-
-typedef enum process_state { PROCESS_RUNS, PROCESS_STOPPED, PROCESS_DEAD, PROCESS_HANGS } process_state;
+bool record_read_slot(const struct mega_record *slot, double now, record_view *out); /* false: not there yet */
 process_state record_process(const struct mega_record *record);
 
 /* Around a wait of this rank. */

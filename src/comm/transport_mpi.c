@@ -62,6 +62,22 @@ static mega_status begin_mpi(struct mega_transport *t)
     return MEGA_OK;
 }
 
+/* Several hosts of one, for tests. */
+static mega_status cut_host(mega_world *world)
+{
+    const char *value = getenv(MEGA_TEST_HOSTS);
+    const int hosts = value == NULL ? 1 : atoi(value);
+    MPI_Comm whole = world->transport->host;
+    if (hosts <= 1) return MEGA_OK;
+    const int mine = (int)((int64_t)world->local_rank * hosts / world->local_size);
+    const int code = MPI_Comm_split(whole, mine, 0, &world->transport->host);
+    if (code != MPI_SUCCESS) return mpi_failed("ranks of this host", code);
+    MPI_Comm_free(&whole);
+    MPI_Comm_size(world->transport->host, &world->local_size);
+    MPI_Comm_rank(world->transport->host, &world->local_rank);
+    return MEGA_OK;
+}
+
 mega_status transport_open(mega_world *world)
 {
     if (!under_launcher()) return MEGA_OK;
@@ -76,7 +92,7 @@ mega_status transport_open(mega_world *world)
     if (code != MPI_SUCCESS) return mpi_failed("ranks of this host", code);
     MPI_Comm_size(t->host, &world->local_size);
     MPI_Comm_rank(t->host, &world->local_rank);
-    return MEGA_OK;
+    return cut_host(world);
 }
 
 mega_status transport_host_broadcast(mega_world *world, void *data, size_t bytes)
@@ -89,6 +105,13 @@ mega_status transport_host_barrier(mega_world *world)
 {
     const int code = MPI_Barrier(world->transport->host);
     return code == MPI_SUCCESS ? MEGA_OK : mpi_failed("ranks of this host", code);
+}
+
+mega_status transport_all_gather(mega_world *world, const void *in, void *out, size_t bytes)
+{
+    const int code = MPI_Allgather(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
+    (void)world;
+    return code == MPI_SUCCESS ? MEGA_OK : mpi_failed("where each rank is", code);
 }
 
 void transport_close(mega_world *world)

@@ -6,9 +6,11 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define DEFAULT_TIMEOUT_S 600.0
+#define HOST_TIMEOUT_S    6.0
 
 /* That the ranks of this host share: one that its launcher has bound to a single core sees no other. */
 static int cores(void)
@@ -59,8 +61,9 @@ mega_status mega_world_create(mega_world **out, const mega_world_options *option
 void mega_world_destroy(mega_world *world)
 {
     if (world == NULL) return;
+    record_leave(world);
+    transport_close(world); /* MPI comes back when all ranks are here: until then their records can be read */
     record_close(world);
-    transport_close(world);
     comm_operations_close(world);
     mega_free(world);
 }
@@ -88,6 +91,13 @@ const char *mega_world_transport(char *out, size_t size)
 int mega_world_local_size(const mega_world *world)
 {
     return world == NULL ? 1 : world->local_size;
+}
+
+double mega_world_host_timeout(void)
+{
+    const char *value = getenv("MEGA_HOST_TIMEOUT");
+    const double seconds = value == NULL ? 0 : atof(value);
+    return seconds >= 1 ? seconds : HOST_TIMEOUT_S;
 }
 
 void mega_world_set_timeout(mega_world *world, double seconds)

@@ -80,6 +80,20 @@ printf 'hosta slots=1\nhostb slots=1\n' >hostfile
 on 0 "$MEGALITH" launch --hostfile hostfile "${base[@]}" --train-iters 4 >out 2>err </dev/null || fail "two hosts"
 [ "$(losses out | wc -l)" -eq 4 ] && [ "$(losses out)" = "$(losses one_host)" ] || note "two hosts: other losses than one"
 
+# ---- a rank of the other host stops ----
+printf 'hosta slots=2\nhostb slots=2\n' >hostfile4
+on 0 "$MEGALITH" launch --hostfile hostfile4 "${base[@]}" --train-iters 100001 --distributed-timeout-minutes 0.05 >out 2>err </dev/null &
+launcher=$!
+for _ in $(seq 1 300); do grep -qs 'iteration  *3/' out && break || sleep 0.1; done
+for pid in $(pgrep -f "^$MEGALITH pretrain_gpt .*train-iters 100001"); do
+    [ "$(readlink "/proc/$pid/ns/net")" = "$(readlink "/proc/${pids[1]}/ns/net")" ] && victim=$pid
+done
+began=$(date +%s)
+kill -STOP "$victim" || fail "no rank on the other host"
+wait $launcher && note "exit status 0 with a stopped rank"
+[ $(($(date +%s) - began)) -le 13 ] || note "a stopped rank: ended $(($(date +%s) - began)) s later, expected 3 + 10 at most"
+grep -q "rank [23] (process $victim\( on host hostb\)\?) is stopped by a signal .* at step [0-9]*, " err || note "a stopped rank of the other host: $(tail -n 4 err)"
+
 # ---- a link goes down ----
 # Cuts the cable once the file out of the run just started shows this, and waits for the end.
 cut_at() {
@@ -99,8 +113,8 @@ cut_at() {
 on 0 "$MEGALITH" launch --hostfile hostfile "${base[@]}" --train-iters 100002 >out 2>err </dev/null &
 cut_at 'iteration  *3/'
 [ $status -ne 0 ] || note "exit status 0 without a host"
-[ $ended -le 26 ] || note "ended $ended s after the cut, expected 16 + 10 at most"
-tail -n 1 err | grep -q 'hostb' || note "the last line does not name the host"
+[ $ended -le 10 ] || note "ended $ended s after the cut, expected 10 at most"
+tail -n 1 err | grep -q 'host hostb (rank 1) does not answer since [0-9]* s.* which waited in .* for rank 1$' || note "the last line does not name the host, its rank and who waits"
 for _ in $(seq 1 100); do pgrep -f "^$MEGALITH pretrain_gpt .*train-iters 100002" >/dev/null && sleep 0.1; done
 pgrep -f "^$MEGALITH pretrain_gpt .*train-iters 100002" >/dev/null && note "a rank lives on"
 
@@ -110,7 +124,7 @@ export OMPI_MCA_oob_tcp_keepalive_time=2 OMPI_MCA_oob_tcp_keepalive_intvl=1 # wh
 on 0 "$MEGALITH" launch --hostfile hostfile --max-restarts 1 "${base[@]}" --train-iters 1500 --log-interval 100 --save keep --save-interval 100 >out 2>err </dev/null &
 cut_at 'successfully saved checkpoint at iteration  *100 '
 [ $status -eq 0 ] || note "a restart with the host that is left"
-[ $ended -le 35 ] || note "ended $ended s after the cut"
+[ $ended -le 30 ] || note "ended $ended s after the cut"
 grep -q 'host hostb does not answer ssh and is left out' err || note "no word of the host that is left out"
 grep -q 'restart 1 of 1, 1 rank, from the last checkpoint of keep' err || note "no word of the restart"
 [ "$(cat keep/latest_checkpointed_iteration.txt)" = 1500 ] || note "it did not reach the end"

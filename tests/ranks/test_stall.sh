@@ -54,6 +54,50 @@ for signal in KILL STOP; do
     fi
     echo "ok: $signal"
 done
+# Ranks 0, 1 and 2, 3 take each other for other hosts, which tell each other of their ranks over TCP.
+# Ports at which a process listens.
+ports() {
+    local sockets
+    sockets=$(find "/proc/$1/fd" -lname 'socket:*' -printf '%l\n' | tr -dc '0-9\n' | tr '\n' ' ')
+    awk -v sockets=" $sockets" '$4 == "0A" && index(sockets, " " $10 " ") { sub(".*:", "", $2); print "0x" $2 }' /proc/"$1"/net/tcp /proc/"$1"/net/tcp6
+}
+start_hosts() {
+    export MEGA_TEST_HOSTS=2
+    start loop
+    unset MEGA_TEST_HOSTS
+    for _ in $(seq 1 100); do
+        grep -qs running run.log && break
+        sleep 0.1
+    done
+    mapfile -t rank < <(pgrep -f "^$MEGA_BUILD/tests/ranks_stall loop")
+    [ ${#rank[@]} -eq 4 ] || fail "${#rank[@]} ranks, not 4"
+}
+host=$(hostname)
+start_hosts
+for pid in "${rank[@]}"; do # strangers
+    [ -n "$(ports "$pid")" ] || fail "rank $pid listens nowhere"
+    for port in $(ports "$pid"); do
+        for bytes in 10 1000 1000000; do (head -c $bytes /dev/urandom >"/dev/tcp/127.0.0.1/$((port))") 2>/dev/null; done
+    done
+done
+kill -STOP "${rank[2]}"
+ended $((limit + 10))
+for first in told ended; do
+    say "^$first: rank [01] \(process [0-9]+\) waits since [0-9]+ s, at step [0-9]+, backward of micro-batch 3, in all_reduce #[0-9]+ \(gradients\) of group dp, h.7.attn, for rank"
+done
+say "^  rank 2 \(process ${rank[2]} on host $host/2\) is stopped by a signal .* since [0-9]+ s, at step [0-9]+, backward of micro-batch 3, (in|behind) all_reduce #[0-9]+ \(gradients\) of group dp"
+[ "$(grep -c '^told: ' run.log)" -eq 1 ] || fail "told more than once"
+echo "ok: STOP on another host"
+start_hosts
+kill -STOP "${rank[2]}" "${rank[3]}"
+ended $((limit + 10))
+say "host $host/2 \(ranks 2-3\) is there, but none of its ranks answers since [0-9]+ s"
+echo "ok: STOP of another host"
+start_hosts
+kill -KILL "${rank[2]}"
+ended 10
+say "^ended: rank 2 \(process ${rank[2]}( on host $host/2)?\) is dead .* at step [0-9]+, backward of micro-batch 3, (in|behind) all_reduce #[0-9]+"
+echo "ok: KILL on another host"
 start cycle
 ended $((limit + 10))
 say "in receive #1 \(activations\) of group dp, for rank"

@@ -1,6 +1,6 @@
-/* Where each rank is. A rank keeps a record that the others of its host read when they wait for it: what it is doing,
- * the last call into comm/, and since when. Setting costs a few stores; of one rank (or no world) the record is NULL,
- * and setting does nothing. Names are copied and cut. */
+/* Where each rank is. A rank keeps a record that the others read when they wait for it (those of its host in a
+ * shared page, others over TCP): what it is doing, the last call into comm/, and since when. Setting costs a few
+ * stores; of one rank (or no world) the record is NULL, and setting does nothing. Names are copied and cut. */
 #ifndef MEGALITH_RECORD_H
 #define MEGALITH_RECORD_H
 

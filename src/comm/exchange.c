@@ -1,0 +1,154 @@
+/* The rank's side of the exchange between hosts. */
+#include "exchange_impl.h"
+#include "megalith/log.h"
+#include "megalith/memory.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+/* ---- open and close ---- */
+
+/* Hosts that a test has made of one machine are told apart by their leaders. */
+static void describe(const mega_world *w, uint16_t port, int leader, exchange_place *p)
+{
+    const bool is_test = getenv(MEGA_TEST_HOSTS) != NULL;
+    *p = (exchange_place){.leader = leader, .port = port};
+    if (gethostname(p->host, sizeof p->host - 1) != 0) snprintf(p->host, sizeof p->host, "of rank %d", leader);
+    const size_t used = strlen(p->host);
+    if (is_test) snprintf(p->host + used, sizeof p->host - used, "/%d", leader);
+    p->addresses = (uint16_t)socket_addresses(p->address, EXCHANGE_ADDRESSES, is_test);
+    if (w->rank == 0 && getrandom(p->secret, sizeof p->secret, 0) != (ssize_t)sizeof p->secret) p->port = 0;
+}
+
+record_exchange *exchange_create(const mega_world *w, uint16_t *port)
+{
+    record_exchange *x = mega_calloc(1, sizeof *x);
+    *port = 0;
+    if (x == NULL) return NULL;
+    x->world = w;
+    x->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    x->listener = x->wake >= 0 ? socket_listen(port) : -1;
+    for (int i = 0; i < EXCHANGE_GUESTS; i++) x->guest[i].fd = -1;
+    for (int i = 0; i < EXCHANGE_LINKS; i++) x->link[i].fd = -1;
+    pthread_mutex_init(&x->mutex, NULL);
+    if (x->listener < 0)
+        mega_warn("rank %d: no socket to tell other hosts of its record: %s", w->rank, strerror(errno));
+    return x;
+}
+
+void exchange_destroy(record_exchange *x)
+{
+    if (x == NULL) return;
+    if (x->has_thread) exchange_thread_end(x);
+    if (x->listener >= 0) close(x->listener);
+    if (x->wake >= 0) close(x->wake);
+    exchange_hosts_fini(x);
+    pthread_mutex_destroy(&x->mutex);
+    mega_free(x);
+}
+
+mega_status exchange_open(mega_world *w)
+{
+    uint16_t port = 0;
+    int leader = w->rank;
+    exchange_place mine;
+    if (w->local_size == w->size) return MEGA_OK;
+    exchange_place *all = mega_calloc((size_t)w->size, sizeof *all);
+    record_exchange *x = exchange_create(w, &port);
+    mega_status st = transport_host_broadcast(w, &leader, sizeof leader);
+    if (all == NULL || x == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "rank %d: no memory for records of others", w->rank);
+    if (st == MEGA_OK) {
+        describe(w, port, w->shares_page ? leader : w->rank, &mine);
+        st = transport_all_gather(w, &mine, all, sizeof mine);
+    }
+    if (st == MEGA_OK) st = exchange_hosts(x, all);
+    const bool goes = st == MEGA_OK && x->listener >= 0 && all[0].port != 0 && exchange_thread_begin(x);
+    mega_free(all);
+    if (goes) w->exchange = x;
+    else
+        exchange_destroy(x);
+    return st;
+}
+
+void exchange_close(mega_world *w)
+{
+    exchange_destroy(w->exchange);
+    w->exchange = NULL;
+}
+
+/* ---- asking ---- */
+
+static void wake(const record_exchange *x)
+{
+    const uint64_t one = 1;
+    if (write(x->wake, &one, sizeof one) < 0) return; /* it is awake */
+}
+
+void exchange_ask(mega_world *w, const int *ranks, int count)
+{
+    record_exchange *x = w->exchange;
+    int far[WIRE_RANKS], n = 0;
+    if (x == NULL) return;
+    for (int i = 0; i < count && n < WIRE_RANKS; i++)
+        if (x->host_of[ranks[i]] != x->home) far[n++] = ranks[i];
+    const size_t bytes = (size_t)n * sizeof far[0];
+    pthread_mutex_lock(&x->mutex);
+    const bool is_new = n != x->num_wanted || memcmp(far, x->wanted, bytes) != 0;
+    memcpy(x->wanted, far, bytes);
+    x->num_wanted = n;
+    pthread_mutex_unlock(&x->mutex);
+    x->asks = n > 0;
+    if (is_new) wake(x);
+}
+
+void exchange_rest(mega_world *w)
+{
+    if (w->exchange != NULL && w->exchange->asks) exchange_ask(w, NULL, 0);
+}
+
+/* ---- what was heard ---- */
+
+bool exchange_read(const mega_world *w, int rank, double now, record_view *out, double *stale)
+{
+    record_exchange *x = w->exchange;
+    if (x == NULL || rank < 0 || rank >= w->size || x->host_of[rank] == x->home) return false;
+    pthread_mutex_lock(&x->mutex);
+    const heard_record heard = x->heard[rank];
+    pthread_mutex_unlock(&x->mutex);
+    *out = heard.view;
+    *stale = now - heard.when;
+    out->age += *stale;
+    return heard.when > 0;
+}
+
+bool exchange_host(const mega_world *w, int rank, host_news *out)
+{
+    record_exchange *x = w->exchange;
+    if (x == NULL || rank < 0 || rank >= w->size || x->host_of[rank] == x->home) return false;
+    pthread_mutex_lock(&x->mutex);
+    *out = x->host[x->host_of[rank]].news;
+    pthread_mutex_unlock(&x->mutex);
+    return true;
+}
+
+int exchange_find(const mega_world *w, bool (*is)(const host_news *news))
+{
+    record_exchange *x = w->exchange;
+    int found = -1;
+    if (x == NULL || !x->asks) return -1;
+    pthread_mutex_lock(&x->mutex);
+    for (int i = 0; i < x->num_wanted && found < 0; i++)
+        if (is(&x->host[x->host_of[x->wanted[i]]].news)) found = x->wanted[i];
+    pthread_mutex_unlock(&x->mutex);
+    return found;
+}
+
+int exchange_turn(const mega_world *w)
+{
+    return w->exchange == NULL ? 0 : w->exchange->home;
+}

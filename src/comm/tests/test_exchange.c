@@ -1,0 +1,272 @@
+/* Two hosts of two ranks in one process: each world with its page and its thread. */
+#include "exchange_impl.h"
+#include "kit.h"
+#include "megalith/memory.h"
+#include "megalith/threads.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RANKS = 4, HOSTS = 2 };
+
+typedef struct bench {
+    record_page *page[HOSTS];
+    mega_world world[RANKS];
+    exchange_place place[RANKS];
+} bench;
+
+static uint64_t own_start(void)
+{
+    char text[512];
+    FILE *f = fopen("/proc/self/stat", "r");
+    assert_non_null(f);
+    assert_non_null(fgets(text, sizeof text, f));
+    fclose(f);
+    char *at = strrchr(text, ')');
+    for (int field = 2; field < 22; field++) at = strchr(at + 1, ' ');
+    return strtoull(at, NULL, 10);
+}
+
+static void set_up_rank(bench *b, int r)
+{
+    mega_world *w = &b->world[r];
+    uint16_t port;
+    *w = (mega_world){.rank = r, .size = RANKS, .local_size = 2, .local_rank = r % 2, .shares_page = true};
+    w->page = b->page[r / 2];
+    w->record = &w->page->slot[r % 2];
+    *w->record = (struct mega_record){.step = 40 + r, .kind = COMM_ALL_REDUCE, .number = 7, .started = own_start()};
+    strcpy(w->record->phase, "backward");
+    strcpy(w->record->group, "dp");
+    w->record->missing[0] = 0;
+    w->record->num_missing = 1;
+    w->record->since = mega_time_now();
+    atomic_store(&w->record->pid, (int)getpid());
+    atomic_store(&w->record->rank, r);
+    atomic_store(&w->record->state, RECORD_WAITS);
+    w->exchange = exchange_create(w, &port);
+    assert_non_null(w->exchange);
+    b->place[r] = (exchange_place){.leader = r / 2 * 2, .port = port};
+    snprintf(b->place[r].host, EXCHANGE_HOST, "node%d", r / 2);
+    b->place[r].addresses = (uint16_t)socket_addresses(b->place[r].address, EXCHANGE_ADDRESSES, true);
+    memset(b->place[r].secret, 5, WIRE_SECRET);
+}
+
+static int begin(void **state)
+{
+    bench *b = mega_calloc(1, sizeof *b);
+    for (int h = 0; h < HOSTS; h++)
+        assert_int_equal(posix_memalign((void **)&b->page[h], 64, sizeof(record_page) + 2 * sizeof(struct mega_record)),
+                         0);
+    for (int h = 0; h < HOSTS; h++) memset(b->page[h], 0, sizeof(record_page) + 2 * sizeof(struct mega_record));
+    for (int r = 0; r < RANKS; r++) set_up_rank(b, r);
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_equal(exchange_hosts(b->world[r].exchange, b->place), MEGA_OK);
+        assert_true(exchange_thread_begin(b->world[r].exchange));
+    }
+    *state = b;
+    return 0;
+}
+
+static int end(void **state)
+{
+    bench *b = *state;
+    for (int r = 0; r < RANKS; r++) exchange_close(&b->world[r]);
+    for (int h = 0; h < HOSTS; h++) free(b->page[h]);
+    mega_free(b);
+    return 0;
+}
+
+/* Until `is` of the host of this rank, as rank 0 knows it. */
+static host_news wait_until(mega_world *w, int rank, bool (*is)(const host_news *))
+{
+    host_news h = {0};
+    for (int i = 0; i < 1500; i++) {
+        assert_true(exchange_host(w, rank, &h));
+        if (is(&h)) return h;
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    fail_msg("not within 15 s: reached %d, silent %g, refusing %g, dead %d", h.reached, h.silent, h.refusing, h.dead);
+    return h;
+}
+
+static bool is_reached(const host_news *h)
+{
+    return h->reached;
+}
+
+static bool has_dead(const host_news *h)
+{
+    return h->dead >= 0;
+}
+
+static bool refuses(const host_news *h)
+{
+    return h->refusing > 0.5;
+}
+
+static void wait_for_record(mega_world *w, int rank, record_view *v)
+{
+    double stale;
+    for (int i = 0; !exchange_read(w, rank, mega_time_now(), v, &stale); i++) {
+        assert_true(i < 1500);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+}
+
+static void a_rank_of_another_host_is_read(void **state)
+{
+    bench *b = *state;
+    mega_world *w = &b->world[0];
+    record_view v;
+    double stale;
+    const int wanted[] = {1, 3};
+    host_news h = wait_until(w, 2, is_reached); /* greeted */
+    assert_string_equal(h.name, "node1");
+    assert_int_equal(h.ranks, 2);
+    assert_int_equal(h.rank[0], 2);
+    assert_false(exchange_host(w, 1, &h));
+    assert_false(exchange_read(w, 3, mega_time_now(), &v, &stale)); /* nobody has asked about it */
+    exchange_ask(w, wanted, 2);
+    wait_for_record(w, 3, &v);
+    assert_int_equal(v.rank, 3);
+    assert_int_equal(v.step, 43);
+    assert_int_equal(v.number, 7);
+    assert_int_equal(v.state, RECORD_WAITS);
+    assert_int_equal(v.process, PROCESS_RUNS);
+    assert_int_equal(v.num_missing, 1);
+    assert_string_equal(v.phase, "backward");
+    assert_string_equal(v.group, "dp");
+    assert_int_equal(exchange_find(w, has_dead), -1);
+    exchange_rest(w);
+    assert_int_equal(exchange_find(w, is_reached), -1);
+}
+
+static void a_dead_rank_and_who_tells_are_heard_of(void **state)
+{
+    bench *b = *state;
+    mega_world *w = &b->world[1];
+    record_view v;
+    b->world[3].record->started = 1; /* another process has its number now */
+    atomic_store(&b->page[1]->ender, 3);
+    atomic_store(&b->page[0]->told, (int64_t)(mega_time_now() * 1e3) - 100);
+    exchange_ask(w, (const int[]){2}, 1);
+    const host_news h = wait_until(w, 2, has_dead);
+    assert_int_equal(h.dead, 3);
+    assert_int_equal(exchange_find(w, has_dead), 2);
+    wait_for_record(w, 3, &v); /* comes along */
+    assert_int_equal(v.process, PROCESS_DEAD);
+    assert_int_equal(atomic_load(&b->page[0]->ender), 3);
+    assert_true(llabs(atomic_load(&b->page[1]->told) - atomic_load(&b->page[0]->told)) < 2000);
+}
+
+static void a_host_whose_ranks_are_gone_refuses(void **state)
+{
+    bench *b = *state;
+    mega_world *w = &b->world[0];
+    wait_until(w, 2, is_reached);
+    exchange_ask(w, (const int[]){2}, 1);
+    exchange_close(&b->world[2]);
+    exchange_close(&b->world[3]);
+    const host_news h = wait_until(w, 2, refuses);
+    assert_true(h.silent < 1);
+}
+
+/* ---- strangers ---- */
+
+static int knock(const bench *b, int rank)
+{
+    const struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(b->place[rank].port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct timeval patience = {.tv_sec = 5};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+/* Whether it is shown out without a word. */
+static void assert_refused(const bench *b, const void *bytes, size_t size)
+{
+    const int fd = knock(b, 2);
+    char answer;
+    for (size_t done = 0; done < size;) {
+        const ssize_t n = send(fd, (const char *)bytes + done, size - done, MSG_NOSIGNAL);
+        if (n <= 0) break; /* it does not read to the end */
+        done += (size_t)n;
+    }
+    assert_true(recv(fd, &answer, 1, 0) <= 0);
+    close(fd);
+}
+
+static void strangers_are_not_answered(void **state)
+{
+    bench *b = *state;
+    static char garbage[1 << 20];
+    unsigned char secret[WIRE_SECRET];
+    memset(secret, 5, sizeof secret);
+    for (size_t i = 0; i < sizeof garbage; i++) garbage[i] = (char)(i * 2654435761u >> 13);
+    wire_ask ask = {.head = wire_head_of(WIRE_ASK, secret, 0)};
+    assert_refused(b, garbage, sizeof garbage);
+    ask.head.secret[7] ^= 1;
+    assert_refused(b, &ask, sizeof ask);
+    ask.head.secret[7] ^= 1;
+    ask.head.count = WIRE_RANKS + 1;
+    assert_refused(b, &ask, sizeof ask);
+    ask.head.count = 1;
+    ask.rank[0] = RANKS;
+    assert_refused(b, &ask, sizeof ask);
+    int crowd[2 * EXCHANGE_GUESTS]; /* who say nothing */
+    for (int i = 0; i < 2 * EXCHANGE_GUESTS; i++) crowd[i] = knock(b, 2);
+    ask.rank[0] = 3;
+    wire_answer answer;
+    const size_t size = sizeof answer.head + sizeof answer.view[0];
+    const int fd = knock(b, 2);
+    assert_int_equal(send(fd, &ask, sizeof ask, 0), sizeof ask);
+    assert_int_equal(recv(fd, &answer, size, MSG_WAITALL), size);
+    assert_int_equal(answer.view[0].step, 43);
+    close(fd);
+    for (int i = 0; i < 2 * EXCHANGE_GUESTS; i++) close(crowd[i]);
+}
+
+static void records_are_looked_at(void **state)
+{
+    (void)state;
+    const record_view good = {.rank = 1, .kind = -1, .state = RECORD_RUNS, .num_missing = 1};
+    record_view v = good;
+    assert_true(wire_view_is_good(&v, RANKS));
+    memset(v.phase, 'x', sizeof v.phase);
+    v.name[0] = '\033';
+    assert_true(wire_view_is_good(&v, RANKS));
+    assert_int_equal(v.phase[sizeof v.phase - 1], '\0');
+    assert_string_equal(v.name, "?");
+    v = good, v.rank = RANKS;
+    assert_false(wire_view_is_good(&v, RANKS));
+    v = good, v.missing[0] = -1;
+    assert_false(wire_view_is_good(&v, RANKS));
+    v = good, v.num_missing = RECORD_MISSING + 1;
+    assert_false(wire_view_is_good(&v, RANKS));
+    v = good, v.kind = 100;
+    assert_false(wire_view_is_good(&v, RANKS));
+    v = good, v.age = 0.0 / (v.num_missing - 1.0);
+    assert_false(wire_view_is_good(&v, RANKS));
+    v = good, v.process = 9;
+    assert_false(wire_view_is_good(&v, RANKS));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_rank_of_another_host_is_read, begin, end),
+        cmocka_unit_test_setup_teardown(a_dead_rank_and_who_tells_are_heard_of, begin, end),
+        cmocka_unit_test_setup_teardown(a_host_whose_ranks_are_gone_refuses, begin, end),
+        cmocka_unit_test_setup_teardown(strangers_are_not_answered, begin, end),
+        cmocka_unit_test(records_are_looked_at),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
