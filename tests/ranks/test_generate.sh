@@ -100,6 +100,7 @@ told 'interleaved while training alone' 2 tasks --task LM_LOSS --load model --va
 told 'positions' 2 generate_samples_gpt --load model --prompt x --prompt "$long $long $long"
 told '4 attention heads' 3 generate_samples_gpt --load model --prompt x --tensor-model-parallel-size 3
 told 'does not divide the world of 2 ranks' 2 tasks --task LM_LOSS --load model --valid-data text.txt --tensor-model-parallel-size 4
+told '/nowhere/x' 2 generate_samples_gpt --load model --prompt x --genfile /nowhere/x
 told 'nowhere' 2 tasks --task LM_LOSS --load model --valid-data nowhere --tensor-model-parallel-size 2
 echo "ok"
 exit 0
