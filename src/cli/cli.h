@@ -36,6 +36,10 @@ mega_status mega_cli_agree(mega_world *world, mega_status st);
 typedef mega_status mega_cli_run(mega_world *world, mega_config *cfg);
 int mega_cli_on_ranks(const char *command, int argc, char **argv, mega_cli_run *run);
 
+/* For what needs no world: whether a launcher started this process as another rank than the first, as its environment
+ * tells. */
+bool mega_cli_is_other_rank(void);
+
 /* For --dry-run: "dry run: the options are in order; " and what would be done. */
 void mega_cli_dry_run(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -43,6 +43,20 @@ static mega_status silence(const mega_world *world)
     return MEGA_FAIL(MEGA_ERR_IO, "/dev/null: cannot be opened (%m); ranks but the first print there");
 }
 
+bool mega_cli_is_other_rank(void)
+{
+    static const struct {
+        const char *rank, *size;
+    } of[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+              {"PMI_RANK", "PMI_SIZE"},
+              {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const char *rank = getenv(of[i].rank), *size = getenv(of[i].size);
+        if (rank != NULL && size != NULL && atoi(rank) > 0 && atoi(size) > 1) return true;
+    }
+    return false;
+}
+
 int mega_cli_on_ranks(const char *command, int argc, char **argv, mega_cli_run *run)
 {
     mega_world *world = NULL;

@@ -72,6 +72,19 @@ static bool has_own_help(const cli_row *row)
     return row->run == mega_command_launch;
 }
 
+/* Whether every rank of a launcher would say the same: the first does alone, and its exit status counts. What runs on
+ * ranks has one voice, but for what is printed before it runs. */
+static bool is_said_alike(const cli_row *row, int argc, char **argv)
+{
+    if (has_own_help(row)) return false;
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return true;
+    const bool plans_another = row->run == mega_command_plan && argc > 1 && argv[1][0] != '-';
+    const bool is_of_ranks = row->run == mega_command_pretrain_gpt || row->run == mega_command_generate_samples_gpt ||
+                             row->run == mega_command_tasks || plans_another;
+    return argc == 1 || !is_of_ranks;
+}
+
 static bool is_built(const cli_row *row)
 {
     return row->run != NULL;
@@ -200,6 +213,7 @@ static int run_command(const cli_row *row, int argc, char **argv)
 int main(int argc, char **argv)
 {
     if (argc < 2) {
+        if (mega_cli_is_other_rank()) return 0;
         show_overview(stderr);
         return 2;
     }
@@ -208,6 +222,7 @@ int main(int argc, char **argv)
     if (strcmp(typed, "--version") == 0 || strcmp(typed, "-V") == 0) typed = "version";
     const char *name = mega_config_command(typed);
     const cli_row *row = name != NULL ? find_row(name) : NULL;
+    if ((row == NULL || is_said_alike(row, argc - 1, argv + 1)) && mega_cli_is_other_rank()) return 0;
     if (row == NULL) return unknown_command(typed);
     int exit_status = run_command(row, argc - 1, argv + 1);
     if ((fflush(stdout) != 0 || ferror(stdout)) && exit_status == 0 && !row->outlives_reader) {

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# What every rank of a launcher would say alike, help and mistakes of the command line, is said once, with its exit status.
+set -u
+. "$MEGA_SOURCE/tests/kit/ranks.sh"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failed=0
+once() { # exit status, a text, then the command line
+    local status=$1 text=$2
+    shift 2
+    ranks 2 "$MEGALITH" "$@" >log 2>&1 </dev/null
+    local found=$?
+    [ $found -eq "$status" ] && [ "$(grep -c -- "$text" log)" -eq 1 ] && return
+    echo "FAILED: megalith $*: exit status $found, expected $status, and '$text' once: $(cat log)"
+    failed=1
+}
+once 0 '^megalith [0-9]' --version
+once 0 'usage: megalith COMMAND' help
+once 0 'usage: megalith pretrain_gpt' pretrain_gpt --help
+once 2 'usage: megalith COMMAND'
+once 2 'is not a command' nonsense
+once 2 'needs options' generate_samples_gpt
+once 2 '--nonsense is not an option' tasks --nonsense
+once 1 'is not built yet' pretrain_bert --nonsense
+once 1 'several ranks run under' tokenize --tokenizer-type ByteTokenizer --text x
+exit $failed
