@@ -180,6 +180,7 @@ void mega_rule_zero(mega_config *cfg);
 
 /* rules_stages.c */
 void mega_rule_stages(mega_config *cfg);
+int64_t mega_config_even_stages(const mega_config *cfg);
 
 /* rules_files.c */
 void mega_rule_split(mega_config *cfg);

@@ -41,6 +41,16 @@ static void derive_zero_stage(mega_config *cfg)
     if (cfg->use_distributed_optimizer && derives(cfg, "zero_stage")) cfg->zero_stage = 1;
 }
 
+/* Stages that say their number of layers have as many parts as the others. */
+static void derive_stage_parts(mega_config *cfg)
+{
+    const int64_t each = cfg->num_layers_per_virtual_pipeline_stage, stages = mega_config_even_stages(cfg);
+    const int64_t left =
+        cfg->num_layers - cfg->decoder_first_pipeline_num_layers - cfg->decoder_last_pipeline_num_layers;
+    if (each > 0 && stages > 0 && left > 0 && derives(cfg, "num_virtual_stages_per_pipeline_rank"))
+        cfg->num_virtual_stages_per_pipeline_rank = left / stages / each;
+}
+
 /* Ranks of one host share its cores, unless the launcher has given each its own (megalith launch does not). */
 static int64_t default_threads(const mega_config *cfg)
 {
@@ -82,6 +92,7 @@ void mega_config_derive(mega_config *cfg)
     derive_layout(cfg);
     derive_zero_stage(cfg);
     derive_shape(cfg);
+    derive_stage_parts(cfg);
     derive_training(cfg);
     derive_profile(cfg);
     if (derives(cfg, "num_threads")) cfg->num_threads = default_threads(cfg);

@@ -17,6 +17,7 @@ static const option_row distributed_rows[] = {
     {LATER("pipeline-model-parallel-layout", KIND_STRING, NULL, NO_RANKS)},
     {RENAMED("model-parallel-size", KIND_INT, "tensor-model-parallel-size", "it is --tensor-model-parallel-size")},
     {OPTION("num-layers-per-virtual-pipeline-stage", num_layers_per_virtual_pipeline_stage, KIND_INT), .range = RANGE_POSITIVE, .help = "layers of each of the parts that a stage holds, which are interleaved: stages wait less, and exchange more"},
+    {OPTION("num-virtual-stages-per-pipeline-rank", num_virtual_stages_per_pipeline_rank, KIND_INT), .range = RANGE_POSITIVE, .help = "the same said by the number of parts of each stage; stages that hold other numbers of layers than the rest (--decoder-first-pipeline-num-layers, --decoder-last-pipeline-num-layers) have as many parts"},
     {IDLE("overlap-p2p-communication", KIND_FLAG, NULL, ONE_RANK)},
     {IDLE("no-overlap-p2p-communication", KIND_OFF, NULL, ONE_RANK), .dest = "overlap_p2p_comm"},
     {IDLE("distributed-backend", KIND_STRING, "nccl", "ranks talk over MPI"), .choices = "nccl|gloo|ccl|hccl|mpi"},

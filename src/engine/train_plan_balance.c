@@ -29,14 +29,16 @@ static double slowest(const model_cost *c, const cut *x)
     return most(most((double)x->first, (double)x->others) * c->layer, (double)x->last * c->layer + c->head);
 }
 
-/* Of cuts that are as good, the one whose stages before the last differ least. */
-static cut best_cut(const model_cost *c, int64_t layers, int stages)
+/* Of cuts that are as good, the one whose stages before the last differ least. Each stage's layers are a multiple of
+ * its chunks. */
+static cut best_cut(const model_cost *c, int64_t layers, int stages, int chunks)
 {
+    const int64_t others = (int64_t)(stages - 2) * chunks;
     cut best = {.slowest = -1};
-    for (int64_t last = 1; last < layers; last++)
-        for (int64_t first = layers - last; first >= 1; first--) {
+    for (int64_t last = chunks; last < layers; last += chunks)
+        for (int64_t first = (layers - last) / chunks * chunks; first >= chunks; first -= chunks) {
             const int64_t left = layers - last - first;
-            if (stages == 2 ? left != 0 : left < stages - 2 || left % (stages - 2) != 0) continue;
+            if (stages == 2 ? left != 0 : left < others || left % others != 0) continue;
             cut x = {.first = first, .last = last, .others = stages == 2 ? 0 : left / (stages - 2)};
             x.slowest = slowest(c, &x);
             const bool is_evener = llabs(x.first - x.others) < llabs(best.first - best.others);
@@ -48,22 +50,25 @@ static cut best_cut(const model_cost *c, int64_t layers, int stages)
 void train_plan_balance(const trainer *t, mega_buffer *out)
 {
     const mega_axis pp = mega_engine_layout(t->engine)->pp;
-    if (pp.size < 2 || t->gpt.stage_chunks > 1) return;
+    const int chunks = mega_gpt_chunks(&t->gpt, &pp);
+    if (pp.size < 2) return;
     const model_cost c = cost_of(&t->gpt, t->cfg->seq_length);
     cut now = {0};
     for (int s = 0; s < pp.size; s++) {
-        const int64_t layers = mega_gpt_part_of(&t->gpt, &(mega_axis){.rank = s, .size = pp.size}, 0).count;
+        /* of a stage all chunks have as many */
+        const int64_t layers = chunks * mega_gpt_part_of(&t->gpt, &(mega_axis){.rank = s, .size = pp.size}, 0).count;
         *(s == 0 ? &now.first : s == pp.size - 1 ? &now.last : &now.others) = layers;
     }
     now.slowest = slowest(&c, &now);
-    const cut best = best_cut(&c, t->gpt.num_layers, pp.size);
+    const cut best = best_cut(&c, t->gpt.num_layers, pp.size, chunks);
     const double mean = mega_gpt_flops_per_token(&t->gpt, t->cfg->seq_length) / pp.size;
     mega_buffer_printf(out, "balance      the stage that computes most has %.0f %% more than the mean",
                        100 * (now.slowest / mean - 1));
-    if (best.slowest > 0 && best.slowest < 0.98 * now.slowest)
-        mega_buffer_printf(out,
-                           "; --decoder-first-pipeline-num-layers %lld --decoder-last-pipeline-num-layers %lld would "
-                           "leave %.0f %%",
-                           (long long)best.first, (long long)best.last, 100 * (best.slowest / mean - 1));
+    if (best.slowest > 0 && best.slowest < 0.98 * now.slowest) {
+        mega_buffer_printf(out, "; --decoder-first-pipeline-num-layers %lld --decoder-last-pipeline-num-layers %lld ",
+                           (long long)best.first, (long long)best.last);
+        if (chunks > 1) mega_buffer_printf(out, "--num-virtual-stages-per-pipeline-rank %d ", chunks);
+        mega_buffer_printf(out, "would leave %.0f %%", 100 * (best.slowest / mean - 1));
+    }
     mega_buffer_puts(out, "\n");
 }

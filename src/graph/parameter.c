@@ -95,11 +95,17 @@ mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_i
     memcpy(r.local_shape, r.shape, sizeof r.shape);
     if (r.axis != MEGA_AXIS_NONE) r.local_shape[r.cut_dim] /= mega_params_axis(p, r.axis).size;
     r.count = r.local_shape[0] * r.local_shape[1];
+    r.part = p->part;
     r.bucket = -1;
     r.offset = -1;
     if (out_index != NULL) *out_index = p->count;
     p->param[p->count++] = r;
     return MEGA_OK;
+}
+
+void mega_params_next_part(mega_params *p)
+{
+    p->part++;
 }
 
 int mega_params_find(const mega_params *p, const char *name)

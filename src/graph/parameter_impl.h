@@ -17,6 +17,7 @@ struct mega_params {
     const mega_layout *layout; /* borrowed */
     mega_param *param;
     int count, capacity;
+    int part; /* of what is declared next */
     mega_bucket *bucket;
     int num_buckets;
     int64_t elements; /* of a flat buffer, padding included */

@@ -43,11 +43,12 @@ static void set_buffers(mega_params *p, mega_dtype compute)
     p->kept = (flat_buffer){.dtype = compute};
 }
 
-/* A bucket holds one reduction group (experts reduce over fewer ranks), and a tied parameter alone, since it waits for
- * the sum over its other stage. */
+/* A bucket holds one reduction group (experts reduce over fewer ranks) of one program, and a tied parameter alone,
+ * since it waits for the sum over its other stage. */
 static bool may_share_bucket(const mega_param *a, const mega_param *b)
 {
-    return (a->axis == MEGA_AXIS_EP) == (b->axis == MEGA_AXIS_EP) && a->tie == MEGA_TIE_NONE && b->tie == MEGA_TIE_NONE;
+    return (a->axis == MEGA_AXIS_EP) == (b->axis == MEGA_AXIS_EP) && a->part == b->part && a->tie == MEGA_TIE_NONE &&
+           b->tie == MEGA_TIE_NONE;
 }
 
 /* The layer of "transformer.h.3.attn.c_attn.weight" is "transformer.h.3"; what stands in no layer, like

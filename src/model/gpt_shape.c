@@ -11,13 +11,6 @@ int64_t mega_vocab_pad(int64_t vocab, int64_t multiple, int tp)
     return (vocab + step - 1) / step * step;
 }
 
-/* Programs a stage, of --num-layers-per-virtual-pipeline-stage layers each. */
-static int64_t stage_chunks(const mega_config *cfg)
-{
-    const int64_t each = cfg->num_layers_per_virtual_pipeline_stage, pp = cfg->pipeline_model_parallel_size;
-    return each > 0 && pp > 1 ? cfg->num_layers / (each * pp) : 1;
-}
-
 mega_status mega_gpt_from_config(mega_gpt *out, const mega_config *cfg, int64_t vocab)
 {
     if (cfg->num_attention_heads * cfg->kv_channels != cfg->hidden_size)
@@ -50,7 +43,7 @@ mega_status mega_gpt_from_config(mega_gpt *out, const mega_config *cfg, int64_t 
         .recompute_layers = cfg->recompute_num_layers > 0 ? cfg->recompute_num_layers : 1,
         .first_stage_layers = cfg->decoder_first_pipeline_num_layers,
         .last_stage_layers = cfg->decoder_last_pipeline_num_layers,
-        .stage_chunks = stage_chunks(cfg),
+        .stage_chunks = cfg->pipeline_model_parallel_size > 1 ? cfg->num_virtual_stages_per_pipeline_rank : 1,
     };
     return MEGA_OK;
 }
@@ -87,26 +80,28 @@ int mega_gpt_chunks(const mega_gpt *m, const mega_axis *pp)
     return pp->size > 1 && m->stage_chunks > 1 ? (int)m->stage_chunks : 1;
 }
 
-/* Layers of every stage but a first or last one that says its own; -1 where they do not divide. */
-static int64_t layers_between(const mega_gpt *m, int stages)
+/* How a stage is cut that says its number of layers, or (said 0) one of the others: layers of each of its programs; -1
+ * where they do not divide. As Megatron does it: every stage has as many programs, all of a stage as many layers. */
+static int64_t layers_of_chunk(const mega_gpt *m, int stages, int64_t said)
 {
-    const int64_t said = m->first_stage_layers + m->last_stage_layers;
+    const int64_t chunks = m->stage_chunks > 1 ? m->stage_chunks : 1;
     const int64_t others = stages - (m->first_stage_layers > 0) - (m->last_stage_layers > 0);
-    const int64_t chunks = m->stage_chunks > 1 ? m->stage_chunks : 1, left = m->num_layers - said;
+    const int64_t left = m->num_layers - m->first_stage_layers - m->last_stage_layers;
+    if (said > 0) return said % chunks == 0 ? said / chunks : -1;
     if (others == 0) return left == 0 ? 0 : -1;
-    return left > 0 && left % (others * chunks) == 0 ? left / others : -1;
+    return left > 0 && left % (others * chunks) == 0 ? left / (others * chunks) : -1;
 }
 
 mega_status mega_gpt_check_stages(const mega_gpt *m, int stages)
 {
-    if (stages <= 1 ||
-        (layers_between(m, stages) >= 0 && (m->stage_chunks <= 1 || m->first_stage_layers + m->last_stage_layers == 0)))
+    if (stages <= 1 || (layers_of_chunk(m, stages, 0) >= 0 && layers_of_chunk(m, stages, m->first_stage_layers) >= 0 &&
+                        layers_of_chunk(m, stages, m->last_stage_layers) >= 0))
         return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "%lld layers cannot be cut into %d pipeline stages (first %lld, last %lld; 0: as many as the "
                      "others) of %lld programs each; choose --num-layers as a multiple of stages times programs, or "
-                     "--decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers so that the rest "
-                     "divides (one program a stage alone)",
+                     "--decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers as multiples of the "
+                     "programs so that the rest divides",
                      (long long)m->num_layers, stages, (long long)m->first_stage_layers,
                      (long long)m->last_stage_layers, (long long)(m->stage_chunks > 1 ? m->stage_chunks : 1));
 }
@@ -115,15 +110,15 @@ mega_gpt_part mega_gpt_part_of(const mega_gpt *m, const mega_axis *pp, int chunk
 {
     if (pp->size == 1) return (mega_gpt_part){0, m->num_layers, true, true};
     const int chunks = mega_gpt_chunks(m, pp), last = pp->size - 1;
-    const int64_t each = layers_between(m, pp->size);
-    const int64_t ahead = pp->rank > 0 && m->first_stage_layers > 0 ? m->first_stage_layers - each : 0;
-    mega_gpt_part part = {.first = chunk * (m->num_layers / chunks) + pp->rank * (each / chunks) + ahead,
-                          .count = each / chunks,
-                          .embeds = pp->rank == 0 && chunk == 0,
-                          .heads = pp->rank == last && chunk == chunks - 1};
-    if (pp->rank == 0 && m->first_stage_layers > 0) part.count = m->first_stage_layers;
-    if (pp->rank == last && m->last_stage_layers > 0) part.count = m->last_stage_layers;
-    return part;
+    const int64_t each = layers_of_chunk(m, pp->size, 0);
+    const int64_t first = layers_of_chunk(m, pp->size, m->first_stage_layers);
+    return (mega_gpt_part){.first =
+                               chunk * (m->num_layers / chunks) + (pp->rank > 0 ? first + (pp->rank - 1) * each : 0),
+                           .count = pp->rank == 0      ? first
+                                    : pp->rank == last ? layers_of_chunk(m, pp->size, m->last_stage_layers)
+                                                       : each,
+                           .embeds = pp->rank == 0 && chunk == 0,
+                           .heads = pp->rank == last && chunk == chunks - 1};
 }
 
 static mega_status declare_part(mega_params *p, const mega_gpt *m, const mega_gpt_part *part, bool is_whole)
@@ -150,6 +145,7 @@ mega_status mega_gpt_declare(const mega_gpt *m, mega_params *params)
     MEGA_TRY(mega_gpt_check_stages(m, pp->size));
     for (int chunk = 0; chunk < mega_gpt_chunks(m, pp); chunk++) {
         const mega_gpt_part part = mega_gpt_part_of(m, pp, chunk);
+        if (chunk > 0) mega_params_next_part(params);
         MEGA_TRY(declare_part(params, m, &part, pp->size == 1));
     }
     return MEGA_OK;

@@ -40,7 +40,8 @@ static void every_layer_is_on_one_stage(void **state)
     static const struct {
         int stages, first, last, chunks;
     } cut[] = {{1, 0, 0, 0}, {2, 0, 0, 0}, {4, 0, 0, 1}, {12, 0, 0, 0}, {2, 8, 0, 0}, {2, 8, 4, 0},
-               {2, 0, 3, 0}, {4, 1, 3, 0}, {4, 3, 0, 0}, {4, 0, 0, 3},  {2, 0, 0, 3}};
+               {2, 0, 3, 0}, {4, 1, 3, 0}, {4, 3, 0, 0}, {4, 0, 0, 3},  {2, 0, 0, 3}, {2, 8, 4, 2},
+               {2, 8, 0, 4}, {4, 2, 2, 2}, {3, 6, 0, 3}, {3, 0, 4, 2},  {4, 4, 4, 2}};
     for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
         mega_gpt m = twelve_layers();
         m.first_stage_layers = cut[i].first;
@@ -56,7 +57,8 @@ static void layers_that_do_not_divide_are_refused(void **state)
     (void)state;
     static const struct {
         int stages, first, last, chunks;
-    } cut[] = {{5, 0, 0, 0}, {24, 0, 0, 0}, {2, 8, 3, 0}, {4, 2, 3, 0}, {2, 12, 0, 0}, {4, 0, 0, 2}, {3, 4, 0, 2}};
+    } cut[] = {{5, 0, 0, 0}, {24, 0, 0, 0}, {2, 8, 3, 0}, {4, 2, 3, 0}, {2, 12, 0, 0},
+               {4, 0, 0, 2}, {3, 4, 0, 3},  {2, 8, 4, 3}, {2, 7, 5, 2}, {4, 2, 2, 4}};
     for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
         mega_gpt m = twelve_layers();
         m.first_stage_layers = cut[i].first;

@@ -244,7 +244,8 @@ typedef struct mega_config {
     int64_t stage3_param_persistence_threshold;
     int64_t zero_stage; /* derived from the one before where it is not given */
     int64_t decoder_first_pipeline_num_layers, decoder_last_pipeline_num_layers; /* 0: as many as other stages */
-    int64_t num_layers_per_virtual_pipeline_stage;                               /* 0: one program a stage */
+    int64_t num_layers_per_virtual_pipeline_stage;
+    int64_t num_virtual_stages_per_pipeline_rank; /* derived from the one before; 0, 1: one program a stage */
 
     /* the parser's own */
     const char *command;             /* canonical name, "pretrain_gpt" */

@@ -42,6 +42,7 @@ typedef struct mega_param {
     double init_std;
     bool weight_decay; /* false for biases and one-dimensional tensors */
     mega_tie tie;
+    int part; /* filled by mega_params_add, see mega_params_next_part */
     /* filled by mega_params_place */
     int64_t local_shape[2]; /* this rank's slice */
     int bucket;
@@ -63,6 +64,9 @@ void mega_params_destroy(mega_params *p);
 const mega_layout *mega_params_layout(const mega_params *p); /* as given to create */
 /* Declares one; *out_index is its number. Only before place. */
 mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_index);
+/* What is declared from here on is of another program (a pipeline stage may have several) and shares no bucket with
+ * what was declared before: each program exchanges its own buckets, when it is done with them. */
+void mega_params_next_part(mega_params *p);
 int mega_params_find(const mega_params *p, const char *name); /* -1: none */
 int mega_params_count(const mega_params *p);
 const mega_param *mega_params_get(const mega_params *p, int index);
