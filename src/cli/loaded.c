@@ -62,10 +62,12 @@ static mega_status open_all(mega_loaded *l, mega_config *cfg, mega_world *world)
     if (cfg->load == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--load: not given; expected a --save folder of pretrain_gpt or a Hugging Face GPT-2 folder");
-    if (cfg->pipeline_model_parallel_size > 1 && cfg->num_layers_per_virtual_pipeline_stage > 0)
+    const bool by_layers = cfg->num_layers_per_virtual_pipeline_stage > 0;
+    if (cfg->pipeline_model_parallel_size > 1 && (by_layers || cfg->num_virtual_stages_per_pipeline_rank > 1))
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                          "%s: the parts of a pipeline stage are interleaved while training alone; leave it out",
-                         mega_config_origin(cfg, "num_layers_per_virtual_pipeline_stage"));
+                         mega_config_origin(cfg, by_layers ? "num_layers_per_virtual_pipeline_stage"
+                                                           : "num_virtual_stages_per_pipeline_rank"));
     MEGA_TRY(mega_team_create(&l->team, (int)cfg->num_threads));
     l->world = world;
     l->backend = cfg->backend == MEGA_BACKEND_PLAIN ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU;

@@ -2,6 +2,13 @@
 #include "engine_impl.h"
 #include "megalith/assert.h"
 
+/* The programs of this rank leave half of the places to the messages of its pipeline stage. */
+static int most_requests(const mega_engine *e)
+{
+    const int share = MEGA_COMM_REQUESTS / 4 / e->chunks;
+    return share > 0 ? share : 1;
+}
+
 static mega_status build_program(mega_engine *e, mega_engine_model model, int chunk, bool train, mega_program **out)
 {
     const mega_engine_options *o = &e->options;
@@ -22,14 +29,10 @@ static mega_status build_program(mega_engine *e, mega_engine_model model, int ch
                                                                                                : 2,
                                      .slots = train ? e->chunk[chunk].slots : 1,
                                      .world = o->world,
+                                     .requests = most_requests(e),
                                      .place = o->place,
                                      .name = train ? "train" : "evaluate"};
     return mega_program_build(out, g, &po);
-}
-
-bool engine_meets_in_programs(const mega_engine *e)
-{
-    return e->layout->dp.size > 1 && (mega_params_zero_stage(e->params) >= 2 || e->options.place.overlap_reduce);
 }
 
 mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches)
@@ -46,12 +49,6 @@ mega_status engine_build_chunks(mega_engine *e, mega_engine_model model)
                          "%lld micro-batches a step over %d pipeline stages of %d chunks: the interleaved schedule "
                          "takes a multiple of %d micro-batches, and at most %d chunks",
                          (long long)p.micro_batches, p.stages, e->chunks, p.stages, MEGA_SCHEDULE_CHUNKS);
-    if (e->chunks > 1 && engine_meets_in_programs(e))
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "--num-layers-per-virtual-pipeline-stage with --zero-stage %d%s: what data-parallel ranks "
-                         "exchange inside a program is not built for interleaved stages; use --zero-stage 1 and "
-                         "--DDP-impl local without --overlap-grad-reduce",
-                         o->zero_stage, o->place.overlap_reduce ? " and gradients summed during the backward" : "");
     e->chunk = mega_calloc((size_t)e->chunks, sizeof *e->chunk);
     if (e->chunk == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for %d programs", e->chunks);
     for (int c = 0; c < e->chunks; c++) {
@@ -76,11 +73,34 @@ void engine_destroy_chunks(mega_engine *e)
     mega_free(e->chunk);
 }
 
+/* ---- what is summed over dp ---- */
+
+bool engine_reduces(const mega_engine *e, int bucket)
+{
+    for (int c = 0; c < e->chunks; c++)
+        if (mega_program_reduces(e->chunk[c].train, bucket)) return true;
+    return false;
+}
+
+mega_status engine_wait_reductions(mega_engine *e)
+{
+    for (int c = 0; c < e->chunks; c++) MEGA_TRY(mega_program_wait_reductions(e->chunk[c].train));
+    return MEGA_OK;
+}
+
+/* ---- memory ---- */
+
+static size_t most(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
 /* Training and evaluation take turns: what they compute shares one place, as large as the larger of them. Chunks have
- * micro-batches in flight at one time, each in a place of its own; those of an evaluation take turns. */
+ * micro-batches in flight at one time: what they save has places of its own, what they compute with in between one
+ * place for all. The chunks of an evaluation take turns. */
 void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m)
 {
-    size_t train = 0, train_live = 0, evaluate = 0, live = 0;
+    size_t train = 0, turn = 0, train_live = 0, turn_live = 0, evaluate = 0, live = 0;
     for (int c = 0; c < e->chunks; c++)
         for (int i = 0; i < 2; i++) {
             const mega_program *p = i == 0 ? e->chunk[c].train : e->chunk[c].evaluate;
@@ -89,35 +109,48 @@ void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m)
             mega_program_memory_get(p, &pm);
             const size_t saved = pm.saved_bytes * (size_t)pm.slots, work = saved + pm.scratch_bytes;
             m->saved += saved;
-            if (i == 0) train += work, train_live += pm.live_bytes;
-            else if (work >= evaluate)
+            if (i == 0) {
+                train += work - pm.turn_bytes;
+                train_live += pm.live_bytes - pm.turn_live;
+                turn = most(turn, pm.turn_bytes);
+                turn_live = most(turn_live, pm.turn_live);
+            } else if (work >= evaluate)
                 evaluate = work, live = pm.live_bytes;
-            if (pm.head_bytes > m->head) m->head = pm.head_bytes;
-            if (pm.bucket_bytes > m->buckets) m->buckets = pm.bucket_bytes;
-            if (pm.gathered_bytes > m->gathered) m->gathered = pm.gathered_bytes;
+            m->head = most(m->head, pm.head_bytes);
+            m->buckets = most(m->buckets, pm.bucket_bytes);
+            m->gathered = most(m->gathered, pm.gathered_bytes);
             m->inputs += pm.input_bytes + pm.state_bytes;
             m->packed += pm.packed_bytes;
         }
-    m->live = train >= evaluate ? train_live : live;
-    m->scratch = (train > evaluate ? train : evaluate) - m->saved;
-    m->total += (train > evaluate ? train : evaluate) + m->inputs + m->packed;
+    train += turn;
+    m->live = train >= evaluate ? train_live + turn_live : live;
+    m->scratch = most(train, evaluate) - m->saved;
+    m->total += most(train, evaluate) + m->inputs + m->packed;
+}
+
+/* What the training programs take together: `work` one behind the other, `turn` in one place. */
+static mega_program_regions train_regions(const mega_engine *e)
+{
+    mega_program_regions all = {0};
+    for (int c = 0; c < e->chunks && e->chunk[c].train != NULL; c++) {
+        const mega_program_regions r = mega_program_region_bytes(e->chunk[c].train);
+        all.keep += r.keep;
+        all.work += r.work;
+        all.turn = most(all.turn, r.turn);
+    }
+    return all;
 }
 
 void engine_chunks_region(const mega_engine *e, size_t *stays, size_t *shared)
 {
-    size_t train = 0, evaluate = 0, own, turn;
-    *stays = 0;
-    for (int c = 0; c < e->chunks; c++)
-        for (int i = 0; i < 2; i++) {
-            const mega_program *p = i == 0 ? e->chunk[c].train : e->chunk[c].evaluate;
-            if (p == NULL) continue;
-            mega_program_region_bytes(p, &own, &turn);
-            *stays += own;
-            if (i == 0) train += turn;
-            else if (turn > evaluate)
-                evaluate = turn;
-        }
-    *shared = train > evaluate ? train : evaluate;
+    const mega_program_regions train = train_regions(e);
+    *stays = train.keep;
+    *shared = train.work + train.turn;
+    for (int c = 0; c < e->chunks && e->chunk[c].evaluate != NULL; c++) {
+        const mega_program_regions r = mega_program_region_bytes(e->chunk[c].evaluate);
+        *stays += r.keep;
+        *shared = most(*shared, r.work);
+    }
 }
 
 static program_io bind_io(mega_program *p, int slot)
@@ -133,9 +166,9 @@ static program_io bind_io(mega_program *p, int slot)
                         .mask_sum = mega_program_tensor(p, "mask_sum", slot)};
 }
 
-static mega_status allocate_train(engine_chunk *c, mega_region *keep, mega_region *turn)
+static mega_status allocate_train(engine_chunk *c, mega_region *keep, mega_region *work, mega_region turn)
 {
-    MEGA_TRY(mega_program_allocate_in(c->train, keep, turn));
+    MEGA_TRY(mega_program_allocate_in(c->train, keep, work, &turn));
     c->train_io = mega_calloc((size_t)c->slots, sizeof *c->train_io);
     if (c->train_io == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for %d slots", c->slots);
     for (int i = 0; i < c->slots; i++) c->train_io[i] = bind_io(c->train, i);
@@ -144,11 +177,12 @@ static mega_status allocate_train(engine_chunk *c, mega_region *keep, mega_regio
 
 mega_status engine_allocate_chunks(mega_engine *e, mega_region *keep, const mega_region *work)
 {
-    mega_region turn = *work;
-    for (int c = 0; c < e->chunks && e->train != NULL; c++) MEGA_TRY(allocate_train(&e->chunk[c], keep, &turn));
+    const mega_program_regions train = train_regions(e);
+    mega_region own = *work, turn = {.base = (char *)work->base + train.work, .bytes = train.turn};
+    for (int c = 0; c < e->chunks && e->train != NULL; c++) MEGA_TRY(allocate_train(&e->chunk[c], keep, &own, turn));
     for (int c = 0; c < e->chunks && e->evaluate != NULL; c++) {
-        turn = *work;
-        MEGA_TRY(mega_program_allocate_in(e->chunk[c].evaluate, keep, &turn));
+        own = *work;
+        MEGA_TRY(mega_program_allocate_in(e->chunk[c].evaluate, keep, &own, NULL));
         e->chunk[c].evaluate_io = bind_io(e->chunk[c].evaluate, 0);
     }
     if (e->train != NULL) MEGA_TRY(stage_open(&e->stage, e->layout, e->chunk, e->chunks, false));

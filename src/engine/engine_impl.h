@@ -7,6 +7,13 @@
 #include "stage.h"
 
 typedef struct engine_chunk engine_chunk;
+typedef struct engine_search engine_search;
+
+/* What a run over the schedule of a step adds up. */
+typedef struct engine_sums {
+    double loss, tokens;      /* of this rank, over micro-batches */
+    mega_error_record failed; /* of a pipeline stage, which goes on sending what others wait for */
+} engine_sums;
 
 /* Inputs and outputs of one slot of a program; NULL where the model has no such input. */
 typedef struct program_io {
@@ -45,12 +52,21 @@ struct mega_engine {
     void *summands; /* gradients that are summed over tp together */
     mega_engine_progress progress;
     mega_profile *profile; /* borrowed; NULL: steps are not profiled */
+    engine_search *search; /* borrowed; NULL: nobody looks for what is not finite */
 };
 
 /* Copies micro-batch m of the batch into the inputs of one slot. */
 void engine_fill_inputs(const mega_engine *e, const program_io *io, int64_t m);
-/* chunks.c: whether ranks of dp exchange something inside a program. */
-bool engine_meets_in_programs(const mega_engine *e);
+/* step.c: forwards and backwards of all micro-batches of this stage. What it leaves in r are times. */
+mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_result *r);
+/* nonfinite.c. Collective over the world, where all ranks know that the loss, or a gradient, of this step is not
+ * finite: MEGA_ERR_NUMERIC, with the first op of any rank whose output was not. */
+mega_status engine_nonfinite_loss(mega_engine *e, double loss);
+mega_status engine_nonfinite_gradient(mega_engine *e);
+void engine_search_before(engine_search *s);
+void engine_search_after(const mega_engine *e, const mega_schedule_step *x);
+bool engine_reduces(const mega_engine *e, int bucket); /* one of the programs sums it over dp (mega_program_reduces) */
+mega_status engine_wait_reductions(mega_engine *e);    /* what programs began is through */
 /* gradients_tp.c: gradients that are summands over tp become sums; the room that they go through. */
 mega_status engine_sum_gradients_over_tp(mega_engine *e);
 size_t engine_summands_bytes(const mega_engine *e);

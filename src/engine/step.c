@@ -8,15 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-typedef struct step_sums {
-    double loss, tokens;      /* of this rank, over micro-batches */
-    mega_error_record failed; /* of a pipeline stage, which goes on sending what others wait for */
-    /* The first loss that was not finite, and of which micro-batch, where the schedule went on: the other ranks of dp
-     * wait for this rank's gradients in it. */
-    double bad_loss;
-    int64_t bad_micro_batch;
-} step_sums;
-
 /* Where this rank is, for those that wait for it. */
 static void note(const mega_engine *e, const char *phase, int64_t micro_batch)
 {
@@ -70,75 +61,41 @@ static mega_status loss_factor(mega_engine *e, double *out)
     return MEGA_OK;
 }
 
-/* Whether this rank may run a program again alone: where ranks hold parts of one product, it would wait in a collective
- * that the others do not come to. */
-static bool runs_alone(const mega_engine *e)
-{
-    return e->layout->tp.size * e->layout->pp.size == 1 && !engine_meets_in_programs(e);
-}
-
-/* The loss of this micro-batch is not finite, or (is_backward) one of its gradients. Names the first op. */
-static mega_status nonfinite_in(mega_engine *e, int64_t m, int slot, bool is_backward, const char *what)
-{
-    const int64_t first = e->progress.consumed_samples + m * e->options.micro_batch;
-    const mega_status st = runs_alone(e) ? mega_program_find_nonfinite(e->train, slot, is_backward) : MEGA_OK;
-    mega_error_record found;
-    mega_error_get(&found);
-    return MEGA_FAIL(MEGA_ERR_NUMERIC,
-                     "iteration %lld, samples %lld to %lld (micro-batch %lld of the step): %s; %s. No update was made. "
-                     "Lower --lr, raise --lr-warmup-iters, lower --clip-grad, or look at these samples with "
-                     "`megalith data show`",
-                     (long long)e->progress.iteration + 1, (long long)first,
-                     (long long)(first + e->options.micro_batch - 1), (long long)m, what,
-                     st != MEGA_OK ? found.text
-                     : runs_alone(e)
-                         ? "every op's output is finite when it is run again"
-                         : "which op made it is looked for without tensor and pipeline parallelism, ZeRO 2 and 3 and "
-                           "gradients summed during the backward alone");
-}
-
-static mega_status nonfinite_loss(mega_engine *e, int64_t m, int slot, double loss)
-{
-    char what[64];
-    snprintf(what, sizeof what, "the loss is %g", loss);
-    return nonfinite_in(e, m, slot, false, what);
-}
-
-static mega_status forward(mega_engine *e, const mega_schedule_step *s, step_sums *sums)
+static mega_status forward(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
 {
     const program_io *io = &e->chunk[s->chunk].train_io[s->slot];
     engine_fill_inputs(e, io, s->micro_batch);
     MEGA_TRY(mega_program_forward(e->chunk[s->chunk].train, s->slot));
     if (io->loss_sum == NULL) return MEGA_OK; /* a pipeline stage before the last */
     const double loss = engine_scalar(e, io->loss_sum), tokens = engine_scalar(e, io->mask_sum);
-    if (!isfinite(loss) && !engine_meets_in_programs(e)) return nonfinite_loss(e, s->micro_batch, s->slot, loss);
-    if (!isfinite(loss) && isfinite(sums->bad_loss)) {
-        sums->bad_loss = loss;
-        sums->bad_micro_batch = s->micro_batch;
-    }
     sums->tokens += tokens;
-    sums->loss += e->options.per_token_loss ? loss : tokens > 0 ? loss / tokens : 0;
+    sums->loss += e->options.per_token_loss || !isfinite(loss) ? loss : tokens > 0 ? loss / tokens : 0;
     return MEGA_OK;
 }
 
-/* Waits until `seconds` are over since `began`. */
-static void last_at_least(double began, double seconds)
+/* Waits until `seconds` are over since `began`. What is under way moves on, as between the instructions of a program.
+ */
+static mega_status last_at_least(const mega_engine *e, double began, double seconds)
 {
+    const double nap = 1e-3;
     for (double left; seconds > 0 && (left = began + seconds - mega_time_now()) > 0;) {
-        const struct timespec rest = {(time_t)left, (long)((left - floor(left)) * 1e9)};
-        nanosleep(&rest, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = (long)((left < nap ? left : nap) * 1e9)}, NULL);
+        MEGA_TRY(mega_comm_poll(e->options.world));
     }
+    return MEGA_OK;
 }
 
 /* One forward or backward. A pipeline stage that fails runs no more, but keeps its part of the schedule: the others
  * would wait for its messages, and all of them end together behind it. */
-static mega_status run_step(mega_engine *e, const mega_schedule_step *s, step_sums *sums)
+static mega_status run_step(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
 {
     if (sums->failed.code != MEGA_OK) return MEGA_OK;
     mega_program *p = e->chunk[s->chunk].train;
     mega_program_step(p)->first_micro_batch = s->micro_batch == 0;
     mega_program_step(p)->last_micro_batch = s->micro_batch == e->batch.rows / e->options.micro_batch - 1;
+    if (e->search != NULL) engine_search_before(e->search);
     const mega_status st = s->forward ? forward(e, s, sums) : mega_program_backward(p, s->slot);
+    if (e->search != NULL) engine_search_after(e, s);
     if (st == MEGA_OK || st == MEGA_ERR_COMM || e->layout->pp.size == 1) return st;
     mega_error_get(&sums->failed);
     return MEGA_OK;
@@ -167,8 +124,7 @@ static void profile_wait(const mega_engine *e, double asked, double came)
         mega_profile_span(e->profile, "pipeline wait", asked, came, 0);
 }
 
-/* Forwards and backwards of all micro-batches of this stage. */
-static mega_status schedule_run(mega_engine *e, step_sums *sums, mega_step_result *r)
+mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_result *r)
 {
     const mega_pipeline pipeline = engine_pipeline(e, e->batch.rows / e->options.micro_batch);
     const int64_t steps = mega_schedule_make(&pipeline, e->layout->pp.rank, e->schedule);
@@ -182,7 +138,8 @@ static mega_status schedule_run(mega_engine *e, step_sums *sums, mega_step_resul
         MEGA_TRY(stage_before(&e->stage, s));
         const double began = mega_time_now();
         MEGA_TRY(run_step(e, s, sums));
-        last_at_least(began, (s->forward ? e->options.least_forward_s : e->options.least_backward_s) / e->chunks);
+        MEGA_TRY(last_at_least(e, began,
+                               (s->forward ? e->options.least_forward_s : e->options.least_backward_s) / e->chunks));
         MEGA_TRY(stage_after(&e->stage, s));
         now = mega_time_now();
         r->waiting_s += began - asked;
@@ -192,19 +149,18 @@ static mega_status schedule_run(mega_engine *e, step_sums *sums, mega_step_resul
     MEGA_TRY(stage_end(&e->stage));
     r->waiting_s += mega_time_now() - now;
     r->micro_batches = pipeline.micro_batches;
-    if (!isfinite(sums->bad_loss)) return nonfinite_loss(e, sums->bad_micro_batch, 0, sums->bad_loss);
     return sums->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&sums->failed);
 }
 
 /* Gradients of the ranks of dp are summed, bucket by bucket (with ZeRO each rank keeps the sum of its slice); so are
  * their losses. */
-static mega_status gradients_finish(mega_engine *e, step_sums *sums, mega_step_result *r)
+static mega_status gradients_finish(mega_engine *e, engine_sums *sums, mega_step_result *r)
 {
     mega_comm *dp = e->layout->dp.comm;
-    MEGA_TRY(mega_program_wait_reductions(e->train));
+    MEGA_TRY(engine_wait_reductions(e));
     MEGA_TRY(stage_sum_tied(e->layout, e->params)); /* the bucket of a tied table is its own */
     for (int i = 0; i < mega_params_num_buckets(e->params); i++)
-        if (!mega_program_reduces(e->train, i)) MEGA_TRY(mega_params_reduce_gradients(e->params, i));
+        if (!engine_reduces(e, i)) MEGA_TRY(mega_params_reduce_gradients(e->params, i));
     MEGA_TRY(engine_sum_gradients_over_tp(e));
     double both[2] = {sums->loss, sums->tokens};
     MEGA_TRY(mega_comm_all_reduce(dp, "loss", both, 2, MEGA_F64, MEGA_REDUCE_SUM));
@@ -216,49 +172,13 @@ static mega_status gradients_finish(mega_engine *e, step_sums *sums, mega_step_r
     return MEGA_OK;
 }
 
-/* The loss was finite and a gradient is not: runs each micro-batch of this rank again and looks. MEGA_OK: not here. */
-static mega_status search_nonfinite(mega_engine *e, const char *what)
-{
-    const int64_t micro_batches = e->batch.rows / e->options.micro_batch;
-    for (int64_t m = 0; m < micro_batches; m++)
-        for (int is_backward = 0; is_backward < 2; is_backward++) {
-            engine_fill_inputs(e, &e->chunk[0].train_io[0], m);
-            MEGA_TRY(mega_program_forward(e->train, 0));
-            if (mega_program_find_nonfinite(e->train, 0, is_backward == 1) != MEGA_OK)
-                return nonfinite_in(e, m, 0, is_backward == 1, what);
-        }
-    return MEGA_OK;
-}
-
-static mega_status gradient_failed(const mega_engine *e, const char *what)
-{
-    return MEGA_FAIL(MEGA_ERR_NUMERIC,
-                     "iteration %lld: %s%s. No update was made. Lower --lr, raise --lr-warmup-iters or lower "
-                     "--clip-grad",
-                     (long long)e->progress.iteration + 1, what,
-                     runs_alone(e) ? ", and every op's output is finite when it is run again" : "");
-}
-
-/* Every rank saw the same norm and comes here. A rank that holds the parameter speaks for those that do not. */
-static mega_status nonfinite_gradient(mega_engine *e)
-{
-    const int param = mega_optimizer_find_nonfinite(e->optimizer);
-    char what[MEGA_PARAM_NAME + 80];
-    snprintf(what, sizeof what, "the gradient of %s is not finite",
-             param >= 0 ? mega_params_get(e->params, param)->name : "a parameter");
-    const mega_status mine = runs_alone(e) ? search_nonfinite(e, what)
-                             : param >= 0  ? gradient_failed(e, what)
-                                           : MEGA_OK;
-    MEGA_TRY(mega_comm_agree(e->layout->world.comm, mine));
-    return gradient_failed(e, what);
-}
-
-/* Norm, clip factor, finiteness: every rank sees the same. */
+/* Finiteness, norm, clip factor: every rank sees the same. */
 static mega_status gradients_check(mega_engine *e, mega_step_result *r)
 {
     mega_norm_result norm;
+    if (!isfinite(r->loss)) return engine_nonfinite_loss(e, r->loss);
     MEGA_TRY(mega_optimizer_gradient_norm(e->optimizer, &norm));
-    if (!norm.finite) return nonfinite_gradient(e);
+    if (!norm.finite) return engine_nonfinite_gradient(e);
     r->grad_norm = norm.norm;
     r->grad_zeros = norm.zeros;
     r->clip_factor = mega_clip_factor(norm.norm, e->options.clip_grad);
@@ -303,16 +223,16 @@ void mega_engine_profile(mega_engine *e, mega_profile *profile)
 mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
 {
     mega_step_result r = {0};
-    step_sums sums = {0};
+    engine_sums sums = {0};
     MEGA_ASSERT(e->train != NULL, "an engine without a training program was asked to train");
     /* forwards and backwards; the schedule is data. What fails in one rank stops all before they wait for it. */
     mega_record_step(mega_world_record(e->options.world), e->progress.iteration + 1);
-    MEGA_TRY(mega_comm_agree(e->layout->world.comm, schedule_run(e, &sums, &r)));
+    MEGA_TRY(mega_comm_agree(e->layout->world.comm, engine_run_schedule(e, &sums, &r)));
     note(e, "gradients", -1);
     MEGA_TRY(gradients_finish(e, &sums, &r)); /* reduced over dp */
     const double began = mega_time_now();
     note(e, "norm and update", -1);
-    MEGA_TRY(gradients_check(e, &r)); /* norm, clip factor, finiteness */
+    MEGA_TRY(gradients_check(e, &r)); /* finiteness, norm, clip factor */
     optimizer_update(e, &r);          /* on this rank's shard */
     MEGA_TRY(weights_publish(e));     /* 16-bit weights to those who need them */
     r.optimizer_s = mega_time_now() - began;

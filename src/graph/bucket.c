@@ -113,7 +113,7 @@ static mega_status reduce(mega_program *p, const bucket_args *a, mega_request *r
     const int stage = mega_params_zero_stage(g->params);
     const int64_t slice = mega_params_slice(g->params, a->bucket).count;
     if (stage < 2 && !p->step.last_micro_batch) return MEGA_OK;
-    if (p->under_way >= MEGA_COMM_REQUESTS / 4) MEGA_TRY(mega_program_wait_reductions(p)); /* many small buckets */
+    if (p->under_way >= p->most_under_way) MEGA_TRY(mega_program_wait_reductions(p)); /* many small buckets */
     if (stage < 1)
         return started(p, r, mega_comm_all_reduce_start(dp, "gradients", a->whole, slice, g->acc, MEGA_REDUCE_SUM, r));
     void *out = stage >= 2 && p->step.first_micro_batch ? a->slice : at(a->whole, a->first, g->acc);

@@ -36,7 +36,7 @@ static int64_t first_nonfinite(const void *x, mega_dtype dtype, int64_t count)
     return -1;
 }
 
-static mega_status check_finite(const mega_program *p, int i, int slot)
+static mega_status check_finite(mega_program *p, int i, int slot)
 {
     const mega_graph *g = p->g;
     const instruction *op = &g->op[i];
@@ -90,29 +90,62 @@ static void end_blocks(const mega_program *p, int i, int slot)
     }
 }
 
+/* At what instruction i has made. */
+typedef mega_status look(mega_program *p, int i, int slot);
+
 /* Waits for what the instruction behind i needs, and looks at it where that is asked for. */
-static mega_status arrive(mega_program *p, int slot, int i, int end, bool is_checked)
+static mega_status arrive(mega_program *p, int slot, int i, int end, look *at)
 {
     for (int waited = -1; p->num_waits > 0;) {
         MEGA_TRY(mega_collectives_wait(p, i + 1 < end ? i + 1 : INT_MAX, &waited));
         if (waited < 0) break;
-        if (is_checked) MEGA_TRY(check_finite(p, waited, slot));
+        if (at != NULL) MEGA_TRY(at(p, waited, slot));
     }
     return MEGA_OK;
+}
+
+/* What is begun is not there yet. */
+static bool is_there(const mega_program *p, int i)
+{
+    return !mega_op_is_bucket(p->g->op[i].kind) && !mega_op_is_collective(p->g->op[i].kind);
 }
 
 static mega_status run_checked(mega_program *p, int slot, int begin, int end)
 {
     for (int i = begin; i < end; i++) {
-        const op_kind kind = p->g->op[i].kind;
         if (p->check > 0) begin_blocks(p, i, slot);
         MEGA_TRY(run_call(p, &p->call[slot * p->g->num_ops + i]));
-        /* what is begun is not there yet */
-        if (!mega_op_is_bucket(kind) && !mega_op_is_collective(kind)) MEGA_TRY(check_finite(p, i, slot));
-        MEGA_TRY(arrive(p, slot, i, end, true));
+        if (is_there(p, i)) MEGA_TRY(check_finite(p, i, slot));
+        MEGA_TRY(arrive(p, slot, i, end, check_finite));
         if (p->check > 0) end_blocks(p, i, slot);
     }
     return MEGA_OK;
+}
+
+/* ---- the watching walk ---- */
+
+static mega_status keep_nonfinite(mega_program *p, int i, int slot)
+{
+    if (p->found->instruction >= 0 || check_finite(p, i, slot) == MEGA_OK) return MEGA_OK;
+    p->found->instruction = i;
+    mega_error_get(&p->found->what);
+    return MEGA_OK;
+}
+
+/* What others wait for comes, whatever is in it. */
+static mega_status run_watched(mega_program *p, int slot, int begin, int end)
+{
+    for (int i = begin; i < end; i++) {
+        MEGA_TRY(run_call(p, &p->call[slot * p->g->num_ops + i]));
+        if (is_there(p, i)) MEGA_TRY(keep_nonfinite(p, i, slot));
+        MEGA_TRY(arrive(p, slot, i, end, keep_nonfinite));
+    }
+    return MEGA_OK;
+}
+
+void mega_program_watch(mega_program *p, mega_nonfinite *found)
+{
+    p->found = found;
 }
 
 /* ---- the timed walk ---- */
@@ -123,7 +156,7 @@ static mega_status run_profiled(mega_program *p, int slot, int begin, int end)
         const double began = mega_time_now();
         MEGA_TRY(run_call(p, &p->call[slot * p->g->num_ops + i]));
         mega_profile_instruction(p->profile, p->g, i, began, mega_time_now());
-        MEGA_TRY(arrive(p, slot, i, end, false));
+        MEGA_TRY(arrive(p, slot, i, end, NULL));
     }
     return MEGA_OK;
 }
@@ -138,12 +171,13 @@ static mega_status run(mega_program *p, int slot, int begin, int end)
     MEGA_ASSERT(p->call != NULL, "program %s is run before it is allocated", p->name);
     MEGA_ASSERT(slot >= 0 && slot < p->slots, "program %s: slot %d of %d", p->name, slot, p->slots);
     p->num_waits = 0; /* some are left where an earlier run failed: nothing waits for them any more */
+    if (p->found != NULL) return run_watched(p, slot, begin, end);
     if (p->check > 0) return run_checked(p, slot, begin, end);
     if (p->profile != NULL) return run_profiled(p, slot, begin, end);
     const program_call *call = p->call + (ptrdiff_t)slot * p->g->num_ops;
     for (int i = begin; i < end; i++) {
         MEGA_TRY(run_call(p, &call[i]));
-        if (p->num_waits > 0) MEGA_TRY(arrive(p, slot, i, end, false));
+        if (p->num_waits > 0) MEGA_TRY(arrive(p, slot, i, end, NULL));
     }
     return MEGA_OK;
 }
@@ -156,12 +190,4 @@ mega_status mega_program_forward(mega_program *p, int slot)
 mega_status mega_program_backward(mega_program *p, int slot)
 {
     return run(p, slot, p->g->num_forward, p->g->num_ops);
-}
-
-mega_status mega_program_find_nonfinite(mega_program *p, int slot, bool backward)
-{
-    /* Gradients are added to: what is not finite in them already would hide the op that made it so. */
-    void *grads = p->g->params == NULL ? NULL : mega_params_flat_grad(p->g->params);
-    if (grads != NULL) memset(grads, 0, mega_params_bytes(p->g->params, MEGA_PARAMS_GRADS));
-    return run_checked(p, slot, 0, backward ? p->g->num_ops : p->g->num_forward);
 }

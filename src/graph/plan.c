@@ -140,6 +140,7 @@ static mega_status assign_blocks(mega_program *p)
         *(saved == 1 ? &p->saved_bytes : &p->scratch_bytes) =
             mega_plan_place(list, count, p->g->num_ops, list + n, &alive);
         p->live_bytes += alive * (size_t)(saved == 1 ? p->slots : 1);
+        if (saved == 0) p->scratch_live = alive;
     }
     mega_free(list);
     return MEGA_OK;

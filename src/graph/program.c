@@ -80,6 +80,7 @@ mega_status mega_program_build(mega_program **out, mega_graph *g, const mega_pro
     p->states_of = options->states_of;
     p->pack_weights = options->pack_weights;
     p->world = options->world;
+    p->most_under_way = options->requests > 0 ? options->requests : MEGA_COMM_REQUESTS / 4;
     g->place = options->place;
     p->check = mega_check_level();
     p->step.loss_factor = 1.0;
@@ -189,7 +190,7 @@ static mega_status bind_call(mega_program *p, int slot, int i)
     return MEGA_OK;
 }
 
-static mega_status allocate_arenas(mega_program *p, mega_region *keep, mega_region *work)
+static mega_status allocate_arenas(mega_program *p, mega_region *keep, mega_region *work, mega_region *turn)
 {
     p->is_lent = keep != NULL;
     p->saved = mega_calloc((size_t)p->slots, sizeof *p->saved);
@@ -204,7 +205,7 @@ static mega_status allocate_arenas(mega_program *p, mega_region *keep, mega_regi
         MEGA_TRY(mega_region_take(keep, &block, p->io_bytes, "inputs and outputs of a program"));
         p->io[s] = block;
     }
-    MEGA_TRY(mega_region_take(work, &block, p->scratch_bytes, "scratch of a program"));
+    MEGA_TRY(mega_region_take(p->slots > 1 ? turn : work, &block, p->scratch_bytes, "scratch of a program"));
     p->scratch = block;
     MEGA_TRY(mega_region_take(keep, &block, p->state_bytes, "states of a program"));
     p->state = block;
@@ -232,21 +233,23 @@ static mega_status check_buffers(const mega_program *p)
 
 mega_status mega_program_allocate(mega_program *p)
 {
-    return mega_program_allocate_in(p, NULL, NULL);
+    return mega_program_allocate_in(p, NULL, NULL, NULL);
 }
 
-void mega_program_region_bytes(const mega_program *p, size_t *keep, size_t *work)
+mega_program_regions mega_program_region_bytes(const mega_program *p)
 {
-    *keep = mega_region_round(p->io_bytes) * (size_t)p->slots + mega_region_round(p->state_bytes) +
-            mega_region_round(p->packed_bytes);
-    *work = mega_region_round(p->saved_bytes) * (size_t)p->slots + mega_region_round(p->scratch_bytes);
+    const size_t saved = mega_region_round(p->saved_bytes), scratch = mega_region_round(p->scratch_bytes);
+    return (mega_program_regions){.keep = mega_region_round(p->io_bytes) * (size_t)p->slots +
+                                          mega_region_round(p->state_bytes) + mega_region_round(p->packed_bytes),
+                                  .work = p->slots > 1 ? saved * (size_t)p->slots : saved + scratch,
+                                  .turn = p->slots > 1 ? scratch : 0};
 }
 
-mega_status mega_program_allocate_in(mega_program *p, mega_region *keep, mega_region *work)
+mega_status mega_program_allocate_in(mega_program *p, mega_region *keep, mega_region *work, mega_region *turn)
 {
     if (p->call != NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: allocated twice", p->name);
     MEGA_TRY(check_buffers(p));
-    MEGA_TRY(allocate_arenas(p, keep, work));
+    MEGA_TRY(allocate_arenas(p, keep, work, turn));
     for (int s = 0; s < p->slots; s++)
         for (int i = 0; i < p->g->num_ops; i++) MEGA_TRY(bind_call(p, s, i));
     return MEGA_OK;
@@ -312,6 +315,8 @@ void mega_program_memory_get(const mega_program *p, mega_program_memory *out)
     *out = (mega_program_memory){.saved_bytes = p->saved_bytes + p->crossing_bytes,
                                  .scratch_bytes = p->scratch_bytes - p->crossing_bytes,
                                  .live_bytes = p->live_bytes,
+                                 .turn_bytes = p->slots > 1 ? p->scratch_bytes : 0,
+                                 .turn_live = p->slots > 1 ? p->scratch_live : 0,
                                  .head_bytes = p->head_bytes,
                                  .bucket_bytes = p->held_bytes[HOLDS_GRADIENTS],
                                  .gathered_bytes = p->held_bytes[HOLDS_WEIGHTS],

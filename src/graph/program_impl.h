@@ -64,6 +64,7 @@ struct mega_program {
     mega_world *world;     /* borrowed; NULL: nothing moves on between instructions */
     mega_request *request; /* by bucket: the sum of its gradients, then by bucket: the gathering of its weights */
     int under_way;         /* of them */
+    int most_under_way;
     program_wait wait[PROGRAM_WAITS]; /* in the order in which they were begun */
     int num_waits;
     mega_program_backend backend;
@@ -77,6 +78,7 @@ struct mega_program {
     size_t saved_bytes, scratch_bytes, io_bytes, state_bytes;
     size_t crossing_bytes; /* with one slot: what of the scratch arena the backward reads of the forward, else 0 */
     size_t live_bytes;     /* largest sum of blocks alive at one instruction */
+    size_t scratch_live;   /* the same of the scratch arena alone */
     size_t head_bytes;     /* of those, what the cross-entropy reads and writes */
     size_t held_bytes[3];  /* by bucket_use: the most alive at one instruction */
     bool is_lent;          /* the arenas lie in regions of the caller's */
@@ -87,6 +89,7 @@ struct mega_program {
     mega_arena args;
     mega_step_block step;
     mega_profile *profile; /* borrowed; NULL: runs are not timed */
+    mega_nonfinite *found; /* borrowed; NULL: runs are not watched */
 };
 
 /* bucket.c */

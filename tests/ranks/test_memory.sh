@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What a rank holds with ZeRO 0 to 3 is what its plan said, within 3 %: 2 ranks, and 4 and 8 where MEGA_ALL=1 asks for it.
+# What a rank holds with ZeRO 0 to 3 is what its plan said, within 3 %: 2 ranks, and 4 and 8 where MEGA_ALL=1 asks for it;
+# and with interleaved pipeline stages.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 sizes=(2)
@@ -8,4 +9,9 @@ for n in "${sizes[@]}"; do
     for stage in 0 1 2 3; do # each in processes of its own
         ranks "$n" "$MEGA_BUILD/tests/ranks_memory" $stage 2>&1 </dev/null || { echo "FAILED: $n ranks, stage $stage"; exit 1; }
     done
+done
+stages=(3)
+[ "${MEGA_ALL:-0}" = 1 ] && stages=(0 2 3)
+for stage in "${stages[@]}"; do
+    ranks 4 "$MEGA_BUILD/tests/ranks_memory" "$stage" 2 2 2>&1 </dev/null || { echo "FAILED: interleaved, stage $stage"; exit 1; }
 done

@@ -47,6 +47,20 @@ done <<'END'
 4 pp=2 tp=2 sp=1 chunks=3 layers=6 precision=f64 micro=2
 4 pp=4 chunks=2 layers=8 precision=f64 micro=1 recompute=selective
 4 pp=2 zero=2 overlap=1 precision=f64 micro=1
+4 pp=2 chunks=2 layers=4 overlap=1 precision=f64 micro=1
+4 pp=2 chunks=2 layers=4 zero=1 overlap=1 precision=f64 micro=2 recompute=selective
+4 pp=2 chunks=2 layers=4 zero=2 precision=f64 micro=1
+4 pp=2 chunks=3 layers=6 zero=2 overlap=1 precision=f64 micro=2 recompute=full
+8 pp=2 tp=2 sp=1 chunks=2 layers=4 zero=2 overlap=1 precision=f64 micro=1
+4 pp=2 chunks=2 layers=4 zero=3 precision=f64 micro=2 recompute=selective
+4 pp=2 chunks=2 layers=4 zero=3 overlap=1 precision=f64 micro=1
+4 pp=2 chunks=2 layers=4 zero=3 persist=100 overlap=1 precision=f64 micro=1 recompute=full
+8 pp=2 tp=2 chunks=2 layers=4 zero=3 overlap=1 precision=f64 micro=1 recompute=full
+2 pp=2 chunks=2 layers=6 last=2 precision=f64 micro=4
+4 pp=2 chunks=2 layers=6 first=4 last=2 zero=2 overlap=1 precision=f64 micro=1 recompute=full
+4 pp=4 chunks=2 layers=10 first=4 last=2 precision=f64 micro=2
+8 pp=4 chunks=2 layers=8 zero=3 overlap=1 precision=bf16 micro=1
+4 pp=2 chunks=2 layers=4 zero=2 overlap=1 precision=f32 micro=1
 2 overlap=1 precision=f64 micro=1
 4 zero=1 overlap=1 precision=f64 micro=1 recompute=selective
 2 zero=2 precision=f64 micro=1

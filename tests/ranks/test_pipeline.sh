@@ -20,6 +20,7 @@ trains() { # name, ranks, lines of parameters, options
 trains pp2 2 2 --pipeline-model-parallel-size 2
 trains uneven 2 2 --pipeline-model-parallel-size 2 --decoder-first-pipeline-num-layers 3
 trains parts 2 2 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 --save parts
+trains ends 2 2 --num-layers 4 --pipeline-model-parallel-size 2 --decoder-last-pipeline-num-layers 2 --num-virtual-stages-per-pipeline-rank 2 --zero-stage 2
 trains tp2pp2 4 4 --pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --profile-trace trace.json --profile-step-start 2 --profile-step-end 4
 grep -q 'tensor-model-parallel size: 2, pipeline-model-parallel size: 2' tp2pp2.log || fail "the layout is not shown"
 trains pp2dp2 4 2 --pipeline-model-parallel-size 2 --recompute-activations
@@ -51,7 +52,12 @@ told '3 layers are left for 2 stages; expected a multiple' --pipeline-model-para
 told 'does not divide the 3 layers of a pipeline stage; numbers that do: 1, 3' --pipeline-model-parallel-size 2 --num-layers 6 \
     --num-layers-per-virtual-pipeline-stage 2
 told 'are not a multiple of 4 stages; expected --global-batch-size a multiple of 4' --pipeline-model-parallel-size 4 --global-batch-size 6 \
-    --num-layers-per-virtual-pipeline-stage 1
+    --num-layers 8 --num-layers-per-virtual-pipeline-stage 1
+told 'decoder-last-pipeline-num-layers 3 .*: 3 layers cannot be cut into the 2 parts of a pipeline stage; expected a multiple of 2, or' \
+    --pipeline-model-parallel-size 2 --num-layers 7 --decoder-last-pipeline-num-layers 3 --num-layers-per-virtual-pipeline-stage 2
+told 'give --num-virtual-stages-per-pipeline-rank V instead' --pipeline-model-parallel-size 2 --num-layers 6 --decoder-first-pipeline-num-layers 4 \
+    --decoder-last-pipeline-num-layers 2 --num-layers-per-virtual-pipeline-stage 1
+told 'say the same in two ways' --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 --num-virtual-stages-per-pipeline-rank 2
 told 'there is one pipeline stage' --decoder-last-pipeline-num-layers 1
 
 # One trace: of each rank both steps, its instructions, collectives among them, and what its stage waited; no time before the start.

@@ -19,6 +19,7 @@ typedef struct mega_program_options {
     int slots;         /* micro-batches in flight: saved arenas; 0 counts as 1 */
     const char *name;  /* "train", "evaluate", "prefill", "decode" */
     mega_world *world; /* borrowed, or NULL: what is under way between ranks moves on between instructions */
+    int requests;      /* exchanges of buckets under way at one time, at most; 0: MEGA_COMM_REQUESTS / 4 */
     mega_place_options place;
     /* Borrowed, or NULL: states (mega_graph_state) that this program has under the same name and with the same shape
      * are not made again but shared; it must be allocated before and destroyed after. Prefill and decode share their
@@ -31,10 +32,14 @@ mega_status mega_program_build(mega_program **out, mega_graph *g, const mega_pro
 /* Allocates the arenas and binds every instruction to its kernel and addresses; parameters must be allocated. */
 mega_status mega_program_allocate(mega_program *p);
 /* The same inside regions of the caller's, which outlive the program. `keep` is zero-filled and the program's own;
- * `work` holds nothing between a backward and the next forward, so that programs that never run at one time may share
- * it. */
-void mega_program_region_bytes(const mega_program *p, size_t *keep, size_t *work);
-mega_status mega_program_allocate_in(mega_program *p, mega_region *keep, mega_region *work);
+ * `work` holds nothing between the last backward and the next forward, so that programs that take turns with whole
+ * micro-batches may share it; `turn` (nothing with one slot) nothing between any run and the next, so that programs
+ * with micro-batches in flight at one time may share it. */
+typedef struct mega_program_regions {
+    size_t keep, work, turn; /* bytes */
+} mega_program_regions;
+mega_program_regions mega_program_region_bytes(const mega_program *p);
+mega_status mega_program_allocate_in(mega_program *p, mega_region *keep, mega_region *work, mega_region *turn);
 void mega_program_destroy(mega_program *p);
 
 /* Memory of a named input, output or state; NULL when there is none of that name. Inputs exist once per slot. */
@@ -54,10 +59,13 @@ bool mega_program_begins_gradient(const mega_program *p, int param);
  * step's last one (mega_step_block.last_micro_batch). */
 bool mega_program_reduces(const mega_program *p, int bucket);
 mega_status mega_program_wait_reductions(mega_program *p); /* all of them are through */
-/* After a run: the first instruction of this slot whose output was not finite, found by running forward (and backward)
- * again op by op on the inputs that are still there; MEGA_ERR_NUMERIC with a message naming op, tensor and scope, or
- * MEGA_OK when all are finite. The gradients of all parameters are set to zero first: they are lost. */
-mega_status mega_program_find_nonfinite(mega_program *p, int slot, bool backward);
+/* While a program is watched, its runs look at the output of every instruction and go on behind what is not finite; the
+ * first such instruction is kept in *found (borrowed), until the caller sets it to -1 again. NULL: watched no more. */
+typedef struct mega_nonfinite {
+    int instruction;        /* -1: none yet */
+    mega_error_record what; /* names op, tensor and scope */
+} mega_nonfinite;
+void mega_program_watch(mega_program *p, mega_nonfinite *found);
 
 typedef struct mega_program_memory {
     size_t saved_bytes;   /* one slot */
@@ -68,6 +76,8 @@ typedef struct mega_program_memory {
     int slots;
     size_t total_bytes;
     size_t live_bytes;     /* the most that saved and scratch hold at one instruction: no plan does with less */
+    size_t turn_bytes;     /* of scratch_bytes: what other programs may use between runs (mega_program_regions) */
+    size_t turn_live;      /* of live_bytes: what lies in there */
     size_t bucket_bytes;   /* of scratch: the most that buckets of gradients on their way to slices hold (ZeRO 2, 3) */
     size_t gathered_bytes; /* of scratch: the most that gathered weights hold (ZeRO 3) */
     size_t head_bytes;     /* of scratch: the most that the head's chunks of logits and their gradients hold */

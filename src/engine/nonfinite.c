@@ -1,0 +1,109 @@
+/* The loss or a gradient of a step is not finite, which every rank sees in what they sum: all of them run the step
+ * again and watch the output of every instruction. Of what they find the earliest in the order of the computation is
+ * told. */
+#include "engine_impl.h"
+
+#include <math.h>
+#include <stdio.h>
+
+struct engine_search {
+    mega_nonfinite now; /* of the run under way */
+    int64_t when;       /* of the earliest found, INT64_MAX: none */
+    int64_t micro_batch;
+    mega_error_record what;
+};
+
+/* Where an instruction stands: micro-batches one after the other, each forward through all parts of the model and back.
+ */
+static int64_t when(const mega_engine *e, const mega_schedule_step *x, int instruction)
+{
+    const int64_t parts = (int64_t)e->layout->pp.size * e->chunks;
+    const int64_t part = (int64_t)x->chunk * e->layout->pp.size + e->layout->pp.rank;
+    const int64_t turn = x->forward ? part : 2 * parts - 1 - part;
+    return ((int64_t)x->micro_batch * 2 * parts + turn) * INT32_MAX + instruction;
+}
+
+void engine_search_before(engine_search *s)
+{
+    s->now.instruction = -1;
+}
+
+void engine_search_after(const mega_engine *e, const mega_schedule_step *x)
+{
+    engine_search *s = e->search;
+    if (s->now.instruction < 0) return;
+    const int64_t at = when(e, x, s->now.instruction);
+    if (at >= s->when) return;
+    s->when = at;
+    s->micro_batch = x->micro_batch;
+    s->what = s->now.what;
+}
+
+static mega_status tell(const mega_engine *e, const engine_search *s, const char *what)
+{
+    const mega_layout *l = e->layout;
+    const int64_t rows = e->options.micro_batch;
+    const int64_t first = e->progress.consumed_samples + mega_engine_sample(e, s->micro_batch * rows);
+    char rank[64] = "";
+    if (l->world.size > 1) snprintf(rank, sizeof rank, "rank %d, pipeline stage %d: ", l->world.rank, l->pp.rank);
+    return MEGA_FAIL(
+        MEGA_ERR_NUMERIC,
+        "iteration %lld, samples %lld to %lld (micro-batch %lld of the step): %s; %s%s. No update was made. "
+        "Lower --lr, raise --lr-warmup-iters, lower --clip-grad, or look at these samples with "
+        "`megalith data show`",
+        (long long)e->progress.iteration + 1, (long long)first, (long long)(first + rows - 1),
+        (long long)s->micro_batch, what, rank, s->what.text);
+}
+
+static mega_status run_again(mega_engine *e, engine_search *s)
+{
+    engine_sums sums = {0};
+    mega_step_result r = {0};
+    e->search = s;
+    for (int c = 0; c < e->chunks; c++) mega_program_watch(e->chunk[c].train, &s->now);
+    mega_status st = engine_run_schedule(e, &sums, &r);
+    if (st == MEGA_OK) st = engine_wait_reductions(e);
+    for (int c = 0; c < e->chunks; c++) mega_program_watch(e->chunk[c].train, NULL);
+    e->search = NULL;
+    return mega_comm_agree(e->layout->world.comm, st);
+}
+
+/* MEGA_OK: all was finite, wherever it was computed. */
+static mega_status search(mega_engine *e, const char *what)
+{
+    engine_search s = {.when = INT64_MAX};
+    mega_comm *all = e->layout->world.comm;
+    MEGA_TRY(run_again(e, &s));
+    int64_t first = s.when;
+    MEGA_TRY(mega_comm_all_reduce(all, "what is not finite", &first, 1, MEGA_I64, MEGA_REDUCE_MIN));
+    return mega_comm_agree(all, first < INT64_MAX && first == s.when ? tell(e, &s, what) : MEGA_OK);
+}
+
+/* The sum over micro-batches or ranks alone is not finite. */
+static mega_status sum_failed(const mega_engine *e, const char *what)
+{
+    return MEGA_FAIL(MEGA_ERR_NUMERIC,
+                     "iteration %lld: %s, and every op's output is finite when it is run again. No update was made. "
+                     "Lower --lr, raise --lr-warmup-iters or lower --clip-grad",
+                     (long long)e->progress.iteration + 1, what);
+}
+
+mega_status engine_nonfinite_loss(mega_engine *e, double loss)
+{
+    char what[64];
+    snprintf(what, sizeof what, "the loss is %g", isnan(loss) ? fabs(loss) : loss); /* its sign means nothing */
+    MEGA_TRY(search(e, what));
+    return mega_comm_agree(e->layout->world.comm, sum_failed(e, what));
+}
+
+mega_status engine_nonfinite_gradient(mega_engine *e)
+{
+    const int param = mega_optimizer_find_nonfinite(e->optimizer);
+    char what[MEGA_PARAM_NAME + 80];
+    snprintf(what, sizeof what, "the gradient of %s is not finite",
+             param >= 0 ? mega_params_get(e->params, param)->name : "a parameter");
+    MEGA_TRY(search(e, what));
+    /* a rank that holds the parameter speaks for those that do not */
+    MEGA_TRY(mega_comm_agree(e->layout->world.comm, param >= 0 ? sum_failed(e, what) : MEGA_OK));
+    return mega_comm_agree(e->layout->world.comm, sum_failed(e, what));
+}

@@ -1,0 +1,87 @@
+/* A step of which one rank's numbers are not finite: which op made them is told, whatever the layout.
+ *   ranks_nonfinite forward: a weight of the last layer is not a number, on the rank that owns it (interleaved, ZeRO 3)
+ *   ranks_nonfinite backward: a gradient overflows behind a loss that is finite (a pipeline) */
+#include "engine_run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Multiplies what this rank owns of a parameter, if it does. */
+static void scale(mega_params *p, const char *name, float factor)
+{
+    const int i = mega_params_find(p, name);
+    if (i < 0) return;
+    float *x = mega_params_master(p, i);
+    for (int64_t k = 0; k < mega_params_owned(p, i).count; k++) x[k] *= factor;
+}
+
+static void plant(mega_engine *e, bool in_forward)
+{
+    mega_params *p = mega_engine_params(e);
+    if (in_forward) {
+        scale(p, "transformer.h.3.mlp.c_fc.weight", NAN);
+        return;
+    }
+    /* The last norm sees next to nothing, and multiplies its gradient with the root of 1/epsilon. */
+    for (int n = 0; n < 4; n++) {
+        char name[64];
+        snprintf(name, sizeof name, "transformer.h.%d.ln_1.weight", n);
+        scale(p, name, 0);
+        snprintf(name, sizeof name, "transformer.h.%d.ln_2.weight", n);
+        scale(p, name, 0);
+    }
+    if (mega_engine_layout(e)->pp.rank == 0) {
+        scale(p, "transformer.wte.weight", 1e-9f);
+        scale(p, "transformer.wpe.weight", 1e-9f);
+    }
+    scale(p, "transformer.ln_f.weight", 1e38f);
+}
+
+static void fill(mega_engine *e)
+{
+    mega_batch *b = mega_engine_batch(e);
+    for (int64_t i = 0; i < b->rows * b->seq; i++) {
+        b->tokens[i] = b->labels[i] = (int32_t)(i * 7 % 20);
+        b->position_ids[i] = (int32_t)(i % b->seq);
+        b->segment_start[i] = 0;
+        b->loss_mask[i] = 1;
+    }
+    for (int64_t i = 0; i < b->rows; i++) b->sample_id[i] = (uint32_t)mega_engine_sample(e, i);
+}
+
+static mega_status run(mega_world *world, bool in_forward, mega_engine **e)
+{
+    mega_gpt gpt = engine_run_gpt();
+    mega_engine_options o = engine_run_options(8, 1, 1e-3);
+    mega_step_result r;
+    gpt.num_layers = 4;
+    gpt.norm_epsilon = 1e-12;
+    gpt.stage_chunks = in_forward ? 2 : 1;
+    o.compute = MEGA_F32;
+    o.no_evaluate = true;
+    o.world = world;
+    o.layout.pp = 2;
+    o.batch.micro_step = mega_world_size(world) / 2;
+    o.zero_stage = in_forward ? 3 : 0;
+    MEGA_TRY(mega_engine_create(e, mega_engine_gpt(&gpt), &o));
+    MEGA_TRY(mega_engine_allocate(*e));
+    MEGA_TRY(mega_engine_compare_ranks(*e));
+    MEGA_TRY(mega_engine_initialize(*e, 1234));
+    plant(*e, in_forward);
+    fill(*e);
+    return mega_engine_step(*e, &r);
+}
+
+int main(int argc, char **argv)
+{
+    mega_world *world;
+    mega_engine *e = NULL;
+    if (argc < 2 || mega_world_create(&world, NULL) != MEGA_OK) return 2;
+    const mega_status st = run(world, strcmp(argv[1], "forward") == 0, &e);
+    if (mega_world_rank(world) == 0) printf("ended: %s\n", st == MEGA_OK ? "well" : mega_error_message());
+    fflush(stdout);
+    mega_engine_destroy(e);
+    mega_world_destroy(world);
+    return st == MEGA_ERR_NUMERIC ? 0 : 1;
+}
