@@ -189,20 +189,3 @@ mega_status engine_allocate_chunks(mega_engine *e, mega_region *keep, const mega
     if (e->evaluate != NULL) MEGA_TRY(stage_open(&e->evaluate_stage, e->layout, e->chunk, e->chunks, true));
     return MEGA_OK;
 }
-
-static mega_status compare(const mega_program *p, const mega_layout *l)
-{
-    const mega_axis *const axis[] = {&l->tp, &l->cp, &l->dp, &l->ep};
-    for (size_t i = 0; p != NULL && i < sizeof axis / sizeof *axis; i++)
-        if (axis[i]->size > 1) MEGA_TRY(mega_program_compare_collectives(p, axis[i]->comm));
-    return MEGA_OK;
-}
-
-mega_status mega_engine_compare_ranks(const mega_engine *e)
-{
-    for (int c = 0; c < e->chunks; c++) {
-        MEGA_TRY(compare(e->train != NULL ? e->chunk[c].train : NULL, e->layout));
-        MEGA_TRY(compare(e->evaluate != NULL ? e->chunk[c].evaluate : NULL, e->layout));
-    }
-    return MEGA_OK;
-}

@@ -59,6 +59,8 @@ struct mega_engine {
 void engine_fill_inputs(const mega_engine *e, const program_io *io, int64_t m);
 /* step.c: forwards and backwards of all micro-batches of this stage. What it leaves in r are times. */
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_result *r);
+/* compare_links.c. Collective over pp: the messages of these steps are the same at both ends of each link. */
+mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step *step, int64_t steps, bool evaluates);
 /* nonfinite.c. Collective over the world, where all ranks know that the loss, or a gradient, of this step is not
  * finite: MEGA_ERR_NUMERIC, with the first op of any rank whose output was not. */
 mega_status engine_nonfinite_loss(mega_engine *e, double loss);

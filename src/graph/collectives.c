@@ -1,26 +1,39 @@
 /* The collectives of a program, which are known before it runs: the ranks of a group compare theirs, so that programs
  * that differ are told by name instead of waiting for each other. */
+#include "megalith/compare.h"
 #include "megalith/hash.h"
-#include "megalith/memory.h"
 #include "program_impl.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { DESCRIBED = 160 }; /* bytes of a description, in messages */
-
-static const graph_tensor *moved(const mega_program *p, const instruction *op)
+/* Where a collective begins, or the exchange of a bucket. */
+static bool is_met_in(const instruction *op, const mega_comm *comm)
 {
-    return &p->g->tensor[op->kind == OP_ALL_GATHER ? op->in[0] : op->out[0]];
+    return (mega_op_is_collective(op->kind) || op->kind == OP_GRADS_REDUCE || op->kind == OP_WEIGHTS_GATHER) &&
+           op->attr.axis.comm == comm;
 }
 
-/* The i-th collective over `comm`; NULL behind the last. */
+typedef struct moved {
+    int64_t count;
+    mega_dtype dtype;
+} moved;
+
+static moved moved_by(const mega_program *p, const instruction *op)
+{
+    const mega_graph *g = p->g;
+    if (mega_op_is_bucket(op->kind))
+        return (moved){mega_params_bucket(g->params, op->attr.bucket)->count,
+                       op->kind == OP_GRADS_REDUCE ? g->acc : g->dtype};
+    const tensor_shape *s = &g->tensor[op->kind == OP_ALL_GATHER ? op->in[0] : op->out[0]].shape;
+    return (moved){mega_shape_count(s), s->dtype};
+}
+
+/* The i-th over `comm`; NULL behind the last. */
 static const instruction *find(const mega_program *p, const mega_comm *comm, int64_t i)
 {
-    for (int k = 0; k < p->g->num_ops; k++) {
-        const instruction *op = &p->g->op[k];
-        if (mega_op_is_collective(op->kind) && op->attr.axis.comm == comm && i-- == 0) return op;
-    }
+    for (int k = 0; k < p->g->num_ops; k++)
+        if (is_met_in(&p->g->op[k], comm) && i-- == 0) return &p->g->op[k];
     return NULL;
 }
 
@@ -30,9 +43,9 @@ uint64_t mega_program_collectives_hash(const mega_program *p, const mega_comm *c
     int64_t count = 0;
     for (int k = 0; k < p->g->num_ops && count < most; k++) {
         const instruction *op = &p->g->op[k];
-        if (!mega_op_is_collective(op->kind) || op->attr.axis.comm != comm) continue;
-        const graph_tensor *t = moved(p, op);
-        const int64_t row[] = {op->kind, op->backward, mega_shape_count(&t->shape), t->shape.dtype, op->attr.reduce};
+        if (!is_met_in(op, comm)) continue;
+        const moved m = moved_by(p, op);
+        const int64_t row[] = {op->kind, op->backward, m.count, m.dtype, op->attr.reduce};
         hash = mega_hash64(hash, row, sizeof row);
         count++;
     }
@@ -40,67 +53,37 @@ uint64_t mega_program_collectives_hash(const mega_program *p, const mega_comm *c
     return hash;
 }
 
-/* Whether all members have the same number. */
-static mega_status same(mega_comm *comm, uint64_t number, bool *out)
+typedef struct calls {
+    const mega_program *p;
+    const mega_comm *comm;
+} calls;
+
+static uint64_t hash_calls(const void *of, int64_t first)
 {
-    const int64_t half = (int64_t)(number >> 1); /* so that its negative is a number, too */
-    int64_t ends[2] = {half, -half};
-    MEGA_TRY(mega_comm_all_reduce(comm, "comparison of programs", ends, 2, MEGA_I64, MEGA_REDUCE_MAX));
-    *out = ends[0] == -ends[1];
-    return MEGA_OK;
+    const calls *c = of;
+    return mega_program_collectives_hash(c->p, c->comm, first, NULL);
 }
 
-static void describe(const mega_program *p, const mega_comm *comm, int64_t i, char out[DESCRIBED])
+static void describe_call(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
 {
-    const instruction *op = find(p, comm, i);
-    memset(out, 0, DESCRIBED);
-    if (op == NULL) {
-        snprintf(out, DESCRIBED, "no more collectives");
-        return;
-    }
-    const graph_tensor *t = moved(p, op);
-    snprintf(out, DESCRIBED, "%s (%s) of %lld %s in \"%s\", %s", mega_op_table[op->kind]->name, op->attr.what,
-             (long long)mega_shape_count(&t->shape), mega_dtype_name(t->shape.dtype), op->scope,
-             op->backward ? "backward" : "forward");
-}
-
-/* Everyone's i-th, and who differs from the first. */
-static mega_status tell(const mega_program *p, mega_comm *comm, int64_t i)
-{
-    const int size = mega_comm_size(comm);
-    char mine[DESCRIBED], *all = mega_calloc((size_t)size, DESCRIBED);
-    mega_buffer text = {0};
-    if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of programs: no memory for %d ranks", size);
-    describe(p, comm, i, mine);
-    mega_status st = mega_comm_all_gather(comm, "programs that differ", all, mine, DESCRIBED, MEGA_U8);
-    mega_buffer_printf(&text,
-                       "group %s: its ranks have different %s programs, from collective %lld on:", mega_comm_name(comm),
-                       p->name, (long long)i + 1);
-    for (int r = 0; r < size; r++)
-        if (r == 0 || memcmp(all, all + (size_t)r * DESCRIBED, DESCRIBED) != 0)
-            mega_buffer_printf(&text, "\n  rank %d of the group: %s", r, all + (size_t)r * DESCRIBED);
-    if (st == MEGA_OK)
-        st = MEGA_FAIL(MEGA_ERR_COMM, "%s\n  start all ranks with one program and the same options",
-                       text.failed ? "ranks have different programs" : text.data);
-    mega_buffer_fini(&text);
-    mega_free(all);
-    return st;
+    const calls *c = of;
+    const instruction *op = find(c->p, c->comm, i);
+    const moved m = moved_by(c->p, op);
+    const char *way = op->backward ? "backward" : "forward", *name = mega_op_table[op->kind]->name;
+    if (mega_op_is_bucket(op->kind))
+        snprintf(out, MEGA_COMPARED_TEXT, "%s (bucket %d) of %lld %s, %s", name, op->attr.bucket, (long long)m.count,
+                 mega_dtype_name(m.dtype), way);
+    else
+        snprintf(out, MEGA_COMPARED_TEXT, "%s (%s) of %lld %s in \"%s\", %s", name, op->attr.what, (long long)m.count,
+                 mega_dtype_name(m.dtype), op->scope, way);
 }
 
 mega_status mega_program_compare_collectives(const mega_program *p, mega_comm *comm)
 {
-    int64_t count, least = 0, most;
-    bool equal;
-    MEGA_TRY(same(comm, mega_program_collectives_hash(p, comm, INT64_MAX, &count), &equal));
-    if (equal) return MEGA_OK;
-    most = count;
-    MEGA_TRY(mega_comm_all_reduce(comm, "comparison of programs", &most, 1, MEGA_I64, MEGA_REDUCE_MAX));
-    while (least < most) { /* the first `least` are the same everywhere, the first `most` + 1 are not */
-        const int64_t half = least + (most - least) / 2;
-        MEGA_TRY(same(comm, mega_program_collectives_hash(p, comm, half + 1, NULL), &equal));
-        if (equal) least = half + 1;
-        else
-            most = half;
-    }
-    return tell(p, comm, least);
+    char what[64];
+    const calls c = {p, comm};
+    mega_compared l = {.what = what, .item = "collective", .of = &c, .hash = hash_calls, .describe = describe_call};
+    snprintf(what, sizeof what, "%s programs", p->name);
+    mega_program_collectives_hash(p, comm, INT64_MAX, &l.count);
+    return mega_comm_compare(comm, &l);
 }

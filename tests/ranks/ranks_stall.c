@@ -1,7 +1,8 @@
 /* Ranks that do not come, each in its way; a shell test reads what the others say.   ranks_stall HOW [LIMIT_S]
  * loop: collectives without end (the test kills or stops one)    cycle: each waits for a message that nobody sends
- * program: rank 1 has another program than the others
+ * program: rank 1 has another program than the others; buckets: other buckets; schedule: another schedule
  * fail: rank 2 fails while the others wait elsewhere             count, kind, number: rank 1 calls something else */
+#include "engine_run.h"
 #include "megalith/comm.h"
 #include "megalith/program.h"
 #include "megalith/record.h"
@@ -43,6 +44,26 @@ static mega_status compare_programs(mega_layout *l, int64_t rows)
     return st;
 }
 
+/* Engines of which rank 1 has other buckets (data parallel, ZeRO 2), or more micro-batches (a pipeline). */
+static mega_status compare_engines(mega_world *world, bool is_pipeline)
+{
+    const bool other = mega_world_rank(world) == 1;
+    mega_gpt gpt = engine_run_gpt();
+    gpt.num_layers = 4;
+    mega_engine_options o = engine_run_options(is_pipeline && other ? 12 : 8, 1, 1e-3);
+    mega_engine *e = NULL;
+    o.compute = MEGA_F32;
+    o.world = world;
+    o.layout.pp = is_pipeline ? mega_world_size(world) : 1;
+    o.batch.micro_step = is_pipeline ? 1 : mega_world_size(world);
+    o.zero_stage = 2;
+    o.bucket_elements = !is_pipeline && other ? 9000 : 5000;
+    mega_status st = mega_engine_create(&e, mega_engine_gpt(&gpt), &o);
+    if (st == MEGA_OK) st = mega_engine_compare_ranks(e);
+    mega_engine_destroy(e);
+    return st;
+}
+
 static mega_status run(mega_world *world, mega_layout *l, const char *how)
 {
     static float x[NUMBERS], out[8 * NUMBERS];
@@ -56,6 +77,8 @@ static mega_status run(mega_world *world, mega_layout *l, const char *how)
         MEGA_TRY(compare_programs(l, 4));
         return compare_programs(l, me == 1 ? 6 : 4);
     }
+    if (strcmp(how, "buckets") == 0 || strcmp(how, "schedule") == 0)
+        return compare_engines(world, strcmp(how, "schedule") == 0);
     if (strcmp(how, "fail") == 0) {
         if (me == 2) return mega_comm_agree(mega_world_comm(world), MEGA_FAIL(MEGA_ERR_FORMAT, "planted"));
         return mega_comm_all_reduce(l->dp.comm, "gradients", x, NUMBERS, MEGA_F32, MEGA_REDUCE_SUM);

@@ -113,6 +113,17 @@ say "group dp: its ranks have different planted programs, from collective 2 on:"
 say "rank 0 of the group: all_reduce \(activation\) of 32 f32 in "
 say "rank 1 of the group: all_reduce \(activation\) of 48 f32 in "
 [ "$(grep -c 'of the group: ' run.log)" -eq 2 ] || fail "ranks that do not differ are told"
+start buckets
+ended 15
+say "group dp: its ranks have different steps, from part [0-9]+ on:"
+say "rank 0 of the group: sum of bucket 0, [0-9]+ gradients \(0 also over tp\), in the backward"
+say "rank 1 of the group: sum of bucket 0, [0-9]+ gradients"
+[ "$(grep -c 'of the group: ' run.log)" -eq 2 ] || fail "ranks that do not differ are told"
+start schedule
+ended 15
+say "pipeline: stage 0 sends other activations than stage 1 awaits, from message 9 on:"
+say "stage 0 sends: no more messages"
+say "stage 1 awaits: [0-9]+ bytes of micro-batch 8 at border 1 of the model's parts"
 echo "ok: programs that differ"
 # Each rank says what it calls before data moves; without a difference nothing changes.
 export MEGA_CHECK=2

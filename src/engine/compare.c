@@ -1,0 +1,184 @@
+/* What ranks have to do alike is compared before the first step: sizes, the collectives of programs, the order of
+ * programs, what is summed at the end of a step, and the messages of a pipeline (compare_links.c). */
+#include "megalith/compare.h"
+#include "engine_impl.h"
+#include "megalith/hash.h"
+#include "megalith/memory.h"
+
+#include <stdio.h>
+
+/* ---- what the other lists are made of: the same on all ranks ---- */
+
+enum { NUM_SIZES = 5 };
+
+static void sizes_of(const mega_engine *e, int64_t out[NUM_SIZES])
+{
+    out[0] = e->chunks;
+    out[1] = e->train != NULL;
+    out[2] = e->evaluate != NULL;
+    out[3] = mega_params_zero_stage(e->params);
+    out[4] = mega_params_compute_dtype(e->params);
+}
+
+static uint64_t hash_sizes(const void *of, int64_t first)
+{
+    int64_t size[NUM_SIZES];
+    sizes_of(of, size);
+    return mega_hash64(MEGA_HASH_START, size, (size_t)first * sizeof *size);
+}
+
+static void describe_size(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
+{
+    static const char *const name[NUM_SIZES] = {"programs a pipeline stage", "programs to train with",
+                                                "programs to evaluate with", "stage of ZeRO", "compute type"};
+    int64_t size[NUM_SIZES];
+    sizes_of(of, size);
+    if (i == NUM_SIZES - 1) snprintf(out, MEGA_COMPARED_TEXT, "%s %s", name[i], mega_dtype_name((mega_dtype)size[i]));
+    else
+        snprintf(out, MEGA_COMPARED_TEXT, "%s: %lld", name[i], (long long)size[i]);
+}
+
+static mega_status compare_sizes(const mega_engine *e)
+{
+    const mega_compared l = {
+        .what = "engines", .item = "size", .of = e, .count = NUM_SIZES, .hash = hash_sizes, .describe = describe_size};
+    return mega_comm_compare(e->layout->world.comm, &l);
+}
+
+/* ---- a step: the order of its programs, then its buckets ---- */
+
+typedef struct step_list {
+    const mega_engine *e;
+    const mega_schedule_step *step;
+    int64_t steps;
+} step_list;
+
+/* Of a bucket's elements, those whose gradients are summands over tp. */
+static int64_t summands_in(const mega_params *p, const mega_bucket *b)
+{
+    int64_t count = 0;
+    for (int i = b->first_param; i < b->first_param + b->num_params; i++)
+        if (mega_params_get(p, i)->grads_are_summands) count += mega_params_get(p, i)->count;
+    return count;
+}
+
+static uint64_t hash_steps(const void *of, int64_t first)
+{
+    const step_list *l = of;
+    uint64_t hash = MEGA_HASH_START;
+    for (int64_t i = 0; i < first; i++) {
+        int64_t row[3];
+        if (i < l->steps) {
+            row[0] = l->step[i].forward;
+            row[1] = l->step[i].micro_batch;
+            row[2] = l->step[i].chunk;
+        } else {
+            const mega_bucket *b = mega_params_bucket(l->e->params, (int)(i - l->steps));
+            row[0] = b->count;
+            row[1] = engine_reduces(l->e, (int)(i - l->steps));
+            row[2] = summands_in(l->e->params, b);
+        }
+        hash = mega_hash64(hash, row, sizeof row);
+    }
+    return hash;
+}
+
+static void describe_step(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
+{
+    const step_list *l = of;
+    if (i < l->steps) {
+        const mega_schedule_step *x = &l->step[i];
+        snprintf(out, MEGA_COMPARED_TEXT, "%s of micro-batch %d through program %d",
+                 x->forward ? "forward" : "backward", x->micro_batch, x->chunk);
+        return;
+    }
+    const int bucket = (int)(i - l->steps);
+    const mega_bucket *b = mega_params_bucket(l->e->params, bucket);
+    snprintf(out, MEGA_COMPARED_TEXT, "sum of bucket %d, %lld gradients (%lld also over tp), %s", bucket,
+             (long long)b->count, (long long)summands_in(l->e->params, b),
+             engine_reduces(l->e, bucket) ? "in the backward" : "behind it");
+}
+
+static mega_status compare_steps(const mega_engine *e, mega_comm *comm, const mega_schedule_step *step, int64_t steps)
+{
+    const step_list of = {e, step, steps};
+    const mega_compared l = {.what = "steps",
+                             .item = "part",
+                             .of = &of,
+                             .count = steps + mega_params_num_buckets(e->params),
+                             .hash = hash_steps,
+                             .describe = describe_step};
+    return mega_comm_compare(comm, &l);
+}
+
+/* ---- the tied table ---- */
+
+static uint64_t hash_tied(const void *of, int64_t first)
+{
+    const mega_param *p = of;
+    return first > 0 ? mega_hash64(MEGA_HASH_START, &p->count, sizeof p->count) : MEGA_HASH_START;
+}
+
+static void describe_tied(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
+{
+    const mega_param *p = of;
+    (void)i;
+    snprintf(out, MEGA_COMPARED_TEXT, "%s of %lld elements", p->name, (long long)p->count);
+}
+
+static mega_status compare_tied(const mega_engine *e)
+{
+    const mega_param *tied = NULL;
+    for (int i = 0; i < mega_params_count(e->params); i++)
+        if (mega_params_get(e->params, i)->tie != MEGA_TIE_NONE) tied = mega_params_get(e->params, i);
+    const mega_compared l = {.what = "tied tables",
+                             .item = "table",
+                             .of = tied,
+                             .count = tied != NULL,
+                             .hash = hash_tied,
+                             .describe = describe_tied};
+    return e->layout->embedding.size > 1 ? mega_comm_compare(e->layout->embedding.comm, &l) : MEGA_OK;
+}
+
+/* ---- all ---- */
+
+static mega_status compare_programs(const mega_engine *e, mega_comm *comm)
+{
+    for (int c = 0; c < e->chunks; c++) {
+        const engine_chunk *k = &e->chunk[c];
+        if (k->train != NULL) MEGA_TRY(mega_program_compare_collectives(k->train, comm));
+        if (k->evaluate != NULL) MEGA_TRY(mega_program_compare_collectives(k->evaluate, comm));
+    }
+    return MEGA_OK;
+}
+
+/* `step` has room for a schedule. */
+static mega_status compare_all(const mega_engine *e, mega_schedule_step *step, const mega_pipeline *p)
+{
+    const mega_layout *l = e->layout;
+    const mega_axis *const axis[] = {&l->tp, &l->cp, &l->dp, &l->ep};
+    const int64_t steps = mega_schedule_make(p, l->pp.rank, step);
+    if (e->train != NULL) MEGA_TRY(engine_compare_links(e, step, steps, false));
+    for (size_t i = 0; i < sizeof axis / sizeof *axis; i++) {
+        if (axis[i]->size == 1) continue;
+        if (e->train != NULL) MEGA_TRY(compare_steps(e, axis[i]->comm, step, steps));
+        MEGA_TRY(compare_programs(e, axis[i]->comm));
+    }
+    MEGA_TRY(compare_tied(e));
+    if (e->evaluate == NULL) return MEGA_OK;
+    mega_schedule_forward(p->stages, p->chunks, p->micro_batches, step);
+    return engine_compare_links(e, step, p->micro_batches * p->chunks, true);
+}
+
+mega_status mega_engine_compare_ranks(const mega_engine *e)
+{
+    const mega_pipeline p = engine_pipeline(e, e->options.batch.global_batch / e->options.batch.micro_step);
+    mega_schedule_step *step = mega_malloc((size_t)mega_schedule_length(&p) * sizeof *step);
+    if (step == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of ranks: no memory for %lld steps",
+                         (long long)mega_schedule_length(&p));
+    mega_status st = compare_sizes(e);
+    if (st == MEGA_OK) st = compare_all(e, step, &p);
+    mega_free(step);
+    return st;
+}

@@ -1,0 +1,156 @@
+/* Messages between neighbours of a pipeline, read from the schedules of both: what one sends the other awaits, in the
+ * same order and of the same size. */
+#include "engine_impl.h"
+#include "megalith/compare.h"
+#include "megalith/hash.h"
+#include "megalith/memory.h"
+
+#include <stdio.h>
+
+/* The four lists of a stage. */
+enum { SENT_FORWARD, AWAITED_FORWARD, SENT_BACK, AWAITED_BACK, NUM_LISTS };
+
+typedef struct messages {
+    const mega_engine *e;
+    const mega_schedule_step *step;
+    int64_t steps;
+    bool evaluates;
+} messages;
+
+/* `border`: between which parts of the model, counted over all stages and their programs. */
+typedef struct message {
+    int64_t border, micro_batch, bytes;
+} message;
+
+/* What step x sends or awaits in this list; false: nothing. */
+static bool message_of(const messages *m, const mega_schedule_step *x, int list, message *out)
+{
+    const bool is_forward = list == SENT_FORWARD || list == AWAITED_FORWARD;
+    const bool is_behind = list == SENT_FORWARD || list == AWAITED_BACK; /* the border where the chunk ends */
+    const engine_chunk *c = &m->e->chunk[x->chunk];
+    const mega_program *p = m->evaluates ? c->evaluate : c->train;
+    if (x->forward != is_forward) return false;
+    out->border = (int64_t)x->chunk * m->e->layout->pp.size + m->e->layout->pp.rank + is_behind;
+    out->micro_batch = x->micro_batch;
+    out->bytes = (int64_t)mega_program_tensor_bytes(p, is_behind ? "stage_output" : "stage_input");
+    return out->bytes > 0;
+}
+
+/* Of the first messages of a list; how many there are in *count. */
+static uint64_t hash_list(const messages *m, int list, int64_t first, int64_t *count)
+{
+    uint64_t hash = MEGA_HASH_START;
+    message now;
+    *count = 0;
+    for (int64_t i = 0; i < m->steps; i++) {
+        if (!message_of(m, &m->step[i], list, &now)) continue;
+        if ((*count)++ < first) hash = mega_hash64(hash, &now, sizeof now);
+    }
+    return hash;
+}
+
+static void describe(const messages *m, int list, int64_t i, char out[MEGA_COMPARED_TEXT])
+{
+    message now;
+    for (int64_t k = 0; k < m->steps; k++)
+        if (message_of(m, &m->step[k], list, &now) && i-- == 0) {
+            snprintf(out, MEGA_COMPARED_TEXT, "%lld bytes of micro-batch %lld at border %lld of the model's parts",
+                     (long long)now.bytes, (long long)now.micro_batch, (long long)now.border);
+            return;
+        }
+    snprintf(out, MEGA_COMPARED_TEXT, "no more messages");
+}
+
+/* A stage and the one behind it, in one stream; the first sends in the forward one. */
+typedef struct link {
+    int stage;
+    bool is_forward;
+} link;
+
+static int behind(const mega_axis *pp, int stage)
+{
+    return (stage + 1) % pp->size;
+}
+
+static int sender(const mega_axis *pp, link l)
+{
+    return l.is_forward ? l.stage : behind(pp, l.stage);
+}
+
+static int receiver(const mega_axis *pp, link l)
+{
+    return l.is_forward ? behind(pp, l.stage) : l.stage;
+}
+
+typedef struct stage_lists {
+    int64_t hash[NUM_LISTS], count[NUM_LISTS];
+} stage_lists;
+
+static mega_status gather_lists(const messages *m, int64_t first, stage_lists *all)
+{
+    stage_lists mine;
+    for (int i = 0; i < NUM_LISTS; i++) mine.hash[i] = (int64_t)hash_list(m, i, first, &mine.count[i]);
+    return mega_comm_all_gather(m->e->layout->pp.comm, "comparison of schedules", all, &mine,
+                                (int64_t)(sizeof mine / sizeof(int64_t)), MEGA_I64);
+}
+
+static bool agrees(const mega_axis *pp, const stage_lists *all, link l)
+{
+    return all[sender(pp, l)].hash[l.is_forward ? SENT_FORWARD : SENT_BACK] ==
+           all[receiver(pp, l)].hash[l.is_forward ? AWAITED_FORWARD : AWAITED_BACK];
+}
+
+static mega_status tell(const messages *m, link l, int64_t i)
+{
+    const mega_axis *pp = &m->e->layout->pp;
+    const int from = sender(pp, l), to = receiver(pp, l);
+    char mine[MEGA_COMPARED_TEXT] = "", *all = mega_calloc((size_t)pp->size, MEGA_COMPARED_TEXT);
+    if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of schedules: no memory");
+    if (pp->rank == from) describe(m, l.is_forward ? SENT_FORWARD : SENT_BACK, i, mine);
+    if (pp->rank == to) describe(m, l.is_forward ? AWAITED_FORWARD : AWAITED_BACK, i, mine);
+    mega_status st = mega_comm_all_gather(pp->comm, "schedules that differ", all, mine, sizeof mine, MEGA_U8);
+    if (st == MEGA_OK)
+        st = MEGA_FAIL(
+            MEGA_ERR_COMM,
+            "pipeline: stage %d sends other %s than stage %d awaits, from message %lld on:\n  stage %d sends: "
+            "%s\n  stage %d awaits: %s\n  start all ranks with one program and the same options",
+            from, l.is_forward ? "activations" : "gradients", to, (long long)i + 1, from,
+            all + (size_t)from * MEGA_COMPARED_TEXT, to, all + (size_t)to * MEGA_COMPARED_TEXT);
+    mega_free(all);
+    return st;
+}
+
+/* The first message of the link that is not the same on both sides. */
+static mega_status find_message(const messages *m, link l, stage_lists *all)
+{
+    const mega_axis *pp = &m->e->layout->pp;
+    const int64_t sent = all[sender(pp, l)].count[l.is_forward ? SENT_FORWARD : SENT_BACK];
+    const int64_t awaited = all[receiver(pp, l)].count[l.is_forward ? AWAITED_FORWARD : AWAITED_BACK];
+    int64_t least = 0, most = sent > awaited ? sent : awaited;
+    while (least < most) { /* the first `least` agree, the first `most` + 1 do not */
+        const int64_t half = least + (most - least) / 2;
+        MEGA_TRY(gather_lists(m, half + 1, all));
+        if (agrees(pp, all, l)) least = half + 1;
+        else
+            most = half;
+    }
+    return tell(m, l, least);
+}
+
+mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step *step, int64_t steps, bool evaluates)
+{
+    const mega_axis *pp = &e->layout->pp;
+    const messages m = {e, step, steps, evaluates};
+    if (pp->size == 1) return MEGA_OK;
+    stage_lists *all = mega_malloc((size_t)pp->size * sizeof *all);
+    if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of schedules: no memory for %d stages", pp->size);
+    mega_status st = gather_lists(&m, INT64_MAX, all);
+    for (int i = 0; i < 2 * pp->size && st == MEGA_OK; i++) {
+        const link l = {i / 2, i % 2 == 0};
+        if (agrees(pp, all, l)) continue;
+        st = find_message(&m, l, all);
+        break;
+    }
+    mega_free(all);
+    return st;
+}
