@@ -9,6 +9,8 @@
 
 #include "cpu/gemm_pairs.h"
 
+#define PAIRS_GROUP 24 /* panels that rows of b are packed into at a time */
+
 /* `sums`: the rows join row_sum too (with trans_a). */
 static void pairs_pack_a(const pairs_block *b, uint16_t *panel, int64_t row, int64_t rows, bool sums);
 
@@ -57,26 +59,30 @@ ALWAYS void pairs_pack_lines(uint16_t *panel, const uint16_t *x, int64_t ld, int
         }
 }
 
+/* Rows lie along the columns: several panels at a time, for a line of memory is all that a row has for one. */
 ALWAYS void pairs_pack_across(uint16_t *panel, const uint16_t *x, int64_t ld, int64_t columns, int64_t depth,
                               int64_t padded)
 {
     const __m512i order = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0); /* unpacking works within quarters */
-    const __mmask32 there = mask_of_32(columns);
-    for (int64_t k = 0; k < padded; k += 2, panel += 2 * PAIRS_COLUMNS) {
-        const __m512i even = _mm512_maskz_loadu_epi16(k < depth ? there : 0, x + k * ld);
-        const __m512i odd = _mm512_maskz_loadu_epi16(k + 1 < depth ? there : 0, x + (k + 1) * ld);
-        const __m512i e = _mm512_permutexvar_epi64(order, even), o = _mm512_permutexvar_epi64(order, odd);
-        _mm512_storeu_si512(panel, _mm512_unpacklo_epi16(e, o));
-        _mm512_storeu_si512(panel + 32, _mm512_unpackhi_epi16(e, o));
-    }
+    for (int64_t k = 0; k < padded; k += 2, panel += 2 * PAIRS_COLUMNS)
+        for (int64_t c = 0; c < columns; c += PAIRS_COLUMNS) {
+            const __mmask32 there = mask_of_32(columns - c);
+            const __m512i even = _mm512_maskz_loadu_epi16(k < depth ? there : 0, x + k * ld + c);
+            const __m512i odd = _mm512_maskz_loadu_epi16(k + 1 < depth ? there : 0, x + (k + 1) * ld + c);
+            const __m512i e = _mm512_permutexvar_epi64(order, even), o = _mm512_permutexvar_epi64(order, odd);
+            _mm512_storeu_si512(panel + c * padded, _mm512_unpacklo_epi16(e, o));
+            _mm512_storeu_si512(panel + c * padded + 32, _mm512_unpackhi_epi16(e, o));
+        }
 }
 
 static void pairs_pack_b(const pairs_block *b, int64_t begin, int64_t end)
 {
     const mega_gemm_args *a = b->args;
     const uint16_t *x = a->b;
-    for (int64_t p = begin; p < end; p++) {
-        const int64_t n = b->n + p * PAIRS_COLUMNS, columns = b->columns - p * PAIRS_COLUMNS;
+    const int64_t group = a->trans_b ? 1 : PAIRS_GROUP;
+    for (int64_t p = begin; p < end; p += group) {
+        const int64_t n = b->n + p * PAIRS_COLUMNS, last = (p + group < end ? p + group : end) * PAIRS_COLUMNS;
+        const int64_t columns = (b->columns < last ? b->columns : last) - p * PAIRS_COLUMNS;
         uint16_t *panel = b->packed + p * PAIRS_COLUMNS * b->padded;
         if (a->trans_b) pairs_pack_lines(panel, x + n * a->ldb + b->k, a->ldb, columns, b->depth, b->padded);
         else
