@@ -85,7 +85,7 @@ static void show_threads(const mega_config *cfg)
     }
 }
 
-bool mega_cli_parse_on(const mega_world *world, mega_config *cfg, const char *command, int argc, char **argv,
+bool mega_cli_parse_on(mega_world *world, mega_config *cfg, const char *command, int argc, char **argv,
                        int *exit_status)
 {
     const bool is_first = mega_world_rank(world) == 0;
@@ -95,6 +95,7 @@ bool mega_cli_parse_on(const mega_world *world, mega_config *cfg, const char *co
     cfg->local_world_size = mega_world_local_size(world);
     if (!is_first) sink.most = MEGA_LOG_ERROR; /* every rank reads the same options and would say the same */
     if (st == MEGA_OK) st = mega_config_parse(cfg, command, argc, argv);
+    st = mega_cli_agree(world, st); /* a file that one host alone lacks ends the ranks of the others, too */
     if (st == MEGA_OK) {
         if (is_first) sink.most = cfg->log_level;
         show_threads(cfg);

@@ -16,8 +16,8 @@
  *     if (!mega_cli_parse(&cfg, "tokenize", argc, argv, &exit_status)) return exit_status;
  */
 bool mega_cli_parse(mega_config *cfg, const char *command, int argc, char **argv, int *exit_status);
-/* The same on every rank of a world; mistakes are printed by the first. */
-bool mega_cli_parse_on(const mega_world *world, mega_config *cfg, const char *command, int argc, char **argv,
+/* The same on every rank of a world, collectively; mistakes are printed by the first, its own or those of another. */
+bool mega_cli_parse_on(mega_world *world, mega_config *cfg, const char *command, int argc, char **argv,
                        int *exit_status);
 
 /* Prints this thread's error record as "megalith COMMAND: error: …" and returns the exit status for it: 2 for a mistake

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What every rank of a launcher would say alike, help and mistakes of the command line, is said once, with its exit status.
+# What every rank of a launcher would say alike, help and mistakes of the command line, is said once, with its exit status;
+# and what one rank alone cannot read, too.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 work=$(mktemp -d)
@@ -24,4 +25,13 @@ once 2 'needs options' generate_samples_gpt
 once 2 '--nonsense is not an option' tasks --nonsense
 once 1 'is not built yet' pretrain_bert --nonsense
 once 1 'several ranks run under' tokenize --tokenizer-type ByteTokenizer --text x
+
+# A file that the host of one rank alone lacks ends them all, in the words of that rank.
+mkdir here elsewhere
+echo "a prompt" >here/prompts.txt
+in_folder() { echo "cd $1 && exec $MEGALITH generate_samples_gpt --load nothing --sample-input-file prompts.txt"; }
+mkdir here/nothing elsewhere/nothing
+ranks 1 sh -c "$(in_folder here)" : -n 1 sh -c "$(in_folder elsewhere)" >log 2>&1 </dev/null
+[ $? -eq 1 ] && [ "$(grep -c 'error: rank 1: --sample-input-file prompts.txt: there is no such file' log)" -eq 1 ] ||
+    { echo "FAILED: a file that one rank alone lacks: $(cat log)" && failed=1; }
 exit $failed
