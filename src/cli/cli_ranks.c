@@ -1,5 +1,6 @@
 /* Commands over several ranks: one voice, and nobody waits for a rank that failed. */
 #include "cli.h"
+#include "launch.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +67,7 @@ int mega_cli_on_ranks(const char *command, int argc, char **argv, mega_cli_run *
     if (st != MEGA_OK) return mega_cli_fail(command, st);
     if (mega_cli_parse_on(world, &cfg, command, argc, argv, &exit_status)) {
         mega_cli_watch(world, &cfg);
+        launch_rank_begin(mega_world_local_size(world), cfg.num_threads);
         st = silence(world);
         if (st == MEGA_OK) st = run(world, &cfg);
         exit_status = st == MEGA_OK ? 0 : mega_cli_fail_on(world, command, st);
