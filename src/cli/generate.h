@@ -35,7 +35,7 @@ typedef struct session {
 
 /* Where prompts come from: each call gives the next one (borrowed until the next call), or NULL at the end, on every
  * rank the same. */
-typedef const char *generate_next(void *user);
+typedef mega_status generate_next(void *user, const char **prompt);
 
 /* generate_rounds.c: a round is a batch for each data-parallel rank, in the order of the prompts, so that batches hold
  * what one rank would put in them. */

@@ -10,30 +10,30 @@ typedef struct list_source {
     const mega_list *list;
     size_t at;
 } list_source;
-static const char *next_of_list(void *user)
+static mega_status next_of_list(void *user, const char **prompt)
 {
     list_source *l = user;
-    return l->at < l->list->count ? l->list->item[l->at++] : NULL;
+    *prompt = l->at < l->list->count ? l->list->item[l->at++] : NULL;
+    return MEGA_OK;
 }
 
-static const char *next_unconditional(void *user)
+static mega_status next_unconditional(void *user, const char **prompt)
 {
     int64_t *left = user;
-    return (*left)-- > 0 ? "" : NULL;
+    *prompt = (*left)-- > 0 ? "" : NULL;
+    return MEGA_OK;
 }
 
 /* Lines of a stream; empty ones are passed over, a line that says stop ends it (as the original does). */
 typedef struct line_source {
     mega_world *world;
-    mega_status status;
     FILE *file;
     char *line;
     size_t capacity;
     bool ask;
 } line_source;
-static const char *next_line(void *user)
+static const char *next_line(line_source *l)
 {
-    line_source *l = user;
     for (;;) {
         if (l->ask) {
             printf("\nContext prompt (stop to exit) >>> ");
@@ -65,12 +65,11 @@ static mega_status share_line(line_source *l, const char **line)
     return MEGA_OK;
 }
 
-static const char *next_shared_line(void *user)
+static mega_status next_shared_line(void *user, const char **prompt)
 {
     line_source *l = user;
-    const char *line = mega_world_rank(l->world) == 0 ? next_line(l) : NULL;
-    if (mega_world_size(l->world) > 1) l->status = share_line(l, &line);
-    return l->status == MEGA_OK ? line : NULL;
+    *prompt = mega_world_rank(l->world) == 0 ? next_line(l) : NULL;
+    return mega_world_size(l->world) > 1 ? share_line(l, prompt) : MEGA_OK;
 }
 
 mega_status generate_from_list(session *s, const mega_list *prompts)
@@ -88,5 +87,5 @@ mega_status generate_from_lines(session *s, FILE *file, bool ask)
     line_source lines = {.world = s->world, .file = file, .ask = ask};
     const mega_status st = generate_all(s, next_shared_line, &lines);
     free(lines.line);
-    return st == MEGA_OK ? lines.status : st;
+    return st;
 }

@@ -75,11 +75,13 @@ static mega_status take_prompt(const session *s, const char *prompt, sequence *q
 
 static mega_status read_round(session *s, generate_next *next, void *user, int64_t *count)
 {
-    const char *prompt;
-    mega_status st = MEGA_OK;
-    for (*count = 0; st == MEGA_OK && *count < s->room && (prompt = next(user)) != NULL;)
-        st = take_prompt(s, prompt, &s->round[(*count)++]);
-    return st;
+    const char *prompt = NULL;
+    for (*count = 0; *count < s->room;) {
+        MEGA_TRY(next(user, &prompt));
+        if (prompt == NULL) break;
+        MEGA_TRY(take_prompt(s, prompt, &s->round[(*count)++]));
+    }
+    return MEGA_OK;
 }
 
 static void clear_round(session *s, int64_t count)
