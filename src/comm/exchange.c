@@ -4,6 +4,7 @@
 #include "megalith/memory.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,9 +34,16 @@ record_exchange *exchange_create(const mega_world *w, uint16_t *port)
     x->world = w;
     x->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     x->listener = x->wake >= 0 ? socket_listen(port) : -1;
-    for (int i = 0; i < EXCHANGE_GUESTS; i++) x->guest[i].fd = -1;
-    for (int i = 0; i < EXCHANGE_LINKS; i++) x->link[i].fd = -1;
     pthread_mutex_init(&x->mutex, NULL);
+    x->guests = w->size < EXCHANGE_GUESTS ? w->size : EXCHANGE_GUESTS;
+    x->guest = mega_calloc((size_t)x->guests, sizeof *x->guest);
+    x->polled = mega_calloc((size_t)(2 + x->guests + EXCHANGE_LINKS), sizeof *x->polled);
+    if (x->guest == NULL || x->polled == NULL) {
+        exchange_destroy(x);
+        return NULL;
+    }
+    for (int i = 0; i < x->guests; i++) x->guest[i].fd = -1;
+    for (int i = 0; i < EXCHANGE_LINKS; i++) x->link[i].fd = -1;
     if (x->listener < 0)
         mega_warn("rank %d: no socket to tell other hosts of its record: %s", w->rank, strerror(errno));
     return x;
@@ -48,6 +56,8 @@ void exchange_destroy(record_exchange *x)
     if (x->listener >= 0) close(x->listener);
     if (x->wake >= 0) close(x->wake);
     exchange_hosts_fini(x);
+    mega_free(x->guest);
+    mega_free(x->polled);
     pthread_mutex_destroy(&x->mutex);
     mega_free(x);
 }

@@ -16,7 +16,7 @@ void exchange_guest_go(exchange_guest *g)
 void exchange_guest_come(record_exchange *x, int fd, double now)
 {
     exchange_guest *place = &x->guest[0];
-    for (int i = 1; i < EXCHANGE_GUESTS && place->fd >= 0; i++)
+    for (int i = 1; i < x->guests && place->fd >= 0; i++)
         if (x->guest[i].fd < 0 || x->guest[i].since < place->since) place = &x->guest[i];
     exchange_guest_go(place);
     place->fd = fd;
@@ -26,7 +26,7 @@ void exchange_guest_come(record_exchange *x, int fd, double now)
 
 void exchange_guests_tidy(record_exchange *x, double now)
 {
-    for (int i = 0; i < EXCHANGE_GUESTS; i++)
+    for (int i = 0; i < x->guests; i++)
         if (x->guest[i].fd >= 0 && now - x->guest[i].since > PATIENCE_S) exchange_guest_go(&x->guest[i]);
 }
 

@@ -9,7 +9,7 @@
 
 enum {
     EXCHANGE_ADDRESSES = 8, /* of a host */
-    EXCHANGE_GUESTS = 64,   /* that ask at a time; the oldest goes */
+    EXCHANGE_GUESTS = 512,  /* that ask at a time, at most; the oldest goes */
     EXCHANGE_LINKS = 24,    /* that this rank asks over, at a time */
     LINKS_A_HOST = 4
 };
@@ -81,7 +81,9 @@ struct record_exchange {
     double began, looked, deaf_until;
     bool is_busy;                     /* since the last look something was to be asked */
     int about[WIRE_RANKS], num_about; /* what was wanted at the last look */
-    exchange_guest guest[EXCHANGE_GUESTS];
+    exchange_guest *guest;
+    int guests;            /* as many as there are ranks, where they are not too many */
+    struct pollfd *polled; /* the wake, the listener, guests, links */
     exchange_link link[EXCHANGE_LINKS];
 };
 

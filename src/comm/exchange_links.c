@@ -7,14 +7,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ASK_EVERY_S 0.5
-#define PATIENCE_S  0.5  /* with a link that has said nothing, before another rank is tried beside it */
-#define CONNECT_S   1.0  /* for a connection */
-#define MUTE_S      4.0  /* for an answer, before the link makes room for another */
-#define QUIET_S     1.5  /* systems speak to each other every second */
-#define LONGEST_S   1.0  /* between two looks: the rest of the time this process did not run */
-#define GREETING_S  20.0 /* from the start on, also hosts are tried that nobody waits for */
-#define FREE_LINKS  8    /* that greetings leave to those who wait */
+#define OTHERS_S       2.0    /* without a sign of life, before other addresses than the known one are tried */
+#define RANKS_A_SECOND 2048.0 /* a large world asks less often */
+#define ASK_EVERY_S    0.5
+#define PATIENCE_S     0.5  /* with a link that has said nothing, before another rank is tried beside it */
+#define CONNECT_S      1.0  /* for a connection */
+#define MUTE_S         4.0  /* for an answer, before the link makes room for another */
+#define QUIET_S        1.5  /* systems speak to each other every second */
+#define BROKEN_S       3.0  /* a link over which they do not */
+#define LONGEST_S      1.0  /* between two looks: the rest of the time this process did not run */
+#define GREETING_S     20.0 /* from the start on, also hosts are tried that nobody waits for */
+#define FREE_LINKS     8    /* that greetings leave to those who wait */
 
 /* ---- one link ---- */
 
@@ -140,14 +143,15 @@ static exchange_link *link_to(record_exchange *x, const far_host *h, int rank)
     return NULL;
 }
 
-/* The next rank without a link; as long as no address has answered, each rank at each address. False: there is none. */
+/* The next rank without a link; as long as no address answers, each rank at each address. False: there is none. */
 static bool next_try(record_exchange *x, far_host *h, int *rank, int *address)
 {
-    const int tries = h->ranks * (h->known >= 0 ? 1 : h->addresses);
+    const bool is_known = h->known >= 0 && h->news.silent < OTHERS_S;
+    const int tries = h->ranks * (is_known ? 1 : h->addresses);
     for (int i = 0; i < tries; i++) {
         const int turn = h->turn++;
-        *rank = x->rank[h->first + (h->known >= 0 ? turn : turn / h->addresses) % h->ranks];
-        *address = h->known >= 0 ? h->known : turn % h->addresses;
+        *rank = x->rank[h->first + (is_known ? turn : turn / h->addresses) % h->ranks];
+        *address = is_known ? h->known : turn % h->addresses;
         if (x->port[*rank] != 0 && link_to(x, h, *rank) == NULL) return true;
     }
     return false;
@@ -174,7 +178,7 @@ static void open_link(record_exchange *x, far_host *h, double now)
 }
 
 typedef struct links {
-    int count;
+    int count, connected;
     exchange_link *ready, *oldest; /* one that may be asked again; one that says nothing for longest */
 } links;
 
@@ -185,25 +189,28 @@ static links look_at_links(record_exchange *x, far_host *h, double now)
     for (int i = 0; i < EXCHANGE_LINKS; i++) {
         exchange_link *l = &x->link[i];
         if (l->state == LINK_FREE || l->host != h) continue;
-        if (l->state == LINK_CONNECTING && now - l->since > CONNECT_S) {
+        const bool connects = l->state == LINK_CONNECTING;
+        const double quiet = connects ? now - l->since : socket_quiet(l->fd);
+        if (quiet > (connects ? CONNECT_S : BROKEN_S)) {
             fail(x, l, ETIMEDOUT);
             continue;
         }
         all.count++;
+        all.connected += !connects;
         if (l->state == LINK_READY) all.ready = l;
-        if (l->state != LINK_CONNECTING && socket_quiet(l->fd) < QUIET_S) h->sign = true;
+        if (!connects && quiet < QUIET_S) h->sign = true;
         if (l->state == LINK_ASKED && (all.oldest == NULL || l->since < all.oldest->since)) all.oldest = l;
     }
     return all;
 }
 
 /* Time in which this host was asked, since it last gave what is counted. */
-static void count_time(record_exchange *x, far_host *h, double passed)
+static void count_time(record_exchange *x, far_host *h, bool connected, double passed)
 {
     pthread_mutex_lock(&x->mutex);
     host_news *n = &h->news;
     n->silent = h->sign ? 0 : n->silent + passed;
-    n->refusing = h->refusals >= h->ranks ? n->refusing + passed : 0;
+    n->refusing = h->refusals >= h->ranks && !connected ? n->refusing + passed : 0;
     n->mute += passed;
     pthread_mutex_unlock(&x->mutex);
     h->sign = false;
@@ -212,9 +219,9 @@ static void count_time(record_exchange *x, far_host *h, double passed)
 static void drive(record_exchange *x, far_host *h, double now, double passed)
 {
     const links all = look_at_links(x, h, now);
-    count_time(x, h, passed);
+    count_time(x, h, all.connected > 0, passed);
     if (all.ready != NULL) {
-        if (now - all.ready->since < ASK_EVERY_S) return;
+        if (now - all.ready->since < ASK_EVERY_S + x->world->size / RANKS_A_SECOND) return;
         ask(x, all.ready, now);
         send_ask(x, all.ready);
         return;

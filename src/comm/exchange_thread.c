@@ -37,26 +37,24 @@ void exchange_merge(record_exchange *x, const wire_head *head)
 
 /* ---- the loop ---- */
 
-typedef struct watched {
-    struct pollfd fd[2 + EXCHANGE_GUESTS + EXCHANGE_LINKS]; /* a negative one is passed over */
-    int guests;
-} watched;
-
-static void watch(const record_exchange *x, watched *p, double now)
+/* A negative descriptor is passed over. Returns how many are to be looked at; *guests are here. */
+static nfds_t watch(const record_exchange *x, double now, int *guests)
 {
-    p->guests = 0;
-    p->fd[0] = (struct pollfd){.fd = x->wake, .events = POLLIN};
-    p->fd[1] = (struct pollfd){.fd = now < x->deaf_until ? -1 : x->listener, .events = POLLIN};
-    for (int i = 0; i < EXCHANGE_GUESTS; i++) {
+    struct pollfd *p = x->polled;
+    *p++ = (struct pollfd){.fd = x->wake, .events = POLLIN};
+    *p++ = (struct pollfd){.fd = now < x->deaf_until ? -1 : x->listener, .events = POLLIN};
+    *guests = 0;
+    for (int i = 0; i < x->guests; i++) {
         const exchange_guest *g = &x->guest[i];
-        p->fd[2 + i] = (struct pollfd){.fd = g->fd, .events = g->size > 0 ? POLLOUT : POLLIN};
-        p->guests += g->fd >= 0;
+        *p++ = (struct pollfd){.fd = g->fd, .events = g->size > 0 ? POLLOUT : POLLIN};
+        *guests += g->fd >= 0;
     }
     for (int i = 0; i < EXCHANGE_LINKS; i++) {
         const exchange_link *l = &x->link[i];
         const bool writes = l->state == LINK_CONNECTING || (l->state == LINK_ASKED && l->sent < sizeof l->ask);
-        p->fd[2 + EXCHANGE_GUESTS + i] = (struct pollfd){.fd = l->fd, .events = writes ? POLLOUT : POLLIN};
+        *p++ = (struct pollfd){.fd = l->fd, .events = writes ? POLLOUT : POLLIN};
     }
+    return (nfds_t)(p - x->polled);
 }
 
 static void welcome(record_exchange *x, double now)
@@ -70,31 +68,31 @@ static void welcome(record_exchange *x, double now)
     if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) x->deaf_until = now + DEAF_S;
 }
 
-static void serve(record_exchange *x, const watched *p, double now)
+static void serve(record_exchange *x, double now)
 {
     uint64_t times;
-    if (p->fd[0].revents != 0 && read(x->wake, &times, sizeof times) < 0) return; /* woken for nothing */
-    for (int i = 0; i < EXCHANGE_GUESTS; i++)
-        if (p->fd[2 + i].revents != 0) exchange_guest_serve(x, &x->guest[i], now);
+    const struct pollfd *wake = &x->polled[0], *door = wake + 1, *guest = wake + 2, *link = guest + x->guests;
+    if (wake->revents != 0 && read(x->wake, &times, sizeof times) < 0) return; /* woken for nothing */
+    for (int i = 0; i < x->guests; i++)
+        if (guest[i].revents != 0) exchange_guest_serve(x, &x->guest[i], now);
     for (int i = 0; i < EXCHANGE_LINKS; i++)
-        if (p->fd[2 + EXCHANGE_GUESTS + i].revents != 0) exchange_link_serve(x, &x->link[i], now);
-    if (p->fd[1].revents != 0) welcome(x, now);
+        if (link[i].revents != 0) exchange_link_serve(x, &x->link[i], now);
+    if (door->revents != 0) welcome(x, now);
 }
 
 static void *thread_main(void *argument)
 {
     record_exchange *x = argument;
-    watched p;
     x->began = x->looked = mega_time_now();
     while (!atomic_load(&x->ending)) {
+        int guests;
         const bool is_busy = exchange_links_drive(x, mega_time_now());
-        watch(x, &p, mega_time_now());
-        const bool waits = p.guests > 0 || p.fd[1].fd < 0;
-        if (poll(p.fd, sizeof p.fd / sizeof p.fd[0], is_busy ? LOOK_MS : waits ? GUEST_MS : -1) > 0)
-            serve(x, &p, mega_time_now());
+        const nfds_t count = watch(x, mega_time_now(), &guests);
+        const bool waits = guests > 0 || x->polled[1].fd < 0;
+        if (poll(x->polled, count, is_busy ? LOOK_MS : waits ? GUEST_MS : -1) > 0) serve(x, mega_time_now());
         exchange_guests_tidy(x, mega_time_now());
     }
-    for (int i = 0; i < EXCHANGE_GUESTS; i++) exchange_guest_go(&x->guest[i]);
+    for (int i = 0; i < x->guests; i++) exchange_guest_go(&x->guest[i]);
     for (int i = 0; i < EXCHANGE_LINKS; i++) exchange_link_close(&x->link[i]);
     return NULL;
 }

@@ -1,5 +1,6 @@
 /* Ranks that do not come, each in its way; a shell test reads what the others say.   ranks_stall HOW [LIMIT_S]
- * loop: collectives without end (the test kills or stops one)    cycle: each waits for a message that nobody sends
+ * loop: collectives without end (the test kills or stops one)    busy: the same, but the last rank leaves them
+ * cycle: each waits for a message that nobody sends
  * program: rank 1 has another program than the others; buckets: other buckets; schedule: another schedule
  * fail: rank 2 fails while the others wait elsewhere             count, kind, number: rank 1 calls something else */
 #include "engine_run.h"
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { NUMBERS = 50000 };
 
@@ -83,7 +85,8 @@ static mega_status run(mega_world *world, mega_layout *l, const char *how)
         if (me == 2) return mega_comm_agree(mega_world_comm(world), MEGA_FAIL(MEGA_ERR_FORMAT, "planted"));
         return mega_comm_all_reduce(l->dp.comm, "gradients", x, NUMBERS, MEGA_F32, MEGA_REDUCE_SUM);
     }
-    if (strcmp(how, "loop") != 0) return check_call(l, how, x, out);
+    const bool is_busy = strcmp(how, "busy") == 0;
+    if (strcmp(how, "loop") != 0 && !is_busy) return check_call(l, how, x, out);
     for (int64_t step = 1;; step++) {
         mega_record_step(mega_world_record(world), step);
         mega_record_phase(mega_world_record(world), "backward", 3);
@@ -93,6 +96,7 @@ static mega_status run(mega_world *world, mega_layout *l, const char *how)
             printf("running\n");
             fflush(stdout);
         }
+        if (step == 20 && is_busy && me == size - 1) sleep(60);
     }
 }
 

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RANKS = 4, HOSTS = 2 };
+enum { RANKS = 4, HOSTS = 2, CROWD = 60 };
 
 typedef struct bench {
     record_page *page[HOSTS];
@@ -56,7 +56,16 @@ static void set_up_rank(bench *b, int r)
     memset(b->place[r].secret, 5, WIRE_SECRET);
 }
 
-static int begin(void **state)
+/* As on a machine that has addresses of this family alone. */
+static void keep_family(exchange_place *p, int family)
+{
+    int kept = 0;
+    for (int i = 0; i < p->addresses; i++)
+        if (p->address[i].family == family) p->address[kept++] = p->address[i];
+    p->addresses = (uint16_t)kept;
+}
+
+static int begin_with(void **state, int family)
 {
     bench *b = mega_calloc(1, sizeof *b);
     for (int h = 0; h < HOSTS; h++)
@@ -64,12 +73,23 @@ static int begin(void **state)
                          0);
     for (int h = 0; h < HOSTS; h++) memset(b->page[h], 0, sizeof(record_page) + 2 * sizeof(struct mega_record));
     for (int r = 0; r < RANKS; r++) set_up_rank(b, r);
+    for (int r = 0; r < RANKS && family != 0; r++) keep_family(&b->place[r], family);
     for (int r = 0; r < RANKS; r++) {
         assert_int_equal(exchange_hosts(b->world[r].exchange, b->place), MEGA_OK);
         assert_true(exchange_thread_begin(b->world[r].exchange));
     }
     *state = b;
     return 0;
+}
+
+static int begin(void **state)
+{
+    return begin_with(state, 0);
+}
+
+static int begin_v6(void **state)
+{
+    return begin_with(state, 6);
 }
 
 static int end(void **state)
@@ -144,6 +164,16 @@ static void a_rank_of_another_host_is_read(void **state)
     assert_int_equal(exchange_find(w, has_dead), -1);
     exchange_rest(w);
     assert_int_equal(exchange_find(w, is_reached), -1);
+}
+
+static void hosts_may_speak_over_v6_alone(void **state)
+{
+    bench *b = *state;
+    record_view v;
+    if (b->place[2].addresses == 0) skip(); /* this machine has no IPv6 */
+    exchange_ask(&b->world[1], (const int[]){2}, 1);
+    wait_for_record(&b->world[1], 2, &v);
+    assert_int_equal(v.step, 42);
 }
 
 static void a_dead_rank_and_who_tells_are_heard_of(void **state)
@@ -221,8 +251,8 @@ static void strangers_are_not_answered(void **state)
     ask.head.count = 1;
     ask.rank[0] = RANKS;
     assert_refused(b, &ask, sizeof ask);
-    int crowd[2 * EXCHANGE_GUESTS]; /* who say nothing */
-    for (int i = 0; i < 2 * EXCHANGE_GUESTS; i++) crowd[i] = knock(b, 2);
+    int crowd[2 * CROWD]; /* who say nothing */
+    for (int i = 0; i < 2 * CROWD; i++) crowd[i] = knock(b, 2);
     ask.rank[0] = 3;
     wire_answer answer;
     const size_t size = sizeof answer.head + sizeof answer.view[0];
@@ -231,7 +261,7 @@ static void strangers_are_not_answered(void **state)
     assert_int_equal(recv(fd, &answer, size, MSG_WAITALL), size);
     assert_int_equal(answer.view[0].step, 43);
     close(fd);
-    for (int i = 0; i < 2 * EXCHANGE_GUESTS; i++) close(crowd[i]);
+    for (int i = 0; i < 2 * CROWD; i++) close(crowd[i]);
 }
 
 static void records_are_looked_at(void **state)
@@ -263,6 +293,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_rank_of_another_host_is_read, begin, end),
+        cmocka_unit_test_setup_teardown(hosts_may_speak_over_v6_alone, begin_v6, end),
         cmocka_unit_test_setup_teardown(a_dead_rank_and_who_tells_are_heard_of, begin, end),
         cmocka_unit_test_setup_teardown(a_host_whose_ranks_are_gone_refuses, begin, end),
         cmocka_unit_test_setup_teardown(strangers_are_not_answered, begin, end),
