@@ -176,7 +176,30 @@ def layouts(bench):
                      f"124M bf16 T=64, 16 sequences a step; most {most / 1e9:.2f} GB a rank")
 
 
+# ---- collectives through shared memory, against MPI ----
+
+SIZES = {"1k": 1 << 10, "64k": 64 << 10, "1m": 1 << 20, "16m": 16 << 20, "128m": 128 << 20}
+
+
+def comm(bench):
+    """Time over MPI over time through shared memory, by kind, type, ranks and bytes; in turns in one process (bench_comm.c)."""
+    launcher = Launcher(bench)
+    for ranks in (2, 4):
+        for kind in ("all_reduce", "reduce_scatter", "all_gather"):
+            for dtype in ("f32", "bf16"):
+                words = [f"{kind}:{dtype}:{size}" for size in SIZES.values()]
+                done = subprocess.run(launcher.command(ranks, os.path.join(bench.PROGRAMS, "bench_comm"), "repeats=15", *words),
+                                      capture_output=True, text=True, env={**os.environ, **MPI})
+                rows = re.findall(r"^\S+ \S+ \d+: (\S+) (\S+) us, (.*)$", done.stdout, re.M)
+                if done.returncode != 0 or len(rows) != len(SIZES):
+                    raise bench.NotMeasured(f"bench_comm: {(done.stderr + done.stdout).strip()[-300:]}")
+                for size, (over_mpi, shared, ratios) in zip(SIZES, rows):
+                    ratios = [float(r) for r in ratios.split()]
+                    bench.record(f"comm_{kind}_{dtype}_{size}_{ranks}_of_transport", statistics.median(ratios), "",
+                                 f"{ranks} ranks: {over_mpi} us over MPI, {shared} us through shared memory", ratios)
+
+
 def groups(bench):
     found = {name: (lambda r=(name, *row): against_one(bench, Launcher(bench), *r[:4], min(bench.REPEATS, 3), r[4]), [name])
              for name, *row in scale_rows()}
-    return {**found, "deepspeed": (lambda: deepspeed(bench), []), "layouts": (lambda: layouts(bench), [])}
+    return {**found, "comm": (lambda: comm(bench), []), "deepspeed": (lambda: deepspeed(bench), []), "layouts": (lambda: layouts(bench), [])}

@@ -3,7 +3,7 @@
 
 usage: bench/run.py [GROUP...]     groups: machine step (step_small step_t64_fp32 step_t64_bf16 step_fp32 step_bf16) accumulate dropout memory
                                    tokenizer train_tokenizer preprocess start llmc scale
-                                   (scale_dp, scale_tp, ...) deepspeed layouts, and every build/bench/bench_NAME that prints RESULT lines (attention, checkpoint, generate, ...)
+                                   (scale_dp, scale_tp, ...) comm deepspeed layouts, and every build/bench/bench_NAME that prints RESULT lines (attention, checkpoint, generate, ...)
 MEGA_PEERS names a Python with the peers, MEGA_LLMC a checkout of llm.c, MEGA_BENCH_REPEATS the repeats (5 when not given).
 Writes bench/results/latest.json; figures that were not measured in this run stay as they are there.
 """

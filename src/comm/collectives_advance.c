@@ -67,23 +67,24 @@ static void reduce_slots(const comm_op *op, void *out, const void *own, int64_t 
 
 /* ---- slices: slice r of the numbers is rank r's ---- */
 
-static int64_t slice_elements(const comm_op *op)
+int64_t comm_slice_elements(const comm_op *op)
 {
     return op->kind == COMM_ALL_REDUCE ? (op->count + op->comm->size - 1) / op->comm->size : op->count;
 }
 
 /* Elements of slice r that are under way now, behind the first op->at: where slices are not all whole, the last ones
  * are short. */
-static int64_t held(const comm_op *op, int r, int64_t most)
+int64_t comm_held(const comm_op *op, int r, int64_t most)
 {
-    const int64_t slice = slice_elements(op), all = op->kind == COMM_ALL_REDUCE ? op->count : slice * op->comm->size;
+    const int64_t slice = comm_slice_elements(op),
+                  all = op->kind == COMM_ALL_REDUCE ? op->count : slice * op->comm->size;
     const int64_t left = least(slice, all - slice * r) - op->at;
     return left < 0 ? 0 : least(left, most);
 }
 
-static int64_t place(const comm_op *op, int r)
+int64_t comm_place(const comm_op *op, int r)
 {
-    return slice_elements(op) * r + op->at;
+    return comm_slice_elements(op) * r + op->at;
 }
 
 /* ---- phases ---- */
@@ -103,12 +104,13 @@ static mega_status begin_whole(comm_op *op)
 static mega_status begin_scatter(comm_op *op)
 {
     const size_t size = mega_dtype_size(op->dtype);
-    const int64_t piece = piece_elements(op), mine = held(op, op->comm->rank, piece);
+    const int64_t piece = piece_elements(op), mine = comm_held(op, op->comm->rank, piece);
     op->phase = COMM_SCATTER;
     for (int r = 0; r < op->comm->size; r++) {
         if (r == op->comm->rank) continue;
         MEGA_TRY(transport_receive(op, r, slot(op, r), (size_t)mine * size));
-        MEGA_TRY(transport_send(op, r, at_const(op->in, place(op, r), op), (size_t)held(op, r, piece) * size));
+        MEGA_TRY(
+            transport_send(op, r, at_const(op->in, comm_place(op, r), op), (size_t)comm_held(op, r, piece) * size));
     }
     return MEGA_OK;
 }
@@ -116,20 +118,20 @@ static mega_status begin_scatter(comm_op *op)
 /* An all_reduce keeps its sum where its slice lies, a reduce_scatter puts it out. */
 static void end_scatter(comm_op *op)
 {
-    const int64_t mine = place(op, op->comm->rank);
+    const int64_t mine = comm_place(op, op->comm->rank);
     reduce_slots(op, at(op->out, op->kind == COMM_ALL_REDUCE ? mine : op->at, op), at_const(op->in, mine, op),
-                 held(op, op->comm->rank, piece_elements(op)));
+                 comm_held(op, op->comm->rank, piece_elements(op)));
 }
 
 static mega_status begin_gather(comm_op *op, int64_t piece)
 {
     const size_t size = mega_dtype_size(op->dtype);
-    const int64_t mine = held(op, op->comm->rank, piece);
+    const int64_t mine = comm_held(op, op->comm->rank, piece);
     op->phase = COMM_GATHER;
     for (int r = 0; r < op->comm->size; r++) {
         if (r == op->comm->rank) continue;
-        MEGA_TRY(transport_receive(op, r, at(op->out, place(op, r), op), (size_t)held(op, r, piece) * size));
-        MEGA_TRY(transport_send(op, r, at(op->out, place(op, op->comm->rank), op), (size_t)mine * size));
+        MEGA_TRY(transport_receive(op, r, at(op->out, comm_place(op, r), op), (size_t)comm_held(op, r, piece) * size));
+        MEGA_TRY(transport_send(op, r, at(op->out, comm_place(op, op->comm->rank), op), (size_t)mine * size));
     }
     return MEGA_OK;
 }
@@ -218,6 +220,10 @@ static mega_status begin(comm_op *op)
         op->phase = COMM_LAST;
         return MEGA_OK;
     }
+    if (comm_shares(op)) {
+        comm_shared_begin(op);
+        return MEGA_OK;
+    }
     switch (op->kind) {
     case COMM_ALL_REDUCE:
         if (bytes * (size_t)op->comm->size > SMALL_BYTES || op->count > piece_elements(op)) return begin_scatter(op);
@@ -235,7 +241,7 @@ static mega_status begin(comm_op *op)
 static mega_status next_piece(comm_op *op, bool *done)
 {
     op->at += piece_elements(op);
-    *done = op->kind == COMM_ALL_GATHER || op->at >= slice_elements(op);
+    *done = op->kind == COMM_ALL_GATHER || op->at >= comm_slice_elements(op);
     return *done ? MEGA_OK : begin_scatter(op);
 }
 

@@ -63,6 +63,7 @@ typedef enum comm_phase {
     COMM_SCATTER, /* a piece of each slice to its rank */
     COMM_GATHER,  /* and, summed, back */
     COMM_DOWN,    /* a broadcast has come from above */
+    COMM_SHARED,  /* all of it goes through memory that the ranks of a host share */
     COMM_LAST
 } comm_phase;
 
@@ -89,6 +90,8 @@ typedef struct comm_op {
     double limit_s; /* of the wait; 0: the world's. Past another limit than the world's nothing is reported */
     comm_phase phase;
     int64_t at;              /* of a slice, is done */
+    int64_t turn;            /* in COMM_SHARED */
+    int next_member;         /* to be copied from, in this turn */
     int next;                /* in the queue of its tag; -1: the last */
     uint32_t use;            /* of this place in the table: a request knows its own */
     double moved;            /* when it last got on */
@@ -104,6 +107,9 @@ typedef struct comm_channel {
     size_t scratch_bytes;
     comm_messages messages;
 } comm_channel;
+
+/* MEGA_COMM in the environment: what is faster, or always the one or the other. */
+typedef enum comm_way { COMM_WAY_FASTER, COMM_WAY_MPI, COMM_WAY_SHARED } comm_way;
 
 typedef struct comm_watch {
     double looked, waited; /* seconds: when it last looked, how long there was no progress */
@@ -128,7 +134,9 @@ struct mega_world {
     struct mega_record *record;       /* this rank's, in it */
     bool shares_page;                 /* with all ranks of this host */
     struct record_exchange *exchange; /* of records with other hosts; NULL where there is none */
-    comm_watch watch;                 /* over the wait of this rank */
+    struct comm_shared *shared;       /* memory for collectives inside this host; NULL: there is none */
+    comm_way way;
+    comm_watch watch; /* over the wait of this rank */
     mega_stall_report *report;
     void *report_user;
 };
@@ -157,12 +165,29 @@ mega_status transport_host_broadcast(mega_world *world, void *data, size_t bytes
 mega_status transport_host_barrier(mega_world *world);
 /* Between all ranks: in [bytes] of each → out, by rank. */
 mega_status transport_all_gather(mega_world *world, const void *in, void *out, size_t bytes);
+mega_status transport_host_all(mega_world *world, bool *all); /* whether all of them say so */
 const char *transport_description(char *out, size_t size);
 
 /* collectives_advance.c: the messages of op's phase are through (or it begins): finishes the phase and begins the next.
  * *done: nothing is left. */
 mega_status comm_op_advance(comm_op *op, bool *done);
 const char *comm_kind_name(comm_kind kind);
+/* Slice r of the numbers is rank r's: its elements; those under way now, behind the first op->at, at most so many;
+ * where they lie. */
+int64_t comm_slice_elements(const comm_op *op);
+int64_t comm_held(const comm_op *op, int r, int64_t most);
+int64_t comm_place(const comm_op *op, int r);
+
+/* collectives_shared.c: whether op goes through shared memory; then begin and, until it is through, move: whether it
+ * got on. Missing: as transport_missing. */
+bool comm_shares(const comm_op *op);
+void comm_shared_begin(comm_op *op);
+bool comm_shared_move(comm_op *op, bool *through);
+int comm_shared_missing(const comm_op *op, int *ranks, int most);
+
+/* shared.c: collective over the ranks of the host, when their page is there. */
+mega_status shared_open(mega_world *world);
+void shared_close(mega_world *world);
 
 /* operations.c: the table of what is under way. Begin copies *op into it, and says so in *out; groups have more than
  * one rank. */
@@ -171,6 +196,8 @@ mega_status comm_begin(const comm_op *op, mega_request *out);
 mega_status comm_channel_open(const mega_comm *comm);
 size_t comm_scratch_bytes(const mega_comm *comm); /* what that takes; also of a planned group */
 void comm_operations_close(mega_world *world);
+/* For whom op waits: world ranks, each once, at most `most`. */
+int comm_missing(const comm_op *op, int *ranks, int most);
 
 /* stall.c: a look at the clock and at the other processes, from time to time during a wait. Fails when the wait is to
  * end: past its limit, or a rank is dead. */

@@ -6,6 +6,8 @@
 #include "megalith/threads.h"
 #include "record_impl.h"
 
+#include <sched.h>
+
 enum {
     SPINS = 200,     /* polls before the core is given to others */
     CLOCK_EVERY = 64 /* polls between looks at the clock */
@@ -58,10 +60,22 @@ void comm_operations_close(mega_world *world)
 
 /* ---- moving on ---- */
 
+static mega_status test(comm_op *op, bool *through)
+{
+    if (op->phase != COMM_SHARED) return transport_test(op, through);
+    if (comm_shared_move(op, through)) op->moved = mega_time_now();
+    return MEGA_OK;
+}
+
+int comm_missing(const comm_op *op, int *ranks, int most)
+{
+    return op->phase == COMM_SHARED ? comm_shared_missing(op, ranks, most) : transport_missing(op, ranks, most);
+}
+
 static mega_status go_on(comm_op *op)
 {
     bool through = true;
-    if (op->state == COMM_MOVING) MEGA_TRY(transport_test(op, &through));
+    if (op->state == COMM_MOVING) MEGA_TRY(test(op, &through));
     while (through) {
         bool done;
         op->state = COMM_MOVING;
@@ -72,7 +86,7 @@ static mega_status go_on(comm_op *op)
             op->comm->world->under_way--;
             return MEGA_OK;
         }
-        MEGA_TRY(transport_test(op, &through));
+        MEGA_TRY(test(op, &through));
     }
     return MEGA_OK;
 }
@@ -181,7 +195,11 @@ static mega_status wait_for(mega_world *world, const comm_op *op)
     for (long polls = 0; op->state != COMM_DONE; polls++) {
         MEGA_TRY(check_alive(world, op));
         MEGA_TRY(move_all(world));
-        if (polls < SPINS) continue;
+        if (polls < SPINS) {
+            /* as MPI does while it is polled: who is waited for gets a core sooner than by a nap */
+            if (world->is_crowded && world->shared != NULL) sched_yield();
+            continue;
+        }
         transport_yield(world);
         if (polls % CLOCK_EVERY == 0) MEGA_TRY(stall_look(op, mega_time_now()));
     }

@@ -1,6 +1,12 @@
 /* The arithmetic of reductions. Every element is reduced over ranks 0, 1, 2, … in that order, so that the result is the
  * same bits on every rank and in every run; 16-bit numbers are widened, summed in float and rounded once. */
 #include "comm_impl.h"
+#include "megalith/threads.h"
+
+#include <string.h>
+
+/* Into each of the functions by instruction set. */
+#define INLINE static inline __attribute__((always_inline))
 
 enum { PIECE = 512 }; /* elements at a time: their sums stay in the first level of cache */
 
@@ -34,7 +40,7 @@ mega_status comm_check_reducible(mega_dtype dtype, const char *what)
     } while (0)
 
 /* sum[i] = op(sum[i], part[i]), both of the type that is summed in. */
-static void reduce_wide(void *sum, const void *part, int64_t n, mega_dtype wide, mega_reduce op)
+INLINE void reduce_wide(void *sum, const void *part, int64_t n, mega_dtype wide, mega_reduce op)
 {
     switch (wide) {
     case MEGA_F64: REDUCE(double); break;
@@ -44,20 +50,23 @@ static void reduce_wide(void *sum, const void *part, int64_t n, mega_dtype wide,
     }
 }
 
-static bool is_half(mega_dtype dtype)
+INLINE bool is_half(mega_dtype dtype)
 {
     return dtype == MEGA_BF16 || dtype == MEGA_F16;
 }
 
-static const void *widened(float *room, const void *x, int64_t begin, int64_t n, mega_dtype dtype)
+INLINE const void *widened(float *room, const void *x, int64_t begin, int64_t n, mega_dtype dtype)
 {
     if (!is_half(dtype)) return (const char *)x + (size_t)begin * mega_dtype_size(dtype);
     const uint16_t *h = (const uint16_t *)x + begin;
-    for (int64_t i = 0; i < n; i++) room[i] = dtype == MEGA_BF16 ? mega_bf16_to_f32(h[i]) : mega_f16_to_f32(h[i]);
+    if (dtype == MEGA_BF16)
+        for (int64_t i = 0; i < n; i++) room[i] = mega_bf16_to_f32(h[i]);
+    else
+        for (int64_t i = 0; i < n; i++) room[i] = mega_f16_to_f32(h[i]);
     return room;
 }
 
-static void store(void *out, int64_t begin, const void *sum, int64_t n, mega_dtype dtype)
+INLINE void store(void *out, int64_t begin, const void *sum, int64_t n, mega_dtype dtype)
 {
     const size_t size = mega_dtype_size(dtype);
     if (!is_half(dtype)) {
@@ -66,18 +75,67 @@ static void store(void *out, int64_t begin, const void *sum, int64_t n, mega_dty
     }
     uint16_t *h = (uint16_t *)out + begin;
     const float *f = sum;
-    for (int64_t i = 0; i < n; i++) h[i] = dtype == MEGA_BF16 ? mega_f32_to_bf16(f[i]) : mega_f32_to_f16(f[i]);
+    if (dtype == MEGA_BF16)
+        for (int64_t i = 0; i < n; i++) h[i] = mega_f32_to_bf16(f[i]);
+    else
+        for (int64_t i = 0; i < n; i++) h[i] = mega_f32_to_f16(f[i]);
 }
 
-void comm_reduce(void *out, const void *const *from, int ranks, int64_t count, mega_dtype dtype, mega_reduce op)
+/* ---- the sums, by what the processor has: the same numbers in the same order ---- */
+
+typedef struct reduction {
+    void *out;
+    const void *const *from;
+    int ranks;
+    int64_t count;
+    mega_dtype dtype;
+    mega_reduce op;
+} reduction;
+
+INLINE void reduce_all(const reduction *r)
 {
     double sum[PIECE]; /* the widest type there is */
     float room[PIECE];
-    const mega_dtype wide = is_half(dtype) ? MEGA_F32 : dtype;
-    for (int64_t begin = 0; begin < count; begin += PIECE) {
-        const int64_t n = count - begin < PIECE ? count - begin : PIECE;
-        memcpy(sum, widened(room, from[0], begin, n, dtype), (size_t)n * mega_dtype_size(wide));
-        for (int r = 1; r < ranks; r++) reduce_wide(sum, widened(room, from[r], begin, n, dtype), n, wide, op);
-        store(out, begin, sum, n, dtype);
+    const mega_dtype wide = is_half(r->dtype) ? MEGA_F32 : r->dtype;
+    for (int64_t begin = 0; begin < r->count; begin += PIECE) {
+        const int64_t n = r->count - begin < PIECE ? r->count - begin : PIECE;
+        memcpy(sum, widened(room, r->from[0], begin, n, r->dtype), (size_t)n * mega_dtype_size(wide));
+        for (int k = 1; k < r->ranks; k++)
+            reduce_wide(sum, widened(room, r->from[k], begin, n, r->dtype), n, wide, r->op);
+        store(r->out, begin, sum, n, r->dtype);
     }
+}
+
+static void reduce_portable(const reduction *r)
+{
+    reduce_all(r);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static void reduce_avx2(const reduction *r)
+{
+    reduce_all(r);
+}
+
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq"))) static void reduce_avx512(const reduction *r)
+{
+    reduce_all(r);
+}
+#endif
+
+void comm_reduce(void *out, const void *const *from, int ranks, int64_t count, mega_dtype dtype, mega_reduce op)
+{
+    const reduction r = {out, from, ranks, count, dtype, op};
+#if defined(__x86_64__)
+    const mega_isa isa = mega_cpu_isa();
+    if (isa >= MEGA_ISA_AVX512) {
+        reduce_avx512(&r);
+        return;
+    }
+    if (isa >= MEGA_ISA_AVX2) {
+        reduce_avx2(&r);
+        return;
+    }
+#endif
+    reduce_portable(&r);
 }

@@ -150,7 +150,7 @@ mega_status stall_look(const comm_op *op, double now)
     mega_world *w = op->comm->world;
     if (now - w->watch.looked < LOOK_EVERY_S || w->page == NULL) return MEGA_OK;
     const double waited = waited_by_now(&w->watch, op, now), limit = w->timeout_s;
-    w->record->num_missing = transport_missing(stall_head(op), w->record->missing, RECORD_MISSING);
+    w->record->num_missing = comm_missing(stall_head(op), w->record->missing, RECORD_MISSING);
     if (op->limit_s > 0)
         return waited < op->limit_s ? MEGA_OK : MEGA_FAIL(MEGA_ERR_COMM, "group %s: not all came", op->comm->name);
     if (waited > ASK_AFTER_S) ask_hosts(w);

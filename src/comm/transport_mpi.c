@@ -114,6 +114,14 @@ mega_status transport_all_gather(mega_world *world, const void *in, void *out, s
     return code == MPI_SUCCESS ? MEGA_OK : mpi_failed("where each rank is", code);
 }
 
+mega_status transport_host_all(mega_world *world, bool *all)
+{
+    int mine = *all, least = 0;
+    const int code = MPI_Allreduce(&mine, &least, 1, MPI_INT, MPI_MIN, world->transport->host);
+    *all = least != 0;
+    return code == MPI_SUCCESS ? MEGA_OK : mpi_failed("ranks of this host", code);
+}
+
 void transport_close(mega_world *world)
 {
     struct mega_transport *t = world->transport;

@@ -35,6 +35,7 @@ mega_status mega_world_create(mega_world **out, const mega_world_options *option
         w->op = mega_calloc(MEGA_COMM_REQUESTS, sizeof *w->op);
         if (w->op == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "world of %d ranks: no memory", w->size);
         if (st == MEGA_OK) st = record_open(w);
+        if (st == MEGA_OK) st = shared_open(w);
     }
     if (st != MEGA_OK) {
         mega_world_destroy(w);
@@ -64,6 +65,7 @@ void mega_world_destroy(mega_world *world)
     record_leave(world);
     transport_close(world); /* MPI comes back when all ranks are here: until then their records can be read */
     record_close(world);
+    shared_close(world);
     comm_operations_close(world);
     mega_free(world);
 }
@@ -114,6 +116,16 @@ void mega_world_set_stall_report(mega_world *world, mega_stall_report *report, v
 mega_comm *mega_world_comm(mega_world *world)
 {
     return &world->all;
+}
+
+void mega_world_set_shared(mega_world *world, bool shared)
+{
+    world->way = shared ? COMM_WAY_SHARED : COMM_WAY_MPI;
+}
+
+bool mega_world_can_share(const mega_world *world)
+{
+    return world != NULL && world->shared != NULL;
 }
 
 bool mega_world_failed(const mega_world *world)

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int failures;
 static mega_comm *world_comm;
@@ -255,6 +256,70 @@ static void check_rounds(mega_world *world, const group *group_of)
     }
 }
 
+/* ---- over MPI and through shared memory: the same bits ---- */
+
+/* What each kind of collective makes of numbers whose sum depends on the order, one behind the other. */
+static size_t collect(const group *g, mega_dtype t, int64_t count, char *out)
+{
+    const size_t bytes = (size_t)count * mega_dtype_size(t), size = (size_t)g->axis.size;
+    char *all = out, *slice = all + bytes, *whole = slice + bytes, *in = whole + bytes * size;
+    const int me = member(g, g->axis.rank);
+    for (int64_t i = 0; i < count * (int64_t)size; i++) {
+        const float x = 1.0f / (float)(1 + (me * 131 + i * 7919) % 1009) - 0.01f;
+        if (t == MEGA_F32) ((float *)(void *)in)[i] = x;
+        else
+            ((uint16_t *)(void *)in)[i] = mega_f32_to_bf16(x);
+    }
+    memcpy(all, in, bytes);
+    need(mega_comm_all_reduce(g->axis.comm, "numbers", all, count, t, MEGA_REDUCE_SUM));
+    need(mega_comm_reduce_scatter(g->axis.comm, "numbers", slice, in, count, t));
+    need(mega_comm_all_gather(g->axis.comm, "numbers", whole, slice, count, t));
+    return bytes * (2 + size);
+}
+
+static void check_ways(mega_world *world, const group *group_of)
+{
+    static const int64_t counts[] = {1, 9, 1000, 1025, 50021};
+    enum { MOST = 50021 * 4 * (2 + 2 * 8) };
+    if (mega_world_size(world) > 8 || !mega_world_can_share(world)) return;
+    char *ways[2] = {malloc(MOST), malloc(MOST)};
+    if (ways[0] == NULL || ways[1] == NULL) exit(1);
+    for (int k = 0; k < 2 * GROUPS; k++) /* groups in turns, also of one tag */
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            const group *g = &group_of[k % GROUPS];
+            const mega_dtype t = (k + (int)c) % 2 == 0 ? MEGA_F32 : MEGA_BF16;
+            size_t bytes = 0;
+            for (int way = 0; way < 2; way++) {
+                mega_world_set_shared(world, way == 1);
+                bytes = collect(g, t, counts[c], ways[way]);
+            }
+            expect(memcmp(ways[0], ways[1], bytes) == 0, "%lld %s of %s: other bits through shared memory",
+                   (long long)counts[c], mega_dtype_name(t), g->name);
+        }
+    free(ways[0]);
+    free(ways[1]);
+}
+
+/* Groups of one axis that differ from layout to layout take turns. */
+static void check_layouts(mega_world *world)
+{
+    const int size = mega_world_size(world);
+    mega_layout *l[2];
+    float x[1000];
+    if (size % 2 != 0) return;
+    need(mega_layout_create(&l[0], world, &(mega_layout_sizes){.tp = 2}));
+    need(mega_layout_create(&l[1], world, &(mega_layout_sizes){.tp = size}));
+    for (int round = 0; round < 12; round++) {
+        const mega_axis *tp = &l[round % 3 != 0]->tp;
+        for (int i = 0; i < 1000; i++) x[i] = (float)(round + i);
+        need(mega_comm_all_reduce(tp->comm, "in turns", x, 1000, MEGA_F32, MEGA_REDUCE_SUM));
+        for (int i = 0; i < 1000; i++)
+            expect(x[i] == (float)((round + i) * tp->size), "round %d of two layouts, element %d", round, i);
+    }
+    mega_layout_destroy(l[0]);
+    mega_layout_destroy(l[1]);
+}
+
 /* The table of requests is fixed: one more is refused, and what is under way goes on. */
 static void check_table(const group *g)
 {
@@ -303,6 +368,8 @@ int main(int argc, char **argv)
         check_table(&group_of[i]);
     }
     check_rounds(world, group_of);
+    check_layouts(world);
+    check_ways(world, group_of);
     need(mega_comm_agree(l->world.comm, failures == 0 ? MEGA_OK : MEGA_FAIL(MEGA_ERR_COMM, "%d failures", failures)));
     const mega_status planted = size > 1 && me == size - 1 ? MEGA_FAIL(MEGA_ERR_FORMAT, "planted") : MEGA_OK;
     const mega_status st = mega_comm_agree(mega_world_comm(world), planted);

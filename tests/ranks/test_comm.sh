@@ -2,22 +2,53 @@
 # Collectives between ranks that mpirun started: every collective, type and axis, in layouts of 1 to 8 ranks.
 set -eu
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
-for layout in "1 1 1 1 1" "2 1 1 1 1" "2 2 1 1 1" "3 1 1 1 1" "4 2 1 2 1" "4 1 1 1 2" "8 2 1 2 2" "8 2 2 1 2"; do
-    # shellcheck disable=SC2086  # a list of numbers
-    set -- $layout
-    n=$1
-    shift
-    ranks "$n" "$MEGA_BUILD/tests/ranks_comm" "$@" || {
-        echo "FAILED: $n ranks, tp cp pp ep = $*"
+# Ranks of a host exchange through memory that they share, or over MPI; ranks_comm compares the bits of both.
+layouts=("1 1 1 1 1" "2 1 1 1 1" "2 2 1 1 1" "3 1 1 1 1" "4 2 1 2 1" "4 1 1 1 2" "8 2 1 2 2" "8 2 2 1 2")
+for way in shm mpi; do
+    export MEGA_COMM=$way
+    for layout in "${layouts[@]}"; do
+        # shellcheck disable=SC2086  # a list of numbers
+        set -- $layout
+        n=$1
+        shift
+        ranks "$n" "$MEGA_BUILD/tests/ranks_comm" "$@" || {
+            echo "FAILED: $way, $n ranks, tp cp pp ep = $*"
+            exit 1
+        }
+        echo "ok: $way, $n ranks, tp cp pp ep = $*"
+    done
+    # The same where every call is compared before its data moves.
+    MEGA_CHECK=2 ranks 4 "$MEGA_BUILD/tests/ranks_comm" 2 1 1 1 || {
+        echo "FAILED: $way, MEGA_CHECK=2"
         exit 1
     }
-    echo "ok: $n ranks, tp cp pp ep = $*"
+    layouts=("2 2 1 1 1" "3 1 1 1 1" "8 2 2 1 2")
 done
-# The same where every call is compared before its data moves.
-MEGA_CHECK=2 ranks 4 "$MEGA_BUILD/tests/ranks_comm" 2 1 1 1 || {
-    echo "FAILED: MEGA_CHECK=2"
+unset MEGA_COMM
+# Where one rank cannot open what another shares, all use MPI; and say so where that was not wanted.
+if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null && mpirun --version 2>&1 | grep -q "Open MPI"; then
+    hidden=$(mktemp)
+    trap 'rm -f "$hidden"' EXIT
+    cat >"$hidden" <<'END'
+[ "$OMPI_COMM_WORLD_RANK" = 1 ] || exec "$@"
+exec unshare -m bash -c 'mount -t tmpfs none /proc && exec "$@"' bash "$@"
+END
+    ranks 2 bash "$hidden" "$MEGA_BUILD/tests/ranks_comm" 2 1 1 1 || {
+        echo "FAILED: a rank that sees no /proc"
+        exit 1
+    }
+    if out=$(MEGA_COMM=shm ranks 2 bash "$hidden" "$MEGA_BUILD/tests/ranks_comm" 2 1 1 1 2>&1); then
+        echo "FAILED: MEGA_COMM=shm without memory to share was taken"
+        exit 1
+    fi
+    grep -q "MEGA_COMM=shm in the environment, but the ranks of this host cannot open" <<<"$out"
+    echo "ok: a rank that sees no /proc"
+fi
+if out=$(MEGA_COMM=tcp ranks 2 "$MEGA_BUILD/tests/ranks_comm" 1 1 1 1 2>&1); then
+    echo "FAILED: MEGA_COMM=tcp was taken"
     exit 1
-}
+fi
+grep -q "MEGA_COMM=tcp in the environment; expected mpi .*, shm " <<<"$out"
 # A layout that does not divide the world is refused with those that do.
 if out=$(ranks 4 "$MEGA_BUILD/tests/ranks_comm" 3 1 1 1 2>&1); then
     echo "FAILED: 4 ranks by 3 were taken"

@@ -46,6 +46,11 @@ void mega_world_set_stall_report(mega_world *world, mega_stall_report *report, v
 double mega_world_host_timeout(void);
 #define MEGA_HOST_LOST "does not answer since"
 mega_comm *mega_world_comm(mega_world *world); /* all of them */
+/* For measurements: whether the collectives of a group that lies on one host go through memory that its ranks share,
+ * where they can; otherwise they go over MPI. The bits are the same. Called on every rank, while nothing is under way.
+ * Unasked, what MEGA_COMM=shm or MEGA_COMM=mpi in the environment says, or what is faster. */
+void mega_world_set_shared(mega_world *world, bool shared);
+bool mega_world_can_share(const mega_world *world); /* the ranks of this host have such memory */
 /* mega_comm_agree over the whole world has failed: every rank knows, and says the same. */
 bool mega_world_failed(const mega_world *world);
 /* Name and version of the MPI library, or that there is none. */

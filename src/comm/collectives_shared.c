@@ -1,0 +1,201 @@
+/* Collectives through memory that the ranks of a host share. Numbers go chunk by chunk through the rings: each rank
+ * posts what the others need of it, takes their sums straight out of what they posted, and posts those. All go through
+ * one list of turns, in which a turn needs of the others what they do a round before: so nobody waits in a circle, and
+ * a rank may be a round ahead. Sums are those of messages: element by element in the order of ranks. */
+#include "shared_impl.h"
+
+#include <string.h>
+
+/* Reductions of at most this many bytes a rank are posted whole: one turn of reading instead of two. */
+#define SMALL_BYTES ((size_t)4 << 10)
+
+/* The turns of a round: the next chunk is posted before the one at hand is worked on. */
+typedef enum turn { TURN_POST, TURN_REDUCE, TURN_POST_SUM, TURN_COPY, TURNS } turn;
+
+static size_t buffer_bytes(const comm_op *op)
+{
+    const size_t all = op->comm->world->channel[op->comm->tag].scratch_bytes;
+    const size_t bytes = all / ((size_t)SHARED_RING * (size_t)op->comm->size) / 8 * 8;
+    return bytes < SHARED_MOST_BYTES ? bytes : SHARED_MOST_BYTES;
+}
+
+static bool is_whole(const comm_op *op)
+{
+    const size_t bytes = (size_t)op->count * mega_dtype_size(op->dtype);
+    return op->kind == COMM_BARRIER || op->kind == COMM_AGREE ||
+           (op->kind == COMM_ALL_REDUCE && bytes <= SMALL_BYTES && bytes <= buffer_bytes(op));
+}
+
+/* Elements of a slice that go at a time: a buffer holds those for each other rank, or one's own. */
+static int64_t chunk_elements(const comm_op *op)
+{
+    const size_t parts = op->kind == COMM_ALL_GATHER ? 1 : (size_t)op->comm->size - 1;
+    const size_t bytes = buffer_bytes(op) / parts, even = bytes / 64 * 64;
+    if (is_whole(op)) return op->count;
+    return (int64_t)((even > 0 ? even : bytes) / mega_dtype_size(op->dtype));
+}
+
+bool comm_shares(const comm_op *op)
+{
+    const bool knows = op->kind == COMM_ALL_REDUCE || op->kind == COMM_REDUCE_SCATTER || op->kind == COMM_ALL_GATHER ||
+                       op->kind == COMM_BARRIER || op->kind == COMM_AGREE;
+    return knows && shared_holds(op) && chunk_elements(op) > 0;
+}
+
+static int64_t slice_of(const comm_op *op)
+{
+    return is_whole(op) ? op->count : comm_slice_elements(op);
+}
+
+/* ---- turns ---- */
+
+static size_t bytes_of(const comm_op *op, int64_t elements)
+{
+    return (size_t)elements * mega_dtype_size(op->dtype);
+}
+
+/* Where the part for rank r lies in a buffer of rank `from`. */
+static size_t part(const comm_op *op, int from, int r)
+{
+    return is_whole(op) ? 0 : bytes_of(op, chunk_elements(op)) * (size_t)(r < from ? r : r - 1);
+}
+
+static void fill(const comm_op *op, char *room)
+{
+    const int64_t most = chunk_elements(op);
+    const int me = op->comm->rank;
+    if (is_whole(op) || op->kind == COMM_ALL_GATHER) {
+        const int64_t count = is_whole(op) ? op->count : comm_held(op, me, most);
+        memcpy(room, (const char *)op->in + bytes_of(op, op->at), bytes_of(op, count));
+        return;
+    }
+    for (int r = 0; r < op->comm->size; r++)
+        if (r != me)
+            memcpy(room + part(op, me, r), (const char *)op->in + bytes_of(op, comm_place(op, r)),
+                   bytes_of(op, comm_held(op, r, most)));
+}
+
+/* What an all_reduce or a reduce_scatter has of its own sum. */
+static char *own_sum(const comm_op *op)
+{
+    return (char *)op->out + bytes_of(op, is_whole(op)                      ? 0
+                                          : op->kind == COMM_REDUCE_SCATTER ? op->at
+                                                                            : comm_place(op, op->comm->rank));
+}
+
+static int64_t own_count(const comm_op *op)
+{
+    return is_whole(op) ? op->count : comm_held(op, op->comm->rank, chunk_elements(op));
+}
+
+static bool post(const comm_op *op)
+{
+    char *room = shared_room(op);
+    if (room == NULL) return false;
+    fill(op, room);
+    shared_post(op);
+    return true;
+}
+
+static bool post_sum(const comm_op *op)
+{
+    char *room = shared_room(op);
+    if (room == NULL) return false;
+    memcpy(room, own_sum(op), bytes_of(op, own_count(op)));
+    shared_post(op);
+    return true;
+}
+
+static bool reduce(const comm_op *op)
+{
+    const void *from[MEGA_COMM_MOST_RANKS];
+    const int me = op->comm->rank, size = op->comm->size;
+    for (int r = 0; r < size; r++) {
+        const char *theirs = r == me ? NULL : shared_read(op, r);
+        if (r != me && theirs == NULL) return false;
+        from[r] = r == me ? (const char *)op->in + bytes_of(op, is_whole(op) ? 0 : comm_place(op, me))
+                          : theirs + part(op, r, me);
+    }
+    comm_reduce(own_sum(op), from, size, own_count(op), op->dtype, op->reduce);
+    for (int r = 0; r < size; r++)
+        if (r != me) shared_is_read(op, r);
+    return true;
+}
+
+/* Of each rank its part, as they come. */
+static bool copy(comm_op *op)
+{
+    for (; op->next_member < op->comm->size; op->next_member++) {
+        const int r = op->next_member;
+        if (r == op->comm->rank) continue;
+        const char *theirs = shared_read(op, r);
+        if (theirs == NULL) return false;
+        memcpy((char *)op->out + bytes_of(op, comm_place(op, r)), theirs,
+               bytes_of(op, comm_held(op, r, chunk_elements(op))));
+        shared_is_read(op, r);
+    }
+    op->next_member = 0;
+    return true;
+}
+
+/* Which chunk a turn of round `round` is for; none where that is outside of them, or the kind has no such turn. */
+static int64_t chunk_of(const comm_op *op, turn t, int64_t round)
+{
+    const bool gathers = op->kind == COMM_ALL_GATHER, sums_back = op->kind == COMM_ALL_REDUCE && !is_whole(op);
+    switch (t) {
+    case TURN_POST: return round + 1;
+    case TURN_REDUCE: return gathers ? -1 : round;
+    case TURN_POST_SUM: return sums_back ? round : -1;
+    default: return gathers ? round : sums_back ? round - 1 : -1;
+    }
+}
+
+static bool take_turn(comm_op *op, turn t)
+{
+    switch (t) {
+    case TURN_POST: return post(op);
+    case TURN_REDUCE: return reduce(op);
+    case TURN_POST_SUM: return post_sum(op);
+    default: return copy(op);
+    }
+}
+
+/* ---- what the operations under way call ---- */
+
+void comm_shared_begin(comm_op *op)
+{
+    op->phase = COMM_SHARED;
+    op->turn = 0;
+    op->next_member = 0;
+}
+
+bool comm_shared_move(comm_op *op, bool *through)
+{
+    const int64_t most = chunk_elements(op), chunks = (slice_of(op) + most - 1) / most;
+    const int64_t began = op->turn;
+    const int member = op->next_member;
+    *through = false;
+    if (op->turn == 0 && !shared_enter(op)) return false;
+    for (; op->turn < (chunks + 2) * TURNS; op->turn++) { /* rounds -1 to chunks */
+        const turn t = (turn)(op->turn % TURNS);
+        const int64_t chunk = chunk_of(op, t, op->turn / TURNS - 1);
+        if (chunk < 0 || chunk >= chunks) continue;
+        op->at = chunk * most;
+        if (!take_turn(op, t)) return op->turn != began || op->next_member != member;
+    }
+    *through = true;
+    return true;
+}
+
+int comm_shared_missing(const comm_op *op, int *ranks, int most)
+{
+    const turn t = (turn)(op->turn % TURNS);
+    int count = 0;
+    for (int r = 0; r < op->comm->size && count < most; r++) {
+        if (r == op->comm->rank) continue;
+        const bool is_missing =
+            t == TURN_POST || t == TURN_POST_SUM ? !shared_has_room(op, r) : shared_read(op, r) == NULL;
+        if (is_missing) ranks[count++] = comm_world_rank(op->comm, r);
+    }
+    return count;
+}

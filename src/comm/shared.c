@@ -1,0 +1,266 @@
+/* Memory that the ranks of a host share, for collectives of groups that lie on it: a file without a name, opened
+ * through /proc like the page of records. For each tag a rank has a ring of buffers that it alone writes, and a counter
+ * for each other rank of what it posted to it and of what it has read of it. A buffer is written again once all to whom
+ * it was posted have read it. Counters are of pairs, so that groups of one tag may differ from call to call. */
+#include "megalith/memory.h"
+#include "megalith/threads.h"
+#include "shared_impl.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define LINE ((size_t)64)
+
+struct comm_shared {
+    char *base;
+    size_t bytes;
+    int ranks;  /* of this host */
+    int *place; /* by world rank: its number on this host, -1: elsewhere */
+    shared_ring ring[MEGA_COMM_TAGS];
+};
+
+/* ---- where things lie ---- */
+
+static size_t round_to_lines(size_t bytes)
+{
+    return (bytes + LINE - 1) / LINE * LINE;
+}
+
+/* Counters of what a rank posted, or read, by the other rank. */
+static size_t counter_bytes(const comm_shared *s)
+{
+    return round_to_lines((size_t)s->ranks * sizeof(uint64_t));
+}
+
+static size_t counters_bytes(const comm_shared *s)
+{
+    return LINE + (size_t)MEGA_COMM_TAGS * (size_t)s->ranks * 2 * counter_bytes(s);
+}
+
+static size_t all_bytes(const comm_shared *s)
+{
+    return counters_bytes(s) + (size_t)MEGA_COMM_TAGS * (size_t)s->ranks * SHARED_RING * SHARED_MOST_BYTES;
+}
+
+static _Atomic uint64_t *counter(const comm_shared *s, int tag, int of, bool is_read, int other)
+{
+    const size_t row = ((size_t)tag * (size_t)s->ranks + (size_t)of) * 2 + is_read;
+    return (_Atomic uint64_t *)(void *)(s->base + LINE + row * counter_bytes(s)) + other;
+}
+
+static char *buffer(const comm_shared *s, int tag, int of, uint64_t post)
+{
+    const size_t row = ((size_t)tag * (size_t)s->ranks + (size_t)of) * SHARED_RING + post % SHARED_RING;
+    return s->base + counters_bytes(s) + row * SHARED_MOST_BYTES;
+}
+
+/* ---- opening ---- */
+
+typedef struct segment_place {
+    int pid, fd; /* fd < 0: there is none */
+    comm_way way;
+    uint64_t nonce;
+} segment_place;
+
+static bool map(comm_shared *s, int fd)
+{
+    void *base = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    s->base = base == MAP_FAILED ? NULL : base;
+    return s->base != NULL;
+}
+
+static void make_segment(comm_shared *s, segment_place *out)
+{
+    *out = (segment_place){.pid = (int)getpid(), .fd = memfd_create("megalith-shared", MFD_CLOEXEC)};
+    out->nonce = ((uint64_t)out->pid << 32) ^ (uint64_t)(mega_time_now() * 1e6) ^ 1;
+    if (out->fd < 0) return;
+    if (ftruncate(out->fd, (off_t)s->bytes) == 0 && map(s, out->fd)) *(uint64_t *)(void *)s->base = out->nonce;
+    else {
+        close(out->fd);
+        out->fd = -1;
+    }
+}
+
+static void open_segment(comm_shared *s, const segment_place *at)
+{
+    char path[64];
+    if (at->fd < 0) return;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", at->pid, at->fd);
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) return;
+    if (lseek(fd, 0, SEEK_END) == (off_t)s->bytes && map(s, fd) && *(uint64_t *)(void *)s->base != at->nonce) {
+        munmap(s->base, s->bytes);
+        s->base = NULL;
+    }
+    close(fd);
+}
+
+static bool find_places(const mega_world *w, comm_shared *s)
+{
+    s->place = mega_malloc((size_t)w->size * sizeof *s->place);
+    if (s->place == NULL) return false;
+    for (int r = 0; r < w->size; r++) s->place[r] = -1;
+    for (int i = 0; i < w->local_size; i++) {
+        const int rank = atomic_load(&w->page->slot[i].rank);
+        if (rank >= 0 && rank < w->size) s->place[rank] = i;
+    }
+    return true;
+}
+
+static mega_status read_wish(comm_way *out)
+{
+    const char *text = getenv("MEGA_COMM");
+    *out = COMM_WAY_FASTER;
+    if (text == NULL || *text == '\0') return MEGA_OK;
+    if (strcmp(text, "mpi") == 0) *out = COMM_WAY_MPI;
+    else if (strcmp(text, "shm") == 0)
+        *out = COMM_WAY_SHARED;
+    else
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "MEGA_COMM=%s in the environment; expected mpi (all messages go over MPI), shm (collectives "
+                         "of a host go through memory that its ranks share), or nothing: what is faster",
+                         text);
+    return MEGA_OK;
+}
+
+mega_status shared_open(mega_world *w)
+{
+    segment_place at = {.fd = -1};
+    MEGA_TRY(read_wish(&w->way));
+    if (w->local_size == 1) return MEGA_OK;
+    comm_shared *s = w->shared = mega_calloc(1, sizeof *s);
+    if (s == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "rank %d: no memory for what ranks of a host share", w->rank);
+    s->ranks = w->local_size;
+    s->bytes = all_bytes(s);
+    if (w->local_rank == 0 && w->shares_page) make_segment(s, &at);
+    at.way = w->way; /* a launcher may hand the environment to some ranks alone */
+    MEGA_TRY(transport_host_broadcast(w, &at, sizeof at));
+    w->way = at.way;
+    if (w->local_rank != 0 && w->shares_page) open_segment(s, &at);
+    bool all = s->base != NULL && find_places(w, s);
+    MEGA_TRY(transport_host_all(w, &all)); /* and so all have opened it */
+    if (at.fd >= 0 && w->local_rank == 0) close(at.fd);
+    if (all) return MEGA_OK;
+    shared_close(w);
+    return w->way != COMM_WAY_SHARED
+               ? MEGA_OK
+               : MEGA_FAIL(MEGA_ERR_COMM, "MEGA_COMM=shm in the environment, but the ranks of this host cannot open "
+                                          "each other's memory (/proc/PID/fd): are they in containers of their own? "
+                                          "Without MEGA_COMM they use MPI");
+}
+
+void shared_close(mega_world *w)
+{
+    comm_shared *s = w->shared;
+    if (s == NULL) return;
+    if (s->base != NULL) munmap(s->base, s->bytes);
+    mega_free(s->place);
+    mega_free(s);
+    w->shared = NULL;
+}
+
+/* ---- groups ---- */
+
+int shared_place(const comm_op *op, int member)
+{
+    return op->comm->world->shared->place[comm_world_rank(op->comm, member)];
+}
+
+bool shared_holds(const comm_op *op)
+{
+    if (op->comm->world->shared == NULL || op->comm->world->way == COMM_WAY_MPI) return false;
+    for (int r = 0; r < op->comm->size; r++)
+        if (shared_place(op, r) < 0) return false;
+    return true;
+}
+
+/* ---- posts ----
+ *
+ * A counter of posts also says in which buffer the last one lies: posts * SHARED_RING + buffer. */
+
+static comm_shared *of(const comm_op *op)
+{
+    return op->comm->world->shared;
+}
+
+static int own_place(const comm_op *op)
+{
+    return op->comm->world->local_rank;
+}
+
+static uint64_t posted(const comm_op *op, int from, int to)
+{
+    return atomic_load_explicit(counter(of(op), op->comm->tag, from, false, to), memory_order_acquire);
+}
+
+static uint64_t been_read(const comm_op *op, int from, int by)
+{
+    return atomic_load_explicit(counter(of(op), op->comm->tag, by, true, from), memory_order_acquire);
+}
+
+static bool same_group(const shared_ring *ring, const mega_comm *c)
+{
+    return ring->first == c->world->rank - c->rank * c->stride && ring->stride == c->stride && ring->size == c->size;
+}
+
+/* The reader of a post finds its buffer by those behind it, which are all to itself: before another group of this tag
+ * gets on, all that was posted is read. */
+bool shared_enter(const comm_op *op)
+{
+    comm_shared *s = of(op);
+    shared_ring *ring = &s->ring[op->comm->tag];
+    const int me = own_place(op);
+    if (same_group(ring, op->comm)) return true;
+    for (int i = 0; i < s->ranks; i++)
+        if (posted(op, me, i) / SHARED_RING != been_read(op, me, i)) return false;
+    ring->first = op->comm->world->rank - op->comm->rank * op->comm->stride;
+    ring->stride = op->comm->stride;
+    ring->size = op->comm->size;
+    return true;
+}
+
+bool shared_has_room(const comm_op *op, int member)
+{
+    const int me = own_place(op), other = shared_place(op, member);
+    return other == me || posted(op, me, other) / SHARED_RING - been_read(op, me, other) < SHARED_RING;
+}
+
+char *shared_room(const comm_op *op)
+{
+    const comm_shared *s = of(op);
+    for (int r = 0; r < op->comm->size; r++)
+        if (!shared_has_room(op, r)) return NULL;
+    return buffer(s, op->comm->tag, own_place(op), s->ring[op->comm->tag].next);
+}
+
+void shared_post(const comm_op *op)
+{
+    comm_shared *s = of(op);
+    const int me = own_place(op);
+    const uint64_t at = s->ring[op->comm->tag].next++ % SHARED_RING;
+    for (int r = 0; r < op->comm->size; r++) {
+        const int other = shared_place(op, r);
+        if (other == me) continue;
+        _Atomic uint64_t *c = counter(s, op->comm->tag, me, false, other);
+        const uint64_t posts = atomic_load_explicit(c, memory_order_relaxed) / SHARED_RING + 1;
+        atomic_store_explicit(c, posts * SHARED_RING + at, memory_order_release);
+    }
+}
+
+const char *shared_read(const comm_op *op, int member)
+{
+    const int me = own_place(op), other = shared_place(op, member);
+    const uint64_t word = posted(op, other, me), next = been_read(op, other, me) + 1;
+    if (word / SHARED_RING < next) return NULL;
+    return buffer(of(op), op->comm->tag, other, word % SHARED_RING + SHARED_RING - (word / SHARED_RING - next));
+}
+
+void shared_is_read(const comm_op *op, int member)
+{
+    _Atomic uint64_t *c = counter(of(op), op->comm->tag, own_place(op), true, shared_place(op, member));
+    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + 1, memory_order_release);
+}

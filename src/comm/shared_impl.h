@@ -1,0 +1,31 @@
+/* Memory that the ranks of a host share, and the collectives over it. */
+#ifndef MEGA_SHARED_IMPL_H
+#define MEGA_SHARED_IMPL_H
+
+#include "record_impl.h"
+
+enum { SHARED_RING = 4 /* buffers of a rank and tag */ };
+#define SHARED_MOST_BYTES ((size_t)256 << 10) /* of one of them */
+
+/* Of this rank, for a tag. */
+typedef struct shared_ring {
+    uint64_t next;           /* post */
+    int first, stride, size; /* the group of the last ones */
+} shared_ring;
+
+typedef struct comm_shared comm_shared;
+
+/* Whether all ranks of op's group are among those that share memory. */
+bool shared_holds(const comm_op *op);
+int shared_place(const comm_op *op, int member);
+/* Before a collective's first post: whether it may post already. */
+bool shared_enter(const comm_op *op);
+/* The buffer of the next post; NULL while a member has not read what lies there. */
+char *shared_room(const comm_op *op);
+bool shared_has_room(const comm_op *op, int member); /* as far as this member goes */
+void shared_post(const comm_op *op);                 /* to all others of the group */
+/* The next post of a member; NULL while it is not there. */
+const char *shared_read(const comm_op *op, int member);
+void shared_is_read(const comm_op *op, int member);
+
+#endif
