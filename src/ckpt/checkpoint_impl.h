@@ -4,6 +4,21 @@
 
 #include "ckpt_impl.h"
 
+/* A folder that was found damaged. */
+typedef struct known_damage {
+    char *folder;
+    mega_error_record found;
+    struct known_damage *next;
+} known_damage;
+
+/* How folders are opened. */
+typedef struct opening {
+    mega_team *team;       /* as in a checkpoint */
+    mega_sums sums;        /* those left out are for the caller to see to */
+    known_damage *damaged; /* known already */
+} opening;
+mega_status mega_checkpoint_open_as(mega_checkpoint **out, const char *path, bool any_whole, const opening *how);
+
 struct mega_checkpoint {
     char *folder;
     mega_team *team; /* borrowed; NULL: the caller alone */
@@ -13,6 +28,7 @@ struct mega_checkpoint {
     mega_safetensors *masters; /* exact weights where model.safetensors is narrower, else NULL */
     mega_safetensors *moments; /* NULL: none were saved */
     char *run_json;            /* NULL: none */
+    mega_checksums sums;       /* empty without state/ */
     uint64_t sums_hash;        /* of the checksums of all files but those that may differ; 0 without state/ */
 };
 

@@ -33,7 +33,7 @@ static mega_status open_state_tensors(mega_safetensors **out, const char *folder
 }
 
 /* state/ makes it ours: then everything has to match the checksums. */
-static mega_status open_state(mega_checkpoint *c)
+static mega_status open_state(mega_checkpoint *c, const opening *how)
 {
     char *state = mega_path_join(c->folder, "state");
     if (state == NULL) return no_memory(c->folder);
@@ -46,7 +46,7 @@ static mega_status open_state(mega_checkpoint *c)
         mega_error_prepend("checkpoint %s is not whole", c->folder);
         return st;
     }
-    st = mega_checksums_verify(&sums, c->folder, true, c->team);
+    st = mega_checksums_verify(&sums, c->folder, how->sums, c->team);
     if (st == MEGA_OK && mega_checksums_find(&sums, "state/run.json") != NULL) {
         char *path = mega_path_join(c->folder, "state/run.json");
         st = path != NULL ? mega_file_read(&c->run_json, NULL, path) : no_memory(c->folder);
@@ -56,17 +56,17 @@ static mega_status open_state(mega_checkpoint *c)
     if (st == MEGA_OK) st = open_state_tensors(&c->masters, c->folder, "state/masters.safetensors");
     c->iteration = sums.iteration;
     c->sums_hash = mega_checksums_hash(&sums);
-    mega_checksums_fini(&sums);
+    c->sums = sums;
     return st;
 }
 
-static mega_status fill(mega_checkpoint *c, const char *folder)
+static mega_status fill(mega_checkpoint *c, const char *folder, const opening *how)
 {
     c->folder = mega_strdup(folder);
     if (c->folder == NULL) return no_memory(folder);
     char *config = mega_path_join(folder, "config.json");
     if (config == NULL) return no_memory(folder);
-    mega_status st = open_state(c); /* damage is told before what follows from it */
+    mega_status st = open_state(c, how); /* damage is told before what follows from it */
     if (st == MEGA_OK && !mega_file_exists(config))
         st = MEGA_FAIL(MEGA_ERR_NOT_FOUND, "%s: config.json is missing; expected a folder as transformers saves it",
                        folder);
@@ -93,14 +93,12 @@ static mega_status refuse_megatron(const char *folder)
         folder);
 }
 
-/* One folder that is a checkpoint itself. */
-static mega_status open_folder(mega_checkpoint **out, const char *folder, mega_team *team)
+static mega_status open_as(mega_checkpoint **out, const char *folder, const opening *how)
 {
-    MEGA_TRY(refuse_megatron(folder));
     mega_checkpoint *c = mega_calloc(1, sizeof *c);
     if (c == NULL) return no_memory(folder);
-    c->team = team;
-    const mega_status st = fill(c, folder);
+    c->team = how->team;
+    const mega_status st = fill(c, folder, how);
     if (st != MEGA_OK) {
         mega_checkpoint_close(c);
         return st;
@@ -109,30 +107,44 @@ static mega_status open_folder(mega_checkpoint **out, const char *folder, mega_t
     return MEGA_OK;
 }
 
+/* One folder that is a checkpoint itself. What cannot be opened before its contents were looked at is tried again with
+ * them: damage is told before what follows from it. */
+static mega_status open_folder(mega_checkpoint **out, const char *folder, const opening *how)
+{
+    opening whole = *how;
+    whole.sums = MEGA_SUMS_ALL;
+    for (const known_damage *d = how->damaged; d != NULL; d = d->next)
+        if (strcmp(d->folder, folder) == 0) return mega_error_restore(&d->found);
+    MEGA_TRY(refuse_megatron(folder));
+    const mega_status st = open_as(out, folder, how);
+    return st != MEGA_ERR_FORMAT && st != MEGA_ERR_UNSUPPORTED ? st : open_as(out, folder, &whole);
+}
+
 void mega_checkpoint_close(mega_checkpoint *c)
 {
     if (c == NULL) return;
     mega_hf_weights_close(&c->weights);
     mega_safetensors_close(c->moments);
     mega_safetensors_close(c->masters);
+    mega_checksums_fini(&c->sums);
     mega_free(c->run_json);
     mega_free(c->folder);
     mega_free(c);
 }
 
-static mega_status open_iteration(mega_checkpoint **out, const char *save, int64_t iteration, mega_team *team)
+static mega_status open_iteration(mega_checkpoint **out, const char *save, int64_t iteration, const opening *how)
 {
     char *folder = mega_iteration_path(save, iteration);
     if (folder == NULL) return no_memory(save);
     mega_status st = MEGA_OK;
     if (mega_folder_exists(folder)) {
-        st = open_folder(out, folder, team);
+        st = open_folder(out, folder, how);
     } else {
         char *aside = mega_leftover_find(save, iteration);
         if (aside != NULL) {
             mega_warn("checkpoint %s: a save was interrupted while it was put in place; %s holds it whole", folder,
                       aside);
-            st = open_folder(out, aside, team);
+            st = open_folder(out, aside, how);
         } else {
             st = MEGA_FAIL(MEGA_ERR_NOT_FOUND,
                            "checkpoint %s: missing, though %s/" MEGA_TRACKER " names iteration %" PRId64, folder, save,
@@ -148,7 +160,7 @@ static mega_status open_iteration(mega_checkpoint **out, const char *save, int64
 
 /* Candidates in the order of preference: from `newest` down, then later ones, of a run that was taken back. */
 static mega_status open_another(mega_checkpoint **out, const char *save, int64_t newest, bool skip_newest,
-                                mega_team *team)
+                                const opening *how)
 {
     mega_iterations list = {0};
     MEGA_TRY(mega_iterations_list(&list, save));
@@ -157,7 +169,7 @@ static mega_status open_another(mega_checkpoint **out, const char *save, int64_t
         for (size_t i = list.count; i > 0 && found == NULL; i--) {
             const int64_t iteration = list.iteration[i - 1];
             if ((iteration > newest) != (later == 1) || (iteration == newest && skip_newest)) continue;
-            if (open_iteration(&found, save, iteration, team) != MEGA_OK) mega_warn("%s", mega_error_message());
+            if (open_iteration(&found, save, iteration, how) != MEGA_OK) mega_warn("%s", mega_error_message());
         }
     }
     mega_iterations_fini(&list);
@@ -166,31 +178,31 @@ static mega_status open_another(mega_checkpoint **out, const char *save, int64_t
     return MEGA_OK;
 }
 
-static mega_status open_release(mega_checkpoint **out, const char *save, mega_team *team)
+static mega_status open_release(mega_checkpoint **out, const char *save, const opening *how)
 {
     char *folder = mega_path_join(save, "release");
     if (folder == NULL) return no_memory(save);
     const mega_status st =
         mega_folder_exists(folder)
-            ? open_folder(out, folder, team)
+            ? open_folder(out, folder, how)
             : MEGA_FAIL(MEGA_ERR_NOT_FOUND, "%s: missing, though %s/" MEGA_TRACKER " names it", folder, save);
     mega_free(folder);
     return st;
 }
 
 /* SAVE with a tracker. */
-static mega_status open_tracked(mega_checkpoint **out, const char *save, bool any_whole, mega_team *team)
+static mega_status open_tracked(mega_checkpoint **out, const char *save, bool any_whole, const opening *how)
 {
     int64_t iteration = INT64_MAX;
     mega_status st = mega_tracker_read(&iteration, save);
-    if (st == MEGA_OK && iteration < 0) return open_release(out, save, team);
-    if (st == MEGA_OK) st = open_iteration(out, save, iteration, team);
+    if (st == MEGA_OK && iteration < 0) return open_release(out, save, how);
+    if (st == MEGA_OK) st = open_iteration(out, save, iteration, how);
     if (st == MEGA_OK || st == MEGA_ERR_MEMORY || st == MEGA_ERR_UNSUPPORTED) return st;
     mega_error_record damage;
     mega_error_get(&damage);
     if (any_whole) {
         mega_warn("%s", damage.text);
-        if (open_another(out, save, iteration, true, team) == MEGA_OK) {
+        if (open_another(out, save, iteration, true, how) == MEGA_OK) {
             mega_warn("going on from the last whole checkpoint, %s", (*out)->folder);
             return MEGA_OK;
         }
@@ -201,14 +213,14 @@ static mega_status open_tracked(mega_checkpoint **out, const char *save, bool an
 }
 
 /* A folder without tracker and without config.json. What lies there may still be meant as a checkpoint. */
-static mega_status open_untracked(mega_checkpoint **out, const char *path, const mega_names *names, mega_team *team)
+static mega_status open_untracked(mega_checkpoint **out, const char *path, const mega_names *names, const opening *how)
 {
     mega_iterations list = {0};
     MEGA_TRY(mega_iterations_list(&list, path));
     const size_t iterations = list.count;
     mega_iterations_fini(&list);
     if (iterations > 0) {
-        MEGA_TRY(open_another(out, path, INT64_MAX, false, team));
+        MEGA_TRY(open_another(out, path, INT64_MAX, false, how));
         mega_warn("%s: " MEGA_TRACKER " is missing; taking the newest whole iteration, %s", path, (*out)->folder);
         return MEGA_OK;
     }
@@ -218,7 +230,7 @@ static mega_status open_untracked(mega_checkpoint **out, const char *path, const
     return MEGA_OK;
 }
 
-mega_status mega_checkpoint_open_team(mega_checkpoint **out, const char *path, bool any_whole, mega_team *team)
+mega_status mega_checkpoint_open_as(mega_checkpoint **out, const char *path, bool any_whole, const opening *how)
 {
     *out = NULL;
     if (mega_file_exists(path))
@@ -229,17 +241,22 @@ mega_status mega_checkpoint_open_team(mega_checkpoint **out, const char *path, b
         if (st == MEGA_ERR_NOT_FOUND) mega_error_clear();
         return st == MEGA_ERR_NOT_FOUND ? MEGA_OK : st;
     }
-    if (has_file(path, MEGA_TRACKER)) return open_tracked(out, path, any_whole, team);
+    if (has_file(path, MEGA_TRACKER)) return open_tracked(out, path, any_whole, how);
     if (has_file(path, "config.json")) {
-        const mega_status st = open_folder(out, path, team);
+        const mega_status st = open_folder(out, path, how);
         if (st == MEGA_ERR_FORMAT || st == MEGA_ERR_NOT_FOUND) mega_remedy_add_beside(path);
         return st;
     }
     mega_names names = {0};
     MEGA_TRY(mega_folder_list(&names, path));
-    const mega_status st = open_untracked(out, path, &names, team);
+    const mega_status st = open_untracked(out, path, &names, how);
     mega_names_fini(&names);
     return st;
+}
+
+mega_status mega_checkpoint_open_team(mega_checkpoint **out, const char *path, bool any_whole, mega_team *team)
+{
+    return mega_checkpoint_open_as(out, path, any_whole, &(opening){.team = team, .sums = MEGA_SUMS_ALL});
 }
 
 mega_status mega_checkpoint_open(mega_checkpoint **out, const char *path, bool any_whole)
@@ -256,7 +273,7 @@ int64_t mega_checkpoint_latest(const char *save)
         mega_checksums sums = {0};
         char *folder = mega_iteration_path(save, list.iteration[i - 1]);
         if (folder != NULL && mega_checksums_read(&sums, folder) == MEGA_OK &&
-            mega_checksums_verify(&sums, folder, false, NULL) == MEGA_OK)
+            mega_checksums_verify(&sums, folder, MEGA_SUMS_NONE, NULL) == MEGA_OK)
             newest = list.iteration[i - 1];
         mega_checksums_fini(&sums);
         mega_free(folder);

@@ -11,7 +11,7 @@ static bool is_whole(const char *save, int64_t iteration)
     mega_checksums sums = {0};
     char *folder = mega_iteration_path(save, iteration);
     const bool whole = folder != NULL && mega_checksums_read(&sums, folder) == MEGA_OK &&
-                       mega_checksums_verify(&sums, folder, true, NULL) == MEGA_OK;
+                       mega_checksums_verify(&sums, folder, MEGA_SUMS_ALL, NULL) == MEGA_OK;
     mega_checksums_fini(&sums);
     mega_free(folder);
     return whole;

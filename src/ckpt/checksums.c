@@ -5,11 +5,11 @@
 #include "megalith/json.h"
 #include <inttypes.h>
 #include <jansson.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-#define SELF ",\n\"checksum\": \"" /* what stands before it is summed */
+#define SMALL ((size_t)1 << 20)
+#define SELF  ",\n\"checksum\": \"" /* what stands before it is summed */
 
 mega_status mega_checksums_add(mega_checksums *c, const char *name, int64_t bytes, uint32_t crc)
 {
@@ -120,6 +120,12 @@ static bool may_differ(const char *name)
     return strcmp(name, "README.md") == 0;
 }
 
+static void say_changed(mega_buffer *out, const mega_checksum *f, uint32_t crc)
+{
+    mega_buffer_printf(out, "%s: its bytes have changed: checksum %08" PRIx32 ", expected %08" PRIx32, f->name, crc,
+                       f->crc);
+}
+
 uint64_t mega_checksums_hash(const mega_checksums *c)
 {
     uint64_t hash = MEGA_HASH_START;
@@ -131,65 +137,8 @@ uint64_t mega_checksums_hash(const mega_checksums *c)
     return hash;
 }
 
-#define PIECE ((size_t)8 << 20)
-
-typedef struct sum_job {
-    const mega_map *map;
-    uint32_t *sum; /* of each piece */
-    size_t count, next;
-    pthread_mutex_t disk; /* and `next`: who holds it reads the next piece */
-} sum_job;
-
-static size_t piece_bytes(const mega_map *map, size_t i)
-{
-    const size_t left = map->size - i * PIECE;
-    return left < PIECE ? left : PIECE;
-}
-
-/* The next piece, read from the disk; false: there is none. */
-static bool take_piece(sum_job *job, size_t *i)
-{
-    pthread_mutex_lock(&job->disk);
-    *i = job->next;
-    if (*i < job->count) {
-        mega_map_fetch(job->map, *i * PIECE, piece_bytes(job->map, *i));
-        job->next++;
-    }
-    pthread_mutex_unlock(&job->disk);
-    return *i < job->count;
-}
-
-static void sum_some(void *user, int thread, int size)
-{
-    sum_job *job = user;
-    (void)thread;
-    (void)size;
-    for (size_t i; take_piece(job, &i);)
-        job->sum[i] = mega_crc32c(0, job->map->data + i * PIECE, piece_bytes(job->map, i));
-}
-
-/* One thread reads, in order, while the others sum: two that read at a time are slower than one, as the system reads
- * ahead of each and half of it in vain. */
-static mega_status sum_of(const mega_map *map, mega_team *team, uint32_t *out)
-{
-    sum_job job = {.map = map, .count = (map->size + PIECE - 1) / PIECE};
-    if (job.count <= 1) {
-        *out = mega_crc32c(0, map->data, map->size);
-        return MEGA_OK;
-    }
-    job.sum = mega_malloc(job.count * sizeof *job.sum);
-    if (job.sum == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for checksums of %zu pieces", job.count);
-    pthread_mutex_init(&job.disk, NULL);
-    mega_team_run(team, sum_some, &job);
-    pthread_mutex_destroy(&job.disk);
-    *out = job.sum[0];
-    for (size_t i = 1; i < job.count; i++) *out = mega_crc32c_join(*out, job.sum[i], piece_bytes(map, i));
-    mega_free(job.sum);
-    return MEGA_OK;
-}
-
 /* One line in `wrong` when the file differs. */
-static mega_status verify_file(const mega_checksum *f, const char *folder, bool content, mega_team *team,
+static mega_status verify_file(const mega_checksum *f, const char *folder, mega_sums sums, mega_team *team,
                                mega_buffer *wrong, int *count)
 {
     char *path = mega_path_join(folder, f->name);
@@ -204,12 +153,10 @@ static mega_status verify_file(const mega_checksum *f, const char *folder, bool 
         return st;
     } else if ((int64_t)map.size != f->bytes) {
         mega_buffer_printf(&said, "%s: %zu bytes, expected %" PRId64, f->name, map.size, f->bytes);
-    } else if (content) {
+    } else if (sums == MEGA_SUMS_ALL || (sums == MEGA_SUMS_SMALL && map.size < SMALL)) {
         uint32_t crc = f->crc;
-        st = sum_of(&map, team, &crc);
-        if (crc != f->crc)
-            mega_buffer_printf(&said, "%s: its bytes have changed: checksum %08" PRIx32 ", expected %08" PRIx32,
-                               f->name, crc, f->crc);
+        st = mega_sum_of(&map, 0, map.size, team, &crc);
+        if (crc != f->crc) say_changed(&said, f, crc);
     }
     mega_map_close(&map);
     const mega_status enough = st == MEGA_ERR_MEMORY ? st : mega_buffer_check(&said, folder);
@@ -223,20 +170,41 @@ static mega_status verify_file(const mega_checksum *f, const char *folder, bool 
     return enough;
 }
 
-mega_status mega_checksums_verify(const mega_checksums *c, const char *folder, bool content, mega_team *team)
+/* The lines of all that is wrong become the one message. */
+static mega_status conclude(const mega_checksums *c, const char *folder, mega_buffer *wrong, int count, mega_status st)
+{
+    if (st == MEGA_OK) st = mega_buffer_check(wrong, folder);
+    if (st == MEGA_OK && count > 0)
+        st = MEGA_FAIL(MEGA_ERR_FORMAT,
+                       "checkpoint %s: %d of its %zu files %s damaged; copy it again, or take another one:%s", folder,
+                       count, c->count, count == 1 ? "is" : "are", wrong->data);
+    mega_buffer_fini(wrong);
+    return st;
+}
+
+mega_status mega_checksums_verify(const mega_checksums *c, const char *folder, mega_sums sums, mega_team *team)
 {
     mega_buffer wrong = {0};
     int count = 0;
     mega_status st = MEGA_OK;
     for (size_t i = 0; i < c->count && st == MEGA_OK; i++)
-        st = verify_file(&c->file[i], folder, content, team, &wrong, &count);
-    if (st == MEGA_OK) st = mega_buffer_check(&wrong, folder);
-    if (st == MEGA_OK && count > 0)
-        st = MEGA_FAIL(MEGA_ERR_FORMAT,
-                       "checkpoint %s: %d of its %zu files %s damaged; copy it again, or take another one:%s", folder,
-                       count, c->count, count == 1 ? "is" : "are", wrong.data);
-    mega_buffer_fini(&wrong);
-    return st;
+        st = verify_file(&c->file[i], folder, sums, team, &wrong, &count);
+    return conclude(c, folder, &wrong, count, st);
+}
+
+mega_status mega_checksums_conclude(const mega_checksums *c, const char *folder, const uint32_t *part)
+{
+    mega_buffer wrong = {0};
+    int count = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        const mega_checksum *f = &c->file[i];
+        const uint32_t crc = mega_crc32c_zeros((uint64_t)f->bytes) ^ part[i];
+        if (crc == f->crc || may_differ(f->name)) continue;
+        mega_buffer_puts(&wrong, "\n  ");
+        say_changed(&wrong, f, crc);
+        count++;
+    }
+    return conclude(c, folder, &wrong, count, MEGA_OK);
 }
 
 void mega_checksums_fini(mega_checksums *c)

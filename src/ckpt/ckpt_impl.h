@@ -86,9 +86,20 @@ mega_status mega_checksums_text(mega_buffer *out, const mega_checksums *c);
 /* Reads folder/state/checksums.json; a damaged one is an error. */
 mega_status mega_checksums_read(mega_checksums *out, const char *folder);
 uint64_t mega_checksums_hash(const mega_checksums *c); /* without README.md, which may differ */
-/* Compares all files with the list, by size, and by content when `content`. All differences are in the one message. */
-mega_status mega_checksums_verify(const mega_checksums *c, const char *folder, bool content, mega_team *team);
+/* Whose contents are summed: nobody's, those of files below 1 MiB, or all. */
+typedef enum mega_sums { MEGA_SUMS_NONE, MEGA_SUMS_SMALL, MEGA_SUMS_ALL } mega_sums;
+/* Compares all files with the list, by size, and by content. All differences are in the one message. */
+mega_status mega_checksums_verify(const mega_checksums *c, const char *folder, mega_sums sums, mega_team *team);
+/* The files as one row of pieces: sums those from `first` on, below `end`; part[i] is what that adds to the checksum of
+ * file i, as mega_crc32c_part. */
+int64_t mega_checksums_pieces(const mega_checksums *c);
+mega_status mega_checksums_part(const mega_checksums *c, const char *folder, int64_t first, int64_t end,
+                                mega_team *team, uint32_t *part);
+/* Compares all files by the sum of the parts of all pieces. */
+mega_status mega_checksums_conclude(const mega_checksums *c, const char *folder, const uint32_t *part);
 void mega_checksums_fini(mega_checksums *c);
+/* checksums_sum.c: of bytes from `first` on, below `end`. */
+mega_status mega_sum_of(const mega_map *map, size_t first, size_t end, mega_team *team, uint32_t *out);
 
 /* folders.c: what lies in SAVE. */
 #define MEGA_TRACKER "latest_checkpointed_iteration.txt"

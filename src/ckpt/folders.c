@@ -164,7 +164,7 @@ char *mega_leftover_find(const char *save, int64_t wanted)
         char *path = mega_path_join(save, names.name[i]);
         mega_checksums sums = {0};
         if (path != NULL && mega_checksums_read(&sums, path) == MEGA_OK && sums.iteration == wanted &&
-            mega_checksums_verify(&sums, path, true, NULL) == MEGA_OK) {
+            mega_checksums_verify(&sums, path, MEGA_SUMS_ALL, NULL) == MEGA_OK) {
             found = path;
             path = NULL;
         }

@@ -65,7 +65,8 @@ mega_status train_open_checkpoint(trainer *t)
     mega_config *cfg = t->cfg;
     if (cfg->load == NULL) return MEGA_OK;
     const bool is_open = cfg->num_layers == 0 && cfg->hidden_size == 0 && cfg->num_attention_heads == 0;
-    MEGA_TRY(mega_checkpoint_open_team(&t->checkpoint, cfg->load, cfg->load_previous, t->team));
+    mega_comm *ranks = t->world != NULL ? mega_world_comm(t->world) : NULL;
+    MEGA_TRY(mega_checkpoint_open_ranks(&t->checkpoint, cfg->load, cfg->load_previous, t->team, ranks));
     if (t->checkpoint == NULL) {
         if (cfg->exit_on_missing_checkpoint)
             return MEGA_FAIL(

@@ -107,7 +107,8 @@ static mega_status build(mega_model *m, mega_checkpoint *c, const mega_model_opt
 mega_status mega_model_load(mega_model *out, const char *path, const mega_model_options *options)
 {
     mega_checkpoint *c = NULL;
-    MEGA_TRY(mega_checkpoint_open_team(&c, path, false, options->team));
+    MEGA_TRY(mega_checkpoint_open_ranks(&c, path, false, options->team,
+                                        options->world != NULL ? mega_world_comm(options->world) : NULL));
     if (c == NULL)
         return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
                          "model %s: there is no checkpoint in it; expected a --save folder of pretrain_gpt, one of its "

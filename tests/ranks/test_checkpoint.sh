@@ -48,6 +48,33 @@ ranks 4 "$MEGALITH" "${train[@]}" --train-iters 2 --load plain --finetune --tens
 paste -d' ' <(losses one.log) <(losses four.log) | awk '{d = $3 - $6; if (d < 0) d = -d; if (d > 1e-5 * $3) bad = 1; n++} END {exit bad || n != 2}' ||
     fail "a plain folder: $(losses one.log) against $(losses four.log)"
 
+# Ranks share out the files of a checkpoint and sum them once: a flipped byte is found wherever it is, whoever sums it, and its
+# file is named; --load-previous goes on from the checkpoint before.
+large=(--hidden-size 256 --num-layers 4 --save large --no-save-optim)
+"$MEGALITH" "${train[@]}" "${large[@]}" --train-iters 2 --save-interval 1 >log 2>&1 || fail "two larger checkpoints: $(cat log)"
+weights=large/iter_0000002/model.safetensors
+size=$(stat -c %s $weights)
+[ "$size" -gt 12000000 ] || fail "a checkpoint of several pieces: $size bytes"
+cp -r large whole
+flip() { # file, where
+    printf '%b' "\\x$(printf %02x $(($(od -An -tu1 -j "$2" -N 1 "$1") ^ 8)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>dd.log || fail "dd: $(cat dd.log)"
+}
+load_large() { ranks 4 "$MEGALITH" "${train[@]}" "${large[@]}" --load large --no-load-optim --train-iters 3 "$@" >large.log 2>&1 </dev/null; }
+for at in 100 $((size / 3)) $((size - 1)); do
+    flip $weights "$at"
+    load_large && fail "byte $at of $size flipped: taken"
+    grep -q 'model.safetensors: its bytes have changed: checksum' large.log || fail "byte $at of $size flipped: $(tail -4 large.log)"
+    grep -q 'load-previous goes on from iter_0000001' large.log || fail "no remedy: $(tail -4 large.log)"
+    [ "$(grep -c 'error: ' large.log)" -eq 1 ] || fail "told more than once: $(cat large.log)"
+    [ "$at" -ne $((size / 3)) ] || { load_large --load-previous && grep -q 'going on from the last whole checkpoint, large/iter_0000001' large.log; } ||
+        fail "--load-previous: $(tail -4 large.log)"
+    rm -rf large
+    cp -r whole large
+done
+load_large || fail "a whole checkpoint: $(tail -4 large.log)"
+rm -rf large whole
+echo "ok: damage is found"
+
 # --save and --load are one folder for all: told before the first step, with the rank, where they are not.
 mkdir rank0 rank1
 cp -r first rank0/from

@@ -188,18 +188,54 @@ static void large_files(void **state)
     for (int threads = 1; threads <= 3; threads++) {
         mega_team *team = NULL;
         tiny_ok(mega_team_create(&team, threads));
-        tiny_ok(mega_checksums_verify(&sums, folder, true, team));
+        tiny_ok(mega_checksums_verify(&sums, folder, MEGA_SUMS_ALL, team));
         for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
             FILE *f = fopen(path, "r+b");
             assert_true(f != NULL && fseek(f, (long)at[i], SEEK_SET) == 0 && fputc(bytes[at[i]] ^ 4, f) != EOF);
             assert_int_equal(fflush(f), 0);
-            TINY_SAID(mega_checksums_verify(&sums, folder, true, team), MEGA_ERR_FORMAT,
+            TINY_SAID(mega_checksums_verify(&sums, folder, MEGA_SUMS_ALL, team), MEGA_ERR_FORMAT,
                       "large: its bytes have changed");
             assert_true(fseek(f, (long)at[i], SEEK_SET) == 0 && fputc(bytes[at[i]], f) != EOF);
             fclose(f);
         }
-        tiny_ok(mega_checksums_verify(&sums, folder, true, team));
+        tiny_ok(mega_checksums_verify(&sums, folder, MEGA_SUMS_ALL, team));
         mega_team_destroy(team);
+    }
+    mega_checksums_fini(&sums);
+    mega_free(bytes);
+}
+
+/* Shares of several files, cut between and within them: together they are the checksums, whoever sums what. */
+static void shares(void **state)
+{
+    (void)state;
+    enum { FILES = 3, LARGE = (25 << 20) + 5 };
+    static const char *const name[FILES] = {"small", "large", "empty"};
+    const size_t size[FILES] = {11, LARGE, 0};
+    const char *folder = mega_kit_temp_folder();
+    uint8_t *bytes = mega_malloc(LARGE);
+    mega_checksums sums = {0};
+    for (uint32_t i = 0; i < LARGE; i++) bytes[i] = (uint8_t)(i * 2246822519u >> 24);
+    for (int f = 0; f < FILES; f++) {
+        rewrite(mega_kit_path(folder, name[f]), (const char *)bytes, size[f]);
+        tiny_ok(mega_checksums_add(&sums, name[f], (int64_t)size[f], mega_crc32c(0, bytes, size[f])));
+    }
+    for (int flipped = 0; flipped < 2; flipped++) {
+        for (int ranks = 1; ranks <= 6; ranks++) {
+            uint32_t sum[FILES] = {0}, part[FILES];
+            const int64_t pieces = mega_checksums_pieces(&sums);
+            assert_int_equal(pieces, 5);
+            for (int r = 0; r < ranks; r++) {
+                tiny_ok(mega_checksums_part(&sums, folder, pieces * r / ranks, pieces * (r + 1) / ranks, NULL, part));
+                for (int f = 0; f < FILES; f++) sum[f] ^= part[f];
+            }
+            if (flipped == 0) tiny_ok(mega_checksums_conclude(&sums, folder, sum));
+            else
+                TINY_SAID(mega_checksums_conclude(&sums, folder, sum), MEGA_ERR_FORMAT, "1 of its 3 files is damaged",
+                          "large: its bytes have changed");
+        }
+        bytes[17 << 20] ^= 1;
+        rewrite(mega_kit_path(folder, name[1]), (const char *)bytes, LARGE);
     }
     mega_checksums_fini(&sums);
     mega_free(bytes);
@@ -213,6 +249,7 @@ int main(void)
         cmocka_unit_test(every_file),
         cmocka_unit_test(all_at_once),
         cmocka_unit_test(large_files),
+        cmocka_unit_test(shares),
         cmocka_unit_test(lost_folders),
     };
     return cmocka_run_group_tests_name("checkpoint_damage", tests, NULL, NULL);

@@ -68,6 +68,10 @@ mega_status mega_checkpoint_open(mega_checkpoint **out, const char *path, bool a
 /* The same with a team that reads, verifies and fills tensors, borrowed until close; NULL: the caller alone, as above.
  */
 mega_status mega_checkpoint_open_team(mega_checkpoint **out, const char *path, bool any_whole, mega_team *team);
+/* The same in several ranks, collectively: each sums a share of the files (of those that see the same folder; a host
+ * with a copy of its own sums that), and all have one verdict. NULL or one rank: as above. */
+mega_status mega_checkpoint_open_ranks(mega_checkpoint **out, const char *path, bool any_whole, mega_team *team,
+                                       mega_comm *ranks);
 void mega_checkpoint_close(mega_checkpoint *c);
 const char *mega_checkpoint_folder(const mega_checkpoint *c); /* the iteration folder itself */
 int64_t mega_checkpoint_iteration(const mega_checkpoint *c);  /* 0 for a plain Hugging Face folder */

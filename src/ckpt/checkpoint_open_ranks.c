@@ -1,0 +1,180 @@
+/* Opening a checkpoint in several ranks: its files are summed once between those who see the same folder, a share each.
+ * All do the same at each step, so that one verdict holds for all and each may fall back alike. */
+#include "checkpoint_impl.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What a rank has opened: ranks of one place share out its files. */
+typedef struct place {
+    uint64_t folder; /* of its files: who they are on their file system, and their sums; 0: nothing to sum */
+    int64_t files;
+} place;
+enum { PLACE_WORDS = sizeof(place) / sizeof(int64_t) };
+
+typedef struct summing {
+    mega_comm *ranks;
+    mega_checkpoint *checkpoint; /* NULL: there is none */
+    place *place;                /* of each rank */
+    uint32_t *part;              /* of each rank, `most`: of each file */
+    int64_t most;
+} summing;
+
+/* Hosts that mount one file system see the same numbers; a copy has others. */
+static uint64_t hash_file(uint64_t hash, const char *folder, const char *name)
+{
+    struct stat s;
+    char *path = mega_path_join(folder, name);
+    if (path != NULL && stat(path, &s) == 0) {
+        const int64_t word[4] = {(int64_t)s.st_ino, (int64_t)s.st_size, (int64_t)s.st_mtim.tv_sec, s.st_mtim.tv_nsec};
+        hash = mega_hash64(hash, word, sizeof word);
+    }
+    mega_free(path);
+    return hash;
+}
+
+static place place_of(const mega_checkpoint *c)
+{
+    if (c == NULL || c->sums.count == 0) return (place){0};
+    uint64_t hash = mega_hash64(c->sums_hash, &c->iteration, sizeof c->iteration);
+    for (size_t i = 0; i < c->sums.count; i++) hash = hash_file(hash, c->folder, c->sums.file[i].name);
+    return (place){hash | 1, (int64_t)c->sums.count};
+}
+
+static uint32_t *part_of(const summing *s, int rank)
+{
+    return s->part + s->most * rank;
+}
+
+static mega_status tell_places(summing *s)
+{
+    const int size = mega_comm_size(s->ranks);
+    const place mine = place_of(s->checkpoint);
+    MEGA_TRY(mega_comm_all_gather(s->ranks, "places of a checkpoint", s->place, &mine, PLACE_WORDS, MEGA_I64));
+    for (int i = 0; i < size; i++) s->most = s->place[i].files > s->most ? s->place[i].files : s->most;
+    s->part = mega_calloc((size_t)s->most * (size_t)size + 1, sizeof *s->part);
+    return s->part != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for the checksums of %d ranks", size);
+}
+
+/* Of the ranks that see the same place: how many there are, and which of them this is. */
+static int neighbours(const summing *s, int *index)
+{
+    const int rank = mega_comm_rank(s->ranks);
+    int count = 0;
+    *index = 0;
+    for (int i = 0; i < mega_comm_size(s->ranks); i++) {
+        if (s->place[i].folder != s->place[rank].folder) continue;
+        if (i < rank) ++*index;
+        count++;
+    }
+    return count;
+}
+
+/* This rank's share of the pieces, one behind the other. */
+static mega_status sum_share(const summing *s)
+{
+    int index;
+    const mega_checkpoint *c = s->checkpoint;
+    const int rank = mega_comm_rank(s->ranks), count = neighbours(s, &index);
+    if (s->place[rank].folder == 0) return MEGA_OK;
+    const int64_t pieces = mega_checksums_pieces(&c->sums);
+    return mega_checksums_part(&c->sums, c->folder, pieces * index / count, pieces * (index + 1) / count, c->team,
+                               part_of(s, rank));
+}
+
+/* The verdict over what this rank has opened: each rank of the place adds its part. */
+static mega_status conclude(const summing *s)
+{
+    const int rank = mega_comm_rank(s->ranks), size = mega_comm_size(s->ranks);
+    uint32_t *sum = part_of(s, rank);
+    if (s->place[rank].folder == 0) return MEGA_OK;
+    for (int i = 0; i < size; i++) {
+        if (i == rank || s->place[i].folder != s->place[rank].folder) continue;
+        for (int64_t k = 0; k < s->most; k++) sum[k] ^= part_of(s, i)[k];
+    }
+    return mega_checksums_conclude(&s->checkpoint->sums, s->checkpoint->folder, sum);
+}
+
+/* Collective. What keeps a rank from summing ends all; *verdict is of the contents. */
+static mega_status sum_together(summing *s, mega_status *verdict)
+{
+    const int rank = mega_comm_rank(s->ranks), size = mega_comm_size(s->ranks);
+    s->place = mega_calloc((size_t)size, sizeof *s->place);
+    mega_status st =
+        s->place != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for the places of %d ranks", size);
+    MEGA_TRY(mega_comm_agree(s->ranks, st));
+    MEGA_TRY(mega_comm_agree(s->ranks, tell_places(s)));
+    MEGA_TRY(mega_comm_agree(s->ranks, sum_share(s)));
+    MEGA_TRY(mega_comm_all_gather(s->ranks, "checksums", s->part, part_of(s, rank), s->most, MEGA_I32));
+    *verdict = conclude(s);
+    return MEGA_OK;
+}
+
+/* Of the lowest rank that found damage, to all: then all know the same of this folder. *damaged: somebody has. */
+static mega_status share_damage(const summing *s, mega_status verdict, mega_error_record *out, bool *damaged)
+{
+    const int size = mega_comm_size(s->ranks);
+    int index;
+    int32_t first = verdict == MEGA_OK ? size : mega_comm_rank(s->ranks);
+    if (verdict != MEGA_OK && neighbours(s, &index) < size) mega_error_prepend("rank %d", first); /* its host's copy */
+    mega_error_get(out);
+    MEGA_TRY(mega_comm_all_reduce(s->ranks, "damage", &first, 1, MEGA_I32, MEGA_REDUCE_MIN));
+    *damaged = first < size;
+    if (!*damaged) return MEGA_OK;
+    MEGA_TRY(mega_comm_broadcast(s->ranks, "damage", out, (int64_t)sizeof *out, first));
+    out->text[sizeof out->text - 1] = '\0';
+    return MEGA_OK;
+}
+
+static mega_status add_damage(known_damage **list, const mega_checkpoint *c, const mega_error_record *found)
+{
+    if (c == NULL) return MEGA_OK; /* told by mega_checkpoint_check_shared */
+    known_damage *d = mega_calloc(1, sizeof *d);
+    if (d == NULL || (d->folder = mega_strdup(c->folder)) == NULL) {
+        mega_free(d);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint %s: no memory to open it", c->folder);
+    }
+    d->found = *found;
+    d->next = *list;
+    *list = d;
+    return MEGA_OK;
+}
+
+/* Opens what is not known to be damaged, and sums it. *again: it was damaged, which is known now. */
+static mega_status try_one(mega_checkpoint **out, const char *path, bool any_whole, opening *how, mega_comm *ranks,
+                           bool *again)
+{
+    mega_error_record found = {0};
+    mega_status verdict = MEGA_OK;
+    *again = false;
+    MEGA_TRY(mega_comm_agree(ranks, mega_checkpoint_open_as(out, path, any_whole, how)));
+    summing s = {.ranks = ranks, .checkpoint = *out};
+    mega_status st = sum_together(&s, &verdict);
+    if (st == MEGA_OK) st = share_damage(&s, verdict, &found, again);
+    if (st == MEGA_OK && *again) st = mega_comm_agree(ranks, add_damage(&how->damaged, *out, &found));
+    mega_free(s.place);
+    mega_free(s.part);
+    return st;
+}
+
+mega_status mega_checkpoint_open_ranks(mega_checkpoint **out, const char *path, bool any_whole, mega_team *team,
+                                       mega_comm *ranks)
+{
+    opening how = {.team = team, .sums = MEGA_SUMS_SMALL};
+    if (ranks == NULL || mega_comm_size(ranks) == 1) return mega_checkpoint_open_team(out, path, any_whole, team);
+    mega_status st = MEGA_OK;
+    for (bool again = true; again && st == MEGA_OK;) {
+        *out = NULL;
+        st = try_one(out, path, any_whole, &how, ranks, &again);
+        if (st == MEGA_OK && !again) break;
+        mega_checkpoint_close(*out);
+        *out = NULL;
+    }
+    for (known_damage *d = how.damaged, *next; d != NULL; d = next) {
+        next = d->next;
+        mega_free(d->folder);
+        mega_free(d);
+    }
+    return st;
+}

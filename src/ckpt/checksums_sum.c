@@ -1,0 +1,114 @@
+/* Summing files: by the threads of a process, and by several processes a share each. */
+#include "ckpt_impl.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#define PIECE ((size_t)8 << 20)
+
+typedef struct sum_job {
+    const mega_map *map;
+    size_t first, end; /* bytes of the map */
+    uint32_t *sum;     /* of each piece */
+    size_t count, next;
+    pthread_mutex_t disk; /* and `next`: who holds it reads the next piece */
+} sum_job;
+
+static size_t piece_begin(const sum_job *job, size_t i)
+{
+    return job->first + i * PIECE;
+}
+
+static size_t piece_bytes(const sum_job *job, size_t i)
+{
+    const size_t left = job->end - piece_begin(job, i);
+    return left < PIECE ? left : PIECE;
+}
+
+/* The next piece, read from the disk; false: there is none. */
+static bool take_piece(sum_job *job, size_t *i)
+{
+    pthread_mutex_lock(&job->disk);
+    *i = job->next;
+    if (*i < job->count) {
+        mega_map_fetch(job->map, piece_begin(job, *i), piece_bytes(job, *i));
+        job->next++;
+    }
+    pthread_mutex_unlock(&job->disk);
+    return *i < job->count;
+}
+
+static void sum_some(void *user, int thread, int size)
+{
+    sum_job *job = user;
+    (void)thread;
+    (void)size;
+    for (size_t i; take_piece(job, &i);)
+        job->sum[i] = mega_crc32c(0, job->map->data + piece_begin(job, i), piece_bytes(job, i));
+}
+
+/* One thread reads, in order, while the others sum: two that read at a time are slower than one, as the system reads
+ * ahead of each and half of it in vain. */
+mega_status mega_sum_of(const mega_map *map, size_t first, size_t end, mega_team *team, uint32_t *out)
+{
+    sum_job job = {.map = map, .first = first, .end = end, .count = (end - first + PIECE - 1) / PIECE};
+    if (job.count <= 1) {
+        *out = mega_crc32c(0, map->data + first, end - first);
+        return MEGA_OK;
+    }
+    job.sum = mega_malloc(job.count * sizeof *job.sum);
+    if (job.sum == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for checksums of %zu pieces", job.count);
+    pthread_mutex_init(&job.disk, NULL);
+    mega_team_run(team, sum_some, &job);
+    pthread_mutex_destroy(&job.disk);
+    *out = job.sum[0];
+    for (size_t i = 1; i < job.count; i++) *out = mega_crc32c_join(*out, job.sum[i], piece_bytes(&job, i));
+    mega_free(job.sum);
+    return MEGA_OK;
+}
+
+static int64_t pieces_of(const mega_checksum *f)
+{
+    return (f->bytes + (int64_t)PIECE - 1) / (int64_t)PIECE;
+}
+
+int64_t mega_checksums_pieces(const mega_checksums *c)
+{
+    int64_t pieces = 0;
+    for (size_t i = 0; i < c->count; i++) pieces += pieces_of(&c->file[i]);
+    return pieces;
+}
+
+/* Bytes from `first` on, below `end`. A file that has got another size since gives a wrong sum and no fault. */
+static mega_status part_of(const mega_checksum *f, const char *folder, int64_t first, int64_t end, mega_team *team,
+                           uint32_t *part)
+{
+    char *path = mega_path_join(folder, f->name);
+    if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", folder);
+    mega_map map = {0};
+    uint32_t crc = 0;
+    mega_status st = mega_map_open(&map, path);
+    if (st == MEGA_OK && (int64_t)map.size == f->bytes) {
+        st = mega_sum_of(&map, (size_t)first, (size_t)end, team, &crc);
+        *part = mega_crc32c_shifted(crc ^ mega_crc32c_zeros((uint64_t)(end - first)),
+                                    mega_crc32c_shift((uint64_t)(f->bytes - end)));
+    }
+    mega_map_close(&map);
+    mega_free(path);
+    return st;
+}
+
+mega_status mega_checksums_part(const mega_checksums *c, const char *folder, int64_t first, int64_t end,
+                                mega_team *team, uint32_t *part)
+{
+    const int64_t piece = (int64_t)PIECE;
+    for (size_t i = 0; i < c->count; i++) {
+        const int64_t pieces = pieces_of(&c->file[i]), from = first < 0 ? 0 : first, to = end < pieces ? end : pieces;
+        const int64_t bytes = c->file[i].bytes, last = to * piece < bytes ? to * piece : bytes;
+        part[i] = 0;
+        if (from < to) MEGA_TRY(part_of(&c->file[i], folder, from * piece, last, team, &part[i]));
+        first -= pieces;
+        end -= pieces;
+    }
+    return MEGA_OK;
+}
