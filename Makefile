@@ -6,6 +6,7 @@
 #   make check-asan      every test under the address and undefined-behaviour sanitizers
 #   make check-valgrind  the unit tests under valgrind
 #   make check-avx2      every test with kernels and oneDNN held to AVX2
+#   make check-mpich     builds with MPICH in place of Open MPI and runs the tests of ranks (apt-get install mpich libmpich-dev)
 #   make check-clang     builds with clang, where it is there, and runs the unit tests
 #   make crash           1,000 kills of each command, every call failing in turn, full disks, damaged files (kills=N faults=N damages=N)
 #   make fuzz            runs each fuzzer for a while: seconds=60 only=PATTERN (needs clang and libclang-rt-14-dev)
@@ -18,7 +19,7 @@ prefix ?= /usr/local
 # The tests of a run under valgrind or sanitizers are chosen by a pattern of names: make check-asan only=tokenizer
 only ?=
 
-.PHONY: all demo check check-asan check-valgrind check-avx2 check-clang crash fuzz bench install clang debug format tidy clean
+.PHONY: all demo check check-asan check-valgrind check-avx2 check-mpich check-clang crash fuzz bench install clang debug format tidy clean
 
 all:
 	@tools/build.sh release megalith
@@ -48,6 +49,16 @@ check-avx2:
 	@tools/install_packages.sh check
 	@tools/build.sh release
 	@MEGA_MATRIX_STEP=$${MEGA_MATRIX_STEP:-5} MEGA_ISA=avx2 DNNL_MAX_CPU_ISA=AVX2 tools/check.sh build $(if $(only),-R '$(only)')
+
+# Both MPI libraries may be installed side by side. Another library sums and cuts alike, so each fifth row will do.
+check-mpich:
+	@tools/install_packages.sh mpich
+	@if command -v mpicc.mpich >/dev/null; then \
+		tools/build.sh mpich megalith $(basename $(notdir $(wildcard tests/ranks/ranks_*.c))) && \
+		MEGA_MATRIX_STEP=$${MEGA_MATRIX_STEP:-5} tools/check.sh build-mpich -L ranks $(if $(only),-R '$(only)'); \
+	else \
+		echo "SKIPPED: MPICH is not there (apt-get install mpich libmpich-dev)"; \
+	fi
 
 check-clang:
 	@if command -v clang >/dev/null; then \
@@ -92,4 +103,4 @@ tidy: all
 	@git ls-files 'src/*.c' | grep -v -e '/tests/' -e '_body\.c$$' | xargs clang-tidy -p build --quiet
 
 clean:
-	@rm -rf build build-asan build-clang build-debug build-fuzz
+	@rm -rf build build-asan build-clang build-debug build-fuzz build-mpich

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that megalith needs and this machine lacks.
 #
-#   tools/install_packages.sh [build|demo|check|develop|fuzz]      (default: build; each includes the ones before it)
+#   tools/install_packages.sh [build|demo|check|mpich|develop|fuzz]      (default: build; each includes build, and develop all but fuzz)
 #
 # Without root, sudo or apt it prints the one line of what is missing and ends well: the build goes on with what is there
 # and names what it cannot do without.
@@ -11,6 +11,7 @@ build="gcc libc6-dev make cmake ninja-build pkg-config libdnnl-dev libjansson-de
 demo="bible-kjv"
 check="libcmocka-dev valgrind"
 fuzz="clang libclang-rt-14-dev"
+mpich="mpich libmpich-dev" # beside Open MPI, which stays what mpirun and mpicc mean (update-alternatives)
 develop="clang clang-format clang-tidy ccache gdb"
 
 case "${1:-build}" in
@@ -18,9 +19,10 @@ build) wanted="$build" ;;
 demo) wanted="$build $demo" ;;
 check) wanted="$build $demo $check" ;;
 fuzz) wanted="$build $fuzz" ;;
-develop) wanted="$build $demo $check $develop" ;;
+mpich) wanted="$build $demo $check $mpich" ;;
+develop) wanted="$build $demo $check $mpich $develop" ;;
 *)
-    echo "usage: tools/install_packages.sh [build|demo|check|develop|fuzz]" >&2
+    echo "usage: tools/install_packages.sh [build|demo|check|mpich|develop|fuzz]" >&2
     exit 2
     ;;
 esac

@@ -88,6 +88,13 @@ static void openmpi_environment(launch_plan *p, launch_words *e)
     launch_word(e, a, "%s_MCA_oob_tcp_keepalive_probes=%d", old ? "OMPI" : "PRTE", probes);
 }
 
+/* UCX, below MPICH, ends a process when a neighbour whose memory it reads dies, and where several ways lead to a neighbour
+ * it may wait for ever in MPI_Finalize: on one host, pages that both share are all it gets. */
+static void mpich_environment(launch_plan *p, launch_words *e)
+{
+    if (p->hosts <= 1) launch_word(e, &p->arena, "UCX_TLS=posix,sysv,self");
+}
+
 /* The engines of Hydra and Slurm hand on the whole environment; that of Open MPI what it is told. */
 static void openmpi_exports(launch_plan *p, launch_words *c)
 {
@@ -177,7 +184,10 @@ mega_status launch_engine_command(launch_plan *p, launch_words *c, launch_words 
         openmpi_command(p, c);
         openmpi_environment(p, e);
         break;
-    case LAUNCH_MPICH: mpich_command(p, c); break;
+    case LAUNCH_MPICH:
+        mpich_command(p, c);
+        mpich_environment(p, e);
+        break;
     case LAUNCH_SLURM: slurm_command(p, c); break;
     }
     launch_word(c, a, "%s", p->program);

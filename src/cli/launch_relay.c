@@ -118,9 +118,16 @@ static void note_cause(launch_relay *r, int rank, const char *line)
     }
 }
 
+/* MPICH says in the rank's name, behind what the rank said, that it ended them all. */
+static bool is_abort(const launch_relay *r, const char *line)
+{
+    return r->plan->kind == LAUNCH_MPICH && strncmp(line, "Abort(", 6) == 0 && strstr(line, "MPI_Abort") != NULL;
+}
+
 static void show_line(launch_relay *r, bool is_error, int rank, const char *line)
 {
     const int last = r->plan->world - 1;
+    if (is_error && rank != OUTSIDE && is_abort(r, line)) return;
     if (is_error && rank != OUTSIDE) note_cause(r, rank, line);
     if (rank == OUTSIDE || rank != r->cause_rank || !is_error) r->cause_is_last = false;
     if (rank != OUTSIDE) write_log(r, rank, line);

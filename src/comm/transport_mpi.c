@@ -14,6 +14,7 @@
 
 enum {
     NAP_NS = 20000,
+    ABORT_NS = 300000000,
     FIRST_TAG = 7001 /* apart from what a program that uses MPI itself may take */
 };
 
@@ -134,6 +135,9 @@ void transport_close(mega_world *world)
 void transport_abort(mega_world *world, int exit_status)
 {
     (void)world;
+#if defined(MPICH_VERSION)
+    nanosleep(&(struct timespec){.tv_nsec = ABORT_NS}, NULL); /* mpiexec drops what it has not read of the last words */
+#endif
     MPI_Abort(MPI_COMM_WORLD, exit_status);
 }
 
@@ -234,6 +238,7 @@ const char *transport_description(char *out, size_t size)
     int length = 0;
     MPI_Get_library_version(version, &length);
     snprintf(out, size, "%.*s", (int)strcspn(version, ",\n"), version);
+    for (char *tab = out; (tab = strchr(tab, '\t')) != NULL;) *tab = ' '; /* MPICH's */
     return out;
 }
 #else

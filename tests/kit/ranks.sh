@@ -1,19 +1,39 @@
 # For scripts that start several ranks: `. "$MEGA_SOURCE/tests/kit/ranks.sh"`, then   ranks N PROGRAM ARGUMENT…
-# Ranks may be more than cores. Without a launcher, or without MPI in the build, the script is skipped.
-if command -v mpirun >/dev/null; then
-    case "$(mpirun --version 2>&1)" in
-    *"Open MPI"* | *OpenRTE*)
-        ranks() {
-            OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe --bind-to none -n "$@"
-        }
-        ;;
-    *) ranks() { mpirun -n "$@"; } ;;
-    esac
-else
-    echo "SKIPPED: mpirun is not there (apt-get install openmpi-bin)"
+# Ranks may be more than cores. The launcher is that of the MPI library of the build; without either the script is skipped.
+# $mpi_kind is openmpi or mpich.
+mpi_launcher() { # what its --version says, its names: the first of them that is it
+    local says=$1 name
+    shift
+    for name in "$@"; do
+        command -v "$name" >/dev/null && "$name" --version 2>&1 | grep -qE "$says" && echo "$name" && return
+    done
+    return 1
+}
+case "$("$MEGALITH" doctor 2>/dev/null | grep -E '^  MPI  ')" in
+*'Open MPI'*)
+    mpi_kind=openmpi
+    mpirun=$(mpi_launcher 'Open MPI|OpenRTE' mpirun mpiexec mpirun.openmpi) || {
+        echo "SKIPPED: mpirun is not there (apt-get install openmpi-bin)"
+        exit 77
+    }
+    ranks() {
+        OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$mpirun" --oversubscribe --bind-to none -n "$@"
+    }
+    ;;
+*none*)
+    echo "SKIPPED: megalith was built without MPI"
     exit 77
-fi
+    ;;
+*)
+    mpi_kind=mpich
+    mpirun=$(mpi_launcher HYDRA mpiexec.hydra mpiexec.mpich mpiexec mpirun) || {
+        echo "SKIPPED: mpiexec of MPICH is not there (apt-get install mpich)"
+        exit 77
+    }
+    ranks() { "$mpirun" -n "$@"; }
+    ;;
+esac
 # Libraries of the launcher keep what they allocate until the end.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
 # An over-subscribed machine is slow, not stuck; and no rank looks for a network.
-export OMPI_MCA_btl=self,vader OMPI_MCA_btl_vader_single_copy_mechanism=none
+export OMPI_MCA_btl=self,vader OMPI_MCA_btl_vader_single_copy_mechanism=none UCX_TLS=posix,sysv,self

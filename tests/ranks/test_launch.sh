@@ -2,10 +2,9 @@
 # megalith launch with the engine of this machine: it trains, as root and with more ranks than cores; lines are prefixed;
 # the first failing rank has the last word; a killed rank ends the others; a restart goes on from the last checkpoint.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
-command -v mpirun >/dev/null || skip "mpirun is not there (apt-get install openmpi-bin)"
-"$MEGALITH" doctor 2>/dev/null | grep -qE '^  MPI  *none' && skip "megalith was built without MPI"
-unset RANK WORLD_SIZE OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
-export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" # libraries of the launcher keep what they allocate until the end
+. "$MEGA_SOURCE/tests/kit/ranks.sh"
+# launch is to find out by itself what the engine needs here.
+unset RANK WORLD_SIZE OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_btl OMPI_MCA_btl_vader_single_copy_mechanism UCX_TLS
 fox_lines 300 >t.txt
 "$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer --output-prefix d >prepare 2>&1 ||
     fail "preprocessing: $(cat prepare)"
@@ -20,11 +19,8 @@ launch --nproc_per_node 2 --log_dir logs "${base[@]}" --train-iters 4 --eval-ite
 grep -v '^\[0\] ' out && note "lines without their rank"
 [ "$(losses out | wc -l)" -eq 4 ] || note "four iterations"
 [ "$(losses logs/rank_0.log)" = "$(losses out)" ] || note "the log of rank 0"
-mpirun --version | grep -q 'Open MPI' && {
-    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=self,vader mpirun --oversubscribe --bind-to none -n 2 \
-        "$MEGALITH" "${base[@]}" --train-iters 4 --eval-iters 0 >plain 2>&1 </dev/null || note "plain mpirun: $(tail -n 3 plain)"
-    [ "$(losses plain)" = "$(losses out)" ] || note "mpirun and launch: other losses"
-}
+OMPI_MCA_btl=self,vader UCX_TLS=posix,sysv,self ranks 2 "$MEGALITH" "${base[@]}" --train-iters 4 --eval-iters 0 >plain 2>&1 </dev/null || note "plain mpirun: $(tail -n 3 plain)"
+[ "$(losses plain)" = "$(losses out)" ] || note "mpirun and launch: other losses"
 launch --num_gpus 4 "${base[@]}" --train-iters 2 --eval-iters 0 >out 2>err || note "four ranks, more than there may be cores"
 cores=$(nproc)
 [ "$cores" -lt 2 ] || [ -n "${OMP_NUM_THREADS:-}" ] ||

@@ -7,6 +7,7 @@
  *   FAULT_ERRNO  what it says (a number); ENOSPC when absent
  *   FAULT_COUNT  a file that gets the number of such calls when the program ends
  *   FAULT_LOG    a file that gets one line when it happens
+ *   FAULT_PATH   open: only files whose path holds this count
  *   FAULT_RANK   in this rank of an MPI launcher alone
  *
  * Only calls made by the program itself or by the JSON library count: what the loader, the C library and oneDNN do on
@@ -34,7 +35,7 @@ typedef struct ranges {
 } ranges;
 
 static ranges ours;
-static const char *fault_op, *fault_log;
+static const char *fault_op, *fault_log, *fault_path;
 static long fault_at;
 static int fault_errno;
 static atomic_long calls;
@@ -73,6 +74,7 @@ __attribute__((constructor)) static void begin(void)
     fault_log = getenv("FAULT_LOG");
     fault_errno = error != NULL ? atoi(error) : ENOSPC;
     fault_at = atol(at);
+    fault_path = getenv("FAULT_PATH");
     fault_op = getenv("FAULT_OP");
 }
 
@@ -127,7 +129,8 @@ int open(const char *path, int flags, ...)
     va_start(args, flags);
     const int mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(args, int) : 0;
     va_end(args);
-    return is_due("open", CALLER) ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+    const int counts = fault_path == NULL || strstr(path, fault_path) != NULL;
+    return counts && is_due("open", CALLER) ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
 int mkdir(const char *path, mode_t mode)
