@@ -92,14 +92,23 @@ static void read_output(life *l, int timeout_ms)
     }
 }
 
-/* Signals of the user to the engine, which hands them on; and an end to ranks that outlive a failure. */
+/* The first signal asks the ranks, which may save and leave in peace. SIGTERM would make mpirun kill them two seconds
+ * later; SIGUSR1 every engine hands on, to all hosts, and the ranks take it for SIGTERM. The second ends them. */
+static void hand_on(const life *l, launch_kind kind)
+{
+    if (l->told == 1) kill(l->engine, kind == LAUNCH_NONE ? asked : SIGUSR1);
+    else
+        kill(-l->engine, l->told == 2 && kind == LAUNCH_OPENMPI ? SIGTERM : SIGKILL);
+}
+
+/* Signals of the user to the ranks; and an end to ranks that outlive a failure. */
 static void steer(life *l, const launch_plan *p)
 {
     const double now = mega_time_now();
     int rank;
     if (asked_times > l->told) {
         l->told = asked_times;
-        kill(-l->engine, l->told > 1 ? SIGKILL : p->kind == LAUNCH_OPENMPI ? SIGTERM : asked);
+        hand_on(l, p->kind);
     }
     const char *cause = launch_relay_cause(l->relay, &rank);
     if (l->failed_at == 0 && cause != NULL) l->failed_at = now;
@@ -127,6 +136,8 @@ static int exit_status_of(const life *l)
 {
     int signal_number = 0;
     launch_relay_death(l->relay, &signal_number);
+    const bool ended_well = WIFEXITED(l->status) && WEXITSTATUS(l->status) == 0;
+    if (asked_times > 0 && !ended_well) return 128 + asked; /* and not the one that it was handed on as */
     if (WIFSIGNALED(l->status)) return 128 + WTERMSIG(l->status);
     const int status = WEXITSTATUS(l->status);
     return status != 0 && signal_number != 0 && status < 128 ? 128 + signal_number : status;
@@ -140,7 +151,7 @@ mega_status launch_run(const launch_plan *p, const launch_words *command, const 
         return MEGA_FAIL(MEGA_ERR_IO, "no pipe to the ranks: %s", strerror(errno));
     watch_signals();
     fflush(NULL);
-    life l = {.fd = {stdout_pipe[0], stderr_pipe[0]}, .relay = relay, .told = asked_times};
+    life l = {.fd = {stdout_pipe[0], stderr_pipe[0]}, .relay = relay};
     l.engine = fork();
     if (l.engine == 0) become_engine(command, environment, stdout_pipe, stderr_pipe);
     close(stdout_pipe[1]);

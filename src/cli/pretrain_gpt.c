@@ -15,18 +15,20 @@
 /* The signal that asked to save and leave. A handler can reach nothing but a global. */
 static volatile sig_atomic_t stop_signal;
 
+/* SIGUSR1: as megalith launch and mpirun hand on that a run is to end (launch_run.c). */
 static void on_signal(int number)
 {
-    stop_signal = number;
+    stop_signal = number == SIGUSR1 ? SIGTERM : number;
 }
 
-/* The first signal asks; SA_RESETHAND lets a second one end the program at once. */
-static void watch_signals(void)
+/* The first signal asks; alone, SA_RESETHAND lets a second one end the program at once. To one of several ranks the
+ * same signal may come by two ways, and their launcher ends them where that is wanted. */
+static void watch_signals(bool alone)
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+    static const int watched[] = {SIGTERM, SIGINT, SIGUSR1};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (alone ? (int)SA_RESETHAND : 0)};
     sigemptyset(&action.sa_mask);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGINT, &action, NULL);
+    for (size_t i = 0; i < sizeof watched / sizeof watched[0]; i++) sigaction(watched[i], &action, NULL);
 }
 
 typedef struct screen {
@@ -83,7 +85,7 @@ static mega_status train(mega_config *cfg, mega_world *world)
                               .stop = &stop_signal,
                               .world = world};
     mega_team *team = NULL;
-    watch_signals();
+    watch_signals(mega_world_size(world) == 1);
     launch_rank_begin(mega_world_local_size(world), cfg->num_threads);
     MEGA_TRY(mega_team_create(&team, (int)cfg->num_threads));
     const mega_status st = mega_train(cfg, team, &io);

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# A signal asks a run to save and leave: sent to megalith launch, to the engine as it hands it on, or to any one rank, all
+# ranks save after the iteration under way and end with exit status 0. A second one ends a run that cannot.
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+. "$MEGA_SOURCE/tests/kit/ranks.sh"
+unset RANK WORLD_SIZE
+fox_lines 300 >t.txt
+"$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer --output-prefix d >prepare 2>&1 ||
+    fail "preprocessing: $(cat prepare)"
+base=(pretrain_gpt --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 --num-threads 1
+    --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --lr-decay-iters 20 --log-interval 1 --eval-interval 1000000 --eval-iters 0
+    --tokenizer-type ByteTokenizer --data-path d_text_document --split 100,0,0)
+
+begun() { # the third iteration of the run in the background has come
+    for _ in $(seq 1 300); do
+        grep -qs 'iteration  *3/' out && return
+        sleep 0.1
+    done
+    fail "the run does not begin"
+}
+a_rank() { pgrep -f "^$MEGALITH pretrain_gpt .*train-iters $mark" | sed -n "$1p"; }
+# saved NAME: the run in the background ends well, with a checkpoint of its last iteration.
+saved() {
+    local last
+    for _ in $(seq 1 300); do kill -0 "$run" 2>/dev/null && sleep 0.1; done
+    kill -0 "$run" 2>/dev/null && fail "$1: the run goes on"
+    wait "$run"
+    status=$?
+    last=$(grep -oE 'iteration +[0-9]+/' out | tail -n 1 | tr -dc 0-9)
+    [ $status -eq 0 ] || note "$1: exit status $status"
+    grep -q "exiting program after receiving SIGTERM" out || note "$1: no word of the signal"
+    [ "$(cat keep/latest_checkpointed_iteration.txt 2>&1)" = "$last" ] || note "$1: no checkpoint of iteration $last"
+    [ -z "$(a_rank 1)" ] || note "$1: a rank lives on"
+    "$MEGALITH" "${base[@]}" --train-iters $((last + 1)) --load keep >log 2>&1 || note "$1: the checkpoint: $(tail -n 1 log)"
+    rm -rf keep out err
+}
+mark=200000
+for n in 2 4; do
+    for signal in TERM INT; do
+        mark=$((mark + 1))
+        "$MEGALITH" launch --nproc_per_node $n "${base[@]}" --train-iters $mark --save keep >out 2>err </dev/null &
+        run=$!
+        begun
+        kill -$signal $run
+        saved "SIG$signal to launch of $n ranks"
+    done
+    mark=$((mark + 1))
+    "$MEGALITH" launch --nproc_per_node $n "${base[@]}" --train-iters $mark --save keep --tensor-model-parallel-size 2 >out 2>err </dev/null &
+    run=$!
+    begun
+    kill -TERM "$(a_rank $n)"
+    saved "SIGTERM to one of $n ranks"
+done
+
+# The engine alone: mpirun kills its ranks on SIGTERM, and hands on SIGUSR1.
+mark=$((mark + 1))
+ranks 2 "$MEGALITH" "${base[@]}" --train-iters $mark --save keep >out 2>err </dev/null &
+run=$!
+begun
+kill -USR1 "$(pgrep -f "^[^ ]*mpi[^ ]* .*train-iters $mark" | tail -n 1)"
+saved "SIGUSR1 to mpirun"
+
+# One rank is stopped, so that none can agree to leave.
+mark=$((mark + 1))
+"$MEGALITH" launch --nproc_per_node 4 "${base[@]}" --train-iters $mark --save keep >out 2>err </dev/null &
+run=$!
+begun
+kill -STOP "$(a_rank 3)"
+kill -TERM $run
+sleep 1
+kill -0 $run 2>/dev/null || note "a first signal ends a run that cannot save"
+kill -TERM $run
+began=$SECONDS
+wait $run
+status=$?
+[ $status -eq 143 ] || note "two signals: exit status $status"
+[ $((SECONDS - began)) -le 10 ] || note "two signals: ended $((SECONDS - began)) s later"
+for _ in $(seq 1 50); do [ -n "$(a_rank 1)" ] && sleep 0.1; done
+[ -z "$(a_rank 1)" ] || note "two signals: a rank lives on"
+tail -n 1 err | grep -q 'ended by a signal' || note "two signals: the last line"
+
+finish
