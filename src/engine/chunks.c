@@ -2,10 +2,10 @@
 #include "engine_impl.h"
 #include "megalith/assert.h"
 
-/* The programs of this rank leave half of the places to the messages of its pipeline stage. */
+/* The programs of this rank share what one would have. */
 static int most_requests(const mega_engine *e)
 {
-    const int share = MEGA_COMM_REQUESTS / 4 / e->chunks;
+    const int share = MEGA_PROGRAM_REQUESTS / e->chunks;
     return share > 0 ? share : 1;
 }
 
@@ -40,6 +40,19 @@ mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches)
     return (mega_pipeline){e->layout->pp.size, e->chunks, micro_batches};
 }
 
+/* Each slot has two messages that come and two that go. */
+static mega_status check_messages(const mega_engine *e)
+{
+    int64_t messages = 0;
+    for (int c = 0; c < e->chunks && e->layout->pp.size > 1; c++) messages += 4 * (int64_t)e->chunk[c].slots;
+    if (messages <= MEGA_COMM_REQUESTS - 2 * MEGA_PROGRAM_REQUESTS) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                     "a pipeline of %d stages of %d programs: this stage would have up to %lld messages under way, at "
+                     "most %d can be; take fewer stages or programs a stage",
+                     e->layout->pp.size, e->chunks, (long long)messages,
+                     MEGA_COMM_REQUESTS - 2 * MEGA_PROGRAM_REQUESTS);
+}
+
 mega_status engine_build_chunks(mega_engine *e, mega_engine_model model)
 {
     const mega_engine_options *o = &e->options;
@@ -51,8 +64,9 @@ mega_status engine_build_chunks(mega_engine *e, mega_engine_model model)
                          (long long)p.micro_batches, p.stages, e->chunks, p.stages, MEGA_SCHEDULE_CHUNKS);
     e->chunk = mega_calloc((size_t)e->chunks, sizeof *e->chunk);
     if (e->chunk == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for %d programs", e->chunks);
+    for (int c = 0; c < e->chunks; c++) e->chunk[c].slots = mega_schedule_slots_of(&p, e->layout->pp.rank, c);
+    MEGA_TRY(check_messages(e));
     for (int c = 0; c < e->chunks; c++) {
-        e->chunk[c].slots = mega_schedule_slots_of(&p, e->layout->pp.rank, c);
         if (!o->no_train) MEGA_TRY(build_program(e, model, c, true, &e->chunk[c].train));
         if (!o->no_evaluate) MEGA_TRY(build_program(e, model, c, false, &e->chunk[c].evaluate));
     }

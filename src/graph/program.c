@@ -80,7 +80,7 @@ mega_status mega_program_build(mega_program **out, mega_graph *g, const mega_pro
     p->states_of = options->states_of;
     p->pack_weights = options->pack_weights;
     p->world = options->world;
-    p->most_under_way = options->requests > 0 ? options->requests : MEGA_COMM_REQUESTS / 4;
+    p->most_under_way = options->requests > 0 ? options->requests : MEGA_PROGRAM_REQUESTS;
     g->place = options->place;
     p->check = mega_check_level();
     p->step.loss_factor = 1.0;

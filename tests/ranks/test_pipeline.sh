@@ -20,17 +20,20 @@ trains() { # name, ranks, lines of parameters, options
 trains pp2 2 2 --pipeline-model-parallel-size 2
 trains uneven 2 2 --pipeline-model-parallel-size 2 --decoder-first-pipeline-num-layers 3
 trains parts 2 2 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 --save parts
-trains ends 2 2 --num-layers 4 --pipeline-model-parallel-size 2 --decoder-last-pipeline-num-layers 2 --num-virtual-stages-per-pipeline-rank 2 --zero-stage 2
+trains ends 4 2 --pipeline-model-parallel-size 2 --decoder-last-pipeline-num-layers 2 --num-virtual-stages-per-pipeline-rank 2 --zero-stage 3 \
+    --overlap-grad-reduce --save ends
 trains tp2pp2 4 4 --pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --profile-trace trace.json --profile-step-start 2 --profile-step-end 4
 grep -q 'tensor-model-parallel size: 2, pipeline-model-parallel size: 2' tp2pp2.log || fail "the layout is not shown"
 trains pp2dp2 4 2 --pipeline-model-parallel-size 2 --recompute-activations
 
-# One rank goes on from what interleaved stages saved, and they from what one rank saved.
+# One rank goes on from what interleaved stages saved (without and with ZeRO 3), and they from what one rank saved.
 "$MEGALITH" "${base[@]}" --train-iters 6 --save one >save.log 2>&1 || fail "one rank saves: $(tail -n 3 save.log)"
 "$MEGALITH" "${base[@]}" --train-iters 12 --load one --metrics-file on.jsonl >on.log 2>&1 || fail "one rank goes on"
 "$MEGALITH" "${base[@]}" --train-iters 12 --load parts --metrics-file from.jsonl >from.log 2>&1 || fail "one rank goes on from stages: $(tail -n 3 from.log)"
 ranks 2 "$MEGALITH" "${base[@]}" --train-iters 12 --load one --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 \
     --metrics-file into.jsonl >into.log 2>&1 </dev/null || fail "stages go on from one rank: $(tail -n 3 into.log)"
+"$MEGALITH" "${base[@]}" --train-iters 12 --load ends --metrics-file shards.jsonl >shards.log 2>&1 || fail "one rank goes on from slices: $(tail -n 3 shards.log)"
+near shards.jsonl on.jsonl 5e-5 || fail "other losses than the one rank that goes on: from slices"
 near from.jsonl on.jsonl 5e-5 && near into.jsonl on.jsonl 5e-5 || fail "other losses than the one rank that goes on"
 
 # A loss that is not finite ends all ranks, with one message.

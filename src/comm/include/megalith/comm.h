@@ -98,7 +98,7 @@ mega_status mega_comm_agree(mega_comm *comm, mega_status st);
  *
  * At most MEGA_COMM_REQUESTS may be under way in a process; another is refused. Nothing is allocated once each place of
  * that table has served the longest message list it will: after the first step, where steps are alike. */
-enum { MEGA_COMM_REQUESTS = 256 };
+enum { MEGA_COMM_REQUESTS = 2048 };
 
 /* Zero: nothing under way. Wait through one copy of it. */
 typedef struct mega_request {

@@ -8,6 +8,8 @@
 typedef struct mega_program mega_program;
 typedef enum mega_program_backend { MEGA_PROGRAM_CPU = 0, MEGA_PROGRAM_PLAIN } mega_program_backend;
 
+enum { MEGA_PROGRAM_REQUESTS = 64 };
+
 typedef struct mega_program_options {
     mega_program_backend backend;
     mega_team *team;    /* borrowed; NULL: one thread */
@@ -19,7 +21,7 @@ typedef struct mega_program_options {
     int slots;         /* micro-batches in flight: saved arenas; 0 counts as 1 */
     const char *name;  /* "train", "evaluate", "prefill", "decode" */
     mega_world *world; /* borrowed, or NULL: what is under way between ranks moves on between instructions */
-    int requests;      /* exchanges of buckets under way at one time, at most; 0: MEGA_COMM_REQUESTS / 4 */
+    int requests;      /* exchanges of buckets under way at one time, at most; 0: MEGA_PROGRAM_REQUESTS */
     mega_place_options place;
     /* Borrowed, or NULL: states (mega_graph_state) that this program has under the same name and with the same shape
      * are not made again but shared; it must be allocated before and destroyed after. Prefill and decode share their
