@@ -9,6 +9,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+enum { ENGINE_FOLLOWS_S = 2 /* behind the ranks, which wait for a second before they ask */ };
+
 extern char **environ;
 
 void launch_word(launch_words *w, mega_arena *arena, const char *fmt, ...)
@@ -81,11 +83,10 @@ static void openmpi_environment(launch_plan *p, launch_words *e)
     if (p->hosts <= 1) return;
     /* A host whose link is down says nothing: ask for signs of life. The ranks find it before the engine does, and say
      * who waits for whom. */
-    const int found = (int)mega_world_host_timeout(), more = 3, probes = 5;
-    launch_word(e, a, "%s_MCA_oob_tcp_keepalive_time=%d", old ? "OMPI" : "PRTE",
-                found + more > probes ? found + more - probes : 1);
-    launch_word(e, a, "%s_MCA_oob_tcp_keepalive_intvl=1", old ? "OMPI" : "PRTE");
-    launch_word(e, a, "%s_MCA_oob_tcp_keepalive_probes=%d", old ? "OMPI" : "PRTE", probes);
+    const char *of = old ? "OMPI" : "PRTE";
+    launch_word(e, a, "%s_MCA_oob_tcp_keepalive_time=1", of);
+    launch_word(e, a, "%s_MCA_oob_tcp_keepalive_intvl=1", of);
+    launch_word(e, a, "%s_MCA_oob_tcp_keepalive_probes=%d", of, (int)mega_world_host_timeout() + ENGINE_FOLLOWS_S);
 }
 
 /* UCX, below MPICH, ends a process when a neighbour whose memory it reads dies, and where several ways lead to a neighbour

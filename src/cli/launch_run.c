@@ -13,10 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ASK_AFTER_S 5.0 /* from a rank's failure to the engine's being asked to end */
-#define LOST_AFTER_S \
-    1.0 /* the same where the failure is a lost host: it cannot be told to end, and is not waited for */
+#define ASK_AFTER_S   5.0 /* from a rank's failure to the engine's being asked to end */
 #define FORCE_AFTER_S 8.0
+#define LOST_ASK_S    1.0 /* the same where a host is lost: it cannot be told to end, and is not waited for */
+#define LOST_FORCE_S  2.5
 #define DRAIN_S       1.0 /* a process that outlives the engine may hold its output open */
 
 /* The signal that asked to end. A handler can reach nothing but a global. */
@@ -113,9 +113,9 @@ static void steer(life *l, const launch_plan *p)
     const char *cause = launch_relay_cause(l->relay, &rank);
     if (l->failed_at == 0 && cause != NULL) l->failed_at = now;
     if (l->failed_at == 0) return;
-    const double ask_after = strstr(cause, MEGA_HOST_LOST) != NULL ? LOST_AFTER_S : ASK_AFTER_S;
-    if (now - l->failed_at > FORCE_AFTER_S) kill(-l->engine, SIGKILL);
-    else if (now - l->failed_at > ask_after)
+    const bool is_lost = strstr(cause, MEGA_HOST_LOST) != NULL;
+    if (now - l->failed_at > (is_lost ? LOST_FORCE_S : FORCE_AFTER_S)) kill(-l->engine, SIGKILL);
+    else if (now - l->failed_at > (is_lost ? LOST_ASK_S : ASK_AFTER_S))
         kill(l->engine, SIGTERM);
 }
 

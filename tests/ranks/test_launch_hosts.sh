@@ -111,6 +111,15 @@ cut_at() {
     echo "ended $ended s after the cut, status $status: $(tail -n 1 err)"
 }
 on 0 "$MEGALITH" launch --hostfile hostfile "${base[@]}" --train-iters 100002 >out 2>err </dev/null &
+# A cut of three seconds ends nothing.
+at() { losses out | tail -n 1 | cut -d' ' -f1; }
+for _ in $(seq 1 300); do grep -qs 'iteration  *3/' out && break || sleep 0.1; done
+on 1 ip link set "mg$$b" down
+sleep 3
+before=$(at)
+on 1 ip link set "mg$$b" up
+for _ in $(seq 1 100); do [ "$(at)" -gt $((before + 1)) ] && break || sleep 0.1; done
+[ "$(at)" -gt $((before + 1)) ] || note "a cut of 3 s: the run does not go on: $(tail -n 3 err)"
 cut_at 'iteration  *3/'
 [ $status -ne 0 ] || note "exit status 0 without a host"
 [ $ended -le 10 ] || note "ended $ended s after the cut, expected 10 at most"
