@@ -25,8 +25,20 @@ for way in shm mpi; do
     layouts=("2 2 1 1 1" "3 1 1 1 1" "8 2 2 1 2")
 done
 unset MEGA_COMM
+# Groups inside a host, which share memory, beside groups over two.
+for layout in "4 2 1 2 1" "6 3 1 1 1"; do
+    # shellcheck disable=SC2086  # a list of numbers
+    set -- $layout
+    n=$1
+    shift
+    MEGA_TEST_HOSTS=2 ranks "$n" "$MEGA_BUILD/tests/ranks_comm" "$@" || {
+        echo "FAILED: two hosts, $n ranks, tp cp pp ep = $*"
+        exit 1
+    }
+    echo "ok: two hosts, $n ranks, tp cp pp ep = $*"
+done
 # Where one rank cannot open what another shares, all use MPI; and say so where that was not wanted.
-if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null && mpirun --version 2>&1 | grep -q "Open MPI"; then
+if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null && [ "$mpi_kind" = openmpi ]; then
     hidden=$(mktemp)
     trap 'rm -f "$hidden"' EXIT
     cat >"$hidden" <<'END'
