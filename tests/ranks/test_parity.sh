@@ -101,5 +101,11 @@ done <<'END'
 2 tp=2 distribute=1 recompute=full precision=f64 micro=4
 4 tp=4 distribute=1 recompute=full precision=f32 micro=8
 4 tp=2 distribute=1 recompute=full precision=bf16 micro=2
+4 zero=2 precision=f64 micro=1 recompute=selective
+8 pp=2 tp=2 sp=1 layers=4 first=3 zero=1 precision=f64 micro=1 recompute=selective
+4 pp=2 layers=3 first=2 precision=f64 micro=2
+4 pp=2 layers=3 last=1 zero=3 precision=f64 micro=1
+8 pp=2 tp=2 chunks=2 layers=4 distribute=1 zero=2 overlap=1 precision=f64 micro=1 recompute=full
+4 tp=2 distribute=1 zero=3 overlap=1 precision=f64 micro=1 recompute=full
 END
 exit $failed
