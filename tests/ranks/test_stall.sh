@@ -77,7 +77,8 @@ start_hosts() {
 }
 host=$(hostname)
 start_hosts loop
-for pid in "${rank[@]}"; do # strangers
+for pid in "${rank[@]}"; do # strangers; under MPICH a rank has a port of its launcher open too, which they would end
+    [ "$mpi_kind" = openmpi ] || break
     [ -n "$(ports "$pid")" ] || fail "rank $pid listens nowhere"
     for port in $(ports "$pid"); do
         for bytes in 10 1000 1000000; do (head -c $bytes /dev/urandom >"/dev/tcp/127.0.0.1/$((port))") 2>/dev/null; done
@@ -109,7 +110,7 @@ for _ in $(seq 1 40); do grep -qs '^ended: ' run.log && break || sleep 0.1; done
 kill -KILL "${rank[@]}" "$launcher" 2>/dev/null
 wait "$launcher" 2>/dev/null
 # Another launcher than Open MPI's may end the ranks before they say anything.
-mpirun --version 2>&1 | grep -q 'Open MPI' && say "^ended: rank 2 \(process ${rank[2]} on host $host/2\) is dead .* at step [0-9]+, backward of micro-batch 3, (in|behind) all_reduce #[0-9]+"
+[ "$mpi_kind" = openmpi ] && say "^ended: rank 2 \(process ${rank[2]} on host $host/2\) is dead .* at step [0-9]+, backward of micro-batch 3, (in|behind) all_reduce #[0-9]+"
 echo "ok: KILL on another host"
 start cycle
 ended $((limit + 10))
