@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # For scripts that start several ranks: `. "$MEGA_SOURCE/tests/kit/ranks.sh"`, then   ranks N PROGRAM ARGUMENT…
 # Ranks may be more than cores. The launcher is that of the MPI library of the build; without either the script is skipped.
 # $mpi_kind is openmpi or mpich.
