@@ -49,6 +49,7 @@ typedef struct trainer {
 bool train_is_first(const trainer *t);                     /* rank 0: prints, writes files */
 mega_status train_agree(const trainer *t, mega_status st); /* mega_comm_agree over the world */
 void train_note(const trainer *t, const char *phase);      /* a long one, for those that wait for this rank */
+mega_status train_compare_options(const trainer *t);       /* collective: those that all ranks must have alike */
 /* Asks all ranks whether one was sent a signal, and the first whether its time is up: they all do the same. */
 mega_status train_ask_ranks(trainer *t, double minutes, bool *late);
 mega_status train_say_parameters(const trainer *t);

@@ -69,6 +69,21 @@ for at in 1 2 3; do
 done
 [ $at -gt 1 ] || note "the checkpoint is not opened"
 
+# One rank has another shape, another layout or trains otherwise than the rest: told before the first step, by all of them once.
+planted() { # option, what is said
+    local began=$SECONDS
+    # shellcheck disable=SC2016  # for the shell of each rank
+    ranks 4 bash -c 'option=$0; [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 2 ] || option=; exec "$@" $option' "$1" \
+        "$MEGALITH" "${base[@]}" --train-iters 3 >out 2>&1 </dev/null && note "$1 in one rank: taken"
+    [ $((SECONDS - began)) -le 10 ] || note "$1 in one rank: ended after $((SECONDS - began)) s"
+    grep -q 'iteration .*lm loss' out && note "$1 in one rank: told after a step"
+    [ "$(grep -c 'error: ' out)" -eq 1 ] && grep -q "$2" out && grep -q 'rank 2 of the group: ' out || note "$1 in one rank: $(grep -A3 'error: ' out)"
+}
+planted '--hidden-size 128' 'rank 0 of the group: --hidden-size 64'
+planted '--tensor-model-parallel-size 2' 'its ranks have different options'
+planted '--lr 1e-2' 'rank 0 of the group: --lr 0.001'
+planted '--max-position-embeddings 64' 'rank 0 of the group: sum of bucket 0'
+
 # A disk that fills.
 rm -f out
 mark='train-iters 100006'
