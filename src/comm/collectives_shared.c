@@ -190,9 +190,10 @@ bool comm_shared_move(comm_op *op, bool *through)
 int comm_shared_missing(const comm_op *op, int *ranks, int most)
 {
     const turn t = (turn)(op->turn % TURNS);
-    int count = 0;
+    int count = op->turn == 0 ? shared_held_by(op, ranks, most) : 0;
+    if (count > 0) return count;
     for (int r = 0; r < op->comm->size && count < most; r++) {
-        if (r == op->comm->rank) continue;
+        if (r == op->comm->rank || (t == TURN_COPY && r < op->next_member)) continue;
         const bool is_missing =
             t == TURN_POST || t == TURN_POST_SUM ? !shared_has_room(op, r) : shared_read(op, r) == NULL;
         if (is_missing) ranks[count++] = comm_world_rank(op->comm, r);

@@ -109,7 +109,7 @@ typedef struct comm_channel {
 } comm_channel;
 
 /* MEGA_COMM in the environment: what is faster, or always the one or the other. */
-typedef enum comm_way { COMM_WAY_FASTER, COMM_WAY_MPI, COMM_WAY_SHARED } comm_way;
+typedef enum comm_way { COMM_WAY_FASTER, COMM_WAY_MPI, COMM_WAY_SHARED, COMM_WAY_UNKNOWN } comm_way;
 
 typedef struct comm_watch {
     double looked, waited; /* seconds: when it last looked, how long there was no progress */
@@ -160,6 +160,8 @@ void transport_messages_fini(comm_messages *messages);
 /* Whose messages have not come through: world ranks, each once, at most `most`. */
 int transport_missing(const comm_op *op, int *ranks, int most);
 void transport_yield(const mega_world *world);
+/* For a rank that waits outside of MPI: what MPI still has to hand to other hosts goes on. */
+void transport_progress(const mega_world *world);
 /* Between the ranks of this host, while the world is made: from the first; all of them are there. */
 mega_status transport_host_broadcast(mega_world *world, void *data, size_t bytes);
 mega_status transport_host_barrier(mega_world *world);

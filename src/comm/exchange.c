@@ -77,8 +77,9 @@ mega_status exchange_open(mega_world *w)
         st = transport_all_gather(w, &mine, all, sizeof mine);
     }
     if (st == MEGA_OK) st = exchange_hosts(x, all);
-    const bool goes = st == MEGA_OK && x->listener >= 0 && all[0].port != 0 && exchange_thread_begin(x);
+    const bool can = st == MEGA_OK && x->listener >= 0 && all[0].port != 0, goes = can && exchange_thread_begin(x);
     mega_free(all);
+    if (can && !goes) mega_warn("rank %d: no thread to tell other hosts of this host's ranks", w->rank);
     if (goes) w->exchange = x;
     else
         exchange_destroy(x);
@@ -99,6 +100,17 @@ static void wake(const record_exchange *x)
     if (write(x->wake, &one, sizeof one) < 0) return; /* it is awake */
 }
 
+/* Times count anew for a host that nobody waited for: what was counted for an earlier wait says nothing of this one. */
+static void forget(record_exchange *x, const int *far, int count)
+{
+    for (int i = 0; i < count; i++) {
+        bool was_wanted = false;
+        for (int k = 0; k < x->num_wanted; k++) was_wanted |= x->host_of[x->wanted[k]] == x->host_of[far[i]];
+        host_news *n = &x->host[x->host_of[far[i]]].news;
+        if (!was_wanted) n->silent = n->refusing = n->mute = 0;
+    }
+}
+
 void exchange_ask(mega_world *w, const int *ranks, int count)
 {
     record_exchange *x = w->exchange;
@@ -109,6 +121,7 @@ void exchange_ask(mega_world *w, const int *ranks, int count)
     const size_t bytes = (size_t)n * sizeof far[0];
     pthread_mutex_lock(&x->mutex);
     const bool is_new = n != x->num_wanted || memcmp(far, x->wanted, bytes) != 0;
+    forget(x, far, n);
     memcpy(x->wanted, far, bytes);
     x->num_wanted = n;
     pthread_mutex_unlock(&x->mutex);

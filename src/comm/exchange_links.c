@@ -21,6 +21,12 @@
 
 /* ---- one link ---- */
 
+/* Another address than the one that has answered may be somebody else's: being there says nothing of the host. */
+static bool is_theirs(const exchange_link *l)
+{
+    return l->host->known < 0 || l->address == l->host->known;
+}
+
 void exchange_link_close(exchange_link *l)
 {
     if (l->fd >= 0) close(l->fd);
@@ -123,8 +129,10 @@ void exchange_link_serve(record_exchange *x, exchange_link *l, double now)
             fail(x, l, error);
             return;
         }
-        l->host->sign = true;
-        l->host->refusals = 0;
+        if (is_theirs(l)) {
+            l->host->sign = true;
+            l->host->refusals = 0;
+        }
         ask(x, l, now);
     }
     if (l->state == LINK_ASKED && l->sent < sizeof l->ask) send_ask(x, l);
@@ -198,18 +206,20 @@ static links look_at_links(record_exchange *x, far_host *h, double now)
         all.count++;
         all.connected += !connects;
         if (l->state == LINK_READY) all.ready = l;
-        if (!connects && quiet < QUIET_S) h->sign = true;
+        if (!connects && quiet < QUIET_S && is_theirs(l)) h->sign = true;
         if (l->state == LINK_ASKED && (all.oldest == NULL || l->since < all.oldest->since)) all.oldest = l;
     }
     return all;
 }
 
 /* Time in which this host was asked, since it last gave what is counted. */
-static void count_time(record_exchange *x, far_host *h, bool connected, double passed)
+static void count_time(record_exchange *x, far_host *h, const links *all, double now, double passed)
 {
+    const bool connected = all->connected > 0;
+    const bool is_asked = all->count > 0 || now - h->opened < CONNECT_S; /* else all links are others' */
     pthread_mutex_lock(&x->mutex);
     host_news *n = &h->news;
-    n->silent = h->sign ? 0 : n->silent + passed;
+    n->silent = h->sign ? 0 : n->silent + (is_asked ? passed : 0);
     n->refusing = h->refusals >= h->ranks && !connected ? n->refusing + passed : 0;
     n->mute += passed;
     pthread_mutex_unlock(&x->mutex);
@@ -219,7 +229,7 @@ static void count_time(record_exchange *x, far_host *h, bool connected, double p
 static void drive(record_exchange *x, far_host *h, double now, double passed)
 {
     const links all = look_at_links(x, h, now);
-    count_time(x, h, all.connected > 0, passed);
+    count_time(x, h, &all, now, passed);
     if (all.ready != NULL) {
         if (now - all.ready->since < ASK_EVERY_S + x->world->size / RANKS_A_SECOND) return;
         ask(x, all.ready, now);
@@ -228,7 +238,9 @@ static void drive(record_exchange *x, far_host *h, double now, double passed)
     }
     if (now - h->opened < PATIENCE_S) return;
     if (all.count >= LINKS_A_HOST) {
-        if (all.oldest == NULL || now - all.oldest->since < MUTE_S || h->ranks <= LINKS_A_HOST) return;
+        /* one connection stays: where all are stopped, no new one may come about, and that one's signs of life tell */
+        if (all.oldest == NULL || now - all.oldest->since < MUTE_S || h->ranks <= LINKS_A_HOST || all.connected < 2)
+            return;
         exchange_link_close(all.oldest);
     }
     open_link(x, h, now);

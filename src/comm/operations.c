@@ -201,7 +201,9 @@ static mega_status wait_for(mega_world *world, const comm_op *op)
             continue;
         }
         transport_yield(world);
-        if (polls % CLOCK_EVERY == 0) MEGA_TRY(stall_look(op, mega_time_now()));
+        if (polls % CLOCK_EVERY != 0) continue;
+        if (op->phase == COMM_SHARED) transport_progress(world);
+        MEGA_TRY(stall_look(op, mega_time_now()));
     }
     record_wait_end(world);
     return MEGA_OK;

@@ -111,27 +111,28 @@ static bool find_places(const mega_world *w, comm_shared *s)
     return true;
 }
 
-static mega_status read_wish(comm_way *out)
+static comm_way read_wish(void)
 {
     const char *text = getenv("MEGA_COMM");
-    *out = COMM_WAY_FASTER;
-    if (text == NULL || *text == '\0') return MEGA_OK;
-    if (strcmp(text, "mpi") == 0) *out = COMM_WAY_MPI;
-    else if (strcmp(text, "shm") == 0)
-        *out = COMM_WAY_SHARED;
-    else
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "MEGA_COMM=%s in the environment; expected mpi (all messages go over MPI), shm (collectives "
-                         "of a host go through memory that its ranks share), or nothing: what is faster",
-                         text);
-    return MEGA_OK;
+    if (text == NULL || *text == '\0') return COMM_WAY_FASTER;
+    return strcmp(text, "mpi") == 0 ? COMM_WAY_MPI : strcmp(text, "shm") == 0 ? COMM_WAY_SHARED : COMM_WAY_UNKNOWN;
+}
+
+static mega_status check_wish(comm_way way)
+{
+    const char *text = getenv("MEGA_COMM");
+    if (way != COMM_WAY_UNKNOWN) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "MEGA_COMM=%s in the environment; expected mpi (all messages go over MPI), shm (collectives of a "
+                     "host go through memory that its ranks share), or nothing: what is faster",
+                     text == NULL ? "" : text);
 }
 
 mega_status shared_open(mega_world *w)
 {
     segment_place at = {.fd = -1};
-    MEGA_TRY(read_wish(&w->way));
-    if (w->local_size == 1) return MEGA_OK;
+    w->way = read_wish();
+    if (w->local_size == 1) return check_wish(w->way);
     comm_shared *s = w->shared = mega_calloc(1, sizeof *s);
     if (s == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "rank %d: no memory for what ranks of a host share", w->rank);
     s->ranks = w->local_size;
@@ -144,8 +145,10 @@ mega_status shared_open(mega_world *w)
     bool all = s->base != NULL && find_places(w, s);
     MEGA_TRY(transport_host_all(w, &all)); /* and so all have opened it */
     if (at.fd >= 0 && w->local_rank == 0) close(at.fd);
-    if (all) return MEGA_OK;
+    const mega_status wish = check_wish(w->way); /* all have heard the first rank's, so none waits for another */
+    if (all && wish == MEGA_OK) return MEGA_OK;
     shared_close(w);
+    if (wish != MEGA_OK) return wish;
     return w->way != COMM_WAY_SHARED
                ? MEGA_OK
                : MEGA_FAIL(MEGA_ERR_COMM, "MEGA_COMM=shm in the environment, but the ranks of this host cannot open "
@@ -221,6 +224,19 @@ bool shared_enter(const comm_op *op)
     ring->stride = op->comm->stride;
     ring->size = op->comm->size;
     return true;
+}
+
+int shared_held_by(const comm_op *op, int *ranks, int most)
+{
+    const comm_shared *s = of(op);
+    const mega_world *w = op->comm->world;
+    const int me = own_place(op);
+    int count = 0;
+    if (same_group(&s->ring[op->comm->tag], op->comm)) return 0;
+    for (int r = 0; r < w->size && count < most; r++)
+        if (s->place[r] >= 0 && posted(op, me, s->place[r]) / SHARED_RING != been_read(op, me, s->place[r]))
+            ranks[count++] = r;
+    return count;
 }
 
 bool shared_has_room(const comm_op *op, int member)

@@ -20,6 +20,8 @@ bool shared_holds(const comm_op *op);
 int shared_place(const comm_op *op, int member);
 /* Before a collective's first post: whether it may post already. */
 bool shared_enter(const comm_op *op);
+/* The world ranks, at most so many, that have yet to read what this one posted to the group before; their number. */
+int shared_held_by(const comm_op *op, int *ranks, int most);
 /* The buffer of the next post; NULL while a member has not read what lies there. */
 char *shared_room(const comm_op *op);
 bool shared_has_room(const comm_op *op, int member); /* as far as this member goes */

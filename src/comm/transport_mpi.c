@@ -232,6 +232,13 @@ void transport_yield(const mega_world *world)
         sched_yield();
 }
 
+void transport_progress(const mega_world *world)
+{
+    int found;
+    MPI_Status status;
+    if (world->local_size < world->size) MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &found, &status);
+}
+
 const char *transport_description(char *out, size_t size)
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING];

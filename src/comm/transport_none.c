@@ -69,6 +69,11 @@ void transport_yield(const mega_world *world)
     (void)world;
 }
 
+void transport_progress(const mega_world *world)
+{
+    (void)world;
+}
+
 mega_status transport_host_broadcast(mega_world *world, void *data, size_t bytes)
 {
     (void)world, (void)data, (void)bytes;
