@@ -101,8 +101,10 @@ static int run(mega_world *world, int argc, char **argv)
     mega_cli_watch(world, &cfg);
     mega_status st = MEGA_OK;
     if (!cfg.dry_run) st = train(&cfg, world);
-    else if (mega_world_rank(world) == 0)
+    else if (mega_world_rank(world) == 0) {
+        if (cfg.world_size > 1) cfg.planned_world_size = cfg.world_size; /* one plans for all */
         st = mega_cli_plan(&cfg);
+    }
     exit_status = st == MEGA_OK ? 0 : mega_cli_fail_on(world, "pretrain_gpt", st);
     mega_config_fini(&cfg);
     return exit_status;

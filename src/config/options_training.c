@@ -173,7 +173,7 @@ const option_section mega_option_logging_section = {"logging", FOR_TRAINING, log
 
 static const option_row machine_rows[] = {
     {OPTION("num-threads", num_threads, KIND_INT), .range = RANGE_POSITIVE, .help = "threads; OMP_NUM_THREADS, else the cores this process may use"},
-    {OPTION("memory-limit", memory_limit, KIND_BYTES), .commands = FOR_TRAINING, .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "memory a run may take (8G, 512M); 0: what the machine gives"},
+    {OPTION("memory-limit", memory_limit, KIND_BYTES), .commands = FOR_TRAINING, .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "memory a rank may take (8G, 512M); 0: its share of what the machine gives"},
     {OPTION("no-pack-weights", no_pack_weights, KIND_FLAG), .commands = FOR_TRAINING, .help = "pack weights anew for each product of a step instead of once, which is slower and takes less memory"},
     {OPTION("backend", backend, KIND_CHOICE), .commands = FOR_TRAINING, .fallback = "cpu", .choices = "cpu|plain", .unbuilt = "cuda", .help = "fast kernels, or the plain ones that define each operation"},
     {OPTION("dry-run", dry_run, KIND_FLAG), .help = "read and check everything, say what would be done, and stop"},

@@ -352,6 +352,11 @@ static void rule_saving(mega_config *cfg)
 static void rule_profiled_steps(mega_config *cfg)
 {
     if (cfg->profile_trace == NULL && !cfg->profile_table) return;
+    if (cfg->train_iters > 0 && cfg->profile_step_start >= cfg->train_iters && !cfg->skip_train)
+        mega_config_problem(cfg, USAGE,
+                            "%s: the run ends after %lld iterations and none would be profiled; give a "
+                            "smaller number",
+                            mega_config_origin(cfg, "profile_step_start"), (long long)cfg->train_iters);
     if (cfg->profile_step_end > cfg->profile_step_start) return;
     mega_config_problem(cfg, USAGE, "%s must be greater than %s: no iteration is between them",
                         mega_config_origin(cfg, "profile_step_end"), mega_config_origin(cfg, "profile_step_start"));
@@ -380,6 +385,17 @@ static void rule_one_rank(mega_config *cfg)
     }
 }
 
+/* The greatest. */
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
 static void rule_layout(mega_config *cfg)
 {
     const int64_t tp = cfg->tensor_model_parallel_size, world = cfg->world_size, heads = cfg->num_attention_heads;
@@ -394,10 +410,13 @@ static void rule_layout(mega_config *cfg)
                             world == 1 ? "" : "s", valid);
         return;
     }
-    if (tp > 1 && heads > 0 && heads % tp != 0)
-        mega_config_problem(cfg, USAGE, "%s is not a multiple of %s: attention is cut by heads",
-                            mega_config_origin(cfg, "num_attention_heads"),
-                            mega_config_origin(cfg, "tensor_model_parallel_size"));
+    if (tp > 1 && heads > 0 && heads % tp != 0) {
+        divisors_near(common_divisor(heads, world), tp, valid, sizeof valid);
+        mega_config_problem(
+            cfg, USAGE, "%s is not a multiple of %s: attention is cut by heads; sizes that divide heads and ranks: %s",
+            mega_config_origin(cfg, "num_attention_heads"), mega_config_origin(cfg, "tensor_model_parallel_size"),
+            valid);
+    }
     if (tp > 1 && cfg->ffn_hidden_size > 0 && cfg->ffn_hidden_size % tp != 0)
         mega_config_problem(cfg, USAGE, "%s is not a multiple of %s", mega_config_origin(cfg, "ffn_hidden_size"),
                             mega_config_origin(cfg, "tensor_model_parallel_size"));

@@ -168,6 +168,16 @@ const mega_program *mega_engine_program(const mega_engine *e, bool train)
     return train ? e->train : e->evaluate;
 }
 
+const mega_program *mega_engine_chunk_program(const mega_engine *e, int chunk, bool train)
+{
+    return train ? e->chunk[chunk].train : e->chunk[chunk].evaluate;
+}
+
+int mega_engine_chunks(const mega_engine *e)
+{
+    return e->chunks;
+}
+
 mega_params *mega_engine_params(const mega_engine *e)
 {
     return e->params;

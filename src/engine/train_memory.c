@@ -54,7 +54,8 @@ void train_memory_table(const mega_engine_memory *m, mega_dtype compute, mega_bu
 size_t train_memory_limit(const trainer *t, const char **name)
 {
     *name = "--memory-limit";
-    return t->cfg->memory_limit > 0 ? (size_t)t->cfg->memory_limit : mega_memory_available(name);
+    if (t->cfg->memory_limit > 0) return (size_t)t->cfg->memory_limit;
+    return mega_memory_available(name) / (size_t)t->cfg->local_world_size; /* they share what this host has */
 }
 
 mega_status train_check_memory(const trainer *t, bool is_shown)
@@ -64,17 +65,16 @@ mega_status train_check_memory(const trainer *t, bool is_shown)
     mega_engine_memory m;
     char need[32], have[32];
     mega_buffer table = {0}, remedy = {0};
-    const size_t ranks = (size_t)mega_world_local_size(t->world); /* they share what this host has */
     mega_engine_memory_get(t->engine, &m);
-    if (m.total <= limit / ranks) return MEGA_OK;
+    if (m.total <= limit) return MEGA_OK;
     train_bytes(need, sizeof need, (double)m.total);
-    train_bytes(have, sizeof have, (double)(limit / ranks));
+    train_bytes(have, sizeof have, (double)limit);
     if (is_shown)
         return MEGA_FAIL(MEGA_ERR_MEMORY,
                          "this run needs %s of memory and may use %s (%s); what would make it fit stands in the plan",
                          need, have, name);
     train_memory_table(&m, t->cfg->params_dtype, &table);
-    train_suggest(t, limit / ranks, &remedy);
+    train_suggest(t, limit, &remedy);
     const mega_status st =
         MEGA_FAIL(MEGA_ERR_MEMORY, "this run needs %s of memory and may use %s (%s); %sWhat it needs:\n%s", need, have,
                   name, remedy.data != NULL ? remedy.data : "", table.data != NULL ? table.data : "");

@@ -54,10 +54,11 @@ static mega_status plan_parameters(const trainer *t, mega_buffer *out)
     return MEGA_OK;
 }
 
-/* A rank that nobody started runs on a machine that nobody knows: it fits where an option says what there is. */
+/* A rank that nobody started runs on a machine that nobody knows: it fits where an option says what there is. Those of
+ * --dry-run are here. */
 static bool is_elsewhere(const trainer *t)
 {
-    return t->cfg->planned_world_size > 0 && t->cfg->memory_limit == 0;
+    return t->cfg->planned_world_size > 0 && !t->cfg->dry_run && t->cfg->memory_limit == 0;
 }
 
 static void plan_memory(const trainer *t, mega_buffer *out)
@@ -80,32 +81,58 @@ static void plan_memory(const trainer *t, mega_buffer *out)
     train_suggest(t, limit, out);
 }
 
+/* What one part of the stage adds to the work of a micro-batch. */
+static void add_program(const mega_engine *e, int chunk, mega_program_cost *sum, int instructions[3])
+{
+    const mega_program *train = mega_engine_chunk_program(e, chunk, true);
+    const mega_program *evaluate = mega_engine_chunk_program(e, chunk, false);
+    mega_program_cost cost;
+    if (evaluate != NULL) instructions[2] += mega_program_num_instructions(evaluate, false);
+    if (train == NULL) return;
+    mega_program_cost_get(train, &cost);
+    sum->forward_flops += cost.forward_flops;
+    sum->backward_flops += cost.backward_flops;
+    sum->recompute_flops += cost.recompute_flops;
+    instructions[0] += mega_program_num_instructions(train, false);
+    instructions[1] += mega_program_num_instructions(train, true);
+}
+
 static void plan_cost(const trainer *t, mega_buffer *out)
 {
     const double causal = mega_gpt_flops_per_token(&t->gpt, t->cfg->seq_length);
     const double palm = mega_gpt_flops_per_token_palm(&t->gpt, t->cfg->seq_length);
     const double tokens = (double)(t->cfg->global_batch_size * t->cfg->seq_length);
-    const mega_program *program = mega_engine_program(t->engine, true);
-    mega_program_cost cost;
+    const int chunks = mega_engine_chunks(t->engine);
+    mega_program_cost cost = {0};
+    int instructions[3] = {0}; /* forward, backward, evaluation */
     mega_buffer_puts(out, "\nfloating-point operations\n");
     mega_buffer_printf(out, "  a token, attention counted causal   %.4g MFLOP\n", causal * 1e-6);
     mega_buffer_printf(out, "  a token, by PaLM's convention       %.4g MFLOP\n", palm * 1e-6);
     mega_buffer_printf(out, "  an iteration                        %.4g GFLOP (%.4g by PaLM's)\n",
                        causal * tokens * 1e-9, palm * tokens * 1e-9);
-    if (program == NULL) return;
-    mega_program_cost_get(program, &cost);
+    for (int c = 0; c < chunks; c++) add_program(t->engine, c, &cost, instructions);
+    if (mega_engine_program(t->engine, true) == NULL) return;
     mega_buffer_printf(out,
                        "  a micro-batch as a rank runs it     forward %.4g, backward %.4g, recomputation %.4g GFLOP\n",
                        cost.forward_flops * 1e-9, cost.backward_flops * 1e-9, cost.recompute_flops * 1e-9);
     mega_buffer_puts(
         out, "                                      (the head computes its gradient along with the loss, chunk by "
              "chunk: that work counts as forward)\n");
-    mega_buffer_printf(out, "programs     train: %d instructions forward, %d backward",
-                       mega_program_num_instructions(program, false), mega_program_num_instructions(program, true));
-    const mega_program *evaluate = mega_engine_program(t->engine, false);
-    if (evaluate != NULL)
-        mega_buffer_printf(out, "; evaluate: %d instructions", mega_program_num_instructions(evaluate, false));
+    mega_buffer_printf(out, "programs     train: %d instructions forward, %d backward", instructions[0],
+                       instructions[1]);
+    if (instructions[2] > 0) mega_buffer_printf(out, "; evaluate: %d instructions", instructions[2]);
+    if (chunks > 1) mega_buffer_printf(out, " (of all %d parts of the stage)", chunks);
     mega_buffer_puts(out, "\n");
+}
+
+static mega_status plan_programs(const trainer *t, mega_buffer *out)
+{
+    for (int i = 0; i < 2 * mega_engine_chunks(t->engine); i++) {
+        const mega_program *p = mega_engine_chunk_program(t->engine, i / 2, i % 2 == 0);
+        mega_buffer_puts(out, "\n");
+        if (p != NULL) MEGA_TRY(mega_program_print(p, out));
+    }
+    return MEGA_OK;
 }
 
 static mega_status plan(trainer *t, mega_buffer *out)
@@ -120,11 +147,7 @@ static mega_status plan(trainer *t, mega_buffer *out)
     MEGA_TRY(train_plan_ranks(t, out));
     plan_memory(t, out);
     plan_cost(t, out);
-    for (int train = 1; train >= 0 && t->cfg->print_program; train--) {
-        const mega_program *p = mega_engine_program(t->engine, train == 1);
-        mega_buffer_puts(out, "\n");
-        if (p != NULL) MEGA_TRY(mega_program_print(p, out));
-    }
+    if (t->cfg->print_program) MEGA_TRY(plan_programs(t, out));
     MEGA_TRY(train_plan_schedule(t, out));
     MEGA_TRY(mega_buffer_check(out, "the plan"));
     return is_elsewhere(t) ? MEGA_OK : train_check_memory(t, true);

@@ -20,12 +20,12 @@ mega_status train_profile_open(trainer *t)
 {
     const mega_config *cfg = t->cfg;
     if (!is_wanted(cfg) || cfg->skip_train) return MEGA_OK;
-    if (cfg->profile_trace == NULL && !train_is_first(t)) return MEGA_OK; /* the table is the first rank's */
     if (cfg->profile_step_start >= t->train_iters)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--profile-step-start %lld: the run ends after %lld iterations and none would be profiled; "
                          "give a smaller number",
                          (long long)cfg->profile_step_start, (long long)t->train_iters);
+    if (cfg->profile_trace == NULL && !train_is_first(t)) return MEGA_OK; /* the table is the first rank's */
     const mega_program *p = mega_engine_program(t->engine, true);
     const int64_t instructions = mega_program_num_instructions(p, false) + mega_program_num_instructions(p, true);
     const int64_t micro_batches = cfg->global_batch_size / (cfg->micro_batch_size * cfg->data_parallel_size);

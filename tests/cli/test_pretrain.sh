@@ -205,7 +205,7 @@ awk '/"ph":"X"/ { match($0, /"ts":[0-9.]+/); ts = substr($0, RSTART + 5, RLENGTH
           if (covered > whole || covered < 0.2 * whole) { print covered " of " whole; exit 1 } }' trace.json || fail "the trace does not cover the steps"
 if command -v python3 >/dev/null; then python3 -m json.tool trace.json >/dev/null || fail "the trace is no JSON"; fi
 if "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 6 --profile-table >none.log 2>&1; then fail "a profile of no iteration"; fi
-has none.log 'profile-step-start 10: the run ends after 6 iterations'
+has none.log 'profile-step-start 10.*: the run ends after 6 iterations'
 
 # --- a loss that is not finite
 if "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 50 --lr 1e30 --min-lr 0 --clip-grad 0 --save never >nan.log 2>&1; then fail "a loss that is not finite"; fi

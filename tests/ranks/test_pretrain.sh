@@ -18,6 +18,16 @@ for layout in "2 1" "4 1" "2 2" "4 2"; do
     [ "$(grep -c 'model parallel rank' "r$n$tp.log")" -eq "$tp" ] || fail "a line of parameters for each tensor-parallel rank"
 done
 
+# A dry run of ranks plans what they would hold, as plan does of ranks that nobody started.
+for options in "--zero-stage 3" "--tensor-model-parallel-size 2"; do
+    # shellcheck disable=SC2086 # an option and its value
+    ranks 2 "$MEGALITH" "${base[@]}" --train-iters 10 $options --dry-run >dry.log 2>&1 </dev/null || fail "--dry-run of two ranks, $options: $(tail -n 3 dry.log)"
+    # shellcheck disable=SC2086
+    "$MEGALITH" plan "${base[@]:1}" --train-iters 10 $options --world-size 2 >plan.log 2>&1 || fail "plan of two ranks, $options: $(tail -n 3 plan.log)"
+    [ -n "$(grep '^  total ' plan.log)" ] && [ "$(grep '^  total ' dry.log)" = "$(grep '^  total ' plan.log)" ] || fail "$options: a dry run of two ranks plans other memory than plan"
+    [ "$(grep -c '^  may use .*it fits' dry.log)" -eq 1 ] || fail "$options: the dry run does not say once that it fits"
+done
+
 # Norms, dropout and residuals on halves of the tokens; training and evaluation.
 ranks 2 "$MEGALITH" "${base[@]}" --train-iters 10 --tensor-model-parallel-size 2 --sequence-parallel --metrics-file sp.jsonl >sp.log 2>&1 </dev/null ||
     fail "sequence parallelism"

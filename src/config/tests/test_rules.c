@@ -81,6 +81,7 @@ static void length_and_units(void **state)
                "--profile-step-end 10 (argument 17) must be greater than --profile-step-start 10");
     accept("pretrain_gpt", RUN "--train-iters 30 --profile-table --profile-step-end 11");
     kit_refuse("pretrain_gpt", RUN "--train-iters 30 --profile --profile-step-end 10", "must be greater than");
+    kit_refuse("pretrain_gpt", RUN "--train-iters 10 --profile", "the run ends after 10 iterations");
     accept("pretrain_gpt", RUN "--skip-train");
     accept("pretrain_gpt", RUN "--train-iters 3 --lr-warmup-samples 0");
     kit_refuse("pretrain_gpt", RUN "--train-iters 3 --lr-decay-samples 5",

@@ -89,6 +89,9 @@ typedef struct mega_engine_memory {
 } mega_engine_memory;
 void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out);
 const mega_program *mega_engine_program(const mega_engine *e, bool train); /* NULL where left out; of chunk 0 */
+/* Of the other chunks of an interleaved pipeline stage, which has so many. */
+const mega_program *mega_engine_chunk_program(const mega_engine *e, int chunk, bool train);
+int mega_engine_chunks(const mega_engine *e);
 mega_params *mega_engine_params(const mega_engine *e);
 const mega_params *mega_engine_whole(const mega_engine *e); /* the records of all pipeline stages, in every rank */
 mega_optimizer *mega_engine_optimizer(const mega_engine *e);
