@@ -84,6 +84,9 @@ bool launch_relay_cause_is_last(const launch_relay *r); /* it is what the termin
 /* What the engine said of a rank that died without a word; "" when nothing. *out_signal: what killed it, or 0. */
 const char *launch_relay_death(const launch_relay *r, int *out_signal);
 
+/* The ranks stand: each notes signals, and rank 0 has seen all others (launch_rank_ready). */
+bool launch_relay_is_ready(const launch_relay *r);
+
 /* launch_run.c: one life of the ranks; the exit status, and whether a signal asked this program to end. */
 typedef struct launch_result {
     int exit_status;
@@ -92,7 +95,13 @@ typedef struct launch_result {
 mega_status launch_run(const launch_plan *p, const launch_words *command, const launch_words *environment,
                        launch_relay *relay, launch_result *out);
 
-/* launch_rank.c, on the side of the ranks: a rank takes its share of the host's cores for itself. */
+/* launch_rank.c, on the side of the ranks. */
+/* A launcher, this one or the user's, has started this process. */
+bool launch_rank_is_one(void);
+/* Rank 0, once all ranks are there: a line that megalith launch keeps to itself. */
+#define LAUNCH_READY "\035"
+void launch_rank_ready(int rank);
+/* A rank takes its share of the host's cores for itself. */
 void launch_rank_begin(int local_size, int64_t num_threads);
 
 #endif

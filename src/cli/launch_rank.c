@@ -12,6 +12,21 @@ static int local_rank(void)
     return -1;
 }
 
+bool launch_rank_is_one(void)
+{
+    static const char *const sign[] = {"MEGA_LAUNCH", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+    for (size_t i = 0; i < sizeof sign / sizeof sign[0]; i++)
+        if (getenv(sign[i]) != NULL) return true;
+    return false;
+}
+
+void launch_rank_ready(int rank)
+{
+    if (getenv("MEGA_LAUNCH") == NULL || rank != 0) return;
+    puts(LAUNCH_READY);
+    fflush(stdout);
+}
+
 /* Under megalith launch alone: the n-th rank of k takes the n-th of k equal parts of the cores. Where there are more
  * threads than cores, the system shares them out. */
 void launch_rank_begin(int local_size, int64_t num_threads)

@@ -24,7 +24,8 @@ struct launch_relay {
     char *cause;
     int cause_rank;
     bool cause_is_last; /* nothing was shown since */
-    mega_buffer block;  /* the engine's lines between two rules */
+    bool is_ready;
+    mega_buffer block; /* the engine's lines between two rules */
     bool in_block;
     char death[256];
     char host[96];
@@ -128,6 +129,10 @@ static void show_line(launch_relay *r, bool is_error, int rank, const char *line
 {
     const int last = r->plan->world - 1;
     if (is_error && rank != OUTSIDE && is_abort(r, line)) return;
+    if (!is_error && rank == 0 && strcmp(line, LAUNCH_READY) == 0) {
+        r->is_ready = true;
+        return;
+    }
     if (is_error && rank != OUTSIDE) note_cause(r, rank, line);
     if (rank == OUTSIDE || rank != r->cause_rank || !is_error) r->cause_is_last = false;
     if (rank != OUTSIDE) write_log(r, rank, line);
@@ -293,4 +298,9 @@ const char *launch_relay_death(const launch_relay *r, int *out_signal)
 {
     *out_signal = r->signal;
     return r->death;
+}
+
+bool launch_relay_is_ready(const launch_relay *r)
+{
+    return r->is_ready;
 }

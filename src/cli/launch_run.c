@@ -17,7 +17,8 @@
 #define FORCE_AFTER_S 8.0
 #define LOST_ASK_S    1.0 /* the same where a host is lost: it cannot be told to end, and is not waited for */
 #define LOST_FORCE_S  2.5
-#define DRAIN_S       1.0 /* a process that outlives the engine may hold its output open */
+#define ENGINE_S      10.0 /* from asking the engine to end before its ranks stand, to its being killed */
+#define DRAIN_S       1.0  /* a process that outlives the engine may hold its output open */
 
 /* The signal that asked to end. A handler can reach nothing but a global. */
 static volatile sig_atomic_t asked, asked_times;
@@ -28,14 +29,26 @@ static void on_signal(int number)
     asked_times++;
 }
 
+static const int watched[] = {SIGTERM, SIGINT, SIGHUP};
+
 static void watch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
     sigemptyset(&action.sa_mask);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    for (size_t i = 0; i < sizeof watched / sizeof watched[0]; i++) sigaction(watched[i], &action, NULL);
     signal(SIGPIPE, SIG_IGN);
+}
+
+/* Until the engine is there a signal to it would end in our own handler, and be lost. */
+static pid_t fork_deaf(void)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &before);
+    const pid_t child = fork();
+    for (size_t i = 0; child == 0 && i < sizeof watched / sizeof watched[0]; i++) signal(watched[i], SIG_DFL);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return child;
 }
 
 /* What torchrun and others leave in the environment would be taken for a launcher's word. */
@@ -71,6 +84,7 @@ typedef struct life {
     int fd[2]; /* -1: at its end */
     launch_relay *relay;
     double failed_at, ended_at; /* 0: not yet */
+    double dropped_at;          /* when the engine was asked to end, as its ranks did not stand yet; 0: never */
     int told;                   /* signals handed on */
     int status;
 } life;
@@ -93,12 +107,21 @@ static void read_output(life *l, int timeout_ms)
 }
 
 /* The first signal asks the ranks, which may save and leave in peace. SIGTERM would make mpirun kill them two seconds
- * later; SIGUSR1 every engine hands on, to all hosts, and the ranks take it for SIGTERM. The second ends them. */
-static void hand_on(const life *l, launch_kind kind)
+ * later; SIGUSR1 every engine hands on, to all hosts, and the ranks take it for SIGTERM. The second ends them. Before
+ * the ranks stand an engine hands on to nobody, or to a process that dies of it, which not every engine outlives: it is
+ * asked to end itself, and nothing is lost, as nothing was trained. */
+static void hand_on(life *l, launch_kind kind)
 {
-    if (l->told == 1) kill(l->engine, kind == LAUNCH_NONE ? asked : SIGUSR1);
-    else
+    if (l->told > 1) {
         kill(-l->engine, l->told == 2 && kind == LAUNCH_OPENMPI ? SIGTERM : SIGKILL);
+    } else if (kind == LAUNCH_NONE) {
+        kill(l->engine, asked);
+    } else if (launch_relay_is_ready(l->relay)) {
+        kill(l->engine, SIGUSR1);
+    } else {
+        l->dropped_at = mega_time_now();
+        kill(l->engine, SIGTERM);
+    }
 }
 
 /* Signals of the user to the ranks; and an end to ranks that outlive a failure. */
@@ -110,6 +133,7 @@ static void steer(life *l, const launch_plan *p)
         l->told = asked_times;
         hand_on(l, p->kind);
     }
+    if (l->dropped_at > 0 && now - l->dropped_at > ENGINE_S) kill(-l->engine, SIGKILL);
     const char *cause = launch_relay_cause(l->relay, &rank);
     if (l->failed_at == 0 && cause != NULL) l->failed_at = now;
     if (l->failed_at == 0) return;
@@ -152,7 +176,7 @@ mega_status launch_run(const launch_plan *p, const launch_words *command, const 
     watch_signals();
     fflush(NULL);
     life l = {.fd = {stdout_pipe[0], stderr_pipe[0]}, .relay = relay};
-    l.engine = fork();
+    l.engine = fork_deaf();
     if (l.engine == 0) become_engine(command, environment, stdout_pipe, stderr_pipe);
     close(stdout_pipe[1]);
     close(stderr_pipe[1]);

@@ -113,8 +113,12 @@ static int run(mega_world *world, int argc, char **argv)
 int mega_command_pretrain_gpt(int argc, char **argv)
 {
     mega_world *world = NULL;
+    /* From here on: a rank that a signal ends before it has joined the others leaves them, and some launchers, waiting.
+     */
+    if (launch_rank_is_one()) watch_signals(false);
     const mega_status st = mega_world_create(&world, NULL);
     if (st != MEGA_OK) return mega_cli_fail("pretrain_gpt", st);
+    launch_rank_ready(mega_world_rank(world));
     const int exit_status = run(world, argc, argv);
     mega_world_destroy(world);
     return exit_status;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A signal asks a run to save and leave: sent to megalith launch, to the engine as it hands it on, or to any one rank, all
-# ranks save after the iteration under way and end with exit status 0. A second one ends a run that cannot.
+# ranks save after the iteration under way and end with exit status 0. A second one ends a run that cannot. One that comes
+# while the ranks are being started is not lost, and no launch waits for ranks that died of it.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 unset RANK WORLD_SIZE
@@ -59,6 +60,28 @@ run=$!
 begun
 kill -USR1 "$(pgrep -f "^[^ ]*mpi[^ ]* .*train-iters $mark" | tail -n 1)"
 saved "SIGUSR1 to mpirun"
+
+# Before the ranks stand: nothing, the engine alone, ranks of which some know of signals and some do not.
+for signal in TERM INT; do
+    for after in 0.03 0.07 0.2 0.5; do
+        mark=$((mark + 1))
+        # Without job control the shell would have it ignore SIGINT.
+        set -m
+        "$MEGALITH" launch --nproc_per_node 4 "${base[@]}" --train-iters $mark --save keep >out 2>err </dev/null &
+        run=$!
+        set +m
+        sleep $after
+        kill -$signal $run
+        for _ in $(seq 1 150); do kill -0 "$run" 2>/dev/null && sleep 0.1; done
+        kill -0 "$run" 2>/dev/null && fail "SIG$signal after $after s: the launch goes on"
+        wait "$run"
+        status=$?
+        [ $status -eq 143 ] || [ $status -eq 130 ] || [ -s keep/latest_checkpointed_iteration.txt ] || note "SIG$signal after $after s: exit status $status, nothing saved"
+        for _ in $(seq 1 50); do [ -n "$(a_rank 1)" ] && sleep 0.1; done
+        [ -z "$(a_rank 1)" ] || note "SIG$signal after $after s: a rank lives on"
+        rm -rf keep out err
+    done
+done
 
 # One rank is stopped, so that none can agree to leave.
 mark=$((mark + 1))
