@@ -64,14 +64,21 @@ static void set_environment(const launch_words *environment)
     }
 }
 
-static void become_engine(const launch_words *command, const launch_words *environment, const int out[2],
-                          const int err[2])
+/* Generation reads prompts from standard input, which engines hand on to rank 0. A terminal would stop an engine that
+ * reads it from a process group behind the shell's, and nobody else reads. */
+static bool hands_on_input(const launch_plan *p)
+{
+    return strcmp(p->command, "generate_samples_gpt") == 0 && fcntl(0, F_GETFD) >= 0 && !isatty(0);
+}
+
+static void become_engine(const launch_plan *p, const launch_words *command, const launch_words *environment,
+                          const int out[2], const int err[2])
 {
     setpgid(0, 0); /* the terminal's Ctrl-C comes through us alone */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     signal(SIGPIPE, SIG_DFL);
-    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(out[1], 1) < 0 || dup2(err[1], 2) < 0) _exit(127);
+    const int input = hands_on_input(p) ? 0 : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (input < 0 || dup2(input, 0) < 0 || dup2(out[1], 1) < 0 || dup2(err[1], 2) < 0) _exit(127);
     set_environment(environment);
     execv(command->word[0], command->word);
     const char *why = strerror(errno);
@@ -177,7 +184,7 @@ mega_status launch_run(const launch_plan *p, const launch_words *command, const 
     fflush(NULL);
     life l = {.fd = {stdout_pipe[0], stderr_pipe[0]}, .relay = relay};
     l.engine = fork_deaf();
-    if (l.engine == 0) become_engine(command, environment, stdout_pipe, stderr_pipe);
+    if (l.engine == 0) become_engine(p, command, environment, stdout_pipe, stderr_pipe);
     close(stdout_pipe[1]);
     close(stderr_pipe[1]);
     if (l.engine > 0) {

@@ -60,6 +60,14 @@ same bf16 "pp2 dp2" --prompt "line 1" --prompt "$long" --bf16
 printf 'line 1\nline 2\nstop\nline 3\n' >input
 same conversation "tp2 pp2" --interactive
 same lines "dp2" --top_k 3
+# megalith launch hands its standard input on, from a pipe and in the background, too
+"$MEGALITH" generate_samples_gpt --load model --out-seq-length 20 --top_k 3 <input >one.txt 2>one.err || fail "lines, one rank: $(cat one.err)"
+for log in "" "--log_dir logs"; do
+    # shellcheck disable=SC2086
+    (unset RANK WORLD_SIZE; cat input | "$MEGALITH" launch --nproc_per_node 2 $log generate_samples_gpt --load model --out-seq-length 20 --top_k 3 >many.txt 2>many.err) &
+    wait $! || fail "lines by launch: $(cat many.err)"
+    sed 's/^\[0\] //' many.txt | cmp -s one.txt - || fail "lines by launch: another text: $(diff one.txt many.txt)"
+done
 : >input
 "$MEGALITH" generate_samples_gpt --load model --out-seq-length 20 --sample-input-file prompts.txt --genfile one.json >one.txt 2>&1 || fail "prompt file: $(cat one.txt)"
 mv prompts.txt.out one.out
