@@ -175,6 +175,17 @@ static const char *nearest_option(parser *p, const char *name)
     return mega_config_nearest(name, names, n);
 }
 
+/* They stand in front of the command's name; its own table is out of reach here. */
+static bool is_of_launch(const char *name, size_t length)
+{
+    static const char *const names[] = {"nproc-per-node", "num-gpus",     "num-accelerators", "nnodes",     "num-nodes",
+                                        "node-rank",      "hostfile",     "include",          "exclude",    "log-dir",
+                                        "master-addr",    "max-restarts", "launcher",         "master-port"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (mega_option_name_equal(names[i], name, length)) return true;
+    return false;
+}
+
 static void unknown_option(parser *p, const char *typed, const char *name, size_t length)
 {
     const char *command = p->cfg->command;
@@ -188,6 +199,10 @@ static void unknown_option(parser *p, const char *typed, const char *name, size_
         mega_command_names(owners_set, owners, sizeof owners);
         mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is an option of %s, not of %s%s%s", typed, owners, command,
                             near != NULL ? "; did you mean --" : "", near != NULL ? near : "");
+    } else if (is_of_launch(name, length)) {
+        mega_config_problem(p->cfg, MEGA_ERR_USAGE,
+                            "%s is not an option of %s: it is an option of megalith launch: put it before %s", typed,
+                            command, command);
     } else if (matches == 1) {
         mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is not an option of %s; names are not abbreviated: write --%s",
                             typed, command, longer[0]);

@@ -145,6 +145,14 @@ launch dies --nproc_per_node 4 pretrain_gpt >out 2>err
 [ $? -eq 137 ] || note "exit status of a rank that was killed"
 grep -qx 'megalith launch: error: rank 3 on host n7 was ended by signal 9 (Killed); exit status 137' err || note "who died"
 
+# ---- options of launch behind the command ----
+for option in --nproc_per_node --num-gpus --num_accelerators --nnodes --num_nodes --node_rank --hostfile --include --exclude \
+    --log_dir --master_addr --max-restarts --launcher --master_port; do
+    PATH=$work/ompi4:$PATH refuses "$option behind the command" "$option is not an option of pretrain_gpt: it is an option of megalith launch: put it before pretrain_gpt" \
+        launch --nproc_per_node 1 pretrain_gpt --lr 1 $option 1
+    "$MEGALITH" launch --help | grep -q -- "--$(echo "${option#--}" | tr - _)\b" || note "$option is none of launch"
+done
+
 # ---- again after a death ----
 engine thrice mpirun 'mpirun (Open MPI) 4.1.4' 'echo "$@" >>tried; mkdir -p keep; echo 5 >keep/latest_checkpointed_iteration.txt; [ "$(wc -l <tried)" -ge 3 ] || exit 9'
 launch thrice --nproc_per_node 2 --max-restarts 3 pretrain_gpt --finetune --load base --lr 1 --save=keep >out 2>err || note "the third try counts"
