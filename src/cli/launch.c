@@ -129,8 +129,21 @@ static void prepare_again(launch_plan *p, int64_t attempt)
 
 /* ---- one life, and the next ---- */
 
-/* The last that the user sees is what ended the run. */
-static void tell_why(const launch_relay *relay, const launch_result *result)
+/* What ends before its first step ends the next time as well: a file that is not there, memory that does not suffice.
+ * Once a life has trained, what fails later may pass. 2 is a mistake in the command line, which stays one. */
+static bool may_pass(const launch_plan *p, bool has_trained)
+{
+    return has_trained || strcmp(p->command, "pretrain_gpt") != 0;
+}
+
+static bool is_tried_again(const launch_plan *p, const launch_result *result, int64_t attempt, bool has_trained)
+{
+    const bool is_asked = result->exit_status != 0 && result->exit_status != 2 && !result->interrupted;
+    return is_asked && attempt < p->max_restarts && may_pass(p, has_trained);
+}
+
+/* The last that the user sees is what ended the run. `told`: something was said since the ranks ended. */
+static void tell_why(const launch_relay *relay, const launch_result *result, bool told)
 {
     int rank, signal_number;
     const char *cause = launch_relay_cause(relay, &rank), *death = launch_relay_death(relay, &signal_number);
@@ -140,7 +153,7 @@ static void tell_why(const launch_relay *relay, const launch_result *result)
     else if (cause == NULL)
         fprintf(stderr, "megalith launch: error: %s; exit status %d\n",
                 death[0] != '\0' ? death : "the ranks ended without a word of why", result->exit_status);
-    else if (!launch_relay_cause_is_last(relay)) {
+    else if (told || !launch_relay_cause_is_last(relay)) {
         char prefix[32];
         snprintf(prefix, sizeof prefix, "rank %d: ", rank);
         fprintf(stderr, "megalith launch: error: %s%s\n", strncmp(cause, prefix, strlen(prefix)) == 0 ? "" : prefix,
@@ -148,14 +161,19 @@ static void tell_why(const launch_relay *relay, const launch_result *result)
     }
 }
 
-static mega_status run_once(launch_plan *p, launch_result *result)
+/* *has_trained: some life has, this one or one before. */
+static mega_status run_once(launch_plan *p, launch_result *result, int64_t attempt, bool *has_trained)
 {
     launch_words command, environment;
     launch_relay *relay = NULL;
     MEGA_TRY(launch_engine_command(p, &command, &environment));
     MEGA_TRY(launch_relay_create(&relay, p));
     const mega_status st = launch_run(p, &command, &environment, relay, result);
-    if (st == MEGA_OK) tell_why(relay, result);
+    *has_trained = *has_trained || launch_relay_has_trained(relay);
+    const bool is_vain = !is_tried_again(p, result, attempt, *has_trained) && is_tried_again(p, result, attempt, true);
+    if (st == MEGA_OK && is_vain)
+        fprintf(stderr, "megalith launch: no restart: the ranks ended before training began, and would again\n");
+    if (st == MEGA_OK) tell_why(relay, result, is_vain);
     launch_relay_destroy(relay);
     return st;
 }
@@ -183,13 +201,12 @@ static mega_status clear_logs(const launch_plan *p)
 static int run_ranks(launch_plan *p)
 {
     launch_result result = {0};
+    bool has_trained = false;
     mega_status st = clear_logs(p);
     for (int64_t attempt = 0; st == MEGA_OK; attempt++) {
         if (attempt > 0) prepare_again(p, attempt);
-        st = run_once(p, &result);
-        /* 2 is a mistake in the command line, which stays one. */
-        if (result.exit_status == 0 || result.exit_status == 2 || result.interrupted || attempt >= p->max_restarts)
-            break;
+        st = run_once(p, &result, attempt, &has_trained);
+        if (!is_tried_again(p, &result, attempt, has_trained)) break;
     }
     return st == MEGA_OK ? result.exit_status : mega_cli_fail("launch", st);
 }

@@ -86,6 +86,7 @@ const char *launch_relay_death(const launch_relay *r, int *out_signal);
 
 /* The ranks stand: each notes signals, and rank 0 has seen all others (launch_rank_ready). */
 bool launch_relay_is_ready(const launch_relay *r);
+bool launch_relay_has_trained(const launch_relay *r); /* it has begun to */
 
 /* launch_run.c: one life of the ranks; the exit status, and whether a signal asked this program to end. */
 typedef struct launch_result {

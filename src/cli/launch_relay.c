@@ -24,7 +24,7 @@ struct launch_relay {
     char *cause;
     int cause_rank;
     bool cause_is_last; /* nothing was shown since */
-    bool is_ready;
+    bool is_ready, has_trained;
     mega_buffer block; /* the engine's lines between two rules */
     bool in_block;
     char death[256];
@@ -133,6 +133,9 @@ static void show_line(launch_relay *r, bool is_error, int rank, const char *line
         r->is_ready = true;
         return;
     }
+    /* engine/train.c says it behind all that is read and allocated. */
+    if (!is_error && rank == 0 && (strcmp(line, "training ...") == 0 || strncmp(line, "skipping training", 17) == 0))
+        r->has_trained = true;
     if (is_error && rank != OUTSIDE) note_cause(r, rank, line);
     if (rank == OUTSIDE || rank != r->cause_rank || !is_error) r->cause_is_last = false;
     if (rank != OUTSIDE) write_log(r, rank, line);
@@ -303,4 +306,9 @@ const char *launch_relay_death(const launch_relay *r, int *out_signal)
 bool launch_relay_is_ready(const launch_relay *r)
 {
     return r->is_ready;
+}
+
+bool launch_relay_has_trained(const launch_relay *r)
+{
+    return r->has_trained;
 }

@@ -154,7 +154,7 @@ for option in --nproc_per_node --num-gpus --num_accelerators --nnodes --num_node
 done
 
 # ---- again after a death ----
-engine thrice mpirun 'mpirun (Open MPI) 4.1.4' 'echo "$@" >>tried; mkdir -p keep; echo 5 >keep/latest_checkpointed_iteration.txt; [ "$(wc -l <tried)" -ge 3 ] || exit 9'
+engine thrice mpirun 'mpirun (Open MPI) 4.1.4' 'echo "$@" >>tried; echo "[1,0]<stdout>:training ..."; mkdir -p keep; echo 5 >keep/latest_checkpointed_iteration.txt; [ "$(wc -l <tried)" -ge 3 ] || exit 9'
 launch thrice --nproc_per_node 2 --max-restarts 3 pretrain_gpt --finetune --load base --lr 1 --save=keep >out 2>err || note "the third try counts"
 sed 's/.*pretrain_gpt//' tried >args
 diff args - <<'TEXT' || note "what restarts are given"
@@ -169,5 +169,15 @@ launch thrice --nproc_per_node 2 --max-restarts 1 pretrain_gpt >out 2>err
 engine mistake mpirun 'mpirun (Open MPI) 4.1.4' 'echo again >>mistakes; exit 2'
 launch mistake --nproc_per_node 2 --max-restarts 5 pretrain_gpt >out 2>err
 [ "$(wc -l <mistakes)" -eq 1 ] || note "a mistake in the command line was tried again"
+rm mistakes
+engine vain mpirun 'mpirun (Open MPI) 4.1.4' 'echo again >>mistakes; echo "[1,1]<stderr>:megalith pretrain_gpt: error: no such file" >&2; exit 1'
+launch vain --nproc_per_node 2 --max-restarts 5 pretrain_gpt >out 2>err
+[ $? -eq 1 ] && [ "$(wc -l <mistakes)" -eq 1 ] || note "what ends before it trains was tried again"
+grep -qx 'megalith launch: no restart: the ranks ended before training began, and would again' err || note "why there is no restart"
+tail -n 1 err | grep -qx 'megalith launch: error: rank 1: no such file' || note "the last line is not the cause"
+launch vain --nproc_per_node 2 --max-restarts 2 tasks >out 2>err
+[ "$(wc -l <mistakes)" -eq 4 ] || note "what does not train is tried again"
+launch vain --nproc_per_node 2 pretrain_gpt >out 2>err
+grep -q 'no restart' err && note "restarts that nobody asked for are told of"
 
 finish
