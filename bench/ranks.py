@@ -89,13 +89,15 @@ def deepspeed_run(bench, stage, tuned):
     return json.loads(lines[-1])
 
 
-def deepspeed_stage(bench, launcher, stage, tuned):
-    name = f"zero{stage}_of_deepspeed" + ("_tuned" if tuned else "")
-    theirs, memory = [], {}
+DEEPSPEED = {f"zero{stage}_of_deepspeed" + ("_tuned" if tuned else ""): (stage, tuned) for tuned in (True, False) for stage in (1, 2, 3)}
+
+
+def deepspeed_stage(bench, launcher, name):
+    stage, tuned = DEEPSPEED[name]
+    memory = {}
 
     def peer():
         found = deepspeed_run(bench, stage, tuned)
-        theirs.append(found)
         memory["theirs"] = found["peak_bytes"]
         return found["step_s"]
 
@@ -109,14 +111,6 @@ def deepspeed_stage(bench, launcher, stage, tuned):
     bench.record(name, statistics.median(ratios), "", f"2 ranks, B=2 T=256 a rank: {1024 / statistics.median([r[0] for r in rounds]):.0f} and "
                  f"{1024 / statistics.median([r[1] for r in rounds]):.0f} tokens/s; peak of a rank {memory['ours'] / 1e9:.2f} and "
                  f"{memory['theirs'] / 1e9:.2f} GB" + bench.disturbed_text(disturbed), ratios)
-
-
-def deepspeed(bench):
-    launcher = Launcher(bench)
-    for stage in (1, 2, 3):
-        for tuned in (False, True):
-            bench.attempt([f"zero{stage}_of_deepspeed" + ("_tuned" if tuned else "")],
-                          lambda s=stage, t=tuned: deepspeed_stage(bench, launcher, s, t))
 
 
 # ---- the table over layouts ----
@@ -202,4 +196,5 @@ def comm(bench):
 def groups(bench):
     found = {name: (lambda r=(name, *row): against_one(bench, Launcher(bench), *r[:4], min(bench.REPEATS, 3), r[4]), [name])
              for name, *row in scale_rows()}
-    return {**found, "comm": (lambda: comm(bench), []), "deepspeed": (lambda: deepspeed(bench), []), "layouts": (lambda: layouts(bench), [])}
+    peers = {name: (lambda n=name: deepspeed_stage(bench, Launcher(bench), n), [name]) for name in DEEPSPEED}
+    return {**found, **peers, "comm": (lambda: comm(bench), []), "layouts": (lambda: layouts(bench), [])}

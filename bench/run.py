@@ -600,7 +600,7 @@ def main():
         name = os.path.basename(path)[6:]
         if name not in OF_OTHERS and os.access(path, os.X_OK):
             GROUPS.setdefault(name, (lambda n=name: of_program(n), []))
-    several = {"step": STEPS, "scale": ranks.SCALES}
+    several = {"step": STEPS, "scale": ranks.SCALES, "deepspeed": list(ranks.DEEPSPEED)}
     wanted = [part for name in sys.argv[1:] or GROUPS for part in several.get(name, [name])]
     for name in wanted:
         if name not in GROUPS:
