@@ -58,6 +58,8 @@ foreach(kind ops parity ranks golden fault fuzz cli)
         mega_test_properties(${kind}_${stem} ${kind})
     endforeach()
 endforeach()
+# Two hosts of two cores each on one machine: with other tests beside them their start takes longer than their limit.
+set_tests_properties(ranks_test_launch_hosts PROPERTIES RUN_SERIAL TRUE)
 
 # PCRE2 is wanted by one test alone, as the other opinion on a pattern; without it that test is skipped.
 find_path(MEGA_PCRE2_INCLUDE pcre2.h)
