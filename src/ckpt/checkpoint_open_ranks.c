@@ -2,8 +2,10 @@
  * All do the same at each step, so that one verdict holds for all and each may fall back alike. */
 #include "checkpoint_impl.h"
 
+#include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* What a rank has opened: ranks of one place share out its files. */
@@ -20,6 +22,38 @@ typedef struct summing {
     uint32_t *part;              /* of each rank, `most`: of each file */
     int64_t most;
 } summing;
+
+/* Those of the kernel that hosts mount together. FUSE may be or not. */
+static bool is_between_hosts(const char *folder)
+{
+    static const uint32_t kind[] = {
+        NFS_SUPER_MAGIC,       SMB_SUPER_MAGIC,         CIFS_SUPER_MAGIC,  SMB2_SUPER_MAGIC,
+        CEPH_SUPER_MAGIC,      AFS_SUPER_MAGIC,         OCFS2_SUPER_MAGIC, 0x0BD00BD0 /* Lustre */,
+        0x47504653 /* GPFS */, 0x19830326 /* BeeGFS */, 0x01161970 /* GFS2 */};
+    struct statfs s;
+    if (statfs(folder, &s) != 0) return false;
+    for (size_t i = 0; i < sizeof kind / sizeof kind[0]; i++)
+        if ((uint32_t)s.f_type == kind[i]) return true;
+    return false;
+}
+
+/* A disk of one host may be a clone of another's, with the same numbers of files: it is told apart by the start of its
+ * host's kernel, or its host's name, and its device. */
+static uint64_t hash_host(uint64_t hash, const char *folder)
+{
+    char host[256] = "";
+    char *boot = NULL;
+    size_t size = 0;
+    struct stat s = {0};
+    if (is_between_hosts(folder)) return hash;
+    if (mega_file_read(&boot, &size, "/proc/sys/kernel/random/boot_id") != MEGA_OK) mega_error_clear();
+    else
+        hash = mega_hash64(hash, boot, size);
+    if (size == 0 && gethostname(host, sizeof host - 1) == 0) hash = mega_hash64(hash, host, strlen(host));
+    if (stat(folder, &s) == 0) hash = mega_hash64(hash, &s.st_dev, sizeof s.st_dev);
+    mega_free(boot);
+    return hash;
+}
 
 /* Hosts that mount one file system see the same numbers; a copy has others. */
 static uint64_t hash_file(uint64_t hash, const char *folder, const char *name)
@@ -38,6 +72,7 @@ static place place_of(const mega_checkpoint *c)
 {
     if (c == NULL || c->sums.count == 0) return (place){0};
     uint64_t hash = mega_hash64(c->sums_hash, &c->iteration, sizeof c->iteration);
+    hash = hash_host(hash, c->folder);
     for (size_t i = 0; i < c->sums.count; i++) hash = hash_file(hash, c->folder, c->sums.file[i].name);
     return (place){hash | 1, (int64_t)c->sums.count};
 }
