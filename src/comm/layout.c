@@ -52,17 +52,35 @@ static const char *divisors(char *out, size_t size, int n)
     return out;
 }
 
+/* The sizes that cut the world, those of one rank left out: "--tensor-model-parallel-size 2 x ... 4". */
+static const char *factors(char *out, size_t size, const mega_layout_sizes *s)
+{
+    const struct {
+        const char *option;
+        int size;
+    } axis[] = {{"--tensor-model-parallel-size", s->tp},
+                {"--context-parallel-size", s->cp},
+                {"--pipeline-model-parallel-size", s->pp}};
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof axis / sizeof *axis && used < size; i++)
+        if (axis[i].size > 1)
+            used += (size_t)snprintf(out + used, size - used, "%s%s %d", used > 0 ? " x " : "", axis[i].option,
+                                     axis[i].size);
+    return out;
+}
+
 static mega_status check_division(const mega_layout_sizes *s, int world)
 {
     const long long cut = (long long)s->tp * s->cp * s->pp;
-    char text[160];
+    const bool is_product = s->tp != cut && s->cp != cut && s->pp != cut;
+    char text[160], cuts[160], product[48] = "";
+    if (is_product) snprintf(product, sizeof product, " = %lld", cut);
     if (cut > world || world % cut != 0)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
-            "--tensor-model-parallel-size %d x --context-parallel-size %d x --pipeline-model-parallel-size "
-            "%d = %lld does not divide the world of %d rank%s; the three multiplied must be one of: %s. "
-            "(A launcher says how many ranks there are: mpirun -n N megalith ...)",
-            s->tp, s->cp, s->pp, cut, world, world == 1 ? "" : "s", divisors(text, sizeof text, world));
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "%s%s does not divide the world of %d rank%s; expected %sone of: %s (megalith launch "
+                         "--nproc_per_node N starts N)",
+                         factors(cuts, sizeof cuts, s), product, world, world == 1 ? "" : "s",
+                         is_product ? "a product that is " : "", divisors(text, sizeof text, world));
     const int dp = (int)(world / cut);
     if (dp % s->ep != 0)
         return MEGA_FAIL(MEGA_ERR_USAGE,

@@ -67,4 +67,9 @@ if out=$(ranks 4 "$MEGA_BUILD/tests/ranks_comm" 3 1 1 1 2>&1); then
     echo "FAILED: 4 ranks by 3 were taken"
     exit 1
 fi
-grep -q "does not divide the world of 4 ranks; the three multiplied must be one of: 1, 2, 4" <<<"$out"
+grep -q -- "--tensor-model-parallel-size 3 does not divide the world of 4 ranks; expected one of: 1, 2, 4 (" <<<"$out"
+if out=$(ranks 4 "$MEGA_BUILD/tests/ranks_comm" 4 1 2 1 2>&1); then
+    echo "FAILED: 4 ranks by 4 x 2 were taken"
+    exit 1
+fi
+grep -q -- "parallel-size 4 x --pipeline-model-parallel-size 2 = 8 does not divide the world of 4 ranks; expected a product" <<<"$out"
