@@ -36,8 +36,9 @@ mega_status mega_cli_agree(mega_world *world, mega_status st);
 typedef mega_status mega_cli_run(mega_world *world, mega_config *cfg);
 int mega_cli_on_ranks(const char *command, int argc, char **argv, mega_cli_run *run);
 
-/* For what needs no world: whether a launcher started this process as another rank than the first, as its environment
- * tells. */
+/* For what needs no world: how many ranks a launcher started, and which of them this is, as its environment tells. */
+int mega_cli_launched_ranks(int *rank);
+/* It is another than the first. */
 bool mega_cli_is_other_rank(void);
 
 /* For --dry-run: "dry run: the options are in order; " and what would be done. */

@@ -44,18 +44,28 @@ static mega_status silence(const mega_world *world)
     return MEGA_FAIL(MEGA_ERR_IO, "/dev/null: cannot be opened (%m); ranks but the first print there");
 }
 
-bool mega_cli_is_other_rank(void)
+int mega_cli_launched_ranks(int *rank)
 {
     static const struct {
         const char *rank, *size;
     } of[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
               {"PMI_RANK", "PMI_SIZE"},
               {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
+    *rank = 0;
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-        const char *rank = getenv(of[i].rank), *size = getenv(of[i].size);
-        if (rank != NULL && size != NULL && atoi(rank) > 0 && atoi(size) > 1) return true;
+        const char *number = getenv(of[i].rank), *size = getenv(of[i].size);
+        if (number == NULL || size == NULL || atoi(size) < 2) continue;
+        *rank = atoi(number);
+        return atoi(size);
     }
-    return false;
+    return 1;
+}
+
+bool mega_cli_is_other_rank(void)
+{
+    int rank;
+    mega_cli_launched_ranks(&rank);
+    return rank > 0;
 }
 
 int mega_cli_on_ranks(const char *command, int argc, char **argv, mega_cli_run *run)

@@ -1,4 +1,5 @@
 /* megalith doctor: what this program found on this machine, and what it will use of it. */
+#include "cli.h"
 #include "commands.h"
 #include "megalith/assert.h"
 #include "megalith/comm.h"
@@ -205,7 +206,11 @@ static void show_use(void)
     char products[96];
     row("matrix products", "%s", mega_gemm_description(products, sizeof products));
     row("memory", "up to %.2f GiB (limit: %s)", (double)memory / 1073741824.0, limit);
-    row("ranks", "1; megalith launch --nproc_per_node N starts more (docs/launching.md)");
+    int rank;
+    const int ranks = mega_cli_launched_ranks(&rank);
+    if (ranks > 1) row("ranks", "%d, of a launcher; this tells of the first", ranks);
+    else
+        row("ranks", "1; megalith launch --nproc_per_node N starts more (docs/launching.md)");
 }
 
 int mega_command_doctor(int argc, char **argv)

@@ -28,6 +28,10 @@ text=$(MEGA_ISA=portable OMP_NUM_THREADS=3 "$MEGALITH" doctor)
 has '^  kernels  +portable, lowered by MEGA_ISA$'
 has '^  threads  +3'
 
+has '^  ranks  +1; '
+text=$(OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 "$MEGALITH" doctor)
+has '^  ranks  +4, of a launcher'
+
 # One core by affinity is one thread.
 if command -v taskset >/dev/null; then
     first=$(taskset -cp $$ | sed 's/.*: //; s/[,-].*//')
