@@ -89,8 +89,8 @@ static void openmpi_environment(launch_plan *p, launch_words *e)
     launch_word(e, a, "%s_MCA_oob_tcp_keepalive_probes=%d", of, (int)mega_world_host_timeout() + ENGINE_FOLLOWS_S);
 }
 
-/* UCX, below MPICH, ends a process when a neighbour whose memory it reads dies, and where several ways lead to a neighbour
- * it may wait for ever in MPI_Finalize: on one host, pages that both share are all it gets. */
+/* UCX, below MPICH, ends a process when a neighbour whose memory it reads dies, and where several ways lead to a
+ * neighbour it may wait for ever in MPI_Finalize: on one host, pages that both share are all it gets. */
 static void mpich_environment(launch_plan *p, launch_words *e)
 {
     if (p->hosts <= 1) launch_word(e, &p->arena, "UCX_TLS=posix,sysv,self");

@@ -129,6 +129,7 @@ struct mega_world {
     comm_channel channel[MEGA_COMM_TAGS];
     comm_op *op;                      /* MEGA_COMM_REQUESTS of them; NULL where size is 1 */
     int used, under_way;              /* places below `used` were ever taken; `under_way` is begun and not done */
+    uint64_t moves;                   /* how often something went on */
     struct mega_transport *transport; /* NULL where size is 1 */
     struct record_page *page;         /* where each rank of this host is; NULL where size is 1 */
     struct mega_record *record;       /* this rank's, in it */
@@ -159,7 +160,7 @@ mega_status transport_test(const comm_op *op, bool *through);
 void transport_messages_fini(comm_messages *messages);
 /* Whose messages have not come through: world ranks, each once, at most `most`. */
 int transport_missing(const comm_op *op, int *ranks, int most);
-void transport_yield(const mega_world *world);
+void transport_yield(const mega_world *world, long times); /* called so often without anything having moved */
 /* For a rank that waits outside of MPI: what MPI still has to hand to other hosts goes on. */
 void transport_progress(const mega_world *world);
 /* Between the ranks of this host, while the world is made: from the first; all of them are there. */

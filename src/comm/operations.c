@@ -60,10 +60,16 @@ void comm_operations_close(mega_world *world)
 
 /* ---- moving on ---- */
 
+static void has_moved(comm_op *op)
+{
+    op->moved = mega_time_now();
+    op->comm->world->moves++;
+}
+
 static mega_status test(comm_op *op, bool *through)
 {
     if (op->phase != COMM_SHARED) return transport_test(op, through);
-    if (comm_shared_move(op, through)) op->moved = mega_time_now();
+    if (comm_shared_move(op, through)) has_moved(op);
     return MEGA_OK;
 }
 
@@ -79,7 +85,7 @@ static mega_status go_on(comm_op *op)
     while (through) {
         bool done;
         op->state = COMM_MOVING;
-        op->moved = mega_time_now();
+        has_moved(op);
         MEGA_TRY(comm_op_advance(op, &done));
         if (done) {
             op->state = COMM_DONE;
@@ -192,15 +198,18 @@ static mega_status wait_for(mega_world *world, const comm_op *op)
     const double began = mega_time_now();
     record_wait_begin(world, op, began);
     stall_begin(world, began);
-    for (long polls = 0; op->state != COMM_DONE; polls++) {
+    uint64_t moves = world->moves;
+    for (long polls = 0; op->state != COMM_DONE; polls++) { /* in vain, one after the other */
         MEGA_TRY(check_alive(world, op));
         MEGA_TRY(move_all(world));
+        if (world->moves != moves) polls = 0;
+        moves = world->moves;
         if (polls < SPINS) {
             /* as MPI does while it is polled: who is waited for gets a core sooner than by a nap */
             if (world->is_crowded && world->shared != NULL) sched_yield();
             continue;
         }
-        transport_yield(world);
+        transport_yield(world, polls - SPINS);
         if (polls % CLOCK_EVERY != 0) continue;
         if (op->phase == COMM_SHARED) transport_progress(world);
         MEGA_TRY(stall_look(op, mega_time_now()));

@@ -13,7 +13,9 @@
 #include <time.h>
 
 enum {
-    NAP_NS = 20000,
+    NAP_NS = 5000,
+    NAP_DOUBLES = 4,
+    NAP_MOST_NS = 80000,
     ABORT_NS = 300000000,
     FIRST_TAG = 7001 /* apart from what a program that uses MPI itself may take */
 };
@@ -224,10 +226,12 @@ int transport_missing(const comm_op *op, int *ranks, int most)
 }
 
 /* Where ranks outnumber cores, yielding alone hands the core round among those who wait; a nap leaves it to one that
- * computes. */
-void transport_yield(const mega_world *world)
+ * computes. Naps are short at first, as what is waited for may be a piece of many, and grow to what costs next to
+ * nothing. */
+void transport_yield(const mega_world *world, long times)
 {
-    if (world->is_crowded) nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    const long nap = times < NAP_DOUBLES ? NAP_NS << times : NAP_MOST_NS;
+    if (world->is_crowded) nanosleep(&(struct timespec){.tv_nsec = nap}, NULL);
     else
         sched_yield();
 }

@@ -64,9 +64,10 @@ int transport_missing(const comm_op *op, int *ranks, int most)
     return 0;
 }
 
-void transport_yield(const mega_world *world)
+void transport_yield(const mega_world *world, long times)
 {
     (void)world;
+    (void)times;
 }
 
 void transport_progress(const mega_world *world)

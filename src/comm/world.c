@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #define DEFAULT_TIMEOUT_S 600.0
@@ -31,6 +32,7 @@ mega_status mega_world_create(mega_world **out, const mega_world_options *option
     w->scratch_bytes = o.scratch_bytes > 0 ? o.scratch_bytes : COMM_SCRATCH_BYTES;
     mega_status st = transport_open(w);
     w->is_crowded = w->local_size > cores();
+    if (w->is_crowded) prctl(PR_SET_TIMERSLACK, 1UL); /* naps of a few microseconds are to be as short; 50 otherwise */
     if (st == MEGA_OK && w->size > 1) {
         w->op = mega_calloc(MEGA_COMM_REQUESTS, sizeof *w->op);
         if (w->op == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "world of %d ranks: no memory", w->size);
