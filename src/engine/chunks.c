@@ -28,6 +28,7 @@ static mega_status build_program(mega_engine *e, mega_engine_model model, int ch
                                                      : accumulates                             ? 1
                                                                                                : 2,
                                      .slots = train ? e->chunk[chunk].slots : 1,
+                                     .passes = STAGE_PASSES,
                                      .world = o->world,
                                      .requests = most_requests(e),
                                      .place = o->place,
@@ -40,7 +41,7 @@ mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches)
     return (mega_pipeline){e->layout->pp.size, e->chunks, micro_batches};
 }
 
-/* Each slot has two messages that come and two that go. */
+/* Each slot has two messages that come and two that go, where none of their buffers are shared. */
 static mega_status check_messages(const mega_engine *e)
 {
     int64_t messages = 0;

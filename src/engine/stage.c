@@ -23,16 +23,27 @@ bool stage_has_neighbours(const engine_stage *s)
     return !is_alone(s);
 }
 
+/* The buffer at this place; NULL: there is none. */
+static stage_buffer *buffer_at(engine_stage *s, void *data)
+{
+    if (data == NULL) return NULL;
+    for (int i = 0; i < s->buffers; i++)
+        if (s->buffer[i].data == data) return &s->buffer[i];
+    s->buffer[s->buffers] = (stage_buffer){.data = data};
+    return &s->buffer[s->buffers++];
+}
+
 static void bind_slots(engine_stage *s, const engine_chunk *chunk, int c)
 {
     mega_program *p = s->forward_only ? chunk->evaluate : chunk->train;
     const size_t in = mega_program_tensor_bytes(p, "stage_input"), out = mega_program_tensor_bytes(p, "stage_output");
     s->bytes = in > 0 ? in : out > 0 ? out : s->bytes;
     for (int i = 0; i < (s->forward_only ? 1 : chunk->slots); i++)
-        s->slot[c * s->slots + i] = (stage_slot){.input = mega_program_tensor(p, "stage_input", i),
-                                                 .input_gradient = mega_program_tensor(p, "stage_input_gradient", i),
-                                                 .output = mega_program_tensor(p, "stage_output", i),
-                                                 .output_gradient = mega_program_tensor(p, "stage_output_gradient", i)};
+        s->slot[c * s->slots + i] =
+            (stage_slot){.input = buffer_at(s, mega_program_tensor(p, "stage_input", i)),
+                         .input_gradient = buffer_at(s, mega_program_tensor(p, "stage_input_gradient", i)),
+                         .output = buffer_at(s, mega_program_tensor(p, "stage_output", i)),
+                         .output_gradient = buffer_at(s, mega_program_tensor(p, "stage_output_gradient", i))};
 }
 
 mega_status stage_open(engine_stage *s, const mega_layout *layout, const engine_chunk *chunk, int chunks,
@@ -42,7 +53,9 @@ mega_status stage_open(engine_stage *s, const mega_layout *layout, const engine_
     if (is_alone(s)) return MEGA_OK;
     for (int c = 0; c < chunks && !forward_only; c++) s->slots = chunk[c].slots > s->slots ? chunk[c].slots : s->slots;
     s->slot = mega_calloc((size_t)(chunks * s->slots), sizeof *s->slot);
-    if (s->slot == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "pipeline stage: no memory for its messages");
+    s->buffer = mega_calloc((size_t)(4 * chunks * s->slots), sizeof *s->buffer);
+    if (s->slot == NULL || s->buffer == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "pipeline stage: no memory for its messages");
     for (int c = 0; c < chunks; c++) bind_slots(s, &chunk[c], c);
     return MEGA_OK;
 }
@@ -50,18 +63,17 @@ mega_status stage_open(engine_stage *s, const mega_layout *layout, const engine_
 void stage_close(engine_stage *s)
 {
     mega_free(s->slot);
+    mega_free(s->buffer);
     s->slot = NULL;
+    s->buffer = NULL;
 }
 
-/* The message that step x waits for: an activation from the stage before, a gradient from the one behind. *awaited:
- * whether its buffer is taken. NULL: x waits for none. */
-static bool *message_into(const engine_stage *s, const mega_schedule_step *x, void **buffer, mega_request **request)
+/* Where the message that step x waits for comes, an activation from the stage before or a gradient from the one behind;
+ * NULL: x waits for none. */
+static stage_buffer *message_into(const engine_stage *s, const mega_schedule_step *x)
 {
-    stage_slot *at = slot_of(s, x);
-    *buffer = x->forward ? at->input : at->output_gradient;
-    *request = x->forward ? &at->input_comes : &at->gradient_comes;
-    if (*buffer == NULL) return NULL;
-    return x->forward ? &at->is_input_awaited : &at->is_gradient_awaited;
+    const stage_slot *at = slot_of(s, x);
+    return x->forward ? at->input : at->output_gradient;
 }
 
 static int neighbour(const engine_stage *s, int away)
@@ -75,19 +87,15 @@ static mega_status post(engine_stage *s, int stream)
 {
     for (int64_t *i = &s->next[stream]; *i < s->count; ++*i) {
         const mega_schedule_step *x = &s->step[*i];
-        void *buffer;
-        mega_request *request;
         if (x->forward != (stream == FORWARD)) continue;
-        bool *awaited = message_into(s, x, &buffer, &request);
-        if (awaited == NULL) continue;
-        if (*awaited) return MEGA_OK;
-        *awaited = true;
-        if (stream == FORWARD)
-            MEGA_TRY(mega_comm_receive_start(s->layout->pp.comm, "activation", neighbour(s, -1), buffer,
-                                             (int64_t)s->bytes, request));
-        else
-            MEGA_TRY(mega_comm_receive_start(s->layout->pp_back.comm, "gradient", neighbour(s, 1), buffer,
-                                             (int64_t)s->bytes, request));
+        stage_buffer *b = message_into(s, x);
+        if (b == NULL) continue;
+        if (b->is_awaited) return MEGA_OK;
+        b->is_awaited = true;
+        MEGA_TRY(stream == FORWARD ? mega_comm_receive_start(s->layout->pp.comm, "activation", neighbour(s, -1),
+                                                             b->data, (int64_t)s->bytes, &b->request)
+                                   : mega_comm_receive_start(s->layout->pp_back.comm, "gradient", neighbour(s, 1),
+                                                             b->data, (int64_t)s->bytes, &b->request));
     }
     return MEGA_OK;
 }
@@ -108,15 +116,17 @@ mega_status stage_begin(engine_stage *s, const mega_schedule_step *step, int64_t
 
 mega_status stage_before(engine_stage *s, const mega_schedule_step *x)
 {
-    void *buffer;
-    mega_request *request;
     if (is_alone(s)) return MEGA_OK;
-    const bool *awaited = message_into(s, x, &buffer, &request);
-    MEGA_ASSERT(awaited == NULL || *awaited, "chunk %d, micro-batch %d: its message was never awaited", x->chunk,
+    stage_buffer *in = message_into(s, x), *out = x->forward ? slot_of(s, x)->output : slot_of(s, x)->input_gradient;
+    MEGA_ASSERT(in == NULL || in->is_awaited, "chunk %d, micro-batch %d: its message was never awaited", x->chunk,
                 x->micro_batch);
-    if (awaited != NULL) MEGA_TRY(mega_comm_wait(request));
-    stage_slot *at = slot_of(s, x);
-    return mega_comm_wait(x->forward ? &at->output_goes : &at->gradient_goes);
+    if (in != NULL) MEGA_TRY(mega_comm_wait(&in->request));
+    return out != NULL ? mega_comm_wait(&out->request) : MEGA_OK;
+}
+
+static void set_free(stage_buffer *b)
+{
+    if (b != NULL) b->is_awaited = false;
 }
 
 mega_status stage_after(engine_stage *s, const mega_schedule_step *x)
@@ -124,21 +134,21 @@ mega_status stage_after(engine_stage *s, const mega_schedule_step *x)
     if (is_alone(s)) return MEGA_OK;
     stage_slot *at = slot_of(s, x);
     if (x->forward && at->output != NULL)
-        MEGA_TRY(mega_comm_send_start(s->layout->pp.comm, "activation", neighbour(s, 1), at->output, (int64_t)s->bytes,
-                                      &at->output_goes));
+        MEGA_TRY(mega_comm_send_start(s->layout->pp.comm, "activation", neighbour(s, 1), at->output->data,
+                                      (int64_t)s->bytes, &at->output->request));
     if (!x->forward && at->input_gradient != NULL)
-        MEGA_TRY(mega_comm_send_start(s->layout->pp_back.comm, "gradient", neighbour(s, -1), at->input_gradient,
-                                      (int64_t)s->bytes, &at->gradient_goes));
-    if (!x->forward || s->forward_only) at->is_input_awaited = at->is_gradient_awaited = false;
+        MEGA_TRY(mega_comm_send_start(s->layout->pp_back.comm, "gradient", neighbour(s, -1), at->input_gradient->data,
+                                      (int64_t)s->bytes, &at->input_gradient->request));
+    if (!x->forward || s->forward_only) {
+        set_free(at->input);
+        set_free(at->output_gradient);
+    }
     return post_all(s);
 }
 
 mega_status stage_end(engine_stage *s)
 {
-    for (int i = 0; i < s->chunks * s->slots && !is_alone(s); i++) {
-        MEGA_TRY(mega_comm_wait(&s->slot[i].output_goes));
-        MEGA_TRY(mega_comm_wait(&s->slot[i].gradient_goes));
-    }
+    for (int i = 0; i < s->buffers; i++) MEGA_TRY(mega_comm_wait(&s->buffer[i].request));
     return MEGA_OK;
 }
 

@@ -6,13 +6,21 @@
 #include "megalith/pipeline.h"
 #include "megalith/program.h"
 
-/* Buffers of one slot of one chunk, in the program's memory, and the messages under way from and to them. Where the
- * chunk begins (ends) the model it has no input (output). */
+/* What a stage sends, and the gradients that it gets, only pass through: so many buffers of a chunk take turns, the one
+ * at work and the one whose message is under way. What the backward reads again is a slot's own. */
+enum { STAGE_PASSES = 2 };
+
+/* In the program's memory, and the message under way from or to it. */
+typedef struct stage_buffer {
+    void *data;
+    mega_request request;
+    bool is_awaited; /* promised to a message that comes, until the backward has read it */
+} stage_buffer;
+
+/* The buffers of one slot of one chunk, of which slots may share some; NULL: where the chunk begins (ends) the model it
+ * has no input (output). */
 typedef struct stage_slot {
-    void *input, *input_gradient, *output, *output_gradient;
-    mega_request input_comes, gradient_goes, output_goes, gradient_comes;
-    bool is_input_awaited,
-        is_gradient_awaited; /* the buffer is promised to a message, until the backward has read it */
+    stage_buffer *input, *input_gradient, *output, *output_gradient;
 } stage_slot;
 
 typedef struct engine_stage {
@@ -21,6 +29,8 @@ typedef struct engine_stage {
     int64_t count;
     int64_t next[2]; /* by stage_way: the first step whose message is not awaited yet */
     stage_slot *slot;
+    stage_buffer *buffer; /* of all slots, each once */
+    int buffers;
     int chunks, slots; /* slots: the most of a chunk */
     size_t bytes;      /* of an activation */
     bool forward_only;

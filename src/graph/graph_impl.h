@@ -33,6 +33,7 @@ typedef enum tensor_area {
     AREA_SCRATCH,  /* dead before the phase (forward or backward) ends */
     AREA_SAVED,    /* from forward to backward, once per slot */
     AREA_IO,       /* inputs and outputs, once per slot */
+    AREA_PASS,     /* of those, what only passes through: `passes` copies */
     AREA_STATE     /* once per program */
 } tensor_area;
 

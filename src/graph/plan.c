@@ -159,6 +159,27 @@ static void verify_blocks(const mega_program *p)
         }
 }
 
+static bool is_seed(const mega_graph *g, int32_t tensor)
+{
+    for (int i = 1; i < g->num_seeds; i += 2)
+        if (g->seed[i].tensor == tensor) return true;
+    return false;
+}
+
+/* Whether one phase alone touches this input or output; of inputs, those that the caller fills before a backward. */
+static bool passes_through(const mega_program *p, int32_t tensor)
+{
+    const mega_graph *g = p->g;
+    bool touched[2] = {false, false}; /* by the forward, by the backward */
+    if (p->passes == p->slots || (g->tensor[tensor].role == ROLE_INPUT && !is_seed(g, tensor))) return false;
+    for (int i = 0; i < g->num_ops; i++)
+        for (int k = 0; k < OP_MAX_IN + OP_MAX_OUT; k++) {
+            const int32_t t = k < OP_MAX_IN ? g->op[i].in[k] : g->op[i].out[k - OP_MAX_IN];
+            if (t != 0 && mega_graph_root(g, t) == tensor) touched[i >= g->num_forward] = true;
+        }
+    return !(touched[0] && touched[1]);
+}
+
 /* Inputs and outputs one after the other, states likewise; then every value gets its block's place. */
 static void write_places(plan *pl)
 {
@@ -167,9 +188,11 @@ static void write_places(plan *pl)
         graph_tensor *x = &p->g->tensor[t];
         const size_t bytes = round_up(mega_shape_bytes(&x->shape));
         if (x->role == ROLE_INPUT || (x->role == ROLE_VALUE && x->is_output)) {
-            x->area = AREA_IO;
-            x->at = p->io_bytes;
-            p->io_bytes += bytes;
+            const bool passes = passes_through(p, t);
+            size_t *end = passes ? &p->pass_bytes : &p->io_bytes;
+            x->area = passes ? AREA_PASS : AREA_IO;
+            x->at = *end;
+            *end += bytes;
         } else if (x->role == ROLE_STATE) {
             x->area = AREA_STATE;
             if (x->shared_with != 0) continue;

@@ -77,6 +77,7 @@ mega_status mega_program_build(mega_program **out, mega_graph *g, const mega_pro
     p->team = options->team;
     p->threads = mega_team_size(options->team);
     p->slots = options->slots > 0 ? options->slots : 1;
+    p->passes = options->passes > 0 && options->passes < p->slots ? options->passes : p->slots;
     p->states_of = options->states_of;
     p->pack_weights = options->pack_weights;
     p->world = options->world;
@@ -126,6 +127,7 @@ void *mega_program_address(const mega_program *p, int32_t tensor, int slot)
         return (char *)mega_program_address(p, t->base, slot) + (size_t)t->offset * mega_dtype_size(t->shape.dtype);
     switch (t->area) {
     case AREA_IO: return p->io[slot] + t->at;
+    case AREA_PASS: return p->pass[slot % p->passes] + t->at;
     case AREA_SAVED: return p->saved[slot] + t->at;
     case AREA_SCRATCH: return p->scratch + t->at;
     default: return NULL;
@@ -195,8 +197,9 @@ static mega_status allocate_arenas(mega_program *p, mega_region *keep, mega_regi
     p->is_lent = keep != NULL;
     p->saved = mega_calloc((size_t)p->slots, sizeof *p->saved);
     p->io = mega_calloc((size_t)p->slots, sizeof *p->io);
+    p->pass = mega_calloc((size_t)p->passes, sizeof *p->pass);
     p->call = mega_calloc((size_t)p->slots * (size_t)p->g->num_ops + 1, sizeof *p->call);
-    if (p->saved == NULL || p->io == NULL || p->call == NULL)
+    if (p->saved == NULL || p->io == NULL || p->pass == NULL || p->call == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory for its calls", p->name);
     void *block = NULL;
     for (int s = 0; s < p->slots; s++) {
@@ -204,6 +207,10 @@ static mega_status allocate_arenas(mega_program *p, mega_region *keep, mega_regi
         p->saved[s] = block;
         MEGA_TRY(mega_region_take(keep, &block, p->io_bytes, "inputs and outputs of a program"));
         p->io[s] = block;
+    }
+    for (int s = 0; s < p->passes; s++) {
+        MEGA_TRY(mega_region_take(keep, &block, p->pass_bytes, "what passes through a program"));
+        p->pass[s] = block;
     }
     MEGA_TRY(mega_region_take(p->slots > 1 ? turn : work, &block, p->scratch_bytes, "scratch of a program"));
     p->scratch = block;
@@ -240,6 +247,7 @@ mega_program_regions mega_program_region_bytes(const mega_program *p)
 {
     const size_t saved = mega_region_round(p->saved_bytes), scratch = mega_region_round(p->scratch_bytes);
     return (mega_program_regions){.keep = mega_region_round(p->io_bytes) * (size_t)p->slots +
+                                          mega_region_round(p->pass_bytes) * (size_t)p->passes +
                                           mega_region_round(p->state_bytes) + mega_region_round(p->packed_bytes),
                                   .work = p->slots > 1 ? saved * (size_t)p->slots : saved + scratch,
                                   .turn = p->slots > 1 ? scratch : 0};
@@ -263,6 +271,7 @@ void mega_program_destroy(mega_program *p)
     for (int s = 0; s < p->slots && !p->is_lent; s++) {
         if (p->saved != NULL) mega_pages_free(p->saved[s], p->saved_bytes);
         if (p->io != NULL) mega_pages_free(p->io[s], p->io_bytes);
+        if (p->pass != NULL && s < p->passes) mega_pages_free(p->pass[s], p->pass_bytes);
     }
     if (!p->is_lent) {
         mega_pages_free(p->scratch, p->scratch_bytes);
@@ -272,6 +281,7 @@ void mega_program_destroy(mega_program *p)
     mega_arena_fini(&p->args);
     mega_free(p->saved);
     mega_free(p->io);
+    mega_free(p->pass);
     mega_free(p->call);
     mega_free(p->block);
     mega_free(p->request);
@@ -320,7 +330,7 @@ void mega_program_memory_get(const mega_program *p, mega_program_memory *out)
                                  .head_bytes = p->head_bytes,
                                  .bucket_bytes = p->held_bytes[HOLDS_GRADIENTS],
                                  .gathered_bytes = p->held_bytes[HOLDS_WEIGHTS],
-                                 .input_bytes = p->io_bytes * (size_t)p->slots,
+                                 .input_bytes = p->io_bytes * (size_t)p->slots + p->pass_bytes * (size_t)p->passes,
                                  .state_bytes = p->state_bytes,
                                  .packed_bytes = p->packed_bytes,
                                  .slots = p->slots};

@@ -69,13 +69,13 @@ struct mega_program {
     int num_waits;
     mega_program_backend backend;
     mega_team *team;
-    int threads, slots;
+    int threads, slots, passes;
     const char *name;
     int check; /* mega_check_level when it was built */
     mega_program *states_of;
     plan_block *block;
     int num_blocks;
-    size_t saved_bytes, scratch_bytes, io_bytes, state_bytes;
+    size_t saved_bytes, scratch_bytes, io_bytes, pass_bytes, state_bytes;
     size_t crossing_bytes; /* with one slot: what of the scratch arena the backward reads of the forward, else 0 */
     size_t live_bytes;     /* largest sum of blocks alive at one instruction */
     size_t scratch_live;   /* the same of the scratch arena alone */
@@ -84,7 +84,7 @@ struct mega_program {
     bool is_lent;          /* the arenas lie in regions of the caller's */
     int pack_weights;      /* of mega_program_options */
     size_t packed_bytes;   /* of weights that are kept packed */
-    char *scratch, *state, *packed, **saved, **io;
+    char *scratch, *state, *packed, **saved, **io, **pass;
     program_call *call; /* [slots][num_ops] */
     mega_arena args;
     mega_step_block step;

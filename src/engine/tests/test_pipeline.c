@@ -2,6 +2,7 @@
  * long they wait. */
 #include "kit.h"
 #include "megalith/pipeline.h"
+#include "stage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,38 +54,92 @@ static void check_stage(const mega_pipeline *p, int stage, const mega_schedule_s
 
 typedef struct stages_of {
     mega_schedule_step step[MOST][STEPS];
-    double done[MOST][2][MOST][MOST]; /* when, by stage, way, chunk, micro-batch; below 0: not yet */
+    double done[MOST][2][MOST][MOST];   /* when, by stage, way, chunk, micro-batch; below 0: not yet */
+    double posted[MOST][2][MOST][MOST]; /* when this stage began to await the message of that step */
+    int64_t next[MOST][2];              /* by way: the first step whose message is not awaited */
 } stages_of;
 
-/* When what step x of this stage waits for has come; below 0: not yet. Nothing is waited for at the model's ends. */
-static double arrival(const stages_of *all, const mega_pipeline *p, int stage, const mega_schedule_step *x)
+/* Where what a step makes goes (or what it reads comes from): the stage, and *chunk there; -1: nowhere. */
+static int neighbour(const mega_pipeline *p, int stage, const mega_schedule_step *x, bool sends, int *chunk)
 {
-    const int last = p->stages - 1, from = x->forward ? stage - 1 : stage + 1;
-    if (x->forward && stage == 0) return x->chunk == 0 ? 0 : all->done[last][1][x->chunk - 1][x->micro_batch];
-    if (!x->forward && stage == last)
-        return x->chunk == p->chunks - 1 ? all->done[last][1][x->chunk][x->micro_batch]
-                                         : all->done[0][0][x->chunk + 1][x->micro_batch];
-    return all->done[from][x->forward][x->chunk][x->micro_batch];
+    const int way = x->forward == sends ? 1 : -1, last = p->stages - 1, to = stage + way;
+    *chunk = x->chunk + (to > last) - (to < 0);
+    if (*chunk < 0 || *chunk >= p->chunks) return -1;
+    return to > last ? 0 : to < 0 ? last : to;
 }
 
-/* Runs all stages, a forward of a chunk taking 1/chunks and a backward twice that; when all is done. */
+/* When what step x of this stage waits for has been made; below 0: not yet. Nothing is waited for at the model's ends,
+ * but for the backward of its own forward. */
+static double arrival(const stages_of *all, const mega_pipeline *p, int stage, const mega_schedule_step *x)
+{
+    int chunk;
+    const int from = neighbour(p, stage, x, false, &chunk);
+    if (from >= 0) return all->done[from][x->forward][chunk][x->micro_batch];
+    return x->forward ? 0 : all->done[stage][1][x->chunk][x->micro_batch];
+}
+
+/* The micro-batch that had a buffer before this one; -1: none. Slots of a chunk share `copies` of it. */
+static int before(const mega_pipeline *p, int stage, int chunk, int micro_batch, int copies)
+{
+    const int slots = mega_schedule_slots_of(p, stage, chunk);
+    int m = micro_batch - 1;
+    while (m >= 0 && m % slots % copies != micro_batch % slots % copies) m--;
+    return m;
+}
+
+/* Messages are awaited in the order of the schedule, as far as buffers are free: an activation has one a slot. */
+static bool await(stages_of *all, const mega_pipeline *p, int stage, int forward)
+{
+    bool moved = false;
+    for (int64_t *i = &all->next[stage][forward]; *i < mega_schedule_length(p); ++*i, moved = true) {
+        const mega_schedule_step *x = &all->step[stage][*i];
+        int chunk;
+        if (x->forward != (forward == 1) || neighbour(p, stage, x, false, &chunk) < 0) continue;
+        const int m = before(p, stage, x->chunk, x->micro_batch, forward ? MOST : STAGE_PASSES);
+        if (m >= 0 && all->done[stage][0][x->chunk][m] < 0) return moved;
+        all->posted[stage][forward][x->chunk][x->micro_batch] = m >= 0 ? all->done[stage][0][x->chunk][m] : 0;
+    }
+    return moved;
+}
+
+/* When step x has what it reads, and the buffer that it writes: what was sent from there has left. Below 0: not yet. */
+static double may_begin(const stages_of *all, const mega_pipeline *p, int stage, const mega_schedule_step *x)
+{
+    double at = arrival(all, p, stage, x);
+    int chunk;
+    if (at >= 0 && neighbour(p, stage, x, false, &chunk) >= 0) {
+        const double posted = all->posted[stage][x->forward][x->chunk][x->micro_batch];
+        at = posted < 0 || posted > at ? posted : at;
+    }
+    const int to = neighbour(p, stage, x, true, &chunk), m = before(p, stage, x->chunk, x->micro_batch, STAGE_PASSES);
+    if (at >= 0 && to >= 0 && m >= 0) {
+        const double left = all->posted[to][x->forward][chunk][m];
+        at = left < 0 || left > at ? left : at;
+    }
+    return at;
+}
+
+/* Runs all stages, a forward of a chunk taking 1/chunks and a backward twice that; when all is done. Messages take no
+ * time, but both ends need their buffers. */
 static double run_all(stages_of *all, const mega_pipeline *p)
 {
     int64_t at[MOST] = {0};
     double now[MOST] = {0}, end = 0;
+    memset(all->next, 0, sizeof all->next);
     for (int s = 0; s < p->stages; s++) {
         mega_schedule_make(p, s, all->step[s]);
         check_stage(p, s, all->step[s]);
-        for (int i = 0; i < 2 * MOST * MOST; i++) (&all->done[s][0][0][0])[i] = -1;
+        for (int i = 0; i < 2 * MOST * MOST; i++) (&all->done[s][0][0][0])[i] = (&all->posted[s][0][0][0])[i] = -1;
     }
     for (bool moved = true; moved;) {
         moved = false;
         for (int s = 0; s < p->stages; s++) {
+            moved |= await(all, p, s, 0) | await(all, p, s, 1);
             if (at[s] == mega_schedule_length(p)) continue;
             const mega_schedule_step *x = &all->step[s][at[s]];
-            const double comes = arrival(all, p, s, x);
-            if (comes < 0) continue;
-            now[s] = (comes > now[s] ? comes : now[s]) + (x->forward ? 1.0 : 2.0) / p->chunks;
+            const double begins = may_begin(all, p, s, x);
+            if (begins < 0) continue;
+            now[s] = (begins > now[s] ? begins : now[s]) + (x->forward ? 1.0 : 2.0) / p->chunks;
             all->done[s][x->forward][x->chunk][x->micro_batch] = now[s];
             end = now[s] > end ? now[s] : end;
             at[s]++;

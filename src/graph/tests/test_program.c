@@ -167,12 +167,18 @@ static void mistakes_of_a_program_are_named(void **state)
     assert_null(p);
 }
 
-static mega_program *small_program(sketch *k, int slots, bool differentiate)
+static mega_tensor small_layer(sketch *k, mega_tensor *before_gelu)
 {
     const mega_scope s = mega_scope_enter(k->g, "layer");
-    mega_tensor y = mega_op_linear(k->g, k->x, param(k, "weight"));
-    y = mega_op_gelu(k->g, mega_op_bias_add(k->g, y, param(k, "bias")), true);
+    *before_gelu = mega_op_bias_add(k->g, mega_op_linear(k->g, k->x, param(k, "weight")), param(k, "bias"));
+    const mega_tensor y = mega_op_gelu(k->g, *before_gelu, true);
     mega_scope_leave(k->g, s);
+    return y;
+}
+
+static mega_program *small_program(sketch *k, int slots, bool differentiate)
+{
+    mega_tensor y = small_layer(k, &y);
     y = mega_op_add(k->g, y, k->x);
     mega_graph_output(k->g, y, "y");
     mega_graph_seed_gradient(k->g, y, "seed");
@@ -204,6 +210,35 @@ static void memory_is_planned_before_it_is_allocated(void **state)
     assert_null(mega_program_tensor(p, "no such name", 0));
     assert_int_equal(mega_program_acc_dtype(p), MEGA_F32);
     assert_int_equal(mega_program_allocate(p), MEGA_ERR_USAGE); /* twice */
+    mega_program_destroy(p);
+    end(&k);
+}
+
+/* What one phase alone touches has as many copies as are asked for; what the backward reads again is a slot's own. */
+static void slots_share_what_passes_through(void **state)
+{
+    (void)state;
+    sketch k = begin();
+    mega_tensor h;
+    const mega_tensor y = small_layer(&k, &h);
+    mega_graph_output(k.g, h, "h");
+    mega_graph_output(k.g, y, "y");
+    mega_graph_seed_gradient(k.g, y, "dy");
+    mega_graph_want_gradient(k.g, k.x, "dx");
+    mega_program *p = NULL;
+    const mega_program_options o = {.differentiate = true, .slots = 4, .passes = 2, .name = "passing"};
+    must(mega_program_build(&p, k.g, &o));
+    must(mega_program_allocate(p));
+    static const char *const name[] = {"x", "h", "y", "dy", "dx"};
+    for (int n = 0; n < 5; n++)
+        for (int s = 0; s < 4; s++)
+            for (int other = 0; other < s; other++) {
+                const bool same = mega_program_tensor(p, name[n], s) == mega_program_tensor(p, name[n], other);
+                assert_int_equal(same, n >= 2 && s % 2 == other % 2);
+            }
+    mega_program_memory m;
+    mega_program_memory_get(p, &m);
+    assert_int_equal(m.input_bytes, (4 * 2 + 2 * 3) * 4 * 8 * sizeof(float));
     mega_program_destroy(p);
     end(&k);
 }
@@ -422,6 +457,7 @@ int main(void)
         cmocka_unit_test(mistakes_of_a_description_are_named),
         cmocka_unit_test(mistakes_of_a_program_are_named),
         cmocka_unit_test(memory_is_planned_before_it_is_allocated),
+        cmocka_unit_test(slots_share_what_passes_through),
         cmocka_unit_test(parameters_must_have_memory),
         cmocka_unit_test(every_failed_allocation_is_reported),
         cmocka_unit_test(the_first_value_that_is_not_finite_is_found),

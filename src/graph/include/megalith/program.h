@@ -18,7 +18,10 @@ typedef struct mega_program_options {
     /* Weights that at least so many products of a micro-batch take in one orientation (recomputed ones apart) get room
      * to stay packed in, where mega_step_block.keeps_packed says so; 0: none. */
     int pack_weights;
-    int slots;         /* micro-batches in flight: saved arenas; 0 counts as 1 */
+    int slots; /* micro-batches in flight: saved arenas; 0 counts as 1 */
+    /* Copies of what only passes through, in place of one a slot: outputs and gradients given or wanted that one phase
+     * alone (forward or backward) touches. Slot s has copy s % passes. 0: each slot has its own. */
+    int passes;
     const char *name;  /* "train", "evaluate", "prefill", "decode" */
     mega_world *world; /* borrowed, or NULL: what is under way between ranks moves on between instructions */
     int requests;      /* exchanges of buckets under way at one time, at most; 0: MEGA_PROGRAM_REQUESTS */
@@ -44,7 +47,8 @@ mega_program_regions mega_program_region_bytes(const mega_program *p);
 mega_status mega_program_allocate_in(mega_program *p, mega_region *keep, mega_region *work, mega_region *turn);
 void mega_program_destroy(mega_program *p);
 
-/* Memory of a named input, output or state; NULL when there is none of that name. Inputs exist once per slot. */
+/* Memory of a named input, output or state; NULL when there is none of that name. Inputs exist once per slot,
+ * but for those of mega_program_options.passes. */
 void *mega_program_tensor(mega_program *p, const char *name, int slot);
 size_t mega_program_tensor_bytes(const mega_program *p, const char *name); /* 0 when there is none of that name */
 mega_dtype mega_program_acc_dtype(const mega_program *p);                  /* of outputs documented as "acc" */
