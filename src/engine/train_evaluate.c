@@ -17,6 +17,18 @@ static void show(const trainer *t, mega_progress *shown, int64_t done, int64_t t
     t->io->status(t->io->user, text);
 }
 
+/* Where an evaluation of `total` samples begins. The set is sized from this command's options, and a checkpoint may
+ * have consumed more than that in a run of other options: then the blocks of `total` come round again. */
+static int64_t first_sample(const trainer *t, int split, int64_t total)
+{
+    if (split != MEGA_SPLIT_VALID) return 0;
+    const int64_t consumed = mega_engine_progress_get(t->engine)->consumed_valid_samples;
+    const int64_t blocks = mega_gpt_data_samples(t->data[split]) / total;
+    const bool comes_round = t->cfg->dataloader_type == MEGA_DATALOADER_CYCLIC; /* by itself */
+    if (comes_round || blocks == 0 || consumed + total <= mega_gpt_data_samples(t->data[split])) return consumed;
+    return consumed / total % blocks * total;
+}
+
 /* Mean loss over eval_iters batches, a micro-batch at a time so that large ones show how far they are. The validation
  * split goes on where the last evaluation ended. */
 static mega_status run(trainer *t, int split, double *out)
@@ -24,8 +36,7 @@ static mega_status run(trainer *t, int split, double *out)
     const mega_config *cfg = t->cfg;
     mega_engine_progress *progress = mega_engine_progress_get(t->engine);
     const bool moves = split == MEGA_SPLIT_VALID;
-    const int64_t first = moves ? progress->consumed_valid_samples : 0,
-                  total = cfg->eval_iters * cfg->global_batch_size;
+    const int64_t total = cfg->eval_iters * cfg->global_batch_size, first = first_sample(t, split, total);
     mega_loss_sums sums = {0, 0};
     mega_progress shown;
     mega_progress_begin(&shown, moves ? "evaluating the validation set" : "evaluating the test set", "samples", 0,
@@ -39,7 +50,7 @@ static mega_status run(trainer *t, int split, double *out)
         show(t, &shown, done, total);
     }
     if (t->io->status == NULL) mega_progress_end(&shown, 0, (uint64_t)total);
-    if (moves) progress->consumed_valid_samples = first + done;
+    if (moves) progress->consumed_valid_samples += done;
     *out = sums.count > 0 ? sums.loss / sums.count : 0;
     return MEGA_OK;
 }

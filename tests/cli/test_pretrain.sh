@@ -78,6 +78,17 @@ has skip.log '^result: the losses above; nothing was trained'
 value() { sed -n "s/.*$1 set | lm loss value: \([^ ]*\) .*/\1/p" "$2"; }
 [ -n "$(value test run.log)" ] && [ "$(value test run.log)" = "$(value test skip.log)" ] || fail "the test loss of the saved model is another"
 
+# --- a checkpoint that consumed more of the validation set than these options size it to: its samples come round again
+often=(--save often --save-interval 4 --eval-interval 1)
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 12 "${often[@]}" >often.log 2>&1 || { cat often.log; fail "frequent evaluations"; }
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 12 --eval-interval 12 --load often --skip-train >round.log 2>&1 || { cat round.log; fail "--skip-train behind frequent evaluations"; }
+has round.log 'validation loss at iteration 12 on 8-sample draw from validation set'
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 16 --eval-interval 15 --eval-iters 3 --load often --save often --save-interval 15 \
+    --override-opt_param-scheduler >onward.log 2>&1 || { cat onward.log; fail "fewer evaluations than before the checkpoint"; }
+has onward.log 'validation loss at iteration 15 '
+has onward.log 'successfully saved checkpoint at iteration      15 '
+grep -q '"consumed_valid_samples": 108,' often/iter_0000015/state/run.json || fail "12 evaluations of 8 samples and one of 12 are 108"
+
 # --- a long evaluation says how far it is, also where nobody sees a terminal
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 12 --skip-train --split 0,100,0 --eval-iters 100000 >long.log 2>&1 &
 pid=$!
