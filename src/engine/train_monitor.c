@@ -40,7 +40,9 @@ mega_status train_monitor_open(trainer *t)
     t->monitor = m;
     m->last_flush = mega_time_now();
     if (!train_is_first(t)) return MEGA_OK;
-    if (cfg->metrics_file != NULL) MEGA_TRY(mega_metrics_open(&m->metrics, cfg->metrics_file, t->first_iteration));
+    /* What only evaluates writes no iteration again, so the rows of the training that it looks at stay. */
+    const int64_t keep = cfg->skip_train ? MEGA_METRICS_KEEP_ALL : t->first_iteration;
+    if (cfg->metrics_file != NULL) MEGA_TRY(mega_metrics_open(&m->metrics, cfg->metrics_file, keep));
     if (cfg->tensorboard_dir == NULL) return MEGA_OK;
     MEGA_TRY(mega_tensorboard_open(&m->board, cfg->tensorboard_dir, mega_tensorboard_now()));
     MEGA_TRY(write_arguments(t, m->board));

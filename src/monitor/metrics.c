@@ -51,8 +51,9 @@ static mega_status keep_row(void *user, json_t *row, const char *line, size_t by
 {
     keeper *k = user;
     const json_t *iteration = json_object_get(row, "iteration");
-    const bool stays = json_is_integer(iteration) && json_integer_value(iteration) <= k->through &&
-                       !json_is_true(json_object_get(row, "final"));
+    const bool stays = k->through == MEGA_METRICS_KEEP_ALL ||
+                       (json_is_integer(iteration) && json_integer_value(iteration) <= k->through &&
+                        !json_is_true(json_object_get(row, "final")));
     k->rows++;
     k->dropped += !stays;
     if (stays) mega_buffer_append(&k->kept, line, bytes);

@@ -78,6 +78,13 @@ has skip.log '^result: the losses above; nothing was trained'
 value() { sed -n "s/.*$1 set | lm loss value: \([^ ]*\) .*/\1/p" "$2"; }
 [ -n "$(value test run.log)" ] && [ "$(value test run.log)" = "$(value test skip.log)" ] || fail "the test loss of the saved model is another"
 
+# --- the evaluation of an older checkpoint adds to the metrics of the training, and cuts none
+cp run/metrics.jsonl added.jsonl
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 12 --load save/iter_0000006 --skip-train --metrics-file added.jsonl >added.log 2>&1 ||
+    { cat added.log; fail "--skip-train --metrics-file"; }
+head -n "$(wc -l <run/metrics.jsonl)" added.jsonl | cmp -s - run/metrics.jsonl || fail "an evaluation alone cut the metrics of the training"
+[ "$(($(wc -l <added.jsonl) - $(wc -l <run/metrics.jsonl)))" = 2 ] || fail "a row of validation and one of test are added"
+
 # --- a checkpoint that consumed more of the validation set than these options size it to: its samples come round again
 often=(--save often --save-interval 4 --eval-interval 1)
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 12 "${often[@]}" >often.log 2>&1 || { cat often.log; fail "frequent evaluations"; }

@@ -96,6 +96,23 @@ static void resumed_equals_uncut(void **state)
     mega_free(text);
 }
 
+/* An evaluation alone adds rows to the file of a training, also of an iteration before its end. */
+static void all_rows_stay(void **state)
+{
+    (void)state;
+    const char *path = mega_kit_path(mega_kit_temp_folder(), "all.jsonl");
+    const char *whole = "{\"iteration\": 1}\n{\"iteration\": 2, \"final\": true}\n{\"note\": 1}\n";
+    mega_metrics *m = NULL;
+    mega_kit_write(path, whole);
+    ok(mega_metrics_open(&m, path, MEGA_METRICS_KEEP_ALL));
+    ok(mega_metrics_close(m));
+    assert_text(path, whole);
+    mega_kit_write(path, "{\"iteration\": 2, \"final\": true}\n{\"iterat");
+    ok(mega_metrics_open(&m, path, MEGA_METRICS_KEEP_ALL));
+    ok(mega_metrics_close(m));
+    assert_text(path, "{\"iteration\": 2, \"final\": true}\n");
+}
+
 static void torn_row(void **state)
 {
     (void)state;
@@ -175,8 +192,9 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows),   cmocka_unit_test(resumed_equals_uncut), cmocka_unit_test(torn_row),
-        cmocka_unit_test(curves), cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(rows),          cmocka_unit_test(resumed_equals_uncut),
+        cmocka_unit_test(all_rows_stay), cmocka_unit_test(torn_row),
+        cmocka_unit_test(curves),        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests_name("metrics", tests, NULL, NULL);
 }

@@ -24,10 +24,11 @@ typedef struct mega_metric {
 } mega_metric;
 
 typedef struct mega_metrics mega_metrics;
+#define MEGA_METRICS_KEEP_ALL INT64_MAX
 /* Appends to a file, after cutting off the rows that a run which goes on from `keep_through_iteration` will write
  * again: those of later iterations, those marked "final": true, and a row that was never finished. So the file of a run
- * that was cut and resumed equals that of one that never was. The cut is atomic. 0: the file starts anew. The folder is
- * created where need be. */
+ * that was cut and resumed equals that of one that never was. The cut is atomic. 0: the file starts anew;
+ * MEGA_METRICS_KEEP_ALL: only the row that was never finished goes. The folder is created where need be. */
 mega_status mega_metrics_open(mega_metrics **out, const char *path, int64_t keep_through_iteration);
 /* Writes one row and hands it to the system. Keys in the order given; the first should be "iteration", an INT. */
 mega_status mega_metrics_row(mega_metrics *m, const mega_metric *values, int count);
