@@ -333,6 +333,13 @@ static void rule_loading(mega_config *cfg)
                             mega_config_origin(cfg, "override_opt_param_scheduler"),
                             mega_config_origin(cfg, "use_checkpoint_opt_param_scheduler"));
     }
+    if (cfg->no_load_optim && cfg->use_checkpoint_opt_param_scheduler) {
+        mega_config_problem(cfg, USAGE,
+                            "%s leaves the checkpoint's schedule unread together with its optimizer, and %s asks for "
+                            "it; leave out one (without the second, this command's --lr options hold)",
+                            mega_config_origin(cfg, "no_load_optim"),
+                            mega_config_origin(cfg, "use_checkpoint_opt_param_scheduler"));
+    }
 }
 
 static void rule_saving(mega_config *cfg)

@@ -110,6 +110,11 @@ static void learning_rate(void **state)
                "both say how long to warm up");
     kit_refuse("plan", TRAIN "--override-opt_param-scheduler --use-checkpoint-opt-param-scheduler",
                "contradict each other");
+    kit_refuse("plan", TRAIN "--load x --no-load-optim --use-checkpoint-opt_param-scheduler",
+               "leaves the checkpoint's schedule unread together with its optimizer, and "
+               "--use-checkpoint-opt_param-scheduler");
+    accept("plan", TRAIN "--load x --no-load-optim --override-opt_param-scheduler");
+    accept("plan", TRAIN "--load x --use-checkpoint-opt_param-scheduler");
 }
 
 static void weight_decay(void **state)
