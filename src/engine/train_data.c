@@ -93,6 +93,17 @@ static mega_status build(trainer *t)
     return MEGA_OK;
 }
 
+static void warn_of_other_data(const trainer *t)
+{
+    const long long passed = (long long)t->cfg->consumed_train_samples;
+    if (t->stored_data == 0 || t->data[MEGA_SPLIT_TRAIN] == NULL || t->cfg->skip_train || passed == 0) return;
+    if (mega_gpt_data_hash(t->data[MEGA_SPLIT_TRAIN]) == t->stored_data) return;
+    const char *others, *prefix = data_prefix(t->cfg, MEGA_SPLIT_TRAIN, &others);
+    mega_warn("%s%s: the training data are not those of the checkpoint (--load %s), and the run goes on behind the "
+              "%lld samples that it consumed: as many of these data are passed over; --finetune begins anew with them",
+              prefix, others, t->cfg->load, passed);
+}
+
 mega_status train_open_data(trainer *t)
 {
     const mega_config *cfg = t->cfg;
@@ -109,6 +120,7 @@ mega_status train_open_data(trainer *t)
     t->row = mega_malloc(((size_t)cfg->seq_length + 1) * sizeof *t->row);
     if (t->row == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for a row");
     MEGA_TRY(open_samplers(t));
+    warn_of_other_data(t);
     return probe(t);
 }
 

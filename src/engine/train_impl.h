@@ -32,6 +32,7 @@ typedef struct trainer {
     int64_t train_iters;
     int64_t saved_iteration; /* of the last checkpoint written, -1: none */
     int64_t first_iteration; /* done before this process began */
+    uint64_t stored_data;    /* hash of the training data that the checkpoint goes on with, 0: it says none */
     bool evaluated;          /* a loss was printed */
     int stop;                /* signal that some rank was sent, 0: none */
     double began, peak_flops;

@@ -168,15 +168,17 @@ static mega_status check_shape(const trainer *t)
     return st;
 }
 
-/* What changes the run without stopping it. */
-static void warn_of_differences(const trainer *t)
+/* What changes the run without stopping it. The data are compared when they are open. */
+static void warn_of_differences(trainer *t)
 {
     json_error_t error;
     json_t *root = mega_json_load(mega_checkpoint_run_json(t->checkpoint),
                                   strlen(mega_checkpoint_run_json(t->checkpoint)), 0, &error);
     const json_t *arguments = json_object_get(root, "arguments");
     const char *fingerprint = json_string_value(json_object_get(root, "tokenizer_fingerprint"));
+    const char *data = json_string_value(json_object_get(root, "data_hash"));
     const json_t *seed = json_object_get(arguments, "seed");
+    if (data != NULL) t->stored_data = strtoull(data, NULL, 16);
     if (fingerprint != NULL && strtoull(fingerprint, NULL, 16) != mega_tokenizer_fingerprint(t->tokenizer))
         mega_warn("the tokenizer is not the one of the checkpoint: ids have other meanings than the model has learnt");
     if (seed != NULL && json_integer_value(seed) != t->cfg->seed)

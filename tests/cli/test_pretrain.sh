@@ -142,6 +142,20 @@ has second.log '^ iteration        5/       9 \|'
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 3 --save twice >third.log 2>&1 || { cat third.log; fail "third"; }
 has third.log 'twice already holds a checkpoint of iteration 9'
 
+# --- other data than the checkpoint's are said; the same ones, elsewhere and asked for in another way, are not
+mkdir elsewhere
+cp text_text_document.bin text_text_document.idx elsewhere
+onward() { # NAME OPTIONS: a step further than the second run
+    "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 10 --load twice/iter_0000004 --override-opt_param-scheduler "${@:2}" >"$1.log" 2>&1 || { cat "$1.log"; fail "onward: $1"; }
+}
+onward same --data-path elsewhere/text_text_document --micro-batch-size 4 --split 85,10,5
+grep -q 'not those of the checkpoint' same.log && fail "the same data are called others"
+"$MEGALITH" preprocess_data --input expected --tokenizer-type ByteTokenizer --append-eod --output-prefix short >>prepare.log 2>&1
+onward other --data-path short_text_document --split 100,0,0 --eval-iters 0
+has other.log 'warning: short_text_document: the training data are not those of the checkpoint \(--load twice.*\).* 16 samples .*--finetune'
+onward tuned --data-path short_text_document --split 100,0,0 --eval-iters 0 --finetune
+grep -q 'not those of the checkpoint' tuned.log && fail "--finetune speaks of the data before"
+
 # --- by samples, with a ramp of the batch
 "$MEGALITH" pretrain_gpt "${base[@]//--lr-warmup-iters/--lr-warmup-samples}" --train-samples 40 --rampup-batch-size 2 2 8 --log-interval 1 >ramp.log 2>&1 ||
     { cat ramp.log; fail "ramp"; }
