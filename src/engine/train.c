@@ -155,8 +155,10 @@ static mega_status train(trainer *t, bool *left)
     train_line(t, "training ...");
     train_datetime(t, "before the start of training step");
     if (p->iteration >= t->train_iters)
-        mega_warn("the checkpoint stands at iteration %lld and --train-iters is %lld: nothing is left to train",
-                  (long long)p->iteration, (long long)t->train_iters);
+        mega_warn(
+            "the checkpoint stands at iteration %lld, sample %lld, and --train-%s is %lld: nothing is left to train",
+            (long long)p->iteration, (long long)p->consumed_samples, t->cfg->train_samples > 0 ? "samples" : "iters",
+            (long long)(t->cfg->train_samples > 0 ? t->cfg->train_samples : t->train_iters));
     while (p->iteration < t->train_iters && !*left) {
         MEGA_TRY(iterate(t));
         MEGA_TRY(after_iteration(t, left));

@@ -64,6 +64,16 @@ static mega_status probe(const trainer *t)
     return MEGA_OK;
 }
 
+/* What the whole training reads. A run that began with larger batches has consumed more than its iterations say. */
+static int64_t train_samples(const trainer *t)
+{
+    const mega_config *cfg = t->cfg;
+    const int64_t all = t->train_iters * cfg->global_batch_size,
+                  to_go = (t->train_iters - t->first_iteration) * cfg->global_batch_size;
+    if (cfg->train_samples > 0) return cfg->train_samples;
+    return to_go > 0 && cfg->consumed_train_samples + to_go > all ? cfg->consumed_train_samples + to_go : all;
+}
+
 static mega_status build(trainer *t)
 {
     const mega_config *cfg = t->cfg;
@@ -77,8 +87,7 @@ static mega_status build(trainer *t)
         .cache_path = cfg->data_cache_path,
         .seq_length = cfg->seq_length,
         .seed = (uint32_t)cfg->seed};
-    o.num_samples[MEGA_SPLIT_TRAIN] =
-        cfg->train_samples > 0 ? cfg->train_samples : t->train_iters * cfg->global_batch_size;
+    o.num_samples[MEGA_SPLIT_TRAIN] = train_samples(t);
     o.num_samples[MEGA_SPLIT_VALID] = batches_of_validation(t) * cfg->global_batch_size;
     o.num_samples[MEGA_SPLIT_TEST] = cfg->eval_iters * cfg->global_batch_size;
     train_line(t, " > datasets target sizes (minimum size):");

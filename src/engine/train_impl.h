@@ -30,6 +30,7 @@ typedef struct trainer {
     mega_sampler *sampler[MEGA_SPLIT_COUNT];
     int32_t *row; /* one sample, seq_length + 1 tokens */
     int64_t train_iters;
+    mega_batch_ramp batch;   /* of the engine */
     int64_t saved_iteration; /* of the last checkpoint written, -1: none */
     int64_t first_iteration; /* done before this process began */
     uint64_t stored_data;    /* hash of the training data that the checkpoint goes on with, 0: it says none */

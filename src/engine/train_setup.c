@@ -127,6 +127,15 @@ void train_say_tokenizer(const trainer *t)
     train_line(t, " > padded vocab (size: %lld) with %lld dummy tokens (new size: %lld)", real, padded - real, padded);
 }
 
+/* Of --train-samples: what is done and what is left, whatever batches the samples before were in. */
+static void count_iterations(trainer *t)
+{
+    const mega_config *cfg = t->cfg;
+    if (cfg->train_samples == 0) return;
+    t->train_iters =
+        cfg->iteration + mega_batch_ramp_iterations(&t->batch, cfg->consumed_train_samples, cfg->train_samples);
+}
+
 mega_status train_build_engine(trainer *t)
 {
     mega_engine_options o;
@@ -136,8 +145,8 @@ mega_status train_build_engine(trainer *t)
     MEGA_TRY(mega_engine_options_from_config(&o, t->cfg));
     o.team = t->team;
     o.world = t->world;
-    if (t->train_iters == 0 && t->cfg->train_samples > 0)
-        t->train_iters = mega_batch_ramp_iterations(&o.batch, t->cfg->train_samples);
+    t->batch = o.batch;
+    count_iterations(t);
     return mega_engine_create(&t->engine, mega_engine_gpt(&t->gpt), &o);
 }
 
@@ -227,6 +236,7 @@ mega_status train_load(trainer *t)
     cfg->iteration = t->first_iteration = p->iteration;
     cfg->consumed_train_samples = p->consumed_samples;
     cfg->consumed_valid_samples = p->consumed_valid_samples;
+    count_iterations(t);
     mega_checkpoint_close(t->checkpoint);
     t->checkpoint = NULL;
     return MEGA_OK;

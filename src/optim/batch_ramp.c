@@ -45,9 +45,10 @@ int64_t mega_batch_ramp_at(const mega_batch_ramp *r, int64_t consumed_samples)
     return batch < r->global_batch ? batch : r->global_batch;
 }
 
-int64_t mega_batch_ramp_iterations(const mega_batch_ramp *r, int64_t train_samples)
+int64_t mega_batch_ramp_iterations(const mega_batch_ramp *r, int64_t consumed, int64_t train_samples)
 {
-    int64_t iterations = 0, consumed = 0;
+    int64_t iterations = 0;
+    if (consumed >= train_samples) return 0;
     if (r->samples > 0)
         for (; consumed <= r->samples && consumed < train_samples; iterations++)
             consumed += mega_batch_ramp_at(r, consumed);

@@ -163,6 +163,21 @@ has ramp.log 'starting from global batch size 2 to global batch size 4 with batc
 has ramp.log '^ iteration        1/ .*global batch size:     2 '
 has ramp.log '^ iteration       1[0-9]/ .*global batch size:     4 '
 
+# --- a run by samples ends with them, whatever batch it goes on with; one by iterations has the samples for them
+samples=("${base[@]//--lr-warmup-iters/--lr-warmup-samples}" --train-samples 40 --save samples --load samples --log-interval 1)
+"$MEGALITH" pretrain_gpt "${samples[@]}" --global-batch-size 8 --exit-interval 2 >samples.log 2>&1 || { cat samples.log; fail "by samples"; }
+"$MEGALITH" pretrain_gpt "${samples[@]}" --exit-interval 3 >samples.log 2>&1 || { cat samples.log; fail "by samples, with smaller batches"; }
+has samples.log '^ iteration        3/       8 \| consumed samples:           20 '
+"$MEGALITH" pretrain_gpt "${samples[@]}" --global-batch-size 8 >samples.log 2>&1 || { cat samples.log; fail "by samples, with larger batches"; }
+has samples.log '^ iteration        5/       5 \| consumed samples:           36 '
+"$MEGALITH" pretrain_gpt "${samples[@]}" >samples.log 2>&1 || { cat samples.log; fail "the last samples"; }
+has samples.log '^ iteration        6/       6 \| consumed samples:           40 '
+"$MEGALITH" pretrain_gpt "${samples[@]}" >samples.log 2>&1 || { cat samples.log; fail "no sample left"; }
+has samples.log 'stands at iteration 6, sample 40, and --train-samples is 40: nothing is left to train'
+"$MEGALITH" pretrain_gpt "${base[@]}" --global-batch-size 2000 --train-iters 1 --lr-decay-iters 10 --eval-iters 0 --save large >large.log 2>&1 || { cat large.log; fail "a large batch"; }
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 3 --eval-iters 0 --load large --override-opt_param-scheduler >large.log 2>&1 ||
+    { cat large.log; fail "a run that began with a large batch"; }
+
 # --- plans
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 5 --dry-run >dry.log 2>&1 || { cat dry.log; fail "--dry-run"; }
 "$MEGALITH" plan --preset gpt2 --micro-batch-size 4 --bf16 --print-program >plan.log 2>&1 || { head -40 plan.log; fail "plan"; }

@@ -126,10 +126,12 @@ static void ramp_golden(void **state)
     const mega_batch_ramp r = {.start = 16, .increment = 8, .samples = 300000, .global_batch = 1024, .micro_step = 8};
     static const int64_t at[][2] = {{0, 16}, {2380, 16}, {2381, 24}, {150000, 520}, {299999, 1016}, {300000, 1024}};
     for (int i = 0; i < 6; i++) assert_int_equal(mega_batch_ramp_at(&r, at[i][0]), at[i][1]);
-    assert_int_equal(mega_batch_ramp_iterations(&r, 1000000), 2002);
+    assert_int_equal(mega_batch_ramp_iterations(&r, 0, 1000000), 2002);
     int64_t consumed = 0, iterations = 0;
     for (; consumed <= 300000; iterations++) consumed += mega_batch_ramp_at(&r, consumed);
     assert_int_equal(iterations, 1319);
+    assert_int_equal(mega_batch_ramp_iterations(&r, consumed, 1000000), 2002 - 1319);
+    assert_int_equal(mega_batch_ramp_iterations(&r, 2384, 1000000), 2002 - 149);
     assert_int_equal(consumed, 300096);
 }
 
@@ -139,7 +141,10 @@ static void ramp_of_a_constant_batch(void **state)
     const mega_batch_ramp r = {.global_batch = 12, .micro_step = 4};
     assert_int_equal(mega_batch_ramp_at(&r, 0), 12);
     assert_int_equal(mega_batch_ramp_at(&r, 1 << 30), 12);
-    assert_int_equal(mega_batch_ramp_iterations(&r, 125), 10);
+    assert_int_equal(mega_batch_ramp_iterations(&r, 0, 125), 10);
+    assert_int_equal(mega_batch_ramp_iterations(&r, 80, 125), 3);
+    assert_int_equal(mega_batch_ramp_iterations(&r, 120, 125), 0);
+    assert_int_equal(mega_batch_ramp_iterations(&r, 130, 125), 0);
 }
 
 static void ramp_refuses_what_does_not_divide(void **state)

@@ -35,7 +35,8 @@ typedef struct mega_batch_ramp {
 
 mega_status mega_batch_ramp_from_config(mega_batch_ramp *out, const mega_config *cfg);
 int64_t mega_batch_ramp_at(const mega_batch_ramp *r, int64_t consumed_samples);
-/* Iterations of a training of `train_samples` samples: those of the ramp, then whole batches of what is left. */
-int64_t mega_batch_ramp_iterations(const mega_batch_ramp *r, int64_t train_samples);
+/* Iterations that a training of `train_samples` samples has left behind the first `consumed`: those of the ramp, then
+ * whole batches of what is left. */
+int64_t mega_batch_ramp_iterations(const mega_batch_ramp *r, int64_t consumed, int64_t train_samples);
 
 #endif
