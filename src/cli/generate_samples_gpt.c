@@ -116,6 +116,11 @@ static mega_status open_genfile(session *s)
 {
     const char *path = s->cfg->generate.genfile;
     if (path == NULL || !is_first(s)) return MEGA_OK;
+    if (reads_conversation(&s->cfg->generate) && mega_file_same("/dev/stdin", path))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--genfile %s: standard input is the same file, which would be emptied before its prompts are "
+                         "read; give another name",
+                         path);
     const mega_status st = mega_writer_create(&s->genfile, path);
     if (st != MEGA_OK) MEGA_CONTEXT("--genfile");
     return st;

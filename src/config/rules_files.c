@@ -149,6 +149,26 @@ void mega_rule_tokenizer_files(mega_config *cfg)
     }
 }
 
+/* Opening a file to write empties it: prompts would be gone before the first is read, answers beneath other answers. */
+static void check_outputs(mega_config *cfg)
+{
+    const struct {
+        const char *dest, *path;
+        bool read;
+    } file[] = {{"sample_input_file", cfg->generate.sample_input_file, true},
+                {"sample_output_file", cfg->generate.sample_output_file, false},
+                {"genfile", cfg->generate.genfile, false}};
+    for (size_t a = 0; a < 3; a++) {
+        for (size_t b = a + 1; b < 3; b++) {
+            if (file[a].path == NULL || file[b].path == NULL || !mega_file_same(file[a].path, file[b].path)) continue;
+            mega_config_problem(cfg, MEGA_ERR_USAGE, "%s and %s are the same file, which %s; give another name",
+                                mega_config_origin(cfg, file[a].dest), mega_config_origin(cfg, file[b].dest),
+                                file[a].read ? "would be emptied before its prompts are read"
+                                             : "both would write over each other");
+        }
+    }
+}
+
 /* A checkpoint to generate from or to evaluate, and the files that go with it. */
 void mega_rule_reads(mega_config *cfg)
 {
@@ -160,6 +180,7 @@ void mega_rule_reads(mega_config *cfg)
     check_file(cfg, "--vocab-file", cfg->vocab_file, "vocab.json or tokenizer.json");
     check_file(cfg, "--merge-file", cfg->merge_file, "merges.txt");
     check_file(cfg, "--sample-input-file", cfg->generate.sample_input_file, "a file with one prompt a line");
+    check_outputs(cfg);
     for (size_t i = 0; i < cfg->tasks.valid_data.count; i++) {
         check_file(cfg, "--valid-data", cfg->tasks.valid_data.item[i], "a text file");
     }

@@ -27,5 +27,22 @@ generate --prompt ab --prompt cd --batch 2 --genfile batch.json >out || fail "ba
 cmp -s prompts.json batch.json || fail "a batch of two answers otherwise"
 generate --prompt ab --prompt cd --recompute --genfile again.json >out || fail "recompute: $(cat err)"
 cmp -s prompts.json again.json || fail "without the cache the answers differ"
+# A file that is read and written, or written twice, by whatever names, is refused while it still holds what it held.
+ln -s prompts.txt link.txt && ln prompts.txt hard.txt && cp prompts.txt kept.txt
+for same in "--sample-output-file prompts.txt" "--sample-output-file ./link.txt" "--genfile prompts.txt" "--genfile hard.txt"; do
+    # shellcheck disable=SC2086
+    refuses "one file, $same" "--sample-input-file prompts.txt|${same% *}|same file|give another name" generate_samples_gpt --load model \
+        --sample-input-file prompts.txt $same
+    cmp -s prompts.txt kept.txt || fail "$same: the prompts are gone"
+done
+for same in "--genfile prompts.txt.out" "--genfile new --sample-output-file ./new"; do
+    # shellcheck disable=SC2086
+    refuses "two outputs, $same" "--sample-output-file|--genfile|over each other" generate_samples_gpt --load model \
+        --sample-input-file prompts.txt $same
+done
+"$MEGALITH" generate_samples_gpt --load model --genfile prompts.txt <prompts.txt >out 2>err && fail "standard input was overwritten"
+grep -q 'standard input' err && cmp -s prompts.txt kept.txt || fail "standard input and --genfile: $(cat err)"
+generate --sample-input-file prompts.txt --sample-output-file /dev/null --genfile /dev/null >out || fail "to nowhere, twice: $(cat err)"
+
 generate --prompt ab --greedy >a && generate --prompt ab --top_k 1 --seed 9 >b && cmp -s a b || fail "greedy is not top_k 1"
-exit 0
+finish

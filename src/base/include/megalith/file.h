@@ -23,6 +23,9 @@ void mega_map_fetch(const mega_map *map, size_t begin, size_t bytes);
 mega_status mega_file_read(char **out, size_t *out_size, const char *path);
 bool mega_file_exists(const char *path); /* a regular file or anything but a folder */
 bool mega_folder_exists(const char *path);
+/* Both lead to one regular file, by whatever names and links; also to one that is not there yet. Pipes and devices may
+ * be written twice: false. */
+bool mega_file_same(const char *a, const char *b);
 mega_status mega_file_size(const char *path, int64_t *out);
 mega_status mega_folder_create(const char *path); /* with parents */
 mega_status mega_folder_sync(const char *path);

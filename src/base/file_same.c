@@ -1,0 +1,57 @@
+/* Whether two paths lead to one file: what is written by the one name would be read, or written over, by the other. */
+#include "megalith/file.h"
+#include "megalith/memory.h"
+
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_LINKS = 40 }; /* as many as the system follows */
+
+static bool is_one(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Where a file would be made that is not there: behind the links of its last name. NULL: no memory, or a circle. */
+static char *made_at(const char *path)
+{
+    char *at = mega_strdup(path), target[PATH_MAX];
+    for (int i = 0; at != NULL && i < MOST_LINKS; i++) {
+        const ssize_t n = readlink(at, target, sizeof target - 1);
+        if (n < 0) return at;
+        target[n] = '\0';
+        char *folder = mega_path_folder(at);
+        char *next = target[0] == '/' ? mega_strdup(target) : folder == NULL ? NULL : mega_path_join(folder, target);
+        mega_free(folder);
+        mega_free(at);
+        at = next;
+    }
+    mega_free(at);
+    return NULL;
+}
+
+static bool is_one_folder(const char *a, const char *b)
+{
+    char *x = mega_path_folder(a), *y = mega_path_folder(b);
+    struct stat of_x, of_y;
+    const bool same =
+        x != NULL && y != NULL && stat(x, &of_x) == 0 && stat(y, &of_y) == 0 ? is_one(&of_x, &of_y) : false;
+    mega_free(x);
+    mega_free(y);
+    return same;
+}
+
+bool mega_file_same(const char *a, const char *b)
+{
+    struct stat of_a, of_b;
+    const bool has_a = stat(a, &of_a) == 0, has_b = stat(b, &of_b) == 0;
+    if (has_a || has_b) return has_a && has_b && S_ISREG(of_a.st_mode) && is_one(&of_a, &of_b);
+    char *x = made_at(a), *y = made_at(b);
+    const bool same = x != NULL && y != NULL &&
+                      (strcmp(x, y) == 0 || (strcmp(mega_path_base(x), mega_path_base(y)) == 0 && is_one_folder(x, y)));
+    mega_free(x);
+    mega_free(y);
+    return same;
+}
