@@ -16,6 +16,15 @@ typedef struct sequence {
     bool finished;
 } sequence;
 
+/* A file of answers. Zero-initialised is valid and closed. */
+typedef struct generate_output {
+    mega_writer *writer; /* NULL: closed */
+    const char *path;    /* borrowed */
+    bool is_new;         /* was not there before */
+    bool begun;          /* holds this run's answers and no others */
+    int64_t count;       /* answers */
+} generate_output;
+
 typedef struct session {
     mega_config *cfg;
     mega_world *world; /* ranks that share a model make the same texts, others another part of a round; the first rank
@@ -23,7 +32,7 @@ typedef struct session {
     mega_loaded loaded;
     mega_generator *generator;
     mega_sampling sampling;
-    mega_writer *genfile, *sample_file;
+    generate_output genfile, sample_file;
     sequence *round;        /* [room] */
     mega_generation *asked; /* [batch] of this rank's part of it */
     int32_t *told;          /* [room, told_width] what ranks tell each other of their texts */
@@ -47,6 +56,14 @@ mega_status generate_all(session *s, generate_next *next, void *user);
 mega_status generate_from_list(session *s, const mega_list *prompts);
 mega_status generate_unconditional(session *s, int64_t count);
 mega_status generate_from_lines(session *s, FILE *file, bool ask); /* the first rank reads for all */
+
+/* generate_files.c. Each answer is written at once and whole. close: at the end of a run, "WHAT are in PATH"; an output
+ * that is not open is passed over. keep: after an error, what was written stays and the error too; a file that was made
+ * for nothing goes. */
+mega_status generate_output_open(generate_output *o, const char *path);
+mega_status generate_output_write(generate_output *o, const char *text);
+mega_status generate_output_close(generate_output *o, const char *what);
+void generate_output_keep(generate_output *o);
 
 /* generate_write.c: text on its way to the terminal while it is made; `user` of the sink. */
 typedef struct generate_stream {

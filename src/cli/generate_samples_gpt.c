@@ -3,7 +3,6 @@
 #include "cli.h"
 #include "commands.h"
 #include "generate.h"
-#include "megalith/file.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -23,7 +22,7 @@ static mega_status open_files(session *s, FILE **file, const char *path)
         return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
                          "--sample-input-file %s: cannot be opened (%m); expected a text file with one prompt a line",
                          input);
-    return mega_writer_create(&s->sample_file, path);
+    return generate_output_open(&s->sample_file, path);
 }
 
 static mega_status run_file(session *s)
@@ -32,12 +31,7 @@ static mega_status run_file(session *s)
     FILE *file = NULL;
     mega_status st = mega_cli_agree(s->world, open_files(s, &file, path));
     if (st == MEGA_OK) st = generate_from_lines(s, file, false);
-    if (st == MEGA_OK && s->sample_file != NULL) {
-        mega_writer *w = s->sample_file;
-        s->sample_file = NULL;
-        st = mega_writer_close(w, false);
-        if (st == MEGA_OK) mega_info("samples are in %s", path);
-    }
+    if (st == MEGA_OK) st = generate_output_close(&s->sample_file, "samples");
     if (file != NULL) fclose(file);
     return st;
 }
@@ -99,12 +93,7 @@ static mega_status open_generator(session *s)
 static mega_status finish(session *s)
 {
     const double seconds = mega_time_now() - s->started;
-    if (s->genfile != NULL) {
-        mega_writer *w = s->genfile;
-        s->genfile = NULL;
-        MEGA_TRY(mega_writer_close(w, false));
-        mega_info("JSON lines are in %s", s->cfg->generate.genfile);
-    }
+    MEGA_TRY(generate_output_close(&s->genfile, "JSON lines"));
     if (s->next_index == 0)
         mega_warn("no prompt was read; give --prompt TEXT, a file that is not empty, or --num-samples N");
     mega_info("%lld new tokens, %.1f tokens/s", (long long)s->new_tokens,
@@ -121,7 +110,7 @@ static mega_status open_genfile(session *s)
                          "--genfile %s: standard input is the same file, which would be emptied before its prompts are "
                          "read; give another name",
                          path);
-    const mega_status st = mega_writer_create(&s->genfile, path);
+    const mega_status st = generate_output_open(&s->genfile, path);
     if (st != MEGA_OK) MEGA_CONTEXT("--genfile");
     return st;
 }
@@ -143,8 +132,8 @@ static mega_status run_on(mega_world *world, mega_config *cfg)
 {
     session s = {.cfg = cfg, .world = world};
     const mega_status st = run(&s);
-    mega_writer_abandon(s.genfile);
-    mega_writer_abandon(s.sample_file);
+    generate_output_keep(&s.genfile);
+    generate_output_keep(&s.sample_file);
     generate_close_rounds(&s);
     mega_generator_destroy(s.generator);
     mega_loaded_close(&s.loaded);

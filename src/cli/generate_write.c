@@ -1,6 +1,5 @@
 /* The texts of generate_samples_gpt on their way out: terminal, JSON lines, the file of samples. */
 #include "generate.h"
-#include "megalith/file.h"
 #include "megalith/json.h"
 
 #include <jansson.h>
@@ -51,7 +50,7 @@ static mega_status append_utf8(mega_buffer *out, const char *text, size_t bytes)
 /* {"text": prompt and continuation, "length": tokens of both, "finished": ended by itself} */
 static mega_status write_genfile(session *s, const sequence *q, const mega_buffer *text)
 {
-    if (s->genfile == NULL) return MEGA_OK;
+    if (s->genfile.writer == NULL) return MEGA_OK;
     mega_buffer whole = {0};
     mega_status st = append_utf8(&whole, q->prompt, strlen(q->prompt));
     if (st == MEGA_OK) st = append_utf8(&whole, text->data, text->size);
@@ -59,12 +58,12 @@ static mega_status write_genfile(session *s, const sequence *q, const mega_buffe
                       ? NULL
                       : json_pack("{s:s%, s:I, s:b}", "text", whole.size > 0 ? whole.data : "", whole.size, "length",
                                   (json_int_t)(q->ids.count + q->fresh.count), "finished", q->finished);
-    char *line = row == NULL ? NULL : mega_json_dump(row, JSON_COMPACT);
+    char *object = row == NULL ? NULL : mega_json_dump(row, JSON_COMPACT);
+    char *line = object == NULL ? NULL : mega_format("%s\n", object);
     if (st == MEGA_OK && line == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a line of --genfile");
-    if (st == MEGA_OK) st = mega_writer_write(s->genfile, line, strlen(line));
-    if (st == MEGA_OK) st = mega_writer_write(s->genfile, "\n", 1);
-    if (st == MEGA_OK) st = mega_writer_flush(s->genfile);
-    free(line);
+    if (st == MEGA_OK) st = generate_output_write(&s->genfile, line);
+    mega_free(line);
+    free(object);
     json_decref(row);
     mega_buffer_fini(&whole);
     return st;
@@ -72,10 +71,10 @@ static mega_status write_genfile(session *s, const sequence *q, const mega_buffe
 
 static mega_status write_sample_file(session *s, const sequence *q, const char *text)
 {
-    if (s->sample_file == NULL) return MEGA_OK;
+    if (s->sample_file.writer == NULL) return MEGA_OK;
     char *block = mega_format("\nContext:%s\n\nMegatron-LM:%s\n", q->prompt, text);
     if (block == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a sample");
-    const mega_status st = mega_writer_write(s->sample_file, block, strlen(block));
+    const mega_status st = generate_output_write(&s->sample_file, block);
     mega_free(block);
     return st;
 }

@@ -44,5 +44,31 @@ done
 grep -q 'standard input' err && cmp -s prompts.txt kept.txt || fail "standard input and --genfile: $(cat err)"
 generate --sample-input-file prompts.txt --sample-output-file /dev/null --genfile /dev/null >out || fail "to nowhere, twice: $(cat err)"
 
+# What is finished stays when a later prompt fails and when a signal ends the run; what an earlier run left stays until there is more.
+long=$(printf 'x%.0s' $(seq 40))
+generate --prompt ab --prompt cd --prompt "$long" --genfile part.json >out && fail "a prompt that is too long was taken"
+cmp -s prompts.json part.json || fail "answers before the error: $(cat part.json)"
+generate --prompt "$long" --genfile part.json >out
+cmp -s prompts.json part.json || fail "an error before the first answer costs those of an earlier run"
+generate --prompt "$long" --genfile none.json >out
+[ ! -e none.json ] || fail "a file for no answer"
+generate --prompt ab --genfile part.json >out && [ "$(wc -l <part.json)" = 1 ] || fail "answers of an earlier run are mixed with new ones"
+ln -s /dev/full full
+cp prompts.txt.out earlier.out
+generate --sample-input-file prompts.txt --genfile full >out && fail "a full disk is not told"
+[ -L full ] && cmp -s prompts.txt.out earlier.out || fail "an error before the first answer costs an output of an earlier run"
+mkfifo asked
+"$MEGALITH" generate_samples_gpt --load model --out-seq-length 12 --sample-input-file asked --sample-output-file cut.out --genfile cut.json >out 2>err &
+exec 9>asked
+printf 'ab\ncd\n' >&9
+for _ in $(seq 100); do
+    [ "$(grep -ac '^Context:' cut.out 2>/dev/null)" = 2 ] && break
+    sleep 0.1
+done
+kill $! && wait $!
+exec 9>&-
+cmp -s prompts.json cut.json || fail "after a signal: $(cat cut.json)"
+cmp -s prompts.txt.out cut.out || fail "after a signal: $(cat cut.out)"
+
 generate --prompt ab --greedy >a && generate --prompt ab --top_k 1 --seed 9 >b && cmp -s a b || fail "greedy is not top_k 1"
 finish
