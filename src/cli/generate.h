@@ -14,6 +14,7 @@ typedef struct sequence {
     char *prompt;   /* "" for unconditional */
     mega_ids fresh; /* the new tokens */
     bool finished;
+    bool passed_over; /* too long: its text is the prompt, nothing is made */
 } sequence;
 
 /* A file of answers. Zero-initialised is valid and closed. */
@@ -39,6 +40,8 @@ typedef struct session {
     int64_t room, told_width;
     uint64_t next_index; /* of the next sequence: addresses its random numbers */
     int64_t new_tokens;
+    bool has_lines; /* prompts are lines of a file or of standard input */
+    int64_t line;   /* last read one, counted by the first rank */
     double started;
 } session;
 

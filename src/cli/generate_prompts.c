@@ -26,7 +26,7 @@ static mega_status next_unconditional(void *user, const char **prompt)
 
 /* Lines of a stream; empty ones are passed over, a line that says stop ends it (as the original does). */
 typedef struct line_source {
-    mega_world *world;
+    session *session;
     FILE *file;
     char *line;
     size_t capacity;
@@ -41,6 +41,7 @@ static const char *next_line(line_source *l)
         }
         ssize_t n = getline(&l->line, &l->capacity, l->file);
         if (n < 0) return NULL;
+        l->session->line++;
         while (n > 0 && (l->line[n - 1] == '\n' || l->line[n - 1] == '\r')) l->line[--n] = '\0';
         if (strcmp(l->line, "stop") == 0) return NULL;
         if (n > 0) return l->line;
@@ -50,7 +51,7 @@ static const char *next_line(line_source *l)
 /* A launcher gives standard input to the first rank alone: it reads for all. */
 static mega_status share_line(line_source *l, const char **line)
 {
-    mega_comm *all = mega_world_comm(l->world);
+    mega_comm *all = mega_world_comm(l->session->world);
     int64_t bytes = *line == NULL ? 0 : (int64_t)strlen(*line) + 1;
     MEGA_TRY(mega_comm_broadcast(all, "length of a prompt", &bytes, (int64_t)sizeof bytes, 0));
     if (bytes == 0) return MEGA_OK;
@@ -68,8 +69,9 @@ static mega_status share_line(line_source *l, const char **line)
 static mega_status next_shared_line(void *user, const char **prompt)
 {
     line_source *l = user;
-    *prompt = mega_world_rank(l->world) == 0 ? next_line(l) : NULL;
-    return mega_world_size(l->world) > 1 ? share_line(l, prompt) : MEGA_OK;
+    const mega_world *world = l->session->world;
+    *prompt = mega_world_rank(world) == 0 ? next_line(l) : NULL;
+    return mega_world_size(world) > 1 ? share_line(l, prompt) : MEGA_OK;
 }
 
 mega_status generate_from_list(session *s, const mega_list *prompts)
@@ -84,7 +86,8 @@ mega_status generate_unconditional(session *s, int64_t count)
 
 mega_status generate_from_lines(session *s, FILE *file, bool ask)
 {
-    line_source lines = {.world = s->world, .file = file, .ask = ask};
+    line_source lines = {.session = s, .file = file, .ask = ask};
+    s->has_lines = true;
     const mega_status st = generate_all(s, next_shared_line, &lines);
     free(lines.line);
     return st;

@@ -49,28 +49,42 @@ static mega_status encode_prompt(const session *s, const char *prompt, mega_ids 
     return mega_encoder_encode_special(s->loaded.encoder, prompt, strlen(prompt), out);
 }
 
-/* How many tokens may come behind the prompt. */
-static mega_status most_new(const session *s, const sequence *q, int64_t *out)
+/* How many tokens may come behind the prompt; less than 1: none. */
+static int64_t most_new(const session *s, const sequence *q)
 {
-    const int64_t positions = s->loaded.model.gpt.positions, most = positions - q->ids.count;
-    if (most < 1)
+    const int64_t most = s->loaded.model.gpt.positions - q->ids.count;
+    return s->cfg->generate.out_seq_length < most ? s->cfg->generate.out_seq_length : most;
+}
+
+/* One of many lines is passed over, as in the original, and the others are answered; its own answer is an empty one, so
+ * that answers stay in step with prompts. A prompt of the command line is a mistake there. */
+static mega_status refuse_prompt(const session *s, sequence *q)
+{
+    const char *file = s->cfg->generate.sample_input_file;
+    const long long tokens = q->ids.count, positions = s->loaded.model.gpt.positions;
+    if (!s->has_lines)
         return MEGA_FAIL(
             MEGA_ERR_USAGE,
             "prompt of %lld tokens: the model has %lld positions, so at most %lld prompt tokens leave room "
             "for a new one; shorten it: \"%.60s…\"",
-            (long long)q->ids.count, (long long)positions, (long long)positions - 1, q->prompt);
-    *out = s->cfg->generate.out_seq_length < most ? s->cfg->generate.out_seq_length : most;
+            tokens, positions, positions - 1, q->prompt);
+    mega_warn(
+        "%s%s, line %lld: prompt of %lld tokens: the model has %lld positions, so at most %lld prompt tokens leave "
+        "room for a new one; passed over, its answer is empty: \"%.60s…\"",
+        file != NULL ? "--sample-input-file " : "", file != NULL ? file : "standard input", (long long)s->line, tokens,
+        positions, positions - 1, q->prompt);
+    q->passed_over = true;
     return MEGA_OK;
 }
 
 static mega_status take_prompt(const session *s, const char *prompt, sequence *q)
 {
-    int64_t most = 0;
     q->prompt = mega_strdup(prompt);
     if (q->prompt == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a prompt");
     MEGA_TRY(encode_prompt(s, prompt, &q->ids));
-    MEGA_TRY(most_new(s, q, &most));
-    return mega_ids_reserve(&q->fresh, most);
+    const int64_t most = most_new(s, q);
+    if (most < 1) MEGA_TRY(refuse_prompt(s, q));
+    return mega_ids_reserve(&q->fresh, most < 1 ? 1 : most);
 }
 
 static mega_status read_round(session *s, generate_next *next, void *user, int64_t *count)
@@ -101,27 +115,29 @@ static mega_status make_part(session *s, sequence *q, int count, bool streamed)
     generate_stream out = {
         .tokenizer = s->loaded.tokenizer, .eod = mega_tokenizer_eod(s->loaded.tokenizer), .on = streamed};
     const uint64_t first = s->next_index + (uint64_t)(q - s->round);
+    int asked = 0;
     for (int b = 0; b < count; b++) {
-        int64_t most = 0;
-        MEGA_TRY(most_new(s, &q[b], &most));
-        s->asked[b] = (mega_generation){.prompt = q[b].ids.id,
-                                        .prompt_count = q[b].ids.count,
-                                        .max_new = most,
-                                        .index = first + (uint64_t)b,
-                                        .tokens = q[b].fresh.id};
+        if (q[b].passed_over) continue;
+        s->asked[asked++] = (mega_generation){.prompt = q[b].ids.id,
+                                              .prompt_count = q[b].ids.count,
+                                              .max_new = most_new(s, &q[b]),
+                                              .index = first + (uint64_t)b,
+                                              .tokens = q[b].fresh.id};
     }
+    if (asked == 0) return MEGA_OK;
     if (streamed) {
         printf("%s", q[0].prompt);
         fflush(stdout);
     }
     const mega_status st =
-        mega_generator_run(s->generator, s->asked, count, &s->sampling, out.eod, generate_stream_token, &out);
+        mega_generator_run(s->generator, s->asked, asked, &s->sampling, out.eod, generate_stream_token, &out);
     if (streamed && out.pending.size > 0) fwrite(out.pending.data, 1, out.pending.size, stdout);
     mega_buffer_fini(&out.pending);
     MEGA_TRY(st);
-    for (int b = 0; b < count; b++) {
-        q[b].fresh.count = s->asked[b].count;
-        q[b].finished = s->asked[b].finished;
+    for (int b = 0, a = 0; b < count; b++) {
+        if (q[b].passed_over) continue;
+        q[b].fresh.count = s->asked[a].count;
+        q[b].finished = s->asked[a++].finished;
     }
     return out.status;
 }
@@ -161,7 +177,8 @@ static mega_status run_round(session *s, int64_t count)
 {
     const int64_t batch = s->cfg->generate.batch, first = dp_of(s)->rank * batch, left = count - first;
     const int64_t part = left <= 0 ? 0 : left < batch ? left : batch;
-    const bool is_streamed = count > 0 && (batch == 1 || count == 1); /* the first text, by whoever makes it */
+    /* the first text, by whoever makes it */
+    const bool is_streamed = count > 0 && (batch == 1 || count == 1) && !s->round[0].passed_over;
     mega_status st = part == 0 ? MEGA_OK : make_part(s, s->round + first, (int)part, is_streamed && first == 0);
     MEGA_TRY(mega_cli_agree(s->world, st)); /* before ranks wait for the texts of one that failed */
     MEGA_TRY(exchange(s, count, first, part));

@@ -53,6 +53,20 @@ cmp -s prompts.json part.json || fail "an error before the first answer costs th
 generate --prompt "$long" --genfile none.json >out
 [ ! -e none.json ] || fail "a file for no answer"
 generate --prompt ab --genfile part.json >out && [ "$(wc -l <part.json)" = 1 ] || fail "answers of an earlier run are mixed with new ones"
+# A line that is too long is told and passed over: answers stay in step with lines, and the others are what they were.
+printf 'ab\n%s\n\ncd\n' "$long" >uneven.txt
+generate --prompt ab --prompt x --prompt cd --genfile even.json >out || fail "three prompts: $(cat err)"
+for batch in 1 2 3; do
+    generate --sample-input-file uneven.txt --genfile uneven.json --batch $batch >out || fail "a long line, batch of $batch: $(cat err)"
+    grep -q 'uneven.txt, line 2: prompt of 40 tokens: the model has 32 positions' err || fail "a long line is not told: $(cat err)"
+    [ "$(sed -n 2p uneven.json)" = "{\"text\":\"$long\",\"length\":40,\"finished\":false}" ] || fail "answer to a long line: $(cat uneven.json)"
+    cmp -s <(sed 2d even.json) <(sed 2d uneven.json) || fail "a long line changes others, batch of $batch: $(cat uneven.json)"
+    [ "$(grep -ac '^Context:' uneven.txt.out)" = 3 ] && grep -axA2 "Context:$long" uneven.txt.out | grep -aqx 'Megatron-LM:' ||
+        fail "uneven.txt.out: $(cat uneven.txt.out)"
+done
+printf '%s\nab\n' "$long" | generate >out || fail "a long line of a conversation: $(cat err)"
+grep -q 'standard input, line 1:' err && grep -aq '^ab' out || fail "a long line of a conversation: $(cat err out)"
+
 ln -s /dev/full full
 cp prompts.txt.out earlier.out
 generate --sample-input-file prompts.txt --genfile full >out && fail "a full disk is not told"

@@ -60,6 +60,11 @@ same bf16 "pp2 dp2" --prompt "line 1" --prompt "$long" --bf16
 printf 'line 1\nline 2\nstop\nline 3\n' >input
 same conversation "tp2 pp2" --interactive
 same lines "dp2" --top_k 3
+printf 'line 1\n%s\nline 2\n%s\n%s\nline 3\n' "$long $long" "$long $long" "$long $long" >input
+same "long lines" "tp2 pp2" --top_k 3
+same "long lines in batches" "pp2dp2 tp2dp2" --top_k 3 --batch 2
+same "a rank without prompts" "dp2" --top_k 3 --batch 3
+printf 'line 1\nline 2\nstop\nline 3\n' >input
 # megalith launch hands its standard input on, from a pipe and in the background, too
 "$MEGALITH" generate_samples_gpt --load model --out-seq-length 20 --top_k 3 <input >one.txt 2>one.err || fail "lines, one rank: $(cat one.err)"
 for log in "" "--log_dir logs"; do
