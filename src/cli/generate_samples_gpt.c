@@ -78,7 +78,9 @@ static mega_status open_generator(session *s)
                                   .top_k = o->top_k,
                                   .top_p = o->top_p,
                                   .seed = (uint32_t)s->cfg->seed};
+    const int64_t vocab = s->loaded.model.gpt.vocab, known = mega_tokenizer_size(s->loaded.tokenizer);
     const mega_generator_options g = {.batch = o->batch,
+                                      .draw_vocab = known < vocab ? known : vocab,
                                       .capacity = s->loaded.model.gpt.positions,
                                       .prompt_tokens = o->inference_batch_times_seqlen_threshold,
                                       .no_cache = o->recompute,

@@ -81,10 +81,14 @@ mega_status mega_generator_create(mega_generator **out, const mega_gpt *m, mega_
             "generation: %lld sequences of %lld tokens asked for; expected at least one sequence, of 1 to %lld "
             "tokens (the model's positions), prompt included",
             (long long)options->batch, (long long)options->capacity, (long long)m->positions);
+    if (options->draw_vocab < 0 || options->draw_vocab > m->vocab)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "generation: %lld ids to draw from; the model has %lld (0: all of them)",
+                         (long long)options->draw_vocab, (long long)m->vocab);
     mega_generator *g = mega_calloc(1, sizeof *g);
     if (g == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory");
     g->gpt = *m;
     g->options = *options;
+    if (g->options.draw_vocab == 0) g->options.draw_vocab = m->vocab;
     g->layout = layout;
     g->relay.pp = &layout->pp;
     g->chunk = chunk_rows(options);
@@ -214,8 +218,8 @@ static mega_status draw(mega_generator *g, mega_program *p, const mega_generatio
         if (!draws(g, b)) continue;
         any = true;
         if (relay_ends(&g->relay))
-            g->drawn[b] =
-                mega_sample_token(row_logits(g, p, b), g->gpt.vocab, sampling, s[b].index, g->length[b], g->scratch);
+            g->drawn[b] = mega_sample_token(row_logits(g, p, b), g->options.draw_vocab, sampling, s[b].index,
+                                            g->length[b], g->scratch);
     }
     if (!any) return MEGA_OK;
     return mega_comm_broadcast(pp->comm, "next tokens", g->drawn, (int64_t)sizeof *g->drawn * count, pp->size - 1);

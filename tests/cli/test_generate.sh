@@ -84,5 +84,17 @@ exec 9>&-
 cmp -s prompts.json cut.json || fail "after a signal: $(cat cut.json)"
 cmp -s prompts.txt.out cut.out || fail "after a signal: $(cat cut.out)"
 
+# A vocabulary that is padded beyond the tokenizer's: the ids without a text are not drawn.
+for i in $(seq 200); do printf '%s ' $((i * 7919 % 300)); done >ints.txt
+null="--tokenizer-type NullTokenizer --vocab-size 300"
+# shellcheck disable=SC2086
+"$MEGALITH" preprocess_data --input ints.txt $null --append-eod --output-prefix ints >log 2>&1 || fail "$(cat log)"
+# shellcheck disable=SC2086
+"$MEGALITH" pretrain_gpt --num-layers 1 --hidden-size 32 --num-attention-heads 2 --seq-length 32 --micro-batch-size 2 --lr 1e-3 \
+    --train-iters 1 $null --data-path ints_text_document --split 100,0,0 --eval-iters 0 --save wide >log 2>&1 || fail "$(tail -n 3 log)"
+mkdir padded && cp wide/iter_0000001/{config.json,model.safetensors} padded
+"$MEGALITH" generate_samples_gpt --load padded --tokenizer-type ByteTokenizer --num-samples 6 --temperature 3 --out-seq-length 30 >out 2>err ||
+    fail "a padded vocabulary: $(cat err)"
+
 generate --prompt ab --greedy >a && generate --prompt ab --top_k 1 --seed 9 >b && cmp -s a b || fail "greedy is not top_k 1"
 finish

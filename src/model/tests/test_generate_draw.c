@@ -1,0 +1,99 @@
+/* What a generator draws from: all ids of the model, or those that a smaller tokenizer knows. */
+#include "kit.h"
+#include "megalith/generate.h"
+
+enum { VOCAB = 13, KNOWN = 5, NEW = 40, TEXTS = 8, POSITIONS = NEW + 1 };
+
+static void must(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+typedef struct model {
+    mega_gpt gpt;
+    mega_layout *layout;
+    mega_params *params;
+} model;
+
+static model model_open(void)
+{
+    model m = {.gpt = {.num_layers = 1,
+                       .hidden = 8,
+                       .ffn_hidden = 32,
+                       .heads = 2,
+                       .head_dim = 4,
+                       .positions = POSITIONS,
+                       .vocab = VOCAB,
+                       .padded_vocab = 16,
+                       .norm_epsilon = 1e-5,
+                       .init_std = 0.2}};
+    must(mega_layout_create(&m.layout, NULL, &(mega_layout_sizes){0}));
+    must(mega_params_create(&m.params, m.layout));
+    must(mega_gpt_declare(&m.gpt, m.params));
+    must(mega_params_place(m.params, MEGA_F32, INT64_MAX));
+    must(mega_params_allocate(m.params, MEGA_PARAMS_WEIGHTS));
+    must(mega_params_initialize(m.params, 7));
+    return m;
+}
+
+static void model_close(model *m)
+{
+    mega_params_destroy(m->params);
+    mega_layout_destroy(m->layout);
+}
+
+/* The highest id of some texts. */
+static int32_t highest(const model *m, int64_t draw_vocab, const mega_sampling *sampling)
+{
+    mega_generator *g = NULL;
+    const mega_generator_options o = {.batch = 1, .capacity = POSITIONS, .draw_vocab = draw_vocab};
+    int32_t most = 0, tokens[NEW];
+    must(mega_generator_create(&g, &m->gpt, m->params, m->layout, &o));
+    for (int32_t i = 0; i < TEXTS; i++) {
+        const int32_t prompt = VOCAB - 1 - i; /* may be any id of the model */
+        mega_generation text = {
+            .prompt = &prompt, .prompt_count = 1, .max_new = NEW, .index = (uint64_t)i, .tokens = tokens};
+        must(mega_generator_run(g, &text, 1, sampling, -1, NULL, NULL));
+        assert_int_equal(text.count, NEW);
+        for (int t = 0; t < NEW; t++) most = tokens[t] > most ? tokens[t] : most;
+    }
+    mega_generator_destroy(g);
+    return most;
+}
+
+static void ids_without_a_text_are_not_drawn(void **state)
+{
+    (void)state;
+    model m = model_open();
+    static const mega_sampling ways[] = {{.temperature = 1.0},
+                                         {.temperature = 5.0, .seed = 3},
+                                         {.temperature = 5.0, .top_k = 12},
+                                         {.temperature = 5.0, .top_p = 0.95},
+                                         {.greedy = true}};
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        assert_true(highest(&m, KNOWN, &ways[i]) < KNOWN);
+        assert_true(highest(&m, 0, &ways[i]) >= KNOWN);
+        assert_int_equal(highest(&m, 0, &ways[i]), highest(&m, VOCAB, &ways[i]));
+    }
+    model_close(&m);
+}
+
+static void more_ids_than_the_model_has(void **state)
+{
+    (void)state;
+    model m = model_open();
+    mega_generator *g = NULL;
+    mega_generator_options o = {.batch = 1, .capacity = POSITIONS, .draw_vocab = VOCAB + 1};
+    assert_int_equal(mega_generator_create(&g, &m.gpt, m.params, m.layout, &o), MEGA_ERR_USAGE);
+    o.draw_vocab = -1;
+    assert_int_equal(mega_generator_create(&g, &m.gpt, m.params, m.layout, &o), MEGA_ERR_USAGE);
+    assert_null(g);
+    model_close(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ids_without_a_text_are_not_drawn),
+                                       cmocka_unit_test(more_ids_than_the_model_has)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
