@@ -23,25 +23,79 @@ static void list_names(mega_buffer *out, const mega_names *names)
     if (names->count > MOST_NAMED) mega_buffer_printf(out, " and %zu more", names->count - MOST_NAMED);
 }
 
-/* A script with --save X --load X finds its logs and metrics there before the first checkpoint. Any other folder was
- * named because a checkpoint was expected in it. */
+/* The option that random weights would make void, with what it does; NULL: the run may begin with them. */
+static const char *needs_checkpoint(const mega_config *cfg, const char **purpose)
+{
+    *purpose = "begins with its weights";
+    if (cfg->finetune) return "--finetune";
+    *purpose = "evaluates it";
+    if (cfg->skip_train) return "--skip-train";
+    *purpose = "takes the network's shape from it";
+    if (cfg->use_checkpoint_args) return "--use-checkpoint-args";
+    *purpose = "forbids to start from random weights";
+    return cfg->exit_on_missing_checkpoint ? "--exit-on-missing-checkpoint" : NULL;
+}
+
+/* FOLDER/iter_0000100, which nobody names before it is there. */
+static bool is_iteration(const char *path)
+{
+    size_t end = strlen(path), at;
+    while (end > 0 && path[end - 1] == '/') end--;
+    for (at = end; at > 0 && path[at - 1] >= '0' && path[at - 1] <= '9';) at--;
+    return at < end && at >= 5 && strncmp(path + at - 5, "iter_", 5) == 0 && (at == 5 || path[at - 6] == '/');
+}
+
+static mega_status put_found(mega_buffer *out, const char *folder, bool *anything)
+{
+    mega_names names = {0};
+    *anything = false;
+    if (!mega_folder_exists(folder)) {
+        mega_buffer_puts(out, "found no such folder");
+        return MEGA_OK;
+    }
+    MEGA_TRY(mega_folder_list(&names, folder));
+    *anything = names.count > 0;
+    mega_buffer_puts(out, *anything ? "found " : "found an empty folder");
+    list_names(out, &names);
+    mega_buffer_puts(out, *anything ? " and no checkpoint" : "");
+    mega_names_fini(&names);
+    return MEGA_OK;
+}
+
+static void put_expected(mega_buffer *out, const mega_config *cfg)
+{
+    const char *purpose, *option = needs_checkpoint(cfg, &purpose);
+    if (option != NULL) mega_buffer_printf(out, ", and %s %s", option, purpose);
+    mega_buffer_puts(out, "; expected a --save folder of pretrain_gpt (latest_checkpointed_iteration.txt), one of its "
+                          "iter_… folders, or a Hugging Face GPT-2 folder (config.json); ");
+    if (option != NULL)
+        mega_buffer_printf(out, "name one, or leave %s out where random weights are meant",
+                           cfg->skip_train ? "--load" : option);
+    else if (is_iteration(cfg->load))
+        mega_buffer_puts(out, "name one that is there");
+    else
+        mega_buffer_puts(out, "a missing or an empty folder, or the one of --save, starts from random weights");
+}
+
+/* A script with --save X --load X finds its logs and metrics there before the first checkpoint, or nothing. Any other
+ * folder that holds something was named because a checkpoint was expected in it. */
 mega_status train_check_nothing_loaded(const trainer *t)
 {
     const mega_config *cfg = t->cfg;
-    mega_names names = {0};
-    mega_buffer found = {0};
-    if (!mega_folder_exists(cfg->load) || (cfg->save != NULL && is_same_folder(cfg->load, cfg->save))) return MEGA_OK;
-    MEGA_TRY(mega_folder_list(&names, cfg->load));
-    list_names(&found, &names);
-    mega_status st = mega_buffer_check(&found, "a list of files");
-    if (st == MEGA_OK && names.count > 0)
-        st = MEGA_FAIL(MEGA_ERR_NOT_FOUND,
-                       "--load %s: found %s and no checkpoint; expected a --save folder of pretrain_gpt "
-                       "(latest_checkpointed_iteration.txt), one of its iter_… folders, or a Hugging Face GPT-2 folder "
-                       "(config.json); a missing or an empty folder, or the one of --save, starts from random weights",
-                       cfg->load, found.data);
-    mega_buffer_fini(&found);
-    mega_names_fini(&names);
+    const char *purpose;
+    mega_buffer b = {0};
+    bool anything;
+    const bool is_save =
+        cfg->save != NULL && (strcmp(cfg->load, cfg->save) == 0 || is_same_folder(cfg->load, cfg->save));
+    const bool is_needed = needs_checkpoint(cfg, &purpose) != NULL;
+    if (is_save && !is_needed) return MEGA_OK;
+    mega_status st = put_found(&b, cfg->load, &anything);
+    if (st == MEGA_OK && (is_needed || anything || is_iteration(cfg->load))) {
+        put_expected(&b, cfg);
+        st = mega_buffer_check(&b, "what --load led to");
+        if (st == MEGA_OK) st = MEGA_FAIL(MEGA_ERR_NOT_FOUND, "--load %s: %s", cfg->load, b.data);
+    }
+    mega_buffer_fini(&b);
     return st;
 }
 
@@ -60,7 +114,8 @@ mega_status train_check_places(const trainer *t)
     MEGA_TRY(probe(&cfg->train_data_path));
     MEGA_TRY(probe(&cfg->valid_data_path));
     MEGA_TRY(probe(&cfg->test_data_path));
-    return cfg->save != NULL && !cfg->skip_train && train_is_first(t) ? mega_checkpoint_prepare(cfg->save) : MEGA_OK;
+    if (!train_is_first(t)) return MEGA_OK;
+    return cfg->save != NULL && !cfg->skip_train ? mega_checkpoint_prepare(cfg->save) : MEGA_OK;
 }
 
 mega_status train_check_shared(const trainer *t)

@@ -68,15 +68,8 @@ mega_status train_open_checkpoint(trainer *t)
     mega_comm *ranks = t->world != NULL ? mega_world_comm(t->world) : NULL;
     MEGA_TRY(mega_checkpoint_open_ranks(&t->checkpoint, cfg->load, cfg->load_previous, t->team, ranks));
     if (t->checkpoint == NULL) {
-        if (cfg->exit_on_missing_checkpoint)
-            return MEGA_FAIL(
-                MEGA_ERR_NOT_FOUND,
-                "--load %s: there is no checkpoint in it, and --exit-on-missing-checkpoint forbids to start "
-                "from random weights; give a --save folder of an earlier run, one of its iter_… folders, or a "
-                "Hugging Face GPT-2 folder",
-                cfg->load);
         MEGA_TRY(train_check_nothing_loaded(t));
-        return cfg->use_checkpoint_args || is_open ? mega_config_check(cfg) : MEGA_OK;
+        return is_open ? mega_config_check(cfg) : MEGA_OK;
     }
     if (!cfg->use_checkpoint_args && !is_open) return MEGA_OK;
     if (mega_checkpoint_run_json(t->checkpoint) != NULL) MEGA_TRY(take_stored_args(t));

@@ -47,6 +47,16 @@ mistake "another schedule" '--override-opt_param-scheduler|--use-checkpoint-opt_
     "${small[@]}" "${data[@]}" --load good --lr 2e-3
 mistake "another optimizer" 'optimizer state is of adam|--optimizer is sgd|--no-load-optim' "${small[@]}" "${data[@]}" --load good --optimizer sgd
 mistake "nothing to load" 'empty|--exit-on-missing-checkpoint|iter_' "${small[@]}" "${data[@]}" --load empty --exit-on-missing-checkpoint
+mkdir void
+for option in --finetune --skip-train --use-checkpoint-args; do # none of them makes sense with random weights
+    mistake "$option of a name mistyped" "--load gud: found no such folder, and $option|--save folder of pretrain_gpt|name one, or leave --" \
+        "${small[@]}" "${data[@]}" --load gud $option
+    "$MEGALITH" pretrain_gpt "${small[@]}" "${data[@]}" --load gud $option >log 2>&1
+    grep -q 'building GPT model' log && note "$option: the name was looked at after the model was built"
+    mistake "$option of an empty folder" "--load void: found an empty folder, and $option" "${small[@]}" "${data[@]}" --load void --save void $option
+done
+mistake "an iteration that is not there" '--load good/iter_0000009: found no such folder; expected a --save folder|name one that is there' \
+    "${small[@]}" "${data[@]}" --load good/iter_0000009
 cp -r good damaged
 printf 'x' | dd of=damaged/iter_0000004/model.safetensors bs=1 seek=900 conv=notrunc status=none
 mistake "damaged checkpoint" 'damaged/iter_0000004|no other whole checkpoint is left in damaged' "${small[@]}" "${data[@]}" --load damaged
@@ -58,6 +68,8 @@ mistake "cut checkpoint with one before it" 'cut/iter_0000004|--load-previous go
 mkdir -p other/tensorboard && echo x >other/train.log
 mistake "a folder of other things" 'found tensorboard, train.log and no checkpoint|latest_checkpointed_iteration.txt' \
     "${small[@]}" "${data[@]}" --load other
+mistake "weights out of a folder of other things" 'found tensorboard, train.log and no checkpoint, and --finetune' \
+    "${small[@]}" "${data[@]}" --load other --save other --finetune
 "$MEGALITH" pretrain_gpt "${small[@]}" "${data[@]}" --load other --save other >log 2>&1 || note "logs in the folder of --save and --load"
 mkdir closed && chmod a-w closed
 if [ "$(id -u)" != 0 ]; then

@@ -73,6 +73,7 @@ told 'does not divide the world of 4 ranks; sizes that do: 1, 2, 4' 4 --tensor-m
 told 'is not a multiple of --micro-batch-size 2 .* x 3 data-parallel ranks; expected a multiple of 6' 3
 told '--use-ring-exchange-p2p is not built yet for several ranks' 2 --use-ring-exchange-p2p
 told 'nowhere_text_document' 2 --data-path nowhere_text_document
+told '--load typo: found no such folder, and --finetune' 2 --load typo --finetune
 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
 ranks 2 "$MEGALITH" preprocess_data --input t.txt --tokenizer-type ByteTokenizer --output-prefix twice >other.log 2>&1 </dev/null &&
