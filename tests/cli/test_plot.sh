@@ -44,6 +44,11 @@ has "three mistakes" "broken.jsonl: line 3" "$text"
 has "three mistakes" "none.jsonl: cannot open" "$text"
 has "three mistakes" "a.jsonl: none of its 12 rows" "$text"
 refuses "a folder without rights" "/proc/none/a.svg" plot a.jsonl --svg /proc/none/a.svg
+cp a.jsonl kept.jsonl && ln -s kept.jsonl link && ln kept.jsonl hard
+for name in kept.jsonl ./kept.jsonl link hard; do
+    refuses "drawing over the metrics: $name" "--svg $name: this is the metrics file kept.jsonl|other name|kept.jsonl.svg" plot other/a.jsonl kept.jsonl --svg $name
+    cmp -s a.jsonl kept.jsonl || fail "--svg $name replaced the metrics"
+done
 echo '{"iteration": 1, "lm_loss": -1}' >negative.jsonl
 refuses "logarithm" "logarithmic axis" plot negative.jsonl --log-y
 finish
