@@ -2,6 +2,7 @@
 #include "megalith/file.h"
 #include "megalith/indexed.h"
 #include "megalith/log.h"
+#include "megalith/metrics.h"
 #include "train_impl.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,6 +116,7 @@ mega_status train_check_places(const trainer *t)
     MEGA_TRY(probe(&cfg->valid_data_path));
     MEGA_TRY(probe(&cfg->test_data_path));
     if (!train_is_first(t)) return MEGA_OK;
+    if (cfg->metrics_file != NULL) MEGA_TRY(mega_metrics_check(cfg->metrics_file));
     return cfg->save != NULL && !cfg->skip_train ? mega_checkpoint_prepare(cfg->save) : MEGA_OK;
 }
 

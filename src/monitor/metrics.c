@@ -60,13 +60,59 @@ static mega_status keep_row(void *user, json_t *row, const char *line, size_t by
     return MEGA_OK;
 }
 
+/* Rows begin so; of one that a kill cut, this much or less is left. */
+#define ROW_START "{\"iteration\": "
+#define QUOTED    40 /* bytes of a foreign line */
+
+static mega_status look_for_row(const char *line, size_t bytes, bool *is_row)
+{
+    json_error_t error;
+    json_t *row = mega_json_load(line, bytes, 0, &error);
+    const mega_status st = row == NULL ? mega_json_status(&error) : MEGA_OK;
+    *is_row = json_is_integer(json_object_get(row, "iteration"));
+    json_decref(row);
+    return st == MEGA_ERR_MEMORY ? MEGA_FAIL(st, "no memory for the first row of a metrics file") : MEGA_OK;
+}
+
+/* Somebody's notes or data, given by mistake, are not cut. Blank lines are nobody's. */
+static mega_status check_first(const char *path, const char *text, size_t size)
+{
+    const char *line = text + strspn(text, " \t\r\n");
+    const size_t left = size - (size_t)(line - text), start = sizeof ROW_START - 1;
+    const char *end = memchr(line, '\n', left);
+    const size_t bytes = end != NULL ? (size_t)(end - line) : left;
+    bool is_row;
+    int shown = 0;
+    MEGA_TRY(look_for_row(line, bytes, &is_row));
+    if (left == 0 || is_row) return MEGA_OK;
+    if (end == NULL && memcmp(line, ROW_START, left < start ? left : start) == 0) return MEGA_OK;
+    while (shown < QUOTED && (size_t)shown < bytes && line[shown] >= ' ' && line[shown] <= '~') shown++;
+    return MEGA_FAIL(MEGA_ERR_FORMAT,
+                     "--metrics-file %s: its first line is no row of metrics: found \"%.*s%s\", expected a JSON object "
+                     "with \"iteration\", as an earlier run writes it; nothing was changed: give another name, or move "
+                     "that file away",
+                     path, shown, line, (size_t)shown < bytes ? "…" : "");
+}
+
+mega_status mega_metrics_check(const char *path)
+{
+    char *text = NULL;
+    size_t size = 0;
+    if (!mega_file_exists(path)) return MEGA_OK;
+    MEGA_TRY(mega_file_read(&text, &size, path));
+    const mega_status st = check_first(path, text, size);
+    mega_free(text);
+    return st;
+}
+
 static mega_status cut_rows(const char *path, int64_t through)
 {
     char *text = NULL;
     size_t size = 0;
     keeper k = {.through = through};
     MEGA_TRY(mega_file_read(&text, &size, path));
-    mega_status st = through > 0 ? each_row(path, text, size, keep_row, &k) : MEGA_OK;
+    mega_status st = check_first(path, text, size);
+    if (st == MEGA_OK && through > 0) st = each_row(path, text, size, keep_row, &k);
     mega_free(text);
     if (st == MEGA_OK) st = mega_buffer_check(&k.kept, path);
     if (st == MEGA_OK && k.kept.size != size) {

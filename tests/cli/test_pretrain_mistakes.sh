@@ -79,6 +79,12 @@ echo text >file
 mistake "a file where a folder goes" 'file/save|--save' "${small[@]}" "${data[@]}" --save file/save
 grep -q 'building GPT model' out && { echo "FAILED: --save was looked at after the model was built"; failures=$((failures + 1)); }
 mistake "a metrics file where none can be" 'file/metrics' "${small[@]}" "${data[@]}" --metrics-file file/metrics
+seq 20 >notes.txt && cp notes.txt as_they_were
+mistake "a metrics file of somebody's notes" '--metrics-file notes.txt: its first line is no row of metrics: found "1"|give another name' \
+    "${small[@]}" "${data[@]}" --metrics-file notes.txt
+cmp -s notes.txt as_they_were || note "--metrics-file changed a file that is none"
+"$MEGALITH" pretrain_gpt "${small[@]}" "${data[@]}" --metrics-file notes.txt >log 2>&1
+grep -q 'building GPT model' log && note "--metrics-file was looked at after the model was built"
 echo '{}' >notes.json
 mistake "no folder of a model" 'notes' "${small[@]}" "${data[@]}" --load notes.json
 mistake "three mistakes at once" '--num-attention-heads 5|--micro-batch-size 3|nowhere.bin' \

@@ -132,6 +132,36 @@ static void torn_row(void **state)
     assert_text(path, "{\"iteration\": 1}\nhello\n{\"iteration\": 2}\n");
 }
 
+/* What is not a metrics file is left as it is; what a kill left of a first row is not foreign. */
+static void foreign_file(void **state)
+{
+    (void)state;
+    static const char *const foreign[] = {
+        "my notes\nof a week\n", "notes without an end", "{\"text\": \"a document\"}\n", "[1]\n",
+        "\n\nnotes\n",           "{\"it is mine"};
+    static const char *const ours[] = {"", "\n", "{\"iter", "{\"iteration\": 1, \"lm_", "{\"iteration\": 1}"};
+    static const int64_t through[] = {0, 2, MEGA_METRICS_KEEP_ALL};
+    const char *path = mega_kit_path(mega_kit_temp_folder(), "notes.txt");
+    mega_metrics *m = NULL;
+    for (size_t k = 0; k < sizeof through / sizeof *through; k++) {
+        for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+            mega_kit_write(path, foreign[i]);
+            assert_int_equal(mega_metrics_check(path), MEGA_ERR_FORMAT);
+            assert_int_equal(mega_metrics_open(&m, path, through[k]), MEGA_ERR_FORMAT);
+            assert_non_null(strstr(mega_error_message(), "notes.txt: its first line is no row of metrics"));
+            assert_text(path, foreign[i]);
+        }
+        for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
+            mega_kit_write(path, ours[i]);
+            ok(mega_metrics_check(path));
+            ok(mega_metrics_open(&m, path, through[k]));
+            step(m, 3);
+            ok(mega_metrics_close(m));
+        }
+    }
+    ok(mega_metrics_check(mega_kit_path(path, "missing")));
+}
+
 static void curves(void **state)
 {
     (void)state;
@@ -192,9 +222,9 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows),          cmocka_unit_test(resumed_equals_uncut),
-        cmocka_unit_test(all_rows_stay), cmocka_unit_test(torn_row),
-        cmocka_unit_test(curves),        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(rows),          cmocka_unit_test(resumed_equals_uncut), cmocka_unit_test(all_rows_stay),
+        cmocka_unit_test(torn_row),      cmocka_unit_test(foreign_file),         cmocka_unit_test(curves),
+        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests_name("metrics", tests, NULL, NULL);
 }

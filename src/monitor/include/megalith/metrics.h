@@ -29,7 +29,10 @@ typedef struct mega_metrics mega_metrics;
  * again: those of later iterations, those marked "final": true, and a row that was never finished. So the file of a run
  * that was cut and resumed equals that of one that never was. The cut is atomic. 0: the file starts anew;
  * MEGA_METRICS_KEEP_ALL: only the row that was never finished goes. The folder is created where need be. */
+/* A file whose first line is no row ("iteration" is missing in it) is an error, and stays as it is. */
 mega_status mega_metrics_open(mega_metrics **out, const char *path, int64_t keep_through_iteration);
+/* The same verdict on that first line, early: missing and empty files are fine. */
+mega_status mega_metrics_check(const char *path);
 /* Writes one row and hands it to the system. Keys in the order given; the first should be "iteration", an INT. */
 mega_status mega_metrics_row(mega_metrics *m, const mega_metric *values, int count);
 /* Returns when all rows so far are on the disk: before a checkpoint is written that a run may go on from. */
