@@ -282,6 +282,14 @@ int64_t mega_checkpoint_latest(const char *save)
     return newest;
 }
 
+int64_t mega_checkpoint_tracked(const char *save)
+{
+    int64_t iteration = -1;
+    if (!has_file(save, MEGA_TRACKER)) return mega_checkpoint_latest(save);
+    if (mega_tracker_read(&iteration, save) != MEGA_OK) mega_error_clear();
+    return iteration;
+}
+
 const char *mega_checkpoint_folder(const mega_checkpoint *c)
 {
     return c->folder;

@@ -149,14 +149,19 @@ mega_status train_save(trainer *t)
     return t->cfg->log_progress && train_is_first(t) ? note_progress(t) : MEGA_OK;
 }
 
-/* A run that begins before what its --save folder holds would overwrite it bit by bit. */
+/* A run that begins before what its --save folder holds would overwrite it bit by bit. What --load SAVE takes is the
+ * tracker's iteration, which a run that was taken back leaves behind the newest. */
 void train_warn_of_newer(const trainer *t)
 {
+    const mega_config *cfg = t->cfg;
     const int64_t here = mega_engine_progress_get(t->engine)->iteration;
-    const int64_t there = t->cfg->save != NULL ? mega_checkpoint_latest(t->cfg->save) : -1;
-    if (there > here)
-        mega_warn(
-            "--save %s already holds a checkpoint of iteration %lld and this run begins at %lld: checkpoints of the "
-            "same iterations will be replaced; --load %s goes on from the newest",
-            t->cfg->save, (long long)there, (long long)here, t->cfg->save);
+    const int64_t there = cfg->save != NULL && !cfg->skip_train ? mega_checkpoint_latest(cfg->save) : -1;
+    const bool is_tracked = there > here && mega_checkpoint_tracked(cfg->save) == there;
+    char iteration[32] = "";
+    if (there <= here) return;
+    if (!is_tracked) snprintf(iteration, sizeof iteration, "/iter_%07lld", (long long)there);
+    mega_warn("--save %s already holds a checkpoint of iteration %lld and this run begins at %lld: checkpoints of the "
+              "same iterations will be replaced; --load %s%s%s goes on from iteration %lld",
+              cfg->save, (long long)there, (long long)here, cfg->save, iteration,
+              cfg->finetune ? " without --finetune" : "", (long long)there);
 }

@@ -140,7 +140,11 @@ has second.log '^  successfully loaded checkpoint from twice/iter_0000004 at ite
 has second.log '^ iteration        5/       9 \|'
 [ "$(cat twice/latest_checkpointed_iteration.txt)" = 9 ] || fail "the second run did not end at 9"
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 3 --save twice >third.log 2>&1 || { cat third.log; fail "third"; }
-has third.log 'twice already holds a checkpoint of iteration 9'
+has third.log 'twice already holds a checkpoint of iteration 9 .* --load twice goes on from iteration 9$'
+# taken back to iteration 3, the newest is no longer what --load takes
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 3 --load twice --finetune --save twice >fourth.log 2>&1 || { cat fourth.log; fail "fourth"; }
+has fourth.log 'loading checkpoint from twice/iter_0000003'
+has fourth.log 'already holds a checkpoint of iteration 9 and this run begins at 0: .* --load twice/iter_0000009 without --finetune goes on from iteration 9$'
 
 # --- other data than the checkpoint's are said; the same ones, elsewhere and asked for in another way, are not
 mkdir elsewhere

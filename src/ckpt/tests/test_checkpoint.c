@@ -60,6 +60,7 @@ static void save_and_load(mega_dtype acc, mega_dtype save_dtype, bool moments)
     }
     mega_checkpoint_close(c);
     assert_int_equal(mega_checkpoint_latest(folder), 100);
+    assert_int_equal(mega_checkpoint_tracked(folder), 100);
     tiny_fini(&m);
     tiny_fini(&got);
 }
@@ -218,6 +219,7 @@ static void finds_nothing(void **state)
     assert_null(c);
     assert_int_equal(mega_checkpoint_latest(folder), -1);
     assert_int_equal(mega_checkpoint_latest(mega_kit_path(folder, "missing")), -1);
+    assert_int_equal(mega_checkpoint_tracked(folder), -1);
     tiny_ok(mega_folder_create(mega_kit_path(folder, "tensorboard")));
     tiny_warned[0] = '\0';
     tiny_ok(mega_checkpoint_open(&c, folder, false));

@@ -88,5 +88,8 @@ mega_status mega_checkpoint_check_shared(const mega_checkpoint *c, const char *l
 
 /* The newest iteration under SAVE whose files are all there with their sizes (contents are not read), or -1. */
 int64_t mega_checkpoint_latest(const char *save);
+/* The iteration that --load SAVE takes: the tracker's, whole or not, or without a tracker the newest. -1: none, or
+ * "release". */
+int64_t mega_checkpoint_tracked(const char *save);
 
 #endif
