@@ -56,8 +56,13 @@ static mega_status take_shape(mega_config *cfg, const mega_model_shape *shape)
     MEGA_TRY(take(cfg, "num_attention_heads", shape->heads));
     MEGA_TRY(take(cfg, "max_position_embeddings", shape->positions));
     if (cfg->seq_length == 0) MEGA_TRY(take(cfg, "seq_length", shape->positions));
-    if (!mega_config_was_set(cfg, "layernorm_epsilon")) cfg->layernorm_epsilon = shape->norm_epsilon;
     return MEGA_OK;
+}
+
+/* The weights were trained with it, whoever gives the shape. */
+static void take_epsilon(mega_config *cfg, const mega_model_shape *shape)
+{
+    if (!mega_config_was_set(cfg, "layernorm_epsilon")) cfg->layernorm_epsilon = shape->norm_epsilon;
 }
 
 mega_status train_open_checkpoint(trainer *t)
@@ -71,9 +76,12 @@ mega_status train_open_checkpoint(trainer *t)
         MEGA_TRY(train_check_nothing_loaded(t));
         return is_open ? mega_config_check(cfg) : MEGA_OK;
     }
-    if (!cfg->use_checkpoint_args && !is_open) return MEGA_OK;
-    if (mega_checkpoint_run_json(t->checkpoint) != NULL) MEGA_TRY(take_stored_args(t));
-    MEGA_TRY(take_shape(cfg, mega_checkpoint_shape(t->checkpoint)));
+    const mega_model_shape *shape = mega_checkpoint_shape(t->checkpoint);
+    const bool takes_all = cfg->use_checkpoint_args || is_open;
+    if (takes_all && mega_checkpoint_run_json(t->checkpoint) != NULL) MEGA_TRY(take_stored_args(t));
+    take_epsilon(cfg, shape);
+    if (!takes_all) return MEGA_OK;
+    MEGA_TRY(take_shape(cfg, shape));
     return mega_config_check(cfg);
 }
 
@@ -170,7 +178,17 @@ static mega_status check_shape(const trainer *t)
     return st;
 }
 
-/* What changes the run without stopping it. The data are compared when they are open. */
+/* Megatron's load does not compare it: a run may mean the change. */
+static void warn_of_epsilon(const trainer *t)
+{
+    const double there = mega_checkpoint_shape(t->checkpoint)->norm_epsilon;
+    if (t->gpt.norm_epsilon == there) return;
+    mega_warn("--load %s: its layer norms have epsilon %g, this run computes with %s; without that option it is taken "
+              "from the folder",
+              mega_checkpoint_folder(t->checkpoint), there, mega_config_origin(t->cfg, "layernorm_epsilon"));
+}
+
+/* What changes a resumed run without stopping it. The data are compared when they are open. */
 static void warn_of_differences(trainer *t)
 {
     json_error_t error;
@@ -202,6 +220,7 @@ static mega_status load(trainer *t)
     const int64_t iteration = mega_checkpoint_iteration(t->checkpoint);
     train_line(t, " loading checkpoint from %s at iteration %lld", folder, (long long)iteration);
     MEGA_TRY(check_shape(t));
+    warn_of_epsilon(t);
     MEGA_TRY(mega_engine_load(t->engine, t->checkpoint, &o, &loaded));
     train_line(t, " checkpoint version 3.0");
     train_line(t, "  successfully loaded checkpoint from %s at iteration %lld", folder, (long long)iteration);

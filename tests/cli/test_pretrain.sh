@@ -96,6 +96,23 @@ has onward.log 'validation loss at iteration 15 '
 has onward.log 'successfully saved checkpoint at iteration      15 '
 grep -q '"consumed_valid_samples": 108,' often/iter_0000015/state/run.json || fail "12 evaluations of 8 samples and one of 12 are 108"
 
+# --- the epsilon of the layer norms is the folder's, also where options give the shape; another one is said
+mkdir epsilon && cp save/iter_0000012/model.safetensors epsilon && sed 's/"layer_norm_epsilon": [^,]*/"layer_norm_epsilon": 0.1/' save/iter_0000012/config.json >epsilon/config.json
+for from in shape folder other; do
+    case $from in
+    shape) options=(--num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32) ;;
+    folder) options=() ;;
+    other) options=(--layernorm-epsilon 1e-5) ;;
+    esac
+    "$MEGALITH" pretrain_gpt "${options[@]}" --tokenizer-type ByteTokenizer --load epsilon --skip-train --micro-batch-size 2 --global-batch-size 4 --train-iters 12 \
+        --data-path text_text_document --split 80,10,10 --eval-iters 2 --num-threads 2 >epsilon.$from.log 2>&1 || { cat epsilon.$from.log; fail "epsilon: $from"; }
+done
+[ "$(value test epsilon.shape.log)" = "$(value test epsilon.folder.log)" ] && [ "$(value test epsilon.folder.log)" != "$(value test skip.log)" ] ||
+    fail "epsilon of the folder: $(value test epsilon.shape.log), $(value test epsilon.folder.log)"
+[ "$(value test epsilon.other.log)" = "$(value test skip.log)" ] || fail "epsilon of the option: $(value test epsilon.other.log)"
+has epsilon.other.log 'layer norms have epsilon 0\.1, this run computes with --layernorm-epsilon 1e-05 \(argument'
+grep -q 'layer norms have' epsilon.shape.log epsilon.folder.log skip.log && fail "a warning of one epsilon"
+
 # --- a long evaluation says how far it is, also where nobody sees a terminal
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 12 --skip-train --split 0,100,0 --eval-iters 100000 >long.log 2>&1 &
 pid=$!
