@@ -142,13 +142,23 @@ void train_close_data(trainer *t)
     mega_free(t->row);
 }
 
+static mega_ltor_options ltor_options(const trainer *t)
+{
+    return (mega_ltor_options){.eod = mega_tokenizer_eod(t->tokenizer),
+                               .reset_position_ids = t->cfg->reset_position_ids,
+                               .reset_attention_mask = t->cfg->reset_attention_mask,
+                               .eod_mask_loss = t->cfg->eod_mask_loss};
+}
+
+mega_status train_check_ends(const trainer *t)
+{
+    const mega_ltor_options o = ltor_options(t);
+    return mega_ltor_check(&o, mega_tokenizer_type(t->tokenizer));
+}
+
 mega_status train_fill(trainer *t, int split, int64_t consumed, mega_batch *b)
 {
-    const mega_config *cfg = t->cfg;
-    const mega_ltor_options o = {.eod = mega_tokenizer_eod(t->tokenizer),
-                                 .reset_position_ids = cfg->reset_position_ids,
-                                 .reset_attention_mask = cfg->reset_attention_mask,
-                                 .eod_mask_loss = cfg->eod_mask_loss};
+    const mega_ltor_options o = ltor_options(t);
     for (int64_t r = 0; r < b->rows; r++) {
         const int64_t at = r * b->seq;
         int64_t index;

@@ -78,6 +78,7 @@ mega_status train_check_shared(const trainer *t);         /* that --save and --l
 /* train_data.c */
 mega_status train_open_data(trainer *t);
 void train_close_data(trainer *t);
+mega_status train_check_ends(const trainer *t); /* of documents: does the tokenizer know one, where options need it? */
 /* Fills a batch with samples consumed, consumed + 1, … of one split. */
 mega_status train_fill(trainer *t, int split, int64_t consumed, mega_batch *batch);
 

@@ -115,6 +115,7 @@ mega_status train_open_tokenizer(trainer *t)
     } else {
         MEGA_TRY(mega_tokenizer_create(&t->tokenizer, &o));
     }
+    MEGA_TRY(train_check_ends(t));
     t->vocab = mega_tokenizer_size(t->tokenizer);
     cfg->padded_vocab_size =
         mega_vocab_pad(t->vocab, cfg->make_vocab_size_divisible_by, (int)cfg->tensor_model_parallel_size);

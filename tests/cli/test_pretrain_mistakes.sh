@@ -14,6 +14,10 @@ data=(--data-path text_text_document --split 100,0,0)
 
 mistake "wrong tokenizer" 'holds token id|vocabulary of NullTokenizer has 51 ids|preprocess_data' \
     "${small[@]}" "${data[@]}" --tokenizer-type NullTokenizer --vocab-size 50
+"$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --tokenizer-type CharTokenizer --vocab-file chars.json --output-prefix chars >log 2>&1 || note "characters"
+sed -i 's/, "<|endoftext|>"//' chars.json
+mistake "ends of documents that nothing marks" '--eod-mask-loss, --reset-position-ids, --reset-attention-mask: the tokenizer (CharTokenizer)|no id that ends a document|leave out what needs it' \
+    "${small[@]}" --data-path chars_text_document --tokenizer-type CharTokenizer --vocab-file chars.json --eod-mask-loss --reset-position-ids --reset-attention-mask
 mistake "too little memory" 'this run needs|may use|--memory-limit|it would fit with|--micro-batch-size|% time|gradients|optimizer' \
     "${small[@]}" "${data[@]}" --micro-batch-size 64 --memory-limit 4M
 mistake "far too little memory" 'no micro-batch, recomputation or precision makes it fit|--hidden-size' "${small[@]}" "${data[@]}" --memory-limit 64K

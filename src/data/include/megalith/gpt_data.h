@@ -44,6 +44,10 @@ typedef struct mega_ltor_options {
     bool reset_position_ids, reset_attention_mask, eod_mask_loss;
 } mega_ltor_options;
 
+/* Refuses options that look for ends of documents where no id is one (eod < 0). tokenizer: its type, NULL: there is
+ * none. */
+mega_status mega_ltor_check(const mega_ltor_options *o, const char *tokenizer);
+
 /* tokens [L+1]; outputs [L] each, any may be NULL. segment_start[q] is the first key position that query q sees (0
  * without reset_attention_mask); it sees segment_start[q] … q. */
 void mega_ltor_row(const int32_t *tokens, int64_t L, const mega_ltor_options *o, int32_t *input, int32_t *label,
