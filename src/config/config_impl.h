@@ -71,8 +71,10 @@ typedef struct option_row {
     const char
         *neutral; /* not built: values that change nothing, same form; "=num-attention-heads": that option's value */
     const char *successor; /* renamed: "lr-warmup-fraction" takes the value; "a=1;b" sets a and hands the value to b */
+    const char *alone;     /* no effect: the number of ranks, --…-parallel-size, that must be 1 for it to have none */
     const char *help;      /* meaning */
-    const char *remark;    /* why there is no effect; what to use instead of what is not built; what changed its name */
+    const char *remark;    /* why there is no effect; what to use instead of what is not built; what changed its name;
+                              with `alone`, what to do where that is more than 1 */
 } option_row;
 
 /* Rows by group, in the order in which --help shows them. */
@@ -94,8 +96,12 @@ typedef struct option_section {
 #define RENAMED(name_, kind_, successor_, remark_)                                                            \
     .name = (name_), .field = NO_FIELD, .kind = (kind_), .answer = ANSWER_RENAMED, .successor = (successor_), \
     .remark = (remark_)
-/* Why an option of parallelism changes nothing on one rank. On several ranks it is refused (rules.c). */
-#define ONE_RANK        "there is one rank, so that nothing is exchanged or split"
+/* Changes nothing where the ranks of `size_` are one; refused where they are more (rules.c). */
+#define ALONE(name_, kind_, size_, remark_)                                                            \
+    .name = (name_), .field = NO_FIELD, .kind = (kind_), .answer = ANSWER_NO_EFFECT, .alone = (size_), \
+    .remark = (remark_)
+/* When ranks exchange is decided here. What they exchange stays the same, and so do results and memory. */
+#define OWN_ORDER       "where an exchange begins and where it is waited for is the program's own choice"
 #define ROW_COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 
 extern const option_section mega_option_model_section, mega_option_regularization_section, mega_option_training_section,
@@ -118,6 +124,8 @@ const char *mega_option_dest(const option_row *row, char out[80]);
  * SIZE_MAX when there is none. */
 size_t mega_option_find(const char *name, size_t length, uint32_t command);
 size_t mega_option_find_dest(const char *dest, uint32_t command);
+/* Of a row with `alone`: how many ranks this run has of it; else 1. */
+int64_t mega_option_ranks(const mega_config *cfg, const option_row *row);
 bool mega_option_name_equal(const char *a, const char *b, size_t b_length);
 /* Is `text` one of the words of "a|b|c"? Its place through out_index when not NULL. */
 bool mega_option_word_in(const char *words, const char *text, int *out_index);
@@ -152,12 +160,14 @@ typedef struct mega_config_state {
     bool out_of_memory;
 } mega_config_state;
 
-/* problem.c: adds one mistake; shows one note. */
+/* problem.c: mistakes, and notes on what was given. */
 void mega_config_problem(mega_config *cfg, mega_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Text in the arena; "" when memory is short, which the report then says. */
 const char *mega_config_text(mega_config *cfg, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 mega_status mega_config_problems_report(mega_config *cfg);
+/* One line for each reason why options given have no effect. */
+void mega_config_note_without_effect(mega_config *cfg);
 
 /* value.c: text to field and back. parse leaves the reason in a text of the arena, or NULL when all is well. */
 const char *mega_value_check(mega_config *cfg, const option_row *row, const char *text);

@@ -119,7 +119,10 @@ static void write_answer(const option_row *row, mega_buffer *out)
 {
     switch (row->answer) {
     case ANSWER_WORKS: mega_buffer_puts(out, "works"); break;
-    case ANSWER_NO_EFFECT: mega_buffer_puts(out, "no effect here"); break;
+    case ANSWER_NO_EFFECT:
+        mega_buffer_puts(out, "no effect here");
+        if (row->alone != NULL) mega_buffer_printf(out, " with `--%s 1`, else refused", row->alone);
+        break;
     case ANSWER_RENAMED: mega_buffer_puts(out, "renamed"); break;
     case ANSWER_NOT_BUILT:
         mega_buffer_puts(out, "not built yet");

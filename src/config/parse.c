@@ -289,29 +289,6 @@ static void take_option(parser *p, char *word)
     apply(p, index, typed, values, count, position);
 }
 
-/* One line for each reason why options given have no effect. */
-static void note_without_effect(mega_config *cfg)
-{
-    const size_t count = mega_option_count();
-    for (size_t i = 0; i < count; i++) {
-        const option_row *row = mega_option_row(i);
-        if (row->answer != ANSWER_NO_EFFECT || cfg->state->entry[i].source != MEGA_SET_BY_COMMAND_LINE) continue;
-        if (cfg->world_size > 1 && strcmp(row->remark, ONE_RANK) == 0) continue; /* refused by a rule */
-        bool told = false;
-        mega_buffer names = {0};
-        for (size_t j = 0; j < count; j++) {
-            const option_row *other = mega_option_row(j);
-            if (other->answer != ANSWER_NO_EFFECT || cfg->state->entry[j].source != MEGA_SET_BY_COMMAND_LINE) continue;
-            if (strcmp(other->remark, row->remark) != 0) continue;
-            if (j < i) told = true;
-            mega_buffer_printf(&names, "%s%s", names.size > 0 ? ", " : "", cfg->state->entry[j].typed);
-        }
-        if (names.failed) cfg->state->out_of_memory = true;
-        if (!told && names.data != NULL) mega_warn("no effect here: %s: %s", names.data, row->remark);
-        mega_buffer_fini(&names);
-    }
-}
-
 /* A checkpoint will say what the network looks like: its rules wait for mega_config_check. */
 static bool shape_comes_later(const mega_config *cfg)
 {
@@ -334,9 +311,9 @@ mega_status mega_config_parse(mega_config *cfg, const char *command, int argc, c
         else
             take_positional(&p, argv[p.at]);
     }
-    note_without_effect(cfg);
     mega_config_apply_preset(cfg);
     mega_config_derive(cfg);
+    mega_config_note_without_effect(cfg);
     mega_config_run_rules(cfg, (row->bit & (FOR_PRETRAIN | FOR_PLAN)) != 0 && !shape_comes_later(cfg));
     return mega_config_problems_report(cfg);
 }

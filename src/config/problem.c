@@ -1,7 +1,9 @@
 /* Mistakes are collected over the whole command line and told together. */
 #include "config_impl.h"
+#include "megalith/log.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 const char *mega_config_text(mega_config *cfg, const char *fmt, ...)
 {
@@ -72,4 +74,37 @@ mega_status mega_config_problems_report(mega_config *cfg)
                    : MEGA_FAIL(state->problem_status, "%s", all.data);
     mega_buffer_fini(&all);
     return st;
+}
+
+/* Given, and not refused by a rule for the number of ranks. */
+static bool is_without_effect(const mega_config *cfg, size_t i)
+{
+    const option_row *row = mega_option_row(i);
+    return row->answer == ANSWER_NO_EFFECT && cfg->state->entry[i].source == MEGA_SET_BY_COMMAND_LINE &&
+           mega_option_ranks(cfg, row) <= 1;
+}
+
+static const char *why_without_effect(mega_config *cfg, const option_row *row)
+{
+    return row->alone != NULL ? mega_config_text(cfg, "--%s is 1", row->alone) : row->remark;
+}
+
+void mega_config_note_without_effect(mega_config *cfg)
+{
+    const size_t count = mega_option_count();
+    for (size_t i = 0; i < count; i++) {
+        if (!is_without_effect(cfg, i)) continue;
+        const char *reason = why_without_effect(cfg, mega_option_row(i));
+        bool told = false;
+        mega_buffer names = {0};
+        for (size_t j = 0; j < count; j++) {
+            if (!is_without_effect(cfg, j) || strcmp(why_without_effect(cfg, mega_option_row(j)), reason) != 0)
+                continue;
+            if (j < i) told = true;
+            mega_buffer_printf(&names, "%s%s", names.size > 0 ? ", " : "", cfg->state->entry[j].typed);
+        }
+        if (names.failed) cfg->state->out_of_memory = true;
+        if (!told && names.data != NULL) mega_warn("no effect here: %s: %s", names.data, reason);
+        mega_buffer_fini(&names);
+    }
 }

@@ -429,17 +429,15 @@ static void rule_layout(mega_config *cfg)
                             mega_config_origin(cfg, "tensor_model_parallel_size"));
 }
 
-/* What has nothing to do on one rank would be ignored in silence on several. */
-static void rule_idle_on_one_rank(mega_config *cfg)
+/* What has nothing to do where ranks are one would be ignored where they are more. */
+static void rule_idle_alone(mega_config *cfg)
 {
-    if (cfg->world_size == 1) return;
     for (size_t i = 0; i < mega_option_count(); i++) {
         const option_row *row = mega_option_row(i);
-        if (row->answer != ANSWER_NO_EFFECT || row->remark == NULL || strcmp(row->remark, ONE_RANK) != 0) continue;
-        if (cfg->state->entry[i].source != MEGA_SET_BY_COMMAND_LINE) continue;
-        mega_config_problem(cfg, MEGA_ERR_UNSUPPORTED,
-                            "--%s is not built yet for several ranks (there are %lld); leave it out", row->name,
-                            (long long)cfg->world_size);
+        const int64_t ranks = mega_option_ranks(cfg, row);
+        if (ranks <= 1 || cfg->state->entry[i].source != MEGA_SET_BY_COMMAND_LINE) continue;
+        mega_config_problem(cfg, MEGA_ERR_UNSUPPORTED, "%s: found --%s %lld, expected 1, where it has no effect: %s",
+                            cfg->state->entry[i].typed, row->alone, (long long)ranks, row->remark);
     }
 }
 
@@ -556,7 +554,7 @@ static const rule_row rules[] = {
     {FOR_TRAINING, false, mega_rule_zero},
     {FOR_TRAINING, true, mega_rule_distribute_saved},
     {FOR_TRAINING, true, mega_rule_stages},
-    {FOR_TRAINING, false, rule_idle_on_one_rank},
+    {FOR_TRAINING, false, rule_idle_alone},
     {FOR_TRAINING | FOR_PREPROCESS | FOR_DATA, false, mega_rule_split},
     {FOR_RUN, false, mega_rule_data_paths},
     {FOR_PRETRAIN | FOR_PREPROCESS | FOR_TOKENIZE, false, mega_rule_tokenizer_files},

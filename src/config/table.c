@@ -123,6 +123,13 @@ size_t mega_option_find_dest(const char *dest, uint32_t command)
     return negative;
 }
 
+int64_t mega_option_ranks(const mega_config *cfg, const option_row *row)
+{
+    if (row->alone == NULL) return 1;
+    const size_t i = mega_option_find(row->alone, strlen(row->alone), FOR_TRAINING);
+    return *(const int64_t *)((const char *)cfg + mega_option_row(i)->field);
+}
+
 bool mega_option_word_in(const char *words, const char *text, int *out_index)
 {
     const size_t length = strlen(text);

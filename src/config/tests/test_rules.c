@@ -194,6 +194,50 @@ static mega_status parse_ranks(mega_config *c, int64_t ranks, int argc, char **a
     return st;
 }
 
+/* What asks ranks for nothing that could change is told as such, whatever their number; the rest is refused where it
+ * would have something to do, and not told to have no effect. */
+static void idle_on_ranks(void **state)
+{
+    (void)state;
+    static const char *const idle[] = {"--overlap-p2p-communication",
+                                       "--no-scatter-gather-tensors-in-pipeline",
+                                       "--use-ring-exchange-p2p",
+                                       "--no-delay-grad-reduce",
+                                       "--overlap-param-gather",
+                                       "--zero-reduce-scatter",
+                                       "--force-ds-sequence-parallel",
+                                       "--no-async-tensor-model-parallel-allreduce",
+                                       "--no-clone-scatter-output-in-embedding",
+                                       "--tp-comm-overlap",
+                                       "--disable-tp-comm-split-ag",
+                                       "--no-barrier-with-level-1-timing"};
+    static const struct {
+        const char *option, *size, *expected;
+    } alone[] = {{"--partition-activations", "--tensor-model-parallel-size", "use --distribute-saved-activations"},
+                 {"--scattered-embeddings", "--tensor-model-parallel-size", "use --sequence-parallel"},
+                 {"--enable-zbh1-pipeline", "--pipeline-model-parallel-size", "not built yet for more"},
+                 {"--no-pipeline-parallel", "--pipeline-model-parallel-size", "give one or the other"}};
+    mega_config c;
+    char line[512];
+    for (size_t i = 0; i < sizeof idle / sizeof idle[0]; i++) {
+        snprintf(line, sizeof line, TRAIN "--world-size 2 %s", idle[i]);
+        kit_accept(&c, "plan", line);
+        kit_assert_has(kit_notes, "no effect here: ");
+        kit_assert_has(kit_notes, idle[i]);
+        mega_config_fini(&c);
+    }
+    for (size_t i = 0; i < sizeof alone / sizeof alone[0]; i++) {
+        snprintf(line, sizeof line, TRAIN "--global-batch-size 8 --world-size 2 %s", alone[i].option);
+        kit_accept(&c, "plan", line);
+        snprintf(line, sizeof line, "no effect here: %s: %s is 1", alone[i].option, alone[i].size);
+        kit_assert_has(kit_notes, line);
+        mega_config_fini(&c);
+        snprintf(line, sizeof line, TRAIN "--world-size 2 %s %s 2", alone[i].option, alone[i].size);
+        kit_refuse("plan", line, alone[i].expected);
+        assert_null(strstr(kit_notes, "no effect here"));
+    }
+}
+
 static void sequence_parallelism(void **state)
 {
     (void)state;
@@ -360,6 +404,7 @@ int main(void)
         cmocka_unit_test(other_commands),
         cmocka_unit_test(places),
         cmocka_unit_test(rights),
+        cmocka_unit_test(idle_on_ranks),
         cmocka_unit_test(sequence_parallelism),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
