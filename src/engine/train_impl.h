@@ -23,7 +23,8 @@ typedef struct trainer {
     mega_world *world;           /* NULL: one rank */
     mega_checkpoint *checkpoint; /* open while a run is set up, else NULL */
     mega_tokenizer *tokenizer;   /* NULL only in a plan without tokenizer files */
-    int64_t vocab;
+    int64_t vocab;               /* ids of the tokenizer: those that data may hold */
+    int64_t vocab_rows;          /* of the model: as many, or those of a checkpoint that was padded beyond them */
     mega_gpt gpt;
     mega_engine *engine;
     mega_gpt_data *data[MEGA_SPLIT_COUNT];

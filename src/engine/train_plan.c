@@ -18,7 +18,7 @@ static mega_status vocabulary(trainer *t, bool *assumed)
     mega_config *cfg = t->cfg;
     *assumed = cfg->vocab_file == NULL && t->checkpoint == NULL && strcmp(cfg->tokenizer_type, "GPT2BPETokenizer") == 0;
     if (!*assumed) return train_open_tokenizer(t);
-    t->vocab = cfg->vocab_size > 0 ? cfg->vocab_size : GPT2_VOCABULARY;
+    t->vocab = t->vocab_rows = cfg->vocab_size > 0 ? cfg->vocab_size : GPT2_VOCABULARY;
     cfg->padded_vocab_size =
         mega_vocab_pad(t->vocab, cfg->make_vocab_size_divisible_by, (int)cfg->tensor_model_parallel_size);
     return MEGA_OK;
@@ -31,7 +31,7 @@ static void plan_head(const trainer *t, bool assumed, mega_buffer *out)
     mega_buffer_printf(out, "network      %lld layers, hidden %lld, %lld heads of %lld, ffn %lld, positions %lld\n",
                        (long long)t->gpt.num_layers, (long long)t->gpt.hidden, (long long)t->gpt.heads,
                        (long long)t->gpt.head_dim, (long long)t->gpt.ffn_hidden, (long long)t->gpt.positions);
-    mega_buffer_printf(out, "vocabulary   %s ids, padded to %lld%s\n", train_grouped(text, sizeof text, t->vocab),
+    mega_buffer_printf(out, "vocabulary   %s ids, padded to %lld%s\n", train_grouped(text, sizeof text, t->vocab_rows),
                        (long long)t->gpt.padded_vocab, assumed ? " (GPT-2's is assumed; --vocab-file says which)" : "");
     mega_buffer_printf(out, "batch        %lld sequences of %lld tokens, in micro-batches of %lld\n",
                        (long long)cfg->global_batch_size, (long long)cfg->seq_length, (long long)cfg->micro_batch_size);

@@ -69,7 +69,8 @@ static bool plan_variant(search *s, variant *v)
     cfg.recompute_num_layers = v->layers;
     cfg.no_pack_weights = v->anew;
     if (v->bf16) cfg.bf16 = true, cfg.params_dtype = MEGA_BF16;
-    if (mega_gpt_from_config(&gpt, &cfg, t->vocab) != MEGA_OK || mega_engine_options_from_config(&o, &cfg) != MEGA_OK)
+    if (mega_gpt_from_config(&gpt, &cfg, t->vocab_rows) != MEGA_OK ||
+        mega_engine_options_from_config(&o, &cfg) != MEGA_OK)
         return false;
     gpt.erf_gelu = t->gpt.erf_gelu;
     o.team = t->team;

@@ -59,7 +59,7 @@ static mega_status model_card(const trainer *t, mega_buffer *b)
                        (long long)t->gpt.hidden, (long long)t->gpt.heads);
     mega_buffer_printf(b, "| positions, sequence length | %lld, %lld |\n", (long long)t->gpt.positions,
                        (long long)cfg->seq_length);
-    mega_buffer_printf(b, "| vocabulary | %s ids, %s |\n", train_grouped(c, sizeof c, t->vocab),
+    mega_buffer_printf(b, "| vocabulary | %s ids, %s |\n", train_grouped(c, sizeof c, t->vocab_rows),
                        mega_tokenizer_type(t->tokenizer));
     mega_buffer_printf(b, "| parameters | %s |\n",
                        train_grouped(a, sizeof a, mega_params_logical_count(mega_engine_whole(t->engine))));

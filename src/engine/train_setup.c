@@ -116,16 +116,21 @@ mega_status train_open_tokenizer(trainer *t)
         MEGA_TRY(mega_tokenizer_create(&t->tokenizer, &o));
     }
     MEGA_TRY(train_check_ends(t));
+    const int64_t stored = t->checkpoint != NULL ? mega_checkpoint_shape(t->checkpoint)->vocab : 0;
     t->vocab = mega_tokenizer_size(t->tokenizer);
+    t->vocab_rows = stored > t->vocab ? stored : t->vocab;
     cfg->padded_vocab_size =
-        mega_vocab_pad(t->vocab, cfg->make_vocab_size_divisible_by, (int)cfg->tensor_model_parallel_size);
+        mega_vocab_pad(t->vocab_rows, cfg->make_vocab_size_divisible_by, (int)cfg->tensor_model_parallel_size);
     return MEGA_OK;
 }
 
 void train_say_tokenizer(const trainer *t)
 {
-    const long long padded = (long long)t->cfg->padded_vocab_size, real = (long long)t->vocab;
+    const long long padded = (long long)t->cfg->padded_vocab_size, real = (long long)t->vocab_rows;
     train_line(t, "> building %s tokenizer ...", mega_tokenizer_type(t->tokenizer));
+    if (t->vocab_rows > t->vocab)
+        train_line(t, " > the checkpoint's vocabulary has %lld ids, the tokenizer's %lld: trained and saved with %lld",
+                   real, (long long)t->vocab, real);
     train_line(t, " > padded vocab (size: %lld) with %lld dummy tokens (new size: %lld)", real, padded - real, padded);
 }
 
@@ -141,7 +146,7 @@ static void count_iterations(trainer *t)
 mega_status train_build_engine(trainer *t)
 {
     mega_engine_options o;
-    MEGA_TRY(mega_gpt_from_config(&t->gpt, t->cfg, t->vocab));
+    MEGA_TRY(mega_gpt_from_config(&t->gpt, t->cfg, t->vocab_rows));
     /* no option says so: a folder that was trained with the exact gelu goes on with it */
     if (t->checkpoint != NULL) t->gpt.erf_gelu = !mega_checkpoint_shape(t->checkpoint)->tanh_gelu;
     MEGA_TRY(mega_engine_options_from_config(&o, t->cfg));
@@ -168,7 +173,8 @@ static mega_status check_shape(const trainer *t)
     shape_differs(&b, "--ffn-hidden-size", t->gpt.ffn_hidden, s->ffn_hidden);
     shape_differs(&b, "--num-attention-heads", t->gpt.heads, s->heads);
     shape_differs(&b, "--max-position-embeddings", t->gpt.positions, s->positions);
-    shape_differs(&b, "the vocabulary of the tokenizer", t->vocab, s->vocab);
+    /* a larger one was taken when the tokenizer was opened; more ids than the table has rows are another model's */
+    shape_differs(&b, "the vocabulary of the tokenizer", t->vocab_rows, s->vocab);
     mega_status st = mega_buffer_check(&b, "the differences of two shapes");
     if (st == MEGA_OK && b.size > 0)
         st = MEGA_FAIL(MEGA_ERR_USAGE,

@@ -113,6 +113,26 @@ done
 has epsilon.other.log 'layer norms have epsilon 0\.1, this run computes with --layernorm-epsilon 1e-05 \(argument'
 grep -q 'layer norms have' epsilon.shape.log epsilon.folder.log skip.log && fail "a warning of one epsilon"
 
+# --- a folder whose vocabulary is padded beyond the tokenizer's is trained and saved with its own, and goes on from there
+null="--tokenizer-type NullTokenizer --vocab-size 319"
+# shellcheck disable=SC2086
+"$MEGALITH" pretrain_gpt "${base[@]}" $null --train-iters 4 --save wide >log 2>&1 || fail "a wide vocabulary"
+mkdir padded && cp wide/iter_0000004/{config.json,model.safetensors} padded
+for iterations in 2 4; do
+    from=(--load padded --finetune --tokenizer-type ByteTokenizer)
+    [ $iterations = 2 ] || from=(--load wider --override-opt_param-scheduler)
+    "$MEGALITH" pretrain_gpt "${from[@]}" --use-checkpoint-args --micro-batch-size 2 --train-iters $iterations --lr 1e-3 --lr-decay-style constant \
+        --data-path text_text_document --split 80,10,10 --eval-iters 0 --save wider >padded.log 2>&1 || { cat padded.log; fail "padded, $iterations"; }
+    has padded.log "^ > the checkpoint's vocabulary has 320 ids, the tokenizer's 257: trained and saved with 320$"
+    grep -q '"vocab_size": 320$' wider/iter_000000$iterations/config.json || fail "padded, $iterations: $(grep vocab_size wider/iter_000000$iterations/config.json)"
+done
+has padded.log '^ iteration        4/       4 '
+"$MEGALITH" generate_samples_gpt --load wider --num-samples 1 --out-seq-length 20 >log 2>&1 || fail "text of a padded vocabulary"
+refuses "ids beyond the tokenizer, within the padding" 'holds token id|vocabulary of NullTokenizer has 51 ids' pretrain_gpt --load padded --finetune \
+    --use-checkpoint-args --tokenizer-type NullTokenizer --vocab-size 50 --micro-batch-size 2 --train-iters 2 --lr 1e-3 --data-path text_text_document
+refuses "more ids than the folder's vocabulary" 'the vocabulary of the tokenizer is 401 here, 320 in the checkpoint' pretrain_gpt --load padded --finetune \
+    --use-checkpoint-args --tokenizer-type NullTokenizer --vocab-size 400 --micro-batch-size 2 --train-iters 2 --lr 1e-3 --data-path text_text_document
+
 # --- a long evaluation says how far it is, also where nobody sees a terminal
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 12 --skip-train --split 0,100,0 --eval-iters 100000 >long.log 2>&1 &
 pid=$!
