@@ -165,7 +165,11 @@ static void read_hosts(launch_plan *p)
     if (p->hostfile == NULL && (filtered || p->nodes > 1) && mega_file_exists(DEFAULT_HOSTFILE))
         p->hostfile = DEFAULT_HOSTFILE;
     if (p->hostfile == NULL) {
-        if (filtered) launch_mistake(p, "--include and --exclude choose hosts of a --hostfile; there is none");
+        if (filtered)
+            launch_mistake(p,
+                           "%s chooses hosts and slots of a --hostfile, and there is none; on this machine alone give "
+                           "the number of ranks: --nproc_per_node N (or --num_gpus N)",
+                           p->include != NULL ? "--include" : "--exclude");
         if (p->nodes > 1) hosts_are_missing(p);
         p->world = p->nproc > 0 ? (int)p->nproc : 1;
         return;

@@ -210,12 +210,13 @@ void launch_options_read(launch_plan *p, int argc, char **argv)
         return;
     }
     p->command = mega_config_command(argv[i]);
-    if (p->command == NULL && p->mistakes.size > 0) return; /* it may be the value of an option that is none */
+    const bool is_launch = p->command != NULL && strcmp(p->command, "launch") == 0;
+    if ((p->command == NULL || is_launch) && p->mistakes.size > 0) return; /* it may be an option's value */
     if (p->command == NULL)
         launch_mistake(p,
                        "\"%s\" is not a command; expected pretrain_gpt (or pretrain_gpt.py). megalith help lists them",
                        argv[i]);
-    else if (strcmp(p->command, "launch") == 0)
+    else if (is_launch)
         launch_mistake(p, "launch starts a command, not itself");
     p->args = argv + i + 1;
     p->args_count = argc - i - 1;

@@ -91,6 +91,11 @@ TABLE
 # ---- mistakes ----
 PATH=$work/ompi4:$PATH
 refuses 'an unknown host' '--include: "jeff" is not a host of hostfile' launch --hostfile hostfile --include jeff pretrain_gpt
+refuses 'a filter without hosts' '--include chooses hosts and slots of a --hostfile, and there is none|on this machine alone give the number of ranks: --nproc_per_node N' \
+    launch --include localhost:0,1 pretrain_gpt
+"$MEGALITH" launch --autotuning run pretrain_gpt >out 2>&1 && note 'autotuning is taken'
+grep -q -- '--autotuning is not built: megalith plan' out || note "autotuning: $(cat out)"
+grep -q 'not itself' out && note "the value of a refused option is a command: $(cat out)"
 refuses 'an unknown slot' '--exclude: host worker-1 has no slot 4; it has 0 to 3' launch --hostfile hostfile --exclude worker-1:4 pretrain_gpt
 refuses 'a malformed filter' '"5" is not a host' launch --hostfile hostfile --include worker-1@worker-0:1@5 pretrain_gpt
 refuses 'both filters' 'exclude each other' launch --hostfile hostfile --include worker-0 --exclude worker-1 pretrain_gpt
