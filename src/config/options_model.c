@@ -132,6 +132,7 @@ static const option_row moe_rows[] = {
     {IDLE("enable-expert-tensor-parallelism", KIND_FLAG, NULL, ONLY_MOE)},
     {IDLE("moe-router-load-balancing-type", KIND_STRING, "aux_loss", ONLY_MOE)},
     {IDLE("moe-router-topk", KIND_INT, "2", ONLY_MOE)},
+    {IDLE("moe-token-dispatcher-type", KIND_STRING, "allgather", ONLY_MOE)},
     {IDLE("moe-grouped-gemm", KIND_FLAG, NULL, ONLY_MOE)},
     {IDLE("moe-aux-loss-coeff", KIND_FLOAT, "0.0", ONLY_MOE)},
     {IDLE("moe-z-loss-coeff", KIND_FLOAT, NULL, ONLY_MOE)},

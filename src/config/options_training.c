@@ -48,6 +48,7 @@ static const option_row training_rows[] = {
     {IDLE("use-flash-attn-v2", KIND_FLAG, NULL, FLASH)},
     {IDLE("use-flash-attn-triton", KIND_FLAG, NULL, FLASH)},
     {IDLE("use-flash-attn-builder", KIND_FLAG, NULL, FLASH)},
+    {IDLE("attention-backend", KIND_STRING, "auto", FLASH), .choices = "auto|flash|fused|unfused|local"},
     {OPTION("optimizer", optimizer, KIND_CHOICE), .fallback = "adam", .choices = "adam|sgd", .unbuilt = "muon|lion|lamb|adagrad", .help = "adam is AdamW: its weight decay is decoupled"},
     {OPTION("dataloader-type", dataloader_type, KIND_CHOICE), .fallback = "single", .choices = "single|cyclic", .unbuilt = "external", .help = "single: the seeded order, once; cyclic: drawn anew each epoch"},
     {OPTION("calculate-per-token-loss", calculate_per_token_loss, KIND_FLAG), .help = "divide by the unmasked tokens of the step instead of averaging the means of micro-batches"},
@@ -66,6 +67,7 @@ static const option_row training_rows[] = {
     {IDLE("disable-tp-comm-split-rs", KIND_OFF, NULL, OWN_ORDER), .dest = "tp_comm_split_rs"},
     {IDLE("disable-tp-comm-bulk-dgrad", KIND_OFF, NULL, OWN_ORDER), .dest = "tp_comm_bulk_dgrad"},
     {IDLE("disable-tp-comm-bulk-wgrad", KIND_OFF, NULL, OWN_ORDER), .dest = "tp_comm_bulk_wgrad"},
+    {IDLE("use-legacy-models", KIND_FLAG, NULL, "there is one implementation of the layers, this program's own")},
     {IDLE("use-mcore-models", KIND_FLAG, NULL, "there is one implementation of the layers, this program's own")},
     {IDLE("manual-gc", KIND_FLAG, NULL, NO_GC)},
     {IDLE("manual-gc-interval", KIND_INT, "0", NO_GC)},
@@ -115,7 +117,7 @@ static const option_row checkpoint_rows[] = {
     {OPTION("no-save-optim", no_save_optim, KIND_FLAG), .help = "leave the optimizer's moments out"},
     {OPTION("no-save-rng", no_save_rng, KIND_FLAG), .help = "leave the seed and the data position of random numbers out"},
     {OPTION("load", load, KIND_STRING), .help = "folder of checkpoints, one checkpoint, or a Hugging Face GPT-2 folder"},
-    {OPTION("no-load-optim", no_load_optim, KIND_FLAG), .help = "start with fresh moments"},
+    {OPTION("no-load-optim", no_load_optim, KIND_FLAG), .help = "start with fresh moments, and begin the learning-rate schedule anew"},
     {OPTION("no-load-rng", no_load_rng, KIND_FLAG), .help = "take the seed of this command line"},
     {OPTION("finetune", finetune, KIND_FLAG), .help = "load weights alone and begin at iteration 0"},
     {IDLE("no-initialization", KIND_OFF, NULL, "weights are initialised only where none are loaded"), .dest = "perform_initialization"},
@@ -128,6 +130,8 @@ static const option_row checkpoint_rows[] = {
     {LATER("no-load-lr-state", KIND_FLAG, NULL, "use --override-opt_param-scheduler")},
     {LATER("universal-checkpoint", KIND_FLAG, NULL, "DeepSpeed's folders are not read; a checkpoint of this program loads everywhere without it")},
     {LATER("ckpt-format", KIND_STRING, NULL, "there is one format, the Hugging Face folder; leave it out")},
+    {LATER("use-dist-ckpt", KIND_FLAG, NULL, "there is one format, the Hugging Face folder, which any layout of ranks loads; leave it out")},
+    {LATER("async-save", KIND_FLAG, NULL, "training waits until a checkpoint is on the disk; leave it out")},
 };
 const option_section mega_option_checkpoint_section = {"checkpointing", FOR_TRAINING, checkpoint_rows, ROW_COUNT(checkpoint_rows)};
 

@@ -182,7 +182,7 @@ mega_status mega_tokenizer_create(mega_tokenizer **out, const mega_tokenizer_opt
 {
     static const char *const later[] = {"BertWordPieceLowerCase",    "BertWordPieceCase", "SentencePieceTokenizer",
                                         "GPTSentencePieceTokenizer", "Llama2Tokenizer",   "HFTokenizer",
-                                        "PretrainedFromHF"};
+                                        "HuggingFaceTokenizer",      "TikTokenizer",      "PretrainedFromHF"};
     const char *known = "known are GPT2BPETokenizer, ByteTokenizer, CharTokenizer and NullTokenizer";
     if (o->type == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type is missing; %s", known);
     mega_tokenizer *t = NULL;

@@ -157,6 +157,9 @@ static void neutral_values(void **state)
     kit_refuse("plan", SHAPE "--swiglu", "--swiglu is not built yet");
     kit_refuse("plan", SHAPE "--optimizer muon", "\"muon\" is not built yet; built are adam, sgd");
     kit_refuse("plan", SHAPE "--tokenizer-type HFTokenizer", "\"HFTokenizer\" is not built yet");
+    kit_refuse("plan", SHAPE "--tokenizer-type TikTokenizer", "\"TikTokenizer\" is not built yet");
+    kit_refuse("plan", SHAPE "--tokenizer-type HuggingFaceTokenizer", "\"HuggingFaceTokenizer\" is not built yet");
+    kit_refuse("plan", SHAPE "--use-dist-ckpt", "--use-dist-ckpt is not built yet: there is one format");
     kit_refuse("plan", SHAPE "--deepspeed --deepspeed_config ds.json", "its JSON is not read yet");
 }
 
