@@ -170,7 +170,7 @@ mega_status mega_config_options_page(mega_buffer *out)
         out,
         "# Options\n\n"
         "Written by `megalith help --options-page` from the option table in `src/config`; do not edit by hand.\n\n"
-        "Names, defaults and meanings are Megatron's. Every option of its releases and forks has one of four "
+        "Names, defaults and meanings are Megatron's. Every option that is known has one of four "
         "answers:\n\n"
         "| answer | what happens |\n|---|---|\n"
         "| works | it does what it says |\n"
