@@ -24,7 +24,13 @@ static void list_names(mega_buffer *out, const mega_names *names)
     if (names->count > MOST_NAMED) mega_buffer_printf(out, " and %zu more", names->count - MOST_NAMED);
 }
 
-/* The option that random weights would make void, with what it does; NULL: the run may begin with them. */
+static bool loads_what_it_saves(const mega_config *cfg)
+{
+    return cfg->save != NULL && (strcmp(cfg->load, cfg->save) == 0 || is_same_folder(cfg->load, cfg->save));
+}
+
+/* The option that random weights would make void, with what it does; NULL: the run may begin with them, as the first of
+ * those that go on from each other's --save, also where they take the shape that stands there. */
 static const char *needs_checkpoint(const mega_config *cfg, const char **purpose)
 {
     *purpose = "begins with its weights";
@@ -32,7 +38,7 @@ static const char *needs_checkpoint(const mega_config *cfg, const char **purpose
     *purpose = "evaluates it";
     if (cfg->skip_train) return "--skip-train";
     *purpose = "takes the network's shape from it";
-    if (cfg->use_checkpoint_args) return "--use-checkpoint-args";
+    if (cfg->use_checkpoint_args && !loads_what_it_saves(cfg)) return "--use-checkpoint-args";
     *purpose = "forbids to start from random weights";
     return cfg->exit_on_missing_checkpoint ? "--exit-on-missing-checkpoint" : NULL;
 }
@@ -86,10 +92,8 @@ mega_status train_check_nothing_loaded(const trainer *t)
     const char *purpose;
     mega_buffer b = {0};
     bool anything;
-    const bool is_save =
-        cfg->save != NULL && (strcmp(cfg->load, cfg->save) == 0 || is_same_folder(cfg->load, cfg->save));
     const bool is_needed = needs_checkpoint(cfg, &purpose) != NULL;
-    if (is_save && !is_needed) return MEGA_OK;
+    if (loads_what_it_saves(cfg) && !is_needed) return MEGA_OK;
     mega_status st = put_found(&b, cfg->load, &anything);
     if (st == MEGA_OK && (is_needed || anything || is_iteration(cfg->load))) {
         put_expected(&b, cfg);

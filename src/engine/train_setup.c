@@ -74,7 +74,7 @@ mega_status train_open_checkpoint(trainer *t)
     MEGA_TRY(mega_checkpoint_open_ranks(&t->checkpoint, cfg->load, cfg->load_previous, t->team, ranks));
     if (t->checkpoint == NULL) {
         MEGA_TRY(train_check_nothing_loaded(t));
-        return is_open ? mega_config_check(cfg) : MEGA_OK;
+        return cfg->use_checkpoint_args || is_open ? mega_config_check(cfg) : MEGA_OK;
     }
     const mega_model_shape *shape = mega_checkpoint_shape(t->checkpoint);
     const bool takes_all = cfg->use_checkpoint_args || is_open;

@@ -197,6 +197,13 @@ has other.log 'warning: short_text_document: the training data are not those of 
 onward tuned --data-path short_text_document --split 100,0,0 --eval-iters 0 --finetune
 grep -q 'not those of the checkpoint' tuned.log && fail "--finetune speaks of the data before"
 
+# --- a script that goes on from its own --save, and takes what stands there, begins with the same command
+for iteration in 2 4; do
+    "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 4 --eval-iters 0 --exit-interval 2 --save again --load again --use-checkpoint-args >again.log 2>&1 ||
+        { cat again.log; fail "the run to iteration $iteration of a script with --use-checkpoint-args"; }
+    [ "$(cat again/latest_checkpointed_iteration.txt)" = $iteration ] || fail "again: not at $iteration"
+done
+
 # --- by samples, with a ramp of the batch
 "$MEGALITH" pretrain_gpt "${base[@]//--lr-warmup-iters/--lr-warmup-samples}" --train-samples 40 --rampup-batch-size 2 2 8 --log-interval 1 >ramp.log 2>&1 ||
     { cat ramp.log; fail "ramp"; }

@@ -57,7 +57,7 @@ for option in --finetune --skip-train --use-checkpoint-args; do # none of them m
         "${small[@]}" "${data[@]}" --load gud $option
     "$MEGALITH" pretrain_gpt "${small[@]}" "${data[@]}" --load gud $option >log 2>&1
     grep -q 'building GPT model' log && note "$option: the name was looked at after the model was built"
-    mistake "$option of an empty folder" "--load void: found an empty folder, and $option" "${small[@]}" "${data[@]}" --load void --save void $option
+    mistake "$option of an empty folder" "--load void: found an empty folder, and $option" "${small[@]}" "${data[@]}" --load void $option
 done
 mistake "an iteration that is not there" '--load good/iter_0000009: found no such folder; expected a --save folder|name one that is there' \
     "${small[@]}" "${data[@]}" --load good/iter_0000009

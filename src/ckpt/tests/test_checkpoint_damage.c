@@ -246,11 +246,8 @@ int main(void)
     if (access("/dev/shm", W_OK) == 0) setenv("TMPDIR", "/dev/shm", 0);
     mega_log_set_sink(tiny_keep_warning, NULL);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_file),
-        cmocka_unit_test(all_at_once),
-        cmocka_unit_test(large_files),
-        cmocka_unit_test(shares),
-        cmocka_unit_test(lost_folders),
+        cmocka_unit_test(every_file), cmocka_unit_test(all_at_once),  cmocka_unit_test(large_files),
+        cmocka_unit_test(shares),     cmocka_unit_test(lost_folders),
     };
     return cmocka_run_group_tests_name("checkpoint_damage", tests, NULL, NULL);
 }
