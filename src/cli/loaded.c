@@ -23,6 +23,9 @@ static void check_shape(mega_buffer *wrong, mega_config *cfg, const mega_gpt *m)
         mega_buffer_printf(wrong, "\n  %s: the model has %lld; leave the option out or give that value",
                            mega_config_origin(cfg, rows[i].dest), (long long)rows[i].found);
     }
+    if (mega_config_was_set(cfg, "layernorm_epsilon") && cfg->layernorm_epsilon != m->norm_epsilon)
+        mega_buffer_printf(wrong, "\n  %s: the model has %g; leave the option out or give that value",
+                           mega_config_origin(cfg, "layernorm_epsilon"), m->norm_epsilon);
     if (mega_config_was_set(cfg, "seq_length") && cfg->seq_length > m->positions)
         mega_buffer_printf(wrong, "\n  %s: the model has %lld positions; give at most that",
                            mega_config_origin(cfg, "seq_length"), (long long)m->positions);
@@ -31,6 +34,12 @@ static void check_shape(mega_buffer *wrong, mega_config *cfg, const mega_gpt *m)
 static mega_status open_tokenizer(mega_loaded *l, mega_config *cfg, mega_buffer *wrong)
 {
     l->tokenizer = l->model.tokenizer;
+    if (l->tokenizer != NULL && mega_config_was_set(cfg, "tokenizer_type") &&
+        strcmp(cfg->tokenizer_type, mega_tokenizer_type(l->tokenizer)) != 0) {
+        mega_buffer_printf(wrong, "\n  %s: the model's is a %s; leave the option out",
+                           mega_config_origin(cfg, "tokenizer_type"), mega_tokenizer_type(l->tokenizer));
+        return MEGA_OK;
+    }
     if (cfg->vocab_file == NULL && (l->tokenizer != NULL || cfg->tokenizer_type == NULL)) return MEGA_OK;
     if (l->tokenizer == NULL && cfg->vocab_file == NULL && !mega_config_was_set(cfg, "tokenizer_type")) return MEGA_OK;
     mega_tokenizer *given = NULL;

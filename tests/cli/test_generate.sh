@@ -27,6 +27,10 @@ generate --prompt ab --prompt cd --batch 2 --genfile batch.json >out || fail "ba
 cmp -s prompts.json batch.json || fail "a batch of two answers otherwise"
 generate --prompt ab --prompt cd --recompute --genfile again.json >out || fail "recompute: $(cat err)"
 cmp -s prompts.json again.json || fail "without the cache the answers differ"
+# What an option of a script says otherwise than the model's folder is told, all of it.
+refuses "options against the folder" '--layernorm-epsilon 0.5 (argument|the model has 1e-05; leave the option out|--tokenizer-type CharTokenizer (argument|is a ByteTokenizer' \
+    generate_samples_gpt --load model --prompt a --out-seq-length 2 --layernorm-epsilon 0.5 --tokenizer-type CharTokenizer
+generate --prompt ab --layernorm-epsilon 1e-5 --tokenizer-type ByteTokenizer >out || fail "options that agree with the folder: $(cat err)"
 # A file that is read and written, or written twice, by whatever names, is refused while it still holds what it held.
 ln -s prompts.txt link.txt && ln prompts.txt hard.txt && cp prompts.txt kept.txt
 for same in "--sample-output-file prompts.txt" "--sample-output-file ./link.txt" "--genfile prompts.txt" "--genfile hard.txt"; do
