@@ -39,11 +39,11 @@ fi
 head -c 40 text_text_document.idx >cut_text_document.idx
 cp text_text_document.bin cut_text_document.bin
 mistake "cut index" 'cut_text_document.idx|40' "${small[@]}" --data-path cut_text_document
-grep -q 'building GPT model' out && { echo "FAILED: the cut index was found after the model was built"; failures=$((failures + 1)); }
+grep -q 'building GPT model' <<<"$refused" && note "the cut index was found after the model was built"
 head -c 100 text_text_document.bin >short_text_document.bin
 cp text_text_document.idx short_text_document.idx
 mistake "cut data" 'short_text_document.bin: found 100 bytes, expected' "${small[@]}" --data-path short_text_document
-grep -q 'building GPT model' out && { echo "FAILED: the cut data were found after the model was built"; failures=$((failures + 1)); }
+grep -q 'building GPT model' <<<"$refused" && note "the cut data were found after the model was built"
 mistake "no training share" '--split 0,100,0|no documents for training' "${small[@]}" --data-path text_text_document --split 0,100,0
 mistake "another network" 'good/iter_0000004|--num-layers is 3 here, 2 in the checkpoint|--hidden-size is 64 here, 32|--use-checkpoint-args' \
     "${small[@]}" "${data[@]}" --load good --num-layers 3 --hidden-size 64
@@ -81,7 +81,7 @@ if [ "$(id -u)" != 0 ]; then
 fi
 echo text >file
 mistake "a file where a folder goes" 'file/save|--save' "${small[@]}" "${data[@]}" --save file/save
-grep -q 'building GPT model' out && { echo "FAILED: --save was looked at after the model was built"; failures=$((failures + 1)); }
+grep -q 'building GPT model' <<<"$refused" && note "--save was looked at after the model was built"
 mistake "a metrics file where none can be" 'file/metrics' "${small[@]}" "${data[@]}" --metrics-file file/metrics
 seq 20 >notes.txt && cp notes.txt as_they_were
 mistake "a metrics file of somebody's notes" '--metrics-file notes.txt: its first line is no row of metrics: found "1"|give another name' \

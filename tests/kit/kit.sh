@@ -37,6 +37,8 @@ refuses() {
     shift 2
     text=$("$MEGALITH" "$@" 2>&1 </dev/null)
     status=$?
+    # shellcheck disable=SC2034  # for scripts that look at it more closely
+    refused=$text
     if [ $status -eq 0 ] || [ $status -ge 126 ]; then
         note "$name: exit status $status: $text"
         return
