@@ -9,7 +9,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { ENGINE_FOLLOWS_S = 2 /* behind the ranks, which wait for a second before they ask */ };
+enum {
+    ENGINE_FOLLOWS_S = 4 /* behind the ranks, which wait for a second before they ask, and may be short of cores */
+};
 
 extern char **environ;
 
