@@ -134,7 +134,8 @@ static double run_all(stages_of *all, const mega_pipeline *p)
     for (bool moved = true; moved;) {
         moved = false;
         for (int s = 0; s < p->stages; s++) {
-            moved |= await(all, p, s, 0) | await(all, p, s, 1);
+            moved |= await(all, p, s, 0);
+            moved |= await(all, p, s, 1);
             if (at[s] == mega_schedule_length(p)) continue;
             const mega_schedule_step *x = &all->step[s][at[s]];
             const double begins = may_begin(all, p, s, x);
