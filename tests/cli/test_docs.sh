@@ -1,22 +1,28 @@
 #!/usr/bin/env bash
-# Runs the ```sh blocks of every page under docs/ (and of the README's workflows), page by page, each in an empty folder with
-# megalith on PATH. A block marked ```sh norun is shown, not run.
+# Runs the ```sh blocks of the README and of every page under docs/, without the variables of the tests. A page of docs/ runs
+# in an empty folder with megalith on PATH; the README runs in what a clone has after `make`, and sets its own PATH.
+# A block marked ```sh norun is shown, not run.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 set -eo pipefail
+path_of_a_new_user=$PATH
 megalith_on_path
+mkdir -p "$work/README/build"
+cp -r "$MEGA_SOURCE/docs" "$work/README"
+ln -s "$MEGALITH" "$work/README/build/megalith"
 # docs/ranks.md and docs/launching.md start ranks: as root, and on a machine of one core.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 failed=0
 for page in "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/docs/*.md; do
     name=$(basename "$page" .md)
-    mkdir "$work/$name"
+    mkdir -p "$work/$name"
     awk '/^```sh$/ { on = 1; next } /^```/ { on = 0 } on' "$page" >"$work/$name.sh"
     [ -s "$work/$name.sh" ] || continue
     starts_ranks=$([ "$name" = ranks ] || [ "$name" = launching ] && echo 1 || echo 0)
     if [ "$starts_ranks" = 1 ] && ! command -v mpirun >/dev/null; then echo "left out: $name (no mpirun)" && continue; fi
     # The launcher's libraries keep what they allocate until the end.
     leaks=$((1 - starts_ranks))
-    if (cd "$work/$name" && ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=$leaks" bash -euo pipefail "$work/$name.sh" >"$work/$name.log" 2>&1 </dev/null); then
+    path=$([ "$name" = README ] && echo "$path_of_a_new_user" || echo "$PATH")
+    if (cd "$work/$name" && PATH="$path" ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=$leaks" env -u MEGA_SOURCE -u MEGA_BUILD -u MEGALITH bash -euo pipefail "$work/$name.sh" >"$work/$name.log" 2>&1 </dev/null); then
         echo "ok $name ($(wc -l <"$work/$name.sh") lines)"
     else
         echo "FAILED: the commands of $page:"
