@@ -51,16 +51,20 @@ int mega_cpu_count(void)
     return count < 1 ? 1 : count;
 }
 
-int mega_default_threads(void)
+int mega_threads_from_environment(void)
 {
     const char *text = getenv("OMP_NUM_THREADS"); /* may be a list, one number per nesting level */
-    if (text != NULL) {
-        char *end;
-        errno = 0;
-        const long n = strtol(text, &end, 10);
-        if (errno == 0 && end != text && (*end == '\0' || *end == ',') && n > 0 && n <= 4096) return (int)n;
-    }
-    return mega_cpu_count();
+    if (text == NULL) return 0;
+    char *end;
+    errno = 0;
+    const long n = strtol(text, &end, 10);
+    return errno == 0 && end != text && (*end == '\0' || *end == ',') && n > 0 && n <= 4096 ? (int)n : 0;
+}
+
+int mega_default_threads(void)
+{
+    const int given = mega_threads_from_environment();
+    return given > 0 ? given : mega_cpu_count();
 }
 
 #if defined(__x86_64__)

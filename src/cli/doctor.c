@@ -193,11 +193,11 @@ static void show_gpu(void)
 
 static void show_use(void)
 {
-    const char *omp = getenv("OMP_NUM_THREADS"), *isa = getenv("MEGA_ISA"), *limit;
+    const char *isa = getenv("MEGA_ISA"), *limit;
     const int threads = mega_default_threads(), cores = mega_cpu_count();
     const size_t memory = mega_memory_available(&limit);
     printf("\nwhat will be used\n");
-    if (omp != NULL && threads != cores) {
+    if (mega_threads_from_environment() > 0 && threads != cores) {
         row("threads", "%d, from OMP_NUM_THREADS (%d cores; --num-threads N overrides)", threads, cores);
     } else {
         row("threads", "%d (--num-threads N overrides)", threads);

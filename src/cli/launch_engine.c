@@ -1,6 +1,7 @@
 /* Which engine starts the ranks, where, and how many. */
 #include "launch.h"
 #include "megalith/comm.h"
+#include "megalith/config.h"
 #include "megalith/file.h"
 #include <ctype.h>
 #include <stdlib.h>
@@ -197,6 +198,14 @@ static void refuse_nesting(launch_plan *p)
                        sign[i], getenv(sign[i]), p->command != NULL ? p->command : "pretrain_gpt");
         return;
     }
+    const char *mark;
+    int64_t processes;
+    const char *launcher = mega_config_python_launcher(&mark, &processes);
+    if (launcher != NULL)
+        launch_mistake(p,
+                       "environment %s: %s started this process as one of %lld, and each would start the whole run. "
+                       "Leave %s out, or unset %s",
+                       mark, launcher, (long long)processes, launcher, mark);
 }
 
 void launch_engine_find(launch_plan *p)

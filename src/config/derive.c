@@ -38,7 +38,9 @@ static void derive_layout(mega_config *cfg)
 
 static void derive_zero_stage(mega_config *cfg)
 {
-    if (cfg->use_distributed_optimizer && derives(cfg, "zero_stage")) cfg->zero_stage = 1;
+    if (cfg->ddp_impl == MEGA_DDP_FSDP && derives(cfg, "zero_stage")) cfg->zero_stage = 3;
+    else if (cfg->use_distributed_optimizer && derives(cfg, "zero_stage"))
+        cfg->zero_stage = 1;
 }
 
 /* Stages that say their number of layers have as many parts as the others. */
@@ -56,7 +58,7 @@ static int64_t default_threads(const mega_config *cfg)
 {
     const int64_t threads = mega_default_threads();
     const bool own_cores = getenv("MEGA_LAUNCH") == NULL && mega_cpu_affinity() < sysconf(_SC_NPROCESSORS_ONLN);
-    if (getenv("OMP_NUM_THREADS") != NULL || own_cores) return threads;
+    if (mega_threads_from_environment() > 0 || own_cores) return threads;
     return threads > cfg->local_world_size ? threads / cfg->local_world_size : 1;
 }
 

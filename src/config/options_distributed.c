@@ -25,7 +25,7 @@ static const option_row distributed_rows[] = {
     {IDLE("no-overlap-p2p-communication", KIND_OFF, NULL, OWN_ORDER), .dest = "overlap_p2p_comm"},
     {IDLE("distributed-backend", KIND_STRING, "nccl", OVER_MPI), .choices = "nccl|gloo|ccl|hccl|mpi"},
     {OPTION("distributed-timeout-minutes", distributed_timeout_minutes, KIND_FLOAT), .fallback = "10", .range = RANGE_POSITIVE, .help = "a rank that waits longer for others ends the run and says for whom"},
-    {OPTION("DDP-impl", ddp_impl, KIND_CHOICE), .fallback = "local", .choices = "local|torch|FSDP", .help = "when gradients are summed over data-parallel ranks: local after the backward, torch by bucket while it runs; FSDP is --zero-stage 3"},
+    {OPTION("DDP-impl", ddp_impl, KIND_CHOICE), .fallback = "local", .choices = "local|torch|FSDP", .help = "when gradients are summed over data-parallel ranks: local after the backward, torch by bucket while it runs; FSDP is --zero-stage 3 (weights, gradients and optimizer shared out)"},
     {IDLE("no-contiguous-buffers-in-local-ddp", KIND_OFF, NULL, PLANNED), .dest = "use_contiguous_buffers_in_local_ddp"},
     {IDLE("use-contiguous-buffers-in-ddp", KIND_FLAG, NULL, PLANNED)},
     {OPTION("ddp-bucket-size", ddp_bucket_size, KIND_INT), .fallback = "40000000", .range = RANGE_POSITIVE, .help = "elements of a bucket of parameters, of which ranks exchange gradients (ZeRO 1, 2: weights too) at once; with ZeRO 3 it is a layer"},

@@ -371,25 +371,28 @@ static void rule_profiled_steps(mega_config *cfg)
 
 /* ---- several ranks ---- */
 
-/* A launcher that this build or command knows nothing of would have each process train a whole run over the same files.
- */
+/* Each process of a launcher whose ranks this one does not see as such would do the whole run over the same files. */
 static void rule_one_rank(mega_config *cfg)
 {
-    static const char *const name[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
-    /* WORLD_SIZE may merely stand in the environment; the others are set by the launcher of this process. */
-    const size_t first = (cfg->state->command->bit & FOR_TRAINING) != 0 ? 0 : 1;
-    for (size_t i = first; i < ROW_COUNT(name) && cfg->world_size == 1; i++) {
+    static const char *const name[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+    int64_t ranks = 1;
+    if (cfg->world_size > 1) return;
+    for (size_t i = 0; i < ROW_COUNT(name); i++) {
         const char *world = getenv(name[i]);
-        int64_t n = 1;
-        if (world == NULL || !mega_value_int(world, &n) || n <= 1) continue;
-        mega_config_problem(
-            cfg, MEGA_ERR_UNSUPPORTED,
-            "environment %s=%s: several ranks run under an MPI launcher, with pretrain_gpt, generate_samples_gpt and "
-            "tasks alone: megalith launch --nproc_per_node %s pretrain_gpt … (RANK and WORLD_SIZE are not used; srun "
-            "wants --mpi=pmix)",
-            name[i], world, world);
+        if (world == NULL || !mega_value_int(world, &ranks) || ranks <= 1) continue;
+        mega_config_problem(cfg, MEGA_ERR_UNSUPPORTED,
+                            "environment %s=%s: several ranks run under an MPI launcher, with pretrain_gpt, "
+                            "generate_samples_gpt and tasks alone: megalith launch --nproc_per_node %s pretrain_gpt … "
+                            "(srun needs --mpi=pmix)",
+                            name[i], world, world);
         return;
     }
+    const char *mark, *launcher = mega_config_python_launcher(&mark, &ranks);
+    if (launcher == NULL) return;
+    mega_config_problem(cfg, MEGA_ERR_UNSUPPORTED,
+                        "environment %s: %s started this process as one of %lld, and its processes are no ranks here; "
+                        "start them with megalith %s (it stands before %s's own options), or unset %s",
+                        mark, launcher, (long long)ranks, launcher, launcher, mark);
 }
 
 /* The greatest. */

@@ -21,6 +21,17 @@ grep -q 'has 29 % more than the mean; --decoder-first-pipeline-num-layers 8 --de
     >even.log 2>&1 || fail "$(cat even.log)"
 grep -q '^balance      the stage that computes most has 5 % more than the mean$' even.log || fail "balance: $(grep balance even.log)"
 
+# docs/layouts.md: sequence parallelism moves ten halves of a layer's activations where tensor parallelism sums four wholes, 25 % more.
+shape="--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --micro-batch-size 1 --world-size 2 --tensor-model-parallel-size 2 --print-program"
+# shellcheck disable=SC2086
+"$MEGALITH" plan $shape >sums.log 2>&1 && "$MEGALITH" plan $shape --sequence-parallel >shares.log 2>&1 || fail "$(cat sums.log shares.log)"
+of_layer() { sed -n '/ train /,/ evaluate /p' "$1" | grep -cE "^ +[0-9]+ +$2 +tp +(d\.)?h\.1\."; }
+[ "$(of_layer sums.log all_reduce) $(of_layer shares.log all_gather) $(of_layer shares.log reduce_scatter)" = '4 6 4' ] ||
+    fail "exchanges of a layer: $(of_layer sums.log all_reduce), $(of_layer shares.log all_gather), $(of_layer shares.log reduce_scatter)"
+# And selective recomputation drops next to nothing: scores are never kept.
+saved() { "$MEGALITH" plan --preset gpt2 --micro-batch-size 1 --print-program "$@" | sed -n 's/^forward . train .* saved \([0-9.]*\) MB.*/\1/p'; }
+awk -v all="$(saved)" -v less="$(saved --recompute-granularity selective)" 'BEGIN { exit !(less < all && less > 0.995 * all) }' || fail "selective recomputation: $(saved) MB, $(saved --recompute-granularity selective) MB"
+
 # shellcheck disable=SC2086
 "$MEGALITH" plan $gpt3 --world-size 8 --rank 8 >out 2>&1 && fail "rank 8 of 8 was planned"
 grep -q 'rank 8 of a world of 8 ranks; expected 0 to 7' out || fail "$(cat out)"

@@ -179,6 +179,7 @@ static void default_threads_follow_the_environment(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         setenv("OMP_NUM_THREADS", rows[i].text, 1);
         assert_int_equal(mega_default_threads(), rows[i].threads != 0 ? rows[i].threads : mega_cpu_count());
+        assert_int_equal(mega_threads_from_environment(), rows[i].threads);
     }
     unsetenv("OMP_NUM_THREADS");
     assert_int_equal(mega_default_threads(), mega_cpu_count());

@@ -47,6 +47,16 @@ static void zero(void **state)
         "--use-distributed-optimizer True (argument 11) and --zero-stage 2 (argument 12): the distributed optimizer is "
         "ZeRO stage 1");
     kit_refuse("plan", SHAPE "--zero-stage 4", "expected 0, 1, 2 or 3");
+    static const char *const fsdp[] = {SHAPE "--DDP-impl FSDP", SHAPE "--world-size 4 --DDP-impl FSDP",
+                                       SHAPE
+                                       "--world-size 4 --DDP-impl FSDP --zero-stage 3 --use-distributed-optimizer"};
+    for (size_t i = 0; i < sizeof fsdp / sizeof fsdp[0]; i++) {
+        kit_accept(&c, "plan", fsdp[i]);
+        assert_int_equal(c.zero_stage, 3);
+        mega_config_fini(&c);
+    }
+    kit_refuse("plan", SHAPE "--DDP-impl FSDP --zero-stage 1",
+               "--DDP-impl FSDP (argument 11) and --zero-stage 1 (argument 13): FSDP is ZeRO stage 3");
     kit_accept(&c, "plan",
                SHAPE "--zero-stage 3 --DDP-impl torch --ddp-bucket-size 1e6 --stage3-prefetch-bucket-size 0");
     assert_true(c.ddp_impl == MEGA_DDP_TORCH && c.ddp_bucket_size == 1000000 && c.stage3_prefetch_bucket_size == 0);
@@ -176,11 +186,25 @@ static void checkpoints(void **state)
 static void several_ranks(void **state)
 {
     (void)state;
-    setenv("WORLD_SIZE", "4", 1);
-    kit_refuse("plan", TRAIN, "environment WORLD_SIZE=4: several ranks run under an MPI launcher");
+    setenv("WORLD_SIZE", "4", 1); /* what a shell has exported is no launcher */
+    setenv("RANK", "3", 1);
+    accept("plan", TRAIN);
+    setenv("TORCHELASTIC_RUN_ID", "none", 1);
+    kit_refuse("plan", TRAIN, "environment TORCHELASTIC_RUN_ID: torchrun started this process as one of 4");
+    kit_assert_has(mega_error_message(), "start them with megalith torchrun");
+    setenv("OMPI_COMM_WORLD_SIZE", "1", 1); /* a rank of mpirun since */
+    accept("plan", TRAIN);
+    setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+    kit_refuse("plan", TRAIN, "environment OMPI_COMM_WORLD_SIZE=2: several ranks run under an MPI launcher");
+    unsetenv("OMPI_COMM_WORLD_SIZE");
+    unsetenv("TORCHELASTIC_RUN_ID");
+    setenv("CROSS_SIZE", "1", 1);
+    kit_refuse("plan", TRAIN, "environment CROSS_SIZE: deepspeed started this process as one of 4");
     setenv("WORLD_SIZE", "1", 1);
     accept("plan", TRAIN);
+    unsetenv("CROSS_SIZE");
     unsetenv("WORLD_SIZE");
+    unsetenv("RANK");
 }
 
 /* As a launcher of `ranks` would start it. */
@@ -192,6 +216,30 @@ static mega_status parse_ranks(mega_config *c, int64_t ranks, int argc, char **a
     c->world_size = c->local_world_size = ranks;
     if (st == MEGA_OK) st = mega_config_parse(c, "plan", argc, argv);
     return st;
+}
+
+/* An empty or useless OMP_NUM_THREADS is none: ranks share the cores of their host. */
+static void threads_of_ranks(void **state)
+{
+    (void)state;
+    char *argv[] = {"plan", "--preset", "tiny", "--micro-batch-size", "1"};
+    static const char *const none[] = {"", "0"};
+    const char *old = getenv("OMP_NUM_THREADS");
+    char *kept = old != NULL ? mega_strdup(old) : NULL;
+    mega_config c;
+    unsetenv("OMP_NUM_THREADS");
+    assert_int_equal(parse_ranks(&c, 64, 5, argv), MEGA_OK);
+    const int64_t shared = c.num_threads;
+    mega_config_fini(&c);
+    for (size_t i = 0; i < 2; i++) {
+        setenv("OMP_NUM_THREADS", none[i], 1);
+        assert_int_equal(parse_ranks(&c, 64, 5, argv), MEGA_OK);
+        assert_int_equal(c.num_threads, shared);
+        mega_config_fini(&c);
+    }
+    unsetenv("OMP_NUM_THREADS");
+    if (kept != NULL) setenv("OMP_NUM_THREADS", kept, 1);
+    mega_free(kept);
 }
 
 /* What asks ranks for nothing that could change is told as such, whatever their number; the rest is refused where it
@@ -399,6 +447,7 @@ int main(void)
         cmocka_unit_test(precision_and_recompute),
         cmocka_unit_test(checkpoints),
         cmocka_unit_test(several_ranks),
+        cmocka_unit_test(threads_of_ranks),
         cmocka_unit_test(data_paths),
         cmocka_unit_test(tokenizers),
         cmocka_unit_test(other_commands),

@@ -32,7 +32,9 @@ int mega_cpu_count(void);
 /* The two parts of it: cores in the affinity mask; cores by the quota of the control group, 0 = no quota. */
 int mega_cpu_affinity(void);
 double mega_cpu_quota(void);
-/* OMP_NUM_THREADS when it is a positive number, else mega_cpu_count(). */
+/* OMP_NUM_THREADS (of a list the first number); 0 when it is not set, or holds no number from 1 to 4096. */
+int mega_threads_from_environment(void);
+/* The same, or mega_cpu_count() where that is 0. */
 int mega_default_threads(void);
 
 /* Instruction sets that kernels may use, read from the CPU once. MEGA_ISA=portable|avx2|avx512|avx512_bf16|amx in the

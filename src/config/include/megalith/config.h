@@ -295,6 +295,11 @@ mega_status mega_config_from_json(mega_config *cfg, const char *json, mega_confi
 mega_status mega_config_help(const char *command, mega_buffer *out);
 mega_status mega_config_options_page(mega_buffer *out);
 
+/* The launcher of Python ("torchrun", "deepspeed") that started this process as one of several, which are no ranks
+ * here: its mark in the environment, and how many processes. NULL when there is none, or when an MPI launcher has
+ * started this process since. */
+const char *mega_config_python_launcher(const char **out_mark, int64_t *out_processes);
+
 /* The canonical name for what a user typed as a command ("tools/preprocess_data.py" → "preprocess_data"), or NULL. */
 const char *mega_config_command(const char *typed);
 /* Names of all commands, in the order of help; NULL past the end. Its one line of help through out_summary. */
