@@ -46,6 +46,17 @@ bool mega_cli_is_terminal(FILE *stream)
     return isatty(fileno(stream)) == 1;
 }
 
+int mega_cli_python_words(int argc, char **argv)
+{
+    int n = 0;
+    for (; n < argc; n++) {
+        const char *slash = strrchr(argv[n], '/'), *name = slash != NULL ? slash + 1 : argv[n];
+        const bool is_program = strncmp(name, "python", 6) == 0 || strcmp(name, "megalith") == 0;
+        if (!is_program && strcmp(name, "-u") != 0 && strcmp(name, "-m") != 0) break;
+    }
+    return n;
+}
+
 int mega_cli_fail(const char *command, mega_status st)
 {
     fflush(stdout);
@@ -74,7 +85,7 @@ static void show_threads(const mega_config *cfg)
         if (strcmp(cfg->command, computing[i]) != 0) continue;
         const int cores = mega_cpu_count();
         const bool given = mega_config_was_set(cfg, "num_threads");
-        const bool environment = !given && getenv("OMP_NUM_THREADS") != NULL;
+        const bool environment = !given && mega_threads_from_environment() > 0;
         mega_info("using %lld thread%s%s (%s; %d core%s may be used)", (long long)cfg->num_threads,
                   cfg->num_threads == 1 ? "" : "s", cfg->world_size > 1 ? " a rank" : "",
                   given                       ? "--num-threads"

@@ -48,6 +48,9 @@ bool mega_cli_is_terminal(FILE *stream);
 /* The locale of the environment is a UTF-8 one. */
 bool mega_cli_speaks_utf8(void);
 
+/* How many of the words are what a script of Python has in front of the command's name: python3 -u -m, megalith. */
+int mega_cli_python_words(int argc, char **argv);
+
 /* Where mega_log goes: info to standard output or standard error, warnings and errors to standard error. */
 void mega_cli_log_to(bool standard_output);
 

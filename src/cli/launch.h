@@ -18,17 +18,26 @@ typedef struct launch_host {
 
 typedef enum launch_kind { LAUNCH_NONE, LAUNCH_OPENMPI, LAUNCH_MPICH, LAUNCH_SLURM } launch_kind;
 
+/* A list of words that grows; NULL-terminated. */
+typedef struct launch_words {
+    char **word;
+    int count, capacity;
+    bool failed; /* memory is short */
+} launch_words;
+
 typedef struct launch_plan {
     mega_arena arena; /* owns every string and list below */
     mega_buffer mistakes;
 
     const char *hostfile, *include, *exclude, *master_addr, *log_dir, *launcher;
     int64_t nproc, nodes; /* 0: not given */
+    int64_t processes;    /* ranks of all hosts together; 0: not given */
     int64_t node_rank, max_restarts;
     bool dry_run, help;
 
     const char *command; /* its name here, whatever the user wrote */
-    char **args;         /* behind it, NULL-terminated */
+    launch_words passed; /* options of the command, out of those of launch */
+    char **args;         /* all of the command's, NULL-terminated */
     int args_count;
 
     launch_host *host; /* in the hostfile's order; none: this machine, or those of the Slurm allocation */
@@ -41,12 +50,6 @@ typedef struct launch_plan {
     const char *program; /* this one */
 } launch_plan;
 
-/* A list of words that grows; NULL-terminated. */
-typedef struct launch_words {
-    char **word;
-    int count, capacity;
-    bool failed; /* memory is short */
-} launch_words;
 void launch_word(launch_words *w, mega_arena *arena, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* What is wrong is collected, and told at once. */

@@ -1,4 +1,6 @@
-/* The options of megalith launch: those of torch.distributed.launch, torchrun and deepspeed, in one table. */
+/* The options of megalith launch: those of torch.distributed.launch, torchrun, deepspeed and accelerate launch, in one
+ * table. What says how to train rather than where to start is handed on to the command. */
+#include "cli.h"
 #include "launch.h"
 #include "megalith/config.h"
 #include "megalith/threads.h"
@@ -6,18 +8,22 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 typedef enum launch_option_kind {
     WORD,   /* a value */
     NUMBER, /* a whole number of `least` or more */
     FLAG,
+    PASSED,       /* its value becomes that of an option of the command, which help names */
+    PASSED_FLAG,  /* an option of the command, with the value behind the '=' */
+    PASSED_REST,  /* the rest of the name is an option of the command */
     IGNORED,      /* a value, without effect here: help says why */
     IGNORED_FLAG, /* likewise, without a value */
     REFUSED       /* help says what to do */
 } launch_option_kind;
 
 typedef struct launch_option {
-    const char *names; /* "name|other names", with underscores */
+    const char *names; /* "name|other names", with underscores; a name that ends with * stands for all that begin so */
     launch_option_kind kind;
     size_t offset;
     int64_t least;
@@ -26,15 +32,21 @@ typedef struct launch_option {
 
 #define AT(field) offsetof(launch_plan, field)
 #define BY_MPI    "ranks find each other through the engine that starts them"
+#define OWN_CORES "each rank takes its share of the cores anyway"
+#define COMPILED  "the program of a step is made before the first one anyway"
 
 static const launch_option options[] = {
     {"nproc_per_node|num_gpus|num_accelerators", NUMBER, AT(nproc), 1,
      "ranks on each host; without it the slots of the hostfile, else 1. cpu, auto: one for each core of this host"},
-    {"nnodes|num_nodes", NUMBER, AT(nodes), 1, "hosts: the first N of the hostfile, or of the Slurm allocation"},
-    {"node_rank", NUMBER, AT(node_rank), 0, "host 0 starts the ranks of all hosts; another has nothing to do"},
-    {"hostfile|H", WORD, AT(hostfile), 0, "a line a host: NAME slots=N; # begins a comment"},
-    {"include|i", WORD, AT(include), 0, "only these: HOST[:SLOT,SLOT…][@HOST…]"},
-    {"exclude|e", WORD, AT(exclude), 0, "all but these, written like --include"},
+    {"nnodes|num_nodes|num_machines", NUMBER, AT(nodes), 1,
+     "hosts: the first N of the hostfile, or of the Slurm allocation"},
+    {"num_processes", NUMBER, AT(processes), 1, "ranks on all hosts together (accelerate)"},
+    {"node_rank|machine_rank", NUMBER, AT(node_rank), 0,
+     "host 0 starts the ranks of all hosts; another has nothing to do"},
+    {"hostfile|H|mpirun_hostfile|deepspeed_hostfile", WORD, AT(hostfile), 0,
+     "a line a host: NAME slots=N; # begins a comment"},
+    {"include|i|deepspeed_inclusion_filter", WORD, AT(include), 0, "only these: HOST[:SLOT,SLOT…][@HOST…]"},
+    {"exclude|e|deepspeed_exclusion_filter", WORD, AT(exclude), 0, "all but these, written like --include"},
     {"log_dir|enable_each_rank_log", WORD, AT(log_dir), 0,
      "a file for each rank, DIR/rank_N.log; the terminal shows rank 0, the last rank and errors"},
     {"max_restarts", NUMBER, AT(max_restarts), 0,
@@ -42,14 +54,24 @@ static const launch_option options[] = {
     {"launcher", WORD, AT(launcher), 0, "openmpi, mpich or slurm; without it the one that is there"},
     {"dry_run", FLAG, AT(dry_run), 0, "print the engine's command and stop"},
     {"help|h", FLAG, AT(help), 0, "this page"},
-    {"master_addr", WORD, AT(master_addr), 0, "the name of host 0, in what is printed"},
-    {"master_port", IGNORED, 0, 0, "the engine finds free ports"},
+    {"master_addr|main_process_ip", WORD, AT(master_addr), 0, "the name of host 0, in what is printed"},
+    {"num_cpu_threads_per_process", PASSED, 0, 0, "num-threads"},
+    {"mixed_precision", PASSED, 0, 0, "mixed-precision"},
+    {"zero_stage", PASSED, 0, 0, "zero-stage"},
+    {"gradient_accumulation_steps", PASSED, 0, 0, "gradient-accumulation-steps"},
+    {"gradient_clipping", PASSED, 0, 0, "clip-grad"},
+    {"offload_optimizer_device", PASSED, 0, 0, "offload-optimizer-device"},
+    {"offload_param_device", PASSED, 0, 0, "offload-param-device"},
+    {"use_fsdp", PASSED_FLAG, 0, 0, "DDP-impl=FSDP"},
+    {"megatron_lm_*", PASSED_REST, 0, 0, "the option of the command without megatron_lm_; true and false are a flag's"},
+    {"master_port|main_process_port", IGNORED, 0, 0, "the engine finds free ports"},
     {"rdzv_backend", IGNORED, 0, 0, BY_MPI},
     {"rdzv_endpoint", IGNORED, 0, 0, BY_MPI},
     {"rdzv_id", IGNORED, 0, 0, BY_MPI},
     {"rdzv_conf", IGNORED, 0, 0, BY_MPI},
     {"standalone", IGNORED_FLAG, 0, 0, BY_MPI},
     {"local_addr", IGNORED, 0, 0, BY_MPI},
+    {"same_network", IGNORED_FLAG, 0, 0, BY_MPI},
     {"monitor_interval", IGNORED, 0, 0, "a rank's end is seen at once"},
     {"start_method", IGNORED, 0, 0, "a rank is a program of its own"},
     {"role", IGNORED, 0, 0, "all ranks have the same role"},
@@ -65,6 +87,13 @@ static const launch_option options[] = {
     {"tee|t", REFUSED, 0, 0, "--log_dir DIR writes a file for each rank and shows rank 0, the last rank and errors"},
     {"local_ranks_filter", REFUSED, 0, 0, "with --log_dir DIR the terminal shows rank 0, the last rank and errors"},
     {"run_path", REFUSED, 0, 0, "no Python runs; name the command"},
+    {"duplicate_stdout_filters|duplicate_stderr_filters", REFUSED, 0, 0, "--log_dir DIR writes a file for each rank"},
+    {"config_file|deepspeed_config_file", REFUSED, 0, 0, "its settings are not read; give them as options"},
+    {"deepspeed_multinode_launcher", REFUSED, 0, 0,
+     "--launcher openmpi, mpich or slurm; without it the one that is there"},
+    {"deepspeed_moe_layer_cls_names", REFUSED, 0, 0, "a mixture of experts is not built"},
+    {"fsdp_*", REFUSED, 0, 0, "--use_fsdp shares out weights, gradients and optimizer; leave its details out"},
+    {"tpu|tpu_*", REFUSED, 0, 0, "ranks run on cores"},
     {"logs_specs", REFUSED, 0, 0, "--log_dir DIR writes a file for each rank"},
     {"no_ssh", REFUSED, 0, 0, "name the hosts by --hostfile, or run inside a Slurm allocation"},
     {"ssh_port", REFUSED, 0, 0, "write it for the hosts in ~/.ssh/config (Port N)"},
@@ -73,7 +102,21 @@ static const launch_option options[] = {
     {"min_elastic_nodes", REFUSED, 0, 0, "--max-restarts goes on with the hosts that are left"},
     {"max_elastic_nodes", REFUSED, 0, 0, "--max-restarts goes on with the hosts that are left"},
     {"autotuning", REFUSED, 0, 0, "megalith plan shows what a layout needs"},
-    {"bind_cores_to_rank", IGNORED_FLAG, 0, 0, "each rank takes its share of the cores anyway"},
+    {"bind_cores_to_rank|enable_cpu_affinity", IGNORED_FLAG, 0, 0, OWN_CORES},
+    {"numa_binding", IGNORED, 0, 0, OWN_CORES},
+    {"cpu|use_cpu|multi_gpu", IGNORED_FLAG, 0, 0, "ranks run on cores"},
+    {"gpu_ids", IGNORED, 0, 0, "ranks run on cores"},
+    {"use_deepspeed|use_megatron_lm|use_parallelism_config", IGNORED_FLAG, 0, 0, "one program does all of it"},
+    {"zero3_init_flag|zero3_save_16bit_model", IGNORED, 0, 0,
+     "a rank makes its share of the weights alone, and a "
+     "checkpoint is always whole"},
+    {"dynamo_use_fullgraph|dynamo_use_dynamic|dynamo_use_regional_compilation", IGNORED_FLAG, 0, 0, COMPILED},
+    {"dynamo_*", IGNORED, 0, 0, COMPILED},
+    {"debug", IGNORED_FLAG, 0, 0, "ranks compare their calls in any case"},
+    {"event_log_handler", IGNORED, 0, 0, "--log_dir DIR writes a file for each rank"},
+    {"signals_to_handle", IGNORED, 0, 0, "signals are handed on to the ranks in any case"},
+    {"shutdown_timeout", IGNORED, 0, 0, "a rank that does not end is ended after 8 seconds"},
+    {"virtual_local_rank", IGNORED_FLAG, 0, 0, "ranks get their number from the engine"},
     {"bind_core_list", REFUSED, 0, 0, "start megalith launch under taskset -c LIST"},
     {"venv_script", REFUSED, 0, 0, "ranks need no environment of Python"},
     {"save_pid", REFUSED, 0, 0, "the shell's $! holds the process id of megalith launch"},
@@ -85,7 +128,9 @@ static bool is_named(const char *names, const char *name)
     const size_t n = strlen(name);
     for (const char *at = names; at != NULL; at = strchr(at, '|')) {
         if (*at == '|') at++;
-        if (strncmp(at, name, n) == 0 && (at[n] == '|' || at[n] == '\0')) return true;
+        const size_t length = strcspn(at, "|");
+        const bool is_head = length > 0 && at[length - 1] == '*';
+        if (is_head ? strncmp(at, name, length - 1) == 0 : n == length && strncmp(at, name, n) == 0) return true;
     }
     return false;
 }
@@ -155,6 +200,42 @@ static void read_number(launch_plan *p, const launch_option *o, const char *type
     *field = n;
 }
 
+/* Hands `--option value` on to the command; "name=value" is both. */
+static void pass_on(launch_plan *p, const char *option, const char *value)
+{
+    const size_t n = strcspn(option, "=");
+    launch_word(&p->passed, &p->arena, "--%.*s", (int)n, option);
+    if (option[n] == '=') value = option + n + 1;
+    if (value != NULL) launch_word(&p->passed, &p->arena, "%s", value);
+}
+
+/* --megatron_lm_NAME true hands on the flag --NAME, false nothing, any other value itself. */
+static void pass_rest(launch_plan *p, const char *typed, const char *value)
+{
+    static const char head[] = "megatron_lm_";
+    char *name = mega_arena_strdup(&p->arena, typed + strspn(typed, "-") + sizeof head - 1);
+    if (name == NULL) return;
+    name[strcspn(name, "=")] = '\0';
+    if (strcasecmp(value, "false") == 0 || strcasecmp(value, "no") == 0) return;
+    const bool is_flag = strcasecmp(value, "true") == 0 || strcasecmp(value, "yes") == 0;
+    pass_on(p, name, is_flag ? NULL : value);
+}
+
+static void read_value(launch_plan *p, const launch_option *o, const char *typed, const char *value)
+{
+    switch (o->kind) {
+    case WORD: memcpy((char *)p + o->offset, &value, sizeof value); break;
+    case NUMBER: read_number(p, o, typed, value); break;
+    case PASSED: pass_on(p, o->help, value); break;
+    case PASSED_REST: pass_rest(p, typed, value); break;
+    case IGNORED: fprintf(stderr, "megalith launch: %s has no effect here: %s\n", typed, o->help); break;
+    case FLAG:
+    case PASSED_FLAG:
+    case IGNORED_FLAG:
+    case REFUSED: break; /* take no value */
+    }
+}
+
 /* Returns how many words of argv were used. */
 static int read_option(launch_plan *p, char **argv)
 {
@@ -168,12 +249,10 @@ static int read_option(launch_plan *p, char **argv)
         launch_mistake(p, "%.*s is not built: %s", (int)strcspn(typed, "="), typed, o->help);
         return 1;
     }
-    if (o->kind == FLAG || o->kind == IGNORED_FLAG) {
-        if (o->kind == FLAG) *(bool *)((char *)p + o->offset) = true;
-        else
-            fprintf(stderr, "megalith launch: %s has no effect here: %s\n", typed, o->help);
-        return 1;
-    }
+    if (o->kind == FLAG) *(bool *)((char *)p + o->offset) = true;
+    if (o->kind == PASSED_FLAG) pass_on(p, o->help, NULL);
+    if (o->kind == IGNORED_FLAG) fprintf(stderr, "megalith launch: %s has no effect here: %s\n", typed, o->help);
+    if (o->kind == FLAG || o->kind == PASSED_FLAG || o->kind == IGNORED_FLAG) return 1;
     int used = 1;
     if (value == NULL) {
         if (argv[1] == NULL) {
@@ -183,28 +262,63 @@ static int read_option(launch_plan *p, char **argv)
         value = argv[1];
         used = 2;
     }
-    if (o->kind == IGNORED) fprintf(stderr, "megalith launch: %s has no effect here: %s\n", typed, o->help);
-    else if (o->kind == NUMBER)
-        read_number(p, o, typed, value);
-    else
-        memcpy((char *)p + o->offset, &value, sizeof value);
+    read_value(p, o, typed, value);
     return used;
 }
 
-/* "python -u", "megalith", "/opt/bin/python3": they may stand in front of the command. */
-static bool is_first_word(const char *word)
+/* Accelerate counts all ranks, on one machine where it is not told of more. */
+static void spread_processes(launch_plan *p)
 {
-    if (strcmp(word, "-u") == 0) return true;
-    const char *slash = strrchr(word, '/'), *name = slash != NULL ? slash + 1 : word;
-    return strncmp(name, "python", 6) == 0 || strcmp(name, "megalith") == 0;
+    if (p->processes == 0) return;
+    if (p->nodes == 0) p->nodes = 1;
+    if (p->nproc > 0)
+        launch_mistake(p, "--num_processes %lld and --nproc_per_node %lld both say how many ranks; give one",
+                       (long long)p->processes, (long long)p->nproc);
+    if (p->processes % p->nodes != 0)
+        launch_mistake(p, "--num_processes %lld cannot be spread evenly over %lld machines", (long long)p->processes,
+                       (long long)p->nodes);
+    p->nproc = p->processes / p->nodes;
+}
+
+/* What launch options handed on stands in front of what the user gave the command, which wins. */
+static void join_arguments(launch_plan *p, int argc, char **argv)
+{
+    p->args = argv;
+    p->args_count = argc;
+    if (p->passed.count == 0 && !p->passed.failed) return;
+    char **all = mega_arena_alloc(&p->arena, ((size_t)p->passed.count + (size_t)argc + 1) * sizeof *all);
+    if (all == NULL || p->passed.failed) {
+        launch_mistake(p, "no memory for the %d words of the command", p->passed.count + argc);
+        return;
+    }
+    memcpy(all, p->passed.word, (size_t)p->passed.count * sizeof *all);
+    memcpy(all + p->passed.count, argv, (size_t)argc * sizeof *all);
+    p->args = all;
+    p->args_count = p->passed.count + argc;
+}
+
+/* Of accelerate there is `accelerate launch` alone. */
+static bool is_other_accelerate(launch_plan *p, int argc, char **argv, int *at)
+{
+    const char *slash = strrchr(argv[0], '/');
+    if (strcmp(slash != NULL ? slash + 1 : argv[0], "accelerate") != 0) return false;
+    if (argc > 1 && strcmp(argv[1], "launch") == 0) *at = 2;
+    if (*at == 2 || (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))) return false;
+    launch_mistake(p,
+                   "accelerate %s: of its commands there is accelerate launch alone; give settings as options, and "
+                   "ask megalith plan for the memory",
+                   argc > 1 ? argv[1] : "");
+    return true;
 }
 
 void launch_options_read(launch_plan *p, int argc, char **argv)
 {
     int i = 1;
+    if (is_other_accelerate(p, argc, argv, &i)) return;
     while (i < argc && argv[i][0] == '-') i += read_option(p, &argv[i]);
-    while (i < argc && is_first_word(argv[i])) i++;
+    i += mega_cli_python_words(argc - i, argv + i);
     if (p->help) return;
+    spread_processes(p);
     if (i >= argc) {
         launch_mistake(p, "the command is missing: megalith launch --nproc_per_node 2 pretrain_gpt …");
         return;
@@ -218,8 +332,7 @@ void launch_options_read(launch_plan *p, int argc, char **argv)
                        argv[i]);
     else if (is_launch)
         launch_mistake(p, "launch starts a command, not itself");
-    p->args = argv + i + 1;
-    p->args_count = argc - i - 1;
+    join_arguments(p, argc - i - 1, argv + i + 1);
 }
 
 static void help_rows(FILE *stream, const char *title, launch_option_kind from, launch_option_kind to)
@@ -231,11 +344,12 @@ static void help_rows(FILE *stream, const char *title, launch_option_kind from, 
         char usage[96];
         const size_t n = strcspn(o->names, "|");
         const char *other = o->names[n] == '|' ? o->names + n + 1 : NULL;
+        const bool is_passed = o->kind == PASSED || o->kind == PASSED_FLAG;
         snprintf(usage, sizeof usage, "--%.*s%s", (int)n, o->names,
-                 o->kind == NUMBER ? " N"
-                 : o->kind == WORD ? " VALUE"
-                                   : "");
-        fprintf(stream, "  %-26s%s", usage, o->help);
+                 o->kind == NUMBER                                                ? " N"
+                 : o->kind == WORD || o->kind == PASSED || o->kind == PASSED_REST ? " VALUE"
+                                                                                  : "");
+        fprintf(stream, "  %-34s%s%s", usage, is_passed ? "--" : "", o->help);
         while (other != NULL) {
             const size_t length = strcspn(other, "|");
             fprintf(stream, "%s%s%.*s", other == o->names + n + 1 ? " (also " : ", ", length == 1 ? "-" : "--",
@@ -250,9 +364,11 @@ static void help_rows(FILE *stream, const char *title, launch_option_kind from, 
 void launch_help(FILE *stream)
 {
     fputs("usage: megalith launch [OPTIONS] COMMAND ARGS…\n\nstarts several ranks of a command, by mpirun, mpiexec or, "
-          "in a Slurm allocation, srun\n",
+          "in a Slurm allocation, srun\nalso: megalith torchrun, deepspeed, accelerate launch, -m "
+          "torch.distributed.launch\n",
           stream);
     help_rows(stream, "options, in front of the command's name", WORD, FLAG);
+    help_rows(stream, "handed on to the command, as", PASSED, PASSED_REST);
     help_rows(stream, "accepted, without effect here", IGNORED, IGNORED_FLAG);
     help_rows(stream, "refused", REFUSED, REFUSED);
 }

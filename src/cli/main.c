@@ -212,6 +212,9 @@ static int run_command(const cli_row *row, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    const int python = argc > 1 ? mega_cli_python_words(argc - 1, argv + 1) : 0;
+    argc -= python;
+    argv += python;
     if (argc < 2) {
         if (mega_cli_is_other_rank()) return 0;
         show_overview(stderr);

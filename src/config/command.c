@@ -24,7 +24,10 @@ static const command_row commands[] = {
     {"merge_mp_partitions", 0, "", "joins the parts of a checkpoint", NULL},
     {"checkpoint", 0, "checkpoint_util|checkpoint_reshaping_and_interoperability|checkpoint/util|convert",
      "reshapes and converts checkpoints", NULL},
-    {"launch", 0, "run", "starts several ranks", NULL},
+    {"launch", 0,
+     "run|torchrun|deepspeed|accelerate|accelerate_launch|torch.distributed.launch|torch.distributed.run|"
+     "accelerate.commands.launch|deepspeed.launcher.runner",
+     "starts several ranks", NULL},
     {"config", 0, "", "writes a configuration by questions", NULL},
     {"pretrain_bert", 0, "", "trains a BERT", NULL},
     {"pretrain_t5", 0, "", "trains a T5", NULL},

@@ -75,6 +75,33 @@ TABLE
 shows 'megalith in front' "$MEGALITH pretrain_gpt --x 'a b' 'c'\\''d'" ompi4 --nproc_per_node 1 megalith pretrain_gpt --x 'a b' "c'd"
 shows 'python in front' "$MEGALITH pretrain_gpt --lr 1" ompi4 --nproc_per_node 1 /usr/bin/python3 -u tools/pretrain_gpt.py --lr 1
 
+# A new first word is all that a launcher's line needs.
+while IFS='|' read -r parts line; do
+    # shellcheck disable=SC2086
+    text=$(PATH=$work/ompi4:$PATH "$MEGALITH" $line </dev/null 2>err) || note "$line: exit status $?: $text"
+    while IFS= read -r part; do
+        case "$text" in *"$part"*) ;; *) note "$line: \"$part\" is not in: $text" ;; esac
+    done < <(printf '%s\n' "$parts" | tr '+' '\n')
+done <<TABLE
+-n 2 $MEGALITH pretrain_gpt --lr 1|torchrun --dry-run --nproc_per_node 2 pretrain_gpt.py --lr 1
+-n 2 $MEGALITH pretrain_gpt --lr 1|torchrun --dry-run --standalone --nnodes=1 --nproc-per-node=2 pretrain_gpt.py --lr 1
+-n 2 $MEGALITH pretrain_gpt --lr 1|deepspeed --dry-run --num_gpus 2 pretrain_gpt.py --lr 1
+-n 2 $MEGALITH pretrain_gpt --lr 1|-m torch.distributed.launch --dry-run --nproc_per_node 2 pretrain_gpt.py --lr 1
+-n 2 $MEGALITH pretrain_gpt --lr 1|python3 -u -m torch.distributed.run --dry-run --nproc_per_node 2 python -u pretrain_gpt.py --lr 1
+-n 3 $MEGALITH pretrain_gpt --lr 1|accelerate launch --dry-run --multi_gpu --num_processes 3 --num_machines 1 pretrain_gpt.py --lr 1
+-n 6 $MEGALITH+worker-1:3|accelerate launch --dry-run --deepspeed_hostfile hostfile --num_processes 6 --num_machines 2 --machine_rank 0 pretrain_gpt.py
+pretrain_gpt --num-threads 2 --mixed-precision bf16 --zero-stage 2 --lr 1|accelerate launch --dry-run --num_cpu_threads_per_process 2 --mixed_precision bf16 --use_deepspeed --zero_stage=2 pretrain_gpt.py --lr 1
+pretrain_gpt --tp_degree 2 --sequence_parallelism --lr 1|accelerate launch --dry-run --megatron_lm_tp_degree 2 --megatron_lm_sequence_parallelism True --megatron_lm_use_distributed_optimizer false pretrain_gpt.py --lr 1
+pretrain_gpt --DDP-impl FSDP|accelerate launch --dry-run --use_fsdp --dynamo_backend no pretrain_gpt.py
+usage: megalith launch|torchrun --help
+usage: megalith launch|accelerate launch --help
+usage: megalith pretrain_gpt|python pretrain_gpt.py --help
+TABLE
+refuses 'accelerate config' 'accelerate config: of its commands there is accelerate launch alone' accelerate config
+refuses 'accelerate counts' 'cannot be spread evenly over 2 machines' accelerate launch --num_processes 3 --num_machines 2 pretrain_gpt
+refuses "accelerate's file" '--config_file is not built: its settings are not read' accelerate launch --config_file a.yaml pretrain_gpt
+refuses "accelerate's FSDP" '--fsdp_sharding_strategy is not built: --use_fsdp shares out' accelerate launch --use_fsdp --fsdp_sharding_strategy 1 pretrain_gpt
+
 # DeepSpeed's filters, its own vectors.
 while IFS='|' read -r hosts arguments; do
     # shellcheck disable=SC2086
@@ -122,8 +149,10 @@ refuses 'no allocation' 'there is no Slurm allocation here' launch --launcher sl
 refuses 'another launcher' '--launcher pdsh is not built; expected openmpi, mpich or slurm' launch --launcher pdsh pretrain_gpt
 text=$("$MEGALITH" launch --nnodes 2 --node_rank 1 --master_addr n0 pretrain_gpt) || note "node_rank 1: exit status $?"
 case "$text" in *'node 0 (n0) starts the ranks of this host too'*) ;; *) note "node_rank 1: $text" ;; esac
-# What a script of torchrun leaves in the environment never makes a process wait for others.
-WORLD_SIZE=2 RANK=1 MASTER_ADDR=n0 refuses 'RANK and WORLD_SIZE' 'environment WORLD_SIZE=2|megalith launch --nproc_per_node 2|RANK and WORLD_SIZE are not used' pretrain_gpt --preset tiny
+# RANK and WORLD_SIZE in the environment are not used, so that nothing waits for ranks that nobody started; torchrun's own mark is told.
+WORLD_SIZE=2 RANK=1 MASTER_ADDR=n0 "$MEGALITH" plan --preset tiny --micro-batch-size 1 >out 2>&1 || note "WORLD_SIZE: exit status $?"
+TORCHELASTIC_RUN_ID=none WORLD_SIZE=2 RANK=1 refuses 'under torchrun' 'torchrun started this process as one of 2|megalith torchrun' pretrain_gpt --preset tiny
+TORCHELASTIC_RUN_ID=none WORLD_SIZE=2 RANK=1 refuses 'launch under torchrun' 'torchrun started this process as one of 2' launch --nproc_per_node 2 pretrain_gpt
 
 # ---- lines ----
 # As Open MPI hands them on: pieces of ranks joined as they came, cut in the middle of a mark, the last without an end.
