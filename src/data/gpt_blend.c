@@ -45,11 +45,11 @@ mega_status mega_blend_order(const double *weights, int count, int64_t size, int
     for (int k = 0; k < count; k++) weight[k] = weights[k] / sum;
     for (int64_t i = 0; i < size; i++) {
         const double x = i > 1 ? (double)i : 1.0;
-        int best = 0;
-        double most = weight[0] * x - (double)used[0];
-        for (int k = 1; k < count; k++) {
+        int best = -1;
+        double most = 0;
+        for (int k = 0; k < count; k++) {
             const double behind = weight[k] * x - (double)used[k];
-            if (behind > most) {
+            if (weight[k] > 0 && (best < 0 || behind > most)) { /* a member of weight 0 would win a tie at 0 */
                 most = behind;
                 best = k;
             }

@@ -5,6 +5,7 @@
 #include "megalith/hash.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -199,7 +200,18 @@ static mega_status parse_weights(blend_list *b, const char *const *args, int n, 
         sum += b->weight[i];
     }
     if (!(sum > 0)) return MEGA_FAIL(MEGA_ERR_USAGE, "%s: all weights are 0, expected one above 0 at least", option);
-    for (int i = 0; i < b->count; i++) b->weight[i] /= sum;
+    if (isinf(sum))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "%s: the weights add up to more than a number can hold (%g); only their ratios matter, so "
+                         "divide all of them by the largest",
+                         option, DBL_MAX);
+    for (int i = 0; i < b->count; i++) {
+        const bool given = b->weight[i] > 0;
+        b->weight[i] /= sum;
+        if (given && b->weight[i] == 0)
+            mega_warn("%s: the weight %s of %s is 0 beside the sum of all weights, %g: nothing of it is read", option,
+                      args[2 * i], b->prefix[i], sum);
+    }
     return MEGA_OK;
 }
 

@@ -285,6 +285,44 @@ static void blends(void **state)
     for (int m = 0; m < 2; m++) destroy(member[m]);
 }
 
+/* A member of weight 0, given or left of a division, is not read, also where it stands first and wins the ties. */
+static void weights_of_zero(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder(), *a = make_data(folder, "a", 10, 50);
+    const char *b = make_data(folder, "b", 10, 90), *weight[2] = {"0", "1e-320"};
+    for (int i = 0; i < 2; i++) {
+        const char *args[4] = {weight[i], a, "1e10", b};
+        const mega_gpt_data_options o = {.data_path = args,
+                                         .num_data_path = 4,
+                                         .split = "1",
+                                         .seq_length = L,
+                                         .in_memory = true,
+                                         .seed = 7,
+                                         .num_samples = {10, 0, 0}};
+        mega_gpt_data *d[MEGA_SPLIT_COUNT], *alone[MEGA_SPLIT_COUNT];
+        mega_gpt_data_options single = o;
+        single.data_path = &b;
+        single.num_data_path = 1;
+        single.num_samples[0] = 11; /* ceil(10 * 1.005) */
+        last_warning[0] = '\0';
+        mega_log_set_sink(note_line, NULL);
+        build(d, &o);
+        mega_log_set_sink(NULL, NULL);
+        assert_int_equal(strstr(last_warning, "the weight 1e-320 of") != NULL, i == 1);
+        build(alone, &single);
+        assert_int_equal(mega_gpt_data_samples(d[0]), 11);
+        for (int64_t s = 0; s < 11; s++) {
+            int32_t x[L + 1], y[L + 1];
+            mega_gpt_data_sample(d[0], s, x);
+            mega_gpt_data_sample(alone[0], s, y);
+            assert_memory_equal(x, y, sizeof x);
+        }
+        destroy(d);
+        destroy(alone);
+    }
+}
+
 static void separate_paths(void **state)
 {
     (void)state;
@@ -319,8 +357,8 @@ static void refusals(void **state)
     const char *folder = mega_kit_temp_folder();
     const char *a = make_data(folder, "a", 10, 50), *tiny = make_data(folder, "b", 1, 50);
     const char *none = make_data(folder, "none", 3, 0), *missing = mega_kit_path(folder, "missing");
-    const char *bad[5][4] = {
-        {"x", a, "1", a}, {"0", a, "0", a}, {a, a, NULL, NULL}, {"1", a, "1", tiny}, {"-1", a, "2", a}};
+    const char *bad[6][4] = {{"x", a, "1", a},    {"0", a, "0", a},  {a, a, NULL, NULL},
+                             {"1", a, "1", tiny}, {"-1", a, "2", a}, {"1e308", a, "1e308", a}};
     mega_gpt_data_options o = {
         .data_path = &missing, .num_data_path = 1, .seq_length = L, .in_memory = true, .num_samples = {5, 5, 5}};
     expect_refused(&o, MEGA_ERR_NOT_FOUND, "missing.idx");
@@ -333,6 +371,8 @@ static void refusals(void **state)
     expect_refused(&o, MEGA_ERR_USAGE, "all weights are 0");
     o.data_path = bad[4];
     expect_refused(&o, MEGA_ERR_USAGE, "\"-1\" at place 1");
+    o.data_path = bad[5];
+    expect_refused(&o, MEGA_ERR_USAGE, "add up to more than a number can hold");
     o.data_path = bad[3], o.split = "8,1,1";
     expect_refused(&o, MEGA_ERR_USAGE, "has no document in its validation part");
     o.data_path = bad[2], o.num_data_path = 2;
@@ -381,6 +421,7 @@ int main(void)
         cmocka_unit_test(cache_files_are_npy),
         cmocka_unit_test(cache_that_cannot_be_written),
         cmocka_unit_test(blends),
+        cmocka_unit_test(weights_of_zero),
         cmocka_unit_test(separate_paths),
         cmocka_unit_test(refusals),
         cmocka_unit_test(allocation_failures),
