@@ -40,6 +40,7 @@ static mega_status open_tokenizer(mega_loaded *l, mega_config *cfg, mega_buffer 
                            mega_config_origin(cfg, "tokenizer_type"), mega_tokenizer_type(l->tokenizer));
         return MEGA_OK;
     }
+    if (l->tokenizer != NULL && cfg->vocab_file == NULL) mega_tokenizer_check_vocab_size(l->tokenizer, cfg->vocab_size);
     if (cfg->vocab_file == NULL && (l->tokenizer != NULL || cfg->tokenizer_type == NULL)) return MEGA_OK;
     if (l->tokenizer == NULL && cfg->vocab_file == NULL && !mega_config_was_set(cfg, "tokenizer_type")) return MEGA_OK;
     mega_tokenizer *given = NULL;

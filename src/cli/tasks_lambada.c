@@ -4,6 +4,7 @@
  * before it. Greedy generation gives the label exactly when that holds, so it is what runs here. */
 #include "megalith/documents.h"
 #include "megalith/generate.h"
+#include "megalith/log.h"
 #include "megalith/progress.h"
 #include "tasks.h"
 
@@ -17,7 +18,7 @@ typedef struct lambada {
     mega_generator *generator;
     mega_documents *documents;
     mega_document_chunk chunk;
-    int64_t correct, total;
+    int64_t correct, total, empty; /* empty: passages without a word, which are not part of the total */
     mega_progress progress;
 } lambada;
 
@@ -60,6 +61,13 @@ static mega_status measure(lambada *t, const mega_ids *ids, int64_t context)
     return st;
 }
 
+static bool is_blank(const mega_buffer *text)
+{
+    for (size_t i = 0; i < text->size; i++)
+        if (!isspace((unsigned char)text->data[i])) return false;
+    return true;
+}
+
 static mega_status passage(lambada *t, int64_t record, mega_buffer *text, mega_ids *ids)
 {
     static const char *const key = "text";
@@ -68,6 +76,10 @@ static mega_status passage(lambada *t, int64_t record, mega_buffer *text, mega_i
         return MEGA_FAIL(MEGA_ERR_FORMAT, "%s:%lld:%lld: %s; expected JSON lines with the key text", t->chunk.path,
                          (long long)fault.line, (long long)fault.column, fault.what);
     int64_t context = 0;
+    if (is_blank(text)) {
+        t->empty++;
+        return MEGA_OK;
+    }
     MEGA_TRY(split_passage(t, text, ids, &context));
     /* Data-parallel ranks take turns at the passages. */
     const mega_axis *dp = &t->l->model.layout->dp;
@@ -106,6 +118,8 @@ static mega_status run(lambada *t, const char *path)
     MEGA_TRY(mega_comm_agree(layout->world.comm, all_passages(t)));
     MEGA_TRY(mega_comm_all_reduce(layout->dp.comm, "correct passages", &t->correct, 1, MEGA_I64, MEGA_REDUCE_SUM));
     if (t->cfg->rank == 0) mega_progress_end(&t->progress, t->chunk.position, (uint64_t)t->total);
+    if (t->empty > 0 && t->cfg->rank == 0)
+        mega_warn("--valid-data %s: %lld passages without a word are left out", path, (long long)t->empty);
     if (t->total == 0)
         return MEGA_FAIL(MEGA_ERR_FORMAT, "--valid-data %s: it holds no passage; expected JSON lines with the key text",
                          path);

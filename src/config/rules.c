@@ -507,6 +507,19 @@ static void rule_generation(mega_config *cfg)
                             mega_config_origin(cfg, "temperature"));
 }
 
+static void rule_greedy(mega_config *cfg)
+{
+    const struct {
+        const char *dest;
+        bool draws; /* differs from the value that changes nothing */
+    } idle[] = {{"temperature", cfg->generate.temperature != 1},
+                {"top_k", cfg->generate.top_k != 0},
+                {"top_p", cfg->generate.top_p != 0}};
+    for (size_t i = 0; cfg->generate.greedy && i < ROW_COUNT(idle); i++)
+        if (idle[i].draws && given(cfg, idle[i].dest))
+            mega_warn("%s has no effect beside --greedy", mega_config_origin(cfg, idle[i].dest));
+}
+
 static void rule_tasks(mega_config *cfg)
 {
     if (cfg->load == NULL) mega_config_problem(cfg, USAGE, "missing: --load FOLDER, the trained model");
@@ -566,6 +579,7 @@ static const rule_row rules[] = {
     {FOR_TRAIN_TOKENIZER, false, rule_tokenizer_training},
     {FOR_PREPROCESS, false, rule_preprocessing},
     {FOR_GENERATE, false, rule_generation},
+    {FOR_GENERATE, false, rule_greedy},
     {FOR_TASKS, false, rule_tasks},
     {FOR_PLOT, false, rule_plot},
 };

@@ -111,6 +111,7 @@ mega_status train_open_tokenizer(trainer *t)
         (mega_config_was_set(cfg, "tokenizer_type") && strcmp(cfg->tokenizer_type, "GPT2BPETokenizer") != 0);
     if (!is_named && folder != NULL && has_tokenizer(folder)) {
         MEGA_TRY(mega_tokenizer_load(&t->tokenizer, folder));
+        mega_tokenizer_check_vocab_size(t->tokenizer, cfg->vocab_size);
         MEGA_TRY(mega_config_set(cfg, "tokenizer_type", mega_tokenizer_type(t->tokenizer), MEGA_SET_BY_CHECKPOINT));
     } else {
         MEGA_TRY(mega_tokenizer_create(&t->tokenizer, &o));

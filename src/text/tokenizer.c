@@ -2,6 +2,7 @@
 #include "megalith/tokenizer.h"
 #include "megalith/file.h"
 #include "megalith/hash.h"
+#include "megalith/log.h"
 #include "tokenizer_impl.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,6 +179,14 @@ static mega_status create_char(mega_tokenizer **out, const mega_tokenizer_option
     return is_json ? mega_tokenizer_read_json(out, o->vocab_file) : mega_tokenizer_read_char(out, o->vocab_file);
 }
 
+void mega_tokenizer_check_vocab_size(const mega_tokenizer *t, int64_t vocab_size)
+{
+    const int64_t used = t->kind == MEGA_KIND_NULL ? t->size - 1 : t->size;
+    if (vocab_size == 0 || vocab_size == used) return;
+    mega_warn("--vocab-size %lld has no effect: the %s has %lld ids; leave the option out", (long long)vocab_size,
+              kind_names[t->kind], (long long)used);
+}
+
 mega_status mega_tokenizer_create(mega_tokenizer **out, const mega_tokenizer_options *o)
 {
     static const char *const later[] = {"BertWordPieceLowerCase",    "BertWordPieceCase", "SentencePieceTokenizer",
@@ -214,6 +223,7 @@ mega_status mega_tokenizer_create(mega_tokenizer **out, const mega_tokenizer_opt
         mega_tokenizer_destroy(t);
         return st;
     }
+    mega_tokenizer_check_vocab_size(t, o->vocab_size);
     *out = t;
     return MEGA_OK;
 }

@@ -83,11 +83,13 @@ for layout in tp2 pp2dp2; do
 done
 
 for i in $(seq 1 15); do echo "{\"text\": \"line $i of a text of $i words\"}"; done >passages.jsonl
+printf '{"text": ""}\n\n{"text": " \\n"}\n' >>passages.jsonl # three passages without a word
 # figures of a task to six digits
 figures() { grep 'validation results' "$1" | grep -oE '[0-9.]+E?[+-]?[0-9]*' | awk '{printf "%.5e ", $1}'; }
 for task in "LM_LOSS text.txt tp2 dp2 pp2 tp2pp2 pp2dp2" "WIKITEXT103 text.txt tp2dp2 pp3" "LAMBADA passages.jsonl tp2 dp2 tp2pp2 pp2dp2"; do
     read -r name file layouts <<<"$task"
     "$MEGALITH" tasks --task "$name" --load model --valid-data "$file" --seq-length 32 >one.txt 2>&1 || fail "$name, one rank: $(cat one.txt)"
+    [ "$name" != LAMBADA ] || grep -q 'total examples: 1.5000E+01' one.txt || fail "empty passages count: $(cat one.txt)"
     for layout in $layouts; do
         on "$layout" tasks --task "$name" --load model --valid-data "$file" --seq-length 32 \
             >many.txt 2>&1 <input || fail "$name, $layout: $(cat many.txt)"

@@ -394,6 +394,12 @@ static void other_commands(void **state)
     kit_refuse("generate_samples_gpt", "--load . --prompt a --sample-output-file b", "goes with --sample-input-file");
     kit_refuse("generate_samples_gpt", "--load . --temperature 0", "must be greater than 0; --greedy");
     kit_refuse("generate_samples_gpt", "--load . --top_p 1.5", "must lie between 0 and 1");
+    accept("generate_samples_gpt", "--load . --num-samples 3 --greedy --top_k 0 --temperature 1");
+    assert_string_equal(kit_notes, "");
+    accept("generate_samples_gpt", "--load . --num-samples 3 --greedy --top_k 5 --top_p 0.9 --temperature 0.7");
+    kit_assert_has(kit_notes, "--top_k 5 (argument 6) has no effect beside --greedy");
+    kit_assert_has(kit_notes, "--top_p 0.9");
+    kit_assert_has(kit_notes, "--temperature 0.7");
     accept("tasks", "--task LM_LOSS --pretrained-checkpoint . --valid-data /dev/null");
     kit_refuse("tasks", "--task RACE --load . --valid-data /dev/null", "\"RACE\" is not built yet");
     kit_refuse("tasks", "--num-threads 1", "3 mistakes");

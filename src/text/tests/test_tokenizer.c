@@ -2,6 +2,7 @@
  * tests/golden. */
 #include "kit.h"
 #include "megalith/file.h"
+#include "megalith/log.h"
 #include "megalith/tokenizer.h"
 #include "pretokenize.h"
 #include <stdio.h>
@@ -225,6 +226,38 @@ static void null_tokenizer(void **state)
     assert_int_equal(mega_tokenizer_create(&t, &o), MEGA_ERR_USAGE);
 }
 
+static char warning[400];
+
+static void note_warning(void *user, mega_log_level level, const char *line)
+{
+    (void)user;
+    if (level == MEGA_LOG_WARN) snprintf(warning, sizeof warning, "%s", line);
+}
+
+/* --vocab-size beside a tokenizer that has another number of ids. */
+static void vocab_size_is_checked(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *text;
+        int64_t vocab_size;
+    } row[] = {{"ByteTokenizer", "", 0},
+               {"ByteTokenizer", "", 257},
+               {"NullTokenizer", "", 100},
+               {"ByteTokenizer", "--vocab-size 512 has no effect: the ByteTokenizer has 257 ids", 512}};
+    mega_log_set_sink(note_warning, NULL);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        mega_tokenizer *t;
+        const mega_tokenizer_options o = {.type = row[i].type, .vocab_size = row[i].vocab_size};
+        warning[0] = '\0';
+        assert_int_equal(mega_tokenizer_create(&t, &o), MEGA_OK);
+        if (strstr(warning, row[i].text) == NULL || (row[i].text[0] == '\0' && warning[0] != '\0'))
+            fail_msg("row %zu: found \"%s\", expected \"%s\"", i, warning, row[i].text);
+        mega_tokenizer_destroy(t);
+    }
+    mega_log_set_sink(NULL, NULL);
+}
+
 static void utf8_incomplete(void **state)
 {
     (void)state;
@@ -320,8 +353,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_vocabulary), cmocka_unit_test(splits),         cmocka_unit_test(byte_tokenizer),
-        cmocka_unit_test(char_tokenizer),   cmocka_unit_test(null_tokenizer), cmocka_unit_test(utf8_incomplete),
-        cmocka_unit_test(refused_files),
+        cmocka_unit_test(char_tokenizer),   cmocka_unit_test(null_tokenizer), cmocka_unit_test(vocab_size_is_checked),
+        cmocka_unit_test(utf8_incomplete),  cmocka_unit_test(refused_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,9 @@ mega_status mega_tokenizer_create(mega_tokenizer **out, const mega_tokenizer_opt
 /* A folder that holds tokenizer.json or vocab.json + merges.txt, or the path of a tokenizer.json. */
 mega_status mega_tokenizer_load(mega_tokenizer **out, const char *path);
 void mega_tokenizer_destroy(mega_tokenizer *t);
+/* Warns where --vocab-size was given (not 0) and the tokenizer, whose files decide it, has another number of ids. Part
+ * of mega_tokenizer_create; for tokenizers that were loaded from a folder. */
+void mega_tokenizer_check_vocab_size(const mega_tokenizer *t, int64_t vocab_size);
 
 const char *mega_tokenizer_type(const mega_tokenizer *t); /* "GPT2BPETokenizer", … */
 int64_t mega_tokenizer_size(const mega_tokenizer *t);     /* highest id + 1; not padded */
