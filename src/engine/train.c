@@ -1,7 +1,6 @@
 /* A training run from beginning to end. Read mega_train first. */
 #include "megalith/train.h"
 #include "megalith/log.h"
-#include "megalith/peak.h"
 #include "train_impl.h"
 #include <math.h>
 #include <signal.h>
@@ -75,7 +74,7 @@ static mega_status set_up(trainer *t)
     train_datetime(t, "after dataloaders are built");
     MEGA_TRY(train_agree(t, train_monitor_open(t)));
     MEGA_TRY(train_curve_open(t));
-    t->peak_flops = mega_cpu_peak_flops(t->team, t->cfg->params_dtype);
+    train_peak_measure(t);
     MEGA_TRY(train_profile_open(t));
     train_line(t, "done with setup ...");
     t->last_line = mega_time_now();

@@ -4,6 +4,7 @@
 
 #include "megalith/engine.h"
 #include "megalith/gpt_data.h"
+#include "megalith/peak.h"
 #include "megalith/train.h"
 #include <time.h>
 
@@ -12,6 +13,12 @@ typedef struct train_interval {
     double loss, seconds; /* seconds of data, forward, backward and update; evaluation and saving are not in them */
     int64_t iterations, tokens;
 } train_interval;
+
+typedef struct train_peak {
+    double flops;       /* a second, the best measured so far; 0: none */
+    bool is_doubtful;   /* the machine can probably do more */
+    double measured_at; /* monotonic seconds */
+} train_peak;
 
 typedef struct train_monitor train_monitor; /* metrics file, TensorBoard: train_monitor.c */
 typedef struct train_curve train_curve;     /* train_curve.c */
@@ -37,7 +44,8 @@ typedef struct trainer {
     uint64_t stored_data;    /* hash of the training data that the checkpoint goes on with, 0: it says none */
     bool evaluated;          /* a loss was printed */
     int stop;                /* signal that some rank was sent, 0: none */
-    double began, peak_flops;
+    double began;
+    train_peak peak;                        /* of this rank's team */
     double last_loss, last_validation_loss; /* NAN: none yet */
     train_interval interval;
     double last_line; /* monotonic seconds */
@@ -104,6 +112,13 @@ void train_suggest(const trainer *t, size_t limit, mega_buffer *out);
 
 /* train_log.c */
 void train_log_step(trainer *t, const mega_step_result *r, double params_norm, double step_s);
+
+/* train_peak.c */
+void train_peak_add(train_peak *p, mega_peak measured);
+/* What the run does (operations a second) in percent of the peak, which it raises where it is above. */
+double train_peak_percent(train_peak *p, double flops);
+void train_peak_measure(trainer *t);
+void train_peak_repeat(trainer *t); /* measures again where the peak is doubtful, every ten seconds at most */
 
 /* train_evaluate.c: `where` stands behind "validation loss at". */
 mega_status train_evaluate(trainer *t, int split, const char *where, bool is_final);

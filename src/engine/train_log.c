@@ -54,7 +54,9 @@ static void write_line(trainer *t, const mega_step_result *r, double params_norm
     mega_buffer_printf(b, " number of skipped iterations: %3d | number of nan iterations: %3d |", 0, 0);
     mega_buffer_printf(b, " tokens/s: %.1f | TFLOP/s: %.4f | TFLOP/s (PaLM): %.4f |", tokens_s, flops * 1e-12,
                        palm * 1e-12);
-    if (t->peak_flops > 0) mega_buffer_printf(b, " of measured peak: %.1f%% |", 100 * flops / (ranks * t->peak_flops));
+    train_peak_repeat(t);
+    const double percent = train_peak_percent(&t->peak, flops / ranks);
+    mega_buffer_printf(b, " of measured peak: %.1f%%%s |", percent, t->peak.is_doubtful ? " (doubtful)" : "");
     mega_buffer_printf(b, " time left: %s |", time_left(t, left, sizeof left));
     if (!b->failed) train_line(t, "%s", b->data);
 }

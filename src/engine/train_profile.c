@@ -1,7 +1,6 @@
 /* --profile-trace and --profile-table: the iterations after --profile-step-start, as Megatron counts them, up to
  * --profile-step-end, instruction by instruction. Off, a step pays one branch. */
 #include "megalith/log.h"
-#include "megalith/peak.h"
 #include "megalith/profile.h"
 #include "megalith/threads.h"
 #include "train_impl.h"
@@ -84,7 +83,7 @@ static mega_status write_profile(trainer *t)
     t->profiled = true;
     mega_engine_profile(t->engine, NULL);
     if (t->cfg->profile_table && train_is_first(t)) {
-        mega_profile_bound bound = {.flops = t->peak_flops};
+        mega_profile_bound bound = {.flops = t->peak.flops};
         MEGA_TRY(memory_rate(t->team, &bound.bytes));
         mega_profile_table(t->profile, &bound, &text);
         if (!text.failed) train_lines(t, text.data);

@@ -4,6 +4,8 @@
 #include "cpu/share.h"
 #include "megalith/kernels.h"
 
+#include <time.h>
+
 enum { TRIES = 3, PILOT_ROUNDS = 20000 };
 #define TRY_SECONDS 0.005
 
@@ -22,32 +24,44 @@ static void work(void *user, int thread, int size)
     if (thread == 0) s->operations = operations;
 }
 
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    return clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) == 0 ? (double)t.tv_sec + (double)t.tv_nsec * 1e-9 : 0;
+}
+
 /* Operations a second of the team in this loop, the best of some tries. */
-static double rate_of(mega_team *team, double (*loop)(int64_t rounds, float *sink))
+static mega_peak rate_of(mega_team *team, double (*loop)(int64_t rounds, float *sink))
 {
     spin s = {.loop = loop, .rounds = PILOT_ROUNDS};
-    double best = 0.0;
+    mega_peak best = {0, 0};
     mega_team_run(team, work, &s); /* wakes the threads and their clocks */
     for (int i = 0; i < TRIES + 1; i++) {
-        const double begin = mega_time_now();
+        const double begin = mega_time_now(), cpu = cpu_seconds();
         mega_team_run(team, work, &s);
-        const double seconds = mega_time_now() - begin, rate = s.operations * mega_team_size(team) / seconds;
+        const double seconds = mega_time_now() - begin, threads = mega_team_size(team);
+        const mega_peak tried = {s.operations * threads / seconds, (cpu_seconds() - cpu) / (seconds * threads)};
         if (i == 0) s.rounds = (int64_t)((double)s.rounds * TRY_SECONDS / seconds) + 1;
-        else if (rate > best)
-            best = rate;
+        else if (tried.flops > best.flops)
+            best = tried;
     }
     return best;
 }
 
 /* Dot products of bf16 are slower than fp32 on some processors that have them, so each way is measured. */
-double mega_cpu_peak_flops(mega_team *team, mega_dtype dtype)
+mega_peak mega_cpu_peak_measure(mega_team *team, mega_dtype dtype)
 {
-    double best = rate_of(team, mega_cpu_bodies_get()->spin_fma);
-    if (dtype == MEGA_F64) return best / 2;
+    mega_peak best = rate_of(team, mega_cpu_bodies_get()->spin_fma);
+    if (dtype == MEGA_F64) best.flops /= 2;
     if (dtype != MEGA_BF16) return best;
     for (mega_isa isa = mega_cpu_isa(); mega_cpu_pairs_of(isa) != NULL; isa--) {
-        const double rate = rate_of(team, mega_cpu_pairs_of(isa)->spin);
-        if (rate > best) best = rate;
+        const mega_peak peak = rate_of(team, mega_cpu_pairs_of(isa)->spin);
+        if (peak.flops > best.flops) best = peak;
     }
     return best;
+}
+
+double mega_cpu_peak_flops(mega_team *team, mega_dtype dtype)
+{
+    return mega_cpu_peak_measure(team, dtype).flops;
 }

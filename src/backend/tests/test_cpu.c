@@ -42,6 +42,8 @@ static void test_peak(void **state)
     assert_int_equal(mega_team_create(&team, 2), MEGA_OK);
     const double two = mega_cpu_peak_flops(team, MEGA_BF16);
     assert_true(two > 1e5 && two < 1e13);
+    const mega_peak peak = mega_cpu_peak_measure(team, MEGA_F32);
+    assert_true(peak.flops > 1e5 && peak.share > 0 && peak.share < 1.5);
     mega_team_destroy(team);
 }
 

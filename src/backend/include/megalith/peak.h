@@ -11,4 +11,12 @@
  */
 double mega_cpu_peak_flops(mega_team *team, mega_dtype dtype);
 
+/* The same, and the share of the time for which the threads of the best try had their cores: below MEGA_PEAK_SHARE,
+ * other programs kept them busy, and the machine can do more than flops. */
+typedef struct mega_peak {
+    double flops, share;
+} mega_peak;
+#define MEGA_PEAK_SHARE 0.9
+mega_peak mega_cpu_peak_measure(mega_team *team, mega_dtype dtype);
+
 #endif

@@ -1,0 +1,37 @@
+/* The peak of the machine that the log compares a run with: the best that was measured, before the training and in it.
+ * A measurement beside other busy programs is too low; it is doubtful, is shown as such, and is repeated. */
+#include "train_impl.h"
+
+#define NEARLY   0.9
+#define REPEAT_S 10.0 /* between measurements of some 50 ms each, while the peak is doubtful */
+
+void train_peak_add(train_peak *p, mega_peak measured)
+{
+    const bool is_trusted = measured.share >= MEGA_PEAK_SHARE;
+    if (measured.flops > p->flops) {
+        p->flops = measured.flops;
+        p->is_doubtful = !is_trusted;
+    } else if (is_trusted && measured.flops > NEARLY * p->flops) {
+        p->is_doubtful = false; /* with all cores the machine does no more: the doubtful figure was right */
+    }
+}
+
+double train_peak_percent(train_peak *p, double flops)
+{
+    if (flops > p->flops) {
+        p->flops = flops; /* what the run does, the machine can do */
+        p->is_doubtful = true;
+    }
+    return p->flops > 0 ? 100 * flops / p->flops : 0;
+}
+
+void train_peak_measure(trainer *t)
+{
+    train_peak_add(&t->peak, mega_cpu_peak_measure(t->team, t->cfg->params_dtype));
+    t->peak.measured_at = mega_time_now();
+}
+
+void train_peak_repeat(trainer *t)
+{
+    if (t->peak.is_doubtful && mega_time_now() - t->peak.measured_at >= REPEAT_S) train_peak_measure(t);
+}
