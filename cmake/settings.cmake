@@ -19,6 +19,7 @@ target_compile_options(mega_flags INTERFACE
     -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla -Wno-psabi -fno-math-errno
     $<$<CONFIG:Release>:-O3>
     -ffp-contract=off)
+target_link_options(mega_flags INTERFACE -Wl,--build-id=sha1) # by which ranks tell one build from another (base/build_id.c)
 if(MEGA_SANITIZE)
     target_compile_options(mega_flags INTERFACE -fsanitize=${MEGA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g)
     target_link_options(mega_flags INTERFACE -fsanitize=${MEGA_SANITIZE})

@@ -113,16 +113,28 @@ static mega_isa detect_isa(void)
 
 static const char *const isa_names[] = {"portable", "avx2", "avx512", "avx512_bf16", "amx"};
 
-mega_isa mega_cpu_isa(void)
+/* What the processor has, or what mega_cpu_isa_lower left of it, plus 1; 0: not asked yet. The processor does not
+ * change, and asking it is slow in a virtual machine, where the host answers. */
+static atomic_int known_isa;
+
+static mega_isa isa_of_processor(void)
 {
-    /* The processor does not change; asking it is slow in a virtual machine, where the host answers. 0 = not asked. */
-    static atomic_int known;
-    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+    int answer = atomic_load_explicit(&known_isa, memory_order_relaxed);
     if (answer == 0) {
         answer = (int)detect_isa() + 1;
-        atomic_store_explicit(&known, answer, memory_order_relaxed);
+        atomic_store_explicit(&known_isa, answer, memory_order_relaxed);
     }
-    const mega_isa found = (mega_isa)(answer - 1);
+    return (mega_isa)(answer - 1);
+}
+
+void mega_cpu_isa_lower(mega_isa most)
+{
+    if (isa_of_processor() > most) atomic_store_explicit(&known_isa, (int)most + 1, memory_order_relaxed);
+}
+
+mega_isa mega_cpu_isa(void)
+{
+    const mega_isa found = isa_of_processor();
     const char *wanted = getenv("MEGA_ISA");
     if (wanted == NULL) return found;
     for (int i = 0; i < (int)found; i++) {

@@ -5,9 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static uint64_t hash_of(const mega_compared *l, int64_t first)
+static uint64_t hash_of(const mega_compared *l, int64_t begin, int64_t end)
 {
-    return l->hash(l->of, first < l->count ? first : l->count);
+    if (end > l->count) end = l->count;
+    return l->hash(l->of, begin < end ? begin : end, end);
 }
 
 /* Whether all members have the same number. */
@@ -15,48 +16,75 @@ static mega_status same(mega_comm *comm, uint64_t number, bool *out)
 {
     const int64_t half = (int64_t)(number >> 1); /* so that its negative is a number, too */
     int64_t ends[2] = {half, -half};
-    MEGA_TRY(mega_comm_all_reduce(comm, "comparison of programs", ends, 2, MEGA_I64, MEGA_REDUCE_MAX));
+    MEGA_TRY(mega_comm_all_reduce(comm, "comparison of ranks", ends, 2, MEGA_I64, MEGA_REDUCE_MAX));
     *out = ends[0] == -ends[1];
     return MEGA_OK;
 }
 
-/* Everyone's i-th, and who differs from the first. */
-static mega_status tell(mega_comm *comm, const mega_compared *l, int64_t i)
+/* The first item from `begin` on that differs; -1: none. `most` is the length of the longest list. */
+static mega_status find_difference(mega_comm *comm, const mega_compared *l, int64_t begin, int64_t most, int64_t *out)
 {
-    const int size = mega_comm_size(comm);
-    char mine[MEGA_COMPARED_TEXT] = "", *all = mega_calloc((size_t)size, MEGA_COMPARED_TEXT);
-    mega_buffer text = {0};
-    if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of programs: no memory for %d ranks", size);
+    int64_t least = begin;
+    bool equal;
+    *out = -1;
+    MEGA_TRY(same(comm, hash_of(l, begin, INT64_MAX), &equal));
+    if (equal) return MEGA_OK;
+    while (least < most) { /* begin … least - 1 are the same everywhere, begin … most are not */
+        const int64_t half = least + (most - least) / 2;
+        MEGA_TRY(same(comm, hash_of(l, begin, half + 1), &equal));
+        if (equal) least = half + 1;
+        else
+            most = half;
+    }
+    *out = least;
+    return MEGA_OK;
+}
+
+/* Appends item i as the first rank has it, and as each rank has it that differs from the first. */
+static mega_status describe_item(mega_comm *comm, const mega_compared *l, int64_t i, char *all, mega_buffer *text)
+{
+    char mine[MEGA_COMPARED_TEXT] = "";
     if (i < l->count) l->describe(l->of, i, mine);
     else
         snprintf(mine, sizeof mine, "no more %ss", l->item);
-    mega_status st = mega_comm_all_gather(comm, "programs that differ", all, mine, MEGA_COMPARED_TEXT, MEGA_U8);
-    mega_buffer_printf(&text, "group %s: its ranks have different %s, from %s %lld on:", mega_comm_name(comm), l->what,
-                       l->item, (long long)i + 1);
-    for (int r = 0; r < size; r++)
+    MEGA_TRY(mega_comm_all_gather(comm, "what differs between ranks", all, mine, MEGA_COMPARED_TEXT, MEGA_U8));
+    for (int r = 0; r < mega_comm_size(comm); r++)
         if (r == 0 || strncmp(all, all + (size_t)r * MEGA_COMPARED_TEXT, MEGA_COMPARED_TEXT) != 0)
-            mega_buffer_printf(&text, "\n  rank %d of the group: %s", r, all + (size_t)r * MEGA_COMPARED_TEXT);
+            mega_buffer_printf(text, "\n  rank %d of the group: %s", r, all + (size_t)r * MEGA_COMPARED_TEXT);
+    return MEGA_OK;
+}
+
+static mega_status describe_items(mega_comm *comm, const mega_compared *l, int64_t i, int64_t most, char *all)
+{
+    mega_buffer text = {0};
+    mega_status st = MEGA_OK;
+    mega_buffer_printf(&text, "group %s: its ranks have different %s", mega_comm_name(comm), l->what);
+    if (!l->is_independent) mega_buffer_printf(&text, ", from %s %lld on", l->item, (long long)i + 1);
+    mega_buffer_puts(&text, ":");
+    for (int named = 0; st == MEGA_OK && i >= 0 && named < MEGA_COMPARED_MOST; named++) {
+        st = describe_item(comm, l, i, all, &text);
+        if (!l->is_independent) break;
+        if (st == MEGA_OK) st = find_difference(comm, l, i + 1, most, &i);
+    }
     if (st == MEGA_OK)
-        st = MEGA_FAIL(MEGA_ERR_COMM, "%s\n  start all ranks with one program and the same options",
-                       text.failed ? "ranks have different programs" : text.data);
+        st = MEGA_FAIL(MEGA_ERR_COMM, "%s\n  %s", text.failed ? "ranks differ" : text.data,
+                       l->remedy != NULL ? l->remedy : "start all ranks with one program and the same options");
     mega_buffer_fini(&text);
-    mega_free(all);
     return st;
 }
 
 mega_status mega_comm_compare(mega_comm *comm, const mega_compared *mine)
 {
-    int64_t least = 0, most = mine->count;
+    int64_t most = mine->count, first;
     bool equal;
-    MEGA_TRY(same(comm, hash_of(mine, INT64_MAX), &equal));
+    MEGA_TRY(same(comm, hash_of(mine, 0, INT64_MAX), &equal));
     if (equal) return MEGA_OK;
-    MEGA_TRY(mega_comm_all_reduce(comm, "comparison of programs", &most, 1, MEGA_I64, MEGA_REDUCE_MAX));
-    while (least < most) { /* the first `least` are the same everywhere, the first `most` + 1 are not */
-        const int64_t half = least + (most - least) / 2;
-        MEGA_TRY(same(comm, hash_of(mine, half + 1), &equal));
-        if (equal) least = half + 1;
-        else
-            most = half;
-    }
-    return tell(comm, mine, least);
+    MEGA_TRY(mega_comm_all_reduce(comm, "comparison of ranks", &most, 1, MEGA_I64, MEGA_REDUCE_MAX));
+    MEGA_TRY(find_difference(comm, mine, 0, most, &first));
+    char *all = mega_calloc((size_t)mega_comm_size(comm), MEGA_COMPARED_TEXT);
+    if (all == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of ranks: no memory for %d descriptions", mega_comm_size(comm));
+    const mega_status st = describe_items(comm, mine, first, most, all);
+    mega_free(all);
+    return st;
 }

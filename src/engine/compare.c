@@ -20,11 +20,11 @@ static void sizes_of(const mega_engine *e, int64_t out[NUM_SIZES])
     out[4] = mega_params_compute_dtype(e->params);
 }
 
-static uint64_t hash_sizes(const void *of, int64_t first)
+static uint64_t hash_sizes(const void *of, int64_t begin, int64_t end)
 {
     int64_t size[NUM_SIZES];
     sizes_of(of, size);
-    return mega_hash64(MEGA_HASH_START, size, (size_t)first * sizeof *size);
+    return mega_hash64(MEGA_HASH_START, size + begin, (size_t)(end - begin) * sizeof *size);
 }
 
 static void describe_size(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
@@ -62,11 +62,11 @@ static int64_t summands_in(const mega_params *p, const mega_bucket *b)
     return count;
 }
 
-static uint64_t hash_steps(const void *of, int64_t first)
+static uint64_t hash_steps(const void *of, int64_t begin, int64_t end)
 {
     const step_list *l = of;
     uint64_t hash = MEGA_HASH_START;
-    for (int64_t i = 0; i < first; i++) {
+    for (int64_t i = begin; i < end; i++) {
         int64_t row[3];
         if (i < l->steps) {
             row[0] = l->step[i].forward;
@@ -113,10 +113,10 @@ static mega_status compare_steps(const mega_engine *e, mega_comm *comm, const me
 
 /* ---- the tied table ---- */
 
-static uint64_t hash_tied(const void *of, int64_t first)
+static uint64_t hash_tied(const void *of, int64_t begin, int64_t end)
 {
     const mega_param *p = of;
-    return first > 0 ? mega_hash64(MEGA_HASH_START, &p->count, sizeof p->count) : MEGA_HASH_START;
+    return end > begin ? mega_hash64(MEGA_HASH_START, &p->count, sizeof p->count) : MEGA_HASH_START;
 }
 
 static void describe_tied(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])

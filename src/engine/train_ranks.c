@@ -93,11 +93,11 @@ static void options_of(const mega_config *c, double out[OPTIONS])
     memcpy(out, value, sizeof value);
 }
 
-static uint64_t hash_options(const void *of, int64_t first)
+static uint64_t hash_options(const void *of, int64_t begin, int64_t end)
 {
     double value[OPTIONS];
     options_of(of, value);
-    return mega_hash64(MEGA_HASH_START, value, (size_t)first * sizeof *value);
+    return mega_hash64(MEGA_HASH_START, value + begin, (size_t)(end - begin) * sizeof *value);
 }
 
 static void describe_option(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])

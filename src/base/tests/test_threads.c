@@ -229,6 +229,33 @@ static void time_is_the_monotonic_clock(void **state)
     assert_true(before <= now + 1e-6 && now <= after + 1e-6);
 }
 
+/* Last: it holds for the process. */
+static void isa_of_other_ranks_is_taken(void **state)
+{
+    (void)state;
+    const char *old = getenv("MEGA_ISA");
+    if (old != NULL) mega_kit_skip("MEGA_ISA is set");
+    const mega_isa found = mega_cpu_isa();
+    mega_cpu_isa_lower(MEGA_ISA_AMX); /* never raises it */
+    assert_int_equal(mega_cpu_isa(), found);
+    mega_cpu_isa_lower(MEGA_ISA_PORTABLE);
+    assert_int_equal(mega_cpu_isa(), MEGA_ISA_PORTABLE);
+    mega_cpu_isa_lower(found);
+    assert_int_equal(mega_cpu_isa(), MEGA_ISA_PORTABLE);
+}
+
+/* 40 hexadecimal digits, the same at each call: cmake/settings.cmake asks the linker for them. */
+static void builds_have_an_id(void **state)
+{
+    (void)state;
+    char id[MEGA_BUILD_ID_TEXT], again[MEGA_BUILD_ID_TEXT];
+    mega_build_id(id);
+    mega_build_id(again);
+    assert_string_equal(id, again);
+    assert_int_equal(strlen(id), 40);
+    assert_int_equal(strspn(id, "0123456789abcdef"), 40);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,7 +268,9 @@ int main(void)
         cmocka_unit_test(affinity_is_respected),
         cmocka_unit_test(default_threads_follow_the_environment),
         cmocka_unit_test(isa_can_be_lowered_only),
+        cmocka_unit_test(builds_have_an_id),
         cmocka_unit_test(time_is_the_monotonic_clock),
+        cmocka_unit_test(isa_of_other_ranks_is_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

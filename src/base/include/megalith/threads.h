@@ -48,8 +48,16 @@ typedef enum mega_isa {
     MEGA_ISA_AMX
 } mega_isa;
 mega_isa mega_cpu_isa(void);
+/* From here on mega_cpu_isa answers at most this, in the whole process and for good: ranks on different processors
+ * agree on what all of them have. Call it before anything computes. */
+void mega_cpu_isa_lower(mega_isa most);
 const char *mega_isa_name(mega_isa isa);
 const char *mega_cpu_model(char *out, int size); /* "AMD EPYC …" */
+
+/* The linker's hash of the program or library that holds this function (GNU build id), in hexadecimal; "unknown" where
+ * it was linked without one. Equal for copies of one build, different for two builds that differ anywhere. */
+enum { MEGA_BUILD_ID_TEXT = 2 * 32 + 1 };
+void mega_build_id(char out[MEGA_BUILD_ID_TEXT]);
 
 double mega_time_now(void); /* seconds, monotonic */
 

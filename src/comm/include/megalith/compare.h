@@ -4,18 +4,24 @@
 #define MEGALITH_COMPARE_H
 
 #include "megalith/comm.h"
+#include <stdbool.h>
 
-enum { MEGA_COMPARED_TEXT = 160 }; /* bytes of a description, in messages */
+enum { MEGA_COMPARED_TEXT = 512 }; /* bytes of a description, in messages */
+enum { MEGA_COMPARED_MOST = 8 };   /* items named of a list whose items are independent */
 
 typedef struct mega_compared {
     const char *what, *item; /* "train programs", "collective" */
+    const char *remedy;      /* last line of the message; NULL: one program and the same options */
+    bool is_independent;     /* an item that differs says nothing of those after it, so several are named */
     const void *of;
     int64_t count;
-    uint64_t (*hash)(const void *of, int64_t first); /* of the first so many items, at most count */
+    /* Of items begin … end - 1, end at most count. begin is 0 unless the items are independent. */
+    uint64_t (*hash)(const void *of, int64_t begin, int64_t end);
     void (*describe)(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT]); /* i below count */
 } mega_compared;
 
-/* Collective over comm. If the lists differ every rank fails with the first item that does, by rank. */
+/* Collective over comm. If the lists differ, every rank returns MEGA_ERR_COMM with the first item that differs (of
+ * independent items the first MEGA_COMPARED_MOST), as each rank describes it. */
 mega_status mega_comm_compare(mega_comm *comm, const mega_compared *mine);
 
 #endif
