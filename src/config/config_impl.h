@@ -55,6 +55,10 @@ typedef enum option_range {
     RANGE_SEED          /* 1 … 2^32-1 */
 } option_range;
 
+/* Whether the ranks of one training must have the same value. Every option of pretrain_gpt that works is compared
+ * before the first step, so that a new row needs no thought; a row of which a host may have its own value says so. */
+typedef enum option_alike { ALIKE_REQUIRED, ALIKE_NOT_NEEDED } option_alike;
+
 #define NO_FIELD SIZE_MAX
 
 typedef struct option_row {
@@ -65,6 +69,7 @@ typedef struct option_row {
     option_kind kind;
     option_answer answer;
     option_range range;
+    option_alike alike;
     const char *fallback; /* default as typed; NULL: none */
     const char *choices;  /* "constant|linear|cosine" */
     const char *unbuilt;  /* choices that are understood but not built yet, same form */
@@ -124,6 +129,7 @@ const char *mega_option_dest(const option_row *row, char out[80]);
  * SIZE_MAX when there is none. */
 size_t mega_option_find(const char *name, size_t length, uint32_t command);
 size_t mega_option_find_dest(const char *dest, uint32_t command);
+bool mega_option_is_alike(size_t i); /* must all ranks of a training have the same value? */
 /* Of a row with `alone`: how many ranks this run has of it; else 1. */
 int64_t mega_option_ranks(const mega_config *cfg, const option_row *row);
 bool mega_option_name_equal(const char *a, const char *b, size_t b_length);

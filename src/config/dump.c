@@ -100,6 +100,25 @@ static size_t collect_lines(const mega_config *cfg, dump_line *line, size_t most
     return n;
 }
 
+mega_status mega_config_alike(mega_config *cfg, mega_list *out)
+{
+    const size_t rows = mega_option_count();
+    const char **text = mega_arena_alloc(&cfg->arena, rows * sizeof *text);
+    size_t count = 0;
+    bool is_whole = text != NULL;
+    for (size_t i = 0; is_whole && i < rows; i++) {
+        if (!mega_option_is_alike(i)) continue;
+        mega_buffer line = {0};
+        is_whole = mega_buffer_printf(&line, "--%s ", mega_option_row(i)->name) && mega_value_print(cfg, i, &line);
+        text[count] = is_whole ? mega_arena_strdup(&cfg->arena, line.data) : NULL;
+        is_whole = text[count++] != NULL;
+        mega_buffer_fini(&line);
+    }
+    if (!is_whole) return MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory to compare them over ranks");
+    *out = (mega_list){text, count};
+    return MEGA_OK;
+}
+
 mega_status mega_config_dump_arguments(const mega_config *cfg, mega_buffer *out)
 {
     const size_t most = mega_option_count() + 16;

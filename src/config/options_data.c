@@ -20,7 +20,7 @@ static const option_row data_rows[] = {
     {OPTION("train-data-path", train_data_path, KIND_LIST), .help = "data of the training alone, instead of --data-path"},
     {OPTION("valid-data-path", valid_data_path, KIND_LIST), .help = "data of the validation alone"},
     {OPTION("test-data-path", test_data_path, KIND_LIST), .help = "data of the test alone"},
-    {OPTION("data-cache-path", data_cache_path, KIND_STRING), .help = "folder for index arrays; beside the data when not given"},
+    {OPTION("data-cache-path", data_cache_path, KIND_STRING), .alike = ALIKE_NOT_NEEDED, .help = "folder for index arrays; beside the data when not given"},
     {OPTION("tokenizer-type", tokenizer_type, KIND_STRING), .commands = FOR_TEXT | FOR_TRAIN_TOKENIZER, .fallback = "GPT2BPETokenizer", .choices = "GPT2BPETokenizer|ByteTokenizer|CharTokenizer|NullTokenizer", .unbuilt = "BertWordPieceLowerCase|BertWordPieceCase|SentencePieceTokenizer|GPTSentencePieceTokenizer|Llama2Tokenizer|HFTokenizer|HuggingFaceTokenizer|TikTokenizer|PretrainedFromHF", .help = "how text becomes ids"},
     {OPTION("vocab-file", vocab_file, KIND_STRING), .commands = FOR_TEXT, .help = "vocab.json, or a tokenizer.json, or the characters of a CharTokenizer"},
     {RENAMED("vocab", KIND_STRING, "vocab-file", "it is --vocab-file"), .commands = FOR_TEXT},

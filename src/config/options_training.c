@@ -34,7 +34,7 @@ static const option_row training_rows[] = {
     {OPTION("exit-interval", exit_interval, KIND_INT), .range = RANGE_POSITIVE, .help = "save and leave when the iteration is a multiple of this"},
     {OPTION("exit-duration-in-mins", exit_duration_in_mins, KIND_INT), .range = RANGE_POSITIVE, .help = "save and leave after so many minutes"},
     {IDLE("exit-signal-handler", KIND_FLAG, NULL, "SIGTERM and Ctrl-C are answered by a save in any case")},
-    {OPTION("tensorboard-dir", tensorboard_dir, KIND_STRING), .help = "folder for TensorBoard event files"},
+    {OPTION("tensorboard-dir", tensorboard_dir, KIND_STRING), .alike = ALIKE_NOT_NEEDED, .help = "folder for TensorBoard event files"},
     {IDLE("no-masked-softmax-fusion", KIND_OFF, NULL, FUSED), .dest = "masked_softmax_fusion"},
     {IDLE("no-bias-gelu-fusion", KIND_OFF, NULL, FUSED), .dest = "bias_gelu_fusion"},
     {IDLE("no-bias-dropout-fusion", KIND_OFF, NULL, FUSED), .dest = "bias_dropout_fusion"},
@@ -145,12 +145,12 @@ const option_section mega_option_validation_section = {"validation", FOR_TRAININ
 static const option_row logging_rows[] = {
     {OPTION("profile-trace", profile_trace, KIND_STRING), .help = "file for a Chrome trace of the iterations from --profile-step-start to --profile-step-end"},
     {OPTION("profile-table", profile_table, KIND_FLAG), .help = "after those iterations, print time, GFLOP/s, GB/s and percent of the measured bound of each kind of op"},
-    {OPTION("metrics-file", metrics_file, KIND_STRING), .help = "file for one JSON object an iteration, with all digits"},
+    {OPTION("metrics-file", metrics_file, KIND_STRING), .alike = ALIKE_NOT_NEEDED, .help = "file for one JSON object an iteration, with all digits"},
     {OPTION("log-params-norm", log_params_norm, KIND_FLAG), .help = "log the norm of the parameters"},
     {OPTION("log-num-zeros-in-grad", log_num_zeros_in_grad, KIND_FLAG), .help = "log how many gradients are zero"},
     {OPTION("log-throughput", log_throughput, KIND_FLAG), .help = "TFLOP/s behind the time of an iteration too, and in TensorBoard; they always end the line"},
     {OPTION("log-progress", log_progress, KIND_FLAG), .help = "append to progress.txt in --save"},
-    {OPTION("log-level", log_level, KIND_CHOICE), .commands = FOR_ALL, .fallback = "info", .choices = "error|warning|info|debug|trace", .help = "lines less urgent than this are not shown"},
+    {OPTION("log-level", log_level, KIND_CHOICE), .commands = FOR_ALL, .fallback = "info", .choices = "error|warning|info|debug|trace", .alike = ALIKE_NOT_NEEDED, .help = "lines less urgent than this are not shown"},
     {IDLE("log-level-replica", KIND_STRING, "error", "ranks other than the first tell nothing but what ends them")},
     {IDLE("log-path", KIND_STRING, NULL, "the arguments stand at the head of the log and in every checkpoint")},
     {IDLE("timing-log-level", KIND_INT, "0", WHOLE_ITERATIONS)},
@@ -178,8 +178,8 @@ static const option_row logging_rows[] = {
 const option_section mega_option_logging_section = {"logging", FOR_TRAINING, logging_rows, ROW_COUNT(logging_rows)};
 
 static const option_row machine_rows[] = {
-    {OPTION("num-threads", num_threads, KIND_INT), .range = RANGE_POSITIVE, .help = "threads; OMP_NUM_THREADS, else the cores this process may use"},
-    {OPTION("memory-limit", memory_limit, KIND_BYTES), .commands = FOR_TRAINING, .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "memory a rank may take (8G, 512M); 0: its share of what the machine gives"},
+    {OPTION("num-threads", num_threads, KIND_INT), .range = RANGE_POSITIVE, .alike = ALIKE_NOT_NEEDED, .help = "threads; OMP_NUM_THREADS, else the cores this process may use"},
+    {OPTION("memory-limit", memory_limit, KIND_BYTES), .commands = FOR_TRAINING, .fallback = "0", .range = RANGE_NOT_NEGATIVE, .alike = ALIKE_NOT_NEEDED, .help = "memory a rank may take (8G, 512M); 0: its share of what the machine gives"},
     {OPTION("no-pack-weights", no_pack_weights, KIND_FLAG), .commands = FOR_TRAINING, .help = "pack weights anew for each product of a step instead of once, which is slower and takes less memory"},
     {OPTION("backend", backend, KIND_CHOICE), .commands = FOR_TRAINING, .fallback = "cpu", .choices = "cpu|plain", .unbuilt = "cuda", .help = "fast kernels, or the plain ones that define each operation"},
     {OPTION("dry-run", dry_run, KIND_FLAG), .help = "read and check everything, say what would be done, and stop"},

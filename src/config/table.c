@@ -130,6 +130,12 @@ int64_t mega_option_ranks(const mega_config *cfg, const option_row *row)
     return *(const int64_t *)((const char *)cfg + mega_option_row(i)->field);
 }
 
+bool mega_option_is_alike(size_t i)
+{
+    const option_row *row = mega_option_row(i);
+    return row->answer == ANSWER_WORKS && row->alike == ALIKE_REQUIRED && (mega_option_commands(i) & FOR_PRETRAIN) != 0;
+}
+
 bool mega_option_word_in(const char *words, const char *text, int *out_index)
 {
     const size_t length = strlen(text);

@@ -21,6 +21,7 @@ struct mega_gpt_data {
     int64_t *sample_of; /* [samples] */
 };
 
+enum { SAMPLED_BLOCKS = 1024, LEAST_BLOCKS = 8 /* of a member of a blend */ };
 static const char *const split_name[MEGA_SPLIT_COUNT] = {"train", "validation", "test"};
 
 void mega_gpt_data_destroy(mega_gpt_data *d)
@@ -47,6 +48,7 @@ int64_t mega_gpt_data_seq_length(const mega_gpt_data *d)
 
 uint64_t mega_gpt_data_hash(const mega_gpt_data *d)
 {
+    if (d == NULL) return MEGA_HASH_START; /* a member of weight 0 */
     if (d->num_members == 0) return mega_indexed_hash(d->data);
     uint64_t hash = MEGA_HASH_START;
     for (int i = 0; i < d->num_members; i++) {
@@ -54,6 +56,26 @@ uint64_t mega_gpt_data_hash(const mega_gpt_data *d)
         hash = mega_hash64(hash, &member, sizeof member);
     }
     return hash;
+}
+
+static mega_status content_hash(const mega_gpt_data *d, int blocks, uint64_t *out)
+{
+    *out = MEGA_HASH_START;
+    if (d == NULL) return MEGA_OK; /* a member of weight 0 */
+    if (d->num_members == 0) return mega_indexed_sample_hash(d->data, blocks, out);
+    const int each = blocks / d->num_members > LEAST_BLOCKS ? blocks / d->num_members : LEAST_BLOCKS;
+    uint64_t hash = MEGA_HASH_START, member;
+    for (int i = 0; i < d->num_members; i++) {
+        MEGA_TRY(content_hash(d->member[i], each, &member));
+        hash = mega_hash64(hash, &member, sizeof member);
+    }
+    *out = hash;
+    return MEGA_OK;
+}
+
+mega_status mega_gpt_data_content_hash(const mega_gpt_data *d, uint64_t *out)
+{
+    return content_hash(d, SAMPLED_BLOCKS, out);
 }
 
 /* ---- reading ---- */

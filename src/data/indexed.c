@@ -6,8 +6,11 @@
 #include "megalith/hash.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
 
-enum { HEADER_BYTES = 34, LEGACY_MAGIC_BYTES = 8 };
+enum { HEADER_BYTES = 34, LEGACY_MAGIC_BYTES = 8, SAMPLED_BYTES = 4096 };
 static const uint8_t index_magic[9] = {'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0};
 static const uint8_t legacy_magic[LEGACY_MAGIC_BYTES] = {'T', 'N', 'T', 'I', 'D', 'X', 0, 0};
 
@@ -307,6 +310,49 @@ uint64_t mega_indexed_hash(const mega_indexed *ix)
 {
     const int64_t facts[4] = {ix->crc, (int64_t)ix->index.size, ix->num_sequences, ix->num_tokens};
     return mega_hash64(MEGA_HASH_START, facts, sizeof facts);
+}
+
+static mega_status hash_block(const mega_indexed *ix, int file, int64_t at, int64_t bytes, uint64_t *hash)
+{
+    char block[SAMPLED_BYTES];
+    const ssize_t got = pread(file, block, (size_t)bytes, at);
+    if (got != bytes)
+        return MEGA_FAIL(MEGA_ERR_IO, "%s.bin: byte %lld: expected %lld bytes, %s; was the file changed meanwhile?",
+                         ix->prefix, (long long)at, (long long)bytes,
+                         got < 0 ? strerror(errno) : "found the end of the file");
+    const uint32_t crc = mega_crc32c(0, block, (size_t)bytes);
+    *hash = mega_hash64(*hash, &crc, sizeof crc);
+    return MEGA_OK;
+}
+
+static mega_status hash_blocks(const mega_indexed *ix, int file, int blocks, uint64_t *hash)
+{
+    const int64_t size = (int64_t)ix->bin.size, all = (size + SAMPLED_BYTES - 1) / SAMPLED_BYTES;
+    const int64_t count = all < blocks ? all : blocks;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t block =
+            count < all && count > 1 ? i * (all - 1) / (count - 1) : i; /* the first and the last, too */
+        const int64_t at = block * SAMPLED_BYTES, left = size - at;
+        MEGA_TRY(hash_block(ix, file, at, left < SAMPLED_BYTES ? left : SAMPLED_BYTES, hash));
+    }
+    return MEGA_OK;
+}
+
+mega_status mega_indexed_sample_hash(const mega_indexed *ix, int blocks, uint64_t *out)
+{
+    const int64_t size = (int64_t)ix->bin.size;
+    uint64_t hash = mega_hash64(MEGA_HASH_START, &size, sizeof size);
+    char *path = mega_format("%s.bin", ix->prefix);
+    if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a file name", ix->prefix);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    mega_status st = file < 0 ? MEGA_FAIL(MEGA_ERR_IO, "%s: cannot be opened (%s)", path, strerror(errno)) : MEGA_OK;
+    mega_free(path);
+    if (st != MEGA_OK) return st;
+    posix_fadvise(file, 0, 0, POSIX_FADV_RANDOM); /* no reading ahead of blocks that nobody asks for */
+    st = hash_blocks(ix, file, blocks, &hash);
+    close(file);
+    if (st == MEGA_OK) *out = hash;
+    return st;
 }
 
 int32_t mega_indexed_size(const mega_indexed *ix, int64_t sequence)

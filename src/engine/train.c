@@ -66,7 +66,9 @@ static mega_status set_up(trainer *t)
 {
     t->train_iters = t->cfg->train_iters;
     MEGA_TRY(train_compare_options(t));
+    MEGA_TRY(train_compare_programs(t));
     MEGA_TRY(train_agree(t, initialize(t)));
+    MEGA_TRY(train_compare_tokenizers(t));
     MEGA_TRY(train_check_shared(t));
     MEGA_TRY(build_model(t));
     train_note(t, "opening the data");

@@ -25,8 +25,7 @@ static mega_status open_samplers(trainer *t)
     return MEGA_OK;
 }
 
-/* The data of a split, for a message: its file, or the first of several. */
-static const char *data_prefix(const mega_config *cfg, int split, const char **others)
+const char *train_data_prefix(const mega_config *cfg, int split, const char **others)
 {
     const mega_list *own[] = {&cfg->train_data_path, &cfg->valid_data_path, &cfg->test_data_path};
     const mega_list *list = cfg->data_path.count > 0 ? &cfg->data_path : own[split];
@@ -39,7 +38,7 @@ static mega_status check_id(const trainer *t, const int32_t *row, int64_t count,
     static const char *const name[] = {"training", "validation", "test"};
     for (int64_t i = 0; i < count; i++) {
         if (row[i] >= 0 && row[i] < t->vocab) continue;
-        const char *others, *prefix = data_prefix(t->cfg, split, &others);
+        const char *others, *prefix = train_data_prefix(t->cfg, split, &others);
         return MEGA_FAIL(
             MEGA_ERR_USAGE,
             "%s.bin%s: %s sample %lld holds token id %d, but the vocabulary of %s has %lld ids; these data "
@@ -107,16 +106,25 @@ static void warn_of_other_data(const trainer *t)
     const long long passed = (long long)t->cfg->consumed_train_samples;
     if (t->stored_data == 0 || t->data[MEGA_SPLIT_TRAIN] == NULL || t->cfg->skip_train || passed == 0) return;
     if (mega_gpt_data_hash(t->data[MEGA_SPLIT_TRAIN]) == t->stored_data) return;
-    const char *others, *prefix = data_prefix(t->cfg, MEGA_SPLIT_TRAIN, &others);
+    const char *others, *prefix = train_data_prefix(t->cfg, MEGA_SPLIT_TRAIN, &others);
     mega_warn("%s%s: the training data are not those of the checkpoint (--load %s), and the run goes on behind the "
               "%lld samples that it consumed: as many of these data are passed over; --finetune begins anew with them",
               prefix, others, t->cfg->load, passed);
+}
+
+static mega_status hash_content(trainer *t)
+{
+    for (int i = 0; i < MEGA_SPLIT_COUNT; i++)
+        if (t->data[i] != NULL) MEGA_TRY(mega_gpt_data_content_hash(t->data[i], &t->content[i]));
+    return MEGA_OK;
 }
 
 mega_status train_open_data(trainer *t)
 {
     const mega_config *cfg = t->cfg;
     MEGA_TRY(build(t));
+    MEGA_TRY(train_agree(t, hash_content(t)));
+    MEGA_TRY(train_compare_data(t));
     if (t->data[MEGA_SPLIT_TRAIN] == NULL && !cfg->skip_train)
         return MEGA_FAIL(
             MEGA_ERR_USAGE,

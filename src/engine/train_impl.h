@@ -36,7 +36,8 @@ typedef struct trainer {
     mega_engine *engine;
     mega_gpt_data *data[MEGA_SPLIT_COUNT];
     mega_sampler *sampler[MEGA_SPLIT_COUNT];
-    int32_t *row; /* one sample, seq_length + 1 tokens */
+    uint64_t content[MEGA_SPLIT_COUNT]; /* mega_gpt_data_content_hash of each */
+    int32_t *row;                       /* one sample, seq_length + 1 tokens */
     int64_t train_iters;
     mega_batch_ramp batch;   /* of the engine */
     int64_t saved_iteration; /* of the last checkpoint written, -1: none */
@@ -60,10 +61,15 @@ typedef struct trainer {
 bool train_is_first(const trainer *t);                     /* rank 0: prints, writes files */
 mega_status train_agree(const trainer *t, mega_status st); /* mega_comm_agree over the world */
 void train_note(const trainer *t, const char *phase);      /* a long one, for those that wait for this rank */
-mega_status train_compare_options(const trainer *t);       /* collective: those that all ranks must have alike */
 /* Asks all ranks whether one was sent a signal, and the first whether its time is up: they all do the same. */
 mega_status train_ask_ranks(trainer *t, double minutes, bool *late);
 mega_status train_say_parameters(const trainer *t);
+
+/* train_alike.c. Collective: the world; on failure every rank has the message that names what differs. */
+mega_status train_compare_options(const trainer *t);
+mega_status train_compare_programs(const trainer *t); /* builds; and takes the least instruction set of all ranks */
+mega_status train_compare_tokenizers(const trainer *t);
+mega_status train_compare_data(const trainer *t); /* of every split */
 
 /* train_text.c */
 void train_line(const trainer *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -88,6 +94,8 @@ mega_status train_check_shared(const trainer *t);         /* that --save and --l
 mega_status train_open_data(trainer *t);
 void train_close_data(trainer *t);
 mega_status train_check_ends(const trainer *t); /* of documents: does the tokenizer know one, where options need it? */
+/* The data of a split, for a message: its file, or the first of several, with what to add to it then. */
+const char *train_data_prefix(const mega_config *cfg, int split, const char **others);
 /* Fills a batch with samples consumed, consumed + 1, … of one split. */
 mega_status train_fill(trainer *t, int split, int64_t consumed, mega_batch *batch);
 

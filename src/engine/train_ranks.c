@@ -1,11 +1,6 @@
-/* What ranks have to do alike, and what one of them does for all. */
-#include "megalith/compare.h"
-#include "megalith/hash.h"
+/* What one rank does for all, and what all ranks ask each other. */
 #include "megalith/record.h"
 #include "train_impl.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 bool train_is_first(const trainer *t)
 {
@@ -32,91 +27,6 @@ mega_status train_ask_ranks(trainer *t, double minutes, bool *late)
     t->stop = word[0];
     *late = word[1] != 0;
     return MEGA_OK;
-}
-
-/* Options that say who calls whom when, and what is learned: where a rank has another value, others would wait for what
- * it never sends, or train something else without a word. */
-static const char *const option_name[] = {"tensor-model-parallel-size",
-                                          "pipeline-model-parallel-size",
-                                          "num-layers-per-virtual-pipeline-stage",
-                                          "num-layers",
-                                          "hidden-size",
-                                          "seq-length",
-                                          "micro-batch-size",
-                                          "global-batch-size",
-                                          "train-iters",
-                                          "train-samples",
-                                          "eval-interval",
-                                          "eval-iters",
-                                          "save-interval",
-                                          "exit-interval",
-                                          "seed",
-                                          "lr",
-                                          "min-lr",
-                                          "weight-decay",
-                                          "clip-grad",
-                                          "hidden-dropout",
-                                          "attention-dropout",
-                                          "load (1: given)",
-                                          "save (1: given)",
-                                          "skip-train",
-                                          "log-params-norm"};
-enum { OPTIONS = sizeof option_name / sizeof option_name[0] };
-
-static void options_of(const mega_config *c, double out[OPTIONS])
-{
-    const double value[OPTIONS] = {(double)c->tensor_model_parallel_size,
-                                   (double)c->pipeline_model_parallel_size,
-                                   (double)c->num_layers_per_virtual_pipeline_stage,
-                                   (double)c->num_layers,
-                                   (double)c->hidden_size,
-                                   (double)c->seq_length,
-                                   (double)c->micro_batch_size,
-                                   (double)c->global_batch_size,
-                                   (double)c->train_iters,
-                                   (double)c->train_samples,
-                                   (double)c->eval_interval,
-                                   (double)c->eval_iters,
-                                   (double)c->save_interval,
-                                   (double)c->exit_interval,
-                                   (double)c->seed,
-                                   c->lr,
-                                   c->min_lr,
-                                   c->weight_decay,
-                                   c->clip_grad,
-                                   c->hidden_dropout,
-                                   c->attention_dropout,
-                                   c->load != NULL,
-                                   c->save != NULL,
-                                   c->skip_train,
-                                   c->log_params_norm};
-    memcpy(out, value, sizeof value);
-}
-
-static uint64_t hash_options(const void *of, int64_t begin, int64_t end)
-{
-    double value[OPTIONS];
-    options_of(of, value);
-    return mega_hash64(MEGA_HASH_START, value + begin, (size_t)(end - begin) * sizeof *value);
-}
-
-static void describe_option(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
-{
-    double value[OPTIONS];
-    options_of(of, value);
-    snprintf(out, MEGA_COMPARED_TEXT, "--%s %.9g", option_name[i], value[i]);
-}
-
-mega_status train_compare_options(const trainer *t)
-{
-    const mega_compared l = {.what = "options",
-                             .item = "option",
-                             .of = t->cfg,
-                             .count = OPTIONS,
-                             .hash = hash_options,
-                             .describe = describe_option};
-    if (mega_world_size(t->world) == 1) return MEGA_OK;
-    return train_agree(t, mega_comm_compare(mega_world_comm(t->world), &l));
 }
 
 /* Megatron's line for each rank that holds other parameters. */

@@ -82,7 +82,7 @@ planted() { # option, what is said
 planted '--hidden-size 128' 'rank 0 of the group: --hidden-size 64'
 planted '--tensor-model-parallel-size 2' 'its ranks have different options'
 planted '--lr 1e-2' 'rank 0 of the group: --lr 0.001'
-planted '--max-position-embeddings 64' 'rank 0 of the group: sum of bucket 0'
+planted '--optimizer sgd' 'rank 0 of the group: --optimizer adam'
 
 # A disk that fills.
 rm -f out

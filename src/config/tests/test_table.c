@@ -18,6 +18,9 @@ static void rows_are_well_formed(void **state)
         } else if (row->remark == NULL || row->field != NO_FIELD) {
             fail_msg("--%s needs a remark and no field", row->name);
         }
+        if (row->alike != ALIKE_REQUIRED &&
+            (row->answer != ANSWER_WORKS || (mega_option_commands(i) & FOR_PRETRAIN) == 0))
+            fail_msg("--%s is compared by no rank in any case", row->name);
         if (row->alone != NULL && row->answer != ANSWER_NO_EFFECT) fail_msg("--%s has an effect", row->name);
         assert_true(mega_option_ranks(&cfg, row) == 1);
         if ((row->kind == KIND_CHOICE) && row->choices == NULL) fail_msg("--%s has no choices", row->name);

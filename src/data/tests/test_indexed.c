@@ -321,18 +321,62 @@ static void allocation_failures(void **state)
     }
 }
 
+static uint64_t sample_of(const mega_indexed *ix, int blocks)
+{
+    uint64_t hash;
+    assert_int_equal(mega_indexed_sample_hash(ix, blocks, &hash), MEGA_OK);
+    return hash;
+}
+
+static void flip_byte(const char *path, long at)
+{
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, at, SEEK_SET), 0);
+    const int byte = fgetc(f);
+    assert_int_equal(fseek(f, at, SEEK_SET), 0);
+    assert_int_equal(fputc(byte ^ 1, f), byte ^ 1);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* 16 blocks, the last of 2 bytes less: which of them a hash of 4, or of all of them, sees. */
+static void samples_see_changed_bytes(void **state)
+{
+    (void)state;
+    enum { BLOCK = 4096, TOKENS = 16 * BLOCK / 2 - 1 };
+    const char *prefix = mega_kit_path(mega_kit_temp_folder(), "sampled");
+    static int32_t tokens[TOKENS];
+    mega_indexed_writer *w;
+    mega_indexed *ix;
+    for (int i = 0; i < TOKENS; i++) tokens[i] = i % 1000;
+    assert_int_equal(mega_indexed_writer_create(&w, prefix, MEGA_U16), MEGA_OK);
+    assert_int_equal(mega_indexed_writer_add(w, tokens, TOKENS), MEGA_OK);
+    assert_int_equal(mega_indexed_writer_finish(w), MEGA_OK);
+    assert_int_equal(mega_indexed_open(&ix, prefix), MEGA_OK);
+    const uint64_t four = sample_of(ix, 4), all = sample_of(ix, 1024);
+    assert_true(sample_of(ix, 4) == four && four != all);
+    for (int block = 0; block < 16; block++) {
+        flip_byte(path_of(prefix, ".bin"), block * BLOCK + (block == 15 ? BLOCK - 3 : 7));
+        assert_int_equal(sample_of(ix, 4) != four, block % 5 == 0);
+        assert_true(sample_of(ix, 1024) != all);
+        flip_byte(path_of(prefix, ".bin"), block * BLOCK + (block == 15 ? BLOCK - 3 : 7));
+    }
+    assert_true(sample_of(ix, 4) == four && sample_of(ix, 1024) == all);
+    write_bytes(path_of(prefix, ".bin"), tokens, 5000); /* cut while it is open */
+    uint64_t hash;
+    assert_int_equal(mega_indexed_sample_hash(ix, 1024, &hash), MEGA_ERR_IO);
+    assert_non_null(strstr(mega_error_message(), "sampled.bin: byte 4096"));
+    mega_indexed_close(ix);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_of_the_format),
-        cmocka_unit_test(every_type_reads_back),
-        cmocka_unit_test(damage_is_noticed),
-        cmocka_unit_test(messages_name_the_place),
-        cmocka_unit_test(merge_appends),
-        cmocka_unit_test(abandon_leaves_nothing),
-        cmocka_unit_test(overwriting_is_old_or_new),
-        cmocka_unit_test(original_pair_opens),
-        cmocka_unit_test(allocation_failures),
+        cmocka_unit_test(bytes_of_the_format),       cmocka_unit_test(every_type_reads_back),
+        cmocka_unit_test(damage_is_noticed),         cmocka_unit_test(messages_name_the_place),
+        cmocka_unit_test(samples_see_changed_bytes), cmocka_unit_test(merge_appends),
+        cmocka_unit_test(abandon_leaves_nothing),    cmocka_unit_test(overwriting_is_old_or_new),
+        cmocka_unit_test(original_pair_opens),       cmocka_unit_test(allocation_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -291,6 +291,10 @@ mega_status mega_config_to_json(const mega_config *cfg, mega_buffer *out);
 /* Sets the options named in the object, but for those given on the command line. Unknown names are ignored. */
 mega_status mega_config_from_json(mega_config *cfg, const char *json, mega_config_source source);
 
+/* What every rank of a training must be given alike: "--lr 0.001" for each option of pretrain_gpt that works, but for
+ * those that a host may set for itself (threads, memory, log level, folders of its own). Texts are in the arena. */
+mega_status mega_config_alike(mega_config *cfg, mega_list *out);
+
 /* --help of one command; docs/options.md. */
 mega_status mega_config_help(const char *command, mega_buffer *out);
 mega_status mega_config_options_page(mega_buffer *out);

@@ -32,6 +32,9 @@ int64_t mega_gpt_data_samples(const mega_gpt_data *d);
 int64_t mega_gpt_data_seq_length(const mega_gpt_data *d);
 /* Hash of the content of all members, wherever their files lie: tells whether a run goes on with the same data. */
 uint64_t mega_gpt_data_hash(const mega_gpt_data *d);
+/* Hash of the sizes of all .bin files and of 1,024 blocks of them (mega_indexed_sample_hash; of a blend, its members
+ * share these, at least 8 each): tells data that changed in place. */
+mega_status mega_gpt_data_content_hash(const mega_gpt_data *d, uint64_t *out);
 /* What the sampler hands out; 0 <= index < samples. tokens: [seq_length + 1] */
 void mega_gpt_data_sample(const mega_gpt_data *d, int64_t index, int32_t *tokens);
 

@@ -27,6 +27,11 @@ mega_dtype mega_indexed_dtype(const mega_indexed *ix); /* MEGA_U8, I8, I16, U16,
 /* Hash of the whole .idx: equal for equal content, wherever and whenever it was written. */
 uint64_t mega_indexed_hash(const mega_indexed *ix);
 
+/* Hash of the size of the .bin file and of blocks of 4 KiB at `blocks` places spread evenly over it (of all of it where
+ * it is no longer than they are together), so that data which changed in place are told at little cost. Reads the file
+ * and not the mapping, whose pages would count as memory of this process. Returns MEGA_ERR_IO if it cannot be read. */
+mega_status mega_indexed_sample_hash(const mega_indexed *ix, int blocks, uint64_t *out);
+
 int32_t mega_indexed_size(const mega_indexed *ix, int64_t sequence); /* tokens */
 /* First sequence of a document; document == documents gives the number of sequences. */
 int64_t mega_indexed_document(const mega_indexed *ix, int64_t document);

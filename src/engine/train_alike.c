@@ -1,0 +1,158 @@
+/* What the ranks of a training must have alike is compared before its first step: options, build, tokenizer and data are
+ * refused where they differ; of instruction sets all take the least. Everything is compared as lines of text, so that a
+ * difference is named as a user would write it. */
+#include "megalith/compare.h"
+#include "megalith/hash.h"
+#include "megalith/kernels.h"
+#include "megalith/train.h"
+#include "train_impl.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_LINES = 4 };
+
+typedef struct lines {
+    mega_list list; /* of line */
+    const char *item[MOST_LINES];
+    char line[MOST_LINES][MEGA_COMPARED_TEXT];
+} lines;
+
+static char *add_line(lines *l)
+{
+    l->list.item = l->item;
+    l->item[l->list.count] = l->line[l->list.count];
+    return l->line[l->list.count++];
+}
+
+static uint64_t hash_lines(const void *of, int64_t begin, int64_t end)
+{
+    const mega_list *l = of;
+    uint64_t hash = MEGA_HASH_START;
+    for (int64_t i = begin; i < end; i++) hash = mega_hash64(hash, l->item[i], strlen(l->item[i]) + 1);
+    return hash;
+}
+
+/* A long value, such as a blend of many data sets, is cut in the middle; its hash then shows that it is another. */
+static void describe_line(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
+{
+    enum { HEAD = 300, TAIL = 100 };
+    const mega_list *l = of;
+    const char *text = l->item[i];
+    const size_t bytes = strlen(text);
+    if (bytes < MEGA_COMPARED_TEXT) memcpy(out, text, bytes + 1);
+    else
+        snprintf(out, MEGA_COMPARED_TEXT, "%.*s … %s (%zu characters, hash %016llx)", HEAD, text, text + bytes - TAIL,
+                 bytes, (unsigned long long)mega_hash64(MEGA_HASH_START, text, bytes));
+}
+
+static mega_status compare_lines(mega_comm *ranks, const char *what, const char *remedy, const mega_list *l)
+{
+    const mega_compared c = {.what = what,
+                             .item = "line",
+                             .remedy = remedy,
+                             .is_independent = true,
+                             .of = l,
+                             .count = (int64_t)l->count,
+                             .hash = hash_lines,
+                             .describe = describe_line};
+    return mega_comm_compare(ranks, &c);
+}
+
+mega_status mega_train_compare_options(mega_config *cfg, mega_comm *ranks)
+{
+    mega_list options = {0};
+    MEGA_TRY(mega_comm_agree(ranks, mega_config_alike(cfg, &options)));
+    return compare_lines(ranks, "options", NULL, &options);
+}
+
+mega_status train_compare_options(const trainer *t)
+{
+    if (mega_world_size(t->world) == 1) return MEGA_OK;
+    return train_agree(t, mega_train_compare_options(t->cfg, mega_world_comm(t->world)));
+}
+
+static mega_status compare(const trainer *t, const char *what, const char *remedy, const lines *l)
+{
+    return train_agree(t, compare_lines(mega_world_comm(t->world), what, remedy, &l->list));
+}
+
+/* "amx on 3 ranks (0 the first), avx2 on 1 rank (3)". */
+static void say_isa(const trainer *t, const int32_t *isa, int ranks, mega_isa least)
+{
+    mega_buffer text = {0};
+    for (int set = MEGA_ISA_AMX; set >= MEGA_ISA_PORTABLE; set--) {
+        int count = 0, first = 0;
+        for (int r = ranks - 1; r >= 0; r--) {
+            if (isa[r] != set) continue;
+            first = r;
+            count++;
+        }
+        if (count > 0)
+            mega_buffer_printf(&text, "%s%s on %d rank%s (%s%d)", text.size > 0 ? ", " : "",
+                               mega_isa_name((mega_isa)set), count, count == 1 ? "" : "s",
+                               count == 1 ? "" : "first: ", first);
+    }
+    train_line(t, "> processors differ: %s; all ranks compute with %s, so that copies of a weight stay equal",
+               text.data != NULL ? text.data : "", mega_isa_name(least));
+    mega_buffer_fini(&text);
+}
+
+/* Sums in vectors of another width round otherwise: copies of a weight on two such processors would drift apart. */
+static mega_status agree_on_isa(const trainer *t)
+{
+    const int ranks = mega_world_size(t->world);
+    const int32_t mine = (int32_t)mega_cpu_isa();
+    int32_t *isa = mega_malloc((size_t)ranks * sizeof *isa), least = mine, most = mine;
+    if (isa == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of ranks: no memory for %d processors", ranks);
+    const mega_status st =
+        mega_comm_all_gather(mega_world_comm(t->world), "instruction sets", isa, &mine, 1, MEGA_I32);
+    for (int r = 0; st == MEGA_OK && r < ranks; r++) {
+        if (isa[r] < least) least = isa[r];
+        if (isa[r] > most) most = isa[r];
+    }
+    mega_cpu_isa_lower((mega_isa)least);
+    if (st == MEGA_OK && least < most) say_isa(t, isa, ranks, (mega_isa)least);
+    mega_free(isa);
+    return st;
+}
+
+mega_status train_compare_programs(const trainer *t)
+{
+    lines l = {0};
+    char text[MEGA_BUILD_ID_TEXT], products[128];
+    if (mega_world_size(t->world) == 1) return MEGA_OK;
+    MEGA_TRY(train_agree(t, agree_on_isa(t)));
+    mega_build_id(text);
+    snprintf(add_line(&l), MEGA_COMPARED_TEXT, "build %s", text);
+    snprintf(add_line(&l), MEGA_COMPARED_TEXT, "matrix products: %s (MEGA_GEMM, MEGA_ISA)",
+             mega_gemm_description(products, sizeof products));
+    return compare(t, "programs", "start one build of the program on all hosts, with one environment", &l);
+}
+
+mega_status train_compare_tokenizers(const trainer *t)
+{
+    lines l = {0};
+    if (mega_world_size(t->world) == 1) return MEGA_OK;
+    snprintf(add_line(&l), MEGA_COMPARED_TEXT, "%s of %lld ids, fingerprint %016llx", mega_tokenizer_type(t->tokenizer),
+             (long long)t->vocab, (unsigned long long)mega_tokenizer_fingerprint(t->tokenizer));
+    return compare(t, "tokenizers", "give all hosts the same tokenizer files", &l);
+}
+
+mega_status train_compare_data(const trainer *t)
+{
+    static const char *const name[MEGA_SPLIT_COUNT] = {"training", "validation", "test"};
+    lines l = {0};
+    if (mega_world_size(t->world) == 1) return MEGA_OK;
+    for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
+        const mega_gpt_data *d = t->data[i];
+        if (d == NULL) {
+            snprintf(add_line(&l), MEGA_COMPARED_TEXT, "no %s data", name[i]);
+            continue;
+        }
+        const char *others, *prefix = train_data_prefix(t->cfg, i, &others);
+        snprintf(add_line(&l), MEGA_COMPARED_TEXT, "%s data of %lld samples, hash of .idx %016llx, of .bin %016llx: %s%s",
+                 name[i], (long long)mega_gpt_data_samples(d), (unsigned long long)mega_gpt_data_hash(d),
+                 (unsigned long long)t->content[i], prefix, others);
+    }
+    return compare(t, "data", "copy the same .bin and .idx files to all hosts", &l);
+}

@@ -1,0 +1,164 @@
+/* Every option of the table that enters a training, set differently in one of two ranks: refused, the option and both
+ * values named. Options that a host may set for itself are taken. One pair of processes walks the whole table. */
+#include "../../src/config/config_impl.h"
+#include "megalith/comm.h"
+#include "megalith/log.h"
+#include "megalith/train.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct walk {
+    mega_comm *ranks;
+    bool is_other; /* this rank is given the other value */
+    int refused, taken, failures;
+} walk;
+
+static void need(mega_status st)
+{
+    if (st == MEGA_OK) return;
+    fprintf(stderr, "%s\n", mega_error_message());
+    exit(1);
+}
+
+static void drop_note(void *user, mega_log_level level, const char *line)
+{
+    (void)user;
+    (void)level;
+    (void)line;
+}
+
+static void parse(mega_config *cfg)
+{
+    char words[] = "p --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --micro-batch-size 4 "
+                   "--train-iters 10 --lr 1e-3 --tokenizer-type NullTokenizer --vocab-size 100 --data-path d_text_document";
+    char *argv[64];
+    int argc = 0;
+    for (char *word = strtok(words, " "); word != NULL; word = strtok(NULL, " ")) argv[argc++] = word;
+    need(mega_config_init(cfg));
+    cfg->world_size = cfg->local_world_size = 2;
+    need(mega_config_parse(cfg, "pretrain_gpt", argc, argv));
+}
+
+static void print(const mega_config *cfg, size_t row, char out[256])
+{
+    mega_buffer value = {0};
+    mega_value_print(cfg, row, &value);
+    snprintf(out, 256, "--%s %s", mega_option_row(row)->name, value.data);
+    mega_buffer_fini(&value);
+}
+
+/* The first of "a|b|c" that is not the present one. */
+static void other_choice(const char *choices, const char *present, char out[64])
+{
+    for (const char *at = choices; at != NULL;) {
+        const size_t n = strcspn(at, "|");
+        snprintf(out, 64, "%.*s", (int)n, at);
+        if (strcmp(out, present) != 0) return;
+        at = at[n] == '|' ? at + n + 1 : NULL;
+    }
+}
+
+static void set_other(mega_config *cfg, size_t index)
+{
+    const option_row *row = mega_option_row(index);
+    const char *const three[] = {"2", "2", "8"};
+    char text[64] = "another", now[256];
+    const char *const one[] = {text};
+    print(cfg, index, now);
+    const char *value = strchr(now, ' ') + 1;
+    if (row->kind == KIND_FLAG || row->kind == KIND_OFF) strcpy(text, strcmp(value, "True") == 0 ? "False" : "True");
+    if (row->kind == KIND_INT || row->kind == KIND_BYTES) snprintf(text, sizeof text, "%lld", atoll(value) + 1);
+    if (row->kind == KIND_FLOAT) strcpy(text, strcmp(value, "0.375") == 0 ? "0.25" : "0.375");
+    if (row->choices != NULL) other_choice(row->choices, value, text);
+    const char *reason = row->kind == KIND_INT3 ? NULL : mega_value_check(cfg, row, text);
+    if (reason != NULL) fprintf(stderr, "--%s %s: %s\n", row->name, text, reason);
+    need(mega_value_set_list(cfg, row, row->kind == KIND_INT3 ? three : one, row->kind == KIND_INT3 ? 3 : 1));
+}
+
+static void fail(walk *w, const char *text, const char *what)
+{
+    printf("FAILED: %s: %s\n", text, what);
+    w->failures++;
+}
+
+static bool is_named(int rank, const char *text)
+{
+    char line[320];
+    snprintf(line, sizeof line, "\n  rank %d of the group: %s\n", rank, text);
+    return strstr(mega_error_message(), line) != NULL;
+}
+
+static void check_option(walk *w, size_t index)
+{
+    mega_config first, other;
+    char a[256], b[256];
+    parse(&first);
+    parse(&other);
+    set_other(&other, index);
+    print(&first, index, a);
+    print(&other, index, b);
+    if (strcmp(a, b) == 0) fail(w, a, "the other value is the same");
+    const mega_status st = mega_train_compare_options(w->is_other ? &other : &first, w->ranks);
+    if (!mega_option_is_alike(index)) {
+        w->taken++;
+        if (st != MEGA_OK) fail(w, a, mega_error_message());
+    } else {
+        w->refused++;
+        if (st != MEGA_ERR_COMM) fail(w, a, "not refused");
+        else if (!is_named(0, a) || !is_named(1, b)) fail(w, b, mega_error_message());
+    }
+    mega_config_fini(&first);
+    mega_config_fini(&other);
+}
+
+/* A blend of many data sets is longer than what is shown of a value; that it differs in the middle is seen. */
+static void check_long_value(walk *w)
+{
+    mega_config cfg;
+    char name[200][32];
+    const char *item[200];
+    parse(&cfg);
+    for (int i = 0; i < 200; i++) {
+        snprintf(name[i], sizeof name[i], "prefix_%d%s", i, i == 100 && w->is_other ? "_other" : "");
+        item[i] = name[i];
+    }
+    cfg.data_path = (mega_list){item, 200};
+    const mega_status st = mega_train_compare_options(&cfg, w->ranks);
+    const char *message = mega_error_message();
+    if (st != MEGA_ERR_COMM || strstr(message, "rank 0 of the group: --data-path prefix_0 ") == NULL ||
+        strstr(message, "rank 1 of the group: --data-path prefix_0 ") == NULL)
+        fail(w, "a long --data-path", message);
+    mega_config_fini(&cfg);
+}
+
+/* Several differences are named together. */
+static void check_several(walk *w)
+{
+    mega_config cfg;
+    parse(&cfg);
+    cfg.adam_beta1 = w->is_other ? 0.5 : 0.9;
+    cfg.eod_mask_loss = w->is_other;
+    const mega_status st = mega_train_compare_options(&cfg, w->ranks);
+    if (st != MEGA_ERR_COMM || !is_named(1, "--adam-beta1 0.5") || !is_named(0, "--eod-mask-loss False"))
+        fail(w, "two options", mega_error_message());
+    mega_config_fini(&cfg);
+}
+
+int main(void)
+{
+    mega_world *world = NULL;
+    mega_log_set_sink(drop_note, NULL);
+    need(mega_world_create(&world, NULL));
+    walk w = {.ranks = mega_world_comm(world), .is_other = mega_world_rank(world) == 1};
+    for (size_t i = 0; i < mega_option_count(); i++)
+        if (mega_option_row(i)->answer == ANSWER_WORKS && (mega_option_commands(i) & FOR_PRETRAIN) != 0) check_option(&w, i);
+    check_long_value(&w);
+    check_several(&w);
+    if (w.refused < 100 || w.taken == 0 || w.taken > 10) fail(&w, "the table", "other numbers of options than expected");
+    if (!w.is_other) printf("%d options refused, %d taken\n", w.refused, w.taken);
+    fflush(stdout);
+    mega_world_destroy(world);
+    return w.failures > 0;
+}
