@@ -1,5 +1,6 @@
-/* MEGA_CHECK=2: before data moves, the members of a group tell each other what they call, and the two ends of a message
- * what it is. A difference fails on every member that sees it, before the transport waits for what never comes. */
+/* Comparing the calls of a group's members. With MEGA_CHECK=2 the members exchange what they call before data moves,
+ * and the two ends of a message what it is; collectives through shared memory carry their call with the data in any
+ * case. A difference fails on every member that sees it, before it waits for data that never comes. */
 #include "comm_impl.h"
 #include "megalith/memory.h"
 
@@ -32,8 +33,8 @@ mega_status comm_check_same(const comm_op *op, const comm_call *mine, const comm
 {
     mega_buffer text = {0};
     if (memcmp(mine, theirs, sizeof *mine) == 0) return MEGA_OK;
-    mega_buffer_printf(&text, "group %s: ranks %d and %d call different things (MEGA_CHECK=2):", op->comm->name,
-                       op->comm->world->rank, comm_world_rank(op->comm, peer));
+    mega_buffer_printf(&text, "group %s: ranks %d and %d call different things:", op->comm->name, op->comm->world->rank,
+                       comm_world_rank(op->comm, peer));
     const bool is_first = op->comm->rank < peer; /* all members say it in one order */
     put_call(&text, is_first ? op->comm->world->rank : comm_world_rank(op->comm, peer), is_first ? mine : theirs);
     put_call(&text, is_first ? comm_world_rank(op->comm, peer) : op->comm->world->rank, is_first ? theirs : mine);

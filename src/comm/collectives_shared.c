@@ -1,7 +1,8 @@
 /* Collectives through memory that the ranks of a host share. Numbers go chunk by chunk through the rings: each rank
  * posts what the others need of it, takes their sums straight out of what they posted, and posts those. All go through
  * one list of turns, in which a turn needs of the others what they do a round before: so nobody waits in a circle, and
- * a rank may be a round ahead. Sums are those of messages: element by element in the order of ranks. */
+ * a rank may be a round ahead. Sums are those of messages: element by element in the order of ranks. A rank that makes
+ * another call than its neighbours (another kind, count or type) is noticed by all of them at the first chunk. */
 #include "shared_impl.h"
 
 #include <string.h>
@@ -88,6 +89,21 @@ static int64_t own_count(const comm_op *op)
     return is_whole(op) ? op->count : comm_held(op, op->comm->rank, chunk_elements(op));
 }
 
+/* A rank that has failed on its own calls agree while the others are elsewhere: its message is the one to read. */
+static mega_status check_call(const comm_op *op, int member, const char *theirs)
+{
+    const comm_call *call = shared_call(theirs);
+    int32_t failed = op->comm->size;
+    if (call->kind == COMM_AGREE) memcpy(&failed, theirs, sizeof failed);
+    if (op->kind == COMM_AGREE || failed == op->comm->size) return comm_check_same(op, &op->mine, call, member);
+    stall_end_by(op->comm->world, comm_world_rank(op->comm, member));
+    return MEGA_FAIL(MEGA_ERR_COMM,
+                     "rank %d has failed; its own message says why. Rank %d was in %s #%llu (%s) of "
+                     "group %s",
+                     comm_world_rank(op->comm, member), op->comm->world->rank, comm_kind_name(op->kind),
+                     (unsigned long long)op->number, op->name, op->comm->name);
+}
+
 static bool post(const comm_op *op)
 {
     char *room = shared_room(op);
@@ -106,36 +122,42 @@ static bool post_sum(const comm_op *op)
     return true;
 }
 
-static bool reduce(const comm_op *op)
+static mega_status reduce(const comm_op *op, bool *done)
 {
     const void *from[MEGA_COMM_MOST_RANKS];
     const int me = op->comm->rank, size = op->comm->size;
+    *done = false;
     for (int r = 0; r < size; r++) {
         const char *theirs = r == me ? NULL : shared_read(op, r);
-        if (r != me && theirs == NULL) return false;
+        if (r != me && theirs == NULL) return MEGA_OK;
+        if (r != me) MEGA_TRY(check_call(op, r, theirs));
         from[r] = r == me ? (const char *)op->in + bytes_of(op, is_whole(op) ? 0 : comm_place(op, me))
                           : theirs + part(op, r, me);
     }
     comm_reduce(own_sum(op), from, size, own_count(op), op->dtype, op->reduce);
     for (int r = 0; r < size; r++)
         if (r != me) shared_is_read(op, r);
-    return true;
+    *done = true;
+    return MEGA_OK;
 }
 
 /* Of each rank its part, as they come. */
-static bool copy(comm_op *op)
+static mega_status copy(comm_op *op, bool *done)
 {
+    *done = false;
     for (; op->next_member < op->comm->size; op->next_member++) {
         const int r = op->next_member;
         if (r == op->comm->rank) continue;
         const char *theirs = shared_read(op, r);
-        if (theirs == NULL) return false;
+        if (theirs == NULL) return MEGA_OK;
+        MEGA_TRY(check_call(op, r, theirs));
         memcpy((char *)op->out + bytes_of(op, comm_place(op, r)), theirs,
                bytes_of(op, comm_held(op, r, chunk_elements(op))));
         shared_is_read(op, r);
     }
     op->next_member = 0;
-    return true;
+    *done = true;
+    return MEGA_OK;
 }
 
 /* Which chunk a turn of round `round` is for; none where that is outside of them, or the kind has no such turn. */
@@ -150,13 +172,13 @@ static int64_t chunk_of(const comm_op *op, turn t, int64_t round)
     }
 }
 
-static bool take_turn(comm_op *op, turn t)
+static mega_status take_turn(comm_op *op, turn t, bool *done)
 {
     switch (t) {
-    case TURN_POST: return post(op);
-    case TURN_REDUCE: return reduce(op);
-    case TURN_POST_SUM: return post_sum(op);
-    default: return copy(op);
+    case TURN_POST: *done = post(op); return MEGA_OK;
+    case TURN_REDUCE: return reduce(op, done);
+    case TURN_POST_SUM: *done = post_sum(op); return MEGA_OK;
+    default: return copy(op, done);
     }
 }
 
@@ -165,26 +187,30 @@ static bool take_turn(comm_op *op, turn t)
 void comm_shared_begin(comm_op *op)
 {
     op->phase = COMM_SHARED;
+    op->mine = comm_call_of(op);
     op->turn = 0;
     op->next_member = 0;
 }
 
-bool comm_shared_move(comm_op *op, bool *through)
+mega_status comm_shared_move(comm_op *op, bool *moved, bool *through)
 {
     const int64_t most = chunk_elements(op), chunks = (slice_of(op) + most - 1) / most;
     const int64_t began = op->turn;
     const int member = op->next_member;
-    *through = false;
-    if (op->turn == 0 && !shared_enter(op)) return false;
+    *moved = *through = false;
+    if (op->turn == 0 && !shared_enter(op)) return MEGA_OK;
     for (; op->turn < (chunks + 2) * TURNS; op->turn++) { /* rounds -1 to chunks */
         const turn t = (turn)(op->turn % TURNS);
         const int64_t chunk = chunk_of(op, t, op->turn / TURNS - 1);
         if (chunk < 0 || chunk >= chunks) continue;
         op->at = chunk * most;
-        if (!take_turn(op, t)) return op->turn != began || op->next_member != member;
+        bool done;
+        MEGA_TRY(take_turn(op, t, &done));
+        *moved = op->turn != began || op->next_member != member;
+        if (!done) return MEGA_OK;
     }
-    *through = true;
-    return true;
+    *moved = *through = true;
+    return MEGA_OK;
 }
 
 int comm_shared_missing(const comm_op *op, int *ranks, int most)

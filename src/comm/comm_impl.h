@@ -97,7 +97,7 @@ typedef struct comm_op {
     double moved;            /* when it last got on */
     comm_messages *messages; /* those of its tag; `own` where it is one message */
     comm_messages own;
-    comm_call mine, theirs; /* where calls are checked */
+    comm_call mine, theirs; /* where calls are compared */
 } comm_op;
 
 /* The collectives of one tag, first come first served. */
@@ -181,11 +181,11 @@ int64_t comm_slice_elements(const comm_op *op);
 int64_t comm_held(const comm_op *op, int r, int64_t most);
 int64_t comm_place(const comm_op *op, int r);
 
-/* collectives_shared.c: whether op goes through shared memory; then begin and, until it is through, move: whether it
- * got on. Missing: as transport_missing. */
+/* collectives_shared.c: whether op goes through shared memory; then begin and, until it is through, move (*moved: it
+ * made progress). Fails where another member makes another call. Missing: as transport_missing. */
 bool comm_shares(const comm_op *op);
 void comm_shared_begin(comm_op *op);
-bool comm_shared_move(comm_op *op, bool *through);
+mega_status comm_shared_move(comm_op *op, bool *moved, bool *through);
 int comm_shared_missing(const comm_op *op, int *ranks, int most);
 
 /* shared.c: collective over the ranks of the host, when their page is there. */
@@ -206,11 +206,14 @@ int comm_missing(const comm_op *op, int *ranks, int most);
  * end: past its limit, or a rank is dead. */
 void stall_begin(mega_world *world, double now);
 mega_status stall_look(const comm_op *op, double now);
-/* Before a failure that the others do not know of is given back: the first rank of a host that comes here comes back at
- * once, the others when that one has had the time to end them. */
+/* Call before returning a failure that other ranks do not know of. The first rank of a host that calls it returns at
+ * once, to print its message and end all ranks; the others return after STALL_FOLLOW_S, if they still run then. */
+#define STALL_FOLLOW_S 3.0
 void stall_end(mega_world *world);
+/* The same on a rank that knows which rank has failed: that one prints the message, unless another is at it. */
+void stall_end_by(mega_world *world, int rank);
 
-/* check.c: MEGA_CHECK=2 */
+/* check.c: MEGA_CHECK=2, and in shared memory always */
 comm_call comm_call_of(const comm_op *op);
 mega_status comm_check_same(const comm_op *op, const comm_call *mine, const comm_call *theirs, int peer);
 

@@ -69,7 +69,9 @@ static void has_moved(comm_op *op)
 static mega_status test(comm_op *op, bool *through)
 {
     if (op->phase != COMM_SHARED) return transport_test(op, through);
-    if (comm_shared_move(op, through)) has_moved(op);
+    bool moved;
+    MEGA_TRY(comm_shared_move(op, &moved, through));
+    if (moved) has_moved(op);
     return MEGA_OK;
 }
 

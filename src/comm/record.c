@@ -133,9 +133,11 @@ mega_status record_open(mega_world *w)
     return exchange_open(w);
 }
 
-void record_leave(mega_world *w)
+void record_leave(mega_world *w, record_state state)
 {
-    if (w->record != NULL) atomic_store(&w->record->state, RECORD_LEFT);
+    if (w->record == NULL) return;
+    w->record->since = mega_time_now();
+    atomic_store(&w->record->state, (int)state);
 }
 
 void record_close(mega_world *w)
@@ -201,7 +203,10 @@ int record_dead(const mega_world *w)
 {
     for (int i = 0; w->page != NULL && w->shares_page && i < w->local_size; i++) {
         const struct mega_record *r = &w->page->slot[i];
-        if (atomic_load(&r->state) != RECORD_LEFT && record_process(r) == PROCESS_DEAD) return atomic_load(&r->rank);
+        const int state = atomic_load(&r->state);
+        if (state == RECORD_LEFT || record_process(r) != PROCESS_DEAD) continue;
+        if (state == RECORD_FAILED && mega_time_now() - r->since < STALL_FOLLOW_S) continue;
+        return atomic_load(&r->rank);
     }
     return -1;
 }

@@ -35,8 +35,8 @@ typedef struct record_page {
 /* Collective: of the host the page, of the world the exchange between hosts. Where no page can be shared, each has one
  * of its own. */
 mega_status record_open(mega_world *world);
-/* This rank will make no more calls; its record can be read until it is closed. */
-void record_leave(mega_world *world);
+/* This rank will make no more calls, as all is done or as it has failed; its record can be read until it is closed. */
+void record_leave(mega_world *world, record_state state);
 void record_close(mega_world *world);
 
 /* Of any rank, as far as this one knows: of its host, or as the exchange has heard of it. False: nothing. *stale: since
@@ -50,7 +50,8 @@ process_state record_process(const struct mega_record *record);
 /* Around a wait of this rank. */
 void record_wait_begin(mega_world *world, const comm_op *op, double now);
 void record_wait_end(mega_world *world);
-/* The first dead rank of this host; -1: none. */
+/* The first dead rank of this host; -1: none. A rank that failed and ends the others counts STALL_FOLLOW_S after it
+ * said so: only if it could not end them. */
 int record_dead(const mega_world *world);
 
 #endif

@@ -56,5 +56,5 @@ bool wire_view_is_good(record_view *v, int ranks)
     for (int i = 0; i < v->num_missing; i++)
         if (v->missing[i] < 0 || v->missing[i] >= ranks) return false;
     return v->rank >= 0 && v->rank < ranks && v->kind >= -1 && v->kind <= (int)COMM_AGREE && v->age >= 0 &&
-           v->age < 1e9 && v->state >= RECORD_RUNS && v->state <= RECORD_LEFT && v->process <= PROCESS_HANGS;
+           v->age < 1e9 && v->state >= RECORD_RUNS && v->state <= RECORD_FAILED && v->process <= PROCESS_HANGS;
 }

@@ -12,7 +12,12 @@ enum {
     WIRE_RANKS = 16 /* that are asked for at a time */
 };
 
-typedef enum record_state { RECORD_RUNS = 1, RECORD_WAITS, RECORD_LEFT } record_state;
+typedef enum record_state {
+    RECORD_RUNS = 1,
+    RECORD_WAITS,
+    RECORD_LEFT,  /* ended in order */
+    RECORD_FAILED /* printed the message of its failure, and ends all ranks */
+} record_state;
 typedef enum process_state { PROCESS_RUNS, PROCESS_STOPPED, PROCESS_DEAD, PROCESS_HANGS } process_state;
 
 /* Goes over the wire as it lies here: hosts of one world are of one kind (their numbers go between them as they are,

@@ -1,7 +1,8 @@
 /* Memory that the ranks of a host share, for collectives of groups that lie on it: a file without a name, opened
  * through /proc like the page of records. For each tag a rank has a ring of buffers that it alone writes, and a counter
  * for each other rank of what it posted to it and of what it has read of it. A buffer is written again once all to whom
- * it was posted have read it. Counters are of pairs, so that groups of one tag may differ from call to call. */
+ * it was posted have read it. Counters are of pairs, so that groups of one tag may differ from call to call. In front
+ * of each buffer lies the call that posted it, which every reader compares with its own. */
 #include "megalith/memory.h"
 #include "megalith/threads.h"
 #include "shared_impl.h"
@@ -14,6 +15,8 @@
 #include <unistd.h>
 
 #define LINE ((size_t)64)
+/* The call in front of a buffer; whole lines, so that buffers begin at one. */
+#define CALL_BYTES ((sizeof(comm_call) + LINE - 1) / LINE * LINE)
 
 struct comm_shared {
     char *base;
@@ -43,7 +46,8 @@ static size_t counters_bytes(const comm_shared *s)
 
 static size_t all_bytes(const comm_shared *s)
 {
-    return counters_bytes(s) + (size_t)MEGA_COMM_TAGS * (size_t)s->ranks * SHARED_RING * SHARED_MOST_BYTES;
+    return counters_bytes(s) +
+           (size_t)MEGA_COMM_TAGS * (size_t)s->ranks * SHARED_RING * (CALL_BYTES + SHARED_MOST_BYTES);
 }
 
 static _Atomic uint64_t *counter(const comm_shared *s, int tag, int of, bool is_read, int other)
@@ -55,7 +59,7 @@ static _Atomic uint64_t *counter(const comm_shared *s, int tag, int of, bool is_
 static char *buffer(const comm_shared *s, int tag, int of, uint64_t post)
 {
     const size_t row = ((size_t)tag * (size_t)s->ranks + (size_t)of) * SHARED_RING + post % SHARED_RING;
-    return s->base + counters_bytes(s) + row * SHARED_MOST_BYTES;
+    return s->base + counters_bytes(s) + row * (CALL_BYTES + SHARED_MOST_BYTES) + CALL_BYTES;
 }
 
 /* ---- opening ---- */
@@ -258,6 +262,7 @@ void shared_post(const comm_op *op)
     comm_shared *s = of(op);
     const int me = own_place(op);
     const uint64_t at = s->ring[op->comm->tag].next++ % SHARED_RING;
+    memcpy(buffer(s, op->comm->tag, me, at) - CALL_BYTES, &op->mine, sizeof op->mine);
     for (int r = 0; r < op->comm->size; r++) {
         const int other = shared_place(op, r);
         if (other == me) continue;
@@ -273,6 +278,11 @@ const char *shared_read(const comm_op *op, int member)
     const uint64_t word = posted(op, other, me), next = been_read(op, other, me) + 1;
     if (word / SHARED_RING < next) return NULL;
     return buffer(of(op), op->comm->tag, other, word % SHARED_RING + SHARED_RING - (word / SHARED_RING - next));
+}
+
+const comm_call *shared_call(const char *buffer)
+{
+    return (const comm_call *)(const void *)(buffer - CALL_BYTES);
 }
 
 void shared_is_read(const comm_op *op, int member)

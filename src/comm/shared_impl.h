@@ -25,9 +25,10 @@ int shared_held_by(const comm_op *op, int *ranks, int most);
 /* The buffer of the next post; NULL while a member has not read what lies there. */
 char *shared_room(const comm_op *op);
 bool shared_has_room(const comm_op *op, int member); /* as far as this member goes */
-void shared_post(const comm_op *op);                 /* to all others of the group */
+void shared_post(const comm_op *op);                 /* to all others of the group, with op->mine as its call */
 /* The next post of a member; NULL while it is not there. */
 const char *shared_read(const comm_op *op, int member);
+const comm_call *shared_call(const char *buffer); /* the call that posted what shared_read returned */
 void shared_is_read(const comm_op *op, int member);
 
 #endif

@@ -11,7 +11,6 @@
 #define LONGEST_LOOK_S 2.0 /* between two: the rest of the time this process did not run */
 #define FIRST_TOLD_S   10.0
 #define TELL_EVERY_MS  60000 /* on one host: ranks that wait for each other say the same */
-#define FOLLOW_S       3.0   /* for the rank that tells the end to end the others */
 #define ASK_AFTER_S    1.0   /* other hosts; a healthy wait is shorter */
 #define TURN_S         1.5   /* between one host's telling and the next one's, which has heard of it by then */
 #define GONE_S         3.0   /* a host that lives, without its ranks */
@@ -77,14 +76,21 @@ static void tell(const comm_op *op, double now)
     mega_buffer_fini(&text);
 }
 
-void stall_end(mega_world *w)
+void stall_end_by(mega_world *w, int rank)
 {
-    int nobody = 0;
+    int ender = 0;
     w->stalled = true;
     if (w->page == NULL) return;
-    if (atomic_compare_exchange_strong(&w->page->ender, &nobody, w->rank + 1)) return;
-    for (const double began = mega_time_now(); mega_time_now() - began < FOLLOW_S;) /* signals cut a sleep short */
+    if (atomic_compare_exchange_strong(&w->page->ender, &ender, rank + 1)) ender = rank + 1;
+    if (ender == w->rank + 1) return;
+    for (const double began = mega_time_now();
+         mega_time_now() - began < STALL_FOLLOW_S;) /* signals cut a sleep short */
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+}
+
+void stall_end(mega_world *w)
+{
+    stall_end_by(w, w->rank);
 }
 
 static bool is_lost(const host_news *h)

@@ -40,7 +40,9 @@ static void put_call(mega_buffer *out, int kind, uint64_t number, const char *na
 static const char *doing(int process, int state)
 {
     switch (process) {
-    case PROCESS_DEAD: return "is dead (killed, or it crashed)";
+    case PROCESS_DEAD:
+        return state == RECORD_FAILED ? "has failed and ended; its own message says why"
+                                      : "is dead (killed, or it crashed)";
     case PROCESS_STOPPED: return "is stopped by a signal (kill -CONT lets it go on)";
     case PROCESS_HANGS: return "hangs in the system (a disk or a network that does not answer)";
     default: return state == RECORD_WAITS ? "waits" : state == RECORD_LEFT ? "has left the run" : "is busy";

@@ -64,7 +64,7 @@ mega_status mega_world_create(mega_world **out, const mega_world_options *option
 void mega_world_destroy(mega_world *world)
 {
     if (world == NULL) return;
-    record_leave(world);
+    record_leave(world, RECORD_LEFT);
     transport_close(world); /* MPI comes back when all ranks are here: until then their records can be read */
     record_close(world);
     shared_close(world);
@@ -74,7 +74,9 @@ void mega_world_destroy(mega_world *world)
 
 void mega_world_abort(mega_world *world, int exit_status)
 {
-    if (world != NULL && world->size > 1) transport_abort(world, exit_status);
+    if (world == NULL || world->size == 1) return;
+    record_leave(world, RECORD_FAILED);
+    transport_abort(world, exit_status);
 }
 
 int mega_world_rank(const mega_world *world)

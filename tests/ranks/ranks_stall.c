@@ -2,7 +2,9 @@
  * loop: collectives without end (the test kills or stops one)    busy: the same, but the last rank leaves them
  * cycle: each waits for a message that nobody sends
  * program: rank 1 has another program than the others; buckets: other buckets; schedule: another schedule
- * fail: rank 2 fails while the others wait elsewhere             count, kind, number: rank 1 calls something else */
+ * fail: rank 2 fails while the others wait elsewhere             count, kind, number: rank 1 calls something else
+ * leave: rank 1 fails and ends, and the launcher does not end the others
+ * setup: rank 1 fails where the others are in a collective of the world */
 #include "engine_run.h"
 #include "megalith/comm.h"
 #include "megalith/program.h"
@@ -12,6 +14,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#if defined(MEGA_HAVE_MPI)
+#include <mpi.h>
+
+static bool abort_ends_this_rank_alone;
+
+/* In place of MPI's, which would end all ranks before they can say anything. */
+int MPI_Abort(MPI_Comm comm, int exit_status)
+{
+    if (abort_ends_this_rank_alone) _exit(exit_status);
+    return PMPI_Abort(comm, exit_status);
+}
+#endif
 
 enum { NUMBERS = 50000 };
 
@@ -81,6 +96,15 @@ static mega_status run(mega_world *world, mega_layout *l, const char *how)
     }
     if (strcmp(how, "buckets") == 0 || strcmp(how, "schedule") == 0)
         return compare_engines(world, strcmp(how, "schedule") == 0);
+    if (strcmp(how, "leave") == 0 && me == 1) {
+        fprintf(stderr, "ended: planted\n");
+        mega_world_abort(world, 1);
+    }
+    if (strcmp(how, "leave") == 0) return mega_comm_barrier(l->dp.comm, "start of training");
+    if (strcmp(how, "setup") == 0) {
+        if (me == 1) return mega_comm_agree(mega_world_comm(world), MEGA_FAIL(MEGA_ERR_FORMAT, "planted"));
+        return mega_comm_barrier(mega_world_comm(world), "start of training");
+    }
     if (strcmp(how, "fail") == 0) {
         if (me == 2) return mega_comm_agree(mega_world_comm(world), MEGA_FAIL(MEGA_ERR_FORMAT, "planted"));
         return mega_comm_all_reduce(l->dp.comm, "gradients", x, NUMBERS, MEGA_F32, MEGA_REDUCE_SUM);
@@ -111,6 +135,9 @@ int main(int argc, char **argv)
     mega_world *world;
     mega_layout *l;
     if (argc < 2) return 2;
+#if defined(MEGA_HAVE_MPI)
+    abort_ends_this_rank_alone = strcmp(argv[1], "leave") == 0;
+#endif
     mega_status st = mega_world_create(&world, NULL);
     if (st == MEGA_OK) st = mega_layout_create(&l, world, NULL);
     if (st != MEGA_OK) {
