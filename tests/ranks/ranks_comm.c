@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static int failures;
 static mega_comm *world_comm;
@@ -320,6 +321,35 @@ static void check_layouts(mega_world *world)
     mega_layout_destroy(l[1]);
 }
 
+/* Groups of one tag share buffers. One rank has posted its numbers to a group and reads the others' late: meanwhile
+ * these go on to groups of that tag without it, and must not write over what it has yet to read. */
+static void check_late_reader(mega_world *world)
+{
+    enum { COUNT = 8, ROUNDS = 4, OTHERS = 6 /* more than buffers of a rank */ };
+    const int size = mega_world_size(world), me = mega_world_rank(world);
+    mega_layout *all, *half;
+    if (size != 4) return;
+    need(mega_layout_create(&all, world, NULL));
+    need(mega_layout_create(&half, world, &(mega_layout_sizes){.tp = 2})); /* dp: ranks 0, 2 and 1, 3 */
+    for (int round = 0; round < ROUNDS; round++) {
+        float x[COUNT], y[COUNT];
+        mega_request r;
+        for (int i = 0; i < COUNT; i++) x[i] = (float)(me + i);
+        need(mega_comm_all_reduce_start(all->dp.comm, "read late", x, COUNT, MEGA_F32, MEGA_REDUCE_SUM, &r));
+        if (me == round) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        need(mega_comm_wait(&r));
+        for (int n = 0; n < OTHERS; n++) {
+            for (int i = 0; i < COUNT; i++) y[i] = 100;
+            need(mega_comm_all_reduce(half->dp.comm, "meanwhile", y, COUNT, MEGA_F32, MEGA_REDUCE_SUM));
+            expect(y[0] == 200 && y[COUNT - 1] == 200, "round %d, group without the late reader: %g", round, y[0]);
+        }
+        for (int i = 0; i < COUNT; i++)
+            expect(x[i] == (float)(6 + 4 * i), "round %d, a late reader: element %d is %g", round, i, x[i]);
+    }
+    mega_layout_destroy(half);
+    mega_layout_destroy(all);
+}
+
 /* The table of requests is fixed: one more is refused, and what is under way goes on. */
 static void check_table(const group *g)
 {
@@ -369,6 +399,7 @@ int main(int argc, char **argv)
     }
     check_rounds(world, group_of);
     check_layouts(world);
+    check_late_reader(world);
     check_ways(world, group_of);
     need(mega_comm_agree(l->world.comm, failures == 0 ? MEGA_OK : MEGA_FAIL(MEGA_ERR_COMM, "%d failures", failures)));
     const mega_status planted = size > 1 && me == size - 1 ? MEGA_FAIL(MEGA_ERR_FORMAT, "planted") : MEGA_OK;
