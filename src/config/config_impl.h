@@ -26,7 +26,7 @@ enum {
 typedef enum option_kind {
     KIND_FLAG,   /* no value (bool, set to true) */
     KIND_OFF,    /* no value (bool, set to false) */
-    KIND_BOOL,   /* true or false (no field) */
+    KIND_BOOL,   /* true or false, which alone stands for true (no field) */
     KIND_INT,    /* (int64_t) */
     KIND_FLOAT,  /* (double) */
     KIND_BYTES,  /* 8G, 512M, 1e9 (int64_t) */
@@ -34,7 +34,8 @@ typedef enum option_kind {
     KIND_CHOICE, /* (an enum), the index in the choices */
     KIND_LIST,   /* one or more values (mega_list) */
     KIND_APPEND, /* one value, may be repeated (mega_list) */
-    KIND_INT3    /* three integers (int64_t[3]) */
+    KIND_INT3,   /* three integers (int64_t[3]) */
+    KIND_ANY     /* no value or several (no field) */
 } option_kind;
 
 /* The four answers that an option of Megatron can get here. */
@@ -62,7 +63,7 @@ typedef enum option_alike { ALIKE_REQUIRED, ALIKE_NOT_NEEDED } option_alike;
 #define NO_FIELD SIZE_MAX
 
 typedef struct option_row {
-    const char *name;  /* as typed, without the two dashes */
+    const char *name;  /* as typed, without the two dashes; "rl-*" stands for all that begin so and have no row */
     const char *dest;  /* Megatron's destination; NULL: the name with underscores */
     size_t field;      /* offset in mega_config, or NO_FIELD */
     uint32_t commands; /* 0: the section's */
@@ -76,6 +77,7 @@ typedef struct option_row {
     const char
         *neutral; /* not built: values that change nothing, same form; "=num-attention-heads": that option's value */
     const char *successor; /* renamed: "lr-warmup-fraction" takes the value; "a=1;b" sets a and hands the value to b */
+    const char *cases;     /* renamed, by its value: "bf16:bf16|cosine:lr-decay-style=cosine|no:"; else not built */
     const char *alone;     /* no effect: the number of ranks, --…-parallel-size, that must be 1 for it to have none */
     const char *help;      /* meaning */
     const char *remark;    /* why there is no effect; what to use instead of what is not built; what changed its name;
@@ -101,6 +103,10 @@ typedef struct option_section {
 #define RENAMED(name_, kind_, successor_, remark_)                                                            \
     .name = (name_), .field = NO_FIELD, .kind = (kind_), .answer = ANSWER_RENAMED, .successor = (successor_), \
     .remark = (remark_)
+/* What the value asks for decides. */
+#define BY_VALUE(name_, kind_, cases_, remark_)                                                       \
+    .name = (name_), .field = NO_FIELD, .kind = (kind_), .answer = ANSWER_RENAMED, .cases = (cases_), \
+    .remark = (remark_)
 /* Changes nothing where the ranks of `size_` are one; refused where they are more (rules.c). */
 #define ALONE(name_, kind_, size_, remark_)                                                            \
     .name = (name_), .field = NO_FIELD, .kind = (kind_), .answer = ANSWER_NO_EFFECT, .alone = (size_), \
@@ -115,7 +121,9 @@ extern const option_section mega_option_model_section, mega_option_regularizatio
     mega_option_validation_section, mega_option_data_section, mega_option_logging_section, mega_option_fp8_section,
     mega_option_moe_section, mega_option_inference_section, mega_option_zero_section, mega_option_other_models_section,
     mega_option_preprocess_section, mega_option_train_tokenizer_section, mega_option_tokenize_section,
-    mega_option_generate_section, mega_option_tasks_section, mega_option_data_tool_section, mega_option_plot_section;
+    mega_option_megatron_section, mega_option_transformers_section, mega_option_nanogpt_section,
+    mega_option_foreign_data_section, mega_option_foreign_generation_section, mega_option_generate_section,
+    mega_option_tasks_section, mega_option_data_tool_section, mega_option_plot_section;
 
 /* table.c: the whole table by index, and search. */
 size_t mega_option_sections(void);
@@ -123,6 +131,8 @@ const option_section *mega_option_section(size_t i);
 size_t mega_option_count(void);
 const option_row *mega_option_row(size_t i);
 const option_section *mega_option_row_section(size_t i);
+/* A row of the last sections: names that other programs have, left out of --help and of the dump of arguments. */
+bool mega_option_is_foreign(size_t i);
 uint32_t mega_option_commands(size_t i);
 const char *mega_option_dest(const option_row *row, char out[80]);
 /* Index of the row that `command` (one FOR_ bit, or FOR_ALL) knows under a name of `length` bytes, - and _ being equal;
@@ -191,6 +201,10 @@ void mega_config_run_rules(mega_config *cfg, bool shape);
 /* rules_tensor.c */
 void mega_rule_sequence_parallel(mega_config *cfg);
 void mega_rule_distribute_saved(mega_config *cfg);
+/* rules_foreign.c */
+void mega_rule_equal_values(mega_config *cfg);
+void mega_rule_accumulation(mega_config *cfg);
+void mega_rule_evaluation_alone(mega_config *cfg);
 /* rules_zero.c */
 void mega_rule_zero(mega_config *cfg);
 

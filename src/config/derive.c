@@ -1,6 +1,7 @@
 /* What follows from other options. Runs again after a checkpoint has set the shape, so that each value is derived from
  * what stands now; a value that somebody gave is never touched. */
 #include "config_impl.h"
+#include "megalith/log.h"
 #include "megalith/threads.h"
 #include <math.h>
 #include <stdlib.h>
@@ -62,11 +63,18 @@ static int64_t default_threads(const mega_config *cfg)
     return threads > cfg->local_world_size ? threads / cfg->local_world_size : 1;
 }
 
+/* Sizes beyond what the rules let through are left alone, and refused there. */
+static void derive_batch(mega_config *cfg)
+{
+    const int64_t most = 1 << 24, micro = cfg->micro_batch_size, dp = cfg->data_parallel_size;
+    const int64_t steps = cfg->gradient_accumulation_steps > 0 ? cfg->gradient_accumulation_steps : 1;
+    if (micro <= 0 || micro > most || steps > most || dp > 1 << 20 || !derives(cfg, "global_batch_size")) return;
+    cfg->global_batch_size = micro <= INT64_MAX / dp / steps ? micro * steps * dp : INT64_MAX;
+}
+
 static void derive_training(mega_config *cfg)
 {
-    if (cfg->micro_batch_size > 0 && derives(cfg, "global_batch_size")) {
-        cfg->global_batch_size = cfg->micro_batch_size * cfg->data_parallel_size;
-    }
+    derive_batch(cfg);
     if (cfg->train_iters > 0 && derives(cfg, "lr_decay_iters")) cfg->lr_decay_iters = cfg->train_iters;
     if (cfg->train_samples > 0 && derives(cfg, "lr_decay_samples")) cfg->lr_decay_samples = cfg->train_samples;
     if (cfg->weight_decay_incr_style == MEGA_WD_CONSTANT) {
@@ -89,6 +97,18 @@ static void derive_profile(mega_config *cfg)
         cfg->profile_trace = folder == NULL ? "trace.json" : mega_config_text(cfg, "%s/trace.json", folder);
 }
 
+/* Both filters off by name is how Megatron-DeepSpeed's scripts ask for the most probable token. */
+static void derive_greedy(mega_config *cfg)
+{
+    const bool both = mega_config_set_by(cfg, "top_k") == MEGA_SET_BY_COMMAND_LINE &&
+                      mega_config_set_by(cfg, "top_p") == MEGA_SET_BY_COMMAND_LINE;
+    if (!both || cfg->generate.top_k != 0 || cfg->generate.top_p != 0 || cfg->generate.greedy) return;
+    if (!derives(cfg, "greedy")) return;
+    cfg->generate.greedy = true;
+    mega_warn("--top_k 0 --top_p 0 is --greedy, as Megatron-DeepSpeed documents it; leave one of them out to draw from "
+              "all tokens");
+}
+
 void mega_config_derive(mega_config *cfg)
 {
     derive_layout(cfg);
@@ -97,6 +117,7 @@ void mega_config_derive(mega_config *cfg)
     derive_stage_parts(cfg);
     derive_training(cfg);
     derive_profile(cfg);
+    derive_greedy(cfg);
     if (derives(cfg, "num_threads")) cfg->num_threads = default_threads(cfg);
     if (cfg->preprocess.workers <= 0) cfg->preprocess.workers = cfg->num_threads;
     if (cfg->train_tokenizer.workers <= 0) cfg->train_tokenizer.workers = cfg->num_threads;

@@ -81,7 +81,7 @@ static size_t collect_lines(const mega_config *cfg, dump_line *line, size_t most
         const option_row *row = mega_option_row(i);
         if ((mega_option_commands(i) & cfg->state->command->bit) == 0 || row->answer == ANSWER_RENAMED) continue;
         const bool said = cfg->state->entry[i].source != MEGA_SET_BY_DEFAULT;
-        if (!said && mega_option_row_section(i) == &mega_option_other_models_section) continue;
+        if (!said && mega_option_is_foreign(i)) continue;
         mega_option_dest(row, line[n].name);
         line[n].value = dump_value(cfg, i);
         line[n].rank = said ? 0 : row->answer == ANSWER_WORKS ? 1 : row->kind == KIND_OFF ? 3 : 2;
@@ -182,6 +182,7 @@ static json_t *json_of(const mega_config *cfg, size_t index)
         value = json_string(b.data != NULL ? b.data : "");
         mega_buffer_fini(&b);
         return value;
+    case KIND_ANY:
     case KIND_BOOL: break;
     }
     return json_null();

@@ -12,7 +12,8 @@ static void write_usage(const option_row *row, mega_buffer *out)
     switch (row->kind) {
     case KIND_FLAG:
     case KIND_OFF: return;
-    case KIND_BOOL: mega_buffer_puts(out, " true|false"); return;
+    case KIND_BOOL: mega_buffer_puts(out, " [true|false]"); return;
+    case KIND_ANY: mega_buffer_puts(out, " [VALUE…]"); return;
     case KIND_INT: mega_buffer_puts(out, " N"); return;
     case KIND_FLOAT: mega_buffer_puts(out, " X"); return;
     case KIND_BYTES: mega_buffer_puts(out, " BYTES"); return;
@@ -73,6 +74,7 @@ static void write_names(uint32_t command, option_answer answer, const char *titl
     for (size_t i = 0; i < count; i++) {
         const option_row *row = mega_option_row(i);
         if ((mega_option_commands(i) & command) == 0 || row->answer != answer) continue;
+        if (mega_option_is_foreign(i)) continue;
         mega_buffer_printf(&names, "%s--%s", names.size > 0 ? " " : "", row->name);
     }
     if (names.data != NULL) {
@@ -106,6 +108,8 @@ mega_status mega_config_help(const char *command, mega_buffer *out)
     write_names(row->bit, ANSWER_RENAMED, "names of older scripts, taken as their successors", out);
     write_names(row->bit, ANSWER_NO_EFFECT, "accepted, without effect here (the reason is printed when given)", out);
     write_names(row->bit, ANSWER_NOT_BUILT, "not built yet: an error, unless the value changes nothing", out);
+    mega_buffer_puts(out, "\nNames that other programs of the field have (transformers, Accelerate, nanoGPT, later "
+                          "Megatron) are known as well: docs/options.md\n");
     return mega_buffer_check(out, "the help text");
 }
 
@@ -139,9 +143,13 @@ static void write_page_row(size_t index, mega_buffer *out)
 {
     const option_row *row = mega_option_row(index);
     const option_section *section = mega_option_row_section(index);
+    mega_buffer usage = {0};
+    write_usage(row, &usage);
     mega_buffer_puts(out, "| `");
-    write_usage(row, out);
+    write_cell(usage.data != NULL ? usage.data : "", out);
     mega_buffer_puts(out, "` | ");
+    out->failed = out->failed || usage.failed;
+    mega_buffer_fini(&usage);
     write_cell(row->fallback != NULL && row->fallback[0] != '\0' ? row->fallback : "", out);
     mega_buffer_puts(out, " | ");
     write_answer(row, out);

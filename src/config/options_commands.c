@@ -68,7 +68,7 @@ static const option_row generate_rows[] = {
     {OPTION("temperature", generate.temperature, KIND_FLOAT), .fallback = "1.0", .range = RANGE_NOT_NEGATIVE, .help = "divides the logits"},
     {OPTION("greedy", generate.greedy, KIND_FLAG), .help = "take the most probable token"},
     {OPTION("top_p", generate.top_p, KIND_FLOAT), .fallback = "0.0", .range = RANGE_TOP_P, .help = "draw from the most probable tokens that have this probability together; 0 is off"},
-    {OPTION("top_k", generate.top_k, KIND_INT), .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "draw from so many most probable tokens; 0 is off"},
+    {OPTION("top_k", generate.top_k, KIND_INT), .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "draw from so many most probable tokens; 0 is off (--top_k 0 --top_p 0, both given, is --greedy)"},
     {OPTION("recompute", generate.recompute, KIND_FLAG), .help = "keep no keys and values, compute the whole text for every token"},
     {OPTION("batch", generate.batch, KIND_INT), .fallback = "1", .range = RANGE_POSITIVE, .help = "texts made at the same time"},
     {OPTION("inference-batch-times-seqlen-threshold", generate.inference_batch_times_seqlen_threshold, KIND_INT), .fallback = "512", .range = RANGE_POSITIVE, .help = "prompts are read in pieces of at most so many tokens of a batch (and 64 of a text), which pipeline stages take side by side"},

@@ -74,7 +74,7 @@ static const option_row zero_rows[] = {
     {IDLE("memory-centric-tiled-linear", KIND_FLAG, NULL, PLANNED)},
     {IDLE("tile-factor", KIND_INT, "1", PLANNED)},
     {IDLE("deepspeed-activation-checkpointing", KIND_FLAG, NULL, RECOMPUTE)},
-    {ALONE("partition-activations", KIND_FLAG, "tensor-model-parallel-size", "not built yet for more; use --distribute-saved-activations")},
+    {RENAMED("partition-activations", KIND_FLAG, "distribute-saved-activations", "it is --distribute-saved-activations")},
     {IDLE("contigious-checkpointing", KIND_FLAG, NULL, PLANNED)},
     {IDLE("checkpoint-in-cpu", KIND_FLAG, NULL, HOST)},
     {IDLE("synchronize-each-layer", KIND_FLAG, NULL, "operations run one after the other in any case")},

@@ -20,6 +20,7 @@ static const option_row model_rows[] = {
     {OPTION("hidden-size", hidden_size, KIND_INT), .range = RANGE_POSITIVE, .help = "width of the model"},
     {OPTION("ffn-hidden-size", ffn_hidden_size, KIND_INT), .range = RANGE_POSITIVE, .help = "width inside the MLP; 4 times the hidden size when not given"},
     {OPTION("num-attention-heads", num_attention_heads, KIND_INT), .range = RANGE_POSITIVE, .help = "attention heads"},
+    {LATER("attention-head-type", KIND_STRING, "multihead", "every head has its own keys and values; leave it out")},
     {OPTION("kv-channels", kv_channels, KIND_INT), .range = RANGE_POSITIVE, .help = "width of a head; hidden size / heads when not given"},
     {OPTION("max-position-embeddings", max_position_embeddings, KIND_INT), .range = RANGE_POSITIVE, .help = "rows of the position table; the sequence length when not given"},
     {LATER("use-rotary-position-embeddings", KIND_FLAG, NULL, USE_LATER_MODEL)},

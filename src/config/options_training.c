@@ -16,6 +16,7 @@ static const option_row training_rows[] = {
     {OPTION("micro-batch-size", micro_batch_size, KIND_INT), .range = RANGE_POSITIVE, .help = "samples computed together"},
     {RENAMED("batch-size", KIND_INT, "micro-batch-size", "it is --micro-batch-size; samples of an optimizer step are --global-batch-size")},
     {OPTION("global-batch-size", global_batch_size, KIND_INT), .range = RANGE_POSITIVE, .help = "samples of one optimizer step; the micro-batch size when not given"},
+    {OPTION("gradient-accumulation-steps", gradient_accumulation_steps, KIND_INT), .range = RANGE_POSITIVE, .help = "micro-batches of an optimizer step on each data-parallel rank, instead of --global-batch-size, which is --micro-batch-size x this x data-parallel ranks"},
     {OPTION("rampup-batch-size", rampup_batch_size, KIND_INT3), .range = RANGE_NOT_NEGATIVE, .help = "START INCREMENT SAMPLES: the global batch grows from START by INCREMENT over SAMPLES"},
     {RENAMED("recompute-activations", KIND_FLAG, "recompute-granularity=selective", "it is --recompute-granularity selective")},
     {OPTION("recompute-granularity", recompute_granularity, KIND_CHOICE), .fallback = "none", .choices = "none|full|selective", .help = "what is computed again in the backward pass instead of kept: whole layers, or attention alone"},

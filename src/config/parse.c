@@ -45,22 +45,19 @@ static void note_repetition(parser *p, size_t index, const char *typed, const ch
     const option_entry *entry = entry_of(p, index);
     if (entry->source != MEGA_SET_BY_COMMAND_LINE || row->kind == KIND_APPEND) return;
     const bool same = entry->text != NULL && text != NULL && strcmp(entry->text, text) == 0;
-    if (same || row->kind == KIND_FLAG || row->kind == KIND_OFF) return;
+    if (same || text == NULL || entry->text == NULL || row->kind == KIND_ANY) return;
     mega_warn("%s was given more than once: the last one, %s (argument %d), counts; %s (argument %d) does not", typed,
               text, position, entry->text, entry->position);
 }
 
 static void apply(parser *p, size_t index, const char *typed, const char *const *values, size_t count, int position);
 
-/* "recompute-granularity=full;recompute-method": the parts with = are set, the last part takes the values. */
-static void apply_renamed(parser *p, const option_row *row, const char *typed, const char *const *values, size_t count,
-                          int position)
+/* "recompute-granularity=full;recompute-method": the parts with = are set, the others take the values. */
+static void apply_parts(parser *p, const char *parts, const char *typed, const char *const *values, size_t count,
+                        int position)
 {
-    if (row->kind == KIND_BOOL && count == 1 && strchr("fF0", values[0][0]) != NULL) return;
-    const char *part = row->successor;
-    while (part != NULL) {
-        const char *end = strchr(part, ';');
-        const size_t length = end != NULL ? (size_t)(end - part) : strlen(part);
+    for (const char *part = parts; part != NULL && *part != '\0' && *part != '|';) {
+        const size_t length = strcspn(part, ";|");
         const char *equals = memchr(part, '=', length);
         const size_t name = equals != NULL ? (size_t)(equals - part) : length;
         const size_t index = mega_option_find(part, name, p->command);
@@ -72,14 +69,59 @@ static void apply_renamed(parser *p, const option_row *row, const char *typed, c
             const option_kind kind = mega_option_row(index)->kind;
             apply(p, index, typed, values, kind == KIND_FLAG || kind == KIND_OFF ? 0 : count, position);
         }
-        part = end != NULL ? end + 1 : NULL;
+        part += length + (part[length] == ';');
     }
+}
+
+/* What is behind "value:" in the row's cases; NULL where there is no such case. */
+static const char *parts_of_case(const option_row *row, const char *value)
+{
+    const size_t n = strlen(value);
+    for (const char *at = row->cases; at != NULL; at = strchr(at, '|')) {
+        if (*at == '|') at++;
+        if (strncmp(at, value, n) == 0 && at[n] == ':') return at + n + 1;
+    }
+    return NULL;
+}
+
+/* "bf16, no, fp16", out of the row's cases. */
+static const char *case_names(parser *p, const option_row *row)
+{
+    const char *names = "";
+    for (const char *at = row->cases; at != NULL; at = strchr(at, '|')) {
+        if (*at == '|') at++;
+        names = mega_config_text(p->cfg, "%s%s%.*s", names, names[0] != '\0' ? ", " : "", (int)strcspn(at, ":"), at);
+    }
+    return names;
+}
+
+static void apply_renamed(parser *p, const option_row *row, const char *typed, const char *const *values, size_t count,
+                          int position)
+{
+    if (row->cases != NULL) {
+        const char *parts = parts_of_case(row, values[0]);
+        if (parts != NULL)
+            apply_parts(p, parts, mega_config_text(p->cfg, "%s %s", typed, values[0]), values, 0, position);
+        else
+            mega_config_problem(p->cfg, MEGA_ERR_UNSUPPORTED, "%s %s is not built yet; built are %s", typed, values[0],
+                                case_names(p, row));
+        return;
+    }
+    if (row->kind == KIND_BOOL && count == 1) {
+        const char *reason = mega_value_check(p->cfg, row, values[0]);
+        if (reason != NULL) mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s: %s", typed, reason);
+        if (reason != NULL || strchr("fF0", values[0][0]) != NULL) return;
+    }
+    apply_parts(p, row->successor, typed, values, count, position);
 }
 
 static void apply_unbuilt(parser *p, const option_row *row, const char *typed, const char *text)
 {
-    const bool flag = row->kind == KIND_FLAG || row->kind == KIND_OFF;
+    const bool flag = text == NULL;
     if (row->neutral != NULL && row->neutral[0] == '=') return; /* depends on another option: a rule decides */
+    const char *reason = row->kind == KIND_BOOL ? mega_value_check(p->cfg, row, text) : NULL;
+    if (reason != NULL) mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s: %s", typed, reason);
+    if (reason != NULL || (row->kind == KIND_BOOL && row->neutral == NULL && strchr("fF0", text[0]) != NULL)) return;
     if (!flag && row->neutral != NULL) {
         if (mega_option_word_in(row->neutral, text, NULL)) return;
         double given, neutral;
@@ -116,6 +158,8 @@ static void apply(parser *p, size_t index, const char *typed, const char *const 
     }
     note_repetition(p, index, typed, text, position);
     option_entry *entry = entry_of(p, index);
+    if (row->kind == KIND_ANY && entry->typed != NULL) /* several of one family */
+        typed = mega_config_text(p->cfg, "%s, %s", entry->typed, typed);
     *entry = (option_entry){MEGA_SET_BY_COMMAND_LINE, position, typed, text};
     if (row->answer == ANSWER_NOT_BUILT) {
         apply_unbuilt(p, row, typed, text);
@@ -170,7 +214,9 @@ static const char *nearest_option(parser *p, const char *name)
         return NULL;
     }
     for (size_t i = 0; i < count; i++) {
-        if ((mega_option_commands(i) & p->command) != 0) names[n++] = mega_option_row(i)->name;
+        const option_row *row = mega_option_row(i);
+        const bool is_useful = !mega_option_is_foreign(i) || row->answer == ANSWER_RENAMED;
+        if ((mega_option_commands(i) & p->command) != 0 && is_useful) names[n++] = row->name;
     }
     return mega_config_nearest(name, names, n);
 }
@@ -186,9 +232,21 @@ static bool is_of_launch(const char *name, size_t length)
     return false;
 }
 
+/* -num-layers, and a long dash of a web page. */
+static bool is_with_one_dash(parser *p, const char *typed, const char *name, size_t length)
+{
+    if (typed[1] == '-') return false;
+    const size_t index = mega_option_find(name, length, p->command);
+    if (index != SIZE_MAX)
+        mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s: options begin with two dashes: write --%.*s", typed,
+                            (int)length, name);
+    return index != SIZE_MAX;
+}
+
 static void unknown_option(parser *p, const char *typed, const char *name, size_t length)
 {
     const char *command = p->cfg->command;
+    if (is_with_one_dash(p, typed, name, length)) return;
     const char *longer[4];
     const char *own = mega_config_text(p->cfg, "%.*s", (int)length, name);
     const size_t matches = length >= 3 ? longer_names(p->command, name, length, longer, 4) : 0;
@@ -219,9 +277,27 @@ static void unknown_option(parser *p, const char *typed, const char *name, size_
     }
 }
 
+/* Number of words after the option at `from` that are values of it. */
+static size_t values_after(const parser *p, int from, option_kind kind)
+{
+    size_t n = 0;
+    while (from + (int)n < p->argc && !is_option(p->argv[from + (int)n])) {
+        n++;
+        if (kind != KIND_LIST && kind != KIND_INT3 && kind != KIND_ANY) break;
+    }
+    return n;
+}
+
 static void take_positional(parser *p, const char *word)
 {
     mega_config *cfg = p->cfg;
+    if (strncmp(word, "\u2013", 3) == 0 || strncmp(word, "\u2014", 3) == 0) {
+        mega_config_problem(cfg, MEGA_ERR_USAGE,
+                            "\"%s\" (argument %d) begins with a long dash, as web pages print it; write --%s", word,
+                            p->at, word + 3);
+        p->at += (int)values_after(p, p->at + 1, KIND_LIST);
+        return;
+    }
     if (cfg->state->command->positional == NULL) {
         mega_config_problem(cfg, MEGA_ERR_USAGE,
                             "\"%s\" (argument %d) belongs to no option; %s takes options alone, each beginning with --",
@@ -236,17 +312,6 @@ static void take_positional(parser *p, const char *word)
     for (size_t i = 0; i < cfg->positional.count; i++) items[i] = cfg->positional.item[i];
     items[cfg->positional.count] = mega_config_text(cfg, "%s", word);
     cfg->positional = (mega_list){items, cfg->positional.count + 1};
-}
-
-/* Number of words after the option at `from` that are values of it. */
-static size_t values_after(const parser *p, int from, option_kind kind)
-{
-    size_t n = 0;
-    while (from + (int)n < p->argc && !is_option(p->argv[from + (int)n])) {
-        n++;
-        if (kind != KIND_LIST && kind != KIND_INT3) break;
-    }
-    return n;
 }
 
 static void take_option(parser *p, char *word)
@@ -266,27 +331,22 @@ static void take_option(parser *p, char *word)
     }
     const option_row *row = mega_option_row(index);
     const bool flag = row->kind == KIND_FLAG || row->kind == KIND_OFF;
-    const char *one[1] = {equals != NULL ? equals + 1 : NULL};
-    if (flag) {
-        if (equals != NULL)
-            mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s takes no value, found \"%s\"", typed, one[0]);
-        else
-            apply(p, index, typed, NULL, 0, position);
-        return;
-    }
-    if (equals != NULL) {
+    const char *one[1] = {equals != NULL ? equals + 1 : "true"};
+    size_t count = equals != NULL || flag ? 0 : values_after(p, p->at + 1, row->kind);
+    if (flag && equals != NULL) {
+        mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s takes no value, found \"%s\"", typed, one[0]);
+    } else if (equals != NULL || (row->kind == KIND_BOOL && count == 0)) {
         apply(p, index, typed, one, 1, position);
-        return;
-    }
-    const size_t count = values_after(p, p->at + 1, row->kind);
-    if (count == 0) {
+    } else if (count == 0 && !flag && row->kind != KIND_ANY) {
         mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s needs a value%s%s", typed,
                             row->choices != NULL ? ", one of " : "", row->choices != NULL ? row->choices : "");
-        return;
+    } else {
+        const char *const *values = (const char *const *)(p->argv + p->at + 1);
+        if (flag && row->answer == ANSWER_NOT_BUILT) /* elsewhere it takes a value, which is no further mistake */
+            p->at += (int)values_after(p, p->at + 1, KIND_LIST);
+        p->at += (int)count;
+        apply(p, index, typed, values, count, position);
     }
-    const char *const *values = (const char *const *)(p->argv + p->at + 1);
-    p->at += (int)count;
-    apply(p, index, typed, values, count, position);
 }
 
 /* A checkpoint will say what the network looks like: its rules wait for mega_config_check. */

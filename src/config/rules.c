@@ -83,17 +83,6 @@ static void rule_heads_divide_hidden(mega_config *cfg)
     }
 }
 
-static void rule_key_value_heads(mega_config *cfg)
-{
-    const size_t i = mega_option_find_dest("num_key_value_heads", cfg->state->command->bit);
-    if (i == SIZE_MAX || cfg->state->entry[i].text == NULL) return;
-    int64_t groups = 0;
-    if (mega_value_int(cfg->state->entry[i].text, &groups) && groups == cfg->num_attention_heads) return;
-    mega_config_problem(cfg, MEGA_ERR_UNSUPPORTED, "--num-key-value-heads %s is not built yet (it may stand at %s): %s",
-                        cfg->state->entry[i].text, mega_config_origin(cfg, "num_attention_heads"),
-                        mega_option_row(i)->remark);
-}
-
 static void rule_positions_reach(mega_config *cfg)
 {
     if (cfg->seq_length <= 0 || cfg->max_position_embeddings <= 0 || cfg->max_position_embeddings >= cfg->seq_length)
@@ -119,6 +108,7 @@ static void rule_sizes_fit(mega_config *cfg)
                   {"max_position_embeddings", offsetof(mega_config, max_position_embeddings), 1 << 24},
                   {"make_vocab_size_divisible_by", offsetof(mega_config, make_vocab_size_divisible_by), 1 << 24},
                   {"micro_batch_size", offsetof(mega_config, micro_batch_size), 1 << 24},
+                  {"gradient_accumulation_steps", offsetof(mega_config, gradient_accumulation_steps), 1 << 24},
                   {"global_batch_size", offsetof(mega_config, global_batch_size), 1 << 30},
                   {"train_iters", offsetof(mega_config, train_iters), (int64_t)1 << 32},
                   {"train_samples", offsetof(mega_config, train_samples), (int64_t)1 << 50},
@@ -548,11 +538,12 @@ typedef struct rule_row {
 static const rule_row rules[] = {
     {FOR_TRAINING, true, rule_shape_is_given},
     {FOR_TRAINING, true, rule_heads_divide_hidden},
-    {FOR_TRAINING, true, rule_key_value_heads},
+    {FOR_TRAINING, true, mega_rule_equal_values},
     {FOR_TRAINING, true, rule_positions_reach},
     {FOR_TRAINING, false, rule_sizes_fit},
     {FOR_ALL, false, rule_threads},
     {FOR_RUN, false, rule_batch_divides},
+    {FOR_RUN, false, mega_rule_accumulation},
     {FOR_RUN, false, rule_rampup},
     {FOR_PRETRAIN, false, rule_length_of_training},
     {FOR_RUN, false, rule_units_agree},
@@ -563,6 +554,7 @@ static const rule_row rules[] = {
     {FOR_RUN, false, rule_recompute},
     {FOR_RUN, false, rule_loading},
     {FOR_RUN, false, rule_saving},
+    {FOR_RUN, false, mega_rule_evaluation_alone},
     {FOR_PRETRAIN, false, rule_profiled_steps},
     {FOR_ALL, false, rule_one_rank},
     {FOR_TRAINING, true, rule_layout},

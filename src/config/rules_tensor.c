@@ -27,14 +27,16 @@ void mega_rule_sequence_parallel(mega_config *cfg)
     check_tokens(cfg, "sequence-parallel");
 }
 
-/* Megatron's conditions. */
+/* Megatron's conditions; but for one rank of tensor parallelism, which turns it off like the rule above. */
 void mega_rule_distribute_saved(mega_config *cfg)
 {
     if (!cfg->distribute_saved_activations || cfg->tensor_model_parallel_size < 1) return;
-    if (cfg->tensor_model_parallel_size == 1)
-        mega_config_problem(cfg, MEGA_ERR_USAGE,
-                            "--distribute-saved-activations shares what is kept among the ranks of "
-                            "--tensor-model-parallel-size, which is 1; make that 2 or more, or leave it out");
+    if (cfg->tensor_model_parallel_size == 1) {
+        mega_warn("--distribute-saved-activations is off: with --tensor-model-parallel-size 1 no other rank could keep "
+                  "a share");
+        cfg->distribute_saved_activations = false;
+        return;
+    }
     if (cfg->recompute_granularity != MEGA_RECOMPUTE_FULL)
         mega_config_problem(cfg, MEGA_ERR_USAGE,
                             "--distribute-saved-activations shares the inputs of recomputed layers; add "
@@ -43,6 +45,6 @@ void mega_rule_distribute_saved(mega_config *cfg)
         mega_config_problem(cfg, MEGA_ERR_USAGE,
                             "--distribute-saved-activations and --sequence-parallel: what is kept is a share of the "
                             "tokens already; leave --distribute-saved-activations out");
-    else if (cfg->tensor_model_parallel_size > 1)
+    else
         check_tokens(cfg, "distribute-saved-activations");
 }

@@ -27,7 +27,12 @@ static const option_section *const sections[] = {
     &mega_option_moe_section,
     &mega_option_inference_section,
     &mega_option_zero_section,
-    &mega_option_other_models_section,
+    &mega_option_other_models_section, /* the first of the foreign ones */
+    &mega_option_megatron_section,
+    &mega_option_transformers_section,
+    &mega_option_nanogpt_section,
+    &mega_option_foreign_data_section,
+    &mega_option_foreign_generation_section,
 };
 
 size_t mega_option_sections(void)
@@ -54,6 +59,19 @@ const option_section *mega_option_row_section(size_t i)
         i -= sections[s]->count;
     }
     return NULL;
+}
+
+/* Rows in front of the foreign ones. */
+static size_t own_count(void)
+{
+    size_t n = 0;
+    for (size_t s = 0; sections[s] != &mega_option_other_models_section; s++) n += sections[s]->count;
+    return n;
+}
+
+bool mega_option_is_foreign(size_t i)
+{
+    return i >= own_count();
 }
 
 const option_row *mega_option_row(size_t i)
@@ -87,31 +105,44 @@ static char folded(char c)
     return c == '_' ? '-' : c;
 }
 
-bool mega_option_name_equal(const char *a, const char *b, size_t b_length)
+static bool begin_alike(const char *a, const char *b, size_t length)
 {
-    if (strlen(a) != b_length) return false;
-    for (size_t i = 0; i < b_length; i++) {
+    for (size_t i = 0; i < length; i++) {
         if (folded(a[i]) != folded(b[i])) return false;
     }
     return true;
 }
 
+bool mega_option_name_equal(const char *a, const char *b, size_t b_length)
+{
+    return strlen(a) == b_length && begin_alike(a, b, b_length);
+}
+
+/* "rl-*" and "rl-prompts-per-eval". */
+static bool is_of_family(const char *family, const char *name, size_t length)
+{
+    const size_t n = strlen(family);
+    return n > 0 && family[n - 1] == '*' && length >= n && begin_alike(family, name, n - 1);
+}
+
 size_t mega_option_find(const char *name, size_t length, uint32_t command)
 {
-    size_t index = 0;
+    size_t index = 0, family = SIZE_MAX;
     for (size_t s = 0; s < ROW_COUNT(sections); s++) {
         for (size_t r = 0; r < sections[s]->count; r++, index++) {
             const option_row *row = &sections[s]->rows[r];
             const uint32_t commands = row->commands != 0 ? row->commands : sections[s]->commands;
-            if ((commands & command) != 0 && mega_option_name_equal(row->name, name, length)) return index;
+            if ((commands & command) == 0) continue;
+            if (mega_option_name_equal(row->name, name, length)) return index;
+            if (is_of_family(row->name, name, length)) family = index;
         }
     }
-    return SIZE_MAX;
+    return family;
 }
 
 size_t mega_option_find_dest(const char *dest, uint32_t command)
 {
-    const size_t count = mega_option_count();
+    const size_t count = own_count(); /* the others have no field */
     size_t negative = SIZE_MAX;
     for (size_t i = 0; i < count; i++) {
         const option_row *row = mega_option_row(i);

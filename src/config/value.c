@@ -123,7 +123,8 @@ const char *mega_value_check(mega_config *cfg, const option_row *row, const char
     case KIND_FLAG:
     case KIND_OFF:
     case KIND_APPEND:
-    case KIND_LIST: return NULL;
+    case KIND_LIST:
+    case KIND_ANY: return NULL;
     case KIND_BOOL:
         return mega_option_word_in("true|false|True|False|1|0", text, NULL)
                    ? NULL
@@ -188,6 +189,7 @@ static mega_status store(mega_config *cfg, const option_row *row, const char *te
         memcpy(field, &copy, sizeof copy);
         return MEGA_OK;
     case KIND_BOOL:
+    case KIND_ANY:
     case KIND_LIST:
     case KIND_APPEND:
     case KIND_INT3: break;
@@ -308,6 +310,7 @@ bool mega_value_print(const mega_config *cfg, size_t index, mega_buffer *out)
             if (!mega_buffer_printf(out, "%s%s", i > 0 ? " " : "", list.item[i])) return false;
         }
         return true;
+    case KIND_ANY:
     case KIND_BOOL: break;
     }
     return mega_buffer_puts(out, "None");

@@ -5,7 +5,7 @@ set -u
 : "${MEGA_SOURCE:?run by ctest}"
 cd "$MEGA_SOURCE" || exit 1
 # what follows from these fields is read instead of them
-derived='bf16|fp64|preset|use_distributed_optimizer|num_layers_per_virtual_pipeline_stage'
+derived='bf16|fp64|preset|use_distributed_optimizer|num_layers_per_virtual_pipeline_stage|gradient_accumulation_steps'
 code=$(mktemp)
 trap 'rm -f "$code"' EXIT
 find src -name '*.c' ! -path 'src/config/*' ! -path '*/tests/*' -exec cat {} + >"$code"

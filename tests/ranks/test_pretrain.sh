@@ -71,7 +71,7 @@ told() { # text, then N and options
 }
 told 'does not divide the world of 4 ranks; sizes that do: 1, 2, 4' 4 --tensor-model-parallel-size 3
 told 'is not a multiple of --micro-batch-size 2 .* x 3 data-parallel ranks; expected a multiple of 6' 3
-told '--partition-activations: found --tensor-model-parallel-size 2, expected 1, where it has no effect: not built yet for more' 2 \
+told '--distribute-saved-activations shares the inputs of recomputed layers; add --recompute-granularity full' 2 \
     --tensor-model-parallel-size 2 --partition-activations
 told 'nowhere_text_document' 2 --data-path nowhere_text_document
 told '--load typo: found no such folder, and --finetune' 2 --load typo --finetune

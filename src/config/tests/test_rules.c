@@ -261,8 +261,7 @@ static void idle_on_ranks(void **state)
                                        "--no-barrier-with-level-1-timing"};
     static const struct {
         const char *option, *size, *expected;
-    } alone[] = {{"--partition-activations", "--tensor-model-parallel-size", "use --distribute-saved-activations"},
-                 {"--scattered-embeddings", "--tensor-model-parallel-size", "use --sequence-parallel"},
+    } alone[] = {{"--scattered-embeddings", "--tensor-model-parallel-size", "use --sequence-parallel"},
                  {"--enable-zbh1-pipeline", "--pipeline-model-parallel-size", "not built yet for more"},
                  {"--no-pipeline-parallel", "--pipeline-model-parallel-size", "give one or the other"}};
     mega_config c;

@@ -12,6 +12,7 @@ static void rows_are_well_formed(void **state)
     for (size_t i = 0; i < mega_option_count(); i++) {
         const option_row *row = mega_option_row(i);
         if (mega_option_commands(i) == 0) fail_msg("--%s belongs to no command", row->name);
+        if ((row->kind == KIND_ANY) && row->answer != ANSWER_NO_EFFECT) fail_msg("--%s has an effect", row->name);
         if (row->answer == ANSWER_WORKS) {
             if (row->field == NO_FIELD || row->field >= sizeof cfg) fail_msg("--%s has no field", row->name);
             if (row->help == NULL) fail_msg("--%s has no help", row->name);
@@ -46,19 +47,30 @@ static void names_are_unique_in_a_command(void **state)
     }
 }
 
+/* "a=1;b", to the end or a bar. */
+static void parts_exist(const char *name, const char *parts, uint32_t command)
+{
+    while (*parts != '\0' && *parts != '|') {
+        if (mega_option_find(parts, strcspn(parts, "=;|"), command) == SIZE_MAX) fail_msg("--%s: no %s", name, parts);
+        parts += strcspn(parts, ";|");
+        parts += *parts == ';';
+    }
+}
+
 static void successors_exist(void **state)
 {
     (void)state;
     for (size_t i = 0; i < mega_option_count(); i++) {
         const option_row *row = mega_option_row(i);
-        for (uint32_t bit = 1; row->answer == ANSWER_RENAMED && bit < FOR_ALL; bit <<= 1) {
+        if (row->answer != ANSWER_RENAMED) continue;
+        assert_true((row->successor != NULL) != (row->cases != NULL));
+        for (uint32_t bit = 1; bit < FOR_ALL; bit <<= 1) {
             if ((mega_option_commands(i) & bit) == 0) continue;
-            const char *part = row->successor;
-            while (part != NULL) {
-                const size_t n = strcspn(part, "=;");
-                if (mega_option_find(part, n, bit) == SIZE_MAX) fail_msg("--%s: no %s", row->name, part);
-                part = strchr(part, ';');
-                if (part != NULL) part++;
+            if (row->successor != NULL) parts_exist(row->name, row->successor, bit);
+            for (const char *at = row->cases; at != NULL; at = strchr(at + 1, '|')) {
+                const char *colon = strchr(at, ':');
+                if (colon == NULL || colon > at + strcspn(at + 1, "|")) fail_msg("--%s: no case in %s", row->name, at);
+                parts_exist(row->name, colon + 1, bit);
             }
         }
     }

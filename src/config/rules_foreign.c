@@ -1,0 +1,53 @@
+/* Rules of options that other programs have, where their meaning depends on another option. */
+#include "config_impl.h"
+#include <string.h>
+
+static size_t given_index(const mega_config *cfg, const char *name)
+{
+    const size_t i = mega_option_find(name, strlen(name), cfg->state->command->bit);
+    return i != SIZE_MAX && cfg->state->entry[i].source == MEGA_SET_BY_COMMAND_LINE ? i : SIZE_MAX;
+}
+
+/* What is not built but for the value that another option has: `neutral` is "=num-attention-heads". */
+void mega_rule_equal_values(mega_config *cfg)
+{
+    for (size_t i = 0; i < mega_option_count(); i++) {
+        const option_row *row = mega_option_row(i);
+        const option_entry *entry = &cfg->state->entry[i];
+        if (row->neutral == NULL || row->neutral[0] != '=' || entry->text == NULL) continue;
+        const size_t other = mega_option_find(row->neutral + 1, strlen(row->neutral + 1), cfg->state->command->bit);
+        if (other == SIZE_MAX) continue;
+        char dest[80];
+        int64_t wanted, given = 0;
+        memcpy(&wanted, (const char *)cfg + mega_option_row(other)->field, sizeof wanted);
+        if (mega_value_int(entry->text, &given) && given == wanted) continue;
+        mega_config_problem(cfg, MEGA_ERR_UNSUPPORTED, "%s %s is not built yet (it may stand at %s): %s", entry->typed,
+                            entry->text, mega_config_origin(cfg, mega_option_dest(mega_option_row(other), dest)),
+                            row->remark);
+    }
+}
+
+/* --global-batch-size follows from --gradient-accumulation-steps; where both are given they say the same. */
+void mega_rule_accumulation(mega_config *cfg)
+{
+    const int64_t steps = cfg->gradient_accumulation_steps, dp = cfg->data_parallel_size;
+    const bool both = mega_config_set_by(cfg, "global_batch_size") == MEGA_SET_BY_COMMAND_LINE;
+    if (steps <= 0 || cfg->micro_batch_size <= 0 || !both) return;
+    if ((double)cfg->micro_batch_size * (double)steps * (double)dp == (double)cfg->global_batch_size) return;
+    mega_config_problem(
+        cfg, MEGA_ERR_USAGE,
+        "%s and %s contradict each other: a step has %s x %lld data-parallel rank%s x the accumulation; "
+        "give one of them",
+        mega_config_origin(cfg, "gradient_accumulation_steps"), mega_config_origin(cfg, "global_batch_size"),
+        mega_config_origin(cfg, "micro_batch_size"), (long long)dp, dp == 1 ? "" : "s");
+}
+
+/* transformers trains with --do_train alone. */
+void mega_rule_evaluation_alone(mega_config *cfg)
+{
+    const size_t eval = given_index(cfg, "do_eval"), train = given_index(cfg, "do_train");
+    if (eval == SIZE_MAX || train != SIZE_MAX || cfg->skip_train) return;
+    mega_config_problem(cfg, MEGA_ERR_USAGE,
+                        "%s without --do_train evaluates and does not train elsewhere; here that is --skip-train",
+                        cfg->state->entry[eval].typed);
+}

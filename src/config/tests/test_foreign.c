@@ -1,0 +1,229 @@
+/* Names that other programs of the field have: each gets its answer, and a name that works does what it means. */
+#include "config_impl.h"
+#include "config_kit.h"
+#include <stdlib.h>
+
+#define PLAN  "--num-layers 2 --hidden-size 64 --num-attention-heads 4 "
+#define BATCH "--seq-length 32 --micro-batch-size 4 "
+
+/* What is typed, and the same in this program's words. */
+typedef struct same {
+    const char *command, *foreign, *own;
+} same;
+
+static const same works[] = {
+    {"plan", PLAN "--block_size 32 --per_device_train_batch_size 4", PLAN BATCH},
+    {"plan", "--n_layer=2 --n_head=4 --n_embd=64 --block_size=32 --batch_size=4 --dropout=0.0 --bias=True",
+     PLAN BATCH "--attention-dropout 0.0 --hidden-dropout 0.0"},
+    {"plan", PLAN BATCH "--learning_rate 1e-3 --max_steps 9 --warmup_steps 3 --max_grad_norm 0.5 --adam_epsilon 1e-6",
+     PLAN BATCH "--lr 1e-3 --train-iters 9 --lr-warmup-iters 3 --clip-grad 0.5 --adam-eps 1e-6"},
+    {"plan", PLAN BATCH "--output_dir x --save_steps 5 --save_total_limit 2 --logging_steps 7 --eval_steps 11",
+     PLAN BATCH "--save x --save-interval 5 --keep-checkpoints 2 --log-interval 7 --eval-interval 11"},
+    {"plan", PLAN BATCH "--gradient_accumulation_steps 3", PLAN BATCH "--global-batch-size 12"},
+    {"plan", PLAN BATCH "--gradient_accumulation_steps 3 --world-size 2",
+     PLAN BATCH "--global-batch-size 24 --world-size 2"},
+    {"plan", PLAN BATCH "--num-micro-batches 3", PLAN BATCH "--global-batch-size 12"},
+    {"plan", PLAN BATCH "--mixed-precision bf16", PLAN BATCH "--bf16"},
+    {"plan", PLAN BATCH "--mixed_precision=no", PLAN BATCH},
+    {"plan", PLAN BATCH "--dtype bfloat16", PLAN BATCH "--bf16"},
+    {"plan", PLAN BATCH "--lr_scheduler_type cosine", PLAN BATCH "--lr-decay-style cosine"},
+    {"plan", PLAN BATCH "--lr_scheduler_type inverse_sqrt", PLAN BATCH "--lr-decay-style inverse-square-root"},
+    {"plan", PLAN BATCH "--decay_lr False", PLAN BATCH "--lr-decay-style constant"},
+    {"plan", PLAN BATCH "--optim adamw_torch", PLAN BATCH},
+    {"plan", PLAN BATCH "--optim sgd", PLAN BATCH "--optimizer sgd"},
+    {"plan", PLAN BATCH "--gradient_checkpointing", PLAN BATCH "--recompute-granularity full"},
+    {"plan", PLAN BATCH "--gradient_checkpointing True --log-interval 3",
+     PLAN BATCH "--recompute-granularity full --log-interval 3"},
+    {"plan", PLAN BATCH "--gradient_checkpointing False", PLAN BATCH},
+    {"plan", PLAN BATCH "--model_name_or_path x", PLAN BATCH "--load x --finetune"},
+    {"plan", PLAN BATCH "--evaluation_strategy no", PLAN BATCH "--eval-iters 0"},
+    {"plan", PLAN BATCH "--tp_degree 2 --sequence_parallelism true --world-size 2",
+     PLAN BATCH "--tensor-model-parallel-size 2 --sequence-parallel --world-size 2"},
+    {"plan", PLAN BATCH "--use-megatron-fsdp --use-distributed-optimizer --world-size 2",
+     PLAN BATCH "--zero-stage 3 --world-size 2 --DDP-impl FSDP --use-distributed-optimizer"},
+    {"plan", PLAN BATCH "--data-parallel-sharding-strategy optim_grads --world-size 2",
+     PLAN BATCH "--zero-stage 2 --world-size 2"},
+    {"plan", PLAN BATCH "--partition-activations --recompute-granularity full --world-size 2 --tp_size 2",
+     PLAN BATCH "--distribute-saved-activations --recompute-granularity full --world-size 2 "
+                "--tensor-model-parallel-size 2"},
+    {"plan", PLAN BATCH "--partition-activations", PLAN BATCH}, /* nobody to share with */
+    {"plan", PLAN BATCH "--logging-level 10", PLAN BATCH "--log-level debug"},
+    {"plan", PLAN BATCH "--attention-head-type multihead", PLAN BATCH},
+    {"plan", PLAN BATCH "--per_device_eval_batch_size 4 --data_seed 1234 --num-beams-like-nothing 1",
+     NULL}, /* the last is unknown */
+    {"plan", PLAN BATCH "--per_device_eval_batch_size 4 --data_seed 1234", PLAN BATCH},
+    {"plan", PLAN BATCH "--do_train --do_eval", PLAN BATCH},
+    {"generate_samples_gpt", "--load . --start abc --max_new_tokens 7 --random_seed 5 --num_beams 1",
+     "--load . --prompt abc --out-seq-length 7 --seed 5"},
+    {"generate_samples_gpt", "--load . --prompt a --do_sample false", "--load . --prompt a --greedy"},
+    {"generate_samples_gpt", "--load . --prompt a --do_sample", "--load . --prompt a"},
+    {"generate_samples_gpt", "--load . --prompt a --top_k 0 --top_p 0.0", "--load . --prompt a --greedy"},
+    {"generate_samples_gpt", "--load . --prompt a --top_k 0", "--load . --prompt a"},
+    {"preprocess_data", "--input_file a --text_column body --output_path p --num_proc 3 --tokenizer-type ByteTokenizer",
+     "--input a --json-keys body --output-prefix p --workers 3 --tokenizer-type ByteTokenizer"},
+};
+
+/* The values that a command line set, without who set them. */
+static char *values(const char *command, const char *line)
+{
+    mega_config c;
+    mega_buffer b = {0};
+    kit_accept(&c, command, line);
+    c.gradient_accumulation_steps = 0; /* said in two ways; what follows from it is compared */
+    assert_int_equal(mega_config_to_json(&c, &b), MEGA_OK);
+    mega_config_fini(&c);
+    return b.data;
+}
+
+static void names_that_work(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof works / sizeof works[0]; i++) {
+        if (works[i].own == NULL) {
+            kit_refuse(works[i].command, works[i].foreign, "is not an option");
+            continue;
+        }
+        char *foreign = values(works[i].command, works[i].foreign), *own = values(works[i].command, works[i].own);
+        if (strcmp(foreign, own) != 0) fail_msg("%s\n%s\nis not\n%s", works[i].foreign, foreign, own);
+        mega_free(foreign);
+        mega_free(own);
+    }
+}
+
+static void names_that_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *command, *line, *part;
+    } cases[] = {
+        {"plan", PLAN BATCH "--num_train_epochs 3", "--num_train_epochs 3 is not built yet: the length is said by"},
+        {"plan", PLAN BATCH "--config_name gpt2", "is not built yet: give --preset"},
+        {"plan", PLAN BATCH "--tokenizer_name gpt2", "is not built yet: give its files: --vocab-file"},
+        {"plan", PLAN BATCH "--autotuning run", "is not built yet: megalith plan"},
+        {"plan", PLAN BATCH "--mixed_precision fp16", "--mixed_precision fp16 is not built yet: use --bf16"},
+        {"plan", PLAN BATCH "--mixed_precision int4", "--mixed_precision int4 is not built yet; built are bf16, no"},
+        {"plan", PLAN BATCH "--offload_optimizer_device nvme", "built are none, cpu"},
+        {"plan", PLAN BATCH "--attention-head-type multiquery", "--attention-head-type multiquery is not built yet"},
+        {"plan", PLAN BATCH "--fp16 True", "--fp16 is not built yet"},
+        {"plan", PLAN BATCH "--gradient_checkpointing maybe", "\"maybe\" is neither true nor false"},
+        {"plan", PLAN BATCH "--do_eval", "here that is --skip-train"},
+        {"plan", PLAN BATCH "--per_device_eval_batch_size 8",
+         "(it may stand at --micro-batch-size 4 (argument 9)): evaluations"},
+        {"plan", PLAN BATCH "--gradient_accumulation_steps 3 --global-batch-size 8",
+         "--gradient_accumulation_steps 3 (argument 11) and --global-batch-size 8"},
+        {"plan", PLAN BATCH "--gradient-accumulation-steps 3 --global-batch-size 8", "contradict each other"},
+        {"plan", PLAN BATCH "--use-torch-fsdp2 --zero-stage 1", "FSDP is ZeRO stage 3"},
+        {"plan", PLAN BATCH "-num-layers 2", "-num-layers: options begin with two dashes: write --num-layers"},
+        {"plan", PLAN BATCH "-block_size 2", "write --block_size"},
+        {"plan", PLAN BATCH "\u2013lr 2", "begins with a long dash, as web pages print it; write --lr"},
+        {"plan", PLAN BATCH "--learning_rat 2", "did you mean --learning_rate?"},
+        {"generate_samples_gpt", "--load . --prompt a --beam-width 4", "--beam-width 4 is not built yet"},
+        {"generate_samples_gpt", "--load . --prompt a --num-beams 4", "beam search is not built"},
+        {"generate_samples_gpt", "--load . --prompt a --length-penalty 2", "is not built yet (it may stand at 1)"},
+        {"generate_samples_gpt", "--load . --prompt a --top-p-decay 0.9", "is not built yet (it may stand at 0)"},
+        {"generate_samples_gpt", "--load . --prompt a --add-BOS", "--add-BOS is not built yet: the prompt is taken"},
+        {"generate_samples_gpt", "--load . --prompt a --return-logits", "is not built yet: text alone"},
+        {"generate_samples_gpt", "--load . --prompt a --max_length 9", "it counts the prompt too"},
+        {"preprocess_data", "--input a --output-prefix b --tokenizer-type ByteTokenizer --max-documents 3",
+         "cut the input"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        kit_refuse(cases[i].command, cases[i].line, cases[i].part);
+        if (strstr(mega_error_message(), "mistakes") != NULL) fail_msg("%s: %s", cases[i].line, mega_error_message());
+    }
+}
+
+static void names_without_effect(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "--resume-dataloader",
+        "--cache-dir x",
+        "--lazy-loader",
+        "--offload-optimizer",
+        "--report_to wandb",
+        "--do_train",
+        "--overwrite_output_dir",
+        "--dataloader_num_workers 3",
+        "--rl-prompts-per-eval 3 --rl-partial-rollouts",
+        "--moe-ffn-hidden-size 3",
+        "--optimizer-cpu-offload",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        mega_config c;
+        char line[256];
+        snprintf(line, sizeof line, PLAN BATCH "%s", lines[i]);
+        kit_accept(&c, "plan", line);
+        kit_assert_has(kit_notes, "no effect here: ");
+        mega_config_fini(&c);
+    }
+    mega_config c;
+    kit_accept(&c, "plan", PLAN BATCH "--rl-prompts-per-eval 3 --rl-partial-rollouts --rl-profile-dir x");
+    kit_assert_has(kit_notes, "--rl-prompts-per-eval, --rl-partial-rollouts, --rl-profile-dir: it only matters with");
+    mega_config_fini(&c);
+    kit_accept(&c, "generate_samples_gpt", "--load . --prompt a --top_k 0 --top_p 0");
+    kit_assert_has(kit_notes, "--top_k 0 --top_p 0 is --greedy, as Megatron-DeepSpeed documents it");
+    mega_config_fini(&c);
+}
+
+/* A value that the row's kind takes. */
+static const char *some_value(const option_row *row)
+{
+    static char text[64];
+    if (row->cases != NULL) return strtok(strcpy(text, row->cases), ":");
+    switch (row->kind) {
+    case KIND_INT:
+    case KIND_FLOAT: return "7";
+    case KIND_BOOL: return row->neutral != NULL ? "false" : "true";
+    case KIND_STRING:
+    case KIND_LIST:
+    case KIND_APPEND: return "x";
+    case KIND_FLAG:
+    case KIND_OFF:
+    case KIND_CHOICE:
+    case KIND_BYTES:
+    case KIND_INT3:
+    case KIND_ANY: return "";
+    }
+    return "";
+}
+
+/* Whatever the command and the name: an answer to it, never that it is unknown. */
+static void every_foreign_name_is_answered(void **state)
+{
+    (void)state;
+    static const char *const commands[] = {"plan", "generate_samples_gpt", "tasks", "preprocess_data",
+                                           "train_tokenizer"};
+    size_t checked = 0;
+    for (size_t i = 0; i < mega_option_count(); i++) {
+        const option_row *row = mega_option_row(i);
+        for (size_t c = 0; c < sizeof commands / sizeof commands[0]; c++) {
+            if (!mega_option_is_foreign(i) || (mega_option_commands(i) & mega_command_find(commands[c])->bit) == 0)
+                continue;
+            mega_config cfg;
+            char line[256];
+            snprintf(line, sizeof line, "--%s %s", row->name, some_value(row));
+            const mega_status st = kit_parse(&cfg, commands[c], line);
+            const char *said = st != MEGA_OK ? mega_error_message() : "";
+            if (strstr(said, "is not an option") != NULL) fail_msg("%s %s: %s", commands[c], line, said);
+            const bool waits = row->neutral != NULL && row->neutral[0] == '='; /* for the shape of a checkpoint */
+            if (row->answer == ANSWER_NOT_BUILT && !waits) kit_assert_has(said, "is not built yet");
+            if (row->answer == ANSWER_NO_EFFECT) kit_assert_has(kit_notes, "no effect here: ");
+            if (row->answer == ANSWER_RENAMED) kit_assert_has(kit_notes, row->remark);
+            mega_config_fini(&cfg);
+            checked++;
+        }
+    }
+    assert_true(checked > 500);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_that_work),
+        cmocka_unit_test(names_that_are_refused),
+        cmocka_unit_test(names_without_effect),
+        cmocka_unit_test(every_foreign_name_is_answered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
