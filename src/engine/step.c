@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* Where this rank is, for those that wait for it. */
 static void note(const mega_engine *e, const char *phase, int64_t micro_batch)
@@ -73,18 +72,6 @@ static mega_status forward(mega_engine *e, const mega_schedule_step *s, engine_s
     return MEGA_OK;
 }
 
-/* Waits until `seconds` are over since `began`. What is under way moves on, as between the instructions of a program.
- */
-static mega_status last_at_least(const mega_engine *e, double began, double seconds)
-{
-    const double nap = 1e-3;
-    for (double left; seconds > 0 && (left = began + seconds - mega_time_now()) > 0;) {
-        nanosleep(&(struct timespec){.tv_nsec = (long)((left < nap ? left : nap) * 1e9)}, NULL);
-        MEGA_TRY(mega_comm_poll(e->options.world));
-    }
-    return MEGA_OK;
-}
-
 /* One forward or backward. A pipeline stage that fails runs no more, but keeps its part of the schedule: the others
  * would wait for its messages, and all of them end together behind it. */
 static mega_status run_step(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
@@ -138,8 +125,6 @@ mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_res
         MEGA_TRY(stage_before(&e->stage, s));
         const double began = mega_time_now();
         MEGA_TRY(run_step(e, s, sums));
-        MEGA_TRY(last_at_least(e, began,
-                               (s->forward ? e->options.least_forward_s : e->options.least_backward_s) / e->chunks));
         MEGA_TRY(stage_after(&e->stage, s));
         now = mega_time_now();
         r->waiting_s += began - asked;

@@ -1,22 +1,61 @@
 /* How long pipeline stages wait: idle over ideal time, read from the recorded trace of the first stage (which begins
  * first and ends last, so that all of the step that it does not work is a bubble). Stages are slowed to a fixed cost,
- * so that the cores of the machine do not matter. What disturbs a step lengthens its waits, so the best of some counts;
- * but where it is the first stage that was held up, the others had time to catch up and its waits are too short: such
- * a step does not count.
+ * so that the cores of the machine do not matter: the linker sends the engine's calls of mega_program_forward and
+ * mega_program_backward to the wrappers below (--wrap in cmake/tests.cmake). What disturbs a step lengthens its waits,
+ * so the best of some counts; but where it is the first stage that was held up, the others had time to catch up and its
+ * waits are too short: such a step does not count.
  *
  *   ranks_bubble MICRO_BATCHES CHUNKS
  */
 #include "engine_run.h"
 #include "megalith/memory.h"
 #include "megalith/profile.h"
+#include "megalith/threads.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { STEPS = 15 };
 static const double forward_s = 0.1, backward_s = 0.2, tolerance = 0.02;
+
+/* What the wrappers sleep for: seconds of a run of one chunk's program. */
+static mega_world *slowed_world;
+static double slow_forward_s, slow_backward_s;
+
+/* Sleeps until `seconds` have passed since `began`, and keeps polling communication, as a program does between its
+ * instructions. */
+static mega_status last_at_least(double began, double seconds)
+{
+    const double nap = 1e-3;
+    for (double left; (left = began + seconds - mega_time_now()) > 0;) {
+        nanosleep(&(struct timespec){.tv_nsec = (long)((left < nap ? left : nap) * 1e9)}, NULL);
+        MEGA_TRY(mega_comm_poll(slowed_world));
+    }
+    return MEGA_OK;
+}
+
+/* The names that --wrap gives to the product's functions and to those that take their place. */
+mega_status __real_mega_program_forward(mega_program *p, int slot);
+mega_status __real_mega_program_backward(mega_program *p, int slot);
+mega_status __wrap_mega_program_forward(mega_program *p, int slot);
+mega_status __wrap_mega_program_backward(mega_program *p, int slot);
+
+mega_status __wrap_mega_program_forward(mega_program *p, int slot)
+{
+    const double began = mega_time_now();
+    MEGA_TRY(__real_mega_program_forward(p, slot));
+    return last_at_least(began, slow_forward_s);
+}
+
+mega_status __wrap_mega_program_backward(mega_program *p, int slot)
+{
+    const double began = mega_time_now();
+    MEGA_TRY(__real_mega_program_backward(p, slot));
+    return last_at_least(began, slow_backward_s);
+}
 
 static void need(mega_status st)
 {
@@ -81,8 +120,9 @@ int main(int argc, char **argv)
     o.no_evaluate = true;
     o.world = world;
     o.layout.pp = stages;
-    o.least_forward_s = forward_s;
-    o.least_backward_s = backward_s;
+    slowed_world = world;
+    slow_forward_s = forward_s / chunks;
+    slow_backward_s = backward_s / chunks;
     need(mega_engine_create(&engine, mega_engine_gpt(&gpt), &o));
     need(mega_engine_allocate(engine));
     need(mega_engine_initialize(engine, 1234));

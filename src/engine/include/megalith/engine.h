@@ -51,10 +51,7 @@ typedef struct mega_engine_options {
     uint32_t dropout_seed;
     mega_optimizer_options optimizer;
     mega_lr_schedule schedule;
-    int64_t bucket_elements; /* 0: 40,000,000 */
-    /* For tests of schedules on few cores: a forward and a backward of the stage last at least so many seconds, those
-     * of one of its chunks their share. */
-    double least_forward_s, least_backward_s;
+    int64_t bucket_elements;  /* 0: 40,000,000 */
     int zero_stage;           /* mega_params_shard */
     int64_t zero_persistence; /* mega_params_persist */
     mega_place_options place;
