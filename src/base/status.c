@@ -4,10 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WHERE_BYTES 96
-
 static _Thread_local mega_error_record record;
-static _Thread_local char where[WHERE_BYTES];
 
 const char *mega_status_name(mega_status st)
 {
@@ -52,7 +49,7 @@ mega_status mega_error_set(mega_status code, const char *file, int line, const c
     record.code = code;
     memcpy(record.text, text, strlen(text) + 1);
     const char *base = strrchr(file, '/');
-    snprintf(where, sizeof where, "%s:%d", base != NULL ? base + 1 : file, line);
+    snprintf(record.where, sizeof record.where, "%s:%d", base != NULL ? base + 1 : file, line);
     return code;
 }
 
@@ -83,14 +80,14 @@ const char *mega_error_message(void)
 
 const char *mega_error_where(void)
 {
-    return where;
+    return record.where;
 }
 
 void mega_error_clear(void)
 {
     record.code = MEGA_OK;
     record.text[0] = '\0';
-    where[0] = '\0';
+    record.where[0] = '\0';
 }
 
 void mega_error_get(mega_error_record *out)

@@ -194,6 +194,8 @@ mega_status mega_comm_agree(mega_comm *comm, mega_status st)
     comm->world->failed = comm->size == comm->world->size;
     MEGA_TRY(mega_comm_broadcast(comm, "message of a failure", &record, (int64_t)sizeof record, failed));
     if (failed == comm->rank) return mega_error_restore(&record);
-    record.text[sizeof record.text - 1] = '\0';
-    return MEGA_FAIL(record.code, "rank %d: %s", comm_world_rank(comm, failed), record.text);
+    record.text[sizeof record.text - 1] = record.where[sizeof record.where - 1] = '\0';
+    (void)mega_error_restore(&record);
+    mega_error_prepend("rank %d", comm_world_rank(comm, failed));
+    return record.code;
 }

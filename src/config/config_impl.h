@@ -170,15 +170,20 @@ typedef struct option_entry {
 typedef struct mega_config_state {
     option_entry *entry; /* one for each row */
     const command_row *command;
-    char **problem;
+    struct config_problem {
+        const char *text, *where; /* "rules.c:36": the rule that found it */
+    } * problem;
     size_t problems, problem_capacity;
     mega_status problem_status; /* usage, unless every problem is of another kind */
     bool out_of_memory;
 } mega_config_state;
 
 /* problem.c: mistakes, and notes on what was given. */
-void mega_config_problem(mega_config *cfg, mega_status status, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+#define mega_config_problem(cfg, status, ...) mega_config_problem_at((cfg), (status), __FILE__, __LINE__, __VA_ARGS__)
+void mega_config_problem_at(mega_config *cfg, mega_status status, const char *file, int line, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+/* The same of this thread's error record, which keeps its own place. */
+void mega_config_problem_from_error(mega_config *cfg);
 /* Text in the arena; "" when memory is short, which the report then says. */
 const char *mega_config_text(mega_config *cfg, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 mega_status mega_config_problems_report(mega_config *cfg);

@@ -143,7 +143,7 @@ static void apply_value(parser *p, const option_row *row, const char *typed, con
     }
     if (count == 0) values = none;
     const mega_status st = mega_value_set_list(p->cfg, row, values, count > 0 ? count : 1);
-    if (st != MEGA_OK) mega_config_problem(p->cfg, st, "%s", mega_error_message());
+    if (st != MEGA_OK) mega_config_problem_from_error(p->cfg);
 }
 
 static void apply(parser *p, size_t index, const char *typed, const char *const *values, size_t count, int position)

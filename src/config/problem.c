@@ -1,5 +1,6 @@
 /* Mistakes are collected over the whole command line and told together. */
 #include "config_impl.h"
+#include "megalith/assert.h"
 #include "megalith/log.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,37 +21,77 @@ const char *mega_config_text(mega_config *cfg, const char *fmt, ...)
     return text != NULL ? text : "";
 }
 
-void mega_config_problem(mega_config *cfg, mega_status status, const char *fmt, ...)
+static bool reserve_problem(mega_config_state *state)
+{
+    if (state->problems < state->problem_capacity) return true;
+    const size_t capacity = state->problem_capacity > 0 ? state->problem_capacity * 2 : 8;
+    struct config_problem *grown = mega_realloc(state->problem, capacity * sizeof *grown);
+    if (grown == NULL) return false;
+    state->problem = grown;
+    state->problem_capacity = capacity;
+    return true;
+}
+
+static void add_problem(mega_config *cfg, mega_status status, const char *text, const char *where)
 {
     mega_config_state *state = cfg->state;
-    if (status == MEGA_ERR_MEMORY) {
+    if (status == MEGA_ERR_MEMORY || !reserve_problem(state)) {
         state->out_of_memory = true;
         return;
     }
-    char text[1536];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    if (state->problems == state->problem_capacity) {
-        const size_t capacity = state->problem_capacity > 0 ? state->problem_capacity * 2 : 8;
-        char **grown = mega_realloc(state->problem, capacity * sizeof *grown);
-        if (grown == NULL) {
-            state->out_of_memory = true;
-            return;
-        }
-        state->problem = grown;
-        state->problem_capacity = capacity;
-    }
-    char *copy = mega_arena_strdup(&cfg->arena, text);
-    if (copy == NULL) {
+    const struct config_problem added = {mega_arena_strdup(&cfg->arena, text), mega_arena_strdup(&cfg->arena, where)};
+    if (added.text == NULL || added.where == NULL) {
         state->out_of_memory = true;
         return;
     }
     if (state->problems == 0) state->problem_status = status;
     else if (state->problem_status != status)
         state->problem_status = MEGA_ERR_USAGE;
-    state->problem[state->problems++] = copy;
+    state->problem[state->problems++] = added;
+}
+
+void mega_config_problem_at(mega_config *cfg, mega_status status, const char *file, int line, const char *fmt, ...)
+{
+    char text[1536], where[96];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    const char *base = strrchr(file, '/');
+    snprintf(where, sizeof where, "%s:%d", base != NULL ? base + 1 : file, line);
+    add_problem(cfg, status, text, where);
+}
+
+void mega_config_problem_from_error(mega_config *cfg)
+{
+    mega_error_record found;
+    mega_error_get(&found);
+    add_problem(cfg, found.code, found.text, found.where);
+}
+
+/* With MEGA_CHECK the lines of all rules are shown; the record itself has the place of the first. */
+static void list_problems(const mega_config_state *state, mega_buffer *all)
+{
+    const bool shows_where = mega_check_level() > 0;
+    mega_buffer_printf(all, "%zu mistakes:", state->problems);
+    for (size_t i = 0; i < state->problems; i++) {
+        const struct config_problem *p = &state->problem[i];
+        if (all->size > MEGA_ERROR_BYTES - 700) { /* the record is of fixed size; the first ones are the ones to mend */
+            mega_buffer_printf(all, "\n  … and %zu more", state->problems - i);
+            break;
+        }
+        mega_buffer_printf(all, "\n  %zu. %s", i + 1, p->text);
+        if (shows_where) mega_buffer_printf(all, " (at %s)", p->where);
+    }
+}
+
+static mega_status report_text(const mega_config_state *state, const char *text)
+{
+    mega_error_record record;
+    (void)MEGA_FAIL(state->problem_status, "%s", text);
+    mega_error_get(&record);
+    snprintf(record.where, sizeof record.where, "%s", state->problem[0].where);
+    return mega_error_restore(&record);
 }
 
 mega_status mega_config_problems_report(mega_config *cfg)
@@ -58,20 +99,13 @@ mega_status mega_config_problems_report(mega_config *cfg)
     mega_config_state *state = cfg->state;
     if (state->out_of_memory) return MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory while reading the command line");
     if (state->problems == 0) return MEGA_OK;
-    if (state->problems == 1) return MEGA_FAIL(state->problem_status, "%s", state->problem[0]);
+    if (state->problems == 1) return report_text(state, state->problem[0].text);
     mega_buffer all = {0};
-    mega_buffer_printf(&all, "%zu mistakes:", state->problems);
-    for (size_t i = 0; i < state->problems; i++) {
-        if (all.size > MEGA_ERROR_BYTES - 700) { /* the record is of fixed size; the first ones are the ones to mend */
-            mega_buffer_printf(&all, "\n  … and %zu more", state->problems - i);
-            break;
-        }
-        mega_buffer_printf(&all, "\n  %zu. %s", i + 1, state->problem[i]);
-    }
+    list_problems(state, &all);
     if (all.failed) state->out_of_memory = true;
     const mega_status st =
         all.failed ? MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory for the list of %zu mistakes", state->problems)
-                   : MEGA_FAIL(state->problem_status, "%s", all.data);
+                   : report_text(state, all.data);
     mega_buffer_fini(&all);
     return st;
 }

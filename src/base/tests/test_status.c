@@ -3,6 +3,7 @@
 #include "megalith/status.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 static mega_status inner(void)
@@ -71,13 +72,18 @@ static void record_is_per_thread_and_moves(void **state)
 {
     (void)state;
     MEGA_FAIL(MEGA_ERR_USAGE, "from this thread");
+    char here[96];
+    snprintf(here, sizeof here, "%s", mega_error_where());
     mega_error_record record;
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, fail_elsewhere, &record), 0);
     pthread_join(thread, NULL);
     assert_string_equal(mega_error_message(), "from this thread");
+    assert_string_equal(mega_error_where(), here);
+    assert_string_not_equal(record.where, here);
     assert_int_equal(mega_error_restore(&record), MEGA_ERR_NUMERIC);
     assert_string_equal(mega_error_message(), "from the other thread");
+    assert_string_equal(mega_error_where(), record.where);
 }
 
 static void every_status_has_its_own_name(void **state)

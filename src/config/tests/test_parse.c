@@ -2,6 +2,7 @@
 #include "config_impl.h"
 #include "config_kit.h"
 #include <math.h>
+#include <stdlib.h>
 
 static void values_are_read(void **state)
 {
@@ -211,6 +212,23 @@ static void mistakes_are_collected(void **state)
     mega_config_fini(&c);
 }
 
+/* MEGA_CHECK=1 shows the line of the rule, not that of the code which collects the mistakes. */
+static void mistakes_know_their_rule(void **state)
+{
+    (void)state;
+    kit_refuse("plan", SHAPE "--num-attention-heads 5", "does not divide");
+    assert_memory_equal(mega_error_where(), "rules.c:", strlen("rules.c:"));
+    kit_refuse("plan", SHAPE "--hiden-size 3", "--hiden-size");
+    assert_memory_equal(mega_error_where(), "parse.c:", strlen("parse.c:"));
+    kit_refuse("plan", SHAPE "--num-attention-heads 5 --hiden-size 3", "2 mistakes");
+    assert_memory_equal(mega_error_where(), "parse.c:", strlen("parse.c:")); /* the first of them */
+    assert_null(strstr(mega_error_message(), "(at "));
+    setenv("MEGA_CHECK", "1", 1);
+    kit_refuse("plan", SHAPE "--num-attention-heads 5 --hiden-size 3", "(at rules.c:");
+    assert_non_null(strstr(mega_error_message(), "(at parse.c:"));
+    unsetenv("MEGA_CHECK");
+}
+
 static void many_mistakes_fit(void **state)
 {
     (void)state;
@@ -366,6 +384,7 @@ int main(void)
         cmocka_unit_test(no_effect_is_told_once),
         cmocka_unit_test(unknown_options),
         cmocka_unit_test(mistakes_are_collected),
+        cmocka_unit_test(mistakes_know_their_rule),
         cmocka_unit_test(many_mistakes_fit),
         cmocka_unit_test(presets),
         cmocka_unit_test(origins),

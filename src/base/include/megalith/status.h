@@ -31,14 +31,15 @@ mega_status mega_error_set(mega_status code, const char *file, int line, const c
 void mega_error_prepend(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Borrowed until the next call on this thread; "" when nothing failed. */
 const char *mega_error_message(void);
-/* Where MEGA_FAIL stood, "file.c:123". */
+/* The place of the MEGA_FAIL, "file.c:123"; of a mistake in the options: of the rule that found it. */
 const char *mega_error_where(void);
 void mega_error_clear(void);
-/* Moves a record between threads: copies this thread's record out, or sets it. */
+/* Moves a record between threads or ranks: copies this thread's record out, or sets it. */
 #define MEGA_ERROR_BYTES 4096
 typedef struct mega_error_record {
     mega_status code;
     char text[MEGA_ERROR_BYTES];
+    char where[96]; /* as mega_error_where returns it */
 } mega_error_record;
 void mega_error_get(mega_error_record *out);
 mega_status mega_error_restore(const mega_error_record *record);
