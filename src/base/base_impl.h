@@ -4,9 +4,14 @@
 
 #include "megalith/threads.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Around the start of a thread: what a process is sent is for the thread that was there first. Faults of a thread's own
+ * (SIGBUS, SIGSEGV and their like) stay its own. */
+void mega_block_signals(sigset_t *before);
 
 /* True when somebody receives what mega_log writes. */
 bool mega_log_is_heard(void);

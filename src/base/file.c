@@ -1,4 +1,4 @@
-/* Whole files: mapping, reading, renaming, removing; and the observer of changes. */
+/* Whole files: reading, renaming, removing; and the observer of changes. */
 #include "megalith/file.h"
 #include "file_impl.h"
 #include "megalith/memory.h"
@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -37,6 +36,8 @@ static const char *remedy(int error)
     case EROFS: return "; choose a folder on a file system that can be written";
     case ENOSPC:
     case EDQUOT: return "; free some space or choose another folder";
+    case EFBIG:
+        return "; raise the limit on the size of files (ulimit -f), or choose a file system that takes such files";
     case EMFILE:
     case ENFILE: return "; raise the limit of open files (ulimit -n)";
     default: return "";
@@ -70,16 +71,20 @@ mega_status mega_file_too_large(const char *path, const char *verb, int64_t writ
 {
     const int error = errno;
     unsigned long long available = 0;
-    if (error != ENOSPC || !available_bytes(path, &available)) {
+    const bool is_limit = error == EFBIG; /* of this process, whatever room the disk has */
+    const bool is_full = error == ENOSPC && available_bytes(path, &available);
+    char room[64] = "";
+    if (!is_limit && !is_full) {
         errno = error;
         return mega_file_refused(path, verb);
     }
-    return MEGA_FAIL(MEGA_ERR_IO, "%s: cannot %s: %s; the file needs %lld bytes%s, %lld are written, %llu available%s",
-                     path, verb, strerror(error), (long long)needed, or_more ? " or more" : "", (long long)written,
-                     available, remedy(error));
+    if (is_full) snprintf(room, sizeof room, ", %llu available", available);
+    return MEGA_FAIL(MEGA_ERR_IO, "%s: cannot %s: %s; the file needs %lld bytes%s, %lld are written%s%s", path, verb,
+                     strerror(error), (long long)needed, or_more ? " or more" : "", (long long)written, room,
+                     remedy(error));
 }
 
-static mega_status open_to_read(int *out, struct stat *info, const char *path)
+mega_status mega_file_open_to_read(int *out, struct stat *info, const char *path)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return mega_file_refused(path, "open for reading");
@@ -95,46 +100,6 @@ static mega_status open_to_read(int *out, struct stat *info, const char *path)
     }
     *out = fd;
     return MEGA_OK;
-}
-
-mega_status mega_map_open(mega_map *out, const char *path)
-{
-    int fd = -1;
-    struct stat info = {0};
-    MEGA_TRY(open_to_read(&fd, &info, path));
-    void *data = NULL;
-    if (info.st_size > 0) {
-        data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, fd, 0);
-        if (data == MAP_FAILED) {
-            const mega_status st = mega_file_refused(path, "map into memory");
-            close(fd);
-            return st;
-        }
-    }
-    close(fd);
-    out->data = data;
-    out->size = (size_t)info.st_size;
-    return MEGA_OK;
-}
-
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22 /* since Linux 5.14 */
-#endif
-
-void mega_map_fetch(const mega_map *map, size_t begin, size_t bytes)
-{
-    if (begin >= map->size) return;
-    const size_t left = map->size - begin, before = (uintptr_t)(map->data + begin) % 4096;
-    const size_t n = (bytes < left ? bytes : left) + before;
-    void *at = (void *)(uintptr_t)(map->data + begin - before);
-    if (madvise(at, n, MADV_POPULATE_READ) == 0) return;
-    (void)madvise(at, n, MADV_WILLNEED); /* older systems: the read is begun at least */
-}
-
-void mega_map_close(mega_map *map)
-{
-    if (map->data != NULL) munmap((void *)(uintptr_t)map->data, map->size);
-    *map = (mega_map){0};
 }
 
 /* Reads to the end of the file; the size at opening is a first guess, pipes and /proc say 0. */
@@ -160,7 +125,7 @@ mega_status mega_file_read(char **out, size_t *out_size, const char *path)
 {
     int fd = -1;
     struct stat info = {0};
-    MEGA_TRY(open_to_read(&fd, &info, path));
+    MEGA_TRY(mega_file_open_to_read(&fd, &info, path));
     mega_buffer content = {0};
     const size_t guess = info.st_size > 0 ? (size_t)info.st_size + 4096 : 0;
     const mega_status st = read_all(&content, fd, guess, path);

@@ -3,11 +3,14 @@
 #define MEGALITH_FILE_IMPL_H
 
 #include "megalith/file.h"
+#include <sys/stat.h>
 
 /* A message for a refused operation: "PATH: cannot VERB: reason; remedy". errno says why. */
 mega_status mega_file_refused(const char *path, const char *verb);
-/* The same while a file is written: a full disk is told with what the file needs in all (or more, where that is not
- * known yet), what of it is written, and what the file system has left. */
+/* Opens a file, not a folder, with its size and the like in *info. */
+mega_status mega_file_open_to_read(int *out, struct stat *info, const char *path);
+/* The same while a file is written: a full disk, or a limit on the size of files, is told with what the file needs in
+ * all (or more, where that is not known yet), what of it is written, and what a full file system has left. */
 mega_status mega_file_too_large(const char *path, const char *verb, int64_t written, int64_t needed, bool or_more);
 /* Tells the observer of this thread, when there is one. */
 void mega_file_report(const char *op, const char *a, const char *b, const void *bytes, size_t size);

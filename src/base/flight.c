@@ -1,5 +1,6 @@
 /* The thread behind flight.h. */
 #include "flight.h"
+#include "base_impl.h"
 #include "megalith/memory.h"
 
 #include <errno.h>
@@ -57,9 +58,8 @@ mega_flight *mega_flight_create(int fd)
     f->fd = fd;
     pthread_mutex_init(&f->mutex, NULL);
     pthread_cond_init(&f->changed, NULL);
-    sigset_t all, before; /* signals are for the caller */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before;
+    mega_block_signals(&before);
     const int rc = pthread_create(&f->thread, NULL, flight_main, f);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc == 0) return f;

@@ -37,6 +37,15 @@ struct mega_team {
     worker workers[];
 };
 
+void mega_block_signals(sigset_t *before)
+{
+    static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
+    sigset_t all;
+    sigfillset(&all);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) sigdelset(&all, faults[i]);
+    pthread_sigmask(SIG_SETMASK, &all, before);
+}
+
 static void relax(void)
 {
 #if defined(__x86_64__)
@@ -132,9 +141,8 @@ mega_status mega_team_create(mega_team **out, int size)
     pthread_cond_init(&team->done, NULL);
 
     /* Signals are for the caller: a worker that took one would run a handler in the middle of a kernel. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before;
+    mega_block_signals(&before);
     int started = 0, rc = 0;
     for (; started < size - 1; started++) {
         worker *w = &team->workers[started];

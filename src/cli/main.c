@@ -2,9 +2,13 @@
  * options are rows in config/. */
 #include "cli.h"
 #include "commands.h"
+#include "megalith/file.h"
 #include "megalith/memory.h"
+#include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static int command_help(int argc, char **argv);
 static int command_version(int argc, char **argv);
@@ -206,8 +210,35 @@ static int run_command(const cli_row *row, int argc, char **argv)
     if (argc == 1 && row->example != NULL) return show_example(row);
     /* A training must not die because nobody reads its log any more. */
     signal(SIGPIPE, row->outlives_reader ? SIG_IGN : SIG_DFL);
+    signal(SIGXFSZ, SIG_IGN); /* past `ulimit -f` a write fails, as on a full disk, and is told of */
+    mega_map_guard();
     mega_cli_log_to(row->log_to_output);
     return row->run(argc, argv);
+}
+
+enum { STACK_LEAST = 256 << 10, STACK_WANTED = 8 << 20 }; /* bytes */
+
+/* `ulimit -s 64` leaves less than some functions and every thread need. The limit is raised where that is allowed; the
+ * main thread's stack then grows further, and new threads take the other size. */
+static bool has_stack(void)
+{
+    struct rlimit now;
+    pthread_attr_t threads;
+    if (getrlimit(RLIMIT_STACK, &now) != 0 || now.rlim_cur >= STACK_WANTED / 2) return true;
+    const struct rlimit wanted = {STACK_WANTED, now.rlim_max < STACK_WANTED ? STACK_WANTED : now.rlim_max};
+    const struct rlimit most = {now.rlim_max < STACK_WANTED ? now.rlim_max : STACK_WANTED, now.rlim_max};
+    if (setrlimit(RLIMIT_STACK, &wanted) != 0) setrlimit(RLIMIT_STACK, &most);
+    pthread_attr_init(&threads);
+    pthread_attr_setstacksize(&threads, STACK_WANTED);
+    pthread_setattr_default_np(&threads);
+    pthread_attr_destroy(&threads);
+    getrlimit(RLIMIT_STACK, &now);
+    if (now.rlim_cur >= STACK_LEAST) return true;
+    fprintf(stderr,
+            "megalith: error: the stack is limited to %llu KiB and %d are needed; raise the limit (ulimit -s 8192) "
+            "where it was lowered\n",
+            (unsigned long long)now.rlim_cur >> 10, STACK_LEAST >> 10);
+    return false;
 }
 
 int main(int argc, char **argv)
@@ -215,6 +246,7 @@ int main(int argc, char **argv)
     const int python = argc > 1 ? mega_cli_python_words(argc - 1, argv + 1) : 0;
     argc -= python;
     argv += python;
+    if (!has_stack()) return 1;
     if (argc < 2) {
         if (mega_cli_is_other_rank()) return 0;
         show_overview(stderr);

@@ -4,9 +4,11 @@
 #include "megalith/hash.h"
 #include "megalith/memory.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -256,6 +258,31 @@ static void a_full_disk_is_told_once_and_kept(void **state)
     assert_int_equal(mega_writer_close(w, false), MEGA_ERR_IO); /* close flushes, and says so */
 }
 
+/* ulimit -f: the same kind of message as a full disk, where the signal that comes with it is ignored. */
+static void a_limit_on_file_sizes_is_told(void **state)
+{
+    (void)state;
+    static const char bytes[300000];
+    const char *path = mega_kit_path(mega_kit_temp_folder(), "out");
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = before;
+    limit.rlim_cur = 100000;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    mega_writer *w = NULL;
+    assert_int_equal(mega_writer_create(&w, path), MEGA_OK);
+    mega_writer_expect(w, sizeof bytes);
+    mega_writer_write(w, bytes, sizeof bytes);
+    const mega_status st = mega_writer_close(w, false);
+    setrlimit(RLIMIT_FSIZE, &before);
+    signal(SIGXFSZ, handler);
+    assert_int_equal(st, MEGA_ERR_IO);
+    assert_non_null(strstr(mega_error_message(),
+                           "out: cannot write: File too large; the file needs 300000 bytes, "
+                           "100000 are written; raise the limit on the size of files (ulimit -f)"));
+}
+
 typedef struct heard {
     mega_buffer log;
     const char *folder;
@@ -418,13 +445,21 @@ static void paths(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(read_and_map_give_the_bytes),         cmocka_unit_test(refusals_name_path_and_reason),
-        cmocka_unit_test(folders_are_made_listed_and_removed), cmocka_unit_test(exchange_and_rename),
-        cmocka_unit_test(large_writer_tells_a_full_disk),      cmocka_unit_test(writer_writes_all_sizes),
-        cmocka_unit_test(large_writer_writes_all_sizes),       cmocka_unit_test(a_full_disk_is_told_once_and_kept),
-        cmocka_unit_test(atomic_write_shows_old_or_new),       cmocka_unit_test(atomic_write_that_fails_leaves_nothing),
-        cmocka_unit_test(tries_of_the_dead_are_removed),       cmocka_unit_test(observer_hears_every_change),
-        cmocka_unit_test(each_failing_allocation_is_reported), cmocka_unit_test(paths),
+        cmocka_unit_test(read_and_map_give_the_bytes),
+        cmocka_unit_test(refusals_name_path_and_reason),
+        cmocka_unit_test(folders_are_made_listed_and_removed),
+        cmocka_unit_test(exchange_and_rename),
+        cmocka_unit_test(large_writer_tells_a_full_disk),
+        cmocka_unit_test(writer_writes_all_sizes),
+        cmocka_unit_test(large_writer_writes_all_sizes),
+        cmocka_unit_test(a_full_disk_is_told_once_and_kept),
+        cmocka_unit_test(a_limit_on_file_sizes_is_told),
+        cmocka_unit_test(atomic_write_shows_old_or_new),
+        cmocka_unit_test(atomic_write_that_fails_leaves_nothing),
+        cmocka_unit_test(tries_of_the_dead_are_removed),
+        cmocka_unit_test(observer_hears_every_change),
+        cmocka_unit_test(each_failing_allocation_is_reported),
+        cmocka_unit_test(paths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
