@@ -1,5 +1,7 @@
 /* Helpers of the commands: options, errors, the log sink. */
 #include "cli.h"
+#include "launch.h"
+#include "megalith/assert.h"
 #include "megalith/log.h"
 #include "megalith/threads.h"
 #include <stdarg.h>
@@ -59,10 +61,16 @@ int mega_cli_python_words(int argc, char **argv)
 
 int mega_cli_fail(const char *command, mega_status st)
 {
+    return mega_cli_fail_marked(command, st, LAUNCH_FAILED);
+}
+
+int mega_cli_fail_marked(const char *command, mega_status st, int mark)
+{
+    char text[3];
     fflush(stdout);
-    fprintf(stderr, "megalith %s: error: %s\n", command, mega_error_message());
-    const char *level = getenv("MEGA_CHECK");
-    if (level != NULL && level[0] != '0') fprintf(stderr, "(at %s)\n", mega_error_where());
+    launch_rank_mark(text, mark);
+    fprintf(stderr, "megalith %s: error: %s%s\n", command, text, mega_error_message());
+    if (mega_check_level() > 0) fprintf(stderr, "(at %s)\n", mega_error_where());
     return st == MEGA_ERR_USAGE ? 2 : 1;
 }
 

@@ -23,6 +23,8 @@ bool mega_cli_parse_on(mega_world *world, mega_config *cfg, const char *command,
 /* Prints this thread's error record as "megalith COMMAND: error: …" and returns the exit status for it: 2 for a mistake
  * in the command line, 1 otherwise. */
 int mega_cli_fail(const char *command, mega_status st);
+/* The same with another mark for megalith launch than LAUNCH_FAILED. */
+int mega_cli_fail_marked(const char *command, mega_status st, int mark);
 
 /* What all ranks know is told once, by the first; what one rank alone met is told by it, and ends the others. */
 int mega_cli_fail_on(mega_world *world, const char *command, mega_status st);

@@ -13,7 +13,8 @@ int mega_cli_fail_on(mega_world *world, const char *command, mega_status st)
         return exit_status;
     }
     if (strncmp(mega_error_message(), "rank ", 5) != 0) mega_error_prepend("rank %d", mega_world_rank(world));
-    mega_cli_fail(command, st);
+    mega_cli_fail_marked(command, st, mega_world_lost_host(world) ? LAUNCH_LOST : LAUNCH_FAILED);
+    launch_rank_say(LAUNCH_ABORTS);
     mega_world_abort(world, exit_status);
     return exit_status;
 }
@@ -75,6 +76,7 @@ int mega_cli_on_ranks(const char *command, int argc, char **argv, mega_cli_run *
     int exit_status = 0;
     mega_status st = mega_world_create(&world, NULL);
     if (st != MEGA_OK) return mega_cli_fail(command, st);
+    if (mega_world_rank(world) == 0) launch_rank_say(LAUNCH_READY);
     if (mega_cli_parse_on(world, &cfg, command, argc, argv, &exit_status)) {
         mega_cli_watch(world, &cfg);
         launch_rank_begin(mega_world_local_size(world), cfg.num_threads);

@@ -145,8 +145,8 @@ static bool is_tried_again(const launch_plan *p, const launch_result *result, in
 /* The last that the user sees is what ended the run. `told`: something was said since the ranks ended. */
 static void tell_why(const launch_relay *relay, const launch_result *result, bool told)
 {
-    int rank, signal_number;
-    const char *cause = launch_relay_cause(relay, &rank), *death = launch_relay_death(relay, &signal_number);
+    int rank;
+    const char *cause = launch_relay_cause(relay, &rank), *death = launch_relay_death(relay);
     if (result->exit_status == 0) return;
     fflush(stdout);
     if (result->interrupted) fprintf(stderr, "megalith launch: ended by a signal\n");
@@ -211,6 +211,11 @@ static int run_ranks(launch_plan *p)
     return st == MEGA_OK ? result.exit_status : mega_cli_fail("launch", st);
 }
 
+bool launch_stays(const launch_plan *p)
+{
+    return p->kind != LAUNCH_NONE || p->log_dir != NULL || p->max_restarts > 0;
+}
+
 /* One rank that nobody watches needs no process beside it. */
 static int become_rank(const launch_plan *p, const launch_words *command)
 {
@@ -230,8 +235,7 @@ static int launch(launch_plan *p)
         print_command(&command, &environment);
         return 0;
     }
-    if (p->kind == LAUNCH_NONE && p->log_dir == NULL && p->max_restarts == 0) return become_rank(p, &command);
-    return run_ranks(p);
+    return launch_stays(p) ? run_ranks(p) : become_rank(p, &command);
 }
 
 /* False: the answer has been given, and *exit_status is set. */

@@ -71,6 +71,9 @@ void launch_engine_find(launch_plan *p);
 /* launch_command.c */
 mega_status launch_engine_command(launch_plan *p, launch_words *command, launch_words *environment);
 
+/* launch.c: whether this process stays beside the ranks; else it becomes the one rank. */
+bool launch_stays(const launch_plan *p);
+
 /* launch_marks.c: the engine's mark of a rank at the begin of text: its bytes; 0: there is none; -1: more text is
  * needed to tell. in_line: a rank's line has begun, and not ended. */
 int launch_mark(const launch_plan *p, bool in_line, const char *text, size_t size, int *out_rank);
@@ -83,9 +86,10 @@ void launch_relay_take(launch_relay *r, bool is_error, const char *bytes, size_t
 void launch_relay_end(launch_relay *r); /* what stands without a line's end */
 /* A rank has said what ended it: the line, without its prefix; NULL: none has. */
 const char *launch_relay_cause(const launch_relay *r, int *out_rank);
+bool launch_relay_has_lost_host(const launch_relay *r); /* that cause: a host that cannot be told to end */
 bool launch_relay_cause_is_last(const launch_relay *r); /* it is what the terminal shows last */
-/* What the engine said of a rank that died without a word; "" when nothing. *out_signal: what killed it, or 0. */
-const char *launch_relay_death(const launch_relay *r, int *out_signal);
+/* What the engine said of a rank that died without a word, to be shown; "" when nothing. */
+const char *launch_relay_death(const launch_relay *r);
 
 /* The ranks stand: each notes signals, and rank 0 has seen all others (launch_rank_ready). */
 bool launch_relay_is_ready(const launch_relay *r);
@@ -102,9 +106,19 @@ mega_status launch_run(const launch_plan *p, const launch_words *command, const 
 /* launch_rank.c, on the side of the ranks. */
 /* A launcher, this one or the user's, has started this process. */
 bool launch_rank_is_one(void);
-/* Rank 0, once all ranks are there: a line that megalith launch keeps to itself. */
-#define LAUNCH_READY "\035"
-void launch_rank_ready(int rank);
+/* Marks tell megalith launch what happens in a rank, so that it never has to understand a message. A rank prints them
+ * only where launch started it; they are not shown. */
+#define LAUNCH_MARK '\035'
+enum {
+    LAUNCH_READY = 'R',    /* a line of rank 0: all ranks are there */
+    LAUNCH_TRAINING = 'T', /* a line of rank 0: training begins, all was read and allocated */
+    LAUNCH_FAILED = 'F',   /* inside a line on standard error: behind it stands what ended this rank */
+    LAUNCH_LOST = 'L',     /* the same, and a host is lost */
+    LAUNCH_ABORTS = 'A'    /* a line on standard error: what the MPI library prints behind it says nothing new */
+};
+#define LAUNCH_MARKS "RTFLA"
+void launch_rank_say(int mark);               /* a line of its own */
+void launch_rank_mark(char out[3], int mark); /* to be put into a line; "" where launch did not start it */
 /* A rank takes its share of the host's cores for itself. */
 void launch_rank_begin(int local_size, int64_t num_threads);
 

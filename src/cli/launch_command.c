@@ -177,10 +177,8 @@ mega_status launch_engine_command(launch_plan *p, launch_words *c, launch_words 
 {
     mega_arena *a = &p->arena;
     *c = *e = (launch_words){0};
-    if (p->kind != LAUNCH_NONE) {
-        launch_word(c, a, "%s", p->engine);
-        launch_word(e, a, "MEGA_LAUNCH=1");
-    }
+    if (p->kind != LAUNCH_NONE) launch_word(c, a, "%s", p->engine);
+    if (launch_stays(p)) launch_word(e, a, "MEGA_LAUNCH=1"); /* ranks print marks */
     switch (p->kind) {
     case LAUNCH_NONE: break;
     case LAUNCH_OPENMPI:

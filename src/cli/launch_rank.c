@@ -20,11 +20,22 @@ bool launch_rank_is_one(void)
     return false;
 }
 
-void launch_rank_ready(int rank)
+void launch_rank_mark(char out[3], int mark)
 {
-    if (getenv("MEGA_LAUNCH") == NULL || rank != 0) return;
-    puts(LAUNCH_READY);
-    fflush(stdout);
+    const bool is_heard = getenv("MEGA_LAUNCH") != NULL;
+    out[0] = is_heard ? LAUNCH_MARK : '\0';
+    out[1] = (char)mark;
+    out[2] = '\0';
+}
+
+void launch_rank_say(int mark)
+{
+    char text[3];
+    FILE *to = mark == LAUNCH_ABORTS ? stderr : stdout;
+    launch_rank_mark(text, mark);
+    if (text[0] == '\0') return;
+    fprintf(to, "%s\n", text);
+    fflush(to);
 }
 
 /* Under megalith launch alone: the n-th rank of k takes the n-th of k equal parts of the cores. Where there are more

@@ -24,12 +24,14 @@ struct launch_relay {
     char *cause;
     int cause_rank;
     bool cause_is_last; /* nothing was shown since */
-    bool is_ready, has_trained;
+    bool is_ready, has_trained, has_lost_host;
+    bool *aborts;      /* by rank: what it still prints to standard error is the MPI library's */
     mega_buffer block; /* the engine's lines between two rules */
     bool in_block;
+    mega_buffer held; /* what the engine said since the ranks are there */
     char death[256];
     char host[96];
-    int pid, signal, death_rank;
+    int pid, death_rank;
 };
 
 /* A file for each rank; a restart goes on behind what is there. */
@@ -63,7 +65,8 @@ mega_status launch_relay_create(launch_relay **out, const launch_plan *p)
         ok = r->stream[s].line != NULL;
     }
     if (ok) r->log = mega_calloc(ranks, sizeof *r->log);
-    if (!ok || r->log == NULL) {
+    if (ok) r->aborts = mega_calloc(ranks, sizeof *r->aborts);
+    if (!ok || r->log == NULL || r->aborts == NULL) {
         launch_relay_destroy(r);
         return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for the lines of %d ranks", p->world);
     }
@@ -91,7 +94,9 @@ void launch_relay_destroy(launch_relay *r)
         if (r->log[i] != NULL) fclose(r->log[i]);
     mega_free(r->log);
     mega_free(r->cause);
+    mega_free(r->aborts);
     mega_buffer_fini(&r->block);
+    mega_buffer_fini(&r->held);
     mega_free(r);
 }
 
@@ -102,13 +107,24 @@ static void write_log(launch_relay *r, int rank, const char *line)
     fflush(r->log[rank]);
 }
 
-/* The first rank that says why it ends; further lines of it belong to that. */
-static void note_cause(launch_relay *r, int rank, const char *line)
+/* Takes a mark out of a rank's line; 0: there is none. Marks of standard output are lines of rank 0. */
+static int take_mark(bool is_error, int rank, char *line)
 {
-    const char *error = strstr(line, ": error: ");
+    char *at = strchr(line, LAUNCH_MARK);
+    const bool is_line = at == line && at != NULL && at[1] != '\0' && at[2] == '\0';
+    if (at == NULL || at[1] == '\0' || strchr(LAUNCH_MARKS, at[1]) == NULL || (!is_error && (rank != 0 || !is_line)))
+        return 0;
+    const int mark = at[1];
+    memmove(at, at + 2, strlen(at + 2) + 1);
+    return mark;
+}
+
+/* The first rank that says why it ends; further lines of it belong to that. */
+static void note_cause(launch_relay *r, int rank, const char *line, const char *cause)
+{
     if (r->cause == NULL) {
-        if (strncmp(line, "megalith ", 9) != 0 || error == NULL) return;
-        r->cause = mega_strdup(error + 9);
+        if (cause == NULL) return;
+        r->cause = mega_strdup(cause);
         r->cause_rank = rank;
         r->cause_is_last = true;
     } else if (rank == r->cause_rank && r->cause_is_last && strlen(r->cause) + strlen(line) < CAUSE_MOST) {
@@ -119,24 +135,29 @@ static void note_cause(launch_relay *r, int rank, const char *line)
     }
 }
 
-/* MPICH says in the rank's name, behind what the rank said, that it ended them all. */
-static bool is_abort(const launch_relay *r, const char *line)
+/* False: the line is not shown. */
+static bool heed_mark(launch_relay *r, int mark, int rank)
 {
-    return r->plan->kind == LAUNCH_MPICH && strncmp(line, "Abort(", 6) == 0 && strstr(line, "MPI_Abort") != NULL;
+    switch (mark) {
+    case LAUNCH_READY: r->is_ready = true; return false;
+    case LAUNCH_TRAINING: r->has_trained = true; return false;
+    case LAUNCH_ABORTS: r->aborts[rank] = true; return false;
+    case LAUNCH_LOST: r->has_lost_host = r->has_lost_host || r->cause == NULL; return true;
+    default: return true;
+    }
 }
 
-static void show_line(launch_relay *r, bool is_error, int rank, const char *line)
+/* `line` is changed where a mark stands in it. */
+static void show_line(launch_relay *r, bool is_error, int rank, char *line)
 {
     const int last = r->plan->world - 1;
-    if (is_error && rank != OUTSIDE && is_abort(r, line)) return;
-    if (!is_error && rank == 0 && strcmp(line, LAUNCH_READY) == 0) {
-        r->is_ready = true;
-        return;
+    if (rank != OUTSIDE) {
+        if (is_error && r->aborts[rank]) return;
+        const char *behind = strchr(line, LAUNCH_MARK);
+        const int mark = take_mark(is_error, rank, line);
+        if (!heed_mark(r, mark, rank)) return;
+        if (is_error) note_cause(r, rank, line, mark == LAUNCH_FAILED || mark == LAUNCH_LOST ? behind : NULL);
     }
-    /* engine/train.c says it behind all that is read and allocated. */
-    if (!is_error && rank == 0 && (strcmp(line, "training ...") == 0 || strncmp(line, "skipping training", 17) == 0))
-        r->has_trained = true;
-    if (is_error && rank != OUTSIDE) note_cause(r, rank, line);
     if (rank == OUTSIDE || rank != r->cause_rank || !is_error) r->cause_is_last = false;
     if (rank != OUTSIDE) write_log(r, rank, line);
     if (rank != OUTSIDE && r->plan->log_dir != NULL && rank != 0 && rank != last && !is_error) return;
@@ -150,41 +171,23 @@ static void show_line(launch_relay *r, bool is_error, int rank, const char *line
 
 /* ---- what the engine says itself ---- */
 
-/* Its banners around a death say less than the death itself. */
-static bool is_banner(const char *text)
-{
-    static const char *const known[] = {"MPI_ABORT was invoked",
-                                        "Primary job ",
-                                        "mpirun noticed that",
-                                        "prterun noticed",
-                                        "mpirun detected that",
-                                        "ORTE has lost communication",
-                                        "BAD TERMINATION",
-                                        "prterun detected that",
-                                        "YOUR APPLICATION TERMINATED",
-                                        "This typically refers to a problem",
-                                        "Please see the FAQ page for debugging"};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strstr(text, known[i]) != NULL) return true;
-    return false;
-}
-
+/* Reads who died out of the engine's words, for the last line that the user sees. Nothing is decided by it. */
 static void note_death(launch_relay *r, const char *line)
 {
-    int rank = 0, number = 0, pid = 0;
+    int rank = 0, number = 0, pid = 0, signal_number = 0;
     char host[96] = "", how[64] = "";
     const char *at;
     if ((at = strstr(line, "process rank ")) != NULL && strstr(line, "exited on signal") != NULL &&
-        sscanf(at, "process rank %d with PID %*s on node %95s exited on signal %d", &rank, host, &r->signal) == 3) {
-        snprintf(r->death, sizeof r->death, "rank %d on host %s was ended by signal %d (%s)", rank, host, r->signal,
-                 strsignal(r->signal));
+        sscanf(at, "process rank %d with PID %*s on node %95s exited on signal %d", &rank, host, &signal_number) == 3) {
+        snprintf(r->death, sizeof r->death, "rank %d on host %s was ended by signal %d (%s)", rank, host, signal_number,
+                 strsignal(signal_number));
     } else if ((at = strstr(line, "PID ")) != NULL && sscanf(at, "PID %d RUNNING AT %95s", &pid, host) == 2) {
         r->pid = pid;
         memcpy(r->host, host, sizeof host);
     } else if ((at = strstr(line, "(signal ")) != NULL && strstr(line, "EXIT STRING") != NULL) {
-        r->signal = atoi(at + 8);
+        signal_number = atoi(at + 8);
         snprintf(r->death, sizeof r->death, "a rank on host %s (process %d) was ended by signal %d (%s)", r->host,
-                 r->pid, r->signal, strsignal(r->signal));
+                 r->pid, signal_number, strsignal(signal_number));
     } else if ((at = strstr(line, "Process name: [[")) != NULL && (at = strstr(at, "],")) != NULL) {
         r->death_rank = atoi(at + 2);
     } else if ((at = strstr(line, "Exit code:")) != NULL && r->death_rank != OUTSIDE && r->death[0] == '\0') {
@@ -195,7 +198,6 @@ static void note_death(launch_relay *r, const char *line)
         snprintf(r->death, sizeof r->death, "the connection to host %s was lost", host);
     } else if (sscanf(line, "srun: error: %95[^:]: task %d: %63[^\n]", host, &rank, how) == 3 && r->death[0] == '\0') {
         snprintf(r->death, sizeof r->death, "rank %d on host %s: %s", rank, host, how);
-        r->signal = strncmp(how, "Killed", 6) == 0 ? 9 : 0;
     }
 }
 
@@ -205,18 +207,34 @@ static bool is_rule(const char *line)
     return n >= 60 && (strspn(line, "-") == n || strspn(line, "=") == n);
 }
 
+/* Once the ranks are there, what the engine says itself is mostly banners around the end of a rank: they are kept for
+ * the end, and shown where neither a rank nor the engine has said who ended and why. */
+static void hold(launch_relay *r, bool is_error, char *text)
+{
+    if (!r->is_ready || !mega_buffer_printf(&r->held, "%s\n", text)) show_line(r, is_error, OUTSIDE, text);
+}
+
+static void show_held(launch_relay *r)
+{
+    const bool is_explained = r->cause != NULL || r->death[0] != '\0';
+    if (r->held.data != NULL && !is_explained) {
+        r->held.data[r->held.size - 1] = '\0'; /* every line brought its end */
+        show_line(r, true, OUTSIDE, r->held.data);
+    }
+    mega_buffer_fini(&r->held);
+}
+
 static void show_block(launch_relay *r)
 {
-    if (r->block.data != NULL && !is_banner(r->block.data)) {
-        r->block.data[r->block.size - 1] = '\0'; /* every line brought its end */
-        show_line(r, true, OUTSIDE, r->block.data);
+    if (r->block.data != NULL) {
+        r->block.data[r->block.size - 1] = '\0';
+        hold(r, true, r->block.data);
     }
     mega_buffer_fini(&r->block);
-    r->block = (mega_buffer){0};
     r->in_block = false;
 }
 
-static void engine_line(launch_relay *r, bool is_error, const char *line)
+static void engine_line(launch_relay *r, bool is_error, char *line)
 {
     note_death(r, line);
     if (is_rule(line)) {
@@ -225,8 +243,8 @@ static void engine_line(launch_relay *r, bool is_error, const char *line)
             r->in_block = true;
     } else if (r->in_block) {
         mega_buffer_printf(&r->block, "%s\n", line);
-    } else if (!is_banner(line) && line[0] != '\0') {
-        show_line(r, is_error, OUTSIDE, line);
+    } else if (line[0] != '\0') {
+        hold(r, is_error, line);
     }
 }
 
@@ -237,7 +255,7 @@ static void line_ends(launch_relay *r, relay_stream *s)
     const int rank = s->rank;
     mega_buffer *line = &s->line[rank == OUTSIDE ? r->plan->world : rank];
     mega_buffer_append(line, "", 1);
-    const char *text = line->data != NULL ? line->data : "";
+    char nothing[1] = "", *text = line->data != NULL ? line->data : nothing;
     const bool is_error = s == &r->stream[1];
     if (rank == OUTSIDE) engine_line(r, is_error, text);
     else
@@ -284,6 +302,7 @@ void launch_relay_end(launch_relay *r)
         r->stream[s].rank = r->plan->kind == LAUNCH_NONE ? 0 : OUTSIDE;
     }
     if (r->in_block) show_block(r);
+    show_held(r);
 }
 
 const char *launch_relay_cause(const launch_relay *r, int *out_rank)
@@ -297,9 +316,13 @@ bool launch_relay_cause_is_last(const launch_relay *r)
     return r->cause != NULL && r->cause_is_last;
 }
 
-const char *launch_relay_death(const launch_relay *r, int *out_signal)
+bool launch_relay_has_lost_host(const launch_relay *r)
 {
-    *out_signal = r->signal;
+    return r->has_lost_host;
+}
+
+const char *launch_relay_death(const launch_relay *r)
+{
     return r->death;
 }
 

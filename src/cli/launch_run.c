@@ -1,7 +1,6 @@
 /* One life of the ranks: the engine as a child, its output to the relay, signals to the engine, and an end within
  * seconds once a rank has said that it fails. */
 #include "launch.h"
-#include "megalith/comm.h"
 #include "megalith/threads.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -141,10 +140,9 @@ static void steer(life *l, const launch_plan *p)
         hand_on(l, p->kind);
     }
     if (l->dropped_at > 0 && now - l->dropped_at > ENGINE_S) kill(-l->engine, SIGKILL);
-    const char *cause = launch_relay_cause(l->relay, &rank);
-    if (l->failed_at == 0 && cause != NULL) l->failed_at = now;
+    if (l->failed_at == 0 && launch_relay_cause(l->relay, &rank) != NULL) l->failed_at = now;
     if (l->failed_at == 0) return;
-    const bool is_lost = strstr(cause, MEGA_HOST_LOST) != NULL;
+    const bool is_lost = launch_relay_has_lost_host(l->relay);
     if (now - l->failed_at > (is_lost ? LOST_FORCE_S : FORCE_AFTER_S)) kill(-l->engine, SIGKILL);
     else if (now - l->failed_at > (is_lost ? LOST_ASK_S : ASK_AFTER_S))
         kill(l->engine, SIGTERM);
@@ -163,15 +161,15 @@ static void live(life *l, const launch_plan *p)
     }
 }
 
-static int exit_status_of(const life *l)
+/* Where a signal ended a rank, mpirun and srun end with 128 + its number, and Hydra with the number itself: ranks of
+ * their own accord end with 0, 1 or 2. */
+static int exit_status_of(const life *l, launch_kind kind)
 {
-    int signal_number = 0;
-    launch_relay_death(l->relay, &signal_number);
     const bool ended_well = WIFEXITED(l->status) && WEXITSTATUS(l->status) == 0;
     if (asked_times > 0 && !ended_well) return 128 + asked; /* and not the one that it was handed on as */
     if (WIFSIGNALED(l->status)) return 128 + WTERMSIG(l->status);
     const int status = WEXITSTATUS(l->status);
-    return status != 0 && signal_number != 0 && status < 128 ? 128 + signal_number : status;
+    return kind == LAUNCH_MPICH && status > 2 && status <= SIGRTMAX ? 128 + status : status;
 }
 
 mega_status launch_run(const launch_plan *p, const launch_words *command, const launch_words *environment,
@@ -195,6 +193,6 @@ mega_status launch_run(const launch_plan *p, const launch_words *command, const 
         if (l.fd[s] >= 0) close(l.fd[s]);
     if (l.engine < 0) return MEGA_FAIL(MEGA_ERR_IO, "no process for %s: %s", command->word[0], strerror(errno));
     launch_relay_end(relay);
-    *out = (launch_result){.exit_status = exit_status_of(&l), .interrupted = asked_times > 0};
+    *out = (launch_result){.exit_status = exit_status_of(&l, p->kind), .interrupted = asked_times > 0};
     return MEGA_OK;
 }

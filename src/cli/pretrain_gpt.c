@@ -65,6 +65,12 @@ static void draw_status(void *user, const char *line)
     fflush(stdout);
 }
 
+static void say_began(void *user)
+{
+    (void)user;
+    launch_rank_say(LAUNCH_TRAINING);
+}
+
 static int terminal_columns(void)
 {
     struct winsize size;
@@ -79,6 +85,7 @@ static mega_status train(mega_config *cfg, mega_world *world)
     screen s = {.columns = is_terminal ? terminal_columns() : 0};
     const mega_train_io io = {.line = print_line,
                               .status = is_terminal ? draw_status : NULL,
+                              .began = say_began,
                               .user = &s,
                               .columns = s.columns,
                               .utf8 = mega_cli_speaks_utf8(),
@@ -125,7 +132,7 @@ int mega_command_pretrain_gpt(int argc, char **argv)
     if (launch_rank_is_one()) watch_signals(false);
     const mega_status st = mega_world_create(&world, NULL);
     if (st != MEGA_OK) return mega_cli_fail("pretrain_gpt", st);
-    launch_rank_ready(mega_world_rank(world));
+    if (mega_world_rank(world) == 0) launch_rank_say(LAUNCH_READY);
     const int exit_status = run(world, argc, argv);
     mega_world_destroy(world);
     return exit_status;

@@ -122,6 +122,7 @@ struct mega_world {
     bool is_crowded;   /* ranks of this host outnumber its cores */
     bool checks_calls; /* MEGA_CHECK=2, on any rank */
     bool failed;       /* and every rank knows */
+    bool lost_host;    /* one gives no sign of life */
     bool stalled;      /* a wait has ended without its message: there is nobody to agree with */
     mega_comm all;
     double timeout_s;

@@ -123,6 +123,8 @@ static mega_status end(const comm_op *op, const loss *l)
 {
     mega_world *w = op->comm->world;
     mega_buffer text = {0};
+    host_news h;
+    w->lost_host = l->dead < 0 && l->lost >= 0 && exchange_host(w, l->lost, &h) && is_lost(&h);
     if (l->dead >= 0 || l->lost >= 0) stall_put_loss(&text, op, l);
     else {
         stall_put_report(&text, op);

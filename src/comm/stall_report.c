@@ -86,7 +86,7 @@ static void put_host_state(mega_buffer *out, const host_news *h)
     else if (h->refusing > 0)
         mega_buffer_puts(out, " has no process of its ranks any more: its system refuses connections to them");
     else if (h->silent > QUIET_S)
-        mega_buffer_printf(out, " " MEGA_HOST_LOST " %.0f s: it is down, or its link is", h->silent);
+        mega_buffer_printf(out, " does not answer since %.0f s: it is down, or its link is", h->silent);
     else
         mega_buffer_printf(
             out, " is there, but none of its ranks answers since %.0f s: all stopped, or it is overloaded", h->mute);

@@ -132,6 +132,11 @@ bool mega_world_can_share(const mega_world *world)
     return world != NULL && world->shared != NULL;
 }
 
+bool mega_world_lost_host(const mega_world *world)
+{
+    return world != NULL && world->lost_host;
+}
+
 bool mega_world_failed(const mega_world *world)
 {
     return world != NULL && world->failed;

@@ -149,6 +149,7 @@ static mega_status after_iteration(trainer *t, bool *left)
 static mega_status train(trainer *t, bool *left)
 {
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    if (t->io->began != NULL && train_is_first(t)) t->io->began(t->io->user);
     if (t->cfg->skip_train) {
         train_line(t, "skipping training (--skip-train is on) ...");
         return MEGA_OK;

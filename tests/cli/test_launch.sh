@@ -156,9 +156,9 @@ TORCHELASTIC_RUN_ID=none WORLD_SIZE=2 RANK=1 refuses 'launch under torchrun' 'to
 
 # ---- lines ----
 # As Open MPI hands them on: pieces of ranks joined as they came, cut in the middle of a mark, the last without an end.
-engine talk mpirun 'mpirun (Open MPI) 4.1.4' 'printf "[1,0]<stdout>:zero o[1,1]<stdout>:one o[1,0]<std"; sleep 0.2; printf "out>:f it\n[1,1]<stdout>:f it [1,2] and [x\n[1,2]<stdout>:two"
-printf "[1,1]<stderr>:megalith pretrain_gpt: error: rank 1: no luck\n" >&2; sleep 0.2; echo "[1,0]<stderr>:more" >&2
-printf -- "%070d\nmpirun noticed that process rank 1 with PID 7 on node n exited on signal 6 (Aborted).\n%070d\n" 0 0 | tr 0 - >&2; exit 6'
+engine talk mpirun 'mpirun (Open MPI) 4.1.4' 'printf "[1,0]<stdout>:\035R\n[1,0]<stdout>:zero o[1,1]<stdout>:one o[1,0]<std"; sleep 0.2; printf "out>:f it\n[1,1]<stdout>:f it [1,2] and [x\n[1,2]<stdout>:two"
+printf "[1,1]<stderr>:megalith pretrain_gpt: error: \035Frank 1: no luck\n" >&2; sleep 0.2; echo "[1,0]<stderr>:more" >&2
+printf -- "%070d\nmpirun noticed that process rank 1 with PID 7 on node n exited on signal 6 (Aborted).\n%070d\n" 0 0 | tr 0 - >&2; exit 134'
 launch talk --nproc_per_node 3 --log_dir logs pretrain_gpt >out 2>err
 [ $? -eq 134 ] || note "the exit status of a killed rank"
 diff out - <<'TEXT' || note "lines of ranks"
@@ -174,6 +174,17 @@ TEXT
 megalith pretrain_gpt: error: rank 1: no luck" ] || note "a log for each rank: $(cat logs/rank_1.log)"
 [ -f logs/rank_2.log ] || note "a file for each rank"
 PATH=$work/talk:$PATH refuses 'logs where none can be' 't.txt: cannot create the folder' launch --nproc_per_node 2 --log_dir t.txt/logs pretrain_gpt
+# Words decide nothing: only marks do. What an engine says once the ranks are there is shown at the end, where nobody said why.
+engine words mpirun 'mpirun (Open MPI) 4.1.4' 'printf "[1,0]<stdout>:\035R\n[1,0]<stdout>:training ...\n"; printf "[1,1]<stderr>:megalith pretrain_gpt: error: just words\n" >&2
+printf -- "%070d\nPrimary job terminated\n%070d\n" 0 0 | tr 0 - >&2; echo "[1,1]<stderr>:last of a rank" >&2; exit 1'
+launch words --nproc_per_node 2 --max-restarts 1 pretrain_gpt >out 2>err
+diff err - <<'TEXT' || note "words of ranks and of the engine"
+[1] megalith pretrain_gpt: error: just words
+[1] last of a rank
+Primary job terminated
+megalith launch: no restart: the ranks ended before training began, and would again
+megalith launch: error: the ranks ended without a word of why; exit status 1
+TEXT
 engine dies mpirun 'mpirun (Open MPI) 4.1.4' 'echo "mpirun noticed that process rank 3 with PID 0 on node n7 exited on signal 9 (Killed)." >&2; exit 137'
 launch dies --nproc_per_node 4 pretrain_gpt >out 2>err
 [ $? -eq 137 ] || note "exit status of a rank that was killed"
@@ -188,7 +199,7 @@ for option in --nproc_per_node --num-gpus --num_accelerators --nnodes --num_node
 done
 
 # ---- again after a death ----
-engine thrice mpirun 'mpirun (Open MPI) 4.1.4' 'echo "$@" >>tried; echo "[1,0]<stdout>:training ..."; mkdir -p keep; echo 5 >keep/latest_checkpointed_iteration.txt; [ "$(wc -l <tried)" -ge 3 ] || exit 9'
+engine thrice mpirun 'mpirun (Open MPI) 4.1.4' 'echo "$@" >>tried; printf "[1,0]<stdout>:\035T\n"; mkdir -p keep; echo 5 >keep/latest_checkpointed_iteration.txt; [ "$(wc -l <tried)" -ge 3 ] || exit 9'
 launch thrice --nproc_per_node 2 --max-restarts 3 pretrain_gpt --finetune --load base --lr 1 --save=keep >out 2>err || note "the third try counts"
 sed 's/.*pretrain_gpt//' tried >args
 diff args - <<'TEXT' || note "what restarts are given"
@@ -204,7 +215,7 @@ engine mistake mpirun 'mpirun (Open MPI) 4.1.4' 'echo again >>mistakes; exit 2'
 launch mistake --nproc_per_node 2 --max-restarts 5 pretrain_gpt >out 2>err
 [ "$(wc -l <mistakes)" -eq 1 ] || note "a mistake in the command line was tried again"
 rm mistakes
-engine vain mpirun 'mpirun (Open MPI) 4.1.4' 'echo again >>mistakes; echo "[1,1]<stderr>:megalith pretrain_gpt: error: no such file" >&2; exit 1'
+engine vain mpirun 'mpirun (Open MPI) 4.1.4' 'echo again >>mistakes; printf "[1,1]<stderr>:megalith pretrain_gpt: error: \035Fno such file\n" >&2; exit 1'
 launch vain --nproc_per_node 2 --max-restarts 5 pretrain_gpt >out 2>err
 [ $? -eq 1 ] && [ "$(wc -l <mistakes)" -eq 1 ] || note "what ends before it trains was tried again"
 grep -qx 'megalith launch: no restart: the ranks ended before training began, and would again' err || note "why there is no restart"

@@ -40,11 +40,11 @@ void mega_world_set_timeout(mega_world *world, double seconds); /* of a wait; te
 typedef void mega_stall_report(void *user, const char *text);
 void mega_world_set_stall_report(mega_world *world, mega_stall_report *report, void *user);
 /* A host that gives no sign of life for so long while a rank waits for one of its ranks ends the run: 6 s, or what
- * MEGA_HOST_TIMEOUT in the environment says (seconds, at least 1). The message then has MEGA_HOST_LOST in it: nobody
+ * MEGA_HOST_TIMEOUT in the environment says (seconds, at least 1). mega_world_lost_host is true from then on: nobody
  * there can be told that the run ends. MEGA_TEST_HOSTS=N is for tests: the ranks of this host are cut into N runs of
  * neighbours, which take each other for other hosts. */
 double mega_world_host_timeout(void);
-#define MEGA_HOST_LOST "does not answer since"
+bool mega_world_lost_host(const mega_world *world);
 mega_comm *mega_world_comm(mega_world *world); /* all of them */
 /* For measurements: whether the collectives of a group that lies on one host go through memory that its ranks share,
  * where they can; otherwise they go over MPI. The bits are the same. Called on every rank, while nothing is under way.
