@@ -21,7 +21,8 @@ static void read_notes(const char *at, size_t bytes, char out[MEGA_BUILD_ID_TEXT
         const size_t name = padded(note.n_namesz), text = padded(note.n_descsz);
         if (name > bytes - sizeof note || text > bytes - sizeof note - name) return;
         const unsigned char *id = (const unsigned char *)at + sizeof note + name;
-        const bool is_id = note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(at + sizeof note, "GNU", 4) == 0;
+        const bool is_id =
+            note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(at + sizeof note, "GNU", 4) == 0;
         for (size_t i = 0; is_id && i < note.n_descsz && 2 * i + 2 < MEGA_BUILD_ID_TEXT; i++)
             snprintf(out + 2 * i, 3, "%02x", id[i]);
         at += sizeof note + name + text;

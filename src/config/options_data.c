@@ -26,6 +26,7 @@ static const option_row data_rows[] = {
     {RENAMED("vocab", KIND_STRING, "vocab-file", "it is --vocab-file"), .commands = FOR_TEXT},
     {OPTION("merge-file", merge_file, KIND_STRING), .commands = FOR_TEXT, .help = "merges.txt of the byte-level BPE"},
     {OPTION("vocab-size", vocab_size, KIND_INT), .commands = FOR_TEXT, .range = RANGE_POSITIVE, .help = "ids of a NullTokenizer"},
+    {OPTION("override-tokenizer", override_tokenizer, KIND_FLAG), .commands = FOR_PRETRAIN | FOR_PLAN, .help = "go on from --load with another tokenizer than it was trained with, whose ids have other meanings"},
     {LATER("tokenizer-model", KIND_STRING, NULL, "SentencePiece models are not read; " OWN_TOKENIZER), .commands = FOR_TEXT},
     {LATER("tokenizer-name-or-path", KIND_STRING, NULL, OWN_TOKENIZER), .commands = FOR_TEXT},
     {IDLE("trust-remote-code", KIND_FLAG, NULL, "no code is loaded"), .commands = FOR_TEXT},

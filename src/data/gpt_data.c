@@ -14,8 +14,9 @@ struct mega_gpt_data {
     /* one split of one prefix */
     mega_indexed *data;
     mega_gpt_index index;
-    /* or a blend */
+    /* or a blend, or parts that follow each other */
     int num_members;
+    bool is_joined;
     mega_gpt_data **member;
     int16_t *member_of; /* [samples] */
     int64_t *sample_of; /* [samples] */
@@ -36,6 +37,24 @@ void mega_gpt_data_destroy(mega_gpt_data *d)
     mega_free(d);
 }
 
+mega_status mega_gpt_data_join(mega_gpt_data **out, mega_gpt_data *const *part, int count)
+{
+    mega_gpt_data *d = mega_calloc(1, sizeof *d), **member = mega_calloc((size_t)count, sizeof(mega_gpt_data *));
+    if (d == NULL || member == NULL) {
+        for (int i = 0; i < count; i++) mega_gpt_data_destroy(part[i]);
+        mega_free(d);
+        mega_free(member);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "data set: no memory for %d parts", count);
+    }
+    *d = (mega_gpt_data){.seq_length = part[0]->seq_length, .num_members = count, .is_joined = true, .member = member};
+    for (int i = 0; i < count; i++) {
+        member[i] = part[i];
+        d->samples += part[i]->samples;
+    }
+    *out = d;
+    return MEGA_OK;
+}
+
 int64_t mega_gpt_data_samples(const mega_gpt_data *d)
 {
     return d->samples;
@@ -50,6 +69,7 @@ uint64_t mega_gpt_data_hash(const mega_gpt_data *d)
 {
     if (d == NULL) return MEGA_HASH_START; /* a member of weight 0 */
     if (d->num_members == 0) return mega_indexed_hash(d->data);
+    if (d->is_joined) return mega_gpt_data_hash(d->member[0]);
     uint64_t hash = MEGA_HASH_START;
     for (int i = 0; i < d->num_members; i++) {
         const uint64_t member = mega_gpt_data_hash(d->member[i]);
@@ -63,6 +83,7 @@ static mega_status content_hash(const mega_gpt_data *d, int blocks, uint64_t *ou
     *out = MEGA_HASH_START;
     if (d == NULL) return MEGA_OK; /* a member of weight 0 */
     if (d->num_members == 0) return mega_indexed_sample_hash(d->data, blocks, out);
+    if (d->is_joined) return content_hash(d->member[0], blocks, out);
     const int each = blocks / d->num_members > LEAST_BLOCKS ? blocks / d->num_members : LEAST_BLOCKS;
     uint64_t hash = MEGA_HASH_START, member;
     for (int i = 0; i < d->num_members; i++) {
@@ -102,6 +123,12 @@ static void sample_begin(const mega_gpt_index *x, int64_t row, int64_t *position
 void mega_gpt_data_sample(const mega_gpt_data *d, int64_t index, int32_t *tokens)
 {
     MEGA_ASSERT(index >= 0 && index < d->samples, "sample %lld of %lld", (long long)index, (long long)d->samples);
+    if (d->is_joined) {
+        int i = 0;
+        for (; index >= d->member[i]->samples; i++) index -= d->member[i]->samples;
+        mega_gpt_data_sample(d->member[i], index, tokens);
+        return;
+    }
     if (d->num_members > 0) {
         const mega_gpt_data *member = d->member[d->member_of[index]];
         /* The greedy order may ask a small member for a sample or two more than it has; it then starts again. */

@@ -1,6 +1,6 @@
-/* What the ranks of a training must have alike is compared before its first step: options, build, tokenizer and data are
- * refused where they differ; of instruction sets all take the least. Everything is compared as lines of text, so that a
- * difference is named as a user would write it. */
+/* What the ranks of a training must have alike is compared before its first step: options, build, tokenizer and data
+ * are refused where they differ; of instruction sets all take the least. Everything is compared as lines of text, so
+ * that a difference is named as a user would write it. */
 #include "megalith/compare.h"
 #include "megalith/hash.h"
 #include "megalith/kernels.h"
@@ -104,8 +104,7 @@ static mega_status agree_on_isa(const trainer *t)
     const int32_t mine = (int32_t)mega_cpu_isa();
     int32_t *isa = mega_malloc((size_t)ranks * sizeof *isa), least = mine, most = mine;
     if (isa == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of ranks: no memory for %d processors", ranks);
-    const mega_status st =
-        mega_comm_all_gather(mega_world_comm(t->world), "instruction sets", isa, &mine, 1, MEGA_I32);
+    const mega_status st = mega_comm_all_gather(mega_world_comm(t->world), "instruction sets", isa, &mine, 1, MEGA_I32);
     for (int r = 0; st == MEGA_OK && r < ranks; r++) {
         if (isa[r] < least) least = isa[r];
         if (isa[r] > most) most = isa[r];
@@ -150,8 +149,9 @@ mega_status train_compare_data(const trainer *t)
             continue;
         }
         const char *others, *prefix = train_data_prefix(t->cfg, i, &others);
-        snprintf(add_line(&l), MEGA_COMPARED_TEXT, "%s data of %lld samples, hash of .idx %016llx, of .bin %016llx: %s%s",
-                 name[i], (long long)mega_gpt_data_samples(d), (unsigned long long)mega_gpt_data_hash(d),
+        snprintf(add_line(&l), MEGA_COMPARED_TEXT,
+                 "%s data of %lld samples, hash of .idx %016llx, of .bin %016llx: %s%s", name[i],
+                 (long long)mega_gpt_data_samples(d), (unsigned long long)mega_gpt_data_hash(d),
                  (unsigned long long)t->content[i], prefix, others);
     }
     return compare(t, "data", "copy the same .bin and .idx files to all hosts", &l);

@@ -95,21 +95,10 @@ static mega_status build(trainer *t)
     train_line(t, "    test:       %lld", (long long)o.num_samples[MEGA_SPLIT_TEST]);
     train_line(t, "> building train, validation, and test datasets for GPT ...");
     /* The first rank builds what is not cached, the others then find it. */
-    MEGA_TRY(train_agree(t, train_is_first(t) ? mega_gpt_data_build(t->data, &o) : MEGA_OK));
-    MEGA_TRY(train_agree(t, train_is_first(t) ? MEGA_OK : mega_gpt_data_build(t->data, &o)));
+    MEGA_TRY(train_agree(t, train_is_first(t) ? train_build_data(t, &o) : MEGA_OK));
+    MEGA_TRY(train_agree(t, train_is_first(t) ? MEGA_OK : train_build_data(t, &o)));
     train_line(t, "> finished creating GPT datasets ...");
     return MEGA_OK;
-}
-
-static void warn_of_other_data(const trainer *t)
-{
-    const long long passed = (long long)t->cfg->consumed_train_samples;
-    if (t->stored_data == 0 || t->data[MEGA_SPLIT_TRAIN] == NULL || t->cfg->skip_train || passed == 0) return;
-    if (mega_gpt_data_hash(t->data[MEGA_SPLIT_TRAIN]) == t->stored_data) return;
-    const char *others, *prefix = train_data_prefix(t->cfg, MEGA_SPLIT_TRAIN, &others);
-    mega_warn("%s%s: the training data are not those of the checkpoint (--load %s), and the run goes on behind the "
-              "%lld samples that it consumed: as many of these data are passed over; --finetune begins anew with them",
-              prefix, others, t->cfg->load, passed);
 }
 
 static mega_status hash_content(trainer *t)
@@ -137,7 +126,7 @@ mega_status train_open_data(trainer *t)
     t->row = mega_malloc(((size_t)cfg->seq_length + 1) * sizeof *t->row);
     if (t->row == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for a row");
     MEGA_TRY(open_samplers(t));
-    warn_of_other_data(t);
+    train_warn_of_other_data(t);
     return probe(t);
 }
 
@@ -148,6 +137,8 @@ void train_close_data(trainer *t)
         mega_gpt_data_destroy(t->data[i]);
     }
     mega_free(t->row);
+    mega_free(t->order);
+    mega_free(t->stored.order);
 }
 
 static mega_ltor_options ltor_options(const trainer *t)

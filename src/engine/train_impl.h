@@ -20,6 +20,15 @@ typedef struct train_peak {
     double measured_at; /* monotonic seconds */
 } train_peak;
 
+/* What the run.json of the checkpoint that a run resumes says of the training data; zeros: nothing, or nothing is
+ * resumed. */
+typedef struct train_stored {
+    uint64_t data, content; /* hashes: mega_gpt_data_hash, mega_gpt_data_content_hash */
+    int64_t *order;         /* as trainer.order; the trainer takes it */
+    int orders;
+    int64_t cyclic_epoch, cyclic_permutation; /* of --dataloader-type cyclic: samples of an epoch, and drawn from */
+} train_stored;
+
 typedef struct train_monitor train_monitor; /* metrics file, TensorBoard: train_monitor.c */
 typedef struct train_curve train_curve;     /* train_curve.c */
 
@@ -42,9 +51,11 @@ typedef struct trainer {
     mega_batch_ramp batch;   /* of the engine */
     int64_t saved_iteration; /* of the last checkpoint written, -1: none */
     int64_t first_iteration; /* done before this process began */
-    uint64_t stored_data;    /* hash of the training data that the checkpoint goes on with, 0: it says none */
-    bool evaluated;          /* a loss was printed */
-    int stop;                /* signal that some rank was sent, 0: none */
+    train_stored stored;
+    int64_t *order; /* samples that each part of the training data was asked for: train_order.c */
+    int orders;
+    bool evaluated; /* a loss was printed */
+    int stop;       /* signal that some rank was sent, 0: none */
     double began;
     train_peak peak;                        /* of this rank's team */
     double last_loss, last_validation_loss; /* NAN: none yet */
@@ -84,6 +95,16 @@ mega_status train_open_tokenizer(trainer *t);
 void train_say_tokenizer(const trainer *t);
 mega_status train_build_engine(trainer *t);
 mega_status train_load(trainer *t);
+
+/* train_resume.c: what differs from the run that wrote the checkpoint */
+mega_status train_check_tokenizer(const trainer *t); /* is it the checkpoint's? */
+mega_status train_read_stored(trainer *t);           /* and warns of options that change the samples from here on */
+void train_warn_of_other_data(const trainer *t);     /* once they are open */
+
+/* train_order.c: builds the training data in the order of the checkpoint, if it has one, and those of the other splits.
+ * o->num_samples says what the whole run reads. */
+mega_status train_build_data(trainer *t, const mega_gpt_data_options *o);
+int64_t train_cyclic_epoch(const trainer *t, int64_t *permutation);
 
 /* train_places.c */
 mega_status train_check_nothing_loaded(const trainer *t); /* --load led to no checkpoint: is that meant? */

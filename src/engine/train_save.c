@@ -20,20 +20,38 @@ static bool add_finite(json_t *object, const char *key, double value)
     return !isfinite(value) || json_object_set_new(object, key, json_real(value)) == 0;
 }
 
+/* What the order of the training samples depends on beside the options: train_order.c reads it back. */
+static bool add_order(json_t *root, const trainer *t)
+{
+    json_t *order = json_array();
+    int64_t permutation;
+    bool whole = order != NULL;
+    for (int i = 0; i < t->orders && whole; i++) whole = json_array_append_new(order, json_integer(t->order[i])) == 0;
+    whole = json_object_set_new(root, "data_order", order) == 0 && whole;
+    if (t->data[MEGA_SPLIT_TRAIN] == NULL || t->cfg->dataloader_type != MEGA_DATALOADER_CYCLIC) return whole;
+    const int64_t epoch = train_cyclic_epoch(t, &permutation);
+    return whole && json_object_set_new(root, "cyclic_epoch", json_integer(epoch)) == 0 &&
+           json_object_set_new(root, "cyclic_permutation", json_integer(permutation)) == 0;
+}
+
 /* Everything that a person or a later run may ask of this one. */
 static mega_status extra_json(const trainer *t, char **out)
 {
     mega_buffer arguments = {0};
     json_error_t error;
-    char tokenizer[17], data[17] = "";
+    char tokenizer[17], data[17] = "", content[17] = "";
     MEGA_TRY(mega_config_to_json(t->cfg, &arguments));
     json_t *stored = mega_json_load(arguments.data, strlen(arguments.data), 0, &error);
     mega_buffer_fini(&arguments);
     hex_digits(tokenizer, mega_tokenizer_fingerprint(t->tokenizer));
-    if (t->data[MEGA_SPLIT_TRAIN] != NULL) hex_digits(data, mega_gpt_data_hash(t->data[MEGA_SPLIT_TRAIN]));
-    json_t *root = json_pack("{s:o, s:s, s:s, s:s}", "arguments", stored, "tokenizer_fingerprint", tokenizer,
-                             "tokenizer_type", mega_tokenizer_type(t->tokenizer), "data_hash", data);
-    const bool whole = root != NULL && add_finite(root, "lm_loss", t->last_loss) &&
+    if (t->data[MEGA_SPLIT_TRAIN] != NULL) {
+        hex_digits(data, mega_gpt_data_hash(t->data[MEGA_SPLIT_TRAIN]));
+        hex_digits(content, t->content[MEGA_SPLIT_TRAIN]);
+    }
+    json_t *root =
+        json_pack("{s:o, s:s, s:s, s:s, s:s}", "arguments", stored, "tokenizer_fingerprint", tokenizer,
+                  "tokenizer_type", mega_tokenizer_type(t->tokenizer), "data_hash", data, "data_content_hash", content);
+    const bool whole = root != NULL && add_order(root, t) && add_finite(root, "lm_loss", t->last_loss) &&
                        add_finite(root, "validation_loss", t->last_validation_loss);
     *out = whole ? mega_json_dump(root, JSON_REAL_PRECISION(17)) : NULL;
     json_decref(root);

@@ -116,6 +116,7 @@ mega_status train_open_tokenizer(trainer *t)
     } else {
         MEGA_TRY(mega_tokenizer_create(&t->tokenizer, &o));
     }
+    MEGA_TRY(train_check_tokenizer(t));
     MEGA_TRY(train_check_ends(t));
     const int64_t stored = t->checkpoint != NULL ? mega_checkpoint_shape(t->checkpoint)->vocab : 0;
     t->vocab = mega_tokenizer_size(t->tokenizer);
@@ -196,25 +197,6 @@ static void warn_of_epsilon(const trainer *t)
               mega_checkpoint_folder(t->checkpoint), there, mega_config_origin(t->cfg, "layernorm_epsilon"));
 }
 
-/* What changes a resumed run without stopping it. The data are compared when they are open. */
-static void warn_of_differences(trainer *t)
-{
-    json_error_t error;
-    json_t *root = mega_json_load(mega_checkpoint_run_json(t->checkpoint),
-                                  strlen(mega_checkpoint_run_json(t->checkpoint)), 0, &error);
-    const json_t *arguments = json_object_get(root, "arguments");
-    const char *fingerprint = json_string_value(json_object_get(root, "tokenizer_fingerprint"));
-    const char *data = json_string_value(json_object_get(root, "data_hash"));
-    const json_t *seed = json_object_get(arguments, "seed");
-    if (data != NULL) t->stored_data = strtoull(data, NULL, 16);
-    if (fingerprint != NULL && strtoull(fingerprint, NULL, 16) != mega_tokenizer_fingerprint(t->tokenizer))
-        mega_warn("the tokenizer is not the one of the checkpoint: ids have other meanings than the model has learnt");
-    if (seed != NULL && json_integer_value(seed) != t->cfg->seed)
-        mega_warn("--seed %lld, the checkpoint was made with %lld: the order of the samples is another from here on",
-                  (long long)t->cfg->seed, (long long)json_integer_value(seed));
-    json_decref(root);
-}
-
 static mega_status load(trainer *t)
 {
     const mega_config *cfg = t->cfg;
@@ -230,9 +212,13 @@ static mega_status load(trainer *t)
     MEGA_TRY(check_shape(t));
     warn_of_epsilon(t);
     MEGA_TRY(mega_engine_load(t->engine, t->checkpoint, &o, &loaded));
+    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    t->cfg->iteration = t->first_iteration = p->iteration;
+    t->cfg->consumed_train_samples = p->consumed_samples;
+    t->cfg->consumed_valid_samples = p->consumed_valid_samples;
     train_line(t, " checkpoint version 3.0");
     train_line(t, "  successfully loaded checkpoint from %s at iteration %lld", folder, (long long)iteration);
-    if (loaded.resumed) warn_of_differences(t);
+    if (loaded.resumed) MEGA_TRY(train_read_stored(t));
     if (!cfg->skip_train && !loaded.optimizer && loaded.resumed && !cfg->no_load_optim)
         mega_warn("checkpoint %s: it holds no optimizer state (--no-save-optim); the moments start at zero", folder);
     if (!loaded.resumed)
@@ -252,10 +238,6 @@ mega_status train_load(trainer *t)
     if (t->checkpoint == NULL && cfg->load != NULL) say_missing(t);
     if (t->checkpoint == NULL) return mega_engine_initialize(t->engine, (uint32_t)cfg->seed);
     MEGA_TRY(load(t));
-    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
-    cfg->iteration = t->first_iteration = p->iteration;
-    cfg->consumed_train_samples = p->consumed_samples;
-    cfg->consumed_valid_samples = p->consumed_valid_samples;
     count_iterations(t);
     mega_checkpoint_close(t->checkpoint);
     t->checkpoint = NULL;

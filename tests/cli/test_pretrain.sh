@@ -197,6 +197,34 @@ has other.log 'warning: short_text_document: the training data are not those of 
 onward tuned --data-path short_text_document --split 100,0,0 --eval-iters 0 --finetune
 grep -q 'not those of the checkpoint' tuned.log && fail "--finetune speaks of the data before"
 
+has same.log 'warning: --split 85,10,5 .* was made with 80,10,10: from sample 16 on other documents are trained on'
+onward options --max-position-embeddings 32 --seq-length 16 --seed 77 --dataloader-type cyclic --data-path 1 text_text_document 3 elsewhere/text_text_document
+has options.log 'warning: --seq-length 16 .* was made with 32: from sample 16 on '
+has options.log 'warning: --seed 77 .* was made with 1234: from sample 16 on '
+has options.log 'warning: --dataloader-type cyclic .* was made with single: from sample 16 on '
+has options.log 'warning: --data-path 1 text_text_document .* was made with \["text_text_document"\]: from sample 16 on '
+[ "$(grep -c 'from sample 16 on' options.log)" = 4 ] || fail "options that changed nothing are told: $(grep 'from sample' options.log)"
+# cyclic epochs are cut to whole micro-batches of all ranks: another batch may draw another order
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 9 --dataloader-type cyclic --eval-iters 0 --exit-interval 4 --save cyclic >cyclic.log 2>&1 || fail "cyclic"
+samples=$(sed -nE 's/^ > train: .* ([0-9]+) samples$/\1/p' cyclic.log)
+odd=$((samples % 3 > 0 ? 3 : samples % 5 > 0 ? 5 : 7))
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 5 --dataloader-type cyclic --eval-iters 0 --load cyclic --micro-batch-size $odd --global-batch-size $odd \
+    --override-opt_param-scheduler >drawn.log 2>&1 || { cat drawn.log; fail "cyclic with another batch"; }
+has drawn.log "warning: --dataloader-type cyclic draws epochs of $((samples - samples % odd)) from .*: from sample 16 on the samples come in another order"
+
+# --- tokens that changed in place, with the lengths they had, are told
+printf 'x' | dd of=elsewhere/text_text_document.bin bs=1 seek=3000 conv=notrunc 2>/dev/null
+onward changed --data-path elsewhere/text_text_document
+has changed.log 'warning: elsewhere/text_text_document.bin: its tokens were changed since the checkpoint .*: from sample 16 on '
+grep -q 'tokens were changed' same.log options.log && fail "the same data are called changed"
+
+# --- another tokenizer is refused, unless it is meant
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 10 --load twice --tokenizer-type NullTokenizer --vocab-size 256 >tokenizer.log 2>&1
+[ $? = 2 ] || fail "another tokenizer: exit status"
+has tokenizer.log 'error: --load twice: it was trained with another tokenizer \(ByteTokenizer, .*\) than this run.s \(NullTokenizer, .*--override-tokenizer'
+onward meant --tokenizer-type NullTokenizer --vocab-size 256 --override-tokenizer
+has meant.log 'warning: --override-tokenizer: the tokenizer is not the one of --load twice'
+
 # --- a script that goes on from its own --save, and takes what stands there, begins with the same command
 for iteration in 2 4; do
     "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 4 --eval-iters 0 --exit-interval 2 --save again --load again --use-checkpoint-args >again.log 2>&1 ||

@@ -71,3 +71,24 @@ ramp growing
 cmp <(rows grown.jsonl) <(rows growing.jsonl)
 last=$(cat grown/latest_checkpointed_iteration.txt)
 cmp "$(printf grown/iter_%07d "$last")/model.safetensors" "$(printf growing/iter_%07d "$last")/model.safetensors"
+# A run that is given more iterations keeps the order of the samples that it has begun, although a run of that length would
+# shuffle all its epochs together; and it is cut and resumed as any other.
+longer() { # FOLDER TO LOAD, FOLDER TO SAVE, OPTIONS
+    "$MEGALITH" pretrain_gpt --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 24 --micro-batch-size 2 --global-batch-size 4 \
+        --lr 2e-3 --lr-decay-iters 1000 --tokenizer-type ByteTokenizer --data-path text_text_document --split 12,88,0 --eval-iters 0 --log-interval 50 \
+        --num-threads 1 --load "$1" --save "$2" --metrics-file "$2.jsonl" "${@:3}" >"$2.log" 2>&1 || { tail -20 "$2.log"; exit 1; }
+}
+losses() { grep -oE '"(iteration|lm_loss)": [^,]*' "$1"; }
+longer order_epoch order_epoch --train-iters 20
+held=$(sed -nE 's/^ > train: .* 1 epoch, ([0-9]+) samples$/\1/p' order_epoch.log)
+[ "${held:-0}" -ge 80 ] || { echo "the data should hold one epoch of 80 samples or more"; grep '> train' order_epoch.log; exit 1; }
+longer order_begun order_begun --train-iters 10
+longer order_begun order_grown --train-iters $((held / 2))
+diff <(losses order_epoch.jsonl | tail -n 20) <(losses order_grown.jsonl | head -n 20) || { echo "a longer run has another order of samples"; exit 1; }
+grep -q "warning: --train-iters .* the order of the checkpoint (--load order_begun) holds $held: .* from sample $held on" order_grown.log ||
+    { echo "the new part of the order is not told"; grep warning order_grown.log; exit 1; }
+longer order_begun order_parts --train-iters $((held / 2)) --exit-interval $((held / 2 - 3))
+longer order_parts order_parts --train-iters $((held / 2))
+grep 'warning: --train-iters' order_parts.log && { echo "the same order is told as another"; exit 1; }
+last=$(printf iter_%07d $((held / 2)))
+cmp "order_grown/$last/model.safetensors" "order_parts/$last/model.safetensors"

@@ -31,8 +31,9 @@ static void drop_note(void *user, mega_log_level level, const char *line)
 
 static void parse(mega_config *cfg)
 {
-    char words[] = "p --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --micro-batch-size 4 "
-                   "--train-iters 10 --lr 1e-3 --tokenizer-type NullTokenizer --vocab-size 100 --data-path d_text_document";
+    char words[] =
+        "p --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --micro-batch-size 4 "
+        "--train-iters 10 --lr 1e-3 --tokenizer-type NullTokenizer --vocab-size 100 --data-path d_text_document";
     char *argv[64];
     int argc = 0;
     for (char *word = strtok(words, " "); word != NULL; word = strtok(NULL, " ")) argv[argc++] = word;
@@ -107,7 +108,8 @@ static void check_option(walk *w, size_t index)
     } else {
         w->refused++;
         if (st != MEGA_ERR_COMM) fail(w, a, "not refused");
-        else if (!is_named(0, a) || !is_named(1, b)) fail(w, b, mega_error_message());
+        else if (!is_named(0, a) || !is_named(1, b))
+            fail(w, b, mega_error_message());
     }
     mega_config_fini(&first);
     mega_config_fini(&other);
@@ -153,10 +155,12 @@ int main(void)
     need(mega_world_create(&world, NULL));
     walk w = {.ranks = mega_world_comm(world), .is_other = mega_world_rank(world) == 1};
     for (size_t i = 0; i < mega_option_count(); i++)
-        if (mega_option_row(i)->answer == ANSWER_WORKS && (mega_option_commands(i) & FOR_PRETRAIN) != 0) check_option(&w, i);
+        if (mega_option_row(i)->answer == ANSWER_WORKS && (mega_option_commands(i) & FOR_PRETRAIN) != 0)
+            check_option(&w, i);
     check_long_value(&w);
     check_several(&w);
-    if (w.refused < 100 || w.taken == 0 || w.taken > 10) fail(&w, "the table", "other numbers of options than expected");
+    if (w.refused < 100 || w.taken == 0 || w.taken > 10)
+        fail(&w, "the table", "other numbers of options than expected");
     if (!w.is_other) printf("%d options refused, %d taken\n", w.refused, w.taken);
     fflush(stdout);
     mega_world_destroy(world);

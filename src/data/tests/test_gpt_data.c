@@ -351,6 +351,41 @@ static void expect_refused(const mega_gpt_data_options *o, mega_status st, const
         fail_msg("expected \"%s\" in the message, found \"%s\"", what, mega_error_message());
 }
 
+/* Parts are read one after the other, and have the hashes of the data that they all are. */
+static void parts_follow_each_other(void **state)
+{
+    (void)state;
+    const char *prefix = make_data(mega_kit_temp_folder(), "parts", 10, 50);
+    mega_gpt_data_options o = {.data_path = &prefix,
+                               .num_data_path = 1,
+                               .split = "100",
+                               .in_memory = true,
+                               .seq_length = L,
+                               .seed = 7,
+                               .num_samples = {40}};
+    mega_gpt_data *a[MEGA_SPLIT_COUNT], *b[MEGA_SPLIT_COUNT], *whole;
+    int32_t expected[L + 1], found[L + 1];
+    uint64_t hash, part_hash;
+    build(a, &o);
+    o.seed = 8;
+    o.num_samples[MEGA_SPLIT_TRAIN] = 100;
+    build(b, &o);
+    const int64_t first = mega_gpt_data_samples(a[0]), second = mega_gpt_data_samples(b[0]);
+    assert_int_equal(mega_gpt_data_content_hash(a[0], &part_hash), MEGA_OK);
+    const uint64_t index_hash = mega_gpt_data_hash(a[0]);
+    assert_int_equal(mega_gpt_data_join(&whole, (mega_gpt_data *const[]){a[0], b[0]}, 2), MEGA_OK);
+    assert_int_equal(mega_gpt_data_samples(whole), first + second);
+    assert_int_equal(mega_gpt_data_seq_length(whole), L);
+    assert_int_equal(mega_gpt_data_content_hash(whole, &hash), MEGA_OK);
+    assert_true(hash == part_hash && mega_gpt_data_hash(whole) == index_hash);
+    for (int64_t i = 0; i < first + second; i++) {
+        mega_gpt_data_sample(i < first ? a[0] : b[0], i < first ? i : i - first, expected);
+        mega_gpt_data_sample(whole, i, found);
+        assert_memory_equal(found, expected, sizeof found);
+    }
+    mega_gpt_data_destroy(whole); /* and with it the parts */
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -423,6 +458,7 @@ int main(void)
         cmocka_unit_test(blends),
         cmocka_unit_test(weights_of_zero),
         cmocka_unit_test(separate_paths),
+        cmocka_unit_test(parts_follow_each_other),
         cmocka_unit_test(refusals),
         cmocka_unit_test(allocation_failures),
     };

@@ -200,6 +200,7 @@ typedef struct mega_config {
     const char *vocab_file, *merge_file, *tokenizer_type, *tokenizer_model;
     int64_t vocab_size; /* NullTokenizer */
     int64_t seq_length;
+    bool override_tokenizer; /* --load with another tokenizer than the checkpoint's */
     bool reset_position_ids, reset_attention_mask, eod_mask_loss;
 
     /* logging */

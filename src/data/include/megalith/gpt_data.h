@@ -28,6 +28,10 @@ typedef struct mega_gpt_data_options {
 mega_status mega_gpt_data_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o);
 void mega_gpt_data_destroy(mega_gpt_data *d);
 
+/* Takes the parts, also on failure, and gives their samples one after the other, as one data set. They are of the same
+ * data, whose hash is the first part's. */
+mega_status mega_gpt_data_join(mega_gpt_data **out, mega_gpt_data *const *part, int count);
+
 int64_t mega_gpt_data_samples(const mega_gpt_data *d);
 int64_t mega_gpt_data_seq_length(const mega_gpt_data *d);
 /* Hash of the content of all members, wherever their files lie: tells whether a run goes on with the same data. */

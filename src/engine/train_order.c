@@ -1,0 +1,93 @@
+/* The order of training samples. It follows from how many samples a data set is asked for: whole epochs are shuffled
+ * together, so that asking for more gives all samples another place (Megatron's rule, data/gpt_index.c). A run that resumes
+ * keeps the order of its checkpoint: the samples that were asked for stand in run.json, and where the run now reads more
+ * than that order holds, a further part of the data follows it, shuffled by itself with the next seed. Every sample of the
+ * parts before has then been read once in each of its epochs. */
+#include "megalith/assert.h"
+#include "megalith/log.h"
+#include "train_impl.h"
+#include <string.h>
+
+typedef struct parts {
+    mega_gpt_data **data;
+    int64_t *asked;
+    int count;
+    int64_t samples; /* of all */
+} parts;
+
+/* The training data again, asked for so many samples, as part `parts->count`. */
+static mega_status add_part(parts *p, const mega_gpt_data_options *o, int64_t asked)
+{
+    mega_gpt_data *built[MEGA_SPLIT_COUNT] = {NULL};
+    mega_gpt_data_options own = *o;
+    memset(own.num_samples, 0, sizeof own.num_samples);
+    own.num_samples[MEGA_SPLIT_TRAIN] = asked;
+    own.seed = o->seed + (uint32_t)p->count;
+    MEGA_TRY(mega_gpt_data_build(built, &own));
+    MEGA_ASSERT(built[MEGA_SPLIT_TRAIN] != NULL, "no part of %lld samples", (long long)asked);
+    p->data[p->count] = built[MEGA_SPLIT_TRAIN];
+    p->asked[p->count++] = asked;
+    p->samples += mega_gpt_data_samples(built[MEGA_SPLIT_TRAIN]);
+    return MEGA_OK;
+}
+
+static void warn_of_more(const trainer *t, int64_t wanted, int64_t held)
+{
+    const mega_config *cfg = t->cfg;
+    mega_warn("%s asks for %lld training samples and the order of the checkpoint (--load %s) holds %lld: that order is kept, "
+              "and from sample %lld on a further one follows, of epochs that are shuffled by themselves",
+              mega_config_origin(t->cfg, cfg->train_samples > 0 ? "train_samples" : "train_iters"), (long long)wanted,
+              cfg->load, (long long)held, (long long)held);
+}
+
+/* The parts after the first, which is built: those of the checkpoint, and one for what is still wanted. */
+static mega_status add_parts(trainer *t, const mega_gpt_data_options *o, parts *p)
+{
+    const train_stored *stored = &t->stored;
+    const int64_t wanted = o->num_samples[MEGA_SPLIT_TRAIN];
+    const bool starts_again = t->cfg->dataloader_type == MEGA_DATALOADER_CYCLIC;
+    for (int i = 1; i < stored->orders; i++) MEGA_TRY(add_part(p, o, stored->order[i]));
+    if (stored->orders == 0 || starts_again || p->samples >= wanted) return MEGA_OK;
+    warn_of_more(t, wanted, p->samples);
+    return add_part(p, o, wanted - p->samples);
+}
+
+static mega_status join(trainer *t, const mega_gpt_data_options *o, parts *p)
+{
+    mega_gpt_data **first = &t->data[MEGA_SPLIT_TRAIN];
+    p->data[0] = *first;
+    p->asked[0] = o->num_samples[MEGA_SPLIT_TRAIN];
+    if (t->stored.orders > 0) p->asked[0] = t->stored.order[0];
+    p->count = 1;
+    p->samples = mega_gpt_data_samples(*first);
+    *first = NULL;
+    mega_status st = add_parts(t, o, p);
+    if (st == MEGA_OK && p->count > 1) return mega_gpt_data_join(first, p->data, p->count);
+    *first = p->data[0];
+    for (int i = 1; i < p->count; i++) mega_gpt_data_destroy(p->data[i]);
+    return st;
+}
+
+mega_status train_build_data(trainer *t, const mega_gpt_data_options *o)
+{
+    mega_gpt_data_options first = *o;
+    if (t->stored.orders > 0) first.num_samples[MEGA_SPLIT_TRAIN] = t->stored.order[0];
+    MEGA_TRY(mega_gpt_data_build(t->data, &first));
+    if (t->data[MEGA_SPLIT_TRAIN] == NULL) return MEGA_OK;
+    const size_t most = (size_t)t->stored.orders + 1;
+    parts p = {.data = mega_calloc(most, sizeof(mega_gpt_data *)), .asked = mega_calloc(most, sizeof(int64_t))};
+    mega_status st = p.data == NULL || p.asked == NULL
+                         ? MEGA_FAIL(MEGA_ERR_MEMORY, "training data: no memory for their order")
+                         : join(t, o, &p);
+    mega_free(p.data);
+    t->order = p.asked;
+    t->orders = p.count;
+    return st;
+}
+
+int64_t train_cyclic_epoch(const trainer *t, int64_t *permutation)
+{
+    const int64_t total = mega_gpt_data_samples(t->data[MEGA_SPLIT_TRAIN]), micro = t->cfg->micro_batch_size;
+    *permutation = total - total % micro;
+    return total - total % (micro * t->cfg->data_parallel_size);
+}

@@ -1,0 +1,188 @@
+/* What a resumed run does otherwise than the one that wrote its checkpoint: another tokenizer is refused; other data, and
+ * options that give the samples another order, are warned of with the first sample that they change. */
+#include "megalith/json.h"
+#include "megalith/log.h"
+#include "train_impl.h"
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The checkpoint's run.json; *out NULL where it has none. */
+static mega_status read_run_json(const trainer *t, json_t **out)
+{
+    json_error_t error;
+    const char *text = t->checkpoint != NULL ? mega_checkpoint_run_json(t->checkpoint) : NULL;
+    *out = text != NULL ? mega_json_load(text, strlen(text), 0, &error) : NULL;
+    if (text == NULL || *out != NULL) return MEGA_OK;
+    return MEGA_FAIL(mega_json_status(&error), "checkpoint %s: state/run.json line %d: %s",
+                     mega_checkpoint_folder(t->checkpoint), error.line, error.text);
+}
+
+static uint64_t hex_of(const json_t *root, const char *key)
+{
+    const char *text = json_string_value(json_object_get(root, key));
+    return text != NULL ? strtoull(text, NULL, 16) : 0;
+}
+
+mega_status train_check_tokenizer(const trainer *t)
+{
+    const mega_config *cfg = t->cfg;
+    json_t *root;
+    MEGA_TRY(read_run_json(t, &root));
+    const uint64_t there = hex_of(root, "tokenizer_fingerprint"), here = mega_tokenizer_fingerprint(t->tokenizer);
+    const char *type = json_string_value(json_object_get(root, "tokenizer_type"));
+    mega_status st = MEGA_OK;
+    if (there == 0 || there == here) {
+        /* the same, or nobody knows */
+    } else if (cfg->override_tokenizer) {
+        mega_warn("--override-tokenizer: the tokenizer is not the one of --load %s: ids have other meanings than the "
+                  "model has learnt",
+                  cfg->load);
+    } else {
+        st = MEGA_FAIL(MEGA_ERR_USAGE,
+                       "--load %s: it was trained with another tokenizer (%s, fingerprint %016llx) than this run's (%s, "
+                       "%016llx), in which ids have other meanings; leave --tokenizer-type, --vocab-file and --merge-file "
+                       "out to take the one in the folder, or give --override-tokenizer if the change is meant",
+                       cfg->load, type != NULL ? type : "unknown", (unsigned long long)there,
+                       mega_tokenizer_type(t->tokenizer), (unsigned long long)here);
+    }
+    json_decref(root);
+    return st;
+}
+
+/* ---- options ---- */
+
+static void warn_of_option(const trainer *t, const char *dest, const json_t *there, const char *effect)
+{
+    char *other = json_is_string(there) ? NULL : mega_json_dump(there, JSON_ENCODE_ANY);
+    mega_warn("%s, and the checkpoint (--load %s) was made with %s: from sample %lld on %s",
+              mega_config_origin(t->cfg, dest), t->cfg->load, other != NULL ? other : json_string_value(there),
+              (long long)t->cfg->consumed_train_samples, effect);
+    free(other);
+}
+
+static double weight_of(const json_t *list, size_t i)
+{
+    const char *text = json_string_value(json_array_get(list, i));
+    return text != NULL ? strtod(text, NULL) : 0;
+}
+
+static double sum_of_weights(const json_t *list)
+{
+    double sum = 0;
+    for (size_t i = 0; i < json_array_size(list); i += 2) sum += weight_of(list, i);
+    return sum;
+}
+
+/* Weights and number of the members alone: data may have moved, and whether they are the same is asked of their hash. */
+static bool is_same_blend(const json_t *a, const json_t *b)
+{
+    const size_t count = json_array_size(a);
+    if (count != json_array_size(b)) return false;
+    if (count < 2) return true;
+    const double sum_a = sum_of_weights(a), sum_b = sum_of_weights(b);
+    for (size_t i = 0; i < count; i += 2)
+        if (fabs(weight_of(a, i) / sum_a - weight_of(b, i) / sum_b) > 1e-12) return false;
+    return true;
+}
+
+static void warn_of_options(const trainer *t, const json_t *there, const json_t *here)
+{
+    static const char *const order = "the samples come in another order: some were read before, others never will be";
+    static const struct {
+        const char *dest, *effect;
+    } change[] = {
+        {"seed", "the samples come in another order: some were read before, others never will be"},
+        {"dataloader_type", "the samples come in another order: some were read before, others never will be"},
+        {"split", "other documents are trained on, and documents change places between training, validation and test"},
+        {"seq_length", "samples are cut at this length: what the samples before them hold is other text than was read"},
+    };
+    static const char *const lists[] = {"data_path", "train_data_path"};
+    for (size_t i = 0; i < sizeof change / sizeof *change; i++) {
+        const json_t *a = json_object_get(there, change[i].dest), *b = json_object_get(here, change[i].dest);
+        if (a != NULL && b != NULL && !json_equal(a, b)) warn_of_option(t, change[i].dest, a, change[i].effect);
+    }
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        const json_t *a = json_object_get(there, lists[i]), *b = json_object_get(here, lists[i]);
+        if (json_is_array(a) && json_is_array(b) && !is_same_blend(a, b)) warn_of_option(t, lists[i], a, order);
+    }
+}
+
+/* ---- what is stored of the data ---- */
+
+static mega_status take_order(train_stored *s, const json_t *order)
+{
+    const size_t count = json_array_size(order);
+    if (count == 0) return MEGA_OK;
+    s->order = mega_malloc(count * sizeof *s->order);
+    if (s->order == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for the order of its samples");
+    for (size_t i = 0; i < count; i++) {
+        s->order[i] = json_integer_value(json_array_get(order, i));
+        if (s->order[i] <= 0)
+            return MEGA_FAIL(MEGA_ERR_FORMAT, "checkpoint: state/run.json: data_order holds %lld, expected counts above 0",
+                             (long long)s->order[i]);
+    }
+    s->orders = (int)count;
+    return MEGA_OK;
+}
+
+static mega_status read_stored(trainer *t, const json_t *root, const json_t *now)
+{
+    train_stored *s = &t->stored;
+    s->data = hex_of(root, "data_hash");
+    s->content = hex_of(root, "data_content_hash");
+    s->cyclic_epoch = json_integer_value(json_object_get(root, "cyclic_epoch"));
+    s->cyclic_permutation = json_integer_value(json_object_get(root, "cyclic_permutation"));
+    if (!t->cfg->skip_train && t->cfg->consumed_train_samples > 0)
+        warn_of_options(t, json_object_get(root, "arguments"), now);
+    return take_order(s, json_object_get(root, "data_order"));
+}
+
+mega_status train_read_stored(trainer *t)
+{
+    json_error_t error;
+    mega_buffer arguments = {0};
+    json_t *root;
+    MEGA_TRY(read_run_json(t, &root));
+    mega_status st = mega_config_to_json(t->cfg, &arguments);
+    json_t *now = st == MEGA_OK ? mega_json_load(arguments.data, strlen(arguments.data), 0, &error) : NULL;
+    if (st == MEGA_OK) st = read_stored(t, root, now);
+    mega_buffer_fini(&arguments);
+    json_decref(now);
+    json_decref(root);
+    return st;
+}
+
+/* ---- data ---- */
+
+static void warn_of_cyclic(const trainer *t)
+{
+    int64_t permutation;
+    if (t->stored.cyclic_epoch == 0 || t->cfg->dataloader_type != MEGA_DATALOADER_CYCLIC) return;
+    const int64_t epoch = train_cyclic_epoch(t, &permutation);
+    if (epoch == t->stored.cyclic_epoch && permutation == t->stored.cyclic_permutation) return;
+    mega_warn("--dataloader-type cyclic draws epochs of %lld from %lld samples here, of %lld from %lld in the run of --load %s "
+              "(they follow from --micro-batch-size, the data-parallel ranks and the data): from sample %lld on the samples "
+              "come in another order",
+              (long long)epoch, (long long)permutation, (long long)t->stored.cyclic_epoch,
+              (long long)t->stored.cyclic_permutation, t->cfg->load, (long long)t->cfg->consumed_train_samples);
+}
+
+void train_warn_of_other_data(const trainer *t)
+{
+    const mega_config *cfg = t->cfg;
+    const long long passed = (long long)cfg->consumed_train_samples;
+    const mega_gpt_data *data = t->data[MEGA_SPLIT_TRAIN];
+    const char *others, *prefix = train_data_prefix(cfg, MEGA_SPLIT_TRAIN, &others);
+    if (data == NULL || cfg->skip_train || passed == 0) return;
+    warn_of_cyclic(t);
+    if (t->stored.data != 0 && mega_gpt_data_hash(data) != t->stored.data)
+        mega_warn("%s%s: the training data are not those of the checkpoint (--load %s), and the run goes on behind the "
+                  "%lld samples that it consumed: as many of these data are passed over; --finetune begins anew with them",
+                  prefix, others, cfg->load, passed);
+    else if (t->stored.content != 0 && t->content[MEGA_SPLIT_TRAIN] != t->stored.content)
+        mega_warn("%s.bin%s: its tokens were changed since the checkpoint (--load %s) was written, although documents have "
+                  "the lengths they had: from sample %lld on the changed tokens are trained on",
+                  prefix, others, cfg->load, passed);
+}
