@@ -3,27 +3,46 @@
 #include "data_impl.h"
 #include "megalith/memory.h"
 
+/* The options among these that look for ends of documents, "--a, --b"; empty: none does. */
+static mega_status asking(const mega_ltor_options *o, mega_buffer *names)
+{
+    const char *const name[] = {o->eod_mask_loss ? "--eod-mask-loss" : NULL,
+                                o->reset_position_ids ? "--reset-position-ids" : NULL,
+                                o->reset_attention_mask ? "--reset-attention-mask" : NULL};
+    for (int i = 0; i < 3; i++)
+        if (name[i] != NULL) mega_buffer_printf(names, "%s%s", names->size > 0 ? ", " : "", name[i]);
+    return mega_buffer_check(names, "the names of options");
+}
+
 mega_status mega_ltor_check(const mega_ltor_options *o, const char *tokenizer)
 {
-    const bool asked = o->reset_position_ids || o->reset_attention_mask || o->eod_mask_loss;
-    if (!asked || o->eod >= 0) return MEGA_OK;
     mega_buffer names = {0};
-    if (o->eod_mask_loss) mega_buffer_puts(&names, ", --eod-mask-loss");
-    if (o->reset_position_ids) mega_buffer_puts(&names, ", --reset-position-ids");
-    if (o->reset_attention_mask) mega_buffer_puts(&names, ", --reset-attention-mask");
-    mega_status st = mega_buffer_check(&names, "the names of options");
-    if (st == MEGA_OK && tokenizer == NULL)
+    mega_status st = asking(o, &names);
+    if (st == MEGA_OK && names.size > 0 && o->eod < 0)
+        st = tokenizer == NULL
+                 ? MEGA_FAIL(MEGA_ERR_USAGE,
+                             "%s: no tokenizer is named, and without one no id is known to end a document; give that "
+                             "of the data (--tokenizer-type, --vocab-file, --merge-file) or leave out what needs it",
+                             names.data)
+                 : MEGA_FAIL(MEGA_ERR_USAGE,
+                             "%s: the tokenizer (%s) has no id that ends a document, which is what is looked for in "
+                             "the data; leave out what needs it, or take a vocabulary with <|endoftext|> and "
+                             "preprocess_data --append-eod",
+                             names.data, tokenizer);
+    mega_buffer_fini(&names);
+    return st;
+}
+
+mega_status mega_ltor_check_ends(const mega_ltor_options *o, const char *data, int64_t tokens, int64_t ends)
+{
+    mega_buffer names = {0};
+    mega_status st = asking(o, &names);
+    if (st == MEGA_OK && names.size > 0 && ends == 0)
         st = MEGA_FAIL(MEGA_ERR_USAGE,
-                       "%s: no tokenizer is named, and without one no id is known to end a document; give that of the "
-                       "data (--tokenizer-type, --vocab-file, --merge-file) or leave out what needs it",
-                       names.data + 2);
-    else if (st == MEGA_OK)
-        st =
-            MEGA_FAIL(MEGA_ERR_USAGE,
-                      "%s: the tokenizer (%s) has no id that ends a document, which is what is looked for in the data; "
-                      "leave out what needs it, or take a vocabulary with <|endoftext|> and preprocess_data "
-                      "--append-eod",
-                      names.data + 2, tokenizer);
+                       "%s: none of %lld tokens of %s is the end of a document (id %d), so there is nothing to treat "
+                       "apart; make the data with preprocess_data --append-eod and with the tokenizer of this command, "
+                       "or leave out what needs it",
+                       names.data, (long long)tokens, data, o->eod);
     mega_buffer_fini(&names);
     return st;
 }

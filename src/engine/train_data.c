@@ -49,17 +49,35 @@ static mega_status check_id(const trainer *t, const int32_t *row, int64_t count,
     return MEGA_OK;
 }
 
+static mega_ltor_options ltor_options(const trainer *t)
+{
+    return (mega_ltor_options){.eod = mega_tokenizer_eod(t->tokenizer),
+                               .reset_position_ids = t->cfg->reset_position_ids,
+                               .reset_attention_mask = t->cfg->reset_attention_mask,
+                               .eod_mask_loss = t->cfg->eod_mask_loss};
+}
+
+/* Looks at the first samples of a split, in the order in which a sampler hands them out. */
+static mega_status probe_split(const trainer *t, int split)
+{
+    const int64_t seq = t->cfg->seq_length, samples = mega_gpt_data_samples(t->data[split]);
+    const int64_t most = PROBE_TOKENS / (seq + 1) + 1, looked_at = samples < most ? samples : most;
+    const mega_ltor_options o = ltor_options(t);
+    const char *others, *prefix = train_data_prefix(t->cfg, split, &others);
+    int64_t ends = 0;
+    for (int64_t i = 0; i < looked_at; i++) {
+        mega_gpt_data_sample(t->data[split], i, t->row);
+        MEGA_TRY(check_id(t, t->row, seq + 1, split, i));
+        for (int64_t k = 0; k < seq; k++) ends += t->row[k] == o.eod;
+    }
+    if (split != MEGA_SPLIT_TRAIN) return MEGA_OK; /* a small split may be one document */
+    return mega_ltor_check_ends(&o, prefix, looked_at * seq, ends);
+}
+
 static mega_status probe(const trainer *t)
 {
-    for (int split = 0; split < MEGA_SPLIT_COUNT; split++) {
-        if (t->data[split] == NULL) continue;
-        const int64_t count = t->cfg->seq_length + 1, samples = mega_gpt_data_samples(t->data[split]);
-        const int64_t most = PROBE_TOKENS / count + 1;
-        for (int64_t i = 0; i < samples && i < most; i++) {
-            mega_gpt_data_sample(t->data[split], i, t->row);
-            MEGA_TRY(check_id(t, t->row, count, split, i));
-        }
-    }
+    for (int split = 0; split < MEGA_SPLIT_COUNT; split++)
+        if (t->data[split] != NULL) MEGA_TRY(probe_split(t, split));
     return MEGA_OK;
 }
 
@@ -139,14 +157,6 @@ void train_close_data(trainer *t)
     mega_free(t->row);
     mega_free(t->order);
     mega_free(t->stored.order);
-}
-
-static mega_ltor_options ltor_options(const trainer *t)
-{
-    return (mega_ltor_options){.eod = mega_tokenizer_eod(t->tokenizer),
-                               .reset_position_ids = t->cfg->reset_position_ids,
-                               .reset_attention_mask = t->cfg->reset_attention_mask,
-                               .eod_mask_loss = t->cfg->eod_mask_loss};
 }
 
 mega_status train_check_ends(const trainer *t)

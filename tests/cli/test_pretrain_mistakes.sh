@@ -18,6 +18,9 @@ mistake "wrong tokenizer" 'holds token id|vocabulary of NullTokenizer has 51 ids
 sed -i 's/, "<|endoftext|>"//' chars.json
 mistake "ends of documents that nothing marks" '--eod-mask-loss, --reset-position-ids, --reset-attention-mask: the tokenizer (CharTokenizer)|no id that ends a document|leave out what needs it' \
     "${small[@]}" --data-path chars_text_document --tokenizer-type CharTokenizer --vocab-file chars.json --eod-mask-loss --reset-position-ids --reset-attention-mask
+"$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --tokenizer-type ByteTokenizer --output-prefix endless >log 2>&1 || note "without ends"
+mistake "data without ends of documents" '--eod-mask-loss, --reset-position-ids: none of |tokens of endless_text_document is the end of a document (id 256)|preprocess_data --append-eod' \
+    "${small[@]}" --data-path endless_text_document --split 100,0,0 --eod-mask-loss --reset-position-ids
 mistake "too little memory" 'this run needs|may use|--memory-limit|it would fit with|--micro-batch-size|% time|gradients|optimizer' \
     "${small[@]}" "${data[@]}" --micro-batch-size 64 --memory-limit 4M
 mistake "far too little memory" 'no micro-batch, recomputation or precision makes it fit|--hidden-size' "${small[@]}" "${data[@]}" --memory-limit 64K

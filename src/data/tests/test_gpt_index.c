@@ -335,10 +335,27 @@ static void rows(void **state)
     mega_ltor_row(tokens, L, &all, NULL, NULL, NULL, NULL, NULL);
 }
 
+/* Options that look for ends of documents are refused where the data hold none. */
+static void ends_that_are_not_there(void **state)
+{
+    (void)state;
+    const mega_ltor_options none = {.eod = 9}, all = {9, true, true, true}, loss = {.eod = 9, .eod_mask_loss = true};
+    assert_int_equal(mega_ltor_check_ends(&none, "x", 100, 0), MEGA_OK);
+    assert_int_equal(mega_ltor_check_ends(&all, "x", 100, 1), MEGA_OK);
+    assert_int_equal(mega_ltor_check_ends(&loss, "x", 100, 0), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "--eod-mask-loss: none of 100 tokens of x is the end of a document"));
+    assert_int_equal(mega_ltor_check_ends(&all, "x", 100, 0), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "--eod-mask-loss, --reset-position-ids, --reset-attention-mask: "));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(golden_file), cmocka_unit_test(reference_vectors),
-                                       cmocka_unit_test(split_table), cmocka_unit_test(blend_table),
-                                       cmocka_unit_test(samplers),    cmocka_unit_test(rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(golden_file),
+                                       cmocka_unit_test(reference_vectors),
+                                       cmocka_unit_test(split_table),
+                                       cmocka_unit_test(blend_table),
+                                       cmocka_unit_test(samplers),
+                                       cmocka_unit_test(rows),
+                                       cmocka_unit_test(ends_that_are_not_there)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,6 +54,8 @@ typedef struct mega_ltor_options {
 /* Refuses options that look for ends of documents where no id is one (eod < 0). tokenizer: its type, NULL: there is
  * none. */
 mega_status mega_ltor_check(const mega_ltor_options *o, const char *tokenizer);
+/* Refuses the same options where `ends` of `tokens` input tokens of these data end a document, and that is none. */
+mega_status mega_ltor_check_ends(const mega_ltor_options *o, const char *data, int64_t tokens, int64_t ends);
 
 /* tokens [L+1]; outputs [L] each, any may be NULL. segment_start[q] is the first key position that query q sees (0
  * without reset_attention_mask); it sees segment_start[q] … q. */
