@@ -4,7 +4,6 @@
 #include "commands.h"
 #include "megalith/detokenize.h"
 #include "megalith/evaluate.h"
-#include "megalith/file.h"
 #include "megalith/progress.h"
 
 #include <math.h>
@@ -16,6 +15,7 @@ typedef struct reading {
     mega_ids ids;
     size_t bytes;
     int64_t words; /* of the file as it came: runs between single spaces, WikiText's original tokens */
+    int64_t documents;
 } reading;
 
 static void show_progress(void *user, int64_t windows, int64_t total)
@@ -50,37 +50,94 @@ static int64_t count_words(const char *text, size_t bytes)
     return words;
 }
 
-static mega_status encode(const mega_loaded *l, const char *path, const char *text, size_t bytes, reading *out)
+static mega_status check_ids(const mega_loaded *l, const char *path, const reading *r)
 {
-    out->bytes = bytes;
-    MEGA_TRY(mega_encoder_encode(l->encoder, text, bytes, &out->ids));
-    if (out->ids.count < 2)
+    if (r->ids.count < 2)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--valid-data %s: %zu bytes, %lld tokens; at least 2 tokens are needed, for the first has "
                          "nothing before it; give a longer text",
-                         path, bytes, (long long)out->ids.count);
-    for (int64_t i = 0; i < out->ids.count; i++) {
-        if (out->ids.id[i] < l->model.gpt.vocab) continue;
+                         path, r->bytes, (long long)r->ids.count);
+    for (int64_t i = 0; i < r->ids.count; i++) {
+        if (r->ids.id[i] < l->model.gpt.vocab) continue;
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--valid-data %s: token %lld has id %d, the model's vocabulary has %lld; this is not the "
                          "tokenizer the model was trained with",
-                         path, (long long)i, out->ids.id[i], (long long)l->model.gpt.vocab);
+                         path, (long long)i, r->ids.id[i], (long long)l->model.gpt.vocab);
     }
     return MEGA_OK;
 }
 
-static mega_status read_text(const mega_loaded *l, const char *path, bool wikitext, reading *out)
+mega_status mega_task_open(mega_documents **out, const mega_config *cfg, const char *path, bool json_lines)
 {
-    char *text = NULL;
-    size_t bytes = 0;
-    MEGA_TRY(mega_file_read(&text, &bytes, path));
-    out->words = count_words(text, bytes);
+    if (json_lines && cfg->tasks.input_format == MEGA_INPUT_TEXT)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--input-format text: %s reads JSON lines alone; leave it out",
+                         cfg->tasks.task);
+    const mega_document_format format =
+        json_lines ? MEGA_DOCUMENT_JSON_LINES : (mega_document_format)cfg->tasks.input_format;
+    const mega_documents_options files = {.inputs = &path, .num_inputs = 1, .format = format};
+    return mega_documents_open(out, &files);
+}
+
+mega_status mega_task_text(const mega_config *cfg, const mega_document_chunk *chunk, int64_t record, mega_buffer *space,
+                           mega_document_text *out)
+{
+    mega_document_fault fault;
+    if (chunk->format == MEGA_DOCUMENT_TEXT) { /* a tokenizer of bytes takes what is no UTF-8, too */
+        *out = (mega_document_text){chunk->bytes.data + chunk->record[record].begin, chunk->record[record].size};
+        return MEGA_OK;
+    }
+    if (mega_document_views(chunk, record, &cfg->tasks.json_key, 1, space, out, &fault)) return MEGA_OK;
+    if (space->failed) return MEGA_FAIL(MEGA_ERR_MEMORY, "--valid-data %s: no memory for a document", chunk->path);
+    return MEGA_FAIL(MEGA_ERR_FORMAT, "%s:%lld:%lld: %s; expected JSON lines with the key %s (--json-key)", chunk->path,
+                     (long long)fault.line, (long long)fault.column, fault.what, cfg->tasks.json_key);
+}
+
+/* Documents follow each other as in training data: the id that ends one stands between two. */
+static mega_status add_document(const mega_loaded *l, bool wikitext, const mega_document_text *text, reading *out)
+{
+    const int32_t eod = mega_tokenizer_eod(l->tokenizer);
     mega_buffer plain = {0};
-    mega_status st = wikitext ? mega_detokenize_wikitext(text, bytes, &plain) : MEGA_OK;
-    if (st == MEGA_OK) st = wikitext ? encode(l, path, plain.data, plain.size, out) : encode(l, path, text, bytes, out);
+    if (text->bytes == 0) return MEGA_OK;
+    if (out->documents++ > 0 && eod >= 0) {
+        MEGA_TRY(mega_ids_reserve(&out->ids, 1));
+        out->ids.id[out->ids.count++] = eod;
+    }
+    out->words += count_words(text->text, text->bytes);
+    mega_status st = wikitext ? mega_detokenize_wikitext(text->text, text->bytes, &plain) : MEGA_OK;
+    const mega_document_text read = wikitext ? (mega_document_text){plain.data, plain.size} : *text;
+    if (st == MEGA_OK) st = mega_encoder_encode(l->encoder, read.text, read.bytes, &out->ids);
+    out->bytes += read.bytes;
     mega_buffer_fini(&plain);
-    mega_free(text);
     return st;
+}
+
+static mega_status add_chunk(const mega_loaded *l, const mega_config *cfg, bool wikitext,
+                             const mega_document_chunk *chunk, mega_buffer *space, reading *out)
+{
+    for (int64_t i = 0; i < chunk->count; i++) {
+        mega_document_text text;
+        MEGA_TRY(mega_task_text(cfg, chunk, i, space, &text));
+        MEGA_TRY(add_document(l, wikitext, &text, out));
+    }
+    return MEGA_OK;
+}
+
+static mega_status read_text(const mega_loaded *l, const mega_config *cfg, const char *path, bool wikitext,
+                             reading *out)
+{
+    mega_documents *documents = NULL;
+    mega_document_chunk chunk = {0};
+    mega_buffer space = {0};
+    mega_status st = mega_task_open(&documents, cfg, path, false);
+    if (st == MEGA_OK) st = mega_documents_read(documents, &chunk);
+    while (st == MEGA_OK && chunk.count > 0) {
+        st = add_chunk(l, cfg, wikitext, &chunk, &space, out);
+        if (st == MEGA_OK) st = mega_documents_read(documents, &chunk);
+    }
+    mega_buffer_fini(&space);
+    mega_document_chunk_fini(&chunk);
+    mega_documents_close(documents);
+    return st == MEGA_OK ? check_ids(l, path, out) : st;
 }
 
 static mega_status print_lm_loss(const mega_loaded *l, const char *path, const reading *r, const mega_evaluation *e)
@@ -137,7 +194,7 @@ static mega_status evaluate_file(const mega_loaded *l, const mega_config *cfg, c
     const bool wikitext = strcmp(cfg->tasks.task, "WIKITEXT103") == 0;
     reading r = {0};
     mega_evaluation e = {0};
-    mega_status st = read_text(l, path, wikitext, &r);
+    mega_status st = read_text(l, cfg, path, wikitext, &r);
     st = mega_comm_agree(l->model.layout->world.comm, st); /* a rank that cannot read ends all */
     if (st == MEGA_OK) st = evaluate(l, cfg, &r, wikitext, &e);
     if (st == MEGA_OK && wikitext) print_wikitext(&r, &e);

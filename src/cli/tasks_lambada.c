@@ -2,7 +2,6 @@
  *
  * The original asks whether the largest logit is the label at every label position, each time with the right tokens
  * before it. Greedy generation gives the label exactly when that holds, so it is what runs here. */
-#include "megalith/documents.h"
 #include "megalith/generate.h"
 #include "megalith/log.h"
 #include "megalith/progress.h"
@@ -23,23 +22,23 @@ typedef struct lambada {
 } lambada;
 
 /* Cuts a passage into context and label. Loose: the label is the last token; strict: the last word. */
-static mega_status split_passage(const lambada *t, const mega_buffer *text, mega_ids *ids, int64_t *context)
+static mega_status split_passage(const lambada *t, const mega_document_text *text, mega_ids *ids, int64_t *context)
 {
     ids->count = 0;
     if (!t->cfg->tasks.strict_lambada) {
-        MEGA_TRY(mega_encoder_encode(t->l->encoder, text->data, text->size, ids));
+        MEGA_TRY(mega_encoder_encode(t->l->encoder, text->text, text->bytes, ids));
         *context = ids->count - 1;
         return MEGA_OK;
     }
-    size_t end = text->size;
-    while (end > 0 && isspace((unsigned char)text->data[end - 1])) end--;
+    size_t end = text->bytes;
+    while (end > 0 && isspace((unsigned char)text->text[end - 1])) end--;
     size_t word = end;
-    while (word > 0 && !isspace((unsigned char)text->data[word - 1])) word--;
+    while (word > 0 && !isspace((unsigned char)text->text[word - 1])) word--;
     size_t before = word;
-    while (before > 0 && isspace((unsigned char)text->data[before - 1])) before--;
-    MEGA_TRY(mega_encoder_encode(t->l->encoder, text->data, before, ids));
+    while (before > 0 && isspace((unsigned char)text->text[before - 1])) before--;
+    MEGA_TRY(mega_encoder_encode(t->l->encoder, text->text, before, ids));
     *context = ids->count;
-    char *label = mega_format(" %.*s", (int)(end - word), text->data + word);
+    char *label = mega_format(" %.*s", (int)(end - word), text->text + word);
     if (label == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "LAMBADA: no memory for a word");
     const mega_status st = mega_encoder_encode(t->l->encoder, label, strlen(label), ids);
     mega_free(label);
@@ -61,26 +60,23 @@ static mega_status measure(lambada *t, const mega_ids *ids, int64_t context)
     return st;
 }
 
-static bool is_blank(const mega_buffer *text)
+static bool is_blank(const mega_document_text *text)
 {
-    for (size_t i = 0; i < text->size; i++)
-        if (!isspace((unsigned char)text->data[i])) return false;
+    for (size_t i = 0; i < text->bytes; i++)
+        if (!isspace((unsigned char)text->text[i])) return false;
     return true;
 }
 
-static mega_status passage(lambada *t, int64_t record, mega_buffer *text, mega_ids *ids)
+static mega_status passage(lambada *t, int64_t record, mega_buffer *space, mega_ids *ids)
 {
-    static const char *const key = "text";
-    mega_document_fault fault;
-    if (!mega_document_texts(&t->chunk, record, &key, 1, text, &fault))
-        return MEGA_FAIL(MEGA_ERR_FORMAT, "%s:%lld:%lld: %s; expected JSON lines with the key text", t->chunk.path,
-                         (long long)fault.line, (long long)fault.column, fault.what);
+    mega_document_text text;
     int64_t context = 0;
-    if (is_blank(text)) {
+    MEGA_TRY(mega_task_text(t->cfg, &t->chunk, record, space, &text));
+    if (is_blank(&text)) {
         t->empty++;
         return MEGA_OK;
     }
-    MEGA_TRY(split_passage(t, text, ids, &context));
+    MEGA_TRY(split_passage(t, &text, ids, &context));
     /* Data-parallel ranks take turns at the passages. */
     const mega_axis *dp = &t->l->model.layout->dp;
     if (t->total++ % dp->size == dp->rank) MEGA_TRY(measure(t, ids, context));
@@ -90,27 +86,28 @@ static mega_status passage(lambada *t, int64_t record, mega_buffer *text, mega_i
 
 static mega_status all_passages(lambada *t)
 {
-    mega_buffer text = {0};
+    mega_buffer space = {0};
     mega_ids ids = {0};
     mega_status st = mega_documents_read(t->documents, &t->chunk);
     while (st == MEGA_OK && t->chunk.count > 0) {
-        for (int64_t r = 0; st == MEGA_OK && r < t->chunk.count; r++) st = passage(t, r, &text, &ids);
+        for (int64_t r = 0; st == MEGA_OK && r < t->chunk.count; r++) st = passage(t, r, &space, &ids);
         if (st == MEGA_OK) st = mega_documents_read(t->documents, &t->chunk);
     }
-    mega_buffer_fini(&text);
+    mega_buffer_fini(&space);
     mega_ids_fini(&ids);
     return st;
 }
 
 static mega_status run(lambada *t, const char *path)
 {
-    const mega_documents_options files = {.inputs = &path, .num_inputs = 1, .format = MEGA_DOCUMENT_JSON_LINES};
+    const int64_t vocab = t->l->model.gpt.vocab, known = mega_tokenizer_size(t->l->tokenizer);
     const mega_generator_options g = {.batch = 1,
+                                      .draw_vocab = known < vocab ? known : vocab, /* no padding of the folder's */
                                       .capacity = t->l->model.gpt.positions,
                                       .backend = t->l->backend,
                                       .team = t->l->team,
                                       .world = t->l->world};
-    MEGA_TRY(mega_documents_open(&t->documents, &files));
+    MEGA_TRY(mega_task_open(&t->documents, t->cfg, path, true));
     MEGA_TRY(mega_generator_create(&t->generator, &t->l->model.gpt, t->l->model.params, t->l->model.layout, &g));
     if (t->cfg->rank == 0)
         mega_progress_begin(&t->progress, "evaluating", "passages", mega_documents_total_bytes(t->documents), 0);

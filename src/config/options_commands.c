@@ -78,7 +78,10 @@ const option_section mega_option_generate_section = {"generation", FOR_GENERATE,
 
 static const option_row task_rows[] = {
     {OPTION("task", tasks.task, KIND_STRING), .choices = "LM_LOSS|WIKITEXT103|LAMBADA", .unbuilt = "RACE|MNLI|QQP|ICT-ZEROSHOT-NQ|RETRIEVER-EVAL|RET-FINETUNE-NQ", .help = "what is measured"},
-    {OPTION("valid-data", tasks.valid_data, KIND_LIST), .help = "text files to evaluate"},
+    {OPTION("valid-data", tasks.valid_data, KIND_LIST), .help = "files to evaluate: plain text, or JSON lines (a document each)"},
+    {OPTION("input-format", tasks.input_format, KIND_CHOICE), .fallback = "auto", .choices = "auto|jsonl|text", .help = "JSON lines or plain text; auto looks at the content"},
+    {OPTION("json-key", tasks.json_key, KIND_STRING), .fallback = "text", .help = "key of the JSON lines whose text is read"},
+    {RENAMED("json-keys", KIND_STRING, "json-key", "here it is --json-key")},
     {RENAMED("pretrained-checkpoint", KIND_STRING, "load", "here it is --load")},
     {OPTION("overlapping-eval", tasks.overlapping_eval, KIND_INT), .fallback = "32", .range = RANGE_POSITIVE, .help = "tokens by which the window moves on"},
     {OPTION("strict-lambada", tasks.strict_lambada, KIND_FLAG), .help = "LAMBADA: all tokens of the last word must be right"},

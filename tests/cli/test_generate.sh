@@ -100,5 +100,32 @@ mkdir padded && cp wide/iter_0000001/{config.json,model.safetensors} padded
 "$MEGALITH" generate_samples_gpt --load padded --tokenizer-type ByteTokenizer --num-samples 6 --temperature 3 --out-seq-length 30 >out 2>err ||
     fail "a padded vocabulary: $(cat err)"
 
+# LAMBADA takes the likeliest of the ids that have a text: after a comes id 299 most often, then b.
+awk 'BEGIN { for (i = 0; i < 600; i++) printf "97 %d ", i % 3 ? 299 : 98 }' >pairs.txt
+# shellcheck disable=SC2086
+"$MEGALITH" preprocess_data --input pairs.txt $null --output-prefix pairs >log 2>&1 || fail "$(cat log)"
+# shellcheck disable=SC2086
+"$MEGALITH" pretrain_gpt --num-layers 1 --hidden-size 32 --num-attention-heads 2 --seq-length 5 --micro-batch-size 16 --lr 1e-2 \
+    --lr-decay-style constant --train-iters 150 $null --data-path pairs_text_document --split 100,0,0 --eval-iters 0 --save pairs >log 2>&1 ||
+    fail "$(tail -n 3 log)"
+mkdir likeliest && cp pairs/iter_0000150/{config.json,model.safetensors} likeliest
+for i in 1 2; do echo '{"text": "ab"}'; done >passages.jsonl
+"$MEGALITH" tasks --task LAMBADA --load likeliest --tokenizer-type ByteTokenizer --valid-data passages.jsonl >out 2>err || fail "LAMBADA: $(cat err)"
+grep -q 'number correct: 2.0000E+00 | total examples: 2.0000E+00' out || fail "LAMBADA over ids without a text: $(cat out)"
+
+# A task reads JSON lines for the texts in them; one is the same as the text alone, two have the end of a document between them.
+printf 'line 1 of a text\nand so on' >one.txt
+printf '{"text": "line 1 of a text\\nand so on"}\n' >one.jsonl
+printf '{"body": "line 1", "text": 1}\n{"body": ""}\n{"body": "line two"}\n' >two.jsonl
+tokens() { "$MEGALITH" tasks --load model "$@" 2>err | sed 's/file: [^|]*//'; }
+for task in LM_LOSS WIKITEXT103; do
+    tokens --task $task --valid-data one.txt >a && tokens --task $task --valid-data one.jsonl >b && cmp -s a b || fail "$task of JSON lines: $(cat a b err)"
+done
+tokens --task LM_LOSS --valid-data two.jsonl --json-key body | grep -q 'tokens: 14 |' || fail "two documents: $(cat err)"
+tokens --task LM_LOSS --valid-data one.jsonl --input-format text | grep -q 'tokens: 39 |' || fail "as text: $(cat err)"
+refuses "no such key" 'two.jsonl:1:|expected JSON lines with the key text (--json-key)' tasks --task LM_LOSS --load model --valid-data two.jsonl
+refuses "no file" '--valid-data|nowhere' tasks --task LM_LOSS --load model --valid-data nowhere
+refuses "LAMBADA as text" '--input-format text: LAMBADA reads JSON lines alone' tasks --task LAMBADA --load model --valid-data one.txt --input-format text
+
 generate --prompt ab --greedy >a && generate --prompt ab --top_k 1 --seed 9 >b && cmp -s a b || fail "greedy is not top_k 1"
 finish

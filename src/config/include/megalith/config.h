@@ -118,6 +118,8 @@ typedef struct mega_data_options {
     int64_t first;             /* show: first document or sample */
     const char *output_prefix; /* merge */
     mega_list input;           /* merge: prefixes, or one folder of pairs */
+    mega_input_format input_format;
+    const char *json_key;
 } mega_data_options;
 
 typedef struct mega_plot_options {
