@@ -203,11 +203,6 @@ mega_engine_progress *mega_engine_progress_get(mega_engine *e)
     return &e->progress;
 }
 
-double mega_engine_next_lr(const mega_engine *e)
-{
-    return mega_lr_schedule_lr(&e->options.schedule, e->progress.schedule_samples);
-}
-
 static mega_status allocate_batch(mega_engine *e, mega_region *region)
 {
     const size_t n = (size_t)e->batch_capacity * (size_t)e->batch.seq;

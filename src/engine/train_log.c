@@ -45,7 +45,7 @@ static void write_line(trainer *t, const mega_step_result *r, double params_norm
     mega_buffer_printf(b, " elapsed time per iteration (ms): %.1f |", t->interval.seconds * 1e3 / n);
     if (t->cfg->log_throughput)
         mega_buffer_printf(b, " throughput per GPU (TFLOP/s/GPU): %.1f |", flops / ranks * 1e-12);
-    mega_buffer_printf(b, " learning rate: %.3E |", mega_engine_next_lr(t->engine));
+    mega_buffer_printf(b, " learning rate: %.3E |", r->lr);
     mega_buffer_printf(b, " global batch size: %5lld |", (long long)r->samples);
     if (loss > 0) mega_buffer_printf(b, " lm loss: %.6E |", loss);
     mega_buffer_printf(b, " loss scale: 1.0 | grad norm: %.3f |", r->grad_norm);

@@ -74,7 +74,7 @@ static mega_status step_row(const trainer *t, const mega_step_result *s, double 
     put_int(&r, "consumed_samples", p->consumed_samples);
     put(&r, "lm_loss", s->loss);
     put(&r, "grad_norm", s->grad_norm);
-    put(&r, "learning_rate", mega_engine_next_lr(t->engine));
+    put(&r, "learning_rate", s->lr);
     put(&r, "weight_decay", s->weight_decay);
     put_int(&r, "global_batch_size", s->samples);
     if (t->cfg->log_num_zeros_in_grad) put_int(&r, "num_zeros", s->grad_zeros);
@@ -112,7 +112,7 @@ static mega_status memory_scalars(const trainer *t)
 static mega_status step_scalars(const trainer *t, const mega_step_result *s, double params_norm, double step_s)
 {
     const mega_config *cfg = t->cfg;
-    if (cfg->log_learning_rate_to_tensorboard) MEGA_TRY(scalar(t, "learning-rate", mega_engine_next_lr(t->engine)));
+    if (cfg->log_learning_rate_to_tensorboard) MEGA_TRY(scalar(t, "learning-rate", s->lr));
     if (cfg->log_batch_size_to_tensorboard) MEGA_TRY(scalar(t, "batch-size", (double)s->samples));
     MEGA_TRY(scalar(t, "lm loss", s->loss));
     if (cfg->log_loss_scale_to_tensorboard) MEGA_TRY(scalar(t, "loss-scale", 1));

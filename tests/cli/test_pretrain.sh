@@ -34,7 +34,7 @@ cat >expected <<'LINES'
 ^    test:       8$
 ^\[after dataloaders are built\] datetime: 
 ^\[before the start of training step\] datetime: 
-^ iteration        1/      12 \| consumed samples:            4 \| elapsed time per iteration \(ms\): [0-9.]+ \| throughput per GPU \(TFLOP/s/GPU\): [0-9.]+ \| learning rate: 5\.000E-04 \| global batch size:     4 \| lm loss: [0-9.]+E[+]00 \| loss scale: 1\.0 \| grad norm: [0-9.]+ \| num zeros: [0-9]+\.0 \| params norm: [0-9.]+ \| number of skipped iterations:   0 \| number of nan iterations:   0 \| tokens/s: [0-9.]+ \| TFLOP/s: [0-9.]+ \| TFLOP/s \(PaLM\): [0-9.]+ \| of measured peak: [0-9.]+%( \(doubtful\))? \| time left: [0-9.]+ m?s \|$
+^ iteration        1/      12 \| consumed samples:            4 \| elapsed time per iteration \(ms\): [0-9.]+ \| throughput per GPU \(TFLOP/s/GPU\): [0-9.]+ \| learning rate: 0\.000E[+]00 \| global batch size:     4 \| lm loss: [0-9.]+E[+]00 \| loss scale: 1\.0 \| grad norm: [0-9.]+ \| num zeros: [0-9]+\.0 \| params norm: [0-9.]+ \| number of skipped iterations:   0 \| number of nan iterations:   0 \| tokens/s: [0-9.]+ \| TFLOP/s: [0-9.]+ \| TFLOP/s \(PaLM\): [0-9.]+ \| of measured peak: [0-9.]+%( \(doubtful\))? \| time left: [0-9.]+ m?s \|$
 ^\[Rank 0\] \(after 1 iterations\) memory \(MB\) \| allocated: [0-9.]+ \| max allocated: [0-9.]+ \| reserved: [0-9.]+ \| max reserved: [0-9.]+$
 ^ iteration        5/      12 \| consumed samples:           20 \|
 ^-+$
@@ -63,6 +63,15 @@ awk '/memory \(MB\)/ { gsub(/\|/, ""); if ($9 + 0 <= 0 || $14 + 0 < $9 + 0 || $1
 for key in iteration consumed_samples lm_loss grad_norm learning_rate; do
     head -1 run/metrics.jsonl | grep -q "\"$key\": " || fail "no $key in the metrics"
 done
+# The learning rate of a row and of a line is the one that its step applied: that of the samples before it.
+awk 'function lr(n) { return n <= 8 ? 1e-3 * n / 8 : 1e-4 + 9e-4 * 0.5 * (1 + cos(3.14159265358979 * (n - 8) / 40)) }
+    FNR == NR { if (match($0, /"learning_rate": [^,]*/)) { rows++
+                rate = substr($0, RSTART + 17, RLENGTH - 17); want = lr(4 * (rows - 1))
+                if (rate - want > 1e-12 || want - rate > 1e-12) { print "row " rows ": " rate ", not " want; exit 1 } }
+                next }
+    match($0, /learning rate: [^ ]* /) { lines++
+                if (substr($0, RSTART + 15, RLENGTH - 16) != sprintf("%.3E", lr(4 * ($2 - 1)))) { print; exit 1 } }
+    END { exit !(rows == 12 && lines >= 4) }' run/metrics.jsonl run.log || fail "learning rates that were applied"
 [ "$(cat save/latest_checkpointed_iteration.txt)" = 12 ] || fail "tracker"
 for file in config.json model.safetensors tokenizer.json README.md state/run.json; do
     [ -s "save/iter_0000012/$file" ] || fail "no $file in the checkpoint"

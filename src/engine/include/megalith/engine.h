@@ -146,7 +146,6 @@ typedef struct mega_engine_progress {
     int64_t schedule_samples;       /* the n of the learning rate */
 } mega_engine_progress;
 mega_engine_progress *mega_engine_progress_get(mega_engine *e);
-double mega_engine_next_lr(const mega_engine *e); /* of the coming step */
 
 typedef struct mega_engine_save_options {
     const char *folder;
