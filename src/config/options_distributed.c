@@ -7,7 +7,6 @@
 #define RECOMPUTE     "what is recomputed is said by --recompute-granularity, --recompute-method and --recompute-num-layers"
 #define PLANNED       "memory is planned before the first step, and nothing is allocated in it"
 #define OVER_MPI      "ranks talk over MPI"
-#define BUCKETS       "the size of a bucket is said by --ddp-bucket-size"
 #define GATHERED      "new weights are gathered at the end of a step; with --zero-stage 3, by layer where they are used"
 
 // clang-format off
@@ -65,8 +64,8 @@ static const option_row zero_rows[] = {
     {OPTION("stage3-max-live-parameters", stage3_max_live_parameters, KIND_INT), .fallback = "1000000000", .range = RANGE_NOT_NEGATIVE, .help = "ZeRO 3: where more weights than this would be gathered at a time, none is prefetched or stays for later"},
     {IDLE("zero-reduce-scatter", KIND_FLAG, NULL, "from --zero-stage 1 on gradients are summed by a reduce-scatter in any case")},
     {IDLE("zero-contigious-gradients", KIND_FLAG, NULL, PLANNED)},
-    {IDLE("zero-reduce-bucket-size", KIND_INT, "0", BUCKETS)},
-    {IDLE("zero-allgather-bucket-size", KIND_INT, "0", BUCKETS)},
+    {RENAMED("zero-reduce-bucket-size", KIND_INT, "ddp-bucket-size", "it is --ddp-bucket-size")},
+    {IDLE("zero-allgather-bucket-size", KIND_INT, "0", "gradients and weights are exchanged in the same buckets, whose size is --ddp-bucket-size")},
     {LATER("remote-device", KIND_STRING, "none|cpu", "memory beyond the machine's is not built yet; leave it out")},
     {IDLE("use-pin-memory", KIND_FLAG, NULL, HOST)},
     {ALONE("scattered-embeddings", KIND_FLAG, "tensor-model-parallel-size", "not built yet for more; use --sequence-parallel")},

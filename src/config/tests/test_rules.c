@@ -62,6 +62,9 @@ static void zero(void **state)
     assert_true(c.ddp_impl == MEGA_DDP_TORCH && c.ddp_bucket_size == 1000000 && c.stage3_prefetch_bucket_size == 0);
     mega_config_fini(&c);
     kit_refuse("plan", SHAPE "--ddp-bucket-size 0", "must be greater than 0");
+    kit_accept(&c, "plan", SHAPE "--zero-stage 2 --zero-reduce-bucket-size 5e8");
+    assert_int_equal(c.ddp_bucket_size, 500000000);
+    mega_config_fini(&c);
 }
 
 static void batch(void **state)
