@@ -210,6 +210,12 @@ void mega_rule_distribute_saved(mega_config *cfg);
 void mega_rule_equal_values(mega_config *cfg);
 void mega_rule_accumulation(mega_config *cfg);
 void mega_rule_evaluation_alone(mega_config *cfg);
+/* rules_schedule.c */
+void mega_rule_units_agree(mega_config *cfg);
+void mega_rule_learning_rate(mega_config *cfg);
+void mega_rule_warmup(mega_config *cfg);
+void mega_rule_wsd(mega_config *cfg);
+void mega_rule_weight_decay(mega_config *cfg);
 /* rules_zero.c */
 void mega_rule_zero(mega_config *cfg);
 

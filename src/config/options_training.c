@@ -50,7 +50,7 @@ static const option_row training_rows[] = {
     {IDLE("use-flash-attn-triton", KIND_FLAG, NULL, FLASH)},
     {IDLE("use-flash-attn-builder", KIND_FLAG, NULL, FLASH)},
     {IDLE("attention-backend", KIND_STRING, "auto", FLASH), .choices = "auto|flash|fused|unfused|local"},
-    {OPTION("optimizer", optimizer, KIND_CHOICE), .fallback = "adam", .choices = "adam|sgd", .unbuilt = "muon|lion|lamb|adagrad", .help = "adam is AdamW: its weight decay is decoupled"},
+    {OPTION("optimizer", optimizer, KIND_CHOICE), .fallback = "adam", .choices = "adam|sgd", .unbuilt = "muon|lion|lamb|adagrad", .help = "adam is AdamW, unless --no-decoupled-weight-decay is given"},
     {OPTION("dataloader-type", dataloader_type, KIND_CHOICE), .fallback = "single", .choices = "single|cyclic", .unbuilt = "external", .help = "single: the seeded order, once; cyclic: drawn anew each epoch"},
     {OPTION("calculate-per-token-loss", calculate_per_token_loss, KIND_FLAG), .help = "divide by the unmasked tokens of the step instead of averaging the means of micro-batches"},
     {IDLE("no-async-tensor-model-parallel-allreduce", KIND_OFF, NULL, OWN_ORDER), .dest = "async_tensor_model_parallel_allreduce"},
@@ -94,9 +94,12 @@ const option_section mega_option_training_section = {"training", FOR_TRAINING, t
 
 static const option_row learning_rows[] = {
     {OPTION("lr", lr, KIND_FLOAT), .range = RANGE_NOT_NEGATIVE, .help = "peak learning rate"},
-    {OPTION("lr-decay-style", lr_decay_style, KIND_CHOICE), .fallback = "linear", .choices = "constant|linear|cosine|inverse-square-root", .unbuilt = "WSD|exponential", .help = "curve from the peak to --min-lr"},
+    {OPTION("lr-decay-style", lr_decay_style, KIND_CHOICE), .fallback = "linear", .choices = "constant|linear|cosine|inverse-square-root|WSD|exponential", .help = "curve from the peak to --min-lr; WSD stays at the peak until its last part (--lr-wsd-decay-*); exponential halves the rate over the curve, as Megatron-LM 1.0 does"},
     {OPTION("lr-decay-iters", lr_decay_iters, KIND_INT), .range = RANGE_POSITIVE, .help = "iteration at which the curve ends; --train-iters when not given"},
     {OPTION("lr-decay-samples", lr_decay_samples, KIND_INT), .range = RANGE_POSITIVE, .help = "sample at which the curve ends; --train-samples when not given"},
+    {OPTION("lr-wsd-decay-style", lr_wsd_decay_style, KIND_CHOICE), .fallback = "exponential", .choices = "exponential|linear|cosine|minus_sqrt", .help = "WSD: the shape of its last part, from the peak to --min-lr"},
+    {OPTION("lr-wsd-decay-iters", lr_wsd_decay_iters, KIND_INT), .range = RANGE_NOT_NEGATIVE, .help = "WSD: iterations of its last part, which ends where the curve does"},
+    {OPTION("lr-wsd-decay-samples", lr_wsd_decay_samples, KIND_INT), .range = RANGE_NOT_NEGATIVE, .help = "WSD: samples of its last part, in a training that is counted in samples"},
     {OPTION("lr-warmup-fraction", lr_warmup_fraction, KIND_FLOAT), .range = RANGE_BELOW_ONE, .help = "warm-up as a part of the curve"},
     {OPTION("lr-warmup-iters", lr_warmup_iters, KIND_INT), .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "warm-up in iterations"},
     {OPTION("lr-warmup-samples", lr_warmup_samples, KIND_INT), .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "warm-up in samples"},

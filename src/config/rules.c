@@ -184,7 +184,7 @@ static void rule_rampup(mega_config *cfg)
     }
 }
 
-/* ---- length of the training, learning rate ---- */
+/* ---- length of the training ---- */
 
 static void rule_length_of_training(mega_config *cfg)
 {
@@ -195,86 +195,6 @@ static void rule_length_of_training(mega_config *cfg)
     } else if (cfg->train_iters <= 0 && cfg->train_samples <= 0 && !given(cfg, "train_iters") &&
                !given(cfg, "train_samples")) {
         mega_config_problem(cfg, USAGE, "missing: --train-iters N (optimizer steps) or --train-samples N");
-    }
-}
-
-/* With the training counted in iterations, its schedule is too; and the other way round. */
-static void rule_units_agree(mega_config *cfg)
-{
-    static const char *const of_samples[] = {"lr_decay_samples", "lr_warmup_samples", "rampup_batch_size"};
-    static const char *const of_iters[] = {"lr_decay_iters", "lr_warmup_iters"};
-    if ((cfg->train_iters > 0) == (cfg->train_samples > 0)) return;
-    const bool iters = cfg->train_iters > 0;
-    const char *const *wrong = iters ? of_samples : of_iters;
-    const size_t count = iters ? ROW_COUNT(of_samples) : ROW_COUNT(of_iters);
-    for (size_t i = 0; i < count; i++) {
-        if (!given(cfg, wrong[i])) continue;
-        const bool zero = (strcmp(wrong[i], "lr_warmup_samples") == 0 && cfg->lr_warmup_samples == 0) ||
-                          (strcmp(wrong[i], "lr_warmup_iters") == 0 && cfg->lr_warmup_iters == 0);
-        if (zero) continue;
-        mega_config_problem(cfg, USAGE, "%s counts %s, but the training is counted by %s; count both in the same unit",
-                            mega_config_origin(cfg, wrong[i]), iters ? "samples" : "iterations",
-                            mega_config_origin(cfg, iters ? "train_iters" : "train_samples"));
-    }
-}
-
-static void rule_learning_rate(mega_config *cfg)
-{
-    if (isnan(cfg->lr)) {
-        if (!cfg->skip_train && cfg->state->command->bit == FOR_PRETRAIN && !given(cfg, "lr")) {
-            mega_config_problem(cfg, USAGE,
-                                "missing: --lr, the peak learning rate; 1.5e-4 suits a GPT of 345 M parameters, "
-                                "1e-3 a small one");
-        }
-        return;
-    }
-    if (cfg->min_lr > cfg->lr) {
-        mega_config_problem(cfg, USAGE, "%s is above %s; it is the floor that the curve comes down to",
-                            mega_config_origin(cfg, "min_lr"), mega_config_origin(cfg, "lr"));
-    }
-    if (cfg->lr_warmup_init > cfg->lr) {
-        mega_config_problem(cfg, USAGE, "%s is above %s, to which the warm-up rises",
-                            mega_config_origin(cfg, "lr_warmup_init"), mega_config_origin(cfg, "lr"));
-    }
-}
-
-static void rule_warmup(mega_config *cfg)
-{
-    const bool fraction = !isnan(cfg->lr_warmup_fraction);
-    if (fraction && cfg->lr_warmup_iters > 0) {
-        mega_config_problem(cfg, USAGE, "%s and %s both say how long to warm up; give one",
-                            mega_config_origin(cfg, "lr_warmup_fraction"), mega_config_origin(cfg, "lr_warmup_iters"));
-    }
-    if (fraction && cfg->lr_warmup_samples > 0) {
-        mega_config_problem(cfg, USAGE, "%s and %s both say how long to warm up; give one",
-                            mega_config_origin(cfg, "lr_warmup_fraction"),
-                            mega_config_origin(cfg, "lr_warmup_samples"));
-    }
-    if (cfg->train_iters > 0 && cfg->lr_decay_iters > 0 && cfg->lr_warmup_iters >= cfg->lr_decay_iters) {
-        mega_config_problem(cfg, USAGE, "%s must be below %s, where the curve ends",
-                            mega_config_origin(cfg, "lr_warmup_iters"), mega_config_origin(cfg, "lr_decay_iters"));
-    }
-    if (cfg->train_samples > 0 && cfg->lr_decay_samples > 0 && cfg->lr_warmup_samples >= cfg->lr_decay_samples) {
-        mega_config_problem(cfg, USAGE, "%s must be below %s, where the curve ends",
-                            mega_config_origin(cfg, "lr_warmup_samples"), mega_config_origin(cfg, "lr_decay_samples"));
-    }
-}
-
-static void rule_weight_decay(mega_config *cfg)
-{
-    const bool start = given(cfg, "start_weight_decay"), end = given(cfg, "end_weight_decay");
-    if (cfg->weight_decay_incr_style == MEGA_WD_CONSTANT) {
-        if ((start && cfg->start_weight_decay != cfg->weight_decay) ||
-            (end && cfg->end_weight_decay != cfg->weight_decay)) {
-            mega_config_problem(
-                cfg, USAGE,
-                "%s: a weight decay that changes needs --weight-decay-incr-style linear or cosine; a constant "
-                "one is --weight-decay",
-                mega_config_origin(cfg, start ? "start_weight_decay" : "end_weight_decay"));
-        }
-    } else if (isnan(cfg->start_weight_decay) || isnan(cfg->end_weight_decay)) {
-        mega_config_problem(cfg, USAGE, "%s needs both --start-weight-decay and --end-weight-decay",
-                            mega_config_origin(cfg, "weight_decay_incr_style"));
     }
 }
 
@@ -546,10 +466,11 @@ static const rule_row rules[] = {
     {FOR_RUN, false, mega_rule_accumulation},
     {FOR_RUN, false, rule_rampup},
     {FOR_PRETRAIN, false, rule_length_of_training},
-    {FOR_RUN, false, rule_units_agree},
-    {FOR_RUN, false, rule_learning_rate},
-    {FOR_RUN, false, rule_warmup},
-    {FOR_RUN, false, rule_weight_decay},
+    {FOR_RUN, false, mega_rule_units_agree},
+    {FOR_RUN, false, mega_rule_learning_rate},
+    {FOR_RUN, false, mega_rule_warmup},
+    {FOR_RUN, false, mega_rule_wsd},
+    {FOR_RUN, false, mega_rule_weight_decay},
     {FOR_TRAINING, false, rule_precision},
     {FOR_RUN, false, rule_recompute},
     {FOR_RUN, false, rule_loading},

@@ -59,6 +59,7 @@ mega_status mega_engine_options_from_config(mega_engine_options *out, const mega
                                            .beta1 = cfg->adam_beta1,
                                            .beta2 = cfg->adam_beta2,
                                            .eps = cfg->adam_eps,
+                                           .l2 = !cfg->decoupled_weight_decay,
                                            .momentum = cfg->sgd_momentum,
                                            .plain = cfg->backend == MEGA_BACKEND_PLAIN}};
     MEGA_TRY(mega_batch_ramp_from_config(&o.batch, cfg));

@@ -15,9 +15,10 @@ static const char *optimizer_name(const mega_engine *e)
 static json_t *scheduler_json(const mega_engine *e)
 {
     const mega_lr_schedule *s = &e->options.schedule;
-    return json_pack("{s:f, s:f, s:f, s:f, s:s, s:f, s:I, s:f, s:f, s:s, s:I}", "max_lr", s->max_lr, "min_lr",
+    return json_pack("{s:f, s:f, s:f, s:f, s:s, s:f, s:s, s:f, s:I, s:f, s:f, s:s, s:I}", "max_lr", s->max_lr, "min_lr",
                      s->min_lr, "lr_warmup_init", s->warmup_init, "lr_warmup_steps", s->warmup, "lr_decay_style",
-                     mega_lr_style_name(s->style), "lr_decay_steps", s->decay, "num_steps",
+                     mega_lr_style_name(s->style), "lr_decay_steps", s->decay, "lr_wsd_decay_style",
+                     mega_lr_wsd_style_name(s->wsd_style), "wsd_decay_steps", s->wsd_decay, "num_steps",
                      (json_int_t)e->progress.schedule_samples, "start_wd", s->start_weight_decay, "end_wd",
                      s->end_weight_decay, "wd_incr_style", mega_weight_decay_style_name(s->decay_style),
                      "wd_incr_steps", (json_int_t)s->weight_decay_samples);
@@ -118,6 +119,12 @@ static mega_status check_schedule(const mega_engine *e, const json_t *stored)
             real(stored, "lr_decay_steps"));
     style_differs(&b, "style of decay (--lr-decay-style)", mega_lr_style_name(s->style),
                   json_object_get(stored, "lr_decay_style"));
+    if (s->style == MEGA_LR_WSD) {
+        style_differs(&b, "style of the last part of WSD (--lr-wsd-decay-style)", mega_lr_wsd_style_name(s->wsd_style),
+                      json_object_get(stored, "lr_wsd_decay_style"));
+        differs(&b, "samples of the last part of WSD (--lr-wsd-decay-iters, --lr-wsd-decay-samples)", s->wsd_decay,
+                real(stored, "wsd_decay_steps"));
+    }
     differs(&b, "first weight decay", s->start_weight_decay, real(stored, "start_wd"));
     differs(&b, "last weight decay", s->end_weight_decay, real(stored, "end_wd"));
     style_differs(&b, "weight decay style", mega_weight_decay_style_name(s->decay_style),
@@ -139,21 +146,25 @@ static mega_status take_schedule(mega_engine *e, const json_t *stored)
     mega_lr_schedule *s = &e->options.schedule;
     const char *lr_style = json_string_value(json_object_get(stored, "lr_decay_style"));
     const char *wd_style = json_string_value(json_object_get(stored, "wd_incr_style"));
+    const char *wsd_style = json_string_value(json_object_get(stored, "lr_wsd_decay_style"));
     *s = (mega_lr_schedule){.max_lr = real(stored, "max_lr"),
                             .min_lr = real(stored, "min_lr"),
                             .warmup_init = real(stored, "lr_warmup_init"),
                             .warmup = real(stored, "lr_warmup_steps"),
                             .decay = real(stored, "lr_decay_steps"),
+                            .wsd_decay = real(stored, "wsd_decay_steps"),
                             .start_weight_decay = real(stored, "start_wd"),
                             .end_weight_decay = real(stored, "end_wd"),
                             .weight_decay_samples = integer(stored, "wd_incr_steps")};
-    bool found_lr = false, found_wd = false;
-    for (mega_lr_style i = MEGA_LR_CONSTANT; i <= MEGA_LR_INVERSE_SQUARE_ROOT; i++)
+    bool found_lr = false, found_wd = false, found_wsd = false;
+    for (mega_lr_style i = 0; i < MEGA_LR_STYLE_COUNT; i++)
         if (lr_style != NULL && strcmp(lr_style, mega_lr_style_name(i)) == 0) s->style = i, found_lr = true;
     for (mega_weight_decay_style i = MEGA_WD_CONSTANT; i <= MEGA_WD_COSINE; i++)
         if (wd_style != NULL && strcmp(wd_style, mega_weight_decay_style_name(i)) == 0)
             s->decay_style = i, found_wd = true;
-    if (found_lr && found_wd && s->decay > 0) return MEGA_OK;
+    for (mega_lr_wsd_style i = 0; i < MEGA_LR_WSD_STYLE_COUNT; i++)
+        if (wsd_style != NULL && strcmp(wsd_style, mega_lr_wsd_style_name(i)) == 0) s->wsd_style = i, found_wsd = true;
+    if (found_lr && found_wd && (found_wsd || s->style != MEGA_LR_WSD) && s->decay > 0) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_FORMAT, "run.json of the checkpoint: its \"scheduler\" is not complete; "
                                       "--override-opt_param-scheduler goes on with this command's schedule");
 }
@@ -186,16 +197,32 @@ static mega_status load_optimizer(mega_engine *e, mega_checkpoint *c, const json
     return st;
 }
 
+static mega_status read_run_json(json_t **root, mega_checkpoint *c)
+{
+    json_error_t error;
+    *root = mega_json_load(mega_checkpoint_run_json(c), strlen(mega_checkpoint_run_json(c)), 0, &error);
+    if (*root != NULL) return MEGA_OK;
+    return MEGA_FAIL(mega_json_status(&error),
+                     "checkpoint %s: state/run.json line %d column %d: %s; it was written by another "
+                     "program or edited; --finetune takes the weights alone",
+                     mega_checkpoint_folder(c), error.line, error.column, error.text);
+}
+
+/* Takes the schedule alone, for --finetune --use-checkpoint-opt_param-scheduler. */
+static mega_status load_schedule_alone(mega_engine *e, mega_checkpoint *c)
+{
+    json_t *root;
+    MEGA_TRY(read_run_json(&root, c));
+    const mega_status st = take_schedule(e, json_object_get(root, "scheduler"));
+    json_decref(root);
+    return st;
+}
+
 static mega_status load_state(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,
                               mega_engine_loaded *loaded)
 {
-    json_error_t error;
-    json_t *root = mega_json_load(mega_checkpoint_run_json(c), strlen(mega_checkpoint_run_json(c)), 0, &error);
-    if (root == NULL)
-        return MEGA_FAIL(mega_json_status(&error),
-                         "checkpoint %s: state/run.json line %d column %d: %s; it was written by another "
-                         "program or edited; --finetune takes the weights alone",
-                         mega_checkpoint_folder(c), error.line, error.column, error.text);
+    json_t *root;
+    MEGA_TRY(read_run_json(&root, c));
     static const char *const needed[] = {"iteration", "consumed_train_samples", "consumed_valid_samples"};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         if (json_is_integer(json_object_get(root, needed[i]))) continue;
@@ -223,6 +250,21 @@ static mega_status load_state(mega_engine *e, mega_checkpoint *c, const mega_eng
     return st;
 }
 
+/* What a folder holds beyond weights. */
+static mega_status load_run(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,
+                            mega_engine_loaded *loaded)
+{
+    const bool takes_schedule = o->use_checkpoint_schedule && e->optimizer != NULL;
+    if (mega_checkpoint_run_json(c) == NULL && takes_schedule)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--use-checkpoint-opt_param-scheduler: --load %s holds weights alone (it has no "
+                         "state/run.json), and so no schedule; leave the option out and give --lr and its relatives",
+                         mega_checkpoint_folder(c));
+    if (mega_checkpoint_run_json(c) == NULL) return MEGA_OK;
+    if (!o->finetune) return load_state(e, c, o, loaded);
+    return takes_schedule ? load_schedule_alone(e, c) : MEGA_OK;
+}
+
 mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,
                              mega_engine_loaded *out)
 {
@@ -231,7 +273,7 @@ mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engi
     MEGA_TRY(state_list_weights(&weights, e));
     mega_status st = mega_checkpoint_read_weights(c, weights.item, weights.count, mega_params_acc_dtype(e->params));
     mega_arena_fini(&weights.arena);
-    if (st == MEGA_OK && !o->finetune && mega_checkpoint_run_json(c) != NULL) st = load_state(e, c, o, &loaded);
+    if (st == MEGA_OK) st = load_run(e, c, o, &loaded);
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, st)); /* before ranks wait for each other's weights */
     MEGA_TRY(mega_params_publish(e->params));
     *out = loaded;

@@ -7,10 +7,19 @@
 
 const char *mega_lr_style_name(mega_lr_style style)
 {
-    static const char *const name[] = {[MEGA_LR_CONSTANT] = "constant",
-                                       [MEGA_LR_LINEAR] = "linear",
-                                       [MEGA_LR_COSINE] = "cosine",
-                                       [MEGA_LR_INVERSE_SQUARE_ROOT] = "inverse-square-root"};
+    static const char *const name[] = {
+        [MEGA_LR_CONSTANT] = "constant", [MEGA_LR_LINEAR] = "linear",
+        [MEGA_LR_COSINE] = "cosine",     [MEGA_LR_INVERSE_SQUARE_ROOT] = "inverse-square-root",
+        [MEGA_LR_WSD] = "WSD",           [MEGA_LR_EXPONENTIAL] = "exponential"};
+    return name[style];
+}
+
+const char *mega_lr_wsd_style_name(mega_lr_wsd_style style)
+{
+    static const char *const name[] = {[MEGA_LR_WSD_EXPONENTIAL] = "exponential",
+                                       [MEGA_LR_WSD_LINEAR] = "linear",
+                                       [MEGA_LR_WSD_COSINE] = "cosine",
+                                       [MEGA_LR_WSD_MINUS_SQRT] = "minus_sqrt"};
     return name[style];
 }
 
@@ -26,6 +35,7 @@ mega_status mega_lr_schedule_from_config(mega_lr_schedule *out, const mega_confi
     const double batch = (double)cfg->global_batch_size;
     const bool by_samples = cfg->train_samples > 0;
     mega_lr_schedule s = {.style = cfg->lr_decay_style,
+                          .wsd_style = cfg->lr_wsd_decay_style,
                           .max_lr = cfg->lr,
                           .min_lr = cfg->min_lr,
                           .warmup_init = cfg->lr_warmup_init,
@@ -35,10 +45,12 @@ mega_status mega_lr_schedule_from_config(mega_lr_schedule *out, const mega_confi
     if (by_samples) {
         s.decay = (double)(cfg->lr_decay_samples > 0 ? cfg->lr_decay_samples : cfg->train_samples);
         s.warmup = (double)cfg->lr_warmup_samples;
+        s.wsd_decay = (double)cfg->lr_wsd_decay_samples;
         s.weight_decay_samples = cfg->train_samples;
     } else {
         s.decay = (double)(cfg->lr_decay_iters > 0 ? cfg->lr_decay_iters : cfg->train_iters) * batch;
         s.warmup = (double)cfg->lr_warmup_iters * batch;
+        s.wsd_decay = (double)cfg->lr_wsd_decay_iters * batch;
         s.weight_decay_samples = cfg->train_iters * cfg->global_batch_size;
     }
     if (!isnan(cfg->lr_warmup_fraction)) s.warmup = cfg->lr_warmup_fraction * s.decay;
@@ -57,16 +69,40 @@ mega_status mega_lr_schedule_from_config(mega_lr_schedule *out, const mega_confi
     return MEGA_OK;
 }
 
+/* What is left of the way from the peak down to the floor: 1 until the last part of the decay begins. */
+static double wsd_left(const mega_lr_schedule *s, double n)
+{
+    const double past = n - (s->decay - s->wsd_decay);
+    if (past <= 0) return 1;
+    const double done = past / s->wsd_decay;
+    switch (s->wsd_style) {
+    case MEGA_LR_WSD_LINEAR: return 1 - done;
+    case MEGA_LR_WSD_COSINE: return 0.5 * (1 + cos(PI * done));
+    case MEGA_LR_WSD_MINUS_SQRT: return 1 - sqrt(done);
+    default: return 2 * pow(0.5, done) - 1;
+    }
+}
+
+/* Megatron-LM 1.0 counts its decay without the warm-up, and has no other value for the time after it. */
+static double exponential(const mega_lr_schedule *s, double n)
+{
+    const double past = fmax(fmin(n, s->decay - s->warmup) - s->warmup, 0);
+    return fmax(s->min_lr, s->max_lr * exp(-0.693 * past / s->decay));
+}
+
 double mega_lr_schedule_lr(const mega_lr_schedule *s, int64_t samples)
 {
     const double n = (double)samples;
     if (s->warmup > 0 && n <= s->warmup) return s->warmup_init + (s->max_lr - s->warmup_init) * n / s->warmup;
     if (s->style == MEGA_LR_CONSTANT) return s->max_lr;
+    if (s->style == MEGA_LR_EXPONENTIAL) return exponential(s, n);
     if (n > s->decay) return s->min_lr;
     if (s->style == MEGA_LR_INVERSE_SQUARE_ROOT)
         return fmax(s->min_lr, s->max_lr * sqrt(fmax(s->warmup, 1)) / sqrt(fmax(n, 1)));
     const double done = (n - s->warmup) / (s->decay - s->warmup);
-    const double left = s->style == MEGA_LR_LINEAR ? 1.0 - done : 0.5 * (1.0 + cos(PI * done));
+    const double left = s->style == MEGA_LR_WSD      ? wsd_left(s, n)
+                        : s->style == MEGA_LR_LINEAR ? 1.0 - done
+                                                     : 0.5 * (1.0 + cos(PI * done));
     return s->min_lr + left * (s->max_lr - s->min_lr);
 }
 

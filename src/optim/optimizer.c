@@ -232,7 +232,8 @@ static void bind_run(mega_optimizer *o, int i)
                                         .count = count,
                                         .beta1 = o->options.beta1,
                                         .beta2 = o->options.beta2,
-                                        .eps = o->options.eps};
+                                        .eps = o->options.eps,
+                                        .l2 = o->options.l2};
     else
         o->sgd[i] = (mega_sgd_args){.head = head,
                                     .p = p,

@@ -130,6 +130,28 @@ static void learning_rate(void **state)
     accept("plan", TRAIN "--load x --use-checkpoint-opt_param-scheduler");
 }
 
+static void warm_up_stay_and_decay(void **state)
+{
+    (void)state;
+    mega_config c;
+    kit_accept(&c, "plan", TRAIN "--lr 1e-3 --lr-decay-style WSD --lr-wsd-decay-iters 20 --lr-wsd-decay-style cosine");
+    assert_true(c.lr_decay_style == MEGA_LR_WSD && c.lr_wsd_decay_style == MEGA_LR_WSD_COSINE);
+    assert_true(c.lr_wsd_decay_iters == 20);
+    mega_config_fini(&c);
+    kit_accept(&c, "plan", SHAPE "--train-samples 9 --lr 1 --lr-decay-style WSD --lr-wsd-decay-samples 0");
+    assert_true(c.lr_wsd_decay_style == MEGA_LR_WSD_EXPONENTIAL);
+    mega_config_fini(&c);
+    kit_refuse("plan", TRAIN "--lr 1e-3 --lr-decay-style WSD",
+               "missing: --lr-wsd-decay-iters N, how long the last part of the curve of --lr-decay-style WSD "
+               "(argument 15) is");
+    kit_refuse("plan", SHAPE "--train-samples 9 --lr 1 --lr-decay-style WSD", "missing: --lr-wsd-decay-samples N");
+    kit_refuse("plan", TRAIN "--lr 1e-3 --lr-decay-style WSD --lr-wsd-decay-samples 20", "counts samples");
+    kit_accept(&c, "plan", TRAIN "--lr 1e-3 --lr-decay-style exponential --lr-wsd-decay-iters 20");
+    kit_assert_has(kit_notes, "--lr-wsd-decay-iters 20 (argument 17) has no effect without --lr-decay-style WSD");
+    assert_true(c.lr_decay_style == MEGA_LR_EXPONENTIAL);
+    mega_config_fini(&c);
+}
+
 static void weight_decay(void **state)
 {
     (void)state;
@@ -141,6 +163,13 @@ static void weight_decay(void **state)
     kit_refuse("plan", TRAIN "--weight-decay-incr-style cosine --start-weight-decay 0",
                "needs both --start-weight-decay and");
     kit_refuse("plan", TRAIN "--start-weight-decay 0.5", "needs --weight-decay-incr-style linear or cosine");
+    kit_accept(&c, "plan", TRAIN "--no-decoupled-weight-decay");
+    assert_false(c.decoupled_weight_decay);
+    mega_config_fini(&c);
+    kit_accept(&c, "plan", TRAIN "--no-decoupled-weight-decay --optimizer sgd");
+    kit_assert_has(kit_notes, "has no effect with --optimizer sgd");
+    assert_true(c.optimizer == MEGA_OPTIMIZER_SGD);
+    mega_config_fini(&c);
 }
 
 static void precision_and_recompute(void **state)
@@ -451,6 +480,7 @@ int main(void)
         cmocka_unit_test(batch),
         cmocka_unit_test(length_and_units),
         cmocka_unit_test(learning_rate),
+        cmocka_unit_test(warm_up_stay_and_decay),
         cmocka_unit_test(weight_decay),
         cmocka_unit_test(precision_and_recompute),
         cmocka_unit_test(checkpoints),

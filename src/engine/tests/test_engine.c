@@ -5,6 +5,7 @@
 #include "megalith/memory.h"
 #include "megalith/model.h"
 #include <math.h>
+#include <stdio.h>
 
 static void need(mega_status st)
 {
@@ -250,6 +251,70 @@ static void finetuning_takes_weights_alone(void **state)
     rig_close(&other);
 }
 
+/* Loads a folder into an engine of another schedule, lr 1 and constant. */
+static mega_status load_otherwise(rig *r, const char *folder, const mega_engine_load_options *how)
+{
+    mega_checkpoint *c = NULL;
+    mega_engine_loaded loaded;
+    r->gpt = engine_run_gpt();
+    mega_engine_options o = engine_run_options(BATCH, 2, 1.0);
+    r->team = NULL;
+    need(mega_engine_create(&r->engine, mega_engine_gpt(&r->gpt), &o));
+    need(mega_engine_allocate(r->engine));
+    need(mega_checkpoint_open(&c, folder, false));
+    const mega_status st = mega_engine_load(r->engine, c, how, &loaded);
+    mega_checkpoint_close(c);
+    return st;
+}
+
+/* A schedule of WSD goes into the file and comes out of it, for resuming and, from its first sample, for fine-tuning.
+ */
+static void the_schedule_of_a_checkpoint(void **state)
+{
+    (void)state;
+    const setting s = {.compute = MEGA_F32, .micro_batch = 2};
+    const char *folder = mega_kit_temp_folder();
+    mega_step_result found;
+    rig r = {.gpt = engine_run_gpt()}, other;
+    mega_engine_options o = engine_run_options(BATCH, 2, 1e-3);
+    o.schedule.style = MEGA_LR_WSD; /* 4 samples at the peak, then down in 8 */
+    o.schedule.wsd_style = MEGA_LR_WSD_LINEAR;
+    o.schedule.decay = 12;
+    o.schedule.wsd_decay = 8;
+    need(mega_engine_create(&r.engine, mega_engine_gpt(&r.gpt), &o));
+    need(mega_engine_allocate(r.engine));
+    need(mega_engine_initialize(r.engine, 1234));
+    for (int i = 0; i < 2; i++) step(&r, &s, &found);
+    save(&r, folder);
+    rig_close(&r);
+
+    assert_int_equal(load_otherwise(&other, folder, &(mega_engine_load_options){0}), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "constant here, WSD in the checkpoint"));
+    rig_close(&other);
+    need(load_otherwise(&other, folder, &(mega_engine_load_options){.use_checkpoint_schedule = true}));
+    step(&other, &s, &found);
+    assert_true(fabs(found.lr - 0.5e-3) < 1e-15);
+    rig_close(&other);
+    need(
+        load_otherwise(&other, folder, &(mega_engine_load_options){.finetune = true, .use_checkpoint_schedule = true}));
+    assert_int_equal(mega_engine_progress_get(other.engine)->iteration, 0);
+    for (int i = 0; i < 3; i++) step(&other, &s, &found);
+    assert_true(fabs(found.lr - 0.5e-3) < 1e-15);
+    rig_close(&other);
+
+    /* weights alone have no schedule */
+    const char *state_of = mega_kit_path(folder, "iter_0000002/state"), *away = mega_kit_path(folder, "elsewhere");
+    assert_int_equal(rename(state_of, away), 0);
+    for (int finetune = 0; finetune < 2; finetune++) {
+        assert_int_equal(
+            load_otherwise(&other, mega_kit_path(folder, "iter_0000002"),
+                           &(mega_engine_load_options){.finetune = finetune == 1, .use_checkpoint_schedule = true}),
+            MEGA_ERR_USAGE);
+        assert_non_null(strstr(mega_error_message(), "holds weights alone"));
+        rig_close(&other);
+    }
+}
+
 static void nonfinite_names_the_op(void **state)
 {
     (void)state;
@@ -342,6 +407,7 @@ int main(void)
         cmocka_unit_test(it_learns),
         cmocka_unit_test(a_loaded_engine_goes_on),
         cmocka_unit_test(finetuning_takes_weights_alone),
+        cmocka_unit_test(the_schedule_of_a_checkpoint),
         cmocka_unit_test(nonfinite_names_the_op),
         cmocka_unit_test(planned_memory_is_what_is_taken),
         cmocka_unit_test(short_memory_is_told),

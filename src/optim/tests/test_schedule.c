@@ -31,6 +31,43 @@ static void lr_golden_table(void **state)
     }
 }
 
+/* Megatron's WSD: at the peak until the last 200 samples of the decay. */
+static void lr_of_wsd(void **state)
+{
+    (void)state;
+    static const int64_t n[] = {50, 100, 400, 800, 850, 900, 1000, 1001};
+    static const double curve[][8] = {
+        [MEGA_LR_WSD_EXPONENTIAL] = {5e-4, 1e-3, 1e-3, 1e-3, 6.849749022e-4, 4.200714267e-4, 1e-5, 1e-5},
+        [MEGA_LR_WSD_LINEAR] = {5e-4, 1e-3, 1e-3, 1e-3, 7.525e-4, 5.05e-4, 1e-5, 1e-5},
+        [MEGA_LR_WSD_COSINE] = {5e-4, 1e-3, 1e-3, 1e-3, 8.550178567e-4, 5.05e-4, 1e-5, 1e-5},
+        [MEGA_LR_WSD_MINUS_SQRT] = {5e-4, 1e-3, 1e-3, 1e-3, 5.05e-4, 2.999642866e-4, 1e-5, 1e-5}};
+    mega_lr_schedule s = base;
+    s.style = MEGA_LR_WSD;
+    s.wsd_decay = 200;
+    for (mega_lr_wsd_style style = 0; style < MEGA_LR_WSD_STYLE_COUNT; style++) {
+        s.wsd_style = style;
+        for (int i = 0; i < 8; i++) assert_near(mega_lr_schedule_lr(&s, n[i]), curve[style][i], 1e-9);
+    }
+    s.wsd_decay = 0; /* scripts say so to stay at the peak */
+    assert_near(mega_lr_schedule_lr(&s, 1000), 1e-3, 1e-12);
+    assert_near(mega_lr_schedule_lr(&s, 1001), 1e-5, 1e-12);
+}
+
+/* Megatron-LM 1.0: nearly half after the whole decay, counted without the warm-up, and level behind it. */
+static void lr_of_exponential(void **state)
+{
+    (void)state;
+    mega_lr_schedule s = base;
+    s.style = MEGA_LR_EXPONENTIAL;
+    assert_near(mega_lr_schedule_lr(&s, 50), 5e-4, 1e-12);
+    assert_near(mega_lr_schedule_lr(&s, 100), 1e-3, 1e-12);
+    assert_near(mega_lr_schedule_lr(&s, 500), 7.579029014e-4, 1e-9);
+    assert_near(mega_lr_schedule_lr(&s, 900), 5.744168079e-4, 1e-9);
+    assert_near(mega_lr_schedule_lr(&s, 2000), 5.744168079e-4, 1e-9);
+    s.min_lr = 7e-4;
+    assert_near(mega_lr_schedule_lr(&s, 900), 7e-4, 1e-12);
+}
+
 static void lr_starts_from_warmup_init(void **state)
 {
     (void)state;
@@ -108,6 +145,13 @@ static void config_counts_in_samples(void **state)
     assert_int_equal(mega_lr_schedule_from_config(&s, &cfg), MEGA_OK);
     assert_near(s.decay, 5000, 0);
     assert_int_equal(s.weight_decay_samples, 10000);
+    cfg.lr_wsd_decay_samples = 300;
+    cfg.lr_wsd_decay_iters = 20;
+    assert_int_equal(mega_lr_schedule_from_config(&s, &cfg), MEGA_OK);
+    assert_near(s.wsd_decay, 300, 0);
+    cfg.train_samples = 0;
+    assert_int_equal(mega_lr_schedule_from_config(&s, &cfg), MEGA_OK);
+    assert_near(s.wsd_decay, 160, 0);
 }
 
 static void config_refuses_warmup_past_the_decay(void **state)
@@ -169,6 +213,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lr_golden_table),
+        cmocka_unit_test(lr_of_wsd),
+        cmocka_unit_test(lr_of_exponential),
         cmocka_unit_test(lr_starts_from_warmup_init),
         cmocka_unit_test(lr_without_warmup_starts_at_its_maximum),
         cmocka_unit_test(weight_decay_golden),

@@ -33,8 +33,18 @@ typedef enum mega_lr_style {
     MEGA_LR_CONSTANT,
     MEGA_LR_LINEAR,
     MEGA_LR_COSINE,
-    MEGA_LR_INVERSE_SQUARE_ROOT
+    MEGA_LR_INVERSE_SQUARE_ROOT,
+    MEGA_LR_WSD,
+    MEGA_LR_EXPONENTIAL,
+    MEGA_LR_STYLE_COUNT
 } mega_lr_style;
+typedef enum mega_lr_wsd_style {
+    MEGA_LR_WSD_EXPONENTIAL,
+    MEGA_LR_WSD_LINEAR,
+    MEGA_LR_WSD_COSINE,
+    MEGA_LR_WSD_MINUS_SQRT,
+    MEGA_LR_WSD_STYLE_COUNT
+} mega_lr_wsd_style;
 typedef enum mega_ddp_impl { MEGA_DDP_LOCAL, MEGA_DDP_TORCH, MEGA_DDP_FSDP } mega_ddp_impl;
 typedef enum mega_recompute_granularity {
     MEGA_RECOMPUTE_NONE,
@@ -108,6 +118,8 @@ typedef struct mega_generate_options {
 typedef struct mega_tasks_options {
     const char *task; /* "LM_LOSS", "WIKITEXT103", "LAMBADA", … as given, upper case */
     mega_list valid_data;
+    mega_input_format input_format;
+    const char *json_key;
     int64_t overlapping_eval; /* tokens by which the window moves on */
     bool strict_lambada;
 } mega_tasks_options;
@@ -118,8 +130,6 @@ typedef struct mega_data_options {
     int64_t first;             /* show: first document or sample */
     const char *output_prefix; /* merge */
     mega_list input;           /* merge: prefixes, or one folder of pairs */
-    mega_input_format input_format;
-    const char *json_key;
 } mega_data_options;
 
 typedef struct mega_plot_options {
@@ -146,6 +156,7 @@ typedef struct mega_config {
     double clip_grad; /* 0: no clipping */
     double adam_beta1, adam_beta2, adam_eps, sgd_momentum;
     mega_optimizer_kind optimizer;
+    bool decoupled_weight_decay; /* Adam: AdamW; false: L2 in the gradient. SGD's is always in the gradient */
 
     /* training */
     int64_t micro_batch_size, global_batch_size;
@@ -171,7 +182,9 @@ typedef struct mega_config {
     double lr, min_lr, lr_warmup_init;
     mega_lr_style lr_decay_style;
     int64_t lr_decay_iters, lr_decay_samples; /* 0: the whole training */
-    double lr_warmup_fraction;                /* NAN when not given */
+    mega_lr_wsd_style lr_wsd_decay_style;
+    int64_t lr_wsd_decay_iters, lr_wsd_decay_samples; /* the last part of the curve of WSD */
+    double lr_warmup_fraction;                        /* NAN when not given */
     int64_t lr_warmup_iters, lr_warmup_samples;
     bool override_opt_param_scheduler, use_checkpoint_opt_param_scheduler;
 

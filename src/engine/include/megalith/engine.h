@@ -165,7 +165,7 @@ typedef struct mega_engine_load_options {
     bool finetune; /* weights only, iteration 0 */
     bool no_optim, no_rng;
     bool override_schedule;       /* the options win over the stored schedule */
-    bool use_checkpoint_schedule; /* the stored schedule wins */
+    bool use_checkpoint_schedule; /* the stored schedule wins; with finetune it begins at its first sample */
 } mega_engine_load_options;
 typedef struct mega_engine_loaded {
     bool optimizer; /* moments and schedule came with it */

@@ -17,6 +17,7 @@ typedef struct mega_optimizer mega_optimizer;
 typedef struct mega_optimizer_options {
     mega_optimizer_kind kind;
     double beta1, beta2, eps; /* Adam */
+    bool l2;                  /* Adam: weight decay is added to the gradient, as in PyTorch's Adam; else AdamW */
     double momentum;          /* SGD */
     bool plain;               /* run the plain kernels, the definition of the update (always so for f64) */
     mega_team *team;          /* borrowed; NULL: one thread */

@@ -14,6 +14,8 @@ typedef struct mega_lr_schedule {
     mega_lr_style style;
     double max_lr, min_lr, warmup_init;
     double warmup, decay; /* samples; warmup < decay */
+    mega_lr_wsd_style wsd_style;
+    double wsd_decay; /* WSD: samples of the last part of the decay, in which the rate falls */
     mega_weight_decay_style decay_style;
     double start_weight_decay, end_weight_decay;
     int64_t weight_decay_samples; /* over which it grows from start to end */
@@ -24,6 +26,7 @@ mega_status mega_lr_schedule_from_config(mega_lr_schedule *out, const mega_confi
 double mega_lr_schedule_lr(const mega_lr_schedule *s, int64_t samples);
 double mega_lr_schedule_weight_decay(const mega_lr_schedule *s, int64_t samples);
 const char *mega_lr_style_name(mega_lr_style style); /* "cosine", as typed */
+const char *mega_lr_wsd_style_name(mega_lr_wsd_style style);
 const char *mega_weight_decay_style_name(mega_weight_decay_style style);
 
 /* The global batch size after n samples (--rampup-batch-size start increment samples). */
