@@ -90,7 +90,7 @@ fuzz:
 
 bench:
 	@tools/build.sh release benches
-	@python3 bench/run.py $(only)
+	@MEGA_PEERS=$$(bench/peers/find) python3 bench/run.py $(only)
 
 install: all
 	@cmake --install build --prefix $(prefix)
