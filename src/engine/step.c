@@ -205,6 +205,11 @@ void mega_engine_profile(mega_engine *e, mega_profile *profile)
     for (int c = 0; c < e->chunks && e->train != NULL; c++) mega_program_profile(e->chunk[c].train, profile);
 }
 
+void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user)
+{
+    for (int c = 0; c < e->chunks && e->train != NULL; c++) mega_program_observe(e->chunk[c].train, observer, user);
+}
+
 mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
 {
     mega_step_result r = {0};

@@ -132,13 +132,49 @@ static mega_status keep_nonfinite(mega_program *p, int i, int slot)
     return MEGA_OK;
 }
 
+/* Whether a collective adds tensor t up over ranks. */
+static bool is_partial(const mega_graph *g, int32_t t)
+{
+    for (int i = 0; i < g->num_ops; i++)
+        if (g->op[i].in[0] == t && (g->op[i].kind == OP_ALL_REDUCE || g->op[i].kind == OP_REDUCE_SCATTER)) return true;
+    return false;
+}
+
+static void show(mega_program *p, int i, int slot)
+{
+    const mega_graph *g = p->g;
+    const instruction *op = &g->op[i];
+    for (int k = 0; k < OP_MAX_OUT; k++) {
+        const graph_tensor *t = &g->tensor[op->out[k]];
+        if (op->out[k] == 0 || t->role != ROLE_VALUE) continue; /* gradients of parameters are sums so far */
+        const int64_t count = mega_shape_count(&t->shape), cols = t->shape.num_dims == 2 ? t->shape.dim[1] : 1;
+        const mega_observed made = {.program = p,
+                                    .instruction = i,
+                                    .backward = op->backward,
+                                    .is_partial = is_partial(g, op->out[k]),
+                                    .op = mega_op_table[op->kind]->name,
+                                    .tensor = t->name,
+                                    .data = mega_program_address(p, op->out[k], slot),
+                                    .dtype = t->shape.dtype,
+                                    .rows = count / cols,
+                                    .cols = cols};
+        p->observer(p->observer_user, &made);
+    }
+}
+
+static mega_status watch(mega_program *p, int i, int slot)
+{
+    if (p->observer != NULL) show(p, i, slot);
+    return p->found != NULL ? keep_nonfinite(p, i, slot) : MEGA_OK;
+}
+
 /* What others wait for comes, whatever is in it. */
 static mega_status run_watched(mega_program *p, int slot, int begin, int end)
 {
     for (int i = begin; i < end; i++) {
         MEGA_TRY(run_call(p, &p->call[slot * p->g->num_ops + i]));
-        if (is_there(p, i)) MEGA_TRY(keep_nonfinite(p, i, slot));
-        MEGA_TRY(arrive(p, slot, i, end, keep_nonfinite));
+        if (is_there(p, i)) MEGA_TRY(watch(p, i, slot));
+        MEGA_TRY(arrive(p, slot, i, end, watch));
     }
     return MEGA_OK;
 }
@@ -146,6 +182,12 @@ static mega_status run_watched(mega_program *p, int slot, int begin, int end)
 void mega_program_watch(mega_program *p, mega_nonfinite *found)
 {
     p->found = found;
+}
+
+void mega_program_observe(mega_program *p, mega_observer *observer, void *user)
+{
+    p->observer = observer;
+    p->observer_user = user;
 }
 
 /* ---- the timed walk ---- */
@@ -171,7 +213,7 @@ static mega_status run(mega_program *p, int slot, int begin, int end)
     MEGA_ASSERT(p->call != NULL, "program %s is run before it is allocated", p->name);
     MEGA_ASSERT(slot >= 0 && slot < p->slots, "program %s: slot %d of %d", p->name, slot, p->slots);
     p->num_waits = 0; /* some are left where an earlier run failed: nothing waits for them any more */
-    if (p->found != NULL) return run_watched(p, slot, begin, end);
+    if (p->found != NULL || p->observer != NULL) return run_watched(p, slot, begin, end);
     if (p->check > 0) return run_checked(p, slot, begin, end);
     if (p->profile != NULL) return run_profiled(p, slot, begin, end);
     const program_call *call = p->call + (ptrdiff_t)slot * p->g->num_ops;

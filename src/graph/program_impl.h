@@ -88,8 +88,10 @@ struct mega_program {
     program_call *call; /* [slots][num_ops] */
     mega_arena args;
     mega_step_block step;
-    mega_profile *profile; /* borrowed; NULL: runs are not timed */
-    mega_nonfinite *found; /* borrowed; NULL: runs are not watched */
+    mega_profile *profile;   /* borrowed; NULL: runs are not timed */
+    mega_nonfinite *found;   /* borrowed; NULL: runs are not watched */
+    mega_observer *observer; /* NULL: nobody is shown what instructions make */
+    void *observer_user;
 };
 
 /* bucket.c */

@@ -133,6 +133,9 @@ mega_status mega_engine_step(mega_engine *e, mega_step_result *out);
 /* The coming steps write their instructions and their optimizer into the profile (borrowed); NULL: no more. */
 void mega_engine_profile(mega_engine *e, mega_profile *profile);
 
+/* The coming steps hand what their instructions make to this function (mega_program_observe); NULL: no more. */
+void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user);
+
 /* Adds the rows of the evaluation batch to sums: total of micro-batch means (or of token losses) and how many. */
 typedef struct mega_loss_sums {
     double loss, count;

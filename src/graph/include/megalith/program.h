@@ -72,6 +72,20 @@ typedef struct mega_nonfinite {
     mega_error_record what; /* names op, tensor and scope */
 } mega_nonfinite;
 void mega_program_watch(mega_program *p, mega_nonfinite *found);
+/* While a program is observed, its runs hand every value that an instruction made to this function. For tests that look
+ * for the first instruction that differs between two layouts of ranks. NULL: observed no more. */
+typedef struct mega_observed {
+    const mega_program *program;
+    int instruction;
+    bool backward;
+    bool is_partial; /* a partial sum: a collective adds up those of the ranks later */
+    const char *op, *tensor;
+    const void *data; /* [rows, cols]; valid during the call */
+    mega_dtype dtype;
+    int64_t rows, cols;
+} mega_observed;
+typedef void mega_observer(void *user, const mega_observed *made);
+void mega_program_observe(mega_program *p, mega_observer *observer, void *user);
 
 typedef struct mega_program_memory {
     size_t saved_bytes;   /* one slot */
