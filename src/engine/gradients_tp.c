@@ -3,8 +3,12 @@
 
 #include <string.h>
 
-/* Gradients go through a room of at most so many elements; one alone that has more is summed where it lies. */
-enum { ROOM_ELEMENTS = 1 << 18 };
+/* Gradients are copied into a buffer of at most this many elements and summed together; one that has more is summed in
+ * its place. */
+static int64_t most_together(const mega_engine *e)
+{
+    return e->options.tp_sum_elements > 0 ? e->options.tp_sum_elements : 1 << 18;
+}
 
 /* What this rank owns of the gradient of parameter i; nothing where it is a sum already. */
 static int64_t summand(const mega_engine *e, int i, void **gradient)
@@ -18,30 +22,31 @@ static int64_t summand(const mega_engine *e, int i, void **gradient)
 
 size_t engine_summands_bytes(const mega_engine *e)
 {
+    const int64_t most = most_together(e);
     int64_t elements = 0;
     for (int i = 0; e->train != NULL && i < mega_params_count(e->params); i++) {
         const int64_t more = summand(e, i, NULL);
-        elements += more <= ROOM_ELEMENTS ? more : 0;
+        elements += more <= most ? more : 0;
     }
-    return (size_t)(elements < ROOM_ELEMENTS ? elements : ROOM_ELEMENTS) *
-           mega_dtype_size(mega_params_acc_dtype(e->params));
+    return (size_t)(elements < most ? elements : most) * mega_dtype_size(mega_params_acc_dtype(e->params));
 }
 
-/* Copies the gradients of parameters [begin, end) into the room, or out of it. */
+/* Copies the gradients of parameters [begin, end) into the buffer, or out of it. */
 static void copy(const mega_engine *e, int begin, int end, bool into)
 {
     const size_t size = mega_dtype_size(mega_params_acc_dtype(e->params));
-    char *room = e->summands;
+    char *at = e->summands;
     for (int i = begin; i < end; i++) {
         void *gradient = NULL;
-        const size_t bytes = (size_t)summand(e, i, &gradient) * size;
-        if (bytes == 0 || bytes > ROOM_ELEMENTS * size) continue;
-        memcpy(into ? room : gradient, into ? gradient : room, bytes);
-        room += bytes;
+        const int64_t elements = summand(e, i, &gradient);
+        const size_t bytes = (size_t)elements * size;
+        if (elements == 0 || elements > most_together(e)) continue;
+        memcpy(into ? at : gradient, into ? gradient : at, bytes);
+        at += bytes;
     }
 }
 
-static mega_status sum_through_room(const mega_engine *e, int begin, int end, int64_t elements)
+static mega_status sum_together(const mega_engine *e, int begin, int end, int64_t elements)
 {
     const mega_dtype acc = mega_params_acc_dtype(e->params);
     if (elements == 0) return MEGA_OK;
@@ -58,22 +63,23 @@ static mega_status sum_through_room(const mega_engine *e, int begin, int end, in
 mega_status engine_sum_gradients_over_tp(mega_engine *e)
 {
     const int count = mega_params_count(e->params);
+    const int64_t most = most_together(e);
     int64_t held = 0;
     int begin = 0;
     for (int i = 0; i < count; i++) {
         void *gradient = NULL;
         const int64_t more = summand(e, i, &gradient);
-        if (more > ROOM_ELEMENTS) {
+        if (more > most) {
             MEGA_TRY(mega_comm_all_reduce(e->layout->tp.comm, mega_params_get(e->params, i)->name, gradient, more,
                                           mega_params_acc_dtype(e->params), MEGA_REDUCE_SUM));
             continue;
         }
-        if (held + more > ROOM_ELEMENTS) {
-            MEGA_TRY(sum_through_room(e, begin, i, held));
+        if (held + more > most) {
+            MEGA_TRY(sum_together(e, begin, i, held));
             begin = i;
             held = 0;
         }
         held += more;
     }
-    return sum_through_room(e, begin, count, held);
+    return sum_together(e, begin, count, held);
 }

@@ -51,7 +51,10 @@ typedef struct mega_engine_options {
     uint32_t dropout_seed;
     mega_optimizer_options optimizer;
     mega_lr_schedule schedule;
-    int64_t bucket_elements;  /* 0: 40,000,000 */
+    int64_t bucket_elements; /* 0: 40,000,000 */
+    /* Gradients that ranks of tp add up under sequence parallelism go together, as many elements at a time; a larger
+     * one goes alone. 0: 262,144. */
+    int64_t tp_sum_elements;
     int zero_stage;           /* mega_params_shard */
     int64_t zero_persistence; /* mega_params_persist */
     mega_place_options place;
@@ -132,7 +135,6 @@ mega_status mega_engine_step(mega_engine *e, mega_step_result *out);
 
 /* The coming steps write their instructions and their optimizer into the profile (borrowed); NULL: no more. */
 void mega_engine_profile(mega_engine *e, mega_profile *profile);
-
 /* The coming steps hand what their instructions make to this function (mega_program_observe); NULL: no more. */
 void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user);
 
