@@ -9,6 +9,7 @@
 #   make check-mpich     builds with MPICH in place of Open MPI and runs the tests of ranks (apt-get install mpich libmpich-dev)
 #   make check-clang     builds with clang, where it is there, and runs the unit tests
 #   make crash           1,000 kills of each command, every call failing in turn, full disks, damaged files (kills=N faults=N damages=N)
+#   make mutants         plants mistakes in a copy of the tree, one after the other: a test must notice each (only=PATTERN)
 #   make fuzz            runs each fuzzer for a while: seconds=60 only=PATTERN (needs clang and libclang-rt-14-dev)
 #   make bench           measures (only=GROUP: a part); bench/README.md
 #   make install         prefix=/usr/local DESTDIR=
@@ -19,7 +20,7 @@ prefix ?= /usr/local
 # The tests of a run under valgrind or sanitizers are chosen by a pattern of names: make check-asan only=tokenizer
 only ?=
 
-.PHONY: all demo check check-asan check-valgrind check-avx2 check-mpich check-clang crash fuzz bench install clang debug format tidy clean
+.PHONY: all demo check check-asan check-valgrind check-avx2 check-mpich check-clang crash mutants fuzz bench install clang debug format tidy clean
 
 all:
 	@tools/build.sh release megalith
@@ -38,7 +39,7 @@ check:
 check-asan:
 	@tools/install_packages.sh check
 	@tools/build.sh asan-ubsan
-	@MEGA_MATRIX_STEP=$${MEGA_MATRIX_STEP:-8} tools/check.sh build-asan $(if $(only),-R '$(only)')
+	@MEGA_MATRIX=$${MEGA_MATRIX:-sparse} tools/check.sh build-asan $(if $(only),-R '$(only)')
 
 check-valgrind:
 	@tools/install_packages.sh check
@@ -50,14 +51,14 @@ any_isa := ^(ranks_test_(comm|launch|launch_faults|launch_hosts|signals|stall|on
 check-avx2:
 	@tools/install_packages.sh check
 	@tools/build.sh release
-	@MEGA_MATRIX_STEP=$${MEGA_MATRIX_STEP:-10} MEGA_ISA=avx2 DNNL_MAX_CPU_ISA=AVX2 tools/check.sh build $(if $(only),-R '$(only)',-E '$(any_isa)')
+	@MEGA_MATRIX=$${MEGA_MATRIX:-sparse} MEGA_ISA=avx2 DNNL_MAX_CPU_ISA=AVX2 tools/check.sh build $(if $(only),-R '$(only)',-E '$(any_isa)')
 
-# Both MPI libraries may be installed side by side. Another library sums and cuts alike, so each fifth row will do.
+# Both MPI libraries may be installed side by side. Another library sums and cuts alike, so the sparse matrix will do.
 check-mpich:
 	@tools/install_packages.sh mpich
 	@if command -v mpicc.mpich >/dev/null; then \
 		tools/build.sh mpich megalith $(basename $(notdir $(wildcard tests/ranks/ranks_*.c))) && \
-		MEGA_MATRIX_STEP=$${MEGA_MATRIX_STEP:-5} tools/check.sh build-mpich -L ranks $(if $(only),-R '$(only)'); \
+		MEGA_MATRIX=$${MEGA_MATRIX:-sparse} tools/check.sh build-mpich -L ranks $(if $(only),-R '$(only)'); \
 	else \
 		echo "SKIPPED: MPICH is not there (apt-get install mpich libmpich-dev)"; \
 	fi
@@ -83,6 +84,10 @@ crash:
 			bash tests/fault/test_$$test.sh || [ $$? -eq 77 ] || exit 1; \
 	done
 
+mutants:
+	@tools/install_packages.sh check
+	@tools/mutants.sh only='$(only)'
+
 seconds ?= 60
 fuzz:
 	@tools/install_packages.sh fuzz
@@ -105,4 +110,4 @@ tidy: all
 	@git ls-files 'src/*.c' | grep -v -e '/tests/' -e '_body\.c$$' | xargs clang-tidy -p build --quiet
 
 clean:
-	@rm -rf build build-asan build-clang build-debug build-fuzz build-mpich
+	@rm -rf build build-asan build-clang build-debug build-fuzz build-mpich build-mutants

@@ -1,10 +1,17 @@
 /* Law 1 over ranks: steps of a small GPT with dropout in a layout of ranks, against the same steps on one rank, which
- * the first rank makes for all. Losses, gradient norms and each weight tensor's slice are compared.
+ * the first rank makes for all. Losses, gradient norms and each weight tensor's slice are compared. The first step that
+ * differs ends the run; it is then repeated to name the first instruction, or the first weight, that differs.
  *
  *   ranks_parity [tp=N] [sp=1] [pp=N] [first=N] [last=N] [chunks=N] [layers=N] [precision=f64|f32|bf16] [micro=N]
  *                [recompute=none|full|selective] [distribute=1] [zero=0|1|2|3] [overlap=1] [threads=N]
+ *                [loss=token|micro] [decay=none|constant|grows] [lr=constant|linear|cosine|root] [optimizer=adam|sgd]
+ *                [ramp=1] [sums=N] [spoil=STEP]
+ *
+ * loss: mean over tokens, or mean of the means of micro-batches. ramp: the first steps have half the batch. spoil: the
+ * last rank reads a wrong token in this step, which has to be found.
  */
 #include "engine_run.h"
+#include "engine_trace.h"
 #include "megalith/gpt_data.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
@@ -14,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEQ = ENGINE_RUN_SEQ, BATCH = 8, STEPS = 20 };
+enum { SEQ = ENGINE_RUN_SEQ, BATCH = 8, LEAST_BATCH = 4, STEPS = 20 };
 
 static void need(mega_status st)
 {
@@ -25,54 +32,72 @@ static void need(mega_status st)
 
 typedef struct setting {
     int tp, threads, micro_batch, precision;
-    int pp, first, last, layers; /* pipeline stages; layers of the first and last; of the model */
-    int chunks;                  /* programs a stage */
-    int sp;                      /* sequence parallelism */
-    int distribute;              /* saved activations over tp */
-    int zero, persist;           /* stage; elements of buckets that stay whole */
-    int overlap;                 /* gradients summed while the backward runs, gathers started early */
+    int pp, first, last, layers;             /* pipeline stages; layers of the first and last; of the model */
+    int chunks;                              /* programs a stage */
+    int sp;                                  /* sequence parallelism */
+    int distribute;                          /* saved activations over tp */
+    int zero, persist;                       /* stage; elements of buckets that stay whole */
+    int overlap;                             /* gradients summed while the backward runs, gathers started early */
+    int mean_of_means, decay, lr, sgd, ramp; /* places in their lists of words */
+    int sums;                                /* elements of gradients that are summed over tp together; 0: as usual */
+    int spoil;                               /* the step, from 1 on, in which the last rank reads a wrong token */
     mega_dtype compute;
-    mega_gpt_recompute recompute;
-    double tolerance, weights; /* of losses and norms; of weights */
+    int recompute;
+    double tolerance, weights, value; /* of losses and norms; of weights; of what one instruction makes */
 } setting;
 
 static const struct {
     mega_dtype dtype;
     double tolerance, weights;
-} precisions[] = {{MEGA_F64, 1e-8, 1e-8}, {MEGA_F32, 1e-5, 1e-5}, {MEGA_BF16, 2e-2, 2e-2}};
+    double value; /* of what one instruction makes */
+} precisions[] = {{MEGA_F64, 1e-8, 1e-8, 1e-7}, {MEGA_F32, 1e-5, 1e-5, 1e-3}, {MEGA_BF16, 2e-2, 2e-2, 0.2}};
 
-static int choice(const char *const *names, int count, const char *text)
+/* Settings that are words; the number of a word is its place in the list. */
+static void read_choice(const char *name, const char *text, const char *const *words, int *out)
 {
-    for (int i = 0; i < count; i++)
-        if (strcmp(names[i], text) == 0) return i;
-    fprintf(stderr, "unknown choice %s\n", text);
+    for (*out = 0; words[*out] != NULL; ++*out)
+        if (strcmp(words[*out], text) == 0) return;
+    fprintf(stderr, "unknown choice %s=%s\n", name, text);
     exit(2);
 }
 
 static void read_word(setting *s, const char *name, const char *text)
 {
-    static const char *const ways[] = {"none", "selective", "full"}; /* as mega_gpt_recompute */
-    static const char *const names[] = {"f64", "f32", "bf16"};
     const struct {
         const char *name;
-        int *number;
-    } numbers[] = {
-        {"tp", &s->tp},        {"micro", &s->micro_batch}, {"sp", &s->sp},           {"threads", &s->threads},
-        {"zero", &s->zero},    {"persist", &s->persist},   {"overlap", &s->overlap}, {"distribute", &s->distribute},
-        {"pp", &s->pp},        {"first", &s->first},       {"last", &s->last},       {"layers", &s->layers},
-        {"chunks", &s->chunks}};
-    if (strcmp(name, "precision") == 0) s->precision = choice(names, 3, text);
-    else if (strcmp(name, "recompute") == 0)
-        s->recompute = (mega_gpt_recompute)choice(ways, 3, text);
-    else {
-        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-            if (strcmp(name, numbers[i].name) == 0) {
-                *numbers[i].number = atoi(text);
-                return;
-            }
-        fprintf(stderr, "unknown setting %s\n", name);
-        exit(2);
+        int *out;
+        const char *words[5]; /* none: a number */
+    } settings[] = {{"tp", &s->tp, {0}},
+                    {"sp", &s->sp, {0}},
+                    {"pp", &s->pp, {0}},
+                    {"first", &s->first, {0}},
+                    {"last", &s->last, {0}},
+                    {"chunks", &s->chunks, {0}},
+                    {"layers", &s->layers, {0}},
+                    {"micro", &s->micro_batch, {0}},
+                    {"threads", &s->threads, {0}},
+                    {"zero", &s->zero, {0}},
+                    {"persist", &s->persist, {0}},
+                    {"overlap", &s->overlap, {0}},
+                    {"distribute", &s->distribute, {0}},
+                    {"ramp", &s->ramp, {0}},
+                    {"sums", &s->sums, {0}},
+                    {"spoil", &s->spoil, {0}},
+                    {"precision", &s->precision, {"f64", "f32", "bf16"}},
+                    {"recompute", &s->recompute, {"none", "selective", "full"}}, /* as mega_gpt_recompute */
+                    {"loss", &s->mean_of_means, {"token", "micro"}},
+                    {"decay", &s->decay, {"none", "constant", "grows"}},
+                    {"lr", &s->lr, {"constant", "linear", "cosine", "root"}}, /* as mega_lr_style */
+                    {"optimizer", &s->sgd, {"adam", "sgd"}}};
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        if (strcmp(name, settings[i].name) != 0) continue;
+        if (settings[i].words[0] == NULL) *settings[i].out = atoi(text);
+        else
+            read_choice(name, text, settings[i].words, settings[i].out);
+        return;
     }
+    fprintf(stderr, "unknown setting %s\n", name);
+    exit(2);
 }
 
 static setting read_setting(int argc, char **argv)
@@ -87,6 +112,7 @@ static setting read_setting(int argc, char **argv)
     s.compute = precisions[s.precision].dtype;
     s.tolerance = precisions[s.precision].tolerance;
     s.weights = precisions[s.precision].weights;
+    s.value = precisions[s.precision].value;
     return s;
 }
 
@@ -97,33 +123,59 @@ typedef struct run {
     mega_step_result result[STEPS];
 } run;
 
-/* The vocabulary's padding differs between layouts on purpose: it must not be seen. The loss is per token, so that the
- * cut into micro-batches does not enter the mean. */
-static void open_run(run *r, const setting *s, mega_world *world)
+/* The recipe: what changes from step to step has changed several times by the last one. */
+static void set_recipe(mega_engine_options *o, const setting *s)
+{
+    static const double decay[] = {0, 0.1, 0.2};
+    mega_lr_schedule *r = &o->schedule;
+    o->optimizer.kind = s->sgd ? MEGA_OPTIMIZER_SGD : MEGA_OPTIMIZER_ADAM;
+    o->optimizer.momentum = 0.9;
+    o->per_token_loss = !s->mean_of_means;
+    *r = (mega_lr_schedule){.style = (mega_lr_style)s->lr, .max_lr = s->sgd ? 3e-3 : 3e-4, .decay = 14 * BATCH};
+    if (r->style != MEGA_LR_CONSTANT) {
+        r->min_lr = 0.1 * r->max_lr;
+        r->warmup_init = 0.5 * r->max_lr;
+        r->warmup = 3.5 * BATCH;
+    }
+    r->decay_style = s->decay == 2 ? MEGA_WD_LINEAR : MEGA_WD_CONSTANT;
+    r->end_weight_decay = decay[s->decay];
+    r->weight_decay_samples = 14 * BATCH;
+    if (s->ramp) {
+        o->batch.start = LEAST_BATCH;
+        o->batch.increment = BATCH - LEAST_BATCH;
+        o->batch.samples = 6 * LEAST_BATCH;
+    }
+}
+
+/* The vocabulary's padding differs between layouts on purpose: it must not be seen. The mean over tokens does not see
+ * how they are cut into micro-batches, so one rank then takes the batch as one. */
+static void open_run(run *r, const setting *s, mega_world *world, bool same_micro_batches)
 {
     const int tp = world == NULL ? 1 : s->tp, pp = world == NULL ? 1 : s->pp, dp = mega_world_size(world) / tp / pp;
-    const int64_t micro = world == NULL ? BATCH : s->micro_batch;
+    const bool cuts = world != NULL || s->mean_of_means || same_micro_batches;
+    const int64_t micro = cuts ? s->micro_batch : s->ramp ? LEAST_BATCH : BATCH;
     r->gpt = engine_run_gpt();
     r->gpt.padded_vocab = 56 + 8 * (tp - 1);
     r->gpt.attention_dropout = r->gpt.hidden_dropout = 0.1;
-    r->gpt.recompute = s->recompute;
+    r->gpt.recompute = (mega_gpt_recompute)s->recompute;
     r->gpt.num_layers = s->layers;
     r->gpt.first_stage_layers = s->first;
     r->gpt.last_stage_layers = s->last;
     r->gpt.stage_chunks = s->chunks;
-    r->gpt.per_token_loss = true;
+    r->gpt.per_token_loss = !s->mean_of_means;
     r->gpt.sequence_parallel = world != NULL && s->sp != 0;
     r->gpt.distribute_saved = world != NULL && s->distribute != 0;
     need(mega_team_create(&r->team, s->threads));
-    mega_engine_options o = engine_run_options(BATCH, micro, 3e-4);
+    mega_engine_options o = engine_run_options(BATCH, micro, 0);
+    set_recipe(&o, s);
     o.compute = s->compute;
     o.team = r->team;
     o.world = world;
     o.layout.tp = tp;
     o.layout.pp = pp;
     o.batch.micro_step = micro * dp;
-    o.per_token_loss = true;
     o.bucket_elements = 5000;
+    o.tp_sum_elements = s->sums;
     o.zero_stage = world != NULL ? s->zero : 0;
     o.zero_persistence = s->persist;
     if (s->overlap == 1) o.place = (mega_place_options){true, 1000000, 1000000, 1000000};
@@ -149,12 +201,16 @@ static void fill(run *r)
     }
 }
 
-static void train(run *r)
+static void step(run *r, int i, bool spoiled)
 {
-    for (int i = 0; i < STEPS; i++) {
-        fill(r);
-        need(mega_engine_step(r->engine, &r->result[i]));
-    }
+    fill(r);
+    if (spoiled) mega_engine_batch(r->engine)->tokens[0] ^= 1, mega_engine_batch(r->engine)->labels[0] ^= 1;
+    need(mega_engine_step(r->engine, &r->result[i]));
+}
+
+static bool is_spoiled(const setting *s, const mega_world *world, int i)
+{
+    return i + 1 == s->spoil && mega_world_rank(world) == mega_world_size(world) - 1;
 }
 
 /* What the first rank computed alone. */
@@ -243,33 +299,38 @@ static int compare_weights(const run *many, const run *one, const setting *s)
     return failures;
 }
 
-static int compare_results(const run *many, const run *one, const setting *s)
+static double apart(double a, double b)
+{
+    return fabs(a - b) / fabs(b);
+}
+
+static bool agree(const mega_step_result *a, const mega_step_result *b, const setting *s)
+{
+    return apart(a->loss, b->loss) <= s->tolerance && apart(a->grad_norm, b->grad_norm) <= s->tolerance &&
+           a->samples == b->samples && a->tokens == b->tokens && a->lr == b->lr && a->weight_decay == b->weight_decay;
+}
+
+static void print_results(const run *many, const run *one)
 {
     double loss = 0, norm = 0;
     for (int i = 0; i < STEPS; i++) {
-        const mega_step_result *a = &many->result[i], *b = &one->result[i];
-        loss = fmax(loss, fabs(a->loss - b->loss) / b->loss);
-        norm = fmax(norm, fabs(a->grad_norm - b->grad_norm) / b->grad_norm);
-        if (a->samples != b->samples || a->tokens != b->tokens) return 1;
+        loss = fmax(loss, apart(many->result[i].loss, one->result[i].loss));
+        norm = fmax(norm, apart(many->result[i].grad_norm, one->result[i].grad_norm));
     }
-    if (mega_engine_layout(many->engine)->world.rank == 0) printf(" loss %.2g norm %.2g\n", loss, norm);
-    if (loss <= s->tolerance && norm <= s->tolerance) return 0;
-    fprintf(stderr, "losses %.3g apart, gradient norms %.3g, at most %.3g\n", loss, norm, s->tolerance);
-    return 1;
+    printf(" loss %.2g norm %.2g\n", loss, norm);
 }
 
 /* The same layout twice: the same bits. */
 static int compare_bits(const run *a, const run *b)
 {
     const mega_params *p = mega_engine_params(a->engine), *q = mega_engine_params(b->engine);
-    bool same = true;
     for (int i = 0; i < mega_params_count(p); i++) {
         const size_t bytes = (size_t)mega_params_owned(p, i).count * mega_dtype_size(mega_params_acc_dtype(p));
-        same = same && memcmp(mega_params_master(p, i), mega_params_master(q, i), bytes) == 0;
+        if (memcmp(mega_params_master(p, i), mega_params_master(q, i), bytes) == 0) continue;
+        fprintf(stderr, "the same layout gave other bits the second time, first in %s\n", mega_params_get(p, i)->name);
+        return 1;
     }
-    if (same) return 0;
-    fprintf(stderr, "the same layout gave other bits the second time\n");
-    return 1;
+    return 0;
 }
 
 /* The two copies of a tied table are equal bit for bit. */
@@ -292,21 +353,96 @@ static int compare_tied(const run *r)
     return 1;
 }
 
+/* ---- the first difference ---- */
+
+/* The first weight that differs, in the order of the model; INT64_MAX: none. */
+static int64_t first_weight(const run *many, const run *one, const setting *s, char text[TRACE_TEXT])
+{
+    const mega_params *p = mega_engine_params(many->engine);
+    for (int i = 0; i < mega_params_count(p); i++) {
+        const difference d = compare_weight(many, one, i);
+        const double relative = sqrt(d.apart / (d.size > 0 ? d.size : 1));
+        if (relative <= s->weights) continue;
+        snprintf(text, TRACE_TEXT, "rank %d: the update, with what ranks exchange for it, made %s %.3g apart",
+                 mega_engine_layout(many->engine)->world.rank, mega_params_get(p, i)->name, relative);
+        return mega_params_find(mega_engine_params(one->engine), mega_params_get(p, i)->name);
+    }
+    return INT64_MAX;
+}
+
+/* The rank with the least number of all prints its text. False where no rank has one. */
+static bool print_first(mega_world *world, int step, int64_t number, const char *text)
+{
+    int64_t least = number;
+    need(mega_comm_all_reduce(mega_world_comm(world), "first difference", &least, 1, MEGA_I64, MEGA_REDUCE_MIN));
+    int64_t speaker = least == number ? mega_world_rank(world) : mega_world_size(world);
+    need(mega_comm_all_reduce(mega_world_comm(world), "first difference", &speaker, 1, MEGA_I64, MEGA_REDUCE_MIN));
+    if (least == INT64_MAX) return false;
+    if (speaker == mega_world_rank(world)) fprintf(stderr, "first difference: step %d, %s\n", step + 1, text);
+    return true;
+}
+
+/* Repeats the steps up to the one that differed, on every rank beside the one rank with the same micro-batches. */
+static void find_first_difference(const setting *s, mega_world *world, int last)
+{
+    run one, many;
+    trace alone = {0}, all = {0};
+    char text[TRACE_TEXT] = "";
+    bool found = false;
+    open_run(&one, s, NULL, true);
+    open_run(&many, s, world, true);
+    for (int i = 0; i <= last && !found; i++) {
+        trace_begin(&alone, one.engine, NULL, 0);
+        step(&one, i, false);
+        trace_begin(&all, many.engine, &alone, s->value);
+        step(&many, i, is_spoiled(s, world, i));
+        found = print_first(world, i, all.order, all.text) ||
+                print_first(world, i, first_weight(&many, &one, s, text), text);
+    }
+    if (!found && mega_world_rank(world) == 0)
+        fprintf(stderr,
+                "every instruction and weight agrees with one rank that has the same micro-batches: look at what "
+                "is summed over micro-batches and ranks (loss, norm, counts)\n");
+    trace_end(&alone);
+    trace_end(&all);
+    close_run(&one);
+    close_run(&many);
+}
+
+/* Trains twice in this layout; the first step that differs from one rank's is where it ends. */
+static int train_and_compare(run *many, run *again, const run *one, const setting *s, mega_world *world)
+{
+    for (int i = 0; i < STEPS; i++) {
+        const mega_step_result *a = &many->result[i], *b = &one->result[i];
+        step(many, i, is_spoiled(s, world, i));
+        step(again, i, is_spoiled(s, world, i));
+        if (agree(a, b, s)) continue; /* every rank has the same numbers */
+        if (mega_world_rank(world) == 0)
+            fprintf(stderr,
+                    "step %d: loss %.12g and %.12g on one rank, gradient norm %.12g and %.12g, at most %.3g apart; "
+                    "learning rate %g and %g, weight decay %g and %g, samples %lld and %lld\n",
+                    i + 1, a->loss, b->loss, a->grad_norm, b->grad_norm, s->tolerance, a->lr, b->lr, a->weight_decay,
+                    b->weight_decay, (long long)a->samples, (long long)b->samples);
+        find_first_difference(s, world, i);
+        return 1;
+    }
+    int failures = compare_weights(many, one, s) + compare_bits(many, again) + compare_tied(many);
+    if (mega_world_rank(world) == 0) print_results(many, one);
+    return failures;
+}
+
 int main(int argc, char **argv)
 {
     mega_world *world;
     run one, many, again;
     const setting s = read_setting(argc, argv);
     need(mega_world_create(&world, NULL));
-    open_run(&one, &s, NULL);
-    open_run(&many, &s, world);
-    open_run(&again, &s, world);
-    if (mega_world_rank(world) == 0) train(&one);
+    open_run(&one, &s, NULL, false);
+    open_run(&many, &s, world, false);
+    open_run(&again, &s, world, false);
+    for (int i = 0; i < STEPS && mega_world_rank(world) == 0; i++) step(&one, i, false);
     share(&one, world);
-    train(&many);
-    train(&again);
-    const int failures = compare_weights(&many, &one, &s) + compare_results(&many, &one, &s) +
-                         compare_bits(&many, &again) + compare_tied(&many);
+    const int failures = train_and_compare(&many, &again, &one, &s, world);
     close_run(&one);
     close_run(&many);
     close_run(&again);

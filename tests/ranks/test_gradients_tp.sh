@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Gradients that tensor ranks add up under sequence parallelism: the model's have 32 elements (norms, biases) and 512
+# (positions). Together they are as one rank's, whether they all fit into the buffer, or some are larger than it, or it
+# is filled and sent several times; whole, or cut by ZeRO.
+set -u
+. "$MEGA_SOURCE/tests/kit/ranks.sh"
+while read -r n arguments; do
+    # shellcheck disable=SC2086  # a list of words
+    if out=$(ranks "$n" "$MEGA_BUILD/tests/ranks_parity" tp=2 sp=1 layers=1 $arguments 2>&1 </dev/null); then
+        echo "ok: $arguments: $out"
+    else
+        echo "FAILED: $arguments"
+        echo "$out"
+        exit 1
+    fi
+done <<'END'
+2 precision=f64 micro=4 sums=31
+2 precision=f64 micro=4 sums=70
+2 precision=f32 micro=4 sums=520
+4 zero=2 precision=f64 micro=2 sums=70
+END
