@@ -66,6 +66,65 @@ static void buckets_are_in_backward_order_and_padded(void **state)
     mega_layout_destroy(l);
 }
 
+/* A tied table waits for the sum over its other stage, so nothing else is in its bucket, whichever comes first. */
+static void a_tied_table_is_alone_in_its_bucket(void **state)
+{
+    (void)state;
+    mega_layout *l = layout_of_one();
+    for (int tied = 0; tied < 3; tied++) {
+        mega_params *p = NULL;
+        assert_int_equal(mega_params_create(&p, l), MEGA_OK);
+        for (int i = 0; i < 3; i++) {
+            mega_param r = matrix((const char *[]){"a", "b", "c"}[i], 8, 4);
+            r.tie = i == tied ? MEGA_TIE_OWNER : MEGA_TIE_NONE;
+            assert_int_equal(mega_params_add(p, &r, NULL), MEGA_OK);
+        }
+        assert_int_equal(mega_params_place(p, MEGA_F32, 1000), MEGA_OK);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(mega_params_get(p, i)->bucket == mega_params_get(p, tied)->bucket, i == tied);
+        mega_params_destroy(p);
+    }
+    mega_layout_destroy(l);
+}
+
+/* Data-parallel ranks own each element of a bucket once, under every stage of ZeRO, and know where in their slice. */
+static void ranks_own_every_element_once(void **state)
+{
+    (void)state;
+    enum { RANKS = 4 };
+    mega_layout *l = layout_of_one();
+    for (int stage = 1; stage <= 3; stage++) {
+        int owners[2][64] = {{0}};
+        int64_t next[2] = {0, 0};
+        for (int rank = 0; rank < RANKS; rank++) {
+            mega_layout mine = *l;
+            mega_params *p = NULL;
+            mine.dp = (mega_axis){rank, RANKS, l->dp.comm};
+            assert_int_equal(mega_params_create(&p, &mine), MEGA_OK);
+            for (int i = 0; i < 2; i++) {
+                const mega_param r = matrix(i == 0 ? "a" : "b", 9, 7);
+                assert_int_equal(mega_params_add(p, &r, NULL), MEGA_OK);
+            }
+            mega_params_shard(p, stage);
+            assert_int_equal(mega_params_place(p, MEGA_F32, 1000), MEGA_OK);
+            for (int i = 0; i < 2; i++) {
+                const mega_range owned = mega_params_owned(p, i);
+                const mega_param *r = mega_params_get(p, i);
+                for (int64_t k = 0; k < owned.count; k++) owners[i][owned.first + k]++;
+                if (owned.count == 0) continue;
+                assert_int_equal(owned.first, next[i]); /* in the order of ranks */
+                next[i] = owned.first + owned.count;
+                const int64_t at = mega_params_shard_index(p, r->bucket, r->offset + owned.first);
+                assert_in_range(at, 0, mega_params_shard_elements(p) - owned.count);
+            }
+            mega_params_destroy(p);
+        }
+        for (int i = 0; i < 2; i++)
+            for (int k = 0; k < 63; k++) assert_int_equal(owners[i][k], 1);
+    }
+    mega_layout_destroy(l);
+}
+
 static void mistakes_are_named(void **state)
 {
     (void)state;
@@ -268,6 +327,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buckets_are_in_backward_order_and_padded),
+        cmocka_unit_test(a_tied_table_is_alone_in_its_bucket),
+        cmocka_unit_test(ranks_own_every_element_once),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(initial_values_do_not_depend_on_the_cut),
         cmocka_unit_test(padding_rows_are_zero_and_change_nothing),

@@ -122,6 +122,97 @@ static void vocabulary_embedding(void **state)
     summands_are_the_whole(embed);
 }
 
+/* One head over two tokens by the formula: softmax of q.k / sqrt(D), then the values. */
+static void scores_are_divided_by_the_root_of_the_head(void **state)
+{
+    (void)state;
+    enum { D = 4 };
+    static const double x[2][D] = {{0.9, -0.4, 0.7, 0.2}, {-0.3, 0.8, 0.5, 1.1}};
+    mega_layout *one = NULL;
+    mega_params *params = NULL;
+    mega_graph *g = NULL;
+    mega_program *p = NULL;
+    must(mega_layout_create(&one, NULL, NULL));
+    must(mega_params_create(&params, one));
+    const mega_linear_shape qkv = {.in = D, .out = 3 * D, .blocks = 3}, proj = {.in = D, .out = D, .blocks = 1};
+    must(mega_declare_column_linear(params, "m", "attn.c_attn", &qkv));
+    must(mega_declare_row_linear(params, "m", "attn.c_proj", &proj));
+    must(mega_params_place(params, MEGA_F64, 0));
+    must(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
+    double *w = mega_params_master(params, 0), *out = mega_params_master(params, 2);
+    memset(w, 0, 3 * D * D * sizeof *w);
+    memset(out, 0, D * D * sizeof *out);
+    for (int i = 0; i < D; i++) { /* q = 3 x, k = 2 x, v = x */
+        for (int b = 0; b < 3; b++) w[(b * D + i) * D + i] = 3 - b;
+        out[i * D + i] = 1;
+    }
+    must(mega_graph_create(&g, MEGA_F64, params, one));
+    const mega_place at = {.graph = g, .params = params, .layout = one, .path = "m"};
+    const int64_t dim[2] = {2, D};
+    const mega_rows rows = {.batch = 1, .seq = 2};
+    const mega_self_attention_shape s = {.heads = 1, .head_dim = D};
+    mega_graph_output(g, mega_self_attention(&at, mega_graph_input(g, "x", MEGA_F64, 2, dim), &rows, &s), "y");
+    const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .name = "layer"};
+    must(mega_program_build(&p, g, &o));
+    must(mega_program_allocate(p));
+    memcpy(mega_program_tensor(p, "x", 0), x, sizeof x);
+    must(mega_program_forward(p, 0));
+    const double *y = mega_program_tensor(p, "y", 0);
+    double score[2] = {0, 0};
+    for (int j = 0; j < 2; j++)
+        for (int i = 0; i < D; i++) score[j] += 3 * x[1][i] * 2 * x[j][i] / sqrt((double)D);
+    const double first = 1 / (1 + exp(score[1] - score[0]));
+    for (int i = 0; i < D; i++) {
+        assert_true(fabs(y[i] - x[0][i]) < 1e-14);
+        assert_true(fabs(y[D + i] - (first * x[0][i] + (1 - first) * x[1][i])) < 1e-14);
+    }
+    mega_program_destroy(p);
+    mega_params_destroy(params);
+    mega_layout_destroy(one);
+}
+
+/* What everyone else reads of a parameter: how it is cut, whether it decays, whether its gradients are partial sums. */
+static void records_of_parameters(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        bool is_cut, decays, is_partial;
+        int cut_dim, blocks;
+    } expected[] = {{"m.up.weight", true, true, false, 0, 1},     {"m.up.bias", true, false, false, 0, 1},
+                    {"m.down.weight", true, true, false, 1, 1},   {"m.down.bias", false, false, true, 0, 1},
+                    {"m.qkv.weight", true, true, false, 0, 3},    {"m.qkv.bias", true, false, false, 0, 3},
+                    {"m.norm.weight", false, false, true, 0, 1},  {"m.norm.bias", false, false, true, 0, 1},
+                    {"m.tokens.weight", true, true, false, 0, 1}, {"m.positions.weight", false, true, true, 0, 1}};
+    for (int slabs = 0; slabs < 2; slabs++) {
+        const mega_linear_shape up = {.in = C, .out = F, .blocks = 1, .sequence_parallel = slabs == 1},
+                                down = {.in = F, .out = C, .blocks = 1, .sequence_parallel = slabs == 1},
+                                qkv = {.in = C, .out = 3 * C, .blocks = 3, .sequence_parallel = slabs == 1};
+        mega_layout *one = NULL;
+        mega_params *params = NULL;
+        must(mega_layout_create(&one, NULL, NULL));
+        must(mega_params_create(&params, one));
+        must(mega_declare_column_linear(params, "m", "up", &up));
+        must(mega_declare_row_linear(params, "m", "down", &down));
+        must(mega_declare_column_linear(params, "m", "qkv", &qkv));
+        must(mega_declare_layer_norm(params, "m", "norm", C, slabs == 1));
+        must(mega_declare_vocab_embedding(params, "m", "tokens", VOCAB, PADDED, C, &up));
+        must(mega_declare_embedding(params, "m", "positions", S, C, &up));
+        assert_int_equal(mega_params_count(params), sizeof expected / sizeof *expected);
+        for (int i = 0; i < mega_params_count(params); i++) {
+            const mega_param *p = mega_params_get(params, i);
+            assert_string_equal(p->name, expected[i].name);
+            assert_int_equal(p->axis == MEGA_AXIS_TP, expected[i].is_cut);
+            assert_int_equal(p->weight_decay, expected[i].decays);
+            assert_int_equal(p->grads_are_summands, slabs == 1 && expected[i].is_partial);
+            assert_int_equal(p->blocks, expected[i].blocks);
+            if (expected[i].is_cut) assert_int_equal(p->cut_dim, expected[i].cut_dim);
+        }
+        mega_params_destroy(params);
+        mega_layout_destroy(one);
+    }
+}
+
 /* The head's reductions are instructions of the printed program; with one rank there is none. */
 static void head_reduces_over_the_vocabulary(void **state)
 {
@@ -179,8 +270,12 @@ static void too_long_a_name_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(column_and_row_linear),      cmocka_unit_test(self_attention),
-        cmocka_unit_test(vocabulary_embedding),       cmocka_unit_test(head_reduces_over_the_vocabulary),
+        cmocka_unit_test(column_and_row_linear),
+        cmocka_unit_test(self_attention),
+        cmocka_unit_test(vocabulary_embedding),
+        cmocka_unit_test(head_reduces_over_the_vocabulary),
+        cmocka_unit_test(scores_are_divided_by_the_root_of_the_head),
+        cmocka_unit_test(records_of_parameters),
         cmocka_unit_test(too_long_a_name_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

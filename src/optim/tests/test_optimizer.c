@@ -1,0 +1,329 @@
+/* The optimizer over ranks, without ranks: each rank of a layout works on its own, in a group of one, and what all of
+ * them hold together is compared with one rank and with the formulas of the updates. */
+#include "kit.h"
+#include "megalith/optim.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A model of every kind of parameter: cut over tensor ranks by rows, by columns and in blocks, whole on each of them,
+ * with padding, with and without decay, tied. */
+enum { PARAMS = 7, MOST = 240, STEPS = 3 };
+
+static const struct {
+    const char *name;
+    int64_t rows, cols, real_rows;
+    int dims, cut_dim, blocks;
+    bool is_cut, decays;
+} records[PARAMS] = {{"wte", 20, 6, 17, 2, 0, 1, true, true},        {"wpe", 5, 6, 5, 2, 0, 1, false, true},
+                     {"qkv", 12, 6, 12, 2, 0, 3, true, true},        {"qkv.bias", 12, 1, 12, 1, 0, 3, true, false},
+                     {"proj", 6, 8, 6, 2, 1, 1, true, true},         {"proj.bias", 6, 1, 6, 1, 0, 1, false, false},
+                     {"norm.gain", 40, 1, 40, 1, 0, 1, false, false}};
+
+typedef struct settings {
+    mega_optimizer_kind kind;
+    mega_dtype compute;
+    int zero, tp, dp;
+    double lr, decay, clip;
+} settings;
+
+typedef struct rank {
+    mega_layout *alone, layout;
+    mega_params *params;
+    mega_optimizer *optimizer;
+} rank;
+
+static void need(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+static const mega_optimizer_options betas = {.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .momentum = 0.7};
+
+static void rank_open(rank *r, const settings *s, int tp, int dp, mega_tie tie)
+{
+    mega_optimizer_options o = betas;
+    o.kind = s->kind;
+    need(mega_layout_create(&r->alone, NULL, NULL));
+    r->layout = *r->alone;
+    r->layout.tp = (mega_axis){tp, s->tp, r->alone->tp.comm};
+    r->layout.dp = (mega_axis){dp, s->dp, r->alone->dp.comm};
+    need(mega_params_create(&r->params, &r->layout));
+    for (int i = 0; i < PARAMS; i++) {
+        mega_param p = {.num_dims = records[i].dims,
+                        .shape = {records[i].rows, records[i].cols},
+                        .true_shape = {records[i].real_rows, records[i].cols},
+                        .axis = records[i].is_cut ? MEGA_AXIS_TP : MEGA_AXIS_NONE,
+                        .cut_dim = records[i].cut_dim,
+                        .blocks = records[i].blocks,
+                        .tie = i == 0 ? tie : MEGA_TIE_NONE,
+                        .weight_decay = records[i].decays};
+        snprintf(p.name, sizeof p.name, "%s", records[i].name);
+        need(mega_params_add(r->params, &p, NULL));
+    }
+    mega_params_shard(r->params, s->zero);
+    need(mega_params_place(r->params, s->compute, 100));
+    need(mega_params_allocate(r->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    need(mega_optimizer_create(&r->optimizer, r->params, &r->layout, &o));
+    need(mega_optimizer_allocate(r->optimizer));
+}
+
+static void rank_close(rank *r)
+{
+    mega_optimizer_destroy(r->optimizer);
+    mega_params_destroy(r->params);
+    mega_layout_destroy(r->alone);
+}
+
+/* Numbers of the whole model, by parameter and element; what lies in the padding is 0. */
+static double value_of(int param, int64_t element, int step)
+{
+    const double x = sin(1.7 * (double)element + 3.1 * param + 0.9 * step);
+    return element / records[param].cols < records[param].real_rows ? x + 0.3 : 0;
+}
+
+/* Where element k of what a rank has of a parameter is in the whole one: of each block, ranks have equal parts. */
+static int64_t whole_index(const rank *r, int param, int64_t k)
+{
+    const mega_param *p = mega_params_get(r->params, param);
+    int64_t at[2] = {k / p->local_shape[1], k % p->local_shape[1]}, *cut = &at[p->cut_dim];
+    const int64_t part = p->local_shape[p->cut_dim] / p->blocks;
+    if (records[param].is_cut) *cut = (*cut / part * r->layout.tp.size + r->layout.tp.rank) * part + *cut % part;
+    return at[0] * records[param].cols + at[1];
+}
+
+static void put(const rank *r, void *data, int64_t i, double x)
+{
+    if (mega_params_acc_dtype(r->params) == MEGA_F64) ((double *)data)[i] = x;
+    else
+        ((float *)data)[i] = (float)x;
+}
+
+static double get(const rank *r, const void *data, int64_t i)
+{
+    return mega_params_acc_dtype(r->params) == MEGA_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
+}
+
+/* Of each parameter what this rank owns: its part of the numbers, into masters or into gradients. */
+static void fill(const rank *r, bool masters, int step)
+{
+    for (int i = 0; i < PARAMS; i++) {
+        const mega_param *p = mega_params_get(r->params, i);
+        const mega_range owned = mega_params_owned(r->params, i);
+        void *to = masters ? mega_params_master(r->params, i)
+                           : mega_params_grad_at(r->params, p->bucket, p->offset + owned.first);
+        for (int64_t k = 0; k < owned.count; k++)
+            put(r, to, k, value_of(i, whole_index(r, i, owned.first + k), masters ? 100 : step));
+    }
+}
+
+/* ---- the update by its formulas, in double, of the whole model ---- */
+
+typedef struct model {
+    double master[PARAMS][MOST], moment[2][PARAMS][MOST];
+} model;
+
+static int64_t elements(int param)
+{
+    return records[param].rows * records[param].cols;
+}
+
+static void update_by_formula(model *m, const settings *s, int step, double factor)
+{
+    for (int i = 0; i < PARAMS; i++)
+        for (int64_t k = 0; k < elements(i); k++) {
+            const double g = factor * value_of(i, k, step), decay = records[i].decays ? s->decay : 0;
+            double *p = &m->master[i][k], *a = &m->moment[0][i][k], *b = &m->moment[1][i][k];
+            if (s->kind == MEGA_OPTIMIZER_SGD) {
+                *a = step == 1 ? g + decay * *p : betas.momentum * *a + g + decay * *p;
+                *p -= s->lr * *a;
+                continue;
+            }
+            *a = betas.beta1 * *a + (1 - betas.beta1) * g;
+            *b = betas.beta2 * *b + (1 - betas.beta2) * g * g;
+            const double mean = *a / (1 - pow(betas.beta1, step)), square = *b / (1 - pow(betas.beta2, step));
+            *p -= s->lr * (mean / (sqrt(square) + betas.eps) + decay * *p);
+        }
+}
+
+static double norm_by_formula(int step)
+{
+    double squares = 0;
+    for (int i = 0; i < PARAMS; i++)
+        for (int64_t k = 0; k < elements(i); k++) squares += value_of(i, k, step) * value_of(i, k, step);
+    return sqrt(squares);
+}
+
+/* Marks what this rank holds and compares it. */
+static void compare(const rank *r, const model *m, const settings *s, int held[PARAMS][MOST])
+{
+    const double tolerance = mega_params_acc_dtype(r->params) == MEGA_F64 ? 1e-13 : 2e-6;
+    for (int i = 0; i < PARAMS; i++) {
+        const mega_range owned = mega_params_owned(r->params, i);
+        for (int64_t k = 0; k < owned.count; k++) {
+            const int64_t at = whole_index(r, i, owned.first + k);
+            held[i][at]++;
+            const double found = get(r, mega_params_master(r->params, i), k);
+            if (!(fabs(found - m->master[i][at]) <= tolerance * fmax(1, fabs(found))))
+                fail_msg("%s[%lld], ZeRO %d, tp %d, dp %d: %.15g, expected %.15g", records[i].name, (long long)at,
+                         s->zero, s->tp, s->dp, found, m->master[i][at]);
+            for (int j = 0; j < mega_optimizer_num_moments(r->optimizer); j++) {
+                const double moment = get(r, mega_optimizer_moment(r->optimizer, j, i), k);
+                if (!(fabs(moment - m->moment[j][i][at]) <= tolerance * fmax(1, fabs(moment))))
+                    fail_msg("%s of %s[%lld]: %.15g, expected %.15g", mega_optimizer_moment_name(r->optimizer, j),
+                             records[i].name, (long long)at, moment, m->moment[j][i][at]);
+            }
+        }
+    }
+}
+
+/* Every rank of a layout in turn. The squares of their norms, which ranks would sum, are summed here. */
+static void train_all_ranks(const settings *s)
+{
+    static model expected;
+    static int held[PARAMS][MOST];
+    double squares[STEPS + 1] = {0}, factor[STEPS + 1];
+    int64_t zeros = 0;
+    memset(held, 0, sizeof held);
+    for (int step = 1; step <= STEPS; step++) factor[step] = mega_clip_factor(norm_by_formula(step), s->clip);
+    for (int n = 0; n < s->tp * s->dp; n++) {
+        rank r;
+        rank_open(&r, s, n % s->tp, n / s->tp, MEGA_TIE_NONE);
+        memset(&expected, 0, sizeof expected);
+        for (int i = 0; i < PARAMS; i++)
+            for (int64_t k = 0; k < elements(i); k++) expected.master[i][k] = value_of(i, k, 100);
+        fill(&r, true, 0);
+        for (int step = 1; step <= STEPS; step++) {
+            mega_norm_result norm;
+            fill(&r, false, step);
+            need(mega_optimizer_gradient_norm(r.optimizer, &norm));
+            assert_true(norm.finite);
+            if (s->zero > 0 || n / s->tp == 0) squares[step] += norm.norm * norm.norm; /* else all of dp have it */
+            if (step == 1 && (s->zero > 0 || n / s->tp == 0)) zeros += norm.zeros;
+            mega_optimizer_update(r.optimizer, s->lr, s->decay, factor[step]);
+            update_by_formula(&expected, s, step, factor[step]);
+        }
+        assert_int_equal(mega_optimizer_updates(r.optimizer), STEPS);
+        compare(&r, &expected, s, held);
+        rank_close(&r);
+    }
+    for (int step = 1; step <= STEPS; step++) {
+        const double norm = sqrt(squares[step]);
+        if (!(fabs(norm / norm_by_formula(step) - 1) < 1e-6))
+            fail_msg("ZeRO %d, tp %d, dp %d: the norm of all ranks is %.12g, expected %.12g", s->zero, s->tp, s->dp,
+                     norm, norm_by_formula(step));
+    }
+    assert_int_equal(zeros, 0); /* padding is not counted */
+    for (int i = 0; i < PARAMS; i++) {
+        const int copies = (records[i].is_cut ? 1 : s->tp) * (s->zero > 0 ? 1 : s->dp);
+        for (int64_t k = 0; k < elements(i); k++) assert_int_equal(held[i][k], copies);
+    }
+}
+
+static void ranks_together_make_the_update_of_one(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 2; kind++)
+        for (int zero = 0; zero <= 3; zero++)
+            for (int tp = 1; tp <= 2; tp++)
+                for (int wide = 0; wide < 2; wide++) {
+                    const settings s = {.kind = kind == 0 ? MEGA_OPTIMIZER_ADAM : MEGA_OPTIMIZER_SGD,
+                                        .compute = wide ? MEGA_F64 : MEGA_F32,
+                                        .zero = zero,
+                                        .tp = tp,
+                                        .dp = zero > 0 ? 3 : 1,
+                                        .lr = 0.05,
+                                        .decay = 0.3,
+                                        .clip = 1.5};
+                    train_all_ranks(&s);
+                }
+}
+
+/* Of a table that first and last stage both hold, one counts. */
+static void a_tied_copy_counts_once(void **state)
+{
+    (void)state;
+    static const mega_tie tie[] = {MEGA_TIE_OWNER, MEGA_TIE_COPY};
+    const settings s = {.kind = MEGA_OPTIMIZER_ADAM, .compute = MEGA_F64, .tp = 1, .dp = 1};
+    double table = 0, squares[2];
+    for (int64_t k = 0; k < elements(0); k++) table += value_of(0, k, 1) * value_of(0, k, 1);
+    for (int i = 0; i < 2; i++) {
+        rank r;
+        mega_norm_result norm;
+        rank_open(&r, &s, 0, 0, tie[i]);
+        fill(&r, false, 1);
+        need(mega_optimizer_gradient_norm(r.optimizer, &norm));
+        squares[i] = norm.norm * norm.norm;
+        assert_int_equal(norm.zeros, 0);
+        rank_close(&r);
+    }
+    assert_true(fabs(squares[0] - squares[1] - table) < 1e-9 * table);
+}
+
+/* Far above the limit, just above it, below it, and without one. */
+static void clip_factor(void **state)
+{
+    (void)state;
+    assert_true(fabs(mega_clip_factor(50, 2) - 0.04) < 1e-8);
+    assert_true(fabs(mega_clip_factor(2.5, 2) - 0.8) < 1e-6);
+    assert_true(mega_clip_factor(1.9, 2) == 1);
+    assert_true(mega_clip_factor(50, 0) == 1);
+}
+
+static void zeroes_what_is_not_skipped(void **state)
+{
+    (void)state;
+    const settings s = {.kind = MEGA_OPTIMIZER_ADAM, .compute = MEGA_F32, .tp = 1, .dp = 1};
+    const bool skip[PARAMS] = {[2] = true, [5] = true};
+    rank r;
+    rank_open(&r, &s, 0, 0, MEGA_TIE_NONE);
+    fill(&r, false, 1);
+    mega_optimizer_zero_gradients_but(r.optimizer, skip);
+    for (int i = 0; i < PARAMS; i++) {
+        double sum = 0;
+        for (int64_t k = 0; k < elements(i); k++) sum += fabs(get(&r, mega_params_grad(r.params, i), k));
+        assert_int_equal(sum > 0, skip[i]);
+    }
+    mega_optimizer_zero_gradients(r.optimizer);
+    for (int i = 0; i < PARAMS; i++) assert_true(get(&r, mega_params_grad(r.params, i), 0) == 0);
+    rank_close(&r);
+}
+
+/* The first parameter held here with a gradient that is not a number, under ZeRO by the rank that owns it. */
+static void finds_what_is_not_finite(void **state)
+{
+    (void)state;
+    const settings s = {.kind = MEGA_OPTIMIZER_ADAM, .compute = MEGA_F32, .zero = 1, .tp = 1, .dp = 2};
+    int found = 0;
+    for (int dp = 0; dp < 2; dp++) {
+        rank r;
+        mega_norm_result norm;
+        rank_open(&r, &s, 0, dp, MEGA_TIE_NONE);
+        fill(&r, false, 1);
+        assert_int_equal(mega_optimizer_find_nonfinite(r.optimizer), -1);
+        const mega_param *p = mega_params_get(r.params, 4);
+        const mega_range owned = mega_params_owned(r.params, 4);
+        if (owned.first == 0 && owned.count > 0) {
+            put(&r, mega_params_grad_at(r.params, p->bucket, p->offset), 0, NAN);
+            assert_int_equal(mega_optimizer_find_nonfinite(r.optimizer), 4);
+            need(mega_optimizer_gradient_norm(r.optimizer, &norm));
+            assert_false(norm.finite);
+            found++;
+        }
+        rank_close(&r);
+    }
+    assert_int_equal(found, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_together_make_the_update_of_one),
+        cmocka_unit_test(a_tied_copy_counts_once),
+        cmocka_unit_test(clip_factor),
+        cmocka_unit_test(zeroes_what_is_not_skipped),
+        cmocka_unit_test(finds_what_is_not_finite),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

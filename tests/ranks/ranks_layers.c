@@ -1,0 +1,244 @@
+/* The layers of parallel/ over real ranks of tensor parallelism, each alone: result, gradient of what enters it, and
+ * gradients of its parameters, against the same layer on one rank.   ranks_layers
+ *
+ * Every rank takes part in each case, without and with sequence parallelism. */
+#include "megalith/layers.h"
+#include "megalith/philox.h"
+#include "megalith/program.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { B = 2, S = 8, T = B * S, C = 16, F = 24, HEADS = 4, VOCAB = 21, PADDED = 24 };
+
+static void need(mega_status st)
+{
+    if (st == MEGA_OK) return;
+    fprintf(stderr, "%s\n", mega_error_message());
+    exit(1);
+}
+
+typedef mega_tensor describe_layer(const mega_place *at, mega_tensor x, const mega_rows *rows);
+
+static mega_tensor column_and_row(const mega_place *at, mega_tensor x, const mega_rows *rows)
+{
+    (void)rows;
+    return mega_row_linear(at, "down", mega_gelu(at, "act", mega_column_linear(at, "up", x), true));
+}
+
+static mega_tensor attention(const mega_place *at, mega_tensor x, const mega_rows *rows)
+{
+    const mega_self_attention_shape s = {.heads = HEADS, .head_dim = C / HEADS, .dropout = 0.3, .site = 8};
+    return mega_self_attention(at, x, rows, &s);
+}
+
+static mega_tensor norm_and_dropout(const mega_place *at, mega_tensor x, const mega_rows *rows)
+{
+    return mega_dropout_add(at, "drop", mega_layer_norm(at, "ln", x, 1e-5), x, 0.3, 9, rows);
+}
+
+static mega_tensor embeddings(const mega_place *at, mega_tensor x, const mega_rows *rows)
+{
+    const mega_tensor table = mega_vocab_embedding(at, "wte", rows->seq_position); /* any ids do */
+    return mega_op_add(at->graph, mega_position_embedding(at, "wpe", rows->seq_position, table), x);
+}
+
+static mega_tensor head(const mega_place *at, mega_tensor x, const mega_rows *rows)
+{
+    const int64_t tokens = T;
+    const mega_tensor mask = mega_graph_input(at->graph, "loss_mask", MEGA_F32, 1, &tokens);
+    const mega_head_result r = mega_vocab_head_loss(at, "wte", x, rows->seq_position, mask, VOCAB, true, true);
+    return r.token_loss;
+}
+
+static const struct {
+    const char *name;
+    describe_layer *describe;
+    bool is_head; /* its result is [T], whole on every rank, and it makes its own gradient */
+} layers[] = {{"column and row linear", column_and_row, false},
+              {"self attention", attention, false},
+              {"norm and dropout", norm_and_dropout, false},
+              {"embeddings", embeddings, false},
+              {"head", head, true}};
+
+static void declare(mega_params *p, bool sequence_parallel)
+{
+    const mega_linear_shape up = {.in = C, .out = F, .blocks = 1, .sequence_parallel = sequence_parallel},
+                            down = {.in = F, .out = C, .blocks = 1, .sequence_parallel = sequence_parallel},
+                            qkv = {.in = C, .out = 3 * C, .blocks = 3, .sequence_parallel = sequence_parallel},
+                            proj = {.in = C, .out = C, .blocks = 1, .sequence_parallel = sequence_parallel};
+    need(mega_declare_column_linear(p, "m", "up", &up));
+    need(mega_declare_row_linear(p, "m", "down", &down));
+    need(mega_declare_column_linear(p, "m", "attn.c_attn", &qkv));
+    need(mega_declare_row_linear(p, "m", "attn.c_proj", &proj));
+    need(mega_declare_layer_norm(p, "m", "ln", C, sequence_parallel));
+    need(mega_declare_vocab_embedding(p, "m", "wte", VOCAB, PADDED, C, &proj));
+    need(mega_declare_embedding(p, "m", "wpe", VOCAB, C, &proj));
+}
+
+typedef struct run {
+    mega_layout *layout;
+    mega_params *params;
+    mega_program *program;
+    int64_t rows; /* of x and of the result: all tokens, or this rank's slab */
+} run;
+
+static double number(uint32_t what, int64_t i)
+{
+    const mega_philox r = mega_philox4x32((mega_philox){{(uint32_t)i, what, 0, 0}}, 3, 4);
+    return (double)r.v[0] / 4294967296.0 - 0.5;
+}
+
+/* Row and column of element k of what this rank has of a parameter. */
+static void place_of(const run *r, const mega_param *p, int64_t k, int64_t at[2])
+{
+    at[0] = k / p->local_shape[1];
+    at[1] = k % p->local_shape[1];
+    if (p->axis != MEGA_AXIS_TP) return;
+    const int64_t part = p->local_shape[p->cut_dim] / p->blocks, i = at[p->cut_dim];
+    at[p->cut_dim] = (i / part * r->layout->tp.size + r->layout->tp.rank) * part + i % part;
+}
+
+/* Every parameter, biases too, has random values that depend on the place in the whole tensor. */
+static void set_parameters(const run *r)
+{
+    for (int i = 0; i < mega_params_count(r->params); i++) {
+        const mega_param *p = mega_params_get(r->params, i);
+        double *w = mega_params_master(r->params, i);
+        for (int64_t k = 0; k < p->count; k++) {
+            int64_t at[2];
+            place_of(r, p, k, at);
+            w[k] = at[0] < p->true_shape[0] ? number(100 + (uint32_t)i, at[0] * p->shape[1] + at[1]) : 0;
+        }
+    }
+}
+
+static void set_inputs(const run *r, bool is_head)
+{
+    const int64_t first = r->rows < T ? r->rows * r->layout->tp.rank : 0;
+    double *x = mega_program_tensor(r->program, "x", 0), *dy = mega_program_tensor(r->program, "dy", 0);
+    float *mask = mega_program_tensor(r->program, "loss_mask", 0);
+    int32_t *sample = mega_program_tensor(r->program, "sample_id", 0);
+    int32_t *position = mega_program_tensor(r->program, "seq_position", 0);
+    for (int64_t i = 0; i < r->rows * C; i++) {
+        x[i] = number(1, first * C + i);
+        if (!is_head) dy[i] = number(2, first * C + i);
+    }
+    for (int t = 0; t < T; t++) {
+        if (sample != NULL) sample[t] = 40 + t / S;
+        if (position != NULL) position[t] = is_head ? (t * 7) % VOCAB : t % S; /* labels there */
+        if (mask != NULL) mask[t] = t % 3 == 0 ? 0.0f : 1.0f;
+    }
+}
+
+static void open_run(run *r, int layer, mega_world *world, bool slabs)
+{
+    mega_graph *g = NULL;
+    const bool is_head = layers[layer].is_head;
+    need(mega_layout_create(&r->layout, world, &(mega_layout_sizes){.tp = mega_world_size(world)}));
+    slabs = slabs && r->layout->tp.size > 1;
+    r->rows = slabs ? T / r->layout->tp.size : T;
+    need(mega_params_create(&r->params, r->layout));
+    declare(r->params, slabs);
+    need(mega_params_place(r->params, MEGA_F64, 0));
+    need(mega_params_allocate(r->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    need(mega_graph_create(&g, MEGA_F64, r->params, r->layout));
+    const mega_place at = {
+        .graph = g, .params = r->params, .layout = r->layout, .sequence_parallel = slabs, .path = "m"};
+    const int64_t tokens = T, dim[2] = {r->rows, C};
+    const mega_tensor x = mega_graph_input(g, "x", MEGA_F64, 2, dim);
+    const mega_rows rows = {.batch = B,
+                            .seq = S,
+                            .sample_id = mega_graph_input(g, "sample_id", MEGA_I32, 1, &tokens),
+                            .seq_position = mega_graph_input(g, "seq_position", MEGA_I32, 1, &tokens)};
+    mega_graph_want_gradient(g, x, "dx");
+    const mega_tensor y = layers[layer].describe(&at, x, &rows);
+    mega_graph_output(g, y, "y");
+    if (!is_head) mega_graph_seed_gradient(g, y, "dy");
+    const mega_program_options o = {
+        .backend = MEGA_PROGRAM_PLAIN, .differentiate = true, .name = "layer", .world = world};
+    need(mega_program_build(&r->program, g, &o));
+    need(mega_program_allocate(r->program));
+    mega_step_block *step = mega_program_step(r->program);
+    step->seed = 5;
+    step->loss_factor = 0.5;
+    step->first_micro_batch = step->last_micro_batch = true;
+    set_parameters(r);
+    set_inputs(r, is_head);
+    need(mega_program_forward(r->program, 0));
+    need(mega_program_backward(r->program, 0));
+}
+
+static void close_run(run *r)
+{
+    mega_program_destroy(r->program);
+    mega_params_destroy(r->params);
+    mega_layout_destroy(r->layout);
+}
+
+static int differs(const run *r, const char *layer, const char *what, double apart, double size)
+{
+    const double relative = sqrt(apart / (size > 0 ? size : 1));
+    if (relative <= 1e-12) return 0;
+    fprintf(stderr, "%s, %s, rank %d of %d%s: %.3g apart\n", layer, what, r->layout->tp.rank, r->layout->tp.size,
+            r->rows < T ? ", a slab of the tokens each" : "", relative);
+    return 1;
+}
+
+/* Rows that this rank has of a tensor of all tokens. */
+static int compare_rows(const run *many, const run *one, const char *layer, const char *name, int64_t cols, bool whole)
+{
+    const double *a = mega_program_tensor(many->program, name, 0), *b = mega_program_tensor(one->program, name, 0);
+    const int64_t rows = whole ? T : many->rows, first = rows < T ? rows * many->layout->tp.rank : 0;
+    double apart = 0, size = 0;
+    for (int64_t i = 0; i < rows * cols; i++) {
+        const double expected = b[first * cols + i];
+        apart += (a[i] - expected) * (a[i] - expected);
+        size += expected * expected;
+    }
+    return differs(many, layer, name, apart, size);
+}
+
+static int compare_gradients(const run *many, const run *one, const char *layer)
+{
+    int failures = 0;
+    for (int i = 0; i < mega_params_count(many->params); i++) {
+        const mega_param *p = mega_params_get(many->params, i);
+        double *a = mega_params_grad(many->params, i), apart = 0, size = 0;
+        const double *b = mega_params_grad(one->params, i);
+        if (p->grads_are_summands)
+            need(mega_comm_all_reduce(many->layout->tp.comm, p->name, a, p->count, MEGA_F64, MEGA_REDUCE_SUM));
+        for (int64_t k = 0; k < p->count; k++) {
+            int64_t at[2];
+            place_of(many, p, k, at);
+            const double expected = b[at[0] * p->shape[1] + at[1]];
+            apart += (a[k] - expected) * (a[k] - expected);
+            size += expected * expected;
+        }
+        failures += differs(many, layer, p->name, apart, size);
+    }
+    return failures;
+}
+
+int main(void)
+{
+    mega_world *world;
+    int failures = 0;
+    need(mega_world_create(&world, NULL));
+    for (int i = 0; i < (int)(sizeof layers / sizeof *layers); i++)
+        for (int slabs = 0; slabs < 2; slabs++) {
+            run one, many;
+            const bool is_head = layers[i].is_head;
+            open_run(&one, i, NULL, false);
+            open_run(&many, i, world, slabs == 1);
+            failures += compare_rows(&many, &one, layers[i].name, "y", is_head ? 1 : C, is_head);
+            failures += compare_rows(&many, &one, layers[i].name, "dx", C, false);
+            failures += compare_gradients(&many, &one, layers[i].name);
+            close_run(&one);
+            close_run(&many);
+        }
+    mega_world_destroy(world);
+    return failures == 0 ? 0 : 1;
+}
