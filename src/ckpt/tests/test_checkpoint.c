@@ -1,4 +1,5 @@
 /* Checkpoints: what is written is read back bit for bit, and what cannot be read says why. */
+#include "ckpt_impl.h"
 #include "megalith/file.h"
 #include "tiny.h"
 
@@ -123,6 +124,58 @@ static void keeps_the_newest(void **state)
                   .folder = folder, .iteration = 1, .shape = &tiny_shape, .save_dtype = MEGA_F32, .weights = m.weight}),
               MEGA_ERR_USAGE, "iter_0000001", "not written by megalith", "another --save");
     assert_true(exists(folder, "iter_0000001/mp_rank_00"));
+    tiny_fini(&m);
+}
+
+static int count_files(const char *folder, const char *inside, const mega_checksums *sums)
+{
+    mega_names names = {0};
+    int count = 0;
+    tiny_ok(mega_folder_list(&names, *inside != '\0' ? mega_kit_path(folder, inside) : folder));
+    for (size_t i = 0; i < names.count; i++) {
+        char name[256];
+        snprintf(name, sizeof name, "%s%s%s", inside, *inside != '\0' ? "/" : "", names.name[i]);
+        if (mega_folder_exists(mega_kit_path(folder, name))) {
+            count += count_files(folder, name, sums);
+        } else if (strcmp(name, MEGA_CHECKSUMS_FILE) != 0) { /* that has its own sum in it */
+            if (mega_checksums_find(sums, name) == NULL) fail_msg("%s has no checksum", name);
+            count++;
+        }
+    }
+    mega_names_fini(&names);
+    return count;
+}
+
+static void every_file_has_a_checksum(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    mega_checksums sums = {0};
+    mega_tokenizer *tokenizer = NULL;
+    tiny m;
+    tiny_init(&m, MEGA_F32, 12);
+    tiny_ok(mega_tokenizer_create(&tokenizer, &(mega_tokenizer_options){.type = "ByteTokenizer"}));
+    mega_checkpoint_save save = tiny_save(&m, folder, 3, "{\"iteration\": 3}");
+    save.tokenizer = tokenizer;
+    save.model_card = "a card";
+    save.save_dtype = MEGA_BF16; /* with the exact weights beside them */
+    tiny_ok(mega_checkpoint_write(&save));
+    const char *iteration = mega_kit_path(folder, "iter_0000003");
+    tiny_ok(mega_checksums_read(&sums, iteration));
+    const int files = count_files(iteration, "", &sums);
+    assert_int_equal(files, sums.count); /* nor does the list name a file that is not there */
+    static const char *const some[] = {"config.json",
+                                       "generation_config.json",
+                                       "model.safetensors",
+                                       "README.md",
+                                       "state/optimizer.safetensors",
+                                       "state/masters.safetensors",
+                                       "tokenizer.json",
+                                       "state/run.json"};
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+        if (mega_checksums_find(&sums, some[i]) == NULL) fail_msg("%s was not written", some[i]);
+    mega_checksums_fini(&sums);
+    mega_tokenizer_destroy(tokenizer);
     tiny_fini(&m);
 }
 
@@ -372,6 +425,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trips),
         cmocka_unit_test(keeps_the_newest),
+        cmocka_unit_test(every_file_has_a_checksum),
         cmocka_unit_test(replaces_an_iteration),
         cmocka_unit_test(clears_leftovers),
         cmocka_unit_test(keeps_what_was_set_aside),

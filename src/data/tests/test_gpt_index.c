@@ -197,7 +197,7 @@ static void golden_file(void **state)
         }
         cases++;
     }
-    assert_int_equal(cases, 21);
+    assert_int_equal(cases, 24);
     mega_free(text);
 }
 
@@ -249,6 +249,7 @@ static void split_table(void **state)
                {"0,1,1", 3, {0, 0, 1, 3}},
                {" 90 , 10 ", 10, {0, 9, 10, 10}},
                {"1,1", 0, {0, 0, 0, 0}},
+               {"1,3", 2, {0, 0, 2, 2}}, /* halves go to the even number: 0.5 to 0, 1.5 to 2 */
                {".9,.1", 10, {0, 9, 10, 10}}};
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         int64_t bounds[4];

@@ -20,6 +20,8 @@ typedef struct setting {
     double dropout;
     bool per_token, masked, plain, recompute;
     int threads;
+    uint32_t more_seed; /* added to the seed of dropout */
+    bool still;         /* a learning rate of 0 */
 } setting;
 
 typedef struct rig {
@@ -35,7 +37,8 @@ static void rig_open(rig *r, const setting *s)
     r->gpt.recompute = s->recompute ? MEGA_GPT_RECOMPUTE_FULL : MEGA_GPT_RECOMPUTE_NONE;
     r->gpt.per_token_loss = s->per_token;
     need(mega_team_create(&r->team, s->threads > 0 ? s->threads : 1));
-    mega_engine_options o = engine_run_options(BATCH, s->micro_batch, 1e-2);
+    mega_engine_options o = engine_run_options(BATCH, s->micro_batch, s->still ? 0 : 1e-2);
+    o.dropout_seed += s->more_seed;
     o.compute = s->compute;
     o.plain = s->plain;
     o.team = r->team;
@@ -102,6 +105,27 @@ static void micro_batches_change_nothing(void **state)
     setting four = one;
     four.micro_batch = 4;
     same(&one, &four, 1e-12); /* dropout masks too are those of the samples */
+}
+
+/* Two seeds give two losses; and in a model that does not learn, so do two steps on the same samples. */
+static void masks_follow_the_seed_and_the_step(void **state)
+{
+    (void)state;
+    const setting one = {.compute = MEGA_F32, .micro_batch = 4, .dropout = 0.2, .still = true};
+    setting other = one;
+    mega_step_result a[STEPS], b[STEPS];
+    rig r;
+    other.more_seed = 1;
+    run(&one, a);
+    run(&other, b);
+    for (int i = 0; i < STEPS; i++) assert_true(a[i].loss != b[i].loss);
+    rig_open(&r, &one);
+    for (int i = 0; i < 2; i++) {
+        fill(mega_engine_batch(r.engine), 0, false);
+        need(mega_engine_step(r.engine, &a[i]));
+    }
+    rig_close(&r);
+    assert_true(a[0].loss != a[1].loss);
 }
 
 static void per_token_loss_does_not_see_micro_batches(void **state)
@@ -208,6 +232,7 @@ static void a_loaded_engine_goes_on(void **state)
     run(&s, expected);
     rig_open(&r, &s);
     for (int i = 0; i < 2; i++) step(&r, &s, &found);
+    mega_engine_progress_get(r.engine)->consumed_valid_samples = 24;
     save(&r, folder);
     rig_close(&r);
     rig_open(&other, &s);
@@ -216,6 +241,7 @@ static void a_loaded_engine_goes_on(void **state)
     mega_checkpoint_close(c);
     assert_true(loaded.optimizer && loaded.resumed);
     assert_int_equal(mega_engine_progress_get(other.engine)->consumed_samples, 2 * BATCH);
+    assert_int_equal(mega_engine_progress_get(other.engine)->consumed_valid_samples, 24);
     for (int i = 2; i < STEPS; i++) {
         step(&other, &s, &found);
         assert_true(found.loss == expected[i].loss);
@@ -399,6 +425,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(micro_batches_change_nothing),
+        cmocka_unit_test(masks_follow_the_seed_and_the_step),
         cmocka_unit_test(per_token_loss_does_not_see_micro_batches),
         cmocka_unit_test(threads_and_repetition_change_no_bit),
         cmocka_unit_test(recomputation_changes_no_bit),

@@ -1,8 +1,10 @@
 /* GPT as a program: its gradients against finite differences in double, and what must not change them. */
 #include "gpt_run.h"
+#include "megalith/evaluate.h"
 #include "megalith/model.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static const gpt_run_options train_f64 = {.dtype = MEGA_F64, .backend = MEGA_PROGRAM_PLAIN, .batch = 2, .seq = 8};
@@ -248,6 +250,189 @@ static void masks_do_not_depend_on_the_micro_batch(void **state)
     }
 }
 
+/* ---- masks of dropout ---- */
+
+enum { MASK_TOKENS = 2 * 16, MASK_HIDDEN = 24, MASK_SITES = 7 }; /* the embedding, and two a layer */
+
+typedef struct mask_notes {
+    double value[2 * MASK_SITES][MASK_TOKENS * MASK_HIDDEN]; /* what is behind each dropout, then each attention */
+    char name[2 * MASK_SITES][48];
+    int count;
+} mask_notes;
+
+static void note_masks(void *user, const mega_observed *made)
+{
+    mask_notes *n = user;
+    if (made->backward || (strcmp(made->op, "dropout") != 0 && strcmp(made->op, "attention") != 0)) return;
+    if (made->cols != MASK_HIDDEN) return; /* the denominators of an attention */
+    assert_in_range(n->count, 0, 2 * MASK_SITES - 1);
+    snprintf(n->name[n->count], sizeof n->name[0], "%s", made->tensor);
+    memcpy(n->value[n->count++], made->data, sizeof n->value[0]);
+}
+
+static void set_parameter(const gpt_run *r, const char *name, int64_t begin, int64_t end, double value)
+{
+    const int i = mega_params_find(r->params, name);
+    assert_true(i >= 0);
+    for (int64_t k = begin; k < end; k++) ((double *)mega_params_master(r->params, i))[k] = value;
+}
+
+/* A model whose every dropout drops ones, so that the masks can be read off: projections are 0 and their biases 1. */
+static void show_masks(gpt_run *r, mask_notes *notes)
+{
+    char name[64];
+    memset(mega_params_flat_master(r->params), 0, (size_t)mega_params_elements(r->params) * sizeof(double));
+    set_parameter(r, "transformer.wte.weight", 0, (int64_t)r->gpt.vocab * MASK_HIDDEN, 1);
+    for (int n = 0; n < r->gpt.num_layers; n++) {
+        snprintf(name, sizeof name, "transformer.h.%d.attn.c_attn.bias", n);
+        set_parameter(r, name, 2 * MASK_HIDDEN, 3 * MASK_HIDDEN, 1); /* all values are 1, all scores equal */
+        snprintf(name, sizeof name, "transformer.h.%d.attn.c_proj.bias", n);
+        set_parameter(r, name, 0, MASK_HIDDEN, 1);
+        snprintf(name, sizeof name, "transformer.h.%d.mlp.c_proj.bias", n);
+        set_parameter(r, name, 0, MASK_HIDDEN, 1);
+    }
+    *notes = (mask_notes){0};
+    gpt_run_fill(r, 0, 0);
+    mega_program_observe(r->program, note_masks, notes);
+    GPT_RUN_OK(mega_program_forward(r->program, 0));
+    mega_program_observe(r->program, NULL, NULL);
+}
+
+static const double *mask_of(const mask_notes *n, const char *name)
+{
+    for (int i = 0; i < n->count; i++)
+        if (strcmp(n->name[i], name) == 0) return n->value[i];
+    fail_msg("no dropout made %s", name);
+    return NULL;
+}
+
+/* Dropouts add to the residual stream one after the other: their masks are the differences. */
+static void mask_get(const mask_notes *n, int site, double out[MASK_TOKENS * MASK_HIDDEN])
+{
+    char name[2][32] = {"drop", ""};
+    for (int i = 0; i < site; i++) {
+        memcpy(name[1], name[0], sizeof name[0]);
+        snprintf(name[0], sizeof name[0], "h.%d.%s.drop", i / 2, i % 2 == 0 ? "attn" : "mlp");
+    }
+    const double *now = mask_of(n, name[0]), *before = site > 0 ? mask_of(n, name[1]) : NULL;
+    for (int i = 0; i < MASK_TOKENS * MASK_HIDDEN; i++) out[i] = now[i] - (before != NULL ? before[i] : 0);
+}
+
+/* Two masks that are drawn apart agree in about (1 - p)^2 + p^2 of their elements: 62.5 % here, and the same mask in
+ * all of them. */
+static double agreement(const double *a, const double *b)
+{
+    int same = 0;
+    for (int i = 0; i < MASK_TOKENS * MASK_HIDDEN; i++) same += (a[i] > 0.5) == (b[i] > 0.5);
+    return (double)same / (MASK_TOKENS * MASK_HIDDEN);
+}
+
+static void no_two_dropouts_share_a_mask(void **state)
+{
+    (void)state;
+    static mask_notes notes;
+    static double mask[MASK_SITES][MASK_TOKENS * MASK_HIDDEN];
+    mega_gpt m = gpt_run_tiny();
+    gpt_run_options o = train_f64;
+    o.seq = 16;
+    m.hidden_dropout = m.attention_dropout = 0.25;
+    gpt_run r = gpt_run_make(&m, &o);
+    show_masks(&r, &notes);
+    for (int i = 0; i < MASK_SITES; i++) {
+        double kept = 0;
+        mask_get(&notes, i, mask[i]);
+        for (int k = 0; k < MASK_TOKENS * MASK_HIDDEN; k++) kept += mask[i][k] > 0.5;
+        assert_true(fabs(kept / (MASK_TOKENS * MASK_HIDDEN) - 0.75) < 0.08); /* five deviations */
+        for (int k = 0; k < i; k++)
+            if (!(fabs(agreement(mask[i], mask[k]) - 0.625) < 0.09))
+                fail_msg("dropouts %d and %d: %.3f of their masks agree", k, i, agreement(mask[i], mask[k]));
+    }
+    /* of attention, each row has the share of its keys that are kept */
+    const double *attention[3] = {mask_of(&notes, "h.0.attn"), mask_of(&notes, "h.1.attn"),
+                                  mask_of(&notes, "h.2.attn")};
+    for (int i = 0; i < 3; i++) {
+        int same = 0;
+        for (int k = 0; k < MASK_TOKENS * MASK_HIDDEN; k++)
+            same += fabs(attention[i][k] - attention[(i + 1) % 3][k]) < 1e-9;
+        assert_true(same < MASK_TOKENS * MASK_HIDDEN / 2);
+    }
+    gpt_run_free(&r);
+}
+
+/* Masks are functions of the seed, the step and the sample. */
+static void seed_step_and_sample_draw_other_masks(void **state)
+{
+    (void)state;
+    static mask_notes notes;
+    static double first[MASK_TOKENS * MASK_HIDDEN], other[MASK_TOKENS * MASK_HIDDEN];
+    mega_gpt m = gpt_run_tiny();
+    gpt_run_options o = train_f64;
+    o.seq = 16;
+    m.hidden_dropout = m.attention_dropout = 0.25;
+    gpt_run r = gpt_run_make(&m, &o);
+    mega_step_block *step = mega_program_step(r.program);
+    show_masks(&r, &notes);
+    mask_get(&notes, 1, first);
+    for (int i = 0; i < 3; i++) {
+        step->seed += i == 0;
+        step->step += i == 1;
+        show_masks(&r, &notes);
+        mask_get(&notes, 1, other);
+        if (i < 2) assert_true(fabs(agreement(first, other) - 0.625) < 0.09);
+        step->seed -= i == 0;
+        step->step -= i == 1;
+        if (i == 2) assert_memory_equal(first, other, sizeof first);
+    }
+    const int64_t half = MASK_TOKENS / 2 * MASK_HIDDEN; /* samples 0 and 1 */
+    assert_memory_not_equal(first, first + half, (size_t)half * sizeof *first);
+    gpt_run_free(&r);
+}
+
+static double measured_deviation(const gpt_run *r, const char *name)
+{
+    const int i = mega_params_find(r->params, name);
+    assert_true(i >= 0);
+    const int64_t n = mega_params_get(r->params, i)->count;
+    const double *w = mega_params_master(r->params, i);
+    double sum = 0, squares = 0;
+    for (int64_t k = 0; k < n; k++) {
+        sum += w[k];
+        squares += w[k] * w[k];
+    }
+    return sqrt(squares / (double)n - sum / (double)n * (sum / (double)n));
+}
+
+/* Projections into the residual stream are smaller by the root of twice the layers (Radford et al. 2019); everything
+ * else has the deviation that was asked for. */
+static void projections_into_the_residual_stream_start_smaller(void **state)
+{
+    (void)state;
+    mega_gpt m = gpt_run_tiny();
+    m.hidden = 64;
+    m.ffn_hidden = 128;
+    m.heads = 8;
+    gpt_run_options o = train_f64;
+    gpt_run r = gpt_run_make(&m, &o);
+    static const struct {
+        const char *name;
+        bool smaller;
+    } weight[] = {{"transformer.wte.weight", false},
+                  {"transformer.wpe.weight", false},
+                  {"transformer.h.0.attn.c_attn.weight", false},
+                  {"transformer.h.2.mlp.c_fc.weight", false},
+                  {"transformer.h.0.attn.c_proj.weight", true},
+                  {"transformer.h.2.attn.c_proj.weight", true},
+                  {"transformer.h.1.mlp.c_proj.weight", true}};
+    for (size_t i = 0; i < sizeof weight / sizeof *weight; i++) {
+        const double expected = weight[i].smaller ? 0.2 / sqrt(2.0 * 3.0) : 0.2;
+        double found = measured_deviation(&r, weight[i].name);
+        if (i == 0) found *= sqrt(32.0 / 29.0);  /* rows of padding are zero */
+        if (!(fabs(found / expected - 1) < 0.1)) /* 1,024 elements at least: more than four deviations */
+            fail_msg("%s: deviation %g, expected %g", weight[i].name, found, expected);
+    }
+    gpt_run_free(&r);
+}
+
 static void a_step_allocates_nothing(void **state)
 {
     (void)state;
@@ -316,6 +501,27 @@ static void generation_gives_the_logits_of_the_whole_forward(void **state)
     gpt_run_free(&r);
 }
 
+/* A model that finds every id equally likely: the loss tells how often tokens were counted, whatever the windows. */
+static void an_evaluation_counts_each_token_once(void **state)
+{
+    (void)state;
+    mega_gpt m = gpt_run_tiny();
+    gpt_run_options o = train_f64;
+    int32_t tokens[30];
+    gpt_run r = gpt_run_make(&m, &o);
+    memset(mega_params_flat_master(r.params), 0, (size_t)mega_params_elements(r.params) * sizeof(double));
+    for (int i = 0; i < 30; i++) tokens[i] = i % 29;
+    for (int64_t stride = 1; stride <= 8; stride++)
+        for (int64_t count = 2; count <= 30; count += 7) {
+            const mega_evaluate_options e = {.batch = 2, .seq = 8, .stride = stride, .backend = MEGA_PROGRAM_PLAIN};
+            mega_evaluation found;
+            GPT_RUN_OK(mega_gpt_evaluate(&found, &m, r.params, r.layout, tokens, count, &e));
+            assert_int_equal(found.targets, count - 1);
+            assert_true(fabs(found.loss_sum / (log(29.0) * (double)(count - 1)) - 1) < 1e-12);
+        }
+    gpt_run_free(&r);
+}
+
 static void cost_column_agrees_with_the_formula(void **state)
 {
     (void)state;
@@ -341,8 +547,12 @@ int main(void)
         cmocka_unit_test(the_form_of_gelu_follows_the_folder),
         cmocka_unit_test(slots_hold_a_micro_batch_each),
         cmocka_unit_test(masks_do_not_depend_on_the_micro_batch),
+        cmocka_unit_test(no_two_dropouts_share_a_mask),
+        cmocka_unit_test(seed_step_and_sample_draw_other_masks),
+        cmocka_unit_test(projections_into_the_residual_stream_start_smaller),
         cmocka_unit_test(a_step_allocates_nothing),
         cmocka_unit_test(generation_gives_the_logits_of_the_whole_forward),
+        cmocka_unit_test(an_evaluation_counts_each_token_once),
         cmocka_unit_test(cost_column_agrees_with_the_formula),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
