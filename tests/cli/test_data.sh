@@ -12,6 +12,8 @@ has '^  documents  +3$'
 has '^  sequences  +2$'
 has '^  tokens  +10, 2 bytes each \(u16\)'
 has '^  samples  +2 of 4 tokens'
+run data info a_text_document --seq-length 5 && has '^  samples  +1 of 5 tokens' || fail "the last label of a sample"
+run data info a_text_document --seq-length 4
 has 'mean 3.3, shortest 0, median 4, longest 6'
 has '^  empty documents  +1$'
 

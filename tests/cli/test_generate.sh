@@ -127,5 +127,10 @@ refuses "no such key" 'two.jsonl:1:|expected JSON lines with the key text (--jso
 refuses "no file" '--valid-data|nowhere' tasks --task LM_LOSS --load model --valid-data nowhere
 refuses "LAMBADA as text" '--input-format text: LAMBADA reads JSON lines alone' tasks --task LAMBADA --load model --valid-data one.txt --input-format text
 
+# Of bytes as tokens, a loss in nats is bits per byte times the logarithm of 2.
+"$MEGALITH" tasks --task LM_LOSS --load model --valid-data text.txt >out 2>err || fail "LM_LOSS: $(cat err)"
+sed -n 's/.*avg loss: \([^ ]*\) .*bits per byte: \([^ ]*\) .*/\1 \2/p' out |
+    awk '{ d = $1 / log(2) - $2; n++ } END { exit !(n == 1 && d < 1e-5 && d > -1e-5) }' || fail "bits per byte: $(cat out)"
+
 generate --prompt ab --greedy >a && generate --prompt ab --top_k 1 --seed 9 >b && cmp -s a b || fail "greedy is not top_k 1"
 finish

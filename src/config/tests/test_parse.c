@@ -185,6 +185,8 @@ static void unknown_options(void **state)
     kit_refuse("plan", SHAPE "--num-layer 3", "did you mean --num-layers?");
     kit_refuse("plan", SHAPE "--hiden-size 3", "did you mean --hidden-size?");
     kit_refuse("plan", SHAPE "--lr-warmpu-iters 3", "did you mean --lr-warmup-iters?");
+    kit_refuse("plan", SHAPE "--sede 3",
+               "did you mean --seed?"); /* swapped letters are one mistake, two are too many */
     kit_refuse("plan", SHAPE "--workers 3", "--workers is an option of preprocess_data, train_tokenizer, not of plan");
     kit_refuse("plan", SHAPE "--entirely-unheard-of 3", "--entirely-unheard-of is not an option of plan");
     kit_refuse("plan", SHAPE "--lr-w 3", "names are not abbreviated");

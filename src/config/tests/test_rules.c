@@ -274,6 +274,21 @@ static void threads_of_ranks(void **state)
     mega_free(kept);
 }
 
+/* A batch is shared out among the data-parallel ranks: what tensor ranks and pipeline stages leave of the world. */
+static void batch_over_ranks(void **state)
+{
+    (void)state;
+    mega_config c;
+    kit_accept(&c, "plan", TRAIN "--world-size 8 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2");
+    assert_int_equal(c.data_parallel_size, 2);
+    assert_int_equal(c.global_batch_size, 8);
+    mega_config_fini(&c);
+    accept("plan", TRAIN "--world-size 3 --global-batch-size 24");
+    kit_refuse(
+        "plan", TRAIN "--world-size 3 --global-batch-size 16",
+        "is not a multiple of --micro-batch-size 4 (argument 9) x 3 data-parallel ranks; expected a multiple of 12");
+}
+
 /* What asks ranks for nothing that could change is told as such, whatever their number; the rest is refused where it
  * would have something to do, and not told to have no effect. */
 static void idle_on_ranks(void **state)
@@ -491,6 +506,7 @@ int main(void)
         cmocka_unit_test(other_commands),
         cmocka_unit_test(places),
         cmocka_unit_test(rights),
+        cmocka_unit_test(batch_over_ranks),
         cmocka_unit_test(idle_on_ranks),
         cmocka_unit_test(sequence_parallelism),
     };
