@@ -1,6 +1,7 @@
 # Tests are found by name: src/<room>/tests/test_*.c see their room and those under it; tests/*/test_*.c see every room;
 # tests/*/test_*.sh run the program. Exit status 77 means skipped, with the reason printed.
 enable_testing()
+set(MEGA_TEST_TIMEOUT 900 CACHE STRING "seconds after which a test is ended and has failed")
 add_library(mega_kit STATIC ${CMAKE_SOURCE_DIR}/tests/kit/kit.c)
 target_include_directories(mega_kit PUBLIC ${CMAKE_SOURCE_DIR}/tests/kit PRIVATE ${CMAKE_SOURCE_DIR}/src/base/include)
 target_link_libraries(mega_kit PRIVATE mega_flags PUBLIC mega_cmocka $<LINK_ONLY:mega_base>)
@@ -21,7 +22,7 @@ function(mega_test file label rooms)
 endfunction()
 
 function(mega_test_properties name label)
-    set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77 TIMEOUT 900 ENVIRONMENT
+    set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77 TIMEOUT ${MEGA_TEST_TIMEOUT} ENVIRONMENT
         "ASAN_OPTIONS=allocator_may_return_null=1;UBSAN_OPTIONS=print_stacktrace=1;MEGALITH=${CMAKE_BINARY_DIR}/megalith;MEGA_SOURCE=${CMAKE_SOURCE_DIR};MEGA_BUILD=${CMAKE_BINARY_DIR}")
 endfunction()
 
