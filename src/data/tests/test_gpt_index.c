@@ -249,7 +249,7 @@ static void split_table(void **state)
                {"0,1,1", 3, {0, 0, 1, 3}},
                {" 90 , 10 ", 10, {0, 9, 10, 10}},
                {"1,1", 0, {0, 0, 0, 0}},
-               {"1,3", 2, {0, 0, 2, 2}}, /* halves go to the even number: 0.5 to 0, 1.5 to 2 */
+               {"1,1,2", 2, {0, 1, 1, 2}}, /* halves go to the even number: twice 0.5 is 0, and 1 is missing */
                {".9,.1", 10, {0, 9, 10, 10}}};
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         int64_t bounds[4];

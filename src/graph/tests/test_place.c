@@ -80,6 +80,39 @@ static int find(const sketch *k, op_kind kind, int bucket, bool backward)
     return -1;
 }
 
+/* Of a bucket of gradients that an instruction begins, each element is set to zero or overwritten by the product that
+ * is the first to make it. */
+static void buckets_begin_without_a_gap(void **state)
+{
+    (void)state;
+    sketch k = make(2, &(mega_place_options){0});
+    int begun = 0, overwritten = 0;
+    must(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    must(mega_program_allocate(k.program));
+    const mega_graph *g = k.program->g;
+    for (int i = 0; i < g->num_ops; i++) {
+        if (g->op[i].kind != OP_GRADS_BEGIN) continue;
+        const bucket_args *a = k.program->call[i].args;
+        const mega_bucket *b = mega_params_bucket(k.params, a->bucket);
+        int covered[512] = {0};
+        assert_in_range(b->count, 1, 512);
+        for (int n = 0; n < a->num_gaps; n++)
+            for (int64_t e = 0; e < a->gap[n].count; e++) covered[a->gap[n].first + e]++;
+        for (int o = 0; o < g->num_ops; o++) {
+            const graph_tensor *t = &g->tensor[g->op[o].out[0]];
+            if (!g->op[o].attr.anew || mega_params_get(k.params, t->param)->bucket != a->bucket) continue;
+            const mega_param *p = mega_params_get(k.params, t->param);
+            for (int64_t e = 0; e < p->count; e++) covered[p->offset - b->offset + e]++;
+            overwritten++;
+        }
+        for (int64_t e = 0; e < b->count; e++) assert_int_equal(covered[e], 1);
+        begun++;
+    }
+    assert_int_equal(begun, mega_params_num_buckets(k.params));
+    assert_true(overwritten > 0);
+    end(&k);
+}
+
 static void gradients_are_summed_behind_the_last(void **state)
 {
     (void)state;
@@ -161,6 +194,7 @@ static void weights_are_there_while_they_are_used(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buckets_begin_without_a_gap),
         cmocka_unit_test(gradients_are_summed_behind_the_last),
         cmocka_unit_test(buckets_live_while_they_fill),
         cmocka_unit_test(weights_are_there_while_they_are_used),

@@ -122,6 +122,40 @@ static void vocabulary_embedding(void **state)
     summands_are_the_whole(embed);
 }
 
+/* Where all logits are 0, every real id is equally likely, and the padding of the vocabulary is none. */
+static void the_loss_knows_no_padding(void **state)
+{
+    (void)state;
+    mega_layout *one = NULL;
+    mega_params *params = NULL;
+    mega_graph *g = NULL;
+    mega_program *p = NULL;
+    must(mega_layout_create(&one, NULL, NULL));
+    must(mega_params_create(&params, one));
+    declare(params);
+    must(mega_params_place(params, MEGA_F64, 0));
+    must(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
+    memset(mega_params_flat_master(params), 0, (size_t)mega_params_elements(params) * sizeof(double));
+    must(mega_graph_create(&g, MEGA_F64, params, one));
+    const mega_place at = {.graph = g, .params = params, .layout = one, .path = "m"};
+    const int64_t tokens = T, dim[2] = {T, C};
+    const mega_tensor x = mega_graph_input(g, "x", MEGA_F64, 2, dim);
+    const mega_tensor ids = mega_graph_input(g, "ids", MEGA_I32, 1, &tokens);
+    const mega_tensor mask = mega_graph_input(g, "mask", MEGA_F32, 1, &tokens);
+    mega_graph_output(g, mega_vocab_head_loss(&at, "wte", x, ids, mask, VOCAB, false, false).token_loss, "loss");
+    const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .name = "head"};
+    must(mega_program_build(&p, g, &o));
+    must(mega_program_allocate(p));
+    memset(mega_program_tensor(p, "x", 0), 0, T * C * sizeof(double));
+    memset(mega_program_tensor(p, "ids", 0), 0, T * sizeof(int32_t));
+    must(mega_program_forward(p, 0));
+    const double *loss = mega_program_tensor(p, "loss", 0);
+    for (int t = 0; t < T; t++) assert_true(fabs(loss[t] - log((double)VOCAB)) < 1e-14);
+    mega_program_destroy(p);
+    mega_params_destroy(params);
+    mega_layout_destroy(one);
+}
+
 /* One head over two tokens by the formula: softmax of q.k / sqrt(D), then the values. */
 static void scores_are_divided_by_the_root_of_the_head(void **state)
 {
@@ -270,13 +304,10 @@ static void too_long_a_name_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(column_and_row_linear),
-        cmocka_unit_test(self_attention),
-        cmocka_unit_test(vocabulary_embedding),
-        cmocka_unit_test(head_reduces_over_the_vocabulary),
-        cmocka_unit_test(scores_are_divided_by_the_root_of_the_head),
-        cmocka_unit_test(records_of_parameters),
-        cmocka_unit_test(too_long_a_name_is_refused),
+        cmocka_unit_test(column_and_row_linear),     cmocka_unit_test(self_attention),
+        cmocka_unit_test(vocabulary_embedding),      cmocka_unit_test(head_reduces_over_the_vocabulary),
+        cmocka_unit_test(the_loss_knows_no_padding), cmocka_unit_test(scores_are_divided_by_the_root_of_the_head),
+        cmocka_unit_test(records_of_parameters),     cmocka_unit_test(too_long_a_name_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
