@@ -1,6 +1,7 @@
 /* Files that are there whole or not at all, and what remains of those that were never finished. */
 #include "file_impl.h"
 #include "megalith/memory.h"
+#include "megalith/process.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,25 +16,18 @@
 
 #define TEMPORARY     ".tmp-"
 #define FOREIGN_AGE_S (24.0 * 3600.0)
-enum { HOST_NAME_SIZE = 65 };
-
-static void host_name(char out[HOST_NAME_SIZE])
-{
-    memset(out, 0, HOST_NAME_SIZE);
-    if (gethostname(out, HOST_NAME_SIZE - 1) != 0) memcpy(out, "host", 5);
-}
 
 char *mega_temporary_path(const char *path)
 {
-    char host[HOST_NAME_SIZE];
-    host_name(host);
+    char host[MEGA_HOST_BYTES];
+    mega_host_name(host);
     return mega_format("%s" TEMPORARY "%s-%ld", path, host, (long)getpid());
 }
 
 bool mega_owner_is_dead(const char *owner, const char *path)
 {
-    char host[HOST_NAME_SIZE];
-    host_name(host);
+    char host[MEGA_HOST_BYTES];
+    mega_host_name(host);
     const char *dash = strrchr(owner, '-');
     const bool here =
         dash == NULL || (strlen(host) == (size_t)(dash - owner) && strncmp(owner, host, strlen(host)) == 0);

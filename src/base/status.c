@@ -18,6 +18,7 @@ const char *mega_status_name(mega_status st)
     case MEGA_ERR_NUMERIC: return "numeric";
     case MEGA_ERR_UNSUPPORTED: return "unsupported";
     case MEGA_ERR_INTERRUPTED: return "interrupted";
+    case MEGA_ERR_BUSY: return "busy";
     case MEGA_ERR_COMM: return "communication";
     }
     return "unknown";

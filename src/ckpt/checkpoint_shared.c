@@ -1,35 +1,25 @@
 /* Several ranks save and load one folder: that it is the same for all is looked at before a run has computed anything.
  */
 #include "checkpoint_impl.h"
+#include "megalith/process.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-enum { HOST_BYTES = 64, TOKEN_BYTES = 64 };
-
-static void host_name(char out[HOST_BYTES])
-{
-    if (gethostname(out, HOST_BYTES - 1) != 0) memcpy(out, "host", 5);
-    out[HOST_BYTES - 1] = '\0';
-}
 
 /* What the first rank wrote, and where. */
 typedef struct note {
-    char path[PATH_MAX], token[TOKEN_BYTES], host[HOST_BYTES];
+    char path[PATH_MAX], token[MEGA_TOKEN_BYTES], host[MEGA_HOST_BYTES];
 } note;
 
 /* A name as of what a dead run leaves behind: then the next save removes it. */
 static mega_status write_note(note *n, const char *save)
 {
-    struct timespec now;
     MEGA_TRY(mega_checkpoint_prepare(save));
-    clock_gettime(CLOCK_REALTIME, &now);
-    host_name(n->host);
-    snprintf(n->token, sizeof n->token, "%ld %lld.%09ld", (long)getpid(), (long long)now.tv_sec, now.tv_nsec);
+    mega_host_name(n->host);
+    mega_token_make(n->token);
     char *tracker = mega_path_join(save, MEGA_TRACKER), *path = tracker != NULL ? mega_temporary_path(tracker) : NULL;
     mega_status st = MEGA_OK;
     if (path == NULL || snprintf(n->path, sizeof n->path, "%s", path) >= (int)sizeof n->path)
@@ -51,11 +41,11 @@ static mega_status write_note(note *n, const char *save)
 
 static mega_status find_note(const note *n, const char *save, const mega_comm *ranks)
 {
-    char host[HOST_BYTES], *text = NULL;
+    char host[MEGA_HOST_BYTES], *text = NULL;
     const mega_status st = mega_file_read(&text, NULL, n->path);
     const bool found = st == MEGA_OK && strcmp(text, n->token) == 0;
     mega_free(text);
-    host_name(host);
+    mega_host_name(host);
     if (!found)
         return MEGA_FAIL(
             MEGA_ERR_USAGE,
@@ -85,13 +75,13 @@ mega_status mega_checkpoint_prepare_shared(const char *save, mega_comm *ranks)
 typedef struct mark {
     int64_t iteration; /* -1: there is none */
     uint64_t content;
-    char host[HOST_BYTES];
+    char host[MEGA_HOST_BYTES];
 } mark;
 
 static mark mark_of(const mega_checkpoint *c)
 {
     mark m = {.iteration = -1};
-    host_name(m.host);
+    mega_host_name(m.host);
     if (c == NULL) return m;
     m.iteration = c->iteration;
     m.content = c->sums_hash;

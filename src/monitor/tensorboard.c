@@ -3,6 +3,7 @@
 #include "megalith/file.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"
+#include "megalith/process.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -128,8 +129,8 @@ static mega_status put_version(mega_tensorboard *t, double wall_time)
 /* A name that no file of the folder has yet: two runs of one process in one second differ in the last number. */
 static char *new_path(const char *folder, double wall_time)
 {
-    char host[65] = {0};
-    if (gethostname(host, sizeof host - 1) != 0) strcpy(host, "host");
+    char host[MEGA_HOST_BYTES];
+    mega_host_name(host);
     for (int n = 0;; n++) {
         char *path = mega_format("%s/events.out.tfevents.%010lld.%s.%ld.%d", folder, (long long)wall_time, host,
                                  (long)getpid(), n);

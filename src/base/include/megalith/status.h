@@ -18,6 +18,7 @@ typedef enum mega_status {
     MEGA_ERR_NUMERIC,     /* a value is not finite */
     MEGA_ERR_UNSUPPORTED, /* understood, not built yet */
     MEGA_ERR_INTERRUPTED, /* a signal asked to stop */
+    MEGA_ERR_BUSY,        /* another process works on the same output */
     MEGA_ERR_COMM         /* another rank, or the transport */
 } mega_status;
 

@@ -1,0 +1,31 @@
+/* This process and others, as the system describes them: who wrote a file, and whether that process still runs. */
+#ifndef MEGALITH_PROCESS_H
+#define MEGALITH_PROCESS_H
+
+#include <stdint.h>
+
+#define MEGA_HOST_BYTES  65
+#define MEGA_TOKEN_BYTES 17
+
+/* The name of this host; "host" where the system does not say. */
+void mega_host_name(char out[MEGA_HOST_BYTES]);
+/* 16 hex digits that no other call returns, on any host: the identity of a run or of a lock. */
+void mega_token_make(char out[MEGA_TOKEN_BYTES]);
+
+/* A process id alone is not enough: ids are reused, and containers on one machine number their processes apart. */
+typedef struct mega_process {
+    char host[MEGA_HOST_BYTES];
+    char kernel[96]; /* boot id and PID namespace; "" where /proc does not say */
+    long pid;
+    uint64_t start; /* clock ticks after boot; 0 where /proc does not say */
+} mega_process;
+void mega_process_self(mega_process *out);
+
+typedef enum mega_process_state {
+    MEGA_PROCESS_ALIVE,
+    MEGA_PROCESS_DEAD,     /* also a zombie, and a process whose id another one has now */
+    MEGA_PROCESS_ELSEWHERE /* on another host, in another container or before a reboot: it cannot be known from here */
+} mega_process_state;
+mega_process_state mega_process_look(const mega_process *p);
+
+#endif

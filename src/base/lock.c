@@ -1,0 +1,254 @@
+/* Lock files (lock.h tells their format): taking, renewing, checking and releasing one. */
+#include "megalith/lock.h"
+#include "file_impl.h"
+#include "lock_file.h"
+#include "megalith/log.h"
+#include "megalith/memory.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST_TRIES = 20, STACK_BYTES = 128 << 10 };
+
+struct mega_lock {
+    char *path, *subject;
+    char text[LOCK_TEXT_BYTES]; /* of the file */
+    atomic_bool is_lost;
+    bool has_thread, ending;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+};
+
+/* ---- the thread that renews ---- */
+
+static void *renew_main(void *argument)
+{
+    mega_lock *lock = argument;
+    struct timespec next;
+    clock_gettime(CLOCK_MONOTONIC, &next);
+    next.tv_sec += MEGA_LOCK_RENEW_S;
+    pthread_mutex_lock(&lock->mutex);
+    while (!lock->ending) {
+        if (pthread_cond_timedwait(&lock->changed, &lock->mutex, &next) != ETIMEDOUT) continue;
+        pthread_mutex_unlock(&lock->mutex);
+        mega_lock_renew(lock);
+        pthread_mutex_lock(&lock->mutex);
+        clock_gettime(CLOCK_MONOTONIC, &next);
+        next.tv_sec += MEGA_LOCK_RENEW_S;
+    }
+    pthread_mutex_unlock(&lock->mutex);
+    return NULL;
+}
+
+static mega_status thread_begin(mega_lock *lock)
+{
+    sigset_t all, before; /* signals are for the other threads */
+    pthread_attr_t attributes;
+    sigfillset(&all);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = pthread_create(&lock->thread, &attributes, renew_main, lock);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    lock->has_thread = error == 0;
+    return error == 0 ? MEGA_OK
+                      : MEGA_FAIL(MEGA_ERR_MEMORY, "%s: cannot start the thread that renews its lock: %s",
+                                  lock->subject, strerror(error));
+}
+
+static void thread_end(mega_lock *lock)
+{
+    if (!lock->has_thread) return;
+    pthread_mutex_lock(&lock->mutex);
+    lock->ending = true;
+    pthread_cond_signal(&lock->changed);
+    pthread_mutex_unlock(&lock->mutex);
+    pthread_join(lock->thread, NULL);
+}
+
+/* ---- messages ---- */
+
+static void format_time(char out[32], long long since)
+{
+    const time_t seconds = (time_t)since;
+    struct tm local;
+    if (localtime_r(&seconds, &local) == NULL || strftime(out, 32, "%Y-%m-%d %H:%M:%S", &local) == 0)
+        snprintf(out, 32, "%lld", since);
+}
+
+static mega_status refuse(const mega_lock_request *r, const lock_found *f)
+{
+    char since[32], wait[128] = "";
+    if (!f->is_ours)
+        return MEGA_FAIL(MEGA_ERR_BUSY, "%s: %s is no lock file of megalith; expected a free name: move it away or %s",
+                         r->subject, r->path, r->remedy);
+    format_time(since, f->since);
+    if (f->state == MEGA_PROCESS_ELSEWHERE)
+        snprintf(wait, sizeof wait, " (it renewed its lock %.0f s ago; after %d s without a renewal it counts as dead)",
+                 f->age, MEGA_LOCK_STALE_S);
+    return MEGA_FAIL(MEGA_ERR_BUSY,
+                     "%s: process %ld on host %s has been writing there since %s%s; wait until it has ended, or %s",
+                     r->subject, f->process.pid, f->process.host, since, wait, r->remedy);
+}
+
+static void tell_removed(const mega_lock_request *r, const lock_found *f, bool is_stale)
+{
+    char since[32];
+    format_time(since, f->since);
+    if (!f->is_ours) return;
+    if (is_stale)
+        mega_info("%s: process %ld on host %s, which began to write there at %s, is dead; its lock is removed",
+                  r->subject, f->process.pid, f->process.host, since);
+    else
+        mega_warn("%s: taken over from process %ld on host %s, which has been writing there since %s; it stops when it "
+                  "notices",
+                  r->subject, f->process.pid, f->process.host, since);
+}
+
+/* ---- taking it ---- */
+
+/* One try: *taken, or the way is free for the next, or why not. */
+static mega_status try_once(mega_lock *lock, const mega_lock_request *r, const char *beside, bool *taken)
+{
+    lock_found found;
+    MEGA_TRY(lock_file_put(r->path, beside, lock->text, taken));
+    if (*taken) return MEGA_OK;
+    MEGA_TRY(lock_file_look(&found, r->path, beside));
+    if (!found.is_there) return MEGA_OK;
+    const bool is_stale = lock_is_stale(&found);
+    if (!is_stale && (!r->takeover || !found.is_ours)) return refuse(r, &found);
+    bool removed = false;
+    MEGA_TRY(lock_file_remove(r->path, found.text, &removed));
+    if (removed) tell_removed(r, &found, is_stale);
+    return MEGA_OK;
+}
+
+static mega_status take(mega_lock *lock, const mega_lock_request *r, const char *beside)
+{
+    bool taken = false;
+    lock_text_make(lock->text);
+    mega_status st = lock_file_write(beside, lock->text);
+    for (int i = 0; i < MOST_TRIES && st == MEGA_OK && !taken; i++) st = try_once(lock, r, beside, &taken);
+    mega_file_discard(beside);
+    if (st == MEGA_OK && !taken)
+        st = MEGA_FAIL(MEGA_ERR_BUSY, "%s: other processes take and release %s all the time; %s", r->subject, r->path,
+                       r->remedy);
+    return st;
+}
+
+static void free_lock(mega_lock *lock)
+{
+    pthread_cond_destroy(&lock->changed);
+    pthread_mutex_destroy(&lock->mutex);
+    mega_free(lock->path);
+    mega_free(lock->subject);
+    mega_free(lock);
+}
+
+static mega_lock *make(const mega_lock_request *r)
+{
+    pthread_condattr_t attributes;
+    mega_lock *lock = mega_calloc(1, sizeof *lock);
+    if (lock == NULL) return NULL;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&lock->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_init(&lock->mutex, NULL);
+    lock->path = mega_strdup(r->path);
+    lock->subject = mega_strdup(r->subject);
+    if (lock->path != NULL && lock->subject != NULL) return lock;
+    free_lock(lock);
+    return NULL;
+}
+
+/* Containers on one host may share its name and number their processes alike, so the name has a token, too. */
+static char *temporary_name(const mega_lock_request *r)
+{
+    char token[MEGA_TOKEN_BYTES];
+    mega_token_make(token);
+    char *unique = mega_format("%s.%s", r->path, token), *path = unique != NULL ? mega_temporary_path(unique) : NULL;
+    mega_free(unique);
+    return path;
+}
+
+mega_status mega_lock_acquire(mega_lock **out, const mega_lock_request *r)
+{
+    mega_lock *lock = make(r);
+    char *beside = temporary_name(r), *folder = mega_path_folder(r->path);
+    mega_status st = MEGA_OK;
+    if (lock == NULL || beside == NULL || folder == NULL) {
+        st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its lock", r->subject);
+        goto end;
+    }
+    st = take(lock, r, beside);
+    if (st != MEGA_OK) goto end;
+    mega_temporaries_remove(folder, mega_path_base(r->path), "");
+    st = thread_begin(lock);
+    if (st == MEGA_OK) *out = lock;
+    else
+        mega_lock_release(lock);
+    lock = NULL;
+end:
+    mega_free(folder);
+    mega_free(beside);
+    if (lock != NULL) free_lock(lock);
+    return st;
+}
+
+mega_status mega_lock_probe(const mega_lock_request *r)
+{
+    lock_found found;
+    MEGA_TRY(lock_file_look(&found, r->path, NULL));
+    const bool is_free = !found.is_there || lock_is_stale(&found) || (r->takeover && found.is_ours);
+    return is_free ? MEGA_OK : refuse(r, &found);
+}
+
+/* ---- holding and releasing it ---- */
+
+void mega_lock_renew(mega_lock *lock)
+{
+    if (!lock_file_touch(lock->path, lock->text)) atomic_store(&lock->is_lost, true);
+}
+
+bool mega_lock_is_lost(const mega_lock *lock)
+{
+    return lock != NULL && atomic_load(&lock->is_lost);
+}
+
+mega_status mega_lock_check(const mega_lock *lock)
+{
+    lock_found found;
+    char since[32];
+    MEGA_TRY(lock_file_look(&found, lock->path, NULL));
+    if (found.is_there && strcmp(found.text, lock->text) == 0) return MEGA_OK;
+    if (!found.is_there || !found.is_ours)
+        return MEGA_FAIL(MEGA_ERR_BUSY,
+                         "%s: the lock of this process, %s, is gone: it was removed, or a process that took over has "
+                         "ended; nothing more is written there",
+                         lock->subject, lock->path);
+    format_time(since, found.since);
+    return MEGA_FAIL(MEGA_ERR_BUSY, "%s: process %ld on host %s took over at %s; nothing more is written there",
+                     lock->subject, found.process.pid, found.process.host, since);
+}
+
+/* What fails here must not hide why the output failed; a lock that stays is stale when the process has ended. */
+void mega_lock_release(mega_lock *lock)
+{
+    mega_error_record why;
+    bool removed;
+    if (lock == NULL) return;
+    thread_end(lock);
+    mega_error_get(&why);
+    (void)lock_file_remove(lock->path, lock->text, &removed);
+    mega_error_restore(&why);
+    free_lock(lock);
+}

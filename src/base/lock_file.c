@@ -1,0 +1,177 @@
+/* The file of a lock: see lock_file.h. Nothing here allocates: the thread that renews runs beside training steps. */
+#include "lock_file.h"
+#include "file_impl.h"
+#include "megalith/lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FIRST_LINE "megalith lock 1\n"
+
+void lock_text_make(char out[LOCK_TEXT_BYTES])
+{
+    mega_process self;
+    char token[MEGA_TOKEN_BYTES];
+    mega_process_self(&self);
+    mega_token_make(token);
+    snprintf(out, LOCK_TEXT_BYTES,
+             FIRST_LINE "host    %s\npid     %ld\nstart   %" PRIu64 "\nkernel  %s\nsince   %lld\ntoken   %s\n",
+             self.host, self.pid, self.start, self.kernel, (long long)time(NULL), token);
+}
+
+/* The value of a line "key     value", up to its newline. */
+static bool take_line(const char **at, const char *key, char *out, size_t size)
+{
+    const size_t n = strlen(key);
+    if (strncmp(*at, key, n) != 0) return false;
+    const char *value = *at + n + strspn(*at + n, " "), *end = strchr(value, '\n');
+    if (end == NULL || (size_t)(end - value) >= size) return false;
+    memcpy(out, value, (size_t)(end - value));
+    out[end - value] = '\0';
+    *at = end + 1;
+    return true;
+}
+
+bool lock_text_parse(lock_found *f)
+{
+    char pid[24], start[24], since[24], token[MEGA_TOKEN_BYTES];
+    const char *at = f->text + sizeof FIRST_LINE - 1;
+    return strncmp(f->text, FIRST_LINE, sizeof FIRST_LINE - 1) == 0 &&
+           take_line(&at, "host", f->process.host, sizeof f->process.host) && take_line(&at, "pid", pid, sizeof pid) &&
+           take_line(&at, "start", start, sizeof start) &&
+           take_line(&at, "kernel", f->process.kernel, sizeof f->process.kernel) &&
+           take_line(&at, "since", since, sizeof since) && take_line(&at, "token", token, sizeof token) &&
+           sscanf(pid, "%ld", &f->process.pid) == 1 && sscanf(start, "%" SCNu64, &f->process.start) == 1 &&
+           sscanf(since, "%lld", &f->since) == 1;
+}
+
+static mega_status write_and_close(int fd, const char *path, const char *text)
+{
+    const size_t n = strlen(text);
+    mega_status st = MEGA_OK;
+    if (write(fd, text, n) != (ssize_t)n) st = mega_file_too_large(path, "write", 0, (int64_t)n, false);
+    else if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP)
+        st = mega_file_refused(path, "sync");
+    if (close(fd) != 0 && errno != EINTR && st == MEGA_OK) st = mega_file_refused(path, "close");
+    if (st != MEGA_OK) mega_file_discard(path);
+    return st;
+}
+
+mega_status lock_file_write(const char *path, const char *text)
+{
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return fd >= 0 ? write_and_close(fd, path, text) : mega_file_refused(path, "open for writing");
+}
+
+/* FAT and some file systems in user space have no links. Another process may see the file before it has its text. */
+static mega_status create_in_place(const char *path, const char *text, bool *taken)
+{
+    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    *taken = fd >= 0;
+    if (fd >= 0) return write_and_close(fd, path, text);
+    return errno == EEXIST ? MEGA_OK : mega_file_refused(path, "create");
+}
+
+/* A network file system may answer EEXIST to a link that it made when an answer was lost: the file then has two names.
+ */
+mega_status lock_file_put(const char *path, const char *beside, const char *text, bool *taken)
+{
+    struct stat info;
+    if (beside == NULL) return create_in_place(path, text, taken);
+    *taken = link(beside, path) == 0;
+    if (*taken) return MEGA_OK;
+    const int error = errno;
+    if (error == EPERM || error == EOPNOTSUPP || error == ENOSYS || error == EMLINK)
+        return create_in_place(path, text, taken);
+    *taken = stat(beside, &info) == 0 && info.st_nlink == 2;
+    errno = error;
+    return *taken || error == EEXIST ? MEGA_OK : mega_file_refused(path, "create");
+}
+
+static double seconds_of(const struct timespec *t)
+{
+    return (double)t->tv_sec + 1e-9 * (double)t->tv_nsec;
+}
+
+/* The text of an open lock file, with a NUL. */
+static bool read_text(char out[LOCK_TEXT_BYTES], int fd)
+{
+    const ssize_t n = pread(fd, out, LOCK_TEXT_BYTES - 1, 0);
+    if (n < 0) return false;
+    out[n] = '\0';
+    return true;
+}
+
+mega_status lock_file_look(lock_found *f, const char *path, const char *beside)
+{
+    struct stat info, now;
+    struct timespec present;
+    memset(f, 0, sizeof *f);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return errno == ENOENT ? MEGA_OK : mega_file_refused(path, "open for reading");
+    if (!read_text(f->text, fd) || fstat(fd, &info) != 0) {
+        const mega_status st = mega_file_refused(path, "read");
+        close(fd);
+        return st;
+    }
+    close(fd);
+    clock_gettime(CLOCK_REALTIME, &present);
+    if (beside != NULL && stat(beside, &now) == 0) present = now.st_mtim;
+    f->is_there = true;
+    f->age = seconds_of(&present) - seconds_of(&info.st_mtim);
+    f->is_ours = lock_text_parse(f);
+    if (f->is_ours) f->state = mega_process_look(&f->process);
+    return MEGA_OK;
+}
+
+bool lock_is_stale(const lock_found *f)
+{
+    const bool is_old = f->age > MEGA_LOCK_STALE_S;
+    if (!f->is_ours) return f->text[0] == '\0' && is_old;
+    return f->state == MEGA_PROCESS_DEAD || (f->state == MEGA_PROCESS_ELSEWHERE && is_old);
+}
+
+/* Whether `path` still leads to the open file. */
+static bool is_at(const char *path, int fd)
+{
+    struct stat a, b;
+    return stat(path, &a) == 0 && fstat(fd, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* Between looking at the file and unlinking it nobody else may remove it and put a new one there. All who remove hold
+ * flock on the open file for that time; where a file system has no flock, that rare case is not excluded. */
+mega_status lock_file_remove(const char *path, const char *text, bool *removed)
+{
+    char now[LOCK_TEXT_BYTES];
+    *removed = false;
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) return errno == ENOENT ? MEGA_OK : mega_file_refused(path, "open");
+    mega_status st = MEGA_OK;
+    while (flock(fd, LOCK_EX) != 0 && errno == EINTR) {
+    }
+    if (is_at(path, fd) && read_text(now, fd) && strcmp(now, text) == 0) {
+        if (unlink(path) == 0) *removed = true;
+        else if (errno != ENOENT)
+            st = mega_file_refused(path, "remove");
+    }
+    close(fd);
+    return st;
+}
+
+bool lock_file_touch(const char *path, const char *text)
+{
+    char now[LOCK_TEXT_BYTES];
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) return errno != ENOENT;
+    const bool is_read = read_text(now, fd), is_mine = is_read && strcmp(now, text) == 0;
+    if (is_mine) (void)futimens(fd, NULL);
+    close(fd);
+    return is_mine || !is_read;
+}

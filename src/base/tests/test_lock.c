@@ -1,0 +1,287 @@
+/* Locks: one holder, what makes a lock stale, takeover, and many processes that find a stale one at once. */
+#include "../lock_file.h"
+#include "kit.h"
+#include "megalith/file.h"
+#include "megalith/lock.h"
+#include "megalith/memory.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static mega_lock_request request_of(const char *path)
+{
+    return (mega_lock_request){.path = path, .subject = "the output", .remedy = "choose another one"};
+}
+
+static mega_lock *must_acquire(const mega_lock_request *r)
+{
+    mega_lock *lock = NULL;
+    if (mega_lock_acquire(&lock, r) != MEGA_OK) fail_msg("%s", mega_error_message());
+    return lock;
+}
+
+static void assert_refused(const mega_lock_request *r, const char *said)
+{
+    mega_lock *lock = NULL;
+    assert_int_equal(mega_lock_probe(r), MEGA_ERR_BUSY);
+    assert_int_equal(mega_lock_acquire(&lock, r), MEGA_ERR_BUSY);
+    if (strstr(mega_error_message(), said) == NULL) fail_msg("\"%s\" is not in: %s", said, mega_error_message());
+}
+
+static void assert_acquired(const mega_lock_request *r)
+{
+    assert_int_equal(mega_lock_probe(r), MEGA_OK);
+    mega_lock_release(must_acquire(r));
+    assert_false(mega_file_exists(r->path));
+}
+
+/* As if the file had been renewed that long ago. */
+static void make_old(const char *path, int seconds)
+{
+    struct timespec when[2];
+    clock_gettime(CLOCK_REALTIME, &when[0]);
+    when[0].tv_sec -= seconds;
+    when[1] = when[0];
+    assert_int_equal(utimensat(AT_FDCWD, path, when, 0), 0);
+}
+
+static void write_record(const char *path, const mega_process *p)
+{
+    char text[LOCK_TEXT_BYTES];
+    snprintf(text, sizeof text,
+             "megalith lock 1\nhost    %s\npid     %ld\nstart   %llu\nkernel  %s\nsince   1763810554\ntoken   "
+             "0123456789abcdef\n",
+             p->host, p->pid, (unsigned long long)p->start, p->kernel);
+    mega_kit_write(path, text);
+}
+
+static void one_process_holds_it(void **state)
+{
+    (void)state;
+    char who[128];
+    mega_process self;
+    const char *folder = mega_kit_temp_folder();
+    const mega_lock_request r = request_of(mega_kit_path(folder, "a.lock"));
+    mega_lock *lock = must_acquire(&r);
+    mega_process_self(&self);
+    assert_true(self.start > 0 && self.kernel[0] != '\0');
+    snprintf(who, sizeof who, "the output: process %ld on host %s has been writing there since 20", self.pid,
+             self.host);
+    assert_refused(&r, who);
+    assert_refused(&r, "choose another one");
+    assert_int_equal(mega_lock_check(lock), MEGA_OK);
+    mega_lock_renew(lock);
+    assert_false(mega_lock_is_lost(lock));
+    mega_lock_release(lock);
+    assert_acquired(&r);
+    mega_names names;
+    assert_int_equal(mega_folder_list(&names, folder), MEGA_OK);
+    assert_int_equal(names.count, 0); /* no temporary file is left either */
+    mega_names_fini(&names);
+    const mega_lock_request nowhere = request_of(mega_kit_path(folder, "no/such/lock"));
+    assert_int_equal(mega_lock_acquire(&lock, &nowhere), MEGA_ERR_NOT_FOUND);
+}
+
+/* The process ends without a word; `reap` leaves a zombie for a while or not. */
+static void die_with_lock(const mega_lock_request *r, bool reap)
+{
+    siginfo_t info;
+    const pid_t child = fork();
+    if (child == 0) {
+        mega_lock *lock;
+        _exit(mega_lock_acquire(&lock, r) == MEGA_OK ? 0 : 1);
+    }
+    assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | (reap ? 0 : WNOWAIT)), 0);
+    assert_int_equal(info.si_status, 0);
+    assert_true(mega_file_exists(r->path));
+    assert_acquired(r);
+    if (!reap) assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+static void a_dead_process_of_this_host_is_stale(void **state)
+{
+    (void)state;
+    mega_process other;
+    const mega_lock_request r = request_of(mega_kit_path(mega_kit_temp_folder(), "a.lock"));
+    die_with_lock(&r, true);
+    die_with_lock(&r, false);
+    /* a process that has the id of one that is gone, and another start */
+    mega_process_self(&other);
+    write_record(r.path, &other);
+    assert_refused(&r, "choose another one");
+    other.start++;
+    write_record(r.path, &other);
+    assert_acquired(&r);
+}
+
+/* Neither another host nor another container can be asked whether a process lives. */
+static void elsewhere_five_minutes_count(void **state)
+{
+    (void)state;
+    const mega_lock_request r = request_of(mega_kit_path(mega_kit_temp_folder(), "a.lock"));
+    for (int i = 0; i < 2; i++) {
+        mega_process other;
+        mega_process_self(&other);
+        snprintf(i == 0 ? other.host : other.kernel, 16, "elsewhere");
+        other.pid = 999999999;
+        write_record(r.path, &other);
+        assert_refused(&r, "process 999999999 on host");
+        make_old(r.path, 290);
+        assert_refused(&r, "it renewed its lock 290 s ago; after 300 s without a renewal it counts as dead");
+        make_old(r.path, 310);
+        assert_acquired(&r);
+    }
+}
+
+static void renewal_sets_the_time(void **state)
+{
+    (void)state;
+    struct stat info;
+    const mega_lock_request r = request_of(mega_kit_path(mega_kit_temp_folder(), "a.lock"));
+    mega_lock *lock = must_acquire(&r);
+    const uint64_t allocations = mega_alloc_count();
+    make_old(r.path, 200);
+    mega_lock_renew(lock);
+    assert_int_equal(stat(r.path, &info), 0);
+    assert_true(difftime(time(NULL), info.st_mtime) < 100);
+    assert_int_equal(mega_alloc_count(), allocations); /* the thread renews beside training steps */
+    mega_lock_release(lock);
+}
+
+static void takeover_is_noticed(void **state)
+{
+    (void)state;
+    mega_lock_request r = request_of(mega_kit_path(mega_kit_temp_folder(), "a.lock"));
+    mega_lock *first = must_acquire(&r);
+    r.takeover = true;
+    assert_int_equal(mega_lock_probe(&r), MEGA_OK);
+    mega_lock *second = must_acquire(&r);
+    assert_int_equal(mega_lock_check(first), MEGA_ERR_BUSY);
+    assert_non_null(strstr(mega_error_message(), "took over at 20"));
+    assert_false(mega_lock_is_lost(first));
+    mega_lock_renew(first);
+    assert_true(mega_lock_is_lost(first));
+    assert_int_equal(mega_lock_check(second), MEGA_OK);
+    mega_lock_release(first);
+    assert_int_equal(mega_lock_check(second), MEGA_OK); /* the first one's end does not remove it */
+    assert_int_equal(unlink(r.path), 0);
+    assert_int_equal(mega_lock_check(second), MEGA_ERR_BUSY);
+    assert_non_null(strstr(mega_error_message(), "is gone"));
+    mega_lock_renew(second);
+    assert_true(mega_lock_is_lost(second));
+    mega_lock_release(second);
+    assert_false(mega_lock_is_lost(NULL));
+    mega_lock_release(NULL);
+}
+
+static void what_is_no_lock_stays(void **state)
+{
+    (void)state;
+    char text[8] = "";
+    mega_lock_request r = request_of(mega_kit_path(mega_kit_temp_folder(), "a.lock"));
+    mega_kit_write(r.path, "mine");
+    make_old(r.path, 1000);
+    r.takeover = true;
+    assert_refused(&r, "is no lock file of megalith");
+    FILE *f = fopen(r.path, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(text, sizeof text, f));
+    fclose(f);
+    assert_string_equal(text, "mine");
+    /* created and never filled, where there are no links */
+    mega_kit_write(r.path, "");
+    assert_refused(&r, "is no lock file of megalith");
+    make_old(r.path, 1000);
+    assert_acquired(&r);
+}
+
+static void without_links_it_is_exclusive_too(void **state)
+{
+    (void)state;
+    const char *path = mega_kit_path(mega_kit_temp_folder(), "a.lock");
+    char text[LOCK_TEXT_BYTES];
+    bool taken;
+    lock_text_make(text);
+    assert_int_equal(lock_file_put(path, NULL, text, &taken), MEGA_OK);
+    assert_true(taken);
+    assert_int_equal(lock_file_put(path, NULL, text, &taken), MEGA_OK);
+    assert_false(taken);
+    const mega_lock_request r = request_of(path);
+    assert_refused(&r, "on host");
+}
+
+/* Each says over its pipe whether it has the lock, and keeps it until all have tried. */
+static void one_of_many_gets_a_stale_one(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 25, PROCESSES = 4 };
+    const mega_lock_request r = request_of(mega_kit_path(mega_kit_temp_folder(), "a.lock"));
+    for (int round = 0; round < ROUNDS; round++) {
+        int said[2], go[2], holders = 0;
+        char word;
+        mega_process dead;
+        mega_process_self(&dead);
+        dead.start++;
+        write_record(r.path, &dead);
+        assert_int_equal(pipe(said), 0);
+        assert_int_equal(pipe(go), 0);
+        for (int i = 0; i < PROCESSES; i++) {
+            if (fork() != 0) continue;
+            mega_lock *lock = NULL;
+            close(go[1]);
+            word = mega_lock_acquire(&lock, &r) == MEGA_OK ? 'y' : 'n';
+            if (write(said[1], &word, 1) != 1 || read(go[0], &word, 1) != 0) _exit(1);
+            mega_lock_release(lock);
+            _exit(0);
+        }
+        close(go[0]);
+        for (int i = 0; i < PROCESSES; i++) {
+            assert_int_equal(read(said[0], &word, 1), 1);
+            holders += word == 'y';
+        }
+        close(go[1]);
+        for (int i = 0; i < PROCESSES; i++) assert_true(wait(NULL) > 0);
+        close(said[0]);
+        close(said[1]);
+        assert_int_equal(holders, 1);
+        assert_false(mega_file_exists(r.path));
+    }
+}
+
+static int acquire_and_release(void *user)
+{
+    mega_lock *lock;
+    const mega_status st = mega_lock_acquire(&lock, user);
+    if (st == MEGA_OK) mega_lock_release(lock);
+    return (int)st;
+}
+
+static void allocation_failures(void **state)
+{
+    (void)state;
+    mega_lock_request r = request_of(mega_kit_path(mega_kit_temp_folder(), "a.lock"));
+    assert_true(mega_kit_fail_each_allocation(acquire_and_release, &r) > 3);
+    assert_false(mega_file_exists(r.path));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_process_holds_it),
+        cmocka_unit_test(a_dead_process_of_this_host_is_stale),
+        cmocka_unit_test(elsewhere_five_minutes_count),
+        cmocka_unit_test(renewal_sets_the_time),
+        cmocka_unit_test(takeover_is_noticed),
+        cmocka_unit_test(what_is_no_lock_stays),
+        cmocka_unit_test(without_links_it_is_exclusive_too),
+        cmocka_unit_test(one_of_many_gets_a_stale_one),
+        cmocka_unit_test(allocation_failures),
+    };
+    return cmocka_run_group_tests_name("lock", tests, NULL, NULL);
+}
