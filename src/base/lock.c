@@ -20,6 +20,7 @@ struct mega_lock {
     char *path, *subject;
     char text[LOCK_TEXT_BYTES]; /* of the file */
     atomic_bool is_lost;
+    int held; /* the file under flock; -1: it is not */
     bool has_thread, ending;
     pthread_t thread;
     pthread_mutex_t mutex;
@@ -99,14 +100,14 @@ static mega_status refuse(const mega_lock_request *r, const lock_found *f)
                      r->subject, f->process.pid, f->process.host, since, wait, r->remedy);
 }
 
-static void tell_removed(const mega_lock_request *r, const lock_found *f, bool is_stale)
+static void tell_replaced(const mega_lock_request *r, const lock_found *f, bool is_stale)
 {
     char since[32];
     format_time(since, f->since);
     if (!f->is_ours) return;
     if (is_stale)
-        mega_info("%s: process %ld on host %s, which began to write there at %s, is dead; its lock is removed",
-                  r->subject, f->process.pid, f->process.host, since);
+        mega_info("%s: process %ld on host %s, which began to write there at %s, is dead", r->subject, f->process.pid,
+                  f->process.host, since);
     else
         mega_warn("%s: taken over from process %ld on host %s, which has been writing there since %s; it stops when it "
                   "notices",
@@ -125,9 +126,8 @@ static mega_status try_once(mega_lock *lock, const mega_lock_request *r, const c
     if (!found.is_there) return MEGA_OK;
     const bool is_stale = lock_is_stale(&found);
     if (!is_stale && (!r->takeover || !found.is_ours)) return refuse(r, &found);
-    bool removed = false;
-    MEGA_TRY(lock_file_remove(r->path, found.text, &removed));
-    if (removed) tell_removed(r, &found, is_stale);
+    MEGA_TRY(lock_file_end(r->path, found.text, beside, taken));
+    if (*taken) tell_replaced(r, &found, is_stale);
     return MEGA_OK;
 }
 
@@ -163,6 +163,7 @@ static mega_lock *make(const mega_lock_request *r)
     pthread_cond_init(&lock->changed, &attributes);
     pthread_condattr_destroy(&attributes);
     pthread_mutex_init(&lock->mutex, NULL);
+    lock->held = -1;
     lock->path = mega_strdup(r->path);
     lock->subject = mega_strdup(r->subject);
     if (lock->path != NULL && lock->subject != NULL) return lock;
@@ -228,6 +229,7 @@ mega_status mega_lock_check(const mega_lock *lock)
 {
     lock_found found;
     char since[32];
+    if (lock == NULL) return MEGA_OK;
     MEGA_TRY(lock_file_look(&found, lock->path, NULL));
     if (found.is_there && strcmp(found.text, lock->text) == 0) return MEGA_OK;
     if (!found.is_there || !found.is_ours)
@@ -240,15 +242,33 @@ mega_status mega_lock_check(const mega_lock *lock)
                      lock->subject, found.process.pid, found.process.host, since);
 }
 
+mega_status mega_lock_hold(mega_lock *lock)
+{
+    if (lock == NULL) return MEGA_OK;
+    mega_lock_let_go(lock);
+    MEGA_TRY(lock_file_hold(lock->path, &lock->held));
+    const mega_status st = mega_lock_check(lock);
+    if (st != MEGA_OK) mega_lock_let_go(lock);
+    return st;
+}
+
+void mega_lock_let_go(mega_lock *lock)
+{
+    if (lock == NULL || lock->held < 0) return;
+    close(lock->held);
+    lock->held = -1;
+}
+
 /* What fails here must not hide why the output failed; a lock that stays is stale when the process has ended. */
 void mega_lock_release(mega_lock *lock)
 {
     mega_error_record why;
-    bool removed;
+    bool ended;
     if (lock == NULL) return;
     thread_end(lock);
+    mega_lock_let_go(lock);
     mega_error_get(&why);
-    (void)lock_file_remove(lock->path, lock->text, &removed);
+    (void)lock_file_end(lock->path, lock->text, NULL, &ended);
     mega_error_restore(&why);
     free_lock(lock);
 }

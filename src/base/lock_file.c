@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { HOLD_WAIT_MS = 20, HOLD_TRIES = 3000 }; /* a minute: old checkpoints are removed meanwhile */
 #define FIRST_LINE "megalith lock 1\n"
 
 void lock_text_make(char out[LOCK_TEXT_BYTES])
@@ -101,7 +102,7 @@ static double seconds_of(const struct timespec *t)
 }
 
 /* The text of an open lock file, with a NUL. */
-static bool read_text(char out[LOCK_TEXT_BYTES], int fd)
+static bool lock_read(char out[LOCK_TEXT_BYTES], int fd)
 {
     const ssize_t n = pread(fd, out, LOCK_TEXT_BYTES - 1, 0);
     if (n < 0) return false;
@@ -116,7 +117,7 @@ mega_status lock_file_look(lock_found *f, const char *path, const char *beside)
     memset(f, 0, sizeof *f);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return errno == ENOENT ? MEGA_OK : mega_file_refused(path, "open for reading");
-    if (!read_text(f->text, fd) || fstat(fd, &info) != 0) {
+    if (!lock_read(f->text, fd) || fstat(fd, &info) != 0) {
         const mega_status st = mega_file_refused(path, "read");
         close(fd);
         return st;
@@ -145,21 +146,49 @@ static bool is_at(const char *path, int fd)
     return stat(path, &a) == 0 && fstat(fd, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* Between looking at the file and unlinking it nobody else may remove it and put a new one there. All who remove hold
- * flock on the open file for that time; where a file system has no flock, that rare case is not excluded. */
-mega_status lock_file_remove(const char *path, const char *text, bool *removed)
+/* True when it is ours alone, or the file system has no flock; false when somebody else has it. */
+static bool try_flock(int fd)
 {
-    char now[LOCK_TEXT_BYTES];
-    *removed = false;
+    int rc;
+    while ((rc = flock(fd, LOCK_EX | LOCK_NB)) != 0 && errno == EINTR) {
+    }
+    return rc == 0 || errno != EWOULDBLOCK;
+}
+
+mega_status lock_file_hold(const char *path, int *out)
+{
+    *out = -1;
     const int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) return errno == ENOENT ? MEGA_OK : mega_file_refused(path, "open");
-    mega_status st = MEGA_OK;
-    while (flock(fd, LOCK_EX) != 0 && errno == EINTR) {
+    for (int tries = 0; !try_flock(fd); tries++) {
+        if (tries == HOLD_TRIES) {
+            close(fd);
+            return MEGA_FAIL(MEGA_ERR_BUSY,
+                             "%s: the process that holds it has been giving its output a name for %d s and does not "
+                             "finish; look at that process, and end it if it hangs",
+                             path, HOLD_TRIES * HOLD_WAIT_MS / 1000);
+        }
+        nanosleep(&(struct timespec){.tv_nsec = HOLD_WAIT_MS * 1000000L}, NULL);
     }
-    if (is_at(path, fd) && read_text(now, fd) && strcmp(now, text) == 0) {
-        if (unlink(path) == 0) *removed = true;
-        else if (errno != ENOENT)
-            st = mega_file_refused(path, "remove");
+    if (is_at(path, fd)) *out = fd;
+    else
+        close(fd);
+    return MEGA_OK;
+}
+
+/* Between looking at the file and removing it nobody else may remove it and put a new one there, so all who remove hold
+ * flock on the open file for that time. Where a file system has no flock, that rare case is not excluded. */
+mega_status lock_file_end(const char *path, const char *text, const char *successor, bool *ended)
+{
+    char now[LOCK_TEXT_BYTES];
+    int fd;
+    *ended = false;
+    MEGA_TRY(lock_file_hold(path, &fd));
+    if (fd < 0) return MEGA_OK;
+    mega_status st = MEGA_OK;
+    if (lock_read(now, fd) && strcmp(now, text) == 0) {
+        *ended = (successor != NULL ? rename(successor, path) : unlink(path)) == 0;
+        if (!*ended) st = mega_file_refused(path, successor != NULL ? "replace" : "remove");
     }
     close(fd);
     return st;
@@ -170,7 +199,7 @@ bool lock_file_touch(const char *path, const char *text)
     char now[LOCK_TEXT_BYTES];
     const int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) return errno != ENOENT;
-    const bool is_read = read_text(now, fd), is_mine = is_read && strcmp(now, text) == 0;
+    const bool is_read = lock_read(now, fd), is_mine = is_read && strcmp(now, text) == 0;
     if (is_mine) (void)futimens(fd, NULL);
     close(fd);
     return is_mine || !is_read;

@@ -29,8 +29,11 @@ mega_status lock_file_put(const char *path, const char *beside, const char *text
 mega_status lock_file_look(lock_found *out, const char *path, const char *beside);
 /* A dead process, one that cannot be seen and has not renewed for long, or a file that was created and never filled. */
 bool lock_is_stale(const lock_found *found);
-/* Removes the file if its text is that one. */
-mega_status lock_file_remove(const char *path, const char *text, bool *removed);
+/* Opens the file under flock. *out -1: it is gone, or the name is another file's by now. MEGA_ERR_BUSY when somebody
+ * else has it under flock for longer than an output needs to get its name. Close *out to let it go. */
+mega_status lock_file_hold(const char *path, int *out);
+/* Removes the file if its text is that one, or gives its name to the file `successor` in the same instant. */
+mega_status lock_file_end(const char *path, const char *text, const char *successor, bool *ended);
 /* Sets its time. False when it is another's or gone; true also where that could not be found out. */
 bool lock_file_touch(const char *path, const char *text);
 

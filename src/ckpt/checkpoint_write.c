@@ -135,7 +135,8 @@ static mega_status write_files(saver *s)
     return st;
 }
 
-/* Written last, once the sums of all files are known. */
+/* Written last, once the sums of all files are known. After it the folder gets its name, if SAVE still is ours, and
+ * nobody takes SAVE over until it has. */
 static mega_status write_checksums(saver *s)
 {
     mega_buffer text = {0};
@@ -144,29 +145,17 @@ static mega_status write_checksums(saver *s)
     if (st == MEGA_OK) st = write_text(s, MEGA_CHECKSUMS_FILE, text.data, text.size);
     if (st == MEGA_OK) st = mega_folder_sync(state);
     if (st == MEGA_OK) st = mega_folder_sync(s->temporary);
+    if (st == MEGA_OK) st = mega_lock_hold(s->save->lock);
     mega_buffer_fini(&text);
     mega_free(state);
     return st;
 }
 
-/* An iteration folder that some other program wrote is not ours to replace. */
 static mega_status check_existing(const saver *s)
 {
-    static const char *const ours[] = {MEGA_CHECKSUMS_FILE, "config.json"};
-    if (!mega_folder_exists(s->final)) return MEGA_OK;
-    mega_names names = {0};
-    MEGA_TRY(mega_folder_list(&names, s->final));
-    bool fits = names.count == 0;
-    mega_names_fini(&names);
-    for (size_t i = 0; i < 2 && !fits; i++) {
-        char *path = mega_path_join(s->final, ours[i]);
-        if (path == NULL) return no_memory(s);
-        fits = mega_file_exists(path);
-        mega_free(path);
-    }
-    if (fits) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "%s: already there, and not written by megalith; move it away or choose another --save", s->final);
+    bool is_foreign = false;
+    MEGA_TRY(mega_iteration_is_foreign(&is_foreign, s->final));
+    return is_foreign ? mega_iteration_refuse(s->save->folder, s->save->iteration) : MEGA_OK;
 }
 
 static mega_status check(const mega_checkpoint_save *v)
@@ -199,6 +188,7 @@ static mega_status begin(saver *s)
     const mega_checkpoint_save *v = s->save;
     int64_t current = -1; /* may itself be a left-over, see mega_leftover_find */
     MEGA_TRY(check(v));
+    MEGA_TRY(mega_lock_check(v->lock));
     s->final = mega_iteration_path(v->folder, v->iteration);
     s->temporary = mega_iteration_temporary(v->folder, v->iteration);
     if (s->final == NULL || s->temporary == NULL) return no_memory(s);
@@ -310,6 +300,7 @@ mega_status mega_checkpoint_write(const mega_checkpoint_save *save)
                .is_shared = save->ranks != NULL && mega_comm_size(save->ranks) > 1};
     list_files(&s);
     mega_status st = s.is_shared ? save_together(&s) : save_alone(&s);
+    mega_lock_let_go(save->lock);
     if (st != MEGA_OK) mega_error_prepend("saving iteration %" PRId64, save->iteration);
     if (s.is_shared) st = mega_comm_agree(save->ranks, st);
     mega_free(s.final);

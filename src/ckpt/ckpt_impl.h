@@ -103,6 +103,7 @@ mega_status mega_sum_of(const mega_map *map, size_t first, size_t end, mega_team
 
 /* folders.c: what lies in SAVE. */
 #define MEGA_TRACKER "latest_checkpointed_iteration.txt"
+#define MEGA_RUN_ID  "run_id.txt"
 /* The iteration that the tracker names; -1 for Megatron's "release". */
 mega_status mega_tracker_read(int64_t *out, const char *save);
 typedef struct mega_iterations { /* ascending */
@@ -113,7 +114,11 @@ typedef struct mega_iterations { /* ascending */
 mega_status mega_iterations_list(mega_iterations *out, const char *save);
 void mega_iterations_fini(mega_iterations *list);
 bool mega_iteration_parse(const char *name, int64_t *iteration); /* "iter_0000100" */
-char *mega_iteration_path(const char *save, int64_t iteration);  /* SAVE/iter_0000100, new block; NULL: no memory */
+/* Whether something is there that this program did not write: its mark is state/checksums.json, whole or damaged. Only
+ * an empty folder and one with the mark may be replaced. */
+mega_status mega_iteration_is_foreign(bool *out, const char *path);
+mega_status mega_iteration_refuse(const char *save, int64_t iteration); /* the error for one that is */
+char *mega_iteration_path(const char *save, int64_t iteration); /* SAVE/iter_0000100, new block; NULL: no memory */
 /* SAVE/iter_0000100.tmp-HOST-PID of this process. */
 char *mega_iteration_temporary(const char *save, int64_t iteration);
 /* Makes a folder and everything above it such that it outlives a crash. */

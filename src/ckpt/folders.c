@@ -39,6 +39,47 @@ bool mega_iteration_parse(const char *name, int64_t *iteration)
     return parse_name(name, iteration, &rest) && *rest == '\0';
 }
 
+mega_status mega_iteration_is_foreign(bool *out, const char *path)
+{
+    mega_names names = {0};
+    char *mark = mega_path_join(path, MEGA_CHECKSUMS_FILE);
+    if (mark == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", path);
+    *out = mega_file_exists(path) || (mega_folder_exists(path) && !mega_file_exists(mark));
+    mega_free(mark);
+    if (!*out || !mega_folder_exists(path)) return MEGA_OK;
+    MEGA_TRY(mega_folder_list(&names, path));
+    *out = names.count > 0;
+    mega_names_fini(&names);
+    return MEGA_OK;
+}
+
+mega_status mega_iteration_refuse(const char *save, int64_t iteration)
+{
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "--save %s: iter_%07" PRId64 " was not written by megalith (it has no " MEGA_CHECKSUMS_FILE
+                     ") and is not replaced by a checkpoint of that iteration; move it away or choose another --save",
+                     save, iteration);
+}
+
+mega_status mega_checkpoint_check_foreign(const char *save, int64_t after, int64_t until)
+{
+    mega_names names = {0};
+    MEGA_TRY(mega_folder_list(&names, save));
+    mega_status st = MEGA_OK;
+    for (size_t i = 0; i < names.count && st == MEGA_OK; i++) {
+        int64_t iteration = 0;
+        bool is_foreign = false;
+        if (!mega_iteration_parse(names.name[i], &iteration) || iteration <= after || iteration > until) continue;
+        char *path = mega_path_join(save, names.name[i]);
+        st = path != NULL ? mega_iteration_is_foreign(&is_foreign, path)
+                          : MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", save);
+        if (is_foreign) st = mega_iteration_refuse(save, iteration);
+        mega_free(path);
+    }
+    mega_names_fini(&names);
+    return st;
+}
+
 static int by_number(const void *a, const void *b)
 {
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;

@@ -118,6 +118,7 @@ const option_section mega_option_learning_section = {"learning rate", FOR_TRAINI
 static const option_row checkpoint_rows[] = {
     {OPTION("save", save, KIND_STRING), .help = "folder for checkpoints; each is a folder that Hugging Face loads"},
     {OPTION("save-interval", save_interval, KIND_INT), .range = RANGE_POSITIVE, .help = "iterations between checkpoints; without it one is saved at the end"},
+    {OPTION("save-takeover", save_takeover, KIND_FLAG), .help = "take --save over from a run that still writes there; that run stops saving and ends"},
     {OPTION("no-save-optim", no_save_optim, KIND_FLAG), .help = "leave the optimizer's moments out"},
     {OPTION("no-save-rng", no_save_rng, KIND_FLAG), .help = "leave the seed and the data position of random numbers out"},
     {OPTION("load", load, KIND_STRING), .help = "folder of checkpoints, one checkpoint, or a Hugging Face GPT-2 folder"},

@@ -257,6 +257,10 @@ static void rule_saving(mega_config *cfg)
     if (cfg->save == NULL && given(cfg, "save_interval")) {
         mega_config_problem(cfg, USAGE, "%s needs --save FOLDER", mega_config_origin(cfg, "save_interval"));
     }
+    if (cfg->save == NULL && cfg->save_takeover) {
+        mega_config_problem(cfg, USAGE, "%s needs --save FOLDER, the folder to take over",
+                            mega_config_origin(cfg, "save_takeover"));
+    }
     if (cfg->save == NULL && cfg->log_progress) {
         mega_config_problem(cfg, USAGE, "%s needs --save FOLDER, where progress.txt is kept",
                             mega_config_origin(cfg, "log_progress"));

@@ -63,6 +63,7 @@ static mega_status write_checkpoint(mega_engine *e, const mega_engine_save_optio
                                        .run_json = json,
                                        .model_card = o->model_card,
                                        .keep = o->keep,
+                                       .lock = o->lock,
                                        .ranks = e->layout->world.comm};
     return mega_checkpoint_write(&save);
 }

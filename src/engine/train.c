@@ -57,6 +57,7 @@ static mega_status build_model(trainer *t)
     MEGA_TRY(train_agree(t, mega_engine_compare_ranks(t->engine)));
     train_note(t, "loading the checkpoint");
     MEGA_TRY(train_agree(t, train_load(t)));
+    MEGA_TRY(train_agree(t, train_identify(t)));
     train_warn_of_newer(t);
     train_datetime(t, "after model, optimizer, and learning rate scheduler are built");
     return MEGA_OK;
@@ -67,6 +68,7 @@ static mega_status set_up(trainer *t)
     t->train_iters = t->cfg->train_iters;
     MEGA_TRY(train_compare_options(t));
     MEGA_TRY(train_compare_programs(t));
+    MEGA_TRY(train_agree(t, train_lock_save(t)));
     MEGA_TRY(train_agree(t, initialize(t)));
     MEGA_TRY(train_compare_tokenizers(t));
     MEGA_TRY(train_check_shared(t));
@@ -243,5 +245,6 @@ mega_status mega_train(mega_config *cfg, mega_team *team, const mega_train_io *i
     mega_engine_destroy(t.engine);
     mega_tokenizer_destroy(t.tokenizer);
     mega_checkpoint_close(t.checkpoint);
+    mega_lock_release(t.lock);
     return st != MEGA_OK ? mega_error_restore(&failure) : closed;
 }

@@ -60,8 +60,11 @@ typedef struct trainer {
     train_peak peak;                        /* of this rank's team */
     double last_loss, last_validation_loss; /* NAN: none yet */
     train_interval interval;
-    double last_line; /* monotonic seconds */
-    mega_buffer line; /* in which log lines are made */
+    double last_line;              /* monotonic seconds */
+    mega_buffer line;              /* in which log lines are made */
+    mega_lock *lock;               /* of --save; the first rank holds it for all, NULL in the others */
+    char run_id[MEGA_TOKEN_BYTES]; /* of this run, also after it was resumed. The first rank's; "" before the weights
+                                    * are there */
     train_monitor *monitor;
     train_curve *curve;    /* NULL without a terminal */
     mega_profile *profile; /* NULL without --profile-trace and --profile-table */
@@ -72,7 +75,8 @@ typedef struct trainer {
 bool train_is_first(const trainer *t);                     /* rank 0: prints, writes files */
 mega_status train_agree(const trainer *t, mega_status st); /* mega_comm_agree over the world */
 void train_note(const trainer *t, const char *phase);      /* a long one, for those that wait for this rank */
-/* Asks all ranks whether one was sent a signal, and the first whether its time is up: they all do the same. */
+/* Asks all ranks whether one was sent a signal, and the first whether its time is up: they all do the same. Returns
+ * MEGA_ERR_BUSY when another run has taken --save over. */
 mega_status train_ask_ranks(trainer *t, double minutes, bool *late);
 mega_status train_say_parameters(const trainer *t);
 
@@ -106,9 +110,16 @@ void train_warn_of_other_data(const trainer *t);     /* once they are open */
 mega_status train_build_data(trainer *t, const mega_gpt_data_options *o);
 int64_t train_cyclic_epoch(const trainer *t, int64_t *permutation);
 
+/* train_owner.c: --save belongs to one run at a time */
+/* The first rank takes the lock of --save, unless it holds it or the folder is not there yet. */
+mega_status train_lock_save(trainer *t);
+/* Gives the run its id, unless the checkpoint brought one, and writes it to --save, where every folder that the run may
+ * come to replace is of this program. */
+mega_status train_identify(trainer *t);
+
 /* train_places.c */
 mega_status train_check_nothing_loaded(const trainer *t); /* --load led to no checkpoint: is that meant? */
-mega_status train_check_places(const trainer *t);         /* data and --save */
+mega_status train_check_places(trainer *t);               /* data and --save */
 mega_status train_check_shared(const trainer *t);         /* that --save and --load are the same in all ranks */
 
 /* train_data.c */

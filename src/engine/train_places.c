@@ -17,11 +17,17 @@ static bool is_same_folder(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-static void list_names(mega_buffer *out, const mega_names *names)
+/* Without the lock that this run has just made. Returns how many there are. */
+static size_t list_names(mega_buffer *out, const mega_names *names)
 {
-    for (size_t i = 0; i < names->count && i < MOST_NAMED; i++)
-        mega_buffer_printf(out, "%s%s", i > 0 ? ", " : "", names->name[i]);
-    if (names->count > MOST_NAMED) mega_buffer_printf(out, " and %zu more", names->count - MOST_NAMED);
+    size_t count = 0;
+    for (size_t i = 0; i < names->count; i++) {
+        if (strcmp(names->name[i], MEGA_RUN_LOCK) == 0) continue;
+        if (count < MOST_NAMED) mega_buffer_printf(out, "%s%s", count > 0 ? ", " : "found ", names->name[i]);
+        count++;
+    }
+    if (count > MOST_NAMED) mega_buffer_printf(out, " and %zu more", count - MOST_NAMED);
+    return count;
 }
 
 static bool loads_what_it_saves(const mega_config *cfg)
@@ -61,10 +67,8 @@ static mega_status put_found(mega_buffer *out, const char *folder, bool *anythin
         return MEGA_OK;
     }
     MEGA_TRY(mega_folder_list(&names, folder));
-    *anything = names.count > 0;
-    mega_buffer_puts(out, *anything ? "found " : "found an empty folder");
-    list_names(out, &names);
-    mega_buffer_puts(out, *anything ? " and no checkpoint" : "");
+    *anything = list_names(out, &names) > 0;
+    mega_buffer_puts(out, *anything ? " and no checkpoint" : "found an empty folder");
     mega_names_fini(&names);
     return MEGA_OK;
 }
@@ -112,7 +116,7 @@ static mega_status probe(const mega_list *list)
     return MEGA_OK;
 }
 
-mega_status train_check_places(const trainer *t)
+mega_status train_check_places(trainer *t)
 {
     const mega_config *cfg = t->cfg;
     MEGA_TRY(probe(&cfg->data_path));
@@ -121,7 +125,9 @@ mega_status train_check_places(const trainer *t)
     MEGA_TRY(probe(&cfg->test_data_path));
     if (!train_is_first(t)) return MEGA_OK;
     if (cfg->metrics_file != NULL) MEGA_TRY(mega_metrics_check(cfg->metrics_file));
-    return cfg->save != NULL && !cfg->skip_train ? mega_checkpoint_prepare(cfg->save) : MEGA_OK;
+    if (cfg->save == NULL || cfg->skip_train) return MEGA_OK;
+    MEGA_TRY(mega_checkpoint_prepare(cfg->save));
+    return train_lock_save(t);
 }
 
 mega_status train_check_shared(const trainer *t)

@@ -1,10 +1,11 @@
-/* What a resumed run does otherwise than the one that wrote its checkpoint: another tokenizer is refused; other data, and
- * options that give the samples another order, are warned of with the first sample that they change. */
+/* What a resumed run does otherwise than the one that wrote its checkpoint: another tokenizer is refused; other data,
+ * and options that give the samples another order, are warned of with the first sample that they change. */
 #include "megalith/json.h"
 #include "megalith/log.h"
 #include "train_impl.h"
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,12 +41,13 @@ mega_status train_check_tokenizer(const trainer *t)
                   "model has learnt",
                   cfg->load);
     } else {
-        st = MEGA_FAIL(MEGA_ERR_USAGE,
-                       "--load %s: it was trained with another tokenizer (%s, fingerprint %016llx) than this run's (%s, "
-                       "%016llx), in which ids have other meanings; leave --tokenizer-type, --vocab-file and --merge-file "
-                       "out to take the one in the folder, or give --override-tokenizer if the change is meant",
-                       cfg->load, type != NULL ? type : "unknown", (unsigned long long)there,
-                       mega_tokenizer_type(t->tokenizer), (unsigned long long)here);
+        st = MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "--load %s: it was trained with another tokenizer (%s, fingerprint %016llx) than this run's (%s, "
+            "%016llx), in which ids have other meanings; leave --tokenizer-type, --vocab-file and --merge-file "
+            "out to take the one in the folder, or give --override-tokenizer if the change is meant",
+            cfg->load, type != NULL ? type : "unknown", (unsigned long long)there, mega_tokenizer_type(t->tokenizer),
+            (unsigned long long)here);
     }
     json_decref(root);
     return st;
@@ -75,7 +77,8 @@ static double sum_of_weights(const json_t *list)
     return sum;
 }
 
-/* Weights and number of the members alone: data may have moved, and whether they are the same is asked of their hash. */
+/* Weights and number of the members alone: data may have moved, and whether they are the same is asked of their hash.
+ */
 static bool is_same_blend(const json_t *a, const json_t *b)
 {
     const size_t count = json_array_size(a);
@@ -120,7 +123,8 @@ static mega_status take_order(train_stored *s, const json_t *order)
     for (size_t i = 0; i < count; i++) {
         s->order[i] = json_integer_value(json_array_get(order, i));
         if (s->order[i] <= 0)
-            return MEGA_FAIL(MEGA_ERR_FORMAT, "checkpoint: state/run.json: data_order holds %lld, expected counts above 0",
+            return MEGA_FAIL(MEGA_ERR_FORMAT,
+                             "checkpoint: state/run.json: data_order holds %lld, expected counts above 0",
                              (long long)s->order[i]);
     }
     s->orders = (int)count;
@@ -130,6 +134,8 @@ static mega_status take_order(train_stored *s, const json_t *order)
 static mega_status read_stored(trainer *t, const json_t *root, const json_t *now)
 {
     train_stored *s = &t->stored;
+    const char *run_id = json_string_value(json_object_get(root, "run_id")); /* NULL before there were any */
+    if (run_id != NULL) snprintf(t->run_id, sizeof t->run_id, "%s", run_id);
     s->data = hex_of(root, "data_hash");
     s->content = hex_of(root, "data_content_hash");
     s->cyclic_epoch = json_integer_value(json_object_get(root, "cyclic_epoch"));
@@ -162,11 +168,13 @@ static void warn_of_cyclic(const trainer *t)
     if (t->stored.cyclic_epoch == 0 || t->cfg->dataloader_type != MEGA_DATALOADER_CYCLIC) return;
     const int64_t epoch = train_cyclic_epoch(t, &permutation);
     if (epoch == t->stored.cyclic_epoch && permutation == t->stored.cyclic_permutation) return;
-    mega_warn("--dataloader-type cyclic draws epochs of %lld from %lld samples here, of %lld from %lld in the run of --load %s "
-              "(they follow from --micro-batch-size, the data-parallel ranks and the data): from sample %lld on the samples "
-              "come in another order",
-              (long long)epoch, (long long)permutation, (long long)t->stored.cyclic_epoch,
-              (long long)t->stored.cyclic_permutation, t->cfg->load, (long long)t->cfg->consumed_train_samples);
+    mega_warn(
+        "--dataloader-type cyclic draws epochs of %lld from %lld samples here, of %lld from %lld in the run of --load "
+        "%s "
+        "(they follow from --micro-batch-size, the data-parallel ranks and the data): from sample %lld on the samples "
+        "come in another order",
+        (long long)epoch, (long long)permutation, (long long)t->stored.cyclic_epoch,
+        (long long)t->stored.cyclic_permutation, t->cfg->load, (long long)t->cfg->consumed_train_samples);
 }
 
 void train_warn_of_other_data(const trainer *t)
@@ -178,11 +186,13 @@ void train_warn_of_other_data(const trainer *t)
     if (data == NULL || cfg->skip_train || passed == 0) return;
     warn_of_cyclic(t);
     if (t->stored.data != 0 && mega_gpt_data_hash(data) != t->stored.data)
-        mega_warn("%s%s: the training data are not those of the checkpoint (--load %s), and the run goes on behind the "
-                  "%lld samples that it consumed: as many of these data are passed over; --finetune begins anew with them",
-                  prefix, others, cfg->load, passed);
+        mega_warn(
+            "%s%s: the training data are not those of the checkpoint (--load %s), and the run goes on behind the "
+            "%lld samples that it consumed: as many of these data are passed over; --finetune begins anew with them",
+            prefix, others, cfg->load, passed);
     else if (t->stored.content != 0 && t->content[MEGA_SPLIT_TRAIN] != t->stored.content)
-        mega_warn("%s.bin%s: its tokens were changed since the checkpoint (--load %s) was written, although documents have "
-                  "the lengths they had: from sample %lld on the changed tokens are trained on",
-                  prefix, others, cfg->load, passed);
+        mega_warn(
+            "%s.bin%s: its tokens were changed since the checkpoint (--load %s) was written, although documents have "
+            "the lengths they had: from sample %lld on the changed tokens are trained on",
+            prefix, others, cfg->load, passed);
 }

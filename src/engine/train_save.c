@@ -48,9 +48,9 @@ static mega_status extra_json(const trainer *t, char **out)
         hex_digits(data, mega_gpt_data_hash(t->data[MEGA_SPLIT_TRAIN]));
         hex_digits(content, t->content[MEGA_SPLIT_TRAIN]);
     }
-    json_t *root =
-        json_pack("{s:o, s:s, s:s, s:s, s:s}", "arguments", stored, "tokenizer_fingerprint", tokenizer,
-                  "tokenizer_type", mega_tokenizer_type(t->tokenizer), "data_hash", data, "data_content_hash", content);
+    json_t *root = json_pack("{s:o, s:s, s:s, s:s, s:s, s:s}", "arguments", stored, "tokenizer_fingerprint", tokenizer,
+                             "tokenizer_type", mega_tokenizer_type(t->tokenizer), "data_hash", data,
+                             "data_content_hash", content, "run_id", t->run_id);
     const bool whole = root != NULL && add_order(root, t) && add_finite(root, "lm_loss", t->last_loss) &&
                        add_finite(root, "validation_loss", t->last_validation_loss);
     *out = whole ? mega_json_dump(root, JSON_REAL_PRECISION(17)) : NULL;
@@ -122,7 +122,8 @@ static mega_status write_folder(trainer *t)
                                             .no_rng = cfg->no_save_rng,
                                             .extra_json = extra,
                                             .model_card = card.data,
-                                            .keep = (int)cfg->keep_checkpoints};
+                                            .keep = (int)cfg->keep_checkpoints,
+                                            .lock = t->lock};
         st = mega_engine_save(t->engine, &o);
     }
     free(extra);

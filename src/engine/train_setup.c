@@ -7,6 +7,7 @@
 #include "train_impl.h"
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

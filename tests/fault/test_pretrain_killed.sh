@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # kill -9 at random moments of a run that saves every iteration. After each kill the newest checkpoint is whole and at
-# most one step behind the metrics; in the end the loss curve is that of a run that nothing happened to.
+# most one step behind the metrics; in the end the loss curve is that of a run that nothing happened to. Half of the time a
+# second run is started with the same --save: it is refused, or goes on where the first was killed, and is killed, too.
 #
 #   MEGA_KILLS=N (default 15) kills; MEGA_SEED=S the moments. `make crash` asks for 1,000.
 #   MEGA_HIDDEN=N (default 16) size of the model; from 448 on its files are longer than the blocks that pass the page cache.
@@ -36,24 +37,61 @@ rm -rf index-cache # so that the building of it is killed, too
 lost=0
 resumed=0
 last=0
-while [ "$killed" -lt "$kills" ]; do
-    moment=$(((RANDOM * 32768 + RANDOM) % (span * 5 / 4)))
-    begin_run save >log 2>&1 &
-    pid=$!
-    sleep "$(printf '%d.%03d' $((moment / 1000)) $((moment % 1000)))"
-    kill -0 "$pid" 2>/dev/null || { wait "$pid"; fail "the run ended by itself"; }
-    kill -9 "$pid"
-    wait "$pid" 2>/dev/null
+refused=0
+milliseconds() { sleep "$(printf '%d.%03d' $(($1 / 1000)) $(($1 % 1000)))"; }
+kill_run() { # PID LOG
+    kill -0 "$1" 2>/dev/null || { wait "$1"; fail "the run ended by itself: $(tail -n 2 "$2")"; }
+    kill -9 "$1"
+    wait "$1" 2>/dev/null
     killed=$((killed + 1))
-    [ $((killed % 100)) -ne 0 ] || echo "$killed kills, $last iterations, ten of them in $span ms"
-    if grep -q 'successfully loaded' log; then
-        at=$(sed -n 's/.*successfully loaded checkpoint from .* at iteration \([0-9]*\)$/\1/p' log)
+    [ $((killed % 100)) -ne 0 ] || echo "$killed kills, $last iterations, ten of them in $span ms, $refused second runs refused"
+}
+check_log() {
+    local at said
+    if grep -q 'successfully loaded' "$1"; then
+        at=$(sed -n 's/.*successfully loaded checkpoint from .* at iteration \([0-9]*\)$/\1/p' "$1")
         [ "$at" -ge "$last" ] || fail "went on from $at although $last was saved"
         resumed=$((resumed + 1))
     fi
-    said=$(sed -n 's/.*successfully saved checkpoint at iteration *\([0-9]*\) to .*/\1/p' log | tail -n 1)
-    tracker=$(cat save/latest_checkpointed_iteration.txt 2>/dev/null || echo 0)
+    said=$(sed -n 's/.*successfully saved checkpoint at iteration *\([0-9]*\) to .*/\1/p' "$1" | tail -n 1)
     [ "$tracker" -ge "${said:-0}" ] || fail "the tracker says $tracker, the run said $said was saved"
+}
+while [ "$killed" -lt "$kills" ]; do
+    moment=$(((RANDOM * 32768 + RANDOM) % (span * 5 / 4)))
+    second=
+    : >log2
+    begin_run save >log 2>&1 &
+    pid=$!
+    if [ $((RANDOM % 2)) -eq 0 ]; then
+        early=$((RANDOM % (moment + 1)))
+        milliseconds $early
+        begin_run save >log2 2>&1 &
+        second=$!
+        milliseconds $((moment - early))
+    else
+        milliseconds $moment
+    fi
+    if [ -n "$second" ] && grep -q "process $second on host" log; then # the second was faster to take the lock
+        grep -q 'error: --save save: process' log || fail "the first run was refused without a reason: $(tail -n 2 log)"
+        wait "$pid" && fail "the first run was refused with status 0"
+        refused=$((refused + 1))
+    else
+        kill_run "$pid" log
+    fi
+    if [ -n "$second" ]; then
+        milliseconds $((RANDOM % 50))
+        if kill -0 "$second" 2>/dev/null; then
+            kill_run "$second" log2
+        else
+            wait "$second" && fail "the second run ends with status 0"
+            grep -q "error: --save save: process $pid on host $(hostname) has been writing there since" log2 || fail "the second run was not refused by the first: $(tail -n 2 log2)"
+            grep -q '^ iteration' log2 && fail "a refused run computed"
+            refused=$((refused + 1))
+        fi
+    fi
+    tracker=$(cat save/latest_checkpointed_iteration.txt 2>/dev/null || echo 0)
+    check_log log
+    check_log log2
     [ "$tracker" -ge "$last" ] || fail "the tracker went back from $last to $tracker"
     # The machine's speed changes: the moments stay between nothing and a little more than ten iterations.
     if [ $((tracker - last)) -gt 12 ]; then
@@ -65,8 +103,8 @@ while [ "$killed" -lt "$kills" ]; do
     seen=$(sed -n 's/^{"iteration": \([0-9]*\),.*}$/\1/p' save.jsonl 2>/dev/null | tail -n 1)
     [ "${seen:-0}" -le $((tracker + 1)) ] || fail "iteration $seen is in the metrics, $tracker is saved"
     [ "${seen:-0}" -gt "$tracker" ] && lost=$((lost + 1))
-    # at most: two kept, one on its way out, one half written; nothing piles up elsewhere
-    [ "$(ls save 2>/dev/null | wc -l)" -le 6 ] || fail "leftovers pile up in save"
+    # at most: two kept, one on its way out, one half written, tracker, run id, lock, and one temporary file of these each run
+    [ "$(ls save 2>/dev/null | wc -l)" -le 10 ] || fail "leftovers pile up in save"
     [ "$(ls index-cache 2>/dev/null | wc -l)" -le 24 ] || fail "leftovers pile up in index-cache: $(ls index-cache)"
 done
 run save --exit-interval 1 >log 2>&1 || fail "the run after the last kill"
@@ -77,7 +115,8 @@ cmp <(curve save.jsonl) <(curve whole.jsonl) || fail "the loss curve is another 
 folder=$(printf 'iter_%07d' "$total")
 cmp "save/$folder/model.safetensors" "whole/$folder/model.safetensors" || fail "the weights are others"
 cmp "save/$folder/state/optimizer.safetensors" "whole/$folder/state/optimizer.safetensors" || fail "the moments are others"
-[ "$(ls save | wc -l)" -eq 3 ] || fail "leftovers after a whole run: $(ls save)"
+[ "$(ls save | wc -l)" -eq 4 ] || fail "leftovers after a whole run: $(ls save)"
 ls index-cache | grep -q '\.tmp' && [ "$(ls index-cache | grep -c '\.tmp')" -gt 4 ] && fail "leftovers in index-cache: $(ls index-cache)"
-echo "$killed kills: $resumed of the runs had resumed, $lost lost the unsaved step, $total iterations, the same curve; index-cache: $(ls index-cache | wc -l) files"
+[ "$refused" -gt 0 ] || [ "$kills" -lt 15 ] || fail "no second run was refused"
+echo "$killed kills: $resumed of the runs had resumed, $refused second runs were refused, $lost lost the unsaved step, $total iterations, the same curve; index-cache: $(ls index-cache | wc -l) files"
 exit 0

@@ -74,6 +74,12 @@ told 'is not a multiple of --micro-batch-size 2 .* x 3 data-parallel ranks; expe
 told '--distribute-saved-activations shares the inputs of recomputed layers; add --recompute-granularity full' 2 \
     --tensor-model-parallel-size 2 --partition-activations
 told 'nowhere_text_document' 2 --data-path nowhere_text_document
+# as of a run that lives: this shell
+mkdir busy
+printf 'megalith lock 1\nhost    %s\npid     %d\nstart   %s\nkernel  %s/%s\nsince   1763810554\ntoken   0123456789abcdef\n' "$(hostname)" $$ \
+    "$(awk '{sub(/.*\) /, ""); print $20}' /proc/$$/stat)" "$(cat /proc/sys/kernel/random/boot_id)" "$(readlink /proc/self/ns/pid)" >busy/run.lock
+told "--save busy: process $$ on host $(hostname) has been writing there since 20" 2 --save busy
+[ "$(ls busy)" = run.lock ] || fail "a refused run writes to --save: $(ls busy)"
 told '--load typo: found no such folder, and --finetune' 2 --load typo --finetune
 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM

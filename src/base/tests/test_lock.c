@@ -180,6 +180,36 @@ static void takeover_is_noticed(void **state)
     mega_lock_release(NULL);
 }
 
+/* A takeover waits until the first has given its output a name. */
+static void a_commit_is_not_interrupted(void **state)
+{
+    (void)state;
+    int ready[2];
+    char word;
+    mega_lock_request r = request_of(mega_kit_path(mega_kit_temp_folder(), "a.lock"));
+    mega_lock *first = must_acquire(&r), *second = NULL;
+    assert_int_equal(mega_lock_hold(NULL), MEGA_OK);
+    assert_int_equal(mega_lock_hold(first), MEGA_OK);
+    assert_int_equal(pipe(ready), 0);
+    const pid_t child = fork(); /* holds the open file, too, and says when it lets go */
+    if (child == 0) {
+        close(ready[0]);
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        _exit(write(ready[1], "x", 1) == 1 ? 0 : 1);
+    }
+    mega_lock_let_go(first);
+    r.takeover = true;
+    second = must_acquire(&r);
+    assert_int_equal(fcntl(ready[0], F_SETFL, O_NONBLOCK), 0);
+    assert_int_equal(read(ready[0], &word, 1), 1);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(mega_lock_hold(first), MEGA_ERR_BUSY);
+    assert_non_null(strstr(mega_error_message(), "took over"));
+    mega_lock_release(first);
+    mega_lock_release(second);
+    assert_false(mega_file_exists(r.path));
+}
+
 static void what_is_no_lock_stays(void **state)
 {
     (void)state;
@@ -273,15 +303,11 @@ static void allocation_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_process_holds_it),
-        cmocka_unit_test(a_dead_process_of_this_host_is_stale),
-        cmocka_unit_test(elsewhere_five_minutes_count),
-        cmocka_unit_test(renewal_sets_the_time),
-        cmocka_unit_test(takeover_is_noticed),
-        cmocka_unit_test(what_is_no_lock_stays),
-        cmocka_unit_test(without_links_it_is_exclusive_too),
-        cmocka_unit_test(one_of_many_gets_a_stale_one),
-        cmocka_unit_test(allocation_failures),
+        cmocka_unit_test(one_process_holds_it),         cmocka_unit_test(a_dead_process_of_this_host_is_stale),
+        cmocka_unit_test(elsewhere_five_minutes_count), cmocka_unit_test(renewal_sets_the_time),
+        cmocka_unit_test(takeover_is_noticed),          cmocka_unit_test(a_commit_is_not_interrupted),
+        cmocka_unit_test(what_is_no_lock_stays),        cmocka_unit_test(without_links_it_is_exclusive_too),
+        cmocka_unit_test(one_of_many_gets_a_stale_one), cmocka_unit_test(allocation_failures),
     };
     return cmocka_run_group_tests_name("lock", tests, NULL, NULL);
 }

@@ -13,8 +13,8 @@
  *
  * A thread sets the file's time every 30 s. The lock of a dead process is stale at once where that process can be seen
  * to be dead (same host and kernel), else after five minutes without renewal. Ages are differences of times that the
- * file system gave, so that the clocks of two hosts do not matter. A stale lock is removed under flock(2), so that two
- * processes that find it do not remove each other's new one. */
+ * file system gave, so that the clocks of two hosts do not matter. A stale lock is replaced under flock(2), so that two
+ * processes that find it do not replace each other's new one. */
 #ifndef MEGALITH_LOCK_H
 #define MEGALITH_LOCK_H
 
@@ -36,8 +36,12 @@ typedef struct mega_lock mega_lock;
  * process holds it already. */
 mega_status mega_lock_acquire(mega_lock **out, const mega_lock_request *request);
 /* Whether this process still holds it: MEGA_ERR_BUSY after a takeover, with the process that took it, or when the file
- * is gone. To be asked just before an output gets its name. */
+ * is gone. NULL is fine: there is nothing to hold. */
 mega_status mega_lock_check(const mega_lock *lock);
+/* The same, and until mega_lock_let_go nobody can take the lock over (flock): for the moment in which an output gets
+ * its name. Both accept NULL; let_go also a lock that is not held so. */
+mega_status mega_lock_hold(mega_lock *lock);
+void mega_lock_let_go(mega_lock *lock);
 /* What the last renewal found, without looking at the disk: safe inside a training step. */
 bool mega_lock_is_lost(const mega_lock *lock);
 /* Sets the file's time; the thread does it. What fails for a moment is tried again at the next renewal. */

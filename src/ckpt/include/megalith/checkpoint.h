@@ -1,13 +1,16 @@
 /* Checkpoints: logical tensors in folders that Hugging Face loads as they are (law 3).
  *
  *   SAVE/latest_checkpointed_iteration.txt
+ *   SAVE/run_id.txt, SAVE/run.lock (while a run writes here)
  *   SAVE/iter_0000100/   config.json generation_config.json model.safetensors tokenizer.json … README.md
  *   SAVE/iter_0000100/state/   optimizer moments (safetensors), run.json (iteration, samples, options), checksums
  */
 #ifndef MEGALITH_CHECKPOINT_H
 #define MEGALITH_CHECKPOINT_H
 
+#include "megalith/lock.h"
 #include "megalith/parameter.h"
+#include "megalith/process.h"
 #include "megalith/status.h"
 #include "megalith/threads.h"
 #include "megalith/tokenizer.h"
@@ -45,6 +48,7 @@ typedef struct mega_checkpoint_save {
     const char *run_json;            /* state/run.json: everything else that resumes the run, one JSON object */
     const char *model_card;          /* README.md, markdown, or NULL */
     int keep;                        /* --keep-checkpoints; 0: all */
+    mega_lock *lock;                 /* of SAVE, in the first rank; NULL: none is held and none is looked at */
     mega_comm *ranks; /* that save together: each tensor is written by those who hold parts of it (is_part), all of it
                        * once between them; NULL or one rank: by this process alone */
 } mega_checkpoint_save;
@@ -53,10 +57,23 @@ typedef struct mega_checkpoint_save {
 mega_status mega_checkpoint_prepare(const char *save);
 /* The same for several ranks, collectively: SAVE must be one folder for all of them. */
 mega_status mega_checkpoint_prepare_shared(const char *save, mega_comm *ranks);
+#define MEGA_RUN_LOCK "run.lock"
+/* One run at a time writes to SAVE: SAVE/run.lock (lock.h). The folder exists. takeover: --save-takeover. Returns
+ * MEGA_ERR_BUSY where another run holds it. The caller releases the lock. */
+mega_status mega_checkpoint_lock(mega_lock **out, const char *save, bool takeover);
+/* Whether mega_checkpoint_lock would be refused now; a folder that is missing is free. Takes and creates nothing. */
+mega_status mega_checkpoint_lock_probe(const char *save, bool takeover);
+/* Refuses a SAVE with an iteration folder above `after`, up to `until`, that another program wrote:
+ * mega_checkpoint_write would refuse to replace it. */
+mega_status mega_checkpoint_check_foreign(const char *save, int64_t after, int64_t until);
+/* Writes SAVE/run_id.txt: the run whose checkpoints follow. A run keeps its id when it is resumed. */
+mega_status mega_checkpoint_write_run_id(const char *save, const char id[MEGA_TOKEN_BYTES]);
 /* Atomic: until it returns MEGA_OK the checkpoint before this one is whole and the one that is found; after it, this
- * one, also when the machine stops. An existing folder of the same iteration is replaced. Streams: no second copy of a
- * tensor is made. On failure nothing is left behind. Collective over `ranks`: what fails in one fails in all; the text,
- * tokenizer, card and run_json are the first rank's. */
+ * one, also when the machine stops. An existing folder of the same iteration is replaced if
+ * it is one of this program's (it has state/checksums.json) or empty; else the error is MEGA_ERR_USAGE. Streams: no
+ * second copy of a tensor is made. On failure nothing is left behind. Collective over `ranks`: what fails in one fails
+ * in all; the text, tokenizer, card and run_json are the first rank's. Returns MEGA_ERR_BUSY, with nothing changed,
+ * when the lock was taken over. */
 mega_status mega_checkpoint_write(const mega_checkpoint_save *save);
 
 typedef struct mega_checkpoint mega_checkpoint; /* an opened folder */

@@ -191,6 +191,7 @@ typedef struct mega_config {
     /* checkpointing */
     const char *save, *load;
     int64_t save_interval;
+    bool save_takeover; /* the lock of a run that lives is taken from it */
     bool no_save_optim, no_save_rng, no_load_optim, no_load_rng, finetune;
     bool use_checkpoint_args, exit_on_missing_checkpoint;
     int64_t keep_checkpoints;   /* newest kept; 0: all */

@@ -161,6 +161,7 @@ typedef struct mega_engine_save_options {
     const char *extra_json; /* an object whose members join run.json, or NULL */
     const char *model_card; /* or NULL */
     int keep;               /* newest checkpoints kept; 0: all */
+    mega_lock *lock;        /* of the folder, in the first rank, or NULL */
 } mega_engine_save_options;
 /* Collective: every rank writes what it holds. The folder is the same whatever the layout; the text, tokenizer, card
  * and extra_json are the first rank's. */

@@ -1,0 +1,25 @@
+/* --save belongs to one run at a time: its lock, and the id of the run. */
+#include "megalith/file.h"
+#include "train_impl.h"
+
+static bool saves(const trainer *t)
+{
+    return train_is_first(t) && t->cfg->save != NULL && !t->cfg->skip_train;
+}
+
+/* Before --load is read where the folder exists: what a run that is ending still writes there must not be missed. */
+mega_status train_lock_save(trainer *t)
+{
+    const mega_config *cfg = t->cfg;
+    if (!saves(t) || t->lock != NULL || !mega_folder_exists(cfg->save)) return MEGA_OK;
+    MEGA_TRY(mega_checkpoint_prepare(cfg->save)); /* tells rights that are missing better than the lock */
+    return mega_checkpoint_lock(&t->lock, cfg->save, cfg->save_takeover);
+}
+
+mega_status train_identify(trainer *t)
+{
+    if (!train_is_first(t)) return MEGA_OK;
+    if (saves(t)) MEGA_TRY(mega_checkpoint_check_foreign(t->cfg->save, t->first_iteration, t->train_iters));
+    if (t->run_id[0] == '\0') mega_token_make(t->run_id);
+    return saves(t) ? mega_checkpoint_write_run_id(t->cfg->save, t->run_id) : MEGA_OK;
+}
