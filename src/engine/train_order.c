@@ -1,8 +1,8 @@
 /* The order of training samples. It follows from how many samples a data set is asked for: whole epochs are shuffled
- * together, so that asking for more gives all samples another place (Megatron's rule, data/gpt_index.c). A run that resumes
- * keeps the order of its checkpoint: the samples that were asked for stand in run.json, and where the run now reads more
- * than that order holds, a further part of the data follows it, shuffled by itself with the next seed. Every sample of the
- * parts before has then been read once in each of its epochs. */
+ * together, so that asking for more gives all samples another place (Megatron's rule, data/gpt_index.c). A run that
+ * resumes keeps the order of its checkpoint: the samples that were asked for stand in run.json, and where the run now
+ * reads more than that order holds, a further part of the data follows it, shuffled by itself with the next seed. Every
+ * sample of the parts before has then been read once in each of its epochs. */
 #include "megalith/assert.h"
 #include "megalith/log.h"
 #include "train_impl.h"
@@ -34,10 +34,11 @@ static mega_status add_part(parts *p, const mega_gpt_data_options *o, int64_t as
 static void warn_of_more(const trainer *t, int64_t wanted, int64_t held)
 {
     const mega_config *cfg = t->cfg;
-    mega_warn("%s asks for %lld training samples and the order of the checkpoint (--load %s) holds %lld: that order is kept, "
-              "and from sample %lld on a further one follows, of epochs that are shuffled by themselves",
-              mega_config_origin(t->cfg, cfg->train_samples > 0 ? "train_samples" : "train_iters"), (long long)wanted,
-              cfg->load, (long long)held, (long long)held);
+    mega_warn(
+        "%s asks for %lld training samples and the order of the checkpoint (--load %s) holds %lld: that order is kept, "
+        "and from sample %lld on a further one follows, of epochs that are shuffled by themselves",
+        mega_config_origin(t->cfg, cfg->train_samples > 0 ? "train_samples" : "train_iters"), (long long)wanted,
+        cfg->load, (long long)held, (long long)held);
 }
 
 /* The parts after the first, which is built: those of the checkpoint, and one for what is still wanted. */
@@ -71,7 +72,8 @@ static mega_status join(trainer *t, const mega_gpt_data_options *o, parts *p)
 mega_status train_build_data(trainer *t, const mega_gpt_data_options *o)
 {
     mega_gpt_data_options first = *o;
-    if (t->stored.orders > 0) first.num_samples[MEGA_SPLIT_TRAIN] = t->stored.order[0];
+    if (t->stored.orders > 0 && first.num_samples[MEGA_SPLIT_TRAIN] > 0)
+        first.num_samples[MEGA_SPLIT_TRAIN] = t->stored.order[0];
     MEGA_TRY(mega_gpt_data_build(t->data, &first));
     if (t->data[MEGA_SPLIT_TRAIN] == NULL) return MEGA_OK;
     const size_t most = (size_t)t->stored.orders + 1;

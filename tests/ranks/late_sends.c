@@ -1,7 +1,7 @@
-/* A transport that sends late: with MEGA_TEST_LATE_SENDS=N in the environment, a message leaves only when its sender has
- * asked N times whether it is through; messages of one tag to one rank keep their order. Real transports copy short messages at once, so that a buffer which is written
- * again too soon goes unnoticed; here the receiver gets what was written over it. Linked into programs of ranks_*.c, where
- * these functions stand in front of MPI's. */
+/* A transport that sends late: with MEGA_TEST_LATE_SENDS=N in the environment, a message leaves only when its sender
+ * has asked N times whether it is through; messages of one tag to one rank keep their order. Real transports copy short
+ * messages at once, so that a buffer which is written again too soon goes unnoticed; here the receiver gets what was
+ * written over it. Linked into programs of ranks_*.c, where these functions stand in front of MPI's. */
 #if defined(MEGA_HAVE_MPI)
 #include <mpi.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@ static struct {
     MPI_Request request;
     int to, tag;
     int asks_left; /* 0: it has left */
-} late[MOST]; /* in the order in which they were begun */
+} late[MOST];      /* in the order in which they were begun */
 static int num_late;
 
 static int asks_before_send(void)

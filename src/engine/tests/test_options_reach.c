@@ -1,0 +1,249 @@
+/* Every numeric option of a training reaches the field that is computed with: it is set to a value of its own, then the
+ * structs that engine, model and schedules read are looked at. Choices and flags that end in these structs, too. A
+ * numeric option without a row in this file fails. */
+#include "../../config/config_impl.h"
+#include "kit.h"
+#include "megalith/engine.h"
+#include "megalith/log.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef struct reached {
+    mega_config cfg; /* of what the training loop reads from the configuration itself */
+    mega_engine_options engine;
+    mega_gpt gpt;
+} reached;
+
+typedef enum field_type { FIELD_INT, FIELD_INT64, FIELD_UINT32, FIELD_DOUBLE, FIELD_BOOL } field_type;
+
+typedef struct check {
+    const char *option, *words; /* `words` set the option, with what else it needs */
+    double expected;
+    size_t at;
+    field_type type;
+} check;
+
+/* clang-format off */
+#define FIELD_TYPE(x) _Generic((x), int: FIELD_INT, unsigned: FIELD_UINT32, int64_t: FIELD_INT64, double: FIELD_DOUBLE, bool: FIELD_BOOL)
+#define REACHES(option_, words_, expected_, field_) \
+    {.option = (option_), .words = (words_), .expected = (expected_), .at = offsetof(reached, field_), .type = FIELD_TYPE(((const reached *)0)->field_)}
+
+#define STAGES "--world-size 4 --pipeline-model-parallel-size 2 --num-layers 8 --global-batch-size 16 "
+#define BY_SAMPLES "--train-samples 3000 "
+
+static const check checks[] = {
+    /* network */
+    REACHES("num-layers", "--num-layers 5", 5, gpt.num_layers),
+    REACHES("hidden-size", "--hidden-size 96", 96, gpt.hidden),
+    REACHES("ffn-hidden-size", "--ffn-hidden-size 200", 200, gpt.ffn_hidden),
+    REACHES("num-attention-heads", "--num-attention-heads 8", 8, gpt.heads),
+    REACHES("kv-channels", "--num-attention-heads 8 --kv-channels 8", 8, gpt.head_dim), /* no other value is taken */
+    REACHES("max-position-embeddings", "--max-position-embeddings 48", 48, gpt.positions),
+    REACHES("make-vocab-size-divisible-by", "--make-vocab-size-divisible-by 77", 77, cfg.make_vocab_size_divisible_by),
+    REACHES("vocab-size", "--tokenizer-type NullTokenizer --vocab-size 1003", 1003, cfg.vocab_size),
+    REACHES("layernorm-epsilon", "--layernorm-epsilon 3e-6", 3e-6, gpt.norm_epsilon),
+    REACHES("init-method-std", "--init-method-std 0.031", 0.031, gpt.init_std),
+    REACHES("attention-dropout", "--attention-dropout 0.21", 0.21, gpt.attention_dropout),
+    REACHES("hidden-dropout", "--hidden-dropout 0.22", 0.22, gpt.hidden_dropout),
+    REACHES("recompute-num-layers", "--recompute-granularity full --recompute-num-layers 2", 2, gpt.recompute_layers),
+    REACHES("recompute-granularity", "--recompute-granularity selective", MEGA_GPT_RECOMPUTE_SELECTIVE, gpt.recompute),
+    REACHES("recompute-method", "--recompute-granularity full --recompute-method block", 0, gpt.recompute_uniform),
+    REACHES("distribute-saved-activations", "--world-size 2 --tensor-model-parallel-size 2 --recompute-granularity full --distribute-saved-activations", 1, gpt.distribute_saved),
+    REACHES("decoder-first-pipeline-num-layers", STAGES "--decoder-first-pipeline-num-layers 3", 3, gpt.first_stage_layers),
+    REACHES("decoder-last-pipeline-num-layers", STAGES "--decoder-last-pipeline-num-layers 2", 2, gpt.last_stage_layers),
+    REACHES("num-layers-per-virtual-pipeline-stage", STAGES "--num-layers-per-virtual-pipeline-stage 2", 2, gpt.stage_chunks),
+    REACHES("num-virtual-stages-per-pipeline-rank", STAGES "--num-virtual-stages-per-pipeline-rank 4", 4, gpt.stage_chunks),
+    REACHES("init-method-xavier-uniform", "--init-method-xavier-uniform", 1, gpt.init_xavier),
+    REACHES("calculate-per-token-loss", "--calculate-per-token-loss", 1, gpt.per_token_loss),
+    REACHES("sequence-parallel", "--world-size 2 --tensor-model-parallel-size 2 --sequence-parallel", 1, gpt.sequence_parallel),
+    /* optimizer */
+    REACHES("optimizer", "--optimizer sgd", MEGA_OPTIMIZER_SGD, engine.optimizer.kind),
+    REACHES("adam-beta1", "--adam-beta1 0.81", 0.81, engine.optimizer.beta1),
+    REACHES("adam-beta2", "--adam-beta2 0.92", 0.92, engine.optimizer.beta2),
+    REACHES("adam-eps", "--adam-eps 3e-7", 3e-7, engine.optimizer.eps),
+    REACHES("sgd-momentum", "--optimizer sgd --sgd-momentum 0.83", 0.83, engine.optimizer.momentum),
+    REACHES("no-decoupled-weight-decay", "--no-decoupled-weight-decay", 1, engine.optimizer.l2),
+    REACHES("clip-grad", "--clip-grad 2.75", 2.75, engine.clip_grad),
+    REACHES("seed", "--seed 4321", 4321, engine.dropout_seed),
+    REACHES("seed", "--seed 4321", 4321, cfg.seed), /* initial weights, order of samples */
+    /* learning rate, weight decay */
+    REACHES("lr", "--lr 0.0123", 0.0123, engine.schedule.max_lr),
+    REACHES("min-lr", "--min-lr 0.00045", 0.00045, engine.schedule.min_lr),
+    REACHES("lr-decay-style", "--lr-decay-style cosine", MEGA_LR_COSINE, engine.schedule.style),
+    REACHES("lr-decay-iters", "--lr-decay-iters 77", 77 * 8, engine.schedule.decay),
+    REACHES("lr-decay-samples", BY_SAMPLES "--lr-decay-samples 777", 777, engine.schedule.decay),
+    REACHES("lr-wsd-decay-iters", "--lr-decay-style WSD --lr-wsd-decay-iters 11", 11 * 8, engine.schedule.wsd_decay),
+    REACHES("lr-wsd-decay-samples", BY_SAMPLES "--lr-decay-style WSD --lr-wsd-decay-samples 111", 111, engine.schedule.wsd_decay),
+    REACHES("lr-wsd-decay-style", "--lr-decay-style WSD --lr-wsd-decay-iters 11 --lr-wsd-decay-style cosine", MEGA_LR_WSD_COSINE, engine.schedule.wsd_style),
+    REACHES("lr-warmup-fraction", "--lr-warmup-fraction 0.125", 0.125 * 100 * 8, engine.schedule.warmup),
+    REACHES("lr-warmup-iters", "--lr-warmup-iters 13", 13 * 8, engine.schedule.warmup),
+    REACHES("lr-warmup-samples", BY_SAMPLES "--lr-warmup-samples 131", 131, engine.schedule.warmup),
+    REACHES("lr-warmup-init", "--lr-warmup-iters 2 --lr-warmup-init 0.00017", 0.00017, engine.schedule.warmup_init),
+    REACHES("weight-decay", "--weight-decay 0.3", 0.3, engine.schedule.start_weight_decay),
+    REACHES("weight-decay", "--weight-decay 0.3", 0.3, engine.schedule.end_weight_decay),
+    REACHES("start-weight-decay", "--weight-decay-incr-style linear --start-weight-decay 0.02 --end-weight-decay 0.4", 0.02, engine.schedule.start_weight_decay),
+    REACHES("end-weight-decay", "--weight-decay-incr-style linear --start-weight-decay 0.02 --end-weight-decay 0.4", 0.4, engine.schedule.end_weight_decay),
+    REACHES("weight-decay-incr-style", "--weight-decay-incr-style cosine --start-weight-decay 0.02 --end-weight-decay 0.4", MEGA_WD_COSINE, engine.schedule.decay_style),
+    /* batch and length of the training */
+    REACHES("micro-batch-size", "--micro-batch-size 2", 2, engine.micro_batch),
+    REACHES("micro-batch-size", "--micro-batch-size 2", 2, engine.batch.micro_step),
+    REACHES("global-batch-size", "--global-batch-size 24", 24, engine.batch.global_batch),
+    REACHES("gradient-accumulation-steps", "--gradient-accumulation-steps 5", 20, engine.batch.global_batch),
+    REACHES("rampup-batch-size", BY_SAMPLES "--global-batch-size 28 --rampup-batch-size 4 8 960", 4, engine.batch.start),
+    REACHES("rampup-batch-size", BY_SAMPLES "--global-batch-size 28 --rampup-batch-size 4 8 960", 8, engine.batch.increment),
+    REACHES("rampup-batch-size", BY_SAMPLES "--global-batch-size 28 --rampup-batch-size 4 8 960", 960, engine.batch.samples),
+    REACHES("seq-length", "--seq-length 40 --max-position-embeddings 64", 40, engine.seq),
+    REACHES("train-iters", "--train-iters 123", 123 * 8, engine.schedule.decay),
+    REACHES("train-iters", "--train-iters 123", 123 * 8, engine.schedule.weight_decay_samples),
+    REACHES("train-iters", "--train-iters 123", 123, cfg.train_iters),
+    REACHES("train-samples", "--train-samples 4567", 4567, engine.schedule.weight_decay_samples),
+    REACHES("train-samples", "--train-samples 4567", 4567, cfg.train_samples),
+    /* layout, ZeRO */
+    REACHES("world-size", "--world-size 6", 6, engine.layout.planned_ranks),
+    REACHES("rank", "--world-size 6 --rank 5", 5, engine.layout.planned_rank),
+    REACHES("tensor-model-parallel-size", "--world-size 2 --tensor-model-parallel-size 2", 2, engine.layout.tp),
+    REACHES("pipeline-model-parallel-size", STAGES, 2, engine.layout.pp),
+    REACHES("zero-stage", "--world-size 2 --zero-stage 3", 3, engine.zero_stage),
+    REACHES("use-distributed-optimizer", "--world-size 2 --use-distributed-optimizer", 1, engine.zero_stage),
+    REACHES("overlap-grad-reduce", "--world-size 2 --overlap-grad-reduce", 1, engine.place.overlap_reduce),
+    REACHES("DDP-impl", "--world-size 2 --DDP-impl torch", 1, engine.place.overlap_reduce),
+    REACHES("ddp-bucket-size", "--ddp-bucket-size 1234567", 1234567, engine.bucket_elements),
+    REACHES("stage3-prefetch-bucket-size", "--stage3-prefetch-bucket-size 51234", 51234, engine.place.prefetch_elements),
+    REACHES("stage3-param-persistence-threshold", "--stage3-param-persistence-threshold 1717", 1717, engine.zero_persistence),
+    REACHES("stage3-max-reuse-distance", "--stage3-max-reuse-distance 52345", 52345, engine.place.reuse_elements),
+    REACHES("stage3-max-live-parameters", "--stage3-max-live-parameters 53456", 53456, engine.place.live_elements),
+    /* kernels and programs */
+    REACHES("bf16", "--bf16", MEGA_BF16, engine.compute),
+    REACHES("fp64", "--fp64", MEGA_F64, engine.compute),
+    REACHES("backend", "--backend plain", 1, engine.plain),
+    REACHES("backend", "--backend plain", 1, engine.optimizer.plain),
+    REACHES("no-pack-weights", "--no-pack-weights", 1, engine.no_pack_weights),
+    REACHES("skip-train", "--skip-train", 1, engine.no_train),
+    REACHES("eval-iters", "--eval-iters 0", 1, engine.no_evaluate),
+    /* read from the configuration by the training loop */
+    REACHES("eval-iters", "--eval-iters 17", 17, cfg.eval_iters),
+    REACHES("eval-interval", "--eval-interval 19", 19, cfg.eval_interval),
+    REACHES("log-interval", "--log-interval 23", 23, cfg.log_interval),
+    REACHES("exit-interval", "--exit-interval 29", 29, cfg.exit_interval),
+    REACHES("exit-duration-in-mins", "--exit-duration-in-mins 31", 31, cfg.exit_duration_in_mins),
+    REACHES("save-interval", "--save saved --save-interval 37", 37, cfg.save_interval),
+    REACHES("keep-checkpoints", "--save saved --keep-checkpoints 41", 41, cfg.keep_checkpoints),
+    REACHES("tensorboard-log-interval", "--tensorboard-log-interval 43", 43, cfg.tensorboard_log_interval),
+    REACHES("profile-step-start", "--profile-step-start 5", 5, cfg.profile_step_start),
+    REACHES("profile-step-end", "--profile-step-end 47", 47, cfg.profile_step_end),
+    REACHES("num-threads", "--num-threads 3", 3, cfg.num_threads),
+    REACHES("memory-limit", "--memory-limit 3G", 3.0 * 1024 * 1024 * 1024, cfg.memory_limit),
+    REACHES("distributed-timeout-minutes", "--distributed-timeout-minutes 2.5", 2.5, cfg.distributed_timeout_minutes),
+};
+/* clang-format on */
+
+static double value_at(const reached *r, const check *c)
+{
+    const char *at = (const char *)r + c->at;
+    union {
+        int i;
+        int64_t l;
+        uint32_t u;
+        double d;
+        bool b;
+    } v;
+    switch (c->type) {
+    case FIELD_INT: memcpy(&v.i, at, sizeof v.i); return v.i;
+    case FIELD_INT64: memcpy(&v.l, at, sizeof v.l); return (double)v.l;
+    case FIELD_UINT32: memcpy(&v.u, at, sizeof v.u); return v.u;
+    case FIELD_DOUBLE: memcpy(&v.d, at, sizeof v.d); return v.d;
+    case FIELD_BOOL: memcpy(&v.b, at, sizeof v.b); return v.b;
+    }
+    return 0;
+}
+
+static void drop_note(void *user, mega_log_level level, const char *line)
+{
+    (void)user;
+    (void)level;
+    (void)line;
+}
+
+/* What a command line of these words is computed with. Options are left out of the base where `words` replace them. */
+static void reach(reached *r, const char *words)
+{
+    char text[512];
+    char *argv[64];
+    int argc = 0;
+    const bool by_samples = strstr(words, "--train-samples") != NULL;
+    const bool has_batch =
+        strstr(words, "--global-batch-size") != NULL || strstr(words, "--gradient-accumulation-steps") != NULL;
+    snprintf(text, sizeof text,
+             "plan %s%s%s--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+             "--micro-batch-size 4 --lr 1e-3 --num-threads 1 %s",
+             by_samples ? "" : "--train-iters 100 ", has_batch ? "" : "--global-batch-size ",
+             has_batch                                 ? ""
+             : strstr(words, "--world-size 6") != NULL ? "24 "
+                                                       : "8 ",
+             words);
+    for (char *word = strtok(text, " "); word != NULL; word = strtok(NULL, " ")) argv[argc++] = word;
+    mega_log_set_sink(drop_note, NULL);
+    assert_int_equal(mega_config_init(&r->cfg), MEGA_OK);
+    if (mega_config_parse(&r->cfg, "plan", argc, argv) != MEGA_OK) fail_msg("%s: %s", words, mega_error_message());
+    r->cfg.padded_vocab_size = 384;
+    if (mega_engine_options_from_config(&r->engine, &r->cfg) != MEGA_OK ||
+        mega_gpt_from_config(&r->gpt, &r->cfg, 300) != MEGA_OK)
+        fail_msg("%s: %s", words, mega_error_message());
+}
+
+static void every_option_reaches_its_field(void **state)
+{
+    (void)state;
+    reached base;
+    reach(&base, "");
+    for (size_t i = 0; i < ROW_COUNT(checks); i++) {
+        const check *c = &checks[i];
+        char name[128];
+        snprintf(name, sizeof name, "--%s", c->option);
+        reached r;
+        if (strstr(c->words, name) == NULL) fail_msg("\"%s\" does not set %s", c->words, name);
+        reach(&r, c->words);
+        if (value_at(&base, c) == c->expected && strcmp(c->option, "kv-channels") != 0)
+            fail_msg("%s: its field has the value %g without it as well", c->words, c->expected);
+        if (value_at(&r, c) != c->expected)
+            fail_msg("%s: its field is %.17g, expected %.17g", c->words, value_at(&r, c), c->expected);
+        mega_config_fini(&r.cfg);
+    }
+    mega_config_fini(&base.cfg);
+}
+
+static bool has_check(const char *option)
+{
+    for (size_t i = 0; i < ROW_COUNT(checks); i++)
+        if (strcmp(checks[i].option, option) == 0) return true;
+    return false;
+}
+
+static void every_numeric_option_has_a_check(void **state)
+{
+    (void)state;
+    int count = 0;
+    for (size_t i = 0; i < mega_option_count(); i++) {
+        const option_row *row = mega_option_row(i);
+        const bool is_number =
+            row->kind == KIND_INT || row->kind == KIND_FLOAT || row->kind == KIND_BYTES || row->kind == KIND_INT3;
+        if (!is_number || row->answer != ANSWER_WORKS || (mega_option_commands(i) & (FOR_PRETRAIN | FOR_PLAN)) == 0)
+            continue;
+        if (!has_check(row->name))
+            fail_msg(
+                "--%s: add a row to `checks` in src/engine/tests/test_options_reach.c that names the field which is "
+                "computed with",
+                row->name);
+        count++;
+    }
+    assert_true(count > 50);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_option_reaches_its_field),
+        cmocka_unit_test(every_numeric_option_has_a_check),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
