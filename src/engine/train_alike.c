@@ -76,43 +76,38 @@ static mega_status compare(const trainer *t, const char *what, const char *remed
     return train_agree(t, compare_lines(mega_world_comm(t->world), what, remedy, &l->list));
 }
 
-/* "amx on 3 ranks (0 the first), avx2 on 1 rank (3)". */
-static void say_isa(const trainer *t, const int32_t *isa, int ranks, mega_isa least)
+enum { ISAS = MEGA_ISA_AMX + 1 };
+
+/* "amx on 3 ranks (first: 0), avx2 on 1 rank (3)". */
+static void say_isas(const trainer *t, const int32_t ranks[ISAS], const int32_t first[ISAS], mega_isa least)
 {
     mega_buffer text = {0};
-    for (int set = MEGA_ISA_AMX; set >= MEGA_ISA_PORTABLE; set--) {
-        int count = 0, first = 0;
-        for (int r = ranks - 1; r >= 0; r--) {
-            if (isa[r] != set) continue;
-            first = r;
-            count++;
-        }
-        if (count > 0)
-            mega_buffer_printf(&text, "%s%s on %d rank%s (%s%d)", text.size > 0 ? ", " : "",
-                               mega_isa_name((mega_isa)set), count, count == 1 ? "" : "s",
-                               count == 1 ? "" : "first: ", first);
-    }
+    for (int i = ISAS - 1; i >= 0; i--)
+        if (ranks[i] > 0)
+            mega_buffer_printf(&text, "%s%s on %d rank%s (%s%d)", text.size > 0 ? ", " : "", mega_isa_name((mega_isa)i),
+                               ranks[i], ranks[i] == 1 ? "" : "s", ranks[i] == 1 ? "" : "first: ", first[i]);
     train_line(t, "> processors differ: %s; all ranks compute with %s, so that copies of a weight stay equal",
                text.data != NULL ? text.data : "", mega_isa_name(least));
     mega_buffer_fini(&text);
 }
 
-/* Sums in vectors of another width round otherwise: copies of a weight on two such processors would drift apart. */
+/* Sums in vectors of another width round differently: copies of a weight on two such processors would drift apart. */
 static mega_status agree_on_isa(const trainer *t)
 {
-    const int ranks = mega_world_size(t->world);
-    const int32_t mine = (int32_t)mega_cpu_isa();
-    int32_t *isa = mega_malloc((size_t)ranks * sizeof *isa), least = mine, most = mine;
-    if (isa == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of ranks: no memory for %d processors", ranks);
-    const mega_status st = mega_comm_all_gather(mega_world_comm(t->world), "instruction sets", isa, &mine, 1, MEGA_I32);
-    for (int r = 0; st == MEGA_OK && r < ranks; r++) {
-        if (isa[r] < least) least = isa[r];
-        if (isa[r] > most) most = isa[r];
-    }
+    mega_comm *all = mega_world_comm(t->world);
+    const mega_isa mine = mega_cpu_isa();
+    int32_t ranks[ISAS] = {0}, first[ISAS];
+    for (int i = 0; i < ISAS; i++) first[i] = -INT32_MAX; /* negative, so that the largest is the lowest rank */
+    ranks[mine] = 1;
+    first[mine] = -mega_world_rank(t->world);
+    MEGA_TRY(mega_comm_all_reduce(all, "instruction sets", ranks, ISAS, MEGA_I32, MEGA_REDUCE_SUM));
+    MEGA_TRY(mega_comm_all_reduce(all, "instruction sets", first, ISAS, MEGA_I32, MEGA_REDUCE_MAX));
+    int least = MEGA_ISA_PORTABLE;
+    while (ranks[least] == 0) least++;
     mega_cpu_isa_lower((mega_isa)least);
-    if (st == MEGA_OK && least < most) say_isa(t, isa, ranks, (mega_isa)least);
-    mega_free(isa);
-    return st;
+    for (int i = 0; i < ISAS; i++) first[i] = -first[i];
+    if (ranks[least] < mega_world_size(t->world)) say_isas(t, ranks, first, (mega_isa)least);
+    return MEGA_OK;
 }
 
 mega_status train_compare_programs(const trainer *t)

@@ -8,11 +8,11 @@ grep 'options refused' walk.log
 
 base=(pretrain_gpt --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 32 --micro-batch-size 2 --global-batch-size 4
     --train-iters 2 --lr 1e-3 --log-interval 1 --eval-iters 1 --num-threads 1 --split 80,10,10 --data-path d_text_document)
-# Each rank in a folder of its own, with the environment variable and the options that only rank 1 has.
+# Each rank in a folder of its own, with the environment variable and the options that only rank 1 has; $other: its program.
 two() { # VARIABLE=VALUE, then options
     local environment=$1
     shift
-    ranks 1 sh -c "cd a && exec $MEGALITH ${base[*]}" : -n 1 sh -c "cd b && exec env $environment $MEGALITH ${base[*]} $*" >log 2>&1 </dev/null
+    ranks 1 sh -c "cd a && exec $MEGALITH ${base[*]}" : -n 1 sh -c "cd b && exec env $environment ${other:-$MEGALITH} ${base[*]} $*" >log 2>&1 </dev/null
 }
 refused() { # what is said, then as for two
     local text=$1
@@ -43,6 +43,13 @@ grep 'processors differ' log && fail "one instruction set is called two"
 # A rank that would only plan is told at once, too: the others would wait for it.
 refused 'rank 1 of the group: --optimizer sgd' A=1 --optimizer sgd --dry-run
 grep -q 'rank 1 of the group: --dry-run True' log || fail "one of two options is not named: $(cat log)"
+# Another build: a copy of the program with another build id (the header of that note, then 20 bytes).
+cp "$MEGALITH" other_build
+at=$(LC_ALL=C grep -aobP '\x04\x00\x00\x00\x14\x00\x00\x00\x03\x00\x00\x00GNU\x00' other_build | head -n 1 | cut -d: -f1)
+printf '\0' | dd of=other_build bs=1 seek=$((at + 20)) conv=notrunc 2>/dev/null
+cmp -s "$MEGALITH" other_build && fail "the copy has the same build id"
+other=$work/other_build refused 'its ranks have different programs' A=1
+grep -qE 'rank 0 of the group: build [0-9a-f]{40}$' log || fail "the build is not named: $(cat log)"
 # One byte of the tokens, in a block that every sample of a small file holds.
 printf '\1' | dd of=b/d_text_document.bin bs=1 seek=5000 conv=notrunc 2>/dev/null
 refused 'its ranks have different data' A=1
