@@ -1,8 +1,10 @@
-/* Whether two paths lead to one file: what is written by the one name would be read, or written over, by the other. */
+/* Whether two paths lead to one file or folder: what is written by the one name would be read, or written over, by the
+ * other. */
 #include "megalith/file.h"
 #include "megalith/memory.h"
 
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -54,4 +56,53 @@ bool mega_file_same(const char *a, const char *b)
     mega_free(x);
     mega_free(y);
     return same;
+}
+
+/* Appends the names of `rest` to an absolute path; "." and ".." are taken as they are meant. False: too long. */
+static bool append_names(char out[PATH_MAX], const char *rest)
+{
+    size_t used = strlen(out);
+    while (*(rest += strspn(rest, "/")) != '\0') {
+        const size_t n = strcspn(rest, "/");
+        if (n == 2 && rest[0] == '.' && rest[1] == '.') {
+            while (used > 0 && out[--used] != '/') continue;
+        } else if (n != 1 || rest[0] != '.') {
+            if (used + n + 2 > PATH_MAX) return false;
+            if (used == 0 || out[used - 1] != '/') out[used++] = '/';
+            memcpy(out + used, rest, n);
+            used += n;
+        }
+        out[used] = '\0';
+        rest += n;
+    }
+    return true;
+}
+
+/* The absolute path without links of what may not be there yet: links are resolved as far as there are folders. */
+static bool absolute(const char *path, char out[PATH_MAX])
+{
+    char *at = made_at(path);
+    bool found = false;
+    size_t end = at != NULL ? strlen(at) : 0;
+    while (at != NULL && !found) {
+        const char kept = at[end];
+        at[end] = '\0';
+        found = realpath(end > 0 ? at : at[0] == '\0' && kept == '/' ? "/" : ".", out) != NULL;
+        at[end] = kept;
+        if (found || end == 0) break;
+        while (end > 0 && at[end - 1] == '/') end--;
+        while (end > 0 && at[end - 1] != '/') end--;
+    }
+    found = found && append_names(out, at + end);
+    mega_free(at);
+    return found;
+}
+
+bool mega_folder_same(const char *a, const char *b)
+{
+    struct stat of_a, of_b;
+    char x[PATH_MAX], y[PATH_MAX];
+    const bool has_a = stat(a, &of_a) == 0, has_b = stat(b, &of_b) == 0;
+    if (has_a || has_b) return has_a && has_b && is_one(&of_a, &of_b);
+    return absolute(a, x) && absolute(b, y) && strcmp(x, y) == 0;
 }

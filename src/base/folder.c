@@ -47,6 +47,23 @@ mega_status mega_folder_create(const char *path)
     return st;
 }
 
+mega_status mega_folder_try(const char *path)
+{
+    char *stem = mega_path_join(path, "megalith"), *name = stem != NULL ? mega_temporary_path(stem) : NULL;
+    const int fd = name != NULL ? open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666) : -1;
+    mega_status st = MEGA_OK;
+    if (name == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", path);
+    else if (fd < 0)
+        st = mega_file_refused(path, "make a file in it");
+    if (fd >= 0) {
+        close(fd);
+        (void)unlink(name);
+    }
+    mega_free(stem);
+    mega_free(name);
+    return st;
+}
+
 mega_status mega_folder_sync(const char *path)
 {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

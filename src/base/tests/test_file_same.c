@@ -2,6 +2,7 @@
 #include "kit.h"
 #include "megalith/file.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 static void one_file_by_two_names(void **state)
@@ -33,8 +34,44 @@ static void one_file_by_two_names(void **state)
     assert_int_equal(chdir(before), 0);
 }
 
+static void one_folder_by_two_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *a, *b;
+        bool same;
+    } rows[] = {{"here", "here", true},          {"here", "./here/", true},        {"here", "soft", true},
+                {"here/", "soft/.", true},       {"here", "none", false},          {"here", "other", false},
+                {"none", "none", true},          {"none", "./none//", true},       {"none/a", "none/./a/", true},
+                {"none/a", "none/b/../a", true}, {"here/none", "soft/none", true}, {"none", "here/../none", true},
+                {"none", "none/a", false},       {"none", "other/none", false},    {"none", "dangling", true},
+                {"here/none", "none", false},    {"none", "nine", false}};
+    char before[4096], whole[4200];
+    assert_non_null(getcwd(before, sizeof before));
+    const char *folder = mega_kit_temp_folder();
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(mega_folder_create("here"), MEGA_OK);
+    assert_int_equal(mega_folder_create("other"), MEGA_OK);
+    assert_int_equal(symlink("here", "soft"), 0);
+    assert_int_equal(symlink("none", "dangling"), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (mega_folder_same(rows[i].a, rows[i].b) != rows[i].same) fail_msg("%s and %s", rows[i].a, rows[i].b);
+    snprintf(whole, sizeof whole, "%s/none/a", folder);
+    assert_true(mega_folder_same(whole, "none/a"));
+    assert_true(mega_folder_same("/none", "//none/"));
+    assert_false(mega_folder_same("/none", "none"));
+    assert_int_equal(mega_folder_try("here"), MEGA_OK);
+    assert_int_equal(mega_folder_try("none"), MEGA_ERR_NOT_FOUND);
+    mega_names names;
+    assert_int_equal(mega_folder_list(&names, "here"), MEGA_OK);
+    assert_int_equal(names.count, 0); /* it left nothing */
+    mega_names_fini(&names);
+    assert_int_equal(chdir(before), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_file_by_two_names)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_file_by_two_names),
+                                       cmocka_unit_test(one_folder_by_two_names)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,8 +32,12 @@ bool mega_folder_exists(const char *path);
 /* Both lead to one regular file, by whatever names and links; also to one that is not there yet. Pipes and devices may
  * be written twice: false. */
 bool mega_file_same(const char *a, const char *b);
+/* Both lead to one folder, or would where neither is there yet. */
+bool mega_folder_same(const char *a, const char *b);
 mega_status mega_file_size(const char *path, int64_t *out);
 mega_status mega_folder_create(const char *path); /* with parents */
+/* Whether a file can be made in a folder: makes one and removes it. */
+mega_status mega_folder_try(const char *path);
 mega_status mega_folder_sync(const char *path);
 mega_status mega_file_rename(const char *from, const char *to);
 mega_status mega_file_exchange(const char *a, const char *b); /* renameat2 RENAME_EXCHANGE, else two renames */
