@@ -13,6 +13,7 @@ struct mega_gpt_data {
     int64_t seq_length, samples;
     /* one split of one prefix */
     mega_indexed *data;
+    int64_t begin, end; /* its sequences */
     mega_gpt_index index;
     /* or a blend, or parts that follow each other */
     int num_members;
@@ -99,6 +100,43 @@ mega_status mega_gpt_data_content_hash(const mega_gpt_data *d, uint64_t *out)
     return content_hash(d, SAMPLED_BLOCKS, out);
 }
 
+/* ---- looking for ids that no vocabulary has ---- */
+
+enum { BLOCK = 256 };
+
+/* Blocks of tokens at even distances, so that a text appended last is seen as well as the first one. */
+static bool find_in_prefix(const mega_gpt_data *d, int64_t tokens, int64_t vocab, mega_gpt_data_stray *out)
+{
+    int32_t block[BLOCK];
+    const int64_t all = mega_indexed_tokens_between(d->data, d->begin, d->end);
+    const int64_t stride = all / (tokens / BLOCK + 1) > BLOCK ? all / (tokens / BLOCK + 1) : BLOCK;
+    int64_t passed = 0, next = 0; /* tokens before this sequence; where the next block begins */
+    for (int64_t s = d->begin; s < d->end; passed += mega_indexed_size(d->data, s++)) {
+        const int64_t size = mega_indexed_size(d->data, s);
+        while (next < passed + size) {
+            const int64_t left = passed + size - next, n = left < BLOCK ? left : BLOCK;
+            mega_indexed_get(d->data, s, next - passed, n, block);
+            for (int64_t i = 0; i < n; i++) {
+                if (block[i] >= 0 && block[i] < vocab) continue;
+                *out = (mega_gpt_data_stray){mega_indexed_prefix(d->data), s, block[i]};
+                return true;
+            }
+            next += stride > BLOCK ? stride : n;
+        }
+    }
+    return false;
+}
+
+bool mega_gpt_data_find_stray(const mega_gpt_data *d, int64_t tokens, int64_t vocab, mega_gpt_data_stray *out)
+{
+    if (d->num_members == 0) return find_in_prefix(d, tokens, vocab, out);
+    for (int i = 0; i < d->num_members; i++) {
+        const mega_gpt_data *member = d->member[i];
+        if (member != NULL && find_in_prefix(member, tokens / d->num_members, vocab, out)) return true;
+    }
+    return false;
+}
+
 /* ---- reading ---- */
 
 static int64_t shuffled(const mega_gpt_index *x, int64_t i)
@@ -162,6 +200,11 @@ static mega_status single_load(mega_gpt_data *d, const mega_gpt_data_options *o,
 {
     const char *prefix = mega_indexed_prefix(spec->data);
     char *folder = NULL;
+    if (o->check_only) {
+        MEGA_TRY(mega_gpt_index_plan_make(&d->index.plan, spec));
+        d->samples = d->index.plan.samples;
+        return MEGA_OK;
+    }
     if (!o->in_memory) {
         folder = cache_folder(o, prefix);
         if (folder == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory for a folder name", prefix);
@@ -189,6 +232,8 @@ static mega_status single_create(mega_gpt_data **out, const mega_gpt_data_option
     if (d == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory", mega_indexed_prefix(data));
     d->seq_length = o->seq_length;
     d->data = data;
+    d->begin = spec.begin;
+    d->end = spec.end;
     mega_indexed_retain(data);
     const mega_status st = single_load(d, o, &spec, split);
     if (st != MEGA_OK) {
@@ -207,7 +252,11 @@ static mega_status prefix_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega
     MEGA_TRY(mega_indexed_open(&data, prefix));
     int64_t bounds[MEGA_SPLIT_COUNT + 1];
     mega_status st = MEGA_OK;
-    if (!whole)
+    if (mega_indexed_tokens(data) == 0)
+        st = MEGA_FAIL(MEGA_ERR_FORMAT,
+                       "data set %s: its %lld documents hold no token, expected at least one; were all texts empty?",
+                       prefix, (long long)mega_indexed_documents(data));
+    if (st == MEGA_OK && !whole)
         st = mega_split_bounds(o->split != NULL ? o->split : "969, 30, 1", mega_indexed_sequences(data), bounds);
     for (int k = 0; st == MEGA_OK && k < MEGA_SPLIT_COUNT; k++) {
         if (whole) {
@@ -298,14 +347,15 @@ static mega_status blend_create(mega_gpt_data **out, const mega_gpt_data_options
     if (d == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "blend: no memory");
     d->seq_length = o->seq_length;
     for (int i = 0; i < b->count; i++) d->samples += mega_blend_request(o->num_samples[split], b->weight[i]);
+    const size_t ordered = o->check_only ? 0 : (size_t)d->samples;
     d->member = mega_calloc((size_t)b->count, sizeof(mega_gpt_data *));
-    d->member_of = mega_malloc((size_t)d->samples * sizeof *d->member_of);
-    d->sample_of = mega_malloc((size_t)d->samples * sizeof *d->sample_of);
+    d->member_of = mega_malloc(ordered * sizeof *d->member_of);
+    d->sample_of = mega_malloc(ordered * sizeof *d->sample_of);
     mega_status st;
     if (d->member == NULL || d->member_of == NULL || d->sample_of == NULL) {
         st = MEGA_FAIL(MEGA_ERR_MEMORY, "blend: no memory for the order of %lld samples", (long long)d->samples);
     } else {
-        st = mega_blend_order(b->weight, b->count, d->samples, d->member_of, d->sample_of);
+        st = mega_blend_order(b->weight, b->count, (int64_t)ordered, d->member_of, d->sample_of);
     }
     if (st != MEGA_OK) {
         mega_gpt_data_destroy(d);

@@ -227,30 +227,6 @@ mega_status mega_indexed_open(mega_indexed **out, const char *prefix)
     return MEGA_OK;
 }
 
-/* The sizes of both files against the header and the last sequence. */
-static mega_status probe(mega_indexed *ix)
-{
-    MEGA_TRY(map_pair(ix));
-    MEGA_TRY(read_header(ix));
-    const int64_t last = ix->num_sequences - 1, element = (int64_t)ix->element;
-    if (last < 0) return MEGA_OK;
-    const int64_t pointer = load_i64(ix->pointers, last), size = load_i32(ix->sizes, last);
-    if (pointer < 0 || size < 0 || pointer > INT64_MAX / 16) return check_sequences(ix); /* it says where */
-    ix->num_tokens = pointer / element + size;
-    return (int64_t)ix->bin.size < ix->num_tokens * element ? check_bin(ix) : MEGA_OK;
-}
-
-mega_status mega_indexed_probe(const char *prefix)
-{
-    mega_indexed ix = {.prefix = mega_strdup(prefix), .owners = 1};
-    if (ix.prefix == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory for its reader", prefix);
-    const mega_status st = probe(&ix);
-    mega_map_close(&ix.index);
-    mega_map_close(&ix.bin);
-    mega_free(ix.prefix);
-    return st;
-}
-
 void mega_indexed_retain(mega_indexed *ix)
 {
     ix->owners++;

@@ -398,7 +398,7 @@ static void refusals(void **state)
         .data_path = &missing, .num_data_path = 1, .seq_length = L, .in_memory = true, .num_samples = {5, 5, 5}};
     expect_refused(&o, MEGA_ERR_NOT_FOUND, "missing.idx");
     o.data_path = &none, o.split = "1";
-    expect_refused(&o, MEGA_OK, ""); /* no sequence at all: nothing to give, said by NULL */
+    expect_refused(&o, MEGA_ERR_FORMAT, "its 3 documents hold no token");
     o.num_data_path = 4;
     o.data_path = bad[0];
     expect_refused(&o, MEGA_ERR_USAGE, "\"x\" at place 1");

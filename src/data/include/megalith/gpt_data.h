@@ -19,6 +19,7 @@ typedef struct mega_gpt_data_options {
     int num_separate[3];
     const char *cache_path; /* --data-cache-path; NULL: folder index-cache beside the data */
     bool in_memory;         /* neither read nor write cache files */
+    bool check_only;        /* open and check everything, and build no order of samples: none can be read */
     int64_t seq_length;
     uint32_t seed;
     int64_t num_samples[3]; /* requested of each split; a data set may hold more */
@@ -39,6 +40,14 @@ uint64_t mega_gpt_data_hash(const mega_gpt_data *d);
 /* Hash of the sizes of all .bin files and of 1,024 blocks of them (mega_indexed_sample_hash; of a blend, its members
  * share these, at least 8 each): tells data that changed in place. */
 mega_status mega_gpt_data_content_hash(const mega_gpt_data *d, uint64_t *out);
+/* Looks at about `tokens` tokens, spread over all members, for an id outside 0 … vocab - 1. True: there is one, and
+ * *out says where. */
+typedef struct mega_gpt_data_stray {
+    const char *prefix; /* borrowed from the data set */
+    int64_t sequence;
+    int32_t id;
+} mega_gpt_data_stray;
+bool mega_gpt_data_find_stray(const mega_gpt_data *d, int64_t tokens, int64_t vocab, mega_gpt_data_stray *out);
 /* What the sampler hands out; 0 <= index < samples. tokens: [seq_length + 1] */
 void mega_gpt_data_sample(const mega_gpt_data *d, int64_t index, int32_t *tokens);
 

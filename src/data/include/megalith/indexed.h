@@ -16,8 +16,6 @@ typedef struct mega_indexed mega_indexed; /* both files mapped read-only; any nu
 /* Reads and checks the whole .idx once; .bin is mapped and not read. */
 mega_status mega_indexed_open(mega_indexed **out, const char *prefix);
 void mega_indexed_close(mega_indexed *ix);
-/* Are both files there and as long as they say? Looks at a few bytes only, so that a long start can begin with it. */
-mega_status mega_indexed_probe(const char *prefix);
 
 const char *mega_indexed_prefix(const mega_indexed *ix);
 int64_t mega_indexed_sequences(const mega_indexed *ix);
