@@ -175,6 +175,7 @@ typedef struct mega_config_state {
     } * problem;
     size_t problems, problem_capacity;
     mega_status problem_status; /* usage, unless every problem is of another kind */
+    unsigned faulty;            /* set of mega_config_topic */
     bool out_of_memory;
 } mega_config_state;
 
@@ -186,7 +187,6 @@ void mega_config_problem_at(mega_config *cfg, mega_status status, const char *fi
 void mega_config_problem_from_error(mega_config *cfg);
 /* Text in the arena; "" when memory is short, which the report then says. */
 const char *mega_config_text(mega_config *cfg, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-mega_status mega_config_problems_report(mega_config *cfg);
 /* One line for each reason why options given have no effect. */
 void mega_config_note_without_effect(mega_config *cfg);
 

@@ -356,7 +356,7 @@ static bool shape_comes_later(const mega_config *cfg)
     return cfg->use_checkpoint_args || (cfg->load != NULL && is_open);
 }
 
-mega_status mega_config_parse(mega_config *cfg, const char *command, int argc, char **argv)
+mega_status mega_config_read(mega_config *cfg, const char *command, int argc, char **argv)
 {
     const command_row *row = mega_command_find(command);
     if (row == NULL || row->bit == 0) {
@@ -372,16 +372,22 @@ mega_status mega_config_parse(mega_config *cfg, const char *command, int argc, c
             take_positional(&p, argv[p.at]);
     }
     mega_config_apply_preset(cfg);
+    if (cfg->state->problems > 0) cfg->state->faulty = MEGA_TOPIC_OPTIONS;
     mega_config_derive(cfg);
     mega_config_note_without_effect(cfg);
     mega_config_run_rules(cfg, (row->bit & (FOR_PRETRAIN | FOR_PLAN)) != 0 && !shape_comes_later(cfg));
-    return mega_config_problems_report(cfg);
+    return MEGA_OK;
+}
+
+mega_status mega_config_parse(mega_config *cfg, const char *command, int argc, char **argv)
+{
+    MEGA_TRY(mega_config_read(cfg, command, argc, argv));
+    return mega_config_report(cfg);
 }
 
 mega_status mega_config_check(mega_config *cfg)
 {
-    cfg->state->problems = 0;
     mega_config_derive(cfg);
     mega_config_run_rules(cfg, true);
-    return mega_config_problems_report(cfg);
+    return mega_config_report(cfg);
 }

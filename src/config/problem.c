@@ -32,10 +32,18 @@ static bool reserve_problem(mega_config_state *state)
     return true;
 }
 
+static bool is_known(const mega_config_state *state, const char *text)
+{
+    for (size_t i = 0; i < state->problems; i++)
+        if (strcmp(state->problem[i].text, text) == 0) return true;
+    return false;
+}
+
 static void add_problem(mega_config *cfg, mega_status status, const char *text, const char *where)
 {
     mega_config_state *state = cfg->state;
-    if (status == MEGA_ERR_MEMORY || !reserve_problem(state)) {
+    if (is_known(state, text)) return; /* the rules are checked again when a checkpoint has told the shape */
+    if (!reserve_problem(state)) {
         state->out_of_memory = true;
         return;
     }
@@ -54,6 +62,10 @@ void mega_config_problem_at(mega_config *cfg, mega_status status, const char *fi
 {
     char text[1536], where[96];
     va_list args;
+    if (status == MEGA_ERR_MEMORY) {
+        cfg->state->out_of_memory = true;
+        return;
+    }
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
@@ -66,7 +78,21 @@ void mega_config_problem_from_error(mega_config *cfg)
 {
     mega_error_record found;
     mega_error_get(&found);
-    add_problem(cfg, found.code, found.text, found.where);
+    if (found.code == MEGA_ERR_MEMORY) cfg->state->out_of_memory = true;
+    else
+        add_problem(cfg, found.code, found.text, found.where);
+}
+
+void mega_config_add_mistake(mega_config *cfg, mega_status st)
+{
+    mega_error_record found;
+    mega_error_get(&found);
+    if (st != MEGA_OK) add_problem(cfg, st, found.text, found.where); /* a run that needs too much memory, too */
+}
+
+bool mega_config_is_faulty(const mega_config *cfg, mega_config_topic topic)
+{
+    return (cfg->state->faulty & (unsigned)topic) != 0;
 }
 
 /* With MEGA_CHECK the lines of all rules are shown; the record itself has the place of the first. */
@@ -94,7 +120,7 @@ static mega_status report_text(const mega_config_state *state, const char *text)
     return mega_error_restore(&record);
 }
 
-mega_status mega_config_problems_report(mega_config *cfg)
+mega_status mega_config_report(mega_config *cfg)
 {
     mega_config_state *state = cfg->state;
     if (state->out_of_memory) return MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory while reading the command line");

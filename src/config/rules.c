@@ -488,11 +488,6 @@ static const rule_row rules[] = {
     {FOR_TRAINING, true, mega_rule_distribute_saved},
     {FOR_TRAINING, true, mega_rule_stages},
     {FOR_TRAINING, false, rule_idle_alone},
-    {FOR_TRAINING | FOR_PREPROCESS | FOR_DATA, false, mega_rule_split},
-    {FOR_RUN, false, mega_rule_data_paths},
-    {FOR_PRETRAIN | FOR_PREPROCESS | FOR_TOKENIZE, false, mega_rule_tokenizer_files},
-    {FOR_GENERATE | FOR_TASKS, false, mega_rule_reads},
-    {FOR_PRETRAIN, false, mega_rule_writes},
     {FOR_TRAIN_TOKENIZER, false, rule_tokenizer_training},
     {FOR_PREPROCESS, false, rule_preprocessing},
     {FOR_GENERATE, false, rule_generation},
@@ -501,10 +496,31 @@ static const rule_row rules[] = {
     {FOR_PLOT, false, rule_plot},
 };
 
+/* Mistakes of these concern files: what the options say is known all the same. */
+static const struct {
+    uint32_t commands;
+    mega_config_topic topic;
+    void (*check)(mega_config *cfg);
+} file_rules[] = {
+    {FOR_TRAINING | FOR_PREPROCESS | FOR_DATA, MEGA_TOPIC_DATA, mega_rule_split},
+    {FOR_RUN, MEGA_TOPIC_DATA, mega_rule_data_paths},
+    {FOR_RUN | FOR_PREPROCESS | FOR_TOKENIZE, MEGA_TOPIC_TOKENIZER, mega_rule_tokenizer_files},
+    {FOR_GENERATE | FOR_TASKS, MEGA_TOPIC_READ, mega_rule_reads},
+    {FOR_RUN, MEGA_TOPIC_WRITTEN, mega_rule_writes},
+};
+
 void mega_config_run_rules(mega_config *cfg, bool shape)
 {
+    mega_config_state *state = cfg->state;
+    size_t before = state->problems;
     for (size_t i = 0; i < ROW_COUNT(rules); i++) {
-        if ((rules[i].commands & cfg->state->command->bit) == 0 || (rules[i].shape && !shape)) continue;
+        if ((rules[i].commands & state->command->bit) == 0 || (rules[i].shape && !shape)) continue;
         rules[i].check(cfg);
+    }
+    if (state->problems > before) state->faulty |= MEGA_TOPIC_OPTIONS;
+    for (size_t i = 0; i < ROW_COUNT(file_rules); i++) {
+        before = state->problems;
+        if ((file_rules[i].commands & state->command->bit) != 0) file_rules[i].check(cfg);
+        if (state->problems > before) state->faulty |= (unsigned)file_rules[i].topic;
     }
 }

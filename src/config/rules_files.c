@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 void mega_rule_split(mega_config *cfg)
 {
@@ -93,7 +93,7 @@ void mega_rule_data_paths(mega_config *cfg)
             "--data-path is split by --split, and --train-data-path, --valid-data-path, --test-data-path come "
             "instead of it; give one or the other");
     }
-    const bool needed = cfg->state->command->bit == FOR_PRETRAIN && !cfg->dry_run;
+    const bool needed = cfg->state->command->bit == FOR_PRETRAIN;
     if (needed && cfg->data_path.count == 0 && !own) {
         mega_config_problem(cfg, MEGA_ERR_USAGE, "missing: --data-path PREFIX, made by megalith preprocess_data");
     }
@@ -116,9 +116,11 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
+/* A plan may be of a network alone: what it does not name is not missing. */
 void mega_rule_tokenizer_files(mega_config *cfg)
 {
     const char *type = cfg->tokenizer_type;
+    const bool is_plan = cfg->state->command->bit == FOR_PLAN;
     if (strcmp(type, "NullTokenizer") == 0 && cfg->vocab_size <= 0) {
         mega_config_problem(cfg, MEGA_ERR_USAGE, "missing: --vocab-size N, the ids of a NullTokenizer");
     }
@@ -133,7 +135,7 @@ void mega_rule_tokenizer_files(mega_config *cfg)
     if (strcmp(type, "GPT2BPETokenizer") != 0) return;
     /* a folder given by --load may bring its tokenizer along */
     if (cfg->vocab_file == NULL) {
-        if (cfg->load == NULL && !cfg->dry_run) {
+        if (cfg->load == NULL && !is_plan) {
             mega_config_problem(cfg, MEGA_ERR_USAGE,
                                 "missing: --vocab-file vocab.json with --merge-file merges.txt, or --vocab-file "
                                 "tokenizer.json; megalith train_tokenizer makes them");
@@ -200,6 +202,18 @@ static const char *nearest_folder(mega_config *cfg, const char *path)
     return at;
 }
 
+/* Tries it: what rights say does not tell of read-only file systems, of quotas, or of what root may not do. A pipe is
+ * left alone: its reader would take a closing for the end. */
+static mega_status try_place(const char *path, const char *there, bool folder)
+{
+    mega_writer *w = NULL;
+    struct stat info;
+    if (folder || there != path) return mega_folder_try(there);
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return MEGA_OK;
+    MEGA_TRY(mega_writer_append_to(&w, path));
+    return mega_writer_close(w, false);
+}
+
 static void check_writable(mega_config *cfg, const char *option, const char *path, bool folder)
 {
     if (path == NULL || path[0] == '\0') return;
@@ -209,21 +223,22 @@ static void check_writable(mega_config *cfg, const char *option, const char *pat
         return;
     }
     const char *there = !folder && mega_file_exists(path) ? path : nearest_folder(cfg, path);
-    if (!folder && there == path) {
-        if (access(path, W_OK) == 0) return;
-    } else if (mega_folder_exists(there) && access(there, W_OK) == 0) {
-        return;
+    if (there != path && !mega_folder_exists(there)) {
+        mega_config_problem(cfg, MEGA_ERR_IO, "%s %s: %s is a file, not a folder; choose another place", option, path,
+                            there);
+    } else if (try_place(path, there, folder) != MEGA_OK) {
+        mega_config_problem(cfg, MEGA_ERR_IO, "%s %s: %s", option, path, mega_error_message());
     }
-    mega_config_problem(
-        cfg, MEGA_ERR_IO, "%s %s: %s %s; choose another place, or change its rights", option, path, there,
-        mega_folder_exists(there) || there == path ? "cannot be written by this user" : "is a file, not a folder");
 }
 
-/* Where a training will write: told now, not at its first checkpoint. */
+/* Where a training will write: told now, not at its first checkpoint. The first rank alone writes files. */
 void mega_rule_writes(mega_config *cfg)
 {
-    check_writable(cfg, "--save", cfg->save, true);
-    check_writable(cfg, "--tensorboard-dir", cfg->tensorboard_dir, true);
+    if (!cfg->skip_train) check_writable(cfg, "--save", cfg->save, true);
     check_writable(cfg, "--data-cache-path", cfg->data_cache_path, true);
+    if (cfg->rank != 0) return;
+    check_writable(cfg, "--tensorboard-dir", cfg->tensorboard_dir, true);
     check_writable(cfg, "--metrics-file", cfg->metrics_file, false);
+    if (!cfg->skip_train) check_writable(cfg, "--profile-trace", cfg->profile_trace, false);
+    check_writable(cfg, "--schedule-svg", cfg->schedule_svg, false);
 }

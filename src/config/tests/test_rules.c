@@ -87,22 +87,23 @@ static void batch(void **state)
 static void length_and_units(void **state)
 {
     (void)state;
-#define RUN SHAPE "--lr 1 --dry-run "
+#define RUN SHAPE "--lr 1 --tokenizer-type=ByteTokenizer --data-path=here "
     kit_refuse("pretrain_gpt", RUN, "missing: --train-iters N (optimizer steps) or --train-samples N");
     kit_refuse("pretrain_gpt", RUN "--train-iters 3 --train-samples 5", "both say how long to train");
     kit_refuse("pretrain_gpt", RUN "--train-iters 30 --profile-table --profile-step-end 10",
-               "--profile-step-end 10 (argument 17) must be greater than --profile-step-start 10");
+               "--profile-step-end 10 (argument 18) must be greater than --profile-step-start 10");
     accept("pretrain_gpt", RUN "--train-iters 30 --profile-table --profile-step-end 11");
     kit_refuse("pretrain_gpt", RUN "--train-iters 30 --profile --profile-step-end 10", "must be greater than");
     kit_refuse("pretrain_gpt", RUN "--train-iters 10 --profile", "the run ends after 10 iterations");
     accept("pretrain_gpt", RUN "--skip-train");
     accept("pretrain_gpt", RUN "--train-iters 3 --lr-warmup-samples 0");
     kit_refuse("pretrain_gpt", RUN "--train-iters 3 --lr-decay-samples 5",
-               "--lr-decay-samples 5 (argument 16) counts samples, but");
+               "--lr-decay-samples 5 (argument 17) counts samples, but");
     kit_refuse("pretrain_gpt", RUN "--train-iters 3 --lr-warmup-samples 5", "counts samples");
     kit_refuse("pretrain_gpt", RUN "--train-samples 3 --lr-decay-iters 5", "counts iterations");
     kit_refuse("pretrain_gpt", RUN "--train-samples 3 --lr-warmup-iters 5", "counts iterations");
-    kit_refuse("pretrain_gpt", SHAPE "--dry-run --train-iters 3", "missing: --lr");
+    kit_refuse("pretrain_gpt", SHAPE "--train-iters 3", "missing: --lr");
+    kit_refuse("pretrain_gpt", SHAPE "--lr 1 --train-iters 3 --dry-run", "missing: --data-path PREFIX");
 }
 
 static void learning_rate(void **state)
@@ -201,6 +202,8 @@ static void checkpoints(void **state)
     mega_config c;
     kit_accept(&c, "plan", "--use-checkpoint-args --load x --micro-batch-size 1");
     assert_int_equal(mega_config_check(&c), MEGA_ERR_USAGE);
+    mega_config_fini(&c);
+    kit_accept(&c, "plan", "--use-checkpoint-args --load x --micro-batch-size 1");
     assert_int_equal(mega_config_set_int(&c, "num_layers", 2, MEGA_SET_BY_CHECKPOINT), MEGA_OK);
     assert_int_equal(mega_config_set_int(&c, "hidden_size", 48, MEGA_SET_BY_CHECKPOINT), MEGA_OK);
     assert_int_equal(mega_config_set_int(&c, "num_attention_heads", 4, MEGA_SET_BY_CHECKPOINT), MEGA_OK);
@@ -483,8 +486,19 @@ static void rights(void **state)
     const char *folder = mega_kit_temp_folder();
     if (geteuid() == 0) mega_kit_skip("root may write everywhere");
     assert_int_equal(chmod(folder, 0500), 0);
-    kit_refuse("pretrain_gpt", in_folder(RUN "--train-iters 3 --save @/a/b", folder), "cannot be written by this user");
+    kit_refuse("pretrain_gpt", in_folder(RUN "--train-iters 3 --save @/a/b", folder),
+               ": cannot make a file in it: Permission denied");
     assert_int_equal(chmod(folder, 0700), 0);
+}
+
+/* The data that RUN names. */
+static int set_up(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    mega_kit_write(mega_kit_path(folder, "here.bin"), "x");
+    mega_kit_write(mega_kit_path(folder, "here.idx"), "x");
+    return chdir(folder);
 }
 
 int main(void)
@@ -510,5 +524,5 @@ int main(void)
         cmocka_unit_test(idle_on_ranks),
         cmocka_unit_test(sequence_parallelism),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, set_up, NULL);
 }

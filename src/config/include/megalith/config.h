@@ -289,8 +289,25 @@ void mega_config_fini(mega_config *cfg); /* zero-initialised is valid */
  * generate_samples_gpt and tasks take shape and tokenizer from the checkpoint: their rules about shape are run by
  * mega_config_check after the caller has set what it found there. */
 mega_status mega_config_parse(mega_config *cfg, const char *command, int argc, char **argv);
-/* Derives again and checks every rule of training (shape included) on the values as they stand. */
+/* Derives again and checks every rule of training (shape included) on the values as they stand. The message also holds
+ * the mistakes that were found before. */
 mega_status mega_config_check(mega_config *cfg);
+
+/* mega_config_parse in two halves, for a command that finds more mistakes when it opens its files, and reports all of
+ * them together. read: fails only without memory or for an unknown command; the mistakes stay in cfg. add_mistake: adds
+ * this thread's error, unless st is MEGA_OK or the list already has that text. report: all mistakes as one error. */
+mega_status mega_config_read(mega_config *cfg, const char *command, int argc, char **argv);
+void mega_config_add_mistake(mega_config *cfg, mega_status st);
+mega_status mega_config_report(mega_config *cfg);
+/* Whether a mistake was found in one of these; what depends on it cannot be looked at any further. */
+typedef enum mega_config_topic {
+    MEGA_TOPIC_OPTIONS = 1 << 0,   /* how options are written, and rules between them */
+    MEGA_TOPIC_DATA = 1 << 1,      /* --data-path and the like, --split */
+    MEGA_TOPIC_TOKENIZER = 1 << 2, /* the files of the tokenizer */
+    MEGA_TOPIC_READ = 1 << 3,      /* other files that are read */
+    MEGA_TOPIC_WRITTEN = 1 << 4    /* files and folders that are written */
+} mega_config_topic;
+bool mega_config_is_faulty(const mega_config *cfg, mega_config_topic topic);
 
 /* By destination name ("num_layers"). was_set: on the command line, by a preset or from a checkpoint. */
 bool mega_config_was_set(const mega_config *cfg, const char *dest);
