@@ -156,14 +156,38 @@ static mega_status read_all(const source *s, const mega_state_tensor *t, int cou
     return st;
 }
 
-mega_status mega_checkpoint_read_weights(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc)
+typedef mega_status use_source(const source *s, const mega_state_tensor *t, int count, mega_dtype acc);
+
+/* Exact weights win over those of the folder. */
+static mega_status with_weights(use_source *use, mega_checkpoint *c, const mega_state_tensor *t, int count,
+                                mega_dtype acc)
 {
-    if (c->masters == NULL) return read_all(&(source){c, NULL, c->folder}, t, count, acc);
+    if (c->masters == NULL) return use(&(source){c, NULL, c->folder}, t, count, acc);
     char *what = mega_path_join(c->folder, "state/masters.safetensors");
     if (what == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", c->folder);
-    const mega_status st = read_all(&(source){c, c->masters, what}, t, count, acc);
+    const mega_status st = use(&(source){c, c->masters, what}, t, count, acc);
     mega_free(what);
     return st;
+}
+
+static mega_status match_all(const source *s, const mega_state_tensor *t, int count, mega_dtype acc)
+{
+    (void)acc;
+    const mega_safetensor **found = mega_malloc((size_t)(count + 1) * sizeof *found);
+    if (found == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to read it", s->what);
+    const mega_status st = match(s, t, count, found);
+    mega_free(found);
+    return st;
+}
+
+mega_status mega_checkpoint_match_weights(mega_checkpoint *c, const mega_state_tensor *t, int count)
+{
+    return with_weights(match_all, c, t, count, MEGA_F32);
+}
+
+mega_status mega_checkpoint_read_weights(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc)
+{
+    return with_weights(read_all, c, t, count, acc);
 }
 
 mega_status mega_checkpoint_read_moments(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc)

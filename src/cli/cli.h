@@ -5,6 +5,7 @@
 #include "megalith/comm.h"
 #include "megalith/config.h"
 #include "megalith/status.h"
+#include "megalith/threads.h"
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -19,6 +20,13 @@ bool mega_cli_parse(mega_config *cfg, const char *command, int argc, char **argv
 /* The same on every rank of a world, collectively; mistakes are printed by the first, its own or those of another. */
 bool mega_cli_parse_on(mega_world *world, mega_config *cfg, const char *command, int argc, char **argv,
                        int *exit_status);
+
+/* The same, but for mistakes in the options: they stay in cfg, for the command to report (mega_config_report) together
+ * with those that it finds in files. False: nothing could be read. */
+bool mega_cli_read_on(mega_world *world, mega_config *cfg, const char *command, int argc, char **argv,
+                      int *exit_status);
+/* Threads as the options say, or one where the options are wrong. */
+mega_status mega_cli_team(mega_team **out, const mega_config *cfg);
 
 /* Prints this thread's error record as "megalith COMMAND: error: …" and returns the exit status for it: 2 for a mistake
  * in the command line, 1 otherwise. */

@@ -4,7 +4,6 @@
 #include "cli.h"
 #include "commands.h"
 #include "megalith/memory.h"
-#include "megalith/threads.h"
 #include "megalith/train.h"
 #include <string.h>
 
@@ -14,12 +13,12 @@
 #pragma weak mega_command_generate_samples_gpt
 #pragma weak mega_command_tasks
 
-mega_status mega_cli_plan(mega_config *cfg)
+mega_status mega_cli_plan(mega_config *cfg, mega_world *world)
 {
     mega_buffer text = {0};
     mega_team *team = NULL;
-    MEGA_TRY(mega_team_create(&team, (int)cfg->num_threads));
-    const mega_status st = mega_train_plan(cfg, team, &text);
+    MEGA_TRY(mega_cli_team(&team, cfg));
+    const mega_status st = mega_train_plan(cfg, team, world, &text);
     mega_team_destroy(team);
     if (text.size > 0) fputs(text.data, stdout); /* also of a run that does not fit: the numbers say why */
     mega_buffer_fini(&text);
@@ -62,8 +61,8 @@ int mega_command_plan(int argc, char **argv)
     }
     mega_config cfg;
     int exit_status;
-    if (!mega_cli_parse(&cfg, "plan", argc, argv, &exit_status)) return exit_status;
-    const mega_status st = mega_cli_plan(&cfg);
+    if (!mega_cli_read_on(NULL, &cfg, "plan", argc, argv, &exit_status)) return exit_status;
+    const mega_status st = mega_cli_plan(&cfg, NULL);
     exit_status = st == MEGA_OK ? 0 : mega_cli_fail("plan", st);
     mega_config_fini(&cfg);
     return exit_status;

@@ -2,8 +2,10 @@
 #ifndef MEGA_CLI_PLAN_H
 #define MEGA_CLI_PLAN_H
 
+#include "megalith/comm.h"
 #include "megalith/config.h"
 
-mega_status mega_cli_plan(mega_config *cfg);
+/* cfg as mega_config_read left it. Collective: the world (NULL: one rank), of which the first prints. */
+mega_status mega_cli_plan(mega_config *cfg, mega_world *world);
 
 #endif

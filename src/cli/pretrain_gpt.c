@@ -94,31 +94,19 @@ static mega_status train(mega_config *cfg, mega_world *world)
     mega_team *team = NULL;
     watch_signals(mega_world_size(world) == 1);
     launch_rank_begin(mega_world_local_size(world), cfg->num_threads);
-    MEGA_TRY(mega_team_create(&team, (int)cfg->num_threads));
+    MEGA_TRY(mega_cli_team(&team, cfg));
     const mega_status st = mega_train(cfg, team, &io);
     mega_team_destroy(team);
     return st;
-}
-
-/* Ranks that only plan (--dry-run) would leave the others waiting. */
-static mega_status compare_options(mega_config *cfg, mega_world *world)
-{
-    if (mega_world_size(world) == 1) return MEGA_OK;
-    return mega_cli_agree(world, mega_train_compare_options(cfg, mega_world_comm(world)));
 }
 
 static int run(mega_world *world, int argc, char **argv)
 {
     mega_config cfg;
     int exit_status;
-    if (!mega_cli_parse_on(world, &cfg, "pretrain_gpt", argc, argv, &exit_status)) return exit_status;
+    if (!mega_cli_read_on(world, &cfg, "pretrain_gpt", argc, argv, &exit_status)) return exit_status;
     mega_cli_watch(world, &cfg);
-    mega_status st = compare_options(&cfg, world);
-    if (st == MEGA_OK && !cfg.dry_run) st = train(&cfg, world);
-    else if (st == MEGA_OK && mega_world_rank(world) == 0) {
-        if (cfg.world_size > 1) cfg.planned_world_size = cfg.world_size; /* one plans for all */
-        st = mega_cli_plan(&cfg);
-    }
+    const mega_status st = cfg.dry_run ? mega_cli_plan(&cfg, world) : train(&cfg, world);
     exit_status = st == MEGA_OK ? 0 : mega_cli_fail_on(world, "pretrain_gpt", st);
     mega_config_fini(&cfg);
     return exit_status;

@@ -141,3 +141,8 @@ bool mega_world_failed(const mega_world *world)
 {
     return world != NULL && world->failed;
 }
+
+void mega_world_forget_failure(mega_world *world)
+{
+    if (world != NULL) world->failed = false;
+}

@@ -100,41 +100,54 @@ mega_status mega_gpt_data_content_hash(const mega_gpt_data *d, uint64_t *out)
     return content_hash(d, SAMPLED_BLOCKS, out);
 }
 
-/* ---- looking for ids that no vocabulary has ---- */
+/* ---- looking at some of the tokens ---- */
 
 enum { BLOCK = 256 };
 
-/* Blocks of tokens at even distances, so that a text appended last is seen as well as the first one. */
-static bool find_in_prefix(const mega_gpt_data *d, int64_t tokens, int64_t vocab, mega_gpt_data_stray *out)
+static bool look_at_block(const mega_gpt_data *d, const int32_t *block, int64_t n, int64_t vocab, int32_t eod,
+                          int64_t sequence, mega_gpt_data_probe *p)
+{
+    for (int64_t i = 0; i < n; i++) {
+        p->ends += block[i] == eod;
+        if (block[i] >= 0 && block[i] < vocab) continue;
+        p->stray_in = mega_indexed_prefix(d->data);
+        p->sequence = sequence;
+        p->id = block[i];
+        return false;
+    }
+    p->tokens += n;
+    return true;
+}
+
+/* Blocks at even distances, so that a text appended last is seen as well as the first one. */
+static void look_at_prefix(const mega_gpt_data *d, int64_t tokens, int64_t vocab, int32_t eod, mega_gpt_data_probe *p)
 {
     int32_t block[BLOCK];
     const int64_t all = mega_indexed_tokens_between(d->data, d->begin, d->end);
     const int64_t stride = all / (tokens / BLOCK + 1) > BLOCK ? all / (tokens / BLOCK + 1) : BLOCK;
     int64_t passed = 0, next = 0; /* tokens before this sequence; where the next block begins */
     for (int64_t s = d->begin; s < d->end; passed += mega_indexed_size(d->data, s++)) {
-        const int64_t size = mega_indexed_size(d->data, s);
-        while (next < passed + size) {
-            const int64_t left = passed + size - next, n = left < BLOCK ? left : BLOCK;
+        const int64_t end = passed + mega_indexed_size(d->data, s);
+        while (next < end) {
+            const int64_t n = end - next < BLOCK ? end - next : BLOCK;
             mega_indexed_get(d->data, s, next - passed, n, block);
-            for (int64_t i = 0; i < n; i++) {
-                if (block[i] >= 0 && block[i] < vocab) continue;
-                *out = (mega_gpt_data_stray){mega_indexed_prefix(d->data), s, block[i]};
-                return true;
-            }
+            if (!look_at_block(d, block, n, vocab, eod, s, p)) return;
             next += stride > BLOCK ? stride : n;
         }
     }
-    return false;
 }
 
-bool mega_gpt_data_find_stray(const mega_gpt_data *d, int64_t tokens, int64_t vocab, mega_gpt_data_stray *out)
+static void look_at(const mega_gpt_data *d, int64_t tokens, int64_t vocab, int32_t eod, mega_gpt_data_probe *p)
 {
-    if (d->num_members == 0) return find_in_prefix(d, tokens, vocab, out);
-    for (int i = 0; i < d->num_members; i++) {
-        const mega_gpt_data *member = d->member[i];
-        if (member != NULL && find_in_prefix(member, tokens / d->num_members, vocab, out)) return true;
-    }
-    return false;
+    if (d->num_members == 0) look_at_prefix(d, tokens, vocab, eod, p);
+    for (int i = 0; i < d->num_members && p->stray_in == NULL; i++)
+        if (d->member[i] != NULL) look_at(d->member[i], tokens / d->num_members, vocab, eod, p);
+}
+
+void mega_gpt_data_look(const mega_gpt_data *d, int64_t tokens, int64_t vocab, int32_t eod, mega_gpt_data_probe *out)
+{
+    *out = (mega_gpt_data_probe){.stray_in = NULL};
+    look_at(d, tokens, vocab, eod, out);
 }
 
 /* ---- reading ---- */

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *optimizer_name(const mega_engine *e)
+static const char *optimizer_name(const mega_engine_options *o)
 {
-    return e->options.optimizer.kind == MEGA_OPTIMIZER_ADAM ? "adam" : "sgd";
+    return o->optimizer.kind == MEGA_OPTIMIZER_ADAM ? "adam" : "sgd";
 }
 
 static json_t *scheduler_json(const mega_engine *e)
@@ -35,7 +35,7 @@ static mega_status run_json(const mega_engine *e, const mega_engine_save_options
     json_t *root = json_pack(
         "{s:i, s:I, s:I, s:I, s:s, s:b, s:I, s:I, s:o}", "format", 1, "iteration", (json_int_t)e->progress.iteration,
         "consumed_train_samples", (json_int_t)e->progress.consumed_samples, "consumed_valid_samples",
-        (json_int_t)e->progress.consumed_valid_samples, "optimizer", optimizer_name(e), "has_optimizer_state",
+        (json_int_t)e->progress.consumed_valid_samples, "optimizer", optimizer_name(&e->options), "has_optimizer_state",
         !o->no_optim, "optimizer_updates", (json_int_t)mega_optimizer_updates(e->optimizer), "dropout_seed",
         (json_int_t)e->options.dropout_seed, "scheduler", scheduler_json(e));
     if (o->no_rng) json_object_del(root, "dropout_seed");
@@ -108,9 +108,8 @@ static void style_differs(mega_buffer *b, const char *what, const char *here, co
 }
 
 /* The stored schedule must be the one asked for, unless an option says which of the two wins. */
-static mega_status check_schedule(const mega_engine *e, const json_t *stored)
+static mega_status check_schedule(const mega_lr_schedule *s, const json_t *stored)
 {
-    const mega_lr_schedule *s = &e->options.schedule;
     mega_buffer b = {0};
     differs(&b, "learning rate (--lr)", s->max_lr, real(stored, "max_lr"));
     differs(&b, "least learning rate (--min-lr)", s->min_lr, real(stored, "min_lr"));
@@ -174,21 +173,87 @@ static mega_status load_schedule(mega_engine *e, const json_t *root, const mega_
 {
     const json_t *stored = json_object_get(root, "scheduler");
     if (o->use_checkpoint_schedule) MEGA_TRY(take_schedule(e, stored));
-    else if (!o->override_schedule)
-        MEGA_TRY(check_schedule(e, stored));
     e->progress.schedule_samples = integer(stored, "num_steps");
     return MEGA_OK;
 }
 
-static mega_status load_optimizer(mega_engine *e, mega_checkpoint *c, const json_t *root)
+static mega_status check_optimizer(const mega_engine_options *e, const mega_checkpoint *c, const json_t *root)
 {
     const char *kind = json_string_value(json_object_get(root, "optimizer"));
-    if (kind == NULL || strcmp(kind, optimizer_name(e)) != 0)
+    if (!json_is_true(json_object_get(root, "has_optimizer_state"))) return MEGA_OK;
+    if (kind != NULL && strcmp(kind, optimizer_name(e)) == 0) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "checkpoint %s: its optimizer state is of %s, --optimizer is %s; give --optimizer %s, or "
+                     "--no-load-optim to start with fresh moments",
+                     mega_checkpoint_folder(c), kind != NULL ? kind : "an unknown optimizer", optimizer_name(e),
+                     kind != NULL ? kind : "as before");
+}
+
+static mega_status read_run_json(json_t **out, const mega_checkpoint *c)
+{
+    static const char *const needed[] = {"iteration", "consumed_train_samples", "consumed_valid_samples"};
+    json_error_t error;
+    json_t *root = mega_json_load(mega_checkpoint_run_json(c), strlen(mega_checkpoint_run_json(c)), 0, &error);
+    if (root == NULL)
+        return MEGA_FAIL(mega_json_status(&error),
+                         "checkpoint %s: state/run.json line %d column %d: %s; it was written by another "
+                         "program or edited; --finetune takes the weights alone",
+                         mega_checkpoint_folder(c), error.line, error.column, error.text);
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        if (json_is_integer(json_object_get(root, needed[i]))) continue;
+        json_decref(root);
+        return MEGA_FAIL(MEGA_ERR_FORMAT,
+                         "checkpoint %s: state/run.json: \"%s\" is no integer; --finetune takes the weights alone",
+                         mega_checkpoint_folder(c), needed[i]);
+    }
+    *out = root;
+    return MEGA_OK;
+}
+
+static mega_status check_state(const mega_engine_options *e, const mega_checkpoint *c, const json_t *root,
+                               const mega_engine_load_options *o)
+{
+    if (e->no_train || o->no_optim) return MEGA_OK;
+    if (!o->use_checkpoint_schedule && !o->override_schedule)
+        MEGA_TRY(check_schedule(&e->schedule, json_object_get(root, "scheduler")));
+    return check_optimizer(e, c, root);
+}
+
+mega_status mega_engine_check_load(const mega_engine_options *e, const mega_checkpoint *c,
+                                   const mega_engine_load_options *o)
+{
+    json_t *root = NULL;
+    const bool is_weights = mega_checkpoint_run_json(c) == NULL;
+    if (is_weights && o->use_checkpoint_schedule && !e->no_train)
         return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "checkpoint %s: its optimizer state is of %s, --optimizer is %s; give --optimizer %s, or "
-                         "--no-load-optim to start with fresh moments",
-                         mega_checkpoint_folder(c), kind != NULL ? kind : "an unknown optimizer", optimizer_name(e),
-                         kind != NULL ? kind : "as before");
+                         "--use-checkpoint-opt_param-scheduler: --load %s holds weights alone (it has no "
+                         "state/run.json), and so no schedule; leave the option out and give --lr and its relatives",
+                         mega_checkpoint_folder(c));
+    if (is_weights || o->finetune) return MEGA_OK;
+    MEGA_TRY(read_run_json(&root, c));
+    const mega_status st = check_state(e, c, root, o);
+    json_decref(root);
+    return st;
+}
+
+/* Names and shapes alone: nothing is allocated yet. */
+mega_status mega_engine_check_tensors(const mega_engine *e, mega_checkpoint *c)
+{
+    const mega_params *whole = mega_engine_whole(e);
+    const int count = mega_params_count(whole);
+    mega_state_tensor *t = mega_calloc((size_t)count + 1, sizeof *t);
+    if (t == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for a list of %d tensors", count);
+    for (int i = 0; i < count; i++) {
+        const mega_param *p = mega_params_get(whole, i);
+        t[i] = (mega_state_tensor){.name = p->name, .param = p, .is_part = true};
+    }
+    const mega_status st = mega_checkpoint_match_weights(c, t, count);
+    mega_free(t);
+    return st;
+}
+
+static mega_status load_optimizer(mega_engine *e, mega_checkpoint *c, const json_t *root)
+{
     state_list moments = {0};
     MEGA_TRY(state_list_moments(&moments, e));
     const mega_status st =
@@ -198,21 +263,10 @@ static mega_status load_optimizer(mega_engine *e, mega_checkpoint *c, const json
     return st;
 }
 
-static mega_status read_run_json(json_t **root, mega_checkpoint *c)
-{
-    json_error_t error;
-    *root = mega_json_load(mega_checkpoint_run_json(c), strlen(mega_checkpoint_run_json(c)), 0, &error);
-    if (*root != NULL) return MEGA_OK;
-    return MEGA_FAIL(mega_json_status(&error),
-                     "checkpoint %s: state/run.json line %d column %d: %s; it was written by another "
-                     "program or edited; --finetune takes the weights alone",
-                     mega_checkpoint_folder(c), error.line, error.column, error.text);
-}
-
 /* Takes the schedule alone, for --finetune --use-checkpoint-opt_param-scheduler. */
 static mega_status load_schedule_alone(mega_engine *e, mega_checkpoint *c)
 {
-    json_t *root;
+    json_t *root = NULL;
     MEGA_TRY(read_run_json(&root, c));
     const mega_status st = take_schedule(e, json_object_get(root, "scheduler"));
     json_decref(root);
@@ -222,16 +276,8 @@ static mega_status load_schedule_alone(mega_engine *e, mega_checkpoint *c)
 static mega_status load_state(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,
                               mega_engine_loaded *loaded)
 {
-    json_t *root;
+    json_t *root = NULL;
     MEGA_TRY(read_run_json(&root, c));
-    static const char *const needed[] = {"iteration", "consumed_train_samples", "consumed_valid_samples"};
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-        if (json_is_integer(json_object_get(root, needed[i]))) continue;
-        json_decref(root);
-        return MEGA_FAIL(MEGA_ERR_FORMAT,
-                         "checkpoint %s: state/run.json: \"%s\" is no integer; --finetune takes the weights alone",
-                         mega_checkpoint_folder(c), needed[i]);
-    }
     const bool has_moments = json_is_true(json_object_get(root, "has_optimizer_state"));
     mega_status st = MEGA_OK;
     e->progress.iteration = integer(root, "iteration");
@@ -255,15 +301,10 @@ static mega_status load_state(mega_engine *e, mega_checkpoint *c, const mega_eng
 static mega_status load_run(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,
                             mega_engine_loaded *loaded)
 {
-    const bool takes_schedule = o->use_checkpoint_schedule && e->optimizer != NULL;
-    if (mega_checkpoint_run_json(c) == NULL && takes_schedule)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--use-checkpoint-opt_param-scheduler: --load %s holds weights alone (it has no "
-                         "state/run.json), and so no schedule; leave the option out and give --lr and its relatives",
-                         mega_checkpoint_folder(c));
+    MEGA_TRY(mega_engine_check_load(&e->options, c, o));
     if (mega_checkpoint_run_json(c) == NULL) return MEGA_OK;
     if (!o->finetune) return load_state(e, c, o, loaded);
-    return takes_schedule ? load_schedule_alone(e, c) : MEGA_OK;
+    return o->use_checkpoint_schedule && e->optimizer != NULL ? load_schedule_alone(e, c) : MEGA_OK;
 }
 
 mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,

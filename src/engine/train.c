@@ -22,12 +22,9 @@ static void say_setting(const trainer *t)
                    (long long)(cfg->global_batch_size / (cfg->micro_batch_size * cfg->data_parallel_size)));
 }
 
-static mega_status initialize(trainer *t)
+static mega_status say_start(trainer *t)
 {
     mega_buffer arguments = {0};
-    MEGA_TRY(train_open_checkpoint(t));
-    MEGA_TRY(train_open_tokenizer(t));
-    MEGA_TRY(train_check_places(t));
     train_line(t,
                "using world size: %lld, data-parallel-size: %lld, tensor-model-parallel size: %lld, "
                "pipeline-model-parallel size: %lld ",
@@ -46,10 +43,6 @@ static mega_status initialize(trainer *t)
 static mega_status build_model(trainer *t)
 {
     train_line(t, "building GPT model ...");
-    train_note(t, "building the model");
-    mega_status st = train_build_engine(t);
-    if (st == MEGA_OK) st = train_check_memory(t, false);
-    MEGA_TRY(train_agree(t, st));
     MEGA_TRY(train_say_parameters(t));
     if (!t->cfg->skip_train)
         train_line(t, "> learning rate decay style: %s", mega_lr_style_name(t->cfg->lr_decay_style));
@@ -65,13 +58,9 @@ static mega_status build_model(trainer *t)
 
 static mega_status set_up(trainer *t)
 {
-    t->train_iters = t->cfg->train_iters;
-    MEGA_TRY(train_compare_options(t));
-    MEGA_TRY(train_compare_programs(t));
-    MEGA_TRY(train_agree(t, train_lock_save(t)));
-    MEGA_TRY(train_agree(t, initialize(t)));
-    MEGA_TRY(train_compare_tokenizers(t));
-    MEGA_TRY(train_check_shared(t));
+    MEGA_TRY(train_check(t));
+    MEGA_TRY(train_make_places(t));
+    MEGA_TRY(train_agree(t, say_start(t)));
     MEGA_TRY(build_model(t));
     train_note(t, "opening the data");
     MEGA_TRY(train_open_data(t));
@@ -229,6 +218,7 @@ mega_status mega_train(mega_config *cfg, mega_team *team, const mega_train_io *i
                  .team = team,
                  .io = io,
                  .world = io->world,
+                 .train_iters = cfg->train_iters,
                  .saved_iteration = -1,
                  .began = mega_time_now(),
                  .last_loss = NAN,

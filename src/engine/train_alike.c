@@ -127,8 +127,11 @@ mega_status train_compare_tokenizers(const trainer *t)
 {
     lines l = {0};
     if (mega_world_size(t->world) == 1) return MEGA_OK;
-    snprintf(add_line(&l), MEGA_COMPARED_TEXT, "%s of %lld ids, fingerprint %016llx", mega_tokenizer_type(t->tokenizer),
-             (long long)t->vocab, (unsigned long long)mega_tokenizer_fingerprint(t->tokenizer));
+    if (t->tokenizer == NULL) snprintf(add_line(&l), MEGA_COMPARED_TEXT, "no tokenizer");
+    else
+        snprintf(add_line(&l), MEGA_COMPARED_TEXT, "%s of %lld ids, fingerprint %016llx",
+                 mega_tokenizer_type(t->tokenizer), (long long)t->vocab,
+                 (unsigned long long)mega_tokenizer_fingerprint(t->tokenizer));
     return compare(t, "tokenizers", "give all hosts the same tokenizer files", &l);
 }
 

@@ -57,30 +57,6 @@ static mega_ltor_options ltor_options(const trainer *t)
                                .eod_mask_loss = t->cfg->eod_mask_loss};
 }
 
-/* Looks at the first samples of a split, in the order in which a sampler hands them out. */
-static mega_status probe_split(const trainer *t, int split)
-{
-    const int64_t seq = t->cfg->seq_length, samples = mega_gpt_data_samples(t->data[split]);
-    const int64_t most = PROBE_TOKENS / (seq + 1) + 1, looked_at = samples < most ? samples : most;
-    const mega_ltor_options o = ltor_options(t);
-    const char *others, *prefix = train_data_prefix(t->cfg, split, &others);
-    int64_t ends = 0;
-    for (int64_t i = 0; i < looked_at; i++) {
-        mega_gpt_data_sample(t->data[split], i, t->row);
-        MEGA_TRY(check_id(t, t->row, seq + 1, split, i));
-        for (int64_t k = 0; k < seq; k++) ends += t->row[k] == o.eod;
-    }
-    if (split != MEGA_SPLIT_TRAIN) return MEGA_OK; /* a small split may be one document */
-    return mega_ltor_check_ends(&o, prefix, looked_at * seq, ends);
-}
-
-static mega_status probe(const trainer *t)
-{
-    for (int split = 0; split < MEGA_SPLIT_COUNT; split++)
-        if (t->data[split] != NULL) MEGA_TRY(probe_split(t, split));
-    return MEGA_OK;
-}
-
 /* What the whole training reads. A run that began with larger batches has consumed more than its iterations say. */
 static int64_t train_samples(const trainer *t)
 {
@@ -91,10 +67,10 @@ static int64_t train_samples(const trainer *t)
     return to_go > 0 && cfg->consumed_train_samples + to_go > all ? cfg->consumed_train_samples + to_go : all;
 }
 
-static mega_status build(trainer *t)
+static mega_gpt_data_options data_options(const trainer *t)
 {
     const mega_config *cfg = t->cfg;
-    mega_gpt_data_options o = {
+    return (mega_gpt_data_options){
         .data_path = cfg->data_path.item,
         .num_data_path = (int)cfg->data_path.count,
         .split = cfg->split,
@@ -103,10 +79,75 @@ static mega_status build(trainer *t)
                          (int)cfg->test_data_path.count},
         .cache_path = cfg->data_cache_path,
         .seq_length = cfg->seq_length,
-        .seed = (uint32_t)cfg->seed};
-    o.num_samples[MEGA_SPLIT_TRAIN] = train_samples(t);
-    o.num_samples[MEGA_SPLIT_VALID] = batches_of_validation(t) * cfg->global_batch_size;
-    o.num_samples[MEGA_SPLIT_TEST] = cfg->eval_iters * cfg->global_batch_size;
+        .seed = (uint32_t)cfg->seed,
+        .num_samples = {train_samples(t), batches_of_validation(t) * cfg->global_batch_size,
+                        cfg->eval_iters * cfg->global_batch_size}};
+}
+
+static mega_status need_training(const trainer *t, const mega_gpt_data *training)
+{
+    const mega_config *cfg = t->cfg;
+    if (training != NULL || cfg->skip_train) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "--split %s leaves no documents for training; its first number must be above 0 and the data set "
+                     "large enough for a share",
+                     cfg->split != NULL ? cfg->split : "969, 30, 1");
+}
+
+/* A wrong tokenizer, or ends of documents that nothing marks, are told before the first step and not after an hour. */
+static mega_status probe(const trainer *t, int split)
+{
+    mega_gpt_data_probe p;
+    if (t->tokenizer == NULL) return MEGA_OK;
+    const mega_ltor_options o = ltor_options(t);
+    const char *others, *prefix = train_data_prefix(t->cfg, split, &others);
+    mega_gpt_data_look(t->data[split], PROBE_TOKENS, t->vocab, o.eod, &p);
+    if (p.stray_in != NULL)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "%s.bin: sequence %lld holds token id %d, but the vocabulary of %s has %lld ids; these data were "
+            "tokenized with another vocabulary, or are damaged: give that one (--tokenizer-type, "
+            "--vocab-file, --merge-file), or run preprocess_data again",
+            p.stray_in, (long long)p.sequence, p.id, t->cfg->tokenizer_type, (long long)t->vocab);
+    if (split != MEGA_SPLIT_TRAIN) return MEGA_OK; /* a small split may be one document */
+    return mega_ltor_check_ends(&o, prefix, p.tokens, p.ends);
+}
+
+static mega_status look_at_data(trainer *t)
+{
+    MEGA_TRY(need_training(t, t->data[MEGA_SPLIT_TRAIN]));
+    for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
+        if (t->data[i] == NULL) continue;
+        MEGA_TRY(probe(t, i));
+        MEGA_TRY(mega_gpt_data_content_hash(t->data[i], &t->content[i]));
+    }
+    return MEGA_OK;
+}
+
+mega_status train_check_data(trainer *t)
+{
+    const mega_config *cfg = t->cfg;
+    mega_gpt_data_options o = data_options(t);
+    const int given = o.num_data_path + o.num_separate[0] + o.num_separate[1] + o.num_separate[2];
+    if (given == 0 || mega_config_is_faulty(cfg, MEGA_TOPIC_DATA)) return MEGA_OK;
+    o.check_only = true;
+    if (o.seq_length < 1) o.seq_length = 1; /* not known, which is another mistake or a plan */
+    if (o.num_samples[MEGA_SPLIT_TRAIN] < 1 && !cfg->skip_train) o.num_samples[MEGA_SPLIT_TRAIN] = 1;
+    MEGA_TRY(mega_gpt_data_build(t->data, &o));
+    return look_at_data(t);
+}
+
+void train_checked_data(trainer *t)
+{
+    for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
+        mega_gpt_data_destroy(t->data[i]);
+        t->data[i] = NULL;
+    }
+}
+
+static mega_status build(trainer *t)
+{
+    const mega_gpt_data_options o = data_options(t);
     train_line(t, " > datasets target sizes (minimum size):");
     train_line(t, "    train:      %lld", (long long)o.num_samples[MEGA_SPLIT_TRAIN]);
     train_line(t, "    validation: %lld", (long long)o.num_samples[MEGA_SPLIT_VALID]);
@@ -119,25 +160,11 @@ static mega_status build(trainer *t)
     return MEGA_OK;
 }
 
-static mega_status hash_content(trainer *t)
-{
-    for (int i = 0; i < MEGA_SPLIT_COUNT; i++)
-        if (t->data[i] != NULL) MEGA_TRY(mega_gpt_data_content_hash(t->data[i], &t->content[i]));
-    return MEGA_OK;
-}
-
 mega_status train_open_data(trainer *t)
 {
     const mega_config *cfg = t->cfg;
     MEGA_TRY(build(t));
-    MEGA_TRY(train_agree(t, hash_content(t)));
-    MEGA_TRY(train_compare_data(t));
-    if (t->data[MEGA_SPLIT_TRAIN] == NULL && !cfg->skip_train)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
-            "--split %s leaves no documents for training; its first number must be above 0 and the data set "
-            "large enough for a share",
-            cfg->split != NULL ? cfg->split : "969, 30, 1");
+    MEGA_TRY(need_training(t, t->data[MEGA_SPLIT_TRAIN]));
     if (t->data[MEGA_SPLIT_VALID] == NULL && cfg->eval_iters > 0)
         mega_warn("no validation data (--split %s, or --valid-data-path): nothing is evaluated during training",
                   cfg->split != NULL ? cfg->split : "969, 30, 1");
@@ -145,7 +172,7 @@ mega_status train_open_data(trainer *t)
     if (t->row == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for a row");
     MEGA_TRY(open_samplers(t));
     train_warn_of_other_data(t);
-    return probe(t);
+    return MEGA_OK;
 }
 
 void train_close_data(trainer *t)

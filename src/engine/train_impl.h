@@ -54,8 +54,10 @@ typedef struct trainer {
     train_stored stored;
     int64_t *order; /* samples that each part of the training data was asked for: train_order.c */
     int orders;
-    bool evaluated; /* a loss was printed */
-    int stop;       /* signal that some rank was sent, 0: none */
+    bool evaluated;     /* a loss was printed */
+    bool is_plan;       /* what is not given is not missing, and what does not fit is shown */
+    bool assumed_vocab; /* is_plan: no tokenizer was named */
+    int stop;           /* signal that some rank was sent, 0: none */
     double began;
     train_peak peak;                        /* of this rank's team */
     double last_loss, last_validation_loss; /* NAN: none yet */
@@ -93,11 +95,21 @@ void train_datetime(const trainer *t, const char *label);
 const char *train_bytes(char *out, size_t size, double bytes); /* "1.25 GB" */
 const char *train_grouped(char *out, size_t size, int64_t n);  /* "124,439,808" */
 
+/* train_check.c: opens checkpoint and tokenizer, builds the engine, and looks at everything else that may be wrong, but
+ * writes nothing and builds no index of the data. The error holds all mistakes, those of the command line too.
+ * Collective: the world. */
+mega_status train_check(trainer *t);
+
 /* train_setup.c */
 mega_status train_open_checkpoint(trainer *t); /* and takes from it what the options leave open */
+bool train_takes_shape(const trainer *t);      /* of the network from the checkpoint */
+bool train_names_tokenizer(const trainer *t);  /* by options; else it is looked for in the checkpoint */
 mega_status train_open_tokenizer(trainer *t);
 void train_say_tokenizer(const trainer *t);
+mega_status train_build_network(trainer *t); /* t->gpt */
 mega_status train_build_engine(trainer *t);
+mega_status train_check_shape(const trainer *t); /* t->gpt against the open checkpoint, if there is one */
+mega_status train_check_state(const trainer *t); /* its optimizer and schedule against the options */
 mega_status train_load(trainer *t);
 
 /* train_resume.c: what differs from the run that wrote the checkpoint */
@@ -111,18 +123,22 @@ mega_status train_build_data(trainer *t, const mega_gpt_data_options *o);
 int64_t train_cyclic_epoch(const trainer *t, int64_t *permutation);
 
 /* train_owner.c: --save belongs to one run at a time */
-/* The first rank takes the lock of --save, unless it holds it or the folder is not there yet. */
+/* The first rank takes the lock of --save, unless it holds it or the folder is not there yet. --dry-run only looks. */
 mega_status train_lock_save(trainer *t);
+/* Whether a folder that the run may come to replace is somebody else's; before the checkpoint is loaded. */
+mega_status train_check_foreign(const trainer *t);
 /* Gives the run its id, unless the checkpoint brought one, and writes it to --save, where every folder that the run may
  * come to replace is of this program. */
 mega_status train_identify(trainer *t);
 
 /* train_places.c */
 mega_status train_check_nothing_loaded(const trainer *t); /* --load led to no checkpoint: is that meant? */
-mega_status train_check_places(trainer *t);               /* data and --save */
-mega_status train_check_shared(const trainer *t);         /* that --save and --load are the same in all ranks */
+mega_status train_check_places(const trainer *t);         /* files that this rank writes, beyond the rules of options */
+mega_status train_make_places(trainer *t);                /* --save, one folder for all ranks, locked. Collective */
 
 /* train_data.c */
+mega_status train_check_data(trainer *t); /* opens all but the order of samples, which train_open_data builds */
+void train_checked_data(trainer *t);      /* closes it again */
 mega_status train_open_data(trainer *t);
 void train_close_data(trainer *t);
 mega_status train_check_ends(const trainer *t); /* of documents: does the tokenizer know one, where options need it? */
@@ -175,6 +191,7 @@ mega_status train_monitor_flush(trainer *t);
 mega_status train_monitor_close(trainer *t);
 
 /* train_profile.c: --profile-trace, --profile-table */
+mega_status train_profile_check(const trainer *t); /* is any of the iterations to come profiled? */
 mega_status train_profile_open(trainer *t);
 bool train_profile_begin(trainer *t); /* is the coming step profiled? */
 /* The step has ended: began, rows there, now. After the last one, writes what was asked for. */

@@ -12,8 +12,17 @@ mega_status train_lock_save(trainer *t)
 {
     const mega_config *cfg = t->cfg;
     if (!saves(t) || t->lock != NULL || !mega_folder_exists(cfg->save)) return MEGA_OK;
+    if (cfg->dry_run) return mega_checkpoint_lock_probe(cfg->save, cfg->save_takeover);
     MEGA_TRY(mega_checkpoint_prepare(cfg->save)); /* tells rights that are missing better than the lock */
     return mega_checkpoint_lock(&t->lock, cfg->save, cfg->save_takeover);
+}
+
+mega_status train_check_foreign(const trainer *t)
+{
+    const bool resumes = t->checkpoint != NULL && !t->cfg->finetune;
+    if (!saves(t) || !mega_folder_exists(t->cfg->save)) return MEGA_OK;
+    return mega_checkpoint_check_foreign(t->cfg->save, resumes ? mega_checkpoint_iteration(t->checkpoint) : 0,
+                                         t->train_iters);
 }
 
 mega_status train_identify(trainer *t)

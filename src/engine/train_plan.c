@@ -1,9 +1,6 @@
 /* The plan of a run: what it would hold and compute, from the programs that would run. */
 #include "megalith/threads.h"
 #include "train_impl.h"
-#include <string.h>
-
-enum { GPT2_VOCABULARY = 50257 };
 
 static const char *precision(const mega_config *cfg)
 {
@@ -12,19 +9,7 @@ static const char *precision(const mega_config *cfg)
                                            : "fp32";
 }
 
-/* Without tokenizer files the vocabulary of GPT-2 is assumed, and said. */
-static mega_status vocabulary(trainer *t, bool *assumed)
-{
-    mega_config *cfg = t->cfg;
-    *assumed = cfg->vocab_file == NULL && t->checkpoint == NULL && strcmp(cfg->tokenizer_type, "GPT2BPETokenizer") == 0;
-    if (!*assumed) return train_open_tokenizer(t);
-    t->vocab = t->vocab_rows = cfg->vocab_size > 0 ? cfg->vocab_size : GPT2_VOCABULARY;
-    cfg->padded_vocab_size =
-        mega_vocab_pad(t->vocab, cfg->make_vocab_size_divisible_by, (int)cfg->tensor_model_parallel_size);
-    return MEGA_OK;
-}
-
-static void plan_head(const trainer *t, bool assumed, mega_buffer *out)
+static void plan_head(const trainer *t, mega_buffer *out)
 {
     const mega_config *cfg = t->cfg;
     char text[32];
@@ -32,7 +17,8 @@ static void plan_head(const trainer *t, bool assumed, mega_buffer *out)
                        (long long)t->gpt.num_layers, (long long)t->gpt.hidden, (long long)t->gpt.heads,
                        (long long)t->gpt.head_dim, (long long)t->gpt.ffn_hidden, (long long)t->gpt.positions);
     mega_buffer_printf(out, "vocabulary   %s ids, padded to %lld%s\n", train_grouped(text, sizeof text, t->vocab_rows),
-                       (long long)t->gpt.padded_vocab, assumed ? " (GPT-2's is assumed; --vocab-file says which)" : "");
+                       (long long)t->gpt.padded_vocab,
+                       t->assumed_vocab ? " (GPT-2's is assumed; --vocab-file says which)" : "");
     mega_buffer_printf(out, "batch        %lld sequences of %lld tokens, in micro-batches of %lld\n",
                        (long long)cfg->global_batch_size, (long long)cfg->seq_length, (long long)cfg->micro_batch_size);
     mega_buffer_printf(out, "precision    %s\nthreads      %lld\n", precision(cfg), (long long)cfg->num_threads);
@@ -135,13 +121,23 @@ static mega_status plan_programs(const trainer *t, mega_buffer *out)
     return MEGA_OK;
 }
 
+/* The first rank plans for all of a world: from here on as one of ranks that nobody started. */
+static mega_status leave_world(trainer *t)
+{
+    if (mega_world_size(t->world) == 1) return MEGA_OK;
+    t->cfg->planned_world_size = mega_world_size(t->world);
+    t->world = NULL;
+    mega_engine_destroy(t->engine);
+    t->engine = NULL;
+    return train_build_engine(t);
+}
+
 static mega_status plan(trainer *t, mega_buffer *out)
 {
-    bool assumed;
-    MEGA_TRY(train_open_checkpoint(t));
-    MEGA_TRY(vocabulary(t, &assumed));
-    MEGA_TRY(train_build_engine(t));
-    plan_head(t, assumed, out);
+    MEGA_TRY(train_check(t));
+    if (!train_is_first(t)) return MEGA_OK;
+    MEGA_TRY(leave_world(t));
+    plan_head(t, out);
     train_plan_layout(t, out);
     MEGA_TRY(plan_parameters(t, out));
     MEGA_TRY(train_plan_ranks(t, out));
@@ -150,7 +146,7 @@ static mega_status plan(trainer *t, mega_buffer *out)
     if (t->cfg->print_program) MEGA_TRY(plan_programs(t, out));
     MEGA_TRY(train_plan_schedule(t, out));
     MEGA_TRY(mega_buffer_check(out, "the plan"));
-    return is_elsewhere(t) ? MEGA_OK : train_check_memory(t, true);
+    return t->is_plan && !is_elsewhere(t) ? train_check_memory(t, true) : MEGA_OK;
 }
 
 static void no_line(void *user, const char *line)
@@ -159,10 +155,11 @@ static void no_line(void *user, const char *line)
     (void)line;
 }
 
-mega_status mega_train_plan(mega_config *cfg, mega_team *team, mega_buffer *out)
+mega_status mega_train_plan(mega_config *cfg, mega_team *team, mega_world *world, mega_buffer *out)
 {
     const mega_train_io io = {.line = no_line};
-    trainer t = {.cfg = cfg, .team = team, .io = &io, .train_iters = cfg->train_iters};
+    trainer t = {
+        .cfg = cfg, .team = team, .io = &io, .world = world, .train_iters = cfg->train_iters, .is_plan = !cfg->dry_run};
     const mega_status st = plan(&t, out);
     mega_engine_destroy(t.engine);
     mega_tokenizer_destroy(t.tokenizer);

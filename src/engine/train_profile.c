@@ -15,15 +15,21 @@ static bool is_wanted(const mega_config *cfg)
     return cfg->profile_trace != NULL || cfg->profile_table;
 }
 
+mega_status train_profile_check(const trainer *t)
+{
+    const mega_config *cfg = t->cfg;
+    if (!is_wanted(cfg) || cfg->skip_train || t->is_plan || cfg->profile_step_start < t->train_iters) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "--profile-step-start %lld: the run ends after %lld iterations and none would be profiled; "
+                     "give a smaller number",
+                     (long long)cfg->profile_step_start, (long long)t->train_iters);
+}
+
 mega_status train_profile_open(trainer *t)
 {
     const mega_config *cfg = t->cfg;
     if (!is_wanted(cfg) || cfg->skip_train) return MEGA_OK;
-    if (cfg->profile_step_start >= t->train_iters)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--profile-step-start %lld: the run ends after %lld iterations and none would be profiled; "
-                         "give a smaller number",
-                         (long long)cfg->profile_step_start, (long long)t->train_iters);
+    MEGA_TRY(train_profile_check(t)); /* again: a checkpoint may have changed the number of iterations */
     if (cfg->profile_trace == NULL && !train_is_first(t)) return MEGA_OK; /* the table is the first rank's */
     const mega_program *p = mega_engine_program(t->engine, true);
     const int64_t instructions = mega_program_num_instructions(p, false) + mega_program_num_instructions(p, true);

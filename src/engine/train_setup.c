@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { GPT2_VOCABULARY = 50257 };
+
 /* What --use-checkpoint-args takes where the command line leaves it open: Megatron's list, of what exists here. The
  * tokenizer is read from the folder itself, wherever its files once lay. */
 static const char *const checkpoint_args[] = {
@@ -66,24 +68,42 @@ static void take_epsilon(mega_config *cfg, const mega_model_shape *shape)
     if (!mega_config_was_set(cfg, "layernorm_epsilon")) cfg->layernorm_epsilon = shape->norm_epsilon;
 }
 
+bool train_takes_shape(const trainer *t)
+{
+    const mega_config *cfg = t->cfg;
+    return cfg->use_checkpoint_args || (cfg->num_layers == 0 && cfg->hidden_size == 0 && cfg->num_attention_heads == 0);
+}
+
 mega_status train_open_checkpoint(trainer *t)
 {
     mega_config *cfg = t->cfg;
     if (cfg->load == NULL) return MEGA_OK;
-    const bool is_open = cfg->num_layers == 0 && cfg->hidden_size == 0 && cfg->num_attention_heads == 0;
+    const bool takes_shape = train_takes_shape(t);
     mega_comm *ranks = t->world != NULL ? mega_world_comm(t->world) : NULL;
     MEGA_TRY(mega_checkpoint_open_ranks(&t->checkpoint, cfg->load, cfg->load_previous, t->team, ranks));
     if (t->checkpoint == NULL) {
         MEGA_TRY(train_check_nothing_loaded(t));
-        return cfg->use_checkpoint_args || is_open ? mega_config_check(cfg) : MEGA_OK;
+        return takes_shape ? mega_config_check(cfg) : MEGA_OK;
     }
     const mega_model_shape *shape = mega_checkpoint_shape(t->checkpoint);
-    const bool takes_all = cfg->use_checkpoint_args || is_open;
-    if (takes_all && mega_checkpoint_run_json(t->checkpoint) != NULL) MEGA_TRY(take_stored_args(t));
+    if (takes_shape && mega_checkpoint_run_json(t->checkpoint) != NULL) MEGA_TRY(take_stored_args(t));
     take_epsilon(cfg, shape);
-    if (!takes_all) return MEGA_OK;
+    if (!takes_shape) return MEGA_OK;
     MEGA_TRY(take_shape(cfg, shape));
     return mega_config_check(cfg);
+}
+
+/* Without tokenizer files a plan assumes the vocabulary of GPT-2, and says so. */
+static bool assume_vocabulary(trainer *t)
+{
+    mega_config *cfg = t->cfg;
+    t->assumed_vocab = t->is_plan && cfg->vocab_file == NULL && t->checkpoint == NULL &&
+                       strcmp(cfg->tokenizer_type, "GPT2BPETokenizer") == 0;
+    if (!t->assumed_vocab) return false;
+    t->vocab = t->vocab_rows = cfg->vocab_size > 0 ? cfg->vocab_size : GPT2_VOCABULARY;
+    cfg->padded_vocab_size =
+        mega_vocab_pad(t->vocab, cfg->make_vocab_size_divisible_by, (int)cfg->tensor_model_parallel_size);
+    return true;
 }
 
 static bool has_tokenizer(const char *folder)
@@ -98,19 +118,24 @@ static bool has_tokenizer(const char *folder)
     return found;
 }
 
+bool train_names_tokenizer(const trainer *t)
+{
+    const mega_config *cfg = t->cfg;
+    return cfg->vocab_file != NULL || cfg->tokenizer_model != NULL ||
+           (mega_config_was_set(cfg, "tokenizer_type") && strcmp(cfg->tokenizer_type, "GPT2BPETokenizer") != 0);
+}
+
 mega_status train_open_tokenizer(trainer *t)
 {
     mega_config *cfg = t->cfg;
+    if (assume_vocabulary(t)) return MEGA_OK;
     const mega_tokenizer_options o = {.type = cfg->tokenizer_type,
                                       .vocab_file = cfg->vocab_file,
                                       .merge_file = cfg->merge_file,
                                       .tokenizer_model = cfg->tokenizer_model,
                                       .vocab_size = cfg->vocab_size};
     const char *folder = t->checkpoint != NULL ? mega_checkpoint_folder(t->checkpoint) : NULL;
-    const bool is_named =
-        cfg->vocab_file != NULL || cfg->tokenizer_model != NULL ||
-        (mega_config_was_set(cfg, "tokenizer_type") && strcmp(cfg->tokenizer_type, "GPT2BPETokenizer") != 0);
-    if (!is_named && folder != NULL && has_tokenizer(folder)) {
+    if (!train_names_tokenizer(t) && folder != NULL && has_tokenizer(folder)) {
         MEGA_TRY(mega_tokenizer_load(&t->tokenizer, folder));
         mega_tokenizer_check_vocab_size(t->tokenizer, cfg->vocab_size);
         MEGA_TRY(mega_config_set(cfg, "tokenizer_type", mega_tokenizer_type(t->tokenizer), MEGA_SET_BY_CHECKPOINT));
@@ -146,12 +171,17 @@ static void count_iterations(trainer *t)
         cfg->iteration + mega_batch_ramp_iterations(&t->batch, cfg->consumed_train_samples, cfg->train_samples);
 }
 
-mega_status train_build_engine(trainer *t)
+mega_status train_build_network(trainer *t)
 {
-    mega_engine_options o;
     MEGA_TRY(mega_gpt_from_config(&t->gpt, t->cfg, t->vocab_rows));
     /* no option says so: a folder that was trained with the exact gelu goes on with it */
     if (t->checkpoint != NULL) t->gpt.erf_gelu = !mega_checkpoint_shape(t->checkpoint)->tanh_gelu;
+    return MEGA_OK;
+}
+
+mega_status train_build_engine(trainer *t)
+{
+    mega_engine_options o;
     MEGA_TRY(mega_engine_options_from_config(&o, t->cfg));
     o.team = t->team;
     o.world = t->world;
@@ -167,8 +197,9 @@ static void shape_differs(mega_buffer *b, const char *option, int64_t here, int6
 }
 
 /* The checks of Megatron's load, all at once. */
-static mega_status check_shape(const trainer *t)
+mega_status train_check_shape(const trainer *t)
 {
+    if (t->checkpoint == NULL) return MEGA_OK;
     const mega_model_shape *s = mega_checkpoint_shape(t->checkpoint);
     mega_buffer b = {0};
     shape_differs(&b, "--num-layers", t->gpt.num_layers, s->num_layers);
@@ -198,19 +229,33 @@ static void warn_of_epsilon(const trainer *t)
               mega_checkpoint_folder(t->checkpoint), there, mega_config_origin(t->cfg, "layernorm_epsilon"));
 }
 
+static mega_engine_load_options load_options(const mega_config *cfg)
+{
+    return (mega_engine_load_options){.finetune = cfg->finetune,
+                                      .no_optim = cfg->no_load_optim,
+                                      .no_rng = cfg->no_load_rng,
+                                      .override_schedule = cfg->override_opt_param_scheduler,
+                                      .use_checkpoint_schedule = cfg->use_checkpoint_opt_param_scheduler};
+}
+
+mega_status train_check_state(const trainer *t)
+{
+    const mega_engine_load_options how = load_options(t->cfg);
+    const bool has_length = t->cfg->train_iters > 0 || t->cfg->train_samples > 0; /* a plan may do without */
+    mega_engine_options o;
+    if (t->checkpoint == NULL || !has_length) return MEGA_OK;
+    MEGA_TRY(mega_engine_options_from_config(&o, t->cfg));
+    return mega_engine_check_load(&o, t->checkpoint, &how);
+}
+
 static mega_status load(trainer *t)
 {
     const mega_config *cfg = t->cfg;
-    const mega_engine_load_options o = {.finetune = cfg->finetune,
-                                        .no_optim = cfg->no_load_optim,
-                                        .no_rng = cfg->no_load_rng,
-                                        .override_schedule = cfg->override_opt_param_scheduler,
-                                        .use_checkpoint_schedule = cfg->use_checkpoint_opt_param_scheduler};
+    const mega_engine_load_options o = load_options(cfg);
     mega_engine_loaded loaded;
     const char *folder = mega_checkpoint_folder(t->checkpoint);
     const int64_t iteration = mega_checkpoint_iteration(t->checkpoint);
     train_line(t, " loading checkpoint from %s at iteration %lld", folder, (long long)iteration);
-    MEGA_TRY(check_shape(t));
     warn_of_epsilon(t);
     MEGA_TRY(mega_engine_load(t->engine, t->checkpoint, &o, &loaded));
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);

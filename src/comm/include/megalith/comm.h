@@ -53,6 +53,8 @@ void mega_world_set_shared(mega_world *world, bool shared);
 bool mega_world_can_share(const mega_world *world); /* the ranks of this host have such memory */
 /* mega_comm_agree over the whole world has failed: every rank knows, and says the same. */
 bool mega_world_failed(const mega_world *world);
+/* Every rank has noted that failure and goes on, to look for others: the world is whole again. NULL is fine. */
+void mega_world_forget_failure(mega_world *world);
 /* Name and version of the MPI library, or that there is none. */
 const char *mega_world_transport(char *out, size_t size);
 

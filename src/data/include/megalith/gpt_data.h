@@ -40,14 +40,15 @@ uint64_t mega_gpt_data_hash(const mega_gpt_data *d);
 /* Hash of the sizes of all .bin files and of 1,024 blocks of them (mega_indexed_sample_hash; of a blend, its members
  * share these, at least 8 each): tells data that changed in place. */
 mega_status mega_gpt_data_content_hash(const mega_gpt_data *d, uint64_t *out);
-/* Looks at about `tokens` tokens, spread over all members, for an id outside 0 … vocab - 1. True: there is one, and
- * *out says where. */
-typedef struct mega_gpt_data_stray {
-    const char *prefix; /* borrowed from the data set */
-    int64_t sequence;
+/* Looks at about `tokens` tokens, spread over all members: counts ends of documents (id eod), and stops at an id
+ * outside 0 … vocab - 1. */
+typedef struct mega_gpt_data_probe {
+    int64_t tokens, ends; /* looked at; of them ends */
+    const char *stray_in; /* prefix of the data that hold such an id, borrowed; NULL: there is none */
+    int64_t sequence;     /* where it is */
     int32_t id;
-} mega_gpt_data_stray;
-bool mega_gpt_data_find_stray(const mega_gpt_data *d, int64_t tokens, int64_t vocab, mega_gpt_data_stray *out);
+} mega_gpt_data_probe;
+void mega_gpt_data_look(const mega_gpt_data *d, int64_t tokens, int64_t vocab, int32_t eod, mega_gpt_data_probe *out);
 /* What the sampler hands out; 0 <= index < samples. tokens: [seq_length + 1] */
 void mega_gpt_data_sample(const mega_gpt_data *d, int64_t index, int32_t *tokens);
 

@@ -177,6 +177,12 @@ typedef struct mega_engine_loaded {
     bool optimizer; /* moments and schedule came with it */
     bool resumed;   /* iteration and samples came with it */
 } mega_engine_loaded;
+/* Whether mega_engine_load will take the state of an opened folder: optimizer and schedule are looked at, tensors are
+ * not. Before there is an engine; MEGA_ERR_USAGE where options contradict the folder. */
+mega_status mega_engine_check_load(const mega_engine_options *e, const mega_checkpoint *c,
+                                   const mega_engine_load_options *o);
+/* Whether the folder holds every weight of the engine's model with its shape. Before mega_engine_allocate. */
+mega_status mega_engine_check_tensors(const mega_engine *e, mega_checkpoint *c);
 /* Weights from an opened folder, and, where it has them, moments and progress: of each tensor what this rank holds.
  * Collective. */
 mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,

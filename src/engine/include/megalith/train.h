@@ -29,11 +29,14 @@ typedef struct mega_train_io {
 mega_status mega_train_compare_options(mega_config *cfg, mega_comm *ranks);
 
 /* Collective: the world. After a failure mega_world_failed tells whether every rank knows of it.
- * cfg as mega_config_parse left it; what is taken from a checkpoint is set in it. */
+ * cfg as mega_config_read (or mega_config_parse) left it: its mistakes are reported here, together with those of the
+ * files that it names. What is taken from a checkpoint is set in it. */
 mega_status mega_train(mega_config *cfg, mega_team *team, const mega_train_io *io);
 
 /* What mega_train would do, without doing it: parameters, memory by class, FLOPs, and with cfg->print_program the
- * programs. Allocates little, reads no data. */
-mega_status mega_train_plan(mega_config *cfg, mega_team *team, mega_buffer *out);
+ * programs. Allocates little, writes nothing. With cfg->dry_run it fails where mega_train would fail before its first
+ * step, with the same message; without, what is not given is not missing, and a run that does not fit is shown.
+ * Collective: the world, of which rank 0 gets the text; NULL: one rank. */
+mega_status mega_train_plan(mega_config *cfg, mega_team *team, mega_world *world, mega_buffer *out);
 
 #endif

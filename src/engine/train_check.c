@@ -1,0 +1,88 @@
+/* Everything that can be known of a run before it writes or builds anything: one list of mistakes, the same for the run
+ * itself and for --dry-run. A check is made even when others have failed, unless it needs what they looked at. */
+#include "train_impl.h"
+
+/* Adds a failure to the list of every rank, which all go on to the next check. An error here is of the world itself.
+ * Collective. */
+static mega_status note(trainer *t, mega_status st, bool *passed)
+{
+    const mega_status agreed = train_agree(t, st);
+    *passed = agreed == MEGA_OK;
+    if (*passed) return MEGA_OK;
+    if (mega_world_size(t->world) > 1 && !mega_world_failed(t->world)) return agreed;
+    mega_config_add_mistake(t->cfg, agreed);
+    mega_world_forget_failure(t->world);
+    return MEGA_OK;
+}
+
+static mega_status check_checkpoint(trainer *t)
+{
+    if (t->cfg->load == NULL) return MEGA_OK;
+    train_note(t, "checking the checkpoint");
+    MEGA_TRY(train_open_checkpoint(t));
+    if (mega_world_size(t->world) == 1) return MEGA_OK;
+    return mega_checkpoint_check_shared(t->checkpoint, t->cfg->load, mega_world_comm(t->world));
+}
+
+/* A checkpoint that cannot be read would have brought its tokenizer. */
+static mega_status check_tokenizer(trainer *t, bool loaded)
+{
+    const bool is_unknown = !loaded && !train_names_tokenizer(t);
+    if (is_unknown || mega_config_is_faulty(t->cfg, MEGA_TOPIC_TOKENIZER)) return MEGA_OK;
+    return train_open_tokenizer(t);
+}
+
+/* Whether all ranks know what the network looks like; one that does not has told why. Collective. */
+static mega_status know_network(const trainer *t, bool loaded, bool *out)
+{
+    int32_t known =
+        (loaded || !train_takes_shape(t)) && t->vocab > 0 && !mega_config_is_faulty(t->cfg, MEGA_TOPIC_OPTIONS);
+    if (t->world != NULL)
+        MEGA_TRY(mega_comm_all_reduce(mega_world_comm(t->world), "mistakes", &known, 1, MEGA_I32, MEGA_REDUCE_MIN));
+    *out = known != 0;
+    return MEGA_OK;
+}
+
+/* The programs of the network and the memory it needs; nothing is allocated. Collective. */
+static mega_status check_network(trainer *t)
+{
+    bool passed, fits;
+    MEGA_TRY(note(t, train_build_network(t), &passed));
+    if (!passed) return MEGA_OK;
+    MEGA_TRY(note(t, train_check_shape(t), &fits));
+    MEGA_TRY(note(t, train_check_state(t), &passed));
+    train_note(t, "building the model");
+    MEGA_TRY(note(t, train_build_engine(t), &passed));
+    if (!passed) return MEGA_OK;
+    const bool loads = fits && t->checkpoint != NULL; /* what does not fit as a whole is not told tensor by tensor */
+    MEGA_TRY(note(t, loads ? mega_engine_check_tensors(t->engine, t->checkpoint) : MEGA_OK, &passed));
+    if (!t->is_plan) MEGA_TRY(note(t, train_check_memory(t, false), &passed)); /* a plan shows what does not fit */
+    return note(t, train_profile_check(t), &passed);
+}
+
+static mega_status check_data(trainer *t)
+{
+    bool passed;
+    mega_status st = note(t, train_check_data(t), &passed);
+    if (st == MEGA_OK && passed) st = note(t, train_compare_data(t), &passed);
+    train_checked_data(t);
+    return st;
+}
+
+mega_status train_check(trainer *t)
+{
+    bool loaded, passed, known;
+    MEGA_TRY(train_compare_options(t)); /* ranks with other options would not make the same checks */
+    MEGA_TRY(note(t, train_compare_programs(t), &passed));
+    /* Before the checkpoint is read: what a run that is ending still writes there must not be missed. */
+    if (!t->is_plan) MEGA_TRY(note(t, train_lock_save(t), &passed));
+    MEGA_TRY(note(t, check_checkpoint(t), &loaded));
+    MEGA_TRY(note(t, check_tokenizer(t, loaded), &passed));
+    if (passed) MEGA_TRY(note(t, train_compare_tokenizers(t), &passed));
+    MEGA_TRY(check_data(t));
+    MEGA_TRY(note(t, train_check_places(t), &passed));
+    MEGA_TRY(know_network(t, loaded, &known));
+    if (known) MEGA_TRY(check_network(t));
+    if (!t->is_plan) MEGA_TRY(note(t, train_check_foreign(t), &passed));
+    return train_agree(t, mega_config_report(t->cfg));
+}
