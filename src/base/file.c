@@ -139,6 +139,18 @@ mega_status mega_file_read(char **out, size_t *out_size, const char *path)
     return MEGA_OK;
 }
 
+mega_status mega_path_check_access(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) != 0) {
+        if (errno == ENOENT || errno == ENOTDIR) return MEGA_OK;
+        return mega_file_refused(path, "look whether it is there");
+    }
+    const bool is_folder = S_ISDIR(info.st_mode);
+    if (faccessat(AT_FDCWD, path, is_folder ? R_OK | X_OK : R_OK, AT_EACCESS) == 0) return MEGA_OK;
+    return mega_file_refused(path, is_folder ? "read the folder" : "read");
+}
+
 bool mega_file_exists(const char *path)
 {
     struct stat info;

@@ -133,6 +133,31 @@ void mega_names_fini(mega_names *names)
     *names = (mega_names){0};
 }
 
+mega_status mega_path_complete(char **out, const char *prefix, const char *ending)
+{
+    const char *base = mega_path_base(prefix);
+    const size_t begin = strlen(base), end = strlen(ending);
+    mega_names names = {0};
+    *out = NULL;
+    if (begin == 0) return MEGA_OK;
+    char *folder = mega_path_folder(prefix);
+    mega_status st = folder != NULL ? mega_folder_list(&names, folder)
+                                    : MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", prefix);
+    mega_free(folder);
+    for (size_t i = 0; i < names.count && st == MEGA_OK && *out == NULL; i++) {
+        const char *name = names.name[i];
+        const size_t n = strlen(name);
+        const bool begins = strncmp(name, base, begin) == 0 && name[begin] == '_';
+        if (!begins || n <= begin + end || strcmp(name + n - end, ending) != 0) continue;
+        *out = mega_format("%.*s%.*s", (int)(base - prefix), prefix, (int)(n - end), name);
+        if (*out == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", prefix);
+    }
+    mega_names_fini(&names);
+    if (st == MEGA_OK || st == MEGA_ERR_MEMORY) return st;
+    mega_error_clear(); /* that there is no such folder is the caller's to find */
+    return MEGA_OK;
+}
+
 /* A link is removed, never what it points to. */
 mega_status mega_tree_remove(const char *path)
 {

@@ -2,6 +2,11 @@
 #ifndef MEGALITH_CHECKPOINT_IMPL_H
 #define MEGALITH_CHECKPOINT_IMPL_H
 
+/* What to do with weights in files of PyTorch, which are not read. */
+#define MEGA_CHECKPOINT_FROM_TORCH                                                                       \
+    "files of PyTorch are not read: load them with the program that wrote them and save the weights as " \
+    "transformers does, config.json and model.safetensors with the names of GPT2LMHeadModel (docs/huggingface.md)"
+
 #include "ckpt_impl.h"
 
 /* A folder that was found damaged. */

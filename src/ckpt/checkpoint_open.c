@@ -76,21 +76,39 @@ static mega_status fill(mega_checkpoint *c, const char *folder, const opening *h
     return st;
 }
 
-/* Megatron's own checkpoints are pickles of PyTorch. */
-static mega_status refuse_megatron(const char *folder)
+/* The first name that tells another program's checkpoint: Megatron's ranks and its distributed format, DeepSpeed's
+ * steps, any pickle of PyTorch. NULL when there is none. */
+static const char *name_of_torch(const mega_names *names)
+{
+    static const char *const heads[] = {"mp_rank_", "distrib_optim", "zero_pp_rank_", "global_step", "__0_0.distcp"};
+    static const char *const ends[] = {".distcp", ".pt", ".pth", ".ckpt"};
+    for (size_t i = 0; i < names->count; i++) {
+        const char *name = names->name[i];
+        const size_t n = strlen(name);
+        for (size_t k = 0; k < sizeof heads / sizeof *heads; k++)
+            if (strncmp(name, heads[k], strlen(heads[k])) == 0) return name;
+        for (size_t k = 0; k < sizeof ends / sizeof *ends; k++)
+            if (n > strlen(ends[k]) && strcmp(name + n - strlen(ends[k]), ends[k]) == 0) return name;
+    }
+    return NULL;
+}
+
+/* Beside config.json such files belong to a folder of transformers, which is read. */
+static mega_status refuse_torch(const char *folder)
 {
     mega_names names = {0};
+    if (has_file(folder, "config.json")) return MEGA_OK;
     MEGA_TRY(mega_folder_list(&names, folder));
-    bool found = false;
-    for (size_t i = 0; i < names.count; i++) found = found || strncmp(names.name[i], "mp_rank_", 8) == 0;
+    const char *found = name_of_torch(&names);
+    const mega_status st =
+        found == NULL
+            ? MEGA_OK
+            : MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                        "%s: found %s, files of Megatron, DeepSpeed or PyTorch, expected a Hugging Face GPT-2 "
+                        "folder; " MEGA_CHECKPOINT_FROM_TORCH,
+                        folder, found);
     mega_names_fini(&names);
-    if (!found) return MEGA_OK;
-    return MEGA_FAIL(
-        MEGA_ERR_UNSUPPORTED,
-        "%s: this is a checkpoint of Megatron (mp_rank_… files of PyTorch), expected a Hugging Face folder; "
-        "convert it with the converter of transformers (checkpoint_reshaping_and_interoperability.py) and load "
-        "what it writes",
-        folder);
+    return st;
 }
 
 static mega_status open_as(mega_checkpoint **out, const char *folder, const opening *how)
@@ -115,7 +133,7 @@ static mega_status open_folder(mega_checkpoint **out, const char *folder, const 
     whole.sums = MEGA_SUMS_ALL;
     for (const known_damage *d = how->damaged; d != NULL; d = d->next)
         if (strcmp(d->folder, folder) == 0) return mega_error_restore(&d->found);
-    MEGA_TRY(refuse_megatron(folder));
+    MEGA_TRY(refuse_torch(folder));
     const mega_status st = open_as(out, folder, how);
     return st != MEGA_ERR_FORMAT && st != MEGA_ERR_UNSUPPORTED ? st : open_as(out, folder, &whole);
 }
@@ -224,7 +242,7 @@ static mega_status open_untracked(mega_checkpoint **out, const char *path, const
         mega_warn("%s: " MEGA_TRACKER " is missing; taking the newest whole iteration, %s", path, (*out)->folder);
         return MEGA_OK;
     }
-    MEGA_TRY(refuse_megatron(path));
+    MEGA_TRY(refuse_torch(path));
     MEGA_TRY(mega_remedy_refuse_parts(path, names));
     *out = NULL;
     return MEGA_OK;
@@ -233,14 +251,12 @@ static mega_status open_untracked(mega_checkpoint **out, const char *path, const
 mega_status mega_checkpoint_open_as(mega_checkpoint **out, const char *path, bool any_whole, const opening *how)
 {
     *out = NULL;
+    const mega_status access = mega_path_check_access(path);
+    if (access != MEGA_OK) mega_error_prepend("--load");
+    if (access != MEGA_OK) return access;
     if (mega_file_exists(path))
         return MEGA_FAIL(MEGA_ERR_USAGE, "--load %s: this is a file, expected the folder that holds it", path);
-    if (!mega_folder_exists(path)) {
-        mega_names names = {0};
-        const mega_status st = mega_folder_list(&names, path); /* says why: missing, or not allowed */
-        if (st == MEGA_ERR_NOT_FOUND) mega_error_clear();
-        return st == MEGA_ERR_NOT_FOUND ? MEGA_OK : st;
-    }
+    if (!mega_folder_exists(path)) return MEGA_OK;
     if (has_file(path, MEGA_TRACKER)) return open_tracked(out, path, any_whole, how);
     if (has_file(path, "config.json")) {
         const mega_status st = open_folder(out, path, how);

@@ -79,14 +79,12 @@ void mega_remedy_add_beside(const char *folder)
     mega_error_restore(&record);
 }
 
-/* Weights of any program. A .bin beside an .idx is a data set. */
+/* Weights of any program, but for what refuse_torch names. A .bin beside an .idx is a data set. */
 static bool is_weights(const char *folder, const char *name)
 {
-    static const char *const endings[] = {".pt", ".pth", ".ckpt", ".gguf"};
     const char *dot = strrchr(name, '.');
     if (strstr(name, ".safetensors") != NULL || strncmp(name, "pytorch_model", 13) == 0) return true;
-    for (size_t i = 0; dot != NULL && i < sizeof endings / sizeof *endings; i++)
-        if (strcmp(dot, endings[i]) == 0) return true;
+    if (dot != NULL && strcmp(dot, ".gguf") == 0) return true;
     if (dot == NULL || strcmp(dot, ".bin") != 0) return false;
     char *index = mega_format("%s/%.*s.idx", folder, (int)(dot - name), name);
     const bool alone = index == NULL || !mega_file_exists(index);

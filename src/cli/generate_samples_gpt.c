@@ -3,6 +3,7 @@
 #include "cli.h"
 #include "commands.h"
 #include "generate.h"
+#include "megalith/encoding.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -22,6 +23,10 @@ static mega_status open_files(session *s, FILE **file, const char *path)
         return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
                          "--sample-input-file %s: cannot be opened (%m); expected a text file with one prompt a line",
                          input);
+    char head[512];
+    const bool is_file = fseek(*file, 0, SEEK_SET) == 0; /* what a pipe gave could not be given back */
+    if (is_file) MEGA_TRY(mega_encoding_check(input, head, fread(head, 1, sizeof head, *file)));
+    if (is_file) rewind(*file);
     return generate_output_open(&s->sample_file, path);
 }
 

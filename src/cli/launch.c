@@ -142,14 +142,31 @@ static bool is_tried_again(const launch_plan *p, const launch_result *result, in
     return is_asked && attempt < p->max_restarts && may_pass(p, has_trained);
 }
 
+/* The engine tells in its own words, many of them, that it did not reach a host. */
+static bool tell_unreachable(const launch_plan *p, const launch_relay *relay, const launch_result *result)
+{
+    char said[256];
+    if (launch_relay_is_ready(relay) || p->kind == LAUNCH_SLURM) return false;
+    const launch_host *lost = launch_hosts_unreachable(p, said, sizeof said);
+    if (lost == NULL) return false;
+    fprintf(
+        stderr,
+        "megalith launch: error: host %s (%s:%d) cannot be reached over ssh%s%s; no rank was started. Check its name "
+        "and that it is up, and that this works without a password: ssh -o BatchMode=yes %s true; exit status %d\n",
+        lost->name, p->hostfile, lost->line, said[0] != '\0' ? ": " : "", said, lost->name, result->exit_status);
+    return true;
+}
+
 /* The last that the user sees is what ended the run. `told`: something was said since the ranks ended. */
-static void tell_why(const launch_relay *relay, const launch_result *result, bool told)
+static void tell_why(const launch_plan *p, const launch_relay *relay, const launch_result *result, bool told)
 {
     int rank;
     const char *cause = launch_relay_cause(relay, &rank), *death = launch_relay_death(relay);
     if (result->exit_status == 0) return;
     fflush(stdout);
     if (result->interrupted) fprintf(stderr, "megalith launch: ended by a signal\n");
+    else if (cause == NULL && death[0] == '\0' && tell_unreachable(p, relay, result))
+        return;
     else if (cause == NULL)
         fprintf(stderr, "megalith launch: error: %s; exit status %d\n",
                 death[0] != '\0' ? death : "the ranks ended without a word of why", result->exit_status);
@@ -173,7 +190,7 @@ static mega_status run_once(launch_plan *p, launch_result *result, int64_t attem
     const bool is_vain = !is_tried_again(p, result, attempt, *has_trained) && is_tried_again(p, result, attempt, true);
     if (st == MEGA_OK && is_vain)
         fprintf(stderr, "megalith launch: no restart: the ranks ended before training began, and would again\n");
-    if (st == MEGA_OK) tell_why(relay, result, is_vain);
+    if (st == MEGA_OK) tell_why(p, relay, result, is_vain);
     launch_relay_destroy(relay);
     return st;
 }

@@ -64,6 +64,9 @@ void launch_hosts_read(launch_plan *p, const char *path, const char *text);
 void launch_hosts_filter(launch_plan *p);
 /* Leaves out hosts that answer no ssh; how many those were. */
 int launch_hosts_reach(launch_plan *p);
+/* The first host, this one apart, that answers no ssh, and what ssh said last; NULL: all do. Takes some seconds a host.
+ */
+const launch_host *launch_hosts_unreachable(const launch_plan *p, char *out_said, size_t size);
 
 /* launch_engine.c: finds the engine, fixes p->world, and gives its command line and environment ("NAME=VALUE" of what
  * is to be set where the user has not). */

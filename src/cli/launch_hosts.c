@@ -2,6 +2,7 @@
 #include "launch.h"
 #include <ctype.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -154,30 +155,60 @@ void launch_hosts_filter(launch_plan *p)
     for (int i = 0; i < p->hosts && p->nproc > 0; i++) p->host[i].ranks = (int)p->nproc;
 }
 
-static bool answers(const char *host)
+/* Runs `true` on the host over ssh; whether that worked, and the last line that ssh said. */
+static bool answers(const char *host, char *out_said, size_t size)
 {
+    int ends[2];
+    out_said[0] = '\0';
+    if (pipe(ends) != 0) return true;
     const pid_t child = fork();
-    if (child < 0) return true;
     if (child == 0) {
-        if (freopen("/dev/null", "r", stdin) == NULL || freopen("/dev/null", "w", stdout) == NULL ||
-            freopen("/dev/null", "w", stderr) == NULL)
-            _exit(1);
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        if (freopen("/dev/null", "r", stdin) == NULL || freopen("/dev/null", "w", stdout) == NULL) _exit(1);
         execlp("ssh", "ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", host, "true", (char *)NULL);
         _exit(0); /* no ssh: the engine has ways of its own */
     }
+    close(ends[1]);
+    FILE *said = fdopen(ends[0], "r");
+    char line[512];
+    while (child > 0 && said != NULL && fgets(line, sizeof line, said) != NULL) {
+        line[strcspn(line, "\r\n")] = '\0';
+        if (line[0] != '\0') snprintf(out_said, size, "%s", line);
+    }
+    if (said != NULL) fclose(said);
+    else
+        close(ends[0]);
     int status = 0;
-    waitpid(child, &status, 0);
-    return status == 0;
+    return child < 0 || waitpid(child, &status, 0) != child || status == 0;
+}
+
+static bool is_this_host(const launch_plan *p, int i)
+{
+    char name[256] = "";
+    if (p->hosts > 1) return i == 0;
+    gethostname(name, sizeof name - 1);
+    return strcmp(p->host[i].name, "localhost") == 0 || strcmp(p->host[i].name, name) == 0;
+}
+
+const launch_host *launch_hosts_unreachable(const launch_plan *p, char *out_said, size_t size)
+{
+    for (int i = 0; i < p->hosts; i++)
+        if (!is_this_host(p, i) && !answers(p->host[i].name, out_said, size)) return &p->host[i];
+    return NULL;
 }
 
 /* The first host is this one: it is not asked. */
 int launch_hosts_reach(launch_plan *p)
 {
     int left = 0;
+    char said[256];
     for (int i = 0; i < p->hosts; i++) {
-        if (i == 0 || answers(p->host[i].name)) p->host[left++] = p->host[i];
+        if (i == 0 || answers(p->host[i].name, said, sizeof said)) p->host[left++] = p->host[i];
         else
-            fprintf(stderr, "megalith launch: host %s does not answer ssh and is left out\n", p->host[i].name);
+            fprintf(stderr, "megalith launch: host %s does not answer ssh and is left out%s%s\n", p->host[i].name,
+                    said[0] != '\0' ? ": " : "", said);
     }
     const int lost = p->hosts - left;
     p->hosts = left;

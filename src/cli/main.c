@@ -148,6 +148,10 @@ static int show_help(const cli_row *row)
         mega_command_launch_help(stdout);
         return 0;
     }
+    if (!is_built(row)) {
+        printf("megalith %s is not built yet: %s\n", row->name, row->instead);
+        return 0;
+    }
     mega_buffer text = {0};
     const mega_status st = mega_config_help(row->name, &text);
     if (st != MEGA_OK) return mega_cli_fail("help", st);
@@ -203,8 +207,7 @@ static int run_command(const cli_row *row, int argc, char **argv)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return show_help(row);
     }
     if (!is_built(row)) {
-        fprintf(stderr, "megalith %s: error: this command is not built%s%s\n", row->name,
-                row->instead != NULL ? " yet: " : "", row->instead != NULL ? row->instead : " into this program");
+        fprintf(stderr, "megalith %s: error: this command is not built yet: %s\n", row->name, row->instead);
         return 1;
     }
     if (argc == 1 && row->example != NULL) return show_example(row);

@@ -2,6 +2,7 @@
 #include "cli.h"
 #include "cli_tokenizer.h"
 #include "commands.h"
+#include "megalith/encoding.h"
 #include "megalith/file.h"
 #include <stdlib.h>
 #include <string.h>
@@ -61,8 +62,10 @@ static mega_status read_text(mega_buffer *out, const mega_config *cfg)
         char *text = NULL;
         size_t size = 0;
         MEGA_TRY(mega_file_read(&text, &size, o->input));
-        mega_buffer_append(out, text, size);
+        const mega_status st = mega_encoding_check(o->input, text, size);
+        if (st == MEGA_OK) mega_buffer_append(out, text, size);
         mega_free(text);
+        if (st != MEGA_OK) return st;
     }
     return mega_buffer_check(out, "the text");
 }

@@ -37,20 +37,42 @@ static bool pair_exists(mega_config *cfg, const char *prefix)
     return mega_file_exists(bin) && mega_file_exists(idx);
 }
 
+/* What this user may not look at is not "not there". */
+static bool is_hidden(mega_config *cfg, const char *option, const char *path)
+{
+    const mega_status st = mega_path_check_access(path);
+    if (st != MEGA_OK) mega_config_problem(cfg, st, "%s %s", option, mega_error_message());
+    return st != MEGA_OK;
+}
+
+/* Another pair beside a missing one whose name begins with it: preprocess_data adds the key of the JSON lines and
+ * "_document", or "_sentence". NULL when there is none. */
+static const char *pair_beside(mega_config *cfg, const char *prefix)
+{
+    char *found = NULL;
+    const mega_status st = mega_path_complete(&found, prefix, ".idx");
+    if (st != MEGA_OK) mega_config_problem(cfg, st, "%s", mega_error_message());
+    const char *pair = found != NULL ? mega_config_text(cfg, "%s", found) : NULL;
+    mega_free(found);
+    return pair != NULL && pair_exists(cfg, pair) ? pair : NULL;
+}
+
 /* A prefix whose pair of files is missing: says what is there instead. */
 static void check_prefix(mega_config *cfg, const char *option, const char *prefix)
 {
     if (pair_exists(cfg, prefix)) return;
     const size_t n = strlen(prefix);
     const char *shorter = n > 4 ? mega_config_text(cfg, "%.*s", (int)(n - 4), prefix) : NULL;
-    const char *longer = mega_config_text(cfg, "%s_text_document", prefix);
+    const char *text = mega_config_text(cfg, "%s_text_document", prefix);
+    const char *longer = pair_exists(cfg, text) ? text : pair_beside(cfg, prefix);
     const char *bin = mega_config_text(cfg, "%s.bin", prefix);
     const char *idx = mega_config_text(cfg, "%s.idx", prefix);
+    if (is_hidden(cfg, option, bin) || is_hidden(cfg, option, idx)) return;
     if (shorter != NULL && (strcmp(prefix + n - 4, ".bin") == 0 || strcmp(prefix + n - 4, ".idx") == 0) &&
         pair_exists(cfg, shorter)) {
         mega_config_problem(cfg, MEGA_ERR_NOT_FOUND, "%s %s: a prefix is wanted, without %s; use %s", option, prefix,
                             prefix + n - 4, shorter);
-    } else if (pair_exists(cfg, longer)) {
+    } else if (longer != NULL) {
         mega_config_problem(cfg, MEGA_ERR_NOT_FOUND, "%s %s: there is no %s, but there is %s.bin; use %s", option,
                             prefix, bin, longer, longer);
     } else {
@@ -105,7 +127,7 @@ void mega_rule_data_paths(mega_config *cfg)
 
 static void check_file(mega_config *cfg, const char *option, const char *path, const char *what)
 {
-    if (path == NULL || mega_file_exists(path)) return;
+    if (path == NULL || is_hidden(cfg, option, path) || mega_file_exists(path)) return;
     mega_config_problem(cfg, MEGA_ERR_NOT_FOUND, "%s %s: %s; expected %s", option, path,
                         mega_folder_exists(path) ? "it is a folder" : "there is no such file", what);
 }
@@ -174,7 +196,7 @@ static void check_outputs(mega_config *cfg)
 /* A checkpoint to generate from or to evaluate, and the files that go with it. */
 void mega_rule_reads(mega_config *cfg)
 {
-    if (cfg->load != NULL && !mega_folder_exists(cfg->load)) {
+    if (cfg->load != NULL && !is_hidden(cfg, "--load", cfg->load) && !mega_folder_exists(cfg->load)) {
         mega_config_problem(cfg, MEGA_ERR_NOT_FOUND,
                             "--load %s: %s; expected a folder of checkpoints, or a Hugging Face GPT-2 folder",
                             cfg->load, mega_file_exists(cfg->load) ? "it is a file" : "there is no such folder");

@@ -185,10 +185,18 @@ static mega_status map_pair(mega_indexed *ix)
         const size_t n = strlen(ix->prefix);
         const bool extension =
             n > 4 && (strcmp(ix->prefix + n - 4, ".idx") == 0 || strcmp(ix->prefix + n - 4, ".bin") == 0);
-        st = MEGA_FAIL(MEGA_ERR_NOT_FOUND,
-                       "data set %s: no file %s; expected the common name of a .bin and an .idx file %s", ix->prefix,
-                       path,
-                       extension ? "without its ending" : "(preprocess_data writes PREFIX_text_document.bin and .idx)");
+        char *longer = NULL;
+        st = mega_path_check_access(path);
+        if (st == MEGA_OK) st = mega_path_complete(&longer, ix->prefix, ".idx");
+        if (st == MEGA_OK && longer != NULL)
+            st = MEGA_FAIL(MEGA_ERR_NOT_FOUND, "data set %s: no file %s, but there is %s.idx; use %s", ix->prefix, path,
+                           longer, longer);
+        else if (st == MEGA_OK)
+            st = MEGA_FAIL(
+                MEGA_ERR_NOT_FOUND, "data set %s: no file %s; expected the common name of a .bin and an .idx file %s",
+                ix->prefix, path,
+                extension ? "without its ending" : "(preprocess_data writes PREFIX_text_document.bin and .idx)");
+        mega_free(longer);
     }
     if (st == MEGA_OK) st = mega_map_open(&ix->index, path);
     if (st == MEGA_OK) {

@@ -2,6 +2,7 @@
  * is found out later, by mega_document_texts on any thread. */
 #include "megalith/documents.h"
 #include "documents_impl.h"
+#include "megalith/encoding.h"
 #include <ctype.h>
 #include <string.h>
 
@@ -18,9 +19,10 @@ struct mega_documents {
     mega_document_stream *stream;
     mega_document_format format;
     const char *path;
-    mega_buffer carry; /* bytes read that belong to the next chunk */
-    int64_t line;      /* of the first byte of carry */
-    uint64_t before;   /* bytes of the files before this one */
+    mega_buffer carry;       /* bytes read that belong to the next chunk */
+    int64_t line;            /* of the first byte of carry */
+    uint64_t before;         /* bytes of the files before this one */
+    bool has_told_line_ends; /* one file stands for all */
 };
 
 mega_status mega_document_format_parse(mega_document_format *out, const char *name)
@@ -164,7 +166,11 @@ static mega_status open_next(mega_documents *d)
         (void)first_behind(&d->carry, 0, &at);
         (void)first_behind(&d->carry, at + 4, &at);
     } while (!end && at == d->carry.size && d->carry.size < DETECT_BYTES);
-    return detect_format(d);
+    if (d->carry.size > 0) MEGA_TRY(mega_encoding_check(d->path, d->carry.data, d->carry.size));
+    MEGA_TRY(detect_format(d));
+    if (d->format == MEGA_DOCUMENT_TEXT && !d->has_told_line_ends)
+        d->has_told_line_ends = mega_encoding_note_line_ends(d->path, d->carry.data, d->carry.size);
+    return MEGA_OK;
 }
 
 static void close_current(mega_documents *d)

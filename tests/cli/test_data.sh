@@ -17,6 +17,9 @@ run data info a_text_document --seq-length 4
 has 'mean 3.3, shortest 0, median 4, longest 6'
 has '^  empty documents  +1$'
 
+"$MEGALITH" data info a >out 2>&1 && fail "a cut name"
+has 'no file a.idx, but there is a_text_document.idx; use a_text_document$'
+
 run data show a_text_document --tokenizer-type ByteTokenizer --num-documents 3 --num-samples 2 --seq-length 4 \
     --split 1 --reset-position-ids --reset-attention-mask --eod-mask-loss || fail "show"
 has '^--- document 0 of 3, 4 tokens$'

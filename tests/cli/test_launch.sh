@@ -190,6 +190,19 @@ launch dies --nproc_per_node 4 pretrain_gpt >out 2>err
 [ $? -eq 137 ] || note "exit status of a rank that was killed"
 grep -qx 'megalith launch: error: rank 3 on host n7 was ended by signal 9 (Killed); exit status 137' err || note "who died"
 
+# The engine's words about a host that it did not reach are not the last.
+engine lost mpirun 'mpirun (Open MPI) 4.1.4' 'echo "ssh: Could not resolve hostname worker-1: Name or service not known" >&2; echo "ORTE was unable to reliably start one or more daemons." >&2; exit 1'
+printf '#!/bin/sh\nfor word; do [ "$word" != worker-1 ] || { echo "ssh: Could not resolve hostname worker-1" >&2; exit 255; }; done\n' >lost/ssh
+chmod +x lost/ssh
+launch lost --hostfile hostfile pretrain_gpt >out 2>err
+[ $? -eq 1 ] || note "exit status of an unreachable host"
+tail -n 1 err | grep -q '^megalith launch: error: host worker-1 (hostfile:4) cannot be reached over ssh: ssh: Could not resolve hostname worker-1; no rank was started. .* ssh -o BatchMode=yes worker-1 true; exit status 1$' ||
+    note "an unreachable host"
+grep -q '^ssh: Could not resolve' err || note "what ssh said is kept"
+printf '#!/bin/sh\nexit 0\n' >lost/ssh
+launch lost --hostfile hostfile pretrain_gpt >out 2>err
+tail -n 1 err | grep -q '^megalith launch: error: the ranks ended without a word of why' || note "hosts that all answer"
+
 # ---- options of launch behind the command ----
 for option in --nproc_per_node --num-gpus --num_accelerators --nnodes --num_nodes --node_rank --hostfile --include --exclude \
     --log_dir --master_addr --max-restarts --launcher --master_port; do

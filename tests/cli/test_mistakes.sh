@@ -44,6 +44,9 @@ refuses "21 nothing said" 'missing: --num-layers, --hidden-size, --num-attention
     pretrain_gpt --seed 1
 refuses "22 stray word" '"wort" (argument 1) belongs to no option' pretrain_gpt wort "${base[@]}"
 refuses "23 a model that is not built" 'pretrain_bert|not built yet|megalith pretrain_gpt' pretrain_bert --num-layers 2
+for command in pretrain_bert pretrain_t5 checkpoint config run_text_generation_server merge_mp_partitions; do
+    "$MEGALITH" $command --help >out 2>&1 && grep -q "^megalith $command is not built yet: " out || note "help of $command: $(cat out)"
+done
 refuses "24 unknown command" '"pretrian_gpt" is not a command|did you mean pretrain_gpt?' pretrian_gpt --num-layers 2
 refuses "25 a launcher's ranks" '--local_rank 1 is not built yet|an MPI launcher starts the ranks' pretrain_gpt "${base[@]}" "${data[@]}" --local_rank 1
 refuses "three at once" '3 mistakes:|1. --train-iters: "x" is not a whole number|2. --num-attention-heads 5|3. --data-path nowhere' \

@@ -421,6 +421,32 @@ static void each_failing_allocation_is_reported(void **state)
     assert_in_range(mega_kit_fail_each_allocation(use_files, (void *)(uintptr_t)folder), 10, 60);
 }
 
+static void names_that_were_cut(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    mega_kit_write(mega_kit_path(folder, "code_b_document.idx"), "x");
+    mega_kit_write(mega_kit_path(folder, "code_a_document.idx"), "x");
+    mega_kit_write(mega_kit_path(folder, "code.idx"), "x");
+    mega_kit_write(mega_kit_path(folder, "codes_document.idx"), "x");
+    static const struct {
+        const char *prefix, *ending, *found;
+    } rows[] = {{"code", ".idx", "code_a_document"},
+                {"cod", ".idx", NULL},
+                {"code", ".bin", NULL},
+                {"none/code", ".idx", NULL}};
+    char *found = NULL;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(mega_path_complete(&found, mega_kit_path(folder, rows[i].prefix), rows[i].ending), MEGA_OK);
+        if (rows[i].found == NULL) assert_null(found);
+        else
+            assert_string_equal(found, mega_kit_path(folder, rows[i].found));
+        mega_free(found);
+    }
+    assert_int_equal(mega_path_complete(&found, "", ".idx"), MEGA_OK);
+    assert_null(found);
+}
+
 static void paths(void **state)
 {
     (void)state;
@@ -459,6 +485,7 @@ int main(void)
         cmocka_unit_test(tries_of_the_dead_are_removed),
         cmocka_unit_test(observer_hears_every_change),
         cmocka_unit_test(each_failing_allocation_is_reported),
+        cmocka_unit_test(names_that_were_cut),
         cmocka_unit_test(paths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

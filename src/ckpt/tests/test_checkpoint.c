@@ -308,7 +308,8 @@ static void reads_trackers(void **state)
     mega_kit_write(tracker, "release");
     TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_NOT_FOUND, "release");
     tiny_ok(mega_folder_create(mega_kit_path(folder, "release/mp_rank_00")));
-    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_UNSUPPORTED, "Megatron", "convert");
+    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_UNSUPPORTED, "mp_rank_00, files of Megatron",
+              "load them with the program that wrote them");
     write_iterations(&m, folder, 3, 4, 0);
     tiny_ok(mega_checkpoint_open(&c, mega_kit_path(folder, "iter_0000003"), false)); /* an iteration folder itself */
     assert_int_equal(mega_checkpoint_iteration(c), 3);
@@ -328,6 +329,50 @@ static void reads_trackers(void **state)
     assert_non_null(strstr(tiny_warned, "weights only"));
     mega_checkpoint_close(c);
     tiny_fini(&m);
+}
+
+/* Folders of other programs, each by the first name that tells it. */
+static void tells_files_of_torch(void **state)
+{
+    (void)state;
+    static const char *const made[] = {
+        "mp_rank_00/model_optim_rng.pt", "__0_0.distcp", "distrib_optim.pt",      "model_optim_rng.pt",
+        "global_step100/x.pt",           "ckpt.pt",      "layer_00-model_00.ckpt"};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        const char *folder = mega_kit_temp_folder();
+        const char *slash = strchr(made[i], '/');
+        mega_checkpoint *c = NULL;
+        char first[96];
+        snprintf(first, sizeof first, "found %.*s,", slash != NULL ? (int)(slash - made[i]) : 60, made[i]);
+        if (slash != NULL) {
+            char inner[64];
+            snprintf(inner, sizeof inner, "%.*s", (int)(slash - made[i]), made[i]);
+            tiny_ok(mega_folder_create(mega_kit_path(folder, inner)));
+        }
+        mega_kit_write(mega_kit_path(folder, made[i]), "x");
+        TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_UNSUPPORTED, first, "docs/huggingface.md");
+        assert_null(strstr(mega_error_message(), "convert"));
+    }
+}
+
+/* A folder that this user may not read is not an empty one. */
+static void tells_rights(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder(), *locked = mega_kit_path(folder, "locked");
+    mega_checkpoint *c = NULL;
+    tiny_ok(mega_folder_create(locked));
+    assert_int_equal(chmod(locked, 0), 0);
+    assert_int_equal(chmod(folder, 0755), 0);
+    const bool is_root = geteuid() == 0;
+    if (is_root) assert_int_equal(seteuid(65534), 0);
+    const mega_status beside = mega_checkpoint_open(&c, locked, false);
+    const mega_status below = mega_checkpoint_open(&c, mega_kit_path(locked, "iter_0000001"), false);
+    if (is_root) assert_int_equal(seteuid(0), 0);
+    assert_int_equal(chmod(locked, 0700), 0);
+    assert_int_equal(beside, MEGA_ERR_IO);
+    assert_int_equal(below, MEGA_ERR_IO);
+    assert_non_null(strstr(mega_error_message(), "check the rights"));
 }
 
 static void refuses_to_save(void **state)
@@ -432,6 +477,8 @@ int main(void)
         cmocka_unit_test(keeps_what_was_set_aside),
         cmocka_unit_test(finds_nothing),
         cmocka_unit_test(reads_trackers),
+        cmocka_unit_test(tells_files_of_torch),
+        cmocka_unit_test(tells_rights),
         cmocka_unit_test(refuses_to_save),
         cmocka_unit_test(out_of_memory),
     };

@@ -385,6 +385,9 @@ static void data_paths(void **state)
         {TRAIN "--data-path @/a", "/a_text_document.bin; use "},
         {TRAIN "--data-path @/nothing", "nothing.idx are not there; megalith preprocess_data makes this pair"},
         {TRAIN "--data-path @/half", "half.idx is not there"},
+        {TRAIN "--data-path @/codeparrot", "/codeparrot_content_document.bin; use "},
+        {TRAIN "--data-path @/codeparrot_content", "/codeparrot_content_document.bin; use "},
+        {TRAIN "--data-path @/codep", "codep.idx are not there"},
         {TRAIN "--data-path 0.3 @/a_text_document 0.7", "3 values; expected one prefix, or WEIGHT PREFIX in pairs"},
         {TRAIN "--data-path @/a_text_document @/a_text_document", "stands where the weight of"},
         {TRAIN "--data-path @/a_text_document --train-data-path @/a_text_document", "give one or the other"},
@@ -398,6 +401,8 @@ static void data_paths(void **state)
     mega_kit_write(mega_kit_path(folder, "a_text_document.bin"), "x");
     mega_kit_write(mega_kit_path(folder, "a_text_document.idx"), "x");
     mega_kit_write(mega_kit_path(folder, "half.bin"), "x");
+    mega_kit_write(mega_kit_path(folder, "codeparrot_content_document.bin"), "x");
+    mega_kit_write(mega_kit_path(folder, "codeparrot_content_document.idx"), "x");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (cases[i].part != NULL) kit_refuse("plan", in_folder(cases[i].line, folder), cases[i].part);
         else
@@ -480,6 +485,30 @@ static void places(void **state)
                "it is a folder; expected the name of a file");
 }
 
+/* What may not be looked at is not told to be missing. */
+static void hidden(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"--load @/locked --prompt a", "--load @/locked/below --prompt a",
+                                        "--load @ --sample-input-file @/locked/prompts",
+                                        "--load @ --prompt a --vocab-file @/locked/vocab.json"};
+    const char *folder = mega_kit_temp_folder(), *locked = mega_kit_path(folder, "locked");
+    assert_int_equal(mkdir(locked, 0), 0);
+    assert_int_equal(chmod(folder, 0755), 0);
+    const bool is_root = geteuid() == 0;
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        mega_config c;
+        if (is_root) assert_int_equal(seteuid(65534), 0);
+        const mega_status st = kit_parse(&c, "generate_samples_gpt", in_folder(lines[i], folder));
+        if (is_root) assert_int_equal(seteuid(0), 0);
+        assert_int_equal(st, MEGA_ERR_IO);
+        kit_assert_has(mega_error_message(), "Permission denied; check the rights");
+        assert_null(strstr(mega_error_message(), "there is no such"));
+        mega_config_fini(&c);
+    }
+    assert_int_equal(chmod(locked, 0700), 0);
+}
+
 static void rights(void **state)
 {
     (void)state;
@@ -519,6 +548,7 @@ int main(void)
         cmocka_unit_test(tokenizers),
         cmocka_unit_test(other_commands),
         cmocka_unit_test(places),
+        cmocka_unit_test(hidden),
         cmocka_unit_test(rights),
         cmocka_unit_test(batch_over_ranks),
         cmocka_unit_test(idle_on_ranks),

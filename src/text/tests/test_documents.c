@@ -2,6 +2,7 @@
 #include "kit.h"
 #include "megalith/documents.h"
 #include "megalith/file.h"
+#include "megalith/log.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +106,73 @@ static void forced_formats(void **state)
     assert_int_equal(mega_document_format_parse(&f, "csv"), MEGA_ERR_USAGE);
 }
 
+static void write_bytes(const char *path, const char *bytes, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void note_warning(void *user, mega_log_level level, const char *line)
+{
+    char *said = user;
+    const size_t used = strlen(said);
+    if (level == MEGA_LOG_WARN) snprintf(said + used, 1024 - used, "%s\n", line);
+}
+
+/* Text that is not UTF-8 by its first bytes is refused with the command that converts it. */
+static void other_encodings(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes;
+        size_t size;
+        const char *found; /* NULL: read as UTF-8 */
+    } cases[] = {
+        {"\xff\xfeT\0e\0x\0t\0\n\0", 12,
+         "UTF-16LE (its byte order mark), expected UTF-8; convert it: iconv -f UTF-16 "},
+        {"\xfe\xff\0T\0e\0x\0t\0\n", 12, "UTF-16BE (its byte order mark)"},
+        {"\xff\xfe\0\0T\0\0\0", 8, "UTF-32LE (its byte order mark), expected UTF-8; convert it: iconv -f UTF-32 "},
+        {"\0\0\xfe\xff\0\0\0T", 8, "UTF-32BE"},
+        {"T\0e\0x\0t\0 \0m\0\n\0", 14,
+         "UTF-16LE (every second byte is zero), expected UTF-8; convert it: iconv -f UTF-16LE "},
+        {"\0T\0e\0x\0t\0 \0m\0\n", 14, "UTF-16BE (every second byte is zero)"},
+        {"{\0\"\0t\0e\0x\0t\0\"\0", 14, "UTF-16LE"},
+        {"a text with one \0 in it\n", 24, NULL},
+    };
+    const char *path = mega_kit_path(mega_kit_temp_folder(), "x");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        write_bytes(path, cases[i].bytes, cases[i].size);
+        reading r = read_inputs(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL});
+        assert_int_equal(r.st, cases[i].found == NULL ? MEGA_OK : MEGA_ERR_FORMAT);
+        if (cases[i].found != NULL && strstr(mega_error_message(), cases[i].found) == NULL)
+            fail_msg("case %zu: %s", i, mega_error_message());
+        mega_buffer_fini(&r.text);
+    }
+}
+
+/* The line ends of Windows stay in plain text, which is told once; in JSON lines they mean nothing. */
+static void windows_line_ends(void **state)
+{
+    (void)state;
+    char said[1024] = "";
+    const char *paths[3];
+    mega_log_set_sink(note_warning, said);
+    for (int i = 0; i < 3; i++) {
+        paths[i] = mega_kit_path(mega_kit_temp_folder(), i == 0 ? "a.jsonl" : "b.txt");
+        mega_kit_write(paths[i], i == 0 ? "{\"text\":\"one\"}\r\n" : "two\r\nthree\r\n");
+    }
+    expect_documents(&(mega_documents_options){paths, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL}, "one|");
+    assert_string_equal(said, "");
+    expect_documents(&(mega_documents_options){paths, 3, MEGA_DOCUMENT_AUTO, false, 0, NULL},
+                     "one|two\r\nthree\r\n|two\r\nthree\r\n|");
+    mega_log_set_sink(NULL, NULL);
+    const char *first = strstr(said, "b.txt: lines end in CR LF");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "b.txt"));
+}
+
 static void lines_of_faults(void **state)
 {
     (void)state;
@@ -198,14 +266,6 @@ static size_t pack(bool gzip, const char *text, size_t n, char *out, size_t room
     return packed;
 }
 
-static void write_bytes(const char *path, const char *bytes, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
-}
-
 static void packed_files(void **state)
 {
     (void)state;
@@ -290,6 +350,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formats_by_content),  cmocka_unit_test(blank_lines_split),
+        cmocka_unit_test(other_encodings),     cmocka_unit_test(windows_line_ends),
         cmocka_unit_test(forced_formats),      cmocka_unit_test(lines_of_faults),
         cmocka_unit_test(arrays_are_named),    cmocka_unit_test(folders_globs_and_order),
         cmocka_unit_test(packed_files),        cmocka_unit_test(standard_input),

@@ -27,6 +27,9 @@ void mega_map_fetch(const mega_map *map, size_t begin, size_t bytes);
 
 /* Whole file into a new block with a NUL behind it; *out owned by the caller (mega_free). */
 mega_status mega_file_read(char **out, size_t *out_size, const char *path);
+/* MEGA_OK when the path is not there, or is and may be read (a folder: listed and searched). Else the rights, or what
+ * the file system says, keep this user from knowing or reading it: "not there" would be the wrong answer. */
+mega_status mega_path_check_access(const char *path);
 bool mega_file_exists(const char *path); /* a regular file or anything but a folder */
 bool mega_folder_exists(const char *path);
 /* Both lead to one regular file, by whatever names and links; also to one that is not there yet. Pipes and devices may
@@ -95,6 +98,10 @@ void mega_temporaries_remove(const char *folder, const char *begin, const char *
 typedef void mega_file_observer(void *user, const char *op, const char *a, const char *b, const void *bytes,
                                 size_t size);
 void mega_file_observe(mega_file_observer *observer, void *user);
+
+/* For a name that was cut: "data/code" and ".idx" give "data/code_content_document" where data/ holds a file of this name
+ * and ending, the first by name of those that continue with "_". *out is a new block; NULL when there is none. */
+mega_status mega_path_complete(char **out, const char *prefix, const char *ending);
 
 /* dir + "/" + name, in a new block; NULL when memory is short. */
 char *mega_path_join(const char *folder, const char *name);

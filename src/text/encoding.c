@@ -1,0 +1,51 @@
+/* What the first bytes of a text tell of how it is written: UTF-16 and UTF-32 are refused, line ends of Windows told.
+ */
+#include "megalith/encoding.h"
+#include "megalith/log.h"
+#include <stdint.h>
+#include <string.h>
+
+enum { PROBED_BYTES = 512, LEAST_BYTES = 8 };
+
+/* By its byte order mark. FF FE begins UTF-32 as well, with two zeros behind it. */
+static const char *marked(const uint8_t *b, size_t n)
+{
+    static const uint8_t little[4] = {0xff, 0xfe, 0, 0}, big[4] = {0, 0, 0xfe, 0xff};
+    if (n >= 4 && memcmp(b, little, 4) == 0) return "UTF-32LE";
+    if (n >= 4 && memcmp(b, big, 4) == 0) return "UTF-32BE";
+    if (n >= 2 && b[0] == 0xff && b[1] == 0xfe) return "UTF-16LE";
+    if (n >= 2 && b[0] == 0xfe && b[1] == 0xff) return "UTF-16BE";
+    return NULL;
+}
+
+/* Without a mark: of Latin letters one byte of two is zero, and always the same one. */
+static const char *unmarked(const uint8_t *b, size_t n)
+{
+    size_t zeros[2] = {0, 0};
+    if (n > PROBED_BYTES) n = PROBED_BYTES;
+    if (n < LEAST_BYTES) return NULL;
+    for (size_t i = 0; i < n; i++) zeros[i % 2] += b[i] == 0;
+    if (zeros[0] == 0 && zeros[1] > n / 4) return "UTF-16LE";
+    if (zeros[1] == 0 && zeros[0] > n / 4) return "UTF-16BE";
+    return NULL;
+}
+
+mega_status mega_encoding_check(const char *path, const char *text, size_t bytes)
+{
+    const uint8_t *b = (const uint8_t *)text;
+    const char *mark = marked(b, bytes), *found = mark != NULL ? mark : unmarked(b, bytes);
+    if (found == NULL) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: found %s%s, expected UTF-8; convert it: iconv -f %s -t UTF-8 %s > utf8.txt",
+                     path, found, mark != NULL ? " (its byte order mark)" : " (every second byte is zero)",
+                     mark != NULL ? strncmp(mark, "UTF-16", 6) == 0 ? "UTF-16" : "UTF-32" : found, path);
+}
+
+bool mega_encoding_note_line_ends(const char *path, const char *text, size_t bytes)
+{
+    const char *newline = bytes > 0 ? memchr(text, '\n', bytes) : NULL;
+    if (newline == NULL || newline == text || newline[-1] != '\r') return false;
+    mega_warn("%s: lines end in CR LF, as Windows writes them; each CR stays in the text and becomes a part of its "
+              "tokens. tr -d '\\r' < FILE > NEW takes them out",
+              path);
+    return true;
+}
