@@ -199,6 +199,11 @@ const mega_layout *mega_engine_layout(const mega_engine *e)
     return e->layout;
 }
 
+const mega_lr_schedule *mega_engine_schedule(const mega_engine *e)
+{
+    return &e->options.schedule;
+}
+
 mega_engine_progress *mega_engine_progress_get(mega_engine *e)
 {
     return &e->progress;

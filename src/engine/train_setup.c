@@ -248,6 +248,16 @@ mega_status train_check_state(const trainer *t)
     return mega_engine_check_load(&o, t->checkpoint, &how);
 }
 
+static void say_schedule(const trainer *t)
+{
+    const mega_lr_schedule *s = mega_engine_schedule(t->engine);
+    train_line(t,
+               " > using the checkpoint's schedule: learning rate %g to %g, %s over %.0f samples with %.0f of warm-up; "
+               "weight decay %g to %g",
+               s->max_lr, s->min_lr, mega_lr_style_name(s->style), s->decay, s->warmup, s->start_weight_decay,
+               s->end_weight_decay);
+}
+
 static mega_status load(trainer *t)
 {
     const mega_config *cfg = t->cfg;
@@ -264,6 +274,7 @@ static mega_status load(trainer *t)
     t->cfg->consumed_valid_samples = p->consumed_valid_samples;
     train_line(t, " checkpoint version 3.0");
     train_line(t, "  successfully loaded checkpoint from %s at iteration %lld", folder, (long long)iteration);
+    if (cfg->use_checkpoint_opt_param_scheduler && !cfg->skip_train) say_schedule(t);
     if (loaded.resumed) MEGA_TRY(train_read_stored(t));
     if (!cfg->skip_train && !loaded.optimizer && loaded.resumed && !cfg->no_load_optim)
         mega_warn("checkpoint %s: it holds no optimizer state (--no-save-optim); the moments start at zero", folder);

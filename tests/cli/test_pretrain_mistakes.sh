@@ -52,6 +52,13 @@ mistake "another network" 'good/iter_0000004|--num-layers is 3 here, 2 in the ch
     "${small[@]}" "${data[@]}" --load good --num-layers 3 --hidden-size 64
 mistake "another schedule" '--override-opt_param-scheduler|--use-checkpoint-opt_param-scheduler|learning rate (--lr): 0.002 here, 0.001 in the checkpoint' \
     "${small[@]}" "${data[@]}" --load good --lr 2e-3
+"$MEGALITH" pretrain_gpt "${small[@]}" "${data[@]}" --load good --finetune --use-checkpoint-opt_param-scheduler --lr 2e-3 \
+    --metrics-file taken.jsonl >log 2>&1 || note "the checkpoint's schedule"
+grep -q "^ > using the checkpoint's schedule: learning rate 0.001 to 0, linear over 8 samples with 0 of warm-up" log || note "the schedule is not told"
+head -n 1 taken.jsonl | grep -q '"learning_rate": 0.001,' || note "the first rate of the checkpoint's schedule: $(head -n 1 taken.jsonl)"
+mkdir bare && cp good/iter_0000004/{config.json,model.safetensors} bare
+mistake "a schedule of weights alone" '--use-checkpoint-opt_param-scheduler: --load bare holds weights alone|no schedule|--lr' \
+    "${small[@]}" "${data[@]}" --load bare --use-checkpoint-opt_param-scheduler
 mistake "another optimizer" 'optimizer state is of adam|--optimizer is sgd|--no-load-optim' "${small[@]}" "${data[@]}" --load good --optimizer sgd
 mistake "nothing to load" 'empty|--exit-on-missing-checkpoint|iter_' "${small[@]}" "${data[@]}" --load empty --exit-on-missing-checkpoint
 mkdir void

@@ -151,6 +151,8 @@ typedef struct mega_engine_progress {
     int64_t schedule_samples;       /* the n of the learning rate */
 } mega_engine_progress;
 mega_engine_progress *mega_engine_progress_get(mega_engine *e);
+/* As created with, or as a load took it from a checkpoint. */
+const mega_lr_schedule *mega_engine_schedule(const mega_engine *e);
 
 typedef struct mega_engine_save_options {
     const char *folder;
