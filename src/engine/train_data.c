@@ -98,7 +98,7 @@ static mega_status need_training(const trainer *t, const mega_gpt_data *training
 static mega_status probe(const trainer *t, int split)
 {
     mega_gpt_data_probe p;
-    if (t->tokenizer == NULL) return MEGA_OK;
+    if (t->tokenizer == NULL || t->vocab == 0) return MEGA_OK; /* none, or one that was refused */
     const mega_ltor_options o = ltor_options(t);
     const char *others, *prefix = train_data_prefix(t->cfg, split, &others);
     mega_gpt_data_look(t->data[split], PROBE_TOKENS, t->vocab, o.eod, &p);

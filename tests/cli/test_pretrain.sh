@@ -231,6 +231,7 @@ grep -q 'tokens were changed' same.log options.log && fail "the same data are ca
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 10 --load twice --tokenizer-type NullTokenizer --vocab-size 256 >tokenizer.log 2>&1
 [ $? = 2 ] || fail "another tokenizer: exit status"
 has tokenizer.log '--load twice: it was trained with another tokenizer \(ByteTokenizer, .*\) than this run.s \(NullTokenizer, .*--override-tokenizer'
+grep -q 'holds token id' tokenizer.log && fail "a refused tokenizer was held against the data"
 onward meant --tokenizer-type NullTokenizer --vocab-size 256 --override-tokenizer
 has meant.log 'warning: --override-tokenizer: the tokenizer is not the one of --load twice'
 
