@@ -5,6 +5,7 @@
 #include "megalith/file.h"
 #include "megalith/gpt_data.h"
 #include "megalith/indexed.h"
+#include "megalith/lock.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,6 +47,35 @@ const void *mega_indexed_raw(const mega_indexed *ix, size_t *out_bytes);
 uint32_t mega_indexed_crc32c(const mega_indexed *ix);
 int64_t mega_indexed_index_bytes(const mega_indexed *ix);
 int64_t mega_indexed_tokens_between(const mega_indexed *ix, int64_t begin, int64_t end); /* of sequences, O(1) */
+
+/* ---- indexed_pair.c: a .bin and an .idx that get their names together ---- */
+
+typedef enum pair_path {
+    PAIR_BIN,
+    PAIR_IDX,
+    PAIR_NEW_BIN, /* whole, on the way to its name */
+    PAIR_NEW_IDX, /* the same; while it is there the new pair is the one that counts */
+    PAIR_OLD_BIN,
+    PAIR_OLD_IDX,
+    PAIR_LOCK,
+    PAIR_PATHS
+} pair_path;
+typedef struct mega_pair {
+    const char *prefix; /* borrowed */
+    char *folder, *path[PAIR_PATHS];
+} mega_pair;
+mega_status mega_pair_init(mega_pair *p, const char *prefix);
+void mega_pair_fini(mega_pair *p);
+/* For those that write: one process at a time. MEGA_ERR_BUSY names the other. */
+mega_status mega_pair_lock(mega_lock **out, const mega_pair *p);
+/* Gives two files of the folder, whole and synced, the names of the pair. When it fails the old pair is what it was, or
+ * the message says what becomes of it. The caller holds the lock. */
+mega_status mega_pair_commit(const mega_pair *p, const char *bin, const char *idx);
+/* What a dead process left of a commit: ends it where the new pair counts, else removes it. The caller holds the lock.
+ */
+mega_status mega_pair_complete(const mega_pair *p);
+/* Maps both files, which are those of one pair; completes what a dead process left and waits for a commit under way. */
+mega_status mega_pair_map(const char *prefix, mega_map *index, mega_map *bin);
 
 /* ---- gpt_index.c: the three arrays of one split ---- */
 

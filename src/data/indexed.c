@@ -176,40 +176,9 @@ static mega_status check_bin(const mega_indexed *ix)
     return MEGA_OK;
 }
 
-static mega_status map_pair(mega_indexed *ix)
-{
-    char *path = mega_format("%s.idx", ix->prefix);
-    if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a file name", ix->prefix);
-    mega_status st = MEGA_OK;
-    if (!mega_file_exists(path)) {
-        const size_t n = strlen(ix->prefix);
-        const bool extension =
-            n > 4 && (strcmp(ix->prefix + n - 4, ".idx") == 0 || strcmp(ix->prefix + n - 4, ".bin") == 0);
-        char *longer = NULL;
-        st = mega_path_check_access(path);
-        if (st == MEGA_OK) st = mega_path_complete(&longer, ix->prefix, ".idx");
-        if (st == MEGA_OK && longer != NULL)
-            st = MEGA_FAIL(MEGA_ERR_NOT_FOUND, "data set %s: no file %s, but there is %s.idx; use %s", ix->prefix, path,
-                           longer, longer);
-        else if (st == MEGA_OK)
-            st = MEGA_FAIL(
-                MEGA_ERR_NOT_FOUND, "data set %s: no file %s; expected the common name of a .bin and an .idx file %s",
-                ix->prefix, path,
-                extension ? "without its ending" : "(preprocess_data writes PREFIX_text_document.bin and .idx)");
-        mega_free(longer);
-    }
-    if (st == MEGA_OK) st = mega_map_open(&ix->index, path);
-    if (st == MEGA_OK) {
-        memcpy(path + strlen(ix->prefix), ".bin", 4);
-        st = mega_map_open(&ix->bin, path);
-    }
-    mega_free(path);
-    return st;
-}
-
 static mega_status open_checked(mega_indexed *ix)
 {
-    MEGA_TRY(map_pair(ix));
+    MEGA_TRY(mega_pair_map(ix->prefix, &ix->index, &ix->bin));
     MEGA_TRY(read_header(ix));
     MEGA_TRY(check_sequences(ix));
     MEGA_TRY(check_documents(ix));

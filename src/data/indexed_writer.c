@@ -1,11 +1,14 @@
 /* Writing a PREFIX.bin/.idx pair. Token ids go to the .bin file as they come; sizes and document entries stay in memory
- * (12 bytes a document) and become the .idx at the end. */
+ * (12 bytes a document) and become the .idx at the end. From the first byte to the last name the writer holds the lock
+ * of the prefix. */
 #include "data_impl.h"
 #include "megalith/memory.h"
 
 struct mega_indexed_writer {
     char *prefix;
-    char *path[4]; /* .bin.tmp, .idx.tmp, .bin, .idx */
+    mega_pair pair;
+    mega_lock *lock;
+    char *part[2]; /* the temporary files of .bin and .idx */
     mega_writer *bin;
     mega_dtype dtype;
     mega_buffer sizes;     /* i32 */
@@ -13,13 +16,13 @@ struct mega_indexed_writer {
     int64_t num_sequences, num_documents, num_tokens;
 };
 
-enum { BIN_PART, IDX_PART, BIN, IDX };
-
 static void writer_free(mega_indexed_writer *w)
 {
     mega_buffer_fini(&w->sizes);
     mega_buffer_fini(&w->documents);
-    for (int i = 0; i < 4; i++) mega_free(w->path[i]);
+    mega_lock_release(w->lock);
+    for (int i = 0; i < 2; i++) mega_free(w->part[i]);
+    mega_pair_fini(&w->pair);
     mega_free(w->prefix);
     mega_free(w);
 }
@@ -35,12 +38,14 @@ static mega_status append_i64(mega_indexed_writer *w, mega_buffer *to, int64_t v
     return mega_buffer_append(to, &value, sizeof value) ? MEGA_OK : no_memory(w);
 }
 
-static mega_status writer_paths(mega_indexed_writer *w)
+/* Names of the temporary files, once what dead processes left of such is gone. */
+static mega_status prepare_parts(mega_indexed_writer *w)
 {
-    static const char *const ending[4] = {".bin.tmp", ".idx.tmp", ".bin", ".idx"};
-    for (int i = 0; i < 4; i++) {
-        w->path[i] = mega_format("%s%s", w->prefix, ending[i]);
-        if (w->path[i] == NULL) return no_memory(w);
+    for (int i = 0; i < 2; i++) {
+        const char *final = w->pair.path[PAIR_BIN + i], *name = mega_path_base(final);
+        w->part[i] = mega_temporary_path(final);
+        if (w->part[i] == NULL) return no_memory(w);
+        mega_temporaries_remove(w->pair.folder, name, name);
     }
     return MEGA_OK;
 }
@@ -49,9 +54,12 @@ static mega_status writer_begin(mega_indexed_writer *w, const char *prefix)
 {
     w->prefix = mega_strdup(prefix);
     if (w->prefix == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory for its writer", prefix);
-    MEGA_TRY(writer_paths(w));
+    MEGA_TRY(mega_pair_init(&w->pair, w->prefix));
     MEGA_TRY(append_i64(w, &w->documents, 0));
-    return mega_writer_create(&w->bin, w->path[BIN_PART]);
+    MEGA_TRY(mega_pair_lock(&w->lock, &w->pair));
+    MEGA_TRY(mega_pair_complete(&w->pair));
+    MEGA_TRY(prepare_parts(w));
+    return mega_writer_create(&w->bin, w->part[PAIR_BIN]);
 }
 
 mega_status mega_indexed_writer_create(mega_indexed_writer **out, const char *prefix, mega_dtype dtype)
@@ -191,45 +199,30 @@ static mega_status write_index(const mega_indexed_writer *w, mega_writer *f)
     return mega_writer_write(f, w->documents.data, w->documents.size);
 }
 
-/* Both parts are on the disk before either gets its name. An old .idx goes first, so that there is no moment at which
- * an index stands beside the data of another. */
-static mega_status commit(mega_indexed_writer *w)
+static mega_status finish_parts(mega_indexed_writer *w)
 {
+    mega_writer *f;
     mega_status st = mega_writer_close(w->bin, true);
     w->bin = NULL;
     if (st != MEGA_OK) return st;
-    mega_writer *f;
-    MEGA_TRY(mega_writer_create(&f, w->path[IDX_PART]));
+    MEGA_TRY(mega_writer_create(&f, w->part[PAIR_IDX]));
     st = write_index(w, f);
-    if (st != MEGA_OK) {
-        mega_writer_abandon(f);
-        return st;
-    }
-    MEGA_TRY(mega_writer_close(f, true));
-    MEGA_TRY(mega_file_remove(w->path[IDX]));
-    MEGA_TRY(mega_file_rename(w->path[BIN_PART], w->path[BIN]));
-    st = mega_file_rename(w->path[IDX_PART], w->path[IDX]);
-    if (st != MEGA_OK) {
-        mega_file_discard(w->path[BIN]);
-        return st;
-    }
-    char *folder = mega_path_folder(w->path[IDX]);
-    if (folder == NULL) return no_memory(w);
-    st = mega_folder_sync(folder);
-    mega_free(folder);
+    if (st == MEGA_OK) return mega_writer_close(f, true);
+    mega_writer_abandon(f);
     return st;
 }
 
 static void remove_parts(mega_indexed_writer *w)
 {
     if (w->bin != NULL) mega_writer_abandon(w->bin);
-    mega_file_discard(w->path[BIN_PART]);
-    mega_file_discard(w->path[IDX_PART]);
+    for (int i = 0; i < 2; i++) mega_file_discard(w->part[i]);
 }
 
 mega_status mega_indexed_writer_finish(mega_indexed_writer *w)
 {
-    const mega_status st = commit(w);
+    mega_status st = finish_parts(w);
+    if (st == MEGA_OK) st = mega_lock_hold(w->lock);
+    if (st == MEGA_OK) st = mega_pair_commit(&w->pair, w->part[PAIR_BIN], w->part[PAIR_IDX]);
     if (st != MEGA_OK) remove_parts(w);
     writer_free(w);
     return st;

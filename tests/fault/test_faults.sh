@@ -51,6 +51,10 @@ megalith pretrain_gpt "${model[@]}" "${tok[@]}" --micro-batch-size 1 --global-ba
     --data-path t_text_document --split 90,10,0 --eval-iters 1 --eval-interval 3 --num-threads 1 --log-interval 1 \
     --save-interval 1 --save save --load save --keep-checkpoints 2 --metrics-file m.jsonl --exit-interval 3 >../err 2>&1 || fail "preparing a checkpoint"
 rm -rf index-cache
+# pairs that preprocess_data and merge replace
+fox_lines 7 >old.txt
+megalith preprocess_data --input old.txt --split-on-blank-lines "${tok[@]}" --output-prefix p >../err 2>&1 || fail "preparing an old pair"
+for ending in bin idx; do cp p_text_document.$ending both.$ending; done
 megalith train_tokenizer --input t.txt --vocab-size 280 --output vocab --workers 1 >../err 2>&1 || fail "preparing a tokenizer"
 cp -r . ../want
 cd ../want || exit 1
@@ -60,9 +64,15 @@ cd ..
 # What was there before and is no output of the command is as it was; a checkpoint can be opened.
 check_kept() {
     for f in t.txt t_text_document.bin t_text_document.idx; do cmp -s "now/$f" "scene/$f" || fail "$1: $f is damaged"; done
+    local of prefix
+    for prefix in p_text_document both; do # the old pair or the new one
+        of=scene
+        cmp -s "now/$prefix.idx" "scene/$prefix.idx" || of=want
+        cmp -s "now/$prefix.idx" "$of/$prefix.idx" && cmp -s "now/$prefix.bin" "$of/$prefix.bin" || fail "$1: $prefix is neither the old pair nor the new one: $(ls now)"
+    done
     # the pair of a tokenizer is the old one, the new one, or lacks vocab.json
     if [ -e now/vocab/vocab.json ]; then
-        local of=scene
+        of=scene
         cmp -s now/vocab/vocab.json scene/vocab/vocab.json || of=want
         cmp -s now/vocab/vocab.json "$of/vocab/vocab.json" && cmp -s now/vocab/merges.txt "$of/vocab/merges.txt" || fail "$1: vocab.json and merges.txt are no pair"
     fi
@@ -92,8 +102,8 @@ one() {
     if [ "$rc" -ne 0 ]; then
         (cd now && "cmd_$c") >err 2>&1 || fail "$name: the run afterwards fails"
         (cd now && "whole_$c") || fail "$name: the run afterwards leaves something else"
-        leftovers=$(find now -name '*.tmp*' | wc -l)
-        [ "$leftovers" -eq 0 ] || fail "$name: left behind: $(find now -name '*.tmp*' | head -n 3)"
+        leftovers=$(find now -name '*.tmp*' -o -name '*.megalith-*' -o -name '*.lock')
+        [ -z "$leftovers" ] || fail "$name: left behind: $(echo "$leftovers" | head -n 3)"
     fi
     return 0
 }

@@ -13,7 +13,8 @@
 
 typedef struct mega_indexed mega_indexed; /* both files mapped read-only; any number of threads may read */
 
-/* Reads and checks the whole .idx once; .bin is mapped and not read. */
+/* Reads and checks the whole .idx once; .bin is mapped and not read. Where a process died while it replaced the pair,
+ * the new one, which is whole, gets its names first; this needs the right to write there. */
 mega_status mega_indexed_open(mega_indexed **out, const char *prefix);
 void mega_indexed_close(mega_indexed *ix);
 
@@ -39,8 +40,9 @@ void mega_indexed_get(const mega_indexed *ix, int64_t sequence, int64_t offset, 
 /* Reads every byte of both files: ids are in [0, vocab_size) (vocab_size 0: only not negative). */
 mega_status mega_indexed_verify(const mega_indexed *ix, int64_t vocab_size);
 
-/* Writes a pair. The bytes go to PREFIX.bin.tmp and PREFIX.idx.tmp; only finish gives them their names, .idx last, so
- * an interrupted run leaves nothing that looks whole. Not for several threads at once. */
+/* Writes a pair, one process at a time: create returns MEGA_ERR_BUSY, naming the other process, where PREFIX.lock is
+ * held (lock.h). The bytes go to temporary files; finish gives them their names such that a crash at any instant leaves
+ * the old pair or the new one. Not for several threads at once. */
 typedef struct mega_indexed_writer mega_indexed_writer;
 mega_status mega_indexed_writer_create(mega_indexed_writer **out, const char *prefix, mega_dtype dtype);
 /* One document of one sequence; of no sequence when length is 0 (as Megatron stores empty documents). */
