@@ -2,7 +2,9 @@
 #include "cli.h"
 #include "commands.h"
 #include "megalith/file.h"
+#include "megalith/lock.h"
 #include "megalith/log.h"
+#include "megalith/memory.h"
 #include "megalith/progress.h"
 #include "megalith/threads.h"
 #include "megalith/tokenizer_train.h"
@@ -55,6 +57,27 @@ static mega_status write_folder(const mega_tokenizer *t, const char *folder)
     return st;
 }
 
+/* Beside the folder, which is made when there is something to put there. Held while learning as well: a second process
+ * is refused before its work and not after it. */
+static mega_status lock_output(mega_lock **out, const char *output)
+{
+    size_t n = strlen(output);
+    while (n > 1 && output[n - 1] == '/') n--;
+    char *path = mega_format("%.*s.lock", (int)n, output), *parent = path != NULL ? mega_path_folder(path) : NULL;
+    char *subject = mega_format("--output %s", output);
+    mega_status st = MEGA_OK;
+    if (parent == NULL || subject == NULL)
+        st = MEGA_FAIL(MEGA_ERR_MEMORY, "--output %s: no memory for its lock", output);
+    if (st == MEGA_OK) st = mega_folder_create(parent);
+    if (st == MEGA_OK)
+        st = mega_lock_acquire(
+            out, &(mega_lock_request){.path = path, .subject = subject, .remedy = "choose another --output"});
+    mega_free(subject);
+    mega_free(parent);
+    mega_free(path);
+    return st;
+}
+
 static void show_result(const mega_config *cfg, const mega_tokenizer *t, const mega_trainer_counts *counts,
                         double seconds)
 {
@@ -77,7 +100,7 @@ static void show_result(const mega_config *cfg, const mega_tokenizer *t, const m
     printf(")\n");
 }
 
-static mega_status train(const mega_config *cfg, mega_trainer *trainer)
+static mega_status learn(const mega_config *cfg, mega_trainer *trainer, mega_lock *lock)
 {
     const mega_train_tokenizer_options *o = &cfg->train_tokenizer;
     const double started = mega_time_now();
@@ -94,9 +117,19 @@ static mega_status train(const mega_config *cfg, mega_trainer *trainer)
     mega_tokenizer *t = NULL;
     MEGA_TRY(mega_trainer_read(trainer, &input, &counts));
     MEGA_TRY(finish(trainer, &t));
-    const mega_status st = write_folder(t, o->output);
+    mega_status st = mega_lock_hold(lock);
+    if (st == MEGA_OK) st = write_folder(t, o->output);
     if (st == MEGA_OK) show_result(cfg, t, &counts, mega_time_now() - started);
     mega_tokenizer_destroy(t);
+    return st;
+}
+
+static mega_status train(const mega_config *cfg, mega_trainer *trainer)
+{
+    mega_lock *lock;
+    MEGA_TRY(lock_output(&lock, cfg->train_tokenizer.output));
+    const mega_status st = learn(cfg, trainer, lock);
+    mega_lock_release(lock);
     return st;
 }
 
