@@ -58,17 +58,23 @@ static mega_status compare_lines(mega_comm *ranks, const char *what, const char 
     return mega_comm_compare(ranks, &c);
 }
 
-mega_status mega_train_compare_options(mega_config *cfg, mega_comm *ranks)
+/* Builds first: another one may have other options. */
+mega_status mega_train_compare_ranks(mega_config *cfg, mega_comm *ranks)
 {
     mega_list options = {0};
+    lines builds = {0};
+    char id[MEGA_BUILD_ID_TEXT];
+    mega_build_id(id);
+    snprintf(add_line(&builds), MEGA_COMPARED_TEXT, "build %s", id);
+    MEGA_TRY(compare_lines(ranks, "programs", "start one build of the program on all hosts", &builds.list));
     MEGA_TRY(mega_comm_agree(ranks, mega_config_alike(cfg, &options)));
     return compare_lines(ranks, "options", NULL, &options);
 }
 
-mega_status train_compare_options(const trainer *t)
+mega_status train_compare_ranks(const trainer *t)
 {
     if (mega_world_size(t->world) == 1) return MEGA_OK;
-    return train_agree(t, mega_train_compare_options(t->cfg, mega_world_comm(t->world)));
+    return train_agree(t, mega_train_compare_ranks(t->cfg, mega_world_comm(t->world)));
 }
 
 static mega_status compare(const trainer *t, const char *what, const char *remedy, const lines *l)
@@ -110,17 +116,14 @@ static mega_status agree_on_isa(const trainer *t)
     return MEGA_OK;
 }
 
-mega_status train_compare_programs(const trainer *t)
+mega_status train_compare_processors(const trainer *t)
 {
     lines l = {0};
-    char text[MEGA_BUILD_ID_TEXT], products[128];
+    char products[128];
     if (mega_world_size(t->world) == 1) return MEGA_OK;
     MEGA_TRY(train_agree(t, agree_on_isa(t)));
-    mega_build_id(text);
-    snprintf(add_line(&l), MEGA_COMPARED_TEXT, "build %s", text);
-    snprintf(add_line(&l), MEGA_COMPARED_TEXT, "matrix products: %s (MEGA_GEMM, MEGA_ISA)",
-             mega_gemm_description(products, sizeof products));
-    return compare(t, "programs", "start one build of the program on all hosts, with one environment", &l);
+    snprintf(add_line(&l), MEGA_COMPARED_TEXT, "matrix products: %s", mega_gemm_description(products, sizeof products));
+    return compare(t, "kernels", "set MEGA_GEMM alike in the environment of all ranks", &l);
 }
 
 mega_status train_compare_tokenizers(const trainer *t)

@@ -72,8 +72,8 @@ static mega_status check_data(trainer *t)
 mega_status train_check(trainer *t)
 {
     bool loaded, passed, known;
-    MEGA_TRY(train_compare_options(t)); /* ranks with other options would not make the same checks */
-    MEGA_TRY(note(t, train_compare_programs(t), &passed));
+    MEGA_TRY(train_compare_ranks(t)); /* ranks with other options would not make the same checks */
+    MEGA_TRY(note(t, train_compare_processors(t), &passed));
     /* Before the checkpoint is read: what a run that is ending still writes there must not be missed. */
     if (!t->is_plan) MEGA_TRY(note(t, train_lock_save(t), &passed));
     MEGA_TRY(note(t, check_checkpoint(t), &loaded));

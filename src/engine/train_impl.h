@@ -26,6 +26,9 @@ typedef struct train_stored {
     uint64_t data, content; /* hashes: mega_gpt_data_hash, mega_gpt_data_content_hash */
     int64_t *order;         /* as trainer.order; the trainer takes it */
     int orders;
+    int64_t order_samples;                    /* of all parts; 0: it says nothing of the order */
+    uint64_t order_hash;                      /* train_order_hash of as many */
+    bool is_warned;                           /* of an option that changes the order */
     int64_t cyclic_epoch, cyclic_permutation; /* of --dataloader-type cyclic: samples of an epoch, and drawn from */
 } train_stored;
 
@@ -83,8 +86,8 @@ mega_status train_ask_ranks(trainer *t, double minutes, bool *late);
 mega_status train_say_parameters(const trainer *t);
 
 /* train_alike.c. Collective: the world; on failure every rank has the message that names what differs. */
-mega_status train_compare_options(const trainer *t);
-mega_status train_compare_programs(const trainer *t); /* builds; and takes the least instruction set of all ranks */
+mega_status train_compare_ranks(const trainer *t);      /* builds, options */
+mega_status train_compare_processors(const trainer *t); /* takes the least instruction set of all ranks */
 mega_status train_compare_tokenizers(const trainer *t);
 mega_status train_compare_data(const trainer *t); /* of every split */
 
@@ -120,6 +123,8 @@ void train_warn_of_other_data(const trainer *t);     /* once they are open */
 /* train_order.c: builds the training data in the order of the checkpoint, if it has one, and those of the other splits.
  * o->num_samples says what the whole run reads. */
 mega_status train_build_data(trainer *t, const mega_gpt_data_options *o);
+/* Hash of some of the first `samples` training samples, which there must be: their order and their content. */
+uint64_t train_order_hash(const trainer *t, int64_t samples);
 int64_t train_cyclic_epoch(const trainer *t, int64_t *permutation);
 
 /* train_owner.c: --save belongs to one run at a time */

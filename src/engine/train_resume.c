@@ -55,13 +55,14 @@ mega_status train_check_tokenizer(const trainer *t)
 
 /* ---- options ---- */
 
-static void warn_of_option(const trainer *t, const char *dest, const json_t *there, const char *effect)
+static void warn_of_option(trainer *t, const char *dest, const json_t *there, const char *effect)
 {
     char *other = json_is_string(there) ? NULL : mega_json_dump(there, JSON_ENCODE_ANY);
     mega_warn("%s, and the checkpoint (--load %s) was made with %s: from sample %lld on %s",
               mega_config_origin(t->cfg, dest), t->cfg->load, other != NULL ? other : json_string_value(there),
               (long long)t->cfg->consumed_train_samples, effect);
     free(other);
+    t->stored.is_warned = true;
 }
 
 static double weight_of(const json_t *list, size_t i)
@@ -77,11 +78,12 @@ static double sum_of_weights(const json_t *list)
     return sum;
 }
 
-/* Weights and number of the members alone: data may have moved, and whether they are the same is asked of their hash.
- */
+/* Weights and number of the members alone: data may have moved, and their hashes tell whether they are the same; so
+ * does the hash of the order where one of the two runs names them by another option. */
 static bool is_same_blend(const json_t *a, const json_t *b)
 {
     const size_t count = json_array_size(a);
+    if (count == 0 || json_array_size(b) == 0) return true;
     if (count != json_array_size(b)) return false;
     if (count < 2) return true;
     const double sum_a = sum_of_weights(a), sum_b = sum_of_weights(b);
@@ -90,7 +92,7 @@ static bool is_same_blend(const json_t *a, const json_t *b)
     return true;
 }
 
-static void warn_of_options(const trainer *t, const json_t *there, const json_t *here)
+static void warn_of_options(trainer *t, const json_t *there, const json_t *here)
 {
     static const char *const order = "the samples come in another order: some were read before, others never will be";
     static const struct {
@@ -138,6 +140,8 @@ static mega_status read_stored(trainer *t, const json_t *root, const json_t *now
     if (run_id != NULL) snprintf(t->run_id, sizeof t->run_id, "%s", run_id);
     s->data = hex_of(root, "data_hash");
     s->content = hex_of(root, "data_content_hash");
+    s->order_samples = json_integer_value(json_object_get(root, "data_order_samples"));
+    s->order_hash = hex_of(root, "data_order_hash");
     s->cyclic_epoch = json_integer_value(json_object_get(root, "cyclic_epoch"));
     s->cyclic_permutation = json_integer_value(json_object_get(root, "cyclic_permutation"));
     if (!t->cfg->skip_train && t->cfg->consumed_train_samples > 0)
@@ -177,6 +181,19 @@ static void warn_of_cyclic(const trainer *t)
         (long long)t->stored.cyclic_permutation, t->cfg->load, (long long)t->cfg->consumed_train_samples);
 }
 
+/* Whatever the reason is: all that was looked at before is the same. */
+static void warn_of_order(const trainer *t, const char *prefix, const char *others)
+{
+    const train_stored *s = &t->stored;
+    const int64_t samples = mega_gpt_data_samples(t->data[MEGA_SPLIT_TRAIN]);
+    if (s->is_warned || s->order_samples == 0) return;
+    if (samples >= s->order_samples && train_order_hash(t, s->order_samples) == s->order_hash) return;
+    mega_warn(
+        "%s%s: the training samples are not those of the run that wrote the checkpoint (--load %s), or come in another "
+        "order: from sample %lld on some come that were read before, and others never will",
+        prefix, others, t->cfg->load, (long long)t->cfg->consumed_train_samples);
+}
+
 void train_warn_of_other_data(const trainer *t)
 {
     const mega_config *cfg = t->cfg;
@@ -195,4 +212,6 @@ void train_warn_of_other_data(const trainer *t)
             "%s.bin%s: its tokens were changed since the checkpoint (--load %s) was written, although documents have "
             "the lengths they had: from sample %lld on the changed tokens are trained on",
             prefix, others, cfg->load, passed);
+    else
+        warn_of_order(t, prefix, others);
 }

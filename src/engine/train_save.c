@@ -28,6 +28,13 @@ static bool add_order(json_t *root, const trainer *t)
     bool whole = order != NULL;
     for (int i = 0; i < t->orders && whole; i++) whole = json_array_append_new(order, json_integer(t->order[i])) == 0;
     whole = json_object_set_new(root, "data_order", order) == 0 && whole;
+    if (t->data[MEGA_SPLIT_TRAIN] != NULL) {
+        const int64_t samples = mega_gpt_data_samples(t->data[MEGA_SPLIT_TRAIN]);
+        char hash[17];
+        hex_digits(hash, train_order_hash(t, samples));
+        whole = json_object_set_new(root, "data_order_samples", json_integer(samples)) == 0 && whole;
+        whole = json_object_set_new(root, "data_order_hash", json_string(hash)) == 0 && whole;
+    }
     if (t->data[MEGA_SPLIT_TRAIN] == NULL || t->cfg->dataloader_type != MEGA_DATALOADER_CYCLIC) return whole;
     const int64_t epoch = train_cyclic_epoch(t, &permutation);
     return whole && json_object_set_new(root, "cyclic_epoch", json_integer(epoch)) == 0 &&

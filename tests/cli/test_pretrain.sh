@@ -199,7 +199,7 @@ onward() { # NAME OPTIONS: a step further than the second run
     "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 10 --load twice/iter_0000004 --override-opt_param-scheduler "${@:2}" >"$1.log" 2>&1 || { cat "$1.log"; fail "onward: $1"; }
 }
 onward same --data-path elsewhere/text_text_document --micro-batch-size 4 --split 85,10,5
-grep -q 'not those of the checkpoint' same.log && fail "the same data are called others"
+grep -q 'are not those of' same.log && fail "the same data are called others"
 "$MEGALITH" preprocess_data --input expected --tokenizer-type ByteTokenizer --append-eod --output-prefix short >>prepare.log 2>&1
 onward other --data-path short_text_document --split 100,0,0 --eval-iters 0
 has other.log 'warning: short_text_document: the training data are not those of the checkpoint \(--load twice.*\).* 16 samples .*--finetune'
@@ -213,6 +213,10 @@ has options.log 'warning: --seed 77 .* was made with 1234: from sample 16 on '
 has options.log 'warning: --dataloader-type cyclic .* was made with single: from sample 16 on '
 has options.log 'warning: --data-path 1 text_text_document .* was made with \["text_text_document"\]: from sample 16 on '
 [ "$(grep -c 'from sample 16 on' options.log)" = 4 ] || fail "options that changed nothing are told: $(grep 'from sample' options.log)"
+# the same data by another option: all documents are for training now
+"$MEGALITH" pretrain_gpt "${base[@]/#--data-path/--train-data-path}" --train-iters 10 --load twice/iter_0000004 --override-opt_param-scheduler --eval-iters 0 \
+    >whole.log 2>&1 || { cat whole.log; fail "the same data by another option"; }
+has whole.log 'warning: text_text_document: the training samples are not those of the run .*: from sample 16 on '
 # cyclic epochs are cut to whole micro-batches of all ranks: another batch may draw another order
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 9 --dataloader-type cyclic --eval-iters 0 --exit-interval 4 --save cyclic >cyclic.log 2>&1 || fail "cyclic"
 samples=$(sed -nE 's/^ > train: .* ([0-9]+) samples$/\1/p' cyclic.log)

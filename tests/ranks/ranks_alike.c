@@ -101,7 +101,7 @@ static void check_option(walk *w, size_t index)
     print(&first, index, a);
     print(&other, index, b);
     if (strcmp(a, b) == 0) fail(w, a, "the other value is the same");
-    const mega_status st = mega_train_compare_options(w->is_other ? &other : &first, w->ranks);
+    const mega_status st = mega_train_compare_ranks(w->is_other ? &other : &first, w->ranks);
     if (!mega_option_is_alike(index)) {
         w->taken++;
         if (st != MEGA_OK) fail(w, a, mega_error_message());
@@ -127,7 +127,7 @@ static void check_long_value(walk *w)
         item[i] = name[i];
     }
     cfg.data_path = (mega_list){item, 200};
-    const mega_status st = mega_train_compare_options(&cfg, w->ranks);
+    const mega_status st = mega_train_compare_ranks(&cfg, w->ranks);
     const char *message = mega_error_message();
     if (st != MEGA_ERR_COMM || strstr(message, "rank 0 of the group: --data-path prefix_0 ") == NULL ||
         strstr(message, "rank 1 of the group: --data-path prefix_0 ") == NULL)
@@ -142,7 +142,7 @@ static void check_several(walk *w)
     parse(&cfg);
     cfg.adam_beta1 = w->is_other ? 0.5 : 0.9;
     cfg.eod_mask_loss = w->is_other;
-    const mega_status st = mega_train_compare_options(&cfg, w->ranks);
+    const mega_status st = mega_train_compare_ranks(&cfg, w->ranks);
     if (st != MEGA_ERR_COMM || !is_named(1, "--adam-beta1 0.5") || !is_named(0, "--eod-mask-loss False"))
         fail(w, "two options", mega_error_message());
     mega_config_fini(&cfg);

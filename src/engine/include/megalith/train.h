@@ -24,9 +24,9 @@ typedef struct mega_train_io {
     mega_world *world;                 /* NULL: one rank. Lines come from rank 0 alone */
 } mega_train_io;
 
-/* Collective: ranks. Returns MEGA_ERR_COMM on every rank, with the options' names and their values by rank, where ranks
- * were given different options that enter the training. mega_train calls it first. */
-mega_status mega_train_compare_options(mega_config *cfg, mega_comm *ranks);
+/* Collective: ranks. Returns MEGA_ERR_COMM on every rank, with what differs and the values by rank, where ranks run
+ * different builds or were given different options that enter the training. mega_train calls it first. */
+mega_status mega_train_compare_ranks(mega_config *cfg, mega_comm *ranks);
 
 /* Collective: the world. After a failure mega_world_failed tells whether every rank knows of it.
  * cfg as mega_config_read (or mega_config_parse) left it: its mistakes are reported here, together with those of the
