@@ -103,8 +103,8 @@ static void apply_renamed(parser *p, const option_row *row, const char *typed, c
         if (parts != NULL)
             apply_parts(p, parts, mega_config_text(p->cfg, "%s %s", typed, values[0]), values, 0, position);
         else
-            mega_config_problem(p->cfg, MEGA_ERR_UNSUPPORTED, "%s %s is not built yet; built are %s", typed, values[0],
-                                case_names(p, row));
+            mega_config_problem(p->cfg, MEGA_ERR_UNSUPPORTED, "%s %s is not built yet; known are %s (%s)", typed,
+                                values[0], case_names(p, row), row->remark);
         return;
     }
     if (row->kind == KIND_BOOL && count == 1) {
@@ -174,6 +174,13 @@ static void apply(parser *p, size_t index, const char *typed, const char *const 
     apply_value(p, row, typed, values, count);
 }
 
+/* Names that are proposed: the command's own, and those of other programs that work. */
+static bool is_proposed(size_t i, uint32_t command)
+{
+    const bool is_useful = !mega_option_is_foreign(i) || mega_option_row(i)->answer == ANSWER_RENAMED;
+    return (mega_option_commands(i) & command) != 0 && is_useful;
+}
+
 /* Names known to the command that begin with what was typed; up to `most`, the count in all is returned. */
 static size_t longer_names(uint32_t command, const char *name, size_t length, const char **out, size_t most)
 {
@@ -181,7 +188,7 @@ static size_t longer_names(uint32_t command, const char *name, size_t length, co
     const size_t count = mega_option_count();
     for (size_t i = 0; i < count; i++) {
         const option_row *row = mega_option_row(i);
-        if ((mega_option_commands(i) & command) == 0 || strlen(row->name) <= length) continue;
+        if (!is_proposed(i, command) || strlen(row->name) <= length) continue;
         char head[128];
         if (length >= sizeof head) return 0;
         memcpy(head, row->name, length);
@@ -214,9 +221,7 @@ static const char *nearest_option(parser *p, const char *name)
         return NULL;
     }
     for (size_t i = 0; i < count; i++) {
-        const option_row *row = mega_option_row(i);
-        const bool is_useful = !mega_option_is_foreign(i) || row->answer == ANSWER_RENAMED;
-        if ((mega_option_commands(i) & p->command) != 0 && is_useful) names[n++] = row->name;
+        if (is_proposed(i, p->command)) names[n++] = mega_option_row(i)->name;
     }
     return mega_config_nearest(name, names, n);
 }
@@ -224,9 +229,11 @@ static const char *nearest_option(parser *p, const char *name)
 /* They stand in front of the command's name; its own table is out of reach here. */
 static bool is_of_launch(const char *name, size_t length)
 {
-    static const char *const names[] = {"nproc-per-node", "num-gpus",     "num-accelerators", "nnodes",     "num-nodes",
-                                        "node-rank",      "hostfile",     "include",          "exclude",    "log-dir",
-                                        "master-addr",    "max-restarts", "launcher",         "master-port"};
+    static const char *const names[] = {"nproc-per-node", "num-gpus",        "num-accelerators", "nnodes",
+                                        "num-nodes",      "node-rank",       "hostfile",         "include",
+                                        "exclude",        "log-dir",         "master-addr",      "max-restarts",
+                                        "launcher",       "master-port",     "num-processes",    "num-machines",
+                                        "machine-rank",   "main-process-ip", "main-process-port"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (mega_option_name_equal(names[i], name, length)) return true;
     return false;

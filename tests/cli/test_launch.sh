@@ -205,7 +205,7 @@ tail -n 1 err | grep -q '^megalith launch: error: the ranks ended without a word
 
 # ---- options of launch behind the command ----
 for option in --nproc_per_node --num-gpus --num_accelerators --nnodes --num_nodes --node_rank --hostfile --include --exclude \
-    --log_dir --master_addr --max-restarts --launcher --master_port; do
+    --log_dir --master_addr --max-restarts --launcher --master_port --num_processes --num_machines --main_process_port; do
     PATH=$work/ompi4:$PATH refuses "$option behind the command" "$option is not an option of pretrain_gpt: it is an option of megalith launch: put it before pretrain_gpt" \
         launch --nproc_per_node 1 pretrain_gpt --lr 1 $option 1
     "$MEGALITH" launch --help | grep -q -- "--$(echo "${option#--}" | tr - _)\b" || note "$option is none of launch"
