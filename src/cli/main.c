@@ -137,9 +137,11 @@ static void show_overview(FILE *stream)
           stream);
     list_commands(stream, true, "commands");
     list_commands(stream, false, "not built yet");
-    fputs("\nmegalith COMMAND --help lists the options of a command; a command without options shows an example.\n"
-          "Old scripts need a new first word: `megalith` for `python`, the rest of the line stays.\n",
-          stream);
+    fputs(
+        "\nmegalith COMMAND --help lists the options of a command; a command without options shows an example.\n"
+        "Old scripts need a new first word: `megalith` for `python`, or before `torchrun`, `deepspeed` and `accelerate "
+        "launch`; the rest of the line stays.\n",
+        stream);
 }
 
 static int show_help(const cli_row *row)

@@ -103,6 +103,8 @@ typedef struct option_section {
 #define RENAMED(name_, kind_, successor_, remark_)                                                            \
     .name = (name_), .field = NO_FIELD, .kind = (kind_), .answer = ANSWER_RENAMED, .successor = (successor_), \
     .remark = (remark_)
+/* The same under another name. */
+#define ALIAS(name_, kind_, successor_) RENAMED(name_, kind_, successor_, "it is --" successor_)
 /* What the value asks for decides. */
 #define BY_VALUE(name_, kind_, cases_, remark_)                                                       \
     .name = (name_), .field = NO_FIELD, .kind = (kind_), .answer = ANSWER_RENAMED, .cases = (cases_), \

@@ -2,8 +2,6 @@
  * and later. A family of options that changes nothing is one row. */
 #include "config_impl.h"
 
-#define ALIAS(name_, kind_, successor_) RENAMED(name_, kind_, successor_, "it is --" successor_)
-
 #define USE_LATER_MODEL                                                                                               \
     "GPT-2's network is what is built: LayerNorm before each block, learned positions, GELU, tied embeddings; leave " \
     "it out"
