@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define OTHER_ORDER "the samples come in another order: some were read before, others will never be"
+
 /* The checkpoint's run.json; *out NULL where it has none. */
 static mega_status read_run_json(const trainer *t, json_t **out)
 {
@@ -35,7 +37,7 @@ mega_status train_check_tokenizer(const trainer *t)
     const char *type = json_string_value(json_object_get(root, "tokenizer_type"));
     mega_status st = MEGA_OK;
     if (there == 0 || there == here) {
-        /* the same, or nobody knows */
+        /* the same, or not recorded */
     } else if (cfg->override_tokenizer) {
         mega_warn("--override-tokenizer: the tokenizer is not the one of --load %s: ids have other meanings than the "
                   "model has learnt",
@@ -94,12 +96,11 @@ static bool is_same_blend(const json_t *a, const json_t *b)
 
 static void warn_of_options(trainer *t, const json_t *there, const json_t *here)
 {
-    static const char *const order = "the samples come in another order: some were read before, others never will be";
     static const struct {
         const char *dest, *effect;
     } change[] = {
-        {"seed", "the samples come in another order: some were read before, others never will be"},
-        {"dataloader_type", "the samples come in another order: some were read before, others never will be"},
+        {"seed", OTHER_ORDER},
+        {"dataloader_type", OTHER_ORDER},
         {"split", "other documents are trained on, and documents change places between training, validation and test"},
         {"seq_length", "samples are cut at this length: what the samples before them hold is other text than was read"},
     };
@@ -110,7 +111,7 @@ static void warn_of_options(trainer *t, const json_t *there, const json_t *here)
     }
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         const json_t *a = json_object_get(there, lists[i]), *b = json_object_get(here, lists[i]);
-        if (json_is_array(a) && json_is_array(b) && !is_same_blend(a, b)) warn_of_option(t, lists[i], a, order);
+        if (json_is_array(a) && json_is_array(b) && !is_same_blend(a, b)) warn_of_option(t, lists[i], a, OTHER_ORDER);
     }
 }
 
@@ -172,26 +173,23 @@ static void warn_of_cyclic(const trainer *t)
     if (t->stored.cyclic_epoch == 0 || t->cfg->dataloader_type != MEGA_DATALOADER_CYCLIC) return;
     const int64_t epoch = train_cyclic_epoch(t, &permutation);
     if (epoch == t->stored.cyclic_epoch && permutation == t->stored.cyclic_permutation) return;
-    mega_warn(
-        "--dataloader-type cyclic draws epochs of %lld from %lld samples here, of %lld from %lld in the run of --load "
-        "%s "
-        "(they follow from --micro-batch-size, the data-parallel ranks and the data): from sample %lld on the samples "
-        "come in another order",
-        (long long)epoch, (long long)permutation, (long long)t->stored.cyclic_epoch,
-        (long long)t->stored.cyclic_permutation, t->cfg->load, (long long)t->cfg->consumed_train_samples);
+    mega_warn("--dataloader-type cyclic draws epochs of %lld from %lld samples, and drew %lld from %lld in the run of "
+              "--load %s (they follow from --micro-batch-size, the data-parallel ranks and the data): from sample %lld "
+              "on " OTHER_ORDER,
+              (long long)epoch, (long long)permutation, (long long)t->stored.cyclic_epoch,
+              (long long)t->stored.cyclic_permutation, t->cfg->load, (long long)t->cfg->consumed_train_samples);
 }
 
-/* Whatever the reason is: all that was looked at before is the same. */
+/* For any other reason: the data and the options above are the same, and the samples are not. */
 static void warn_of_order(const trainer *t, const char *prefix, const char *others)
 {
     const train_stored *s = &t->stored;
     const int64_t samples = mega_gpt_data_samples(t->data[MEGA_SPLIT_TRAIN]);
     if (s->is_warned || s->order_samples == 0) return;
     if (samples >= s->order_samples && train_order_hash(t, s->order_samples) == s->order_hash) return;
-    mega_warn(
-        "%s%s: the training samples are not those of the run that wrote the checkpoint (--load %s), or come in another "
-        "order: from sample %lld on some come that were read before, and others never will",
-        prefix, others, t->cfg->load, (long long)t->cfg->consumed_train_samples);
+    mega_warn("%s%s: the training samples are not those of the run that wrote the checkpoint (--load %s): from sample "
+              "%lld on " OTHER_ORDER,
+              prefix, others, t->cfg->load, (long long)t->cfg->consumed_train_samples);
 }
 
 void train_warn_of_other_data(const trainer *t)

@@ -99,8 +99,8 @@ typedef void mega_file_observer(void *user, const char *op, const char *a, const
                                 size_t size);
 void mega_file_observe(mega_file_observer *observer, void *user);
 
-/* For a name that was cut: "data/code" and ".idx" give "data/code_content_document" where data/ holds a file of this name
- * and ending, the first by name of those that continue with "_". *out is a new block; NULL when there is none. */
+/* For a name that was cut: "data/code" and ".idx" give "data/code_content_document" where data/ holds a file of this
+ * name and ending, the first by name of those that continue with "_". *out is a new block; NULL when there is none. */
 mega_status mega_path_complete(char **out, const char *prefix, const char *ending);
 
 /* dir + "/" + name, in a new block; NULL when memory is short. */
