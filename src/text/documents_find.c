@@ -73,6 +73,7 @@ static mega_status add_input(mega_document_files *f, const char *input, bool *fo
         return add_file(f, input);
     }
     if (mega_file_exists(input) || mega_folder_exists(input)) return add_path(f, input);
+    MEGA_TRY(mega_path_check_access(input)); /* a folder above it may not be looked into */
     glob_t matches;
     const int rc = glob(input, 0, NULL, &matches);
     if (rc == GLOB_NOSPACE) return MEGA_FAIL(MEGA_ERR_MEMORY, "--input: no memory for the files of %s", input);

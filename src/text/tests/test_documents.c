@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -171,6 +172,27 @@ static void windows_line_ends(void **state)
     const char *first = strstr(said, "b.txt: lines end in CR LF");
     assert_non_null(first);
     assert_null(strstr(first + 1, "b.txt"));
+}
+
+/* What the rights hide is not told to be missing. */
+static void hidden_inputs(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"locked/a.txt", "locked/*.txt", "locked"};
+    const char *folder = mega_kit_temp_folder(), *locked = mega_kit_path(folder, "locked");
+    const bool is_root = geteuid() == 0;
+    assert_int_equal(mkdir(locked, 0), 0);
+    assert_int_equal(chmod(folder, 0755), 0);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *path = mega_kit_path(folder, names[i]);
+        if (is_root) assert_int_equal(seteuid(65534), 0);
+        reading r = read_inputs(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL});
+        if (is_root) assert_int_equal(seteuid(0), 0);
+        assert_int_equal(r.st, MEGA_ERR_IO);
+        assert_non_null(strstr(mega_error_message(), "Permission denied; check the rights"));
+        mega_buffer_fini(&r.text);
+    }
+    assert_int_equal(chmod(locked, 0700), 0);
 }
 
 static void lines_of_faults(void **state)
@@ -349,12 +371,12 @@ static void allocation_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formats_by_content),  cmocka_unit_test(blank_lines_split),
-        cmocka_unit_test(other_encodings),     cmocka_unit_test(windows_line_ends),
-        cmocka_unit_test(forced_formats),      cmocka_unit_test(lines_of_faults),
-        cmocka_unit_test(arrays_are_named),    cmocka_unit_test(folders_globs_and_order),
-        cmocka_unit_test(packed_files),        cmocka_unit_test(standard_input),
-        cmocka_unit_test(allocation_failures),
+        cmocka_unit_test(formats_by_content),      cmocka_unit_test(blank_lines_split),
+        cmocka_unit_test(hidden_inputs),           cmocka_unit_test(other_encodings),
+        cmocka_unit_test(windows_line_ends),       cmocka_unit_test(forced_formats),
+        cmocka_unit_test(lines_of_faults),         cmocka_unit_test(arrays_are_named),
+        cmocka_unit_test(folders_globs_and_order), cmocka_unit_test(packed_files),
+        cmocka_unit_test(standard_input),          cmocka_unit_test(allocation_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
