@@ -25,14 +25,23 @@ struct mega_document_stream {
     uint8_t in[IN_BYTES];
 };
 
+/* Whether there is something to read, or a read would say why not; a signal ends the wait, but must not begin a read
+ * that blocks. */
+static bool is_readable(const mega_document_stream *s)
+{
+    struct pollfd ready = {.fd = s->fd, .events = POLLIN};
+    if (s->stop == NULL) return true;
+    const int n = poll(&ready, 1, POLL_MS);
+    return n > 0 || (n < 0 && errno != EINTR);
+}
+
 /* One read of up to n bytes; none at the end. Waiting for a pipe or a terminal ends when the caller asks to stop. */
 static mega_status read_once(mega_document_stream *s, void *to, size_t n, size_t *got)
 {
     for (;;) {
         if (s->stop != NULL && *s->stop != 0)
             return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "%s: reading was interrupted", s->name);
-        struct pollfd ready = {.fd = s->fd, .events = POLLIN};
-        if (s->stop != NULL && poll(&ready, 1, POLL_MS) == 0) continue;
+        if (!is_readable(s)) continue;
         const ssize_t done = read(s->fd, to, n);
         if (done < 0 && errno == EINTR) continue;
         if (done < 0) return MEGA_FAIL(MEGA_ERR_IO, "%s: cannot read: %s", s->name, strerror(errno));
