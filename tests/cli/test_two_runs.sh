@@ -7,12 +7,12 @@ base=(pretrain_gpt --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq
     --lr-decay-style constant --tokenizer-type ByteTokenizer --data-path t_text_document --split 100,0,0 --eval-iters 0 --num-threads 1
     --save-interval 1 --override-opt_param-scheduler)
 run=("${base[@]}" --save save --load save)
-host=$(hostname)
+host=$(uname -n)
 
 # --- the lock
 "$MEGALITH" "${run[@]}" --train-iters 1000000 --keep-checkpoints 2 --metrics-file m.jsonl >first.log 2>&1 &
 first=$!
-for _ in $(seq 1 600); do [ -e save/latest_checkpointed_iteration.txt ] && break; sleep 0.05; done
+until [ -e save/latest_checkpointed_iteration.txt ] || ! kill -0 $first 2>/dev/null; do sleep 0.02; done
 [ -e save/run.lock ] || fail "a run that saves has no lock: $(cat first.log)"
 refuses "a second run" "--save save: process $first on host $host has been writing there since 20|--save-takeover" "${run[@]}" --train-iters 5
 refuses "a second run by another name" "process $first on host $host" "${base[@]}" --train-iters 5 --save ./save/../save
@@ -26,6 +26,7 @@ grep -q "error: .*--save save: process $second on host $host took over at 20.*no
 grep -q "warning: --save save: taken over from process $first on host $host" second.log || fail "no word of the takeover: $(cat second.log)"
 grep -q "pid     $second" save/run.lock || fail "the first run's end removed the second's lock"
 at=$(cat save/latest_checkpointed_iteration.txt)
+until grep -q 'successfully loaded' second.log || ! kill -0 $second 2>/dev/null; do sleep 0.02; done
 from=$(sed -n 's/.*successfully loaded checkpoint from .* at iteration \([0-9]*\)$/\1/p' second.log)
 [ "$at" -le $((${from:-0} + 1)) ] || fail "the first run saved $at although the second had taken over at $from"
 [ -z "$(find save -name '*.tmp-*')" ] || fail "left behind: $(ls save)"

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # kill -9 at random moments of a run that saves every iteration. After each kill the newest checkpoint is whole and at
 # most one step behind the metrics; in the end the loss curve is that of a run that nothing happened to. Half of the time a
-# second run is started with the same --save: it is refused, or goes on where the first was killed, and is killed, too.
+# second run is started with the same --save: it is refused, or continues where the first was killed, and is killed, too.
 #
 #   MEGA_KILLS=N (default 15) kills; MEGA_SEED=S the moments. `make crash` asks for 1,000.
 #   MEGA_HIDDEN=N (default 16) size of the model; from 448 on its files are longer than the blocks that pass the page cache.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+. "$MEGA_SOURCE/tests/kit/kills.sh"
 kills=${MEGA_KILLS:-15}
 seed=${MEGA_SEED:-$((RANDOM * 32768 + RANDOM))}
 RANDOM=$((seed % 32768))
@@ -15,7 +16,7 @@ fail() {
     ls -R save
     exit 1
 }
-killed=0
+killed=0 refused=0 finished=0
 fox_lines 60 >t.txt
 "$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --tokenizer-type ByteTokenizer --append-eod --output-prefix t \
     >log 2>&1 || fail "preparing the data"
@@ -37,15 +38,16 @@ rm -rf index-cache # so that the building of it is killed, too
 lost=0
 resumed=0
 last=0
-refused=0
-milliseconds() { sleep "$(printf '%d.%03d' $(($1 / 1000)) $(($1 % 1000)))"; }
-kill_run() { # PID LOG
-    kill -0 "$1" 2>/dev/null || { wait "$1"; fail "the run ended by itself: $(tail -n 2 "$2")"; }
-    kill -9 "$1"
-    wait "$1" 2>/dev/null
-    killed=$((killed + 1))
-    [ $((killed % 100)) -ne 0 ] || echo "$killed kills, $last iterations, ten of them in $span ms, $refused second runs refused"
+lock=save/run.lock
+subject="--save save"
+end_run() { # PID LOG OTHER: kills it, if OTHER did not have it refused
+    end_of "$1" "$2" "$3"
+    case $? in
+    0) fail "the run ended by itself: $(tail -n 2 "$2")" ;;
+    1) grep -q '^ iteration' "$2" && fail "a refused run computed" ;;
+    esac
 }
+said=0
 check_log() {
     local at said
     if grep -q 'successfully loaded' "$1"; then
@@ -62,32 +64,33 @@ while [ "$killed" -lt "$kills" ]; do
     : >log2
     begin_run save >log 2>&1 &
     pid=$!
-    if [ $((RANDOM % 2)) -eq 0 ]; then
+    case $((RANDOM % 4)) in
+    0) # the first is stopped while it holds the lock, so that the second meets it for certain
+        stop_with_lock "$pid" $lock || fail "the run ended before it had the lock: $(tail -n 2 log)"
+        run save >log2 2>&1 && fail "a second run ends with status 0"
+        grep -q "error: $subject: process $pid on host $host has been writing there since 20" log2 || fail "the second run was not refused by the first: $(tail -n 2 log2)"
+        grep -q '^ iteration' log2 && fail "a refused run computed"
+        refused=$((refused + 1))
+        kill -CONT "$pid"
+        milliseconds $moment
+        ;;
+    1)
         early=$((RANDOM % (moment + 1)))
         milliseconds $early
         begin_run save >log2 2>&1 &
         second=$!
         milliseconds $((moment - early))
-    else
-        milliseconds $moment
-    fi
-    if [ -n "$second" ] && grep -q "process $second on host" log; then # the second was faster to take the lock
-        grep -q 'error: --save save: process' log || fail "the first run was refused without a reason: $(tail -n 2 log)"
-        wait "$pid" && fail "the first run was refused with status 0"
-        refused=$((refused + 1))
-    else
-        kill_run "$pid" log
-    fi
+        ;;
+    *) milliseconds $moment ;;
+    esac
+    end_run "$pid" log "${second:-0}"
     if [ -n "$second" ]; then
         milliseconds $((RANDOM % 50))
-        if kill -0 "$second" 2>/dev/null; then
-            kill_run "$second" log2
-        else
-            wait "$second" && fail "the second run ends with status 0"
-            grep -q "error: --save save: process $pid on host $(hostname) has been writing there since" log2 || fail "the second run was not refused by the first: $(tail -n 2 log2)"
-            grep -q '^ iteration' log2 && fail "a refused run computed"
-            refused=$((refused + 1))
-        fi
+        end_run "$second" log2 "$pid"
+    fi
+    if [ "$killed" -ge $((said + 100)) ]; then
+        said=$killed
+        echo "$killed kills, $last iterations, ten of them in $span ms, $refused second runs refused"
     fi
     tracker=$(cat save/latest_checkpointed_iteration.txt 2>/dev/null || echo 0)
     check_log log
@@ -117,6 +120,5 @@ cmp "save/$folder/model.safetensors" "whole/$folder/model.safetensors" || fail "
 cmp "save/$folder/state/optimizer.safetensors" "whole/$folder/state/optimizer.safetensors" || fail "the moments are others"
 [ "$(ls save | wc -l)" -eq 4 ] || fail "leftovers after a whole run: $(ls save)"
 ls index-cache | grep -q '\.tmp' && [ "$(ls index-cache | grep -c '\.tmp')" -gt 4 ] && fail "leftovers in index-cache: $(ls index-cache)"
-[ "$refused" -gt 0 ] || [ "$kills" -lt 15 ] || fail "no second run was refused"
 echo "$killed kills: $resumed of the runs had resumed, $refused second runs were refused, $lost lost the unsaved step, $total iterations, the same curve; index-cache: $(ls index-cache | wc -l) files"
 exit 0
