@@ -157,6 +157,12 @@ bool mega_file_exists(const char *path)
     return stat(path, &info) == 0 && !S_ISDIR(info.st_mode);
 }
 
+bool mega_file_is_regular(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
 bool mega_folder_exists(const char *path)
 {
     struct stat info;

@@ -66,7 +66,7 @@ void mega_temporaries_remove(const char *folder, const char *begin, const char *
     closedir(dir);
 }
 
-static mega_status write_beside(const char *path, const void *bytes, size_t n)
+static mega_status write_whole(const char *path, const void *bytes, size_t n)
 {
     mega_writer *writer = NULL;
     MEGA_TRY(mega_writer_create(&writer, path));
@@ -77,7 +77,7 @@ static mega_status write_beside(const char *path, const void *bytes, size_t n)
     return st;
 }
 
-mega_status mega_file_write_atomic(const char *path, const void *bytes, size_t n)
+static mega_status replace_file(const char *path, const void *bytes, size_t n)
 {
     char *beside = mega_temporary_path(path), *folder = mega_path_folder(path);
     mega_status st = MEGA_OK;
@@ -86,7 +86,7 @@ mega_status mega_file_write_atomic(const char *path, const void *bytes, size_t n
         goto end;
     }
     mega_temporaries_remove(folder, mega_path_base(path), mega_path_base(path));
-    st = write_beside(beside, bytes, n);
+    st = write_whole(beside, bytes, n);
     if (st == MEGA_OK) st = mega_file_rename(beside, path);
     if (st == MEGA_OK) st = mega_folder_sync(folder);
     else
@@ -94,5 +94,15 @@ mega_status mega_file_write_atomic(const char *path, const void *bytes, size_t n
 end:
     mega_free(folder);
     mega_free(beside);
+    return st;
+}
+
+mega_status mega_file_write_atomic(const char *path, const void *bytes, size_t n)
+{
+    if (mega_file_exists(path) && !mega_file_is_regular(path)) return write_whole(path, bytes, n);
+    char *target = mega_path_follow(path);
+    if (target == NULL) return mega_file_refused(path, "follow the link");
+    const mega_status st = replace_file(target, bytes, n);
+    mega_free(target);
     return st;
 }

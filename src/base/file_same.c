@@ -3,6 +3,7 @@
 #include "megalith/file.h"
 #include "megalith/memory.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,7 @@ static bool is_one(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Where a file would be made that is not there: behind the links of its last name. NULL: no memory, or a circle. */
-static char *made_at(const char *path)
+char *mega_path_follow(const char *path)
 {
     char *at = mega_strdup(path), target[PATH_MAX];
     for (int i = 0; at != NULL && i < MOST_LINKS; i++) {
@@ -30,6 +30,7 @@ static char *made_at(const char *path)
         mega_free(at);
         at = next;
     }
+    errno = at != NULL ? ELOOP : ENOMEM;
     mega_free(at);
     return NULL;
 }
@@ -50,7 +51,7 @@ bool mega_file_same(const char *a, const char *b)
     struct stat of_a, of_b;
     const bool has_a = stat(a, &of_a) == 0, has_b = stat(b, &of_b) == 0;
     if (has_a || has_b) return has_a && has_b && S_ISREG(of_a.st_mode) && is_one(&of_a, &of_b);
-    char *x = made_at(a), *y = made_at(b);
+    char *x = mega_path_follow(a), *y = mega_path_follow(b);
     const bool same = x != NULL && y != NULL &&
                       (strcmp(x, y) == 0 || (strcmp(mega_path_base(x), mega_path_base(y)) == 0 && is_one_folder(x, y)));
     mega_free(x);
@@ -81,7 +82,7 @@ static bool append_names(char out[PATH_MAX], const char *rest)
 /* The absolute path without links of what may not be there yet: links are resolved as far as there are folders. */
 static bool absolute(const char *path, char out[PATH_MAX])
 {
-    char *at = made_at(path);
+    char *at = mega_path_follow(path);
     bool found = false;
     size_t end = at != NULL ? strlen(at) : 0;
     while (at != NULL && !found) {

@@ -50,7 +50,7 @@ static char *label_of(const mega_config *cfg, const char *file, const char *key)
 
 static mega_status read_curve(curve *c, const mega_config *cfg)
 {
-    MEGA_TRY(mega_curve_read(&c->data, c->file, cfg->plot.x, c->key));
+    MEGA_TRY(mega_curve_read(&c->data, c->file, cfg->plot.run, cfg->plot.x, c->key));
     c->label = label_of(cfg, c->file, c->key);
     if (c->label == NULL) return no_memory();
     /* A mean over more points than there are would only hide them: evaluations beside training. */
@@ -130,6 +130,23 @@ static void put_summary(const curve *c, const char *x_key, bool smooth)
                smooth && c->raw == NULL ? " (too few points to smooth)" : "");
 }
 
+/* Rows of earlier runs stay in their file and are not drawn. */
+static mega_status put_runs(const mega_config *cfg)
+{
+    const mega_list *files = &cfg->positional;
+    for (size_t i = 0; cfg->plot.run == NULL && i < files->count; i++) {
+        mega_buffer runs = {0};
+        int64_t count = 0;
+        const mega_status st = mega_metrics_runs(files->item[i], &runs, &count);
+        if (st == MEGA_OK && count > 1)
+            printf("%s holds rows of %lld runs (%s); the last is drawn, --run ID draws another\n", files->item[i],
+                   (long long)count, runs.data);
+        mega_buffer_fini(&runs);
+        MEGA_TRY(st);
+    }
+    return MEGA_OK;
+}
+
 static mega_status draw_text(const drawing *d, mega_plot *p, const mega_config *cfg)
 {
     mega_buffer out = {0};
@@ -145,7 +162,7 @@ static mega_status draw_text(const drawing *d, mega_plot *p, const mega_config *
         for (int i = 0; i < d->count; i++) put_summary(&d->curve[i], cfg->plot.x, cfg->plot.smooth > 0.0);
     }
     mega_buffer_fini(&out);
-    return st;
+    return st == MEGA_OK ? put_runs(cfg) : st;
 }
 
 static mega_status draw_svg(mega_plot *p, const char *path)

@@ -113,6 +113,7 @@ const option_section mega_option_data_tool_section = {"data sets", FOR_DATA, dat
 static const option_row plot_rows[] = {
     {OPTION("key", plot.key, KIND_LIST), .fallback = "lm_loss", .help = "keys of the metrics files to draw"},
     {OPTION("x", plot.x, KIND_STRING), .fallback = "iteration", .help = "key of the horizontal axis"},
+    {OPTION("run", plot.run, KIND_STRING), .help = "id of the run to draw, of a file that holds several; the last one when not given"},
     {OPTION("svg", plot.svg, KIND_STRING), .help = "write an SVG file too"},
     {OPTION("smooth", plot.smooth, KIND_FLOAT), .fallback = "0.0", .range = RANGE_BELOW_ONE, .help = "factor of a running mean"},
     {OPTION("width", plot.width, KIND_INT), .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "characters; 0 is the terminal's"},

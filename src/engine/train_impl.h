@@ -74,6 +74,8 @@ typedef struct trainer {
     train_curve *curve;    /* NULL without a terminal */
     mega_profile *profile; /* NULL without --profile-trace and --profile-table */
     bool profiled;         /* it was written */
+    mega_buffer trace;     /* that could not be written yet; the first rank's */
+    bool trace_failed;
 } trainer;
 
 /* train_ranks.c */
@@ -188,12 +190,12 @@ mega_status train_evaluate(trainer *t, int split, const char *where, bool is_fin
 mega_status train_save(trainer *t);
 void train_warn_of_newer(const trainer *t);
 
-/* train_monitor.c */
+/* train_monitor.c: only opening may fail; later, what cannot be written is warned of. */
 mega_status train_monitor_open(trainer *t);
-mega_status train_monitor_step(trainer *t, const mega_step_result *r, double params_norm, double step_s);
-mega_status train_monitor_evaluation(trainer *t, int split, double loss, bool is_final);
-mega_status train_monitor_flush(trainer *t);
-mega_status train_monitor_close(trainer *t);
+void train_monitor_step(trainer *t, const mega_step_result *r, double params_norm, double step_s);
+void train_monitor_evaluation(trainer *t, int split, double loss, bool is_final);
+void train_monitor_flush(trainer *t);
+void train_monitor_close(trainer *t);
 
 /* train_profile.c: --profile-trace, --profile-table */
 mega_status train_profile_check(const trainer *t); /* is any of the iterations to come profiled? */
@@ -204,7 +206,9 @@ mega_status train_profile_end(trainer *t, double began, double filled, double en
 mega_status train_profile_close(trainer *t); /* at the end of training: what an early end left unwritten */
 
 /* train_trace.c: writes the profile of all ranks to --profile-trace. Collective: world. */
-mega_status train_trace_write(const trainer *t);
+mega_status train_trace_write(trainer *t);
+/* Writes the trace, if it waits. A failure is warned of, not returned; the last one means that it is missing. */
+void train_trace_retry(trainer *t, bool is_last);
 
 /* train_curve.c: the losses so far, drawn at the end on a terminal */
 mega_status train_curve_open(trainer *t);

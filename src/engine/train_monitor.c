@@ -1,4 +1,7 @@
-/* What a run leaves for other programs: the metrics file, and TensorBoard events under Megatron's tags. */
+/* What a run leaves for other programs: the metrics file, and TensorBoard events under Megatron's tags. A file that
+ * cannot be written does not end the training: what waits is tried again, and what is missing is reported at the end.
+ */
+#include "megalith/log.h"
 #include "megalith/metrics.h"
 #include "megalith/tensorboard.h"
 #include "train_impl.h"
@@ -9,11 +12,44 @@
 
 #define FLUSH_S 5.0 /* a reader sees events this much late at most */
 
+/* How writing goes, so that the log hears of changes alone. */
+typedef struct target {
+    const char *option, *path, *what;
+    bool is_failing;
+    int64_t lost; /* pieces reported as lost */
+} target;
+
 struct train_monitor {
     mega_metrics *metrics;
     mega_tensorboard *board;
+    target of_metrics, of_board;
     double last_flush;
 };
+
+/* After each try. What is missing while nothing fails went with a file that was removed. */
+static void hear(target *f, mega_status st, mega_missing missing)
+{
+    if (st != MEGA_OK && !f->is_failing)
+        mega_warn("%s: %s; the training goes on, what cannot be written waits in memory (1 MiB at most) and is tried "
+                  "again",
+                  f->option, mega_error_message());
+    if (st == MEGA_OK && f->is_failing) mega_info("%s %s: can be written again", f->option, f->path);
+    f->is_failing = st != MEGA_OK;
+    if (st != MEGA_OK || missing.pieces <= f->lost) return;
+    f->lost = missing.pieces;
+    mega_warn("%s %s: it was removed, or could not be written for long: %s of iterations %lld to %lld are lost",
+              f->option, f->path, f->what, (long long)missing.first, (long long)missing.last);
+}
+
+static void hear_end(const target *f, mega_status st, mega_missing missing)
+{
+    if (missing.pieces > 0)
+        mega_warn("%s %s: %s of iterations %lld to %lld are missing%s%s", f->option, f->path, f->what,
+                  (long long)missing.first, (long long)missing.last, st != MEGA_OK ? ": " : "",
+                  st != MEGA_OK ? mega_error_message() : "");
+    else if (st != MEGA_OK)
+        mega_warn("%s %s: its last %s may be missing: %s", f->option, f->path, f->what, mega_error_message());
+}
 
 /* Each argument under its own name, as Megatron writes them: lines "  name .... value" of the dump. */
 static mega_status write_arguments(const trainer *t, mega_tensorboard *board)
@@ -32,6 +68,17 @@ static mega_status write_arguments(const trainer *t, mega_tensorboard *board)
     return st;
 }
 
+static mega_status open_board(trainer *t, train_monitor *m)
+{
+    const char *folder = t->cfg->tensorboard_dir;
+    m->of_board = (target){.option = "--tensorboard-dir", .path = folder, .what = "events"};
+    MEGA_TRY(mega_tensorboard_open(&m->board, folder, mega_tensorboard_now()));
+    mega_tensorboard_iteration(m->board, t->first_iteration);
+    MEGA_TRY(write_arguments(t, m->board));
+    hear(&m->of_board, mega_tensorboard_flush(m->board), mega_tensorboard_missing(m->board));
+    return MEGA_OK;
+}
+
 mega_status train_monitor_open(trainer *t)
 {
     const mega_config *cfg = t->cfg;
@@ -40,13 +87,11 @@ mega_status train_monitor_open(trainer *t)
     t->monitor = m;
     m->last_flush = mega_time_now();
     if (!train_is_first(t)) return MEGA_OK;
+    m->of_metrics = (target){.option = "--metrics-file", .path = cfg->metrics_file, .what = "rows"};
     /* What only evaluates writes no iteration again, so the rows of the training that it looks at stay. */
     const int64_t keep = cfg->skip_train ? MEGA_METRICS_KEEP_ALL : t->first_iteration;
-    if (cfg->metrics_file != NULL) MEGA_TRY(mega_metrics_open(&m->metrics, cfg->metrics_file, keep));
-    if (cfg->tensorboard_dir == NULL) return MEGA_OK;
-    MEGA_TRY(mega_tensorboard_open(&m->board, cfg->tensorboard_dir, mega_tensorboard_now()));
-    MEGA_TRY(write_arguments(t, m->board));
-    return mega_tensorboard_flush(m->board);
+    if (cfg->metrics_file != NULL) MEGA_TRY(mega_metrics_open(&m->metrics, cfg->metrics_file, t->run_id, keep));
+    return cfg->tensorboard_dir != NULL ? open_board(t, m) : MEGA_OK;
 }
 
 /* A row that is being put together. */
@@ -65,11 +110,17 @@ static void put(metrics_row *r, const char *key, double x)
     r->value[r->count++] = (mega_metric){.key = key, .kind = MEGA_METRIC_DOUBLE, .x = x};
 }
 
-static mega_status step_row(const trainer *t, const mega_step_result *s, double params_norm, double step_s)
+static void write_row(train_monitor *m, const metrics_row *r)
+{
+    const mega_status st = mega_metrics_row(m->metrics, r->value, r->count);
+    hear(&m->of_metrics, st, mega_metrics_missing(m->metrics));
+}
+
+static void step_row(const trainer *t, const mega_step_result *s, double params_norm, double step_s)
 {
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
     metrics_row r = {.count = 0};
-    if (t->monitor->metrics == NULL) return MEGA_OK;
+    if (t->monitor->metrics == NULL) return;
     put_int(&r, "iteration", p->iteration);
     put_int(&r, "consumed_samples", p->consumed_samples);
     put(&r, "lm_loss", s->loss);
@@ -81,7 +132,7 @@ static mega_status step_row(const trainer *t, const mega_step_result *s, double 
     if (t->cfg->log_params_norm) put(&r, "params_norm", params_norm);
     put(&r, "iteration_time_ms", step_s * 1e3);
     put(&r, "tokens_per_second", (double)s->tokens / step_s);
-    return mega_metrics_row(t->monitor->metrics, r.value, r.count);
+    write_row(t->monitor, &r);
 }
 
 /* A scalar by iteration, and its twin by samples. */
@@ -127,61 +178,80 @@ static mega_status step_scalars(const trainer *t, const mega_step_result *s, dou
     return plain_scalar(t, "throughput", flops * 1e-12);
 }
 
-mega_status train_monitor_step(trainer *t, const mega_step_result *s, double params_norm, double step_s)
+void train_monitor_step(trainer *t, const mega_step_result *s, double params_norm, double step_s)
 {
     train_monitor *m = t->monitor;
-    MEGA_TRY(step_row(t, s, params_norm, step_s));
-    if (m->board == NULL) return MEGA_OK;
-    if (mega_engine_progress_get(t->engine)->iteration % t->cfg->tensorboard_log_interval == 0)
-        MEGA_TRY(step_scalars(t, s, params_norm, step_s));
-    if (mega_time_now() - m->last_flush < FLUSH_S) return MEGA_OK;
+    const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    mega_status st = MEGA_OK;
+    step_row(t, s, params_norm, step_s);
+    if (m->board == NULL) return;
+    mega_tensorboard_iteration(m->board, iteration);
+    if (iteration % t->cfg->tensorboard_log_interval == 0) st = step_scalars(t, s, params_norm, step_s);
+    const bool is_due = mega_time_now() - m->last_flush >= FLUSH_S;
+    if (st == MEGA_OK && !is_due) return;
     m->last_flush = mega_time_now();
-    return mega_tensorboard_flush(m->board);
+    if (st == MEGA_OK) st = mega_tensorboard_flush(m->board);
+    hear(&m->of_board, st, mega_tensorboard_missing(m->board));
 }
 
-static mega_status evaluation_row(const trainer *t, int split, double loss, bool is_final)
+static void evaluation_row(const trainer *t, int split, double loss, bool is_final)
 {
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
     metrics_row r = {.count = 0};
-    if (t->monitor->metrics == NULL) return MEGA_OK;
+    if (t->monitor->metrics == NULL) return;
     put_int(&r, "iteration", p->iteration);
     put_int(&r, "consumed_samples", p->consumed_samples);
     put(&r, split == MEGA_SPLIT_TEST ? "test_loss" : "validation_loss", loss);
     put(&r, split == MEGA_SPLIT_TEST ? "test_ppl" : "validation_ppl", exp(fmin(20, loss)));
     if (is_final) r.value[r.count++] = (mega_metric){.key = "final", .kind = MEGA_METRIC_BOOL, .i = 1};
-    return mega_metrics_row(t->monitor->metrics, r.value, r.count);
+    write_row(t->monitor, &r);
 }
 
-mega_status train_monitor_evaluation(trainer *t, int split, double loss, bool is_final)
+static mega_status evaluation_scalars(const trainer *t, int split, double loss)
 {
-    const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     const char *name = split == MEGA_SPLIT_TEST ? "lm loss test" : "lm loss validation";
     char ppl[64];
-    MEGA_TRY(evaluation_row(t, split, loss, is_final));
-    if (t->monitor->board == NULL) return MEGA_OK;
-    /* One point an iteration: the evaluation at the end comes behind a regular one. */
-    if (is_final && split == MEGA_SPLIT_VALID && iteration % t->cfg->eval_interval == 0 && !t->cfg->skip_train)
-        return MEGA_OK;
     MEGA_TRY(scalar(t, name, loss));
-    if (t->cfg->log_validation_ppl_to_tensorboard) {
-        snprintf(ppl, sizeof ppl, "%.50s ppl", name);
-        MEGA_TRY(scalar(t, ppl, exp(fmin(20, loss))));
-    }
-    return mega_tensorboard_flush(t->monitor->board);
+    if (!t->cfg->log_validation_ppl_to_tensorboard) return MEGA_OK;
+    snprintf(ppl, sizeof ppl, "%.50s ppl", name);
+    return scalar(t, ppl, exp(fmin(20, loss)));
 }
 
-mega_status train_monitor_flush(trainer *t)
-{
-    if (t->monitor->metrics != NULL) MEGA_TRY(mega_metrics_sync(t->monitor->metrics));
-    return t->monitor->board != NULL ? mega_tensorboard_flush(t->monitor->board) : MEGA_OK;
-}
-
-mega_status train_monitor_close(trainer *t)
+void train_monitor_evaluation(trainer *t, int split, double loss, bool is_final)
 {
     train_monitor *m = t->monitor;
-    if (m == NULL) return MEGA_OK;
-    const mega_status metrics = mega_metrics_close(m->metrics), board = mega_tensorboard_close(m->board);
+    const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    evaluation_row(t, split, loss, is_final);
+    if (m->board == NULL) return;
+    /* One point an iteration: the evaluation at the end comes after a regular one. */
+    if (is_final && split == MEGA_SPLIT_VALID && iteration % t->cfg->eval_interval == 0 && !t->cfg->skip_train) return;
+    mega_tensorboard_iteration(m->board, iteration);
+    mega_status st = evaluation_scalars(t, split, loss);
+    if (st == MEGA_OK) st = mega_tensorboard_flush(m->board);
+    hear(&m->of_board, st, mega_tensorboard_missing(m->board));
+}
+
+void train_monitor_flush(trainer *t)
+{
+    train_monitor *m = t->monitor;
+    if (m->metrics != NULL) {
+        const mega_status st = mega_metrics_sync(m->metrics);
+        hear(&m->of_metrics, st, mega_metrics_missing(m->metrics));
+    }
+    if (m->board == NULL) return;
+    const mega_status st = mega_tensorboard_flush(m->board);
+    hear(&m->of_board, st, mega_tensorboard_missing(m->board));
+}
+
+void train_monitor_close(trainer *t)
+{
+    train_monitor *m = t->monitor;
+    mega_missing missing;
+    if (m == NULL) return;
+    mega_status st = mega_metrics_close(m->metrics, &missing);
+    hear_end(&m->of_metrics, st, missing);
+    st = mega_tensorboard_close(m->board, &missing);
+    hear_end(&m->of_board, st, missing);
     mega_free(m);
     t->monitor = NULL;
-    return metrics != MEGA_OK ? metrics : board;
 }

@@ -168,7 +168,8 @@ mega_status train_save(trainer *t)
     if (t->cfg->save == NULL || t->saved_iteration == iteration) return MEGA_OK;
     train_line(t, "saving checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
     train_note(t, "saving the checkpoint");
-    MEGA_TRY(train_monitor_flush(t)); /* rows up to here are on disk before the checkpoint that a run goes on from */
+    train_trace_retry(t, false);
+    train_monitor_flush(t); /* rows up to here are on disk before the checkpoint that a run goes on from */
     MEGA_TRY(write_folder(t));
     train_line(t, "  successfully saved checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
     t->saved_iteration = iteration;

@@ -1,5 +1,6 @@
 /* --profile-trace: one Chrome trace, in which each rank is a process. */
 #include "megalith/file.h"
+#include "megalith/log.h"
 #include "megalith/profile.h"
 #include "megalith/threads.h"
 #include "train_impl.h"
@@ -50,15 +51,32 @@ static mega_status gather(const trainer *t, const mega_buffer *mine, mega_buffer
     return MEGA_OK;
 }
 
-static mega_status write_file(const trainer *t, const mega_buffer *whole)
+void train_trace_retry(trainer *t, bool is_last)
+{
+    const char *path = t->cfg->profile_trace;
+    if (t->trace.size == 0) return;
+    const mega_status st = mega_file_write_atomic(path, t->trace.data, t->trace.size);
+    if (st == MEGA_OK) train_line(t, "profile: %s; chrome://tracing or ui.perfetto.dev shows it", path);
+    else if (is_last)
+        mega_warn("--profile-trace %s: the trace is missing: %s", path, mega_error_message());
+    else if (!t->trace_failed)
+        mega_warn("--profile-trace: %s; the training goes on, and the trace is tried again with each checkpoint and at "
+                  "the end",
+                  mega_error_message());
+    t->trace_failed = st != MEGA_OK;
+    if (st == MEGA_OK || is_last) mega_buffer_fini(&t->trace);
+}
+
+static mega_status write_file(trainer *t, mega_buffer *whole)
 {
     MEGA_TRY(mega_buffer_check(whole, "the trace; profile fewer steps"));
-    MEGA_TRY(mega_file_write_atomic(t->cfg->profile_trace, whole->data, whole->size));
-    train_line(t, "profile: %s; chrome://tracing or ui.perfetto.dev shows it", t->cfg->profile_trace);
+    t->trace = *whole;
+    *whole = (mega_buffer){0};
+    train_trace_retry(t, false);
     return MEGA_OK;
 }
 
-mega_status train_trace_write(const trainer *t)
+mega_status train_trace_write(trainer *t)
 {
     mega_buffer mine = {0}, whole = {0};
     mega_profile_rank rank = {.rank = mega_world_rank(t->world), .threads = mega_team_size(t->team)};

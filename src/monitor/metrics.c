@@ -1,64 +1,21 @@
-/* Metrics files. */
-#include "megalith/metrics.h"
+/* Metrics files: rows are written, and those of a resumed run cut. */
 #include "megalith/file.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
+#include "metrics_impl.h"
 
 #include "megalith/json.h"
 #include <inttypes.h>
-#include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 struct mega_metrics {
-    mega_writer *file;
-    char *path;
+    mega_outbox *box;
     mega_buffer row;
+    char *run;       /* NULL: rows do not name their run */
+    int64_t through; /* the last iteration of this run that is not written again */
+    bool is_cut;     /* of rows that this run writes again */
 };
-
-/* Calls a function for each finished line. */
-typedef mega_status on_row(void *user, json_t *row, const char *line, size_t bytes);
-
-static mega_status each_row(const char *path, const char *text, size_t size, on_row *call, void *user)
-{
-    int64_t number = 1;
-    for (const char *line = text; line < text + size; number++) {
-        const char *end = memchr(line, '\n', (size_t)(text + size - line));
-        if (end == NULL) break; /* a row that is not finished */
-        const size_t bytes = (size_t)(end + 1 - line);
-        json_error_t error;
-        json_t *row = mega_json_load(line, bytes, 0, &error);
-        mega_status st = MEGA_OK;
-        if (json_is_object(row)) st = call(user, row, line, bytes);
-        else if (strspn(line, " \t\r") + 1 < bytes)
-            st = MEGA_FAIL(row == NULL ? mega_json_status(&error) : MEGA_ERR_FORMAT,
-                           "%s: line %" PRId64 ": %s; expected a JSON object, as --metrics-file writes it", path,
-                           number, row == NULL ? error.text : "no object");
-        json_decref(row);
-        if (st != MEGA_OK) return st;
-        line = end + 1;
-    }
-    return MEGA_OK;
-}
-
-typedef struct keeper {
-    mega_buffer kept;
-    int64_t through, rows, dropped;
-} keeper;
-
-static mega_status keep_row(void *user, json_t *row, const char *line, size_t bytes)
-{
-    keeper *k = user;
-    const json_t *iteration = json_object_get(row, "iteration");
-    const bool stays = k->through == MEGA_METRICS_KEEP_ALL ||
-                       (json_is_integer(iteration) && json_integer_value(iteration) <= k->through &&
-                        !json_is_true(json_object_get(row, "final")));
-    k->rows++;
-    k->dropped += !stays;
-    if (stays) mega_buffer_append(&k->kept, line, bytes);
-    return MEGA_OK;
-}
 
 /* Rows begin so; of one that a kill cut, this much or less is left. */
 #define ROW_START "{\"iteration\": "
@@ -98,56 +55,110 @@ mega_status mega_metrics_check(const char *path)
 {
     char *text = NULL;
     size_t size = 0;
-    if (!mega_file_exists(path)) return MEGA_OK;
+    if (!mega_file_is_regular(path)) return MEGA_OK;
     MEGA_TRY(mega_file_read(&text, &size, path));
     const mega_status st = check_first(path, text, size);
     mega_free(text);
     return st;
 }
 
-static mega_status cut_rows(const char *path, int64_t through)
+typedef struct keeper {
+    const char *run;
+    int64_t through, dropped;
+    mega_buffer kept;
+} keeper;
+
+bool mega_metrics_is_of_run(const json_t *row, const char *run)
 {
+    const char *of = json_string_value(json_object_get(row, "run"));
+    return of == NULL ? run == NULL : run != NULL && strcmp(of, run) == 0;
+}
+
+/* Whether the run goes on to write this row again. Of what has no end, a kill left half a row, or else a whole one that
+ * somebody edited. */
+static mega_status judge_line(keeper *k, const char *line, size_t bytes, bool has_end)
+{
+    json_error_t error;
+    json_t *row = mega_json_load(line, bytes, 0, &error);
+    if (row == NULL && mega_json_status(&error) == MEGA_ERR_MEMORY)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a row of a metrics file");
+    const json_t *iteration = json_object_get(row, "iteration");
+    const bool is_row = json_is_integer(iteration);
+    const bool is_again = is_row && mega_metrics_is_of_run(row, k->run) && k->through != MEGA_METRICS_KEEP_ALL &&
+                          (json_integer_value(iteration) > k->through || json_is_true(json_object_get(row, "final")));
+    json_decref(row);
+    k->dropped += is_again;
+    if (is_again || (!is_row && !has_end)) return MEGA_OK;
+    mega_buffer_append(&k->kept, line, bytes);
+    if (!has_end) mega_buffer_puts(&k->kept, "\n");
+    return MEGA_OK;
+}
+
+static mega_status keep_rows(keeper *k, const char *text, size_t size, const char *path)
+{
+    for (size_t at = 0, bytes; at < size; at += bytes) {
+        const char *end = memchr(text + at, '\n', size - at);
+        bytes = end != NULL ? (size_t)(end + 1 - text) - at : size - at;
+        MEGA_TRY(judge_line(k, text + at, bytes, end != NULL));
+    }
+    return mega_buffer_check(&k->kept, path);
+}
+
+/* Everything else in the file stays: rows of other runs above all. */
+static mega_status cut_rows(const mega_metrics *m)
+{
+    const char *path = mega_outbox_path(m->box);
     char *text = NULL;
     size_t size = 0;
-    keeper k = {.through = through};
+    keeper k = {.run = m->run, .through = m->through};
+    if (!mega_file_is_regular(path)) return MEGA_OK; /* not there, or a pipe */
     MEGA_TRY(mega_file_read(&text, &size, path));
     mega_status st = check_first(path, text, size);
-    if (st == MEGA_OK && through > 0) st = each_row(path, text, size, keep_row, &k);
+    if (st == MEGA_OK) st = keep_rows(&k, text, size, path);
     mega_free(text);
-    if (st == MEGA_OK) st = mega_buffer_check(&k.kept, path);
     if (st == MEGA_OK && k.kept.size != size) {
         st = mega_file_write_atomic(path, k.kept.data != NULL ? k.kept.data : "", k.kept.size);
         if (st == MEGA_OK && k.dropped > 0)
-            mega_info("metrics file %s: %" PRId64 " of %" PRId64 " rows come after iteration %" PRId64
-                      " and are cut off",
-                      path, k.dropped, k.rows, through);
-        else if (st == MEGA_OK && through <= 0)
-            mega_warn("metrics file %s: the run starts anew, and so does the file; its %zu bytes are gone", path, size);
+            mega_info("metrics file %s: %" PRId64 " rows of this run after iteration %" PRId64
+                      " are cut off: they are written again",
+                      path, k.dropped, m->through);
     }
     mega_buffer_fini(&k.kept);
     return st;
 }
 
-mega_status mega_metrics_open(mega_metrics **out, const char *path, int64_t keep_through_iteration)
+static mega_status make_folder(const char *path)
 {
     char *folder = mega_path_folder(path);
     if (folder == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--metrics-file %s: no memory for its folder's name", path);
-    mega_status st = mega_folder_create(folder);
+    const mega_status st = mega_folder_create(folder);
     mega_free(folder);
-    if (st == MEGA_OK && mega_file_exists(path)) st = cut_rows(path, keep_through_iteration);
-    if (st != MEGA_OK) return st;
+    return st;
+}
+
+static void free_metrics(mega_metrics *m)
+{
+    mega_outbox_close(m->box);
+    mega_buffer_fini(&m->row);
+    mega_free(m->run);
+    mega_free(m);
+}
+
+mega_status mega_metrics_open(mega_metrics **out, const char *path, const char *run, int64_t keep_through_iteration)
+{
+    MEGA_TRY(make_folder(path));
+    MEGA_TRY(mega_metrics_check(path));
     mega_metrics *m = mega_calloc(1, sizeof *m);
     if (m == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--metrics-file %s: no memory for its writer", path);
-    m->path = mega_strdup(path);
-    st = m->path != NULL ? mega_writer_append_to(&m->file, path)
-                         : MEGA_FAIL(MEGA_ERR_MEMORY, "--metrics-file %s: no memory for its name", path);
-    if (st != MEGA_OK) {
-        mega_free(m->path);
-        mega_free(m);
-        return st;
-    }
-    *out = m;
-    return MEGA_OK;
+    m->through = keep_through_iteration;
+    m->run = run != NULL ? mega_strdup(run) : NULL;
+    mega_status st = run == NULL || m->run != NULL
+                         ? mega_outbox_create(&m->box, path, NULL, 0)
+                         : MEGA_FAIL(MEGA_ERR_MEMORY, "--metrics-file %s: no memory for its writer", path);
+    if (st == MEGA_OK) *out = m;
+    else
+        free_metrics(m);
+    return st;
 }
 
 static void put_value(mega_buffer *b, const mega_metric *v)
@@ -161,134 +172,53 @@ static void put_value(mega_buffer *b, const mega_metric *v)
     }
 }
 
+static void put_member(mega_buffer *b, const mega_metric *v)
+{
+    mega_buffer_puts(b, b->size > 0 ? ", " : "{");
+    mega_buffer_json_string(b, v->key);
+    mega_buffer_puts(b, ": ");
+    put_value(b, v);
+}
+
+/* The file as the run found it stays whole until there is a row. */
+static mega_status flush(mega_metrics *m)
+{
+    if (!m->is_cut) MEGA_TRY(cut_rows(m));
+    m->is_cut = true;
+    return mega_outbox_flush(m->box);
+}
+
 mega_status mega_metrics_row(mega_metrics *m, const mega_metric *values, int count)
 {
+    const int64_t iteration = count > 0 ? values[0].i : 0;
     m->row.size = 0;
     m->row.failed = false;
-    for (int i = 0; i < count; i++) {
-        mega_buffer_puts(&m->row, i > 0 ? ", " : "{");
-        mega_buffer_json_string(&m->row, values[i].key);
-        mega_buffer_puts(&m->row, ": ");
-        put_value(&m->row, &values[i]);
-    }
-    mega_buffer_puts(&m->row, count > 0 ? "}\n" : "{}\n");
-    MEGA_TRY(mega_buffer_check(&m->row, m->path));
-    MEGA_TRY(mega_writer_write(m->file, m->row.data, m->row.size));
-    return mega_writer_flush(m->file);
+    for (int i = 0; i < count; i++) put_member(&m->row, &values[i]);
+    if (m->run != NULL) put_member(&m->row, &(mega_metric){.key = "run", .kind = MEGA_METRIC_TEXT, .text = m->run});
+    mega_buffer_puts(&m->row, m->row.size > 0 ? "}\n" : "{}\n");
+    MEGA_TRY(mega_buffer_check(&m->row, mega_outbox_path(m->box)));
+    MEGA_TRY(mega_outbox_put(m->box, iteration, iteration, m->row.data, m->row.size));
+    return flush(m);
 }
 
-/* A writer syncs when it is closed. */
 mega_status mega_metrics_sync(mega_metrics *m)
 {
-    mega_writer *file = m->file;
-    m->file = NULL;
-    MEGA_TRY(mega_writer_close(file, true));
-    return mega_writer_append_to(&m->file, m->path);
+    if (!m->is_cut && mega_outbox_missing(m->box).pieces == 0) return MEGA_OK; /* no row yet */
+    MEGA_TRY(flush(m));
+    return mega_outbox_sync(m->box);
 }
 
-mega_status mega_metrics_close(mega_metrics *m)
+mega_status mega_metrics_close(mega_metrics *m, mega_missing *missing)
 {
+    *missing = (mega_missing){0};
     if (m == NULL) return MEGA_OK;
-    const mega_status st = m->file != NULL ? mega_writer_close(m->file, true) : MEGA_OK;
-    mega_buffer_fini(&m->row);
-    mega_free(m->path);
-    mega_free(m);
+    const mega_status st = mega_metrics_sync(m);
+    *missing = mega_outbox_missing(m->box);
+    free_metrics(m);
     return st;
 }
 
-typedef struct collector {
-    mega_curve curve;
-    size_t capacity;
-    int64_t rows;
-    const char *x_key, *y_key;
-    json_t *keys; /* names of all numbers seen, for the message when there is no such key */
-} collector;
-
-static mega_status add_point(collector *c, double x, double y)
+mega_missing mega_metrics_missing(const mega_metrics *m)
 {
-    if (c->curve.count == c->capacity) {
-        const size_t more = c->capacity == 0 ? 256 : 2 * c->capacity;
-        double *xs = mega_realloc(c->curve.x, more * sizeof *xs);
-        if (xs != NULL) c->curve.x = xs;
-        double *ys = mega_realloc(c->curve.y, more * sizeof *ys);
-        if (ys != NULL) c->curve.y = ys;
-        if (xs == NULL || ys == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a curve of %zu points", more);
-        c->capacity = more;
-    }
-    c->curve.x[c->curve.count] = x;
-    c->curve.y[c->curve.count++] = y;
-    return MEGA_OK;
-}
-
-/* A null is a number that was not finite: a gap in the curve. */
-static mega_status collect(void *user, json_t *row, const char *line, size_t bytes)
-{
-    (void)line;
-    (void)bytes;
-    collector *c = user;
-    const char *key;
-    json_t *value;
-    c->rows++;
-    json_object_foreach(row, key, value)
-    {
-        if (json_is_number(value) && json_object_set_new(c->keys, key, json_null()) != 0)
-            return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for the names of a metrics file");
-    }
-    const json_t *x = json_object_get(row, c->x_key), *y = json_object_get(row, c->y_key);
-    if (!json_is_number(x) || (!json_is_number(y) && !json_is_null(y))) return MEGA_OK;
-    return add_point(c, json_number_value(x), json_is_number(y) ? json_number_value(y) : NAN);
-}
-
-static mega_status no_points(const collector *c, const char *path)
-{
-    mega_buffer names = {0};
-    const char *key;
-    json_t *value;
-    json_object_foreach(c->keys, key, value) mega_buffer_printf(&names, "%s%s", names.size > 0 ? ", " : "", key);
-    mega_status st = mega_buffer_check(&names, path);
-    if (st == MEGA_OK)
-        st = c->rows == 0
-                 ? MEGA_FAIL(MEGA_ERR_FORMAT,
-                             "%s: no rows in it; expected lines of JSON, as --metrics-file writes them", path)
-                 : MEGA_FAIL(MEGA_ERR_USAGE,
-                             "%s: none of its %" PRId64 " rows has both \"%s\" and \"%s\" as numbers; it has %s", path,
-                             c->rows, c->x_key, c->y_key, names.size > 0 ? names.data : "no numbers at all");
-    mega_buffer_fini(&names);
-    return st;
-}
-
-mega_status mega_curve_read(mega_curve *out, const char *path, const char *x_key, const char *y_key)
-{
-    char *text = NULL;
-    size_t size = 0;
-    MEGA_TRY(mega_file_read(&text, &size, path));
-    collector c = {.x_key = x_key, .y_key = y_key, .keys = json_object()};
-    mega_status st = each_row(path, text, size, collect, &c);
-    if (st == MEGA_OK && c.curve.count == 0) st = no_points(&c, path);
-    mega_free(text);
-    json_decref(c.keys);
-    if (st != MEGA_OK) {
-        mega_curve_fini(&c.curve);
-        return st;
-    }
-    *out = c.curve;
-    return MEGA_OK;
-}
-
-void mega_curve_smooth(mega_curve *c, double factor)
-{
-    double sum = 0.0, weight = 0.0;
-    for (size_t i = 0; i < c->count; i++) {
-        if (!isfinite(c->y[i])) continue;
-        sum = factor * sum + c->y[i];
-        weight = factor * weight + 1.0;
-        c->y[i] = sum / weight;
-    }
-}
-
-void mega_curve_fini(mega_curve *c)
-{
-    mega_free(c->x);
-    mega_free(c->y);
-    *c = (mega_curve){0};
+    return mega_outbox_missing(m->box);
 }

@@ -13,8 +13,8 @@
 #define FLUSH_BYTES ((size_t)64 << 10)
 
 struct mega_tensorboard {
-    mega_writer *file;
-    char *path;
+    mega_outbox *box;
+    int64_t first, last;               /* iterations that the records belong to */
     mega_buffer records;               /* whole records, not written yet */
     mega_buffer event, summary, entry; /* messages that are being made: kept, so that a step allocates nothing */
 };
@@ -88,22 +88,27 @@ static uint32_t masked_crc(const void *bytes, size_t n)
     return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
 
-/* One record: length, its checksum, the event, its checksum. */
-static mega_status put_record(mega_tensorboard *t, const mega_buffer *event)
+/* One record: length, its checksum, the event, its checksum. False: no memory; half a record would hide all that
+ * follow. */
+static bool put_record(mega_buffer *out, const mega_buffer *event)
 {
     uint8_t length[8];
-    const size_t before = t->records.size;
-    MEGA_TRY(mega_buffer_check(event, t->path));
+    const size_t before = out->size;
     for (int i = 0; i < 8; i++) length[i] = (uint8_t)((uint64_t)event->size >> (8 * i));
-    mega_buffer_append(&t->records, length, sizeof length);
-    put_fixed(&t->records, masked_crc(length, sizeof length), 4);
-    mega_buffer_append(&t->records, event->data, event->size);
-    put_fixed(&t->records, masked_crc(event->data, event->size), 4);
-    if (t->records.failed) { /* half a record would hide all that follow */
-        t->records.failed = false;
-        t->records.size = before;
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a record", t->path);
-    }
+    mega_buffer_append(out, length, sizeof length);
+    put_fixed(out, masked_crc(length, sizeof length), 4);
+    mega_buffer_append(out, event->data, event->size);
+    put_fixed(out, masked_crc(event->data, event->size), 4);
+    const bool failed = out->failed || event->failed;
+    if (failed) out->size = before;
+    out->failed = false;
+    return !failed;
+}
+
+static mega_status add_record(mega_tensorboard *t, const mega_buffer *event)
+{
+    if (!put_record(&t->records, event))
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a record", mega_outbox_path(t->box));
     return t->records.size >= FLUSH_BYTES ? mega_tensorboard_flush(t) : MEGA_OK;
 }
 
@@ -114,15 +119,17 @@ double mega_tensorboard_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static mega_status put_version(mega_tensorboard *t, double wall_time)
+/* What every event file begins with. */
+static mega_status make_box(mega_tensorboard *t, const char *path, double wall_time)
 {
     static const char version[] = "brain.Event:2";
-    mega_buffer event = {0};
+    mega_buffer event = {0}, head = {0};
     put_double(&event, 1, wall_time);
     put_bytes(&event, 3, version, sizeof version - 1);
-    mega_status st = put_record(t, &event);
+    const mega_status st = put_record(&head, &event) ? mega_outbox_create(&t->box, path, head.data, head.size)
+                                                     : MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a record", path);
     mega_buffer_fini(&event);
-    if (st == MEGA_OK) st = mega_tensorboard_flush(t);
+    mega_buffer_fini(&head);
     return st;
 }
 
@@ -141,11 +148,11 @@ static char *new_path(const char *folder, double wall_time)
 
 static void free_board(mega_tensorboard *t)
 {
+    mega_outbox_close(t->box);
     mega_buffer_fini(&t->records);
     mega_buffer_fini(&t->event);
     mega_buffer_fini(&t->summary);
     mega_buffer_fini(&t->entry);
-    mega_free(t->path);
     mega_free(t);
 }
 
@@ -153,26 +160,23 @@ mega_status mega_tensorboard_open(mega_tensorboard **out, const char *folder, do
 {
     MEGA_TRY(mega_folder_create(folder));
     mega_tensorboard *t = mega_calloc(1, sizeof *t);
-    if (t == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for an event writer", folder);
+    char *path = t != NULL ? new_path(folder, wall_time) : NULL;
     mega_status st = MEGA_OK;
-    t->path = new_path(folder, wall_time);
-    if (t->path == NULL) {
-        st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for an event writer", folder);
-        goto err_free;
-    }
-    st = mega_writer_create(&t->file, t->path);
-    if (st != MEGA_OK) goto err_free;
-    mega_buffer_reserve(&t->records, 2 * FLUSH_BYTES);
-    st = put_version(t, wall_time);
-    if (st != MEGA_OK) goto err_abandon;
-    *out = t;
-    return MEGA_OK;
-
-err_abandon:
-    mega_writer_abandon(t->file);
-err_free:
-    free_board(t);
+    if (path == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for an event writer", folder);
+    if (st == MEGA_OK) st = make_box(t, path, wall_time);
+    if (st == MEGA_OK) mega_buffer_reserve(&t->records, 2 * FLUSH_BYTES);
+    if (st == MEGA_OK) (void)mega_outbox_flush(t->box); /* makes the file; if not now, then later */
+    mega_free(path);
+    if (st == MEGA_OK) *out = t;
+    else if (t != NULL)
+        free_board(t);
     return st;
+}
+
+void mega_tensorboard_iteration(mega_tensorboard *t, int64_t iteration)
+{
+    if (t->records.size == 0) t->first = iteration;
+    t->last = iteration;
 }
 
 /* Event { 5 summary { 1 value { 1 tag, 2 simple_value } } } */
@@ -185,7 +189,7 @@ mega_status mega_tensorboard_scalar(mega_tensorboard *t, const char *tag, int64_
     put_message(&t->summary, 1, &t->entry);
     begin_event(&t->event, wall_time, step);
     put_message(&t->event, 5, &t->summary);
-    return put_record(t, &t->event);
+    return add_record(t, &t->event);
 }
 
 /* Event { 5 summary { 1 value { 1 tag, 9 metadata { 1 plugin_data { 1 "text" } },
@@ -195,7 +199,7 @@ mega_status mega_tensorboard_text(mega_tensorboard *t, const char *tag, const ch
 {
     mega_buffer event = {0}, entry = {0}, tensor = {0}, a = {0}, b = {0};
     char *full = mega_format("%s/text_summary", tag);
-    if (full == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a record", t->path);
+    if (full == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a record", mega_outbox_path(t->box));
     put_bytes(&a, 1, "text", 4);
     put_message(&b, 1, &a); /* metadata */
     put_bytes(&entry, 1, full, strlen(full));
@@ -211,7 +215,7 @@ mega_status mega_tensorboard_text(mega_tensorboard *t, const char *tag, const ch
     put_message(&a, 1, &entry); /* summary */
     begin_event(&event, wall_time, step);
     put_message(&event, 5, &a);
-    const mega_status st = put_record(t, &event);
+    const mega_status st = add_record(t, &event);
     mega_free(full);
     mega_buffer_fini(&a);
     mega_buffer_fini(&b);
@@ -223,29 +227,29 @@ mega_status mega_tensorboard_text(mega_tensorboard *t, const char *tag, const ch
 
 mega_status mega_tensorboard_flush(mega_tensorboard *t)
 {
-    const size_t n = t->records.size;
+    const mega_status st = mega_outbox_put(t->box, t->first, t->last, t->records.data, t->records.size);
     t->records.size = 0;
-    MEGA_TRY(mega_writer_write(t->file, t->records.data, n));
-    return mega_writer_flush(t->file);
+    t->first = t->last;
+    MEGA_TRY(st);
+    return mega_outbox_flush(t->box);
 }
 
 const char *mega_tensorboard_path(const mega_tensorboard *t)
 {
-    return t->path;
+    return mega_outbox_path(t->box);
 }
 
-mega_status mega_tensorboard_close(mega_tensorboard *t)
+mega_missing mega_tensorboard_missing(const mega_tensorboard *t)
 {
+    return mega_outbox_missing(t->box);
+}
+
+mega_status mega_tensorboard_close(mega_tensorboard *t, mega_missing *missing)
+{
+    *missing = (mega_missing){0};
     if (t == NULL) return MEGA_OK;
-    mega_status st = mega_tensorboard_flush(t);
-    if (st == MEGA_OK) {
-        st = mega_writer_close(t->file, false);
-    } else { /* what is on disk stays: it ends in a whole record or the reader waits for the rest */
-        mega_error_record why;
-        mega_error_get(&why);
-        mega_writer_close(t->file, false);
-        mega_error_restore(&why);
-    }
+    const mega_status st = mega_tensorboard_flush(t);
+    *missing = mega_outbox_missing(t->box);
     free_board(t);
     return st;
 }

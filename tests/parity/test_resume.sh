@@ -18,7 +18,7 @@ run() { # FOLDER ARGS…
         --split 90,10,0 --eval-iters 2 --eval-interval 10 --train-iters 60 --log-interval 20 --num-threads 2 \
         --save "$to" --load "$to" --metrics-file "$to.jsonl" "$@" >"$to.log" 2>&1 || { tail -20 "$to.log"; exit 1; }
 }
-rows() { sed -E 's/, "(iteration_time_ms|tokens_per_second)": [^,}]*//g' "$1"; }
+rows() { sed -E 's/, "(iteration_time_ms|tokens_per_second|run)": [^,}]*//g' "$1"; }
 same() { # A B
     cmp <(rows "$1.jsonl") <(rows "$2.jsonl") || { echo "metrics of $1 and $2 differ"; diff <(rows "$1.jsonl") <(rows "$2.jsonl") | head -4; exit 1; }
     cmp "$1/iter_0000060/model.safetensors" "$2/iter_0000060/model.safetensors"
@@ -33,8 +33,9 @@ for cut in 1 7 50; do
     run "cut$cut"
     same whole "cut$cut"
 done
-# killed without warning: the rows behind the last checkpoint are cut off on --load
-cp -r cut7 killed && rm -rf killed/iter_0000060 && printf 7 >killed/latest_checkpointed_iteration.txt && cp whole.jsonl killed.jsonl
+# killed without warning: the rows of this run after the last checkpoint are cut off on --load
+cp -r cut7 killed && rm -rf killed/iter_0000060 && printf 7 >killed/latest_checkpointed_iteration.txt
+sed "s/$(cat whole/run_id.txt)/$(cat cut7/run_id.txt)/" whole.jsonl >killed.jsonl
 run killed
 same whole killed
 # another number of threads changes nothing

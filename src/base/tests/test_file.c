@@ -468,6 +468,27 @@ static void paths(void **state)
     }
 }
 
+/* Of a link the target is replaced, also where it is not there yet; links in a circle are refused. */
+static void atomic_write_follows_links(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder(), *link = mega_kit_path(folder, "link"),
+               *to = mega_kit_path(folder, "to");
+    const char *around = mega_kit_path(folder, "around");
+    struct stat info;
+    assert_int_equal(symlink("to", link), 0);
+    assert_int_equal(symlink("around", around), 0);
+    assert_int_equal(mega_file_write_atomic(link, "one", 3), MEGA_OK);
+    assert_content(to, "one");
+    assert_int_equal(mega_file_write_atomic(link, "two", 3), MEGA_OK);
+    assert_content(to, "two");
+    assert_true(lstat(link, &info) == 0 && S_ISLNK(info.st_mode));
+    assert_int_equal(mega_file_write_atomic(around, "x", 1), MEGA_ERR_IO);
+    assert_non_null(strstr(mega_error_message(), "cannot follow the link"));
+    assert_int_equal(mega_file_write_atomic("/dev/null", "x", 1), MEGA_OK);
+    assert_true(stat("/dev/null", &info) == 0 && S_ISCHR(info.st_mode));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -481,6 +502,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_is_told_once_and_kept),
         cmocka_unit_test(a_limit_on_file_sizes_is_told),
         cmocka_unit_test(atomic_write_shows_old_or_new),
+        cmocka_unit_test(atomic_write_follows_links),
         cmocka_unit_test(atomic_write_that_fails_leaves_nothing),
         cmocka_unit_test(tries_of_the_dead_are_removed),
         cmocka_unit_test(observer_hears_every_change),

@@ -5,12 +5,22 @@
 #include "megalith/metrics.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 static void ok(mega_status st)
 {
     if (st != MEGA_OK) fail_msg("%s (%s)", mega_error_message(), mega_error_where());
+}
+
+#define RUN "r1"
+
+static void close_whole(mega_metrics *m)
+{
+    mega_missing missing;
+    ok(mega_metrics_close(m, &missing));
+    assert_int_equal(missing.pieces, 0);
 }
 
 static void assert_text(const char *path, const char *expected)
@@ -49,25 +59,29 @@ static void rows(void **state)
     (void)state;
     const char *path = mega_kit_path(mega_kit_temp_folder(), "new/run.jsonl");
     mega_metrics *m = NULL;
-    ok(mega_metrics_open(&m, path, 0));
+    ok(mega_metrics_open(&m, path, RUN, 0));
     step(m, 3);
-    assert_text(path,
-                "{\"iteration\": 3, \"lm_loss\": 0.33333334, \"grad_norm\": 0.30000000000000004}\n"); /* at once */
+    assert_text(
+        path,
+        "{\"iteration\": 3, \"lm_loss\": 0.33333334, \"grad_norm\": 0.30000000000000004, \"run\": \"r1\"}\n"); /* at
+                                                                                                                  once
+                                                                                                                */
     ok(mega_metrics_sync(m));
     final(m, 3);
-    ok(mega_metrics_close(m));
-    assert_text(path, "{\"iteration\": 3, \"lm_loss\": 0.33333334, \"grad_norm\": 0.30000000000000004}\n"
-                      "{\"iteration\": 3, \"test_loss\": null, \"final\": true, \"note\": \"a \\\"b\\\"\"}\n");
-    ok(mega_metrics_close(NULL));
+    close_whole(m);
+    assert_text(
+        path, "{\"iteration\": 3, \"lm_loss\": 0.33333334, \"grad_norm\": 0.30000000000000004, \"run\": \"r1\"}\n"
+              "{\"iteration\": 3, \"test_loss\": null, \"final\": true, \"note\": \"a \\\"b\\\"\", \"run\": \"r1\"}\n");
+    close_whole(NULL);
 }
 
 static void run(const char *path, int64_t from, int64_t to)
 {
     mega_metrics *m = NULL;
-    ok(mega_metrics_open(&m, path, from));
+    ok(mega_metrics_open(&m, path, RUN, from));
     for (int64_t i = from + 1; i <= to; i++) step(m, i);
     final(m, to);
-    ok(mega_metrics_close(m));
+    close_whole(m);
 }
 
 /* Cut anywhere, with a row torn in the middle, and resumed at any earlier iteration: the file of a run without a cut.
@@ -91,8 +105,6 @@ static void resumed_equals_uncut(void **state)
             assert_text(cut, text);
         }
     }
-    run(cut, 0, 20); /* a new run starts the file anew */
-    assert_text(cut, text);
     mega_free(text);
 }
 
@@ -104,13 +116,16 @@ static void all_rows_stay(void **state)
     const char *whole = "{\"iteration\": 1}\n{\"iteration\": 2, \"final\": true}\n{\"note\": 1}\n";
     mega_metrics *m = NULL;
     mega_kit_write(path, whole);
-    ok(mega_metrics_open(&m, path, MEGA_METRICS_KEEP_ALL));
-    ok(mega_metrics_close(m));
+    ok(mega_metrics_open(&m, path, RUN, MEGA_METRICS_KEEP_ALL));
+    close_whole(m);
     assert_text(path, whole);
-    mega_kit_write(path, "{\"iteration\": 2, \"final\": true}\n{\"iterat");
-    ok(mega_metrics_open(&m, path, MEGA_METRICS_KEEP_ALL));
-    ok(mega_metrics_close(m));
-    assert_text(path, "{\"iteration\": 2, \"final\": true}\n");
+    mega_kit_write(path, "{\"iteration\": 2, \"final\": true, \"run\": \"r1\"}\n{\"iterat");
+    ok(mega_metrics_open(&m, path, RUN, MEGA_METRICS_KEEP_ALL));
+    final(m, 1);
+    close_whole(m);
+    assert_text(
+        path, "{\"iteration\": 2, \"final\": true, \"run\": \"r1\"}\n"
+              "{\"iteration\": 1, \"test_loss\": null, \"final\": true, \"note\": \"a \\\"b\\\"\", \"run\": \"r1\"}\n");
 }
 
 static void torn_row(void **state)
@@ -119,20 +134,83 @@ static void torn_row(void **state)
     const char *path = mega_kit_path(mega_kit_temp_folder(), "a.jsonl");
     mega_metrics *m = NULL;
     mega_kit_write(path, "{\"iteration\": 1}\n{\"iteration\": 2}\n{\"iterat");
-    ok(mega_metrics_open(&m, path, 2));
+    ok(mega_metrics_open(&m, path, RUN, 2));
     step(m, 3);
-    ok(mega_metrics_close(m));
-    assert_text(path, "{\"iteration\": 1}\n{\"iteration\": 2}\n"
-                      "{\"iteration\": 3, \"lm_loss\": 0.33333334, \"grad_norm\": 0.30000000000000004}\n");
-    mega_kit_write(path, "{\"iteration\": 1}\nhello\n{\"iteration\": 2}\n");
-    m = NULL;
-    assert_int_equal(mega_metrics_open(&m, path, 2), MEGA_ERR_FORMAT); /* not ours: nothing is cut */
-    assert_non_null(strstr(mega_error_message(), "a.jsonl: line 2"));
-    assert_null(m);
-    assert_text(path, "{\"iteration\": 1}\nhello\n{\"iteration\": 2}\n");
+    close_whole(m);
+    assert_text(path,
+                "{\"iteration\": 1}\n{\"iteration\": 2}\n"
+                "{\"iteration\": 3, \"lm_loss\": 0.33333334, \"grad_norm\": 0.30000000000000004, \"run\": \"r1\"}\n");
+    mega_kit_write(path, "{\"iteration\": 1}\nhello\n{\"iteration\": 2}"); /* whole, but for its newline */
+    ok(mega_metrics_open(&m, path, RUN, 2));
+    step(m, 3);
+    close_whole(m);
+    assert_text(path,
+                "{\"iteration\": 1}\nhello\n{\"iteration\": 2}\n"
+                "{\"iteration\": 3, \"lm_loss\": 0.33333334, \"grad_norm\": 0.30000000000000004, \"run\": \"r1\"}\n");
 }
 
 /* What is not a metrics file is left as it is; what a kill left of a first row is not foreign. */
+/* Another run of the same file keeps its rows, whatever this one goes on from; a run that writes no row changes
+ * nothing. */
+static void rows_of_other_runs_stay(void **state)
+{
+    (void)state;
+    const char *path = mega_kit_path(mega_kit_temp_folder(), "runs.jsonl");
+    const char *before =
+        "{\"iteration\": 1}\n{\"iteration\": 8, \"run\": \"r0\"}\n{\"iteration\": 2, \"run\": \"r1\"}\n"
+        "{\"iteration\": 9, \"final\": true, \"run\": \"r0\"}\n{\"iteration\": 3, \"run\": \"r1\"}\n{\"iter";
+    mega_metrics *m = NULL;
+    mega_kit_write(path, before);
+    ok(mega_metrics_open(&m, path, RUN, 2));
+    ok(mega_metrics_sync(m));
+    close_whole(m);
+    assert_text(path, before);
+    ok(mega_metrics_open(&m, path, RUN, 2));
+    step(m, 4);
+    close_whole(m);
+    assert_text(path, "{\"iteration\": 1}\n{\"iteration\": 8, \"run\": \"r0\"}\n{\"iteration\": 2, \"run\": \"r1\"}\n"
+                      "{\"iteration\": 9, \"final\": true, \"run\": \"r0\"}\n"
+                      "{\"iteration\": 4, \"lm_loss\": 0.25, \"grad_norm\": 0.4, \"run\": \"r1\"}\n");
+}
+
+static void link_is_followed(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder(), *path = mega_kit_path(folder, "link"),
+               *file = mega_kit_path(folder, "f");
+    mega_metrics *m = NULL;
+    char target[16] = "";
+    mega_kit_write(file, "{\"iteration\": 3, \"run\": \"r1\"}\n");
+    assert_int_equal(symlink("f", path), 0);
+    ok(mega_metrics_open(&m, path, RUN, 2));
+    step(m, 3);
+    close_whole(m);
+    assert_int_equal(readlink(path, target, sizeof target), 1);
+    assert_text(file,
+                "{\"iteration\": 3, \"lm_loss\": 0.33333334, \"grad_norm\": 0.30000000000000004, \"run\": \"r1\"}\n");
+}
+
+/* The file is moved away by whoever keeps logs short: rows go on in a new one. Removed: the rows in it are missing. */
+static void moved_and_removed(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder(), *path = mega_kit_path(folder, "m.jsonl"),
+               *old = mega_kit_path(folder, "o");
+    mega_metrics *m = NULL;
+    mega_missing missing;
+    ok(mega_metrics_open(&m, path, RUN, 0));
+    step(m, 1);
+    assert_int_equal(rename(path, old), 0);
+    step(m, 2);
+    step(m, 3);
+    assert_int_equal(mega_metrics_missing(m).pieces, 0);
+    assert_int_equal(unlink(path), 0);
+    step(m, 4);
+    ok(mega_metrics_close(m, &missing));
+    assert_int_equal(missing.pieces, 2);
+    assert_true(missing.first == 2 && missing.last == 3);
+}
+
 static void foreign_file(void **state)
 {
     (void)state;
@@ -147,16 +225,16 @@ static void foreign_file(void **state)
         for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
             mega_kit_write(path, foreign[i]);
             assert_int_equal(mega_metrics_check(path), MEGA_ERR_FORMAT);
-            assert_int_equal(mega_metrics_open(&m, path, through[k]), MEGA_ERR_FORMAT);
+            assert_int_equal(mega_metrics_open(&m, path, RUN, through[k]), MEGA_ERR_FORMAT);
             assert_non_null(strstr(mega_error_message(), "notes.txt: its first line is no row of metrics"));
             assert_text(path, foreign[i]);
         }
         for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
             mega_kit_write(path, ours[i]);
             ok(mega_metrics_check(path));
-            ok(mega_metrics_open(&m, path, through[k]));
+            ok(mega_metrics_open(&m, path, RUN, through[k]));
             step(m, 3);
-            ok(mega_metrics_close(m));
+            close_whole(m);
         }
     }
     ok(mega_metrics_check(mega_kit_path(path, "missing")));
@@ -171,22 +249,49 @@ static void curves(void **state)
         path,
         "{\"iteration\": 1, \"lm_loss\": 4, \"x\": \"y\"}\n\n{\"iteration\": 2, \"lm_loss\": null}\n"
         "{\"iteration\": 2, \"validation_loss\": 7}\n{\"iteration\": 4, \"lm_loss\": 1.0}\n{\"iteration\": 5, \"lm");
-    ok(mega_curve_read(&c, path, "iteration", "lm_loss"));
+    ok(mega_curve_read(&c, path, NULL, "iteration", "lm_loss"));
     assert_int_equal(c.count, 3);
     assert_true(c.x[0] == 1 && c.y[0] == 4 && c.x[1] == 2 && isnan(c.y[1]) && c.x[2] == 4 && c.y[2] == 1);
     mega_curve_smooth(&c, 0.5);
     assert_true(c.y[0] == 4 && isnan(c.y[1]) && c.y[2] == (0.5 * 4 + 1) / 1.5);
     mega_curve_fini(&c);
-    assert_int_equal(mega_curve_read(&c, path, "iteration", "loss"), MEGA_ERR_USAGE);
+    assert_int_equal(mega_curve_read(&c, path, NULL, "iteration", "loss"), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "\"loss\""));
     assert_non_null(strstr(mega_error_message(), "it has iteration, lm_loss, validation_loss"));
     mega_kit_write(path, "");
-    assert_int_equal(mega_curve_read(&c, path, "iteration", "lm_loss"), MEGA_ERR_FORMAT);
+    assert_int_equal(mega_curve_read(&c, path, NULL, "iteration", "lm_loss"), MEGA_ERR_FORMAT);
     assert_non_null(strstr(mega_error_message(), "no rows"));
     mega_kit_write(path, "{\"iteration\": 1, \"lm_loss\": 4}\n[1]\n");
-    assert_int_equal(mega_curve_read(&c, path, "iteration", "lm_loss"), MEGA_ERR_FORMAT);
+    assert_int_equal(mega_curve_read(&c, path, NULL, "iteration", "lm_loss"), MEGA_ERR_FORMAT);
     assert_non_null(strstr(mega_error_message(), "line 2: no object"));
-    assert_int_equal(mega_curve_read(&c, mega_kit_path(path, "x"), "iteration", "lm_loss"), MEGA_ERR_NOT_FOUND);
+    assert_int_equal(mega_curve_read(&c, mega_kit_path(path, "x"), NULL, "iteration", "lm_loss"), MEGA_ERR_NOT_FOUND);
+}
+
+static void curves_of_runs(void **state)
+{
+    (void)state;
+    const char *path = mega_kit_path(mega_kit_temp_folder(), "a.jsonl");
+    mega_curve c = {0};
+    mega_buffer runs = {0};
+    int64_t count = 0;
+    mega_kit_write(path, "{\"iteration\": 1, \"lm_loss\": 7}\n{\"iteration\": 1, \"lm_loss\": 4, \"run\": \"a\"}\n"
+                         "{\"iteration\": 1, \"lm_loss\": 5, \"run\": \"b\"}\n"
+                         "{\"iteration\": 2, \"lm_loss\": 3, \"run\": \"a\"}\n");
+    ok(mega_metrics_runs(path, &runs, &count));
+    assert_int_equal(count, 3);
+    assert_string_equal(runs.data, "none, b, a");
+    mega_buffer_fini(&runs);
+    ok(mega_curve_read(&c, path, NULL, "iteration", "lm_loss"));
+    assert_true(c.count == 2 && c.y[0] == 4 && c.y[1] == 3);
+    mega_curve_fini(&c);
+    ok(mega_curve_read(&c, path, "b", "iteration", "lm_loss"));
+    assert_true(c.count == 1 && c.y[0] == 5);
+    mega_curve_fini(&c);
+    ok(mega_curve_read(&c, path, "none", "iteration", "lm_loss"));
+    assert_true(c.count == 1 && c.y[0] == 7);
+    mega_curve_fini(&c);
+    assert_int_equal(mega_curve_read(&c, path, "x", "iteration", "lm_loss"), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "none, b, a"));
 }
 
 static int attempt(void *user)
@@ -194,18 +299,19 @@ static int attempt(void *user)
     const mega_metric row[] = {{.key = "iteration", .kind = MEGA_METRIC_INT, .i = 2},
                                {.key = "lm_loss", .kind = MEGA_METRIC_DOUBLE, .x = 0.5}};
     mega_metrics *m = NULL;
+    mega_missing missing;
     mega_curve c = {0};
-    mega_status st = mega_metrics_open(&m, user, 1);
+    mega_status st = mega_metrics_open(&m, user, RUN, 1);
     if (st == MEGA_OK) st = mega_metrics_row(m, row, 2);
     if (st == MEGA_OK) st = mega_metrics_sync(m);
     if (st != MEGA_OK) {
         mega_error_record why;
         mega_error_get(&why);
-        mega_metrics_close(m);
+        mega_metrics_close(m, &missing);
         return (int)mega_error_restore(&why);
     }
-    st = mega_metrics_close(m);
-    if (st == MEGA_OK) st = mega_curve_read(&c, user, "iteration", "lm_loss");
+    st = mega_metrics_close(m, &missing);
+    if (st == MEGA_OK) st = mega_curve_read(&c, user, NULL, "iteration", "lm_loss");
     mega_curve_fini(&c);
     return (int)st;
 }
@@ -216,14 +322,22 @@ static void out_of_memory(void **state)
     const char *path = mega_kit_path(mega_kit_temp_folder(), "a.jsonl");
     mega_kit_write(path, "{\"iteration\": 1, \"lm_loss\": 4}\n");
     assert_true(mega_kit_fail_each_allocation(attempt, (void *)(uintptr_t)path) > 10);
-    assert_text(path, "{\"iteration\": 1, \"lm_loss\": 4}\n{\"iteration\": 2, \"lm_loss\": 0.5}\n");
+    assert_text(path, "{\"iteration\": 1, \"lm_loss\": 4}\n{\"iteration\": 2, \"lm_loss\": 0.5, \"run\": \"r1\"}\n");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows),          cmocka_unit_test(resumed_equals_uncut), cmocka_unit_test(all_rows_stay),
-        cmocka_unit_test(torn_row),      cmocka_unit_test(foreign_file),         cmocka_unit_test(curves),
+        cmocka_unit_test(rows),
+        cmocka_unit_test(resumed_equals_uncut),
+        cmocka_unit_test(all_rows_stay),
+        cmocka_unit_test(torn_row),
+        cmocka_unit_test(rows_of_other_runs_stay),
+        cmocka_unit_test(link_is_followed),
+        cmocka_unit_test(moved_and_removed),
+        cmocka_unit_test(foreign_file),
+        cmocka_unit_test(curves),
+        cmocka_unit_test(curves_of_runs),
         cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests_name("metrics", tests, NULL, NULL);

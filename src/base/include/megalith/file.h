@@ -30,7 +30,8 @@ mega_status mega_file_read(char **out, size_t *out_size, const char *path);
 /* MEGA_OK when the path is not there, or is and may be read (a folder: listed and searched). Else the rights, or what
  * the file system says, keep this user from knowing or reading it: "not there" would be the wrong answer. */
 mega_status mega_path_check_access(const char *path);
-bool mega_file_exists(const char *path); /* a regular file or anything but a folder */
+bool mega_file_exists(const char *path);     /* a regular file or anything but a folder */
+bool mega_file_is_regular(const char *path); /* no folder, pipe or device; links are followed */
 bool mega_folder_exists(const char *path);
 /* Both lead to one regular file, by whatever names and links; also to one that is not there yet. Pipes and devices may
  * be written twice: false. */
@@ -80,7 +81,8 @@ mega_status mega_patch_write(mega_patch *p, int64_t offset, const void *bytes, s
 mega_status mega_patch_close(mega_patch *p, bool sync); /* frees p also when it fails; NULL is fine */
 
 /* Writes PATH.tmp-HOST-PID, fsyncs, renames over PATH, fsyncs the folder: PATH is the old content or the new, never
- * between. What dead processes left of their tries is removed. */
+ * between. What dead processes left of their tries is removed. Of a symbolic link the target is replaced and the link
+ * stays; pipes and devices are written as they are. */
 mega_status mega_file_write_atomic(const char *path, const void *bytes, size_t n);
 
 /* Temporary files are named after their owner, so that others can tell when it is dead.
@@ -105,6 +107,9 @@ mega_status mega_path_complete(char **out, const char *prefix, const char *endin
 
 /* dir + "/" + name, in a new block; NULL when memory is short. */
 char *mega_path_join(const char *folder, const char *name);
+/* The path that symbolic links of the last name lead to, whether there is a file or not; new block. NULL with errno:
+ * links in a circle, or short memory. */
+char *mega_path_follow(const char *path);
 const char *mega_path_base(const char *path); /* after the last '/' ; borrowed */
 char *mega_path_folder(const char *path);     /* "." when there is none; new block */
 

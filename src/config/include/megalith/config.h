@@ -135,6 +135,7 @@ typedef struct mega_data_options {
 typedef struct mega_plot_options {
     mega_list key;         /* keys of the metrics files, "lm_loss" when not given */
     const char *x;         /* "iteration" or "consumed_samples" */
+    const char *run;       /* id, NULL: the last of each file */
     const char *svg;       /* file to write */
     double smooth;         /* factor of the running mean, 0 = none */
     int64_t width, height; /* characters, 0 = the terminal's */

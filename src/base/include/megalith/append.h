@@ -1,0 +1,28 @@
+/* A file that grows piece by piece while others may remove it, rename it or fill its disk. A failed write leaves no
+ * half piece behind, and the next one opens the file again where its path leads elsewhere by now. */
+#ifndef MEGALITH_APPEND_H
+#define MEGALITH_APPEND_H
+
+#include "megalith/status.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct mega_append mega_append;
+
+mega_status mega_append_create(mega_append **out, const char *path); /* opens nothing yet */
+/* What opening found, also where it failed. */
+typedef struct mega_append_found {
+    bool is_empty; /* the file holds nothing */
+    bool was_left; /* the path no longer leads to the file that was open */
+    bool was_lost; /* and that file had been removed, with all that was written to it */
+} mega_append_found;
+/* Opens the file, unless it is open and its path still leads to it. It is made where it is missing, its folder is not.
+ * A pipe without a reader fails. */
+mega_status mega_append_open(mega_append *a, mega_append_found *out);
+/* All of it or, in a regular file, nothing. The file has to be open. */
+mega_status mega_append_write(mega_append *a, const void *bytes, size_t n);
+mega_status mega_append_sync(mega_append *a);       /* returns when all is on the disk */
+const char *mega_append_path(const mega_append *a); /* borrowed */
+mega_status mega_append_close(mega_append *a);      /* frees also when it fails; NULL is fine */
+
+#endif

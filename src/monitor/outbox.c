@@ -1,0 +1,138 @@
+/* Pieces that wait for a file which cannot be written. */
+#include "megalith/outbox.h"
+#include "megalith/append.h"
+#include "megalith/memory.h"
+
+#include <string.h>
+
+/* Stands before each piece in the queue. */
+typedef struct piece {
+    int64_t first, last;
+    size_t bytes;
+} piece;
+
+struct mega_outbox {
+    mega_append *file;
+    mega_buffer head;
+    mega_buffer queue;    /* pieces that wait, the oldest first */
+    size_t taken;         /* bytes at the queue's start that no longer wait */
+    mega_missing written; /* to the file that is open: lost when it is removed */
+    mega_missing lost;
+};
+
+static void add(mega_missing *m, int64_t pieces, int64_t first, int64_t last)
+{
+    if (pieces == 0) return;
+    if (m->pieces == 0 || first < m->first) m->first = first;
+    if (m->pieces == 0 || last > m->last) m->last = last;
+    m->pieces += pieces;
+}
+
+mega_status mega_outbox_create(mega_outbox **out, const char *path, const void *head, size_t head_bytes)
+{
+    mega_outbox *o = mega_calloc(1, sizeof *o);
+    if (o == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for what is written to it", path);
+    if (head_bytes > 0) mega_buffer_append(&o->head, head, head_bytes);
+    mega_status st = mega_buffer_check(&o->head, path);
+    if (st == MEGA_OK) st = mega_append_create(&o->file, path);
+    if (st == MEGA_OK) *out = o;
+    else
+        mega_outbox_close(o);
+    return st;
+}
+
+static bool first_piece(const mega_outbox *o, piece *out)
+{
+    if (o->taken == o->queue.size) return false;
+    memcpy(out, o->queue.data + o->taken, sizeof *out);
+    return true;
+}
+
+static void take(mega_outbox *o, const piece *p)
+{
+    o->taken += sizeof *p + p->bytes;
+    if (o->taken == o->queue.size) o->taken = o->queue.size = 0;
+}
+
+/* Gives up the oldest pieces until there are `bytes` for a new one. */
+static void make_room(mega_outbox *o, size_t bytes)
+{
+    piece p;
+    while (o->queue.size - o->taken + bytes > MEGA_OUTBOX_BYTES && first_piece(o, &p)) {
+        add(&o->lost, 1, p.first, p.last);
+        take(o, &p);
+    }
+    if (o->taken == 0) return;
+    memmove(o->queue.data, o->queue.data + o->taken, o->queue.size - o->taken);
+    o->queue.size -= o->taken;
+    o->taken = 0;
+}
+
+mega_status mega_outbox_put(mega_outbox *o, int64_t first, int64_t last, const void *bytes, size_t n)
+{
+    const piece p = {first, last, n};
+    if (n == 0) return MEGA_OK;
+    make_room(o, sizeof p + n);
+    const size_t before = o->queue.size;
+    mega_buffer_append(&o->queue, &p, sizeof p);
+    mega_buffer_append(&o->queue, bytes, n);
+    if (!o->queue.failed) return MEGA_OK;
+    o->queue.failed = false;
+    o->queue.size = before;
+    add(&o->lost, 1, first, last);
+    return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for what is written to it", mega_append_path(o->file));
+}
+
+static mega_status open_file(mega_outbox *o)
+{
+    mega_append_found found;
+    const mega_status st = mega_append_open(o->file, &found);
+    if (found.was_lost) add(&o->lost, o->written.pieces, o->written.first, o->written.last);
+    if (found.was_left) o->written = (mega_missing){0};
+    MEGA_TRY(st);
+    return found.is_empty && o->head.size > 0 ? mega_append_write(o->file, o->head.data, o->head.size) : MEGA_OK;
+}
+
+mega_status mega_outbox_flush(mega_outbox *o)
+{
+    piece p;
+    MEGA_TRY(open_file(o));
+    while (first_piece(o, &p)) {
+        MEGA_TRY(mega_append_write(o->file, o->queue.data + o->taken + sizeof p, p.bytes));
+        add(&o->written, 1, p.first, p.last);
+        take(o, &p);
+    }
+    return MEGA_OK;
+}
+
+mega_status mega_outbox_sync(mega_outbox *o)
+{
+    MEGA_TRY(mega_outbox_flush(o));
+    return mega_append_sync(o->file);
+}
+
+const char *mega_outbox_path(const mega_outbox *o)
+{
+    return mega_append_path(o->file);
+}
+
+mega_missing mega_outbox_missing(const mega_outbox *o)
+{
+    mega_missing m = o->lost;
+    piece p;
+    for (size_t at = o->taken; at < o->queue.size; at += sizeof p + p.bytes) {
+        memcpy(&p, o->queue.data + at, sizeof p);
+        add(&m, 1, p.first, p.last);
+    }
+    return m;
+}
+
+mega_status mega_outbox_close(mega_outbox *o)
+{
+    if (o == NULL) return MEGA_OK;
+    const mega_status st = mega_append_close(o->file);
+    mega_buffer_fini(&o->head);
+    mega_buffer_fini(&o->queue);
+    mega_free(o);
+    return st;
+}

@@ -1,0 +1,103 @@
+/* Pieces for a file that cannot be written for a while: they wait, come in order, and what is lost is counted. */
+#include "kit.h"
+#include "megalith/file.h"
+#include "megalith/memory.h"
+#include "megalith/outbox.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static void ok(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s (%s)", mega_error_message(), mega_error_where());
+}
+
+static void assert_text(const char *path, const char *expected)
+{
+    char *text = NULL;
+    ok(mega_file_read(&text, NULL, path));
+    assert_string_equal(text, expected);
+    mega_free(text);
+}
+
+static void waits_for_its_folder(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_path(mega_kit_temp_folder(), "later"), *path = mega_kit_path(folder, "f");
+    mega_outbox *o = NULL;
+    ok(mega_outbox_create(&o, path, "head ", 5));
+    ok(mega_outbox_put(o, 1, 2, "one ", 4));
+    assert_int_equal(mega_outbox_flush(o), MEGA_ERR_NOT_FOUND);
+    ok(mega_outbox_put(o, 3, 3, "two ", 4));
+    assert_int_equal(mega_outbox_sync(o), MEGA_ERR_NOT_FOUND);
+    mega_missing m = mega_outbox_missing(o);
+    assert_true(m.pieces == 2 && m.first == 1 && m.last == 3);
+    ok(mega_folder_create(folder));
+    ok(mega_outbox_sync(o));
+    assert_text(path, "head one two ");
+    ok(mega_tree_remove(folder)); /* with what was written */
+    ok(mega_outbox_put(o, 4, 4, "three ", 6));
+    assert_int_equal(mega_outbox_flush(o), MEGA_ERR_NOT_FOUND);
+    ok(mega_folder_create(folder));
+    ok(mega_outbox_flush(o));
+    assert_text(path, "head three ");
+    m = mega_outbox_missing(o);
+    assert_true(m.pieces == 2 && m.first == 1 && m.last == 3);
+    ok(mega_outbox_close(o));
+}
+
+/* A bound on what waits: the oldest pieces go. */
+static void gives_up_the_oldest(void **state)
+{
+    (void)state;
+    enum { KIB = 1024, PIECES = 1500 };
+    const char *folder = mega_kit_path(mega_kit_temp_folder(), "later"), *path = mega_kit_path(folder, "f");
+    char piece[KIB];
+    mega_outbox *o = NULL;
+    char *text = NULL;
+    size_t size = 0;
+    ok(mega_outbox_create(&o, path, NULL, 0));
+    for (int64_t i = 0; i < PIECES; i++) {
+        memset(piece, (int)('a' + i % 26), KIB);
+        ok(mega_outbox_put(o, i, i, piece, KIB));
+    }
+    const int64_t all = mega_outbox_missing(o).pieces;
+    assert_int_equal(all, PIECES);
+    ok(mega_folder_create(folder));
+    ok(mega_outbox_flush(o));
+    const mega_missing m = mega_outbox_missing(o);
+    assert_true(m.first == 0 && m.last == m.pieces - 1 && m.pieces > PIECES - 1024 - 26 && m.pieces < PIECES - 900);
+    ok(mega_file_read(&text, &size, path));
+    assert_int_equal(size, (size_t)(PIECES - m.pieces) * KIB);
+    for (int64_t i = m.pieces; i < PIECES; i++) assert_int_equal(text[(i - m.pieces) * KIB], (int)('a' + i % 26));
+    mega_free(text);
+    ok(mega_outbox_close(o));
+}
+
+static int attempt(void *user)
+{
+    mega_outbox *o = NULL;
+    mega_status st = mega_outbox_create(&o, user, "h", 1);
+    if (st == MEGA_OK) st = mega_outbox_put(o, 1, 1, "x", 1);
+    if (st == MEGA_OK) st = mega_outbox_flush(o);
+    if (o != NULL) assert_int_equal(mega_outbox_missing(o).pieces, st != MEGA_OK);
+    mega_error_record why;
+    mega_error_get(&why);
+    mega_outbox_close(o);
+    return (int)(st != MEGA_OK ? mega_error_restore(&why) : MEGA_OK);
+}
+
+static void out_of_memory(void **state)
+{
+    (void)state;
+    const char *path = mega_kit_path(mega_kit_temp_folder(), "f");
+    assert_true(mega_kit_fail_each_allocation(attempt, (void *)(uintptr_t)path) >= 4);
+    assert_text(path, "hx");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(waits_for_its_folder), cmocka_unit_test(gives_up_the_oldest),
+                                       cmocka_unit_test(out_of_memory)};
+    return cmocka_run_group_tests_name("outbox", tests, NULL, NULL);
+}
