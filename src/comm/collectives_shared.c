@@ -2,7 +2,11 @@
  * posts what the others need of it, takes their sums straight out of what they posted, and posts those. All go through
  * one list of turns, in which a turn needs of the others what they do a round before: so nobody waits in a circle, and
  * a rank may be a round ahead. Sums are those of messages: element by element in the order of ranks. A rank that makes
- * another call than its neighbours (another kind, count or type) is noticed by all of them at the first chunk. */
+ * another call than its neighbours (another kind, count or type) is noticed by all of them at the first chunk.
+ *
+ * A large gathering posts no numbers but where they are: each rank reads them there, in one piece, and nobody leaves
+ * before all have read. That is one copy instead of two, and one wait instead of one a chunk, which counts most where
+ * ranks outnumber cores. */
 #include "shared_impl.h"
 
 #include <string.h>
@@ -10,8 +14,11 @@
 /* Reductions of at most this many bytes a rank are posted whole: one turn of reading instead of two. */
 #define SMALL_BYTES ((size_t)4 << 10)
 
+/* Slices of gatherings from this size on are read where they are. */
+#define REACHED_BYTES ((size_t)1 << 20)
+
 /* The turns of a round: the next chunk is posted before the one at hand is worked on. */
-typedef enum turn { TURN_POST, TURN_REDUCE, TURN_POST_SUM, TURN_COPY, TURNS } turn;
+typedef enum turn { TURN_POST, TURN_REDUCE, TURN_POST_SUM, TURN_COPY, TURN_STAY, TURNS } turn;
 
 static size_t buffer_bytes(const comm_op *op)
 {
@@ -27,12 +34,18 @@ static bool is_whole(const comm_op *op)
            (op->kind == COMM_ALL_REDUCE && bytes <= SMALL_BYTES && bytes <= buffer_bytes(op));
 }
 
+static bool is_reached(const comm_op *op)
+{
+    return op->kind == COMM_ALL_GATHER && (size_t)op->count * mega_dtype_size(op->dtype) >= REACHED_BYTES &&
+           shared_reaches(op) && buffer_bytes(op) >= sizeof op->in;
+}
+
 /* Elements of a slice that go at a time: a buffer holds those for each other rank, or one's own. */
 static int64_t chunk_elements(const comm_op *op)
 {
     const size_t parts = op->kind == COMM_ALL_GATHER ? 1 : (size_t)op->comm->size - 1;
     const size_t bytes = buffer_bytes(op) / parts, even = bytes / 64 * 64;
-    if (is_whole(op)) return op->count;
+    if (is_whole(op) || is_reached(op)) return op->count;
     return (int64_t)((even > 0 ? even : bytes) / mega_dtype_size(op->dtype));
 }
 
@@ -65,6 +78,10 @@ static void fill(const comm_op *op, char *room)
 {
     const int64_t most = chunk_elements(op);
     const int me = op->comm->rank;
+    if (is_reached(op)) {
+        memcpy(room, &op->in, sizeof op->in);
+        return;
+    }
     if (is_whole(op) || op->kind == COMM_ALL_GATHER) {
         const int64_t count = is_whole(op) ? op->count : comm_held(op, me, most);
         memcpy(room, (const char *)op->in + bytes_of(op, op->at), bytes_of(op, count));
@@ -141,6 +158,21 @@ static mega_status reduce(const comm_op *op, bool *done)
     return MEGA_OK;
 }
 
+/* A member's part, out of what it posted. *there: false where a process has ended, which whoever waits will notice. */
+static mega_status copy_part(const comm_op *op, int member, const char *posted, bool *there)
+{
+    void *out = (char *)op->out + bytes_of(op, comm_place(op, member));
+    const size_t bytes = bytes_of(op, comm_held(op, member, chunk_elements(op)));
+    const void *theirs;
+    *there = true;
+    if (!is_reached(op)) {
+        memcpy(out, posted, bytes);
+        return MEGA_OK;
+    }
+    memcpy(&theirs, posted, sizeof theirs);
+    return shared_fetch(op, member, theirs, out, bytes, there);
+}
+
 /* Of each rank its part, as they come. */
 static mega_status copy(comm_op *op, bool *done)
 {
@@ -151,13 +183,22 @@ static mega_status copy(comm_op *op, bool *done)
         const char *theirs = shared_read(op, r);
         if (theirs == NULL) return MEGA_OK;
         MEGA_TRY(check_call(op, r, theirs));
-        memcpy((char *)op->out + bytes_of(op, comm_place(op, r)), theirs,
-               bytes_of(op, comm_held(op, r, chunk_elements(op))));
+        bool there;
+        MEGA_TRY(copy_part(op, r, theirs, &there));
+        if (!there) return MEGA_OK;
         shared_is_read(op, r);
     }
     op->next_member = 0;
     *done = true;
     return MEGA_OK;
+}
+
+/* What the others read where it is stays as it is until they have. */
+static bool all_have_read(const comm_op *op)
+{
+    for (int r = 0; r < op->comm->size; r++)
+        if (!shared_was_read(op, r)) return false;
+    return true;
 }
 
 /* Which chunk a turn of round `round` is for; none where that is outside of them, or the kind has no such turn. */
@@ -168,7 +209,8 @@ static int64_t chunk_of(const comm_op *op, turn t, int64_t round)
     case TURN_POST: return round + 1;
     case TURN_REDUCE: return gathers ? -1 : round;
     case TURN_POST_SUM: return sums_back ? round : -1;
-    default: return gathers ? round : sums_back ? round - 1 : -1;
+    case TURN_COPY: return gathers ? round : sums_back ? round - 1 : -1;
+    default: return is_reached(op) ? round : -1;
     }
 }
 
@@ -178,7 +220,8 @@ static mega_status take_turn(comm_op *op, turn t, bool *done)
     case TURN_POST: *done = post(op); return MEGA_OK;
     case TURN_REDUCE: return reduce(op, done);
     case TURN_POST_SUM: *done = post_sum(op); return MEGA_OK;
-    default: return copy(op, done);
+    case TURN_COPY: return copy(op, done);
+    default: *done = all_have_read(op); return MEGA_OK;
     }
 }
 
@@ -220,8 +263,9 @@ int comm_shared_missing(const comm_op *op, int *ranks, int most)
     if (count > 0) return count;
     for (int r = 0; r < op->comm->size && count < most; r++) {
         if (r == op->comm->rank || (t == TURN_COPY && r < op->next_member)) continue;
-        const bool is_missing =
-            t == TURN_POST || t == TURN_POST_SUM ? !shared_has_room(op, r) : shared_read(op, r) == NULL;
+        const bool is_missing = t == TURN_STAY                         ? !shared_was_read(op, r)
+                                : t == TURN_POST || t == TURN_POST_SUM ? !shared_has_room(op, r)
+                                                                       : shared_read(op, r) == NULL;
         if (is_missing) ranks[count++] = comm_world_rank(op->comm, r);
     }
     return count;

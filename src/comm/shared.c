@@ -2,16 +2,20 @@
  * through /proc like the page of records. For each tag a rank has a ring of buffers that it alone writes, and a counter
  * for each other rank of what it posted to it and of what it has read of it. A buffer is written again once all to whom
  * it was posted have read it. Counters are of pairs, so that groups of one tag may differ from call to call. In front
- * of each buffer lies the call that posted it, which every reader compares with its own. */
+ * of each buffer lies the call that posted it, which every reader compares with its own. What is too large for buffers
+ * is read where its rank has it, if the system allows that. */
 #include "megalith/memory.h"
 #include "megalith/threads.h"
 #include "shared_impl.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define LINE ((size_t)64)
@@ -21,8 +25,9 @@
 struct comm_shared {
     char *base;
     size_t bytes;
-    int ranks;  /* of this host */
-    int *place; /* by world rank: its number on this host, -1: elsewhere */
+    int ranks;    /* of this host */
+    int *place;   /* by world rank: its number on this host, -1: elsewhere */
+    bool reaches; /* the memory of the other ranks */
     shared_ring ring[MEGA_COMM_TAGS];
 };
 
@@ -33,6 +38,23 @@ static size_t round_to_lines(size_t bytes)
     return (bytes + LINE - 1) / LINE * LINE;
 }
 
+/* Where a rank of this host is, and a number to find there: one line each, after the line of the nonce. */
+typedef struct shared_peek {
+    int pid;
+    const uint64_t *address;
+    uint64_t value;
+} shared_peek;
+
+static shared_peek *peek(const comm_shared *s, int place)
+{
+    return (shared_peek *)(void *)(s->base + LINE * (size_t)(1 + place));
+}
+
+static size_t head_bytes(const comm_shared *s)
+{
+    return LINE * (size_t)(1 + s->ranks);
+}
+
 /* Counters of what a rank posted, or read, by the other rank. */
 static size_t counter_bytes(const comm_shared *s)
 {
@@ -41,7 +63,7 @@ static size_t counter_bytes(const comm_shared *s)
 
 static size_t counters_bytes(const comm_shared *s)
 {
-    return LINE + (size_t)MEGA_COMM_TAGS * (size_t)s->ranks * 2 * counter_bytes(s);
+    return head_bytes(s) + (size_t)MEGA_COMM_TAGS * (size_t)s->ranks * 2 * counter_bytes(s);
 }
 
 static size_t all_bytes(const comm_shared *s)
@@ -53,7 +75,7 @@ static size_t all_bytes(const comm_shared *s)
 static _Atomic uint64_t *counter(const comm_shared *s, int tag, int of, bool is_read, int other)
 {
     const size_t row = ((size_t)tag * (size_t)s->ranks + (size_t)of) * 2 + is_read;
-    return (_Atomic uint64_t *)(void *)(s->base + LINE + row * counter_bytes(s)) + other;
+    return (_Atomic uint64_t *)(void *)(s->base + head_bytes(s) + row * counter_bytes(s)) + other;
 }
 
 static char *buffer(const comm_shared *s, int tag, int of, uint64_t post)
@@ -115,6 +137,38 @@ static bool find_places(const mega_world *w, comm_shared *s)
     return true;
 }
 
+/* Returns 0 or errno. A call reads at most 2 GiB. */
+static int read_process(int pid, const void *theirs, void *out, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
+        const struct iovec to = {(char *)out + done, bytes - done};
+        const struct iovec from = {(void *)((uintptr_t)theirs + done), bytes - done};
+        const ssize_t count = process_vm_readv(pid, &to, 1, &from, 1, 0);
+        if (count <= 0 && errno != EINTR) return count < 0 ? errno : EFAULT;
+        if (count > 0) done += (size_t)count;
+    }
+    return 0;
+}
+
+/* Rights, containers and namespaces decide; so each rank looks for a number in every other. Collective of the host. */
+static mega_status try_reaching(mega_world *w)
+{
+    comm_shared *s = w->shared;
+    const uint64_t value = *(uint64_t *)(void *)s->base * (uint64_t)(2 * w->local_rank + 3);
+    *peek(s, w->local_rank) = (shared_peek){.pid = (int)getpid(), .address = &value, .value = value};
+    MEGA_TRY(transport_host_barrier(w));
+    bool reaches = true;
+    for (int i = 0; i < s->ranks && reaches; i++) {
+        const shared_peek *p = peek(s, i);
+        uint64_t found = 0;
+        reaches =
+            i == w->local_rank || (read_process(p->pid, p->address, &found, sizeof found) == 0 && found == p->value);
+    }
+    MEGA_TRY(transport_host_all(w, &reaches)); /* and so `value` has been read */
+    s->reaches = reaches;
+    return MEGA_OK;
+}
+
 static comm_way read_wish(void)
 {
     const char *text = getenv("MEGA_COMM");
@@ -150,7 +204,7 @@ mega_status shared_open(mega_world *w)
     MEGA_TRY(transport_host_all(w, &all)); /* and so all have opened it */
     if (at.fd >= 0 && w->local_rank == 0) close(at.fd);
     const mega_status wish = check_wish(w->way); /* all have heard the first rank's, so none waits for another */
-    if (all && wish == MEGA_OK) return MEGA_OK;
+    if (all && wish == MEGA_OK) return try_reaching(w);
     shared_close(w);
     if (wish != MEGA_OK) return wish;
     return w->way != COMM_WAY_SHARED
@@ -289,4 +343,25 @@ void shared_is_read(const comm_op *op, int member)
 {
     _Atomic uint64_t *c = counter(of(op), op->comm->tag, own_place(op), true, shared_place(op, member));
     atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + 1, memory_order_release);
+}
+
+bool shared_was_read(const comm_op *op, int member)
+{
+    const int me = own_place(op), other = shared_place(op, member);
+    return other == me || posted(op, me, other) / SHARED_RING == been_read(op, me, other);
+}
+
+bool shared_reaches(const comm_op *op)
+{
+    return of(op)->reaches;
+}
+
+mega_status shared_fetch(const comm_op *op, int member, const void *theirs, void *out, size_t bytes, bool *there)
+{
+    const int failure = read_process(peek(of(op), shared_place(op, member))->pid, theirs, out, bytes);
+    *there = failure != ESRCH;
+    if (failure == 0 || failure == ESRCH) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_COMM, "%s #%llu (%s) of group %s: %zu bytes of rank %d cannot be read by rank %d: %s",
+                     comm_kind_name(op->kind), (unsigned long long)op->number, op->name, op->comm->name, bytes,
+                     comm_world_rank(op->comm, member), op->comm->world->rank, strerror(failure));
 }

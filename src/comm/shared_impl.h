@@ -30,5 +30,11 @@ void shared_post(const comm_op *op);                 /* to all others of the gro
 const char *shared_read(const comm_op *op, int member);
 const comm_call *shared_call(const char *buffer); /* the call that posted what shared_read returned */
 void shared_is_read(const comm_op *op, int member);
+bool shared_was_read(const comm_op *op, int member); /* by this member, all that was posted to it */
+
+/* Whether each rank of this host may read the memory of the others (process_vm_readv), where they have it. */
+bool shared_reaches(const comm_op *op);
+/* [bytes] at an address of a member → out. *there: false where its process has ended, and nothing is read. */
+mega_status shared_fetch(const comm_op *op, int member, const void *theirs, void *out, size_t bytes, bool *there);
 
 #endif

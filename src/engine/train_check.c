@@ -19,9 +19,7 @@ static mega_status check_checkpoint(trainer *t)
 {
     if (t->cfg->load == NULL) return MEGA_OK;
     train_note(t, "checking the checkpoint");
-    MEGA_TRY(train_open_checkpoint(t));
-    if (mega_world_size(t->world) == 1) return MEGA_OK;
-    return mega_checkpoint_check_shared(t->checkpoint, t->cfg->load, mega_world_comm(t->world));
+    return train_open_checkpoint(t);
 }
 
 /* A checkpoint that cannot be read would have brought its tokenizer. */

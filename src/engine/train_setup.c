@@ -81,6 +81,7 @@ mega_status train_open_checkpoint(trainer *t)
     const bool takes_shape = train_takes_shape(t);
     mega_comm *ranks = t->world != NULL ? mega_world_comm(t->world) : NULL;
     MEGA_TRY(mega_checkpoint_open_ranks(&t->checkpoint, cfg->load, cfg->load_previous, t->team, ranks));
+    if (ranks != NULL) MEGA_TRY(mega_checkpoint_check_shared(t->checkpoint, cfg->load, ranks));
     if (t->checkpoint == NULL) {
         MEGA_TRY(train_check_nothing_loaded(t));
         return takes_shape ? mega_config_check(cfg) : MEGA_OK;

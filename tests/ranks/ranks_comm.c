@@ -350,6 +350,30 @@ static void check_late_reader(mega_world *world)
     mega_layout_destroy(all);
 }
 
+/* Gatherings that are read where they are: what a rank has may change as soon as its call has returned, also while
+ * another is late; two of a tag follow each other. */
+static void check_large_gathers(mega_world *world)
+{
+    enum { COUNT = 300007, ROUNDS = 3 };
+    const int size = mega_world_size(world), me = mega_world_rank(world);
+    float *mine = malloc(COUNT * sizeof *mine), *all = malloc((size_t)size * COUNT * sizeof *all);
+    if (mine == NULL || all == NULL) exit(1);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < COUNT; i++) mine[i] = (float)(round + me * 1000 + i % 997);
+        mega_request r;
+        need(mega_comm_all_gather_start(mega_world_comm(world), "large", all, mine, COUNT, MEGA_F32, &r));
+        if (me == round % size) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        need(mega_comm_wait(&r));
+        memset(mine, 0, COUNT * sizeof *mine);
+        int64_t wrong = 0;
+        for (int64_t i = 0; i < (int64_t)size * COUNT; i++)
+            wrong += all[i] != (float)(round + i / COUNT * 1000 + i % COUNT % 997);
+        expect(wrong == 0, "round %d of a large gathering: %lld numbers are wrong", round, (long long)wrong);
+    }
+    free(mine);
+    free(all);
+}
+
 /* The table of requests is fixed: one more is refused, and what is under way goes on. */
 static void check_table(const group *g)
 {
@@ -400,6 +424,7 @@ int main(int argc, char **argv)
     check_rounds(world, group_of);
     check_layouts(world);
     check_late_reader(world);
+    check_large_gathers(world);
     check_ways(world, group_of);
     need(mega_comm_agree(l->world.comm, failures == 0 ? MEGA_OK : MEGA_FAIL(MEGA_ERR_COMM, "%d failures", failures)));
     const mega_status planted = size > 1 && me == size - 1 ? MEGA_FAIL(MEGA_ERR_FORMAT, "planted") : MEGA_OK;
