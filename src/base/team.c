@@ -28,9 +28,10 @@ struct mega_team {
     int size, spins;
     mega_team_work *work;
     void *user;
-    atomic_uint generation; /* grows by one per run */
-    atomic_int pending;     /* workers that have not finished this run */
-    atomic_int sleepers;    /* workers asleep, or about to be */
+    const volatile sig_atomic_t *asked_to_stop; /* by the caller; NULL: never */
+    atomic_uint generation;                     /* grows by one per run */
+    atomic_int pending;                         /* workers that have not finished this run */
+    atomic_int sleepers;                        /* workers asleep, or about to be */
     atomic_bool caller_waits, stop, running;
     pthread_mutex_t mutex;
     pthread_cond_t start, done;
@@ -175,6 +176,16 @@ int mega_team_sleepers(const mega_team *team)
 bool mega_team_caller_sleeps(const mega_team *team)
 {
     return atomic_load(&team->caller_waits);
+}
+
+void mega_team_stop_on(mega_team *team, const volatile sig_atomic_t *stop)
+{
+    team->asked_to_stop = stop;
+}
+
+bool mega_team_is_stopped(const mega_team *team)
+{
+    return team != NULL && team->asked_to_stop != NULL && *team->asked_to_stop != 0;
 }
 
 int mega_team_size(const mega_team *team)

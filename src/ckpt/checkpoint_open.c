@@ -183,14 +183,17 @@ static mega_status open_another(mega_checkpoint **out, const char *save, int64_t
     mega_iterations list = {0};
     MEGA_TRY(mega_iterations_list(&list, save));
     mega_checkpoint *found = NULL;
+    mega_status st = MEGA_OK;
     for (int later = 0; later < 2 && found == NULL; later++) {
-        for (size_t i = list.count; i > 0 && found == NULL; i--) {
+        for (size_t i = list.count; i > 0 && found == NULL && st != MEGA_ERR_INTERRUPTED; i--) {
             const int64_t iteration = list.iteration[i - 1];
             if ((iteration > newest) != (later == 1) || (iteration == newest && skip_newest)) continue;
-            if (open_iteration(&found, save, iteration, how) != MEGA_OK) mega_warn("%s", mega_error_message());
+            st = open_iteration(&found, save, iteration, how);
+            if (st != MEGA_OK && st != MEGA_ERR_INTERRUPTED) mega_warn("%s", mega_error_message());
         }
     }
     mega_iterations_fini(&list);
+    if (st == MEGA_ERR_INTERRUPTED) return st;
     if (found == NULL) return MEGA_FAIL(MEGA_ERR_NOT_FOUND, "%s: no whole checkpoint is left in it", save);
     *out = found;
     return MEGA_OK;
@@ -215,7 +218,7 @@ static mega_status open_tracked(mega_checkpoint **out, const char *save, bool an
     mega_status st = mega_tracker_read(&iteration, save);
     if (st == MEGA_OK && iteration < 0) return open_release(out, save, how);
     if (st == MEGA_OK) st = open_iteration(out, save, iteration, how);
-    if (st == MEGA_OK || st == MEGA_ERR_MEMORY || st == MEGA_ERR_UNSUPPORTED) return st;
+    if (st == MEGA_OK || st == MEGA_ERR_MEMORY || st == MEGA_ERR_UNSUPPORTED || st == MEGA_ERR_INTERRUPTED) return st;
     mega_error_record damage;
     mega_error_get(&damage);
     if (any_whole) {

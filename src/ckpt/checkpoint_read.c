@@ -103,6 +103,7 @@ static mega_status match(const source *s, const mega_state_tensor *t, int count,
 
 /* Shares of all tensors are numbered through. */
 typedef struct read_job {
+    const mega_team *team;
     const mega_state_tensor *tensor;
     const mega_safetensor **found;
     int64_t *first; /* share of each tensor; of `count`: how many there are */
@@ -117,7 +118,8 @@ static void read_some(void *user, int thread, int size)
     (void)thread;
     (void)size;
     int i = 0;
-    for (int64_t share; (share = atomic_fetch_add(&job->next, 1)) < job->first[job->count];) {
+    for (int64_t share;
+         !mega_team_is_stopped(job->team) && (share = atomic_fetch_add(&job->next, 1)) < job->first[job->count];) {
         while (share >= job->first[i + 1]) i++;
         mega_state_tensor_read(&job->tensor[i], job->acc, job->found[i], share - job->first[i]);
     }
@@ -135,15 +137,17 @@ static void fetch(const mega_state_tensor *t, const mega_safetensor *from)
 static mega_status fill_tensors(const source *s, const mega_state_tensor *t, int count, mega_dtype acc,
                                 const mega_safetensor **found)
 {
-    read_job job = {.tensor = t, .found = found, .count = count, .acc = acc};
+    const mega_team *team = s->checkpoint->team;
+    read_job job = {.team = team, .tensor = t, .found = found, .count = count, .acc = acc};
     job.first = mega_malloc((size_t)(count + 1) * sizeof *job.first);
     if (job.first == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to read it", s->what);
     job.first[0] = 0;
     for (int i = 0; i < count; i++) job.first[i + 1] = job.first[i] + mega_state_tensor_shares(&t[i], acc);
-    for (int i = 0; i < count; i++) fetch(&t[i], found[i]);
+    for (int i = 0; i < count && !mega_team_is_stopped(team); i++) fetch(&t[i], found[i]);
     mega_team_run(s->checkpoint->team, read_some, &job);
+    const bool is_whole = atomic_load(&job.next) >= job.first[count];
     mega_free(job.first);
-    return MEGA_OK;
+    return is_whole ? MEGA_OK : MEGA_FAIL(MEGA_ERR_INTERRUPTED, MEGA_READING_STOPPED);
 }
 
 static mega_status read_all(const source *s, const mega_state_tensor *t, int count, mega_dtype acc)

@@ -156,10 +156,11 @@ static mega_status verify_file(const mega_checksum *f, const char *folder, mega_
     } else if (sums == MEGA_SUMS_ALL || (sums == MEGA_SUMS_SMALL && map.size < SMALL)) {
         uint32_t crc = f->crc;
         st = mega_sum_of(&map, 0, map.size, team, &crc);
-        if (crc != f->crc) say_changed(&said, f, crc);
+        if (st == MEGA_OK && crc != f->crc) say_changed(&said, f, crc);
     }
     mega_map_close(&map);
-    const mega_status enough = st == MEGA_ERR_MEMORY ? st : mega_buffer_check(&said, folder);
+    const bool is_over = st == MEGA_ERR_MEMORY || st == MEGA_ERR_INTERRUPTED;
+    const mega_status enough = is_over ? st : mega_buffer_check(&said, folder);
     if (said.size > 0 && may_differ(f->name)) {
         mega_warn("checkpoint %s: %s; nothing is read from it", folder, said.data);
     } else if (said.size > 0) {

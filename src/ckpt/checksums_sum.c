@@ -7,6 +7,7 @@
 #define PIECE ((size_t)8 << 20)
 
 typedef struct sum_job {
+    const mega_team *team;
     const mega_map *map;
     size_t first, end; /* bytes of the map */
     uint32_t *sum;     /* of each piece */
@@ -29,7 +30,7 @@ static size_t piece_bytes(const sum_job *job, size_t i)
 static bool take_piece(sum_job *job, size_t *i)
 {
     pthread_mutex_lock(&job->disk);
-    *i = job->next;
+    *i = mega_team_is_stopped(job->team) ? job->count : job->next;
     if (*i < job->count) {
         mega_map_fetch(job->map, piece_begin(job, *i), piece_bytes(job, *i));
         job->next++;
@@ -51,7 +52,8 @@ static void sum_some(void *user, int thread, int size)
  * ahead of each and half of it in vain. */
 mega_status mega_sum_of(const mega_map *map, size_t first, size_t end, mega_team *team, uint32_t *out)
 {
-    sum_job job = {.map = map, .first = first, .end = end, .count = (end - first + PIECE - 1) / PIECE};
+    sum_job job = {.team = team, .map = map, .first = first, .end = end, .count = (end - first + PIECE - 1) / PIECE};
+    if (mega_team_is_stopped(team)) return MEGA_FAIL(MEGA_ERR_INTERRUPTED, MEGA_READING_STOPPED);
     if (job.count <= 1) {
         *out = mega_crc32c(0, map->data + first, end - first);
         return MEGA_OK;
@@ -62,9 +64,10 @@ mega_status mega_sum_of(const mega_map *map, size_t first, size_t end, mega_team
     mega_team_run(team, sum_some, &job);
     pthread_mutex_destroy(&job.disk);
     *out = job.sum[0];
-    for (size_t i = 1; i < job.count; i++) *out = mega_crc32c_join(*out, job.sum[i], piece_bytes(&job, i));
+    const bool is_whole = job.next == job.count;
+    for (size_t i = 1; i < job.count && is_whole; i++) *out = mega_crc32c_join(*out, job.sum[i], piece_bytes(&job, i));
     mega_free(job.sum);
-    return MEGA_OK;
+    return is_whole ? MEGA_OK : MEGA_FAIL(MEGA_ERR_INTERRUPTED, MEGA_READING_STOPPED);
 }
 
 static int64_t pieces_of(const mega_checksum *f)

@@ -99,6 +99,7 @@ mega_status mega_checksums_part(const mega_checksums *c, const char *folder, int
 mega_status mega_checksums_conclude(const mega_checksums *c, const char *folder, const uint32_t *part);
 void mega_checksums_fini(mega_checksums *c);
 /* checksums_sum.c: of bytes from `first` on, below `end`. */
+#define MEGA_READING_STOPPED "reading the checkpoint was interrupted by a signal"
 mega_status mega_sum_of(const mega_map *map, size_t first, size_t end, mega_team *team, uint32_t *out);
 
 /* folders.c: what lies in SAVE. */

@@ -4,6 +4,7 @@
 #include "megalith/assert.h"
 #include "megalith/log.h"
 #include "megalith/threads.h"
+#include "signals.h"
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,10 +69,21 @@ int mega_cli_fail_marked(const char *command, mega_status st, int mark)
 {
     char text[3];
     fflush(stdout);
-    launch_rank_mark(text, mark);
-    fprintf(stderr, "megalith %s: error: %s%s\n", command, text, mega_error_message());
+    const bool is_stopped = st == MEGA_ERR_INTERRUPTED;
+    launch_rank_mark(text, is_stopped ? LAUNCH_STOPPED : mark);
+    fprintf(stderr, "megalith %s: %s%s%s\n", command, is_stopped ? "" : "error: ", text, mega_error_message());
     if (mega_check_level() > 0) fprintf(stderr, "(at %s)\n", mega_error_where());
-    return st == MEGA_ERR_USAGE ? 2 : 1;
+    return mega_cli_exit_status(st);
+}
+
+int mega_cli_exit_status(mega_status st)
+{
+    switch (st) {
+    case MEGA_OK: return 0;
+    case MEGA_ERR_USAGE: return 2;
+    case MEGA_ERR_INTERRUPTED: return mega_cli_signals_exit_status();
+    default: return 1;
+    }
 }
 
 void mega_cli_dry_run(const char *fmt, ...)
@@ -107,7 +119,7 @@ static void show_threads(const mega_config *cfg)
 /* What is wrong is printed by the first rank. */
 static bool give_up(mega_config *cfg, const char *command, mega_status st, int *exit_status)
 {
-    *exit_status = cfg->rank == 0 ? mega_cli_fail(command, st) : st == MEGA_ERR_USAGE ? 2 : 1;
+    *exit_status = cfg->rank == 0 ? mega_cli_fail(command, st) : mega_cli_exit_status(st);
     mega_config_fini(cfg);
     return false;
 }

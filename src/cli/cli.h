@@ -29,8 +29,9 @@ bool mega_cli_read_on(mega_world *world, mega_config *cfg, const char *command, 
 mega_status mega_cli_team(mega_team **out, const mega_config *cfg);
 
 /* Prints this thread's error record as "megalith COMMAND: error: …" and returns the exit status for it: 2 for a mistake
- * in the command line, 1 otherwise. */
+ * in the command line, 128 + its number where a signal asked to stop, 1 otherwise. */
 int mega_cli_fail(const char *command, mega_status st);
+int mega_cli_exit_status(mega_status st); /* that status; 0 for MEGA_OK */
 /* The same with another mark for megalith launch than LAUNCH_FAILED. */
 int mega_cli_fail_marked(const char *command, mega_status st, int mark);
 

@@ -7,7 +7,7 @@
 int mega_cli_fail_on(mega_world *world, const char *command, mega_status st)
 {
     if (mega_world_size(world) == 1) return mega_cli_fail(command, st);
-    const int exit_status = st == MEGA_ERR_USAGE ? 2 : 1;
+    const int exit_status = mega_cli_exit_status(st);
     if (mega_world_failed(world)) {
         if (mega_world_rank(world) == 0) mega_cli_fail(command, st);
         return exit_status;

@@ -4,6 +4,7 @@
 #include "cli.h"
 #include "commands.h"
 #include "megalith/file.h"
+#include "signals.h"
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -164,7 +165,8 @@ static void tell_why(const launch_plan *p, const launch_relay *relay, const laun
     const char *cause = launch_relay_cause(relay, &rank), *death = launch_relay_death(relay);
     if (result->exit_status == 0) return;
     fflush(stdout);
-    if (result->interrupted) fprintf(stderr, "megalith launch: ended by a signal\n");
+    if (result->asked_by != 0)
+        fprintf(stderr, "megalith launch: ended by a signal: %s\n", mega_cli_signal_name(result->asked_by));
     else if (cause == NULL && death[0] == '\0' && tell_unreachable(p, relay, result))
         return;
     else if (cause == NULL)
@@ -173,8 +175,8 @@ static void tell_why(const launch_plan *p, const launch_relay *relay, const laun
     else if (told || !launch_relay_cause_is_last(relay)) {
         char prefix[32];
         snprintf(prefix, sizeof prefix, "rank %d: ", rank);
-        fprintf(stderr, "megalith launch: error: %s%s\n", strncmp(cause, prefix, strlen(prefix)) == 0 ? "" : prefix,
-                cause);
+        fprintf(stderr, "megalith launch: %s%s%s\n",
+                result->interrupted ? "" : "error: ", strncmp(cause, prefix, strlen(prefix)) == 0 ? "" : prefix, cause);
     }
 }
 

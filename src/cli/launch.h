@@ -97,11 +97,13 @@ const char *launch_relay_death(const launch_relay *r);
 /* The ranks stand: each notes signals, and rank 0 has seen all others (launch_rank_ready). */
 bool launch_relay_is_ready(const launch_relay *r);
 bool launch_relay_has_trained(const launch_relay *r); /* it has begun to */
+bool launch_relay_is_stopped(const launch_relay *r);  /* a signal to a rank is what ended them */
 
-/* launch_run.c: one life of the ranks; the exit status, and whether a signal asked this program to end. */
+/* launch_run.c: one life of the ranks; the exit status, and whether a signal asked this program or a rank to end. */
 typedef struct launch_result {
     int exit_status;
     bool interrupted;
+    int asked_by; /* the signal that this program received; 0: none */
 } launch_result;
 mega_status launch_run(const launch_plan *p, const launch_words *command, const launch_words *environment,
                        launch_relay *relay, launch_result *out);
@@ -109,6 +111,7 @@ mega_status launch_run(const launch_plan *p, const launch_words *command, const 
 /* launch_rank.c, on the side of the ranks. */
 /* A launcher, this one or the user's, has started this process. */
 bool launch_rank_is_one(void);
+int launch_rank_number(void); /* as its environment says; -1: no launcher */
 /* Marks tell megalith launch what happens in a rank, so that it never has to understand a message. A rank prints them
  * only where launch started it; they are not shown. */
 #define LAUNCH_MARK '\035'
@@ -117,9 +120,10 @@ enum {
     LAUNCH_TRAINING = 'T', /* a line of rank 0: training begins, all was read and allocated */
     LAUNCH_FAILED = 'F',   /* inside a line on standard error: behind it stands what ended this rank */
     LAUNCH_LOST = 'L',     /* the same, and a host is lost */
+    LAUNCH_STOPPED = 'S',  /* the same, and a signal asked it to: not a failure, and nothing to try again */
     LAUNCH_ABORTS = 'A'    /* a line on standard error: what the MPI library prints behind it says nothing new */
 };
-#define LAUNCH_MARKS "RTFLA"
+#define LAUNCH_MARKS "RTFLSA"
 void launch_rank_say(int mark);               /* a line of its own */
 void launch_rank_mark(char out[3], int mark); /* to be put into a line; "" where launch did not start it */
 /* A rank takes its share of the host's cores for itself. */

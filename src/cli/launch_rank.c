@@ -1,5 +1,6 @@
 /* What a rank does for itself that launchers do not: Open MPI and srun are told not to bind ranks to cores, as they
  * know nothing of threads. */
+#include "cli.h"
 #include "launch.h"
 #include <sched.h>
 #include <stdlib.h>
@@ -18,6 +19,13 @@ bool launch_rank_is_one(void)
     for (size_t i = 0; i < sizeof sign / sizeof sign[0]; i++)
         if (getenv(sign[i]) != NULL) return true;
     return false;
+}
+
+int launch_rank_number(void)
+{
+    int rank;
+    mega_cli_launched_ranks(&rank);
+    return launch_rank_is_one() ? rank : -1;
 }
 
 void launch_rank_mark(char out[3], int mark)

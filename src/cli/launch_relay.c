@@ -24,7 +24,7 @@ struct launch_relay {
     char *cause;
     int cause_rank;
     bool cause_is_last; /* nothing was shown since */
-    bool is_ready, has_trained, has_lost_host;
+    bool is_ready, has_trained, has_lost_host, is_stopped;
     bool *aborts;      /* by rank: what it still prints to standard error is the MPI library's */
     mega_buffer block; /* the engine's lines between two rules */
     bool in_block;
@@ -142,6 +142,7 @@ static bool heed_mark(launch_relay *r, int mark, int rank)
     case LAUNCH_READY: r->is_ready = true; return false;
     case LAUNCH_TRAINING: r->has_trained = true; return false;
     case LAUNCH_ABORTS: r->aborts[rank] = true; return false;
+    case LAUNCH_STOPPED: r->is_stopped = r->is_stopped || r->cause == NULL; return true;
     case LAUNCH_LOST: r->has_lost_host = r->has_lost_host || r->cause == NULL; return true;
     default: return true;
     }
@@ -156,7 +157,8 @@ static void show_line(launch_relay *r, bool is_error, int rank, char *line)
         const char *behind = strchr(line, LAUNCH_MARK);
         const int mark = take_mark(is_error, rank, line);
         if (!heed_mark(r, mark, rank)) return;
-        if (is_error) note_cause(r, rank, line, mark == LAUNCH_FAILED || mark == LAUNCH_LOST ? behind : NULL);
+        const bool is_cause = mark == LAUNCH_FAILED || mark == LAUNCH_LOST || mark == LAUNCH_STOPPED;
+        if (is_error) note_cause(r, rank, line, is_cause ? behind : NULL);
     }
     if (rank == OUTSIDE || rank != r->cause_rank || !is_error) r->cause_is_last = false;
     if (rank != OUTSIDE) write_log(r, rank, line);
@@ -334,4 +336,9 @@ bool launch_relay_is_ready(const launch_relay *r)
 bool launch_relay_has_trained(const launch_relay *r)
 {
     return r->has_trained;
+}
+
+bool launch_relay_is_stopped(const launch_relay *r)
+{
+    return r->is_stopped;
 }

@@ -2,6 +2,7 @@
  * seconds once a rank has said that it fails. */
 #include "launch.h"
 #include "megalith/threads.h"
+#include "signals.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -19,33 +20,37 @@
 #define ENGINE_S      10.0 /* from asking the engine to end before its ranks stand, to its being killed */
 #define DRAIN_S       1.0  /* a process that outlives the engine may hold its output open */
 
-/* The signal that asked to end. A handler can reach nothing but a global. */
+/* The first signal that asked to end, 0: none; and how often one has asked: SIGTERM and Ctrl-C each time, the others
+ * where none has. A handler can reach nothing but a global. */
 static volatile sig_atomic_t asked, asked_times;
 
-static void on_signal(int number)
+static void on_signal(int number, siginfo_t *info, void *context)
 {
-    asked = number;
-    asked_times++;
+    (void)info;
+    (void)context;
+    mega_cli_signal_answer("megalith launch: ", number,
+                           asked_times == 0 ? "the ranks are asked to stop; a training saves first. A second SIGTERM "
+                                              "or Ctrl-C ends them at once"
+                           : mega_cli_signal_is_urgent(number) ? "the ranks are ended"
+                                                               : "the ranks have been asked to stop before");
+    if (asked == 0) asked = number;
+    asked_times += asked_times == 0 || mega_cli_signal_is_urgent(number);
 }
-
-static const int watched[] = {SIGTERM, SIGINT, SIGHUP};
 
 static void watch_signals(void)
 {
-    struct sigaction action = {.sa_handler = on_signal};
-    sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof watched / sizeof watched[0]; i++) sigaction(watched[i], &action, NULL);
+    mega_cli_signals_install(on_signal, 0);
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* Until the engine is there a signal to it would end in our own handler, and be lost. */
+/* Until the engine is there a signal to it would end in our own handler, and be lost. What is ignored stays so. */
 static pid_t fork_deaf(void)
 {
     sigset_t all, before;
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &before);
     const pid_t child = fork();
-    for (size_t i = 0; child == 0 && i < sizeof watched / sizeof watched[0]; i++) signal(watched[i], SIG_DFL);
+    if (child == 0) mega_cli_signals_default();
     sigprocmask(SIG_SETMASK, &before, NULL);
     return child;
 }
@@ -193,6 +198,8 @@ mega_status launch_run(const launch_plan *p, const launch_words *command, const 
         if (l.fd[s] >= 0) close(l.fd[s]);
     if (l.engine < 0) return MEGA_FAIL(MEGA_ERR_IO, "no process for %s: %s", command->word[0], strerror(errno));
     launch_relay_end(relay);
-    *out = (launch_result){.exit_status = exit_status_of(&l, p->kind), .interrupted = asked_times > 0};
+    *out = (launch_result){.exit_status = exit_status_of(&l, p->kind),
+                           .interrupted = asked != 0 || launch_relay_is_stopped(relay),
+                           .asked_by = asked};
     return MEGA_OK;
 }

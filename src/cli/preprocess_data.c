@@ -8,20 +8,11 @@
 #include "megalith/preprocess.h"
 #include "megalith/progress.h"
 #include "megalith/threads.h"
+#include "signals.h"
 #include <inttypes.h>
-#include <signal.h>
 #include <string.h>
 
 static const char command[] = "preprocess_data";
-
-/* Set by the first SIGINT or SIGTERM; a second one ends the program as usual. */
-static volatile sig_atomic_t stop_asked;
-
-static void ask_to_stop(int signal_number)
-{
-    stop_asked = 1;
-    signal(signal_number, SIG_DFL);
-}
 
 static mega_preprocess_job job_from(const mega_config *cfg)
 {
@@ -38,7 +29,7 @@ static mega_preprocess_job job_from(const mega_config *cfg)
         .workers = (int)o->workers,
         .log_interval = mega_config_was_set(cfg, "log_interval") ? o->log_interval : 0,
         .skip_bad_lines = o->on_bad_line == MEGA_BAD_LINE_SKIP,
-        .stop = &stop_asked,
+        .stop = mega_cli_signals_stop(),
     };
 }
 
@@ -98,8 +89,7 @@ int mega_command_preprocess_data(int argc, char **argv)
         mega_cli_dry_run("%zu inputs would be tokenized by %" PRId64 " threads into %s_KEY_document.bin and .idx",
                          cfg.preprocess.input.count, cfg.preprocess.workers, cfg.preprocess.output_prefix);
     } else {
-        signal(SIGINT, ask_to_stop);
-        signal(SIGTERM, ask_to_stop);
+        mega_cli_signals_watch(command, -1, "the reading ends, and what was written is removed");
         const mega_status st = run(&cfg);
         if (st != MEGA_OK) exit_status = mega_cli_fail(command, st);
     }

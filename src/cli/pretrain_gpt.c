@@ -6,32 +6,17 @@
 #include "megalith/threads.h"
 #include "megalith/train.h"
 #include "plan.h"
-#include <signal.h>
+#include "signals.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* The signal that asked to save and leave. A handler can reach nothing but a global. */
-static volatile sig_atomic_t stop_signal;
-
-/* SIGUSR1: as megalith launch and mpirun hand on that a run is to end (launch_run.c). */
-static void on_signal(int number)
-{
-    stop_signal = number == SIGUSR1 ? SIGTERM : number;
-}
-
-/* The first signal asks; alone, SA_RESETHAND lets a second one end the program at once. To one of several ranks the
- * same signal may come by two ways, and their launcher ends them where that is wanted. */
-static void watch_signals(bool alone)
-{
-    static const int watched[] = {SIGTERM, SIGINT, SIGUSR1};
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (alone ? (int)SA_RESETHAND : 0)};
-    sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof watched / sizeof watched[0]; i++) sigaction(watched[i], &action, NULL);
-}
+#define NOTHING_YET "no step has begun, so the run leaves and saves nothing"
 
 typedef struct screen {
+    const mega_config *cfg;
+    const mega_world *world;
     int columns;
     bool drawn;
     double last; /* seconds */
@@ -67,8 +52,12 @@ static void draw_status(void *user, const char *line)
 
 static void say_began(void *user)
 {
-    (void)user;
-    launch_rank_say(LAUNCH_TRAINING);
+    const screen *s = user;
+    mega_cli_signals_promise(s->cfg->skip_train ? "the run leaves after the batch under way"
+                             : s->cfg->save != NULL
+                                 ? "the run saves and leaves after the step or the evaluation batch under way"
+                                 : "the run leaves after the step under way; without --save nothing is kept");
+    if (mega_world_rank(s->world) == 0) launch_rank_say(LAUNCH_TRAINING);
 }
 
 static int terminal_columns(void)
@@ -82,17 +71,16 @@ static mega_status train(mega_config *cfg, mega_world *world)
     /* A launcher gives each rank a terminal of its own, wherever its output goes. */
     const bool alone = mega_world_size(world) == 1 && getenv("MEGA_LAUNCH") == NULL;
     const bool is_terminal = alone && mega_cli_is_terminal(stdout);
-    screen s = {.columns = is_terminal ? terminal_columns() : 0};
+    screen s = {.cfg = cfg, .world = world, .columns = is_terminal ? terminal_columns() : 0};
     const mega_train_io io = {.line = print_line,
                               .status = is_terminal ? draw_status : NULL,
                               .began = say_began,
                               .user = &s,
                               .columns = s.columns,
                               .utf8 = mega_cli_speaks_utf8(),
-                              .stop = &stop_signal,
+                              .stop = mega_cli_signals_stop(),
                               .world = world};
     mega_team *team = NULL;
-    watch_signals(mega_world_size(world) == 1);
     launch_rank_begin(mega_world_local_size(world), cfg->num_threads);
     MEGA_TRY(mega_cli_team(&team, cfg));
     const mega_status st = mega_train(cfg, team, &io);
@@ -117,9 +105,10 @@ int mega_command_pretrain_gpt(int argc, char **argv)
     mega_world *world = NULL;
     /* From here on: a rank that a signal ends before it has joined the others leaves them, and some launchers, waiting.
      */
-    if (launch_rank_is_one()) watch_signals(false);
+    mega_cli_signals_watch("pretrain_gpt", launch_rank_number(), NOTHING_YET);
     const mega_status st = mega_world_create(&world, NULL);
     if (st != MEGA_OK) return mega_cli_fail("pretrain_gpt", st);
+    mega_cli_signals_watch("pretrain_gpt", launch_rank_number(), NOTHING_YET); /* the MPI library may have its own */
     if (mega_world_rank(world) == 0) launch_rank_say(LAUNCH_READY);
     const int exit_status = run(world, argc, argv);
     mega_world_destroy(world);

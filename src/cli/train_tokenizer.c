@@ -8,19 +8,10 @@
 #include "megalith/progress.h"
 #include "megalith/threads.h"
 #include "megalith/tokenizer_train.h"
-#include <signal.h>
+#include "signals.h"
 #include <string.h>
 
 static const char command[] = "train_tokenizer";
-
-/* Set by the first SIGINT or SIGTERM; a second one ends the program as usual. */
-static volatile sig_atomic_t stop_asked;
-
-static void ask_to_stop(int signal_number)
-{
-    stop_asked = 1;
-    signal(signal_number, SIG_DFL);
-}
 
 typedef struct learning {
     mega_progress progress;
@@ -108,7 +99,7 @@ static mega_status learn(const mega_config *cfg, mega_trainer *trainer, mega_loc
                                                     .num_inputs = (int)o->input.count,
                                                     .format = (mega_document_format)o->input_format,
                                                     .split_on_blank_lines = o->split_on_blank_lines,
-                                                    .stop = &stop_asked},
+                                                    .stop = mega_cli_signals_stop()},
                                       .keys = (const char *const *)o->json_keys.item,
                                       .num_keys = (int)o->json_keys.count,
                                       .workers = (int)o->workers,
@@ -155,8 +146,7 @@ int mega_command_train_tokenizer(int argc, char **argv)
     mega_config cfg;
     int exit_status;
     if (!mega_cli_parse(&cfg, command, argc, argv, &exit_status)) return exit_status;
-    signal(SIGINT, ask_to_stop);
-    signal(SIGTERM, ask_to_stop);
+    mega_cli_signals_watch(command, -1, "the reading ends, and nothing is written");
     const mega_status st = run(&cfg);
     mega_config_fini(&cfg);
     return st == MEGA_OK ? 0 : mega_cli_fail(command, st);

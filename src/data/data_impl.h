@@ -23,8 +23,16 @@ uint32_t mega_mt19937_u32(mega_mt19937 *r);
 double mega_mt19937_double(mega_mt19937 *r);                   /* [0, 1), RandomState.random_sample */
 uint64_t mega_mt19937_interval(mega_mt19937 *r, uint64_t max); /* 0 … max, both included */
 /* RandomState.shuffle of one-dimensional arrays. */
-void mega_mt19937_shuffle_i32(mega_mt19937 *r, int32_t *x, int64_t n);
-void mega_mt19937_shuffle_i64(mega_mt19937 *r, int64_t *x, int64_t n);
+/* Loops over many items look at *stop once every 65,536. */
+static inline bool mega_data_is_stopped(const volatile sig_atomic_t *stop, int64_t i)
+{
+    return (i & 0xffff) == 0 && stop != NULL && *stop != 0;
+}
+mega_status mega_data_stopped(const char *what); /* MEGA_ERR_INTERRUPTED */
+
+/* A shuffle that stops early leaves its items half shuffled. */
+void mega_mt19937_shuffle_i32(mega_mt19937 *r, int32_t *x, int64_t n, const volatile sig_atomic_t *stop);
+void mega_mt19937_shuffle_i64(mega_mt19937 *r, int64_t *x, int64_t n, const volatile sig_atomic_t *stop);
 /* torch.randperm(n) on the CPU, by a generator seeded with `seed`. */
 void mega_torch_randperm(uint64_t seed, int64_t *out, int64_t n);
 
@@ -84,6 +92,7 @@ typedef struct mega_gpt_index_spec {
     int64_t begin, end; /* sequences of the split */
     int64_t seq_length, num_samples;
     uint32_t seed;
+    const volatile sig_atomic_t *stop; /* as in mega_gpt_data_options */
 } mega_gpt_index_spec;
 
 /* What follows from a spec without building anything. */
@@ -122,6 +131,7 @@ mega_status mega_gpt_index_get(mega_gpt_index *out, const mega_gpt_index_spec *s
 int64_t mega_blend_request(int64_t total, double weight);
 /* Greedy order: member[i] and the member's sample for i < size, so that counts follow the weights as closely as can be.
  * Weights are normalised here as Megatron does (NumPy's sum). */
-mega_status mega_blend_order(const double *weights, int count, int64_t size, int16_t *member, int64_t *sample);
+mega_status mega_blend_order(const double *weights, int count, int64_t size, const volatile sig_atomic_t *stop,
+                             int16_t *member, int64_t *sample);
 
 #endif

@@ -32,7 +32,8 @@ static double numpy_sum(const double *x, int64_t n)
     return sum;
 }
 
-mega_status mega_blend_order(const double *weights, int count, int64_t size, int16_t *member, int64_t *sample)
+mega_status mega_blend_order(const double *weights, int count, int64_t size, const volatile sig_atomic_t *stop,
+                             int16_t *member, int64_t *sample)
 {
     double *weight = mega_malloc((size_t)count * sizeof *weight);
     int64_t *used = mega_calloc((size_t)count, sizeof *used);
@@ -43,7 +44,7 @@ mega_status mega_blend_order(const double *weights, int count, int64_t size, int
     }
     const double sum = numpy_sum(weights, count);
     for (int k = 0; k < count; k++) weight[k] = weights[k] / sum;
-    for (int64_t i = 0; i < size; i++) {
+    for (int64_t i = 0; i < size && !mega_data_is_stopped(stop, i); i++) {
         const double x = i > 1 ? (double)i : 1.0;
         int best = -1;
         double most = 0;
@@ -59,5 +60,5 @@ mega_status mega_blend_order(const double *weights, int count, int64_t size, int
     }
     mega_free(weight);
     mega_free(used);
-    return MEGA_OK;
+    return mega_data_is_stopped(stop, 0) ? mega_data_stopped("building the order of a blend") : MEGA_OK;
 }

@@ -185,7 +185,12 @@ static mega_status get_through_cache(mega_gpt_index *out, const mega_gpt_index_s
     if (plan->samples > WORTH_A_LINE)
         mega_info(" > %s: building the index of %lld samples", name, (long long)plan->samples);
     MEGA_TRY(mega_gpt_index_build(out, spec, plan));
-    if (cache_store(c, out) == MEGA_OK) {
+    const mega_status kept = cache_store(c, out);
+    if (mega_data_is_stopped(spec->stop, 0)) { /* what is kept serves the next run */
+        mega_gpt_index_fini(out);
+        return mega_data_stopped("building the index of the samples");
+    }
+    if (kept == MEGA_OK) {
         mega_info(" > %s: index built and kept in %s", name, c->folder);
         mega_gpt_index mapped;
         if (cache_load(&mapped, c, plan, name)) { /* the mapped files cost no memory that the system cannot take back */

@@ -239,7 +239,8 @@ static mega_status single_create(mega_gpt_data **out, const mega_gpt_data_option
                                  const int64_t bounds[MEGA_SPLIT_COUNT + 1], int64_t num_samples)
 {
     *out = NULL;
-    const mega_gpt_index_spec spec = {data, bounds[split], bounds[split + 1], o->seq_length, num_samples, o->seed};
+    const mega_gpt_index_spec spec = {data,    bounds[split], bounds[split + 1], o->seq_length, num_samples,
+                                      o->seed, o->stop};
     if (spec.begin >= spec.end || num_samples <= 0) return MEGA_OK;
     mega_gpt_data *d = mega_calloc(1, sizeof *d);
     if (d == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory", mega_indexed_prefix(data));
@@ -368,7 +369,7 @@ static mega_status blend_create(mega_gpt_data **out, const mega_gpt_data_options
     if (d->member == NULL || d->member_of == NULL || d->sample_of == NULL) {
         st = MEGA_FAIL(MEGA_ERR_MEMORY, "blend: no memory for the order of %lld samples", (long long)d->samples);
     } else {
-        st = mega_blend_order(b->weight, b->count, (int64_t)ordered, d->member_of, d->sample_of);
+        st = mega_blend_order(b->weight, b->count, (int64_t)ordered, o->stop, d->member_of, d->sample_of);
     }
     if (st != MEGA_OK) {
         mega_gpt_data_destroy(d);
@@ -407,6 +408,11 @@ static mega_status blend_split(mega_gpt_data **out, const mega_gpt_data_options 
     return blend_create(out, o, b, member, split);
 }
 
+mega_status mega_data_stopped(const char *what)
+{
+    return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "%s was interrupted by a signal", what);
+}
+
 static mega_status blend_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o,
                                const blend_list *b, const bool wanted[MEGA_SPLIT_COUNT], bool whole)
 {
@@ -415,6 +421,10 @@ static mega_status blend_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_
     mega_status st = MEGA_OK;
     for (int i = 0; st == MEGA_OK && i < b->count; i++) {
         int64_t ask[MEGA_SPLIT_COUNT];
+        if (mega_data_is_stopped(o->stop, 0)) {
+            st = mega_data_stopped("opening the data");
+            break;
+        }
         for (int k = 0; k < MEGA_SPLIT_COUNT; k++) {
             const int64_t n = wanted[k] ? o->num_samples[k] : 0;
             ask[k] = b->count == 1 ? n : mega_blend_request(n, b->weight[i]);

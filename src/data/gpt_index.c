@@ -72,8 +72,8 @@ static void build_documents(int32_t *doc, const mega_gpt_index_spec *spec, const
     for (int64_t e = 0; e < plan->epochs; e++) {
         for (int64_t i = 0; i < count; i++) doc[e * count + i] = (int32_t)(spec->begin + i);
     }
-    mega_mt19937_shuffle_i32(random, doc, together);
-    if (plan->separate_last_epoch) mega_mt19937_shuffle_i32(random, doc + together, count);
+    mega_mt19937_shuffle_i32(random, doc, together, spec->stop);
+    if (plan->separate_last_epoch) mega_mt19937_shuffle_i32(random, doc + together, count, spec->stop);
 }
 
 static void put_sample(void *sample, mega_npy_type type, int64_t row, int64_t position, int64_t offset)
@@ -94,7 +94,7 @@ static void build_samples(void *sample, const int32_t *doc, const mega_gpt_index
 {
     int64_t position = 0, offset = 0;
     put_sample(sample, plan->sample_type, 0, 0, 0);
-    for (int64_t row = 1; row <= plan->samples; row++) {
+    for (int64_t row = 1; row <= plan->samples && !mega_data_is_stopped(spec->stop, row); row++) {
         int64_t remaining = spec->seq_length + 1;
         for (;;) {
             const int64_t size = mega_indexed_size(spec->data, doc[position]) - offset;
@@ -110,20 +110,21 @@ static void build_samples(void *sample, const int32_t *doc, const mega_gpt_index
     }
 }
 
-static void build_shuffle(void *shuffle, const mega_gpt_index_plan *plan, mega_mt19937 *random)
+static void build_shuffle(void *shuffle, const mega_gpt_index_plan *plan, mega_mt19937 *random,
+                          const volatile sig_atomic_t *stop)
 {
     const int64_t n = plan->samples, first = plan->separate_last_epoch ? plan->samples_previous : n;
     if (plan->shuffle_type == MEGA_NPY_I8) {
         int64_t *x = shuffle;
         for (int64_t i = 0; i < n; i++) x[i] = i;
-        mega_mt19937_shuffle_i64(random, x, first);
-        mega_mt19937_shuffle_i64(random, x + first, n - first);
+        mega_mt19937_shuffle_i64(random, x, first, stop);
+        mega_mt19937_shuffle_i64(random, x + first, n - first, stop);
         return;
     }
     int32_t *x = shuffle; /* read as uint32; a shuffle moves bits */
     for (int64_t i = 0; i < n; i++) x[i] = (int32_t)(uint32_t)i;
-    mega_mt19937_shuffle_i32(random, x, first);
-    mega_mt19937_shuffle_i32(random, x + first, n - first);
+    mega_mt19937_shuffle_i32(random, x, first, stop);
+    mega_mt19937_shuffle_i32(random, x + first, n - first, stop);
 }
 
 mega_status mega_gpt_index_build(mega_gpt_index *out, const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan)
@@ -143,7 +144,11 @@ mega_status mega_gpt_index_build(mega_gpt_index *out, const mega_gpt_index_spec 
     mega_mt19937_seed(&random, spec->seed);
     build_documents(doc, spec, plan, &random);
     build_samples(sample, doc, spec, plan);
-    build_shuffle(shuffle, plan, &random);
+    build_shuffle(shuffle, plan, &random, spec->stop);
+    if (mega_data_is_stopped(spec->stop, 0)) {
+        mega_gpt_index_fini(out);
+        return mega_data_stopped("building the index of the samples");
+    }
     out->doc = doc;
     out->sample = sample;
     out->shuffle = shuffle;

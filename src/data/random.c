@@ -66,9 +66,9 @@ uint64_t mega_mt19937_interval(mega_mt19937 *r, uint64_t max)
     return value;
 }
 
-void mega_mt19937_shuffle_i32(mega_mt19937 *r, int32_t *x, int64_t n)
+void mega_mt19937_shuffle_i32(mega_mt19937 *r, int32_t *x, int64_t n, const volatile sig_atomic_t *stop)
 {
-    for (int64_t i = n - 1; i > 0; i--) {
+    for (int64_t i = n - 1; i > 0 && !mega_data_is_stopped(stop, i); i--) {
         const uint64_t j = mega_mt19937_interval(r, (uint64_t)i);
         const int32_t t = x[i];
         x[i] = x[j];
@@ -76,9 +76,9 @@ void mega_mt19937_shuffle_i32(mega_mt19937 *r, int32_t *x, int64_t n)
     }
 }
 
-void mega_mt19937_shuffle_i64(mega_mt19937 *r, int64_t *x, int64_t n)
+void mega_mt19937_shuffle_i64(mega_mt19937 *r, int64_t *x, int64_t n, const volatile sig_atomic_t *stop)
 {
-    for (int64_t i = n - 1; i > 0; i--) {
+    for (int64_t i = n - 1; i > 0 && !mega_data_is_stopped(stop, i); i--) {
         const uint64_t j = mega_mt19937_interval(r, (uint64_t)i);
         const int64_t t = x[i];
         x[i] = x[j];

@@ -65,19 +65,19 @@ static void describe(const messages *m, int list, int64_t i, char out[MEGA_COMPA
 typedef struct link {
     int stage;
     bool is_forward;
-} link;
+} stage_link;
 
 static int behind(const mega_axis *pp, int stage)
 {
     return (stage + 1) % pp->size;
 }
 
-static int sender(const mega_axis *pp, link l)
+static int sender(const mega_axis *pp, stage_link l)
 {
     return l.is_forward ? l.stage : behind(pp, l.stage);
 }
 
-static int receiver(const mega_axis *pp, link l)
+static int receiver(const mega_axis *pp, stage_link l)
 {
     return l.is_forward ? behind(pp, l.stage) : l.stage;
 }
@@ -94,13 +94,13 @@ static mega_status gather_lists(const messages *m, int64_t first, stage_lists *a
                                 (int64_t)(sizeof mine / sizeof(int64_t)), MEGA_I64);
 }
 
-static bool agrees(const mega_axis *pp, const stage_lists *all, link l)
+static bool agrees(const mega_axis *pp, const stage_lists *all, stage_link l)
 {
     return all[sender(pp, l)].hash[l.is_forward ? SENT_FORWARD : SENT_BACK] ==
            all[receiver(pp, l)].hash[l.is_forward ? AWAITED_FORWARD : AWAITED_BACK];
 }
 
-static mega_status tell(const messages *m, link l, int64_t i)
+static mega_status tell(const messages *m, stage_link l, int64_t i)
 {
     const mega_axis *pp = &m->e->layout->pp;
     const int from = sender(pp, l), to = receiver(pp, l);
@@ -121,7 +121,7 @@ static mega_status tell(const messages *m, link l, int64_t i)
 }
 
 /* The first message of the link that is not the same on both sides. */
-static mega_status find_message(const messages *m, link l, stage_lists *all)
+static mega_status find_message(const messages *m, stage_link l, stage_lists *all)
 {
     const mega_axis *pp = &m->e->layout->pp;
     const int64_t sent = all[sender(pp, l)].count[l.is_forward ? SENT_FORWARD : SENT_BACK];
@@ -146,7 +146,7 @@ mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step 
     if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of schedules: no memory for %d stages", pp->size);
     mega_status st = gather_lists(&m, INT64_MAX, all);
     for (int i = 0; i < 2 * pp->size && st == MEGA_OK; i++) {
-        const link l = {i / 2, i % 2 == 0};
+        const stage_link l = {i / 2, i % 2 == 0};
         if (agrees(pp, all, l)) continue;
         st = find_message(&m, l, all);
         break;

@@ -48,6 +48,7 @@ static mega_status build_model(trainer *t)
         train_line(t, "> learning rate decay style: %s", mega_lr_style_name(t->cfg->lr_decay_style));
     MEGA_TRY(train_agree(t, mega_engine_allocate(t->engine)));
     MEGA_TRY(train_agree(t, mega_engine_compare_ranks(t->engine)));
+    MEGA_TRY(train_stop_check(t, "the start of the run"));
     train_note(t, "loading the checkpoint");
     MEGA_TRY(train_agree(t, train_load(t)));
     MEGA_TRY(train_agree(t, train_identify(t)));
@@ -59,6 +60,7 @@ static mega_status build_model(trainer *t)
 static mega_status set_up(trainer *t)
 {
     MEGA_TRY(train_check(t));
+    MEGA_TRY(train_stop_check(t, "the start of the run"));
     MEGA_TRY(train_make_places(t));
     MEGA_TRY(train_agree(t, say_start(t)));
     MEGA_TRY(build_model(t));
@@ -107,6 +109,11 @@ static mega_status leave(trainer *t, const char *why)
     return MEGA_OK;
 }
 
+static void stop_text(const trainer *t, char *out, size_t size)
+{
+    snprintf(out, size, "exiting program after receiving %s.", t->stop == SIGINT ? "SIGINT" : "SIGTERM");
+}
+
 /* After an iteration, in Megatron's order: evaluation, signal, periodic save, time, interval. */
 static mega_status after_iteration(trainer *t, bool *left)
 {
@@ -122,7 +129,7 @@ static mega_status after_iteration(trainer *t, bool *left)
     MEGA_TRY(train_ask_ranks(t, minutes, &late));
     if (t->stop != 0) {
         *left = true;
-        snprintf(text, sizeof text, "exiting program after receiving %s.", t->stop == SIGINT ? "SIGINT" : "SIGTERM");
+        stop_text(t, text, sizeof text);
         return leave(t, text);
     }
     if (cfg->save_interval > 0 && iteration % cfg->save_interval == 0) MEGA_TRY(train_save(t));
@@ -141,7 +148,7 @@ static mega_status after_iteration(trainer *t, bool *left)
 static mega_status train(trainer *t, bool *left)
 {
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
-    if (t->io->began != NULL && train_is_first(t)) t->io->began(t->io->user);
+    if (t->io->began != NULL) t->io->began(t->io->user);
     if (t->cfg->skip_train) {
         train_line(t, "skipping training (--skip-train is on) ...");
         return MEGA_OK;
@@ -153,6 +160,7 @@ static mega_status train(trainer *t, bool *left)
             "the checkpoint stands at iteration %lld, sample %lld, and --train-%s is %lld: nothing is left to train",
             (long long)p->iteration, (long long)p->consumed_samples, t->cfg->train_samples > 0 ? "samples" : "iters",
             (long long)(t->cfg->train_samples > 0 ? t->cfg->train_samples : t->train_iters));
+    MEGA_TRY(train_stop_check(t, "the start of the run"));
     while (p->iteration < t->train_iters && !*left) {
         MEGA_TRY(iterate(t));
         MEGA_TRY(after_iteration(t, left));
@@ -162,22 +170,23 @@ static mega_status train(trainer *t, bool *left)
     return p->iteration > t->first_iteration ? train_save(t) : MEGA_OK;
 }
 
-/* Validation and test at the end. */
+/* Validation and test at the end, unless a signal asks to leave: what was trained is saved by then. */
 static mega_status evaluate_at_end(trainer *t)
 {
+    static const char *const name[] = {"training", "validation", "test"};
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     const long long samples = (long long)(t->cfg->eval_iters * t->cfg->global_batch_size);
     char text[128];
-    bool late;
-    MEGA_TRY(train_ask_ranks(t, 0, &late));
-    if (t->stop != 0) return MEGA_OK;
-    snprintf(text, sizeof text, "iteration %lld on %lld-sample draw from validation set", (long long)iteration,
-             samples);
-    MEGA_TRY(train_evaluate(t, MEGA_SPLIT_VALID, text, true));
-    MEGA_TRY(train_ask_ranks(t, 0, &late));
-    if (t->stop != 0) return MEGA_OK;
-    snprintf(text, sizeof text, "iteration %lld on %lld-sample draw from test set", (long long)iteration, samples);
-    return train_evaluate(t, MEGA_SPLIT_TEST, text, true);
+    for (int split = MEGA_SPLIT_VALID; split <= MEGA_SPLIT_TEST && t->stop == 0; split++) {
+        snprintf(text, sizeof text, "iteration %lld on %lld-sample draw from %s set", (long long)iteration, samples,
+                 name[split]);
+        MEGA_TRY(train_evaluate(t, split, text, true));
+    }
+    if (t->stop == 0) return MEGA_OK;
+    if (t->cfg->skip_train) return train_stop_check(t, "the evaluation");
+    stop_text(t, text, sizeof text);
+    train_line(t, "%s", text);
+    return MEGA_OK;
 }
 
 static void say_result(const trainer *t)
@@ -224,8 +233,11 @@ mega_status mega_train(mega_config *cfg, mega_team *team, const mega_train_io *i
                  .began = mega_time_now(),
                  .last_loss = NAN,
                  .last_validation_loss = NAN};
+    mega_team_stop_on(team, io->stop);
     const mega_status st = run(&t);
+    mega_team_stop_on(team, NULL); /* what follows must be done */
     if (io->status != NULL) io->status(io->user, "");
+    if (st == MEGA_ERR_INTERRUPTED) MEGA_CONTEXT("no step was made, and nothing is saved");
     mega_error_record failure;
     mega_error_get(&failure);
     train_monitor_close(&t);

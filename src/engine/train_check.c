@@ -9,7 +9,8 @@ static mega_status note(trainer *t, mega_status st, bool *passed)
     const mega_status agreed = train_agree(t, st);
     *passed = agreed == MEGA_OK;
     if (*passed) return MEGA_OK;
-    if (mega_world_size(t->world) > 1 && !mega_world_failed(t->world)) return agreed;
+    const bool is_of_world = mega_world_size(t->world) > 1 && !mega_world_failed(t->world);
+    if (is_of_world || agreed == MEGA_ERR_INTERRUPTED) return agreed;
     mega_config_add_mistake(t->cfg, agreed);
     mega_world_forget_failure(t->world);
     return MEGA_OK;

@@ -81,7 +81,8 @@ static mega_gpt_data_options data_options(const trainer *t)
         .seq_length = cfg->seq_length,
         .seed = (uint32_t)cfg->seed,
         .num_samples = {train_samples(t), batches_of_validation(t) * cfg->global_batch_size,
-                        cfg->eval_iters * cfg->global_batch_size}};
+                        cfg->eval_iters * cfg->global_batch_size},
+        .stop = t->io != NULL ? t->io->stop : NULL};
 }
 
 static mega_status need_training(const trainer *t, const mega_gpt_data *training)
@@ -118,6 +119,8 @@ static mega_status look_at_data(trainer *t)
     MEGA_TRY(need_training(t, t->data[MEGA_SPLIT_TRAIN]));
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
         if (t->data[i] == NULL) continue;
+        if (mega_team_is_stopped(t->team))
+            return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "checking the data was interrupted by a signal");
         MEGA_TRY(probe(t, i));
         MEGA_TRY(mega_gpt_data_content_hash(t->data[i], &t->content[i]));
     }

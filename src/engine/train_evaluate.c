@@ -30,8 +30,9 @@ static int64_t first_sample(const trainer *t, int split, int64_t total)
 }
 
 /* Mean loss over eval_iters batches, a micro-batch at a time so that large ones show how far they are. The validation
- * split goes on where the last evaluation ended. */
-static mega_status run(trainer *t, int split, double *out)
+ * split goes on where the last evaluation ended; one that a signal ends has consumed its samples all the same, so that
+ * the run that resumes reads at each later evaluation what the uninterrupted run reads there. */
+static mega_status run(trainer *t, int split, double *out, bool *is_whole)
 {
     const mega_config *cfg = t->cfg;
     mega_engine_progress *progress = mega_engine_progress_get(t->engine);
@@ -42,15 +43,19 @@ static mega_status run(trainer *t, int split, double *out)
     mega_progress_begin(&shown, moves ? "evaluating the validation set" : "evaluating the test set", "samples", 0,
                         (uint64_t)total);
     int64_t done = 0;
-    while (done < total) {
+    bool late;
+    MEGA_TRY(train_ask_ranks(t, 0, &late));
+    while (done < total && t->stop == 0) {
         mega_batch *b = mega_engine_evaluation_batch(t->engine, cfg->micro_batch_size);
         MEGA_TRY(train_fill(t, split, first + done, b));
         MEGA_TRY(mega_engine_evaluate(t->engine, &sums));
         done += b->rows * cfg->data_parallel_size;
         show(t, &shown, done, total);
+        MEGA_TRY(train_ask_ranks(t, 0, &late));
     }
     if (t->io->status == NULL) mega_progress_end(&shown, 0, (uint64_t)total);
-    if (moves) progress->consumed_valid_samples += done;
+    if (moves) progress->consumed_valid_samples += total;
+    *is_whole = done >= total;
     *out = sums.count > 0 ? sums.loss / sums.count : 0;
     return MEGA_OK;
 }
@@ -62,8 +67,13 @@ mega_status train_evaluate(trainer *t, int split, const char *where, bool is_fin
         "----------------------------------------------------------------------";
     char text[512];
     double loss;
+    bool is_whole;
     if (t->data[split] == NULL || t->cfg->eval_iters == 0) return MEGA_OK;
-    MEGA_TRY(run(t, split, &loss));
+    MEGA_TRY(run(t, split, &loss, &is_whole));
+    if (!is_whole) {
+        train_line(t, "a signal ended the evaluation at %s: no loss is known", where);
+        return MEGA_OK;
+    }
     const int n = snprintf(text, sizeof text, " validation loss at %s | lm loss value: %.6E | lm loss PPL: %.6E | ",
                            where, loss, exp(fmin(20, loss)));
     const int rule = n + 1 < (int)sizeof dashes ? n + 1 : (int)sizeof dashes - 1;

@@ -85,6 +85,8 @@ void train_note(const trainer *t, const char *phase);      /* a long one, for th
 /* Asks all ranks whether one was sent a signal, and the first whether its time is up: they all do the same. Returns
  * MEGA_ERR_BUSY when another run has taken --save over. */
 mega_status train_ask_ranks(trainer *t, double minutes, bool *late);
+/* MEGA_ERR_INTERRUPTED on all ranks where one was sent a signal: for work that leaves nothing to save. Collective. */
+mega_status train_stop_check(trainer *t, const char *what);
 mega_status train_say_parameters(const trainer *t);
 
 /* train_alike.c. Collective: the world; on failure every rank has the message that names what differs. */
@@ -183,7 +185,8 @@ double train_peak_percent(train_peak *p, double flops);
 void train_peak_measure(trainer *t);
 void train_peak_repeat(trainer *t); /* measures again where the peak is doubtful, every ten seconds at most */
 
-/* train_evaluate.c: `where` stands behind "validation loss at". */
+/* train_evaluate.c: `where` stands behind "validation loss at". A signal to any rank ends it after the batch under way,
+ * without a loss; t->stop says so. */
 mega_status train_evaluate(trainer *t, int split, const char *where, bool is_final);
 
 /* train_save.c */

@@ -29,6 +29,14 @@ mega_status train_ask_ranks(trainer *t, double minutes, bool *late)
     return word[2] != 0 ? train_agree(t, mega_lock_check(t->lock)) : MEGA_OK;
 }
 
+mega_status train_stop_check(trainer *t, const char *what)
+{
+    bool late;
+    MEGA_TRY(train_ask_ranks(t, 0, &late));
+    if (t->stop == 0) return MEGA_OK;
+    return train_agree(t, MEGA_FAIL(MEGA_ERR_INTERRUPTED, "%s was interrupted by a signal", what));
+}
+
 /* Megatron's line for each rank that holds other parameters. */
 mega_status train_say_parameters(const trainer *t)
 {

@@ -19,7 +19,7 @@ begun() { # the third iteration of the run in the background has come
     done
     fail "the run does not begin"
 }
-a_rank() { pgrep -f "^$MEGALITH pretrain_gpt .*train-iters $mark" | sed -n "$1p"; }
+a_rank() { pgrep -f "^$MEGALITH pretrain_gpt .* $mark" | sed -n "$1p"; }
 # saved NAME: the run in the background ends well, with a checkpoint of its last iteration.
 saved() {
     local last
@@ -29,7 +29,7 @@ saved() {
     status=$?
     last=$(grep -oE 'iteration +[0-9]+/' out | tail -n 1 | tr -dc 0-9)
     [ $status -eq 0 ] || note "$1: exit status $status"
-    grep -q "exiting program after receiving SIGTERM" out || note "$1: no word of the signal"
+    grep -q "exiting program after receiving SIG" out || note "$1: no word of the signal"
     [ "$(cat keep/latest_checkpointed_iteration.txt 2>&1)" = "$last" ] || note "$1: no checkpoint of iteration $last"
     [ -z "$(a_rank 1)" ] || note "$1: a rank lives on"
     "$MEGALITH" "${base[@]}" --train-iters $((last + 1)) --load keep >log 2>&1 || note "$1: the checkpoint: $(tail -n 1 log)"
@@ -37,14 +37,12 @@ saved() {
 }
 mark=200000
 for n in 2 4; do
-    for signal in TERM INT; do
-        mark=$((mark + 1))
-        "$MEGALITH" launch --nproc_per_node $n "${base[@]}" --train-iters $mark --save keep >out 2>err </dev/null &
-        run=$!
-        begun
-        kill -$signal $run
-        saved "SIG$signal to launch of $n ranks"
-    done
+    mark=$((mark + 1))
+    "$MEGALITH" launch --nproc_per_node $n "${base[@]}" --train-iters $mark --save keep >out 2>err </dev/null &
+    run=$!
+    begun
+    kill -TERM $run
+    saved "SIGTERM to launch of $n ranks"
     mark=$((mark + 1))
     "$MEGALITH" launch --nproc_per_node $n "${base[@]}" --train-iters $mark --save keep --tensor-model-parallel-size 2 >out 2>err </dev/null &
     run=$!
@@ -52,6 +50,49 @@ for n in 2 4; do
     kill -TERM "$(a_rank $n)"
     saved "SIGTERM to one of $n ranks"
 done
+
+# launch names the signal itself and passes it on: Ctrl-C, a warning of Slurm, a closed terminal.
+for row in 'INT:interrupted by Ctrl-C .SIGINT.' USR1:'received SIGUSR1' HUP:'received SIGHUP'; do
+    mark=$((mark + 1))
+    "$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --train-iters $mark --save keep >out 2>err </dev/null &
+    run=$!
+    begun
+    kill -${row%%:*} $run
+    for _ in $(seq 1 100); do grep -qE "^megalith launch: ${row#*:}" err && break || sleep 0.02; done
+    grep -qE "^megalith launch: ${row#*:}: the ranks are asked to stop" err || note "SIG${row%%:*} to launch is not answered"
+    saved "SIG${row%%:*} to launch"
+done
+
+# A signal to one rank during an evaluation: all ranks leave it after the batch under way, and save.
+for layout in tensor:TERM pipeline:HUP; do
+    mark=$((mark + 1))
+    "$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --train-iters 20 --exit-interval $mark --save keep --split 80,20,0 \
+        --eval-interval 3 --eval-iters 20000 --${layout%:*}-model-parallel-size 2 >out 2>err </dev/null &
+    run=$!
+    begun
+    kill -${layout#*:} "$(a_rank 2)"
+    began=$SECONDS
+    saved "SIG${layout#*:} to one ${layout%:*} rank in an evaluation"
+    [ $((SECONDS - began)) -le 6 ] || note "SIG${layout#*:} in an evaluation: the run ended $((SECONDS - began)) s later"
+done
+
+# While the ranks set up there is nothing to save: all leave, and no rank is reported as dead or failed.
+mark=$((mark + 1))
+"$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --train-iters 20 --exit-interval $mark --save keep --split 80,20,0 \
+    --eval-interval 3 --eval-iters 200000 --data-cache-path index >out 2>err </dev/null &
+run=$!
+for _ in $(seq 1 300); do
+    grep -qs '> building train, validation' out && break
+    sleep 0.05
+done
+kill -TERM "$(a_rank 2)"
+wait $run
+status=$?
+[ $status -eq 143 ] || note "SIGTERM to a rank that builds the index: exit status $status"
+grep -q 'no step was made, and nothing is saved' err || note "SIGTERM to a rank that builds the index: what ended the run is not said"
+grep -qE 'error|died|ended by signal' err && note "SIGTERM to a rank that builds the index is told as a failure: $(cat err)"
+[ -z "$(a_rank 1)" ] || note "SIGTERM to a rank that builds the index: a rank lives on"
+rm -rf keep out err
 
 # The engine alone: mpirun kills its ranks on SIGTERM, and hands on SIGUSR1.
 mark=$((mark + 1))

@@ -292,6 +292,36 @@ static void finds_nothing(void **state)
     assert_null(c);
 }
 
+/* A signal before or while a checkpoint is read; it is not taken for damage, and no other one is tried. */
+static void signals_end_reading(void **state)
+{
+    (void)state;
+    tiny m, got;
+    mega_checkpoint *c = NULL;
+    mega_team *team;
+    volatile sig_atomic_t stop = 1;
+    const char *folder = mega_kit_temp_folder();
+    tiny_init(&m, MEGA_F32, 9);
+    tiny_init(&got, MEGA_F32, 10);
+    write_iterations(&m, folder, 1, 2, 0);
+    tiny_ok(mega_team_create(&team, 2));
+    mega_team_stop_on(team, &stop);
+    for (int any = 0; any < 2; any++)
+        TINY_SAID(mega_checkpoint_open_team(&c, folder, any, team), MEGA_ERR_INTERRUPTED, "interrupted by a signal");
+    remove(mega_kit_path(folder, "latest_checkpointed_iteration.txt"));
+    TINY_SAID(mega_checkpoint_open_team(&c, folder, false, team), MEGA_ERR_INTERRUPTED, "interrupted by a signal");
+    stop = 0;
+    tiny_ok(mega_checkpoint_open_team(&c, folder, false, team));
+    stop = 1;
+    TINY_SAID(mega_checkpoint_read_weights(c, got.weight, TINY_TENSORS, MEGA_F32), MEGA_ERR_INTERRUPTED, "interrupted");
+    stop = 0;
+    tiny_ok(mega_checkpoint_read_weights(c, got.weight, TINY_TENSORS, MEGA_F32));
+    mega_checkpoint_close(c);
+    mega_team_destroy(team);
+    tiny_fini(&m);
+    tiny_fini(&got);
+}
+
 static void reads_trackers(void **state)
 {
     (void)state;
@@ -476,6 +506,7 @@ int main(void)
         cmocka_unit_test(clears_leftovers),
         cmocka_unit_test(keeps_what_was_set_aside),
         cmocka_unit_test(finds_nothing),
+        cmocka_unit_test(signals_end_reading),
         cmocka_unit_test(reads_trackers),
         cmocka_unit_test(tells_files_of_torch),
         cmocka_unit_test(tells_rights),

@@ -43,9 +43,9 @@ static void mt19937_shuffles(void **state)
         for (int i = 0; i < 10; i++) wide[i] = narrow[i] = i;
         mega_mt19937 r;
         mega_mt19937_seed(&r, seed[k]);
-        mega_mt19937_shuffle_i32(&r, narrow, 10);
+        mega_mt19937_shuffle_i32(&r, narrow, 10, NULL);
         mega_mt19937_seed(&r, seed[k]);
-        mega_mt19937_shuffle_i64(&r, wide, 10);
+        mega_mt19937_shuffle_i64(&r, wide, 10, NULL);
         for (int i = 0; i < 10; i++) {
             assert_int_equal(narrow[i], expected[k][i]);
             assert_int_equal(wide[i], expected[k][i]);

@@ -446,6 +446,41 @@ static void allocation_failures(void **state)
     assert_true(mega_kit_fail_each_allocation(build_once, &o) > 10);
 }
 
+/* Nothing is kept of arrays that a signal left half built. */
+static void signals_end_building(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    const char *args[4] = {"3", make_data(folder, "a", 10, 50), "7", make_data(folder, "b", 10, 90)};
+    volatile sig_atomic_t stop = 1;
+    mega_gpt_data_options o = {.data_path = args,
+                               .num_data_path = 4,
+                               .split = "8,2",
+                               .cache_path = mega_kit_path(folder, "cache"),
+                               .seq_length = L,
+                               .num_samples = {100, 20, 0},
+                               .stop = &stop};
+    mega_gpt_data *d[MEGA_SPLIT_COUNT];
+    assert_int_equal(mega_gpt_data_build(d, &o), MEGA_ERR_INTERRUPTED);
+    assert_int_equal(files_in(folder, "cache"), -1);
+    stop = 0;
+    build(d, &o);
+    destroy(d);
+    mega_indexed *data;
+    assert_int_equal(mega_indexed_open(&data, args[1]), MEGA_OK);
+    const mega_gpt_index_spec spec = {
+        .data = data, .end = 10, .seq_length = L, .num_samples = 100, .seed = 1, .stop = &stop};
+    mega_gpt_index_plan plan;
+    mega_gpt_index index;
+    int16_t member[8];
+    int64_t sample[8];
+    assert_int_equal(mega_gpt_index_plan_make(&plan, &spec), MEGA_OK);
+    stop = 1;
+    assert_int_equal(mega_gpt_index_build(&index, &spec, &plan), MEGA_ERR_INTERRUPTED);
+    assert_int_equal(mega_blend_order((const double[2]){3, 7}, 2, 8, &stop, member, sample), MEGA_ERR_INTERRUPTED);
+    mega_indexed_close(data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -460,6 +495,7 @@ int main(void)
         cmocka_unit_test(separate_paths),
         cmocka_unit_test(parts_follow_each_other),
         cmocka_unit_test(refusals),
+        cmocka_unit_test(signals_end_building),
         cmocka_unit_test(allocation_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -160,7 +160,7 @@ static void check_blend_case(char **cursor)
     for (int i = 0; i < count; i++) assert_int_equal(mega_blend_request(size, weights[i]), number(i));
     int16_t *member = mega_malloc((size_t)size * 2);
     int64_t *sample = mega_malloc((size_t)size * 8);
-    assert_int_equal(mega_blend_order(weights, count, size, member, sample), MEGA_OK);
+    assert_int_equal(mega_blend_order(weights, count, size, NULL, member, sample), MEGA_OK);
     expect_line(cursor, "member");
     assert_true(mega_hash64(MEGA_HASH_START, member, (size_t)size * 2) == strtoull(line.text[0], NULL, 10));
     expect_line(cursor, "of");
@@ -216,7 +216,7 @@ static void reference_vectors(void **state)
         {10, 2, 1, 12, 14, {2, 1, 5, 0, 4, 3, 0, 4, 3, 2, 5, 1}, {1, 0, 3, 2, 5, 4, 6, 9, 10, 12, 8, 11, 13, 7}},
         {13, 2, 0, 12, 14, {1, 2, 5, 2, 3, 4, 1, 0, 4, 5, 0, 3}, {7, 11, 2, 3, 1, 9, 5, 4, 0, 8, 6, 10, 13, 12}}};
     for (int r = 0; r < 3; r++) {
-        const mega_gpt_index_spec spec = {ix, 0, 6, 4, row[r].wanted, 1234};
+        const mega_gpt_index_spec spec = {ix, 0, 6, 4, row[r].wanted, 1234, NULL};
         mega_gpt_index_plan plan;
         mega_gpt_index index;
         assert_int_equal(mega_gpt_index_plan_make(&plan, &spec), MEGA_OK);
@@ -279,7 +279,7 @@ static void blend_table(void **state)
     for (int r = 0; r < 3; r++) {
         int16_t member[12];
         int64_t sample[12];
-        assert_int_equal(mega_blend_order(row[r].weight, row[r].count, row[r].size, member, sample), MEGA_OK);
+        assert_int_equal(mega_blend_order(row[r].weight, row[r].count, row[r].size, NULL, member, sample), MEGA_OK);
         assert_memory_equal(member, row[r].member, (size_t)row[r].size * 2);
         assert_memory_equal(sample, row[r].sample, (size_t)row[r].size * 8);
     }

@@ -3,6 +3,8 @@
 #define MEGALITH_THREADS_H
 
 #include "megalith/status.h"
+#include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct mega_team mega_team;
@@ -16,6 +18,11 @@ int mega_team_size(const mega_team *team); /* 1 for NULL */
  * be called from inside work. A NULL team runs it on the caller alone. */
 typedef void mega_team_work(void *user, int thread, int size);
 void mega_team_run(mega_team *team, mega_team_work *work, void *user);
+
+/* Long work that only reads (a checkpoint, say) ends with MEGA_ERR_INTERRUPTED once *stop is not 0. `stop` is borrowed;
+ * NULL, as at first: it is never asked to. */
+void mega_team_stop_on(mega_team *team, const volatile sig_atomic_t *stop);
+bool mega_team_is_stopped(const mega_team *team); /* false for NULL */
 
 /* Share of n items for one thread: contiguous, sizes differ by at most one `grain`; begin and end are multiples of
  * grain but for the last end. */

@@ -4,6 +4,7 @@
 #define MEGALITH_GPT_DATA_H
 
 #include "megalith/status.h"
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,7 +23,8 @@ typedef struct mega_gpt_data_options {
     bool check_only;        /* open and check everything, and build no order of samples: none can be read */
     int64_t seq_length;
     uint32_t seed;
-    int64_t num_samples[3]; /* requested of each split; a data set may hold more */
+    int64_t num_samples[3];            /* requested of each split; a data set may hold more */
+    const volatile sig_atomic_t *stop; /* not NULL: building ends with MEGA_ERR_INTERRUPTED once it is not 0 */
 } mega_gpt_data_options;
 
 /* out[MEGA_SPLIT_…]: NULL where the split is empty. Notes (cache built, cache folder read-only, …) go to the log. */

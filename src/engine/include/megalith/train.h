@@ -16,7 +16,7 @@ typedef struct mega_train_io {
     /* On a terminal: a line that is drawn over the one before it and goes when a real line comes; "" clears it. NULL
      * where there is no terminal. */
     void (*status)(void *user, const char *line);
-    void (*began)(void *user); /* of rank 0: all is read and allocated, and training begins; may be NULL */
+    void (*began)(void *user); /* on every rank: all is read and allocated, and training begins; may be NULL */
     void *user;
     int columns;                       /* width of the terminal; 0: unknown */
     bool utf8;                         /* it shows more than ASCII */

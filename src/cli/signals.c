@@ -1,0 +1,128 @@
+/* Signals that ask a command to stop. Everything here that a handler calls is async-signal-safe. */
+#include "signals.h"
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A handler can reach nothing but globals. */
+static struct {
+    volatile sig_atomic_t stop;     /* as the command reads it */
+    volatile sig_atomic_t received; /* the first signal; 0: none */
+    volatile sig_atomic_t urgent;   /* how many of those that end a program the second time */
+    volatile sig_atomic_t rank;     /* -1: no launcher */
+    char prefix[64];
+    _Atomic(const char *) effect;
+} state = {.rank = -1};
+
+static const struct {
+    int number;
+    const char *name;
+    bool is_urgent;
+} watched[] = {{SIGTERM, "SIGTERM", true},
+               {SIGINT, "Ctrl-C (SIGINT)", true},
+               {SIGHUP, "SIGHUP", false},
+               {SIGUSR1, "SIGUSR1", false},
+               {SIGUSR2, "SIGUSR2", false}};
+enum { WATCHED = sizeof watched / sizeof watched[0] };
+
+const char *mega_cli_signal_name(int number)
+{
+    for (int i = 0; i < WATCHED; i++)
+        if (watched[i].number == number) return watched[i].name;
+    return "a signal";
+}
+
+bool mega_cli_signal_is_urgent(int number)
+{
+    for (int i = 0; i < WATCHED; i++)
+        if (watched[i].number == number) return watched[i].is_urgent;
+    return false;
+}
+
+static size_t put(char *line, size_t used, size_t size, const char *text)
+{
+    const size_t n = strlen(text), most = size - used;
+    memcpy(line + used, text, n < most ? n : most);
+    return used + (n < most ? n : most);
+}
+
+/* One write, so that lines of ranks do not mix, and only where it does not block. */
+void mega_cli_signal_answer(const char *prefix, int number, const char *effect)
+{
+    char line[512];
+    const size_t most = sizeof line - 1;
+    const int saved = errno;
+    struct pollfd to = {.fd = STDERR_FILENO, .events = POLLOUT};
+    size_t n = put(line, 0, most, prefix);
+    n = put(line, n, most, number == SIGINT ? "interrupted by " : "received ");
+    n = put(line, n, most, mega_cli_signal_name(number));
+    n = put(line, n, most, ": ");
+    n = put(line, n, most, effect);
+    line[n++] = '\n';
+    if (poll(&to, 1, 0) == 1 && (to.revents & POLLOUT) != 0 && write(STDERR_FILENO, line, n) < 0) errno = saved;
+    errno = saved;
+}
+
+/* A launcher sends to all ranks, and the first of them answers; what one rank alone is sent it answers itself. */
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    const bool is_passed_on = info->si_code <= 0 && info->si_pid == getppid();
+    state.urgent += mega_cli_signal_is_urgent(number);
+    if (state.received == 0) state.received = number;
+    state.stop = number == SIGINT ? SIGINT : SIGTERM;
+    if (state.rank <= 0 || !is_passed_on) mega_cli_signal_answer(state.prefix, number, atomic_load(&state.effect));
+    if (state.rank >= 0 || state.urgent < 2) return;
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* nohup has SIGHUP ignored, and it stays so. SIGINT is ignored in jobs that a script puts in the background; whoever
+ * sends it there by name means it. */
+void mega_cli_signals_install(void (*handler)(int number, siginfo_t *info, void *context), int flags)
+{
+    struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | flags}, before;
+    sigemptyset(&action.sa_mask);
+    for (int i = 0; i < WATCHED; i++) {
+        const int number = watched[i].number;
+        const bool is_ignored = sigaction(number, NULL, &before) == 0 && (before.sa_flags & SA_SIGINFO) == 0 &&
+                                before.sa_handler == SIG_IGN;
+        if (number != SIGHUP || !is_ignored) sigaction(number, &action, NULL);
+    }
+}
+
+void mega_cli_signals_default(void)
+{
+    struct sigaction now;
+    for (int i = 0; i < WATCHED; i++)
+        if (sigaction(watched[i].number, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0)
+            signal(watched[i].number, SIG_DFL);
+}
+
+void mega_cli_signals_watch(const char *command, int rank, const char *effect)
+{
+    if (rank > 0) snprintf(state.prefix, sizeof state.prefix, "megalith %.20s: rank %d: ", command, rank);
+    else
+        snprintf(state.prefix, sizeof state.prefix, "megalith %.20s: ", command);
+    state.rank = rank;
+    mega_cli_signals_promise(effect);
+    mega_cli_signals_install(on_signal, SA_RESTART);
+}
+
+void mega_cli_signals_promise(const char *effect)
+{
+    atomic_store(&state.effect, effect);
+}
+
+const volatile sig_atomic_t *mega_cli_signals_stop(void)
+{
+    return &state.stop;
+}
+
+int mega_cli_signals_exit_status(void)
+{
+    return 128 + (state.received != 0 ? state.received : SIGTERM); /* another rank received it */
+}

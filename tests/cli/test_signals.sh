@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Signals to one process. Each is answered at once on standard error, with its name and with what will happen; a training
+# saves after the batch of an evaluation under way, not after the evaluation, and what has nothing to save leaves nothing.
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+fox_lines 300 >t.txt
+"$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer --output-prefix d >prepare 2>&1 ||
+    fail "preprocessing: $(cat prepare)"
+# shellcheck disable=SC2054
+base=(pretrain_gpt --num-layers 1 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 --num-threads 1
+    --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --lr-decay-iters 20 --log-interval 1 --tokenizer-type ByteTokenizer
+    --data-path d_text_document --split 80,20,0 --save keep --train-iters 10)
+eval=(--eval-interval 5 --eval-iters 2000)
+
+reached() { # TEXT: the run in the background has printed it
+    for _ in $(seq 1 1500); do
+        grep -qs -- "$1" out && return
+        kill -0 "$run" 2>/dev/null || fail "the run ended before: $1"
+        sleep 0.02
+    done
+    fail "the run does not come to: $1"
+}
+# send SIGNAL: to the run in the background; $status and $took, in milliseconds
+send() {
+    local began
+    began=$(date +%s%3N)
+    kill -"$1" "$run"
+    wait "$run"
+    status=$?
+    took=$(($(date +%s%3N) - began))
+}
+answered() { # NAME SIGNAL-AS-NAMED PROMISE
+    grep -qE "^megalith [a-z_]+: (received|interrupted by) $2: .*$3" err || note "$1: no answer that names $2 and says \"$3\": $(cat err)"
+}
+
+# --- during an evaluation of a training
+"$MEGALITH" "${base[@]}" "${eval[@]}" >whole 2>err || fail "a training"
+rm -rf keep
+for row in TERM:SIGTERM 'INT:Ctrl-C .SIGINT.' HUP:SIGHUP USR1:SIGUSR1 USR2:SIGUSR2; do
+    signal=${row%%:*}
+    rm -f out err
+    "$MEGALITH" "${base[@]}" "${eval[@]}" >out 2>err &
+    run=$!
+    reached 'iteration  *5/'
+    send "$signal"
+    [ $status -eq 0 ] || note "SIG$signal in an evaluation: exit status $status"
+    [ $took -le 2000 ] || note "SIG$signal in an evaluation: the run ended $took ms later"
+    answered "SIG$signal in an evaluation" "${row#*:}" "saves and leaves after"
+    grep -q 'a signal ended the evaluation at iteration 5' out || note "SIG$signal: the evaluation goes on"
+    [ "$(cat keep/latest_checkpointed_iteration.txt)" = 5 ] || note "SIG$signal in an evaluation: no checkpoint"
+    [ "$signal" = TERM ] || rm -rf keep
+    # the evaluations that follow are those of the run that was never interrupted
+    if [ "$signal" = TERM ]; then
+        "$MEGALITH" "${base[@]}" "${eval[@]}" --load keep >out 2>err || note "the run does not go on"
+        diff <(grep 'validation loss at iteration 10 ' whole) <(grep 'validation loss at iteration 10 ' out) >log ||
+            note "a later validation loss is another one after an evaluation that was left"
+        rm -rf keep
+    fi
+done
+
+# --- under nohup a closed terminal is none of its business
+rm -f out err
+(
+    trap '' HUP
+    exec "$MEGALITH" "${base[@]}" --eval-iters 0 --train-iters 300
+) >out 2>err &
+run=$!
+reached 'iteration  *1/'
+kill -HUP $run
+wait $run || note "SIGHUP under nohup: exit status $?"
+grep -q 'iteration  *300/' out || note "SIGHUP under nohup ended the run"
+grep -q 'received SIGHUP' err && note "SIGHUP under nohup is answered"
+rm -rf keep
+
+# --- while the index is built
+rm -f out err
+"$MEGALITH" "${base[@]}" --eval-interval 5 --eval-iters 100000 --data-cache-path index >out 2>err &
+run=$!
+reached '> building train, validation, and test'
+send TERM
+[ $status -eq 143 ] || note "SIGTERM while the index is built: exit status $status"
+[ $took -le 2000 ] || note "SIGTERM while the index is built: the run ended $took ms later"
+answered "the index" SIGTERM "saves nothing"
+grep -q '^megalith pretrain_gpt: no step was made, and nothing is saved: ' err || note "the index: what ended the run is not said"
+[ ! -e keep/latest_checkpointed_iteration.txt ] || note "SIGTERM while the index is built: something was saved"
+find index keep -name '*.tmp*' 2>/dev/null | grep . && note "SIGTERM while the index is built: half a file is left"
+
+finish
