@@ -7,6 +7,7 @@
 #
 #   breaks: what is wrong in the program once the patch is applied
 #   tests: extended regular expression on the names of the tests (ctest -N) that must fail
+#   needs: what the processor must have (a flag of /proc/cpuinfo) for the mistake to show; may be left out
 #
 # To add one: make the mistake, `git diff -U0 FILE`, put the two lines above it. The lines that it removes must occur once
 # in the file (otherwise -U1 or more), so that the patch finds its place when lines move; cli_test_mutants checks that each
@@ -14,7 +15,7 @@
 #
 # A patch survives if all its tests pass. Then the other tests of its room and a short suite run as well, to tell whether
 # anything notices. A patch is stale if it does not apply or does not build, or if its tests do not exist. Either is a
-# failure. Ends with one line:  N caught, N survived, N stale
+# failure. Ends with one line:  N caught, N survived, N stale, N skipped
 set -u
 
 head_line() { sed -n "s/^$1: *//p;/^---/q" "$2"; }
@@ -100,11 +101,14 @@ main() {
         exit 1
     }
 
-    caught=0 survived=0 stale=0 times=
+    caught=0 survived=0 stale=0 skipped=0 times=
     for patch in "${patches[@]}"; do
         name=$(basename "$patch" .patch) began=$SECONDS failed=
         mapfile -t tests < <(tests_named "$(head_line tests "$patch")")
-        if [ ${#tests[@]} -eq 0 ]; then
+        needs=$(head_line needs "$patch")
+        if [ -n "$needs" ] && ! grep -qw "$needs" /proc/cpuinfo; then
+            outcome=skipped what="this processor has no $needs"
+        elif [ ${#tests[@]} -eq 0 ]; then
             outcome=stale what="no test fits '$(head_line tests "$patch")'"
         elif ! git apply --unidiff-zero "$patch" 2>"$log"; then
             outcome=stale what="does not apply: $(head -1 "$log")"
@@ -122,12 +126,12 @@ main() {
             git checkout -q -f "$commit" -- .
         fi
         printf '%-8s %3d s  %s: %s\n' "$outcome" $((SECONDS - began)) "$name" "$what"
-        [ $outcome = caught ] || echo "              $(head_line breaks "$patch")"
+        [[ $outcome = caught || $outcome = skipped ]] || echo "              $(head_line breaks "$patch")"
         times+="$((SECONDS - began)) $name"$'\n'
         ((++$outcome))
     done
     echo "$SECONDS s in all; the longest: $(sort -rn <<<"$times" | head -5 | sed 's/\([0-9]*\) \(.*\)/\2 \1 s/' | paste -sd, | sed 's/,/, /g')"
-    echo "$caught caught, $survived survived, $stale stale"
+    echo "$caught caught, $survived survived, $stale stale, $skipped skipped"
     [ $((survived + stale)) -eq 0 ]
 }
 
