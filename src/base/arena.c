@@ -64,6 +64,14 @@ char *mega_arena_format(mega_arena *arena, const char *fmt, ...)
     return text;
 }
 
+size_t mega_arena_bytes(const mega_arena *arena)
+{
+    size_t bytes = 0;
+    for (const arena_block *block = arena->last; block != NULL; block = block->previous)
+        bytes += sizeof *block + block->capacity;
+    return bytes;
+}
+
 void mega_arena_fini(mega_arena *arena)
 {
     while (arena->last != NULL) {

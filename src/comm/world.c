@@ -36,6 +36,8 @@ mega_status mega_world_create(mega_world **out, const mega_world_options *option
     if (st == MEGA_OK && w->size > 1) {
         w->op = mega_calloc(MEGA_COMM_REQUESTS, sizeof *w->op);
         if (w->op == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "world of %d ranks: no memory", w->size);
+        w->host_first = w->rank;
+        if (st == MEGA_OK) st = transport_host_broadcast(w, &w->host_first, sizeof w->host_first);
         if (st == MEGA_OK) st = record_open(w);
         if (st == MEGA_OK) st = shared_open(w);
     }
@@ -97,6 +99,11 @@ const char *mega_world_transport(char *out, size_t size)
 int mega_world_local_size(const mega_world *world)
 {
     return world == NULL ? 1 : world->local_size;
+}
+
+int mega_world_host_first(const mega_world *world)
+{
+    return world == NULL ? 0 : world->host_first;
 }
 
 double mega_world_host_timeout(void)

@@ -85,6 +85,22 @@ mega_status mega_pair_complete(const mega_pair *p);
 /* Maps both files, which are those of one pair; completes what a dead process left and waits for a commit under way. */
 mega_status mega_pair_map(const char *prefix, mega_map *index, mega_map *bin);
 
+/* ---- gpt_share.c: one copy of a block for the ranks of a host ---- */
+
+typedef struct mega_gpt_block {
+    void *data; /* NULL: none */
+    size_t bytes;
+} mega_gpt_block;
+/* A block of zeros, which other ranks find under `key` when share is one that this process created; with share NULL, or
+ * opened, a block of its own. */
+mega_status mega_gpt_block_make(mega_gpt_block *out, mega_gpt_share *share, uint64_t key, size_t bytes,
+                                const char *what);
+/* Maps the block of that key and size. False where there is none, or share is NULL. */
+bool mega_gpt_block_find(mega_gpt_block *out, const mega_gpt_share *share, uint64_t key, size_t bytes);
+void mega_gpt_block_fini(mega_gpt_block *block);
+/* Gives the memory of a block that was made last back; nobody else may have mapped it. */
+void mega_gpt_share_drop(mega_gpt_share *share, uint64_t key);
+
 /* ---- gpt_index.c: the three arrays of one split ---- */
 
 typedef struct mega_gpt_index_spec {
@@ -107,23 +123,29 @@ typedef struct mega_gpt_index_plan {
 } mega_gpt_index_plan;
 mega_status mega_gpt_index_plan_make(mega_gpt_index_plan *out, const mega_gpt_index_spec *spec);
 
-/* doc_idx i32[documents]; sample_idx [samples+1, 2] of sample_type; shuffle_idx [samples] of shuffle_type. Owned blocks
- * (heap) or views of mapped cache files. */
+/* doc_idx i32[documents]; sample_idx [samples+1, 2] of sample_type; shuffle_idx [samples] of shuffle_type. Views of one
+ * block, or of mapped cache files. */
 typedef struct mega_gpt_index {
     const int32_t *doc;
     const void *sample, *shuffle;
     mega_gpt_index_plan plan;
-    void *owned[3];  /* heap */
+    mega_gpt_block block;
     mega_map map[3]; /* files */
 } mega_gpt_index;
-mega_status mega_gpt_index_build(mega_gpt_index *out, const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan);
+size_t mega_gpt_index_bytes(const mega_gpt_index_plan *plan);
+/* The block of the arrays is made in `share`, under `key`. */
+mega_status mega_gpt_index_build(mega_gpt_index *out, const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan,
+                                 mega_gpt_share *share, uint64_t key);
+/* The arrays that the first rank of this host built. False where share has none of that key. */
+bool mega_gpt_index_find(mega_gpt_index *out, const mega_gpt_index_plan *plan, const mega_gpt_share *share,
+                         uint64_t key);
 void mega_gpt_index_fini(mega_gpt_index *index);
 
 /* ---- gpt_cache.c ---- */
 
-/* The arrays from the cache, or built and put there. folder NULL: no cache. name: for notes ("train"). */
+/* The arrays from the share or the cache, or built and put there. folder NULL: no cache. name: for notes ("train"). */
 mega_status mega_gpt_index_get(mega_gpt_index *out, const mega_gpt_index_spec *spec, const char *folder,
-                               const char *name);
+                               mega_gpt_share *share, const char *name);
 
 /* ---- gpt_blend.c ---- */
 

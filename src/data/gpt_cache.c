@@ -49,6 +49,12 @@ static void describe(mega_buffer *out, const mega_gpt_index_spec *s)
     mega_buffer_printf(out, "seed: %u\n", s->seed);
 }
 
+/* The same arrays have the same key in every rank. */
+static uint64_t key_of(const mega_buffer *facts)
+{
+    return mega_hash64(MEGA_HASH_START, facts->data, facts->size);
+}
+
 static mega_status cache_files_init(cache_files *c, const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan,
                                     const char *folder)
 {
@@ -58,7 +64,7 @@ static mega_status cache_files_init(cache_files *c, const mega_gpt_index_spec *s
     c->array[2] = (cache_array){.type = plan->shuffle_type, .rows = plan->samples};
     describe(&c->facts, spec);
     bool ok = !c->facts.failed;
-    if (ok) {
+    if (ok && folder != NULL) {
         char hash[65];
         mega_sha256_hex(c->facts.data, c->facts.size, hash);
         for (int i = 0; i < ARRAYS; i++) {
@@ -70,7 +76,8 @@ static mega_status cache_files_init(cache_files *c, const mega_gpt_index_spec *s
     }
     if (ok) return MEGA_OK;
     cache_files_fini(c);
-    return MEGA_FAIL(MEGA_ERR_MEMORY, "index cache %s: no memory for its file names", folder);
+    return MEGA_FAIL(MEGA_ERR_MEMORY, "index cache %s: no memory for its file names",
+                     folder != NULL ? folder : "in memory");
 }
 
 static mega_status description_text(const cache_files *c, mega_buffer *out)
@@ -178,13 +185,17 @@ static mega_status cache_store(cache_files *c, const mega_gpt_index *index)
     return st;
 }
 
+/* What is built is given up before the files are mapped in its place, so that there is one copy at any time. The system
+ * can take mapped files back. */
 static mega_status get_through_cache(mega_gpt_index *out, const mega_gpt_index_spec *spec,
-                                     const mega_gpt_index_plan *plan, cache_files *c, const char *name)
+                                     const mega_gpt_index_plan *plan, cache_files *c, mega_gpt_share *share,
+                                     const char *name)
 {
+    const uint64_t key = key_of(&c->facts);
     if (cache_load(out, c, plan, name)) return MEGA_OK;
     if (plan->samples > WORTH_A_LINE)
         mega_info(" > %s: building the index of %lld samples", name, (long long)plan->samples);
-    MEGA_TRY(mega_gpt_index_build(out, spec, plan));
+    MEGA_TRY(mega_gpt_index_build(out, spec, plan, share, key));
     const mega_status kept = cache_store(c, out);
     if (mega_data_is_stopped(spec->stop, 0)) { /* what is kept serves the next run */
         mega_gpt_index_fini(out);
@@ -192,12 +203,9 @@ static mega_status get_through_cache(mega_gpt_index *out, const mega_gpt_index_s
     }
     if (kept == MEGA_OK) {
         mega_info(" > %s: index built and kept in %s", name, c->folder);
-        mega_gpt_index mapped;
-        if (cache_load(&mapped, c, plan, name)) { /* the mapped files cost no memory that the system cannot take back */
-            mega_gpt_index_fini(out);
-            *out = mapped;
-        }
-        return MEGA_OK;
+        mega_gpt_index_fini(out);
+        mega_gpt_share_drop(share, key);
+        return cache_load(out, c, plan, name) ? MEGA_OK : mega_gpt_index_build(out, spec, plan, share, key);
     }
     mega_warn(" > %s: index built, but not kept for the next start: %s; --data-cache-path FOLDER names another folder",
               name, mega_error_message());
@@ -206,14 +214,16 @@ static mega_status get_through_cache(mega_gpt_index *out, const mega_gpt_index_s
 }
 
 mega_status mega_gpt_index_get(mega_gpt_index *out, const mega_gpt_index_spec *spec, const char *folder,
-                               const char *name)
+                               mega_gpt_share *share, const char *name)
 {
     mega_gpt_index_plan plan;
-    MEGA_TRY(mega_gpt_index_plan_make(&plan, spec));
-    if (folder == NULL) return mega_gpt_index_build(out, spec, &plan);
     cache_files c;
+    MEGA_TRY(mega_gpt_index_plan_make(&plan, spec));
     MEGA_TRY(cache_files_init(&c, spec, &plan, folder));
-    const mega_status st = get_through_cache(out, spec, &plan, &c, name);
+    mega_status st = MEGA_OK;
+    if (!mega_gpt_index_find(out, &plan, share, key_of(&c.facts)))
+        st = folder != NULL ? get_through_cache(out, spec, &plan, &c, share, name)
+                            : mega_gpt_index_build(out, spec, &plan, share, key_of(&c.facts));
     cache_files_fini(&c);
     return st;
 }

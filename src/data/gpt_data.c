@@ -19,8 +19,9 @@ struct mega_gpt_data {
     int num_members;
     bool is_joined;
     mega_gpt_data **member;
-    int16_t *member_of; /* [samples] */
-    int64_t *sample_of; /* [samples] */
+    mega_gpt_block order; /* of a blend */
+    int64_t *sample_of;   /* [samples], in it */
+    int16_t *member_of;   /* [samples], behind them */
 };
 
 enum { SAMPLED_BLOCKS = 1024, LEAST_BLOCKS = 8 /* of a member of a blend */ };
@@ -31,8 +32,7 @@ void mega_gpt_data_destroy(mega_gpt_data *d)
     if (d == NULL) return;
     for (int i = 0; i < d->num_members; i++) mega_gpt_data_destroy(d->member[i]);
     mega_free(d->member);
-    mega_free(d->member_of);
-    mega_free(d->sample_of);
+    mega_gpt_block_fini(&d->order);
     mega_gpt_index_fini(&d->index);
     mega_indexed_close(d->data);
     mega_free(d);
@@ -59,6 +59,20 @@ mega_status mega_gpt_data_join(mega_gpt_data **out, mega_gpt_data *const *part, 
 int64_t mega_gpt_data_samples(const mega_gpt_data *d)
 {
     return d->samples;
+}
+
+static size_t order_bytes(const mega_gpt_data *blend)
+{
+    return (size_t)blend->samples * (sizeof *blend->sample_of + sizeof *blend->member_of);
+}
+
+size_t mega_gpt_data_bytes(const mega_gpt_data *d)
+{
+    if (d == NULL) return 0;
+    if (d->num_members == 0) return mega_gpt_index_bytes(&d->index.plan);
+    size_t bytes = d->is_joined ? 0 : order_bytes(d);
+    for (int i = 0; i < d->num_members; i++) bytes += mega_gpt_data_bytes(d->member[i]);
+    return bytes;
 }
 
 int64_t mega_gpt_data_seq_length(const mega_gpt_data *d)
@@ -222,7 +236,7 @@ static mega_status single_load(mega_gpt_data *d, const mega_gpt_data_options *o,
         folder = cache_folder(o, prefix);
         if (folder == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory for a folder name", prefix);
     }
-    const mega_status st = mega_gpt_index_get(&d->index, spec, folder, split_name[split]);
+    const mega_status st = mega_gpt_index_get(&d->index, spec, folder, o->share, split_name[split]);
     mega_free(folder);
     if (st != MEGA_OK) return st;
     const mega_gpt_index_plan *p = &d->index.plan;
@@ -352,6 +366,19 @@ typedef struct blend_member {
     mega_gpt_data *split[MEGA_SPLIT_COUNT];
 } blend_member;
 
+static mega_status build_order(mega_gpt_data *d, const mega_gpt_data_options *o, const blend_list *b)
+{
+    const int64_t fact[] = {b->count, d->samples};
+    uint64_t key = mega_hash64(MEGA_HASH_START, "blend", sizeof "blend");
+    key = mega_hash64(key, fact, sizeof fact);
+    key = mega_hash64(key, b->weight, (size_t)b->count * sizeof *b->weight);
+    const bool found = mega_gpt_block_find(&d->order, o->share, key, order_bytes(d));
+    if (!found) MEGA_TRY(mega_gpt_block_make(&d->order, o->share, key, order_bytes(d), "order of a blend"));
+    d->sample_of = d->order.data;
+    d->member_of = (int16_t *)(d->sample_of + d->samples);
+    return found ? MEGA_OK : mega_blend_order(b->weight, b->count, d->samples, o->stop, d->member_of, d->sample_of);
+}
+
 /* A data set over one split of the members, which it takes. Its size is the sum of what was asked of each, as Megatron
  * has it. */
 static mega_status blend_create(mega_gpt_data **out, const mega_gpt_data_options *o, const blend_list *b,
@@ -361,16 +388,10 @@ static mega_status blend_create(mega_gpt_data **out, const mega_gpt_data_options
     if (d == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "blend: no memory");
     d->seq_length = o->seq_length;
     for (int i = 0; i < b->count; i++) d->samples += mega_blend_request(o->num_samples[split], b->weight[i]);
-    const size_t ordered = o->check_only ? 0 : (size_t)d->samples;
     d->member = mega_calloc((size_t)b->count, sizeof(mega_gpt_data *));
-    d->member_of = mega_malloc(ordered * sizeof *d->member_of);
-    d->sample_of = mega_malloc(ordered * sizeof *d->sample_of);
-    mega_status st;
-    if (d->member == NULL || d->member_of == NULL || d->sample_of == NULL) {
-        st = MEGA_FAIL(MEGA_ERR_MEMORY, "blend: no memory for the order of %lld samples", (long long)d->samples);
-    } else {
-        st = mega_blend_order(b->weight, b->count, (int64_t)ordered, o->stop, d->member_of, d->sample_of);
-    }
+    mega_status st =
+        d->member != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "blend: no memory for %d members", b->count);
+    if (st == MEGA_OK && !o->check_only) st = build_order(d, o, b);
     if (st != MEGA_OK) {
         mega_gpt_data_destroy(d);
         return st;

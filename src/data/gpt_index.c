@@ -127,39 +127,60 @@ static void build_shuffle(void *shuffle, const mega_gpt_index_plan *plan, mega_m
     mega_mt19937_shuffle_i32(random, x + first, n - first, stop);
 }
 
-mega_status mega_gpt_index_build(mega_gpt_index *out, const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan)
+static size_t sample_bytes(const mega_gpt_index_plan *plan)
 {
-    const size_t sample_row = 2 * mega_npy_element(plan->sample_type),
-                 shuffle_row = mega_npy_element(plan->shuffle_type);
-    *out = (mega_gpt_index){.plan = *plan};
-    void *doc = out->owned[0] = mega_malloc((size_t)plan->documents * 4);
-    void *sample = out->owned[1] = mega_malloc((size_t)(plan->samples + 1) * sample_row);
-    void *shuffle = out->owned[2] = mega_malloc((size_t)plan->samples * shuffle_row + 8); /* samples may be 0 */
-    if (doc == NULL || sample == NULL || shuffle == NULL) {
-        mega_gpt_index_fini(out);
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory for the index of %lld documents and %lld samples",
-                         mega_indexed_prefix(spec->data), (long long)plan->documents, (long long)plan->samples);
-    }
+    return (size_t)(plan->samples + 1) * 2 * mega_npy_element(plan->sample_type);
+}
+
+/* The widest type may come first: sample_idx, then shuffle_idx, then doc_idx. */
+size_t mega_gpt_index_bytes(const mega_gpt_index_plan *plan)
+{
+    return sample_bytes(plan) + (size_t)plan->samples * mega_npy_element(plan->shuffle_type) +
+           (size_t)plan->documents * sizeof(int32_t);
+}
+
+static void view_block(mega_gpt_index *index)
+{
+    char *at = index->block.data;
+    index->sample = at;
+    index->shuffle = at += sample_bytes(&index->plan);
+    at += (size_t)index->plan.samples * mega_npy_element(index->plan.shuffle_type);
+    index->doc = (const int32_t *)(void *)at;
+}
+
+mega_status mega_gpt_index_build(mega_gpt_index *out, const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan,
+                                 mega_gpt_share *share, uint64_t key)
+{
+    mega_gpt_index index = {.plan = *plan};
+    MEGA_TRY(mega_gpt_block_make(&index.block, share, key, mega_gpt_index_bytes(plan), "order of samples"));
+    view_block(&index);
+    int32_t *doc = (int32_t *)(uintptr_t)index.doc;
     mega_mt19937 random;
     mega_mt19937_seed(&random, spec->seed);
     build_documents(doc, spec, plan, &random);
-    build_samples(sample, doc, spec, plan);
-    build_shuffle(shuffle, plan, &random, spec->stop);
+    build_samples(index.block.data, doc, spec, plan);
+    build_shuffle((void *)(uintptr_t)index.shuffle, plan, &random, spec->stop);
     if (mega_data_is_stopped(spec->stop, 0)) {
-        mega_gpt_index_fini(out);
+        mega_gpt_index_fini(&index);
         return mega_data_stopped("building the index of the samples");
     }
-    out->doc = doc;
-    out->sample = sample;
-    out->shuffle = shuffle;
+    *out = index;
     return MEGA_OK;
+}
+
+bool mega_gpt_index_find(mega_gpt_index *out, const mega_gpt_index_plan *plan, const mega_gpt_share *share,
+                         uint64_t key)
+{
+    mega_gpt_index index = {.plan = *plan};
+    if (!mega_gpt_block_find(&index.block, share, key, mega_gpt_index_bytes(plan))) return false;
+    view_block(&index);
+    *out = index;
+    return true;
 }
 
 void mega_gpt_index_fini(mega_gpt_index *index)
 {
-    for (int i = 0; i < 3; i++) {
-        mega_free(index->owned[i]);
-        mega_map_close(&index->map[i]);
-    }
+    mega_gpt_block_fini(&index->block);
+    for (int i = 0; i < 3; i++) mega_map_close(&index->map[i]);
     *index = (mega_gpt_index){0};
 }

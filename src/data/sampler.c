@@ -37,6 +37,11 @@ mega_status mega_sampler_create(mega_sampler **out, mega_sampler_type type, int6
     return MEGA_OK;
 }
 
+size_t mega_sampler_bytes(mega_sampler_type type, int64_t total)
+{
+    return type == MEGA_SAMPLER_CYCLIC ? (size_t)total * sizeof(int64_t) : 0;
+}
+
 void mega_sampler_destroy(mega_sampler *s)
 {
     if (s == NULL) return;

@@ -136,11 +136,12 @@ void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m)
             m->gathered = most(m->gathered, pm.gathered_bytes);
             m->inputs += pm.input_bytes + pm.state_bytes;
             m->packed += pm.packed_bytes;
+            m->records += pm.record_bytes;
         }
     train += turn;
     m->live = train >= evaluate ? train_live + turn_live : live;
     m->scratch = most(train, evaluate) - m->saved;
-    m->total += most(train, evaluate) + m->inputs + m->packed;
+    m->total += most(train, evaluate) + m->inputs + m->packed + m->records;
 }
 
 /* What the training programs take together: `work` one behind the other, `turn` in one place. */

@@ -12,11 +12,26 @@ static int64_t batches_of_validation(const trainer *t)
     return cfg->eval_iters == 0 ? 0 : (t->train_iters / cfg->eval_interval + 1) * cfg->eval_iters;
 }
 
+static mega_sampler_type sampler_type(const trainer *t)
+{
+    return t->cfg->dataloader_type == MEGA_DATALOADER_CYCLIC ? MEGA_SAMPLER_CYCLIC : MEGA_SAMPLER_SINGLE;
+}
+
+/* Of this rank: arrays lie once on a host, permutations in each of its ranks. */
+static size_t order_bytes(const trainer *t)
+{
+    size_t shared = 0, own = 0;
+    for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
+        shared += mega_gpt_data_bytes(t->data[i]);
+        if (t->data[i] != NULL) own += mega_sampler_bytes(sampler_type(t), mega_gpt_data_samples(t->data[i]));
+    }
+    return shared / (size_t)t->cfg->local_world_size + own;
+}
+
 static mega_status open_samplers(trainer *t)
 {
     const mega_config *cfg = t->cfg;
-    const mega_sampler_type type =
-        cfg->dataloader_type == MEGA_DATALOADER_CYCLIC ? MEGA_SAMPLER_CYCLIC : MEGA_SAMPLER_SINGLE;
+    const mega_sampler_type type = sampler_type(t);
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
         if (t->data[i] == NULL) continue;
         MEGA_TRY(mega_sampler_create(&t->sampler[i], type, mega_gpt_data_samples(t->data[i]), cfg->micro_batch_size,
@@ -137,6 +152,7 @@ mega_status train_check_data(trainer *t)
     if (o.seq_length < 1) o.seq_length = 1; /* not known, which is another mistake or a plan */
     if (o.num_samples[MEGA_SPLIT_TRAIN] < 1 && !cfg->skip_train) o.num_samples[MEGA_SPLIT_TRAIN] = 1;
     MEGA_TRY(mega_gpt_data_build(t->data, &o));
+    t->order_bytes = order_bytes(t);
     return look_at_data(t);
 }
 
@@ -148,17 +164,48 @@ void train_checked_data(trainer *t)
     }
 }
 
+/* Opens what the first rank of this host offers to the others. */
+static mega_status open_share(const trainer *t, mega_gpt_share **share)
+{
+    enum { WORDS = sizeof(mega_gpt_offer) / sizeof(int64_t) };
+    const int first = mega_world_host_first(t->world);
+    mega_gpt_offer mine = {.fd = -1}, *all = mega_malloc((size_t)mega_world_size(t->world) * sizeof *all);
+    mega_status st = all != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "training data: no memory for offers of ranks");
+    if (*share != NULL) mega_gpt_share_offer(*share, &mine);
+    st = train_agree(t, st);
+    if (st == MEGA_OK)
+        st = mega_comm_all_gather(mega_world_comm(t->world), "order of samples", all, &mine, WORDS, MEGA_I64);
+    if (st == MEGA_OK && mega_world_rank(t->world) != first) st = mega_gpt_share_open(share, &all[first]);
+    mega_free(all);
+    return st;
+}
+
+/* The first rank builds what is not cached. The first rank of any other host finds it, or builds what its host lacks;
+ * the others map what that rank has. */
+static mega_status build_in_turn(trainer *t, mega_gpt_data_options *o)
+{
+    const int rank = mega_world_rank(t->world);
+    const bool leads = rank == mega_world_host_first(t->world);
+    if (mega_world_size(t->world) == 1) return train_build_data(t, o);
+    mega_status st = train_agree(t, leads ? mega_gpt_share_create(&o->share) : MEGA_OK);
+    if (st == MEGA_OK) st = train_agree(t, rank == 0 ? train_build_data(t, o) : MEGA_OK);
+    if (st == MEGA_OK) st = train_agree(t, leads && rank != 0 ? train_build_data(t, o) : MEGA_OK);
+    if (st == MEGA_OK) st = train_agree(t, open_share(t, &o->share));
+    if (st == MEGA_OK) st = train_agree(t, leads ? MEGA_OK : train_build_data(t, o));
+    mega_gpt_share_destroy(o->share);
+    return st;
+}
+
 static mega_status build(trainer *t)
 {
-    const mega_gpt_data_options o = data_options(t);
+    mega_gpt_data_options o = data_options(t);
     train_line(t, " > datasets target sizes (minimum size):");
     train_line(t, "    train:      %lld", (long long)o.num_samples[MEGA_SPLIT_TRAIN]);
     train_line(t, "    validation: %lld", (long long)o.num_samples[MEGA_SPLIT_VALID]);
     train_line(t, "    test:       %lld", (long long)o.num_samples[MEGA_SPLIT_TEST]);
     train_line(t, "> building train, validation, and test datasets for GPT ...");
-    /* The first rank builds what is not cached, the others then find it. */
-    MEGA_TRY(train_agree(t, train_is_first(t) ? train_build_data(t, &o) : MEGA_OK));
-    MEGA_TRY(train_agree(t, train_is_first(t) ? MEGA_OK : train_build_data(t, &o)));
+    MEGA_TRY(build_in_turn(t, &o));
+    t->order_bytes = order_bytes(t);
     train_line(t, "> finished creating GPT datasets ...");
     return MEGA_OK;
 }

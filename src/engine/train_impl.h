@@ -32,6 +32,14 @@ typedef struct train_stored {
     int64_t cyclic_epoch, cyclic_permutation; /* of --dataloader-type cyclic: samples of an epoch, and drawn from */
 } train_stored;
 
+/* Bytes that a rank holds beside its engine. */
+typedef struct train_holds {
+    size_t order; /* of samples: its part of what the ranks of a host share, and permutations of its own */
+    int sharers;  /* ranks of this host */
+    size_t tokenizer;
+    size_t process; /* code and libraries */
+} train_holds;
+
 typedef struct train_monitor train_monitor; /* metrics file, TensorBoard: train_monitor.c */
 typedef struct train_curve train_curve;     /* train_curve.c */
 
@@ -55,7 +63,8 @@ typedef struct trainer {
     int64_t saved_iteration; /* of the last checkpoint written, -1: none */
     int64_t first_iteration; /* done before this process began */
     train_stored stored;
-    int64_t *order; /* samples that each part of the training data was asked for: train_order.c */
+    size_t order_bytes; /* train_order_bytes of the data that were opened last, to be checked or to be read */
+    int64_t *order;     /* samples that each part of the training data was asked for: train_order.c */
     int orders;
     bool evaluated;     /* a loss was printed */
     bool is_plan;       /* what is not given is not missing, and what does not fit is shown */
@@ -163,7 +172,10 @@ mega_status train_plan_schedule(const trainer *t, mega_buffer *out);
  */
 mega_status train_check_memory(const trainer *t, bool is_shown);
 size_t train_memory_limit(const trainer *t, const char **name); /* and which limit it is */
-void train_memory_table(const mega_engine_memory *m, mega_dtype compute, mega_buffer *out);
+void train_memory_table(const trainer *t, mega_buffer *out);
+train_holds train_holds_get(const trainer *t);
+size_t train_held_beside(const trainer *t); /* the sum of these: the same for every layout */
+size_t train_memory_total(const trainer *t);
 
 /* train_plan_ranks.c: what a plan says of many ranks; nothing where there is one. */
 mega_status train_plan_count(const trainer *t, int64_t *padded, int64_t *logical); /* of the whole model */

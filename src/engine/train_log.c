@@ -65,11 +65,9 @@ static void write_line(trainer *t, const mega_step_result *r, double params_norm
  * planned and not held, but they are reserved all the same. */
 static void write_memory(const trainer *t, int64_t iteration)
 {
-    mega_engine_memory m;
     struct rusage usage;
-    mega_engine_memory_get(t->engine, &m);
     getrusage(RUSAGE_SELF, &usage);
-    const double planned = (double)m.total / 1048576;
+    const double planned = (double)train_memory_total(t) / 1048576;
     const double reserved = fmax(planned, (double)mega_memory_resident() / 1048576);
     const double most = fmax(reserved, (double)usage.ru_maxrss / 1024);
     train_line(

@@ -3,6 +3,11 @@
 #include "megalith/memory.h"
 #include "train_impl.h"
 
+/* Resident after some steps beyond what is planned: the program's code, its libraries and their data (2.8 MB of it our
+ * own code); with several ranks also MPI and what it shares. Measured with Open MPI 4 on x86-64. */
+#define PROCESS_BYTES ((size_t)12500000)
+#define MPI_BYTES     ((size_t)6000000)
+
 enum { SCRATCH_ROW = 5, PACKED_ROW = 7 /* of the table */, NEVER = 4 /* no stage of ZeRO */ };
 
 static void say_buckets(const mega_engine_memory *m, mega_buffer *out)
@@ -15,40 +20,85 @@ static void say_buckets(const mega_engine_memory *m, mega_buffer *out)
                            train_bytes(text, sizeof text, (double)m->buckets));
 }
 
-void train_memory_table(const mega_engine_memory *m, mega_dtype compute, mega_buffer *out)
+train_holds train_holds_get(const trainer *t)
 {
+    const bool is_alone = t->cfg->world_size == 1;
+    return (train_holds){.order = t->order_bytes,
+                         .sharers = (int)t->cfg->local_world_size,
+                         .tokenizer = mega_tokenizer_bytes(t->tokenizer),
+                         .process = is_alone ? PROCESS_BYTES : PROCESS_BYTES + MPI_BYTES};
+}
+
+size_t train_held_beside(const trainer *t)
+{
+    const train_holds h = train_holds_get(t);
+    return h.order + h.tokenizer + h.process;
+}
+
+size_t train_memory_total(const trainer *t)
+{
+    mega_engine_memory m;
+    mega_engine_memory_get(t->engine, &m);
+    return m.total + train_held_beside(t);
+}
+
+static void table_row(mega_buffer *out, const char *what, size_t bytes, const char *meaning)
+{
+    char text[32];
+    mega_buffer_printf(out, "  %-12s%12s  %s", what, train_bytes(text, sizeof text, (double)bytes), meaning);
+}
+
+/* What no engine plans. */
+static void table_beside(const trainer *t, mega_buffer *out)
+{
+    const train_holds h = train_holds_get(t);
+    if (h.order > 0) {
+        table_row(out, "order", h.order, "of samples: index arrays, blends, permutations");
+        if (h.sharers > 1) mega_buffer_printf(out, "; 1/%d of what the ranks of this host share", h.sharers);
+        mega_buffer_puts(out, "\n");
+    }
+    if (h.tokenizer > 0) table_row(out, "tokenizer", h.tokenizer, "vocabulary and merges\n");
+    table_row(out, "process", h.process, "code and its libraries: measured, not planned\n");
+}
+
+void train_memory_table(const trainer *t, mega_buffer *out)
+{
+    mega_engine_memory m;
+    mega_engine_memory_get(t->engine, &m);
     const struct {
         const char *what, *meaning;
         size_t bytes;
         int cut_from; /* stage of ZeRO */
     } row[] = {
-        {"weights", compute == MEGA_BF16 ? "parameters in bf16, which is computed with" : "parameters", m->weights, 3},
+        {"weights", t->cfg->params_dtype == MEGA_BF16 ? "parameters in bf16, which is computed with" : "parameters",
+         m.weights, 3},
         {"masters",
-         m->weights == 0 ? "the parameters: computed with and updated" : "parameters that the optimizer updates",
-         m->masters, m->weights == 0 ? 3 : 1},
-        {"gradients", "of the parameters, summed over micro-batches", m->gradients, 2},
-        {"optimizer", "its moments", m->moments, 1},
-        {"saved", "activations kept for the backward", m->saved, NEVER},
-        {"scratch", "everything else that is computed", m->scratch, NEVER},
-        {"inputs", "and outputs of the programs", m->inputs, NEVER},
-        {"packed", "weights as products take them, kept through a step (--no-pack-weights)", m->packed, NEVER},
-        {"data", "rows of one step", m->data, NEVER},
-        {"libraries", "and threads: measured, not planned", m->libraries, NEVER},
+         m.weights == 0 ? "the parameters: computed with and updated" : "parameters that the optimizer updates",
+         m.masters, m.weights == 0 ? 3 : 1},
+        {"gradients", "of the parameters, summed over micro-batches", m.gradients, 2},
+        {"optimizer", "its moments", m.moments, 1},
+        {"saved", "activations kept for the backward", m.saved, NEVER},
+        {"scratch", "everything else that is computed", m.scratch, NEVER},
+        {"inputs", "and outputs of the programs", m.inputs, NEVER},
+        {"packed", "weights as products take them, kept through a step (--no-pack-weights)", m.packed, NEVER},
+        {"data", "rows of one step", m.data, NEVER},
+        {"programs", "their instructions and tensors", m.records, NEVER},
+        {"libraries", "and threads: measured, not planned", m.libraries, NEVER},
     };
     char text[32];
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        if (i == 0 && m->weights == 0) continue; /* the masters are the weights */
-        if (i == PACKED_ROW && m->packed == 0) continue;
-        mega_buffer_printf(out, "  %-12s%12s  %s", row[i].what, train_bytes(text, sizeof text, (double)row[i].bytes),
-                           row[i].meaning);
-        if (i == SCRATCH_ROW && m->head > 0)
+        if (i == 0 && m.weights == 0) continue; /* the masters are the weights */
+        if (i == PACKED_ROW && m.packed == 0) continue;
+        table_row(out, row[i].what, row[i].bytes, row[i].meaning);
+        if (i == SCRATCH_ROW && m.head > 0)
             mega_buffer_printf(out, "; a chunk of the head's logits takes %s",
-                               train_bytes(text, sizeof text, (double)m->head));
-        if (i == SCRATCH_ROW) say_buckets(m, out);
-        if (m->zero_stage >= row[i].cut_from) mega_buffer_printf(out, "; 1/%d of it, ZeRO", m->shards);
+                               train_bytes(text, sizeof text, (double)m.head));
+        if (i == SCRATCH_ROW) say_buckets(&m, out);
+        if (m.zero_stage >= row[i].cut_from) mega_buffer_printf(out, "; 1/%d of it, ZeRO", m.shards);
         mega_buffer_puts(out, "\n");
     }
-    mega_buffer_printf(out, "  %-12s%12s\n", "total", train_bytes(text, sizeof text, (double)m->total));
+    table_beside(t, out);
+    table_row(out, "total", train_memory_total(t), "\n");
 }
 
 size_t train_memory_limit(const trainer *t, const char **name)
@@ -62,18 +112,17 @@ mega_status train_check_memory(const trainer *t, bool is_shown)
 {
     const char *name;
     const size_t limit = train_memory_limit(t, &name);
-    mega_engine_memory m;
     char need[32], have[32];
     mega_buffer table = {0}, remedy = {0};
-    mega_engine_memory_get(t->engine, &m);
-    if (m.total <= limit) return MEGA_OK;
-    train_bytes(need, sizeof need, (double)m.total);
+    const size_t total = train_memory_total(t);
+    if (total <= limit) return MEGA_OK;
+    train_bytes(need, sizeof need, (double)total);
     train_bytes(have, sizeof have, (double)limit);
     if (is_shown)
         return MEGA_FAIL(MEGA_ERR_MEMORY,
                          "this run needs %s of memory and may use %s (%s); what would make it fit stands in the plan",
                          need, have, name);
-    train_memory_table(&m, t->cfg->params_dtype, &table);
+    train_memory_table(t, &table);
     train_suggest(t, limit, &remedy);
     const mega_status st =
         MEGA_FAIL(MEGA_ERR_MEMORY, "this run needs %s of memory and may use %s (%s); %sWhat it needs:\n%s", need, have,

@@ -153,10 +153,8 @@ static mega_status plain_scalar(const trainer *t, const char *tag, double value)
 
 static mega_status memory_scalars(const trainer *t)
 {
-    mega_engine_memory m;
-    mega_engine_memory_get(t->engine, &m);
     MEGA_TRY(plain_scalar(t, "mem-reserved-bytes", (double)mega_memory_resident()));
-    MEGA_TRY(plain_scalar(t, "mem-allocated-bytes", (double)m.total));
+    MEGA_TRY(plain_scalar(t, "mem-allocated-bytes", (double)train_memory_total(t)));
     return plain_scalar(t, "mem-allocated-count", (double)mega_alloc_count());
 }
 

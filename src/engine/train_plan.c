@@ -49,20 +49,19 @@ static bool is_elsewhere(const trainer *t)
 
 static void plan_memory(const trainer *t, mega_buffer *out)
 {
-    mega_engine_memory m;
     const char *name;
     const size_t limit = train_memory_limit(t, &name);
+    const bool fits = train_memory_total(t) <= limit;
     char text[32];
-    mega_engine_memory_get(t->engine, &m);
     mega_buffer_printf(out, "\nmemory%s\n", t->cfg->world_size > 1 ? " of the shown rank" : "");
-    train_memory_table(&m, t->cfg->params_dtype, out);
+    train_memory_table(t, out);
     if (is_elsewhere(t)) {
         mega_buffer_puts(out, "  (--memory-limit N asks whether it fits where a rank may use N)\n");
         return;
     }
     mega_buffer_printf(out, "  %-12s%12s  (%s): %s\n", "may use", train_bytes(text, sizeof text, (double)limit), name,
-                       m.total <= limit ? "it fits" : "IT DOES NOT FIT");
-    if (m.total <= limit) return;
+                       fits ? "it fits" : "IT DOES NOT FIT");
+    if (fits) return;
     mega_buffer_puts(out, "\n");
     train_suggest(t, limit, out);
 }

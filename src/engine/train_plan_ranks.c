@@ -74,7 +74,8 @@ static mega_status plan_stage(const trainer *t, int p, mega_buffer *out)
     o.layout.planned_rank = p * (l->world.size / l->pp.size);
     MEGA_TRY(mega_engine_create(&engine, mega_engine_gpt(&t->gpt), &o));
     mega_engine_memory_get(engine, &m);
-    const size_t column[] = {m.weights, m.masters, m.gradients, m.moments, m.saved, m.scratch, m.total};
+    const size_t column[] = {
+        m.weights, m.masters, m.gradients, m.moments, m.saved, m.scratch, m.total + train_held_beside(t)};
     mega_buffer_printf(out, "  %-5d", p);
     for (size_t i = 0; i < sizeof column / sizeof *column; i++) {
         char text[32];

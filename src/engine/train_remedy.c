@@ -77,7 +77,7 @@ static bool plan_variant(search *s, variant *v)
     o.world = t->world;
     if (mega_engine_create(&e, mega_engine_gpt(&gpt), &o) != MEGA_OK) return false;
     mega_engine_memory_get(e, &m);
-    v->total = m.total;
+    v->total = m.total + train_held_beside(t);
     v->cost = cost_of(e, &cfg, &m);
     mega_engine_destroy(e);
     if (s->least == 0 || v->total < s->least) s->least = v->total;
@@ -258,7 +258,14 @@ void train_suggest(const trainer *t, size_t limit, mega_buffer *out)
     }
     mega_buffer_puts(out, "no micro-batch, recomputation or precision makes it fit");
     if (s.least > 0) mega_buffer_printf(out, " (the least is %s)", train_bytes(text, sizeof text, (double)s.least));
-    mega_buffer_puts(out,
-                     "; take a smaller network (--num-layers, --hidden-size), a shorter --seq-length, or a machine "
-                     "with more memory\n");
+    const size_t order = train_holds_get(t).order;
+    if (order > train_memory_total(t) / 2)
+        mega_buffer_printf(out,
+                           "; the order of samples alone takes %s: take fewer --train-iters or --eval-iters, a longer "
+                           "--eval-interval or --seq-length, or data of fewer documents\n",
+                           train_bytes(text, sizeof text, (double)order));
+    else
+        mega_buffer_puts(out,
+                         "; take a smaller network (--num-layers, --hidden-size), a shorter --seq-length, or a machine "
+                         "with more memory\n");
 }

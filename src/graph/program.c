@@ -320,6 +320,16 @@ mega_step_block *mega_program_step(mega_program *p)
     return &p->step;
 }
 
+/* The lists of the graph and the plan as far as they are filled, and the calls of every slot, which allocation makes.
+ */
+static size_t record_bytes(const mega_program *p)
+{
+    const mega_graph *g = p->g;
+    const size_t tensors = (size_t)g->num_tensors, ops = (size_t)g->num_ops, slots = (size_t)p->slots;
+    return tensors * sizeof *g->tensor + ops * sizeof *g->op + mega_arena_bytes(&g->arena) +
+           (size_t)p->num_blocks * sizeof *p->block + slots * ops * (sizeof *p->call + PROGRAM_ARGS_BYTES);
+}
+
 void mega_program_memory_get(const mega_program *p, mega_program_memory *out)
 {
     *out = (mega_program_memory){.saved_bytes = p->saved_bytes + p->crossing_bytes,
@@ -333,6 +343,7 @@ void mega_program_memory_get(const mega_program *p, mega_program_memory *out)
                                  .input_bytes = p->io_bytes * (size_t)p->slots + p->pass_bytes * (size_t)p->passes,
                                  .state_bytes = p->state_bytes,
                                  .packed_bytes = p->packed_bytes,
+                                 .record_bytes = record_bytes(p),
                                  .slots = p->slots};
     out->total_bytes =
         out->saved_bytes * (size_t)p->slots + out->input_bytes + out->scratch_bytes + p->state_bytes + p->packed_bytes;

@@ -36,6 +36,11 @@ static size_t block_bytes(const mega_pair_table *t)
     return bytes < HUGE_PAGE ? HUGE_PAGE : bytes;
 }
 
+size_t mega_pair_table_bytes(const mega_pair_table *t)
+{
+    return t->block == NULL ? 0 : block_bytes(t);
+}
+
 mega_status mega_pair_table_init(mega_pair_table *t, const mega_merges *merges, const int32_t byte_id[256])
 {
     *t = (mega_pair_table){0};

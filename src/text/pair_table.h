@@ -20,6 +20,7 @@ typedef struct mega_pair_table {
 
 /* Leaves the table empty, which is no failure, when the merges do not fit it or a byte has no id. After the seal. */
 mega_status mega_pair_table_init(mega_pair_table *t, const mega_merges *merges, const int32_t byte_id[256]);
+size_t mega_pair_table_bytes(const mega_pair_table *t);
 void mega_pair_table_fini(mega_pair_table *t);
 
 /* First slot of the bucket where a pair is looked for; the first of all where the filter knows that it is nowhere,

@@ -43,6 +43,15 @@ void mega_tokenizer_destroy(mega_tokenizer *t)
     mega_free(t);
 }
 
+size_t mega_tokenizer_bytes(const mega_tokenizer *t)
+{
+    if (t == NULL) return 0;
+    size_t bytes = sizeof *t + mega_vocabulary_bytes(&t->vocabulary) + mega_merges_bytes(&t->merges) +
+                   mega_pair_table_bytes(&t->pairs) + (size_t)t->num_added * sizeof *t->added;
+    for (int i = 0; i < t->num_added; i++) bytes += t->added[i].size + 1;
+    return bytes;
+}
+
 mega_status mega_tokenizer_add_token(mega_tokenizer *t, const char *content, size_t n, int32_t id, bool special,
                                      bool normalized)
 {

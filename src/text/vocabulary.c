@@ -116,6 +116,11 @@ const mega_token *mega_vocabulary_get(const mega_vocabulary *v, int64_t id)
     return id < 0 || id >= v->size || v->token[id].flags == 0 ? NULL : &v->token[id];
 }
 
+size_t mega_vocabulary_bytes(const mega_vocabulary *v)
+{
+    return v->bytes.capacity + (size_t)v->capacity * sizeof *v->token + v->slots * sizeof *v->slot;
+}
+
 void mega_vocabulary_fini(mega_vocabulary *v)
 {
     mega_buffer_fini(&v->bytes);
@@ -158,6 +163,11 @@ mega_status mega_merges_seal(mega_merges *m)
         m->slot[s] = *merge;
     }
     return MEGA_OK;
+}
+
+size_t mega_merges_bytes(const mega_merges *m)
+{
+    return (size_t)m->capacity * sizeof *m->list + m->slots * sizeof *m->slot;
 }
 
 void mega_merges_fini(mega_merges *m)

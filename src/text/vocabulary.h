@@ -44,6 +44,7 @@ static inline const char *mega_token_bytes(const mega_vocabulary *v, const mega_
 {
     return v->bytes.data + token->begin;
 }
+size_t mega_vocabulary_bytes(const mega_vocabulary *v);
 void mega_vocabulary_fini(mega_vocabulary *v);
 
 typedef struct mega_merge {
@@ -60,6 +61,7 @@ typedef struct mega_merges {
 mega_status mega_merges_add(mega_merges *m, int32_t left, int32_t right, int32_t id);
 /* After the last add. Of a pair that is listed twice the later rank holds, as in the original. */
 mega_status mega_merges_seal(mega_merges *m);
+size_t mega_merges_bytes(const mega_merges *m);
 void mega_merges_fini(mega_merges *m);
 
 static inline uint64_t mega_pair_hash(int32_t left, int32_t right)

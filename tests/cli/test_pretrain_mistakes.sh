@@ -22,7 +22,7 @@ mistake "ends of documents that nothing marks" '--eod-mask-loss, --reset-positio
 mistake "data without ends of documents" '--eod-mask-loss, --reset-position-ids: none of |tokens of endless_text_document is the end of a document (id 256)|preprocess_data --append-eod' \
     "${small[@]}" --data-path endless_text_document --split 100,0,0 --eod-mask-loss --reset-position-ids
 mistake "too little memory" 'this run needs|may use|--memory-limit|it would fit with|--micro-batch-size|% time|gradients|optimizer' \
-    "${small[@]}" "${data[@]}" --micro-batch-size 64 --memory-limit 4M
+    "${small[@]}" "${data[@]}" --micro-batch-size 64 --memory-limit 16M
 mistake "far too little memory" 'no micro-batch, recomputation or precision makes it fit|--hidden-size' "${small[@]}" "${data[@]}" --memory-limit 64K
 limited() { # NAME PART ulimit-OPTION KB: a run under that limit of the shell is refused, and the limit is named
     local text
@@ -35,7 +35,7 @@ limited() { # NAME PART ulimit-OPTION KB: a run under that limit of the shell is
         ;;
     esac
 }
-if [ -z "${ASAN_OPTIONS:-}" ]; then # its shadow alone is terabytes of address space
+if ! is_sanitized; then # its shadow alone is terabytes of address space
     limited "ulimit -v" RLIMIT_AS -v 600000
     limited "ulimit -d" RLIMIT_DATA -d 300000
 fi

@@ -2,7 +2,27 @@
 #ifndef MEGALITH_TESTS_HELD_H
 #define MEGALITH_TESTS_HELD_H
 
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+
+/* False where a sanitizer or valgrind holds memory of its own for each byte of the program's. */
+static inline bool held_is_exact(void)
+{
+#if defined(__SANITIZE_ADDRESS__)
+    return false;
+#else
+    const char *preloaded = getenv("LD_PRELOAD");
+    return preloaded == NULL || strstr(preloaded, "vgpreload") == NULL;
+#endif
+}
 
 /* Bytes of anonymous and shared pages of this process. */
 static inline double held_bytes(void)

@@ -24,6 +24,8 @@ skip() {
     echo "SKIPPED: $*"
     exit 77
 }
+# A sanitizer holds memory of its own for each byte of the program's. (ASAN_OPTIONS is always set.)
+is_sanitized() { grep -aq __asan_init "$MEGALITH"; }
 # The end of a test that uses `note`.
 finish() {
     [ "$failures" -eq 0 ] && exit 0
@@ -69,7 +71,7 @@ fox_lines() {
 
 # $shim becomes the library that counts and fails calls (tests/fault/shim/fault_shim.c); skips where there can be none.
 need_shim() {
-    if grep -aq __asan_init "$MEGALITH"; then
+    if is_sanitized; then
         skip "calls are counted and failed by a library of wrapped calls, which the sanitizers wrap already"
     fi
     shim=$work/shim.so

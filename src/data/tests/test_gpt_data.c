@@ -1,5 +1,6 @@
 /* The GPT data set as a whole: splits, blends, the cache on disk and what happens when it is damaged, and refusals. */
 #include "data_impl.h"
+#include "held.h"
 #include "kit.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
@@ -422,6 +423,130 @@ static void refusals(void **state)
     expect_refused(&o, MEGA_ERR_USAGE, "found no data set");
 }
 
+/* A blend with short documents, so that each kind of array has megabytes. */
+static mega_gpt_data_options large(const char *args[4])
+{
+    const char *folder = mega_kit_temp_folder();
+    args[0] = "1", args[1] = make_data(folder, "a", 500, 6);
+    args[2] = "2", args[3] = make_data(folder, "b", 900, 12);
+    return (mega_gpt_data_options){.data_path = args,
+                                   .num_data_path = 4,
+                                   .split = "8,2",
+                                   .seq_length = L,
+                                   .in_memory = true,
+                                   .num_samples = {900000, 150000, 0}};
+}
+
+static size_t bytes_of(mega_gpt_data *d[MEGA_SPLIT_COUNT])
+{
+    return mega_gpt_data_bytes(d[0]) + mega_gpt_data_bytes(d[1]) + mega_gpt_data_bytes(d[2]);
+}
+
+static void assert_near(double found, double expected)
+{
+    if (found < 0.97 * expected || found > 1.03 * expected)
+        fail_msg("found %.0f bytes, expected %.0f within 3 %%", found, expected);
+}
+
+/* Known before anything is built, and what is then held. */
+static void planned_bytes_are_held(void **state)
+{
+    (void)state;
+    const char *args[4];
+    mega_gpt_data_options o = large(args);
+    mega_gpt_data *planned[MEGA_SPLIT_COUNT], *d[MEGA_SPLIT_COUNT];
+    o.check_only = true;
+    const double before = held_bytes();
+    build(planned, &o);
+    const double plan = (double)bytes_of(planned);
+    assert_true(plan > 2e7 && held_bytes() - before < 1e6);
+    destroy(planned);
+    o.check_only = false;
+    build(d, &o);
+    assert_int_equal(bytes_of(d), plan);
+    if (held_is_exact()) assert_near(held_bytes() - before, plan);
+    destroy(d);
+}
+
+/* Pages by how many map them: of two mappings of one page each counts half. */
+static double share_bytes(void)
+{
+    char line[256];
+    unsigned long long kb, sum = 0;
+    FILE *f = fopen("/proc/self/smaps_rollup", "r");
+    while (f != NULL && fgets(line, sizeof line, f) != NULL)
+        if (sscanf(line, "Pss_Anon: %llu", &kb) == 1 || sscanf(line, "Pss_Shmem: %llu", &kb) == 1) sum += kb;
+    if (f != NULL) fclose(f);
+    return (double)sum * 1024;
+}
+
+/* What one rank builds in a share is mapped by another, here by the same process: the same samples, no second copy. */
+static void share_holds_one_copy(void **state)
+{
+    (void)state;
+    const char *args[4];
+    mega_gpt_data_options o = large(args);
+    mega_gpt_data *first[MEGA_SPLIT_COUNT], *second[MEGA_SPLIT_COUNT];
+    mega_gpt_share *made = NULL, *opened = NULL;
+    mega_gpt_offer offer;
+    const double before = share_bytes();
+    assert_int_equal(mega_gpt_share_create(&made), MEGA_OK);
+    o.share = made;
+    build(first, &o);
+    mega_gpt_share_offer(made, &offer);
+    assert_int_equal(mega_gpt_share_open(&opened, &offer), MEGA_OK);
+    assert_non_null(opened);
+    o.share = opened;
+    build(second, &o);
+    mega_gpt_share_destroy(opened);
+    mega_gpt_share_destroy(made);
+    for (int k = 0; k < 2; k++) compare(first[k], second[k]);
+    if (before > 0 && held_is_exact()) assert_near(share_bytes() - before, (double)bytes_of(first));
+    destroy(first);
+    for (int k = 0; k < 2; k++) assert_true(mega_gpt_data_samples(second[k]) > 0);
+    destroy(second);
+}
+
+/* An offer that does not lead to what was offered, as from a container with other process ids; arrays of another key;
+ * no offer. */
+static void shares_that_do_not_fit(void **state)
+{
+    (void)state;
+    const char *prefix = make_data(mega_kit_temp_folder(), "a", 10, 50);
+    mega_gpt_data_options o = {.data_path = &prefix,
+                               .num_data_path = 1,
+                               .split = "1",
+                               .seq_length = L,
+                               .seed = 7,
+                               .in_memory = true,
+                               .num_samples = {70, 0, 0}};
+    mega_gpt_data *plain[MEGA_SPLIT_COUNT], *d[MEGA_SPLIT_COUNT];
+    mega_gpt_share *made = NULL, *opened = NULL;
+    mega_gpt_offer offer;
+    build(plain, &o);
+    assert_int_equal(mega_gpt_share_create(&made), MEGA_OK);
+    mega_gpt_share_offer(made, &offer);
+    assert_int_equal(offer.fd, -1); /* nothing was built with it */
+    assert_int_equal(mega_gpt_share_open(&opened, &offer), MEGA_OK);
+    assert_null(opened);
+    o.share = made, o.seed = 8;
+    build(d, &o);
+    destroy(d);
+    mega_gpt_share_offer(made, &offer);
+    offer.nonce++;
+    assert_int_equal(mega_gpt_share_open(&opened, &offer), MEGA_OK);
+    assert_null(opened);
+    offer.nonce--;
+    assert_int_equal(mega_gpt_share_open(&opened, &offer), MEGA_OK);
+    o.share = opened, o.seed = 7;
+    build(d, &o);
+    compare(d[0], plain[0]);
+    destroy(d);
+    destroy(plain);
+    mega_gpt_share_destroy(opened);
+    mega_gpt_share_destroy(made);
+}
+
 static int build_once(void *user)
 {
     mega_gpt_data *d[MEGA_SPLIT_COUNT];
@@ -476,7 +601,7 @@ static void signals_end_building(void **state)
     int64_t sample[8];
     assert_int_equal(mega_gpt_index_plan_make(&plan, &spec), MEGA_OK);
     stop = 1;
-    assert_int_equal(mega_gpt_index_build(&index, &spec, &plan), MEGA_ERR_INTERRUPTED);
+    assert_int_equal(mega_gpt_index_build(&index, &spec, &plan, NULL, 0), MEGA_ERR_INTERRUPTED);
     assert_int_equal(mega_blend_order((const double[2]){3, 7}, 2, 8, &stop, member, sample), MEGA_ERR_INTERRUPTED);
     mega_indexed_close(data);
 }
@@ -494,6 +619,9 @@ int main(void)
         cmocka_unit_test(weights_of_zero),
         cmocka_unit_test(separate_paths),
         cmocka_unit_test(parts_follow_each_other),
+        cmocka_unit_test(planned_bytes_are_held),
+        cmocka_unit_test(share_holds_one_copy),
+        cmocka_unit_test(shares_that_do_not_fit),
         cmocka_unit_test(refusals),
         cmocka_unit_test(signals_end_building),
         cmocka_unit_test(allocation_failures),

@@ -129,7 +129,7 @@ static void check_index_case(char **cursor)
     assert_int_equal(plan.epochs, number(0));
     assert_int_equal(plan.separate_last_epoch, number(1));
     assert_int_equal(plan.samples, number(2));
-    assert_int_equal(mega_gpt_index_build(&index, &spec, &plan), MEGA_OK);
+    assert_int_equal(mega_gpt_index_build(&index, &spec, &plan, NULL, 0), MEGA_OK);
     compare_array(cursor, "doc", brief, index.doc, plan.documents);
     compare_array(cursor, "sample", brief, index.sample, 2 * (plan.samples + 1));
     compare_array(cursor, "shuffle", brief, index.shuffle, plan.samples);
@@ -138,7 +138,7 @@ static void check_index_case(char **cursor)
     mega_gpt_index_plan wide_plan = plan;
     wide_plan.sample_type = wide_plan.shuffle_type = MEGA_NPY_I8;
     mega_gpt_index wide;
-    assert_int_equal(mega_gpt_index_build(&wide, &spec, &wide_plan), MEGA_OK);
+    assert_int_equal(mega_gpt_index_build(&wide, &spec, &wide_plan, NULL, 0), MEGA_OK);
     for (int64_t i = 0; i < 2 * (plan.samples + 1); i++)
         assert_int_equal(((const int64_t *)wide.sample)[i], ((const int32_t *)index.sample)[i]);
     for (int64_t i = 0; i < plan.samples; i++)
@@ -224,7 +224,7 @@ static void reference_vectors(void **state)
         assert_int_equal(plan.separate_last_epoch, row[r].separate);
         assert_int_equal(plan.documents, row[r].documents);
         assert_int_equal(plan.samples, row[r].samples);
-        assert_int_equal(mega_gpt_index_build(&index, &spec, &plan), MEGA_OK);
+        assert_int_equal(mega_gpt_index_build(&index, &spec, &plan, NULL, 0), MEGA_OK);
         assert_memory_equal(index.doc, row[r].doc, (size_t)row[r].documents * 4);
         assert_memory_equal(index.shuffle, row[r].shuffle, (size_t)row[r].samples * 4);
         mega_gpt_index_fini(&index);

@@ -378,7 +378,7 @@ static void planned_memory_is_what_is_taken(void **state)
     assert_in_range(m.moments, elements * 8, elements * 8 + 65536);
     assert_true(m.saved > 0 && m.scratch > 0);
     assert_int_equal(m.total, m.weights + m.masters + m.gradients + m.moments + m.saved + m.scratch + m.inputs +
-                                  m.packed + m.data + m.libraries);
+                                  m.packed + m.data + m.records + m.libraries);
     rig_close(&r);
 }
 

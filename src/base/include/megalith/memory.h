@@ -49,6 +49,7 @@ typedef struct mega_arena {
 void *mega_arena_alloc(mega_arena *arena, size_t bytes);
 char *mega_arena_strdup(mega_arena *arena, const char *text);
 char *mega_arena_format(mega_arena *arena, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+size_t mega_arena_bytes(const mega_arena *arena); /* that its blocks take */
 void mega_arena_fini(mega_arena *arena);
 
 /* A growing byte buffer. Zero-initialised is valid and empty. A failed append leaves `failed` set and the content as it

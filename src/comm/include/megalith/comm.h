@@ -33,6 +33,7 @@ void mega_world_abort(mega_world *world, int exit_status);
 int mega_world_rank(const mega_world *world); /* of NULL: 0 of 1 */
 int mega_world_size(const mega_world *world);
 int mega_world_local_size(const mega_world *world);             /* ranks on this host */
+int mega_world_host_first(const mega_world *world);             /* the first of them */
 void mega_world_set_timeout(mega_world *world, double seconds); /* of a wait; ten minutes until it is set */
 /* Where a wait that gets on for no 10 s (half the limit where that is less) is told, once, by one rank of a host; who
  * waits for whom, and what the missing rank is doing (docs/stalls.md). Without it: mega_warn. Past the limit, the wait

@@ -6,11 +6,26 @@
 #include "megalith/status.h"
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { MEGA_SPLIT_TRAIN = 0, MEGA_SPLIT_VALID, MEGA_SPLIT_TEST, MEGA_SPLIT_COUNT };
 
 typedef struct mega_gpt_data mega_gpt_data; /* one split of one prefix, or a blend of several; read by any threads */
+
+/* Memory for the order of samples, which the ranks of a host hold once. One of them creates a share and builds its data
+ * sets with it; the others open what its offer names and build theirs with that. Arrays that lie in cache files are
+ * mapped from there instead. A share may go once all have built: what they mapped stays. */
+typedef struct mega_gpt_share mega_gpt_share;
+typedef struct mega_gpt_offer {
+    int64_t pid, fd; /* fd -1: nothing is shared */
+    int64_t nonce, table, blocks, bytes;
+} mega_gpt_offer; /* eight bytes each, to be sent as they are */
+mega_status mega_gpt_share_create(mega_gpt_share **out);
+void mega_gpt_share_offer(mega_gpt_share *share, mega_gpt_offer *out); /* after the last build with it */
+/* *out NULL where nothing is offered, or it cannot be opened (/proc/PID/fd of containers of their own). */
+mega_status mega_gpt_share_open(mega_gpt_share **out, const mega_gpt_offer *offer);
+void mega_gpt_share_destroy(mega_gpt_share *share);
 
 typedef struct mega_gpt_data_options {
     const char *const *data_path; /* --data-path: one prefix, or weight prefix weight prefix … */
@@ -20,6 +35,7 @@ typedef struct mega_gpt_data_options {
     int num_separate[3];
     const char *cache_path; /* --data-cache-path; NULL: folder index-cache beside the data */
     bool in_memory;         /* neither read nor write cache files */
+    mega_gpt_share *share;  /* borrowed; NULL: every rank has memory of its own for what is not cached */
     bool check_only;        /* open and check everything, and build no order of samples: none can be read */
     int64_t seq_length;
     uint32_t seed;
@@ -36,6 +52,8 @@ void mega_gpt_data_destroy(mega_gpt_data *d);
 mega_status mega_gpt_data_join(mega_gpt_data **out, mega_gpt_data *const *part, int count);
 
 int64_t mega_gpt_data_samples(const mega_gpt_data *d);
+/* Of the arrays that hold the order of its samples, of NULL 0. With check_only: of those that a build would make. */
+size_t mega_gpt_data_bytes(const mega_gpt_data *d);
 int64_t mega_gpt_data_seq_length(const mega_gpt_data *d);
 /* Hash of the content of all members, wherever their files lie: tells whether a run goes on with the same data. */
 uint64_t mega_gpt_data_hash(const mega_gpt_data *d);
@@ -84,6 +102,7 @@ typedef struct mega_sampler mega_sampler;
 typedef enum mega_sampler_type { MEGA_SAMPLER_SINGLE = 0, MEGA_SAMPLER_CYCLIC } mega_sampler_type;
 mega_status mega_sampler_create(mega_sampler **out, mega_sampler_type type, int64_t total, int64_t micro_batch,
                                 int64_t data_parallel);
+size_t mega_sampler_bytes(mega_sampler_type type, int64_t total); /* that such a sampler holds, at most */
 void mega_sampler_destroy(mega_sampler *s);
 /* consumed: number of samples before this one since the run began. Keeps the permutation of one epoch, so one thread at
  * a time. */

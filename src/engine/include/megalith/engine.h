@@ -78,6 +78,7 @@ typedef struct mega_engine_memory {
     size_t inputs;    /* of programs */
     size_t packed;    /* weights as products take them, kept through a step where several products do */
     size_t data;      /* the rows of one step */
+    size_t records;   /* of the programs' instructions and tensors */
     size_t total;
     size_t libraries; /* oneDNN's code and objects, threads, records: a measured constant, and what ranks exchange
                          through; part of total */

@@ -101,6 +101,7 @@ typedef struct mega_program_memory {
     size_t bucket_bytes;   /* of scratch: the most that buckets of gradients on their way to slices hold (ZeRO 2, 3) */
     size_t gathered_bytes; /* of scratch: the most that gathered weights hold (ZeRO 3) */
     size_t head_bytes;     /* of scratch: the most that the head's chunks of logits and their gradients hold */
+    size_t record_bytes;   /* of instructions, tensors and calls, on the heap; not part of total_bytes */
 } mega_program_memory;
 void mega_program_memory_get(const mega_program *p, mega_program_memory *out);
 /* Floating-point operations of one micro-batch from the cost column (multiply-add = 2), recomputation apart. */

@@ -38,6 +38,7 @@ void mega_tokenizer_check_vocab_size(const mega_tokenizer *t, int64_t vocab_size
 
 const char *mega_tokenizer_type(const mega_tokenizer *t); /* "GPT2BPETokenizer", … */
 int64_t mega_tokenizer_size(const mega_tokenizer *t);     /* highest id + 1; not padded */
+size_t mega_tokenizer_bytes(const mega_tokenizer *t);     /* that it holds; 0 of NULL */
 int32_t mega_tokenizer_eod(const mega_tokenizer *t);      /* id that ends a document; -1: none */
 /* Hash of all that decides which ids a text gets; equal for the same tokenizer read from another kind of file. */
 uint64_t mega_tokenizer_fingerprint(const mega_tokenizer *t);

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# The order of samples takes more than the network: a process holds what its plan says, a run that cannot hold it is refused
+# before anything is built, and where no cache can be written two ranks hold one copy.
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+. "$MEGA_SOURCE/tests/kit/ranks.sh"
+fox_lines 300 >text.txt
+"$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --tokenizer-type ByteTokenizer --append-eod --output-prefix d >log 2>&1 || fail "preprocess_data"
+base=(pretrain_gpt --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 --micro-batch-size 2
+    --global-batch-size 8 --lr 1e-3 --train-iters 300000 --log-interval 1 --eval-iters 1 --num-threads 1 --tokenizer-type ByteTokenizer
+    --data-path d_text_document --split 80,10,10)
+row() { awk -v row="$1" '$1 == row { print $2 * ($3 == "MB" ? 1e6 : $3 == "kB" ? 1e3 : 1); exit }' "$2"; } # ROW FILE: its bytes
+holds() { awk "BEGIN { exit !($1) }" || note "$1: $2"; }                                                   # CONDITION WHAT
+
+"$MEGALITH" "${base[@]}" --dry-run >one.log 2>&1 || fail "--dry-run: $(cat one.log)"
+order=$(row order one.log) total=$(row total one.log)
+holds "$order > 2e7 && $order > $total / 2" "$(cat one.log)"
+"$MEGALITH" "${base[@]}" --memory-limit 24M --exit-interval 2 >log 2>&1 && note "24 MB were enough"
+for part in 'this run needs [0-9.]* MB of memory and may use 25.2 MB (--memory-limit)' 'the order of samples alone takes' '^  order ' '^  process '; do
+    grep -q -- "$part" log || note "\"$part\" is not said"
+done
+[ ! -e index-cache ] || note "index arrays were built for a run that is refused"
+"$MEGALITH" "${base[@]}" --exit-interval 2 >log 2>&1 || note "one rank"
+is_sanitized || awk '/memory \(MB\)/ { exit !($NF < 1.03 * $(NF - 7)) }' log || note "more was taken than planned: $(grep 'memory (MB)' log)"
+
+# --- two ranks, and no folder for the cache
+rm -r index-cache && touch index-cache
+ranks 2 "$MEGALITH" "${base[@]}" --dry-run >two.log 2>&1 </dev/null || note "--dry-run of two ranks"
+holds "$(row order two.log) > 0.49 * $order && $(row order two.log) < 0.51 * $order" "two ranks do not share: $(cat two.log)"
+mkfifo lines
+ranks 2 "$MEGALITH" "${base[@]}" </dev/null >lines 2>&1 &
+launcher=$!
+exec 3<lines
+while read -r line <&3; do case $line in *'index built, but not kept'*) echo "$line" >>kept ;; *'iteration        3/'*) break ;; esac; done
+held=0 processes=()
+for process in /proc/[0-9]*; do
+    [ "$(readlink "$process/cwd" 2>&1)" = "$PWD" ] && [ "$(cat "$process/comm")" = megalith ] || continue
+    processes+=("${process#/proc/}")
+    held=$((held + 1000 * $(awk '/^Pss_Anon|^Pss_Shmem/ { kb += $2 } END { print kb + 0 }' "$process/smaps_rollup")))
+done
+kill -TERM "${processes[@]}"
+cat <&3 >>log
+wait
+[ ${#processes[@]} -eq 2 ] || note "${#processes[@]} ranks were found"
+[ "$(grep -c . kept)" -eq 3 ] || note "more or fewer than three sets of arrays were built: $(cat kept)"
+others=$(awk "BEGIN { print 2 * ($(row total two.log) - $(row order two.log) - $(row process two.log)) }")
+is_sanitized || holds "$held > $order && $held < 1.03 * $order + $others" "held by two ranks, planned for the order and for the rest"
+finish
