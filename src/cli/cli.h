@@ -43,9 +43,9 @@ void mega_cli_watch(mega_world *world, const mega_config *cfg);
 mega_status mega_cli_agree(mega_world *world, mega_status st);
 
 /* Runs a command of several ranks: makes the world, reads the options, runs, tells what went wrong. What ranks but the
- * first print goes nowhere. */
+ * first print goes nowhere. on_signal: what the answer to a signal promises (signals.h). */
 typedef mega_status mega_cli_run(mega_world *world, mega_config *cfg);
-int mega_cli_on_ranks(const char *command, int argc, char **argv, mega_cli_run *run);
+int mega_cli_on_ranks(const char *command, const char *on_signal, int argc, char **argv, mega_cli_run *run);
 
 /* For what needs no world: how many ranks a launcher started, and which of them this is, as its environment tells. */
 int mega_cli_launched_ranks(int *rank);

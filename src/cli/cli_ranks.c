@@ -1,6 +1,7 @@
 /* Commands over several ranks: one voice, and nobody waits for a rank that failed. */
 #include "cli.h"
 #include "launch.h"
+#include "signals.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,13 +70,15 @@ bool mega_cli_is_other_rank(void)
     return rank > 0;
 }
 
-int mega_cli_on_ranks(const char *command, int argc, char **argv, mega_cli_run *run)
+int mega_cli_on_ranks(const char *command, const char *on_signal, int argc, char **argv, mega_cli_run *run)
 {
     mega_world *world = NULL;
     mega_config cfg;
     int exit_status = 0;
+    mega_cli_signals_watch(command, launch_rank_number(), on_signal);
     mega_status st = mega_world_create(&world, NULL);
     if (st != MEGA_OK) return mega_cli_fail(command, st);
+    mega_cli_signals_watch(command, launch_rank_number(), on_signal); /* the MPI library may have its own */
     if (mega_world_rank(world) == 0) launch_rank_say(LAUNCH_READY);
     if (mega_cli_parse_on(world, &cfg, command, argc, argv, &exit_status)) {
         mega_cli_watch(world, &cfg);

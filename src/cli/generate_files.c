@@ -55,7 +55,7 @@ void generate_output_keep(generate_output *o)
         mega_error_get(&why); /* the first error stays the one to tell */
         mega_writer_close(o->writer, false);
         mega_error_restore(&why);
-        if (o->count > 0) mega_info("%lld finished before the error are in %s", (long long)o->count, o->path);
+        if (o->count > 0) mega_info("%lld finished until then are in %s", (long long)o->count, o->path);
     }
     o->writer = NULL;
 }

@@ -3,6 +3,7 @@
 #include "cli.h"
 #include "generate.h"
 #include "megalith/memory.h"
+#include "signals.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -132,6 +133,7 @@ static mega_status make_part(session *s, sequence *q, int count, bool streamed)
     const mega_status st =
         mega_generator_run(s->generator, s->asked, asked, &s->sampling, out.eod, generate_stream_token, &out);
     if (streamed && out.pending.size > 0) fwrite(out.pending.data, 1, out.pending.size, stdout);
+    if (streamed && st != MEGA_OK) printf("\n");
     mega_buffer_fini(&out.pending);
     MEGA_TRY(st);
     for (int b = 0, a = 0; b < count; b++) {
@@ -195,6 +197,8 @@ mega_status generate_all(session *s, generate_next *next, void *user)
     int64_t count = 0;
     do {
         mega_status st = read_round(s, next, user, &count);
+        if (st == MEGA_OK && *mega_cli_signals_stop() != 0)
+            st = MEGA_FAIL(MEGA_ERR_INTERRUPTED, "generation was interrupted by a signal");
         st = mega_cli_agree(s->world, st); /* nobody waits in a program for a rank that failed */
         if (st == MEGA_OK && count > 0) st = run_round(s, count);
         clear_round(s, count);

@@ -149,5 +149,7 @@ static mega_status run_on(mega_world *world, mega_config *cfg)
 
 int mega_command_generate_samples_gpt(int argc, char **argv)
 {
-    return mega_cli_on_ranks("generate_samples_gpt", argc, argv, run_on);
+    return mega_cli_on_ranks("generate_samples_gpt",
+                             "the command ends after the token under way; finished texts stay in its files", argc, argv,
+                             run_on);
 }

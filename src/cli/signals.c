@@ -112,6 +112,11 @@ void mega_cli_signals_watch(const char *command, int rank, const char *effect)
     mega_cli_signals_install(on_signal, SA_RESTART);
 }
 
+void mega_cli_signals_break(bool reads)
+{
+    mega_cli_signals_install(on_signal, reads ? 0 : SA_RESTART);
+}
+
 void mega_cli_signals_promise(const char *effect)
 {
     atomic_store(&state.effect, effect);

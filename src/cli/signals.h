@@ -11,6 +11,8 @@
  * or Ctrl-C ends the program at once. SIGHUP stays ignored under nohup. Called again to set another rank, or where a
  * library may have put handlers of its own. `command` and `effect` are kept, not copied. */
 void mega_cli_signals_watch(const char *command, int rank, const char *effect);
+/* Whether a signal ends a read that waits, with EINTR. At first it does not. */
+void mega_cli_signals_break(bool reads);
 /* What the answer to a signal promises from now on. */
 void mega_cli_signals_promise(const char *effect);
 /* 0, or what asked to stop: SIGINT, or SIGTERM for all others. Borrowed for the life of the process. */

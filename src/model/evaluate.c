@@ -70,7 +70,14 @@ static mega_status run_windows(mega_evaluation *sum, mega_program *p, const mega
     const mega_axis *dp = &layout->dp;
     const inputs in = inputs_of(p);
     relay hand = {.pp = &layout->pp};
-    for (int64_t window = dp->rank * o->batch; window < sum->windows; window += dp->size * o->batch) {
+    const int64_t often = layout->pp.size == 1 ? 1 : 16; /* stages of a pipeline seldom wait for each other */
+    int64_t batches = 0;
+    for (int64_t window = dp->rank * o->batch; window < sum->windows; window += dp->size * o->batch, batches++) {
+        const mega_status stop = batches % often == 0 ? relay_stop_check(layout, o->team, "the evaluation") : MEGA_OK;
+        if (stop != MEGA_OK) {
+            MEGA_TRY(relay_finish(&hand));
+            return stop;
+        }
         for (int64_t b = 0; b < o->batch; b++) fill_row(&in, b, window + b, tokens, count, o, sum->windows);
         MEGA_TRY(relay_before(&hand, p));
         MEGA_TRY(mega_program_forward(p, 0));

@@ -257,10 +257,20 @@ mega_status mega_generator_run(mega_generator *g, mega_generation *sequences, in
     MEGA_TRY(check_sequences(g, sequences, count));
     start(g, sequences, count);
     int64_t pending;
+    bool has_drawn = true;
     while ((pending = most_pending(g)) > 0) {
+        /* chunks of a prompt that draw nothing go through the stages side by side, and none waits for another */
+        const mega_status stop =
+            has_drawn || g->layout->pp.size == 1 ? relay_stop_check(g->layout, g->options.team, "generation") : MEGA_OK;
+        if (stop != MEGA_OK) {
+            MEGA_TRY(relay_finish(&g->relay));
+            return stop;
+        }
         MEGA_TRY(run_rows(g, sequences, count, pending, sampling));
+        has_drawn = false;
         for (int b = 0; b < count; b++) {
             const bool has_next = draws(g, b);
+            has_drawn = has_drawn || has_next;
             g->kv_length[b] += (int32_t)g->taken[b];
             if (has_next && !advance(g, &sequences[b], b, eod, sink, user)) return relay_finish(&g->relay);
         }

@@ -34,3 +34,11 @@ mega_status relay_finish(relay *r)
 {
     return mega_comm_wait(&r->goes);
 }
+
+mega_status relay_stop_check(const mega_layout *layout, const mega_team *team, const char *what)
+{
+    int32_t stop = mega_team_is_stopped(team);
+    MEGA_TRY(mega_comm_all_reduce(layout->tp.comm, "signals", &stop, 1, MEGA_I32, MEGA_REDUCE_MAX));
+    MEGA_TRY(mega_comm_all_reduce(layout->pp.comm, "signals", &stop, 1, MEGA_I32, MEGA_REDUCE_MAX));
+    return stop == 0 ? MEGA_OK : MEGA_FAIL(MEGA_ERR_INTERRUPTED, "%s was interrupted by a signal", what);
+}

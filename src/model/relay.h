@@ -4,6 +4,7 @@
 
 #include "megalith/comm.h"
 #include "megalith/program.h"
+#include "megalith/threads.h"
 
 /* Of one program or of several that take turns: all stages run them in one order. Without a pipeline nothing is done.
  */
@@ -18,5 +19,9 @@ bool relay_ends(const relay *r);
 mega_status relay_before(relay *r, mega_program *p);
 mega_status relay_after(relay *r, mega_program *p);
 mega_status relay_finish(relay *r); /* everything has left */
+
+/* MEGA_ERR_INTERRUPTED, "WHAT was interrupted by a signal", on all ranks of a model once one of their teams is asked to
+ * stop. Waits for all stages. Collective: tp, pp. */
+mega_status relay_stop_check(const mega_layout *layout, const mega_team *team, const char *what);
 
 #endif

@@ -43,7 +43,7 @@ for row in TERM:SIGTERM 'INT:Ctrl-C .SIGINT.' HUP:SIGHUP USR1:SIGUSR1 USR2:SIGUS
     reached 'iteration  *5/'
     send "$signal"
     [ $status -eq 0 ] || note "SIG$signal in an evaluation: exit status $status"
-    [ $took -le 2000 ] || note "SIG$signal in an evaluation: the run ended $took ms later"
+    [ $took -le 5000 ] || note "SIG$signal in an evaluation: the run ended $took ms later"
     answered "SIG$signal in an evaluation" "${row#*:}" "saves and leaves after"
     grep -q 'a signal ended the evaluation at iteration 5' out || note "SIG$signal: the evaluation goes on"
     [ "$(cat keep/latest_checkpointed_iteration.txt)" = 5 ] || note "SIG$signal in an evaluation: no checkpoint"
@@ -78,10 +78,52 @@ run=$!
 reached '> building train, validation, and test'
 send TERM
 [ $status -eq 143 ] || note "SIGTERM while the index is built: exit status $status"
-[ $took -le 2000 ] || note "SIGTERM while the index is built: the run ended $took ms later"
+[ $took -le 5000 ] || note "SIGTERM while the index is built: the run ended $took ms later"
 answered "the index" SIGTERM "saves nothing"
 grep -q '^megalith pretrain_gpt: no step was made, and nothing is saved: ' err || note "the index: what ended the run is not said"
 [ ! -e keep/latest_checkpointed_iteration.txt ] || note "SIGTERM while the index is built: something was saved"
 find index keep -name '*.tmp*' 2>/dev/null | grep . && note "SIGTERM while the index is built: half a file is left"
+
+# --- generation: after the token under way; what is finished stays
+"$MEGALITH" "${base[@]}" --eval-iters 0 >log 2>&1 || fail "a training: $(tail -n 3 log)"
+generate=(generate_samples_gpt --load keep --num-threads 1)
+"$MEGALITH" "${generate[@]}" --num-samples 1000000 --out-seq-length 8 --genfile texts.json >out 2>err &
+run=$!
+for _ in $(seq 1 500); do
+    [ -s texts.json ] && [ "$(wc -l <texts.json)" -ge 3 ] && break
+    sleep 0.02
+done
+send TERM
+[ $status -eq 143 ] || note "SIGTERM to generation: exit status $status"
+[ $took -le 5000 ] || note "SIGTERM to generation: it ended $took ms later"
+answered generation SIGTERM "after the token under way"
+grep -vE '^\{"text":".*","length":[0-9]+,"finished":(true|false)\}$' texts.json | grep . && note "SIGTERM to generation: half a text is in its file"
+grep -q "$(wc -l <texts.json) finished until then are in texts.json" err || note "SIGTERM to generation: what is finished is not told: $(cat err)"
+
+# a conversation that waits for its next prompt
+mkfifo prompts
+"$MEGALITH" "${generate[@]}" --out-seq-length 8 <prompts >out 2>err &
+run=$!
+exec 3>prompts
+echo "a fox" >&3
+reached 'a fox'
+send INT
+exec 3>&-
+[ $status -eq 130 ] || note "Ctrl-C to a conversation: exit status $status"
+answered "a conversation" 'Ctrl-C .SIGINT.' "after the token under way"
+
+# --- tasks: after the batch under way, without a result
+fox_lines 100000 >long.txt
+"$MEGALITH" tasks --task LM_LOSS --load keep --valid-data long.txt --micro-batch-size 1 --num-threads 1 >out 2>err &
+run=$!
+for _ in $(seq 1 500); do
+    grep -qs 'using 1 thread' err && break
+    sleep 0.02
+done
+send HUP
+[ $status -eq 129 ] || note "SIGHUP to tasks: exit status $status"
+[ $took -le 5000 ] || note "SIGHUP to tasks: it ended $took ms later"
+answered tasks SIGHUP "without a result"
+grep -q 'validation results' out && note "SIGHUP to tasks: there is a result"
 
 finish

@@ -78,6 +78,40 @@ static void ids_without_a_text_are_not_drawn(void **state)
     model_close(&m);
 }
 
+static volatile sig_atomic_t stop;
+
+static bool stop_at_third(void *user, int row, int32_t token)
+{
+    (void)row;
+    (void)token;
+    if (++*(int *)user == 3) stop = SIGTERM;
+    return true;
+}
+
+static void a_signal_stops_behind_the_token(void **state)
+{
+    (void)state;
+    model m = model_open();
+    mega_generator *g = NULL;
+    mega_team *team = NULL;
+    int32_t tokens[NEW];
+    int told = 0;
+    must(mega_team_create(&team, 1));
+    mega_team_stop_on(team, &stop);
+    const mega_generator_options o = {.batch = 1, .capacity = POSITIONS, .team = team};
+    must(mega_generator_create(&g, &m.gpt, m.params, m.layout, &o));
+    const mega_sampling greedy = {.greedy = true};
+    mega_generation text = {.prompt = (const int32_t[]){1}, .prompt_count = 1, .max_new = NEW, .tokens = tokens};
+    assert_int_equal(mega_generator_run(g, &text, 1, &greedy, -1, stop_at_third, &told), MEGA_ERR_INTERRUPTED);
+    assert_int_equal(text.count, 3);
+    stop = 0;
+    must(mega_generator_run(g, &text, 1, &greedy, -1, NULL, NULL));
+    assert_int_equal(text.count, NEW);
+    mega_generator_destroy(g);
+    mega_team_destroy(team);
+    model_close(&m);
+}
+
 static void more_ids_than_the_model_has(void **state)
 {
     (void)state;
@@ -94,6 +128,7 @@ static void more_ids_than_the_model_has(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(ids_without_a_text_are_not_drawn),
+                                       cmocka_unit_test(a_signal_stops_behind_the_token),
                                        cmocka_unit_test(more_ids_than_the_model_has)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
