@@ -47,6 +47,15 @@ mega_status mega_folder_create(const char *path)
     return st;
 }
 
+mega_status mega_folder_create_for(const char *path)
+{
+    char *folder = mega_path_folder(path);
+    if (folder == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its folder's name", path);
+    const mega_status st = mega_folder_create(folder);
+    mega_free(folder);
+    return st;
+}
+
 mega_status mega_folder_try(const char *path)
 {
     char *stem = mega_path_join(path, "megalith"), *name = stem != NULL ? mega_temporary_path(stem) : NULL;

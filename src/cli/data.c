@@ -141,6 +141,24 @@ static mega_status add_folder(prefix_list *l, const char *folder)
     return st;
 }
 
+/* By whatever links: the output would replace what is still to be read. */
+static mega_status check_not_output(const char *input, const char *output)
+{
+    static const char *const endings[] = {".bin", ".idx"};
+    bool same = false;
+    for (size_t i = 0; i < 2; i++) {
+        char *a = mega_format("%s%s", input, endings[i]), *b = mega_format("%s%s", output, endings[i]);
+        const bool known = a != NULL && b != NULL;
+        same |= known && mega_file_same(a, b);
+        mega_free(a);
+        mega_free(b);
+        if (!known) return MEGA_FAIL(MEGA_ERR_MEMORY, "merge: no memory for a path");
+    }
+    if (!same) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "--output-prefix %s is one of the data sets to merge (%s); give it another name",
+                     output, input);
+}
+
 static mega_status collect(prefix_list *l, const mega_config *cfg)
 {
     for (size_t i = 1; i < cfg->positional.count; i++)
@@ -149,11 +167,7 @@ static mega_status collect(prefix_list *l, const mega_config *cfg)
         const char *item = cfg->data.input.item[i];
         MEGA_TRY(mega_folder_exists(item) ? add_folder(l, item) : prefix_list_add(l, item, strlen(item)));
     }
-    for (int64_t i = 0; i < l->count; i++) {
-        if (strcmp(l->item[i], cfg->data.output_prefix) == 0)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "--output-prefix %s is one of the data sets to merge; give it another name", l->item[i]);
-    }
+    for (int64_t i = 0; i < l->count; i++) MEGA_TRY(check_not_output(l->item[i], cfg->data.output_prefix));
     if (l->count == 0)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "merge: found no data set, expected --input FOLDER, or --input PREFIX PREFIX …");

@@ -170,30 +170,16 @@ static mega_status draw_svg(mega_plot *p, const char *path)
     mega_buffer out = {0};
     p->width = p->height = 0;
     mega_status st = mega_plot_svg(p, &out);
+    if (st == MEGA_OK) st = mega_folder_create_for(path);
     if (st == MEGA_OK) st = mega_file_write_atomic(path, out.data, out.size);
     if (st == MEGA_OK) printf("wrote %s\n", path);
     mega_buffer_fini(&out);
     return st;
 }
 
-/* Drawn over, the metrics would be gone. */
-static mega_status check_svg(const mega_config *cfg)
-{
-    const mega_list *files = &cfg->positional;
-    for (size_t i = 0; cfg->plot.svg != NULL && i < files->count; i++) {
-        if (!mega_file_same(cfg->plot.svg, files->item[i])) continue;
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--svg %s: this is the metrics file %s, which the drawing would replace; give another name, "
-                         "such as %s.svg",
-                         cfg->plot.svg, files->item[i], files->item[i]);
-    }
-    return MEGA_OK;
-}
-
 static mega_status run(const mega_config *cfg)
 {
     drawing d = {0};
-    MEGA_TRY(check_svg(cfg));
     mega_status st = read_all(&d, cfg);
     if (st == MEGA_OK && cfg->dry_run) {
         mega_cli_dry_run("%d curves would be drawn", d.count);

@@ -2,10 +2,8 @@
 #include "config_impl.h"
 #include "megalith/file.h"
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 void mega_rule_split(mega_config *cfg)
 {
@@ -208,59 +206,4 @@ void mega_rule_reads(mega_config *cfg)
     for (size_t i = 0; i < cfg->tasks.valid_data.count; i++) {
         check_file(cfg, "--valid-data", cfg->tasks.valid_data.item[i], "a text file");
     }
-}
-
-/* The folder that is there already, of all that lead to `path`. */
-static const char *nearest_folder(mega_config *cfg, const char *path)
-{
-    const char *at = path;
-    while (!mega_folder_exists(at)) {
-        const char *slash = strrchr(at, '/');
-        if (mega_file_exists(at)) return at;
-        if (slash == NULL) return ".";
-        if (slash == at) return "/";
-        at = mega_config_text(cfg, "%.*s", (int)(slash - at), at);
-    }
-    return at;
-}
-
-/* Tries it: what rights say does not tell of read-only file systems, of quotas, or of what root may not do. A pipe is
- * left alone: its reader would take a closing for the end. */
-static mega_status try_place(const char *path, const char *there, bool folder)
-{
-    mega_writer *w = NULL;
-    struct stat info;
-    if (folder || there != path) return mega_folder_try(there);
-    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return MEGA_OK;
-    MEGA_TRY(mega_writer_append_to(&w, path));
-    return mega_writer_close(w, false);
-}
-
-static void check_writable(mega_config *cfg, const char *option, const char *path, bool folder)
-{
-    if (path == NULL || path[0] == '\0') return;
-    if (folder ? mega_file_exists(path) : mega_folder_exists(path)) {
-        mega_config_problem(cfg, MEGA_ERR_USAGE, "%s %s: it is a %s; expected the name of a %s", option, path,
-                            folder ? "file" : "folder", folder ? "folder" : "file");
-        return;
-    }
-    const char *there = !folder && mega_file_exists(path) ? path : nearest_folder(cfg, path);
-    if (there != path && !mega_folder_exists(there)) {
-        mega_config_problem(cfg, MEGA_ERR_IO, "%s %s: %s is a file, not a folder; choose another place", option, path,
-                            there);
-    } else if (try_place(path, there, folder) != MEGA_OK) {
-        mega_config_problem(cfg, MEGA_ERR_IO, "%s %s: %s", option, path, mega_error_message());
-    }
-}
-
-/* Where a training will write: told now, not at its first checkpoint. The first rank alone writes files. */
-void mega_rule_writes(mega_config *cfg)
-{
-    if (!cfg->skip_train) check_writable(cfg, "--save", cfg->save, true);
-    check_writable(cfg, "--data-cache-path", cfg->data_cache_path, true);
-    if (cfg->rank != 0) return;
-    check_writable(cfg, "--tensorboard-dir", cfg->tensorboard_dir, true);
-    check_writable(cfg, "--metrics-file", cfg->metrics_file, false);
-    if (!cfg->skip_train) check_writable(cfg, "--profile-trace", cfg->profile_trace, false);
-    check_writable(cfg, "--schedule-svg", cfg->schedule_svg, false);
 }

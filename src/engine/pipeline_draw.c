@@ -1,6 +1,7 @@
 /* Pipeline schedules over time: a simulation of all stages, and its pictures. */
 #include "megalith/pipeline_draw.h"
 #include "megalith/memory.h"
+#include "megalith/output.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -158,7 +159,8 @@ mega_status mega_pipeline_draw_svg(const mega_pipeline *p, mega_buffer *out)
     MEGA_TRY(simulated(p, &e, &end));
     mega_buffer_printf(out,
                        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%lld\" height=\"%d\" "
-                       "font-family=\"system-ui,sans-serif\" font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" "
+                       "font-family=\"system-ui,sans-serif\" font-size=\"11\">" MEGA_OUTPUT_SCHEDULE_MARK
+                       "\n<rect width=\"100%%\" height=\"100%%\" "
                        "fill=\"white\"/>\n<text x=\"10\" y=\"24\" font-size=\"14\">",
                        (long long)(LEFT + end * CELL + 10), TOP + p->stages * ROW + 10);
     put_title(p, end, out);

@@ -55,7 +55,8 @@ void train_trace_retry(trainer *t, bool is_last)
 {
     const char *path = t->cfg->profile_trace;
     if (t->trace.size == 0) return;
-    const mega_status st = mega_file_write_atomic(path, t->trace.data, t->trace.size);
+    mega_status st = mega_folder_create_for(path);
+    if (st == MEGA_OK) st = mega_file_write_atomic(path, t->trace.data, t->trace.size);
     if (st == MEGA_OK) train_line(t, "profile: %s; chrome://tracing or ui.perfetto.dev shows it", path);
     else if (is_last)
         mega_warn("--profile-trace %s: the trace is missing: %s", path, mega_error_message());

@@ -1,4 +1,5 @@
 /* A profile is a list of events in the order of their ends; table and trace are made from it at the end. */
+#include "megalith/output.h"
 #include "profile_impl.h"
 
 #include <stdio.h>
@@ -193,8 +194,10 @@ double mega_profile_begin(const mega_profile *p)
 
 void mega_profile_trace_head(mega_buffer *out)
 {
-    mega_buffer_printf(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
-                            "{\"name\":\"trace\",\"ph\":\"M\",\"pid\":0,\"args\":{}}");
+    mega_buffer_printf(out,
+                       "{\"displayTimeUnit\":\"ms\",%s,\"traceEvents\":[\n"
+                       "{\"name\":\"trace\",\"ph\":\"M\",\"pid\":0,\"args\":{}}",
+                       MEGA_OUTPUT_TRACE_MARK);
 }
 
 static void write_name(mega_buffer *out, const char *what, int pid, int tid, const char *name)

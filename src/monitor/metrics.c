@@ -127,15 +127,6 @@ static mega_status cut_rows(const mega_metrics *m)
     return st;
 }
 
-static mega_status make_folder(const char *path)
-{
-    char *folder = mega_path_folder(path);
-    if (folder == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--metrics-file %s: no memory for its folder's name", path);
-    const mega_status st = mega_folder_create(folder);
-    mega_free(folder);
-    return st;
-}
-
 static void free_metrics(mega_metrics *m)
 {
     mega_outbox_close(m->box);
@@ -146,7 +137,7 @@ static void free_metrics(mega_metrics *m)
 
 mega_status mega_metrics_open(mega_metrics **out, const char *path, const char *run, int64_t keep_through_iteration)
 {
-    MEGA_TRY(make_folder(path));
+    MEGA_TRY(mega_folder_create_for(path));
     MEGA_TRY(mega_metrics_check(path));
     mega_metrics *m = mega_calloc(1, sizeof *m);
     if (m == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--metrics-file %s: no memory for its writer", path);

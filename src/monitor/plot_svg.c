@@ -1,4 +1,5 @@
 /* Plots as SVG. */
+#include "megalith/output.h"
 #include "plot_impl.h"
 
 #include <math.h>
@@ -152,9 +153,10 @@ static int put_legend(mega_buffer *out, const mega_plot *p, double left, double 
 
 static void put_head(mega_buffer *out, double width, double height)
 {
-    mega_buffer_printf(
-        out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\">\n",
-        width, height, width, height);
+    mega_buffer_printf(out,
+                       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f "
+                       "%.0f\">" MEGA_OUTPUT_PLOT_MARK "\n",
+                       width, height, width, height);
     mega_buffer_puts(
         out,
         "<style>text{font-family:" FONT ";font-size:12px;fill:#334155}.h{font-size:17px;font-weight:600;fill:#0f172a}"

@@ -44,7 +44,7 @@ for same in "--genfile prompts.txt.out" "--genfile new --sample-output-file ./ne
     refuses "two outputs, $same" "--sample-output-file|--genfile|over each other" generate_samples_gpt --load model \
         --sample-input-file prompts.txt $same
 done
-"$MEGALITH" generate_samples_gpt --load model --genfile prompts.txt <prompts.txt >out 2>err && fail "standard input was overwritten"
+"$MEGALITH" generate_samples_gpt --load model --genfile prompts.txt --overwrite <prompts.txt >out 2>err && fail "standard input was overwritten"
 grep -q 'standard input' err && cmp -s prompts.txt kept.txt || fail "standard input and --genfile: $(cat err)"
 generate --sample-input-file prompts.txt --sample-output-file /dev/null --genfile /dev/null >out || fail "to nowhere, twice: $(cat err)"
 

@@ -49,4 +49,68 @@ mkfifo pipe && { cat pipe >piped & }
 train --metrics-file pipe
 wait
 [ "$(grep -c '"lm_loss"' piped)" = 4 ] || note "rows through a pipe: $(cat piped)"
+
+# --- other outputs: what somebody else wrote stays, what the same command wrote is replaced, --overwrite replaces all
+corpus='{"text": "a document of a corpus"}'
+# kept NAME FILE COMMAND…: refused, by --dry-run as well, as long as FILE is somebody's; then written, and written again
+kept() {
+    local name=$1 file=$2
+    shift 2
+    for words in "$corpus" "<svg xmlns=\"http://www.w3.org/2000/svg\"></svg>" '{"traceEvents":[]}' "some words"; do
+        echo "$words" >"$file"
+        for dry in '' --dry-run; do
+            refuses "$name ${dry:-run}" "$file: this file is there already and is not |nothing was changed|--overwrite" "$@" ${dry:+"$dry"}
+        done
+        [ "$(cat "$file")" = "$words" ] || note "$name: \"$words\" was replaced"
+    done
+    "$MEGALITH" "$@" --overwrite >log 2>&1 </dev/null || note "$name --overwrite"
+    [ "$(head -c 20 "$file")" != "some words" ] || note "$name: --overwrite replaced nothing"
+    cp "$file" written
+    "$MEGALITH" "$@" >log 2>&1 </dev/null || note "$name: over its own output"
+    : >"$file" # an empty file holds nothing
+    "$MEGALITH" "$@" >log 2>&1 </dev/null || note "$name: over an empty file"
+    mkdir -p linked && rm -f linked/* && mv "$file" linked/target && ln -s linked/target "$file"
+    "$MEGALITH" "$@" >log 2>&1 </dev/null || note "$name: through a link"
+    [ -L "$file" ] || note "$name: replaced a link"
+    rm -f "$file"
+    "$MEGALITH" "$@" >log 2>&1 </dev/null && [ -s "$file" ] || note "$name: where nothing was"
+}
+generate=(generate_samples_gpt --load a --out-seq-length 3 --num-threads 1 --seed 1)
+kept --genfile texts.jsonl "${generate[@]}" --num-samples 2 --genfile texts.jsonl
+echo "a quick" >prompts
+kept --sample-output-file prompts.out "${generate[@]}" --sample-input-file prompts
+kept --svg curve.svg plot first.jsonl --svg curve.svg
+kept --profile-trace trace.json "${base[@]}" --profile-trace trace.json --profile-step-start 1 --profile-step-end 2
+kept --schedule-svg schedule.svg plan pretrain_gpt --num-layers 4 --hidden-size 16 --num-attention-heads 2 --seq-length 16 \
+    --micro-batch-size 2 --global-batch-size 8 --world-size 2 --pipeline-model-parallel-size 2 --schedule-svg schedule.svg
+
+# a tokenizer: never over a model's or another program's vocabulary, over one of its own always
+learn() { "$MEGALITH" train_tokenizer --input text.txt --vocab-size 270 --workers 1 "$@" >log 2>&1 </dev/null; }
+mkdir -p others model && echo '{"a": 0}' >others/vocab.json && echo 'a b' >others/merges.txt
+learn --output own && learn --output own || note "train_tokenizer over its own output"
+cp own/* model/ && echo '{"model_type": "gpt2"}' >model/config.json
+cp -r others others.before && cp -r model model.before
+for folder in others model; do
+    for dry in '' --dry-run; do
+        refuses "train_tokenizer over $folder ${dry:-run}" "--output $folder: this vocabulary is there already and is not a tokenizer of train_tokenizer|--overwrite" \
+            train_tokenizer --input text.txt --vocab-size 270 --output $folder ${dry:+"$dry"}
+    done
+    diff -r $folder $folder.before >/dev/null || note "train_tokenizer changed $folder"
+done
+learn --output others --overwrite && ! cmp -s others/vocab.json others.before/vocab.json || note "train_tokenizer --overwrite"
+mkdir notes && echo x >notes/readme && learn --output notes || note "train_tokenizer beside other files"
+
+# --- data merge sees through links
+"$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --tokenizer-type ByteTokenizer --output-prefix two >log 2>&1 || note "two"
+sum=$(cat text_text_document.* | cksum)
+ln -s text_text_document.bin alias.bin && ln -s text_text_document.idx alias.idx && ln -s . here
+for output in alias here/text_text_document ./text_text_document; do
+    for dry in '' --dry-run; do
+        refuses "merge into $output ${dry:-run}" "--output-prefix $output is one of the data sets to merge" data merge \
+            --input text_text_document two_text_document --output-prefix $output ${dry:+"$dry"}
+    done
+done
+refuses "merge of a link into its target" "--output-prefix text_text_document is one of the data sets to merge (alias)" data merge \
+    --input alias two_text_document --output-prefix text_text_document
+[ "$(cat text_text_document.* | cksum)" = "$sum" ] || note "merge replaced its input"
 finish

@@ -1,0 +1,100 @@
+/* Outputs of this program, recognised by their content. */
+#include "megalith/output.h"
+#include "megalith/file.h"
+#include "megalith/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { HEAD = 4096, TAIL = 64 };
+
+/* The first and the last bytes of a file, as texts. */
+typedef struct ends {
+    char head[HEAD + 1], tail[TAIL + 1];
+} ends;
+
+static bool read_ends(const char *path, ends *out)
+{
+    FILE *f = fopen(path, "rb");
+    if (f == NULL) return false;
+    out->head[fread(out->head, 1, HEAD, f)] = '\0';
+    if (fseek(f, -TAIL, SEEK_END) != 0) rewind(f);
+    out->tail[fread(out->tail, 1, TAIL, f)] = '\0';
+    fclose(f);
+    return true;
+}
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static bool ends_with(const char *text, const char *with)
+{
+    const size_t n = strlen(text), m = strlen(with);
+    return n >= m && strcmp(text + n - m, with) == 0;
+}
+
+/* A corpus in JSON lines has texts too, but not whether they were finished. */
+static bool is_texts(const ends *e)
+{
+    return begins(e->head, "{\"text\":\"") &&
+           (ends_with(e->tail, ",\"finished\":true}\n") || ends_with(e->tail, ",\"finished\":false}\n"));
+}
+
+static bool is_output(const char *path, mega_output kind)
+{
+    ends e;
+    if (!read_ends(path, &e)) return false;
+    switch (kind) {
+    case MEGA_OUTPUT_PLOT: return begins(e.head, "<svg ") && strstr(e.head, MEGA_OUTPUT_PLOT_MARK) != NULL;
+    case MEGA_OUTPUT_SCHEDULE: return begins(e.head, "<svg ") && strstr(e.head, MEGA_OUTPUT_SCHEDULE_MARK) != NULL;
+    case MEGA_OUTPUT_TRACE: return begins(e.head, "{") && strstr(e.head, MEGA_OUTPUT_TRACE_MARK) != NULL;
+    case MEGA_OUTPUT_TEXTS: return is_texts(&e);
+    case MEGA_OUTPUT_SAMPLES: return begins(e.head, "\nContext:");
+    case MEGA_OUTPUT_TOKENIZER: break;
+    }
+    return false;
+}
+
+static bool holds(const char *folder, const char *name, char path[])
+{
+    snprintf(path, HEAD, "%s/%s", folder, name);
+    return mega_file_exists(path);
+}
+
+/* Beside a model (config.json) a vocabulary is the model's, whoever wrote it. Our tokenizer.json has the pre-tokenizer
+ * on one line; the tokenizers library breaks it. */
+static bool is_free_for_tokenizer(const char *folder)
+{
+    static const char *const replaced[] = {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt"};
+    char path[HEAD];
+    ends e;
+    bool is_there = false;
+    if (!mega_folder_exists(folder)) return !mega_file_exists(folder);
+    for (size_t i = 0; i < sizeof replaced / sizeof *replaced; i++) is_there |= holds(folder, replaced[i], path);
+    if (!is_there) return true;
+    if (holds(folder, "config.json", path)) return false;
+    return holds(folder, "tokenizer.json", path) && read_ends(path, &e) &&
+           begins(e.head, "{\n  \"version\": \"1.0\",") && strstr(e.head, "\n  \"pre_tokenizer\": {\"type\": ") != NULL;
+}
+
+bool mega_output_is_free(const char *path, mega_output kind)
+{
+    int64_t size = 0;
+    if (kind == MEGA_OUTPUT_TOKENIZER) return is_free_for_tokenizer(path);
+    if (!mega_file_is_regular(path)) return true;
+    if (mega_file_size(path, &size) == MEGA_OK && size == 0) return true;
+    return is_output(path, kind);
+}
+
+const char *mega_output_name(mega_output kind)
+{
+    static const char *const name[] = {"a plot of megalith",
+                                       "a schedule drawn by megalith",
+                                       "a trace of megalith",
+                                       "JSON lines of generate_samples_gpt",
+                                       "samples of generate_samples_gpt",
+                                       "a tokenizer of train_tokenizer"};
+    return name[kind];
+}
