@@ -6,10 +6,13 @@
 /* Tokens looked at before the first step, so that a wrong tokenizer is told at once and not after an hour. */
 enum { PROBE_TOKENS = 1 << 20 };
 
+/* Megatron's numbers, which fix the order: what the whole training reads, even where this run ends earlier. Without
+ * training it is one evaluation. */
 static int64_t batches_of_validation(const trainer *t)
 {
     const mega_config *cfg = t->cfg;
-    return cfg->eval_iters == 0 ? 0 : (t->train_iters / cfg->eval_interval + 1) * cfg->eval_iters;
+    const int64_t during = cfg->skip_train ? 0 : t->train_iters / cfg->eval_interval;
+    return cfg->eval_iters == 0 ? 0 : (during + 1) * cfg->eval_iters;
 }
 
 static mega_sampler_type sampler_type(const trainer *t)
@@ -78,6 +81,7 @@ static int64_t train_samples(const trainer *t)
     const mega_config *cfg = t->cfg;
     const int64_t all = t->train_iters * cfg->global_batch_size,
                   to_go = (t->train_iters - t->first_iteration) * cfg->global_batch_size;
+    if (cfg->skip_train) return 0;
     if (cfg->train_samples > 0) return cfg->train_samples;
     return to_go > 0 && cfg->consumed_train_samples + to_go > all ? cfg->consumed_train_samples + to_go : all;
 }
@@ -145,6 +149,7 @@ static mega_status look_at_data(trainer *t)
 mega_status train_check_data(trainer *t)
 {
     const mega_config *cfg = t->cfg;
+    train_plan_iterations(t);
     mega_gpt_data_options o = data_options(t);
     const int given = o.num_data_path + o.num_separate[0] + o.num_separate[1] + o.num_separate[2];
     if (given == 0 || mega_config_is_faulty(cfg, MEGA_TOPIC_DATA)) return MEGA_OK;

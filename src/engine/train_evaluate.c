@@ -17,11 +17,12 @@ static void show(const trainer *t, mega_progress *shown, int64_t done, int64_t t
     t->io->status(t->io->user, text);
 }
 
-/* Where an evaluation of `total` samples begins. The set is sized from this command's options, and a checkpoint may
- * have consumed more than that in a run of other options: then the blocks of `total` come round again. */
+/* Where an evaluation of `total` samples begins: at the first sample where nothing is trained, as in Megatron. The set
+ * is sized from this command's options, and a checkpoint may have consumed more than that in a run of other options:
+ * then the blocks of `total` come round again. */
 static int64_t first_sample(const trainer *t, int split, int64_t total)
 {
-    if (split != MEGA_SPLIT_VALID) return 0;
+    if (split != MEGA_SPLIT_VALID || t->cfg->skip_train) return 0;
     const int64_t consumed = mega_engine_progress_get(t->engine)->consumed_valid_samples;
     const int64_t blocks = mega_gpt_data_samples(t->data[split]) / total;
     const bool comes_round = t->cfg->dataloader_type == MEGA_DATALOADER_CYCLIC; /* by itself */

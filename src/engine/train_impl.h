@@ -122,6 +122,7 @@ bool train_takes_shape(const trainer *t);      /* of the network from the checkp
 bool train_names_tokenizer(const trainer *t);  /* by options; else it is looked for in the checkpoint */
 mega_status train_open_tokenizer(trainer *t);
 void train_say_tokenizer(const trainer *t);
+void train_plan_iterations(trainer *t);      /* of --train-samples, before the engine is built */
 mega_status train_build_network(trainer *t); /* t->gpt */
 mega_status train_build_engine(trainer *t);
 mega_status train_check_shape(const trainer *t); /* t->gpt against the open checkpoint, if there is one */

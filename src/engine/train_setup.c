@@ -172,6 +172,18 @@ static void count_iterations(trainer *t)
         cfg->iteration + mega_batch_ramp_iterations(&t->batch, cfg->consumed_train_samples, cfg->train_samples);
 }
 
+void train_plan_iterations(trainer *t)
+{
+    mega_engine_options o;
+    if (mega_config_is_faulty(t->cfg, MEGA_TOPIC_OPTIONS)) return;
+    if (mega_engine_options_from_config(&o, t->cfg) != MEGA_OK) {
+        mega_error_clear(); /* told when the engine is built */
+        return;
+    }
+    t->batch = o.batch;
+    count_iterations(t);
+}
+
 mega_status train_build_network(trainer *t)
 {
     MEGA_TRY(mega_gpt_from_config(&t->gpt, t->cfg, t->vocab_rows));

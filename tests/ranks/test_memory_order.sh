@@ -22,6 +22,20 @@ done
 "$MEGALITH" "${base[@]}" --exit-interval 2 >log 2>&1 || note "one rank"
 is_sanitized || awk '/memory \(MB\)/ { exit !($NF < 1.03 * $(NF - 7)) }' log || note "more was taken than planned: $(grep 'memory (MB)' log)"
 
+# --- the same for a number of samples in place of iterations, and nothing for what an evaluation alone does not read
+"$MEGALITH" "${base[@]/--train-iters/--train-samples}" --eval-interval 1 --eval-iters 2 --dry-run >samples.log 2>&1 || note "--train-samples"
+"$MEGALITH" "${base[@]}" --train-iters 37500 --eval-interval 1 --eval-iters 2 --dry-run >iters.log 2>&1 || note "--train-iters 37500"
+[ "$(grep '^  order ' samples.log)" = "$(grep '^  order ' iters.log)" ] || note "300,000 samples: $(cat samples.log), 37,500 iterations of 8: $(cat iters.log)"
+"$MEGALITH" "${base[@]}" --train-iters 2 --save saved >log 2>&1 || note "a run to evaluate"
+for options in "--train-iters 2" "--train-iters 3000000 --eval-interval 1"; do
+    # shellcheck disable=SC2086
+    "$MEGALITH" "${base[@]}" $options --load saved --skip-train >log 2>&1 || note "$options --skip-train"
+    grep 'lm loss value' log >>evaluated
+    "$MEGALITH" "${base[@]}" $options --load saved --skip-train --dry-run >log 2>&1 || note "$options --skip-train --dry-run"
+    holds "$(row order log) < 1e5" "an evaluation reads 8 samples: $(cat log)"
+done
+[ "$(wc -l <evaluated)" -eq 4 ] && [ "$(sort -u evaluated | wc -l)" -eq 2 ] || note "one validation loss and one of the test: $(cat evaluated)"
+
 # --- two ranks, and no folder for the cache
 rm -r index-cache && touch index-cache
 ranks 2 "$MEGALITH" "${base[@]}" --dry-run >two.log 2>&1 </dev/null || note "--dry-run of two ranks"
