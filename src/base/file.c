@@ -191,7 +191,7 @@ mega_status mega_file_rename(const char *from, const char *to)
 /* Some file systems cannot exchange; then there is a moment at which `a` is missing. */
 static mega_status exchange_by_renames(const char *a, const char *b)
 {
-    char *aside = mega_format("%s.exchange-%ld", a, (long)getpid());
+    char *aside = mega_owned_path(a, ".exchange-");
     if (aside == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", a);
     mega_status st = mega_file_rename(a, aside);
     if (st == MEGA_OK) st = mega_file_rename(b, a);

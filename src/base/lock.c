@@ -21,7 +21,7 @@ struct mega_lock {
     char text[LOCK_TEXT_BYTES]; /* of the file */
     atomic_bool is_lost;
     int held; /* the file under flock; -1: it is not */
-    bool has_thread, ending;
+    bool has_thread, ending, took_over;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -128,6 +128,7 @@ static mega_status try_once(mega_lock *lock, const mega_lock_request *r, const c
     if (!is_stale && (!r->takeover || !found.is_ours)) return refuse(r, &found);
     MEGA_TRY(lock_file_end(r->path, found.text, beside, taken));
     if (*taken) tell_replaced(r, &found, is_stale);
+    lock->took_over = lock->took_over || (*taken && !is_stale);
     return MEGA_OK;
 }
 
@@ -192,7 +193,7 @@ mega_status mega_lock_acquire(mega_lock **out, const mega_lock_request *r)
     }
     st = take(lock, r, beside);
     if (st != MEGA_OK) goto end;
-    mega_temporaries_remove(folder, mega_path_base(r->path), "");
+    mega_temporaries_remove(folder, mega_path_base(r->path), "", false);
     st = thread_begin(lock);
     if (st == MEGA_OK) *out = lock;
     else
@@ -218,6 +219,11 @@ mega_status mega_lock_probe(const mega_lock_request *r)
 void mega_lock_renew(mega_lock *lock)
 {
     if (!lock_file_touch(lock->path, lock->text)) atomic_store(&lock->is_lost, true);
+}
+
+bool mega_lock_took_over(const mega_lock *lock)
+{
+    return lock == NULL || lock->took_over;
 }
 
 bool mega_lock_is_lost(const mega_lock *lock)

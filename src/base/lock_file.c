@@ -155,10 +155,18 @@ static bool try_flock(int fd)
     return rc == 0 || errno != EWOULDBLOCK;
 }
 
+/* A network file system has flock only for files that are open for writing; elsewhere the lock that another user's dead
+ * process left may be readable alone, in a folder that is ours to write to. */
+static int open_to_hold(const char *path)
+{
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    return fd < 0 && errno == EACCES ? open(path, O_RDONLY | O_CLOEXEC) : fd;
+}
+
 mega_status lock_file_hold(const char *path, int *out)
 {
     *out = -1;
-    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    const int fd = open_to_hold(path);
     if (fd < 0) return errno == ENOENT ? MEGA_OK : mega_file_refused(path, "open");
     for (int tries = 0; !try_flock(fd); tries++) {
         if (tries == HOLD_TRIES) {

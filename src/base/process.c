@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -42,36 +43,57 @@ static void kernel_name(char *out, size_t size)
     snprintf(out, size, "%s/%s", boot, space);
 }
 
-/* Fields 3 and 22 of /proc/PID/stat. The name before them may hold blanks and brackets. */
-static bool read_stat(long pid, char *state, uint64_t *start)
+/* Of /proc/PID/stat. */
+typedef struct process_stat {
+    char state;
+    long threads;
+    uint64_t start;
+} process_stat;
+
+/* Fields 3, 20 and 22. The name before them may hold blanks and brackets. */
+static bool read_stat(process_stat *out, long pid)
 {
     char path[48], text[1024];
     snprintf(path, sizeof path, "/proc/%ld/stat", pid);
     if (!mega_system_read(text, sizeof text, path)) return false;
     const char *at = strrchr(text, ')');
-    if (at == NULL || sscanf(at + 1, " %c", state) != 1) return false;
-    for (int field = 2; field < 22 && at != NULL; field++) at = strchr(at + 1, ' ');
-    return at != NULL && sscanf(at, " %" SCNu64, start) == 1;
+    if (at == NULL || sscanf(at + 1, " %c", &out->state) != 1) return false;
+    for (int field = 2; field < 20 && at != NULL; field++) at = strchr(at + 1, ' ');
+    return at != NULL && sscanf(at, " %ld %*d %" SCNu64, &out->threads, &out->start) == 2;
+}
+
+/* The first thread of a killed process may be gone while another still is in a call that writes. */
+static bool has_ended(const process_stat *s)
+{
+    return (s->state == 'Z' && s->threads <= 1) || s->state == 'X';
+}
+
+/* False in a PID namespace that has no /proc of its own: the ids there are those of another. */
+static bool proc_is_of_our_namespace(long pid)
+{
+    char text[24] = "";
+    return readlink("/proc/self", text, sizeof text - 1) > 0 && strtol(text, NULL, 10) == pid;
 }
 
 void mega_process_self(mega_process *out)
 {
-    char state;
+    process_stat s;
     memset(out, 0, sizeof *out);
     mega_host_name(out->host);
     kernel_name(out->kernel, sizeof out->kernel);
     out->pid = (long)getpid();
-    if (!read_stat(out->pid, &state, &out->start)) out->start = 0;
+    if (proc_is_of_our_namespace(out->pid) && read_stat(&s, out->pid)) out->start = s.start;
 }
 
 mega_process_state mega_process_look(const mega_process *p)
 {
     mega_process self;
-    char state;
-    uint64_t start;
+    process_stat s;
     mega_process_self(&self);
+    if (self.kernel[0] == '\0') return MEGA_PROCESS_ELSEWHERE;
     if (strcmp(p->host, self.host) != 0 || strcmp(p->kernel, self.kernel) != 0) return MEGA_PROCESS_ELSEWHERE;
     if (p->pid <= 0 || (kill((pid_t)p->pid, 0) != 0 && errno == ESRCH)) return MEGA_PROCESS_DEAD;
-    if (p->start == 0 || !read_stat(p->pid, &state, &start)) return MEGA_PROCESS_ALIVE;
-    return start != p->start || state == 'Z' || state == 'X' ? MEGA_PROCESS_DEAD : MEGA_PROCESS_ALIVE;
+    if (self.start == 0 || !read_stat(&s, p->pid)) return MEGA_PROCESS_ALIVE;
+    const bool is_another = p->start != 0 && p->start != s.start;
+    return is_another || has_ended(&s) ? MEGA_PROCESS_DEAD : MEGA_PROCESS_ALIVE;
 }

@@ -1,6 +1,6 @@
 /* Writing a checkpoint such that a crash at any instant leaves the one before it whole and found:
  *
- *   everything into iter_N.tmp-HOST-PID, each file synced, then its folders   nothing is visible yet
+ *   everything into iter_N.tmp-OWNER, each file synced, then its folders   nothing is visible yet
  *   rename to iter_N (or exchange with an existing one), sync SAVE            the folder is there, whole or not at all
  *   the tracker, atomically                                                   the run goes on from it
  *   what is older than --keep-checkpoints is renamed, synced, removed
@@ -17,7 +17,7 @@ enum { MOST_FILES = 3 };
 
 typedef struct saver {
     const mega_checkpoint_save *save;
-    char *final, *temporary; /* SAVE/iter_N, SAVE/iter_N.tmp-HOST-PID; of the first rank's process */
+    char *final, *temporary; /* SAVE/iter_N, SAVE/iter_N.tmp-OWNER; of the first rank's process */
     mega_checksums sums;
     mega_tensor_file file[MOST_FILES]; /* the weights first */
     int num_files;
@@ -195,7 +195,7 @@ static mega_status begin(saver *s)
     MEGA_TRY(check_existing(s));
     MEGA_TRY(prepare_folder(v->folder));
     if (mega_tracker_read(&current, v->folder) != MEGA_OK) mega_error_clear();
-    mega_leftovers_remove(v->folder, current);
+    mega_leftovers_remove(v->folder, current, !mega_lock_took_over(v->lock));
     return write_files(s);
 }
 
@@ -211,7 +211,7 @@ static void discard(const saver *s)
 static mega_status end(const saver *s)
 {
     MEGA_TRY(mega_checkpoint_commit(s->save, s->final, s->temporary));
-    mega_leftovers_remove(s->save->folder, -1);
+    mega_leftovers_remove(s->save->folder, -1, !mega_lock_took_over(s->save->lock));
     if (mega_checkpoint_prune(s->save) != MEGA_OK)
         mega_warn("older checkpoints are not removed: %s", mega_error_message());
     return MEGA_OK;

@@ -120,12 +120,13 @@ bool mega_iteration_parse(const char *name, int64_t *iteration); /* "iter_000010
 mega_status mega_iteration_is_foreign(bool *out, const char *path);
 mega_status mega_iteration_refuse(const char *save, int64_t iteration); /* the error for one that is */
 char *mega_iteration_path(const char *save, int64_t iteration); /* SAVE/iter_0000100, new block; NULL: no memory */
-/* SAVE/iter_0000100.tmp-HOST-PID of this process. */
+/* SAVE/iter_0000100.tmp-OWNER of this process. */
 char *mega_iteration_temporary(const char *save, int64_t iteration);
 /* Makes a folder and everything above it such that it outlives a crash. */
 mega_status mega_folder_create_durably(const char *path);
-/* Removes what dead runs left behind, but for what may be the only copy of iteration `keep` (-1: none). */
-void mega_leftovers_remove(const char *save, int64_t keep);
+/* Removes what dead runs left, except what may be the only copy of iteration `keep` (-1: none). is_locked: what any run
+ * left, because the caller has the lock of SAVE and took it from no run that lives. */
+void mega_leftovers_remove(const char *save, int64_t keep, bool is_locked);
 /* A left-over that holds iteration `iteration` whole, or NULL: after a crash between the two renames with which file
  * systems that cannot exchange replace a folder. New block. */
 char *mega_leftover_find(const char *save, int64_t iteration);

@@ -61,9 +61,33 @@ mega_status mega_iteration_refuse(const char *save, int64_t iteration)
                      save, iteration);
 }
 
+/* A tracker that names a folder of another program is that program's: the first save would replace it. */
+static mega_status check_tracker(const char *save)
+{
+    int64_t iteration = 0;
+    bool is_foreign = false;
+    if (mega_tracker_read(&iteration, save) != MEGA_OK) {
+        mega_error_clear(); /* none, or one that names nothing */
+        return MEGA_OK;
+    }
+    char *path = iteration >= 0 ? mega_iteration_path(save, iteration) : mega_path_join(save, "release");
+    mega_status st = path != NULL ? mega_iteration_is_foreign(&is_foreign, path)
+                                  : MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", save);
+    if (is_foreign)
+        st = MEGA_FAIL(MEGA_ERR_USAGE,
+                       "--save %s: its " MEGA_TRACKER
+                       " names %s, which was not written by megalith (it has no " MEGA_CHECKSUMS_FILE
+                       "), and would be replaced by the first save; move both away or choose "
+                       "another --save",
+                       save, mega_path_base(path));
+    mega_free(path);
+    return st;
+}
+
 mega_status mega_checkpoint_check_foreign(const char *save, int64_t after, int64_t until)
 {
     mega_names names = {0};
+    MEGA_TRY(check_tracker(save));
     MEGA_TRY(mega_folder_list(&names, save));
     mega_status st = MEGA_OK;
     for (size_t i = 0; i < names.count && st == MEGA_OK; i++) {
@@ -166,17 +190,17 @@ static bool parse_leftover(const char *name, int64_t *iteration, const char **ow
     const size_t t = sizeof TEMPORARY - 1, a = sizeof SET_ASIDE - 1;
     const bool temporary = strncmp(rest, TEMPORARY, t) == 0, aside = strncmp(rest, SET_ASIDE, a) == 0;
     *owner = rest + (temporary ? t : a);
-    return temporary || aside;
+    return (temporary || aside) && mega_owner_is_known(*owner);
 }
 
-static void remove_leftover(const char *save, const char *name, int64_t keep)
+static void remove_leftover(const char *save, const char *name, int64_t keep, bool is_locked)
 {
     int64_t iteration = 0;
     const char *owner = NULL;
     if (!parse_leftover(name, &iteration, &owner)) return;
     char *path = mega_path_join(save, name), *final = mega_iteration_path(save, iteration);
     const bool needed = final != NULL && iteration == keep && iteration >= 0 && !mega_folder_exists(final);
-    if (path != NULL && final != NULL && !needed && mega_owner_is_dead(owner, path)) {
+    if (path != NULL && final != NULL && !needed && (is_locked || mega_owner_is_dead(owner, path))) {
         if (mega_tree_remove(path) == MEGA_OK) mega_info("removed %s, which an interrupted run left behind", path);
         else
             mega_warn("%s", mega_error_message()); /* it only takes up space */
@@ -185,11 +209,11 @@ static void remove_leftover(const char *save, const char *name, int64_t keep)
     mega_free(final);
 }
 
-void mega_leftovers_remove(const char *save, int64_t keep)
+void mega_leftovers_remove(const char *save, int64_t keep, bool is_locked)
 {
     mega_names names = {0};
     if (mega_folder_list(&names, save) != MEGA_OK) return;
-    for (size_t i = 0; i < names.count; i++) remove_leftover(save, names.name[i], keep);
+    for (size_t i = 0; i < names.count; i++) remove_leftover(save, names.name[i], keep, is_locked);
     mega_names_fini(&names);
 }
 

@@ -43,7 +43,7 @@ enum { MEGA_NPY_HEADER_MAX = 256 };
 size_t mega_npy_element(mega_npy_type type);
 /* Header of an array [rows] (columns 0) or [rows, columns]; returns its size, a multiple of 64. */
 size_t mega_npy_header(char out[MEGA_NPY_HEADER_MAX], mega_npy_type type, int64_t rows, int64_t columns);
-/* Writes PATH.tmp-HOST-PID, syncs and renames. crc: CRC-32C of the whole file. */
+/* Writes PATH.tmp-OWNER, syncs and renames. crc: CRC-32C of the whole file. */
 mega_status mega_npy_write(const char *path, mega_npy_type type, int64_t rows, int64_t columns, const void *data,
                            uint32_t *out_crc);
 

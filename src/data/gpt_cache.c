@@ -165,8 +165,8 @@ static bool cache_load(mega_gpt_index *out, cache_files *c, const mega_gpt_index
 /* Of any data set and run, so that a run that is killed over and over does not fill the folder. */
 static void remove_leftovers(const char *folder)
 {
-    for (int i = 0; i < ARRAYS; i++) mega_temporaries_remove(folder, "", array_name[i]);
-    mega_temporaries_remove(folder, "", "-GPTDataset-description.txt");
+    for (int i = 0; i < ARRAYS; i++) mega_temporaries_remove(folder, "", array_name[i], false);
+    mega_temporaries_remove(folder, "", "-GPTDataset-description.txt", false);
 }
 
 static mega_status cache_store(cache_files *c, const mega_gpt_index *index)

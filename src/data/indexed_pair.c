@@ -1,7 +1,7 @@
 /* A .bin and an .idx that get their names together, although a file system renames one file at a time.
  *
- *   PREFIX.bin.tmp-HOST-PID → PREFIX.bin.megalith-new       whole and synced; nothing visible yet
- *   PREFIX.idx.tmp-HOST-PID → PREFIX.idx.megalith-new       from here on the new pair is the one that counts
+ *   PREFIX.bin.tmp-OWNER → PREFIX.bin.megalith-new       whole and synced; nothing visible yet
+ *   PREFIX.idx.tmp-OWNER → PREFIX.idx.megalith-new       from here on the new pair is the one that counts
  *   PREFIX.idx → PREFIX.idx.megalith-old, .bin likewise     no reader of any program finds an .idx now
  *   PREFIX.bin.megalith-new → PREFIX.bin
  *   PREFIX.idx.megalith-new → PREFIX.idx                    done; the old files are removed

@@ -45,7 +45,7 @@ static mega_status prepare_parts(mega_indexed_writer *w)
         const char *final = w->pair.path[PAIR_BIN + i], *name = mega_path_base(final);
         w->part[i] = mega_temporary_path(final);
         if (w->part[i] == NULL) return no_memory(w);
-        mega_temporaries_remove(w->pair.folder, name, name);
+        mega_temporaries_remove(w->pair.folder, name, name, true);
     }
     return MEGA_OK;
 }

@@ -143,7 +143,7 @@ static mega_status write_file(file_set *set, int which, mega_buffer *text)
     if (set->path[which] != NULL) set->temporary[which] = mega_temporary_path(set->path[which]);
     if (set->temporary[which] == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "%s/%s: no memory", set->folder, file_name[which]);
-    mega_temporaries_remove(set->folder, file_name[which], file_name[which]);
+    mega_temporaries_remove(set->folder, file_name[which], file_name[which], false);
     MEGA_TRY(mega_writer_create(&w, set->temporary[which]));
     mega_writer_expect(w, (int64_t)text->size);
     mega_writer_write(w, text->data, text->size); /* close tells */

@@ -334,24 +334,47 @@ static void atomic_write_shows_old_or_new(void **state)
     mega_names_fini(&names);
 }
 
-/* A process that is killed again and again leaves no more than its last try. */
+enum { NO_PROCESS = 4194999 }; /* above the largest id */
+
+/* The temporary path that process `pid` of this host would use. */
+static char *temporary_of(const char *path, long pid)
+{
+    char *own = mega_temporary_path(path);
+    char *out = mega_format("%.*s-%ld", (int)(strrchr(own, '-') - own), own, pid);
+    mega_free(own);
+    return out;
+}
+
+/* A process that is killed again and again leaves no more than its last try. What others named is not touched. */
 static void tries_of_the_dead_are_removed(void **state)
 {
     (void)state;
     const char *folder = mega_kit_temp_folder(), *path = mega_kit_path(folder, "f");
-    char *own = mega_temporary_path(path), *alive = mega_format("%s.tmp-%ld", path, (long)getppid());
+    char *own = mega_temporary_path(path), *alive = temporary_of(path, (long)getppid()),
+         *dead = temporary_of(path, NO_PROCESS), *other = temporary_of(mega_kit_path(folder, "other"), NO_PROCESS);
     mega_kit_write(own, "of an earlier process with our id");
     mega_kit_write(alive, "of a process that runs");
-    static const char *const names[] = {"f.tmp-4194999", "f.tmp-another.host-1", "f.tmp-notes", "other.tmp-4194999"};
-    static const bool stays[] = {false, true, true, true};
-    for (int i = 0; i < 4; i++) mega_kit_write(mega_kit_path(folder, names[i]), "x");
+    mega_kit_write(dead, "x");
+    mega_kit_write(other, "x");
+    static const char *const stays[] = {"f.tmp-4194999",     "f.tmp-notes",
+                                        "f.tmp-2020-01-01",  "f.tmp-another-0123abcd-1",
+                                        "f.tmp--0123abcd-1", "f.tmp-host-0123abcd-"};
+    enum { COUNT = sizeof stays / sizeof *stays };
+    for (int i = 0; i < COUNT; i++) mega_kit_write(mega_kit_path(folder, stays[i]), "x");
     assert_int_equal(mega_file_write_atomic(path, "new", 3), MEGA_OK);
     assert_content(path, "new");
     assert_false(mega_file_exists(own));
+    assert_false(mega_file_exists(dead));
     assert_true(mega_file_exists(alive));
-    for (int i = 0; i < 4; i++) assert_int_equal(mega_file_exists(mega_kit_path(folder, names[i])), stays[i]);
-    mega_temporaries_remove(folder, "", "her");
-    assert_false(mega_file_exists(mega_kit_path(folder, "other.tmp-4194999")));
+    for (int i = 0; i < COUNT; i++) assert_true(mega_file_exists(mega_kit_path(folder, stays[i])));
+    mega_temporaries_remove(folder, "", "her", false);
+    assert_false(mega_file_exists(other));
+    /* with a lock that says that nobody writes there */
+    mega_temporaries_remove(folder, "f", "f", true);
+    assert_false(mega_file_exists(alive));
+    for (int i = 0; i < COUNT; i++) assert_int_equal(mega_file_exists(mega_kit_path(folder, stays[i])), i != 3);
+    mega_free(other);
+    mega_free(dead);
     mega_free(alive);
     mega_free(own);
 }

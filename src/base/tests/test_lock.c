@@ -6,6 +6,7 @@
 #include "megalith/memory.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,6 +211,81 @@ static void a_commit_is_not_interrupted(void **state)
     assert_false(mega_file_exists(r.path));
 }
 
+/* A group's folder: another user died, and left a file that only that user may write. */
+static void lock_of_another_user_is_replaced(void **state)
+{
+    (void)state;
+    enum { NOBODY = 65534 };
+    int status;
+    mega_process dead;
+    const char *folder = mega_kit_temp_folder();
+    const mega_lock_request r = request_of(mega_kit_path(folder, "a.lock"));
+    mega_process_self(&dead);
+    dead.start++;
+    write_record(r.path, &dead);
+    assert_int_equal(chmod(r.path, 0444), 0);
+    assert_int_equal(chmod(folder, 0777), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        mega_lock *lock;
+        if (geteuid() == 0 && setuid(NOBODY) != 0) _exit(2);
+        const mega_status st = mega_lock_acquire(&lock, &r);
+        if (st != MEGA_OK) fprintf(stderr, "%s\n", mega_error_message());
+        if (st == MEGA_OK) mega_lock_release(lock);
+        _exit(st == MEGA_OK ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_false(mega_file_exists(r.path));
+}
+
+/* A container on this host with the host's name: its processes cannot be seen from here, nor ours from there. Whether
+ * it has a /proc of its own or ours. False where no such thing may be made. */
+static bool in_container(int (*run)(const void *), const void *user)
+{
+    int status;
+    const pid_t outer = fork();
+    if (outer == 0) {
+        if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) _exit(77);
+        const pid_t inner = fork();
+        if (inner == 0) _exit(run(user));
+        _exit(waitpid(inner, &status, 0) == inner && WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+    }
+    assert_int_equal(waitpid(outer, &status, 0), outer);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77) return false;
+    assert_int_equal(WEXITSTATUS(status), 0);
+    return true;
+}
+
+static int container_run(const void *user)
+{
+    const mega_lock_request *const r = user;
+    mega_lock *lock;
+    char *folder = mega_path_folder(r->path);
+    mega_temporaries_remove(folder, "f", "f", false);
+    mega_free(folder);
+    if (mega_lock_acquire(&lock, r) != MEGA_ERR_BUSY || strstr(mega_error_message(), "it renewed its lock") == NULL)
+        return 1;
+    return 0;
+}
+
+static void a_container_is_elsewhere(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    const mega_lock_request r = request_of(mega_kit_path(folder, "a.lock"));
+    char *ours = mega_temporary_path(mega_kit_path(folder, "f"));
+    mega_kit_write(ours, "being written");
+    mega_lock *lock = must_acquire(&r);
+    const bool is_possible = in_container(container_run, &r);
+    const bool stays = mega_file_exists(ours);
+    mega_lock_release(lock);
+    mega_free(ours);
+    if (!is_possible) skip();
+    assert_true(stays);
+}
+
 static void what_is_no_lock_stays(void **state)
 {
     (void)state;
@@ -306,7 +382,8 @@ int main(void)
         cmocka_unit_test(one_process_holds_it),         cmocka_unit_test(a_dead_process_of_this_host_is_stale),
         cmocka_unit_test(elsewhere_five_minutes_count), cmocka_unit_test(renewal_sets_the_time),
         cmocka_unit_test(takeover_is_noticed),          cmocka_unit_test(a_commit_is_not_interrupted),
-        cmocka_unit_test(what_is_no_lock_stays),        cmocka_unit_test(without_links_it_is_exclusive_too),
+        cmocka_unit_test(what_is_no_lock_stays),        cmocka_unit_test(lock_of_another_user_is_replaced),
+        cmocka_unit_test(a_container_is_elsewhere),     cmocka_unit_test(without_links_it_is_exclusive_too),
         cmocka_unit_test(one_of_many_gets_a_stale_one), cmocka_unit_test(allocation_failures),
     };
     return cmocka_run_group_tests_name("lock", tests, NULL, NULL);

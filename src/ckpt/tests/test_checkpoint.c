@@ -199,26 +199,36 @@ static void replaces_an_iteration(void **state)
     tiny_fini(&b);
 }
 
-/* Folders of runs that died are removed, those of runs that live are not. */
+/* The name that process `pid` of this host gives to what it writes. */
+static void name_of(char out[160], const char *stem, const char *mark, pid_t pid)
+{
+    char *own = mega_owned_path(stem, mark);
+    snprintf(out, 160, "%.*s-%ld", (int)(strrchr(own, '-') - own), own, (long)pid);
+    mega_free(own);
+}
+
+/* Folders of runs that died are removed, those of runs that live are not, nor what others named. */
 static void clears_leftovers(void **state)
 {
     (void)state;
     const char *folder = mega_kit_temp_folder();
-    char host[65] = {0};
-    gethostname(host, 64);
     const pid_t child = fork(); /* a process id that was alive and is not */
     if (child == 0) _exit(0);
     assert_int_equal(waitpid(child, NULL, 0), child);
-    char dead[160], alive[160], foreign[160], tracker[160], other[] = "iter_0000001.tmpfile";
-    snprintf(dead, sizeof dead, "iter_0000001.tmp-%s-%ld", host, (long)child);
-    snprintf(alive, sizeof alive, "iter_0000002.tmp-%s-%ld", host, (long)getppid());
-    snprintf(foreign, sizeof foreign, "iter_0000003.tmp-other-%s-1", host);
-    snprintf(tracker, sizeof tracker, "latest_checkpointed_iteration.txt.tmp-%ld", (long)child);
+    char dead[160], alive[160], tracker[160];
+    const char *foreign = "iter_0000003.tmp-other-0123abcd-1";
+    static const char *const others[] = {"iter_0000001.tmpfile", "iter_0000001.tmp-backup",
+                                         "iter_0000001.tmp-2020-01-01", "iter_0000001.exchange-old",
+                                         "iter_0000001.tmp-4194999"};
+    enum { OTHERS = sizeof others / sizeof *others };
+    name_of(dead, "iter_0000001", ".tmp-", child);
+    name_of(alive, "iter_0000002", ".tmp-", getppid());
+    name_of(tracker, "latest_checkpointed_iteration.txt", ".tmp-", child);
     tiny_ok(mega_folder_create(mega_kit_path(folder, mega_kit_path(dead, "state"))));
     tiny_ok(mega_folder_create(mega_kit_path(folder, alive)));
     tiny_ok(mega_folder_create(mega_kit_path(folder, foreign)));
     mega_kit_write(mega_kit_path(folder, tracker), "1");
-    mega_kit_write(mega_kit_path(folder, other), "1");
+    for (int i = 0; i < OTHERS; i++) tiny_ok(mega_folder_create(mega_kit_path(folder, others[i])));
     tiny m;
     tiny_init(&m, MEGA_F32, 6);
     write_iterations(&m, folder, 3, 3, 0);
@@ -226,11 +236,18 @@ static void clears_leftovers(void **state)
     assert_false(exists(folder, tracker));
     assert_true(exists(folder, alive));
     assert_true(exists(folder, foreign));
-    assert_true(exists(folder, other));
     const struct timespec long_ago[2] = {{1000000000, 0}, {1000000000, 0}};
     assert_int_equal(utimensat(AT_FDCWD, mega_kit_path(folder, foreign), long_ago, 0), 0);
     write_iterations(&m, folder, 4, 4, 0);
     assert_false(exists(folder, foreign));
+    assert_true(exists(folder, alive));
+    /* with the lock of SAVE, which nobody else writes to then */
+    mega_checkpoint_save save = tiny_save(&m, folder, 5, "{}");
+    tiny_ok(mega_checkpoint_lock(&save.lock, folder, false));
+    tiny_ok(mega_checkpoint_write(&save));
+    mega_lock_release(save.lock);
+    assert_false(exists(folder, alive));
+    for (int i = 0; i < OTHERS; i++) assert_true(exists(folder, others[i]));
     tiny_fini(&m);
 }
 
@@ -243,7 +260,9 @@ static void keeps_what_was_set_aside(void **state)
     tiny m;
     tiny_init(&m, MEGA_F32, 20);
     write_iterations(&m, folder, 10, 10, 0);
-    const char *aside = mega_kit_path(folder, "iter_0000010.exchange-2147483646");
+    char name[160];
+    name_of(name, "iter_0000010", ".exchange-", 2147483646);
+    const char *aside = mega_kit_path(folder, name);
     tiny_ok(mega_file_rename(mega_kit_path(folder, "iter_0000010"), aside));
     mega_checkpoint_save save = tiny_save(&m, folder, 20, "{}");
     m.param[15].local_shape[0] = 2;

@@ -43,11 +43,11 @@ static void record(void *user, const char *kind, const char *a, const char *b, c
         add_op(kind, a, b, bytes, size);
         return;
     }
-    char aside[600]; /* what mega_file_exchange does on file systems that cannot */
-    snprintf(aside, sizeof aside, "%s.exchange-%ld", a, (long)getpid());
+    char *aside = mega_owned_path(a, ".exchange-"); /* what mega_file_exchange does on file systems that cannot */
     add_op("rename", a, aside, NULL, 0);
     add_op("rename", b, a, NULL, 0);
     add_op("rename", aside, b, NULL, 0);
+    mega_free(aside);
 }
 
 static void forget_ops(void)

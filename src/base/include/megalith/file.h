@@ -81,19 +81,25 @@ mega_status mega_patch_open(mega_patch **out, const char *path, int64_t size, bo
 mega_status mega_patch_write(mega_patch *p, int64_t offset, const void *bytes, size_t n);
 mega_status mega_patch_close(mega_patch *p, bool sync); /* frees p also when it fails; NULL is fine */
 
-/* Writes PATH.tmp-HOST-PID, fsyncs, renames over PATH, fsyncs the folder: PATH is the old content or the new, never
+/* Writes PATH.tmp-OWNER, fsyncs, renames over PATH, fsyncs the folder: PATH is the old content or the new, never
  * between. What dead processes left of their tries is removed. Of a symbolic link the target is replaced and the link
  * stays; pipes and devices are written as they are. */
 mega_status mega_file_write_atomic(const char *path, const void *bytes, size_t n);
 
 /* Temporary files are named after their owner, so that others can tell when it is dead.
- * PATH.tmp-HOST-PID of this process, in a new block; NULL when memory is short. */
+ * PATH.tmp-HOST-KERNEL-PID of this process, in a new block; NULL when memory is short. KERNEL is 8 hex digits of its
+ * boot and PID namespace: containers on one host may have its name, and the same process ids. */
 char *mega_temporary_path(const char *path);
-/* Whether the process of "HOST-PID" (or "PID") is gone: one of this machine that does not run; of another machine, when
- * PATH was not touched for a day. A process takes its own left-overs for dead. */
+/* The same with another mark in the place of ".tmp-". */
+char *mega_owned_path(const char *path, const char *mark);
+/* Whether a text has the form HOST-KERNEL-PID. What users name "iter_0000100.tmp-old" does not. */
+bool mega_owner_is_known(const char *owner);
+/* Whether the process of HOST-KERNEL-PID is gone: one that can be seen from here and does not run, else when PATH was
+ * not touched for a day. A process takes its own left-overs for dead. False for other texts. */
 bool mega_owner_is_dead(const char *owner, const char *path);
-/* Removes files FOLDER/STEM.tmp-OWNER of dead owners whose STEM begins and ends as given. Never an error. */
-void mega_temporaries_remove(const char *folder, const char *begin, const char *end);
+/* Removes files FOLDER/STEM.tmp-OWNER of dead owners whose STEM begins and ends as given; is_locked: of all owners,
+ * because the caller holds a lock that they would need to go on. Never an error. */
+void mega_temporaries_remove(const char *folder, const char *begin, const char *end, bool is_locked);
 
 /* Tests: called after each operation that changed the file system, on this thread. op is one of "create", "write",
  * "fsync", "rename", "exchange", "mkdir", "unlink", "rmdir", "syncdir"; b, bytes, size as they apply (write: the bytes

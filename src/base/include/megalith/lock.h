@@ -42,6 +42,8 @@ mega_status mega_lock_check(const mega_lock *lock);
  * its name. Both accept NULL; let_go also a lock that is not held so. */
 mega_status mega_lock_hold(mega_lock *lock);
 void mega_lock_let_go(mega_lock *lock);
+/* Whether it was taken from a process that lives, which may go on writing until it notices. NULL: true. */
+bool mega_lock_took_over(const mega_lock *lock);
 /* What the last renewal found, without looking at the disk: safe inside a training step. */
 bool mega_lock_is_lost(const mega_lock *lock);
 /* Sets the file's time; the thread does it. What fails for a moment is tried again at the next renewal. */

@@ -17,14 +17,15 @@ typedef struct mega_process {
     char host[MEGA_HOST_BYTES];
     char kernel[96]; /* boot id and PID namespace; "" where /proc does not say */
     long pid;
-    uint64_t start; /* clock ticks after boot; 0 where /proc does not say */
+    uint64_t start; /* clock ticks after boot; 0 where it is not known, which no comparison minds */
 } mega_process;
 void mega_process_self(mega_process *out);
 
 typedef enum mega_process_state {
     MEGA_PROCESS_ALIVE,
     MEGA_PROCESS_DEAD,     /* also a zombie, and a process whose id another one has now */
-    MEGA_PROCESS_ELSEWHERE /* on another host, in another container or before a reboot: it cannot be known from here */
+    MEGA_PROCESS_ELSEWHERE /* on another host, in another container, before a reboot, or without /proc: not to be known
+                            */
 } mega_process_state;
 mega_process_state mega_process_look(const mega_process *p);
 

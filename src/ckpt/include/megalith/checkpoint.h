@@ -64,7 +64,7 @@ mega_status mega_checkpoint_lock(mega_lock **out, const char *save, bool takeove
 /* Whether mega_checkpoint_lock would be refused now; a folder that is missing is free. Takes and creates nothing. */
 mega_status mega_checkpoint_lock_probe(const char *save, bool takeover);
 /* Refuses a SAVE with an iteration folder above `after`, up to `until`, that another program wrote:
- * mega_checkpoint_write would refuse to replace it. */
+ * mega_checkpoint_write would refuse to replace it; also one whose tracker names such a folder. */
 mega_status mega_checkpoint_check_foreign(const char *save, int64_t after, int64_t until);
 /* Writes SAVE/run_id.txt: the run whose checkpoints follow. A run keeps its id when it is resumed. */
 mega_status mega_checkpoint_write_run_id(const char *save, const char id[MEGA_TOKEN_BYTES]);
