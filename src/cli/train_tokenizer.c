@@ -10,6 +10,7 @@
 #include "megalith/tokenizer_train.h"
 #include "signals.h"
 #include <string.h>
+#include <unistd.h>
 
 static const char command[] = "train_tokenizer";
 
@@ -38,7 +39,6 @@ static mega_status finish(mega_trainer *trainer, mega_tokenizer **out)
 /* The character vocabulary gets the file that --vocab-file takes; BPE's are written by save. */
 static mega_status write_folder(const mega_tokenizer *t, const char *folder)
 {
-    MEGA_TRY(mega_folder_create(folder));
     MEGA_TRY(mega_tokenizer_save(t, folder));
     if (strcmp(mega_tokenizer_type(t), "CharTokenizer") != 0) return MEGA_OK;
     char *path = mega_path_join(folder, "vocab.json");
@@ -48,23 +48,18 @@ static mega_status write_folder(const mega_tokenizer *t, const char *folder)
     return st;
 }
 
-/* Beside the folder, which is made when there is something to put there. Held while learning as well: a second process
- * is refused before its work and not after it. */
+/* In the folder, which may have several names. Held while learning as well: a second process is refused before its work
+ * and not after it. */
 static mega_status lock_output(mega_lock **out, const char *output)
 {
-    size_t n = strlen(output);
-    while (n > 1 && output[n - 1] == '/') n--;
-    char *path = mega_format("%.*s.lock", (int)n, output), *parent = path != NULL ? mega_path_folder(path) : NULL;
-    char *subject = mega_format("--output %s", output);
+    char *path = mega_path_join(output, "train_tokenizer.lock"), *subject = mega_format("--output %s", output);
     mega_status st = MEGA_OK;
-    if (parent == NULL || subject == NULL)
-        st = MEGA_FAIL(MEGA_ERR_MEMORY, "--output %s: no memory for its lock", output);
-    if (st == MEGA_OK) st = mega_folder_create(parent);
+    if (path == NULL || subject == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "--output %s: no memory for its lock", output);
+    if (st == MEGA_OK) st = mega_folder_create(output);
     if (st == MEGA_OK)
         st = mega_lock_acquire(
             out, &(mega_lock_request){.path = path, .subject = subject, .remedy = "choose another --output"});
     mega_free(subject);
-    mega_free(parent);
     mega_free(path);
     return st;
 }
@@ -117,10 +112,13 @@ static mega_status learn(const mega_config *cfg, mega_trainer *trainer, mega_loc
 
 static mega_status train(const mega_config *cfg, mega_trainer *trainer)
 {
-    mega_lock *lock;
-    MEGA_TRY(lock_output(&lock, cfg->train_tokenizer.output));
-    const mega_status st = learn(cfg, trainer, lock);
+    mega_lock *lock = NULL;
+    const char *output = cfg->train_tokenizer.output;
+    const bool is_new = !mega_folder_exists(output);
+    mega_status st = lock_output(&lock, output);
+    if (st == MEGA_OK) st = learn(cfg, trainer, lock);
     mega_lock_release(lock);
+    if (st != MEGA_OK && is_new) (void)rmdir(output); /* unless something is in it */
     return st;
 }
 
