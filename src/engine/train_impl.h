@@ -144,6 +144,9 @@ int64_t train_cyclic_epoch(const trainer *t, int64_t *permutation);
 /* train_owner.c: --save belongs to one run at a time */
 /* The first rank takes the lock of --save, unless it holds it or the folder is not there yet. --dry-run only looks. */
 mega_status train_lock_save(trainer *t);
+/* The same for a folder that was missing when train_lock_save and --load looked, and is there now. Refuses one that
+ * another run has filled with checkpoints in between. */
+mega_status train_lock_new_save(trainer *t);
 /* Whether a folder that the run may come to replace is somebody else's; before the checkpoint is loaded. */
 mega_status train_check_foreign(const trainer *t);
 /* Gives the run its id, unless the checkpoint brought one, and writes it to --save, where every folder that the run may

@@ -17,6 +17,18 @@ mega_status train_lock_save(trainer *t)
     return mega_checkpoint_lock(&t->lock, cfg->save, cfg->save_takeover);
 }
 
+mega_status train_lock_new_save(trainer *t)
+{
+    const char *save = t->cfg->save;
+    if (t->lock != NULL) return MEGA_OK;
+    MEGA_TRY(train_lock_save(t));
+    if (t->lock == NULL || mega_checkpoint_latest(save) < 0) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_BUSY,
+                     "--save %s: another run made this folder and saved checkpoints there while this one was starting; "
+                     "choose another --save, or start again with --load %s to resume from them",
+                     save, save);
+}
+
 mega_status train_check_foreign(const trainer *t)
 {
     const bool resumes = t->checkpoint != NULL && !t->cfg->finetune;

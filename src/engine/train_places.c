@@ -99,7 +99,7 @@ mega_status train_make_places(trainer *t)
     const mega_config *cfg = t->cfg;
     if (cfg->save == NULL || cfg->skip_train) return MEGA_OK;
     MEGA_TRY(train_agree(t, train_is_first(t) ? mega_checkpoint_prepare(cfg->save) : MEGA_OK));
-    MEGA_TRY(train_agree(t, train_lock_save(t)));
+    MEGA_TRY(train_agree(t, train_lock_new_save(t)));
     return mega_world_size(t->world) > 1 ? mega_checkpoint_prepare_shared(cfg->save, mega_world_comm(t->world))
                                          : MEGA_OK;
 }

@@ -47,6 +47,31 @@ refuses "a start that fails" "its network is not the one asked for" "${run[@]}" 
 "$MEGALITH" "${base[@]}" --train-iters 3 --skip-train --save nowhere >log 2>&1 || fail "--skip-train"
 [ ! -e nowhere ] || fail "--skip-train writes to --save"
 
+# --- SAVE is made while a run starts: it must not begin from nothing over what another saved meanwhile
+"$MEGALITH" train_tokenizer --input t.txt --vocab-size 258 --output bpe >log 2>&1 || fail "a tokenizer"
+mkfifo merges
+words=("${base[@]}" --tokenizer-type GPT2BPETokenizer --vocab-file bpe/vocab.json --train-iters 2 --save late --load late)
+"$MEGALITH" "${words[@]}" --merge-file merges >slow.log 2>&1 &
+slow=$!
+exec 3>merges # opens when the run reads it, which is after it has looked at SAVE
+"$MEGALITH" "${words[@]}" --merge-file bpe/merges.txt >log 2>&1 || fail "the faster run"
+before=$(cat late/iter_0000002/state/checksums.json)
+cat bpe/merges.txt >&3
+exec 3>&-
+wait $slow && fail "the slower run ends with status 0"
+grep -q 'error: .*--save late: another run made this folder and saved checkpoints there' slow.log || fail "the slower run does not say why: $(tail -n 3 slow.log)"
+[ "$(cat late/iter_0000002/state/checksums.json)" = "$before" ] || fail "the slower run replaced a checkpoint of the faster one"
+# --- and started in the same instant, one of them writes, or one after the other
+for i in 1 2 3 4 5; do
+    for k in 1 2; do "$MEGALITH" "${base[@]}" --train-iters 3 --save "both$i" --load "both$i" >both$k.log 2>&1 & pids[k]=$!; done
+    ended=0
+    for k in 1 2; do wait ${pids[k]} && ended=$((ended + 1)); done
+    grep -lq "on host $host has been writing there since\|another run made this folder" both[12].log
+    other=$?
+    [ $ended -eq 2 ] && grep -lq 'successfully loaded' both[12].log && other=0
+    [ $ended -ge 1 ] && [ $other -eq 0 ] || fail "two runs at once: $ended ended well: $(tail -n 2 both1.log both2.log)"
+done
+
 # --- folders in SAVE that are not ours are never replaced, and named before anything is computed
 foreign() { # NAME FILE: iter_0000004 with that file alone
     rm -rf other
@@ -58,6 +83,21 @@ foreign() { # NAME FILE: iter_0000004 with that file alone
 }
 foreign "a Hugging Face folder" config.json
 foreign "a folder of Megatron" mp_rank_00/model_optim_rng.pt
+# The tracker of another program names where that one goes on: it is not replaced either.
+tracked() { # NAME IN-TRACKER FOLDER
+    rm -rf other
+    mkdir -p "other/$3/mp_rank_00"
+    echo x >"other/$3/mp_rank_00/model_optim_rng.pt"
+    printf %s "$2" >other/latest_checkpointed_iteration.txt
+    refuses "$1" "--save other: its latest_checkpointed_iteration.txt names $3, which was not written by megalith|move both away" \
+        "${base[@]}" --train-iters 6 --save other
+    [ "$(cat other/latest_checkpointed_iteration.txt)" = "$2" ] || fail "$1: the tracker was changed"
+}
+tracked "a tracker of Megatron" 5000 iter_0005000
+tracked "a tracker of a release" release release
+mkdir -p mine/iter_0000100.tmp-backup mine/iter_0000100.exchange-old
+"$MEGALITH" "${base[@]}" --train-iters 2 --save mine >log 2>&1 || fail "a run beside folders with other endings"
+[ -d mine/iter_0000100.tmp-backup ] && [ -d mine/iter_0000100.exchange-old ] || fail "a user's copies were removed: $(cat log)"
 mkdir -p free/iter_0000004 free/iter_0000900
 echo x >free/iter_0000900/notes
 "$MEGALITH" "${base[@]}" --train-iters 6 --save free >log 2>&1 || fail "an empty folder, and one that is never reached"
