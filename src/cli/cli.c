@@ -46,7 +46,7 @@ bool mega_cli_speaks_utf8(void)
 
 bool mega_cli_is_terminal(FILE *stream)
 {
-    return isatty(fileno(stream)) == 1;
+    return isatty(stream == stderr ? STDERR_FILENO : STDOUT_FILENO) == 1; /* a guarded stream has no descriptor */
 }
 
 int mega_cli_python_words(int argc, char **argv)

@@ -1,6 +1,7 @@
 /* Commands over several ranks: one voice, and nobody waits for a rank that failed. */
 #include "cli.h"
 #include "launch.h"
+#include "output.h"
 #include "signals.h"
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ mega_status mega_cli_agree(mega_world *world, mega_status st)
 /* Every rank would print the same. */
 static mega_status silence(const mega_world *world)
 {
-    if (mega_world_rank(world) == 0 || freopen("/dev/null", "w", stdout) != NULL) return MEGA_OK;
+    if (mega_world_rank(world) == 0 || mega_cli_output_silence()) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_IO, "/dev/null: cannot be opened (%m); ranks but the first print there");
 }
 

@@ -2,6 +2,7 @@
  * seconds once a rank has said that it fails. */
 #include "launch.h"
 #include "megalith/threads.h"
+#include "output.h"
 #include "signals.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -40,6 +41,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 static void watch_signals(void)
 {
     mega_cli_signals_install(on_signal, 0);
+    mega_cli_output_guard(&asked);
     signal(SIGPIPE, SIG_IGN);
 }
 

@@ -1,5 +1,6 @@
 /* Signals that ask a command to stop. Everything here that a handler calls is async-signal-safe. */
 #include "signals.h"
+#include "output.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -55,14 +56,14 @@ void mega_cli_signal_answer(const char *prefix, int number, const char *effect)
     char line[512];
     const size_t most = sizeof line - 1;
     const int saved = errno;
-    struct pollfd to = {.fd = STDERR_FILENO, .events = POLLOUT};
+    struct pollfd to = {.fd = mega_cli_output_error_fd(), .events = POLLOUT};
     size_t n = put(line, 0, most, prefix);
     n = put(line, n, most, number == SIGINT ? "interrupted by " : "received ");
     n = put(line, n, most, mega_cli_signal_name(number));
     n = put(line, n, most, ": ");
     n = put(line, n, most, effect);
     line[n++] = '\n';
-    if (poll(&to, 1, 0) == 1 && (to.revents & POLLOUT) != 0 && write(STDERR_FILENO, line, n) < 0) errno = saved;
+    if (poll(&to, 1, 0) == 1 && (to.revents & POLLOUT) != 0 && write(to.fd, line, n) < 0) errno = saved;
     errno = saved;
 }
 
@@ -108,6 +109,7 @@ void mega_cli_signals_watch(const char *command, int rank, const char *effect)
     else
         snprintf(state.prefix, sizeof state.prefix, "megalith %.20s: ", command);
     state.rank = rank;
+    mega_cli_output_guard(&state.stop);
     mega_cli_signals_promise(effect);
     mega_cli_signals_install(on_signal, SA_RESTART);
 }

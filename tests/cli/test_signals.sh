@@ -24,6 +24,8 @@ send() {
     local began
     began=$(date +%s%3N)
     kill -"$1" "$run"
+    for _ in $(seq 1 1000); do kill -0 "$run" 2>/dev/null && sleep 0.02; done
+    kill -9 "$run" 2>/dev/null
     wait "$run"
     status=$?
     took=$(($(date +%s%3N) - began))
@@ -56,6 +58,44 @@ for row in TERM:SIGTERM 'INT:Ctrl-C .SIGINT.' HUP:SIGHUP USR1:SIGUSR1 USR2:SIGUS
         rm -rf keep
     fi
 done
+
+# --- nobody reads what a training prints: it waits, and a signal makes it save all the same
+for both in no yes; do
+    rm -rf keep err metrics pipe
+    mkfifo pipe
+    exec 4<>pipe
+    if [ $both = yes ]; then
+        "$MEGALITH" "${base[@]}" --eval-iters 0 --train-iters 100000 --metrics-file metrics >pipe 2>&1 &
+    else
+        "$MEGALITH" "${base[@]}" --eval-iters 0 --train-iters 100000 --metrics-file metrics >pipe 2>err &
+    fi
+    run=$!
+    rows=-1
+    for _ in $(seq 1 200); do
+        now=$(cat metrics 2>/dev/null | wc -l)
+        [ "$now" -gt 20 ] && [ "$now" = $rows ] && break
+        rows=$now
+        sleep 0.2
+    done
+    [ "$now" = $rows ] || note "a pipe that nobody reads does not hold the run"
+    send TERM
+    [ $status -eq 0 ] || note "a blocked output, both streams $both: exit status $status"
+    [ $took -le 5000 ] || note "a blocked output, both streams $both: the run ended $took ms later"
+    [ -s keep/latest_checkpointed_iteration.txt ] || note "a blocked output, both streams $both: nothing is saved"
+    if [ $both = no ]; then
+        answered "a blocked output" SIGTERM "saves and leaves"
+        grep -qE '^warning: nobody read standard output after the signal: [0-9]+ bytes' err || note "a blocked output: what is lost is not told"
+    fi
+    exec 4<&-
+done
+# a slow reader gets every line
+rm -rf keep
+"$MEGALITH" "${base[@]}" --eval-iters 0 --train-iters 300 2>err | (
+    sleep 0.5
+    cat >out
+)
+[ "$(grep -cE '^ iteration +[0-9]+/' out)" = 300 ] || note "a slow reader: lines are missing"
+rm -rf keep
 
 # --- under nohup a closed terminal is none of its business
 rm -f out err

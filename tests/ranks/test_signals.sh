@@ -76,6 +76,30 @@ for layout in tensor:TERM pipeline:HUP; do
     [ $((SECONDS - began)) -le 6 ] || note "SIG${layout#*:} in an evaluation: the run ended $((SECONDS - began)) s later"
 done
 
+# Nobody reads what launch prints: a signal passes all the same, and the ranks save.
+mkfifo pipe
+exec 4<>pipe
+mark=$((mark + 1))
+"$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --train-iters $mark --save keep --metrics-file metrics >pipe 2>err </dev/null &
+run=$!
+rows=-1
+for _ in $(seq 1 300); do # more than a pipe holds: launch waits for its reader, and the ranks for launch, or for nobody
+    now=$(cat metrics 2>/dev/null | wc -l)
+    [ "$now" -gt 400 ] && break
+    [ "$now" -gt 20 ] && [ "$now" = $rows ] && break
+    rows=$now
+    sleep 0.2
+done
+kill -TERM $run
+for _ in $(seq 1 300); do kill -0 "$run" 2>/dev/null && sleep 0.1; done
+kill -0 "$run" 2>/dev/null && fail "launch with a blocked output: the run goes on"
+wait $run
+status=$?
+[ $status -eq 0 ] || note "launch with a blocked output: exit status $status"
+[ -s keep/latest_checkpointed_iteration.txt ] || note "launch with a blocked output: nothing is saved"
+exec 4<&-
+rm -rf keep out err
+
 # While the ranks set up there is nothing to save: all leave, and no rank is reported as dead or failed.
 mark=$((mark + 1))
 "$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --train-iters 20 --exit-interval $mark --save keep --split 80,20,0 \
