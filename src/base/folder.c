@@ -59,6 +59,7 @@ mega_status mega_folder_create_for(const char *path)
 mega_status mega_folder_try(const char *path)
 {
     char *stem = mega_path_join(path, "megalith"), *name = stem != NULL ? mega_temporary_path(stem) : NULL;
+    mega_temporaries_remove(path, "megalith", "megalith", false); /* tries of dead processes */
     const int fd = name != NULL ? open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666) : -1;
     mega_status st = MEGA_OK;
     if (name == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", path);

@@ -1,6 +1,7 @@
 /* One file by two names: links of both kinds, other spellings, and names of files that are not there yet. */
 #include "kit.h"
 #include "megalith/file.h"
+#include "megalith/memory.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -60,7 +61,11 @@ static void one_folder_by_two_names(void **state)
     assert_true(mega_folder_same(whole, "none/a"));
     assert_true(mega_folder_same("/none", "//none/"));
     assert_false(mega_folder_same("/none", "none"));
+    char *killed = mega_temporary_path("here/megalith"); /* in the middle of a try */
+    mega_kit_write(killed, "");
     assert_int_equal(mega_folder_try("here"), MEGA_OK);
+    assert_false(mega_file_exists(killed));
+    mega_free(killed);
     assert_int_equal(mega_folder_try("none"), MEGA_ERR_NOT_FOUND);
     mega_names names;
     assert_int_equal(mega_folder_list(&names, "here"), MEGA_OK);
