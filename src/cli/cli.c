@@ -116,8 +116,7 @@ static void show_threads(const mega_config *cfg)
     }
 }
 
-/* What is wrong is printed by the first rank. */
-static bool give_up(mega_config *cfg, const char *command, mega_status st, int *exit_status)
+bool mega_cli_give_up(mega_config *cfg, const char *command, mega_status st, int *exit_status)
 {
     *exit_status = cfg->rank == 0 ? mega_cli_fail(command, st) : mega_cli_exit_status(st);
     mega_config_fini(cfg);
@@ -134,7 +133,7 @@ bool mega_cli_read_on(mega_world *world, mega_config *cfg, const char *command, 
     if (!is_first) sink.most = MEGA_LOG_ERROR; /* every rank reads the same options and would say the same */
     if (st == MEGA_OK) st = mega_config_read(cfg, command, argc, argv);
     st = mega_cli_agree(world, st);
-    if (st != MEGA_OK) return give_up(cfg, command, st, exit_status);
+    if (st != MEGA_OK) return mega_cli_give_up(cfg, command, st, exit_status);
     if (is_first) sink.most = cfg->log_level;
     if (!mega_config_is_faulty(cfg, MEGA_TOPIC_OPTIONS)) show_threads(cfg);
     return true;
@@ -146,12 +145,21 @@ bool mega_cli_parse_on(mega_world *world, mega_config *cfg, const char *command,
     if (!mega_cli_read_on(world, cfg, command, argc, argv, exit_status)) return false;
     /* a file that one host alone lacks ends the ranks of the others, too */
     const mega_status st = mega_cli_agree(world, mega_config_report(cfg));
-    return st == MEGA_OK || give_up(cfg, command, st, exit_status);
+    return st == MEGA_OK || mega_cli_give_up(cfg, command, st, exit_status);
 }
 
 mega_status mega_cli_team(mega_team **out, const mega_config *cfg)
 {
     return mega_team_create(out, mega_config_is_faulty(cfg, MEGA_TOPIC_OPTIONS) ? 1 : (int)cfg->num_threads);
+}
+
+bool mega_cli_parse_checked(mega_config *cfg, const char *command, int argc, char **argv, mega_cli_check *check,
+                            int *exit_status)
+{
+    if (!mega_cli_read_on(NULL, cfg, command, argc, argv, exit_status)) return false;
+    check(cfg);
+    const mega_status st = mega_config_report(cfg);
+    return st == MEGA_OK || mega_cli_give_up(cfg, command, st, exit_status);
 }
 
 bool mega_cli_parse(mega_config *cfg, const char *command, int argc, char **argv, int *exit_status)

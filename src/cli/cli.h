@@ -17,6 +17,12 @@
  *     if (!mega_cli_parse(&cfg, "tokenize", argc, argv, &exit_status)) return exit_status;
  */
 bool mega_cli_parse(mega_config *cfg, const char *command, int argc, char **argv, int *exit_status);
+/* The same, with what the command can find in files before it does anything: `check` adds mistakes to cfg
+ * (mega_config_add_mistake), which may hold some already, and all are reported together, to the run and to --dry-run.
+ */
+typedef void mega_cli_check(mega_config *cfg);
+bool mega_cli_parse_checked(mega_config *cfg, const char *command, int argc, char **argv, mega_cli_check *check,
+                            int *exit_status);
 /* The same on every rank of a world, collectively; mistakes are printed by the first, its own or those of another. */
 bool mega_cli_parse_on(mega_world *world, mega_config *cfg, const char *command, int argc, char **argv,
                        int *exit_status);
@@ -25,6 +31,8 @@ bool mega_cli_parse_on(mega_world *world, mega_config *cfg, const char *command,
  * with those that it finds in files. False: nothing could be read. */
 bool mega_cli_read_on(mega_world *world, mega_config *cfg, const char *command, int argc, char **argv,
                       int *exit_status);
+/* What is wrong is printed by the first rank; releases cfg, and returns false. */
+bool mega_cli_give_up(mega_config *cfg, const char *command, mega_status st, int *exit_status);
 /* Threads as the options say, or one where the options are wrong. */
 mega_status mega_cli_team(mega_team **out, const mega_config *cfg);
 

@@ -2,6 +2,7 @@
 #include "cli.h"
 #include "launch.h"
 #include "output.h"
+#include "megalith/model.h"
 #include "signals.h"
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,16 @@ bool mega_cli_is_other_rank(void)
     return rank > 0;
 }
 
+/* Beside other mistakes, which keep the command from opening --load itself. */
+static bool parse(mega_world *world, mega_config *cfg, const char *command, int argc, char **argv, int *exit_status)
+{
+    if (!mega_cli_read_on(world, cfg, command, argc, argv, exit_status)) return false;
+    const bool is_looked_for = cfg->rank == 0 && cfg->load != NULL && !mega_config_is_faulty(cfg, MEGA_TOPIC_READ);
+    if (is_looked_for && mega_config_report(cfg) != MEGA_OK) mega_config_add_mistake(cfg, mega_model_check(cfg->load));
+    const mega_status st = mega_cli_agree(world, mega_config_report(cfg));
+    return st == MEGA_OK || mega_cli_give_up(cfg, command, st, exit_status);
+}
+
 int mega_cli_on_ranks(const char *command, const char *on_signal, int argc, char **argv, mega_cli_run *run)
 {
     mega_world *world = NULL;
@@ -81,7 +92,7 @@ int mega_cli_on_ranks(const char *command, const char *on_signal, int argc, char
     if (st != MEGA_OK) return mega_cli_fail(command, st);
     mega_cli_signals_watch(command, launch_rank_number(), on_signal); /* the MPI library may have its own */
     if (mega_world_rank(world) == 0) launch_rank_say(LAUNCH_READY);
-    if (mega_cli_parse_on(world, &cfg, command, argc, argv, &exit_status)) {
+    if (parse(world, &cfg, command, argc, argv, &exit_status)) {
         mega_cli_watch(world, &cfg);
         launch_rank_begin(mega_world_local_size(world), cfg.num_threads);
         st = silence(world);

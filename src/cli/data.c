@@ -174,14 +174,13 @@ static mega_status collect(prefix_list *l, const mega_config *cfg)
     return MEGA_OK;
 }
 
-static mega_status check_all(const prefix_list *l)
+static void check_merge(mega_config *cfg, const prefix_list *l)
 {
     for (int64_t i = 0; i < l->count; i++) {
-        mega_indexed *ix;
-        MEGA_TRY(mega_indexed_open(&ix, l->item[i]));
+        mega_indexed *ix = NULL;
+        mega_config_add_mistake(cfg, mega_indexed_open(&ix, l->item[i]));
         mega_indexed_close(ix);
     }
-    return MEGA_OK;
 }
 
 static mega_status merge_all(mega_indexed_writer **w, const prefix_list *l, const char *output)
@@ -209,10 +208,7 @@ static mega_status merge(const mega_config *cfg)
     mega_indexed_writer *w = NULL;
     mega_status st = collect(&l, cfg);
     if (st == MEGA_OK && cfg->dry_run) {
-        st = check_all(&l);
-        if (st == MEGA_OK)
-            mega_cli_dry_run("%" PRId64 " data sets would be joined in %s.bin and .idx", l.count,
-                             cfg->data.output_prefix);
+        mega_cli_dry_run("%" PRId64 " data sets would be joined in %s.bin and .idx", l.count, cfg->data.output_prefix);
         prefix_list_fini(&l);
         return st;
     }
@@ -265,11 +261,22 @@ static int run(const mega_config *cfg)
                          MEGA_FAIL(MEGA_ERR_USAGE, "found \"%s\", expected show, info, verify or merge", verb));
 }
 
+static void check(mega_config *cfg)
+{
+    prefix_list l = {0};
+    if (cfg->positional.count == 0 || strcmp(cfg->positional.item[0], "merge") != 0) return;
+    if (cfg->data.output_prefix == NULL) return; /* said by merge */
+    const mega_status st = collect(&l, cfg);
+    mega_config_add_mistake(cfg, st);
+    if (st == MEGA_OK) check_merge(cfg, &l);
+    prefix_list_fini(&l);
+}
+
 int mega_command_data(int argc, char **argv)
 {
     mega_config cfg;
     int exit_status;
-    if (!mega_cli_parse(&cfg, command, argc, argv, &exit_status)) return exit_status;
+    if (!mega_cli_parse_checked(&cfg, command, argc, argv, check, &exit_status)) return exit_status;
     exit_status = run(&cfg);
     mega_config_fini(&cfg);
     return exit_status;

@@ -52,6 +52,8 @@ typedef mega_status generate_next(void *user, const char **prompt);
 /* generate_rounds.c: a round is a batch for each data-parallel rank, in the order of the prompts, so that batches hold
  * what one rank would put in them. */
 mega_status generate_open_rounds(session *s);
+/* Those of the command line: all that are too long, before the first is answered. */
+mega_status generate_check_prompts(session *s);
 void generate_close_rounds(session *s);
 mega_status generate_all(session *s, generate_next *next, void *user);
 

@@ -10,7 +10,6 @@ mega_status generate_output_open(generate_output *o, const char *path)
 {
     o->path = path;
     o->is_new = !mega_file_exists(path);
-    MEGA_TRY(mega_folder_create_for(path));
     return mega_writer_append_to(&o->writer, path);
 }
 

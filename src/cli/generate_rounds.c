@@ -88,6 +88,23 @@ static mega_status take_prompt(const session *s, const char *prompt, sequence *q
     return mega_ids_reserve(&q->fresh, most < 1 ? 1 : most);
 }
 
+static void check_prompt(session *s, const char *prompt)
+{
+    sequence q = {0};
+    mega_config_add_mistake(s->cfg, take_prompt(s, prompt, &q));
+    mega_ids_fini(&q.ids);
+    mega_ids_fini(&q.fresh);
+    mega_free(q.prompt);
+}
+
+mega_status generate_check_prompts(session *s)
+{
+    const mega_generate_options *o = &s->cfg->generate;
+    for (size_t i = 0; i < o->prompt.count; i++) check_prompt(s, o->prompt.item[i]);
+    if (o->prompt.count == 0 && o->num_samples > 0) check_prompt(s, "");
+    return mega_cli_agree(s->world, mega_config_report(s->cfg));
+}
+
 static mega_status read_round(session *s, generate_next *next, void *user, int64_t *count)
 {
     const char *prompt = NULL;

@@ -170,11 +170,22 @@ static mega_status draw_svg(mega_plot *p, const char *path)
     mega_buffer out = {0};
     p->width = p->height = 0;
     mega_status st = mega_plot_svg(p, &out);
-    if (st == MEGA_OK) st = mega_folder_create_for(path);
     if (st == MEGA_OK) st = mega_file_write_atomic(path, out.data, out.size);
     if (st == MEGA_OK) printf("wrote %s\n", path);
     mega_buffer_fini(&out);
     return st;
+}
+
+static void drawing_fini(drawing *d)
+{
+    for (int i = 0; i < d->count; i++) {
+        mega_curve_fini(&d->curve[i].data);
+        mega_free(d->curve[i].raw);
+        mega_free(d->curve[i].label);
+    }
+    mega_free(d->curve);
+    mega_free(d->series);
+    mega_free(d->title);
 }
 
 static mega_status run(const mega_config *cfg)
@@ -193,22 +204,23 @@ static mega_status run(const mega_config *cfg)
         st = draw_text(&d, &p, cfg);
         if (st == MEGA_OK && cfg->plot.svg != NULL) st = draw_svg(&p, cfg->plot.svg);
     }
-    for (int i = 0; i < d.count; i++) {
-        mega_curve_fini(&d.curve[i].data);
-        mega_free(d.curve[i].raw);
-        mega_free(d.curve[i].label);
-    }
-    mega_free(d.curve);
-    mega_free(d.series);
-    mega_free(d.title);
+    drawing_fini(&d);
     return st;
+}
+
+/* Beside other mistakes; without them the files are read by the run, and by --dry-run likewise. */
+static void check(mega_config *cfg)
+{
+    drawing d = {0};
+    if (mega_config_report(cfg) != MEGA_OK) mega_config_add_mistake(cfg, read_all(&d, cfg));
+    drawing_fini(&d);
 }
 
 int mega_command_plot(int argc, char **argv)
 {
     mega_config cfg;
     int exit_status;
-    if (!mega_cli_parse(&cfg, "plot", argc, argv, &exit_status)) return exit_status;
+    if (!mega_cli_parse_checked(&cfg, "plot", argc, argv, check, &exit_status)) return exit_status;
     const mega_status st = run(&cfg);
     mega_config_fini(&cfg);
     return st == MEGA_OK ? 0 : mega_cli_fail("plot", st);

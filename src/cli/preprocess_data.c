@@ -2,6 +2,7 @@
 #include "cli.h"
 #include "cli_tokenizer.h"
 #include "commands.h"
+#include "inputs.h"
 #include "megalith/file.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
@@ -33,9 +34,32 @@ static mega_preprocess_job job_from(const mega_config *cfg)
     };
 }
 
+static bool makes_vocabulary(const mega_config *cfg)
+{
+    return strcmp(cfg->tokenizer_type, "CharTokenizer") == 0 && !mega_file_exists(cfg->vocab_file);
+}
+
+static void check(mega_config *cfg)
+{
+    const mega_preprocess_job job = job_from(cfg);
+    const bool is_known = !mega_config_is_faulty(cfg, MEGA_TOPIC_OPTIONS | MEGA_TOPIC_TOKENIZER);
+    mega_tokenizer *tokenizer = NULL;
+    if (is_known && !makes_vocabulary(cfg)) mega_config_add_mistake(cfg, mega_cli_tokenizer(&tokenizer, cfg));
+    const mega_cli_inputs inputs = {.files = {.inputs = job.inputs,
+                                              .num_inputs = job.num_inputs,
+                                              .format = job.format,
+                                              .split_on_blank_lines = job.split_on_blank_lines},
+                                    .keys = job.keys,
+                                    .num_keys = job.num_keys,
+                                    .skip_bad_lines = job.skip_bad_lines,
+                                    .tokenizer = tokenizer};
+    mega_cli_check_inputs(cfg, &inputs);
+    mega_tokenizer_destroy(tokenizer);
+}
+
 static mega_status make_vocabulary(const mega_config *cfg, const mega_preprocess_job *job)
 {
-    if (strcmp(cfg->tokenizer_type, "CharTokenizer") != 0 || mega_file_exists(cfg->vocab_file)) return MEGA_OK;
+    if (!makes_vocabulary(cfg)) return MEGA_OK;
     MEGA_TRY(mega_preprocess_char_vocabulary(job, cfg->vocab_file));
     mega_info("%s: made from the characters of the input", cfg->vocab_file);
     return MEGA_OK;
@@ -83,7 +107,7 @@ int mega_command_preprocess_data(int argc, char **argv)
 {
     mega_config cfg;
     int exit_status;
-    if (!mega_cli_parse(&cfg, command, argc, argv, &exit_status)) return exit_status;
+    if (!mega_cli_parse_checked(&cfg, command, argc, argv, check, &exit_status)) return exit_status;
     exit_status = 0;
     if (cfg.dry_run) {
         mega_cli_dry_run("%zu inputs would be tokenized by %" PRId64 " threads into %s_KEY_document.bin and .idx",

@@ -203,6 +203,20 @@ static mega_status evaluate_file(const mega_loaded *l, const mega_config *cfg, c
     return st;
 }
 
+/* Reads all that is to be evaluated: a mistake in the last file is not reported after the first was evaluated. */
+static mega_status check_data(const mega_loaded *l, mega_config *cfg, mega_world *world)
+{
+    for (size_t i = 0; i < cfg->tasks.valid_data.count; i++) {
+        const char *path = cfg->tasks.valid_data.item[i];
+        reading r = {0};
+        const bool wikitext = strcmp(cfg->tasks.task, "WIKITEXT103") == 0;
+        mega_config_add_mistake(cfg, strcmp(cfg->tasks.task, "LAMBADA") == 0 ? mega_task_lambada_check(l, cfg, path)
+                                                                             : read_text(l, cfg, path, wikitext, &r));
+        mega_ids_fini(&r.ids);
+    }
+    return mega_cli_agree(world, mega_config_report(cfg));
+}
+
 static mega_status run(mega_loaded *l, mega_config *cfg, mega_world *world)
 {
     const mega_tasks_options *o = &cfg->tasks;
@@ -213,6 +227,7 @@ static mega_status run(mega_loaded *l, mega_config *cfg, mega_world *world)
     MEGA_TRY(mega_loaded_open(l, cfg, world));
     l->model.gpt.sequence_parallel = cfg->sequence_parallel;
     MEGA_TRY(mega_loaded_need_tokenizer(l));
+    MEGA_TRY(check_data(l, cfg, world));
     if (cfg->dry_run) {
         mega_cli_dry_run("%zu files would be read by %s", o->valid_data.count, l->model.folder);
         return MEGA_OK;

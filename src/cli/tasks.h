@@ -12,6 +12,7 @@ mega_status mega_task_text(const mega_config *cfg, const mega_document_chunk *ch
                            mega_document_text *out);
 
 /* LAMBADA: how often the last word of a passage is predicted. One line of result for the file. */
+mega_status mega_task_lambada_check(const mega_loaded *l, const mega_config *cfg, const char *path); /* reads it */
 mega_status mega_task_lambada(const mega_loaded *l, const mega_config *cfg, const char *path);
 
 #endif

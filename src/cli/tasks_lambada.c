@@ -79,7 +79,9 @@ static mega_status passage(lambada *t, int64_t record, mega_buffer *space, mega_
     MEGA_TRY(split_passage(t, &text, ids, &context));
     /* Data-parallel ranks take turns at the passages. */
     const mega_axis *dp = &t->l->model.layout->dp;
-    if (t->total++ % dp->size == dp->rank) MEGA_TRY(measure(t, ids, context));
+    const bool is_mine = t->total++ % dp->size == dp->rank;
+    if (t->generator == NULL) return MEGA_OK; /* it is only read */
+    if (is_mine) MEGA_TRY(measure(t, ids, context));
     if (t->cfg->rank == 0) mega_progress_update(&t->progress, t->chunk.position, (uint64_t)t->total);
     return MEGA_OK;
 }
@@ -96,6 +98,13 @@ static mega_status all_passages(lambada *t)
     mega_buffer_fini(&space);
     mega_ids_fini(&ids);
     return st;
+}
+
+static mega_status check_total(const lambada *t, const char *path)
+{
+    if (t->total > 0) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_FORMAT, "--valid-data %s: it holds no passage; expected JSON lines with the key %s", path,
+                     t->cfg->tasks.json_key);
 }
 
 static mega_status run(lambada *t, const char *path)
@@ -117,12 +126,21 @@ static mega_status run(lambada *t, const char *path)
     if (t->cfg->rank == 0) mega_progress_end(&t->progress, t->chunk.position, (uint64_t)t->total);
     if (t->empty > 0 && t->cfg->rank == 0)
         mega_warn("--valid-data %s: %lld passages without a word are left out", path, (long long)t->empty);
-    if (t->total == 0)
-        return MEGA_FAIL(MEGA_ERR_FORMAT, "--valid-data %s: it holds no passage; expected JSON lines with the key text",
-                         path);
+    MEGA_TRY(check_total(t, path));
     printf(" validation results on LAMBADA | number correct: %.4E | total examples: %.4E | avg accuracy: %.4E\n",
            (double)t->correct, (double)t->total, (double)t->correct / (double)t->total);
     return MEGA_OK;
+}
+
+mega_status mega_task_lambada_check(const mega_loaded *l, const mega_config *cfg, const char *path)
+{
+    lambada t = {.l = l, .cfg = cfg};
+    mega_status st = mega_task_open(&t.documents, cfg, path, true);
+    if (st == MEGA_OK) st = all_passages(&t);
+    if (st == MEGA_OK) st = check_total(&t, path);
+    mega_document_chunk_fini(&t.chunk);
+    mega_documents_close(t.documents);
+    return st;
 }
 
 mega_status mega_task_lambada(const mega_loaded *l, const mega_config *cfg, const char *path)

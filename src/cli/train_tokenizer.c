@@ -1,6 +1,7 @@
 /* megalith train_tokenizer: a vocabulary from text files. */
 #include "cli.h"
 #include "commands.h"
+#include "inputs.h"
 #include "megalith/file.h"
 #include "megalith/lock.h"
 #include "megalith/log.h"
@@ -139,11 +140,24 @@ static mega_status run(const mega_config *cfg)
     return st;
 }
 
+static void check(mega_config *cfg)
+{
+    const mega_train_tokenizer_options *o = &cfg->train_tokenizer;
+    const mega_cli_inputs inputs = {.files = {.inputs = (const char *const *)o->input.item,
+                                              .num_inputs = (int)o->input.count,
+                                              .format = (mega_document_format)o->input_format,
+                                              .split_on_blank_lines = o->split_on_blank_lines},
+                                    .keys = (const char *const *)o->json_keys.item,
+                                    .num_keys = (int)o->json_keys.count,
+                                    .skip_bad_lines = o->on_bad_line == MEGA_BAD_LINE_SKIP};
+    mega_cli_check_inputs(cfg, &inputs);
+}
+
 int mega_command_train_tokenizer(int argc, char **argv)
 {
     mega_config cfg;
     int exit_status;
-    if (!mega_cli_parse(&cfg, command, argc, argv, &exit_status)) return exit_status;
+    if (!mega_cli_parse_checked(&cfg, command, argc, argv, check, &exit_status)) return exit_status;
     mega_cli_signals_watch(command, -1, "the reading ends, and nothing is written");
     const mega_status st = run(&cfg);
     mega_config_fini(&cfg);

@@ -230,6 +230,7 @@ void mega_rule_split(mega_config *cfg);
 void mega_rule_data_paths(mega_config *cfg);
 void mega_rule_tokenizer_files(mega_config *cfg);
 void mega_rule_reads(mega_config *cfg);
+void mega_rule_tokenize_input(mega_config *cfg);
 /* rules_outputs.c */
 void mega_rule_writes(mega_config *cfg);
 void mega_rule_outputs(mega_config *cfg);

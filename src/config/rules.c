@@ -506,6 +506,7 @@ static const struct {
     {FOR_RUN, MEGA_TOPIC_DATA, mega_rule_data_paths},
     {FOR_RUN | FOR_PREPROCESS | FOR_TOKENIZE, MEGA_TOPIC_TOKENIZER, mega_rule_tokenizer_files},
     {FOR_GENERATE | FOR_TASKS, MEGA_TOPIC_READ, mega_rule_reads},
+    {FOR_TOKENIZE, MEGA_TOPIC_READ, mega_rule_tokenize_input},
     {FOR_RUN, MEGA_TOPIC_WRITTEN, mega_rule_writes},
     {FOR_GENERATE | FOR_PLOT | FOR_TRAIN_TOKENIZER | FOR_PREPROCESS | FOR_DATA, MEGA_TOPIC_WRITTEN, mega_rule_outputs},
 };

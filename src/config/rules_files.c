@@ -191,6 +191,11 @@ static void check_outputs(mega_config *cfg)
     }
 }
 
+void mega_rule_tokenize_input(mega_config *cfg)
+{
+    check_file(cfg, "--input", cfg->tokenize.input, "a text file");
+}
+
 /* A checkpoint to generate from or to evaluate, and the files that go with it. */
 void mega_rule_reads(mega_config *cfg)
 {

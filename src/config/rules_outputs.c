@@ -49,6 +49,16 @@ static void check_writable(mega_config *cfg, const char *option, const char *pat
     }
 }
 
+static void check_folder(mega_config *cfg, const char *dest, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *folder =
+        slash == NULL || slash == path ? "/" : mega_config_text(cfg, "%.*s", (int)(slash - path), path);
+    if (mega_folder_exists(folder) || mega_file_exists(folder)) return; /* a file: said before */
+    mega_config_problem(cfg, MEGA_ERR_NOT_FOUND, "--%s %s: there is no folder %s; make it, or give another name", dest,
+                        path, folder);
+}
+
 /* What was there before is replaced if this program wrote it, as the same kind of output, or if --overwrite says so. */
 static void check_output(mega_config *cfg, const char *dest, const char *path, mega_output kind)
 {
@@ -56,6 +66,7 @@ static void check_output(mega_config *cfg, const char *dest, const char *path, m
     const size_t before = cfg->state->problems;
     if (path == NULL || cfg->rank != 0) return;
     check_writable(cfg, mega_config_text(cfg, "--%s", dest), path, is_folder);
+    if (!is_folder && kind != MEGA_OUTPUT_TRACE) check_folder(cfg, dest, path); /* a run makes that of its trace */
     if (cfg->overwrite || cfg->state->problems > before || mega_output_is_free(path, kind)) return;
     mega_config_problem(cfg, MEGA_ERR_USAGE,
                         "--%s %s: this %s is there already and is not %s; nothing was changed: give another name, move "
@@ -66,7 +77,9 @@ static void check_output(mega_config *cfg, const char *dest, const char *path, m
 static void check_pair(mega_config *cfg, const char *prefix, const char *end)
 {
     if (prefix == NULL) return;
+    const size_t before = cfg->state->problems;
     check_writable(cfg, "--output-prefix", mega_config_text(cfg, "%s%s.bin", prefix, end), false);
+    if (cfg->state->problems > before) return; /* the place is the same */
     check_writable(cfg, "--output-prefix", mega_config_text(cfg, "%s%s.idx", prefix, end), false);
 }
 

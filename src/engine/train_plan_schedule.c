@@ -21,7 +21,6 @@ mega_status train_plan_schedule(const trainer *t, mega_buffer *out)
     if (t->cfg->schedule_svg == NULL) return MEGA_OK;
     mega_buffer svg = {0};
     mega_status st = mega_pipeline_draw_svg(&p, &svg);
-    if (st == MEGA_OK) st = mega_folder_create_for(t->cfg->schedule_svg);
     if (st == MEGA_OK) st = mega_file_write_atomic(t->cfg->schedule_svg, svg.data, svg.size);
     if (st == MEGA_OK) mega_buffer_printf(out, "\nschedule     drawn in %s\n", t->cfg->schedule_svg);
     mega_buffer_fini(&svg);

@@ -104,16 +104,30 @@ static mega_status build(mega_model *m, mega_checkpoint *c, const mega_model_opt
     return load_tokenizer(m);
 }
 
+static mega_status check_found(const mega_checkpoint *c, const char *path)
+{
+    if (c != NULL) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
+                     "model %s: there is no checkpoint in it; expected a --save folder of pretrain_gpt, one of its "
+                     "iter_… folders, or a Hugging Face GPT-2 folder",
+                     path);
+}
+
+mega_status mega_model_check(const char *path)
+{
+    mega_checkpoint *c = NULL;
+    MEGA_TRY(mega_checkpoint_open(&c, path, false));
+    const mega_status st = check_found(c, path);
+    mega_checkpoint_close(c);
+    return st;
+}
+
 mega_status mega_model_load(mega_model *out, const char *path, const mega_model_options *options)
 {
     mega_checkpoint *c = NULL;
     MEGA_TRY(mega_checkpoint_open_ranks(&c, path, false, options->team,
                                         options->world != NULL ? mega_world_comm(options->world) : NULL));
-    if (c == NULL)
-        return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
-                         "model %s: there is no checkpoint in it; expected a --save folder of pretrain_gpt, one of its "
-                         "iter_… folders, or a Hugging Face GPT-2 folder",
-                         path);
+    MEGA_TRY(check_found(c, path));
     mega_model m = {0};
     const mega_status st = build(&m, c, options);
     mega_checkpoint_close(c);

@@ -48,10 +48,11 @@ done
 grep -q 'standard input' err && cmp -s prompts.txt kept.txt || fail "standard input and --genfile: $(cat err)"
 generate --sample-input-file prompts.txt --sample-output-file /dev/null --genfile /dev/null >out || fail "to nowhere, twice: $(cat err)"
 
-# What is finished stays when a later prompt fails and when a signal ends the run; what an earlier run left stays until there is more.
+# Prompts that are too long are found before the first answer, all of them; what an earlier run left stays until there is more.
 long=$(printf 'x%.0s' $(seq 40))
-generate --prompt ab --prompt cd --prompt "$long" --genfile part.json >out && fail "a prompt that is too long was taken"
-cmp -s prompts.json part.json || fail "answers before the error: $(cat part.json)"
+generate --prompt ab --prompt "$long" --prompt "${long}y" --genfile part.json >out && fail "a prompt that is too long was taken"
+grep -q '2 mistakes' err && [ ! -e part.json ] || fail "two prompts that are too long: $(cat err)"
+cp prompts.json part.json
 generate --prompt "$long" --genfile part.json >out
 cmp -s prompts.json part.json || fail "an error before the first answer costs those of an earlier run"
 generate --prompt "$long" --genfile none.json >out

@@ -46,10 +46,10 @@ refuses "wrong type" "holds a CharTokenizer and --tokenizer-type says GPT2BPETok
 refuses "no file" "found no file" train_tokenizer --input nothing.txt --vocab-size 300 --output x
 refuses "small vocabulary" "--vocab-size 100" train_tokenizer --input cats.jsonl --vocab-size 100 --output x
 printf '{"text": "a"}\n{"text": 5}\n' >bad.jsonl
-refuses "bad line" "bad.jsonl line 2 column 10" train_tokenizer --input bad.jsonl --vocab-size 300 --output x
+refuses "bad line" "bad.jsonl: line 2, column 10" train_tokenizer --input bad.jsonl --vocab-size 300 --output x
 [ ! -e x ] || fail "a training that failed left a folder"
 : >empty.txt
-refuses "no text" "the text is empty" train_tokenizer --input empty.txt --vocab-size 300 --output x
+refuses "no text" "found no document in empty.txt" train_tokenizer --input empty.txt --vocab-size 300 --output x
 if [ "$(id -u)" -ne 0 ]; then
     mkdir locked && chmod 500 locked
     refuses "a folder without rights" "locked" train_tokenizer --input cats.jsonl --vocab-size 300 --output locked/new

@@ -27,6 +27,7 @@ typedef struct mega_model_options {
     int64_t first_stage_layers, last_stage_layers;
 } mega_model_options;
 /* path: as mega_checkpoint_open takes it. A missing or empty folder is an error here. Each rank reads what it holds. */
+mega_status mega_model_check(const char *path); /* is there one, and are its files whole? Reads them all */
 mega_status mega_model_load(mega_model *out, const char *path, const mega_model_options *options);
 void mega_model_fini(mega_model *m);
 

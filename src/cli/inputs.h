@@ -1,0 +1,21 @@
+/* Looking at text inputs before any work is done, for preprocess_data and train_tokenizer. */
+#ifndef MEGA_CLI_INPUTS_H
+#define MEGA_CLI_INPUTS_H
+
+#include "megalith/config.h"
+#include "megalith/documents.h"
+#include "megalith/tokenizer.h"
+
+typedef struct mega_cli_inputs {
+    mega_documents_options files;
+    const char *const *keys;
+    int num_keys;
+    bool skip_bad_lines;
+    const mega_tokenizer *tokenizer; /* takes the texts; NULL: none is known */
+} mega_cli_inputs;
+
+/* Adds to cfg what is wrong with the names, and with the first documents of the first files. Standard input and pipes
+ * are left alone, for they can be read only once. */
+void mega_cli_check_inputs(mega_config *cfg, const mega_cli_inputs *inputs);
+
+#endif
