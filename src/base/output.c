@@ -52,6 +52,7 @@ static bool is_output(const char *path, mega_output kind)
     case MEGA_OUTPUT_TRACE: return begins(e.head, "{") && strstr(e.head, MEGA_OUTPUT_TRACE_MARK) != NULL;
     case MEGA_OUTPUT_TEXTS: return is_texts(&e);
     case MEGA_OUTPUT_SAMPLES: return begins(e.head, "\nContext:");
+    case MEGA_OUTPUT_INDEX: return begins(e.head, "MMIDIDX");
     case MEGA_OUTPUT_TOKENIZER: break;
     }
     return false;
@@ -95,6 +96,7 @@ const char *mega_output_name(mega_output kind)
                                        "a trace of megalith",
                                        "JSON lines of generate_samples_gpt",
                                        "samples of generate_samples_gpt",
+                                       "an index of a data set",
                                        "a tokenizer of train_tokenizer"};
     return name[kind];
 }

@@ -1,8 +1,8 @@
 /* Commands over several ranks: one voice, and nobody waits for a rank that failed. */
 #include "cli.h"
 #include "launch.h"
-#include "output.h"
 #include "megalith/model.h"
+#include "output.h"
 #include "signals.h"
 #include <stdlib.h>
 #include <string.h>

@@ -49,16 +49,6 @@ static void check_writable(mega_config *cfg, const char *option, const char *pat
     }
 }
 
-static void check_folder(mega_config *cfg, const char *dest, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    const char *folder =
-        slash == NULL || slash == path ? "/" : mega_config_text(cfg, "%.*s", (int)(slash - path), path);
-    if (mega_folder_exists(folder) || mega_file_exists(folder)) return; /* a file: said before */
-    mega_config_problem(cfg, MEGA_ERR_NOT_FOUND, "--%s %s: there is no folder %s; make it, or give another name", dest,
-                        path, folder);
-}
-
 /* What was there before is replaced if this program wrote it, as the same kind of output, or if --overwrite says so. */
 static void check_output(mega_config *cfg, const char *dest, const char *path, mega_output kind)
 {
@@ -66,7 +56,6 @@ static void check_output(mega_config *cfg, const char *dest, const char *path, m
     const size_t before = cfg->state->problems;
     if (path == NULL || cfg->rank != 0) return;
     check_writable(cfg, mega_config_text(cfg, "--%s", dest), path, is_folder);
-    if (!is_folder && kind != MEGA_OUTPUT_TRACE) check_folder(cfg, dest, path); /* a run makes that of its trace */
     if (cfg->overwrite || cfg->state->problems > before || mega_output_is_free(path, kind)) return;
     mega_config_problem(cfg, MEGA_ERR_USAGE,
                         "--%s %s: this %s is there already and is not %s; nothing was changed: give another name, move "
@@ -74,13 +63,27 @@ static void check_output(mega_config *cfg, const char *dest, const char *path, m
                         dest, path, is_folder ? "vocabulary" : "file", mega_output_name(kind));
 }
 
+/* The same for a command that does not make the folder: a typo in it is more likely than a wish for one. */
+static void check_in_folder(mega_config *cfg, const char *dest, const char *path, mega_output kind)
+{
+    const size_t before = cfg->state->problems;
+    const char *slash = path != NULL ? strrchr(path, '/') : NULL;
+    check_output(cfg, dest, path, kind);
+    if (slash == NULL || slash == path || cfg->state->problems > before || cfg->rank != 0) return;
+    const char *folder = mega_config_text(cfg, "%.*s", (int)(slash - path), path);
+    if (mega_folder_exists(folder)) return;
+    mega_config_problem(cfg, MEGA_ERR_NOT_FOUND, "--%s %s: there is no folder %s; make it, or give another name", dest,
+                        path, folder);
+}
+
+/* Another pair is replaced, as Megatron does; the index tells whether it is one. */
 static void check_pair(mega_config *cfg, const char *prefix, const char *end)
 {
     if (prefix == NULL) return;
     const size_t before = cfg->state->problems;
     check_writable(cfg, "--output-prefix", mega_config_text(cfg, "%s%s.bin", prefix, end), false);
     if (cfg->state->problems > before) return; /* the place is the same */
-    check_writable(cfg, "--output-prefix", mega_config_text(cfg, "%s%s.idx", prefix, end), false);
+    check_output(cfg, "output-prefix", mega_config_text(cfg, "%s%s.idx", prefix, end), MEGA_OUTPUT_INDEX);
 }
 
 /* Where a training will write: told now, not at its first checkpoint. The first rank alone writes files. */
@@ -92,7 +95,7 @@ void mega_rule_writes(mega_config *cfg)
     check_writable(cfg, "--tensorboard-dir", cfg->tensorboard_dir, true);
     check_writable(cfg, "--metrics-file", cfg->metrics_file, false);
     if (!cfg->skip_train) check_output(cfg, "profile-trace", cfg->profile_trace, MEGA_OUTPUT_TRACE);
-    check_output(cfg, "schedule-svg", cfg->schedule_svg, MEGA_OUTPUT_SCHEDULE);
+    check_in_folder(cfg, "schedule-svg", cfg->schedule_svg, MEGA_OUTPUT_SCHEDULE);
 }
 
 /* Drawn over, the metrics would be gone, also with --overwrite. */
@@ -115,9 +118,9 @@ static bool draws_over_metrics(mega_config *cfg)
 void mega_rule_outputs(mega_config *cfg)
 {
     const mega_list *keys = &cfg->preprocess.json_keys;
-    check_output(cfg, "genfile", cfg->generate.genfile, MEGA_OUTPUT_TEXTS);
-    check_output(cfg, "sample-output-file", cfg->generate.sample_output_file, MEGA_OUTPUT_SAMPLES);
-    if (!draws_over_metrics(cfg)) check_output(cfg, "svg", cfg->plot.svg, MEGA_OUTPUT_PLOT);
+    check_in_folder(cfg, "genfile", cfg->generate.genfile, MEGA_OUTPUT_TEXTS);
+    check_in_folder(cfg, "sample-output-file", cfg->generate.sample_output_file, MEGA_OUTPUT_SAMPLES);
+    if (!draws_over_metrics(cfg)) check_in_folder(cfg, "svg", cfg->plot.svg, MEGA_OUTPUT_PLOT);
     check_output(cfg, "output", cfg->train_tokenizer.output, MEGA_OUTPUT_TOKENIZER);
     check_pair(cfg, cfg->data.output_prefix, "");
     for (size_t i = 0; i < keys->count; i++)

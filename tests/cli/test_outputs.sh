@@ -100,6 +100,13 @@ done
 learn --output others --overwrite && ! cmp -s others/vocab.json others.before/vocab.json || note "train_tokenizer --overwrite"
 mkdir notes && echo x >notes/readme && learn --output notes || note "train_tokenizer beside other files"
 
+# a pair of files: over another pair as always, never over an .idx of something else
+echo "an index of a book" >book_text_document.idx
+prepare=(preprocess_data --input text.txt --split-on-blank-lines --tokenizer-type ByteTokenizer --output-prefix book)
+refuses "preprocess_data over a foreign .idx" "book_text_document.idx: this file is there already and is not an index|--overwrite" "${prepare[@]}"
+[ "$(cat book_text_document.idx)" = "an index of a book" ] && [ ! -e book_text_document.bin ] || note "a foreign .idx was replaced"
+"$MEGALITH" "${prepare[@]}" --overwrite >log 2>&1 && "$MEGALITH" "${prepare[@]}" >log 2>&1 || note "preprocess_data --overwrite, and over its own pair"
+
 # --- data merge sees through links
 "$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --tokenizer-type ByteTokenizer --output-prefix two >log 2>&1 || note "two"
 sum=$(cat text_text_document.* | cksum)

@@ -39,7 +39,7 @@ bool mega_file_same(const char *a, const char *b);
 /* Both lead to one folder, or would where neither is there yet. */
 bool mega_folder_same(const char *a, const char *b);
 mega_status mega_file_size(const char *path, int64_t *out);
-mega_status mega_folder_create(const char *path);      /* with parents */
+mega_status mega_folder_create(const char *path);     /* with parents */
 mega_status mega_folder_create_for(const char *path); /* the folder that the file will lie in */
 /* Whether a file can be made in a folder: makes one and removes it. */
 mega_status mega_folder_try(const char *path);

@@ -12,6 +12,7 @@ typedef enum mega_output {
     MEGA_OUTPUT_TRACE,    /* --profile-trace */
     MEGA_OUTPUT_TEXTS,    /* --genfile */
     MEGA_OUTPUT_SAMPLES,  /* --sample-output-file */
+    MEGA_OUTPUT_INDEX,    /* .idx of preprocess_data, data merge, and of Megatron */
     MEGA_OUTPUT_TOKENIZER /* folder of train_tokenizer */
 } mega_output;
 

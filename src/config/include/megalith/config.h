@@ -234,7 +234,7 @@ typedef struct mega_config {
     bool profile_table;
     int64_t profile_step_start, profile_step_end; /* iterations, from the first to before the second */
     bool dry_run, print_program, print_schedule;
-    bool overwrite; /* outputs that other programs wrote */
+    bool overwrite;                           /* outputs that other programs wrote */
     const char *schedule_svg;                 /* NULL: not drawn */
     int64_t planned_world_size, planned_rank; /* plan: of ranks that nobody started; 0: this one alone */
 
