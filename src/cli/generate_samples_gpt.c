@@ -88,6 +88,7 @@ static mega_status open_generator(session *s)
                                       .draw_vocab = known < vocab ? known : vocab,
                                       .capacity = s->loaded.model.gpt.positions,
                                       .prompt_tokens = o->inference_batch_times_seqlen_threshold,
+                                      .memory_limit = (size_t)s->cfg->memory_limit,
                                       .no_cache = o->recompute,
                                       .backend = s->loaded.backend,
                                       .team = s->loaded.team,

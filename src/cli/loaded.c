@@ -90,7 +90,8 @@ static mega_status open_all(mega_loaded *l, mega_config *cfg, mega_world *world)
         .world = world,
         .layout = {.tp = (int)cfg->tensor_model_parallel_size, .pp = (int)cfg->pipeline_model_parallel_size},
         .first_stage_layers = cfg->decoder_first_pipeline_num_layers,
-        .last_stage_layers = cfg->decoder_last_pipeline_num_layers};
+        .last_stage_layers = cfg->decoder_last_pipeline_num_layers,
+        .memory_limit = (size_t)cfg->memory_limit};
     MEGA_TRY(mega_model_load(&l->model, cfg->load, &o));
     mega_buffer wrong = {0};
     check_shape(&wrong, cfg, &l->model.gpt);

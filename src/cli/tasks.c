@@ -177,6 +177,7 @@ static mega_status evaluate(const mega_loaded *l, const mega_config *cfg, const 
                                      .seq = seq,
                                      .stride = moves && step < seq ? step : seq,
                                      .pad = eod >= 0 ? eod : 0,
+                                     .memory_limit = (size_t)cfg->memory_limit,
                                      .backend = l->backend,
                                      .team = l->team,
                                      .world = l->world,

@@ -113,6 +113,7 @@ static mega_status run(lambada *t, const char *path)
     const mega_generator_options g = {.batch = 1,
                                       .draw_vocab = known < vocab ? known : vocab, /* no padding of the folder's */
                                       .capacity = t->l->model.gpt.positions,
+                                      .memory_limit = (size_t)t->cfg->memory_limit,
                                       .backend = t->l->backend,
                                       .team = t->l->team,
                                       .world = t->l->world};

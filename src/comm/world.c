@@ -13,6 +13,9 @@
 #define DEFAULT_TIMEOUT_S 600.0
 #define HOST_TIMEOUT_S    6.0
 
+#define PROCESS_BYTES ((size_t)12500000) /* 2.8 MB of it our own code */
+#define MPI_BYTES     ((size_t)6000000)
+
 /* That the ranks of this host share: one that its launcher has bound to a single core sees no other. */
 static int cores(void)
 {
@@ -99,6 +102,11 @@ const char *mega_world_transport(char *out, size_t size)
 int mega_world_local_size(const mega_world *world)
 {
     return world == NULL ? 1 : world->local_size;
+}
+
+size_t mega_world_process_bytes(int64_t ranks)
+{
+    return ranks > 1 ? PROCESS_BYTES + MPI_BYTES : PROCESS_BYTES;
 }
 
 int mega_world_host_first(const mega_world *world)

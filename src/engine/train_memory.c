@@ -3,11 +3,6 @@
 #include "megalith/memory.h"
 #include "train_impl.h"
 
-/* Resident after some steps beyond what is planned: the program's code, its libraries and their data (2.8 MB of it our
- * own code); with several ranks also MPI and what it shares. Measured with Open MPI 4 on x86-64. */
-#define PROCESS_BYTES ((size_t)12500000)
-#define MPI_BYTES     ((size_t)6000000)
-
 enum { SCRATCH_ROW = 5, PACKED_ROW = 7 /* of the table */, NEVER = 4 /* no stage of ZeRO */ };
 
 static void say_buckets(const mega_engine_memory *m, mega_buffer *out)
@@ -22,11 +17,10 @@ static void say_buckets(const mega_engine_memory *m, mega_buffer *out)
 
 train_holds train_holds_get(const trainer *t)
 {
-    const bool is_alone = t->cfg->world_size == 1;
     return (train_holds){.order = t->order_bytes,
                          .sharers = (int)t->cfg->local_world_size,
                          .tokenizer = mega_tokenizer_bytes(t->tokenizer),
-                         .process = is_alone ? PROCESS_BYTES : PROCESS_BYTES + MPI_BYTES};
+                         .process = mega_world_process_bytes(t->cfg->world_size)};
 }
 
 size_t train_held_beside(const trainer *t)

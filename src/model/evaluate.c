@@ -1,5 +1,6 @@
 /* Evaluation of a token sequence in windows. */
 #include "megalith/evaluate.h"
+#include "budget.h"
 #include "relay.h"
 
 #include <string.h>
@@ -115,6 +116,8 @@ static mega_status build_program(mega_program **out, const mega_gpt *m, mega_par
     const mega_program_options options = {
         .backend = o->backend, .team = o->team, .world = o->world, .name = "evaluate"};
     MEGA_TRY(mega_program_build(out, graph, &options));
+    MEGA_TRY(budget_check(o->memory_limit, params, (const mega_program *const *)out, 1, "the evaluation",
+                          "a smaller --micro-batch-size or --seq-length, or --bf16"));
     return mega_program_allocate(*out);
 }
 

@@ -1,5 +1,6 @@
 /* The generation loop: prompts are read in chunks, then one token a sequence at a time. */
 #include "megalith/generate.h"
+#include "budget.h"
 #include "megalith/assert.h"
 #include "megalith/record.h"
 #include "relay.h"
@@ -49,9 +50,20 @@ static mega_status program_create(mega_program **out, const mega_generator *g, m
                                     .name = name,
                                     .world = g->options.world,
                                     .states_of = states_of};
-    MEGA_TRY(mega_program_build(out, graph, &o));
-    MEGA_TRY(mega_program_allocate(*out));
-    mega_program_step(*out)->kv_length = g->kv_length;
+    return mega_program_build(out, graph, &o);
+}
+
+static mega_status programs_create(mega_generator *g, mega_params *params, const mega_layout *layout)
+{
+    MEGA_TRY(program_create(&g->prefill, g, params, layout, g->chunk, "prefill", NULL));
+    MEGA_TRY(program_create(&g->decode, g, params, layout, 1, "decode", g->prefill));
+    mega_program *const program[] = {g->prefill, g->decode};
+    MEGA_TRY(budget_check(g->options.memory_limit, params, (const mega_program *const *)program, 2, "generation",
+                          "a smaller --batch or --inference-batch-times-seqlen-threshold, or --bf16"));
+    for (int i = 0; i < 2; i++) {
+        MEGA_TRY(mega_program_allocate(program[i]));
+        mega_program_step(program[i])->kv_length = g->kv_length;
+    }
     return MEGA_OK;
 }
 
@@ -93,8 +105,7 @@ mega_status mega_generator_create(mega_generator **out, const mega_gpt *m, mega_
     g->relay.pp = &layout->pp;
     g->chunk = chunk_rows(options);
     mega_status st = generator_allocate(g);
-    if (st == MEGA_OK) st = program_create(&g->prefill, g, params, layout, g->chunk, "prefill", NULL);
-    if (st == MEGA_OK) st = program_create(&g->decode, g, params, layout, 1, "decode", g->prefill);
+    if (st == MEGA_OK) st = programs_create(g, params, layout);
     if (st != MEGA_OK) {
         mega_generator_destroy(g);
         return st;

@@ -1,4 +1,5 @@
 /* Reads a model folder for generation and evaluation. */
+#include "budget.h"
 #include "megalith/file.h"
 #include "megalith/model.h"
 
@@ -99,6 +100,8 @@ static mega_status build(mega_model *m, mega_checkpoint *c, const mega_model_opt
     MEGA_TRY(mega_params_create(&m->params, m->layout));
     MEGA_TRY(mega_gpt_declare(&m->gpt, m->params));
     MEGA_TRY(mega_params_place(m->params, o->compute, INT64_MAX));
+    MEGA_TRY(budget_check(o->memory_limit, m->params, NULL, 0, "reading the model",
+                          "--bf16, or more ranks (--tensor-model-parallel-size, --pipeline-model-parallel-size)"));
     MEGA_TRY(mega_params_allocate(m->params, MEGA_PARAMS_WEIGHTS));
     MEGA_TRY(read_weights(m, c));
     return load_tokenizer(m);

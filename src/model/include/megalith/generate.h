@@ -37,6 +37,7 @@ typedef struct mega_generator_options {
     int64_t prompt_tokens; /* of a batch of prompts, read at a time; 0: no limit */
     int64_t draw_vocab;    /* ids below it are drawn, as if there were no others; 0: all of the model's. A checkpoint's
                               vocabulary may be padded beyond the tokenizer's, which has no text for those ids */
+    size_t memory_limit;   /* bytes that this process may hold (--memory-limit); 0: not given */
     bool no_cache;         /* read the whole sequence again for each token */
     mega_program_backend backend;
     mega_team *team;   /* borrowed, or NULL */

@@ -25,6 +25,7 @@ typedef struct mega_model_options {
     mega_layout_sizes layout; /* of its ranks; zeros: all of them are data parallel */
     /* Layers of the first and of the last pipeline stage; 0: as many as the others. */
     int64_t first_stage_layers, last_stage_layers;
+    size_t memory_limit; /* bytes that this process may hold (--memory-limit); 0: not given */
 } mega_model_options;
 /* path: as mega_checkpoint_open takes it. A missing or empty folder is an error here. Each rank reads what it holds. */
 mega_status mega_model_check(const char *path); /* is there one, and are its files whole? Reads them all */
