@@ -21,7 +21,8 @@ struct mega_lock {
     char text[LOCK_TEXT_BYTES]; /* of the file */
     atomic_bool is_lost;
     int held; /* the file under flock; -1: it is not */
-    bool has_thread, ending, took_over;
+    bool has_thread, ending;
+    lock_found former; /* the living process that it was taken over from; text "": it was not */
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -128,7 +129,7 @@ static mega_status try_once(mega_lock *lock, const mega_lock_request *r, const c
     if (!is_stale && (!r->takeover || !found.is_ours)) return refuse(r, &found);
     MEGA_TRY(lock_file_end(r->path, found.text, beside, taken));
     if (*taken) tell_replaced(r, &found, is_stale);
-    lock->took_over = lock->took_over || (*taken && !is_stale);
+    if (*taken && !is_stale) lock->former = found;
     return MEGA_OK;
 }
 
@@ -173,11 +174,11 @@ static mega_lock *make(const mega_lock_request *r)
 }
 
 /* Containers on one host may share its name and number their processes alike, so the name has a token, too. */
-static char *temporary_name(const mega_lock_request *r)
+static char *temporary_name(const char *lock)
 {
     char token[MEGA_TOKEN_BYTES];
     mega_token_make(token);
-    char *unique = mega_format("%s.%s", r->path, token), *path = unique != NULL ? mega_temporary_path(unique) : NULL;
+    char *unique = mega_format("%s.%s", lock, token), *path = unique != NULL ? mega_temporary_path(unique) : NULL;
     mega_free(unique);
     return path;
 }
@@ -185,7 +186,7 @@ static char *temporary_name(const mega_lock_request *r)
 mega_status mega_lock_acquire(mega_lock **out, const mega_lock_request *r)
 {
     mega_lock *lock = make(r);
-    char *beside = temporary_name(r), *folder = mega_path_folder(r->path);
+    char *beside = temporary_name(r->path), *folder = mega_path_folder(r->path);
     mega_status st = MEGA_OK;
     if (lock == NULL || beside == NULL || folder == NULL) {
         st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its lock", r->subject);
@@ -218,12 +219,12 @@ mega_status mega_lock_probe(const mega_lock_request *r)
 
 void mega_lock_renew(mega_lock *lock)
 {
-    if (!lock_file_touch(lock->path, lock->text)) atomic_store(&lock->is_lost, true);
+    atomic_store(&lock->is_lost, !lock_file_touch(lock->path, lock->text));
 }
 
 bool mega_lock_took_over(const mega_lock *lock)
 {
-    return lock == NULL || lock->took_over;
+    return lock == NULL || lock->former.text[0] != '\0';
 }
 
 bool mega_lock_is_lost(const mega_lock *lock)
@@ -263,6 +264,32 @@ void mega_lock_let_go(mega_lock *lock)
     if (lock == NULL || lock->held < 0) return;
     close(lock->held);
     lock->held = -1;
+}
+
+/* The former holder's text gets the name of ours in one rename. */
+static void restore_former(const mega_lock *lock)
+{
+    const lock_found *f = &lock->former;
+    char *beside = temporary_name(lock->path);
+    bool is_back = false;
+    if (beside != NULL && lock_file_write(beside, f->text) == MEGA_OK)
+        (void)lock_file_end(lock->path, lock->text, beside, &is_back);
+    if (is_back) mega_info("%s: given back to process %ld on host %s", lock->subject, f->process.pid, f->process.host);
+    else if (beside != NULL)
+        mega_file_discard(beside);
+    mega_free(beside);
+}
+
+void mega_lock_give_back(mega_lock *lock)
+{
+    mega_error_record why;
+    mega_error_get(&why);
+    if (lock != NULL && mega_lock_took_over(lock) && mega_process_look(&lock->former.process) != MEGA_PROCESS_DEAD) {
+        mega_lock_let_go(lock);
+        restore_former(lock);
+    }
+    mega_error_restore(&why);
+    mega_lock_release(lock); /* which removes what is still ours */
 }
 
 /* What fails here must not hide why the output failed; a lock that stays is stale when the process has ended. */

@@ -249,6 +249,8 @@ mega_status mega_train(mega_config *cfg, mega_team *team, const mega_train_io *i
     mega_engine_destroy(t.engine);
     mega_tokenizer_destroy(t.tokenizer);
     mega_checkpoint_close(t.checkpoint);
-    mega_lock_release(t.lock);
+    if (st != MEGA_OK && !t.has_begun) mega_lock_give_back(t.lock);
+    else
+        mega_lock_release(t.lock);
     return st != MEGA_OK ? mega_error_restore(&failure) : MEGA_OK;
 }

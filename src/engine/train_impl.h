@@ -77,6 +77,7 @@ typedef struct trainer {
     double last_line;              /* monotonic seconds */
     mega_buffer line;              /* in which log lines are made */
     mega_lock *lock;               /* of --save; the first rank holds it for all, NULL in the others */
+    bool has_begun;                /* to write to --save */
     char run_id[MEGA_TOKEN_BYTES]; /* of this run, also after it was resumed. The first rank's; "" before the weights
                                     * are there */
     train_monitor *monitor;

@@ -7,12 +7,22 @@ static bool saves(const trainer *t)
     return train_is_first(t) && t->cfg->save != NULL && !t->cfg->skip_train;
 }
 
+static bool has_mistakes(const mega_config *cfg)
+{
+    static const mega_config_topic all[] = {MEGA_TOPIC_OPTIONS, MEGA_TOPIC_DATA, MEGA_TOPIC_TOKENIZER, MEGA_TOPIC_READ,
+                                            MEGA_TOPIC_WRITTEN};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (mega_config_is_faulty(cfg, all[i])) return true;
+    return false;
+}
+
 /* Before --load is read where the folder exists: what a run that is ending still writes there must not be missed. */
 mega_status train_lock_save(trainer *t)
 {
     const mega_config *cfg = t->cfg;
     if (!saves(t) || t->lock != NULL || !mega_folder_exists(cfg->save)) return MEGA_OK;
-    if (cfg->dry_run) return mega_checkpoint_lock_probe(cfg->save, cfg->save_takeover);
+    /* a run whose command line is wrong ends here, and must not end the run that it would have taken SAVE from */
+    if (cfg->dry_run || has_mistakes(cfg)) return mega_checkpoint_lock_probe(cfg->save, cfg->save_takeover);
     MEGA_TRY(mega_checkpoint_prepare(cfg->save)); /* tells rights that are missing better than the lock */
     return mega_checkpoint_lock(&t->lock, cfg->save, cfg->save_takeover);
 }
@@ -42,5 +52,6 @@ mega_status train_identify(trainer *t)
     if (!train_is_first(t)) return MEGA_OK;
     if (saves(t)) MEGA_TRY(mega_checkpoint_check_foreign(t->cfg->save, t->first_iteration, t->train_iters));
     if (t->run_id[0] == '\0') mega_token_make(t->run_id);
+    t->has_begun = true;
     return saves(t) ? mega_checkpoint_write_run_id(t->cfg->save, t->run_id) : MEGA_OK;
 }

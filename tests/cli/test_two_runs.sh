@@ -47,6 +47,21 @@ refuses "a start that fails" "its network is not the one asked for" "${run[@]}" 
 "$MEGALITH" "${base[@]}" --train-iters 3 --skip-train --save nowhere >log 2>&1 || fail "--skip-train"
 [ ! -e nowhere ] || fail "--skip-train writes to --save"
 
+# --- a takeover that cannot begin ends nobody: with a mistake in the options, and in what they lead to
+"$MEGALITH" "${base[@]}" --train-iters 2000000 --save-interval 2000000 --log-interval 1 --save kept >first.log 2>&1 &
+first=$!
+until grep -qs 'iteration ' first.log && [ -e kept/run.lock ] || ! kill -0 $first 2>/dev/null; do sleep 0.02; done
+refuses "a takeover with a mistake" "--log-interval" "${base[@]}" --train-iters 5 --save kept --save-takeover --log-interval nine
+case $refused in *'taken over'*) note "a mistyped command took over: $refused" ;; esac
+# (its --metrics-file is looked at after the lock is taken)
+echo notes >notes.txt
+refuses "a takeover that fails later" "--save kept: given back to process $first|notes.txt" \
+    "${base[@]}" --train-iters 5 --save kept --save-takeover --metrics-file notes.txt
+grep -q "pid     $first" kept/run.lock || fail "the lock was not given back: $(cat kept/run.lock)"
+kill -TERM $first
+wait $first || fail "the first run ended after takeovers that failed: $(tail -n 3 first.log)"
+[ -e kept/latest_checkpointed_iteration.txt ] && [ ! -e kept/run.lock ] || fail "the first run did not save: $(ls kept)"
+
 # --- SAVE is made while a run starts: it must not begin from nothing over what another saved meanwhile
 "$MEGALITH" train_tokenizer --input t.txt --vocab-size 258 --output bpe >log 2>&1 || fail "a tokenizer"
 mkfifo merges

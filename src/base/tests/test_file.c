@@ -3,6 +3,7 @@
 #include "megalith/file.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"
+#include "megalith/process.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -361,7 +362,13 @@ static void tries_of_the_dead_are_removed(void **state)
                                         "f.tmp--0123abcd-1", "f.tmp-host-0123abcd-"};
     enum { COUNT = sizeof stays / sizeof *stays };
     for (int i = 0; i < COUNT; i++) mega_kit_write(mega_kit_path(folder, stays[i]), "x");
+    char host[MEGA_HOST_BYTES]; /* another container here, whose processes we do not see */
+    mega_host_name(host);
+    char *elsewhere = mega_format("%s.tmp-%s-0123abcd-%d", path, host, NO_PROCESS);
+    mega_kit_write(elsewhere, "of a process that may run");
     assert_int_equal(mega_file_write_atomic(path, "new", 3), MEGA_OK);
+    assert_true(mega_file_exists(elsewhere));
+    mega_free(elsewhere);
     assert_content(path, "new");
     assert_false(mega_file_exists(own));
     assert_false(mega_file_exists(dead));

@@ -181,6 +181,33 @@ static void takeover_is_noticed(void **state)
     mega_lock_release(NULL);
 }
 
+/* A process that takes over and then fails before it begins takes nothing from the first. */
+static void a_takeover_is_given_back(void **state)
+{
+    (void)state;
+    mega_lock_request r = request_of(mega_kit_path(mega_kit_temp_folder(), "a.lock"));
+    mega_lock *first = must_acquire(&r);
+    assert_false(mega_lock_took_over(first));
+    r.takeover = true;
+    mega_lock *second = must_acquire(&r);
+    assert_true(mega_lock_took_over(second));
+    mega_lock_renew(first);
+    assert_true(mega_lock_is_lost(first));
+    mega_lock_give_back(second);
+    assert_int_equal(mega_lock_check(first), MEGA_OK);
+    mega_lock_renew(first);
+    assert_false(mega_lock_is_lost(first));
+    mega_names names;
+    char *folder = mega_path_folder(r.path);
+    assert_int_equal(mega_folder_list(&names, folder), MEGA_OK);
+    assert_int_equal(names.count, 1);
+    mega_names_fini(&names);
+    mega_free(folder);
+    mega_lock_give_back(first); /* taken from nobody: removed */
+    assert_false(mega_file_exists(r.path));
+    mega_lock_give_back(NULL);
+}
+
 /* A takeover waits until the first has given its output a name. */
 static void a_commit_is_not_interrupted(void **state)
 {
@@ -379,12 +406,19 @@ static void allocation_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_process_holds_it),         cmocka_unit_test(a_dead_process_of_this_host_is_stale),
-        cmocka_unit_test(elsewhere_five_minutes_count), cmocka_unit_test(renewal_sets_the_time),
-        cmocka_unit_test(takeover_is_noticed),          cmocka_unit_test(a_commit_is_not_interrupted),
-        cmocka_unit_test(what_is_no_lock_stays),        cmocka_unit_test(lock_of_another_user_is_replaced),
-        cmocka_unit_test(a_container_is_elsewhere),     cmocka_unit_test(without_links_it_is_exclusive_too),
-        cmocka_unit_test(one_of_many_gets_a_stale_one), cmocka_unit_test(allocation_failures),
+        cmocka_unit_test(one_process_holds_it),
+        cmocka_unit_test(a_dead_process_of_this_host_is_stale),
+        cmocka_unit_test(elsewhere_five_minutes_count),
+        cmocka_unit_test(renewal_sets_the_time),
+        cmocka_unit_test(takeover_is_noticed),
+        cmocka_unit_test(a_takeover_is_given_back),
+        cmocka_unit_test(a_commit_is_not_interrupted),
+        cmocka_unit_test(what_is_no_lock_stays),
+        cmocka_unit_test(lock_of_another_user_is_replaced),
+        cmocka_unit_test(a_container_is_elsewhere),
+        cmocka_unit_test(without_links_it_is_exclusive_too),
+        cmocka_unit_test(one_of_many_gets_a_stale_one),
+        cmocka_unit_test(allocation_failures),
     };
     return cmocka_run_group_tests_name("lock", tests, NULL, NULL);
 }

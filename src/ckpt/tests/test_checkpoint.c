@@ -251,6 +251,27 @@ static void clears_leftovers(void **state)
     tiny_fini(&m);
 }
 
+/* A tracker that names what another program wrote is that program's. */
+static void keeps_trackers_of_others(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    const char *tracker = mega_kit_path(folder, "latest_checkpointed_iteration.txt");
+    tiny_ok(mega_folder_create(mega_kit_path(folder, "iter_0005000/mp_rank_00")));
+    tiny_ok(mega_folder_create(mega_kit_path(folder, "release/mp_rank_00")));
+    tiny_ok(mega_checkpoint_check_foreign(folder, 0, 100));
+    static const char *const foreign[] = {"5000", "release"}, *const own[] = {"7", "words", ""};
+    for (int i = 0; i < 2; i++) {
+        mega_kit_write(tracker, foreign[i]);
+        assert_int_equal(mega_checkpoint_check_foreign(folder, 0, 100), MEGA_ERR_USAGE);
+        assert_non_null(strstr(mega_error_message(), i == 0 ? "names iter_0005000" : "names release"));
+    }
+    for (int i = 0; i < 3; i++) { /* a folder that is gone, and nothing that a run could go on from */
+        mega_kit_write(tracker, own[i]);
+        tiny_ok(mega_checkpoint_check_foreign(folder, 0, 100));
+    }
+}
+
 /* Where folders cannot be exchanged, a crash may leave the current iteration under its other name alone. A save that
  * fails must not tidy it away; one that succeeds does. */
 static void keeps_what_was_set_aside(void **state)
@@ -523,6 +544,7 @@ int main(void)
         cmocka_unit_test(every_file_has_a_checksum),
         cmocka_unit_test(replaces_an_iteration),
         cmocka_unit_test(clears_leftovers),
+        cmocka_unit_test(keeps_trackers_of_others),
         cmocka_unit_test(keeps_what_was_set_aside),
         cmocka_unit_test(finds_nothing),
         cmocka_unit_test(signals_end_reading),

@@ -50,6 +50,9 @@ bool mega_lock_is_lost(const mega_lock *lock);
 void mega_lock_renew(mega_lock *lock);
 /* Removes the file, if it still is this lock's, and frees it. NULL is fine. */
 void mega_lock_release(mega_lock *lock);
+/* The same where nothing was written under the lock, because the process fails before it begins: a lock that was taken
+ * over from a process that lives is that one's again, which goes on unless it has noticed. */
+void mega_lock_give_back(mega_lock *lock);
 /* Whether acquire would be refused now. Takes nothing: for a run that only looks at what it would do. */
 mega_status mega_lock_probe(const mega_lock_request *request);
 
