@@ -147,7 +147,7 @@ static mega_status fill_tensors(const source *s, const mega_state_tensor *t, int
     mega_team_run(s->checkpoint->team, read_some, &job);
     const bool is_whole = atomic_load(&job.next) >= job.first[count];
     mega_free(job.first);
-    return is_whole ? MEGA_OK : MEGA_FAIL(MEGA_ERR_INTERRUPTED, MEGA_READING_STOPPED);
+    return is_whole ? mega_map_check() : MEGA_FAIL(MEGA_ERR_INTERRUPTED, MEGA_READING_STOPPED);
 }
 
 static mega_status read_all(const source *s, const mega_state_tensor *t, int count, mega_dtype acc)

@@ -266,6 +266,7 @@ int main(int argc, char **argv)
     if ((row == NULL || is_said_alike(row, argc - 1, argv + 1)) && mega_cli_is_other_rank()) return 0;
     if (row == NULL) return unknown_command(typed);
     int exit_status = run_command(row, argc - 1, argv + 1);
+    if (exit_status == 0 && mega_map_check() != MEGA_OK) exit_status = mega_cli_fail(row->name, MEGA_ERR_IO);
     mega_cli_output_end();
     if ((fflush(stdout) != 0 || ferror(stdout)) && exit_status == 0 && !row->outlives_reader) {
         fprintf(stderr, "megalith %s: error: standard output cannot be written\n", row->name);

@@ -502,7 +502,8 @@ static mega_status build_all(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gp
 mega_status mega_gpt_data_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o)
 {
     mega_gpt_data *built[MEGA_SPLIT_COUNT] = {NULL};
-    const mega_status st = build_all(built, o);
+    mega_status st = build_all(built, o);
+    if (st == MEGA_OK) st = mega_map_check();
     for (int k = 0; k < MEGA_SPLIT_COUNT; k++) {
         if (st == MEGA_OK) {
             out[k] = built[k];

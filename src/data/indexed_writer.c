@@ -221,6 +221,7 @@ static void remove_parts(mega_indexed_writer *w)
 mega_status mega_indexed_writer_finish(mega_indexed_writer *w)
 {
     mega_status st = finish_parts(w);
+    if (st == MEGA_OK) st = mega_map_check(); /* what was copied from a file that was cut is zeros */
     if (st == MEGA_OK) st = mega_lock_hold(w->lock);
     if (st == MEGA_OK) st = mega_pair_commit(&w->pair, w->part[PAIR_BIN], w->part[PAIR_IDX]);
     if (st != MEGA_OK) remove_parts(w);

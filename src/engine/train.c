@@ -83,7 +83,9 @@ static mega_status iterate(trainer *t)
     const double began = mega_time_now();
     const int64_t consumed = mega_engine_progress_get(t->engine)->consumed_samples;
     const bool profiled = train_profile_begin(t);
-    MEGA_TRY(train_agree(t, train_fill(t, MEGA_SPLIT_TRAIN, consumed, mega_engine_batch(t->engine))));
+    const mega_status st = train_agree(t, train_fill(t, MEGA_SPLIT_TRAIN, consumed, mega_engine_batch(t->engine)));
+    if (st != MEGA_OK) train_keep(t);
+    MEGA_TRY(st);
     const double filled = profiled ? mega_time_now() : 0;
     MEGA_TRY(mega_engine_step(t->engine, &r));
     const double step_s = mega_time_now() - began;

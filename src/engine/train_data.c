@@ -1,5 +1,6 @@
 /* The data of a run: data sets, samplers, and the rows of a batch. */
 #include "megalith/assert.h"
+#include "megalith/file.h"
 #include "megalith/log.h"
 #include "train_impl.h"
 
@@ -143,7 +144,7 @@ static mega_status look_at_data(trainer *t)
         MEGA_TRY(probe(t, i));
         MEGA_TRY(mega_gpt_data_content_hash(t->data[i], &t->content[i]));
     }
-    return MEGA_OK;
+    return mega_map_check();
 }
 
 mega_status train_check_data(trainer *t)
@@ -226,6 +227,9 @@ mega_status train_open_data(trainer *t)
     t->row = mega_malloc(((size_t)cfg->seq_length + 1) * sizeof *t->row);
     if (t->row == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for a row");
     MEGA_TRY(open_samplers(t));
+    if (t->data[MEGA_SPLIT_TRAIN] != NULL)
+        t->order_hash = train_order_hash(t, mega_gpt_data_samples(t->data[MEGA_SPLIT_TRAIN]));
+    MEGA_TRY(train_agree(t, mega_map_check()));
     train_warn_of_other_data(t);
     return MEGA_OK;
 }
@@ -261,5 +265,5 @@ mega_status train_fill(trainer *t, int split, int64_t consumed, mega_batch *b)
                       b->segment_start + at);
         b->sample_id[r] = (uint32_t)sample;
     }
-    return MEGA_OK;
+    return mega_map_check(); /* zeros in the place of a file that was cut are not trained on */
 }

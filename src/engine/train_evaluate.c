@@ -48,7 +48,9 @@ static mega_status run(trainer *t, int split, double *out, bool *is_whole)
     MEGA_TRY(train_ask_ranks(t, 0, &late));
     while (done < total && t->stop == 0) {
         mega_batch *b = mega_engine_evaluation_batch(t->engine, cfg->micro_batch_size);
-        MEGA_TRY(train_fill(t, split, first + done, b));
+        const mega_status st = train_agree(t, train_fill(t, split, first + done, b));
+        if (st != MEGA_OK) train_keep(t);
+        MEGA_TRY(st);
         MEGA_TRY(mega_engine_evaluate(t->engine, &sums));
         done += b->rows * cfg->data_parallel_size;
         show(t, &shown, done, total);

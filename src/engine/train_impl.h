@@ -63,8 +63,9 @@ typedef struct trainer {
     int64_t saved_iteration; /* of the last checkpoint written, -1: none */
     int64_t first_iteration; /* done before this process began */
     train_stored stored;
-    size_t order_bytes; /* train_order_bytes of the data that were opened last, to be checked or to be read */
-    int64_t *order;     /* samples that each part of the training data was asked for: train_order.c */
+    size_t order_bytes;  /* train_order_bytes of the data that were opened last, to be checked or to be read */
+    uint64_t order_hash; /* train_order_hash of all training samples, when the data were opened */
+    int64_t *order;      /* samples that each part of the training data was asked for: train_order.c */
     int orders;
     bool evaluated;     /* a loss was printed */
     bool is_plan;       /* what is not given is not missing, and what does not fit is shown */
@@ -208,6 +209,9 @@ mega_status train_evaluate(trainer *t, int split, const char *where, bool is_fin
 
 /* train_save.c */
 mega_status train_save(trainer *t);
+/* Before a run ends for a failure that all ranks know of and that left the state as the last whole step made it: saves
+ * that. The failure stays the one that is told. Collective. */
+void train_keep(trainer *t);
 void train_warn_of_newer(const trainer *t);
 
 /* train_monitor.c: only opening may fail; later, what cannot be written is warned of. */

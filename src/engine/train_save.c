@@ -31,7 +31,7 @@ static bool add_order(json_t *root, const trainer *t)
     if (t->data[MEGA_SPLIT_TRAIN] != NULL) {
         const int64_t samples = mega_gpt_data_samples(t->data[MEGA_SPLIT_TRAIN]);
         char hash[17];
-        hex_digits(hash, train_order_hash(t, samples));
+        hex_digits(hash, t->order_hash);
         whole = json_object_set_new(root, "data_order_samples", json_integer(samples)) == 0 && whole;
         whole = json_object_set_new(root, "data_order_hash", json_string(hash)) == 0 && whole;
     }
@@ -174,6 +174,19 @@ mega_status train_save(trainer *t)
     train_line(t, "  successfully saved checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
     t->saved_iteration = iteration;
     return t->cfg->log_progress && train_is_first(t) ? note_progress(t) : MEGA_OK;
+}
+
+void train_keep(trainer *t)
+{
+    const bool is_known = mega_world_size(t->world) == 1 || mega_world_failed(t->world);
+    const bool has_trained = mega_engine_progress_get(t->engine)->iteration > t->first_iteration;
+    mega_error_record why;
+    if (!is_known || !has_trained) return;
+    mega_error_get(&why);
+    mega_world_forget_failure(t->world);
+    if (t->cfg->save == NULL) mega_warn("without --save nothing of this run is kept");
+    if (train_save(t) != MEGA_OK) mega_warn("the state before the failure is not saved: %s", mega_error_message());
+    (void)train_agree(t, mega_error_restore(&why));
 }
 
 /* A run that begins before what its --save folder holds would overwrite it bit by bit. What --load SAVE takes is the

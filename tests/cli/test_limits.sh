@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# What the shell limits and what happens to a file in use end no run without a word: a limit on the size of files is told
+# as a full disk is, one on the stack works or is refused, and data that are cut while a training reads them are named.
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+fox_lines 3000 >t.txt
+"$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer --output-prefix d >prepare 2>&1 ||
+    fail "preprocessing: $(cat prepare)"
+# shellcheck disable=SC2054
+base=(pretrain_gpt --num-layers 1 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 --num-threads 1
+    --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --lr-decay-iters 20 --log-interval 1 --tokenizer-type ByteTokenizer --eval-iters 0)
+data=(--data-path d_text_document --split 100,0,0)
+
+# --- ulimit -f: a checkpoint that would be larger. The files that the shell opened are not limited by it here: they are small.
+(
+    ulimit -f 40
+    exec "$MEGALITH" "${base[@]}" "${data[@]}" --train-iters 4 --save keep
+) >out 2>err
+status=$?
+[ $status -eq 1 ] || note "ulimit -f: exit status $status"
+grep -q 'error: saving iteration 4: keep/.*cannot write: File too large; .*ulimit -f' err || note "ulimit -f: $(cat err)"
+[ ! -e keep/iter_0000004 ] && [ ! -e keep/latest_checkpointed_iteration.txt ] || note "ulimit -f: half a checkpoint is left"
+find keep -name '*.tmp*' | grep . && note "ulimit -f: a temporary folder is left"
+
+# --- ulimit -s: raised where that is allowed, else refused with what is needed
+for kind in S H; do
+    rm -rf keep
+    (
+        ulimit -S -s 64
+        [ $kind = S ] || ulimit -H -s 64
+        exec "$MEGALITH" "${base[@]}" "${data[@]}" --train-iters 2 --num-threads 2
+    ) >out 2>err
+    status=$?
+    case $status in
+    0) grep -q 'iteration  *2/' out || note "ulimit -${kind}s 64: no training" ;;
+    1) grep -q 'the stack is limited to 64 KiB and 256 are needed; raise the limit' err || note "ulimit -${kind}s 64: $(cat err)" ;;
+    *) note "ulimit -${kind}s 64: exit status $status" ;;
+    esac
+    [ $kind = H ] || [ $status -eq 0 ] || note "ulimit -Ss 64 is not raised"
+done
+
+# --- data that are cut: the run ends with their name, keeps the steps that were whole, and goes on from them
+"$MEGALITH" "${base[@]}" "${data[@]}" --train-iters 100000 --save keep >out 2>err &
+run=$!
+for _ in $(seq 1 500); do
+    grep -qs 'iteration  *3/' out && break
+    sleep 0.02
+done
+cp d_text_document.bin whole.bin
+size=$(stat -c %s whole.bin)
+truncate -s 4096 d_text_document.bin
+for _ in $(seq 1 1000); do kill -0 $run 2>/dev/null && sleep 0.02; done
+kill -9 $run 2>/dev/null && note "cut data: the run goes on"
+wait $run
+status=$?
+[ $status -eq 1 ] || note "cut data: exit status $status"
+grep -qE "error: .*d_text_document\.bin: the file was cut while it was being read: it had $size bytes when it was opened and has 4096" err ||
+    note "cut data: they are not named: $(cat err)"
+last=$(grep -oE 'iteration +[0-9]+/' out | tail -n 1 | tr -dc 0-9)
+[ "$(cat keep/latest_checkpointed_iteration.txt 2>&1)" = "$last" ] || note "cut data: no checkpoint of iteration $last"
+mv whole.bin d_text_document.bin
+"$MEGALITH" "${base[@]}" "${data[@]}" --train-iters 100000 --exit-interval $((last + 2)) --load keep >out 2>err || note "cut data: the run does not go on: $(cat err)"
+grep -q 'not those of' err && note "cut data: the checkpoint says that its samples were others"
+"$MEGALITH" "${base[@]}" "${data[@]}" --train-iters 100000 --exit-interval $((last + 2)) >whole 2>log || note "a whole run"
+diff <(grep -o 'lm loss: [^|]*' whole | tail -n 1) <(grep -o 'lm loss: [^|]*' out | tail -n 1) >log || note "cut data: the saved state is not whole"
+
+finish
