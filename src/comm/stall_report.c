@@ -37,16 +37,22 @@ static void put_call(mega_buffer *out, int kind, uint64_t number, const char *na
                        name, group);
 }
 
-static const char *doing(int process, int state)
+static void put_doing(mega_buffer *out, const record_view *r)
 {
-    switch (process) {
-    case PROCESS_DEAD:
-        return state == RECORD_FAILED ? "has failed and ended; its own message says why"
-                                      : "is dead (killed, or it crashed)";
-    case PROCESS_STOPPED: return "is stopped by a signal (kill -CONT lets it go on)";
-    case PROCESS_HANGS: return "hangs in the system (a disk or a network that does not answer)";
-    default: return state == RECORD_WAITS ? "waits" : state == RECORD_LEFT ? "has left the run" : "is busy";
+    const char *doing = r->state == RECORD_WAITS ? "waiting" : "busy";
+    if (r->process == PROCESS_DEAD) {
+        mega_buffer_puts(out, r->state == RECORD_FAILED ? "has failed and ended; its own message says why"
+                                                        : "is dead (killed, or it crashed)");
+        return;
     }
+    if (r->process == PROCESS_STOPPED) doing = "stopped by a signal (kill -CONT continues it)";
+    else if (r->process == PROCESS_HANGS)
+        doing = "hanging in the system (a disk or a network that does not answer)";
+    else if (r->state == RECORD_LEFT) {
+        mega_buffer_printf(out, "left the run %.0f s ago", r->age);
+        return;
+    }
+    mega_buffer_printf(out, "has been %s for %.0f s", doing, r->age);
 }
 
 /* ", at step 12, backward of micro-batch 3, in all_reduce #118 (gradients) of group dp, h.3.attn". */
@@ -57,7 +63,7 @@ static void put_place(mega_buffer *out, const record_view *r)
     mega_buffer_puts(out, r->phase);
     if (r->micro_batch >= 0) mega_buffer_printf(out, " of micro-batch %lld", (long long)r->micro_batch);
     if (r->kind < 0) return;
-    mega_buffer_puts(out, r->state == RECORD_WAITS ? ", in " : ", behind ");
+    mega_buffer_puts(out, r->state == RECORD_WAITS ? ", in " : ", after ");
     put_call(out, r->kind, r->number, r->name, r->group);
     if (r->scope[0] != '\0') mega_buffer_printf(out, ", %s", r->scope);
 }
@@ -86,10 +92,10 @@ static void put_host_state(mega_buffer *out, const host_news *h)
     else if (h->refusing > 0)
         mega_buffer_puts(out, " has no process of its ranks any more: its system refuses connections to them");
     else if (h->silent > QUIET_S)
-        mega_buffer_printf(out, " does not answer since %.0f s: it is down, or its link is", h->silent);
+        mega_buffer_printf(out, " has not answered for %.0f s: it is down, or its link is", h->silent);
     else
         mega_buffer_printf(
-            out, " is there, but none of its ranks answers since %.0f s: all stopped, or it is overloaded", h->mute);
+            out, " is there, but none of its ranks has answered for %.0f s: all stopped, or it is overloaded", h->mute);
 }
 
 /* What a rank is doing; whom it waits for joins the chain. Returns whether it waits. */
@@ -105,12 +111,11 @@ static bool put_rank(mega_buffer *out, const mega_world *w, int rank, chain *c)
     }
     mega_buffer_printf(out, "rank %d ", rank);
     if (is_known) {
-        mega_buffer_printf(out, "(process %d%s%s) %s", v.pid, is_far ? " on host " : "", is_far ? h.name : "",
-                           doing(v.process, v.state));
-        if (v.process != PROCESS_DEAD) mega_buffer_printf(out, " since %.0f s", v.age);
+        mega_buffer_printf(out, "(process %d%s%s) ", v.pid, is_far ? " on host " : "", is_far ? h.name : "");
+        put_doing(out, &v);
         put_place(out, &v);
     } else
-        mega_buffer_puts(out, "is not heard of");
+        mega_buffer_puts(out, "has not been heard from");
     const bool waits = is_known && stall_waits(&v);
     if (waits) {
         mega_buffer_puts(out, ", for ");
@@ -142,7 +147,7 @@ void stall_put_report(mega_buffer *out, const comm_op *op)
         if (i > 0) mega_buffer_puts(out, "\n  ");
         all_wait &= put_rank(out, w, c.rank[i], &c);
         if (i > 0 || head == op) continue;
-        mega_buffer_puts(out, ", which comes behind ");
+        mega_buffer_puts(out, ", which is queued after ");
         put_call(out, (int)head->kind, head->number, head->name, head->comm->name);
     }
     if (all_wait)

@@ -92,7 +92,7 @@ began=$(date +%s)
 [ -n "$victim" ] && kill -STOP "$victim" || fail "no rank on the other host: $(tail -n 4 err)"
 wait $launcher && note "exit status 0 with a stopped rank"
 [ $(($(date +%s) - began)) -le 25 ] || note "a stopped rank: ended $(($(date +%s) - began)) s later, expected 15 + 10 at most"
-grep -q "rank [23] (process $victim\( on host hostb\)\?) is stopped by a signal .* at step [0-9]*, " err || note "a stopped rank of the other host: $(tail -n 4 err)"
+grep -q "rank [23] (process $victim\( on host hostb\)\?) has been stopped by a signal .* at step [0-9]*, " err || note "a stopped rank of the other host: $(tail -n 4 err)"
 
 # ---- a link goes down ----
 # Cuts the cable once the file out of the run just started shows this, and waits for the end.
@@ -123,7 +123,7 @@ for _ in $(seq 1 100); do [ "$(at)" -gt $((before + 1)) ] && break || sleep 0.1;
 cut_at 'iteration  *3/'
 [ $status -ne 0 ] || note "exit status 0 without a host"
 [ $ended -le 10 ] || note "ended $ended s after the cut, expected 10 at most"
-tail -n 1 err | grep -q 'host hostb (rank 1) does not answer since [0-9]* s.* which waited in .* for rank 1$' || note "the last line does not name the host, its rank and who waits"
+tail -n 1 err | grep -q 'host hostb (rank 1) has not answered for [0-9]* s.* which waited in .* for rank 1$' || note "the last line does not name the host, its rank and who waits"
 for _ in $(seq 1 100); do pgrep -f "^$MEGALITH pretrain_gpt .*train-iters 100002" >/dev/null && sleep 0.1; done
 pgrep -f "^$MEGALITH pretrain_gpt .*train-iters 100002" >/dev/null && note "a rank lives on"
 

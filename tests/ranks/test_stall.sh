@@ -46,13 +46,13 @@ for signal in KILL STOP; do
         say '^ended: .*is dead|Killed \(signal 9\)'
     elif [ "$signal" = KILL ]; then
         ended 10
-        say "^ended: rank [0-9] \(process $victim\) is dead .* at step [0-9]+, backward of micro-batch 3, (in|behind) all_reduce #[0-9]+ \(gradients\) of group dp, h.7.attn"
+        say "^ended: rank [0-9] \(process $victim\) is dead .* at step [0-9]+, backward of micro-batch 3, (in|after) all_reduce #[0-9]+ \(gradients\) of group dp, h.7.attn"
     else
         ended $((limit + 10))
         for first in told ended; do
-            say "^$first: rank [0-9] \(process [0-9]+\) waits since [0-9]+ s, at step [0-9]+, backward of micro-batch 3, in all_reduce #[0-9]+ \(gradients\) of group dp, h.7.attn, for rank"
+            say "^$first: rank [0-9] \(process [0-9]+\) has been waiting for [0-9]+ s, at step [0-9]+, backward of micro-batch 3, in all_reduce #[0-9]+ \(gradients\) of group dp, h.7.attn, for rank"
         done
-        say "^  rank [0-9] \(process $victim\) is stopped by a signal .* at step [0-9]+, backward"
+        say "^  rank [0-9] \(process $victim\) has been stopped by a signal .* at step [0-9]+, backward"
         [ "$(grep -c '^told: ' run.log)" -eq 1 ] || fail "told more than once"
     fi
     echo "ok: $signal"
@@ -88,9 +88,9 @@ done
 kill -STOP "${rank[2]}"
 ended $((limit + 10))
 for first in told ended; do
-    say "^$first: rank [01] \(process [0-9]+\) waits since [0-9]+ s, at step [0-9]+, backward of micro-batch 3, in all_reduce #[0-9]+ \(gradients\) of group dp, h.7.attn, for rank"
+    say "^$first: rank [01] \(process [0-9]+\) has been waiting for [0-9]+ s, at step [0-9]+, backward of micro-batch 3, in all_reduce #[0-9]+ \(gradients\) of group dp, h.7.attn, for rank"
 done
-say "^  rank 2 \(process ${rank[2]} on host $host/2\) is stopped by a signal .* since [0-9]+ s, at step [0-9]+, backward of micro-batch 3, (in|behind) all_reduce #[0-9]+ \(gradients\) of group dp"
+say "^  rank 2 \(process ${rank[2]} on host $host/2\) has been stopped by a signal .* for [0-9]+ s, at step [0-9]+, backward of micro-batch 3, (in|after) all_reduce #[0-9]+ \(gradients\) of group dp"
 [ "$(grep -c '^told: ' run.log)" -eq 1 ] || fail "told more than once"
 echo "ok: STOP on another host"
 export MEGA_HOST_TIMEOUT=2 # its system is there: it is not taken for lost
@@ -98,8 +98,8 @@ start_hosts loop
 unset MEGA_HOST_TIMEOUT
 kill -STOP "${rank[2]}" "${rank[3]}"
 ended $((limit + 10))
-say "^ended: rank [01] .* waits since [0-9]+ s"
-say "host $host/2 \(ranks 2-3\) is there, but none of its ranks answers since [0-9]+ s"
+say "^ended: rank [01] .* has been waiting for [0-9]+ s"
+say "host $host/2 \(ranks 2-3\) is there, but none of its ranks has answered for [0-9]+ s"
 echo "ok: STOP of another host"
 # The other rank of that host is at something else, and the launcher looks away.
 export OMPI_MCA_orte_enable_recovery=1 limit=60
@@ -111,7 +111,7 @@ for _ in $(seq 1 40); do grep -qs '^ended: ' run.log && break || sleep 0.1; done
 kill -KILL "${rank[@]}" "$launcher" 2>/dev/null
 wait "$launcher" 2>/dev/null
 # Another launcher than Open MPI's may end the ranks before they say anything.
-[ "$mpi_kind" = mpich ] || say "^ended: rank 2 \(process ${rank[2]} on host $host/2\) is dead .* at step [0-9]+, backward of micro-batch 3, (in|behind) all_reduce #[0-9]+"
+[ "$mpi_kind" = mpich ] || say "^ended: rank 2 \(process ${rank[2]} on host $host/2\) is dead .* at step [0-9]+, backward of micro-batch 3, (in|after) all_reduce #[0-9]+"
 echo "ok: KILL on another host"
 start cycle
 ended $((limit + 10))
