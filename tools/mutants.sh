@@ -3,13 +3,13 @@
 #
 #   tools/mutants.sh [only=PATTERN]        PATTERN: extended regular expression on the names of the patches
 #
-# tests/mutants/<room>_<what>.patch is a unified diff of one mistake below two lines:
+# tests/mutants/<room>_<what>.patch is a unified diff of one mistake, below these lines (the last is optional):
 #
 #   breaks: what is wrong in the program once the patch is applied
 #   tests: extended regular expression on the names of the tests (ctest -N) that must fail
-#   needs: what the processor must have (a flag of /proc/cpuinfo) for the mistake to show; may be left out
+#   needs: what the processor must have (a flag of /proc/cpuinfo) for the mistake to show
 #
-# To add one: make the mistake, `git diff -U0 FILE`, put the two lines above it. The lines that it removes must occur once
+# To add one: make the mistake, `git diff -U0 FILE`, put these lines above it. The lines that it removes must occur once
 # in the file (otherwise -U1 or more), so that the patch finds its place when lines move; cli_test_mutants checks that each
 # patch applies. The copy is a git worktree in build-mutants with what is tracked or staged here, so `git add` new files.
 #
