@@ -14,10 +14,10 @@ static uint64_t hash_of(const mega_compared *l, int64_t begin, int64_t end)
 /* Whether all members have the same number. */
 static mega_status same(mega_comm *comm, uint64_t number, bool *out)
 {
-    const int64_t half = (int64_t)(number >> 1); /* so that its negative is a number, too */
-    int64_t ends[2] = {half, -half};
+    const int64_t n = (int64_t)number;
+    int64_t ends[2] = {n, ~n}; /* the complement turns the order round */
     MEGA_TRY(mega_comm_all_reduce(comm, "comparison of ranks", ends, 2, MEGA_I64, MEGA_REDUCE_MAX));
-    *out = ends[0] == -ends[1];
+    *out = ends[0] == ~ends[1];
     return MEGA_OK;
 }
 

@@ -22,7 +22,6 @@ void mega_mt19937_seed(mega_mt19937 *r, uint32_t seed);
 uint32_t mega_mt19937_u32(mega_mt19937 *r);
 double mega_mt19937_double(mega_mt19937 *r);                   /* [0, 1), RandomState.random_sample */
 uint64_t mega_mt19937_interval(mega_mt19937 *r, uint64_t max); /* 0 … max, both included */
-/* RandomState.shuffle of one-dimensional arrays. */
 /* Loops over many items look at *stop once every 65,536. */
 static inline bool mega_data_is_stopped(const volatile sig_atomic_t *stop, int64_t i)
 {
@@ -30,7 +29,7 @@ static inline bool mega_data_is_stopped(const volatile sig_atomic_t *stop, int64
 }
 mega_status mega_data_stopped(const char *what); /* MEGA_ERR_INTERRUPTED */
 
-/* A shuffle that stops early leaves its items half shuffled. */
+/* RandomState.shuffle of one-dimensional arrays. One that stops early leaves its items half shuffled. */
 void mega_mt19937_shuffle_i32(mega_mt19937 *r, int32_t *x, int64_t n, const volatile sig_atomic_t *stop);
 void mega_mt19937_shuffle_i64(mega_mt19937 *r, int64_t *x, int64_t n, const volatile sig_atomic_t *stop);
 /* torch.randperm(n) on the CPU, by a generator seeded with `seed`. */

@@ -96,7 +96,7 @@ static void describe_step(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT
     const mega_bucket *b = mega_params_bucket(l->e->params, bucket);
     snprintf(out, MEGA_COMPARED_TEXT, "sum of bucket %d, %lld gradients (%lld also over tp), %s", bucket,
              (long long)b->count, (long long)summands_in(l->e->params, b),
-             engine_reduces(l->e, bucket) ? "in the backward" : "behind it");
+             engine_reduces(l->e, bucket) ? "in the backward" : "after it");
 }
 
 static mega_status compare_steps(const mega_engine *e, mega_comm *comm, const mega_schedule_step *step, int64_t steps)

@@ -2,6 +2,7 @@
  * never stopped. Member names of "scheduler" are those of Megatron's checkpoints. */
 #include "megalith/assert.h"
 #include "megalith/json.h"
+#include "run_json.h"
 #include "state_list.h"
 #include <jansson.h>
 #include <stdlib.h>
@@ -189,16 +190,11 @@ static mega_status check_optimizer(const mega_engine_options *e, const mega_chec
                      kind != NULL ? kind : "as before");
 }
 
-static mega_status read_run_json(json_t **out, const mega_checkpoint *c)
+static mega_status read_progress(json_t **out, const mega_checkpoint *c)
 {
     static const char *const needed[] = {"iteration", "consumed_train_samples", "consumed_valid_samples"};
-    json_error_t error;
-    json_t *root = mega_json_load(mega_checkpoint_run_json(c), strlen(mega_checkpoint_run_json(c)), 0, &error);
-    if (root == NULL)
-        return MEGA_FAIL(mega_json_status(&error),
-                         "checkpoint %s: state/run.json line %d column %d: %s; it was written by another "
-                         "program or edited; --finetune takes the weights alone",
-                         mega_checkpoint_folder(c), error.line, error.column, error.text);
+    json_t *root;
+    MEGA_TRY(engine_run_json(&root, c));
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         if (json_is_integer(json_object_get(root, needed[i]))) continue;
         json_decref(root);
@@ -230,7 +226,7 @@ mega_status mega_engine_check_load(const mega_engine_options *e, const mega_chec
                          "state/run.json), and so no schedule; leave the option out and give --lr and its relatives",
                          mega_checkpoint_folder(c));
     if (is_weights || o->finetune) return MEGA_OK;
-    MEGA_TRY(read_run_json(&root, c));
+    MEGA_TRY(read_progress(&root, c));
     const mega_status st = check_state(e, c, root, o);
     json_decref(root);
     return st;
@@ -267,7 +263,7 @@ static mega_status load_optimizer(mega_engine *e, mega_checkpoint *c, const json
 static mega_status load_schedule_alone(mega_engine *e, mega_checkpoint *c)
 {
     json_t *root = NULL;
-    MEGA_TRY(read_run_json(&root, c));
+    MEGA_TRY(read_progress(&root, c));
     const mega_status st = take_schedule(e, json_object_get(root, "scheduler"));
     json_decref(root);
     return st;
@@ -277,7 +273,7 @@ static mega_status load_state(mega_engine *e, mega_checkpoint *c, const mega_eng
                               mega_engine_loaded *loaded)
 {
     json_t *root = NULL;
-    MEGA_TRY(read_run_json(&root, c));
+    MEGA_TRY(read_progress(&root, c));
     const bool has_moments = json_is_true(json_object_get(root, "has_optimizer_state"));
     mega_status st = MEGA_OK;
     e->progress.iteration = integer(root, "iteration");

@@ -1,4 +1,4 @@
-/* One training step, in the order of design.md section 4; read mega_engine_step first. */
+/* One training step, in the order of ARCHITECTURE.md, "The life of a step"; read mega_engine_step first. */
 #include "engine_impl.h"
 #include "megalith/assert.h"
 #include "megalith/record.h"
@@ -72,8 +72,8 @@ static mega_status forward(mega_engine *e, const mega_schedule_step *s, engine_s
     return MEGA_OK;
 }
 
-/* One forward or backward. A pipeline stage that fails runs no more, but keeps its part of the schedule: the others
- * would wait for its messages, and all of them end together behind it. */
+/* One forward or backward. A stage that fails computes nothing more but still sends its messages, so that its
+ * neighbours do not hang; all ranks then return its error. */
 static mega_status run_step(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
 {
     if (sums->failed.code != MEGA_OK) return MEGA_OK;

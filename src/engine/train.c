@@ -175,13 +175,12 @@ static mega_status train(trainer *t, bool *left)
 /* Validation and test at the end, unless a signal asks to leave: what was trained is saved by then. */
 static mega_status evaluate_at_end(trainer *t)
 {
-    static const char *const name[] = {"training", "validation", "test"};
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     const long long samples = (long long)(t->cfg->eval_iters * t->cfg->global_batch_size);
     char text[128];
     for (int split = MEGA_SPLIT_VALID; split <= MEGA_SPLIT_TEST && t->stop == 0; split++) {
         snprintf(text, sizeof text, "iteration %lld on %lld-sample draw from %s set", (long long)iteration, samples,
-                 name[split]);
+                 train_split_name(split));
         MEGA_TRY(train_evaluate(t, split, text, true));
     }
     if (t->stop == 0) return MEGA_OK;

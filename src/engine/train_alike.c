@@ -140,18 +140,17 @@ mega_status train_compare_tokenizers(const trainer *t)
 
 mega_status train_compare_data(const trainer *t)
 {
-    static const char *const name[MEGA_SPLIT_COUNT] = {"training", "validation", "test"};
     lines l = {0};
     if (mega_world_size(t->world) == 1) return MEGA_OK;
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
         const mega_gpt_data *d = t->data[i];
         if (d == NULL) {
-            snprintf(add_line(&l), MEGA_COMPARED_TEXT, "no %s data", name[i]);
+            snprintf(add_line(&l), MEGA_COMPARED_TEXT, "no %s data", train_split_name(i));
             continue;
         }
         const char *others, *prefix = train_data_prefix(t->cfg, i, &others);
         snprintf(add_line(&l), MEGA_COMPARED_TEXT,
-                 "%s data of %lld samples, hash of .idx %016llx, of .bin %016llx: %s%s", name[i],
+                 "%s data of %lld samples, hash of .idx %016llx, of .bin %016llx: %s%s", train_split_name(i),
                  (long long)mega_gpt_data_samples(d), (unsigned long long)mega_gpt_data_hash(d),
                  (unsigned long long)t->content[i], prefix, others);
     }

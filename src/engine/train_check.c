@@ -2,9 +2,9 @@
  * itself and for --dry-run. A check is made even when others have failed, unless it needs what they looked at. */
 #include "train_impl.h"
 
-/* Adds a failure to the list of every rank, which all go on to the next check. An error here is of the world itself.
- * Collective. */
-static mega_status note(trainer *t, mega_status st, bool *passed)
+/* Adds a failure that the ranks have agreed on to the list of each, and all go on to the next check. Any other one came
+ * from communication itself and ends the run, as a signal does. Collective. */
+static mega_status collect(trainer *t, mega_status st, bool *passed)
 {
     const mega_status agreed = train_agree(t, st);
     *passed = agreed == MEGA_OK;
@@ -31,7 +31,7 @@ static mega_status check_tokenizer(trainer *t, bool loaded)
     return train_open_tokenizer(t);
 }
 
-/* Whether all ranks know what the network looks like; one that does not has told why. Collective. */
+/* Whether all ranks know what the network looks like; one that does not has a mistake that says why. Collective. */
 static mega_status know_network(const trainer *t, bool loaded, bool *out)
 {
     int32_t known =
@@ -46,25 +46,25 @@ static mega_status know_network(const trainer *t, bool loaded, bool *out)
 static mega_status check_network(trainer *t)
 {
     bool passed, fits;
-    MEGA_TRY(note(t, train_build_network(t), &passed));
+    MEGA_TRY(collect(t, train_build_network(t), &passed));
     if (!passed) return MEGA_OK;
-    MEGA_TRY(note(t, train_check_shape(t), &fits));
-    MEGA_TRY(note(t, train_check_state(t), &passed));
+    MEGA_TRY(collect(t, train_check_shape(t), &fits));
+    MEGA_TRY(collect(t, train_check_state(t), &passed));
     train_note(t, "building the model");
-    MEGA_TRY(note(t, train_build_engine(t), &passed));
+    MEGA_TRY(collect(t, train_build_engine(t), &passed));
     if (!passed) return MEGA_OK;
     const bool loads = fits && t->checkpoint != NULL; /* what does not fit as a whole is not told tensor by tensor */
-    MEGA_TRY(note(t, loads ? mega_engine_check_tensors(t->engine, t->checkpoint) : MEGA_OK, &passed));
-    if (!t->is_plan) MEGA_TRY(note(t, train_check_memory(t, false), &passed)); /* a plan shows what does not fit */
-    return note(t, train_profile_check(t), &passed);
+    MEGA_TRY(collect(t, loads ? mega_engine_check_tensors(t->engine, t->checkpoint) : MEGA_OK, &passed));
+    if (!t->is_plan) MEGA_TRY(collect(t, train_check_memory(t, false), &passed)); /* a plan shows what does not fit */
+    return collect(t, train_profile_check(t), &passed);
 }
 
 static mega_status check_data(trainer *t)
 {
     bool passed;
-    mega_status st = note(t, train_check_data(t), &passed);
-    if (st == MEGA_OK && passed) st = note(t, train_compare_data(t), &passed);
-    train_checked_data(t);
+    mega_status st = collect(t, train_check_data(t), &passed);
+    if (st == MEGA_OK && passed) st = collect(t, train_compare_data(t), &passed);
+    train_close_checked_data(t);
     return st;
 }
 
@@ -72,16 +72,16 @@ mega_status train_check(trainer *t)
 {
     bool loaded, passed, known;
     MEGA_TRY(train_compare_ranks(t)); /* ranks with other options would not make the same checks */
-    MEGA_TRY(note(t, train_compare_processors(t), &passed));
-    /* Before the checkpoint is read: what a run that is ending still writes there must not be missed. */
-    if (!t->is_plan) MEGA_TRY(note(t, train_lock_save(t), &passed));
-    MEGA_TRY(note(t, check_checkpoint(t), &loaded));
-    MEGA_TRY(note(t, check_tokenizer(t, loaded), &passed));
-    if (passed) MEGA_TRY(note(t, train_compare_tokenizers(t), &passed));
+    MEGA_TRY(collect(t, train_compare_processors(t), &passed));
+    if (!t->is_plan) MEGA_TRY(collect(t, train_lock_save(t), &passed));
+    MEGA_TRY(collect(t, check_checkpoint(t), &loaded));
+    MEGA_TRY(collect(t, check_tokenizer(t, loaded), &passed));
+    if (passed) MEGA_TRY(collect(t, train_compare_tokenizers(t), &passed));
     MEGA_TRY(check_data(t));
-    MEGA_TRY(note(t, train_check_places(t), &passed));
+    MEGA_TRY(collect(t, train_check_places(t), &passed));
     MEGA_TRY(know_network(t, loaded, &known));
     if (known) MEGA_TRY(check_network(t));
-    if (!t->is_plan) MEGA_TRY(note(t, train_check_foreign(t), &passed));
+    /* Last: how many iterations there are is known once the engine is built. */
+    if (!t->is_plan) MEGA_TRY(collect(t, train_check_foreign(t), &passed));
     return train_agree(t, mega_config_report(t->cfg));
 }

@@ -3,6 +3,7 @@
 #include "megalith/file.h"
 #include "megalith/log.h"
 #include "train_impl.h"
+#include <stdio.h>
 
 /* Tokens looked at before the first step, so that a wrong tokenizer is told at once and not after an hour. */
 enum { PROBE_TOKENS = 1 << 20 };
@@ -52,18 +53,30 @@ const char *train_data_prefix(const mega_config *cfg, int split, const char **ot
     return list->count > 0 ? list->item[list->count > 1 ? 1 : 0] : "the data"; /* weight prefix weight prefix … */
 }
 
+const char *train_split_name(int split)
+{
+    static const char *const name[MEGA_SPLIT_COUNT] = {"training", "validation", "test"};
+    return name[split];
+}
+
+/* `where` says in which sequence or sample the id is. */
+static mega_status refuse_id(const trainer *t, const char *prefix, const char *others, const char *where, int32_t id)
+{
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "%s.bin%s: %s holds token id %d, but the vocabulary of %s has %lld ids; these data were tokenized "
+                     "with another vocabulary, or are damaged: give that one (--tokenizer-type, --vocab-file, "
+                     "--merge-file), or run preprocess_data again",
+                     prefix, others, where, id, t->cfg->tokenizer_type, (long long)t->vocab);
+}
+
 static mega_status check_id(const trainer *t, const int32_t *row, int64_t count, int split, int64_t index)
 {
-    static const char *const name[] = {"training", "validation", "test"};
+    char where[64];
     for (int64_t i = 0; i < count; i++) {
         if (row[i] >= 0 && row[i] < t->vocab) continue;
         const char *others, *prefix = train_data_prefix(t->cfg, split, &others);
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
-            "%s.bin%s: %s sample %lld holds token id %d, but the vocabulary of %s has %lld ids; these data "
-            "were tokenized with another vocabulary, or are damaged: give that one (--tokenizer-type, "
-            "--vocab-file, --merge-file), or run preprocess_data again",
-            prefix, others, name[split], (long long)index, row[i], t->cfg->tokenizer_type, (long long)t->vocab);
+        snprintf(where, sizeof where, "%s sample %lld", train_split_name(split), (long long)index);
+        return refuse_id(t, prefix, others, where, row[i]);
     }
     return MEGA_OK;
 }
@@ -123,13 +136,11 @@ static mega_status probe(const trainer *t, int split)
     const mega_ltor_options o = ltor_options(t);
     const char *others, *prefix = train_data_prefix(t->cfg, split, &others);
     mega_gpt_data_look(t->data[split], PROBE_TOKENS, t->vocab, o.eod, &p);
-    if (p.stray_in != NULL)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
-            "%s.bin: sequence %lld holds token id %d, but the vocabulary of %s has %lld ids; these data were "
-            "tokenized with another vocabulary, or are damaged: give that one (--tokenizer-type, "
-            "--vocab-file, --merge-file), or run preprocess_data again",
-            p.stray_in, (long long)p.sequence, p.id, t->cfg->tokenizer_type, (long long)t->vocab);
+    if (p.stray_in != NULL) {
+        char where[64];
+        snprintf(where, sizeof where, "sequence %lld", (long long)p.sequence);
+        return refuse_id(t, p.stray_in, "", where, p.id);
+    }
     if (split != MEGA_SPLIT_TRAIN) return MEGA_OK; /* a small split may be one document */
     return mega_ltor_check_ends(&o, prefix, p.tokens, p.ends);
 }
@@ -162,7 +173,7 @@ mega_status train_check_data(trainer *t)
     return look_at_data(t);
 }
 
-void train_checked_data(trainer *t)
+void train_close_checked_data(trainer *t)
 {
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
         mega_gpt_data_destroy(t->data[i]);

@@ -161,11 +161,12 @@ mega_status train_check_places(const trainer *t);         /* files that this ran
 mega_status train_make_places(trainer *t);                /* --save, one folder for all ranks, locked. Collective */
 
 /* train_data.c */
-mega_status train_check_data(trainer *t); /* opens all but the order of samples, which train_open_data builds */
-void train_checked_data(trainer *t);      /* closes it again */
+mega_status train_check_data(trainer *t);  /* opens all but the order of samples, which train_open_data builds */
+void train_close_checked_data(trainer *t); /* closes it again */
 mega_status train_open_data(trainer *t);
 void train_close_data(trainer *t);
 mega_status train_check_ends(const trainer *t); /* of documents: does the tokenizer know one, where options need it? */
+const char *train_split_name(int split);        /* "training" */
 /* The data of a split, for a message: its file, or the first of several, with what to add to it then. */
 const char *train_data_prefix(const mega_config *cfg, int split, const char **others);
 /* Fills a batch with samples consumed, consumed + 1, … of one split. */
@@ -203,7 +204,7 @@ double train_peak_percent(train_peak *p, double flops);
 void train_peak_measure(trainer *t);
 void train_peak_repeat(trainer *t); /* measures again where the peak is doubtful, every ten seconds at most */
 
-/* train_evaluate.c: `where` stands behind "validation loss at". A signal to any rank ends it after the batch under way,
+/* train_evaluate.c: `where` follows "validation loss at" in the log. A signal to any rank ends it after the batch under way,
  * without a loss; t->stop says so. */
 mega_status train_evaluate(trainer *t, int split, const char *where, bool is_final);
 

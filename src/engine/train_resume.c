@@ -2,25 +2,14 @@
  * and options that give the samples another order, are warned of with the first sample that they change. */
 #include "megalith/json.h"
 #include "megalith/log.h"
+#include "run_json.h"
 #include "train_impl.h"
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define OTHER_ORDER "the samples come in another order: some were read before, others will never be"
-
-/* The checkpoint's run.json; *out NULL where it has none. */
-static mega_status read_run_json(const trainer *t, json_t **out)
-{
-    json_error_t error;
-    const char *text = t->checkpoint != NULL ? mega_checkpoint_run_json(t->checkpoint) : NULL;
-    *out = text != NULL ? mega_json_load(text, strlen(text), 0, &error) : NULL;
-    if (text == NULL || *out != NULL) return MEGA_OK;
-    return MEGA_FAIL(mega_json_status(&error), "checkpoint %s: state/run.json line %d: %s",
-                     mega_checkpoint_folder(t->checkpoint), error.line, error.text);
-}
 
 static uint64_t hex_of(const json_t *root, const char *key)
 {
@@ -32,7 +21,7 @@ mega_status train_check_tokenizer(const trainer *t)
 {
     const mega_config *cfg = t->cfg;
     json_t *root;
-    MEGA_TRY(read_run_json(t, &root));
+    MEGA_TRY(engine_run_json(&root, t->checkpoint));
     const uint64_t there = hex_of(root, "tokenizer_fingerprint"), here = mega_tokenizer_fingerprint(t->tokenizer);
     const char *type = json_string_value(json_object_get(root, "tokenizer_type"));
     mega_status st = MEGA_OK;
@@ -155,7 +144,7 @@ mega_status train_read_stored(trainer *t)
     json_error_t error;
     mega_buffer arguments = {0};
     json_t *root;
-    MEGA_TRY(read_run_json(t, &root));
+    MEGA_TRY(engine_run_json(&root, t->checkpoint));
     mega_status st = mega_config_to_json(t->cfg, &arguments);
     json_t *now = st == MEGA_OK ? mega_json_load(arguments.data, strlen(arguments.data), 0, &error) : NULL;
     if (st == MEGA_OK) st = read_stored(t, root, now);
@@ -202,8 +191,8 @@ void train_warn_of_other_data(const trainer *t)
     warn_of_cyclic(t);
     if (t->stored.data != 0 && mega_gpt_data_hash(data) != t->stored.data)
         mega_warn(
-            "%s%s: the training data are not those of the checkpoint (--load %s), and the run goes on behind the "
-            "%lld samples that it consumed: as many of these data are passed over; --finetune begins anew with them",
+            "%s%s: the training data are not those of the checkpoint (--load %s), and the run continues after the "
+            "%lld samples that it consumed: that many of the new data are skipped; --finetune starts at their first",
             prefix, others, cfg->load, passed);
     else if (t->stored.content != 0 && t->content[MEGA_SPLIT_TRAIN] != t->stored.content)
         mega_warn(

@@ -4,8 +4,8 @@
 #include "megalith/json.h"
 #include "megalith/log.h"
 #include "megalith/model.h"
+#include "run_json.h"
 #include "train_impl.h"
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,12 +21,8 @@ static const char *const checkpoint_args[] = {
 
 static mega_status take_stored_args(trainer *t)
 {
-    json_error_t error;
-    const char *text = mega_checkpoint_run_json(t->checkpoint);
-    json_t *root = text != NULL ? mega_json_load(text, strlen(text), 0, &error) : NULL;
-    if (text != NULL && root == NULL)
-        return MEGA_FAIL(mega_json_status(&error), "checkpoint %s: state/run.json line %d: %s",
-                         mega_checkpoint_folder(t->checkpoint), error.line, error.text);
+    json_t *root;
+    MEGA_TRY(engine_run_json(&root, t->checkpoint));
     const json_t *stored = json_object_get(root, "arguments");
     json_t *taken = json_object();
     bool whole = taken != NULL;
@@ -62,7 +58,7 @@ static mega_status take_shape(mega_config *cfg, const mega_model_shape *shape)
     return MEGA_OK;
 }
 
-/* The weights were trained with it, whoever gives the shape. */
+/* The checkpoint's epsilon wins unless the command line gives one. */
 static void take_epsilon(mega_config *cfg, const mega_model_shape *shape)
 {
     if (!mega_config_was_set(cfg, "layernorm_epsilon")) cfg->layernorm_epsilon = shape->norm_epsilon;

@@ -127,7 +127,7 @@ typedef struct mega_step_result {
     int64_t grad_zeros;
     double lr, weight_decay; /* that this update used */
     int64_t samples, tokens, micro_batches;
-    double forward_s, backward_s, optimizer_s; /* seconds; the slowest micro-batches are in no way apart */
+    double forward_s, backward_s, optimizer_s; /* seconds, summed over micro-batches */
     double waiting_s;                          /* for other pipeline stages, between forwards and backwards */
 } mega_step_result;
 /* Collective: world. A loss or gradient that is not finite is MEGA_ERR_NUMERIC: the message names the step, the samples
