@@ -317,7 +317,7 @@ static mega_status take_header(parser *p, st_header *h)
         if (!take(p, '}')) return wrong(p, "',' or '}' is expected");
     }
     skip_blanks(p);
-    return p->at == p->end ? MEGA_OK : wrong(p, "text behind the object");
+    return p->at == p->end ? MEGA_OK : wrong(p, "text after the object");
 }
 
 mega_status mega_st_header_parse(st_header *out, mega_arena *arena, const char *text, size_t bytes, const char *file)

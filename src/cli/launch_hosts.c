@@ -108,7 +108,7 @@ static void choose(launch_plan *p, const char *option, const char *filter, const
         if (h == NULL) {
             launch_mistake(p, "%s: \"%.*s\" is not a host of %s", option, (int)name, at, p->hostfile);
         } else if (has_list && whole == name + 1) {
-            launch_mistake(p, "%s: \"%.*s\": numbers of slots are missing behind the colon", option, (int)whole, at);
+            launch_mistake(p, "%s: \"%.*s\": numbers of slots are missing after the colon", option, (int)whole, at);
         } else {
             bool *slot = c->slot + c->first[h - p->host];
             choose_slots(p, option, h, at + name + has_list, whole - name - has_list, slot);

@@ -168,7 +168,7 @@ static void unknown(launch_plan *p, const char *typed)
     const char *near = mega_config_nearest(word, names, OPTIONS);
     launch_mistake(p,
                    "%.*s is not an option of launch%s%s%s; megalith launch --help lists them. Options of the command "
-                   "stand behind its name",
+                   "follow its name",
                    (int)strcspn(typed, "="), typed, near != NULL ? "; did you mean --" : "", near != NULL ? near : "",
                    near != NULL ? "?" : "");
 }

@@ -42,7 +42,7 @@ static const option_row data_rows[] = {
     {IDLE("num-workers", KIND_INT, "2", THREADS_READ)},
     {IDLE("valid-num-workers", KIND_INT, "2", THREADS_READ)},
     {LATER("data-impl", KIND_STRING, "mmap|infer", "data files are mapped; leave it out")},
-    {OPTION("reset-position-ids", reset_position_ids, KIND_FLAG), .commands = FOR_TRAINING | FOR_DATA, .help = "positions begin again behind an end of document"},
+    {OPTION("reset-position-ids", reset_position_ids, KIND_FLAG), .commands = FOR_TRAINING | FOR_DATA, .help = "positions start at 0 again after an end of document"},
     {OPTION("reset-attention-mask", reset_attention_mask, KIND_FLAG), .commands = FOR_TRAINING | FOR_DATA, .help = "attention does not look back over an end of document"},
     {OPTION("eod-mask-loss", eod_mask_loss, KIND_FLAG), .commands = FOR_TRAINING | FOR_DATA, .help = "no loss where the input is the end of a document"},
     {LATER("mock-data", KIND_FLAG, NULL, "megalith preprocess_data makes a data set of any text in seconds")},

@@ -153,7 +153,7 @@ static const option_row logging_rows[] = {
     {OPTION("metrics-file", metrics_file, KIND_STRING), .alike = ALIKE_NOT_NEEDED, .help = "file for one JSON object an iteration, with all digits"},
     {OPTION("log-params-norm", log_params_norm, KIND_FLAG), .help = "log the norm of the parameters"},
     {OPTION("log-num-zeros-in-grad", log_num_zeros_in_grad, KIND_FLAG), .help = "log how many gradients are zero"},
-    {OPTION("log-throughput", log_throughput, KIND_FLAG), .help = "TFLOP/s behind the time of an iteration too, and in TensorBoard; they always end the line"},
+    {OPTION("log-throughput", log_throughput, KIND_FLAG), .help = "also print TFLOP/s after the time of an iteration, and in TensorBoard (the end of the line has them in any case)"},
     {OPTION("log-progress", log_progress, KIND_FLAG), .help = "append to progress.txt in --save"},
     {OPTION("log-level", log_level, KIND_CHOICE), .commands = FOR_ALL, .fallback = "info", .choices = "error|warning|info|debug|trace", .alike = ALIKE_NOT_NEEDED, .help = "lines less urgent than this are not shown"},
     {IDLE("log-level-replica", KIND_STRING, "error", "ranks other than the first tell nothing but what ends them")},

@@ -1,6 +1,6 @@
 /* The language-model head with cross-entropy, by chunks of rows: the logits of one chunk at a time are in memory, and
  * the two small reductions over the ranks that cut the vocabulary stay instructions. The gradients of x and of the
- * table are made on the way, in the forward program (design.md section 4), scaled by the factor in the step block. */
+ * table are made on the way, in the forward program, scaled by the factor in the step block. */
 #include "graph_impl.h"
 
 /* ---- masked_sum: in mask [n] f32, x [n] acc or none; out [1] acc ---- */

@@ -1,4 +1,4 @@
-/* The program as a table that a person can read, and review by its diff (design.md section 8). */
+/* The program as a table that a person can read, and review by its diff. */
 #include "program_impl.h"
 
 #include <stdio.h>

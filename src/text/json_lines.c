@@ -167,13 +167,13 @@ static bool scan_number(scanner *s)
     }
     if (s->p < s->end && *s->p == '.') {
         s->p++;
-        if (!is_digit(s)) return wrong(s, at, "a number with nothing behind its point");
+        if (!is_digit(s)) return wrong(s, at, "a number with nothing after its point");
         skip_digits(s);
     }
     if (s->p < s->end && (*s->p == 'e' || *s->p == 'E')) {
         s->p++;
         if (s->p < s->end && (*s->p == '+' || *s->p == '-')) s->p++;
-        if (!is_digit(s)) return wrong(s, at, "a number with nothing behind its exponent sign");
+        if (!is_digit(s)) return wrong(s, at, "a number with nothing after its exponent sign");
         skip_digits(s);
     }
     return true;
@@ -202,7 +202,7 @@ static bool scan_key(scanner *s, raw_string *out)
     s->p++;
     if (!scan_string(s, out)) return false;
     skip_space(s);
-    if (s->p == s->end || *s->p != ':') return wrong(s, s->p, "expected ':' behind the key");
+    if (s->p == s->end || *s->p != ':') return wrong(s, s->p, "expected ':' after the key");
     s->p++;
     skip_space(s);
     return true;
@@ -216,8 +216,7 @@ static bool scan_next(scanner *s, uint8_t close, bool *done)
         return wrong(s, s->p, close == '}' ? "the line ends inside an object" : "the line ends inside an array");
     *done = *s->p == close;
     if (!*done && *s->p != ',')
-        return wrong(s, s->p,
-                     close == '}' ? "expected ',' or '}' behind a value" : "expected ',' or ']' behind a value");
+        return wrong(s, s->p, close == '}' ? "expected ',' or '}' after a value" : "expected ',' or ']' after a value");
     s->p++;
     return true;
 }
@@ -398,7 +397,7 @@ static bool scan_object(scanner *s, wanted *w, mega_document_fault *fault)
         if (!scan_member(s, w, fault) || !scan_next(s, '}', &done)) return false;
     }
     skip_space(s);
-    if (s->p != s->end) return wrong(s, s->p, "something behind the object; expected one object a line");
+    if (s->p != s->end) return wrong(s, s->p, "something after the object; expected one object a line");
     for (int k = 0; k < w->num_keys; k++) {
         if ((w->found >> k & 1) != 0) continue;
         snprintf(fault->what, sizeof fault->what, "no key \"%.40s\", found %s", w->keys[k],

@@ -73,7 +73,7 @@ static void broken_lines(void **state)
     expect_fault("{text: \"abc\"}", 2, "expected a key in double quotes");
     expect_fault("{\"text\": \"abc\",}", 16, "expected a key in double quotes");
     expect_fault("{\"text\": 'abc'}", 10, "expected a value");
-    expect_fault("{\"text\": \"abc\"} {}", 17, "something behind the object");
+    expect_fault("{\"text\": \"abc\"} {}", 17, "something after the object");
     expect_fault("{\"text\": \"abc\" \"b\":1}", 16, "expected ',' or '}'");
     expect_fault("{\"text\": \"a\\qb\"}", 12, "unknown escape");
     expect_fault("{\"text\": \"a\\u12g4\"}", 12, "hexadecimal");
@@ -94,7 +94,7 @@ static void broken_lines(void **state)
     expect_fault("{\"title\": \"a\", \"body\": 1}", 1, "no key \"text\", found \"title\", \"body\"");
     expect_fault("{}", 1, "no key \"text\", found none");
     expect_fault("{\"a\": 01, \"text\":\"\"}", 8, "expected ',' or '}'");
-    expect_fault("{\"a\": 1., \"text\":\"\"}", 7, "nothing behind its point");
+    expect_fault("{\"a\": 1., \"text\":\"\"}", 7, "nothing after its point");
     expect_fault("{\"a\": 1e, \"text\":\"\"}", 7, "exponent");
     expect_fault("{\"a\": -, \"text\":\"\"}", 7, "expected a value");
     expect_fault("{\"a\": [1 2], \"text\":\"\"}", 10, "expected ',' or ']'");

@@ -27,7 +27,7 @@
 typedef struct mega_lock_request {
     const char *path;    /* of the lock file; its folder exists */
     const char *subject; /* what it protects, for messages: "--save checkpoints" */
-    const char *remedy;  /* what to do beside waiting: "choose another --output-prefix" */
+    const char *remedy;  /* what to do instead of waiting: "choose another --output-prefix" */
     bool takeover;       /* take it from a process that lives, with a warning that names the process */
 } mega_lock_request;
 

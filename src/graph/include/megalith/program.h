@@ -109,7 +109,7 @@ typedef struct mega_program_cost {
     double forward_flops, backward_flops, recompute_flops, bytes;
 } mega_program_cost;
 void mega_program_cost_get(const mega_program *p, mega_program_cost *out);
-/* The table of design.md section 8. */
+/* The program as a table that a person can read. */
 mega_status mega_program_print(const mega_program *p, mega_buffer *out);
 /* Of the collectives over this group, in their order: kind, count, type, reduction of the first `most`; how many these
  * are in *out_count (or NULL). */
