@@ -89,6 +89,11 @@ static void format_time(char out[32], long long since)
 static mega_status refuse(const mega_lock_request *r, const lock_found *f)
 {
     char since[32], wait[128] = "";
+    if (f->text[0] == '\0')
+        return MEGA_FAIL(MEGA_ERR_BUSY,
+                         "%s: another process created %s %.0f s ago and has not filled it yet (after %d s it counts as "
+                         "dead); try again, or %s",
+                         r->subject, r->path, f->age > 0 ? f->age : 0.0, MEGA_LOCK_STALE_S, r->remedy);
     if (!f->is_ours)
         return MEGA_FAIL(MEGA_ERR_BUSY, "%s: %s is no lock file of megalith; expected a free name: move it away or %s",
                          r->subject, r->path, r->remedy);
@@ -138,6 +143,7 @@ static mega_status take(mega_lock *lock, const mega_lock_request *r, const char 
     bool taken = false;
     lock_text_make(lock->text);
     mega_status st = lock_file_write(beside, lock->text);
+    if (st != MEGA_OK) mega_error_prepend("%s: its lock cannot be written", r->subject);
     for (int i = 0; i < MOST_TRIES && st == MEGA_OK && !taken; i++) st = try_once(lock, r, beside, &taken);
     mega_file_discard(beside);
     if (st == MEGA_OK && !taken)

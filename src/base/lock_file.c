@@ -71,13 +71,21 @@ mega_status lock_file_write(const char *path, const char *text)
     return fd >= 0 ? write_and_close(fd, path, text) : mega_file_refused(path, "open for writing");
 }
 
-/* FAT and some file systems in user space have no links. Another process may see the file before it has its text. */
+/* Another process may see the file before it has its text. */
 static mega_status create_in_place(const char *path, const char *text, bool *taken)
 {
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     *taken = fd >= 0;
     if (fd >= 0) return write_and_close(fd, path, text);
     return errno == EEXIST ? MEGA_OK : mega_file_refused(path, "create");
+}
+
+/* FAT and some file systems in user space have no links, and most of these a rename that replaces nothing. */
+static mega_status put_without_links(const char *path, const char *beside, const char *text, bool *taken)
+{
+    *taken = renameat2(AT_FDCWD, beside, AT_FDCWD, path, RENAME_NOREPLACE) == 0;
+    if (*taken || errno == EEXIST) return MEGA_OK;
+    return create_in_place(path, text, taken);
 }
 
 /* A network file system may answer EEXIST to a link that it made when an answer was lost: the file then has two names.
@@ -90,7 +98,7 @@ mega_status lock_file_put(const char *path, const char *beside, const char *text
     if (*taken) return MEGA_OK;
     const int error = errno;
     if (error == EPERM || error == EOPNOTSUPP || error == ENOSYS || error == EMLINK)
-        return create_in_place(path, text, taken);
+        return put_without_links(path, beside, text, taken);
     *taken = stat(beside, &info) == 0 && info.st_nlink == 2;
     errno = error;
     return *taken || error == EEXIST ? MEGA_OK : mega_file_refused(path, "create");

@@ -22,8 +22,8 @@ typedef struct lock_found {
 void lock_text_make(char out[LOCK_TEXT_BYTES]);
 bool lock_text_parse(lock_found *out); /* from out->text */
 mega_status lock_file_write(const char *path, const char *text);
-/* Gives the file `beside` the name `path`. *taken false: the name is taken. Where the file system has no links the file
- * is created with its text in place; beside NULL asks for that. */
+/* Gives the file `beside` the name `path`. *taken false: the name is taken. Without links the file is renamed where
+ * nothing is replaced, and else created with its text in place; beside NULL asks for that. */
 mega_status lock_file_put(const char *path, const char *beside, const char *text, bool *taken);
 /* `beside` was just written: its time is the present of the file system. NULL: the clock's. */
 mega_status lock_file_look(lock_found *out, const char *path, const char *beside);

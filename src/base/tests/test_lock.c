@@ -329,7 +329,7 @@ static void what_is_no_lock_stays(void **state)
     assert_string_equal(text, "mine");
     /* created and never filled, where there are no links */
     mega_kit_write(r.path, "");
-    assert_refused(&r, "is no lock file of megalith");
+    assert_refused(&r, "has not filled it yet (after 300 s it counts as dead)");
     make_old(r.path, 1000);
     assert_acquired(&r);
 }
