@@ -11,7 +11,7 @@ base=(pretrain_gpt --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq
     --num-threads 1 --log-interval 1000)
 # begin OPTIONS…: a training in the background, its words in log by way of a pipe, which no limit on files touches
 begin() {
-    "$MEGALITH" "${base[@]}" --train-iters 1000000 "$@" > >(cat >log) 2>&1 </dev/null &
+    "$MEGALITH" "${base[@]}" --train-iters 1000000 "$@" > >(ulimit -S -f unlimited; exec cat >log) 2>&1 </dev/null &
     pid=$!
 }
 await() { # until a command is true, 30 s at most
