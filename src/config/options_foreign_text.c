@@ -5,7 +5,7 @@
 #define NO_HUB        "nothing is downloaded or uploaded; a checkpoint is a folder that Hugging Face's tools read"
 #define MADE_BEFORE   "the program of a step is made before the first one in any case"
 #define BEAMS         "beam search is not built; tokens are drawn, or taken by --greedy"
-#define DRAWN_ONE     "one text is drawn at a time; leave it out"
+#define DRAWN_ONE     "tokens are drawn one after the other, by the model itself; leave it out"
 #define PIPELINE_TOOL "give its files: --vocab-file and --merge-file, or its tokenizer.json as --vocab-file"
 
 // clang-format off
@@ -147,13 +147,13 @@ static const option_row foreign_generation_rows[] = {
     {LATER("echo", KIND_BOOL, NULL, "text alone is returned; megalith tasks measures losses")},
     {LATER("stop_on_eol", KIND_BOOL, NULL, "a text ends at the end of document or at --out-seq-length")},
     {LATER("stop_on_double_eol", KIND_BOOL, NULL, "a text ends at the end of document or at --out-seq-length")},
-    {LATER("prevent_newline_after_colon", KIND_BOOL, NULL, "a text ends at the end of document or at --out-seq-length")},
+    {LATER("prevent_newline_after_colon", KIND_BOOL, NULL, "every token may be drawn; leave it out")},
     {LATER("stop_token", KIND_STRING, NULL, "a text ends at the end of document or at --out-seq-length")},
     {LATER("stop", KIND_STRING, NULL, "a text ends at the end of document or at --out-seq-length")},
     {LATER("eos_token_id", KIND_STRING, NULL, "a text ends at the end of document or at --out-seq-length")},
     {LATER("forced_eos_token_id", KIND_STRING, NULL, "a text ends at the end of document or at --out-seq-length")},
-    {LATER("bos_token_id", KIND_STRING, NULL, "a text ends at the end of document or at --out-seq-length")},
-    {LATER("bad_words_ids", KIND_STRING, NULL, "a text ends at the end of document or at --out-seq-length")},
+    {LATER("bos_token_id", KIND_STRING, NULL, "the prompt is taken as it is; begin it with <|endoftext|>")},
+    {LATER("bad_words_ids", KIND_STRING, NULL, "every token may be drawn; leave it out")},
     {IDLE("pad_token_id", KIND_INT, NULL, "nothing is padded")},
     {BY_VALUE("use_cache", KIND_BOOL, "True:|true:|1:|False:recompute=1|false:recompute=1|0:recompute=1", "False is --recompute")},
     {LATER("num_speculative_tokens", KIND_INT, "0", DRAWN_ONE)},
@@ -165,16 +165,16 @@ static const option_row foreign_generation_rows[] = {
     {LATER("stop_strings", KIND_LIST, NULL, "a text ends at the end of document or at --out-seq-length")},
     {LATER("stop_words", KIND_LIST, NULL, "a text ends at the end of document or at --out-seq-length")},
     {IDLE("termination_id", KIND_INT, NULL, "a text ends at the end of document or at --out-seq-length")},
-    {LATER("forced_bos_token_id", KIND_INT, NULL, "the prompt is taken as it is")},
+    {LATER("forced_bos_token_id", KIND_INT, NULL, "the prompt is taken as it is; begin it with <|endoftext|>")},
     {IDLE("cache_implementation", KIND_STRING, NULL, "keys and values are kept in memory that is planned before")},
     {IDLE("remove_invalid_values", KIND_BOOL, NULL, "logits that are not finite end the run")},
-    {IDLE("renormalize_logits", KIND_BOOL, NULL, "logits that are not finite end the run")},
+    {IDLE("renormalize_logits", KIND_BOOL, NULL, "probabilities add up to 1 in any case")},
     {LATER("suppress_tokens", KIND_LIST, NULL, "every token may be drawn; leave it out")},
     {LATER("begin_suppress_tokens", KIND_LIST, NULL, "every token may be drawn; leave it out")},
     {LATER("sequence_bias", KIND_LIST, NULL, "every token may be drawn; leave it out")},
     {LATER("token_healing", KIND_BOOL, NULL, "the prompt is taken as it is")},
     {LATER("guidance_scale", KIND_FLOAT, "1", "--temperature, --top_k and --top_p are what is built; leave it out")},
-    {LATER("watermarking_config", KIND_STRING, NULL, "leave it out")},
+    {LATER("watermarking_config", KIND_STRING, NULL, "texts are not marked; leave it out")},
     {LATER("output_attentions", KIND_BOOL, NULL, "text alone is returned; megalith tasks measures losses")},
     {LATER("output_hidden_states", KIND_BOOL, NULL, "text alone is returned; megalith tasks measures losses")},
     {LATER("output_logits", KIND_BOOL, NULL, "text alone is returned; megalith tasks measures losses")},
