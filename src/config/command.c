@@ -90,3 +90,32 @@ void mega_command_names(uint32_t set, char *out, size_t size)
         used += (size_t)n;
     }
 }
+
+/* The names of cli/launch_options.c, which is out of reach here, without those that the option table has as well;
+ * cli_test_launch compares them. */
+bool mega_command_is_of_launch(const char *name, size_t length)
+{
+    // clang-format off
+    static const char *const names[] = {
+        "nproc-per-node", "num-gpus", "num-accelerators", "nnodes", "num-nodes", "num-machines", "num-processes",
+        "node-rank", "machine-rank", "hostfile", "mpirun-hostfile", "deepspeed-hostfile", "include",
+        "deepspeed-inclusion-filter", "exclude", "deepspeed-exclusion-filter", "log-dir", "enable-each-rank-log",
+        "max-restarts", "launcher", "help", "master-addr", "main-process-ip", "num-cpu-threads-per-process",
+        "megatron-lm-*", "master-port", "main-process-port", "rdzv-backend", "rdzv-endpoint", "rdzv-id",
+        "rdzv-conf", "standalone", "local-addr", "same-network", "monitor-interval", "start-method", "role",
+        "use-env", "no-local-rank", "no-python", "module", "no-ssh-check", "force-multi", "quiet", "redirects",
+        "tee", "local-ranks-filter", "run-path", "duplicate-stdout-filters", "duplicate-stderr-filters",
+        "config-file", "deepspeed-config-file", "deepspeed-multinode-launcher", "deepspeed-moe-layer-cls-names",
+        "fsdp-*", "tpu", "tpu-*", "logs-specs", "no-ssh", "ssh-port", "launcher-args", "elastic-training",
+        "min-elastic-nodes", "max-elastic-nodes", "bind-cores-to-rank", "enable-cpu-affinity", "numa-binding",
+        "cpu", "multi-gpu", "gpu-ids", "use-deepspeed", "use-parallelism-config", "zero3-init-flag",
+        "zero3-save-16bit-model", "dynamo-*", "event-log-handler", "signals-to-handle", "shutdown-timeout",
+        "virtual-local-rank", "bind-core-list", "venv-script", "save-pid",
+    };
+    // clang-format on
+    for (size_t i = 0; i < ROW_COUNT(names); i++) {
+        if (mega_option_name_equal(names[i], name, length)) return true;
+        if (mega_option_is_of_family(names[i], name, length)) return true;
+    }
+    return false;
+}

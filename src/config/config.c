@@ -26,7 +26,7 @@ mega_status mega_config_init(mega_config *cfg)
     if (cfg->state == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory for the configuration");
     cfg->state->entry = mega_arena_alloc(&cfg->arena, count * sizeof *cfg->state->entry);
     if (cfg->state->entry == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory for the configuration");
-    for (size_t i = 0; i < count; i++) MEGA_TRY(set_default(cfg, mega_option_row(i)));
+    for (option_walk w = {0}; mega_option_next(&w);) MEGA_TRY(set_default(cfg, w.row));
     cfg->world_size = cfg->local_world_size = 1;
     cfg->data_parallel_size = 1;
     cfg->pipeline_model_parallel_size = 1;

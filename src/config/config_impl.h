@@ -136,6 +136,15 @@ const option_section *mega_option_row_section(size_t i);
 /* A row of the last sections: names that other programs have, left out of --help and of the dump of arguments. */
 bool mega_option_is_foreign(size_t i);
 uint32_t mega_option_commands(size_t i);
+/* Every row in turn: for (option_walk w = {0}; mega_option_next(&w);) */
+typedef struct option_walk {
+    size_t index;
+    const option_row *row;
+    uint32_t commands;
+    bool is_foreign;
+    size_t section, at; /* of the next row */
+} option_walk;
+bool mega_option_next(option_walk *w);
 const char *mega_option_dest(const option_row *row, char out[80]);
 /* Index of the row that `command` (one FOR_ bit, or FOR_ALL) knows under a name of `length` bytes, - and _ being equal;
  * SIZE_MAX when there is none. */
@@ -145,6 +154,8 @@ bool mega_option_is_alike(size_t i); /* must all ranks of a training have the sa
 /* Of a row with `alone`: how many ranks this run has of it; else 1. */
 int64_t mega_option_ranks(const mega_config *cfg, const option_row *row);
 bool mega_option_name_equal(const char *a, const char *b, size_t b_length);
+/* Of "rl-*" and "rl-prompts-per-eval". */
+bool mega_option_is_of_family(const char *family, const char *name, size_t length);
 /* Is `text` one of the words of "a|b|c"? Its place through out_index when not NULL. */
 bool mega_option_word_in(const char *words, const char *text, int *out_index);
 
@@ -159,6 +170,8 @@ typedef struct command_row {
 const command_row *mega_command_find(const char *typed);
 /* Names of the commands in a set, comma-separated. */
 void mega_command_names(uint32_t set, char *out, size_t size);
+/* Is it a name of an option of megalith launch, which belongs before the name of the command? */
+bool mega_command_is_of_launch(const char *name, size_t length);
 
 /* Who set an option, and its text as typed. */
 typedef struct option_entry {
@@ -200,6 +213,13 @@ bool mega_value_int(const char *text, int64_t *out);
 bool mega_value_float(const char *text, double *out);
 /* As it would be typed; lists joined by spaces; "None" where nothing is set. */
 bool mega_value_print(const mega_config *cfg, size_t index, mega_buffer *out);
+
+/* Rules: the status of nearly every mistake, and whether the user typed an option. */
+#define USAGE MEGA_ERR_USAGE
+static inline bool is_given(const mega_config *cfg, const char *dest)
+{
+    return mega_config_set_by(cfg, dest) == MEGA_SET_BY_COMMAND_LINE;
+}
 
 /* preset.c, derive.c, rules.c */
 void mega_config_apply_preset(mega_config *cfg);

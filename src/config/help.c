@@ -131,10 +131,11 @@ static void write_answer(const option_row *row, mega_buffer *out)
     case ANSWER_NOT_BUILT:
         mega_buffer_puts(out, "not built yet");
         if (row->neutral == NULL) break;
-        mega_buffer_puts(out, "; may stand at ");
+        mega_buffer_puts(out, "; only ");
         if (row->neutral[0] == '=') mega_buffer_printf(out, "the value of `--%s`", row->neutral + 1);
         else
             write_cell(row->neutral, out);
+        mega_buffer_puts(out, " is accepted");
         break;
     }
 }

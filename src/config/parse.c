@@ -128,8 +128,9 @@ static void apply_unbuilt(parser *p, const option_row *row, const char *typed, c
         if (mega_value_float(text, &given) && mega_value_float(row->neutral, &neutral) && given == neutral) return;
     }
     mega_config_problem(p->cfg, MEGA_ERR_UNSUPPORTED, "%s%s%s is not built yet%s%s%s: %s", typed, flag ? "" : " ",
-                        flag ? "" : text, row->neutral != NULL ? " (it may stand at " : "",
-                        row->neutral != NULL ? row->neutral : "", row->neutral != NULL ? ")" : "", row->remark);
+                        flag ? "" : text, row->neutral != NULL ? " (only " : "",
+                        row->neutral != NULL ? row->neutral : "", row->neutral != NULL ? " is accepted)" : "",
+                        row->remark);
 }
 
 static void apply_value(parser *p, const option_row *row, const char *typed, const char *const *values, size_t count)
@@ -175,26 +176,23 @@ static void apply(parser *p, size_t index, const char *typed, const char *const 
 }
 
 /* Names that are proposed: the command's own, and those of other programs that work. */
-static bool is_proposed(size_t i, uint32_t command)
+static bool is_proposed(const option_walk *w, uint32_t command)
 {
-    const bool is_useful = !mega_option_is_foreign(i) || mega_option_row(i)->answer == ANSWER_RENAMED;
-    return (mega_option_commands(i) & command) != 0 && is_useful;
+    return (w->commands & command) != 0 && (!w->is_foreign || w->row->answer == ANSWER_RENAMED);
 }
 
 /* Names known to the command that begin with what was typed; up to `most`, the count in all is returned. */
 static size_t longer_names(uint32_t command, const char *name, size_t length, const char **out, size_t most)
 {
     size_t found = 0;
-    const size_t count = mega_option_count();
-    for (size_t i = 0; i < count; i++) {
-        const option_row *row = mega_option_row(i);
-        if (!is_proposed(i, command) || strlen(row->name) <= length) continue;
+    for (option_walk w = {0}; mega_option_next(&w);) {
         char head[128];
+        if (!is_proposed(&w, command) || strlen(w.row->name) <= length) continue;
         if (length >= sizeof head) return 0;
-        memcpy(head, row->name, length);
+        memcpy(head, w.row->name, length);
         head[length] = '\0';
         if (!mega_option_name_equal(head, name, length)) continue;
-        if (found < most) out[found] = row->name;
+        if (found < most) out[found] = w.row->name;
         found++;
     }
     return found;
@@ -204,39 +202,24 @@ static size_t longer_names(uint32_t command, const char *name, size_t length, co
 static uint32_t owners_of(const char *name, size_t length)
 {
     uint32_t set = 0;
-    const size_t count = mega_option_count();
-    for (size_t i = 0; i < count; i++) {
-        if (mega_option_name_equal(mega_option_row(i)->name, name, length)) set |= mega_option_commands(i);
+    for (option_walk w = {0}; mega_option_next(&w);) {
+        if (mega_option_name_equal(w.row->name, name, length)) set |= w.commands;
     }
     return set;
 }
 
 static const char *nearest_option(parser *p, const char *name)
 {
-    const size_t count = mega_option_count();
-    const char **names = mega_arena_alloc(&p->cfg->arena, count * sizeof *names);
+    const char **names = mega_arena_alloc(&p->cfg->arena, mega_option_count() * sizeof *names);
     size_t n = 0;
     if (names == NULL) {
         p->cfg->state->out_of_memory = true;
         return NULL;
     }
-    for (size_t i = 0; i < count; i++) {
-        if (is_proposed(i, p->command)) names[n++] = mega_option_row(i)->name;
+    for (option_walk w = {0}; mega_option_next(&w);) {
+        if (is_proposed(&w, p->command)) names[n++] = w.row->name;
     }
     return mega_config_nearest(name, names, n);
-}
-
-/* They stand in front of the command's name; its own table is out of reach here. */
-static bool is_of_launch(const char *name, size_t length)
-{
-    static const char *const names[] = {"nproc-per-node", "num-gpus",        "num-accelerators", "nnodes",
-                                        "num-nodes",      "node-rank",       "hostfile",         "include",
-                                        "exclude",        "log-dir",         "master-addr",      "max-restarts",
-                                        "launcher",       "master-port",     "num-processes",    "num-machines",
-                                        "machine-rank",   "main-process-ip", "main-process-port"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (mega_option_name_equal(names[i], name, length)) return true;
-    return false;
 }
 
 /* -num-layers, and a long dash of a web page. */
@@ -250,25 +233,14 @@ static bool is_with_one_dash(parser *p, const char *typed, const char *name, siz
     return index != SIZE_MAX;
 }
 
-static void unknown_option(parser *p, const char *typed, const char *name, size_t length)
+/* No command knows it: a slip of the hand, or a name that is not written in full. */
+static void misspelt_option(parser *p, const char *typed, const char *name, size_t length)
 {
     const char *command = p->cfg->command;
-    if (is_with_one_dash(p, typed, name, length)) return;
-    const char *longer[4];
-    const char *own = mega_config_text(p->cfg, "%.*s", (int)length, name);
-    const size_t matches = length >= 3 ? longer_names(p->command, name, length, longer, 4) : 0;
-    const uint32_t owners_set = owners_of(name, length);
-    const char *near = nearest_option(p, own);
-    if (owners_set != 0) {
-        char owners[256];
-        mega_command_names(owners_set, owners, sizeof owners);
-        mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is an option of %s, not of %s%s%s", typed, owners, command,
-                            near != NULL ? "; did you mean --" : "", near != NULL ? near : "");
-    } else if (is_of_launch(name, length)) {
-        mega_config_problem(p->cfg, MEGA_ERR_USAGE,
-                            "%s is not an option of %s: it is an option of megalith launch: put it before %s", typed,
-                            command, command);
-    } else if (matches == 1) {
+    const char *longer[2];
+    const size_t matches = length >= 3 ? longer_names(p->command, name, length, longer, 2) : 0;
+    const char *near = matches != 1 ? nearest_option(p, mega_config_text(p->cfg, "%.*s", (int)length, name)) : NULL;
+    if (matches == 1) {
         mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is not an option of %s; names are not abbreviated: write --%s",
                             typed, command, longer[0]);
     } else if (near != NULL) {
@@ -281,6 +253,24 @@ static void unknown_option(parser *p, const char *typed, const char *name, size_
     } else {
         mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is not an option of %s; its options: megalith %s --help", typed,
                             command, command);
+    }
+}
+
+static void unknown_option(parser *p, const char *typed, const char *name, size_t length)
+{
+    const char *command = p->cfg->command;
+    if (is_with_one_dash(p, typed, name, length)) return;
+    const uint32_t owners_set = owners_of(name, length);
+    if (owners_set != 0) {
+        char owners[256];
+        mega_command_names(owners_set, owners, sizeof owners);
+        mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is an option of %s, not of %s", typed, owners, command);
+    } else if (mega_command_is_of_launch(name, length)) {
+        mega_config_problem(p->cfg, MEGA_ERR_USAGE,
+                            "%s is not an option of %s: it is an option of megalith launch: put it before %s", typed,
+                            command, command);
+    } else {
+        misspelt_option(p, typed, name, length);
     }
 }
 

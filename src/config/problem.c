@@ -139,9 +139,9 @@ mega_status mega_config_report(mega_config *cfg)
 /* Given, and not refused by a rule for the number of ranks. */
 static bool is_without_effect(const mega_config *cfg, size_t i)
 {
+    if (cfg->state->entry[i].source != MEGA_SET_BY_COMMAND_LINE) return false;
     const option_row *row = mega_option_row(i);
-    return row->answer == ANSWER_NO_EFFECT && cfg->state->entry[i].source == MEGA_SET_BY_COMMAND_LINE &&
-           mega_option_ranks(cfg, row) <= 1;
+    return row->answer == ANSWER_NO_EFFECT && mega_option_ranks(cfg, row) <= 1;
 }
 
 static const char *why_without_effect(mega_config *cfg, const option_row *row)

@@ -8,13 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define USAGE MEGA_ERR_USAGE
-
-static bool given(const mega_config *cfg, const char *dest)
-{
-    return mega_config_set_by(cfg, dest) == MEGA_SET_BY_COMMAND_LINE;
-}
-
 /* ---- shape ---- */
 
 static void rule_shape_is_given(mega_config *cfg)
@@ -28,7 +21,7 @@ static void rule_shape_is_given(mega_config *cfg)
                   {"--seq-length", "seq_length", cfg->seq_length}};
     const char *missing = "";
     for (size_t i = 0; i < ROW_COUNT(needed); i++) {
-        if (needed[i].value > 0 || given(cfg, needed[i].dest))
+        if (needed[i].value > 0 || is_given(cfg, needed[i].dest))
             continue; /* a value that cannot be read is told elsewhere */
         missing = mega_config_text(cfg, "%s%s%s", missing, missing[0] != '\0' ? ", " : "", needed[i].name);
     }
@@ -144,7 +137,7 @@ static void rule_threads(mega_config *cfg)
 static void rule_batch_divides(mega_config *cfg)
 {
     const int64_t micro = cfg->micro_batch_size, global = cfg->global_batch_size;
-    if (micro <= 0 && given(cfg, "micro_batch_size")) return;
+    if (micro <= 0 && is_given(cfg, "micro_batch_size")) return;
     if (micro <= 0) {
         mega_config_problem(cfg, USAGE, "missing: --micro-batch-size, the samples computed together; 4 is a start");
         return;
@@ -192,8 +185,8 @@ static void rule_length_of_training(mega_config *cfg)
     if (cfg->train_iters > 0 && cfg->train_samples > 0) {
         mega_config_problem(cfg, USAGE, "%s and %s both say how long to train; give one",
                             mega_config_origin(cfg, "train_iters"), mega_config_origin(cfg, "train_samples"));
-    } else if (cfg->train_iters <= 0 && cfg->train_samples <= 0 && !given(cfg, "train_iters") &&
-               !given(cfg, "train_samples")) {
+    } else if (cfg->train_iters <= 0 && cfg->train_samples <= 0 && !is_given(cfg, "train_iters") &&
+               !is_given(cfg, "train_samples")) {
         mega_config_problem(cfg, USAGE, "missing: --train-iters N (optimizer steps) or --train-samples N");
     }
 }
@@ -231,11 +224,11 @@ static void rule_loading(mega_config *cfg)
     static const char *const need_load[] = {"use_checkpoint_args", "exit_on_missing_checkpoint"};
     static const char *const idle_without[] = {"finetune", "load_previous", "no_load_optim", "no_load_rng"};
     for (size_t i = 0; cfg->load == NULL && i < ROW_COUNT(need_load); i++) {
-        if (!given(cfg, need_load[i])) continue;
+        if (!is_given(cfg, need_load[i])) continue;
         mega_config_problem(cfg, USAGE, "%s needs --load FOLDER", mega_config_origin(cfg, need_load[i]));
     }
     for (size_t i = 0; cfg->load == NULL && i < ROW_COUNT(idle_without); i++) { /* scripts pass them all the same */
-        if (given(cfg, idle_without[i]))
+        if (is_given(cfg, idle_without[i]))
             mega_warn("%s has no effect without --load", mega_config_origin(cfg, idle_without[i]));
     }
     if (cfg->override_opt_param_scheduler && cfg->use_checkpoint_opt_param_scheduler) {
@@ -254,7 +247,7 @@ static void rule_loading(mega_config *cfg)
 
 static void rule_saving(mega_config *cfg)
 {
-    if (cfg->save == NULL && given(cfg, "save_interval")) {
+    if (cfg->save == NULL && is_given(cfg, "save_interval")) {
         mega_config_problem(cfg, USAGE, "%s needs --save FOLDER", mega_config_origin(cfg, "save_interval"));
     }
     if (cfg->save == NULL && cfg->save_takeover) {
@@ -349,12 +342,12 @@ static void rule_layout(mega_config *cfg)
 /* What has nothing to do where ranks are one would be ignored where they are more. */
 static void rule_idle_alone(mega_config *cfg)
 {
-    for (size_t i = 0; i < mega_option_count(); i++) {
-        const option_row *row = mega_option_row(i);
-        const int64_t ranks = mega_option_ranks(cfg, row);
-        if (ranks <= 1 || cfg->state->entry[i].source != MEGA_SET_BY_COMMAND_LINE) continue;
+    for (option_walk w = {0}; mega_option_next(&w);) {
+        const option_entry *entry = &cfg->state->entry[w.index];
+        const int64_t ranks = mega_option_ranks(cfg, w.row);
+        if (ranks <= 1 || entry->source != MEGA_SET_BY_COMMAND_LINE) continue;
         mega_config_problem(cfg, MEGA_ERR_UNSUPPORTED, "%s: found --%s %lld, expected 1, where it has no effect: %s",
-                            cfg->state->entry[i].typed, row->alone, (long long)ranks, row->remark);
+                            entry->typed, w.row->alone, (long long)ranks, w.row->remark);
     }
 }
 
@@ -369,7 +362,7 @@ static void rule_tokenizer_training(mega_config *cfg)
     if (strcmp(cfg->tokenizer_type, "ByteTokenizer") == 0 || strcmp(cfg->tokenizer_type, "NullTokenizer") == 0) {
         mega_config_problem(cfg, USAGE, "%s has nothing to learn; use GPT2BPETokenizer or CharTokenizer",
                             mega_config_origin(cfg, "tokenizer_type"));
-    } else if (!characters && o->vocab_size == 0 && !given(cfg, "vocab_size")) {
+    } else if (!characters && o->vocab_size == 0 && !is_given(cfg, "vocab_size")) {
         mega_config_problem(cfg, USAGE,
                             "missing: --vocab-size N; 256 bytes and the end of document come first, 32000 is usual");
     } else if (!characters && o->vocab_size > 0 && o->vocab_size < 257) {
@@ -430,14 +423,14 @@ static void rule_greedy(mega_config *cfg)
                 {"top_k", cfg->generate.top_k != 0},
                 {"top_p", cfg->generate.top_p != 0}};
     for (size_t i = 0; cfg->generate.greedy && i < ROW_COUNT(idle); i++)
-        if (idle[i].draws && given(cfg, idle[i].dest))
+        if (idle[i].draws && is_given(cfg, idle[i].dest))
             mega_warn("%s has no effect beside --greedy", mega_config_origin(cfg, idle[i].dest));
 }
 
 static void rule_tasks(mega_config *cfg)
 {
     if (cfg->load == NULL) mega_config_problem(cfg, USAGE, "missing: --load FOLDER, the trained model");
-    if (cfg->tasks.task == NULL && !given(cfg, "task"))
+    if (cfg->tasks.task == NULL && !is_given(cfg, "task"))
         mega_config_problem(cfg, USAGE, "missing: --task LM_LOSS, WIKITEXT103 or LAMBADA");
     if (cfg->tasks.valid_data.count == 0)
         mega_config_problem(cfg, USAGE, "missing: --valid-data FILE…, the text to evaluate");

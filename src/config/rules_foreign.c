@@ -11,9 +11,9 @@ static size_t given_index(const mega_config *cfg, const char *name)
 /* What is not built but for the value that another option has: `neutral` is "=num-attention-heads". */
 void mega_rule_equal_values(mega_config *cfg)
 {
-    for (size_t i = 0; i < mega_option_count(); i++) {
-        const option_row *row = mega_option_row(i);
-        const option_entry *entry = &cfg->state->entry[i];
+    for (option_walk w = {0}; mega_option_next(&w);) {
+        const option_row *row = w.row;
+        const option_entry *entry = &cfg->state->entry[w.index];
         if (row->neutral == NULL || row->neutral[0] != '=' || entry->text == NULL) continue;
         const size_t other = mega_option_find(row->neutral + 1, strlen(row->neutral + 1), cfg->state->command->bit);
         if (other == SIZE_MAX) continue;
@@ -21,7 +21,7 @@ void mega_rule_equal_values(mega_config *cfg)
         int64_t wanted, given = 0;
         memcpy(&wanted, (const char *)cfg + mega_option_row(other)->field, sizeof wanted);
         if (mega_value_int(entry->text, &given) && given == wanted) continue;
-        mega_config_problem(cfg, MEGA_ERR_UNSUPPORTED, "%s %s is not built yet (it may stand at %s): %s", entry->typed,
+        mega_config_problem(cfg, MEGA_ERR_UNSUPPORTED, "%s %s is not built yet (only %s is accepted): %s", entry->typed,
                             entry->text, mega_config_origin(cfg, mega_option_dest(mega_option_row(other), dest)),
                             row->remark);
     }

@@ -4,13 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#define USAGE MEGA_ERR_USAGE
-
-static bool given(const mega_config *cfg, const char *dest)
-{
-    return mega_config_set_by(cfg, dest) == MEGA_SET_BY_COMMAND_LINE;
-}
-
 /* With the training counted in iterations, its schedule is too; and the other way round. */
 void mega_rule_units_agree(mega_config *cfg)
 {
@@ -22,7 +15,7 @@ void mega_rule_units_agree(mega_config *cfg)
     const char *const *wrong = iters ? of_samples : of_iters;
     const size_t count = iters ? ROW_COUNT(of_samples) : ROW_COUNT(of_iters);
     for (size_t i = 0; i < count; i++) {
-        if (!given(cfg, wrong[i])) continue;
+        if (!is_given(cfg, wrong[i])) continue;
         const bool zero = (strcmp(wrong[i], "lr_warmup_samples") == 0 && cfg->lr_warmup_samples == 0) ||
                           (strcmp(wrong[i], "lr_warmup_iters") == 0 && cfg->lr_warmup_iters == 0);
         if (zero) continue;
@@ -35,7 +28,7 @@ void mega_rule_units_agree(mega_config *cfg)
 void mega_rule_learning_rate(mega_config *cfg)
 {
     if (isnan(cfg->lr)) {
-        if (!cfg->skip_train && cfg->state->command->bit == FOR_PRETRAIN && !given(cfg, "lr")) {
+        if (!cfg->skip_train && cfg->state->command->bit == FOR_PRETRAIN && !is_given(cfg, "lr")) {
             mega_config_problem(cfg, USAGE,
                                 "missing: --lr, the peak learning rate; 1.5e-4 suits a GPT of 345 M parameters, "
                                 "1e-3 a small one");
@@ -80,14 +73,14 @@ void mega_rule_wsd(mega_config *cfg)
     static const char *const of_wsd[] = {"lr_wsd_decay_style", "lr_wsd_decay_iters", "lr_wsd_decay_samples"};
     const bool by_samples = cfg->train_samples > 0;
     if (cfg->lr_decay_style == MEGA_LR_WSD) {
-        if (given(cfg, by_samples ? "lr_wsd_decay_samples" : "lr_wsd_decay_iters")) return;
+        if (is_given(cfg, by_samples ? "lr_wsd_decay_samples" : "lr_wsd_decay_iters")) return;
         mega_config_problem(cfg, USAGE, "missing: %s N, how long the last part of the curve of %s is",
                             by_samples ? "--lr-wsd-decay-samples" : "--lr-wsd-decay-iters",
                             mega_config_origin(cfg, "lr_decay_style"));
         return;
     }
     for (size_t i = 0; i < ROW_COUNT(of_wsd); i++) {
-        if (given(cfg, of_wsd[i]))
+        if (is_given(cfg, of_wsd[i]))
             mega_warn("%s has no effect without --lr-decay-style WSD", mega_config_origin(cfg, of_wsd[i]));
     }
 }
@@ -97,7 +90,7 @@ void mega_rule_weight_decay(mega_config *cfg)
     if (!cfg->decoupled_weight_decay && cfg->optimizer == MEGA_OPTIMIZER_SGD)
         mega_warn("%s has no effect with --optimizer sgd, whose weight decay is always part of the gradient",
                   mega_config_origin(cfg, "decoupled_weight_decay"));
-    const bool start = given(cfg, "start_weight_decay"), end = given(cfg, "end_weight_decay");
+    const bool start = is_given(cfg, "start_weight_decay"), end = is_given(cfg, "end_weight_decay");
     if (cfg->weight_decay_incr_style == MEGA_WD_CONSTANT) {
         if ((start && cfg->start_weight_decay != cfg->weight_decay) ||
             (end && cfg->end_weight_decay != cfg->weight_decay)) {

@@ -100,6 +100,21 @@ const char *mega_option_dest(const option_row *row, char out[80])
     return out;
 }
 
+bool mega_option_next(option_walk *w)
+{
+    while (w->section < ROW_COUNT(sections) && w->at == sections[w->section]->count) {
+        w->section++;
+        w->at = 0;
+    }
+    if (w->section == ROW_COUNT(sections)) return false;
+    const option_section *section = sections[w->section];
+    w->is_foreign = w->is_foreign || section == &mega_option_other_models_section;
+    if (w->row != NULL) w->index++;
+    w->row = &section->rows[w->at++];
+    w->commands = w->row->commands != 0 ? w->row->commands : section->commands;
+    return true;
+}
+
 static char folded(char c)
 {
     return c == '_' ? '-' : c;
@@ -118,8 +133,7 @@ bool mega_option_name_equal(const char *a, const char *b, size_t b_length)
     return strlen(a) == b_length && begin_alike(a, b, b_length);
 }
 
-/* "rl-*" and "rl-prompts-per-eval". */
-static bool is_of_family(const char *family, const char *name, size_t length)
+bool mega_option_is_of_family(const char *family, const char *name, size_t length)
 {
     const size_t n = strlen(family);
     return n > 0 && family[n - 1] == '*' && length >= n && begin_alike(family, name, n - 1);
@@ -127,29 +141,23 @@ static bool is_of_family(const char *family, const char *name, size_t length)
 
 size_t mega_option_find(const char *name, size_t length, uint32_t command)
 {
-    size_t index = 0, family = SIZE_MAX;
-    for (size_t s = 0; s < ROW_COUNT(sections); s++) {
-        for (size_t r = 0; r < sections[s]->count; r++, index++) {
-            const option_row *row = &sections[s]->rows[r];
-            const uint32_t commands = row->commands != 0 ? row->commands : sections[s]->commands;
-            if ((commands & command) == 0) continue;
-            if (mega_option_name_equal(row->name, name, length)) return index;
-            if (is_of_family(row->name, name, length)) family = index;
-        }
+    size_t family = SIZE_MAX;
+    for (option_walk w = {0}; mega_option_next(&w);) {
+        if ((w.commands & command) == 0) continue;
+        if (mega_option_name_equal(w.row->name, name, length)) return w.index;
+        if (mega_option_is_of_family(w.row->name, name, length)) family = w.index;
     }
     return family;
 }
 
 size_t mega_option_find_dest(const char *dest, uint32_t command)
 {
-    const size_t count = own_count(); /* the others have no field */
     size_t negative = SIZE_MAX;
-    for (size_t i = 0; i < count; i++) {
-        const option_row *row = mega_option_row(i);
+    for (option_walk w = {0}; mega_option_next(&w) && !w.is_foreign;) { /* foreign ones have no field */
         char own[80];
-        if ((mega_option_commands(i) & command) == 0 || strcmp(mega_option_dest(row, own), dest) != 0) continue;
-        if (row->answer == ANSWER_WORKS) return i;
-        if (negative == SIZE_MAX) negative = i;
+        if ((w.commands & command) == 0 || strcmp(mega_option_dest(w.row, own), dest) != 0) continue;
+        if (w.row->answer == ANSWER_WORKS) return w.index;
+        if (negative == SIZE_MAX) negative = w.index;
     }
     return negative;
 }

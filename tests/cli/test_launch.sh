@@ -204,11 +204,15 @@ launch lost --hostfile hostfile pretrain_gpt >out 2>err
 tail -n 1 err | grep -q '^megalith launch: error: the ranks ended without a word of why' || note "hosts that all answer"
 
 # ---- options of launch behind the command ----
-for option in --nproc_per_node --num-gpus --num_accelerators --nnodes --num_nodes --node_rank --hostfile --include --exclude \
-    --log_dir --master_addr --max-restarts --launcher --master_port --num_processes --num_machines --main_process_port; do
-    PATH=$work/ompi4:$PATH refuses "$option behind the command" "$option is not an option of pretrain_gpt: it is an option of megalith launch: put it before pretrain_gpt" \
-        launch --nproc_per_node 1 pretrain_gpt --lr 1 $option 1
-    "$MEGALITH" launch --help | grep -q -- "--$(echo "${option#--}" | tr - _)\b" || note "$option is none of launch"
+PATH=$work/ompi4:$PATH refuses "--nnodes behind the command" "--nnodes is not an option of pretrain_gpt: it is an option of megalith launch: put it before pretrain_gpt" \
+    launch --nproc_per_node 1 pretrain_gpt --lr 1 --nnodes 1
+# every name that its help shows: pretrain_gpt says where it belongs, or has an option of that name itself
+names=$("$MEGALITH" launch --help | sed -nE 's/^  --(.*)/--\1/p' | sed -E 's/^(--[a-z0-9_*]+).*( \(also .*\))$/\1\2/; t; s/^(--[a-z0-9_*]+).*/\1/' |
+    grep -oE -- '--[a-z0-9_]+[*]?' | sed 's/[*]$/thing/')
+[ "$(echo "$names" | wc -l)" -ge 90 ] || note "names in the help of launch: $(echo "$names" | wc -l)"
+for option in $names; do echo "$option=1"; done | xargs -n 25 "$MEGALITH" pretrain_gpt >out 2>err # of the mistakes 30 are shown
+for option in $names; do
+    grep -qE -- "$option is not an option of pretrain_gpt[;.]|$option is an option of" err && note "$option behind the command: $(grep -- "$option is" err)"
 done
 
 # ---- again after a death ----

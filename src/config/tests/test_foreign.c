@@ -109,7 +109,7 @@ static void names_that_are_refused(void **state)
         {"plan", PLAN BATCH "--gradient_checkpointing maybe", "\"maybe\" is neither true nor false"},
         {"plan", PLAN BATCH "--do_eval", "here that is --skip-train"},
         {"plan", PLAN BATCH "--per_device_eval_batch_size 8",
-         "(it may stand at --micro-batch-size 4 (argument 9)): evaluations"},
+         "(only --micro-batch-size 4 (argument 9) is accepted): evaluations"},
         {"plan", PLAN BATCH "--gradient_accumulation_steps 3 --global-batch-size 8",
          "--gradient_accumulation_steps 3 (argument 11) and --global-batch-size 8"},
         {"plan", PLAN BATCH "--gradient-accumulation-steps 3 --global-batch-size 8", "contradict each other"},
@@ -120,8 +120,8 @@ static void names_that_are_refused(void **state)
         {"plan", PLAN BATCH "--learnin_rate 2", "did you mean --learning_rate?"},
         {"generate_samples_gpt", "--load . --prompt a --beam-width 4", "--beam-width 4 is not built yet"},
         {"generate_samples_gpt", "--load . --prompt a --num-beams 4", "beam search is not built"},
-        {"generate_samples_gpt", "--load . --prompt a --length-penalty 2", "is not built yet (it may stand at 1)"},
-        {"generate_samples_gpt", "--load . --prompt a --top-p-decay 0.9", "is not built yet (it may stand at 0)"},
+        {"generate_samples_gpt", "--load . --prompt a --length-penalty 2", "is not built yet (only 1 is accepted)"},
+        {"generate_samples_gpt", "--load . --prompt a --top-p-decay 0.9", "is not built yet (only 0 is accepted)"},
         {"generate_samples_gpt", "--load . --prompt a --add-BOS", "--add-BOS is not built yet: the prompt is taken"},
         {"generate_samples_gpt", "--load . --prompt a --return-logits", "is not built yet: text alone"},
         {"generate_samples_gpt", "--load . --prompt a --max_length 9", "it counts the prompt too"},
@@ -165,6 +165,34 @@ static void names_without_effect(void **state)
     kit_accept(&c, "generate_samples_gpt", "--load . --prompt a --top_k 0 --top_p 0");
     kit_assert_has(kit_notes, "--top_k 0 --top_p 0 is --greedy, as Megatron-DeepSpeed documents it");
     mega_config_fini(&c);
+}
+
+/* What is said of a name is about what it means elsewhere. */
+static void remarks_are_of_their_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *remark;
+    } pairs[] = {
+        {"contiguous_memory_optimization", "memory is planned"},
+        {"synchronize_checkpoint_boundary", "what is recomputed is said by --recompute-granularity"},
+        {"number_checkpoints", "what is recomputed is said by --recompute-granularity"},
+        {"sub_group_size", "the optimizer updates all"},
+        {"allgather_bucket_size", "--ddp-bucket-size"},
+        {"sync_bn", "there is no batch norm"},
+        {"enable_progress_bar", "there is no progress bar"},
+        {"dist_url", "the MPI launcher"},
+        {"is_train_batch_min", "--micro-batch-size"},
+        {"callbacks", "there are no callbacks"},
+        {"flash", "attention"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        const size_t index = mega_option_find(pairs[i].name, strlen(pairs[i].name), FOR_PRETRAIN);
+        assert_true(index != SIZE_MAX);
+        kit_assert_has(mega_option_row(index)->remark, pairs[i].remark);
+    }
+    const size_t words = mega_option_find("bad_words_ids", strlen("bad_words_ids"), FOR_GENERATE);
+    kit_assert_has(mega_option_row(words)->remark, "every token may be drawn");
 }
 
 /* A value that the row's kind takes. */
@@ -227,6 +255,7 @@ int main(void)
         cmocka_unit_test(names_that_work),
         cmocka_unit_test(names_that_are_refused),
         cmocka_unit_test(names_without_effect),
+        cmocka_unit_test(remarks_are_of_their_names),
         cmocka_unit_test(every_foreign_name_is_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,7 +150,7 @@ static void neutral_values(void **state)
     kit_refuse("plan", SHAPE "--tensor-model-parallel-size 2",
                "--tensor-model-parallel-size 2 (argument 11) does not divide the world of 1 rank; sizes that do: 1");
     kit_refuse("plan", SHAPE "--context-parallel-size 2",
-               "--context-parallel-size 2 is not built yet (it may stand at 1)");
+               "--context-parallel-size 2 is not built yet (only 1 is accepted)");
     kit_refuse("plan", SHAPE "--num-experts 1 8", "--num-experts 1 8 is not built yet");
     kit_refuse("plan", SHAPE "--num-key-value-heads 2", "--num-key-value-heads 2 is not built yet");
     kit_refuse("plan", SHAPE "--normalization RMSNorm", "--normalization RMSNorm is not built yet");
@@ -188,6 +188,10 @@ static void unknown_options(void **state)
     kit_refuse("plan", SHAPE "--sede 3",
                "did you mean --seed?"); /* swapped letters are one mistake, two are too many */
     kit_refuse("plan", SHAPE "--workers 3", "--workers is an option of preprocess_data, train_tokenizer, not of plan");
+    kit_refuse("plan", SHAPE "--num-beams 3", "--num-beams is an option of generate_samples_gpt, not of plan");
+    assert_null(strstr(mega_error_message(), "did you mean")); /* it is no misspelling of --num-heads */
+    kit_refuse("plan", SHAPE "--deepspeed_hostfile h", "it is an option of megalith launch: put it before plan");
+    kit_refuse("plan", SHAPE "--dynamo-backend no", "it is an option of megalith launch");
     kit_refuse("plan", SHAPE "--entirely-unheard-of 3", "--entirely-unheard-of is not an option of plan");
     kit_refuse("plan", SHAPE "--lr-w 3", "names are not abbreviated");
     kit_refuse("plan", SHAPE "-n 3", "-n is not an option of plan");
