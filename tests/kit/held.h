@@ -2,6 +2,7 @@
 #ifndef MEGALITH_TESTS_HELD_H
 #define MEGALITH_TESTS_HELD_H
 
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,13 @@ static inline bool held_is_exact(void)
     const char *preloaded = getenv("LD_PRELOAD");
     return preloaded == NULL || strstr(preloaded, "vgpreload") == NULL;
 #endif
+}
+
+/* Bytes of the heap that are in use, with what the allocator adds to each block. */
+static inline double held_heap_bytes(void)
+{
+    const struct mallinfo2 m = mallinfo2();
+    return (double)m.uordblks + (double)m.hblkhd;
 }
 
 /* Bytes of anonymous and shared pages of this process. */

@@ -19,8 +19,12 @@ for part in 'this run needs [0-9.]* MB of memory and may use 25.2 MB (--memory-l
     grep -q -- "$part" log || note "\"$part\" is not said"
 done
 [ ! -e index-cache ] || note "index arrays were built for a run that is refused"
+fits() { is_sanitized || awk '/memory \(MB\)/ { exit !($NF < 1.03 * $(NF - 7)) }' log || note "more was taken than planned: $(grep 'memory (MB)' log)"; }
 "$MEGALITH" "${base[@]}" --exit-interval 2 >log 2>&1 || note "one rank"
-is_sanitized || awk '/memory \(MB\)/ { exit !($NF < 1.03 * $(NF - 7)) }' log || note "more was taken than planned: $(grep 'memory (MB)' log)"
+fits
+# Of many layers the records of the programs are a quarter of all.
+"$MEGALITH" "${base[@]}" --train-iters 2 --num-layers 160 --hidden-size 16 --num-attention-heads 1 >log 2>&1 || note "many layers"
+fits
 
 # --- the same for a number of samples in place of iterations, and nothing for what an evaluation alone does not read
 "$MEGALITH" "${base[@]/--train-iters/--train-samples}" --eval-interval 1 --eval-iters 2 --dry-run >samples.log 2>&1 || note "--train-samples"

@@ -1,5 +1,6 @@
 /* Known ids and splits, decoding, and what is refused. Vocabularies are made here; those of shared/data are in
  * tests/golden. */
+#include "held.h"
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/log.h"
@@ -349,12 +350,39 @@ static void refused_files(void **state)
     assert_int_equal(mega_tokenizer_load(&t, mega_kit_temp_folder()), MEGA_ERR_NOT_FOUND);
 }
 
+/* Of a vocabulary of 60,000 characters, which is most of the heap here. */
+static void bytes_are_those_held(void **state)
+{
+    (void)state;
+    enum { FIRST = 0x10000, CHARACTERS = 60000 };
+    const char *path = mega_kit_path(mega_kit_temp_folder(), "characters.json");
+    mega_buffer text = {0};
+    for (int c = FIRST; c < FIRST + CHARACTERS; c++)
+        mega_buffer_printf(&text, "%c\"%c%c%c%c\"", c == FIRST ? '[' : ',', 0xF0 | c >> 18, 0x80 | (c >> 12 & 63),
+                           0x80 | (c >> 6 & 63), 0x80 | (c & 63));
+    mega_buffer_puts(&text, "]");
+    mega_kit_write(path, text.data);
+    mega_buffer_fini(&text);
+    const mega_tokenizer_options o = {.type = "CharTokenizer", .vocab_file = path};
+    mega_tokenizer *t;
+    const double before = held_heap_bytes();
+    if (mega_tokenizer_create(&t, &o) != MEGA_OK) fail_msg("%s", mega_error_message());
+    const double held = held_heap_bytes() - before, planned = (double)mega_tokenizer_bytes(t);
+    assert_true(planned > 1e6);
+    if (held_is_exact() && (held < 0.97 * planned || held > 1.03 * planned))
+        fail_msg("%.0f bytes are held, %.0f are planned", held, planned);
+    mega_tokenizer_destroy(t);
+    assert_true(mega_tokenizer_bytes(NULL) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_vocabulary), cmocka_unit_test(splits),         cmocka_unit_test(byte_tokenizer),
-        cmocka_unit_test(char_tokenizer),   cmocka_unit_test(null_tokenizer), cmocka_unit_test(vocab_size_is_checked),
-        cmocka_unit_test(utf8_incomplete),  cmocka_unit_test(refused_files),
+        cmocka_unit_test(small_vocabulary),     cmocka_unit_test(splits),
+        cmocka_unit_test(byte_tokenizer),       cmocka_unit_test(char_tokenizer),
+        cmocka_unit_test(null_tokenizer),       cmocka_unit_test(vocab_size_is_checked),
+        cmocka_unit_test(bytes_are_those_held), cmocka_unit_test(utf8_incomplete),
+        cmocka_unit_test(refused_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
