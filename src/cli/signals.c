@@ -71,10 +71,10 @@ void mega_cli_signal_answer(const char *prefix, int number, const char *effect)
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     (void)context;
-    const bool is_passed_on = info->si_code <= 0 && info->si_pid == getppid();
+    const bool is_passed_on = state.rank >= 0 && info->si_code <= 0 && info->si_pid == getppid();
     state.urgent += mega_cli_signal_is_urgent(number);
     if (state.received == 0) state.received = number;
-    state.stop = number == SIGINT ? SIGINT : SIGTERM;
+    state.stop = is_passed_on && !mega_cli_signal_is_urgent(number) ? SIGTERM : number;
     if (state.rank <= 0 || !is_passed_on) mega_cli_signal_answer(state.prefix, number, atomic_load(&state.effect));
     if (state.rank >= 0 || state.urgent < 2) return;
     signal(number, SIG_DFL);

@@ -15,7 +15,8 @@ void mega_cli_signals_watch(const char *command, int rank, const char *effect);
 void mega_cli_signals_break(bool reads);
 /* What the answer to a signal promises from now on. */
 void mega_cli_signals_promise(const char *effect);
-/* 0, or what asked to stop: SIGINT, or SIGTERM for all others. Borrowed for the life of the process. */
+/* 0, or the last signal that asked to stop; SIGTERM for what a launcher passed on as another. Borrowed for the life of
+ * the process. */
 const volatile sig_atomic_t *mega_cli_signals_stop(void);
 /* The exit status of a command that a signal stopped before it had done its work: 128 + the signal's number. */
 int mega_cli_signals_exit_status(void);

@@ -113,7 +113,12 @@ static mega_status leave(trainer *t, const char *why)
 
 static void stop_text(const trainer *t, char *out, size_t size)
 {
-    snprintf(out, size, "exiting program after receiving %s.", t->stop == SIGINT ? "SIGINT" : "SIGTERM");
+    const char *name = t->stop == SIGINT    ? "SIGINT"
+                       : t->stop == SIGHUP  ? "SIGHUP"
+                       : t->stop == SIGUSR1 ? "SIGUSR1"
+                       : t->stop == SIGUSR2 ? "SIGUSR2"
+                                            : "SIGTERM";
+    snprintf(out, size, "exiting program after receiving %s.", name);
 }
 
 /* After an iteration, in Megatron's order: evaluation, signal, periodic save, time, interval. */

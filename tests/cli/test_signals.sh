@@ -47,6 +47,7 @@ for row in TERM:SIGTERM 'INT:Ctrl-C .SIGINT.' HUP:SIGHUP USR1:SIGUSR1 USR2:SIGUS
     [ $status -eq 0 ] || note "SIG$signal in an evaluation: exit status $status"
     [ $took -le 5000 ] || note "SIG$signal in an evaluation: the run ended $took ms later"
     answered "SIG$signal in an evaluation" "${row#*:}" "saves and leaves after"
+    grep -q "^exiting program after receiving SIG$signal\.\$" out || note "SIG$signal in an evaluation: the log names another signal"
     grep -q 'a signal ended the evaluation at iteration 5' out || note "SIG$signal: the evaluation goes on"
     [ "$(cat keep/latest_checkpointed_iteration.txt)" = 5 ] || note "SIG$signal in an evaluation: no checkpoint"
     [ "$signal" = TERM ] || rm -rf keep

@@ -20,7 +20,7 @@ typedef struct mega_train_io {
     void *user;
     int columns;                       /* width of the terminal; 0: unknown */
     bool utf8;                         /* it shows more than ASCII */
-    const volatile sig_atomic_t *stop; /* not 0: a signal asked to save and leave; may be NULL */
+    const volatile sig_atomic_t *stop; /* the signal that asked to save and leave; 0: none. May be NULL */
     mega_world *world;                 /* NULL: one rank. Lines come from rank 0 alone */
 } mega_train_io;
 
