@@ -6,12 +6,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+/* Rewriting a file takes milliseconds; a process that is stopped meanwhile must not stop a training. */
+enum { MOST_TRIES = 40, PAUSE_NS = 5000000 };
 
 struct mega_append {
     int fd; /* -1: not open */
     char *path;
+    int64_t written; /* bytes, to the file that is open */
 };
 
 mega_status mega_append_create(mega_append **out, const char *path)
@@ -22,19 +28,29 @@ mega_status mega_append_create(mega_append **out, const char *path)
         mega_free(a);
         return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to append to it", path);
     }
-    *a = (mega_append){-1, copy};
+    *a = (mega_append){.fd = -1, .path = copy};
     *out = a;
     return MEGA_OK;
 }
 
 /* Whether the path still leads to the open file. The path is asked first: a file that is removed between the two
  * questions counts as removed. */
-static bool is_current(const mega_append *a, bool *is_removed)
+static bool is_current(int fd, const char *path, bool *is_removed)
 {
     struct stat here = {0}, there = {0};
-    const bool is_there = stat(a->path, &there) == 0;
-    *is_removed = fstat(a->fd, &here) == 0 && here.st_nlink == 0;
+    const bool is_there = stat(path, &there) == 0;
+    *is_removed = fstat(fd, &here) == 0 && here.st_nlink == 0;
     return is_there && here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+}
+
+static mega_status take_flock(int fd, int kind, const char *path)
+{
+    for (int i = 0; i < MOST_TRIES; i++) {
+        if (flock(fd, kind | LOCK_NB) == 0 || (errno != EWOULDBLOCK && errno != EINTR)) return MEGA_OK;
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    }
+    return MEGA_FAIL(MEGA_ERR_BUSY, "%s: another process has been writing to it for %d ms", path,
+                     MOST_TRIES * (PAUSE_NS / 1000000));
 }
 
 /* Does not wait for the reader of a pipe, but then writes as usual. */
@@ -48,18 +64,61 @@ static mega_status open_again(mega_append *a)
     return MEGA_OK;
 }
 
+static void leave(mega_append *a)
+{
+    close(a->fd);
+    a->fd = -1;
+}
+
 mega_status mega_append_open(mega_append *a, mega_append_found *out)
 {
     struct stat info;
+    bool is_removed;
     *out = (mega_append_found){0};
-    if (a->fd >= 0 && !is_current(a, &out->was_lost)) {
+    if (a->fd >= 0) MEGA_TRY(take_flock(a->fd, LOCK_SH, a->path));
+    if (a->fd >= 0 && !is_current(a->fd, a->path, &is_removed)) {
         out->was_left = true;
-        close(a->fd);
-        a->fd = -1;
+        out->was_lost = is_removed;
+        leave(a);
     }
-    if (a->fd < 0) MEGA_TRY(open_again(a));
-    out->is_empty = fstat(a->fd, &info) == 0 && info.st_size == 0;
+    while (a->fd < 0) {
+        MEGA_TRY(open_again(a));
+        MEGA_TRY(take_flock(a->fd, LOCK_SH, a->path));
+        if (is_current(a->fd, a->path, &is_removed)) break;
+        leave(a); /* it was replaced while this process waited */
+    }
+    const int64_t size = fstat(a->fd, &info) == 0 ? (int64_t)info.st_size : 0;
+    out->is_empty = size == 0;
+    /* One that another process rewrote (mega_append_exclude) still holds what this one wrote. */
+    if (out->was_lost && size > 0 && size >= a->written) out->was_left = out->was_lost = false;
+    if (out->was_left) a->written = 0;
     return MEGA_OK;
+}
+
+void mega_append_pause(mega_append *a)
+{
+    if (a->fd >= 0) flock(a->fd, LOCK_UN);
+}
+
+mega_status mega_append_exclude(int *out_held, const char *path)
+{
+    for (;;) {
+        bool is_removed;
+        const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        if (fd < 0) return mega_file_refused(path, "open");
+        const mega_status st = take_flock(fd, LOCK_EX, path);
+        if (st == MEGA_OK && is_current(fd, path, &is_removed)) {
+            *out_held = fd;
+            return MEGA_OK;
+        }
+        close(fd);
+        MEGA_TRY(st);
+    }
+}
+
+void mega_append_admit(int held)
+{
+    close(held);
 }
 
 /* The half that fits on a full disk goes again, unless another process has appended something after it. */
@@ -84,6 +143,7 @@ mega_status mega_append_write(mega_append *a, const void *bytes, size_t n)
         if (more < 0) return take_back(a, done, n);
         done += (size_t)more;
     }
+    a->written += (int64_t)n;
     mega_file_report("write", a->path, NULL, bytes, n);
     return MEGA_OK;
 }

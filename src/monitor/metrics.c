@@ -1,4 +1,5 @@
 /* Metrics files: rows are written, and those of a resumed run cut. */
+#include "megalith/append.h"
 #include "megalith/file.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
@@ -104,14 +105,11 @@ static mega_status keep_rows(keeper *k, const char *text, size_t size, const cha
     return mega_buffer_check(&k->kept, path);
 }
 
-/* Everything else in the file stays: rows of other runs above all. */
-static mega_status cut_rows(const mega_metrics *m)
+static mega_status cut_rows_of(const mega_metrics *m, const char *path)
 {
-    const char *path = mega_outbox_path(m->box);
     char *text = NULL;
     size_t size = 0;
     keeper k = {.run = m->run, .through = m->through};
-    if (!mega_file_is_regular(path)) return MEGA_OK; /* not there, or a pipe */
     MEGA_TRY(mega_file_read(&text, &size, path));
     mega_status st = check_first(path, text, size);
     if (st == MEGA_OK) st = keep_rows(&k, text, size, path);
@@ -124,6 +122,18 @@ static mega_status cut_rows(const mega_metrics *m)
                       path, k.dropped, m->through);
     }
     mega_buffer_fini(&k.kept);
+    return st;
+}
+
+/* Everything else in the file stays: rows of other runs above all, which may be adding some. */
+static mega_status cut_rows(const mega_metrics *m)
+{
+    const char *path = mega_outbox_path(m->box);
+    int held;
+    if (!mega_file_is_regular(path)) return MEGA_OK; /* not there, or a pipe */
+    MEGA_TRY(mega_append_exclude(&held, path));
+    const mega_status st = cut_rows_of(m, path);
+    mega_append_admit(held);
     return st;
 }
 

@@ -93,7 +93,7 @@ static mega_status open_file(mega_outbox *o)
     return found.is_empty && o->head.size > 0 ? mega_append_write(o->file, o->head.data, o->head.size) : MEGA_OK;
 }
 
-mega_status mega_outbox_flush(mega_outbox *o)
+static mega_status write_all(mega_outbox *o)
 {
     piece p;
     MEGA_TRY(open_file(o));
@@ -103,6 +103,13 @@ mega_status mega_outbox_flush(mega_outbox *o)
         take(o, &p);
     }
     return MEGA_OK;
+}
+
+mega_status mega_outbox_flush(mega_outbox *o)
+{
+    const mega_status st = write_all(o);
+    mega_append_pause(o->file);
+    return st;
 }
 
 mega_status mega_outbox_sync(mega_outbox *o)

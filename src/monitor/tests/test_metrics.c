@@ -1,5 +1,6 @@
 /* Metrics files: rows with all digits, the cut of a resumed run, curves read back, and mistakes by file and line. */
 #include "kit.h"
+#include "megalith/append.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
 #include "megalith/metrics.h"
@@ -173,6 +174,41 @@ static void rows_of_other_runs_stay(void **state)
                       "{\"iteration\": 4, \"lm_loss\": 0.25, \"grad_norm\": 0.4, \"run\": \"r1\"}\n");
 }
 
+/* Two runs write to one file; one of them is resumed, and cuts its rows while the other goes on. */
+static void resumed_beside_another_run(void **state)
+{
+    (void)state;
+    const char *path = mega_kit_path(mega_kit_temp_folder(), "m.jsonl");
+    mega_metrics *a, *b;
+    mega_missing missing;
+    int held;
+    ok(mega_metrics_open(&a, path, "a", 0));
+    for (int i = 1; i <= 4; i++) step(a, i);
+    ok(mega_metrics_open(&b, path, "b", 0));
+    for (int i = 1; i <= 4; i++) step(b, i);
+    close_whole(b);
+    ok(mega_metrics_open(&b, path, "b", 2));
+    step(b, 3);
+    step(a, 6);
+    assert_int_equal(mega_metrics_missing(a).pieces, 0);
+    ok(mega_append_exclude(&held, path)); /* no row is being written */
+    const mega_metric row = {.key = "iteration", .kind = MEGA_METRIC_INT, .i = 7};
+    assert_int_equal(mega_metrics_row(a, &row, 1), MEGA_ERR_BUSY);
+    assert_non_null(strstr(mega_error_message(), "another process has been writing to it"));
+    mega_append_admit(held);
+    step(a, 8);
+    ok(mega_metrics_close(a, &missing));
+    assert_int_equal(missing.pieces, 0);
+    close_whole(b);
+    char *text = NULL;
+    ok(mega_file_read(&text, NULL, path));
+    int rows_of[2] = {0};
+    for (const char *at = text; (at = strstr(at, "\"run\": \"")) != NULL; at++) rows_of[at[8] - 'a']++;
+    mega_free(text);
+    assert_int_equal(rows_of[0], 7);
+    assert_int_equal(rows_of[1], 3);
+}
+
 static void link_is_followed(void **state)
 {
     (void)state;
@@ -333,6 +369,7 @@ int main(void)
         cmocka_unit_test(all_rows_stay),
         cmocka_unit_test(torn_row),
         cmocka_unit_test(rows_of_other_runs_stay),
+        cmocka_unit_test(resumed_beside_another_run),
         cmocka_unit_test(link_is_followed),
         cmocka_unit_test(moved_and_removed),
         cmocka_unit_test(foreign_file),
