@@ -70,6 +70,7 @@ typedef struct option_row {
     option_kind kind;
     option_answer answer;
     option_range range;
+    int64_t most; /* of a KIND_INT: the greatest value that later code can compute with; 0: any */
     option_alike alike;
     const char *fallback; /* default as typed; NULL: none */
     const char *choices;  /* "constant|linear|cosine" */

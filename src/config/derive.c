@@ -22,7 +22,7 @@ static bool derives(mega_config *cfg, const char *dest)
 static void derive_shape(mega_config *cfg)
 {
     const int64_t h = cfg->hidden_size, heads = cfg->num_attention_heads;
-    if (h > 0 && h < INT64_MAX / 4 && derives(cfg, "ffn_hidden_size")) cfg->ffn_hidden_size = 4 * h;
+    if (h > 0 && derives(cfg, "ffn_hidden_size")) cfg->ffn_hidden_size = 4 * h;
     if (h > 0 && heads > 0 && h % heads == 0 && derives(cfg, "kv_channels")) cfg->kv_channels = h / heads;
     if (cfg->seq_length > 0 && derives(cfg, "max_position_embeddings")) cfg->max_position_embeddings = cfg->seq_length;
 }
@@ -63,12 +63,12 @@ static int64_t default_threads(const mega_config *cfg)
     return threads > cfg->local_world_size ? threads / cfg->local_world_size : 1;
 }
 
-/* Sizes beyond what the rules let through are left alone, and refused there. */
+/* A product that no 64 bits hold is refused by the rules as well. */
 static void derive_batch(mega_config *cfg)
 {
-    const int64_t most = 1 << 24, micro = cfg->micro_batch_size, dp = cfg->data_parallel_size;
+    const int64_t micro = cfg->micro_batch_size, dp = cfg->data_parallel_size;
     const int64_t steps = cfg->gradient_accumulation_steps > 0 ? cfg->gradient_accumulation_steps : 1;
-    if (micro <= 0 || micro > most || steps > most || dp > 1 << 20 || !derives(cfg, "global_batch_size")) return;
+    if (micro <= 0 || !derives(cfg, "global_batch_size")) return;
     cfg->global_batch_size = micro <= INT64_MAX / dp / steps ? micro * steps * dp : INT64_MAX;
 }
 

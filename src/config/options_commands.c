@@ -16,7 +16,7 @@ static const option_row preprocess_rows[] = {
     {OPTION("append-eod", preprocess.append_eod, KIND_FLAG), .help = "end each document that is not empty with the end-of-document id"},
     {OPTION("split-on-blank-lines", preprocess.split_on_blank_lines, KIND_FLAG), .help = "plain text: a document ends with its blank line"},
     {OPTION("output-prefix", preprocess.output_prefix, KIND_STRING), .help = "PREFIX of PREFIX_text_document.bin and .idx"},
-    {OPTION("workers", preprocess.workers, KIND_INT), .range = RANGE_POSITIVE, .help = "threads that tokenize; all cores when not given"},
+    {OPTION("workers", preprocess.workers, KIND_INT), .range = RANGE_POSITIVE, .most = 1024, .help = "threads that tokenize; all cores when not given"},
     {IDLE("chunk-size", KIND_INT, "32", "work is handed out by its size in bytes, and the output is the same")},
     {OPTION("log-interval", preprocess.log_interval, KIND_INT), .fallback = "1000", .range = RANGE_POSITIVE, .help = "documents between progress lines"},
     {OPTION("on-bad-line", preprocess.on_bad_line, KIND_CHOICE), .fallback = "stop", .choices = "stop|skip", .help = "a line that is no JSON object with the keys"},
@@ -42,7 +42,7 @@ static const option_row train_tokenizer_rows[] = {
     {OPTION("vocab-size", train_tokenizer.vocab_size, KIND_INT), .range = RANGE_POSITIVE, .help = "ids of the new vocabulary, 256 bytes and the end of document included"},
     {OPTION("min-frequency", train_tokenizer.min_frequency, KIND_INT), .fallback = "2", .range = RANGE_POSITIVE, .help = "pairs seen less often are not merged"},
     {OPTION("output", train_tokenizer.output, KIND_STRING), .help = "folder for vocab.json, merges.txt and tokenizer.json"},
-    {OPTION("workers", train_tokenizer.workers, KIND_INT), .range = RANGE_POSITIVE, .help = "threads that count; all cores when not given"},
+    {OPTION("workers", train_tokenizer.workers, KIND_INT), .range = RANGE_POSITIVE, .most = 1024, .help = "threads that count; all cores when not given"},
     {OPTION("on-bad-line", train_tokenizer.on_bad_line, KIND_CHOICE), .fallback = "stop", .choices = "stop|skip", .help = "a line that is no JSON object with the keys"},
 };
 const option_section mega_option_train_tokenizer_section = {"tokenizer training", FOR_TRAIN_TOKENIZER, train_tokenizer_rows, ROW_COUNT(train_tokenizer_rows)};

@@ -31,7 +31,7 @@ static const option_row data_rows[] = {
     {LATER("tokenizer-name-or-path", KIND_STRING, NULL, OWN_TOKENIZER), .commands = FOR_TEXT},
     {IDLE("trust-remote-code", KIND_FLAG, NULL, "no code is loaded"), .commands = FOR_TEXT},
     {IDLE("vocab-extra-ids", KIND_INT, "0", "sentinel ids belong to BERT and T5 tokenizers")},
-    {OPTION("seq-length", seq_length, KIND_INT), .commands = FOR_TRAINING | FOR_DATA, .range = RANGE_POSITIVE, .help = "tokens of a sample"},
+    {OPTION("seq-length", seq_length, KIND_INT), .commands = FOR_TRAINING | FOR_DATA, .range = RANGE_POSITIVE, .most = 1 << 24, .help = "tokens of a sample"},
     {RENAMED("encoder-seq-length", KIND_INT, "seq-length", "for a GPT it is --seq-length")},
     {LATER("decoder-seq-length", KIND_INT, NULL, "it belongs to T5; a GPT takes --seq-length")},
     {IDLE("retriever-seq-length", KIND_INT, "256", RETRIEVAL)},

@@ -11,8 +11,8 @@
 
 // clang-format off
 static const option_row distributed_rows[] = {
-    {OPTION("tensor-model-parallel-size", tensor_model_parallel_size, KIND_INT), .fallback = "1", .range = RANGE_POSITIVE, .help = "ranks that share the layers of a model; all ranks divided by it are data parallel"},
-    {OPTION("pipeline-model-parallel-size", pipeline_model_parallel_size, KIND_INT), .fallback = "1", .range = RANGE_POSITIVE, .help = "stages: ranks that each hold some of the layers and hand their results on"},
+    {OPTION("tensor-model-parallel-size", tensor_model_parallel_size, KIND_INT), .fallback = "1", .range = RANGE_POSITIVE, .most = 1 << 20, .help = "ranks that share the layers of a model; all ranks divided by it are data parallel"},
+    {OPTION("pipeline-model-parallel-size", pipeline_model_parallel_size, KIND_INT), .fallback = "1", .range = RANGE_POSITIVE, .most = 1 << 20, .help = "stages: ranks that each hold some of the layers and hand their results on"},
     {OPTION("decoder-first-pipeline-num-layers", decoder_first_pipeline_num_layers, KIND_INT), .range = RANGE_POSITIVE, .help = "layers of the first stage, which also holds the embeddings; the rest is cut evenly"},
     {OPTION("decoder-last-pipeline-num-layers", decoder_last_pipeline_num_layers, KIND_INT), .range = RANGE_POSITIVE, .help = "layers of the last stage, which also holds the head; the rest is cut evenly"},
     {LATER("pipeline-model-parallel-split-rank", KIND_INT, NULL, NO_RANKS)},

@@ -12,10 +12,10 @@
 
 // clang-format off
 static const option_row training_rows[] = {
-    {OPTION("micro-batch-size", micro_batch_size, KIND_INT), .range = RANGE_POSITIVE, .help = "samples computed together"},
+    {OPTION("micro-batch-size", micro_batch_size, KIND_INT), .range = RANGE_POSITIVE, .most = 1 << 24, .help = "samples computed together"},
     {RENAMED("batch-size", KIND_INT, "micro-batch-size", "it is --micro-batch-size; samples of an optimizer step are --global-batch-size")},
-    {OPTION("global-batch-size", global_batch_size, KIND_INT), .range = RANGE_POSITIVE, .help = "samples of one optimizer step; the micro-batch size when not given"},
-    {OPTION("gradient-accumulation-steps", gradient_accumulation_steps, KIND_INT), .range = RANGE_POSITIVE, .help = "micro-batches of an optimizer step on each data-parallel rank, instead of --global-batch-size, which is --micro-batch-size x this x data-parallel ranks"},
+    {OPTION("global-batch-size", global_batch_size, KIND_INT), .range = RANGE_POSITIVE, .most = 1 << 30, .help = "samples of one optimizer step; the micro-batch size when not given"},
+    {OPTION("gradient-accumulation-steps", gradient_accumulation_steps, KIND_INT), .range = RANGE_POSITIVE, .most = 1 << 24, .help = "micro-batches of an optimizer step on each data-parallel rank, instead of --global-batch-size, which is --micro-batch-size x this x data-parallel ranks"},
     {OPTION("rampup-batch-size", rampup_batch_size, KIND_INT3), .range = RANGE_NOT_NEGATIVE, .help = "START INCREMENT SAMPLES: the global batch grows from START by INCREMENT over SAMPLES"},
     {RENAMED("recompute-activations", KIND_FLAG, "recompute-granularity=selective", "it is --recompute-granularity selective")},
     {OPTION("recompute-granularity", recompute_granularity, KIND_CHOICE), .fallback = "none", .choices = "none|full|selective", .help = "what is computed again in the backward pass instead of kept: whole layers, or attention alone"},
@@ -27,12 +27,12 @@ static const option_row training_rows[] = {
     {RENAMED("checkpoint-num-layers", KIND_INT, "recompute-num-layers", "it is --recompute-num-layers")},
     {RENAMED("activations-checkpoint-method", KIND_STRING, "recompute-granularity=full;recompute-method", "it is --recompute-granularity full --recompute-method"), .choices = "uniform|block"},
     {RENAMED("activations-checkpoint-num-layers", KIND_INT, "recompute-num-layers", "it is --recompute-num-layers")},
-    {OPTION("train-iters", train_iters, KIND_INT), .range = RANGE_POSITIVE, .help = "optimizer steps of the whole training"},
-    {OPTION("train-samples", train_samples, KIND_INT), .range = RANGE_POSITIVE, .help = "samples of the whole training, instead of --train-iters"},
+    {OPTION("train-iters", train_iters, KIND_INT), .range = RANGE_POSITIVE, .most = (int64_t)1 << 32, .help = "optimizer steps of the whole training"},
+    {OPTION("train-samples", train_samples, KIND_INT), .range = RANGE_POSITIVE, .most = (int64_t)1 << 50, .help = "samples of the whole training, instead of --train-iters"},
     {LATER("train-tokens", KIND_INT, NULL, "use --train-samples N with N = tokens / sequence length")},
     {OPTION("log-interval", log_interval, KIND_INT), .fallback = "100", .range = RANGE_POSITIVE, .help = "iterations between log lines"},
     {OPTION("exit-interval", exit_interval, KIND_INT), .range = RANGE_POSITIVE, .help = "save and leave when the iteration is a multiple of this"},
-    {OPTION("exit-duration-in-mins", exit_duration_in_mins, KIND_INT), .range = RANGE_POSITIVE, .help = "save and leave after so many minutes"},
+    {OPTION("exit-duration-in-mins", exit_duration_in_mins, KIND_INT), .range = RANGE_POSITIVE, .most = 1 << 30, .help = "save and leave after so many minutes"},
     {IDLE("exit-signal-handler", KIND_FLAG, NULL, "SIGTERM and Ctrl-C are answered by a save in any case")},
     {OPTION("tensorboard-dir", tensorboard_dir, KIND_STRING), .alike = ALIKE_NOT_NEEDED, .help = "folder for TensorBoard event files"},
     {IDLE("no-masked-softmax-fusion", KIND_OFF, NULL, FUSED), .dest = "masked_softmax_fusion"},
@@ -127,7 +127,7 @@ static const option_row checkpoint_rows[] = {
     {IDLE("no-initialization", KIND_OFF, NULL, "weights are initialised only where none are loaded"), .dest = "perform_initialization"},
     {OPTION("use-checkpoint-args", use_checkpoint_args, KIND_FLAG), .help = "take the network's shape and the tokenizer from --load"},
     {OPTION("exit-on-missing-checkpoint", exit_on_missing_checkpoint, KIND_FLAG), .help = "refuse to start from random weights when --load holds nothing"},
-    {OPTION("keep-checkpoints", keep_checkpoints, KIND_INT), .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "how many of the newest checkpoints stay; 0 keeps all"},
+    {OPTION("keep-checkpoints", keep_checkpoints, KIND_INT), .fallback = "0", .range = RANGE_NOT_NEGATIVE, .most = 1 << 30, .help = "how many of the newest checkpoints stay; 0 keeps all"},
     {OPTION("save-dtype", save_dtype, KIND_CHOICE), .fallback = "fp32", .choices = "fp32|bf16|fp16", .help = "number type of the weights in model.safetensors; below fp32 state/ keeps the exact ones for resuming"},
     {OPTION("load-previous", load_previous, KIND_FLAG), .help = "when the newest checkpoint is damaged, go on from the one before"},
     {LATER("load-tag", KIND_STRING, NULL, "name the checkpoint itself: --load SAVE/iter_0000100")},
@@ -140,7 +140,7 @@ static const option_row checkpoint_rows[] = {
 const option_section mega_option_checkpoint_section = {"checkpointing", FOR_TRAINING, checkpoint_rows, ROW_COUNT(checkpoint_rows)};
 
 static const option_row validation_rows[] = {
-    {OPTION("eval-iters", eval_iters, KIND_INT), .fallback = "100", .range = RANGE_NOT_NEGATIVE, .help = "iterations of an evaluation"},
+    {OPTION("eval-iters", eval_iters, KIND_INT), .fallback = "100", .range = RANGE_NOT_NEGATIVE, .most = (int64_t)1 << 31, .help = "iterations of an evaluation"},
     {OPTION("eval-interval", eval_interval, KIND_INT), .fallback = "1000", .range = RANGE_POSITIVE, .help = "iterations between evaluations"},
     {OPTION("skip-train", skip_train, KIND_FLAG), .help = "evaluate and leave"},
 };
@@ -182,14 +182,14 @@ static const option_row logging_rows[] = {
 const option_section mega_option_logging_section = {"logging", FOR_TRAINING, logging_rows, ROW_COUNT(logging_rows)};
 
 static const option_row machine_rows[] = {
-    {OPTION("num-threads", num_threads, KIND_INT), .range = RANGE_POSITIVE, .alike = ALIKE_NOT_NEEDED, .help = "threads; OMP_NUM_THREADS, else the cores this process may use"},
+    {OPTION("num-threads", num_threads, KIND_INT), .range = RANGE_POSITIVE, .most = 1024, .alike = ALIKE_NOT_NEEDED, .help = "threads; OMP_NUM_THREADS, else the cores this process may use"},
     {OPTION("memory-limit", memory_limit, KIND_BYTES), .commands = FOR_TRAINING, .fallback = "0", .range = RANGE_NOT_NEGATIVE, .alike = ALIKE_NOT_NEEDED, .help = "memory a rank may take (8G, 512M); 0: its share of what the machine gives"},
     {OPTION("no-pack-weights", no_pack_weights, KIND_FLAG), .commands = FOR_TRAINING, .help = "pack weights anew for each product of a step instead of once, which is slower and takes less memory"},
     {OPTION("backend", backend, KIND_CHOICE), .commands = FOR_TRAINING, .fallback = "cpu", .choices = "cpu|plain", .unbuilt = "cuda", .help = "fast kernels, or the plain ones that define each operation"},
     {OPTION("dry-run", dry_run, KIND_FLAG), .help = "read and check everything, say what would be done, and stop"},
     {OPTION("overwrite", overwrite, KIND_FLAG), .commands = FOR_PRETRAIN | FOR_PLAN | FOR_GENERATE | FOR_PLOT | FOR_TRAIN_TOKENIZER | FOR_PREPROCESS | FOR_DATA, .alike = ALIKE_NOT_NEEDED, .help = "replace files that this command did not write itself (--profile-trace, --schedule-svg, --genfile, --sample-output-file, --svg, --output, --output-prefix)"},
-    {OPTION("world-size", planned_world_size, KIND_INT), .commands = FOR_PLAN, .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "plan for so many ranks, without starting them; 0: one"},
-    {OPTION("rank", planned_rank, KIND_INT), .commands = FOR_PLAN, .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "the rank of --world-size whose program and memory are shown"},
+    {OPTION("world-size", planned_world_size, KIND_INT), .commands = FOR_PLAN, .fallback = "0", .range = RANGE_NOT_NEGATIVE, .most = 1 << 20, .help = "plan for so many ranks, without starting them; 0: one"},
+    {OPTION("rank", planned_rank, KIND_INT), .commands = FOR_PLAN, .fallback = "0", .range = RANGE_NOT_NEGATIVE, .most = 1 << 20, .help = "the rank of --world-size whose program and memory are shown"},
     {OPTION("print-program", print_program, KIND_FLAG), .commands = FOR_TRAINING, .help = "print the program of a step"},
     {OPTION("print-schedule", print_schedule, KIND_FLAG), .commands = FOR_PLAN, .help = "draw when each pipeline stage runs which micro-batch, a line a stage"},
     {OPTION("schedule-svg", schedule_svg, KIND_STRING), .commands = FOR_PLAN, .help = "the same as a picture, written to this file"},

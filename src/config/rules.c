@@ -2,7 +2,6 @@
  * what would be valid. Ranges of single values are in the option table. */
 #include "config_impl.h"
 #include "megalith/log.h"
-#include "megalith/threads.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,51 +84,28 @@ static void rule_positions_reach(mega_config *cfg)
                         (long long)cfg->seq_length);
 }
 
-/* Sizes whose products later code may compute in 64 bits. Far above any machine, so that only a slip of the hand meets
- * it. */
+/* What is typed or read from a checkpoint has been checked already: here what follows from it, and the product whose
+ * factors later code multiplies in 64 bits. */
 static void rule_sizes_fit(mega_config *cfg)
 {
-    static const struct {
-        const char *dest;
-        size_t field;
-        int64_t most;
-    } limits[] = {{"num_layers", offsetof(mega_config, num_layers), 1 << 14},
-                  {"hidden_size", offsetof(mega_config, hidden_size), 1 << 20},
-                  {"ffn_hidden_size", offsetof(mega_config, ffn_hidden_size), 1 << 23},
-                  {"num_attention_heads", offsetof(mega_config, num_attention_heads), 1 << 16},
-                  {"seq_length", offsetof(mega_config, seq_length), 1 << 24},
-                  {"max_position_embeddings", offsetof(mega_config, max_position_embeddings), 1 << 24},
-                  {"make_vocab_size_divisible_by", offsetof(mega_config, make_vocab_size_divisible_by), 1 << 24},
-                  {"micro_batch_size", offsetof(mega_config, micro_batch_size), 1 << 24},
-                  {"gradient_accumulation_steps", offsetof(mega_config, gradient_accumulation_steps), 1 << 24},
-                  {"global_batch_size", offsetof(mega_config, global_batch_size), 1 << 30},
-                  {"train_iters", offsetof(mega_config, train_iters), (int64_t)1 << 32},
-                  {"train_samples", offsetof(mega_config, train_samples), (int64_t)1 << 50},
-                  {"eval_iters", offsetof(mega_config, eval_iters), (int64_t)1 << 31}};
-    bool fit = true;
-    for (size_t i = 0; i < ROW_COUNT(limits); i++) {
+    for (option_walk w = {0}; mega_option_next(&w);) {
+        char dest[80];
         int64_t value;
-        memcpy(&value, (const char *)cfg + limits[i].field, sizeof value);
-        if (value <= limits[i].most) continue;
-        fit = false;
-        mega_config_problem(cfg, USAGE, "%s is beyond what can be computed with; at most %lld",
-                            mega_config_origin(cfg, limits[i].dest), (long long)limits[i].most);
+        if (w.row->most == 0 || (w.commands & cfg->state->command->bit) == 0) continue;
+        if (cfg->state->entry[w.index].source == MEGA_SET_BY_DEFAULT) continue;
+        memcpy(&value, (const char *)cfg + w.row->field, sizeof value);
+        if (value <= w.row->most) continue;
+        mega_config_problem(cfg, USAGE, "%s must be at most %lld",
+                            mega_config_origin(cfg, mega_option_dest(w.row, dest)), (long long)w.row->most);
     }
     /* every number that a micro-batch keeps, some 64 for each channel of each token and layer */
     const double kept = (double)cfg->micro_batch_size * (double)cfg->seq_length *
                         (double)(cfg->hidden_size + cfg->ffn_hidden_size) * (double)cfg->num_layers * 64.0;
-    if (fit && kept > 1e18) {
+    if (kept > 1e18) {
         mega_config_problem(cfg, USAGE, "%s, %s, %s, %s: a micro-batch would keep %.1g bytes; make one of them smaller",
                             mega_config_origin(cfg, "micro_batch_size"), mega_config_origin(cfg, "seq_length"),
                             mega_config_origin(cfg, "hidden_size"), mega_config_origin(cfg, "num_layers"), kept);
     }
-}
-
-static void rule_threads(mega_config *cfg)
-{
-    if (cfg->num_threads <= 1024) return;
-    mega_config_problem(cfg, USAGE, "%s: at most 1024 threads; this process may use %d cores",
-                        mega_config_origin(cfg, "num_threads"), mega_cpu_count());
 }
 
 /* ---- batch ---- */
@@ -457,8 +433,7 @@ static const rule_row rules[] = {
     {FOR_TRAINING, true, rule_heads_divide_hidden},
     {FOR_TRAINING, true, mega_rule_equal_values},
     {FOR_TRAINING, true, rule_positions_reach},
-    {FOR_TRAINING, false, rule_sizes_fit},
-    {FOR_ALL, false, rule_threads},
+    {FOR_ALL, false, rule_sizes_fit},
     {FOR_RUN, false, rule_batch_divides},
     {FOR_RUN, false, mega_rule_accumulation},
     {FOR_RUN, false, rule_rampup},

@@ -150,7 +150,10 @@ const char *mega_value_check(mega_config *cfg, const option_row *row, const char
         return NULL;
     }
     const char *range = range_problem(row->range, x);
-    return range != NULL ? mega_config_text(cfg, "%s %s", text, range) : NULL;
+    if (range != NULL) return mega_config_text(cfg, "%s %s", text, range);
+    if (row->most > 0 && n > row->most)
+        return mega_config_text(cfg, "%s must be at most %lld", text, (long long)row->most);
+    return NULL;
 }
 
 static mega_status store(mega_config *cfg, const option_row *row, const char *text)

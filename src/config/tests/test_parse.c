@@ -132,7 +132,7 @@ static void aliases(void **state)
     mega_config_fini(&c);
     kit_refuse("plan", SHAPE "--model-parallel-size 2", "does not divide the world of 1 rank; sizes that do: 1");
     kit_refuse("plan", SHAPE "--model-parallel-size 9000000000000000000",
-               "does not divide the world of 1 rank; sizes that do: 1 (");
+               "--model-parallel-size: 9000000000000000000 must be at most 1048576");
 }
 
 static void neutral_values(void **state)

@@ -26,11 +26,18 @@ static void shape(void **state)
     accept("plan", SHAPE "--max-position-embeddings 32 --kv-channels 16");
     kit_refuse("plan", SHAPE "--kv-channels 32", "heads of another width");
     accept("plan", "--preset tiny --micro-batch-size 1");
-    kit_refuse("plan", SHAPE "--num-layers 5e8",
-               "--num-layers 500000000 (argument 11) is beyond what can be computed with; at most 16384");
+    kit_refuse("plan", SHAPE "--num-layers 5e8", "--num-layers: 5e8 must be at most 16384");
+    kit_refuse("plan", SHAPE "--micro-batch-size 16777216 --gradient-accumulation-steps 16777216",
+               "--global-batch-size 281474976710656 (follows from other options) must be at most 1073741824");
+    kit_refuse("plan", SHAPE "--keep-checkpoints 4294967297 --save x",
+               "--keep-checkpoints: 4294967297 must be at most");
+    kit_refuse("plan", SHAPE "--world-size 4294967297", "--world-size: 4294967297 must be at most 1048576");
+    kit_refuse("preprocess_data", "--input a --output-prefix b --tokenizer-type ByteTokenizer --workers 4294967297",
+               "--workers: 4294967297 must be at most 1024");
     kit_refuse("plan", SHAPE "--hidden-size 1048576 --micro-batch-size 1e6 --num-layers 1e4",
                "a micro-batch would keep");
-    kit_refuse("tokenize", "--num-threads 5000 --tokenizer-type ByteTokenizer", "at most 1024 threads");
+    kit_refuse("tokenize", "--num-threads 5000 --tokenizer-type ByteTokenizer",
+               "--num-threads: 5000 must be at most 1024");
 }
 
 static void zero(void **state)
