@@ -89,11 +89,17 @@ uint32_t mega_option_commands(size_t i)
     return row->commands != 0 ? row->commands : mega_option_row_section(i)->commands;
 }
 
-const char *mega_option_dest(const option_row *row, char out[80])
+/* Fields of sub-structs are known by their last name. */
+static const char *own_name(const option_row *row)
 {
     const char *from = row->dest != NULL ? row->dest : row->name;
-    const char *dot = strrchr(from, '.'); /* fields of sub-structs are known by their last name */
-    if (dot != NULL) from = dot + 1;
+    const char *dot = strrchr(from, '.');
+    return dot != NULL ? dot + 1 : from;
+}
+
+const char *mega_option_dest(const option_row *row, char out[80])
+{
+    const char *from = own_name(row);
     size_t n = 0;
     for (; from[n] != '\0' && n < 79; n++) out[n] = from[n] == '-' ? '_' : from[n];
     out[n] = '\0';
@@ -130,7 +136,7 @@ static bool begin_alike(const char *a, const char *b, size_t length)
 
 bool mega_option_name_equal(const char *a, const char *b, size_t b_length)
 {
-    return strlen(a) == b_length && begin_alike(a, b, b_length);
+    return folded(a[0]) == folded(b[0]) && strlen(a) == b_length && begin_alike(a, b, b_length);
 }
 
 bool mega_option_is_of_family(const char *family, const char *name, size_t length)
@@ -152,10 +158,10 @@ size_t mega_option_find(const char *name, size_t length, uint32_t command)
 
 size_t mega_option_find_dest(const char *dest, uint32_t command)
 {
+    const size_t length = strlen(dest);
     size_t negative = SIZE_MAX;
     for (option_walk w = {0}; mega_option_next(&w) && !w.is_foreign;) { /* foreign ones have no field */
-        char own[80];
-        if ((w.commands & command) == 0 || strcmp(mega_option_dest(w.row, own), dest) != 0) continue;
+        if ((w.commands & command) == 0 || !mega_option_name_equal(own_name(w.row), dest, length)) continue;
         if (w.row->answer == ANSWER_WORKS) return w.index;
         if (negative == SIZE_MAX) negative = w.index;
     }
