@@ -70,6 +70,7 @@ int mega_cli_fail_marked(const char *command, mega_status st, int mark)
     char text[3];
     fflush(stdout);
     const bool is_stopped = st == MEGA_ERR_INTERRUPTED;
+    if (!is_stopped) mega_cli_signals_promise(NULL); /* a launcher that ends all ranks is answered by the error */
     launch_rank_mark(text, is_stopped ? LAUNCH_STOPPED : mark);
     fprintf(stderr, "megalith %s: %s%s%s\n", command, is_stopped ? "" : "error: ", text, mega_error_message());
     if (mega_check_level() > 0) fprintf(stderr, "(at %s)\n", mega_error_where());

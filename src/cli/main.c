@@ -268,9 +268,11 @@ int main(int argc, char **argv)
     int exit_status = run_command(row, argc - 1, argv + 1);
     if (exit_status == 0 && mega_map_check() != MEGA_OK) exit_status = mega_cli_fail(row->name, MEGA_ERR_IO);
     mega_cli_output_end();
-    if ((fflush(stdout) != 0 || ferror(stdout)) && exit_status == 0 && !row->outlives_reader) {
-        fprintf(stderr, "megalith %s: error: standard output cannot be written\n", row->name);
-        exit_status = 1;
+    if ((fflush(stdout) != 0 || ferror(stdout)) && exit_status == 0) {
+        fprintf(stderr, "megalith %s: %s: standard output cannot be written%s\n", row->name,
+                row->outlives_reader ? "warning" : "error",
+                row->outlives_reader ? ", so lines of the log are missing; the work was done all the same" : "");
+        exit_status = row->outlives_reader ? 0 : 1;
     }
     return exit_status;
 }

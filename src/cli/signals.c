@@ -75,8 +75,10 @@ static void on_signal(int number, siginfo_t *info, void *context)
     state.urgent += mega_cli_signal_is_urgent(number);
     if (state.received == 0) state.received = number;
     state.stop = is_passed_on && !mega_cli_signal_is_urgent(number) ? SIGTERM : number;
-    if (state.rank <= 0 || !is_passed_on) mega_cli_signal_answer(state.prefix, number, atomic_load(&state.effect));
-    if (state.rank >= 0 || state.urgent < 2) return;
+    const bool ends = state.rank < 0 && state.urgent > 1;
+    const char *effect = ends ? "the second one, so the program ends at once" : atomic_load(&state.effect);
+    if (effect != NULL && (state.rank <= 0 || !is_passed_on)) mega_cli_signal_answer(state.prefix, number, effect);
+    if (!ends) return;
     signal(number, SIG_DFL);
     raise(number);
 }

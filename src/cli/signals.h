@@ -13,7 +13,7 @@
 void mega_cli_signals_watch(const char *command, int rank, const char *effect);
 /* Whether a signal ends a read that waits, with EINTR. At first it does not. */
 void mega_cli_signals_break(bool reads);
-/* What the answer to a signal promises from now on. */
+/* What the answer to a signal promises from now on; NULL: signals are not answered any more. */
 void mega_cli_signals_promise(const char *effect);
 /* 0, or the last signal that asked to stop; SIGTERM for what a launcher passed on as another. Borrowed for the life of
  * the process. */

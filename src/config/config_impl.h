@@ -249,6 +249,7 @@ int64_t mega_config_even_stages(const mega_config *cfg);
 /* rules_files.c */
 void mega_rule_split(mega_config *cfg);
 void mega_rule_data_paths(mega_config *cfg);
+const char *mega_rule_more_ranks(const mega_config *cfg); /* how to have another number of ranks */
 void mega_rule_tokenizer_files(mega_config *cfg);
 void mega_rule_reads(mega_config *cfg);
 void mega_rule_tokenize_input(mega_config *cfg);

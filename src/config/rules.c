@@ -120,14 +120,15 @@ static void rule_batch_divides(mega_config *cfg)
     }
     const int64_t dp = cfg->data_parallel_size;
     char valid[160];
-    if (global % micro == 0 && global % (micro * dp) != 0) {
+    if (global % (micro * dp) == 0) return;
+    if (global % dp != 0 || global % micro == 0) {
         mega_config_problem(cfg, USAGE,
                             "%s is not a multiple of %s x %lld data-parallel ranks; expected a multiple of %lld",
                             mega_config_origin(cfg, "global_batch_size"), mega_config_origin(cfg, "micro_batch_size"),
                             (long long)dp, (long long)(micro * dp));
+        return;
     }
-    if (global % micro == 0) return;
-    divisors_near(global, micro, valid, sizeof valid);
+    divisors_near(global / dp, micro, valid, sizeof valid);
     mega_config_problem(cfg, USAGE, "%s is not a multiple of %s; micro-batches that divide it: %s",
                         mega_config_origin(cfg, "global_batch_size"), mega_config_origin(cfg, "micro_batch_size"),
                         valid);
@@ -289,18 +290,23 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a;
 }
 
+const char *mega_rule_more_ranks(const mega_config *cfg)
+{
+    return cfg->state->command != NULL && cfg->state->command->bit == FOR_PLAN
+               ? "--world-size N plans N"
+               : "megalith launch --nproc_per_node N starts N";
+}
+
 static void rule_layout(mega_config *cfg)
 {
     const int64_t tp = cfg->tensor_model_parallel_size, world = cfg->world_size, heads = cfg->num_attention_heads;
     char valid[160];
     if (tp <= 0) return; /* its range says so */
     if (world % tp != 0) {
-        divisors_near(world, tp, valid, sizeof valid);
-        mega_config_problem(cfg, USAGE,
-                            "%s does not divide the world of %lld rank%s; sizes that do: %s (megalith launch "
-                            "--nproc_per_node N starts N)",
+        divisors_near(heads > 0 ? common_divisor(heads, world) : world, tp, valid, sizeof valid);
+        mega_config_problem(cfg, USAGE, "%s does not divide the world of %lld rank%s; sizes that do: %s (%s)",
                             mega_config_origin(cfg, "tensor_model_parallel_size"), (long long)world,
-                            world == 1 ? "" : "s", valid);
+                            world == 1 ? "" : "s", valid, mega_rule_more_ranks(cfg));
         return;
     }
     if (tp > 1 && heads > 0 && heads % tp != 0) {

@@ -3,6 +3,7 @@
 #include "config_impl.h"
 #include "megalith/file.h"
 #include "megalith/output.h"
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -34,7 +35,13 @@ static mega_status try_place(const char *path, const char *there, bool folder)
 
 static void check_writable(mega_config *cfg, const char *option, const char *path, bool folder)
 {
+    struct stat info;
     if (path == NULL || path[0] == '\0') return;
+    if (stat(path, &info) != 0 && errno == ENAMETOOLONG) {
+        mega_config_problem(cfg, MEGA_ERR_USAGE,
+                            "%s %s: file systems do not take names this long; choose a shorter one", option, path);
+        return;
+    }
     if (folder ? mega_file_exists(path) : mega_folder_exists(path)) {
         mega_config_problem(cfg, MEGA_ERR_USAGE, "%s %s: it is a %s; expected the name of a %s", option, path,
                             folder ? "file" : "folder", folder ? "folder" : "file");

@@ -5,6 +5,7 @@
 #include "megalith/model.h"
 #include "train_impl.h"
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,11 +198,13 @@ void train_warn_of_newer(const trainer *t)
     const int64_t here = mega_engine_progress_get(t->engine)->iteration;
     const int64_t there = cfg->save != NULL && !cfg->skip_train ? mega_checkpoint_latest(cfg->save) : -1;
     const bool is_tracked = there > here && mega_checkpoint_tracked(cfg->save) == there;
-    char iteration[32] = "";
+    char iteration[32] = "", remedy[PATH_MAX + 128] = "";
     if (there <= here) return;
     if (!is_tracked) snprintf(iteration, sizeof iteration, "/iter_%07lld", (long long)there);
+    if (!cfg->load_previous) /* which has just passed over a damaged one */
+        snprintf(remedy, sizeof remedy, "; --load %s%s%s goes on from iteration %lld", cfg->save, iteration,
+                 cfg->finetune ? " without --finetune" : "", (long long)there);
     mega_warn("--save %s already holds a checkpoint of iteration %lld and this run begins at %lld: checkpoints of the "
-              "same iterations will be replaced; --load %s%s%s goes on from iteration %lld",
-              cfg->save, (long long)there, (long long)here, cfg->save, iteration,
-              cfg->finetune ? " without --finetune" : "", (long long)there);
+              "same iterations will be replaced%s",
+              cfg->save, (long long)there, (long long)here, remedy);
 }
