@@ -5,7 +5,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -44,13 +46,24 @@ static const char *remedy(int error)
     }
 }
 
+static mega_status status_of(int error)
+{
+    return error == ENOENT || error == ENOTDIR ? MEGA_ERR_NOT_FOUND : error == ENOMEM ? MEGA_ERR_MEMORY : MEGA_ERR_IO;
+}
+
 mega_status mega_file_refused(const char *path, const char *verb)
 {
     const int error = errno;
-    const mega_status st = error == ENOENT || error == ENOTDIR ? MEGA_ERR_NOT_FOUND
-                           : error == ENOMEM                   ? MEGA_ERR_MEMORY
-                                                               : MEGA_ERR_IO;
-    return MEGA_FAIL(st, "%s: cannot %s: %s%s", path, verb, strerror(error), remedy(error));
+    return MEGA_FAIL(status_of(error), "%s: cannot %s: %s%s", path, verb, strerror(error), remedy(error));
+}
+
+mega_status mega_folder_refused(const char *path)
+{
+    const int error = errno;
+    char full[PATH_MAX];
+    if (realpath(path, full) == NULL) snprintf(full, sizeof full, "%s", path);
+    return MEGA_FAIL(status_of(error), "cannot create files in %s: %s%s", full, strerror(error),
+                     error == EACCES || error == EPERM ? "; check the folder's permissions" : remedy(error));
 }
 
 /* The file may be gone or never have been: then its folder is on the same file system. */
@@ -144,7 +157,7 @@ mega_status mega_path_check_access(const char *path)
     struct stat info;
     if (stat(path, &info) != 0) {
         if (errno == ENOENT || errno == ENOTDIR) return MEGA_OK;
-        return mega_file_refused(path, "look whether it is there");
+        return mega_file_refused(path, "be checked");
     }
     const bool is_folder = S_ISDIR(info.st_mode);
     if (faccessat(AT_FDCWD, path, is_folder ? R_OK | X_OK : R_OK, AT_EACCESS) == 0) return MEGA_OK;

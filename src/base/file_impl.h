@@ -7,6 +7,9 @@
 
 /* A message for a refused operation: "PATH: cannot VERB: reason; remedy". errno says why. */
 mega_status mega_file_refused(const char *path, const char *verb);
+
+/* Likewise for a folder in which no file can be created; it is named by its full path. */
+mega_status mega_folder_refused(const char *path);
 /* Opens a file, not a folder, with its size and the like in *info. */
 mega_status mega_file_open_to_read(int *out, struct stat *info, const char *path);
 /* The same while a file is written: a full disk, or a limit on the size of files, is told with what the file needs in

@@ -64,7 +64,7 @@ mega_status mega_folder_try(const char *path)
     mega_status st = MEGA_OK;
     if (name == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", path);
     else if (fd < 0)
-        st = mega_file_refused(path, "make a file in it");
+        st = mega_folder_refused(path);
     if (fd >= 0) {
         close(fd);
         (void)unlink(name);

@@ -142,8 +142,8 @@ static mega_status take(mega_lock *lock, const mega_lock_request *r, const char 
 {
     bool taken = false;
     lock_text_make(lock->text);
-    mega_status st = lock_file_write(beside, lock->text);
-    if (st != MEGA_OK) mega_error_prepend("%s: its lock cannot be written", r->subject);
+    mega_status st = lock_file_write(beside, r->path, lock->text);
+    if (st != MEGA_OK) mega_error_prepend("%s: cannot create its lock file", r->subject);
     for (int i = 0; i < MOST_TRIES && st == MEGA_OK && !taken; i++) st = try_once(lock, r, beside, &taken);
     mega_file_discard(beside);
     if (st == MEGA_OK && !taken)
@@ -278,7 +278,7 @@ static void restore_former(const mega_lock *lock)
     const lock_found *f = &lock->former;
     char *beside = temporary_name(lock->path);
     bool is_back = false;
-    if (beside != NULL && lock_file_write(beside, f->text) == MEGA_OK)
+    if (beside != NULL && lock_file_write(beside, beside, f->text) == MEGA_OK)
         (void)lock_file_end(lock->path, lock->text, beside, &is_back);
     if (is_back) mega_info("%s: given back to process %ld on host %s", lock->subject, f->process.pid, f->process.host);
     else if (beside != NULL)

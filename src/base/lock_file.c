@@ -53,22 +53,23 @@ bool lock_text_parse(lock_found *f)
            sscanf(since, "%lld", &f->since) == 1;
 }
 
-static mega_status write_and_close(int fd, const char *path, const char *text)
+/* `shown`: the lock that a temporary file is for, whose name says more. */
+static mega_status write_and_close(int fd, const char *path, const char *shown, const char *text)
 {
     const size_t n = strlen(text);
     mega_status st = MEGA_OK;
-    if (write(fd, text, n) != (ssize_t)n) st = mega_file_too_large(path, "write", 0, (int64_t)n, false);
+    if (write(fd, text, n) != (ssize_t)n) st = mega_file_too_large(shown, "write", 0, (int64_t)n, false);
     else if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP)
-        st = mega_file_refused(path, "sync");
-    if (close(fd) != 0 && errno != EINTR && st == MEGA_OK) st = mega_file_refused(path, "close");
+        st = mega_file_refused(shown, "sync");
+    if (close(fd) != 0 && errno != EINTR && st == MEGA_OK) st = mega_file_refused(shown, "close");
     if (st != MEGA_OK) mega_file_discard(path);
     return st;
 }
 
-mega_status lock_file_write(const char *path, const char *text)
+mega_status lock_file_write(const char *path, const char *shown, const char *text)
 {
     const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    return fd >= 0 ? write_and_close(fd, path, text) : mega_file_refused(path, "open for writing");
+    return fd >= 0 ? write_and_close(fd, path, shown, text) : mega_file_refused(shown, "create");
 }
 
 /* Another process may see the file before it has its text. */
@@ -76,7 +77,7 @@ static mega_status create_in_place(const char *path, const char *text, bool *tak
 {
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     *taken = fd >= 0;
-    if (fd >= 0) return write_and_close(fd, path, text);
+    if (fd >= 0) return write_and_close(fd, path, path, text);
     return errno == EEXIST ? MEGA_OK : mega_file_refused(path, "create");
 }
 

@@ -80,8 +80,9 @@ static mega_status verify(const mega_config *cfg, const char *prefix)
     MEGA_TRY(mega_indexed_open(&ix, prefix));
     const mega_status st = mega_indexed_verify(ix, vocab_size);
     if (st == MEGA_OK)
-        printf("%s: whole, %" PRId64 " documents, %" PRId64 " tokens%s\n", prefix, mega_indexed_documents(ix),
-               mega_indexed_tokens(ix), vocab_size > 0 ? ", all in the vocabulary" : "");
+        printf("%s: whole, %" PRId64 " document%s, %" PRId64 " tokens%s\n", prefix, mega_indexed_documents(ix),
+               mega_indexed_documents(ix) == 1 ? "" : "s", mega_indexed_tokens(ix),
+               vocab_size > 0 ? ", all in the vocabulary" : "");
     mega_indexed_close(ix);
     return st;
 }
@@ -218,8 +219,8 @@ static mega_status merge(const mega_config *cfg)
         st = mega_indexed_writer_finish(w);
         w = NULL;
         if (st == MEGA_OK)
-            printf("written: %s.bin and .idx, %" PRId64 " documents, %" PRId64 " tokens of %" PRId64 " data sets\n",
-                   cfg->data.output_prefix, documents, tokens, l.count);
+            printf("written: %s.bin and .idx, %" PRId64 " document%s, %" PRId64 " tokens of %" PRId64 " data sets\n",
+                   cfg->data.output_prefix, documents, documents == 1 ? "" : "s", tokens, l.count);
     }
     mega_indexed_writer_abandon(w);
     prefix_list_fini(&l);

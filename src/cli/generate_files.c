@@ -21,6 +21,7 @@ static mega_status begin(generate_output *o)
     o->begun = true;
     if (mega_writer_position(w) == 0) return MEGA_OK;
     o->writer = NULL;
+    mega_info("%s: the output of an earlier run there is replaced", o->path);
     MEGA_TRY(mega_writer_close(w, false));
     return mega_writer_create(&o->writer, o->path);
 }
@@ -55,7 +56,9 @@ void generate_output_keep(generate_output *o)
         mega_error_get(&why); /* the first error stays the one to tell */
         mega_writer_close(o->writer, false);
         mega_error_restore(&why);
-        if (o->count > 0) mega_info("%lld finished until then are in %s", (long long)o->count, o->path);
+        if (o->count > 0)
+            mega_info("%lld finished sample%s %s in %s", (long long)o->count, o->count == 1 ? "" : "s",
+                      o->count == 1 ? "is" : "are", o->path);
     }
     o->writer = NULL;
 }

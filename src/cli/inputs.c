@@ -33,9 +33,7 @@ static mega_status check_record(look *l, const mega_document_chunk *chunk, int64
         return check_texts(l, chunk, record, text);
     for (int k = 0; k < in->num_keys; k++) MEGA_TRY(mega_buffer_check(&l->space[k], chunk->path));
     if (in->skip_bad_lines) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_FORMAT,
-                     "%s: line %lld, column %lld: %s; mend it, or leave such lines out with --on-bad-line skip",
-                     chunk->path, (long long)fault.line, (long long)fault.column, fault.what);
+    return mega_document_refuse(chunk->path, &fault);
 }
 
 static mega_status check_file(look *l, const char *path)

@@ -182,6 +182,11 @@ static void read_number(launch_plan *p, const launch_option *o, const char *type
         *field = mega_cpu_count();
         return;
     }
+    if (is_ranks && strcmp(value, "gpu") == 0) {
+        launch_mistake(p, "%.*s gpu: there are no GPU ranks; give a number, or cpu for one rank a core",
+                       (int)strcspn(typed, "="), typed);
+        return;
+    }
     char *end = NULL;
     errno = 0;
     long long n = strtoll(value, &end, 10);
@@ -193,8 +198,7 @@ static void read_number(launch_plan *p, const launch_option *o, const char *type
         }
     }
     if (end == value || *end != '\0' || errno != 0 || n < o->least || n > 1 << 20) {
-        launch_mistake(p, "%s: found \"%s\", expected a whole number from %lld on%s", typed, value, (long long)o->least,
-                       is_ranks && strcmp(value, "gpu") == 0 ? " (ranks run on cores: cpu takes one for each)" : "");
+        launch_mistake(p, "%s: found \"%s\", expected a whole number from %lld on", typed, value, (long long)o->least);
         return;
     }
     *field = n;
@@ -326,9 +330,12 @@ void launch_options_read(launch_plan *p, int argc, char **argv)
     p->command = mega_config_command(argv[i]);
     const bool is_launch = p->command != NULL && strcmp(p->command, "launch") == 0;
     if ((p->command == NULL || is_launch) && p->mistakes.size > 0) return; /* it may be an option's value */
-    if (p->command == NULL)
+    const char *ours = p->command == NULL ? mega_config_command_of_script(argv[i]) : NULL;
+    if (ours != NULL) launch_mistake(p, "\"%s\" is not a command; %s does its work here", argv[i], ours);
+    else if (p->command == NULL)
         launch_mistake(p,
-                       "\"%s\" is not a command; expected pretrain_gpt (or pretrain_gpt.py). megalith help lists them",
+                       "\"%s\" is not a command; expected pretrain_gpt, generate_samples_gpt or tasks. megalith help "
+                       "lists them",
                        argv[i]);
     else if (is_launch)
         launch_mistake(p, "launch starts a command, not itself");

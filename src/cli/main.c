@@ -172,7 +172,11 @@ static int unknown_command(const char *typed)
         names[n] = mega_config_command_at(n, &summary);
         if (names[n] == NULL) break;
     }
-    const char *near = mega_config_nearest(typed, names, n);
+    const char *ours = mega_config_command_of_script(typed), *near = mega_config_nearest(typed, names, n);
+    if (ours != NULL) {
+        fprintf(stderr, "megalith: error: \"%s\" is not a command; megalith %s does its work here\n", typed, ours);
+        return 2;
+    }
     fprintf(stderr, "megalith: error: \"%s\" is not a command%s%s%s; megalith help lists them\n", typed,
             near != NULL ? "; did you mean " : "", near != NULL ? near : "", near != NULL ? "?" : "");
     return 2;

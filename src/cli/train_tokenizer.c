@@ -132,8 +132,8 @@ static mega_status run(const mega_config *cfg)
                                                                    .min_frequency = o->min_frequency}));
     mega_status st = MEGA_OK;
     if (cfg->dry_run)
-        mega_cli_dry_run("%zu inputs would be read by %lld threads and a vocabulary written to %s", o->input.count,
-                         (long long)o->workers, o->output);
+        mega_cli_dry_run("%zu input%s would be read by %lld threads and a vocabulary written to %s", o->input.count,
+                         o->input.count == 1 ? "" : "s", (long long)o->workers, o->output);
     else
         st = train(cfg, trainer);
     mega_trainer_destroy(trainer);

@@ -27,7 +27,7 @@ static const command_row commands[] = {
     {"launch", 0,
      "run|torchrun|deepspeed|accelerate|accelerate_launch|torch.distributed.launch|torch.distributed.run|"
      "accelerate.commands.launch|deepspeed.launcher.runner",
-     "starts several ranks", NULL},
+     "starts several ranks; also as torchrun, deepspeed, accelerate launch", NULL},
     {"config", 0, "", "writes a configuration by questions", NULL},
     {"pretrain_bert", 0, "", "trains a BERT", NULL},
     {"pretrain_t5", 0, "", "trains a T5", NULL},
@@ -70,6 +70,16 @@ const char *mega_config_command(const char *typed)
 {
     const command_row *row = mega_command_find(typed);
     return row != NULL ? row->name : NULL;
+}
+
+const char *mega_config_command_of_script(const char *typed)
+{
+    char plain[80];
+    reduce(typed, false, plain);
+    if (mega_option_word_in("run_clm|run_clm_no_trainer|train|train_gpt|train_gpt2", plain, NULL))
+        return "pretrain_gpt";
+    if (mega_option_word_in("sample|run_generation|generate", plain, NULL)) return "generate_samples_gpt";
+    return mega_option_word_in("prepare|prepare_data", plain, NULL) ? "preprocess_data" : NULL;
 }
 
 const char *mega_config_command_at(size_t i, const char **out_summary)

@@ -25,13 +25,22 @@ static void write_usage(const option_row *row, mega_buffer *out)
     }
 }
 
+/* Characters in the first `bytes` of UTF-8: what a column is. */
+static size_t columns_of(const char *text, size_t bytes)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < bytes; i++) n += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return n;
+}
+
 /* Text wrapped to `columns`, further lines indented. */
 static void write_wrapped(const char *text, size_t indent, size_t columns, mega_buffer *out)
 {
     size_t at = indent;
     while (*text != '\0') {
         const size_t word = strcspn(text, " ");
-        if (at > indent && at + word + 1 > columns) {
+        const size_t wide = columns_of(text, word);
+        if (at > indent && at + wide + 1 > columns) {
             mega_buffer_printf(out, "\n%*s", (int)indent, "");
             at = indent;
         } else if (at > indent) {
@@ -39,7 +48,7 @@ static void write_wrapped(const char *text, size_t indent, size_t columns, mega_
             at++;
         }
         mega_buffer_append(out, text, word);
-        at += word;
+        at += wide;
         text += word;
         text += strspn(text, " ");
     }
@@ -58,9 +67,10 @@ static void write_option(const option_row *row, mega_buffer *out)
     }
     if (row->fallback != NULL) mega_buffer_printf(&text, " (default %s)", row->fallback);
     const char *shown = usage.data != NULL ? usage.data : "";
-    if (strlen(shown) + 4 > NAME_COLUMNS) mega_buffer_printf(out, "  %s\n%*s", shown, NAME_COLUMNS, "");
+    const size_t wide = columns_of(shown, strlen(shown));
+    if (wide + 4 > NAME_COLUMNS) mega_buffer_printf(out, "  %s\n%*s", shown, NAME_COLUMNS, "");
     else
-        mega_buffer_printf(out, "  %-*s", NAME_COLUMNS - 2, shown);
+        mega_buffer_printf(out, "  %s%*s", shown, (int)(NAME_COLUMNS - 2 - wide), "");
     write_wrapped(text.data != NULL ? text.data : "", NAME_COLUMNS, 120, out);
     mega_buffer_fini(&usage);
     mega_buffer_fini(&text);

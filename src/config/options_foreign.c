@@ -10,7 +10,7 @@
     "shows the tokens)"
 #define READ_AHEAD    "files are mapped, and the threads of the step read them; there are no loader processes"
 #define ON_CPU        "everything is computed on the processor"
-#define REPORTS       "what is logged is said by --tensorboard-dir and --metrics-file; nothing is sent over the network"
+#define REPORTS       "--tensorboard-dir and --metrics-file control logging; nothing is sent over the network"
 #define IN_MEMORY     "everything lies in the host's memory already"
 #define BEYOND_MEMORY "memory beyond the machine's is not used; megalith plan shows what a layout needs"
 #define SHAPE_OPTIONS "give --preset, or --num-layers, --hidden-size, --num-attention-heads and --seq-length"
@@ -383,20 +383,20 @@ static const option_row nanogpt_rows[] = {
     {ALIAS("context_length", KIND_INT, "seq-length")},
     {ALIAS("seq_len", KIND_INT, "seq-length")},
     {RENAMED("dropout", KIND_FLOAT, "attention-dropout;hidden-dropout", "it is --attention-dropout and --hidden-dropout")},
-    {LATER("bias", KIND_BOOL, "true|True|1", "every linear layer and norm has its bias; leave it out")},
+    {LATER("bias", KIND_BOOL, "true|True|1", "models without biases are not built; leave the option out to train with biases")},
     {ALIAS("max_iters", KIND_INT, "train-iters")},
     {ALIAS("num_iters", KIND_INT, "train-iters")},
     {ALIAS("beta1", KIND_FLOAT, "adam-beta1")},
     {ALIAS("beta2", KIND_FLOAT, "adam-beta2")},
-    {BY_VALUE("decay_lr", KIND_BOOL, "True:|true:|1:|False:lr-decay-style=constant|false:lr-decay-style=constant|0:lr-decay-style=constant", "False is --lr-decay-style constant")},
+    {BY_VALUE("decay_lr", KIND_BOOL, "True:|true:|1:|False:lr-decay-style=constant|false:lr-decay-style=constant|0:lr-decay-style=constant", "decay is linear here, nanoGPT's is --lr-decay-style cosine; False is --lr-decay-style constant")},
     {ALIAS("final_lr", KIND_FLOAT, "min-lr")},
     {LATER("learning_rate_decay_frac", KIND_FLOAT, NULL, "use --min-lr")},
     {ALIAS("wd", KIND_FLOAT, "weight-decay")},
-    {BY_VALUE("init_from", KIND_STRING, "scratch:", "to go on, or from a Hugging Face GPT-2 folder: --load FOLDER")},
+    {BY_VALUE("init_from", KIND_STRING, "scratch:", "resume is --load FOLDER, gpt2 is --load FOLDER --finetune")},
     {BY_VALUE("dtype", KIND_STRING, "float32:|bfloat16:bf16|float16:fp16|fp32:|bf16:bf16|fp16:fp16", "bfloat16 is --bf16, float32 needs nothing")},
     {BY_VALUE("device", KIND_STRING, "cpu:", ON_CPU)},
     {IDLE("compile", KIND_BOOL, NULL, MADE_BEFORE)},
-    {LATER("always_save_checkpoint", KIND_BOOL, "true|True|1", BEST_OF_ALL)},
+    {IDLE("always_save_checkpoint", KIND_BOOL, NULL, BEST_OF_ALL)},
     {LATER("dataset", KIND_STRING, NULL, DATA_FIRST)},
     {ALIAS("val_loss_every", KIND_INT, "eval-interval")},
     {ALIAS("val_max_steps", KIND_INT, "eval-iters")},

@@ -16,7 +16,7 @@
 #define NO_FP8        "nothing is computed in FP8"
 #define ONE_FORMAT    "there is one format, the Hugging Face folder; leave it out"
 #define OVER_MPI      "ranks talk over MPI"
-#define REPORTS       "what is logged is said by --tensorboard-dir and --metrics-file; nothing is sent over the network"
+#define REPORTS       "--tensorboard-dir and --metrics-file control logging; nothing is sent over the network"
 
 // clang-format off
 static const option_row megatron_rows[] = {

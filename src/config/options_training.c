@@ -187,7 +187,7 @@ static const option_row machine_rows[] = {
     {OPTION("no-pack-weights", no_pack_weights, KIND_FLAG), .commands = FOR_TRAINING, .help = "pack weights anew for each product of a step instead of once, which is slower and takes less memory"},
     {OPTION("backend", backend, KIND_CHOICE), .commands = FOR_TRAINING, .fallback = "cpu", .choices = "cpu|plain", .unbuilt = "cuda", .help = "fast kernels, or the plain ones that define each operation"},
     {OPTION("dry-run", dry_run, KIND_FLAG), .help = "read and check everything, say what would be done, and stop"},
-    {OPTION("overwrite", overwrite, KIND_FLAG), .commands = FOR_PRETRAIN | FOR_PLAN | FOR_GENERATE | FOR_PLOT | FOR_TRAIN_TOKENIZER | FOR_PREPROCESS | FOR_DATA, .alike = ALIKE_NOT_NEEDED, .help = "replace files that this command did not write itself (--profile-trace, --schedule-svg, --genfile, --sample-output-file, --svg, --output, --output-prefix)"},
+    {OPTION("overwrite", overwrite, KIND_FLAG), .commands = FOR_PRETRAIN | FOR_PLAN | FOR_GENERATE | FOR_PLOT | FOR_TRAIN_TOKENIZER | FOR_PREPROCESS | FOR_DATA, .alike = ALIKE_NOT_NEEDED, .help = "replace output files that this command did not write itself"},
     {OPTION("world-size", planned_world_size, KIND_INT), .commands = FOR_PLAN, .fallback = "0", .range = RANGE_NOT_NEGATIVE, .most = 1 << 20, .help = "plan for so many ranks, without starting them; 0: one"},
     {OPTION("rank", planned_rank, KIND_INT), .commands = FOR_PLAN, .fallback = "0", .range = RANGE_NOT_NEGATIVE, .most = 1 << 20, .help = "the rank of --world-size whose program and memory are shown"},
     {OPTION("print-program", print_program, KIND_FLAG), .commands = FOR_TRAINING, .help = "print the program of a step"},

@@ -235,9 +235,10 @@ static void rule_saving(mega_config *cfg)
         mega_config_problem(cfg, USAGE, "%s needs --save FOLDER, where progress.txt is kept",
                             mega_config_origin(cfg, "log_progress"));
     }
-    if (cfg->save != NULL && cfg->save_interval == 0 && !cfg->skip_train && cfg->state->command->bit == FOR_PRETRAIN) {
+    if (cfg->skip_train || cfg->state->command->bit != FOR_PRETRAIN) return;
+    if (cfg->save == NULL) mega_warn("no --save: the trained weights will not be kept; --save FOLDER keeps them");
+    else if (cfg->save_interval == 0)
         mega_warn("--save without --save-interval: a checkpoint is written at the end and on a signal, none before");
-    }
 }
 
 static void rule_profiled_steps(mega_config *cfg)

@@ -96,9 +96,8 @@ static void check_blend(mega_config *cfg, const char *option, const mega_list *l
     for (size_t i = 0; i < list->count; i += 2) {
         double weight;
         if (!mega_value_float(list->item[i], &weight) || weight <= 0) {
-            mega_config_problem(cfg, MEGA_ERR_USAGE,
-                                "%s: \"%s\" stands where the weight of %s is expected, a number above 0", option,
-                                list->item[i], list->item[i + 1]);
+            mega_config_problem(cfg, MEGA_ERR_USAGE, "%s: \"%s\" is in the place of a weight for %s, a number above 0",
+                                option, list->item[i], list->item[i + 1]);
         }
         check_prefix(cfg, option, list->item[i + 1]);
     }

@@ -140,10 +140,9 @@ void mega_rule_stages(mega_config *cfg)
     const int64_t left = cfg->world_size / tp;
     if (left % pp != 0)
         mega_config_problem(cfg, USAGE,
-                            "%s does not divide the %lld rank%s that %lld in all leave beside "
-                            "--tensor-model-parallel-size %lld; sizes that do: %s (%s)",
+                            "%s does not divide %lld (%lld rank%s / tensor parallel size %lld); sizes that do: %s (%s)",
                             mega_config_origin(cfg, "pipeline_model_parallel_size"), (long long)left,
-                            left == 1 ? "" : "s", (long long)cfg->world_size, (long long)tp,
+                            (long long)cfg->world_size, cfg->world_size == 1 ? "" : "s", (long long)tp,
                             divisors(left, valid, sizeof valid), mega_rule_more_ranks(cfg));
     if (cfg->num_layers > 0) check_layers(cfg);
     if (cfg->num_layers > 0 && left % pp == 0) check_parts(cfg);

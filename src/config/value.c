@@ -74,9 +74,9 @@ static const char *range_problem(option_range range, double x)
     case RANGE_POSITIVE: return x > 0 ? NULL : "must be greater than 0";
     case RANGE_NOT_NEGATIVE: return x >= 0 ? NULL : "must not be negative";
     case RANGE_BELOW_ONE: return x >= 0 && x < 1 ? NULL : "must be at least 0 and below 1";
-    case RANGE_FRACTION: return x >= 0 && x <= 1 ? NULL : "must lie between 0 and 1";
-    case RANGE_TOP_P: return x >= 0 && x <= 1 ? NULL : "must lie between 0 and 1 (0 switches it off)";
-    case RANGE_SEED: return x >= 1 && x < 4294967296.0 ? NULL : "must lie between 1 and 4294967295";
+    case RANGE_FRACTION: return x >= 0 && x <= 1 ? NULL : "must be between 0 and 1";
+    case RANGE_TOP_P: return x >= 0 && x <= 1 ? NULL : "must be between 0 and 1 (0 switches it off)";
+    case RANGE_SEED: return x >= 1 && x < 4294967296.0 ? NULL : "must be between 1 and 4294967295";
     }
     return NULL;
 }

@@ -27,11 +27,7 @@ mega_status mega_preprocess_open(mega_documents **out, const mega_preprocess_job
 mega_status mega_preprocess_bad_record(const mega_preprocess_job *job, const char *path,
                                        const mega_document_fault *fault, int64_t *bad_lines)
 {
-    if (!job->skip_bad_lines)
-        return MEGA_FAIL(MEGA_ERR_FORMAT,
-                         "%s: line %lld, column %lld: %s; mend it, or leave such lines out with "
-                         "--on-bad-line skip",
-                         path, (long long)fault->line, (long long)fault->column, fault->what);
+    if (!job->skip_bad_lines) return mega_document_refuse(path, fault);
     const int64_t n = ++*bad_lines;
     if (n <= WARNINGS_MAX)
         mega_warn("%s: line %lld, column %lld: %s; left out%s", path, (long long)fault->line, (long long)fault->column,
@@ -84,8 +80,9 @@ static void show_progress(output *out, uint64_t position)
     if (interval <= 0 || r->documents / interval == out->last_line / interval) return;
     out->last_line = r->documents;
     const double seconds = mega_time_now() - out->progress.started;
-    mega_info("Processed %lld documents (%.1f docs/s, %.2f MB/s).", (long long)r->documents,
-              (double)r->documents / seconds, (double)r->text_bytes / (1024.0 * 1024.0) / seconds);
+    mega_info("Processed %lld document%s (%.1f docs/s, %.2f MB/s).", (long long)r->documents,
+              r->documents == 1 ? "" : "s", (double)r->documents / seconds,
+              (double)r->text_bytes / (1024.0 * 1024.0) / seconds);
 }
 
 static mega_status take_item(void *user, const preprocess_item *item)

@@ -162,11 +162,11 @@ static mega_status train(trainer *t, bool *left)
     }
     train_line(t, "training ...");
     train_datetime(t, "before the start of training step");
+    const bool in_samples = t->cfg->train_samples > 0;
     if (p->iteration >= t->train_iters)
-        mega_warn(
-            "the checkpoint stands at iteration %lld, sample %lld, and --train-%s is %lld: nothing is left to train",
-            (long long)p->iteration, (long long)p->consumed_samples, t->cfg->train_samples > 0 ? "samples" : "iters",
-            (long long)(t->cfg->train_samples > 0 ? t->cfg->train_samples : t->train_iters));
+        mega_warn("the checkpoint is at %s %lld and --train-%s is %lld: there is nothing left to train",
+                  in_samples ? "sample" : "iteration", (long long)(in_samples ? p->consumed_samples : p->iteration),
+                  in_samples ? "samples" : "iters", (long long)(in_samples ? t->cfg->train_samples : t->train_iters));
     MEGA_TRY(train_stop_check(t, "the start of the run"));
     while (p->iteration < t->train_iters && !*left) {
         MEGA_TRY(iterate(t));
@@ -209,7 +209,7 @@ static void say_result(const trainer *t)
         train_line(t, "result: nothing was left to train; the weights are those of %s",
                    cfg->load != NULL ? cfg->load : "iteration 0");
     else
-        train_line(t, "result: the lines above; the weights are not kept (--save FOLDER keeps them)");
+        train_line(t, "result: the lines above; no checkpoint was saved (no --save)");
     if (cfg->metrics_file != NULL)
         train_line(t, "metrics: %s; megalith plot %s draws them", cfg->metrics_file, cfg->metrics_file);
     if (cfg->tensorboard_dir != NULL) train_line(t, "tensorboard events: %s", cfg->tensorboard_dir);

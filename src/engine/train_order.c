@@ -36,8 +36,8 @@ static void warn_of_more(const trainer *t, int64_t wanted, int64_t held)
 {
     const mega_config *cfg = t->cfg;
     mega_warn(
-        "%s asks for %lld training samples and the order of the checkpoint (--load %s) holds %lld: that order is kept, "
-        "and from sample %lld on a further one follows, of epochs that are shuffled by themselves",
+        "%s asks for %lld training samples and the order of the checkpoint (--load %s) holds %lld: the run keeps that "
+        "order; after sample %lld it reads further epochs, each shuffled separately",
         mega_config_origin(t->cfg, cfg->train_samples > 0 ? "train_samples" : "train_iters"), (long long)wanted,
         cfg->load, (long long)held, (long long)held);
 }

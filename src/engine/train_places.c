@@ -45,7 +45,7 @@ static mega_status put_found(mega_buffer *out, const char *folder)
 {
     mega_names names = {0};
     if (!mega_folder_exists(folder)) {
-        mega_buffer_puts(out, "found no such folder");
+        mega_buffer_puts(out, "there is no such folder");
         return MEGA_OK;
     }
     MEGA_TRY(mega_folder_list(&names, folder));

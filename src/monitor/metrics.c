@@ -117,9 +117,9 @@ static mega_status cut_rows_of(const mega_metrics *m, const char *path)
     if (st == MEGA_OK && k.kept.size != size) {
         st = mega_file_write_atomic(path, k.kept.data != NULL ? k.kept.data : "", k.kept.size);
         if (st == MEGA_OK && k.dropped > 0)
-            mega_info("metrics file %s: %" PRId64 " rows of this run after iteration %" PRId64
-                      " are cut off: they are written again",
-                      path, k.dropped, m->through);
+            mega_info("metrics file %s: %" PRId64 " row%s of this run after iteration %" PRId64
+                      " removed: this run writes %s again",
+                      path, k.dropped, k.dropped == 1 ? "" : "s", m->through, k.dropped == 1 ? "it" : "them");
     }
     mega_buffer_fini(&k.kept);
     return st;

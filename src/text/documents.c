@@ -308,6 +308,17 @@ mega_status mega_documents_read(mega_documents *d, mega_document_chunk *chunk)
 
 /* ---- texts ---- */
 
+mega_status mega_document_refuse(const char *path, const mega_document_fault *fault)
+{
+    const bool is_encoding = strstr(fault->what, "UTF-8") != NULL;
+    return MEGA_FAIL(MEGA_ERR_FORMAT,
+                     "%s: line %lld, column %lld: %s; %s%s%s, or leave such lines out "
+                     "with --on-bad-line skip",
+                     path, (long long)fault->line, (long long)fault->column, fault->what,
+                     is_encoding ? "convert the file (from Latin-1: iconv -f LATIN1 -t UTF-8 " : "correct it",
+                     is_encoding ? path : "", is_encoding ? " > utf8.txt)" : "");
+}
+
 static bool text_of_record(const char *text, size_t bytes, int64_t line, int num_keys, mega_document_fault *fault)
 {
     *fault = (mega_document_fault){.line = line, .column = 1};

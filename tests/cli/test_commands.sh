@@ -6,6 +6,7 @@ fail() { note "$@"; }
 diff <("$MEGALITH" help --options-page) "$MEGA_SOURCE/docs/options.md" >/dev/null ||
     fail "docs/options.md is not what \`megalith help --options-page\` writes; write it anew"
 
+"$MEGALITH" pretrain_gpt --help | grep -qF "  --data-path VALUE…              prefix of" || fail "columns of --help count bytes"
 "$MEGALITH" help | grep -q "^  pretrain_gpt  *trains a GPT$" || fail "help does not list pretrain_gpt"
 "$MEGALITH" --help | grep -q "^usage: megalith COMMAND" || fail "--help"
 "$MEGALITH" --version | grep -q "^megalith [0-9]" || fail "--version"

@@ -22,6 +22,9 @@ cmp -s prompts.json file.json || fail "a file of prompts answers otherwise than 
 printf 'ab\ncd\nstop\nef\n' | generate --interactive --genfile asked.json >out || fail "interactive: $(cat err)"
 cmp -s prompts.json asked.json || fail "a conversation answers otherwise than the prompts themselves"
 
+grep -q 'earlier run' err && fail "a new file is said to replace one: $(cat err)"
+generate --prompt ab --genfile asked.json >out && grep -q '^asked.json: the output of an earlier run there is replaced' err || fail "replaced without a word: $(cat err)"
+
 # One rule for the batch and the cache: the same text.
 generate --prompt ab --prompt cd --batch 2 --genfile batch.json >out || fail "batch: $(cat err)"
 cmp -s prompts.json batch.json || fail "a batch of two answers otherwise"

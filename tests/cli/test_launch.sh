@@ -137,10 +137,11 @@ refuses 'an empty hostfile' 'empty names no host' launch --hostfile empty pretra
 refuses 'no hostfile' 'nowhere' launch --hostfile nowhere pretrain_gpt
 refuses 'all at once' '--bogus is not an option of launch|--nproc_per_nod is not an option of launch; did you mean --nproc_per_node?|--tee is not built: --log_dir' \
     launch --bogus --nproc_per_nod=3 --tee=3 pretrain_gpt
+refuses 'ranks on GPUs' '--nproc-per-node gpu: there are no GPU ranks; give a number' torchrun --nproc-per-node=gpu pretrain_gpt
 refuses 'a number' '--nproc_per_node: found "two", expected a whole number from 1 on' launch --nproc_per_node two pretrain_gpt
 refuses 'elastic' 'a number of hosts that may change is not built' launch --nnodes 1:4 pretrain_gpt
 refuses 'no command' 'the command is missing' launch --nproc_per_node 2
-refuses 'an unknown command' '"train.py" is not a command' launch --nproc_per_node 2 train.py
+refuses 'an unknown command' '"train.py" is not a command; pretrain_gpt does its work here' launch --nproc_per_node 2 train.py
 refuses 'several hosts without their names' "which hosts?|printf '%s\\n' 'n0 slots=4' 'HOST1 slots=4' > hostfile|megalith launch --hostfile hostfile --nproc_per_node 4 pretrain_gpt" \
     launch --nnodes 2 --nproc_per_node 4 --node_rank 0 --master_addr n0 --master_port 6000 pretrain_gpt.py
 OMPI_COMM_WORLD_SIZE=2 refuses 'a launcher in a launcher' 'a launcher has started this process already' launch --nproc_per_node 2 pretrain_gpt

@@ -33,7 +33,7 @@ bytes --input a.jsonl --output-prefix k --json-keys title text --append-eod || f
 
 # --- plain text
 printf 'one\n\ntwo\n\n\nthree\n' >p.txt
-bytes --input p.txt --output-prefix p && grep -q '^1 documents, 17 tokens' out || fail "one document a file"
+bytes --input p.txt --output-prefix p && grep -q '^1 document, 17 tokens' out || fail "one document a file"
 bytes --input p.txt --output-prefix p --split-on-blank-lines && grep -q '^3 documents, 17 tokens' out || fail "split on blank lines"
 run preprocess_data --tokenizer-type CharTokenizer --vocab-file chars.json --input p.txt --output-prefix c --split-on-blank-lines ||
     fail "characters"
@@ -63,7 +63,7 @@ mistake 'nowhere.jsonl' --input a.jsonl nowhere.jsonl
 head -c 300 a.gz >cut.gz
 mistake 'cut short' --input cut.gz
 printf '{"text": "a\377"}\n' >latin.jsonl
-mistake 'column 12: bytes that are not UTF-8' --input latin.jsonl
+mistake 'column 12: bytes that are not UTF-8; convert the file (from Latin-1: iconv -f LATIN1 -t UTF-8 latin.jsonl' --input latin.jsonl
 mistake '--input-format' --input p.txt --input-format csv
 mistake 'no key "body", found "id", "text", "title"' --input a.jsonl --json-keys body
 mistake 'one text a document' --input p.txt --json-keys text title

@@ -263,7 +263,7 @@ has samples.log '^ iteration        5/       5 \| consumed samples:           36
 "$MEGALITH" pretrain_gpt "${samples[@]}" >samples.log 2>&1 || { cat samples.log; fail "the last samples"; }
 has samples.log '^ iteration        6/       6 \| consumed samples:           40 '
 "$MEGALITH" pretrain_gpt "${samples[@]}" >samples.log 2>&1 || { cat samples.log; fail "no sample left"; }
-has samples.log 'stands at iteration 6, sample 40, and --train-samples is 40: nothing is left to train'
+has samples.log 'the checkpoint is at sample 40 and --train-samples is 40: there is nothing left to train'
 "$MEGALITH" pretrain_gpt "${base[@]}" --global-batch-size 2000 --train-iters 1 --lr-decay-iters 10 --eval-iters 0 --save large >large.log 2>&1 || { cat large.log; fail "a large batch"; }
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 3 --eval-iters 0 --load large --override-opt_param-scheduler >large.log 2>&1 ||
     { cat large.log; fail "a run that began with a large batch"; }

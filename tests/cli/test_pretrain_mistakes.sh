@@ -63,13 +63,13 @@ mistake "another optimizer" 'optimizer state is of adam|--optimizer is sgd|--no-
 mistake "nothing to load" 'empty|--exit-on-missing-checkpoint|iter_' "${small[@]}" "${data[@]}" --load empty --exit-on-missing-checkpoint
 mkdir void
 for option in --finetune --skip-train --use-checkpoint-args; do # none of them makes sense with random weights
-    mistake "$option of a name mistyped" "--load gud: found no such folder, and $option|--save folder of pretrain_gpt|name one, or leave --" \
+    mistake "$option of a name mistyped" "--load gud: there is no such folder, and $option|--save folder of pretrain_gpt|name one, or leave --" \
         "${small[@]}" "${data[@]}" --load gud $option
     "$MEGALITH" pretrain_gpt "${small[@]}" "${data[@]}" --load gud $option >log 2>&1
     grep -q 'building GPT model' log && note "$option: the name was looked at after the model was built"
     mistake "$option of an empty folder" "--load void: found an empty folder, and $option" "${small[@]}" "${data[@]}" --load void $option
 done
-mistake "an iteration that is not there" '--load good/iter_0000009: found no such folder; expected a --save folder|name one that is there' \
+mistake "an iteration that is not there" '--load good/iter_0000009: there is no such folder; expected a --save folder|name one that is there' \
     "${small[@]}" "${data[@]}" --load good/iter_0000009
 cp -r good damaged
 printf 'x' | dd of=damaged/iter_0000004/model.safetensors bs=1 seek=900 conv=notrunc status=none

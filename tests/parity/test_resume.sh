@@ -86,7 +86,7 @@ held=$(sed -nE 's/^ > train: .* 1 epoch, ([0-9]+) samples$/\1/p' order_epoch.log
 longer order_begun order_begun --train-iters 10
 longer order_begun order_grown --train-iters $((held / 2))
 diff <(losses order_epoch.jsonl | tail -n 20) <(losses order_grown.jsonl | head -n 20) || { echo "a longer run has another order of samples"; exit 1; }
-grep -q "warning: --train-iters .* the order of the checkpoint (--load order_begun) holds $held: .* from sample $held on" order_grown.log ||
+grep -q "warning: --train-iters .* the order of the checkpoint (--load order_begun) holds $held: .* after sample $held it reads" order_grown.log ||
     { echo "the new part of the order is not told"; grep warning order_grown.log; exit 1; }
 longer order_begun order_parts --train-iters $((held / 2)) --exit-interval $((held / 2 - 3))
 longer order_parts order_parts --train-iters $((held / 2))

@@ -80,7 +80,7 @@ printf 'megalith lock 1\nhost    %s\npid     %d\nstart   %s\nkernel  %s/%s\nsinc
     "$(awk '{sub(/.*\) /, ""); print $20}' /proc/$$/stat)" "$(cat /proc/sys/kernel/random/boot_id)" "$(readlink /proc/self/ns/pid)" >busy/run.lock
 told "--save busy: process $$ on host $(hostname) has been writing there since 20" 2 --save busy
 [ "$(ls busy)" = run.lock ] || fail "a refused run writes to --save: $(ls busy)"
-told '--load typo: found no such folder, and --finetune' 2 --load typo --finetune
+told '--load typo: there is no such folder, and --finetune' 2 --load typo --finetune
 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
 ranks 2 "$MEGALITH" preprocess_data --input t.txt --tokenizer-type ByteTokenizer --output-prefix twice >other.log 2>&1 </dev/null &&

@@ -78,7 +78,7 @@ static void bad_numbers(void **state)
     kit_refuse("plan", SHAPE "--lr nan", "--lr: \"nan\" is not a number");
     kit_refuse("plan", SHAPE "--lr 1e-3x", "is not a number");
     kit_refuse("plan", SHAPE "--hidden-dropout 1.0", "--hidden-dropout: 1.0 must be at least 0 and below 1");
-    kit_refuse("plan", SHAPE "--seed 0", "must lie between 1 and");
+    kit_refuse("plan", SHAPE "--seed 0", "must be between 1 and");
     kit_refuse("plan", SHAPE "--log-interval -5", "--log-interval: -5 must be greater than 0");
     kit_refuse("plan", SHAPE "--memory-limit lots", "not a size in bytes");
     kit_refuse("plan", SHAPE "--lr-decay-style cosin", "did you mean cosine?");

@@ -396,7 +396,7 @@ static void data_paths(void **state)
         {TRAIN "--data-path @/codeparrot_content", "/codeparrot_content_document.bin; use "},
         {TRAIN "--data-path @/codep", "codep.idx are not there"},
         {TRAIN "--data-path 0.3 @/a_text_document 0.7", "3 values; expected one prefix, or WEIGHT PREFIX in pairs"},
-        {TRAIN "--data-path @/a_text_document @/a_text_document", "stands where the weight of"},
+        {TRAIN "--data-path @/a_text_document @/a_text_document", "is in the place of a weight for"},
         {TRAIN "--data-path @/a_text_document --train-data-path @/a_text_document", "give one or the other"},
         {TRAIN "--split 90,x,0", "expected up to three parts"},
         {TRAIN "--split 0,0,0", "expected up to three parts"},
@@ -454,7 +454,7 @@ static void other_commands(void **state)
     kit_refuse("generate_samples_gpt", "--load . --prompt a --interactive", "give one");
     kit_refuse("generate_samples_gpt", "--load . --prompt a --sample-output-file b", "goes with --sample-input-file");
     kit_refuse("generate_samples_gpt", "--load . --temperature 0", "must be greater than 0; --greedy");
-    kit_refuse("generate_samples_gpt", "--load . --top_p 1.5", "must lie between 0 and 1");
+    kit_refuse("generate_samples_gpt", "--load . --top_p 1.5", "must be between 0 and 1");
     accept("generate_samples_gpt", "--load . --num-samples 3 --greedy --top_k 0 --temperature 1");
     assert_string_equal(kit_notes, "");
     accept("generate_samples_gpt", "--load . --num-samples 3 --greedy --top_k 5 --top_p 0.9 --temperature 0.7");
@@ -523,8 +523,23 @@ static void rights(void **state)
     if (geteuid() == 0) mega_kit_skip("root may write everywhere");
     assert_int_equal(chmod(folder, 0500), 0);
     kit_refuse("pretrain_gpt", in_folder(RUN "--train-iters 3 --save @/a/b", folder),
-               ": cannot make a file in it: Permission denied");
+               ": Permission denied; check the folder's permissions");
     assert_int_equal(chmod(folder, 0700), 0);
+}
+
+/* Said before hours are trained, not after them. */
+static void weights_that_nobody_keeps(void **state)
+{
+    (void)state;
+    static const char note[] = "no --save: the trained weights will not be kept";
+    const char *folder = mega_kit_temp_folder();
+    mega_config c;
+    kit_parse(&c, "pretrain_gpt", in_folder(RUN "--train-iters 3", folder));
+    kit_assert_has(kit_notes, note);
+    mega_config_fini(&c);
+    kit_parse(&c, "pretrain_gpt", in_folder(RUN "--train-iters 3 --save @/a", folder));
+    assert_null(strstr(kit_notes, note));
+    mega_config_fini(&c);
 }
 
 /* The data that RUN names. */
@@ -557,6 +572,7 @@ int main(void)
         cmocka_unit_test(places),
         cmocka_unit_test(hidden),
         cmocka_unit_test(rights),
+        cmocka_unit_test(weights_that_nobody_keeps),
         cmocka_unit_test(batch_over_ranks),
         cmocka_unit_test(idle_on_ranks),
         cmocka_unit_test(sequence_parallelism),

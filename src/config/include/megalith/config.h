@@ -346,6 +346,10 @@ const char *mega_config_command(const char *typed);
 /* Names of all commands, in the order of help; NULL past the end. Its one line of help through out_summary. */
 const char *mega_config_command_at(size_t i, const char **out_summary);
 /* The nearest of n names, or NULL when none is near. Same rule as for unknown options. */
+/* The command that does what a script of transformers or nanoGPT does ("run_clm.py": pretrain_gpt); NULL: none known.
+ */
+const char *mega_config_command_of_script(const char *typed);
+
 const char *mega_config_nearest(const char *typed, const char *const *names, size_t n);
 
 #endif

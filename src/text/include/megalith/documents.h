@@ -61,6 +61,9 @@ typedef struct mega_document_fault {
     char what[240];
 } mega_document_fault;
 
+/* The error for it: where and what it is, and what to do. */
+mega_status mega_document_refuse(const char *path, const mega_document_fault *fault);
+
 /* Texts of a record: for JSON lines the string values of the keys, for text the record itself (one key). out[k] is
  * emptied and filled with UTF-8. false: the record is broken and *fault says why, or memory is short (out[k].failed).
  */
