@@ -105,7 +105,8 @@ typedef struct option_section {
     .name = (name_), .field = NO_FIELD, .kind = (kind_), .answer = ANSWER_RENAMED, .successor = (successor_), \
     .remark = (remark_)
 /* The same under another name. */
-#define ALIAS(name_, kind_, successor_) RENAMED(name_, kind_, successor_, "it is --" successor_)
+#define MEGA_ALIAS_REMARK               "it is --"
+#define ALIAS(name_, kind_, successor_) RENAMED(name_, kind_, successor_, MEGA_ALIAS_REMARK successor_)
 /* What the value asks for decides. */
 #define BY_VALUE(name_, kind_, cases_, remark_)                                                       \
     .name = (name_), .field = NO_FIELD, .kind = (kind_), .answer = ANSWER_RENAMED, .cases = (cases_), \

@@ -10,6 +10,7 @@ typedef struct parser {
     int argc;
     char **argv;
     int at;
+    const char *read_as; /* "--n_layer -> --num-layers, …": names of other programs, told in one line */
 } parser;
 
 /* "--name" or "-n", but not a negative number and not "-". */
@@ -95,6 +96,17 @@ static const char *case_names(parser *p, const option_row *row)
     return names;
 }
 
+/* A name alone goes into the one line for all; what else is to be said has its own. */
+static void note_renamed(parser *p, const option_row *row, const char *typed)
+{
+    static const char alias[] = MEGA_ALIAS_REMARK;
+    if (strncmp(row->remark, alias, sizeof alias - 1) != 0 || strpbrk(row->remark + sizeof alias - 1, " ,;") != NULL)
+        mega_info("%s: %s", typed, row->remark);
+    else
+        p->read_as = mega_config_text(p->cfg, "%s%s%s -> --%s", p->read_as, p->read_as[0] != '\0' ? ", " : "", typed,
+                                      row->remark + sizeof alias - 1);
+}
+
 static void apply_renamed(parser *p, const option_row *row, const char *typed, const char *const *values, size_t count,
                           int position)
 {
@@ -153,7 +165,7 @@ static void apply(parser *p, size_t index, const char *typed, const char *const 
     const char *text = count > 0 ? joined(p->cfg, values, count) : NULL;
     if (count > 0 && text == NULL) return;
     if (row->answer == ANSWER_RENAMED) {
-        mega_info("%s: %s", typed, row->remark);
+        note_renamed(p, row, typed);
         apply_renamed(p, row, typed, values, count, position);
         return;
     }
@@ -362,12 +374,13 @@ mega_status mega_config_read(mega_config *cfg, const char *command, int argc, ch
     }
     cfg->state->command = row;
     cfg->command = row->name;
-    parser p = {cfg, row->bit, argc, argv, 1};
+    parser p = {cfg, row->bit, argc, argv, 1, ""};
     for (; p.at < argc; p.at++) {
         if (is_option(argv[p.at])) take_option(&p, argv[p.at]);
         else
             take_positional(&p, argv[p.at]);
     }
+    if (p.read_as[0] != '\0') mega_info("read as: %s", p.read_as);
     mega_config_apply_preset(cfg);
     if (cfg->state->problems > 0) cfg->state->faulty = MEGA_TOPIC_OPTIONS;
     mega_config_derive(cfg);

@@ -112,7 +112,9 @@ static void aliases(void **state)
     assert_int_equal(c.recompute_method, MEGA_RECOMPUTE_UNIFORM);
     assert_int_equal(c.recompute_num_layers, 2);
     assert_true(c.override_opt_param_scheduler);
-    kit_assert_has(kit_notes, "--batch-size: it is --micro-batch-size");
+    kit_assert_has(
+        kit_notes,
+        "read as: --model-parallel-size -> --tensor-model-parallel-size, --warmup -> --lr-warmup-fraction, ");
     mega_config_fini(&c);
     kit_accept(&c, "plan", SHAPE "--activations-checkpoint-method block --activations-checkpoint-num-layers 1");
     assert_int_equal(c.recompute_method, MEGA_RECOMPUTE_BLOCK);
