@@ -62,14 +62,17 @@ mistake "a schedule of weights alone" '--use-checkpoint-opt_param-scheduler: --l
 mistake "another optimizer" 'optimizer state is of adam|--optimizer is sgd|--no-load-optim' "${small[@]}" "${data[@]}" --load good --optimizer sgd
 mistake "nothing to load" 'empty|--exit-on-missing-checkpoint|iter_' "${small[@]}" "${data[@]}" --load empty --exit-on-missing-checkpoint
 mkdir void
+mistake "a name nearly typed" '--load goof: there is no such folder (did you mean good?)' "${small[@]}" "${data[@]}" --load goof
+mistake "a model of the hub" '--load openai-community/gpt2: there is no such folder (nothing is downloaded from the Hugging Face hub' \
+    "${small[@]}" "${data[@]}" --load openai-community/gpt2
 for option in --finetune --skip-train --use-checkpoint-args; do # none of them makes sense with random weights
-    mistake "$option of a name mistyped" "--load gud: there is no such folder, and $option|--save folder of pretrain_gpt|name one, or leave --" \
+    mistake "$option of a name mistyped" "--load gud: there is no such folder|, and $option|--save folder of pretrain_gpt|name one, or leave --" \
         "${small[@]}" "${data[@]}" --load gud $option
     "$MEGALITH" pretrain_gpt "${small[@]}" "${data[@]}" --load gud $option >log 2>&1
     grep -q 'building GPT model' log && note "$option: the name was looked at after the model was built"
     mistake "$option of an empty folder" "--load void: found an empty folder, and $option" "${small[@]}" "${data[@]}" --load void $option
 done
-mistake "an iteration that is not there" '--load good/iter_0000009: there is no such folder; expected a --save folder|name one that is there' \
+mistake "an iteration that is not there" '--load good/iter_0000009: there is no such folder (did you mean iter_0000|expected a --save folder|name one that is there' \
     "${small[@]}" "${data[@]}" --load good/iter_0000009
 cp -r good damaged
 printf 'x' | dd of=damaged/iter_0000004/model.safetensors bs=1 seek=900 conv=notrunc status=none
