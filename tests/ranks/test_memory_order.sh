@@ -48,7 +48,10 @@ mkfifo lines
 ranks 2 "$MEGALITH" "${base[@]}" </dev/null >lines 2>&1 &
 launcher=$!
 exec 3<lines
-while read -r line <&3; do case $line in *'index built, but not kept'*) echo "$line" >>kept ;; *'iteration        3/'*) break ;; esac; done
+while read -r line <&3; do
+    echo "$line" >>seen
+    case $line in *'iteration        3/'*) break ;; esac
+done
 held=0 processes=()
 for process in /proc/[0-9]*; do
     [ "$(readlink "$process/cwd" 2>&1)" = "$PWD" ] && [ "$(cat "$process/comm")" = megalith ] || continue
@@ -56,10 +59,11 @@ for process in /proc/[0-9]*; do
     held=$((held + 1000 * $(awk '/^Pss_Anon|^Pss_Shmem/ { kb += $2 } END { print kb + 0 }' "$process/smaps_rollup")))
 done
 kill -TERM "${processes[@]}"
-cat <&3 >>log
+cat <&3 >>seen
 wait
 [ ${#processes[@]} -eq 2 ] || note "${#processes[@]} ranks were found"
-[ "$(grep -c . kept)" -eq 3 ] || note "more or fewer than three sets of arrays were built: $(cat kept)"
+# mpirun may show the warnings after lines of standard output, and two on one line.
+[ "$(grep -o 'index built, but not kept' seen | wc -l)" -eq 3 ] || note "more or fewer than three sets of arrays were built: $(cat seen)"
 others=$(awk "BEGIN { print 2 * ($(row total two.log) - $(row order two.log) - $(row process two.log)) }")
 is_sanitized || holds "$held > $order && $held < 1.03 * $order + $others" "held by two ranks, planned for the order and for the rest"
 finish
