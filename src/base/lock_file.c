@@ -124,7 +124,7 @@ mega_status lock_file_look(lock_found *f, const char *path, const char *beside)
     struct stat info, now;
     struct timespec present;
     memset(f, 0, sizeof *f);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return errno == ENOENT ? MEGA_OK : mega_file_refused(path, "open for reading");
     if (!lock_read(f->text, fd) || fstat(fd, &info) != 0) {
         const mega_status st = mega_file_refused(path, "read");
@@ -168,8 +168,8 @@ static bool try_flock(int fd)
  * process left may be readable alone, in a folder that is ours to write to. */
 static int open_to_hold(const char *path)
 {
-    const int fd = open(path, O_RDWR | O_CLOEXEC);
-    return fd < 0 && errno == EACCES ? open(path, O_RDONLY | O_CLOEXEC) : fd;
+    const int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    return fd < 0 && errno == EACCES ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : fd;
 }
 
 mega_status lock_file_hold(const char *path, int *out)
@@ -214,7 +214,7 @@ mega_status lock_file_end(const char *path, const char *text, const char *succes
 bool lock_file_touch(const char *path, const char *text)
 {
     char now[LOCK_TEXT_BYTES];
-    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    const int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return errno != ENOENT;
     const bool is_read = lock_read(now, fd), is_mine = is_read && strcmp(now, text) == 0;
     if (is_mine) (void)futimens(fd, NULL);

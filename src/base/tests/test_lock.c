@@ -332,6 +332,12 @@ static void what_is_no_lock_stays(void **state)
     assert_refused(&r, "has not filled it yet (after 300 s it counts as dead)");
     make_old(r.path, 1000);
     assert_acquired(&r);
+    /* nor is a pipe, whose opening would wait for a writer */
+    mega_lock *lock = NULL;
+    remove(r.path);
+    assert_int_equal(mkfifo(r.path, 0600), 0);
+    assert_int_equal(mega_lock_acquire(&lock, &r), MEGA_ERR_IO);
+    mega_error_clear();
 }
 
 static void without_links_it_is_exclusive_too(void **state)
