@@ -48,7 +48,7 @@ told() { # text, then options
     "$MEGALITH" plan "${base[@]}" --world-size 4 "$@" >mistake.log 2>&1 && fail "taken: $*"
     grep -q -- "$text" mistake.log || fail "not told: $text: $(cat mistake.log)"
 }
-told 'does not divide the 4 ranks .* sizes that do: 1, 2, 4' --pipeline-model-parallel-size 3
+told 'does not divide 4 (4 ranks .*); sizes that do: 1, 2, 4' --pipeline-model-parallel-size 3
 told 'cannot be cut into 4 equal pipeline stages; stages that divide it: 1, 2, 3, 6' --pipeline-model-parallel-size 4 --num-layers 6
 told '3 layers are left for 2 stages; expected a multiple' --pipeline-model-parallel-size 4 --num-layers 6 --decoder-first-pipeline-num-layers 2 \
     --decoder-last-pipeline-num-layers 1
