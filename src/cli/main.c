@@ -5,11 +5,13 @@
 #include "megalith/file.h"
 #include "megalith/memory.h"
 #include "output.h"
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 static int command_help(int argc, char **argv);
 static int command_version(int argc, char **argv);
@@ -251,8 +253,17 @@ static bool has_stack(void)
     return false;
 }
 
+/* A file that got the number of a closed standard stream would receive its messages. Opened for reading only, so that
+ * writing to the stream still fails. */
+static void hold_closed_streams(void)
+{
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd) return;
+}
+
 int main(int argc, char **argv)
 {
+    hold_closed_streams();
     const int python = argc > 1 ? mega_cli_python_words(argc - 1, argv + 1) : 0;
     argc -= python;
     argv += python;

@@ -162,7 +162,7 @@ static void print_wikitext(const reading *r, const mega_evaluation *e)
     const double ratio = (double)e->targets / (double)(r->words - 1);
     printf(
         " validation results on WIKITEXT103 | avg loss: %.4E | ppl: %.4E | adjusted ppl: %.4E | token ratio: %.17g |\n",
-        loss, exp(fmin(20.0, loss)), exp(fmin(20.0, loss * ratio)), ratio);
+        loss, exp(loss > 20 ? 20 : loss), exp(loss * ratio > 20 ? 20 : loss * ratio), ratio);
 }
 
 static mega_status evaluate(const mega_loaded *l, const mega_config *cfg, const reading *r, bool overlap,

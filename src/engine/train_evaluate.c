@@ -78,7 +78,7 @@ mega_status train_evaluate(trainer *t, int split, const char *where, bool is_fin
         return MEGA_OK;
     }
     const int n = snprintf(text, sizeof text, " validation loss at %s | lm loss value: %.6E | lm loss PPL: %.6E | ",
-                           where, loss, exp(fmin(20, loss)));
+                           where, loss, train_perplexity(loss));
     const int rule = n + 1 < (int)sizeof dashes ? n + 1 : (int)sizeof dashes - 1;
     train_line(t, "%.*s", rule, dashes);
     train_line(t, "%s", text);

@@ -107,6 +107,7 @@ mega_status train_compare_tokenizers(const trainer *t);
 mega_status train_compare_data(const trainer *t); /* of every split */
 
 /* train_text.c */
+double train_perplexity(double loss); /* e^loss; from a loss of 20 on that of 20, as Megatron prints it; NAN of NAN */
 void train_line(const trainer *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void train_lines(const trainer *t, const char *text); /* cut at newlines */
 void train_datetime(const trainer *t, const char *label);
@@ -204,8 +205,8 @@ double train_peak_percent(train_peak *p, double flops);
 void train_peak_measure(trainer *t);
 void train_peak_repeat(trainer *t); /* measures again where the peak is doubtful, every ten seconds at most */
 
-/* train_evaluate.c: `where` follows "validation loss at" in the log. A signal to any rank ends it after the batch under way,
- * without a loss; t->stop says so. */
+/* train_evaluate.c: `where` follows "validation loss at" in the log. A signal to any rank ends it after the batch under
+ * way, without a loss; t->stop says so. */
 mega_status train_evaluate(trainer *t, int split, const char *where, bool is_final);
 
 /* train_save.c */

@@ -200,7 +200,7 @@ static void evaluation_row(const trainer *t, int split, double loss, bool is_fin
     put_int(&r, "iteration", p->iteration);
     put_int(&r, "consumed_samples", p->consumed_samples);
     put(&r, split == MEGA_SPLIT_TEST ? "test_loss" : "validation_loss", loss);
-    put(&r, split == MEGA_SPLIT_TEST ? "test_ppl" : "validation_ppl", exp(fmin(20, loss)));
+    put(&r, split == MEGA_SPLIT_TEST ? "test_ppl" : "validation_ppl", train_perplexity(loss));
     if (is_final) r.value[r.count++] = (mega_metric){.key = "final", .kind = MEGA_METRIC_BOOL, .i = 1};
     write_row(t->monitor, &r);
 }
@@ -212,7 +212,7 @@ static mega_status evaluation_scalars(const trainer *t, int split, double loss)
     MEGA_TRY(scalar(t, name, loss));
     if (!t->cfg->log_validation_ppl_to_tensorboard) return MEGA_OK;
     snprintf(ppl, sizeof ppl, "%.50s ppl", name);
-    return scalar(t, ppl, exp(fmin(20, loss)));
+    return scalar(t, ppl, train_perplexity(loss));
 }
 
 void train_monitor_evaluation(trainer *t, int split, double loss, bool is_final)

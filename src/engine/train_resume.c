@@ -1,9 +1,11 @@
 /* What a resumed run does otherwise than the one that wrote its checkpoint: another tokenizer is refused; other data,
  * and options that give the samples another order, are warned of with the first sample that they change. */
+#include "megalith/file.h"
 #include "megalith/json.h"
 #include "megalith/log.h"
 #include "run_json.h"
 #include "train_impl.h"
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,11 +125,22 @@ static mega_status take_order(train_stored *s, const json_t *order)
     return MEGA_OK;
 }
 
+/* A run that saves elsewhere than where its checkpoint lies (SAVE or SAVE/iter_N) is a branch with an id of its own, or
+ * it would cut the metrics of the run that it comes from. */
+static bool continues(const trainer *t)
+{
+    char parent[PATH_MAX + 4];
+    const mega_config *cfg = t->cfg;
+    if (cfg->save == NULL) return true;
+    snprintf(parent, sizeof parent, "%s/..", cfg->load);
+    return mega_folder_same(cfg->load, cfg->save) || mega_folder_same(parent, cfg->save);
+}
+
 static mega_status read_stored(trainer *t, const json_t *root, const json_t *now)
 {
     train_stored *s = &t->stored;
     const char *run_id = json_string_value(json_object_get(root, "run_id")); /* NULL before there were any */
-    if (run_id != NULL) snprintf(t->run_id, sizeof t->run_id, "%s", run_id);
+    if (run_id != NULL && continues(t)) snprintf(t->run_id, sizeof t->run_id, "%s", run_id);
     s->data = hex_of(root, "data_hash");
     s->content = hex_of(root, "data_content_hash");
     s->order_samples = json_integer_value(json_object_get(root, "data_order_samples"));

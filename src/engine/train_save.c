@@ -102,7 +102,7 @@ static mega_status model_card(const trainer *t, mega_buffer *b)
     if (isfinite(t->last_loss)) mega_buffer_printf(b, "| training loss | %.4f |\n", t->last_loss);
     if (isfinite(t->last_validation_loss))
         mega_buffer_printf(b, "| validation loss, perplexity | %.4f, %.2f |\n", t->last_validation_loss,
-                           exp(fmin(20, t->last_validation_loss)));
+                           train_perplexity(t->last_validation_loss));
     mega_buffer_puts(b, "\nLoads with `AutoModelForCausalLM.from_pretrained` of transformers, and with "
                         "`megalith generate_samples_gpt --load` of this folder.\nAll options of the run stand in "
                         "`state/run.json`.\n");

@@ -1,8 +1,14 @@
 /* Lines of a run. */
 #include "train_impl.h"
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+double train_perplexity(double loss)
+{
+    return exp(loss > 20 ? 20 : loss);
+}
 
 void train_line(const trainer *t, const char *fmt, ...)
 {

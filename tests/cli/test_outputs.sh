@@ -29,6 +29,12 @@ train --load a/iter_0000002 --train-iters 4 --metrics-file m.jsonl
     "$(sed 's/, "[a-z]*_\(time_ms\|per_second\)": [^,]*//g' first.jsonl | cksum)" ] || note "a resumed run has other rows"
 [ "$(grep -vF "$(ids first.jsonl)" m.jsonl | wc -l)" = "$(($(wc -l <second.jsonl) - $(wc -l <first.jsonl) + $(wc -l <first.jsonl)))" ] ||
     note "a resumed run cut rows of others"
+cp first.jsonl branch.jsonl
+train --load a/iter_0000002 --train-iters 4 --save branch --metrics-file branch.jsonl
+starts_with branch.jsonl first.jsonl "a run that saves elsewhere"
+# A closed stream gives its number to no file of ours.
+"$MEGALITH" "${base[@]}" --log-interval 1 --metrics-file closed.jsonl >&- 2>>log
+[ "$(grep -vc '^{"iteration": ' closed.jsonl)" = 0 ] || note "log lines in a metrics file"
 cp m.jsonl before.jsonl
 "$MEGALITH" "${base[@]}" --metrics-file m.jsonl --data-path text_text_document --split 0,100,0 >log 2>&1 && note "no data for training"
 "$MEGALITH" "${base[@]}" --metrics-file m.jsonl --load a/iter_0000002 --profile-table --profile-step-start 7 --profile-step-end 9 >log 2>&1 && note "a profile past the end"
