@@ -64,7 +64,7 @@ static bool holds(const char *folder, const char *name, char path[])
     return mega_file_exists(path);
 }
 
-/* Beside a model (config.json) a vocabulary is the model's, whoever wrote it. Our tokenizer.json has the pre-tokenizer
+/* Beside a model (config.json) a vocabulary belongs to the model. Our tokenizer.json has the pre-tokenizer
  * on one line; the tokenizers library breaks it. */
 static bool is_free_for_tokenizer(const char *folder)
 {

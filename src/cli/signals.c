@@ -83,8 +83,8 @@ static void on_signal(int number, siginfo_t *info, void *context)
     raise(number);
 }
 
-/* nohup has SIGHUP ignored, and it stays so. SIGINT is ignored in jobs that a script puts in the background; whoever
- * sends it there by name means it. */
+/* nohup ignores SIGHUP, and it stays ignored. Shells ignore SIGINT in background jobs of a script; it is handled there
+ * all the same, because only a deliberate kill sends it. */
 void mega_cli_signals_install(void (*handler)(int number, siginfo_t *info, void *context), int flags)
 {
     struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | flags}, before;

@@ -158,7 +158,7 @@ static mega_status reduce(const comm_op *op, bool *done)
     return MEGA_OK;
 }
 
-/* A member's part, out of what it posted. *there: false where a process has ended, which whoever waits will notice. */
+/* A member's part, out of what it posted. *there: false where its process has ended; the wait then reports it. */
 static mega_status copy_part(const comm_op *op, int member, const char *posted, bool *there)
 {
     void *out = (char *)op->out + bytes_of(op, comm_place(op, member));

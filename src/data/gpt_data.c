@@ -21,7 +21,7 @@ struct mega_gpt_data {
     mega_gpt_data **member;
     mega_gpt_block order; /* of a blend */
     int64_t *sample_of;   /* [samples], in it */
-    int16_t *member_of;   /* [samples], behind them */
+    int16_t *member_of;   /* [samples], the member of each */
 };
 
 enum { SAMPLED_BLOCKS = 1024, LEAST_BLOCKS = 8 /* of a member of a blend */ };

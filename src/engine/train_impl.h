@@ -212,7 +212,7 @@ mega_status train_evaluate(trainer *t, int split, const char *where, bool is_fin
 /* train_save.c */
 mega_status train_save(trainer *t);
 /* Before a run ends for a failure that all ranks know of and that left the state as the last whole step made it: saves
- * that. The failure stays the one that is told. Collective. */
+ * that. The failure remains the error that is reported. Collective. */
 void train_keep(trainer *t);
 void train_warn_of_newer(const trainer *t);
 

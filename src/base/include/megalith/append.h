@@ -1,6 +1,7 @@
 /* A file that grows piece by piece while others may append to it too, rewrite or remove it, rename it or fill its disk.
  * A failed write leaves no half piece, and the next one opens the file again if its path leads elsewhere by now. Those
- * who append share an flock(2), and whoever rewrites the file has it alone; file systems without flock do without. */
+ * who append share an flock(2), and a process that rewrites the file holds it alone; file systems without flock do
+ * without. */
 #ifndef MEGALITH_APPEND_H
 #define MEGALITH_APPEND_H
 

@@ -56,8 +56,8 @@ bool mega_world_can_share(const mega_world *world); /* the ranks of this host ha
 bool mega_world_failed(const mega_world *world);
 /* Every rank has noted that failure and goes on, to look for others: the world is whole again. NULL is fine. */
 void mega_world_forget_failure(mega_world *world);
-/* Resident in a process of a world of so many ranks beyond what is planned: its code, its libraries and their data;
- * with several ranks also MPI and what it shares. Measured with Open MPI 4 on x86-64. */
+/* Bytes resident in a process of a world of `ranks` ranks, beyond what is planned: its code, its libraries and their
+ * data; with several ranks also MPI and what it shares. Measured with Open MPI 4 on x86-64. */
 size_t mega_world_process_bytes(int64_t ranks);
 /* Name and version of the MPI library, or that there is none. */
 const char *mega_world_transport(char *out, size_t size);
