@@ -60,6 +60,13 @@ typedef enum option_range {
  * before the first step, so that a new row needs no thought; a row of which a host may have its own value says so. */
 typedef enum option_alike { ALIKE_REQUIRED, ALIKE_NOT_NEEDED } option_alike;
 
+/* Whether a resumed run reports that the option had another value in the run that wrote its checkpoint. */
+typedef enum option_resume {
+    RESUME_SILENT,   /* it changes no number, or has a message of its own */
+    RESUME_REPORTED, /* it changes the numbers from here on */
+    RESUME_SCHEDULE  /* the same, unless the run takes the schedule of the checkpoint */
+} option_resume;
+
 #define NO_FIELD SIZE_MAX
 
 typedef struct option_row {
@@ -72,6 +79,7 @@ typedef struct option_row {
     option_range range;
     int64_t most; /* of a KIND_INT: the greatest value that later code can compute with; 0: any */
     option_alike alike;
+    option_resume resume;
     const char *fallback; /* default as typed; NULL: none */
     const char *choices;  /* "constant|linear|cosine" */
     const char *unbuilt;  /* choices that are understood but not built yet, same form */
@@ -215,6 +223,8 @@ bool mega_value_int(const char *text, int64_t *out);
 bool mega_value_float(const char *text, double *out);
 /* As it would be typed; lists joined by spaces; "None" where nothing is set. */
 bool mega_value_print(const mega_config *cfg, size_t index, mega_buffer *out);
+/* The shortest decimal that reads back as the same double, as Python prints it. */
+bool mega_value_print_double(double x, mega_buffer *out);
 
 /* Rules: the status of nearly every mistake, and whether the user typed an option. */
 #define USAGE MEGA_ERR_USAGE

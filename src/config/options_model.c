@@ -71,18 +71,18 @@ static const option_row model_rows[] = {
 const option_section mega_option_model_section = {"network size", FOR_TRAINING, model_rows, ROW_COUNT(model_rows)};
 
 static const option_row regularization_rows[] = {
-    {OPTION("attention-dropout", attention_dropout, KIND_FLOAT), .fallback = "0.1", .range = RANGE_BELOW_ONE, .help = "dropout of attention probabilities"},
-    {OPTION("hidden-dropout", hidden_dropout, KIND_FLOAT), .fallback = "0.1", .range = RANGE_BELOW_ONE, .help = "dropout of the residual branches and of the embedding"},
-    {OPTION("weight-decay", weight_decay, KIND_FLOAT), .fallback = "0.01", .range = RANGE_NOT_NEGATIVE, .help = "weight decay; biases and norms have none"},
-    {OPTION("no-decoupled-weight-decay", decoupled_weight_decay, KIND_OFF), .help = "Adam as PyTorch's Adam: weight decay times the parameter is added to the gradient (L2), before the moments"},
-    {OPTION("start-weight-decay", start_weight_decay, KIND_FLOAT), .range = RANGE_NOT_NEGATIVE, .help = "first value of a weight decay that changes"},
-    {OPTION("end-weight-decay", end_weight_decay, KIND_FLOAT), .range = RANGE_NOT_NEGATIVE, .help = "last value of a weight decay that changes"},
-    {OPTION("weight-decay-incr-style", weight_decay_incr_style, KIND_CHOICE), .fallback = "constant", .choices = "constant|linear|cosine", .help = "how the weight decay changes over the training"},
-    {OPTION("clip-grad", clip_grad, KIND_FLOAT), .fallback = "1.0", .range = RANGE_NOT_NEGATIVE, .help = "global norm above which gradients are scaled down; 0 is off"},
-    {OPTION("adam-beta1", adam_beta1, KIND_FLOAT), .fallback = "0.9", .range = RANGE_BELOW_ONE, .help = "decay of Adam's first moment"},
-    {OPTION("adam-beta2", adam_beta2, KIND_FLOAT), .fallback = "0.999", .range = RANGE_BELOW_ONE, .help = "decay of Adam's second moment"},
-    {OPTION("adam-eps", adam_eps, KIND_FLOAT), .fallback = "1e-08", .range = RANGE_POSITIVE, .help = "Adam's epsilon"},
-    {OPTION("sgd-momentum", sgd_momentum, KIND_FLOAT), .fallback = "0.9", .range = RANGE_BELOW_ONE, .help = "momentum of SGD"},
+    {OPTION("attention-dropout", attention_dropout, KIND_FLOAT), .fallback = "0.1", .range = RANGE_BELOW_ONE, .resume = RESUME_REPORTED, .help = "dropout of attention probabilities"},
+    {OPTION("hidden-dropout", hidden_dropout, KIND_FLOAT), .fallback = "0.1", .range = RANGE_BELOW_ONE, .resume = RESUME_REPORTED, .help = "dropout of the residual branches and of the embedding"},
+    {OPTION("weight-decay", weight_decay, KIND_FLOAT), .fallback = "0.01", .range = RANGE_NOT_NEGATIVE, .resume = RESUME_SCHEDULE, .help = "weight decay; biases and norms have none"},
+    {OPTION("no-decoupled-weight-decay", decoupled_weight_decay, KIND_OFF), .resume = RESUME_REPORTED, .help = "Adam as PyTorch's Adam: weight decay times the parameter is added to the gradient (L2), before the moments"},
+    {OPTION("start-weight-decay", start_weight_decay, KIND_FLOAT), .range = RANGE_NOT_NEGATIVE, .resume = RESUME_SCHEDULE, .help = "first value of a weight decay that changes"},
+    {OPTION("end-weight-decay", end_weight_decay, KIND_FLOAT), .range = RANGE_NOT_NEGATIVE, .resume = RESUME_SCHEDULE, .help = "last value of a weight decay that changes"},
+    {OPTION("weight-decay-incr-style", weight_decay_incr_style, KIND_CHOICE), .fallback = "constant", .choices = "constant|linear|cosine", .resume = RESUME_SCHEDULE, .help = "how the weight decay changes over the training"},
+    {OPTION("clip-grad", clip_grad, KIND_FLOAT), .fallback = "1.0", .range = RANGE_NOT_NEGATIVE, .resume = RESUME_REPORTED, .help = "global norm above which gradients are scaled down; 0 is off"},
+    {OPTION("adam-beta1", adam_beta1, KIND_FLOAT), .fallback = "0.9", .range = RANGE_BELOW_ONE, .resume = RESUME_REPORTED, .help = "decay of Adam's first moment"},
+    {OPTION("adam-beta2", adam_beta2, KIND_FLOAT), .fallback = "0.999", .range = RANGE_BELOW_ONE, .resume = RESUME_REPORTED, .help = "decay of Adam's second moment"},
+    {OPTION("adam-eps", adam_eps, KIND_FLOAT), .fallback = "1e-08", .range = RANGE_POSITIVE, .resume = RESUME_REPORTED, .help = "Adam's epsilon"},
+    {OPTION("sgd-momentum", sgd_momentum, KIND_FLOAT), .fallback = "0.9", .range = RANGE_BELOW_ONE, .resume = RESUME_REPORTED, .help = "momentum of SGD"},
 };
 const option_section mega_option_regularization_section = {"regularization", FOR_TRAINING, regularization_rows, ROW_COUNT(regularization_rows)};
 
@@ -96,8 +96,8 @@ const option_section mega_option_initialization_section = {"initialization", FOR
 
 static const option_row precision_rows[] = {
     {LATER("fp16", KIND_FLAG, NULL, "use --bf16, which has half the bytes of fp32 and needs no loss scaling")},
-    {OPTION("bf16", bf16, KIND_FLAG), .help = "compute and activations in bfloat16; gradients and master weights stay fp32"},
-    {OPTION("fp64", fp64, KIND_FLAG), .help = "compute in double with the plain kernels, for tests"},
+    {OPTION("bf16", bf16, KIND_FLAG), .resume = RESUME_REPORTED, .help = "compute and activations in bfloat16; gradients and master weights stay fp32"},
+    {OPTION("fp64", fp64, KIND_FLAG), .resume = RESUME_REPORTED, .help = "compute in double with the plain kernels, for tests"},
     {IDLE("loss-scale", KIND_FLOAT, NULL, NO_SCALER)},
     {IDLE("initial-loss-scale", KIND_FLOAT, "4294967296", NO_SCALER)},
     {IDLE("min-loss-scale", KIND_FLOAT, "1.0", NO_SCALER)},

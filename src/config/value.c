@@ -253,8 +253,7 @@ static bool print_choice(const char *choices, int index, mega_buffer *out)
     return mega_buffer_append(out, choices, bar != NULL ? (size_t)(bar - choices) : strlen(choices));
 }
 
-/* The shortest decimal that reads back as the same double, as Python prints it. */
-static bool print_double(double x, mega_buffer *out)
+bool mega_value_print_double(double x, mega_buffer *out)
 {
     char text[40];
     for (int digits = 1; digits <= 17; digits++) {
@@ -298,7 +297,7 @@ bool mega_value_print(const mega_config *cfg, size_t index, mega_buffer *out)
         return mega_buffer_printf(out, "%lld", (long long)n[0]);
     case KIND_FLOAT:
         memcpy(&x, field, sizeof x);
-        return isnan(x) ? mega_buffer_puts(out, "None") : print_double(x, out);
+        return isnan(x) ? mega_buffer_puts(out, "None") : mega_value_print_double(x, out);
     case KIND_CHOICE: memcpy(&choice, field, sizeof choice); return print_choice(row->choices, choice, out);
     case KIND_STRING: memcpy(&text, field, sizeof text); return mega_buffer_puts(out, text != NULL ? text : "None");
     case KIND_INT3:

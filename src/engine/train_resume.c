@@ -106,6 +106,26 @@ static void warn_of_options(trainer *t, const json_t *there, const json_t *here)
     }
 }
 
+/* One warning for all options that change the numbers and have no message of their own. */
+static mega_status warn_of_changes(const trainer *t, const json_t *there)
+{
+    mega_list changes = {0};
+    mega_buffer lines = {0};
+    if (!json_is_object(there)) return MEGA_OK; /* a checkpoint of an older version */
+    char *stored = mega_json_dump(there, JSON_REAL_PRECISION(17));
+    if (stored == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for its arguments");
+    const mega_status st = mega_config_changes(t->cfg, stored, &changes);
+    free(stored);
+    MEGA_TRY(st);
+    for (size_t i = 0; i < changes.count; i++)
+        mega_buffer_printf(&lines, "\n  %s from iteration %lld on", changes.item[i], (long long)t->first_iteration + 1);
+    if (lines.size > 0)
+        mega_warn("options differ from those of the run that wrote the checkpoint (--load %s):%s", t->cfg->load,
+                  lines.data);
+    mega_buffer_fini(&lines);
+    return MEGA_OK;
+}
+
 /* ---- what is stored of the data ---- */
 
 static mega_status take_order(train_stored *s, const json_t *order)
@@ -147,8 +167,10 @@ static mega_status read_stored(trainer *t, const json_t *root, const json_t *now
     s->order_hash = hex_of(root, "data_order_hash");
     s->cyclic_epoch = json_integer_value(json_object_get(root, "cyclic_epoch"));
     s->cyclic_permutation = json_integer_value(json_object_get(root, "cyclic_permutation"));
-    if (!t->cfg->skip_train && t->cfg->consumed_train_samples > 0)
+    if (!t->cfg->skip_train && t->cfg->consumed_train_samples > 0) {
         warn_of_options(t, json_object_get(root, "arguments"), now);
+        MEGA_TRY(warn_of_changes(t, json_object_get(root, "arguments")));
+    }
     return take_order(s, json_object_get(root, "data_order"));
 }
 

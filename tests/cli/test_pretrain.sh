@@ -213,6 +213,19 @@ has options.log 'warning: --seed 77 .* was made with 1234: from sample 16 on '
 has options.log 'warning: --dataloader-type cyclic .* was made with single: from sample 16 on '
 has options.log 'warning: --data-path 1 text_text_document .* was made with \["text_text_document"\]: from sample 16 on '
 [ "$(grep -c 'from sample 16 on' options.log)" = 4 ] || fail "options that changed nothing are told: $(grep 'from sample' options.log)"
+# options that change the numbers are listed, each with both values; what changes none is not
+onward numbers --adam-beta2 0.95 --clip-grad 0.5 --weight-decay 0.1 --no-decoupled-weight-decay --bf16 --eod-mask-loss --save-dtype bf16 --global-batch-size 8
+sed -n '/options differ from those of the run that wrote the checkpoint (--load twice\/iter_0000004):$/,/^ [^ ]/p' numbers.log | grep '^  --' | sort >numbers.txt
+diff - numbers.txt <<'LINES' || fail "options that differ from the checkpoint's"
+  --adam-beta2 was 0.999, is 0.95 from iteration 5 on
+  --bf16 was off, is on from iteration 5 on
+  --clip-grad was 1.0, is 0.5 from iteration 5 on
+  --eod-mask-loss was off, is on from iteration 5 on
+  --global-batch-size was 4, is 8 from iteration 5 on
+  --no-decoupled-weight-decay was off, is on from iteration 5 on
+  --weight-decay was 0.01, is 0.1 from iteration 5 on
+LINES
+grep -q 'options differ' same.log fourth.log tuned.log && fail "options that change no number are listed"
 # the same data by another option: all documents are for training now
 "$MEGALITH" pretrain_gpt "${base[@]/#--data-path/--train-data-path}" --train-iters 10 --load twice/iter_0000004 --override-opt_param-scheduler --eval-iters 0 \
     >whole.log 2>&1 || { cat whole.log; fail "the same data by another option"; }

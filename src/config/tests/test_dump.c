@@ -93,6 +93,45 @@ static void json_of_lists(void **state)
     mega_config_fini(&b);
 }
 
+/* What a resumed run reports of its options, beside a run with the defaults. */
+static void assert_changes(const char *before, const char *now, const char *expected)
+{
+    mega_config a, b;
+    mega_buffer stored = {0}, lines = {0};
+    mega_list changes;
+    kit_accept(&a, "plan", before);
+    kit_accept(&b, "plan", now);
+    assert_int_equal(mega_config_to_json(&a, &stored), MEGA_OK);
+    assert_int_equal(mega_config_changes(&b, stored.data, &changes), MEGA_OK);
+    for (size_t i = 0; i < changes.count; i++) mega_buffer_printf(&lines, "%s\n", changes.item[i]);
+    assert_string_equal(lines.data != NULL ? lines.data : "", expected);
+    mega_buffer_fini(&stored);
+    mega_buffer_fini(&lines);
+    mega_config_fini(&a);
+    mega_config_fini(&b);
+}
+
+static void changes_that_a_resumed_run_reports(void **state)
+{
+    (void)state;
+#define BATCH SHAPE "--tokenizer-type ByteTokenizer --global-batch-size 16 --lr 1e-3 "
+#define RUN   BATCH "--train-iters 10 "
+    assert_changes(RUN, RUN "--save . --log-interval 3 --no-pack-weights --eval-iters 3 --seed 7", "");
+    assert_changes(RUN, RUN "--adam-eps 1e-6", "--adam-eps was 1e-08, is 1e-06\n");
+    assert_changes(RUN "--no-decoupled-weight-decay", RUN, "--no-decoupled-weight-decay was on, is off\n");
+    assert_changes(BATCH "--train-samples 160", BATCH "--train-samples 320 --rampup-batch-size 4 4 100",
+                   "--rampup-batch-size was not given, is 4 4 100\n");
+    assert_changes(RUN "--lr-warmup-iters 3", RUN "--lr-decay-iters 9",
+                   "--lr-decay-iters was 10, is 9\n--lr-warmup-iters was 3, is 0\n");
+    assert_changes(RUN, RUN "--weight-decay 0.5 --use-checkpoint-opt_param-scheduler --load .", "");
+    mega_config c;
+    mega_list none;
+    kit_accept(&c, "plan", RUN);
+    assert_int_equal(mega_config_changes(&c, "{\"clip_grad\": 1.0}", &none), MEGA_OK); /* of an older version */
+    assert_int_equal(none.count, 0);
+    mega_config_fini(&c);
+}
+
 static void bad_json(void **state)
 {
     (void)state;
@@ -117,6 +156,7 @@ int main(void)
         cmocka_unit_test(dump_is_sorted_and_aligned),
         cmocka_unit_test(json_round_trip),
         cmocka_unit_test(json_of_lists),
+        cmocka_unit_test(changes_that_a_resumed_run_reports),
         cmocka_unit_test(bad_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

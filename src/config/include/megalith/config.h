@@ -332,6 +332,11 @@ mega_status mega_config_from_json(mega_config *cfg, const char *json, mega_confi
  * those that a host may set for itself (threads, memory, log level, folders of its own). Texts are in the arena. */
 mega_status mega_config_alike(mega_config *cfg, mega_list *out);
 
+/* "--adam-beta2 was 0.999, is 0.95" for each option that changes what a resumed run computes; `stored` is what
+ * mega_config_to_json wrote for the run before. Options that it does not hold are left out, and so are those that have
+ * a message of their own: data, seed, shape, length of the training. Texts are in the arena. */
+mega_status mega_config_changes(mega_config *cfg, const char *stored, mega_list *out);
+
 /* --help of one command; docs/options.md. */
 mega_status mega_config_help(const char *command, mega_buffer *out);
 mega_status mega_config_options_page(mega_buffer *out);

@@ -1,0 +1,79 @@
+/* What a resumed run computes otherwise than the run that wrote its checkpoint: options whose values differ. */
+#include "config_impl.h"
+#include "megalith/json.h"
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A schedule that follows from other options (--lr-decay-iters from --train-iters) changes with them. */
+static bool is_reported(const mega_config *cfg, size_t i)
+{
+    const option_row *row = mega_option_row(i);
+    if (row->answer != ANSWER_WORKS || (mega_option_commands(i) & cfg->state->command->bit) == 0) return false;
+    if (row->resume != RESUME_SCHEDULE) return row->resume == RESUME_REPORTED;
+    return !cfg->use_checkpoint_opt_param_scheduler && cfg->state->entry[i].source != MEGA_SET_BY_DERIVATION;
+}
+
+/* As a user would type it. The field of --no-x is the opposite of the option. */
+static bool print_stored(const option_row *row, const json_t *value, mega_buffer *out)
+{
+    if (json_is_boolean(value))
+        return mega_buffer_puts(out, json_is_true(value) == (row->kind != KIND_OFF) ? "on" : "off");
+    if (json_is_string(value)) return mega_buffer_puts(out, json_string_value(value));
+    if (json_is_real(value)) return mega_value_print_double(json_real_value(value), out);
+    const bool is_absent = json_is_integer(value) && json_integer_value(value) == 0 && row->fallback == NULL;
+    if (json_is_integer(value) && !is_absent)
+        return mega_buffer_printf(out, "%lld", (long long)json_integer_value(value));
+    if (!json_is_array(value) || json_integer_value(json_array_get(value, 0)) == 0)
+        return mega_buffer_puts(out, "not given");
+    for (size_t i = 0; i < json_array_size(value); i++)
+        if (!mega_buffer_printf(out, "%s%lld", i > 0 ? " " : "",
+                                (long long)json_integer_value(json_array_get(value, i))))
+            return false;
+    return true;
+}
+
+static const char *describe_change(mega_config *cfg, const option_row *row, const json_t *there, const json_t *here)
+{
+    mega_buffer line = {0};
+    const bool whole = mega_buffer_printf(&line, "--%s was ", row->name) && print_stored(row, there, &line) &&
+                       mega_buffer_puts(&line, ", is ") && print_stored(row, here, &line);
+    const char *text = whole ? mega_arena_strdup(&cfg->arena, line.data) : NULL;
+    mega_buffer_fini(&line);
+    return text;
+}
+
+static bool list_changes(mega_config *cfg, const json_t *there, const json_t *here, mega_list *out)
+{
+    const size_t rows = mega_option_count();
+    const char **text = mega_arena_alloc(&cfg->arena, rows * sizeof *text);
+    size_t count = 0;
+    if (text == NULL) return false;
+    for (size_t i = 0; i < rows; i++) {
+        const option_row *row = mega_option_row(i);
+        char dest[80];
+        if (!is_reported(cfg, i)) continue;
+        mega_option_dest(row, dest);
+        const json_t *before = json_object_get(there, dest), *now = json_object_get(here, dest);
+        if (before == NULL || now == NULL || json_equal(before, now)) continue;
+        text[count] = describe_change(cfg, row, before, now);
+        if (text[count++] == NULL) return false;
+    }
+    *out = (mega_list){text, count};
+    return true;
+}
+
+mega_status mega_config_changes(mega_config *cfg, const char *stored, mega_list *out)
+{
+    json_error_t error;
+    mega_buffer b = {0};
+    json_t *there = mega_json_load(stored, strlen(stored), 0, &error), *here = NULL;
+    mega_status st = mega_config_to_json(cfg, &b);
+    if (st == MEGA_OK) here = mega_json_load(b.data, b.size, 0, &error);
+    if (st == MEGA_OK && (there == NULL || here == NULL || !list_changes(cfg, there, here, out)))
+        st = MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory to compare them with those of the checkpoint");
+    mega_buffer_fini(&b);
+    json_decref(there);
+    json_decref(here);
+    return st;
+}
