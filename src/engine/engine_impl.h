@@ -61,10 +61,15 @@ void engine_fill_inputs(const mega_engine *e, const program_io *io, int64_t m);
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_result *r);
 /* compare_links.c. Collective over pp: the messages of these steps are the same at both ends of each link. */
 mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step *step, int64_t steps, bool evaluates);
+/* The same for one evaluation of all micro-batches; adds to the sum and the count of their losses where these are
+ * known.
+ */
+mega_status engine_run_evaluation(mega_engine *e, double both[2]);
 /* nonfinite.c. Collective over the world, where all ranks know that the loss, or a gradient, of this step is not
  * finite: MEGA_ERR_NUMERIC, with the first op of any rank whose output was not. */
 mega_status engine_nonfinite_loss(mega_engine *e, double loss);
 mega_status engine_nonfinite_gradient(mega_engine *e);
+mega_status engine_nonfinite_evaluation(mega_engine *e, double loss);
 void engine_search_before(engine_search *s);
 void engine_search_after(const mega_engine *e, const mega_schedule_step *x);
 bool engine_reduces(const mega_engine *e, int bucket); /* one of the programs sums it over dp (mega_program_reduces) */

@@ -1,12 +1,15 @@
-/* The loss or a gradient of a step is not finite, which every rank sees in what they sum: all of them run the step
- * again and watch the output of every instruction. Of what they find the earliest in the order of the computation is
- * told. */
+/* The loss or a gradient of a step, or the loss of an evaluation, is not finite, which every rank sees in what they
+ * sum: all of them run it again and watch the output of every instruction. The error names the earliest instruction, in
+ * the order of the computation, whose output was not finite. */
 #include "engine_impl.h"
 
 #include <math.h>
 #include <stdio.h>
 
+#define REMEDY "Lower --lr, raise --lr-warmup-iters, lower --clip-grad"
+
 struct engine_search {
+    bool evaluates;
     mega_nonfinite now; /* of the run under way */
     int64_t when;       /* of the earliest found, INT64_MAX: none */
     int64_t micro_batch;
@@ -39,39 +42,63 @@ void engine_search_after(const mega_engine *e, const mega_schedule_step *x)
     s->what = s->now.what;
 }
 
+/* The step or the evaluation that failed, for the beginning and the end of a message. */
+static void name_run(const mega_engine *e, bool evaluates, char out[64])
+{
+    if (evaluates) snprintf(out, 64, "evaluation after iteration %lld", (long long)e->progress.iteration);
+    else
+        snprintf(out, 64, "iteration %lld", (long long)e->progress.iteration + 1);
+}
+
+static const char *consequence(bool evaluates)
+{
+    return evaluates ? "Nothing of this iteration is saved" : "No update was made";
+}
+
 static mega_status tell(const mega_engine *e, const engine_search *s, const char *what)
 {
     const mega_layout *l = e->layout;
-    const int64_t rows = e->options.micro_batch;
-    const int64_t first = e->progress.consumed_samples + mega_engine_sample(e, s->micro_batch * rows);
-    char rank[64] = "";
+    const int64_t rows = e->options.micro_batch, row = s->micro_batch * rows;
+    const int64_t first =
+        s->evaluates ? e->batch.sample_id[row] : e->progress.consumed_samples + mega_engine_sample(e, row);
+    char rank[64] = "", run[64];
+    name_run(e, s->evaluates, run);
     if (l->world.size > 1) snprintf(rank, sizeof rank, "rank %d, pipeline stage %d: ", l->world.rank, l->pp.rank);
-    return MEGA_FAIL(
-        MEGA_ERR_NUMERIC,
-        "iteration %lld, samples %lld to %lld (micro-batch %lld of the step): %s; %s%s. No update was made. "
-        "Lower --lr, raise --lr-warmup-iters, lower --clip-grad, or look at these samples with "
-        "`megalith data show`",
-        (long long)e->progress.iteration + 1, (long long)first, (long long)(first + rows - 1),
-        (long long)s->micro_batch, what, rank, s->what.text);
+    return MEGA_FAIL(MEGA_ERR_NUMERIC,
+                     "%s, samples %lld to %lld (micro-batch %lld of the %s): %s; %s%s. %s. " REMEDY
+                     ", or look at these samples with `megalith data show`",
+                     run, (long long)first, (long long)(first + rows - 1), (long long)s->micro_batch,
+                     s->evaluates ? "batch" : "step", what, rank, s->what.text, consequence(s->evaluates));
+}
+
+static void watch(const mega_engine *e, bool evaluates, mega_nonfinite *found)
+{
+    for (int c = 0; c < e->chunks; c++) mega_program_watch(evaluates ? e->chunk[c].evaluate : e->chunk[c].train, found);
+}
+
+static mega_status run_step_again(mega_engine *e)
+{
+    engine_sums sums = {0};
+    mega_step_result r = {0};
+    MEGA_TRY(engine_run_schedule(e, &sums, &r));
+    return engine_wait_reductions(e);
 }
 
 static mega_status run_again(mega_engine *e, engine_search *s)
 {
-    engine_sums sums = {0};
-    mega_step_result r = {0};
+    double both[2] = {0, 0};
     e->search = s;
-    for (int c = 0; c < e->chunks; c++) mega_program_watch(e->chunk[c].train, &s->now);
-    mega_status st = engine_run_schedule(e, &sums, &r);
-    if (st == MEGA_OK) st = engine_wait_reductions(e);
-    for (int c = 0; c < e->chunks; c++) mega_program_watch(e->chunk[c].train, NULL);
+    watch(e, s->evaluates, &s->now);
+    const mega_status st = s->evaluates ? engine_run_evaluation(e, both) : run_step_again(e);
+    watch(e, s->evaluates, NULL);
     e->search = NULL;
     return mega_comm_agree(e->layout->world.comm, st);
 }
 
 /* MEGA_OK: all was finite, wherever it was computed. */
-static mega_status search(mega_engine *e, const char *what)
+static mega_status search(mega_engine *e, bool evaluates, const char *what)
 {
-    engine_search s = {.when = INT64_MAX};
+    engine_search s = {.evaluates = evaluates, .when = INT64_MAX};
     mega_comm *all = e->layout->world.comm;
     MEGA_TRY(run_again(e, &s));
     int64_t first = s.when;
@@ -80,20 +107,30 @@ static mega_status search(mega_engine *e, const char *what)
 }
 
 /* The sum over micro-batches or ranks alone is not finite. */
-static mega_status sum_failed(const mega_engine *e, const char *what)
+static mega_status sum_failed(const mega_engine *e, bool evaluates, const char *what)
 {
-    return MEGA_FAIL(MEGA_ERR_NUMERIC,
-                     "iteration %lld: %s, and every op's output is finite when it is run again. No update was made. "
-                     "Lower --lr, raise --lr-warmup-iters or lower --clip-grad",
-                     (long long)e->progress.iteration + 1, what);
+    char run[64];
+    name_run(e, evaluates, run);
+    return MEGA_FAIL(MEGA_ERR_NUMERIC, "%s: %s, and every op's output is finite when it is run again. %s. " REMEDY, run,
+                     what, consequence(evaluates));
+}
+
+static mega_status nonfinite_loss(mega_engine *e, bool evaluates, double loss)
+{
+    char what[64];
+    snprintf(what, sizeof what, "the loss is %g", isnan(loss) ? fabs(loss) : loss); /* its sign means nothing */
+    MEGA_TRY(search(e, evaluates, what));
+    return mega_comm_agree(e->layout->world.comm, sum_failed(e, evaluates, what));
 }
 
 mega_status engine_nonfinite_loss(mega_engine *e, double loss)
 {
-    char what[64];
-    snprintf(what, sizeof what, "the loss is %g", isnan(loss) ? fabs(loss) : loss); /* its sign means nothing */
-    MEGA_TRY(search(e, what));
-    return mega_comm_agree(e->layout->world.comm, sum_failed(e, what));
+    return nonfinite_loss(e, false, loss);
+}
+
+mega_status engine_nonfinite_evaluation(mega_engine *e, double loss)
+{
+    return nonfinite_loss(e, true, loss);
 }
 
 mega_status engine_nonfinite_gradient(mega_engine *e)
@@ -102,8 +139,8 @@ mega_status engine_nonfinite_gradient(mega_engine *e)
     char what[MEGA_PARAM_NAME + 80];
     snprintf(what, sizeof what, "the gradient of %s is not finite",
              param >= 0 ? mega_params_get(e->params, param)->name : "a parameter");
-    MEGA_TRY(search(e, what));
+    MEGA_TRY(search(e, false, what));
     /* a rank that holds the parameter speaks for those that do not */
-    MEGA_TRY(mega_comm_agree(e->layout->world.comm, param >= 0 ? sum_failed(e, what) : MEGA_OK));
-    return mega_comm_agree(e->layout->world.comm, sum_failed(e, what));
+    MEGA_TRY(mega_comm_agree(e->layout->world.comm, param >= 0 ? sum_failed(e, false, what) : MEGA_OK));
+    return mega_comm_agree(e->layout->world.comm, sum_failed(e, false, what));
 }

@@ -4,7 +4,10 @@
 #include "megalith/json.h"
 #include "run_json.h"
 #include "state_list.h"
+#include <float.h>
 #include <jansson.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +72,41 @@ static mega_status write_checkpoint(mega_engine *e, const mega_engine_save_optio
     return mega_checkpoint_write(&save);
 }
 
+static mega_status refuse_tensor(const mega_engine *e, const mega_engine_save_options *o, const char *tensor,
+                                 const mega_norm_result *found)
+{
+    const int64_t kept = mega_checkpoint_tracked(o->folder);
+    char rank[32] = "", what[96] = "has values that are infinite or not a number", last[64] = "holds no checkpoint";
+    if (found->finite)
+        snprintf(what, sizeof what, "has a norm of %.3g, and no forward pass with it is finite", found->norm);
+    if (e->layout->world.size > 1) snprintf(rank, sizeof rank, "rank %d: ", e->layout->world.rank);
+    if (kept >= 0) snprintf(last, sizeof last, "keeps the checkpoint of iteration %lld", (long long)kept);
+    return MEGA_FAIL(MEGA_ERR_NUMERIC,
+                     "iteration %lld is not saved: %s%s %s. Nothing was removed: %s %s. Lower --lr, raise "
+                     "--lr-warmup-iters or lower --clip-grad",
+                     (long long)e->progress.iteration, rank, tensor, what, o->folder, last);
+}
+
+/* A checkpoint that cannot be trained on must not take the place of one that can. */
+static mega_status check_values(const mega_engine *e, const mega_engine_save_options *o, const state_list *list,
+                                double most_norm)
+{
+    for (int i = 0; i < list->count; i++) {
+        const mega_state_tensor *t = &list->item[i];
+        const mega_norm_result found = mega_optimizer_look(e->optimizer, t->data, t->count);
+        if (!found.finite || found.norm > most_norm) return refuse_tensor(e, o, t->name, &found);
+    }
+    return MEGA_OK;
+}
+
+/* Squares of such weights overflow f32, so the next loss could only be NaN; moments may be as large as they like. */
+static mega_status check_finite(const mega_engine *e, const mega_engine_save_options *o, const state_list *weights,
+                                const state_list *moments)
+{
+    MEGA_TRY(check_values(e, o, weights, sqrt(FLT_MAX)));
+    return check_values(e, o, moments, INFINITY);
+}
+
 mega_status mega_engine_save(mega_engine *e, const mega_engine_save_options *o)
 {
     state_list weights = {0}, moments = {0};
@@ -79,6 +117,7 @@ mega_status mega_engine_save(mega_engine *e, const mega_engine_save_options *o)
     if (st == MEGA_OK) st = run_json(e, o, &json);
     state_leave_to_others(&weights, e);
     state_leave_to_others(&moments, e);
+    if (st == MEGA_OK) st = check_finite(e, o, &weights, &moments);
     st = mega_comm_agree(e->layout->world.comm, st);
     if (st == MEGA_OK) st = write_checkpoint(e, o, &weights, &moments, json);
     free(json);

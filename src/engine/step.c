@@ -238,19 +238,19 @@ static mega_status evaluate_step(mega_engine *e, const mega_schedule_step *s, do
 {
     const program_io *io = &e->chunk[s->chunk].evaluate_io;
     engine_fill_inputs(e, io, s->micro_batch);
+    if (e->search != NULL) engine_search_before(e->search);
     MEGA_TRY(mega_program_forward(e->chunk[s->chunk].evaluate, 0));
+    if (e->search != NULL) engine_search_after(e, s);
     if (io->loss_sum == NULL) return MEGA_OK;
     const double loss = engine_scalar(e, io->loss_sum), tokens = engine_scalar(e, io->mask_sum);
-    both[0] += e->options.per_token_loss ? loss : tokens > 0 ? loss / tokens : 0;
+    both[0] += e->options.per_token_loss || !isfinite(loss) ? loss : tokens > 0 ? loss / tokens : 0;
     both[1] += e->options.per_token_loss ? tokens : 1;
     return MEGA_OK;
 }
 
-mega_status mega_engine_evaluate(mega_engine *e, mega_loss_sums *sums)
+mega_status engine_run_evaluation(mega_engine *e, double both[2])
 {
     const int64_t micro_batches = e->batch.rows / e->options.micro_batch;
-    double both[2] = {0, 0};
-    MEGA_ASSERT(e->evaluate != NULL, "an engine without an evaluation program was asked to evaluate");
     const int64_t steps = micro_batches * e->chunks;
     mega_schedule_forward(e->layout->pp.size, e->chunks, micro_batches, e->schedule);
     MEGA_TRY(stage_begin(&e->evaluate_stage, e->schedule, steps));
@@ -260,9 +260,17 @@ mega_status mega_engine_evaluate(mega_engine *e, mega_loss_sums *sums)
         MEGA_TRY(evaluate_step(e, &e->schedule[i], both));
         MEGA_TRY(stage_after(&e->evaluate_stage, &e->schedule[i]));
     }
-    MEGA_TRY(stage_end(&e->evaluate_stage));
+    return stage_end(&e->evaluate_stage);
+}
+
+mega_status mega_engine_evaluate(mega_engine *e, mega_loss_sums *sums)
+{
+    double both[2] = {0, 0};
+    MEGA_ASSERT(e->evaluate != NULL, "an engine without an evaluation program was asked to evaluate");
+    MEGA_TRY(engine_run_evaluation(e, both));
     MEGA_TRY(mega_comm_all_reduce(e->layout->dp.comm, "validation loss", both, 2, MEGA_F64, MEGA_REDUCE_SUM));
     MEGA_TRY(mega_comm_all_reduce(e->layout->pp.comm, "validation loss", both, 2, MEGA_F64, MEGA_REDUCE_SUM));
+    if (!isfinite(both[0])) return engine_nonfinite_evaluation(e, both[0]);
     sums->loss += both[0];
     sums->count += both[1];
     return MEGA_OK;

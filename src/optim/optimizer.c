@@ -137,18 +137,20 @@ static mega_norm_args norm_args(const mega_optimizer *o, const run *r, numbers_a
                             .count = r->end - r->begin};
 }
 
+/* For the longest stretch that the kernel is ever given: a counted run, or a tensor that is looked at alone. */
 static size_t norm_scratch(const mega_optimizer *o)
 {
     const mega_kernel *k = norm_kernel(o);
-    size_t most = 0;
+    run longest = {0};
+    double out[3];
     if (k->scratch == NULL) return 0;
-    for (int i = 0; i < o->num_counted; i++) {
-        double out[3];
-        const mega_norm_args a = norm_args(o, &o->counted[i], NULL, out);
-        const size_t bytes = k->scratch(&a, mega_team_size(o->options.team));
-        if (bytes > most) most = bytes;
-    }
-    return most;
+    for (int i = 0; i < o->num_counted; i++)
+        if (o->counted[i].end - o->counted[i].begin > longest.end)
+            longest.end = o->counted[i].end - o->counted[i].begin;
+    for (int i = 0; i < mega_params_count(o->params); i++)
+        if (mega_params_owned(o->params, i).count > longest.end) longest.end = mega_params_owned(o->params, i).count;
+    const mega_norm_args a = norm_args(o, &longest, NULL, out);
+    return k->scratch(&a, mega_team_size(o->options.team));
 }
 
 mega_status mega_optimizer_create(mega_optimizer **out, mega_params *params, const mega_layout *layout,
@@ -354,17 +356,23 @@ mega_status mega_optimizer_params_norm(mega_optimizer *o, mega_norm_result *out)
     return norm_of(o, "parameter norm", mega_params_master_at, out);
 }
 
+mega_norm_result mega_optimizer_look(mega_optimizer *o, const void *x, int64_t count)
+{
+    double part[3] = {0, 0, 0};
+    mega_norm_args a = norm_args(o, &(run){.end = count}, NULL, part);
+    a.x = x;
+    if (count > 0) norm_kernel(o)->run(o->options.team, &a);
+    return (mega_norm_result){.norm = sqrt(part[0]), .zeros = (int64_t)part[1], .finite = part[2] == 0};
+}
+
 int mega_optimizer_find_nonfinite(mega_optimizer *o)
 {
     for (int i = 0; i < mega_params_count(o->params); i++) {
         const mega_param *p = mega_params_get(o->params, i);
         const mega_range owned = mega_params_owned(o->params, i);
-        const run r = {p->offset + owned.first, p->offset + owned.first + owned.count, p->bucket, false};
-        double part[3];
         if (owned.count == 0) continue;
-        const mega_norm_args a = norm_args(o, &r, mega_params_grad_at, part);
-        norm_kernel(o)->run(o->options.team, &a);
-        if (part[2] != 0) return i;
+        const void *gradient = mega_params_grad_at(o->params, p->bucket, p->offset + owned.first);
+        if (!mega_optimizer_look(o, gradient, owned.count).finite) return i;
     }
     return -1;
 }

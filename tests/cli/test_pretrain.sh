@@ -360,5 +360,15 @@ has none.log 'profile-step-start 10.*: the run ends after 6 iterations'
 # --- a loss that is not finite
 if "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 50 --lr 1e30 --min-lr 0 --clip-grad 0 --save never >nan.log 2>&1; then fail "a loss that is not finite"; fi
 has nan.log 'error: iteration [0-9]+, samples [0-9]+ to [0-9]+ .*(the loss is|the gradient of).*No update was made'
+# A finite loss whose update ruins the weights takes no checkpoint's place; an evaluation that is not finite ends a run as well.
+long=(pretrain_gpt "${base[@]}" --save good --load good --override-opt_param-scheduler --keep-checkpoints 1 --save-interval 1 --lr-warmup-iters 0)
+"$MEGALITH" "${long[@]}" --train-iters 2 >good.log 2>&1 || fail "a run before the bad update"
+if "$MEGALITH" "${long[@]}" --train-iters 6 --lr 1e39 --min-lr 0 >bad.log 2>&1; then fail "weights that are not finite"; fi
+has bad.log 'error: iteration 3 is not saved: transformer\.[a-z0-9._]+ has values that are infinite.*good keeps the checkpoint of iteration 2'
+if "$MEGALITH" "${long[@]}" --train-iters 6 --lr 1e30 --min-lr 0 >bad.log 2>&1; then fail "weights that are too large"; fi
+has bad.log 'error: iteration 3 is not saved: transformer\.[a-z0-9._]+ has a norm of .*good keeps the checkpoint of iteration 2'
+if "$MEGALITH" "${long[@]}" --train-iters 6 --lr 1e30 --min-lr 0 --eval-interval 1 >bad.log 2>&1; then fail "an evaluation that is not finite"; fi
+has bad.log 'error: evaluation after iteration 3, samples 0 to 1 .*the loss is nan; .*op [a-z_]+ in '
+[ "$(echo good/iter_*)" = good/iter_0000002 ] || fail "the last good checkpoint is gone: $(ls good)"
 
 finish

@@ -1,7 +1,10 @@
 /* A step of which one rank's numbers are not finite: which op made them is told, whatever the layout.
  *   ranks_nonfinite forward: a weight of the last layer is not a number, on the rank that owns it (interleaved, ZeRO 3)
- *   ranks_nonfinite backward: a gradient overflows behind a loss that is finite (a pipeline) */
+ *   ranks_nonfinite backward: a gradient overflows behind a loss that is finite (a pipeline)
+ *   ranks_nonfinite evaluation: as forward, while a validation set is evaluated
+ *   ranks_nonfinite save FOLDER: as forward, and nothing but a save looks at it */
 #include "engine_run.h"
+#include "megalith/model.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -38,9 +41,8 @@ static void plant(mega_engine *e, bool in_forward)
     scale(p, "transformer.ln_f.weight", 1e38f);
 }
 
-static void fill(mega_engine *e)
+static void fill(mega_engine *e, mega_batch *b)
 {
-    mega_batch *b = mega_engine_batch(e);
     for (int64_t i = 0; i < b->rows * b->seq; i++) {
         b->tokens[i] = b->labels[i] = (int32_t)(i * 7 % 20);
         b->position_ids[i] = (int32_t)(i % b->seq);
@@ -50,16 +52,37 @@ static void fill(mega_engine *e)
     for (int64_t i = 0; i < b->rows; i++) b->sample_id[i] = (uint32_t)mega_engine_sample(e, i);
 }
 
-static mega_status run(mega_world *world, bool in_forward, mega_engine **e)
+static mega_status save(mega_engine *e, const mega_gpt *gpt, const char *folder)
 {
+    mega_model_shape shape;
+    mega_gpt_to_shape(&shape, gpt, 3);
+    const mega_engine_save_options o = {.folder = folder, .shape = &shape, .save_dtype = MEGA_F32};
+    return mega_engine_save(e, &o);
+}
+
+/* What the ranks do with the weights that are not finite. */
+static mega_status use(mega_engine *e, const mega_gpt *gpt, char **argv)
+{
+    mega_step_result r;
+    mega_loss_sums sums = {0, 0};
+    if (strcmp(argv[1], "save") == 0) return save(e, gpt, argv[2]);
+    if (strcmp(argv[1], "evaluation") == 0) {
+        fill(e, mega_engine_evaluation_batch(e, 4));
+        return mega_engine_evaluate(e, &sums);
+    }
+    fill(e, mega_engine_batch(e));
+    return mega_engine_step(e, &r);
+}
+
+static mega_status run(mega_world *world, char **argv, mega_engine **e)
+{
+    const bool in_forward = strcmp(argv[1], "backward") != 0;
     mega_gpt gpt = engine_run_gpt();
     mega_engine_options o = engine_run_options(8, 1, 1e-3);
-    mega_step_result r;
     gpt.num_layers = 4;
     gpt.norm_epsilon = 1e-12;
     gpt.stage_chunks = in_forward ? 2 : 1;
     o.compute = MEGA_F32;
-    o.no_evaluate = true;
     o.world = world;
     o.layout.pp = 2;
     o.batch.micro_step = mega_world_size(world) / 2;
@@ -69,8 +92,7 @@ static mega_status run(mega_world *world, bool in_forward, mega_engine **e)
     MEGA_TRY(mega_engine_compare_ranks(*e));
     MEGA_TRY(mega_engine_initialize(*e, 1234));
     plant(*e, in_forward);
-    fill(*e);
-    return mega_engine_step(*e, &r);
+    return use(*e, &gpt, argv);
 }
 
 int main(int argc, char **argv)
@@ -78,7 +100,7 @@ int main(int argc, char **argv)
     mega_world *world;
     mega_engine *e = NULL;
     if (argc < 2 || mega_world_create(&world, NULL) != MEGA_OK) return 2;
-    const mega_status st = run(world, strcmp(argv[1], "forward") == 0, &e);
+    const mega_status st = run(world, argv, &e);
     if (mega_world_rank(world) == 0) printf("ended: %s\n", st == MEGA_OK ? "well" : mega_error_message());
     fflush(stdout);
     mega_engine_destroy(e);

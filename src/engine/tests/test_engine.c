@@ -211,13 +211,18 @@ static void it_learns(void **state)
     rig_close(&r);
 }
 
-static void save(rig *r, const char *folder)
+static mega_status try_save(rig *r, const char *folder)
 {
     mega_model_shape shape;
     mega_gpt_to_shape(&shape, &r->gpt, 3);
     const mega_engine_save_options o = {
-        .folder = folder, .shape = &shape, .save_dtype = MEGA_F32, .extra_json = "{\"a\": 1}"};
-    need(mega_engine_save(r->engine, &o));
+        .folder = folder, .shape = &shape, .save_dtype = MEGA_F32, .extra_json = "{\"a\": 1}", .keep = 1};
+    return mega_engine_save(r->engine, &o);
+}
+
+static void save(rig *r, const char *folder)
+{
+    need(try_save(r, folder));
 }
 
 static void a_loaded_engine_goes_on(void **state)
@@ -363,6 +368,64 @@ static void nonfinite_names_the_op(void **state)
     rig_close(&r);
 }
 
+static void evaluation_names_the_op(void **state)
+{
+    (void)state;
+    const setting s = {.compute = MEGA_F32, .micro_batch = 2};
+    mega_step_result result;
+    mega_loss_sums sums = {0, 0};
+    rig r;
+    rig_open(&r, &s);
+    mega_params *params = mega_engine_params(r.engine);
+    step(&r, &s, &result);
+    ((float *)mega_params_master(params, mega_params_find(params, "transformer.h.1.ln_2.weight")))[3] = NAN;
+    fill(mega_engine_evaluation_batch(r.engine, BATCH), 100, false);
+    assert_int_equal(mega_engine_evaluate(r.engine, &sums), MEGA_ERR_NUMERIC);
+    const char *said = mega_error_message();
+    if (strstr(said,
+               "evaluation after iteration 1, samples 100 to 101 (micro-batch 0 of the batch): the loss is nan") ==
+            NULL ||
+        strstr(said, "op layer_norm") == NULL || strstr(said, "h.1") == NULL)
+        fail_msg("%s", said);
+    rig_close(&r);
+}
+
+/* Weights of which no step can go on take no checkpoint's place. */
+static void bad_weights_are_not_saved(void **state)
+{
+    (void)state;
+    const setting s = {.compute = MEGA_F32, .micro_batch = 2};
+    const char *folder = mega_kit_temp_folder();
+    mega_step_result result;
+    rig r;
+    rig_open(&r, &s);
+    mega_params *params = mega_engine_params(r.engine);
+    const int p = mega_params_find(params, "transformer.h.1.ln_2.weight");
+    step(&r, &s, &result);
+    save(&r, folder);
+    step(&r, &s, &result);
+    float *const values[] = {mega_params_master(params, p), mega_params_master(params, p),
+                             mega_optimizer_moment(mega_engine_optimizer(r.engine), 1, p)};
+    const float bad[] = {NAN, 1e20F, INFINITY};
+    const char *const said[] = {"transformer.h.1.ln_2.weight has values that are infinite or not a number",
+                                "transformer.h.1.ln_2.weight has a norm of 1e+20",
+                                "exp_avg_sq.transformer.h.1.ln_2.weight has values that are infinite"};
+    for (int i = 0; i < 3; i++) {
+        const float good = values[i][3];
+        values[i][3] = bad[i];
+        assert_int_equal(try_save(&r, folder), MEGA_ERR_NUMERIC);
+        const char *text = mega_error_message();
+        if (strstr(text, said[i]) == NULL || strstr(text, "iteration 2 is not saved") == NULL ||
+            strstr(text, "keeps the checkpoint of iteration 1.") == NULL)
+            fail_msg("%s", text);
+        assert_int_equal(mega_checkpoint_latest(folder), 1);
+        values[i][3] = good;
+    }
+    save(&r, folder);
+    assert_int_equal(mega_checkpoint_latest(folder), 2);
+    rig_close(&r);
+}
+
 static void planned_memory_is_what_is_taken(void **state)
 {
     (void)state;
@@ -436,6 +499,8 @@ int main(void)
         cmocka_unit_test(finetuning_takes_weights_alone),
         cmocka_unit_test(the_schedule_of_a_checkpoint),
         cmocka_unit_test(nonfinite_names_the_op),
+        cmocka_unit_test(evaluation_names_the_op),
+        cmocka_unit_test(bad_weights_are_not_saved),
         cmocka_unit_test(planned_memory_is_what_is_taken),
         cmocka_unit_test(short_memory_is_told),
     };

@@ -139,7 +139,8 @@ void mega_engine_profile(mega_engine *e, mega_profile *profile);
 /* The coming steps hand what their instructions make to this function (mega_program_observe); NULL: no more. */
 void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user);
 
-/* Adds the rows of the evaluation batch to sums: total of micro-batch means (or of token losses) and how many. */
+/* Adds the rows of the evaluation batch to sums: total of micro-batch means (or of token losses) and how many. Returns
+ * MEGA_ERR_NUMERIC if the loss is not finite. */
 typedef struct mega_loss_sums {
     double loss, count;
 } mega_loss_sums;

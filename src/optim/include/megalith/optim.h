@@ -52,6 +52,8 @@ mega_status mega_optimizer_gradient_norm(mega_optimizer *o, mega_norm_result *ou
 mega_status mega_optimizer_params_norm(mega_optimizer *o, mega_norm_result *out);
 /* The first parameter held here whose gradient has an element that is not finite, or -1. */
 int mega_optimizer_find_nonfinite(mega_optimizer *o);
+/* The norm of `count` elements of one tensor of this rank: of its masters, gradients or moments. */
+mega_norm_result mega_optimizer_look(mega_optimizer *o, const void *x, int64_t count);
 
 /* Factor on all gradients for clipping at L2 norm `clip`: clip / (norm + 1e-6) where that is below 1, else 1. clip 0:
  * no clipping. */
