@@ -168,14 +168,23 @@ static void live(life *l, const launch_plan *p)
     }
 }
 
+/* Ranks that a signal made leave with nothing done; what their engine ends with does not say so. Hydra ends with 0 where
+ * it was asked to end before its ranks stood. */
+static bool is_left_undone(const life *l)
+{
+    const bool is_dropped = l->dropped_at > 0 && !launch_relay_has_trained(l->relay);
+    return launch_relay_is_stopped(l->relay) || is_dropped;
+}
+
 /* Where a signal ended a rank, mpirun and srun end with 128 + its number, and Hydra with the number itself: ranks of
  * their own accord end with 0, 1 or 2. */
 static int exit_status_of(const life *l, launch_kind kind)
 {
-    const bool ended_well = WIFEXITED(l->status) && WEXITSTATUS(l->status) == 0;
+    const bool ended_well = WIFEXITED(l->status) && WEXITSTATUS(l->status) == 0 && !is_left_undone(l);
     if (asked_times > 0 && !ended_well) return 128 + asked; /* and not the one that it was handed on as */
     if (WIFSIGNALED(l->status)) return 128 + WTERMSIG(l->status);
     const int status = WEXITSTATUS(l->status);
+    if (status == 0 && !ended_well) return 128 + SIGTERM;
     return kind == LAUNCH_MPICH && status > 2 && status <= SIGRTMAX ? 128 + status : status;
 }
 

@@ -191,6 +191,22 @@ launch dies --nproc_per_node 4 pretrain_gpt >out 2>err
 [ $? -eq 137 ] || note "exit status of a rank that was killed"
 grep -qx 'megalith launch: error: rank 3 on host n7 was ended by signal 9 (Killed); exit status 137' err || note "who died"
 
+# An engine that ends with 0 where it was asked to end before its ranks were ready, as Hydra does: nothing was done.
+for signal in TERM:143 INT:130 USR1:138; do
+    engine asked${signal%:*} mpirun 'mpirun (Open MPI) 4.1.4' 'trap "exit 0" TERM; kill -'${signal%:*}' $PPID; while :; do sleep 0.02; done'
+    launch asked${signal%:*} --nproc_per_node 2 --max-restarts 1 pretrain_gpt >out 2>err
+    status=$?
+    [ $status -eq ${signal#*:} ] || note "SIG${signal%:*} to launch before the ranks are ready: exit status $status"
+    tail -n 1 err | grep -q '^megalith launch: ended by a signal: ' || note "SIG${signal%:*} to launch before the ranks are ready: the last line"
+done
+# The same where a rank says that a signal made it leave; but 0 where a run that has trained saves and leaves.
+engine left mpirun 'mpirun (Open MPI) 4.1.4' 'printf "[1,0]<stdout>:\035R\n"; printf "[1,1]<stderr>:megalith pretrain_gpt: \035Sleaving\n" >&2; exit 0'
+launch left --nproc_per_node 2 pretrain_gpt >out 2>err
+[ $? -eq 143 ] || note "ranks that left undone, and an engine that ends with 0"
+engine saves mpirun 'mpirun (Open MPI) 4.1.4' 'trap "exit 0" USR1; printf "[1,0]<stdout>:\035R\n[1,0]<stdout>:\035T\n[1,0]<stdout>:begun\n"
+until grep -q begun logs/rank_0.log; do sleep 0.02; done; kill -TERM $PPID; while :; do sleep 0.02; done'
+launch saves --nproc_per_node 2 --log_dir logs pretrain_gpt >out 2>err || note "a training that saved after a signal"
+
 # The engine's words about a host that it did not reach are not the last.
 engine lost mpirun 'mpirun (Open MPI) 4.1.4' 'echo "ssh: Could not resolve hostname worker-1: Name or service not known" >&2; echo "ORTE was unable to reliably start one or more daemons." >&2; exit 1'
 printf '#!/bin/sh\nfor word; do [ "$word" != worker-1 ] || { echo "ssh: Could not resolve hostname worker-1" >&2; exit 255; }; done\n' >lost/ssh
