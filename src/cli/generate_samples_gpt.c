@@ -152,6 +152,6 @@ static mega_status run_on(mega_world *world, mega_config *cfg)
 int mega_command_generate_samples_gpt(int argc, char **argv)
 {
     return mega_cli_on_ranks("generate_samples_gpt",
-                             "the command ends after the token under way; finished texts stay in its files", argc, argv,
+                             "the command ends after the instruction under way; finished texts stay in its files", argc, argv,
                              run_on);
 }

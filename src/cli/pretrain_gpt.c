@@ -53,9 +53,9 @@ static void draw_status(void *user, const char *line)
 static void say_began(void *user)
 {
     const screen *s = user;
-    mega_cli_signals_promise(s->cfg->skip_train ? "the run leaves after the batch under way"
+    mega_cli_signals_promise(s->cfg->skip_train ? "the run leaves after the instruction under way"
                              : s->cfg->save != NULL
-                                 ? "the run saves and leaves after the step or the evaluation batch under way"
+                                 ? "the run saves and leaves after the step under way; an evaluation is left at once"
                                  : "the run leaves after the step under way; without --save nothing is kept");
     if (mega_world_rank(s->world) == 0) launch_rank_say(LAUNCH_TRAINING);
 }

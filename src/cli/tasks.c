@@ -250,6 +250,6 @@ static mega_status run_on(mega_world *world, mega_config *cfg)
 
 int mega_command_tasks(int argc, char **argv)
 {
-    return mega_cli_on_ranks("tasks", "the command ends after the batch under way, without a result", argc, argv,
+    return mega_cli_on_ranks("tasks", "the command ends after the instruction under way, without a result", argc, argv,
                              run_on);
 }

@@ -223,6 +223,13 @@ mega_record *mega_comm_record(const mega_comm *comm)
     return mega_world_record(comm->world);
 }
 
+bool mega_world_stops(mega_world *w, bool here)
+{
+    if (w == NULL || w->page == NULL) return here;
+    if (here) atomic_store_explicit(&w->page->stops, 1, memory_order_relaxed);
+    return atomic_load_explicit(&w->page->stops, memory_order_relaxed) != 0;
+}
+
 void mega_record_step(mega_record *r, int64_t step)
 {
     if (r != NULL) r->step = step;

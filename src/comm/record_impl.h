@@ -29,6 +29,7 @@ typedef struct record_page {
     uint64_t nonce;            /* of this world */
     _Atomic int ender;         /* 1 + rank that tells the failure that ends all; 0: nobody */
     _Atomic int64_t told;      /* milliseconds, when a first report was told; 0: none */
+    _Atomic int stops;         /* a rank of the host has been asked by a signal to stop */
     struct mega_record slot[]; /* by rank on the host */
 } record_page;
 

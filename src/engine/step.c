@@ -265,13 +265,15 @@ mega_status engine_run_evaluation(mega_engine *e, double both[2])
 
 mega_status mega_engine_evaluate(mega_engine *e, mega_loss_sums *sums)
 {
-    double both[2] = {0, 0};
+    double sum[3] = {0, 0, 0}; /* loss, count, ranks that a signal asks to stop */
     MEGA_ASSERT(e->evaluate != NULL, "an engine without an evaluation program was asked to evaluate");
-    MEGA_TRY(engine_run_evaluation(e, both));
-    MEGA_TRY(mega_comm_all_reduce(e->layout->dp.comm, "validation loss", both, 2, MEGA_F64, MEGA_REDUCE_SUM));
-    MEGA_TRY(mega_comm_all_reduce(e->layout->pp.comm, "validation loss", both, 2, MEGA_F64, MEGA_REDUCE_SUM));
-    if (!isfinite(both[0])) return engine_nonfinite_evaluation(e, both[0]);
-    sums->loss += both[0];
-    sums->count += both[1];
+    MEGA_TRY(engine_run_evaluation(e, sum));
+    if (e->layout->tp.rank > 0) sum[0] = sum[1] = 0; /* ranks of tp have the same */
+    sum[2] = mega_world_stops(e->options.world, mega_team_is_stopped(e->options.team));
+    MEGA_TRY(mega_comm_all_reduce(e->layout->world.comm, "validation loss", sum, 3, MEGA_F64, MEGA_REDUCE_SUM));
+    if (sum[2] > 0) return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "the evaluation was interrupted by a signal");
+    if (!isfinite(sum[0])) return engine_nonfinite_evaluation(e, sum[0]);
+    sums->loss += sum[0];
+    sums->count += sum[1];
     return MEGA_OK;
 }

@@ -31,8 +31,9 @@ static int64_t first_sample(const trainer *t, int split, int64_t total)
 }
 
 /* Mean loss over eval_iters batches, a micro-batch at a time so that large ones show how far they are. The validation
- * split goes on where the last evaluation ended; one that a signal ends has consumed its samples all the same, so that
- * the run that resumes reads at each later evaluation what the uninterrupted run reads there. */
+ * split goes on where the last evaluation ended; one that a signal ends (after the instruction under way) has consumed
+ * its samples all the same, so that the run that resumes reads at each later evaluation what the uninterrupted run
+ * reads there. */
 static mega_status run(trainer *t, int split, double *out, bool *is_whole)
 {
     const mega_config *cfg = t->cfg;
@@ -44,21 +45,22 @@ static mega_status run(trainer *t, int split, double *out, bool *is_whole)
     mega_progress_begin(&shown, moves ? "evaluating the validation set" : "evaluating the test set", "samples", 0,
                         (uint64_t)total);
     int64_t done = 0;
-    bool late;
-    MEGA_TRY(train_ask_ranks(t, 0, &late));
-    while (done < total && t->stop == 0) {
+    bool is_left = false, late;
+    while (done < total && !is_left) {
         mega_batch *b = mega_engine_evaluation_batch(t->engine, cfg->micro_batch_size);
-        const mega_status st = train_agree(t, train_fill(t, split, first + done, b));
+        mega_status st = train_agree(t, train_fill(t, split, first + done, b));
         if (st != MEGA_OK) train_keep(t);
         MEGA_TRY(st);
-        MEGA_TRY(mega_engine_evaluate(t->engine, &sums));
-        done += b->rows * cfg->data_parallel_size;
+        st = mega_engine_evaluate(t->engine, &sums);
+        is_left = st == MEGA_ERR_INTERRUPTED;
+        if (!is_left) MEGA_TRY(st);
+        done += is_left ? 0 : b->rows * cfg->data_parallel_size;
         show(t, &shown, done, total);
-        MEGA_TRY(train_ask_ranks(t, 0, &late));
     }
+    MEGA_TRY(train_ask_ranks(t, 0, &late)); /* which signal */
     if (t->io->status == NULL) mega_progress_end(&shown, 0, (uint64_t)total);
     if (moves) progress->consumed_valid_samples += total;
-    *is_whole = done >= total;
+    *is_whole = !is_left;
     *out = sums.count > 0 ? sums.loss / sums.count : 0;
     return MEGA_OK;
 }

@@ -2,6 +2,7 @@
  * output is tested for values that are not finite, what dies is filled with 0xFF (not a number in every float type),
  * and canaries behind every block are watched. */
 #include "megalith/assert.h"
+#include "megalith/record.h"
 #include "megalith/threads.h"
 #include "program_impl.h"
 
@@ -9,13 +10,21 @@
 #include <math.h>
 #include <string.h>
 
+/* A program that only reads (an evaluation, generation) is left after the instruction under way once a signal asks for
+ * it: nothing more is computed. Its messages still pass, whatever is in them, as other ranks wait for them. */
+static bool is_left(const mega_program *p)
+{
+    return p->g->num_forward == p->g->num_ops && p->check == 0 && p->found == NULL &&
+           mega_world_stops(p->world, mega_team_is_stopped(p->team));
+}
+
 static mega_status run_call(mega_program *p, const program_call *c)
 {
     const op_kind kind = p->g->op[c->instruction].kind;
     MEGA_TRY(mega_comm_poll(p->world)); /* collectives under way, messages of a pipeline stage */
     if (mega_op_is_bucket(kind)) return mega_bucket_run(p, kind, c->args);
     if (c->kernel == NULL) return mega_collective_run(p, c->instruction, c->args);
-    c->kernel->run(p->team, c->args);
+    if (!is_left(p)) c->kernel->run(p->team, c->args);
     return MEGA_OK;
 }
 

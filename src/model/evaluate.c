@@ -64,6 +64,13 @@ static void add_losses(mega_evaluation *sum, mega_program *p, int64_t rows)
     }
 }
 
+static mega_status leave_check(relay *hand, const mega_layout *layout, const mega_evaluate_options *o)
+{
+    const mega_status stop = relay_stop_check(layout, o->world, o->team, "the evaluation");
+    if (stop != MEGA_OK) MEGA_TRY(relay_finish(hand));
+    return stop;
+}
+
 /* Data-parallel ranks take turns at the batches of windows. */
 static mega_status run_windows(mega_evaluation *sum, mega_program *p, const mega_layout *layout, const int32_t *tokens,
                                int64_t count, const mega_evaluate_options *o)
@@ -74,11 +81,7 @@ static mega_status run_windows(mega_evaluation *sum, mega_program *p, const mega
     const int64_t often = layout->pp.size == 1 ? 1 : 16; /* stages of a pipeline seldom wait for each other */
     int64_t batches = 0;
     for (int64_t window = dp->rank * o->batch; window < sum->windows; window += dp->size * o->batch, batches++) {
-        const mega_status stop = batches % often == 0 ? relay_stop_check(layout, o->team, "the evaluation") : MEGA_OK;
-        if (stop != MEGA_OK) {
-            MEGA_TRY(relay_finish(&hand));
-            return stop;
-        }
+        if (batches > 0 && batches % often == 0) MEGA_TRY(leave_check(&hand, layout, o));
         for (int64_t b = 0; b < o->batch; b++) fill_row(&in, b, window + b, tokens, count, o, sum->windows);
         MEGA_TRY(relay_before(&hand, p));
         MEGA_TRY(mega_program_forward(p, 0));
@@ -89,6 +92,7 @@ static mega_status run_windows(mega_evaluation *sum, mega_program *p, const mega
             o->progress(o->user, done < sum->windows ? done : sum->windows, sum->windows);
         }
     }
+    MEGA_TRY(leave_check(&hand, layout, o));
     return relay_finish(&hand);
 }
 

@@ -218,25 +218,27 @@ static bool draws(const mega_generator *g, int64_t b)
     return g->taken[b] > 0 && g->kv_length[b] + g->taken[b] == g->length[b];
 }
 
-/* Next tokens are drawn where the model ends, and told to all stages. Chunks of a prompt but for the last draw none, so
- * that stages read them side by side. */
+static bool draws_any(const mega_generator *g, int count)
+{
+    for (int b = 0; b < count; b++)
+        if (draws(g, b)) return true;
+    return false;
+}
+
+/* Next tokens are drawn where the model ends, and told to all stages. */
 static mega_status draw(mega_generator *g, mega_program *p, const mega_generation *s, int count,
                         const mega_sampling *sampling)
 {
     const mega_axis *pp = &g->layout->pp;
-    bool any = false;
-    for (int b = 0; b < count; b++) {
-        if (!draws(g, b)) continue;
-        any = true;
-        if (relay_ends(&g->relay))
+    for (int b = 0; b < count && relay_ends(&g->relay); b++)
+        if (draws(g, b))
             g->drawn[b] = mega_sample_token(row_logits(g, p, b), g->options.draw_vocab, sampling, s[b].index,
                                             g->length[b], g->scratch);
-    }
-    if (!any) return MEGA_OK;
     return mega_comm_broadcast(pp->comm, "next tokens", g->drawn, (int64_t)sizeof *g->drawn * count, pp->size - 1);
 }
 
-/* One run: what is pending of each sequence, as far as it fits, through all layers. */
+/* One run: what is pending of each sequence, as far as it fits, through all layers. Chunks of a prompt but for the last
+ * draw nothing: they go through the stages side by side, and none waits for another. */
 static mega_status run_rows(mega_generator *g, const mega_generation *s, int count, int64_t pending,
                             const mega_sampling *sampling)
 {
@@ -247,7 +249,10 @@ static mega_status run_rows(mega_generator *g, const mega_generation *s, int cou
     MEGA_TRY(relay_before(&g->relay, p));
     MEGA_TRY(mega_program_forward(p, 0));
     MEGA_TRY(relay_after(&g->relay, p));
-    return draw(g, p, s, count, sampling);
+    const bool is_drawn = draws_any(g, count);
+    if (is_drawn || g->layout->pp.size == 1)
+        MEGA_TRY(relay_stop_check(g->layout, g->options.world, g->options.team, "generation"));
+    return is_drawn ? draw(g, p, s, count, sampling) : MEGA_OK;
 }
 
 /* A sequence whose tokens are all in the cache gets its next one. */
@@ -268,20 +273,12 @@ mega_status mega_generator_run(mega_generator *g, mega_generation *sequences, in
     MEGA_TRY(check_sequences(g, sequences, count));
     start(g, sequences, count);
     int64_t pending;
-    bool has_drawn = true;
     while ((pending = most_pending(g)) > 0) {
-        /* chunks of a prompt that draw nothing go through the stages side by side, and none waits for another */
-        const mega_status stop =
-            has_drawn || g->layout->pp.size == 1 ? relay_stop_check(g->layout, g->options.team, "generation") : MEGA_OK;
-        if (stop != MEGA_OK) {
-            MEGA_TRY(relay_finish(&g->relay));
-            return stop;
-        }
-        MEGA_TRY(run_rows(g, sequences, count, pending, sampling));
-        has_drawn = false;
+        const mega_status st = run_rows(g, sequences, count, pending, sampling);
+        if (st == MEGA_ERR_INTERRUPTED) MEGA_TRY(relay_finish(&g->relay));
+        MEGA_TRY(st);
         for (int b = 0; b < count; b++) {
             const bool has_next = draws(g, b);
-            has_drawn = has_drawn || has_next;
             g->kv_length[b] += (int32_t)g->taken[b];
             if (has_next && !advance(g, &sequences[b], b, eod, sink, user)) return relay_finish(&g->relay);
         }

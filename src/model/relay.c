@@ -1,6 +1,7 @@
 /* Activations from stage to stage, forward only. A stage takes up the next run while what it made of the last one is on
  * its way, so that stages work side by side wherever a run does not wait for the result of another. */
 #include "relay.h"
+#include "megalith/record.h"
 
 bool relay_begins(const relay *r)
 {
@@ -35,9 +36,9 @@ mega_status relay_finish(relay *r)
     return mega_comm_wait(&r->goes);
 }
 
-mega_status relay_stop_check(const mega_layout *layout, const mega_team *team, const char *what)
+mega_status relay_stop_check(const mega_layout *layout, mega_world *world, const mega_team *team, const char *what)
 {
-    int32_t stop = mega_team_is_stopped(team);
+    int32_t stop = mega_world_stops(world, mega_team_is_stopped(team));
     MEGA_TRY(mega_comm_all_reduce(layout->tp.comm, "signals", &stop, 1, MEGA_I32, MEGA_REDUCE_MAX));
     MEGA_TRY(mega_comm_all_reduce(layout->pp.comm, "signals", &stop, 1, MEGA_I32, MEGA_REDUCE_MAX));
     return stop == 0 ? MEGA_OK : MEGA_FAIL(MEGA_ERR_INTERRUPTED, "%s was interrupted by a signal", what);

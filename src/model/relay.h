@@ -20,8 +20,9 @@ mega_status relay_before(relay *r, mega_program *p);
 mega_status relay_after(relay *r, mega_program *p);
 mega_status relay_finish(relay *r); /* everything has left */
 
-/* MEGA_ERR_INTERRUPTED, "WHAT was interrupted by a signal", on all ranks of a model once one of their teams is asked to
- * stop. Waits for all stages. Collective: tp, pp. */
-mega_status relay_stop_check(const mega_layout *layout, const mega_team *team, const char *what);
+/* MEGA_ERR_INTERRUPTED, "WHAT was interrupted by a signal", on all ranks of a model once the team of one is asked to
+ * stop: what the last programs made means nothing then. Waits for all stages. Collective: tp, pp. `world` is what the
+ * programs were built with. */
+mega_status relay_stop_check(const mega_layout *layout, mega_world *world, const mega_team *team, const char *what);
 
 #endif

@@ -125,7 +125,7 @@ grep -q '^megalith pretrain_gpt: no step was made, and nothing is saved: ' err |
 [ ! -e keep/latest_checkpointed_iteration.txt ] || note "SIGTERM while the index is built: something was saved"
 find index keep -name '*.tmp*' 2>/dev/null | grep . && note "SIGTERM while the index is built: half a file is left"
 
-# --- generation: after the token under way; what is finished stays
+# --- generation: after the instruction under way; what is finished stays
 "$MEGALITH" "${base[@]}" --eval-iters 0 >log 2>&1 || fail "a training: $(tail -n 3 log)"
 generate=(generate_samples_gpt --load keep --num-threads 1)
 "$MEGALITH" "${generate[@]}" --num-samples 1000000 --out-seq-length 8 --genfile texts.json >out 2>err &
@@ -137,7 +137,7 @@ done
 send TERM
 [ $status -eq 143 ] || note "SIGTERM to generation: exit status $status"
 [ $took -le 5000 ] || note "SIGTERM to generation: it ended $took ms later"
-answered generation SIGTERM "after the token under way"
+answered generation SIGTERM "after the instruction under way"
 grep -vE '^\{"text":".*","length":[0-9]+,"finished":(true|false)\}$' texts.json | grep . && note "SIGTERM to generation: half a text is in its file"
 grep -q "$(wc -l <texts.json) finished samples\? \(is\|are\) in texts.json" err || note "SIGTERM to generation: what is finished is not told: $(cat err)"
 
@@ -151,9 +151,9 @@ reached 'a fox'
 send INT
 exec 3>&-
 [ $status -eq 130 ] || note "Ctrl-C to a conversation: exit status $status"
-answered "a conversation" 'Ctrl-C .SIGINT.' "after the token under way"
+answered "a conversation" 'Ctrl-C .SIGINT.' "after the instruction under way"
 
-# --- tasks: after the batch under way, without a result
+# --- tasks: after the instruction under way, without a result
 fox_lines 100000 >long.txt
 "$MEGALITH" tasks --task LM_LOSS --load keep --valid-data long.txt --micro-batch-size 1 --num-threads 1 >out 2>err &
 run=$!

@@ -3,6 +3,7 @@
  * way at once.   ranks_comm TP CP PP EP */
 #include "megalith/comm.h"
 #include "megalith/memory.h"
+#include "megalith/record.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -402,6 +403,21 @@ static void check_table(const group *g)
     mega_error_clear();
 }
 
+/* A signal to the last rank: those of its host, where they share memory, know of it without a message. */
+static void check_stops(mega_world *world)
+{
+    const int me = mega_world_rank(world), size = mega_world_size(world);
+    const bool is_near = mega_world_host_first(world) + mega_world_local_size(world) == size;
+    expect(!mega_world_stops(world, false), "a stop that nobody asked for");
+    need(mega_comm_barrier(mega_world_comm(world), "before a stop"));
+    if (me == size - 1) expect(mega_world_stops(world, true), "a stop of its own");
+    need(mega_comm_barrier(mega_world_comm(world), "a stop"));
+    const bool told = mega_world_stops(world, false);
+    expect(is_near || !told, "a stop of a rank on another host");
+    if (size > 1 && is_near && (me == size - 1 || mega_world_can_share(world)))
+        expect(told, "a stop of a rank of this host");
+}
+
 int main(int argc, char **argv)
 {
     mega_world *world;
@@ -429,6 +445,7 @@ int main(int argc, char **argv)
     check_late_reader(world);
     check_large_gathers(world);
     check_ways(world, group_of);
+    check_stops(world);
     need(mega_comm_agree(l->world.comm, failures == 0 ? MEGA_OK : MEGA_FAIL(MEGA_ERR_COMM, "%d failures", failures)));
     const mega_status planted = size > 1 && me == size - 1 ? MEGA_FAIL(MEGA_ERR_FORMAT, "planted") : MEGA_OK;
     const mega_status st = mega_comm_agree(mega_world_comm(world), planted);

@@ -76,7 +76,7 @@ for row in 'INT:interrupted by Ctrl-C .SIGINT.' USR1:'received SIGUSR1' HUP:'rec
     saved "SIG${row%%:*} to launch"
 done
 
-# A signal to one rank during an evaluation: all ranks leave it after the batch under way, and save.
+# A signal to one rank during an evaluation: all ranks leave it after the instruction under way, and save.
 for layout in tensor:TERM pipeline:HUP; do
     mark=$((mark + 1))
     "$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --train-iters 20 --exit-interval $mark --save keep --split 80,20,0 \

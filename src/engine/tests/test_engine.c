@@ -194,6 +194,32 @@ static void a_step_allocates_nothing(void **state)
     rig_close(&r);
 }
 
+/* A signal ends an evaluation, and never a step. */
+static void a_signal_ends_an_evaluation(void **state)
+{
+    (void)state;
+    const setting s = {.compute = MEGA_F32, .micro_batch = 2};
+    volatile sig_atomic_t stop = SIGTERM;
+    mega_loss_sums sums = {0, 0};
+    mega_step_result first, second;
+    rig r;
+    rig_open(&r, &s);
+    mega_team_stop_on(r.team, &stop);
+    fill(mega_engine_evaluation_batch(r.engine, 2), 0, false);
+    assert_int_equal(mega_engine_evaluate(r.engine, &sums), MEGA_ERR_INTERRUPTED);
+    assert_true(sums.count == 0);
+    fill(mega_engine_batch(r.engine), 0, false);
+    need(mega_engine_step(r.engine, &first));
+    fill(mega_engine_batch(r.engine), BATCH, false);
+    need(mega_engine_step(r.engine, &second));
+    assert_true(first.loss > 0 && second.loss > 0 && first.loss != second.loss);
+    stop = 0;
+    fill(mega_engine_evaluation_batch(r.engine, 2), 0, false);
+    need(mega_engine_evaluate(r.engine, &sums));
+    assert_true(sums.count == 1);
+    rig_close(&r);
+}
+
 static void it_learns(void **state)
 {
     (void)state;
@@ -494,6 +520,7 @@ int main(void)
         cmocka_unit_test(recomputation_changes_no_bit),
         cmocka_unit_test(fast_kernels_are_the_plain_ones),
         cmocka_unit_test(a_step_allocates_nothing),
+        cmocka_unit_test(a_signal_ends_an_evaluation),
         cmocka_unit_test(it_learns),
         cmocka_unit_test(a_loaded_engine_goes_on),
         cmocka_unit_test(finetuning_takes_weights_alone),

@@ -1,6 +1,7 @@
 /* A program from outside: mistakes while describing, memory, states, values that are not finite, the checked walk. */
 #include "kit.h"
 #include "megalith/memory.h"
+#include "megalith/threads.h"
 #include "program_impl.h"
 
 #include <math.h>
@@ -339,6 +340,40 @@ static void the_first_value_that_is_not_finite_is_found(void **state)
     end(&k);
 }
 
+/* Whether a forward computes once a signal has asked to stop. */
+static bool computes_when_stopped(bool differentiate)
+{
+    volatile sig_atomic_t stop = 0;
+    float before[32];
+    sketch k = begin();
+    mega_program *p = small_program(&k, 1, differentiate);
+    must(mega_team_create(&p->team, 1));
+    mega_team_stop_on(p->team, &stop);
+    must(mega_program_allocate(p));
+    fill(p, "x", 0.01f);
+    must(mega_program_forward(p, 0));
+    memcpy(before, mega_program_tensor(p, "y", 0), sizeof before);
+    fill(p, "x", 0.5f);
+    stop = SIGTERM;
+    must(mega_program_forward(p, 0));
+    const bool computed = memcmp(before, mega_program_tensor(p, "y", 0), sizeof before) != 0;
+    stop = 0;
+    must(mega_program_forward(p, 0));
+    assert_memory_not_equal(before, mega_program_tensor(p, "y", 0), sizeof before);
+    mega_team *team = p->team;
+    mega_program_destroy(p);
+    mega_team_destroy(team);
+    end(&k);
+    return computed;
+}
+
+static void a_signal_leaves_a_program_that_only_reads(void **state)
+{
+    (void)state;
+    assert_false(computes_when_stopped(false));
+    assert_true(computes_when_stopped(true));
+}
+
 /* MEGA_CHECK: the walk that watches stops at the op itself, and gives the same numbers as the bare one. */
 static void the_checked_walk_gives_the_same_numbers(void **state)
 {
@@ -461,6 +496,7 @@ int main(void)
         cmocka_unit_test(parameters_must_have_memory),
         cmocka_unit_test(every_failed_allocation_is_reported),
         cmocka_unit_test(the_first_value_that_is_not_finite_is_found),
+        cmocka_unit_test(a_signal_leaves_a_program_that_only_reads),
         cmocka_unit_test(the_checked_walk_gives_the_same_numbers),
         cmocka_unit_test(states_are_shared_by_name),
         cmocka_unit_test(the_printed_program_is_this_text),

@@ -20,4 +20,8 @@ void mega_record_long_phase(mega_record *record, const char *phase);
 /* Which layer the next call into comm/ is for: "h.3.attn". */
 void mega_record_scope(mega_record *record, const char *scope);
 
+/* Whether this rank (`here`) or another of its host has been asked to stop; what one has said stays said. Ranks that
+ * only read learn of a signal to one of them this way between two instructions; nothing is sent. Of NULL: `here`. */
+bool mega_world_stops(mega_world *world, bool here);
+
 #endif

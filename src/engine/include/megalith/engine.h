@@ -140,7 +140,8 @@ void mega_engine_profile(mega_engine *e, mega_profile *profile);
 void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user);
 
 /* Adds the rows of the evaluation batch to sums: total of micro-batch means (or of token losses) and how many. Returns
- * MEGA_ERR_NUMERIC if the loss is not finite. */
+ * MEGA_ERR_NUMERIC if the loss is not finite; on all ranks MEGA_ERR_INTERRUPTED, and adds nothing, once the team of one
+ * is asked to stop (mega_team_stop_on): after the instruction under way on the ranks of its host. */
 typedef struct mega_loss_sums {
     double loss, count;
 } mega_loss_sums;

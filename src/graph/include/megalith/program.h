@@ -55,7 +55,9 @@ mega_dtype mega_program_acc_dtype(const mega_program *p);                  /* of
 mega_step_block *mega_program_step(mega_program *p);
 
 /* Allocate nothing, decide no shape. A backward belongs to the last forward of its slot and may be run once: it reuses
- * what it has read. */
+ * what it has read. In a program without a backward nothing more is computed once the team of a rank of this host is
+ * asked to stop (mega_team_stop_on; with MEGA_CHECK the run is finished): what it made means nothing then, and the
+ * caller asks all ranks whether one was (mega_world_stops). */
 mega_status mega_program_forward(mega_program *p, int slot);
 mega_status mega_program_backward(mega_program *p, int slot);
 /* Whether a step's first micro-batch (mega_step_block.first_micro_batch) overwrites the gradient of this parameter;

@@ -64,7 +64,8 @@ typedef struct mega_generation {
  * share a model answer alike. */
 typedef bool mega_token_sink(void *user, int row, int32_t token);
 /* count <= batch sequences. eod -1: none. sink may be NULL. Nothing is allocated here. Returns MEGA_ERR_INTERRUPTED on
- * all ranks of a model after the token under way, once the team of one is asked to stop (mega_team_stop_on). */
+ * all ranks of a model after the instruction under way, once the team of one is asked to stop (mega_team_stop_on); the
+ * tokens made before stay. */
 mega_status mega_generator_run(mega_generator *g, mega_generation *sequences, int count, const mega_sampling *sampling,
                                int32_t eod, mega_token_sink *sink, void *user);
 
