@@ -66,18 +66,22 @@ mega_status mega_folder_refused(const char *path)
                      error == EACCES || error == EPERM ? "; check the folder's permissions" : remedy(error));
 }
 
-/* The file may be gone or never have been: then its folder is on the same file system. */
-static bool available_bytes(const char *path, unsigned long long *out)
+bool mega_file_available(const char *path, unsigned long long *out)
 {
     struct statvfs fs;
-    bool ok = statvfs(path, &fs) == 0;
-    if (!ok) {
-        char *folder = mega_path_folder(path);
-        ok = folder != NULL && statvfs(folder, &fs) == 0;
-        mega_free(folder);
+    char *at = mega_strdup(path);
+    bool found = false;
+    while (at != NULL && !(found = statvfs(at, &fs) == 0)) {
+        char *folder = mega_path_folder(at);
+        const bool is_last = folder == NULL || strcmp(folder, at) == 0;
+        mega_free(at);
+        at = is_last ? NULL : folder;
+        if (is_last) mega_free(folder);
     }
-    if (ok) *out = (unsigned long long)fs.f_bavail * fs.f_frsize;
-    return ok;
+    mega_free(at);
+    if (!found || fs.f_blocks == 0) return false;
+    *out = (unsigned long long)fs.f_bavail * fs.f_frsize;
+    return true;
 }
 
 mega_status mega_file_too_large(const char *path, const char *verb, int64_t written, int64_t needed, bool or_more)
@@ -85,7 +89,7 @@ mega_status mega_file_too_large(const char *path, const char *verb, int64_t writ
     const int error = errno;
     unsigned long long available = 0;
     const bool is_limit = error == EFBIG; /* of this process, whatever room the disk has */
-    const bool is_full = error == ENOSPC && available_bytes(path, &available);
+    const bool is_full = error == ENOSPC && mega_file_available(path, &available);
     char room[64] = "";
     if (!is_limit && !is_full) {
         errno = error;

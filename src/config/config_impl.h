@@ -80,6 +80,7 @@ typedef struct option_row {
     int64_t most; /* of a KIND_INT: the greatest value that later code can compute with; 0: any */
     option_alike alike;
     option_resume resume;
+    bool takes_empty;     /* "" is a value; elsewhere it is what an unset variable of a script leaves */
     const char *fallback; /* default as typed; NULL: none */
     const char *choices;  /* "constant|linear|cosine" */
     const char *unbuilt;  /* choices that are understood but not built yet, same form */

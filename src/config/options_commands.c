@@ -48,9 +48,9 @@ static const option_row train_tokenizer_rows[] = {
 const option_section mega_option_train_tokenizer_section = {"tokenizer training", FOR_TRAIN_TOKENIZER, train_tokenizer_rows, ROW_COUNT(train_tokenizer_rows)};
 
 static const option_row tokenize_rows[] = {
-    {OPTION("text", tokenize.text, KIND_STRING), .help = "the text; standard input when neither this nor --input is given"},
+    {OPTION("text", tokenize.text, KIND_STRING), .takes_empty = true, .help = "the text; standard input when neither this nor --input is given"},
     {OPTION("input", tokenize.input, KIND_STRING), .help = "file with the text"},
-    {OPTION("ids", tokenize.ids, KIND_LIST), .help = "ids to turn back into text"},
+    {OPTION("ids", tokenize.ids, KIND_LIST), .takes_empty = true, .help = "ids to turn back into text"},
     {OPTION("ids-only", tokenize.ids_only, KIND_FLAG), .help = "print the ids alone, on one line"},
     {OPTION("count", tokenize.count, KIND_FLAG), .help = "print how many tokens, characters and bytes there are, and no more"},
     {OPTION("special", tokenize.special, KIND_FLAG), .help = "take special tokens such as <|endoftext|> in the text for what they name, as in prompts; else they are text like any other, as in data"},
@@ -59,7 +59,7 @@ static const option_row tokenize_rows[] = {
 const option_section mega_option_tokenize_section = {"tokenize", FOR_TOKENIZE, tokenize_rows, ROW_COUNT(tokenize_rows)};
 
 static const option_row generate_rows[] = {
-    {OPTION("prompt", generate.prompt, KIND_APPEND), .help = "text to go on from; may be given several times"},
+    {OPTION("prompt", generate.prompt, KIND_APPEND), .takes_empty = true, .help = "text to go on from; may be given several times"},
     {OPTION("sample-input-file", generate.sample_input_file, KIND_STRING), .help = "file with one prompt a line"},
     {OPTION("sample-output-file", generate.sample_output_file, KIND_STRING), .help = "where its answers go; the input's name with .out when not given"},
     {OPTION("num-samples", generate.num_samples, KIND_INT), .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "so many texts from no prompt"},

@@ -115,6 +115,13 @@ static const char *choice_problem(mega_config *cfg, const option_row *row, const
                             near != NULL ? near : "", near != NULL ? "?" : "");
 }
 
+static const char *text_problem(mega_config *cfg, const option_row *row, const char *text)
+{
+    if (row->choices != NULL && !mega_option_word_in(row->choices, text, NULL)) return choice_problem(cfg, row, text);
+    if (text[0] != '\0' || row->answer != ANSWER_WORKS || row->takes_empty) return NULL;
+    return "its value is empty (a variable that is not set?); give one, or leave the option out";
+}
+
 const char *mega_value_check(mega_config *cfg, const option_row *row, const char *text)
 {
     int64_t n = 0;
@@ -122,8 +129,6 @@ const char *mega_value_check(mega_config *cfg, const option_row *row, const char
     switch (row->kind) {
     case KIND_FLAG:
     case KIND_OFF:
-    case KIND_APPEND:
-    case KIND_LIST:
     case KIND_ANY: return NULL;
     case KIND_BOOL:
         return mega_option_word_in("true|false|True|False|1|0", text, NULL)
@@ -145,9 +150,8 @@ const char *mega_value_check(mega_config *cfg, const option_row *row, const char
         break;
     case KIND_STRING:
     case KIND_CHOICE:
-        if (row->choices != NULL && !mega_option_word_in(row->choices, text, NULL))
-            return choice_problem(cfg, row, text);
-        return NULL;
+    case KIND_LIST:
+    case KIND_APPEND: return text_problem(cfg, row, text);
     }
     const char *range = range_problem(row->range, x);
     if (range != NULL) return mega_config_text(cfg, "%s %s", text, range);

@@ -126,6 +126,16 @@ mega_status mega_engine_save(mega_engine *e, const mega_engine_save_options *o)
     return st;
 }
 
+int64_t mega_engine_save_bytes(const mega_engine *e, const mega_engine_save_options *o)
+{
+    const mega_dtype acc = mega_params_acc_dtype(e->params);
+    const int64_t exact = (int64_t)mega_dtype_size(acc);
+    const int64_t moments = o->no_optim ? 0 : mega_optimizer_num_moments(e->optimizer);
+    const bool has_masters = moments > 0 && o->save_dtype != acc;
+    return mega_params_logical_count(mega_engine_whole(e)) *
+           ((int64_t)mega_dtype_size(o->save_dtype) + moments * exact + (has_masters ? exact : 0));
+}
+
 static double real(const json_t *object, const char *key)
 {
     return json_number_value(json_object_get(object, key));

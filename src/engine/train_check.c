@@ -56,6 +56,7 @@ static mega_status check_network(trainer *t)
     const bool loads = fits && t->checkpoint != NULL; /* what does not fit as a whole is not told tensor by tensor */
     MEGA_TRY(collect(t, loads ? mega_engine_check_tensors(t->engine, t->checkpoint) : MEGA_OK, &passed));
     if (!t->is_plan) MEGA_TRY(collect(t, train_check_memory(t, false), &passed)); /* a plan shows what does not fit */
+    if (!t->is_plan) MEGA_TRY(collect(t, train_check_space(t), &passed));
     return collect(t, train_profile_check(t), &passed);
 }
 

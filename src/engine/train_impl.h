@@ -210,6 +210,7 @@ void train_peak_repeat(trainer *t); /* measures again where the peak is doubtful
 mega_status train_evaluate(trainer *t, int split, const char *where, bool is_final);
 
 /* train_save.c */
+mega_status train_check_space(const trainer *t); /* does the first checkpoint fit? The engine is built */
 mega_status train_save(trainer *t);
 /* Before a run ends for a failure that all ranks know of and that left the state as the last whole step made it: saves
  * that. The failure remains the error that is reported. Collective. */

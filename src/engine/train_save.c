@@ -109,6 +109,11 @@ static mega_status model_card(const trainer *t, mega_buffer *b)
     return mega_buffer_check(b, "the model card");
 }
 
+static mega_dtype saved_dtype(const mega_config *cfg)
+{
+    return cfg->save_dtype == MEGA_SAVE_F32 ? MEGA_F32 : cfg->save_dtype == MEGA_SAVE_BF16 ? MEGA_BF16 : MEGA_F16;
+}
+
 static mega_status write_folder(trainer *t)
 {
     const mega_config *cfg = t->cfg;
@@ -123,9 +128,7 @@ static mega_status write_folder(trainer *t)
         const mega_engine_save_options o = {.folder = cfg->save,
                                             .shape = &shape,
                                             .tokenizer = t->tokenizer,
-                                            .save_dtype = cfg->save_dtype == MEGA_SAVE_F32    ? MEGA_F32
-                                                          : cfg->save_dtype == MEGA_SAVE_BF16 ? MEGA_BF16
-                                                                                              : MEGA_F16,
+                                            .save_dtype = saved_dtype(cfg),
                                             .no_optim = cfg->no_save_optim,
                                             .no_rng = cfg->no_save_rng,
                                             .extra_json = extra,
@@ -137,6 +140,42 @@ static mega_status write_folder(trainer *t)
     free(extra);
     mega_buffer_fini(&card);
     return st;
+}
+
+/* Folders of saves that were cut off, which the next save removes before it writes. */
+static bool has_leftovers(const char *folder)
+{
+    mega_names names = {0};
+    bool found = false;
+    if (!mega_folder_exists(folder) || mega_folder_list(&names, folder) != MEGA_OK) return false;
+    for (size_t i = 0; i < names.count; i++) {
+        const char *mark = strncmp(names.name[i], "iter_", 5) == 0 ? strstr(names.name[i], ".tmp-") : NULL;
+        found = found || (mark != NULL && mega_owner_is_known(mark + 5));
+    }
+    mega_names_fini(&names);
+    return found;
+}
+
+mega_status train_check_space(const trainer *t)
+{
+    const mega_config *cfg = t->cfg;
+    const mega_engine_save_options whole = {.save_dtype = saved_dtype(cfg), .no_optim = cfg->no_save_optim},
+                                   light = {.save_dtype = whole.save_dtype, .no_optim = true};
+    unsigned long long available;
+    char need[32], have[32], least[32], remedy[96] = "";
+    if (cfg->save == NULL || cfg->skip_train || !train_is_first(t)) return MEGA_OK;
+    const int64_t bytes = mega_engine_save_bytes(t->engine, &whole), few = mega_engine_save_bytes(t->engine, &light);
+    if (!mega_file_available(cfg->save, &available) || available >= (unsigned long long)bytes) return MEGA_OK;
+    if (has_leftovers(cfg->save)) return MEGA_OK;
+    train_bytes(need, sizeof need, (double)bytes);
+    train_bytes(have, sizeof have, (double)available);
+    train_bytes(least, sizeof least, (double)few);
+    if (few < bytes && (unsigned long long)few <= available)
+        snprintf(remedy, sizeof remedy, ", or give --no-save-optim, with which it needs %s", least);
+    return MEGA_FAIL(MEGA_ERR_IO,
+                     "--save %s: a checkpoint needs %s and its file system has %s free; free some space, or choose "
+                     "another folder%s",
+                     cfg->save, need, have, remedy);
 }
 
 /* --log-progress: one line a checkpoint in SAVE/progress.txt. */

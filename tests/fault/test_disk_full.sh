@@ -51,7 +51,16 @@ checkpoints() { # KIND HIDDEN
     refused "$disk/save/iter_0000002[^ ]*safetensors" train "$disk/save" "$2"
     local before
     before=$(entries)
+    # what is known not to fit is refused before anything is computed, by --dry-run as well
+    for dry in '' --dry-run; do
+        train "$disk/save" "$2" ${dry:+"$dry"} >log 2>&1 && fail "$1: no room for a checkpoint, found by nobody ${dry:+with $dry}"
+        grep -q "error: --save $disk/save: a checkpoint needs [0-9.]* MB and its file system has [0-9.]* [kMG]*B free; free some space, or choose another folder" log &&
+            ! grep -q 'iteration        2' log || fail "$1: no word of the checkpoint's bytes ${dry:+with $dry}"
+        [ "$(entries)" = "$before" ] || fail "$1: the refused run left something: $(diff <(echo "$before") <(entries))"
+    done
+    # a save that was cut off holds room that the next save frees first: the run is tried
     for _ in 1 2 3 4 5; do
+        mkdir "$disk/save/iter_0000002.tmp-gone-00000000-1"
         refused "$disk/save/iter_0000002[^ ]*safetensors" train "$disk/save" "$2"
         grep -q 'successfully loaded checkpoint .* at iteration 1$' log || fail "$1: not gone on from the checkpoint before"
         [ "$(entries)" = "$before" ] || fail "$1: leftovers grow: $(diff <(echo "$before") <(entries))"

@@ -22,6 +22,10 @@ static void rows_are_well_formed(void **state)
         if (row->alike != ALIKE_REQUIRED &&
             (row->answer != ANSWER_WORKS || (mega_option_commands(i) & FOR_PRETRAIN) == 0))
             fail_msg("--%s is compared by no rank in any case", row->name);
+        const bool is_text = row->kind == KIND_STRING || row->kind == KIND_LIST || row->kind == KIND_APPEND;
+        if (is_text && row->answer == ANSWER_WORKS && (mega_value_check(&cfg, row, "") == NULL) != row->takes_empty)
+            fail_msg("--%s with an empty text", row->name);
+        if (row->takes_empty && !is_text) fail_msg("--%s takes no text", row->name);
         if (row->alone != NULL && row->answer != ANSWER_NO_EFFECT) fail_msg("--%s has an effect", row->name);
         assert_true(mega_option_ranks(&cfg, row) == 1);
         if ((row->kind == KIND_CHOICE) && row->choices == NULL) fail_msg("--%s has no choices", row->name);

@@ -1,6 +1,7 @@
 /* The engine as a library: steps that allocate nothing, law 1 over micro-batches, determinism, save and load. */
 #include "engine_run.h"
 #include "kit.h"
+#include "megalith/file.h"
 #include "megalith/gpt_data.h"
 #include "megalith/memory.h"
 #include "megalith/model.h"
@@ -249,6 +250,43 @@ static mega_status try_save(rig *r, const char *folder)
 static void save(rig *r, const char *folder)
 {
     need(try_save(r, folder));
+}
+
+static int64_t bytes_of(const char *folder, const char *name)
+{
+    char path[512];
+    int64_t bytes = 0;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return mega_file_exists(path) && mega_file_size(path, &bytes) == MEGA_OK ? bytes : 0;
+}
+
+/* What is planned for a checkpoint is what its tensors take; headers of the files come on top. */
+static void bytes_of_a_checkpoint_are_known_before(void **state)
+{
+    (void)state;
+    const struct {
+        mega_dtype save_dtype;
+        bool no_optim;
+    } how[] = {{MEGA_F32, false}, {MEGA_BF16, false}, {MEGA_F32, true}, {MEGA_F16, true}};
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+        const char *folder = mega_kit_temp_folder();
+        const setting s = {.compute = MEGA_F32, .micro_batch = 2};
+        mega_model_shape shape;
+        char at[256];
+        rig r;
+        rig_open(&r, &s);
+        mega_gpt_to_shape(&shape, &r.gpt, 3);
+        const mega_engine_save_options o = {
+            .folder = folder, .shape = &shape, .save_dtype = how[i].save_dtype, .no_optim = how[i].no_optim};
+        const int64_t planned = mega_engine_save_bytes(r.engine, &o);
+        need(mega_engine_save(r.engine, &o));
+        snprintf(at, sizeof at, "%s/iter_0000000", folder);
+        const int64_t taken = bytes_of(at, "model.safetensors") + bytes_of(at, "state/optimizer.safetensors") +
+                              bytes_of(at, "state/masters.safetensors");
+        if (taken < planned || taken - planned > 3 * 8192)
+            fail_msg("row %zu: planned %lld, taken %lld", i, (long long)planned, (long long)taken);
+        rig_close(&r);
+    }
 }
 
 static void a_loaded_engine_goes_on(void **state)
@@ -522,6 +560,7 @@ int main(void)
         cmocka_unit_test(a_step_allocates_nothing),
         cmocka_unit_test(a_signal_ends_an_evaluation),
         cmocka_unit_test(it_learns),
+        cmocka_unit_test(bytes_of_a_checkpoint_are_known_before),
         cmocka_unit_test(a_loaded_engine_goes_on),
         cmocka_unit_test(finetuning_takes_weights_alone),
         cmocka_unit_test(the_schedule_of_a_checkpoint),

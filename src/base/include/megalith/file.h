@@ -31,6 +31,9 @@ mega_status mega_file_read(char **out, size_t *out_size, const char *path);
  * the file system says, keep this user from knowing or reading it: "not there" would be the wrong answer. */
 mega_status mega_path_check_access(const char *path);
 bool mega_file_exists(const char *path);     /* a regular file or anything but a folder */
+/* What the file system of `path` has free, or of the nearest folder above it that exists; false where it does not say.
+ */
+bool mega_file_available(const char *path, unsigned long long *out);
 bool mega_file_is_regular(const char *path); /* no folder, pipe or device; links are followed */
 bool mega_folder_exists(const char *path);
 /* Both lead to one regular file, by whatever names and links; also to one that is not there yet. Pipes and devices may

@@ -171,6 +171,9 @@ typedef struct mega_engine_save_options {
 /* Collective: every rank writes what it holds. The folder is the same whatever the layout; the text, tokenizer, card
  * and extra_json are the first rank's. */
 mega_status mega_engine_save(mega_engine *e, const mega_engine_save_options *o);
+/* Bytes of its tensors, which are nearly all of it; `o` needs only save_dtype and no_optim. Before anything is
+ * allocated as well. */
+int64_t mega_engine_save_bytes(const mega_engine *e, const mega_engine_save_options *o);
 
 typedef struct mega_engine_load_options {
     bool finetune; /* weights only, iteration 0 */
