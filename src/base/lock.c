@@ -11,13 +11,23 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { MOST_TRIES = 20, STACK_BYTES = 128 << 10 };
 
+/* Which file is at a path; zeros: none. */
+typedef struct file_id {
+    dev_t device;
+    ino_t inode;
+    struct timespec written;
+} file_id;
+
 struct mega_lock {
-    char *path, *subject;
+    char *path, *subject, *beside; /* beside: the temporary name of the file */
+    char *witness;                 /* or NULL: see mega_lock_request */
+    file_id witnessed;
     char text[LOCK_TEXT_BYTES]; /* of the file */
     atomic_bool is_lost;
     int held; /* the file under flock; -1: it is not */
@@ -123,29 +133,29 @@ static void tell_replaced(const mega_lock_request *r, const lock_found *f, bool 
 /* ---- taking it ---- */
 
 /* One try: *taken, or the way is free for the next, or why not. */
-static mega_status try_once(mega_lock *lock, const mega_lock_request *r, const char *beside, bool *taken)
+static mega_status try_once(mega_lock *lock, const mega_lock_request *r, bool *taken)
 {
     lock_found found;
-    MEGA_TRY(lock_file_put(r->path, beside, lock->text, taken));
+    MEGA_TRY(lock_file_put(r->path, lock->beside, lock->text, taken));
     if (*taken) return MEGA_OK;
-    MEGA_TRY(lock_file_look(&found, r->path, beside));
+    MEGA_TRY(lock_file_look(&found, r->path, lock->beside));
     if (!found.is_there) return MEGA_OK;
     const bool is_stale = lock_is_stale(&found);
     if (!is_stale && (!r->takeover || !found.is_ours)) return refuse(r, &found);
-    MEGA_TRY(lock_file_end(r->path, found.text, beside, taken));
+    MEGA_TRY(lock_file_end(r->path, found.text, lock->beside, taken));
     if (*taken) tell_replaced(r, &found, is_stale);
     if (*taken && !is_stale) lock->former = found;
     return MEGA_OK;
 }
 
-static mega_status take(mega_lock *lock, const mega_lock_request *r, const char *beside)
+static mega_status take(mega_lock *lock, const mega_lock_request *r)
 {
     bool taken = false;
     lock_text_make(lock->text);
-    mega_status st = lock_file_write(beside, r->path, lock->text);
+    mega_status st = lock_file_write(lock->beside, r->path, lock->text);
     if (st != MEGA_OK) mega_error_prepend("%s: cannot create its lock file", r->subject);
-    for (int i = 0; i < MOST_TRIES && st == MEGA_OK && !taken; i++) st = try_once(lock, r, beside, &taken);
-    mega_file_discard(beside);
+    for (int i = 0; i < MOST_TRIES && st == MEGA_OK && !taken; i++) st = try_once(lock, r, &taken);
+    mega_file_discard(lock->beside);
     if (st == MEGA_OK && !taken)
         st = MEGA_FAIL(MEGA_ERR_BUSY, "%s: other processes take and release %s all the time; %s", r->subject, r->path,
                        r->remedy);
@@ -158,7 +168,19 @@ static void free_lock(mega_lock *lock)
     pthread_mutex_destroy(&lock->mutex);
     mega_free(lock->path);
     mega_free(lock->subject);
+    mega_free(lock->beside);
+    mega_free(lock->witness);
     mega_free(lock);
+}
+
+/* Containers on one host may share its name and number their processes alike, so the name has a token, too. */
+static char *temporary_name(const char *lock)
+{
+    char token[MEGA_TOKEN_BYTES];
+    mega_token_make(token);
+    char *unique = mega_format("%s.%s", lock, token), *path = unique != NULL ? mega_temporary_path(unique) : NULL;
+    mega_free(unique);
+    return path;
 }
 
 static mega_lock *make(const mega_lock_request *r)
@@ -174,32 +196,26 @@ static mega_lock *make(const mega_lock_request *r)
     lock->held = -1;
     lock->path = mega_strdup(r->path);
     lock->subject = mega_strdup(r->subject);
-    if (lock->path != NULL && lock->subject != NULL) return lock;
+    lock->beside = temporary_name(r->path);
+    if (r->witness != NULL) lock->witness = mega_strdup(r->witness);
+    const bool is_whole = lock->path != NULL && lock->subject != NULL && lock->beside != NULL;
+    if (is_whole && (r->witness == NULL || lock->witness != NULL)) return lock;
     free_lock(lock);
     return NULL;
-}
-
-/* Containers on one host may share its name and number their processes alike, so the name has a token, too. */
-static char *temporary_name(const char *lock)
-{
-    char token[MEGA_TOKEN_BYTES];
-    mega_token_make(token);
-    char *unique = mega_format("%s.%s", lock, token), *path = unique != NULL ? mega_temporary_path(unique) : NULL;
-    mega_free(unique);
-    return path;
 }
 
 mega_status mega_lock_acquire(mega_lock **out, const mega_lock_request *r)
 {
     mega_lock *lock = make(r);
-    char *beside = temporary_name(r->path), *folder = mega_path_folder(r->path);
+    char *folder = mega_path_folder(r->path);
     mega_status st = MEGA_OK;
-    if (lock == NULL || beside == NULL || folder == NULL) {
+    if (lock == NULL || folder == NULL) {
         st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its lock", r->subject);
         goto end;
     }
-    st = take(lock, r, beside);
+    st = take(lock, r);
     if (st != MEGA_OK) goto end;
+    mega_lock_mark(lock);
     mega_temporaries_remove(folder, mega_path_base(r->path), "", false);
     st = thread_begin(lock);
     if (st == MEGA_OK) *out = lock;
@@ -208,7 +224,6 @@ mega_status mega_lock_acquire(mega_lock **out, const mega_lock_request *r)
     lock = NULL;
 end:
     mega_free(folder);
-    mega_free(beside);
     if (lock != NULL) free_lock(lock);
     return st;
 }
@@ -223,9 +238,82 @@ mega_status mega_lock_probe(const mega_lock_request *r)
 
 /* ---- holding and releasing it ---- */
 
+static file_id look_at(const char *path)
+{
+    struct stat info;
+    if (path == NULL || stat(path, &info) != 0) return (file_id){0};
+    return (file_id){info.st_dev, info.st_ino, info.st_mtim};
+}
+
+void mega_lock_mark(mega_lock *lock)
+{
+    if (lock == NULL) return;
+    pthread_mutex_lock(&lock->mutex);
+    lock->witnessed = look_at(lock->witness);
+    pthread_mutex_unlock(&lock->mutex);
+}
+
+/* Another holder began to write after the file was removed, and may have ended since. */
+static bool others_wrote(const mega_lock *lock)
+{
+    const file_id now = look_at(lock->witness), then = lock->witnessed;
+    return now.inode != 0 && (now.device != then.device || now.inode != then.inode ||
+                              now.written.tv_sec != then.written.tv_sec || now.written.tv_nsec != then.written.tv_nsec);
+}
+
+static mega_status refuse_lost(const mega_lock *lock, const lock_found *f)
+{
+    char since[32];
+    if (!f->is_ours)
+        return MEGA_FAIL(MEGA_ERR_BUSY,
+                         "%s: %s is no longer the lock of this process but a file of other content; nothing more is "
+                         "written there",
+                         lock->subject, lock->path);
+    format_time(since, f->since);
+    return MEGA_FAIL(MEGA_ERR_BUSY, "%s: process %ld on host %s took over at %s; nothing more is written there",
+                     lock->subject, f->process.pid, f->process.host, since);
+}
+
+/* The file was removed by hand. It is made again as a first one is, so of several processes one has it; a second run
+ * that began and ended in the meantime is known by the witness. */
+static mega_status make_again(const mega_lock *lock, bool *taken)
+{
+    bool ended;
+    MEGA_TRY(mega_folder_create_for(lock->path));
+    MEGA_TRY(lock_file_write(lock->beside, lock->path, lock->text));
+    const mega_status st = lock_file_put(lock->path, lock->beside, lock->text, taken);
+    mega_file_discard(lock->beside);
+    if (st != MEGA_OK || !*taken) return st;
+    if (others_wrote(lock)) {
+        (void)lock_file_end(lock->path, lock->text, NULL, &ended);
+        return MEGA_FAIL(MEGA_ERR_BUSY,
+                         "%s: the lock of this process, %s, was removed or taken over, and another process has written "
+                         "there since; nothing more is written there",
+                         lock->subject, lock->path);
+    }
+    mega_warn("%s: %s was removed while this process writes there; it is made again", lock->subject, lock->path);
+    return MEGA_OK;
+}
+
+static mega_status check_or_make_again(const mega_lock *lock)
+{
+    bool taken = false;
+    for (int i = 0; i < MOST_TRIES && !taken; i++) {
+        lock_found found;
+        MEGA_TRY(lock_file_look(&found, lock->path, NULL));
+        if (found.is_there) return strcmp(found.text, lock->text) == 0 ? MEGA_OK : refuse_lost(lock, &found);
+        MEGA_TRY(make_again(lock, &taken));
+    }
+    return taken ? MEGA_OK
+                 : MEGA_FAIL(MEGA_ERR_BUSY, "%s: other processes take and release %s all the time", lock->subject,
+                             lock->path);
+}
+
+/* What fails for a moment is tried again at the next renewal. */
 void mega_lock_renew(mega_lock *lock)
 {
-    atomic_store(&lock->is_lost, !lock_file_touch(lock->path, lock->text));
+    const bool is_mine = lock_file_touch(lock->path, lock->text);
+    atomic_store(&lock->is_lost, !is_mine && mega_lock_check(lock) == MEGA_ERR_BUSY);
 }
 
 bool mega_lock_took_over(const mega_lock *lock)
@@ -238,31 +326,29 @@ bool mega_lock_is_lost(const mega_lock *lock)
     return lock != NULL && atomic_load(&lock->is_lost);
 }
 
-mega_status mega_lock_check(const mega_lock *lock)
+mega_status mega_lock_check(mega_lock *lock)
 {
-    lock_found found;
-    char since[32];
     if (lock == NULL) return MEGA_OK;
-    MEGA_TRY(lock_file_look(&found, lock->path, NULL));
-    if (found.is_there && strcmp(found.text, lock->text) == 0) return MEGA_OK;
-    if (!found.is_there || !found.is_ours)
-        return MEGA_FAIL(MEGA_ERR_BUSY,
-                         "%s: the lock of this process, %s, is gone: it was removed, or a process that took over has "
-                         "ended; nothing more is written there",
-                         lock->subject, lock->path);
-    format_time(since, found.since);
-    return MEGA_FAIL(MEGA_ERR_BUSY, "%s: process %ld on host %s took over at %s; nothing more is written there",
-                     lock->subject, found.process.pid, found.process.host, since);
+    pthread_mutex_lock(&lock->mutex); /* the thread that renews makes the file again as well */
+    const mega_status st = check_or_make_again(lock);
+    pthread_mutex_unlock(&lock->mutex);
+    return st;
 }
 
 mega_status mega_lock_hold(mega_lock *lock)
 {
     if (lock == NULL) return MEGA_OK;
     mega_lock_let_go(lock);
-    MEGA_TRY(lock_file_hold(lock->path, &lock->held));
-    const mega_status st = mega_lock_check(lock);
-    if (st != MEGA_OK) mega_lock_let_go(lock);
-    return st;
+    mega_status st = MEGA_OK;
+    for (int i = 0; i < MOST_TRIES && st == MEGA_OK; i++) {
+        mega_lock_let_go(lock);
+        MEGA_TRY(lock_file_hold(lock->path, &lock->held));
+        st = mega_lock_check(lock);
+        if (st == MEGA_OK && lock->held >= 0) return MEGA_OK; /* else the file is new, and is to be held */
+    }
+    mega_lock_let_go(lock);
+    return st != MEGA_OK ? st
+                         : MEGA_FAIL(MEGA_ERR_BUSY, "%s: %s is removed again and again", lock->subject, lock->path);
 }
 
 void mega_lock_let_go(mega_lock *lock)
@@ -273,17 +359,17 @@ void mega_lock_let_go(mega_lock *lock)
 }
 
 /* The former holder's text gets the name of ours in one rename. */
-static void restore_former(const mega_lock *lock)
+static void restore_former(mega_lock *lock)
 {
     const lock_found *f = &lock->former;
-    char *beside = temporary_name(lock->path);
     bool is_back = false;
-    if (beside != NULL && lock_file_write(beside, beside, f->text) == MEGA_OK)
-        (void)lock_file_end(lock->path, lock->text, beside, &is_back);
+    pthread_mutex_lock(&lock->mutex);
+    if (lock_file_write(lock->beside, lock->path, f->text) == MEGA_OK)
+        (void)lock_file_end(lock->path, lock->text, lock->beside, &is_back);
+    pthread_mutex_unlock(&lock->mutex);
     if (is_back) mega_info("%s: given back to process %ld on host %s", lock->subject, f->process.pid, f->process.host);
-    else if (beside != NULL)
-        mega_file_discard(beside);
-    mega_free(beside);
+    else
+        mega_file_discard(lock->beside);
 }
 
 void mega_lock_give_back(mega_lock *lock)

@@ -7,18 +7,20 @@
 /* The request, and what its texts are made of. */
 typedef struct save_request {
     mega_lock_request lock;
-    char *path, *subject;
+    char *path, *subject, *run_id;
 } save_request;
 
 static mega_status make_request(save_request *r, const char *save, bool takeover)
 {
     r->path = mega_path_join(save, MEGA_RUN_LOCK);
     r->subject = mega_format("--save %s", save);
+    r->run_id = mega_path_join(save, MEGA_RUN_ID);
     r->lock = (mega_lock_request){.path = r->path,
                                   .subject = r->subject,
                                   .remedy = "choose another --save, or give --save-takeover to take it over",
+                                  .witness = r->run_id,
                                   .takeover = takeover};
-    return r->path != NULL && r->subject != NULL
+    return r->path != NULL && r->subject != NULL && r->run_id != NULL
                ? MEGA_OK
                : MEGA_FAIL(MEGA_ERR_MEMORY, "--save %s: no memory for its lock", save);
 }
@@ -27,6 +29,7 @@ static void free_request(save_request *r)
 {
     mega_free(r->path);
     mega_free(r->subject);
+    mega_free(r->run_id);
 }
 
 mega_status mega_checkpoint_lock(mega_lock **out, const char *save, bool takeover)

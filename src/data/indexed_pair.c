@@ -54,8 +54,10 @@ static mega_status take_lock(mega_lock **out, const mega_pair *p)
 {
     char *subject = mega_format("data set %s", p->prefix);
     if (subject == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory for its lock", p->prefix);
-    const mega_lock_request r = {
-        .path = p->path[PAIR_LOCK], .subject = subject, .remedy = "choose another --output-prefix"};
+    const mega_lock_request r = {.path = p->path[PAIR_LOCK],
+                                 .subject = subject,
+                                 .witness = p->path[PAIR_IDX],
+                                 .remedy = "choose another --output-prefix"};
     const mega_status st = out != NULL ? mega_lock_acquire(out, &r) : mega_lock_probe(&r);
     mega_free(subject);
     return st;

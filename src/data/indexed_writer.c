@@ -58,6 +58,7 @@ static mega_status writer_begin(mega_indexed_writer *w, const char *prefix)
     MEGA_TRY(append_i64(w, &w->documents, 0));
     MEGA_TRY(mega_pair_lock(&w->lock, &w->pair));
     MEGA_TRY(mega_pair_complete(&w->pair));
+    mega_lock_mark(w->lock);
     MEGA_TRY(prepare_parts(w));
     return mega_writer_create(&w->bin, w->part[PAIR_BIN]);
 }

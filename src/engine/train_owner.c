@@ -53,5 +53,8 @@ mega_status train_identify(trainer *t)
     if (saves(t)) MEGA_TRY(mega_checkpoint_check_foreign(t->cfg->save, t->first_iteration, t->train_iters));
     if (t->run_id[0] == '\0') mega_token_make(t->run_id);
     t->has_begun = true;
-    return saves(t) ? mega_checkpoint_write_run_id(t->cfg->save, t->run_id) : MEGA_OK;
+    if (!saves(t)) return MEGA_OK;
+    MEGA_TRY(mega_checkpoint_write_run_id(t->cfg->save, t->run_id));
+    mega_lock_mark(t->lock);
+    return MEGA_OK;
 }

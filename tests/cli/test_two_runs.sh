@@ -50,7 +50,7 @@ refuses "a start that fails" "its network is not the one asked for" "${run[@]}" 
 # --- a takeover that cannot begin ends nobody: with a mistake in the options, and in what they lead to
 "$MEGALITH" "${base[@]}" --train-iters 2000000 --save-interval 2000000 --log-interval 1 --save kept >first.log 2>&1 &
 first=$!
-until grep -qs 'iteration ' first.log && [ -e kept/run.lock ] || ! kill -0 $first 2>/dev/null; do sleep 0.02; done
+until grep -qs '^ iteration ' first.log && [ -e kept/run.lock ] || ! kill -0 $first 2>/dev/null; do sleep 0.02; done
 refuses "a takeover with a mistake" "--log-interval" "${base[@]}" --train-iters 5 --save kept --save-takeover --log-interval nine
 case $refused in *'taken over'*) note "a mistyped command took over: $refused" ;; esac
 # (its --metrics-file is looked at after the lock is taken)
@@ -61,6 +61,24 @@ grep -q "pid     $first" kept/run.lock || fail "the lock was not given back: $(c
 kill -TERM $first
 wait $first || fail "the first run ended after takeovers that failed: $(tail -n 3 first.log)"
 [ -e kept/latest_checkpointed_iteration.txt ] && [ ! -e kept/run.lock ] || fail "the first run did not save: $(ls kept)"
+
+# --- a lock that somebody removed is made again, and the run goes on
+"$MEGALITH" "${base[@]}" --train-iters 2000000 --keep-checkpoints 1 --save bare >first.log 2>&1 &
+first=$!
+until [ -e bare/latest_checkpointed_iteration.txt ] || ! kill -0 $first 2>/dev/null; do sleep 0.02; done
+rm bare/run.lock
+until [ -e bare/run.lock ] || ! kill -0 $first 2>/dev/null; do sleep 0.02; done
+refuses "a run after the lock was removed" "--save bare: process $first on host $host" "${base[@]}" --train-iters 5 --save bare
+kill -TERM $first
+wait $first || fail "a run whose lock was removed ended: $(tail -n 3 first.log)"
+grep -q 'warning: --save bare: bare/run.lock was removed while this process writes there; it is made again' first.log || fail "no warning: $(tail -n 3 first.log)"
+[ ! -e bare/run.lock ] || fail "a lock that was made again stays"
+"$MEGALITH" "${base[@]}" --train-iters 2000000 --save-interval 2000000 --log-interval 1 --save bare >first.log 2>&1 &
+first=$!
+until grep -qs '^ iteration ' first.log || ! kill -0 $first 2>/dev/null; do sleep 0.02; done
+rm -r bare # and all that it lies in
+kill -TERM $first
+wait $first && [ -e bare/latest_checkpointed_iteration.txt ] || fail "a run whose folder was removed does not save: $(tail -n 3 first.log)"
 
 # --- SAVE is made while a run starts: it must not begin from nothing over what another saved meanwhile
 "$MEGALITH" train_tokenizer --input t.txt --vocab-size 258 --output bpe >log 2>&1 || fail "a tokenizer"

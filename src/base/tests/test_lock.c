@@ -171,14 +171,72 @@ static void takeover_is_noticed(void **state)
     assert_int_equal(mega_lock_check(second), MEGA_OK);
     mega_lock_release(first);
     assert_int_equal(mega_lock_check(second), MEGA_OK); /* the first one's end does not remove it */
-    assert_int_equal(unlink(r.path), 0);
-    assert_int_equal(mega_lock_check(second), MEGA_ERR_BUSY);
-    assert_non_null(strstr(mega_error_message(), "is gone"));
-    mega_lock_renew(second);
-    assert_true(mega_lock_is_lost(second));
     mega_lock_release(second);
     assert_false(mega_lock_is_lost(NULL));
     mega_lock_release(NULL);
+}
+
+/* The holder makes a file again that somebody removed, and nobody else gets it, unless another one came first. */
+static void a_removed_file_is_made_again(void **state)
+{
+    (void)state;
+    char *const folder = mega_path_join(mega_kit_temp_folder(), "inner");
+    assert_int_equal(mkdir(folder, 0777), 0);
+    const mega_lock_request r = request_of(mega_kit_path(folder, "a.lock"));
+    mega_lock *first = must_acquire(&r), *second;
+    mega_status (*const notices[])(mega_lock *) = {mega_lock_check, mega_lock_hold};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(unlink(r.path), 0);
+        if (i < 2) assert_int_equal(notices[i](first), MEGA_OK);
+        else
+            mega_lock_renew(first);
+        assert_false(mega_lock_is_lost(first));
+        assert_refused(&r, "has been writing there since 20");
+        mega_lock_let_go(first);
+    }
+    assert_int_equal(unlink(r.path), 0); /* the folder as well */
+    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(mega_lock_check(first), MEGA_OK);
+    mega_names names;
+    assert_int_equal(mega_folder_list(&names, folder), MEGA_OK);
+    assert_int_equal(names.count, 1); /* and no temporary file */
+    mega_names_fini(&names);
+    assert_int_equal(unlink(r.path), 0);
+    second = must_acquire(&r);
+    assert_int_equal(mega_lock_hold(first), MEGA_ERR_BUSY);
+    assert_non_null(strstr(mega_error_message(), "took over at 20"));
+    mega_lock_renew(first);
+    assert_true(mega_lock_is_lost(first));
+    mega_lock_release(first);
+    assert_int_equal(mega_lock_check(second), MEGA_OK);
+    mega_lock_release(second);
+    assert_false(mega_file_exists(r.path));
+    mega_free(folder);
+}
+
+/* A second run that came and went while the file was gone has written there: its witness says so. */
+static void a_run_in_between_ends_the_first(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    mega_lock_request r = request_of(mega_kit_path(folder, "a.lock"));
+    r.witness = mega_kit_path(folder, "run_id.txt");
+    mega_lock *first = must_acquire(&r);
+    mega_kit_write(r.witness, "1");
+    mega_lock_mark(first);
+    for (int writes = 0; writes < 2; writes++) {
+        assert_int_equal(unlink(r.path), 0);
+        mega_lock *second = must_acquire(&r);
+        if (writes) assert_int_equal(mega_file_write_atomic(r.witness, "1", 1), MEGA_OK);
+        mega_lock_mark(second);
+        mega_lock_release(second);
+        assert_int_equal(mega_lock_check(first), writes ? MEGA_ERR_BUSY : MEGA_OK);
+    }
+    assert_non_null(strstr(mega_error_message(), "another process has written there since"));
+    assert_false(mega_file_exists(r.path));
+    mega_lock_renew(first);
+    assert_true(mega_lock_is_lost(first));
+    mega_lock_release(first);
 }
 
 /* A process that takes over and then fails before it begins takes nothing from the first. */
@@ -417,6 +475,8 @@ int main(void)
         cmocka_unit_test(elsewhere_five_minutes_count),
         cmocka_unit_test(renewal_sets_the_time),
         cmocka_unit_test(takeover_is_noticed),
+        cmocka_unit_test(a_removed_file_is_made_again),
+        cmocka_unit_test(a_run_in_between_ends_the_first),
         cmocka_unit_test(a_takeover_is_given_back),
         cmocka_unit_test(a_commit_is_not_interrupted),
         cmocka_unit_test(what_is_no_lock_stays),

@@ -28,6 +28,7 @@ typedef struct mega_lock_request {
     const char *path;    /* of the lock file; its folder exists */
     const char *subject; /* what it protects, for messages: "--save checkpoints" */
     const char *remedy;  /* what to do instead of waiting: "choose another --output-prefix" */
+    const char *witness; /* or NULL: a file that every holder of this lock replaces as it begins to write */
     bool takeover;       /* take it from a process that lives, with a warning that names the process */
 } mega_lock_request;
 
@@ -35,9 +36,12 @@ typedef struct mega_lock mega_lock;
 /* Returns MEGA_ERR_BUSY when another process holds the lock; the message names its host, id and time. Also when this
  * process holds it already. */
 mega_status mega_lock_acquire(mega_lock **out, const mega_lock_request *request);
-/* Whether this process still holds it: MEGA_ERR_BUSY after a takeover, with the process that took it, or when the file
- * is gone. NULL is fine: there is nothing to hold. */
-mega_status mega_lock_check(const mega_lock *lock);
+/* The witness is now the file that this process made. */
+void mega_lock_mark(mega_lock *lock);
+/* Whether this process still holds it: MEGA_ERR_BUSY after a takeover, with the process that took it. A file that was
+ * removed by hand is made again with a warning, unless the witness is another's by now (MEGA_ERR_BUSY). NULL is fine:
+ * there is nothing to hold. */
+mega_status mega_lock_check(mega_lock *lock);
 /* The same, and until mega_lock_let_go nobody can take the lock over (flock): for the moment in which an output gets
  * its name. Both accept NULL; let_go also a lock that is not held so. */
 mega_status mega_lock_hold(mega_lock *lock);
@@ -46,7 +50,8 @@ void mega_lock_let_go(mega_lock *lock);
 bool mega_lock_took_over(const mega_lock *lock);
 /* What the last renewal found, without looking at the disk: safe inside a training step. */
 bool mega_lock_is_lost(const mega_lock *lock);
-/* Sets the file's time; the thread does it. What fails for a moment is tried again at the next renewal. */
+/* Sets the file's time, or makes the file again as mega_lock_check does; the thread calls it. What fails for a moment
+ * is tried again at the next renewal. */
 void mega_lock_renew(mega_lock *lock);
 /* Removes the file, if it still is this lock's, and frees it. NULL is fine. */
 void mega_lock_release(mega_lock *lock);
