@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "megalith/assert.h"
 #include "megalith/comm.h"
+#include "megalith/config.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
@@ -202,8 +203,10 @@ static void show_use(void)
     } else {
         row("threads", "%d (--num-threads N overrides)", threads);
     }
-    row("kernels", "%s%s", mega_isa_name(mega_cpu_isa()), isa != NULL ? ", lowered by MEGA_ISA" : "");
-    char products[96];
+    row("kernels", "%s%s", mega_isa_name(mega_cpu_isa()),
+        isa != NULL && strcmp(isa, mega_isa_name(mega_cpu_isa())) == 0 ? ", lowered by MEGA_ISA" : "");
+    char products[96], mistake[512];
+    for (size_t at = 0; mega_environment_mistake(&at, mistake, sizeof mistake);) row("refused", "%s", mistake);
     row("matrix products", "%s", mega_gemm_description(products, sizeof products));
     row("memory", "up to %.2f GiB (limit: %s)", (double)memory / 1073741824.0, limit);
     int rank;

@@ -238,6 +238,9 @@ static inline bool is_given(const mega_config *cfg, const char *dest)
 void mega_config_apply_preset(mega_config *cfg);
 void mega_config_derive(mega_config *cfg);
 void mega_config_run_rules(mega_config *cfg, bool shape);
+/* environment.c */
+void mega_rule_environment(mega_config *cfg);
+void mega_environment_note_typos(void);
 /* rules_tensor.c */
 void mega_rule_sequence_parallel(mega_config *cfg);
 void mega_rule_distribute_saved(mega_config *cfg);

@@ -385,6 +385,7 @@ mega_status mega_config_read(mega_config *cfg, const char *command, int argc, ch
     if (cfg->state->problems > 0) cfg->state->faulty = MEGA_TOPIC_OPTIONS;
     mega_config_derive(cfg);
     mega_config_note_without_effect(cfg);
+    mega_environment_note_typos();
     mega_config_run_rules(cfg, (row->bit & (FOR_PRETRAIN | FOR_PLAN)) != 0 && !shape_comes_later(cfg));
     return MEGA_OK;
 }

@@ -457,6 +457,7 @@ static const rule_row rules[] = {
     {FOR_RUN, false, mega_rule_evaluation_alone},
     {FOR_PRETRAIN, false, rule_profiled_steps},
     {FOR_ALL, false, rule_one_rank},
+    {FOR_ALL, false, mega_rule_environment},
     {FOR_TRAINING, true, rule_layout},
     {FOR_TRAINING, true, mega_rule_sequence_parallel},
     {FOR_TRAINING, false, mega_rule_zero},

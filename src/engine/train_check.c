@@ -79,6 +79,7 @@ mega_status train_check(trainer *t)
     MEGA_TRY(collect(t, check_tokenizer(t, loaded), &passed));
     if (passed) MEGA_TRY(collect(t, train_compare_tokenizers(t), &passed));
     MEGA_TRY(check_data(t));
+    MEGA_TRY(train_warn_of_unwritten(t));
     MEGA_TRY(collect(t, train_check_places(t), &passed));
     MEGA_TRY(know_network(t, loaded, &known));
     if (known) MEGA_TRY(check_network(t));

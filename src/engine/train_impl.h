@@ -159,6 +159,7 @@ mega_status train_identify(trainer *t);
 /* train_places.c */
 mega_status train_check_nothing_loaded(const trainer *t); /* --load led to no checkpoint: is that meant? */
 mega_status train_check_places(const trainer *t);         /* files that this rank writes, beyond the rules of options */
+mega_status train_warn_of_unwritten(const trainer *t);    /* files named to other ranks alone. Collective */
 mega_status train_make_places(trainer *t);                /* --save, one folder for all ranks, locked. Collective */
 
 /* train_data.c */

@@ -113,6 +113,27 @@ mega_status train_check_places(const trainer *t)
     return mega_metrics_check(cfg->metrics_file);
 }
 
+/* Hosts may name other files, and so --metrics-file is not compared; but the first rank alone writes it. */
+mega_status train_warn_of_unwritten(const trainer *t)
+{
+    const struct {
+        const char *option, *path;
+    } file[] = {{"--metrics-file", t->cfg->metrics_file}, {"--tensorboard-dir", t->cfg->tensorboard_dir}};
+    enum { FILES = sizeof file / sizeof *file };
+    const int ranks = mega_world_size(t->world);
+    int32_t named[FILES];
+    if (ranks == 1) return MEGA_OK;
+    for (int i = 0; i < FILES; i++) named[i] = file[i].path != NULL ? ranks - mega_world_rank(t->world) : 0;
+    MEGA_TRY(mega_comm_all_reduce(mega_world_comm(t->world), "files that the first rank writes", named, FILES, MEGA_I32,
+                                  MEGA_REDUCE_MAX));
+    for (int i = 0; i < FILES; i++)
+        if (named[i] > 0 && file[i].path == NULL && train_is_first(t))
+            mega_warn("%s is given to rank %d and not to rank 0, which alone writes it: nothing is written; give it to "
+                      "all ranks, or to rank 0",
+                      file[i].option, ranks - named[i]);
+    return MEGA_OK;
+}
+
 mega_status train_make_places(trainer *t)
 {
     const mega_config *cfg = t->cfg;

@@ -28,6 +28,23 @@ text=$(MEGA_ISA=portable OMP_NUM_THREADS=3 "$MEGALITH" doctor)
 has '^  kernels  +portable, lowered by MEGA_ISA$'
 has '^  threads  +3'
 
+# values that the program does not know are refused by every command, and by doctor shown
+environment() { # VARIABLE=VALUE EXPECTED
+    local out
+    out=$(env "$1" "$MEGALITH" tokenize --tokenizer-type ByteTokenizer --text abc 2>&1) && { echo "$1 is taken"; exit 1; }
+    grep -qF -- "$1 in the environment; expected $2" <<<"$out" || { echo "$1: $out"; exit 1; }
+    text=$(env "$1" "$MEGALITH" doctor)
+    has "^  refused  +$1 in the environment"
+}
+environment MEGA_ISA=avx3 'portable, avx2, avx512, avx512_bf16 or amx'
+environment MEGA_GEMM=mkl 'onednn, or nothing'
+environment MEGA_CHECK=yes '0, 1 (check every'
+environment MEGA_HOST_TIMEOUT=0 'seconds, at least 1'
+out=$(MEGA_ISA='' MEGA_CHECK=0 MEGA_MATRIX=sparse MEGA_CHEK=1 "$MEGALITH" tokenize --tokenizer-type ByteTokenizer --text abc --count 2>&1) ||
+    { echo "empty values: $out"; exit 1; }
+[ "$(grep -c 'warning: .*environment' <<<"$out")" = 1 ] && grep -q 'warning: MEGA_CHEK in the environment: nothing reads it; did you mean MEGA_CHECK?' <<<"$out" ||
+    { echo "a name that nothing reads: $out"; exit 1; }
+
 has '^  ranks  +1; '
 text=$(OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 "$MEGALITH" doctor)
 has '^  ranks  +4, of a launcher'

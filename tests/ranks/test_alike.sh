@@ -40,6 +40,10 @@ grep 'processors differ' log && fail "one instruction set is called two"
 [ "$(grep -o 'lm loss: [0-9.E+-]*' mixed)" = "$(grep '^ iteration' log | grep -o 'lm loss: [0-9.E+-]*')" ] ||
     fail "two instruction sets: other losses than with the lower one everywhere: $(cat mixed log)"
 
+# What the first rank writes, named to another one alone; a value of the environment that one rank does not know.
+two A=1 --metrics-file only.jsonl || fail "a metrics file of rank 1: $(tail -n 3 log)"
+[ "$(grep -c 'warning: --metrics-file is given to rank 1 and not to rank 0, which alone writes it' log)" = 1 ] || fail "a file that nobody writes: $(cat log)"
+refused 'rank 1: MEGA_HOST_TIMEOUT=soon in the environment; expected seconds, at least 1' MEGA_HOST_TIMEOUT=soon
 # A rank that would only plan is told at once, too: the others would wait for it.
 refused 'rank 1 of the group: --optimizer sgd' A=1 --optimizer sgd --dry-run
 grep -q 'rank 1 of the group: --dry-run True' log || fail "one of two options is not named: $(cat log)"

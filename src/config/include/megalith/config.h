@@ -346,6 +346,10 @@ mega_status mega_config_options_page(mega_buffer *out);
  * started this process since. */
 const char *mega_config_python_launcher(const char **out_mark, int64_t *out_processes);
 
+/* The next variable of this program in the environment whose value it does not know, and what it expects there; false
+ * after the last. *at begins at 0. Every command refuses them with its other mistakes. */
+bool mega_environment_mistake(size_t *at, char *out, size_t size);
+
 /* The canonical name for what a user typed as a command ("tools/preprocess_data.py" → "preprocess_data"), or NULL. */
 const char *mega_config_command(const char *typed);
 /* Names of all commands, in the order of help; NULL past the end. Its one line of help through out_summary. */
