@@ -222,6 +222,7 @@ void train_warn_of_newer(const trainer *t);
 mega_status train_monitor_open(trainer *t);
 void train_monitor_step(trainer *t, const mega_step_result *r, double params_norm, double step_s);
 void train_monitor_evaluation(trainer *t, int split, double loss, bool is_final);
+void train_monitor_saved(trainer *t); /* a checkpoint, for --log-progress */
 void train_monitor_flush(trainer *t);
 void train_monitor_close(trainer *t);
 

@@ -1,8 +1,11 @@
-/* What a run leaves for other programs: the metrics file, and TensorBoard events under Megatron's tags. A file that
- * cannot be written does not end the training: what waits is tried again, and what is missing is reported at the end.
+/* What a run leaves for other programs: the metrics file, TensorBoard events under Megatron's tags, progress.txt. A
+ * file that cannot be written does not end the training: what waits is tried again, and what is missing is reported at
+ * the end.
  */
+#include "megalith/file.h"
 #include "megalith/log.h"
 #include "megalith/metrics.h"
+#include "megalith/outbox.h"
 #include "megalith/tensorboard.h"
 #include "train_impl.h"
 #include <math.h>
@@ -22,7 +25,8 @@ typedef struct target {
 struct train_monitor {
     mega_metrics *metrics;
     mega_tensorboard *board;
-    target of_metrics, of_board;
+    mega_outbox *progress;
+    target of_metrics, of_board, of_progress;
     double last_flush;
 };
 
@@ -79,6 +83,19 @@ static mega_status open_board(trainer *t, train_monitor *m)
     return MEGA_OK;
 }
 
+/* --log-progress: one line a checkpoint in SAVE/progress.txt. */
+static mega_status open_progress(const trainer *t, train_monitor *m)
+{
+    char *path = mega_path_join(t->cfg->save, "progress.txt");
+    mega_status st = path != NULL ? mega_outbox_create(&m->progress, path, NULL, 0)
+                                  : MEGA_FAIL(MEGA_ERR_MEMORY, "progress.txt: no memory for its path");
+    mega_free(path);
+    MEGA_TRY(st);
+    m->of_progress =
+        (target){.option = "--log-progress", .path = mega_outbox_path(m->progress), .what = "lines on checkpoints"};
+    return MEGA_OK;
+}
+
 mega_status train_monitor_open(trainer *t)
 {
     const mega_config *cfg = t->cfg;
@@ -87,6 +104,7 @@ mega_status train_monitor_open(trainer *t)
     t->monitor = m;
     m->last_flush = mega_time_now();
     if (!train_is_first(t)) return MEGA_OK;
+    if (cfg->log_progress && !cfg->skip_train) MEGA_TRY(open_progress(t, m));
     m->of_metrics = (target){.option = "--metrics-file", .path = cfg->metrics_file, .what = "rows"};
     /* What only evaluates writes no iteration again, so the rows of the training that it looks at stay. */
     const int64_t keep = cfg->skip_train ? MEGA_METRICS_KEEP_ALL : t->first_iteration;
@@ -229,6 +247,24 @@ void train_monitor_evaluation(trainer *t, int split, double loss, bool is_final)
     hear(&m->of_board, st, mega_tensorboard_missing(m->board));
 }
 
+void train_monitor_saved(trainer *t)
+{
+    char text[160], when[32];
+    const time_t now = time(NULL);
+    struct tm local;
+    train_monitor *m = t->monitor;
+    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    if (m->progress == NULL) return;
+    localtime_r(&now, &local);
+    strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
+    const int n = snprintf(text, sizeof text, "%s\tsaved checkpoint\titeration: %lld\tsamples: %lld\ttokens: %lld\n",
+                           when, (long long)p->iteration, (long long)p->consumed_samples,
+                           (long long)(p->consumed_samples * t->cfg->seq_length));
+    mega_status st = mega_outbox_put(m->progress, p->iteration, p->iteration, text, (size_t)n);
+    if (st == MEGA_OK) st = mega_outbox_flush(m->progress);
+    hear(&m->of_progress, st, mega_outbox_missing(m->progress));
+}
+
 void train_monitor_flush(trainer *t)
 {
     train_monitor *m = t->monitor;
@@ -250,6 +286,11 @@ void train_monitor_close(trainer *t)
     hear_end(&m->of_metrics, st, missing);
     st = mega_tensorboard_close(m->board, &missing);
     hear_end(&m->of_board, st, missing);
+    if (m->progress != NULL) {
+        st = mega_outbox_sync(m->progress);
+        hear_end(&m->of_progress, st, mega_outbox_missing(m->progress));
+        mega_outbox_close(m->progress);
+    }
     mega_free(m);
     t->monitor = NULL;
 }

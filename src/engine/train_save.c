@@ -178,30 +178,6 @@ mega_status train_check_space(const trainer *t)
                      cfg->save, need, have, remedy);
 }
 
-/* --log-progress: one line a checkpoint in SAVE/progress.txt. */
-static mega_status note_progress(const trainer *t)
-{
-    char *path = mega_path_join(t->cfg->save, "progress.txt");
-    char text[160], when[32];
-    const time_t now = time(NULL);
-    struct tm local;
-    mega_writer *w = NULL;
-    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
-    localtime_r(&now, &local);
-    strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
-    const int n = snprintf(text, sizeof text, "%s\tsaved checkpoint\titeration: %lld\tsamples: %lld\ttokens: %lld\n",
-                           when, (long long)p->iteration, (long long)p->consumed_samples,
-                           (long long)(p->consumed_samples * t->cfg->seq_length));
-    mega_status st = path == NULL ? MEGA_FAIL(MEGA_ERR_MEMORY, "progress.txt: no memory for its path")
-                                  : mega_writer_append_to(&w, path);
-    if (st == MEGA_OK) {
-        mega_writer_write(w, text, (size_t)n);
-        st = mega_writer_close(w, false);
-    }
-    mega_free(path);
-    return st;
-}
-
 mega_status train_save(trainer *t)
 {
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
@@ -213,7 +189,8 @@ mega_status train_save(trainer *t)
     MEGA_TRY(write_folder(t));
     train_line(t, "  successfully saved checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
     t->saved_iteration = iteration;
-    return t->cfg->log_progress && train_is_first(t) ? note_progress(t) : MEGA_OK;
+    train_monitor_saved(t);
+    return MEGA_OK;
 }
 
 void train_keep(trainer *t)

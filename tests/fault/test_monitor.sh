@@ -55,6 +55,21 @@ if command -v prlimit >/dev/null; then
     python3 -c 'import json; json.load(open("trace.json"))' 2>/dev/null || tail -c 4 trace.json | grep -q ']}' || note "the trace was not written in the end"
 fi
 
+# --- progress.txt cannot be written (a folder has its name): saving goes on
+mkdir -p progress/progress.txt
+"$MEGALITH" "${base[@]}" --train-iters 4 --save progress --save-interval 1 --log-progress >log 2>&1 || note "progress.txt ends the training: $(tail -n 2 log)"
+[ "$(cat progress/latest_checkpointed_iteration.txt)" = 4 ] || note "checkpoints after progress.txt could not be written"
+[ "$(grep -c 'warning: --log-progress: progress/progress.txt: cannot open for writing: Is a directory.*; the training goes on' log)" = 1 ] ||
+    note "no warning, or several, on progress.txt: $(grep -F progress.txt log)"
+said 'warning: --log-progress progress/progress.txt: lines on checkpoints of iterations 1 to 4 are missing' || note "what progress.txt lacks"
+begin --save progress --load progress --override-opt_param-scheduler --save-interval 50 --keep-checkpoints 1 --log-progress
+await said 'warning: --log-progress: '
+rmdir progress/progress.txt
+await said '--log-progress progress/progress.txt: can be written again'
+end "progress.txt"
+said 'are (missing|lost)' && note "nothing of progress.txt is missing: $(grep -E 'are (missing|lost)' log)"
+[ "$(grep -c 'saved checkpoint' progress/progress.txt)" = "$(grep -c 'successfully saved' log)" ] || note "lines of progress.txt: $(head -n 3 progress/progress.txt)"
+
 # --- the folder of both is moved away and comes back: nothing is missing
 mkdir far
 begin --metrics-file far/m.jsonl --tensorboard-dir far/events --split 90,10,0 --eval-interval 20 --eval-iters 1 # writes events
