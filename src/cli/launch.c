@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,6 +159,26 @@ static bool tell_unreachable(const launch_plan *p, const launch_relay *relay, co
     return true;
 }
 
+/* Of an engine that did not end by itself, or whose end came from outside; false: it is neither. */
+static bool tell_engine(const launch_plan *p, const launch_relay *relay, const launch_result *result)
+{
+    const char *death = launch_relay_death(relay);
+    if (result->given_up)
+        fprintf(stderr,
+                "megalith launch: error: %s, and %s went on waiting, so it was ended. Its own messages are above; check "
+                "the limits (ulimit -a) and the free space in TMPDIR and /dev/shm; exit status %d\n",
+                death[0] != '\0'                       ? death
+                : launch_relay_engine_complains(relay) ? "the ranks could not all start"
+                                                       : "a rank ended before all had joined",
+                p->engine, result->exit_status);
+    else if (result->killed_by != 0)
+        fprintf(stderr, "megalith launch: error: %s was ended by signal %d (%s), sent from outside%s; exit status %d\n",
+                p->engine != NULL ? p->engine : "the rank", result->killed_by, strsignal(result->killed_by),
+                result->killed_by == SIGKILL ? " or by the system when memory ran out (see dmesg)" : "",
+                result->exit_status);
+    return result->given_up || result->killed_by != 0;
+}
+
 /* The last that the user sees is what ended the run. `told`: something was said since the ranks ended. */
 static void tell_why(const launch_plan *p, const launch_relay *relay, const launch_result *result, bool told)
 {
@@ -167,6 +188,8 @@ static void tell_why(const launch_plan *p, const launch_relay *relay, const laun
     fflush(stdout);
     if (result->asked_by != 0)
         fprintf(stderr, "megalith launch: ended by a signal: %s\n", mega_cli_signal_name(result->asked_by));
+    else if (cause == NULL && tell_engine(p, relay, result))
+        return;
     else if (cause == NULL && death[0] == '\0' && tell_unreachable(p, relay, result))
         return;
     else if (cause == NULL)

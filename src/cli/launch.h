@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 typedef struct launch_host {
     const char *name;
@@ -96,14 +97,29 @@ const char *launch_relay_death(const launch_relay *r);
 
 /* The ranks stand: each notes signals, and rank 0 has seen all others (launch_rank_ready). */
 bool launch_relay_is_ready(const launch_relay *r);
-bool launch_relay_has_trained(const launch_relay *r); /* it has begun to */
-bool launch_relay_is_stopped(const launch_relay *r);  /* a signal to a rank is what ended them */
+bool launch_relay_has_trained(const launch_relay *r);      /* it has begun to */
+bool launch_relay_is_stopped(const launch_relay *r);       /* a signal to a rank is what ended them */
+bool launch_relay_engine_complains(const launch_relay *r); /* the engine itself wrote to standard error */
+
+/* launch_watch.c: the processes below the engine, until the ranks are ready. All fields begin as zero. */
+typedef struct launch_watch {
+    double timeout;                       /* seconds, until the user is told */
+    double began, looked, hopeless_since; /* 0: not yet */
+    int ranks, most;                      /* of this host: that run now, that ran at once */
+    bool has_told;
+} launch_watch;
+/* To be asked again and again until the ranks are ready: whether they cannot become so, as some have ended, or the
+ * engine complained and started none, and it waits all the same. After a while the user hears what is waited for. */
+bool launch_watch_gives_up(launch_watch *w, const launch_plan *p, const launch_relay *relay, pid_t engine);
+void launch_watch_kill(pid_t engine); /* the engine, and all below it on this host */
 
 /* launch_run.c: one life of the ranks; the exit status, and whether a signal asked this program or a rank to end. */
 typedef struct launch_result {
     int exit_status;
     bool interrupted;
-    int asked_by; /* the signal that this program received; 0: none */
+    int asked_by;  /* the signal that this program received; 0: none */
+    int killed_by; /* the signal that ended the engine, and that launch did not send; 0: none */
+    bool given_up; /* the ranks could not become ready, and the engine did not end */
 } launch_result;
 mega_status launch_run(const launch_plan *p, const launch_words *command, const launch_words *environment,
                        launch_relay *relay, launch_result *out);

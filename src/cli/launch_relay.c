@@ -24,7 +24,7 @@ struct launch_relay {
     char *cause;
     int cause_rank;
     bool cause_is_last; /* nothing was shown since */
-    bool is_ready, has_trained, has_lost_host, is_stopped;
+    bool is_ready, has_trained, has_lost_host, is_stopped, engine_complains;
     bool *aborts;      /* by rank: what it still prints to standard error is the MPI library's */
     mega_buffer block; /* the engine's lines between two rules */
     bool in_block;
@@ -239,6 +239,7 @@ static void show_block(launch_relay *r)
 static void engine_line(launch_relay *r, bool is_error, char *line)
 {
     note_death(r, line);
+    r->engine_complains = r->engine_complains || (is_error && line[0] != '\0');
     if (is_rule(line)) {
         if (r->in_block) show_block(r);
         else
@@ -341,4 +342,9 @@ bool launch_relay_has_trained(const launch_relay *r)
 bool launch_relay_is_stopped(const launch_relay *r)
 {
     return r->is_stopped;
+}
+
+bool launch_relay_engine_complains(const launch_relay *r)
+{
+    return r->engine_complains;
 }

@@ -18,7 +18,8 @@
 #define FORCE_AFTER_S 8.0
 #define LOST_ASK_S    1.0 /* the same where a host is lost: it cannot be told to end, and is not waited for */
 #define LOST_FORCE_S  2.5
-#define ENGINE_S      10.0 /* from asking the engine to end before its ranks stand, to its being killed */
+#define ENGINE_S      10.0 /* from asking the engine to end to its being killed */
+#define GIVEN_UP_S    2.0  /* the same where its ranks are gone */
 #define DRAIN_S       1.0  /* a process that outlives the engine may hold its output open */
 
 /* The first signal that asked to end, 0: none; and how often one has asked: SIGTERM and Ctrl-C each time, the others
@@ -97,8 +98,11 @@ typedef struct life {
     int fd[2]; /* -1: at its end */
     launch_relay *relay;
     double failed_at, ended_at; /* 0: not yet */
-    double dropped_at;          /* when the engine was asked to end, as its ranks did not stand yet; 0: never */
-    int told;                   /* signals handed on */
+    double force_at;            /* when the engine that was asked to end is killed; 0: it was not asked */
+    bool is_dropped;            /* it was asked to end because of a signal, before its ranks were ready */
+    bool given_up, is_forced;   /* launch_result; launch killed the engine */
+    launch_watch watch;
+    int told; /* signals handed on */
     int status;
 } life;
 
@@ -119,22 +123,46 @@ static void read_output(life *l, int timeout_ms)
     }
 }
 
+/* What the engine started goes with it. */
+static void force(life *l)
+{
+    l->is_forced = true;
+    launch_watch_kill(l->engine);
+}
+
+static void ask_to_end(life *l, double patience)
+{
+    l->force_at = mega_time_now() + patience;
+    kill(l->engine, SIGTERM);
+}
+
 /* The first signal asks the ranks, which may save and leave in peace. SIGTERM would make mpirun kill them two seconds
  * later; SIGUSR1 every engine hands on, to all hosts, and the ranks take it for SIGTERM. The second ends them. Before
  * the ranks stand an engine hands on to nobody, or to a process that dies of it, which not every engine outlives: it is
  * asked to end itself, and nothing is lost, as nothing was trained. */
 static void hand_on(life *l, launch_kind kind)
 {
-    if (l->told > 1) {
-        kill(-l->engine, l->told == 2 && kind == LAUNCH_OPENMPI ? SIGTERM : SIGKILL);
+    if (l->told == 2 && kind == LAUNCH_OPENMPI && !l->is_dropped) {
+        ask_to_end(l, ENGINE_S); /* it ends its ranks on all hosts */
+    } else if (l->told > 1) {
+        force(l);
     } else if (kind == LAUNCH_NONE) {
         kill(l->engine, asked);
     } else if (launch_relay_is_ready(l->relay)) {
         kill(l->engine, SIGUSR1);
     } else {
-        l->dropped_at = mega_time_now();
-        kill(l->engine, SIGTERM);
+        l->is_dropped = true;
+        ask_to_end(l, ENGINE_S);
     }
+}
+
+/* Other commands run in one rank alone, and say nothing of being ready. */
+static bool awaits_ranks(const life *l, const launch_plan *p)
+{
+    static const char *const joins[] = {"pretrain_gpt", "generate_samples_gpt", "tasks"};
+    for (size_t i = 0; i < sizeof joins / sizeof joins[0]; i++)
+        if (strcmp(p->command, joins[i]) == 0) return p->kind != LAUNCH_NONE && !launch_relay_is_ready(l->relay);
+    return false;
 }
 
 /* Signals of the user to the ranks; and an end to ranks that outlive a failure. */
@@ -146,11 +174,15 @@ static void steer(life *l, const launch_plan *p)
         l->told = asked_times;
         hand_on(l, p->kind);
     }
-    if (l->dropped_at > 0 && now - l->dropped_at > ENGINE_S) kill(-l->engine, SIGKILL);
+    if (l->force_at == 0 && awaits_ranks(l, p) && launch_watch_gives_up(&l->watch, p, l->relay, l->engine)) {
+        l->given_up = true;
+        ask_to_end(l, GIVEN_UP_S);
+    }
+    if (l->force_at > 0 && now > l->force_at) force(l);
     if (l->failed_at == 0 && launch_relay_cause(l->relay, &rank) != NULL) l->failed_at = now;
     if (l->failed_at == 0) return;
     const bool is_lost = launch_relay_has_lost_host(l->relay);
-    if (now - l->failed_at > (is_lost ? LOST_FORCE_S : FORCE_AFTER_S)) kill(-l->engine, SIGKILL);
+    if (now - l->failed_at > (is_lost ? LOST_FORCE_S : FORCE_AFTER_S)) force(l);
     else if (now - l->failed_at > (is_lost ? LOST_ASK_S : ASK_AFTER_S))
         kill(l->engine, SIGTERM);
 }
@@ -168,12 +200,11 @@ static void live(life *l, const launch_plan *p)
     }
 }
 
-/* Ranks that a signal made leave with nothing done; what their engine ends with does not say so. Hydra ends with 0 where
- * it was asked to end before its ranks stood. */
+/* Ranks that a signal made leave with nothing done; what their engine ends with does not say so. Hydra ends with 0
+ * where it was asked to end before its ranks stood. */
 static bool is_left_undone(const life *l)
 {
-    const bool is_dropped = l->dropped_at > 0 && !launch_relay_has_trained(l->relay);
-    return launch_relay_is_stopped(l->relay) || is_dropped;
+    return launch_relay_is_stopped(l->relay) || (l->is_dropped && !launch_relay_has_trained(l->relay));
 }
 
 /* Where a signal ended a rank, mpirun and srun end with 128 + its number, and Hydra with the number itself: ranks of
@@ -182,6 +213,7 @@ static int exit_status_of(const life *l, launch_kind kind)
 {
     const bool ended_well = WIFEXITED(l->status) && WEXITSTATUS(l->status) == 0 && !is_left_undone(l);
     if (asked_times > 0 && !ended_well) return 128 + asked; /* and not the one that it was handed on as */
+    if (l->given_up && (WIFSIGNALED(l->status) || ended_well)) return 1;
     if (WIFSIGNALED(l->status)) return 128 + WTERMSIG(l->status);
     const int status = WEXITSTATUS(l->status);
     if (status == 0 && !ended_well) return 128 + SIGTERM;
@@ -211,6 +243,8 @@ mega_status launch_run(const launch_plan *p, const launch_words *command, const 
     launch_relay_end(relay);
     *out = (launch_result){.exit_status = exit_status_of(&l, p->kind),
                            .interrupted = asked != 0 || launch_relay_is_stopped(relay),
-                           .asked_by = asked};
+                           .asked_by = asked,
+                           .killed_by = WIFSIGNALED(l.status) && !l.is_forced ? WTERMSIG(l.status) : 0,
+                           .given_up = l.given_up};
     return MEGA_OK;
 }

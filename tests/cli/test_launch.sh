@@ -207,6 +207,37 @@ engine saves mpirun 'mpirun (Open MPI) 4.1.4' 'trap "exit 0" USR1; printf "[1,0]
 until grep -q begun logs/rank_0.log; do sleep 0.02; done; kill -TERM $PPID; while :; do sleep 0.02; done'
 launch saves --nproc_per_node 2 --log_dir logs pretrain_gpt >out 2>err || note "a training that saved after a signal"
 
+# An engine that waits for ranks which it never started, or which have ended, is ended; one that is slow is not.
+a_rank="sh -c 'i=0; while [ \$((i = i + 1)) -lt 3000 ]; do sleep 0.02; done' $(readlink -f "$MEGALITH")"
+heard() { echo "i=0; until grep -q '$1' err || [ \$((i = i + 1)) -gt 2000 ]; do sleep 0.02; done"; }
+forever=$(heard 'what is never said')
+told=$(heard '1 s after the start not all ranks have joined in MPI_Init (2 of 2 run)')
+export MEGA_START_TIMEOUT=1
+engine stuck mpirun 'mpirun (Open MPI) 4.1.4' "echo no pipes >&2; $forever"
+launch stuck --nproc_per_node 2 pretrain_gpt >out 2>err
+[ $? -eq 1 ] || note "exit status of an engine that starts no rank"
+grep -qx 'no pipes' err && tail -n 1 err | grep -q '^megalith launch: error: the ranks could not all start, and .*stuck/mpirun went on waiting, so it was ended' ||
+    note "an engine that starts no rank"
+engine gone mpirun 'mpirun (Open MPI) 4.1.4' "trap '' TERM; $a_rank & $a_rank & $told; kill \$!; $forever"
+launch gone --nproc_per_node 2 pretrain_gpt >out 2>err
+[ $? -eq 1 ] || note "exit status where a rank ends before all have joined"
+tail -n 1 err | grep -q '^megalith launch: error: a rank ended before all had joined, and .* so it was ended' || note "a rank ends before all have joined"
+pgrep -f "^sh -c i=0; while .* $(readlink -f "$MEGALITH")" >/dev/null && note "a rank of an engine that was ended lives on"
+engine slow mpirun 'mpirun (Open MPI) 4.1.4' "$a_rank & one=\$!; $a_rank & echo a warning >&2; $told; printf '[1,0]<stdout>:\\035R\n[1,0]<stdout>:well\n'; kill \$one \$!"
+launch slow --nproc_per_node 2 pretrain_gpt >out 2>err || note "a slow start"
+grep -qx '.0. well' out || note "a slow start: its output"
+engine silent mpirun 'mpirun (Open MPI) 4.1.4' "trap '' TERM; $(heard 'not all ranks have joined'); kill -INT \$PPID
+    $(heard 'interrupted by Ctrl-C'); kill -INT \$PPID; $forever"
+launch silent --nproc_per_node 2 pretrain_gpt >out 2>err
+[ $? -eq 130 ] || note "Ctrl-C twice while no rank starts"
+tail -n 1 err | grep -q 'ended by a signal: Ctrl-C' || note "Ctrl-C twice while no rank starts: the last line"
+unset MEGA_START_TIMEOUT
+engine killed mpirun 'mpirun (Open MPI) 4.1.4' 'kill -9 $$'
+launch killed --nproc_per_node 2 pretrain_gpt >out 2>err
+[ $? -eq 137 ] || note "exit status of an engine that was killed"
+tail -n 1 err | grep -q '^megalith launch: error: .*killed/mpirun was ended by signal 9 (Killed), sent from outside or by the system when memory ran out' ||
+    note "an engine that was killed"
+
 # The engine's words about a host that it did not reach are not the last.
 engine lost mpirun 'mpirun (Open MPI) 4.1.4' 'echo "ssh: Could not resolve hostname worker-1: Name or service not known" >&2; echo "ORTE was unable to reliably start one or more daemons." >&2; exit 1'
 printf '#!/bin/sh\nfor word; do [ "$word" != worker-1 ] || { echo "ssh: Could not resolve hostname worker-1" >&2; exit 255; }; done\n' >lost/ssh

@@ -1,0 +1,150 @@
+/* Whether the ranks come to be. Until rank 0 has said that all are there, an engine that met an error may wait for ever
+ * for ranks that it never started, or that have ended: the processes below it on this host show it. */
+#include "launch.h"
+#include "megalith/threads.h"
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define START_S 30.0 /* until the user hears what is waited for; MEGA_START_TIMEOUT says otherwise */
+/* Of that time: how often processes are looked at, and how long no rank runs that could become ready. An engine that
+ * is to end does so in far less. */
+#define LOOK     (1.0 / 30)
+#define HOPELESS (1.0 / 3)
+
+typedef struct process {
+    pid_t id, parent;
+    bool is_below; /* the engine */
+} process;
+
+static bool read_process(process *out, const char *name)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%.20s/stat", name);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0) close(fd);
+    if (n <= 0) return false;
+    text[n] = '\0';
+    const char *after_name = strrchr(text, ')');
+    int parent = 0;
+    if (after_name == NULL || sscanf(after_name, ") %*c %d", &parent) != 1) return false;
+    *out = (process){.id = (pid_t)atoi(name), .parent = (pid_t)parent};
+    return true;
+}
+
+/* All processes, in the order of /proc. */
+static size_t read_processes(mega_buffer *out)
+{
+    DIR *folder = opendir("/proc");
+    process one;
+    for (struct dirent *e; folder != NULL && (e = readdir(folder)) != NULL;)
+        if (isdigit((unsigned char)e->d_name[0]) && read_process(&one, e->d_name))
+            mega_buffer_append(out, &one, sizeof one);
+    if (folder != NULL) closedir(folder);
+    return out->failed ? 0 : out->size / sizeof one;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const pid_t x = ((const process *)a)->id, y = ((const process *)b)->id;
+    return (x > y) - (x < y);
+}
+
+/* Marks what the engine started, directly or not. */
+static void mark_below(process *all, size_t n, pid_t engine)
+{
+    if (n > 0) qsort(all, n, sizeof *all, by_id);
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (size_t i = 0; i < n; i++) {
+            const process key = {.id = all[i].parent};
+            const process *parent = all[i].is_below ? NULL : bsearch(&key, all, n, sizeof *all, by_id);
+            if (parent == NULL || (parent->id != engine && !parent->is_below)) continue;
+            all[i].is_below = changed = true;
+        }
+    }
+}
+
+/* Its command line holds this program's name as a word; a tool such as valgrind may come first. */
+static bool is_rank(pid_t id, const char *program)
+{
+    char path[64], text[8192];
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)id);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0) close(fd);
+    if (n <= 0) return false;
+    text[n] = '\0';
+    for (const char *word = text; word < text + n; word += strlen(word) + 1)
+        if (strcmp(word, program) == 0) return true;
+    return false;
+}
+
+/* The ranks of this host that run; kills: every process below the engine is killed. */
+static int look_below(pid_t engine, const char *program, bool kills)
+{
+    mega_buffer list = {0};
+    const size_t n = read_processes(&list);
+    process *all = (process *)(void *)list.data;
+    int ranks = 0;
+    mark_below(all, n, engine);
+    for (size_t i = 0; i < n; i++) {
+        if (!all[i].is_below) continue;
+        if (kills) kill(all[i].id, SIGKILL);
+        else
+            ranks += is_rank(all[i].id, program);
+    }
+    mega_buffer_fini(&list);
+    return ranks;
+}
+
+void launch_watch_kill(pid_t engine)
+{
+    look_below(engine, "", true);
+    kill(-engine, SIGKILL);
+}
+
+static double start_timeout(void)
+{
+    const char *value = getenv("MEGA_START_TIMEOUT");
+    const double seconds = value != NULL ? atof(value) : 0;
+    return seconds > 0 ? seconds : START_S;
+}
+
+static void tell_waiting(const launch_watch *w, const launch_plan *p, bool sees_ranks)
+{
+    char running[64] = "";
+    if (sees_ranks) snprintf(running, sizeof running, " (%d of %d run)", w->ranks, p->world);
+    fprintf(stderr,
+            "megalith launch: %g s after the start not all ranks have joined in MPI_Init%s; still waiting. Ctrl-C ends "
+            "the run\n",
+            w->timeout, running);
+}
+
+bool launch_watch_gives_up(launch_watch *w, const launch_plan *p, const launch_relay *relay, pid_t engine)
+{
+    const double now = mega_time_now();
+    const bool sees_ranks = p->hosts <= 1 && p->kind != LAUNCH_SLURM; /* else they run elsewhere */
+    if (w->began == 0) {
+        w->began = w->looked = now;
+        w->timeout = start_timeout();
+    }
+    if (now - w->looked < LOOK * w->timeout) return false;
+    w->looked = now;
+    if (sees_ranks) w->ranks = look_below(engine, p->program, false);
+    if (w->ranks > w->most) w->most = w->ranks;
+    if (now - w->began > w->timeout && !w->has_told) {
+        tell_waiting(w, p, sees_ranks);
+        w->has_told = true;
+    }
+    const bool is_hopeless = w->ranks < w->most || (w->ranks == 0 && launch_relay_engine_complains(relay));
+    if (!sees_ranks || !is_hopeless) w->hopeless_since = 0;
+    else if (w->hopeless_since == 0)
+        w->hopeless_since = now;
+    return w->hopeless_since > 0 && now - w->hopeless_since > HOPELESS * w->timeout;
+}
