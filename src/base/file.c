@@ -6,11 +6,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 static _Thread_local mega_file_observer *current_observer;
@@ -101,22 +103,52 @@ mega_status mega_file_too_large(const char *path, const char *verb, int64_t writ
                      remedy(error));
 }
 
-mega_status mega_file_open_to_read(int *out, struct stat *info, const char *path)
+static mega_status refuse_kind(const char *path, mode_t mode)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return mega_file_refused(path, "open for reading");
-    if (fstat(fd, info) != 0) {
-        const mega_status st = mega_file_refused(path, "ask for its size");
-        close(fd);
-        return st;
-    }
-    if (S_ISDIR(info->st_mode)) {
-        close(fd);
+    const char *kind = S_ISFIFO(mode) ? "a named pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
+    if (S_ISDIR(mode)) {
         errno = EISDIR;
         return mega_file_refused(path, "open for reading");
     }
-    *out = fd;
-    return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_IO, "%s: this is %s, not a file; give a file, or copy what it holds into one", path,
+                     kind);
+}
+
+/* A pipe of the shell's `<(command)` or of /dev/stdin: it has a writer, and no name of its own. */
+static bool is_anonymous_pipe(int fd, mode_t mode)
+{
+    struct statfs fs;
+    return S_ISFIFO(mode) && fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
+}
+
+/* /dev/null, and a terminal of a user who types. */
+static bool is_harmless_device(int fd, const struct stat *info)
+{
+    struct stat null;
+    if (!S_ISCHR(info->st_mode)) return false;
+    return isatty(fd) || (stat("/dev/null", &null) == 0 && null.st_rdev == info->st_rdev);
+}
+
+static mega_status check_kind(int fd, struct stat *info, const char *path)
+{
+    if (fstat(fd, info) != 0) return mega_file_refused(path, "ask for its size");
+    const bool is_pipe = is_anonymous_pipe(fd, info->st_mode);
+    if (S_ISREG(info->st_mode) || is_harmless_device(fd, info)) return MEGA_OK;
+    if (!is_pipe) return refuse_kind(path, info->st_mode);
+    return fcntl(fd, F_SETFL, 0) == 0 ? MEGA_OK : mega_file_refused(path, "open for reading");
+}
+
+/* A named pipe would wait in open() for a writer, so nothing waits there. */
+mega_status mega_file_open_to_read(int *out, struct stat *info, const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 && errno == ENXIO && stat(path, info) == 0) return refuse_kind(path, info->st_mode);
+    if (fd < 0) return mega_file_refused(path, "open for reading");
+    const mega_status st = check_kind(fd, info, path);
+    if (st == MEGA_OK) *out = fd;
+    else
+        close(fd);
+    return st;
 }
 
 /* Reads to the end of the file; the size at opening is a first guess, pipes and /proc say 0. */

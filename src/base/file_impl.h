@@ -10,7 +10,8 @@ mega_status mega_file_refused(const char *path, const char *verb);
 
 /* Likewise for a folder in which no file can be created; it is named by its full path. */
 mega_status mega_folder_refused(const char *path);
-/* Opens a file, not a folder, with its size and the like in *info. */
+/* Opens a file, with its size and the like in *info. Folders, named pipes, sockets and devices are refused; the pipe of
+ * a shell's `<(command)`, /dev/null and a terminal are not. Every reader of whole files opens them here. */
 mega_status mega_file_open_to_read(int *out, struct stat *info, const char *path);
 /* The same while a file is written: a full disk, or a limit on the size of files, is told with what the file needs in
  * all (or more, where that is not known yet), what of it is written, and what a full file system has left. */

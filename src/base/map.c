@@ -140,6 +140,8 @@ mega_status mega_map_open(mega_map *out, const char *path)
     MEGA_TRY(mega_file_open_to_read(&fd, &info, path));
     mega_map map = {.size = (size_t)info.st_size};
     mega_status st = MEGA_OK;
+    if (S_ISFIFO(info.st_mode))
+        st = MEGA_FAIL(MEGA_ERR_IO, "%s: this is a pipe, and its content is needed more than once; give a file", path);
     if (map.size > 0) {
         void *data = mmap(NULL, map.size, PROT_READ, MAP_SHARED, fd, 0);
         if (data == MAP_FAILED) st = mega_file_refused(path, "map into memory");

@@ -15,7 +15,7 @@ typedef struct ends {
 
 static bool read_ends(const char *path, ends *out)
 {
-    FILE *f = fopen(path, "rb");
+    FILE *f = mega_file_is_regular(path) ? fopen(path, "rb") : NULL;
     if (f == NULL) return false;
     out->head[fread(out->head, 1, HEAD, f)] = '\0';
     if (fseek(f, -TAIL, SEEK_END) != 0) rewind(f);

@@ -4,6 +4,8 @@
 #include "commands.h"
 #include "megalith/encoding.h"
 #include "megalith/file.h"
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,13 +40,23 @@ static int64_t count_characters(const char *text, size_t n)
     return count;
 }
 
-static mega_status read_stream(mega_buffer *out, FILE *stream)
+static mega_status read_stream(mega_buffer *out, FILE *stream, const char *name)
 {
     char block[65536];
     size_t n;
     while ((n = fread(block, 1, sizeof block, stream)) > 0) mega_buffer_append(out, block, n);
-    if (ferror(stream)) return MEGA_FAIL(MEGA_ERR_IO, "standard input cannot be read");
+    if (ferror(stream)) return MEGA_FAIL(MEGA_ERR_IO, "%s: cannot be read: %s", name, strerror(errno));
     return mega_buffer_check(out, "the text");
+}
+
+/* Named pipes, too: their writer may come later. */
+static mega_status read_file(mega_buffer *out, const char *path)
+{
+    FILE *f = fopen(path, "r");
+    if (f == NULL) return MEGA_FAIL(MEGA_ERR_NOT_FOUND, "--input %s: cannot be opened: %s", path, strerror(errno));
+    const mega_status st = read_stream(out, f, path);
+    fclose(f);
+    return st;
 }
 
 /* The words behind the options, --text, --input, or standard input. */
@@ -57,15 +69,11 @@ static mega_status read_text(mega_buffer *out, const mega_config *cfg)
     if (o->text != NULL) mega_buffer_puts(out, o->text);
     for (size_t i = 0; i < cfg->positional.count; i++)
         mega_buffer_printf(out, "%s%s", i == 0 ? "" : " ", cfg->positional.item[i]);
-    if (sources == 0 || (o->input != NULL && strcmp(o->input, "-") == 0)) return read_stream(out, stdin);
+    if (sources == 0 || (o->input != NULL && strcmp(o->input, "-") == 0))
+        return read_stream(out, stdin, "standard input");
     if (o->input != NULL) {
-        char *text = NULL;
-        size_t size = 0;
-        MEGA_TRY(mega_file_read(&text, &size, o->input));
-        const mega_status st = mega_encoding_check(o->input, text, size);
-        if (st == MEGA_OK) mega_buffer_append(out, text, size);
-        mega_free(text);
-        if (st != MEGA_OK) return st;
+        MEGA_TRY(read_file(out, o->input));
+        if (out->size > 0) MEGA_TRY(mega_encoding_check(o->input, out->data, out->size));
     }
     return mega_buffer_check(out, "the text");
 }

@@ -47,6 +47,21 @@ head -c 100 text_text_document.bin >short_text_document.bin
 cp text_text_document.idx short_text_document.idx
 mistake "cut data" 'short_text_document.bin: found 100 bytes, expected' "${small[@]}" --data-path short_text_document
 grep -q 'building GPT model' <<<"$refused" && note "the cut data were found after the model was built"
+# A named pipe in the place of a file is an error at once; open() would wait for its writer for ever.
+piped() { # FILE ARGS…: timeout's 124 is not among the statuses of a mistake
+    mv "$1" kept && mkfifo "$1"
+    local text status
+    text=$(timeout 60 "$MEGALITH" pretrain_gpt "${small[@]}" "${data[@]}" "${@:2}" 2>&1 </dev/null)
+    status=$?
+    [ $status -eq 1 ] && [[ $text = *"$1: this is a named pipe, not a file"* ]] || note "a pipe for $1: exit status $status: $text"
+    rm "$1" && mv kept "$1"
+}
+piped text_text_document.idx
+piped text_text_document.bin
+piped chars.json --tokenizer-type CharTokenizer --vocab-file chars.json
+for file in latest_checkpointed_iteration.txt iter_0000004/config.json iter_0000004/model.safetensors iter_0000004/state/run.json; do
+    piped good/$file --load good
+done
 mistake "no training share" '--split 0,100,0|no documents for training' "${small[@]}" --data-path text_text_document --split 0,100,0
 mistake "another network" 'good/iter_0000004|--num-layers is 3 here, 2 in the checkpoint|--hidden-size is 64 here, 32|--use-checkpoint-args' \
     "${small[@]}" "${data[@]}" --load good --num-layers 3 --hidden-size 64

@@ -96,6 +96,36 @@ static void refusals_name_path_and_reason(void **state)
     assert_int_equal(mega_tree_remove(missing), MEGA_OK);
 }
 
+/* What would wait for ever in open(), or never end, is no file; what a shell makes of `<(command)` is as good as one. */
+static void pipes_and_devices_are_no_files(void **state)
+{
+    (void)state;
+    const char *const named = mega_kit_path(mega_kit_temp_folder(), "pipe");
+    char *text = NULL, path[32];
+    mega_map map = {0};
+    int ends[2];
+    assert_int_equal(mkfifo(named, 0600), 0);
+    const char *const refused[] = {named, "/dev/zero"}, *const said[] = {"a named pipe", "a device"};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(mega_file_read(&text, NULL, refused[i]), MEGA_ERR_IO);
+        assert_non_null(strstr(mega_error_message(), refused[i]));
+        assert_non_null(strstr(mega_error_message(), said[i]));
+        assert_int_equal(mega_map_open(&map, refused[i]), MEGA_ERR_IO);
+    }
+    assert_int_equal(pipe(ends), 0);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    assert_int_equal(mega_map_open(&map, path), MEGA_ERR_IO);
+    assert_int_equal(write(ends[1], "text", 4), 4);
+    close(ends[1]);
+    assert_int_equal(mega_file_read(&text, NULL, path), MEGA_OK);
+    assert_string_equal(text, "text");
+    mega_free(text);
+    close(ends[0]);
+    assert_int_equal(mega_file_read(&text, NULL, "/dev/null"), MEGA_OK);
+    assert_string_equal(text, "");
+    mega_free(text);
+}
+
 static void folders_are_made_listed_and_removed(void **state)
 {
     (void)state;
@@ -524,6 +554,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(read_and_map_give_the_bytes),
         cmocka_unit_test(refusals_name_path_and_reason),
+        cmocka_unit_test(pipes_and_devices_are_no_files),
         cmocka_unit_test(folders_are_made_listed_and_removed),
         cmocka_unit_test(exchange_and_rename),
         cmocka_unit_test(large_writer_tells_a_full_disk),
