@@ -6,6 +6,7 @@
 #include "megalith/documents.h"
 #include "megalith/file.h"
 #include "megalith/generate.h"
+#include "megalith/lock.h"
 #include <stdio.h>
 
 /* One sequence of a round: its prompt and what is shown of it. */
@@ -20,6 +21,7 @@ typedef struct sequence {
 /* A file of answers. Zero-initialised is valid and closed. */
 typedef struct generate_output {
     mega_writer *writer; /* NULL: closed */
+    mega_lock *lock;     /* NULL of pipes and devices; held until the end of the command */
     const char *path;    /* borrowed */
     bool is_new;         /* was not there before */
     bool begun;          /* holds this run's answers and no others */
@@ -65,7 +67,8 @@ mega_status generate_from_lines(session *s, FILE *file, bool ask); /* the first 
 /* generate_files.c. Each answer is written at once and whole. close: at the end of a run, "WHAT are in PATH"; an output
  * that is not open is passed over. keep: after an error, what was written stays and the error too; a file that was made
  * for nothing goes. */
-mega_status generate_output_open(generate_output *o, const char *path);
+mega_status generate_output_open(generate_output *o, const char *option, const char *path);
+mega_status generate_output_check(const char *option, const char *path); /* would another process be in its way? */
 mega_status generate_output_write(generate_output *o, const char *text);
 mega_status generate_output_close(generate_output *o, const char *what);
 void generate_output_keep(generate_output *o);

@@ -3,11 +3,41 @@
 #include "generate.h"
 #include "megalith/log.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-/* Opened without emptying it: a run that ends before its first answer must not cost those of an earlier one. */
-mega_status generate_output_open(generate_output *o, const char *path)
+/* Of a file by any of its names; what is no file (a pipe, /dev/null) needs none. out NULL: only looks whether it is
+ * free.
+ */
+static mega_status take_lock(mega_lock **out, const char *option, const char *path)
 {
+    const bool is_there = mega_file_exists(path);
+    if (is_there && !mega_file_is_regular(path)) return MEGA_OK;
+    char *real = is_there ? realpath(path, NULL) : NULL;
+    char *subject = mega_format("%s %s", option, path), *lock = mega_format("%s.lock", real != NULL ? real : path);
+    char *remedy = mega_format("choose another %s", option);
+    const mega_lock_request r = {.path = lock, .subject = subject, .remedy = remedy};
+    mega_status st = MEGA_OK;
+    if (subject == NULL || lock == NULL || remedy == NULL)
+        st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s %s: no memory for its lock", option, path);
+    else
+        st = out != NULL ? mega_lock_acquire(out, &r) : mega_lock_probe(&r);
+    mega_free(remedy);
+    mega_free(lock);
+    mega_free(subject);
+    free(real);
+    return st;
+}
+
+mega_status generate_output_check(const char *option, const char *path)
+{
+    return path != NULL ? take_lock(NULL, option, path) : MEGA_OK;
+}
+
+/* Opened without emptying it: a run that ends before its first answer must not cost those of an earlier one. */
+mega_status generate_output_open(generate_output *o, const char *option, const char *path)
+{
+    MEGA_TRY(take_lock(&o->lock, option, path));
     o->path = path;
     o->is_new = !mega_file_exists(path);
     return mega_writer_append_to(&o->writer, path);
@@ -46,7 +76,7 @@ mega_status generate_output_close(generate_output *o, const char *what)
     return MEGA_OK;
 }
 
-void generate_output_keep(generate_output *o)
+static void keep(generate_output *o)
 {
     mega_error_record why;
     if (o->writer == NULL) return;
@@ -61,4 +91,11 @@ void generate_output_keep(generate_output *o)
                       o->count == 1 ? "is" : "are", o->path);
     }
     o->writer = NULL;
+}
+
+void generate_output_keep(generate_output *o)
+{
+    keep(o);
+    mega_lock_release(o->lock);
+    o->lock = NULL;
 }

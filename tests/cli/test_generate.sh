@@ -81,14 +81,25 @@ generate --sample-input-file prompts.txt --genfile full >out && fail "a full dis
 [ -L full ] && cmp -s prompts.txt.out earlier.out || fail "an error before the first answer costs an output of an earlier run"
 mkfifo asked
 "$MEGALITH" generate_samples_gpt --load model --out-seq-length 12 --sample-input-file asked --sample-output-file cut.out --genfile cut.json >out 2>err &
+asked=$!
 exec 9>asked
 printf 'ab\ncd\n' >&9
 for _ in $(seq 100); do
     [ "$(grep -ac '^Context:' cut.out 2>/dev/null)" = 2 ] && break
     sleep 0.1
 done
-kill $! && wait $!
+# Meanwhile nobody else writes there, by whatever name, and nothing of what is there is lost.
+ln -s cut.json other-name
+for dry in '' --dry-run; do
+    for same in "--genfile cut.json" "--genfile other-name" "--sample-input-file prompts.txt --sample-output-file cut.out"; do
+        # shellcheck disable=SC2086
+        refuses "two runs with one output, $same $dry" ": process $asked on host $(uname -n) has been writing there since 20|choose another --" \
+            generate_samples_gpt --load model --out-seq-length 12 $same $([ "${same#--g}" = "$same" ] || echo --prompt ab) $dry
+    done
+done
+kill $asked && wait $asked
 exec 9>&-
+[ -z "$(find . -name '*.lock')" ] || fail "a lock is left: $(find . -name '*.lock')"
 cmp -s prompts.json cut.json || fail "after a signal: $(cat cut.json)"
 cmp -s prompts.txt.out cut.out || fail "after a signal: $(cat cut.out)"
 
