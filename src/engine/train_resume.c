@@ -145,13 +145,13 @@ static mega_status take_order(train_stored *s, const json_t *order)
     return MEGA_OK;
 }
 
-/* A run that saves elsewhere than where its checkpoint lies (SAVE or SAVE/iter_N) is a branch with an id of its own, or
- * it would cut the metrics of the run that it comes from. */
+/* A run that saves nowhere, or elsewhere than where its checkpoint lies (SAVE or SAVE/iter_N), is a branch with an id
+ * of its own, or it would cut the metrics of the run that it comes from. An evaluation is of that run. */
 static bool continues(const trainer *t)
 {
     char parent[PATH_MAX + 4];
     const mega_config *cfg = t->cfg;
-    if (cfg->save == NULL) return true;
+    if (cfg->save == NULL) return cfg->skip_train;
     snprintf(parent, sizeof parent, "%s/..", cfg->load);
     return mega_folder_same(cfg->load, cfg->save) || mega_folder_same(parent, cfg->save);
 }

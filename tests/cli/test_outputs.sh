@@ -23,7 +23,7 @@ cp m.jsonl second.jsonl
 train --load a --finetune --metrics-file m.jsonl
 starts_with m.jsonl second.jsonl "--finetune"
 [ "$(ids m.jsonl | wc -l)" = 3 ] || note "--finetune is a run of its own"
-train --load a/iter_0000002 --train-iters 4 --metrics-file m.jsonl
+train --load a/iter_0000002 --train-iters 4 --save a --metrics-file m.jsonl
 [ "$(ids m.jsonl | wc -l)" = 3 ] && [ "$(grep -c '"lm_loss"' m.jsonl)" = 12 ] || note "a resumed run adds to its own rows"
 [ "$(grep -F "$(ids first.jsonl)" m.jsonl | sed 's/, "[a-z]*_\(time_ms\|per_second\)": [^,]*//g' | cksum)" = \
     "$(sed 's/, "[a-z]*_\(time_ms\|per_second\)": [^,]*//g' first.jsonl | cksum)" ] || note "a resumed run has other rows"
@@ -32,6 +32,12 @@ train --load a/iter_0000002 --train-iters 4 --metrics-file m.jsonl
 cp first.jsonl branch.jsonl
 train --load a/iter_0000002 --train-iters 4 --save branch --metrics-file branch.jsonl
 starts_with branch.jsonl first.jsonl "a run that saves elsewhere"
+cp first.jsonl branch.jsonl
+train --load a/iter_0000002 --train-iters 4 --metrics-file branch.jsonl
+starts_with branch.jsonl first.jsonl "a run that saves nowhere"
+[ "$(ids branch.jsonl | wc -l)" = 2 ] || note "a run that saves nowhere has the id of the run that it comes from"
+train --load a/iter_0000002 --skip-train --metrics-file branch.jsonl
+[ "$(ids branch.jsonl | wc -l)" = 2 ] && [ "$(grep -c "$(cat a/run_id.txt).*" branch.jsonl)" -gt "$(wc -l <first.jsonl)" ] || note "an evaluation is of the run that it looks at"
 # A closed stream gives its number to no file of ours.
 "$MEGALITH" "${base[@]}" --log-interval 1 --metrics-file closed.jsonl >&- 2>>log
 [ "$(grep -vc '^{"iteration": ' closed.jsonl)" = 0 ] || note "log lines in a metrics file"
@@ -48,7 +54,7 @@ refuses "a run that is not there" 'none of its rows is of run "x"; it has rows o
 
 # --- a link stays, and its target gets the rows
 mkdir far && cp first.jsonl far/m.jsonl && ln -s far/m.jsonl link.jsonl
-train --load a/iter_0000002 --metrics-file link.jsonl
+train --load a/iter_0000002 --save a --metrics-file link.jsonl
 [ -L link.jsonl ] && [ "$(grep -c '"lm_loss"' far/m.jsonl)" = 4 ] || note "a link to the metrics file"
 # --- a pipe is written as it is
 mkfifo pipe && { cat pipe >piped & }
