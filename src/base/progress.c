@@ -12,6 +12,15 @@
 #define REDRAW_S      0.1
 #define PLAIN_S       60.0
 
+void mega_format_bytes(char *out, int size, double bytes)
+{
+    if (bytes < 1e3) snprintf(out, (size_t)size, "%.0f byte%s", bytes, bytes == 1 ? "" : "s");
+    else if (bytes < 1e6)
+        snprintf(out, (size_t)size, "%.1f kB", bytes * 1e-3);
+    else
+        snprintf(out, (size_t)size, "%.2f MB", bytes * 1e-6);
+}
+
 void mega_format_duration(char *out, int size, double seconds)
 {
     const size_t n = size > 0 ? (size_t)size : 0;

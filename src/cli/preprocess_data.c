@@ -69,12 +69,13 @@ static mega_status show_result(const mega_preprocess_job *job, const mega_prepro
 {
     int64_t tokens = 0;
     for (int k = 0; k < job->num_keys; k++) tokens += r->tokens[k];
-    char duration[32];
+    char duration[32], bytes[32], rate[32];
     mega_format_duration(duration, sizeof duration, r->seconds);
-    printf("%" PRId64 " document%s, %" PRId64 " tokens, %.2f bytes a token; %.2f MB of text in %s (%.2f MB/s)\n",
-           r->documents, r->documents == 1 ? "" : "s", tokens,
-           tokens > 0 ? (double)r->text_bytes / (double)tokens : 0.0, (double)r->text_bytes * 1e-6, duration,
-           r->seconds > 0 ? (double)r->text_bytes * 1e-6 / r->seconds : 0.0);
+    mega_format_bytes(bytes, sizeof bytes, (double)r->text_bytes);
+    mega_format_bytes(rate, sizeof rate, r->seconds > 0 ? (double)r->text_bytes / r->seconds : 0.0);
+    printf("%" PRId64 " document%s, %" PRId64 " tokens, %.2f bytes a token; %s of text in %s (%s/s)\n", r->documents,
+           r->documents == 1 ? "" : "s", tokens, tokens > 0 ? (double)r->text_bytes / (double)tokens : 0.0, bytes,
+           duration, rate);
     if (r->empty_documents > 0) printf("%" PRId64 " of them without a token\n", r->empty_documents);
     if (job->skip_bad_lines) printf("%" PRId64 " bad line%s left out\n", r->bad_lines, r->bad_lines == 1 ? "" : "s");
     for (int k = 0; k < job->num_keys; k++) {

@@ -71,10 +71,11 @@ static void show_result(const mega_config *cfg, const mega_tokenizer *t, const m
     const char *folder = cfg->train_tokenizer.output;
     const bool bpe = strcmp(mega_tokenizer_type(t), "GPT2BPETokenizer") == 0;
     const long long size = (long long)mega_tokenizer_size(t), wanted = (long long)cfg->train_tokenizer.vocab_size;
-    char duration[32];
+    char duration[32], bytes[32];
     mega_format_duration(duration, sizeof duration, seconds);
-    printf("%lld document%s, %.2f MB of text in %s\n", (long long)counts->documents, counts->documents == 1 ? "" : "s",
-           (double)counts->text_bytes * 1e-6, duration);
+    mega_format_bytes(bytes, sizeof bytes, (double)counts->text_bytes);
+    printf("%lld document%s, %s of text in %s\n", (long long)counts->documents, counts->documents == 1 ? "" : "s",
+           bytes, duration);
     if (cfg->train_tokenizer.on_bad_line == MEGA_BAD_LINE_SKIP)
         printf("%lld bad line%s left out\n", (long long)counts->bad_lines, counts->bad_lines == 1 ? "" : "s");
     if (bpe && size < wanted)

@@ -388,7 +388,7 @@ static const option_row nanogpt_rows[] = {
     {ALIAS("num_iters", KIND_INT, "train-iters")},
     {ALIAS("beta1", KIND_FLOAT, "adam-beta1")},
     {ALIAS("beta2", KIND_FLOAT, "adam-beta2")},
-    {BY_VALUE("decay_lr", KIND_BOOL, "True:|true:|1:|False:lr-decay-style=constant|false:lr-decay-style=constant|0:lr-decay-style=constant", "decay is linear here, nanoGPT's is --lr-decay-style cosine; False is --lr-decay-style constant")},
+    {BY_VALUE("decay_lr", KIND_BOOL, "True:|true:|1:|False:lr-decay-style=constant|false:lr-decay-style=constant|0:lr-decay-style=constant", "True is a schedule (nanoGPT's is --lr-decay-style cosine), False a constant rate")},
     {ALIAS("final_lr", KIND_FLOAT, "min-lr")},
     {LATER("learning_rate_decay_frac", KIND_FLOAT, NULL, "use --min-lr")},
     {ALIAS("wd", KIND_FLOAT, "weight-decay")},

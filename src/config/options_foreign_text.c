@@ -144,7 +144,7 @@ static const option_row foreign_generation_rows[] = {
     {LATER("return_logprobs", KIND_BOOL, NULL, "text alone is returned; megalith tasks measures losses")},
     {LATER("logprobs", KIND_BOOL, NULL, "text alone is returned; megalith tasks measures losses")},
     {LATER("output_scores", KIND_BOOL, NULL, "text alone is returned; megalith tasks measures losses")},
-    {LATER("echo", KIND_BOOL, NULL, "text alone is returned; megalith tasks measures losses")},
+    {LATER("echo", KIND_BOOL, "true|True|1", "texts begin with their prompt, on standard output and in --genfile; leave it out (--sample-output-file keeps both apart)")},
     {LATER("stop_on_eol", KIND_BOOL, NULL, "a text ends at the end of document or at --out-seq-length")},
     {LATER("stop_on_double_eol", KIND_BOOL, NULL, "a text ends at the end of document or at --out-seq-length")},
     {LATER("prevent_newline_after_colon", KIND_BOOL, NULL, "every token may be drawn; leave it out")},

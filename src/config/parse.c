@@ -96,6 +96,12 @@ static const char *case_names(parser *p, const option_row *row)
     return names;
 }
 
+static void add_read_as(parser *p, const char *typed, const char *meaning)
+{
+    p->read_as =
+        mega_config_text(p->cfg, "%s%s%s -> %s", p->read_as, p->read_as[0] != '\0' ? ", " : "", typed, meaning);
+}
+
 /* A name alone goes into the one line for all; what else is to be said has its own. */
 static void note_renamed(parser *p, const option_row *row, const char *typed)
 {
@@ -103,8 +109,24 @@ static void note_renamed(parser *p, const option_row *row, const char *typed)
     if (strncmp(row->remark, alias, sizeof alias - 1) != 0 || strpbrk(row->remark + sizeof alias - 1, " ,;") != NULL)
         mega_info("%s: %s", typed, row->remark);
     else
-        p->read_as = mega_config_text(p->cfg, "%s%s%s -> --%s", p->read_as, p->read_as[0] != '\0' ? ", " : "", typed,
-                                      row->remark + sizeof alias - 1);
+        add_read_as(p, typed, mega_config_text(p->cfg, "--%s", row->remark + sizeof alias - 1));
+}
+
+/* "--dtype bfloat16 -> --bf16": what the value was taken for. */
+static void note_case(parser *p, const char *typed, const char *parts)
+{
+    const char *meaning = "";
+    for (const char *part = parts; *part != '\0' && *part != '|';) {
+        const size_t length = strcspn(part, ";|"), name = strcspn(part, "=;|");
+        const size_t index = mega_option_find(part, name, p->command);
+        const option_kind kind = index != SIZE_MAX ? mega_option_row(index)->kind : KIND_ANY;
+        const bool has_value = name < length && kind != KIND_FLAG && kind != KIND_OFF;
+        meaning = mega_config_text(p->cfg, "%s%s--%.*s%s%.*s", meaning, meaning[0] != '\0' ? " " : "", (int)name, part,
+                                   has_value ? " " : "", has_value ? (int)(length - name - 1) : 0,
+                                   name < length ? part + name + 1 : "");
+        part += length + (part[length] == ';');
+    }
+    add_read_as(p, typed, meaning[0] != '\0' ? meaning : "the default");
 }
 
 static void apply_renamed(parser *p, const option_row *row, const char *typed, const char *const *values, size_t count,
@@ -112,11 +134,14 @@ static void apply_renamed(parser *p, const option_row *row, const char *typed, c
 {
     if (row->cases != NULL) {
         const char *parts = parts_of_case(row, values[0]);
-        if (parts != NULL)
-            apply_parts(p, parts, mega_config_text(p->cfg, "%s %s", typed, values[0]), values, 0, position);
-        else
+        if (parts != NULL) {
+            const char *given = mega_config_text(p->cfg, "%s %s", typed, values[0]);
+            note_case(p, given, parts);
+            apply_parts(p, parts, given, values, 0, position);
+        } else {
             mega_config_problem(p->cfg, MEGA_ERR_UNSUPPORTED, "%s %s is not built yet; known are %s (%s)", typed,
                                 values[0], case_names(p, row), row->remark);
+        }
         return;
     }
     if (row->kind == KIND_BOOL && count == 1) {
@@ -165,7 +190,7 @@ static void apply(parser *p, size_t index, const char *typed, const char *const 
     const char *text = count > 0 ? joined(p->cfg, values, count) : NULL;
     if (count > 0 && text == NULL) return;
     if (row->answer == ANSWER_RENAMED) {
-        note_renamed(p, row, typed);
+        if (row->cases == NULL) note_renamed(p, row, typed);
         apply_renamed(p, row, typed, values, count, position);
         return;
     }
@@ -358,6 +383,26 @@ static void take_option(parser *p, char *word)
     }
 }
 
+/* nanoGPT's schedule is a cosine, whatever its options say; the default here is Megatron's. */
+static void note_decay_of_nanogpt(parser *p)
+{
+    static const char *const names[] = {"warmup_iters", "lr_decay_iters", "min_lr", "max_iters", "decay_lr"};
+    const mega_config *cfg = p->cfg;
+    if (mega_config_was_set(cfg, "lr_decay_style") || cfg->lr_decay_style != MEGA_LR_LINEAR) return;
+    for (int i = 1; i < p->argc; i++) {
+        if (strncmp(p->argv[i], "--", 2) != 0) continue;
+        for (size_t k = 0; k < ROW_COUNT(names); k++) {
+            const size_t n = strlen(names[k]);
+            const char *end = p->argv[i] + 2 + n;
+            if (strncmp(p->argv[i] + 2, names[k], n) != 0 || (*end != '\0' && *end != '=')) continue;
+            mega_info("--%s: the learning rate decays linearly here, as in Megatron; give --lr-decay-style cosine for "
+                      "the curve of nanoGPT",
+                      names[k]);
+            return;
+        }
+    }
+}
+
 /* A checkpoint will say what the network looks like: its rules wait for mega_config_check. */
 static bool shape_comes_later(const mega_config *cfg)
 {
@@ -381,6 +426,7 @@ mega_status mega_config_read(mega_config *cfg, const char *command, int argc, ch
             take_positional(&p, argv[p.at]);
     }
     if (p.read_as[0] != '\0') mega_info("read as: %s", p.read_as);
+    note_decay_of_nanogpt(&p);
     mega_config_apply_preset(cfg);
     if (cfg->state->problems > 0) cfg->state->faulty = MEGA_TOPIC_OPTIONS;
     mega_config_derive(cfg);

@@ -199,9 +199,14 @@ void mega_rule_tokenize_input(mega_config *cfg)
 void mega_rule_reads(mega_config *cfg)
 {
     if (cfg->load != NULL && !is_hidden(cfg, "--load", cfg->load) && !mega_folder_exists(cfg->load)) {
+        const bool is_file = mega_file_exists(cfg->load);
+        mega_buffer near = {0};
+        if (!is_file) mega_config_put_near(&near, cfg->load);
         mega_config_problem(cfg, MEGA_ERR_NOT_FOUND,
-                            "--load %s: %s; expected a folder of checkpoints, or a Hugging Face GPT-2 folder",
-                            cfg->load, mega_file_exists(cfg->load) ? "it is a file" : "there is no such folder");
+                            "--load %s: %s%s; expected a folder of checkpoints, or a Hugging Face GPT-2 folder",
+                            cfg->load, is_file ? "it is a file" : "there is no such folder",
+                            near.data != NULL ? near.data : "");
+        mega_buffer_fini(&near);
     }
     check_file(cfg, "--vocab-file", cfg->vocab_file, "vocab.json or tokenizer.json");
     check_file(cfg, "--merge-file", cfg->merge_file, "merges.txt");

@@ -1,6 +1,8 @@
 /* The nearest name to a mistyped one: optimal string alignment distance, - and _ being equal, letters without case. */
 #include "config_impl.h"
+#include "megalith/file.h"
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LONGEST 64
@@ -67,4 +69,47 @@ const char *mega_config_nearest(const char *typed, const char *const *names, siz
         }
     }
     return best;
+}
+
+#define ITERATION "iter_"
+enum { MOST_ITERATIONS = 8 };
+
+static bool is_iteration(const char *name)
+{
+    const char *digits = name + sizeof ITERATION - 1;
+    return strncmp(name, ITERATION, sizeof ITERATION - 1) == 0 && *digits != '\0' &&
+           digits[strspn(digits, "0123456789")] == '\0';
+}
+
+/* The newest of them. */
+static bool put_iterations(mega_buffer *out, const char *above, const mega_names *names)
+{
+    size_t count = 0, passed = 0;
+    for (size_t i = 0; i < names->count; i++) count += is_iteration(names->name[i]);
+    if (count == 0) return false;
+    mega_buffer_printf(out, " (%s holds iteration%s ", above, count == 1 ? "" : "s");
+    for (size_t i = 0; i < names->count; i++) {
+        if (!is_iteration(names->name[i]) || passed++ + MOST_ITERATIONS < count) continue;
+        if (passed > 1) mega_buffer_puts(out, passed + MOST_ITERATIONS == count + 1 ? "…, " : ", ");
+        mega_buffer_printf(out, "%lld", strtoll(names->name[i] + sizeof ITERATION - 1, NULL, 10));
+    }
+    return mega_buffer_puts(out, ")");
+}
+
+void mega_config_put_near(mega_buffer *out, const char *folder)
+{
+    mega_names names = {0};
+    const char *slash = strchr(folder, '/'), *base = mega_path_base(folder);
+    char *above = mega_path_folder(folder);
+    if (above != NULL && mega_folder_exists(above) && mega_folder_list(&names, above) == MEGA_OK) {
+        const char *near = mega_config_nearest(base, (const char *const *)names.name, names.count);
+        const bool is_listed =
+            strncmp(base, ITERATION, sizeof ITERATION - 1) == 0 && put_iterations(out, above, &names);
+        if (!is_listed && near != NULL) mega_buffer_printf(out, " (did you mean %s?)", near);
+        mega_names_fini(&names);
+    } else if (slash != NULL && slash != folder && strchr(slash + 1, '/') == NULL && folder[0] != '.') {
+        mega_buffer_puts(out, " (nothing is downloaded from the Hugging Face hub: download the model first)");
+    }
+    mega_error_clear();
+    mega_free(above);
 }

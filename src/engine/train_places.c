@@ -42,29 +42,12 @@ static const char *needs_checkpoint(const mega_config *cfg, const char **purpose
     return cfg->exit_on_missing_checkpoint ? "--exit-on-missing-checkpoint" : NULL;
 }
 
-/* A name beside it that was probably meant; "openai-community/gpt2" is one of the hub. */
-static void put_missing(mega_buffer *out, const char *folder)
-{
-    mega_names names = {0};
-    const char *slash = strchr(folder, '/');
-    char *above = mega_path_folder(folder);
-    mega_buffer_puts(out, "there is no such folder");
-    if (above != NULL && mega_folder_exists(above) && mega_folder_list(&names, above) == MEGA_OK) {
-        const char *near = mega_config_nearest(mega_path_base(folder), (const char *const *)names.name, names.count);
-        if (near != NULL) mega_buffer_printf(out, " (did you mean %s?)", near);
-        mega_names_fini(&names);
-    } else if (slash != NULL && slash != folder && strchr(slash + 1, '/') == NULL && folder[0] != '.') {
-        mega_buffer_puts(out, " (nothing is downloaded from the Hugging Face hub: download the model first)");
-    }
-    mega_error_clear();
-    mega_free(above);
-}
-
 static mega_status put_found(mega_buffer *out, const char *folder)
 {
     mega_names names = {0};
     if (!mega_folder_exists(folder)) {
-        put_missing(out, folder);
+        mega_buffer_puts(out, "there is no such folder");
+        mega_config_put_near(out, folder);
         return MEGA_OK;
     }
     MEGA_TRY(mega_folder_list(&names, folder));

@@ -87,7 +87,7 @@ for option in --finetune --skip-train --use-checkpoint-args; do # none of them m
     grep -q 'building GPT model' log && note "$option: the name was looked at after the model was built"
     mistake "$option of an empty folder" "--load void: found an empty folder, and $option" "${small[@]}" "${data[@]}" --load void $option
 done
-mistake "an iteration that is not there" '--load good/iter_0000009: there is no such folder (did you mean iter_0000|expected a --save folder|name one that is there' \
+mistake "an iteration that is not there" '--load good/iter_0000009: there is no such folder (good holds iteration|expected a --save folder|name one that is there' \
     "${small[@]}" "${data[@]}" --load good/iter_0000009
 cp -r good damaged
 printf 'x' | dd of=damaged/iter_0000004/model.safetensors bs=1 seek=900 conv=notrunc status=none

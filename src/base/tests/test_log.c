@@ -91,6 +91,20 @@ static void progress_in_plain_lines(void **state)
     mega_buffer_fini(&p.last);
 }
 
+static void bytes(void **state)
+{
+    (void)state;
+    char text[32];
+    mega_format_bytes(text, sizeof text, 1);
+    assert_string_equal(text, "1 byte");
+    mega_format_bytes(text, sizeof text, 873);
+    assert_string_equal(text, "873 bytes");
+    mega_format_bytes(text, sizeof text, 12345);
+    assert_string_equal(text, "12.3 kB");
+    mega_format_bytes(text, sizeof text, 5.25e9);
+    assert_string_equal(text, "5250.00 MB");
+}
+
 static void durations(void **state)
 {
     (void)state;
@@ -124,6 +138,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_reach_the_sink),
         cmocka_unit_test(progress_in_plain_lines),
+        cmocka_unit_test(bytes),
         cmocka_unit_test(durations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -135,6 +135,38 @@ static void names_that_are_refused(void **state)
     }
 }
 
+/* What a value was taken for is printed, not a remark on all values; nanoGPT's schedule is noted once. */
+static void what_was_done_is_said(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *command, *line, *said, *unsaid;
+    } rows[] = {
+        {"plan", PLAN BATCH "--dtype bfloat16", "read as: --dtype bfloat16 -> --bf16\n", "needs nothing"},
+        {"plan", PLAN BATCH "--dtype float32 --n_layer 2", "--dtype float32 -> the default, --n_layer -> ", "bf16"},
+        {"plan", PLAN BATCH "--lr_scheduler_type cosine", "cosine -> --lr-decay-style cosine\n", "nanoGPT"},
+        {"generate_samples_gpt", "--load . --prompt a --do_sample False", "--do_sample False -> --greedy\n", "drawn"},
+        {"plan", PLAN BATCH "--learning_rate 1e-3 --max_iters=9 --lr_decay_iters=9 --warmup_iters=1 --min_lr=1e-4",
+         "--max_iters: the learning rate decays linearly here, as in Megatron; give --lr-decay-style cosine",
+         "--min_lr: the learning rate"},
+        {"plan", PLAN BATCH "--decay_lr=True", "--decay_lr: the learning rate decays linearly here", NULL},
+        {"plan", PLAN BATCH "--decay_lr=False --warmup_iters 1 --train-iters 3", "--decay_lr False -> --lr-decay-style",
+         "linearly here"},
+        {"plan", PLAN BATCH "--lr 1e-3 --train-iters 9 --lr-decay-iters 9 --min-lr 1e-4 --block_size 32", "read as",
+         "linearly here"},
+        {"generate_samples_gpt", "--load . --prompt a --echo True --n_predict 3", "read as", "echo"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        mega_config c;
+        kit_accept(&c, rows[i].command, rows[i].line);
+        kit_assert_has(kit_notes, rows[i].said);
+        if (rows[i].unsaid != NULL && strstr(kit_notes, rows[i].unsaid) != NULL)
+            fail_msg("%s: %s", rows[i].line, kit_notes);
+        mega_config_fini(&c);
+    }
+    kit_refuse("generate_samples_gpt", "--load . --prompt a --echo False", "texts begin with their prompt");
+}
+
 static void names_without_effect(void **state)
 {
     (void)state;
@@ -242,7 +274,8 @@ static void every_foreign_name_is_answered(void **state)
             const bool waits = row->neutral != NULL && row->neutral[0] == '='; /* for the shape of a checkpoint */
             if (row->answer == ANSWER_NOT_BUILT && !waits) kit_assert_has(said, "is not built yet");
             if (row->answer == ANSWER_NO_EFFECT) kit_assert_has(kit_notes, "no effect here: ");
-            if (row->answer == ANSWER_RENAMED)
+            if (row->cases != NULL) kit_assert_has(kit_notes, " -> ");
+            else if (row->answer == ANSWER_RENAMED)
                 kit_assert_has(kit_notes, row->remark + (strncmp(row->remark, "it is ", 6) == 0 ? 6 : 0));
             mega_config_fini(&cfg);
             checked++;
@@ -255,6 +288,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_that_work),
+        cmocka_unit_test(what_was_done_is_said),
         cmocka_unit_test(names_that_are_refused),
         cmocka_unit_test(names_without_effect),
         cmocka_unit_test(remarks_are_of_their_names),

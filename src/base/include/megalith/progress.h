@@ -19,6 +19,7 @@ void mega_progress_begin(mega_progress *p, const char *what, const char *unit, u
 void mega_progress_update(mega_progress *p, uint64_t bytes, uint64_t items);
 void mega_progress_end(mega_progress *p, uint64_t bytes, uint64_t items);
 /* "1 h 02 min", "3.4 s" */
+void mega_format_bytes(char *out, int size, double bytes); /* "873 bytes", "12.3 kB", "1234.50 MB" */
 void mega_format_duration(char *out, int size, double seconds);
 
 #endif

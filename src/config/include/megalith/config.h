@@ -359,6 +359,9 @@ const char *mega_config_command_at(size_t i, const char **out_summary);
  */
 const char *mega_config_command_of_script(const char *typed);
 
+/* For a folder that is not there: " (did you mean good?)", " (ck holds iterations 10, 20)", or nothing. */
+void mega_config_put_near(mega_buffer *out, const char *folder);
+
 const char *mega_config_nearest(const char *typed, const char *const *names, size_t n);
 
 #endif
