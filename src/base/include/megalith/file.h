@@ -30,7 +30,7 @@ mega_status mega_file_read(char **out, size_t *out_size, const char *path);
 /* MEGA_OK when the path is not there, or is and may be read (a folder: listed and searched). Else the rights, or what
  * the file system says, keep this user from knowing or reading it: "not there" would be the wrong answer. */
 mega_status mega_path_check_access(const char *path);
-bool mega_file_exists(const char *path);     /* a regular file or anything but a folder */
+bool mega_file_exists(const char *path); /* a regular file or anything but a folder */
 /* What the file system of `path` has free, or of the nearest folder above it that exists; false where it does not say.
  */
 bool mega_file_available(const char *path, unsigned long long *out);
