@@ -164,13 +164,14 @@ static bool tell_engine(const launch_plan *p, const launch_relay *relay, const l
 {
     const char *death = launch_relay_death(relay);
     if (result->given_up)
-        fprintf(stderr,
-                "megalith launch: error: %s, and %s went on waiting, so it was ended. Its own messages are above; check "
-                "the limits (ulimit -a) and the free space in TMPDIR and /dev/shm; exit status %d\n",
-                death[0] != '\0'                       ? death
-                : launch_relay_engine_complains(relay) ? "the ranks could not all start"
-                                                       : "a rank ended before all had joined",
-                p->engine, result->exit_status);
+        fprintf(
+            stderr,
+            "megalith launch: error: %s, and %s went on waiting, so it was ended. Its own messages are above; check "
+            "the limits (ulimit -a) and the free space in TMPDIR and /dev/shm; exit status %d\n",
+            death[0] != '\0'                       ? death
+            : launch_relay_engine_complains(relay) ? "the ranks could not all start"
+                                                   : "a rank ended before all had joined",
+            p->engine, result->exit_status);
     else if (result->killed_by != 0)
         fprintf(stderr, "megalith launch: error: %s was ended by signal %d (%s), sent from outside%s; exit status %d\n",
                 p->engine != NULL ? p->engine : "the rank", result->killed_by, strsignal(result->killed_by),

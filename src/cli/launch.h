@@ -99,6 +99,7 @@ const char *launch_relay_death(const launch_relay *r);
 bool launch_relay_is_ready(const launch_relay *r);
 bool launch_relay_has_trained(const launch_relay *r);      /* it has begun to */
 bool launch_relay_is_stopped(const launch_relay *r);       /* a signal to a rank is what ended them */
+int launch_relay_signal(const launch_relay *r);            /* the one that a rank received; 0: none */
 bool launch_relay_engine_complains(const launch_relay *r); /* the engine itself wrote to standard error */
 
 /* launch_watch.c: the processes below the engine, until the ranks are ready. All fields begin as zero. */
@@ -137,7 +138,8 @@ enum {
     LAUNCH_FAILED = 'F',   /* inside a line on standard error: behind it stands what ended this rank */
     LAUNCH_LOST = 'L',     /* the same, and a host is lost */
     LAUNCH_STOPPED = 'S',  /* the same, and a signal asked it to: not a failure, and nothing to try again */
-    LAUNCH_ABORTS = 'A'    /* a line on standard error: what the MPI library prints behind it says nothing new */
+    LAUNCH_ABORTS = 'A',   /* a line on standard error: what the MPI library prints behind it says nothing new */
+    LAUNCH_SIGNAL = 'a'    /* + its number: inside a line on standard error: a rank received this signal */
 };
 #define LAUNCH_MARKS "RTFLSA"
 void launch_rank_say(int mark);               /* a line of its own */

@@ -3,6 +3,7 @@
 #include "launch.h"
 #include "megalith/file.h"
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -32,6 +33,7 @@ struct launch_relay {
     char death[256];
     char host[96];
     int pid, death_rank;
+    int signal; /* that a rank received; SIGTERM only where it was no other, as engines end ranks with it */
 };
 
 /* A file for each rank; a restart goes on behind what is there. */
@@ -112,9 +114,9 @@ static int take_mark(bool is_error, int rank, char *line)
 {
     char *at = strchr(line, LAUNCH_MARK);
     const bool is_line = at == line && at != NULL && at[1] != '\0' && at[2] == '\0';
-    if (at == NULL || at[1] == '\0' || strchr(LAUNCH_MARKS, at[1]) == NULL || (!is_error && (rank != 0 || !is_line)))
-        return 0;
-    const int mark = at[1];
+    const int mark = at != NULL ? at[1] : '\0';
+    const bool is_mark = mark != '\0' && (strchr(LAUNCH_MARKS, mark) != NULL || mark >= LAUNCH_SIGNAL);
+    if (!is_mark || (!is_error && (rank != 0 || !is_line))) return 0;
     memmove(at, at + 2, strlen(at + 2) + 1);
     return mark;
 }
@@ -144,7 +146,9 @@ static bool heed_mark(launch_relay *r, int mark, int rank)
     case LAUNCH_ABORTS: r->aborts[rank] = true; return false;
     case LAUNCH_STOPPED: r->is_stopped = r->is_stopped || r->cause == NULL; return true;
     case LAUNCH_LOST: r->has_lost_host = r->has_lost_host || r->cause == NULL; return true;
-    default: return true;
+    default:
+        if (mark > LAUNCH_SIGNAL && (r->signal == 0 || r->signal == SIGTERM)) r->signal = mark - LAUNCH_SIGNAL;
+        return true;
     }
 }
 
@@ -342,6 +346,11 @@ bool launch_relay_has_trained(const launch_relay *r)
 bool launch_relay_is_stopped(const launch_relay *r)
 {
     return r->is_stopped;
+}
+
+int launch_relay_signal(const launch_relay *r)
+{
+    return r->signal;
 }
 
 bool launch_relay_engine_complains(const launch_relay *r)

@@ -213,6 +213,9 @@ static int exit_status_of(const life *l, launch_kind kind)
 {
     const bool ended_well = WIFEXITED(l->status) && WEXITSTATUS(l->status) == 0 && !is_left_undone(l);
     if (asked_times > 0 && !ended_well) return 128 + asked; /* and not the one that it was handed on as */
+    /* Ranks that did not receive it themselves end as after SIGTERM, and which of them the engine goes by is chance. */
+    if (launch_relay_is_stopped(l->relay) && launch_relay_signal(l->relay) != 0)
+        return 128 + launch_relay_signal(l->relay);
     if (l->given_up && (WIFSIGNALED(l->status) || ended_well)) return 1;
     if (WIFSIGNALED(l->status)) return 128 + WTERMSIG(l->status);
     const int status = WEXITSTATUS(l->status);

@@ -1,5 +1,6 @@
 /* Signals that ask a command to stop. Everything here that a handler calls is async-signal-safe. */
 #include "signals.h"
+#include "launch.h"
 #include "output.h"
 #include <errno.h>
 #include <poll.h>
@@ -14,7 +15,8 @@ static struct {
     volatile sig_atomic_t received; /* the first signal; 0: none */
     volatile sig_atomic_t urgent;   /* how many of those that end a program the second time */
     volatile sig_atomic_t rank;     /* -1: no launcher */
-    char prefix[64];
+    char prefix[72];                /* of a rank of megalith launch it begins with a mark, LAUNCH_SIGNAL + the number */
+    bool is_marked;
     _Atomic(const char *) effect;
 } state = {.rank = -1};
 
@@ -77,6 +79,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
     state.stop = is_passed_on && !mega_cli_signal_is_urgent(number) ? SIGTERM : number;
     const bool ends = state.rank < 0 && state.urgent > 1;
     const char *effect = ends ? "the second one, so the program ends at once" : atomic_load(&state.effect);
+    if (state.is_marked) state.prefix[1] = (char)(LAUNCH_SIGNAL + number);
     if (effect != NULL && (state.rank <= 0 || !is_passed_on)) mega_cli_signal_answer(state.prefix, number, effect);
     if (!ends) return;
     signal(number, SIG_DFL);
@@ -107,9 +110,11 @@ void mega_cli_signals_default(void)
 
 void mega_cli_signals_watch(const char *command, int rank, const char *effect)
 {
-    if (rank > 0) snprintf(state.prefix, sizeof state.prefix, "megalith %.20s: rank %d: ", command, rank);
-    else
-        snprintf(state.prefix, sizeof state.prefix, "megalith %.20s: ", command);
+    char mark[3], name[24] = "";
+    launch_rank_mark(mark, LAUNCH_SIGNAL);
+    if (rank > 0) snprintf(name, sizeof name, "rank %d: ", rank);
+    state.is_marked = mark[0] != '\0';
+    snprintf(state.prefix, sizeof state.prefix, "%smegalith %.20s: %s", mark, command, name);
     state.rank = rank;
     mega_cli_output_guard(&state.stop);
     mega_cli_signals_promise(effect);

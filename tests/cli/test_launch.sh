@@ -203,6 +203,12 @@ done
 engine left mpirun 'mpirun (Open MPI) 4.1.4' 'printf "[1,0]<stdout>:\035R\n"; printf "[1,1]<stderr>:megalith pretrain_gpt: \035Sleaving\n" >&2; exit 0'
 launch left --nproc_per_node 2 pretrain_gpt >out 2>err
 [ $? -eq 143 ] || note "ranks that left undone, and an engine that ends with 0"
+# Of several ranks one received the signal; engines end the others with SIGTERM.
+engine usr1 mpirun 'mpirun (Open MPI) 4.1.4' 'printf "[1,0]<stdout>:\035R\n"; printf "[1,0]<stderr>:\035pmegalith: received SIGTERM\n[1,1]<stderr>:\035kmegalith: received SIGUSR1\n[1,0]<stderr>:\035pmegalith: received SIGTERM\n" >&2
+printf "[1,1]<stderr>:megalith pretrain_gpt: \035Sleaving\n" >&2; exit 143'
+launch usr1 --nproc_per_node 2 pretrain_gpt >out 2>err
+[ $? -eq 138 ] || note "exit status where one rank received SIGUSR1"
+grep -qx '.1. megalith: received SIGUSR1' err || note "a rank's answer to a signal"
 engine saves mpirun 'mpirun (Open MPI) 4.1.4' 'trap "exit 0" USR1; printf "[1,0]<stdout>:\035R\n[1,0]<stdout>:\035T\n[1,0]<stdout>:begun\n"
 until grep -q begun logs/rank_0.log; do sleep 0.02; done; kill -TERM $PPID; while :; do sleep 0.02; done'
 launch saves --nproc_per_node 2 --log_dir logs pretrain_gpt >out 2>err || note "a training that saved after a signal"

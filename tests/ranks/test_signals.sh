@@ -124,19 +124,22 @@ ends "data that are cut"
     note "data that are cut: the last whole step is not saved"
 rm -rf keep out err cut.*
 
-# While the ranks set up there is nothing to save: all leave, and no rank is reported as dead or failed.
-mark=$((mark + 1))
-"$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --train-iters 20 --exit-interval $mark --save keep --split 80,20,0 \
-    --eval-interval 3 --eval-iters 200000 --data-cache-path index >out 2>err </dev/null &
-run=$!
-until_true grep -qs '> building train, validation' out
-kill -TERM "$(a_rank 2)"
-ends "SIGTERM to a rank that builds the index"
-[ $status -eq 143 ] || note "SIGTERM to a rank that builds the index: exit status $status"
-grep -q 'no step was made, and nothing is saved' err || note "SIGTERM to a rank that builds the index: what ended the run is not said"
-grep -qE 'error|died|ended by signal' err && note "SIGTERM to a rank that builds the index is told as a failure: $(cat err)"
-is_gone "SIGTERM to a rank that builds the index"
-rm -rf keep out err
+# While the ranks set up there is nothing to save: all leave, no rank is reported as dead or failed, and the exit status is
+# that of the signal, whichever rank received it.
+for signal in TERM:143 USR1:138; do
+    mark=$((mark + 1))
+    "$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --train-iters 20 --exit-interval $mark --save keep --split 80,20,0 \
+        --eval-interval 3 --eval-iters 200000 --data-cache-path index.$mark >out 2>err </dev/null &
+    run=$!
+    until_true grep -qs '> building train, validation' out
+    kill -${signal%:*} "$(a_rank 2)"
+    ends "SIG${signal%:*} to a rank that builds the index"
+    [ $status -eq ${signal#*:} ] || note "SIG${signal%:*} to a rank that builds the index: exit status $status"
+    grep -q 'no step was made, and nothing is saved' err || note "SIG${signal%:*} to a rank that builds the index: what ended the run is not said"
+    grep -qE 'error|died|ended by signal' err && note "SIG${signal%:*} to a rank that builds the index is told as a failure: $(cat err)"
+    is_gone "SIG${signal%:*} to a rank that builds the index"
+    rm -rf keep out err
+done
 
 # The engine alone: mpirun kills its ranks on SIGTERM, and hands on SIGUSR1.
 mark=$((mark + 1))
