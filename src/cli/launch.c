@@ -163,21 +163,18 @@ static bool tell_unreachable(const launch_plan *p, const launch_relay *relay, co
 static bool tell_engine(const launch_plan *p, const launch_relay *relay, const launch_result *result)
 {
     const char *death = launch_relay_death(relay);
-    if (result->given_up)
+    if (result->given_up != NULL)
         fprintf(
             stderr,
             "megalith launch: error: %s, and %s went on waiting, so it was ended. Its own messages are above; check "
             "the limits (ulimit -a) and the free space in TMPDIR and /dev/shm; exit status %d\n",
-            death[0] != '\0'                       ? death
-            : launch_relay_engine_complains(relay) ? "the ranks could not all start"
-                                                   : "a rank ended before all had joined",
-            p->engine, result->exit_status);
+            death[0] != '\0' ? death : result->given_up, p->engine, result->exit_status);
     else if (result->killed_by != 0)
         fprintf(stderr, "megalith launch: error: %s was ended by signal %d (%s), sent from outside%s; exit status %d\n",
                 p->engine != NULL ? p->engine : "the rank", result->killed_by, strsignal(result->killed_by),
                 result->killed_by == SIGKILL ? " or by the system when memory ran out (see dmesg)" : "",
                 result->exit_status);
-    return result->given_up || result->killed_by != 0;
+    return result->given_up != NULL || result->killed_by != 0;
 }
 
 /* The last that the user sees is what ended the run. `told`: something was said since the ranks ended. */

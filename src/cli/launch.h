@@ -112,15 +112,16 @@ typedef struct launch_watch {
 /* To be asked again and again until the ranks are ready: whether they cannot become so, as some have ended, or the
  * engine complained and started none, and it waits all the same. After a while the user hears what is waited for. */
 bool launch_watch_gives_up(launch_watch *w, const launch_plan *p, const launch_relay *relay, pid_t engine);
-void launch_watch_kill(pid_t engine); /* the engine, and all below it on this host */
+/* Kills all below the engine on this host, and sends it a signal. */
+void launch_watch_end(pid_t engine, int number);
 
 /* launch_run.c: one life of the ranks; the exit status, and whether a signal asked this program or a rank to end. */
 typedef struct launch_result {
     int exit_status;
     bool interrupted;
-    int asked_by;  /* the signal that this program received; 0: none */
-    int killed_by; /* the signal that ended the engine, and that launch did not send; 0: none */
-    bool given_up; /* the ranks could not become ready, and the engine did not end */
+    int asked_by;         /* the signal that this program received; 0: none */
+    int killed_by;        /* the signal that ended the engine, and that launch did not send; 0: none */
+    const char *given_up; /* the engine waited in vain for the ranks, and was ended: why; NULL: it was not */
 } launch_result;
 mega_status launch_run(const launch_plan *p, const launch_words *command, const launch_words *environment,
                        launch_relay *relay, launch_result *out);

@@ -127,12 +127,12 @@ static void read_output(life *l, int timeout_ms)
 static void force(life *l)
 {
     l->is_forced = true;
-    launch_watch_kill(l->engine);
+    launch_watch_end(l->engine, SIGKILL);
 }
 
-static void ask_to_end(life *l, double patience)
+static void ask_to_end(life *l)
 {
-    l->force_at = mega_time_now() + patience;
+    l->force_at = mega_time_now() + ENGINE_S;
     kill(l->engine, SIGTERM);
 }
 
@@ -143,7 +143,7 @@ static void ask_to_end(life *l, double patience)
 static void hand_on(life *l, launch_kind kind)
 {
     if (l->told == 2 && kind == LAUNCH_OPENMPI && !l->is_dropped) {
-        ask_to_end(l, ENGINE_S); /* it ends its ranks on all hosts */
+        ask_to_end(l); /* it ends its ranks on all hosts */
     } else if (l->told > 1) {
         force(l);
     } else if (kind == LAUNCH_NONE) {
@@ -152,7 +152,7 @@ static void hand_on(life *l, launch_kind kind)
         kill(l->engine, SIGUSR1);
     } else {
         l->is_dropped = true;
-        ask_to_end(l, ENGINE_S);
+        ask_to_end(l);
     }
 }
 
@@ -176,7 +176,8 @@ static void steer(life *l, const launch_plan *p)
     }
     if (l->force_at == 0 && awaits_ranks(l, p) && launch_watch_gives_up(&l->watch, p, l->relay, l->engine)) {
         l->given_up = true;
-        ask_to_end(l, GIVEN_UP_S);
+        l->force_at = now + GIVEN_UP_S;
+        launch_watch_end(l->engine, SIGTERM);
     }
     if (l->force_at > 0 && now > l->force_at) force(l);
     if (l->failed_at == 0 && launch_relay_cause(l->relay, &rank) != NULL) l->failed_at = now;
@@ -248,6 +249,8 @@ mega_status launch_run(const launch_plan *p, const launch_words *command, const 
                            .interrupted = asked != 0 || launch_relay_is_stopped(relay),
                            .asked_by = asked,
                            .killed_by = WIFSIGNALED(l.status) && !l.is_forced ? WTERMSIG(l.status) : 0,
-                           .given_up = l.given_up};
+                           .given_up = !l.given_up                    ? NULL
+                                       : l.watch.ranks < l.watch.most ? "a rank ended before all had joined"
+                                                                      : "the ranks could not all start"};
     return MEGA_OK;
 }

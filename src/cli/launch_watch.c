@@ -70,16 +70,24 @@ static void mark_below(process *all, size_t n, pid_t engine)
     }
 }
 
-/* Its command line holds this program's name as a word; a tool such as valgrind may come first. */
-static bool is_rank(pid_t id, const char *program)
+static size_t read_command(pid_t id, char *out, size_t size)
 {
-    char path[64], text[8192];
+    char path[64];
     snprintf(path, sizeof path, "/proc/%d/cmdline", (int)id);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    const ssize_t n = fd >= 0 ? read(fd, out, size - 1) : -1;
     if (fd >= 0) close(fd);
-    if (n <= 0) return false;
-    text[n] = '\0';
+    out[n > 0 ? n : 0] = '\0';
+    return n > 0 ? (size_t)n : 0;
+}
+
+/* Its command line holds this program's name as a word; a tool such as valgrind may come first. A process that was
+ * forked and is to become another still has the command line of its parent. */
+static bool is_rank(const process *it, const char *program)
+{
+    char text[8192], above[8192];
+    const size_t n = read_command(it->id, text, sizeof text);
+    if (read_command(it->parent, above, sizeof above) == n && memcmp(text, above, n) == 0) return false;
     for (const char *word = text; word < text + n; word += strlen(word) + 1)
         if (strcmp(word, program) == 0) return true;
     return false;
@@ -97,16 +105,16 @@ static int look_below(pid_t engine, const char *program, bool kills)
         if (!all[i].is_below) continue;
         if (kills) kill(all[i].id, SIGKILL);
         else
-            ranks += is_rank(all[i].id, program);
+            ranks += is_rank(&all[i], program);
     }
     mega_buffer_fini(&list);
     return ranks;
 }
 
-void launch_watch_kill(pid_t engine)
+void launch_watch_end(pid_t engine, int number)
 {
     look_below(engine, "", true);
-    kill(-engine, SIGKILL);
+    kill(-engine, number);
 }
 
 static double start_timeout(void)

@@ -214,7 +214,7 @@ until grep -q begun logs/rank_0.log; do sleep 0.02; done; kill -TERM $PPID; whil
 launch saves --nproc_per_node 2 --log_dir logs pretrain_gpt >out 2>err || note "a training that saved after a signal"
 
 # An engine that waits for ranks which it never started, or which have ended, is ended; one that is slow is not.
-a_rank="sh -c 'i=0; while [ \$((i = i + 1)) -lt 3000 ]; do sleep 0.02; done' $(readlink -f "$MEGALITH")"
+a_rank="sh -c 'echo >>begun; i=0; while [ \$((i = i + 1)) -lt 3000 ]; do sleep 0.02; done' $(readlink -f "$MEGALITH")"
 heard() { echo "i=0; until grep -q '$1' err || [ \$((i = i + 1)) -gt 2000 ]; do sleep 0.02; done"; }
 forever=$(heard 'what is never said')
 told=$(heard '1 s after the start not all ranks have joined in MPI_Init (2 of 2 run)')
@@ -224,12 +224,13 @@ launch stuck --nproc_per_node 2 pretrain_gpt >out 2>err
 [ $? -eq 1 ] || note "exit status of an engine that starts no rank"
 grep -qx 'no pipes' err && tail -n 1 err | grep -q '^megalith launch: error: the ranks could not all start, and .*stuck/mpirun went on waiting, so it was ended' ||
     note "an engine that starts no rank"
-engine gone mpirun 'mpirun (Open MPI) 4.1.4' "trap '' TERM; $a_rank & $a_rank & $told; kill \$!; $forever"
+engine gone mpirun 'mpirun (Open MPI) 4.1.4' "trap '' TERM; $a_rank & $a_rank & $told; kill -9 \$!; $forever"
 launch gone --nproc_per_node 2 pretrain_gpt >out 2>err
 [ $? -eq 1 ] || note "exit status where a rank ends before all have joined"
 tail -n 1 err | grep -q '^megalith launch: error: a rank ended before all had joined, and .* so it was ended' || note "a rank ends before all have joined"
-pgrep -f "^sh -c i=0; while .* $(readlink -f "$MEGALITH")" >/dev/null && note "a rank of an engine that was ended lives on"
-engine slow mpirun 'mpirun (Open MPI) 4.1.4' "$a_rank & one=\$!; $a_rank & echo a warning >&2; $told; printf '[1,0]<stdout>:\\035R\n[1,0]<stdout>:well\n'; kill \$one \$!"
+for _ in $(seq 1 100); do pgrep -f "^sh -c echo >>begun; i=0; while .* $(readlink -f "$MEGALITH")" >alive && sleep 0.02 || break; done
+[ ! -s alive ] || note "a rank of an engine that was ended lives on"
+engine slow mpirun 'mpirun (Open MPI) 4.1.4' "rm begun; $a_rank & one=\$!; $a_rank & until [ -s begun ] && [ \$(wc -l <begun) -eq 2 ]; do sleep 0.02; done; echo a warning >&2; $told; printf '[1,0]<stdout>:\\035R\n[1,0]<stdout>:well\n'; kill \$one \$!"
 launch slow --nproc_per_node 2 pretrain_gpt >out 2>err || note "a slow start"
 grep -qx '.0. well' out || note "a slow start: its output"
 engine silent mpirun 'mpirun (Open MPI) 4.1.4' "trap '' TERM; $(heard 'not all ranks have joined'); kill -INT \$PPID
