@@ -20,6 +20,7 @@
 #define LOST_FORCE_S  2.5
 #define ENGINE_S      10.0 /* from asking the engine to end to its being killed */
 #define GIVEN_UP_S    2.0  /* the same where its ranks are gone */
+#define HAND_ON_S     1.0  /* until a signal is handed on to an engine that never stops writing */
 #define DRAIN_S       1.0  /* a process that outlives the engine may hold its output open */
 
 /* The first signal that asked to end, 0: none; and how often one has asked: SIGTERM and Ctrl-C each time, the others
@@ -98,6 +99,7 @@ typedef struct life {
     int fd[2]; /* -1: at its end */
     launch_relay *relay;
     double failed_at, ended_at; /* 0: not yet */
+    double asked_at;            /* when the first signal was seen; 0: none was */
     double force_at;            /* when the engine that was asked to end is killed; 0: it was not asked */
     bool is_dropped;            /* it was asked to end because of a signal, before its ranks were ready */
     bool given_up, is_forced;   /* launch_result; launch killed the engine */
@@ -136,6 +138,13 @@ static void ask_to_end(life *l)
     kill(l->engine, SIGTERM);
 }
 
+/* Hydra dies of a signal that interrupts it in a write; where nothing waits to be read it is not in one. */
+static bool has_output(const life *l)
+{
+    struct pollfd polled[2] = {{.fd = l->fd[0], .events = POLLIN}, {.fd = l->fd[1], .events = POLLIN}};
+    return poll(polled, 2, 0) > 0;
+}
+
 /* The first signal asks the ranks, which may save and leave in peace. SIGTERM would make mpirun kill them two seconds
  * later; SIGUSR1 every engine hands on, to all hosts, and the ranks take it for SIGTERM. The second ends them. Before
  * the ranks stand an engine hands on to nobody, or to a process that dies of it, which not every engine outlives: it is
@@ -170,7 +179,8 @@ static void steer(life *l, const launch_plan *p)
 {
     const double now = mega_time_now();
     int rank;
-    if (asked_times > l->told) {
+    if (asked_times > l->told && l->asked_at == 0) l->asked_at = now;
+    if (asked_times > l->told && (!has_output(l) || now - l->asked_at > HAND_ON_S)) {
         l->told = asked_times;
         hand_on(l, p->kind);
     }
