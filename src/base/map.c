@@ -4,7 +4,11 @@
  * calls mega_map_guard gets a handler: it puts a page of zeros in the place of the missing one, so that the reading
  * thread goes on, and notes the path; mega_map_check then fails. The handler can reach nothing but the list of maps in
  * this file. It takes no lock: maps join and leave the list by one store each, and a map that left is freed only when
- * no handler is walking. */
+ * no handler is walking.
+ *
+ * A file that is cut inside its last page raises nothing: the rest of the page reads as zeros. mega_map_check therefore
+ * looks at the lengths of all mapped files as well. One that was replaced by renaming is another file; the mapped one
+ * stays whole. */
 #include "base_impl.h"
 #include "file_impl.h"
 #include "megalith/memory.h"
@@ -23,6 +27,8 @@
 typedef struct map_record {
     const uint8_t *data;
     size_t size; /* as it was opened */
+    dev_t device;
+    ino_t inode;
     _Atomic(struct map_record *) next;
     char path[];
 } map_record;
@@ -39,13 +45,15 @@ static struct {
 
 /* ---- the list ---- */
 
-static mega_status record_add(const mega_map *map, const char *path)
+static mega_status record_add(const mega_map *map, const struct stat *info, const char *path)
 {
     const size_t length = strlen(path) + 1;
     map_record *r = mega_malloc(sizeof *r + length);
     if (r == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to map it", path);
     r->data = map->data;
     r->size = map->size;
+    r->device = info->st_dev;
+    r->inode = info->st_ino;
     memcpy(r->path, path, length);
     pthread_mutex_lock(&maps.mutex);
     atomic_store(&r->next, atomic_load(&maps.first));
@@ -114,8 +122,21 @@ void mega_map_guard(void)
     sigaction(SIGBUS, &action, NULL);
 }
 
+/* The first file that is shorter than its mapping. */
+static void find_cut(void)
+{
+    struct stat now;
+    pthread_mutex_lock(&maps.mutex);
+    for (const map_record *r = atomic_load(&maps.first); r != NULL; r = atomic_load(&r->next)) {
+        if (stat(r->path, &now) != 0 || now.st_dev != r->device || now.st_ino != r->inode) continue;
+        if ((size_t)now.st_size < r->size) note_loss(r, r->data + now.st_size);
+    }
+    pthread_mutex_unlock(&maps.mutex);
+}
+
 mega_status mega_map_check(void)
 {
+    find_cut();
     if (atomic_load_explicit(&maps.lost, memory_order_acquire) != 2) return MEGA_OK;
     int64_t now = 0;
     if (mega_file_size(maps.lost_path, &now) != MEGA_OK) now = -1;
@@ -149,7 +170,7 @@ mega_status mega_map_open(mega_map *out, const char *path)
             map.data = data;
     }
     close(fd);
-    if (st == MEGA_OK && map.data != NULL) st = record_add(&map, path);
+    if (st == MEGA_OK && map.data != NULL) st = record_add(&map, &info, path);
     if (st == MEGA_OK) *out = map;
     else if (map.data != NULL)
         munmap((void *)(uintptr_t)map.data, map.size);

@@ -129,7 +129,7 @@ static mega_status show_sample(const viewer *v, const mega_gpt_data *d, int64_t 
 {
     const int64_t L = mega_gpt_data_seq_length(d);
     const mega_ltor_options o = ltor_options(v);
-    mega_gpt_data_sample(d, index, a->tokens);
+    MEGA_TRY(mega_gpt_data_sample(d, index, a->tokens));
     mega_ltor_row(a->tokens, L, &o, a->input, a->label, a->mask, a->position, a->start);
     printf("--- sample %" PRId64 " of %" PRId64 ", %" PRId64 " tokens\n", index, mega_gpt_data_samples(d), L);
     printf("      i position sees-from loss   input%*s   label\n", v->tokenizer != NULL ? PIECE_WIDTH : 0, "");

@@ -185,30 +185,49 @@ static void sample_begin(const mega_gpt_index *x, int64_t row, int64_t *position
     }
 }
 
-void mega_gpt_data_sample(const mega_gpt_data *d, int64_t index, int32_t *tokens)
+/* An index or a data file was written over: lengths and places contradict each other. */
+static mega_status changed(const mega_gpt_data *d, int64_t index)
+{
+    MEGA_TRY(mega_map_check()); /* names a file that was cut */
+    return MEGA_FAIL(
+        MEGA_ERR_FORMAT,
+        "data set %s: sample %lld cannot be read: its .idx file or the index made from it was written over "
+        "while it was read. Put the data back, then start again; a file in use is replaced by renaming",
+        mega_indexed_prefix(d->data), (long long)index);
+}
+
+static mega_status read_sample(const mega_gpt_data *d, int64_t index, int32_t *tokens)
+{
+    const int64_t row = shuffled(&d->index, index);
+    int64_t position, offset;
+    if (row < 0 || row >= d->index.plan.samples) return changed(d, index);
+    sample_begin(&d->index, row, &position, &offset);
+    for (int64_t have = 0, want = d->seq_length + 1; have < want; position++, offset = 0) {
+        if (position < 0 || position >= d->index.plan.documents) return changed(d, index);
+        const int64_t doc = d->index.doc[position];
+        const int64_t rest = doc >= d->begin && doc < d->end ? mega_indexed_size(d->data, doc) - offset : -1;
+        const int64_t n = rest < want - have ? rest : want - have;
+        if (!mega_indexed_has(d->data, doc, offset, n)) return changed(d, index);
+        mega_indexed_get(d->data, doc, offset, n, tokens + have);
+        have += n;
+    }
+    return MEGA_OK;
+}
+
+mega_status mega_gpt_data_sample(const mega_gpt_data *d, int64_t index, int32_t *tokens)
 {
     MEGA_ASSERT(index >= 0 && index < d->samples, "sample %lld of %lld", (long long)index, (long long)d->samples);
     if (d->is_joined) {
         int i = 0;
         for (; index >= d->member[i]->samples; i++) index -= d->member[i]->samples;
-        mega_gpt_data_sample(d->member[i], index, tokens);
-        return;
+        return mega_gpt_data_sample(d->member[i], index, tokens);
     }
     if (d->num_members > 0) {
         const mega_gpt_data *member = d->member[d->member_of[index]];
         /* The greedy order may ask a small member for a sample or two more than it has; it then starts again. */
-        mega_gpt_data_sample(member, d->sample_of[index] % member->samples, tokens);
-        return;
+        return mega_gpt_data_sample(member, d->sample_of[index] % member->samples, tokens);
     }
-    int64_t position, offset;
-    sample_begin(&d->index, shuffled(&d->index, index), &position, &offset);
-    for (int64_t have = 0, want = d->seq_length + 1; have < want; position++, offset = 0) {
-        const int64_t doc = d->index.doc[position];
-        int64_t n = mega_indexed_size(d->data, doc) - offset;
-        if (n > want - have) n = want - have;
-        mega_indexed_get(d->data, doc, offset, n, tokens + have);
-        have += n;
-    }
+    return read_sample(d, index, tokens);
 }
 
 /* ---- building ---- */

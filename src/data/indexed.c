@@ -332,6 +332,14 @@ static int32_t saturate(int64_t v)
     return v < INT32_MIN ? INT32_MIN : (int32_t)v;
 }
 
+bool mega_indexed_has(const mega_indexed *ix, int64_t sequence, int64_t offset, int64_t length)
+{
+    if (sequence < 0 || sequence >= ix->num_sequences || offset < 0 || length < 0) return false;
+    if (offset > mega_indexed_size(ix, sequence) || length > mega_indexed_size(ix, sequence) - offset) return false;
+    const int64_t begin = load_i64(ix->pointers, sequence) / (int64_t)ix->element;
+    return begin >= 0 && begin <= ix->num_tokens - offset - length;
+}
+
 void mega_indexed_get(const mega_indexed *ix, int64_t sequence, int64_t offset, int64_t length, int32_t *out)
 {
     if (length <= 0) return;

@@ -270,8 +270,10 @@ mega_status train_fill(trainer *t, int split, int64_t consumed, mega_batch *b)
         int64_t index;
         const int64_t sample = consumed + mega_engine_sample(t->engine, r);
         MEGA_TRY(mega_sampler_index(t->sampler[split], sample, &index));
-        mega_gpt_data_sample(t->data[split], index, t->row);
-        MEGA_TRY(check_id(t, t->row, b->seq + 1, split, index));
+        MEGA_TRY(mega_gpt_data_sample(t->data[split], index, t->row));
+        const mega_status st = check_id(t, t->row, b->seq + 1, split, index);
+        if (st != MEGA_OK) MEGA_TRY(mega_map_check()); /* the better reason */
+        MEGA_TRY(st);
         mega_ltor_row(t->row, b->seq, &o, b->tokens + at, b->labels + at, b->loss_mask + at, b->position_ids + at,
                       b->segment_start + at);
         b->sample_id[r] = (uint32_t)sample;

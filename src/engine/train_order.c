@@ -90,10 +90,10 @@ mega_status train_build_data(trainer *t, const mega_gpt_data_options *o)
 
 uint64_t train_order_hash(const trainer *t, int64_t samples)
 {
-    enum { LOOKED_AT = 16 }; /* each in another page of the mapped data */
+    enum { LOOKED_AT = 16 }; /* each in another page of the mapped data; what cannot be read, train_fill says */
     uint64_t hash = MEGA_HASH_START;
     for (int64_t i = 0; i < LOOKED_AT; i++) {
-        mega_gpt_data_sample(t->data[MEGA_SPLIT_TRAIN], i * (samples - 1) / (LOOKED_AT - 1), t->row);
+        (void)mega_gpt_data_sample(t->data[MEGA_SPLIT_TRAIN], i * (samples - 1) / (LOOKED_AT - 1), t->row);
         hash = mega_hash64(hash, t->row, ((size_t)t->cfg->seq_length + 1) * sizeof *t->row);
     }
     return hash;

@@ -38,29 +38,39 @@ for kind in S H; do
     [ $kind = H ] || [ $status -eq 0 ] || note "ulimit -Ss 64 is not raised"
 done
 
-# --- data that are cut: the run ends with their name, keeps the steps that were whole, and goes on from them
-"$MEGALITH" "${base[@]}" "${data[@]}" --train-iters 100000 --save keep >out 2>err &
-run=$!
-for _ in $(seq 1 500); do
-    grep -qs 'iteration  *3/' out && break
-    sleep 0.02
-done
-cp d_text_document.bin whole.bin
-size=$(stat -c %s whole.bin)
-truncate -s 4096 d_text_document.bin
-for _ in $(seq 1 1000); do kill -0 $run 2>/dev/null && sleep 0.02; done
-kill -9 $run 2>/dev/null && note "cut data: the run goes on"
-wait $run
-status=$?
-[ $status -eq 1 ] || note "cut data: exit status $status"
-grep -qE "error: .*d_text_document\.bin: the file was cut while it was being read: it had $size bytes when it was opened and has 4096" err ||
-    note "cut data: they are not named: $(cat err)"
-last=$(grep -oE 'iteration +[0-9]+/' out | tail -n 1 | tr -dc 0-9)
-[ "$(cat keep/latest_checkpointed_iteration.txt 2>&1)" = "$last" ] || note "cut data: no checkpoint of iteration $last"
-mv whole.bin d_text_document.bin
-"$MEGALITH" "${base[@]}" "${data[@]}" --train-iters 100000 --exit-interval $((last + 2)) --load keep >out 2>err || note "cut data: the run does not go on: $(cat err)"
-grep -q 'not those of' err && note "cut data: the checkpoint says that its samples were others"
-"$MEGALITH" "${base[@]}" "${data[@]}" --train-iters 100000 --exit-interval $((last + 2)) >whole 2>log || note "a whole run"
-diff <(grep -o 'lm loss: [^|]*' whole | tail -n 1) <(grep -o 'lm loss: [^|]*' out | tail -n 1) >log || note "cut data: the saved state is not whole"
+# --- data that are cut: the run ends with their name, keeps the steps that were whole, and goes on from them. What is
+# cut inside a page raises no signal: only the length of the file shows it.
+cut_while_training() { # cut_while_training FILE BYTES
+    local size last run status
+    size=$(stat -c %s "$1")
+    "$MEGALITH" "${base[@]}" "${data[@]}" --train-iters 100000 --save keep >out 2>err &
+    run=$!
+    for _ in $(seq 1 500); do
+        grep -qs 'iteration  *3/' out && break
+        sleep 0.02
+    done
+    cp "$1" whole.file
+    truncate -s "$2" "$1"
+    for _ in $(seq 1 1000); do kill -0 $run 2>/dev/null && sleep 0.02; done
+    kill -9 $run 2>/dev/null && note "$1 cut to $2: the run goes on"
+    wait $run
+    status=$?
+    [ $status -eq 1 ] || note "$1 cut to $2: exit status $status"
+    grep -qE "error: .*$1: the file was cut while it was being read: it had $size bytes when it was opened and has $2" err ||
+        note "$1 cut to $2: it is not named: $(cat err)"
+    last=$(grep -oE 'iteration +[0-9]+/' out | tail -n 1 | tr -dc 0-9)
+    [ "$(cat keep/latest_checkpointed_iteration.txt 2>&1)" = "$last" ] || note "$1 cut to $2: no checkpoint of iteration $last"
+    mv whole.file "$1"
+    "$MEGALITH" "${base[@]}" "${data[@]}" --train-iters 100000 --exit-interval $((last + 2)) --load keep >out 2>err ||
+        note "$1 cut to $2: the run does not go on: $(cat err)"
+    grep -q 'not those of' err && note "$1 cut to $2: the checkpoint says that its samples were others"
+    "$MEGALITH" "${base[@]}" "${data[@]}" --train-iters 100000 --exit-interval $((last + 2)) >whole 2>log || note "a whole run"
+    diff <(grep -o 'lm loss: [^|]*' whole | tail -n 1) <(grep -o 'lm loss: [^|]*' out | tail -n 1) >log ||
+        note "$1 cut to $2: the saved state is not whole"
+    rm -rf keep
+}
+cut_while_training d_text_document.bin 4096
+cut_while_training d_text_document.bin $(($(stat -c %s d_text_document.bin) - 1))
+cut_while_training d_text_document.idx 64
 
 finish

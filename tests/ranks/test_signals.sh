@@ -110,18 +110,18 @@ ends "launch with a blocked output"
 exec 4<&-
 rm -rf keep out err
 
-# The data are cut while ranks read them (SIGBUS): one error names them, and the steps that were whole are saved.
+# The data are cut while ranks read them: one error names the file, and the steps that were whole are saved.
 mark=$((mark + 1))
 cp d_text_document.bin cut.bin && cp d_text_document.idx cut.idx
 "$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --data-path cut --train-iters $mark --save keep >out 2>err </dev/null &
 run=$!
 begun
-truncate -s 4096 cut.bin
-ends "data that are cut"
-[ $status -eq 1 ] || note "data that are cut: exit status $status"
-[ "$(grep -c 'error: .*cut.bin: the file was cut while it was being read' err)" = 1 ] || note "data that are cut: $(cat err)"
+truncate -s 64 cut.idx
+ends "an index that is cut"
+[ $status -eq 1 ] || note "an index that is cut: exit status $status"
+[ "$(grep -c 'error: .*cut.idx: the file was cut while it was being read' err)" = 1 ] || note "an index that is cut: $(cat err)"
 [ "$(cat keep/latest_checkpointed_iteration.txt 2>&1)" = "$(grep -oE 'iteration +[0-9]+/' out | tail -n 1 | tr -dc 0-9)" ] ||
-    note "data that are cut: the last whole step is not saved"
+    note "an index that is cut: the last whole step is not saved"
 rm -rf keep out err cut.*
 
 # While the ranks set up there is nothing to save: all leave, no rank is reported as dead or failed, and the exit status is

@@ -555,6 +555,35 @@ static int build_once(void *user)
     return (int)st;
 }
 
+/* Whatever is written over an index in use, a sample is read inside its bounds, or refused. */
+static void an_index_that_is_written_over(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder(), *prefix = make_data(folder, "over", 10, 50);
+    const mega_gpt_data_options o = {.data_path = &prefix,
+                                     .num_data_path = 1,
+                                     .split = "1,0,0",
+                                     .seq_length = L,
+                                     .num_samples = {50, 0, 0},
+                                     .in_memory = true};
+    mega_gpt_data *d[MEGA_SPLIT_COUNT];
+    build(d, &o);
+    FILE *f = fopen(mega_kit_path(folder, "over.idx"), "r+b");
+    assert_non_null(f);
+    fseek(f, 34, SEEK_SET); /* lengths, places, documents */
+    for (int i = 0; i < 10 * 12 + 11 * 8; i++) fputc(i % 4 == 0 ? 3 : i % 8 == 7 ? 0x7f : 0, f);
+    fclose(f);
+    int refused = 0;
+    for (int64_t i = 0; i < mega_gpt_data_samples(d[0]); i++) {
+        int32_t row[L + 3] = {[0] = -5, [L + 2] = -5};
+        refused += mega_gpt_data_sample(d[0], i, row + 1) == MEGA_ERR_FORMAT;
+        assert_true(row[0] == -5 && row[L + 2] == -5);
+    }
+    assert_true(refused > 0);
+    assert_non_null(strstr(mega_error_message(), "was written over while it was read"));
+    destroy(d);
+}
+
 static void allocation_failures(void **state)
 {
     (void)state;
@@ -624,6 +653,7 @@ int main(void)
         cmocka_unit_test(shares_that_do_not_fit),
         cmocka_unit_test(refusals),
         cmocka_unit_test(signals_end_building),
+        cmocka_unit_test(an_index_that_is_written_over),
         cmocka_unit_test(allocation_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,8 +18,8 @@ void mega_map_close(mega_map *map);
 /* For programs, once: from then on a mapped file that is cut, or whose disk fails, no longer ends the process (SIGBUS).
  * Bytes that are lost read as zeros, and mega_map_check fails from then on. */
 void mega_map_guard(void);
-/* MEGA_ERR_IO where a mapped file has lost bytes that were read; the message names it. Cheap: for after a sample or a
- * block was read. */
+/* MEGA_ERR_IO where a mapped file has lost bytes since it was opened; the message names it. Asks the system for the
+ * length of each mapped file: for after a batch or a file was read. */
 mega_status mega_map_check(void);
 /* Reads these bytes from the disk in one go, so that touching them does not stop page by page; returns when they are
  * there. Advice, never an error. */

@@ -34,6 +34,8 @@ mega_status mega_indexed_sample_hash(const mega_indexed *ix, int blocks, uint64_
 int32_t mega_indexed_size(const mega_indexed *ix, int64_t sequence); /* tokens */
 /* First sequence of a document; document == documents gives the number of sequences. */
 int64_t mega_indexed_document(const mega_indexed *ix, int64_t document);
+/* Whether a sequence has them; false only where the files have changed since they were opened. */
+bool mega_indexed_has(const mega_indexed *ix, int64_t sequence, int64_t offset, int64_t length);
 /* Tokens offset … offset+length-1 of a sequence. Ids that do not fit int32 (files of 8-byte ids) saturate. */
 void mega_indexed_get(const mega_indexed *ix, int64_t sequence, int64_t offset, int64_t length, int32_t *out);
 
