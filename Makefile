@@ -17,8 +17,10 @@
 #   make format tidy clean
 
 prefix ?= /usr/local
-# The tests of a run under valgrind or sanitizers are chosen by a pattern of names: make check-asan only=tokenizer
+# The tests of a run under valgrind or sanitizers are chosen by a pattern of names: make check-asan only=tokenizer, or
+# (sanitizers) left out by one: make check-asan but=ranks
 only ?=
+but ?=
 
 .PHONY: all demo check check-asan check-valgrind check-avx2 check-mpich check-clang crash mutants fuzz bench install clang debug format tidy clean
 
@@ -39,7 +41,7 @@ check:
 check-asan:
 	@tools/install_packages.sh check
 	@tools/build.sh asan-ubsan
-	@MEGA_MATRIX=$${MEGA_MATRIX:-sparse} tools/check.sh build-asan $(if $(only),-R '$(only)')
+	@MEGA_MATRIX=$${MEGA_MATRIX:-sparse} tools/check.sh build-asan $(if $(only),-R '$(only)') $(if $(but),-E '$(but)')
 
 check-valgrind:
 	@tools/install_packages.sh check
