@@ -13,6 +13,7 @@ import json
 import math
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -328,6 +329,58 @@ def two_of_ours(first, second, steps):
                 server.close()
 
 
+BUSY = """import os, sys
+os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+print(flush=True)
+while True:
+    pass
+"""
+
+
+def noise():
+    """A step while another process wants the last core all the time, and gets half of it, against a quiet machine: in turns."""
+    ours = theirs = busy = None
+    folder = tempfile.mkdtemp(dir=os.path.join(ROOT, "build"))
+    try:
+        ours = server_of("step", "124m", "T=64", "f32")
+        ours.ask("export " + folder)
+        ours.run(2)
+        why = ""
+        try:
+            theirs, _ = best_torch(folder, "f32", ["B=4", "T=64", "heads=12"])
+        except NotMeasured as e:
+            why = str(e)
+        busy = subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE)
+        busy.stdout.readline()
+        servers = [ours] + ([theirs] if theirs else [])
+        rounds = []
+        for _ in range(REPEATS):
+            now = []
+            for wanted in (signal.SIGSTOP, signal.SIGCONT):
+                busy.send_signal(wanted)
+                now += [statistics.median(s.run(5)[0]) for s in servers]
+            rounds.append(now)
+        half = len(servers)
+        slower = [r[half] / r[0] for r in rounds]
+        cores = len(os.sched_getaffinity(0))
+        record("noise_step_slows", statistics.median(slower), "", f"124M fp32, B=4, T=64; half a core of {cores} is gone, which allows "
+               f"{cores / (cores - 0.5):.2f}", slower)
+        if theirs is None:
+            record("noise_step_of_torch", None, "", why)
+            return
+        ratios = [r[3] / r[2] for r in rounds]
+        record("noise_step_of_torch", statistics.median(ratios), "", f"{theirs.name} slows {statistics.median([r[3] / r[1] for r in rounds]):.2f} times",
+               ratios)
+    finally:
+        if busy:
+            busy.kill()
+            busy.wait()
+        for server in (ours, theirs):
+            if server:
+                server.close()
+        shutil.rmtree(folder)
+
+
 def accumulate():
     rounds, disturbed = two_of_ours(["124m", "T=1024", "bf16"], ["124m", "T=1024", "bf16", "accumulate=8"], 1)
     ratios = [8 * r[0] / r[1] for r in rounds]
@@ -576,6 +629,7 @@ GROUPS = {"machine": (machine, []), **STEPS, "accumulate": (accumulate, ["step_1
           "dropout": (dropout, ["step_124m_dropout_cost_percent"]), "tokenizer": (tokenizer, []),
           "train_tokenizer": (train_tokenizer, ["train_tokenizer_of_tokenizers"]),
           "preprocess": (preprocess, ["preprocess_mb_s", "preprocess_of_python"]), "start": (start, ["cold_start_s", "cold_start_gpt2_vocabulary_s", "cold_start_124m_s"]),
+          "noise": (noise, ["noise_step_slows", "noise_step_of_torch"]),
           "llmc": (llmc, ["step_124m_t64_fp32_of_llmc"])}
 OF_OTHERS = {"machine", "kernels", "base", "step", "documents", "tokenizer"}  # used above, or for a person to read
 

@@ -68,23 +68,11 @@ typedef struct shared_work {
     int64_t count; /* of the slice */
 } shared_work;
 
-static void zero_gaps(void *user, int thread, int size)
-{
-    const shared_work *w = user;
-    for (int i = 0; i < w->a->num_gaps; i++) {
-        int64_t begin, end;
-        mega_team_share(w->a->gap[i].count, 1024, thread, size, &begin, &end);
-        memset(at(w->a->whole, w->a->gap[i].first + begin, w->dtype), 0,
-               (size_t)(end - begin) * mega_dtype_size(w->dtype));
-    }
-}
-
-static void add_slice(void *user, int thread, int size)
+static void add_slice(void *user, int thread, int64_t begin, int64_t end)
 {
     const shared_work *w = user;
     const void *from = at(w->a->whole, w->a->first, w->dtype);
-    int64_t begin, end;
-    mega_team_share(w->count, 1024, thread, size, &begin, &end);
+    (void)thread;
     if (w->dtype == MEGA_F64)
         for (int64_t i = begin; i < end; i++) ((double *)w->a->slice)[i] += ((const double *)from)[i];
     else
@@ -126,11 +114,15 @@ mega_status mega_bucket_run(mega_program *p, op_kind kind, const bucket_args *a)
     mega_request *r = request_of(p, kind, a->bucket);
     shared_work w = {a, g->acc, mega_params_slice(g->params, a->bucket).count};
     switch (kind) {
-    case OP_GRADS_BEGIN: mega_team_run(p->team, zero_gaps, &w); return MEGA_OK;
+    case OP_GRADS_BEGIN:
+        for (int i = 0; i < a->num_gaps; i++)
+            mega_team_zero(p->team, at(a->whole, a->gap[i].first, g->acc),
+                           (size_t)a->gap[i].count * mega_dtype_size(g->acc));
+        return MEGA_OK;
     case OP_GRADS_REDUCE: return reduce(p, a, r);
     case OP_GRADS_REDUCED:
         MEGA_TRY(wait_for(p, r));
-        if (!p->step.first_micro_batch) mega_team_run(p->team, add_slice, &w);
+        if (!p->step.first_micro_batch) mega_team_for(p->team, w.count, 1024, add_slice, &w);
         return MEGA_OK;
     case OP_WEIGHTS_GATHER:
         return started(

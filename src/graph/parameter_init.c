@@ -59,8 +59,8 @@ typedef struct fill_job {
     uint32_t seed;
 } fill_job;
 
-/* This thread's rows of one parameter; a value depends on its place alone, so the cut does not matter. */
-static void fill_rows(void *user, int thread, int size)
+/* Rows of one parameter; a value depends on its place alone, so the cut does not matter. */
+static void fill_rows(void *user, int thread, int64_t begin, int64_t end)
 {
     const fill_job *job = user;
     const mega_params *p = job->p;
@@ -75,8 +75,7 @@ static void fill_rows(void *user, int thread, int size)
     const mega_range owned = mega_params_owned(p, job->index);
     const int64_t cols = r->local_shape[1], last = owned.first + owned.count;
     void *master = mega_params_master(p, job->index);
-    int64_t begin, end;
-    mega_team_share(r->local_shape[0], 1, thread, size, &begin, &end);
+    (void)thread;
     for (int64_t i = begin; i < end; i++) {
         const int64_t row = r->cut_dim == 0 ? mega_param_logical_index(r, f.axis, i) : i;
         for (int64_t j = 0; j < cols; j++) {
@@ -93,7 +92,7 @@ mega_status mega_params_initialize_team(mega_params *p, uint32_t seed, mega_team
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameters: initialised before mega_params_allocate made their buffers");
     for (int i = 0; i < p->count; i++) {
         fill_job job = {p, i, seed};
-        mega_team_run(team, fill_rows, &job);
+        mega_team_for(team, p->param[i].local_shape[0], 1, fill_rows, &job);
     }
     return mega_params_publish(p);
 }

@@ -384,47 +384,18 @@ double mega_clip_factor(double norm, double clip)
     return factor < 1 ? factor : 1;
 }
 
-typedef struct zero_work {
-    char *data;
-    int64_t bytes;
-} zero_work;
-
-static void zero_share(void *user, int thread, int size)
-{
-    const zero_work *w = user;
-    int64_t begin, end;
-    mega_team_share(w->bytes, 4096, thread, size, &begin, &end);
-    memset(w->data + begin, 0, (size_t)(end - begin));
-}
-
 void mega_optimizer_zero_gradients(mega_optimizer *o)
 {
-    zero_work w = {.data = mega_params_flat_grad(o->params),
-                   .bytes = (int64_t)mega_params_bytes(o->params, MEGA_PARAMS_GRADS)};
-    mega_team_run(o->options.team, zero_share, &w);
-}
-
-typedef struct zero_some {
-    const mega_optimizer *o;
-    const bool *skip;
-} zero_some;
-
-static void zero_some_share(void *user, int thread, int size)
-{
-    const zero_some *w = user;
-    for (int i = 0; i < mega_params_count(w->o->params); i++) {
-        if (w->skip[i]) continue;
-        zero_work one = {.data = mega_params_grad(w->o->params, i),
-                         .bytes = mega_params_get(w->o->params, i)->count * (int64_t)acc_size(w->o)};
-        zero_share(&one, thread, size);
-    }
+    mega_team_zero(o->options.team, mega_params_flat_grad(o->params), mega_params_bytes(o->params, MEGA_PARAMS_GRADS));
 }
 
 void mega_optimizer_zero_gradients_but(mega_optimizer *o, const bool *skip)
 {
-    zero_some w = {.o = o, .skip = skip};
     if (mega_params_zero_stage(o->params) >= 2) return; /* the program begins slices anew */
-    mega_team_run(o->options.team, zero_some_share, &w);
+    for (int i = 0; i < mega_params_count(o->params); i++)
+        if (!skip[i])
+            mega_team_zero(o->options.team, mega_params_grad(o->params, i),
+                           (size_t)mega_params_get(o->params, i)->count * acc_size(o));
 }
 
 void mega_optimizer_update(mega_optimizer *o, double lr, double weight_decay, double grad_factor)

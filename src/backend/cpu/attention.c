@@ -17,15 +17,13 @@ static int64_t block_at(const mega_attention_args *a, int64_t pairs, int64_t blo
     return block;
 }
 
-static void work(void *user, int thread, int size)
+static void work(void *user, int thread, int64_t begin, int64_t end)
 {
     const cpu_job *job = user;
     const mega_attention_args *a = job->args;
     float *scratch = (float *)a->head.scratch + thread * attention_scratch_words(a);
     const int64_t blocks = attention_blocks(a), pairs = pairs_before(a, blocks);
     const attention_pairs *by_pairs = attention_pairs_get(a->head.dtype);
-    int64_t begin, end;
-    mega_team_share(job->n * pairs, 1, thread, size, &begin, &end);
     for (int64_t item = begin / pairs; item * pairs < end; item++) {
         const int64_t from = begin - item * pairs, to = end - item * pairs;
         const int64_t first = from > 0 ? block_at(a, from, blocks) : 0,
@@ -46,7 +44,7 @@ static void run(mega_team *team, const void *args)
     }
     const int64_t items = a->batch * a->kv_heads;
     if (items == 0 || a->seq == 0) return;
-    cpu_job_run(team, work, args, items, 1, items * a->seq * a->seq);
+    cpu_job_run(team, work, args, items * pairs_before(a, attention_blocks(a)), 1, items * a->seq * a->seq);
 }
 
 static size_t scratch(const void *args, int threads)

@@ -7,12 +7,10 @@ static int64_t thread_scratch(const mega_attention_cached_args *a)
     return (a->capacity + 15) / 16 * 16;
 }
 
-static void work(void *user, int thread, int size)
+static void work(void *user, int thread, int64_t begin, int64_t end)
 {
     const cpu_job *job = user;
     const mega_attention_cached_args *a = job->args;
-    int64_t begin, end;
-    if (!cpu_job_share(job, thread, size, &begin, &end)) return;
     job->bodies->attention_cached(a, begin, end, (float *)a->head.scratch + thread * thread_scratch(a));
 }
 

@@ -57,36 +57,50 @@ static int64_t items_to_cut(const mega_attention_args *a, int64_t items, int siz
     return attention_blocks(a) * gain > 2 * KEYS_COST * size ? rest : 0;
 }
 
-static void work(void *user, int thread, int size)
+typedef struct grad_job {
+    const mega_attention_grad_args *args;
+    grad_body *body;
+    int64_t whole;                 /* items; those after them are cut */
+    int64_t whole_cost, item_cost; /* of a whole item; of a cut one */
+} grad_job;
+
+/* What lies in [begin, end) of the cost of all items: whole ones that begin there, and parts of cut ones. */
+static void work(void *user, int thread, int64_t begin, int64_t end)
 {
-    const cpu_job *job = user;
-    const mega_attention_grad_args *g = job->args;
-    const mega_attention_args *a = &g->forward;
-    const attention_pairs *pairs = attention_pairs_get(g->head.dtype);
-    grad_body *body = pairs != NULL ? pairs->attention_grad : job->bodies->attention_grad;
-    float *scratch = (float *)g->head.scratch + thread * attention_grad_scratch_words(a);
-    const int64_t blocks = attention_blocks(a), cost = CUT_COST * pairs_of_queries(a, blocks);
+    const grad_job *j = user;
+    const mega_attention_args *a = &j->args->forward;
+    float *scratch = (float *)j->args->head.scratch + thread * attention_grad_scratch_words(a);
+    const int64_t blocks = attention_blocks(a), cost = j->item_cost, first_cut = j->whole * j->whole_cost;
     const attention_part whole = {.key_end = blocks, .query_end = blocks, .keys = true, .queries = true};
-    const int64_t cut = items_to_cut(a, job->n, size);
-    int64_t begin, end;
-    mega_team_share(job->n - cut, 1, thread, size, &begin, &end);
-    for (int64_t item = begin; item < end; item++) body(g, item, &whole, scratch);
-    mega_team_share(cut * cost, 1, thread, size, &begin, &end);
+    for (int64_t item = (begin + j->whole_cost - 1) / j->whole_cost; item < j->whole && item * j->whole_cost < end;
+         item++)
+        j->body(j->args, item, &whole, scratch);
+    begin = begin > first_cut ? begin - first_cut : 0;
+    end -= first_cut;
     for (int64_t n = begin / cost; n * cost < end; n++)
-        cut_item(body, g, job->n - cut + n, begin > n * cost ? begin - n * cost : 0,
+        cut_item(j->body, j->args, j->whole + n, begin > n * cost ? begin - n * cost : 0,
                  end < (n + 1) * cost ? end - n * cost : cost, scratch);
 }
 
 static void run(mega_team *team, const void *args)
 {
-    const mega_attention_grad_args *a = args;
-    if (attention_is_plain(&a->forward)) {
+    const mega_attention_grad_args *g = args;
+    const mega_attention_args *a = &g->forward;
+    if (attention_is_plain(a)) {
         mega_plain_attention_grad.run(team, args);
         return;
     }
-    const int64_t items = a->forward.batch * a->forward.kv_heads;
-    if (items == 0 || a->forward.seq == 0) return;
-    cpu_job_run(team, work, args, items, 1, items * a->forward.seq * a->forward.seq);
+    const int64_t items = a->batch * a->kv_heads;
+    if (items == 0 || a->seq == 0) return;
+    mega_team *const all = items * a->seq * a->seq < CPU_SMALL_JOB ? NULL : team;
+    const attention_pairs *pairs = attention_pairs_get(g->head.dtype);
+    const int64_t cut = items_to_cut(a, items, mega_team_size(all)), both = pairs_of_queries(a, attention_blocks(a));
+    grad_job job = {.args = g,
+                    .body = pairs != NULL ? pairs->attention_grad : mega_cpu_bodies_get()->attention_grad,
+                    .whole = items - cut,
+                    .whole_cost = WHOLE_COST * both,
+                    .item_cost = CUT_COST * both};
+    mega_team_for(all, job.whole * job.whole_cost + cut * job.item_cost, 1, work, &job);
 }
 
 static size_t scratch(const void *args, int threads)

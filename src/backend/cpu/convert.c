@@ -7,12 +7,11 @@ static bool is_fast(mega_dtype t)
     return t == MEGA_F32 || t == MEGA_BF16;
 }
 
-static void work(void *user, int thread, int size)
+static void work(void *user, int thread, int64_t begin, int64_t end)
 {
     const cpu_job *job = user;
+    (void)thread;
     const mega_convert_args *a = job->args;
-    int64_t begin, end;
-    if (!cpu_job_share(job, thread, size, &begin, &end)) return;
     if (is_fast(a->dst_dtype) && is_fast(a->src_dtype)) {
         job->bodies->convert(a, begin, end);
         return;

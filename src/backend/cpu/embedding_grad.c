@@ -2,11 +2,11 @@
  * the order of the rows. */
 #include "cpu/share.h"
 
-static void work(void *user, int thread, int size)
+static void work(void *user, int thread, int64_t begin, int64_t end)
 {
     const cpu_job *job = user;
-    int64_t begin, end;
-    if (cpu_job_share(job, thread, size, &begin, &end)) job->bodies->embedding_grad(job->args, begin, end);
+    (void)thread;
+    job->bodies->embedding_grad(job->args, begin, end);
 }
 
 static void run(mega_team *team, const void *args)

@@ -5,21 +5,20 @@ typedef struct fold {
     const cpu_bodies *bodies;
     float *sum;
     const float *partial;
-    int64_t chunks, ld, cols;
+    int64_t chunks, ld;
 } fold;
 
-static void work(void *user, int thread, int size)
+static void work(void *user, int thread, int64_t begin, int64_t end)
 {
     const fold *f = user;
-    int64_t begin, end;
-    mega_team_share(f->cols, 16, thread, size, &begin, &end);
-    if (begin < end) f->bodies->fold(f->sum, f->partial, f->chunks, f->ld, begin, end);
+    (void)thread;
+    f->bodies->fold(f->sum, f->partial, f->chunks, f->ld, begin, end);
 }
 
 void mega_cpu_fold(mega_team *team, float *sum, const float *partial, int64_t chunks, int64_t ld, int64_t cols)
 {
-    fold f = {mega_cpu_bodies_get(), sum, partial, chunks, ld, cols};
-    mega_team_run(chunks * cols < CPU_SMALL_JOB ? NULL : team, work, &f);
+    fold f = {mega_cpu_bodies_get(), sum, partial, chunks, ld};
+    mega_team_for(chunks * cols < CPU_SMALL_JOB ? NULL : team, cols, 16, work, &f);
 }
 
 typedef struct chunks_job {
@@ -29,12 +28,11 @@ typedef struct chunks_job {
     float *partial;
 } chunks_job;
 
-static void run_chunks(void *user, int thread, int size)
+static void run_chunks(void *user, int thread, int64_t begin, int64_t end)
 {
     const chunks_job *j = user;
     const int64_t step = chunk_rows(j->rows);
-    int64_t begin, end;
-    mega_team_share(chunk_count(j->rows), 1, thread, size, &begin, &end);
+    (void)thread;
     for (int64_t i = begin; i < end; i++) {
         const int64_t last = (i + 1) * step;
         j->chunk(j->args, i * step, last < j->rows ? last : j->rows,
@@ -46,5 +44,5 @@ void mega_cpu_chunks(mega_team *team, cpu_chunk *chunk, const void *args, int64_
                      int64_t ld)
 {
     chunks_job job = {chunk, args, rows, ld, partial};
-    mega_team_run(rows * cols < CPU_SMALL_JOB ? NULL : team, run_chunks, &job);
+    mega_team_for(rows * cols < CPU_SMALL_JOB ? NULL : team, chunk_count(rows), 1, run_chunks, &job);
 }

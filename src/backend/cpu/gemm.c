@@ -108,15 +108,12 @@ typedef struct panels_job {
     bool by_columns;
 } panels_job;
 
-static void pack_work(void *user, int thread, int size)
+static void pack_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const panels_job *job = user;
     const gemm_block *b = &job->block;
-    int64_t begin, end;
-    mega_team_share((b->columns + job->bodies->gemm_columns_of_panel - 1) / job->bodies->gemm_columns_of_panel, 1,
-                    thread, size, &begin, &end);
-    if (begin < end)
-        job->bodies->gemm_pack_b(b->args, b->packed, b->n, b->columns, b->panel_k, b->panel_depth, begin, end);
+    (void)thread;
+    job->bodies->gemm_pack_b(b->args, b->packed, b->n, b->columns, b->panel_k, b->panel_depth, begin, end);
 }
 
 static bool next_block(gemm_block *b)
@@ -129,42 +126,36 @@ static bool next_block(gemm_block *b)
 }
 
 /* All rows of a, each block of k for itself. */
-static void pack_a_work(void *user, int thread, int size)
+static void pack_a_work(void *user, int thread, int64_t row, int64_t row_end)
 {
     const panels_job *job = user;
     const int64_t height = job->bodies->gemm_rows_of_panel;
     gemm_block b = job->block;
-    int64_t row, row_end;
-    mega_team_share(b.args->m, height, thread, size, &row, &row_end);
-    if (row >= row_end) return;
+    (void)thread;
     for (b.k = b.panel_k; next_block(&b); b.k += b.depth)
         job->bodies->gemm_pack_a(b.args, b.packed + round_to(b.args->m, height) * (b.k - b.panel_k) + row * b.depth,
                                  row, row_end - row, b.k, b.depth, b.args->row_sum != NULL && b.n == 0);
 }
 
-static void columns_work(void *user, int thread, int size)
+static void columns_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const panels_job *job = user;
     gemm_block b = job->block;
-    int64_t begin, end;
-    mega_team_share(panels_of(b.columns, job->bodies->gemm_columns_of_panel), 1, thread, size, &begin, &end);
-    if (begin >= end) return;
     float *pb = (float *)(void *)(job->thread_scratch + job->walk->block * (size_t)thread);
     for (b.k = b.panel_k; next_block(&b); b.k += b.depth) job->bodies->gemm_columns(&b, begin, end, pb);
 }
 
-/* All blocks of k of the packed rows, for one thread's rows or columns. */
-static void panels_work(void *user, int thread, int size)
+/* All blocks of k of the packed rows, for some rows or some panels of columns. */
+static void panels_work(void *user, int thread, int64_t first, int64_t last)
 {
     const panels_job *job = user;
-    const mega_gemm_args *a = job->block.args;
-    const int64_t height = job->bodies->gemm_rows_of_panel, width = job->bodies->gemm_columns_of_panel;
-    const int64_t panels = (job->block.columns + width - 1) / width;
-    int64_t row = 0, row_end = a->m, begin = 0, end = panels;
-    if (job->by_columns) mega_team_share(panels, 1, thread, size, &begin, &end);
-    else
-        mega_team_share(a->m, height, thread, size, &row, &row_end);
-    if (begin >= end) return;
+    int64_t row = 0, row_end = job->block.args->m, begin = first, end = last;
+    if (!job->by_columns) {
+        row = first;
+        row_end = last;
+        begin = 0;
+        end = panels_of(job->block.columns, job->bodies->gemm_columns_of_panel);
+    }
     float *pa = (float *)(void *)(job->thread_scratch + job->walk->block * (size_t)thread);
     for (; row < row_end; row += job->walk->block_rows) {
         const int64_t rows = least(row_end - row, job->walk->block_rows);
@@ -194,6 +185,7 @@ static void run_panels(mega_team *team, const mega_gemm_args *a)
     panels_job job = {.bodies = bodies, .walk = &w, .thread_scratch = scratch + w.packed + w.sums};
     mega_team *const all = a->m * a->n * a->k / 8 < CPU_SMALL_JOB ? NULL : team;
     gemm_block *b = &job.block;
+    const int64_t height = bodies->gemm_rows_of_panel, width = bodies->gemm_columns_of_panel;
     b->args = a;
     b->packed = (float *)(void *)scratch;
     b->sums = w.sums > 0 ? (float *)(void *)(scratch + w.packed) : NULL;
@@ -205,17 +197,24 @@ static void run_panels(mega_team *team, const mega_gemm_args *a)
         for (b->panel_k = 0; b->panel_k < a->k; b->panel_k += w.depth) {
             b->panel_depth = least(a->k - b->panel_k, w.depth);
             const bool packed = w.a_stays && b->n > 0 && w.depth == a->k;
-            if (!packed) mega_team_run(all, w.a_stays ? pack_a_work : pack_work, &job);
-            mega_team_run(all, w.a_stays ? columns_work : panels_work, &job);
+            const int64_t panels = panels_of(b->columns, width);
+            if (!packed && w.a_stays) mega_team_for(all, a->m, height, pack_a_work, &job);
+            else if (!packed)
+                mega_team_for(all, panels, 1, pack_work, &job);
+            if (w.a_stays) mega_team_for(all, panels, 1, columns_work, &job);
+            else if (job.by_columns)
+                mega_team_for(all, panels, 1, panels_work, &job);
+            else
+                mega_team_for(all, a->m, height, panels_work, &job);
         }
     }
 }
 
-static void few_rows_work(void *user, int thread, int size)
+static void few_rows_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const cpu_job *job = user;
-    int64_t begin, end;
-    if (cpu_job_share(job, thread, size, &begin, &end)) job->bodies->gemm_rows(job->args, begin, end);
+    (void)thread;
+    job->bodies->gemm_rows(job->args, begin, end);
 }
 
 /* For ways whose adding cannot be switched off for one run. */

@@ -268,14 +268,12 @@ static void execute(const mega_gemm_args *a, onednn_plan *plan, int shape, int64
     (void)st;
 }
 
-static void work(void *user, int thread, int size)
+static void work(void *user, int thread, int64_t begin, int64_t end)
 {
     const cpu_job *job = user;
     const mega_gemm_args *a = job->args;
     onednn_plan *plan = a->head.handle;
     const gemm_units *u = &plan->units;
-    int64_t begin, end;
-    if (!cpu_job_share(job, thread, size, &begin, &end)) return;
     for (int64_t unit = begin; unit < end; unit++) { /* down the rows of one column of units first: b stays in cache */
         const int64_t m = unit % u->rows * u->m, n = unit / u->rows * u->n;
         const int64_t rows = a->m - m < u->m ? a->m - m : u->m, columns = a->n - n < u->n ? a->n - n : u->n;

@@ -81,24 +81,24 @@ typedef struct pairs_job {
     bool by_columns;
 } pairs_job;
 
-static void pack_work(void *user, int thread, int size)
+static void pack_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const pairs_job *job = user;
-    int64_t begin, end;
-    mega_team_share(pieces(job->block.columns, PAIRS_COLUMNS), 1, thread, size, &begin, &end);
+    (void)thread;
     job->walk->pairs->pack_b(&job->block, begin, end);
 }
 
-static void multiply_work(void *user, int thread, int size)
+static void multiply_work(void *user, int thread, int64_t first, int64_t last)
 {
     const pairs_job *job = user;
     const pairs_walk *w = job->walk;
-    const int64_t panels = pieces(job->block.columns, PAIRS_COLUMNS);
-    int64_t row = 0, row_end = job->block.args->m, begin = 0, end = panels;
-    if (job->by_columns) mega_team_share(panels, 1, thread, size, &begin, &end);
-    else
-        mega_team_share(job->block.args->m, w->pairs->rows_of_panel, thread, size, &row, &row_end);
-    if (begin >= end || row >= row_end) return;
+    int64_t row = 0, row_end = job->block.args->m, begin = first, end = last;
+    if (!job->by_columns) {
+        row = first;
+        row_end = last;
+        begin = 0;
+        end = pieces(job->block.columns, PAIRS_COLUMNS);
+    }
     char *scratch = job->thread_scratch + (w->block + w->tiles) * (size_t)thread;
     uint16_t *pa = (uint16_t *)(void *)scratch;
     float *tiles = (float *)(void *)(scratch + w->block);
@@ -137,8 +137,11 @@ static void run_slice(mega_team *team, pairs_job *job, bool packs)
     b->padded = round_to(b->depth, w->pairs->grain);
     b->first = b->k == 0;
     b->last = b->k + b->depth == b->args->k;
-    if (packs) mega_team_run(team, pack_work, job);
-    mega_team_run(team, multiply_work, job);
+    const int64_t panels = pieces(b->columns, PAIRS_COLUMNS);
+    if (packs) mega_team_for(team, panels, 1, pack_work, job);
+    if (job->by_columns) mega_team_for(team, panels, 1, multiply_work, job);
+    else
+        mega_team_for(team, b->args->m, w->pairs->rows_of_panel, multiply_work, job);
 }
 
 void mega_pairs_run(mega_team *team, const mega_gemm_args *a, bool overwrite)

@@ -4,12 +4,11 @@
 
 #define CHUNK 65536
 
-static void work(void *user, int thread, int size)
+static void work(void *user, int thread, int64_t begin, int64_t end)
 {
     const cpu_job *job = user;
+    (void)thread;
     const mega_norm_args *a = job->args;
-    int64_t begin, end;
-    if (!cpu_job_share(job, thread, size, &begin, &end)) return;
     for (int64_t chunk = begin; chunk < end; chunk++) {
         const int64_t rest = a->count - chunk * CHUNK;
         job->bodies->norm((const float *)a->x + chunk * CHUNK, rest < CHUNK ? rest : CHUNK,

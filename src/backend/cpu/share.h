@@ -5,29 +5,23 @@
 #include "backend_impl.h"
 #include "cpu/bodies.h"
 
-/* One kernel run: n rows, columns, elements or items, cut at multiples of grain. */
+/* One kernel run. */
 typedef struct cpu_job {
     const cpu_bodies *bodies;
     const void *args;
-    int64_t n, grain;
+    int64_t n;
 } cpu_job;
 
 /* Elements below which waking the team costs more than it saves (about a microsecond). */
 #define CPU_SMALL_JOB 8192
 
-/* Runs `work` with a cpu_job as its user pointer; `elements` is the size of the whole job. */
-static inline void cpu_job_run(mega_team *team, mega_team_work *work, const void *args, int64_t n, int64_t grain,
+/* Runs `part` on ranges of [0, n) that begin at multiples of grain, with a cpu_job as its user pointer; `elements` is
+ * the size of the whole job. */
+static inline void cpu_job_run(mega_team *team, mega_team_part *part, const void *args, int64_t n, int64_t grain,
                                int64_t elements)
 {
-    cpu_job job = {mega_cpu_bodies_get(), args, n, grain};
-    mega_team_run(elements < CPU_SMALL_JOB ? NULL : team, work, &job);
-}
-
-/* The share of one thread; false when it is empty. */
-static inline bool cpu_job_share(const cpu_job *job, int thread, int size, int64_t *begin, int64_t *end)
-{
-    mega_team_share(job->n, job->grain, thread, size, begin, end);
-    return *begin < *end;
+    cpu_job job = {mega_cpu_bodies_get(), args, n};
+    mega_team_for(elements < CPU_SMALL_JOB ? NULL : team, n, grain, part, &job);
 }
 
 /* Sums over rows: rows are cut into at most 64 chunks by a rule that knows the number of rows alone, each chunk has its

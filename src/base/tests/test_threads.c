@@ -100,6 +100,82 @@ static void results_of_all_threads_are_visible(void **state)
     mega_team_destroy(team);
 }
 
+enum { ITEMS = 1000 };
+
+typedef struct claims {
+    atomic_int done[ITEMS], all, wrong;
+    int64_t n, grain;
+    int held; /* the thread that holds its first piece until all others are done; -1: none */
+    atomic_bool holds;
+} claims;
+
+static void count_items(void *user, int thread, int64_t begin, int64_t end)
+{
+    claims *c = user;
+    const double late = mega_time_now() + 20;
+    if (begin % c->grain != 0 || begin >= end || end > c->n) atomic_fetch_add(&c->wrong, 1);
+    if (thread == c->held && !atomic_exchange(&c->holds, true))
+        while (atomic_load(&c->all) < c->n - (end - begin) && mega_time_now() < late) sched_yield();
+    for (int64_t i = begin; i < end; i++) atomic_fetch_add(&c->done[i], 1);
+    atomic_fetch_add(&c->all, (int)(end - begin));
+    if (mega_time_now() >= late) atomic_fetch_add(&c->wrong, 1);
+}
+
+static void claim_all(mega_team *team, int64_t n, int64_t grain, int held)
+{
+    claims c = {.n = n, .grain = grain, .held = held};
+    mega_team_for(team, n, grain, count_items, &c);
+    assert_int_equal(atomic_load(&c.wrong), 0);
+    for (int64_t i = 0; i < ITEMS; i++) assert_int_equal(atomic_load(&c.done[i]), i < n);
+}
+
+static void every_item_is_claimed_once(void **state)
+{
+    (void)state;
+    static const int64_t counts[] = {0, 1, 2, 7, 16, 63, 64, 65, 999, 1000}, grains[] = {1, 3, 16, 64, 2000};
+    claim_all(NULL, ITEMS, 3, -1);
+    for (int size = 1; size <= 8; size++) {
+        mega_team *team = NULL;
+        tally t = {.size = size};
+        assert_int_equal(mega_team_create(&team, size), MEGA_OK);
+        for (int i = 0; i < 5; i++)
+            for (size_t n = 0; n < sizeof counts / sizeof counts[0]; n++) {
+                claim_all(team, counts[n], grains[i], -1);
+                mega_team_run(team, count_run, &t); /* runs of both kinds follow each other */
+            }
+        for (int k = 0; k < size; k++) assert_int_equal(atomic_load(&t.runs[k]), 50);
+        mega_team_destroy(team);
+    }
+}
+
+/* A thread that is held up in a piece holds up nobody: the others do all that is left, of its share, too. */
+static void a_thread_that_is_held_up(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 4; size++) {
+        mega_team *team = NULL;
+        assert_int_equal(mega_team_create(&team, size), MEGA_OK);
+        for (int i = 0; i < 20; i++) claim_all(team, ITEMS, 1, i % size);
+        mega_team_destroy(team);
+    }
+}
+
+static void zeros(void **state)
+{
+    (void)state;
+    enum { BYTES = 300001 };
+    mega_team *team = NULL;
+    char *x = mega_malloc(BYTES + 1);
+    assert_int_equal(mega_team_create(&team, 3), MEGA_OK);
+    memset(x, 7, BYTES + 1);
+    mega_team_zero(team, x, BYTES);
+    for (int i = 0; i < BYTES; i++)
+        if (x[i] != 0) fail_msg("byte %d", i);
+    assert_int_equal(x[BYTES], 7);
+    mega_team_destroy(team);
+    mega_free(x);
+}
+
 static int make_team(void *user)
 {
     (void)user;
@@ -263,6 +339,9 @@ int main(void)
         cmocka_unit_test(no_team_runs_on_the_caller),
         cmocka_unit_test(a_run_meets_workers_at_any_moment),
         cmocka_unit_test(results_of_all_threads_are_visible),
+        cmocka_unit_test(every_item_is_claimed_once),
+        cmocka_unit_test(a_thread_that_is_held_up),
+        cmocka_unit_test(zeros),
         cmocka_unit_test(teams_that_cannot_be_made),
         cmocka_unit_test(shares_cover_everything_once),
         cmocka_unit_test(affinity_is_respected),

@@ -19,6 +19,13 @@ int mega_team_size(const mega_team *team); /* 1 for NULL */
 typedef void mega_team_work(void *user, int thread, int size);
 void mega_team_run(mega_team *team, mega_team_work *work, void *user);
 
+/* Items [0, n), in ranges that begin at multiples of `grain`: part is called with one range after the other, on the
+ * threads that are free, and mega_team_for returns when all are done. A thread may get none, one or many; which range
+ * and which thread must not change a bit of the result. Not reentrant. A NULL team calls part once, with all. */
+typedef void mega_team_part(void *user, int thread, int64_t begin, int64_t end);
+void mega_team_for(mega_team *team, int64_t n, int64_t grain, mega_team_part *part, void *user);
+void mega_team_zero(mega_team *team, void *data, size_t bytes);
+
 /* Long work that only reads (a checkpoint, say) ends with MEGA_ERR_INTERRUPTED once *stop is not 0. `stop` is borrowed;
  * NULL, as at first: it is never asked to. */
 void mega_team_stop_on(mega_team *team, const volatile sig_atomic_t *stop);
