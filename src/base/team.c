@@ -51,6 +51,7 @@ typedef struct claimed_run {
 
 struct mega_team {
     int size, spins;
+    double waited;
     mega_team_work *work; /* of a run in which every thread works once */
     void *user;
     claimed_run claimed;
@@ -348,8 +349,15 @@ void mega_team_for(mega_team *team, int64_t n, int64_t grain, mega_team_part *pa
     begin_run(team, false);
     claim_pieces(team, 0);
     atomic_fetch_sub(&team->gate, CLOSED);
+    const double done = mega_time_now();
     wait_for_workers(team, &team->gate, -CLOSED);
+    team->waited += mega_time_now() - done;
     atomic_store(&team->running, false);
+}
+
+double mega_team_waited(const mega_team *team)
+{
+    return team != NULL ? team->waited : 0;
 }
 
 #define SMALL_ZERO ((int64_t)1 << 16) /* bytes that one thread sets before another would wake */

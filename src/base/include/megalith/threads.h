@@ -5,6 +5,7 @@
 #include "megalith/status.h"
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct mega_team mega_team;
@@ -25,6 +26,8 @@ void mega_team_run(mega_team *team, mega_team_work *work, void *user);
 typedef void mega_team_part(void *user, int thread, int64_t begin, int64_t end);
 void mega_team_for(mega_team *team, int64_t n, int64_t grain, mega_team_part *part, void *user);
 void mega_team_zero(mega_team *team, void *data, size_t bytes);
+/* Seconds so far that the caller, its own part done, has waited for other threads in mega_team_for; 0 for NULL. */
+double mega_team_waited(const mega_team *team);
 
 /* Long work that only reads (a checkpoint, say) ends with MEGA_ERR_INTERRUPTED once *stop is not 0. `stop` is borrowed;
  * NULL, as at first: it is never asked to. */
