@@ -5,7 +5,8 @@
  * Work is claimed, not dealt (mega_team_for): a thread that another process holds up would otherwise hold up all. Each
  * thread first claims pieces of its own share, which keeps what it reads in its own cache from run to run, and then
  * pieces of the shares that are not done. A run ends when every piece is done: a worker that has not even begun is not
- * waited for. It finds the gate closed when it comes.
+ * waited for. It finds the gate closed when it comes. One that is held up in a piece gets the core of the caller that
+ * waits for it (megalith/seat.h); a caller that is held up changes cores with a worker that has nothing left to do.
  *
  * Sleeping and waking is the usual pair of flags: who goes to sleep announces it before it looks at the condition a
  * last time, who changes the condition looks for sleepers afterwards; both orders are sequentially consistent, and the
@@ -13,6 +14,7 @@
 #include "base_impl.h"
 #include "megalith/assert.h"
 #include "megalith/memory.h"
+#include "megalith/seat.h"
 #include "megalith/threads.h"
 
 #include <dlfcn.h>
@@ -20,10 +22,13 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
-#define SPINS  4000
-#define PIECES 8 /* of a thread's share */
-#define CLOSED (1 << 30)
+#define SPIN   50e-6  /* seconds that a thread looks for work before it sleeps */
+#define LOOK   300000 /* nanoseconds until a thread that waits looks again whether others are held up */
+#define PART   8      /* of what is left of a share: a piece, */
+#define PIECES 64     /* but no smaller than this part of the share */
+#define CLOSED (1u << 30)
 #ifdef MEGA_SHUFFLE_CLAIMS
 #define SHUFFLES 1
 #else
@@ -38,28 +43,36 @@ typedef struct worker {
 
 /* What is left of a thread's share, in grains. */
 typedef struct share {
-    _Atomic int64_t next; /* beyond `end` once all is claimed */
+    _Atomic int64_t next;
     int64_t end;
     char apart[112]; /* two cache lines: no other share in the line, nor in the one that is fetched with it */
 } share;
 
+typedef struct team_seat {
+    mega_seat s;
+    char apart[128];
+} team_seat;
+
 /* Items that are claimed. */
 typedef struct claimed_run {
     mega_team_part *part;
-    int64_t n, grain, piece; /* items, items, grains */
+    int64_t n, grain, least; /* items, items, grains in a piece */
 } claimed_run;
 
 struct mega_team {
-    int size, spins;
+    int size;
+    bool spins;
     double waited;
     mega_team_work *work; /* of a run in which every thread works once */
     void *user;
     claimed_run claimed;
     share *share;                               /* of each thread */
+    team_seat *seat;                            /* of each thread */
+    pthread_t caller;                           /* who sits on the first seat */
     const volatile sig_atomic_t *asked_to_stop; /* by the caller; NULL: never */
     atomic_uint generation;                     /* grows by two per run; odd: every thread works once */
-    atomic_int pending;                         /* workers that have not finished this run */
-    atomic_int gate;                            /* workers inside a claimed run; below 0: none may enter */
+    atomic_uint pending;                        /* workers that have not finished this run */
+    atomic_uint gate;                           /* workers inside a claimed run; with CLOSED none may enter */
     atomic_int sleepers;                        /* workers asleep, or about to be */
     atomic_bool caller_waits, stop, running;
     pthread_mutex_t mutex;
@@ -94,30 +107,73 @@ static void one_openmp_thread(void)
     set_num_threads(1);
 }
 
-/* Waits until a run other than `seen` has begun. */
-static unsigned wait_for_run(mega_team *team, unsigned seen)
+/* Until *value is `wanted`, or is no longer (equal = false); false when that takes longer than a thread spins. */
+static bool spin_until(const mega_team *team, const atomic_uint *value, unsigned wanted, bool equal)
 {
-    for (int i = 0; i < team->spins; i++) {
-        const unsigned now = atomic_load_explicit(&team->generation, memory_order_acquire);
-        if (now != seen) return now;
-        relax();
+    const double end = team->spins ? mega_time_now() + SPIN : 0;
+    do {
+        for (int i = 0; i < 16; i++) {
+            if ((atomic_load_explicit(value, memory_order_acquire) == wanted) == equal) return true;
+            relax();
+        }
+    } while (team->spins && mega_time_now() < end);
+    return false;
+}
+
+/* With the mutex held. */
+static void sleep_a_while(mega_team *team, pthread_cond_t *condition)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += LOOK;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
     }
+    pthread_cond_timedwait(condition, &team->mutex, &until);
+}
+
+/* A worker sleeps until a run other than `seen` has begun; while the caller works, it looks now and then whether the
+ * caller is held up. */
+static void sleep_until_run(mega_team *team, int thread, unsigned seen)
+{
+    mega_seat *caller = &team->seat[0].s, *own = &team->seat[thread].s;
     pthread_mutex_lock(&team->mutex);
     atomic_fetch_add(&team->sleepers, 1);
-    while (atomic_load(&team->generation) == seen) pthread_cond_wait(&team->start, &team->mutex);
+    while (atomic_load(&team->generation) == seen) {
+        if (mega_seat_is_confined(own) || !atomic_load(&caller->at_work)) {
+            pthread_cond_wait(&team->start, &team->mutex);
+            continue;
+        }
+        pthread_mutex_unlock(&team->mutex);
+        mega_seat_swap(caller, own);
+        pthread_mutex_lock(&team->mutex);
+        if (atomic_load(&team->generation) == seen) sleep_a_while(team, &team->start);
+    }
     atomic_fetch_sub(&team->sleepers, 1);
     pthread_mutex_unlock(&team->mutex);
+}
+
+/* Waits until a run other than `seen` has begun. On a core that was lent to it, a worker gives way at once. */
+static unsigned wait_for_run(mega_team *team, int thread, unsigned seen)
+{
+    if (mega_seat_is_confined(&team->seat[thread].s) || !spin_until(team, &team->generation, seen, false))
+        sleep_until_run(team, thread, seen);
     return atomic_load(&team->generation);
 }
 
 /* ---- claims ---- */
 
-static bool claim(share *s, int64_t piece, int64_t *begin, int64_t *end)
+/* A part of what is left, at least `least` grains: large pieces first, small ones where threads should end together. */
+static bool claim(share *s, int64_t least, int64_t *begin, int64_t *end)
 {
-    if (atomic_load_explicit(&s->next, memory_order_relaxed) >= s->end) return false;
-    *begin = atomic_fetch_add_explicit(&s->next, piece, memory_order_relaxed);
-    *end = *begin + piece < s->end ? *begin + piece : s->end;
-    return *begin < s->end;
+    *begin = atomic_load_explicit(&s->next, memory_order_relaxed);
+    do {
+        const int64_t left = s->end - *begin, part = left / PART;
+        if (left <= 0) return false;
+        *end = *begin + (part > least ? part : least < left ? least : left);
+    } while (!atomic_compare_exchange_weak_explicit(&s->next, begin, *end, memory_order_relaxed, memory_order_relaxed));
+    return true;
 }
 
 #ifdef MEGA_SHUFFLE_CLAIMS
@@ -129,8 +185,7 @@ enum { SHUFFLED = 61, STRIDE = 37 };
 static void claim_pieces(mega_team *team, int thread)
 {
     const claimed_run *r = &team->claimed;
-    int64_t i, end;
-    while (claim(&team->share[0], 1, &i, &end)) {
+    for (int64_t i; (i = atomic_fetch_add(&team->share[0].next, 1)) < SHUFFLED;) {
         const int64_t at = i * STRIDE % SHUFFLED, grains = (r->n + r->grain - 1) / r->grain;
         const int64_t first = grains * at / SHUFFLED * r->grain, last = grains * (at + 1) / SHUFFLED * r->grain;
         if (first < last) r->part(team->user, thread, first, last < r->n ? last : r->n);
@@ -141,7 +196,6 @@ static void lay_out(mega_team *team, int64_t grains)
 {
     (void)grains;
     atomic_store(&team->share[0].next, 0);
-    team->share[0].end = SHUFFLED;
 }
 
 #else
@@ -152,7 +206,7 @@ static void claim_pieces(mega_team *team, int thread)
     int64_t begin, end;
     for (int i = 0; i < team->size; i++) {
         share *s = &team->share[(thread + i) % team->size];
-        while (claim(s, r->piece, &begin, &end))
+        while (claim(s, r->least, &begin, &end))
             r->part(team->user, thread, begin * r->grain, end * r->grain < r->n ? end * r->grain : r->n);
     }
 }
@@ -164,7 +218,7 @@ static void lay_out(mega_team *team, int64_t grains)
         team->share[i].end = grains * (i + 1) / team->size;
     }
     const int64_t most = (grains + team->size - 1) / team->size;
-    team->claimed.piece = (most + PIECES - 1) / PIECES;
+    team->claimed.least = (most + PIECES - 1) / PIECES;
 }
 
 #endif
@@ -182,8 +236,12 @@ static void wake_caller(mega_team *team)
 /* A run that is over has closed the gate; the one that is open may be a later one, which is as good. */
 static void join_claimed(mega_team *team, int thread)
 {
-    if (atomic_fetch_add(&team->gate, 1) >= 0) claim_pieces(team, thread);
-    if (atomic_fetch_sub(&team->gate, 1) == 1 - CLOSED) wake_caller(team);
+    if ((atomic_fetch_add(&team->gate, 1) & CLOSED) == 0) {
+        mega_seat_begin(&team->seat[thread].s);
+        claim_pieces(team, thread);
+        mega_seat_end(&team->seat[thread].s);
+    }
+    if (atomic_fetch_sub(&team->gate, 1) == CLOSED + 1) wake_caller(team);
 }
 
 static void *worker_main(void *argument)
@@ -191,8 +249,9 @@ static void *worker_main(void *argument)
     worker *self = argument;
     mega_team *team = self->team;
     one_openmp_thread();
+    mega_seat_take(&team->seat[self->index].s);
     for (unsigned seen = 0;;) {
-        seen = wait_for_run(team, seen);
+        seen = wait_for_run(team, self->index, seen);
         if (atomic_load(&team->stop)) return NULL;
         if (seen % 2 == 0) {
             join_claimed(team, self->index);
@@ -214,18 +273,34 @@ static void begin_run(mega_team *team, bool every)
     pthread_mutex_unlock(&team->mutex);
 }
 
-/* Until the count is `last`. */
-static void wait_for_workers(mega_team *team, atomic_int *count, int last)
+/* A worker that is held up gets this core. */
+static bool lend(mega_team *team)
 {
-    for (int i = 0; i < team->spins; i++) {
-        if (atomic_load_explicit(count, memory_order_acquire) == last) return;
-        relax();
-    }
+    for (int i = 1; i < team->size; i++)
+        if (mega_seat_lend(&team->seat[i].s, &team->seat[0].s)) return true;
+    return false;
+}
+
+/* Until the count is `last`; `lends` where workers are in pieces that they claimed. */
+static void wait_for_workers(mega_team *team, const atomic_uint *count, unsigned last, bool lends)
+{
+    if (spin_until(team, count, last, true)) return;
+    bool lent = false;
     pthread_mutex_lock(&team->mutex);
     atomic_store(&team->caller_waits, true);
-    while (atomic_load(count) != last) pthread_cond_wait(&team->done, &team->mutex);
+    while (atomic_load(count) != last) {
+        if (!lends) {
+            pthread_cond_wait(&team->done, &team->mutex);
+            continue;
+        }
+        pthread_mutex_unlock(&team->mutex);
+        lent |= lend(team);
+        pthread_mutex_lock(&team->mutex);
+        if (atomic_load(count) != last) sleep_a_while(team, &team->done);
+    }
     atomic_store(&team->caller_waits, false);
     pthread_mutex_unlock(&team->mutex);
+    for (int i = 1; lent && i < team->size; i++) mega_seat_return(&team->seat[i].s);
 }
 
 /* Stops and joins the first `started` workers, and frees the team. */
@@ -238,7 +313,19 @@ static void dissolve(mega_team *team, int started)
     pthread_cond_destroy(&team->start);
     pthread_mutex_destroy(&team->mutex);
     mega_free(team->share);
+    mega_free(team->seat);
     mega_free(team);
+}
+
+static void make_conditions(mega_team *team)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&team->mutex, NULL);
+    pthread_cond_init(&team->start, &monotonic);
+    pthread_cond_init(&team->done, &monotonic);
+    pthread_condattr_destroy(&monotonic);
 }
 
 mega_status mega_team_create(mega_team **out, int size)
@@ -246,18 +333,21 @@ mega_status mega_team_create(mega_team **out, int size)
     if (size < 1) return MEGA_FAIL(MEGA_ERR_USAGE, "number of threads: found %d, expected at least 1", size);
     mega_team *team = mega_calloc(1, sizeof *team + (size_t)(size - 1) * sizeof team->workers[0]);
     share *shares = mega_calloc((size_t)size, sizeof *shares);
-    if (team == NULL || shares == NULL) {
+    team_seat *seats = mega_calloc((size_t)size, sizeof *seats);
+    if (team == NULL || shares == NULL || seats == NULL) {
+        mega_free(seats);
         mega_free(shares);
         mega_free(team);
         return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a team of %d threads", size);
     }
     team->share = shares;
-    atomic_store(&team->gate, -CLOSED);
+    team->seat = seats;
+    team->caller = pthread_self();
+    mega_seat_take(&seats[0].s);
+    atomic_store(&team->gate, CLOSED);
     team->size = size;
-    team->spins = size <= mega_cpu_count() ? SPINS : 0;
-    pthread_mutex_init(&team->mutex, NULL);
-    pthread_cond_init(&team->start, NULL);
-    pthread_cond_init(&team->done, NULL);
+    team->spins = size <= mega_cpu_count();
+    make_conditions(team);
 
     /* Signals are for the caller: a worker that took one would run a handler in the middle of a kernel. */
     sigset_t before;
@@ -327,10 +417,10 @@ void mega_team_run(mega_team *team, mega_team_work *work, void *user)
     take(team);
     team->work = work;
     team->user = user;
-    atomic_store(&team->pending, team->size - 1);
+    atomic_store(&team->pending, (unsigned)team->size - 1);
     begin_run(team, true);
     work(user, 0, team->size);
-    wait_for_workers(team, &team->pending, 0);
+    wait_for_workers(team, &team->pending, 0, false);
     atomic_store(&team->running, false);
 }
 
@@ -345,12 +435,18 @@ void mega_team_for(mega_team *team, int64_t n, int64_t grain, mega_team_part *pa
     team->user = user;
     team->claimed = (claimed_run){.part = part, .n = n, .grain = grain};
     lay_out(team, grains);
-    atomic_fetch_add(&team->gate, CLOSED);
+    if (!pthread_equal(team->caller, pthread_self())) {
+        team->caller = pthread_self();
+        mega_seat_take(&team->seat[0].s);
+    }
+    mega_seat_begin(&team->seat[0].s);
+    atomic_fetch_and(&team->gate, ~CLOSED);
     begin_run(team, false);
     claim_pieces(team, 0);
-    atomic_fetch_sub(&team->gate, CLOSED);
+    atomic_fetch_or(&team->gate, CLOSED);
+    mega_seat_end(&team->seat[0].s);
     const double done = mega_time_now();
-    wait_for_workers(team, &team->gate, -CLOSED);
+    wait_for_workers(team, &team->gate, CLOSED, true);
     team->waited += mega_time_now() - done;
     atomic_store(&team->running, false);
 }

@@ -121,6 +121,7 @@ struct mega_world {
     int rank, size, local_rank, local_size;
     int host_first;    /* the rank of local_rank 0 */
     bool is_crowded;   /* ranks of this host outnumber its cores */
+    bool lends;        /* its core, to a rank that it waits for */
     bool checks_calls; /* MEGA_CHECK=2, on any rank */
     bool failed;       /* and every rank knows */
     bool lost_host;    /* one gives no sign of life */

@@ -9,8 +9,9 @@
 #include <sched.h>
 
 enum {
-    SPINS = 200,     /* polls before the core is given to others */
-    CLOCK_EVERY = 64 /* polls between looks at the clock */
+    SPINS = 200,      /* polls before the core is given to others */
+    CLOCK_EVERY = 64, /* polls between looks at the clock */
+    LEND_EVERY = 256  /* polls between looks whether another process keeps a rank from running */
 };
 
 /* What all ranks say to each other is short: statuses and counts. */
@@ -211,6 +212,7 @@ static mega_status wait_for(mega_world *world, const comm_op *op)
             if (world->is_crowded && world->shared != NULL) sched_yield();
             continue;
         }
+        if (!world->is_crowded && !world->lends && polls % LEND_EVERY == 0) world->lends = record_lend_core(world);
         transport_yield(world, polls - SPINS);
         if (polls % CLOCK_EVERY != 0) continue;
         if (op->phase == COMM_SHARED) transport_progress(world);

@@ -113,6 +113,7 @@ static void write_slot(mega_world *w)
     snprintf(r->phase, sizeof r->phase, "start");
     atomic_store(&r->rank, w->rank);
     atomic_store(&r->state, RECORD_RUNS);
+    mega_seat_take(&r->seat);
     atomic_store(&r->pid, (int)getpid());
 }
 
@@ -275,12 +276,29 @@ void record_wait_begin(mega_world *w, const comm_op *op, double now)
     r->num_missing = 0;
     r->since = now;
     atomic_store_explicit(&r->state, RECORD_WAITS, memory_order_release);
+    mega_seat_end(&r->seat);
+}
+
+bool record_lend_core(mega_world *w)
+{
+    for (int i = 0; w->record != NULL && w->shares_page && i < w->local_size; i++)
+        if (i != w->local_rank && mega_seat_lend(&w->page->slot[i].seat, &w->record->seat)) return true;
+    return false;
+}
+
+/* Where this rank lent its core, it takes it back: what it waited for is there. */
+static void take_core_back(mega_world *w)
+{
+    for (int i = 0; w->lends && i < w->local_size; i++) mega_seat_return(&w->page->slot[i].seat);
+    w->lends = false;
 }
 
 void record_wait_end(mega_world *w)
 {
     if (w->record == NULL) return;
     exchange_rest(w);
+    take_core_back(w);
+    mega_seat_begin(&w->record->seat);
     w->record->num_missing = 0;
     w->record->since = mega_time_now();
     atomic_store_explicit(&w->record->state, RECORD_RUNS, memory_order_release);

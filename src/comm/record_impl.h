@@ -4,6 +4,7 @@
 
 #include "comm_impl.h"
 #include "megalith/record.h"
+#include "megalith/seat.h"
 #include "record_wire.h"
 
 #include <stdatomic.h>
@@ -23,6 +24,7 @@ struct mega_record {
     char name[RECORD_NAME], group[MEGA_COMM_NAME];
     bool is_scope_fresh;                      /* set for the call that comes next */
     int num_missing, missing[RECORD_MISSING]; /* world ranks; while it waits for long */
+    mega_seat seat;                           /* of the thread that calls; not at work while it waits */
 };
 
 typedef struct record_page {
@@ -51,6 +53,8 @@ process_state record_process(const struct mega_record *record);
 /* Around a wait of this rank. */
 void record_wait_begin(mega_world *world, const comm_op *op, double now);
 void record_wait_end(mega_world *world);
+/* While it waits: gives its core to a rank of this host that another process keeps from running. */
+bool record_lend_core(mega_world *world);
 /* The first dead rank of this host; -1: none. A rank that failed and ends the others counts STALL_FOLLOW_S after it
  * said so: only if it could not end them. */
 int record_dead(const mega_world *world);

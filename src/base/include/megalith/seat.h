@@ -1,0 +1,40 @@
+/* Cores that threads lend each other. Who waits for a thread that another process keeps from running waits for up to
+ * milliseconds, with a core of its own that does nothing. Here it gives that thread its core until the work is done.
+ *
+ * Held up is a thread at work whose processor time stands still. It is moved by its affinity mask, to a core that the
+ * mask allows; the mask is as before when it begins its next work. */
+#ifndef MEGALITH_SEAT_H
+#define MEGALITH_SEAT_H
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* Where a thread runs, for those who wait for it. All zero at first; may lie in memory that processes share, where they
+ * see each other's processes. */
+typedef struct mega_seat {
+    atomic_int tid, pid; /* 0: nobody yet */
+    atomic_int core;
+    atomic_bool at_work;
+    atomic_int lease;  /* seat_lease, of seat.c */
+    int home;          /* the core that it was lent away from */
+    cpu_set_t allowed; /* its mask before it was confined */
+    /* Of the thread itself. */
+    long preempted;   /* how often, when it looked last; */
+    double shared_at; /* when that had grown: another process runs on its core */
+} mega_seat;
+
+void mega_seat_take(mega_seat *own);  /* by the thread that sits there, before its first work */
+void mega_seat_begin(mega_seat *own); /* by the same: work that another thread may wait for begins, */
+void mega_seat_end(mega_seat *own);   /* and ends */
+
+/* Where `held` is held up, on another core: it gets this one, and the caller, which sits on `own`, is to sleep. Looks
+ * for some 30 us. Nothing is done where the caller's core is shared, too: what it would lend is not its own. */
+bool mega_seat_lend(mega_seat *held, mega_seat *own);
+/* By the one that lent, when the work is done: sends the thread home. */
+void mega_seat_return(mega_seat *held);
+/* The same, for good: the caller goes where `held` was. */
+bool mega_seat_swap(mega_seat *held, mega_seat *own);
+bool mega_seat_is_confined(const mega_seat *s);
+
+#endif

@@ -1,0 +1,141 @@
+#include "megalith/seat.h"
+#include "megalith/threads.h"
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOOK   30e-6 /* seconds in which a thread that runs uses processor time */
+#define SHARED 10e-3 /* seconds for which a core counts as shared after a thread was preempted there */
+
+typedef enum seat_lease {
+    SEAT_FREE,     /* runs where the system puts it */
+    SEAT_CHANGING, /* one thread is changing `home` or `allowed` */
+    SEAT_LENT,     /* confined to the core of the one that waits for it */
+    SEAT_SETTLED   /* confined to the core where it belongs, until it begins work */
+} seat_lease;
+
+static bool take_lease(mega_seat *s, int from)
+{
+    return atomic_load_explicit(&s->lease, memory_order_relaxed) == from &&
+           atomic_compare_exchange_strong(&s->lease, &from, SEAT_CHANGING);
+}
+
+static void confine(int tid, int core)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    sched_setaffinity(tid, sizeof one, &one); /* a mask that was changed meanwhile may forbid it: then it stays */
+}
+
+void mega_seat_take(mega_seat *own)
+{
+    atomic_store(&own->pid, (int)getpid());
+    atomic_store(&own->tid, (int)syscall(SYS_gettid));
+}
+
+/* One that is lent and was not sent home, as the other still waits, goes by itself. */
+void mega_seat_begin(mega_seat *own)
+{
+    const bool lent = take_lease(own, SEAT_LENT);
+    if (lent) confine(0, own->home);
+    if (lent || take_lease(own, SEAT_SETTLED)) {
+        sched_setaffinity(0, sizeof own->allowed, &own->allowed);
+        atomic_store(&own->lease, SEAT_FREE);
+    }
+    atomic_store_explicit(&own->core, sched_getcpu(), memory_order_relaxed);
+    atomic_store(&own->at_work, true);
+}
+
+void mega_seat_end(mega_seat *own)
+{
+    atomic_store(&own->at_work, false);
+}
+
+bool mega_seat_is_confined(const mega_seat *s)
+{
+    return atomic_load_explicit(&s->lease, memory_order_relaxed) != SEAT_FREE;
+}
+
+/* Of a thread of this process; of another process all that its threads have used. -1: not known. */
+static int64_t time_used(const mega_seat *s)
+{
+    struct timespec t;
+    clockid_t clock;
+    const int pid = atomic_load(&s->pid);
+    /* The system's name for the clock of a thread: glibc makes it from a pthread_t alone. */
+    if (pid == (int)getpid()) clock = (clockid_t)(~(unsigned)atomic_load(&s->tid) << 3 | 6);
+    else if (pid == 0 || clock_getcpuclockid(pid, &clock) != 0)
+        return -1;
+    return clock_gettime(clock, &t) == 0 ? (int64_t)t.tv_sec * 1000000000 + t.tv_nsec : -1;
+}
+
+static bool is_held_up(const mega_seat *s)
+{
+    const int64_t before = time_used(s);
+    if (before < 0) return false;
+    for (const double end = mega_time_now() + LOOK; mega_time_now() < end;)
+        if (!atomic_load(&s->at_work)) return false;
+    return time_used(s) == before;
+}
+
+/* Whether another process ran on this thread's core, not long ago. */
+static bool is_shared(mega_seat *own)
+{
+    struct rusage use;
+    if (getrusage(RUSAGE_THREAD, &use) != 0) return true;
+    const double now = mega_time_now();
+    if (use.ru_nivcsw != own->preempted) own->shared_at = now;
+    own->preempted = use.ru_nivcsw;
+    return now - own->shared_at < SHARED;
+}
+
+static bool may_move(const cpu_set_t *mask, int core)
+{
+    return CPU_COUNT(mask) > 1 && CPU_ISSET(core, mask);
+}
+
+/* Moves it here; its lease is SEAT_CHANGING if so. */
+static bool fetch(mega_seat *held, mega_seat *own)
+{
+    const int here = sched_getcpu(), there = atomic_load(&held->core), tid = atomic_load(&held->tid);
+    if (mega_seat_is_confined(held) || !atomic_load(&held->at_work) || here < 0 || there < 0 || here == there)
+        return false;
+    if (is_shared(own) || !is_held_up(held) || !take_lease(held, SEAT_FREE)) return false;
+    if (sched_getaffinity(tid, sizeof held->allowed, &held->allowed) != 0 || !may_move(&held->allowed, here)) {
+        atomic_store(&held->lease, SEAT_FREE);
+        return false;
+    }
+    held->home = there;
+    confine(tid, here);
+    return true;
+}
+
+bool mega_seat_lend(mega_seat *held, mega_seat *own)
+{
+    if (!fetch(held, own)) return false;
+    atomic_store(&held->lease, SEAT_LENT);
+    return true;
+}
+
+void mega_seat_return(mega_seat *held)
+{
+    if (!take_lease(held, SEAT_LENT)) return;
+    confine(atomic_load(&held->tid), held->home);
+    atomic_store(&held->lease, SEAT_SETTLED);
+}
+
+bool mega_seat_swap(mega_seat *held, mega_seat *own)
+{
+    if (!take_lease(own, SEAT_FREE)) return false;
+    const bool moved = fetch(held, own);
+    if (moved) {
+        own->allowed = held->allowed;
+        confine(0, held->home);
+        atomic_store(&held->lease, SEAT_SETTLED);
+    }
+    atomic_store(&own->lease, moved ? SEAT_SETTLED : SEAT_FREE);
+    return moved;
+}

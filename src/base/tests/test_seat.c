@@ -1,0 +1,163 @@
+/* Cores that threads lend each other. */
+#include "kit.h"
+#include "megalith/seat.h"
+#include "megalith/threads.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A thread that is at work, begun on the last core that this process may use, and does not get on. */
+typedef struct sleeper {
+    mega_seat seat;
+    int core;
+    cpu_set_t allowed, after; /* its mask before, and when it had begun again */
+    atomic_int told, did;     /* works; has begun again; leaves */
+} sleeper;
+
+static void wait_until(atomic_int *x, int value)
+{
+    while (atomic_load(x) < value) usleep(100);
+}
+
+static void *sleep_at_work(void *user)
+{
+    sleeper *s = user;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(s->core, &one);
+    sched_getaffinity(0, sizeof s->allowed, &s->allowed);
+    sched_setaffinity(0, sizeof one, &one);
+    mega_seat_take(&s->seat);
+    mega_seat_begin(&s->seat);
+    sched_setaffinity(0, sizeof s->allowed, &s->allowed);
+    atomic_store(&s->did, 1);
+    wait_until(&s->told, 2);
+    mega_seat_end(&s->seat);
+    mega_seat_begin(&s->seat);
+    sched_getaffinity(0, sizeof s->after, &s->after);
+    mega_seat_end(&s->seat);
+    atomic_store(&s->did, 2);
+    wait_until(&s->told, 3);
+    return NULL;
+}
+
+static int core_of(int tid)
+{
+    cpu_set_t mask;
+    assert_int_equal(sched_getaffinity(tid, sizeof mask, &mask), 0);
+    if (CPU_COUNT(&mask) != 1) return -1;
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &mask)) return i;
+    return -1;
+}
+
+/* This thread sits on the first of its cores, `s` on the last; false: there is one core. */
+static bool begin(sleeper *s, mega_seat *own, pthread_t *thread, cpu_set_t *before)
+{
+    int first = -1;
+    sched_getaffinity(0, sizeof *before, before);
+    if (CPU_COUNT(before) < 2) return false;
+    for (int i = 0; i < CPU_SETSIZE; i++) {
+        if (!CPU_ISSET(i, before)) continue;
+        if (first < 0) first = i;
+        s->core = i;
+    }
+    assert_int_equal(pthread_create(thread, NULL, sleep_at_work, s), 0);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    wait_until(&s->did, 1);
+    mega_seat_take(own);
+    return true;
+}
+
+static void end(sleeper *s, pthread_t thread, const cpu_set_t *before)
+{
+    atomic_store(&s->told, 3);
+    pthread_join(thread, NULL);
+    assert_memory_equal(&s->after, &s->allowed, sizeof s->after);
+    sched_setaffinity(0, sizeof *before, before);
+}
+
+/* Refused at first, and whenever another process has just run on this core: tried for a while. */
+static bool try_for_long(bool (*take)(mega_seat *, mega_seat *), sleeper *s, mega_seat *own)
+{
+    for (const double late = mega_time_now() + 20; mega_time_now() < late; usleep(3000))
+        if (take(&s->seat, own)) return true;
+    return false;
+}
+
+static void a_core_is_lent_and_given_back(void **state)
+{
+    (void)state;
+    static sleeper s;
+    static mega_seat own;
+    pthread_t thread;
+    cpu_set_t before;
+    if (!begin(&s, &own, &thread, &before)) return;
+    const int tid = atomic_load(&s.seat.tid), here = sched_getcpu();
+    assert_true(try_for_long(mega_seat_lend, &s, &own));
+    assert_int_equal(core_of(tid), here);
+    assert_true(mega_seat_is_confined(&s.seat));
+    assert_false(mega_seat_lend(&s.seat, &own)); /* not twice */
+    mega_seat_return(&s.seat);
+    assert_int_equal(core_of(tid), s.core);
+    atomic_store(&s.told, 2);
+    wait_until(&s.did, 2);
+    assert_false(mega_seat_is_confined(&s.seat));
+    assert_false(mega_seat_lend(&s.seat, &own)); /* it is not at work */
+    end(&s, thread, &before);
+}
+
+/* One that is not sent home goes by itself, when it begins again. */
+static void a_core_that_is_not_taken_back(void **state)
+{
+    (void)state;
+    static sleeper s;
+    static mega_seat own;
+    pthread_t thread;
+    cpu_set_t before;
+    if (!begin(&s, &own, &thread, &before)) return;
+    assert_true(try_for_long(mega_seat_lend, &s, &own));
+    atomic_store(&s.told, 2);
+    wait_until(&s.did, 2);
+    assert_false(mega_seat_is_confined(&s.seat));
+    mega_seat_return(&s.seat);
+    end(&s, thread, &before);
+}
+
+static void cores_are_exchanged(void **state)
+{
+    (void)state;
+    static sleeper s;
+    static mega_seat own;
+    pthread_t thread;
+    cpu_set_t before;
+    if (!begin(&s, &own, &thread, &before)) return;
+    const int tid = atomic_load(&s.seat.tid), here = sched_getcpu();
+    sched_setaffinity(0, sizeof before, &before);
+    while (sched_getcpu() != here) usleep(100);
+    assert_true(try_for_long(mega_seat_swap, &s, &own));
+    assert_int_equal(core_of(0), s.core);
+    assert_true(core_of(tid) >= 0);
+    assert_true(core_of(tid) != s.core);
+    mega_seat_begin(&own);
+    cpu_set_t now;
+    sched_getaffinity(0, sizeof now, &now);
+    assert_memory_equal(&now, &before, sizeof now);
+    atomic_store(&s.told, 2);
+    wait_until(&s.did, 2);
+    end(&s, thread, &before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_core_is_lent_and_given_back),
+        cmocka_unit_test(a_core_that_is_not_taken_back),
+        cmocka_unit_test(cores_are_exchanged),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
