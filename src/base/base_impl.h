@@ -2,6 +2,7 @@
 #ifndef MEGALITH_BASE_IMPL_H
 #define MEGALITH_BASE_IMPL_H
 
+#include "megalith/cpu_load.h"
 #include "megalith/threads.h"
 
 #include <signal.h>
@@ -20,9 +21,19 @@ bool mega_log_is_heard(void);
  * "/sys/fs/cgroup"; tests pass folders of their own. The strictest limit on the path up to the root counts. */
 double mega_cgroup_cpus(const char *proc, const char *sys);          /* cores by quota; 0 = no limit */
 uint64_t mega_cgroup_memory_left(const char *proc, const char *sys); /* UINT64_MAX = no limit */
+/* Core seconds so far in which a quota stopped threads that wanted to run; of several levels the most. 0: no quota. */
+double mega_cgroup_throttled(const char *proc, const char *sys);
 
 /* Reads the first bytes of a small file of the system (proc, sysfs); false when it is not there. NUL-terminated. */
 bool mega_system_read(char *out, size_t size, const char *path);
+
+/* Adds the cores of a list like "0-3,8" to the set of `size` cores; false: there are none. */
+bool mega_cpu_list_read(bool *set, int size, const char *list);
+/* As in cpu_load.h; tests pass folders and times of their own. A process of number 0 is /proc/self. */
+mega_status mega_cpu_meter_create_at(mega_cpu_meter **out, const char *proc, const char *sys, const int *pids,
+                                     int count, double now);
+bool mega_cpu_meter_read_at(mega_cpu_meter *meter, double now, mega_cpu_load *out);
+const char *mega_cpu_kinds_at(char *out, int size, const char *devices, const int *core, int count);
 
 /* Workers that sleep until the next run; whether the caller sleeps until its run has ended. For a test that meets them
  * so. */

@@ -111,6 +111,17 @@ static uint64_t field(const char *text, const char *key)
     return 0;
 }
 
+/* Microseconds in version 2, nanoseconds in version 1. */
+static void visit_throttled(const char *folder, void *user)
+{
+    double *most = user;
+    char stat[2048];
+    if (!read_level(stat, sizeof stat, folder, "cpu.stat")) return;
+    const double us = (double)field(stat, "throttled_usec"), ns = (double)field(stat, "throttled_time");
+    const double seconds = us > 0 ? us * 1e-6 : ns * 1e-9;
+    if (seconds > *most) *most = seconds;
+}
+
 static void visit_memory(const char *folder, void *user)
 {
     uint64_t *least = user;
@@ -146,12 +157,20 @@ static void visit_all(const char *proc, const char *sys, const char *controller,
     }
 }
 
+static const char *const cpu_mounts[] = {"cpu,cpuacct", "cpu", "cpuacct,cpu", NULL};
+
 double mega_cgroup_cpus(const char *proc, const char *sys)
 {
-    static const char *const mounts[] = {"cpu,cpuacct", "cpu", "cpuacct,cpu", NULL};
     double least = 0;
-    visit_all(proc, sys, "cpu", mounts, visit_cpu, &least);
+    visit_all(proc, sys, "cpu", cpu_mounts, visit_cpu, &least);
     return least;
+}
+
+double mega_cgroup_throttled(const char *proc, const char *sys)
+{
+    double most = 0;
+    visit_all(proc, sys, "cpu", cpu_mounts, visit_throttled, &most);
+    return most;
 }
 
 uint64_t mega_cgroup_memory_left(const char *proc, const char *sys)
