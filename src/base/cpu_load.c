@@ -231,3 +231,26 @@ mega_cpu_core_load mega_cpu_meter_core(const mega_cpu_meter *m, int i)
                                 .busy = fraction(c->busy[NOW] - c->busy[BEGIN], seconds),
                                 .stolen = fraction(c->stolen[NOW] - c->stolen[BEGIN], seconds)};
 }
+
+double mega_cpu_load_missed(const mega_cpu_load *l, int threads)
+{
+    if (l->cores == 0) return 0;
+    const double spare = threads < l->cores ? 1 - (double)threads / l->cores : 0;
+    const double taken = l->others + l->stolen - spare;
+    return (taken > 0 ? taken : 0) + l->throttled;
+}
+
+const char *mega_cpu_load_text(char *out, int size, const mega_cpu_load *l)
+{
+    static const char *const who[] = {"others", "the hypervisor", "the quota"};
+    const double part[] = {l->others, l->stolen, l->throttled};
+    int used = 0;
+    for (int i = 0; i < 3; i++) {
+        if (part[i] < 0.01 || used >= size) continue;
+        const bool is_first = used == 0;
+        used += snprintf(out + used, (size_t)(size - used), "%s%s%s %.0f %%", is_first ? "" : ", ", who[i],
+                         is_first ? " took" : "", 100 * part[i]);
+    }
+    if (used > 0 && used < size) snprintf(out + used, (size_t)(size - used), " of the cores");
+    return used > 0 ? out : NULL;
+}

@@ -4,6 +4,7 @@
 #include "megalith/assert.h"
 #include "megalith/comm.h"
 #include "megalith/config.h"
+#include "megalith/cpu_load.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -73,6 +75,47 @@ static void show_instruction_sets(void)
     mega_free(text);
 }
 
+/* What the counters say while this process sleeps: "others took 46 % of the cores (core 1: 91 %)". */
+static void show_load(mega_cpu_meter *meter)
+{
+    enum { MOST_SHOWN = 8 };
+    const struct timespec pause = {.tv_nsec = (long)(MEGA_CPU_LOAD_SECONDS * 1e9)};
+    mega_cpu_load load;
+    char text[128];
+    mega_buffer busy = {0};
+    mega_cpu_meter_begin(meter);
+    nanosleep(&pause, NULL);
+    const bool is_known = mega_cpu_meter_read(meter, &load);
+    const char *taken = is_known ? mega_cpu_load_text(text, sizeof text, &load) : "the system does not tell";
+    int shown = 0;
+    for (int i = 0; i < mega_cpu_meter_cores(meter) && is_known; i++) {
+        const mega_cpu_core_load core = mega_cpu_meter_core(meter, i);
+        if (core.busy + core.stolen < MEGA_CPU_LOAD_MARK || ++shown > MOST_SHOWN) continue;
+        mega_buffer_printf(&busy, "%score %d: %.0f %%", shown > 1 ? ", " : " (", core.number,
+                           100 * (core.busy + core.stolen));
+    }
+    if (shown > MOST_SHOWN) mega_buffer_printf(&busy, ", %d more", shown - MOST_SHOWN);
+    row("taken now", "%s%s%s", taken != NULL ? taken : "nothing", busy.size != 0 ? busy.data : "",
+        busy.size != 0 ? ")" : "");
+    mega_buffer_fini(&busy);
+}
+
+/* The cores of the mask, one by one. */
+static void show_cores(void)
+{
+    mega_cpu_meter *meter = NULL;
+    char text[256];
+    if (mega_cpu_meter_create(&meter, NULL, 0) != MEGA_OK) return;
+    const int count = mega_cpu_meter_cores(meter);
+    int *core = mega_calloc((size_t)count + 1, sizeof *core);
+    for (int i = 0; i < count && core != NULL; i++) core[i] = mega_cpu_meter_core(meter, i).number;
+    const char *kinds = core != NULL ? mega_cpu_kinds(text, sizeof text, core, count) : NULL;
+    if (kinds != NULL) row("kinds of cores", "%s", kinds);
+    show_load(meter);
+    mega_free(core);
+    mega_cpu_meter_destroy(meter);
+}
+
 static void show_processor(void)
 {
     char model[128], quota_text[64] = "no quota";
@@ -82,6 +125,7 @@ static void show_processor(void)
     row("model", "%s", mega_cpu_model(model, sizeof model));
     show_instruction_sets();
     row("cores", "%ld online, %d by affinity, %s", sysconf(_SC_NPROCESSORS_ONLN), mega_cpu_affinity(), quota_text);
+    show_cores();
 }
 
 static void show_bytes(const char *name, uint64_t bytes, const char *note)

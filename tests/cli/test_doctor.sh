@@ -56,6 +56,15 @@ if command -v taskset >/dev/null; then
     has '1 by affinity'
     has '^  threads  +1 '
 fi
+# A process that takes a core all the time is seen, on that core.
+has '^  taken now  +([a-z].* took [0-9]+ %|nothing|the system does not tell)'
+if command -v taskset >/dev/null && ! grep -q 'taken now  *the system does not tell' <<<"$text"; then
+    taskset -c "$first" sh -c 'while :; do :; done' &
+    busy=$!
+    text=$(taskset -c "$first" "$MEGALITH" doctor)
+    kill "$busy"
+    has "^  taken now  +(others|the hypervisor) took [1-9][0-9]+ %.* of the cores \\(core $first: ([3-9][0-9]|100) %\\)$"
+fi
 # A limit of the shell is seen. (The sanitizers reserve terabytes of addresses, so not under them.)
 if ! grep -q '^MEGA_SANITIZE:[A-Z]*=.' "$MEGA_BUILD/CMakeCache.txt"; then
     text=$(ulimit -v 3000000 && "$MEGALITH" doctor)

@@ -227,6 +227,39 @@ static void this_machine_answers(void **state)
     mega_cpu_meter_destroy(m);
 }
 
+static void text_is(const char *expected, mega_cpu_load load)
+{
+    char text[96];
+    const char *found = mega_cpu_load_text(text, sizeof text, &load);
+    if (expected == NULL) assert_null(found);
+    else {
+        assert_non_null(found);
+        assert_string_equal(found, expected);
+    }
+}
+
+static void texts(void **state)
+{
+    (void)state;
+    text_is(NULL, (mega_cpu_load){.own = 1, .others = 0.009});
+    text_is("others took 24 % of the cores", (mega_cpu_load){.others = 0.24});
+    text_is("others took 24 %, the hypervisor 8 %, the quota 3 % of the cores",
+            (mega_cpu_load){.others = 0.24, .stolen = 0.08, .throttled = 0.03});
+    text_is("the quota took 100 % of the cores", (mega_cpu_load){.throttled = 1});
+    text_is("the hypervisor took 2 % of the cores", (mega_cpu_load){.stolen = 0.02});
+}
+
+static void idle_cores_are_not_missed(void **state)
+{
+    (void)state;
+    const mega_cpu_load load = {.cores = 4, .others = 0.4, .stolen = 0.2, .throttled = 0.01}, none = {0};
+    near(mega_cpu_load_missed(&load, 4), 0.61);
+    near(mega_cpu_load_missed(&load, 8), 0.61);
+    near(mega_cpu_load_missed(&load, 2), 0.11);
+    near(mega_cpu_load_missed(&load, 1), 0.01);
+    near(mega_cpu_load_missed(&none, 1), 0);
+}
+
 /* ---- kinds ---- */
 
 static void put_core_file(int core, const char *file, const char *text)
@@ -280,6 +313,8 @@ int main(void)
         cmocka_unit_test(quota_throttles),
         cmocka_unit_test(unknown_is_no_error),
         cmocka_unit_test(this_machine_answers),
+        cmocka_unit_test(texts),
+        cmocka_unit_test(idle_cores_are_not_missed),
         cmocka_unit_test(kinds_of_cores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
