@@ -32,7 +32,7 @@ bool mega_cpu_list_read(bool *set, int size, const char *list);
 /* As in cpu_load.h; tests pass folders and times of their own. A process of number 0 is /proc/self. */
 mega_status mega_cpu_meter_create_at(mega_cpu_meter **out, const char *proc, const char *sys, const int *pids,
                                      int count, double now);
-bool mega_cpu_meter_read_at(mega_cpu_meter *meter, double now, mega_cpu_load *out);
+bool mega_cpu_meter_read_at(mega_cpu_meter *meter, double now, double least_s, mega_cpu_load *out);
 const char *mega_cpu_kinds_at(char *out, int size, const char *devices, const int *core, int count);
 
 /* Workers that sleep until the next run; whether the caller sleeps until its run has ended. For a test that meets them

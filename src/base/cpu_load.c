@@ -181,10 +181,10 @@ static double fraction(double part, double whole)
     return part < whole ? part / whole : 1;
 }
 
-bool mega_cpu_meter_read_at(mega_cpu_meter *m, double now, mega_cpu_load *out)
+bool mega_cpu_meter_read_at(mega_cpu_meter *m, double now, double least_s, mega_cpu_load *out)
 {
     *out = (mega_cpu_load){0};
-    if (m == NULL || !read_all(m, now)) return false;
+    if (m == NULL || now - m->at[BEGIN] < least_s || !read_all(m, now)) return false;
     double busy = 0, stolen = 0;
     for (int i = 0; i < m->num_cores; i++) {
         busy += m->core[i].busy[NOW] - m->core[i].busy[BEGIN];
@@ -201,9 +201,9 @@ bool mega_cpu_meter_read_at(mega_cpu_meter *m, double now, mega_cpu_load *out)
     return true;
 }
 
-bool mega_cpu_meter_read(mega_cpu_meter *m, mega_cpu_load *out)
+bool mega_cpu_meter_read(mega_cpu_meter *m, double least_s, mega_cpu_load *out)
 {
-    return mega_cpu_meter_read_at(m, mega_time_now(), out);
+    return mega_cpu_meter_read_at(m, mega_time_now(), least_s, out);
 }
 
 void mega_cpu_meter_begin(mega_cpu_meter *m)

@@ -79,13 +79,13 @@ static void show_instruction_sets(void)
 static void show_load(mega_cpu_meter *meter)
 {
     enum { MOST_SHOWN = 8 };
-    const struct timespec pause = {.tv_nsec = (long)(MEGA_CPU_LOAD_SECONDS * 1e9)};
+    const struct timespec pause = {.tv_nsec = 200000000};
     mega_cpu_load load;
     char text[128];
     mega_buffer busy = {0};
     mega_cpu_meter_begin(meter);
     nanosleep(&pause, NULL);
-    const bool is_known = mega_cpu_meter_read(meter, &load);
+    const bool is_known = mega_cpu_meter_read(meter, 0, &load);
     const char *taken = is_known ? mega_cpu_load_text(text, sizeof text, &load) : "the system does not tell";
     int shown = 0;
     for (int i = 0; i < mega_cpu_meter_cores(meter) && is_known; i++) {

@@ -159,6 +159,16 @@ const struct mega_record *record_of(const mega_world *w, int rank)
     return NULL;
 }
 
+bool mega_world_host_processes(const mega_world *w, int *out)
+{
+    const int count = mega_world_local_size(w);
+    if (count == 1) out[0] = (int)getpid();
+    else if (w->page == NULL || !w->shares_page)
+        return false;
+    for (int i = 0; i < count && count > 1; i++) out[i] = atomic_load(&w->page->slot[i].pid);
+    return true;
+}
+
 /* ---- reading ---- */
 
 /* The last byte of a field is zero from the start and stays so. */

@@ -70,6 +70,7 @@ static mega_status set_up(trainer *t)
     MEGA_TRY(train_agree(t, train_monitor_open(t)));
     MEGA_TRY(train_curve_open(t));
     train_peak_measure(t);
+    MEGA_TRY(train_agree(t, train_load_open(t)));
     MEGA_TRY(train_profile_open(t));
     train_line(t, "done with setup ...");
     t->last_line = mega_time_now();
@@ -249,6 +250,7 @@ mega_status mega_train(mega_config *cfg, mega_team *team, const mega_train_io *i
     train_monitor_close(&t);
     train_trace_retry(&t, true);
     train_curve_close(&t);
+    mega_cpu_meter_destroy(t.meter);
     mega_buffer_fini(&t.line);
     train_close_data(&t);
     mega_profile_destroy(t.profile);

@@ -2,6 +2,7 @@
 #ifndef MEGALITH_TRAIN_IMPL_H
 #define MEGALITH_TRAIN_IMPL_H
 
+#include "megalith/cpu_load.h"
 #include "megalith/engine.h"
 #include "megalith/gpt_data.h"
 #include "megalith/peak.h"
@@ -73,6 +74,9 @@ typedef struct trainer {
     int stop;           /* signal that some rank was sent, 0: none */
     double began;
     train_peak peak;                        /* of this rank's team */
+    mega_cpu_meter *meter;                  /* of the ranks of this host; the first rank's, NULL in the others */
+    mega_cpu_load load;                     /* what it showed last; zero: nothing yet */
+    bool is_load_new;                       /* since the last row of the metrics file */
     double last_loss, last_validation_loss; /* NAN: none yet */
     train_interval interval;
     double last_line;              /* monotonic seconds */
@@ -205,6 +209,14 @@ void train_peak_add(train_peak *p, mega_peak measured);
 double train_peak_percent(train_peak *p, double flops);
 void train_peak_measure(trainer *t);
 void train_peak_repeat(trainer *t); /* measures again where the peak is doubtful, every ten seconds at most */
+/* " (doubtful; others took 24 % of the cores)": why the percentage may say little of the program; "" where nothing
+ * does. threads: of the ranks of the host. */
+const char *train_peak_note(char *out, int size, const train_peak *p, const mega_cpu_load *load, int threads);
+
+/* train_load.c: what the cores did */
+mega_status train_load_open(trainer *t);
+void train_load_read(trainer *t, bool is_last_of_interval);
+int train_load_threads(const trainer *t); /* of the ranks of this host */
 
 /* train_evaluate.c: `where` follows "validation loss at" in the log. A signal to any rank ends it after the batch under
  * way, without a loss; t->stop says so. */

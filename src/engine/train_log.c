@@ -29,6 +29,16 @@ static void throughput(const trainer *t, double *tokens_s, double *flops, double
     *palm = *tokens_s * mega_gpt_flops_per_token_palm(&t->gpt, t->cfg->seq_length);
 }
 
+static void write_peak(trainer *t, mega_buffer *b, double flops)
+{
+    char note[128];
+    train_load_read(t, mega_engine_progress_get(t->engine)->iteration % t->cfg->log_interval == 0);
+    train_peak_repeat(t);
+    const double percent = train_peak_percent(&t->peak, flops);
+    mega_buffer_printf(b, " of measured peak: %.1f%%%s |", percent,
+                       train_peak_note(note, sizeof note, &t->peak, &t->load, train_load_threads(t)));
+}
+
 static void write_line(trainer *t, const mega_step_result *r, double params_norm)
 {
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
@@ -54,9 +64,7 @@ static void write_line(trainer *t, const mega_step_result *r, double params_norm
     mega_buffer_printf(b, " number of skipped iterations: %3d | number of nan iterations: %3d |", 0, 0);
     mega_buffer_printf(b, " tokens/s: %.1f | TFLOP/s: %.4f | TFLOP/s (PaLM): %.4f |", tokens_s, flops * 1e-12,
                        palm * 1e-12);
-    train_peak_repeat(t);
-    const double percent = train_peak_percent(&t->peak, flops / ranks);
-    mega_buffer_printf(b, " of measured peak: %.1f%%%s |", percent, t->peak.is_doubtful ? " (doubtful)" : "");
+    write_peak(t, b, flops / ranks);
     mega_buffer_printf(b, " time left: %s |", time_left(t, left, sizeof left));
     if (!b->failed) train_line(t, "%s", b->data);
 }

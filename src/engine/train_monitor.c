@@ -134,6 +134,15 @@ static void write_row(train_monitor *m, const metrics_row *r)
     hear(&m->of_metrics, st, mega_metrics_missing(m->metrics));
 }
 
+/* In rows of iterations whose log line read the load again. */
+static void put_load(metrics_row *r, const trainer *t)
+{
+    if (!t->is_load_new) return;
+    put(r, "cpu_taken_by_others", t->load.others);
+    put(r, "cpu_taken_by_hypervisor", t->load.stolen);
+    put(r, "cpu_taken_by_quota", t->load.throttled);
+}
+
 static void step_row(const trainer *t, const mega_step_result *s, double params_norm, double step_s)
 {
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
@@ -150,6 +159,7 @@ static void step_row(const trainer *t, const mega_step_result *s, double params_
     if (t->cfg->log_params_norm) put(&r, "params_norm", params_norm);
     put(&r, "iteration_time_ms", step_s * 1e3);
     put(&r, "tokens_per_second", (double)s->tokens / step_s);
+    put_load(&r, t);
     write_row(t->monitor, &r);
 }
 
@@ -200,6 +210,7 @@ void train_monitor_step(trainer *t, const mega_step_result *s, double params_nor
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     mega_status st = MEGA_OK;
     step_row(t, s, params_norm, step_s);
+    t->is_load_new = false;
     if (m->board == NULL) return;
     mega_tensorboard_iteration(m->board, iteration);
     if (iteration % t->cfg->tensorboard_log_interval == 0) st = step_scalars(t, s, params_norm, step_s);

@@ -2,6 +2,8 @@
  * A measurement beside other busy programs is too low; it is doubtful, is shown as such, and is repeated. */
 #include "train_impl.h"
 
+#include <stdio.h>
+
 #define NEARLY   0.9
 #define REPEAT_S 10.0 /* between measurements of some 50 ms each, while the peak is doubtful */
 
@@ -34,4 +36,16 @@ void train_peak_measure(trainer *t)
 void train_peak_repeat(trainer *t)
 {
     if (t->peak.is_doubtful && mega_time_now() - t->peak.measured_at >= REPEAT_S) train_peak_measure(t);
+}
+
+const char *train_peak_note(char *out, int size, const train_peak *p, const mega_cpu_load *load, int threads)
+{
+    char text[96];
+    const bool is_marked = mega_cpu_load_missed(load, threads) > MEGA_CPU_LOAD_MARK;
+    const char *taken = is_marked ? mega_cpu_load_text(text, sizeof text, load) : NULL;
+    const bool has_both = p->is_doubtful && taken != NULL;
+    if (!p->is_doubtful && taken == NULL) return "";
+    snprintf(out, (size_t)size, " (%s%s%s)", p->is_doubtful ? "doubtful" : "", has_both ? "; " : "",
+             taken != NULL ? taken : "");
+    return out;
 }

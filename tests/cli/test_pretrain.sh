@@ -34,7 +34,7 @@ cat >expected <<'LINES'
 ^    test:       8$
 ^\[after dataloaders are built\] datetime: 
 ^\[before the start of training step\] datetime: 
-^ iteration        1/      12 \| consumed samples:            4 \| elapsed time per iteration \(ms\): [0-9.]+ \| throughput per GPU \(TFLOP/s/GPU\): [0-9.]+ \| learning rate: 0\.000E[+]00 \| global batch size:     4 \| lm loss: [0-9.]+E[+]00 \| loss scale: 1\.0 \| grad norm: [0-9.]+ \| num zeros: [0-9]+\.0 \| params norm: [0-9.]+ \| number of skipped iterations:   0 \| number of nan iterations:   0 \| tokens/s: [0-9.]+ \| TFLOP/s: [0-9.]+ \| TFLOP/s \(PaLM\): [0-9.]+ \| of measured peak: [0-9.]+%( \(doubtful\))? \| time left: [0-9.]+ m?s \|$
+^ iteration        1/      12 \| consumed samples:            4 \| elapsed time per iteration \(ms\): [0-9.]+ \| throughput per GPU \(TFLOP/s/GPU\): [0-9.]+ \| learning rate: 0\.000E[+]00 \| global batch size:     4 \| lm loss: [0-9.]+E[+]00 \| loss scale: 1\.0 \| grad norm: [0-9.]+ \| num zeros: [0-9]+\.0 \| params norm: [0-9.]+ \| number of skipped iterations:   0 \| number of nan iterations:   0 \| tokens/s: [0-9.]+ \| TFLOP/s: [0-9.]+ \| TFLOP/s \(PaLM\): [0-9.]+ \| of measured peak: [0-9.]+%( \([a-z][a-z0-9 ,;%]*\))? \| time left: [0-9.]+ m?s \|$
 ^\[Rank 0\] \(after 1 iterations\) memory \(MB\) \| allocated: [0-9.]+ \| max allocated: [0-9.]+ \| reserved: [0-9.]+ \| max reserved: [0-9.]+$
 ^ iteration        5/      12 \| consumed samples:           20 \|
 ^-+$

@@ -18,7 +18,7 @@ run() { # FOLDER ARGS…
         --split 90,10,0 --eval-iters 2 --eval-interval 10 --train-iters 60 --log-interval 20 --num-threads 2 \
         --save "$to" --load "$to" --metrics-file "$to.jsonl" "$@" >"$to.log" 2>&1 || { tail -20 "$to.log"; exit 1; }
 }
-rows() { sed -E 's/, "(iteration_time_ms|tokens_per_second|run)": [^,}]*//g' "$1"; }
+rows() { sed -E 's/, "(iteration_time_ms|tokens_per_second|cpu_taken_by_[a-z]+|run)": [^,}]*//g' "$1"; }
 same() { # A B
     cmp <(rows "$1.jsonl") <(rows "$2.jsonl") || { echo "metrics of $1 and $2 differ"; diff <(rows "$1.jsonl") <(rows "$2.jsonl") | head -4; exit 1; }
     cmp "$1/iter_0000060/model.safetensors" "$2/iter_0000060/model.safetensors"

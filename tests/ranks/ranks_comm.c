@@ -5,11 +5,13 @@
 #include "megalith/memory.h"
 #include "megalith/record.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static int failures;
 static mega_comm *world_comm;
@@ -418,6 +420,23 @@ static void check_stops(mega_world *world)
         expect(told, "a stop of a rank of this host");
 }
 
+/* Who shares the page of records knows the processes of its host. */
+static void check_processes(mega_world *world)
+{
+    enum { MOST = 64 };
+    int pids[MOST];
+    const int count = mega_world_local_size(world), mine = mega_world_rank(world) - mega_world_host_first(world);
+    if (count > MOST || !mega_world_host_processes(world, pids)) {
+        expect(count > 1 && !mega_world_can_share(world), "the processes of %d ranks are not known", count);
+        return;
+    }
+    expect(pids[mine] == (int)getpid(), "process %d, not %d", pids[mine], (int)getpid());
+    for (int i = 0; i < count; i++) {
+        expect(pids[i] > 0 && kill(pids[i], 0) == 0, "rank %d of the host: no process %d", i, pids[i]);
+        for (int k = 0; k < i; k++) expect(pids[k] != pids[i], "two ranks are process %d", pids[i]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     mega_world *world;
@@ -446,6 +465,7 @@ int main(int argc, char **argv)
     check_large_gathers(world);
     check_ways(world, group_of);
     check_stops(world);
+    check_processes(world);
     need(mega_comm_agree(l->world.comm, failures == 0 ? MEGA_OK : MEGA_FAIL(MEGA_ERR_COMM, "%d failures", failures)));
     const mega_status planted = size > 1 && me == size - 1 ? MEGA_FAIL(MEGA_ERR_FORMAT, "planted") : MEGA_OK;
     const mega_status st = mega_comm_agree(mega_world_comm(world), planted);

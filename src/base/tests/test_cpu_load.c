@@ -89,7 +89,7 @@ static void others_are_what_the_run_did_not_use(void **state)
     assert_int_equal(mega_cpu_meter_cores(m), 3);
     put_process(pid, "1,3-3,5", 9, 2);
     put_stat(after, number, 3);
-    assert_true(mega_cpu_meter_read_at(m, 110, &load));
+    assert_true(mega_cpu_meter_read_at(m, 110, 0, &load));
     near(load.seconds, 10);
     assert_int_equal(load.cores, 3);
     near(load.own, 7.0 / 30);
@@ -117,15 +117,16 @@ static void readings_begin_where_they_are_asked_to(void **state)
     mega_cpu_meter *m = meter_of(&pid, 1);
     core[0][0] = 2;
     put_stat(core, &number, 1);
-    assert_true(mega_cpu_meter_read_at(m, 104, &load));
+    assert_true(mega_cpu_meter_read_at(m, 104, 0, &load));
     near(load.others, 0.5);
-    assert_true(mega_cpu_meter_read_at(m, 108, &load));
+    assert_true(mega_cpu_meter_read_at(m, 108, 0, &load));
     near(load.others, 0.25);
+    assert_false(mega_cpu_meter_read_at(m, 108, 8.5, &load)); /* too soon */
     mega_cpu_meter_begin(m);
-    assert_true(mega_cpu_meter_read_at(m, 109, &load));
+    assert_true(mega_cpu_meter_read_at(m, 109, 0, &load));
     near(load.others, 0);
     put_process(pid, "0", 3, 0); /* counted before its core's tick was */
-    assert_true(mega_cpu_meter_read_at(m, 110, &load));
+    assert_true(mega_cpu_meter_read_at(m, 110, 0, &load));
     near(load.others, 0);
     near(load.own, 1);
     mega_cpu_meter_destroy(m);
@@ -149,7 +150,7 @@ static void ranks_of_a_run_are_no_others(void **state)
     put_stat(core, number, 2);
     put_process(7, "0", 1, 0);
     put_process(8, "1", 1, 0);
-    assert_true(mega_cpu_meter_read_at(m, 102, &load));
+    assert_true(mega_cpu_meter_read_at(m, 102, 0, &load));
     near(load.own, 2.0 / 4);
     near(load.others, 0.5 / 4);
     mega_cpu_meter_destroy(m);
@@ -176,7 +177,7 @@ static void quota_throttles(void **state)
     mega_cpu_meter *m = meter_of(&pid, 1);
     put_group("0::/a\n", "a", "cpu.stat", "usage_usec 5\nnr_throttled 3\nthrottled_usec 3000000\n");
     put_group("0::/a\n", ".", "cpu.stat", "usage_usec 5\n");
-    assert_true(mega_cpu_meter_read_at(m, 110, &load));
+    assert_true(mega_cpu_meter_read_at(m, 110, 0, &load));
     near(load.throttled, 0.1);
     mega_cpu_meter_destroy(m);
     put_group("4:cpu,cpuacct:/b\n", "cpu,cpuacct/b", "cpu.stat", "nr_throttled 3\nthrottled_time 2500000000\n");
@@ -197,7 +198,7 @@ static void unknown_is_no_error(void **state)
     mega_kit_write(mega_kit_path(proc, "stat"), "nothing of the kind\n");
     assert_int_equal(mega_cpu_meter_create_at(&m, proc, sys, &pid, 1, 0), MEGA_OK);
     assert_null(m);
-    assert_false(mega_cpu_meter_read(m, &load));
+    assert_false(mega_cpu_meter_read(m, 0, &load));
     near(load.others, 0);
     assert_int_equal(mega_cpu_meter_cores(m), 0);
     mega_cpu_meter_begin(m);
@@ -205,7 +206,7 @@ static void unknown_is_no_error(void **state)
     put_stat(core, &number, 1);
     m = meter_of(&pid, 1);
     mega_kit_write(process_file(pid, "stat"), "1 (gone"); /* ended meanwhile */
-    assert_false(mega_cpu_meter_read_at(m, 110, &load));
+    assert_false(mega_cpu_meter_read_at(m, 110, 0, &load));
     mega_cpu_meter_destroy(m);
 }
 
@@ -219,7 +220,7 @@ static void this_machine_answers(void **state)
     if (m == NULL) mega_kit_skip("this system does not tell what its cores do");
     volatile double x = 1;
     for (const double until = mega_time_now() + 0.3; mega_time_now() < until;) x = x * 1.0000001;
-    assert_true(mega_cpu_meter_read(m, &load));
+    assert_true(mega_cpu_meter_read(m, 0, &load));
     assert_int_equal(load.cores, mega_cpu_affinity());
     assert_true(load.seconds >= 0.3);
     assert_true(load.own > 0);

@@ -43,12 +43,31 @@ static void run_is_never_above_its_peak(void **state)
     assert_true(train_peak_percent(&p, 130) == 65 && !p.is_doubtful);
 }
 
+/* Threads of a run on four cores. */
+static void notes(void **state)
+{
+    (void)state;
+    char out[128];
+    const train_peak sure = {.flops = 1}, doubtful = {.flops = 1, .is_doubtful = true};
+    const mega_cpu_load unknown = {0}, quiet = {.cores = 4, .own = 0.9, .others = 0.04, .stolen = 0.009};
+    const mega_cpu_load busy = {.cores = 4, .own = 0.7, .others = 0.24, .stolen = 0.03};
+    assert_string_equal(train_peak_note(out, sizeof out, &sure, &unknown, 4), "");
+    assert_string_equal(train_peak_note(out, sizeof out, &sure, &quiet, 4), "");
+    assert_string_equal(train_peak_note(out, sizeof out, &doubtful, &quiet, 4), " (doubtful)");
+    assert_string_equal(train_peak_note(out, sizeof out, &sure, &busy, 4),
+                        " (others took 24 %, the hypervisor 3 % of the cores)");
+    assert_string_equal(train_peak_note(out, sizeof out, &sure, &busy, 3), ""); /* on the fourth */
+    assert_string_equal(train_peak_note(out, sizeof out, &doubtful, &busy, 4),
+                        " (doubtful; others took 24 %, the hypervisor 3 % of the cores)");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(best_measurement_counts),
         cmocka_unit_test(busy_machine_is_doubtful),
         cmocka_unit_test(run_is_never_above_its_peak),
+        cmocka_unit_test(notes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

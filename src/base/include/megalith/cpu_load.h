@@ -28,9 +28,6 @@ typedef struct mega_cpu_core_load {
     double busy, stolen;
 } mega_cpu_core_load;
 
-/* The counters of the system, which grow by steps of 10 ms: a shorter time than this says little. */
-#define MEGA_CPU_LOAD_SECONDS 0.2
-
 typedef struct mega_cpu_meter mega_cpu_meter;
 
 /* A meter of the run that consists of `count` processes of this host; 0: of this process. It has taken its first
@@ -39,8 +36,9 @@ mega_status mega_cpu_meter_create(mega_cpu_meter **out, const int *pids, int cou
 void mega_cpu_meter_destroy(mega_cpu_meter *meter);
 /* Reads again (a small file of the system for the cores, one for each process and those of the control group; nothing
  * is allocated) and compares with the reading of mega_cpu_meter_begin, or with the first. False, with *out zero: the
- * system did not tell. */
-bool mega_cpu_meter_read(mega_cpu_meter *meter, mega_cpu_load *out);
+ * system did not tell, or less than least_s seconds have passed since, and nothing was read. The counters grow by steps
+ * of 10 ms: of 0.2 s a core's figure may be 5 % wrong. */
+bool mega_cpu_meter_read(mega_cpu_meter *meter, double least_s, mega_cpu_load *out);
 /* From now on mega_cpu_meter_read compares with the reading that it took last. */
 void mega_cpu_meter_begin(mega_cpu_meter *meter);
 int mega_cpu_meter_cores(const mega_cpu_meter *meter);

@@ -24,4 +24,8 @@ void mega_record_scope(mega_record *record, const char *scope);
  * only read learn of a signal to one of them this way between two instructions; nothing is sent. Of NULL: `here`. */
 bool mega_world_stops(mega_world *world, bool here);
 
+/* Process ids of the ranks of this host, mega_world_local_size of them; false: they do not see each other, as in
+ * containers apart. */
+bool mega_world_host_processes(const mega_world *world, int *out);
+
 #endif

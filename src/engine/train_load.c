@@ -1,0 +1,33 @@
+/* What the cores of the first rank's host did in a log interval: other processes slow a run down, and the log says so.
+ * All ranks of the host count as the run. */
+#include "megalith/record.h"
+#include "train_impl.h"
+
+#define LEAST_S 1.0 /* that a figure covers: it is then 2 % wrong at most */
+
+mega_status train_load_open(trainer *t)
+{
+    if (!train_is_first(t) || t->cfg->skip_train) return MEGA_OK;
+    const int count = mega_world_local_size(t->world);
+    int *pids = mega_calloc((size_t)count, sizeof *pids);
+    if (pids == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for the ranks of a host");
+    mega_status st = MEGA_OK;
+    if (mega_world_host_processes(t->world, pids)) st = mega_cpu_meter_create(&t->meter, pids, count);
+    mega_free(pids);
+    return st;
+}
+
+/* At a log line. Lines amid an interval show what it did so far, as all their sums do. */
+void train_load_read(trainer *t, bool is_last_of_interval)
+{
+    mega_cpu_load load;
+    if (!mega_cpu_meter_read(t->meter, LEAST_S, &load)) return;
+    t->load = load;
+    t->is_load_new = true;
+    if (is_last_of_interval) mega_cpu_meter_begin(t->meter);
+}
+
+int train_load_threads(const trainer *t)
+{
+    return mega_team_size(t->team) * mega_world_local_size(t->world);
+}
