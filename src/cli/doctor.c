@@ -12,6 +12,7 @@
 #include "megalith/kernels.h"
 #include <dlfcn.h>
 #include <jansson.h>
+#include <math.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -90,9 +91,9 @@ static void show_load(mega_cpu_meter *meter)
     int shown = 0;
     for (int i = 0; i < mega_cpu_meter_cores(meter) && is_known; i++) {
         const mega_cpu_core_load core = mega_cpu_meter_core(meter, i);
-        if (core.busy + core.stolen < MEGA_CPU_LOAD_MARK || ++shown > MOST_SHOWN) continue;
-        mega_buffer_printf(&busy, "%score %d: %.0f %%", shown > 1 ? ", " : " (", core.number,
-                           100 * (core.busy + core.stolen));
+        const double taken_of_it = fmin(core.busy + core.stolen, 1); /* two counters, each with its own steps */
+        if (taken_of_it < MEGA_CPU_LOAD_MARK || ++shown > MOST_SHOWN) continue;
+        mega_buffer_printf(&busy, "%score %d: %.0f %%", shown > 1 ? ", " : " (", core.number, 100 * taken_of_it);
     }
     if (shown > MOST_SHOWN) mega_buffer_printf(&busy, ", %d more", shown - MOST_SHOWN);
     row("taken now", "%s%s%s", taken != NULL ? taken : "nothing", busy.size != 0 ? busy.data : "",
