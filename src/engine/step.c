@@ -108,7 +108,8 @@ static mega_status step_begin(mega_engine *e)
 static void profile_wait(const mega_engine *e, double asked, double came)
 {
     if (e->profile != NULL && stage_has_neighbours(&e->stage))
-        mega_profile_span(e->profile, "pipeline wait", asked, came, 0);
+        mega_profile_span(e->profile, "pipeline wait", (mega_profile_moment){.at = asked},
+                          (mega_profile_moment){.at = came}, 0);
 }
 
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_result *r)
@@ -191,7 +192,7 @@ static void progress_advance(mega_engine *e, const mega_step_result *r)
 }
 
 /* The norm reads the gradients; the update reads and writes masters and moments, reads gradients, writes weights. */
-static void profile_optimizer(const mega_engine *e, double began, double ended)
+static void profile_optimizer(const mega_engine *e, mega_profile_moment began, mega_profile_moment ended)
 {
     mega_engine_memory m;
     mega_engine_memory_get(e, &m);
@@ -220,13 +221,14 @@ mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, engine_run_schedule(e, &sums, &r)));
     note(e, "gradients", -1);
     MEGA_TRY(gradients_finish(e, &sums, &r)); /* reduced over dp */
-    const double began = mega_time_now();
+    const mega_profile_moment began = mega_profile_now(e->options.team);
     note(e, "norm and update", -1);
     MEGA_TRY(gradients_check(e, &r)); /* finiteness, norm, clip factor */
     optimizer_update(e, &r);          /* on this rank's shard */
     MEGA_TRY(weights_publish(e));     /* 16-bit weights to those who need them */
-    r.optimizer_s = mega_time_now() - began;
-    if (e->profile != NULL) profile_optimizer(e, began, began + r.optimizer_s);
+    const mega_profile_moment ended = mega_profile_now(e->options.team);
+    r.optimizer_s = ended.at - began.at;
+    if (e->profile != NULL) profile_optimizer(e, began, ended);
     progress_advance(e, &r);
     note(e, "between steps", -1);
     *out = r;

@@ -81,16 +81,17 @@ static mega_status iterate(trainer *t)
 {
     mega_step_result r;
     mega_norm_result params = {.norm = NAN};
-    const double began = mega_time_now();
+    const mega_profile_moment began = mega_profile_now(t->team);
     const int64_t consumed = mega_engine_progress_get(t->engine)->consumed_samples;
     const bool profiled = train_profile_begin(t);
     const mega_status st = train_agree(t, train_fill(t, MEGA_SPLIT_TRAIN, consumed, mega_engine_batch(t->engine)));
     if (st != MEGA_OK) train_keep(t);
     MEGA_TRY(st);
-    const double filled = profiled ? mega_time_now() : 0;
+    const mega_profile_moment filled = mega_profile_now(t->team);
     MEGA_TRY(mega_engine_step(t->engine, &r));
-    const double step_s = mega_time_now() - began;
-    if (profiled) MEGA_TRY(train_profile_end(t, began, filled, began + step_s));
+    const mega_profile_moment ended = mega_profile_now(t->team);
+    const double step_s = ended.at - began.at;
+    if (profiled) MEGA_TRY(train_profile_end(t, began, filled, ended));
     if (t->cfg->log_params_norm) MEGA_TRY(mega_optimizer_params_norm(mega_engine_optimizer(t->engine), &params));
     t->last_loss = r.loss;
     train_curve_add(t, r.loss);

@@ -6,6 +6,7 @@
 #include "megalith/engine.h"
 #include "megalith/gpt_data.h"
 #include "megalith/peak.h"
+#include "megalith/profile.h"
 #include "megalith/train.h"
 #include <time.h>
 
@@ -243,7 +244,8 @@ mega_status train_profile_check(const trainer *t); /* is any of the iterations t
 mega_status train_profile_open(trainer *t);
 bool train_profile_begin(trainer *t); /* is the coming step profiled? */
 /* The step has ended: began, rows there, now. After the last one, writes what was asked for. */
-mega_status train_profile_end(trainer *t, double began, double filled, double ended);
+mega_status train_profile_end(trainer *t, mega_profile_moment began, mega_profile_moment filled,
+                              mega_profile_moment ended);
 mega_status train_profile_close(trainer *t); /* at the end of training: what an early end left unwritten */
 
 /* train_trace.c: writes the profile of all ranks to --profile-trace. Collective: world. */

@@ -204,9 +204,9 @@ void mega_program_observe(mega_program *p, mega_observer *observer, void *user)
 static mega_status run_profiled(mega_program *p, int slot, int begin, int end)
 {
     for (int i = begin; i < end; i++) {
-        const double began = mega_time_now();
+        const mega_profile_moment began = mega_profile_now(p->team);
         MEGA_TRY(run_call(p, &p->call[slot * p->g->num_ops + i]));
-        mega_profile_instruction(p->profile, p->g, i, began, mega_time_now());
+        mega_profile_instruction(p->profile, p->g, i, began, mega_profile_now(p->team));
         MEGA_TRY(arrive(p, slot, i, end, NULL));
     }
     return MEGA_OK;

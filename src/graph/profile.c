@@ -40,7 +40,13 @@ static const char *phase_of(const instruction *op)
     return op->recomputed ? "recompute" : op->backward ? "backward" : "forward";
 }
 
-void mega_profile_instruction(mega_profile *p, const mega_graph *g, int instruction_number, double begin, double end)
+mega_profile_moment mega_profile_now(const mega_team *team)
+{
+    return (mega_profile_moment){mega_time_now(), mega_team_waited(team)};
+}
+
+void mega_profile_instruction(mega_profile *p, const mega_graph *g, int instruction_number, mega_profile_moment begin,
+                              mega_profile_moment end)
 {
     const instruction *op = &g->op[instruction_number];
     const op_cost cost = mega_op_cost(g, op);
@@ -48,8 +54,9 @@ void mega_profile_instruction(mega_profile *p, const mega_graph *g, int instruct
                             .name = mega_op_table[op->kind]->name,
                             .scope = op->scope,
                             .phase = phase_of(op),
-                            .begin = begin,
-                            .end = end,
+                            .begin = begin.at,
+                            .end = end.at,
+                            .waited = end.waited - begin.waited,
                             .flops = cost.flops,
                             .bytes = cost.bytes,
                             .number = instruction_number});
@@ -67,16 +74,27 @@ void mega_profile_wait(mega_profile *p, const mega_graph *g, int instruction_num
                             .number = instruction_number});
 }
 
-void mega_profile_span(mega_profile *p, const char *name, double begin, double end, double bytes)
+void mega_profile_span(mega_profile *p, const char *name, mega_profile_moment begin, mega_profile_moment end,
+                       double bytes)
 {
-    add(p, &(profile_event){
-               .kind = PROFILE_SPAN, .name = name, .phase = name, .begin = begin, .end = end, .bytes = bytes});
+    add(p, &(profile_event){.kind = PROFILE_SPAN,
+                            .name = name,
+                            .phase = name,
+                            .begin = begin.at,
+                            .end = end.at,
+                            .waited = end.waited - begin.waited,
+                            .bytes = bytes});
 }
 
-void mega_profile_step(mega_profile *p, int64_t iteration, double begin, double end)
+void mega_profile_step(mega_profile *p, int64_t iteration, mega_profile_moment begin, mega_profile_moment end)
 {
-    add(p, &(profile_event){
-               .kind = PROFILE_STEP, .name = "step", .phase = "step", .begin = begin, .end = end, .number = iteration});
+    add(p, &(profile_event){.kind = PROFILE_STEP,
+                            .name = "step",
+                            .phase = "step",
+                            .begin = begin.at,
+                            .end = end.at,
+                            .waited = end.waited - begin.waited,
+                            .number = iteration});
 }
 
 /* ---- the table ---- */
@@ -84,7 +102,7 @@ void mega_profile_step(mega_profile *p, int64_t iteration, double begin, double 
 typedef struct table_row {
     const char *name;
     bool is_wait;
-    double seconds, flops, bytes;
+    double seconds, waited, flops, bytes;
     int64_t calls;
 } table_row;
 
@@ -111,6 +129,7 @@ static int collect(const mega_profile *p, table_row *row, table_row *step)
             r = &row[k];
         }
         r->seconds += e->end - e->begin;
+        r->waited += e->waited;
         r->flops += e->flops;
         r->bytes += e->bytes;
         r->calls++;
@@ -125,8 +144,8 @@ static void write_row(mega_buffer *out, const table_row *r, double steps, double
     const double least = arithmetic > memory ? arithmetic : memory;
     char name[32];
     snprintf(name, sizeof name, "%s%s", r->name, r->is_wait ? " wait" : "");
-    mega_buffer_printf(out, " %-20s %10.3f %6.1f %8.0f", name, r->seconds / steps * 1e3, 100 * r->seconds / whole,
-                       (double)r->calls / steps);
+    mega_buffer_printf(out, " %-20s %10.3f %6.1f %9.3f %8.0f", name, r->seconds / steps * 1e3, 100 * r->seconds / whole,
+                       r->waited / steps * 1e3, (double)r->calls / steps);
     if (r->seconds <= 0 || least <= 0) {
         mega_buffer_printf(out, " %10s %8s %10s\n", "-", "-", "-");
         return;
@@ -144,15 +163,18 @@ void mega_profile_table(const mega_profile *p, const mega_profile_bound *bound, 
     qsort(row, (size_t)count, sizeof *row, longest_first);
     mega_buffer_printf(out, "profile of %lld steps; bounds measured: %.1f GFLOP/s, %.1f GB/s\n", (long long)step.calls,
                        bound->flops * 1e-9, bound->bytes * 1e-9);
-    mega_buffer_printf(out, " %-20s %10s %6s %8s %10s %8s %10s\n", "op", "ms/step", "%", "calls", "GFLOP/s", "GB/s",
-                       "of bound");
+    mega_buffer_printf(out, " %-20s %10s %6s %9s %8s %10s %8s %10s\n", "op", "ms/step", "%", "waits", "calls",
+                       "GFLOP/s", "GB/s", "of bound");
     between.seconds = step.seconds;
+    between.waited = step.waited;
     for (int i = 0; i < count; i++) {
         between.seconds -= row[i].seconds;
+        between.waited -= row[i].waited;
         step.flops += row[i].flops;
         step.bytes += row[i].bytes;
         write_row(out, &row[i], steps, step.seconds, bound);
     }
+    if (between.waited < 0) between.waited = 0; /* rounded */
     write_row(out, &between, steps, step.seconds, bound);
     write_row(out, &step, steps, step.seconds, bound);
     if (p->lost > 0) mega_buffer_printf(out, " %lld events did not fit and are not counted\n", (long long)p->lost);
@@ -179,7 +201,8 @@ static void write_event(mega_buffer *out, const profile_event *e, const mega_pro
     if (of_program) {
         mega_buffer_printf(out, ",\"instruction\":%lld,\"scope\":\"", (long long)e->number);
         write_text(out, e->scope);
-        mega_buffer_printf(out, "\",\"gflop\":%.6g,\"mb\":%.6g", e->flops * 1e-9, e->bytes * 1e-6);
+        mega_buffer_printf(out, "\",\"gflop\":%.6g,\"mb\":%.6g,\"waited_us\":%.3f", e->flops * 1e-9, e->bytes * 1e-6,
+                           e->waited * 1e6);
     }
     mega_buffer_printf(out, "}}");
 }

@@ -16,6 +16,7 @@ typedef struct profile_event {
     profile_kind kind;
     const char *name, *scope, *phase; /* borrowed from the program: the profile is read before it is destroyed */
     double begin, end, flops, bytes;
+    double waited;  /* seconds, of the first thread for the others of its team */
     int64_t number; /* PROFILE_STEP: iteration; PROFILE_OP, PROFILE_WAIT: instruction */
 } profile_event;
 
@@ -24,7 +25,8 @@ struct mega_profile {
     int64_t count, capacity, lost;
 };
 
-void mega_profile_instruction(mega_profile *p, const mega_graph *g, int instruction, double begin, double end);
+void mega_profile_instruction(mega_profile *p, const mega_graph *g, int instruction, mega_profile_moment begin,
+                              mega_profile_moment end);
 /* The wait for what this instruction began. */
 void mega_profile_wait(mega_profile *p, const mega_graph *g, int instruction, double begin, double end);
 

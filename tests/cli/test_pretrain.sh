@@ -339,13 +339,18 @@ has onward.log '^ iteration        4/       5 '
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 6 --eval-iters 0 --profile --profile-step-start 2 \
     --profile-step-end 5 >profile.log 2>&1 || { cat profile.log; fail "a profile"; }
 has profile.log '^profile of 3 steps; bounds measured: [0-9.]+ GFLOP/s, [0-9.]+ GB/s$'
-has profile.log '^ linear_grad_w +[0-9.]+ +[0-9.]+ +[0-9]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ % (arithmetic|memory)$'
-awk '/^profile of/ { on = 1; next } on && $1 == "step" { step = $2; on = 0 } on && $1 != "op" { sum += $2; rows++; if ($2 < 0) bad = 1 }
+has profile.log '^ linear_grad_w +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ % (arithmetic|memory)$'
+awk '/^profile of/ { on = 1; next } on && $1 == "step" { step = $2; waits = $4; on = 0 }
+    on && $1 != "op" { sum += $2; waited += $4; rows++; if ($2 < 0 || $4 < 0 || $4 > $2 + 0.001) bad = 1 }
     END { apart = sum - step; if (apart < 0) apart = -apart
-          if (bad || rows < 12 || step <= 0 || apart > 0.001 * rows) { print rows " rows, sum " sum ", step " step; exit 1 } }' profile.log ||
+          wrong = waited - waits; if (wrong < 0) wrong = -wrong
+          if (bad || rows < 12 || step <= 0 || apart > 0.001 * rows || wrong > 0.001 * rows) {
+              print rows " rows, sum " sum ", step " step ", waits " waited " and " waits; exit 1 } }' profile.log ||
     fail "the rows of the profile are not the step"
 awk -F'"' '/"cat":"step"/ { steps++ } /"cat":"backward"/ { backward++ } /"cat":"optimizer"/ { optimizer++ }
     END { if (steps != 3 || backward < 30 || optimizer != 3) { print steps, backward, optimizer; exit 1 } }' trace.json || fail "events of the trace"
+awk 'match($0, /"waited_us":[0-9.]+/) { sum += substr($0, RSTART + 12, RLENGTH - 12) } END { exit !(sum > 0) }' trace.json ||
+    fail "no instruction of two threads waited for the other"
 # every instruction lies within a step, and together with the spans they fill most of it
 awk '/"ph":"X"/ { match($0, /"ts":[0-9.]+/); ts = substr($0, RSTART + 5, RLENGTH - 5) + 0; match($0, /"dur":[0-9.]+/)
         dur = substr($0, RSTART + 6, RLENGTH - 6) + 0; n++; from[n] = ts; to[n] = ts + dur; kind[n] = /"cat":"step"/ }
