@@ -1,28 +1,40 @@
-/* Reading the documents of a training. In each round the caller's thread reads one chunk a worker, and the workers
- * count them, each in a trainer of its own; these are joined at the end. So the result is the same for any number of
- * workers. */
+/* Reading the documents of a training. Each thread takes the next chunk of the text, one thread at a time, and counts
+ * its words in a trainer of its own; the trainers are joined at the end. Which thread counts which chunk does not
+ * change the sums, so the result is the same for any number of workers. A thread that another process holds up delays
+ * only the chunk that it has: there are no rounds. */
 #include "megalith/log.h"
 #include "megalith/progress.h"
 #include "megalith/threads.h"
 #include "megalith/tokenizer_train.h"
 #include "trainer.h"
 
+#include <pthread.h>
+
 enum { CHUNK_BYTES = 1 << 20, MAX_KEYS = 64 };
 
 typedef struct reader_worker {
     mega_trainer *trainer; /* the first worker's is the caller's */
     mega_document_chunk chunk;
+    int64_t number; /* of the chunk, in the order of the text */
     mega_buffer text[MAX_KEYS];
-    mega_trainer_counts counts;
-    mega_error_record error;
+    mega_trainer_counts counts; /* of the chunk */
 } reader_worker;
 
 typedef struct reader {
     const mega_trainer_input *input;
     reader_worker *worker;
     int workers;
-    mega_documents *documents;
     mega_team *team;
+
+    pthread_mutex_t lock; /* guards all below */
+    mega_documents *documents;
+    int64_t chunks; /* read so far */
+    bool ended;     /* no chunk is left, or one of them failed */
+    mega_trainer_counts counts;
+    uint64_t position;
+    mega_progress progress;
+    mega_error_record error; /* of the first chunk in the text that failed */
+    int64_t failed;          /* its number */
 } reader;
 
 /* A broken record: a warning, or the end. */
@@ -61,56 +73,60 @@ static mega_status count_chunk(const reader *r, reader_worker *w)
     return MEGA_OK;
 }
 
-static void count_share(void *user, int thread, int size)
+/* Under the lock. Chunks before a failed one have all been taken and will be counted, so the error that is kept in the
+ * end belongs to the first mistake of the text, whichever thread found it first. */
+static void keep_error(reader *r, int64_t number)
 {
-    const reader *r = user;
-    (void)size;
+    r->ended = true;
+    if (r->error.code != MEGA_OK && r->failed < number) return;
+    mega_error_get(&r->error);
+    r->failed = number;
+}
+
+static bool take_chunk(reader *r, reader_worker *w)
+{
+    pthread_mutex_lock(&r->lock);
+    bool found = false;
+    if (!r->ended) {
+        const mega_status st = mega_documents_read(r->documents, &w->chunk);
+        w->number = r->chunks++;
+        w->counts = (mega_trainer_counts){0};
+        found = st == MEGA_OK && w->chunk.count > 0;
+        r->ended = !found;
+        if (st != MEGA_OK) keep_error(r, w->number);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return found;
+}
+
+static void finish_chunk(reader *r, const reader_worker *w, mega_status st)
+{
+    pthread_mutex_lock(&r->lock);
+    if (st != MEGA_OK) keep_error(r, w->number);
+    r->counts.documents += w->counts.documents;
+    r->counts.bad_lines += w->counts.bad_lines;
+    r->counts.text_bytes += w->counts.text_bytes;
+    if (w->chunk.position > r->position) r->position = w->chunk.position;
+    mega_progress_update(&r->progress, r->position, (uint64_t)r->counts.documents);
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* Takes chunks until none is left; a thread that comes late finds none. */
+static void count_chunks(void *user, int thread, int64_t begin, int64_t end)
+{
+    reader *r = user;
     reader_worker *w = &r->worker[thread];
-    if (w->chunk.count > 0 && count_chunk(r, w) != MEGA_OK) mega_error_get(&w->error);
-}
-
-/* One chunk for each worker, as far as there are any. */
-static mega_status read_round(reader *r, bool *more)
-{
-    for (int i = 0; i < r->workers; i++) {
-        reader_worker *w = &r->worker[i];
-        w->chunk.count = 0;
-        if (*more) MEGA_TRY(mega_documents_read(r->documents, &w->chunk));
-        *more = *more && w->chunk.count > 0;
-    }
-    return MEGA_OK;
-}
-
-static mega_trainer_counts sum_counts(const reader *r)
-{
-    mega_trainer_counts sum = {0};
-    for (int i = 0; i < r->workers; i++) {
-        sum.documents += r->worker[i].counts.documents;
-        sum.bad_lines += r->worker[i].counts.bad_lines;
-        sum.text_bytes += r->worker[i].counts.text_bytes;
-    }
-    return sum;
+    (void)begin;
+    (void)end;
+    while (take_chunk(r, w)) finish_chunk(r, w, count_chunk(r, w));
 }
 
 static mega_status read_all(reader *r)
 {
-    mega_progress progress;
-    mega_progress_begin(&progress, "reading", "documents", mega_documents_total_bytes(r->documents), 0);
-    uint64_t position = 0;
-    mega_status st = MEGA_OK;
-    for (bool more = true; more && st == MEGA_OK;) {
-        st = read_round(r, &more);
-        if (st != MEGA_OK) break;
-        mega_team_run(r->team, count_share, r);
-        /* Chunks are in order of the text, so the first worker's mistake is the first mistake. */
-        for (int i = 0; i < r->workers && st == MEGA_OK; i++) {
-            if (r->worker[i].error.code != MEGA_OK) st = mega_error_restore(&r->worker[i].error);
-            if (r->worker[i].chunk.count > 0) position = r->worker[i].chunk.position;
-        }
-        mega_progress_update(&progress, position, (uint64_t)sum_counts(r).documents);
-    }
-    mega_progress_end(&progress, position, (uint64_t)sum_counts(r).documents);
-    return st;
+    mega_progress_begin(&r->progress, "reading", "documents", mega_documents_total_bytes(r->documents), 0);
+    mega_team_for(r->team, r->workers, 1, count_chunks, r);
+    mega_progress_end(&r->progress, r->position, (uint64_t)r->counts.documents);
+    return r->error.code != MEGA_OK ? mega_error_restore(&r->error) : MEGA_OK;
 }
 
 static mega_status begin(reader *r, mega_trainer *t)
@@ -145,10 +161,12 @@ static void end(reader *r)
 mega_status mega_trainer_read(mega_trainer *t, const mega_trainer_input *input, mega_trainer_counts *out)
 {
     reader r = {.input = input};
+    pthread_mutex_init(&r.lock, NULL);
     mega_status st = begin(&r, t);
     if (st == MEGA_OK) st = read_all(&r);
     for (int i = 1; i < r.workers && st == MEGA_OK; i++) st = mega_trainer_join(t, r.worker[i].trainer);
-    if (st == MEGA_OK) *out = sum_counts(&r);
+    if (st == MEGA_OK) *out = r.counts;
     end(&r);
+    pthread_mutex_destroy(&r.lock);
     return st;
 }

@@ -2,9 +2,12 @@
  * workers do not matter; what it writes comes back; each failing allocation is reported. */
 #include "kit.h"
 #include "megalith/file.h"
+#include "megalith/threads.h"
 #include "megalith/tokenizer_train.h"
 #include "pretokenize.h"
 #include "tokenizer_impl.h"
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -174,6 +177,74 @@ static void workers_do_not_matter(void **unused)
     }
 }
 
+/* The linker puts __wrap_mega_trainer_add in the place of the trainer's own (cmake/tests.cmake). Where `others` is
+ * above 0, the thread that adds the first document holds it until the others have been added. */
+mega_status __real_mega_trainer_add(mega_trainer *t, const char *text, size_t bytes);
+mega_status __wrap_mega_trainer_add(mega_trainer *t, const char *text, size_t bytes);
+static atomic_int others, added;
+static atomic_bool is_held, was_late;
+
+mega_status __wrap_mega_trainer_add(mega_trainer *t, const char *text, size_t bytes)
+{
+    if (atomic_load(&others) > 0 && !atomic_exchange(&is_held, true)) {
+        const double late = mega_time_now() + 20;
+        while (atomic_load(&added) < atomic_load(&others) && mega_time_now() < late) sched_yield();
+        if (mega_time_now() >= late) atomic_store(&was_late, true);
+    }
+    atomic_fetch_add(&added, 1);
+    return __real_mega_trainer_add(t, text, bytes);
+}
+
+/* A thread that is held up in its chunk holds up nobody: the others count all the other chunks. */
+static void a_thread_that_is_held_up(void **unused)
+{
+    (void)unused;
+    enum { DOCUMENTS = 40 };
+    const char *file = mega_kit_path(mega_kit_temp_folder(), "held.txt"), *key = "text";
+    char text[DOCUMENTS * 8 + 1] = "";
+    for (int i = 0; i < DOCUMENTS; i++) memcpy(text + i * 8, "a fish\n\n", 9);
+    mega_kit_write(file, text);
+    for (int workers = 2; workers <= 4; workers++) {
+        mega_trainer *trainer;
+        mega_trainer_counts counts;
+        const mega_trainer_input input = {
+            .documents = {.inputs = &file, .num_inputs = 1, .split_on_blank_lines = true, .chunk_bytes = 1},
+            .keys = &key,
+            .num_keys = 1,
+            .workers = workers};
+        assert_int_equal(mega_trainer_create(&trainer, &(mega_trainer_options){.type = "CharTokenizer"}), MEGA_OK);
+        atomic_store(&added, 0);
+        atomic_store(&is_held, false);
+        atomic_store(&others, DOCUMENTS - 1);
+        const mega_status st = mega_trainer_read(trainer, &input, &counts);
+        atomic_store(&others, 0);
+        assert_int_equal(st, MEGA_OK);
+        assert_int_equal(counts.documents, DOCUMENTS);
+        assert_false(atomic_load(&was_late));
+        mega_trainer_destroy(trainer);
+    }
+}
+
+/* Many threads meet many mistakes; the one that is reported comes first in the text. */
+static void first_mistake_is_reported(void **unused)
+{
+    (void)unused;
+    const char *file = mega_kit_path(mega_kit_temp_folder(), "mistakes.jsonl"), *key = "text";
+    char text[8192] = "";
+    for (int i = 0; i < 200; i++) strcat(text, i < 16 ? "{\"text\": \"a fish\"}\n" : "{\"text\": 5}\n");
+    mega_kit_write(file, text);
+    const mega_trainer_input input = {
+        .documents = {.inputs = &file, .num_inputs = 1, .chunk_bytes = 1}, .keys = &key, .num_keys = 1, .workers = 4};
+    for (int i = 0; i < 20; i++) {
+        mega_trainer *trainer;
+        mega_trainer_counts counts;
+        assert_int_equal(mega_trainer_create(&trainer, &(mega_trainer_options){.type = "CharTokenizer"}), MEGA_OK);
+        assert_int_equal(mega_trainer_read(trainer, &input, &counts), MEGA_ERR_FORMAT);
+        assert_non_null(strstr(mega_error_message(), "mistakes.jsonl line 17 column 10"));
+        mega_trainer_destroy(trainer);
+    }
+}
+
 static void broken_lines(void **unused)
 {
     (void)unused;
@@ -280,10 +351,16 @@ static void failing_allocations(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_plain_counting), cmocka_unit_test(order_and_joining_do_not_matter),
-        cmocka_unit_test(workers_do_not_matter), cmocka_unit_test(broken_lines),
-        cmocka_unit_test(files_come_back),       cmocka_unit_test(characters),
-        cmocka_unit_test(wrong_options),         cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(equals_plain_counting),
+        cmocka_unit_test(order_and_joining_do_not_matter),
+        cmocka_unit_test(workers_do_not_matter),
+        cmocka_unit_test(a_thread_that_is_held_up),
+        cmocka_unit_test(first_mistake_is_reported),
+        cmocka_unit_test(broken_lines),
+        cmocka_unit_test(files_come_back),
+        cmocka_unit_test(characters),
+        cmocka_unit_test(wrong_options),
+        cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ mega_status mega_trainer_add(mega_trainer *t, const char *text, size_t bytes);
 /* Adds all that `other` has seen (same type); other stays as it is. For workers that each read a part. */
 mega_status mega_trainer_join(mega_trainer *t, const mega_trainer *other);
 
-/* All documents of some files, read by the caller's thread and counted by `workers` threads. */
+/* All documents of some files, read and counted by `workers` threads, the caller's among them. */
 typedef struct mega_trainer_input {
     mega_documents_options documents;
     const char *const *keys; /* of JSON lines; the texts of all of them are learned from */
