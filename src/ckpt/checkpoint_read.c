@@ -112,11 +112,13 @@ typedef struct read_job {
     atomic_llong next;
 } read_job;
 
-static void read_some(void *user, int thread, int size)
+/* Takes shares until none is left; a thread that comes late finds none. */
+static void read_shares(void *user, int thread, int64_t begin, int64_t end)
 {
     read_job *job = user;
     (void)thread;
-    (void)size;
+    (void)begin;
+    (void)end;
     int i = 0;
     for (int64_t share;
          !mega_team_is_stopped(job->team) && (share = atomic_fetch_add(&job->next, 1)) < job->first[job->count];) {
@@ -137,14 +139,14 @@ static void fetch(const mega_state_tensor *t, const mega_safetensor *from)
 static mega_status fill_tensors(const source *s, const mega_state_tensor *t, int count, mega_dtype acc,
                                 const mega_safetensor **found)
 {
-    const mega_team *team = s->checkpoint->team;
+    mega_team *team = s->checkpoint->team;
     read_job job = {.team = team, .tensor = t, .found = found, .count = count, .acc = acc};
     job.first = mega_malloc((size_t)(count + 1) * sizeof *job.first);
     if (job.first == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to read it", s->what);
     job.first[0] = 0;
     for (int i = 0; i < count; i++) job.first[i + 1] = job.first[i] + mega_state_tensor_shares(&t[i], acc);
     for (int i = 0; i < count && !mega_team_is_stopped(team); i++) fetch(&t[i], found[i]);
-    mega_team_run(s->checkpoint->team, read_some, &job);
+    mega_team_for(team, mega_team_size(team), 1, read_shares, &job);
     const bool is_whole = atomic_load(&job.next) >= job.first[count];
     mega_free(job.first);
     return is_whole ? mega_map_check() : MEGA_FAIL(MEGA_ERR_INTERRUPTED, MEGA_READING_STOPPED);

@@ -39,11 +39,13 @@ static bool take_piece(sum_job *job, size_t *i)
     return *i < job->count;
 }
 
-static void sum_some(void *user, int thread, int size)
+/* Takes pieces until none is left; a thread that comes late finds none. */
+static void sum_pieces(void *user, int thread, int64_t begin, int64_t end)
 {
     sum_job *job = user;
     (void)thread;
-    (void)size;
+    (void)begin;
+    (void)end;
     for (size_t i; take_piece(job, &i);)
         job->sum[i] = mega_crc32c(0, job->map->data + piece_begin(job, i), piece_bytes(job, i));
 }
@@ -61,7 +63,7 @@ mega_status mega_sum_of(const mega_map *map, size_t first, size_t end, mega_team
     job.sum = mega_malloc(job.count * sizeof *job.sum);
     if (job.sum == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for checksums of %zu pieces", job.count);
     pthread_mutex_init(&job.disk, NULL);
-    mega_team_run(team, sum_some, &job);
+    mega_team_for(team, mega_team_size(team), 1, sum_pieces, &job);
     pthread_mutex_destroy(&job.disk);
     *out = job.sum[0];
     const bool is_whole = job.next == job.count;

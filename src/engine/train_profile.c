@@ -51,17 +51,11 @@ bool train_profile_begin(trainer *t)
     return is_inside;
 }
 
-typedef struct probe {
-    char *memory;
-} probe;
-
-static void copy_share(void *user, int thread, int size)
+static void copy_part(void *user, int thread, int64_t begin, int64_t end)
 {
-    const probe *p = user;
-    const size_t half = PROBE_BYTES / 2;
-    int64_t begin, end;
-    mega_team_share((int64_t)half, 4096, thread, size, &begin, &end);
-    memcpy(p->memory + half + begin, p->memory + begin, (size_t)(end - begin));
+    char *memory = user;
+    (void)thread;
+    memcpy(memory + PROBE_BYTES / 2 + begin, memory + begin, (size_t)(end - begin));
 }
 
 /* Bytes read and written a second by a copy that no cache holds, best of some. */
@@ -70,11 +64,10 @@ static mega_status memory_rate(mega_team *team, double *out)
     void *memory;
     MEGA_TRY(mega_pages_alloc(&memory, PROBE_BYTES, "the memory probe of the profile"));
     memset(memory, 1, PROBE_BYTES);
-    probe p = {memory};
     *out = 0;
     for (int i = 0; i < PROBE_TRIES; i++) {
         const double began = mega_time_now();
-        mega_team_run(team, copy_share, &p);
+        mega_team_for(team, (int64_t)(PROBE_BYTES / 2), 4096, copy_part, memory);
         const double rate = (double)PROBE_BYTES / (mega_time_now() - began);
         if (rate > *out) *out = rate;
     }
