@@ -6,6 +6,7 @@
 #   make check-asan      every test under the address and undefined-behaviour sanitizers
 #   make check-valgrind  the unit tests under valgrind
 #   make check-avx2      the tests of what is computed, with kernels and oneDNN held to AVX2
+#   make check-shuffle   the tests of what threads compute, with pieces of work handed out in an order of no sense
 #   make check-mpich     builds with MPICH in place of Open MPI and runs the tests of ranks (apt-get install mpich libmpich-dev)
 #   make check-clang     builds with clang, where it is there, and runs the unit tests
 #   make crash           1,000 kills of each command, every call failing in turn, full disks, damaged files (kills=N faults=N damages=N)
@@ -22,7 +23,7 @@ prefix ?= /usr/local
 only ?=
 but ?=
 
-.PHONY: all demo check check-asan check-valgrind check-avx2 check-mpich check-clang crash mutants fuzz bench install clang debug format tidy clean
+.PHONY: all demo check check-asan check-valgrind check-avx2 check-shuffle check-mpich check-clang crash mutants fuzz bench install clang debug format tidy clean
 
 all:
 	@tools/build.sh release megalith
@@ -54,6 +55,12 @@ check-avx2:
 	@tools/install_packages.sh check
 	@tools/build.sh release
 	@MEGA_MATRIX=$${MEGA_MATRIX:-sparse} MEGA_ISA=avx2 DNNL_MAX_CPU_ISA=AVX2 tools/check.sh build -R '$(or $(only),$(computed))'
+
+# The same objects, linked with another team of threads (cmake/shuffled.cmake).
+check-shuffle:
+	@tools/install_packages.sh check
+	@tools/build.sh release shuffled
+	@MEGA_MATRIX=$${MEGA_MATRIX:-sparse} tools/check.sh build -C shuffled -R '^shuffled_.*$(only)'
 
 # Both MPI libraries may be installed side by side. Another library sums and cuts alike, so the sparse matrix will do.
 check-mpich:

@@ -160,6 +160,30 @@ static void a_thread_that_is_held_up(void **state)
     }
 }
 
+static void note_order(void *user, int thread, int64_t begin, int64_t end)
+{
+    int64_t *next = user;
+    (void)thread;
+    *next = begin == *next ? end : -1; /* -1: not in order */
+}
+
+/* Where the claims are to be shuffled (cmake/shuffled.cmake), they are: one thread alone takes its pieces in order
+ * otherwise. */
+static void claims_are_shuffled_where_they_should_be(void **state)
+{
+    (void)state;
+    mega_team *team = NULL;
+    int64_t next = 0;
+    assert_int_equal(mega_team_create(&team, 1), MEGA_OK);
+    mega_team_for(team, ITEMS, 1, note_order, &next);
+    mega_team_destroy(team);
+    if (getenv("MEGA_TEST_SHUFFLED") != NULL) assert_int_equal(next, -1);
+#ifndef MEGA_SHUFFLE_CLAIMS
+    else
+        assert_int_equal(next, ITEMS);
+#endif
+}
+
 static void zeros(void **state)
 {
     (void)state;
@@ -341,6 +365,7 @@ int main(void)
         cmocka_unit_test(results_of_all_threads_are_visible),
         cmocka_unit_test(every_item_is_claimed_once),
         cmocka_unit_test(a_thread_that_is_held_up),
+        cmocka_unit_test(claims_are_shuffled_where_they_should_be),
         cmocka_unit_test(zeros),
         cmocka_unit_test(teams_that_cannot_be_made),
         cmocka_unit_test(shares_cover_everything_once),

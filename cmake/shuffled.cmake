@@ -1,0 +1,45 @@
+# The tests of what threads compute, once more with pieces handed out in an order of no sense: programs of the same
+# objects and libraries, linked with another base/team.c, so that nothing else is compiled twice. Target `shuffled` builds
+# them; `ctest -C shuffled -R ^shuffled_` runs them, and no other run of ctest does (make check-shuffle).
+add_library(mega_team_shuffled OBJECT EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/src/base/team.c)
+target_include_directories(mega_team_shuffled PRIVATE ${CMAKE_SOURCE_DIR}/src/base ${CMAKE_SOURCE_DIR}/src/base/include)
+target_compile_definitions(mega_team_shuffled PRIVATE MEGA_SHUFFLE_CLAIMS=1)
+target_link_libraries(mega_team_shuffled PRIVATE mega_flags)
+add_custom_target(shuffled)
+
+# The linker takes no team.o out of libmega_base where the program has one: each of its symbols is there already.
+function(mega_shuffled target)
+    add_executable(shuffled_${target} EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${target}> $<TARGET_OBJECTS:mega_team_shuffled>)
+    get_target_property(libraries ${target} LINK_LIBRARIES)
+    get_target_property(options ${target} LINK_OPTIONS)
+    target_link_libraries(shuffled_${target} PRIVATE ${libraries})
+    if(options)
+        target_link_options(shuffled_${target} PRIVATE ${options})
+    endif()
+    set_target_properties(shuffled_${target} PROPERTIES LINKER_LANGUAGE C OUTPUT_NAME ${target}
+        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/shuffled)
+    add_dependencies(shuffled shuffled_${target})
+endfunction()
+
+function(mega_shuffled_test name)
+    add_test(NAME shuffled_${name} COMMAND ${ARGN} CONFIGURATIONS shuffled)
+    mega_test_properties(shuffled_${name} shuffled)
+    set_property(TEST shuffled_${name} APPEND PROPERTY ENVIRONMENT
+        "MEGALITH=${CMAKE_BINARY_DIR}/shuffled/megalith;MEGA_TEST_SHUFFLED=1")
+endfunction()
+
+mega_shuffled(megalith)
+mega_shuffled_test(parity_test_resume bash ${CMAKE_SOURCE_DIR}/tests/parity/test_resume.sh)
+foreach(tests unit:src/base/tests unit:src/backend/tests unit:src/text/tests unit:src/graph/tests unit:src/optim/tests
+        unit:src/parallel/tests unit:src/ckpt/tests unit:src/data/tests unit:src/model/tests unit:src/engine/tests
+        ops:tests/ops golden:tests/golden parity:tests/parity)
+    string(REPLACE ":" ";" tests ${tests})
+    list(GET tests 0 label)
+    list(GET tests 1 folder)
+    file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/test_*.c)
+    foreach(file ${files})
+        get_filename_component(stem ${file} NAME_WE)
+        mega_shuffled(${label}_${stem})
+        mega_shuffled_test(${label}_${stem} shuffled_${label}_${stem})
+    endforeach()
+endforeach()
