@@ -3,6 +3,7 @@
 #include "megalith/documents.h"
 #include "documents_impl.h"
 #include "megalith/encoding.h"
+#include "unicode.h"
 #include <ctype.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@ enum { CHUNK_BYTES = 256 * 1024, DETECT_BYTES = 64 * 1024 };
 struct mega_documents {
     mega_document_files files;
     mega_document_format wanted;
-    bool split_on_blank_lines;
+    bool split_on_blank_lines, cut_files;
     size_t chunk_bytes;
     const volatile sig_atomic_t *stop;
     int64_t next; /* file to open next */
@@ -21,6 +22,7 @@ struct mega_documents {
     const char *path;
     mega_buffer carry;       /* bytes read that belong to the next chunk */
     int64_t line;            /* of the first byte of carry */
+    bool is_inside;          /* a document that was cut */
     uint64_t before;         /* bytes of the files before this one */
     bool has_told_line_ends; /* one file stands for all */
 };
@@ -42,6 +44,7 @@ mega_status mega_documents_open(mega_documents **out, const mega_documents_optio
     if (d == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--input: no memory for its reader");
     d->wanted = o->format;
     d->split_on_blank_lines = o->split_on_blank_lines;
+    d->cut_files = o->cut_files;
     d->chunk_bytes = o->chunk_bytes > 0 ? o->chunk_bytes : CHUNK_BYTES;
     d->stop = o->stop;
     const mega_status st = mega_document_files_find(&d->files, o->inputs, o->num_inputs);
@@ -157,6 +160,7 @@ static mega_status open_next(mega_documents *d)
     MEGA_TRY(mega_document_stream_open(&d->stream, d->files.path[d->next], d->stop));
     d->next++;
     d->line = 1;
+    d->is_inside = false;
     d->carry.size = 0;
     /* The first two bytes that are no white space (and no byte order mark) tell the format. */
     bool end = false;
@@ -189,7 +193,7 @@ static mega_status add_record(const mega_documents *d, mega_document_chunk *c, s
         c->record = grown;
         c->capacity = capacity;
     }
-    c->record[c->count++] = (struct mega_document_record){begin, end - begin, line};
+    c->record[c->count++] = (struct mega_document_record){begin, end - begin, line, d->is_inside};
     return MEGA_OK;
 }
 
@@ -252,10 +256,42 @@ static mega_status cut_paragraphs(mega_documents *d, mega_document_chunk *c, boo
     return MEGA_OK;
 }
 
-static mega_status cut_whole(const mega_documents *d, mega_document_chunk *c, bool end, size_t *rest)
+static bool ends_with_space(const uint8_t *text, size_t n)
 {
-    *rest = end ? c->bytes.size : 0;
-    return end && c->bytes.size > 0 ? add_record(d, c, 0, c->bytes.size, 1) : MEGA_OK;
+    size_t at = n - 1;
+    uint32_t code_point = 0;
+    while (at > 0 && n - at < 4 && (text[at] & 0xC0) == 0x80) at--;
+    return utf8_decode(text + at, n - at, &code_point) != 0 && unicode_class(code_point) == MEGA_CLASS_SPACE;
+}
+
+/* The end of the last line that has one, without the white space there; 0: there is none. */
+static size_t last_line_end(const mega_buffer *b)
+{
+    for (size_t at = b->size; at > 0;) {
+        const char *newline = memrchr(b->data, '\n', at);
+        if (newline == NULL) return 0;
+        at = (size_t)(newline - b->data);
+        while (at > 0 && is_blank(b->data + at - 1, 1)) at--;
+        if (at > 0 && !ends_with_space((const uint8_t *)b->data, at)) return at;
+    }
+    return 0;
+}
+
+static int64_t count_lines(const char *text, size_t n)
+{
+    int64_t lines = 0;
+    for (const char *end = text + n; (text = memchr(text, '\n', (size_t)(end - text))) != NULL; text++) lines++;
+    return lines;
+}
+
+static mega_status cut_whole(mega_documents *d, mega_document_chunk *c, bool end, size_t *rest)
+{
+    *rest = end ? c->bytes.size : d->cut_files ? last_line_end(&c->bytes) : 0;
+    if (*rest == 0) return MEGA_OK;
+    MEGA_TRY(add_record(d, c, 0, *rest, d->line));
+    d->is_inside = !end;
+    if (!end) d->line += count_lines(c->bytes.data, *rest);
+    return MEGA_OK;
 }
 
 static mega_status cut_records(mega_documents *d, mega_document_chunk *c, bool end, size_t *rest)

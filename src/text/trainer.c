@@ -122,6 +122,11 @@ mega_status mega_trainer_join(mega_trainer *t, const mega_trainer *other)
     return mega_word_counts_join(&t->words, &other->words);
 }
 
+bool mega_trainer_takes_pieces(const mega_trainer *t)
+{
+    return t->kind != MEGA_KIND_CHAR;
+}
+
 static mega_status finish_chars(const mega_trainer *t, mega_tokenizer *k)
 {
     for (uint32_t cp = 0; cp < CODE_POINTS; cp++) {

@@ -60,7 +60,7 @@ static mega_status count_chunk(const reader *r, reader_worker *w)
             MEGA_TRY(bad_record(r, w, &fault));
             continue;
         }
-        w->counts.documents++;
+        w->counts.documents += !w->chunk.record[i].continues;
         for (int k = 0; k < r->input->num_keys; k++) {
             w->counts.text_bytes += w->text[k].size;
             mega_status st = mega_trainer_add(w->trainer, w->text[k].data, w->text[k].size);
@@ -133,6 +133,8 @@ static mega_status begin(reader *r, mega_trainer *t)
 {
     mega_documents_options documents = r->input->documents;
     if (documents.chunk_bytes == 0) documents.chunk_bytes = CHUNK_BYTES;
+    /* A document with a mistake is left out as a whole, so it must be known as a whole. */
+    documents.cut_files = !r->input->skip_bad_lines && mega_trainer_takes_pieces(t);
     if (r->input->num_keys < 1 || r->input->num_keys > MAX_KEYS)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--json-keys: found %d keys, expected 1 to %d", r->input->num_keys, MAX_KEYS);
     if (r->input->workers < 1) return MEGA_FAIL(MEGA_ERR_USAGE, "--workers %d; expected 1 or more", r->input->workers);

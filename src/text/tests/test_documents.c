@@ -64,7 +64,7 @@ static void expect_one_file(const char *name, const char *content, bool split, c
     mega_kit_write(path, content);
     /* Chunks of every small size cut the file at every place. */
     for (size_t chunk = 1; chunk < 40; chunk++)
-        expect_documents(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_AUTO, split, chunk, NULL}, text);
+        expect_documents(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_AUTO, split, chunk, NULL, false}, text);
 }
 
 static void formats_by_content(void **state)
@@ -90,15 +90,56 @@ static void blank_lines_split(void **state)
     expect_one_file("e", "one", true, "one|");
 }
 
+/* Records of a file that is cut continue each other, begin with the white space behind a character, and know their
+ * line; text in which no line ends is not cut. */
+static void long_texts_are_cut(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "one fish\ntwo \r\n\r\n \tthree\n\n日本。\n blue\u3000\n\u3000\n\nred\nthe last of the lines is long";
+    const char *file = mega_kit_path(mega_kit_temp_folder(), "long.txt"), *key = "text";
+    mega_kit_write(file, text);
+    for (size_t bytes = 1; bytes < sizeof text + 3; bytes++) {
+        mega_documents *d;
+        mega_document_chunk chunk = {0};
+        mega_document_fault fault;
+        mega_buffer all = {0}, piece = {0};
+        int64_t pieces = 0, line = 1;
+        const mega_documents_options o = {.inputs = &file, .num_inputs = 1, .chunk_bytes = bytes, .cut_files = true};
+        assert_int_equal(mega_documents_open(&d, &o), MEGA_OK);
+        while (mega_documents_read(d, &chunk) == MEGA_OK && chunk.count > 0) {
+            assert_int_equal(chunk.count, 1);
+            assert_int_equal(chunk.record[0].continues, pieces > 0);
+            assert_int_equal(chunk.record[0].line, line);
+            assert_true(mega_document_texts(&chunk, 0, &key, 1, &piece, &fault));
+            if (pieces++ > 0) {
+                assert_non_null(strchr(" \r\n", piece.data[0]));
+                assert_null(strchr(" \t\r\n", all.data[all.size - 1]));
+                assert_true(all.size < 3 || memcmp(all.data + all.size - 3, "\u3000", 3) != 0);
+            }
+            mega_buffer_append(&all, piece.data, piece.size);
+            for (size_t i = 0; i < piece.size; i++) line += piece.data[i] == '\n';
+        }
+        assert_string_equal(all.data, text);
+        if (bytes == 1) assert_int_equal(pieces, 6);
+        if (bytes > sizeof text) assert_int_equal(pieces, 1);
+        mega_buffer_fini(&all);
+        mega_buffer_fini(&piece);
+        mega_document_chunk_fini(&chunk);
+        mega_documents_close(d);
+    }
+}
+
 static void forced_formats(void **state)
 {
     (void)state;
     const char *path = mega_kit_path(mega_kit_temp_folder(), "x.jsonl");
     mega_kit_write(path, "{\"text\":\"one\"}\n");
-    expect_documents(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_TEXT, false, 0, NULL}, "{\"text\":\"one\"}\n|");
+    expect_documents(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_TEXT, false, 0, NULL, false},
+                     "{\"text\":\"one\"}\n|");
     path = mega_kit_path(mega_kit_temp_folder(), "x.txt");
     mega_kit_write(path, "plain\n");
-    reading r = read_inputs(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_JSON_LINES, false, 0, NULL});
+    reading r = read_inputs(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_JSON_LINES, false, 0, NULL, false});
     assert_int_equal(r.fault.line, 1);
     mega_buffer_fini(&r.text);
     mega_document_format f;
@@ -145,7 +186,7 @@ static void other_encodings(void **state)
     const char *path = mega_kit_path(mega_kit_temp_folder(), "x");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         write_bytes(path, cases[i].bytes, cases[i].size);
-        reading r = read_inputs(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL});
+        reading r = read_inputs(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL, false});
         assert_int_equal(r.st, cases[i].found == NULL ? MEGA_OK : MEGA_ERR_FORMAT);
         if (cases[i].found != NULL && strstr(mega_error_message(), cases[i].found) == NULL)
             fail_msg("case %zu: %s", i, mega_error_message());
@@ -164,9 +205,9 @@ static void windows_line_ends(void **state)
         paths[i] = mega_kit_path(mega_kit_temp_folder(), i == 0 ? "a.jsonl" : "b.txt");
         mega_kit_write(paths[i], i == 0 ? "{\"text\":\"one\"}\r\n" : "two\r\nthree\r\n");
     }
-    expect_documents(&(mega_documents_options){paths, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL}, "one|");
+    expect_documents(&(mega_documents_options){paths, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL, false}, "one|");
     assert_string_equal(said, "");
-    expect_documents(&(mega_documents_options){paths, 3, MEGA_DOCUMENT_AUTO, false, 0, NULL},
+    expect_documents(&(mega_documents_options){paths, 3, MEGA_DOCUMENT_AUTO, false, 0, NULL, false},
                      "one|two\r\nthree\r\n|two\r\nthree\r\n|");
     mega_log_set_sink(NULL, NULL);
     const char *first = strstr(said, "b.txt: lines end in CR LF");
@@ -186,7 +227,7 @@ static void hidden_inputs(void **state)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *path = mega_kit_path(folder, names[i]);
         if (is_root) assert_int_equal(seteuid(65534), 0);
-        reading r = read_inputs(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL});
+        reading r = read_inputs(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL, false});
         if (is_root) assert_int_equal(seteuid(0), 0);
         assert_int_equal(r.st, MEGA_ERR_IO);
         assert_non_null(strstr(mega_error_message(), "Permission denied; check the rights"));
@@ -201,7 +242,7 @@ static void lines_of_faults(void **state)
     const char *path = mega_kit_path(mega_kit_temp_folder(), "x.jsonl");
     mega_kit_write(path, "{\"text\":\"one\"}\n\n{\"text\":\"two\"}\n{\"text\": oops}\n{\"text\":\"four\"}\n");
     for (size_t chunk = 1; chunk < 60; chunk++) {
-        reading r = read_inputs(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_AUTO, false, chunk, NULL});
+        reading r = read_inputs(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_AUTO, false, chunk, NULL, false});
         assert_int_equal(r.documents, 4);
         assert_int_equal(r.fault.line, 4);
         assert_int_equal(r.fault.column, 10);
@@ -212,7 +253,7 @@ static void lines_of_faults(void **state)
     path = mega_kit_path(mega_kit_temp_folder(), "x.txt");
     mega_kit_write(path, "one\n\n\xc3\xa9\xc3\xa9two\xff\n");
     for (int split = 0; split < 2; split++) {
-        reading r = read_inputs(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_AUTO, split == 1, 3, NULL});
+        reading r = read_inputs(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_AUTO, split == 1, 3, NULL, false});
         assert_int_equal(r.fault.line, 3);
         assert_int_equal(r.fault.column, 6);
         mega_buffer_fini(&r.text);
@@ -228,7 +269,7 @@ static void arrays_are_named(void **state)
     for (int i = 0; i < 3; i++) {
         const char *path = mega_kit_path(mega_kit_temp_folder(), cases[i].name);
         mega_kit_write(path, cases[i].content);
-        assert_int_equal(read_inputs(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL}).st,
+        assert_int_equal(read_inputs(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL, false}).st,
                          MEGA_ERR_FORMAT);
         assert_non_null(strstr(mega_error_message(), "jq -c"));
     }
@@ -244,15 +285,15 @@ static void folders_globs_and_order(void **state)
     mega_kit_write(mega_kit_path(folder, "a.jsonl"), "{\"text\":\"A\"}");
     mega_kit_write(mega_kit_path(folder, ".hidden"), "H");
     mega_kit_write(mega_kit_path(sub, "c.txt"), "C");
-    expect_documents(&(mega_documents_options){&folder, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL}, "A|B|C|");
+    expect_documents(&(mega_documents_options){&folder, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL, false}, "A|B|C|");
     const char *two[2] = {mega_kit_path(folder, "s*"), mega_kit_path(folder, "[ab].*")};
-    expect_documents(&(mega_documents_options){two, 2, MEGA_DOCUMENT_AUTO, false, 0, NULL}, "C|A|B|");
+    expect_documents(&(mega_documents_options){two, 2, MEGA_DOCUMENT_AUTO, false, 0, NULL, false}, "C|A|B|");
     const char *bad[3] = {mega_kit_path(folder, "nothing*"), folder, mega_kit_path(folder, "no.txt")};
-    assert_int_equal(read_inputs(&(mega_documents_options){bad, 3, MEGA_DOCUMENT_AUTO, false, 0, NULL}).st,
+    assert_int_equal(read_inputs(&(mega_documents_options){bad, 3, MEGA_DOCUMENT_AUTO, false, 0, NULL, false}).st,
                      MEGA_ERR_NOT_FOUND);
     assert_true(strstr(mega_error_message(), "nothing*") != NULL && strstr(mega_error_message(), "no.txt") != NULL);
     const char *empty = mega_kit_temp_folder();
-    assert_int_equal(read_inputs(&(mega_documents_options){&empty, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL}).st,
+    assert_int_equal(read_inputs(&(mega_documents_options){&empty, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL, false}).st,
                      MEGA_ERR_NOT_FOUND);
 }
 
@@ -296,7 +337,7 @@ static void packed_files(void **state)
     char *packed = mega_malloc(n + 1000);
     const char *plain_path = mega_kit_path(mega_kit_temp_folder(), "plain");
     write_bytes(plain_path, text, n);
-    reading plain = read_inputs(&(mega_documents_options){&plain_path, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL});
+    reading plain = read_inputs(&(mega_documents_options){&plain_path, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL, false});
     assert_int_equal(plain.documents, LINES);
     for (int gzip = 0; gzip < 2; gzip++) {
         const char *path = mega_kit_path(mega_kit_temp_folder(), "packed");
@@ -304,7 +345,7 @@ static void packed_files(void **state)
         const size_t half = n / 2 + 7, first = pack(gzip == 1, text, half, packed, n + 1000);
         const size_t both = first + pack(gzip == 1, text + half, n - half, packed + first, n + 1000 - first);
         write_bytes(path, packed, both);
-        const mega_documents_options o = {&path, 1, MEGA_DOCUMENT_AUTO, false, 10000, NULL};
+        const mega_documents_options o = {&path, 1, MEGA_DOCUMENT_AUTO, false, 10000, NULL, false};
         reading r = read_inputs(&o);
         assert_int_equal(r.st, MEGA_OK);
         assert_int_equal(r.text.size, plain.text.size);
@@ -340,10 +381,10 @@ static void standard_input(void **state)
     close(ends[0]);
     const char *dash[2] = {"-", "-"};
     const volatile sig_atomic_t go = 0, stop = 1;
-    expect_documents(&(mega_documents_options){dash, 1, MEGA_DOCUMENT_AUTO, false, 0, &go}, "from a pipe|");
-    assert_int_equal(read_inputs(&(mega_documents_options){dash, 2, MEGA_DOCUMENT_AUTO, false, 0, NULL}).st,
+    expect_documents(&(mega_documents_options){dash, 1, MEGA_DOCUMENT_AUTO, false, 0, &go, false}, "from a pipe|");
+    assert_int_equal(read_inputs(&(mega_documents_options){dash, 2, MEGA_DOCUMENT_AUTO, false, 0, NULL, false}).st,
                      MEGA_ERR_USAGE);
-    assert_int_equal(read_inputs(&(mega_documents_options){dash, 1, MEGA_DOCUMENT_AUTO, false, 0, &stop}).st,
+    assert_int_equal(read_inputs(&(mega_documents_options){dash, 1, MEGA_DOCUMENT_AUTO, false, 0, &stop, false}).st,
                      MEGA_ERR_INTERRUPTED);
     dup2(saved, STDIN_FILENO);
     close(saved);
@@ -355,7 +396,7 @@ static void allocation_failures(void **state)
     const char *folder = mega_kit_temp_folder();
     mega_kit_write(mega_kit_path(folder, "a.jsonl"), "{\"t\\u0065xt\":\"\\u00e9\"}\n{\"text\":\"two\"}\n");
     mega_kit_write(mega_kit_path(folder, "b.txt"), "b");
-    const mega_documents_options o = {&folder, 1, MEGA_DOCUMENT_AUTO, false, 8, NULL};
+    const mega_documents_options o = {&folder, 1, MEGA_DOCUMENT_AUTO, false, 8, NULL, false};
     bool done = false;
     for (uint64_t n = 1; !done; n++) {
         assert_true(n < 500);
@@ -371,12 +412,13 @@ static void allocation_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formats_by_content),      cmocka_unit_test(blank_lines_split),
-        cmocka_unit_test(hidden_inputs),           cmocka_unit_test(other_encodings),
-        cmocka_unit_test(windows_line_ends),       cmocka_unit_test(forced_formats),
-        cmocka_unit_test(lines_of_faults),         cmocka_unit_test(arrays_are_named),
-        cmocka_unit_test(folders_globs_and_order), cmocka_unit_test(packed_files),
-        cmocka_unit_test(standard_input),          cmocka_unit_test(allocation_failures),
+        cmocka_unit_test(formats_by_content),  cmocka_unit_test(blank_lines_split),
+        cmocka_unit_test(hidden_inputs),       cmocka_unit_test(other_encodings),
+        cmocka_unit_test(windows_line_ends),   cmocka_unit_test(long_texts_are_cut),
+        cmocka_unit_test(forced_formats),      cmocka_unit_test(lines_of_faults),
+        cmocka_unit_test(arrays_are_named),    cmocka_unit_test(folders_globs_and_order),
+        cmocka_unit_test(packed_files),        cmocka_unit_test(standard_input),
+        cmocka_unit_test(allocation_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

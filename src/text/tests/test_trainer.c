@@ -195,6 +195,46 @@ mega_status __wrap_mega_trainer_add(mega_trainer *t, const char *text, size_t by
     return __real_mega_trainer_add(t, text, bytes);
 }
 
+/* A file that is one document is cut for the threads, and teaches what it teaches as a whole. */
+static void pieces_of_a_file_do_not_matter(void **unused)
+{
+    (void)unused;
+    static const char *const parts_of_text[] = {"a", "bc", "'l", "'ll", "é",  "日",   "\u3000", "\u00a0",
+                                                "7", "!?", " ",  "  ",  "\t", "\r\n", "\n",     "\n\n"};
+    enum { PARTS = sizeof parts_of_text / sizeof parts_of_text[0] };
+    const char *file = mega_kit_path(mega_kit_temp_folder(), "pieces.txt"), *key = "text";
+    uint64_t state = 5;
+    for (int round = 0; round < 20; round++) {
+        mega_buffer text = {0};
+        for (int i = 0; i < 4000; i++) mega_buffer_puts(&text, parts_of_text[next_random(&state) % PARTS]);
+        mega_kit_write(file, text.data);
+        const char *const whole = text.data;
+        mega_tokenizer *wanted = train("GPT2BPETokenizer", &whole, 1, 330), *t;
+        for (int workers = 1; workers <= 3; workers++) {
+            mega_trainer *trainer;
+            mega_trainer_counts counts;
+            const mega_trainer_input input = {
+                .documents = {.inputs = &file, .num_inputs = 1, .chunk_bytes = 1u << (2 * workers + round % 3)},
+                .keys = &key,
+                .num_keys = 1,
+                .workers = workers};
+            const mega_trainer_options o = {.type = "GPT2BPETokenizer", .vocab_size = 330};
+            assert_int_equal(mega_trainer_create(&trainer, &o), MEGA_OK);
+            atomic_store(&added, 0);
+            if (mega_trainer_read(trainer, &input, &counts) != MEGA_OK) fail_msg("%s", mega_error_message());
+            assert_true(atomic_load(&added) > 20);
+            assert_int_equal(counts.documents, 1);
+            assert_int_equal(counts.text_bytes, text.size);
+            assert_int_equal(mega_trainer_finish(trainer, &t), MEGA_OK);
+            assert_true(mega_tokenizer_fingerprint(t) == mega_tokenizer_fingerprint(wanted));
+            mega_tokenizer_destroy(t);
+            mega_trainer_destroy(trainer);
+        }
+        mega_tokenizer_destroy(wanted);
+        mega_buffer_fini(&text);
+    }
+}
+
 /* A thread that is held up in its chunk holds up nobody: the others count all the other chunks. */
 static void a_thread_that_is_held_up(void **unused)
 {
@@ -354,6 +394,7 @@ int main(void)
         cmocka_unit_test(equals_plain_counting),
         cmocka_unit_test(order_and_joining_do_not_matter),
         cmocka_unit_test(workers_do_not_matter),
+        cmocka_unit_test(pieces_of_a_file_do_not_matter),
         cmocka_unit_test(a_thread_that_is_held_up),
         cmocka_unit_test(first_mistake_is_reported),
         cmocka_unit_test(broken_lines),

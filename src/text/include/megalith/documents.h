@@ -28,6 +28,9 @@ typedef struct mega_documents_options {
     bool split_on_blank_lines; /* text: a document ends with the blank lines behind it; else one document a file */
     size_t chunk_bytes;        /* a chunk is closed once it holds this much; 0: 256 KiB */
     const volatile sig_atomic_t *stop; /* not NULL: reading ends with MEGA_ERR_INTERRUPTED once it is not 0 */
+    /* Text, one document a file: records of about chunk_bytes that continue each other. The next one begins with the
+     * white space at the end of a line. */
+    bool cut_files;
 } mega_documents_options;
 
 typedef struct mega_documents mega_documents;
@@ -47,6 +50,7 @@ typedef struct mega_document_chunk {
     struct mega_document_record {
         size_t begin, size; /* in bytes */
         int64_t line;       /* of its first byte, from 1 */
+        bool continues;     /* the document of the record before, which an earlier chunk may hold */
     } * record;
     int64_t count, capacity;
     uint64_t position; /* bytes of the files, as they lie on disk, read so far */
