@@ -50,7 +50,8 @@ endforeach()
 target_sources(ranks_parity PRIVATE ${CMAKE_SOURCE_DIR}/tests/ranks/late_sends.c)
 # The bubble test slows the programs of a stage: its own functions take the place of these two in the engine's calls.
 target_link_options(ranks_bubble PRIVATE -Wl,--wrap=mega_program_forward,--wrap=mega_program_backward)
-# A test of the trainer's threads holds one of them up where it adds a document.
+# Tests of threads hold one of them up: where it adds a document, and where it has a piece of a file read.
+target_link_options(unit_test_checkpoint_damage PRIVATE -Wl,--wrap=mega_map_fetch)
 target_link_options(unit_test_trainer PRIVATE -Wl,--wrap=mega_trainer_add)
 foreach(kind ops parity ranks golden fault fuzz cli)
     file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${kind}/test_*.c)

@@ -2,6 +2,7 @@
 #include "ckpt_impl.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #define PIECE ((size_t)8 << 20)
@@ -11,8 +12,9 @@ typedef struct sum_job {
     const mega_map *map;
     size_t first, end; /* bytes of the map */
     uint32_t *sum;     /* of each piece */
-    size_t count, next;
-    pthread_mutex_t disk; /* and `next`: who holds it reads the next piece */
+    size_t count;
+    atomic_size_t next;
+    pthread_mutex_t disk;
 } sum_job;
 
 static size_t piece_begin(const sum_job *job, size_t i)
@@ -26,17 +28,15 @@ static size_t piece_bytes(const sum_job *job, size_t i)
     return left < PIECE ? left : PIECE;
 }
 
-/* The next piece, read from the disk; false: there is none. */
-static bool take_piece(sum_job *job, size_t *i)
+/* One thread at a time reads from the disk: two are slower than one, as the system reads ahead of each and half of it
+ * in vain. Pieces that are in memory wait for nobody, so that a thread which another process holds up holds up nobody.
+ */
+static void fetch_piece(sum_job *job, size_t i)
 {
-    pthread_mutex_lock(&job->disk);
-    *i = mega_team_is_stopped(job->team) ? job->count : job->next;
-    if (*i < job->count) {
-        mega_map_fetch(job->map, piece_begin(job, *i), piece_bytes(job, *i));
-        job->next++;
-    }
-    pthread_mutex_unlock(&job->disk);
-    return *i < job->count;
+    const bool from_disk = !mega_map_is_cached(job->map, piece_begin(job, i), piece_bytes(job, i));
+    if (from_disk) pthread_mutex_lock(&job->disk);
+    mega_map_fetch(job->map, piece_begin(job, i), piece_bytes(job, i));
+    if (from_disk) pthread_mutex_unlock(&job->disk);
 }
 
 /* Takes pieces until none is left; a thread that comes late finds none. */
@@ -46,12 +46,12 @@ static void sum_pieces(void *user, int thread, int64_t begin, int64_t end)
     (void)thread;
     (void)begin;
     (void)end;
-    for (size_t i; take_piece(job, &i);)
+    for (size_t i; !mega_team_is_stopped(job->team) && (i = atomic_fetch_add(&job->next, 1)) < job->count;) {
+        fetch_piece(job, i);
         job->sum[i] = mega_crc32c(0, job->map->data + piece_begin(job, i), piece_bytes(job, i));
+    }
 }
 
-/* One thread reads, in order, while the others sum: two that read at a time are slower than one, as the system reads
- * ahead of each and half of it in vain. */
 mega_status mega_sum_of(const mega_map *map, size_t first, size_t end, mega_team *team, uint32_t *out)
 {
     sum_job job = {.team = team, .map = map, .first = first, .end = end, .count = (end - first + PIECE - 1) / PIECE};
@@ -66,7 +66,7 @@ mega_status mega_sum_of(const mega_map *map, size_t first, size_t end, mega_team
     mega_team_for(team, mega_team_size(team), 1, sum_pieces, &job);
     pthread_mutex_destroy(&job.disk);
     *out = job.sum[0];
-    const bool is_whole = job.next == job.count;
+    const bool is_whole = atomic_load(&job.next) >= job.count;
     for (size_t i = 1; i < job.count && is_whole; i++) *out = mega_crc32c_join(*out, job.sum[i], piece_bytes(&job, i));
     mega_free(job.sum);
     return is_whole ? MEGA_OK : MEGA_FAIL(MEGA_ERR_INTERRUPTED, MEGA_READING_STOPPED);

@@ -96,7 +96,8 @@ static void refusals_name_path_and_reason(void **state)
     assert_int_equal(mega_tree_remove(missing), MEGA_OK);
 }
 
-/* What would wait for ever in open(), or never end, is no file; what a shell makes of `<(command)` is as good as one. */
+/* What would wait for ever in open(), or never end, is no file; what a shell makes of `<(command)` is as good as one.
+ */
 static void pipes_and_devices_are_no_files(void **state)
 {
     (void)state;
@@ -194,9 +195,24 @@ static void large_writer_writes_all_sizes(void **state)
         mega_map_fetch(&map, 5000, 1u << 20);
         assert_int_equal(map.size, size[k]);
         if (map.size > 0) assert_memory_equal(map.data, bytes, size[k]);
+        assert_true(mega_map_is_cached(&map, 0, size[k]) && mega_map_is_cached(&map, size[k] / 2, size[k]));
         mega_map_close(&map);
     }
     mega_free(bytes);
+}
+
+static void what_was_never_read_is_not_cached(void **state)
+{
+    (void)state;
+    const char *path = mega_kit_path(mega_kit_temp_folder(), "hole");
+    mega_map map = {0};
+    mega_kit_write(path, "first page");
+    assert_int_equal(truncate(path, (5 << 20) + 7), 0);
+    assert_int_equal(mega_map_open(&map, path), MEGA_OK);
+    assert_true(mega_map_is_cached(&map, 3, 5));
+    assert_false(mega_map_is_cached(&map, 0, map.size));
+    assert_false(mega_map_is_cached(&map, map.size - 1, 1));
+    mega_map_close(&map);
 }
 
 /* The block that a disk refuses is under way when the next one is filled: told all the same, and only once. */
@@ -557,6 +573,7 @@ int main(void)
         cmocka_unit_test(pipes_and_devices_are_no_files),
         cmocka_unit_test(folders_are_made_listed_and_removed),
         cmocka_unit_test(exchange_and_rename),
+        cmocka_unit_test(what_was_never_read_is_not_cached),
         cmocka_unit_test(large_writer_tells_a_full_disk),
         cmocka_unit_test(writer_writes_all_sizes),
         cmocka_unit_test(large_writer_writes_all_sizes),

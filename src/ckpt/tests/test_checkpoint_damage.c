@@ -3,6 +3,8 @@
 #include "ckpt_impl.h"
 #include "tiny.h"
 
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -205,6 +207,53 @@ static void large_files(void **state)
     mega_free(bytes);
 }
 
+/* The linker puts __wrap_mega_map_fetch in the place of the map's own (cmake/tests.cmake). Where `others` is above 0,
+ * the thread that fetches first waits until so many others have been fetched. */
+void __real_mega_map_fetch(const mega_map *map, size_t begin, size_t bytes);
+void __wrap_mega_map_fetch(const mega_map *map, size_t begin, size_t bytes);
+static atomic_int others, fetched;
+static atomic_bool is_held, was_late;
+
+void __wrap_mega_map_fetch(const mega_map *map, size_t begin, size_t bytes)
+{
+    if (atomic_load(&others) > 0 && !atomic_exchange(&is_held, true)) {
+        const double late = mega_time_now() + 20;
+        while (atomic_load(&fetched) < atomic_load(&others) && mega_time_now() < late) sched_yield();
+        if (mega_time_now() >= late) atomic_store(&was_late, true);
+    }
+    __real_mega_map_fetch(map, begin, bytes);
+    atomic_fetch_add(&fetched, 1);
+}
+
+/* A thread that is held up in its piece holds up nobody: the others sum all the other pieces. */
+static void a_thread_that_is_held_up(void **state)
+{
+    (void)state;
+    enum { BYTES = (25 << 20) + 5, PIECES = 4 };
+    const char *folder = mega_kit_temp_folder(), *path = mega_kit_path(folder, "large");
+    uint8_t *bytes = mega_calloc(1, BYTES);
+    rewrite(path, (const char *)bytes, BYTES);
+    const uint32_t wanted = mega_crc32c(0, bytes, BYTES);
+    for (int threads = 2; threads <= 3; threads++) {
+        mega_team *team = NULL;
+        mega_map map = {0};
+        uint32_t sum = 0;
+        tiny_ok(mega_team_create(&team, threads));
+        tiny_ok(mega_map_open(&map, path));
+        atomic_store(&fetched, 0);
+        atomic_store(&is_held, false);
+        atomic_store(&others, PIECES - 1);
+        const mega_status st = mega_sum_of(&map, 0, map.size, team, &sum);
+        atomic_store(&others, 0);
+        tiny_ok(st);
+        assert_int_equal(sum, wanted);
+        assert_false(atomic_load(&was_late));
+        mega_map_close(&map);
+        mega_team_destroy(team);
+    }
+    mega_free(bytes);
+}
+
 /* Shares of several files, cut between and within them: together they are the checksums, whoever sums what. */
 static void shares(void **state)
 {
@@ -246,8 +295,9 @@ int main(void)
     if (access("/dev/shm", W_OK) == 0) setenv("TMPDIR", "/dev/shm", 0);
     mega_log_set_sink(tiny_keep_warning, NULL);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_file), cmocka_unit_test(all_at_once),  cmocka_unit_test(large_files),
-        cmocka_unit_test(shares),     cmocka_unit_test(lost_folders),
+        cmocka_unit_test(every_file),  cmocka_unit_test(all_at_once),
+        cmocka_unit_test(large_files), cmocka_unit_test(a_thread_that_is_held_up),
+        cmocka_unit_test(shares),      cmocka_unit_test(lost_folders),
     };
     return cmocka_run_group_tests_name("checkpoint_damage", tests, NULL, NULL);
 }

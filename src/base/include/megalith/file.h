@@ -24,6 +24,8 @@ mega_status mega_map_check(void);
 /* Reads these bytes from the disk in one go, so that touching them does not stop page by page; returns when they are
  * there. Advice, never an error. */
 void mega_map_fetch(const mega_map *map, size_t begin, size_t bytes);
+/* Whether the system has all of these bytes in memory; also true where it does not show this process. */
+bool mega_map_is_cached(const mega_map *map, size_t begin, size_t bytes);
 
 /* Whole file into a new block with a NUL behind it; *out owned by the caller (mega_free). */
 mega_status mega_file_read(char **out, size_t *out_size, const char *path);
