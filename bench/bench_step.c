@@ -14,6 +14,9 @@
  *                                             peak            -> "peak FLOP/s" of this type, registers only
  *                                             memory          -> "memory BYTES" resident at most so far
  *                                             quit
+ *   mpirun -n N bench_step serve lines=F …  the same on N ranks, each of which reads its lines from a file (a pipe) F.RANK:
+ *                                           mpirun gives its input to one rank, and a rank that waited for the first
+ *                                           one's word over MPI would keep a core busy. Rank 0 answers
  *
  * bench/peers/torch_step.py speaks the same language. */
 #include "bench_kit.h"
@@ -204,6 +207,8 @@ static mega_status once(runner *r, int steps)
 static mega_status serve(runner *r)
 {
     char line[1024];
+    if (mega_world_rank(r->world) > 0 && freopen("/dev/null", "w", stdout) == NULL)
+        return MEGA_FAIL(MEGA_ERR_IO, "/dev/null: cannot be written");
     printf("ready flops_per_token %.9g tokens %lld\n", mega_gpt_flops_per_token(&r->gpt, r->s.seq),
            (long long)(r->s.batch * r->s.accumulate * r->s.seq));
     fflush(stdout);
@@ -271,11 +276,21 @@ static bool read_word(shape *s, const char *word)
 
 typedef enum mode { TABLE, SERVE, ONCE } mode;
 
-static mega_status one(const shape *s, mega_team *team, mode m, int steps)
+/* Makes PREFIX.RANK the standard input of this rank. */
+static mega_status read_lines_from(const char *prefix, int rank)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s.%d", prefix, rank);
+    return freopen(path, "r", stdin) != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_IO, "%s: cannot be read", path);
+}
+
+/* lines: NULL, or where the ranks of a server find their input. */
+static mega_status one(const shape *s, mega_team *team, mode m, int steps, const char *lines)
 {
     runner r = {0};
     mega_world *world = NULL;
-    mega_status st = m == ONCE ? mega_world_create(&world, NULL) : MEGA_OK;
+    mega_status st = m == ONCE || lines != NULL ? mega_world_create(&world, NULL) : MEGA_OK;
+    if (st == MEGA_OK && lines != NULL) st = read_lines_from(lines, mega_world_rank(world));
     if (st == MEGA_OK) st = begin(&r, s, team, world);
     if (st == MEGA_OK) st = m == SERVE ? serve(&r) : m == ONCE ? once(&r, steps) : table_line(&r, steps);
     end(&r);
@@ -292,7 +307,7 @@ static mega_status table(mega_team *team, int steps)
             shape s = i == 0 ? small : gpt2;
             if (i > 0) s.seq = seq[i];
             s.dtype = k == 0 ? MEGA_F32 : MEGA_BF16;
-            MEGA_TRY(one(&s, team, TABLE, steps));
+            MEGA_TRY(one(&s, team, TABLE, steps, NULL));
         }
     return MEGA_OK;
 }
@@ -301,6 +316,7 @@ int main(int argc, char **argv)
 {
     shape s = {0};
     mode m = TABLE;
+    const char *lines = NULL;
     int steps = 5, threads = mega_default_threads();
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "serve") == 0) m = SERVE;
@@ -308,6 +324,8 @@ int main(int argc, char **argv)
             m = ONCE;
         else if (strncmp(argv[i], "threads=", 8) == 0)
             threads = atoi(argv[i] + 8);
+        else if (strncmp(argv[i], "lines=", 6) == 0)
+            lines = argv[i] + 6;
         else if (strncmp(argv[i], "steps=", 6) == 0)
             steps = atoi(argv[i] + 6);
         else if (!read_word(&s, argv[i])) {
@@ -319,7 +337,7 @@ int main(int argc, char **argv)
     if (s.layers == 0 && (m != TABLE || s.batch != 0 || s.seq != 0)) s = gpt2;
     mega_team *team = NULL;
     mega_status st = mega_team_create(&team, threads > 0 ? threads : 1);
-    if (st == MEGA_OK) st = s.layers == 0 ? table(team, steps) : one(&s, team, m, steps);
+    if (st == MEGA_OK) st = s.layers == 0 ? table(team, steps) : one(&s, team, m, steps, lines);
     mega_team_destroy(team);
     if (st != MEGA_OK) fprintf(stderr, "bench_step: %s\n", mega_error_message());
     return st == MEGA_OK ? 0 : 1;
