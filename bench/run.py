@@ -3,8 +3,10 @@
 
 usage: bench/run.py [GROUP...]     groups: machine step (step_small step_t64_fp32 step_t64_bf16 step_fp32 step_bf16) accumulate dropout memory
                                    tokenizer train_tokenizer preprocess start llmc scale
-                                   (scale_dp, scale_tp, ...) comm deepspeed layouts, and every build/bench/bench_NAME that prints RESULT lines (attention, checkpoint, generate, ...)
-MEGA_PEERS names a Python with the peers, MEGA_LLMC a checkout of llm.c, MEGA_BENCH_REPEATS the repeats (5 when not given).
+                                   (scale_dp, scale_tp, ...) comm deepspeed layouts
+                                   noise (noise_t64 noise_t256 noise_small noise_ranks noise_before), and every build/bench/bench_NAME that prints RESULT lines (attention, checkpoint, generate, ...)
+MEGA_PEERS names a Python with the peers, MEGA_LLMC a checkout of llm.c, MEGA_BENCH_REPEATS the repeats (5 when not given),
+MEGA_BENCH_BEFORE the bench_step of another build (noise_before).
 Writes bench/results/latest.json; figures that were not measured in this run stay as they are there.
 """
 import collections
@@ -13,13 +15,13 @@ import json
 import math
 import os
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
+import noise
 import ranks
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -239,7 +241,7 @@ def best_torch(folder, dtype, shape):
                 if best:
                     best.close()
                 best, best_time = candidate, seconds
-                best.name, best.first_loss = f"torch {how}, {malloc}", losses[0]
+                best.name, best.first_loss, best.how = f"torch {how}, {malloc}", losses[0], (how, environment)
             else:
                 candidate.close()
     if best is None:
@@ -327,58 +329,6 @@ def two_of_ours(first, second, steps):
         for server in (a, b):
             if server:
                 server.close()
-
-
-BUSY = """import os, sys
-os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-print(flush=True)
-while True:
-    pass
-"""
-
-
-def noise():
-    """A step while another process wants the last core all the time, and gets half of it, against a quiet machine: in turns."""
-    ours = theirs = busy = None
-    folder = tempfile.mkdtemp(dir=os.path.join(ROOT, "build"))
-    try:
-        ours = server_of("step", "124m", "T=64", "f32")
-        ours.ask("export " + folder)
-        ours.run(2)
-        why = ""
-        try:
-            theirs, _ = best_torch(folder, "f32", ["B=4", "T=64", "heads=12"])
-        except NotMeasured as e:
-            why = str(e)
-        busy = subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE)
-        busy.stdout.readline()
-        servers = [ours] + ([theirs] if theirs else [])
-        rounds = []
-        for _ in range(REPEATS):
-            now = []
-            for wanted in (signal.SIGSTOP, signal.SIGCONT):
-                busy.send_signal(wanted)
-                now += [statistics.median(s.run(5)[0]) for s in servers]
-            rounds.append(now)
-        half = len(servers)
-        slower = [r[half] / r[0] for r in rounds]
-        cores = len(os.sched_getaffinity(0))
-        record("noise_step_slows", statistics.median(slower), "", f"124M fp32, B=4, T=64; half a core of {cores} is gone, which allows "
-               f"{cores / (cores - 0.5):.2f}", slower)
-        if theirs is None:
-            record("noise_step_of_torch", None, "", why)
-            return
-        ratios = [r[3] / r[2] for r in rounds]
-        record("noise_step_of_torch", statistics.median(ratios), "", f"{theirs.name} slows {statistics.median([r[3] / r[1] for r in rounds]):.2f} times",
-               ratios)
-    finally:
-        if busy:
-            busy.kill()
-            busy.wait()
-        for server in (ours, theirs):
-            if server:
-                server.close()
-        shutil.rmtree(folder)
 
 
 def accumulate():
@@ -629,7 +579,6 @@ GROUPS = {"machine": (machine, []), **STEPS, "accumulate": (accumulate, ["step_1
           "dropout": (dropout, ["step_124m_dropout_cost_percent"]), "tokenizer": (tokenizer, []),
           "train_tokenizer": (train_tokenizer, ["train_tokenizer_of_tokenizers"]),
           "preprocess": (preprocess, ["preprocess_mb_s", "preprocess_of_python"]), "start": (start, ["cold_start_s", "cold_start_gpt2_vocabulary_s", "cold_start_124m_s"]),
-          "noise": (noise, ["noise_step_slows", "noise_step_of_torch"]),
           "llmc": (llmc, ["step_124m_t64_fp32_of_llmc"])}
 OF_OTHERS = {"machine", "kernels", "base", "step", "documents", "tokenizer"}  # used above, or for a person to read
 
@@ -649,12 +598,13 @@ def save():
 
 
 def main():
-    GROUPS.update(ranks.groups(sys.modules["__main__"]))
+    for part in (ranks, noise):
+        GROUPS.update(part.groups(sys.modules["__main__"]))
     for path in sorted(glob.glob(os.path.join(PROGRAMS, "bench_*"))):
         name = os.path.basename(path)[6:]
         if name not in OF_OTHERS and os.access(path, os.X_OK):
             GROUPS.setdefault(name, (lambda n=name: of_program(n), []))
-    several = {"step": STEPS, "scale": ranks.SCALES, "deepspeed": list(ranks.DEEPSPEED)}
+    several = {"step": STEPS, "scale": ranks.SCALES, "deepspeed": list(ranks.DEEPSPEED), "noise": noise.PARTS}
     wanted = [part for name in sys.argv[1:] or GROUPS for part in several.get(name, [name])]
     for name in wanted:
         if name not in GROUPS:
