@@ -14,9 +14,9 @@
  *                                             peak            -> "peak FLOP/s" of this type, registers only
  *                                             memory          -> "memory BYTES" resident at most so far
  *                                             quit
- *   mpirun -n N bench_step serve lines=F …  the same on N ranks, each of which reads its lines from a file (a pipe) F.RANK:
- *                                           mpirun gives its input to one rank, and a rank that waited for the first
- *                                           one's word over MPI would keep a core busy. Rank 0 answers
+ *   mpirun -n N bench_step serve lines=F …  the same on N ranks. Each reads its lines from the pipe F.RANK, because
+ *                                           mpirun passes its input to one rank, and a rank that waited for that one
+ *                                           over MPI would keep a core busy. Rank 0 answers
  *
  * bench/peers/torch_step.py speaks the same language. */
 #include "bench_kit.h"

@@ -26,7 +26,8 @@ def load(path):
 
 
 def less_is_better(name):
-    return not name.endswith("_mb_s") and re.search(r"(_s|_percent|_p95_of_median|_slows|_slows_of_one_rank)$|^peak_memory_|^allocations_", name) is not None
+    lower = r"(_s|_percent|_p95_of_median|_slows|_slows_of_one_rank)$|^peak_memory_|^allocations_"
+    return not name.endswith("_mb_s") and re.search(lower, name) is not None
 
 
 def judge(name, a, b):

@@ -393,19 +393,20 @@ def decoding_against_before(bench):
         raise bench.NotMeasured(f"no {programs[1]}")
     rounds = [[run(p) for p in programs] for _ in range(min(bench.REPEATS, 3))]
     ratios = [r[0] / r[1] for r in rounds]
-    bench.record("noise_decoding_of_before", statistics.median(ratios), "", "batch 1, bf16, tokens/s beside the memory bandwidth; target 0.99", ratios)
+    bench.record("noise_decoding_of_before", statistics.median(ratios), "", "batch 1, bf16, tokens/s beside the memory bandwidth; target 0.99",
+                 ratios)
 
 
 def tokenizer_against_before(bench):
     vocab, source = os.path.join(bench.DATA, "gpt2"), os.path.join(bench.DATA, "corpus", "openwebtext-1000.jsonl")
-    program = os.path.join(os.path.dirname(BEFORE), "bench_documents")
-    for path in (vocab, source, program):
+    programs = [os.path.join(folder, "bench_documents") for folder in (bench.PROGRAMS, os.path.dirname(BEFORE))]
+    for path in (vocab, source, programs[1]):
         if not os.path.exists(path):
             raise bench.NotMeasured(f"no {path}")
     with contextlib.ExitStack() as stack:
         documents = os.path.join(new_folder(bench, stack), "documents")
         bench.write_documents(documents, bench.texts_of(source))
-        now, before = (closing(stack, bench.Server([p, "serve", documents, vocab])) for p in (os.path.join(bench.PROGRAMS, "bench_documents"), program))
+        now, before = (closing(stack, bench.Server([p, "serve", documents, vocab])) for p in programs)
         ids = {s: s.ask("encode")[3] for s in (now, before)}
         rounds, _ = bench.interleave([lambda: now.number("encode"), lambda: before.number("encode")])
     ratios = [r[1] / r[0] for r in rounds]
@@ -415,7 +416,8 @@ def tokenizer_against_before(bench):
 
 def before_rows(bench):
     rows = {f"noise_{name}_{dtype}_of_before": (lambda n=name, d=dtype: quiet_against_before(bench, n, d)) for name in SHAPES for dtype in TYPES}
-    return {**rows, "noise_decoding_of_before": lambda: decoding_against_before(bench), "noise_tokenizer_of_before": lambda: tokenizer_against_before(bench)}
+    return {**rows, "noise_decoding_of_before": lambda: decoding_against_before(bench),
+            "noise_tokenizer_of_before": lambda: tokenizer_against_before(bench)}
 
 
 def of_before(bench):
@@ -430,7 +432,8 @@ def groups(bench):
     both = [f"noise_{c}_t64_{row}" for c in conditions for row in ("slows", "of_torch")]
     slower = [f"noise_{kind}_{name}_slows_of_one_rank" for kind in ("core", "random") for name in LAYOUTS]
     known = {}
-    return {"noise_t64": (lambda: t64(bench, known), both), "noise_t256": (lambda: t256(bench, known), ["noise_core_t256_slows", "noise_core_t256_of_torch"]),
+    return {"noise_t64": (lambda: t64(bench, known), both),
+            "noise_t256": (lambda: t256(bench, known), ["noise_core_t256_slows", "noise_core_t256_of_torch"]),
             "noise_small": (lambda: small(bench), ["noise_random_small_slows", "noise_random_small_of_torch"]),
             "noise_ranks": (lambda: of_ranks(bench), slower), "noise_before": (lambda: of_before(bench), list(before_rows(bench)))}
 

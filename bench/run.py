@@ -15,6 +15,7 @@ import json
 import math
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -598,6 +599,7 @@ def save():
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench/run.py: stopped"))  # so that loads, servers and folders are removed
     for part in (ranks, noise):
         GROUPS.update(part.groups(sys.modules["__main__"]))
     for path in sorted(glob.glob(os.path.join(PROGRAMS, "bench_*"))):
