@@ -9,14 +9,12 @@ endif()
 
 option(MEGA_TESTS "build the tests" ON)
 option(MEGA_ASSERTS "keep MEGA_ASSERT checks" ON)
-option(MEGA_SHUFFLE_CLAIMS "threads claim their work in an order of no sense: for tests of what must not depend on it" OFF)
 set(MEGA_SANITIZE "" CACHE STRING "sanitizers, for example address,undefined")
 
 # -Wno-psabi: vectors wider than the target's registers are passed between inlined functions alone (backend/cpu); clang
 # warns when it generates code, where a pragma in the file is not heard.
 add_library(mega_flags INTERFACE)
-target_compile_definitions(mega_flags INTERFACE _GNU_SOURCE $<$<BOOL:${MEGA_ASSERTS}>:MEGA_ASSERTS=1>
-    $<$<BOOL:${MEGA_SHUFFLE_CLAIMS}>:MEGA_SHUFFLE_CLAIMS=1>)
+target_compile_definitions(mega_flags INTERFACE _GNU_SOURCE $<$<BOOL:${MEGA_ASSERTS}>:MEGA_ASSERTS=1>)
 target_compile_options(mega_flags INTERFACE
     -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla -Wno-psabi -fno-math-errno
     $<$<CONFIG:Release>:-O3>
