@@ -1,13 +1,15 @@
 #include "megalith/seat.h"
+#include "base_impl.h"
 #include "megalith/threads.h"
 
-#include <sys/resource.h>
+#include <stdio.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define LOOK   30e-6 /* seconds in which a thread that runs uses processor time */
-#define SHARED 10e-3 /* seconds for which a core counts as shared after a thread was preempted there */
+#define WINDOW 20e-3 /* seconds between looks at one's own core */
+#define SHARED 0.4   /* of the time a thread waits for its core: others run there, too */
 
 typedef enum seat_lease {
     SEAT_FREE,     /* runs where the system puts it */
@@ -81,15 +83,20 @@ static bool is_held_up(const mega_seat *s)
     return time_used(s) == before;
 }
 
-/* Whether another process ran on this thread's core, not long ago. */
+/* Whether this thread has waited for its core for a good part of the time since it looked last. */
 static bool is_shared(mega_seat *own)
 {
-    struct rusage use;
-    if (getrusage(RUSAGE_THREAD, &use) != 0) return true;
+    char text[96];
+    long long ran, waited;
     const double now = mega_time_now();
-    if (use.ru_nivcsw != own->preempted) own->shared_at = now;
-    own->preempted = use.ru_nivcsw;
-    return now - own->shared_at < SHARED;
+    if (now - own->looked < WINDOW) return own->shared;
+    if (!mega_system_read(text, sizeof text, "/proc/thread-self/schedstat") ||
+        sscanf(text, "%lld %lld", &ran, &waited) != 2)
+        return false;
+    own->shared = own->looked > 0 && (double)(waited - own->waited) * 1e-9 > SHARED * (now - own->looked);
+    own->looked = now;
+    own->waited = waited;
+    return own->shared;
 }
 
 static bool may_move(const cpu_set_t *mask, int core)

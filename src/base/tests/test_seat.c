@@ -81,7 +81,7 @@ static void end(sleeper *s, pthread_t thread, const cpu_set_t *before)
     sched_setaffinity(0, sizeof *before, before);
 }
 
-/* Refused at first, and whenever another process has just run on this core: tried for a while. */
+/* Refused while other processes take much of this core: tried for a while. */
 static bool try_for_long(bool (*take)(mega_seat *, mega_seat *), sleeper *s, mega_seat *own)
 {
     for (const double late = mega_time_now() + 20; mega_time_now() < late; usleep(3000))

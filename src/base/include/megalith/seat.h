@@ -20,8 +20,9 @@ typedef struct mega_seat {
     int home;          /* the core that it was lent away from */
     cpu_set_t allowed; /* its mask before it was confined */
     /* Of the thread itself. */
-    long preempted;   /* how often, when it looked last; */
-    double shared_at; /* when that had grown: another process runs on its core */
+    bool shared;      /* others ran on its core, too, when it looked last: */
+    double looked;    /* seconds; */
+    long long waited; /* nanoseconds so far, for the core */
 } mega_seat;
 
 void mega_seat_take(mega_seat *own);  /* by the thread that sits there, before its first work */
@@ -29,7 +30,8 @@ void mega_seat_begin(mega_seat *own); /* by the same: work that another thread m
 void mega_seat_end(mega_seat *own);   /* and ends */
 
 /* Where `held` is held up, on another core: it gets this one, and the caller, which sits on `own`, is to sleep. Looks
- * for some 30 us. Nothing is done where the caller's core is shared, too: what it would lend is not its own. */
+ * for some 30 us. Nothing is done where others take a good part of the caller's core, too: what it would lend is not
+ * its own. */
 bool mega_seat_lend(mega_seat *held, mega_seat *own);
 /* By the one that lent, when the work is done: sends the thread home. */
 void mega_seat_return(mega_seat *held);
