@@ -3,6 +3,7 @@
 #include "megalith/threads.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -38,15 +39,23 @@ void mega_seat_take(mega_seat *own)
     atomic_store(&own->tid, (int)syscall(SYS_gettid));
 }
 
-/* One that is lent and was not sent home, as the other still waits, goes by itself. */
-void mega_seat_begin(mega_seat *own)
+/* Gives it its mask again; the lease is SEAT_CHANGING. */
+static void lift(mega_seat *s, int tid)
+{
+    sched_setaffinity(tid, sizeof s->allowed, &s->allowed);
+    atomic_store(&s->lease, SEAT_FREE);
+}
+
+void mega_seat_free(mega_seat *own)
 {
     const bool lent = take_lease(own, SEAT_LENT);
     if (lent) confine(0, own->home);
-    if (lent || take_lease(own, SEAT_SETTLED)) {
-        sched_setaffinity(0, sizeof own->allowed, &own->allowed);
-        atomic_store(&own->lease, SEAT_FREE);
-    }
+    if (lent || take_lease(own, SEAT_SETTLED)) lift(own, 0);
+}
+
+void mega_seat_begin(mega_seat *own)
+{
+    mega_seat_free(own);
     atomic_store_explicit(&own->core, sched_getcpu(), memory_order_relaxed);
     atomic_store(&own->at_work, true);
 }
@@ -74,13 +83,23 @@ static int64_t time_used(const mega_seat *s)
     return clock_gettime(clock, &t) == 0 ? (int64_t)t.tv_sec * 1000000000 + t.tv_nsec : -1;
 }
 
+/* One that sleeps, for a disk say, does not. */
+static bool wants_to_run(const mega_seat *s)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", atomic_load(&s->pid), atomic_load(&s->tid));
+    if (!mega_system_read(text, sizeof text, path)) return false;
+    const char *after_name = strrchr(text, ')');
+    return after_name != NULL && strncmp(after_name, ") R", 3) == 0;
+}
+
 static bool is_held_up(const mega_seat *s)
 {
     const int64_t before = time_used(s);
     if (before < 0) return false;
     for (const double end = mega_time_now() + LOOK; mega_time_now() < end;)
         if (!atomic_load(&s->at_work)) return false;
-    return time_used(s) == before;
+    return time_used(s) == before && wants_to_run(s);
 }
 
 /* Whether this thread has waited for its core for a good part of the time since it looked last. */
@@ -142,6 +161,8 @@ bool mega_seat_swap(mega_seat *held, mega_seat *own)
         own->allowed = held->allowed;
         confine(0, held->home);
         atomic_store(&held->lease, SEAT_SETTLED);
+        /* It was done meanwhile, and has perhaps looked for its lease before this was written. */
+        if (!atomic_load(&held->at_work) && take_lease(held, SEAT_SETTLED)) lift(held, atomic_load(&held->tid));
     }
     atomic_store(&own->lease, moved ? SEAT_SETTLED : SEAT_FREE);
     return moved;

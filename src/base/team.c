@@ -448,6 +448,7 @@ void mega_team_for(mega_team *team, int64_t n, int64_t grain, mega_team_part *pa
     const double done = mega_time_now();
     wait_for_workers(team, &team->gate, CLOSED, true);
     team->waited += mega_time_now() - done;
+    mega_seat_free(&team->seat[0].s); /* what the caller does now is its own affair, threads that it starts, too */
     atomic_store(&team->running, false);
 }
 

@@ -7,32 +7,46 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A thread that is at work, begun on the last core that this process may use, and does not get on. */
-typedef struct sleeper {
+/* A thread at work on the last core that this process may use, beside two others that take most of it. */
+typedef struct rival {
     mega_seat seat;
     int core;
     cpu_set_t allowed, after; /* its mask before, and when it had begun again */
     atomic_int told, did;     /* works; has begun again; leaves */
-} sleeper;
+    pthread_t thread, others[2];
+} rival;
 
 static void wait_until(atomic_int *x, int value)
 {
     while (atomic_load(x) < value) usleep(100);
 }
 
-static void *sleep_at_work(void *user)
+static void go_to(int core)
 {
-    sleeper *s = user;
     cpu_set_t one;
     CPU_ZERO(&one);
-    CPU_SET(s->core, &one);
-    sched_getaffinity(0, sizeof s->allowed, &s->allowed);
+    CPU_SET(core, &one);
     sched_setaffinity(0, sizeof one, &one);
+}
+
+static void *take_time(void *user)
+{
+    rival *s = user;
+    go_to(s->core);
+    while (atomic_load(&s->told) < 3) continue;
+    return NULL;
+}
+
+static void *work(void *user)
+{
+    rival *s = user;
+    sched_getaffinity(0, sizeof s->allowed, &s->allowed);
+    go_to(s->core);
     mega_seat_take(&s->seat);
     mega_seat_begin(&s->seat);
     sched_setaffinity(0, sizeof s->allowed, &s->allowed);
     atomic_store(&s->did, 1);
-    wait_until(&s->told, 2);
+    while (atomic_load(&s->told) < 2) continue;
     mega_seat_end(&s->seat);
     mega_seat_begin(&s->seat);
     sched_getaffinity(0, sizeof s->after, &s->after);
@@ -53,7 +67,7 @@ static int core_of(int tid)
 }
 
 /* This thread sits on the first of its cores, `s` on the last; false: there is one core. */
-static bool begin(sleeper *s, mega_seat *own, pthread_t *thread, cpu_set_t *before)
+static bool begin(rival *s, mega_seat *own, cpu_set_t *before)
 {
     int first = -1;
     sched_getaffinity(0, sizeof *before, before);
@@ -63,28 +77,27 @@ static bool begin(sleeper *s, mega_seat *own, pthread_t *thread, cpu_set_t *befo
         if (first < 0) first = i;
         s->core = i;
     }
-    assert_int_equal(pthread_create(thread, NULL, sleep_at_work, s), 0);
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(first, &one);
-    sched_setaffinity(0, sizeof one, &one);
+    assert_int_equal(pthread_create(&s->thread, NULL, work, s), 0);
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&s->others[i], NULL, take_time, s), 0);
+    go_to(first);
     wait_until(&s->did, 1);
     mega_seat_take(own);
     return true;
 }
 
-static void end(sleeper *s, pthread_t thread, const cpu_set_t *before)
+static void end(rival *s, const cpu_set_t *before)
 {
     atomic_store(&s->told, 3);
-    pthread_join(thread, NULL);
+    pthread_join(s->thread, NULL);
+    for (int i = 0; i < 2; i++) pthread_join(s->others[i], NULL);
     assert_memory_equal(&s->after, &s->allowed, sizeof s->after);
     sched_setaffinity(0, sizeof *before, before);
 }
 
 /* Refused while other processes take much of this core: tried for a while. */
-static bool try_for_long(bool (*take)(mega_seat *, mega_seat *), sleeper *s, mega_seat *own)
+static bool try_for_long(bool (*take)(mega_seat *, mega_seat *), rival *s, mega_seat *own)
 {
-    for (const double late = mega_time_now() + 20; mega_time_now() < late; usleep(3000))
+    for (const double late = mega_time_now() + 20; mega_time_now() < late; usleep(1000))
         if (take(&s->seat, own)) return true;
     return false;
 }
@@ -92,11 +105,10 @@ static bool try_for_long(bool (*take)(mega_seat *, mega_seat *), sleeper *s, meg
 static void a_core_is_lent_and_given_back(void **state)
 {
     (void)state;
-    static sleeper s;
+    static rival s;
     static mega_seat own;
-    pthread_t thread;
     cpu_set_t before;
-    if (!begin(&s, &own, &thread, &before)) return;
+    if (!begin(&s, &own, &before)) return;
     const int tid = atomic_load(&s.seat.tid), here = sched_getcpu();
     assert_true(try_for_long(mega_seat_lend, &s, &own));
     assert_int_equal(core_of(tid), here);
@@ -108,34 +120,32 @@ static void a_core_is_lent_and_given_back(void **state)
     wait_until(&s.did, 2);
     assert_false(mega_seat_is_confined(&s.seat));
     assert_false(mega_seat_lend(&s.seat, &own)); /* it is not at work */
-    end(&s, thread, &before);
+    end(&s, &before);
 }
 
 /* One that is not sent home goes by itself, when it begins again. */
 static void a_core_that_is_not_taken_back(void **state)
 {
     (void)state;
-    static sleeper s;
+    static rival s;
     static mega_seat own;
-    pthread_t thread;
     cpu_set_t before;
-    if (!begin(&s, &own, &thread, &before)) return;
+    if (!begin(&s, &own, &before)) return;
     assert_true(try_for_long(mega_seat_lend, &s, &own));
     atomic_store(&s.told, 2);
     wait_until(&s.did, 2);
     assert_false(mega_seat_is_confined(&s.seat));
     mega_seat_return(&s.seat);
-    end(&s, thread, &before);
+    end(&s, &before);
 }
 
 static void cores_are_exchanged(void **state)
 {
     (void)state;
-    static sleeper s;
+    static rival s;
     static mega_seat own;
-    pthread_t thread;
     cpu_set_t before;
-    if (!begin(&s, &own, &thread, &before)) return;
+    if (!begin(&s, &own, &before)) return;
     const int tid = atomic_load(&s.seat.tid), here = sched_getcpu();
     sched_setaffinity(0, sizeof before, &before);
     while (sched_getcpu() != here) usleep(100);
@@ -149,7 +159,34 @@ static void cores_are_exchanged(void **state)
     assert_memory_equal(&now, &before, sizeof now);
     atomic_store(&s.told, 2);
     wait_until(&s.did, 2);
-    end(&s, thread, &before);
+    end(&s, &before);
+}
+
+/* Whoever sleeps, for a disk say, needs no core. */
+static void *sleep_at_work(void *user)
+{
+    rival *s = user;
+    mega_seat_take(&s->seat);
+    mega_seat_begin(&s->seat);
+    atomic_store(&s->seat.core, CPU_SETSIZE - 1); /* not the core of the one that looks */
+    atomic_store(&s->did, 1);
+    while (atomic_load(&s->told) < 1) usleep(50000);
+    return NULL;
+}
+
+static void one_that_sleeps_gets_no_core(void **state)
+{
+    (void)state;
+    static rival s;
+    static mega_seat own;
+    assert_int_equal(pthread_create(&s.thread, NULL, sleep_at_work, &s), 0);
+    wait_until(&s.did, 1);
+    mega_seat_take(&own);
+    int lent = 0;
+    for (int i = 0; i < 20; i++, usleep(1000)) lent += mega_seat_lend(&s.seat, &own);
+    assert_int_equal(lent, 0);
+    atomic_store(&s.told, 1);
+    pthread_join(s.thread, NULL);
 }
 
 int main(void)
@@ -158,6 +195,7 @@ int main(void)
         cmocka_unit_test(a_core_is_lent_and_given_back),
         cmocka_unit_test(a_core_that_is_not_taken_back),
         cmocka_unit_test(cores_are_exchanged),
+        cmocka_unit_test(one_that_sleeps_gets_no_core),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

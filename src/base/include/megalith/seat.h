@@ -1,8 +1,8 @@
 /* Cores that threads lend each other. Who waits for a thread that another process keeps from running waits for up to
  * milliseconds, with a core of its own that does nothing. Here it gives that thread its core until the work is done.
  *
- * Held up is a thread at work whose processor time stands still. It is moved by its affinity mask, to a core that the
- * mask allows; the mask is as before when it begins its next work. */
+ * Held up is a thread at work that wants to run and whose processor time stands still. It is moved by its affinity
+ * mask, to a core that the mask allows; the mask is as before when it begins its next work. */
 #ifndef MEGALITH_SEAT_H
 #define MEGALITH_SEAT_H
 
@@ -28,6 +28,9 @@ typedef struct mega_seat {
 void mega_seat_take(mega_seat *own);  /* by the thread that sits there, before its first work */
 void mega_seat_begin(mega_seat *own); /* by the same: work that another thread may wait for begins, */
 void mega_seat_end(mega_seat *own);   /* and ends */
+/* By the same, when it may go anywhere again: one that was lent and not sent home, as the other still waits, goes by
+ * itself. mega_seat_begin does it, too. Threads that are started before inherit a mask of one core. */
+void mega_seat_free(mega_seat *own);
 
 /* Where `held` is held up, on another core: it gets this one, and the caller, which sits on `own`, is to sleep. Looks
  * for some 30 us. Nothing is done where others take a good part of the caller's core, too: what it would lend is not
