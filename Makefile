@@ -6,7 +6,7 @@
 #   make check-asan      every test under the address and undefined-behaviour sanitizers
 #   make check-valgrind  the unit tests under valgrind
 #   make check-avx2      the tests of what is computed, with kernels and oneDNN held to AVX2
-#   make check-shuffle   the tests of what threads compute, with pieces of work handed out in an order of no sense
+#   make check-shuffle   the tests of what threads compute, with pieces of work handed out in a shuffled order
 #   make check-mpich     builds with MPICH in place of Open MPI and runs the tests of ranks (apt-get install mpich libmpich-dev)
 #   make check-clang     builds with clang, where it is there, and runs the unit tests
 #   make crash           1,000 kills of each command, every call failing in turn, full disks, damaged files (kills=N faults=N damages=N)

@@ -1,4 +1,4 @@
-# The tests of what threads compute, once more with pieces handed out in an order of no sense: programs of the same
+# The tests of what threads compute, once more with pieces handed out in a shuffled order: programs of the same
 # objects and libraries, linked with another base/team.c, so that nothing else is compiled twice. Target `shuffled` builds
 # them; `ctest -C shuffled -R ^shuffled_` runs them, and no other run of ctest does (make check-shuffle).
 add_library(mega_team_shuffled OBJECT EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/src/base/team.c)

@@ -195,9 +195,11 @@ bool mega_cpu_meter_read_at(mega_cpu_meter *m, double now, double least_s, mega_
     *out = (mega_cpu_load){.seconds = seconds,
                            .cores = m->num_cores,
                            .own = fraction(own, all),
-                           .others = fraction(busy - own, all),
                            .stolen = fraction(stolen, all),
                            .throttled = fraction(m->throttled[NOW] - m->throttled[BEGIN], all)};
+    /* Others also run on cores that the quota keeps from the run: what it did not get counts once, as the quota's. */
+    const double others = fraction(busy - own, all), left = 1 - out->own - out->stolen - out->throttled;
+    out->others = others < left ? others : left > 0 ? left : 0;
     return true;
 }
 

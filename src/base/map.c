@@ -193,15 +193,16 @@ void mega_map_fetch(const mega_map *map, size_t begin, size_t bytes)
 
 bool mega_map_is_cached(const mega_map *map, size_t begin, size_t bytes)
 {
-    enum { PAGE = 4096, PAGES = 512 };
+    enum { PAGES = 512 };
     unsigned char resident[PAGES];
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), most = PAGES * page;
     const size_t stop = begin + bytes < map->size ? begin + bytes : map->size;
     if (begin >= stop) return true;
     const uint8_t *const end = map->data + stop;
-    for (const uint8_t *at = map->data + begin - (uintptr_t)(map->data + begin) % PAGE; at < end; at += PAGES * PAGE) {
-        const size_t left = (size_t)(end - at), n = left < PAGES * PAGE ? left : PAGES * PAGE;
+    for (const uint8_t *at = map->data + begin - (uintptr_t)(map->data + begin) % page; at < end; at += most) {
+        const size_t left = (size_t)(end - at), n = left < most ? left : most;
         if (mincore((void *)(uintptr_t)at, n, resident) != 0) return false;
-        for (size_t i = 0; i < (n + PAGE - 1) / PAGE; i++)
+        for (size_t i = 0; i < (n + page - 1) / page; i++)
             if ((resident[i] & 1) == 0) return false;
     }
     return true;

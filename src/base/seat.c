@@ -21,20 +21,21 @@ typedef enum seat_lease {
 
 static bool take_lease(mega_seat *s, int from)
 {
-    return atomic_load_explicit(&s->lease, memory_order_relaxed) == from &&
-           atomic_compare_exchange_strong(&s->lease, &from, SEAT_CHANGING);
+    return atomic_load(&s->lease) == from && atomic_compare_exchange_strong(&s->lease, &from, SEAT_CHANGING);
 }
 
-static void confine(int tid, int core)
+/* False: not allowed, by the control group of the processor sets, say. */
+static bool confine(int tid, int core)
 {
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(core, &one);
-    sched_setaffinity(tid, sizeof one, &one); /* a mask that was changed meanwhile may forbid it: then it stays */
+    return sched_setaffinity(tid, sizeof one, &one) == 0;
 }
 
 void mega_seat_take(mega_seat *own)
 {
+    if (sched_getaffinity(0, sizeof own->first, &own->first) != 0) CPU_ZERO(&own->first);
     atomic_store(&own->pid, (int)getpid());
     atomic_store(&own->tid, (int)syscall(SYS_gettid));
 }
@@ -56,7 +57,6 @@ void mega_seat_free(mega_seat *own)
 void mega_seat_begin(mega_seat *own)
 {
     mega_seat_free(own);
-    atomic_store_explicit(&own->core, sched_getcpu(), memory_order_relaxed);
     atomic_store(&own->at_work, true);
 }
 
@@ -83,23 +83,27 @@ static int64_t time_used(const mega_seat *s)
     return clock_gettime(clock, &t) == 0 ? (int64_t)t.tv_sec * 1000000000 + t.tv_nsec : -1;
 }
 
-/* One that sleeps, for a disk say, does not. */
-static bool wants_to_run(const mega_seat *s)
+/* Whether a thread waits for a core, and on which; one that sleeps, until a disk has answered say, waits for none. */
+static bool wants_core(const mega_seat *s, int *core)
 {
+    enum { STATE = 3, PROCESSOR = 39 }; /* fields of the file, which the name in the second may not shift */
     char path[64], text[512];
     snprintf(path, sizeof path, "/proc/%d/task/%d/stat", atomic_load(&s->pid), atomic_load(&s->tid));
     if (!mega_system_read(text, sizeof text, path)) return false;
-    const char *after_name = strrchr(text, ')');
-    return after_name != NULL && strncmp(after_name, ") R", 3) == 0;
+    const char *at = strrchr(text, ')');
+    if (at == NULL || strncmp(at, ") R", 3) != 0) return false;
+    at++;
+    for (int field = STATE; field < PROCESSOR && at != NULL; field++) at = strchr(at + 1, ' ');
+    return at != NULL && sscanf(at, "%d", core) == 1;
 }
 
-static bool is_held_up(const mega_seat *s)
+static bool is_held_up(const mega_seat *s, int *core)
 {
     const int64_t before = time_used(s);
     if (before < 0) return false;
     for (const double end = mega_time_now() + LOOK; mega_time_now() < end;)
         if (!atomic_load(&s->at_work)) return false;
-    return time_used(s) == before && wants_to_run(s);
+    return time_used(s) == before && wants_core(s, core);
 }
 
 /* Whether this thread has waited for its core for a good part of the time since it looked last. */
@@ -118,25 +122,26 @@ static bool is_shared(mega_seat *own)
     return own->shared;
 }
 
-static bool may_move(const cpu_set_t *mask, int core)
+/* A mask of one core may be that of another lease, or the user's wish. */
+static bool may_move(const mega_seat *held, const cpu_set_t *mask, int core)
 {
-    return CPU_COUNT(mask) > 1 && CPU_ISSET(core, mask);
+    return held->was_narrowed ? CPU_ISSET(core, &held->first) : CPU_COUNT(mask) > 1 && CPU_ISSET(core, mask);
 }
 
 /* Moves it here; its lease is SEAT_CHANGING if so. */
 static bool fetch(mega_seat *held, mega_seat *own)
 {
-    const int here = sched_getcpu(), there = atomic_load(&held->core), tid = atomic_load(&held->tid);
-    if (mega_seat_is_confined(held) || !atomic_load(&held->at_work) || here < 0 || there < 0 || here == there)
-        return false;
-    if (is_shared(own) || !is_held_up(held) || !take_lease(held, SEAT_FREE)) return false;
-    if (sched_getaffinity(tid, sizeof held->allowed, &held->allowed) != 0 || !may_move(&held->allowed, here)) {
-        atomic_store(&held->lease, SEAT_FREE);
-        return false;
-    }
+    const int here = sched_getcpu(), tid = atomic_load(&held->tid);
+    cpu_set_t mask;
+    int there = here;
+    if (mega_seat_is_confined(held) || !atomic_load(&held->at_work) || here < 0 || is_shared(own)) return false;
+    if (sched_getaffinity(tid, sizeof mask, &mask) != 0 || !may_move(held, &mask, here)) return false;
+    if (!is_held_up(held, &there) || there == here || !take_lease(held, SEAT_FREE)) return false;
     held->home = there;
-    confine(tid, here);
-    return true;
+    held->allowed = mask;
+    if (confine(tid, here)) return true;
+    atomic_store(&held->lease, SEAT_FREE);
+    return false;
 }
 
 bool mega_seat_lend(mega_seat *held, mega_seat *own)
@@ -149,16 +154,18 @@ bool mega_seat_lend(mega_seat *held, mega_seat *own)
 void mega_seat_return(mega_seat *held)
 {
     if (!take_lease(held, SEAT_LENT)) return;
-    confine(atomic_load(&held->tid), held->home);
-    atomic_store(&held->lease, SEAT_SETTLED);
+    const int tid = atomic_load(&held->tid);
+    confine(tid, held->home);
+    if (atomic_load(&held->at_work)) lift(held, tid); /* at something else, which nobody here waits for */
+    else
+        atomic_store(&held->lease, SEAT_SETTLED);
 }
 
 bool mega_seat_swap(mega_seat *held, mega_seat *own)
 {
     if (!take_lease(own, SEAT_FREE)) return false;
-    const bool moved = fetch(held, own);
+    const bool moved = sched_getaffinity(0, sizeof own->allowed, &own->allowed) == 0 && fetch(held, own);
     if (moved) {
-        own->allowed = held->allowed;
         confine(0, held->home);
         atomic_store(&held->lease, SEAT_SETTLED);
         /* It was done meanwhile, and has perhaps looked for its lease before this was written. */

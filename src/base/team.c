@@ -24,11 +24,11 @@
 #include <string.h>
 #include <time.h>
 
-#define SPIN   50e-6  /* seconds that a thread looks for work before it sleeps */
-#define LOOK   300000 /* nanoseconds until a thread that waits looks again whether others are held up */
-#define PART   8      /* of what is left of a share: a piece, */
-#define PIECES 64     /* but no smaller than this part of the share */
-#define CLOSED (1u << 30)
+#define SPIN    50e-6  /* seconds that a thread looks for work before it sleeps */
+#define LOOK_NS 300000 /* until a thread that waits looks again whether others are held up */
+#define PART    4      /* a piece is this part of what is left of a share, */
+#define PIECES  32     /* and no smaller than this part of the share */
+#define CLOSED  (1u << 30)
 #ifdef MEGA_SHUFFLE_CLAIMS
 #define SHUFFLES 1
 #else
@@ -125,7 +125,7 @@ static void sleep_a_while(mega_team *team, pthread_cond_t *condition)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += LOOK;
+    until.tv_nsec += LOOK_NS;
     if (until.tv_nsec >= 1000000000) {
         until.tv_sec++;
         until.tv_nsec -= 1000000000;
@@ -164,21 +164,9 @@ static unsigned wait_for_run(mega_team *team, int thread, unsigned seen)
 
 /* ---- claims ---- */
 
-/* A part of what is left, at least `least` grains: large pieces first, small ones where threads should end together. */
-static bool claim(share *s, int64_t least, int64_t *begin, int64_t *end)
-{
-    *begin = atomic_load_explicit(&s->next, memory_order_relaxed);
-    do {
-        const int64_t left = s->end - *begin, part = left / PART;
-        if (left <= 0) return false;
-        *end = *begin + (part > least ? part : least < left ? least : left);
-    } while (!atomic_compare_exchange_weak_explicit(&s->next, begin, *end, memory_order_relaxed, memory_order_relaxed));
-    return true;
-}
-
 #ifdef MEGA_SHUFFLE_CLAIMS
 
-/* For tests of kernels: pieces of odd sizes in an order of no sense, as if every claim had come late. All threads claim
+/* For tests of kernels: pieces of odd sizes in a shuffled order, as if every claim had come late. All threads claim
  * from the first share, where piece i stands for piece i * STRIDE of SHUFFLED. */
 enum { SHUFFLED = 61, STRIDE = 37 };
 
@@ -199,6 +187,18 @@ static void lay_out(mega_team *team, int64_t grains)
 }
 
 #else
+
+/* A part of what is left, at least `least` grains: large pieces first, small ones where threads should end together. */
+static bool claim(share *s, int64_t least, int64_t *begin, int64_t *end)
+{
+    *begin = atomic_load_explicit(&s->next, memory_order_relaxed);
+    do {
+        const int64_t left = s->end - *begin, part = left / PART;
+        if (left <= 0) return false;
+        *end = *begin + (part > least ? part : least < left ? least : left);
+    } while (!atomic_compare_exchange_weak_explicit(&s->next, begin, *end, memory_order_relaxed, memory_order_relaxed));
+    return true;
+}
 
 static void claim_pieces(mega_team *team, int thread)
 {
@@ -257,6 +257,7 @@ static void *worker_main(void *argument)
             join_claimed(team, self->index);
             continue;
         }
+        mega_seat_free(&team->seat[self->index].s);
         team->work(team->user, self->index, team->size);
         if (atomic_fetch_sub(&team->pending, 1) == 1) wake_caller(team);
     }
@@ -273,19 +274,21 @@ static void begin_run(mega_team *team, bool every)
     pthread_mutex_unlock(&team->mutex);
 }
 
-/* A worker that is held up gets this core. */
-static bool lend(mega_team *team)
+/* A worker that is held up gets this core, one at a time. Returns who has it; NULL: nobody. */
+static mega_seat *lend(mega_team *team, mega_seat *lent)
 {
+    if (lent != NULL && atomic_load(&lent->at_work)) return lent;
+    if (lent != NULL) mega_seat_return(lent);
     for (int i = 1; i < team->size; i++)
-        if (mega_seat_lend(&team->seat[i].s, &team->seat[0].s)) return true;
-    return false;
+        if (mega_seat_lend(&team->seat[i].s, &team->seat[0].s)) return &team->seat[i].s;
+    return NULL;
 }
 
 /* Until the count is `last`; `lends` where workers are in pieces that they claimed. */
 static void wait_for_workers(mega_team *team, const atomic_uint *count, unsigned last, bool lends)
 {
     if (spin_until(team, count, last, true)) return;
-    bool lent = false;
+    mega_seat *lent = NULL;
     pthread_mutex_lock(&team->mutex);
     atomic_store(&team->caller_waits, true);
     while (atomic_load(count) != last) {
@@ -294,13 +297,13 @@ static void wait_for_workers(mega_team *team, const atomic_uint *count, unsigned
             continue;
         }
         pthread_mutex_unlock(&team->mutex);
-        lent |= lend(team);
+        lent = lend(team, lent);
         pthread_mutex_lock(&team->mutex);
         if (atomic_load(count) != last) sleep_a_while(team, &team->done);
     }
     atomic_store(&team->caller_waits, false);
     pthread_mutex_unlock(&team->mutex);
-    for (int i = 1; lent && i < team->size; i++) mega_seat_return(&team->seat[i].s);
+    if (lent != NULL) mega_seat_return(lent);
 }
 
 /* Stops and joins the first `started` workers, and frees the team. */

@@ -94,7 +94,7 @@ int mega_cli_on_ranks(const char *command, const char *on_signal, int argc, char
     if (mega_world_rank(world) == 0) launch_rank_say(LAUNCH_READY);
     if (parse(world, &cfg, command, argc, argv, &exit_status)) {
         mega_cli_watch(world, &cfg);
-        launch_rank_begin(mega_world_local_size(world), cfg.num_threads);
+        launch_rank_begin(world, cfg.num_threads);
         st = silence(world);
         if (st == MEGA_OK) st = run(world, &cfg);
         exit_status = st == MEGA_OK ? 0 : mega_cli_fail_on(world, command, st);

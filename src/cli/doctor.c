@@ -244,9 +244,10 @@ static void show_use(void)
     const size_t memory = mega_memory_available(&limit);
     printf("\nwhat will be used\n");
     if (mega_threads_from_environment() > 0 && threads != cores) {
-        row("threads", "%d, from OMP_NUM_THREADS (%d cores; --num-threads N overrides)", threads, cores);
+        row("threads", "%d, from OMP_NUM_THREADS (%d core%s; --num-threads N of a command overrides)", threads, cores,
+            cores == 1 ? "" : "s");
     } else {
-        row("threads", "%d (--num-threads N overrides)", threads);
+        row("threads", "%d (--num-threads N of a command overrides)", threads);
     }
     row("kernels", "%s%s", mega_isa_name(mega_cpu_isa()),
         isa != NULL && strcmp(isa, mega_isa_name(mega_cpu_isa())) == 0 ? ", lowered by MEGA_ISA" : "");

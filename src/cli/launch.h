@@ -3,6 +3,7 @@
 #ifndef MEGA_CLI_LAUNCH_H
 #define MEGA_CLI_LAUNCH_H
 
+#include "megalith/comm.h"
 #include "megalith/memory.h"
 #include "megalith/status.h"
 #include <stdbool.h>
@@ -146,6 +147,6 @@ enum {
 void launch_rank_say(int mark);               /* a line of its own */
 void launch_rank_mark(char out[3], int mark); /* to be put into a line; "" where launch did not start it */
 /* A rank takes its share of the host's cores for itself. */
-void launch_rank_begin(int local_size, int64_t num_threads);
+void launch_rank_begin(mega_world *world, int64_t num_threads);
 
 #endif

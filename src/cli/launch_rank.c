@@ -2,6 +2,7 @@
  * know nothing of threads. */
 #include "cli.h"
 #include "launch.h"
+#include "megalith/record.h"
 #include <sched.h>
 #include <stdlib.h>
 
@@ -48,10 +49,10 @@ void launch_rank_say(int mark)
 
 /* Under megalith launch alone: the n-th rank of k takes the n-th of k equal parts of the cores. Where there are more
  * threads than cores, the system shares them out. */
-void launch_rank_begin(int local_size, int64_t num_threads)
+void launch_rank_begin(mega_world *world, int64_t num_threads)
 {
     cpu_set_t all, mine;
-    const int rank = local_rank();
+    const int rank = local_rank(), local_size = mega_world_local_size(world);
     if (getenv("MEGA_LAUNCH") == NULL || local_size <= 1 || rank < 0 || rank >= local_size) return;
     if (sched_getaffinity(0, sizeof all, &all) != 0) return;
     const int cores = CPU_COUNT(&all), share = cores / local_size;
@@ -62,5 +63,5 @@ void launch_rank_begin(int local_size, int64_t num_threads)
         if (seen >= rank * share && seen < (rank + 1) * share) CPU_SET(cpu, &mine);
         seen++;
     }
-    sched_setaffinity(0, sizeof mine, &mine);
+    if (sched_setaffinity(0, sizeof mine, &mine) == 0 && num_threads == 1) mega_world_narrowed(world);
 }

@@ -81,7 +81,7 @@ static mega_status train(mega_config *cfg, mega_world *world)
                               .stop = mega_cli_signals_stop(),
                               .world = world};
     mega_team *team = NULL;
-    launch_rank_begin(mega_world_local_size(world), cfg->num_threads);
+    launch_rank_begin(world, cfg->num_threads);
     MEGA_TRY(mega_cli_team(&team, cfg));
     const mega_status st = mega_train(cfg, team, &io);
     mega_team_destroy(team);

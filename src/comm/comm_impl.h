@@ -119,13 +119,13 @@ typedef struct comm_watch {
 
 struct mega_world {
     int rank, size, local_rank, local_size;
-    int host_first;    /* the rank of local_rank 0 */
-    bool is_crowded;   /* ranks of this host outnumber its cores */
-    bool lends;        /* its core, to a rank that it waits for */
-    bool checks_calls; /* MEGA_CHECK=2, on any rank */
-    bool failed;       /* and every rank knows */
-    bool lost_host;    /* one gives no sign of life */
-    bool stalled;      /* a wait has ended without its message: there is nobody to agree with */
+    int host_first;         /* the rank of local_rank 0 */
+    bool is_crowded;        /* ranks of this host outnumber its cores */
+    struct mega_seat *lent; /* of a rank that this one waits for and has given its core; NULL: none */
+    bool checks_calls;      /* MEGA_CHECK=2, on any rank */
+    bool failed;            /* and every rank knows */
+    bool lost_host;         /* one gives no sign of life */
+    bool stalled;           /* a wait has ended without its message: there is nobody to agree with */
     mega_comm all;
     double timeout_s;
     size_t message_bytes, scratch_bytes; /* of a message; of the scratch of a tag */
@@ -209,6 +209,8 @@ int comm_missing(const comm_op *op, int *ranks, int most);
  * end: past its limit, or a rank is dead. */
 void stall_begin(mega_world *world, double now);
 mega_status stall_look(const comm_op *op, double now);
+/* A rank that this one waits for, and that another process keeps from running, gets this one's core (base/seat.h). */
+void stall_lend(const comm_op *op);
 /* Call before returning a failure that other ranks do not know of. The first rank of a host that calls it returns at
  * once, to print its message and end all ranks; the others return after STALL_FOLLOW_S, if they still run then. */
 #define STALL_FOLLOW_S 3.0

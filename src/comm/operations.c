@@ -9,10 +9,11 @@
 #include <sched.h>
 
 enum {
-    SPINS = 200,      /* polls before the core is given to others */
-    CLOCK_EVERY = 64, /* polls between looks at the clock */
-    LEND_EVERY = 256  /* polls between looks whether another process keeps a rank from running */
+    SPINS = 200,     /* polls before the core is given to others */
+    CLOCK_EVERY = 64 /* polls between looks at the clock */
 };
+
+#define LEND_EVERY_S 500e-6 /* seconds between looks whether another process keeps a rank from running */
 
 /* What all ranks say to each other is short: statuses and counts. */
 #define SCRATCH_OF_WORLD ((size_t)256 << 10)
@@ -202,6 +203,7 @@ static mega_status wait_for(mega_world *world, const comm_op *op)
     record_wait_begin(world, op, began);
     stall_begin(world, began);
     uint64_t moves = world->moves;
+    double looked = began;
     for (long polls = 0; op->state != COMM_DONE; polls++) { /* in vain, one after the other */
         MEGA_TRY(check_alive(world, op));
         MEGA_TRY(move_all(world));
@@ -212,11 +214,15 @@ static mega_status wait_for(mega_world *world, const comm_op *op)
             if (world->is_crowded && world->shared != NULL) sched_yield();
             continue;
         }
-        if (!world->is_crowded && !world->lends && polls % LEND_EVERY == 0) world->lends = record_lend_core(world);
         transport_yield(world, polls - SPINS);
         if (polls % CLOCK_EVERY != 0) continue;
         if (op->phase == COMM_SHARED) transport_progress(world);
-        MEGA_TRY(stall_look(op, mega_time_now()));
+        const double now = mega_time_now();
+        if (now - looked > LEND_EVERY_S) {
+            stall_lend(op);
+            looked = now;
+        }
+        MEGA_TRY(stall_look(op, now));
     }
     record_wait_end(world);
     return MEGA_OK;

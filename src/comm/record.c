@@ -234,6 +234,11 @@ mega_record *mega_comm_record(const mega_comm *comm)
     return mega_world_record(comm->world);
 }
 
+void mega_world_narrowed(mega_world *w)
+{
+    if (w != NULL && w->record != NULL) w->record->seat.was_narrowed = true;
+}
+
 bool mega_world_stops(mega_world *w, bool here)
 {
     if (w == NULL || w->page == NULL) return here;
@@ -289,25 +294,24 @@ void record_wait_begin(mega_world *w, const comm_op *op, double now)
     mega_seat_end(&r->seat);
 }
 
-bool record_lend_core(mega_world *w)
+bool record_lend_core(mega_world *w, int rank)
 {
-    for (int i = 0; w->record != NULL && w->shares_page && i < w->local_size; i++)
-        if (i != w->local_rank && mega_seat_lend(&w->page->slot[i].seat, &w->record->seat)) return true;
+    for (int i = 0; w->record != NULL && w->shares_page && i < w->local_size; i++) {
+        struct mega_record *r = &w->page->slot[i];
+        if (i == w->local_rank || atomic_load(&r->rank) != rank || !mega_seat_lend(&r->seat, &w->record->seat))
+            continue;
+        w->lent = &r->seat;
+        return true;
+    }
     return false;
-}
-
-/* Where this rank lent its core, it takes it back: what it waited for is there. */
-static void take_core_back(mega_world *w)
-{
-    for (int i = 0; w->lends && i < w->local_size; i++) mega_seat_return(&w->page->slot[i].seat);
-    w->lends = false;
 }
 
 void record_wait_end(mega_world *w)
 {
     if (w->record == NULL) return;
     exchange_rest(w);
-    take_core_back(w);
+    if (w->lent != NULL) mega_seat_return(w->lent); /* what this rank waited for is there */
+    w->lent = NULL;
     mega_seat_begin(&w->record->seat);
     w->record->num_missing = 0;
     w->record->since = mega_time_now();

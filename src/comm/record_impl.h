@@ -53,8 +53,9 @@ process_state record_process(const struct mega_record *record);
 /* Around a wait of this rank. */
 void record_wait_begin(mega_world *world, const comm_op *op, double now);
 void record_wait_end(mega_world *world);
-/* While it waits: gives its core to a rank of this host that another process keeps from running. */
-bool record_lend_core(mega_world *world);
+/* While it waits for this rank: gives it its core, if the rank is of this host and another process keeps it from
+ * running. Until record_wait_end. */
+bool record_lend_core(mega_world *world, int rank);
 /* The first dead rank of this host; -1: none. A rank that failed and ends the others counts STALL_FOLLOW_S after it
  * said so: only if it could not end them. */
 int record_dead(const mega_world *world);

@@ -137,6 +137,15 @@ static mega_status end(const comm_op *op, const loss *l)
     return st;
 }
 
+void stall_lend(const comm_op *op)
+{
+    mega_world *w = op->comm->world;
+    int missing[RECORD_MISSING];
+    if (w->is_crowded || w->lent != NULL || op->state == COMM_DONE) return;
+    const int count = comm_missing(stall_head(op), missing, RECORD_MISSING);
+    for (int i = 0; i < count && !record_lend_core(w, missing[i]); i++) continue;
+}
+
 void stall_begin(mega_world *w, double now)
 {
     w->watch = (comm_watch){.looked = now};

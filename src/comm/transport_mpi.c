@@ -231,7 +231,7 @@ int transport_missing(const comm_op *op, int *ranks, int most)
 void transport_yield(const mega_world *world, long times)
 {
     const long nap = times < NAP_DOUBLES ? NAP_NS << times : NAP_MOST_NS;
-    if (world->is_crowded || world->lends) nanosleep(&(struct timespec){.tv_nsec = nap}, NULL);
+    if (world->is_crowded || world->lent != NULL) nanosleep(&(struct timespec){.tv_nsec = nap}, NULL);
     else
         sched_yield();
 }

@@ -1,7 +1,7 @@
 /* Reading the documents of a training. Each thread takes the next chunk of the text, one thread at a time, and counts
  * its words in a trainer of its own; the trainers are joined at the end. Which thread counts which chunk does not
- * change the sums, so the result is the same for any number of workers. A thread that another process holds up delays
- * only the chunk that it has: there are no rounds. */
+ * change the sums, so the result is the same for any number of workers. A thread that another process holds up while
+ * it counts delays only the chunk that it has: there are no rounds. (While it reads, the others wait for it.) */
 #include "megalith/log.h"
 #include "megalith/progress.h"
 #include "megalith/threads.h"

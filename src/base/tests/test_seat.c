@@ -11,6 +11,7 @@
 typedef struct rival {
     mega_seat seat;
     int core;
+    bool narrows;             /* keeps its mask of one core, and says so */
     cpu_set_t allowed, after; /* its mask before, and when it had begun again */
     atomic_int told, did;     /* works; has begun again; leaves */
     pthread_t thread, others[2];
@@ -41,10 +42,12 @@ static void *work(void *user)
 {
     rival *s = user;
     sched_getaffinity(0, sizeof s->allowed, &s->allowed);
-    go_to(s->core);
     mega_seat_take(&s->seat);
+    go_to(s->core);
     mega_seat_begin(&s->seat);
-    sched_setaffinity(0, sizeof s->allowed, &s->allowed);
+    if (!s->narrows) sched_setaffinity(0, sizeof s->allowed, &s->allowed);
+    sched_getaffinity(0, sizeof s->allowed, &s->allowed);
+    s->seat.was_narrowed = s->narrows;
     atomic_store(&s->did, 1);
     while (atomic_load(&s->told) < 2) continue;
     mega_seat_end(&s->seat);
@@ -66,17 +69,25 @@ static int core_of(int tid)
     return -1;
 }
 
-/* This thread sits on the first of its cores, `s` on the last; false: there is one core. */
-static bool begin(rival *s, mega_seat *own, cpu_set_t *before)
+/* Of this thread's cores, s->core is the last; -1: there is one. */
+static int first_core(rival *s, cpu_set_t *before)
 {
     int first = -1;
     sched_getaffinity(0, sizeof *before, before);
-    if (CPU_COUNT(before) < 2) return false;
+    if (CPU_COUNT(before) < 2) return -1;
     for (int i = 0; i < CPU_SETSIZE; i++) {
         if (!CPU_ISSET(i, before)) continue;
         if (first < 0) first = i;
         s->core = i;
     }
+    return first;
+}
+
+/* This thread sits on the first of its cores, `s` on the last; false: there is one core. */
+static bool begin(rival *s, mega_seat *own, cpu_set_t *before)
+{
+    const int first = first_core(s, before);
+    if (first < 0) return false;
     assert_int_equal(pthread_create(&s->thread, NULL, work, s), 0);
     for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&s->others[i], NULL, take_time, s), 0);
     go_to(first);
@@ -102,11 +113,10 @@ static bool try_for_long(bool (*take)(mega_seat *, mega_seat *), rival *s, mega_
     return false;
 }
 
-static void a_core_is_lent_and_given_back(void **state)
+static void lend_and_give_back(bool narrows)
 {
-    (void)state;
-    static rival s;
-    static mega_seat own;
+    rival s = {.narrows = narrows};
+    mega_seat own = {0};
     cpu_set_t before;
     if (!begin(&s, &own, &before)) return;
     const int tid = atomic_load(&s.seat.tid), here = sched_getcpu();
@@ -114,12 +124,44 @@ static void a_core_is_lent_and_given_back(void **state)
     assert_int_equal(core_of(tid), here);
     assert_true(mega_seat_is_confined(&s.seat));
     assert_false(mega_seat_lend(&s.seat, &own)); /* not twice */
+    mega_seat_return(&s.seat);                   /* it is at work, and may go anywhere from home */
+    assert_false(mega_seat_is_confined(&s.seat));
+    atomic_store(&s.told, 2);
+    wait_until(&s.did, 2);
+    assert_false(mega_seat_lend(&s.seat, &own)); /* it is not at work */
+    end(&s, &before);
+}
+
+static void a_core_is_lent_and_given_back(void **state)
+{
+    (void)state;
+    lend_and_give_back(false);
+}
+
+/* One that keeps to a core by itself gets another one for a while. */
+static void a_core_beyond_a_narrowed_mask(void **state)
+{
+    (void)state;
+    lend_and_give_back(true);
+}
+
+/* A worker that has done its work waits at home for the next. */
+static void a_core_is_given_back_after_the_work(void **state)
+{
+    (void)state;
+    rival s = {.narrows = false};
+    mega_seat own = {0};
+    cpu_set_t before;
+    if (!begin(&s, &own, &before)) return;
+    const int tid = atomic_load(&s.seat.tid);
+    assert_true(try_for_long(mega_seat_lend, &s, &own));
+    mega_seat_end(&s.seat);
     mega_seat_return(&s.seat);
     assert_int_equal(core_of(tid), s.core);
+    assert_true(mega_seat_is_confined(&s.seat));
     atomic_store(&s.told, 2);
     wait_until(&s.did, 2);
     assert_false(mega_seat_is_confined(&s.seat));
-    assert_false(mega_seat_lend(&s.seat, &own)); /* it is not at work */
     end(&s, &before);
 }
 
@@ -162,13 +204,13 @@ static void cores_are_exchanged(void **state)
     end(&s, &before);
 }
 
-/* Whoever sleeps, for a disk say, needs no core. */
+/* A thread that sleeps, until a disk has answered say, needs no core. */
 static void *sleep_at_work(void *user)
 {
     rival *s = user;
     mega_seat_take(&s->seat);
+    sched_setaffinity(0, sizeof s->allowed, &s->allowed);
     mega_seat_begin(&s->seat);
-    atomic_store(&s->seat.core, CPU_SETSIZE - 1); /* not the core of the one that looks */
     atomic_store(&s->did, 1);
     while (atomic_load(&s->told) < 1) usleep(50000);
     return NULL;
@@ -177,22 +219,29 @@ static void *sleep_at_work(void *user)
 static void one_that_sleeps_gets_no_core(void **state)
 {
     (void)state;
-    static rival s;
-    static mega_seat own;
+    rival s = {.narrows = false};
+    mega_seat own = {0};
+    const int first = first_core(&s, &s.allowed);
+    if (first < 0) return;
+    go_to(s.core);
     assert_int_equal(pthread_create(&s.thread, NULL, sleep_at_work, &s), 0);
     wait_until(&s.did, 1);
+    go_to(first);
     mega_seat_take(&own);
     int lent = 0;
-    for (int i = 0; i < 20; i++, usleep(1000)) lent += mega_seat_lend(&s.seat, &own);
+    for (int i = 0; i < 100; i++, usleep(100)) lent += mega_seat_lend(&s.seat, &own);
     assert_int_equal(lent, 0);
     atomic_store(&s.told, 1);
     pthread_join(s.thread, NULL);
+    sched_setaffinity(0, sizeof s.allowed, &s.allowed);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_core_is_lent_and_given_back),
+        cmocka_unit_test(a_core_beyond_a_narrowed_mask),
+        cmocka_unit_test(a_core_is_given_back_after_the_work),
         cmocka_unit_test(a_core_that_is_not_taken_back),
         cmocka_unit_test(cores_are_exchanged),
         cmocka_unit_test(one_that_sleeps_gets_no_core),

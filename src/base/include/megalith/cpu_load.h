@@ -7,11 +7,11 @@
 
 /* Fractions of the time of all these cores, from 0 to 1. */
 typedef struct mega_cpu_load {
-    double seconds;   /* between the readings */
-    int cores;        /* in the affinity masks of the run's processes */
-    double own;       /* used by the run's processes */
-    double others;    /* used by other processes and by interrupts */
-    double stolen;    /* in which the hypervisor ran something else */
+    double seconds; /* between the readings */
+    int cores;      /* in the affinity masks of the run's processes */
+    double own;     /* used by the run's processes */
+    double others;  /* used by other processes and by interrupts, but for what the quota would have kept from the run */
+    double stolen;  /* in which the hypervisor ran something else */
     double throttled; /* in which the quota of the control group stopped threads that wanted to run */
 } mega_cpu_load;
 

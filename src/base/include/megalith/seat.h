@@ -1,7 +1,7 @@
-/* Cores that threads lend each other. Who waits for a thread that another process keeps from running waits for up to
- * milliseconds, with a core of its own that does nothing. Here it gives that thread its core until the work is done.
+/* Cores that threads lend each other. A thread may wait for milliseconds for another one that some other process keeps
+ * from running, while its own core does nothing. Here it gives the other thread that core until the work is done.
  *
- * Held up is a thread at work that wants to run and whose processor time stands still. It is moved by its affinity
+ * A thread is held up when it is at work and wants to run, but uses no processor time. It is moved by its affinity
  * mask, to a core that the mask allows; the mask is as before when it begins its next work. */
 #ifndef MEGALITH_SEAT_H
 #define MEGALITH_SEAT_H
@@ -14,11 +14,12 @@
  * see each other's processes. */
 typedef struct mega_seat {
     atomic_int tid, pid; /* 0: nobody yet */
-    atomic_int core;
     atomic_bool at_work;
     atomic_int lease;  /* seat_lease, of seat.c */
     int home;          /* the core that it was lent away from */
-    cpu_set_t allowed; /* its mask before it was confined */
+    cpu_set_t allowed; /* its mask before it was confined, */
+    cpu_set_t first;   /* and when it took the seat */
+    bool was_narrowed; /* since then, by itself: it may be moved to any core of `first` */
     /* Of the thread itself. */
     bool shared;      /* others ran on its core, too, when it looked last: */
     double looked;    /* seconds; */
@@ -38,7 +39,8 @@ void mega_seat_free(mega_seat *own);
 bool mega_seat_lend(mega_seat *held, mega_seat *own);
 /* By the one that lent, when the work is done: sends the thread home. */
 void mega_seat_return(mega_seat *held);
-/* The same, for good: the caller goes where `held` was. */
+/* Where `held` is held up, on another core, the two exchange their cores. Each may go anywhere again when it begins
+ * its next work. */
 bool mega_seat_swap(mega_seat *held, mega_seat *own);
 bool mega_seat_is_confined(const mega_seat *s);
 

@@ -23,6 +23,9 @@ void mega_record_scope(mega_record *record, const char *scope);
 /* Whether this rank (`here`) or another of its host has been asked to stop; what one has said stays said. Ranks that
  * only read learn of a signal to one of them this way between two instructions; nothing is sent. Of NULL: `here`. */
 bool mega_world_stops(mega_world *world, bool here);
+/* This rank, which computes on one thread, has taken one of the cores that it might use for itself since the world was
+ * made. A rank of this host that waits for it may still give it its own for a while (seat.h). */
+void mega_world_narrowed(mega_world *world);
 
 /* Process ids of the ranks of this host, mega_world_local_size of them; false: they do not see each other, as in
  * containers apart. */
