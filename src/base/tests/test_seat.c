@@ -11,7 +11,6 @@
 typedef struct rival {
     mega_seat seat;
     int core;
-    bool narrows;             /* keeps its mask of one core, and says so */
     cpu_set_t allowed, after; /* its mask before, and when it had begun again */
     atomic_int told, did;     /* works; has begun again; leaves */
     pthread_t thread, others[2];
@@ -45,9 +44,8 @@ static void *work(void *user)
     mega_seat_take(&s->seat);
     go_to(s->core);
     mega_seat_begin(&s->seat);
-    if (!s->narrows) sched_setaffinity(0, sizeof s->allowed, &s->allowed);
+    s->seat.was_narrowed = true; /* else the system would soon move it to a core of its own */
     sched_getaffinity(0, sizeof s->allowed, &s->allowed);
-    s->seat.was_narrowed = s->narrows;
     atomic_store(&s->did, 1);
     while (atomic_load(&s->told) < 2) continue;
     mega_seat_end(&s->seat);
@@ -113,9 +111,10 @@ static bool try_for_long(bool (*take)(mega_seat *, mega_seat *), rival *s, mega_
     return false;
 }
 
-static void lend_and_give_back(bool narrows)
+static void a_core_is_lent_and_given_back(void **state)
 {
-    rival s = {.narrows = narrows};
+    (void)state;
+    rival s = {.core = -1};
     mega_seat own = {0};
     cpu_set_t before;
     if (!begin(&s, &own, &before)) return;
@@ -124,7 +123,7 @@ static void lend_and_give_back(bool narrows)
     assert_int_equal(core_of(tid), here);
     assert_true(mega_seat_is_confined(&s.seat));
     assert_false(mega_seat_lend(&s.seat, &own)); /* not twice */
-    mega_seat_return(&s.seat);                   /* it is at work, and may go anywhere from home */
+    mega_seat_return(&s.seat);                   /* it is at work, and its mask is as before */
     assert_false(mega_seat_is_confined(&s.seat));
     atomic_store(&s.told, 2);
     wait_until(&s.did, 2);
@@ -132,24 +131,26 @@ static void lend_and_give_back(bool narrows)
     end(&s, &before);
 }
 
-static void a_core_is_lent_and_given_back(void **state)
+/* A mask of one core that somebody else gave it is respected. */
+static void a_mask_of_one_core_is_kept(void **state)
 {
     (void)state;
-    lend_and_give_back(false);
-}
-
-/* One that keeps to a core by itself gets another one for a while. */
-static void a_core_beyond_a_narrowed_mask(void **state)
-{
-    (void)state;
-    lend_and_give_back(true);
+    rival s = {.core = -1};
+    mega_seat own = {0};
+    cpu_set_t before;
+    if (!begin(&s, &own, &before)) return;
+    s.seat.was_narrowed = false;
+    for (int i = 0; i < 50; i++, usleep(1000)) assert_false(mega_seat_lend(&s.seat, &own));
+    atomic_store(&s.told, 2);
+    wait_until(&s.did, 2);
+    end(&s, &before);
 }
 
 /* A worker that has done its work waits at home for the next. */
 static void a_core_is_given_back_after_the_work(void **state)
 {
     (void)state;
-    rival s = {.narrows = false};
+    rival s = {.core = -1};
     mega_seat own = {0};
     cpu_set_t before;
     if (!begin(&s, &own, &before)) return;
@@ -169,8 +170,8 @@ static void a_core_is_given_back_after_the_work(void **state)
 static void a_core_that_is_not_taken_back(void **state)
 {
     (void)state;
-    static rival s;
-    static mega_seat own;
+    rival s = {.core = -1};
+    mega_seat own = {0};
     cpu_set_t before;
     if (!begin(&s, &own, &before)) return;
     assert_true(try_for_long(mega_seat_lend, &s, &own));
@@ -184,8 +185,8 @@ static void a_core_that_is_not_taken_back(void **state)
 static void cores_are_exchanged(void **state)
 {
     (void)state;
-    static rival s;
-    static mega_seat own;
+    rival s = {.core = -1};
+    mega_seat own = {0};
     cpu_set_t before;
     if (!begin(&s, &own, &before)) return;
     const int tid = atomic_load(&s.seat.tid), here = sched_getcpu();
@@ -219,7 +220,7 @@ static void *sleep_at_work(void *user)
 static void one_that_sleeps_gets_no_core(void **state)
 {
     (void)state;
-    rival s = {.narrows = false};
+    rival s = {.core = -1};
     mega_seat own = {0};
     const int first = first_core(&s, &s.allowed);
     if (first < 0) return;
@@ -240,7 +241,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_core_is_lent_and_given_back),
-        cmocka_unit_test(a_core_beyond_a_narrowed_mask),
+        cmocka_unit_test(a_mask_of_one_core_is_kept),
         cmocka_unit_test(a_core_is_given_back_after_the_work),
         cmocka_unit_test(a_core_that_is_not_taken_back),
         cmocka_unit_test(cores_are_exchanged),
