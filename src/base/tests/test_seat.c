@@ -106,7 +106,7 @@ static void end(rival *s, const cpu_set_t *before)
 /* Refused while other processes take much of this core: tried for a while. */
 static bool try_for_long(bool (*take)(mega_seat *, mega_seat *), rival *s, mega_seat *own)
 {
-    for (const double late = mega_time_now() + 20; mega_time_now() < late; usleep(1000))
+    for (const double late = mega_time_now() + 100; mega_time_now() < late; usleep(1000))
         if (take(&s->seat, own)) return true;
     return false;
 }
