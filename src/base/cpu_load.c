@@ -3,6 +3,7 @@
 #include "megalith/cpu_load.h"
 #include "base_impl.h"
 #include "megalith/memory.h"
+#include "megalith/process.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,13 +27,13 @@ struct mega_cpu_meter {
     double at[READINGS], own[READINGS], throttled[READINGS];
 };
 
-/* A file of a process; 0: of this one. */
-static bool read_process(char *out, size_t size, const char *proc, int pid, const char *file)
+/* The path of a file of a process; 0: of this one. */
+static const char *path_of(char out[512], const char *proc, int pid, const char *file)
 {
-    char path[512], name[16] = "self";
+    char name[16] = "self";
     if (pid != 0) snprintf(name, sizeof name, "%d", pid);
-    snprintf(path, sizeof path, "%s/%s/%s", proc, name, file);
-    return mega_system_read(out, size, path);
+    snprintf(out, 512, "%s/%s/%s", proc, name, file);
+    return out;
 }
 
 /* Adds the cores of "0-3,8" to the set. False: no such list. */
@@ -51,9 +52,9 @@ bool mega_cpu_list_read(bool *set, int size, const char *list)
 
 static bool find_cores(bool *set, const char *proc, const int *pid, int num_pids)
 {
-    char text[16384];
+    char text[16384], path[512];
     for (int i = 0; i < num_pids; i++) {
-        if (!read_process(text, sizeof text, proc, pid[i], "status")) return false;
+        if (!mega_system_read(text, sizeof text, path_of(path, proc, pid[i], "status"))) return false;
         const char *list = strstr(text, "\nCpus_allowed_list:");
         if (list == NULL) return false;
         list += strlen("\nCpus_allowed_list:");
@@ -94,20 +95,16 @@ static bool read_cores(mega_cpu_meter *m)
     return found > 0;
 }
 
-/* Fields 14 and 15 of /proc/PID/stat, behind the program's name, which may hold anything. */
 static bool read_own(const mega_cpu_meter *m, double *out)
 {
-    double ticks = 0;
+    uint64_t ticks = 0;
     for (int i = 0; i < m->num_pids; i++) {
-        char text[1024];
-        unsigned long long user, system;
-        if (!read_process(text, sizeof text, m->proc, m->pid[i], "stat")) return false;
-        const char *at = strrchr(text, ')');
-        if (at == NULL || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2)
-            return false;
-        ticks += (double)(user + system);
+        char path[512];
+        mega_process_stat stat;
+        if (!mega_process_stat_read(&stat, path_of(path, m->proc, m->pid[i], "stat"))) return false;
+        ticks += stat.user + stat.system;
     }
-    *out = ticks / (double)sysconf(_SC_CLK_TCK);
+    *out = (double)ticks / (double)sysconf(_SC_CLK_TCK);
     return true;
 }
 

@@ -43,27 +43,34 @@ static void kernel_name(char *out, size_t size)
     snprintf(out, size, "%s/%s", boot, space);
 }
 
-/* Of /proc/PID/stat. */
-typedef struct process_stat {
-    char state;
-    long threads;
-    uint64_t start;
-} process_stat;
-
-/* Fields 3, 20 and 22. The name before them may hold blanks and brackets. */
-static bool read_stat(process_stat *out, long pid)
+/* The fields from the third on stand after the name, which may hold blanks and brackets. */
+bool mega_process_stat_read(mega_process_stat *out, const char *path)
 {
-    char path[48], text[1024];
-    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    char text[1024];
     if (!mega_system_read(text, sizeof text, path)) return false;
     const char *at = strrchr(text, ')');
-    if (at == NULL || sscanf(at + 1, " %c", &out->state) != 1) return false;
-    for (int field = 2; field < 20 && at != NULL; field++) at = strchr(at + 1, ' ');
-    return at != NULL && sscanf(at, " %ld %*d %" SCNu64, &out->threads, &out->start) == 2;
+    int used = 0;
+    if (at == NULL ||
+        sscanf(at,
+               ") %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64 " %*d %*d %*d %*d %ld %*d %" SCNu64
+               "%n",
+               &out->state, &out->parent, &out->user, &out->system, &out->threads, &out->start, &used) != 6)
+        return false;
+    enum { START = 22, PROCESSOR = 39 };
+    at += used;
+    for (int field = START + 1; field < PROCESSOR && at != NULL; field++) at = strchr(at + 1, ' ');
+    return at != NULL && sscanf(at, " %d", &out->core) == 1;
+}
+
+static bool read_stat(mega_process_stat *out, long pid)
+{
+    char path[48];
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    return mega_process_stat_read(out, path);
 }
 
 /* The first thread of a killed process may be gone while another still is in a call that writes. */
-static bool has_ended(const process_stat *s)
+static bool has_ended(const mega_process_stat *s)
 {
     return (s->state == 'Z' && s->threads <= 1) || s->state == 'X';
 }
@@ -77,7 +84,7 @@ static bool proc_is_of_our_namespace(long pid)
 
 void mega_process_self(mega_process *out)
 {
-    process_stat s;
+    mega_process_stat s;
     memset(out, 0, sizeof *out);
     mega_host_name(out->host);
     kernel_name(out->kernel, sizeof out->kernel);
@@ -88,7 +95,7 @@ void mega_process_self(mega_process *out)
 mega_process_state mega_process_look(const mega_process *p)
 {
     mega_process self;
-    process_stat s;
+    mega_process_stat s;
     mega_process_self(&self);
     if (self.kernel[0] == '\0') return MEGA_PROCESS_ELSEWHERE;
     if (strcmp(p->host, self.host) != 0 || strcmp(p->kernel, self.kernel) != 0) return MEGA_PROCESS_ELSEWHERE;

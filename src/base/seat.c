@@ -1,5 +1,6 @@
 #include "megalith/seat.h"
 #include "base_impl.h"
+#include "megalith/process.h"
 #include "megalith/threads.h"
 
 #include <stdio.h>
@@ -86,15 +87,12 @@ static int64_t time_used(const mega_seat *s)
 /* Whether a thread waits for a core, and on which; one that sleeps, until a disk has answered say, waits for none. */
 static bool wants_core(const mega_seat *s, int *core)
 {
-    enum { STATE = 3, PROCESSOR = 39 }; /* fields of the file, which the name in the second may not shift */
-    char path[64], text[512];
+    char path[64];
+    mega_process_stat stat;
     snprintf(path, sizeof path, "/proc/%d/task/%d/stat", atomic_load(&s->pid), atomic_load(&s->tid));
-    if (!mega_system_read(text, sizeof text, path)) return false;
-    const char *at = strrchr(text, ')');
-    if (at == NULL || strncmp(at, ") R", 3) != 0) return false;
-    at++;
-    for (int field = STATE; field < PROCESSOR && at != NULL; field++) at = strchr(at + 1, ' ');
-    return at != NULL && sscanf(at, "%d", core) == 1;
+    if (!mega_process_stat_read(&stat, path) || stat.state != 'R') return false;
+    *core = stat.core;
+    return true;
 }
 
 static bool is_held_up(const mega_seat *s, int *core)

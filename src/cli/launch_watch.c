@@ -1,6 +1,7 @@
 /* Whether the ranks come to be. Until rank 0 has said that all are there, an engine that met an error may wait for ever
  * for ranks that it never started, or that have ended: the processes below it on this host show it. */
 #include "launch.h"
+#include "megalith/process.h"
 #include "megalith/threads.h"
 #include <ctype.h>
 #include <dirent.h>
@@ -23,17 +24,11 @@ typedef struct process {
 
 static bool read_process(process *out, const char *name)
 {
-    char path[64], text[512];
+    char path[64];
+    mega_process_stat stat;
     snprintf(path, sizeof path, "/proc/%.20s/stat", name);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
-    if (fd >= 0) close(fd);
-    if (n <= 0) return false;
-    text[n] = '\0';
-    const char *after_name = strrchr(text, ')');
-    int parent = 0;
-    if (after_name == NULL || sscanf(after_name, ") %*c %d", &parent) != 1) return false;
-    *out = (process){.id = (pid_t)atoi(name), .parent = (pid_t)parent};
+    if (!mega_process_stat_read(&stat, path)) return false;
+    *out = (process){.id = (pid_t)atoi(name), .parent = (pid_t)stat.parent};
     return true;
 }
 

@@ -2,6 +2,7 @@
  * the host makes and the others open through /proc, so that nothing is left behind however they end. */
 #include "exchange.h"
 #include "megalith/memory.h"
+#include "megalith/process.h"
 #include "megalith/threads.h"
 
 #include <fcntl.h>
@@ -13,33 +14,18 @@
 
 /* ---- processes ---- */
 
-/* State letter and start time of a process; false: there is none. */
-static bool process_look(int pid, char *state, uint64_t *started)
+static bool process_look(int pid, mega_process_stat *out)
 {
-    char path[32], text[512];
+    char path[32];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    const ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (n <= 0) return false;
-    text[n] = '\0';
-    const char *at = strrchr(text, ')'); /* behind the program's name, which may hold anything */
-    if (at == NULL || at[1] == '\0') return false;
-    *state = at[2];
-    for (int field = 2; field < 22 && at != NULL; field++) at = strchr(at + 1, ' ');
-    if (at == NULL) return false;
-    *started = strtoull(at, NULL, 10);
-    return true;
+    return mega_process_stat_read(out, path);
 }
 
 process_state record_process(const struct mega_record *record)
 {
-    char state = 'R';
-    uint64_t started = 0;
-    const int pid = atomic_load(&record->pid);
-    if (!process_look(pid, &state, &started) || started != record->started) return PROCESS_DEAD;
-    switch (state) {
+    mega_process_stat stat;
+    if (!process_look(atomic_load(&record->pid), &stat) || stat.start != record->started) return PROCESS_DEAD;
+    switch (stat.state) {
     case 'Z':
     case 'X': return PROCESS_DEAD;
     case 'T':
@@ -107,9 +93,9 @@ static bool sees_neighbour(const mega_world *w)
 static void write_slot(mega_world *w)
 {
     struct mega_record *r = w->record;
-    char state;
+    mega_process_stat stat;
     *r = (struct mega_record){.step = -1, .micro_batch = -1, .kind = -1, .since = mega_time_now()};
-    process_look((int)getpid(), &state, &r->started);
+    if (process_look((int)getpid(), &stat)) r->started = stat.start;
     snprintf(r->phase, sizeof r->phase, "start");
     atomic_store(&r->rank, w->rank);
     atomic_store(&r->state, RECORD_RUNS);

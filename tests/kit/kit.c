@@ -3,9 +3,11 @@
 #include "megalith/file.h"
 #include "megalith/memory.h"
 #include "megalith/philox.h"
+#include "megalith/process.h"
 #include "megalith/status.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +146,14 @@ void mega_kit_assert_close(const char *what, const float *a, const float *b, int
     }
     fail_msg("%s: relative error %.3g, allowed %.3g; worst at %lld of %lld: %.9g, expected %.9g", what, error,
              tolerance, (long long)worst, (long long)n, (double)a[worst], (double)b[worst]);
+}
+
+void mega_kit_until_asleep(int pid, int tid)
+{
+    char path[64];
+    mega_process_stat stat;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
+    while (mega_process_stat_read(&stat, path) && stat.state != 'S') sched_yield();
 }
 
 const char *mega_kit_peers(void)

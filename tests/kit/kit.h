@@ -25,6 +25,9 @@ const char *mega_kit_path(const char *folder, const char *name);
 /* Writes text to a file, fails the test when that is refused. */
 void mega_kit_write(const char *path, const char *text);
 
+/* Returns when the thread sleeps, or is no more; where the system does not tell, at once. tid = pid: the first one. */
+void mega_kit_until_asleep(int pid, int tid);
+
 /* n floats from Philox: uniform in [-1, 1), or normal N(0, 1). Equal seeds give equal numbers. */
 void mega_kit_random(float *out, int64_t n, uint32_t seed);
 void mega_kit_normal(float *out, int64_t n, uint32_t seed);

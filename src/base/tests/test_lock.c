@@ -277,10 +277,10 @@ static void a_commit_is_not_interrupted(void **state)
     assert_int_equal(mega_lock_hold(NULL), MEGA_OK);
     assert_int_equal(mega_lock_hold(first), MEGA_OK);
     assert_int_equal(pipe(ready), 0);
-    const pid_t child = fork(); /* holds the open file, too, and says when it lets go */
+    const pid_t parent = getpid(), child = fork(); /* holds the open file, too, and says when it lets go */
     if (child == 0) {
         close(ready[0]);
-        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        mega_kit_until_asleep((int)parent, (int)parent);
         _exit(write(ready[1], "x", 1) == 1 ? 0 : 1);
     }
     mega_lock_let_go(first);

@@ -4,21 +4,28 @@
 #include "megalith/threads.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-/* A thread at work on the last core that this process may use, beside two others that take most of it. */
-typedef struct rival {
-    mega_seat seat;
-    int core;
-    cpu_set_t allowed, after; /* its mask before, and when it had begun again */
+/* A thread at work on the last core that this process may use, beside two others that take most of it; and this thread
+ * on the first of them. */
+typedef struct scene {
+    mega_seat held, own;
+    int first, last;
+    cpu_set_t before;         /* the mask of this thread */
+    cpu_set_t allowed, after; /* that of the other, before, and when it had begun again */
     atomic_int told, did;     /* works; has begun again; leaves */
+    atomic_long losses;       /* how often others were given its core instead */
     pthread_t thread, others[2];
-} rival;
+    bool runs;
+    sem_t wakes;
+} scene;
 
 static void wait_until(atomic_int *x, int value)
 {
-    while (atomic_load(x) < value) usleep(100);
+    while (atomic_load(x) < value) sched_yield();
 }
 
 static void go_to(int core)
@@ -31,27 +38,29 @@ static void go_to(int core)
 
 static void *take_time(void *user)
 {
-    rival *s = user;
-    go_to(s->core);
+    scene *s = user;
+    go_to(s->last);
     while (atomic_load(&s->told) < 3) continue;
     return NULL;
 }
 
 static void *work(void *user)
 {
-    rival *s = user;
+    scene *s = user;
+    struct rusage usage;
     sched_getaffinity(0, sizeof s->allowed, &s->allowed);
-    mega_seat_take(&s->seat);
-    go_to(s->core);
-    mega_seat_begin(&s->seat);
-    s->seat.was_narrowed = true; /* else the system would soon move it to a core of its own */
+    mega_seat_take(&s->held);
+    go_to(s->last);
+    mega_seat_begin(&s->held);
+    s->held.was_narrowed = true; /* else the system would soon move it to a core of its own */
     sched_getaffinity(0, sizeof s->allowed, &s->allowed);
     atomic_store(&s->did, 1);
-    while (atomic_load(&s->told) < 2) continue;
-    mega_seat_end(&s->seat);
-    mega_seat_begin(&s->seat);
+    while (atomic_load(&s->told) < 2)
+        if (getrusage(RUSAGE_THREAD, &usage) == 0) atomic_store(&s->losses, usage.ru_nivcsw);
+    mega_seat_end(&s->held);
+    mega_seat_begin(&s->held);
     sched_getaffinity(0, sizeof s->after, &s->after);
-    mega_seat_end(&s->seat);
+    mega_seat_end(&s->held);
     atomic_store(&s->did, 2);
     wait_until(&s->told, 3);
     return NULL;
@@ -67,185 +76,164 @@ static int core_of(int tid)
     return -1;
 }
 
-/* Of this thread's cores, s->core is the last; -1: there is one. */
-static int first_core(rival *s, cpu_set_t *before)
+static scene *find_cores(void **state)
 {
-    int first = -1;
-    sched_getaffinity(0, sizeof *before, before);
-    if (CPU_COUNT(before) < 2) return -1;
+    static scene s;
+    *state = memset(&s, 0, sizeof s);
+    s.first = s.last = -1;
+    sched_getaffinity(0, sizeof s.before, &s.before);
     for (int i = 0; i < CPU_SETSIZE; i++) {
-        if (!CPU_ISSET(i, before)) continue;
-        if (first < 0) first = i;
-        s->core = i;
+        if (!CPU_ISSET(i, &s.before)) continue;
+        if (s.first < 0) s.first = i;
+        s.last = i;
     }
-    return first;
+    if (s.first == s.last) mega_kit_skip("threads of one core have none to lend");
+    return &s;
 }
 
-/* This thread sits on the first of its cores, `s` on the last; false: there is one core. */
-static bool begin(rival *s, mega_seat *own, cpu_set_t *before)
+static scene *begin(void **state)
 {
-    const int first = first_core(s, before);
-    if (first < 0) return false;
+    scene *s = find_cores(state);
     assert_int_equal(pthread_create(&s->thread, NULL, work, s), 0);
     for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&s->others[i], NULL, take_time, s), 0);
-    go_to(first);
+    s->runs = true;
+    go_to(s->first);
     wait_until(&s->did, 1);
-    mega_seat_take(own);
-    return true;
+    mega_seat_take(&s->own);
+    return s;
 }
 
-static void end(rival *s, const cpu_set_t *before)
+static void begin_again(scene *s)
 {
-    atomic_store(&s->told, 3);
-    pthread_join(s->thread, NULL);
-    for (int i = 0; i < 2; i++) pthread_join(s->others[i], NULL);
+    atomic_store(&s->told, 2);
+    wait_until(&s->did, 2);
     assert_memory_equal(&s->after, &s->allowed, sizeof s->after);
-    sched_setaffinity(0, sizeof *before, before);
+}
+
+/* Also after a test that failed. */
+static int end(void **state)
+{
+    scene *s = *state;
+    atomic_store(&s->told, 3);
+    if (s->runs) {
+        pthread_join(s->thread, NULL);
+        for (int i = 0; i < 2; i++) pthread_join(s->others[i], NULL);
+    }
+    sched_setaffinity(0, sizeof s->before, &s->before);
+    return 0;
 }
 
 /* Refused while other processes take much of this core: tried for a while. */
-static bool try_for_long(bool (*take)(mega_seat *, mega_seat *), rival *s, mega_seat *own)
+static bool try_for_long(bool (*take)(mega_seat *, mega_seat *), scene *s)
 {
-    for (const double late = mega_time_now() + 100; mega_time_now() < late; usleep(1000))
-        if (take(&s->seat, own)) return true;
+    for (const double late = mega_time_now() + 100; mega_time_now() < late; sched_yield())
+        if (take(&s->held, &s->own)) return true;
     return false;
 }
 
 static void a_core_is_lent_and_given_back(void **state)
 {
-    (void)state;
-    rival s = {.core = -1};
-    mega_seat own = {0};
-    cpu_set_t before;
-    if (!begin(&s, &own, &before)) return;
-    const int tid = atomic_load(&s.seat.tid), here = sched_getcpu();
-    assert_true(try_for_long(mega_seat_lend, &s, &own));
-    assert_int_equal(core_of(tid), here);
-    assert_true(mega_seat_is_confined(&s.seat));
-    assert_false(mega_seat_lend(&s.seat, &own)); /* not twice */
-    mega_seat_return(&s.seat);                   /* it is at work, and its mask is as before */
-    assert_false(mega_seat_is_confined(&s.seat));
-    atomic_store(&s.told, 2);
-    wait_until(&s.did, 2);
-    assert_false(mega_seat_lend(&s.seat, &own)); /* it is not at work */
-    end(&s, &before);
+    scene *s = begin(state);
+    const int tid = atomic_load(&s->held.tid);
+    assert_true(try_for_long(mega_seat_lend, s));
+    assert_int_equal(core_of(tid), s->first);
+    assert_true(mega_seat_is_confined(&s->held));
+    assert_false(mega_seat_lend(&s->held, &s->own)); /* not twice */
+    mega_seat_return(&s->held);                      /* it is at work, and its mask is as before */
+    assert_false(mega_seat_is_confined(&s->held));
+    begin_again(s);
+    assert_false(mega_seat_lend(&s->held, &s->own)); /* it is not at work */
 }
 
-/* A mask of one core that somebody else gave it is respected. */
+/* A mask of one core that somebody else gave it is respected, however often it has to wait there. */
 static void a_mask_of_one_core_is_kept(void **state)
 {
-    (void)state;
-    rival s = {.core = -1};
-    mega_seat own = {0};
-    cpu_set_t before;
-    if (!begin(&s, &own, &before)) return;
-    s.seat.was_narrowed = false;
-    for (int i = 0; i < 50; i++, usleep(1000)) assert_false(mega_seat_lend(&s.seat, &own));
-    atomic_store(&s.told, 2);
-    wait_until(&s.did, 2);
-    end(&s, &before);
+    scene *s = begin(state);
+    s->held.was_narrowed = false;
+    for (const long enough = atomic_load(&s->losses) + 20; atomic_load(&s->losses) < enough;)
+        assert_false(mega_seat_lend(&s->held, &s->own));
+    begin_again(s);
 }
 
 /* A worker that has done its work waits at home for the next. */
 static void a_core_is_given_back_after_the_work(void **state)
 {
-    (void)state;
-    rival s = {.core = -1};
-    mega_seat own = {0};
-    cpu_set_t before;
-    if (!begin(&s, &own, &before)) return;
-    const int tid = atomic_load(&s.seat.tid);
-    assert_true(try_for_long(mega_seat_lend, &s, &own));
-    mega_seat_end(&s.seat);
-    mega_seat_return(&s.seat);
-    assert_int_equal(core_of(tid), s.core);
-    assert_true(mega_seat_is_confined(&s.seat));
-    atomic_store(&s.told, 2);
-    wait_until(&s.did, 2);
-    assert_false(mega_seat_is_confined(&s.seat));
-    end(&s, &before);
+    scene *s = begin(state);
+    assert_true(try_for_long(mega_seat_lend, s));
+    mega_seat_end(&s->held);
+    mega_seat_return(&s->held);
+    assert_int_equal(core_of(atomic_load(&s->held.tid)), s->last);
+    assert_true(mega_seat_is_confined(&s->held));
+    begin_again(s);
+    assert_false(mega_seat_is_confined(&s->held));
 }
 
 /* One that is not sent home goes by itself, when it begins again. */
 static void a_core_that_is_not_taken_back(void **state)
 {
-    (void)state;
-    rival s = {.core = -1};
-    mega_seat own = {0};
-    cpu_set_t before;
-    if (!begin(&s, &own, &before)) return;
-    assert_true(try_for_long(mega_seat_lend, &s, &own));
-    atomic_store(&s.told, 2);
-    wait_until(&s.did, 2);
-    assert_false(mega_seat_is_confined(&s.seat));
-    mega_seat_return(&s.seat);
-    end(&s, &before);
+    scene *s = begin(state);
+    assert_true(try_for_long(mega_seat_lend, s));
+    begin_again(s);
+    assert_false(mega_seat_is_confined(&s->held));
+    mega_seat_return(&s->held);
 }
 
 static void cores_are_exchanged(void **state)
 {
-    (void)state;
-    rival s = {.core = -1};
-    mega_seat own = {0};
-    cpu_set_t before;
-    if (!begin(&s, &own, &before)) return;
-    const int tid = atomic_load(&s.seat.tid), here = sched_getcpu();
-    sched_setaffinity(0, sizeof before, &before);
-    while (sched_getcpu() != here) usleep(100);
-    assert_true(try_for_long(mega_seat_swap, &s, &own));
-    assert_int_equal(core_of(0), s.core);
-    assert_true(core_of(tid) >= 0);
-    assert_true(core_of(tid) != s.core);
-    mega_seat_begin(&own);
+    scene *s = begin(state);
+    const int tid = atomic_load(&s->held.tid);
     cpu_set_t now;
+    sched_setaffinity(0, sizeof s->before, &s->before);
+    while (sched_getcpu() == s->last) sched_yield();
+    assert_true(try_for_long(mega_seat_swap, s));
+    assert_int_equal(core_of(0), s->last);
+    assert_true(core_of(tid) >= 0);
+    assert_true(core_of(tid) != s->last);
+    mega_seat_begin(&s->own);
     sched_getaffinity(0, sizeof now, &now);
-    assert_memory_equal(&now, &before, sizeof now);
-    atomic_store(&s.told, 2);
-    wait_until(&s.did, 2);
-    end(&s, &before);
+    assert_memory_equal(&now, &s->before, sizeof now);
+    begin_again(s);
 }
 
 /* A thread that sleeps, until a disk has answered say, needs no core. */
 static void *sleep_at_work(void *user)
 {
-    rival *s = user;
-    mega_seat_take(&s->seat);
-    sched_setaffinity(0, sizeof s->allowed, &s->allowed);
-    mega_seat_begin(&s->seat);
+    scene *s = user;
+    mega_seat_take(&s->held);
+    sched_setaffinity(0, sizeof s->before, &s->before);
+    mega_seat_begin(&s->held);
     atomic_store(&s->did, 1);
-    while (atomic_load(&s->told) < 1) usleep(50000);
+    while (sem_wait(&s->wakes) != 0) continue;
     return NULL;
 }
 
 static void one_that_sleeps_gets_no_core(void **state)
 {
-    (void)state;
-    rival s = {.core = -1};
-    mega_seat own = {0};
-    const int first = first_core(&s, &s.allowed);
-    if (first < 0) return;
-    go_to(s.core);
-    assert_int_equal(pthread_create(&s.thread, NULL, sleep_at_work, &s), 0);
-    wait_until(&s.did, 1);
-    go_to(first);
-    mega_seat_take(&own);
+    scene *s = find_cores(state);
+    go_to(s->last);
+    assert_int_equal(sem_init(&s->wakes, 0, 0), 0);
+    assert_int_equal(pthread_create(&s->thread, NULL, sleep_at_work, s), 0);
+    wait_until(&s->did, 1);
+    go_to(s->first);
+    mega_seat_take(&s->own);
+    mega_kit_until_asleep((int)getpid(), atomic_load(&s->held.tid));
     int lent = 0;
-    for (int i = 0; i < 100; i++, usleep(100)) lent += mega_seat_lend(&s.seat, &own);
+    for (int i = 0; i < 100; i++) lent += mega_seat_lend(&s->held, &s->own);
+    sem_post(&s->wakes);
+    pthread_join(s->thread, NULL);
+    sem_destroy(&s->wakes);
     assert_int_equal(lent, 0);
-    atomic_store(&s.told, 1);
-    pthread_join(s.thread, NULL);
-    sched_setaffinity(0, sizeof s.allowed, &s.allowed);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_core_is_lent_and_given_back),
-        cmocka_unit_test(a_mask_of_one_core_is_kept),
-        cmocka_unit_test(a_core_is_given_back_after_the_work),
-        cmocka_unit_test(a_core_that_is_not_taken_back),
-        cmocka_unit_test(cores_are_exchanged),
-        cmocka_unit_test(one_that_sleeps_gets_no_core),
+        cmocka_unit_test_teardown(a_core_is_lent_and_given_back, end),
+        cmocka_unit_test_teardown(a_mask_of_one_core_is_kept, end),
+        cmocka_unit_test_teardown(a_core_is_given_back_after_the_work, end),
+        cmocka_unit_test_teardown(a_core_that_is_not_taken_back, end),
+        cmocka_unit_test_teardown(cores_are_exchanged, end),
+        cmocka_unit_test_teardown(one_that_sleeps_gets_no_core, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

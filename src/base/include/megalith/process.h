@@ -2,6 +2,7 @@
 #ifndef MEGALITH_PROCESS_H
 #define MEGALITH_PROCESS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define MEGA_HOST_BYTES  65
@@ -28,5 +29,17 @@ typedef enum mega_process_state {
                             */
 } mega_process_state;
 mega_process_state mega_process_look(const mega_process *p);
+
+/* What /proc/PID/stat says of a process, or /proc/PID/task/TID/stat of a thread (man 5 proc_pid_stat). */
+typedef struct mega_process_stat {
+    char state; /* 'R' runs or waits for a core, 'S' and 'D' sleep, 'T' and 't' are stopped, 'Z' and 'X' have ended */
+    int parent;
+    uint64_t user, system; /* processor time used so far, in clock ticks (_SC_CLK_TCK a second) */
+    long threads;
+    uint64_t start; /* clock ticks after boot */
+    int core;       /* where it ran last */
+} mega_process_stat;
+/* False: there is no such file, or it holds something else. */
+bool mega_process_stat_read(mega_process_stat *out, const char *path);
 
 #endif
