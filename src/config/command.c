@@ -16,7 +16,7 @@ static const command_row commands[] = {
     {"tokenize", FOR_TOKENIZE, "", "shows the ids and pieces of a text, both ways", "[TEXT]"},
     {"data", FOR_DATA, "", "shows, checks and merges indexed data sets", "show|info|verify|merge PREFIX…"},
     {"plot", FOR_PLOT, "", "draws or compares metrics files", "FILE…"},
-    {"doctor", FOR_DOCTOR, "", "what this machine has and what will be used", NULL},
+    {"doctor", 0, "", "what this machine has and what will be used", NULL},
     /* without options of their own */
     {"help", 0, "", "the commands; help COMMAND shows one", NULL},
     {"version", 0, "", "the version", NULL},

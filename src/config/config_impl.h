@@ -16,10 +16,9 @@ enum {
     FOR_TOKENIZE = 1 << 6,
     FOR_DATA = 1 << 7,
     FOR_PLOT = 1 << 8,
-    FOR_DOCTOR = 1 << 9,
     FOR_TRAINING = FOR_PRETRAIN | FOR_PLAN | FOR_GENERATE | FOR_TASKS,
     FOR_TEXT = FOR_TRAINING | FOR_PREPROCESS | FOR_TOKENIZE | FOR_DATA, /* commands with a tokenizer */
-    FOR_ALL = (1 << 10) - 1
+    FOR_ALL = (1 << 9) - 1
 };
 
 /* How the value of an option is written and stored. The field's type is in parentheses. */

@@ -74,7 +74,7 @@ static void apply_parts(parser *p, const char *parts, const char *typed, const c
     }
 }
 
-/* What is behind "value:" in the row's cases; NULL where there is no such case. */
+/* What is after "value:" in the row's cases; NULL where there is no such case. */
 static const char *parts_of_case(const option_row *row, const char *value)
 {
     const size_t n = strlen(value);
