@@ -91,7 +91,7 @@ static bool token_made(void *user, int row, int32_t token)
     return true;
 }
 
-/* Of those behind the first ones, which warm up. */
+/* Of those after the first ones, which warm up. */
 static double median(double *x, int n)
 {
     bench_sort(x + WARM, n - WARM);

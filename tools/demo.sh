@@ -12,7 +12,7 @@ run() { printf '$ megalith %s\n' "$*"; "$megalith" "$@"; }
 # The dump of all options that a training begins with is for log files; here it would push the rest off the screen.
 without_dump() { sed -u '/^-* arguments -*$/,/^-* end of arguments -*$/d'; }
 
-# One verse a line, a blank line behind every chapter; every 20th chapter is held out.
+# One verse a line, a blank line after every chapter; every 20th chapter is held out.
 kjv_chapters() {
     bible -f 'gen1:1-rev22:21' | awk -v train="$1" -v held="$2" '
         { chapter = substr($1, 1, index($1, ":") - 1); sub(/^[^ ]+ /, "") }

@@ -11,7 +11,7 @@
 
 typedef struct mega_arena_block {
     struct mega_arena_block *previous;
-    size_t used, capacity; /* bytes behind this header */
+    size_t used, capacity; /* bytes after this header */
     size_t next_bytes;     /* capacity of the block that follows */
 } arena_block;
 

@@ -99,7 +99,7 @@ static void visit_cpu(const char *folder, void *user)
     if (*least == 0 || quota / period < *least) *least = quota / period;
 }
 
-/* The value behind "key " in a file of lines "key value". */
+/* The value after "key " in a file of lines "key value". */
 static uint64_t field(const char *text, const char *key)
 {
     const size_t n = strlen(key);

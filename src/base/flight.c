@@ -1,4 +1,4 @@
-/* The thread behind flight.h. */
+/* The thread that flight.h speaks of. */
 #include "flight.h"
 #include "base_impl.h"
 #include "megalith/memory.h"

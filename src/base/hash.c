@@ -114,7 +114,7 @@ uint32_t mega_crc32c_shifted(uint32_t part, uint32_t shift)
     return multiply(shift, part);
 }
 
-/* What stands before and behind every sum is that of a message of zeros alone. */
+/* What stands before and after every sum is that of a message of zeros alone. */
 uint32_t mega_crc32c_zeros(uint64_t bytes)
 {
     return ~multiply(shift_by(bytes), ~0u);

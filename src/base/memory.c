@@ -1,4 +1,4 @@
-/* The heap behind one door: counted, and able to fail on request. */
+/* The one door to the heap: counted, and able to fail on request. */
 #include "megalith/memory.h"
 #include "megalith/assert.h"
 

@@ -8,9 +8,9 @@
  * waited for. It finds the gate closed when it comes. One that is held up in a piece gets the core of the caller that
  * waits for it (megalith/seat.h); a caller that is held up changes cores with a worker that has nothing left to do.
  *
- * Sleeping and waking is the usual pair of flags: who goes to sleep announces it before it looks at the condition a
- * last time, who changes the condition looks for sleepers afterwards; both orders are sequentially consistent, and the
- * mutex covers the gap between announcing and waiting. */
+ * Sleeping and waking is the usual pair of flags: a thread that goes to sleep announces it before it looks at the
+ * condition a last time, one that changes the condition looks for sleepers afterwards; both orders are sequentially
+ * consistent, and the mutex covers the gap between announcing and waiting. */
 #include "base_impl.h"
 #include "megalith/assert.h"
 #include "megalith/memory.h"

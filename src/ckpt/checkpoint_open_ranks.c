@@ -106,7 +106,7 @@ static int neighbours(const summing *s, int *index)
     return count;
 }
 
-/* This rank's share of the pieces, one behind the other. */
+/* This rank's share of the pieces, one after the other. */
 static mega_status sum_share(const summing *s)
 {
     int index;

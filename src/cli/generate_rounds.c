@@ -50,7 +50,7 @@ static mega_status encode_prompt(const session *s, const char *prompt, mega_ids 
     return mega_encoder_encode_special(s->loaded.encoder, prompt, strlen(prompt), out);
 }
 
-/* How many tokens may come behind the prompt; less than 1: none. */
+/* How many tokens may come after the prompt; less than 1: none. */
 static int64_t most_new(const session *s, const sequence *q)
 {
     const int64_t most = s->loaded.model.gpt.positions - q->ids.count;

@@ -137,10 +137,10 @@ int launch_rank_number(void); /* as its environment says; -1: no launcher */
 enum {
     LAUNCH_READY = 'R',    /* a line of rank 0: all ranks are there */
     LAUNCH_TRAINING = 'T', /* a line of rank 0: training begins, all was read and allocated */
-    LAUNCH_FAILED = 'F',   /* inside a line on standard error: behind it stands what ended this rank */
+    LAUNCH_FAILED = 'F',   /* inside a line on standard error: after it stands what ended this rank */
     LAUNCH_LOST = 'L',     /* the same, and a host is lost */
     LAUNCH_STOPPED = 'S',  /* the same, and a signal asked it to: not a failure, and nothing to try again */
-    LAUNCH_ABORTS = 'A',   /* a line on standard error: what the MPI library prints behind it says nothing new */
+    LAUNCH_ABORTS = 'A',   /* a line on standard error: what the MPI library prints after it says nothing new */
     LAUNCH_SIGNAL = 'a'    /* + its number: inside a line on standard error: a rank received this signal */
 };
 #define LAUNCH_MARKS "RTFLSA"

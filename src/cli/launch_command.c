@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 enum {
-    ENGINE_FOLLOWS_S = 4 /* behind the ranks, which wait for a second before they ask, and may be short of cores */
+    ENGINE_FOLLOWS_S = 4 /* after the ranks, which wait for a second before they ask, and may be short of cores */
 };
 
 extern char **environ;

@@ -68,7 +68,7 @@ void launch_hosts_read(launch_plan *p, const char *path, const char *text)
 
 /* Which slots of a host a filter names. */
 typedef struct chosen {
-    bool *slot; /* of every host, one behind the other */
+    bool *slot; /* of every host, one after the other */
     int *first; /* where a host's begin */
 } chosen;
 

@@ -15,7 +15,7 @@ typedef enum launch_option_kind {
     NUMBER, /* a whole number of `least` or more */
     FLAG,
     PASSED,       /* its value becomes that of an option of the command, which help names */
-    PASSED_FLAG,  /* an option of the command, with the value behind the '=' */
+    PASSED_FLAG,  /* an option of the command, with the value after the '=' */
     PASSED_REST,  /* the rest of the name is an option of the command */
     IGNORED,      /* a value, without effect here: help says why */
     IGNORED_FLAG, /* likewise, without a value */
@@ -135,7 +135,7 @@ static bool is_named(const char *names, const char *name)
     return false;
 }
 
-/* "--nproc-per-node=2" → "nproc_per_node"; *out_value is behind the '=', or NULL. */
+/* "--nproc-per-node=2" → "nproc_per_node"; *out_value is after the '=', or NULL. */
 static const launch_option *find(launch_plan *p, const char *typed, const char **out_value)
 {
     const size_t dashes = strspn(typed, "-");

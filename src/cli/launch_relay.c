@@ -36,7 +36,7 @@ struct launch_relay {
     int signal; /* that a rank received; SIGTERM only where it was no other, as engines end ranks with it */
 };
 
-/* A file for each rank; a restart goes on behind what is there. */
+/* A file for each rank; a restart goes on after what is there. */
 static mega_status open_logs(launch_relay *r)
 {
     const char *folder = r->plan->log_dir;

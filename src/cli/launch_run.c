@@ -73,7 +73,7 @@ static void set_environment(const launch_words *environment)
 }
 
 /* Generation reads prompts from standard input, which engines hand on to rank 0. A terminal would stop an engine that
- * reads it from a process group behind the shell's, and nobody else reads. */
+ * reads it from a process group in the background, and nobody else reads. */
 static bool hands_on_input(const launch_plan *p)
 {
     return strcmp(p->command, "generate_samples_gpt") == 0 && fcntl(0, F_GETFD) >= 0 && !isatty(0);

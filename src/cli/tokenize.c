@@ -59,7 +59,7 @@ static mega_status read_file(mega_buffer *out, const char *path)
     return st;
 }
 
-/* The words behind the options, --text, --input, or standard input. */
+/* The words after the options, --text, --input, or standard input. */
 static mega_status read_text(mega_buffer *out, const mega_config *cfg)
 {
     const mega_tokenize_options *o = &cfg->tokenize;

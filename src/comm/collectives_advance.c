@@ -72,7 +72,7 @@ int64_t comm_slice_elements(const comm_op *op)
     return op->kind == COMM_ALL_REDUCE ? (op->count + op->comm->size - 1) / op->comm->size : op->count;
 }
 
-/* Elements of slice r that are under way now, behind the first op->at: where slices are not all whole, the last ones
+/* Elements of slice r that are under way now, after the first op->at: where slices are not all whole, the last ones
  * are short. */
 int64_t comm_held(const comm_op *op, int r, int64_t most)
 {

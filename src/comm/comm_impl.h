@@ -9,7 +9,7 @@
 #define MEGA_TEST_HOSTS "MEGA_TEST_HOSTS" /* in the environment of every rank; comm.h */
 
 /* Groups of one tag take turns: at most one of their collectives is under way, and one scratch serves them. */
-enum { MEGA_COMM_TAGS = 12, MEGA_COMM_WORLD_TAG = MEGA_COMM_TAGS - 1 /* behind those of a layout's groups */ };
+enum { MEGA_COMM_TAGS = 12, MEGA_COMM_WORLD_TAG = MEGA_COMM_TAGS - 1 /* after those of a layout's groups */ };
 
 /* Groups of a layout. The last (pp_back) has messages alone, and no scratch for collectives. */
 enum { MEGA_COMM_GROUPS = 8, MEGA_COMM_SUMMING = MEGA_COMM_GROUPS - 1 };
@@ -51,7 +51,7 @@ typedef enum comm_state {
     COMM_QUEUED,
     COMM_MOVING,
     COMM_DONE,
-    COMM_FAILED /* and what stands behind it in its queue never moves */
+    COMM_FAILED /* and what stands after it in its queue never moves */
 } comm_state;
 
 /* What its messages are for; when they have come, comm_op_advance finishes this phase and begins the next. */
@@ -178,7 +178,7 @@ const char *transport_description(char *out, size_t size);
  * *done: nothing is left. */
 mega_status comm_op_advance(comm_op *op, bool *done);
 const char *comm_kind_name(comm_kind kind);
-/* Slice r of the numbers is rank r's: its elements; those under way now, behind the first op->at, at most so many;
+/* Slice r of the numbers is rank r's: its elements; those under way now, after the first op->at, at most so many;
  * where they lie. */
 int64_t comm_slice_elements(const comm_op *op);
 int64_t comm_held(const comm_op *op, int r, int64_t most);

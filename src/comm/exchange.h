@@ -23,7 +23,7 @@ typedef struct host_news {
     int error;       /* errno of the last failure to reach it; 0: none */
 } host_news;
 
-/* Collective over the world, behind record_open's page. Where this rank has no socket or no thread the others are told,
+/* Collective over the world, after record_open's page. Where this rank has no socket or no thread the others are told,
  * and the world goes on without what it would say. */
 mega_status exchange_open(mega_world *world);
 void exchange_close(mega_world *world);

@@ -27,7 +27,7 @@ static void name_host(far_host *h, const exchange_place *place, int leader)
     memcpy(h->address, place->address, sizeof h->address);
 }
 
-/* The ranks of each host one behind the other, in order. */
+/* The ranks of each host one after the other, in order. */
 static void sort_ranks(record_exchange *x)
 {
     const int ranks = x->world->size;

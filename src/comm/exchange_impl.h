@@ -38,7 +38,7 @@ typedef struct far_host {
     int addresses, known; /* the one that answers; -1: not known yet */
     int turn;             /* of ranks and addresses: which is tried next */
     bool wanted, sign;    /* this rank waits for one of its; it gave a sign of life since the last look */
-    int refusals;         /* one behind the other */
+    int refusals;         /* one after the other */
     double opened;        /* the last link */
     host_news news;       /* under the mutex */
 } far_host;

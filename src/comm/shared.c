@@ -268,7 +268,7 @@ static bool same_group(const shared_ring *ring, const mega_comm *c)
     return ring->first == c->world->rank - c->rank * c->stride && ring->stride == c->stride && ring->size == c->size;
 }
 
-/* The reader of a post finds its buffer by those behind it, which are all to itself: before another group of this tag
+/* The reader of a post finds its buffer by those after it, which are all to itself: before another group of this tag
  * gets on, all that was posted is read. */
 bool shared_enter(const comm_op *op)
 {

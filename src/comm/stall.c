@@ -15,7 +15,7 @@
 #define TURN_S         1.5   /* between one host's telling and the next one's, which has heard of it by then */
 #define GONE_S         3.0   /* a host that lives, without its ranks */
 
-enum { LAST_TURN = 2 }; /* hosts behind it tell together */
+enum { LAST_TURN = 2 }; /* hosts after it tell together */
 
 /* Nobody that is waited for is dead or stopped, and all are at something that may take long. */
 static bool is_patient(const mega_world *w)

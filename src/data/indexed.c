@@ -103,7 +103,7 @@ static mega_status read_header(mega_indexed *ix)
             "preprocess_data`",
             ix->prefix, (long long)n, (long long)d, ix->index.size);
     const int64_t rest = room - 12 * n - 8 * d;
-    if (rest != 0 && rest != n) /* one byte a sequence behind the arrays: modes of multimodal data, not needed here */
+    if (rest != 0 && rest != n) /* one byte a sequence after the arrays: modes of multimodal data, not needed here */
         return MEGA_FAIL(
             MEGA_ERR_FORMAT,
             "%s.idx: found %zu bytes, expected %lld for %lld sequences and %lld document entries; the file is "

@@ -144,7 +144,7 @@ void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m)
     m->total += most(train, evaluate) + m->inputs + m->packed + m->records;
 }
 
-/* What the training programs take together: `work` one behind the other, `turn` in one place. */
+/* What the training programs take together: `work` one after the other, `turn` in one place. */
 static mega_program_regions train_regions(const mega_engine *e)
 {
     mega_program_regions all = {0};

@@ -61,7 +61,7 @@ static void describe(const messages *m, int list, int64_t i, char out[MEGA_COMPA
     snprintf(out, MEGA_COMPARED_TEXT, "no more messages");
 }
 
-/* A stage and the one behind it, in one stream; the first sends in the forward one. */
+/* A stage and the one after it, in one stream; the first sends in the forward one. */
 typedef struct link {
     int stage;
     bool is_forward;

@@ -57,7 +57,7 @@ static mega_status sum_together(const mega_engine *e, int begin, int end, int64_
     return MEGA_OK;
 }
 
-/* Under sequence parallelism norms, the biases behind row-cut weights and the position embedding are whole on every
+/* Under sequence parallelism norms, the biases after row-cut weights and the position embedding are whole on every
  * rank of tp, but each saw its slab of the tokens alone: their gradients are summands. What this rank owns of them is
  * summed, after the sum over dp: small ones together, so that there are few messages. */
 mega_status engine_sum_gradients_over_tp(mega_engine *e)

@@ -19,7 +19,7 @@ static int64_t *done_at(int64_t *done, const mega_pipeline *p, int stage, bool f
     return &done[((int64_t)((stage * 2 + forward) * chunks_of(p) + chunk)) * p->micro_batches + m];
 }
 
-/* When what a step reads has come. At the ends of the ring the neighbour's chunk is the one before (behind). */
+/* When what a step reads has come. At the ends of the ring the neighbour's chunk is the one before (after). */
 static int64_t arrival(int64_t *done, const mega_pipeline *p, int stage, const mega_schedule_step *x)
 {
     const int last = p->stages - 1;

@@ -68,7 +68,7 @@ void stage_close(engine_stage *s)
     s->buffer = NULL;
 }
 
-/* Where the message that step x waits for comes, an activation from the stage before or a gradient from the one behind;
+/* Where the message that step x waits for comes, an activation from the stage before or a gradient from the one after;
  * NULL: x waits for none. */
 static stage_buffer *message_into(const engine_stage *s, const mega_schedule_step *x)
 {

@@ -17,7 +17,7 @@ mega_status train_load_open(trainer *t)
     return st;
 }
 
-/* At a log line. Lines amid an interval show what it did so far, as all their sums do. */
+/* At a log line. Lines within an interval show what it did up to there, like all that they sum. */
 void train_load_read(trainer *t, bool is_last_of_interval)
 {
     mega_cpu_load load;

@@ -29,7 +29,7 @@ static moved moved_by(const mega_program *p, const instruction *op)
     return (moved){mega_shape_count(s), s->dtype};
 }
 
-/* The i-th over `comm`; NULL behind the last. */
+/* The i-th over `comm`; NULL after the last. */
 static const instruction *find(const mega_program *p, const mega_comm *comm, int64_t i)
 {
     for (int k = 0; k < p->g->num_ops; k++)

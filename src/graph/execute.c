@@ -1,6 +1,6 @@
 /* Running a program: a walk over its calls. Nothing is allocated and no shape is decided here. With MEGA_CHECK=1 every
  * output is tested for values that are not finite, what dies is filled with 0xFF (not a number in every float type),
- * and canaries behind every block are watched. */
+ * and canaries after every block are watched. */
 #include "megalith/assert.h"
 #include "megalith/record.h"
 #include "megalith/threads.h"
@@ -102,7 +102,7 @@ static void end_blocks(const mega_program *p, int i, int slot)
 /* At what instruction i has made. */
 typedef mega_status look(mega_program *p, int i, int slot);
 
-/* Waits for what the instruction behind i needs, and looks at it where that is asked for. */
+/* Waits for what the instruction after i needs, and looks at it where that is asked for. */
 static mega_status arrive(mega_program *p, int slot, int i, int end, look *at)
 {
     for (int waited = -1; p->num_waits > 0;) {

@@ -51,7 +51,7 @@ typedef struct graph_tensor {
     int64_t offset; /* elements from the base's first */
     bucket_use holds;
     int32_t gradient;    /* differentiate: its gradient so far, 0: none */
-    bool needs_gradient; /* differentiate: a parameter or a wanted input is behind it */
+    bool needs_gradient; /* differentiate: it depends on a parameter or a wanted input */
     tensor_area area;    /* plan */
     size_t at;           /* plan: bytes from the start of its area */
     int32_t shared_with; /* ROLE_STATE: the tensor of the program whose states are shared, 0: its own */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A value needs a gradient when a parameter, or an input whose gradient is wanted, stands behind it. */
+/* A value needs a gradient when it depends on a parameter, or on an input whose gradient is wanted. */
 static void mark_needed(mega_graph *g)
 {
     for (int i = 0; i < g->num_ops; i++) {

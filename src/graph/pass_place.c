@@ -1,4 +1,4 @@
-/* place: where ranks of dp exchange whole buckets of parameters. Gradients are summed behind the last instruction that
+/* place: where ranks of dp exchange whole buckets of parameters. Gradients are summed after the last instruction that
  * adds to one of a bucket; with ZeRO 2 and 3 the bucket lives from its first gradient until then, and only this rank's
  * slice of the sum stays. Weights that ZeRO 3 cuts are gathered (place_weights.c). All of it lies in the program's own
  * plan of memory. Runs when nothing moves any more. */
@@ -146,7 +146,7 @@ static int by_last_use(const void *a, const void *b, void *user)
     return p->last[*(const int *)a] - p->last[*(const int *)b];
 }
 
-/* The sum of a bucket is waited for at once, or, where it may stay under way, behind the start of the next. */
+/* The sum of a bucket is waited for at once, or, where it may stay under way, after the start of the next. */
 static mega_status reduce_to_slices(place *p)
 {
     mega_graph *g = p->g;

@@ -18,7 +18,7 @@ static bool writes(const mega_graph *g, const instruction *op, int32_t root)
     return false;
 }
 
-/* Moves collective i up to just behind the instruction that makes its input. Collectives keep their order among
+/* Moves collective i up to just after the instruction that makes its input. Collectives keep their order among
  * themselves: every rank must begin them in the same one. */
 static void start_early(mega_graph *g, int i)
 {

@@ -1,4 +1,4 @@
-/* Collectives of a running program: one is begun where it stands and waited for behind the instruction before its first
+/* Collectives of a running program: one is begun where it stands and waited for after the instruction before its first
  * use, which the schedule pass found, or where its phase ends. In between it moves on whenever an instruction begins,
  * and the plan leaves what it works on alone. */
 #include "megalith/assert.h"

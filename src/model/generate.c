@@ -38,7 +38,7 @@ static mega_status program_create(mega_program **out, const mega_generator *g, m
 {
     mega_graph *graph = NULL;
     MEGA_TRY(mega_graph_create(&graph, mega_params_compute_dtype(params), params, layout));
-    /* A chunk is written whole, also where only its first rows are real: hence the room behind the last token. */
+    /* A chunk is written whole, also where only its first rows are real: hence the room after the last token. */
     const int64_t capacity = g->options.capacity + g->chunk;
     const mega_status st = mega_gpt_describe_generate(graph, &g->gpt, g->options.batch, rows, capacity);
     if (st != MEGA_OK) {

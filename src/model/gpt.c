@@ -76,7 +76,7 @@ static mega_tensor enter(const mega_place *model, const mega_gpt *m, const mega_
                             mega_dropout_site(0, MEGA_DROP_EMBEDDING), rows);
 }
 
-/* Where it ends: at the loss, or at what the stage behind receives. */
+/* Where it ends: at the loss, or at what the stage after receives. */
 static void leave(const mega_place *model, const mega_gpt *m, const mega_gpt_part *part, mega_tensor x, int64_t tokens,
                   bool training)
 {

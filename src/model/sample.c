@@ -71,5 +71,5 @@ int32_t mega_sample_token(const float *logits, int64_t vocab, const mega_samplin
         rest -= scratch[i].weight;
         if (rest < 0.0) return scratch[i].id;
     }
-    return best; /* rounding left a crumb behind the last candidate */
+    return best; /* rounding left a crumb after the last candidate */
 }

@@ -6,7 +6,7 @@
 #include "vocabulary.h"
 #include "word_counts.h"
 
-/* The vocabulary must hold the 256 single bytes in GPT-2's order; new tokens are added behind them until it has
+/* The vocabulary must hold the 256 single bytes in GPT-2's order; new tokens are added after them until it has
  * `vocab_size`, or no pair is seen `min_frequency` times. The most frequent pair is merged first; of equally frequent
  * ones the one with the lower left id, then the lower right id, as in Hugging Face's trainer. */
 mega_status mega_bpe_train(mega_vocabulary *vocabulary, mega_merges *merges, const mega_word_counts *words,

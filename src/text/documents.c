@@ -101,7 +101,7 @@ static bool name_says_json_lines(const char *path)
     return false;
 }
 
-/* First byte at or behind `at` that is no white space; 0 when there is none. */
+/* First byte at or after `at` that is no white space; 0 when there is none. */
 static char first_behind(const mega_buffer *b, size_t at, size_t *where)
 {
     while (at < b->size && isspace((unsigned char)b->data[at])) at++;
@@ -225,7 +225,7 @@ static mega_status cut_lines(mega_documents *d, mega_document_chunk *c, bool end
     return MEGA_OK;
 }
 
-/* A document of plain text ends where, behind one or more blank lines, a line with text begins. */
+/* A document of plain text ends where, after one or more blank lines, a line with text begins. */
 static mega_status cut_paragraphs(mega_documents *d, mega_document_chunk *c, bool end, size_t *rest)
 {
     size_t begin = 0, at = 0;

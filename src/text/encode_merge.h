@@ -9,7 +9,7 @@
 
 enum { LANES = 16, LANE_BYTES = 64, NO_ID = 0xFFFF };
 
-/* A word being merged; symbols keep their places, 1 to the number of bytes, and are linked. Before the first and behind
+/* A word being merged; symbols keep their places, 1 to the number of bytes, and are linked. Before the first and after
  * the last stands what is in no pair. */
 typedef struct merge_lane {
     uint16_t rank[LANE_BYTES];     /* of the symbol with the next one; MEGA_NO_RANK: none, or the symbol is gone */

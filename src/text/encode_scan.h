@@ -7,8 +7,8 @@
 #include "unicode.h"
 
 enum {
-    SCAN_KNOWN = 60, /* a word that begins at byte 1..60 of the 64 is found; what it depends on lies not behind */
-    SCAN_BYTES = 68  /* that are read: a character that begins in the last of the 64 may end in the fourth behind */
+    SCAN_KNOWN = 60, /* a word that begins at byte 1..60 of the 64 is found; all that it depends on is read */
+    SCAN_BYTES = 68  /* that are read: a character that begins in the last of the 64 may end in the fourth after */
 };
 
 static inline uint64_t bit_of(int place)
@@ -93,7 +93,7 @@ static inline uint64_t word_starts(const uint8_t *p)
     return starts & (bit_of(SCAN_KNOWN + 1) - 2);
 }
 
-/* The same near the end of the text, which is a word's end; behind it stands nothing that anything depends on. */
+/* The same near the end of the text, which is a word's end; after it stands nothing that anything depends on. */
 static inline uint64_t last_word_starts(const uint8_t *p, size_t left)
 {
     uint8_t copy[SCAN_BYTES];

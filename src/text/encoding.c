@@ -7,7 +7,7 @@
 
 enum { PROBED_BYTES = 512, LEAST_BYTES = 8 };
 
-/* By its byte order mark. FF FE begins UTF-32 as well, with two zeros behind it. */
+/* By its byte order mark. FF FE begins UTF-32 as well, with two zeros after it. */
 static const char *marked(const uint8_t *b, size_t n)
 {
     static const uint8_t little[4] = {0xff, 0xfe, 0, 0}, big[4] = {0, 0, 0xfe, 0xff};

@@ -120,7 +120,7 @@ static bool scan_escape(scanner *s)
     return true;
 }
 
-/* s->p stands behind the opening quote. */
+/* s->p stands after the opening quote. */
 static bool scan_string(scanner *s, raw_string *out)
 {
     *out = (raw_string){.p = s->p};
@@ -273,7 +273,7 @@ static char *put_character(char *to, uint32_t c)
     return to;
 }
 
-/* Writes the character of the escape at *p, which is never longer than the escape, and moves *p behind that. */
+/* Writes the character of the escape at *p, which is never longer than the escape, and moves *p after that. */
 static char *put_escape(char *to, const uint8_t **p, const uint8_t *end)
 {
     const uint8_t *at = *p;

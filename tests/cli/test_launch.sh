@@ -258,7 +258,7 @@ printf '#!/bin/sh\nexit 0\n' >lost/ssh
 launch lost --hostfile hostfile pretrain_gpt >out 2>err
 tail -n 1 err | grep -q '^megalith launch: error: the ranks ended without a word of why' || note "hosts that all answer"
 
-# ---- options of launch behind the command ----
+# ---- options of launch after the command ----
 PATH=$work/ompi4:$PATH refuses "--nnodes behind the command" "--nnodes is not an option of pretrain_gpt: it is an option of megalith launch: put it before pretrain_gpt" \
     launch --nproc_per_node 1 pretrain_gpt --lr 1 --nnodes 1
 # every name that its help shows: pretrain_gpt says where it belongs, or has an option of that name itself

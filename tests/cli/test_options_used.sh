@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every option that "works" is read somewhere: its field stands behind -> or . in a file outside src/config. An option that
+# Every option that "works" is read somewhere: its field stands after -> or . in a file outside src/config. An option that
 # nothing reads would be accepted and do nothing. Fields are looked for as code writes them: cfg->NAME, cfg->GROUP.NAME, or
 # o->NAME in a file where o points to that GROUP of options. The same name in another struct or group does not count.
 set -u

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A disk that fills: whatever a command was writing, the message names the file with what it needs and what is available,
-# nothing half is committed, what was whole stays whole, repeated tries leave no more behind than one, and with room the
+# nothing half is committed, what was whole stays whole, repeated tries leave no more after than one, and with room the
 # same command ends as if nothing had happened. The disk is a small tmpfs, and an ext4 in a file where that can be had
 # (large tensors go past the page cache there).
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # kill -9 at random moments of a run that saves every iteration. After each kill the newest checkpoint is whole and at
-# most one step behind the metrics; in the end the loss curve is that of a run that nothing happened to. Half of the time a
+# most one step after the metrics; in the end the loss curve is that of a run that nothing happened to. Half of the time a
 # second run is started with the same --save: it is refused, or continues where the first was killed, and is killed, too.
 #
 #   MEGA_KILLS=N (default 15) kills; MEGA_SEED=S the moments. `make crash` asks for 1,000.

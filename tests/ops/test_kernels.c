@@ -230,7 +230,7 @@ static void check_norm(mega_dtype type, int64_t rows, int64_t cols)
         check k = check_begin("norm", type, "%lld", (long long)counts[i]);
         mega_norm_args a = {.count = counts[i]};
         float *x = check_input(&k, MEGA_F32, counts[i]);
-        if (i == 2) x[3] = x[30] = 0.0f; /* in a vector and behind the last whole one */
+        if (i == 2) x[3] = x[30] = 0.0f; /* in a vector and after the last whole one */
         if (i == 5) x[7] = INFINITY, x[70000] = NAN, x[200002] = -INFINITY;
         void *typed = check_bytes(&k, (size_t)counts[i] * 8);
         for (int64_t j = 0; j < counts[i]; j++) set_element(typed, acc_type(&k), j, x[j]);

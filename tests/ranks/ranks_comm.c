@@ -262,7 +262,7 @@ static void check_rounds(mega_world *world, const group *group_of)
 
 /* ---- over MPI and through shared memory: the same bits ---- */
 
-/* What each kind of collective makes of numbers whose sum depends on the order, one behind the other. */
+/* What each kind of collective makes of numbers whose sum depends on the order, one after the other. */
 static size_t collect(const group *g, mega_dtype t, int64_t count, char *out)
 {
     const size_t bytes = (size_t)count * mega_dtype_size(t), size = (size_t)g->axis.size;

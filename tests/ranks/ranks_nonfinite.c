@@ -1,6 +1,6 @@
 /* A step of which one rank's numbers are not finite: which op made them is told, whatever the layout.
  *   ranks_nonfinite forward: a weight of the last layer is not a number, on the rank that owns it (interleaved, ZeRO 3)
- *   ranks_nonfinite backward: a gradient overflows behind a loss that is finite (a pipeline)
+ *   ranks_nonfinite backward: a gradient overflows after a loss that is finite (a pipeline)
  *   ranks_nonfinite evaluation: as forward, while a validation set is evaluated
  *   ranks_nonfinite save FOLDER: as forward, and nothing but a save looks at it */
 #include "engine_run.h"

@@ -212,7 +212,7 @@ static void attention_product(float *c, const float *a, int64_t lda, const float
 }
 #endif
 
-/* Words [w, w + VL) of row i: VL elements, or, where PAIRS, 2 VL. Zeros behind the end of the row. */
+/* Words [w, w + VL) of row i: VL elements, or, where PAIRS, 2 VL. Zeros after the end of the row. */
 ALWAYS vf row_words(const bool bf16, const head_rows *x, int64_t i, int64_t w)
 {
     const int64_t at = x->at + i * x->ld + w * PER_WORD, n = x->width - w * PER_WORD;

@@ -21,7 +21,7 @@ ALWAYS gemv_pair gemv_get(bool bf16, const void *x, int64_t i)
     return (gemv_pair){(vf)(w << 16), (vf)(w & 0xffff0000u)};
 }
 
-/* The last n < 2*VL of a row, zeros behind them. */
+/* The last n < 2*VL of a row, zeros after them. */
 ALWAYS gemv_pair gemv_get_n(bool bf16, const void *x, int64_t i, int64_t n)
 {
     const int64_t size = bf16 ? 2 : 4;

@@ -119,7 +119,7 @@ static bool columns_are_evener(const pairs_job *job, int threads)
     return by_columns + 0.03 < by_rows;
 }
 
-/* Slices and blocks of packed b one behind the other, as they are walked. */
+/* Slices and blocks of packed b one after the other, as they are walked. */
 size_t mega_pairs_packed(const mega_gemm_args *a)
 {
     const pairs_walk w = walk_of(a);

@@ -11,7 +11,7 @@ enum { PAIRS_COLUMNS = 32 };
 /* A slice of k of a block of columns. */
 typedef struct pairs_block {
     const mega_gemm_args *args;
-    uint16_t *packed; /* columns [n, n + columns) of op(b), rows [k, k + depth), zeros behind them up to `padded` */
+    uint16_t *packed; /* columns [n, n + columns) of op(b), rows [k, k + depth), zeros after them up to `padded` */
     float *sums;      /* [m, ld_sums] partial sums where c is not float; NULL: one slice of k is all */
     int64_t ld_sums, n, columns, k, depth, padded;
     bool first, last, overwrite; /* slice of k; what c held does not count */

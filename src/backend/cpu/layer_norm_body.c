@@ -1,4 +1,4 @@
-/* Layer norm and its gradient: one pass over memory; the passes behind it read a row that lies in the first-level
+/* Layer norm and its gradient: one pass over memory; the passes after it read a row that lies in the first-level
  * cache, as floats. Wherever a column count is not whole vectors, the last one has fewer lanes. */
 
 /* Columns whose rows are kept on the stack as floats; wider rows are read, and widened, again. */
@@ -79,7 +79,7 @@ ALWAYS void norm_grad_factors(bool bf16, bool gain_bf16, const mega_layer_norm_g
 {
     *dy = vget_n(bf16, a->dy, at + c, n);
     *normal = (vget_n(bf16, a->x, at + c, n) - s->mean) * s->rstd;
-    *w = *dy * vget_n(gain_bf16, s->gain, c, n); /* zero behind the row's end, as dy is */
+    *w = *dy * vget_n(gain_bf16, s->gain, c, n); /* zero after the row's end, as dy is */
 }
 
 ALWAYS void norm_grad_sums(bool bf16, bool keep, const mega_layer_norm_grad_args *a, const norm_grad *s, int64_t at,

@@ -9,7 +9,6 @@
 typedef struct cpu_job {
     const cpu_bodies *bodies;
     const void *args;
-    int64_t n;
 } cpu_job;
 
 /* Elements below which waking the team costs more than it saves (about a microsecond). */
@@ -20,7 +19,7 @@ typedef struct cpu_job {
 static inline void cpu_job_run(mega_team *team, mega_team_part *part, const void *args, int64_t n, int64_t grain,
                                int64_t elements)
 {
-    cpu_job job = {mega_cpu_bodies_get(), args, n};
+    cpu_job job = {mega_cpu_bodies_get(), args};
     mega_team_for(elements < CPU_SMALL_JOB ? NULL : team, n, grain, part, &job);
 }
 

@@ -242,7 +242,7 @@ ALWAYS void vput_n(bool is_bf16, void *x, int64_t i, int64_t n, vf v)
 #endif
 }
 
-/* x in the first n lanes, zero behind them. */
+/* x in the first n lanes, zero after them. */
 ALWAYS vf vkeep(vf x, int64_t n)
 {
     if (n >= VL) return x;

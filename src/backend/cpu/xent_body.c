@@ -125,7 +125,7 @@ static float xent_run_max(const float *x, int64_t n)
     return m;
 }
 
-/* Maximum, and the sum of e^(x[v] - maximum) behind it, run by run while the run lies in the first-level cache. */
+/* Maximum, and the sum of e^(x[v] - maximum) after it, run by run while the run lies in the first-level cache. */
 static double xent_sweep(const float *x, int64_t valid, float *max)
 {
     double sum = 0.0;

@@ -208,7 +208,7 @@ static void large_files(void **state)
 }
 
 /* The linker puts __wrap_mega_map_fetch in the place of the map's own (cmake/tests.cmake). Where `others` is above 0,
- * the thread that fetches first waits until so many others have been fetched. */
+ * the thread that makes the first fetch waits in it until others have made so many. */
 void __real_mega_map_fetch(const mega_map *map, size_t begin, size_t bytes);
 void __wrap_mega_map_fetch(const mega_map *map, size_t begin, size_t bytes);
 static atomic_int others, fetched;

@@ -200,7 +200,7 @@ static void no_fusion_keeps_every_op(void **state)
     end(&k, p);
 }
 
-/* The input gradient's all-reduce is known before the weight gradient, and only waited for behind it. */
+/* The input gradient's all-reduce is known before the weight gradient, and only waited for after it. */
 static void schedule_starts_collectives_early_and_waits_late(void **state)
 {
     (void)state;

@@ -26,7 +26,7 @@ static void declare(mega_params *p, const char *name, int64_t rows, int64_t cols
 
 enum { LAYERS = 3 };
 
-/* Layers of a product and its bias, and once more the first weight behind them, like a table that is used twice. */
+/* Layers of a product and its bias, and once more the first weight after them, like a table that is used twice. */
 static sketch make(int stage, const mega_place_options *place)
 {
     sketch k = {.layout = NULL};

@@ -255,7 +255,7 @@ static void masks_do_not_depend_on_the_micro_batch(void **state)
 enum { MASK_TOKENS = 2 * 16, MASK_HIDDEN = 24, MASK_SITES = 7 }; /* the embedding, and two a layer */
 
 typedef struct mask_notes {
-    double value[2 * MASK_SITES][MASK_TOKENS * MASK_HIDDEN]; /* what is behind each dropout, then each attention */
+    double value[2 * MASK_SITES][MASK_TOKENS * MASK_HIDDEN]; /* what is after each dropout, then each attention */
     char name[2 * MASK_SITES][48];
     int count;
 } mask_notes;

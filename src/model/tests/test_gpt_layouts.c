@@ -88,7 +88,7 @@ static size_t saved_bytes(const built *b)
     return m.saved_bytes;
 }
 
-/* Forward: one sum behind the embedding and behind each row-cut weight (two a layer), maximum and sum of the logits;
+/* Forward: one sum after the embedding and after each row-cut weight (two a layer), maximum and sum of the logits;
  * backward: one in front of each column-cut weight; that of the head is made in the forward program, but summed in the
  * backward. */
 static void tensor_parallelism(void **state)

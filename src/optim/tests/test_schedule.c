@@ -53,7 +53,7 @@ static void lr_of_wsd(void **state)
     assert_near(mega_lr_schedule_lr(&s, 1001), 1e-5, 1e-12);
 }
 
-/* Megatron-LM 1.0: nearly half after the whole decay, counted without the warm-up, and level behind it. */
+/* Megatron-LM 1.0: nearly half after the whole decay, counted without the warm-up, and level after it. */
 static void lr_of_exponential(void **state)
 {
     (void)state;

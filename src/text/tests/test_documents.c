@@ -11,7 +11,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-/* All documents of the inputs, each with a '|' behind it. */
+/* All documents of the inputs, each with a '|' after it. */
 typedef struct reading {
     mega_status st;
     int64_t documents, chunks;
@@ -90,7 +90,7 @@ static void blank_lines_split(void **state)
     expect_one_file("e", "one", true, "one|");
 }
 
-/* Records of a file that is cut continue each other, begin with the white space behind a character, and know their
+/* Records of a file that is cut continue each other, begin with the white space after a character, and know their
  * line; text in which no line ends is not cut. */
 static void long_texts_are_cut(void **state)
 {

@@ -117,7 +117,7 @@ static void compare_ends(const uint8_t *text, size_t n)
 
 static void compare(mega_encoder *fast, mega_encoder *plain, const uint8_t *text, size_t n)
 {
-    /* A block of its own size, so that a sanitizer sees a read behind the end. */
+    /* A block of its own size, so that a sanitizer sees a read after the end. */
     uint8_t *exact = malloc(n);
     assert_true(exact != NULL || n == 0);
     if (n > 0) memcpy(exact, text, n);

@@ -133,8 +133,8 @@ static void every_cut_is_noticed(void **state)
     }
 }
 
-/* Every byte at every place of a block, with every other one behind it, ends the run of each body where the plain one
- * ends. The block is exact: the sanitizer sees a read behind it. */
+/* Every byte at every place of a block, with every other one after it, ends the run of each body where the plain one
+ * ends. The block is exact: the sanitizer sees a read after it. */
 static void runs_are_equal(void **state)
 {
     (void)state;

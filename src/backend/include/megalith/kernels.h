@@ -31,7 +31,7 @@ typedef struct mega_step_block {
     /* Generation: key/value rows that the cache of each sequence already holds, [B]. */
     const int32_t *kv_length;
     bool first_micro_batch; /* gradients start from nothing: gemm.begins */
-    bool last_micro_batch;  /* gradients of the step are complete behind its backward */
+    bool last_micro_batch;  /* gradients of the step are complete after its backward */
     /* Products read their weights as they were packed in the first micro-batch of this step
      * (mega_kernel_head.packed). */
     bool keeps_packed;
@@ -155,7 +155,7 @@ typedef struct mega_attention_grad_args {
     mega_attention_args forward;
 } mega_attention_grad_args;
 
-/* Generation. Per sequence b: copies the `rows` new keys and values behind the step->kv_length[b] ones in the cache,
+/* Generation. Per sequence b: copies the `rows` new keys and values after the step->kv_length[b] ones in the cache,
  * then each new query i (position kv_length[b] + i) sees all keys up to and with its own position. A row whose position
  * lies past the capacity (padding of a last chunk) is not copied and gets out = 0. q [B*rows, H*D] ld_q; k, v [B*rows,
  * G*D] ld_kv; k_cache, v_cache [B, capacity, G*D]; out [B*rows, H*D] ld_out */

@@ -15,8 +15,8 @@ typedef struct mega_cpu_load {
     double throttled; /* in which the quota of the control group stopped threads that wanted to run */
 } mega_cpu_load;
 
-/* How much of the cores a run of so many threads missed: others take nothing from it while they use cores that it
- * leaves idle. Above MEGA_CPU_LOAD_MARK its speed says little of the program. */
+/* The fraction of the cores' time that a run of so many threads could have used and did not get. Cores that it leaves
+ * idle anyway do not count. Above MEGA_CPU_LOAD_MARK its speed says little of the program. */
 double mega_cpu_load_missed(const mega_cpu_load *load, int threads);
 #define MEGA_CPU_LOAD_MARK 0.05
 /* "others took 24 %, the hypervisor 8 %, the quota 3 % of the cores", without what is below 1 %; NULL: all are. */

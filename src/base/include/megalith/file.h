@@ -27,7 +27,7 @@ void mega_map_fetch(const mega_map *map, size_t begin, size_t bytes);
 /* Whether the system has all of these bytes in memory; also true where it does not show this process. */
 bool mega_map_is_cached(const mega_map *map, size_t begin, size_t bytes);
 
-/* Whole file into a new block with a NUL behind it; *out owned by the caller (mega_free). */
+/* Whole file into a new block with a NUL after it; *out owned by the caller (mega_free). */
 mega_status mega_file_read(char **out, size_t *out_size, const char *path);
 /* MEGA_OK when the path is not there, or is and may be read (a folder: listed and searched). Else the rights, or what
  * the file system says, keep this user from knowing or reading it: "not there" would be the wrong answer. */

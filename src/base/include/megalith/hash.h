@@ -7,7 +7,7 @@
 
 /* CRC-32C (Castagnoli); start with crc 0, feed pieces in order. Uses the SSE4.2 instruction where there is one. */
 uint32_t mega_crc32c(uint32_t crc, const void *bytes, size_t n);
-/* The sum of two pieces, one behind the other, from the sums of both, so that threads can sum pieces side by side. */
+/* The sum of two pieces, one after the other, from the sums of both, so that threads can sum pieces side by side. */
 uint32_t mega_crc32c_join(uint32_t first, uint32_t second, uint64_t second_bytes);
 /* Sums are linear, so processes can each sum a part of a message, in any pieces, without seeing the rest: the sum of
  * the whole is mega_crc32c_zeros of its length, exclusive-or all parts, each shifted by the bytes that follow it. */

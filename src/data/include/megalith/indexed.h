@@ -52,7 +52,7 @@ mega_status mega_indexed_writer_add(mega_indexed_writer *w, const int32_t *token
 /* One document of `count` sequences whose tokens lie one after the other. */
 mega_status mega_indexed_writer_add_document(mega_indexed_writer *w, const int32_t *tokens, const int32_t *sizes,
                                              int64_t count);
-/* All of another pair behind what is here; the number types must be equal. */
+/* All of another pair after what is here; the number types must be equal. */
 mega_status mega_indexed_writer_merge(mega_indexed_writer *w, const mega_indexed *other);
 int64_t mega_indexed_writer_tokens(const mega_indexed_writer *w);
 int64_t mega_indexed_writer_documents(const mega_indexed_writer *w);

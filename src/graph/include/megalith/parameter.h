@@ -78,7 +78,7 @@ int64_t mega_params_local_count(const mega_params *p);   /* on this rank, paddin
 
 /* ZeRO: what ranks of dp share out instead of each holding all of it: 1 masters and moments, 2 gradients too, 3 weights
  * too; 0 nothing (and with one rank of dp). Every bucket is cut into dp equal slices; a rank's shard is its slices, one
- * behind the other. Before mega_params_place. */
+ * after the other. Before mega_params_place. */
 void mega_params_shard(mega_params *p, int zero_stage);
 int mega_params_zero_stage(const mega_params *p);
 /* Before place: with ZeRO 3, weights of buckets of at most so many elements are whole on every rank, gathered once an

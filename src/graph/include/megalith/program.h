@@ -67,7 +67,7 @@ bool mega_program_begins_gradient(const mega_program *p, int param);
  * step's last one (mega_step_block.last_micro_batch). */
 bool mega_program_reduces(const mega_program *p, int bucket);
 mega_status mega_program_wait_reductions(mega_program *p); /* all of them are through */
-/* While a program is watched, its runs look at the output of every instruction and go on behind what is not finite; the
+/* While a program is watched, its runs look at the output of every instruction and go on after what is not finite; the
  * first such instruction is kept in *found (borrowed), until the caller sets it to -1 again. NULL: watched no more. */
 typedef struct mega_nonfinite {
     int instruction;        /* -1: none yet */

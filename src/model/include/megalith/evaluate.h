@@ -8,7 +8,7 @@
 typedef struct mega_evaluate_options {
     int64_t batch;       /* windows side by side */
     int64_t seq;         /* inputs of a window, S */
-    int64_t stride;      /* a window begins `stride` tokens behind the last one; 1 … seq. seq: no overlap */
+    int64_t stride;      /* a window begins `stride` tokens after the last one; 1 … seq. seq: no overlap */
     int32_t pad;         /* id that fills up the last window; not counted */
     size_t memory_limit; /* bytes that this process may hold (--memory-limit); 0: not given */
     mega_program_backend backend;

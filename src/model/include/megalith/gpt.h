@@ -30,7 +30,7 @@ typedef struct mega_gpt {
 } mega_gpt;
 
 /* What of the model one stage of a pipeline runs as one program: layers first … first + count - 1, and at the ends the
- * embeddings, or the last norm and the head. Chunk k of a stage stands behind chunk k - 1 of every stage. */
+ * embeddings, or the last norm and the head. Chunk k of a stage stands after chunk k - 1 of every stage. */
 typedef struct mega_gpt_part {
     int64_t first, count;
     bool embeds, heads;

@@ -25,7 +25,7 @@ typedef struct mega_documents_options {
     const char *const *inputs; /* files, glob patterns, folders, "-" */
     int num_inputs;
     mega_document_format format;
-    bool split_on_blank_lines; /* text: a document ends with the blank lines behind it; else one document a file */
+    bool split_on_blank_lines; /* text: a document ends with the blank lines after it; else one document a file */
     size_t chunk_bytes;        /* a chunk is closed once it holds this much; 0: 256 KiB */
     const volatile sig_atomic_t *stop; /* not NULL: reading ends with MEGA_ERR_INTERRUPTED once it is not 0 */
     /* Text, one document a file: records of about chunk_bytes that continue each other. The next one begins with the
