@@ -21,6 +21,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* What changes between two runs of one program. Kernels read it; nothing of it is baked into an instruction. */
 typedef struct mega_step_block {
     uint32_t seed; /* of dropout */
@@ -336,5 +340,9 @@ MEGA_KERNEL_LIST(MEGA_KERNEL_DECLARE)
 /* "own panels, avx2", "own pairs, amx", or "oneDNN 2.6.3, …": what mega_cpu_gemm runs on for bf16 (F32 always takes the
  * panels). Returns out. MEGA_GEMM=onednn in the environment sends every product to oneDNN, for comparison. */
 const char *mega_gemm_description(char *out, int size);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

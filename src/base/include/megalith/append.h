@@ -9,6 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct mega_append mega_append;
 
 mega_status mega_append_create(mega_append **out, const char *path); /* opens nothing yet */
@@ -33,5 +37,9 @@ mega_status mega_append_close(mega_append *a);      /* frees also when it fails;
  * as a whole. MEGA_ERR_BUSY if others append or rewrite for longer than a moment. */
 mega_status mega_append_exclude(int *out_held, const char *path);
 void mega_append_admit(int held);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

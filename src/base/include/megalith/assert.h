@@ -3,8 +3,13 @@
 #ifndef MEGALITH_ASSERT_H
 #define MEGALITH_ASSERT_H
 
-_Noreturn void mega_assert_failed(const char *expression, const char *file, int line, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* An attribute and not _Noreturn, which is not C++. */
+void mega_assert_failed(const char *expression, const char *file, int line, const char *fmt, ...)
+    __attribute__((noreturn, format(printf, 4, 5)));
 
 #ifdef MEGA_ASSERTS
 #define MEGA_ASSERT(condition, ...)                                                        \
@@ -18,5 +23,9 @@ _Noreturn void mega_assert_failed(const char *expression, const char *file, int 
 /* Level of the costly checks, from the environment variable MEGA_CHECK: 0 none, 1 local (NaN per op, arena canaries,
  * verified programs), 2 also between ranks. */
 int mega_check_level(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

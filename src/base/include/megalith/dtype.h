@@ -6,6 +6,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum mega_dtype {
     MEGA_F32 = 0,
     MEGA_BF16,
@@ -40,5 +44,9 @@ static inline uint16_t mega_f32_to_bf16(float f)
 }
 float mega_f16_to_f32(uint16_t h);
 uint16_t mega_f32_to_f16(float f);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

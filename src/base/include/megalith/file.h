@@ -8,6 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A file mapped read-only. Zero-initialised is valid and empty. An empty file maps to data NULL, size 0. */
 typedef struct mega_map {
     const uint8_t *data;
@@ -124,5 +128,9 @@ char *mega_path_join(const char *folder, const char *name);
 char *mega_path_follow(const char *path);
 const char *mega_path_base(const char *path); /* after the last '/' ; borrowed */
 char *mega_path_folder(const char *path);     /* "." when there is none; new block */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -5,6 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* CRC-32C (Castagnoli); start with crc 0, feed pieces in order. Uses the SSE4.2 instruction where there is one. */
 uint32_t mega_crc32c(uint32_t crc, const void *bytes, size_t n);
 /* The sum of two pieces, one after the other, from the sums of both, so that threads can sum pieces side by side. */
@@ -22,5 +26,9 @@ uint64_t mega_hash64(uint64_t hash, const void *bytes, size_t n);
 void mega_md5_hex(const void *bytes, size_t n, char out[33]);
 /* SHA-256 (FIPS 180-4). out: 64 hex digits and NUL. */
 void mega_sha256_hex(const void *bytes, size_t n, char out[65]);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

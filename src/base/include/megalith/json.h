@@ -6,6 +6,10 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct json_t;
 struct json_error_t;
 
@@ -17,5 +21,9 @@ mega_status mega_json_status(const struct json_error_t *error);
 /* json_dumps, likewise: NULL where memory was refused (or the tree is no text), and never a text that lacks something.
  * Released by free. */
 char *mega_json_dump(const struct json_t *tree, size_t flags);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -21,6 +21,10 @@
 #include "megalith/status.h"
 #include <stdbool.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define MEGA_LOCK_RENEW_S 30
 #define MEGA_LOCK_STALE_S 300
 
@@ -60,5 +64,9 @@ void mega_lock_release(mega_lock *lock);
 void mega_lock_give_back(mega_lock *lock);
 /* Whether acquire would be refused now. Takes nothing: for a run that only looks at what it would do. */
 mega_status mega_lock_probe(const mega_lock_request *request);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -2,6 +2,10 @@
 #ifndef MEGALITH_LOG_H
 #define MEGALITH_LOG_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum mega_log_level {
     MEGA_LOG_ERROR,
     MEGA_LOG_WARN,
@@ -18,5 +22,9 @@ void mega_log(mega_log_level level, const char *fmt, ...) __attribute__((format(
 #define mega_info(...)  mega_log(MEGA_LOG_INFO, __VA_ARGS__)
 #define mega_warn(...)  mega_log(MEGA_LOG_WARN, __VA_ARGS__)
 #define mega_debug(...) mega_log(MEGA_LOG_DEBUG, __VA_ARGS__)
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

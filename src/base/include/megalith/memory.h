@@ -8,6 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* NULL when memory is short (or the test asked for a failure); never for size 0. Aligned to 16 bytes. */
 void *mega_malloc(size_t bytes);
 void *mega_calloc(size_t count, size_t bytes);
@@ -86,5 +90,9 @@ typedef struct mega_memory_limits {
 void mega_memory_get_limits(mega_memory_limits *out);
 /* The one that a run meets first, and its name. */
 uint64_t mega_memory_least(const mega_memory_limits *limits, const char **limit_name);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -6,6 +6,10 @@
 #include "megalith/status.h"
 #include <stdbool.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum mega_output {
     MEGA_OUTPUT_PLOT,     /* SVG of megalith plot */
     MEGA_OUTPUT_SCHEDULE, /* SVG of --schedule-svg */
@@ -26,5 +30,9 @@ typedef enum mega_output {
 bool mega_output_is_free(const char *path, mega_output kind);
 /* "a plot of megalith", for messages. */
 const char *mega_output_name(mega_output kind);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

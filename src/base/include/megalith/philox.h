@@ -7,6 +7,10 @@
 #include <math.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct mega_philox {
     uint32_t v[4];
 } mega_philox;
@@ -16,8 +20,9 @@ static inline mega_philox mega_philox4x32(mega_philox c, uint32_t key0, uint32_t
     for (int round = 0; round < 10; round++) {
         const uint64_t a = (uint64_t)0xD2511F53u * c.v[0];
         const uint64_t b = (uint64_t)0xCD9E8D57u * c.v[2];
-        c = (mega_philox){
+        const mega_philox next = {
             {(uint32_t)(b >> 32) ^ c.v[1] ^ key0, (uint32_t)b, (uint32_t)(a >> 32) ^ c.v[3] ^ key1, (uint32_t)a}};
+        c = next;
         key0 += 0x9E3779B9u;
         key1 += 0xBB67AE85u;
     }
@@ -30,7 +35,8 @@ static inline mega_philox mega_philox4x32(mega_philox c, uint32_t key0, uint32_t
 static inline mega_philox mega_philox_dropout(uint32_t seed, uint32_t site, uint32_t step, uint32_t sample,
                                               uint64_t block)
 {
-    return mega_philox4x32((mega_philox){{(uint32_t)block, (uint32_t)(block >> 32), sample, step}}, seed, site);
+    const mega_philox counter = {{(uint32_t)block, (uint32_t)(block >> 32), sample, step}};
+    return mega_philox4x32(counter, seed, site);
 }
 /* Keys 8*(key/8) … 8*(key/8)+7 of one row of probabilities: head * queries of a sequence + query. */
 static inline uint64_t mega_dropout_block_of_keys(uint32_t row, uint64_t key)
@@ -59,8 +65,8 @@ static inline double mega_dropout_scale(double p)
 static inline double mega_philox_normal(uint32_t seed, uint32_t name_hash, uint64_t index)
 {
     const uint64_t block = index >> 1;
-    const mega_philox r =
-        mega_philox4x32((mega_philox){{(uint32_t)block, (uint32_t)(block >> 32), 0x494e4954u, 0}}, seed, name_hash);
+    const mega_philox counter = {{(uint32_t)block, (uint32_t)(block >> 32), 0x494e4954u, 0}};
+    const mega_philox r = mega_philox4x32(counter, seed, name_hash);
     const double u = ((double)r.v[0] + 0.5) * (1.0 / 4294967296.0);
     const double w = (double)r.v[1] * (6.283185307179586476925 / 4294967296.0);
     const double radius = sqrt(-2.0 * log(u));
@@ -73,5 +79,9 @@ static inline uint32_t mega_name_hash(const char *name)
     for (; *name != '\0'; name++) h = (h ^ (uint8_t)*name) * 16777619u;
     return h;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

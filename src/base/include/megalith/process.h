@@ -5,6 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define MEGA_HOST_BYTES  65
 #define MEGA_TOKEN_BYTES 17
 
@@ -41,5 +45,9 @@ typedef struct mega_process_stat {
 } mega_process_stat;
 /* False: there is no such file, or it holds something else. */
 bool mega_process_stat_read(mega_process_stat *out, const char *path);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

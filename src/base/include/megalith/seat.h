@@ -7,8 +7,18 @@
 #define MEGALITH_SEAT_H
 
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdbool.h>
+#ifdef __cplusplus /* before C++23 there is no stdatomic.h; the types have one layout in both languages */
+#include <atomic>
+using std::atomic_bool;
+using std::atomic_int;
+#else
+#include <stdatomic.h>
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Where a thread runs, for those who wait for it. All zero at first; may lie in memory that processes share, where they
  * see each other's processes. */
@@ -43,5 +53,9 @@ void mega_seat_return(mega_seat *held);
  * its next work. */
 bool mega_seat_swap(mega_seat *held, mega_seat *own);
 bool mega_seat_is_confined(const mega_seat *s);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

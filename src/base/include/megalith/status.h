@@ -8,6 +8,10 @@
 
 #include <stdarg.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum mega_status {
     MEGA_OK = 0,
     MEGA_ERR_USAGE,       /* an option or argument is wrong */
@@ -59,5 +63,9 @@ static inline mega_status mega_error_code(mega_status recorded, mega_status code
         if (mega_try_status_ != MEGA_OK) return mega_try_status_; \
     } while (0)
 #define MEGA_CONTEXT(...) mega_error_prepend(__VA_ARGS__)
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -8,6 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct mega_team mega_team;
 
 /* The caller is thread 0; size-1 threads are started and wait. size >= 1. */
@@ -77,5 +81,9 @@ enum { MEGA_BUILD_ID_TEXT = 2 * 32 + 1 };
 void mega_build_id(char out[MEGA_BUILD_ID_TEXT]);
 
 double mega_time_now(void); /* seconds, monotonic */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

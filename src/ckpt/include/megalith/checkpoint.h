@@ -16,6 +16,10 @@
 #include "megalith/tokenizer.h"
 #include <stdbool.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A logical tensor that follows a parameter's record: the weights themselves, or an optimizer moment. One rank holds
  * the whole of it; of several, each a range of its slice, which may be empty. */
 typedef struct mega_state_tensor {
@@ -110,5 +114,9 @@ int64_t mega_checkpoint_latest(const char *save);
 /* The iteration that --load SAVE takes: the tracker's, whole or not, or without a tracker the newest. -1: none, or
  * "release". */
 int64_t mega_checkpoint_tracked(const char *save);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -12,6 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* In the order in which the writer lays tensors out. */
 typedef enum mega_st_dtype {
     MEGA_ST_U64,
@@ -90,5 +94,9 @@ mega_status mega_st_writer_write(mega_st_writer *w, const void *bytes, size_t n)
 /* crc and size of the whole file, where not NULL. Frees w also when it fails. */
 mega_status mega_st_writer_close(mega_st_writer *w, bool sync, uint32_t *crc, int64_t *size);
 void mega_st_writer_abandon(mega_st_writer *w);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

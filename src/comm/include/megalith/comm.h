@@ -14,6 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct mega_comm mega_comm;   /* a group of ranks */
 typedef struct mega_world mega_world; /* all ranks, and the transport between them */
 
@@ -155,5 +159,9 @@ void mega_layout_destroy(mega_layout *layout);
 /* What its collectives take, planned or real: scratch_bytes for each axis with several ranks, a little for the world.
  */
 size_t mega_layout_bytes(const mega_layout *layout);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

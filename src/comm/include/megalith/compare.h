@@ -6,6 +6,10 @@
 #include "megalith/comm.h"
 #include <stdbool.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { MEGA_COMPARED_TEXT = 512 }; /* bytes of a description, in messages */
 enum { MEGA_COMPARED_MOST = 8 };   /* items named of a list whose items are independent */
 
@@ -23,5 +27,9 @@ typedef struct mega_compared {
 /* Collective over comm. If the lists differ, every rank returns MEGA_ERR_COMM with the first item that differs (of
  * independent items the first MEGA_COMPARED_MOST), as each rank describes it. */
 mega_status mega_comm_compare(mega_comm *comm, const mega_compared *mine);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -6,6 +6,10 @@
 
 #include "megalith/comm.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct mega_record mega_record;
 
 mega_record *mega_world_record(mega_world *world);
@@ -30,5 +34,9 @@ void mega_world_narrowed(mega_world *world);
 /* Process ids of the ranks of this host, mega_world_local_size of them; false: they do not see each other, as in
  * containers apart. */
 bool mega_world_host_processes(const mega_world *world, int *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

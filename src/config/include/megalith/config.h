@@ -20,6 +20,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Strings given to one option, in order. Borrowed from the configuration's arena. */
 typedef struct mega_list {
     const char **item;
@@ -363,5 +367,9 @@ const char *mega_config_command_of_script(const char *typed);
 void mega_config_put_near(mega_buffer *out, const char *folder);
 
 const char *mega_config_nearest(const char *typed, const char *const *names, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

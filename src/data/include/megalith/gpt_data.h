@@ -9,6 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { MEGA_SPLIT_TRAIN = 0, MEGA_SPLIT_VALID, MEGA_SPLIT_TEST, MEGA_SPLIT_COUNT };
 
 typedef struct mega_gpt_data mega_gpt_data; /* one split of one prefix, or a blend of several; read by any threads */
@@ -108,5 +112,9 @@ void mega_sampler_destroy(mega_sampler *s);
 /* consumed: number of samples before this one since the run began. Keeps the permutation of one epoch, so one thread at
  * a time. */
 mega_status mega_sampler_index(mega_sampler *s, int64_t consumed, int64_t *out_index);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

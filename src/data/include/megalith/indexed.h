@@ -11,6 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct mega_indexed mega_indexed; /* both files mapped read-only; any number of threads may read */
 
 /* Reads and checks the whole .idx once; .bin is mapped and not read. Where a process died while it replaced the pair,
@@ -62,5 +66,9 @@ void mega_indexed_writer_abandon(mega_indexed_writer *w);
 
 /* What Megatron's preprocessor stores for a vocabulary of this size: MEGA_U16 below 65500, else MEGA_I32. */
 mega_dtype mega_indexed_dtype_for(int64_t vocab_size);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

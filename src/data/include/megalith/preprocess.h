@@ -10,6 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { MEGA_PREPROCESS_KEYS_MAX = 64 };
 
 typedef struct mega_preprocess_job {
@@ -44,5 +48,9 @@ mega_status mega_preprocess_char_vocabulary(const mega_preprocess_job *job, cons
 
 /* PREFIX_KEY_document, in a new block; NULL when memory is short. */
 char *mega_preprocess_output(const mega_preprocess_job *job, int key);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

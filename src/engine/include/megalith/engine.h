@@ -23,6 +23,10 @@
 #include "megalith/program.h"
 #include "megalith/schedule.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct mega_engine mega_engine;
 
 /* What is trained: a function that declares parameters and one that writes the graph of a micro-batch. The graph has
@@ -195,5 +199,9 @@ mega_status mega_engine_check_tensors(const mega_engine *e, mega_checkpoint *c);
  * Collective. */
 mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,
                              mega_engine_loaded *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -6,6 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct mega_schedule_step {
     bool forward;
     int32_t micro_batch;
@@ -40,5 +44,9 @@ int mega_schedule_slots_of(const mega_pipeline *p, int stage, int chunk);
 /* Forwards alone (evaluation), every one in slot 0. out: micro_batches * chunks entries. Of several chunks a stage,
  * `stages` micro-batches go through one chunk before the next. */
 void mega_schedule_forward(int stages, int chunks, int64_t micro_batches, mega_schedule_step *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

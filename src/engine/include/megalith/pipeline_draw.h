@@ -7,6 +7,10 @@
 #include "megalith/pipeline.h"
 #include "megalith/status.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* One step of one stage. Times are in forwards of one chunk. */
 typedef struct mega_pipeline_event {
     mega_schedule_step step;
@@ -22,5 +26,9 @@ mega_status mega_pipeline_simulate(const mega_pipeline *p, mega_pipeline_event *
 mega_status mega_pipeline_draw_text(const mega_pipeline *p, int columns, mega_buffer *out);
 /* The same as an SVG file; colours tell forwards and backwards apart, and shades the chunks. */
 mega_status mega_pipeline_draw_svg(const mega_pipeline *p, mega_buffer *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -10,6 +10,10 @@
 #include <signal.h>
 #include <stdbool.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Where a run's lines go, and what may stop it. The library itself writes to no stream. */
 typedef struct mega_train_io {
     void (*line)(void *user, const char *line); /* without its newline */
@@ -38,5 +42,9 @@ mega_status mega_train(mega_config *cfg, mega_team *team, const mega_train_io *i
  * step, with the same message; without, what is not given is not missing, and a run that does not fit is shown.
  * Collective: the world, of which rank 0 gets the text; NULL: one rank. */
 mega_status mega_train_plan(mega_config *cfg, mega_team *team, mega_world *world, mega_buffer *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

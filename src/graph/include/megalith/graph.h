@@ -9,6 +9,10 @@
 #include "megalith/parameter.h"
 #include "megalith/status.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct mega_graph mega_graph;
 typedef struct mega_tensor {
     int32_t id; /* 0: none */
@@ -114,5 +118,9 @@ typedef struct mega_place_options {
     int64_t reuse_elements;    /* a bucket stays for its next use where up to so many others are used between */
     int64_t live_elements;     /* no bucket is prefetched, or stays, where more than so many would be there */
 } mega_place_options;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

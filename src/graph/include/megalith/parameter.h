@@ -14,6 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum mega_axis_name {
     MEGA_AXIS_NONE = 0,
     MEGA_AXIS_TP,
@@ -132,5 +136,9 @@ mega_status mega_params_gather(mega_params *p);
 /* Collective over dp: the sum of a bucket's gradients; with ZeRO of this rank's slice, what else the bucket holds is
  * spent. Gradients that lie in a buffer of slices are reduced by the program. */
 mega_status mega_params_reduce_gradients(mega_params *p, int bucket);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

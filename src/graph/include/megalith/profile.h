@@ -8,6 +8,10 @@
 #include "megalith/program.h"
 #include "megalith/threads.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct mega_profile mega_profile;
 
 /* Room for `capacity` events. */
@@ -51,5 +55,9 @@ void mega_profile_trace_events(const mega_profile *p, const mega_profile_rank *r
 void mega_profile_trace_tail(mega_buffer *out);
 /* All of it, of one rank. */
 void mega_profile_trace(const mega_profile *p, int threads, mega_buffer *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

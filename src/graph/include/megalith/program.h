@@ -5,6 +5,10 @@
 #include "megalith/graph.h"
 #include "megalith/kernels.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct mega_program mega_program;
 typedef enum mega_program_backend { MEGA_PROGRAM_CPU = 0, MEGA_PROGRAM_PLAIN } mega_program_backend;
 
@@ -120,5 +124,9 @@ uint64_t mega_program_collectives_hash(const mega_program *p, const mega_comm *c
  * differs, by rank. */
 mega_status mega_program_compare_collectives(const mega_program *p, mega_comm *comm);
 int mega_program_num_instructions(const mega_program *p, bool backward);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -5,6 +5,10 @@
 #include "megalith/gpt.h"
 #include "megalith/program.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct mega_evaluate_options {
     int64_t batch;       /* windows side by side */
     int64_t seq;         /* inputs of a window, S */
@@ -29,5 +33,9 @@ int64_t mega_evaluate_windows(int64_t tokens, int64_t stride);
  * sum. */
 mega_status mega_gpt_evaluate(mega_evaluation *out, const mega_gpt *m, mega_params *params, const mega_layout *layout,
                               const int32_t *tokens, int64_t count, const mega_evaluate_options *options);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -9,6 +9,10 @@
 #include "megalith/parameter.h"
 #include "megalith/program.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* How the next token is drawn (Megatron's rules): logits / temperature; top_k > 0 drops what is below the k-th largest
  * logit (ties stay); top_p > 0 then drops the tail beyond cumulative probability p (the token that crosses it stays).
  */
@@ -68,5 +72,9 @@ typedef bool mega_token_sink(void *user, int row, int32_t token);
  * tokens made before stay. */
 mega_status mega_generator_run(mega_generator *g, mega_generation *sequences, int count, const mega_sampling *sampling,
                                int32_t eod, mega_token_sink *sink, void *user);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

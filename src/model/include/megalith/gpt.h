@@ -7,6 +7,10 @@
 #include "megalith/graph.h"
 #include "megalith/parameter.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum mega_gpt_recompute {
     MEGA_GPT_RECOMPUTE_NONE,
     MEGA_GPT_RECOMPUTE_SELECTIVE, /* core attention */
@@ -65,5 +69,9 @@ mega_status mega_gpt_describe_generate(mega_graph *g, const mega_gpt *m, int64_t
  */
 double mega_gpt_flops_per_token(const mega_gpt *m, int64_t seq);
 double mega_gpt_flops_per_token_palm(const mega_gpt *m, int64_t seq);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

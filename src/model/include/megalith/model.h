@@ -8,6 +8,10 @@
 #include "megalith/parameter.h"
 #include "megalith/tokenizer.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct mega_model {
     mega_gpt gpt; /* dropout 0 */
     mega_layout *layout;
@@ -35,5 +39,9 @@ void mega_model_fini(mega_model *m);
 /* Shape of a GPT from what a folder says of itself, and the other way round. */
 void mega_gpt_from_shape(mega_gpt *out, const mega_model_shape *shape, int64_t vocab_multiple);
 void mega_gpt_to_shape(mega_model_shape *out, const mega_gpt *m, int64_t eos);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

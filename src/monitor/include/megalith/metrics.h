@@ -9,6 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* One member of a row. Floats carry the digits that give the same bits back; what is not finite is null. */
 typedef enum mega_metric_kind {
     MEGA_METRIC_INT,
@@ -58,5 +62,9 @@ mega_status mega_metrics_runs(const char *path, mega_buffer *out, int64_t *count
 /* Exponential running mean, unbiased at the start: each point is weighted `factor` times as much as its successor. */
 void mega_curve_smooth(mega_curve *c, double factor);
 void mega_curve_fini(mega_curve *c);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* What is missing in the file. */
 typedef struct mega_missing {
     int64_t pieces;      /* 0: nothing */
@@ -27,5 +31,9 @@ const char *mega_outbox_path(const mega_outbox *o);
 /* What is lost, and what would be lost if the box were closed now. */
 mega_missing mega_outbox_missing(const mega_outbox *o);
 mega_status mega_outbox_close(mega_outbox *o); /* writes nothing; frees also when it fails; NULL is fine */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,6 +7,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Points are joined in the order given; one whose y is not finite is a gap. */
 typedef struct mega_series {
     const char *label;
@@ -34,5 +38,9 @@ typedef struct mega_plot {
 /* Both append to out. Without a single point to draw they are an error. */
 mega_status mega_plot_text(const mega_plot *p, mega_buffer *out);
 mega_status mega_plot_svg(const mega_plot *p, mega_buffer *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

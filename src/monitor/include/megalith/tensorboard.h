@@ -6,6 +6,10 @@
 #include "megalith/status.h"
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct mega_tensorboard mega_tensorboard;
 
 /* Creates the folder where need be and a new file events.out.tfevents.SECONDS.HOST.PID.N in it. Times are seconds since
@@ -24,5 +28,9 @@ const char *mega_tensorboard_path(const mega_tensorboard *t);     /* of the file
 mega_missing mega_tensorboard_missing(const mega_tensorboard *t); /* pieces that are not in the file, so far */
 /* Flushes, and says what is not there in the end. Frees also when it fails; NULL is fine. */
 mega_status mega_tensorboard_close(mega_tensorboard *t, mega_missing *missing);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -12,6 +12,10 @@
 #include "megalith/status.h"
 #include "megalith/threads.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct mega_optimizer mega_optimizer;
 
 typedef struct mega_optimizer_options {
@@ -72,5 +76,9 @@ typedef struct mega_optimizer_groups {
     int64_t decayed_elements, not_decayed_elements; /* of this rank */
 } mega_optimizer_groups;
 void mega_optimizer_groups_get(const mega_optimizer *o, mega_optimizer_groups *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

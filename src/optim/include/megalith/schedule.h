@@ -8,6 +8,10 @@
 #include "megalith/status.h"
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Learning rate and weight decay after n samples. warmup and decay are real numbers because a warm-up given as a
  * fraction of the decay need not be a whole number of samples. */
 typedef struct mega_lr_schedule {
@@ -41,5 +45,9 @@ int64_t mega_batch_ramp_at(const mega_batch_ramp *r, int64_t consumed_samples);
 /* Iterations that a training of `train_samples` samples has left behind the first `consumed`: those of the ramp, then
  * whole batches of what is left. */
 int64_t mega_batch_ramp_iterations(const mega_batch_ramp *r, int64_t consumed, int64_t train_samples);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -10,6 +10,10 @@
 #include "megalith/graph.h"
 #include "megalith/parameter.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define MEGA_PATH_LENGTH 64
 
 /* Where a layer stands: the graph that is written, and the path in front of parameter names. */
@@ -106,5 +110,9 @@ mega_tensor mega_vocab_logits(const mega_place *at, const char *name, mega_tenso
 /* Logits against the tied table and cross-entropy over a vocabulary cut over tp; padding rows stay out. */
 mega_head_result mega_vocab_head_loss(const mega_place *at, const char *name, mega_tensor x, mega_tensor labels,
                                       mega_tensor loss_mask, int64_t vocab, bool with_gradient, bool per_token);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -6,8 +6,16 @@
 #include "megalith/memory.h"
 #include "megalith/status.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* WikiText: " @-@ " → "-", spaces before punctuation and inside brackets and quotes, "= = heading = =", " N " → " 1 ",
  * … Appends to out. */
 mega_status mega_detokenize_wikitext(const char *text, size_t bytes, mega_buffer *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

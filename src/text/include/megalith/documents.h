@@ -13,6 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum mega_document_format {
     MEGA_DOCUMENT_AUTO = 0,
     MEGA_DOCUMENT_JSON_LINES,
@@ -85,5 +89,9 @@ bool mega_document_views(const mega_document_chunk *chunk, int64_t record, const
 
 /* Bytes from the beginning that are valid UTF-8 (RFC 3629: no overlong forms, no surrogates). */
 size_t mega_utf8_valid_bytes(const char *text, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -6,10 +6,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Returns MEGA_ERR_FORMAT, saying what was found and how to convert it, if the text is UTF-16 or UTF-32: by its byte
  * order mark, or by zeros in every second place of its first bytes. `path` is for the message. */
 mega_status mega_encoding_check(const char *path, const char *text, size_t bytes);
 /* Warns when the first line ends in CR LF, which plain text keeps. Returns whether it did. */
 bool mega_encoding_note_line_ends(const char *path, const char *text, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -12,6 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct mega_tokenizer mega_tokenizer;
 
 /* As on the command line; NULL or 0 where not given.
@@ -79,5 +83,9 @@ mega_status mega_tokenizer_save_vocab(const mega_tokenizer *t, const char *path)
 /* How many bytes at the end of a text are the beginning of a UTF-8 sequence that is not complete yet (0..3). Text shown
  * as it is made holds these back. */
 size_t mega_utf8_incomplete(const char *bytes, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -5,6 +5,10 @@
 #include "megalith/documents.h"
 #include "megalith/tokenizer.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct mega_trainer mega_trainer;
 
 typedef struct mega_trainer_options {
@@ -38,5 +42,9 @@ typedef void mega_trainer_report(void *user, int64_t made, int64_t wanted);
 void mega_trainer_on_report(mega_trainer *t, mega_trainer_report *report, void *user);
 /* The tokenizer; fewer tokens than asked for when no pair is frequent enough. */
 mega_status mega_trainer_finish(mega_trainer *t, mega_tokenizer **out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
