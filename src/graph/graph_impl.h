@@ -71,6 +71,8 @@ typedef struct graph_tensor {
     X(COLUMN_SUM, column_sum)             \
     X(GELU, gelu)                         \
     X(GELU_GRAD, gelu_grad)               \
+    X(ACTIVATION, activation)             \
+    X(ACTIVATION_GRAD, activation_grad)   \
     X(ADD, add)                           \
     X(DROPOUT, dropout)                   \
     X(DROPOUT_GRAD, dropout_grad)         \
@@ -114,6 +116,7 @@ typedef struct op_attr {
     double eps, p;
     uint32_t site;
     bool tanh_form;
+    mega_activation_kind activation;
     bool wide;     /* linear: the result has the acc dtype */
     bool begins;   /* linear_grad_w: the first to write this gradient in a step; then it need not be zeroed */
     bool anew;     /* linear_grad_w: the first to write this gradient in every micro-batch */

@@ -467,6 +467,8 @@ static void check_attention_cached(mega_dtype type, int64_t rows, int64_t cols)
     }
 }
 
+#include "kernel_cases_body.c"
+
 typedef struct kernel_case {
     const char *name;
     void (*run)(mega_dtype type, int64_t rows, int64_t cols);
@@ -496,6 +498,8 @@ static const kernel_case cases[] = {
     {"adamw", check_adamw},
     {"sgd", check_sgd},
     {"norm", check_norm},
+    {"activation", check_activation},
+    {"activation_grad", check_activation_grad},
 };
 
 /* What the list of kernels.h holds. */

@@ -6,6 +6,7 @@
 #include "cpu/elementwise_body.c"
 #include "cpu/philox_body.c"
 
+#include "cpu/activation_body.c"
 #include "cpu/dropout_body.c"
 #include "cpu/embedding_body.c"
 #include "cpu/gelu_body.c"
@@ -34,5 +35,5 @@
         .attention_cached = attention_cached_items, .gemm_rows = gemm_rows_columns, .gemm_pack_b = gemm_pack_b,        \
         .gemm_block = gemm_block_run, .gemm_pack_a = gemm_pack_a, .gemm_columns = gemm_columns_run,                    \
         .gemm_rows_of_panel = GEMM_MR, .gemm_columns_of_panel = GEMM_NR, .widen = widen_range, .narrow = narrow_range, \
-        .spin_fma = spin_fma                                                                                           \
+        .activation = activation_range, .activation_grad = activation_grad_range, .spin_fma = spin_fma                 \
     }

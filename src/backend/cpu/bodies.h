@@ -38,6 +38,8 @@ typedef struct cpu_bodies {
     void (*embedding_grad)(const mega_embedding_grad_args *a, int64_t column_begin, int64_t column_end);
     void (*layer_norm)(const mega_layer_norm_args *a, int64_t begin, int64_t end);
     void (*gelu)(const mega_gelu_args *a, int64_t begin, int64_t end);
+    void (*activation)(const mega_activation_args *a, int64_t begin, int64_t end);
+    void (*activation_grad)(const mega_activation_grad_args *a, int64_t begin, int64_t end);
     void (*dropout_add)(const mega_dropout_add_args *a, int64_t begin, int64_t end);
     void (*xent_max)(const mega_xent_max_args *a, int64_t begin, int64_t end);
     void (*xent_sum)(const mega_xent_sum_args *a, int64_t begin, int64_t end);

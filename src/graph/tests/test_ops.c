@@ -214,6 +214,8 @@ static void attention_cached(sketch *k)
     mega_graph_output(k->g, mega_op_attention_cached(k->g, t, keys, values, &a), "y");
 }
 
+#include "op_cases_body.c"
+
 typedef struct op_case {
     const char *name;
     void (*describe)(sketch *k);
@@ -242,6 +244,11 @@ static const op_case cases[] = {
     {"take_rows", take_rows, false, false, true, false},
     {"logits", logits, false, false, true, false},
     {"attention_cached", attention_cached, false, false, false, false},
+    {"relu", relu, true, false, true, false},
+    {"relu_squared", relu_squared, true, false, true, false},
+    {"silu", silu, true, false, true, false},
+    {"tanh", tanh_of, true, false, true, false},
+    {"sigmoid", sigmoid, true, false, true, false},
 };
 #define NUM_CASES (sizeof cases / sizeof *cases)
 

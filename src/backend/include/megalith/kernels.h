@@ -15,6 +15,7 @@
 #define MEGALITH_KERNELS_H
 
 #include "megalith/dtype.h"
+#include "megalith/op_types.h"
 #include "megalith/status.h"
 #include "megalith/threads.h"
 #include <stdbool.h>
@@ -190,6 +191,24 @@ typedef struct mega_gelu_grad_args {
     bool tanh_form;
 } mega_gelu_grad_args;
 
+/* y = activation(x), any kind but the two of gelu, which have their own kernel. A NaN stays NaN. y may be x. */
+typedef struct mega_activation_args {
+    mega_kernel_head head;
+    void *y;
+    const void *x;
+    int64_t count;
+    mega_activation_kind kind;
+} mega_activation_args;
+
+/* dx = dy * activation'(x); the slope of relu at 0 is 0. dx may be dy or x. */
+typedef struct mega_activation_grad_args {
+    mega_kernel_head head;
+    void *dx;
+    const void *dy, *x;
+    int64_t count;
+    mega_activation_kind kind;
+} mega_activation_grad_args;
+
 /* y = residual + dropout(x + bias). Element seq_position[t]*C + c of sample sample_id[t] at `site`; kept values are
  * multiplied by 1/(1-p). y may be x or residual. With p = 0 sample_id and seq_position may be NULL. */
 typedef struct mega_dropout_add_args {
@@ -330,7 +349,7 @@ typedef struct mega_norm_args {
     X(attention_cached) X(gelu) X(gelu_grad) X(dropout_add) \
     X(dropout_grad) X(add) X(xent_max) X(xent_sum) \
     X(xent_grad) X(xent) X(masked_sum) X(convert) X(adamw) \
-    X(sgd) X(norm)
+    X(sgd) X(norm) X(activation) X(activation_grad)
 /* clang-format on */
 
 #define MEGA_KERNEL_DECLARE(name) extern const mega_kernel mega_plain_##name, mega_cpu_##name;

@@ -6,6 +6,7 @@
 
 #include "megalith/comm.h"
 #include "megalith/memory.h"
+#include "megalith/op_types.h"
 #include "megalith/parameter.h"
 #include "megalith/status.h"
 
@@ -62,6 +63,7 @@ mega_tensor mega_op_layer_norm(mega_graph *g, mega_tensor x, mega_tensor gain, m
 mega_tensor mega_op_linear(mega_graph *g, mega_tensor x, mega_tensor weight); /* x [T, K], weight [N, K] → [T, N] */
 mega_tensor mega_op_bias_add(mega_graph *g, mega_tensor x, mega_tensor bias);
 mega_tensor mega_op_gelu(mega_graph *g, mega_tensor x, bool tanh_form);
+mega_tensor mega_op_activation(mega_graph *g, mega_tensor x, mega_activation_kind kind); /* x [T, C] */
 mega_tensor mega_op_add(mega_graph *g, mega_tensor a, mega_tensor b);
 /* p = 0 returns x. */
 mega_tensor mega_op_dropout(mega_graph *g, mega_tensor x, double p, uint32_t site, mega_tensor sample_id,

@@ -1,0 +1,76 @@
+/* Activations by kind. The two forms of gelu are the op gelu (ops_elementwise.c), which takes in a bias. */
+#include "graph_impl.h"
+
+/* ---- activation: in x [T, C]; out activation(x) ---- */
+
+mega_tensor mega_op_activation(mega_graph *g, mega_tensor x, mega_activation_kind kind)
+{
+    if (kind == MEGA_ACT_GELU_TANH || kind == MEGA_ACT_GELU) return mega_op_gelu(g, x, kind == MEGA_ACT_GELU_TANH);
+    instruction op = {.kind = OP_ACTIVATION, .in = {x.id}, .attr = {.activation = kind}};
+    return mega_graph_emit(g, &op);
+}
+
+static mega_status activation_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    if (op->attr.activation <= MEGA_ACT_GELU || op->attr.activation > MEGA_ACT_SIGMOID)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "op activation in \"%s\": kind %d; expected one of mega_activation_kind, 0 to %d", op->scope,
+                         (int)op->attr.activation, (int)MEGA_ACT_SIGMOID);
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
+    out[0] = *mega_op_in(g, op, 0);
+    return MEGA_OK;
+}
+
+static void activation_gradient(mega_graph *g, const instruction *op)
+{
+    instruction d = {.kind = OP_ACTIVATION_GRAD, .in = {mega_graph_arrived(g, op, 0), op->in[0]}, .attr = op->attr};
+    mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
+}
+
+static void activation_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_activation_args *a = args;
+    a->y = b->address(b, op->out[0]);
+    a->x = b->address(b, op->in[0]);
+    a->count = mega_shape_count(mega_op_in(b->g, op, 0));
+    a->kind = op->attr.activation;
+}
+
+const op_row mega_op_row_activation = {.name = "activation",
+                                       .num_in = 1,
+                                       .num_out = 1,
+                                       .overlays = 1u << 0,
+                                       .shape = activation_shape,
+                                       .gradient = activation_gradient,
+                                       .bind = activation_bind,
+                                       .plain = &mega_plain_activation,
+                                       .cpu = &mega_cpu_activation};
+
+/* ---- activation_grad: in dy, x; out dx ---- */
+
+static mega_status activation_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_expect(g, op, 1, "x", *mega_op_in(g, op, 0)));
+    out[0] = *mega_op_in(g, op, 0);
+    return MEGA_OK;
+}
+
+static void activation_grad_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_activation_grad_args *a = args;
+    a->dx = b->address(b, op->out[0]);
+    a->dy = b->address(b, op->in[0]);
+    a->x = b->address(b, op->in[1]);
+    a->count = mega_shape_count(mega_op_in(b->g, op, 0));
+    a->kind = op->attr.activation;
+}
+
+const op_row mega_op_row_activation_grad = {.name = "activation_grad",
+                                            .num_in = 2,
+                                            .num_out = 1,
+                                            .overlays = 1u << 0 | 1u << 1,
+                                            .shape = activation_grad_shape,
+                                            .bind = activation_grad_bind,
+                                            .plain = &mega_plain_activation_grad,
+                                            .cpu = &mega_cpu_activation_grad};
