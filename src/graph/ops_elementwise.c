@@ -1,4 +1,4 @@
-/* Ops that work element by element: gelu, add, dropout, and their gradients. */
+/* Ops that work element by element: gelu, add, mul, scale, dropout, and their gradients. */
 #include "graph_impl.h"
 
 /* ---- gelu: in x [T, F], bias [F] or none; out gelu(x + bias) ---- */
@@ -123,6 +123,84 @@ const op_row mega_op_row_add = {.name = "add",
                                 .bind = add_bind,
                                 .plain = &mega_plain_add,
                                 .cpu = &mega_cpu_add};
+
+/* ---- mul: in a, b; out a * b ---- */
+
+mega_tensor mega_op_mul(mega_graph *g, mega_tensor a, mega_tensor b)
+{
+    instruction op = {.kind = OP_MUL, .in = {a.id, b.id}};
+    return mega_graph_emit(g, &op);
+}
+
+static void mul_gradient(mega_graph *g, const instruction *op)
+{
+    const mega_tensor dy = {mega_graph_arrived(g, op, 0)};
+    for (int k = 0; k < 2; k++)
+        if (g->tensor[op->in[k]].needs_gradient)
+            mega_graph_gradient_add(g, op->in[k], mega_op_mul(g, dy, (mega_tensor){op->in[1 - k]}).id);
+}
+
+static void mul_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_mul_args *a = args;
+    a->y = b->address(b, op->out[0]);
+    a->a = b->address(b, op->in[0]);
+    a->b = b->address(b, op->in[1]);
+    a->count = mega_shape_count(mega_op_in(b->g, op, 0));
+}
+
+const op_row mega_op_row_mul = {.name = "mul",
+                                .num_in = 2,
+                                .num_out = 1,
+                                .overlays = 1u << 0 | 1u << 1,
+                                .shape = add_shape,
+                                .gradient = mul_gradient,
+                                .bind = mul_bind,
+                                .plain = &mega_plain_mul,
+                                .cpu = &mega_cpu_mul};
+
+/* ---- scale: in x; out x * factor ---- */
+
+mega_tensor mega_op_scale(mega_graph *g, mega_tensor x, double factor)
+{
+    instruction op = {.kind = OP_SCALE, .in = {x.id}, .attr = {.factor = factor}};
+    return mega_graph_emit(g, &op);
+}
+
+static mega_status scale_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, mega_op_in(g, op, 0)->num_dims));
+    out[0] = *mega_op_in(g, op, 0);
+    return MEGA_OK;
+}
+
+static void scale_gradient(mega_graph *g, const instruction *op)
+{
+    if (!g->tensor[op->in[0]].needs_gradient) return;
+    const mega_tensor dy = {mega_graph_arrived(g, op, 0)};
+    mega_graph_gradient_add(g, op->in[0], mega_op_scale(g, dy, op->attr.factor).id);
+}
+
+/* The kernel that converts, from a type to the same. */
+static void scale_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_convert_args *a = args;
+    a->dst = b->address(b, op->out[0]);
+    a->src = b->address(b, op->in[0]);
+    a->count = mega_shape_count(mega_op_in(b->g, op, 0));
+    a->dst_dtype = a->src_dtype = b->g->dtype;
+    a->scale = op->attr.factor;
+}
+
+const op_row mega_op_row_scale = {.name = "scale",
+                                  .num_in = 1,
+                                  .num_out = 1,
+                                  .overlays = 1u << 0,
+                                  .shape = scale_shape,
+                                  .gradient = scale_gradient,
+                                  .bind = scale_bind,
+                                  .plain = &mega_plain_convert,
+                                  .cpu = &mega_cpu_convert};
 
 /* ---- dropout: in x [T, C], sample_id [T], seq_position [T], bias [C] or none, residual [T, C] or none;
  *      out residual + dropout(x + bias) ---- */

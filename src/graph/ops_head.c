@@ -3,34 +3,6 @@
  * table are made on the way, in the forward program, scaled by the factor in the step block. */
 #include "graph_impl.h"
 
-/* ---- masked_sum: in mask [n] f32, x [n] acc or none; out [1] acc ---- */
-
-static mega_status masked_sum_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
-{
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "mask", MEGA_F32, 1));
-    MEGA_TRY(mega_op_expect(g, op, 1, "x", mega_shape_1d(g->acc, mega_op_in_dim(g, op, 0, 0))));
-    out[0] = mega_shape_1d(g->acc, 1);
-    return MEGA_OK;
-}
-
-static void masked_sum_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_masked_sum_args *a = args;
-    a->out = b->address(b, op->out[0]);
-    a->mask = b->address(b, op->in[0]);
-    a->x = b->address(b, op->in[1]);
-    a->count = mega_op_in_dim(b->g, op, 0, 0);
-}
-
-const op_row mega_op_row_masked_sum = {.name = "masked_sum",
-                                       .num_in = 2,
-                                       .num_out = 1,
-                                       .optional_in = 1u << 1,
-                                       .shape = masked_sum_shape,
-                                       .bind = masked_sum_bind,
-                                       .plain = &mega_plain_masked_sum,
-                                       .cpu = &mega_cpu_masked_sum};
-
 /* ---- xent_max: in logits [R, V] acc; out [R] acc ---- */
 
 static mega_status expect_logits(const mega_graph *g, const instruction *op)

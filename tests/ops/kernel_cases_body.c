@@ -25,3 +25,74 @@ static void check_activation_grad(mega_dtype type, int64_t rows, int64_t cols)
         check_run(&k, &mega_plain_activation_grad, &mega_cpu_activation_grad, &a, &a.head);
     }
 }
+
+static void check_mul(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("mul", type, "%lld", (long long)(rows * cols));
+    mega_mul_args a = {.count = rows * cols};
+    a.a = check_input(&k, type, rows * cols);
+    a.y = check_output_add(&k, "y", type, rows * cols);
+    a.b = rows % 3 == 2 ? a.y : check_input(&k, type, rows * cols); /* in place */
+    check_run(&k, &mega_plain_mul, &mega_cpu_mul, &a, &a.head);
+}
+
+static void check_mean_rows(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("mean_rows", type, "%lld x %lld", (long long)rows, (long long)cols);
+    mega_mean_rows_args a = {.rows = rows, .group = 7, .cols = cols};
+    a.x = check_input(&k, type, rows * 7 * cols);
+    a.y = check_output_add(&k, "y", type, rows * cols);
+    check_run(&k, &mega_plain_mean_rows, &mega_cpu_mean_rows, &a, &a.head);
+}
+
+static void check_mean_rows_grad(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("mean_rows_grad", type, "%lld x %lld", (long long)rows, (long long)cols);
+    mega_mean_rows_grad_args a = {.rows = rows, .group = 7, .cols = cols};
+    a.dy = check_input(&k, type, rows * cols);
+    a.dx = check_output_add(&k, "dx", type, rows * 7 * cols);
+    check_run(&k, &mega_plain_mean_rows_grad, &mega_cpu_mean_rows_grad, &a, &a.head);
+}
+
+static void check_squared_error(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("squared_error", type, "%lld x %lld", (long long)rows, (long long)cols);
+    mega_squared_error_args a = {.rows = rows, .cols = cols};
+    a.x = check_input(&k, type, rows * cols), a.target = check_input(&k, type, rows * cols);
+    a.loss = check_output_add(&k, "loss", acc_type(&k), rows);
+    check_run(&k, &mega_plain_squared_error, &mega_cpu_squared_error, &a, &a.head);
+}
+
+static void check_squared_error_grad(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("squared_error_grad", type, "%lld x %lld", (long long)rows, (long long)cols);
+    mega_squared_error_grad_args a = {.rows = rows, .cols = cols};
+    a.target = check_input(&k, type, rows * cols), a.dloss = check_input(&k, acc_type(&k), rows);
+    a.dx = check_output_add(&k, "dx", type, rows * cols);
+    a.x = rows % 3 == 2 ? a.dx : check_input(&k, type, rows * cols);
+    check_run(&k, &mega_plain_squared_error_grad, &mega_cpu_squared_error_grad, &a, &a.head);
+}
+
+static void check_accuracy(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int wide = 0; wide < 2; wide++) {
+        check k = check_begin("accuracy", type, "%lld x %lld, wide %d", (long long)rows, (long long)cols, wide);
+        mega_accuracy_args a = {.rows = rows, .classes = cols};
+        a.logits_dtype = wide ? acc_type(&k) : type;
+        a.logits = check_input(&k, a.logits_dtype, rows * cols);
+        a.labels = integers(&k, rows, -1, (int32_t)cols + 2); /* the first and the last are no class */
+        a.hit = check_output_add(&k, "hit", acc_type(&k), rows);
+        a.counts = check_output_add(&k, "counts", MEGA_F32, rows);
+        check_run(&k, &mega_plain_accuracy, &mega_cpu_accuracy, &a, &a.head);
+    }
+}
+
+static void check_masked_sum_grad(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("masked_sum_grad", type, "%lld", (long long)(rows * cols));
+    mega_masked_sum_grad_args a = {.count = rows * cols};
+    a.dout = check_input(&k, acc_type(&k), 1);
+    a.mask = rows % 2 == 1 ? check_input(&k, MEGA_F32, rows * cols) : NULL;
+    a.dx = check_output_add(&k, "dx", acc_type(&k), rows * cols);
+    check_run(&k, &mega_plain_masked_sum_grad, &mega_cpu_masked_sum_grad, &a, &a.head);
+}

@@ -500,6 +500,13 @@ static const kernel_case cases[] = {
     {"norm", check_norm},
     {"activation", check_activation},
     {"activation_grad", check_activation_grad},
+    {"mul", check_mul},
+    {"mean_rows", check_mean_rows},
+    {"mean_rows_grad", check_mean_rows_grad},
+    {"squared_error", check_squared_error},
+    {"squared_error_grad", check_squared_error_grad},
+    {"accuracy", check_accuracy},
+    {"masked_sum_grad", check_masked_sum_grad},
 };
 
 /* What the list of kernels.h holds. */

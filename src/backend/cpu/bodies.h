@@ -29,6 +29,7 @@ typedef struct attention_part {
 
 typedef struct cpu_bodies {
     void (*add)(const mega_add_args *a, int64_t begin, int64_t end);
+    void (*mul)(const mega_mul_args *a, int64_t begin, int64_t end);
     void (*convert)(const mega_convert_args *a, int64_t begin, int64_t end); /* between F32 and BF16 */
     void (*adamw)(const mega_adamw_args *a, int64_t begin, int64_t end);
     void (*sgd)(const mega_sgd_args *a, int64_t begin, int64_t end);

@@ -1,4 +1,4 @@
-/* Loops over elements: add, convert, widen, narrow, norm; column sums. */
+/* Loops over elements: add, mul, convert, widen, narrow, norm; column sums. */
 
 ALWAYS void add_typed(bool bf16, const mega_add_args *args, int64_t begin, int64_t end)
 {
@@ -13,6 +13,21 @@ static void add_range(const mega_add_args *a, int64_t begin, int64_t end)
     if (a->head.dtype == MEGA_BF16) add_typed(true, a, begin, end);
     else
         add_typed(false, a, begin, end);
+}
+
+ALWAYS void mul_typed(bool bf16, const mega_mul_args *args, int64_t begin, int64_t end)
+{
+    const mega_mul_args a = *args;
+    int64_t i = begin;
+    for (; i + VL <= end; i += VL) vput(bf16, a.y, i, vget(bf16, a.a, i) * vget(bf16, a.b, i));
+    if (i < end) vput_n(bf16, a.y, i, end - i, vget_n(bf16, a.a, i, end - i) * vget_n(bf16, a.b, i, end - i));
+}
+
+static void mul_range(const mega_mul_args *a, int64_t begin, int64_t end)
+{
+    if (a->head.dtype == MEGA_BF16) mul_typed(true, a, begin, end);
+    else
+        mul_typed(false, a, begin, end);
 }
 
 /* Weights pass here: each element is rounded by vnarrow (vector.h). */

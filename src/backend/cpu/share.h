@@ -23,6 +23,17 @@ static inline void cpu_job_run(mega_team *team, mega_team_part *part, const void
     mega_team_for(elements < CPU_SMALL_JOB ? NULL : team, n, grain, part, &job);
 }
 
+/* Element i of an array of type t. */
+static inline void *element_at(void *x, mega_dtype t, int64_t i)
+{
+    return (char *)x + (size_t)i * mega_dtype_size(t);
+}
+
+static inline const void *const_element_at(const void *x, mega_dtype t, int64_t i)
+{
+    return (const char *)x + (size_t)i * mega_dtype_size(t);
+}
+
 /* Sums over rows: rows are cut into at most 64 chunks by a rule that knows the number of rows alone, each chunk has its
  * own partial sums in scratch, and they are added in order. So the bits do not depend on the number of threads. */
 static inline int64_t chunk_rows(int64_t rows)

@@ -1,14 +1,29 @@
-/* Masked sum, the definition (kernels.h). A NaN under a mask of 0 is still NaN. */
+/* Masked sum and its gradient, the definition (kernels.h). A NaN under a mask of 0 is still NaN. */
 #include "backend_impl.h"
 
-static void run(mega_team *team, const void *args)
+static double mask_at(const float *mask, int64_t i)
+{
+    return mask != NULL ? mask[i] : 1.0;
+}
+
+static void masked_sum_run(mega_team *team, const void *args)
 {
     const mega_masked_sum_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
     double sum = 0.0;
     (void)team;
-    for (int64_t i = 0; i < a->count; i++) sum += a->x != NULL ? get(a->x, acc, i) * a->mask[i] : a->mask[i];
+    for (int64_t i = 0; i < a->count; i++)
+        sum += a->x != NULL ? get(a->x, acc, i) * mask_at(a->mask, i) : mask_at(a->mask, i);
     put(a->out, acc, 0, sum);
 }
 
-const mega_kernel mega_plain_masked_sum = {.name = "masked_sum", .run = run};
+static void masked_sum_grad_run(mega_team *team, const void *args)
+{
+    const mega_masked_sum_grad_args *a = args;
+    const mega_dtype acc = acc_of(a->head.dtype);
+    (void)team;
+    for (int64_t i = 0; i < a->count; i++) put(a->dx, acc, i, get(a->dout, acc, 0) * mask_at(a->mask, i));
+}
+
+const mega_kernel mega_plain_masked_sum = {.name = "masked_sum", .run = masked_sum_run};
+const mega_kernel mega_plain_masked_sum_grad = {.name = "masked_sum_grad", .run = masked_sum_grad_run};

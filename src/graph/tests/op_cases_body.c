@@ -24,3 +24,42 @@ static void sigmoid(sketch *k)
 {
     result(k, mega_op_activation(k->g, k->x, MEGA_ACT_SIGMOID));
 }
+
+/* A product with itself too: its gradients meet in an add. */
+static void mul(sketch *k)
+{
+    result(k, mega_op_mul(k->g, mega_op_mul(k->g, k->x, k->x), other(k)));
+}
+
+static void scale(sketch *k)
+{
+    result(k, mega_op_scale(k->g, k->x, -1.75));
+}
+
+static void mean_rows(sketch *k)
+{
+    result(k, mega_op_mean_rows(k->g, k->x, k->s.T % 2 == 0 ? k->s.T / 2 : k->s.T));
+}
+
+static void squared_error(sketch *k)
+{
+    const mega_tensor mask = input_1d(k, "mask", MEGA_F32, k->s.T);
+    const mega_sums s = mega_op_weighted_sum(k->g, mega_op_squared_error(k->g, k->x, other(k)), mask);
+    mega_graph_output(k->g, s.weight, "weight");
+    result(k, s.sum);
+}
+
+static void squared_error_of_all_rows(sketch *k)
+{
+    const mega_tensor none = {0};
+    const mega_sums s = mega_op_weighted_sum(k->g, mega_op_squared_error(k->g, k->x, other(k)), none);
+    mega_graph_output(k->g, s.weight, "weight");
+    result(k, s.sum);
+}
+
+static void accuracy(sketch *k)
+{
+    const mega_sums s = mega_op_accuracy(k->g, k->x, input_1d(k, "labels", MEGA_I32, k->s.T));
+    mega_graph_output(k->g, s.sum, "y");
+    mega_graph_output(k->g, s.weight, "weight");
+}

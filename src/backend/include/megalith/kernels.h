@@ -242,6 +242,60 @@ typedef struct mega_add_args {
     int64_t count;
 } mega_add_args;
 
+/* y = a * b, element by element; y may be a or b */
+typedef struct mega_mul_args {
+    mega_kernel_head head;
+    void *y;
+    const void *a, *b;
+    int64_t count;
+} mega_mul_args;
+
+/* Means of groups of consecutive rows: y[i] = mean of x[i * group] … x[i * group + group - 1].
+ *   x [rows * group, C]; y [rows, C] */
+typedef struct mega_mean_rows_args {
+    mega_kernel_head head;
+    void *y;
+    const void *x;
+    int64_t rows, group, cols;
+} mega_mean_rows_args;
+
+/* dx[t] = dy[t / group] / group. dx [rows * group, C]; dy [rows, C] */
+typedef struct mega_mean_rows_grad_args {
+    mega_kernel_head head;
+    void *dx;
+    const void *dy;
+    int64_t rows, group, cols;
+} mega_mean_rows_grad_args;
+
+/* loss[t] = sum over columns of (x - target)^2. x, target [T, C]; loss [T] acc */
+typedef struct mega_squared_error_args {
+    mega_kernel_head head;
+    void *loss;
+    const void *x, *target;
+    int64_t rows, cols;
+} mega_squared_error_args;
+
+/* dx = 2 (x - target) dloss[t]. dx may be x or target. */
+typedef struct mega_squared_error_grad_args {
+    mega_kernel_head head;
+    void *dx;
+    const void *dloss /* [T] acc */, *x, *target;
+    int64_t rows, cols;
+} mega_squared_error_grad_args;
+
+/* Whether the largest logit of a row is that of its label: hit[t] = 1 or 0. Of equal logits the first is the largest; a
+ * row with a NaN is no hit. counts[t] = 1 where the label is a class, a number in [0, classes); else hit and counts are
+ * both 0. */
+typedef struct mega_accuracy_args {
+    mega_kernel_head head;
+    void *hit;             /* [T] acc */
+    float *counts;         /* [T] */
+    const void *logits;    /* [T, classes] */
+    const int32_t *labels; /* [T] */
+    int64_t rows, classes;
+    mega_dtype logits_dtype; /* head.dtype or its acc */
+} mega_accuracy_args;
+
 /* Cross-entropy of a chunk of rows over the vocabulary rows held here: columns [0, V) of logits [R, ld] acc, of which
  * the first `valid` are real (padding stays out of the softmax). Column v is id begin + v. Split in three so that a
  * vocabulary cut over tp needs two small all-reduces between them.
@@ -289,14 +343,23 @@ typedef struct mega_xent_args {
     int64_t rows, cols, valid, ld, begin;
 } mega_xent_args;
 
-/* out[0] = sum of x[i] * mask[i] (x NULL: of mask), out[0] acc, summed in double in order. */
+/* out[0] = sum of x[i] * mask[i], out[0] acc, summed in double in order; an x or a mask that is NULL counts as ones. */
 typedef struct mega_masked_sum_args {
     mega_kernel_head head;
     void *out;
-    const void *x; /* [count] acc, or NULL */
-    const float *mask;
+    const void *x;     /* [count] acc, or NULL */
+    const float *mask; /* or NULL */
     int64_t count;
 } mega_masked_sum_args;
+
+/* dx[i] = dout[0] * mask[i]. dx, dout acc */
+typedef struct mega_masked_sum_grad_args {
+    mega_kernel_head head;
+    void *dx;
+    const void *dout;
+    const float *mask; /* or NULL */
+    int64_t count;
+} mega_masked_sum_grad_args;
 
 /* dst = (dst_dtype) (src * scale), element by element; types F32, BF16, F64, F16. */
 typedef struct mega_convert_args {
@@ -349,7 +412,9 @@ typedef struct mega_norm_args {
     X(attention_cached) X(gelu) X(gelu_grad) X(dropout_add) \
     X(dropout_grad) X(add) X(xent_max) X(xent_sum) \
     X(xent_grad) X(xent) X(masked_sum) X(convert) X(adamw) \
-    X(sgd) X(norm) X(activation) X(activation_grad)
+    X(sgd) X(norm) X(activation) X(activation_grad) \
+    X(mul) X(mean_rows) X(mean_rows_grad) X(squared_error) \
+    X(squared_error_grad) X(accuracy) X(masked_sum_grad)
 /* clang-format on */
 
 #define MEGA_KERNEL_DECLARE(name) extern const mega_kernel mega_plain_##name, mega_cpu_##name;

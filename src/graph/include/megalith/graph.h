@@ -65,6 +65,10 @@ mega_tensor mega_op_bias_add(mega_graph *g, mega_tensor x, mega_tensor bias);
 mega_tensor mega_op_gelu(mega_graph *g, mega_tensor x, bool tanh_form);
 mega_tensor mega_op_activation(mega_graph *g, mega_tensor x, mega_activation_kind kind); /* x [T, C] */
 mega_tensor mega_op_add(mega_graph *g, mega_tensor a, mega_tensor b);
+mega_tensor mega_op_mul(mega_graph *g, mega_tensor a, mega_tensor b); /* element by element */
+mega_tensor mega_op_scale(mega_graph *g, mega_tensor x, double factor);
+/* Means of groups of `group` consecutive rows, such as the positions of each sample: [n * group, C] → [n, C]. */
+mega_tensor mega_op_mean_rows(mega_graph *g, mega_tensor x, int64_t group);
 /* p = 0 returns x. */
 mega_tensor mega_op_dropout(mega_graph *g, mega_tensor x, double p, uint32_t site, mega_tensor sample_id,
                             mega_tensor seq_position);
@@ -94,6 +98,18 @@ typedef struct mega_head_result {
 } mega_head_result;
 mega_head_result mega_op_lm_head_loss(mega_graph *g, mega_tensor x, mega_tensor table, mega_tensor labels,
                                       mega_tensor loss_mask, const mega_head_shape *s);
+/* A loss or a metric, sum / weight; both [1] acc. */
+typedef struct mega_sums {
+    mega_tensor sum, weight;
+} mega_sums;
+/* sum: of x [T] acc, each row times its weight; weight: of the weights [T] f32. Without weights each row counts 1. The
+ * sum has a gradient to x, none to weights. */
+mega_sums mega_op_weighted_sum(mega_graph *g, mega_tensor x, mega_tensor weights);
+/* [T] acc: per row, the sum over columns of (x - target)^2. x, target [T, C] */
+mega_tensor mega_op_squared_error(mega_graph *g, mega_tensor x, mega_tensor target);
+/* sum: rows whose largest logit (the first of equal ones) is that of the label; weight: rows whose label is a class.
+ * logits [T, classes], labels [T] i32. A metric: it has no gradient. */
+mega_sums mega_op_accuracy(mega_graph *g, mega_tensor logits, mega_tensor labels);
 /* Rows of x gathered at rows[i]; for generation: only last rows get logits. [n, C] */
 mega_tensor mega_op_take_rows(mega_graph *g, mega_tensor x, mega_tensor rows);
 /* A view of `count` consecutive rows of t; no gradient passes through it. */

@@ -1,0 +1,24 @@
+/* Hits of the largest logit: rows are shared among the threads, each computed by the definition. Evaluation alone reads
+ * the result. */
+#include "cpu/share.h"
+
+static void accuracy_work(void *user, int thread, int64_t begin, int64_t end)
+{
+    const cpu_job *job = user;
+    mega_accuracy_args part = *(const mega_accuracy_args *)job->args;
+    (void)thread;
+    part.hit = element_at(part.hit, acc_of(part.head.dtype), begin);
+    part.counts += begin;
+    part.logits = const_element_at(part.logits, part.logits_dtype, begin * part.classes);
+    part.labels += begin;
+    part.rows = end - begin;
+    mega_plain_accuracy.run(NULL, &part);
+}
+
+static void accuracy_run(mega_team *team, const void *args)
+{
+    const mega_accuracy_args *a = args;
+    cpu_job_run(team, accuracy_work, args, a->rows, 1, a->rows * a->classes);
+}
+
+const mega_kernel mega_cpu_accuracy = {.name = "accuracy", .run = accuracy_run};

@@ -1,0 +1,27 @@
+/* Whether the largest logit of each row is that of its label, the definition (kernels.h). */
+#include "backend_impl.h"
+
+/* An earlier class must be smaller, a later one not larger; comparisons with NaN are false. */
+static bool accuracy_is_hit(const mega_accuracy_args *a, int64_t row)
+{
+    const int64_t at = row * a->classes, label = a->labels[row];
+    const double most = get(a->logits, a->logits_dtype, at + label);
+    for (int64_t c = 0; c < a->classes; c++) {
+        const double x = get(a->logits, a->logits_dtype, at + c);
+        if (!(c < label ? x < most : x <= most)) return false;
+    }
+    return true;
+}
+
+static void accuracy_run(mega_team *team, const void *args)
+{
+    const mega_accuracy_args *a = args;
+    (void)team;
+    for (int64_t r = 0; r < a->rows; r++) {
+        const bool is_class = a->labels[r] >= 0 && a->labels[r] < a->classes;
+        a->counts[r] = is_class ? 1.0f : 0.0f;
+        put(a->hit, acc_of(a->head.dtype), r, is_class && accuracy_is_hit(a, r) ? 1.0 : 0.0);
+    }
+}
+
+const mega_kernel mega_plain_accuracy = {.name = "accuracy", .run = accuracy_run};

@@ -1,0 +1,30 @@
+/* Squared error of rows and its gradient, the definition (kernels.h). */
+#include "backend_impl.h"
+
+static void squared_error_run(mega_team *team, const void *args)
+{
+    const mega_squared_error_args *a = args;
+    const mega_dtype t = a->head.dtype;
+    (void)team;
+    for (int64_t r = 0; r < a->rows; r++) {
+        double sum = 0.0;
+        for (int64_t i = r * a->cols; i < (r + 1) * a->cols; i++) {
+            const double d = get(a->x, t, i) - get(a->target, t, i);
+            sum += d * d;
+        }
+        put(a->loss, acc_of(t), r, sum);
+    }
+}
+
+static void squared_error_grad_run(mega_team *team, const void *args)
+{
+    const mega_squared_error_grad_args *a = args;
+    const mega_dtype t = a->head.dtype;
+    (void)team;
+    for (int64_t r = 0; r < a->rows; r++)
+        for (int64_t i = r * a->cols; i < (r + 1) * a->cols; i++)
+            put(a->dx, t, i, 2.0 * (get(a->x, t, i) - get(a->target, t, i)) * get(a->dloss, acc_of(t), r));
+}
+
+const mega_kernel mega_plain_squared_error = {.name = "squared_error", .run = squared_error_run};
+const mega_kernel mega_plain_squared_error_grad = {.name = "squared_error_grad", .run = squared_error_grad_run};

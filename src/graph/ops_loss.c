@@ -1,0 +1,209 @@
+/* Losses and metrics of any model: weighted sums over rows, squared error, accuracy. (Cross-entropy over a vocabulary:
+ * ops_head.c.) */
+#include "graph_impl.h"
+
+/* ---- masked_sum: in mask [n] f32 or none, x [n] acc or none; out [1] acc. Without both, the sum of attr.rows ones.
+ * ---- */
+
+static mega_status masked_sum_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "mask", MEGA_F32, 1));
+    MEGA_TRY(mega_op_expect_dims(g, op, 1, "x", g->acc, 1));
+    if (op->in[0] != 0) MEGA_TRY(mega_op_expect(g, op, 1, "x", mega_shape_1d(g->acc, mega_op_in_dim(g, op, 0, 0))));
+    out[0] = mega_shape_1d(g->acc, 1);
+    return MEGA_OK;
+}
+
+static void masked_sum_gradient(mega_graph *g, const instruction *op)
+{
+    if (g->tensor[op->in[0]].needs_gradient)
+        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                                     "op masked_sum in \"%s\": the gradient of the weights %s is not built; use mul, "
+                                     "or weights that do not depend on parameters",
+                                     op->scope, g->tensor[op->in[0]].name));
+    if (!g->tensor[op->in[1]].needs_gradient) return;
+    instruction d = {.kind = OP_MASKED_SUM_GRAD, .in = {mega_graph_arrived(g, op, 0), op->in[0]}};
+    d.attr.rows = mega_op_in_dim(g, op, 1, 0);
+    mega_graph_gradient_add(g, op->in[1], mega_graph_emit(g, &d).id);
+}
+
+static void masked_sum_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_masked_sum_args *a = args;
+    a->out = b->address(b, op->out[0]);
+    a->mask = b->address(b, op->in[0]);
+    a->x = b->address(b, op->in[1]);
+    a->count = op->attr.rows;
+    for (int k = 0; k < 2; k++)
+        if (op->in[k] != 0) a->count = mega_op_in_dim(b->g, op, k, 0);
+}
+
+const op_row mega_op_row_masked_sum = {.name = "masked_sum",
+                                       .num_in = 2,
+                                       .num_out = 1,
+                                       .optional_in = 1u << 0 | 1u << 1,
+                                       .shape = masked_sum_shape,
+                                       .gradient = masked_sum_gradient,
+                                       .bind = masked_sum_bind,
+                                       .plain = &mega_plain_masked_sum,
+                                       .cpu = &mega_cpu_masked_sum};
+
+/* ---- masked_sum_grad: in dy [1] acc, mask [n] f32 or none; out dx [n] acc, n = attr.rows ---- */
+
+static mega_status masked_sum_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect(g, op, 0, "dy", mega_shape_1d(g->acc, 1)));
+    MEGA_TRY(mega_op_expect(g, op, 1, "mask", mega_shape_1d(MEGA_F32, op->attr.rows)));
+    out[0] = mega_shape_1d(g->acc, op->attr.rows);
+    return MEGA_OK;
+}
+
+static void masked_sum_grad_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_masked_sum_grad_args *a = args;
+    a->dx = b->address(b, op->out[0]);
+    a->dout = b->address(b, op->in[0]);
+    a->mask = b->address(b, op->in[1]);
+    a->count = op->attr.rows;
+}
+
+const op_row mega_op_row_masked_sum_grad = {.name = "masked_sum_grad",
+                                            .num_in = 2,
+                                            .num_out = 1,
+                                            .optional_in = 1u << 1,
+                                            .shape = masked_sum_grad_shape,
+                                            .bind = masked_sum_grad_bind,
+                                            .plain = &mega_plain_masked_sum_grad,
+                                            .cpu = &mega_cpu_masked_sum_grad};
+
+mega_sums mega_op_weighted_sum(mega_graph *g, mega_tensor x, mega_tensor weights)
+{
+    instruction sum = {.kind = OP_MASKED_SUM, .in = {weights.id, x.id}, .attr = {.what = "sum"}};
+    if (g->status == MEGA_OK && x.id == 0)
+        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE, "weighted sum in \"%s\": there is no x; expected [T] %s", g->scope,
+                                     mega_dtype_name(g->acc)));
+    mega_sums r = {.sum = mega_graph_emit(g, &sum)};
+    if (g->status != MEGA_OK) return (mega_sums){{0}, {0}};
+    instruction weight = {.kind = OP_MASKED_SUM, .in = {weights.id}, .attr = {.what = "weight"}};
+    weight.attr.rows = g->tensor[x.id].shape.dim[0];
+    r.weight = mega_graph_emit(g, &weight);
+    return r;
+}
+
+/* ---- squared_error: in x [T, C], target [T, C]; out [T] acc ---- */
+
+mega_tensor mega_op_squared_error(mega_graph *g, mega_tensor x, mega_tensor target)
+{
+    instruction op = {.kind = OP_SQUARED_ERROR, .in = {x.id, target.id}};
+    return mega_graph_emit(g, &op);
+}
+
+static mega_status squared_error_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_expect(g, op, 1, "target", *mega_op_in(g, op, 0)));
+    out[0] = mega_shape_1d(g->acc, mega_op_in_dim(g, op, 0, 0));
+    return MEGA_OK;
+}
+
+/* The gradient of the target is that of x with the other sign. */
+static void squared_error_gradient(mega_graph *g, const instruction *op)
+{
+    instruction d = {.kind = OP_SQUARED_ERROR_GRAD, .in = {mega_graph_arrived(g, op, 0), op->in[0], op->in[1]}};
+    const mega_tensor dx = mega_graph_emit(g, &d);
+    mega_graph_gradient_add(g, op->in[0], dx.id);
+    if (g->status == MEGA_OK && g->tensor[op->in[1]].needs_gradient)
+        mega_graph_gradient_add(g, op->in[1], mega_op_scale(g, dx, -1.0).id);
+}
+
+static void squared_error_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_squared_error_args *a = args;
+    a->loss = b->address(b, op->out[0]);
+    a->x = b->address(b, op->in[0]);
+    a->target = b->address(b, op->in[1]);
+    a->rows = mega_op_in_dim(b->g, op, 0, 0);
+    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+}
+
+const op_row mega_op_row_squared_error = {.name = "squared_error",
+                                          .num_in = 2,
+                                          .num_out = 1,
+                                          .shape = squared_error_shape,
+                                          .gradient = squared_error_gradient,
+                                          .bind = squared_error_bind,
+                                          .plain = &mega_plain_squared_error,
+                                          .cpu = &mega_cpu_squared_error};
+
+/* ---- squared_error_grad: in dy [T] acc, x, target; out dx [T, C] ---- */
+
+static mega_status squared_error_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 1, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_expect(g, op, 0, "dy", mega_shape_1d(g->acc, mega_op_in_dim(g, op, 1, 0))));
+    MEGA_TRY(mega_op_expect(g, op, 2, "target", *mega_op_in(g, op, 1)));
+    out[0] = *mega_op_in(g, op, 1);
+    return MEGA_OK;
+}
+
+static void squared_error_grad_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_squared_error_grad_args *a = args;
+    a->dx = b->address(b, op->out[0]);
+    a->dloss = b->address(b, op->in[0]);
+    a->x = b->address(b, op->in[1]);
+    a->target = b->address(b, op->in[2]);
+    a->rows = mega_op_in_dim(b->g, op, 1, 0);
+    a->cols = mega_op_in_dim(b->g, op, 1, 1);
+}
+
+const op_row mega_op_row_squared_error_grad = {.name = "squared_error_grad",
+                                               .num_in = 3,
+                                               .num_out = 1,
+                                               .overlays = 1u << 1 | 1u << 2,
+                                               .shape = squared_error_grad_shape,
+                                               .bind = squared_error_grad_bind,
+                                               .plain = &mega_plain_squared_error_grad,
+                                               .cpu = &mega_cpu_squared_error_grad};
+
+/* ---- accuracy: in logits [T, classes] dtype or acc, labels [T] i32; out hit [T] acc, counts [T] f32. A metric, so
+ *      without a gradient. ---- */
+
+mega_sums mega_op_accuracy(mega_graph *g, mega_tensor logits, mega_tensor labels)
+{
+    instruction op = {.kind = OP_ACCURACY, .in = {logits.id, labels.id}};
+    const mega_tensor hit = mega_graph_emit(g, &op);
+    if (g->status != MEGA_OK) return (mega_sums){{0}, {0}};
+    return mega_op_weighted_sum(g, hit, (mega_tensor){op.out[1]});
+}
+
+static mega_status accuracy_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    const mega_dtype logits = mega_op_in(g, op, 0)->dtype;
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "logits", logits == g->acc ? g->acc : g->dtype, 2));
+    const int64_t rows = mega_op_in_dim(g, op, 0, 0);
+    MEGA_TRY(mega_op_expect(g, op, 1, "labels", mega_shape_1d(MEGA_I32, rows)));
+    out[0] = mega_shape_1d(g->acc, rows);
+    out[1] = mega_shape_1d(MEGA_F32, rows);
+    return MEGA_OK;
+}
+
+static void accuracy_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_accuracy_args *a = args;
+    a->hit = b->address(b, op->out[0]);
+    a->counts = b->address(b, op->out[1]);
+    a->logits = b->address(b, op->in[0]);
+    a->labels = b->address(b, op->in[1]);
+    a->rows = mega_op_in_dim(b->g, op, 0, 0);
+    a->classes = mega_op_in_dim(b->g, op, 0, 1);
+    a->logits_dtype = mega_op_in(b->g, op, 0)->dtype;
+}
+
+const op_row mega_op_row_accuracy = {.name = "accuracy",
+                                     .num_in = 2,
+                                     .num_out = 2,
+                                     .shape = accuracy_shape,
+                                     .bind = accuracy_bind,
+                                     .plain = &mega_plain_accuracy,
+                                     .cpu = &mega_cpu_accuracy};
