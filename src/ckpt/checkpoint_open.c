@@ -326,7 +326,16 @@ bool mega_checkpoint_has_state(const mega_checkpoint *c)
 
 const mega_model_shape *mega_checkpoint_shape(const mega_checkpoint *c)
 {
-    return &c->shape;
+    return c->shape.num_layers > 0 ? &c->shape : NULL;
+}
+
+mega_status mega_checkpoint_check_shape(const mega_checkpoint *c)
+{
+    if (mega_checkpoint_shape(c) != NULL) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                     "%s: config.json: found model_type \"megalith\", a model that is no Hugging Face family, expected "
+                     "\"gpt2\"; load it with the program that saved it",
+                     c->folder);
 }
 
 const char *mega_checkpoint_run_json(const mega_checkpoint *c)

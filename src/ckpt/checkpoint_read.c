@@ -12,16 +12,23 @@ typedef struct report {
     int missing, extra, other;
 } report;
 
-/* Where one kind of tensors is looked up: weights by GPT-2's rules, state by exact name. */
+/* Where one kind of tensors is looked up: weights of GPT-2 by its rules; other weights and state by exact name. */
 typedef struct source {
     const mega_checkpoint *checkpoint;
     const mega_safetensors *file; /* state; NULL: the weights of the folder */
     const char *what;             /* for messages: the folder, or the file */
 } source;
 
+static bool is_gpt2(const source *s)
+{
+    return s->file == NULL && mega_checkpoint_shape(s->checkpoint) != NULL;
+}
+
 static const mega_safetensor *find(const source *s, const char *name)
 {
-    return s->file != NULL ? mega_safetensors_find(s->file, name) : mega_hf_weights_find(&s->checkpoint->weights, name);
+    const mega_hf_weights *weights = &s->checkpoint->weights;
+    if (s->file != NULL) return mega_safetensors_find(s->file, name);
+    return is_gpt2(s) ? mega_hf_weights_find(weights, name) : mega_hf_weights_find_exact(weights, name);
 }
 
 static void describe_mismatch(report *r, const mega_state_tensor *t, const mega_safetensor *found)
@@ -55,7 +62,7 @@ static void note_extra(report *r, const source *s, const mega_safetensors *file,
     for (size_t i = 0; i < mega_safetensors_count(file); i++) {
         const mega_safetensor *t = mega_safetensors_get(file, i);
         const bool taken = bsearch(&t, used, num_used, sizeof *used, by_address) != NULL;
-        if (!taken && (s->file != NULL || !mega_hf_gpt2_may_ignore(t->name)))
+        if (!taken && !(is_gpt2(s) && mega_hf_gpt2_may_ignore(t->name)))
             note(r, &r->extra, "not part of this model", t->name);
     }
 }

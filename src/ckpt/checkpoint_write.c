@@ -63,8 +63,10 @@ static mega_status write_json(saver *s)
     mega_status st = mega_hf_config_text(&text, s->save->shape, s->save->save_dtype);
     if (st == MEGA_OK) st = write_text(s, "config.json", text.data, text.size);
     text.size = 0;
-    if (st == MEGA_OK) st = mega_hf_generation_text(&text, s->save->shape);
-    if (st == MEGA_OK) st = write_text(s, "generation_config.json", text.data, text.size);
+    if (st == MEGA_OK && s->save->shape != NULL) {
+        st = mega_hf_generation_text(&text, s->save->shape);
+        if (st == MEGA_OK) st = write_text(s, "generation_config.json", text.data, text.size);
+    }
     mega_buffer_fini(&text);
     return st;
 }

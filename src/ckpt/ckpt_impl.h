@@ -10,7 +10,8 @@
 #include "megalith/safetensors.h"
 #include "megalith/threads.h"
 
-/* hf_config.c: config.json and generation_config.json of GPT-2. */
+/* hf_config.c: config.json and generation_config.json of GPT-2, and config.json of a model that is no Hugging Face
+ * family: its shape is NULL when it is written and has num_layers 0 when it was read. */
 mega_status mega_hf_config_read(mega_model_shape *out, const char *path);
 mega_status mega_hf_config_text(mega_buffer *out, const mega_model_shape *shape, mega_dtype weights);
 mega_status mega_hf_generation_text(mega_buffer *out, const mega_model_shape *shape);
@@ -25,6 +26,7 @@ mega_status mega_hf_weights_open(mega_hf_weights *out, const char *folder);
 void mega_hf_weights_close(mega_hf_weights *w);
 /* By the name as written or, failing that, with "transformer." added or removed, and lm_head for wte. NULL: none. */
 const mega_safetensor *mega_hf_weights_find(const mega_hf_weights *w, const char *name);
+const mega_safetensor *mega_hf_weights_find_exact(const mega_hf_weights *w, const char *name); /* as written alone */
 /* Whether a tensor that no parameter asked for is one that GPT-2 folders may hold all the same. */
 bool mega_hf_gpt2_may_ignore(const char *name);
 

@@ -1,10 +1,13 @@
-/* config.json of a GPT-2 folder: what we can run is taken, what we cannot is refused, all of it at once. */
+/* config.json of a GPT-2 folder: what we can run is taken, what we cannot is refused, all of it at once. A model that
+ * is no Hugging Face family has model_type "megalith" and nothing to read: its shape is known to its program alone. */
 #include "ckpt_impl.h"
 
 #include "megalith/json.h"
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+
+#define MODEL_TYPE_OF_OWN "megalith"
 
 typedef struct reader {
     const json_t *json;
@@ -110,6 +113,12 @@ static void take_kind(reader *r)
     if (pruned != NULL && json_object_size(pruned) > 0) refuse(r, "pruned_heads", pruned, "none");
 }
 
+static bool is_of_own(const json_t *json)
+{
+    const char *type = json_string_value(json_object_get(json, "model_type"));
+    return type != NULL && strcmp(type, MODEL_TYPE_OF_OWN) == 0;
+}
+
 static void take_all(reader *r, mega_model_shape *s)
 {
     take_kind(r);
@@ -155,8 +164,8 @@ mega_status mega_hf_config_read(mega_model_shape *out, const char *path)
                          path, error.line, error.text);
     mega_model_shape shape = {0};
     reader r = {.json = json};
-    if (json_is_object(json)) take_all(&r, &shape);
-    else
+    if (json_is_object(json) && !is_of_own(json)) take_all(&r, &shape);
+    else if (!json_is_object(json))
         refuse(&r, "the file", json, "one JSON object");
     mega_status st = mega_buffer_check(&r.wrong, path);
     if (st == MEGA_OK && r.count > 0)
@@ -192,10 +201,21 @@ static void put_float(mega_buffer *b, const char *key, double value)
     mega_buffer_puts(b, ",\n");
 }
 
+/* transformers refuses the model_type by name, and readers find the reason in the file. */
+static mega_status put_own(mega_buffer *out, mega_dtype weights)
+{
+    mega_buffer_puts(out, "{\n  \"_comment\": \"This model is no Hugging Face family: transformers cannot load it. "
+                          "model.safetensors holds its tensors under the names that its program declares.\",\n");
+    mega_buffer_printf(out, "  \"model_type\": \"" MODEL_TYPE_OF_OWN "\",\n  \"torch_dtype\": \"%s\"\n}\n",
+                       dtype_text(weights));
+    return mega_buffer_check(out, "config.json");
+}
+
 /* Sorted keys and two blanks, as transformers writes it. Version 5 of it checks types: floats keep their point. The key
  * torch_dtype is the one that versions 4 and 5 both read. */
 mega_status mega_hf_config_text(mega_buffer *out, const mega_model_shape *s, mega_dtype weights)
 {
+    if (s == NULL) return put_own(out, weights);
     mega_buffer_printf(out, "{\n  \"activation_function\": \"%s\",\n", s->tanh_gelu ? "gelu_new" : "gelu");
     mega_buffer_puts(out, "  \"add_cross_attention\": false,\n  \"architectures\": [\n    \"GPT2LMHeadModel\"\n  ],\n");
     put_float(out, "attn_pdrop", s->attention_dropout);

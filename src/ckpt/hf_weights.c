@@ -190,6 +190,12 @@ static const char *without_prefix(const char *name)
     return strncmp(name, PREFIX, n) == 0 ? name + n : name;
 }
 
+const mega_safetensor *mega_hf_weights_find_exact(const mega_hf_weights *w, const char *name)
+{
+    size_t shard = 0;
+    return find_in(w, name, &shard);
+}
+
 /* A tied embedding may have been saved under either of its names. */
 const mega_safetensor *mega_hf_weights_find(const mega_hf_weights *w, const char *name)
 {

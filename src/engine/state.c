@@ -28,14 +28,47 @@ static json_t *scheduler_json(const mega_engine *e)
                      "wd_incr_steps", (json_int_t)s->weight_decay_samples);
 }
 
-static mega_status run_json(const mega_engine *e, const mega_engine_save_options *o, char **out)
+/* What the caller adds to run.json. */
+static mega_status extra_members(json_t **out, const mega_engine_save_options *o)
 {
-    const char *text_of_extra = o->extra_json != NULL ? o->extra_json : "{}";
+    static const char *const kinds[] = {"an object", "an array", "a string", "a number",
+                                        "a number",  "true",     "false",    "null"};
+    const char *text = o->extra_json != NULL ? o->extra_json : "{}";
     json_error_t error;
-    json_t *extra = mega_json_load(text_of_extra, strlen(text_of_extra), 0, &error);
+    json_t *extra = mega_json_load(text, strlen(text), JSON_DECODE_ANY, &error);
     if (extra == NULL && mega_json_status(&error) == MEGA_ERR_MEMORY)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
-    MEGA_ASSERT(json_is_object(extra), "extra_json is no object");
+    if (extra == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "checkpoint: extra_json, line %d: %s; expected one JSON object, such as {\"epoch\": 3}",
+                         error.line, error.text);
+    if (!json_is_object(extra)) {
+        const char *found = kinds[json_typeof(extra)];
+        json_decref(extra);
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "checkpoint: extra_json: found %s, expected one JSON object, such as {\"epoch\": 3}", found);
+    }
+    *out = extra;
+    return MEGA_OK;
+}
+
+/* Members of the caller would be lost under names that the engine uses. */
+static mega_status join(json_t *root, json_t *extra)
+{
+    for (void *it = json_object_iter(extra); it != NULL; it = json_object_iter_next(extra, it))
+        if (json_object_get(root, json_object_iter_key(it)) != NULL)
+            return MEGA_FAIL(
+                MEGA_ERR_USAGE,
+                "checkpoint: extra_json: \"%s\" is a name that the engine uses in run.json; choose another",
+                json_object_iter_key(it));
+    return json_object_update(root, extra) == 0 ? MEGA_OK
+                                                : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
+}
+
+static mega_status run_json(const mega_engine *e, const mega_engine_save_options *o, char **out)
+{
+    json_t *extra;
+    MEGA_TRY(extra_members(&extra, o));
     json_t *root = json_pack(
         "{s:i, s:I, s:I, s:I, s:s, s:b, s:I, s:I, s:o}", "format", 1, "iteration", (json_int_t)e->progress.iteration,
         "consumed_train_samples", (json_int_t)e->progress.consumed_samples, "consumed_valid_samples",
@@ -43,12 +76,13 @@ static mega_status run_json(const mega_engine *e, const mega_engine_save_options
         !o->no_optim, "optimizer_updates", (json_int_t)mega_optimizer_updates(e->optimizer), "dropout_seed",
         (json_int_t)e->options.dropout_seed, "scheduler", scheduler_json(e));
     if (o->no_rng) json_object_del(root, "dropout_seed");
-    const bool joined = root != NULL && json_object_update_missing(root, extra) == 0;
-    char *text = joined ? mega_json_dump(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) : NULL;
+    mega_status st =
+        root != NULL ? join(root, extra) : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
+    if (st == MEGA_OK) *out = mega_json_dump(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    if (st == MEGA_OK && *out == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
     json_decref(root);
     json_decref(extra);
-    *out = text;
-    return text != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
+    return st;
 }
 
 static mega_status write_checkpoint(mega_engine *e, const mega_engine_save_options *o, const state_list *weights,

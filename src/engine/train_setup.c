@@ -70,6 +70,17 @@ bool train_takes_shape(const trainer *t)
     return cfg->use_checkpoint_args || (cfg->num_layers == 0 && cfg->hidden_size == 0 && cfg->num_attention_heads == 0);
 }
 
+/* This command trains GPTs; a folder of another model is as none for the checks that follow. */
+static mega_status check_family(trainer *t)
+{
+    const mega_status st = mega_checkpoint_check_shape(t->checkpoint);
+    if (st == MEGA_OK) return MEGA_OK;
+    mega_error_prepend("--load");
+    mega_checkpoint_close(t->checkpoint);
+    t->checkpoint = NULL;
+    return st;
+}
+
 mega_status train_open_checkpoint(trainer *t)
 {
     mega_config *cfg = t->cfg;
@@ -82,6 +93,7 @@ mega_status train_open_checkpoint(trainer *t)
         MEGA_TRY(train_check_nothing_loaded(t));
         return takes_shape ? mega_config_check(cfg) : MEGA_OK;
     }
+    MEGA_TRY(check_family(t));
     const mega_model_shape *shape = mega_checkpoint_shape(t->checkpoint);
     if (takes_shape && mega_checkpoint_run_json(t->checkpoint) != NULL) MEGA_TRY(take_stored_args(t));
     take_epsilon(cfg, shape);

@@ -109,7 +109,7 @@ static mega_status build(mega_model *m, mega_checkpoint *c, const mega_model_opt
 
 static mega_status check_found(const mega_checkpoint *c, const char *path)
 {
-    if (c != NULL) return MEGA_OK;
+    if (c != NULL) return mega_checkpoint_check_shape(c);
     return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
                      "model %s: there is no checkpoint in it; expected a --save folder of pretrain_gpt, one of its "
                      "iter_… folders, or a Hugging Face GPT-2 folder",
@@ -130,9 +130,9 @@ mega_status mega_model_load(mega_model *out, const char *path, const mega_model_
     mega_checkpoint *c = NULL;
     MEGA_TRY(mega_checkpoint_open_ranks(&c, path, false, options->team,
                                         options->world != NULL ? mega_world_comm(options->world) : NULL));
-    MEGA_TRY(check_found(c, path));
     mega_model m = {0};
-    const mega_status st = build(&m, c, options);
+    mega_status st = check_found(c, path);
+    if (st == MEGA_OK) st = build(&m, c, options);
     mega_checkpoint_close(c);
     if (st != MEGA_OK) {
         mega_model_fini(&m);

@@ -27,6 +27,7 @@ cp -r good damaged && printf 'x' | dd of=damaged/iter_0000004/model.safetensors 
 cp -r good cut && truncate -s 1000 cut/iter_0000004/state/optimizer.safetensors
 mkdir lacking && cp good/iter_0000004/{config.json,model.safetensors} lacking
 sed -i 's/transformer.ln_f.bias/transformer.ln_f.bios/' lacking/model.safetensors # names are as long
+mkdir own && cp lacking/model.safetensors own/ && echo '{"model_type": "megalith"}' >own/config.json # no family
 base+=(--save made/save --metrics-file made/metrics --tensorboard-dir made/events)
 
 # --- one rank: what a user types

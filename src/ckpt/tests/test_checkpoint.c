@@ -78,6 +78,31 @@ static void round_trips(void **state)
     }
 }
 
+/* The names are the program's own: "transformer." is neither added nor left out, and nothing is passed over. */
+static void without_a_shape_names_are_exact(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    tiny m, got;
+    mega_checkpoint *c = NULL;
+    tiny_init(&m, MEGA_F32, 1);
+    tiny_init(&got, MEGA_F32, 2);
+    mega_checkpoint_save save = tiny_save(&m, folder, 5, "{}");
+    save.shape = NULL;
+    tiny_ok(mega_checkpoint_write(&save));
+    tiny_ok(mega_checkpoint_open(&c, folder, false));
+    assert_null(mega_checkpoint_shape(c));
+    TINY_SAID(mega_checkpoint_check_shape(c), MEGA_ERR_UNSUPPORTED, "config.json", "no Hugging Face family", "gpt2");
+    tiny_ok(mega_checkpoint_read_weights(c, got.weight, TINY_TENSORS, MEGA_F32));
+    assert_true(tiny_equal(m.weight, got.weight, TINY_TENSORS, MEGA_F32));
+    got.weight[0].name += strlen("transformer.");
+    TINY_SAID(mega_checkpoint_read_weights(c, got.weight, TINY_TENSORS, MEGA_F32), MEGA_ERR_FORMAT, "1 missing",
+              "1 that do not belong");
+    mega_checkpoint_close(c);
+    tiny_fini(&m);
+    tiny_fini(&got);
+}
+
 static bool exists(const char *folder, const char *name)
 {
     const char *path = mega_kit_path(folder, name);
@@ -540,6 +565,7 @@ int main(void)
     mega_log_set_sink(tiny_keep_warning, NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trips),
+        cmocka_unit_test(without_a_shape_names_are_exact),
         cmocka_unit_test(keeps_the_newest),
         cmocka_unit_test(every_file_has_a_checksum),
         cmocka_unit_test(replaces_an_iteration),

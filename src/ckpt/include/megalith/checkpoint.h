@@ -42,10 +42,10 @@ typedef struct mega_model_shape {
 typedef struct mega_checkpoint_save {
     const char *folder; /* SAVE */
     int64_t iteration;
-    const mega_model_shape *shape;
-    mega_dtype acc, save_dtype; /* in memory (F32, F64); weights in model.safetensors: F32, BF16, F16. When the two
-                                 * differ and moments are saved, the exact weights go to state/masters.safetensors, so
-                                 * that resuming stays bit for bit; reading prefers them. */
+    const mega_model_shape *shape; /* NULL: the model is no Hugging Face family, and config.json says so */
+    mega_dtype acc, save_dtype;    /* in memory (F32, F64); weights in model.safetensors: F32, BF16, F16. When the two
+                                    * differ and moments are saved, the exact weights go to state/masters.safetensors, so
+                                    * that resuming stays bit for bit; reading prefers them. */
     const mega_state_tensor *weights, *moments;
     int num_weights, num_moments;    /* num_moments 0: no optimizer state is written */
     const mega_tokenizer *tokenizer; /* or NULL */
@@ -81,7 +81,8 @@ mega_status mega_checkpoint_write_run_id(const char *save, const char id[MEGA_TO
 mega_status mega_checkpoint_write(const mega_checkpoint_save *save);
 
 typedef struct mega_checkpoint mega_checkpoint; /* an opened folder */
-/* path: SAVE (the tracker names the iteration), an iteration folder, or any Hugging Face GPT-2 folder. A missing
+/* path: SAVE (the tracker names the iteration), an iteration folder, or any Hugging Face GPT-2 folder; also one whose
+ * model was saved without a shape. A missing
  * folder, and one without checkpoint or weights, gives MEGA_OK with *out NULL: start from random weights. Checksums and
  * completeness are verified here. any_whole: on damage fall back to the last whole iteration, saying so through
  * mega_warn; else the damage is the error. */
@@ -97,7 +98,10 @@ void mega_checkpoint_close(mega_checkpoint *c);
 const char *mega_checkpoint_folder(const mega_checkpoint *c); /* the iteration folder itself */
 int64_t mega_checkpoint_iteration(const mega_checkpoint *c);  /* 0 for a plain Hugging Face folder */
 bool mega_checkpoint_has_state(const mega_checkpoint *c);     /* optimizer moments and run.json are there */
+/* NULL where the folder was saved without a shape: only the program that describes the model can load it. */
 const mega_model_shape *mega_checkpoint_shape(const mega_checkpoint *c);
+/* Returns MEGA_ERR_UNSUPPORTED if the folder has no shape: for callers that build a GPT from it. */
+mega_status mega_checkpoint_check_shape(const mega_checkpoint *c);
 const char *mega_checkpoint_run_json(const mega_checkpoint *c); /* borrowed; NULL without */
 /* Whether read_weights would find every tensor with its shape; data is not looked at. MEGA_ERR_FORMAT: no. */
 mega_status mega_checkpoint_match_weights(mega_checkpoint *c, const mega_state_tensor *t, int count);

@@ -163,11 +163,11 @@ const mega_lr_schedule *mega_engine_schedule(const mega_engine *e);
 
 typedef struct mega_engine_save_options {
     const char *folder;
-    const mega_model_shape *shape;
+    const mega_model_shape *shape;   /* NULL: the model is no Hugging Face family (checkpoint.h) */
     const mega_tokenizer *tokenizer; /* or NULL */
     mega_dtype save_dtype;           /* of the weights; the exact masters are then kept in state/ */
     bool no_optim, no_rng;
-    const char *extra_json; /* an object whose members join run.json, or NULL */
+    const char *extra_json; /* an object whose members join run.json under names of their own, or NULL */
     const char *model_card; /* or NULL */
     int keep;               /* newest checkpoints kept; 0: all */
     mega_lock *lock;        /* of the folder, in the first rank, or NULL */
