@@ -9,9 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK   30e-6 /* seconds in which a thread that runs uses processor time */
-#define WINDOW 20e-3 /* seconds between looks at one's own core */
-#define SHARED 0.4   /* of the time a thread waits for its core: others run there, too */
+#define LOOK 30e-6 /* seconds in which a thread that runs uses processor time */
 
 typedef enum seat_lease {
     SEAT_FREE,     /* runs where the system puts it */
@@ -104,22 +102,6 @@ static bool is_held_up(const mega_seat *s, int *core)
     return time_used(s) == before && wants_core(s, core);
 }
 
-/* Whether this thread has waited for its core for a good part of the time since it looked last. */
-static bool is_shared(mega_seat *own)
-{
-    char text[96];
-    long long ran, waited;
-    const double now = mega_time_now();
-    if (now - own->looked < WINDOW) return own->shared;
-    if (!mega_system_read(text, sizeof text, "/proc/thread-self/schedstat") ||
-        sscanf(text, "%lld %lld", &ran, &waited) != 2)
-        return false;
-    own->shared = own->looked > 0 && (double)(waited - own->waited) * 1e-9 > SHARED * (now - own->looked);
-    own->looked = now;
-    own->waited = waited;
-    return own->shared;
-}
-
 /* A mask of one core may be that of another lease, or the user's wish. */
 static bool may_move(const mega_seat *held, const cpu_set_t *mask, int core)
 {
@@ -127,12 +109,12 @@ static bool may_move(const mega_seat *held, const cpu_set_t *mask, int core)
 }
 
 /* Moves it here; its lease is SEAT_CHANGING if so. */
-static bool fetch(mega_seat *held, mega_seat *own)
+static bool fetch(mega_seat *held)
 {
     const int here = sched_getcpu(), tid = atomic_load(&held->tid);
     cpu_set_t mask;
     int there = here;
-    if (mega_seat_is_confined(held) || !atomic_load(&held->at_work) || here < 0 || is_shared(own)) return false;
+    if (mega_seat_is_confined(held) || !atomic_load(&held->at_work) || here < 0) return false;
     if (sched_getaffinity(tid, sizeof mask, &mask) != 0 || !may_move(held, &mask, here)) return false;
     if (!is_held_up(held, &there) || there == here || !take_lease(held, SEAT_FREE)) return false;
     held->home = there;
@@ -142,9 +124,9 @@ static bool fetch(mega_seat *held, mega_seat *own)
     return false;
 }
 
-bool mega_seat_lend(mega_seat *held, mega_seat *own)
+bool mega_seat_lend(mega_seat *held)
 {
-    if (!fetch(held, own)) return false;
+    if (!fetch(held)) return false;
     atomic_store(&held->lease, SEAT_LENT);
     return true;
 }
@@ -162,7 +144,7 @@ void mega_seat_return(mega_seat *held)
 bool mega_seat_swap(mega_seat *held, mega_seat *own)
 {
     if (!take_lease(own, SEAT_FREE)) return false;
-    const bool moved = sched_getaffinity(0, sizeof own->allowed, &own->allowed) == 0 && fetch(held, own);
+    const bool moved = sched_getaffinity(0, sizeof own->allowed, &own->allowed) == 0 && fetch(held);
     if (moved) {
         confine(0, held->home);
         atomic_store(&held->lease, SEAT_SETTLED);

@@ -26,8 +26,8 @@
 
 #define SPIN    50e-6  /* seconds that a thread looks for work before it sleeps */
 #define LOOK_NS 300000 /* until a thread that waits looks again whether others are held up */
-#define PART    4      /* a piece is this part of what is left of a share, */
-#define PIECES  32     /* and no smaller than this part of the share */
+#define PART    8      /* a piece is this part of what is left of a share, */
+#define PIECES  64     /* and no smaller than this part of the share */
 #define CLOSED  (1u << 30)
 #ifdef MEGA_SHUFFLE_CLAIMS
 #define SHUFFLES 1
@@ -280,7 +280,7 @@ static mega_seat *lend(mega_team *team, mega_seat *lent)
     if (lent != NULL && atomic_load(&lent->at_work)) return lent;
     if (lent != NULL) mega_seat_return(lent);
     for (int i = 1; i < team->size; i++)
-        if (mega_seat_lend(&team->seat[i].s, &team->seat[0].s)) return &team->seat[i].s;
+        if (mega_seat_lend(&team->seat[i].s)) return &team->seat[i].s;
     return NULL;
 }
 

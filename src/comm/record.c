@@ -284,8 +284,7 @@ bool record_lend_core(mega_world *w, int rank)
 {
     for (int i = 0; w->record != NULL && w->shares_page && i < w->local_size; i++) {
         struct mega_record *r = &w->page->slot[i];
-        if (i == w->local_rank || atomic_load(&r->rank) != rank || !mega_seat_lend(&r->seat, &w->record->seat))
-            continue;
+        if (i == w->local_rank || atomic_load(&r->rank) != rank || !mega_seat_lend(&r->seat)) continue;
         w->lent = &r->seat;
         return true;
     }

@@ -123,26 +123,29 @@ static int end(void **state)
     return 0;
 }
 
-/* Refused while other processes take much of this core: tried for a while. */
-static bool try_for_long(bool (*take)(mega_seat *, mega_seat *), scene *s)
+/* Its turns and those of the other two follow each other: tried until one of the others has its turn. */
+static void must_lend(scene *s)
 {
-    for (const double late = mega_time_now() + 100; mega_time_now() < late; sched_yield())
-        if (take(&s->held, &s->own)) return true;
-    return false;
+    for (int tries = 0; !mega_seat_lend(&s->held); tries++) assert_true(tries < 1000000);
+}
+
+static void must_swap(scene *s)
+{
+    for (int tries = 0; !mega_seat_swap(&s->held, &s->own); tries++) assert_true(tries < 1000000);
 }
 
 static void a_core_is_lent_and_given_back(void **state)
 {
     scene *s = begin(state);
     const int tid = atomic_load(&s->held.tid);
-    assert_true(try_for_long(mega_seat_lend, s));
+    must_lend(s);
     assert_int_equal(core_of(tid), s->first);
     assert_true(mega_seat_is_confined(&s->held));
-    assert_false(mega_seat_lend(&s->held, &s->own)); /* not twice */
-    mega_seat_return(&s->held);                      /* it is at work, and its mask is as before */
+    assert_false(mega_seat_lend(&s->held)); /* not twice */
+    mega_seat_return(&s->held);             /* it is at work, and its mask is as before */
     assert_false(mega_seat_is_confined(&s->held));
     begin_again(s);
-    assert_false(mega_seat_lend(&s->held, &s->own)); /* it is not at work */
+    assert_false(mega_seat_lend(&s->held)); /* it is not at work */
 }
 
 /* A mask of one core that somebody else gave it is respected, however often it has to wait there. */
@@ -151,7 +154,7 @@ static void a_mask_of_one_core_is_kept(void **state)
     scene *s = begin(state);
     s->held.was_narrowed = false;
     for (const long enough = atomic_load(&s->losses) + 20; atomic_load(&s->losses) < enough;)
-        assert_false(mega_seat_lend(&s->held, &s->own));
+        assert_false(mega_seat_lend(&s->held));
     begin_again(s);
 }
 
@@ -159,7 +162,7 @@ static void a_mask_of_one_core_is_kept(void **state)
 static void a_core_is_given_back_after_the_work(void **state)
 {
     scene *s = begin(state);
-    assert_true(try_for_long(mega_seat_lend, s));
+    must_lend(s);
     mega_seat_end(&s->held);
     mega_seat_return(&s->held);
     assert_int_equal(core_of(atomic_load(&s->held.tid)), s->last);
@@ -172,7 +175,7 @@ static void a_core_is_given_back_after_the_work(void **state)
 static void a_core_that_is_not_taken_back(void **state)
 {
     scene *s = begin(state);
-    assert_true(try_for_long(mega_seat_lend, s));
+    must_lend(s);
     begin_again(s);
     assert_false(mega_seat_is_confined(&s->held));
     mega_seat_return(&s->held);
@@ -185,7 +188,7 @@ static void cores_are_exchanged(void **state)
     cpu_set_t now;
     sched_setaffinity(0, sizeof s->before, &s->before);
     while (sched_getcpu() == s->last) sched_yield();
-    assert_true(try_for_long(mega_seat_swap, s));
+    must_swap(s);
     assert_int_equal(core_of(0), s->last);
     assert_true(core_of(tid) >= 0);
     assert_true(core_of(tid) != s->last);
@@ -218,7 +221,7 @@ static void one_that_sleeps_gets_no_core(void **state)
     mega_seat_take(&s->own);
     mega_kit_until_asleep((int)getpid(), atomic_load(&s->held.tid));
     int lent = 0;
-    for (int i = 0; i < 100; i++) lent += mega_seat_lend(&s->held, &s->own);
+    for (int i = 0; i < 100; i++) lent += mega_seat_lend(&s->held);
     sem_post(&s->wakes);
     pthread_join(s->thread, NULL);
     sem_destroy(&s->wakes);

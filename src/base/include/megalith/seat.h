@@ -30,10 +30,6 @@ typedef struct mega_seat {
     cpu_set_t allowed; /* its mask before it was confined, */
     cpu_set_t first;   /* and when it took the seat */
     bool was_narrowed; /* since then, by itself: it may be moved to any core of `first` */
-    /* Of the thread itself. */
-    bool shared;      /* others ran on its core, too, when it looked last: */
-    double looked;    /* seconds; */
-    long long waited; /* nanoseconds so far, for the core */
 } mega_seat;
 
 void mega_seat_take(mega_seat *own);  /* by the thread that sits there, before its first work */
@@ -43,10 +39,8 @@ void mega_seat_end(mega_seat *own);   /* and ends */
  * itself. mega_seat_begin does it, too. Threads that are started before inherit a mask of one core. */
 void mega_seat_free(mega_seat *own);
 
-/* Where `held` is held up, on another core: it gets this one, and the caller, which sits on `own`, is to sleep. Looks
- * for some 30 us. Nothing is done where others take a good part of the caller's core, too: what it would lend is not
- * its own. */
-bool mega_seat_lend(mega_seat *held, mega_seat *own);
+/* Where `held` is held up, on another core: it gets this one, and the caller is to sleep. Looks for some 30 us. */
+bool mega_seat_lend(mega_seat *held);
 /* By the one that lent, when the work is done: sends the thread home. */
 void mega_seat_return(mega_seat *held);
 /* Where `held` is held up, on another core, the two exchange their cores. Each may go anywhere again when it begins
