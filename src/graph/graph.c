@@ -369,11 +369,17 @@ mega_tensor mega_graph_emit(mega_graph *g, instruction *op)
 void mega_graph_gradient_add(mega_graph *g, int32_t tensor, int32_t contribution)
 {
     if (g->status != MEGA_OK || contribution == 0 || !g->tensor[tensor].needs_gradient) return;
+    const int32_t of = g->tensor[tensor].rows_of;
     if (g->tensor[tensor].role == ROLE_WEIGHT) {
-        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                                     "gradient of parameter %s in \"%s\": it is used as an activation, for which "
-                                     "gradients of parameters are not built",
-                                     g->tensor[tensor].name, g->scope));
+        mega_graph_accumulate(g, tensor, 0, contribution);
+        return;
+    }
+    if (of != 0 && g->tensor[of].role == ROLE_WEIGHT) {
+        mega_graph_accumulate(g, of, g->tensor[tensor].offset, contribution);
+        return;
+    }
+    if (of != 0) {
+        mega_graph_gradient_add(g, of, mega_graph_rows_gradient(g, tensor, contribution));
         return;
     }
     if (g->tensor[tensor].gradient == 0) {

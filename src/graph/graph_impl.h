@@ -49,6 +49,8 @@ typedef struct graph_tensor {
     int32_t base;   /* ROLE_VIEW: the tensor it is a part of, itself no view. ROLE_WEIGHT, ROLE_GRADIENT: the
                        bucket that holds it for a while, a ROLE_VALUE; 0: it lies among the parameters' buffers */
     int64_t offset; /* elements from the base's first */
+    int32_t
+        rows_of; /* ROLE_VIEW made by mega_op_rows: the tensor whose rows it shows, which gets its gradient; else 0 */
     bucket_use holds;
     int32_t gradient;    /* differentiate: its gradient so far, 0: none */
     bool needs_gradient; /* differentiate: it depends on a parameter or a wanted input */
@@ -83,6 +85,8 @@ typedef struct graph_tensor {
     X(ACCURACY, accuracy)                     \
     X(DROPOUT, dropout)                       \
     X(DROPOUT_GRAD, dropout_grad)             \
+    X(ROWS_GRAD, rows_grad)                   \
+    X(ACCUMULATE, accumulate)                 \
     X(ATTENTION, attention)                   \
     X(ATTENTION_GRAD, attention_grad)         \
     X(ATTENTION_CACHED, attention_cached)     \
@@ -130,9 +134,10 @@ typedef struct op_attr {
     bool begins;   /* linear_grad_w: the first to write this gradient in a step; then it need not be zeroed */
     bool anew;     /* linear_grad_w: the first to write this gradient in every micro-batch */
     int bucket;    /* of parameters */
-    int64_t begin; /* embedding, cross-entropy: first id held here */
+    int64_t begin; /* embedding, cross-entropy: first id held here; rows_grad: first row; accumulate: first element */
     int64_t valid; /* cross-entropy: columns that are real */
-    int64_t rows;  /* mean_rows: of a group. masked_sum of neither values nor weights: how many */
+    int64_t
+        rows; /* mean_rows: of a group. masked_sum of neither values nor weights: how many. rows_grad: of the result */
     mega_attention_shape attention;
     mega_axis axis;
     mega_reduce reduce;
@@ -222,6 +227,9 @@ int32_t mega_graph_tensor_add(mega_graph *g, const graph_tensor *t);
 mega_tensor mega_graph_emit(mega_graph *g, instruction *op);
 int32_t mega_graph_gradient_tensor(mega_graph *g, int32_t weight); /* of a ROLE_WEIGHT; 0 and an error for others */
 void mega_graph_gradient_add(mega_graph *g, int32_t tensor, int32_t contribution);
+/* ops_gradient.c: what mega_graph_gradient_add writes for rows of a tensor, and for a parameter. */
+int32_t mega_graph_rows_gradient(mega_graph *g, int32_t rows, int32_t gradient);
+void mega_graph_accumulate(mega_graph *g, int32_t weight, int64_t first_element, int32_t gradient);
 mega_status mega_graph_name_add(mega_graph *g, named_tensor **list, int *count, const char *name, int32_t tensor);
 static inline int32_t mega_graph_root(const mega_graph *g, int32_t t)
 {

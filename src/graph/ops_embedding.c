@@ -120,6 +120,7 @@ mega_tensor mega_op_rows(mega_graph *g, mega_tensor t, int64_t begin, int64_t co
     const graph_tensor *of = &g->tensor[t.id];
     graph_tensor view = {.role = ROLE_VIEW,
                          .base = mega_graph_root(g, t.id),
+                         .rows_of = of->rows_of != 0 ? of->rows_of : t.id,
                          .shape = of->shape,
                          .name = of->name,
                          .offset = of->offset};

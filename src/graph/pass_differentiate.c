@@ -6,26 +6,64 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A value needs a gradient when it depends on a parameter, or on an input whose gradient is wanted. */
+/* The tensor whose gradient a use of `t` adds to: rows that are read through a view belong to the whole. */
+static int32_t receiver(const mega_graph *g, int32_t t)
+{
+    return g->tensor[t].rows_of != 0 ? g->tensor[t].rows_of : t;
+}
+
+/* Parameters need a gradient, and so does every value that depends on one, or on an input whose gradient is wanted. */
 static void mark_needed(mega_graph *g)
 {
+    for (int t = 1; t < g->num_tensors; t++)
+        if (g->tensor[t].role == ROLE_WEIGHT) g->tensor[t].needs_gradient = true;
     for (int i = 0; i < g->num_ops; i++) {
         const instruction *op = &g->op[i];
         bool needed = false;
-        for (int k = 0; k < OP_MAX_IN; k++)
-            needed = needed || g->tensor[op->in[k]].needs_gradient ||
-                     (op->in[k] != 0 && g->tensor[op->in[k]].role == ROLE_WEIGHT);
-        for (int k = 0; k < OP_MAX_OUT; k++)
-            if (op->out[k] != 0 && needed) g->tensor[op->out[k]].needs_gradient = true;
+        for (int k = 0; k < OP_MAX_IN; k++) needed = needed || g->tensor[receiver(g, op->in[k])].needs_gradient;
+        for (int k = 0; k < OP_MAX_OUT && needed; k++)
+            if (op->out[k] != 0) g->tensor[receiver(g, op->out[k])].needs_gradient = true;
     }
-    g->tensor[0].needs_gradient = false;
+    for (int t = 1; t < g->num_tensors; t++)
+        if (g->tensor[t].rows_of != 0) g->tensor[t].needs_gradient = g->tensor[g->tensor[t].rows_of].needs_gradient;
 }
 
 static bool gradient_arrived(const mega_graph *g, const instruction *op)
 {
     for (int k = 0; k < OP_MAX_OUT; k++)
-        if (op->out[k] != 0 && g->tensor[op->out[k]].gradient != 0) return true;
+        if (op->out[k] != 0 && g->tensor[receiver(g, op->out[k])].gradient != 0) return true;
     return false;
+}
+
+static bool adds_to(const mega_graph *g, int from, int32_t gradient)
+{
+    for (int i = from; i < g->num_ops; i++)
+        for (int k = 0; k < OP_MAX_OUT; k++)
+            if (g->op[i].out[k] != 0 && g->op[i].out[k] == gradient) return true;
+    return false;
+}
+
+/* Runs the rule of one op. A rule that leaves out an operand would end the backward pass there in silence. */
+static mega_status run_rule(mega_graph *g, const instruction *op)
+{
+    const op_row *row = mega_op_table[op->kind];
+    const int first = g->num_ops;
+    int32_t before[OP_MAX_IN];
+    for (int k = 0; k < row->num_in; k++) before[k] = g->tensor[receiver(g, op->in[k])].gradient;
+    row->gradient(g, op);
+    MEGA_TRY(mega_graph_status(g));
+    for (int k = 0; k < row->num_in; k++) {
+        const graph_tensor *t = &g->tensor[receiver(g, op->in[k])];
+        const bool is_given =
+            t->role == ROLE_WEIGHT ? adds_to(g, first, g->gradient_tensor[t->param]) : t->gradient != before[k];
+        if (t->needs_gradient && !is_given)
+            return MEGA_FAIL(
+                MEGA_ERR_UNSUPPORTED,
+                "op %s in \"%s\" gives no gradient to operand %d, %s, which needs one; pass a tensor there "
+                "that depends on no parameter",
+                row->name, op->scope, k, t->name);
+    }
+    return MEGA_OK;
 }
 
 static void differentiate_op(mega_graph *g, int i)
@@ -43,7 +81,23 @@ static void differentiate_op(mega_graph *g, int i)
     snprintf(g->scope, sizeof g->scope, "%s", op.scope);
     g->scope_text = op.scope;
     g->region = op.region;
-    row->gradient(g, &op);
+    mega_graph_fail(g, run_rule(g, &op));
+}
+
+/* The head makes its gradients in the forward program, by no rule that could see that the mask needs one. */
+static mega_status check_masks(const mega_graph *g)
+{
+    for (int i = 0; i < g->num_ops; i++) {
+        const instruction *op = &g->op[i];
+        const graph_tensor *mask = &g->tensor[op->in[0]];
+        if (op->kind == OP_MASKED_SUM && mask->needs_gradient)
+            return MEGA_FAIL(
+                MEGA_ERR_UNSUPPORTED,
+                "loss in \"%s\": the mask %s depends on a parameter, and no gradient passes through a mask; "
+                "pass a mask that depends on no parameter",
+                op->scope, mask->name);
+    }
+    return MEGA_OK;
 }
 
 /* Wanted gradients of inputs become outputs. */
@@ -79,6 +133,7 @@ mega_status mega_pass_differentiate(mega_graph *g)
         return MEGA_FAIL(MEGA_ERR_USAGE, "graph: nothing to differentiate; expected a head with gradient, or "
                                          "mega_graph_seed_gradient");
     mark_needed(g);
+    MEGA_TRY(check_masks(g));
     g->in_backward = true;
     for (int i = 0; i < g->num_seeds; i += 2) mega_graph_gradient_add(g, g->seed[i].tensor, g->seed[i + 1].tensor);
     for (int i = g->num_forward - 1; i >= 0 && g->status == MEGA_OK; i--) differentiate_op(g, i);

@@ -4,7 +4,7 @@ ALWAYS void embedding_typed(bool bf16, const mega_embedding_args *a, int64_t beg
 {
     const int64_t C = a->cols;
     for (int64_t r = begin; r < end; r++) {
-        const int64_t row = a->ids[r] - a->begin;
+        const int64_t row = (a->ids != NULL ? a->ids[r] : r) - a->begin;
         const bool is_here = row >= 0 && row < a->table_rows;
         for (int64_t c = 0; c < C; c += VL) {
             vf v = is_here ? vget_n(bf16, a->table, row * C + c, C - c) : vset(0.0f);

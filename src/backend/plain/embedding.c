@@ -7,7 +7,7 @@ static void run(mega_team *team, const void *args)
     const mega_dtype t = a->head.dtype;
     (void)team;
     for (int64_t r = 0; r < a->rows; r++) {
-        const int64_t row = a->ids[r] - a->begin;
+        const int64_t row = (a->ids != NULL ? a->ids[r] : r) - a->begin;
         const bool is_here = row >= 0 && row < a->table_rows;
         for (int64_t c = 0; c < a->cols; c++) {
             double v = is_here ? get(a->table, t, row * a->cols + c) : 0.0;

@@ -139,6 +139,19 @@ static mega_attention_shape attention_shape(const sketch *k, double dropout)
                                   .causal = true};
 }
 
+/* Rows of an input, of a parameter and of a value (some lie in two views, some in none), and a parameter as activation.
+ */
+static void rows_and_parameters(sketch *k)
+{
+    const int64_t n = (k->s.T + 1) / 2;
+    const mega_tensor table = param(k, "table"), weight = param(k, "weight");
+    const mega_tensor h = mega_op_add(k->g, mega_op_rows(k->g, k->x, 0, n), mega_op_rows(k->g, k->x, k->s.T - n, n));
+    mega_tensor y = mega_op_linear(k->g, mega_op_add(k->g, h, mega_op_rows(k->g, table, k->s.V - n, n)), weight);
+    y = mega_op_add(k->g, mega_op_rows(k->g, y, 0, 1), mega_op_rows(k->g, mega_op_rows(k->g, y, n / 2, 1), 0, 1));
+    const mega_tensor z = mega_op_linear(k->g, mega_op_add(k->g, table, mega_op_gelu(k->g, table, true)), weight);
+    result(k, mega_op_add(k->g, y, mega_op_rows(k->g, z, 1, 1)));
+}
+
 static mega_tensor qkv(const sketch *k, const mega_attention_shape *a)
 {
     const mega_tensor t = input_2d(k, "qkv", k->g->dtype, k->s.T, (a->heads + 2 * a->kv_heads) * a->head_dim);
@@ -235,6 +248,7 @@ static const op_case cases[] = {
     {"bias_dropout_residual", bias_dropout_residual, true, false, true, false},
     {"embedding", embedding, true, false, false, false},
     {"embedding_cut_and_added", embedding_cut_and_added, true, false, true, false},
+    {"rows_and_parameters", rows_and_parameters, true, false, true, false},
     {"attention", attention, true, false, false, false},
     {"attention_segments_dropout", attention_segments_dropout, true, false, false, false},
     {"collectives", collectives, true, false, true, false},

@@ -68,12 +68,13 @@ typedef struct mega_kernel {
     size_t (*packed)(const void *args);
 } mega_kernel;
 
-/* y[t] = table[ids[t] - begin] (+ addend[t]); a row whose id is outside [begin, begin+V) counts as zeros.
+/* y[t] = table[ids[t] - begin] (+ addend[t]); a row whose id is outside [begin, begin+V) counts as zeros. Without ids
+ * the id of row t is t.
  *   y, addend [T, C]; table [V, C]; ids [T] */
 typedef struct mega_embedding_args {
     mega_kernel_head head;
     void *y;
-    const int32_t *ids;
+    const int32_t *ids /* or NULL */;
     const void *table, *addend /* or NULL */;
     int64_t rows, cols, begin, table_rows;
 } mega_embedding_args;

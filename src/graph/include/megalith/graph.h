@@ -112,7 +112,7 @@ mega_tensor mega_op_squared_error(mega_graph *g, mega_tensor x, mega_tensor targ
 mega_sums mega_op_accuracy(mega_graph *g, mega_tensor logits, mega_tensor labels);
 /* Rows of x gathered at rows[i]; for generation: only last rows get logits. [n, C] */
 mega_tensor mega_op_take_rows(mega_graph *g, mega_tensor x, mega_tensor rows);
-/* A view of `count` consecutive rows of t; no gradient passes through it. */
+/* A view of `count` consecutive rows of t. Its gradient becomes the gradient of t, zero in the other rows. */
 mega_tensor mega_op_rows(mega_graph *g, mega_tensor t, int64_t begin, int64_t count);
 mega_tensor mega_op_logits(mega_graph *g, mega_tensor x, mega_tensor table); /* [n, V] acc */
 

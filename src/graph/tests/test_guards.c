@@ -1,0 +1,111 @@
+/* Mistakes in a model's description: each is an error that names the layer and the tensor, never a gradient that is
+ * lost in silence. */
+#include "kit.h"
+#include "megalith/program.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { T = 4, C = 8 };
+
+typedef struct sketch {
+    mega_layout *layout;
+    mega_params *params;
+    mega_graph *g;
+    mega_tensor x;
+} sketch;
+
+static void must(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+static void declare(mega_params *p, const char *name, int64_t rows, int64_t cols)
+{
+    mega_param r = {
+        .num_dims = cols == 0 ? 1 : 2, .shape = {rows, cols}, .true_shape = {rows, cols}, .init = MEGA_INIT_ONE};
+    snprintf(r.name, sizeof r.name, "%s", name);
+    must(mega_params_add(p, &r, NULL));
+}
+
+static mega_tensor input(const sketch *k, const char *name, mega_dtype dtype, int64_t rows, int64_t cols)
+{
+    const int64_t dim[2] = {rows, cols};
+    return mega_graph_input(k->g, name, dtype, cols == 0 ? 1 : 2, dim);
+}
+
+static sketch begin(void)
+{
+    sketch k = {.layout = NULL};
+    must(mega_layout_create(&k.layout, NULL, NULL));
+    must(mega_params_create(&k.params, k.layout));
+    declare(k.params, "weight", C, C);
+    declare(k.params, "bias", C, 0);
+    declare(k.params, "mask", T, 0);
+    must(mega_params_place(k.params, MEGA_F32, 0));
+    must(mega_graph_create(&k.g, MEGA_F32, k.params, k.layout));
+    k.x = input(&k, "x", MEGA_F32, T, C);
+    return k;
+}
+
+static mega_tensor param(const sketch *k, const char *name)
+{
+    return mega_graph_param(k->g, mega_params_find(k->params, name));
+}
+
+/* Ends the description with a gradient given for y, and builds a training program, which must be refused. */
+static void expect_refusal(sketch *k, mega_tensor y, mega_status status, const char *text)
+{
+    mega_program *p = NULL;
+    const mega_program_options o = {.differentiate = true, .name = "train"};
+    if (y.id != 0) mega_graph_seed_gradient(k->g, y, "dy");
+    assert_int_equal(mega_program_build(&p, k->g, &o), status);
+    if (strstr(mega_error_message(), text) == NULL) fail_msg("expected \"%s\" in: %s", text, mega_error_message());
+    mega_params_destroy(k->params);
+    mega_layout_destroy(k->layout);
+}
+
+static mega_head_result head(const sketch *k, mega_tensor mask)
+{
+    const mega_scope s = mega_scope_enter(k->g, "head");
+    const mega_head_shape shape = {.valid = C, .with_gradient = true};
+    const mega_head_result r =
+        mega_op_lm_head_loss(k->g, mega_op_linear(k->g, k->x, param(k, "weight")), param(k, "weight"),
+                             input(k, "labels", MEGA_I32, T, 0), mask, &shape);
+    mega_scope_leave(k->g, s);
+    return r;
+}
+
+static void gradients_are_not_lost(void **state)
+{
+    (void)state;
+    const mega_tensor none = {0};
+    sketch k = begin();
+    head(&k, param(&k, "mask"));
+    expect_refusal(&k, none, MEGA_ERR_UNSUPPORTED, "loss in \"head\": the mask mask depends on a parameter");
+
+    k = begin(); /* a loss made of the losses of the tokens, past the head's own */
+    mega_tensor y = head(&k, input(&k, "loss_mask", MEGA_F32, T, 0)).token_loss;
+    expect_refusal(&k, y, MEGA_ERR_UNSUPPORTED, "op xent_grad in \"head\" has no gradient");
+
+    k = begin(); /* rows of a weight, as a weight */
+    y = mega_op_linear(k.g, k.x, mega_op_rows(k.g, param(&k, "weight"), 0, 2));
+    expect_refusal(&k, y, MEGA_ERR_USAGE, "\"weight\" in \"\": it is used as a weight, but is no parameter");
+
+    k = begin();
+    const mega_tensor table = mega_op_rows(k.g, param(&k, "weight"), 1, 2);
+    y = mega_op_embedding(k.g, input(&k, "ids", MEGA_I32, T, 0), table, none, 0);
+    expect_refusal(&k, y, MEGA_ERR_USAGE, "it is used as a weight, but is no parameter");
+
+    k = begin();
+    y = mega_op_take_rows(k.g, param(&k, "weight"), input(&k, "rows", MEGA_I32, 2, 0));
+    expect_refusal(&k, y, MEGA_ERR_UNSUPPORTED, "op take_rows in \"\" has no gradient");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_are_not_lost),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
