@@ -172,6 +172,7 @@ static mega_status compare_all(const mega_engine *e, mega_schedule_step *step, c
 
 mega_status mega_engine_compare_ranks(const mega_engine *e)
 {
+    MEGA_TRY(engine_check_given(e, "mega_engine_compare_ranks", "e", e));
     const mega_pipeline p = engine_pipeline(e, e->options.batch.global_batch / e->options.batch.micro_step);
     mega_schedule_step *step = mega_malloc((size_t)mega_schedule_length(&p) * sizeof *step);
     if (step == NULL)

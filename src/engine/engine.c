@@ -1,6 +1,5 @@
 /* Building an engine: parameters, programs, memory plan, allocation. The step is in step.c, files are in state.c. */
 #include "engine_impl.h"
-#include "megalith/assert.h"
 #include "megalith/threads.h"
 
 enum { DEFAULT_BUCKET_ELEMENTS = 40000000 };
@@ -92,12 +91,14 @@ static mega_status build(mega_engine *e, mega_engine_model model)
 {
     mega_engine_options *o = &e->options;
     const int64_t bucket = o->bucket_elements > 0 ? o->bucket_elements : DEFAULT_BUCKET_ELEMENTS;
+    MEGA_TRY(engine_check_options(&model, o));
     MEGA_TRY(mega_layout_create(&e->layout, o->world, &o->layout));
+    MEGA_TRY(engine_check_ramp(e));
     MEGA_TRY(mega_params_create(&e->params, e->layout));
     MEGA_TRY(model.declare(model.model, e->params));
     MEGA_TRY(declare_whole(e, model));
-    mega_params_shard(e->params, o->zero_stage);
-    mega_params_persist(e->params, o->zero_persistence);
+    MEGA_TRY(mega_params_shard(e->params, o->zero_stage));
+    MEGA_TRY(mega_params_persist(e->params, o->zero_persistence));
     MEGA_TRY(mega_params_place(e->params, o->compute, bucket));
     e->chunks = model.chunks != NULL ? model.chunks(model.model, e->layout) : 1;
     e->batch_capacity = o->batch.global_batch / e->layout->dp.size;
@@ -114,6 +115,8 @@ static mega_status build(mega_engine *e, mega_engine_model model)
 
 mega_status mega_engine_create(mega_engine **out, mega_engine_model model, const mega_engine_options *options)
 {
+    if (out == NULL || options == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: %s is NULL; give it", out == NULL ? "out" : "options");
     mega_engine *e = mega_calloc(1, sizeof *e);
     if (e == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for its record");
     e->options = *options;
@@ -171,7 +174,10 @@ const mega_program *mega_engine_program(const mega_engine *e, bool train)
 
 const mega_program *mega_engine_chunk_program(const mega_engine *e, int chunk, bool train)
 {
-    return train ? e->chunk[chunk].train : e->chunk[chunk].evaluate;
+    if (chunk >= 0 && chunk < e->chunks) return train ? e->chunk[chunk].train : e->chunk[chunk].evaluate;
+    (void)MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_chunk_program: chunk %d; this rank has chunks 0 to %d", chunk,
+                    e->chunks - 1);
+    return NULL;
 }
 
 int mega_engine_chunks(const mega_engine *e)
@@ -241,11 +247,12 @@ static mega_status allocate_arena(mega_engine *e, mega_region *keep, mega_region
     return MEGA_OK;
 }
 
-mega_status mega_engine_allocate(mega_engine *e)
+static mega_status allocate(mega_engine *e)
 {
     const int64_t micro_batches = e->batch_capacity / e->options.micro_batch;
     const bool train = e->train != NULL;
     mega_region keep, work;
+    MEGA_TRY(engine_check_allocate(e));
     MEGA_TRY(allocate_arena(e, &keep, &work));
     MEGA_TRY(mega_params_allocate_in(e->params, MEGA_PARAMS_WEIGHTS | (train ? MEGA_PARAMS_GRADS : 0), &keep));
     MEGA_TRY(allocate_batch(e, &keep));
@@ -259,15 +266,34 @@ mega_status mega_engine_allocate(mega_engine *e)
     return engine_allocate_chunks(e, &keep, &work);
 }
 
+mega_status mega_engine_allocate(mega_engine *e)
+{
+    MEGA_TRY(engine_check_given(e, "mega_engine_allocate", "e", e));
+    MEGA_TRY(engine_agree(e, allocate(e)));
+    e->is_allocated = true;
+    return MEGA_OK;
+}
+
 mega_status mega_engine_initialize(mega_engine *e, uint32_t seed)
 {
+    MEGA_TRY(engine_check_given(e, "mega_engine_initialize", "e", e));
+    MEGA_TRY(engine_agree(e, engine_check_allocated(e, "mega_engine_initialize")));
     return mega_params_initialize_team(e->params, seed, e->options.team);
+}
+
+static mega_batch *give_batch(mega_engine *e, int64_t rows, engine_batch_of of)
+{
+    e->batch.rows = rows;
+    e->batch_of = of;
+    return &e->batch;
 }
 
 mega_batch *mega_engine_batch(mega_engine *e)
 {
-    e->batch.rows = mega_batch_ramp_at(&e->options.batch, e->progress.consumed_samples) / e->layout->dp.size;
-    return &e->batch;
+    if (engine_check_given(e, "mega_engine_batch", "e", e) != MEGA_OK) return NULL;
+    if (engine_check_allocated(e, "mega_engine_batch") != MEGA_OK) return NULL;
+    const int64_t rows = mega_batch_ramp_at(&e->options.batch, e->progress.consumed_samples) / e->layout->dp.size;
+    return give_batch(e, rows, ENGINE_BATCH_OF_STEP);
 }
 
 int64_t mega_engine_sample(const mega_engine *e, int64_t row)
@@ -279,8 +305,12 @@ int64_t mega_engine_sample(const mega_engine *e, int64_t row)
 
 mega_batch *mega_engine_evaluation_batch(mega_engine *e, int64_t rows)
 {
-    MEGA_ASSERT(rows > 0 && rows <= e->batch_capacity && rows % e->options.micro_batch == 0, "%lld rows",
-                (long long)rows);
-    e->batch.rows = rows;
-    return &e->batch;
+    if (engine_check_given(e, "mega_engine_evaluation_batch", "e", e) != MEGA_OK) return NULL;
+    if (engine_check_allocated(e, "mega_engine_evaluation_batch") != MEGA_OK) return NULL;
+    if (rows > 0 && rows <= e->batch_capacity && rows % e->options.micro_batch == 0)
+        return give_batch(e, rows, ENGINE_BATCH_OF_EVALUATION);
+    (void)MEGA_FAIL(MEGA_ERR_USAGE,
+                    "mega_engine_evaluation_batch: %lld rows; expected a multiple of micro_batch (%lld), at most %lld",
+                    (long long)rows, (long long)e->options.micro_batch, (long long)e->batch_capacity);
+    return NULL;
 }

@@ -31,6 +31,9 @@ struct engine_chunk {
     program_io evaluate_io;
 };
 
+/* Whose rows the batch was last asked for. */
+typedef enum engine_batch_of { ENGINE_BATCH_NONE, ENGINE_BATCH_OF_STEP, ENGINE_BATCH_OF_EVALUATION } engine_batch_of;
+
 struct mega_engine {
     mega_engine_options options;
     mega_layout *layout;
@@ -46,7 +49,9 @@ struct mega_engine {
     engine_stage stage, evaluate_stage; /* what train and evaluate exchange with other pipeline stages */
     mega_schedule_step *schedule;       /* room for the largest batch */
     mega_batch batch;
+    engine_batch_of batch_of;
     int64_t batch_capacity; /* rows */
+    bool is_allocated;      /* on all ranks */
     void *arena;            /* everything large, in one mapping */
     size_t arena_bytes;
     void *summands; /* gradients that are summed over tp together */
@@ -78,6 +83,19 @@ mega_status engine_wait_reductions(mega_engine *e);    /* what programs began is
 mega_status engine_sum_gradients_over_tp(mega_engine *e);
 size_t engine_summands_bytes(const mega_engine *e);
 double engine_scalar(const mega_engine *e, const void *acc); /* [1] acc as double */
+
+/* calls.c: MEGA_ERR_USAGE for a call that is wrong. engine_agree is collective: one rank's failure is that of all. */
+mega_status engine_agree(const mega_engine *e, mega_status st);
+mega_status engine_check_given(const mega_engine *e, const char *call, const char *argument, const void *value);
+mega_status engine_check_allocated(const mega_engine *e, const char *call);
+mega_status engine_check_step(const mega_engine *e, const mega_step_result *out);
+mega_status engine_check_evaluate(const mega_engine *e, const mega_loss_sums *sums);
+mega_status engine_check_save(const mega_engine *e, const mega_engine_save_options *o);
+mega_status engine_check_load(const mega_engine *e, const mega_checkpoint *c, const mega_engine_load_options *o,
+                              const mega_engine_loaded *out);
+mega_status engine_check_allocate(const mega_engine *e);
+mega_status engine_check_options(const mega_engine_model *model, const mega_engine_options *o);
+mega_status engine_check_ramp(const mega_engine *e); /* once there is a layout */
 
 /* chunks.c: building, memory and places of the programs. Regions and memory are of all of them together. */
 mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches);

@@ -1,6 +1,5 @@
 /* Saving and loading an engine: which tensors a checkpoint holds, and the run.json that makes a run go on as if it had
  * never stopped. Member names of "scheduler" are those of Megatron's checkpoints. */
-#include "megalith/assert.h"
 #include "megalith/json.h"
 #include "run_json.h"
 #include "state_list.h"
@@ -145,14 +144,15 @@ mega_status mega_engine_save(mega_engine *e, const mega_engine_save_options *o)
 {
     state_list weights = {0}, moments = {0};
     char *json = NULL;
-    MEGA_ASSERT(e->optimizer != NULL, "an engine without an optimizer was asked to save");
-    mega_status st = state_list_weights(&weights, e);
+    mega_status st = engine_check_save(e, o);
+    if (e == NULL) return st;
+    if (st == MEGA_OK) st = state_list_weights(&weights, e);
     if (st == MEGA_OK && !o->no_optim) st = state_list_moments(&moments, e);
     if (st == MEGA_OK) st = run_json(e, o, &json);
     state_leave_to_others(&weights, e);
     state_leave_to_others(&moments, e);
     if (st == MEGA_OK) st = check_finite(e, o, &weights, &moments);
-    st = mega_comm_agree(e->layout->world.comm, st);
+    st = engine_agree(e, st);
     if (st == MEGA_OK) st = write_checkpoint(e, o, &weights, &moments, json);
     free(json);
     mega_arena_fini(&moments.arena);
@@ -164,7 +164,7 @@ int64_t mega_engine_save_bytes(const mega_engine *e, const mega_engine_save_opti
 {
     const mega_dtype acc = mega_params_acc_dtype(e->params);
     const int64_t exact = (int64_t)mega_dtype_size(acc);
-    const int64_t moments = o->no_optim ? 0 : mega_optimizer_num_moments(e->optimizer);
+    const int64_t moments = o->no_optim || e->optimizer == NULL ? 0 : mega_optimizer_num_moments(e->optimizer);
     const bool has_masters = moments > 0 && o->save_dtype != acc;
     return mega_params_logical_count(mega_engine_whole(e)) *
            ((int64_t)mega_dtype_size(o->save_dtype) + moments * exact + (has_masters ? exact : 0));
@@ -302,6 +302,11 @@ mega_status mega_engine_check_load(const mega_engine_options *e, const mega_chec
                                    const mega_engine_load_options *o)
 {
     json_t *root = NULL;
+    if (e == NULL || c == NULL || o == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_check_load: %s is NULL; give it",
+                         e == NULL   ? "the engine's options"
+                         : c == NULL ? "the checkpoint"
+                                     : "the load's options");
     const bool is_weights = mega_checkpoint_run_json(c) == NULL;
     if (is_weights && o->use_checkpoint_schedule && !e->no_train)
         return MEGA_FAIL(MEGA_ERR_USAGE,
@@ -318,6 +323,7 @@ mega_status mega_engine_check_load(const mega_engine_options *e, const mega_chec
 /* Names and shapes alone: nothing is allocated yet. */
 mega_status mega_engine_check_tensors(const mega_engine *e, mega_checkpoint *c)
 {
+    MEGA_TRY(engine_check_given(e, "mega_engine_check_tensors", "checkpoint", c));
     const mega_params *whole = mega_engine_whole(e);
     const int count = mega_params_count(whole);
     mega_state_tensor *t = mega_calloc((size_t)count + 1, sizeof *t);
@@ -390,12 +396,15 @@ mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engi
                              mega_engine_loaded *out)
 {
     mega_engine_loaded loaded = {false, false};
-    state_list weights;
-    MEGA_TRY(state_list_weights(&weights, e));
-    mega_status st = mega_checkpoint_read_weights(c, weights.item, weights.count, mega_params_acc_dtype(e->params));
+    state_list weights = {0};
+    mega_status st = engine_check_load(e, c, o, out);
+    if (e == NULL) return st;
+    if (st == MEGA_OK) st = state_list_weights(&weights, e);
+    if (st == MEGA_OK)
+        st = mega_checkpoint_read_weights(c, weights.item, weights.count, mega_params_acc_dtype(e->params));
     mega_arena_fini(&weights.arena);
     if (st == MEGA_OK) st = load_run(e, c, o, &loaded);
-    MEGA_TRY(mega_comm_agree(e->layout->world.comm, st)); /* before ranks wait for each other's weights */
+    MEGA_TRY(engine_agree(e, st)); /* before ranks wait for each other's weights */
     MEGA_TRY(mega_params_publish(e->params));
     *out = loaded;
     return MEGA_OK;

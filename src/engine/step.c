@@ -1,6 +1,5 @@
 /* One training step, in the order of ARCHITECTURE.md, "The life of a step"; read mega_engine_step first. */
 #include "engine_impl.h"
-#include "megalith/assert.h"
 #include "megalith/record.h"
 #include "megalith/threads.h"
 #include <math.h>
@@ -171,11 +170,11 @@ static mega_status gradients_check(mega_engine *e, mega_step_result *r)
     return MEGA_OK;
 }
 
-static void optimizer_update(mega_engine *e, mega_step_result *r)
+static mega_status optimizer_update(mega_engine *e, mega_step_result *r)
 {
     r->lr = mega_lr_schedule_lr(&e->options.schedule, e->progress.schedule_samples);
     r->weight_decay = mega_lr_schedule_weight_decay(&e->options.schedule, e->progress.schedule_samples);
-    mega_optimizer_update(e->optimizer, r->lr, r->weight_decay, r->clip_factor);
+    return mega_optimizer_update(e->optimizer, r->lr, r->weight_decay, r->clip_factor);
 }
 
 /* The update wrote the rounded weights of what this rank owns; ranks that each own slices gather the others. */
@@ -215,17 +214,18 @@ mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
 {
     mega_step_result r = {0};
     engine_sums sums = {0};
-    MEGA_ASSERT(e->train != NULL, "an engine without a training program was asked to train");
-    /* forwards and backwards; the schedule is data. What fails in one rank stops all before they wait for it. */
+    if (e == NULL) return engine_check_step(e, out);
     mega_record_step(mega_world_record(e->options.world), e->progress.iteration + 1);
+    MEGA_TRY(engine_agree(e, engine_check_step(e, out)));
+    /* forwards and backwards; the schedule is data. What fails in one rank stops all before they wait for it. */
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, engine_run_schedule(e, &sums, &r)));
     note(e, "gradients", -1);
     MEGA_TRY(gradients_finish(e, &sums, &r)); /* reduced over dp */
     const mega_profile_moment began = mega_profile_now(e->options.team);
     note(e, "norm and update", -1);
-    MEGA_TRY(gradients_check(e, &r)); /* finiteness, norm, clip factor */
-    optimizer_update(e, &r);          /* on this rank's shard */
-    MEGA_TRY(weights_publish(e));     /* 16-bit weights to those who need them */
+    MEGA_TRY(gradients_check(e, &r));  /* finiteness, norm, clip factor */
+    MEGA_TRY(optimizer_update(e, &r)); /* on this rank's shard */
+    MEGA_TRY(weights_publish(e));      /* 16-bit weights to those who need them */
     const mega_profile_moment ended = mega_profile_now(e->options.team);
     r.optimizer_s = ended.at - began.at;
     if (e->profile != NULL) profile_optimizer(e, began, ended);
@@ -268,7 +268,8 @@ mega_status engine_run_evaluation(mega_engine *e, double both[2])
 mega_status mega_engine_evaluate(mega_engine *e, mega_loss_sums *sums)
 {
     double sum[3] = {0, 0, 0}; /* loss, count, ranks that a signal asks to stop */
-    MEGA_ASSERT(e->evaluate != NULL, "an engine without an evaluation program was asked to evaluate");
+    if (e == NULL) return engine_check_evaluate(e, sums);
+    MEGA_TRY(engine_agree(e, engine_check_evaluate(e, sums)));
     MEGA_TRY(engine_run_evaluation(e, sum));
     if (e->layout->tp.rank > 0) sum[0] = sum[1] = 0; /* ranks of tp have the same */
     sum[2] = mega_world_stops(e->options.world, mega_team_is_stopped(e->options.team));

@@ -219,8 +219,6 @@ void mega_program_profile(mega_program *program, mega_profile *profile)
 
 static mega_status run(mega_program *p, int slot, int begin, int end)
 {
-    MEGA_ASSERT(p->call != NULL, "program %s is run before it is allocated", p->name);
-    MEGA_ASSERT(slot >= 0 && slot < p->slots, "program %s: slot %d of %d", p->name, slot, p->slots);
     p->num_waits = 0; /* some are left where an earlier run failed: nothing waits for them any more */
     if (p->found != NULL || p->observer != NULL) return run_watched(p, slot, begin, end);
     if (p->check > 0) return run_checked(p, slot, begin, end);
@@ -233,12 +231,32 @@ static mega_status run(mega_program *p, int slot, int begin, int end)
     return MEGA_OK;
 }
 
+static mega_status check_run(const mega_program *p, int slot)
+{
+    MEGA_TRY(mega_program_check_slot(p, slot));
+    if (p->call != NULL) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: it is run before it has memory; call mega_program_allocate first",
+                     p->name);
+}
+
 mega_status mega_program_forward(mega_program *p, int slot)
 {
-    return run(p, slot, 0, p->g->num_forward);
+    MEGA_TRY(check_run(p, slot));
+    p->is_forward_done[slot] = false;
+    MEGA_TRY(run(p, slot, 0, p->g->num_forward));
+    p->is_forward_done[slot] = true;
+    return MEGA_OK;
 }
 
 mega_status mega_program_backward(mega_program *p, int slot)
 {
+    MEGA_TRY(check_run(p, slot));
+    if (!p->is_forward_done[slot])
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "program %s: the backward of slot %d has no forward that it belongs to; run mega_program_forward "
+            "of that slot first",
+            p->name, slot);
+    p->is_forward_done[slot] = false;
     return run(p, slot, p->g->num_forward, p->g->num_ops);
 }

@@ -1,6 +1,5 @@
 /* Records of parameters. Everything about how a tensor is spread over ranks is read from its record, here, in
  * parameter_place.c and in parameter_init.c. */
-#include "megalith/assert.h"
 #include "megalith/memory.h"
 #include "parameter_impl.h"
 
@@ -8,6 +7,8 @@
 
 mega_status mega_params_create(mega_params **out, const mega_layout *layout)
 {
+    if (out == NULL || layout == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_create: %s is NULL; give it", out == NULL ? "out" : "the layout");
     mega_params *p = mega_calloc(1, sizeof *p);
     if (p == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "parameters: no memory for their list");
     p->layout = layout;
@@ -81,6 +82,9 @@ static mega_status check_record(const mega_params *p, const mega_param *r)
 
 mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_index)
 {
+    if (p == NULL || record == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_add: %s is NULL; give it",
+                         p == NULL ? "the list of parameters" : "the record");
     mega_param r = *record;
     if (r.num_dims == 1) r.shape[1] = r.true_shape[1] = 1; /* rows of one element */
     if (r.blocks < 1) r.blocks = 1;
@@ -110,7 +114,7 @@ void mega_params_next_part(mega_params *p)
 
 int mega_params_find(const mega_params *p, const char *name)
 {
-    for (int i = 0; i < p->count; i++)
+    for (int i = 0; p != NULL && name != NULL && i < p->count; i++)
         if (strcmp(p->param[i].name, name) == 0) return i;
     return -1;
 }
@@ -122,8 +126,11 @@ int mega_params_count(const mega_params *p)
 
 const mega_param *mega_params_get(const mega_params *p, int index)
 {
-    MEGA_ASSERT(index >= 0 && index < p->count, "parameter %d of %d", index, p->count);
-    return &p->param[index];
+    if (p != NULL && index >= 0 && index < p->count) return &p->param[index];
+    (void)MEGA_FAIL(MEGA_ERR_USAGE,
+                    "parameter %d: expected a number from 0 to %d; mega_params_find gives that of a name", index,
+                    (p != NULL ? p->count : 0) - 1);
+    return NULL;
 }
 
 int mega_params_num_buckets(const mega_params *p)
@@ -133,8 +140,13 @@ int mega_params_num_buckets(const mega_params *p)
 
 const mega_bucket *mega_params_bucket(const mega_params *p, int index)
 {
-    MEGA_ASSERT(index >= 0 && index < p->num_buckets, "bucket %d of %d", index, p->num_buckets);
-    return &p->bucket[index];
+    if (p != NULL && index >= 0 && index < p->num_buckets) return &p->bucket[index];
+    if (p != NULL && !p->placed)
+        (void)MEGA_FAIL(MEGA_ERR_USAGE, "bucket %d: there are no buckets before mega_params_place", index);
+    else
+        (void)MEGA_FAIL(MEGA_ERR_USAGE, "bucket %d: expected a number from 0 to %d", index,
+                        (p != NULL ? p->num_buckets : 0) - 1);
+    return NULL;
 }
 
 int64_t mega_params_elements(const mega_params *p)

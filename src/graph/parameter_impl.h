@@ -34,4 +34,7 @@ mega_axis mega_params_axis(const mega_params *p, mega_axis_name name);
 /* Where index `local` along the cut dimension of this rank's slice stands in the whole tensor. */
 int64_t mega_param_logical_index(const mega_param *r, mega_axis axis, int64_t local);
 
+/* MEGA_ERR_USAGE for a call that comes before this buffer was allocated; no parameters need none. */
+mega_status mega_params_check_buffer(const mega_params *p, const char *call, mega_params_buffers buffer);
+
 #endif

@@ -88,8 +88,7 @@ static void fill_rows(void *user, int thread, int64_t begin, int64_t end)
 
 mega_status mega_params_initialize_team(mega_params *p, uint32_t seed, mega_team *team)
 {
-    if (p->master.data == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "parameters: initialised before mega_params_allocate made their buffers");
+    MEGA_TRY(mega_params_check_buffer(p, "mega_params_initialize", MEGA_PARAMS_WEIGHTS));
     for (int i = 0; i < p->count; i++) {
         fill_job job = {p, i, seed};
         mega_team_for(team, p->param[i].local_shape[0], 1, fill_rows, &job);
@@ -104,7 +103,7 @@ mega_status mega_params_initialize(mega_params *p, uint32_t seed)
 
 mega_status mega_params_publish(mega_params *p)
 {
-    MEGA_ASSERT(p->weight.data != NULL, "published before allocation, %d parameters", p->count);
+    MEGA_TRY(mega_params_check_buffer(p, "mega_params_publish", MEGA_PARAMS_WEIGHTS));
     if (p->weight.data == p->master.data) return mega_params_gather(p);
     MEGA_ASSERT(p->compute == MEGA_BF16, "weights of type %s", mega_dtype_name(p->compute));
     for (int b = 0; b < p->num_buckets; b++) {

@@ -1,5 +1,4 @@
 /* Placement of parameters in flat buckets, the slices of buckets that ranks of dp hold, and the buffers. */
-#include "megalith/assert.h"
 #include "megalith/memory.h"
 #include "parameter_impl.h"
 
@@ -13,16 +12,30 @@ static int64_t round_up(int64_t n, int64_t multiple)
     return (n + multiple - 1) / multiple * multiple;
 }
 
-void mega_params_shard(mega_params *p, int zero_stage)
+/* What sizes of buckets follow from is said before they are laid out. */
+static mega_status check_open(const mega_params *p, const char *call)
 {
-    MEGA_ASSERT(!p->placed && zero_stage >= 0 && zero_stage <= 3, "stage %d", zero_stage);
-    p->zero_stage = p->layout->dp.size > 1 ? zero_stage : 0;
+    if (p == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the list of parameters is NULL; give it", call);
+    if (!p->placed) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: called after mega_params_place; call it before", call);
 }
 
-void mega_params_persist(mega_params *p, int64_t elements)
+mega_status mega_params_shard(mega_params *p, int zero_stage)
 {
-    MEGA_ASSERT(!p->placed && elements >= 0, "%lld elements", (long long)elements);
+    MEGA_TRY(check_open(p, "mega_params_shard"));
+    if (zero_stage < 0 || zero_stage > 3)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_shard: stage %d of ZeRO; expected 0, 1, 2 or 3", zero_stage);
+    p->zero_stage = p->layout->dp.size > 1 ? zero_stage : 0;
+    return MEGA_OK;
+}
+
+mega_status mega_params_persist(mega_params *p, int64_t elements)
+{
+    MEGA_TRY(check_open(p, "mega_params_persist"));
+    if (elements < 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_persist: %lld elements; expected 0 or more", (long long)elements);
     p->persistence = elements;
+    return MEGA_OK;
 }
 
 int mega_params_zero_stage(const mega_params *p)
@@ -83,6 +96,7 @@ static void close_bucket(mega_params *p, mega_bucket *b)
 
 mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket_elements)
 {
+    if (p == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_place: the list of parameters is NULL; give it");
     if (p->placed) return MEGA_FAIL(MEGA_ERR_USAGE, "parameters: placed twice; mega_params_place is called once");
     if (compute != MEGA_F32 && compute != MEGA_BF16 && compute != MEGA_F64)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "parameters of type %s are not built yet; expected f32, bf16 or f64",
@@ -127,18 +141,21 @@ int64_t mega_params_shard_elements(const mega_params *p)
 mega_range mega_params_slice(const mega_params *p, int bucket)
 {
     const mega_bucket *b = mega_params_bucket(p, bucket);
+    if (b == NULL) return (mega_range){0, 0};
     const int64_t count = b->count / shards(p);
     return (mega_range){b->offset + (shards(p) > 1 ? p->layout->dp.rank : 0) * count, count};
 }
 
 int64_t mega_params_shard_index(const mega_params *p, int bucket, int64_t element)
 {
-    return element - mega_params_slice(p, bucket).first + mega_params_bucket(p, bucket)->offset / shards(p);
+    const mega_bucket *b = mega_params_bucket(p, bucket);
+    return b == NULL ? -1 : element - mega_params_slice(p, bucket).first + b->offset / shards(p);
 }
 
 mega_range mega_params_owned(const mega_params *p, int index)
 {
     const mega_param *r = mega_params_get(p, index);
+    if (r == NULL || mega_params_bucket(p, r->bucket) == NULL) return (mega_range){0, 0};
     const mega_range slice = mega_params_slice(p, r->bucket);
     int64_t begin = slice.first - r->offset, end = begin + slice.count;
     begin = begin < 0 ? 0 : begin > r->count ? r->count : begin;
@@ -200,6 +217,7 @@ static mega_status take(const mega_params *p, flat_buffer *f, mega_region *regio
 
 mega_status mega_params_allocate_in(mega_params *p, int buffers, mega_region *region)
 {
+    if (p == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_allocate: the list of parameters is NULL; give it");
     if (!p->placed)
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameters: buffers asked for before mega_params_place laid them out");
     if (buffers & MEGA_PARAMS_WEIGHTS) {
@@ -224,7 +242,7 @@ mega_dtype mega_params_acc_dtype(const mega_params *p)
 
 static void *element_of(const mega_params *p, const flat_buffer *f, int bucket, int64_t element)
 {
-    if (f->data == NULL) return NULL;
+    if (f->data == NULL || mega_params_bucket(p, bucket) == NULL) return NULL;
     const int64_t at = f->is_shard ? mega_params_shard_index(p, bucket, element) : element;
     return (char *)f->data + at * (int64_t)mega_dtype_size(f->dtype);
 }
@@ -247,7 +265,8 @@ void *mega_params_grad_at(const mega_params *p, int bucket, int64_t element)
 void *mega_params_weight(const mega_params *p, int index)
 {
     const mega_param *r = mega_params_get(p, index);
-    const mega_bucket *b = &p->bucket[r->bucket];
+    const mega_bucket *b = r != NULL ? mega_params_bucket(p, r->bucket) : NULL;
+    if (b == NULL) return NULL;
     if (!p->weight.is_shard) return element_of(p, &p->weight, r->bucket, r->offset);
     if (b->kept_at < 0 || p->kept.data == NULL) return NULL;
     return (char *)p->kept.data + (b->kept_at + r->offset - b->offset) * (int64_t)mega_dtype_size(p->compute);
@@ -256,13 +275,14 @@ void *mega_params_weight(const mega_params *p, int index)
 void *mega_params_master(const mega_params *p, int index)
 {
     const mega_param *r = mega_params_get(p, index);
+    if (r == NULL) return NULL;
     return element_of(p, &p->master, r->bucket, r->offset + mega_params_owned(p, index).first);
 }
 
 void *mega_params_grad(const mega_params *p, int index)
 {
     const mega_param *r = mega_params_get(p, index);
-    return p->grad.is_shard ? NULL : element_of(p, &p->grad, r->bucket, r->offset);
+    return r == NULL || p->grad.is_shard ? NULL : element_of(p, &p->grad, r->bucket, r->offset);
 }
 
 void *mega_params_flat_weight(const mega_params *p)
@@ -282,8 +302,18 @@ void *mega_params_flat_grad(const mega_params *p)
 
 /* ---- what ranks exchange ---- */
 
+mega_status mega_params_check_buffer(const mega_params *p, const char *call, mega_params_buffers buffer)
+{
+    if (p == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the list of parameters is NULL; give it", call);
+    const flat_buffer *f = buffer == MEGA_PARAMS_GRADS ? &p->grad : &p->weight;
+    if (f->data != NULL || p->count == 0) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the %s have no memory yet; call mega_params_allocate first", call,
+                     buffer == MEGA_PARAMS_GRADS ? "gradients" : "weights");
+}
+
 mega_status mega_params_gather(mega_params *p)
 {
+    MEGA_TRY(mega_params_check_buffer(p, "mega_params_gather", MEGA_PARAMS_WEIGHTS));
     const mega_axis *dp = &p->layout->dp;
     if (p->zero_stage < 1) return MEGA_OK;
     for (int b = 0; b < p->num_buckets; b++) {
@@ -299,7 +329,9 @@ mega_status mega_params_gather(mega_params *p)
 
 mega_status mega_params_reduce_gradients(mega_params *p, int bucket)
 {
+    MEGA_TRY(mega_params_check_buffer(p, "mega_params_reduce_gradients", MEGA_PARAMS_GRADS));
     const mega_bucket *b = mega_params_bucket(p, bucket);
+    if (b == NULL) return MEGA_ERR_USAGE;
     mega_comm *dp = p->layout->dp.comm;
     if (p->grad.is_shard) return MEGA_OK;
     void *grads = mega_params_grad_at(p, bucket, b->offset);

@@ -67,6 +67,13 @@ static mega_status share_states(mega_program *p)
 
 mega_status mega_program_build(mega_program **out, mega_graph *g, const mega_program_options *options)
 {
+    if (out == NULL || g == NULL || options == NULL) {
+        mega_graph_destroy(g);
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_program_build: %s is NULL; give it",
+                         out == NULL ? "out"
+                         : g == NULL ? "the graph"
+                                     : "options");
+    }
     mega_program *p = mega_calloc(1, sizeof *p);
     if (p == NULL) {
         mega_graph_destroy(g);
@@ -198,8 +205,9 @@ static mega_status allocate_arenas(mega_program *p, mega_region *keep, mega_regi
     p->saved = mega_calloc((size_t)p->slots, sizeof *p->saved);
     p->io = mega_calloc((size_t)p->slots, sizeof *p->io);
     p->pass = mega_calloc((size_t)p->passes, sizeof *p->pass);
+    p->is_forward_done = mega_calloc((size_t)p->slots, sizeof *p->is_forward_done);
     p->call = mega_calloc((size_t)p->slots * (size_t)p->g->num_ops + 1, sizeof *p->call);
-    if (p->saved == NULL || p->io == NULL || p->pass == NULL || p->call == NULL)
+    if (p->saved == NULL || p->io == NULL || p->pass == NULL || p->is_forward_done == NULL || p->call == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory for its calls", p->name);
     void *block = NULL;
     for (int s = 0; s < p->slots; s++) {
@@ -255,7 +263,10 @@ mega_program_regions mega_program_region_bytes(const mega_program *p)
 
 mega_status mega_program_allocate_in(mega_program *p, mega_region *keep, mega_region *work, mega_region *turn)
 {
-    if (p->call != NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: allocated twice", p->name);
+    if (p == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_program_allocate: the program is NULL; build one first");
+    if (p->call != NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: it was allocated before; mega_program_allocate is called once",
+                         p->name);
     MEGA_TRY(check_buffers(p));
     MEGA_TRY(allocate_arenas(p, keep, work, turn));
     for (int s = 0; s < p->slots; s++)
@@ -282,6 +293,7 @@ void mega_program_destroy(mega_program *p)
     mega_free(p->saved);
     mega_free(p->io);
     mega_free(p->pass);
+    mega_free(p->is_forward_done);
     mega_free(p->call);
     mega_free(p->block);
     mega_free(p->request);
@@ -293,14 +305,22 @@ void mega_program_destroy(mega_program *p)
 
 int32_t mega_program_find(const mega_program *p, const char *name)
 {
-    for (int i = 0; i < p->g->num_named; i++)
+    for (int i = 0; name != NULL && i < p->g->num_named; i++)
         if (strcmp(p->g->named[i].name, name) == 0) return p->g->named[i].tensor;
     return 0;
 }
 
+mega_status mega_program_check_slot(const mega_program *p, int slot)
+{
+    if (p == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "the program is NULL; build one with mega_program_build");
+    if (slot >= 0 && slot < p->slots) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: slot %d; it was built with %d, expected 0 to %d", p->name, slot,
+                     p->slots, p->slots - 1);
+}
+
 void *mega_program_tensor(mega_program *p, const char *name, int slot)
 {
-    MEGA_ASSERT(slot >= 0 && slot < p->slots, "slot %d of %d", slot, p->slots);
+    if (mega_program_check_slot(p, slot) != MEGA_OK) return NULL;
     return p->call == NULL ? NULL : mega_program_address(p, mega_program_find(p, name), slot);
 }
 

@@ -85,7 +85,8 @@ struct mega_program {
     int pack_weights;      /* of mega_program_options */
     size_t packed_bytes;   /* of weights that are kept packed */
     char *scratch, *state, *packed, **saved, **io, **pass;
-    program_call *call; /* [slots][num_ops] */
+    bool *is_forward_done; /* [slots] a backward may follow */
+    program_call *call;    /* [slots][num_ops] */
     mega_arena args;
     mega_step_block step;
     mega_profile *profile;   /* borrowed; NULL: runs are not timed */
@@ -116,7 +117,8 @@ void mega_program_bind_args(const mega_program *p, const op_binder *b, const ins
 #define PROGRAM_ARGS_BYTES 512 /* room for the arguments of any kernel */
 /* Address of a tensor once allocated; NULL for tensor 0. */
 void *mega_program_address(const mega_program *p, int32_t tensor, int slot);
-int32_t mega_program_find(const mega_program *p, const char *name); /* named tensor, 0: none */
+mega_status mega_program_check_slot(const mega_program *p, int slot); /* MEGA_ERR_USAGE: it has no such slot */
+int32_t mega_program_find(const mega_program *p, const char *name);   /* named tensor, 0: none */
 /* print_cut.c: fills `cut` of every tensor; "[2048/2, 768] bf16". */
 void mega_graph_find_cuts(mega_graph *g);
 const char *mega_graph_shape_text(char *out, int size, const mega_graph *g, int32_t t);

@@ -156,7 +156,16 @@ static size_t norm_scratch(const mega_optimizer *o)
 mega_status mega_optimizer_create(mega_optimizer **out, mega_params *params, const mega_layout *layout,
                                   const mega_optimizer_options *options)
 {
+    if (out == NULL || params == NULL || layout == NULL || options == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: %s is NULL; give it",
+                         out == NULL      ? "out"
+                         : params == NULL ? "the list of parameters"
+                         : layout == NULL ? "the layout"
+                                          : "options");
     const size_t count = (size_t)mega_params_count(params);
+    if (count > 0 && mega_params_num_buckets(params) == 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: the parameters are not placed; call mega_params_place "
+                                         "first");
     mega_optimizer *o = mega_calloc(1, sizeof *o);
     if (o == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for its record");
     o->options = *options;
@@ -246,6 +255,15 @@ static void bind_run(mega_optimizer *o, int i)
                                     .mu = o->options.momentum};
 }
 
+/* Its runs point into both buffers. */
+static mega_status check_params(const mega_optimizer *o, const char *call)
+{
+    const bool has_weights = mega_params_flat_master(o->params) != NULL;
+    if (mega_params_count(o->params) == 0 || (has_weights && mega_params_flat_grad(o->params) != NULL)) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the %s have no memory yet; call mega_params_allocate first", call,
+                     has_weights ? "gradients" : "weights");
+}
+
 mega_status mega_optimizer_allocate(mega_optimizer *o)
 {
     return mega_optimizer_allocate_in(o, NULL);
@@ -258,9 +276,12 @@ size_t mega_optimizer_region_bytes(const mega_optimizer *o)
 
 mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region)
 {
+    if (o == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_allocate: the optimizer is NULL; create one first");
     const size_t bytes = moment_bytes(o);
     const mega_kernel *k = update_kernel(o);
-    MEGA_ASSERT(o->moment[0] == NULL, "allocated twice");
+    if (o->adamw != NULL || o->sgd != NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "optimizer: it was allocated before; mega_optimizer_allocate is called once");
+    MEGA_TRY(check_params(o, "mega_optimizer_allocate"));
     o->is_lent = region != NULL;
     for (int i = 0; i < moments_of(o); i++)
         MEGA_TRY(mega_region_take(region, &o->moment[i], bytes, mega_optimizer_moment_name(o, i)));
@@ -293,6 +314,7 @@ const char *mega_optimizer_moment_name(const mega_optimizer *o, int moment)
 void *mega_optimizer_moment(const mega_optimizer *o, int moment, int param)
 {
     const mega_param *p = mega_params_get(o->params, param);
+    if (p == NULL || moment < 0 || moment >= moments_of(o) || o->moment[moment] == NULL) return NULL;
     return moment_at(o, moment, p->bucket, p->offset + mega_params_owned(o->params, param).first);
 }
 
@@ -329,6 +351,10 @@ static int64_t padding_elements(const mega_optimizer *o)
 
 static mega_status norm_of(mega_optimizer *o, const char *what, numbers_at *at, mega_norm_result *out)
 {
+    MEGA_TRY(check_params(o, what));
+    if (o->norm_scratch == NULL && o->norm_scratch_bytes > 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the optimizer has no memory yet; call mega_optimizer_allocate first",
+                         what);
     const mega_kernel *k = norm_kernel(o);
     const bool is_cut = mega_params_zero_stage(o->params) >= 1; /* each rank of dp holds its slices */
     double sum[3] = {0, 0, 0};
@@ -386,6 +412,7 @@ double mega_clip_factor(double norm, double clip)
 
 void mega_optimizer_zero_gradients(mega_optimizer *o)
 {
+    if (mega_params_flat_grad(o->params) == NULL) return; /* there are none yet */
     mega_team_zero(o->options.team, mega_params_flat_grad(o->params), mega_params_bytes(o->params, MEGA_PARAMS_GRADS));
 }
 
@@ -398,8 +425,12 @@ void mega_optimizer_zero_gradients_but(mega_optimizer *o, const bool *skip)
                            (size_t)mega_params_get(o->params, i)->count * acc_size(o));
 }
 
-void mega_optimizer_update(mega_optimizer *o, double lr, double weight_decay, double grad_factor)
+mega_status mega_optimizer_update(mega_optimizer *o, double lr, double weight_decay, double grad_factor)
 {
+    if (o == NULL || (o->adamw == NULL && o->sgd == NULL))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_update: the optimizer %s",
+                         o == NULL ? "is NULL; create one first"
+                                   : "has no memory yet; call mega_optimizer_allocate first");
     const mega_kernel *k = update_kernel(o);
     const bool is_first = o->updates == 0;
     o->updates++;
@@ -420,6 +451,7 @@ void mega_optimizer_update(mega_optimizer *o, double lr, double weight_decay, do
         }
         k->run(o->options.team, update_args(o, i));
     }
+    return MEGA_OK;
 }
 
 void mega_optimizer_groups_get(const mega_optimizer *o, mega_optimizer_groups *out)

@@ -86,8 +86,9 @@ static void run_steps(fixture *f, const json_t *run, double clip)
         assert_true(norm.finite);
         assert_int_equal(norm.zeros, 1);
         if (!(fabs(norm.norm - expected) <= 1e-7 * expected)) fail_msg("norm %.12g, not %.12g", norm.norm, expected);
-        mega_optimizer_update(f->optimizer, json_real_value(json_object_get(s, "lr")),
-                              json_real_value(json_object_get(s, "weight_decay")), mega_clip_factor(norm.norm, clip));
+        need(mega_optimizer_update(f->optimizer, json_real_value(json_object_get(s, "lr")),
+                                   json_real_value(json_object_get(s, "weight_decay")),
+                                   mega_clip_factor(norm.norm, clip)));
         compare(f, "w", i, mega_params_master(f->params, f->w), json_object_get(s, "w"));
         compare(f, "b", i, mega_params_master(f->params, f->b), json_object_get(s, "b"));
     }

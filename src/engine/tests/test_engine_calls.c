@@ -4,6 +4,7 @@
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/model.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,12 +143,367 @@ static void client_state_must_be_an_object(void **state)
     mega_engine_destroy(r.engine);
 }
 
+/* ---- wrong calls ---- */
+
+/* What the calls are made on: engines before and after allocation, and what lower rooms make of the same model. */
+typedef struct scene {
+    rig raw, ready, no_train, no_evaluate;
+    mega_layout *layout;
+    mega_params *unplaced, *placed, *params; /* of `params` there is memory */
+    mega_program *raw_program, *program;
+    mega_optimizer *raw_optimizer, *optimizer;
+    const char *folder;
+} scene;
+
+static mega_program *program_of(const scene *s, mega_params *params)
+{
+    mega_graph *g = NULL;
+    mega_program *p = NULL;
+    need(mega_graph_create(&g, MEGA_F32, params, s->layout));
+    need(mega_gpt_describe_train(g, &s->raw.gpt, 0, 2, SEQ));
+    need(mega_program_build(&p, g, &(mega_program_options){.differentiate = true, .name = "train"}));
+    return p;
+}
+
+static mega_params *params_of(const scene *s, bool placed, bool allocated)
+{
+    mega_params *p = NULL;
+    need(mega_params_create(&p, s->layout));
+    need(mega_gpt_declare(&s->raw.gpt, p));
+    if (placed) need(mega_params_place(p, MEGA_F32, 0));
+    if (allocated) need(mega_params_allocate(p, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    if (allocated) need(mega_params_initialize(p, 1));
+    return p;
+}
+
+static void rig_with(rig *r, const mega_engine_options *o)
+{
+    r->gpt = engine_run_gpt();
+    need(mega_engine_create(&r->engine, mega_engine_gpt(&r->gpt), o));
+    need(mega_engine_allocate(r->engine));
+    need(mega_engine_initialize(r->engine, 1));
+}
+
+static void scene_open(scene *s)
+{
+    mega_engine_options o = engine_run_options(BATCH, 2, 1e-2);
+    const mega_optimizer_options adam = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
+    *s = (scene){.folder = mega_kit_temp_folder()};
+    rig_create(&s->raw);
+    rig_open(&s->ready, 1);
+    o.no_train = true;
+    rig_with(&s->no_train, &o);
+    o.no_train = false;
+    o.no_evaluate = true;
+    rig_with(&s->no_evaluate, &o);
+    need(mega_layout_create(&s->layout, NULL, NULL));
+    s->unplaced = params_of(s, false, false);
+    s->placed = params_of(s, true, false);
+    s->params = params_of(s, true, true);
+    s->raw_program = program_of(s, s->params);
+    s->program = program_of(s, s->params);
+    need(mega_program_allocate(s->program));
+    need(mega_optimizer_create(&s->raw_optimizer, s->placed, s->layout, &adam));
+    need(mega_optimizer_create(&s->optimizer, s->params, s->layout, &adam));
+    need(mega_optimizer_allocate(s->optimizer));
+}
+
+static void scene_close(scene *s)
+{
+    mega_engine_destroy(s->raw.engine);
+    mega_engine_destroy(s->ready.engine);
+    mega_engine_destroy(s->no_train.engine);
+    mega_engine_destroy(s->no_evaluate.engine);
+    mega_optimizer_destroy(s->raw_optimizer);
+    mega_optimizer_destroy(s->optimizer);
+    mega_program_destroy(s->raw_program);
+    mega_program_destroy(s->program);
+    mega_params_destroy(s->unplaced);
+    mega_params_destroy(s->placed);
+    mega_params_destroy(s->params);
+    mega_layout_destroy(s->layout);
+}
+
+/* Of a function that leaves its status in the record. */
+static mega_status recorded(const void *returned)
+{
+    mega_error_record r;
+    mega_error_get(&r);
+    return returned == NULL ? r.code : MEGA_OK;
+}
+
+static mega_status create(const scene *s, mega_engine_model model, const mega_engine_options *o)
+{
+    mega_engine *e = NULL;
+    (void)s;
+    const mega_status st = mega_engine_create(&e, model, o);
+    assert_null(e);
+    return st;
+}
+
+/* mega_engine_create with one option changed. */
+#define CREATE_WITH(name, change)                                   \
+    static mega_status name(scene *s)                               \
+    {                                                               \
+        mega_engine_options o = engine_run_options(BATCH, 2, 1e-2); \
+        change;                                                     \
+        return create(s, mega_engine_gpt(&s->raw.gpt), &o);         \
+    }
+CREATE_WITH(create_without_rows, o.micro_batch = 0)
+CREATE_WITH(create_without_positions, o.seq = 0)
+CREATE_WITH(create_without_ramp, o.batch.micro_step = 0)
+CREATE_WITH(create_for_other_ranks, o.batch.micro_step = 4)
+CREATE_WITH(create_with_odd_batch, o.batch.global_batch = 5)
+CREATE_WITH(create_with_stage_7, o.zero_stage = 7)
+CREATE_WITH(create_with_f16, o.compute = MEGA_F16)
+
+/* One expression that gives a status. */
+#define CALL(name, ...)               \
+    static mega_status name(scene *s) \
+    {                                 \
+        mega_step_result r = {0};     \
+        mega_loss_sums sums = {0, 0}; \
+        mega_engine_loaded loaded;    \
+        mega_norm_result norm;        \
+        (void)s, (void)r, (void)sums; \
+        (void)&loaded, (void)&norm;   \
+        return __VA_ARGS__;           \
+    }
+CALL(create_nowhere, mega_engine_create(NULL, mega_engine_gpt(&s->raw.gpt), &(mega_engine_options){0}))
+CALL(create_without_options, create(s, mega_engine_gpt(&s->raw.gpt), NULL))
+CALL(create_without_model, create(s, (mega_engine_model){0}, &(mega_engine_options){0}))
+CALL(allocate_null, mega_engine_allocate(NULL))
+CALL(allocate_twice, mega_engine_allocate(s->ready.engine))
+CALL(initialize_null, mega_engine_initialize(NULL, 1))
+CALL(initialize_early, mega_engine_initialize(s->raw.engine, 1))
+CALL(batch_null, recorded(mega_engine_batch(NULL)))
+CALL(batch_early, recorded(mega_engine_batch(s->raw.engine)))
+CALL(step_null, mega_engine_step(NULL, &r))
+CALL(step_early, mega_engine_step(s->raw.engine, &r))
+CALL(step_without_batch, mega_engine_step(s->no_evaluate.engine, &r))
+CALL(step_of_evaluation, mega_engine_evaluation_batch(s->ready.engine, 2) ? mega_engine_step(s->ready.engine, &r) : 0)
+CALL(step_without_result, mega_engine_step(s->ready.engine, NULL))
+CALL(step_without_program, mega_engine_step(s->no_train.engine, &r))
+CALL(evaluate_null, mega_engine_evaluate(NULL, &sums))
+CALL(evaluate_early, mega_engine_evaluate(s->raw.engine, &sums))
+CALL(evaluate_without_batch, mega_engine_evaluate(s->no_train.engine, &sums))
+CALL(evaluate_without_sums, mega_engine_evaluate(s->ready.engine, NULL))
+CALL(evaluate_without_program, mega_engine_evaluate(s->no_evaluate.engine, &sums))
+CALL(evaluation_of_3_rows, recorded(mega_engine_evaluation_batch(s->ready.engine, 3)))
+CALL(evaluation_of_many_rows, recorded(mega_engine_evaluation_batch(s->ready.engine, 1000)))
+CALL(evaluation_of_no_rows, recorded(mega_engine_evaluation_batch(s->ready.engine, 0)))
+CALL(chunk_5, recorded(mega_engine_chunk_program(s->ready.engine, 5, true)))
+CALL(compare_null, mega_engine_compare_ranks(NULL))
+CALL(save_null, mega_engine_save(NULL, &(mega_engine_save_options){.folder = s->folder}))
+CALL(save_without_options, mega_engine_save(s->ready.engine, NULL))
+CALL(save_nowhere, mega_engine_save(s->ready.engine, &(mega_engine_save_options){.save_dtype = MEGA_F32}))
+CALL(save_early, save(&s->raw, s->folder, NULL))
+CALL(save_without_state, save(&s->no_train, s->folder, NULL))
+CALL(load_nothing, mega_engine_load(s->ready.engine, NULL, &(mega_engine_load_options){0}, &loaded))
+CALL(load_without_options, mega_engine_load(s->ready.engine, NULL, NULL, &loaded))
+CALL(check_nothing, mega_engine_check_tensors(s->ready.engine, NULL))
+CALL(check_load_nothing, mega_engine_check_load(&(mega_engine_options){0}, NULL, &(mega_engine_load_options){0}))
+
+CALL(params_without_layout, mega_params_create(&s->unplaced, NULL))
+CALL(param_minus_1, recorded(mega_params_get(s->params, -1)))
+CALL(param_of_none, recorded(mega_params_get(s->params, mega_params_find(s->params, "nobody"))))
+CALL(param_without_name, recorded(mega_params_get(s->params, mega_params_find(s->params, NULL))))
+CALL(weight_99, recorded(mega_params_weight(s->params, 99)))
+CALL(master_99, recorded(mega_params_master(s->params, 99)))
+CALL(grad_99, recorded(mega_params_grad(s->params, 99)))
+CALL(bucket_99, recorded(mega_params_bucket(s->params, 99)))
+CALL(bucket_early, recorded(mega_params_bucket(s->unplaced, 0)))
+CALL(shard_late, mega_params_shard(s->placed, 1))
+CALL(shard_4, mega_params_shard(s->unplaced, 4))
+CALL(persist_late, mega_params_persist(s->placed, 1))
+CALL(persist_minus_1, mega_params_persist(s->unplaced, -1))
+CALL(publish_early, mega_params_publish(s->placed))
+CALL(gather_early, mega_params_gather(s->placed))
+CALL(fill_early, mega_params_initialize(s->placed, 1))
+CALL(reduce_early, mega_params_reduce_gradients(s->placed, 0))
+CALL(reduce_bucket_99, mega_params_reduce_gradients(s->params, 99))
+CALL(add_late, mega_params_add(s->placed, &(mega_param){.name = "late"}, NULL))
+CALL(add_nothing, mega_params_add(s->unplaced, NULL, NULL))
+CALL(place_twice, mega_params_place(s->placed, MEGA_F32, 0))
+CALL(buffers_early, mega_params_allocate(s->unplaced, MEGA_PARAMS_WEIGHTS))
+
+CALL(build_without_options, mega_program_build(&s->raw_program, NULL, NULL))
+CALL(program_twice, mega_program_allocate(s->program))
+CALL(forward_null, mega_program_forward(NULL, 0))
+CALL(forward_early, mega_program_forward(s->raw_program, 0))
+CALL(forward_of_slot_1, mega_program_forward(s->program, 1))
+CALL(backward_early, mega_program_backward(s->raw_program, 0))
+CALL(backward_of_slot_1, mega_program_backward(s->program, -1))
+CALL(backward_without_forward, mega_program_backward(s->program, 0))
+CALL(tensor_of_slot_1, recorded(mega_program_tensor(s->program, "tokens", 1)))
+
+CALL(optimizer_of_nothing, mega_optimizer_create(&s->raw_optimizer, NULL, s->layout, &(mega_optimizer_options){0}))
+CALL(optimizer_unplaced, mega_optimizer_create(&s->raw_optimizer, s->unplaced, s->layout, &(mega_optimizer_options){0}))
+CALL(optimizer_early, mega_optimizer_allocate(s->raw_optimizer))
+CALL(optimizer_twice, mega_optimizer_allocate(s->optimizer))
+CALL(update_early, mega_optimizer_update(s->raw_optimizer, 1, 0, 1))
+CALL(update_null, mega_optimizer_update(NULL, 1, 0, 1))
+CALL(norm_early, mega_optimizer_gradient_norm(s->raw_optimizer, &norm))
+
+static const struct {
+    const char *name;
+    mega_status (*call)(scene *s);
+    const char *said;
+} wrong[] = {
+#define ROW(name, said)   \
+    {                     \
+#name, name, said \
+    }
+    ROW(create_nowhere, "out is NULL"),
+    ROW(create_without_options, "options is NULL"),
+    ROW(create_without_model, "no function declare"),
+    ROW(create_without_rows, "micro_batch 0"),
+    ROW(create_without_positions, "seq 0"),
+    ROW(create_without_ramp, "batch.micro_step 0"),
+    ROW(create_for_other_ranks, "expected 2, micro_batch (2) times 1"),
+    ROW(create_with_odd_batch, "batch.global_batch 5; expected a multiple of batch.micro_step (2)"),
+    ROW(create_with_stage_7, "zero_stage 7; expected 0, 1, 2 or 3"),
+    ROW(create_with_f16, "expected f32, bf16 or f64"),
+    ROW(allocate_null, "the engine is NULL"),
+    ROW(allocate_twice, "has its memory already"),
+    ROW(initialize_null, "the engine is NULL"),
+    ROW(initialize_early, "call mega_engine_allocate first"),
+    ROW(batch_null, "the engine is NULL"),
+    ROW(batch_early, "call mega_engine_allocate first"),
+    ROW(step_null, "the engine is NULL"),
+    ROW(step_early, "call mega_engine_allocate first"),
+    ROW(step_without_batch, "call mega_engine_batch"),
+    ROW(step_of_evaluation, "those of an evaluation"),
+    ROW(step_without_result, "argument out is NULL"),
+    ROW(step_without_program, "created with no_train"),
+    ROW(evaluate_null, "the engine is NULL"),
+    ROW(evaluate_early, "call mega_engine_allocate first"),
+    ROW(evaluate_without_batch, "call mega_engine_evaluation_batch"),
+    ROW(evaluate_without_sums, "argument sums is NULL"),
+    ROW(evaluate_without_program, "created with no_evaluate"),
+    ROW(evaluation_of_3_rows, "3 rows; expected a multiple of micro_batch (2), at most 4"),
+    ROW(evaluation_of_many_rows, "1000 rows"),
+    ROW(evaluation_of_no_rows, "0 rows"),
+    ROW(chunk_5, "chunk 5; this rank has chunks 0 to 0"),
+    ROW(compare_null, "the engine is NULL"),
+    ROW(save_null, "the engine is NULL"),
+    ROW(save_without_options, "argument options is NULL"),
+    ROW(save_nowhere, "argument options.folder is NULL"),
+    ROW(save_early, "call mega_engine_allocate first"),
+    ROW(save_without_state, "created with no_train"),
+    ROW(load_nothing, "the checkpoint is NULL"),
+    ROW(load_without_options, "argument options is NULL"),
+    ROW(check_nothing, "argument checkpoint is NULL"),
+    ROW(check_load_nothing, "the checkpoint is NULL"),
+    ROW(params_without_layout, "the layout is NULL"),
+    ROW(param_minus_1, "parameter -1: expected a number from 0 to"),
+    ROW(param_of_none, "parameter -1"),
+    ROW(param_without_name, "parameter -1"),
+    ROW(weight_99, "parameter 99"),
+    ROW(master_99, "parameter 99"),
+    ROW(grad_99, "parameter 99"),
+    ROW(bucket_99, "bucket 99: expected a number from 0 to"),
+    ROW(bucket_early, "no buckets before mega_params_place"),
+    ROW(shard_late, "called after mega_params_place"),
+    ROW(shard_4, "stage 4 of ZeRO"),
+    ROW(persist_late, "called after mega_params_place"),
+    ROW(persist_minus_1, "-1 elements"),
+    ROW(publish_early, "call mega_params_allocate first"),
+    ROW(gather_early, "call mega_params_allocate first"),
+    ROW(fill_early, "call mega_params_allocate first"),
+    ROW(reduce_early, "the gradients have no memory yet"),
+    ROW(reduce_bucket_99, "bucket 99"),
+    ROW(add_late, "declared after mega_params_place"),
+    ROW(add_nothing, "the record is NULL"),
+    ROW(place_twice, "placed twice"),
+    ROW(buffers_early, "before mega_params_place"),
+    ROW(build_without_options, "the graph is NULL"),
+    ROW(program_twice, "allocated before"),
+    ROW(forward_null, "the program is NULL"),
+    ROW(forward_early, "call mega_program_allocate first"),
+    ROW(forward_of_slot_1, "slot 1; it was built with 1, expected 0 to 0"),
+    ROW(backward_early, "call mega_program_allocate first"),
+    ROW(backward_of_slot_1, "slot -1"),
+    ROW(backward_without_forward, "run mega_program_forward of that slot first"),
+    ROW(tensor_of_slot_1, "slot 1"),
+    ROW(optimizer_of_nothing, "the list of parameters is NULL"),
+    ROW(optimizer_unplaced, "call mega_params_place first"),
+    ROW(optimizer_early, "call mega_params_allocate first"),
+    ROW(optimizer_twice, "allocated before"),
+    ROW(update_early, "call mega_optimizer_allocate first"),
+    ROW(update_null, "the optimizer is NULL"),
+    ROW(norm_early, "call mega_params_allocate first"),
+#undef ROW
+};
+
+/* Twice, as a first refusal must not make the second call another one; then everything works as if nothing had been. */
+static void wrong_calls_are_answered(void **state)
+{
+    (void)state;
+    scene s;
+    rig fresh;
+    scene_open(&s);
+    for (int round = 0; round < 2; round++)
+        for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+            mega_error_clear();
+            const mega_status st = wrong[i].call(&s);
+            if (st != MEGA_ERR_USAGE && wrong[i].call != create_with_f16)
+                fail_msg("%s: %s, \"%s\"", wrong[i].name, mega_status_name(st), mega_error_message());
+            if (st == MEGA_OK || strstr(mega_error_message(), wrong[i].said) == NULL)
+                fail_msg("%s said \"%s\", expected \"%s\"", wrong[i].name, mega_error_message(), wrong[i].said);
+        }
+    need(mega_program_forward(s.program, 0));
+    need(mega_program_backward(s.program, 0));
+    assert_int_equal(mega_program_backward(s.program, 0), MEGA_ERR_USAGE); /* its forward was used up */
+    assert_null(mega_program_tensor(s.program, "nobody", 0));
+    rig_open(&fresh, 1);
+    if (loss_of_a_step(&s.ready) != loss_of_a_step(&fresh)) fail_msg("a wrong call changed the engine");
+    mega_engine_destroy(fresh.engine);
+    scene_close(&s);
+}
+
+static void a_plan_cannot_run(void **state)
+{
+    (void)state;
+    mega_engine *e = NULL;
+    const mega_gpt gpt = engine_run_gpt();
+    mega_engine_options o = engine_run_options(BATCH, 2, 1e-2);
+    o.layout.planned_ranks = 2;
+    o.batch.micro_step = 4;
+    need(mega_engine_create(&e, mega_engine_gpt(&gpt), &o));
+    assert_int_equal(mega_engine_allocate(e), MEGA_ERR_USAGE);
+    if (strstr(mega_error_message(), "planned_ranks 2") == NULL) fail_msg("%s", mega_error_message());
+    mega_engine_destroy(e);
+}
+
+/* What the step computes afterwards is what it computes without the failure. */
+static void a_step_follows_a_failed_one(void **state)
+{
+    (void)state;
+    rig r, other;
+    mega_step_result out;
+    rig_open(&r, 1);
+    rig_open(&other, 1);
+    float *weight = mega_params_master(mega_engine_params(r.engine), 0), kept = *weight;
+    *weight = NAN;
+    fill(r.engine);
+    assert_int_equal(mega_engine_step(r.engine, &out), MEGA_ERR_NUMERIC);
+    *weight = kept;
+    if (loss_of_a_step(&r) != loss_of_a_step(&other)) fail_msg("the first loss after a failed step is another");
+    if (loss_of_a_step(&r) != loss_of_a_step(&other)) fail_msg("the second loss after a failed step is another");
+    mega_engine_destroy(r.engine);
+    mega_engine_destroy(other.engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_without_a_shape_is_saved_and_loaded),
         cmocka_unit_test(such_a_model_does_not_generate),
         cmocka_unit_test(client_state_must_be_an_object),
+        cmocka_unit_test(wrong_calls_are_answered),
+        cmocka_unit_test(a_plan_cannot_run),
+        cmocka_unit_test(a_step_follows_a_failed_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

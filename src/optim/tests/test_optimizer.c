@@ -201,7 +201,7 @@ static void train_all_ranks(const settings *s)
             assert_true(norm.finite);
             if (s->zero > 0 || n / s->tp == 0) squares[step] += norm.norm * norm.norm; /* else all of dp have it */
             if (step == 1 && (s->zero > 0 || n / s->tp == 0)) zeros += norm.zeros;
-            mega_optimizer_update(r.optimizer, s->lr, s->decay, factor[step]);
+            need(mega_optimizer_update(r.optimizer, s->lr, s->decay, factor[step]));
             update_by_formula(&expected, s, step, factor[step]);
         }
         assert_int_equal(mega_optimizer_updates(r.optimizer), STEPS);

@@ -67,7 +67,12 @@ typedef struct mega_engine_options {
 /* Everything but `team` and `world`, which stay NULL. */
 mega_status mega_engine_options_from_config(mega_engine_options *out, const mega_config *cfg);
 
-/* Builds programs and memory plan. Nothing large is allocated: a plan or a dry run ends here. */
+/* A call that is wrong (NULL, before mega_engine_allocate, twice, without what the engine was created with) is
+ * MEGA_ERR_USAGE with a message, of collective functions on all ranks where one is called wrongly; the engine is as
+ * before. Functions that return a pointer return NULL then, and leave the message. */
+
+/* Builds programs and memory plan. Nothing large is allocated: a plan or a dry run ends here. Local: ranks agree on the
+ * status themselves (mega_comm_agree). */
 mega_status mega_engine_create(mega_engine **out, mega_engine_model model, const mega_engine_options *options);
 void mega_engine_destroy(mega_engine *e);
 
@@ -102,11 +107,12 @@ const mega_params *mega_engine_whole(const mega_engine *e); /* the records of al
 mega_optimizer *mega_engine_optimizer(const mega_engine *e);
 const mega_layout *mega_engine_layout(const mega_engine *e);
 
-mega_status mega_engine_allocate(mega_engine *e);
+mega_status mega_engine_allocate(mega_engine *e); /* Collective: world. Once. */
 /* Collective: whether the ranks of each group have programs that make the same calls, before they wait for each other.
  */
 mega_status mega_engine_compare_ranks(const mega_engine *e);
-mega_status mega_engine_initialize(mega_engine *e, uint32_t seed); /* random weights, zero moments, step 0 */
+/* Collective: world. Random weights, zero moments, step 0. */
+mega_status mega_engine_initialize(mega_engine *e, uint32_t seed);
 
 /* Rows of samples; [rows, seq] each. The caller fills all of it (mega_ltor_row makes all but sample_id). */
 typedef struct mega_batch {
@@ -120,8 +126,8 @@ typedef struct mega_batch {
  * mega_engine_sample tells which sample of the step row i of the batch is. */
 mega_batch *mega_engine_batch(mega_engine *e);
 int64_t mega_engine_sample(const mega_engine *e, int64_t row);
-/* For an evaluation: `rows` of this rank, a multiple of the micro-batch, at most the largest global batch. Same memory.
- */
+/* For an evaluation: `rows` of this rank, a multiple of the micro-batch, at most the largest global batch. Same memory;
+ * NULL for another number. */
 mega_batch *mega_engine_evaluation_batch(mega_engine *e, int64_t rows);
 
 typedef struct mega_step_result {

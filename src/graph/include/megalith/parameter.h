@@ -73,6 +73,8 @@ mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_i
 void mega_params_next_part(mega_params *p);
 int mega_params_find(const mega_params *p, const char *name); /* -1: none */
 int mega_params_count(const mega_params *p);
+/* NULL, with a message, for a number that no parameter (or bucket) has; all that takes such a number then gives NULL or
+ * an empty range. */
 const mega_param *mega_params_get(const mega_params *p, int index);
 int mega_params_num_buckets(const mega_params *p);
 const mega_bucket *mega_params_bucket(const mega_params *p, int index);
@@ -83,11 +85,11 @@ int64_t mega_params_local_count(const mega_params *p);   /* on this rank, paddin
 /* ZeRO: what ranks of dp share out instead of each holding all of it: 1 masters and moments, 2 gradients too, 3 weights
  * too; 0 nothing (and with one rank of dp). Every bucket is cut into dp equal slices; a rank's shard is its slices, one
  * after the other. Before mega_params_place. */
-void mega_params_shard(mega_params *p, int zero_stage);
+mega_status mega_params_shard(mega_params *p, int zero_stage);
 int mega_params_zero_stage(const mega_params *p);
 /* Before place: with ZeRO 3, weights of buckets of at most so many elements are whole on every rank, gathered once an
  * update. */
-void mega_params_persist(mega_params *p, int64_t elements);
+mega_status mega_params_persist(mega_params *p, int64_t elements);
 
 /* Lays out buckets in backward order (last declared first), of at most bucket_elements unless one parameter is larger
  * (0: no limit); with ZeRO 3 a bucket is a layer. compute is F32, BF16 or F64; masters and gradients are acc
@@ -117,7 +119,7 @@ void *mega_params_grad(const mega_params *p, int index);   /* acc dtype; NULL wh
  * of the slice alone, and of others nothing may be asked. */
 mega_range mega_params_slice(const mega_params *p, int bucket); /* this rank's; the whole bucket without ZeRO */
 int64_t mega_params_shard_elements(const mega_params *p);       /* all slices together */
-int64_t mega_params_shard_index(const mega_params *p, int bucket, int64_t element); /* place in a buffer of slices */
+int64_t mega_params_shard_index(const mega_params *p, int bucket, int64_t element); /* in a buffer of slices */
 void *mega_params_weight_at(const mega_params *p, int bucket, int64_t element);
 void *mega_params_master_at(const mega_params *p, int bucket, int64_t element);
 void *mega_params_grad_at(const mega_params *p, int bucket, int64_t element);

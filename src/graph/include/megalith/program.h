@@ -51,17 +51,18 @@ mega_program_regions mega_program_region_bytes(const mega_program *p);
 mega_status mega_program_allocate_in(mega_program *p, mega_region *keep, mega_region *work, mega_region *turn);
 void mega_program_destroy(mega_program *p);
 
-/* Memory of a named input, output or state; NULL when there is none of that name. Inputs exist once per slot,
- * but for those of mega_program_options.passes. */
+/* Memory of a named input, output or state; NULL when there is none of that name or slot, or no memory yet. Inputs
+ * exist once per slot, but for those of mega_program_options.passes. */
 void *mega_program_tensor(mega_program *p, const char *name, int slot);
 size_t mega_program_tensor_bytes(const mega_program *p, const char *name); /* 0 when there is none of that name */
 mega_dtype mega_program_acc_dtype(const mega_program *p);                  /* of outputs documented as "acc" */
 mega_step_block *mega_program_step(mega_program *p);
 
 /* Allocate nothing, decide no shape. A backward belongs to the last forward of its slot and may be run once: it reuses
- * what it has read. In a program without a backward nothing more is computed once the team of a rank of this host is
- * asked to stop (mega_team_stop_on; with MEGA_CHECK the run is finished): what it made means nothing then, and the
- * caller asks all ranks whether one was (mega_world_stops). */
+ * what it has read. Without that forward it returns MEGA_ERR_USAGE, as both do before mega_program_allocate. In a
+ * program without a backward nothing more is computed once the team of a rank of this host is asked to stop
+ * (mega_team_stop_on; with MEGA_CHECK the run is finished): what it made means nothing then, and the caller asks all
+ * ranks whether one was (mega_world_stops). */
 mega_status mega_program_forward(mega_program *p, int slot);
 mega_status mega_program_backward(mega_program *p, int slot);
 /* Whether a step's first micro-batch (mega_step_block.first_micro_batch) overwrites the gradient of this parameter;

@@ -67,8 +67,9 @@ double mega_clip_factor(double norm, double clip);
 void mega_optimizer_zero_gradients(mega_optimizer *o);
 /* The same without those of parameters i with skip[i]. */
 void mega_optimizer_zero_gradients_but(mega_optimizer *o, const bool *skip);
-/* One update with the gradients times grad_factor; writes masters and compute weights. Allocates nothing. */
-void mega_optimizer_update(mega_optimizer *o, double lr, double weight_decay, double grad_factor);
+/* One update with the gradients times grad_factor; writes masters and compute weights. Allocates nothing. Returns
+ * MEGA_ERR_USAGE before mega_optimizer_allocate. */
+mega_status mega_optimizer_update(mega_optimizer *o, double lr, double weight_decay, double grad_factor);
 
 /* Parameter groups as Megatron counts them, for a line to the user. */
 typedef struct mega_optimizer_groups {
