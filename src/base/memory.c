@@ -1,6 +1,5 @@
 /* The one door to the heap: counted, and able to fail on request. */
 #include "megalith/memory.h"
-#include "megalith/assert.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -148,8 +147,11 @@ mega_status mega_region_take(mega_region *region, void **out, size_t bytes, cons
 {
     if (region == NULL) return mega_pages_alloc(out, bytes, what);
     const size_t piece = mega_region_round(bytes);
-    MEGA_ASSERT(piece <= region->bytes - region->used, "%s: %zu bytes wanted of a region of %zu, %zu are taken", what,
-                piece, region->bytes, region->used);
+    if (piece > region->bytes - region->used)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "%s: %zu bytes do not fit in a region of %zu, of which %zu are taken; make the region as large "
+                         "as its pieces, each rounded by mega_region_round",
+                         what, piece, region->bytes, region->used);
     *out = region->base + region->used;
     region->used += piece;
     return MEGA_OK;

@@ -234,8 +234,9 @@ mega_status mega_comm_wait(mega_request *request)
     if (r.world == NULL) return MEGA_OK;
     comm_op *op = &r.world->op[r.place];
     *request = (mega_request){0};
-    MEGA_ASSERT(op->state != COMM_FREE && op->use == r.use, "a request is waited for twice (a copy of it?): place %d",
-                r.place);
+    if (op->state == COMM_FREE || op->use != r.use)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_comm_wait: this request was waited for before, by a copy of it; wait for "
+                                         "each request once");
     MEGA_TRY(wait_for(r.world, op));
     op->state = COMM_FREE;
     return MEGA_OK;

@@ -1,7 +1,6 @@
 /* GPT data sets as a training loop sees them: built from --data-path and --split (or one path a split), a single prefix
  * or a weighted blend, and read sample by sample. */
 #include "data_impl.h"
-#include "megalith/assert.h"
 #include "megalith/hash.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
@@ -216,7 +215,9 @@ static mega_status read_sample(const mega_gpt_data *d, int64_t index, int32_t *t
 
 mega_status mega_gpt_data_sample(const mega_gpt_data *d, int64_t index, int32_t *tokens)
 {
-    MEGA_ASSERT(index >= 0 && index < d->samples, "sample %lld of %lld", (long long)index, (long long)d->samples);
+    if (index < 0 || index >= d->samples)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_gpt_data_sample: sample %lld; the data has samples 0 to %lld",
+                         (long long)index, (long long)d->samples - 1);
     if (d->is_joined) {
         int i = 0;
         for (; index >= d->member[i]->samples; i++) index -= d->member[i]->samples;

@@ -336,11 +336,13 @@ static void check_late_reader(mega_world *world)
     need(mega_layout_create(&half, world, &(mega_layout_sizes){.tp = 2})); /* dp: ranks 0, 2 and 1, 3 */
     for (int round = 0; round < ROUNDS; round++) {
         float x[COUNT], y[COUNT];
-        mega_request r;
+        mega_request r, copy;
         for (int i = 0; i < COUNT; i++) x[i] = (float)(me + i);
         need(mega_comm_all_reduce_start(all->dp.comm, "read late", x, COUNT, MEGA_F32, MEGA_REDUCE_SUM, &r));
         if (me == round) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        copy = r;
         need(mega_comm_wait(&r));
+        expect(mega_comm_wait(&copy) == MEGA_ERR_USAGE, "round %d: a request was ended twice", round);
         for (int n = 0; n < OTHERS; n++) {
             for (int i = 0; i < COUNT; i++) y[i] = 100;
             need(mega_comm_all_reduce(half->dp.comm, "meanwhile", y, COUNT, MEGA_F32, MEGA_REDUCE_SUM));

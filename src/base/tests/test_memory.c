@@ -282,6 +282,21 @@ static void the_limits_of_the_shell_count(void **state)
     assert_int_equal(least_with(RLIMIT_AS, 0, "RLIMIT_AS"), 0);
 }
 
+static void a_region_that_is_too_small_says_so(void **state)
+{
+    (void)state;
+    mega_region r = {.bytes = 2 * MEGA_REGION_ALIGN};
+    void *piece = NULL, *none = NULL;
+    assert_int_equal(mega_pages_alloc(&piece, r.bytes, "a region"), MEGA_OK);
+    r.base = piece;
+    assert_int_equal(mega_region_take(&r, &piece, 1, "the first"), MEGA_OK);
+    assert_int_equal(mega_region_take(&r, &none, MEGA_REGION_ALIGN + 1, "the second"), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "the second: 8192 bytes do not fit in a region of 8192"));
+    assert_null(none);
+    assert_int_equal(r.used, MEGA_REGION_ALIGN);
+    mega_pages_free(r.base, r.bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +312,7 @@ int main(void)
         cmocka_unit_test(buffer_keeps_its_content_after_a_failure),
         cmocka_unit_test(buffer_reports_each_failing_allocation),
         cmocka_unit_test(memory_limits_are_read),
+        cmocka_unit_test(a_region_that_is_too_small_says_so),
         cmocka_unit_test(the_least_limit_is_named),
         cmocka_unit_test(the_limits_of_the_shell_count),
     };

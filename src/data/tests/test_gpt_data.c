@@ -5,6 +5,7 @@
 #include "megalith/log.h"
 #include "megalith/memory.h"
 #include <stdio.h>
+#include <string.h>
 #include <stdlib.h>
 
 enum { L = 8 };
@@ -75,6 +76,10 @@ static void splits_keep_apart(void **state)
             mega_gpt_data_sample(d[k], i, tokens);
             for (int t = 0; t <= L; t++) assert_in_range(tokens[t] / 100, first[k], first[k + 1] - 1);
         }
+        int32_t tokens[L + 1];
+        assert_int_equal(mega_gpt_data_sample(d[k], -1, tokens), MEGA_ERR_USAGE);
+        assert_int_equal(mega_gpt_data_sample(d[k], mega_gpt_data_samples(d[k]), tokens), MEGA_ERR_USAGE);
+        assert_non_null(strstr(mega_error_message(), "the data has samples 0 to"));
     }
     destroy(d);
     assert_int_equal(files_in(folder, "index-cache"), 12);

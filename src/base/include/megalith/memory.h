@@ -42,7 +42,7 @@ typedef struct mega_region {
     size_t bytes, used;
 } mega_region;
 size_t mega_region_round(size_t bytes); /* what a piece takes of its region */
-/* The next piece; with region NULL a block of its own from mega_pages_alloc. */
+/* The next piece; with region NULL a block of its own from mega_pages_alloc. MEGA_ERR_USAGE where it does not fit. */
 mega_status mega_region_take(mega_region *region, void **out, size_t bytes, const char *what);
 
 /* A builder arena: many small blocks that die together. */

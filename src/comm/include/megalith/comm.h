@@ -129,7 +129,7 @@ mega_status mega_comm_reduce_scatter_start(mega_comm *comm, const char *name, vo
                                            int64_t count_out, mega_dtype dtype, mega_request *out);
 mega_status mega_comm_all_gather_start(mega_comm *comm, const char *name, void *out_, const void *in, int64_t count_in,
                                        mega_dtype dtype, mega_request *out);
-/* Ends the request, which is zero after it; of zero: nothing. */
+/* Ends the request, which is zero after it; of zero: nothing. MEGA_ERR_USAGE for a copy of one that was ended. */
 mega_status mega_comm_wait(mega_request *request);
 /* Moves on what is under way, without waiting. Costs nothing where nothing is. `world` may be NULL. */
 mega_status mega_comm_poll(mega_world *world);
