@@ -132,7 +132,8 @@ mega_status mega_graph_name_add(mega_graph *g, named_tensor **list, int *count, 
     const char *shown = name == NULL ? "" : name; /* a given gradient has none */
     for (int i = 0; i < *count && name != NULL; i++)
         if ((*list)[i].name != NULL && strcmp((*list)[i].name, name) == 0)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "graph: the name \"%s\" is given to two tensors; expected one", shown);
+            return MEGA_FAIL(MEGA_ERR_USAGE, "graph in \"%s\": the name \"%s\" is given to two tensors; expected one",
+                             g->scope, shown);
     named_tensor *grown = mega_realloc(*list, (size_t)(*count + 1) * sizeof *grown);
     if (grown == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for the name \"%s\"", shown);
     *list = grown;
@@ -153,10 +154,11 @@ static mega_tensor add_named(mega_graph *g, tensor_role role, const char *name, 
         fits = dim[d] >= 1;
     }
     if (!fits) {
-        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
-                                     "graph: \"%s\" has %d dimensions or one of less than an element; expected 1 to %d "
-                                     "dimensions of at least 1",
-                                     name, num_dims, GRAPH_MAX_DIMS));
+        mega_graph_fail(g,
+                        MEGA_FAIL(MEGA_ERR_USAGE,
+                                  "graph in \"%s\": \"%s\" has %d dimensions or one of less than an element; expected "
+                                  "1 to %d dimensions of at least 1",
+                                  g->scope, name, num_dims, GRAPH_MAX_DIMS));
         return (mega_tensor){0};
     }
     const int32_t id = mega_graph_tensor_add(g, &t);
@@ -171,15 +173,22 @@ mega_tensor mega_graph_input(mega_graph *g, const char *name, mega_dtype dtype, 
 
 mega_tensor mega_graph_state(mega_graph *g, const char *name, mega_dtype dtype, int num_dims, const int64_t *dim)
 {
-    char full[sizeof g->scope + MEGA_PARAM_NAME];
-    snprintf(full, sizeof full, "%s%s%s", g->scope, g->scope[0] == '\0' ? "" : ".", name);
-    return add_named(g, ROLE_STATE, full, dtype, num_dims, dim);
+    if (g->status != MEGA_OK) return (mega_tensor){0};
+    const char *full = mega_arena_format(&g->arena, "%s%s%s", g->scope, g->scope[0] == '\0' ? "" : ".", name);
+    if (full != NULL) return add_named(g, ROLE_STATE, full, dtype, num_dims, dim);
+    mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for the name of state \"%s\"", name));
+    return (mega_tensor){0};
+}
+
+static bool is_tensor(const mega_graph *g, mega_tensor t)
+{
+    return t.id > 0 && t.id < g->num_tensors;
 }
 
 void mega_graph_output(mega_graph *g, mega_tensor t, const char *name)
 {
     if (g->status != MEGA_OK) return;
-    if (t.id <= 0 || g->tensor[t.id].role != ROLE_VALUE) {
+    if (!is_tensor(g, t) || g->tensor[t.id].role != ROLE_VALUE) {
         mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
                                      "graph: output \"%s\" is not a value that the program computes; inputs, weights "
                                      "and views cannot be outputs",
@@ -210,6 +219,19 @@ mega_tensor mega_graph_param(mega_graph *g, int param)
     return (mega_tensor){g->weight_tensor[param]};
 }
 
+mega_tensor mega_graph_param_named(mega_graph *g, const char *name)
+{
+    if (g->status != MEGA_OK) return (mega_tensor){0};
+    const int param = g->params == NULL ? -1 : mega_params_find(g->params, name);
+    if (param >= 0) return mega_graph_param(g, param);
+    mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
+                                 "graph in \"%s\": parameter %s is used, but was never declared; declare it "
+                                 "(mega_params_add, or the layer's mega_declare function) with the path and the name "
+                                 "that the description uses",
+                                 g->scope, name));
+    return (mega_tensor){0};
+}
+
 int32_t mega_graph_gradient_tensor(mega_graph *g, int32_t weight)
 {
     if (g->status != MEGA_OK) return 0;
@@ -232,12 +254,12 @@ int32_t mega_graph_gradient_tensor(mega_graph *g, int32_t weight)
 
 int mega_graph_dim_count(const mega_graph *g, mega_tensor t)
 {
-    return g->tensor[t.id].shape.num_dims;
+    return is_tensor(g, t) ? g->tensor[t.id].shape.num_dims : 0;
 }
 
 int64_t mega_graph_dim(const mega_graph *g, mega_tensor t, int dim)
 {
-    return g->tensor[t.id].shape.dim[dim];
+    return dim >= 0 && dim < mega_graph_dim_count(g, t) ? g->tensor[t.id].shape.dim[dim] : 0;
 }
 
 void mega_recompute_begin(mega_graph *g)
@@ -271,6 +293,11 @@ void mega_recompute_end(mega_graph *g)
 void mega_graph_seed_gradient(mega_graph *g, mega_tensor t, const char *name)
 {
     if (g->status != MEGA_OK) return;
+    if (!is_tensor(g, t)) {
+        mega_graph_fail(g,
+                        MEGA_FAIL(MEGA_ERR_USAGE, "graph: gradient \"%s\" is given for no tensor of this graph", name));
+        return;
+    }
     const tensor_shape *s = &g->tensor[t.id].shape;
     const mega_tensor d = mega_graph_input(g, name, s->dtype, s->num_dims, s->dim);
     if (d.id == 0) return;
@@ -281,11 +308,13 @@ void mega_graph_seed_gradient(mega_graph *g, mega_tensor t, const char *name)
 void mega_graph_want_gradient(mega_graph *g, mega_tensor input, const char *name)
 {
     if (g->status != MEGA_OK) return;
-    if (g->tensor[input.id].role != ROLE_INPUT)
+    if (!is_tensor(g, input) || g->tensor[input.id].role != ROLE_INPUT) {
         mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
                                      "gradient \"%s\" of \"%s\": only of inputs; parameters have "
                                      "theirs in mega_params_grad",
-                                     name, g->tensor[input.id].name));
+                                     name, is_tensor(g, input) ? g->tensor[input.id].name : "no tensor"));
+        return;
+    }
     g->tensor[input.id].needs_gradient = true;
     mega_graph_fail(g, mega_graph_name_add(g, &g->wanted, &g->num_wanted, name, input.id));
 }
@@ -302,9 +331,15 @@ static const char *result_name(mega_graph *g, const instruction *op, int out)
     return mega_arena_format(&g->arena, "%s%s:%d", prefix, base, out);
 }
 
-static mega_status check_operands(const instruction *op)
+static mega_status check_operands(const mega_graph *g, const instruction *op)
 {
     const op_row *row = mega_op_table[op->kind];
+    for (int i = 0; i < row->num_in; i++)
+        if (op->in[i] < 0 || op->in[i] >= g->num_tensors)
+            return MEGA_FAIL(
+                MEGA_ERR_USAGE,
+                "op %s in \"%s\": operand %d is tensor %d, but this graph has %d; pass tensors of one graph", row->name,
+                op->scope, i, (int)op->in[i], g->num_tensors - 1);
     for (int i = 0; i < row->num_in; i++)
         if (op->in[i] == 0 && !(row->optional_in >> i & 1))
             return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": operand %d is missing; the op reads %d", row->name,
@@ -321,7 +356,7 @@ static mega_status make_outputs(mega_graph *g, instruction *op)
     const op_row *row = mega_op_table[op->kind];
     tensor_shape shape[OP_MAX_OUT];
     memset(shape, 0, sizeof shape);
-    MEGA_TRY(check_operands(op));
+    MEGA_TRY(check_operands(g, op));
     MEGA_TRY(row->shape(g, op, shape));
     for (int i = 0; i < row->num_out; i++) {
         if (op->out[i] == 0 && (row->optional_out >> i & 1)) continue;

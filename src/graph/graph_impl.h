@@ -211,7 +211,7 @@ struct mega_graph {
     int *bucket_ready; /* by bucket, place pass: the last instruction that adds to a gradient in it, -1: none */
     bool *reduces;     /* by bucket, place pass: the program sums its gradients over dp */
     mega_place_options place;
-    char scope[256];
+    char scope[MEGA_GRAPH_SCOPE];
     const char *scope_text; /* the scope in the arena, NULL after it changed */
     bool in_backward;       /* what is emitted now belongs to the backward program */
     int region, num_regions;
@@ -221,7 +221,6 @@ struct mega_graph {
 };
 
 /* graph.c: building blocks of the ops_*.c files. Errors stay in the graph. */
-void mega_graph_fail(mega_graph *g, mega_status st); /* keeps the thread's record; the first error stays */
 int32_t mega_graph_tensor_add(mega_graph *g, const graph_tensor *t);
 /* Appends op: makes outputs that are 0 and not optional, checks those that are given. Returns out[0]. */
 mega_tensor mega_graph_emit(mega_graph *g, instruction *op);

@@ -117,6 +117,7 @@ const op_row mega_op_row_take_rows = {.name = "take_rows",
 mega_tensor mega_op_rows(mega_graph *g, mega_tensor t, int64_t begin, int64_t count)
 {
     if (g->status != MEGA_OK) return (mega_tensor){0};
+    if (t.id < 0 || t.id >= g->num_tensors) t.id = 0;
     const graph_tensor *of = &g->tensor[t.id];
     graph_tensor view = {.role = ROLE_VIEW,
                          .base = mega_graph_root(g, t.id),

@@ -228,6 +228,20 @@ static void head_chunk(mega_graph *g, const head_tensors *h, const mega_head_sha
     mega_graph_emit(g, &dw);
 }
 
+static mega_status check_rows(const mega_graph *g, const char *what, mega_tensor t, mega_dtype dtype, int64_t rows)
+{
+    const tensor_shape expected = mega_shape_1d(dtype, rows), *found = &g->tensor[t.id].shape;
+    char a[96], b[96];
+    if (mega_shape_equal(found, &expected)) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "head in \"%s\": %s are %s %s; expected %s", g->scope, what, g->tensor[t.id].name,
+                     mega_shape_text(a, sizeof a, found), mega_shape_text(b, sizeof b, &expected));
+}
+
+static bool are_tensors(const mega_graph *g, mega_tensor a, mega_tensor b)
+{
+    return a.id >= 0 && a.id < g->num_tensors && b.id >= 0 && b.id < g->num_tensors;
+}
+
 static mega_status check_head(const mega_graph *g, mega_tensor x, mega_tensor table, const mega_head_shape *s)
 {
     const tensor_shape *xs = &g->tensor[x.id].shape, *ts = &g->tensor[table.id].shape;
@@ -253,7 +267,14 @@ mega_head_result mega_op_lm_head_loss(mega_graph *g, mega_tensor x, mega_tensor 
                                       mega_tensor loss_mask, const mega_head_shape *s)
 {
     mega_head_result r = {{0}, {0}, {0}};
+    if (g->status == MEGA_OK && !(are_tensors(g, x, table) && are_tensors(g, labels, loss_mask)))
+        mega_graph_fail(g,
+                        MEGA_FAIL(MEGA_ERR_USAGE, "head in \"%s\": an operand is no tensor of this graph", g->scope));
     if (g->status == MEGA_OK) mega_graph_fail(g, check_head(g, x, table, s));
+    if (g->status == MEGA_OK)
+        mega_graph_fail(g, check_rows(g, "labels", labels, MEGA_I32, g->tensor[x.id].shape.dim[0]));
+    if (g->status == MEGA_OK)
+        mega_graph_fail(g, check_rows(g, "loss masks", loss_mask, MEGA_F32, g->tensor[x.id].shape.dim[0]));
     if (g->status != MEGA_OK) return r;
     const tensor_shape xs = g->tensor[x.id].shape;
     const int64_t rows = xs.dim[0];

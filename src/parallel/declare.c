@@ -5,7 +5,8 @@
 
 static mega_status add(mega_params *p, const char *path, const char *name, const char *kind, mega_param *record)
 {
-    const int n = snprintf(record->name, sizeof record->name, "%s.%s.%s", path, name, kind);
+    const int n =
+        snprintf(record->name, sizeof record->name, "%s%s%s.%s", path, path[0] == '\0' ? "" : ".", name, kind);
     if (n < 0 || (size_t)n >= sizeof record->name)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "parameter %s.%s.%s: the name is longer than the %zu characters a record holds", path, name,

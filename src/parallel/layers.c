@@ -1,46 +1,49 @@
 /* Tensor-parallel layers as graph-writing functions. Rank arithmetic of the model ends here. */
 #include "megalith/layers.h"
-#include "megalith/assert.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 mega_place mega_place_at(const mega_place *from, const char *fmt, ...)
 {
-    char step[MEGA_PATH_LENGTH];
+    mega_place at = *from;
+    size_t length = strlen(from->path);
+    if (length > 0 && length + 1 < sizeof at.path) at.path[length++] = '.';
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(step, sizeof step, fmt, ap);
+    const int step = vsnprintf(at.path + length, sizeof at.path - length, fmt, ap);
     va_end(ap);
-    mega_place at = *from;
-    snprintf(at.path, sizeof at.path, "%.*s.%.*s", (int)sizeof at.path / 2, from->path, (int)sizeof at.path / 2 - 2,
-             step);
+    if (step < 0 || length + (size_t)step >= sizeof at.path)
+        mega_graph_fail(at.graph, MEGA_FAIL(MEGA_ERR_USAGE,
+                                            "layer \"%s…\": its path has %lld characters; expected at most %zu, choose "
+                                            "shorter names",
+                                            at.path, (long long)length + step, sizeof at.path - 1));
     return at;
 }
 
-static int find(const mega_place *at, const char *name, const char *kind)
+/* A layer's parameter, "PATH.name.weight". One that nobody declared is an error of the graph, and the result none. */
+static mega_tensor parameter(const mega_place *at, const char *name, const char *kind)
 {
-    char full[MEGA_PARAM_NAME];
-    snprintf(full, sizeof full, "%s.%s.%s", at->path, name, kind);
-    const int index = mega_params_find(at->params, full);
-    MEGA_ASSERT(index >= 0, "parameter %s is described but was never declared", full);
-    return index;
+    char full[MEGA_PARAM_NAME + MEGA_PATH_LENGTH];
+    snprintf(full, sizeof full, "%s%s%s.%s", at->path, at->path[0] == '\0' ? "" : ".", name, kind);
+    return mega_graph_param_named(at->graph, full);
 }
 
 static mega_tensor weight(const mega_place *at, const char *name)
 {
-    return mega_graph_param(at->graph, find(at, name, "weight"));
+    return parameter(at, name, "weight");
 }
 
 static mega_tensor bias(const mega_place *at, const char *name)
 {
-    return mega_graph_param(at->graph, find(at, name, "bias"));
+    return parameter(at, name, "bias");
 }
 
 /* First row of the whole table that this rank holds. */
-static int64_t first_row(const mega_place *at, const char *name)
+static int64_t first_row(const mega_place *at, mega_tensor table)
 {
-    return mega_params_get(at->params, find(at, name, "weight"))->local_shape[0] * at->layout->tp.rank;
+    return mega_graph_dim(at->graph, table, 0) * at->layout->tp.rank;
 }
 
 /* ---- between what is whole on every rank of tp and what is cut over them ---- */
@@ -100,7 +103,8 @@ mega_tensor mega_vocab_embedding(const mega_place *at, const char *name, mega_te
 {
     mega_graph *g = at->graph;
     const mega_scope s = mega_scope_enter(g, "%s", name);
-    const mega_tensor rows = mega_op_embedding(g, ids, weight(at, name), (mega_tensor){0}, first_row(at, name));
+    const mega_tensor table = weight(at, name);
+    const mega_tensor rows = mega_op_embedding(g, ids, table, (mega_tensor){0}, first_row(at, table));
     const mega_tensor x = from_cut_weights(at, rows);
     mega_scope_leave(g, s);
     return x;
@@ -198,8 +202,9 @@ mega_tensor mega_vocab_logits(const mega_place *at, const char *name, mega_tenso
 mega_head_result mega_vocab_head_loss(const mega_place *at, const char *name, mega_tensor x, mega_tensor labels,
                                       mega_tensor loss_mask, int64_t vocab, bool with_gradient, bool per_token)
 {
-    const int64_t held = mega_params_get(at->params, find(at, name, "weight"))->local_shape[0];
-    const int64_t begin = first_row(at, name);
+    const mega_tensor table = weight(at, name);
+    const int64_t held = mega_graph_dim(at->graph, table, 0);
+    const int64_t begin = first_row(at, table);
     const int64_t real = vocab - begin;
     const mega_head_shape shape = {.vocab_begin = begin,
                                    .valid = real < 0      ? 0
@@ -209,7 +214,7 @@ mega_head_result mega_vocab_head_loss(const mega_place *at, const char *name, me
                                    .per_token = per_token};
     const mega_scope s = mega_scope_enter(at->graph, "head");
     x = to_cut_weights(at, x);
-    const mega_head_result r = mega_op_lm_head_loss(at->graph, x, weight(at, name), labels, loss_mask, &shape);
+    const mega_head_result r = mega_op_lm_head_loss(at->graph, x, table, labels, loss_mask, &shape);
     mega_scope_leave(at->graph, s);
     return r;
 }

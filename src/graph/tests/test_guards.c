@@ -102,10 +102,73 @@ static void gradients_are_not_lost(void **state)
     expect_refusal(&k, y, MEGA_ERR_UNSUPPORTED, "op take_rows in \"\" has no gradient");
 }
 
+static void wrong_descriptions_name_layer_and_tensor(void **state)
+{
+    (void)state;
+    const mega_tensor none = {0}, foreign = {1000};
+    sketch k = begin();
+    mega_scope s = mega_scope_enter(k.g, "h.3");
+    mega_graph_param_named(k.g, "h.3.missing.weight");
+    mega_scope_leave(k.g, s);
+    expect_refusal(&k, none, MEGA_ERR_USAGE, "graph in \"h.3\": parameter h.3.missing.weight is used, but was never");
+
+    k = begin(); /* an output by the name of an input; a state twice in one layer */
+    mega_graph_output(k.g, mega_op_gelu(k.g, k.x, true), "x");
+    expect_refusal(&k, none, MEGA_ERR_USAGE, "the name \"x\" is given to two tensors");
+    k = begin();
+    const int64_t dim[2] = {T, C};
+    s = mega_scope_enter(k.g, "h.3");
+    mega_graph_state(k.g, "cache", MEGA_F32, 2, dim);
+    mega_graph_state(k.g, "cache", MEGA_F32, 2, dim);
+    mega_scope_leave(k.g, s);
+    expect_refusal(&k, none, MEGA_ERR_USAGE, "graph in \"h.3\": the name \"h.3.cache\" is given to two tensors");
+
+    k = begin(); /* more labels than rows */
+    s = mega_scope_enter(k.g, "head");
+    mega_op_lm_head_loss(k.g, k.x, param(&k, "weight"), input(&k, "labels", MEGA_I32, T + 1, 0),
+                         input(&k, "loss_mask", MEGA_F32, T, 0), &(mega_head_shape){.valid = C});
+    mega_scope_leave(k.g, s);
+    expect_refusal(&k, none, MEGA_ERR_USAGE, "head in \"head\": labels are labels [5] i32; expected [4] i32");
+
+    k = begin(); /* tensors of another graph */
+    expect_refusal(&k, mega_op_gelu(k.g, foreign, true), MEGA_ERR_USAGE, "operand 0 is tensor 1000");
+    k = begin();
+    mega_graph_output(k.g, foreign, "y");
+    expect_refusal(&k, none, MEGA_ERR_USAGE, "output \"y\" is not a value");
+    k = begin();
+    expect_refusal(&k, foreign, MEGA_ERR_USAGE, "gradient \"dy\" is given for no tensor");
+    k = begin();
+    mega_graph_want_gradient(k.g, foreign, "dx");
+    expect_refusal(&k, none, MEGA_ERR_USAGE, "gradient \"dx\" of \"no tensor\"");
+    k = begin();
+    expect_refusal(&k, mega_op_rows(k.g, foreign, 0, 1), MEGA_ERR_USAGE, "rows 0 to 0 of (none)");
+    k = begin();
+    const mega_tensor y = mega_op_linear(k.g, k.x, param(&k, "weight"));
+    mega_op_lm_head_loss(k.g, y, foreign, y, y, &(mega_head_shape){.valid = C});
+    expect_refusal(&k, none, MEGA_ERR_USAGE, "an operand is no tensor of this graph");
+}
+
+static void extents_that_do_not_exist_are_zero(void **state)
+{
+    (void)state;
+    sketch k = begin();
+    const mega_tensor foreign = {1000};
+    assert_int_equal(mega_graph_dim(k.g, k.x, 1), C);
+    assert_int_equal(mega_graph_dim(k.g, k.x, 2), 0);
+    assert_int_equal(mega_graph_dim(k.g, k.x, 40), 0);
+    assert_int_equal(mega_graph_dim(k.g, k.x, -1), 0);
+    assert_int_equal(mega_graph_dim(k.g, foreign, 0), 0);
+    mega_graph_destroy(k.g);
+    mega_params_destroy(k.params);
+    mega_layout_destroy(k.layout);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_not_lost),
+        cmocka_unit_test(wrong_descriptions_name_layer_and_tensor),
+        cmocka_unit_test(extents_that_do_not_exist_are_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include "megalith/program.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { B = 2, S = 6, T = B * S, C = 16, F = 24, HEADS = 4, VOCAB = 21, PADDED = 24 };
@@ -301,13 +302,64 @@ static void too_long_a_name_is_refused(void **state)
     mega_layout_destroy(one);
 }
 
+/* One linear layer at a path of several steps; the mistake of the graph, "" for none. */
+static void describe_at(char message[512], const char *declared, const char *outer, const char *inner)
+{
+    mega_layout *layout = NULL;
+    mega_params *params = NULL;
+    mega_graph *g = NULL;
+    const int64_t dim[2] = {T, C};
+    const mega_linear_shape square = {.in = C, .out = C, .blocks = 1};
+    must(mega_layout_create(&layout, NULL, NULL));
+    must(mega_params_create(&params, layout));
+    must(mega_declare_row_linear(params, declared, "proj", &square));
+    must(mega_params_place(params, MEGA_F32, 0));
+    must(mega_graph_create(&g, MEGA_F32, params, layout));
+    const mega_place model = {.graph = g, .params = params, .layout = layout};
+    const mega_place layer = mega_place_at(&model, "%s", outer), at = mega_place_at(&layer, "%s", inner);
+    mega_row_linear(&at, "proj", mega_graph_input(g, "x", MEGA_F32, 2, dim));
+    mega_error_clear();
+    (void)mega_graph_status(g);
+    snprintf(message, 512, "%s", mega_error_message());
+    mega_graph_destroy(g);
+    mega_params_destroy(params);
+    mega_layout_destroy(layout);
+}
+
+static void long_paths_are_whole_or_refused(void **state)
+{
+    (void)state;
+    char message[512], path[200];
+    describe_at(message, "model.layers.10.block_sparse_moe.experts.3", "model.layers.10.block_sparse_moe.experts", "3");
+    assert_string_equal(message, "");
+    memset(path, 'p', sizeof path);
+    path[120] = '\0';
+    describe_at(message, "m", "model.layers.10", path);
+    assert_non_null(strstr(message, "layer \"model.layers.10.ppp"));
+    assert_non_null(strstr(message, "its path has 136 characters; expected at most 95"));
+}
+
+static void a_parameter_that_nobody_declared_is_named(void **state)
+{
+    (void)state;
+    char message[512];
+    describe_at(message, "m.h.0", "m.h", "1");
+    assert_non_null(strstr(message, "graph in \"proj\": parameter m.h.1.proj.weight is used, but was never declared"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(column_and_row_linear),     cmocka_unit_test(self_attention),
-        cmocka_unit_test(vocabulary_embedding),      cmocka_unit_test(head_reduces_over_the_vocabulary),
-        cmocka_unit_test(the_loss_knows_no_padding), cmocka_unit_test(scores_are_divided_by_the_root_of_the_head),
-        cmocka_unit_test(records_of_parameters),     cmocka_unit_test(too_long_a_name_is_refused),
+        cmocka_unit_test(column_and_row_linear),
+        cmocka_unit_test(self_attention),
+        cmocka_unit_test(vocabulary_embedding),
+        cmocka_unit_test(head_reduces_over_the_vocabulary),
+        cmocka_unit_test(the_loss_knows_no_padding),
+        cmocka_unit_test(scores_are_divided_by_the_root_of_the_head),
+        cmocka_unit_test(records_of_parameters),
+        cmocka_unit_test(too_long_a_name_is_refused),
+        cmocka_unit_test(long_paths_are_whole_or_refused),
+        cmocka_unit_test(a_parameter_that_nobody_declared_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

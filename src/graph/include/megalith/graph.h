@@ -24,10 +24,14 @@ typedef struct mega_tensor {
 mega_status mega_graph_create(mega_graph **out, mega_dtype dtype, mega_params *params, const mega_layout *layout);
 void mega_graph_destroy(mega_graph *g);
 mega_status mega_graph_status(const mega_graph *g);
+/* Records an error that a layer found itself: mega_graph_fail(g, MEGA_FAIL(…)). The first error stays. */
+void mega_graph_fail(mega_graph *g, mega_status st);
 mega_params *mega_graph_params(const mega_graph *g);       /* as given to create */
 const mega_layout *mega_graph_layout(const mega_graph *g); /* as given to create */
 
-/* Names: "h.3" is put in front of what is declared until leave. */
+/* Names: "h.3" is put in front of what is declared until leave. All of them together have fewer than MEGA_GRAPH_SCOPE
+ * characters. */
+#define MEGA_GRAPH_SCOPE 256
 typedef struct mega_scope {
     size_t length;
 } mega_scope;
@@ -40,13 +44,15 @@ void mega_graph_output(mega_graph *g, mega_tensor t, const char *name);
 /* Keeps its content between runs (key/value caches). The scope stands in front of its name: "h.3.k_cache". */
 mega_tensor mega_graph_state(mega_graph *g, const char *name, mega_dtype dtype, int num_dims, const int64_t *dim);
 mega_tensor mega_graph_param(mega_graph *g, int param); /* the weight of a declared parameter */
+/* The same by name; a name that nobody declared is an error of the graph. */
+mega_tensor mega_graph_param_named(mega_graph *g, const char *name);
 /* Differentiation starts from gradients that are given: the head makes its own; here the caller fills the gradient of t
  * as input `name` before each backward (a pipeline stage; a test). */
 void mega_graph_seed_gradient(mega_graph *g, mega_tensor t, const char *name);
 /* The gradient of a float input, as output `name` of the backward program. */
 void mega_graph_want_gradient(mega_graph *g, mega_tensor input, const char *name);
 int mega_graph_dim_count(const mega_graph *g, mega_tensor t);
-int64_t mega_graph_dim(const mega_graph *g, mega_tensor t, int dim);
+int64_t mega_graph_dim(const mega_graph *g, mega_tensor t, int dim); /* 0 where t has no such dimension */
 
 /* Marks what is described between begin and end as one recompute region: only its inputs are saved, its ops are cloned
  * into the backward. */

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define MEGA_PATH_LENGTH 64
+#define MEGA_PATH_LENGTH MEGA_PARAM_NAME /* of a path, its end included */
 
 /* Where a layer stands: the graph that is written, and the path in front of parameter names. */
 typedef struct mega_place {
@@ -28,7 +28,8 @@ typedef struct mega_place {
 } mega_place;
 /* What this place sees of t [T, ...]: its slab of rows under sequence parallelism, else all of it. */
 mega_tensor mega_place_rows(const mega_place *at, mega_tensor t);
-/* The same graph, one step further down the path: "transformer" → "transformer.h.3". */
+/* The same graph, one step further down the path: "transformer" → "transformer.h.3". A path that does not fit is an
+ * error of the graph. */
 mega_place mega_place_at(const mega_place *from, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Places of dropout in the model (law 1 addresses random bits by them): site = 8 * layer + kind. */
