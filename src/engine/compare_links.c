@@ -25,6 +25,8 @@ typedef struct message {
 /* What step x sends or awaits in this list; false: nothing. */
 static bool message_of(const messages *m, const mega_schedule_step *x, int list, message *out)
 {
+    static const char *const name[NUM_LISTS] = {"stage_output", "stage_input", "stage_input_gradient",
+                                                "stage_output_gradient"};
     const bool is_forward = list == SENT_FORWARD || list == AWAITED_FORWARD;
     const bool is_behind = list == SENT_FORWARD || list == AWAITED_BACK; /* the border where the chunk ends */
     const engine_chunk *c = &m->e->chunk[x->chunk];
@@ -32,7 +34,7 @@ static bool message_of(const messages *m, const mega_schedule_step *x, int list,
     if (x->forward != is_forward) return false;
     out->border = (int64_t)x->chunk * m->e->layout->pp.size + m->e->layout->pp.rank + is_behind;
     out->micro_batch = x->micro_batch;
-    out->bytes = (int64_t)mega_program_tensor_bytes(p, is_behind ? "stage_output" : "stage_input");
+    out->bytes = (int64_t)mega_program_tensor_bytes(p, name[list]);
     return out->bytes > 0;
 }
 

@@ -23,27 +23,25 @@ bool stage_has_neighbours(const engine_stage *s)
     return !is_alone(s);
 }
 
-/* The buffer at this place; NULL: there is none. */
-static stage_buffer *buffer_at(engine_stage *s, void *data)
+/* The buffer of a tensor in one slot; NULL: the program has no tensor of that name. */
+static stage_buffer *buffer_of(engine_stage *s, mega_program *p, const char *name, int slot)
 {
+    void *data = mega_program_tensor(p, name, slot);
     if (data == NULL) return NULL;
     for (int i = 0; i < s->buffers; i++)
         if (s->buffer[i].data == data) return &s->buffer[i];
-    s->buffer[s->buffers] = (stage_buffer){.data = data};
+    s->buffer[s->buffers] = (stage_buffer){.data = data, .bytes = (int64_t)mega_program_tensor_bytes(p, name)};
     return &s->buffer[s->buffers++];
 }
 
 static void bind_slots(engine_stage *s, const engine_chunk *chunk, int c)
 {
     mega_program *p = s->forward_only ? chunk->evaluate : chunk->train;
-    const size_t in = mega_program_tensor_bytes(p, "stage_input"), out = mega_program_tensor_bytes(p, "stage_output");
-    s->bytes = in > 0 ? in : out > 0 ? out : s->bytes;
     for (int i = 0; i < (s->forward_only ? 1 : chunk->slots); i++)
-        s->slot[c * s->slots + i] =
-            (stage_slot){.input = buffer_at(s, mega_program_tensor(p, "stage_input", i)),
-                         .input_gradient = buffer_at(s, mega_program_tensor(p, "stage_input_gradient", i)),
-                         .output = buffer_at(s, mega_program_tensor(p, "stage_output", i)),
-                         .output_gradient = buffer_at(s, mega_program_tensor(p, "stage_output_gradient", i))};
+        s->slot[c * s->slots + i] = (stage_slot){.input = buffer_of(s, p, "stage_input", i),
+                                                 .input_gradient = buffer_of(s, p, "stage_input_gradient", i),
+                                                 .output = buffer_of(s, p, "stage_output", i),
+                                                 .output_gradient = buffer_of(s, p, "stage_output_gradient", i)};
 }
 
 mega_status stage_open(engine_stage *s, const mega_layout *layout, const engine_chunk *chunk, int chunks,
@@ -93,9 +91,9 @@ static mega_status post(engine_stage *s, int stream)
         if (b->is_awaited) return MEGA_OK;
         b->is_awaited = true;
         MEGA_TRY(stream == FORWARD ? mega_comm_receive_start(s->layout->pp.comm, "activation", neighbour(s, -1),
-                                                             b->data, (int64_t)s->bytes, &b->request)
+                                                             b->data, b->bytes, &b->request)
                                    : mega_comm_receive_start(s->layout->pp_back.comm, "gradient", neighbour(s, 1),
-                                                             b->data, (int64_t)s->bytes, &b->request));
+                                                             b->data, b->bytes, &b->request));
     }
     return MEGA_OK;
 }
@@ -135,10 +133,10 @@ mega_status stage_after(engine_stage *s, const mega_schedule_step *x)
     stage_slot *at = slot_of(s, x);
     if (x->forward && at->output != NULL)
         MEGA_TRY(mega_comm_send_start(s->layout->pp.comm, "activation", neighbour(s, 1), at->output->data,
-                                      (int64_t)s->bytes, &at->output->request));
+                                      at->output->bytes, &at->output->request));
     if (!x->forward && at->input_gradient != NULL)
         MEGA_TRY(mega_comm_send_start(s->layout->pp_back.comm, "gradient", neighbour(s, -1), at->input_gradient->data,
-                                      (int64_t)s->bytes, &at->input_gradient->request));
+                                      at->input_gradient->bytes, &at->input_gradient->request));
     if (!x->forward || s->forward_only) {
         set_free(at->input);
         set_free(at->output_gradient);

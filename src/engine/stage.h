@@ -10,9 +10,11 @@
  * at work and the one whose message is under way. What the backward reads again is a slot's own. */
 enum { STAGE_PASSES = 2 };
 
-/* In the program's memory, and the message under way from or to it. */
+/* In the program's memory, and the message under way from or to it, which is as long as the tensor there: borders
+ * between stages may be of different widths. */
 typedef struct stage_buffer {
     void *data;
+    int64_t bytes;
     mega_request request;
     bool is_awaited; /* promised to a message that comes, until the backward has read it */
 } stage_buffer;
@@ -32,7 +34,6 @@ typedef struct engine_stage {
     stage_buffer *buffer; /* of all slots, each once */
     int buffers;
     int chunks, slots; /* slots: the most of a chunk */
-    size_t bytes;      /* of an activation */
     bool forward_only;
 } engine_stage;
 
