@@ -104,6 +104,7 @@ static mega_status build(mega_engine *e, mega_engine_model model)
     e->batch_capacity = o->batch.global_batch / e->layout->dp.size;
     e->batch.seq = o->seq;
     MEGA_TRY(engine_build_chunks(e, model));
+    MEGA_TRY(engine_check_programs(e));
     if (!o->no_train) {
         MEGA_TRY(find_begun(e));
         o->optimizer.team = o->team;
@@ -111,6 +112,16 @@ static mega_status build(mega_engine *e, mega_engine_model model)
         MEGA_TRY(mega_optimizer_create(&e->optimizer, e->params, e->layout, &o->optimizer));
     }
     return MEGA_OK;
+}
+
+/* A mistake in the model that one rank finds is the mistake of all: none begins what the others will not join. */
+static mega_status build_alike(mega_engine *e, mega_engine_model model)
+{
+    const mega_status st = build(e, model);
+    if (e->options.world == NULL || e->options.layout.planned_ranks > 0) return st;
+    mega_comm *world = mega_world_comm(e->options.world);
+    MEGA_TRY(mega_comm_agree(world, st));
+    return mega_comm_agree(world, engine_check_borders(e));
 }
 
 mega_status mega_engine_create(mega_engine **out, mega_engine_model model, const mega_engine_options *options)
@@ -121,7 +132,7 @@ mega_status mega_engine_create(mega_engine **out, mega_engine_model model, const
     if (e == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for its record");
     e->options = *options;
     if (e->options.compute == MEGA_F64) e->options.plain = true;
-    const mega_status st = build(e, model);
+    const mega_status st = build_alike(e, model);
     if (st != MEGA_OK) {
         mega_engine_destroy(e);
         return st;

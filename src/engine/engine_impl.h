@@ -66,6 +66,9 @@ void engine_fill_inputs(const mega_engine *e, const program_io *io, int64_t m);
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_result *r);
 /* compare_links.c. Collective over pp: the messages of these steps are the same at both ends of each link. */
 mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step *step, int64_t steps, bool evaluates);
+/* check_model.c: what the programs of this rank need is there. Collective over pp: and their borders fit together. */
+mega_status engine_check_programs(const mega_engine *e);
+mega_status engine_check_borders(const mega_engine *e);
 /* The same for one evaluation of all micro-batches; adds to the sum and the count of their losses where these are
  * known.
  */

@@ -74,7 +74,10 @@ static bool plan_variant(search *s, variant *v)
         return false;
     gpt.erf_gelu = t->gpt.erf_gelu;
     o.team = t->team;
-    o.world = t->world;
+    if (o.layout.planned_ranks == 0) { /* this rank looks for itself: the others may have enough memory */
+        o.layout.planned_ranks = mega_world_size(t->world);
+        o.layout.planned_rank = mega_world_rank(t->world);
+    }
     if (mega_engine_create(&e, mega_engine_gpt(&gpt), &o) != MEGA_OK) return false;
     mega_engine_memory_get(e, &m);
     v->total = m.total + train_held_beside(t);

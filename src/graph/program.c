@@ -330,6 +330,20 @@ size_t mega_program_tensor_bytes(const mega_program *p, const char *name)
     return t == 0 ? 0 : mega_shape_bytes(&p->g->tensor[t].shape);
 }
 
+bool mega_program_named_get(const mega_program *p, int number, mega_program_named *out)
+{
+    if (number < 0 || number >= p->g->num_named) return false;
+    const graph_tensor *t = &p->g->tensor[p->g->named[number].tensor];
+    *out = (mega_program_named){.name = p->g->named[number].name,
+                                .role = t->role == ROLE_INPUT   ? MEGA_PROGRAM_INPUT
+                                        : t->role == ROLE_STATE ? MEGA_PROGRAM_STATE
+                                                                : MEGA_PROGRAM_OUTPUT,
+                                .dtype = t->shape.dtype,
+                                .num_dims = t->shape.num_dims};
+    for (int d = 0; d < out->num_dims; d++) out->dim[d] = t->shape.dim[d];
+    return true;
+}
+
 mega_dtype mega_program_acc_dtype(const mega_program *p)
 {
     return p->g->acc;

@@ -71,8 +71,10 @@ mega_status mega_engine_options_from_config(mega_engine_options *out, const mega
  * MEGA_ERR_USAGE with a message, of collective functions on all ranks where one is called wrongly; the engine is as
  * before. Functions that return a pointer return NULL then, and leave the message. */
 
-/* Builds programs and memory plan. Nothing large is allocated: a plan or a dry run ends here. Local: ranks agree on the
- * status themselves (mega_comm_agree). */
+/* Builds programs and memory plan. Nothing large is allocated: a plan or a dry run ends here. Collective over the
+ * world, where one is given and planned_ranks is not: a mistake in the model (a parameter that is not declared, a shape
+ * that does not fit, no loss, an input that nothing fills, stages that do not fit together) is the same error on all
+ * ranks. */
 mega_status mega_engine_create(mega_engine **out, mega_engine_model model, const mega_engine_options *options);
 void mega_engine_destroy(mega_engine *e);
 

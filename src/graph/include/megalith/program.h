@@ -55,7 +55,17 @@ void mega_program_destroy(mega_program *p);
  * exist once per slot, but for those of mega_program_options.passes. */
 void *mega_program_tensor(mega_program *p, const char *name, int slot);
 size_t mega_program_tensor_bytes(const mega_program *p, const char *name); /* 0 when there is none of that name */
-mega_dtype mega_program_acc_dtype(const mega_program *p);                  /* of outputs documented as "acc" */
+/* The named tensors of a program, from number 0 on; false: there are no more. */
+typedef enum mega_program_role { MEGA_PROGRAM_INPUT, MEGA_PROGRAM_OUTPUT, MEGA_PROGRAM_STATE } mega_program_role;
+typedef struct mega_program_named {
+    const char *name; /* borrowed */
+    mega_program_role role;
+    mega_dtype dtype;
+    int num_dims;
+    int64_t dim[4];
+} mega_program_named;
+bool mega_program_named_get(const mega_program *p, int number, mega_program_named *out);
+mega_dtype mega_program_acc_dtype(const mega_program *p); /* of outputs documented as "acc" */
 mega_step_block *mega_program_step(mega_program *p);
 
 /* Allocate nothing, decide no shape. A backward belongs to the last forward of its slot and may be run once: it reuses

@@ -1,0 +1,289 @@
+/* Models of one's own over ranks: a chain of parts with borders of different widths, a parameter that is added as an
+ * activation, and rows of one.   ranks_models
+ *
+ * Over two ranks the pipeline (each stage has two parts, which take turns) and ZeRO 3 make the losses of one rank.
+ * Every mistake in the model is the same error on every rank, also where one rank alone made it. */
+#include "engine_run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { T = ENGINE_RUN_SEQ, V = ENGINE_RUN_VOCAB, PARTS = 4, STEPS = 3, BATCH = 4 };
+static const int64_t width[PARTS] = {8, 24, 12, 20}; /* of what a part hands to the next; the last: of the head */
+
+typedef enum mistake {
+    NONE,
+    UNDECLARED,
+    TWICE,
+    SHAPE,
+    NO_LOSS,
+    NO_WEIGHTS,
+    LOSS_OF_TOKENS,
+    UNKNOWN_INPUT,
+    WIDE_INPUT,
+    SAME_NAME,
+    LONG_PATH,
+    OTHER_BORDER,
+    NO_GRADIENT_BACK,
+    NO_OUTPUT
+} mistake;
+
+typedef struct model {
+    mistake mistake;
+} model;
+
+static const struct {
+    mistake mistake;
+    bool needs_stages;
+    const char *message;
+} mistakes[] = {
+    {UNDECLARED, false, "graph in \"part 3\": parameter part3.missing is used, but was never declared"},
+    {TWICE, false, "parameter \"part3.weight\": expected a name that is not empty and not declared twice"},
+    {SHAPE, false, "op bias_add in \"part 2\": bias is part 2"},
+    {NO_LOSS, false, "the model ends without the output \"loss_sum\""},
+    {NO_WEIGHTS, false, "the model ends without the output \"mask_sum\""},
+    {LOSS_OF_TOKENS, false, "\"loss_sum\" is [16] f64; expected [1] f64"},
+    {UNKNOWN_INPUT, false, "nothing fills input \"images\"; the engine fills tokens, labels"},
+    {WIDE_INPUT, false, "\"position_ids\" is [32] i32; expected [16] i32"},
+    {SAME_NAME, false, "the name \"labels\" is given to two tensors"},
+    {LONG_PATH, false, "scope \"part 3.pppp"},
+    {OTHER_BORDER, true,
+     "pipeline stage 0 ends with stage_output [16, 8] f64, and stage 1 begins with stage_input [16, 9]"},
+    {NO_GRADIENT_BACK, true, "nothing to differentiate"},
+    {NO_OUTPUT, true, "\"stage_output\" is missing"},
+};
+
+static void need(mega_status st)
+{
+    if (st == MEGA_OK) return;
+    fprintf(stderr, "%s\n", mega_error_message());
+    exit(1);
+}
+
+static int chunks_of(const mega_axis *pp)
+{
+    return pp->size > 1 ? PARTS / pp->size : 1;
+}
+
+static int chunks(const void *of, const mega_layout *layout)
+{
+    (void)of;
+    return chunks_of(&layout->pp);
+}
+
+/* Parts first … first + count - 1 of this program. */
+static int first_part(const mega_axis *pp, int chunk)
+{
+    return pp->size > 1 ? chunk * pp->size + pp->rank : 0;
+}
+
+static int count_parts(const mega_axis *pp)
+{
+    return pp->size > 1 ? 1 : PARTS;
+}
+
+static mega_status add(mega_params *p, const char *name, int64_t rows, int64_t cols)
+{
+    mega_param r = {.num_dims = 2,
+                    .shape = {rows, cols},
+                    .true_shape = {rows, cols},
+                    .init = MEGA_INIT_NORMAL,
+                    .init_std = 0.3,
+                    .blocks = 1};
+    snprintf(r.name, sizeof r.name, "%s", name);
+    return mega_params_add(p, &r, NULL);
+}
+
+static mega_status declare_part(const model *m, mega_params *p, int part)
+{
+    const bool is_other = m->mistake == OTHER_BORDER && part == 1;
+    char name[32];
+    snprintf(name, sizeof name, "part%d.weight", part);
+    if (part == 0) MEGA_TRY(add(p, "part0.positions", T + 4, width[0]));
+    MEGA_TRY(add(p, name, part == 0 || part == PARTS - 1 ? V : width[part],
+                 part == 0           ? width[0]
+                 : part == PARTS - 1 ? width[part - 1]
+                                     : width[part - 1] + is_other));
+    if (part == PARTS - 1 && m->mistake == TWICE) return add(p, name, V, width[part - 1]);
+    return MEGA_OK;
+}
+
+static mega_status declare(const void *of, mega_params *p)
+{
+    const mega_axis *pp = &mega_params_layout(p)->pp;
+    for (int c = 0; c < chunks_of(pp); c++) {
+        if (c > 0) mega_params_next_part(p);
+        for (int i = 0; i < count_parts(pp); i++) MEGA_TRY(declare_part(of, p, first_part(pp, c) + i));
+    }
+    return MEGA_OK;
+}
+
+static mega_tensor input(mega_graph *g, const char *name, mega_dtype dtype, int64_t n)
+{
+    return mega_graph_input(g, name, dtype, 1, &n);
+}
+
+static mega_tensor first(const model *m, mega_graph *g, int64_t tokens)
+{
+    const mega_tensor ids = input(g, "tokens", MEGA_I32, tokens);
+    if (m->mistake == WIDE_INPUT) input(g, "position_ids", MEGA_I32, 2 * tokens);
+    const mega_tensor x = mega_op_embedding(g, ids, mega_graph_param_named(g, "part0.weight"), (mega_tensor){0}, 0);
+    return mega_op_add(g, x, mega_op_rows(g, mega_graph_param_named(g, "part0.positions"), 2, tokens));
+}
+
+static void last(const model *m, mega_graph *g, mega_tensor x, int64_t tokens, bool train)
+{
+    char letters[301] = "";
+    memset(letters, 'p', sizeof letters - 1);
+    const mega_head_shape s = {.valid = V, .with_gradient = train};
+    const mega_tensor mask = input(g, "loss_mask", MEGA_F32, tokens);
+    if (m->mistake == UNKNOWN_INPUT) input(g, "images", MEGA_F32, tokens);
+    if (m->mistake == UNDECLARED) mega_graph_param_named(g, "part3.missing");
+    if (m->mistake == LONG_PATH) mega_scope_leave(g, mega_scope_enter(g, "%s", letters));
+    if (m->mistake == SAME_NAME) input(g, "labels", MEGA_I32, tokens);
+    const mega_head_result r = mega_op_lm_head_loss(g, x, mega_graph_param_named(g, "part3.weight"),
+                                                    input(g, "labels", MEGA_I32, tokens), mask, &s);
+    mega_graph_output(g, m->mistake == LOSS_OF_TOKENS ? r.token_loss : r.loss_sum,
+                      m->mistake == NO_LOSS ? "my_loss" : "loss_sum");
+    mega_graph_output(g, r.mask_sum, m->mistake == NO_WEIGHTS ? "my_weights" : "mask_sum");
+}
+
+static mega_tensor middle(const model *m, mega_graph *g, mega_tensor x, int part)
+{
+    x = mega_op_linear(g, x, mega_graph_param_named(g, part == 1 ? "part1.weight" : "part2.weight"));
+    if (m->mistake == SHAPE && part == 2) x = mega_op_bias_add(g, x, x);
+    return mega_op_gelu(g, x, true);
+}
+
+static void leave(const model *m, mega_graph *g, mega_tensor x, bool train)
+{
+    if (m->mistake != NO_OUTPUT) mega_graph_output(g, x, "stage_output");
+    if (train && m->mistake != NO_GRADIENT_BACK) mega_graph_seed_gradient(g, x, "stage_output_gradient");
+}
+
+static mega_status describe(const void *of, mega_graph *g, int chunk, int64_t batch, int64_t seq, bool train)
+{
+    const model *m = of;
+    const mega_axis *pp = &mega_graph_layout(g)->pp;
+    const int from = first_part(pp, chunk), end = from + count_parts(pp);
+    const int64_t tokens = batch * seq;
+    mega_tensor x = {0};
+    if (from > 0) {
+        const int64_t dim[2] = {tokens, width[from - 1] + (m->mistake == OTHER_BORDER && from == 1)};
+        x = mega_graph_input(g, "stage_input", mega_params_compute_dtype(mega_graph_params(g)), 2, dim);
+        if (train) mega_graph_want_gradient(g, x, "stage_input_gradient");
+    }
+    for (int part = from; part < end; part++) {
+        const mega_scope s = mega_scope_enter(g, "part %d", part);
+        if (part == 0) x = first(m, g, tokens);
+        else if (part < PARTS - 1)
+            x = middle(m, g, x, part);
+        else
+            last(m, g, x, tokens, train);
+        mega_scope_leave(g, s);
+    }
+    if (end < PARTS) leave(m, g, x, train);
+    return mega_graph_status(g);
+}
+
+static mega_status create(mega_engine **out, const model *m, mega_world *world, int pp, int zero)
+{
+    const int dp = world == NULL ? 1 : mega_world_size(world) / pp;
+    mega_engine_options o = engine_run_options(BATCH, 1, 1e-2);
+    o.compute = MEGA_F64;
+    o.world = world;
+    o.layout.pp = pp;
+    o.batch.micro_step = dp;
+    o.zero_stage = zero;
+    return mega_engine_create(out, (mega_engine_model){m, declare, describe, chunks}, &o);
+}
+
+static void fill(mega_engine *e, mega_batch *b, int step)
+{
+    for (int64_t k = 0; k < b->rows; k++) {
+        int32_t row[T + 1];
+        engine_run_sample(row, BATCH * step + mega_engine_sample(e, k));
+        for (int t = 0; t < T; t++) {
+            b->tokens[k * T + t] = row[t];
+            b->labels[k * T + t] = row[t + 1];
+            b->position_ids[k * T + t] = t;
+            b->segment_start[k * T + t] = 0;
+            b->loss_mask[k * T + t] = 1;
+        }
+        b->sample_id[k] = (uint32_t)k;
+    }
+}
+
+/* Losses and norms of some steps, then the loss of an evaluation. */
+static void train(mega_world *world, int pp, int zero, double out[2 * STEPS + 1])
+{
+    const model m = {NONE};
+    mega_engine *e = NULL;
+    mega_loss_sums sums = {0, 0};
+    need(create(&e, &m, world, pp, zero));
+    need(mega_engine_allocate(e));
+    need(mega_engine_compare_ranks(e));
+    need(mega_engine_initialize(e, 11));
+    for (int i = 0; i < STEPS; i++) {
+        mega_step_result r;
+        fill(e, mega_engine_batch(e), 0);
+        need(mega_engine_step(e, &r));
+        out[2 * i] = r.loss;
+        out[2 * i + 1] = r.grad_norm;
+    }
+    fill(e, mega_engine_evaluation_batch(e, mega_engine_batch(e)->rows), STEPS);
+    need(mega_engine_evaluate(e, &sums));
+    out[2 * STEPS] = sums.loss / sums.count;
+    mega_engine_destroy(e);
+}
+
+static int compare(mega_world *world, const char *what, int pp, int zero)
+{
+    double one[2 * STEPS + 1], many[2 * STEPS + 1];
+    int failures = 0;
+    train(NULL, 1, 0, one);
+    train(world, pp, zero, many);
+    for (int i = 0; i < 2 * STEPS + 1; i++)
+        if (!(fabs(one[i] - many[i]) <= 1e-10 * fabs(one[i]))) {
+            fprintf(stderr, "%s: number %d is %.15g, on one rank %.15g\n", what, i, many[i], one[i]);
+            failures++;
+        }
+    if (!(one[2 * STEPS - 2] < one[0])) fprintf(stderr, "%s: the loss does not fall\n", what), failures++;
+    return failures;
+}
+
+/* Every rank sees each failure, and goes on to the next. */
+static int make_mistakes(mega_world *world, int pp)
+{
+    int failures = 0;
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        const model m = {mistakes[i].mistake};
+        mega_engine *e = NULL;
+        if (mistakes[i].needs_stages && pp == 1) continue;
+        mega_error_clear();
+        const mega_status st = create(&e, &m, world, pp, 0);
+        if (st == MEGA_OK || e != NULL || strstr(mega_error_message(), mistakes[i].message) == NULL) {
+            fprintf(stderr, "rank %d, %d stages: expected \"%s\" in: %s\n", mega_world_rank(world), pp,
+                    mistakes[i].message, mega_error_message());
+            failures++;
+        }
+        mega_engine_destroy(e);
+        mega_world_forget_failure(world);
+    }
+    return failures;
+}
+
+int main(void)
+{
+    mega_world *world = NULL;
+    need(mega_world_create(&world, NULL));
+    int failures = make_mistakes(NULL, 1);
+    failures += make_mistakes(world, 1);
+    failures += make_mistakes(world, 2);
+    failures += compare(world, "a pipeline of two stages", 2, 0);
+    failures += compare(world, "ZeRO 3", 1, 3);
+    mega_world_destroy(world);
+    return failures == 0 ? 0 : 1;
+}
