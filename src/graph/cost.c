@@ -1,15 +1,20 @@
 /* The cost column: what a row's rule says, or, where it has none, no FLOPs and every operand's bytes once. */
 #include "graph_impl.h"
 
-op_cost mega_op_cost(const mega_graph *g, const instruction *op)
+op_cost mega_op_traffic(const mega_graph *g, const instruction *op)
 {
-    const op_row *row = mega_op_table[op->kind];
-    if (row->cost != NULL) return row->cost(g, op);
+    const unsigned accumulates = mega_op_table[op->kind]->accumulates;
     op_cost c = {0.0, 0.0};
     for (int k = 0; k < OP_MAX_IN; k++)
         if (op->in[k] != 0) c.bytes += (double)mega_shape_bytes(&g->tensor[op->in[k]].shape);
     for (int k = 0; k < OP_MAX_OUT; k++)
         if (op->out[k] != 0)
-            c.bytes += (double)mega_shape_bytes(&g->tensor[op->out[k]].shape) * (row->accumulates >> k & 1 ? 2.0 : 1.0);
+            c.bytes += (double)mega_shape_bytes(&g->tensor[op->out[k]].shape) * (accumulates >> k & 1 ? 2.0 : 1.0);
     return c;
+}
+
+op_cost mega_op_cost(const mega_graph *g, const instruction *op)
+{
+    const op_row *row = mega_op_table[op->kind];
+    return row->cost != NULL ? row->cost(g, op) : mega_op_traffic(g, op);
 }

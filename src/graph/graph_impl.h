@@ -82,6 +82,9 @@ typedef struct graph_tensor {
     X(MEAN_ROWS_GRAD, mean_rows_grad)         \
     X(SQUARED_ERROR, squared_error)           \
     X(SQUARED_ERROR_GRAD, squared_error_grad) \
+    X(CONV2D, conv2d)                         \
+    X(CONV2D_GRAD_X, conv2d_grad_x)           \
+    X(CONV2D_GRAD_W, conv2d_grad_w)           \
     X(ACCURACY, accuracy)                     \
     X(DROPOUT, dropout)                       \
     X(DROPOUT_GRAD, dropout_grad)             \
@@ -130,14 +133,16 @@ typedef struct op_attr {
     uint32_t site;
     bool tanh_form;
     mega_activation_kind activation;
-    bool wide;     /* linear: the result has the acc dtype */
-    bool begins;   /* linear_grad_w: the first to write this gradient in a step; then it need not be zeroed */
-    bool anew;     /* linear_grad_w: the first to write this gradient in every micro-batch */
-    int bucket;    /* of parameters */
+    mega_windows windows; /* convolution, pooling */
+    bool wide;            /* linear: the result has the acc dtype */
+    bool begins;          /* linear_grad_w: the first to write this gradient in a step; then it need not be zeroed */
+    bool anew;            /* linear_grad_w: the first to write this gradient in every micro-batch */
+    int bucket;           /* of parameters */
     int64_t begin; /* embedding, cross-entropy: first id held here; rows_grad: first row; accumulate: first element */
     int64_t valid; /* cross-entropy: columns that are real */
-    int64_t
-        rows; /* mean_rows: of a group. masked_sum of neither values nor weights: how many. rows_grad: of the result */
+    /* mean_rows, batch_norm: of a group. masked_sum of neither values nor weights: how many. rows_grad: of the result
+     */
+    int64_t rows;
     mega_attention_shape attention;
     mega_axis axis;
     mega_reduce reduce;
@@ -261,7 +266,8 @@ static inline int64_t mega_op_in_dim(const mega_graph *g, const instruction *op,
     return g->tensor[op->in[in]].shape.dim[dim];
 }
 
-/* cost.c */
+/* cost.c: mega_op_traffic is a cost without FLOPs, the bytes of every operand once (twice where it is added to). */
+op_cost mega_op_traffic(const mega_graph *g, const instruction *op);
 op_cost mega_op_cost(const mega_graph *g, const instruction *op);
 
 /* Passes, in their order. Each leaves a graph that mega_graph_verify accepts. */

@@ -96,3 +96,90 @@ static void check_masked_sum_grad(mega_dtype type, int64_t rows, int64_t cols)
     a.dx = check_output_add(&k, "dx", acc_type(&k), rows * cols);
     check_run(&k, &mega_plain_masked_sum_grad, &mega_cpu_masked_sum_grad, &a, &a.head);
 }
+
+typedef struct image_case {
+    int64_t samples, in, out;
+    mega_windows windows;
+} image_case;
+
+/* No sample, one pixel, padding wider than the image, gaps between windows, one channel, linear, several chunks. */
+static const image_case image_cases[] = {
+    {0, 3, 4, {5, 4, 3, 1, 1}},  {1, 1, 1, {1, 1, 1, 1, 0}},      {2, 3, 5, {2, 1, 5, 1, 4}},
+    {3, 4, 17, {7, 9, 2, 3, 1}}, {2, 1, 8, {12, 11, 5, 1, 2}},    {2, 40, 33, {6, 7, 1, 1, 0}},
+    {2, 6, 9, {6, 7, 1, 2, 0}},  {3, 130, 20, {33, 31, 3, 1, 1}}, {5, 66, 70, {9, 8, 3, 2, 1}},
+};
+
+static int64_t image_pixels(const image_case *c)
+{
+    return c->samples * c->windows.height * c->windows.width;
+}
+
+static int64_t image_results(const image_case *c)
+{
+    return c->samples * mega_windows_along(&c->windows, c->windows.height) *
+           mega_windows_along(&c->windows, c->windows.width);
+}
+
+static check image_begin(const char *name, mega_dtype type, const image_case *c)
+{
+    const mega_windows *w = &c->windows;
+    return check_begin(name, type, "%lld x %lld x %lld x %lld to %lld, size %lld, stride %lld, padding %lld",
+                       (long long)c->samples, (long long)w->height, (long long)w->width, (long long)c->in,
+                       (long long)c->out, (long long)w->size, (long long)w->stride, (long long)w->padding);
+}
+
+/* The large cases take the plain kernels long; float64 is the definition. */
+static bool image_is_skipped(mega_dtype type, const image_case *c, int64_t rows, int64_t cols)
+{
+    return rows != 1 || cols != 1 || (type == MEGA_F64 && c->in > 60);
+}
+
+static void check_conv2d(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int i = 0; i < COUNT(image_cases); i++) {
+        const image_case *c = &image_cases[i];
+        if (image_is_skipped(type, c, rows, cols)) continue;
+        check k = image_begin("conv2d", type, c);
+        mega_conv2d_args a = {.windows = c->windows, .samples = c->samples, .in_channels = c->in};
+        a.out_channels = c->out;
+        a.x = check_input(&k, type, image_pixels(c) * c->in);
+        a.weight = check_input(&k, type, c->out * c->in * c->windows.size * c->windows.size);
+        a.bias = i % 2 == 1 ? check_input(&k, type, c->out) : NULL;
+        a.y = check_output_add(&k, "y", type, image_results(c) * c->out);
+        k.tolerance_f32 = 4e-6; /* sums of up to 1170 products, as of gemm */
+        check_run(&k, &mega_plain_conv2d, &mega_cpu_conv2d, &a, &a.head);
+    }
+}
+
+static void check_conv2d_grad_x(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int i = 0; i < COUNT(image_cases); i++) {
+        const image_case *c = &image_cases[i];
+        if (image_is_skipped(type, c, rows, cols)) continue;
+        check k = image_begin("conv2d_grad_x", type, c);
+        mega_conv2d_grad_x_args a = {.windows = c->windows, .samples = c->samples, .in_channels = c->in};
+        a.out_channels = c->out;
+        a.dy = check_input(&k, type, image_results(c) * c->out);
+        a.weight = check_input(&k, type, c->out * c->in * c->windows.size * c->windows.size);
+        a.dx = check_output_add(&k, "dx", type, image_pixels(c) * c->in);
+        k.tolerance_f32 = 4e-6;
+        check_run(&k, &mega_plain_conv2d_grad_x, &mega_cpu_conv2d_grad_x, &a, &a.head);
+    }
+}
+
+static void check_conv2d_grad_w(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int i = 0; i < COUNT(image_cases); i++) {
+        const image_case *c = &image_cases[i];
+        if (image_is_skipped(type, c, rows, cols)) continue;
+        check k = image_begin("conv2d_grad_w", type, c);
+        mega_conv2d_grad_w_args a = {.windows = c->windows, .samples = c->samples, .in_channels = c->in};
+        a.out_channels = c->out;
+        a.dy = check_input(&k, type, image_results(c) * c->out);
+        a.x = check_input(&k, type, image_pixels(c) * c->in);
+        a.dweight = check_output_add(&k, "dweight", acc_type(&k), c->out * c->in * c->windows.size * c->windows.size);
+        if (i % 2 == 1) a.dbias = check_output_add(&k, "dbias", acc_type(&k), c->out);
+        k.tolerance_f32 = k.tolerance_bf16 = 1e-5; /* sums of up to 3069 products in float, of any type */
+        check_run(&k, &mega_plain_conv2d_grad_w, &mega_cpu_conv2d_grad_w, &a, &a.head);
+    }
+}

@@ -507,6 +507,9 @@ static const kernel_case cases[] = {
     {"squared_error_grad", check_squared_error_grad},
     {"accuracy", check_accuracy},
     {"masked_sum_grad", check_masked_sum_grad},
+    {"conv2d", check_conv2d},
+    {"conv2d_grad_x", check_conv2d_grad_x},
+    {"conv2d_grad_w", check_conv2d_grad_w},
 };
 
 /* What the list of kernels.h holds. */

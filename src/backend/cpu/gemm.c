@@ -224,24 +224,29 @@ static void zero_rows(const mega_gemm_args *a)
     for (int64_t m = 0; m < a->m; m++) memset((char *)a->c + (size_t)(m * a->ldc) * size, 0, (size_t)a->n * size);
 }
 
-static void run(mega_team *team, const void *args)
+void mega_gemm_own_run(mega_team *team, const mega_gemm_args *a)
 {
-    const mega_gemm_args *a = args;
-    if (a->head.handle != NULL) {
-        if (a->accumulate && overwrites(a)) zero_rows(a);
-        mega_onednn_run(team, a);
-        return;
-    }
     switch (own_way(a)) {
-    case GEMM_PLAIN: mega_plain_gemm.run(team, args); return;
+    case GEMM_PLAIN: mega_plain_gemm.run(team, a); return;
     case GEMM_FEW_ROWS:
         if (a->accumulate && overwrites(a)) zero_rows(a);
-        cpu_job_run(team, few_rows_work, args, a->n, 16, a->n * a->k);
+        cpu_job_run(team, few_rows_work, a, a->n, 16, a->n * a->k);
         return;
     case GEMM_PAIRS: mega_pairs_run(team, a, overwrites(a)); return;
     case GEMM_PANELS: run_panels(team, a); return;
     default: return;
     }
+}
+
+static void run(mega_team *team, const void *args)
+{
+    const mega_gemm_args *a = args;
+    if (a->head.handle == NULL) {
+        mega_gemm_own_run(team, a);
+        return;
+    }
+    if (a->accumulate && overwrites(a)) zero_rows(a);
+    mega_onednn_run(team, a);
 }
 
 static mega_status prepare(void *args, int threads)
@@ -259,18 +264,19 @@ static void release(void *args)
     a->head.handle = NULL;
 }
 
+size_t mega_gemm_own_scratch(const mega_gemm_args *a, int threads)
+{
+    const gemm_way way = own_way(a);
+    if (way == GEMM_PAIRS) return mega_pairs_scratch(a, threads);
+    if (way != GEMM_PANELS) return 0;
+    const gemm_walk w = walk_of(a, mega_cpu_bodies_get(), threads);
+    return w.packed + w.sums + w.block * (size_t)threads;
+}
+
 static size_t scratch(const void *args, int threads)
 {
     size_t bytes;
-    switch (choose(args, &bytes)) {
-    case GEMM_ONEDNN: return bytes * (size_t)threads;
-    case GEMM_PAIRS: return mega_pairs_scratch(args, threads);
-    case GEMM_PANELS: {
-        const gemm_walk w = walk_of(args, mega_cpu_bodies_get(), threads);
-        return w.packed + w.sums + w.block * (size_t)threads;
-    }
-    default: return 0;
-    }
+    return choose(args, &bytes) == GEMM_ONEDNN ? bytes * (size_t)threads : mega_gemm_own_scratch(args, threads);
 }
 
 /* Panels of floats are not kept: packing them is 3 % of a step of 256 rows and less of others, and they would take

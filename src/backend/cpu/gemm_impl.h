@@ -1,4 +1,4 @@
-/* What gemm.c and gemm_onednn.c share. */
+/* What gemm.c shares with gemm_onednn.c, and with kernels that consist of products. */
 #ifndef MEGA_CPU_GEMM_IMPL_H
 #define MEGA_CPU_GEMM_IMPL_H
 
@@ -12,5 +12,10 @@ mega_status mega_onednn_prepare(void **handle, const mega_gemm_args *a, int thre
 void mega_onednn_release(void *handle);
 void mega_onednn_run(mega_team *team, const mega_gemm_args *a);
 const char *mega_onednn_description(char *out, int size);
+
+/* A product inside another kernel, always done here (never by oneDNN): the bytes of scratch that it takes, and the
+ * product itself. */
+size_t mega_gemm_own_scratch(const mega_gemm_args *a, int threads);
+void mega_gemm_own_run(mega_team *team, const mega_gemm_args *a);
 
 #endif

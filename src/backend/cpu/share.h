@@ -34,6 +34,26 @@ static inline const void *const_element_at(const void *x, mega_dtype t, int64_t 
     return (const char *)x + (size_t)i * mega_dtype_size(t);
 }
 
+/* Channels that a loop takes at a time, as floats on the stack. */
+#define CPU_BLOCK 64
+
+/* dst[i] = x[at + i], of F32 or BF16, for n <= CPU_BLOCK; and x[at + i] = src[i]. */
+static inline void block_get(float *restrict dst, const void *x, mega_dtype t, int64_t at, int64_t n)
+{
+    if (t == MEGA_BF16)
+        for (int64_t i = 0; i < n; i++) dst[i] = mega_bf16_to_f32(((const uint16_t *)x)[at + i]);
+    else
+        for (int64_t i = 0; i < n; i++) dst[i] = ((const float *)x)[at + i];
+}
+
+static inline void block_put(void *x, mega_dtype t, int64_t at, int64_t n, const float *restrict src)
+{
+    if (t == MEGA_BF16)
+        for (int64_t i = 0; i < n; i++) ((uint16_t *)x)[at + i] = mega_f32_to_bf16(src[i]);
+    else
+        for (int64_t i = 0; i < n; i++) ((float *)x)[at + i] = src[i];
+}
+
 /* Sums over rows: rows are cut into at most 64 chunks by a rule that knows the number of rows alone, each chunk has its
  * own partial sums in scratch, and they are added in order. So the bits do not depend on the number of threads. */
 static inline int64_t chunk_rows(int64_t rows)

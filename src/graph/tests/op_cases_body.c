@@ -63,3 +63,30 @@ static void accuracy(sketch *k)
     mega_graph_output(k->g, s.sum, "y");
     mega_graph_output(k->g, s.weight, "weight");
 }
+
+/* Two images of 5 x 4 pixels with 3 channels. */
+static mega_tensor image(const sketch *k)
+{
+    const mega_tensor t = input_2d(k, "image", k->g->dtype, 2 * 5 * 4, 3);
+    mega_graph_want_gradient(k->g, t, "d_image");
+    return t;
+}
+
+static void conv2d(sketch *k)
+{
+    const mega_windows w = {.height = 5, .width = 4, .size = 3, .stride = 1, .padding = 1};
+    result(k, mega_op_conv2d(k->g, image(k), param(k, "filter"), param(k, "filter_bias"), &w));
+}
+
+/* The last column of pixels is in no window, and there is no bias. */
+static void conv2d_stride(sketch *k)
+{
+    const mega_windows w = {.height = 5, .width = 4, .size = 3, .stride = 2, .padding = 0};
+    result(k, mega_op_conv2d(k->g, image(k), param(k, "filter"), (mega_tensor){0}, &w));
+}
+
+static void conv2d_of_a_pixel(sketch *k)
+{
+    const mega_windows w = {.height = 5, .width = 4, .size = 1, .stride = 1, .padding = 0};
+    result(k, mega_op_conv2d(k->g, image(k), param(k, "filter_of_a_pixel"), param(k, "filter_bias"), &w));
+}

@@ -269,6 +269,9 @@ static const op_case cases[] = {
     {"squared_error", squared_error, true, false, true, false},
     {"squared_error_of_all_rows", squared_error_of_all_rows, true, false, true, false},
     {"accuracy", accuracy, false, false, true, false},
+    {"conv2d", conv2d, true, false, false, false},
+    {"conv2d_stride", conv2d_stride, true, false, false, false},
+    {"conv2d_of_a_pixel", conv2d_of_a_pixel, true, false, false, false},
 };
 #define NUM_CASES (sizeof cases / sizeof *cases)
 
@@ -308,6 +311,9 @@ static mega_params *make_params(const mega_layout *layout, sizes s, mega_dtype d
     declare(p, "weight", s.N, s.C);
     declare(p, "bias_n", s.N, 0);
     declare(p, "table", s.V, s.C);
+    declare(p, "filter", 5, 9 * 3);
+    declare(p, "filter_of_a_pixel", 5, 3);
+    declare(p, "filter_bias", 5, 0);
     must(mega_params_place(p, dtype, 0));
     must(mega_params_allocate(p, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     must(mega_params_initialize(p, 17));
@@ -465,7 +471,7 @@ static void check_gradient_of(bench *b, const char *what, double *x, const doubl
 
 static void check_gradients(const op_case *c, sizes s, bool no_fusion, bool *reached)
 {
-    static const char *const wanted[][2] = {{"x", "d_x"}, {"other", "d_other"}, {"qkv", "d_qkv"}};
+    static const char *const wanted[][2] = {{"x", "d_x"}, {"other", "d_other"}, {"qkv", "d_qkv"}, {"image", "d_image"}};
     bench *b = bench_make(c, s, MEGA_F64, MEGA_PROGRAM_PLAIN, no_fusion);
     bench_fill(b);
     must(mega_program_forward(b->program, 0));

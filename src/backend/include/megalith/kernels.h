@@ -297,6 +297,36 @@ typedef struct mega_accuracy_args {
     mega_dtype logits_dtype; /* head.dtype or its acc */
 } mega_accuracy_args;
 
+/* Convolution (a correlation, as PyTorch's): y[s, i, j, o] = bias[o] + sum over c, p, q of
+ * x[s, i stride - padding + p, j stride - padding + q, c] weight[o, c, p, q]; pixels outside of the image are 0.
+ *   x [samples * height * width, C]: a row is a pixel; y [samples * height' * width', O], with mega_windows_along;
+ *   weight [O, C, size, size]; bias [O] */
+typedef struct mega_conv2d_args {
+    mega_kernel_head head;
+    void *y;
+    const void *x, *weight, *bias /* or NULL */;
+    mega_windows windows;
+    int64_t samples, in_channels, out_channels;
+} mega_conv2d_args;
+
+/* dx: the gradient of x, overwritten */
+typedef struct mega_conv2d_grad_x_args {
+    mega_kernel_head head;
+    void *dx;
+    const void *dy, *weight;
+    mega_windows windows;
+    int64_t samples, in_channels, out_channels;
+} mega_conv2d_grad_x_args;
+
+/* dweight += , dbias += ; acc */
+typedef struct mega_conv2d_grad_w_args {
+    mega_kernel_head head;
+    void *dweight, *dbias /* or NULL */;
+    const void *dy, *x;
+    mega_windows windows;
+    int64_t samples, in_channels, out_channels;
+} mega_conv2d_grad_w_args;
+
 /* Cross-entropy of a chunk of rows over the vocabulary rows held here: columns [0, V) of logits [R, ld] acc, of which
  * the first `valid` are real (padding stays out of the softmax). Column v is id begin + v. Split in three so that a
  * vocabulary cut over tp needs two small all-reduces between them.
@@ -415,7 +445,8 @@ typedef struct mega_norm_args {
     X(xent_grad) X(xent) X(masked_sum) X(convert) X(adamw) \
     X(sgd) X(norm) X(activation) X(activation_grad) \
     X(mul) X(mean_rows) X(mean_rows_grad) X(squared_error) \
-    X(squared_error_grad) X(accuracy) X(masked_sum_grad)
+    X(squared_error_grad) X(accuracy) X(masked_sum_grad) \
+    X(conv2d) X(conv2d_grad_x) X(conv2d_grad_w)
 /* clang-format on */
 
 #define MEGA_KERNEL_DECLARE(name) extern const mega_kernel mega_plain_##name, mega_cpu_##name;

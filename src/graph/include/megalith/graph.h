@@ -75,6 +75,10 @@ mega_tensor mega_op_mul(mega_graph *g, mega_tensor a, mega_tensor b); /* element
 mega_tensor mega_op_scale(mega_graph *g, mega_tensor x, double factor);
 /* Means of groups of `group` consecutive rows, such as the positions of each sample: [n * group, C] → [n, C]. */
 mega_tensor mega_op_mean_rows(mega_graph *g, mega_tensor x, int64_t group);
+/* Images are [samples * height * width, C]: a row is a pixel. 2-D convolution: weight [O, C * size * size], in the
+ * order of a file's [O, C, size, size]; bias [O] or none; the result has O channels. */
+mega_tensor mega_op_conv2d(mega_graph *g, mega_tensor x, mega_tensor weight, mega_tensor bias,
+                           const mega_windows *windows);
 /* p = 0 returns x. */
 mega_tensor mega_op_dropout(mega_graph *g, mega_tensor x, double p, uint32_t site, mega_tensor sample_id,
                             mega_tensor seq_position);

@@ -1,0 +1,216 @@
+/* Windows that move over images: convolution and pooling. Images are [samples * height * width, C]: a row is a pixel.
+ */
+#include "graph_impl.h"
+
+/* More pixels along a direction than any image or window has; products of two of them cannot overflow. */
+#define WINDOWS_MOST 32768
+
+static bool windows_in_range(int64_t x, int64_t least)
+{
+    return x >= least && x <= WINDOWS_MOST;
+}
+
+/* `rows` is the number of pixels of all images. */
+static mega_status windows_check(const instruction *op, int64_t rows, int64_t most_padding)
+{
+    const mega_windows *w = &op->attr.windows;
+    const char *name = mega_op_table[op->kind]->name;
+    if (!windows_in_range(w->height, 1) || !windows_in_range(w->width, 1) || !windows_in_range(w->size, 1) ||
+        !windows_in_range(w->stride, 1) || w->padding < 0 || w->padding > most_padding)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "op %s in \"%s\": windows of %lld pixels, stride %lld, padding %lld, on images of %lld x %lld; "
+            "expected 1 to %d pixels, and a padding of 0 to %lld",
+            name, op->scope, (long long)w->size, (long long)w->stride, (long long)w->padding, (long long)w->height,
+            (long long)w->width, WINDOWS_MOST, (long long)most_padding);
+    if (w->height + 2 * w->padding < w->size || w->width + 2 * w->padding < w->size)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "op %s in \"%s\": a window of %lld pixels does not fit into images of %lld x %lld with a padding "
+            "of %lld; use a smaller window or more padding",
+            name, op->scope, (long long)w->size, (long long)w->height, (long long)w->width, (long long)w->padding);
+    if (rows % (w->height * w->width) != 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "op %s in \"%s\": %lld rows are not whole images of %lld x %lld pixels; a row is a pixel",
+                         name, op->scope, (long long)rows, (long long)w->height, (long long)w->width);
+    return MEGA_OK;
+}
+
+static int64_t windows_samples(const mega_windows *w, int64_t rows)
+{
+    return rows / (w->height * w->width);
+}
+
+/* Pixels of the results of so many samples. */
+static int64_t windows_rows(const mega_windows *w, int64_t samples)
+{
+    return samples * mega_windows_along(w, w->height) * mega_windows_along(w, w->width);
+}
+
+/* ---- conv2d: in x [n*h*w, C], weight [O, C*size*size], bias [O] or none; out [n*h'*w', O] ---- */
+
+mega_tensor mega_op_conv2d(mega_graph *g, mega_tensor x, mega_tensor weight, mega_tensor bias,
+                           const mega_windows *windows)
+{
+    instruction op = {.kind = OP_CONV2D, .in = {x.id, weight.id, bias.id}, .attr = {.windows = *windows}};
+    return mega_graph_emit(g, &op);
+}
+
+static mega_status conv2d_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    const mega_windows *w = &op->attr.windows;
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_expect_dims(g, op, 1, "weight", g->dtype, 2));
+    const int64_t rows = mega_op_in_dim(g, op, 0, 0), outputs = mega_op_in_dim(g, op, 1, 0);
+    MEGA_TRY(windows_check(op, rows, WINDOWS_MOST));
+    const int64_t window = mega_op_in_dim(g, op, 0, 1) * w->size * w->size;
+    MEGA_TRY(mega_op_expect(g, op, 1, "weight", mega_shape_2d(g->dtype, outputs, window)));
+    MEGA_TRY(mega_op_expect(g, op, 2, "bias", mega_shape_1d(g->dtype, outputs)));
+    out[0] = mega_shape_2d(g->dtype, windows_rows(w, windows_samples(w, rows)), outputs);
+    return MEGA_OK;
+}
+
+static void conv2d_gradient(mega_graph *g, const instruction *op)
+{
+    const int32_t dy = mega_graph_arrived(g, op, 0);
+    if (g->tensor[op->in[0]].needs_gradient) {
+        instruction x = {.kind = OP_CONV2D_GRAD_X, .in = {dy, op->in[1]}, .attr = op->attr};
+        mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &x).id);
+    }
+    instruction w = {.kind = OP_CONV2D_GRAD_W,
+                     .in = {dy, op->in[0]},
+                     .out = {mega_graph_gradient_tensor(g, op->in[1]),
+                             op->in[2] == 0 ? 0 : mega_graph_gradient_tensor(g, op->in[2])},
+                     .attr = op->attr};
+    mega_graph_emit(g, &w);
+}
+
+/* Each of the three products multiplies every row of y with a window for each output. */
+static op_cost conv2d_cost_of(const mega_graph *g, const instruction *op, int64_t rows, int64_t outputs, int64_t in)
+{
+    const int64_t size = op->attr.windows.size;
+    op_cost c = mega_op_traffic(g, op);
+    c.flops = 2.0 * (double)rows * (double)outputs * (double)(in * size * size);
+    return c;
+}
+
+static op_cost conv2d_cost(const mega_graph *g, const instruction *op)
+{
+    const tensor_shape *y = &g->tensor[op->out[0]].shape;
+    return conv2d_cost_of(g, op, y->dim[0], y->dim[1], mega_op_in_dim(g, op, 0, 1));
+}
+
+static void conv2d_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_conv2d_args *a = args;
+    a->y = b->address(b, op->out[0]);
+    a->x = b->address(b, op->in[0]);
+    a->weight = b->address(b, op->in[1]);
+    a->bias = b->address(b, op->in[2]);
+    a->windows = op->attr.windows;
+    a->samples = windows_samples(&a->windows, mega_op_in_dim(b->g, op, 0, 0));
+    a->in_channels = mega_op_in_dim(b->g, op, 0, 1);
+    a->out_channels = mega_op_in_dim(b->g, op, 1, 0);
+}
+
+const op_row mega_op_row_conv2d = {.name = "conv2d",
+                                   .num_in = 3,
+                                   .num_out = 1,
+                                   .optional_in = 1u << 2,
+                                   .shape = conv2d_shape,
+                                   .gradient = conv2d_gradient,
+                                   .cost = conv2d_cost,
+                                   .bind = conv2d_bind,
+                                   .plain = &mega_plain_conv2d,
+                                   .cpu = &mega_cpu_conv2d};
+
+/* ---- conv2d_grad_x: in dy [n*h'*w', O], weight [O, C*size*size]; out dx [n*h*w, C] ---- */
+
+static int64_t conv2d_samples_of_dy(const mega_graph *g, const instruction *op)
+{
+    return mega_op_in_dim(g, op, 0, 0) / windows_rows(&op->attr.windows, 1);
+}
+
+static mega_status conv2d_grad_x_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    const mega_windows *w = &op->attr.windows;
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_expect_dims(g, op, 1, "weight", g->dtype, 2));
+    const int64_t window = mega_op_in_dim(g, op, 1, 1), samples = conv2d_samples_of_dy(g, op);
+    MEGA_TRY(mega_op_expect(g, op, 1, "weight", mega_shape_2d(g->dtype, mega_op_in_dim(g, op, 0, 1), window)));
+    out[0] = mega_shape_2d(g->dtype, samples * w->height * w->width, window / (w->size * w->size));
+    return MEGA_OK;
+}
+
+static op_cost conv2d_grad_x_cost(const mega_graph *g, const instruction *op)
+{
+    const tensor_shape *dy = mega_op_in(g, op, 0);
+    return conv2d_cost_of(g, op, dy->dim[0], dy->dim[1], g->tensor[op->out[0]].shape.dim[1]);
+}
+
+static void conv2d_grad_x_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_conv2d_grad_x_args *a = args;
+    a->dx = b->address(b, op->out[0]);
+    a->dy = b->address(b, op->in[0]);
+    a->weight = b->address(b, op->in[1]);
+    a->windows = op->attr.windows;
+    a->samples = conv2d_samples_of_dy(b->g, op);
+    a->in_channels = b->g->tensor[op->out[0]].shape.dim[1];
+    a->out_channels = mega_op_in_dim(b->g, op, 0, 1);
+}
+
+const op_row mega_op_row_conv2d_grad_x = {.name = "conv2d_grad_x",
+                                          .num_in = 2,
+                                          .num_out = 1,
+                                          .shape = conv2d_grad_x_shape,
+                                          .cost = conv2d_grad_x_cost,
+                                          .bind = conv2d_grad_x_bind,
+                                          .plain = &mega_plain_conv2d_grad_x,
+                                          .cpu = &mega_cpu_conv2d_grad_x};
+
+/* ---- conv2d_grad_w: in dy [n*h'*w', O], x [n*h*w, C]; out dweight [O, C*size*size] acc, dbias [O] acc or none, both
+ *      added to ---- */
+
+static mega_status conv2d_grad_w_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    const mega_windows *w = &op->attr.windows;
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_expect_dims(g, op, 1, "x", g->dtype, 2));
+    const int64_t outputs = mega_op_in_dim(g, op, 0, 1), rows = mega_op_in_dim(g, op, 1, 0);
+    const int64_t results = windows_rows(w, windows_samples(w, rows));
+    MEGA_TRY(mega_op_expect(g, op, 0, "dy", mega_shape_2d(g->dtype, results, outputs)));
+    out[0] = mega_shape_2d(g->acc, outputs, mega_op_in_dim(g, op, 1, 1) * w->size * w->size);
+    out[1] = mega_shape_1d(g->acc, outputs);
+    return MEGA_OK;
+}
+
+static op_cost conv2d_grad_w_cost(const mega_graph *g, const instruction *op)
+{
+    const tensor_shape *dy = mega_op_in(g, op, 0);
+    return conv2d_cost_of(g, op, dy->dim[0], dy->dim[1], mega_op_in_dim(g, op, 1, 1));
+}
+
+static void conv2d_grad_w_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_conv2d_grad_w_args *a = args;
+    a->dweight = b->address(b, op->out[0]);
+    a->dbias = b->address(b, op->out[1]);
+    a->dy = b->address(b, op->in[0]);
+    a->x = b->address(b, op->in[1]);
+    a->windows = op->attr.windows;
+    a->samples = windows_samples(&a->windows, mega_op_in_dim(b->g, op, 1, 0));
+    a->in_channels = mega_op_in_dim(b->g, op, 1, 1);
+    a->out_channels = mega_op_in_dim(b->g, op, 0, 1);
+}
+
+const op_row mega_op_row_conv2d_grad_w = {.name = "conv2d_grad_w",
+                                          .num_in = 2,
+                                          .num_out = 2,
+                                          .optional_out = 1u << 1,
+                                          .accumulates = 1u << 0 | 1u << 1,
+                                          .shape = conv2d_grad_w_shape,
+                                          .cost = conv2d_grad_w_cost,
+                                          .bind = conv2d_grad_w_bind,
+                                          .plain = &mega_plain_conv2d_grad_w,
+                                          .cpu = &mega_cpu_conv2d_grad_w};
