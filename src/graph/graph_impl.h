@@ -85,6 +85,13 @@ typedef struct graph_tensor {
     X(CONV2D, conv2d)                         \
     X(CONV2D_GRAD_X, conv2d_grad_x)           \
     X(CONV2D_GRAD_W, conv2d_grad_w)           \
+    X(MAX_POOL2D, max_pool2d)                 \
+    X(MAX_POOL2D_GRAD, max_pool2d_grad)       \
+    X(MEAN_POOL2D, mean_pool2d)               \
+    X(MEAN_POOL2D_GRAD, mean_pool2d_grad)     \
+    X(BATCH_NORM, batch_norm)                 \
+    X(BATCH_NORM_GRAD, batch_norm_grad)       \
+    X(BATCH_NORM_FIXED, batch_norm_fixed)     \
     X(ACCURACY, accuracy)                     \
     X(DROPOUT, dropout)                       \
     X(DROPOUT_GRAD, dropout_grad)             \
@@ -140,9 +147,7 @@ typedef struct op_attr {
     int bucket;           /* of parameters */
     int64_t begin; /* embedding, cross-entropy: first id held here; rows_grad: first row; accumulate: first element */
     int64_t valid; /* cross-entropy: columns that are real */
-    /* mean_rows, batch_norm: of a group. masked_sum of neither values nor weights: how many. rows_grad: of the result
-     */
-    int64_t rows;
+    int64_t rows;  /* mean_rows, batch_norm: of a group; masked_sum of only ones: how many; rows_grad: of the result */
     mega_attention_shape attention;
     mega_axis axis;
     mega_reduce reduce;

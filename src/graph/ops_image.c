@@ -214,3 +214,134 @@ const op_row mega_op_row_conv2d_grad_w = {.name = "conv2d_grad_w",
                                           .bind = conv2d_grad_w_bind,
                                           .plain = &mega_plain_conv2d_grad_w,
                                           .cpu = &mega_cpu_conv2d_grad_w};
+
+/* ---- max_pool2d: in x [n*h*w, C]; out y [n*h'*w', C], index [n*h'*w', C] i32 (the pixel of the largest) ---- */
+
+mega_tensor mega_op_max_pool2d(mega_graph *g, mega_tensor x, const mega_windows *windows)
+{
+    instruction op = {.kind = OP_MAX_POOL2D, .in = {x.id}, .attr = {.windows = *windows}};
+    return mega_graph_emit(g, &op);
+}
+
+/* A padding of at most half a window leaves no window without a pixel. */
+static mega_status pool2d_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    const mega_windows *w = &op->attr.windows;
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
+    const int64_t rows = mega_op_in_dim(g, op, 0, 0);
+    MEGA_TRY(windows_check(op, rows, w->size / 2));
+    out[0] = mega_shape_2d(g->dtype, windows_rows(w, windows_samples(w, rows)), mega_op_in_dim(g, op, 0, 1));
+    out[1] = mega_shape_2d(MEGA_I32, out[0].dim[0], out[0].dim[1]);
+    return MEGA_OK;
+}
+
+static void max_pool2d_gradient(mega_graph *g, const instruction *op)
+{
+    instruction d = {.kind = OP_MAX_POOL2D_GRAD, .in = {mega_graph_arrived(g, op, 0), op->out[1]}, .attr = op->attr};
+    mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
+}
+
+static void max_pool2d_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_max_pool2d_args *a = args;
+    a->y = b->address(b, op->out[0]);
+    a->index = b->address(b, op->out[1]);
+    a->x = b->address(b, op->in[0]);
+    a->windows = op->attr.windows;
+    a->samples = windows_samples(&a->windows, mega_op_in_dim(b->g, op, 0, 0));
+    a->channels = mega_op_in_dim(b->g, op, 0, 1);
+}
+
+const op_row mega_op_row_max_pool2d = {.name = "max_pool2d",
+                                       .num_in = 1,
+                                       .num_out = 2,
+                                       .shape = pool2d_shape,
+                                       .gradient = max_pool2d_gradient,
+                                       .bind = max_pool2d_bind,
+                                       .plain = &mega_plain_max_pool2d,
+                                       .cpu = &mega_cpu_max_pool2d};
+
+/* ---- max_pool2d_grad: in dy [n*h'*w', C], index; out dx [n*h*w, C] ---- */
+
+static mega_status pool2d_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    const mega_windows *w = &op->attr.windows;
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, 2));
+    const int64_t rows = mega_op_in_dim(g, op, 0, 0), cols = mega_op_in_dim(g, op, 0, 1);
+    if (op->kind == OP_MAX_POOL2D_GRAD)
+        MEGA_TRY(mega_op_expect(g, op, 1, "index", mega_shape_2d(MEGA_I32, rows, cols)));
+    out[0] = mega_shape_2d(g->dtype, rows / windows_rows(w, 1) * w->height * w->width, cols);
+    return MEGA_OK;
+}
+
+static void max_pool2d_grad_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_max_pool2d_grad_args *a = args;
+    a->dx = b->address(b, op->out[0]);
+    a->dy = b->address(b, op->in[0]);
+    a->index = b->address(b, op->in[1]);
+    a->windows = op->attr.windows;
+    a->samples = mega_op_in_dim(b->g, op, 0, 0) / windows_rows(&a->windows, 1);
+    a->channels = mega_op_in_dim(b->g, op, 0, 1);
+}
+
+const op_row mega_op_row_max_pool2d_grad = {.name = "max_pool2d_grad",
+                                            .num_in = 2,
+                                            .num_out = 1,
+                                            .shape = pool2d_grad_shape,
+                                            .bind = max_pool2d_grad_bind,
+                                            .plain = &mega_plain_max_pool2d_grad,
+                                            .cpu = &mega_cpu_max_pool2d_grad};
+
+/* ---- mean_pool2d: in x [n*h*w, C]; out y [n*h'*w', C] ---- */
+
+mega_tensor mega_op_mean_pool2d(mega_graph *g, mega_tensor x, const mega_windows *windows)
+{
+    instruction op = {.kind = OP_MEAN_POOL2D, .in = {x.id}, .attr = {.windows = *windows}};
+    return mega_graph_emit(g, &op);
+}
+
+static void mean_pool2d_gradient(mega_graph *g, const instruction *op)
+{
+    instruction d = {.kind = OP_MEAN_POOL2D_GRAD, .in = {mega_graph_arrived(g, op, 0)}, .attr = op->attr};
+    mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
+}
+
+static void mean_pool2d_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_mean_pool2d_args *a = args;
+    a->y = b->address(b, op->out[0]);
+    a->x = b->address(b, op->in[0]);
+    a->windows = op->attr.windows;
+    a->samples = windows_samples(&a->windows, mega_op_in_dim(b->g, op, 0, 0));
+    a->channels = mega_op_in_dim(b->g, op, 0, 1);
+}
+
+const op_row mega_op_row_mean_pool2d = {.name = "mean_pool2d",
+                                        .num_in = 1,
+                                        .num_out = 1,
+                                        .shape = pool2d_shape,
+                                        .gradient = mean_pool2d_gradient,
+                                        .bind = mean_pool2d_bind,
+                                        .plain = &mega_plain_mean_pool2d,
+                                        .cpu = &mega_cpu_mean_pool2d};
+
+/* ---- mean_pool2d_grad: in dy [n*h'*w', C]; out dx [n*h*w, C] ---- */
+
+static void mean_pool2d_grad_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_mean_pool2d_grad_args *a = args;
+    a->dx = b->address(b, op->out[0]);
+    a->dy = b->address(b, op->in[0]);
+    a->windows = op->attr.windows;
+    a->samples = mega_op_in_dim(b->g, op, 0, 0) / windows_rows(&a->windows, 1);
+    a->channels = mega_op_in_dim(b->g, op, 0, 1);
+}
+
+const op_row mega_op_row_mean_pool2d_grad = {.name = "mean_pool2d_grad",
+                                             .num_in = 1,
+                                             .num_out = 1,
+                                             .shape = pool2d_grad_shape,
+                                             .bind = mean_pool2d_grad_bind,
+                                             .plain = &mega_plain_mean_pool2d_grad,
+                                             .cpu = &mega_cpu_mean_pool2d_grad};

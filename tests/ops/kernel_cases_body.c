@@ -183,3 +183,127 @@ static void check_conv2d_grad_w(mega_dtype type, int64_t rows, int64_t cols)
         check_run(&k, &mega_plain_conv2d_grad_w, &mega_cpu_conv2d_grad_w, &a, &a.head);
     }
 }
+
+static const image_case pool_cases[] = {
+    {0, 3, 0, {5, 4, 3, 1, 1}},  {1, 1, 0, {1, 1, 1, 1, 0}},    {3, 4, 0, {7, 9, 3, 2, 1}},
+    {2, 65, 0, {8, 6, 2, 2, 0}}, {2, 33, 0, {12, 11, 5, 1, 2}}, {1, 130, 0, {9, 9, 2, 3, 1}},
+};
+
+static void check_max_pool2d(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int i = 0; i < COUNT(pool_cases) && rows == 1 && cols == 1; i++) {
+        const image_case *c = &pool_cases[i];
+        check k = image_begin("max_pool2d", type, c);
+        mega_max_pool2d_args a = {.windows = c->windows, .samples = c->samples, .channels = c->in};
+        void *x = check_input(&k, type, image_pixels(c) * c->in);
+        for (int64_t e = 0; e < image_pixels(c) * c->in; e += 3) set_element(x, type, e, 1.0f); /* equal ones */
+        if (i == 2) set_element(x, type, 17, NAN);
+        a.x = x;
+        a.y = check_output_add(&k, "y", type, image_results(c) * c->in);
+        a.index = check_output_add(&k, "index", MEGA_F32, image_results(c) * c->in); /* compared as bits */
+        check_run(&k, &mega_plain_max_pool2d, &mega_cpu_max_pool2d, &a, &a.head);
+    }
+}
+
+static void check_max_pool2d_grad(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int i = 0; i < COUNT(pool_cases) && rows == 1 && cols == 1; i++) {
+        const image_case *c = &pool_cases[i];
+        check k = image_begin("max_pool2d_grad", type, c);
+        const int64_t n = image_results(c) * c->in;
+        mega_max_pool2d_args f = {.windows = c->windows, .samples = c->samples, .channels = c->in};
+        mega_max_pool2d_grad_args a = {.windows = c->windows, .samples = c->samples, .channels = c->in};
+        f.x = check_input(&k, type, image_pixels(c) * c->in);
+        f.y = check_bytes(&k, (size_t)n * 8), f.index = check_bytes(&k, (size_t)n * 4), f.head.dtype = type;
+        mega_plain_max_pool2d.run(NULL, &f);
+        a.index = f.index;
+        a.dy = check_input(&k, type, n);
+        a.dx = check_output_add(&k, "dx", type, image_pixels(c) * c->in);
+        check_run(&k, &mega_plain_max_pool2d_grad, &mega_cpu_max_pool2d_grad, &a, &a.head);
+    }
+}
+
+static void check_mean_pool2d(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int i = 0; i < COUNT(pool_cases) && rows == 1 && cols == 1; i++) {
+        const image_case *c = &pool_cases[i];
+        check k = image_begin("mean_pool2d", type, c);
+        mega_mean_pool2d_args a = {.windows = c->windows, .samples = c->samples, .channels = c->in};
+        a.x = check_input(&k, type, image_pixels(c) * c->in);
+        a.y = check_output_add(&k, "y", type, image_results(c) * c->in);
+        check_run(&k, &mega_plain_mean_pool2d, &mega_cpu_mean_pool2d, &a, &a.head);
+    }
+}
+
+static void check_mean_pool2d_grad(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int i = 0; i < COUNT(pool_cases) && rows == 1 && cols == 1; i++) {
+        const image_case *c = &pool_cases[i];
+        check k = image_begin("mean_pool2d_grad", type, c);
+        mega_mean_pool2d_grad_args a = {.windows = c->windows, .samples = c->samples, .channels = c->in};
+        a.dy = check_input(&k, type, image_results(c) * c->in);
+        a.dx = check_output_add(&k, "dx", type, image_pixels(c) * c->in);
+        check_run(&k, &mega_plain_mean_pool2d_grad, &mega_cpu_mean_pool2d_grad, &a, &a.head);
+    }
+}
+
+/* Groups, rows of a group, columns: none, two rows, odd, several chunks, blocks of channels. */
+static const int64_t norm_sizes[][3] = {{0, 4, 3}, {1, 2, 1}, {3, 17, 5}, {2, 65, 70}, {4, 700, 33}, {1, 3000, 129}};
+
+static void check_batch_norm(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int i = 0; i < COUNT(norm_sizes) && rows == 1 && cols == 1; i++) {
+        const int64_t *n = norm_sizes[i], all = n[0] * n[1] * n[2];
+        check k =
+            check_begin("batch_norm", type, "%lld x %lld x %lld", (long long)n[0], (long long)n[1], (long long)n[2]);
+        mega_batch_norm_args a = {.groups = n[0], .rows = n[1], .cols = n[2], .eps = 1e-5};
+        a.x = check_input(&k, type, all);
+        a.gain = check_input(&k, type, n[2]), a.bias = check_input(&k, type, n[2]);
+        a.y = check_output_add(&k, "y", type, all);
+        a.mean = check_output_add(&k, "mean", acc_type(&k), n[0] * n[2]);
+        a.var = check_output_add(&k, "var", acc_type(&k), n[0] * n[2]);
+        check_run(&k, &mega_plain_batch_norm, &mega_cpu_batch_norm, &a, &a.head);
+    }
+}
+
+static void check_batch_norm_grad(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int i = 0; i < COUNT(norm_sizes) && rows == 1 && cols == 1; i++) {
+        const int64_t *n = norm_sizes[i], all = n[0] * n[1] * n[2];
+        check k = check_begin("batch_norm_grad", type, "%lld x %lld x %lld", (long long)n[0], (long long)n[1],
+                              (long long)n[2]);
+        mega_batch_norm_grad_args a = {.groups = n[0], .rows = n[1], .cols = n[2], .eps = 1e-5};
+        a.x = check_input(&k, type, all), a.gain = check_input(&k, type, n[2]);
+        a.mean = check_input(&k, acc_type(&k), n[0] * n[2]);
+        float *var = check_input(&k, MEGA_F32, n[0] * n[2]);
+        void *positive = check_bytes(&k, (size_t)(n[0] * n[2]) * 8);
+        for (int64_t c = 0; c < n[0] * n[2]; c++) set_element(positive, acc_type(&k), c, 0.1f + var[c] * var[c]);
+        a.var = positive;
+        a.dx = check_output_add(&k, "dx", type, all);
+        a.dy = i % 2 == 1 ? a.dx : check_input(&k, type, all); /* in place */
+        a.dgain = check_output_add(&k, "dgain", acc_type(&k), n[2]);
+        a.dbias = check_output_add(&k, "dbias", acc_type(&k), n[2]);
+        check_run(&k, &mega_plain_batch_norm_grad, &mega_cpu_batch_norm_grad, &a, &a.head);
+    }
+}
+
+static void check_batch_norm_fixed(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("batch_norm_fixed", type, "%lld x %lld", (long long)rows, (long long)cols);
+    mega_batch_norm_fixed_args a = {.rows = rows, .cols = cols, .eps = 3.0}; /* var may be as low as -2 */
+    a.gain = check_input(&k, type, cols), a.bias = check_input(&k, type, cols);
+    a.mean = check_input(&k, acc_type(&k), cols), a.var = check_input(&k, acc_type(&k), cols);
+    a.y = check_output_add(&k, "y", type, rows * cols);
+    a.x = rows % 3 == 2 ? a.y : check_input(&k, type, rows * cols); /* in place */
+    check_run(&k, &mega_plain_batch_norm_fixed, &mega_cpu_batch_norm_fixed, &a, &a.head);
+}
+
+static void check_batch_norm_update(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("batch_norm_update", type, "%lld x %lld", (long long)rows, (long long)cols);
+    mega_batch_norm_update_args a = {.groups = rows, .rows = 9, .cols = cols, .momentum = 0.1};
+    a.mean = check_input(&k, acc_type(&k), rows * cols), a.var = check_input(&k, acc_type(&k), rows * cols);
+    a.running_mean = check_output_add(&k, "running_mean", acc_type(&k), cols);
+    a.running_var = check_output_add(&k, "running_var", acc_type(&k), cols);
+    check_run(&k, &mega_plain_batch_norm_update, &mega_cpu_batch_norm_update, &a, &a.head);
+}

@@ -510,6 +510,14 @@ static const kernel_case cases[] = {
     {"conv2d", check_conv2d},
     {"conv2d_grad_x", check_conv2d_grad_x},
     {"conv2d_grad_w", check_conv2d_grad_w},
+    {"max_pool2d", check_max_pool2d},
+    {"max_pool2d_grad", check_max_pool2d_grad},
+    {"mean_pool2d", check_mean_pool2d},
+    {"mean_pool2d_grad", check_mean_pool2d_grad},
+    {"batch_norm", check_batch_norm},
+    {"batch_norm_grad", check_batch_norm_grad},
+    {"batch_norm_fixed", check_batch_norm_fixed},
+    {"batch_norm_update", check_batch_norm_update},
 };
 
 /* What the list of kernels.h holds. */

@@ -1,5 +1,11 @@
 /* Cases of the ops that models other than transformers use. Part of test_ops.c. */
 
+/* Ops of generation, evaluation and metrics, which no loss depends on. */
+static bool only_forward(op_kind kind)
+{
+    return kind == OP_TAKE_ROWS || kind == OP_ATTENTION_CACHED || kind == OP_ACCURACY || kind == OP_BATCH_NORM_FIXED;
+}
+
 static void relu(sketch *k)
 {
     result(k, mega_op_activation(k->g, k->x, MEGA_ACT_RELU));
@@ -89,4 +95,34 @@ static void conv2d_of_a_pixel(sketch *k)
 {
     const mega_windows w = {.height = 5, .width = 4, .size = 1, .stride = 1, .padding = 0};
     result(k, mega_op_conv2d(k->g, image(k), param(k, "filter_of_a_pixel"), param(k, "filter_bias"), &w));
+}
+
+static void max_pool2d(sketch *k)
+{
+    const mega_windows w = {.height = 5, .width = 4, .size = 3, .stride = 2, .padding = 1};
+    result(k, mega_op_max_pool2d(k->g, image(k), &w));
+}
+
+static void mean_pool2d(sketch *k)
+{
+    const mega_windows w = {.height = 5, .width = 4, .size = 3, .stride = 1, .padding = 1};
+    result(k, mega_op_mean_pool2d(k->g, image(k), &w));
+}
+
+/* Four groups of ten pixels. */
+static void batch_norm(sketch *k)
+{
+    const mega_batch_norm_result r =
+        mega_op_batch_norm(k->g, image(k), param(k, "channel_gain"), param(k, "channel_bias"), 10, 1e-5);
+    mega_graph_output(k->g, r.mean, "mean");
+    mega_graph_output(k->g, r.var, "var");
+    result(k, r.y);
+}
+
+static void batch_norm_fixed(sketch *k)
+{
+    const mega_tensor mean = input_1d(k, "mean", k->g->acc, 3), var = input_1d(k, "mask", k->g->acc, 3);
+    const mega_tensor x = input_2d(k, "image", k->g->dtype, 40, 3);
+    const mega_tensor gain = param(k, "channel_gain"), bias = param(k, "channel_bias");
+    mega_graph_output(k->g, mega_op_batch_norm_fixed(k->g, x, gain, bias, mean, var, 0.5), "y");
 }

@@ -327,6 +327,87 @@ typedef struct mega_conv2d_grad_w_args {
     int64_t samples, in_channels, out_channels;
 } mega_conv2d_grad_w_args;
 
+/* The largest pixel of each window, channel by channel; padding never wins. Of equal pixels the first in its image
+ * wins, and a NaN wins over numbers. x [samples * height * width, C]; y [samples * height' * width', C]; index, of its
+ * shape: the pixel's number in its image, saved for the gradient */
+typedef struct mega_max_pool2d_args {
+    mega_kernel_head head;
+    void *y;
+    int32_t *index;
+    const void *x;
+    mega_windows windows;
+    int64_t samples, channels;
+} mega_max_pool2d_args;
+
+/* dx of a pixel = sum of dy of the windows in which it won, in their order */
+typedef struct mega_max_pool2d_grad_args {
+    mega_kernel_head head;
+    void *dx;
+    const void *dy;
+    const int32_t *index;
+    mega_windows windows;
+    int64_t samples, channels;
+} mega_max_pool2d_grad_args;
+
+/* y = sum of the pixels of each window / size^2: padding counts as zeros, as PyTorch's AvgPool2d by default. */
+typedef struct mega_mean_pool2d_args {
+    mega_kernel_head head;
+    void *y;
+    const void *x;
+    mega_windows windows;
+    int64_t samples, channels;
+} mega_mean_pool2d_args;
+
+typedef struct mega_mean_pool2d_grad_args {
+    mega_kernel_head head;
+    void *dx;
+    const void *dy;
+    mega_windows windows;
+    int64_t samples, channels;
+} mega_mean_pool2d_grad_args;
+
+/* Batch norm over groups of consecutive rows: y = (x - mean) / sqrt(var + eps) * gain + bias per column, mean and
+ * (biased) variance over the `rows` rows of a group.
+ *   x, y [groups * rows, C]; gain, bias [C]; mean, var [groups, C] acc, saved for the gradient and the running
+ * statistics
+ */
+typedef struct mega_batch_norm_args {
+    mega_kernel_head head;
+    void *y, *mean, *var;
+    const void *x, *gain, *bias;
+    int64_t groups, rows, cols;
+    double eps;
+} mega_batch_norm_args;
+
+/* dx, dgain += , dbias += [C] acc. dx may be dy. */
+typedef struct mega_batch_norm_grad_args {
+    mega_kernel_head head;
+    void *dx, *dgain, *dbias;
+    const void *dy, *x, *mean, *var, *gain;
+    int64_t groups, rows, cols;
+    double eps;
+} mega_batch_norm_grad_args;
+
+/* The form of evaluation: mean and var [C] acc are given, such as running statistics. y may be x. */
+typedef struct mega_batch_norm_fixed_args {
+    mega_kernel_head head;
+    void *y;
+    const void *x, *gain, *bias, *mean, *var;
+    int64_t rows, cols;
+    double eps;
+} mega_batch_norm_fixed_args;
+
+/* Running statistics, once for each group in order: running = (1 - momentum) running + momentum * group, with the
+ * unbiased variance, var * rows / (rows - 1).
+ *   running_mean, running_var [C] acc; mean, var [groups, C] acc, as batch_norm leaves them; rows > 1 */
+typedef struct mega_batch_norm_update_args {
+    mega_kernel_head head;
+    void *running_mean, *running_var;
+    const void *mean, *var;
+    int64_t groups, rows, cols;
+    double momentum;
+} mega_batch_norm_update_args;
+
 /* Cross-entropy of a chunk of rows over the vocabulary rows held here: columns [0, V) of logits [R, ld] acc, of which
  * the first `valid` are real (padding stays out of the softmax). Column v is id begin + v. Split in three so that a
  * vocabulary cut over tp needs two small all-reduces between them.
@@ -446,7 +527,9 @@ typedef struct mega_norm_args {
     X(sgd) X(norm) X(activation) X(activation_grad) \
     X(mul) X(mean_rows) X(mean_rows_grad) X(squared_error) \
     X(squared_error_grad) X(accuracy) X(masked_sum_grad) \
-    X(conv2d) X(conv2d_grad_x) X(conv2d_grad_w)
+    X(conv2d) X(conv2d_grad_x) X(conv2d_grad_w) \
+    X(max_pool2d) X(max_pool2d_grad) X(mean_pool2d) X(mean_pool2d_grad) \
+    X(batch_norm) X(batch_norm_grad) X(batch_norm_fixed) X(batch_norm_update)
 /* clang-format on */
 
 #define MEGA_KERNEL_DECLARE(name) extern const mega_kernel mega_plain_##name, mega_cpu_##name;

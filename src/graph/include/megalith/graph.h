@@ -79,6 +79,20 @@ mega_tensor mega_op_mean_rows(mega_graph *g, mega_tensor x, int64_t group);
  * order of a file's [O, C, size, size]; bias [O] or none; the result has O channels. */
 mega_tensor mega_op_conv2d(mega_graph *g, mega_tensor x, mega_tensor weight, mega_tensor bias,
                            const mega_windows *windows);
+/* The largest pixel of each window, of each channel; padding never wins. The mean counts padding as zeros. The padding
+ * is at most half of the size. */
+mega_tensor mega_op_max_pool2d(mega_graph *g, mega_tensor x, const mega_windows *windows);
+mega_tensor mega_op_mean_pool2d(mega_graph *g, mega_tensor x, const mega_windows *windows);
+/* Batch norm with the statistics of groups of `group` consecutive rows (samples of a group times pixels), at least 2:
+ * y [T, C]; mean, var [T / group, C] acc, of which var is biased. */
+typedef struct mega_batch_norm_result {
+    mega_tensor y, mean, var;
+} mega_batch_norm_result;
+mega_batch_norm_result mega_op_batch_norm(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias,
+                                          int64_t group, double eps);
+/* The same with statistics that are given, mean and var [C] acc, as in evaluation; without a gradient. */
+mega_tensor mega_op_batch_norm_fixed(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias, mega_tensor mean,
+                                     mega_tensor var, double eps);
 /* p = 0 returns x. */
 mega_tensor mega_op_dropout(mega_graph *g, mega_tensor x, double p, uint32_t site, mega_tensor sample_id,
                             mega_tensor seq_position);

@@ -1,0 +1,167 @@
+/* Batch norm with the statistics of groups of rows, its gradient, and its form of evaluation. (The kernel that updates
+ * running statistics has no op yet: no program keeps them.) */
+#include "graph_impl.h"
+
+/* ---- batch_norm: in x [T, C], gain [C], bias [C]; out y [T, C], mean [T / group, C] acc, var [T / group, C] acc ----
+ */
+
+mega_batch_norm_result mega_op_batch_norm(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias,
+                                          int64_t group, double eps)
+{
+    instruction op = {.kind = OP_BATCH_NORM, .in = {x.id, gain.id, bias.id}, .attr = {.rows = group, .eps = eps}};
+    const mega_tensor y = mega_graph_emit(g, &op);
+    if (g->status != MEGA_OK) return (mega_batch_norm_result){{0}, {0}, {0}};
+    return (mega_batch_norm_result){.y = y, .mean = {op.out[1]}, .var = {op.out[2]}};
+}
+
+/* x, gain and bias, which the forms of training and of evaluation share. */
+static mega_status batch_norm_expect(const mega_graph *g, const instruction *op)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
+    const int64_t cols = mega_op_in_dim(g, op, 0, 1);
+    if (!(op->attr.eps > 0.0))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": epsilon %g; expected a number above 0",
+                         mega_op_table[op->kind]->name, op->scope, op->attr.eps);
+    MEGA_TRY(mega_op_expect(g, op, 1, "gain", mega_shape_1d(g->dtype, cols)));
+    return mega_op_expect(g, op, 2, "bias", mega_shape_1d(g->dtype, cols));
+}
+
+static mega_status batch_norm_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(batch_norm_expect(g, op));
+    const int64_t rows = mega_op_in_dim(g, op, 0, 0), cols = mega_op_in_dim(g, op, 0, 1), group = op->attr.rows;
+    if (group < 2 || rows % group != 0)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "op batch_norm in \"%s\": groups of %lld rows of %s, which has %lld; expected a divisor of them, "
+            "at least 2, as one row has no variance",
+            op->scope, (long long)group, g->tensor[op->in[0]].name, (long long)rows);
+    out[0] = mega_shape_2d(g->dtype, rows, cols);
+    out[1] = out[2] = mega_shape_2d(g->acc, rows / group, cols);
+    return MEGA_OK;
+}
+
+static void batch_norm_gradient(mega_graph *g, const instruction *op)
+{
+    instruction d = {.kind = OP_BATCH_NORM_GRAD,
+                     .in = {mega_graph_arrived(g, op, 0), op->in[0], op->out[1], op->out[2], op->in[1]},
+                     .out = {0, mega_graph_gradient_tensor(g, op->in[1]), mega_graph_gradient_tensor(g, op->in[2])},
+                     .attr = op->attr};
+    if (g->tensor[op->out[1]].gradient != 0 || g->tensor[op->out[2]].gradient != 0)
+        mega_graph_fail(g,
+                        MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                                  "op batch_norm in \"%s\": the loss depends on the mean or the variance of a group, "
+                                  "whose gradient is not built; use the normalized values",
+                                  op->scope));
+    mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
+}
+
+static void batch_norm_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_batch_norm_args *a = args;
+    a->y = b->address(b, op->out[0]);
+    a->mean = b->address(b, op->out[1]);
+    a->var = b->address(b, op->out[2]);
+    a->x = b->address(b, op->in[0]);
+    a->gain = b->address(b, op->in[1]);
+    a->bias = b->address(b, op->in[2]);
+    a->rows = op->attr.rows;
+    a->groups = mega_op_in_dim(b->g, op, 0, 0) / a->rows;
+    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+    a->eps = op->attr.eps;
+}
+
+const op_row mega_op_row_batch_norm = {.name = "batch_norm",
+                                       .num_in = 3,
+                                       .num_out = 3,
+                                       .shape = batch_norm_shape,
+                                       .gradient = batch_norm_gradient,
+                                       .bind = batch_norm_bind,
+                                       .plain = &mega_plain_batch_norm,
+                                       .cpu = &mega_cpu_batch_norm};
+
+/* ---- batch_norm_grad: in dy, x, mean, var, gain; out dx, dgain +=, dbias += ---- */
+
+static mega_status batch_norm_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 1, "x", g->dtype, 2));
+    const tensor_shape x = *mega_op_in(g, op, 1);
+    const tensor_shape statistics = mega_shape_2d(g->acc, x.dim[0] / op->attr.rows, x.dim[1]);
+    MEGA_TRY(mega_op_expect(g, op, 0, "dy", x));
+    MEGA_TRY(mega_op_expect(g, op, 2, "mean", statistics));
+    MEGA_TRY(mega_op_expect(g, op, 3, "var", statistics));
+    MEGA_TRY(mega_op_expect(g, op, 4, "gain", mega_shape_1d(g->dtype, x.dim[1])));
+    out[0] = x;
+    out[1] = out[2] = mega_shape_1d(g->acc, x.dim[1]);
+    return MEGA_OK;
+}
+
+static void batch_norm_grad_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_batch_norm_grad_args *a = args;
+    a->dx = b->address(b, op->out[0]);
+    a->dgain = b->address(b, op->out[1]);
+    a->dbias = b->address(b, op->out[2]);
+    a->dy = b->address(b, op->in[0]);
+    a->x = b->address(b, op->in[1]);
+    a->mean = b->address(b, op->in[2]);
+    a->var = b->address(b, op->in[3]);
+    a->gain = b->address(b, op->in[4]);
+    a->rows = op->attr.rows;
+    a->groups = mega_op_in_dim(b->g, op, 1, 0) / a->rows;
+    a->cols = mega_op_in_dim(b->g, op, 1, 1);
+    a->eps = op->attr.eps;
+}
+
+const op_row mega_op_row_batch_norm_grad = {.name = "batch_norm_grad",
+                                            .num_in = 5,
+                                            .num_out = 3,
+                                            .accumulates = 1u << 1 | 1u << 2,
+                                            .overlays = 1u << 0,
+                                            .shape = batch_norm_grad_shape,
+                                            .bind = batch_norm_grad_bind,
+                                            .plain = &mega_plain_batch_norm_grad,
+                                            .cpu = &mega_cpu_batch_norm_grad};
+
+/* ---- batch_norm_fixed: in x, gain, bias, mean [C] acc, var [C] acc; out y. Evaluation only, so without a gradient.
+ * ----
+ */
+
+mega_tensor mega_op_batch_norm_fixed(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias, mega_tensor mean,
+                                     mega_tensor var, double eps)
+{
+    instruction op = {
+        .kind = OP_BATCH_NORM_FIXED, .in = {x.id, gain.id, bias.id, mean.id, var.id}, .attr = {.eps = eps}};
+    return mega_graph_emit(g, &op);
+}
+
+static mega_status batch_norm_fixed_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(batch_norm_expect(g, op));
+    out[0] = *mega_op_in(g, op, 0);
+    MEGA_TRY(mega_op_expect(g, op, 3, "mean", mega_shape_1d(g->acc, out[0].dim[1])));
+    return mega_op_expect(g, op, 4, "var", mega_shape_1d(g->acc, out[0].dim[1]));
+}
+
+static void batch_norm_fixed_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_batch_norm_fixed_args *a = args;
+    a->y = b->address(b, op->out[0]);
+    a->x = b->address(b, op->in[0]);
+    a->gain = b->address(b, op->in[1]);
+    a->bias = b->address(b, op->in[2]);
+    a->mean = b->address(b, op->in[3]);
+    a->var = b->address(b, op->in[4]);
+    a->rows = mega_op_in_dim(b->g, op, 0, 0);
+    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+    a->eps = op->attr.eps;
+}
+
+const op_row mega_op_row_batch_norm_fixed = {.name = "batch_norm_fixed",
+                                             .num_in = 5,
+                                             .num_out = 1,
+                                             .overlays = 1u << 0,
+                                             .shape = batch_norm_fixed_shape,
+                                             .bind = batch_norm_fixed_bind,
+                                             .plain = &mega_plain_batch_norm_fixed,
+                                             .cpu = &mega_cpu_batch_norm_fixed};

@@ -1,0 +1,190 @@
+/* Operands that do not fit: each op refuses them with a status and a message that says what was expected. */
+#include "kit.h"
+#include "megalith/graph.h"
+
+#include <string.h>
+
+typedef struct operands {
+    mega_graph *g;
+    mega_tensor x, other, square, labels, vector; /* [12, 3], [12, 4], [3, 3] f32; [12] i32; [3] f32 */
+    mega_tensor filter;                           /* [5, 27] */
+} operands;
+
+static mega_tensor input(mega_graph *g, const char *name, mega_dtype dtype, int num_dims, int64_t rows, int64_t cols)
+{
+    const int64_t dim[2] = {rows, cols};
+    return mega_graph_input(g, name, dtype, num_dims, dim);
+}
+
+static void unknown_activation(const operands *o)
+{
+    mega_op_activation(o->g, o->x, (mega_activation_kind)77);
+}
+
+static void activation_of_labels(const operands *o)
+{
+    mega_op_activation(o->g, o->labels, MEGA_ACT_RELU);
+}
+
+static void mul_of_two_shapes(const operands *o)
+{
+    mega_op_mul(o->g, o->x, o->other);
+}
+
+static void scale_of_labels(const operands *o)
+{
+    mega_op_scale(o->g, o->labels, 2.0);
+}
+
+static void mean_of_uneven_groups(const operands *o)
+{
+    mega_op_mean_rows(o->g, o->x, 5);
+}
+
+static void mean_of_no_rows(const operands *o)
+{
+    mega_op_mean_rows(o->g, o->x, 0);
+}
+
+static void error_of_two_shapes(const operands *o)
+{
+    mega_op_squared_error(o->g, o->x, o->other);
+}
+
+static void sum_of_nothing(const operands *o)
+{
+    mega_op_weighted_sum(o->g, (mega_tensor){0}, o->vector);
+}
+
+static void sum_with_wrong_weights(const operands *o)
+{
+    mega_op_weighted_sum(o->g, mega_op_squared_error(o->g, o->x, o->x), o->vector);
+}
+
+static void accuracy_without_labels(const operands *o)
+{
+    mega_op_accuracy(o->g, o->x, (mega_tensor){0});
+}
+
+static void accuracy_of_float_labels(const operands *o)
+{
+    mega_op_accuracy(o->g, o->square, o->vector);
+}
+
+static void conv2d_of(const operands *o, mega_windows w)
+{
+    mega_op_conv2d(o->g, o->x, o->filter, (mega_tensor){0}, &w);
+}
+
+static void conv2d_of_part_of_an_image(const operands *o)
+{
+    conv2d_of(o, (mega_windows){.height = 5, .width = 2, .size = 3, .stride = 1, .padding = 1});
+}
+
+static void conv2d_window_too_large(const operands *o)
+{
+    conv2d_of(o, (mega_windows){.height = 4, .width = 3, .size = 6, .stride = 1, .padding = 1});
+}
+
+static void conv2d_without_stride(const operands *o)
+{
+    conv2d_of(o, (mega_windows){.height = 4, .width = 3, .size = 3, .stride = 0, .padding = 1});
+}
+
+static void conv2d_of_huge_windows(const operands *o)
+{
+    conv2d_of(o, (mega_windows){.height = 4, .width = 3, .size = INT64_MAX / 2, .stride = 1, .padding = INT64_MAX / 2});
+}
+
+static void conv2d_of_another_filter(const operands *o)
+{
+    conv2d_of(o, (mega_windows){.height = 4, .width = 3, .size = 1, .stride = 1, .padding = 0});
+}
+
+static void max_pool_padded_too_far(const operands *o)
+{
+    const mega_windows w = {.height = 4, .width = 3, .size = 3, .stride = 1, .padding = 2};
+    mega_op_max_pool2d(o->g, o->x, &w);
+}
+
+static void mean_pool_of_part_of_an_image(const operands *o)
+{
+    const mega_windows w = {.height = 5, .width = 1, .size = 1, .stride = 1, .padding = 0};
+    mega_op_mean_pool2d(o->g, o->x, &w);
+}
+
+static void batch_norm_of_one_row(const operands *o)
+{
+    mega_op_batch_norm(o->g, o->x, o->vector, o->vector, 1, 1e-5);
+}
+
+static void batch_norm_of_uneven_groups(const operands *o)
+{
+    mega_op_batch_norm(o->g, o->x, o->vector, o->vector, 5, 1e-5);
+}
+
+static void batch_norm_without_epsilon(const operands *o)
+{
+    mega_op_batch_norm(o->g, o->x, o->vector, o->vector, 6, 0.0);
+}
+
+static void batch_norm_with_wide_statistics(const operands *o)
+{
+    mega_op_batch_norm_fixed(o->g, o->x, o->vector, o->vector, o->square, o->vector, 1e-5);
+}
+
+static const struct mistake {
+    const char *name;
+    void (*make)(const operands *o);
+    const char *message;
+} mistakes[] = {
+    {"unknown_activation", unknown_activation, "kind 77; expected one of mega_activation_kind"},
+    {"activation_of_labels", activation_of_labels, "x is labels [12] i32; expected 2 dimensions of f32"},
+    {"mul_of_two_shapes", mul_of_two_shapes, "b is other [12, 4] f32; expected [12, 3] f32"},
+    {"scale_of_labels", scale_of_labels, "x is labels [12] i32; expected 1 dimension of f32"},
+    {"mean_of_uneven_groups", mean_of_uneven_groups, "groups of 5 rows of x, which has 12"},
+    {"mean_of_no_rows", mean_of_no_rows, "groups of 0 rows of x, which has 12"},
+    {"error_of_two_shapes", error_of_two_shapes, "target is other [12, 4] f32; expected [12, 3] f32"},
+    {"sum_of_nothing", sum_of_nothing, "there is no x; expected [T] f32"},
+    {"sum_with_wrong_weights", sum_with_wrong_weights, "expected [3] f32"},
+    {"accuracy_without_labels", accuracy_without_labels, "operand 1 is missing"},
+    {"accuracy_of_float_labels", accuracy_of_float_labels, "labels is vector [3] f32; expected [3] i32"},
+    {"conv2d_of_part_of_an_image", conv2d_of_part_of_an_image, "12 rows are not whole images of 5 x 2 pixels"},
+    {"conv2d_window_too_large", conv2d_window_too_large, "a window of 6 pixels does not fit into images of 4 x 3"},
+    {"conv2d_without_stride", conv2d_without_stride, "stride 0"},
+    {"conv2d_of_huge_windows", conv2d_of_huge_windows, "expected 1 to 32768 pixels"},
+    {"conv2d_of_another_filter", conv2d_of_another_filter, "weight is filter [5, 27] f32; expected [5, 3] f32"},
+    {"max_pool_padded_too_far", max_pool_padded_too_far, "padding 2, on images of 4 x 3"},
+    {"mean_pool_of_part_of_an_image", mean_pool_of_part_of_an_image, "12 rows are not whole images of 5 x 1"},
+    {"batch_norm_of_one_row", batch_norm_of_one_row, "groups of 1 rows of x, which has 12"},
+    {"batch_norm_of_uneven_groups", batch_norm_of_uneven_groups, "groups of 5 rows of x, which has 12"},
+    {"batch_norm_without_epsilon", batch_norm_without_epsilon, "epsilon 0; expected a number above 0"},
+    {"batch_norm_with_wide_statistics", batch_norm_with_wide_statistics, "mean is square [3, 3] f32; expected [3] f32"},
+};
+
+static void every_mistake_is_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        operands o;
+        assert_int_equal(mega_graph_create(&o.g, MEGA_F32, NULL, NULL), MEGA_OK);
+        o.x = input(o.g, "x", MEGA_F32, 2, 12, 3);
+        o.other = input(o.g, "other", MEGA_F32, 2, 12, 4);
+        o.square = input(o.g, "square", MEGA_F32, 2, 3, 3);
+        o.labels = input(o.g, "labels", MEGA_I32, 1, 12, 0);
+        o.vector = input(o.g, "vector", MEGA_F32, 1, 3, 0);
+        o.filter = input(o.g, "filter", MEGA_F32, 2, 5, 27);
+        assert_int_equal(mega_graph_status(o.g), MEGA_OK);
+        mistakes[i].make(&o);
+        if (mega_graph_status(o.g) != MEGA_ERR_USAGE || strstr(mega_error_message(), mistakes[i].message) == NULL)
+            fail_msg("%s: status %d, \"%s\"; expected \"%s\"", mistakes[i].name, (int)mega_graph_status(o.g),
+                     mega_error_message(), mistakes[i].message);
+        mega_graph_destroy(o.g);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_mistake_is_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
