@@ -316,14 +316,82 @@ static void test_sgd(void **state)
     near(momentum, 0.9 * 2.5 + 2.375, 1e-15);
 }
 
+static void test_means_and_squares(void **state)
+{
+    (void)state;
+    const double x[8] = {1, 2, 3, 6, -1, 0, 5, 4}, target[8] = {0, 2, 1, 6, -1, 3, 5, 0}, dloss[4] = {1, 0.5, -1, 2};
+    double mean[4], dx[8], loss[4];
+    mega_mean_rows_args m = {head, mean, x, 2, 2, 2};
+    mega_plain_mean_rows.run(NULL, &m);
+    const double means[4] = {2, 4, 2, 2};
+    assert_memory_equal(mean, means, sizeof means);
+    mega_mean_rows_grad_args mg = {head, dx, means, 2, 2, 2};
+    mega_plain_mean_rows_grad.run(NULL, &mg);
+    const double shares[8] = {1, 2, 1, 2, 1, 1, 1, 1};
+    assert_memory_equal(dx, shares, sizeof shares);
+    mega_squared_error_args e = {head, loss, x, target, 4, 2};
+    mega_plain_squared_error.run(NULL, &e);
+    const double losses[4] = {1, 4, 9, 16};
+    assert_memory_equal(loss, losses, sizeof losses);
+    mega_squared_error_grad_args eg = {head, dx, dloss, x, target, 4, 2};
+    mega_plain_squared_error_grad.run(NULL, &eg);
+    const double slopes[8] = {2, 0, 2, 0, 0, 6, 0, 16};
+    for (int i = 0; i < 8; i++) near(dx[i], slopes[i], 0);
+}
+
+static void test_masked_sum_without_mask(void **state)
+{
+    (void)state;
+    const double x[3] = {1, 2, 4}, dout = 3;
+    const float mask[3] = {1, 0, 0.5f};
+    double sum, dx[3];
+    mega_masked_sum_args a = {head, &sum, x, NULL, 3};
+    mega_plain_masked_sum.run(NULL, &a);
+    near(sum, 7, 0);
+    a.x = NULL;
+    mega_plain_masked_sum.run(NULL, &a);
+    near(sum, 3, 0);
+    mega_masked_sum_grad_args b = {head, dx, &dout, mask, 3};
+    mega_plain_masked_sum_grad.run(NULL, &b);
+    near(dx[0], 3, 0), near(dx[1], 0, 0), near(dx[2], 1.5, 0);
+}
+
+/* The label's logit is the largest, a smaller one, the first and the second of equal ones, and beside a NaN; then
+ * labels that are no class. */
+static void test_accuracy(void **state)
+{
+    (void)state;
+    const double logits[21] = {1, 5, 2, 1, 5, 2, 4, 4, 2, 4, 4, 2, NAN, 5, 2, 1, 5, 2, 1, 5, 2};
+    const int32_t labels[7] = {1, 2, 0, 1, 1, -100, 3};
+    const double expected[7] = {1, 0, 1, 0, 0, 0, 0};
+    const float expected_counts[7] = {1, 1, 1, 1, 1, 0, 0};
+    double hit[7];
+    float counts[7];
+    mega_accuracy_args a = {head, hit, counts, logits, labels, 7, 3, MEGA_F64};
+    mega_plain_accuracy.run(NULL, &a);
+    assert_memory_equal(hit, expected, sizeof hit);
+    assert_memory_equal(counts, expected_counts, sizeof counts);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_embedding),  cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_gemm),
-        cmocka_unit_test(test_gemm_types), cmocka_unit_test(test_attention),  cmocka_unit_test(test_attention_cached),
-        cmocka_unit_test(test_gelu),       cmocka_unit_test(test_dropout),    cmocka_unit_test(test_xent),
-        cmocka_unit_test(test_sums),       cmocka_unit_test(test_convert),    cmocka_unit_test(test_adamw),
+        cmocka_unit_test(test_embedding),
+        cmocka_unit_test(test_layer_norm),
+        cmocka_unit_test(test_gemm),
+        cmocka_unit_test(test_gemm_types),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_attention_cached),
+        cmocka_unit_test(test_gelu),
+        cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_xent),
+        cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_convert),
+        cmocka_unit_test(test_adamw),
         cmocka_unit_test(test_sgd),
+        cmocka_unit_test(test_means_and_squares),
+        cmocka_unit_test(test_masked_sum_without_mask),
+        cmocka_unit_test(test_accuracy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
