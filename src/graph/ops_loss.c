@@ -16,11 +16,6 @@ static mega_status masked_sum_shape(const mega_graph *g, const instruction *op, 
 
 static void masked_sum_gradient(mega_graph *g, const instruction *op)
 {
-    if (g->tensor[op->in[0]].needs_gradient)
-        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                                     "op masked_sum in \"%s\": the gradient of the weights %s is not built; use mul, "
-                                     "or weights that do not depend on parameters",
-                                     op->scope, g->tensor[op->in[0]].name));
     if (!g->tensor[op->in[1]].needs_gradient) return;
     instruction d = {.kind = OP_MASKED_SUM_GRAD, .in = {mega_graph_arrived(g, op, 0), op->in[0]}};
     d.attr.rows = mega_op_in_dim(g, op, 1, 0);
@@ -166,7 +161,7 @@ const op_row mega_op_row_squared_error_grad = {.name = "squared_error_grad",
                                                .plain = &mega_plain_squared_error_grad,
                                                .cpu = &mega_cpu_squared_error_grad};
 
-/* ---- accuracy: in logits [T, classes] dtype or acc, labels [T] i32; out hit [T] acc, counts [T] f32. A metric, so
+/* ---- accuracy: in logits [T, classes] dtype or acc, labels [T] i32; out hit [T] acc, counts [T] acc. A metric, so
  *      without a gradient. ---- */
 
 mega_sums mega_op_accuracy(mega_graph *g, mega_tensor logits, mega_tensor labels)
@@ -174,7 +169,12 @@ mega_sums mega_op_accuracy(mega_graph *g, mega_tensor logits, mega_tensor labels
     instruction op = {.kind = OP_ACCURACY, .in = {logits.id, labels.id}};
     const mega_tensor hit = mega_graph_emit(g, &op);
     if (g->status != MEGA_OK) return (mega_sums){{0}, {0}};
-    return mega_op_weighted_sum(g, hit, (mega_tensor){op.out[1]});
+    /* Not as values and mask: a mask must not depend on parameters, and the logits do. */
+    instruction sum = {.kind = OP_MASKED_SUM, .in = {0, hit.id}, .attr = {.what = "sum"}};
+    instruction weight = {.kind = OP_MASKED_SUM, .in = {0, op.out[1]}, .attr = {.what = "weight"}};
+    mega_sums r = {.sum = mega_graph_emit(g, &sum)};
+    r.weight = mega_graph_emit(g, &weight);
+    return r;
 }
 
 static mega_status accuracy_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
@@ -183,8 +183,7 @@ static mega_status accuracy_shape(const mega_graph *g, const instruction *op, te
     MEGA_TRY(mega_op_expect_dims(g, op, 0, "logits", logits == g->acc ? g->acc : g->dtype, 2));
     const int64_t rows = mega_op_in_dim(g, op, 0, 0);
     MEGA_TRY(mega_op_expect(g, op, 1, "labels", mega_shape_1d(MEGA_I32, rows)));
-    out[0] = mega_shape_1d(g->acc, rows);
-    out[1] = mega_shape_1d(MEGA_F32, rows);
+    out[0] = out[1] = mega_shape_1d(g->acc, rows);
     return MEGA_OK;
 }
 

@@ -82,7 +82,7 @@ static void check_accuracy(mega_dtype type, int64_t rows, int64_t cols)
         a.logits = check_input(&k, a.logits_dtype, rows * cols);
         a.labels = integers(&k, rows, -1, (int32_t)cols + 2); /* the first and the last are no class */
         a.hit = check_output_add(&k, "hit", acc_type(&k), rows);
-        a.counts = check_output_add(&k, "counts", MEGA_F32, rows);
+        a.counts = check_output_add(&k, "counts", acc_type(&k), rows);
         check_run(&k, &mega_plain_accuracy, &mega_cpu_accuracy, &a, &a.head);
     }
 }

@@ -8,7 +8,7 @@ static void accuracy_work(void *user, int thread, int64_t begin, int64_t end)
     mega_accuracy_args part = *(const mega_accuracy_args *)job->args;
     (void)thread;
     part.hit = element_at(part.hit, acc_of(part.head.dtype), begin);
-    part.counts += begin;
+    part.counts = element_at(part.counts, acc_of(part.head.dtype), begin);
     part.logits = const_element_at(part.logits, part.logits_dtype, begin * part.classes);
     part.labels += begin;
     part.rows = end - begin;

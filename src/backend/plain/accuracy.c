@@ -16,11 +16,12 @@ static bool accuracy_is_hit(const mega_accuracy_args *a, int64_t row)
 static void accuracy_run(mega_team *team, const void *args)
 {
     const mega_accuracy_args *a = args;
+    const mega_dtype acc = acc_of(a->head.dtype);
     (void)team;
     for (int64_t r = 0; r < a->rows; r++) {
         const bool is_class = a->labels[r] >= 0 && a->labels[r] < a->classes;
-        a->counts[r] = is_class ? 1.0f : 0.0f;
-        put(a->hit, acc_of(a->head.dtype), r, is_class && accuracy_is_hit(a, r) ? 1.0 : 0.0);
+        put(a->counts, acc, r, is_class ? 1.0 : 0.0);
+        put(a->hit, acc, r, is_class && accuracy_is_hit(a, r) ? 1.0 : 0.0);
     }
 }
 

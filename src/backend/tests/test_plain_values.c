@@ -364,9 +364,8 @@ static void test_accuracy(void **state)
     const double logits[21] = {1, 5, 2, 1, 5, 2, 4, 4, 2, 4, 4, 2, NAN, 5, 2, 1, 5, 2, 1, 5, 2};
     const int32_t labels[7] = {1, 2, 0, 1, 1, -100, 3};
     const double expected[7] = {1, 0, 1, 0, 0, 0, 0};
-    const float expected_counts[7] = {1, 1, 1, 1, 1, 0, 0};
-    double hit[7];
-    float counts[7];
+    const double expected_counts[7] = {1, 1, 1, 1, 1, 0, 0};
+    double hit[7], counts[7];
     mega_accuracy_args a = {head, hit, counts, logits, labels, 7, 3, MEGA_F64};
     mega_plain_accuracy.run(NULL, &a);
     assert_memory_equal(hit, expected, sizeof hit);

@@ -1,4 +1,24 @@
-/* Cases of the ops that models other than transformers use. Part of test_ops.c. */
+/* Further cases: generation, and the ops that models other than transformers use. Part of test_ops.c. */
+
+static void take_rows(sketch *k)
+{
+    mega_graph_output(k->g, mega_op_take_rows(k->g, k->x, input_1d(k, "rows", MEGA_I32, 3)), "y");
+}
+
+static void logits(sketch *k)
+{
+    mega_graph_output(k->g, mega_op_logits(k->g, k->x, param(k, "table")), "y");
+}
+
+static void attention_cached(sketch *k)
+{
+    const mega_attention_shape a = attention_shape(k, 0.0);
+    const int64_t dim[3] = {a.batch, a.seq + 5, a.kv_heads * a.head_dim};
+    const mega_tensor keys = mega_graph_state(k->g, "keys", k->g->dtype, 3, dim);
+    const mega_tensor values = mega_graph_state(k->g, "values", k->g->dtype, 3, dim);
+    const mega_tensor t = input_2d(k, "qkv", k->g->dtype, k->s.T, (a.heads + 2 * a.kv_heads) * a.head_dim);
+    mega_graph_output(k->g, mega_op_attention_cached(k->g, t, keys, values, &a), "y");
+}
 
 /* Ops of generation, evaluation and metrics, which no loss depends on. */
 static bool only_forward(op_kind kind)
@@ -68,6 +88,16 @@ static void accuracy(sketch *k)
     const mega_sums s = mega_op_accuracy(k->g, k->x, input_1d(k, "labels", MEGA_I32, k->s.T));
     mega_graph_output(k->g, s.sum, "y");
     mega_graph_output(k->g, s.weight, "weight");
+}
+
+/* A metric of values that depend on parameters takes nothing away from the loss. */
+static void accuracy_beside_a_loss(sketch *k)
+{
+    const mega_tensor x = mega_op_bias_add(k->g, k->x, param(k, "bias"));
+    const mega_sums hits = mega_op_accuracy(k->g, x, input_1d(k, "labels", MEGA_I32, k->s.T));
+    mega_graph_output(k->g, hits.sum, "hits");
+    mega_graph_output(k->g, hits.weight, "labelled");
+    result(k, mega_op_weighted_sum(k->g, mega_op_squared_error(k->g, x, other(k)), (mega_tensor){0}).sum);
 }
 
 /* Two images of 5 x 4 pixels with 3 channels. */

@@ -207,26 +207,6 @@ static void head_of_one_rank(sketch *k)
     head(k, false, 5);
 }
 
-static void take_rows(sketch *k)
-{
-    mega_graph_output(k->g, mega_op_take_rows(k->g, k->x, input_1d(k, "rows", MEGA_I32, 3)), "y");
-}
-
-static void logits(sketch *k)
-{
-    mega_graph_output(k->g, mega_op_logits(k->g, k->x, param(k, "table")), "y");
-}
-
-static void attention_cached(sketch *k)
-{
-    const mega_attention_shape a = attention_shape(k, 0.0);
-    const int64_t dim[3] = {a.batch, a.seq + 5, a.kv_heads * a.head_dim};
-    const mega_tensor keys = mega_graph_state(k->g, "keys", k->g->dtype, 3, dim);
-    const mega_tensor values = mega_graph_state(k->g, "values", k->g->dtype, 3, dim);
-    const mega_tensor t = input_2d(k, "qkv", k->g->dtype, k->s.T, (a.heads + 2 * a.kv_heads) * a.head_dim);
-    mega_graph_output(k->g, mega_op_attention_cached(k->g, t, keys, values, &a), "y");
-}
-
 #include "op_cases_body.c"
 
 typedef struct op_case {
@@ -269,6 +249,7 @@ static const op_case cases[] = {
     {"squared_error", squared_error, true, false, true, false},
     {"squared_error_of_all_rows", squared_error_of_all_rows, true, false, true, false},
     {"accuracy", accuracy, false, false, true, false},
+    {"accuracy_beside_a_loss", accuracy_beside_a_loss, true, false, true, false},
     {"conv2d", conv2d, true, false, false, false},
     {"conv2d_stride", conv2d_stride, true, false, false, false},
     {"conv2d_of_a_pixel", conv2d_of_a_pixel, true, false, false, false},

@@ -289,8 +289,7 @@ typedef struct mega_squared_error_grad_args {
  * both 0. */
 typedef struct mega_accuracy_args {
     mega_kernel_head head;
-    void *hit;             /* [T] acc */
-    float *counts;         /* [T] */
+    void *hit, *counts;    /* [T] acc */
     const void *logits;    /* [T, classes] */
     const int32_t *labels; /* [T] */
     int64_t rows, classes;
