@@ -11,6 +11,7 @@
  *                                           interleave it with a peer:
  *                                             export FOLDER   weights as a Hugging Face folder, tokens.bin, labels.bin
  *                                             run N           -> "seconds S1 … SN losses L1 … LN"
+ *                                             waited          -> "waited S": the first thread for the others, so far
  *                                             peak            -> "peak FLOP/s" of this type, registers only
  *                                             memory          -> "memory BYTES" resident at most so far
  *                                             quit
@@ -222,6 +223,8 @@ static mega_status serve(runner *r)
             MEGA_TRY(obey_run(r, atoi(line + 4)));
         } else if (strcmp(line, "peak") == 0) {
             printf("peak %.9g\n", mega_cpu_peak_flops(r->team, r->s.dtype));
+        } else if (strcmp(line, "waited") == 0) {
+            printf("waited %.9g\n", mega_team_waited(r->team));
         } else if (strcmp(line, "memory") == 0) {
             printf("memory %.9g\n", resident_at_most());
         } else {
