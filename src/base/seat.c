@@ -9,13 +9,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK 30e-6 /* seconds in which a thread that runs uses processor time */
+#define LOOK     30e-6 /* seconds in which a thread that runs uses processor time */
+#define PATIENCE 0.1   /* seconds that a thread waits for another one to finish a change of its lease */
 
 typedef enum seat_lease {
     SEAT_FREE,     /* runs where the system puts it */
-    SEAT_CHANGING, /* one thread is changing `home` or `allowed` */
+    SEAT_CHANGING, /* one thread is changing the lease, and what goes with it */
     SEAT_LENT,     /* confined to the core of the one that waits for it */
-    SEAT_SETTLED   /* confined to the core where it belongs, until it begins work */
+    SEAT_SETTLED   /* confined to a core until it begins work */
 } seat_lease;
 
 static bool take_lease(mega_seat *s, int from)
@@ -23,33 +24,62 @@ static bool take_lease(mega_seat *s, int from)
     return atomic_load(&s->lease) == from && atomic_compare_exchange_strong(&s->lease, &from, SEAT_CHANGING);
 }
 
-/* False: not allowed, by the control group of the processor sets, say. */
-static bool confine(int tid, int core)
+/* False: not allowed, by the control group of the processor sets, say. The lease is SEAT_CHANGING. */
+static bool confine(mega_seat *s, int tid, int core)
 {
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(core, &one);
-    return sched_setaffinity(tid, sizeof one, &one) == 0;
+    if (sched_setaffinity(tid, sizeof one, &one) != 0) return false;
+    s->given = core;
+    return true;
+}
+
+/* Not where the user has given it another mask since. */
+static bool is_as_confined(const mega_seat *s, int tid)
+{
+    cpu_set_t now;
+    return sched_getaffinity(tid, sizeof now, &now) == 0 && CPU_COUNT(&now) == 1 && CPU_ISSET(s->given, &now);
 }
 
 void mega_seat_take(mega_seat *own)
 {
     if (sched_getaffinity(0, sizeof own->first, &own->first) != 0) CPU_ZERO(&own->first);
+    CPU_ZERO(&own->narrowed);
     atomic_store(&own->pid, (int)getpid());
     atomic_store(&own->tid, (int)syscall(SYS_gettid));
+}
+
+void mega_seat_narrow(mega_seat *own)
+{
+    if (sched_getaffinity(0, sizeof own->narrowed, &own->narrowed) != 0) CPU_ZERO(&own->narrowed);
 }
 
 /* Gives it its mask again; the lease is SEAT_CHANGING. */
 static void lift(mega_seat *s, int tid)
 {
-    sched_setaffinity(tid, sizeof s->allowed, &s->allowed);
+    if (is_as_confined(s, tid)) sched_setaffinity(tid, sizeof s->allowed, &s->allowed);
     atomic_store(&s->lease, SEAT_FREE);
+}
+
+static void send_home(mega_seat *s, int tid)
+{
+    if (is_as_confined(s, tid)) confine(s, tid, s->home);
+}
+
+/* Until another thread has said what it did; that of a process which has been stopped meanwhile is not waited for. */
+static void wait_for_change(const mega_seat *own)
+{
+    if (atomic_load(&own->lease) != SEAT_CHANGING) return;
+    const double end = mega_time_now() + PATIENCE;
+    while (atomic_load(&own->lease) == SEAT_CHANGING && mega_time_now() < end) sched_yield();
 }
 
 void mega_seat_free(mega_seat *own)
 {
+    wait_for_change(own);
     const bool lent = take_lease(own, SEAT_LENT);
-    if (lent) confine(0, own->home);
+    if (lent) send_home(own, 0);
     if (lent || take_lease(own, SEAT_SETTLED)) lift(own, 0);
 }
 
@@ -102,55 +132,64 @@ static bool is_held_up(const mega_seat *s, int *core)
     return time_used(s) == before && wants_core(s, core);
 }
 
-/* A mask of one core may be that of another lease, or the user's wish. */
+/* A mask of one core may be that of another lease, or the user's wish; the one that the thread gave itself is neither.
+ */
 static bool may_move(const mega_seat *held, const cpu_set_t *mask, int core)
 {
-    return held->was_narrowed ? CPU_ISSET(core, &held->first) : CPU_COUNT(mask) > 1 && CPU_ISSET(core, mask);
+    if (CPU_COUNT(&held->narrowed) > 0 && CPU_EQUAL(mask, &held->narrowed)) return CPU_ISSET(core, &held->first);
+    return CPU_COUNT(mask) > 1 && CPU_ISSET(core, mask);
 }
 
-/* Moves it here; its lease is SEAT_CHANGING if so. */
-static bool fetch(mega_seat *held)
+/* Moves it here; its lease is SEAT_CHANGING if so. `other`: the mask of the thread that goes to its core, or NULL. */
+static bool fetch(mega_seat *held, const cpu_set_t *other)
 {
     const int here = sched_getcpu(), tid = atomic_load(&held->tid);
     cpu_set_t mask;
     int there = here;
     if (mega_seat_is_confined(held) || !atomic_load(&held->at_work) || here < 0) return false;
     if (sched_getaffinity(tid, sizeof mask, &mask) != 0 || !may_move(held, &mask, here)) return false;
-    if (!is_held_up(held, &there) || there == here || !take_lease(held, SEAT_FREE)) return false;
+    if (!is_held_up(held, &there) || there == here) return false;
+    if ((other != NULL && !CPU_ISSET(there, other)) || !take_lease(held, SEAT_FREE)) return false;
     held->home = there;
     held->allowed = mask;
-    if (confine(tid, here)) return true;
+    if (confine(held, tid, here)) return true;
     atomic_store(&held->lease, SEAT_FREE);
     return false;
 }
 
 bool mega_seat_lend(mega_seat *held)
 {
-    if (!fetch(held)) return false;
+    if (!fetch(held, NULL)) return false;
     atomic_store(&held->lease, SEAT_LENT);
     return true;
+}
+
+/* Lifts the lease where it is settled and `at_work` says that it should not be. Whoever settles a lease looks again
+ * afterwards: the thread may have begun or ended meanwhile, and have looked at its lease too soon. */
+static void lift_where(mega_seat *held, bool at_work)
+{
+    if (atomic_load(&held->at_work) == at_work && take_lease(held, SEAT_SETTLED)) lift(held, atomic_load(&held->tid));
 }
 
 void mega_seat_return(mega_seat *held)
 {
     if (!take_lease(held, SEAT_LENT)) return;
-    const int tid = atomic_load(&held->tid);
-    confine(tid, held->home);
-    if (atomic_load(&held->at_work)) lift(held, tid); /* at something else, which nobody here waits for */
-    else
-        atomic_store(&held->lease, SEAT_SETTLED);
+    send_home(held, atomic_load(&held->tid));
+    atomic_store(&held->lease, SEAT_SETTLED);
+    lift_where(held, true); /* at something else, which nobody here waits for */
 }
 
+/* The other thread first, and its lease is written before this one goes: where it goes it may have to wait for long. */
 bool mega_seat_swap(mega_seat *held, mega_seat *own)
 {
     if (!take_lease(own, SEAT_FREE)) return false;
-    const bool moved = sched_getaffinity(0, sizeof own->allowed, &own->allowed) == 0 && fetch(held);
+    const bool moved = sched_getaffinity(0, sizeof own->allowed, &own->allowed) == 0 && fetch(held, &own->allowed);
+    const int there = held->home;
     if (moved) {
-        confine(0, held->home);
         atomic_store(&held->lease, SEAT_SETTLED);
-        /* It was done meanwhile, and has perhaps looked for its lease before this was written. */
-        if (!atomic_load(&held->at_work) && take_lease(held, SEAT_SETTLED)) lift(held, atomic_load(&held->tid));
+        lift_where(held, false); /* it is done: it goes where it likes */
     }
-    atomic_store(&own->lease, moved ? SEAT_SETTLED : SEAT_FREE);
+    const bool goes = moved && confine(own, 0, there);
+    atomic_store(&own->lease, goes ? SEAT_SETTLED : SEAT_FREE);
     return moved;
 }

@@ -68,7 +68,6 @@ struct mega_team {
     claimed_run claimed;
     share *share;                               /* of each thread */
     team_seat *seat;                            /* of each thread */
-    pthread_t caller;                           /* who sits on the first seat */
     const volatile sig_atomic_t *asked_to_stop; /* by the caller; NULL: never */
     atomic_uint generation;                     /* grows by two per run; odd: every thread works once */
     atomic_uint pending;                        /* workers that have not finished this run */
@@ -233,14 +232,12 @@ static void wake_caller(mega_team *team)
     pthread_mutex_unlock(&team->mutex);
 }
 
-/* A run that is over has closed the gate; the one that is open may be a later one, which is as good. */
+/* A run that is over has closed the gate. Where a later one has opened it, its pieces are claimed, as well as any. */
 static void join_claimed(mega_team *team, int thread)
 {
-    if ((atomic_fetch_add(&team->gate, 1) & CLOSED) == 0) {
-        mega_seat_begin(&team->seat[thread].s);
-        claim_pieces(team, thread);
-        mega_seat_end(&team->seat[thread].s);
-    }
+    mega_seat_begin(&team->seat[thread].s); /* before: inside the gate it would hold up the run */
+    if ((atomic_fetch_add(&team->gate, 1) & CLOSED) == 0) claim_pieces(team, thread);
+    mega_seat_end(&team->seat[thread].s);
     if (atomic_fetch_sub(&team->gate, 1) == CLOSED + 1) wake_caller(team);
 }
 
@@ -345,7 +342,6 @@ mega_status mega_team_create(mega_team **out, int size)
     }
     team->share = shares;
     team->seat = seats;
-    team->caller = pthread_self();
     mega_seat_take(&seats[0].s);
     atomic_store(&team->gate, CLOSED);
     team->size = size;
@@ -438,10 +434,7 @@ void mega_team_for(mega_team *team, int64_t n, int64_t grain, mega_team_part *pa
     team->user = user;
     team->claimed = (claimed_run){.part = part, .n = n, .grain = grain};
     lay_out(team, grains);
-    if (!pthread_equal(team->caller, pthread_self())) {
-        team->caller = pthread_self();
-        mega_seat_take(&team->seat[0].s);
-    }
+    if (atomic_load(&team->seat[0].s.tid) != gettid()) mega_seat_take(&team->seat[0].s);
     mega_seat_begin(&team->seat[0].s);
     atomic_fetch_and(&team->gate, ~CLOSED);
     begin_run(team, false);

@@ -197,11 +197,8 @@ static mega_status check_alive(const mega_world *world, const comm_op *op)
                      (unsigned long long)op->number, op->name, op->comm->name);
 }
 
-static mega_status wait_for(mega_world *world, const comm_op *op)
+static mega_status poll_until_done(mega_world *world, const comm_op *op, double began)
 {
-    const double began = mega_time_now();
-    record_wait_begin(world, op, began);
-    stall_begin(world, began);
     uint64_t moves = world->moves;
     double looked = began;
     for (long polls = 0; op->state != COMM_DONE; polls++) { /* in vain, one after the other */
@@ -224,8 +221,18 @@ static mega_status wait_for(mega_world *world, const comm_op *op)
         }
         MEGA_TRY(stall_look(op, now));
     }
-    record_wait_end(world);
     return MEGA_OK;
+}
+
+static mega_status wait_for(mega_world *world, const comm_op *op)
+{
+    const double began = mega_time_now();
+    record_wait_begin(world, op, began);
+    stall_begin(world, began);
+    const mega_status st = poll_until_done(world, op, began);
+    record_take_back_core(world);
+    if (st == MEGA_OK) record_wait_end(world);
+    return st;
 }
 
 mega_status mega_comm_wait(mega_request *request)
@@ -235,8 +242,9 @@ mega_status mega_comm_wait(mega_request *request)
     comm_op *op = &r.world->op[r.place];
     *request = (mega_request){0};
     if (op->state == COMM_FREE || op->use != r.use)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_comm_wait: this request was waited for before, by a copy of it; wait for "
-                                         "each request once");
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "mega_comm_wait: this request was waited for before, by a copy of it; wait for "
+                         "each request once");
     MEGA_TRY(wait_for(r.world, op));
     op->state = COMM_FREE;
     return MEGA_OK;

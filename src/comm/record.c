@@ -222,7 +222,7 @@ mega_record *mega_comm_record(const mega_comm *comm)
 
 void mega_world_narrowed(mega_world *w)
 {
-    if (w != NULL && w->record != NULL) w->record->seat.was_narrowed = true;
+    if (w != NULL && w->record != NULL) mega_seat_narrow(&w->record->seat);
 }
 
 bool mega_world_stops(mega_world *w, bool here)
@@ -234,7 +234,10 @@ bool mega_world_stops(mega_world *w, bool here)
 
 void mega_record_step(mega_record *r, int64_t step)
 {
-    if (r != NULL) r->step = step;
+    if (r == NULL) return;
+    r->step = step;
+    r->takes_cores = true;
+    mega_seat_begin(&r->seat);
 }
 
 static void set_phase(mega_record *r, const char *phase, int64_t micro_batch, bool is_long)
@@ -250,6 +253,16 @@ static void set_phase(mega_record *r, const char *phase, int64_t micro_batch, bo
 void mega_record_phase(mega_record *r, const char *phase, int64_t micro_batch)
 {
     set_phase(r, phase, micro_batch, false);
+}
+
+/* Between steps threads are started and cores are counted: by the rank's own mask, not by that of a lease. */
+void mega_record_step_end(mega_record *r)
+{
+    if (r == NULL) return;
+    r->takes_cores = false;
+    mega_seat_end(&r->seat);
+    mega_seat_free(&r->seat);
+    set_phase(r, "between steps", -1, false);
 }
 
 void mega_record_long_phase(mega_record *r, const char *phase)
@@ -282,7 +295,8 @@ void record_wait_begin(mega_world *w, const comm_op *op, double now)
 
 bool record_lend_core(mega_world *w, int rank)
 {
-    for (int i = 0; w->record != NULL && w->shares_page && i < w->local_size; i++) {
+    if (w->record == NULL || mega_seat_is_confined(&w->record->seat)) return false; /* this core is not its own */
+    for (int i = 0; w->shares_page && i < w->local_size; i++) {
         struct mega_record *r = &w->page->slot[i];
         if (i == w->local_rank || atomic_load(&r->rank) != rank || !mega_seat_lend(&r->seat)) continue;
         w->lent = &r->seat;
@@ -291,13 +305,24 @@ bool record_lend_core(mega_world *w, int rank)
     return false;
 }
 
+bool record_core_is_lent(mega_world *w)
+{
+    if (w->lent == NULL || atomic_load(&w->lent->at_work)) return w->lent != NULL;
+    record_take_back_core(w);
+    return false;
+}
+
+void record_take_back_core(mega_world *w)
+{
+    if (w->lent != NULL) mega_seat_return(w->lent);
+    w->lent = NULL;
+}
+
 void record_wait_end(mega_world *w)
 {
     if (w->record == NULL) return;
     exchange_rest(w);
-    if (w->lent != NULL) mega_seat_return(w->lent); /* what this rank waited for is there */
-    w->lent = NULL;
-    mega_seat_begin(&w->record->seat);
+    if (w->record->takes_cores) mega_seat_begin(&w->record->seat);
     w->record->num_missing = 0;
     w->record->since = mega_time_now();
     atomic_store_explicit(&w->record->state, RECORD_RUNS, memory_order_release);

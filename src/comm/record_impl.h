@@ -24,6 +24,7 @@ struct mega_record {
     char name[RECORD_NAME], group[MEGA_COMM_NAME];
     bool is_scope_fresh;                      /* set for the call that comes next */
     int num_missing, missing[RECORD_MISSING]; /* world ranks; while it waits for long */
+    bool takes_cores;                         /* others may lend it theirs */
     mega_seat seat;                           /* of the thread that calls; not at work while it waits */
 };
 
@@ -56,6 +57,8 @@ void record_wait_end(mega_world *world);
 /* While it waits for this rank: gives it its core, if the rank is of this host and another process keeps it from
  * running. Until record_wait_end. */
 bool record_lend_core(mega_world *world, int rank);
+bool record_core_is_lent(mega_world *world); /* to a rank that still works; else it is taken back */
+void record_take_back_core(mega_world *world);
 /* The first dead rank of this host; -1: none. A rank that failed and ends the others counts STALL_FOLLOW_S after it
  * said so: only if it could not end them. */
 int record_dead(const mega_world *world);

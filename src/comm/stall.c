@@ -141,7 +141,7 @@ void stall_lend(const comm_op *op)
 {
     mega_world *w = op->comm->world;
     int missing[RECORD_MISSING];
-    if (w->is_crowded || w->lent != NULL || op->state == COMM_DONE) return;
+    if (w->is_crowded || op->state == COMM_DONE || record_core_is_lent(w)) return;
     const int count = comm_missing(stall_head(op), missing, RECORD_MISSING);
     for (int i = 0; i < count && !record_lend_core(w, missing[i]); i++) continue;
 }

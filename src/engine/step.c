@@ -230,7 +230,7 @@ mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
     r.optimizer_s = ended.at - began.at;
     if (e->profile != NULL) profile_optimizer(e, began, ended);
     progress_advance(e, &r);
-    note(e, "between steps", -1);
+    mega_record_step_end(mega_world_record(e->options.world));
     *out = r;
     return MEGA_OK;
 }

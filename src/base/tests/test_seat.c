@@ -52,7 +52,7 @@ static void *work(void *user)
     mega_seat_take(&s->held);
     go_to(s->last);
     mega_seat_begin(&s->held);
-    s->held.was_narrowed = true; /* else the system would soon move it to a core of its own */
+    mega_seat_narrow(&s->held); /* else the system would soon move it to a core of its own */
     sched_getaffinity(0, sizeof s->allowed, &s->allowed);
     atomic_store(&s->did, 1);
     while (atomic_load(&s->told) < 2)
@@ -91,16 +91,21 @@ static scene *find_cores(void **state)
     return &s;
 }
 
-static scene *begin(void **state)
+static scene *begin_with(void **state, void *(*thread)(void *))
 {
     scene *s = find_cores(state);
-    assert_int_equal(pthread_create(&s->thread, NULL, work, s), 0);
+    assert_int_equal(pthread_create(&s->thread, NULL, thread, s), 0);
     for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&s->others[i], NULL, take_time, s), 0);
     s->runs = true;
     go_to(s->first);
     wait_until(&s->did, 1);
     mega_seat_take(&s->own);
     return s;
+}
+
+static scene *begin(void **state)
+{
+    return begin_with(state, work);
 }
 
 static void begin_again(scene *s)
@@ -152,7 +157,8 @@ static void a_core_is_lent_and_given_back(void **state)
 static void a_mask_of_one_core_is_kept(void **state)
 {
     scene *s = begin(state);
-    s->held.was_narrowed = false;
+    CPU_ZERO(&s->held.narrowed);
+    CPU_SET(s->first, &s->held.narrowed);
     for (const long enough = atomic_load(&s->losses) + 20; atomic_load(&s->losses) < enough;)
         assert_false(mega_seat_lend(&s->held));
     begin_again(s);
@@ -198,6 +204,51 @@ static void cores_are_exchanged(void **state)
     begin_again(s);
 }
 
+/* What the user says of a thread while it is lent counts. */
+static void a_mask_of_the_user_is_kept(void **state)
+{
+    scene *s = begin(state);
+    cpu_set_t now;
+    must_lend(s);
+    assert_int_equal(sched_setaffinity(atomic_load(&s->held.tid), sizeof s->before, &s->before), 0);
+    mega_seat_return(&s->held);
+    atomic_store(&s->told, 2);
+    wait_until(&s->did, 2);
+    assert_int_equal(sched_getaffinity(atomic_load(&s->held.tid), sizeof now, &now), 0);
+    assert_memory_equal(&now, &s->before, sizeof now);
+}
+
+/* Ends its work in the very moment in which the other one exchanges cores with it. */
+static void *work_until_moved(void *user)
+{
+    scene *s = user;
+    cpu_set_t now;
+    mega_seat_take(&s->held);
+    go_to(s->last);
+    mega_seat_narrow(&s->held);
+    s->allowed = s->held.narrowed;
+    mega_seat_begin(&s->held);
+    atomic_store(&s->did, 1);
+    do sched_getaffinity(0, sizeof now, &now);
+    while (CPU_ISSET(s->last, &now) && atomic_load(&s->told) < 3);
+    mega_seat_end(&s->held);
+    mega_seat_free(&s->held);
+    sched_getaffinity(0, sizeof s->after, &s->after);
+    atomic_store(&s->did, 2);
+    wait_until(&s->told, 3);
+    return NULL;
+}
+
+static void a_mask_is_whole_when_the_work_ends(void **state)
+{
+    scene *s = begin_with(state, work_until_moved);
+    sched_setaffinity(0, sizeof s->before, &s->before);
+    while (sched_getcpu() == s->last) sched_yield();
+    must_swap(s);
+    wait_until(&s->did, 2);
+    assert_memory_equal(&s->after, &s->allowed, sizeof s->after);
+}
+
 /* A thread that sleeps, until a disk has answered say, needs no core. */
 static void *sleep_at_work(void *user)
 {
@@ -236,6 +287,8 @@ int main(void)
         cmocka_unit_test_teardown(a_core_is_given_back_after_the_work, end),
         cmocka_unit_test_teardown(a_core_that_is_not_taken_back, end),
         cmocka_unit_test_teardown(cores_are_exchanged, end),
+        cmocka_unit_test_teardown(a_mask_of_the_user_is_kept, end),
+        cmocka_unit_test_teardown(a_mask_is_whole_when_the_work_ends, end),
         cmocka_unit_test_teardown(one_that_sleeps_gets_no_core, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,8 +5,8 @@
 #include "megalith/log.h"
 #include "megalith/memory.h"
 #include <stdio.h>
-#include <string.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { L = 8 };
 

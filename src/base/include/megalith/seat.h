@@ -25,19 +25,23 @@ extern "C" {
 typedef struct mega_seat {
     atomic_int tid, pid; /* 0: nobody yet */
     atomic_bool at_work;
-    atomic_int lease;  /* seat_lease, of seat.c */
-    int home;          /* the core that it was lent away from */
-    cpu_set_t allowed; /* its mask before it was confined, */
-    cpu_set_t first;   /* and when it took the seat */
-    bool was_narrowed; /* since then, by itself: it may be moved to any core of `first` */
+    atomic_int lease;   /* seat_lease, of seat.c */
+    int home;           /* the core where it was held up, */
+    int given;          /* and the one that it is confined to */
+    cpu_set_t allowed;  /* its mask before it was confined, */
+    cpu_set_t first;    /* when it took the seat, */
+    cpu_set_t narrowed; /* and that of mega_seat_narrow; empty: none */
 } mega_seat;
 
 void mega_seat_take(mega_seat *own);  /* by the thread that sits there, before its first work */
 void mega_seat_begin(mega_seat *own); /* by the same: work that another thread may wait for begins, */
 void mega_seat_end(mega_seat *own);   /* and ends */
-/* By the same, when it may go anywhere again: one that was lent and not sent home, as the other still waits, goes by
- * itself. mega_seat_begin does it, too. Threads that are started before inherit a mask of one core. */
+/* By the same: ends its lease, so that its mask is as before. mega_seat_begin does it, too. To be called before a
+ * thread is started or cores are counted, as a lease of the moment would be inherited for good. */
 void mega_seat_free(mega_seat *own);
+/* By the same: the mask of one core that it has now is its own choice among the cores that it had before. A core may be
+ * lent to it nevertheless. Any other mask of one core is somebody's wish, and kept. */
+void mega_seat_narrow(mega_seat *own);
 
 /* Where `held` is held up, on another core: it gets this one, and the caller is to sleep. Looks for some 30 us. */
 bool mega_seat_lend(mega_seat *held);

@@ -15,7 +15,9 @@ typedef struct mega_record mega_record;
 mega_record *mega_world_record(mega_world *world);
 mega_record *mega_comm_record(const mega_comm *comm); /* of the world that the group is of */
 
+/* A step begins, and ends. In between, ranks of this host that wait for this one may lend it their cores (seat.h). */
 void mega_record_step(mega_record *record, int64_t step);
+void mega_record_step_end(mega_record *record);
 /* "forward", "norm", "save"; a micro-batch below 0: no word of it. Forgets the scope. */
 void mega_record_phase(mega_record *record, const char *phase, int64_t micro_batch);
 /* One that may take long (a checkpoint is written): waiting for this rank is told no sooner than past the limit. Until
@@ -27,8 +29,8 @@ void mega_record_scope(mega_record *record, const char *scope);
 /* Whether this rank (`here`) or another of its host has been asked to stop; what one has said stays said. Ranks that
  * only read learn of a signal to one of them this way between two instructions; nothing is sent. Of NULL: `here`. */
 bool mega_world_stops(mega_world *world, bool here);
-/* This rank, which computes on one thread, has taken one of the cores that it might use for itself since the world was
- * made. A rank of this host that waits for it may still give it its own for a while (seat.h). */
+/* This rank, which computes on one thread, has confined itself to one of the cores that it might use when the world was
+ * made. A rank of this host that waits for it may still lend it its own (mega_seat_narrow). */
 void mega_world_narrowed(mega_world *world);
 
 /* Process ids of the ranks of this host, mega_world_local_size of them; false: they do not see each other, as in

@@ -73,8 +73,9 @@ typedef struct mega_gpt_data_probe {
     int32_t id;
 } mega_gpt_data_probe;
 void mega_gpt_data_look(const mega_gpt_data *d, int64_t tokens, int64_t vocab, int32_t eod, mega_gpt_data_probe *out);
-/* What the sampler hands out; 0 <= index < samples, else MEGA_ERR_USAGE. tokens: [seq_length + 1]. An error where the files no longer hold
- * what they held when they were opened, as far as reading them shows it (mega_map_check shows the rest). */
+/* What the sampler hands out; 0 <= index < samples, else MEGA_ERR_USAGE. tokens: [seq_length + 1]. An error where the
+ * files no longer hold what they held when they were opened, as far as reading them shows it (mega_map_check shows the
+ * rest). */
 mega_status mega_gpt_data_sample(const mega_gpt_data *d, int64_t index, int32_t *tokens);
 
 /* Boundaries of --split over `size` items: split k is [bounds[k], bounds[k+1]). */
