@@ -170,11 +170,14 @@ def record_condition(bench, tag, shape, c, quiet, loaded, why):
     bench.record(name + "_of_torch", statistics.median(ratios), "", f"{shape}, {c.words}; quiet {calm:.2f}; {c.steps * len(ratios)} steps", ratios)
 
 
-def record_waits(bench, tag, shape, ours, steps):
+def record_waits(bench, tag, shape, c, rounds):
     """What fewer barriers could win at most."""
-    before = ours.number("waited")
-    seconds = sum(ours.run(steps)[0])
-    bench.record(f"noise_quiet_{tag}_waits", (ours.number("waited") - before) / seconds, "", f"{shape}, quiet: part of {steps} steps in which the first "
+    ours, steps = c.servers[0], rounds * c.steps
+    with c.around:
+        before = ours.number("waited")
+        seconds = sum(ours.run(steps)[0])
+        waited = ours.number("waited") - before
+    bench.record(f"noise_{c.name}_{tag}_waits", waited / seconds, "", f"{shape}, {c.words or 'quiet'}: part of {steps} steps in which the first "
                  "thread had done its part of an op and waited for the others")
 
 
@@ -182,7 +185,9 @@ def measure(bench, tag, shape, conditions, rounds, why):
     """The first condition is quiet."""
     conditions[0].servers[0].run(1)
     found = take_turns(conditions, rounds)
-    record_waits(bench, tag, shape, conditions[0].servers[0], rounds * conditions[0].steps)
+    for c in conditions:
+        if c.name in ("quiet", "core"):
+            record_waits(bench, tag, shape, c, rounds)
     for c in conditions[1:]:
         record_condition(bench, tag, shape, c, found["quiet"], found[c.name], why)
 

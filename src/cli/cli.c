@@ -109,10 +109,10 @@ static void show_threads(const mega_config *cfg)
         const bool environment = !given && mega_threads_from_environment() > 0;
         mega_info("using %lld thread%s%s (%s; %d core%s may be used)", (long long)cfg->num_threads,
                   cfg->num_threads == 1 ? "" : "s", cfg->world_size > 1 ? " a rank" : "",
-                  given                       ? "--num-threads"
-                  : environment               ? "OMP_NUM_THREADS"
-                  : cfg->num_threads == cores ? "one for each core"
-                                              : "ranks of this host share its cores",
+                  given                 ? "--num-threads"
+                  : environment         ? "OMP_NUM_THREADS"
+                  : cfg->world_size > 1 ? "ranks of this host share its cores"
+                                        : "one for each core",
                   cores, cores == 1 ? "" : "s");
     }
 }
