@@ -19,14 +19,11 @@ mega_status mega_graph_create(mega_graph **out, mega_dtype dtype, mega_params *p
     g->params = params;
     g->layout = layout;
     g->num_tensors = 1; /* id 0 is none; its zero shape is never read */
-    const size_t count = (size_t)(params == NULL ? 0 : mega_params_count(params)) + 1;
-    g->weight_tensor = mega_calloc(count, sizeof *g->weight_tensor);
-    g->gradient_tensor = mega_calloc(count, sizeof *g->gradient_tensor);
     g->cap_tensors = 64;
     g->tensor = mega_calloc((size_t)g->cap_tensors, sizeof *g->tensor);
-    if (g->weight_tensor == NULL || g->gradient_tensor == NULL || g->tensor == NULL) {
+    if (g->tensor == NULL) {
         mega_graph_destroy(g);
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for %zu parameters", count);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for its tensors");
     }
     g->tensor[0].name = "(none)";
     *out = g;
@@ -52,6 +49,11 @@ void mega_graph_destroy(mega_graph *g)
 mega_status mega_graph_status(const mega_graph *g)
 {
     return g->status == MEGA_OK ? MEGA_OK : mega_error_restore(&g->error);
+}
+
+mega_dtype mega_graph_dtype(const mega_graph *g)
+{
+    return g->dtype;
 }
 
 mega_params *mega_graph_params(const mega_graph *g)
@@ -199,9 +201,29 @@ void mega_graph_output(mega_graph *g, mega_tensor t, const char *name)
     mega_graph_fail(g, mega_graph_name_add(g, &g->named, &g->num_named, name, t.id));
 }
 
+bool mega_graph_reserve_params(mega_graph *g)
+{
+    const int count = g->params == NULL ? 0 : mega_params_count(g->params), old = g->cap_params;
+    if (count <= old) return true;
+    const int capacity = count > 2 * old ? count : 2 * old;
+    const size_t bytes = (size_t)capacity * sizeof(int32_t), added = (size_t)(capacity - old) * sizeof(int32_t);
+    int32_t *weights = mega_realloc(g->weight_tensor, bytes);
+    if (weights != NULL) g->weight_tensor = weights;
+    int32_t *gradients = weights == NULL ? NULL : mega_realloc(g->gradient_tensor, bytes);
+    if (gradients == NULL) {
+        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for %d parameters", count));
+        return false;
+    }
+    g->gradient_tensor = gradients;
+    memset(weights + old, 0, added);
+    memset(gradients + old, 0, added);
+    g->cap_params = capacity;
+    return true;
+}
+
 mega_tensor mega_graph_param(mega_graph *g, int param)
 {
-    if (g->status != MEGA_OK) return (mega_tensor){0};
+    if (g->status != MEGA_OK || !mega_graph_reserve_params(g)) return (mega_tensor){0};
     if (g->params == NULL || param < 0 || param >= mega_params_count(g->params)) {
         mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE, "graph in \"%s\": parameter number %d is not declared; %d are",
                                      g->scope, param, g->params == NULL ? 0 : mega_params_count(g->params)));
@@ -211,7 +233,7 @@ mega_tensor mega_graph_param(mega_graph *g, int param)
         const mega_param *r = mega_params_get(g->params, param);
         const graph_tensor t = {
             .role = ROLE_WEIGHT,
-            .name = r->name,
+            .name = mega_arena_strdup(&g->arena, r->name), /* records move while more are declared */
             .param = param,
             .shape = {g->dtype, r->num_dims, {r->local_shape[0], r->num_dims == 1 ? 0 : r->local_shape[1], 0, 0}}};
         g->weight_tensor[param] = mega_graph_tensor_add(g, &t);
@@ -275,6 +297,16 @@ void mega_recompute_begin(mega_graph *g)
 void mega_recompute_distribute(mega_graph *g, const mega_axis *axis)
 {
     g->saved_axis = *axis;
+}
+
+void mega_graph_set_sequence_parallel(mega_graph *g, bool on)
+{
+    g->sequence_parallel = on;
+}
+
+bool mega_graph_is_sequence_parallel(const mega_graph *g)
+{
+    return g->sequence_parallel;
 }
 
 bool mega_recompute_is_open(const mega_graph *g)

@@ -218,6 +218,7 @@ struct mega_graph {
         *wanted; /* what the caller reads and writes; given gradients (by name, or NULL); asked */
     int num_named, num_seeds, num_wanted;
     int32_t *weight_tensor, *gradient_tensor; /* by parameter, 0: not used yet */
+    int cap_params;                           /* elements of these two */
     int *bucket_ready; /* by bucket, place pass: the last instruction that adds to a gradient in it, -1: none */
     bool *reduces;     /* by bucket, place pass: the program sums its gradients over dp */
     mega_place_options place;
@@ -225,12 +226,14 @@ struct mega_graph {
     const char *scope_text; /* the scope in the arena, NULL after it changed */
     bool in_backward;       /* what is emitted now belongs to the backward program */
     int region, num_regions;
+    bool sequence_parallel;
     mega_axis saved_axis; /* inputs of regions are kept as slices over it; size 0 or 1: whole */
     mega_status status;   /* of describing; the message is kept beside it */
     mega_error_record error;
 };
 
 /* graph.c: building blocks of the ops_*.c files. Errors stay in the graph. */
+bool mega_graph_reserve_params(mega_graph *g); /* makes room for all declared parameters; false: an error */
 int32_t mega_graph_tensor_add(mega_graph *g, const graph_tensor *t);
 /* Appends op: makes outputs that are 0 and not optional, checks those that are given. Returns out[0]. */
 mega_tensor mega_graph_emit(mega_graph *g, instruction *op);

@@ -3,6 +3,7 @@
 #include "megalith/memory.h"
 #include "parameter_impl.h"
 
+#include <stdio.h>
 #include <string.h>
 
 mega_status mega_params_create(mega_params **out, const mega_layout *layout)
@@ -57,9 +58,6 @@ static mega_status check_record(const mega_params *p, const mega_param *r)
     if (p->placed)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "parameter %s: declared after mega_params_place; declare all of them before it", r->name);
-    if (r->name[0] == '\0' || mega_params_find(p, r->name) >= 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter \"%s\": expected a name that is not empty and not declared twice",
-                         r->name);
     if (r->num_dims < 1 || r->num_dims > 2)
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: %d dimensions; expected 1 or 2", r->name, r->num_dims);
     for (int d = 0; d < r->num_dims; d++)
@@ -80,14 +78,18 @@ static mega_status check_record(const mega_params *p, const mega_param *r)
     return MEGA_OK;
 }
 
-mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_index)
+/* A record as the list keeps it: a vector has rows of one element, and each cut at least one block. */
+static mega_param complete(const mega_param *record)
 {
-    if (p == NULL || record == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_add: %s is NULL; give it",
-                         p == NULL ? "the list of parameters" : "the record");
     mega_param r = *record;
-    if (r.num_dims == 1) r.shape[1] = r.true_shape[1] = 1; /* rows of one element */
+    if (r.num_dims == 1) r.shape[1] = r.true_shape[1] = 1;
     if (r.blocks < 1) r.blocks = 1;
+    return r;
+}
+
+/* Appends a record whose name is new. */
+static mega_status append(mega_params *p, mega_param r, int *out_index)
+{
     MEGA_TRY(check_record(p, &r));
     if (p->count == p->capacity) {
         const int capacity = p->capacity == 0 ? 64 : 2 * p->capacity;
@@ -105,6 +107,89 @@ mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_i
     if (out_index != NULL) *out_index = p->count;
     p->param[p->count++] = r;
     return MEGA_OK;
+}
+
+mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_index)
+{
+    if (p == NULL || record == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_add: %s is NULL; give it",
+                         p == NULL ? "the list of parameters" : "the record");
+    if (record->name[0] == '\0' || mega_params_find(p, record->name) >= 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter \"%s\": expected a name that is not empty and not declared twice",
+                         record->name);
+    return append(p, complete(record), out_index);
+}
+
+/* "[24, 8], rows cut over tp in 3 blocks" */
+static const char *shape_text(char out[96], const mega_param *r, bool with_cut)
+{
+    int n = snprintf(out, 96, "[%lld", (long long)r->shape[0]);
+    n += r->num_dims == 1 ? snprintf(out + n, (size_t)(96 - n), "]")
+                          : snprintf(out + n, (size_t)(96 - n), ", %lld]", (long long)r->shape[1]);
+    if (!with_cut) return out;
+    if (r->axis == MEGA_AXIS_NONE) snprintf(out + n, (size_t)(96 - n), ", not cut");
+    else
+        snprintf(out + n, (size_t)(96 - n), ", %s cut in %d block%s", r->cut_dim == 0 ? "rows" : "columns", r->blocks,
+                 r->blocks == 1 ? "" : "s");
+    return out;
+}
+
+static bool is_shape_equal(const mega_param *a, const mega_param *b)
+{
+    return a->num_dims == b->num_dims && a->shape[0] == b->shape[0] && a->shape[1] == b->shape[1];
+}
+
+static bool is_cut_equal(const mega_param *a, const mega_param *b)
+{
+    return a->axis == b->axis && a->blocks == b->blocks && (a->axis == MEGA_AXIS_NONE || a->cut_dim == b->cut_dim);
+}
+
+static bool is_rest_equal(const mega_param *a, const mega_param *b)
+{
+    return a->true_shape[0] == b->true_shape[0] && a->true_shape[1] == b->true_shape[1] &&
+           a->transposed_in_file == b->transposed_in_file && a->init == b->init &&
+           !(a->init_std < b->init_std || a->init_std > b->init_std) && a->weight_decay == b->weight_decay &&
+           a->tie == b->tie;
+}
+
+/* A request must fit what the first one declared. */
+static mega_status check_request(const mega_param *r, const mega_param *declared, bool has_options)
+{
+    char asked[96], found[96];
+    if (!is_shape_equal(r, declared) || (has_options && !is_cut_equal(r, declared)))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "parameter %s: this request is for %s, but an earlier one declared %s; request one shape and "
+                         "one cut under a name",
+                         r->name, shape_text(asked, r, has_options), shape_text(found, declared, has_options));
+    if (has_options && !is_rest_equal(r, declared))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "parameter %s: this request has other options (initial values, weight decay, padding or "
+                         "place in the file) than the one that declared it; give the same options, or none",
+                         r->name);
+    return MEGA_OK;
+}
+
+mega_status mega_params_request(mega_params *p, const mega_param *record, bool has_options, int *out_index)
+{
+    const mega_param r = complete(record);
+    const int index = mega_params_find(p, r.name);
+    if (index >= 0) {
+        MEGA_TRY(check_request(&r, &p->param[index], has_options));
+        *out_index = index;
+        return MEGA_OK;
+    }
+    if (p->placed)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "parameter %s: first requested after mega_params_place; describe every program that uses it "
+                         "before the parameters are placed",
+                         r.name);
+    return append(p, r, out_index);
+}
+
+mega_status mega_params_check_placed(const mega_params *p, const char *call)
+{
+    if (p == NULL || p->count == 0 || p->placed) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the parameters are not placed; call mega_params_place first", call);
 }
 
 void mega_params_next_part(mega_params *p)

@@ -34,6 +34,11 @@ mega_axis mega_params_axis(const mega_params *p, mega_axis_name name);
 /* Where index `local` along the cut dimension of this rank's slice stands in the whole tensor. */
 int64_t mega_param_logical_index(const mega_param *r, mega_axis axis, int64_t local);
 
+/* The number of the parameter of this name. The first request declares it. A later one must ask for the same shape and,
+ * where `has_options`, for the same cut, initial values and place in the file. */
+mega_status mega_params_request(mega_params *p, const mega_param *record, bool has_options, int *out_index);
+/* MEGA_ERR_USAGE for a call that needs the parameters placed; no parameters always are. */
+mega_status mega_params_check_placed(const mega_params *p, const char *call);
 /* MEGA_ERR_USAGE for a call that comes before this buffer was allocated; no parameters need none. */
 mega_status mega_params_check_buffer(const mega_params *p, const char *call, mega_params_buffers buffer);
 

@@ -1,5 +1,6 @@
 /* Building a program: the passes in their order, the plan, then memory and calls. */
 #include "megalith/assert.h"
+#include "parameter_impl.h"
 #include "program_impl.h"
 
 #include <string.h>
@@ -35,6 +36,8 @@ static mega_status run_passes(mega_graph *g, const mega_program_options *o)
         {"begin", o->differentiate ? mega_pass_begin : NULL},
     };
     MEGA_TRY(mega_graph_status(g));
+    MEGA_TRY(mega_params_check_placed(g->params, "mega_program_build"));
+    if (!mega_graph_reserve_params(g)) return mega_graph_status(g); /* other graphs may have declared more */
     if (g->region != 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "graph: a recompute region is not ended; call mega_recompute_end");
     g->num_forward = g->num_ops;

@@ -20,12 +20,14 @@ typedef struct mega_tensor {
 } mega_tensor;
 
 /* dtype: of activations and weights, F32, BF16 or F64. Errors while describing are kept in the graph and returned by
- * mega_graph_status, so that a model function reads as formulas. params is borrowed. */
+ * mega_graph_status, so that a model function reads as formulas. params is borrowed; it may be empty, since describing
+ * declares parameters (mega_builder_param), and need not be placed before mega_program_build. */
 mega_status mega_graph_create(mega_graph **out, mega_dtype dtype, mega_params *params, const mega_layout *layout);
 void mega_graph_destroy(mega_graph *g);
 mega_status mega_graph_status(const mega_graph *g);
 /* Records an error that a layer found itself: mega_graph_fail(g, MEGA_FAIL(…)). The first error stays. */
 void mega_graph_fail(mega_graph *g, mega_status st);
+mega_dtype mega_graph_dtype(const mega_graph *g);          /* as given to create */
 mega_params *mega_graph_params(const mega_graph *g);       /* as given to create */
 const mega_layout *mega_graph_layout(const mega_graph *g); /* as given to create */
 
@@ -51,6 +53,11 @@ mega_tensor mega_graph_param_named(mega_graph *g, const char *name);
 void mega_graph_seed_gradient(mega_graph *g, mega_tensor t, const char *name);
 /* The gradient of a float input, as output `name` of the backward program. */
 void mega_graph_want_gradient(mega_graph *g, mega_tensor input, const char *name);
+/* Sequence parallelism (Korthikanti et al. 2022): between layers whose weights are sharded over tp, each rank of tp has
+ * a slab of T/tp rows, where norms, dropout and residuals work. Without effect where tp has one rank. Set before the
+ * first layer. */
+void mega_graph_set_sequence_parallel(mega_graph *g, bool on);
+bool mega_graph_is_sequence_parallel(const mega_graph *g);
 int mega_graph_dim_count(const mega_graph *g, mega_tensor t);
 int64_t mega_graph_dim(const mega_graph *g, mega_tensor t, int dim); /* 0 where t has no such dimension */
 

@@ -46,7 +46,7 @@ typedef struct mega_param {
     double init_std;
     bool weight_decay; /* false for biases and one-dimensional tensors */
     mega_tie tie;
-    int part; /* filled by mega_params_add, see mega_params_next_part */
+    int part; /* filled when it is declared, see mega_params_next_part */
     /* filled by mega_params_place */
     int64_t local_shape[2]; /* this rank's slice */
     int bucket;
@@ -66,7 +66,8 @@ typedef struct mega_params mega_params;
 mega_status mega_params_create(mega_params **out, const mega_layout *layout);
 void mega_params_destroy(mega_params *p);
 const mega_layout *mega_params_layout(const mega_params *p); /* as given to create */
-/* Declares one; *out_index is its number. Only before place. */
+/* Declares a parameter; *out_index receives its number. Only before mega_params_place. Models do not call it: their
+ * parameters are declared by the first request (mega_builder_param). */
 mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_index);
 /* What is declared from here on is of another program (a pipeline stage may have several) and shares no bucket with
  * what was declared before: each program exchanges its own buckets, when it is done with them. */

@@ -1,0 +1,123 @@
+/* What a layer asks of its context: a longer path, inputs and parameters by name. Mistakes stay in the graph. */
+#include "megalith/builder.h"
+#include "graph_impl.h"
+#include "parameter_impl.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+mega_builder mega_builder_at(const mega_builder *b, const char *fmt, ...)
+{
+    mega_builder at = *b;
+    size_t length = strlen(b->path);
+    if (length > 0 && length + 1 < sizeof at.path) at.path[length++] = '.';
+    va_list ap;
+    va_start(ap, fmt);
+    const int step = vsnprintf(at.path + length, sizeof at.path - length, fmt, ap);
+    va_end(ap);
+    if (step < 0 || length + (size_t)step >= sizeof at.path)
+        mega_graph_fail(at.graph, MEGA_FAIL(MEGA_ERR_USAGE,
+                                            "layer \"%s…\": its path has %lld characters; expected at most %zu, choose "
+                                            "shorter names",
+                                            at.path, (long long)length + step, sizeof at.path - 1));
+    return at;
+}
+
+void mega_builder_fail(const mega_builder *b, mega_status st)
+{
+    mega_graph_fail(b->graph, st);
+}
+
+int64_t mega_tensor_rows(const mega_builder *b, mega_tensor x)
+{
+    return mega_graph_dim(b->graph, x, 0);
+}
+
+int64_t mega_tensor_channels(const mega_builder *b, mega_tensor x)
+{
+    return mega_graph_dim_count(b->graph, x) < 2 ? 0 : mega_graph_dim(b->graph, x, 1);
+}
+
+static int32_t find_named(const mega_graph *g, const char *name)
+{
+    for (int i = 0; i < g->num_named; i++)
+        if (strcmp(g->named[i].name, name) == 0) return g->named[i].tensor;
+    return 0;
+}
+
+mega_tensor mega_input(const mega_builder *b, const char *name, mega_dtype dtype, int64_t positions, int64_t channels)
+{
+    mega_graph *g = b->graph;
+    if (g->status != MEGA_OK) return mega_none();
+    const int64_t dim[2] = {b->samples * positions, channels};
+    const int32_t id = find_named(g, name);
+    if (id == 0) return mega_graph_input(g, name, dtype, channels == 0 ? 1 : 2, dim);
+    const graph_tensor *t = &g->tensor[id];
+    const tensor_shape asked = {dtype, channels == 0 ? 1 : 2, {dim[0], dim[1], 0, 0}};
+    char a[96], f[96];
+    if (t->role != ROLE_INPUT || !mega_shape_equal(&t->shape, &asked))
+        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
+                                     "layer \"%s\": input \"%s\" is requested as %s, but the program has an %s of that "
+                                     "name, %s; request one type and shape under a name",
+                                     b->path, name, mega_shape_text(a, sizeof a, &asked),
+                                     t->role == ROLE_INPUT ? "input" : "output or state",
+                                     mega_shape_text(f, sizeof f, &t->shape)));
+    return g->status == MEGA_OK ? (mega_tensor){id} : mega_none();
+}
+
+static bool is_default(const mega_param_options *o)
+{
+    return o->init == MEGA_INIT_ZERO && o->decay == MEGA_DECAY_DEFAULT && !o->shard_rows && !o->shard_columns &&
+           o->blocks == 0 && !o->transposed_in_file && o->padding_rows == 0 && o->tie == MEGA_TIE_NONE;
+}
+
+/* The record that a request stands for. */
+static mega_status make_record(const mega_builder *b, const char *name, int64_t rows, int64_t columns,
+                               const mega_param_options *o, mega_param *out)
+{
+    mega_param r = {.num_dims = columns == 0 ? 1 : 2,
+                    .shape = {rows, columns},
+                    .true_shape = {rows - o->padding_rows, columns},
+                    .transposed_in_file = o->transposed_in_file,
+                    .axis = o->shard_rows || o->shard_columns ? MEGA_AXIS_TP : MEGA_AXIS_NONE,
+                    .cut_dim = o->shard_columns ? 1 : 0,
+                    .blocks = o->blocks,
+                    .init = o->init,
+                    .init_std = o->init_std,
+                    .weight_decay = o->decay == MEGA_DECAY_DEFAULT ? columns != 0 : o->decay == MEGA_DECAY_YES,
+                    .tie = o->tie};
+    r.grads_are_summands = r.axis == MEGA_AXIS_NONE && b->graph->sequence_parallel;
+    const int n = snprintf(r.name, sizeof r.name, "%s%s%s", b->path, b->path[0] == '\0' ? "" : ".", name);
+    if (n < 0 || (size_t)n >= sizeof r.name)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "parameter \"%s…\": its name has %d characters; expected at most %zu, choose shorter names",
+                         r.name, n, sizeof r.name - 1);
+    if (name[0] == '\0')
+        return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": a parameter is requested without a name; give one", b->path);
+    if (o->shard_rows && o->shard_columns)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: shard_rows and shard_columns are both set; choose one of them",
+                         r.name);
+    *out = r;
+    return MEGA_OK;
+}
+
+mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t rows, int64_t columns,
+                               const mega_param_options *options)
+{
+    static const mega_param_options none = {.init = MEGA_INIT_ZERO};
+    mega_graph *g = b->graph;
+    mega_param record;
+    int index = -1;
+    if (g->status != MEGA_OK) return mega_none();
+    if (options == NULL) options = &none;
+    mega_status st = make_record(b, name, rows, columns, options, &record);
+    if (st == MEGA_OK && g->params == NULL)
+        st = MEGA_FAIL(MEGA_ERR_USAGE,
+                       "parameter %s: the graph was created without a list of parameters; give "
+                       "mega_graph_create one",
+                       record.name);
+    if (st == MEGA_OK) st = mega_params_request(g->params, &record, !is_default(options), &index);
+    mega_graph_fail(g, st);
+    return mega_graph_param(g, index);
+}

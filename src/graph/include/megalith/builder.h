@@ -1,0 +1,92 @@
+/* Describing a model: the builder, inputs and parameters.
+ *
+ * A layer is a C function that writes the forward computation of one rank into a graph. Values that pass between ops
+ * are matrices [rows, channels] in row-major order; a row is one position of one sample.
+ *
+ * A layer that needs a parameter requests it by name. The first request declares the parameter; a later request under
+ * the same full name shares it, also from another program of this rank.
+ *
+ * Errors. A function that returns a tensor does not return a status. It records the first mistake in the graph with the
+ * path of the layer; from then on every call returns mega_none() and does nothing, so that a layer reads like formulas.
+ *
+ * Ownership. The graph copies names and options. Tensors and builders are values and own nothing. */
+#ifndef MEGALITH_BUILDER_H
+#define MEGALITH_BUILDER_H
+
+#include "megalith/graph.h"
+#include "megalith/parameter.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+static inline mega_tensor mega_none(void)
+{
+    mega_tensor t = {0};
+    return t;
+}
+
+typedef enum mega_mode { MEGA_TRAIN, MEGA_EVAL, MEGA_GENERATE } mega_mode;
+
+enum { MEGA_PATH = MEGA_PARAM_NAME };
+
+/* The context in which a layer is described. A layer passes it on to the functions that it calls, unchanged or with a
+ * longer path. */
+typedef struct mega_builder {
+    mega_graph *graph;
+    const mega_layout *layout;
+    mega_mode mode;       /* dropout is active in MEGA_TRAIN only; attention keeps a cache in MEGA_GENERATE */
+    int64_t samples;      /* in the micro-batch */
+    int64_t positions;    /* per sample in this program */
+    int index;            /* 0, 1, ... for a layer that repeats */
+    char path[MEGA_PATH]; /* prefix of parameter names, such as "transformer.h.3" */
+} mega_builder;
+
+/* Returns b with the formatted text appended to its path after a dot. A path that does not fit in MEGA_PATH is recorded
+ * as MEGA_ERR_USAGE. */
+mega_builder mega_builder_at(const mega_builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Records an error that the layer itself detected, for instance mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE, ...)).
+ * Has no effect if st is MEGA_OK or if an error is already recorded. */
+void mega_builder_fail(const mega_builder *b, mega_status st);
+
+/* Return the number of rows or channels of x on this rank. mega_tensor_channels returns 0 for a vector, and both return
+ * 0 for mega_none(). */
+int64_t mega_tensor_rows(const mega_builder *b, mega_tensor x);
+int64_t mega_tensor_channels(const mega_builder *b, mega_tensor x);
+
+/* Returns the named input, [samples * positions, channels], or [samples * positions] if channels is 0. A second request
+ * under the same name returns the same input; one with another dtype or shape is recorded as MEGA_ERR_USAGE. */
+mega_tensor mega_input(const mega_builder *b, const char *name, mega_dtype dtype, int64_t positions, int64_t channels);
+
+/* ---- parameters ---- */
+
+/* Whether the optimizer applies weight decay. By default it does so to matrices only. */
+typedef enum mega_decay { MEGA_DECAY_DEFAULT, MEGA_DECAY_YES, MEGA_DECAY_NO } mega_decay;
+
+/* Options of a parameter. NULL, or a zero-initialized struct, means: replicated, zero at the start, and stored in the
+ * checkpoint as one tensor under the name of the parameter. */
+typedef struct mega_param_options {
+    mega_init init;
+    double init_std;
+    mega_decay decay;
+    bool shard_rows, shard_columns; /* over tp; at most one of them */
+    int blocks;                     /* equal parts of the sharded dimension that are each sharded: 3 for Q, K, V;
+                                       0 means 1 */
+    bool transposed_in_file;        /* the checkpoint holds [in, out], as Conv1D of Hugging Face does */
+    int64_t padding_rows;           /* trailing rows that the checkpoint lacks: zero, without gradient (vocabulary) */
+    mega_tie tie;                   /* of a table that two pipeline stages share */
+} mega_param_options;
+
+/* Returns this rank's slice of the parameter PATH.NAME, in the compute type. rows and columns are those of the whole
+ * model, padding included: [rows, columns], or [rows] if columns is 0. options may be NULL. A later request must agree
+ * with the first in shape, and in options unless its own are NULL or zero-initialized; otherwise it is recorded as
+ * MEGA_ERR_USAGE. With sequence parallelism, a parameter that is not sharded works on this rank's part of the rows,
+ * so that its gradients are partial sums over tp. */
+mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t rows, int64_t columns,
+                               const mega_param_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,274 @@
+/* Parameters and inputs by request: the first one declares, a later one shares, and one that does not fit is an error
+ * that names both. */
+#include "kit.h"
+#include "megalith/builder.h"
+#include "megalith/program.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { B = 2, S = 3, C = 8, F = 12 };
+
+typedef struct sketch {
+    mega_layout *one, layout;
+    mega_params *params;
+    mega_builder b;
+} sketch;
+
+static void must(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+static mega_builder builder_of(const sketch *k)
+{
+    mega_builder b = {.layout = &k->layout, .samples = B, .positions = S, .path = "m"};
+    must(mega_graph_create(&b.graph, MEGA_F32, k->params, &k->layout));
+    return b;
+}
+
+/* Rank `rank` of `size` of tp. */
+static void begin(sketch *k, int rank, int size)
+{
+    *k = (sketch){.one = NULL};
+    must(mega_layout_create(&k->one, NULL, NULL));
+    k->layout = *k->one;
+    k->layout.tp.rank = rank;
+    k->layout.tp.size = size;
+    must(mega_params_create(&k->params, &k->layout));
+    k->b = builder_of(k);
+}
+
+static void end(sketch *k)
+{
+    mega_graph_destroy(k->b.graph);
+    mega_params_destroy(k->params);
+    mega_layout_destroy(k->one);
+}
+
+static void expect_error(const mega_builder *b, const char *text)
+{
+    assert_int_equal(mega_graph_status(b->graph), MEGA_ERR_USAGE);
+    if (strstr(mega_error_message(), text) == NULL) fail_msg("expected \"%s\" in: %s", text, mega_error_message());
+}
+
+static void the_first_request_declares(void **state)
+{
+    (void)state;
+    sketch k;
+    begin(&k, 1, 2);
+    const mega_param_options o = {.init = MEGA_INIT_NORMAL,
+                                  .init_std = 0.5,
+                                  .shard_rows = true,
+                                  .blocks = 3,
+                                  .transposed_in_file = true,
+                                  .tie = MEGA_TIE_OWNER};
+    const mega_builder at = mega_builder_at(&k.b, "h.%d", 3);
+    const mega_tensor w = mega_builder_param(&at, "up.weight", 3 * F, C, &o);
+    const mega_tensor bias = mega_builder_param(&at, "up.bias", F, 0, NULL);
+    const mega_tensor table =
+        mega_builder_param(&k.b, "wte.weight", 16, C,
+                           &(mega_param_options){.shard_columns = true, .padding_rows = 5, .decay = MEGA_DECAY_NO});
+    must(mega_graph_status(k.b.graph));
+    assert_int_equal(mega_params_count(k.params), 3);
+    assert_int_equal(mega_tensor_rows(&at, w), 3 * F / 2);
+    assert_int_equal(mega_tensor_channels(&at, w), C);
+    assert_int_equal(mega_tensor_rows(&at, bias), F);
+    assert_int_equal(mega_tensor_channels(&at, bias), 0);
+    assert_int_equal(mega_tensor_channels(&at, table), C / 2);
+    const mega_param *r = mega_params_get(k.params, 0);
+    assert_string_equal(r->name, "m.h.3.up.weight");
+    assert_true(r->axis == MEGA_AXIS_TP && r->cut_dim == 0 && r->blocks == 3 && r->weight_decay);
+    assert_true(r->init == MEGA_INIT_NORMAL && r->init_std == 0.5 && r->transposed_in_file && r->tie == MEGA_TIE_OWNER);
+    assert_false(r->grads_are_summands);
+    r = mega_params_get(k.params, 1);
+    assert_string_equal(r->name, "m.h.3.up.bias");
+    assert_true(r->axis == MEGA_AXIS_NONE && r->blocks == 1 && !r->weight_decay && r->init == MEGA_INIT_ZERO);
+    r = mega_params_get(k.params, 2);
+    assert_true(r->cut_dim == 1 && r->true_shape[0] == 11 && r->shape[0] == 16 && !r->weight_decay);
+    end(&k);
+}
+
+/* With sequence parallelism what is whole on every rank sees its rows alone. */
+static void gradients_of_slabs_are_summands(void **state)
+{
+    (void)state;
+    sketch k;
+    begin(&k, 0, 2);
+    mega_graph_set_sequence_parallel(k.b.graph, true);
+    mega_builder_param(&k.b, "norm.weight", C, 0, NULL);
+    mega_builder_param(&k.b, "up.weight", F, C, &(mega_param_options){.shard_rows = true});
+    must(mega_graph_status(k.b.graph));
+    assert_true(mega_params_get(k.params, 0)->grads_are_summands);
+    assert_false(mega_params_get(k.params, 1)->grads_are_summands);
+    end(&k);
+}
+
+/* A second graph declares what the first lacks, finds the rest, and is built after all is placed; so is the first. */
+static void graphs_share_parameters(void **state)
+{
+    (void)state;
+    enum { MANY = 200 }; /* more than any list of a graph holds at first */
+    sketch k;
+    mega_program *p[2] = {NULL, NULL};
+    begin(&k, 0, 1);
+    mega_builder both[2] = {k.b, builder_of(&k)};
+    for (int i = 0; i < 2; i++) {
+        mega_tensor x = mega_input(&both[i], "x", MEGA_F32, S, C);
+        for (int n = 0; n < (i == 0 ? 1 : MANY); n++) {
+            const mega_builder at = mega_builder_at(&both[i], "h.%d", n);
+            const mega_tensor w = mega_builder_param(&at, "weight", C, C, NULL);
+            assert_int_equal(w.id, mega_builder_param(&at, "weight", C, C, NULL).id);
+            x = mega_op_linear(both[i].graph, x, w);
+        }
+        mega_graph_seed_gradient(both[i].graph, x, "dx");
+        must(mega_graph_status(both[i].graph));
+    }
+    assert_int_equal(mega_params_count(k.params), MANY);
+    must(mega_params_place(k.params, MEGA_F32, 0));
+    mega_builder_param(&both[1], "h.0.weight", C, C, NULL); /* is found after that, too */
+    for (int i = 0; i < 2; i++)
+        must(mega_program_build(&p[i], both[i].graph, &(mega_program_options){.differentiate = true}));
+    must(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    for (int i = 0; i < 2; i++) {
+        must(mega_program_allocate(p[i]));
+        must(mega_program_forward(p[i], 0));
+        must(mega_program_backward(p[i], 0));
+        mega_program_destroy(p[i]);
+    }
+    k.b.graph = NULL;
+    end(&k);
+}
+
+static void requests_that_disagree_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t rows, columns;
+        mega_param_options options;
+        const char *message;
+    } wrong[] = {
+        {F + 1, C, {0}, "parameter m.w: this request is for [13, 8], but an earlier one declared [12, 8]; "},
+        {F, 0, {0}, "this request is for [12], but an earlier one declared [12, 8]"},
+        {F,
+         C,
+         {.shard_columns = true},
+         "for [12, 8], columns cut in 1 block, but an earlier one declared [12, 8], rows "
+         "cut in 3 blocks"},
+        {F, C, {.shard_rows = true}, "rows cut in 1 block, but"},
+        {F, C, {.init = MEGA_INIT_ONE}, "[12, 8], not cut, but"},
+        {F, C, {.shard_rows = true, .blocks = 3}, "parameter m.w: this request has other options"},
+        {F, C, {.shard_rows = true, .blocks = 3, .init = MEGA_INIT_ONE, .padding_rows = 1}, "has other options"},
+        {F, C, {.shard_rows = true, .blocks = 3, .init = MEGA_INIT_ONE, .decay = MEGA_DECAY_NO}, "has other options"},
+        {F, C, {.shard_rows = true, .blocks = 3, .init = MEGA_INIT_ONE, .init_std = 1}, "has other options"},
+        {F, C, {.shard_rows = true, .shard_columns = true}, "parameter m.w: shard_rows and shard_columns are both set"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        sketch k;
+        begin(&k, 0, 1);
+        const mega_param_options first = {.shard_rows = true, .blocks = 3, .init = MEGA_INIT_ONE};
+        mega_builder_param(&k.b, "w", F, C, &first);
+        mega_builder_param(&k.b, "w", F, C, &first);
+        mega_builder_param(&k.b, "w", F, C, NULL);
+        must(mega_graph_status(k.b.graph));
+        const mega_tensor none = mega_builder_param(&k.b, "w", wrong[i].rows, wrong[i].columns, &wrong[i].options);
+        assert_int_equal(none.id, 0);
+        expect_error(&k.b, wrong[i].message);
+        end(&k);
+    }
+}
+
+static void wrong_requests_are_refused(void **state)
+{
+    (void)state;
+    sketch k;
+    char name[MEGA_PARAM_NAME];
+    memset(name, 'n', sizeof name);
+    name[sizeof name - 1] = '\0';
+    begin(&k, 0, 2);
+    mega_builder_param(&k.b, name, C, 0, NULL);
+    expect_error(&k.b, "its name has 97 characters; expected at most 95");
+    end(&k);
+
+    begin(&k, 0, 2);
+    mega_builder_param(&k.b, "", C, 0, NULL);
+    expect_error(&k.b, "layer \"m\": a parameter is requested without a name");
+    end(&k);
+
+    begin(&k, 0, 2);
+    mega_builder_param(&k.b, "w", C + 1, C, &(mega_param_options){.shard_rows = true});
+    expect_error(&k.b, "parameter m.w: dimension 0 of 9 elements cannot be cut into 1 blocks over 2 ranks");
+    end(&k);
+
+    begin(&k, 0, 2);
+    must(mega_params_place(k.params, MEGA_F32, 0));
+    mega_builder_param(&k.b, "late", C, C, NULL);
+    expect_error(&k.b, "parameter m.late: first requested after mega_params_place");
+    end(&k);
+
+    begin(&k, 0, 2); /* an error of its own; the first one stays */
+    mega_builder_fail(&k.b, MEGA_OK);
+    mega_builder_fail(&k.b, MEGA_FAIL(MEGA_ERR_USAGE, "the layer has three legs"));
+    assert_int_equal(mega_builder_param(&k.b, "w", C, C, NULL).id, 0);
+    mega_builder_at(&k.b, "%s", name);
+    expect_error(&k.b, "the layer has three legs");
+    assert_int_equal(mega_params_count(k.params), 0);
+    end(&k);
+
+    begin(&k, 0, 2);
+    mega_builder bare = k.b;
+    must(mega_graph_create(&bare.graph, MEGA_F32, NULL, &k.layout));
+    mega_builder_param(&bare, "w", C, C, NULL);
+    expect_error(&bare, "parameter m.w: the graph was created without a list of parameters");
+    mega_graph_destroy(bare.graph);
+    end(&k);
+}
+
+static void programs_need_placed_parameters(void **state)
+{
+    (void)state;
+    sketch k;
+    mega_program *p = NULL;
+    begin(&k, 0, 1);
+    const mega_tensor x = mega_input(&k.b, "x", MEGA_F32, S, C);
+    mega_graph_output(k.b.graph, mega_op_linear(k.b.graph, x, mega_builder_param(&k.b, "w", C, C, NULL)), "y");
+    assert_int_equal(mega_program_build(&p, k.b.graph, &(mega_program_options){.name = "early"}), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "the parameters are not placed; call mega_params_place first"));
+    k.b.graph = NULL;
+    end(&k);
+}
+
+static void inputs_are_shared_by_name(void **state)
+{
+    (void)state;
+    sketch k;
+    begin(&k, 0, 1);
+    const mega_tensor ids = mega_input(&k.b, "ids", MEGA_I32, S, 0), x = mega_input(&k.b, "x", MEGA_F32, S, C);
+    assert_int_equal(mega_input(&k.b, "ids", MEGA_I32, S, 0).id, ids.id);
+    assert_int_equal(mega_input(&k.b, "x", MEGA_F32, S, C).id, x.id);
+    assert_int_equal(mega_tensor_rows(&k.b, ids), B * S);
+    assert_int_equal(mega_tensor_channels(&k.b, x), C);
+    assert_int_equal(mega_tensor_rows(&k.b, mega_none()), 0);
+    must(mega_graph_status(k.b.graph));
+    assert_int_equal(mega_input(&k.b, "ids", MEGA_F32, S, 0).id, 0);
+    expect_error(&k.b, "layer \"m\": input \"ids\" is requested as [6] f32, but the program has an input of that name, "
+                       "[6] i32");
+    end(&k);
+    begin(&k, 0, 1);
+    const mega_tensor y = mega_op_gelu(k.b.graph, mega_input(&k.b, "x", MEGA_F32, S, C), true);
+    mega_graph_output(k.b.graph, y, "y");
+    mega_input(&k.b, "y", MEGA_F32, S, C);
+    expect_error(&k.b, "but the program has an output or state of that name");
+    end(&k);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_request_declares), cmocka_unit_test(gradients_of_slabs_are_summands),
+        cmocka_unit_test(graphs_share_parameters),    cmocka_unit_test(requests_that_disagree_are_refused),
+        cmocka_unit_test(wrong_requests_are_refused), cmocka_unit_test(programs_need_placed_parameters),
+        cmocka_unit_test(inputs_are_shared_by_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
