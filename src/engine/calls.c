@@ -83,9 +83,8 @@ mega_status engine_check_allocate(const mega_engine *e)
 mega_status engine_check_options(const mega_engine_model *model, const mega_engine_options *o)
 {
     const mega_batch_ramp *b = &o->batch;
-    if (model->declare == NULL || model->describe == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: the model has no function %s; give both functions",
-                         model->declare == NULL ? "declare" : "describe");
+    if (model->describe == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: the model has no function describe; give it");
     if (o->micro_batch < 1 || o->seq < 1)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "mega_engine_create: micro_batch %lld, seq %lld; expected both to be at least 1",

@@ -9,16 +9,24 @@ static int most_requests(const mega_engine *e)
     return share > 0 ? share : 1;
 }
 
-static mega_status build_program(mega_engine *e, mega_engine_model model, int chunk, bool train, mega_program **out)
+static mega_status describe_program(mega_engine *e, mega_engine_model model, int chunk, bool train, mega_graph **out)
 {
     const mega_engine_options *o = &e->options;
     mega_graph *g = NULL;
     MEGA_TRY(mega_graph_create(&g, o->compute, e->params, e->layout));
     const mega_status st = model.describe(model.model, g, chunk, o->micro_batch, o->seq, train);
-    if (st != MEGA_OK) {
+    if (st == MEGA_OK) *out = g;
+    else
         mega_graph_destroy(g);
-        return st;
-    }
+    return st;
+}
+
+/* Takes the graph, which becomes NULL. */
+static mega_status build_program(mega_engine *e, int chunk, bool train, mega_graph **graph, mega_program **out)
+{
+    const mega_engine_options *o = &e->options;
+    mega_graph *g = *graph;
+    *graph = NULL;
     const bool accumulates = o->batch.global_batch > o->batch.micro_step;
     const bool is_whole = mega_params_zero_stage(e->params) < 3; /* else no rank holds all weights, packed or not */
     const mega_program_options po = {.backend = o->plain ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU,
@@ -54,7 +62,7 @@ static mega_status check_messages(const mega_engine *e)
                      MEGA_COMM_REQUESTS - 2 * MEGA_PROGRAM_REQUESTS);
 }
 
-mega_status engine_build_chunks(mega_engine *e, mega_engine_model model)
+mega_status engine_describe_chunks(mega_engine *e, mega_engine_model model)
 {
     const mega_engine_options *o = &e->options;
     const mega_pipeline p = engine_pipeline(e, o->batch.global_batch / o->batch.micro_step);
@@ -68,8 +76,21 @@ mega_status engine_build_chunks(mega_engine *e, mega_engine_model model)
     for (int c = 0; c < e->chunks; c++) e->chunk[c].slots = mega_schedule_slots_of(&p, e->layout->pp.rank, c);
     MEGA_TRY(check_messages(e));
     for (int c = 0; c < e->chunks; c++) {
-        if (!o->no_train) MEGA_TRY(build_program(e, model, c, true, &e->chunk[c].train));
-        if (!o->no_evaluate) MEGA_TRY(build_program(e, model, c, false, &e->chunk[c].evaluate));
+        engine_chunk *k = &e->chunk[c];
+        if (c > 0) mega_params_next_part(e->params);
+        if (!o->no_train) MEGA_TRY(describe_program(e, model, c, true, &k->train_graph));
+        if (!o->no_evaluate) MEGA_TRY(describe_program(e, model, c, false, &k->evaluate_graph));
+    }
+    return MEGA_OK;
+}
+
+mega_status engine_build_chunks(mega_engine *e)
+{
+    const mega_engine_options *o = &e->options;
+    for (int c = 0; c < e->chunks; c++) {
+        engine_chunk *k = &e->chunk[c];
+        if (!o->no_train) MEGA_TRY(build_program(e, c, true, &k->train_graph, &k->train));
+        if (!o->no_evaluate) MEGA_TRY(build_program(e, c, false, &k->evaluate_graph, &k->evaluate));
     }
     e->train = e->chunk[0].train;
     e->evaluate = e->chunk[0].evaluate;
@@ -81,6 +102,8 @@ void engine_destroy_chunks(mega_engine *e)
     stage_close(&e->stage);
     stage_close(&e->evaluate_stage);
     for (int c = 0; e->chunk != NULL && c < e->chunks; c++) {
+        mega_graph_destroy(e->chunk[c].train_graph);
+        mega_graph_destroy(e->chunk[c].evaluate_graph);
         mega_program_destroy(e->chunk[c].train);
         mega_program_destroy(e->chunk[c].evaluate);
         mega_free(e->chunk[c].train_io);

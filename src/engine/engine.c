@@ -10,11 +10,6 @@ enum { DEFAULT_BUCKET_ELEMENTS = 40000000 };
 #define LIBRARY_BYTES ((size_t)260000)
 #define THREAD_BYTES  ((size_t)25000)
 
-static mega_status gpt_declare(const void *model, mega_params *params)
-{
-    return mega_gpt_declare(model, params);
-}
-
 static mega_status gpt_describe(const void *model, mega_graph *g, int chunk, int64_t batch, int64_t seq, bool train)
 {
     return train ? mega_gpt_describe_train(g, model, chunk, batch, seq)
@@ -28,7 +23,7 @@ static int gpt_chunks(const void *model, const mega_layout *layout)
 
 mega_engine_model mega_engine_gpt(const mega_gpt *gpt)
 {
-    return (mega_engine_model){gpt, gpt_declare, gpt_describe, gpt_chunks};
+    return (mega_engine_model){gpt, gpt_describe, gpt_chunks};
 }
 
 mega_status mega_engine_options_from_config(mega_engine_options *out, const mega_config *cfg)
@@ -78,13 +73,17 @@ static mega_status find_begun(mega_engine *e)
     return MEGA_OK;
 }
 
-/* A stage declares its own layers; a checkpoint holds those of all. */
-static mega_status declare_whole(mega_engine *e, mega_engine_model model)
+/* A stage declares its own layers; a checkpoint holds those of all, which one rank would declare. */
+static mega_status describe_whole(mega_engine *e, mega_engine_model model)
 {
+    mega_graph *g = NULL;
     if (e->layout->pp.size == 1) return MEGA_OK;
     MEGA_TRY(mega_layout_create(&e->alone, NULL, NULL));
     MEGA_TRY(mega_params_create(&e->whole, e->alone));
-    return model.declare(model.model, e->whole);
+    MEGA_TRY(mega_graph_create(&g, e->options.compute, e->whole, e->alone));
+    const mega_status st = model.describe(model.model, g, 0, e->options.micro_batch, e->options.seq, true);
+    mega_graph_destroy(g);
+    return st;
 }
 
 static mega_status build(mega_engine *e, mega_engine_model model)
@@ -95,15 +94,15 @@ static mega_status build(mega_engine *e, mega_engine_model model)
     MEGA_TRY(mega_layout_create(&e->layout, o->world, &o->layout));
     MEGA_TRY(engine_check_ramp(e));
     MEGA_TRY(mega_params_create(&e->params, e->layout));
-    MEGA_TRY(model.declare(model.model, e->params));
-    MEGA_TRY(declare_whole(e, model));
-    MEGA_TRY(mega_params_shard(e->params, o->zero_stage));
-    MEGA_TRY(mega_params_persist(e->params, o->zero_persistence));
-    MEGA_TRY(mega_params_place(e->params, o->compute, bucket));
     e->chunks = model.chunks != NULL ? model.chunks(model.model, e->layout) : 1;
     e->batch_capacity = o->batch.global_batch / e->layout->dp.size;
     e->batch.seq = o->seq;
-    MEGA_TRY(engine_build_chunks(e, model));
+    MEGA_TRY(engine_describe_chunks(e, model)); /* declares the parameters */
+    MEGA_TRY(describe_whole(e, model));
+    MEGA_TRY(mega_params_shard(e->params, o->zero_stage));
+    MEGA_TRY(mega_params_persist(e->params, o->zero_persistence));
+    MEGA_TRY(mega_params_place(e->params, o->compute, bucket));
+    MEGA_TRY(engine_build_chunks(e));
     MEGA_TRY(engine_check_programs(e));
     if (!o->no_train) {
         MEGA_TRY(find_begun(e));

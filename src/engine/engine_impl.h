@@ -25,6 +25,7 @@ typedef struct program_io {
 
 /* One part of the model that this rank runs. */
 struct engine_chunk {
+    mega_graph *train_graph, *evaluate_graph; /* described, not built yet */
     mega_program *train, *evaluate;
     int slots;            /* of train: micro-batches in flight */
     program_io *train_io; /* one a slot */
@@ -102,7 +103,9 @@ mega_status engine_check_ramp(const mega_engine *e); /* once there is a layout *
 
 /* chunks.c: building, memory and places of the programs. Regions and memory are of all of them together. */
 mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches);
-mega_status engine_build_chunks(mega_engine *e, mega_engine_model model);
+/* Describes the programs into graphs, which declares the parameters; once these are placed, builds the programs. */
+mega_status engine_describe_chunks(mega_engine *e, mega_engine_model model);
+mega_status engine_build_chunks(mega_engine *e);
 void engine_destroy_chunks(mega_engine *e);
 void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m);
 void engine_chunks_region(const mega_engine *e, size_t *stays, size_t *shared);

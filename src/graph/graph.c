@@ -241,19 +241,6 @@ mega_tensor mega_graph_param(mega_graph *g, int param)
     return (mega_tensor){g->weight_tensor[param]};
 }
 
-mega_tensor mega_graph_param_named(mega_graph *g, const char *name)
-{
-    if (g->status != MEGA_OK) return (mega_tensor){0};
-    const int param = g->params == NULL ? -1 : mega_params_find(g->params, name);
-    if (param >= 0) return mega_graph_param(g, param);
-    mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
-                                 "graph in \"%s\": parameter %s is used, but was never declared; declare it "
-                                 "(mega_params_add, or the layer's mega_declare function) with the path and the name "
-                                 "that the description uses",
-                                 g->scope, name));
-    return (mega_tensor){0};
-}
-
 int32_t mega_graph_gradient_tensor(mega_graph *g, int32_t weight)
 {
     if (g->status != MEGA_OK) return 0;

@@ -155,12 +155,13 @@ static bool is_rest_equal(const mega_param *a, const mega_param *b)
 /* A request must fit what the first one declared. */
 static mega_status check_request(const mega_param *r, const mega_param *declared, bool has_options)
 {
+    const bool is_cut_other = has_options && !is_cut_equal(r, declared);
     char asked[96], found[96];
-    if (!is_shape_equal(r, declared) || (has_options && !is_cut_equal(r, declared)))
+    if (!is_shape_equal(r, declared) || is_cut_other)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "parameter %s: this request is for %s, but an earlier one declared %s; request one shape and "
                          "one cut under a name",
-                         r->name, shape_text(asked, r, has_options), shape_text(found, declared, has_options));
+                         r->name, shape_text(asked, r, is_cut_other), shape_text(found, declared, is_cut_other));
     if (has_options && !is_rest_equal(r, declared))
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "parameter %s: this request has other options (initial values, weight decay, padding or "

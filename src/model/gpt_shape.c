@@ -1,9 +1,5 @@
-/* Shape, parameters and cost of a GPT. */
+/* Shape, stages and cost of a GPT. */
 #include "megalith/gpt.h"
-#include "megalith/layers.h"
-
-#include <math.h>
-#include <stdio.h>
 
 int64_t mega_vocab_pad(int64_t vocab, int64_t multiple, int tp)
 {
@@ -46,33 +42,6 @@ mega_status mega_gpt_from_config(mega_gpt *out, const mega_config *cfg, int64_t 
         .stage_chunks = cfg->pipeline_model_parallel_size > 1 ? cfg->num_virtual_stages_per_pipeline_rank : 1,
     };
     return MEGA_OK;
-}
-
-static mega_status declare_layer(mega_params *p, const mega_gpt *m, int64_t n)
-{
-    char path[MEGA_PATH_LENGTH];
-    snprintf(path, sizeof path, "transformer.h.%lld", (long long)n);
-    /* Projections back into the residual stream start smaller, by 1/sqrt(2 layers) (Radford et al. 2019, section 2.3).
-     */
-    const double into_residual = m->init_std / sqrt(2.0 * (double)m->num_layers);
-    const mega_linear_shape form = {.blocks = 1,
-                                    .init_std = m->init_std,
-                                    .xavier = m->init_xavier,
-                                    .transposed_in_file = true,
-                                    .sequence_parallel = m->sequence_parallel};
-    mega_linear_shape qkv = form, proj = form, up = form, down = form;
-    qkv.in = up.in = proj.out = down.out = m->hidden;
-    qkv.out = 3 * m->heads * m->head_dim;
-    qkv.blocks = 3;
-    proj.in = m->heads * m->head_dim;
-    up.out = down.in = m->ffn_hidden;
-    proj.init_std = down.init_std = into_residual;
-    MEGA_TRY(mega_declare_layer_norm(p, path, "ln_1", m->hidden, m->sequence_parallel));
-    MEGA_TRY(mega_declare_column_linear(p, path, "attn.c_attn", &qkv));
-    MEGA_TRY(mega_declare_row_linear(p, path, "attn.c_proj", &proj));
-    MEGA_TRY(mega_declare_layer_norm(p, path, "ln_2", m->hidden, m->sequence_parallel));
-    MEGA_TRY(mega_declare_column_linear(p, path, "mlp.c_fc", &up));
-    return mega_declare_row_linear(p, path, "mlp.c_proj", &down);
 }
 
 int mega_gpt_chunks(const mega_gpt *m, const mega_axis *pp)
@@ -119,36 +88,6 @@ mega_gpt_part mega_gpt_part_of(const mega_gpt *m, const mega_axis *pp, int chunk
                                                        : each,
                            .embeds = pp->rank == 0 && chunk == 0,
                            .heads = pp->rank == last && chunk == chunks - 1};
-}
-
-static mega_status declare_part(mega_params *p, const mega_gpt *m, const mega_gpt_part *part, bool is_whole)
-{
-    mega_linear_shape init = {
-        .blocks = 1, .init_std = m->init_std, .xavier = m->init_xavier, .sequence_parallel = m->sequence_parallel};
-    if (part->embeds) {
-        init.tie = is_whole ? MEGA_TIE_NONE : MEGA_TIE_OWNER;
-        MEGA_TRY(mega_declare_vocab_embedding(p, "transformer", "wte", m->vocab, m->padded_vocab, m->hidden, &init));
-        MEGA_TRY(mega_declare_embedding(p, "transformer", "wpe", m->positions, m->hidden, &init));
-    }
-    for (int64_t n = 0; n < part->count; n++) MEGA_TRY(declare_layer(p, m, part->first + n));
-    if (!part->heads) return MEGA_OK;
-    MEGA_TRY(mega_declare_layer_norm(p, "transformer", "ln_f", m->hidden, m->sequence_parallel));
-    init.tie = MEGA_TIE_COPY;
-    return is_whole
-               ? MEGA_OK
-               : mega_declare_vocab_embedding(p, "transformer", "wte", m->vocab, m->padded_vocab, m->hidden, &init);
-}
-
-mega_status mega_gpt_declare(const mega_gpt *m, mega_params *params)
-{
-    const mega_axis *pp = &mega_params_layout(params)->pp;
-    MEGA_TRY(mega_gpt_check_stages(m, pp->size));
-    for (int chunk = 0; chunk < mega_gpt_chunks(m, pp); chunk++) {
-        const mega_gpt_part part = mega_gpt_part_of(m, pp, chunk);
-        if (chunk > 0) mega_params_next_part(params);
-        MEGA_TRY(declare_part(params, m, &part, pp->size == 1));
-    }
-    return MEGA_OK;
 }
 
 /* Weights that a token is multiplied with: projections of every layer, and the head. */

@@ -3,218 +3,300 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
-mega_place mega_place_at(const mega_place *from, const char *fmt, ...)
+static mega_tensor parameter(const mega_builder *b, const char *name, const char *kind, int64_t rows, int64_t columns,
+                             const mega_param_options *options)
 {
-    mega_place at = *from;
-    size_t length = strlen(from->path);
-    if (length > 0 && length + 1 < sizeof at.path) at.path[length++] = '.';
-    va_list ap;
-    va_start(ap, fmt);
-    const int step = vsnprintf(at.path + length, sizeof at.path - length, fmt, ap);
-    va_end(ap);
-    if (step < 0 || length + (size_t)step >= sizeof at.path)
-        mega_graph_fail(at.graph, MEGA_FAIL(MEGA_ERR_USAGE,
-                                            "layer \"%s…\": its path has %lld characters; expected at most %zu, choose "
-                                            "shorter names",
-                                            at.path, (long long)length + step, sizeof at.path - 1));
-    return at;
-}
-
-/* A layer's parameter, "PATH.name.weight". One that nobody declared is an error of the graph, and the result none. */
-static mega_tensor parameter(const mega_place *at, const char *name, const char *kind)
-{
-    char full[MEGA_PARAM_NAME + MEGA_PATH_LENGTH];
-    snprintf(full, sizeof full, "%s%s%s.%s", at->path, at->path[0] == '\0' ? "" : ".", name, kind);
-    return mega_graph_param_named(at->graph, full);
-}
-
-static mega_tensor weight(const mega_place *at, const char *name)
-{
-    return parameter(at, name, "weight");
-}
-
-static mega_tensor bias(const mega_place *at, const char *name)
-{
-    return parameter(at, name, "bias");
-}
-
-/* First row of the whole table that this rank holds. */
-static int64_t first_row(const mega_place *at, mega_tensor table)
-{
-    return mega_graph_dim(at->graph, table, 0) * at->layout->tp.rank;
+    char full[2 * MEGA_PATH]; /* a name that is cut here is too long in any case */
+    snprintf(full, sizeof full, "%s.%s", name, kind);
+    return mega_builder_param(b, full, rows, columns, options);
 }
 
 /* ---- between what is whole on every rank of tp and what is cut over them ---- */
 
-static bool is_slab(const mega_place *at)
+static bool is_slab(const mega_builder *b)
 {
-    return at->sequence_parallel && at->layout->tp.size > 1;
+    return mega_graph_is_sequence_parallel(b->graph) && b->layout->tp.size > 1;
 }
 
-mega_tensor mega_place_rows(const mega_place *at, mega_tensor t)
+/* What this rank sees of t [T, ...]: its slab of rows under sequence parallelism, else all of it. */
+static mega_tensor own_rows(const mega_builder *b, mega_tensor t)
 {
-    if (!is_slab(at) || mega_graph_status(at->graph) != MEGA_OK) return t;
-    const int64_t rows = mega_graph_dim(at->graph, t, 0) / at->layout->tp.size;
-    return mega_op_rows(at->graph, t, rows * at->layout->tp.rank, rows);
+    if (!is_slab(b) || mega_graph_status(b->graph) != MEGA_OK) return t;
+    const int64_t rows = mega_graph_dim(b->graph, t, 0) / b->layout->tp.size;
+    return mega_op_rows(b->graph, t, rows * b->layout->tp.rank, rows);
+}
+
+static mega_tensor row_input(const mega_builder *b, const char *name)
+{
+    return mega_input(b, name, MEGA_I32, b->positions, 0);
 }
 
 /* In front of weights that are cut: every rank needs all tokens, and its gradient of them is a summand. */
-static mega_tensor to_cut_weights(const mega_place *at, mega_tensor x)
+static mega_tensor to_cut_weights(const mega_builder *b, mega_tensor x)
 {
-    return is_slab(at) ? mega_op_gather_from_sequence(at->graph, x, &at->layout->tp)
-                       : mega_op_copy_to_group(at->graph, x, &at->layout->tp);
+    return is_slab(b) ? mega_op_gather_from_sequence(b->graph, x, &b->layout->tp)
+                      : mega_op_copy_to_group(b->graph, x, &b->layout->tp);
 }
 
 /* Behind them: summands of all tokens become their sum, of all tokens or of a slab. */
-static mega_tensor from_cut_weights(const mega_place *at, mega_tensor x)
+static mega_tensor from_cut_weights(const mega_builder *b, mega_tensor x)
 {
-    return is_slab(at) ? mega_op_scatter_to_sequence(at->graph, x, &at->layout->tp)
-                       : mega_op_reduce_from_group(at->graph, x, &at->layout->tp);
+    return is_slab(b) ? mega_op_scatter_to_sequence(b->graph, x, &b->layout->tp)
+                      : mega_op_reduce_from_group(b->graph, x, &b->layout->tp);
+}
+
+/* ---- linear ---- */
+
+static const mega_linear_options plain_linear = {.no_bias = false};
+
+typedef struct linear_params {
+    mega_tensor weight, bias;
+} linear_params;
+
+/* weight: how the weight is cut; the bias is cut with its rows. `in` and `out` are those of the whole model. */
+static linear_params request_linear(const mega_builder *b, const char *name, int64_t out, int64_t in,
+                                    const mega_param_options *weight, bool no_bias)
+{
+    const mega_param_options bias = {.shard_rows = weight->shard_rows,
+                                     .blocks = weight->shard_rows ? weight->blocks : 0};
+    linear_params p = {.weight = parameter(b, name, "weight", out, in, weight)};
+    if (!no_bias) p.bias = parameter(b, name, "bias", out, 0, &bias);
+    return p;
+}
+
+static mega_tensor add_bias(const mega_builder *b, mega_tensor x, mega_tensor bias)
+{
+    return bias.id == 0 ? x : mega_op_bias_add(b->graph, x, bias);
+}
+
+mega_tensor mega_linear(const mega_builder *b, const char *name, mega_tensor x, int64_t out_channels,
+                        const mega_linear_options *options)
+{
+    const mega_linear_options *o = options != NULL ? options : &plain_linear;
+    const mega_scope s = mega_scope_enter(b->graph, "%s", name);
+    const linear_params p = request_linear(b, name, out_channels, mega_tensor_channels(b, x), &o->weight, o->no_bias);
+    const mega_tensor y = add_bias(b, mega_op_linear(b->graph, x, p.weight), p.bias);
+    mega_scope_leave(b->graph, s);
+    return y;
 }
 
 /* The gathered tokens are not kept for the gradient of the weight, but gathered again: they are made inside a recompute
  * region whose product itself is kept, since others read it. */
-mega_tensor mega_column_linear(const mega_place *at, const char *name, mega_tensor x)
+mega_tensor mega_column_linear(const mega_builder *b, const char *name, mega_tensor x, int64_t out_channels,
+                               const mega_linear_options *options)
 {
-    mega_graph *g = at->graph;
+    mega_graph *g = b->graph;
+    mega_linear_options o = options != NULL ? *options : plain_linear;
+    o.weight.shard_rows = true;
     const mega_scope s = mega_scope_enter(g, "%s", name);
-    const bool again = is_slab(at) && !mega_recompute_is_open(g);
+    const linear_params p = request_linear(b, name, out_channels, mega_tensor_channels(b, x), &o.weight, o.no_bias);
+    const bool again = is_slab(b) && !mega_recompute_is_open(g);
     if (again) mega_recompute_begin(g);
-    x = to_cut_weights(at, x);
-    const mega_tensor y = mega_op_bias_add(g, mega_op_linear(g, x, weight(at, name)), bias(at, name));
+    x = to_cut_weights(b, x);
+    const mega_tensor y = add_bias(b, mega_op_linear(g, x, p.weight), p.bias);
     if (again) mega_recompute_end(g);
     mega_scope_leave(g, s);
     return y;
 }
 
-mega_tensor mega_row_linear(const mega_place *at, const char *name, mega_tensor x)
+mega_tensor mega_row_linear(const mega_builder *b, const char *name, mega_tensor x, int64_t out_channels,
+                            const mega_linear_options *options)
 {
-    mega_graph *g = at->graph;
+    mega_graph *g = b->graph;
+    mega_linear_options o = options != NULL ? *options : plain_linear;
+    o.weight.shard_columns = true;
+    const int64_t in = mega_tensor_channels(b, x) * b->layout->tp.size;
     const mega_scope s = mega_scope_enter(g, "%s", name);
-    const mega_tensor part = mega_op_linear(g, x, weight(at, name));
-    const mega_tensor y = mega_op_bias_add(g, from_cut_weights(at, part), bias(at, name));
+    const linear_params p = request_linear(b, name, out_channels, in, &o.weight, o.no_bias);
+    const mega_tensor part = mega_op_linear(g, x, p.weight);
+    const mega_tensor y = add_bias(b, from_cut_weights(b, part), p.bias);
     mega_scope_leave(g, s);
     return y;
 }
 
-mega_tensor mega_vocab_embedding(const mega_place *at, const char *name, mega_tensor ids)
+/* ---- embedding ---- */
+
+static const mega_param_options plain_param = {.init = MEGA_INIT_ZERO};
+
+/* A table whose rows are cut over tp. */
+static mega_tensor vocab_table(const mega_builder *b, const char *name, int64_t vocab_size, int64_t width,
+                               const mega_param_options *options)
 {
-    mega_graph *g = at->graph;
-    const mega_scope s = mega_scope_enter(g, "%s", name);
-    const mega_tensor table = weight(at, name);
-    const mega_tensor rows = mega_op_embedding(g, ids, table, (mega_tensor){0}, first_row(at, table));
-    const mega_tensor x = from_cut_weights(at, rows);
-    mega_scope_leave(g, s);
+    mega_param_options o = options != NULL ? *options : plain_param;
+    o.shard_rows = true;
+    return parameter(b, name, "weight", vocab_size + o.padding_rows, width, &o);
+}
+
+/* First row of the whole table that this rank holds. */
+static int64_t first_row(const mega_builder *b, mega_tensor table)
+{
+    return mega_tensor_rows(b, table) * b->layout->tp.rank;
+}
+
+mega_tensor mega_vocab_embedding(const mega_builder *b, const char *name, mega_tensor ids, int64_t vocab_size,
+                                 int64_t width, const mega_param_options *options)
+{
+    const mega_scope s = mega_scope_enter(b->graph, "%s", name);
+    const mega_tensor table = vocab_table(b, name, vocab_size, width, options);
+    const mega_tensor rows = mega_op_embedding(b->graph, ids, table, mega_none(), first_row(b, table));
+    const mega_tensor x = from_cut_weights(b, rows);
+    mega_scope_leave(b->graph, s);
     return x;
 }
 
-mega_tensor mega_position_embedding(const mega_place *at, const char *name, mega_tensor positions, mega_tensor x)
+mega_tensor mega_position_embedding(const mega_builder *b, const char *name, mega_tensor x, int64_t max_positions,
+                                    const mega_param_options *options)
 {
-    const mega_scope s = mega_scope_enter(at->graph, "%s", name);
-    x = mega_op_embedding(at->graph, mega_place_rows(at, positions), weight(at, name), x, 0);
-    mega_scope_leave(at->graph, s);
+    const mega_scope s = mega_scope_enter(b->graph, "%s", name);
+    const mega_tensor positions = own_rows(b, row_input(b, "position_ids"));
+    const mega_tensor table = parameter(b, name, "weight", max_positions, mega_tensor_channels(b, x), options);
+    x = mega_op_embedding(b->graph, positions, table, x, 0);
+    mega_scope_leave(b->graph, s);
     return x;
 }
 
-mega_tensor mega_layer_norm(const mega_place *at, const char *name, mega_tensor x, double eps)
+/* ---- norm, activation, dropout ---- */
+
+mega_tensor mega_norm(const mega_builder *b, const char *name, mega_tensor x, mega_norm_kind kind, double epsilon)
 {
-    const mega_scope s = mega_scope_enter(at->graph, "%s", name);
-    x = mega_op_layer_norm(at->graph, x, weight(at, name), bias(at, name), eps);
-    mega_scope_leave(at->graph, s);
+    const mega_param_options ones = {.init = MEGA_INIT_ONE};
+    const mega_scope s = mega_scope_enter(b->graph, "%s", name);
+    if (kind != MEGA_LAYER_NORM)
+        mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                                       "layer \"%s\", %s: norm of kind %d is not built yet; choose MEGA_LAYER_NORM",
+                                       b->path, name, (int)kind));
+    const mega_tensor gain = parameter(b, name, "weight", mega_tensor_channels(b, x), 0, &ones);
+    const mega_tensor bias = parameter(b, name, "bias", mega_tensor_channels(b, x), 0, NULL);
+    x = mega_op_layer_norm(b->graph, x, gain, bias, epsilon);
+    mega_scope_leave(b->graph, s);
     return x;
 }
 
-mega_tensor mega_dropout_add(const mega_place *at, const char *name, mega_tensor x, mega_tensor residual, double p,
-                             uint32_t site, const mega_rows *rows)
+mega_tensor mega_activation(const mega_builder *b, mega_tensor x, mega_activation_kind kind)
 {
-    const mega_scope s = mega_scope_enter(at->graph, "%s", name);
-    if (p > 0.0)
-        x = mega_op_dropout(at->graph, x, p, site, mega_place_rows(at, rows->sample_id),
-                            mega_place_rows(at, rows->seq_position));
-    if (residual.id != 0) x = mega_op_add(at->graph, residual, x);
-    mega_scope_leave(at->graph, s);
+    return mega_op_activation(b->graph, x, kind);
+}
+
+/* The rows are whole on every rank of tp, and so is the mask. */
+mega_tensor mega_dropout_add(const mega_builder *b, const char *name, mega_tensor x, mega_tensor residual, double p,
+                             uint32_t site)
+{
+    const mega_scope s = mega_scope_enter(b->graph, "%s", name);
+    if (p > 0.0 && b->mode == MEGA_TRAIN) {
+        const mega_tensor sample = own_rows(b, row_input(b, "sample_id"));
+        const mega_tensor position = own_rows(b, row_input(b, "seq_position"));
+        x = mega_op_dropout(b->graph, x, p, site, sample, position);
+    }
+    if (residual.id != 0) x = mega_op_add(b->graph, residual, x);
+    mega_scope_leave(b->graph, s);
     return x;
 }
 
-mega_tensor mega_gelu(const mega_place *at, const char *name, mega_tensor x, bool tanh_form)
+mega_tensor mega_dropout(const mega_builder *b, const char *name, mega_tensor x, double p, uint32_t site)
 {
-    const mega_scope s = mega_scope_enter(at->graph, "%s", name);
-    x = mega_op_gelu(at->graph, x, tanh_form);
-    mega_scope_leave(at->graph, s);
-    return x;
+    return mega_dropout_add(b, name, x, mega_none(), p, site);
 }
+
+/* ---- attention ---- */
 
 /* Heads of this rank. */
-static mega_attention_shape local_heads(const mega_place *at, const mega_self_attention_shape *s)
+static mega_attention_shape local_heads(const mega_builder *b, const mega_attention_options *o, int64_t head_dim)
 {
-    const int64_t heads = s->heads / at->layout->tp.size;
-    return (mega_attention_shape){.heads = heads,
+    const int64_t heads = o->num_heads / b->layout->tp.size;
+    return (mega_attention_shape){.batch = b->samples,
+                                  .seq = b->positions,
+                                  .heads = heads,
                                   .kv_heads = heads,
-                                  .head_dim = s->head_dim,
-                                  .head_begin = heads * at->layout->tp.rank,
-                                  .scale = 1.0 / sqrt((double)s->head_dim),
-                                  .dropout = s->dropout,
-                                  .site = s->site,
-                                  .causal = true};
+                                  .head_dim = head_dim,
+                                  .head_begin = heads * b->layout->tp.rank,
+                                  .scale = 1.0 / sqrt((double)head_dim),
+                                  .dropout = b->mode == MEGA_TRAIN ? o->dropout : 0.0,
+                                  .site = o->site,
+                                  .causal = o->is_causal};
 }
 
-mega_tensor mega_self_attention(const mega_place *at, mega_tensor x, const mega_rows *rows,
-                                const mega_self_attention_shape *s)
+static mega_tensor attention_core(const mega_builder *b, const char *name, mega_tensor qkv,
+                                  const mega_attention_options *o, const mega_attention_shape *shape)
 {
-    mega_graph *g = at->graph;
-    mega_attention_shape shape = local_heads(at, s);
-    shape.batch = rows->batch;
-    shape.seq = rows->seq;
-    const mega_tensor qkv = mega_column_linear(at, "attn.c_attn", x);
-    const mega_scope scope = mega_scope_enter(g, "attn");
-    if (s->recompute_core) mega_recompute_begin(g);
-    const mega_tensor context = mega_op_attention(g, qkv, rows->segment_start, rows->sample_id, &shape);
-    if (s->recompute_core) mega_recompute_end(g);
-    mega_scope_leave(g, scope);
-    return mega_row_linear(at, "attn.c_proj", context);
+    mega_graph *g = b->graph;
+    const bool again = o->recompute_core && b->mode == MEGA_TRAIN;
+    const mega_tensor segment_start = row_input(b, "segment_start"), sample_id = row_input(b, "sample_id");
+    const mega_scope s = mega_scope_enter(g, "%s", name);
+    if (again) mega_recompute_begin(g);
+    const mega_tensor context = mega_op_attention(g, qkv, segment_start, sample_id, shape);
+    if (again) mega_recompute_end(g);
+    mega_scope_leave(g, s);
+    return context;
 }
 
-mega_tensor mega_cached_self_attention(const mega_place *at, mega_tensor x, int64_t batch, int64_t rows,
-                                       int64_t capacity, const mega_self_attention_shape *s)
+static mega_tensor cached_core(const mega_builder *b, const char *name, mega_tensor qkv,
+                               const mega_attention_options *o, const mega_attention_shape *shape)
 {
-    mega_graph *g = at->graph;
-    mega_attention_shape shape = local_heads(at, s);
-    shape.batch = batch;
-    shape.seq = rows;
-    const int64_t dims[3] = {batch, capacity, shape.kv_heads * shape.head_dim};
-    const mega_tensor qkv = mega_column_linear(at, "attn.c_attn", x);
-    const mega_dtype dtype = mega_params_compute_dtype(at->params);
-    const mega_tensor keys = mega_graph_state(g, "k_cache", dtype, 3, dims);
-    const mega_tensor values = mega_graph_state(g, "v_cache", dtype, 3, dims);
-    const mega_scope scope = mega_scope_enter(g, "attn");
-    const mega_tensor context = mega_op_attention_cached(g, qkv, keys, values, &shape);
-    mega_scope_leave(g, scope);
-    return mega_row_linear(at, "attn.c_proj", context);
+    mega_graph *g = b->graph;
+    const int64_t dims[3] = {b->samples, o->cache_positions, shape->kv_heads * shape->head_dim};
+    const mega_tensor keys = mega_graph_state(g, "k_cache", mega_graph_dtype(g), 3, dims);
+    const mega_tensor values = mega_graph_state(g, "v_cache", mega_graph_dtype(g), 3, dims);
+    const mega_scope s = mega_scope_enter(g, "%s", name);
+    const mega_tensor context = mega_op_attention_cached(g, qkv, keys, values, shape);
+    mega_scope_leave(g, s);
+    return context;
 }
 
-mega_tensor mega_vocab_logits(const mega_place *at, const char *name, mega_tensor x)
+mega_tensor mega_self_attention(const mega_builder *b, const char *name, mega_tensor x,
+                                const mega_attention_options *options)
 {
-    return mega_op_gather_from_sequence(at->graph, mega_op_logits(at->graph, x, weight(at, name)), &at->layout->tp);
+    static const mega_attention_options none = {.num_heads = 0};
+    const mega_attention_options *o = options != NULL ? options : &none;
+    const int64_t channels = mega_tensor_channels(b, x);
+    if (mega_graph_status(b->graph) != MEGA_OK) return mega_none();
+    if (o->num_heads < 1 || o->num_heads % b->layout->tp.size != 0) {
+        mega_builder_fail(b,
+                          MEGA_FAIL(MEGA_ERR_USAGE,
+                                    "layer \"%s\", %s: %lld attention heads over %d ranks of tp; expected a multiple "
+                                    "of the ranks, at least 1",
+                                    b->path, name, (long long)o->num_heads, b->layout->tp.size));
+        return mega_none();
+    }
+    const int64_t head_dim = o->head_dim > 0 ? o->head_dim : channels / o->num_heads;
+    const mega_attention_shape shape = local_heads(b, o, head_dim);
+    mega_linear_options in = o->qkv != NULL ? *o->qkv : plain_linear;
+    in.weight.blocks = 3; /* Q, K, V */
+    char step[MEGA_PATH];
+    snprintf(step, sizeof step, "%s.c_attn", name);
+    const mega_tensor qkv = mega_column_linear(b, step, x, 3 * o->num_heads * head_dim, &in);
+    const mega_tensor context =
+        b->mode == MEGA_GENERATE ? cached_core(b, name, qkv, o, &shape) : attention_core(b, name, qkv, o, &shape);
+    snprintf(step, sizeof step, "%s.c_proj", name);
+    return mega_row_linear(b, step, context, channels, o->out);
 }
 
-mega_head_result mega_vocab_head_loss(const mega_place *at, const char *name, mega_tensor x, mega_tensor labels,
-                                      mega_tensor loss_mask, int64_t vocab, bool with_gradient, bool per_token)
+/* ---- losses ---- */
+
+mega_tensor mega_vocab_logits(const mega_builder *b, const char *name, mega_tensor x, int64_t vocab_size,
+                              const mega_param_options *options)
 {
-    const mega_tensor table = weight(at, name);
-    const int64_t held = mega_graph_dim(at->graph, table, 0);
-    const int64_t begin = first_row(at, table);
-    const int64_t real = vocab - begin;
+    const mega_tensor table = vocab_table(b, name, vocab_size, mega_tensor_channels(b, x), options);
+    return mega_op_gather_from_sequence(b->graph, mega_op_logits(b->graph, x, table), &b->layout->tp);
+}
+
+mega_head_result mega_vocab_loss(const mega_builder *b, const char *name, mega_tensor x, mega_tensor labels,
+                                 mega_tensor weights, const mega_vocab_loss_options *options)
+{
+    static const mega_vocab_loss_options none = {.vocab_size = 0};
+    const mega_vocab_loss_options *o = options != NULL ? options : &none;
+    const mega_tensor table = vocab_table(b, name, o->vocab_size, mega_tensor_channels(b, x), &o->table);
+    const int64_t held = mega_tensor_rows(b, table), begin = first_row(b, table);
+    const int64_t real = o->vocab_size - begin;
     const mega_head_shape shape = {.vocab_begin = begin,
                                    .valid = real < 0      ? 0
                                             : real < held ? real
                                                           : held,
-                                   .with_gradient = with_gradient,
-                                   .per_token = per_token};
-    const mega_scope s = mega_scope_enter(at->graph, "head");
-    x = to_cut_weights(at, x);
-    const mega_head_result r = mega_op_lm_head_loss(at->graph, x, table, labels, loss_mask, &shape);
-    mega_scope_leave(at->graph, s);
+                                   .with_gradient = b->mode == MEGA_TRAIN,
+                                   .per_token = o->per_token};
+    const mega_scope s = mega_scope_enter(b->graph, "head");
+    x = to_cut_weights(b, x);
+    const mega_head_result r = mega_op_lm_head_loss(b->graph, x, table, labels, weights, &shape);
+    mega_scope_leave(b->graph, s);
     return r;
 }

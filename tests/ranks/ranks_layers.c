@@ -1,4 +1,4 @@
-/* The layers of parallel/ over real ranks of tensor parallelism, each alone: result, gradient of what enters it, and
+/* The layers of layers.h over real ranks of tensor parallelism, each alone: result, gradient of what enters it, and
  * gradients of its parameters, against the same layer on one rank.   ranks_layers
  *
  * Every rank takes part in each case, without and with sequence parallelism. */
@@ -20,37 +20,47 @@ static void need(mega_status st)
     exit(1);
 }
 
-typedef mega_tensor describe_layer(const mega_place *at, mega_tensor x, const mega_rows *rows);
+typedef mega_tensor describe_layer(const mega_builder *b, mega_tensor x);
 
-static mega_tensor column_and_row(const mega_place *at, mega_tensor x, const mega_rows *rows)
+static mega_tensor column_and_row(const mega_builder *b, mega_tensor x)
 {
-    (void)rows;
-    return mega_row_linear(at, "down", mega_gelu(at, "act", mega_column_linear(at, "up", x), true));
+    x = mega_activation(b, mega_column_linear(b, "up", x, F, NULL), MEGA_ACT_GELU_TANH);
+    return mega_row_linear(b, "down", x, C, NULL);
 }
 
-static mega_tensor attention(const mega_place *at, mega_tensor x, const mega_rows *rows)
+static mega_tensor linear(const mega_builder *b, mega_tensor x)
 {
-    const mega_self_attention_shape s = {.heads = HEADS, .head_dim = C / HEADS, .dropout = 0.3, .site = 8};
-    return mega_self_attention(at, x, rows, &s);
+    return mega_linear(b, "whole", x, C, NULL);
 }
 
-static mega_tensor norm_and_dropout(const mega_place *at, mega_tensor x, const mega_rows *rows)
+static mega_tensor attention(const mega_builder *b, mega_tensor x)
 {
-    return mega_dropout_add(at, "drop", mega_layer_norm(at, "ln", x, 1e-5), x, 0.3, 9, rows);
+    const mega_attention_options o = {.num_heads = HEADS, .is_causal = true, .dropout = 0.3, .site = 8};
+    return mega_self_attention(b, "attn", x, &o);
 }
 
-static mega_tensor embeddings(const mega_place *at, mega_tensor x, const mega_rows *rows)
+static mega_tensor norm_and_dropout(const mega_builder *b, mega_tensor x)
 {
-    const mega_tensor table = mega_vocab_embedding(at, "wte", rows->seq_position); /* any ids do */
-    return mega_op_add(at->graph, mega_position_embedding(at, "wpe", rows->seq_position, table), x);
+    return mega_dropout_add(b, "drop", mega_norm(b, "ln", x, MEGA_LAYER_NORM, 1e-5), x, 0.3, 9);
 }
 
-static mega_tensor head(const mega_place *at, mega_tensor x, const mega_rows *rows)
+static mega_tensor ids(const mega_builder *b)
 {
-    const int64_t tokens = T;
-    const mega_tensor mask = mega_graph_input(at->graph, "loss_mask", MEGA_F32, 1, &tokens);
-    const mega_head_result r = mega_vocab_head_loss(at, "wte", x, rows->seq_position, mask, VOCAB, true, true);
-    return r.token_loss;
+    return mega_input(b, "seq_position", MEGA_I32, S, 0); /* any do */
+}
+
+static mega_tensor embeddings(const mega_builder *b, mega_tensor x)
+{
+    const mega_param_options o = {.padding_rows = PADDED - VOCAB};
+    const mega_tensor table = mega_vocab_embedding(b, "wte", ids(b), VOCAB, C, &o);
+    return mega_op_add(b->graph, mega_position_embedding(b, "wpe", table, VOCAB, NULL), x);
+}
+
+static mega_tensor head(const mega_builder *b, mega_tensor x)
+{
+    const mega_vocab_loss_options o = {
+        .vocab_size = VOCAB, .per_token = true, .table = {.padding_rows = PADDED - VOCAB}};
+    return mega_vocab_loss(b, "wte", x, ids(b), mega_input(b, "loss_mask", MEGA_F32, S, 0), &o).token_loss;
 }
 
 static const struct {
@@ -58,25 +68,11 @@ static const struct {
     describe_layer *describe;
     bool is_head; /* its result is [T], whole on every rank, and it makes its own gradient */
 } layers[] = {{"column and row linear", column_and_row, false},
+              {"linear", linear, false},
               {"self attention", attention, false},
               {"norm and dropout", norm_and_dropout, false},
               {"embeddings", embeddings, false},
               {"head", head, true}};
-
-static void declare(mega_params *p, bool sequence_parallel)
-{
-    const mega_linear_shape up = {.in = C, .out = F, .blocks = 1, .sequence_parallel = sequence_parallel},
-                            down = {.in = F, .out = C, .blocks = 1, .sequence_parallel = sequence_parallel},
-                            qkv = {.in = C, .out = 3 * C, .blocks = 3, .sequence_parallel = sequence_parallel},
-                            proj = {.in = C, .out = C, .blocks = 1, .sequence_parallel = sequence_parallel};
-    need(mega_declare_column_linear(p, "m", "up", &up));
-    need(mega_declare_row_linear(p, "m", "down", &down));
-    need(mega_declare_column_linear(p, "m", "attn.c_attn", &qkv));
-    need(mega_declare_row_linear(p, "m", "attn.c_proj", &proj));
-    need(mega_declare_layer_norm(p, "m", "ln", C, sequence_parallel));
-    need(mega_declare_vocab_embedding(p, "m", "wte", VOCAB, PADDED, C, &proj));
-    need(mega_declare_embedding(p, "m", "wpe", VOCAB, C, &proj));
-}
 
 typedef struct run {
     mega_layout *layout;
@@ -122,6 +118,7 @@ static void set_inputs(const run *r, bool is_head)
     float *mask = mega_program_tensor(r->program, "loss_mask", 0);
     int32_t *sample = mega_program_tensor(r->program, "sample_id", 0);
     int32_t *position = mega_program_tensor(r->program, "seq_position", 0);
+    int32_t *row = mega_program_tensor(r->program, "position_ids", 0);
     for (int64_t i = 0; i < r->rows * C; i++) {
         x[i] = number(1, first * C + i);
         if (!is_head) dy[i] = number(2, first * C + i);
@@ -129,37 +126,32 @@ static void set_inputs(const run *r, bool is_head)
     for (int t = 0; t < T; t++) {
         if (sample != NULL) sample[t] = 40 + t / S;
         if (position != NULL) position[t] = is_head ? (t * 7) % VOCAB : t % S; /* labels there */
+        if (row != NULL) row[t] = t % S;
         if (mask != NULL) mask[t] = t % 3 == 0 ? 0.0f : 1.0f;
     }
 }
 
 static void open_run(run *r, int layer, mega_world *world, bool slabs)
 {
-    mega_graph *g = NULL;
     const bool is_head = layers[layer].is_head;
     need(mega_layout_create(&r->layout, world, &(mega_layout_sizes){.tp = mega_world_size(world)}));
     slabs = slabs && r->layout->tp.size > 1;
     r->rows = slabs ? T / r->layout->tp.size : T;
     need(mega_params_create(&r->params, r->layout));
-    declare(r->params, slabs);
+    mega_builder b = {.layout = r->layout, .samples = B, .positions = S, .path = "m"};
+    need(mega_graph_create(&b.graph, MEGA_F64, r->params, r->layout));
+    mega_graph_set_sequence_parallel(b.graph, slabs);
+    const int64_t dim[2] = {r->rows, C};
+    const mega_tensor x = mega_graph_input(b.graph, "x", MEGA_F64, 2, dim);
+    mega_graph_want_gradient(b.graph, x, "dx");
+    const mega_tensor y = layers[layer].describe(&b, x);
+    mega_graph_output(b.graph, y, "y");
+    if (!is_head) mega_graph_seed_gradient(b.graph, y, "dy");
     need(mega_params_place(r->params, MEGA_F64, 0));
     need(mega_params_allocate(r->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
-    need(mega_graph_create(&g, MEGA_F64, r->params, r->layout));
-    const mega_place at = {
-        .graph = g, .params = r->params, .layout = r->layout, .sequence_parallel = slabs, .path = "m"};
-    const int64_t tokens = T, dim[2] = {r->rows, C};
-    const mega_tensor x = mega_graph_input(g, "x", MEGA_F64, 2, dim);
-    const mega_rows rows = {.batch = B,
-                            .seq = S,
-                            .sample_id = mega_graph_input(g, "sample_id", MEGA_I32, 1, &tokens),
-                            .seq_position = mega_graph_input(g, "seq_position", MEGA_I32, 1, &tokens)};
-    mega_graph_want_gradient(g, x, "dx");
-    const mega_tensor y = layers[layer].describe(&at, x, &rows);
-    mega_graph_output(g, y, "y");
-    if (!is_head) mega_graph_seed_gradient(g, y, "dy");
     const mega_program_options o = {
         .backend = MEGA_PROGRAM_PLAIN, .differentiate = true, .name = "layer", .world = world};
-    need(mega_program_build(&r->program, g, &o));
+    need(mega_program_build(&r->program, b.graph, &o));
     need(mega_program_allocate(r->program));
     mega_step_block *step = mega_program_step(r->program);
     step->seed = 5;

@@ -4,6 +4,7 @@
  * Over two ranks the pipeline (each stage has two parts, which take turns) and ZeRO 3 make the losses of one rank.
  * Every mistake in the model is the same error on every rank, also where one rank alone made it. */
 #include "engine_run.h"
+#include "megalith/builder.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,8 +16,9 @@ static const int64_t width[PARTS] = {8, 24, 12, 20}; /* of what a part hands to 
 
 typedef enum mistake {
     NONE,
-    UNDECLARED,
-    TWICE,
+    LONG_NAME,
+    TWO_SHAPES,
+    TWO_WAYS,
     SHAPE,
     NO_LOSS,
     NO_WEIGHTS,
@@ -39,8 +41,9 @@ static const struct {
     bool needs_stages;
     const char *message;
 } mistakes[] = {
-    {UNDECLARED, false, "graph in \"part 3\": parameter part3.missing is used, but was never declared"},
-    {TWICE, false, "parameter \"part3.weight\": expected a name that is not empty and not declared twice"},
+    {LONG_NAME, false, "parameter \"part3.wwww"},
+    {TWO_SHAPES, false, "parameter part3.weight: this request is for [50, 13], but an earlier one declared [50, 12]"},
+    {TWO_WAYS, false, "parameter part3.weight: this request has other options (initial values"},
     {SHAPE, false, "op bias_add in \"part 2\": bias is part 2"},
     {NO_LOSS, false, "the model ends without the output \"loss_sum\""},
     {NO_WEIGHTS, false, "the model ends without the output \"mask_sum\""},
@@ -84,40 +87,10 @@ static int count_parts(const mega_axis *pp)
     return pp->size > 1 ? 1 : PARTS;
 }
 
-static mega_status add(mega_params *p, const char *name, int64_t rows, int64_t cols)
+static mega_tensor matrix(const mega_builder *b, const char *name, int64_t rows, int64_t cols)
 {
-    mega_param r = {.num_dims = 2,
-                    .shape = {rows, cols},
-                    .true_shape = {rows, cols},
-                    .init = MEGA_INIT_NORMAL,
-                    .init_std = 0.3,
-                    .blocks = 1};
-    snprintf(r.name, sizeof r.name, "%s", name);
-    return mega_params_add(p, &r, NULL);
-}
-
-static mega_status declare_part(const model *m, mega_params *p, int part)
-{
-    const bool is_other = m->mistake == OTHER_BORDER && part == 1;
-    char name[32];
-    snprintf(name, sizeof name, "part%d.weight", part);
-    if (part == 0) MEGA_TRY(add(p, "part0.positions", T + 4, width[0]));
-    MEGA_TRY(add(p, name, part == 0 || part == PARTS - 1 ? V : width[part],
-                 part == 0           ? width[0]
-                 : part == PARTS - 1 ? width[part - 1]
-                                     : width[part - 1] + is_other));
-    if (part == PARTS - 1 && m->mistake == TWICE) return add(p, name, V, width[part - 1]);
-    return MEGA_OK;
-}
-
-static mega_status declare(const void *of, mega_params *p)
-{
-    const mega_axis *pp = &mega_params_layout(p)->pp;
-    for (int c = 0; c < chunks_of(pp); c++) {
-        if (c > 0) mega_params_next_part(p);
-        for (int i = 0; i < count_parts(pp); i++) MEGA_TRY(declare_part(of, p, first_part(pp, c) + i));
-    }
-    return MEGA_OK;
+    const mega_param_options o = {.init = MEGA_INIT_NORMAL, .init_std = 0.3};
+    return mega_builder_param(b, name, rows, cols, &o);
 }
 
 static mega_tensor input(mega_graph *g, const char *name, mega_dtype dtype, int64_t n)
@@ -125,66 +98,99 @@ static mega_tensor input(mega_graph *g, const char *name, mega_dtype dtype, int6
     return mega_graph_input(g, name, dtype, 1, &n);
 }
 
-static mega_tensor first(const model *m, mega_graph *g, int64_t tokens)
+static mega_tensor first(const model *m, const mega_builder *b)
 {
+    mega_graph *g = b->graph;
+    const int64_t tokens = b->samples * b->positions;
     const mega_tensor ids = input(g, "tokens", MEGA_I32, tokens);
     if (m->mistake == WIDE_INPUT) input(g, "position_ids", MEGA_I32, 2 * tokens);
-    const mega_tensor x = mega_op_embedding(g, ids, mega_graph_param_named(g, "part0.weight"), (mega_tensor){0}, 0);
-    return mega_op_add(g, x, mega_op_rows(g, mega_graph_param_named(g, "part0.positions"), 2, tokens));
+    const mega_tensor positions = matrix(b, "positions", T + 4, width[0]);
+    const mega_tensor x = mega_op_embedding(g, ids, matrix(b, "weight", V, width[0]), (mega_tensor){0}, 0);
+    return mega_op_add(g, x, mega_op_rows(g, positions, 2, tokens));
 }
 
-static void last(const model *m, mega_graph *g, mega_tensor x, int64_t tokens, bool train)
+/* A second request of the weight, or of a parameter that has no place. */
+static void make_request(const model *m, const mega_builder *b)
 {
+    char letters[MEGA_PARAM_NAME] = "";
+    memset(letters, 'w', sizeof letters - 1);
+    if (m->mistake == LONG_NAME) matrix(b, letters, V, V);
+    if (m->mistake == TWO_SHAPES) matrix(b, "weight", V, width[PARTS - 2] + 1);
+    if (m->mistake == TWO_WAYS)
+        mega_builder_param(b, "weight", V, width[PARTS - 2], &(mega_param_options){.init = MEGA_INIT_ONE});
+}
+
+static void last(const model *m, const mega_builder *b, mega_tensor x)
+{
+    mega_graph *g = b->graph;
+    const int64_t tokens = b->samples * b->positions;
     char letters[301] = "";
     memset(letters, 'p', sizeof letters - 1);
-    const mega_head_shape s = {.valid = V, .with_gradient = train};
+    const mega_head_shape s = {.valid = V, .with_gradient = b->mode == MEGA_TRAIN};
     const mega_tensor mask = input(g, "loss_mask", MEGA_F32, tokens);
+    const mega_tensor weight = matrix(b, "weight", V, width[PARTS - 2]);
+    make_request(m, b);
     if (m->mistake == UNKNOWN_INPUT) input(g, "images", MEGA_F32, tokens);
-    if (m->mistake == UNDECLARED) mega_graph_param_named(g, "part3.missing");
     if (m->mistake == LONG_PATH) mega_scope_leave(g, mega_scope_enter(g, "%s", letters));
     if (m->mistake == SAME_NAME) input(g, "labels", MEGA_I32, tokens);
-    const mega_head_result r = mega_op_lm_head_loss(g, x, mega_graph_param_named(g, "part3.weight"),
-                                                    input(g, "labels", MEGA_I32, tokens), mask, &s);
+    const mega_head_result r = mega_op_lm_head_loss(g, x, weight, input(g, "labels", MEGA_I32, tokens), mask, &s);
     mega_graph_output(g, m->mistake == LOSS_OF_TOKENS ? r.token_loss : r.loss_sum,
                       m->mistake == NO_LOSS ? "my_loss" : "loss_sum");
     mega_graph_output(g, r.mask_sum, m->mistake == NO_WEIGHTS ? "my_weights" : "mask_sum");
 }
 
-static mega_tensor middle(const model *m, mega_graph *g, mega_tensor x, int part)
+/* Where one part takes more than the part before it hands over, which stages alone can describe. */
+static bool is_border_other(const model *m, const mega_builder *b, int part)
 {
-    x = mega_op_linear(g, x, mega_graph_param_named(g, part == 1 ? "part1.weight" : "part2.weight"));
-    if (m->mistake == SHAPE && part == 2) x = mega_op_bias_add(g, x, x);
-    return mega_op_gelu(g, x, true);
+    return m->mistake == OTHER_BORDER && part == 1 && b->layout->pp.size > 1;
 }
 
-static void leave(const model *m, mega_graph *g, mega_tensor x, bool train)
+static mega_tensor middle(const model *m, const mega_builder *b, mega_tensor x)
 {
-    if (m->mistake != NO_OUTPUT) mega_graph_output(g, x, "stage_output");
-    if (train && m->mistake != NO_GRADIENT_BACK) mega_graph_seed_gradient(g, x, "stage_output_gradient");
+    const int64_t in = width[b->index - 1] + is_border_other(m, b, b->index);
+    x = mega_op_linear(b->graph, x, matrix(b, "weight", width[b->index], in));
+    if (m->mistake == SHAPE && b->index == 2) x = mega_op_bias_add(b->graph, x, x);
+    return mega_op_gelu(b->graph, x, true);
+}
+
+static void leave(const model *m, const mega_builder *b, mega_tensor x)
+{
+    if (m->mistake != NO_OUTPUT) mega_graph_output(b->graph, x, "stage_output");
+    if (b->mode == MEGA_TRAIN && m->mistake != NO_GRADIENT_BACK)
+        mega_graph_seed_gradient(b->graph, x, "stage_output_gradient");
+}
+
+static mega_tensor enter(const model *m, const mega_builder *b, int part)
+{
+    const int64_t dim[2] = {b->samples * b->positions, width[part - 1] + is_border_other(m, b, part)};
+    const mega_tensor x = mega_graph_input(b->graph, "stage_input", mega_graph_dtype(b->graph), 2, dim);
+    if (b->mode == MEGA_TRAIN) mega_graph_want_gradient(b->graph, x, "stage_input_gradient");
+    return x;
 }
 
 static mega_status describe(const void *of, mega_graph *g, int chunk, int64_t batch, int64_t seq, bool train)
 {
     const model *m = of;
-    const mega_axis *pp = &mega_graph_layout(g)->pp;
+    const mega_builder whole = {.graph = g,
+                                .layout = mega_graph_layout(g),
+                                .mode = train ? MEGA_TRAIN : MEGA_EVAL,
+                                .samples = batch,
+                                .positions = seq};
+    const mega_axis *pp = &whole.layout->pp;
     const int from = first_part(pp, chunk), end = from + count_parts(pp);
-    const int64_t tokens = batch * seq;
-    mega_tensor x = {0};
-    if (from > 0) {
-        const int64_t dim[2] = {tokens, width[from - 1] + (m->mistake == OTHER_BORDER && from == 1)};
-        x = mega_graph_input(g, "stage_input", mega_params_compute_dtype(mega_graph_params(g)), 2, dim);
-        if (train) mega_graph_want_gradient(g, x, "stage_input_gradient");
-    }
+    mega_tensor x = from > 0 ? enter(m, &whole, from) : mega_none();
     for (int part = from; part < end; part++) {
         const mega_scope s = mega_scope_enter(g, "part %d", part);
-        if (part == 0) x = first(m, g, tokens);
+        mega_builder b = mega_builder_at(&whole, "part%d", part);
+        b.index = part;
+        if (part == 0) x = first(m, &b);
         else if (part < PARTS - 1)
-            x = middle(m, g, x, part);
+            x = middle(m, &b, x);
         else
-            last(m, g, x, tokens, train);
+            last(m, &b, x);
         mega_scope_leave(g, s);
     }
-    if (end < PARTS) leave(m, g, x, train);
+    if (end < PARTS) leave(m, &whole, x);
     return mega_graph_status(g);
 }
 
@@ -197,7 +203,7 @@ static mega_status create(mega_engine **out, const model *m, mega_world *world, 
     o.layout.pp = pp;
     o.batch.micro_step = dp;
     o.zero_stage = zero;
-    return mega_engine_create(out, (mega_engine_model){m, declare, describe, chunks}, &o);
+    return mega_engine_create(out, (mega_engine_model){m, describe, chunks}, &o);
 }
 
 static void fill(mega_engine *e, mega_batch *b, int step)

@@ -356,7 +356,7 @@ static const struct {
     }
     ROW(create_nowhere, "out is NULL"),
     ROW(create_without_options, "options is NULL"),
-    ROW(create_without_model, "no function declare"),
+    ROW(create_without_model, "no function describe"),
     ROW(create_without_rows, "micro_batch 0"),
     ROW(create_without_positions, "seq 0"),
     ROW(create_without_ramp, "batch.micro_step 0"),

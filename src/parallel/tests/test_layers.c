@@ -16,37 +16,45 @@ static void must(mega_status st)
     if (st != MEGA_OK) fail_msg("%s", mega_error_message());
 }
 
-typedef mega_tensor describe_layer(const mega_place *at, mega_tensor x, const mega_rows *rows);
+static const mega_linear_options random_weights = {.weight = {.init = MEGA_INIT_NORMAL, .init_std = 0.4}};
 
-static mega_tensor mlp(const mega_place *at, mega_tensor x, const mega_rows *rows)
+typedef mega_tensor describe_layer(const mega_builder *b, mega_tensor x);
+
+static mega_tensor mlp(const mega_builder *b, mega_tensor x)
 {
-    (void)rows;
-    return mega_row_linear(at, "down", mega_gelu(at, "act", mega_column_linear(at, "up", x), true));
+    x = mega_activation(b, mega_column_linear(b, "up", x, F, &random_weights), MEGA_ACT_GELU_TANH);
+    return mega_row_linear(b, "down", x, C, &random_weights);
 }
 
-static mega_tensor attention(const mega_place *at, mega_tensor x, const mega_rows *rows)
+static mega_tensor attention(const mega_builder *b, mega_tensor x)
 {
-    const mega_self_attention_shape s = {.heads = HEADS, .head_dim = C / HEADS, .dropout = 0.3, .site = 8};
-    return mega_self_attention(at, x, rows, &s);
+    const mega_attention_options o = {.num_heads = HEADS,
+                                      .is_causal = true,
+                                      .dropout = 0.3,
+                                      .site = 8,
+                                      .qkv = &random_weights,
+                                      .out = &random_weights};
+    return mega_self_attention(b, "attn", x, &o);
 }
 
-static mega_tensor embed(const mega_place *at, mega_tensor x, const mega_rows *rows)
+/* The table of the embedding and of the head. */
+static mega_param_options table(void)
 {
+    return (mega_param_options){.init = MEGA_INIT_NORMAL, .init_std = 0.4, .padding_rows = PADDED - VOCAB};
+}
+
+static mega_tensor embed(const mega_builder *b, mega_tensor x)
+{
+    const mega_param_options o = table();
     (void)x;
-    return mega_vocab_embedding(at, "wte", rows->seq_position); /* any ids do */
+    return mega_vocab_embedding(b, "wte", mega_input(b, "seq_position", MEGA_I32, S, 0), VOCAB, C, &o); /* any ids do */
 }
 
-static void declare(mega_params *p)
+static mega_builder builder_of(mega_dtype dtype, mega_params *params, const mega_layout *layout)
 {
-    const mega_linear_shape up = {.in = C, .out = F, .blocks = 1, .init_std = 0.4},
-                            down = {.in = F, .out = C, .blocks = 1, .init_std = 0.4},
-                            qkv = {.in = C, .out = 3 * C, .blocks = 3, .init_std = 0.4},
-                            proj = {.in = C, .out = C, .blocks = 1, .init_std = 0.4};
-    must(mega_declare_column_linear(p, "m", "up", &up));
-    must(mega_declare_row_linear(p, "m", "down", &down));
-    must(mega_declare_column_linear(p, "m", "attn.c_attn", &qkv));
-    must(mega_declare_row_linear(p, "m", "attn.c_proj", &proj));
-    must(mega_declare_vocab_embedding(p, "m", "wte", VOCAB, PADDED, C, &proj));
+    mega_builder b = {.layout = layout, .samples = B, .positions = S, .path = "m"};
+    must(mega_graph_create(&b.graph, dtype, params, layout));
+    return b;
 }
 
 /* Result of one rank of `size`, biases of row layers left out (they are zero at the start). */
@@ -54,36 +62,30 @@ static void run(describe_layer *describe, int rank, int size, double *y)
 {
     mega_layout *one = NULL;
     mega_params *params = NULL;
-    mega_graph *g = NULL;
     mega_program *p = NULL;
     must(mega_layout_create(&one, NULL, NULL));
     mega_layout layout = *one;
     layout.tp.rank = rank;
     layout.tp.size = size;
     must(mega_params_create(&params, &layout));
-    declare(params);
+    const mega_builder b = builder_of(MEGA_F64, params, &layout);
+    const mega_tensor x = mega_input(&b, "x", MEGA_F64, S, C);
+    mega_graph_output(b.graph, describe(&b, x), "y");
     must(mega_params_place(params, MEGA_F64, 0));
     must(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
     must(mega_params_initialize(params, 6));
-    must(mega_graph_create(&g, MEGA_F64, params, &layout));
-    const mega_place at = {.graph = g, .params = params, .layout = &layout, .path = "m"};
-    const int64_t tokens = T, dim[2] = {T, C};
-    const mega_tensor x = mega_graph_input(g, "x", MEGA_F64, 2, dim);
-    const mega_rows rows = {.batch = B,
-                            .seq = S,
-                            .sample_id = mega_graph_input(g, "sample_id", MEGA_I32, 1, &tokens),
-                            .seq_position = mega_graph_input(g, "seq_position", MEGA_I32, 1, &tokens)};
-    mega_graph_output(g, describe(&at, x, &rows), "y");
     const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .name = "layer"};
-    must(mega_program_build(&p, g, &o));
+    must(mega_program_build(&p, b.graph, &o));
     must(mega_program_allocate(p));
     mega_program_step(p)->seed = 5;
     float random[T * C];
     mega_kit_normal(random, T * C, 3);
     for (int i = 0; i < T * C; i++) ((double *)mega_program_tensor(p, "x", 0))[i] = (double)random[i];
+    int32_t *const sample = mega_program_tensor(p, "sample_id", 0), *const ids =
+                                                                        mega_program_tensor(p, "seq_position", 0);
     for (int t = 0; t < T; t++) {
-        ((int32_t *)mega_program_tensor(p, "sample_id", 0))[t] = 40 + t / S;
-        ((int32_t *)mega_program_tensor(p, "seq_position", 0))[t] = (t * 7) % VOCAB;
+        if (sample != NULL) sample[t] = 40 + t / S;
+        if (ids != NULL) ids[t] = (t * 7) % VOCAB;
     }
     must(mega_program_forward(p, 0));
     memcpy(y, mega_program_tensor(p, "y", 0), T * C * sizeof *y);
@@ -129,23 +131,20 @@ static void the_loss_knows_no_padding(void **state)
     (void)state;
     mega_layout *one = NULL;
     mega_params *params = NULL;
-    mega_graph *g = NULL;
     mega_program *p = NULL;
     must(mega_layout_create(&one, NULL, NULL));
     must(mega_params_create(&params, one));
-    declare(params);
+    mega_builder b = builder_of(MEGA_F64, params, one);
+    b.mode = MEGA_EVAL;
+    const mega_tensor x = mega_input(&b, "x", MEGA_F64, S, C);
+    const mega_tensor ids = mega_input(&b, "ids", MEGA_I32, S, 0), mask = mega_input(&b, "mask", MEGA_F32, S, 0);
+    const mega_vocab_loss_options head = {.vocab_size = VOCAB, .table = table()};
+    mega_graph_output(b.graph, mega_vocab_loss(&b, "wte", x, ids, mask, &head).token_loss, "loss");
     must(mega_params_place(params, MEGA_F64, 0));
     must(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
     memset(mega_params_flat_master(params), 0, (size_t)mega_params_elements(params) * sizeof(double));
-    must(mega_graph_create(&g, MEGA_F64, params, one));
-    const mega_place at = {.graph = g, .params = params, .layout = one, .path = "m"};
-    const int64_t tokens = T, dim[2] = {T, C};
-    const mega_tensor x = mega_graph_input(g, "x", MEGA_F64, 2, dim);
-    const mega_tensor ids = mega_graph_input(g, "ids", MEGA_I32, 1, &tokens);
-    const mega_tensor mask = mega_graph_input(g, "mask", MEGA_F32, 1, &tokens);
-    mega_graph_output(g, mega_vocab_head_loss(&at, "wte", x, ids, mask, VOCAB, false, false).token_loss, "loss");
     const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .name = "head"};
-    must(mega_program_build(&p, g, &o));
+    must(mega_program_build(&p, b.graph, &o));
     must(mega_program_allocate(p));
     memset(mega_program_tensor(p, "x", 0), 0, T * C * sizeof(double));
     memset(mega_program_tensor(p, "ids", 0), 0, T * sizeof(int32_t));
@@ -165,30 +164,25 @@ static void scores_are_divided_by_the_root_of_the_head(void **state)
     static const double x[2][D] = {{0.9, -0.4, 0.7, 0.2}, {-0.3, 0.8, 0.5, 1.1}};
     mega_layout *one = NULL;
     mega_params *params = NULL;
-    mega_graph *g = NULL;
     mega_program *p = NULL;
     must(mega_layout_create(&one, NULL, NULL));
     must(mega_params_create(&params, one));
-    const mega_linear_shape qkv = {.in = D, .out = 3 * D, .blocks = 3}, proj = {.in = D, .out = D, .blocks = 1};
-    must(mega_declare_column_linear(params, "m", "attn.c_attn", &qkv));
-    must(mega_declare_row_linear(params, "m", "attn.c_proj", &proj));
+    mega_builder b = builder_of(MEGA_F64, params, one);
+    b.samples = 1;
+    b.positions = 2;
+    const mega_attention_options a = {.num_heads = 1, .is_causal = true};
+    mega_graph_output(b.graph, mega_self_attention(&b, "attn", mega_input(&b, "x", MEGA_F64, 2, D), &a), "y");
     must(mega_params_place(params, MEGA_F64, 0));
     must(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
     double *w = mega_params_master(params, 0), *out = mega_params_master(params, 2);
     memset(w, 0, 3 * D * D * sizeof *w);
     memset(out, 0, D * D * sizeof *out);
     for (int i = 0; i < D; i++) { /* q = 3 x, k = 2 x, v = x */
-        for (int b = 0; b < 3; b++) w[(b * D + i) * D + i] = 3 - b;
+        for (int part = 0; part < 3; part++) w[(part * D + i) * D + i] = 3 - part;
         out[i * D + i] = 1;
     }
-    must(mega_graph_create(&g, MEGA_F64, params, one));
-    const mega_place at = {.graph = g, .params = params, .layout = one, .path = "m"};
-    const int64_t dim[2] = {2, D};
-    const mega_rows rows = {.batch = 1, .seq = 2};
-    const mega_self_attention_shape s = {.heads = 1, .head_dim = D};
-    mega_graph_output(g, mega_self_attention(&at, mega_graph_input(g, "x", MEGA_F64, 2, dim), &rows, &s), "y");
     const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .name = "layer"};
-    must(mega_program_build(&p, g, &o));
+    must(mega_program_build(&p, b.graph, &o));
     must(mega_program_allocate(p));
     memcpy(mega_program_tensor(p, "x", 0), x, sizeof x);
     must(mega_program_forward(p, 0));
@@ -214,25 +208,31 @@ static void records_of_parameters(void **state)
         const char *name;
         bool is_cut, decays, is_partial;
         int cut_dim, blocks;
-    } expected[] = {{"m.up.weight", true, true, false, 0, 1},     {"m.up.bias", true, false, false, 0, 1},
-                    {"m.down.weight", true, true, false, 1, 1},   {"m.down.bias", false, false, true, 0, 1},
-                    {"m.qkv.weight", true, true, false, 0, 3},    {"m.qkv.bias", true, false, false, 0, 3},
-                    {"m.norm.weight", false, false, true, 0, 1},  {"m.norm.bias", false, false, true, 0, 1},
-                    {"m.tokens.weight", true, true, false, 0, 1}, {"m.positions.weight", false, true, true, 0, 1}};
+    } expected[] = {{"m.up.weight", true, true, false, 0, 1},          {"m.up.bias", true, false, false, 0, 1},
+                    {"m.down.weight", true, true, false, 1, 1},        {"m.down.bias", false, false, true, 0, 1},
+                    {"m.attn.c_attn.weight", true, true, false, 0, 3}, {"m.attn.c_attn.bias", true, false, false, 0, 3},
+                    {"m.attn.c_proj.weight", true, true, false, 1, 1}, {"m.attn.c_proj.bias", false, false, true, 0, 1},
+                    {"m.norm.weight", false, false, true, 0, 1},       {"m.norm.bias", false, false, true, 0, 1},
+                    {"m.whole.weight", false, true, true, 0, 1},       {"m.whole.bias", false, false, true, 0, 1},
+                    {"m.bare.weight", false, true, true, 0, 1},        {"m.tokens.weight", true, true, false, 0, 1},
+                    {"m.positions.weight", false, true, true, 0, 1}};
     for (int slabs = 0; slabs < 2; slabs++) {
-        const mega_linear_shape up = {.in = C, .out = F, .blocks = 1, .sequence_parallel = slabs == 1},
-                                down = {.in = F, .out = C, .blocks = 1, .sequence_parallel = slabs == 1},
-                                qkv = {.in = C, .out = 3 * C, .blocks = 3, .sequence_parallel = slabs == 1};
         mega_layout *one = NULL;
         mega_params *params = NULL;
         must(mega_layout_create(&one, NULL, NULL));
         must(mega_params_create(&params, one));
-        must(mega_declare_column_linear(params, "m", "up", &up));
-        must(mega_declare_row_linear(params, "m", "down", &down));
-        must(mega_declare_column_linear(params, "m", "qkv", &qkv));
-        must(mega_declare_layer_norm(params, "m", "norm", C, slabs == 1));
-        must(mega_declare_vocab_embedding(params, "m", "tokens", VOCAB, PADDED, C, &up));
-        must(mega_declare_embedding(params, "m", "positions", S, C, &up));
+        const mega_builder b = builder_of(MEGA_F32, params, one);
+        mega_graph_set_sequence_parallel(b.graph, slabs == 1);
+        mega_tensor x = mega_input(&b, "x", MEGA_F32, S, C);
+        const mega_param_options tokens = table();
+        mlp(&b, x);
+        mega_self_attention(&b, "attn", x, &(mega_attention_options){.num_heads = HEADS});
+        x = mega_norm(&b, "norm", x, MEGA_LAYER_NORM, 1e-5);
+        mega_linear(&b, "whole", x, F, NULL);
+        mega_linear(&b, "bare", x, F, &(mega_linear_options){.no_bias = true});
+        x = mega_vocab_embedding(&b, "tokens", mega_input(&b, "ids", MEGA_I32, S, 0), VOCAB, C, &tokens);
+        mega_position_embedding(&b, "positions", x, S, &tokens);
+        must(mega_graph_status(b.graph));
         assert_int_equal(mega_params_count(params), sizeof expected / sizeof *expected);
         for (int i = 0; i < mega_params_count(params); i++) {
             const mega_param *p = mega_params_get(params, i);
@@ -243,6 +243,7 @@ static void records_of_parameters(void **state)
             assert_int_equal(p->blocks, expected[i].blocks);
             if (expected[i].is_cut) assert_int_equal(p->cut_dim, expected[i].cut_dim);
         }
+        mega_graph_destroy(b.graph);
         mega_params_destroy(params);
         mega_layout_destroy(one);
     }
@@ -255,7 +256,6 @@ static void head_reduces_over_the_vocabulary(void **state)
     for (int size = 1; size <= 2; size++) {
         mega_layout *one = NULL;
         mega_params *params = NULL;
-        mega_graph *g = NULL;
         mega_program *p = NULL;
         mega_buffer text = {0};
         must(mega_layout_create(&one, NULL, NULL));
@@ -263,18 +263,14 @@ static void head_reduces_over_the_vocabulary(void **state)
         layout.tp.rank = size - 1;
         layout.tp.size = size;
         must(mega_params_create(&params, &layout));
-        declare(params);
+        const mega_builder b = builder_of(MEGA_F32, params, &layout);
+        const mega_tensor ids = mega_input(&b, "ids", MEGA_I32, S, 0), mask = mega_input(&b, "mask", MEGA_F32, S, 0);
+        const mega_vocab_loss_options head = {.vocab_size = VOCAB, .table = table()};
+        const mega_tensor x = mega_vocab_embedding(&b, "wte", ids, VOCAB, C, &head.table);
+        mega_graph_output(b.graph, mega_vocab_loss(&b, "wte", x, ids, mask, &head).loss_sum, "loss");
         must(mega_params_place(params, MEGA_F32, 0));
-        must(mega_graph_create(&g, MEGA_F32, params, &layout));
-        const mega_place at = {.graph = g, .params = params, .layout = &layout, .path = "m"};
-        const int64_t tokens = T;
-        const mega_tensor ids = mega_graph_input(g, "ids", MEGA_I32, 1, &tokens);
-        const mega_tensor mask = mega_graph_input(g, "mask", MEGA_F32, 1, &tokens);
-        const mega_tensor x = mega_vocab_embedding(&at, "wte", ids);
-        const mega_head_result r = mega_vocab_head_loss(&at, "wte", x, ids, mask, VOCAB, true, false);
-        mega_graph_output(g, r.loss_sum, "loss");
         const mega_program_options o = {.differentiate = true, .name = "head"};
-        must(mega_program_build(&p, g, &o));
+        must(mega_program_build(&p, b.graph, &o));
         must(mega_program_print(p, &text));
         int reductions = 0;
         for (const char *at_text = text.data; (at_text = strstr(at_text, "all_reduce tp")) != NULL; at_text++)
@@ -287,19 +283,63 @@ static void head_reduces_over_the_vocabulary(void **state)
     }
 }
 
-static void too_long_a_name_is_refused(void **state)
+/* What a layer is described with, and the mistake that is then in its graph. */
+static void expect_mistake(describe_layer *describe, int tp, const char *message)
 {
-    (void)state;
     mega_layout *one = NULL;
     mega_params *params = NULL;
+    must(mega_layout_create(&one, NULL, NULL));
+    mega_layout layout = *one;
+    layout.tp.size = tp;
+    must(mega_params_create(&params, &layout));
+    const mega_builder b = builder_of(MEGA_F32, params, &layout);
+    describe(&b, mega_input(&b, "x", MEGA_F32, S, C));
+    if (mega_graph_status(b.graph) == MEGA_OK || strstr(mega_error_message(), message) == NULL)
+        fail_msg("expected \"%s\" in: %s", message, mega_error_message());
+    mega_graph_destroy(b.graph);
+    mega_params_destroy(params);
+    mega_layout_destroy(one);
+}
+
+static mega_tensor long_name(const mega_builder *b, mega_tensor x)
+{
     char name[200];
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';
-    must(mega_layout_create(&one, NULL, NULL));
-    must(mega_params_create(&params, one));
-    assert_int_equal(mega_declare_layer_norm(params, "m", name, C, false), MEGA_ERR_USAGE);
-    mega_params_destroy(params);
-    mega_layout_destroy(one);
+    return mega_norm(b, name, x, MEGA_LAYER_NORM, 1e-5);
+}
+
+static mega_tensor no_heads(const mega_builder *b, mega_tensor x)
+{
+    return mega_self_attention(b, "attn", x, NULL);
+}
+
+static mega_tensor two_widths(const mega_builder *b, mega_tensor x)
+{
+    return mega_linear(b, "up", mega_linear(b, "up", x, F, NULL), F, NULL);
+}
+
+static mega_tensor other_norm(const mega_builder *b, mega_tensor x)
+{
+    return mega_norm(b, "norm", x, (mega_norm_kind)7, 1e-5);
+}
+
+static mega_tensor no_vocabulary(const mega_builder *b, mega_tensor x)
+{
+    const mega_tensor ids = mega_input(b, "ids", MEGA_I32, S, 0), mask = mega_input(b, "mask", MEGA_F32, S, 0);
+    return mega_vocab_loss(b, "wte", x, ids, mask, NULL).token_loss;
+}
+
+static void mistakes_name_the_layer(void **state)
+{
+    (void)state;
+    expect_mistake(long_name, 1, "parameter \"m.nnn");
+    expect_mistake(long_name, 1, "characters; expected at most 95, choose shorter names");
+    expect_mistake(no_heads, 1, "layer \"m\", attn: 0 attention heads over 1 ranks of tp");
+    expect_mistake(attention, 3, "layer \"m\", attn: 4 attention heads over 3 ranks of tp");
+    expect_mistake(two_widths, 1, "parameter m.up.weight: this request is for [24, 24], but an earlier one declared");
+    expect_mistake(other_norm, 1, "layer \"m\", norm: norm of kind 7 is not built yet");
+    expect_mistake(no_vocabulary, 1, "parameter m.wte.weight: dimension 0 has 0 elements");
 }
 
 /* One linear layer at a path of several steps; the mistake of the graph, "" for none. */
@@ -307,21 +347,16 @@ static void describe_at(char message[512], const char *declared, const char *out
 {
     mega_layout *layout = NULL;
     mega_params *params = NULL;
-    mega_graph *g = NULL;
-    const int64_t dim[2] = {T, C};
-    const mega_linear_shape square = {.in = C, .out = C, .blocks = 1};
     must(mega_layout_create(&layout, NULL, NULL));
     must(mega_params_create(&params, layout));
-    must(mega_declare_row_linear(params, declared, "proj", &square));
-    must(mega_params_place(params, MEGA_F32, 0));
-    must(mega_graph_create(&g, MEGA_F32, params, layout));
-    const mega_place model = {.graph = g, .params = params, .layout = layout};
-    const mega_place layer = mega_place_at(&model, "%s", outer), at = mega_place_at(&layer, "%s", inner);
-    mega_row_linear(&at, "proj", mega_graph_input(g, "x", MEGA_F32, 2, dim));
+    mega_builder model = builder_of(MEGA_F32, params, layout);
+    model.path[0] = '\0';
+    const mega_builder layer = mega_builder_at(&model, "%s", outer), at = mega_builder_at(&layer, "%s", inner);
+    mega_row_linear(&at, "proj", mega_input(&at, "x", MEGA_F32, S, C), C, NULL);
     mega_error_clear();
-    (void)mega_graph_status(g);
+    if (mega_graph_status(model.graph) == MEGA_OK) assert_true(mega_params_find(params, declared) >= 0);
     snprintf(message, 512, "%s", mega_error_message());
-    mega_graph_destroy(g);
+    mega_graph_destroy(model.graph);
     mega_params_destroy(params);
     mega_layout_destroy(layout);
 }
@@ -330,21 +365,14 @@ static void long_paths_are_whole_or_refused(void **state)
 {
     (void)state;
     char message[512], path[200];
-    describe_at(message, "model.layers.10.block_sparse_moe.experts.3", "model.layers.10.block_sparse_moe.experts", "3");
+    describe_at(message, "model.layers.10.block_sparse_moe.experts.3.proj.weight",
+                "model.layers.10.block_sparse_moe.experts", "3");
     assert_string_equal(message, "");
     memset(path, 'p', sizeof path);
     path[120] = '\0';
-    describe_at(message, "m", "model.layers.10", path);
+    describe_at(message, "", "model.layers.10", path);
     assert_non_null(strstr(message, "layer \"model.layers.10.ppp"));
     assert_non_null(strstr(message, "its path has 136 characters; expected at most 95"));
-}
-
-static void a_parameter_that_nobody_declared_is_named(void **state)
-{
-    (void)state;
-    char message[512];
-    describe_at(message, "m.h.0", "m.h", "1");
-    assert_non_null(strstr(message, "graph in \"proj\": parameter m.h.1.proj.weight is used, but was never declared"));
 }
 
 int main(void)
@@ -357,9 +385,8 @@ int main(void)
         cmocka_unit_test(the_loss_knows_no_padding),
         cmocka_unit_test(scores_are_divided_by_the_root_of_the_head),
         cmocka_unit_test(records_of_parameters),
-        cmocka_unit_test(too_long_a_name_is_refused),
+        cmocka_unit_test(mistakes_name_the_layer),
         cmocka_unit_test(long_paths_are_whole_or_refused),
-        cmocka_unit_test(a_parameter_that_nobody_declared_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

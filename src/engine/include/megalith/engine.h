@@ -29,12 +29,12 @@ extern "C" {
 
 typedef struct mega_engine mega_engine;
 
-/* What is trained: a function that declares parameters and one that writes the graph of a micro-batch. The graph has
- * the inputs and outputs that gpt.h lists (inputs that the model has no use for may be missing). Over a pipeline both
- * write what this rank's stage holds (the layouts of params and graph say which). */
+/* What is trained: a function that writes the graph of a micro-batch, and thereby declares the parameters (builder.h).
+ * The graph has the inputs and outputs that gpt.h lists (inputs that the model has no use for may be missing). Over a
+ * pipeline it holds what this rank's stage runs (the layout of the graph says which); described with a layout of one
+ * stage, it is the whole model, whose parameters a checkpoint holds. */
 typedef struct mega_engine_model {
     const void *model; /* borrowed; handed to both functions */
-    mega_status (*declare)(const void *model, mega_params *params);
     mega_status (*describe)(const void *model, mega_graph *g, int chunk, int64_t batch, int64_t seq, bool train);
     int (*chunks)(const void *model, const mega_layout *layout); /* programs of this rank; NULL: one */
 } mega_engine_model;
@@ -72,9 +72,9 @@ mega_status mega_engine_options_from_config(mega_engine_options *out, const mega
  * before. Functions that return a pointer return NULL then, and leave the message. */
 
 /* Builds programs and memory plan. Nothing large is allocated: a plan or a dry run ends here. Collective over the
- * world, where one is given and planned_ranks is not: a mistake in the model (a parameter that is not declared, a shape
- * that does not fit, no loss, an input that nothing fills, stages that do not fit together) is the same error on all
- * ranks. */
+ * world, where one is given and planned_ranks is not: a mistake in the model (a parameter that is requested in two
+ * shapes, a shape that does not fit, no loss, an input that nothing fills, stages that do not fit together) is the same
+ * error on all ranks. */
 mega_status mega_engine_create(mega_engine **out, mega_engine_model model, const mega_engine_options *options);
 void mega_engine_destroy(mega_engine *e);
 

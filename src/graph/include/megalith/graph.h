@@ -46,8 +46,6 @@ void mega_graph_output(mega_graph *g, mega_tensor t, const char *name);
 /* Keeps its content between runs (key/value caches). The scope stands in front of its name: "h.3.k_cache". */
 mega_tensor mega_graph_state(mega_graph *g, const char *name, mega_dtype dtype, int num_dims, const int64_t *dim);
 mega_tensor mega_graph_param(mega_graph *g, int param); /* the weight of a declared parameter */
-/* The same by name; a name that nobody declared is an error of the graph. */
-mega_tensor mega_graph_param_named(mega_graph *g, const char *name);
 /* Differentiation starts from gradients that are given: the head makes its own; here the caller fills the gradient of t
  * as input `name` before each backward (a pipeline stage; a test). */
 void mega_graph_seed_gradient(mega_graph *g, mega_tensor t, const char *name);

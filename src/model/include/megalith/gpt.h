@@ -47,7 +47,9 @@ int mega_gpt_chunks(const mega_gpt *m, const mega_axis *pp); /* programs a stage
 /* cfg must have padded_vocab_size known; vocab is the tokenizer's size. */
 mega_status mega_gpt_from_config(mega_gpt *out, const mega_config *cfg, int64_t vocab);
 int64_t mega_vocab_pad(int64_t vocab, int64_t multiple, int tp); /* Megatron's rule */
-/* Declares what this rank's stage holds, all chunks of it: with the layout of one rank, the whole model. */
+/* Declares the parameters of this rank's stage, all chunks of it: with the layout of one rank, of the whole model. It
+ * describes each chunk and drops the graph; what describes its programs before the parameters are placed needs no call
+ * of it. */
 mega_status mega_gpt_declare(const mega_gpt *m, mega_params *params);
 
 /* Programs over a micro-batch of `batch` sequences of `seq` positions. Inputs by name, all [T] with T = batch*seq:
