@@ -13,7 +13,7 @@ floor() {
     base) echo 1 ;;
     comm | backend | config | text | monitor) echo 2 ;;
     graph) echo 3 ;;
-    parallel | optim | ckpt | data) echo 4 ;;
+    layers | optim | ckpt | data) echo 4 ;;
     model) echo 5 ;;
     engine) echo 6 ;;
     cli) echo 7 ;;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The layers of the room parallel, each alone, over two and four ranks of tensor parallelism.
+# The layers of the room layers, each alone, over two and four ranks of tensor parallelism.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 for n in 2 4; do
