@@ -1,6 +1,7 @@
 /* What a layer asks of its context: a longer path, inputs and parameters by name. Mistakes stay in the graph. */
 #include "megalith/builder.h"
 #include "graph_impl.h"
+#include "megalith/philox.h"
 #include "parameter_impl.h"
 
 #include <stdarg.h>
@@ -120,4 +121,32 @@ mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t 
     if (st == MEGA_OK) st = mega_params_request(g->params, &record, !is_default(options), &index);
     mega_graph_fail(g, st);
     return mega_graph_param(g, index);
+}
+
+static mega_status add_dropout(mega_graph *g, const char *path, uint32_t site)
+{
+    for (int i = 0; i < g->num_dropouts; i++)
+        if (g->dropout[i].site == site)
+            return MEGA_FAIL(
+                MEGA_ERR_USAGE,
+                "dropout \"%s\": dropout \"%s\" of this program would have the same mask; give each a path "
+                "of its own",
+                path, g->dropout[i].path);
+    dropout_site *grown = mega_realloc(g->dropout, (size_t)(g->num_dropouts + 1) * sizeof *grown);
+    if (grown != NULL) g->dropout = grown;
+    const char *text = mega_arena_strdup(&g->arena, path);
+    if (grown == NULL || text == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for the path of dropout \"%s\"", path);
+    grown[g->num_dropouts++] = (dropout_site){text, site};
+    return MEGA_OK;
+}
+
+uint32_t mega_builder_dropout_site(const mega_builder *b, const char *name)
+{
+    mega_graph *g = b->graph;
+    const mega_builder at = mega_builder_at(b, "%s", name);
+    if (g->status != MEGA_OK) return 0;
+    const uint32_t site = mega_dropout_site(at.path);
+    mega_graph_fail(g, add_dropout(g, at.path, site));
+    return site;
 }

@@ -39,6 +39,7 @@ void mega_graph_destroy(mega_graph *g)
     mega_free(g->named);
     mega_free(g->seed);
     mega_free(g->wanted);
+    mega_free(g->dropout);
     mega_free(g->weight_tensor);
     mega_free(g->gradient_tensor);
     mega_free(g->bucket_ready);

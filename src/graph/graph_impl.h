@@ -204,6 +204,11 @@ typedef struct named_tensor {
     int32_t tensor;
 } named_tensor;
 
+typedef struct dropout_site {
+    const char *path;
+    uint32_t site;
+} dropout_site;
+
 struct mega_graph {
     mega_arena arena; /* names */
     mega_dtype dtype, acc;
@@ -227,6 +232,8 @@ struct mega_graph {
     bool in_backward;       /* what is emitted now belongs to the backward program */
     int region, num_regions;
     bool sequence_parallel;
+    dropout_site *dropout; /* that layers of this graph have */
+    int num_dropouts;
     mega_axis saved_axis; /* inputs of regions are kept as slices over it; size 0 or 1: whole */
     mega_status status;   /* of describing; the message is kept beside it */
     mega_error_record error;

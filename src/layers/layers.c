@@ -179,30 +179,31 @@ mega_tensor mega_activation(const mega_builder *b, mega_tensor x, mega_activatio
 }
 
 /* The rows are whole on every rank of tp, and so is the mask. */
-mega_tensor mega_dropout_add(const mega_builder *b, const char *name, mega_tensor x, mega_tensor residual, double p,
-                             uint32_t site)
+mega_tensor mega_dropout_add(const mega_builder *b, const char *name, mega_tensor x, mega_tensor residual, double p)
 {
     const mega_scope s = mega_scope_enter(b->graph, "%s", name);
     if (p > 0.0 && b->mode == MEGA_TRAIN) {
         const mega_tensor sample = own_rows(b, row_input(b, "sample_id"));
         const mega_tensor position = own_rows(b, row_input(b, "seq_position"));
-        x = mega_op_dropout(b->graph, x, p, site, sample, position);
+        x = mega_op_dropout(b->graph, x, p, mega_builder_dropout_site(b, name), sample, position);
     }
     if (residual.id != 0) x = mega_op_add(b->graph, residual, x);
     mega_scope_leave(b->graph, s);
     return x;
 }
 
-mega_tensor mega_dropout(const mega_builder *b, const char *name, mega_tensor x, double p, uint32_t site)
+mega_tensor mega_dropout(const mega_builder *b, const char *name, mega_tensor x, double p)
 {
-    return mega_dropout_add(b, name, x, mega_none(), p, site);
+    return mega_dropout_add(b, name, x, mega_none(), p);
 }
 
 /* ---- attention ---- */
 
 /* Heads of this rank. */
-static mega_attention_shape local_heads(const mega_builder *b, const mega_attention_options *o, int64_t head_dim)
+static mega_attention_shape local_heads(const mega_builder *b, const char *name, const mega_attention_options *o,
+                                        int64_t head_dim)
 {
+    const double dropout = b->mode == MEGA_TRAIN ? o->dropout : 0.0;
     const int64_t heads = o->num_heads / b->layout->tp.size;
     return (mega_attention_shape){.batch = b->samples,
                                   .seq = b->positions,
@@ -211,8 +212,8 @@ static mega_attention_shape local_heads(const mega_builder *b, const mega_attent
                                   .head_dim = head_dim,
                                   .head_begin = heads * b->layout->tp.rank,
                                   .scale = 1.0 / sqrt((double)head_dim),
-                                  .dropout = b->mode == MEGA_TRAIN ? o->dropout : 0.0,
-                                  .site = o->site,
+                                  .dropout = dropout,
+                                  .site = dropout > 0.0 ? mega_builder_dropout_site(b, name) : 0,
                                   .causal = o->is_causal};
 }
 
@@ -259,7 +260,7 @@ mega_tensor mega_self_attention(const mega_builder *b, const char *name, mega_te
         return mega_none();
     }
     const int64_t head_dim = o->head_dim > 0 ? o->head_dim : channels / o->num_heads;
-    const mega_attention_shape shape = local_heads(b, o, head_dim);
+    const mega_attention_shape shape = local_heads(b, name, o, head_dim);
     mega_linear_options in = o->qkv != NULL ? *o->qkv : plain_linear;
     in.weight.blocks = 3; /* Q, K, V */
     char step[MEGA_PATH];

@@ -54,17 +54,16 @@ static mega_tensor layer(const mega_builder *model, const mega_gpt *m, int64_t n
                                               .head_dim = m->head_dim,
                                               .is_causal = true,
                                               .dropout = m->attention_dropout,
-                                              .site = mega_dropout_site(n, MEGA_DROP_ATTENTION),
                                               .recompute_core = m->recompute == MEGA_GPT_RECOMPUTE_SELECTIVE,
                                               .cache_positions = cache_positions,
                                               .qkv = &qkv,
                                               .out = &out};
     mega_tensor h = mega_norm(&b, "ln_1", x, MEGA_LAYER_NORM, m->norm_epsilon);
     h = mega_self_attention(&b, "attn", h, &attention);
-    x = mega_dropout_add(&b, "attn.drop", h, x, m->hidden_dropout, mega_dropout_site(n, MEGA_DROP_AFTER_ATTENTION));
+    x = mega_dropout_add(&b, "attn.drop", h, x, m->hidden_dropout);
     h = mega_norm(&b, "ln_2", x, MEGA_LAYER_NORM, m->norm_epsilon);
     h = mlp(&b, m, h);
-    x = mega_dropout_add(&b, "mlp.drop", h, x, m->hidden_dropout, mega_dropout_site(n, MEGA_DROP_AFTER_MLP));
+    x = mega_dropout_add(&b, "mlp.drop", h, x, m->hidden_dropout);
     mega_scope_leave(g, s);
     return x;
 }
@@ -100,7 +99,7 @@ static mega_tensor enter(const mega_builder *model, const mega_gpt *m, const meg
     const mega_tensor ids = mega_input(model, "tokens", MEGA_I32, model->positions, 0);
     mega_tensor x = mega_vocab_embedding(model, "wte", ids, m->vocab, m->hidden, &table);
     x = mega_position_embedding(model, "wpe", x, m->positions, &positions);
-    return mega_dropout(model, "drop", x, m->hidden_dropout, mega_dropout_site(0, MEGA_DROP_EMBEDDING));
+    return mega_dropout(model, "drop", x, m->hidden_dropout);
 }
 
 /* The logits of the last row of each sequence. */

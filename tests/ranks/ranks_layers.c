@@ -35,13 +35,13 @@ static mega_tensor linear(const mega_builder *b, mega_tensor x)
 
 static mega_tensor attention(const mega_builder *b, mega_tensor x)
 {
-    const mega_attention_options o = {.num_heads = HEADS, .is_causal = true, .dropout = 0.3, .site = 8};
+    const mega_attention_options o = {.num_heads = HEADS, .is_causal = true, .dropout = 0.3};
     return mega_self_attention(b, "attn", x, &o);
 }
 
 static mega_tensor norm_and_dropout(const mega_builder *b, mega_tensor x)
 {
-    return mega_dropout_add(b, "drop", mega_norm(b, "ln", x, MEGA_LAYER_NORM, 1e-5), x, 0.3, 9);
+    return mega_dropout_add(b, "drop", mega_norm(b, "ln", x, MEGA_LAYER_NORM, 1e-5), x, 0.3);
 }
 
 static mega_tensor ids(const mega_builder *b)

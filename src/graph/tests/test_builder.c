@@ -2,6 +2,7 @@
  * that names both. */
 #include "kit.h"
 #include "megalith/builder.h"
+#include "megalith/philox.h"
 #include "megalith/program.h"
 
 #include <stdio.h>
@@ -262,13 +263,62 @@ static void inputs_are_shared_by_name(void **state)
     end(&k);
 }
 
+/* Of two mixed addresses about half of the bits differ, whichever bit of the path differs. */
+static int bits_apart(const char *a, const char *b)
+{
+    return __builtin_popcount(mega_dropout_site(a) ^ mega_dropout_site(b));
+}
+
+static void dropouts_have_addresses_of_their_own(void **state)
+{
+    (void)state;
+    enum { LAYERS = 200 };
+    static const char *const name[] = {"attn", "attn.drop", "mlp.drop"};
+    sketch k;
+    int apart = 0;
+    begin(&k, 0, 1);
+    for (int n = 0; n < LAYERS; n++)
+        for (int i = 0; i < 3; i++) {
+            const mega_builder at = mega_builder_at(&k.b, "h.%d", n);
+            char full[64], next[64];
+            snprintf(full, sizeof full, "m.h.%d.%s", n, name[i]);
+            snprintf(next, sizeof next, "m.h.%d.%s", n + 1, name[i]);
+            assert_int_equal(mega_builder_dropout_site(&at, name[i]), mega_dropout_site(full));
+            assert_in_range(bits_apart(full, next), 4, 28);
+            apart += bits_apart(full, next);
+        }
+    must(mega_graph_status(k.b.graph));
+    assert_in_range(apart, 15 * 3 * LAYERS, 17 * 3 * LAYERS);
+    assert_in_range(bits_apart("m.a", "m.b"), 8, 24);
+    end(&k);
+}
+
+static void two_dropouts_under_one_path_are_refused(void **state)
+{
+    (void)state;
+    sketch k;
+    begin(&k, 0, 1);
+    const mega_builder at = mega_builder_at(&k.b, "h"), other = mega_builder_at(&k.b, "h.attn");
+    mega_builder_dropout_site(&at, "attn.drop");
+    mega_builder_dropout_site(&at, "mlp.drop");
+    must(mega_graph_status(k.b.graph));
+    mega_builder_dropout_site(&other, "drop");
+    expect_error(&k.b, "dropout \"m.h.attn.drop\": dropout \"m.h.attn.drop\" of this program would have the same mask");
+    end(&k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_request_declares), cmocka_unit_test(gradients_of_slabs_are_summands),
-        cmocka_unit_test(graphs_share_parameters),    cmocka_unit_test(requests_that_disagree_are_refused),
-        cmocka_unit_test(wrong_requests_are_refused), cmocka_unit_test(programs_need_placed_parameters),
+        cmocka_unit_test(the_first_request_declares),
+        cmocka_unit_test(gradients_of_slabs_are_summands),
+        cmocka_unit_test(graphs_share_parameters),
+        cmocka_unit_test(requests_that_disagree_are_refused),
+        cmocka_unit_test(wrong_requests_are_refused),
+        cmocka_unit_test(programs_need_placed_parameters),
         cmocka_unit_test(inputs_are_shared_by_name),
+        cmocka_unit_test(dropouts_have_addresses_of_their_own),
+        cmocka_unit_test(two_dropouts_under_one_path_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,12 +28,8 @@ static mega_tensor mlp(const mega_builder *b, mega_tensor x)
 
 static mega_tensor attention(const mega_builder *b, mega_tensor x)
 {
-    const mega_attention_options o = {.num_heads = HEADS,
-                                      .is_causal = true,
-                                      .dropout = 0.3,
-                                      .site = 8,
-                                      .qkv = &random_weights,
-                                      .out = &random_weights};
+    const mega_attention_options o = {
+        .num_heads = HEADS, .is_causal = true, .dropout = 0.3, .qkv = &random_weights, .out = &random_weights};
     return mega_self_attention(b, "attn", x, &o);
 }
 
@@ -319,6 +315,11 @@ static mega_tensor two_widths(const mega_builder *b, mega_tensor x)
     return mega_linear(b, "up", mega_linear(b, "up", x, F, NULL), F, NULL);
 }
 
+static mega_tensor two_dropouts(const mega_builder *b, mega_tensor x)
+{
+    return mega_dropout(b, "drop", mega_dropout(b, "drop", x, 0.1), 0.1);
+}
+
 static mega_tensor other_norm(const mega_builder *b, mega_tensor x)
 {
     return mega_norm(b, "norm", x, (mega_norm_kind)7, 1e-5);
@@ -338,6 +339,7 @@ static void mistakes_name_the_layer(void **state)
     expect_mistake(no_heads, 1, "layer \"m\", attn: 0 attention heads over 1 ranks of tp");
     expect_mistake(attention, 3, "layer \"m\", attn: 4 attention heads over 3 ranks of tp");
     expect_mistake(two_widths, 1, "parameter m.up.weight: this request is for [24, 24], but an earlier one declared");
+    expect_mistake(two_dropouts, 1, "dropout \"m.drop\": dropout \"m.drop\" of this program would have the same mask");
     expect_mistake(other_norm, 1, "layer \"m\", norm: norm of kind 7 is not built yet");
     expect_mistake(no_vocabulary, 1, "parameter m.wte.weight: dimension 0 has 0 elements");
 }

@@ -30,7 +30,7 @@ static inline mega_philox mega_philox4x32(mega_philox c, uint32_t key0, uint32_t
 }
 
 /* The project's one addressing rule for dropout (law 1): 128 bits for eight elements of the logical tensor at `site`
- * (an id of the place in the model, mega_dropout_site) of sample `sample` in optimizer step `step`. Of rows of
+ * (the address of the dropout in the model, mega_dropout_site) of sample `sample` in optimizer step `step`. Of rows of
  * activations those are elements 8*block … 8*block+7; of attention see mega_dropout_block_of_keys. */
 static inline mega_philox mega_philox_dropout(uint32_t seed, uint32_t site, uint32_t step, uint32_t sample,
                                               uint64_t block)
@@ -78,6 +78,15 @@ static inline uint32_t mega_name_hash(const char *name)
     uint32_t h = 2166136261u;
     for (; *name != '\0'; name++) h = (h ^ (uint8_t)*name) * 16777619u;
     return h;
+}
+/* The address of a dropout: the hash of its path in the model. The last byte of a path reaches the low bits of FNV-1a
+ * alone, so every bit is mixed into every other (a bijection: the 32-bit finalizer of MurmurHash3). */
+static inline uint32_t mega_dropout_site(const char *path)
+{
+    uint32_t h = mega_name_hash(path);
+    h = (h ^ h >> 16) * 0x85ebca6bu;
+    h = (h ^ h >> 13) * 0xc2b2ae35u;
+    return h ^ h >> 16;
 }
 
 #ifdef __cplusplus

@@ -86,6 +86,12 @@ typedef struct mega_param_options {
 mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t rows, int64_t columns,
                                const mega_param_options *options);
 
+/* ---- dropout ---- */
+
+/* Returns the address of the random bits of a dropout, a hash of PATH.NAME (law 1), so that neither the layout nor the
+ * order of layers changes its mask. Two dropouts of one program with one address are recorded as MEGA_ERR_USAGE. */
+uint32_t mega_builder_dropout_site(const mega_builder *b, const char *name);
+
 #ifdef __cplusplus
 }
 #endif

@@ -18,18 +18,6 @@
 extern "C" {
 #endif
 
-/* Places of dropout in the model (law 1 addresses random bits by them): site = 8 * layer + kind. */
-typedef enum mega_dropout_kind {
-    MEGA_DROP_ATTENTION = 0, /* attention probabilities */
-    MEGA_DROP_AFTER_ATTENTION = 1,
-    MEGA_DROP_AFTER_MLP = 2,
-    MEGA_DROP_EMBEDDING = 7 /* layer 0 */
-} mega_dropout_kind;
-static inline uint32_t mega_dropout_site(int64_t layer, mega_dropout_kind kind)
-{
-    return (uint32_t)(8 * layer) + (uint32_t)kind;
-}
-
 /* ---- linear ---- */
 
 typedef struct mega_linear_options {
@@ -68,12 +56,12 @@ mega_tensor mega_norm(const mega_builder *b, const char *name, mega_tensor x, me
 /* Element by element; x may be sharded. */
 mega_tensor mega_activation(const mega_builder *b, mega_tensor x, mega_activation_kind kind);
 
-/* In MEGA_TRAIN, sets each element to zero with probability p and divides the others by 1 - p; else returns x. Reads
- * the inputs "sample_id" and "seq_position". */
-mega_tensor mega_dropout(const mega_builder *b, const char *name, mega_tensor x, double p, uint32_t site);
+/* In MEGA_TRAIN, sets each element to zero with probability p and divides the others by 1 - p; else returns x. The mask
+ * is a function of the seed, the step, the sample, the position and the path PATH.NAME, so no layout changes it. Using
+ * one path twice is recorded as MEGA_ERR_USAGE. Reads the inputs "sample_id" and "seq_position". */
+mega_tensor mega_dropout(const mega_builder *b, const char *name, mega_tensor x, double p);
 /* Returns residual + dropout(x). */
-mega_tensor mega_dropout_add(const mega_builder *b, const char *name, mega_tensor x, mega_tensor residual, double p,
-                             uint32_t site);
+mega_tensor mega_dropout_add(const mega_builder *b, const char *name, mega_tensor x, mega_tensor residual, double p);
 
 /* ---- attention ---- */
 
@@ -81,8 +69,7 @@ typedef struct mega_attention_options {
     int64_t num_heads; /* of the whole model */
     int64_t head_dim;  /* 0: C / num_heads */
     bool is_causal;
-    double dropout; /* of the probabilities, in MEGA_TRAIN */
-    uint32_t site;
+    double dropout;                       /* of the probabilities, in MEGA_TRAIN; its path is PATH.NAME */
     bool recompute_core;                  /* keep q, k, v only; scores and context again in the backward */
     int64_t cache_positions;              /* MEGA_GENERATE: of the key-value cache */
     const mega_linear_options *qkv, *out; /* options of the two projections */
