@@ -152,8 +152,9 @@ static bool is_rest_equal(const mega_param *a, const mega_param *b)
            a->tie == b->tie;
 }
 
-/* A request must fit what the first one declared. */
-static mega_status check_request(const mega_param *r, const mega_param *declared, bool has_options)
+/* A request must fit what the first one declared. Programs exchange their own buckets when they are done with them, so
+ * a parameter belongs to one of them. */
+static mega_status check_request(const mega_param *r, const mega_param *declared, bool has_options, bool is_other_part)
 {
     const bool is_cut_other = has_options && !is_cut_equal(r, declared);
     char asked[96], found[96];
@@ -162,6 +163,11 @@ static mega_status check_request(const mega_param *r, const mega_param *declared
                          "parameter %s: this request is for %s, but an earlier one declared %s; request one shape and "
                          "one cut under a name",
                          r->name, shape_text(asked, r, is_cut_other), shape_text(found, declared, is_cut_other));
+    if (is_other_part)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "parameter %s: two programs of one pipeline stage request it, which is not built yet; give "
+                         "each its own, or make one program a stage",
+                         r->name);
     if (has_options && !is_rest_equal(r, declared))
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "parameter %s: this request has other options (initial values, weight decay, padding or "
@@ -175,7 +181,8 @@ mega_status mega_params_request(mega_params *p, const mega_param *record, bool h
     const mega_param r = complete(record);
     const int index = mega_params_find(p, r.name);
     if (index >= 0) {
-        MEGA_TRY(check_request(&r, &p->param[index], has_options));
+        const bool is_other_part = !p->placed && p->param[index].part != p->part;
+        MEGA_TRY(check_request(&r, &p->param[index], has_options, is_other_part));
         *out_index = index;
         return MEGA_OK;
     }

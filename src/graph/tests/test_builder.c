@@ -207,6 +207,16 @@ static void wrong_requests_are_refused(void **state)
     expect_error(&k.b, "parameter m.late: first requested after mega_params_place");
     end(&k);
 
+    begin(&k, 0, 2); /* the chunks of a pipeline stage have buckets of their own */
+    mega_builder_param(&k.b, "w", C, C, NULL);
+    mega_params_next_part(k.params);
+    mega_builder_param(&k.b, "v", C, C, NULL);
+    must(mega_graph_status(k.b.graph));
+    mega_builder_param(&k.b, "w", C, C, NULL);
+    assert_int_equal(mega_graph_status(k.b.graph), MEGA_ERR_UNSUPPORTED);
+    assert_non_null(strstr(mega_error_message(), "parameter m.w: two programs of one pipeline stage request it"));
+    end(&k);
+
     begin(&k, 0, 2); /* an error of its own; the first one stays */
     mega_builder_fail(&k.b, MEGA_OK);
     mega_builder_fail(&k.b, MEGA_FAIL(MEGA_ERR_USAGE, "the layer has three legs"));
