@@ -13,7 +13,7 @@ fail() {
 }
 for i in $(seq 1 60); do echo "line $i of a text of $((i * 7919 % 100)) words"; echo; done >text.txt
 "$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --tokenizer-type ByteTokenizer --append-eod --output-prefix text >log 2>&1 || fail "$(cat log)"
-"$MEGALITH" pretrain_gpt --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 128 --micro-batch-size 4 --lr 3e-3 \
+"$MEGALITH" pretrain_gpt --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 128 --micro-batch-size 4 --lr 3e-3 --attention-dropout 0 --hidden-dropout 0 \
     --train-iters 60 --tokenizer-type ByteTokenizer --data-path text_text_document --split 100,0,0 --eval-iters 0 --save model >log 2>&1 || fail "$(tail -n 3 log)"
 cp text.txt prompts.txt
 
