@@ -60,61 +60,20 @@ typedef struct graph_tensor {
     int cut[2];          /* print: how many ranks cut its rows and its columns, 0: none */
 } graph_tensor;
 
-#define MEGA_OP_LIST(X)                       \
-    X(EMBEDDING, embedding)                   \
-    X(EMBEDDING_GRAD, embedding_grad)         \
-    X(TAKE_ROWS, take_rows)                   \
-    X(LAYER_NORM, layer_norm)                 \
-    X(LAYER_NORM_GRAD, layer_norm_grad)       \
-    X(LINEAR, linear)                         \
-    X(LINEAR_GRAD_X, linear_grad_x)           \
-    X(LINEAR_GRAD_W, linear_grad_w)           \
-    X(BIAS_ADD, bias_add)                     \
-    X(COLUMN_SUM, column_sum)                 \
-    X(GELU, gelu)                             \
-    X(GELU_GRAD, gelu_grad)                   \
-    X(ACTIVATION, activation)                 \
-    X(ACTIVATION_GRAD, activation_grad)       \
-    X(ADD, add)                               \
-    X(MUL, mul)                               \
-    X(SCALE, scale)                           \
-    X(MEAN_ROWS, mean_rows)                   \
-    X(MEAN_ROWS_GRAD, mean_rows_grad)         \
-    X(SQUARED_ERROR, squared_error)           \
-    X(SQUARED_ERROR_GRAD, squared_error_grad) \
-    X(CONV2D, conv2d)                         \
-    X(CONV2D_GRAD_X, conv2d_grad_x)           \
-    X(CONV2D_GRAD_W, conv2d_grad_w)           \
-    X(MAX_POOL2D, max_pool2d)                 \
-    X(MAX_POOL2D_GRAD, max_pool2d_grad)       \
-    X(MEAN_POOL2D, mean_pool2d)               \
-    X(MEAN_POOL2D_GRAD, mean_pool2d_grad)     \
-    X(BATCH_NORM, batch_norm)                 \
-    X(BATCH_NORM_GRAD, batch_norm_grad)       \
-    X(BATCH_NORM_FIXED, batch_norm_fixed)     \
-    X(ACCURACY, accuracy)                     \
-    X(DROPOUT, dropout)                       \
-    X(DROPOUT_GRAD, dropout_grad)             \
-    X(ROWS_GRAD, rows_grad)                   \
-    X(ACCUMULATE, accumulate)                 \
-    X(ATTENTION, attention)                   \
-    X(ATTENTION_GRAD, attention_grad)         \
-    X(ATTENTION_CACHED, attention_cached)     \
-    X(MASKED_SUM, masked_sum)                 \
-    X(MASKED_SUM_GRAD, masked_sum_grad)       \
-    X(XENT_MAX, xent_max)                     \
-    X(XENT_SUM, xent_sum)                     \
-    X(XENT_GRAD, xent_grad)                   \
-    X(XENT, xent)                             \
-    X(COPY_TO_GROUP, copy_to_group)           \
-    X(ALL_REDUCE, all_reduce)                 \
-    X(ALL_GATHER, all_gather)                 \
-    X(REDUCE_SCATTER, reduce_scatter)         \
-    X(OWN_ROWS, own_rows)                     \
-    X(GRADS_BEGIN, grads_begin)               \
-    X(GRADS_REDUCE, grads_reduce)             \
-    X(GRADS_REDUCED, grads_reduced)           \
-    X(WEIGHTS_GATHER, weights_gather)         \
+/* Every op: those of models (ops.h), and those that layers of ranks, gradients and passes write. */
+#define MEGA_OP_LIST(X)               \
+    MEGA_OPS(X)                       \
+    X(ROWS_GRAD, rows_grad)           \
+    X(ACCUMULATE, accumulate)         \
+    X(COPY_TO_GROUP, copy_to_group)   \
+    X(ALL_REDUCE, all_reduce)         \
+    X(ALL_GATHER, all_gather)         \
+    X(REDUCE_SCATTER, reduce_scatter) \
+    X(OWN_ROWS, own_rows)             \
+    X(GRADS_BEGIN, grads_begin)       \
+    X(GRADS_REDUCE, grads_reduce)     \
+    X(GRADS_REDUCED, grads_reduced)   \
+    X(WEIGHTS_GATHER, weights_gather) \
     X(WEIGHTS_GATHERED, weights_gathered)
 
 #define MEGA_OP_ENUM(upper, lower) OP_##upper,
@@ -147,7 +106,8 @@ typedef struct op_attr {
     int bucket;           /* of parameters */
     int64_t begin; /* embedding, cross-entropy: first id held here; rows_grad: first row; accumulate: first element */
     int64_t valid; /* cross-entropy: columns that are real */
-    int64_t rows;  /* mean_rows, batch_norm: of a group; masked_sum of only ones: how many; rows_grad: of the result */
+    int64_t rows;  /* masked_sum of only ones: how many; rows_grad: of the result */
+    int64_t group; /* mean_rows, batch_norm: rows of a group */
     mega_attention_shape attention;
     mega_axis axis;
     mega_reduce reduce;

@@ -8,7 +8,7 @@
 mega_batch_norm_result mega_op_batch_norm(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias,
                                           int64_t group, double eps)
 {
-    instruction op = {.kind = OP_BATCH_NORM, .in = {x.id, gain.id, bias.id}, .attr = {.rows = group, .eps = eps}};
+    instruction op = {.kind = OP_BATCH_NORM, .in = {x.id, gain.id, bias.id}, .attr = {.group = group, .eps = eps}};
     const mega_tensor y = mega_graph_emit(g, &op);
     if (g->status != MEGA_OK) return (mega_batch_norm_result){{0}, {0}, {0}};
     return (mega_batch_norm_result){.y = y, .mean = {op.out[1]}, .var = {op.out[2]}};
@@ -29,7 +29,7 @@ static mega_status batch_norm_expect(const mega_graph *g, const instruction *op)
 static mega_status batch_norm_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     MEGA_TRY(batch_norm_expect(g, op));
-    const int64_t rows = mega_op_in_dim(g, op, 0, 0), cols = mega_op_in_dim(g, op, 0, 1), group = op->attr.rows;
+    const int64_t rows = mega_op_in_dim(g, op, 0, 0), cols = mega_op_in_dim(g, op, 0, 1), group = op->attr.group;
     if (group < 2 || rows % group != 0)
         return MEGA_FAIL(
             MEGA_ERR_USAGE,
@@ -65,7 +65,7 @@ static void batch_norm_bind(const op_binder *b, const instruction *op, void *arg
     a->x = b->address(b, op->in[0]);
     a->gain = b->address(b, op->in[1]);
     a->bias = b->address(b, op->in[2]);
-    a->rows = op->attr.rows;
+    a->rows = op->attr.group;
     a->groups = mega_op_in_dim(b->g, op, 0, 0) / a->rows;
     a->cols = mega_op_in_dim(b->g, op, 0, 1);
     a->eps = op->attr.eps;
@@ -86,7 +86,7 @@ static mega_status batch_norm_grad_shape(const mega_graph *g, const instruction 
 {
     MEGA_TRY(mega_op_expect_dims(g, op, 1, "x", g->dtype, 2));
     const tensor_shape x = *mega_op_in(g, op, 1);
-    const tensor_shape statistics = mega_shape_2d(g->acc, x.dim[0] / op->attr.rows, x.dim[1]);
+    const tensor_shape statistics = mega_shape_2d(g->acc, x.dim[0] / op->attr.group, x.dim[1]);
     MEGA_TRY(mega_op_expect(g, op, 0, "dy", x));
     MEGA_TRY(mega_op_expect(g, op, 2, "mean", statistics));
     MEGA_TRY(mega_op_expect(g, op, 3, "var", statistics));
@@ -107,7 +107,7 @@ static void batch_norm_grad_bind(const op_binder *b, const instruction *op, void
     a->mean = b->address(b, op->in[2]);
     a->var = b->address(b, op->in[3]);
     a->gain = b->address(b, op->in[4]);
-    a->rows = op->attr.rows;
+    a->rows = op->attr.group;
     a->groups = mega_op_in_dim(b->g, op, 1, 0) / a->rows;
     a->cols = mega_op_in_dim(b->g, op, 1, 1);
     a->eps = op->attr.eps;

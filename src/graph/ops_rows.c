@@ -5,14 +5,14 @@
 
 mega_tensor mega_op_mean_rows(mega_graph *g, mega_tensor x, int64_t group)
 {
-    instruction op = {.kind = OP_MEAN_ROWS, .in = {x.id}, .attr = {.rows = group}};
+    instruction op = {.kind = OP_MEAN_ROWS, .in = {x.id}, .attr = {.group = group}};
     return mega_graph_emit(g, &op);
 }
 
 static mega_status mean_rows_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
-    const int64_t rows = mega_op_in_dim(g, op, 0, 0), group = op->attr.rows;
+    const int64_t rows = mega_op_in_dim(g, op, 0, 0), group = op->attr.group;
     if (group < 1 || rows % group != 0)
         return MEGA_FAIL(
             MEGA_ERR_USAGE,
@@ -33,7 +33,7 @@ static void mean_rows_bind(const op_binder *b, const instruction *op, void *args
     mega_mean_rows_args *a = args;
     a->y = b->address(b, op->out[0]);
     a->x = b->address(b, op->in[0]);
-    a->group = op->attr.rows;
+    a->group = op->attr.group;
     a->rows = mega_op_in_dim(b->g, op, 0, 0) / a->group;
     a->cols = mega_op_in_dim(b->g, op, 0, 1);
 }
@@ -52,7 +52,7 @@ const op_row mega_op_row_mean_rows = {.name = "mean_rows",
 static mega_status mean_rows_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, 2));
-    out[0] = mega_shape_2d(g->dtype, mega_op_in_dim(g, op, 0, 0) * op->attr.rows, mega_op_in_dim(g, op, 0, 1));
+    out[0] = mega_shape_2d(g->dtype, mega_op_in_dim(g, op, 0, 0) * op->attr.group, mega_op_in_dim(g, op, 0, 1));
     return MEGA_OK;
 }
 
@@ -62,7 +62,7 @@ static void mean_rows_grad_bind(const op_binder *b, const instruction *op, void 
     a->dx = b->address(b, op->out[0]);
     a->dy = b->address(b, op->in[0]);
     a->rows = mega_op_in_dim(b->g, op, 0, 0);
-    a->group = op->attr.rows;
+    a->group = op->attr.group;
     a->cols = mega_op_in_dim(b->g, op, 0, 1);
 }
 

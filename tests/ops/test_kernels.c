@@ -1,6 +1,6 @@
 /* Every kernel of MEGA_KERNEL_LIST: the cpu form against the plain one on random and awkward shapes (nothing, one, odd,
  * one past a block), in every type, with 1, 2 and 3 threads whose bits must be equal, on each instruction set of this
- * machine. A kernel without a case here fails. */
+ * machine. `ops_test_kernels 'layer_norm*'` runs the tests of these kernels. */
 #include "kit.h"
 #include "megalith/kernels.h"
 #include "megalith/memory.h"
@@ -242,7 +242,7 @@ static void check_norm(mega_dtype type, int64_t rows, int64_t cols)
 }
 
 /* rows x cols logits, some of whose last columns are padding; leading dimension beyond that. */
-static void check_xent(const char *name, mega_dtype type, int64_t rows, int64_t cols)
+static void check_xent_in_parts(const char *name, mega_dtype type, int64_t rows, int64_t cols)
 {
     const int64_t ld = cols + 3, padding = cols > 4 ? 3 : 0;
     for (int form = 0; form < 3; form++) {
@@ -285,21 +285,21 @@ static void check_xent(const char *name, mega_dtype type, int64_t rows, int64_t 
 
 static void check_xent_max(mega_dtype type, int64_t rows, int64_t cols)
 {
-    check_xent("xent_max", type, rows, cols);
+    check_xent_in_parts("xent_max", type, rows, cols);
 }
 
 static void check_xent_sum(mega_dtype type, int64_t rows, int64_t cols)
 {
-    check_xent("xent_sum", type, rows, cols);
-    if (rows == 1 && cols == 1) check_xent("xent_sum", type, 3, 5003); /* several runs */
+    check_xent_in_parts("xent_sum", type, rows, cols);
+    if (rows == 1 && cols == 1) check_xent_in_parts("xent_sum", type, 3, 5003); /* several runs */
 }
 
 static void check_xent_grad(mega_dtype type, int64_t rows, int64_t cols)
 {
-    check_xent("xent_grad", type, rows, cols);
+    check_xent_in_parts("xent_grad", type, rows, cols);
 }
 
-static void check_xent_whole(mega_dtype type, int64_t rows, int64_t cols)
+static void check_xent(mega_dtype type, int64_t rows, int64_t cols)
 {
     const int64_t ld = cols + 3, padding = cols > 4 ? 3 : 0;
     for (int form = 0; form < 4; form++) {
@@ -324,7 +324,7 @@ static void check_xent_whole(mega_dtype type, int64_t rows, int64_t cols)
         a.head.step = &step_block;
         check_run(&k, &mega_plain_xent, &mega_cpu_xent, &a, &a.head);
     }
-    if (rows == 1 && cols == 1) check_xent_whole(type, 3, 5003); /* several runs */
+    if (rows == 1 && cols == 1) check_xent(type, 3, 5003); /* several runs */
 }
 
 /* m, n, k: nothing, one, few rows, odd, a slice for each of three threads, past a block of k, past packed rows of k and
@@ -469,84 +469,35 @@ static void check_attention_cached(mega_dtype type, int64_t rows, int64_t cols)
 
 #include "kernel_cases_body.c"
 
+/* Every kernel of the list and its case, the function check_NAME: without it this file does not compile. */
 typedef struct kernel_case {
+    const mega_kernel *plain, *cpu;
     const char *name;
     void (*run)(mega_dtype type, int64_t rows, int64_t cols);
 } kernel_case;
 
-static const kernel_case cases[] = {
-    {"embedding", check_embedding},
-    {"embedding_grad", check_embedding_grad},
-    {"layer_norm", check_layer_norm},
-    {"layer_norm_grad", check_layer_norm_grad},
-    {"gemm", check_gemm},
-    {"column_sum", check_column_sum},
-    {"attention", check_attention},
-    {"attention_grad", check_attention_grad},
-    {"attention_cached", check_attention_cached},
-    {"gelu", check_gelu},
-    {"gelu_grad", check_gelu_grad},
-    {"dropout_add", check_dropout_add},
-    {"dropout_grad", check_dropout_grad},
-    {"add", check_add},
-    {"xent_max", check_xent_max},
-    {"xent_sum", check_xent_sum},
-    {"xent_grad", check_xent_grad},
-    {"xent", check_xent_whole},
-    {"masked_sum", check_masked_sum},
-    {"convert", check_convert},
-    {"adamw", check_adamw},
-    {"sgd", check_sgd},
-    {"norm", check_norm},
-    {"activation", check_activation},
-    {"activation_grad", check_activation_grad},
-    {"mul", check_mul},
-    {"mean_rows", check_mean_rows},
-    {"mean_rows_grad", check_mean_rows_grad},
-    {"squared_error", check_squared_error},
-    {"squared_error_grad", check_squared_error_grad},
-    {"accuracy", check_accuracy},
-    {"masked_sum_grad", check_masked_sum_grad},
-    {"conv2d", check_conv2d},
-    {"conv2d_grad_x", check_conv2d_grad_x},
-    {"conv2d_grad_w", check_conv2d_grad_w},
-    {"max_pool2d", check_max_pool2d},
-    {"max_pool2d_grad", check_max_pool2d_grad},
-    {"mean_pool2d", check_mean_pool2d},
-    {"mean_pool2d_grad", check_mean_pool2d_grad},
-    {"batch_norm", check_batch_norm},
-    {"batch_norm_grad", check_batch_norm_grad},
-    {"batch_norm_fixed", check_batch_norm_fixed},
-    {"batch_norm_update", check_batch_norm_update},
-};
+#define KERNEL_CASE(name) {&mega_plain_##name, &mega_cpu_##name, #name, check_##name},
+static const kernel_case cases[] = {MEGA_KERNEL_LIST(KERNEL_CASE)};
+#undef KERNEL_CASE
 
-/* What the list of kernels.h holds. */
-typedef struct listed_kernel {
-    const mega_kernel *plain, *cpu;
-} listed_kernel;
-
-#define LISTED(name) {&mega_plain_##name, &mega_cpu_##name},
-static const listed_kernel listed[] = {MEGA_KERNEL_LIST(LISTED)};
-#undef LISTED
-
-static void test_every_kernel(void **state)
+static void test_kernel(void **state)
 {
-    (void)state;
-    for (int i = 0; i < COUNT(listed); i++) {
-        const kernel_case *c = cases;
-        while (c < cases + COUNT(cases) && strcmp(c->name, listed[i].cpu->name) != 0) c++;
-        if (c == cases + COUNT(cases)) fail_msg("kernel %s has no case in tests/ops", listed[i].cpu->name);
-        assert_string_equal(listed[i].plain->name, listed[i].cpu->name);
-        const int before = comparisons;
-        for (int t = 0; t < COUNT(types); t++)
-            for (int s = 0; s < COUNT(sizes); s++) c->run(types[t], sizes[s][0], sizes[s][1]);
-        if (comparisons == before) fail_msg("the case of kernel %s compared nothing", c->name);
-    }
+    const kernel_case *c = *state;
+    assert_string_equal(c->plain->name, c->name);
+    assert_string_equal(c->cpu->name, c->name);
+    const int before = comparisons;
+    for (int t = 0; t < COUNT(types); t++)
+        for (int s = 0; s < COUNT(sizes); s++) c->run(types[t], sizes[s][0], sizes[s][1]);
+    if (comparisons == before) fail_msg("the case of kernel %s compared nothing", c->name);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_kernel)};
+    struct CMUnitTest tests[COUNT(cases)];
+    for (int i = 0; i < COUNT(cases); i++)
+        tests[i] = (struct CMUnitTest){
+            .name = cases[i].name, .test_func = test_kernel, .initial_state = (void *)(uintptr_t)&cases[i]};
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     find_ways();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Whether the largest logit of each row is that of its label, the definition (kernels.h). */
+/* Whether the largest logit of each row is that of its label, the definition (ops_loss.h). */
 #include "backend_impl.h"
 
 /* An earlier class must be smaller, a later one not larger; comparisons with NaN are false. */

@@ -1,4 +1,4 @@
-/* Activations by kind and their gradients, the definition (kernels.h). */
+/* Activations by kind and their gradients, the definition (ops_elementwise.h). */
 #include "backend_impl.h"
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* Attention, the definition (kernels.h): one query row at a time, its probabilities in scratch [S] double. */
+/* Attention, the definition (ops_attention.h): one query row at a time, its probabilities in scratch [S] double. */
 #include "backend_impl.h"
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* Gradient of attention, the definition (kernels.h). With probabilities P, dropout factors M, out = (P M) v:
+/* Gradient of attention, the definition (ops_attention.h). With probabilities P, dropout factors M, out = (P M) v:
  * dv = (P M)^T dout; dP = M (dout v^T); dS = P (dP - sum_j P dP); dq = scale dS k; dk = scale dS^T q.
  * dk and dv are summed in scratch in double over all queries and all heads that share a key/value head. */
 #include "backend_impl.h"

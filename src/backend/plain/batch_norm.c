@@ -1,5 +1,5 @@
 /* Batch norm over groups of rows, its gradient, its form of evaluation and the running statistics: the definition
- * (kernels.h). Ioffe, Szegedy 2015. */
+ * (ops_norm.h). Ioffe, Szegedy 2015. */
 #include "backend_impl.h"
 #include <math.h>
 

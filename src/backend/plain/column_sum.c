@@ -1,4 +1,4 @@
-/* Sum over rows, the definition (kernels.h). */
+/* Sum over rows, the definition (ops_linear.h). */
 #include "backend_impl.h"
 
 static void run(mega_team *team, const void *args)

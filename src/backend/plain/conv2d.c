@@ -1,4 +1,4 @@
-/* Convolution of images and its gradients, the definition (kernels.h). */
+/* Convolution of images and its gradients, the definition (ops_image.h). */
 #include "backend_impl.h"
 
 /* The first row of x that belongs to the window of row `row` of y, and pixels outside of the image: (top, left) may be

@@ -1,4 +1,4 @@
-/* Conversion between float types, the definition (kernels.h). */
+/* Conversion between float types, the definition (ops_elementwise.h). */
 #include "backend_impl.h"
 
 static void run(mega_team *team, const void *args)

@@ -1,4 +1,4 @@
-/* residual + dropout(x + bias), the definition (kernels.h). */
+/* residual + dropout(x + bias), the definition (ops_elementwise.h). */
 #include "backend_impl.h"
 
 static void run(mega_team *team, const void *args)

@@ -1,4 +1,4 @@
-/* Gradient of dropout(x + bias), the definition (kernels.h). */
+/* Gradient of dropout(x + bias), the definition (ops_elementwise.h). */
 #include "backend_impl.h"
 
 static void run(mega_team *team, const void *args)

@@ -1,4 +1,4 @@
-/* Embedding, the definition (kernels.h). */
+/* Embedding, the definition (ops_rows.h). */
 #include "backend_impl.h"
 
 static void run(mega_team *team, const void *args)

@@ -1,4 +1,4 @@
-/* Gradient of the embedding table, the definition (kernels.h). */
+/* Gradient of the embedding table, the definition (ops_rows.h). */
 #include "backend_impl.h"
 
 static void run(mega_team *team, const void *args)

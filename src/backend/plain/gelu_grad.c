@@ -1,4 +1,4 @@
-/* Gradient of GELU, the definition (kernels.h). */
+/* Gradient of GELU, the definition (ops_elementwise.h). */
 #include "backend_impl.h"
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* Matrix product, the definition (kernels.h). */
+/* Matrix product, the definition (ops_linear.h). */
 #include "backend_impl.h"
 
 static void run(mega_team *team, const void *args)

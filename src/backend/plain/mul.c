@@ -1,4 +1,4 @@
-/* a * b, the definition (kernels.h). */
+/* a * b, the definition (ops_elementwise.h). */
 #include "backend_impl.h"
 
 static void mul_run(mega_team *team, const void *args)

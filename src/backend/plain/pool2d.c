@@ -1,4 +1,4 @@
-/* Max and mean pooling and their gradients, the definition (kernels.h). */
+/* Max and mean pooling and their gradients, the definition (ops_image.h). */
 #include "backend_impl.h"
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* Cross-entropy in one sweep: loss and gradient, the definition (kernels.h). */
+/* Cross-entropy in one sweep: loss and gradient, the definition (ops_loss.h). */
 #include "plain/xent_row.h"
 
 static void run(mega_team *team, const void *args)

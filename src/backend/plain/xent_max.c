@@ -1,4 +1,4 @@
-/* Cross-entropy 1 of 3: maximum of each row, the definition (kernels.h). A NaN logit makes the maximum NaN, so that it
+/* Cross-entropy 1 of 3: maximum of each row, the definition (ops_loss.h). A NaN logit makes the maximum NaN, so that it
  * reaches the loss. */
 #include "backend_impl.h"
 #include <math.h>

@@ -1,0 +1,37 @@
+/* Ops that a model can write, by family. Each ops_FAMILY.h begins with the lists of its kernels and ops, from which the
+ * op table and the tests are made. Then follow the contract and the arguments of each kernel, which backend/ defines,
+ * and the function that adds the op to a graph, which graph/ defines beside the op's row in the op table.
+ *
+ * Letters: T tokens of this rank (rows), B sequences, S positions, C channels, H heads, G key/value heads, D head size,
+ * V vocabulary rows held here, R rows of a head chunk. Weights are [out, in].
+ *
+ * A kernel computes on raw pointers and sizes. No graph, no communicator, no allocation, no error path: shapes were
+ * checked by the row of the op table that calls it. Each exists as mega_plain_NAME (the definition: one loop per index,
+ * sums in double, one thread) and as mega_cpu_NAME (fast). Both take the same argument struct.
+ *
+ * dtype of a call (head.dtype) is the type of activations and weights: MEGA_F32, MEGA_BF16, or MEGA_F64 (plain only).
+ * "acc" is the wide type that goes with it: f64 for F64, else f32. Statistics, logits and weight gradients are acc.
+ * Gradients of weights accumulate (+=); everything else overwrites (=) unless said. Outputs do not overlap inputs
+ * unless said. A pointer marked "or NULL" may be absent. Rows are dense unless a leading dimension (ld_*) is given. */
+#ifndef MEGALITH_OPS_H
+#define MEGALITH_OPS_H
+
+#include "megalith/ops_attention.h"
+#include "megalith/ops_elementwise.h"
+#include "megalith/ops_image.h"
+#include "megalith/ops_linear.h"
+#include "megalith/ops_loss.h"
+#include "megalith/ops_norm.h"
+#include "megalith/ops_rows.h"
+
+/* clang-format off */
+/* X(UPPER, lower): every op of the families; X(name): every kernel of theirs. */
+#define MEGA_OPS(X) \
+    MEGA_OPS_ROWS(X) MEGA_OPS_NORM(X) MEGA_OPS_LINEAR(X) MEGA_OPS_ELEMENTWISE(X) \
+    MEGA_OPS_ATTENTION(X) MEGA_OPS_IMAGE(X) MEGA_OPS_LOSS(X)
+#define MEGA_OPS_KERNELS(X) \
+    MEGA_KERNELS_ROWS(X) MEGA_KERNELS_NORM(X) MEGA_KERNELS_LINEAR(X) MEGA_KERNELS_ELEMENTWISE(X) \
+    MEGA_KERNELS_ATTENTION(X) MEGA_KERNELS_IMAGE(X) MEGA_KERNELS_LOSS(X)
+/* clang-format on */
+
+#endif

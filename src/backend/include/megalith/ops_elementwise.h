@@ -1,0 +1,134 @@
+/* Ops element by element: activations, sums, products, dropout. (What holds for all ops: ops.h.) */
+#ifndef MEGALITH_OPS_ELEMENTWISE_H
+#define MEGALITH_OPS_ELEMENTWISE_H
+
+#include "megalith/op_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MEGA_KERNELS_ELEMENTWISE(X) \
+    X(gelu)                         \
+    X(gelu_grad)                    \
+    X(activation)                   \
+    X(activation_grad)              \
+    X(dropout_add)                  \
+    X(dropout_grad)                 \
+    X(add)                          \
+    X(mul)                          \
+    X(convert)
+
+#define MEGA_OPS_ELEMENTWISE(X)         \
+    X(GELU, gelu)                       \
+    X(GELU_GRAD, gelu_grad)             \
+    X(ACTIVATION, activation)           \
+    X(ACTIVATION_GRAD, activation_grad) \
+    X(ADD, add)                         \
+    X(MUL, mul)                         \
+    X(SCALE, scale)                     \
+    X(DROPOUT, dropout)                 \
+    X(DROPOUT_GRAD, dropout_grad)
+
+/* y = gelu(x + bias). tanh form: 0.5 u (1 + tanh(sqrt(2/pi) (u + 0.044715 u^3))), else 0.5 u (1 + erf(u/sqrt 2)).
+ * Megatron's fused kernel writes 0.79788456 for sqrt(2/pi); we use the full constant. */
+typedef struct mega_gelu_args {
+    mega_kernel_head head;
+    void *y;
+    const void *x, *bias /* [C] or NULL */;
+    int64_t rows, cols;
+    bool tanh_form;
+} mega_gelu_args;
+
+/* dx = dy * gelu'(x + bias); dbias += column sums of dx. dx may be dy. */
+typedef struct mega_gelu_grad_args {
+    mega_kernel_head head;
+    void *dx, *dbias /* acc or NULL */;
+    const void *dy, *x, *bias /* or NULL */;
+    int64_t rows, cols;
+    bool tanh_form;
+} mega_gelu_grad_args;
+
+/* y = activation(x), any kind but the two of gelu, which have their own kernel. A NaN stays NaN. y may be x. */
+typedef struct mega_activation_args {
+    mega_kernel_head head;
+    void *y;
+    const void *x;
+    int64_t count;
+    mega_activation_kind kind;
+} mega_activation_args;
+
+/* dx = dy * activation'(x); the slope of relu at 0 is 0. dx may be dy or x. */
+typedef struct mega_activation_grad_args {
+    mega_kernel_head head;
+    void *dx;
+    const void *dy, *x;
+    int64_t count;
+    mega_activation_kind kind;
+} mega_activation_grad_args;
+
+/* y = residual + dropout(x + bias). Element seq_position[t]*C + c of sample sample_id[t] at `site`; kept values are
+ * multiplied by 1/(1-p). y may be x or residual. With p = 0 sample_id and seq_position may be NULL. */
+typedef struct mega_dropout_add_args {
+    mega_kernel_head head;
+    void *y;
+    const void *x, *bias /* or NULL */, *residual /* or NULL */;
+    const uint32_t *sample_id;
+    const int32_t *seq_position;
+    int64_t rows, cols;
+    double dropout;
+    uint32_t site;
+} mega_dropout_add_args;
+
+/* dx = mask * dy / (1-p); dbias += column sums of dx. dx may be dy. */
+typedef struct mega_dropout_grad_args {
+    mega_kernel_head head;
+    void *dx, *dbias /* acc or NULL */;
+    const void *dy;
+    const uint32_t *sample_id;
+    const int32_t *seq_position;
+    int64_t rows, cols;
+    double dropout;
+    uint32_t site;
+} mega_dropout_grad_args;
+
+/* y = a + b; y may be a or b */
+typedef struct mega_add_args {
+    mega_kernel_head head;
+    void *y;
+    const void *a, *b;
+    int64_t count;
+} mega_add_args;
+
+/* y = a * b, element by element; y may be a or b */
+typedef struct mega_mul_args {
+    mega_kernel_head head;
+    void *y;
+    const void *a, *b;
+    int64_t count;
+} mega_mul_args;
+
+/* dst = (dst_dtype) (src * scale), element by element; types F32, BF16, F64, F16. */
+typedef struct mega_convert_args {
+    mega_kernel_head head;
+    void *dst;
+    const void *src;
+    int64_t count;
+    mega_dtype dst_dtype, src_dtype;
+    double scale;
+} mega_convert_args;
+
+mega_tensor mega_op_gelu(mega_graph *g, mega_tensor x, bool tanh_form);
+mega_tensor mega_op_activation(mega_graph *g, mega_tensor x, mega_activation_kind kind); /* x [T, C] */
+mega_tensor mega_op_add(mega_graph *g, mega_tensor a, mega_tensor b);
+mega_tensor mega_op_mul(mega_graph *g, mega_tensor a, mega_tensor b); /* element by element */
+mega_tensor mega_op_scale(mega_graph *g, mega_tensor x, double factor);
+/* p = 0 returns x. */
+mega_tensor mega_op_dropout(mega_graph *g, mega_tensor x, double p, uint32_t site, mega_tensor sample_id,
+                            mega_tensor seq_position);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

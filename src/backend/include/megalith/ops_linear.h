@@ -1,0 +1,59 @@
+/* Products with weights, biases. (What holds for all ops: ops.h.) */
+#ifndef MEGALITH_OPS_LINEAR_H
+#define MEGALITH_OPS_LINEAR_H
+
+#include "megalith/op_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MEGA_KERNELS_LINEAR(X) \
+    X(gemm)                    \
+    X(column_sum)
+
+#define MEGA_OPS_LINEAR(X)          \
+    X(LINEAR, linear)               \
+    X(LINEAR_GRAD_X, linear_grad_x) \
+    X(LINEAR_GRAD_W, linear_grad_w) \
+    X(BIAS_ADD, bias_add)           \
+    X(COLUMN_SUM, column_sum)
+
+/* c[m, n] = op(a) op(b) (+ bias[n]) (+ residual[m, n]), or c += op(a) op(b) when accumulate.
+ * op(a) is [m, k]: stored [m, k] with lda, or [k, m] when trans_a. op(b) is [k, n]: stored [k, n], or [n, k] when
+ * trans_b. a, b, bias have head.dtype; c has c_dtype: head.dtype or its acc. No bias or residual with accumulate.
+ * residual is [m, n] of c's type and ldc; c may be the same memory. With trans_a: row_sum[m] += the sum of row m of
+ * op(a). */
+typedef struct mega_gemm_args {
+    mega_kernel_head head;
+    void *c;
+    const void *a, *b, *bias /* or NULL */;
+    int64_t m, n, k, lda, ldb, ldc;
+    bool trans_a, trans_b, accumulate;
+    mega_dtype c_dtype;
+    bool begins;          /* with accumulate: c is overwritten in the first micro-batch of a step */
+    const void *residual; /* or NULL */
+    void *row_sum;        /* [m] acc, or NULL */
+} mega_gemm_args;
+
+/* "own panels, avx2", "own pairs, amx", or "oneDNN 2.6.3, …": what mega_cpu_gemm runs on for bf16 (F32 always takes the
+ * panels). Returns out. MEGA_GEMM=onednn in the environment sends every product to oneDNN, for comparison. */
+const char *mega_gemm_description(char *out, int size);
+
+/* sum[c] += sum over rows of x[t, c]; sum [C] acc */
+typedef struct mega_column_sum_args {
+    mega_kernel_head head;
+    void *sum;
+    const void *x;
+    int64_t rows, cols;
+} mega_column_sum_args;
+
+mega_tensor mega_op_linear(mega_graph *g, mega_tensor x, mega_tensor weight); /* x [T, K], weight [N, K] → [T, N] */
+mega_tensor mega_op_bias_add(mega_graph *g, mega_tensor x, mega_tensor bias);
+mega_tensor mega_op_logits(mega_graph *g, mega_tensor x, mega_tensor table); /* [n, V] acc */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

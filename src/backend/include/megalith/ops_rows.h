@@ -1,0 +1,75 @@
+/* Ops on rows: those that a table or another tensor gives, and means of rows. (What holds for all ops: ops.h.) */
+#ifndef MEGALITH_OPS_ROWS_H
+#define MEGALITH_OPS_ROWS_H
+
+#include "megalith/op_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MEGA_KERNELS_ROWS(X) \
+    X(embedding)             \
+    X(embedding_grad)        \
+    X(mean_rows)             \
+    X(mean_rows_grad)
+
+#define MEGA_OPS_ROWS(X)              \
+    X(EMBEDDING, embedding)           \
+    X(EMBEDDING_GRAD, embedding_grad) \
+    X(TAKE_ROWS, take_rows)           \
+    X(MEAN_ROWS, mean_rows)           \
+    X(MEAN_ROWS_GRAD, mean_rows_grad)
+
+/* y[t] = table[ids[t] - begin] (+ addend[t]); a row whose id is outside [begin, begin+V) counts as zeros. Without ids
+ * the id of row t is t.
+ *   y, addend [T, C]; table [V, C]; ids [T] */
+typedef struct mega_embedding_args {
+    mega_kernel_head head;
+    void *y;
+    const int32_t *ids /* or NULL */;
+    const void *table, *addend /* or NULL */;
+    int64_t rows, cols, begin, table_rows;
+} mega_embedding_args;
+
+/* dtable[ids[t] - begin] += dy[t], in order of t. dtable [V, C] acc */
+typedef struct mega_embedding_grad_args {
+    mega_kernel_head head;
+    void *dtable;
+    const int32_t *ids;
+    const void *dy;
+    int64_t rows, cols, begin, table_rows;
+} mega_embedding_grad_args;
+
+mega_tensor mega_op_embedding(mega_graph *g, mega_tensor ids, mega_tensor table, mega_tensor addend, int64_t begin);
+
+/* Means of groups of consecutive rows: y[i] = mean of x[i * group] … x[i * group + group - 1].
+ *   x [rows * group, C]; y [rows, C] */
+typedef struct mega_mean_rows_args {
+    mega_kernel_head head;
+    void *y;
+    const void *x;
+    int64_t rows, group, cols;
+} mega_mean_rows_args;
+
+/* dx[t] = dy[t / group] / group. dx [rows * group, C]; dy [rows, C] */
+typedef struct mega_mean_rows_grad_args {
+    mega_kernel_head head;
+    void *dx;
+    const void *dy;
+    int64_t rows, group, cols;
+} mega_mean_rows_grad_args;
+
+/* Means of groups of `group` consecutive rows, such as the positions of each sample: [n * group, C] → [n, C]. */
+mega_tensor mega_op_mean_rows(mega_graph *g, mega_tensor x, int64_t group);
+
+/* Rows of x gathered at rows[i]; for generation: only last rows get logits. [n, C] */
+mega_tensor mega_op_take_rows(mega_graph *g, mega_tensor x, mega_tensor rows);
+/* A view of `count` consecutive rows of t. Its gradient becomes the gradient of t, zero in the other rows. */
+mega_tensor mega_op_rows(mega_graph *g, mega_tensor t, int64_t begin, int64_t count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
