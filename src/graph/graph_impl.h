@@ -34,7 +34,8 @@ typedef enum tensor_area {
     AREA_SAVED,    /* from forward to backward, once per slot */
     AREA_IO,       /* inputs and outputs, once per slot */
     AREA_PASS,     /* of those, what only passes through: `passes` copies */
-    AREA_STATE     /* once per program */
+    AREA_STATE,    /* once per program */
+    NUM_AREAS
 } tensor_area;
 
 /* What a value holds for parameters, for the sums of the plan. */

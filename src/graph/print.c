@@ -44,7 +44,9 @@ static widths measure(const mega_graph *g)
 /* "saved+12.6": area and megabytes from its start. */
 static void print_place(const mega_program *p, int32_t t, mega_buffer *out)
 {
-    static const char *const area[] = {"–", "scratch", "saved", "io", "state"};
+    static const char *const area[] = {[AREA_NONE] = "–", [AREA_SCRATCH] = "scratch", [AREA_SAVED] = "saved",
+                                       [AREA_IO] = "io",  [AREA_PASS] = "passing",    [AREA_STATE] = "state"};
+    _Static_assert(sizeof area / sizeof *area == NUM_AREAS, "every area has a name");
     const mega_graph *g = p->g;
     char text[32];
     const graph_tensor *x = &g->tensor[mega_graph_root(g, t)];

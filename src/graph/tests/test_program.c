@@ -240,6 +240,13 @@ static void slots_share_what_passes_through(void **state)
     mega_program_memory m;
     mega_program_memory_get(p, &m);
     assert_int_equal(m.input_bytes, (4 * 2 + 2 * 3) * 4 * 8 * sizeof(float));
+    /* What is printed of y and h says so. */
+    mega_buffer text = {0};
+    must(mega_program_print(p, &text));
+    if (strstr(text.data, " passing+0.00") == NULL || strstr(text.data, " io+0.00") == NULL ||
+        strstr(text.data, "state+") != NULL)
+        fail_msg("expected passing+ and io+, and no state+, in\n%s", text.data);
+    mega_buffer_fini(&text);
     mega_program_destroy(p);
     end(&k);
 }
