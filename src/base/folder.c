@@ -94,17 +94,13 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static mega_status add_name(mega_names *names, size_t *capacity, const char *name, const char *path)
+static mega_status add_name(mega_names *names, int64_t *capacity, const char *name, const char *path)
 {
-    if (names->count == *capacity) {
-        const size_t more = *capacity == 0 ? 16 : *capacity * 2;
-        char **grown = mega_realloc(names->name, more * sizeof *grown);
-        if (grown == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to list the folder", path);
-        names->name = grown;
-        *capacity = more;
-    }
     char *copy = mega_strdup(name);
-    if (copy == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to list the folder", path);
+    if (copy == NULL || !mega_array_reserve(&names->name, capacity, (int64_t)names->count + 1, sizeof *names->name)) {
+        mega_free(copy);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to list the folder", path);
+    }
     names->name[names->count++] = copy;
     return MEGA_OK;
 }
@@ -114,7 +110,7 @@ mega_status mega_folder_list(mega_names *out, const char *path)
     DIR *folder = opendir(path);
     if (folder == NULL) return mega_file_refused(path, "list the folder");
     mega_names names = {0};
-    size_t capacity = 0;
+    int64_t capacity = 0;
     mega_status st = MEGA_OK;
     while (st == MEGA_OK) {
         errno = 0;

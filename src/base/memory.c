@@ -57,6 +57,22 @@ void *mega_realloc(void *block, size_t bytes)
     return may_allocate() && is_sane(bytes) ? realloc(block, bytes != 0 ? bytes : 1) : NULL;
 }
 
+bool mega_array_grow(void *array, int64_t *capacity, int64_t count, size_t item_bytes)
+{
+    const int64_t doubled = *capacity <= INT64_MAX / 2 ? 2 * *capacity : INT64_MAX;
+    int64_t room = count > doubled ? count : doubled;
+    size_t bytes;
+    void *block;
+    if (room < 16) room = 16;
+    if (!mega_size_mul((size_t)room, item_bytes, &bytes)) return false;
+    memcpy(&block, array, sizeof block); /* whatever type of pointer it is */
+    block = mega_realloc(block, bytes);
+    if (block == NULL) return false;
+    memcpy(array, &block, sizeof block);
+    *capacity = room;
+    return true;
+}
+
 void mega_free(void *block)
 {
     free(block);

@@ -13,13 +13,8 @@
 
 mega_status mega_checksums_add(mega_checksums *c, const char *name, int64_t bytes, uint32_t crc)
 {
-    if (c->count == c->capacity) {
-        const size_t more = c->capacity == 0 ? 16 : 2 * c->capacity;
-        mega_checksum *grown = mega_realloc(c->file, more * sizeof *grown);
-        if (grown == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its checksum", name);
-        c->file = grown;
-        c->capacity = more;
-    }
+    if (!mega_array_reserve(&c->file, &c->capacity, (int64_t)c->count + 1, sizeof *c->file))
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its checksum", name);
     char *copy = mega_strdup(name);
     if (copy == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its checksum", name);
     c->file[c->count++] = (mega_checksum){copy, bytes, crc};

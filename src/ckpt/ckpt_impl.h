@@ -79,7 +79,8 @@ typedef struct mega_checksum {
 typedef struct mega_checksums {
     int64_t iteration;
     mega_checksum *file;
-    size_t count, capacity;
+    size_t count;
+    int64_t capacity;
 } mega_checksums; /* zero-initialised is valid and empty */
 #define MEGA_CHECKSUMS_FILE "state/checksums.json"
 mega_status mega_checksums_add(mega_checksums *c, const char *name, int64_t bytes, uint32_t crc);

@@ -9,9 +9,11 @@
 
 typedef struct st_header {
     mega_safetensor *tensor;
-    size_t count, capacity;
+    size_t count;
+    int64_t capacity;
     mega_st_pair *pair;
-    size_t num_pairs, pair_capacity;
+    size_t num_pairs;
+    int64_t pair_capacity;
 } st_header;
 
 /* Parses the JSON text of a header. Strings and shapes live in the arena; the two arrays are mega_realloc'd and freed

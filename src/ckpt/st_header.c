@@ -261,27 +261,13 @@ static mega_status take_tensor(parser *p, mega_safetensor *t)
     return seen == 7 ? MEGA_OK : wrong(p, "a tensor lacks dtype, shape or data_offsets");
 }
 
-/* Grows an array of `size` byte items for one more. */
-static bool reserve(void **items, size_t *capacity, size_t count, size_t size)
-{
-    if (count < *capacity) return true;
-    const size_t more = *capacity == 0 ? 64 : *capacity * 2;
-    void *grown = mega_realloc(*items, more * size);
-    if (grown == NULL) return false;
-    *items = grown;
-    *capacity = more;
-    return true;
-}
-
 static mega_status take_metadata(parser *p, st_header *h)
 {
     if (!take(p, '{')) return wrong(p, "an object is expected as __metadata__");
     if (take(p, '}')) return MEGA_OK;
     do {
-        void *pairs = h->pair;
-        const bool fits = reserve(&pairs, &h->pair_capacity, h->num_pairs, sizeof *h->pair);
-        h->pair = pairs;
-        if (!fits) return no_memory(p);
+        if (!mega_array_reserve(&h->pair, &h->pair_capacity, (int64_t)h->num_pairs + 1, sizeof *h->pair))
+            return no_memory(p);
         mega_st_pair *pair = &h->pair[h->num_pairs];
         MEGA_TRY(take_string(p, &pair->key));
         if (!take(p, ':')) return wrong(p, "':' is expected");
@@ -306,10 +292,8 @@ static mega_status take_header(parser *p, st_header *h)
                 MEGA_TRY(take_metadata(p, h));
                 continue;
             }
-            void *tensors = h->tensor;
-            const bool fits = reserve(&tensors, &h->capacity, h->count, sizeof *h->tensor);
-            h->tensor = tensors;
-            if (!fits) return no_memory(p);
+            if (!mega_array_reserve(&h->tensor, &h->capacity, (int64_t)h->count + 1, sizeof *h->tensor))
+                return no_memory(p);
             h->tensor[h->count] = (mega_safetensor){.name = name};
             MEGA_TRY(take_tensor(p, &h->tensor[h->count]));
             h->count++;

@@ -31,7 +31,8 @@ struct mega_comm {
 /* Messages that were begun together; what lies in it is the transport's. Zero: none. It keeps its room. */
 typedef struct comm_messages {
     struct comm_message *list; /* request and peer of each */
-    int count, capacity;
+    int count;
+    int64_t capacity;
 } comm_messages;
 
 typedef enum comm_kind {

@@ -147,13 +147,8 @@ void transport_abort(mega_world *world, int exit_status)
 
 static mega_status reserve(comm_messages *m)
 {
-    if (m->count < m->capacity) return MEGA_OK;
-    const int capacity = m->capacity == 0 ? 16 : 2 * m->capacity;
-    struct comm_message *list = mega_realloc(m->list, (size_t)capacity * sizeof *list);
-    if (list == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "messages between ranks: no memory for %d of them", capacity);
-    m->list = list;
-    m->capacity = capacity;
-    return MEGA_OK;
+    if (mega_array_reserve(&m->list, &m->capacity, m->count + 1, sizeof *m->list)) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_MEMORY, "messages between ranks: no memory for %d of them", m->count + 1);
 }
 
 /* Single messages have tags of their own: collectives of the group begin theirs whenever they get on. */

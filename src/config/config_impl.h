@@ -198,7 +198,8 @@ typedef struct mega_config_state {
     struct config_problem {
         const char *text, *where; /* "rules.c:36": the rule that found it */
     } * problem;
-    size_t problems, problem_capacity;
+    size_t problems;
+    int64_t problem_capacity;
     mega_status problem_status; /* usage, unless every problem is of another kind */
     unsigned faulty;            /* set of mega_config_topic */
     bool out_of_memory;

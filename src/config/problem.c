@@ -23,13 +23,8 @@ const char *mega_config_text(mega_config *cfg, const char *fmt, ...)
 
 static bool reserve_problem(mega_config_state *state)
 {
-    if (state->problems < state->problem_capacity) return true;
-    const size_t capacity = state->problem_capacity > 0 ? state->problem_capacity * 2 : 8;
-    struct config_problem *grown = mega_realloc(state->problem, capacity * sizeof *grown);
-    if (grown == NULL) return false;
-    state->problem = grown;
-    state->problem_capacity = capacity;
-    return true;
+    return mega_array_reserve(&state->problem, &state->problem_capacity, (int64_t)state->problems + 1,
+                              sizeof *state->problem);
 }
 
 static bool is_known(const mega_config_state *state, const char *text)

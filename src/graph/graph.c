@@ -113,14 +113,9 @@ static const char *scope_text(mega_graph *g)
 int32_t mega_graph_tensor_add(mega_graph *g, const graph_tensor *t)
 {
     if (g->status != MEGA_OK) return 0;
-    if (g->num_tensors == g->cap_tensors) {
-        graph_tensor *grown = mega_realloc(g->tensor, 2 * (size_t)g->cap_tensors * sizeof *grown);
-        if (grown == NULL) {
-            mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for %d tensors", 2 * g->cap_tensors));
-            return 0;
-        }
-        g->tensor = grown;
-        g->cap_tensors *= 2;
+    if (!mega_array_reserve(&g->tensor, &g->cap_tensors, g->num_tensors + 1, sizeof *g->tensor)) {
+        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for %d tensors", g->num_tensors + 1));
+        return 0;
     }
     if (t->name == NULL) {
         mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for the name of a tensor"));
@@ -407,15 +402,9 @@ mega_tensor mega_graph_emit(mega_graph *g, instruction *op)
         mega_graph_fail(g, st);
         return (mega_tensor){0};
     }
-    if (g->num_ops == g->cap_ops) {
-        const int capacity = g->cap_ops == 0 ? 64 : 2 * g->cap_ops;
-        instruction *grown = mega_realloc(g->op, (size_t)capacity * sizeof *grown);
-        if (grown == NULL) {
-            mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for %d instructions", capacity));
-            return (mega_tensor){0};
-        }
-        g->op = grown;
-        g->cap_ops = capacity;
+    if (!mega_array_reserve(&g->op, &g->cap_ops, g->num_ops + 1, sizeof *g->op)) {
+        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for %d instructions", g->num_ops + 1));
+        return (mega_tensor){0};
     }
     g->op[g->num_ops++] = *op;
     return (mega_tensor){op->out[0]};

@@ -176,9 +176,10 @@ struct mega_graph {
     mega_params *params;
     const mega_layout *layout;
     graph_tensor *tensor; /* [0] is none */
-    int num_tensors, cap_tensors;
+    int num_tensors;
+    int64_t cap_tensors, cap_ops;
     instruction *op;
-    int num_ops, cap_ops;
+    int num_ops;
     int num_forward; /* set by differentiate (or build): instructions before it are the forward program */
     named_tensor *named, *seed,
         *wanted; /* what the caller reads and writes; given gradients (by name, or NULL); asked */

@@ -12,13 +12,8 @@
 mega_status mega_place_insert(place *p, int before, bool backward, instruction op)
 {
     mega_graph *g = p->g;
-    if (p->count == p->capacity) {
-        const int capacity = p->capacity == 0 ? 64 : 2 * p->capacity;
-        insertion *grown = mega_realloc(p->list, (size_t)capacity * sizeof *grown);
-        if (grown == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for %d instructions", capacity);
-        p->list = grown;
-        p->capacity = capacity;
-    }
+    if (!mega_array_reserve(&p->list, &p->capacity, p->count + 1, sizeof *p->list))
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for %d instructions", p->count + 1);
     op.backward = backward;
     op.scope = "";
     op.first_use = -1;

@@ -13,7 +13,8 @@ typedef struct insertion {
 typedef struct place {
     mega_graph *g;
     insertion *list;
-    int count, capacity;
+    int count;
+    int64_t capacity;
     int *first, *last; /* by bucket: instructions that add to its gradients */
     int *sequence;     /* buckets in the order of what happens to them */
     int num_sequence;

@@ -11,7 +11,8 @@ typedef struct span {
 
 typedef struct spans {
     span *list; /* by first use */
-    int count, capacity;
+    int count;
+    int64_t capacity;
     int *current; /* by bucket: its last span, -1: none */
 } spans;
 
@@ -50,13 +51,8 @@ static mega_status use(const mega_graph *g, spans *s, walk *w, int bucket, int i
         now->clock = w->clock;
         return MEGA_OK;
     }
-    if (s->count == s->capacity) {
-        const int capacity = s->capacity == 0 ? 64 : 2 * s->capacity;
-        span *grown = mega_realloc(s->list, (size_t)capacity * sizeof *grown);
-        if (grown == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory to place weights");
-        s->list = grown;
-        s->capacity = capacity;
-    }
+    if (!mega_array_reserve(&s->list, &s->capacity, s->count + 1, sizeof *s->list))
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory to place weights");
     s->current[bucket] = s->count;
     s->list[s->count++] = (span){bucket, i, i, w->clock};
     return MEGA_OK;

@@ -34,7 +34,7 @@ static mega_status each_row(const char *path, const char *text, size_t size, on_
 
 typedef struct collector {
     mega_curve curve;
-    size_t capacity;
+    int64_t x_capacity, y_capacity;
     int64_t rows;
     const char *run; /* NULL: rows without one */
     const char *x_key, *y_key;
@@ -43,15 +43,10 @@ typedef struct collector {
 
 static mega_status add_point(collector *c, double x, double y)
 {
-    if (c->curve.count == c->capacity) {
-        const size_t more = c->capacity == 0 ? 256 : 2 * c->capacity;
-        double *xs = mega_realloc(c->curve.x, more * sizeof *xs);
-        if (xs != NULL) c->curve.x = xs;
-        double *ys = mega_realloc(c->curve.y, more * sizeof *ys);
-        if (ys != NULL) c->curve.y = ys;
-        if (xs == NULL || ys == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a curve of %zu points", more);
-        c->capacity = more;
-    }
+    const size_t count = c->curve.count + 1;
+    if (!mega_array_reserve(&c->curve.x, &c->x_capacity, (int64_t)count, sizeof *c->curve.x) ||
+        !mega_array_reserve(&c->curve.y, &c->y_capacity, (int64_t)count, sizeof *c->curve.y))
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a curve of %zu points", count);
     c->curve.x[c->curve.count] = x;
     c->curve.y[c->curve.count++] = y;
     return MEGA_OK;

@@ -116,13 +116,8 @@ static bool entry_before(const train_entry *a, const train_entry *b)
 
 static mega_status queue(trainer_state *t, train_entry entry)
 {
-    if (t->queued == t->heap_capacity) {
-        const int64_t capacity = t->heap_capacity == 0 ? 1 << 14 : t->heap_capacity * 2;
-        train_entry *heap = mega_realloc(t->heap, (size_t)capacity * sizeof *heap);
-        if (heap == NULL) return no_memory("the queue of pairs");
-        t->heap = heap;
-        t->heap_capacity = capacity;
-    }
+    if (!mega_array_reserve(&t->heap, &t->heap_capacity, t->queued + 1, sizeof *t->heap))
+        return no_memory("the queue of pairs");
     int64_t i = t->queued++;
     for (; i > 0 && entry_before(&entry, &t->heap[(i - 1) / 2]); i = (i - 1) / 2) t->heap[i] = t->heap[(i - 1) / 2];
     t->heap[i] = entry;
@@ -247,14 +242,9 @@ static mega_status begin_words(trainer_state *t, const mega_vocabulary *v, const
 /* Room for the places of one word, so that noting them cannot fail. */
 static mega_status reserve_places(train_side *side, int64_t n)
 {
-    if (side->places + n <= side->capacity) return MEGA_OK;
-    int64_t capacity = side->capacity == 0 ? 4096 : side->capacity * 2;
-    while (capacity < side->places + n) capacity *= 2;
-    train_place *place = mega_realloc(side->place, (size_t)capacity * sizeof *place);
-    if (place == NULL) return no_memory("the places of pairs");
-    side->place = place;
-    side->capacity = capacity;
-    return MEGA_OK;
+    return mega_array_reserve(&side->place, &side->capacity, side->places + n, sizeof *side->place)
+               ? MEGA_OK
+               : no_memory("the places of pairs");
 }
 
 static inline void note(train_side *side, int32_t symbol, int32_t word, int64_t count)

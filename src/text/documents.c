@@ -186,13 +186,8 @@ static void close_current(mega_documents *d)
 
 static mega_status add_record(const mega_documents *d, mega_document_chunk *c, size_t begin, size_t end, int64_t line)
 {
-    if (c->count == c->capacity) {
-        const int64_t capacity = c->capacity > 0 ? 2 * c->capacity : 64;
-        struct mega_document_record *grown = mega_realloc(c->record, (size_t)capacity * sizeof *grown);
-        if (grown == NULL) return no_memory(d, c->bytes.size);
-        c->record = grown;
-        c->capacity = capacity;
-    }
+    if (!mega_array_reserve(&c->record, &c->capacity, c->count + 1, sizeof *c->record))
+        return no_memory(d, c->bytes.size);
     c->record[c->count++] = (struct mega_document_record){begin, end - begin, line, d->is_inside};
     return MEGA_OK;
 }

@@ -16,14 +16,8 @@ void mega_document_files_fini(mega_document_files *files)
 
 static mega_status add_file(mega_document_files *f, const char *path)
 {
-    if (f->count == f->capacity) {
-        const int64_t capacity = f->capacity > 0 ? 2 * f->capacity : 16;
-        char **grown = mega_realloc(f->path, (size_t)capacity * sizeof *grown);
-        if (grown == NULL)
-            return MEGA_FAIL(MEGA_ERR_MEMORY, "--input: no memory for the names of %lld files", (long long)capacity);
-        f->path = grown;
-        f->capacity = capacity;
-    }
+    if (!mega_array_reserve(&f->path, &f->capacity, f->count + 1, sizeof *f->path))
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "--input: no memory for the names of %lld files", (long long)f->count + 1);
     char *copy = mega_strdup(path);
     if (copy == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--input: no memory for a file name");
     f->path[f->count++] = copy;

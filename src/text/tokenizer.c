@@ -331,14 +331,8 @@ mega_status mega_tokenizer_piece(const mega_tokenizer *t, int32_t id, mega_buffe
 
 mega_status mega_ids_reserve(mega_ids *ids, int64_t more)
 {
-    if (more <= ids->capacity - ids->count) return MEGA_OK;
-    const int64_t need = ids->count + more;
-    const int64_t capacity = need > ids->capacity * 2 ? need + 64 : ids->capacity * 2;
-    int32_t *id = mega_realloc(ids->id, (size_t)capacity * sizeof *id);
-    if (id == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for %lld ids", (long long)need);
-    ids->id = id;
-    ids->capacity = capacity;
-    return MEGA_OK;
+    if (mega_array_reserve(&ids->id, &ids->capacity, ids->count + more, sizeof *ids->id)) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for %lld ids", (long long)(ids->count + more));
 }
 
 void mega_ids_fini(mega_ids *ids)

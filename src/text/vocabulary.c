@@ -52,14 +52,8 @@ static mega_status grow_slots(mega_vocabulary *v)
 
 static mega_status grow_tokens(mega_vocabulary *v, int64_t size)
 {
-    if (size > v->capacity) {
-        const int64_t capacity = size > v->capacity * 2 ? size + 1024 : v->capacity * 2;
-        mega_token *token = mega_realloc(v->token, (size_t)capacity * sizeof *token);
-        if (token == NULL)
-            return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a vocabulary of %lld tokens", (long long)size);
-        v->token = token;
-        v->capacity = capacity;
-    }
+    if (!mega_array_reserve(&v->token, &v->capacity, size, sizeof *v->token))
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a vocabulary of %lld tokens", (long long)size);
     if (size > v->size) {
         memset(v->token + v->size, 0, (size_t)(size - v->size) * sizeof *v->token);
         v->size = size;
@@ -131,16 +125,9 @@ void mega_vocabulary_fini(mega_vocabulary *v)
 
 mega_status mega_merges_add(mega_merges *m, int32_t left, int32_t right, int32_t id)
 {
-    if (m->count == m->capacity) {
-        const int64_t capacity = m->capacity == 0 ? 1024 : m->capacity * 2;
-        mega_merge *list = mega_realloc(m->list, (size_t)capacity * sizeof *list);
-        if (list == NULL || capacity > MEGA_MAX_VOCABULARY * 2) {
-            m->list = list != NULL ? list : m->list;
-            return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for more than %lld merges", (long long)m->count);
-        }
-        m->list = list;
-        m->capacity = capacity;
-    }
+    if (m->count >= MEGA_MAX_VOCABULARY * 2 ||
+        !mega_array_reserve(&m->list, &m->capacity, m->count + 1, sizeof *m->list))
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for more than %lld merges", (long long)m->count);
     m->list[m->count] = (mega_merge){left, right, (int32_t)m->count, id};
     m->count++;
     return MEGA_OK;

@@ -282,6 +282,30 @@ static void the_limits_of_the_shell_count(void **state)
     assert_int_equal(least_with(RLIMIT_AS, 0, "RLIMIT_AS"), 0);
 }
 
+static void arrays_grow_by_doubling(void **state)
+{
+    (void)state;
+    int32_t *list = NULL;
+    int64_t capacity = 0;
+    const uint64_t before = mega_alloc_count();
+    for (int32_t i = 0; i < 1000; i++) {
+        assert_true(mega_array_reserve(&list, &capacity, i + 1, sizeof *list));
+        list[i] = i;
+    }
+    assert_int_equal(mega_alloc_count() - before, 7); /* 16, 32, … 1024 */
+    assert_int_equal(capacity, 1024);
+    for (int32_t i = 0; i < 1000; i++) assert_int_equal(list[i], i);
+    assert_true(mega_array_reserve(&list, &capacity, 5000, sizeof *list)); /* more than double */
+    assert_int_equal(capacity, 5000);
+    int32_t *const kept = list;
+    mega_alloc_fail_at(1);
+    assert_false(mega_array_reserve(&list, &capacity, 5001, sizeof *list));
+    assert_false(mega_array_reserve(&list, &capacity, INT64_MAX, sizeof *list)); /* its bytes are no size */
+    assert_ptr_equal(list, kept);
+    assert_int_equal(capacity, 5000);
+    mega_free(list);
+}
+
 static void a_region_that_is_too_small_says_so(void **state)
 {
     (void)state;
@@ -304,6 +328,7 @@ int main(void)
         cmocka_unit_test(the_asked_for_allocation_fails_once),
         cmocka_unit_test(strings),
         cmocka_unit_test(size_products_are_checked),
+        cmocka_unit_test(arrays_grow_by_doubling),
         cmocka_unit_test(pages_are_zero_aligned_and_given_back),
         cmocka_unit_test(pages_that_cannot_be_had_say_so),
         cmocka_unit_test(arena_blocks_are_zero_aligned_and_apart),

@@ -27,6 +27,16 @@ uint64_t mega_alloc_count(void);
 /* Tests: the n-th allocation from now fails (1 = next one), once; 0 switches this off. */
 void mega_alloc_fail_at(uint64_t n);
 
+/* Makes room for `count` items of `item_bytes` each in an array that grows; when it grows, its capacity at least
+ * doubles. `array` is the address of the pointer to the items, which is NULL at first and freed with mega_free;
+ * *capacity is 0 at first. Returns false and changes nothing when memory is short. (mega_array_grow is its slow half.)
+ */
+bool mega_array_grow(void *array, int64_t *capacity, int64_t count, size_t item_bytes);
+static inline bool mega_array_reserve(void *array, int64_t *capacity, int64_t count, size_t item_bytes)
+{
+    return count <= *capacity || mega_array_grow(array, capacity, count, item_bytes);
+}
+
 /* a * b, or false when it does not fit. */
 bool mega_size_mul(size_t a, size_t b, size_t *out);
 
