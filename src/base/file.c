@@ -241,7 +241,7 @@ mega_status mega_file_rename(const char *from, const char *to)
 static mega_status exchange_by_renames(const char *a, const char *b)
 {
     char *aside = mega_owned_path(a, ".exchange-");
-    if (aside == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", a);
+    if (aside == NULL) return MEGA_NO_MEMORY(a, "a path");
     mega_status st = mega_file_rename(a, aside);
     if (st == MEGA_OK) st = mega_file_rename(b, a);
     if (st == MEGA_OK) st = mega_file_rename(aside, b);

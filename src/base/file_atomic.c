@@ -18,7 +18,7 @@ static mega_status replace_file(const char *path, const void *bytes, size_t n)
     char *beside = mega_temporary_path(path), *folder = mega_path_folder(path);
     mega_status st = MEGA_OK;
     if (beside == NULL || folder == NULL) {
-        st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", path);
+        st = MEGA_NO_MEMORY(path, "a path");
         goto end;
     }
     mega_temporaries_remove(folder, mega_path_base(path), mega_path_base(path), false);

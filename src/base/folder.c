@@ -32,7 +32,7 @@ mega_status mega_folder_create(const char *path)
 {
     if (mega_folder_exists(path)) return MEGA_OK;
     char *copy = mega_strdup(path);
-    if (copy == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", path);
+    if (copy == NULL) return MEGA_NO_MEMORY(path, "a path");
     mega_status st = MEGA_OK;
     for (char *at = copy; st == MEGA_OK && *at != '\0';) {
         at += strspn(at, "/");
@@ -50,7 +50,7 @@ mega_status mega_folder_create(const char *path)
 mega_status mega_folder_create_for(const char *path)
 {
     char *folder = mega_path_folder(path);
-    if (folder == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its folder's name", path);
+    if (folder == NULL) return MEGA_NO_MEMORY(path, "its folder's name");
     const mega_status st = mega_folder_create(folder);
     mega_free(folder);
     return st;
@@ -62,7 +62,7 @@ mega_status mega_folder_try(const char *path)
     mega_temporaries_remove(path, "megalith", "megalith", false); /* tries of dead processes */
     const int fd = name != NULL ? open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666) : -1;
     mega_status st = MEGA_OK;
-    if (name == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", path);
+    if (name == NULL) st = MEGA_NO_MEMORY(path, "a path");
     else if (fd < 0)
         st = mega_folder_refused(path);
     if (fd >= 0) {
@@ -147,8 +147,7 @@ mega_status mega_path_complete(char **out, const char *prefix, const char *endin
     *out = NULL;
     if (begin == 0) return MEGA_OK;
     char *folder = mega_path_folder(prefix);
-    mega_status st = folder != NULL ? mega_folder_list(&names, folder)
-                                    : MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", prefix);
+    mega_status st = folder != NULL ? mega_folder_list(&names, folder) : MEGA_NO_MEMORY(prefix, "a path");
     mega_free(folder);
     for (size_t i = 0; i < names.count && st == MEGA_OK && *out == NULL; i++) {
         const char *name = names.name[i];
@@ -156,7 +155,7 @@ mega_status mega_path_complete(char **out, const char *prefix, const char *endin
         const bool begins = strncmp(name, base, begin) == 0 && name[begin] == '_';
         if (!begins || n <= begin + end || strcmp(name + n - end, ending) != 0) continue;
         *out = mega_format("%.*s%.*s", (int)(base - prefix), prefix, (int)(n - end), name);
-        if (*out == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", prefix);
+        if (*out == NULL) st = MEGA_NO_MEMORY(prefix, "a path");
     }
     mega_names_fini(&names);
     if (st == MEGA_OK || st == MEGA_ERR_MEMORY) return st;
@@ -175,7 +174,7 @@ mega_status mega_tree_remove(const char *path)
     mega_status st = MEGA_OK;
     for (size_t i = 0; i < names.count && st == MEGA_OK; i++) {
         char *inner = mega_path_join(path, names.name[i]);
-        st = inner != NULL ? mega_tree_remove(inner) : MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", path);
+        st = inner != NULL ? mega_tree_remove(inner) : MEGA_NO_MEMORY(path, "a path");
         mega_free(inner);
     }
     mega_names_fini(&names);

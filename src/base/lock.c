@@ -210,7 +210,7 @@ mega_status mega_lock_acquire(mega_lock **out, const mega_lock_request *r)
     char *folder = mega_path_folder(r->path);
     mega_status st = MEGA_OK;
     if (lock == NULL || folder == NULL) {
-        st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its lock", r->subject);
+        st = MEGA_NO_MEMORY(r->subject, "its lock");
         goto end;
     }
     st = take(lock, r);

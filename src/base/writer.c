@@ -70,11 +70,11 @@ static mega_status open_writer(mega_writer **out, const char *path, int how)
 {
     const bool append = (how & APPEND) != 0;
     mega_writer *w = mega_calloc(1, sizeof *w);
-    if (w == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a writer", path);
+    if (w == NULL) return MEGA_NO_MEMORY(path, "a writer");
     mega_status st = MEGA_OK;
     w->path = mega_strdup(path);
     if (w->path == NULL || make_buffer(w, (how & LARGE) != 0) != MEGA_OK) {
-        st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a writer", path);
+        st = MEGA_NO_MEMORY(path, "a writer");
         goto err_free;
     }
     const bool is_new = !append || !mega_file_exists(path);

@@ -31,8 +31,7 @@ mega_status mega_checkpoint_commit(const mega_checkpoint_save *v, const char *fi
 static mega_status remove_iteration(const char *save, int64_t iteration)
 {
     char *path = mega_iteration_path(save, iteration), *aside = mega_iteration_temporary(save, iteration);
-    mega_status st =
-        path != NULL && aside != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", save);
+    mega_status st = path != NULL && aside != NULL ? MEGA_OK : MEGA_NO_MEMORY(save, "a path");
     if (st == MEGA_OK) st = mega_file_rename(path, aside);
     if (st == MEGA_OK) st = mega_folder_sync(save);
     if (st == MEGA_OK) st = mega_tree_remove(aside);

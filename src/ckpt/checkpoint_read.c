@@ -177,7 +177,7 @@ static mega_status with_weights(use_source *use, mega_checkpoint *c, const mega_
 {
     if (c->masters == NULL) return use(&(source){c, NULL, c->folder}, t, count, acc);
     char *what = mega_path_join(c->folder, "state/masters.safetensors");
-    if (what == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", c->folder);
+    if (what == NULL) return MEGA_NO_MEMORY(c->folder, "a path");
     const mega_status st = use(&(source){c, c->masters, what}, t, count, acc);
     mega_free(what);
     return st;
@@ -211,7 +211,7 @@ mega_status mega_checkpoint_read_moments(mega_checkpoint *c, const mega_state_te
                          "moments",
                          c->folder);
     char *what = mega_path_join(c->folder, "state/optimizer.safetensors");
-    if (what == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", c->folder);
+    if (what == NULL) return MEGA_NO_MEMORY(c->folder, "a path");
     const mega_status st = read_all(&(source){c, c->moments, what}, t, count, acc);
     mega_free(what);
     return st;

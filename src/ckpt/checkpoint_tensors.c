@@ -6,15 +6,10 @@
 
 static const mega_st_pair format = {"format", "pt"}; /* several versions of transformers refuse files without it */
 
-static mega_status no_memory(const mega_tensor_file *f)
-{
-    return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to write it", f->name);
-}
-
 static mega_status entries_of(const mega_tensor_file *f, mega_st_entry **out)
 {
     mega_st_entry *entry = mega_malloc((size_t)(f->count + 1) * sizeof *entry);
-    mega_status st = entry != NULL ? MEGA_OK : no_memory(f);
+    mega_status st = entry != NULL ? MEGA_OK : MEGA_NO_MEMORY(f->name, "writing it");
     for (int i = 0; i < f->count && st == MEGA_OK; i++) {
         st = mega_state_tensor_check(&f->tensor[i]);
         if (st == MEGA_OK) mega_state_tensor_entry(&f->tensor[i], f->type, &entry[i]);
@@ -38,7 +33,7 @@ mega_status mega_tensor_file_stream(const mega_tensor_file *f, const char *folde
     char *path = mega_path_join(folder, f->name);
     mega_st_entry *entry = NULL;
     mega_st_writer *w = NULL;
-    mega_status st = path != NULL ? entries_of(f, &entry) : no_memory(f);
+    mega_status st = path != NULL ? entries_of(f, &entry) : MEGA_NO_MEMORY(f->name, "writing it");
     if (st == MEGA_OK) st = mega_st_writer_create(&w, path, entry, f->count, &format, 1);
     if (st == MEGA_OK) {
         for (int i; st == MEGA_OK && (i = mega_st_writer_next(w)) >= 0;)
@@ -66,7 +61,7 @@ mega_status mega_tensor_file_lay_out(const mega_tensor_file *f, const char *fold
     st_layout layout = {0};
     mega_patch *file = NULL;
     char *path = mega_path_join(folder, f->name);
-    mega_status st = path != NULL ? layout_of(f, &layout) : no_memory(f);
+    mega_status st = path != NULL ? layout_of(f, &layout) : MEGA_NO_MEMORY(f->name, "writing it");
     *size = (int64_t)layout.total;
     if (st == MEGA_OK) st = mega_patch_open(&file, path, *size, true);
     if (st == MEGA_OK) st = mega_patch_close(file, false);
@@ -121,7 +116,7 @@ mega_status mega_tensor_file_write_part(const mega_tensor_file *f, const char *f
     *sum = 0;
     if (!any) return MEGA_OK;
     char *path = mega_path_join(folder, f->name);
-    mega_status st = path != NULL ? layout_of(f, &layout) : no_memory(f);
+    mega_status st = path != NULL ? layout_of(f, &layout) : MEGA_NO_MEMORY(f->name, "writing it");
     p.total = (int64_t)layout.total;
     if (st == MEGA_OK) st = mega_patch_open(&p.file, path, p.total, false);
     if (st == MEGA_OK && with_header) st = put_header(&p, &layout);

@@ -14,9 +14,9 @@
 mega_status mega_checksums_add(mega_checksums *c, const char *name, int64_t bytes, uint32_t crc)
 {
     if (!mega_array_reserve(&c->file, &c->capacity, (int64_t)c->count + 1, sizeof *c->file))
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its checksum", name);
+        return MEGA_NO_MEMORY(name, "its checksum");
     char *copy = mega_strdup(name);
-    if (copy == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its checksum", name);
+    if (copy == NULL) return MEGA_NO_MEMORY(name, "its checksum");
     c->file[c->count++] = (mega_checksum){copy, bytes, crc};
     return MEGA_OK;
 }
@@ -94,7 +94,7 @@ static mega_status parse(mega_checksums *c, const char *text, size_t size, const
 mega_status mega_checksums_read(mega_checksums *out, const char *folder)
 {
     char *path = mega_path_join(folder, MEGA_CHECKSUMS_FILE), *text = NULL;
-    if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", folder);
+    if (path == NULL) return MEGA_NO_MEMORY(folder, "a path");
     size_t size = 0;
     mega_checksums c = {0};
     mega_status st = mega_file_read(&text, &size, path);
@@ -137,7 +137,7 @@ static mega_status verify_file(const mega_checksum *f, const char *folder, mega_
                                mega_buffer *wrong, int *count)
 {
     char *path = mega_path_join(folder, f->name);
-    if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", folder);
+    if (path == NULL) return MEGA_NO_MEMORY(folder, "a path");
     mega_map map = {0};
     mega_buffer said = {0};
     mega_status st = mega_map_open(&map, path);

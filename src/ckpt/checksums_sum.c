@@ -89,7 +89,7 @@ static mega_status part_of(const mega_checksum *f, const char *folder, int64_t f
                            uint32_t *part)
 {
     char *path = mega_path_join(folder, f->name);
-    if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", folder);
+    if (path == NULL) return MEGA_NO_MEMORY(folder, "a path");
     mega_map map = {0};
     uint32_t crc = 0;
     mega_status st = mega_map_open(&map, path);

@@ -43,7 +43,7 @@ mega_status mega_iteration_is_foreign(bool *out, const char *path)
 {
     mega_names names = {0};
     char *mark = mega_path_join(path, MEGA_CHECKSUMS_FILE);
-    if (mark == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", path);
+    if (mark == NULL) return MEGA_NO_MEMORY(path, "a path");
     *out = mega_file_exists(path) || (mega_folder_exists(path) && !mega_file_exists(mark));
     mega_free(mark);
     if (!*out || !mega_folder_exists(path)) return MEGA_OK;
@@ -71,8 +71,7 @@ static mega_status check_tracker(const char *save)
         return MEGA_OK;
     }
     char *path = iteration >= 0 ? mega_iteration_path(save, iteration) : mega_path_join(save, "release");
-    mega_status st = path != NULL ? mega_iteration_is_foreign(&is_foreign, path)
-                                  : MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", save);
+    mega_status st = path != NULL ? mega_iteration_is_foreign(&is_foreign, path) : MEGA_NO_MEMORY(save, "a path");
     if (is_foreign)
         st = MEGA_FAIL(MEGA_ERR_USAGE,
                        "--save %s: its " MEGA_TRACKER
@@ -95,8 +94,7 @@ mega_status mega_checkpoint_check_foreign(const char *save, int64_t after, int64
         bool is_foreign = false;
         if (!mega_iteration_parse(names.name[i], &iteration) || iteration <= after || iteration > until) continue;
         char *path = mega_path_join(save, names.name[i]);
-        st = path != NULL ? mega_iteration_is_foreign(&is_foreign, path)
-                          : MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", save);
+        st = path != NULL ? mega_iteration_is_foreign(&is_foreign, path) : MEGA_NO_MEMORY(save, "a path");
         if (is_foreign) st = mega_iteration_refuse(save, iteration);
         mega_free(path);
     }
@@ -147,7 +145,7 @@ void mega_iterations_fini(mega_iterations *list)
 mega_status mega_folder_create_durably(const char *path)
 {
     char *above = mega_strdup(path);
-    if (above == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", path);
+    if (above == NULL) return MEGA_NO_MEMORY(path, "a path");
     size_t n = strlen(above);
     while (n > 1 && above[n - 1] == '/') above[--n] = '\0';
     if (mega_folder_exists(above)) {
@@ -155,7 +153,7 @@ mega_status mega_folder_create_durably(const char *path)
         return MEGA_OK;
     }
     char *parent = mega_path_folder(above);
-    mega_status st = parent != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", path);
+    mega_status st = parent != NULL ? MEGA_OK : MEGA_NO_MEMORY(path, "a path");
     if (st == MEGA_OK && strcmp(parent, above) != 0) st = mega_folder_create_durably(parent);
     if (st == MEGA_OK) st = mega_folder_create(above);
     if (st == MEGA_OK) st = mega_folder_sync(parent);
@@ -253,7 +251,7 @@ static int printable(const char *text, int most)
 mega_status mega_tracker_read(int64_t *out, const char *save)
 {
     char *path = mega_path_join(save, MEGA_TRACKER), *text = NULL;
-    if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a path", save);
+    if (path == NULL) return MEGA_NO_MEMORY(save, "a path");
     mega_status st = mega_file_read(&text, NULL, path);
     if (st == MEGA_OK) {
         const char *at = text + strspn(text, " \t\r\n");

@@ -9,15 +9,10 @@
 
 #define PREFIX "transformer."
 
-static mega_status no_memory(const char *folder)
-{
-    return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for the list of its weight files", folder);
-}
-
 static mega_status open_one(mega_hf_weights *w, const char *folder, const char *name)
 {
     char *path = mega_path_join(folder, name);
-    if (path == NULL) return no_memory(folder);
+    if (path == NULL) return MEGA_NO_MEMORY(folder, "the list of its weight files");
     const mega_status st = mega_safetensors_open(&w->file[w->count], path);
     if (st != MEGA_OK) {
         mega_free(path);
@@ -31,7 +26,7 @@ static mega_status reserve(mega_hf_weights *w, size_t count, const char *folder)
 {
     w->file = mega_calloc(count, sizeof *w->file);
     w->path = mega_calloc(count, sizeof *w->path);
-    return w->file != NULL && w->path != NULL ? MEGA_OK : no_memory(folder);
+    return w->file != NULL && w->path != NULL ? MEGA_OK : MEGA_NO_MEMORY(folder, "the list of its weight files");
 }
 
 /* Shards are opened in the order of their names, whatever the order of the index. */
@@ -44,7 +39,7 @@ static mega_status open_shards(mega_hf_weights *w, const json_t *map, const char
 {
     const size_t count = json_object_size(map);
     const char **name = mega_malloc((count + 1) * sizeof *name);
-    if (name == NULL) return no_memory(folder);
+    if (name == NULL) return MEGA_NO_MEMORY(folder, "the list of its weight files");
     mega_status st = reserve(w, count + 1, folder);
     size_t n = 0;
     for (void *it = json_object_iter((json_t *)(uintptr_t)map); it != NULL && st == MEGA_OK;
@@ -129,7 +124,7 @@ static mega_status refuse_folder(const char *folder)
     static const char *const torch[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};
     for (size_t i = 0; i < 2; i++) {
         char *path = mega_path_join(folder, torch[i]);
-        if (path == NULL) return no_memory(folder);
+        if (path == NULL) return MEGA_NO_MEMORY(folder, "the list of its weight files");
         const bool found = mega_file_exists(path);
         mega_free(path);
         if (found)
@@ -154,7 +149,7 @@ mega_status mega_hf_weights_open(mega_hf_weights *out, const char *folder)
     char *index = mega_path_join(folder, "model.safetensors.index.json");
     mega_status st = MEGA_OK;
     if (single == NULL || index == NULL) {
-        st = no_memory(folder);
+        st = MEGA_NO_MEMORY(folder, "the list of its weight files");
     } else if (mega_file_exists(single)) {
         st = reserve(&w, 1, folder);
         if (st == MEGA_OK) st = open_one(&w, folder, "model.safetensors");

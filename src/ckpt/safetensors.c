@@ -160,7 +160,7 @@ static mega_status index_tensors(mega_safetensors *s, const char *file)
     st_header *h = &s->header;
     if (h->count > 1) qsort(h->tensor, h->count, sizeof *h->tensor, by_offset);
     s->by_name = mega_malloc((h->count + 1) * sizeof *s->by_name);
-    if (s->by_name == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its header", file);
+    if (s->by_name == NULL) return MEGA_NO_MEMORY(file, "its header");
     for (size_t i = 0; i < h->count; i++) s->by_name[i] = i;
     if (h->count > 1) qsort_r(s->by_name, h->count, sizeof *s->by_name, by_name, h->tensor);
     for (size_t i = 1; i < h->count; i++) {
@@ -203,7 +203,7 @@ static mega_status make(mega_safetensors **out, mega_map map, const uint8_t *byt
     mega_safetensors *s = mega_calloc(1, sizeof *s);
     if (s == NULL) {
         mega_map_close(&map);
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a reader", file);
+        return MEGA_NO_MEMORY(file, "a reader");
     }
     s->map = map;
     const mega_status st = read_header(s, bytes, size, file);

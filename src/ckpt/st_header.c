@@ -20,11 +20,6 @@ static mega_status wrong(const parser *p, const char *what)
                      p->file, what, (size_t)(p->at - p->start));
 }
 
-static mega_status no_memory(const parser *p)
-{
-    return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its header", p->file);
-}
-
 static void skip_blanks(parser *p)
 {
     while (p->at < p->end && (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r')) p->at++;
@@ -116,7 +111,7 @@ static mega_status take_string(parser *p, const char **out)
     while (close < p->end && *close != '"') close += *close == '\\' ? 2 : 1;
     if (close >= p->end) return wrong(p, "a string without an end");
     char *text = mega_arena_alloc(p->arena, (size_t)(close - p->at) + 1);
-    if (text == NULL) return no_memory(p);
+    if (text == NULL) return MEGA_NO_MEMORY(p->file, "its header");
     char *to = text;
     while (*p->at != '"') {
         if ((unsigned char)*p->at < 0x20) return wrong(p, "a control character within a string");
@@ -213,7 +208,7 @@ static mega_status take_shape(parser *p, mega_safetensor *t)
         do {
             if (n == room) { /* a shape this long names no tensor of ours, but it is a shape */
                 uint64_t *more = mega_arena_alloc(p->arena, 2 * (size_t)room * sizeof *more);
-                if (more == NULL) return no_memory(p);
+                if (more == NULL) return MEGA_NO_MEMORY(p->file, "its header");
                 memcpy(more, dims, (size_t)room * sizeof *more);
                 dims = more;
                 room *= 2;
@@ -223,7 +218,7 @@ static mega_status take_shape(parser *p, mega_safetensor *t)
         if (!take(p, ']')) return wrong(p, "',' or ']' is expected in a shape");
     }
     uint64_t *shape = mega_arena_alloc(p->arena, (size_t)(n + 1) * sizeof *shape);
-    if (shape == NULL) return no_memory(p);
+    if (shape == NULL) return MEGA_NO_MEMORY(p->file, "its header");
     if (n > 0) memcpy(shape, dims, (size_t)n * sizeof *shape);
     t->shape = shape;
     t->num_dims = n;
@@ -267,7 +262,7 @@ static mega_status take_metadata(parser *p, st_header *h)
     if (take(p, '}')) return MEGA_OK;
     do {
         if (!mega_array_reserve(&h->pair, &h->pair_capacity, (int64_t)h->num_pairs + 1, sizeof *h->pair))
-            return no_memory(p);
+            return MEGA_NO_MEMORY(p->file, "its header");
         mega_st_pair *pair = &h->pair[h->num_pairs];
         MEGA_TRY(take_string(p, &pair->key));
         if (!take(p, ':')) return wrong(p, "':' is expected");
@@ -293,7 +288,7 @@ static mega_status take_header(parser *p, st_header *h)
                 continue;
             }
             if (!mega_array_reserve(&h->tensor, &h->capacity, (int64_t)h->count + 1, sizeof *h->tensor))
-                return no_memory(p);
+                return MEGA_NO_MEMORY(p->file, "its header");
             h->tensor[h->count] = (mega_safetensor){.name = name};
             MEGA_TRY(take_tensor(p, &h->tensor[h->count]));
             h->count++;

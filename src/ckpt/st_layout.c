@@ -107,7 +107,7 @@ mega_status st_layout_make(st_layout *out, const char *path, const mega_st_entry
     l.offset = mega_malloc(n * sizeof *l.offset);
     mega_status st = MEGA_OK;
     if (pairs == NULL || l.order == NULL || l.bytes == NULL || l.offset == NULL)
-        st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its header", path);
+        st = MEGA_NO_MEMORY(path, "its header");
     if (st == MEGA_OK && num_metadata > 0) memcpy(pairs, metadata, (size_t)num_metadata * sizeof *pairs);
     if (st == MEGA_OK) st = arrange(&l, entries, count, path);
     if (st == MEGA_OK) st = make_header(&l, entries, count, pairs, num_metadata, path);

@@ -26,11 +26,11 @@ mega_status mega_st_writer_create(mega_st_writer **out, const char *path, const 
                                   const mega_st_pair *metadata, int num_metadata)
 {
     mega_st_writer *w = mega_calloc(1, sizeof *w);
-    if (w == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a writer", path);
+    if (w == NULL) return MEGA_NO_MEMORY(path, "a writer");
     w->entry = entries;
     w->count = count;
     w->path = mega_strdup(path);
-    mega_status st = w->path != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a writer", path);
+    mega_status st = w->path != NULL ? MEGA_OK : MEGA_NO_MEMORY(path, "a writer");
     if (st == MEGA_OK) st = st_layout_make(&w->layout, path, entries, count, metadata, num_metadata);
     if (st == MEGA_OK) st = mega_writer_create_large(&w->file, path);
     if (st != MEGA_OK) {

@@ -25,11 +25,6 @@ typedef struct drawing {
     char *title;
 } drawing;
 
-static mega_status no_memory(void)
-{
-    return MEGA_FAIL(MEGA_ERR_MEMORY, "plot: no memory for the curves");
-}
-
 static bool same_base(const mega_list *files)
 {
     for (size_t i = 0; i < files->count; i++) {
@@ -52,11 +47,11 @@ static mega_status read_curve(curve *c, const mega_config *cfg)
 {
     MEGA_TRY(mega_curve_read(&c->data, c->file, cfg->plot.run, cfg->plot.x, c->key));
     c->label = label_of(cfg, c->file, c->key);
-    if (c->label == NULL) return no_memory();
+    if (c->label == NULL) return MEGA_NO_MEMORY("plot", "the curves");
     /* A mean over more points than there are would only hide them: evaluations beside training. */
     if (cfg->plot.smooth <= 0.0 || (double)c->data.count * (1.0 - cfg->plot.smooth) < 1.0) return MEGA_OK;
     c->raw = mega_malloc(c->data.count * sizeof *c->raw);
-    if (c->raw == NULL) return no_memory();
+    if (c->raw == NULL) return MEGA_NO_MEMORY("plot", "the curves");
     memcpy(c->raw, c->data.y, c->data.count * sizeof *c->raw);
     mega_curve_smooth(&c->data, cfg->plot.smooth);
     return MEGA_OK;
@@ -81,7 +76,7 @@ static mega_status read_all(drawing *d, const mega_config *cfg)
     mega_status first = MEGA_OK;
     d->curve = mega_calloc(files->count * keys->count, sizeof *d->curve);
     d->series = mega_calloc(files->count * keys->count, sizeof *d->series);
-    if (d->curve == NULL || d->series == NULL) return no_memory();
+    if (d->curve == NULL || d->series == NULL) return MEGA_NO_MEMORY("plot", "the curves");
     for (size_t f = 0; f < files->count; f++) {
         for (size_t k = 0; k < keys->count; k++) {
             curve *c = &d->curve[d->count++];

@@ -296,7 +296,7 @@ mega_status mega_indexed_sample_hash(const mega_indexed *ix, int blocks, uint64_
     const int64_t size = (int64_t)ix->bin.size;
     uint64_t hash = mega_hash64(MEGA_HASH_START, &size, sizeof size);
     char *path = mega_format("%s.bin", ix->prefix);
-    if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a file name", ix->prefix);
+    if (path == NULL) return MEGA_NO_MEMORY(ix->prefix, "a file name");
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* mapped as a file before */
     mega_status st = file < 0 ? MEGA_FAIL(MEGA_ERR_IO, "%s: cannot be opened (%s)", path, strerror(errno)) : MEGA_OK;
     mega_free(path);

@@ -41,7 +41,7 @@ mega_status mega_npy_write(const char *path, mega_npy_type type, int64_t rows, i
     const size_t header_bytes = mega_npy_header(header, type, rows, columns);
     const size_t bytes = (size_t)rows * (size_t)(columns > 0 ? columns : 1) * mega_npy_element(type);
     char *part = mega_temporary_path(path);
-    if (part == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a file name", path);
+    if (part == NULL) return MEGA_NO_MEMORY(path, "a file name");
 
     mega_writer *w;
     mega_status st = mega_writer_create(&w, part);

@@ -31,7 +31,7 @@ static void add(mega_missing *m, int64_t pieces, int64_t first, int64_t last)
 mega_status mega_outbox_create(mega_outbox **out, const char *path, const void *head, size_t head_bytes)
 {
     mega_outbox *o = mega_calloc(1, sizeof *o);
-    if (o == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for what is written to it", path);
+    if (o == NULL) return MEGA_NO_MEMORY(path, "what is written to it");
     if (head_bytes > 0) mega_buffer_append(&o->head, head, head_bytes);
     mega_status st = mega_buffer_check(&o->head, path);
     if (st == MEGA_OK) st = mega_append_create(&o->file, path);
@@ -80,7 +80,7 @@ mega_status mega_outbox_put(mega_outbox *o, int64_t first, int64_t last, const v
     o->queue.failed = false;
     o->queue.size = before;
     add(&o->lost, 1, first, last);
-    return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for what is written to it", mega_append_path(o->file));
+    return MEGA_NO_MEMORY(mega_append_path(o->file), "what is written to it");
 }
 
 static mega_status open_file(mega_outbox *o)

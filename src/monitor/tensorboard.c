@@ -107,8 +107,7 @@ static bool put_record(mega_buffer *out, const mega_buffer *event)
 
 static mega_status add_record(mega_tensorboard *t, const mega_buffer *event)
 {
-    if (!put_record(&t->records, event))
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a record", mega_outbox_path(t->box));
+    if (!put_record(&t->records, event)) return MEGA_NO_MEMORY(mega_outbox_path(t->box), "a record");
     return t->records.size >= FLUSH_BYTES ? mega_tensorboard_flush(t) : MEGA_OK;
 }
 
@@ -127,7 +126,7 @@ static mega_status make_box(mega_tensorboard *t, const char *path, double wall_t
     put_double(&event, 1, wall_time);
     put_bytes(&event, 3, version, sizeof version - 1);
     const mega_status st = put_record(&head, &event) ? mega_outbox_create(&t->box, path, head.data, head.size)
-                                                     : MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a record", path);
+                                                     : MEGA_NO_MEMORY(path, "a record");
     mega_buffer_fini(&event);
     mega_buffer_fini(&head);
     return st;
@@ -162,7 +161,7 @@ mega_status mega_tensorboard_open(mega_tensorboard **out, const char *folder, do
     mega_tensorboard *t = mega_calloc(1, sizeof *t);
     char *path = t != NULL ? new_path(folder, wall_time) : NULL;
     mega_status st = MEGA_OK;
-    if (path == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for an event writer", folder);
+    if (path == NULL) st = MEGA_NO_MEMORY(folder, "an event writer");
     if (st == MEGA_OK) st = make_box(t, path, wall_time);
     if (st == MEGA_OK) mega_buffer_reserve(&t->records, 2 * FLUSH_BYTES);
     if (st == MEGA_OK) (void)mega_outbox_flush(t->box); /* makes the file; if not now, then later */
@@ -199,7 +198,7 @@ mega_status mega_tensorboard_text(mega_tensorboard *t, const char *tag, const ch
 {
     mega_buffer event = {0}, entry = {0}, tensor = {0}, a = {0}, b = {0};
     char *full = mega_format("%s/text_summary", tag);
-    if (full == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a record", mega_outbox_path(t->box));
+    if (full == NULL) return MEGA_NO_MEMORY(mega_outbox_path(t->box), "a record");
     put_bytes(&a, 1, "text", 4);
     put_message(&b, 1, &a); /* metadata */
     put_bytes(&entry, 1, full, strlen(full));

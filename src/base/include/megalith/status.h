@@ -2,7 +2,8 @@
  *
  * A function that can fail returns mega_status and leaves a message that names the subject, what was found, what was
  * expected, and what to do. The first function that knows the cause writes it with MEGA_FAIL; callers pass it on with
- * MEGA_TRY and may put one line in front with MEGA_CONTEXT. The library prints nothing. */
+ * MEGA_TRY and may put one line in front with MEGA_CONTEXT. MEGA_NO_MEMORY is that of an allocation: "SUBJECT: no
+ * memory for WHAT". The library prints nothing. */
 #ifndef MEGALITH_STATUS_H
 #define MEGALITH_STATUS_H
 
@@ -56,7 +57,8 @@ static inline mega_status mega_error_code(mega_status recorded, mega_status code
     (void)recorded;
     return code;
 }
-#define MEGA_FAIL(code, ...) mega_error_code(mega_error_set((code), __FILE__, __LINE__, __VA_ARGS__), (code))
+#define MEGA_FAIL(code, ...)          mega_error_code(mega_error_set((code), __FILE__, __LINE__, __VA_ARGS__), (code))
+#define MEGA_NO_MEMORY(subject, what) MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for %s", subject, what)
 #define MEGA_TRY(call)                                            \
     do {                                                          \
         const mega_status mega_try_status_ = (call);              \
