@@ -187,7 +187,7 @@ static void bench_head(bench *b, int64_t rows, int64_t V)
     print_bytes(b, "cross-entropy sum", measure(b, &mega_cpu_xent_sum, &s, &s.head), n * 4);
     b->used = used;
     mega_xent_grad_args g = {.logits = logits, .row_max = max, .sums = sums, .labels = labels, .rows = rows, .cols = V};
-    g.valid = g.ld = V, g.loss = tensor(b, MEGA_F32, rows), g.loss_mask = tensor(b, MEGA_F32, rows);
+    g.valid = g.ld = V, g.coefficient = 1, g.loss = tensor(b, MEGA_F32, rows), g.loss_mask = tensor(b, MEGA_F32, rows);
     g.dlogits = b->type == MEGA_F32 ? logits : tensor(b, b->type, rows * V);
     print_bytes(b, "cross-entropy gradient", measure(b, &mega_cpu_xent_grad, &g, &g.head),
                 n * (4 + (double)mega_dtype_size(b->type)));
@@ -196,7 +196,7 @@ static void bench_head(bench *b, int64_t rows, int64_t V)
 /* The three in one, as a step of one rank runs them. */
 static void bench_head_sweep(bench *b, int64_t rows, int64_t V)
 {
-    mega_xent_args a = {.rows = rows, .cols = V, .valid = V, .ld = V};
+    mega_xent_args a = {.rows = rows, .cols = V, .valid = V, .ld = V, .coefficient = 1};
     int32_t *labels = tensor(b, MEGA_F32, rows);
     memset(labels, 0, (size_t)rows * sizeof *labels);
     a.labels = labels, a.loss = tensor(b, MEGA_F32, rows), a.loss_mask = tensor(b, MEGA_F32, rows);

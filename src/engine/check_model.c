@@ -1,5 +1,5 @@
 /* What the engine needs of a model's programs, looked at before anything is allocated: it knows how to fill every
- * input, the last part of the model ends in a loss, and neighbours in a pipeline hand over tensors of one shape. */
+ * input, and neighbours in a pipeline hand over tensors of one shape. (Losses: losses.c.) */
 #include "engine_impl.h"
 #include "megalith/memory.h"
 
@@ -73,19 +73,6 @@ static mega_status check_input(const checked *k, const mega_program_named *t)
                      t->name);
 }
 
-static mega_status expect_loss(const checked *k, const char *name)
-{
-    mega_program_named t;
-    if (!find(k->p, name, &t) || t.role != MEGA_PROGRAM_OUTPUT)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
-            "the model ends without the output \"%s\", so that there is no loss to %s; name the losses of a "
-            "micro-batch loss_sum (their sum) and mask_sum (the sum of their weights) with "
-            "mega_graph_output",
-            name, k->trains ? "train by" : "evaluate");
-    return expect_shape(&t, mega_program_acc_dtype(k->p), 1, "a sum over the micro-batch");
-}
-
 /* A tensor on a border between two parts of the model, there if and only if the border is. */
 static mega_status expect_border(const checked *k, const char *name, bool is_border)
 {
@@ -110,10 +97,7 @@ static mega_status check_program(const checked *k)
     MEGA_TRY(expect_border(k, "stage_input", !k->is_first));
     MEGA_TRY(expect_border(k, "stage_output", !k->is_last));
     MEGA_TRY(expect_border(k, "stage_input_gradient", !k->is_first && k->trains));
-    MEGA_TRY(expect_border(k, "stage_output_gradient", !k->is_last && k->trains));
-    if (!k->is_last) return MEGA_OK;
-    MEGA_TRY(expect_loss(k, "loss_sum"));
-    return expect_loss(k, "mask_sum");
+    return expect_border(k, "stage_output_gradient", !k->is_last && k->trains);
 }
 
 mega_status engine_check_programs(const mega_engine *e)

@@ -32,6 +32,7 @@ static mega_status build_program(mega_engine *e, int chunk, bool train, mega_gra
     const mega_program_options po = {.backend = o->plain ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU,
                                      .team = o->team,
                                      .differentiate = train,
+                                     .per_token_loss = o->per_token_loss,
                                      .pack_weights = !train || o->no_pack_weights || !is_whole ? 0
                                                      : accumulates                             ? 1
                                                                                                : 2,
@@ -192,25 +193,26 @@ void engine_chunks_region(const mega_engine *e, size_t *stays, size_t *shared)
     }
 }
 
-static program_io bind_io(mega_program *p, int slot)
+static program_io bind_io(const mega_engine *e, mega_program *p, int slot)
 {
-    return (program_io){.tokens = mega_program_tensor(p, "tokens", slot),
-                        .labels = mega_program_tensor(p, "labels", slot),
-                        .position_ids = mega_program_tensor(p, "position_ids", slot),
-                        .seq_position = mega_program_tensor(p, "seq_position", slot),
-                        .segment_start = mega_program_tensor(p, "segment_start", slot),
-                        .sample_id = mega_program_tensor(p, "sample_id", slot),
-                        .loss_mask = mega_program_tensor(p, "loss_mask", slot),
-                        .loss_sum = mega_program_tensor(p, "loss_sum", slot),
-                        .mask_sum = mega_program_tensor(p, "mask_sum", slot)};
+    program_io io = {.tokens = mega_program_tensor(p, "tokens", slot),
+                     .labels = mega_program_tensor(p, "labels", slot),
+                     .position_ids = mega_program_tensor(p, "position_ids", slot),
+                     .seq_position = mega_program_tensor(p, "seq_position", slot),
+                     .segment_start = mega_program_tensor(p, "segment_start", slot),
+                     .sample_id = mega_program_tensor(p, "sample_id", slot),
+                     .loss_mask = mega_program_tensor(p, "loss_mask", slot)};
+    engine_losses_bind(e, p, slot, &io);
+    return io;
 }
 
-static mega_status allocate_train(engine_chunk *c, mega_region *keep, mega_region *work, mega_region turn)
+static mega_status allocate_train(const mega_engine *e, engine_chunk *c, mega_region *keep, mega_region *work,
+                                  mega_region turn)
 {
     MEGA_TRY(mega_program_allocate_in(c->train, keep, work, &turn));
     c->train_io = mega_calloc((size_t)c->slots, sizeof *c->train_io);
     if (c->train_io == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for %d slots", c->slots);
-    for (int i = 0; i < c->slots; i++) c->train_io[i] = bind_io(c->train, i);
+    for (int i = 0; i < c->slots; i++) c->train_io[i] = bind_io(e, c->train, i);
     return MEGA_OK;
 }
 
@@ -218,11 +220,11 @@ mega_status engine_allocate_chunks(mega_engine *e, mega_region *keep, const mega
 {
     const mega_program_regions train = train_regions(e);
     mega_region own = *work, turn = {.base = (char *)work->base + train.work, .bytes = train.turn};
-    for (int c = 0; c < e->chunks && e->train != NULL; c++) MEGA_TRY(allocate_train(&e->chunk[c], keep, &own, turn));
+    for (int c = 0; c < e->chunks && e->train != NULL; c++) MEGA_TRY(allocate_train(e, &e->chunk[c], keep, &own, turn));
     for (int c = 0; c < e->chunks && e->evaluate != NULL; c++) {
         own = *work;
         MEGA_TRY(mega_program_allocate_in(e->chunk[c].evaluate, keep, &own, NULL));
-        e->chunk[c].evaluate_io = bind_io(e->chunk[c].evaluate, 0);
+        e->chunk[c].evaluate_io = bind_io(e, e->chunk[c].evaluate, 0);
     }
     if (e->train != NULL) MEGA_TRY(stage_open(&e->stage, e->layout, e->chunk, e->chunks, false));
     if (e->evaluate != NULL) MEGA_TRY(stage_open(&e->evaluate_stage, e->layout, e->chunk, e->chunks, true));

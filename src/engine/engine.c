@@ -117,10 +117,13 @@ static mega_status build(mega_engine *e, mega_engine_model model)
 static mega_status build_alike(mega_engine *e, mega_engine_model model)
 {
     const mega_status st = build(e, model);
-    if (e->options.world == NULL || e->options.layout.planned_ranks > 0) return st;
+    if (e->options.world == NULL || e->options.layout.planned_ranks > 0)
+        return st == MEGA_OK ? engine_collect_losses(e) : st;
     mega_comm *world = mega_world_comm(e->options.world);
     MEGA_TRY(mega_comm_agree(world, st));
-    return mega_comm_agree(world, engine_check_borders(e));
+    MEGA_TRY(mega_comm_agree(world, engine_check_borders(e)));
+    MEGA_TRY(mega_comm_agree(world, engine_collect_losses(e)));
+    return engine_compare_losses(e);
 }
 
 mega_status mega_engine_create(mega_engine **out, mega_engine_model model, const mega_engine_options *options)

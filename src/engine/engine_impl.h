@@ -9,18 +9,35 @@
 typedef struct engine_chunk engine_chunk;
 typedef struct engine_search engine_search;
 
-/* What a run over the schedule of a step adds up. */
+/* A loss or a metric of the model, in the order that all ranks share. */
+typedef struct engine_loss {
+    char name[MEGA_LOSS_NAME];
+    double coefficient;
+    bool is_trained, is_evaluated; /* a training, an evaluation program of some rank computes it */
+} engine_loss;
+
+/* What a run over the schedule of a step adds up. By loss: the means of micro-batches and their number or, with
+ * per_token_loss, the sums and the weights of micro-batches. */
+enum { LOSS_SUM, LOSS_WEIGHT };
 typedef struct engine_sums {
-    double loss, tokens;      /* of this rank, over micro-batches */
+    double of[MEGA_METRICS][2];
+    double stops;             /* evaluation: ranks that a signal asks to stop */
     mega_error_record failed; /* of a pipeline stage, which goes on sending what others wait for */
 } engine_sums;
 
-/* Inputs and outputs of one slot of a program; NULL where the model has no such input. */
+/* Where one slot of a program leaves a loss, both [1] acc. */
+typedef struct program_loss {
+    int number; /* in the engine's list */
+    const void *sum, *weight;
+} program_loss;
+
+/* Inputs and losses of one slot of a program; NULL where the model has no such input. */
 typedef struct program_io {
     int32_t *tokens, *labels, *position_ids, *seq_position, *segment_start;
     uint32_t *sample_id;
     float *loss_mask;
-    const void *loss_sum, *mask_sum; /* [1] acc */
+    program_loss loss[MEGA_METRICS];
+    int num_losses;
 } program_io;
 
 /* One part of the model that this rank runs. */
@@ -46,7 +63,9 @@ struct mega_engine {
     engine_chunk *chunk; /* programs: one, or several where pipeline stages are interleaved */
     int chunks;
     mega_program *train, *evaluate; /* of the first chunk; NULL where left out */
-    bool *begun;                    /* by parameter: its gradient is overwritten by the first micro-batch of a step */
+    engine_loss loss[MEGA_METRICS];
+    int num_losses;
+    bool *begun; /* by parameter: its gradient is overwritten by the first micro-batch of a step */
     engine_stage stage, evaluate_stage; /* what train and evaluate exchange with other pipeline stages */
     mega_schedule_step *schedule;       /* room for the largest batch */
     mega_batch batch;
@@ -70,10 +89,20 @@ mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step 
 /* check_model.c: what the programs of this rank need is there. Collective over pp: and their borders fit together. */
 mega_status engine_check_programs(const mega_engine *e);
 mega_status engine_check_borders(const mega_engine *e);
-/* The same for one evaluation of all micro-batches; adds to the sum and the count of their losses where these are
- * known.
- */
-mega_status engine_run_evaluation(mega_engine *e, double both[2]);
+/* The same for one evaluation of all micro-batches. */
+mega_status engine_run_evaluation(mega_engine *e, engine_sums *sums);
+/* losses.c. Collective over pp: makes the list of the model's losses, and refuses one that cannot be trained.
+ * engine_compare_losses is collective over the world: all ranks have the same list. */
+mega_status engine_collect_losses(mega_engine *e);
+mega_status engine_compare_losses(const mega_engine *e);
+int engine_loss_find(const mega_engine *e, const char *name); /* -1: none of that name */
+void engine_losses_bind(const mega_engine *e, mega_program *p, int slot, program_io *io);
+void engine_losses_add(const mega_engine *e, const program_io *io, engine_sums *sums); /* of one micro-batch */
+/* Sums over the ranks of comm: one collective, however many losses there are. */
+mega_status engine_losses_reduce(const mega_engine *e, mega_comm *comm, const char *what, engine_sums *sums);
+/* Of a step: the quotients, NAN for a loss that evaluation alone computes; returns the sum of coefficient * loss. */
+double engine_losses_total(const mega_engine *e, const engine_sums *sums, double metric[MEGA_METRICS]);
+void engine_losses_evaluated(const mega_engine *e, const engine_sums *sums, mega_loss_sums *out);
 /* nonfinite.c. Collective over the world, where all ranks know that the loss, or a gradient, of this step is not
  * finite: MEGA_ERR_NUMERIC, with the first op of any rank whose output was not. */
 mega_status engine_nonfinite_loss(mega_engine *e, double loss);

@@ -78,7 +78,7 @@ static void watch(const mega_engine *e, bool evaluates, mega_nonfinite *found)
 
 static mega_status run_step_again(mega_engine *e)
 {
-    engine_sums sums = {0};
+    engine_sums sums = {.stops = 0};
     mega_step_result r = {0};
     MEGA_TRY(engine_run_schedule(e, &sums, &r));
     return engine_wait_reductions(e);
@@ -86,10 +86,10 @@ static mega_status run_step_again(mega_engine *e)
 
 static mega_status run_again(mega_engine *e, engine_search *s)
 {
-    double both[2] = {0, 0};
+    engine_sums sums = {.stops = 0};
     e->search = s;
     watch(e, s->evaluates, &s->now);
-    const mega_status st = s->evaluates ? engine_run_evaluation(e, both) : run_step_again(e);
+    const mega_status st = s->evaluates ? engine_run_evaluation(e, &sums) : run_step_again(e);
     watch(e, s->evaluates, NULL);
     e->search = NULL;
     return mega_comm_agree(e->layout->world.comm, st);

@@ -64,10 +64,7 @@ static mega_status forward(mega_engine *e, const mega_schedule_step *s, engine_s
     const program_io *io = &e->chunk[s->chunk].train_io[s->slot];
     engine_fill_inputs(e, io, s->micro_batch);
     MEGA_TRY(mega_program_forward(e->chunk[s->chunk].train, s->slot));
-    if (io->loss_sum == NULL) return MEGA_OK; /* a pipeline stage before the last */
-    const double loss = engine_scalar(e, io->loss_sum), tokens = engine_scalar(e, io->mask_sum);
-    sums->tokens += tokens;
-    sums->loss += e->options.per_token_loss || !isfinite(loss) ? loss : tokens > 0 ? loss / tokens : 0;
+    engine_losses_add(e, io, sums);
     return MEGA_OK;
 }
 
@@ -141,17 +138,14 @@ mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_res
  * their losses. */
 static mega_status gradients_finish(mega_engine *e, engine_sums *sums, mega_step_result *r)
 {
-    mega_comm *dp = e->layout->dp.comm;
     MEGA_TRY(engine_wait_reductions(e));
     MEGA_TRY(stage_sum_tied(e->layout, e->params)); /* the bucket of a tied table is its own */
     for (int i = 0; i < mega_params_num_buckets(e->params); i++)
         if (!engine_reduces(e, i)) MEGA_TRY(mega_params_reduce_gradients(e->params, i));
     MEGA_TRY(engine_sum_gradients_over_tp(e));
-    double both[2] = {sums->loss, sums->tokens};
-    MEGA_TRY(mega_comm_all_reduce(dp, "loss", both, 2, MEGA_F64, MEGA_REDUCE_SUM));
-    MEGA_TRY(mega_comm_all_reduce(e->layout->pp.comm, "loss", both, 2, MEGA_F64, MEGA_REDUCE_SUM)); /* the last knows */
-    const double micro_batches = (double)r->micro_batches * e->layout->dp.size;
-    r->loss = e->options.per_token_loss ? (both[1] > 0 ? both[0] / both[1] : 0) : both[0] / micro_batches;
+    MEGA_TRY(engine_losses_reduce(e, e->layout->dp.comm, "loss", sums));
+    MEGA_TRY(engine_losses_reduce(e, e->layout->pp.comm, "loss", sums));
+    r->loss = engine_losses_total(e, sums, r->metric);
     r->samples = e->batch.rows * e->layout->dp.size;
     r->tokens = r->samples * e->batch.seq;
     return MEGA_OK;
@@ -213,7 +207,7 @@ void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user)
 mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
 {
     mega_step_result r = {0};
-    engine_sums sums = {0};
+    engine_sums sums = {.stops = 0};
     if (e == NULL) return engine_check_step(e, out);
     mega_record_step(mega_world_record(e->options.world), e->progress.iteration + 1);
     MEGA_TRY(engine_agree(e, engine_check_step(e, out)));
@@ -235,22 +229,19 @@ mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
     return MEGA_OK;
 }
 
-/* One micro-batch of an evaluation; the loss is known where the model ends. */
-static mega_status evaluate_step(mega_engine *e, const mega_schedule_step *s, double both[2])
+/* One micro-batch of an evaluation. */
+static mega_status evaluate_step(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
 {
     const program_io *io = &e->chunk[s->chunk].evaluate_io;
     engine_fill_inputs(e, io, s->micro_batch);
     if (e->search != NULL) engine_search_before(e->search);
     MEGA_TRY(mega_program_forward(e->chunk[s->chunk].evaluate, 0));
     if (e->search != NULL) engine_search_after(e, s);
-    if (io->loss_sum == NULL) return MEGA_OK;
-    const double loss = engine_scalar(e, io->loss_sum), tokens = engine_scalar(e, io->mask_sum);
-    both[0] += e->options.per_token_loss || !isfinite(loss) ? loss : tokens > 0 ? loss / tokens : 0;
-    both[1] += e->options.per_token_loss ? tokens : 1;
+    engine_losses_add(e, io, sums);
     return MEGA_OK;
 }
 
-mega_status engine_run_evaluation(mega_engine *e, double both[2])
+mega_status engine_run_evaluation(mega_engine *e, engine_sums *sums)
 {
     const int64_t micro_batches = e->batch.rows / e->options.micro_batch;
     const int64_t steps = micro_batches * e->chunks;
@@ -259,7 +250,7 @@ mega_status engine_run_evaluation(mega_engine *e, double both[2])
     for (int64_t i = 0; i < steps; i++) {
         note(e, "evaluation", e->schedule[i].micro_batch);
         MEGA_TRY(stage_before(&e->evaluate_stage, &e->schedule[i]));
-        MEGA_TRY(evaluate_step(e, &e->schedule[i], both));
+        MEGA_TRY(evaluate_step(e, &e->schedule[i], sums));
         MEGA_TRY(stage_after(&e->evaluate_stage, &e->schedule[i]));
     }
     return stage_end(&e->evaluate_stage);
@@ -267,16 +258,22 @@ mega_status engine_run_evaluation(mega_engine *e, double both[2])
 
 mega_status mega_engine_evaluate(mega_engine *e, mega_loss_sums *sums)
 {
-    double sum[3] = {0, 0, 0}; /* loss, count, ranks that a signal asks to stop */
+    engine_sums found = {.stops = 0};
+    mega_loss_sums now;
     if (e == NULL) return engine_check_evaluate(e, sums);
     MEGA_TRY(engine_agree(e, engine_check_evaluate(e, sums)));
-    MEGA_TRY(engine_run_evaluation(e, sum));
-    if (e->layout->tp.rank > 0) sum[0] = sum[1] = 0; /* ranks of tp have the same */
-    sum[2] = mega_world_stops(e->options.world, mega_team_is_stopped(e->options.team));
-    MEGA_TRY(mega_comm_all_reduce(e->layout->world.comm, "validation loss", sum, 3, MEGA_F64, MEGA_REDUCE_SUM));
-    if (sum[2] > 0) return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "the evaluation was interrupted by a signal");
-    if (!isfinite(sum[0])) return engine_nonfinite_evaluation(e, sum[0]);
-    sums->loss += sum[0];
-    sums->count += sum[1];
+    MEGA_TRY(engine_run_evaluation(e, &found));
+    if (e->layout->tp.rank > 0) found = (engine_sums){.stops = 0}; /* ranks of tp have the same */
+    found.stops = mega_world_stops(e->options.world, mega_team_is_stopped(e->options.team));
+    MEGA_TRY(engine_losses_reduce(e, e->layout->world.comm, "validation loss", &found));
+    if (found.stops > 0) return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "the evaluation was interrupted by a signal");
+    engine_losses_evaluated(e, &found, &now);
+    if (!isfinite(now.loss)) return engine_nonfinite_evaluation(e, now.loss);
+    sums->loss += now.loss;
+    sums->count += now.count;
+    for (int i = 0; i < e->num_losses; i++) {
+        sums->metric[i] += now.metric[i];
+        sums->weight[i] += now.weight[i];
+    }
     return MEGA_OK;
 }

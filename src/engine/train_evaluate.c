@@ -40,7 +40,7 @@ static mega_status run(trainer *t, int split, double *out, bool *is_whole)
     mega_engine_progress *progress = mega_engine_progress_get(t->engine);
     const bool moves = split == MEGA_SPLIT_VALID;
     const int64_t total = cfg->eval_iters * cfg->global_batch_size, first = first_sample(t, split, total);
-    mega_loss_sums sums = {0, 0};
+    mega_loss_sums sums = {0};
     mega_progress shown;
     mega_progress_begin(&shown, moves ? "evaluating the validation set" : "evaluating the test set", "samples", 0,
                         (uint64_t)total);

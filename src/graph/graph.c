@@ -40,6 +40,7 @@ void mega_graph_destroy(mega_graph *g)
     mega_free(g->seed);
     mega_free(g->wanted);
     mega_free(g->dropout);
+    mega_free(g->head);
     mega_free(g->weight_tensor);
     mega_free(g->gradient_tensor);
     mega_free(g->bucket_ready);
@@ -408,6 +409,18 @@ mega_tensor mega_graph_emit(mega_graph *g, instruction *op)
     }
     g->op[g->num_ops++] = *op;
     return (mega_tensor){op->out[0]};
+}
+
+void mega_graph_compact(mega_graph *g)
+{
+    int kept = 0, forward = 0;
+    for (int i = 0; i < g->num_ops; i++) {
+        if (g->op[i].kind == OP_NONE) continue;
+        forward += i < g->num_forward;
+        g->op[kept++] = g->op[i];
+    }
+    g->num_ops = kept;
+    g->num_forward = forward;
 }
 
 void mega_graph_gradient_add(mega_graph *g, int32_t tensor, int32_t contribution)

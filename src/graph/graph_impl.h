@@ -96,7 +96,7 @@ static inline bool mega_op_is_bucket(op_kind kind)
 /* Constants of one instruction; each op reads its own. */
 typedef struct op_attr {
     double eps, p;
-    double factor; /* scale */
+    double factor; /* scale; cross-entropy, loss_seed: the coefficient of the loss */
     uint32_t site;
     bool tanh_form;
     mega_activation_kind activation;
@@ -169,6 +169,19 @@ typedef struct dropout_site {
     const char *path;
     uint32_t site;
 } dropout_site;
+/* What mega_loss_add declared. */
+typedef struct graph_loss {
+    const char *name, *scope;
+    double coefficient;
+    int32_t sum, weight;
+} graph_loss;
+
+/* A head that makes its gradients in the forward program, with instructions first_op … end_op - 1. */
+typedef struct graph_head {
+    int32_t loss_sum, x, dx;
+    int first_op, end_op;
+    const char *scope;
+} graph_head;
 
 struct mega_graph {
     mega_arena arena; /* names */
@@ -184,6 +197,10 @@ struct mega_graph {
     named_tensor *named, *seed,
         *wanted; /* what the caller reads and writes; given gradients (by name, or NULL); asked */
     int num_named, num_seeds, num_wanted;
+    graph_loss loss[MEGA_METRICS];
+    graph_head *head;
+    int num_losses, num_heads;
+    bool per_token_loss; /* the gradient of a loss is not divided by its weight (mega_program_options) */
     int32_t *weight_tensor, *gradient_tensor; /* by parameter, 0: not used yet */
     int cap_params;                           /* elements of these two */
     int *bucket_ready; /* by bucket, place pass: the last instruction that adds to a gradient in it, -1: none */
@@ -222,6 +239,14 @@ static inline int32_t mega_graph_arrived(const mega_graph *g, const instruction 
     return g->tensor[op->out[out]].gradient;
 }
 
+/* loss.c, for the pass that differentiates: checks the losses and gives each head the coefficient and the weight of its
+ * loss, or takes the instructions of its gradient out; then, in the backward program, begins with their gradients. */
+mega_status mega_losses_settle(mega_graph *g);
+mega_status mega_losses_seed(mega_graph *g);
+/* ops_head.c: writes both into the instructions of a head (weight 0: none); removes those of its gradient. */
+void mega_head_weigh(mega_graph *g, const graph_head *h, double coefficient, int32_t weight);
+void mega_head_drop_gradient(mega_graph *g, const graph_head *h);
+
 /* shape.c */
 int64_t mega_shape_count(const tensor_shape *s);
 size_t mega_shape_bytes(const tensor_shape *s);
@@ -250,6 +275,7 @@ op_cost mega_op_cost(const mega_graph *g, const instruction *op);
 /* Passes, in their order. Each leaves a graph that mega_graph_verify accepts. */
 mega_status mega_pass_differentiate(mega_graph *g);
 void mega_graph_drop_marks(mega_graph *g); /* removes what only differentiate reads (copy_to_group) */
+void mega_graph_compact(mega_graph *g);    /* removes instructions of kind OP_NONE */
 mega_status mega_pass_recompute(mega_graph *g);
 mega_status mega_pass_place(mega_graph *g);
 mega_status mega_pass_fuse(mega_graph *g);

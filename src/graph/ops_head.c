@@ -105,6 +105,7 @@ static void xent_grad_bind(const op_binder *b, const instruction *op, void *args
     a->cols = a->ld = mega_op_in_dim(b->g, op, 0, 1);
     a->valid = op->attr.valid;
     a->begin = op->attr.begin;
+    a->coefficient = op->attr.factor;
 }
 
 const op_row mega_op_row_xent_grad = {.name = "xent_grad",
@@ -146,6 +147,7 @@ static void xent_bind(const op_binder *b, const instruction *op, void *args)
     a->cols = a->ld = mega_op_in_dim(b->g, op, 0, 1);
     a->valid = op->attr.valid;
     a->begin = op->attr.begin;
+    a->coefficient = op->attr.factor;
 }
 
 const op_row mega_op_row_xent = {.name = "xent",
@@ -200,7 +202,7 @@ typedef struct head_tensors {
 
 static void head_chunk(mega_graph *g, const head_tensors *h, const mega_head_shape *s, int64_t begin, int64_t rows)
 {
-    const op_attr attr = {.begin = s->vocab_begin, .valid = s->valid};
+    const op_attr attr = {.begin = s->vocab_begin, .valid = s->valid, .factor = 1.0};
     const int32_t x = rows_of(g, h->x, begin, rows), labels = rows_of(g, h->labels, begin, rows);
     instruction product = {.kind = OP_LINEAR, .in = {x, h->table}, .attr = {.wide = true, .what = "logits"}};
     const int32_t logits = mega_graph_emit(g, &product).id;
@@ -257,6 +259,35 @@ static mega_status check_head(const mega_graph *g, mega_tensor x, mega_tensor ta
     return MEGA_OK;
 }
 
+/* ---- what differentiation makes of heads ---- */
+
+static mega_status add_head(mega_graph *g, const graph_head *h)
+{
+    graph_head *grown = mega_realloc(g->head, (size_t)(g->num_heads + 1) * sizeof *grown);
+    if (grown == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "head in \"%s\": no memory for its record", h->scope);
+    g->head = grown;
+    grown[g->num_heads++] = *h;
+    return MEGA_OK;
+}
+
+void mega_head_weigh(mega_graph *g, const graph_head *h, double coefficient, int32_t weight)
+{
+    for (int i = h->first_op; i < h->end_op; i++) {
+        if (g->op[i].kind != OP_XENT_GRAD) continue;
+        g->op[i].in[5] = weight;
+        g->op[i].attr.factor = coefficient;
+    }
+}
+
+void mega_head_drop_gradient(mega_graph *g, const graph_head *h)
+{
+    for (int i = h->first_op; i < h->end_op; i++) {
+        instruction *op = &g->op[i];
+        if (op->kind == OP_LINEAR_GRAD_X || op->kind == OP_LINEAR_GRAD_W) *op = (instruction){.kind = OP_NONE};
+        if (op->kind == OP_XENT_GRAD) op->in[4] = op->in[5] = op->out[0] = 0;
+    }
+}
+
 static mega_tensor masked_sum(mega_graph *g, mega_tensor mask, int32_t x)
 {
     instruction op = {.kind = OP_MASKED_SUM, .in = {mask.id, x}, .attr = {.what = x == 0 ? "mask_sum" : "loss_sum"}};
@@ -266,7 +297,7 @@ static mega_tensor masked_sum(mega_graph *g, mega_tensor mask, int32_t x)
 mega_head_result mega_op_lm_head_loss(mega_graph *g, mega_tensor x, mega_tensor table, mega_tensor labels,
                                       mega_tensor loss_mask, const mega_head_shape *s)
 {
-    mega_head_result r = {{0}, {0}, {0}};
+    mega_head_result r = {{0}, {{0}, {0}}};
     if (g->status == MEGA_OK && !(are_tensors(g, x, table) && are_tensors(g, labels, loss_mask)))
         mega_graph_fail(g,
                         MEGA_FAIL(MEGA_ERR_USAGE, "head in \"%s\": an operand is no tensor of this graph", g->scope));
@@ -281,19 +312,23 @@ mega_head_result mega_op_lm_head_loss(mega_graph *g, mega_tensor x, mega_tensor 
     const int64_t chunk = s->chunk_rows > 0
                               ? s->chunk_rows
                               : choose_chunk(rows, g->tensor[table.id].shape.dim[0], mega_dtype_size(g->acc));
-    r.mask_sum = masked_sum(g, loss_mask, 0);
+    graph_head made = {.x = x.id, .first_op = g->num_ops};
+    r.loss.weight = masked_sum(g, loss_mask, 0);
     head_tensors h = {.x = x.id, .table = table.id, .labels = labels.id, .mask = loss_mask.id};
-    h.denominator = s->per_token ? 0 : r.mask_sum.id;
+    h.denominator = r.loss.weight.id;
     h.token_loss = empty_tensor(g, "token_loss", mega_shape_1d(g->acc, rows));
     if (s->with_gradient) {
-        h.dx = empty_tensor(g, "dx", xs);
+        made.dx = h.dx = empty_tensor(g, "dx", xs);
         h.dtable = mega_graph_gradient_tensor(g, table.id);
-        mega_graph_fail(g, mega_graph_name_add(g, &g->seed, &g->num_seeds, NULL, x.id));
-        mega_graph_fail(g, mega_graph_name_add(g, &g->seed, &g->num_seeds, NULL, h.dx));
     }
     for (int64_t begin = 0; begin < rows; begin += chunk)
         head_chunk(g, &h, s, begin, rows - begin < chunk ? rows - begin : chunk);
     r.token_loss = (mega_tensor){h.token_loss};
-    r.loss_sum = masked_sum(g, loss_mask, h.token_loss);
+    r.loss.sum = masked_sum(g, loss_mask, h.token_loss);
+    if (!s->with_gradient || g->status != MEGA_OK) return r;
+    made.loss_sum = r.loss.sum.id;
+    made.end_op = g->num_ops;
+    made.scope = g->op[made.first_op].scope;
+    mega_graph_fail(g, add_head(g, &made));
     return r;
 }

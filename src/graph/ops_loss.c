@@ -71,19 +71,46 @@ const op_row mega_op_row_masked_sum_grad = {.name = "masked_sum_grad",
                                             .plain = &mega_plain_masked_sum_grad,
                                             .cpu = &mega_cpu_masked_sum_grad};
 
-mega_sums mega_op_weighted_sum(mega_graph *g, mega_tensor x, mega_tensor weights)
+mega_loss mega_op_weighted_sum(mega_graph *g, mega_tensor x, mega_tensor weights)
 {
     instruction sum = {.kind = OP_MASKED_SUM, .in = {weights.id, x.id}, .attr = {.what = "sum"}};
     if (g->status == MEGA_OK && x.id == 0)
         mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE, "weighted sum in \"%s\": there is no x; expected [T] %s", g->scope,
                                      mega_dtype_name(g->acc)));
-    mega_sums r = {.sum = mega_graph_emit(g, &sum)};
-    if (g->status != MEGA_OK) return (mega_sums){{0}, {0}};
+    mega_loss r = {.sum = mega_graph_emit(g, &sum)};
+    if (g->status != MEGA_OK) return (mega_loss){{0}, {0}};
     instruction weight = {.kind = OP_MASKED_SUM, .in = {weights.id}, .attr = {.what = "weight"}};
     weight.attr.rows = g->tensor[x.id].shape.dim[0];
     r.weight = mega_graph_emit(g, &weight);
     return r;
 }
+
+/* ---- loss_seed: in weight [1] acc or none; out dy [1] acc, the gradient of the sum of a loss whose coefficient is
+ * attr.factor ---- */
+
+static mega_status loss_seed_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect(g, op, 0, "weight", mega_shape_1d(g->acc, 1)));
+    out[0] = mega_shape_1d(g->acc, 1);
+    return MEGA_OK;
+}
+
+static void loss_seed_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_loss_seed_args *a = args;
+    a->seed = b->address(b, op->out[0]);
+    a->weight = b->address(b, op->in[0]);
+    a->coefficient = op->attr.factor;
+}
+
+const op_row mega_op_row_loss_seed = {.name = "loss_seed",
+                                      .num_in = 1,
+                                      .num_out = 1,
+                                      .optional_in = 1u << 0,
+                                      .shape = loss_seed_shape,
+                                      .bind = loss_seed_bind,
+                                      .plain = &mega_plain_loss_seed,
+                                      .cpu = &mega_cpu_loss_seed};
 
 /* ---- squared_error: in x [T, C], target [T, C]; out [T] acc ---- */
 
@@ -164,15 +191,15 @@ const op_row mega_op_row_squared_error_grad = {.name = "squared_error_grad",
 /* ---- accuracy: in logits [T, classes] dtype or acc, labels [T] i32; out hit [T] acc, counts [T] acc. A metric, so
  *      without a gradient. ---- */
 
-mega_sums mega_op_accuracy(mega_graph *g, mega_tensor logits, mega_tensor labels)
+mega_loss mega_op_accuracy(mega_graph *g, mega_tensor logits, mega_tensor labels)
 {
     instruction op = {.kind = OP_ACCURACY, .in = {logits.id, labels.id}};
     const mega_tensor hit = mega_graph_emit(g, &op);
-    if (g->status != MEGA_OK) return (mega_sums){{0}, {0}};
+    if (g->status != MEGA_OK) return (mega_loss){{0}, {0}};
     /* Not as values and mask: a mask must not depend on parameters, and the logits do. */
     instruction sum = {.kind = OP_MASKED_SUM, .in = {0, hit.id}, .attr = {.what = "sum"}};
     instruction weight = {.kind = OP_MASKED_SUM, .in = {0, op.out[1]}, .attr = {.what = "weight"}};
-    mega_sums r = {.sum = mega_graph_emit(g, &sum)};
+    mega_loss r = {.sum = mega_graph_emit(g, &sum)};
     r.weight = mega_graph_emit(g, &weight);
     return r;
 }

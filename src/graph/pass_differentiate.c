@@ -117,24 +117,28 @@ static mega_status name_wanted(mega_graph *g)
 
 void mega_graph_drop_marks(mega_graph *g)
 {
-    int kept = 0, forward = 0;
-    for (int i = 0; i < g->num_ops; i++) {
-        if (g->op[i].kind == OP_COPY_TO_GROUP) continue;
-        forward += i < g->num_forward;
-        g->op[kept++] = g->op[i];
-    }
-    g->num_ops = kept;
-    g->num_forward = forward;
+    for (int i = 0; i < g->num_ops; i++)
+        if (g->op[i].kind == OP_COPY_TO_GROUP) g->op[i].kind = OP_NONE;
+    mega_graph_compact(g);
+}
+
+static bool has_trained_loss(const mega_graph *g)
+{
+    for (int i = 0; i < g->num_losses; i++)
+        if (g->loss[i].coefficient != 0) return true;
+    return false;
 }
 
 mega_status mega_pass_differentiate(mega_graph *g)
 {
-    if (g->num_seeds == 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "graph: nothing to differentiate; expected a head with gradient, or "
-                                         "mega_graph_seed_gradient");
     mark_needed(g);
     MEGA_TRY(check_masks(g));
+    MEGA_TRY(mega_losses_settle(g));
+    if (g->num_seeds == 0 && !has_trained_loss(g))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "graph: nothing to differentiate; declare a loss with mega_loss_add and a "
+                                         "coefficient other than 0, or give a gradient with mega_graph_seed_gradient");
     g->in_backward = true;
+    MEGA_TRY(mega_losses_seed(g));
     for (int i = 0; i < g->num_seeds; i += 2) mega_graph_gradient_add(g, g->seed[i].tensor, g->seed[i + 1].tensor);
     for (int i = g->num_forward - 1; i >= 0 && g->status == MEGA_OK; i--) differentiate_op(g, i);
     g->in_backward = false;

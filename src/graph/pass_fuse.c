@@ -246,18 +246,6 @@ static bool fuse_one(fuse *f, int second)
     return false;
 }
 
-static void compact(mega_graph *g)
-{
-    int kept = 0, forward = 0;
-    for (int i = 0; i < g->num_ops; i++) {
-        if (g->op[i].kind == OP_NONE) continue;
-        forward += i < g->num_forward;
-        g->op[kept++] = g->op[i];
-    }
-    g->num_ops = kept;
-    g->num_forward = forward;
-}
-
 mega_status mega_pass_fuse(mega_graph *g)
 {
     fuse f = {.g = g};
@@ -275,7 +263,7 @@ mega_status mega_pass_fuse(mega_graph *g)
         }
         for (int i = 0; i < g->num_ops; i++)
             while (g->op[i].kind != OP_NONE && fuse_one(&f, i)) continue;
-        compact(g);
+        mega_graph_compact(g);
     }
     mega_free(f.readers);
     mega_free(f.maker);

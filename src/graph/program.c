@@ -93,6 +93,7 @@ mega_status mega_program_build(mega_program **out, mega_graph *g, const mega_pro
     p->world = options->world;
     p->most_under_way = options->requests > 0 ? options->requests : MEGA_PROGRAM_REQUESTS;
     g->place = options->place;
+    g->per_token_loss = options->per_token_loss;
     p->check = mega_check_level();
     p->step.loss_factor = 1.0;
     p->name = mega_arena_strdup(&g->arena, options->name == NULL ? "program" : options->name);

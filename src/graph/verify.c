@@ -100,6 +100,10 @@ static mega_status verify_tensors(const verify *v)
             return MEGA_FAIL(MEGA_ERR_USAGE, "program after pass %s: output \"%s\" is not written, or only in part",
                              v->after, g->named[i].name);
     }
+    for (int i = 0; i < g->num_losses; i++)
+        if (v->written[g->loss[i].sum] != 1 || v->written[g->loss[i].weight] != 1)
+            return MEGA_FAIL(MEGA_ERR_USAGE, "program after pass %s: loss \"%s\" is not written", v->after,
+                             g->loss[i].name);
     return MEGA_OK;
 }
 

@@ -293,8 +293,7 @@ mega_head_result mega_vocab_loss(const mega_builder *b, const char *name, mega_t
                                    .valid = real < 0      ? 0
                                             : real < held ? real
                                                           : held,
-                                   .with_gradient = b->mode == MEGA_TRAIN,
-                                   .per_token = o->per_token};
+                                   .with_gradient = b->mode == MEGA_TRAIN};
     const mega_scope s = mega_scope_enter(b->graph, "head");
     x = to_cut_weights(b, x);
     const mega_head_result r = mega_op_lm_head_loss(b->graph, x, table, labels, weights, &shape);

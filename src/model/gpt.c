@@ -127,13 +127,11 @@ static void leave(const mega_builder *model, const mega_gpt *m, const mega_gpt_p
     }
     const mega_tensor labels = mega_input(model, "labels", MEGA_I32, model->positions, 0);
     const mega_tensor loss_mask = mega_input(model, "loss_mask", MEGA_F32, model->positions, 0);
-    const mega_vocab_loss_options head = {
-        .vocab_size = m->vocab, .per_token = m->per_token_loss, .table = table_of(model, m, MEGA_TIE_COPY)};
+    const mega_vocab_loss_options head = {.vocab_size = m->vocab, .table = table_of(model, m, MEGA_TIE_COPY)};
     x = mega_norm(model, "ln_f", x, MEGA_LAYER_NORM, m->norm_epsilon);
     const mega_head_result loss = mega_vocab_loss(model, "wte", x, labels, loss_mask, &head);
     mega_graph_output(g, loss.token_loss, "token_loss");
-    mega_graph_output(g, loss.loss_sum, "loss_sum");
-    mega_graph_output(g, loss.mask_sum, "mask_sum");
+    mega_loss_add(model, "lm loss", loss.loss, 1.0);
 }
 
 /* Inputs that several layers read, in one order in every program. */

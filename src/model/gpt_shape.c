@@ -29,7 +29,6 @@ mega_status mega_gpt_from_config(mega_gpt *out, const mega_config *cfg, int64_t 
         .init_xavier = cfg->init_method_xavier_uniform,
         .attention_dropout = cfg->attention_dropout,
         .hidden_dropout = cfg->hidden_dropout,
-        .per_token_loss = cfg->calculate_per_token_loss,
         .sequence_parallel = cfg->sequence_parallel,
         .recompute = cfg->recompute_granularity == MEGA_RECOMPUTE_FULL        ? MEGA_GPT_RECOMPUTE_FULL
                      : cfg->recompute_granularity == MEGA_RECOMPUTE_SELECTIVE ? MEGA_GPT_RECOMPUTE_SELECTIVE

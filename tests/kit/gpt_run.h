@@ -26,7 +26,7 @@ typedef struct gpt_run_options {
     mega_program_backend backend;
     int threads, slots;
     int64_t batch, seq;
-    bool evaluate, no_fusion;
+    bool evaluate, no_fusion, per_token_loss;
 } gpt_run_options;
 
 static inline mega_gpt gpt_run_tiny(void)
@@ -66,6 +66,7 @@ static inline gpt_run gpt_run_make(const mega_gpt *m, const gpt_run_options *o)
     const mega_program_options po = {.backend = o->backend,
                                      .team = r.team,
                                      .differentiate = !o->evaluate,
+                                     .per_token_loss = o->per_token_loss,
                                      .no_fusion = o->no_fusion,
                                      .slots = o->slots,
                                      .name = o->evaluate ? "evaluate" : "train"};
@@ -120,8 +121,9 @@ static inline double gpt_run_number(const gpt_run *r, const void *acc, int64_t i
 /* Mean loss over the unmasked tokens of the micro-batch that just ran. */
 static inline double gpt_run_loss(const gpt_run *r, int slot)
 {
-    const double sum = gpt_run_number(r, mega_program_tensor(r->program, "loss_sum", slot), 0);
-    return sum / gpt_run_number(r, mega_program_tensor(r->program, "mask_sum", slot), 0);
+    mega_program_loss loss = {0};
+    mega_program_loss_get(r->program, 0, slot, &loss);
+    return gpt_run_number(r, loss.sum, 0) / gpt_run_number(r, loss.weight, 0);
 }
 
 static inline void gpt_run_zero_gradients(const gpt_run *r)

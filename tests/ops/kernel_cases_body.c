@@ -97,6 +97,16 @@ static void check_masked_sum_grad(mega_dtype type, int64_t rows, int64_t cols)
     check_run(&k, &mega_plain_masked_sum_grad, &mega_cpu_masked_sum_grad, &a, &a.head);
 }
 
+static void check_loss_seed(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("loss_seed", type, "%lld", (long long)(rows * cols));
+    mega_loss_seed_args a = {.coefficient = -0.3};
+    a.weight = rows % 2 == 1 ? check_input(&k, acc_type(&k), 1) : NULL;
+    a.seed = check_output_add(&k, "seed", acc_type(&k), 1);
+    a.head.step = &step_block;
+    check_run(&k, &mega_plain_loss_seed, &mega_cpu_loss_seed, &a, &a.head);
+}
+
 typedef struct image_case {
     int64_t samples, in, out;
     mega_windows windows;

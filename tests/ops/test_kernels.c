@@ -278,7 +278,7 @@ static void check_xent_in_parts(const char *name, mega_dtype type, int64_t rows,
             memcpy(k.output[1].initial, logits, (size_t)(rows * ld) * mega_dtype_size(acc));
             g.logits = g.dlogits;
         }
-        g.head.step = &step_block;
+        g.head.step = &step_block, g.coefficient = form == 0 ? 1.0 : -0.3;
         check_run(&k, &mega_plain_xent_grad, &mega_cpu_xent_grad, &g, &g.head);
     }
 }
@@ -321,7 +321,7 @@ static void check_xent(mega_dtype type, int64_t rows, int64_t cols)
                 set_element((void *)(uintptr_t)a.logits, acc, v, -INFINITY);
             set_element((void *)(uintptr_t)a.logits, acc, (rows - 1) * ld, NAN);
         }
-        a.head.step = &step_block;
+        a.head.step = &step_block, a.coefficient = form == 0 ? 1.0 : -0.3;
         check_run(&k, &mega_plain_xent, &mega_cpu_xent, &a, &a.head);
     }
     if (rows == 1 && cols == 1) check_xent(type, 3, 5003); /* several runs */

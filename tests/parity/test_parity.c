@@ -41,12 +41,15 @@ static outcome step(const variant *v, const setting *s)
 {
     mega_gpt m = gpt_run_tiny();
     m.attention_dropout = m.hidden_dropout = 0.1;
-    m.per_token_loss = true;
     m.recompute = v->recompute;
     m.recompute_uniform = v->uniform;
     m.recompute_layers = v->layers;
-    const gpt_run_options o = {
-        .dtype = s->dtype, .backend = s->backend, .threads = s->threads, .batch = s->micro_batch, .seq = SEQ};
+    const gpt_run_options o = {.dtype = s->dtype,
+                               .backend = s->backend,
+                               .threads = s->threads,
+                               .batch = s->micro_batch,
+                               .seq = SEQ,
+                               .per_token_loss = true};
     gpt_run r = gpt_run_make(&m, &o);
     /* Weights of every precision are the bf16 ones, so that what differs is the computation alone. */
     for (int64_t i = 0; i < mega_params_elements(r.params); i++) {

@@ -65,7 +65,7 @@ static mega_status save(mega_engine *e, const char *folder, const char *extra)
     static mega_status name(const scene *s) \
     {                                       \
         mega_step_result r;                 \
-        mega_loss_sums sums = {0, 0};       \
+        mega_loss_sums sums = {0};          \
         mega_engine_loaded loaded;          \
         (void)s, (void)&r, (void)&sums;     \
         (void)&loaded;                      \

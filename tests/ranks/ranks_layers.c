@@ -58,9 +58,11 @@ static mega_tensor embeddings(const mega_builder *b, mega_tensor x)
 
 static mega_tensor head(const mega_builder *b, mega_tensor x)
 {
-    const mega_vocab_loss_options o = {
-        .vocab_size = VOCAB, .per_token = true, .table = {.padding_rows = PADDED - VOCAB}};
-    return mega_vocab_loss(b, "wte", x, ids(b), mega_input(b, "loss_mask", MEGA_F32, S, 0), &o).token_loss;
+    const mega_vocab_loss_options o = {.vocab_size = VOCAB, .table = {.padding_rows = PADDED - VOCAB}};
+    const mega_tensor mask = mega_input(b, "loss_mask", MEGA_F32, S, 0);
+    const mega_head_result r = mega_vocab_loss(b, "wte", x, ids(b), mask, &o);
+    mega_loss_add(b, "loss", r.loss, 1);
+    return r.token_loss;
 }
 
 static const struct {
@@ -150,7 +152,7 @@ static void open_run(run *r, int layer, mega_world *world, bool slabs)
     need(mega_params_place(r->params, MEGA_F64, 0));
     need(mega_params_allocate(r->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     const mega_program_options o = {
-        .backend = MEGA_PROGRAM_PLAIN, .differentiate = true, .name = "layer", .world = world};
+        .backend = MEGA_PROGRAM_PLAIN, .differentiate = true, .per_token_loss = true, .name = "layer", .world = world};
     need(mega_program_build(&r->program, b.graph, &o));
     need(mega_program_allocate(r->program));
     mega_step_block *step = mega_program_step(r->program);

@@ -1,5 +1,5 @@
 /* Models of one's own over ranks: a chain of parts with borders of different widths, a parameter that is added as an
- * activation, and rows of one.   ranks_models
+ * activation, rows of one, a loss in two of the parts and a metric in a third.   ranks_models
  *
  * Over two ranks the pipeline (each stage has two parts, which take turns) and ZeRO 3 make the losses of one rank.
  * Every mistake in the model is the same error on every rank, also where one rank alone made it. */
@@ -23,6 +23,14 @@ typedef enum mistake {
     NO_LOSS,
     NO_WEIGHTS,
     LOSS_OF_TOKENS,
+    METRIC_ALONE,
+    LOSS_TWICE,
+    LOSS_OF_TWO_PARTS,
+    LOSS_NAN,
+    LOSS_OTHERWISE,
+    LOSSES_PER_TOKEN,
+    LOSS_OF_ONE_RANK,
+    NOTHING_TO_EVALUATE,
     UNKNOWN_INPUT,
     WIDE_INPUT,
     SAME_NAME,
@@ -45,9 +53,18 @@ static const struct {
     {TWO_SHAPES, false, "parameter part3.weight: this request is for [50, 13], but an earlier one declared [50, 12]"},
     {TWO_WAYS, false, "parameter part3.weight: this request has other options (initial values"},
     {SHAPE, false, "op bias_add in \"part 2\": bias is part 2"},
-    {NO_LOSS, false, "the model ends without the output \"loss_sum\""},
-    {NO_WEIGHTS, false, "the model ends without the output \"mask_sum\""},
-    {LOSS_OF_TOKENS, false, "\"loss_sum\" is [16] f64; expected [1] f64"},
+    {NO_LOSS, false,
+     "head in \"part 3\": it makes a gradient, but its loss has no name; declare the loss with mega_lo"},
+    {NO_WEIGHTS, false, "loss \"head\" in \"part 3\": its weight is not a value that the program computes"},
+    {LOSS_OF_TOKENS, false, "loss \"head\" in \"part 3\": its sum is [16] f64; expected [1] f64"},
+    {METRIC_ALONE, false, "nothing to differentiate; declare a loss with mega_loss_add"},
+    {LOSS_TWICE, false, "loss \"head\" in \"part 3\": the name is declared twice, first in \"part 3\""},
+    {LOSS_OF_TWO_PARTS, false, "loss \"size\" in \"part 2\": the name is declared twice, first in \"part 1\""},
+    {LOSS_NAN, false, "loss \"head\" in \"part 3\": its coefficient is nan; expected a finite number"},
+    {LOSS_OTHERWISE, false, "model: loss \"head\" has the coefficient 1 in training and 2 in evaluation"},
+    {LOSSES_PER_TOKEN, false, "divides by the tokens of one loss, and the model has 2 with a coefficient"},
+    {NOTHING_TO_EVALUATE, false, "model: it has no loss to evaluate; declare one with mega_loss_add"},
+    {LOSS_OF_ONE_RANK, false, "\"head\" with coefficient 2"},
     {UNKNOWN_INPUT, false, "nothing fills input \"images\"; the engine fills tokens, labels"},
     {WIDE_INPUT, false, "\"position_ids\" is [32] i32; expected [16] i32"},
     {SAME_NAME, false, "the name \"labels\" is given to two tensors"},
@@ -134,9 +151,14 @@ static void last(const model *m, const mega_builder *b, mega_tensor x)
     if (m->mistake == LONG_PATH) mega_scope_leave(g, mega_scope_enter(g, "%s", letters));
     if (m->mistake == SAME_NAME) input(g, "labels", MEGA_I32, tokens);
     const mega_head_result r = mega_op_lm_head_loss(g, x, weight, input(g, "labels", MEGA_I32, tokens), mask, &s);
-    mega_graph_output(g, m->mistake == LOSS_OF_TOKENS ? r.token_loss : r.loss_sum,
-                      m->mistake == NO_LOSS ? "my_loss" : "loss_sum");
-    mega_graph_output(g, r.mask_sum, m->mistake == NO_WEIGHTS ? "my_weights" : "mask_sum");
+    const bool is_other = (m->mistake == LOSS_OTHERWISE && b->mode == MEGA_EVAL) ||
+                          (m->mistake == LOSS_OF_ONE_RANK && b->layout->world.rank == 1);
+    mega_loss loss = r.loss;
+    if (m->mistake == LOSS_OF_TOKENS) loss.sum = r.token_loss;
+    if (m->mistake == NO_WEIGHTS) loss.weight = mega_none();
+    if (m->mistake == NO_LOSS || (m->mistake == NOTHING_TO_EVALUATE && b->mode == MEGA_EVAL)) return;
+    mega_loss_add(b, "head", loss, m->mistake == METRIC_ALONE ? 0 : m->mistake == LOSS_NAN ? NAN : is_other ? 2 : 1);
+    if (m->mistake == LOSS_TWICE) mega_loss_add(b, "head", loss, 1);
 }
 
 /* Where one part takes more than the part before it hands over, which stages alone can describe. */
@@ -145,12 +167,24 @@ static bool is_border_other(const model *m, const mega_builder *b, int part)
     return m->mistake == OTHER_BORDER && part == 1 && b->layout->pp.size > 1;
 }
 
+/* A loss of part 1, and a metric of part 2 that would have a gradient. */
+static void middle_loss(const model *m, const mega_builder *b, mega_tensor x, mega_tensor y)
+{
+    mega_graph *g = b->graph;
+    const mega_tensor distance = mega_op_squared_error(g, y, mega_op_scale(g, x, 0.5));
+    const char *name = b->index == 1 || m->mistake == LOSS_OF_TWO_PARTS ? "size" : "spread";
+    if (m->mistake == METRIC_ALONE || (m->mistake == NOTHING_TO_EVALUATE && b->mode == MEGA_EVAL)) return;
+    mega_loss_add(b, name, mega_op_weighted_sum(g, distance, mega_none()), b->index == 1 ? 0.25 : 0);
+}
+
 static mega_tensor middle(const model *m, const mega_builder *b, mega_tensor x)
 {
     const int64_t in = width[b->index - 1] + is_border_other(m, b, b->index);
     x = mega_op_linear(b->graph, x, matrix(b, "weight", width[b->index], in));
     if (m->mistake == SHAPE && b->index == 2) x = mega_op_bias_add(b->graph, x, x);
-    return mega_op_gelu(b->graph, x, true);
+    const mega_tensor y = mega_op_gelu(b->graph, x, true);
+    middle_loss(m, b, x, y);
+    return y;
 }
 
 static void leave(const model *m, const mega_builder *b, mega_tensor x)
@@ -203,6 +237,7 @@ static mega_status create(mega_engine **out, const model *m, mega_world *world, 
     o.layout.pp = pp;
     o.batch.micro_step = dp;
     o.zero_stage = zero;
+    o.per_token_loss = m->mistake == LOSSES_PER_TOKEN;
     return mega_engine_create(out, (mega_engine_model){m, describe, chunks}, &o);
 }
 
@@ -222,12 +257,16 @@ static void fill(mega_engine *e, mega_batch *b, int step)
     }
 }
 
-/* Losses and norms of some steps, then the loss of an evaluation. */
-static void train(mega_world *world, int pp, int zero, double out[2 * STEPS + 1])
+/* Of each step loss, norm, losses and metric by name; of an evaluation all but the norm. */
+enum { NAMES = 3, NUMBERS = 2 + NAMES, ALL = STEPS * NUMBERS + 1 + NAMES };
+
+static void train(mega_world *world, int pp, int zero, double out[ALL])
 {
+    static const char *const name[NAMES] = {"size", "spread", "head"};
     const model m = {NONE};
     mega_engine *e = NULL;
-    mega_loss_sums sums = {0, 0};
+    mega_loss_sums sums = {0};
+    int at = 0;
     need(create(&e, &m, world, pp, zero));
     need(mega_engine_allocate(e));
     need(mega_engine_compare_ranks(e));
@@ -236,27 +275,38 @@ static void train(mega_world *world, int pp, int zero, double out[2 * STEPS + 1]
         mega_step_result r;
         fill(e, mega_engine_batch(e), 0);
         need(mega_engine_step(e, &r));
-        out[2 * i] = r.loss;
-        out[2 * i + 1] = r.grad_norm;
+        out[at++] = r.loss;
+        out[at++] = r.grad_norm;
+        for (int k = 0; k < NAMES; k++) out[at++] = r.metric[k];
+        if (fabs(r.loss - 0.25 * r.metric[0] - r.metric[2]) > 1e-12) fprintf(stderr, "no sum of losses\n"), exit(1);
     }
     fill(e, mega_engine_evaluation_batch(e, mega_engine_batch(e)->rows), STEPS);
     need(mega_engine_evaluate(e, &sums));
-    out[2 * STEPS] = sums.loss / sums.count;
+    out[at++] = sums.loss / sums.count;
+    for (int k = 0; k < NAMES; k++) out[at++] = sums.metric[k] / sums.weight[k];
+    for (int k = 0; k < NAMES; k++)
+        if (mega_engine_num_metrics(e) != NAMES || strcmp(mega_engine_metric_name(e, k), name[k]) != 0)
+            fprintf(stderr, "loss %d is called %s\n", k, mega_engine_metric_name(e, k)), exit(1);
+    if (mega_engine_metric_name(e, NAMES) != NULL || mega_engine_metric_name(e, -1) != NULL) exit(1);
     mega_engine_destroy(e);
 }
 
 static int compare(mega_world *world, const char *what, int pp, int zero)
 {
-    double one[2 * STEPS + 1], many[2 * STEPS + 1];
+    double one[ALL], many[ALL], again[ALL];
     int failures = 0;
     train(NULL, 1, 0, one);
     train(world, pp, zero, many);
-    for (int i = 0; i < 2 * STEPS + 1; i++)
-        if (!(fabs(one[i] - many[i]) <= 1e-10 * fabs(one[i]))) {
+    train(world, pp, zero, again);
+    for (int i = 0; i < ALL; i++) {
+        if (!(fabs(one[i] - many[i]) <= 1e-10 * fabs(one[i])) || !(fabs(one[i]) > 1e-6)) {
             fprintf(stderr, "%s: number %d is %.15g, on one rank %.15g\n", what, i, many[i], one[i]);
             failures++;
         }
-    if (!(one[2 * STEPS - 2] < one[0])) fprintf(stderr, "%s: the loss does not fall\n", what), failures++;
+        if (memcmp(&many[i], &again[i], sizeof *many) != 0)
+            fprintf(stderr, "%s: number %d has other bits in a second run\n", what, i), failures++;
+    }
+    if (!(one[(STEPS - 1) * NUMBERS] < one[0])) fprintf(stderr, "%s: the loss does not fall\n", what), failures++;
     return failures;
 }
 
@@ -268,6 +318,7 @@ static int make_mistakes(mega_world *world, int pp)
         const model m = {mistakes[i].mistake};
         mega_engine *e = NULL;
         if (mistakes[i].needs_stages && pp == 1) continue;
+        if (mistakes[i].mistake == LOSS_OF_ONE_RANK && (world == NULL || pp > 1)) continue;
         mega_error_clear();
         const mega_status st = create(&e, &m, world, pp, 0);
         if (st == MEGA_OK || e != NULL || strstr(mega_error_message(), mistakes[i].message) == NULL) {

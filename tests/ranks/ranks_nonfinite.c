@@ -64,7 +64,7 @@ static mega_status save(mega_engine *e, const mega_gpt *gpt, const char *folder)
 static mega_status use(mega_engine *e, const mega_gpt *gpt, char **argv)
 {
     mega_step_result r;
-    mega_loss_sums sums = {0, 0};
+    mega_loss_sums sums = {0};
     if (strcmp(argv[1], "save") == 0) return save(e, gpt, argv[2]);
     if (strcmp(argv[1], "evaluation") == 0) {
         fill(e, mega_engine_evaluation_batch(e, 4));

@@ -162,7 +162,6 @@ static void open_run(run *r, const setting *s, mega_world *world, bool same_micr
     r->gpt.first_stage_layers = s->first;
     r->gpt.last_stage_layers = s->last;
     r->gpt.stage_chunks = s->chunks;
-    r->gpt.per_token_loss = !s->mean_of_means;
     r->gpt.sequence_parallel = world != NULL && s->sp != 0;
     r->gpt.distribute_saved = world != NULL && s->distribute != 0;
     need(mega_team_create(&r->team, s->threads));

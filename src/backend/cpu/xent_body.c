@@ -95,13 +95,14 @@ static float xent_denominator(const void *denominator)
 static void xent_grad_rows(const mega_xent_grad_args *a, int64_t begin, int64_t end)
 {
     const float denominator = xent_denominator(a->denominator);
+    const double loss_factor = a->coefficient * a->head.step->loss_factor;
     for (int64_t r = begin; r < end; r++) {
         const float *sums = (const float *)a->sums + 2 * r, max = ((const float *)a->row_max)[r];
         ((float *)a->loss)[r] = (float)(log((double)sums[0]) + max - sums[1]);
         if (a->dlogits == NULL) continue;
         const int64_t at = r * a->ld, label = a->labels[r] - a->begin;
         const float *x = (const float *)a->logits + at;
-        const float factor = (float)(a->loss_mask[r] * a->head.step->loss_factor / denominator);
+        const float factor = (float)(a->loss_mask[r] * loss_factor / denominator);
         if (a->head.dtype == MEGA_BF16)
             xent_grad_row(true, false, xent_row(true, a->dlogits, at), x, a->valid, a->cols, label, max,
                           factor / sums[0], factor);
@@ -148,6 +149,7 @@ static void xent_rows(const mega_xent_args *a, int64_t begin, int64_t end)
     const bool bf16 = a->head.dtype == MEGA_BF16;
     const bool stream = bf16 && a->dlogits != NULL && vstreams(true, a->dlogits, a->rows, a->ld);
     const float denominator = xent_denominator(a->denominator);
+    const double loss_factor = a->coefficient * a->head.step->loss_factor;
     for (int64_t r = begin; r < end; r++) {
         const int64_t at = r * a->ld, label = a->labels[r] - a->begin;
         const float *x = (const float *)a->logits + at;
@@ -155,7 +157,7 @@ static void xent_rows(const mega_xent_args *a, int64_t begin, int64_t end)
         const double sum = xent_sweep(x, a->valid, &max);
         ((float *)a->loss)[r] = (float)(log(sum) + max - (label >= 0 && label < a->valid ? x[label] : 0.0f));
         if (a->dlogits == NULL) continue;
-        const float factor = (float)(a->loss_mask[r] * a->head.step->loss_factor / denominator);
+        const float factor = (float)(a->loss_mask[r] * loss_factor / denominator);
         const float scale = (float)(factor / sum);
         if (bf16)
             xent_grad_row(true, stream, xent_row(true, a->dlogits, at), x, a->valid, a->cols, label, max, scale,

@@ -14,7 +14,7 @@ static void run(mega_team *team, const void *args)
         const bool held = r.label >= 0 && r.label < r.valid;
         put(a->loss, r.acc, t, log(r.sum) + r.max - (held ? get(r.logits, r.acc, r.at + r.label) : 0.0));
         if (a->dlogits == NULL) continue; /* nor is there a mask */
-        r.factor = xent_factor(a->denominator, r.acc, a->loss_mask[t], a->head.step);
+        r.factor = xent_factor(a->denominator, r.acc, a->loss_mask[t], a->coefficient, a->head.step);
         xent_row_gradient(&r);
     }
 }

@@ -12,7 +12,7 @@ static void run(mega_team *team, const void *args)
         r.sum = get(a->sums, r.acc, 2 * t);
         put(a->loss, r.acc, t, log(r.sum) + r.max - get(a->sums, r.acc, 2 * t + 1));
         if (a->dlogits == NULL) continue; /* nor is there a mask */
-        r.factor = xent_factor(a->denominator, r.acc, a->loss_mask[t], a->head.step);
+        r.factor = xent_factor(a->denominator, r.acc, a->loss_mask[t], a->coefficient, a->head.step);
         xent_row_gradient(&r);
     }
 }

@@ -14,10 +14,11 @@ typedef struct xent_row {
 } xent_row;
 
 /* What the loss of a token counts in the gradient; a mask of zeros divides by one. */
-static inline double xent_factor(const void *denominator, mega_dtype acc, double mask, const mega_step_block *step)
+static inline double xent_factor(const void *denominator, mega_dtype acc, double mask, double coefficient,
+                                 const mega_step_block *step)
 {
     const double d = denominator != NULL ? get(denominator, acc, 0) : 1.0;
-    return mask * step->loss_factor / (d != 0.0 ? d : 1.0);
+    return mask * (coefficient * step->loss_factor) / (d != 0.0 ? d : 1.0);
 }
 
 static inline void xent_row_gradient(const xent_row *r)

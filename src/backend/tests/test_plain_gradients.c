@@ -221,12 +221,12 @@ static void test_xent(void **state)
     const float mask[ROWS] = {1.0f, 0.0f, 0.5f};
     const double denominator = 1.5;
     double row_max[ROWS], sums[2 * ROWS], row_loss[ROWS], w[ROWS];
-    for (int r = 0; r < ROWS; r++) w[r] = mask[r] * step_block.loss_factor / denominator;
+    for (int r = 0; r < ROWS; r++) w[r] = 1.5 * mask[r] * step_block.loss_factor / denominator;
     double *logits = random_doubles(ROWS * LEADING, 1), *dlogits = zeros(ROWS * LEADING);
     xent x = {.max = {head, row_max, logits, ROWS, VALID, LEADING},
               .sum = {head, sums, logits, row_max, labels, ROWS, VALID, LEADING, BEGIN},
               .grad = {head, row_loss, dlogits, logits, row_max, sums, labels, mask, &denominator, ROWS, COLUMNS, VALID,
-                       LEADING, BEGIN}};
+                       LEADING, BEGIN, 1.5}};
     const probe p = {&all, &x, row_loss, w, ROWS};
     loss(&p);
     x.grad.dlogits = NULL;

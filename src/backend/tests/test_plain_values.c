@@ -215,7 +215,8 @@ static void test_xent(void **state)
     double row_max, sums[2], row_loss, dlogits[4];
     mega_xent_max_args m = {head, &row_max, logits, 1, 3, 4};
     mega_xent_sum_args s = {head, sums, logits, &row_max, &label, 1, 3, 4, 10};
-    mega_xent_grad_args g = {head, &row_loss, dlogits, logits, &row_max, sums, &label, &mask, NULL, 1, 4, 3, 4, 10};
+    mega_xent_grad_args g = {head, &row_loss, dlogits, logits, &row_max, sums, &label, &mask,
+                             NULL, 1,         4,       3,      4,        10,   1.0};
     mega_plain_xent_max.run(NULL, &m);
     mega_plain_xent_sum.run(NULL, &s);
     mega_plain_xent_grad.run(NULL, &g);

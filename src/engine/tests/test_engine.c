@@ -36,7 +36,6 @@ static void rig_open(rig *r, const setting *s)
     r->gpt = engine_run_gpt();
     r->gpt.attention_dropout = r->gpt.hidden_dropout = s->dropout;
     r->gpt.recompute = s->recompute ? MEGA_GPT_RECOMPUTE_FULL : MEGA_GPT_RECOMPUTE_NONE;
-    r->gpt.per_token_loss = s->per_token;
     need(mega_team_create(&r->team, s->threads > 0 ? s->threads : 1));
     mega_engine_options o = engine_run_options(BATCH, s->micro_batch, s->still ? 0 : 1e-2);
     o.dropout_seed += s->more_seed;
@@ -183,7 +182,7 @@ static void a_step_allocates_nothing(void **state)
     (void)state;
     const setting s = {.compute = MEGA_BF16, .micro_batch = 2, .dropout = 0.1, .threads = 2};
     mega_step_result result;
-    mega_loss_sums sums = {0, 0};
+    mega_loss_sums sums = {0};
     rig r;
     rig_open(&r, &s);
     const uint64_t before = mega_alloc_count();
@@ -201,7 +200,7 @@ static void a_signal_ends_an_evaluation(void **state)
     (void)state;
     const setting s = {.compute = MEGA_F32, .micro_batch = 2};
     volatile sig_atomic_t stop = SIGTERM;
-    mega_loss_sums sums = {0, 0};
+    mega_loss_sums sums = {0};
     mega_step_result first, second;
     rig r;
     rig_open(&r, &s);
@@ -437,7 +436,7 @@ static void evaluation_names_the_op(void **state)
     (void)state;
     const setting s = {.compute = MEGA_F32, .micro_batch = 2};
     mega_step_result result;
-    mega_loss_sums sums = {0, 0};
+    mega_loss_sums sums = {0};
     rig r;
     rig_open(&r, &s);
     mega_params *params = mega_engine_params(r.engine);

@@ -262,7 +262,7 @@ CREATE_WITH(create_with_f16, o.compute = MEGA_F16)
     static mega_status name(scene *s) \
     {                                 \
         mega_step_result r = {0};     \
-        mega_loss_sums sums = {0, 0}; \
+        mega_loss_sums sums = {0};    \
         mega_engine_loaded loaded;    \
         mega_norm_result norm;        \
         (void)s, (void)r, (void)sums; \

@@ -54,7 +54,7 @@ static const check checks[] = {
     REACHES("num-layers-per-virtual-pipeline-stage", STAGES "--num-layers-per-virtual-pipeline-stage 2", 2, gpt.stage_chunks),
     REACHES("num-virtual-stages-per-pipeline-rank", STAGES "--num-virtual-stages-per-pipeline-rank 4", 4, gpt.stage_chunks),
     REACHES("init-method-xavier-uniform", "--init-method-xavier-uniform", 1, gpt.init_xavier),
-    REACHES("calculate-per-token-loss", "--calculate-per-token-loss", 1, gpt.per_token_loss),
+    REACHES("calculate-per-token-loss", "--calculate-per-token-loss", 1, engine.per_token_loss),
     REACHES("sequence-parallel", "--world-size 2 --tensor-model-parallel-size 2 --sequence-parallel", 1, gpt.sequence_parallel),
     /* optimizer */
     REACHES("optimizer", "--optimizer sgd", MEGA_OPTIMIZER_SGD, engine.optimizer.kind),

@@ -130,7 +130,7 @@ static void fill(mega_batch *b, int64_t first)
 
 static double loss_of(rig *oracle, int64_t first, int64_t rows)
 {
-    mega_loss_sums sums = {0, 0};
+    mega_loss_sums sums = {0};
     mega_batch *b = mega_engine_evaluation_batch(oracle->engine, rows);
     fill(b, first);
     need(mega_engine_evaluate(oracle->engine, &sums));

@@ -1,4 +1,4 @@
-/* Further cases: generation, and the ops that models other than transformers use. Part of test_ops.c. */
+/* Further cases: generation, losses, and the ops that models other than transformers use. Part of test_ops.c. */
 
 static void take_rows(sketch *k)
 {
@@ -70,7 +70,7 @@ static void mean_rows(sketch *k)
 static void squared_error(sketch *k)
 {
     const mega_tensor mask = input_1d(k, "mask", MEGA_F32, k->s.T);
-    const mega_sums s = mega_op_weighted_sum(k->g, mega_op_squared_error(k->g, k->x, other(k)), mask);
+    const mega_loss s = mega_op_weighted_sum(k->g, mega_op_squared_error(k->g, k->x, other(k)), mask);
     mega_graph_output(k->g, s.weight, "weight");
     result(k, s.sum);
 }
@@ -78,14 +78,79 @@ static void squared_error(sketch *k)
 static void squared_error_of_all_rows(sketch *k)
 {
     const mega_tensor none = {0};
-    const mega_sums s = mega_op_weighted_sum(k->g, mega_op_squared_error(k->g, k->x, other(k)), none);
+    const mega_loss s = mega_op_weighted_sum(k->g, mega_op_squared_error(k->g, k->x, other(k)), none);
     mega_graph_output(k->g, s.weight, "weight");
     result(k, s.sum);
 }
 
+static void head(sketch *k, double coefficient, int64_t chunk)
+{
+    const mega_head_shape s = {.vocab_begin = 0, .valid = k->s.V - 1, .chunk_rows = chunk, .with_gradient = true};
+    const mega_tensor labels = input_1d(k, "labels", MEGA_I32, k->s.T), mask = input_1d(k, "mask", MEGA_F32, k->s.T);
+    const mega_tensor x = k->one_rank ? k->x : mega_op_copy_to_group(k->g, k->x, &k->two);
+    const mega_head_result r = mega_op_lm_head_loss(k->g, x, param(k, "table"), labels, mask, &s);
+    mega_graph_loss(k->g, "loss", r.loss, coefficient);
+    mega_graph_output(k->g, r.token_loss, "token_loss");
+}
+
+static void head_in_chunks(sketch *k)
+{
+    head(k, 1.0, 5);
+}
+
+static void head_per_token(sketch *k)
+{
+    head(k, 1.0, 0);
+}
+
+/* The vocabulary is whole: three instructions of each chunk become one. */
+static void head_of_one_rank(sketch *k)
+{
+    head(k, 1.0, 5);
+}
+
+static void head_with_coefficient(sketch *k)
+{
+    head(k, -0.3, 5);
+}
+
+static mega_loss error_of(const sketch *k, const char *bias, mega_tensor weights)
+{
+    const mega_tensor x = mega_op_bias_add(k->g, k->x, param(k, bias));
+    return mega_op_weighted_sum(k->g, mega_op_squared_error(k->g, x, other(k)), weights);
+}
+
+/* Of two losses the head's is a metric: its gradient, made in the forward program, is gone. */
+static void head_as_metric(sketch *k)
+{
+    mega_graph_loss(k->g, "error", error_of(k, "bias", (mega_tensor){0}), 0.5);
+    head(k, 0, 5);
+}
+
+static void head_with_another_weight(sketch *k)
+{
+    const mega_head_shape s = {.valid = k->s.V - 1, .chunk_rows = 5, .with_gradient = true};
+    const mega_tensor labels = input_1d(k, "labels", MEGA_I32, k->s.T), mask = input_1d(k, "mask", MEGA_F32, k->s.T);
+    const mega_tensor rows = mega_op_squared_error(k->g, k->x, k->x), none = {0};
+    const mega_tensor weight = mega_op_weighted_sum(k->g, rows, none).weight; /* the number of rows */
+    const mega_head_result r = mega_op_lm_head_loss(k->g, k->x, param(k, "table"), labels, mask, &s);
+    mega_graph_loss(k->g, "head", (mega_loss){r.loss.sum, weight}, 2);
+}
+
+/* Two losses of other weights, and a metric that reads what they read. */
+static void two_losses(sketch *k)
+{
+    const mega_tensor mask = input_1d(k, "mask", MEGA_F32, k->s.T), x = mega_op_bias_add(k->g, k->x, param(k, "gain"));
+    mega_graph_loss(k->g, "error", error_of(k, "bias", mask), 0.5);
+    mega_graph_loss(k->g, "accuracy", mega_op_accuracy(k->g, x, input_1d(k, "labels", MEGA_I32, k->s.T)), 0);
+    const mega_tensor target = input_2d(k, "target", k->g->dtype, k->s.T, k->s.C);
+    mega_graph_loss(k->g, "distance",
+                    mega_op_weighted_sum(k->g, mega_op_squared_error(k->g, x, target), (mega_tensor){0}), -2);
+}
+
 static void accuracy(sketch *k)
 {
-    const mega_sums s = mega_op_accuracy(k->g, k->x, input_1d(k, "labels", MEGA_I32, k->s.T));
+    const mega_loss s = mega_op_accuracy(k->g, k->x, input_1d(k, "labels", MEGA_I32, k->s.T));
     mega_graph_output(k->g, s.sum, "y");
     mega_graph_output(k->g, s.weight, "weight");
 }
@@ -94,7 +159,7 @@ static void accuracy(sketch *k)
 static void accuracy_beside_a_loss(sketch *k)
 {
     const mega_tensor x = mega_op_bias_add(k->g, k->x, param(k, "bias"));
-    const mega_sums hits = mega_op_accuracy(k->g, x, input_1d(k, "labels", MEGA_I32, k->s.T));
+    const mega_loss hits = mega_op_accuracy(k->g, x, input_1d(k, "labels", MEGA_I32, k->s.T));
     mega_graph_output(k->g, hits.sum, "hits");
     mega_graph_output(k->g, hits.weight, "labelled");
     result(k, mega_op_weighted_sum(k->g, mega_op_squared_error(k->g, x, other(k)), (mega_tensor){0}).sum);

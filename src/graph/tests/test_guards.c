@@ -72,6 +72,7 @@ static mega_head_result head(const sketch *k, mega_tensor mask)
     const mega_head_result r =
         mega_op_lm_head_loss(k->g, mega_op_linear(k->g, k->x, param(k, "weight")), param(k, "weight"),
                              input(k, "labels", MEGA_I32, T, 0), mask, &shape);
+    mega_graph_loss(k->g, "loss", r.loss, 1);
     mega_scope_leave(k->g, s);
     return r;
 }

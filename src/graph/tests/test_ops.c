@@ -179,40 +179,12 @@ static void collectives(sketch *k)
     result(k, mega_op_bias_add(k->g, mega_op_reduce_from_group(k->g, y, &k->two), param(k, "bias_n")));
 }
 
-static void head(sketch *k, bool per_token, int64_t chunk)
-{
-    const mega_head_shape s = {
-        .vocab_begin = 0, .valid = k->s.V - 1, .chunk_rows = chunk, .with_gradient = true, .per_token = per_token};
-    const mega_tensor labels = input_1d(k, "labels", MEGA_I32, k->s.T), mask = input_1d(k, "mask", MEGA_F32, k->s.T);
-    const mega_tensor x = k->one_rank ? k->x : mega_op_copy_to_group(k->g, k->x, &k->two);
-    const mega_head_result r = mega_op_lm_head_loss(k->g, x, param(k, "table"), labels, mask, &s);
-    mega_graph_output(k->g, r.loss_sum, "loss");
-    mega_graph_output(k->g, r.mask_sum, "mask_sum");
-    mega_graph_output(k->g, r.token_loss, "token_loss");
-}
-
-static void head_in_chunks(sketch *k)
-{
-    head(k, false, 5);
-}
-
-static void head_per_token(sketch *k)
-{
-    head(k, true, 0);
-}
-
-/* The vocabulary is whole: three instructions of each chunk become one. */
-static void head_of_one_rank(sketch *k)
-{
-    head(k, false, 5);
-}
-
 #include "op_cases_body.c"
 
 typedef struct op_case {
     const char *name;
     void (*describe)(sketch *k);
-    bool has_gradient, is_head, uses_x, one_rank;
+    bool has_gradient, has_losses, uses_x, one_rank;
 } op_case;
 
 static const op_case cases[] = {
@@ -235,6 +207,11 @@ static const op_case cases[] = {
     {"head_in_chunks", head_in_chunks, true, true, true, false},
     {"head_per_token", head_per_token, true, true, true, false},
     {"head_of_one_rank", head_of_one_rank, true, true, true, true},
+    {"head_with_coefficient", head_with_coefficient, true, true, true, false},
+    {"head_of_one_rank_with_coefficient", head_with_coefficient, true, true, true, true},
+    {"head_as_metric", head_as_metric, true, true, true, false},
+    {"head_with_another_weight", head_with_another_weight, true, true, true, true},
+    {"two_losses", two_losses, true, true, true, false},
     {"take_rows", take_rows, false, false, true, false},
     {"logits", logits, false, false, true, false},
     {"attention_cached", attention_cached, false, false, false, false},
@@ -326,8 +303,11 @@ static bench *bench_make(const op_case *c, sizes s, mega_dtype dtype, mega_progr
     const mega_scope scope = mega_scope_enter(k.g, "%s", c->name);
     c->describe(&k);
     mega_scope_leave(k.g, scope);
-    const mega_program_options o = {
-        .backend = backend, .differentiate = c->has_gradient, .no_fusion = no_fusion, .name = c->name};
+    const mega_program_options o = {.backend = backend,
+                                    .differentiate = c->has_gradient,
+                                    .no_fusion = no_fusion,
+                                    .name = c->name,
+                                    .per_token_loss = strcmp(c->name, "head_per_token") == 0};
     must(mega_program_build(&b->program, k.g, &o));
     must(mega_program_allocate(b->program));
     b->kv_length[0] = 5;
@@ -406,10 +386,13 @@ static int64_t named_count(const bench *b, const char *name)
 static double loss_of(bench *b)
 {
     must(mega_program_forward(b->program, 0));
-    if (b->c->is_head) {
-        const double sum = *(double *)mega_program_tensor(b->program, "loss", 0);
-        const double count = *(double *)mega_program_tensor(b->program, "mask_sum", 0);
-        return 0.75 * sum / (strcmp(b->c->name, "head_per_token") == 0 ? 1.0 : count);
+    if (b->c->has_losses) {
+        mega_program_loss l;
+        double loss = 0;
+        for (int i = 0; mega_program_loss_get(b->program, i, 0, &l); i++)
+            loss += 0.75 * l.coefficient * *(const double *)l.sum /
+                    (b->program->g->per_token_loss ? 1.0 : *(const double *)l.weight);
+        return loss;
     }
     const double *y = mega_program_tensor(b->program, "y", 0), *seed = mega_program_tensor(b->program, "seed", 0);
     double sum = 0.0;

@@ -47,7 +47,7 @@ static sketch begin(int pack_weights)
     const mega_tensor h = mega_op_linear(g, x, mega_graph_param(g, 0));
     const mega_head_shape s = {.valid = VOCAB, .chunk_rows = 10, .with_gradient = true};
     const mega_head_result r = mega_op_lm_head_loss(g, h, mega_graph_param(g, 1), labels, mask, &s);
-    mega_graph_output(g, r.loss_sum, "loss");
+    mega_graph_loss(g, "loss", r.loss, 1);
     const mega_program_options o = {.differentiate = true, .pack_weights = pack_weights, .name = "test"};
     must(mega_program_build(&k.program, g, &o));
     must(mega_program_allocate(k.program));
@@ -83,7 +83,9 @@ static void run(sketch *k, float loss[4])
         fill(k, i / 2);
         must(mega_program_forward(k->program, 0));
         must(mega_program_backward(k->program, 0));
-        memcpy(&loss[i], mega_program_tensor(k->program, "loss", 0), sizeof loss[i]);
+        mega_program_loss l;
+        assert_true(mega_program_loss_get(k->program, 0, 0, &l));
+        memcpy(&loss[i], l.sum, sizeof loss[i]);
     }
 }
 

@@ -263,7 +263,7 @@ static void head_reduces_over_the_vocabulary(void **state)
         const mega_tensor ids = mega_input(&b, "ids", MEGA_I32, S, 0), mask = mega_input(&b, "mask", MEGA_F32, S, 0);
         const mega_vocab_loss_options head = {.vocab_size = VOCAB, .table = table()};
         const mega_tensor x = mega_vocab_embedding(&b, "wte", ids, VOCAB, C, &head.table);
-        mega_graph_output(b.graph, mega_vocab_loss(&b, "wte", x, ids, mask, &head).loss_sum, "loss");
+        mega_loss_add(&b, "loss", mega_vocab_loss(&b, "wte", x, ids, mask, &head).loss, 1);
         must(mega_params_place(params, MEGA_F32, 0));
         const mega_program_options o = {.differentiate = true, .name = "head"};
         must(mega_program_build(&p, b.graph, &o));

@@ -18,6 +18,10 @@ typedef struct mega_graph mega_graph;
 typedef struct mega_tensor {
     int32_t id; /* 0: none */
 } mega_tensor;
+/* A loss or a metric of a micro-batch: sum / weight, or 0 where the weight is 0; both [1] acc. */
+typedef struct mega_loss {
+    mega_tensor sum, weight;
+} mega_loss;
 
 /* What changes between two runs of one program. Kernels read it; nothing of it is baked into an instruction. */
 typedef struct mega_step_block {

@@ -18,7 +18,8 @@ extern "C" {
     X(xent_grad)             \
     X(xent)                  \
     X(masked_sum)            \
-    X(masked_sum_grad)
+    X(masked_sum_grad)       \
+    X(loss_seed)
 
 #define MEGA_OPS_LOSS(X)                      \
     X(SQUARED_ERROR, squared_error)           \
@@ -26,6 +27,7 @@ extern "C" {
     X(ACCURACY, accuracy)                     \
     X(MASKED_SUM, masked_sum)                 \
     X(MASKED_SUM_GRAD, masked_sum_grad)       \
+    X(LOSS_SEED, loss_seed)                   \
     X(XENT_MAX, xent_max)                     \
     X(XENT_SUM, xent_sum)                     \
     X(XENT_GRAD, xent_grad)                   \
@@ -52,8 +54,8 @@ typedef struct mega_xent_sum_args {
 } mega_xent_sum_args;
 
 /* 3: loss[r] = log(sum) + row_max - label logit (natural log, acc, not masked); and when dlogits is given,
- * dlogits[r, v] = (softmax - [v is the label]) * loss_mask[r] * step->loss_factor / denominator, 0 in padding columns,
- * head.dtype. dlogits may be the same memory as logits when the types have one size. */
+ * dlogits[r, v] = (softmax - [v is the label]) * loss_mask[r] * coefficient * step->loss_factor / denominator, 0 in
+ * padding columns, head.dtype. dlogits may be the same memory as logits when the types have one size. */
 typedef struct mega_xent_grad_args {
     mega_kernel_head head;
     void *loss;    /* [R] acc */
@@ -63,6 +65,7 @@ typedef struct mega_xent_grad_args {
     const float *loss_mask;  /* [R] */
     const void *denominator; /* [1] acc, or NULL for 1; 0 counts as 1 */
     int64_t rows, cols, valid, ld, begin;
+    double coefficient; /* of this loss in the sum that is minimized */
 } mega_xent_grad_args;
 
 /* The three in one sweep, for a vocabulary that is held whole: loss[r] and, when dlogits is given, its gradient. Each
@@ -76,6 +79,7 @@ typedef struct mega_xent_args {
     const float *loss_mask;  /* [R]; NULL without dlogits */
     const void *denominator; /* [1] acc, or NULL for 1; 0 counts as 1 */
     int64_t rows, cols, valid, ld, begin;
+    double coefficient; /* of this loss in the sum that is minimized */
 } mega_xent_args;
 
 /* out[0] = sum of x[i] * mask[i], out[0] acc, summed in double in order; an x or a mask that is NULL counts as ones. */
@@ -95,6 +99,16 @@ typedef struct mega_masked_sum_grad_args {
     const float *mask; /* or NULL */
     int64_t count;
 } mega_masked_sum_grad_args;
+
+/* seed[0] = coefficient * step->loss_factor / weight[0], where the backward pass begins for a loss that is a sum
+ * divided by a weight; 0 where the weight is 0 or less, as the loss is then. seed, weight acc; a weight that is NULL
+ * counts as 1. */
+typedef struct mega_loss_seed_args {
+    mega_kernel_head head;
+    void *seed;
+    const void *weight; /* or NULL */
+    double coefficient;
+} mega_loss_seed_args;
 
 /* loss[t] = sum over columns of (x - target)^2. x, target [T, C]; loss [T] acc */
 typedef struct mega_squared_error_args {
@@ -128,27 +142,24 @@ typedef struct mega_head_shape {
     int64_t vocab_begin, valid; /* first id held here; real rows held here */
     int64_t chunk_rows;         /* rows of a chunk; 0: choose */
     bool with_gradient;         /* gradients are made in the forward program (training) */
-    bool per_token;             /* loss_factor alone scales the gradient; else also 1/sum(loss_mask) */
 } mega_head_shape;
 /* LM head with cross-entropy by chunks of rows: logits never whole in memory. x [T, C], table [V, C].
- * token_loss [T] acc (unmasked); mask_sum [1] acc; loss_sum [1] acc = sum(token_loss * loss_mask). */
+ * token_loss [T] acc (unmasked); loss: the sum of token_loss * loss_mask, and of loss_mask. In training `loss` is
+ * declared with mega_loss_add. */
 typedef struct mega_head_result {
-    mega_tensor token_loss, loss_sum, mask_sum;
+    mega_tensor token_loss;
+    mega_loss loss;
 } mega_head_result;
 mega_head_result mega_op_lm_head_loss(mega_graph *g, mega_tensor x, mega_tensor table, mega_tensor labels,
                                       mega_tensor loss_mask, const mega_head_shape *s);
-/* A loss or a metric, sum / weight; both [1] acc. */
-typedef struct mega_sums {
-    mega_tensor sum, weight;
-} mega_sums;
 /* sum: of x [T] acc, each row times its weight; weight: of the weights [T] f32. Without weights each row counts 1. The
  * sum has a gradient to x, none to weights. */
-mega_sums mega_op_weighted_sum(mega_graph *g, mega_tensor x, mega_tensor weights);
+mega_loss mega_op_weighted_sum(mega_graph *g, mega_tensor x, mega_tensor weights);
 /* [T] acc: per row, the sum over columns of (x - target)^2. x, target [T, C] */
 mega_tensor mega_op_squared_error(mega_graph *g, mega_tensor x, mega_tensor target);
 /* sum: rows whose largest logit (the first of equal ones) is that of the label; weight: rows whose label is a class.
  * logits [T, classes], labels [T] i32. A metric: it has no gradient. */
-mega_sums mega_op_accuracy(mega_graph *g, mega_tensor logits, mega_tensor labels);
+mega_loss mega_op_accuracy(mega_graph *g, mega_tensor logits, mega_tensor labels);
 
 #ifdef __cplusplus
 }

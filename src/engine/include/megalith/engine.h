@@ -30,9 +30,10 @@ extern "C" {
 typedef struct mega_engine mega_engine;
 
 /* What is trained: a function that writes the graph of a micro-batch, and thereby declares the parameters (builder.h).
- * The graph has the inputs and outputs that gpt.h lists (inputs that the model has no use for may be missing). Over a
- * pipeline it holds what this rank's stage runs (the layout of the graph says which); described with a layout of one
- * stage, it is the whole model, whose parameters a checkpoint holds. */
+ * The graph has the inputs that gpt.h lists (inputs that the model has no use for may be missing) and names its losses
+ * and metrics (mega_loss_add), in any part of a pipeline. Over a pipeline it holds what this rank's stage runs (the
+ * layout of the graph says which); described with a layout of one stage, it is the whole model, whose parameters a
+ * checkpoint holds. */
 typedef struct mega_engine_model {
     const void *model; /* borrowed; handed to both functions */
     mega_status (*describe)(const void *model, mega_graph *g, int chunk, int64_t batch, int64_t seq, bool train);
@@ -50,7 +51,7 @@ typedef struct mega_engine_options {
     mega_batch_ramp batch;      /* micro_step: micro_batch x data-parallel ranks */
     bool no_train, no_evaluate; /* leave that program out */
     bool no_pack_weights;       /* products pack them anew each time, which takes less memory */
-    bool per_token_loss;        /* the model was described with per_token */
+    bool per_token_loss;        /* mean over the tokens of a step, not over micro-batches; for one trained loss */
     double clip_grad;
     uint32_t dropout_seed;
     mega_optimizer_options optimizer;
@@ -133,8 +134,11 @@ int64_t mega_engine_sample(const mega_engine *e, int64_t row);
 mega_batch *mega_engine_evaluation_batch(mega_engine *e, int64_t rows);
 
 typedef struct mega_step_result {
-    double loss;      /* mean over micro-batches of their mean over tokens, or per token */
+    double loss;      /* sum of coefficient * loss over the losses of the model */
     double grad_norm; /* before clipping */
+    /* Each loss and metric, in the order of mega_engine_metric_name: the mean over all micro-batches of sum / weight
+     * or, with per_token_loss, total of the sums / total of the weights. NAN for one that evaluation alone computes. */
+    double metric[MEGA_METRICS];
     double clip_factor;
     int64_t grad_zeros;
     double lr, weight_decay; /* that this update used */
@@ -151,11 +155,17 @@ void mega_engine_profile(mega_engine *e, mega_profile *profile);
 /* The coming steps hand what their instructions make to this function (mega_program_observe); NULL: no more. */
 void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user);
 
+/* The losses and metrics of the whole model, the same on all ranks: by part of the pipeline, in each in the order in
+ * which it declares them, then those of evaluation alone. */
+int mega_engine_num_metrics(const mega_engine *e);
+const char *mega_engine_metric_name(const mega_engine *e, int metric); /* borrowed; NULL after the last one */
+
 /* Adds the rows of the evaluation batch to sums: total of micro-batch means (or of token losses) and how many. Returns
  * MEGA_ERR_NUMERIC if the loss is not finite; on all ranks MEGA_ERR_INTERRUPTED, and adds nothing, once the team of one
  * is asked to stop (mega_team_stop_on): after the instruction under way on the ranks of its host. */
 typedef struct mega_loss_sums {
-    double loss, count;
+    double loss, count;                                /* loss / count: of the sum of coefficient * loss */
+    double metric[MEGA_METRICS], weight[MEGA_METRICS]; /* metric / weight: of each loss and metric */
 } mega_loss_sums;
 mega_status mega_engine_evaluate(mega_engine *e, mega_loss_sums *sums);
 

@@ -1,4 +1,4 @@
-/* Describing a model: the builder, inputs and parameters.
+/* Describing a model: the builder, inputs, parameters and losses.
  *
  * A layer is a C function that writes the forward computation of one rank into a graph. Values that pass between ops
  * are matrices [rows, channels] in row-major order; a row is one position of one sample.
@@ -85,6 +85,15 @@ typedef struct mega_param_options {
  * so that its gradients are partial sums over tp. */
 mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t rows, int64_t columns,
                                const mega_param_options *options);
+
+/* ---- losses and metrics ---- */
+
+/* Adds a named loss to the model. Training minimizes the sum of coefficient * loss over all names, from which
+ * differentiation starts; with coefficient 0 the loss is a metric, which is reported and has no gradient. The name has
+ * fewer than MEGA_LOSS_NAME characters and may be added once; a model has at most MEGA_METRICS names. The weight must
+ * not depend on parameters; that of a head (mega_op_lm_head_loss) is described before the head if it is not the head's
+ * own. */
+void mega_loss_add(const mega_builder *b, const char *name, mega_loss loss, double coefficient);
 
 /* ---- dropout ---- */
 

@@ -41,8 +41,11 @@ void mega_graph_output(mega_graph *g, mega_tensor t, const char *name);
 /* Keeps its content between runs (key/value caches). The scope stands in front of its name: "h.3.k_cache". */
 mega_tensor mega_graph_state(mega_graph *g, const char *name, mega_dtype dtype, int num_dims, const int64_t *dim);
 mega_tensor mega_graph_param(mega_graph *g, int param); /* the weight of a declared parameter */
-/* Differentiation starts from gradients that are given: the head makes its own; here the caller fills the gradient of t
- * as input `name` before each backward (a pipeline stage; a test). */
+/* mega_loss_add of builder.h, which models call. */
+enum { MEGA_METRICS = 8, MEGA_LOSS_NAME = 128 };
+void mega_graph_loss(mega_graph *g, const char *name, mega_loss loss, double coefficient);
+/* Differentiation also starts from gradients that are given: the caller fills the gradient of t as input `name` before
+ * each backward (a pipeline stage; a test). */
 void mega_graph_seed_gradient(mega_graph *g, mega_tensor t, const char *name);
 /* The gradient of a float input, as output `name` of the backward program. */
 void mega_graph_want_gradient(mega_graph *g, mega_tensor input, const char *name);

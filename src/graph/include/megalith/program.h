@@ -18,7 +18,9 @@ typedef struct mega_program_options {
     mega_program_backend backend;
     mega_team *team;    /* borrowed; NULL: one thread */
     bool differentiate; /* with a backward program */
-    bool no_fusion;     /* leave ops as described (tests compare both) */
+    /* Gradients are those of a loss's sum times mega_step_block.loss_factor; else also divided by its weight. */
+    bool per_token_loss;
+    bool no_fusion; /* leave ops as described (tests compare both) */
     /* Weights that at least so many products of a micro-batch take in one orientation (recomputed ones apart) get room
      * to stay packed in, where mega_step_block.keeps_packed says so; 0: none. */
     int pack_weights;
@@ -65,6 +67,13 @@ typedef struct mega_program_named {
     int64_t dim[4];
 } mega_program_named;
 bool mega_program_named_get(const mega_program *p, int number, mega_program_named *out);
+/* The losses and metrics of a program (mega_loss_add) in their order, from number 0 on; false: there are no more. */
+typedef struct mega_program_loss {
+    const char *name; /* borrowed */
+    double coefficient;
+    const void *sum, *weight; /* [1] acc, valid from a forward of the slot to its next; NULL before there is memory */
+} mega_program_loss;
+bool mega_program_loss_get(const mega_program *p, int number, int slot, mega_program_loss *out);
 mega_dtype mega_program_acc_dtype(const mega_program *p); /* of outputs documented as "acc" */
 mega_step_block *mega_program_step(mega_program *p);
 

@@ -86,7 +86,6 @@ mega_tensor mega_self_attention(const mega_builder *b, const char *name, mega_te
 
 typedef struct mega_vocab_loss_options {
     int64_t vocab_size;
-    bool per_token; /* mega_head_shape */
     mega_param_options table;
 } mega_vocab_loss_options;
 

@@ -21,7 +21,6 @@ typedef struct mega_gpt {
     int64_t num_layers, hidden, ffn_hidden, heads, head_dim, positions;
     int64_t vocab, padded_vocab; /* real, and rounded up for the layout */
     double norm_epsilon, init_std, attention_dropout, hidden_dropout;
-    bool per_token_loss;
     bool sequence_parallel; /* layers.h; changes nothing where tp has one rank */
     mega_gpt_recompute recompute;
     bool recompute_uniform; /* FULL: groups of recompute_layers; else the first recompute_layers, one by one */
@@ -54,7 +53,7 @@ mega_status mega_gpt_declare(const mega_gpt *m, mega_params *params);
 
 /* Programs over a micro-batch of `batch` sequences of `seq` positions. Inputs by name, all [T] with T = batch*seq:
  *   tokens i32, labels i32, loss_mask f32, position_ids i32, seq_position i32, sample_id i32 (as u32), segment_start
- * i32 Outputs: token_loss [T] acc, loss_sum [1] acc, mask_sum [1] acc.
+ * i32 Output token_loss [T] acc; loss "lm loss".
  * A chunk of a pipeline stage has what its part needs of these. Where it does not begin the model, activations
  * stage_input [T, C] come in and their gradient stage_input_gradient is made; where it does not end it, stage_output
  * goes out and stage_output_gradient is given. */

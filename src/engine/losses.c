@@ -1,0 +1,230 @@
+/* The losses and metrics of a model, which it names (mega_loss_add): one list for all ranks, made when the engine is
+ * created, and what a step or an evaluation adds up for each of them. A program of any pipeline stage may have any. */
+#include "engine_impl.h"
+#include "megalith/compare.h"
+#include "megalith/hash.h"
+#include "megalith/memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the list ---- */
+
+/* What one program declares; an empty name ends its part of a gathered list. */
+typedef struct declared {
+    char name[MEGA_LOSS_NAME];
+    double coefficient;
+} declared;
+
+typedef enum kind { TRAIN, EVALUATE, NUM_KINDS } kind;
+
+/* The records of a stage: by chunk, by kind. */
+static declared *records_at(const mega_engine *e, declared *all, int stage, int chunk, kind k)
+{
+    return all + ((size_t)(stage * e->chunks + chunk) * NUM_KINDS + k) * MEGA_METRICS;
+}
+
+static void read_own(const mega_engine *e, declared *own)
+{
+    for (int c = 0; c < e->chunks; c++)
+        for (kind k = TRAIN; k < NUM_KINDS; k++) {
+            const mega_program *p = k == TRAIN ? e->chunk[c].train : e->chunk[c].evaluate;
+            mega_program_loss l;
+            for (int i = 0; p != NULL && mega_program_loss_get(p, i, 0, &l); i++) {
+                declared *out = records_at(e, own, 0, c, k) + i;
+                snprintf(out->name, sizeof out->name, "%s", l.name);
+                out->coefficient = l.coefficient;
+            }
+        }
+}
+
+static mega_status add(mega_engine *e, const declared *d, kind k)
+{
+    const int at = engine_loss_find(e, d->name);
+    if (at < 0 && e->num_losses == MEGA_METRICS)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "model: \"%s\" is one too many; the pipeline stages together may declare %d "
+                         "losses and metrics",
+                         d->name, MEGA_METRICS);
+    engine_loss *l = &e->loss[at < 0 ? e->num_losses : at];
+    if (at < 0) {
+        snprintf(l->name, sizeof l->name, "%s", d->name);
+        l->coefficient = d->coefficient;
+        e->num_losses++;
+    }
+    bool *has = k == TRAIN ? &l->is_trained : &l->is_evaluated;
+    if (*has)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "model: two parts of the pipeline declare the loss \"%s\"; give each loss and metric a name "
+                         "of its own",
+                         d->name);
+    *has = true;
+    if (l->coefficient == d->coefficient) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "model: loss \"%s\" has the coefficient %g in training and %g in evaluation; declare it with one",
+                     d->name, l->coefficient, d->coefficient);
+}
+
+/* In the order of the model's parts, part n being chunk n / stages of stage n % stages; what evaluation alone declares
+ * follows. */
+static mega_status add_all(mega_engine *e, declared *all, int stages)
+{
+    for (kind k = TRAIN; k < NUM_KINDS; k++)
+        for (int part = 0; part < stages * e->chunks; part++) {
+            const declared *d = records_at(e, all, part % stages, part / stages, k);
+            for (int i = 0; i < MEGA_METRICS && d[i].name[0] != '\0'; i++) MEGA_TRY(add(e, &d[i], k));
+        }
+    return MEGA_OK;
+}
+
+/* A training program without a loss is refused when it is differentiated. */
+static mega_status check(const mega_engine *e)
+{
+    int weighed = 0, evaluated = 0;
+    for (int i = 0; i < e->num_losses; i++) {
+        weighed += e->loss[i].coefficient != 0;
+        evaluated += e->loss[i].is_evaluated;
+    }
+    if (e->evaluate != NULL && evaluated == 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "model: it has no loss to evaluate; declare one with mega_loss_add");
+    if (!e->options.per_token_loss || weighed <= 1) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "model: --calculate-per-token-loss divides by the tokens of one loss, and the model has %d with a "
+                     "coefficient; leave the option out, or give the others the coefficient 0",
+                     weighed);
+}
+
+/* A plan has one rank alone, which knows the losses of its own stage. */
+mega_status engine_collect_losses(mega_engine *e)
+{
+    const bool is_plan = e->options.layout.planned_ranks > 0;
+    const int stages = is_plan ? 1 : e->layout->pp.size;
+    const size_t records = (size_t)e->chunks * NUM_KINDS * MEGA_METRICS;
+    declared *all = mega_calloc((size_t)(stages + 1) * records, sizeof *all), *own = all;
+    if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for the losses of %d stages", stages);
+    if (stages > 1) own = all + (size_t)stages * records;
+    read_own(e, own);
+    mega_status st = MEGA_OK;
+    if (stages > 1)
+        st = mega_comm_all_gather(e->layout->pp.comm, "names of losses", all, own, (int64_t)(records * sizeof *all),
+                                  MEGA_U8);
+    if (st == MEGA_OK) st = add_all(e, all, stages);
+    if (st == MEGA_OK && (!is_plan || e->layout->pp.size == 1)) st = check(e);
+    mega_free(all);
+    return st;
+}
+
+static uint64_t hash_losses(const void *of, int64_t begin, int64_t end)
+{
+    const mega_engine *e = of;
+    uint64_t hash = MEGA_HASH_START;
+    for (int64_t i = begin; i < end; i++) {
+        const engine_loss *l = &e->loss[i];
+        hash = mega_hash64(hash, l->name, strlen(l->name) + 1);
+        hash = mega_hash64(hash, &l->coefficient, sizeof l->coefficient);
+        hash = mega_hash64(hash, &l->is_trained, sizeof l->is_trained);
+        hash = mega_hash64(hash, &l->is_evaluated, sizeof l->is_evaluated);
+    }
+    return hash;
+}
+
+static void describe_loss(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
+{
+    const engine_loss *l = &((const mega_engine *)of)->loss[i];
+    snprintf(out, MEGA_COMPARED_TEXT, "\"%s\" with coefficient %g%s", l->name, l->coefficient,
+             !l->is_trained     ? ", in evaluation alone"
+             : !l->is_evaluated ? ", in training alone"
+                                : "");
+}
+
+mega_status engine_compare_losses(const mega_engine *e)
+{
+    const mega_compared l = {.what = "losses of the model",
+                             .item = "loss",
+                             .of = e,
+                             .count = e->num_losses,
+                             .hash = hash_losses,
+                             .describe = describe_loss};
+    return mega_comm_compare(e->layout->world.comm, &l);
+}
+
+int engine_loss_find(const mega_engine *e, const char *name)
+{
+    for (int i = 0; i < e->num_losses; i++)
+        if (strcmp(e->loss[i].name, name) == 0) return i;
+    return -1;
+}
+
+int mega_engine_num_metrics(const mega_engine *e)
+{
+    return e->num_losses;
+}
+
+const char *mega_engine_metric_name(const mega_engine *e, int metric)
+{
+    return metric >= 0 && metric < e->num_losses ? e->loss[metric].name : NULL;
+}
+
+/* ---- what is added up ---- */
+
+void engine_losses_bind(const mega_engine *e, mega_program *p, int slot, program_io *io)
+{
+    mega_program_loss l;
+    for (io->num_losses = 0; mega_program_loss_get(p, io->num_losses, slot, &l); io->num_losses++)
+        io->loss[io->num_losses] = (program_loss){engine_loss_find(e, l.name), l.sum, l.weight};
+}
+
+void engine_losses_add(const mega_engine *e, const program_io *io, engine_sums *sums)
+{
+    for (int i = 0; i < io->num_losses; i++) {
+        double *out = sums->of[io->loss[i].number];
+        const double sum = engine_scalar(e, io->loss[i].sum), weight = engine_scalar(e, io->loss[i].weight);
+        const bool is_finite = isfinite(sum) && isfinite(weight);
+        if (e->options.per_token_loss) {
+            out[LOSS_SUM] += sum;
+            out[LOSS_WEIGHT] += weight;
+        } else {
+            out[LOSS_SUM] += !is_finite ? sum + weight : weight > 0 ? sum / weight : 0;
+            out[LOSS_WEIGHT] += 1;
+        }
+    }
+}
+
+mega_status engine_losses_reduce(const mega_engine *e, mega_comm *comm, const char *what, engine_sums *sums)
+{
+    double all[2 * MEGA_METRICS + 1];
+    const int count = 2 * e->num_losses;
+    memcpy(all, sums->of, (size_t)count * sizeof *all);
+    all[count] = sums->stops;
+    MEGA_TRY(mega_comm_all_reduce(comm, what, all, count + 1, MEGA_F64, MEGA_REDUCE_SUM));
+    memcpy(sums->of, all, (size_t)count * sizeof *all);
+    sums->stops = all[count];
+    return MEGA_OK;
+}
+
+double engine_losses_total(const mega_engine *e, const engine_sums *sums, double metric[MEGA_METRICS])
+{
+    double total = 0;
+    for (int i = 0; i < e->num_losses; i++) {
+        const engine_loss *l = &e->loss[i];
+        const double *of = sums->of[i];
+        metric[i] = !l->is_trained ? NAN : of[LOSS_WEIGHT] > 0 ? of[LOSS_SUM] / of[LOSS_WEIGHT] : 0;
+        if (l->is_trained && l->coefficient != 0) total += l->coefficient * metric[i];
+    }
+    return total;
+}
+
+void engine_losses_evaluated(const mega_engine *e, const engine_sums *sums, mega_loss_sums *out)
+{
+    *out = (mega_loss_sums){0};
+    for (int i = 0; i < e->num_losses; i++) {
+        const engine_loss *l = &e->loss[i];
+        if (!l->is_evaluated) continue;
+        out->metric[i] = sums->of[i][LOSS_SUM];
+        out->weight[i] = sums->of[i][LOSS_WEIGHT];
+        if (l->coefficient != 0) out->loss += l->coefficient * out->metric[i];
+        /* per token there is one loss with a coefficient, else every loss counts each micro-batch once */
+        if (out->count == 0 || l->coefficient != 0) out->count = out->weight[i];
+    }
+}

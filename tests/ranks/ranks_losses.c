@@ -1,0 +1,255 @@
+/* A linear model with two losses and two metrics, in two parts, against gradients written here.   ranks_losses
+ *
+ *   part 0:  x = table[token]        "size": mean over unmasked rows of |x|^2, coefficient 0.5
+ *   part 1:  y = x weight^T          "far": mean over all rows of |y - 3 y|^2, coefficient -0.25
+ *                                    "kept": mean over unmasked rows of |y|^2, and "hits", the accuracy: metrics
+ *
+ * One rank, tensor, pipeline and data parallelism and every stage of ZeRO make losses, metrics, gradient norm and
+ * updates of the formulas, and the same bits twice. */
+#include "engine_run.h"
+#include "megalith/builder.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { T = ENGINE_RUN_SEQ, C = 6, V = 20, BATCH = 4, STEPS = 3, LOSSES = 4 };
+static const char *const name[LOSSES] = {"size", "far", "kept", "hits"};
+static const double coefficient[LOSSES] = {0.5, -0.25, 0, 0}, LR = 0.05;
+
+static void need(mega_status st)
+{
+    if (st == MEGA_OK) return;
+    fprintf(stderr, "%s\n", mega_error_message());
+    exit(1);
+}
+
+/* ---- the model ---- */
+
+static bool has_part(const mega_axis *pp, int part)
+{
+    return pp->size == 1 || pp->rank == part;
+}
+
+static mega_tensor matrix(const mega_builder *b, const char *what, int64_t rows)
+{
+    const mega_param_options o = {.init = MEGA_INIT_NORMAL, .init_std = 0.4};
+    return mega_builder_param(b, what, rows, C, &o);
+}
+
+static mega_loss size_of(mega_graph *g, mega_tensor x, mega_tensor weights)
+{
+    return mega_op_weighted_sum(g, mega_op_squared_error(g, x, mega_op_scale(g, x, 0)), weights);
+}
+
+static mega_status describe(const void *of, mega_graph *g, int chunk, int64_t batch, int64_t seq, bool train)
+{
+    const mega_builder b = {.graph = g, .layout = mega_graph_layout(g), .samples = batch, .positions = seq};
+    const mega_axis *pp = &b.layout->pp;
+    const int64_t dim[2] = {batch * seq, C};
+    const mega_tensor mask = mega_input(&b, "loss_mask", MEGA_F32, seq, 0), none = mega_none();
+    mega_tensor x = none;
+    (void)of, (void)chunk;
+    if (has_part(pp, 0)) {
+        const mega_tensor table = matrix(&b, "table", V);
+        x = mega_op_embedding(g, mega_input(&b, "tokens", MEGA_I32, seq, 0), table, none, 0);
+        mega_loss_add(&b, name[0], size_of(g, x, mask), coefficient[0]);
+    }
+    if (!has_part(pp, 1)) {
+        mega_graph_output(g, x, "stage_output");
+        if (train) mega_graph_seed_gradient(g, x, "stage_output_gradient");
+        return mega_graph_status(g);
+    }
+    if (!has_part(pp, 0)) {
+        x = mega_graph_input(g, "stage_input", MEGA_F64, 2, dim);
+        if (train) mega_graph_want_gradient(g, x, "stage_input_gradient");
+    }
+    const mega_tensor y = mega_op_linear(g, x, matrix(&b, "weight", C));
+    const mega_tensor far = mega_op_squared_error(g, y, mega_op_scale(g, y, 3));
+    mega_loss_add(&b, name[1], mega_op_weighted_sum(g, far, none), coefficient[1]);
+    mega_loss_add(&b, name[2], size_of(g, y, mask), coefficient[2]);
+    const mega_tensor labels = mega_input(&b, "labels", MEGA_I32, seq, 0);
+    mega_loss_add(&b, name[3], mega_op_accuracy(g, y, labels), coefficient[3]);
+    return mega_graph_status(g);
+}
+
+static void sample(int32_t tokens[T], int32_t labels[T], float mask[T], int64_t n)
+{
+    int32_t row[T + 1];
+    engine_run_sample(row, n);
+    for (int t = 0; t < T; t++) {
+        tokens[t] = row[t];
+        labels[t] = row[t + 1] % (C + 1); /* one is no class */
+        mask[t] = (row[t + 1] + n) % 3 == 0 ? 0.0F : 1.0F;
+    }
+}
+
+/* ---- the formulas ---- */
+
+typedef struct truth {
+    double table[V][C], weight[C][C], d_table[V][C], d_weight[C][C];
+    double loss, norm, value[LOSSES];
+} truth;
+
+/* One row of a micro-batch: adds to sums and weights of the losses. */
+static void true_row(const truth *t, int32_t token, int32_t label, double mask, double y[C], double of[LOSSES][2])
+{
+    const double *x = t->table[token];
+    int best = 0;
+    for (int i = 0; i < C; i++) {
+        y[i] = 0;
+        for (int k = 0; k < C; k++) y[i] += t->weight[i][k] * x[k];
+        of[0][0] += mask * x[i] * x[i];
+        of[1][0] += 4 * y[i] * y[i]; /* of y - 3 y */
+        of[2][0] += mask * y[i] * y[i];
+        if (y[i] > y[best]) best = i;
+    }
+    of[0][1] += mask, of[1][1] += 1, of[2][1] += mask;
+    of[3][0] += label < C && best == label;
+    of[3][1] += label < C;
+}
+
+static void true_micro_batch(truth *t, int64_t n, int64_t micro_batches)
+{
+    int32_t tokens[T], labels[T];
+    float mask[T];
+    double y[T][C], of[LOSSES][2] = {{0}};
+    sample(tokens, labels, mask, n);
+    for (int r = 0; r < T; r++) true_row(t, tokens[r], labels[r], (double)mask[r], y[r], of);
+    for (int l = 0; l < LOSSES; l++) t->value[l] += of[l][0] / of[l][1] / (double)micro_batches;
+    for (int r = 0; r < T; r++)
+        for (int i = 0; i < C; i++) {
+            const double to_size = coefficient[0] / of[0][1] / (double)micro_batches;
+            const double dy = 8 * y[r][i] * coefficient[1] / of[1][1] / (double)micro_batches;
+            t->d_table[tokens[r]][i] += 2 * (double)mask[r] * t->table[tokens[r]][i] * to_size;
+            for (int k = 0; k < C; k++) {
+                t->d_weight[i][k] += dy * t->table[tokens[r]][k];
+                t->d_table[tokens[r]][k] += dy * t->weight[i][k];
+            }
+        }
+}
+
+/* A micro-batch is one sample, and a step takes those from `first` on. */
+static void true_step(truth *t, int64_t first)
+{
+    double *p[] = {&t->table[0][0], &t->weight[0][0]}, *d[] = {&t->d_table[0][0], &t->d_weight[0][0]};
+    const int count[] = {V * C, C * C};
+    double square = 0;
+    memset(t->d_table, 0, sizeof t->d_table);
+    memset(t->d_weight, 0, sizeof t->d_weight);
+    memset(t->value, 0, sizeof t->value);
+    for (int n = 0; n < BATCH; n++) true_micro_batch(t, first + n, BATCH);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < count[k]; i++) square += d[k][i] * d[k][i], p[k][i] -= LR * d[k][i];
+    t->norm = sqrt(square);
+    t->loss = coefficient[0] * t->value[0] + coefficient[1] * t->value[1];
+}
+
+/* ---- a run ---- */
+
+typedef struct layout {
+    const char *name;
+    int tp, pp, zero;
+    bool is_alone;
+} layout;
+
+typedef struct outcome {
+    double loss, norm, value[LOSSES];
+} outcome;
+
+static mega_engine *open_engine(mega_world *world, const layout *l)
+{
+    mega_engine *e = NULL;
+    mega_engine_options o = engine_run_options(BATCH, 1, LR);
+    o.compute = MEGA_F64;
+    o.world = l->is_alone ? NULL : world;
+    o.layout = (mega_layout_sizes){.tp = l->tp, .pp = l->pp};
+    o.batch.micro_step = l->is_alone ? 1 : mega_world_size(world) / l->tp / l->pp;
+    o.zero_stage = l->zero;
+    o.clip_grad = 0;
+    o.optimizer = (mega_optimizer_options){.kind = MEGA_OPTIMIZER_SGD};
+    need(mega_engine_create(&e, (mega_engine_model){NULL, describe, NULL}, &o));
+    need(mega_engine_allocate(e));
+    need(mega_engine_compare_ranks(e));
+    need(mega_engine_initialize(e, 11));
+    return e;
+}
+
+static void fill(mega_engine *e, mega_batch *b, int64_t first)
+{
+    for (int64_t k = 0; k < b->rows; k++)
+        sample(b->tokens + k * T, b->labels + k * T, b->loss_mask + k * T, first + mega_engine_sample(e, k));
+}
+
+/* The steps, then an evaluation. */
+static void run(mega_world *world, const layout *l, outcome out[STEPS + 1])
+{
+    mega_engine *e = open_engine(world, l);
+    mega_loss_sums sums = {0};
+    for (int i = 0; i < STEPS; i++) {
+        mega_step_result r;
+        fill(e, mega_engine_batch(e), (int64_t)i * BATCH);
+        need(mega_engine_step(e, &r));
+        out[i] = (outcome){.loss = r.loss, .norm = r.grad_norm};
+        memcpy(out[i].value, r.metric, sizeof out[i].value);
+    }
+    fill(e, mega_engine_evaluation_batch(e, BATCH / (l->is_alone ? 1 : mega_world_size(world) / l->tp / l->pp)),
+         STEPS * BATCH);
+    need(mega_engine_evaluate(e, &sums));
+    out[STEPS] = (outcome){.loss = sums.loss / sums.count, .norm = 0};
+    for (int k = 0; k < LOSSES; k++) out[STEPS].value[k] = sums.metric[k] / sums.weight[k];
+    for (int k = 0; k < LOSSES; k++)
+        if (mega_engine_num_metrics(e) != LOSSES || strcmp(mega_engine_metric_name(e, k), name[k]) != 0)
+            fprintf(stderr, "%s: loss %d is called %s\n", l->name, k, mega_engine_metric_name(e, k)), exit(1);
+    mega_engine_destroy(e);
+}
+
+static int expect(const layout *l, int step, const char *what, double found, double expected)
+{
+    if (fabs(found - expected) <= 1e-12 * fabs(expected)) return 0;
+    fprintf(stderr, "%s, step %d: %s is %.17g, expected %.17g\n", l->name, step, what, found, expected);
+    return 1;
+}
+
+static int check(mega_world *world, const layout *l, truth t)
+{
+    outcome found[STEPS + 1], again[STEPS + 1];
+    int failures = 0;
+    run(world, l, found);
+    run(world, l, again);
+    if (memcmp(found, again, sizeof found) != 0) fprintf(stderr, "%s: other bits twice\n", l->name), failures++;
+    for (int i = 0; i <= STEPS; i++) {
+        true_step(&t, (int64_t)i * BATCH);
+        failures += expect(l, i, "loss", found[i].loss, t.loss);
+        if (i < STEPS) failures += expect(l, i, "norm", found[i].norm, t.norm);
+        for (int k = 0; k < LOSSES; k++) failures += expect(l, i, name[k], found[i].value[k], t.value[k]);
+    }
+    return failures;
+}
+
+/* The initial weights, which do not depend on the layout. */
+static truth begin(void)
+{
+    truth t;
+    const layout one = {.is_alone = true};
+    mega_engine *e = open_engine(NULL, &one);
+    memcpy(t.table, mega_params_master(mega_engine_params(e), 0), sizeof t.table);
+    memcpy(t.weight, mega_params_master(mega_engine_params(e), 1), sizeof t.weight);
+    mega_engine_destroy(e);
+    return t;
+}
+
+int main(void)
+{
+    static const layout layouts[] = {
+        {"one rank", 1, 1, 0, true}, {"tensor", 2, 1, 0, false}, {"pipeline", 1, 2, 0, false}, {"data", 1, 1, 0, false},
+        {"ZeRO 1", 1, 1, 1, false},  {"ZeRO 2", 1, 1, 2, false}, {"ZeRO 3", 1, 1, 3, false}};
+    mega_world *world = NULL;
+    int failures = 0;
+    need(mega_world_create(&world, NULL));
+    const truth t = begin();
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) failures += check(world, &layouts[i], t);
+    mega_world_destroy(world);
+    return failures == 0 ? 0 : 1;
+}
