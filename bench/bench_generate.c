@@ -4,7 +4,7 @@
 #include "bench_kit.h"
 #include "megalith/generate.h"
 #include "megalith/memory.h"
-#include "megalith/model.h"
+#include "megalith/pretrained.h"
 #include "megalith/threads.h"
 
 #include <stdio.h>

@@ -3,8 +3,8 @@
 #define MEGALITH_BENCH_KIT_H
 
 #include "megalith/engine.h"
-#include "megalith/model.h"
 #include "megalith/philox.h"
+#include "megalith/pretrained.h"
 
 #include <stdlib.h>
 

@@ -25,8 +25,8 @@
 #include "megalith/engine.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
-#include "megalith/model.h"
 #include "megalith/peak.h"
+#include "megalith/pretrained.h"
 #include "megalith/threads.h"
 
 #include <stdio.h>

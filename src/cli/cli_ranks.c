@@ -1,7 +1,7 @@
 /* Commands over several ranks: one voice, and nobody waits for a rank that failed. */
 #include "cli.h"
 #include "launch.h"
-#include "megalith/model.h"
+#include "megalith/pretrained.h"
 #include "output.h"
 #include "signals.h"
 #include <stdlib.h>
@@ -77,7 +77,8 @@ static bool parse(mega_world *world, mega_config *cfg, const char *command, int 
 {
     if (!mega_cli_read_on(world, cfg, command, argc, argv, exit_status)) return false;
     const bool is_looked_for = cfg->rank == 0 && cfg->load != NULL && !mega_config_is_faulty(cfg, MEGA_TOPIC_READ);
-    if (is_looked_for && mega_config_report(cfg) != MEGA_OK) mega_config_add_mistake(cfg, mega_model_check(cfg->load));
+    if (is_looked_for && mega_config_report(cfg) != MEGA_OK)
+        mega_config_add_mistake(cfg, mega_pretrained_check(cfg->load));
     const mega_status st = mega_cli_agree(world, mega_config_report(cfg));
     return st == MEGA_OK || mega_cli_give_up(cfg, command, st, exit_status);
 }

@@ -83,7 +83,7 @@ static mega_status open_all(mega_loaded *l, mega_config *cfg, mega_world *world)
     mega_team_stop_on(l->team, mega_cli_signals_stop());
     l->world = world;
     l->backend = cfg->backend == MEGA_BACKEND_PLAIN ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU;
-    const mega_model_options o = {
+    const mega_pretrained_options o = {
         .compute = cfg->params_dtype,
         .vocab_multiple = cfg->make_vocab_size_divisible_by,
         .team = l->team,
@@ -92,7 +92,7 @@ static mega_status open_all(mega_loaded *l, mega_config *cfg, mega_world *world)
         .first_stage_layers = cfg->decoder_first_pipeline_num_layers,
         .last_stage_layers = cfg->decoder_last_pipeline_num_layers,
         .memory_limit = (size_t)cfg->memory_limit};
-    MEGA_TRY(mega_model_load(&l->model, cfg->load, &o));
+    MEGA_TRY(mega_pretrained_load(&l->model, cfg->load, &o));
     mega_buffer wrong = {0};
     check_shape(&wrong, cfg, &l->model.gpt);
     mega_status st = open_tokenizer(l, cfg, &wrong);
@@ -126,7 +126,7 @@ void mega_loaded_close(mega_loaded *l)
 {
     mega_encoder_destroy(l->encoder);
     if (l->owns_tokenizer) mega_tokenizer_destroy(l->tokenizer);
-    mega_model_fini(&l->model);
+    mega_pretrained_fini(&l->model);
     mega_team_destroy(l->team);
     *l = (mega_loaded){0};
 }

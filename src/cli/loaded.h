@@ -3,14 +3,14 @@
 #define MEGA_CLI_LOADED_H
 
 #include "megalith/config.h"
-#include "megalith/model.h"
+#include "megalith/pretrained.h"
 #include "megalith/program.h"
 #include "megalith/threads.h"
 
 #define MEGA_CLI_MOST_BATCH 256
 
 typedef struct mega_loaded {
-    mega_model model;
+    mega_pretrained model;
     mega_tokenizer *tokenizer; /* of the folder, else of the options; NULL when neither names one */
     mega_encoder *encoder;     /* NULL without a tokenizer */
     mega_team *team;

@@ -3,7 +3,7 @@
 #include "megalith/file.h"
 #include "megalith/json.h"
 #include "megalith/log.h"
-#include "megalith/model.h"
+#include "megalith/pretrained.h"
 #include "run_json.h"
 #include "train_impl.h"
 #include <math.h>

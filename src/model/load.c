@@ -1,10 +1,10 @@
 /* Reads a model folder for generation and evaluation. */
 #include "budget.h"
 #include "megalith/file.h"
-#include "megalith/model.h"
+#include "megalith/pretrained.h"
 
 /* A tensor of the folder: what this rank holds of it, which of those of another pipeline stage is nothing. */
-static mega_state_tensor tensor_of(const mega_model *m, const mega_param *param)
+static mega_state_tensor tensor_of(const mega_pretrained *m, const mega_param *param)
 {
     const int own = mega_params_find(m->params, param->name);
     const mega_axis *tp = &m->layout->tp;
@@ -23,7 +23,7 @@ static mega_state_tensor tensor_of(const mega_model *m, const mega_param *param)
 }
 
 /* `whole`: the records of all tensors, whoever holds them. */
-static mega_status read_tensors(mega_model *m, mega_checkpoint *c, const mega_params *whole)
+static mega_status read_tensors(mega_pretrained *m, mega_checkpoint *c, const mega_params *whole)
 {
     const int count = mega_params_count(whole);
     mega_state_tensor *t = mega_calloc((size_t)count, sizeof *t);
@@ -35,7 +35,7 @@ static mega_status read_tensors(mega_model *m, mega_checkpoint *c, const mega_pa
 }
 
 /* A pipeline stage declared its own layers; the folder holds, and is compared with, those of all. */
-static mega_status read_stage(mega_model *m, mega_checkpoint *c)
+static mega_status read_stage(mega_pretrained *m, mega_checkpoint *c)
 {
     mega_layout *alone = NULL;
     mega_params *whole = NULL;
@@ -48,13 +48,13 @@ static mega_status read_stage(mega_model *m, mega_checkpoint *c)
     return st;
 }
 
-static mega_status read_weights(mega_model *m, mega_checkpoint *c)
+static mega_status read_weights(mega_pretrained *m, mega_checkpoint *c)
 {
     MEGA_TRY(m->layout->pp.size > 1 ? read_stage(m, c) : read_tensors(m, c, m->params));
     return mega_params_publish(m->params);
 }
 
-static mega_status load_tokenizer(mega_model *m)
+static mega_status load_tokenizer(mega_pretrained *m)
 {
     static const char *const files[] = {"tokenizer.json", "vocab.json"};
     bool found = false;
@@ -68,7 +68,7 @@ static mega_status load_tokenizer(mega_model *m)
 }
 
 /* The model is there; what can be chosen is how it is cut. */
-static mega_status check_cuts(const mega_model *m)
+static mega_status check_cuts(const mega_pretrained *m)
 {
     const mega_gpt *g = &m->gpt;
     if (g->heads % m->layout->tp.size != 0)
@@ -87,7 +87,7 @@ static mega_status check_cuts(const mega_model *m)
     return MEGA_OK;
 }
 
-static mega_status build(mega_model *m, mega_checkpoint *c, const mega_model_options *o)
+static mega_status build(mega_pretrained *m, mega_checkpoint *c, const mega_pretrained_options *o)
 {
     m->folder = mega_strdup(mega_checkpoint_folder(c));
     if (m->folder == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for the name of its folder");
@@ -116,7 +116,7 @@ static mega_status check_found(const mega_checkpoint *c, const char *path)
                      path);
 }
 
-mega_status mega_model_check(const char *path)
+mega_status mega_pretrained_check(const char *path)
 {
     mega_checkpoint *c = NULL;
     MEGA_TRY(mega_checkpoint_open(&c, path, false));
@@ -125,30 +125,30 @@ mega_status mega_model_check(const char *path)
     return st;
 }
 
-mega_status mega_model_load(mega_model *out, const char *path, const mega_model_options *options)
+mega_status mega_pretrained_load(mega_pretrained *out, const char *path, const mega_pretrained_options *options)
 {
     mega_checkpoint *c = NULL;
     MEGA_TRY(mega_checkpoint_open_ranks(&c, path, false, options->team,
                                         options->world != NULL ? mega_world_comm(options->world) : NULL));
-    mega_model m = {0};
+    mega_pretrained m = {0};
     mega_status st = check_found(c, path);
     if (st == MEGA_OK) st = build(&m, c, options);
     mega_checkpoint_close(c);
     if (st != MEGA_OK) {
-        mega_model_fini(&m);
+        mega_pretrained_fini(&m);
         return st;
     }
     *out = m;
     return MEGA_OK;
 }
 
-void mega_model_fini(mega_model *m)
+void mega_pretrained_fini(mega_pretrained *m)
 {
     mega_tokenizer_destroy(m->tokenizer);
     mega_params_destroy(m->params);
     mega_layout_destroy(m->layout);
     mega_free(m->folder);
-    *m = (mega_model){0};
+    *m = (mega_pretrained){0};
 }
 
 void mega_gpt_from_shape(mega_gpt *out, const mega_model_shape *shape, int64_t vocab_multiple)

@@ -8,7 +8,7 @@
 #include "engine_run.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
-#include "megalith/model.h"
+#include "megalith/pretrained.h"
 
 #include <math.h>
 #include <stdio.h>

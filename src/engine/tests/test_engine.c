@@ -4,7 +4,7 @@
 #include "megalith/file.h"
 #include "megalith/gpt_data.h"
 #include "megalith/memory.h"
-#include "megalith/model.h"
+#include "megalith/pretrained.h"
 #include <math.h>
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
 #include "engine_run.h"
 #include "kit.h"
 #include "megalith/file.h"
-#include "megalith/model.h"
+#include "megalith/pretrained.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,12 +106,13 @@ static void such_a_model_does_not_generate(void **state)
     (void)state;
     const char *folder = mega_kit_temp_folder();
     rig r;
-    mega_model m;
+    mega_pretrained m;
     rig_open(&r, 1);
     need(save(&r, folder, NULL));
     mega_engine_destroy(r.engine);
-    assert_int_equal(mega_model_check(folder), MEGA_ERR_UNSUPPORTED);
-    assert_int_equal(mega_model_load(&m, folder, &(mega_model_options){.compute = MEGA_F32}), MEGA_ERR_UNSUPPORTED);
+    assert_int_equal(mega_pretrained_check(folder), MEGA_ERR_UNSUPPORTED);
+    assert_int_equal(mega_pretrained_load(&m, folder, &(mega_pretrained_options){.compute = MEGA_F32}),
+                     MEGA_ERR_UNSUPPORTED);
     if (strstr(mega_error_message(), "the program that saved it") == NULL) fail_msg("%s", mega_error_message());
 }
 

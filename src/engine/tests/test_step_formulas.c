@@ -5,8 +5,8 @@
 #include "kit.h"
 #include "megalith/engine.h"
 #include "megalith/log.h"
-#include "megalith/model.h"
 #include "megalith/philox.h"
+#include "megalith/pretrained.h"
 #include "megalith/safetensors.h"
 #include <math.h>
 #include <stdio.h>

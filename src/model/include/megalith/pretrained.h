@@ -1,6 +1,6 @@
 /* A model read from a folder: shape, weights and tokenizer, ready for generation or evaluation. No optimizer. */
-#ifndef MEGALITH_MODEL_H
-#define MEGALITH_MODEL_H
+#ifndef MEGALITH_PRETRAINED_H
+#define MEGALITH_PRETRAINED_H
 
 #include "megalith/checkpoint.h"
 #include "megalith/comm.h"
@@ -12,16 +12,16 @@
 extern "C" {
 #endif
 
-typedef struct mega_model {
+typedef struct mega_pretrained {
     mega_gpt gpt; /* dropout 0 */
     mega_layout *layout;
     mega_params *params;       /* weights only, no gradients; of this rank's pipeline stage */
     mega_tokenizer *tokenizer; /* NULL when the folder has none */
     int64_t iteration;         /* 0 for a folder that is no checkpoint of ours */
     char *folder;              /* the folder that was read */
-} mega_model;                  /* zero-initialised is valid and empty */
+} mega_pretrained;             /* zero-initialised is valid and empty */
 
-typedef struct mega_model_options {
+typedef struct mega_pretrained_options {
     mega_dtype compute;       /* F32, BF16 or F64 */
     int64_t vocab_multiple;   /* rows of the vocabulary are padded to a multiple of it (speed only) */
     mega_team *team;          /* reads it; may be NULL */
@@ -30,11 +30,11 @@ typedef struct mega_model_options {
     /* Layers of the first and of the last pipeline stage; 0: as many as the others. */
     int64_t first_stage_layers, last_stage_layers;
     size_t memory_limit; /* bytes that this process may hold (--memory-limit); 0: not given */
-} mega_model_options;
+} mega_pretrained_options;
 /* path: as mega_checkpoint_open takes it. A missing or empty folder is an error here. Each rank reads what it holds. */
-mega_status mega_model_check(const char *path); /* is there one, and are its files whole? Reads them all */
-mega_status mega_model_load(mega_model *out, const char *path, const mega_model_options *options);
-void mega_model_fini(mega_model *m);
+mega_status mega_pretrained_check(const char *path); /* is there one, and are its files whole? Reads them all */
+mega_status mega_pretrained_load(mega_pretrained *out, const char *path, const mega_pretrained_options *options);
+void mega_pretrained_fini(mega_pretrained *m);
 
 /* Shape of a GPT from what a folder says of itself, and the other way round. */
 void mega_gpt_from_shape(mega_gpt *out, const mega_model_shape *shape, int64_t vocab_multiple);
