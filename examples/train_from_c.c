@@ -57,7 +57,7 @@ int main(void)
         .optimizer = {.kind = MEGA_OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8},
         .schedule = {.style = MEGA_LR_COSINE, .max_lr = 1e-2, .min_lr = 1e-3, .decay = (double)STEPS * BATCH}};
     mega_engine *engine = NULL;
-    mega_status st = mega_engine_create(&engine, mega_engine_gpt(&gpt), &options);
+    mega_status st = mega_engine_create_gpt(&engine, &gpt, &options);
     if (st == MEGA_OK) st = train(engine);
     mega_engine_destroy(engine);
     if (st == MEGA_OK) return 0;

@@ -12,7 +12,7 @@
 enum { MEGA_COMM_TAGS = 12, MEGA_COMM_WORLD_TAG = MEGA_COMM_TAGS - 1 /* after those of a layout's groups */ };
 
 /* Groups of a layout. The last (pp_back) has messages alone, and no scratch for collectives. */
-enum { MEGA_COMM_GROUPS = 8, MEGA_COMM_SUMMING = MEGA_COMM_GROUPS - 1 };
+enum { MEGA_COMM_GROUPS = 7, MEGA_COMM_SUMMING = MEGA_COMM_GROUPS - 1 };
 #define COMM_SCRATCH_BYTES ((size_t)4 << 20) /* where the world does not say another */
 
 /* Of a world: a reduction keeps a pointer to the numbers of each. */

@@ -100,13 +100,8 @@ typedef struct layout_axis {
 static void place(layout_block *b, mega_world *world, int rank)
 {
     mega_layout *const l = &b->layout;
-    layout_axis axis[MEGA_COMM_GROUPS] = {{&l->tp, "tp", 0},
-                                          {&l->cp, "cp", 0},
-                                          {&l->dp, "dp", 0},
-                                          {&l->pp, "pp", 0},
-                                          {&l->ep, "ep", 0},
-                                          {&l->world, "world", 1},
-                                          {&l->embedding, "embedding", 0},
+    layout_axis axis[MEGA_COMM_GROUPS] = {{&l->tp, "tp", 0},          {&l->cp, "cp", 0}, {&l->dp, "dp", 0},
+                                          {&l->pp, "pp", 0},          {&l->ep, "ep", 0}, {&l->world, "world", 1},
                                           {&l->pp_back, "pp back", 0}};
     int rest = rank, stride = 1;
     for (int i = 0; i < 4; i++) {
@@ -119,10 +114,7 @@ static void place(layout_block *b, mega_world *world, int rank)
     axis[4].stride = axis[2].stride;
     l->world.rank = rank;
     l->pp_back = l->pp;
-    axis[7].stride = axis[3].stride;
-    const bool ties = l->pp.size > 1 && (l->pp.rank == 0 || l->pp.rank == l->pp.size - 1);
-    l->embedding = (mega_axis){.rank = ties && l->pp.rank > 0, .size = ties ? 2 : 1};
-    axis[6].stride = axis[3].stride * (l->pp.size - 1);
+    axis[6].stride = axis[3].stride;
     for (int i = 0; i < MEGA_COMM_GROUPS; i++) {
         mega_comm *c = &b->group[i];
         snprintf(c->name, sizeof c->name, "%s", axis[i].name);

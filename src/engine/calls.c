@@ -80,11 +80,10 @@ mega_status engine_check_allocate(const mega_engine *e)
 }
 
 /* Everything that does not need the layout. */
-mega_status engine_check_options(const mega_engine_model *model, const mega_engine_options *o)
+mega_status engine_check_options(const mega_model *model, const mega_engine_options *o)
 {
     const mega_batch_ramp *b = &o->batch;
-    if (model->describe == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: the model has no function describe; give it");
+    if (model == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: model is NULL; give it");
     if (o->micro_batch < 1 || o->seq < 1)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "mega_engine_create: micro_batch %lld, seq %lld; expected both to be at least 1",

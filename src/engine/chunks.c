@@ -9,12 +9,12 @@ static int most_requests(const mega_engine *e)
     return share > 0 ? share : 1;
 }
 
-static mega_status describe_program(mega_engine *e, mega_engine_model model, int chunk, bool train, mega_graph **out)
+static mega_status describe_program(mega_engine *e, int part, bool train, mega_graph **out)
 {
     const mega_engine_options *o = &e->options;
     mega_graph *g = NULL;
     MEGA_TRY(mega_graph_create(&g, o->compute, e->params, e->layout));
-    const mega_status st = model.describe(model.model, g, chunk, o->micro_batch, o->seq, train);
+    const mega_status st = mega_model_parts_describe(e->parts, part, train ? MEGA_TRAIN : MEGA_EVAL, g);
     if (st == MEGA_OK) *out = g;
     else
         mega_graph_destroy(g);
@@ -50,11 +50,13 @@ mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches)
     return (mega_pipeline){e->layout->pp.size, e->chunks, micro_batches};
 }
 
-/* Each slot has two messages that come and two that go, where none of their buffers are shared. */
+/* Each slot has, for each value of the flow, two messages that come and two that go, where none of their buffers are
+ * shared. */
 static mega_status check_messages(const mega_engine *e)
 {
     int64_t messages = 0;
-    for (int c = 0; c < e->chunks && e->layout->pp.size > 1; c++) messages += 4 * (int64_t)e->chunk[c].slots;
+    for (int c = 0; c < e->chunks && e->layout->pp.size > 1; c++)
+        messages += 4 * (int64_t)e->chunk[c].slots * mega_model_parts_values(e->parts);
     if (messages <= MEGA_COMM_REQUESTS - 2 * MEGA_PROGRAM_REQUESTS) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                      "a pipeline of %d stages of %d programs: this stage would have up to %lld messages under way, at "
@@ -63,7 +65,7 @@ static mega_status check_messages(const mega_engine *e)
                      MEGA_COMM_REQUESTS - 2 * MEGA_PROGRAM_REQUESTS);
 }
 
-mega_status engine_describe_chunks(mega_engine *e, mega_engine_model model)
+mega_status engine_describe_chunks(mega_engine *e)
 {
     const mega_engine_options *o = &e->options;
     const mega_pipeline p = engine_pipeline(e, o->batch.global_batch / o->batch.micro_step);
@@ -78,9 +80,11 @@ mega_status engine_describe_chunks(mega_engine *e, mega_engine_model model)
     MEGA_TRY(check_messages(e));
     for (int c = 0; c < e->chunks; c++) {
         engine_chunk *k = &e->chunk[c];
+        const int part = c * e->layout->pp.size + e->layout->pp.rank;
         if (c > 0) mega_params_next_part(e->params);
-        if (!o->no_train) MEGA_TRY(describe_program(e, model, c, true, &k->train_graph));
-        if (!o->no_evaluate) MEGA_TRY(describe_program(e, model, c, false, &k->evaluate_graph));
+        MEGA_TRY(mega_model_parts_declare(e->parts, part, e->params));
+        if (!o->no_train) MEGA_TRY(describe_program(e, part, true, &k->train_graph));
+        if (!o->no_evaluate) MEGA_TRY(describe_program(e, part, false, &k->evaluate_graph));
     }
     return MEGA_OK;
 }

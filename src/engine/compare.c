@@ -111,33 +111,27 @@ static mega_status compare_steps(const mega_engine *e, mega_comm *comm, const me
     return mega_comm_compare(comm, &l);
 }
 
-/* ---- the tied table ---- */
+/* ---- the model ---- */
 
-static uint64_t hash_tied(const void *of, int64_t begin, int64_t end)
+static uint64_t hash_layers(const void *of, int64_t begin, int64_t end)
 {
-    const mega_param *p = of;
-    return end > begin ? mega_hash64(MEGA_HASH_START, &p->count, sizeof p->count) : MEGA_HASH_START;
+    return mega_model_parts_hash(of, (int)begin, (int)end);
 }
 
-static void describe_tied(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
+static void describe_layer(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
 {
-    const mega_param *p = of;
-    (void)i;
-    snprintf(out, MEGA_COMPARED_TEXT, "%s of %lld elements", p->name, (long long)p->count);
+    mega_model_parts_print(of, (int)i, out, MEGA_COMPARED_TEXT);
 }
 
-static mega_status compare_tied(const mega_engine *e)
+mega_status engine_compare_models(const mega_engine *e)
 {
-    const mega_param *tied = NULL;
-    for (int i = 0; i < mega_params_count(e->params); i++)
-        if (mega_params_get(e->params, i)->tie != MEGA_TIE_NONE) tied = mega_params_get(e->params, i);
-    const mega_compared l = {.what = "tied tables",
-                             .item = "table",
-                             .of = tied,
-                             .count = tied != NULL,
-                             .hash = hash_tied,
-                             .describe = describe_tied};
-    return e->layout->embedding.size > 1 ? mega_comm_compare(e->layout->embedding.comm, &l) : MEGA_OK;
+    const mega_compared l = {.what = "models",
+                             .item = "layer",
+                             .of = e->parts,
+                             .count = mega_model_parts_layers(e->parts),
+                             .hash = hash_layers,
+                             .describe = describe_layer};
+    return mega_comm_compare(e->layout->world.comm, &l);
 }
 
 /* ---- all ---- */
@@ -164,7 +158,6 @@ static mega_status compare_all(const mega_engine *e, mega_schedule_step *step, c
         if (e->train != NULL) MEGA_TRY(compare_steps(e, axis[i]->comm, step, steps));
         MEGA_TRY(compare_programs(e, axis[i]->comm));
     }
-    MEGA_TRY(compare_tied(e));
     if (e->evaluate == NULL) return MEGA_OK;
     mega_schedule_forward(p->stages, p->chunks, p->micro_batches, step);
     return engine_compare_links(e, step, p->micro_batches * p->chunks, true);

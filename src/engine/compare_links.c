@@ -17,16 +17,17 @@ typedef struct messages {
     bool evaluates;
 } messages;
 
-/* `border`: between which parts of the model, counted over all stages and their programs. */
+/* `border`: between which parts of the model, counted over all stages and their programs. `bytes` by value of the flow.
+ */
 typedef struct message {
-    int64_t border, micro_batch, bytes;
+    int64_t border, micro_batch, bytes[MEGA_FLOW_VALUES];
 } message;
 
 /* What step x sends or awaits in this list; false: nothing. */
 static bool message_of(const messages *m, const mega_schedule_step *x, int list, message *out)
 {
-    static const char *const name[NUM_LISTS] = {"stage_output", "stage_input", "stage_input_gradient",
-                                                "stage_output_gradient"};
+    static const mega_border kind[NUM_LISTS] = {MEGA_BORDER_OUTPUT, MEGA_BORDER_INPUT, MEGA_BORDER_INPUT_GRADIENT,
+                                                MEGA_BORDER_OUTPUT_GRADIENT};
     const bool is_forward = list == SENT_FORWARD || list == AWAITED_FORWARD;
     const bool is_behind = list == SENT_FORWARD || list == AWAITED_BACK; /* the border where the chunk ends */
     const engine_chunk *c = &m->e->chunk[x->chunk];
@@ -34,8 +35,12 @@ static bool message_of(const messages *m, const mega_schedule_step *x, int list,
     if (x->forward != is_forward) return false;
     out->border = (int64_t)x->chunk * m->e->layout->pp.size + m->e->layout->pp.rank + is_behind;
     out->micro_batch = x->micro_batch;
-    out->bytes = (int64_t)mega_program_tensor_bytes(p, name[list]);
-    return out->bytes > 0;
+    int64_t all = 0;
+    for (int v = 0; v < MEGA_FLOW_VALUES; v++) {
+        out->bytes[v] = (int64_t)mega_program_tensor_bytes(p, mega_border_name(kind[list], v));
+        all += out->bytes[v];
+    }
+    return all > 0;
 }
 
 /* Of the first messages of a list; how many there are in *count. */
@@ -56,8 +61,10 @@ static void describe(const messages *m, int list, int64_t i, char out[MEGA_COMPA
     message now;
     for (int64_t k = 0; k < m->steps; k++)
         if (message_of(m, &m->step[k], list, &now) && i-- == 0) {
+            int64_t bytes = 0;
+            for (int v = 0; v < MEGA_FLOW_VALUES; v++) bytes += now.bytes[v];
             snprintf(out, MEGA_COMPARED_TEXT, "%lld bytes of micro-batch %lld at border %lld of the model's parts",
-                     (long long)now.bytes, (long long)now.micro_batch, (long long)now.border);
+                     (long long)bytes, (long long)now.micro_batch, (long long)now.border);
             return;
         }
     snprintf(out, MEGA_COMPARED_TEXT, "no more messages");

@@ -10,22 +10,6 @@ enum { DEFAULT_BUCKET_ELEMENTS = 40000000 };
 #define LIBRARY_BYTES ((size_t)260000)
 #define THREAD_BYTES  ((size_t)25000)
 
-static mega_status gpt_describe(const void *model, mega_graph *g, int chunk, int64_t batch, int64_t seq, bool train)
-{
-    return train ? mega_gpt_describe_train(g, model, chunk, batch, seq)
-                 : mega_gpt_describe_evaluate(g, model, chunk, batch, seq);
-}
-
-static int gpt_chunks(const void *model, const mega_layout *layout)
-{
-    return mega_gpt_chunks(model, &layout->pp);
-}
-
-mega_engine_model mega_engine_gpt(const mega_gpt *gpt)
-{
-    return (mega_engine_model){gpt, gpt_describe, gpt_chunks};
-}
-
 mega_status mega_engine_options_from_config(mega_engine_options *out, const mega_config *cfg)
 {
     mega_engine_options o = {.compute = cfg->params_dtype,
@@ -73,32 +57,28 @@ static mega_status find_begun(mega_engine *e)
     return MEGA_OK;
 }
 
-/* A stage declares its own layers; a checkpoint holds those of all, which one rank would declare. */
-static mega_status describe_whole(mega_engine *e, mega_engine_model model)
+static mega_status walk(mega_engine *e, const mega_model *model)
 {
-    mega_graph *g = NULL;
-    if (e->layout->pp.size == 1) return MEGA_OK;
-    MEGA_TRY(mega_layout_create(&e->alone, NULL, NULL));
-    MEGA_TRY(mega_params_create(&e->whole, e->alone));
-    MEGA_TRY(mega_graph_create(&g, e->options.compute, e->whole, e->alone));
-    const mega_status st = model.describe(model.model, g, 0, e->options.micro_batch, e->options.seq, true);
-    mega_graph_destroy(g);
-    return st;
+    const mega_engine_options *o = &e->options;
+    const int stages = e->layout->pp.size;
+    const mega_model_sizes sizes = {MEGA_EVAL, o->micro_batch, o->seq};
+    e->chunks = stages > 1 && o->stage_programs > 1 ? o->stage_programs : 1;
+    return mega_model_parts_create(&e->parts, model, e->layout, o->compute, sizes, stages * e->chunks);
 }
 
-static mega_status build(mega_engine *e, mega_engine_model model)
+static mega_status build(mega_engine *e, const mega_model *model)
 {
     mega_engine_options *o = &e->options;
     const int64_t bucket = o->bucket_elements > 0 ? o->bucket_elements : DEFAULT_BUCKET_ELEMENTS;
-    MEGA_TRY(engine_check_options(&model, o));
+    MEGA_TRY(engine_check_options(model, o));
     MEGA_TRY(mega_layout_create(&e->layout, o->world, &o->layout));
     MEGA_TRY(engine_check_ramp(e));
     MEGA_TRY(mega_params_create(&e->params, e->layout));
-    e->chunks = model.chunks != NULL ? model.chunks(model.model, e->layout) : 1;
+    MEGA_TRY(walk(e, model));
     e->batch_capacity = o->batch.global_batch / e->layout->dp.size;
     e->batch.seq = o->seq;
-    MEGA_TRY(engine_describe_chunks(e, model)); /* declares the parameters */
-    MEGA_TRY(describe_whole(e, model));
+    MEGA_TRY(engine_describe_chunks(e)); /* declares the parameters */
+    MEGA_TRY(engine_find_ties(e));
     MEGA_TRY(mega_params_shard(e->params, o->zero_stage));
     MEGA_TRY(mega_params_persist(e->params, o->zero_persistence));
     MEGA_TRY(mega_params_place(e->params, o->compute, bucket));
@@ -114,19 +94,19 @@ static mega_status build(mega_engine *e, mega_engine_model model)
 }
 
 /* A mistake in the model that one rank finds is the mistake of all: none begins what the others will not join. */
-static mega_status build_alike(mega_engine *e, mega_engine_model model)
+static mega_status build_alike(mega_engine *e, const mega_model *model)
 {
     const mega_status st = build(e, model);
     if (e->options.world == NULL || e->options.layout.planned_ranks > 0)
         return st == MEGA_OK ? engine_collect_losses(e) : st;
     mega_comm *world = mega_world_comm(e->options.world);
     MEGA_TRY(mega_comm_agree(world, st));
-    MEGA_TRY(mega_comm_agree(world, engine_check_borders(e)));
+    MEGA_TRY(engine_compare_models(e));
     MEGA_TRY(mega_comm_agree(world, engine_collect_losses(e)));
     return engine_compare_losses(e);
 }
 
-mega_status mega_engine_create(mega_engine **out, mega_engine_model model, const mega_engine_options *options)
+mega_status mega_engine_create(mega_engine **out, const mega_model *model, const mega_engine_options *options)
 {
     if (out == NULL || options == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: %s is NULL; give it", out == NULL ? "out" : "options");
@@ -143,16 +123,30 @@ mega_status mega_engine_create(mega_engine **out, mega_engine_model model, const
     return MEGA_OK;
 }
 
+mega_status mega_engine_create_gpt(mega_engine **out, const mega_gpt *gpt, const mega_engine_options *options)
+{
+    mega_gpt_list list;
+    if (gpt == NULL || options == NULL) return mega_engine_create(out, NULL, options);
+    mega_engine_options o = *options;
+    o.stage_programs = (int)gpt->stage_chunks;
+    MEGA_TRY(mega_gpt_list_create(&list, gpt, o.layout.pp > 1 ? o.layout.pp : 1));
+    const mega_model model = mega_gpt_model(&list);
+    const mega_status st = mega_engine_create(out, &model, &o);
+    mega_gpt_list_destroy(&list);
+    return st;
+}
+
 void mega_engine_destroy(mega_engine *e)
 {
     if (e == NULL) return;
     engine_destroy_chunks(e);
     mega_optimizer_destroy(e->optimizer);
     mega_params_destroy(e->params);
-    mega_params_destroy(e->whole);
+    mega_model_parts_destroy(e->parts);
     mega_layout_destroy(e->layout);
-    mega_layout_destroy(e->alone);
     mega_free(e->begun);
+    mega_free(e->tie);
+    mega_free(e->tied_stages);
     mega_free(e->schedule);
     mega_pages_free(e->arena, e->arena_bytes);
     mega_free(e);
@@ -171,7 +165,9 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
     m.shards = m.zero_stage > 0 ? e->layout->dp.size : 1;
     m.masters = mega_params_master_bytes(e->params);
     m.weights = mega_params_bytes(e->params, MEGA_PARAMS_WEIGHTS) - m.masters;
-    m.gradients = e->train != NULL ? mega_params_bytes(e->params, MEGA_PARAMS_GRADS) + engine_summands_bytes(e) : 0;
+    m.gradients = e->train != NULL ? mega_params_bytes(e->params, MEGA_PARAMS_GRADS) + engine_summands_bytes(e) +
+                                         engine_tied_bytes(e)
+                                   : 0;
     m.moments = e->optimizer != NULL ? mega_optimizer_bytes(e->optimizer) : 0;
     m.data = batch_bytes(e);
     m.libraries = LIBRARY_BYTES + THREAD_BYTES * (size_t)mega_team_size(e->options.team) + mega_layout_bytes(e->layout);
@@ -205,7 +201,12 @@ mega_params *mega_engine_params(const mega_engine *e)
 
 const mega_params *mega_engine_whole(const mega_engine *e)
 {
-    return e->whole != NULL ? e->whole : e->params;
+    return e->layout->pp.size > 1 ? mega_model_parts_params(e->parts) : e->params;
+}
+
+const mega_model_parts *mega_engine_parts(const mega_engine *e)
+{
+    return e->parts;
 }
 
 mega_optimizer *mega_engine_optimizer(const mega_engine *e)
@@ -248,7 +249,7 @@ static mega_status allocate_arena(mega_engine *e, mega_region *keep, mega_region
 {
     const int buffers = MEGA_PARAMS_WEIGHTS | (e->train != NULL ? MEGA_PARAMS_GRADS : 0);
     size_t stays = mega_params_region_bytes(e->params, buffers) + mega_region_round(batch_bytes(e)) +
-                   mega_region_round(engine_summands_bytes(e));
+                   mega_region_round(engine_summands_bytes(e)) + mega_region_round(engine_tied_bytes(e));
     size_t own, shared;
     if (e->optimizer != NULL) stays += mega_optimizer_region_bytes(e->optimizer);
     engine_chunks_region(e, &own, &shared);
@@ -270,6 +271,7 @@ static mega_status allocate(mega_engine *e)
     MEGA_TRY(mega_params_allocate_in(e->params, MEGA_PARAMS_WEIGHTS | (train ? MEGA_PARAMS_GRADS : 0), &keep));
     MEGA_TRY(allocate_batch(e, &keep));
     MEGA_TRY(mega_region_take(&keep, &e->summands, engine_summands_bytes(e), "gradients summed over tp"));
+    MEGA_TRY(mega_region_take(&keep, &e->tied_scratch, engine_tied_bytes(e), "gradients of tied parameters"));
     const mega_pipeline all = engine_pipeline(e, micro_batches);
     e->schedule = mega_calloc((size_t)mega_schedule_length(&all), sizeof *e->schedule);
     if (e->schedule == NULL)

@@ -40,6 +40,12 @@ typedef struct program_io {
     int num_losses;
 } program_io;
 
+/* A parameter that several pipeline stages hold. */
+typedef struct engine_tie {
+    int param;
+    mega_members stages;
+} engine_tie;
+
 /* One part of the model that this rank runs. */
 struct engine_chunk {
     mega_graph *train_graph, *evaluate_graph; /* described, not built yet */
@@ -56,9 +62,11 @@ struct mega_engine {
     mega_engine_options options;
     mega_layout *layout;
     mega_params *params;
-    mega_layout *alone; /* one rank */
-    mega_params
-        *whole; /* the records of all stages, as one rank would declare them; NULL where this rank has them all */
+    mega_model_parts *parts; /* what the walk over the whole model found */
+    engine_tie *tie;         /* parameters of this rank that other stages hold too, in the order of the model */
+    int ties;
+    int *tied_stages;   /* of all ties, one after the other */
+    void *tied_scratch; /* their sums go through it */
     mega_optimizer *optimizer;
     engine_chunk *chunk; /* programs: one, or several where pipeline stages are interleaved */
     int chunks;
@@ -86,9 +94,14 @@ void engine_fill_inputs(const mega_engine *e, const program_io *io, int64_t m);
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_result *r);
 /* compare_links.c. Collective over pp: the messages of these steps are the same at both ends of each link. */
 mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step *step, int64_t steps, bool evaluates);
-/* check_model.c: what the programs of this rank need is there. Collective over pp: and their borders fit together. */
+/* check_model.c: what the programs of this rank need is there. */
 mega_status engine_check_programs(const mega_engine *e);
-mega_status engine_check_borders(const mega_engine *e);
+/* tied.c: ties, and their sums over the stages that hold them; the memory that these go through. */
+mega_status engine_find_ties(mega_engine *e);
+mega_status engine_sum_ties(mega_engine *e);
+size_t engine_tied_bytes(const mega_engine *e);
+/* compare.c. Collective over the world: all ranks have the same model. */
+mega_status engine_compare_models(const mega_engine *e);
 /* The same for one evaluation of all micro-batches. */
 mega_status engine_run_evaluation(mega_engine *e, engine_sums *sums);
 /* losses.c. Collective over pp: makes the list of the model's losses, and refuses one that cannot be trained.
@@ -127,13 +140,13 @@ mega_status engine_check_save(const mega_engine *e, const mega_engine_save_optio
 mega_status engine_check_load(const mega_engine *e, const mega_checkpoint *c, const mega_engine_load_options *o,
                               const mega_engine_loaded *out);
 mega_status engine_check_allocate(const mega_engine *e);
-mega_status engine_check_options(const mega_engine_model *model, const mega_engine_options *o);
+mega_status engine_check_options(const mega_model *model, const mega_engine_options *o);
 mega_status engine_check_ramp(const mega_engine *e); /* once there is a layout */
 
 /* chunks.c: building, memory and places of the programs. Regions and memory are of all of them together. */
 mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches);
 /* Describes the programs into graphs, which declares the parameters; once these are placed, builds the programs. */
-mega_status engine_describe_chunks(mega_engine *e, mega_engine_model model);
+mega_status engine_describe_chunks(mega_engine *e);
 mega_status engine_build_chunks(mega_engine *e);
 void engine_destroy_chunks(mega_engine *e);
 void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m);

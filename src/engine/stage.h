@@ -3,6 +3,7 @@
 #define MEGALITH_STAGE_H
 
 #include "megalith/comm.h"
+#include "megalith/model_parts.h"
 #include "megalith/pipeline.h"
 #include "megalith/program.h"
 
@@ -19,10 +20,10 @@ typedef struct stage_buffer {
     bool is_awaited; /* promised to a message that comes, until the backward has read it */
 } stage_buffer;
 
-/* The buffers of one slot of one chunk, of which slots may share some; NULL: where the chunk begins (ends) the model it
- * has no input (output). */
+/* The buffers of one slot of one chunk, of which slots may share some, by value of the flow; NULL: the program has no
+ * such value, as where the chunk begins or ends the model. */
 typedef struct stage_slot {
-    stage_buffer *input, *input_gradient, *output, *output_gradient;
+    stage_buffer *of[MEGA_BORDER_OUTPUT_GRADIENT + 1][MEGA_FLOW_VALUES];
 } stage_slot;
 
 typedef struct engine_stage {
@@ -52,8 +53,5 @@ mega_status stage_before(engine_stage *s,
                          const mega_schedule_step *x); /* what x reads is here, what it writes is free */
 mega_status stage_after(engine_stage *s, const mega_schedule_step *x); /* what x made goes */
 mega_status stage_end(engine_stage *s);                                /* everything has left */
-
-/* Gradients of tied tables are summed over the stages that hold them. */
-mega_status stage_sum_tied(const mega_layout *layout, mega_params *params);
 
 #endif

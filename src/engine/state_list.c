@@ -5,7 +5,7 @@
 static mega_state_tensor tensor_of(const mega_engine *e, int index, const char *name, int moment)
 {
     const mega_param *p = mega_params_get(mega_engine_whole(e), index);
-    const int own = e->whole == NULL ? index : mega_params_find(e->params, p->name);
+    const int own = mega_engine_whole(e) == e->params ? index : mega_params_find(e->params, p->name);
     const mega_axis *tp = &e->layout->tp;
     const bool is_cut = p->axis == MEGA_AXIS_TP;
     mega_state_tensor t = {.name = name,

@@ -139,7 +139,7 @@ mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_res
 static mega_status gradients_finish(mega_engine *e, engine_sums *sums, mega_step_result *r)
 {
     MEGA_TRY(engine_wait_reductions(e));
-    MEGA_TRY(stage_sum_tied(e->layout, e->params)); /* the bucket of a tied table is its own */
+    MEGA_TRY(engine_sum_ties(e)); /* the bucket of a tied parameter is its own */
     for (int i = 0; i < mega_params_num_buckets(e->params); i++)
         if (!engine_reduces(e, i)) MEGA_TRY(mega_params_reduce_gradients(e->params, i));
     MEGA_TRY(engine_sum_gradients_over_tp(e));

@@ -7,16 +7,16 @@ typedef struct cut {
     double slowest;              /* FLOPs a token of the stage that does most */
 } cut;
 
+/* FLOPs of the layers of the list, forward, by the cost column. */
 typedef struct model_cost {
     double layer, head;
 } model_cost;
 
-static model_cost cost_of(const mega_gpt *m, int64_t seq)
+static double flops_of(const mega_model_parts *p, int begin, int end)
 {
-    mega_gpt bare = *m;
-    bare.num_layers = 0;
-    const double head = mega_gpt_flops_per_token(&bare, seq);
-    return (model_cost){(mega_gpt_flops_per_token(m, seq) - head) / (double)m->num_layers, head};
+    double flops = 0;
+    for (int l = begin; l < end; l++) flops += mega_model_parts_flops(p, l);
+    return flops;
 }
 
 static double most(double a, double b)
@@ -47,24 +47,32 @@ static cut best_cut(const model_cost *c, int64_t layers, int stages, int chunks)
     return best;
 }
 
+/* The stage that does most, as the model is cut now. */
+static double slowest_now(const mega_model_parts *p, int stages)
+{
+    double slowest = 0;
+    for (int s = 0; s < stages; s++) {
+        double flops = 0;
+        for (int part = s; part < mega_model_parts_count(p); part += stages)
+            flops += flops_of(p, mega_model_parts_first(p, part), mega_model_parts_first(p, part + 1));
+        slowest = most(slowest, flops);
+    }
+    return slowest;
+}
+
 void train_plan_balance(const trainer *t, mega_buffer *out)
 {
-    const mega_axis pp = mega_engine_layout(t->engine)->pp;
-    const int chunks = mega_gpt_chunks(&t->gpt, &pp);
-    if (pp.size < 2) return;
-    const model_cost c = cost_of(&t->gpt, t->cfg->seq_length);
-    cut now = {0};
-    for (int s = 0; s < pp.size; s++) {
-        /* of a stage all chunks have as many */
-        const int64_t layers = chunks * mega_gpt_part_of(&t->gpt, &(mega_axis){.rank = s, .size = pp.size}, 0).count;
-        *(s == 0 ? &now.first : s == pp.size - 1 ? &now.last : &now.others) = layers;
-    }
-    now.slowest = slowest(&c, &now);
-    const cut best = best_cut(&c, t->gpt.num_layers, pp.size, chunks);
-    const double mean = mega_gpt_flops_per_token(&t->gpt, t->cfg->seq_length) / pp.size;
+    const mega_model_parts *p = mega_engine_parts(t->engine);
+    const int stages = mega_engine_layout(t->engine)->pp.size, chunks = mega_engine_chunks(t->engine);
+    const int layers = mega_model_parts_layers(p);
+    if (stages < 2) return;
+    const model_cost c = {mega_model_parts_flops(p, 1), mega_model_parts_flops(p, layers - 1)}; /* between the ends all
+                                                                                                   blocks are alike */
+    const double now = slowest_now(p, stages), mean = flops_of(p, 0, layers) / stages;
+    const cut best = best_cut(&c, layers - 2, stages, chunks);
     mega_buffer_printf(out, "balance      the stage that computes most has %.0f %% more than the mean",
-                       100 * (now.slowest / mean - 1));
-    if (best.slowest > 0 && best.slowest < 0.98 * now.slowest) {
+                       100 * (now / mean - 1));
+    if (best.slowest > 0 && best.slowest < 0.98 * now) {
         mega_buffer_printf(out, "; --decoder-first-pipeline-num-layers %lld --decoder-last-pipeline-num-layers %lld ",
                            (long long)best.first, (long long)best.last);
         if (chunks > 1) mega_buffer_printf(out, "--num-virtual-stages-per-pipeline-rank %d ", chunks);

@@ -7,7 +7,7 @@ static mega_pipeline pipeline_of(const trainer *t)
 {
     const mega_config *cfg = t->cfg;
     const mega_axis *pp = &mega_engine_layout(t->engine)->pp;
-    return (mega_pipeline){pp->size, mega_gpt_chunks(&t->gpt, pp),
+    return (mega_pipeline){pp->size, mega_engine_chunks(t->engine),
                            cfg->global_batch_size / (cfg->micro_batch_size * cfg->data_parallel_size)};
 }
 

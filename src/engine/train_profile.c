@@ -38,7 +38,7 @@ mega_status train_profile_open(trainer *t)
     /* of several chunks a stage the first has the most instructions; each forward and backward may wait, and so may
      * each collective */
     const int64_t waits = mega_engine_layout(t->engine)->tp.size > 1 ? instructions : 0;
-    const int64_t chunks = mega_gpt_chunks(&t->gpt, &mega_engine_layout(t->engine)->pp);
+    const int64_t chunks = mega_engine_chunks(t->engine);
     return mega_profile_create(&t->profile, steps * ((instructions + waits + 2) * micro_batches * chunks + 3));
 }
 

@@ -208,7 +208,7 @@ mega_status train_build_engine(trainer *t)
     o.world = t->world;
     t->batch = o.batch;
     count_iterations(t);
-    return mega_engine_create(&t->engine, mega_engine_gpt(&t->gpt), &o);
+    return mega_engine_create_gpt(&t->engine, &t->gpt, &o);
 }
 
 static void shape_differs(mega_buffer *b, const char *option, int64_t here, int64_t there)

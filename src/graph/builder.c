@@ -70,7 +70,7 @@ mega_tensor mega_input(const mega_builder *b, const char *name, mega_dtype dtype
 static bool is_default(const mega_param_options *o)
 {
     return o->init == MEGA_INIT_ZERO && o->decay == MEGA_DECAY_DEFAULT && !o->shard_rows && !o->shard_columns &&
-           o->blocks == 0 && !o->transposed_in_file && o->padding_rows == 0 && o->tie == MEGA_TIE_NONE;
+           o->blocks == 0 && !o->transposed_in_file && o->padding_rows == 0;
 }
 
 /* The record that a request stands for. */
@@ -86,8 +86,7 @@ static mega_status make_record(const mega_builder *b, const char *name, int64_t 
                     .blocks = o->blocks,
                     .init = o->init,
                     .init_std = o->init_std,
-                    .weight_decay = o->decay == MEGA_DECAY_DEFAULT ? columns != 0 : o->decay == MEGA_DECAY_YES,
-                    .tie = o->tie};
+                    .weight_decay = o->decay == MEGA_DECAY_DEFAULT ? columns != 0 : o->decay == MEGA_DECAY_YES};
     r.grads_are_summands = r.axis == MEGA_AXIS_NONE && b->graph->sequence_parallel;
     const int n = snprintf(r.name, sizeof r.name, "%s%s%s", b->path, b->path[0] == '\0' ? "" : ".", name);
     if (n < 0 || (size_t)n >= sizeof r.name)
@@ -100,6 +99,20 @@ static mega_status make_record(const mega_builder *b, const char *name, int64_t 
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: shard_rows and shard_columns are both set; choose one of them",
                          r.name);
     *out = r;
+    return MEGA_OK;
+}
+
+/* A request of the layer that is described now, where they are listed. */
+static mega_status note_request(mega_graph *g, int param)
+{
+    if (!g->lists_requests) return MEGA_OK;
+    for (int i = g->num_requests - 1; i >= 0 && g->request[i].layer == g->layer; i--)
+        if (g->request[i].param == param) return MEGA_OK;
+    param_request *grown = mega_realloc(g->request, (size_t)(g->num_requests + 1) * sizeof *grown);
+    if (grown == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for a list of %d requests", g->num_requests + 1);
+    g->request = grown;
+    grown[g->num_requests++] = (param_request){g->layer, param};
     return MEGA_OK;
 }
 
@@ -119,6 +132,7 @@ mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t 
                        "mega_graph_create one",
                        record.name);
     if (st == MEGA_OK) st = mega_params_request(g->params, &record, !is_default(options), &index);
+    if (st == MEGA_OK) st = note_request(g, index);
     mega_graph_fail(g, st);
     return mega_graph_param(g, index);
 }

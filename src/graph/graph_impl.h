@@ -183,6 +183,11 @@ typedef struct graph_head {
     const char *scope;
 } graph_head;
 
+/* A layer of a model asked for a parameter. */
+typedef struct param_request {
+    int layer, param;
+} param_request;
+
 struct mega_graph {
     mega_arena arena; /* names */
     mega_dtype dtype, acc;
@@ -213,6 +218,10 @@ struct mega_graph {
     bool sequence_parallel;
     dropout_site *dropout; /* that layers of this graph have */
     int num_dropouts;
+    bool lists_requests; /* each layer's parameters are noted below, once, in the order of their first requests */
+    int layer;           /* of the model, that is described now */
+    param_request *request;
+    int num_requests;
     mega_axis saved_axis; /* inputs of regions are kept as slices over it; size 0 or 1: whole */
     mega_status status;   /* of describing; the message is kept beside it */
     mega_error_record error;
@@ -274,8 +283,9 @@ op_cost mega_op_cost(const mega_graph *g, const instruction *op);
 
 /* Passes, in their order. Each leaves a graph that mega_graph_verify accepts. */
 mega_status mega_pass_differentiate(mega_graph *g);
-void mega_graph_drop_marks(mega_graph *g); /* removes what only differentiate reads (copy_to_group) */
-void mega_graph_compact(mega_graph *g);    /* removes instructions of kind OP_NONE */
+void mega_graph_mark_needed(mega_graph *g); /* sets needs_gradient of every tensor */
+void mega_graph_drop_marks(mega_graph *g);  /* removes what only differentiate reads (copy_to_group) */
+void mega_graph_compact(mega_graph *g);     /* removes instructions of kind OP_NONE */
 mega_status mega_pass_recompute(mega_graph *g);
 mega_status mega_pass_place(mega_graph *g);
 mega_status mega_pass_fuse(mega_graph *g);

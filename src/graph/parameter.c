@@ -148,8 +148,7 @@ static bool is_rest_equal(const mega_param *a, const mega_param *b)
 {
     return a->true_shape[0] == b->true_shape[0] && a->true_shape[1] == b->true_shape[1] &&
            a->transposed_in_file == b->transposed_in_file && a->init == b->init &&
-           !(a->init_std < b->init_std || a->init_std > b->init_std) && a->weight_decay == b->weight_decay &&
-           a->tie == b->tie;
+           !(a->init_std < b->init_std || a->init_std > b->init_std) && a->weight_decay == b->weight_decay;
 }
 
 /* A request must fit what the first one declared. Programs exchange their own buckets when they are done with them, so

@@ -13,7 +13,7 @@ static int32_t receiver(const mega_graph *g, int32_t t)
 }
 
 /* Parameters need a gradient, and so does every value that depends on one, or on an input whose gradient is wanted. */
-static void mark_needed(mega_graph *g)
+void mega_graph_mark_needed(mega_graph *g)
 {
     for (int t = 1; t < g->num_tensors; t++)
         if (g->tensor[t].role == ROLE_WEIGHT) g->tensor[t].needs_gradient = true;
@@ -131,7 +131,7 @@ static bool has_trained_loss(const mega_graph *g)
 
 mega_status mega_pass_differentiate(mega_graph *g)
 {
-    mark_needed(g);
+    mega_graph_mark_needed(g);
     MEGA_TRY(check_masks(g));
     MEGA_TRY(mega_losses_settle(g));
     if (g->num_seeds == 0 && !has_trained_loss(g))

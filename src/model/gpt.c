@@ -1,7 +1,9 @@
-/* GPT-2 as a graph. A reader who knows Radford et al. 2019 finds the model here; how it is cut over ranks is in the
- * layers it calls. */
+/* GPT-2 as a list of layers. A reader who knows Radford et al. 2019 finds the model here; how it is cut over ranks is
+ * in the layers it calls. */
 #include "megalith/gpt.h"
 #include "megalith/layers.h"
+#include "megalith/memory.h"
+#include "megalith/model_parts.h"
 
 #include <math.h>
 
@@ -23,13 +25,20 @@ static mega_linear_options into_residual(const mega_gpt *m)
     return linear_of(m, m->init_std / sqrt(2.0 * (double)m->num_layers));
 }
 
-/* Of the tokens' table; `tie`: what the stage is that asks, where there are several. */
-static mega_param_options table_of(const mega_builder *model, const mega_gpt *m, mega_tie tie)
+/* Of the tokens' table, which the embedding and the head request. */
+static mega_param_options table_of(const mega_gpt *m)
 {
     return (mega_param_options){.init = m->init_xavier ? MEGA_INIT_XAVIER_UNIFORM : MEGA_INIT_NORMAL,
                                 .init_std = m->init_std,
-                                .padding_rows = m->padded_vocab - m->vocab,
-                                .tie = model->layout->pp.size > 1 ? tie : MEGA_TIE_NONE};
+                                .padding_rows = m->padded_vocab - m->vocab};
+}
+
+/* Inputs that several layers read, in one order in every program. */
+static void request_rows(const mega_builder *b)
+{
+    static const char *const name[] = {"sample_id", "seq_position", "segment_start"};
+    if (b->mode == MEGA_GENERATE) return;
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) mega_input(b, name[i], MEGA_I32, b->positions, 0);
 }
 
 static mega_tensor mlp(const mega_builder *b, const mega_gpt *m, mega_tensor x)
@@ -42,171 +51,166 @@ static mega_tensor mlp(const mega_builder *b, const mega_gpt *m, mega_tensor x)
     return mega_row_linear(b, "mlp.c_proj", x, m->hidden, &down);
 }
 
-/* One pre-norm layer. x: [T, C]. In generation its attention keeps `cache_positions` keys and values. */
-static mega_tensor layer(const mega_builder *model, const mega_gpt *m, int64_t n, mega_tensor x,
-                         int64_t cache_positions)
+/* ---- the layers ---- */
+
+static void embedding(const mega_builder *b, const void *self, mega_flow *flow)
 {
-    mega_graph *g = model->graph;
-    const mega_builder b = mega_builder_at(model, "h.%lld", (long long)n);
-    const mega_scope s = mega_scope_enter(g, "h.%lld", (long long)n);
+    const mega_gpt *m = self;
+    const mega_param_options table = table_of(m), positions = {.init = table.init, .init_std = table.init_std};
+    request_rows(b);
+    const mega_tensor ids = mega_input(b, "tokens", MEGA_I32, b->positions, 0);
+    mega_tensor x = mega_vocab_embedding(b, "wte", ids, m->vocab, m->hidden, &table);
+    x = mega_position_embedding(b, "wpe", x, m->positions, &positions);
+    flow->x = mega_dropout(b, "drop", x, m->hidden_dropout);
+}
+
+/* One pre-norm layer. x: [T, C] */
+static void block(const mega_builder *b, const void *self, mega_flow *flow)
+{
+    const mega_gpt *m = self;
     const mega_linear_options qkv = from_residual(m), out = into_residual(m);
     const mega_attention_options attention = {.num_heads = m->heads,
                                               .head_dim = m->head_dim,
                                               .is_causal = true,
                                               .dropout = m->attention_dropout,
                                               .recompute_core = m->recompute == MEGA_GPT_RECOMPUTE_SELECTIVE,
-                                              .cache_positions = cache_positions,
+                                              .cache_positions = m->cache_positions,
                                               .qkv = &qkv,
                                               .out = &out};
-    mega_tensor h = mega_norm(&b, "ln_1", x, MEGA_LAYER_NORM, m->norm_epsilon);
-    h = mega_self_attention(&b, "attn", h, &attention);
-    x = mega_dropout_add(&b, "attn.drop", h, x, m->hidden_dropout);
-    h = mega_norm(&b, "ln_2", x, MEGA_LAYER_NORM, m->norm_epsilon);
-    h = mlp(&b, m, h);
-    x = mega_dropout_add(&b, "mlp.drop", h, x, m->hidden_dropout);
-    mega_scope_leave(g, s);
-    return x;
+    mega_tensor x = flow->x;
+    request_rows(b);
+    mega_tensor h = mega_norm(b, "ln_1", x, MEGA_LAYER_NORM, m->norm_epsilon);
+    h = mega_self_attention(b, "attn", h, &attention);
+    x = mega_dropout_add(b, "attn.drop", h, x, m->hidden_dropout);
+    h = mega_norm(b, "ln_2", x, MEGA_LAYER_NORM, m->norm_epsilon);
+    h = mlp(b, m, h);
+    flow->x = mega_dropout_add(b, "mlp.drop", h, x, m->hidden_dropout);
 }
 
-/* Full recomputation, of the layers of one part. uniform: groups of n layers, whose inputs alone are kept; block: the
- * first n layers one by one. n: layer of the part, of `count`. */
-static bool region_begins(const mega_gpt *m, int64_t n)
+/* In generation: the logits of the last row of each sequence. */
+static void logits(const mega_builder *b, const mega_gpt *m, mega_tensor x)
 {
-    if (m->recompute != MEGA_GPT_RECOMPUTE_FULL) return false;
-    return m->recompute_uniform ? n % m->recompute_layers == 0 : n < m->recompute_layers;
-}
-static bool region_ends(const mega_gpt *m, int64_t n, int64_t count)
-{
-    if (m->recompute != MEGA_GPT_RECOMPUTE_FULL) return false;
-    if (!m->recompute_uniform) return n < m->recompute_layers;
-    return (n + 1) % m->recompute_layers == 0 || n + 1 == count;
+    const mega_param_options table = table_of(m);
+    x = mega_op_take_rows(b->graph, x, mega_input(b, "last_rows", MEGA_I32, 1, 0));
+    x = mega_norm(b, "ln_f", x, MEGA_LAYER_NORM, m->norm_epsilon);
+    mega_graph_output(b->graph, mega_vocab_logits(b, "wte", x, m->vocab, &table), "logits");
 }
 
-/* Where a part begins: at the embeddings, or at what the stage before sent. */
-static mega_tensor enter(const mega_builder *model, const mega_gpt *m, const mega_gpt_part *part)
+/* The last norm and the loss. The name "wte" ties the head to the embedding. */
+static void head(const mega_builder *b, const void *self, mega_flow *flow)
 {
-    mega_graph *g = model->graph;
-    const int64_t tokens = model->samples * model->positions;
-    if (!part->embeds) {
-        const int64_t parts = mega_graph_is_sequence_parallel(g) ? model->layout->tp.size : 1;
-        const int64_t dims[2] = {tokens / parts, m->hidden};
-        const mega_tensor x = mega_graph_input(g, "stage_input", mega_graph_dtype(g), 2, dims);
-        if (model->mode == MEGA_TRAIN) mega_graph_want_gradient(g, x, "stage_input_gradient");
-        return x;
-    }
-    const mega_param_options table = table_of(model, m, MEGA_TIE_OWNER),
-                             positions = {.init = table.init, .init_std = table.init_std};
-    const mega_tensor ids = mega_input(model, "tokens", MEGA_I32, model->positions, 0);
-    mega_tensor x = mega_vocab_embedding(model, "wte", ids, m->vocab, m->hidden, &table);
-    x = mega_position_embedding(model, "wpe", x, m->positions, &positions);
-    return mega_dropout(model, "drop", x, m->hidden_dropout);
-}
-
-/* The logits of the last row of each sequence. */
-static void leave_generating(const mega_builder *model, const mega_gpt *m, mega_tensor x)
-{
-    mega_graph *g = model->graph;
-    const mega_param_options table = table_of(model, m, MEGA_TIE_COPY);
-    x = mega_op_take_rows(g, x, mega_input(model, "last_rows", MEGA_I32, 1, 0));
-    x = mega_norm(model, "ln_f", x, MEGA_LAYER_NORM, m->norm_epsilon);
-    mega_graph_output(g, mega_vocab_logits(model, "wte", x, m->vocab, &table), "logits");
-}
-
-/* Where it ends: at the loss, or at what the stage after receives. */
-static void leave(const mega_builder *model, const mega_gpt *m, const mega_gpt_part *part, mega_tensor x)
-{
-    mega_graph *g = model->graph;
-    if (!part->heads) {
-        mega_graph_output(g, x, "stage_output");
-        if (model->mode == MEGA_TRAIN) mega_graph_seed_gradient(g, x, "stage_output_gradient");
+    const mega_gpt *m = self;
+    request_rows(b);
+    if (b->mode == MEGA_GENERATE) {
+        logits(b, m, flow->x);
         return;
     }
-    if (model->mode == MEGA_GENERATE) {
-        leave_generating(model, m, x);
-        return;
-    }
-    const mega_tensor labels = mega_input(model, "labels", MEGA_I32, model->positions, 0);
-    const mega_tensor loss_mask = mega_input(model, "loss_mask", MEGA_F32, model->positions, 0);
-    const mega_vocab_loss_options head = {.vocab_size = m->vocab, .table = table_of(model, m, MEGA_TIE_COPY)};
-    x = mega_norm(model, "ln_f", x, MEGA_LAYER_NORM, m->norm_epsilon);
-    const mega_head_result loss = mega_vocab_loss(model, "wte", x, labels, loss_mask, &head);
-    mega_graph_output(g, loss.token_loss, "token_loss");
-    mega_loss_add(model, "lm loss", loss.loss, 1.0);
+    const mega_tensor labels = mega_input(b, "labels", MEGA_I32, b->positions, 0);
+    const mega_tensor loss_mask = mega_input(b, "loss_mask", MEGA_F32, b->positions, 0);
+    const mega_vocab_loss_options options = {.vocab_size = m->vocab, .table = table_of(m)};
+    const mega_tensor x = mega_norm(b, "ln_f", flow->x, MEGA_LAYER_NORM, m->norm_epsilon);
+    const mega_head_result loss = mega_vocab_loss(b, "wte", x, labels, loss_mask, &options);
+    mega_graph_output(b->graph, loss.token_loss, "token_loss");
+    mega_loss_add(b, "lm loss", loss.loss, 1.0);
 }
 
-/* Inputs that several layers read, in one order in every program. */
-static void request_rows(const mega_builder *model)
+/* ---- the list ---- */
+
+mega_status mega_gpt_list_create(mega_gpt_list *out, const mega_gpt *m, int stages)
 {
-    static const char *const name[] = {"sample_id", "seq_position", "segment_start"};
-    for (size_t i = 0; i < sizeof name / sizeof *name; i++) mega_input(model, name[i], MEGA_I32, model->positions, 0);
+    mega_gpt_list list = {.first_layer = NULL};
+    MEGA_TRY(mega_gpt_first_layers(m, stages, &list.first_layer));
+    list.layer[0] = (mega_layer){"transformer", embedding, m, 1, "embedding"};
+    list.layer[1] = (mega_layer){"transformer.h.%d", block, m, (int)m->num_layers, "block"};
+    list.layer[2] = (mega_layer){"transformer", head, m, 1, "head"};
+    *out = list;
+    return MEGA_OK;
 }
 
-static mega_status describe(const mega_builder *model, const mega_gpt *m, int chunk, int64_t cache_positions)
+void mega_gpt_list_destroy(mega_gpt_list *list)
 {
-    mega_graph *g = model->graph;
-    const bool trains = model->mode == MEGA_TRAIN;
-    MEGA_TRY(mega_gpt_check_stages(m, model->layout->pp.size));
-    const mega_gpt_part part = mega_gpt_part_of(m, &model->layout->pp, chunk);
-    if (model->mode != MEGA_GENERATE) request_rows(model);
-    mega_tensor x = enter(model, m, &part);
-    if (trains && m->distribute_saved) mega_recompute_distribute(g, &model->layout->tp);
-    for (int64_t n = 0; n < part.count; n++) {
-        if (trains && region_begins(m, n)) mega_recompute_begin(g);
-        x = layer(model, m, part.first + n, x, cache_positions);
-        if (trains && region_ends(m, n, part.count)) mega_recompute_end(g);
-    }
-    leave(model, m, &part, x);
-    return mega_graph_status(g);
+    mega_free(list->first_layer);
+    list->first_layer = NULL;
 }
 
-static mega_builder builder_of(mega_graph *g, mega_mode mode, int64_t samples, int64_t positions)
+/* Full recomputation. uniform: groups of n blocks, whose inputs alone are kept; block: the first n blocks of each part,
+ * one by one. */
+mega_model mega_gpt_model(const mega_gpt_list *list)
 {
-    return (mega_builder){.graph = g,
-                          .layout = mega_graph_layout(g),
-                          .mode = mode,
-                          .samples = samples,
-                          .positions = positions,
-                          .path = "transformer"};
+    const mega_gpt *m = list->layer[0].self;
+    const bool is_full = m->recompute == MEGA_GPT_RECOMPUTE_FULL;
+    return (mega_model){.name = "transformer",
+                        .layer = list->layer,
+                        .num_layers = MEGA_GPT_ROWS,
+                        .partition = MEGA_PARTITION_TYPE,
+                        .partition_type = "^block$",
+                        .first_layer = list->first_layer,
+                        .recompute_interval = !is_full               ? 0
+                                              : m->recompute_uniform ? (int)m->recompute_layers
+                                                                     : 1,
+                        .recompute_type = "^block$",
+                        .recompute_regions = m->recompute_uniform ? 0 : (int)m->recompute_layers,
+                        .sequence_parallel = m->sequence_parallel,
+                        .distribute_saved = m->distribute_saved};
+}
+
+/* ---- parts of it without an engine ---- */
+
+static mega_status make_parts(mega_model_parts **out, const mega_gpt_list *list, const mega_gpt *m,
+                              const mega_layout *layout, mega_dtype compute, mega_model_sizes sizes)
+{
+    const mega_model model = mega_gpt_model(list);
+    return mega_model_parts_create(out, &model, layout, compute, sizes,
+                                   layout->pp.size * mega_gpt_chunks(m, &layout->pp));
+}
+
+/* Describes program `chunk` of this rank's stage. */
+static mega_status describe(mega_graph *g, const mega_gpt *m, int chunk, mega_mode mode, mega_model_sizes sizes)
+{
+    const mega_layout *layout = mega_graph_layout(g);
+    const int part = chunk * layout->pp.size + layout->pp.rank;
+    mega_gpt_list list;
+    mega_model_parts *parts = NULL;
+    MEGA_TRY(mega_gpt_list_create(&list, m, layout->pp.size));
+    mega_status st = make_parts(&parts, &list, m, layout, mega_graph_dtype(g), sizes);
+    if (st == MEGA_OK) st = mega_model_parts_declare(parts, part, mega_graph_params(g));
+    if (st == MEGA_OK) st = mega_model_parts_describe(parts, part, mode, g);
+    mega_model_parts_destroy(parts);
+    mega_gpt_list_destroy(&list);
+    return st;
 }
 
 mega_status mega_gpt_describe_train(mega_graph *g, const mega_gpt *m, int chunk, int64_t batch, int64_t seq)
 {
-    const mega_builder model = builder_of(g, MEGA_TRAIN, batch, seq);
-    mega_graph_set_sequence_parallel(g, m->sequence_parallel);
-    return describe(&model, m, chunk, 0);
+    return describe(g, m, chunk, MEGA_TRAIN, (mega_model_sizes){MEGA_EVAL, batch, seq});
 }
 
 mega_status mega_gpt_describe_evaluate(mega_graph *g, const mega_gpt *m, int chunk, int64_t batch, int64_t seq)
 {
-    const mega_builder model = builder_of(g, MEGA_EVAL, batch, seq);
-    mega_graph_set_sequence_parallel(g, m->sequence_parallel);
-    return describe(&model, m, chunk, 0);
+    return describe(g, m, chunk, MEGA_EVAL, (mega_model_sizes){MEGA_EVAL, batch, seq});
 }
 
-/* Without sequence parallelism: there are few rows, and each rank of tp sees them all. */
 mega_status mega_gpt_describe_generate(mega_graph *g, const mega_gpt *m, int64_t batch, int64_t rows, int64_t capacity)
 {
-    const mega_builder model = builder_of(g, MEGA_GENERATE, batch, rows);
-    return describe(&model, m, 0, capacity);
+    mega_gpt cached = *m;
+    cached.cache_positions = capacity;
+    return describe(g, &cached, 0, MEGA_GENERATE, (mega_model_sizes){MEGA_GENERATE, batch, rows});
 }
 
-/* One row for each rank of tp, so that sequence parallelism can divide them. */
-static mega_status declare_chunk(const mega_gpt *m, mega_params *params, int chunk)
-{
-    const mega_layout *layout = mega_params_layout(params);
-    mega_graph *g = NULL;
-    MEGA_TRY(mega_graph_create(&g, MEGA_F32, params, layout));
-    const mega_status st = mega_gpt_describe_evaluate(g, m, chunk, layout->tp.size, 1);
-    mega_graph_destroy(g);
-    return st;
-}
-
+/* With one row for each rank of tp, so that sequence parallelism can divide them. */
 mega_status mega_gpt_declare(const mega_gpt *m, mega_params *params)
 {
-    const int chunks = mega_gpt_chunks(m, &mega_params_layout(params)->pp);
-    for (int chunk = 0; chunk < chunks; chunk++) {
+    const mega_layout *layout = mega_params_layout(params);
+    const mega_axis *pp = &layout->pp;
+    mega_gpt_list list;
+    mega_model_parts *parts = NULL;
+    MEGA_TRY(mega_gpt_list_create(&list, m, pp->size));
+    mega_status st = make_parts(&parts, &list, m, layout, MEGA_F32, (mega_model_sizes){MEGA_EVAL, layout->tp.size, 1});
+    for (int chunk = 0; chunk < mega_gpt_chunks(m, pp) && st == MEGA_OK; chunk++) {
         if (chunk > 0) mega_params_next_part(params);
-        MEGA_TRY(declare_chunk(m, params, chunk));
+        st = mega_model_parts_declare(parts, chunk * pp->size + pp->rank, params);
     }
-    return MEGA_OK;
+    mega_model_parts_destroy(parts);
+    mega_gpt_list_destroy(&list);
+    return st;
 }

@@ -1,5 +1,6 @@
 /* Shape, stages and cost of a GPT. */
 #include "megalith/gpt.h"
+#include "megalith/memory.h"
 
 int64_t mega_vocab_pad(int64_t vocab, int64_t multiple, int tp)
 {
@@ -74,19 +75,22 @@ mega_status mega_gpt_check_stages(const mega_gpt *m, int stages)
                      (long long)m->last_stage_layers, (long long)(m->stage_chunks > 1 ? m->stage_chunks : 1));
 }
 
-mega_gpt_part mega_gpt_part_of(const mega_gpt *m, const mega_axis *pp, int chunk)
+mega_status mega_gpt_first_layers(const mega_gpt *m, int stages, int **out)
 {
-    if (pp->size == 1) return (mega_gpt_part){0, m->num_layers, true, true};
-    const int chunks = mega_gpt_chunks(m, pp), last = pp->size - 1;
-    const int64_t each = layers_of_chunk(m, pp->size, 0);
-    const int64_t first = layers_of_chunk(m, pp->size, m->first_stage_layers);
-    return (mega_gpt_part){.first =
-                               chunk * (m->num_layers / chunks) + (pp->rank > 0 ? first + (pp->rank - 1) * each : 0),
-                           .count = pp->rank == 0      ? first
-                                    : pp->rank == last ? layers_of_chunk(m, pp->size, m->last_stage_layers)
-                                                       : each,
-                           .embeds = pp->rank == 0 && chunk == 0,
-                           .heads = pp->rank == last && chunk == chunks - 1};
+    const int parts = stages * mega_gpt_chunks(m, &(mega_axis){.size = stages});
+    *out = NULL;
+    MEGA_TRY(mega_gpt_check_stages(m, stages));
+    if (stages == 1 || (m->first_stage_layers == 0 && m->last_stage_layers == 0)) return MEGA_OK;
+    int *first = mega_calloc((size_t)parts, sizeof *first);
+    if (first == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for the boundaries of %d parts", parts);
+    for (int p = 0, layer = 1; p < parts; p++) { /* layer 0 is the embedding, which is in the first part */
+        const int stage = p % stages;
+        const int64_t said = stage == 0 ? m->first_stage_layers : stage == stages - 1 ? m->last_stage_layers : 0;
+        first[p] = p == 0 ? 0 : layer;
+        layer += (int)layers_of_chunk(m, stages, said);
+    }
+    *out = first;
+    return MEGA_OK;
 }
 
 /* Weights that a token is multiplied with: projections of every layer, and the head. */

@@ -15,25 +15,35 @@ bool relay_ends(const relay *r)
 
 mega_status relay_before(relay *r, mega_program *p)
 {
-    mega_request comes = {0};
-    MEGA_TRY(mega_comm_wait(&r->goes));
-    if (relay_begins(r)) return MEGA_OK;
-    MEGA_TRY(mega_comm_receive_start(r->pp->comm, "activation", r->pp->rank - 1,
-                                     mega_program_tensor(p, "stage_input", 0),
-                                     (int64_t)mega_program_tensor_bytes(p, "stage_input"), &comes));
-    return mega_comm_wait(&comes);
+    MEGA_TRY(relay_finish(r));
+    for (int v = 0; v < MEGA_FLOW_VALUES && !relay_begins(r); v++) {
+        const char *name = mega_border_name(MEGA_BORDER_INPUT, v);
+        const size_t bytes = mega_program_tensor_bytes(p, name);
+        mega_request comes = {0};
+        if (bytes == 0) continue;
+        MEGA_TRY(mega_comm_receive_start(r->pp->comm, "activation", r->pp->rank - 1, mega_program_tensor(p, name, 0),
+                                         (int64_t)bytes, &comes));
+        MEGA_TRY(mega_comm_wait(&comes));
+    }
+    return MEGA_OK;
 }
 
 mega_status relay_after(relay *r, mega_program *p)
 {
-    if (relay_ends(r)) return MEGA_OK;
-    return mega_comm_send_start(r->pp->comm, "activation", r->pp->rank + 1, mega_program_tensor(p, "stage_output", 0),
-                                (int64_t)mega_program_tensor_bytes(p, "stage_output"), &r->goes);
+    for (int v = 0; v < MEGA_FLOW_VALUES && !relay_ends(r); v++) {
+        const char *name = mega_border_name(MEGA_BORDER_OUTPUT, v);
+        const size_t bytes = mega_program_tensor_bytes(p, name);
+        if (bytes == 0) continue;
+        MEGA_TRY(mega_comm_send_start(r->pp->comm, "activation", r->pp->rank + 1, mega_program_tensor(p, name, 0),
+                                      (int64_t)bytes, &r->goes[v]));
+    }
+    return MEGA_OK;
 }
 
 mega_status relay_finish(relay *r)
 {
-    return mega_comm_wait(&r->goes);
+    for (int v = 0; v < MEGA_FLOW_VALUES; v++) MEGA_TRY(mega_comm_wait(&r->goes[v]));
+    return MEGA_OK;
 }
 
 mega_status relay_stop_check(const mega_layout *layout, mega_world *world, const mega_team *team, const char *what)

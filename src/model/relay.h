@@ -3,6 +3,7 @@
 #define MEGALITH_RELAY_H
 
 #include "megalith/comm.h"
+#include "megalith/model_parts.h"
 #include "megalith/program.h"
 #include "megalith/threads.h"
 
@@ -10,7 +11,7 @@
  */
 typedef struct relay {
     const mega_axis *pp;
-    mega_request goes; /* the output of the last run, on its way */
+    mega_request goes[MEGA_FLOW_VALUES]; /* the outputs of the last run, on their way */
 } relay;
 
 bool relay_begins(const relay *r); /* this stage begins the model; ends it */

@@ -324,6 +324,33 @@ static void check_layouts(mega_world *world)
     mega_layout_destroy(l[1]);
 }
 
+/* Sums over every other rank of the world, in their order: of numbers whose sum depends on it. */
+static void check_members(mega_world *world)
+{
+    static const int64_t counts[] = {1, 5, 4099, 20000};
+    const int size = mega_world_size(world), me = mega_world_rank(world);
+    int rank[64];
+    mega_members m = {.comm = mega_world_comm(world), .rank = rank};
+    for (int r = size > 2 ? 1 : 0; r<size; r += size> 2 ? 2 : 1) {
+        if (r == me) m.own = m.count;
+        rank[m.count++] = r;
+    }
+    if (m.count < 2 || rank[m.own] != me) return;
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        float *x = malloc((size_t)counts[c] * sizeof *x);
+        void *scratch = aligned_alloc(64, (mega_comm_members_scratch(&m, counts[c], MEGA_F32) + 63) / 64 * 64);
+        for (int64_t i = 0; i < counts[c]; i++) x[i] = 1e7f / (float)(1 + value(me, i));
+        need(mega_comm_members_sum(&m, "members", x, counts[c], MEGA_F32, scratch));
+        for (int64_t i = 0; i < counts[c]; i++) {
+            float sum = 1e7f / (float)(1 + value(rank[0], i));
+            for (int k = 1; k < m.count; k++) sum += 1e7f / (float)(1 + value(rank[k], i));
+            if (sum != x[i]) expect(0, "sum %lld of %lld over members", (long long)i, (long long)counts[c]);
+        }
+        free(x);
+        free(scratch);
+    }
+}
+
 /* Groups of one tag share buffers. One rank has posted its numbers to a group and reads the others' late: meanwhile
  * these go on to groups of that tag without it, and must not write over what it has yet to read. */
 static void check_late_reader(mega_world *world)
@@ -463,6 +490,7 @@ int main(int argc, char **argv)
     }
     check_rounds(world, group_of);
     check_layouts(world);
+    check_members(world);
     check_late_reader(world);
     check_large_gathers(world);
     check_ways(world, group_of);

@@ -27,11 +27,6 @@ static void need(mega_status st)
 
 /* ---- the model ---- */
 
-static bool has_part(const mega_axis *pp, int part)
-{
-    return pp->size == 1 || pp->rank == part;
-}
-
 static mega_tensor matrix(const mega_builder *b, const char *what, int64_t rows)
 {
     const mega_param_options o = {.init = MEGA_INIT_NORMAL, .init_std = 0.4};
@@ -43,110 +38,30 @@ static mega_loss size_of(mega_graph *g, mega_tensor x, mega_tensor weights)
     return mega_op_weighted_sum(g, mega_op_squared_error(g, x, mega_op_scale(g, x, 0)), weights);
 }
 
-static mega_status describe(const void *of, mega_graph *g, int chunk, int64_t batch, int64_t seq, bool train)
+static void begin(const mega_builder *b, const void *self, mega_flow *flow)
 {
-    const mega_builder b = {.graph = g, .layout = mega_graph_layout(g), .samples = batch, .positions = seq};
-    const mega_axis *pp = &b.layout->pp;
-    const int64_t dim[2] = {batch * seq, C};
-    const mega_tensor mask = mega_input(&b, "loss_mask", MEGA_F32, seq, 0), none = mega_none();
-    mega_tensor x = none;
-    (void)of, (void)chunk;
-    if (has_part(pp, 0)) {
-        const mega_tensor table = matrix(&b, "table", V);
-        x = mega_op_embedding(g, mega_input(&b, "tokens", MEGA_I32, seq, 0), table, none, 0);
-        mega_loss_add(&b, name[0], size_of(g, x, mask), coefficient[0]);
-    }
-    if (!has_part(pp, 1)) {
-        mega_graph_output(g, x, "stage_output");
-        if (train) mega_graph_seed_gradient(g, x, "stage_output_gradient");
-        return mega_graph_status(g);
-    }
-    if (!has_part(pp, 0)) {
-        x = mega_graph_input(g, "stage_input", MEGA_F64, 2, dim);
-        if (train) mega_graph_want_gradient(g, x, "stage_input_gradient");
-    }
-    const mega_tensor y = mega_op_linear(g, x, matrix(&b, "weight", C));
+    const mega_tensor mask = mega_input(b, "loss_mask", MEGA_F32, b->positions, 0), none = mega_none();
+    const mega_tensor table = matrix(b, "table", V);
+    (void)self;
+    flow->x = mega_op_embedding(b->graph, mega_input(b, "tokens", MEGA_I32, b->positions, 0), table, none, 0);
+    mega_loss_add(b, name[0], size_of(b->graph, flow->x, mask), coefficient[0]);
+}
+
+static void finish(const mega_builder *b, const void *self, mega_flow *flow)
+{
+    mega_graph *g = b->graph;
+    const mega_tensor mask = mega_input(b, "loss_mask", MEGA_F32, b->positions, 0), none = mega_none();
+    (void)self;
+    const mega_tensor y = mega_op_linear(g, flow->x, matrix(b, "weight", C));
     const mega_tensor far = mega_op_squared_error(g, y, mega_op_scale(g, y, 3));
-    mega_loss_add(&b, name[1], mega_op_weighted_sum(g, far, none), coefficient[1]);
-    mega_loss_add(&b, name[2], size_of(g, y, mask), coefficient[2]);
-    const mega_tensor labels = mega_input(&b, "labels", MEGA_I32, seq, 0);
-    mega_loss_add(&b, name[3], mega_op_accuracy(g, y, labels), coefficient[3]);
-    return mega_graph_status(g);
+    mega_loss_add(b, name[1], mega_op_weighted_sum(g, far, none), coefficient[1]);
+    mega_loss_add(b, name[2], size_of(g, y, mask), coefficient[2]);
+    const mega_tensor labels = mega_input(b, "labels", MEGA_I32, b->positions, 0);
+    mega_loss_add(b, name[3], mega_op_accuracy(g, y, labels), coefficient[3]);
 }
 
-static void sample(int32_t tokens[T], int32_t labels[T], float mask[T], int64_t n)
-{
-    int32_t row[T + 1];
-    engine_run_sample(row, n);
-    for (int t = 0; t < T; t++) {
-        tokens[t] = row[t];
-        labels[t] = row[t + 1] % (C + 1); /* one is no class */
-        mask[t] = (row[t + 1] + n) % 3 == 0 ? 0.0F : 1.0F;
-    }
-}
-
-/* ---- the formulas ---- */
-
-typedef struct truth {
-    double table[V][C], weight[C][C], d_table[V][C], d_weight[C][C];
-    double loss, norm, value[LOSSES];
-} truth;
-
-/* One row of a micro-batch: adds to sums and weights of the losses. */
-static void true_row(const truth *t, int32_t token, int32_t label, double mask, double y[C], double of[LOSSES][2])
-{
-    const double *x = t->table[token];
-    int best = 0;
-    for (int i = 0; i < C; i++) {
-        y[i] = 0;
-        for (int k = 0; k < C; k++) y[i] += t->weight[i][k] * x[k];
-        of[0][0] += mask * x[i] * x[i];
-        of[1][0] += 4 * y[i] * y[i]; /* of y - 3 y */
-        of[2][0] += mask * y[i] * y[i];
-        if (y[i] > y[best]) best = i;
-    }
-    of[0][1] += mask, of[1][1] += 1, of[2][1] += mask;
-    of[3][0] += label < C && best == label;
-    of[3][1] += label < C;
-}
-
-static void true_micro_batch(truth *t, int64_t n, int64_t micro_batches)
-{
-    int32_t tokens[T], labels[T];
-    float mask[T];
-    double y[T][C], of[LOSSES][2] = {{0}};
-    sample(tokens, labels, mask, n);
-    for (int r = 0; r < T; r++) true_row(t, tokens[r], labels[r], (double)mask[r], y[r], of);
-    for (int l = 0; l < LOSSES; l++) t->value[l] += of[l][0] / of[l][1] / (double)micro_batches;
-    for (int r = 0; r < T; r++)
-        for (int i = 0; i < C; i++) {
-            const double to_size = coefficient[0] / of[0][1] / (double)micro_batches;
-            const double dy = 8 * y[r][i] * coefficient[1] / of[1][1] / (double)micro_batches;
-            t->d_table[tokens[r]][i] += 2 * (double)mask[r] * t->table[tokens[r]][i] * to_size;
-            for (int k = 0; k < C; k++) {
-                t->d_weight[i][k] += dy * t->table[tokens[r]][k];
-                t->d_table[tokens[r]][k] += dy * t->weight[i][k];
-            }
-        }
-}
-
-/* A micro-batch is one sample, and a step takes those from `first` on. */
-static void true_step(truth *t, int64_t first)
-{
-    double *p[] = {&t->table[0][0], &t->weight[0][0]}, *d[] = {&t->d_table[0][0], &t->d_weight[0][0]};
-    const int count[] = {V * C, C * C};
-    double square = 0;
-    memset(t->d_table, 0, sizeof t->d_table);
-    memset(t->d_weight, 0, sizeof t->d_weight);
-    memset(t->value, 0, sizeof t->value);
-    for (int n = 0; n < BATCH; n++) true_micro_batch(t, first + n, BATCH);
-    for (int k = 0; k < 2; k++)
-        for (int i = 0; i < count[k]; i++) square += d[k][i] * d[k][i], p[k][i] -= LR * d[k][i];
-    t->norm = sqrt(square);
-    t->loss = coefficient[0] * t->value[0] + coefficient[1] * t->value[1];
-}
-
-/* ---- a run ---- */
+static const mega_layer layers[] = {{"", begin, NULL, 1, "begin"}, {"", finish, NULL, 1, "finish"}};
+static const mega_model model = {.layer = layers, .num_layers = 2, .partition = MEGA_PARTITION_UNIFORM};
 
 typedef struct layout {
     const char *name;
@@ -169,7 +84,7 @@ static mega_engine *open_engine(mega_world *world, const layout *l)
     o.zero_stage = l->zero;
     o.clip_grad = 0;
     o.optimizer = (mega_optimizer_options){.kind = MEGA_OPTIMIZER_SGD};
-    need(mega_engine_create(&e, (mega_engine_model){NULL, describe, NULL}, &o));
+    need(mega_engine_create(&e, &model, &o));
     need(mega_engine_allocate(e));
     need(mega_engine_compare_ranks(e));
     need(mega_engine_initialize(e, 11));

@@ -1,18 +1,20 @@
-/* Models of one's own over ranks: a chain of parts with borders of different widths, a parameter that is added as an
- * activation, rows of one, a loss in two of the parts and a metric in a third.   ranks_models
+/* A model of one's own over ranks: a list of layers with borders of different widths, a parameter that is added as an
+ * activation, rows of one, a table that the first and the last layer share, and a second value that passes through
+ * layers which do not read it, a loss in two of the layers and a metric in a third.   ranks_models
  *
- * Over two ranks the pipeline (each stage has two parts, which take turns) and ZeRO 3 make the losses of one rank.
- * Every mistake in the model is the same error on every rank, also where one rank alone made it. */
+ * Over a pipeline (each stage has one program or several, which take turns), ranks of dp and ZeRO it makes the losses
+ * of one rank. Every mistake in the model is the same error on every rank, also where one rank alone made it. */
 #include "engine_run.h"
-#include "megalith/builder.h"
+#include "megalith/model.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { T = ENGINE_RUN_SEQ, V = ENGINE_RUN_VOCAB, PARTS = 4, STEPS = 3, BATCH = 4 };
-static const int64_t width[PARTS] = {8, 24, 12, 20}; /* of what a part hands to the next; the last: of the head */
+enum { T = ENGINE_RUN_SEQ, V = ENGINE_RUN_VOCAB, LAYERS = 6, STEPS = 3, BATCH = 12, SIDE = 6 };
+static const int64_t width[LAYERS] = {8,  24, 12,
+                                      10, 20, 8}; /* of what a layer hands to the next; the last: of the head */
 
 typedef enum mistake {
     NONE,
@@ -35,44 +37,50 @@ typedef enum mistake {
     WIDE_INPUT,
     SAME_NAME,
     LONG_PATH,
+    OTHER_PARAMETER,
     OTHER_BORDER,
-    NO_GRADIENT_BACK,
-    NO_OUTPUT
+    INPUT_PASSES,
+    NO_LAYER_LEFT,
+    TIED_IN_ONE_STAGE,
+    OTHER_MODEL
 } mistake;
 
 typedef struct model {
     mistake mistake;
+    bool is_other_rank; /* makes the mistake of one rank */
 } model;
 
 static const struct {
     mistake mistake;
-    bool needs_stages;
+    int stages, programs; /* that it needs; 0: any */
     const char *message;
 } mistakes[] = {
-    {LONG_NAME, false, "parameter \"part3.wwww"},
-    {TWO_SHAPES, false, "parameter part3.weight: this request is for [50, 13], but an earlier one declared [50, 12]"},
-    {TWO_WAYS, false, "parameter part3.weight: this request has other options (initial values"},
-    {SHAPE, false, "op bias_add in \"part 2\": bias is part 2"},
-    {NO_LOSS, false,
-     "head in \"part 3\": it makes a gradient, but its loss has no name; declare the loss with mega_lo"},
-    {NO_WEIGHTS, false, "loss \"head\" in \"part 3\": its weight is not a value that the program computes"},
-    {LOSS_OF_TOKENS, false, "loss \"head\" in \"part 3\": its sum is [16] f64; expected [1] f64"},
-    {METRIC_ALONE, false, "nothing to differentiate; declare a loss with mega_loss_add"},
-    {LOSS_TWICE, false, "loss \"head\" in \"part 3\": the name is declared twice, first in \"part 3\""},
-    {LOSS_OF_TWO_PARTS, false, "loss \"size\" in \"part 2\": the name is declared twice, first in \"part 1\""},
-    {LOSS_NAN, false, "loss \"head\" in \"part 3\": its coefficient is nan; expected a finite number"},
-    {LOSS_OTHERWISE, false, "model: loss \"head\" has the coefficient 1 in training and 2 in evaluation"},
-    {LOSSES_PER_TOKEN, false, "divides by the tokens of one loss, and the model has 2 with a coefficient"},
-    {NOTHING_TO_EVALUATE, false, "model: it has no loss to evaluate; declare one with mega_loss_add"},
-    {LOSS_OF_ONE_RANK, false, "\"head\" with coefficient 2"},
-    {UNKNOWN_INPUT, false, "nothing fills input \"images\"; the engine fills tokens, labels"},
-    {WIDE_INPUT, false, "\"position_ids\" is [32] i32; expected [16] i32"},
-    {SAME_NAME, false, "the name \"labels\" is given to two tensors"},
-    {LONG_PATH, false, "scope \"part 3.pppp"},
-    {OTHER_BORDER, true,
-     "pipeline stage 0 ends with stage_output [16, 8] f64, and stage 1 begins with stage_input [16, 9]"},
-    {NO_GRADIENT_BACK, true, "nothing to differentiate"},
-    {NO_OUTPUT, true, "\"stage_output\" is missing"},
+    {LONG_NAME, 0, 0, "parameter \"ends.wwww"},
+    {TWO_SHAPES, 0, 0, "parameter ends.table: this request is for [50, 9], but an earlier one declared [50, 8]"},
+    {TWO_WAYS, 0, 0, "parameter ends.table: this request has other options (initial values"},
+    {SHAPE, 0, 0, "op bias_add in \"layer2\": bias is layer2"},
+    {NO_LOSS, 0, 0, "head in \"ends\": it makes a gradient, but its loss has no name; declare the loss with mega_lo"},
+    {NO_WEIGHTS, 0, 0, "loss \"head\" in \"ends\": its weight is not a value that the program computes"},
+    {LOSS_OF_TOKENS, 0, 0, "loss \"head\" in \"ends\": its sum is [16] f64; expected [1] f64"},
+    {METRIC_ALONE, 0, 0, "nothing to differentiate; declare a loss with mega_loss_add"},
+    {LOSS_TWICE, 0, 0, "loss \"head\" in \"ends\": the name is declared twice, first in \"ends\""},
+    {LOSS_OF_TWO_PARTS, 0, 0, "loss \"size\" in \"layer2\": the name is declared twice, first in \"layer1\""},
+    {LOSS_NAN, 0, 0, "loss \"head\" in \"ends\": its coefficient is nan; expected a finite number"},
+    {LOSS_OTHERWISE, 0, 0, "model: loss \"head\" has the coefficient 1 in training and 2 in evaluation"},
+    {LOSSES_PER_TOKEN, 0, 0, "divides by the tokens of one loss, and the model has 2 with a coefficient"},
+    {NOTHING_TO_EVALUATE, 0, 0, "model: it has no loss to evaluate; declare one with mega_loss_add"},
+    {LOSS_OF_ONE_RANK, 0, 0, "\"head\" with coefficient 2"},
+    {UNKNOWN_INPUT, 0, 0, "nothing fills input \"images\"; the engine fills tokens, labels"},
+    {WIDE_INPUT, 0, 0, "\"position_ids\" is [32] i32; expected [16] i32"},
+    {SAME_NAME, 0, 0, "the name \"labels\" is given to two tensors"},
+    {LONG_PATH, 0, 0, "scope \"ends.pppp"},
+    {OTHER_PARAMETER, 0, 0, "parameter layer2.extra: it is requested in a program, but was not when the whole model"},
+    {OTHER_BORDER, 2, 1,
+     "layer \"layer2\" (2 of the list) hands over [16, 13] f64 as value 0 of the flow, but [16, 12] f64 when"},
+    {INPUT_PASSES, 2, 1, "layer \"layer2\" (2 of the list) hands over [16] i32 to the next pipeline stage"},
+    {NO_LAYER_LEFT, 2, 4, "6 layers in 8 parts (stages times programs per stage)"},
+    {TIED_IN_ONE_STAGE, 2, 3, "parameter ends.table: two programs of one pipeline stage request it"},
+    {OTHER_MODEL, 2, 1, "its ranks have different models, from layer 3 on"},
 };
 
 static void need(mega_status st)
@@ -80,28 +88,6 @@ static void need(mega_status st)
     if (st == MEGA_OK) return;
     fprintf(stderr, "%s\n", mega_error_message());
     exit(1);
-}
-
-static int chunks_of(const mega_axis *pp)
-{
-    return pp->size > 1 ? PARTS / pp->size : 1;
-}
-
-static int chunks(const void *of, const mega_layout *layout)
-{
-    (void)of;
-    return chunks_of(&layout->pp);
-}
-
-/* Parts first … first + count - 1 of this program. */
-static int first_part(const mega_axis *pp, int chunk)
-{
-    return pp->size > 1 ? chunk * pp->size + pp->rank : 0;
-}
-
-static int count_parts(const mega_axis *pp)
-{
-    return pp->size > 1 ? 1 : PARTS;
 }
 
 static mega_tensor matrix(const mega_builder *b, const char *name, int64_t rows, int64_t cols)
@@ -115,42 +101,95 @@ static mega_tensor input(mega_graph *g, const char *name, mega_dtype dtype, int6
     return mega_graph_input(g, name, dtype, 1, &n);
 }
 
-static mega_tensor first(const model *m, const mega_builder *b)
+/* One layer of the list, and the model that it is of. */
+typedef struct row {
+    const model *m;
+    int number;
+} listed;
+
+static mega_tensor table(const mega_builder *b)
 {
+    return matrix(b, "table", V, width[LAYERS - 1]);
+}
+
+static void first(const mega_builder *b, const void *self, mega_flow *flow)
+{
+    const listed *r = self;
     mega_graph *g = b->graph;
     const int64_t tokens = b->samples * b->positions;
     const mega_tensor ids = input(g, "tokens", MEGA_I32, tokens);
-    if (m->mistake == WIDE_INPUT) input(g, "position_ids", MEGA_I32, 2 * tokens);
+    if (r->m->mistake == WIDE_INPUT) input(g, "position_ids", MEGA_I32, 2 * tokens);
     const mega_tensor positions = matrix(b, "positions", T + 4, width[0]);
-    const mega_tensor x = mega_op_embedding(g, ids, matrix(b, "weight", V, width[0]), (mega_tensor){0}, 0);
-    return mega_op_add(g, x, mega_op_rows(g, positions, 2, tokens));
+    const mega_tensor x = mega_op_embedding(g, ids, table(b), (mega_tensor){0}, 0);
+    flow->x = mega_op_add(g, x, mega_op_rows(g, positions, 2, tokens));
+    flow->more[1] = mega_op_linear(g, x, matrix(b, "side", SIDE, width[0])); /* layer 4 reads it */
+    if (r->m->mistake == INPUT_PASSES) flow->more[0] = ids;
 }
 
-/* A second request of the weight, or of a parameter that has no place. */
+/* A loss of layer 1, and a metric of layer 2 that would have a gradient. */
+static void middle_loss(const listed *r, const mega_builder *b, mega_tensor x, mega_tensor y)
+{
+    mega_graph *g = b->graph;
+    if (r->number > 2 || r->m->mistake == METRIC_ALONE) return;
+    if (r->m->mistake == NOTHING_TO_EVALUATE && b->mode == MEGA_EVAL) return;
+    const mega_tensor distance = mega_op_squared_error(g, y, mega_op_scale(g, x, 0.5));
+    const char *name = r->number == 1 || r->m->mistake == LOSS_OF_TWO_PARTS ? "size" : "spread";
+    mega_loss_add(b, name, mega_op_weighted_sum(g, distance, mega_none()), r->number == 1 ? 0.25 : 0);
+}
+
+static void middle(const mega_builder *b, const void *self, mega_flow *flow)
+{
+    const listed *r = self;
+    mega_graph *g = b->graph;
+    const mistake wrong = r->m->mistake;
+    const bool is_other =
+        (wrong == OTHER_BORDER && b->mode == MEGA_TRAIN) || (wrong == OTHER_MODEL && r->m->is_other_rank);
+    mega_tensor x = mega_op_linear(g, flow->x, matrix(b, "weight", width[r->number], mega_tensor_channels(b, flow->x)));
+    if (wrong == SHAPE && r->number == 2) x = mega_op_bias_add(g, x, x);
+    if (wrong == OTHER_PARAMETER && r->number == 2 && b->mode == MEGA_TRAIN)
+        x = mega_op_linear(g, x, matrix(b, "extra", width[2], width[2]));
+    if (is_other && r->number == 2) x = mega_op_linear(g, x, matrix(b, "weight2", width[2] + 1, width[2]));
+    if (wrong == TIED_IN_ONE_STAGE && r->number == 4) {
+        const mega_builder ends = {.graph = g, .layout = b->layout, .path = "ends"};
+        x = mega_op_add(g, x,
+                        mega_op_embedding(g, mega_input(b, "tokens", MEGA_I32, b->positions, 0),
+                                          mega_op_linear(g, table(&ends), matrix(b, "up", width[4], width[5])),
+                                          (mega_tensor){0}, 0));
+    }
+    if (r->number == 4) {
+        x = mega_op_add(g, x, mega_op_linear(g, flow->more[1], matrix(b, "of_side", width[4], SIDE)));
+        flow->more[1] = mega_none();
+    }
+    flow->x = mega_op_gelu(g, x, true);
+    middle_loss(r, b, x, flow->x);
+}
+
+/* A second request of the table, or of a parameter that has no place. */
 static void make_request(const model *m, const mega_builder *b)
 {
     char letters[MEGA_PARAM_NAME] = "";
     memset(letters, 'w', sizeof letters - 1);
     if (m->mistake == LONG_NAME) matrix(b, letters, V, V);
-    if (m->mistake == TWO_SHAPES) matrix(b, "weight", V, width[PARTS - 2] + 1);
+    if (m->mistake == TWO_SHAPES) matrix(b, "table", V, width[LAYERS - 1] + 1);
     if (m->mistake == TWO_WAYS)
-        mega_builder_param(b, "weight", V, width[PARTS - 2], &(mega_param_options){.init = MEGA_INIT_ONE});
+        mega_builder_param(b, "table", V, width[LAYERS - 1], &(mega_param_options){.init = MEGA_INIT_ONE});
 }
 
-static void last(const model *m, const mega_builder *b, mega_tensor x)
+static void last(const mega_builder *b, const void *self, mega_flow *flow)
 {
+    const model *m = ((const listed *)self)->m;
     mega_graph *g = b->graph;
     const int64_t tokens = b->samples * b->positions;
     char letters[301] = "";
     memset(letters, 'p', sizeof letters - 1);
     const mega_head_shape s = {.valid = V, .with_gradient = b->mode == MEGA_TRAIN};
     const mega_tensor mask = input(g, "loss_mask", MEGA_F32, tokens);
-    const mega_tensor weight = matrix(b, "weight", V, width[PARTS - 2]);
+    const mega_tensor x = mega_op_linear(g, flow->x, matrix(b, "down", width[LAYERS - 1], width[LAYERS - 2]));
     make_request(m, b);
     if (m->mistake == UNKNOWN_INPUT) input(g, "images", MEGA_F32, tokens);
     if (m->mistake == LONG_PATH) mega_scope_leave(g, mega_scope_enter(g, "%s", letters));
     if (m->mistake == SAME_NAME) input(g, "labels", MEGA_I32, tokens);
-    const mega_head_result r = mega_op_lm_head_loss(g, x, weight, input(g, "labels", MEGA_I32, tokens), mask, &s);
+    const mega_head_result r = mega_op_lm_head_loss(g, x, table(b), input(g, "labels", MEGA_I32, tokens), mask, &s);
     const bool is_other = (m->mistake == LOSS_OTHERWISE && b->mode == MEGA_EVAL) ||
                           (m->mistake == LOSS_OF_ONE_RANK && b->layout->world.rank == 1);
     mega_loss loss = r.loss;
@@ -161,84 +200,29 @@ static void last(const model *m, const mega_builder *b, mega_tensor x)
     if (m->mistake == LOSS_TWICE) mega_loss_add(b, "head", loss, 1);
 }
 
-/* Where one part takes more than the part before it hands over, which stages alone can describe. */
-static bool is_border_other(const model *m, const mega_builder *b, int part)
-{
-    return m->mistake == OTHER_BORDER && part == 1 && b->layout->pp.size > 1;
-}
+/* How the ranks divide; those that pp leaves are dp. */
+typedef struct division {
+    int pp, programs, zero;
+} division;
 
-/* A loss of part 1, and a metric of part 2 that would have a gradient. */
-static void middle_loss(const model *m, const mega_builder *b, mega_tensor x, mega_tensor y)
+static mega_status create(mega_engine **out, const model *m, mega_world *world, division d)
 {
-    mega_graph *g = b->graph;
-    const mega_tensor distance = mega_op_squared_error(g, y, mega_op_scale(g, x, 0.5));
-    const char *name = b->index == 1 || m->mistake == LOSS_OF_TWO_PARTS ? "size" : "spread";
-    if (m->mistake == METRIC_ALONE || (m->mistake == NOTHING_TO_EVALUATE && b->mode == MEGA_EVAL)) return;
-    mega_loss_add(b, name, mega_op_weighted_sum(g, distance, mega_none()), b->index == 1 ? 0.25 : 0);
-}
-
-static mega_tensor middle(const model *m, const mega_builder *b, mega_tensor x)
-{
-    const int64_t in = width[b->index - 1] + is_border_other(m, b, b->index);
-    x = mega_op_linear(b->graph, x, matrix(b, "weight", width[b->index], in));
-    if (m->mistake == SHAPE && b->index == 2) x = mega_op_bias_add(b->graph, x, x);
-    const mega_tensor y = mega_op_gelu(b->graph, x, true);
-    middle_loss(m, b, x, y);
-    return y;
-}
-
-static void leave(const model *m, const mega_builder *b, mega_tensor x)
-{
-    if (m->mistake != NO_OUTPUT) mega_graph_output(b->graph, x, "stage_output");
-    if (b->mode == MEGA_TRAIN && m->mistake != NO_GRADIENT_BACK)
-        mega_graph_seed_gradient(b->graph, x, "stage_output_gradient");
-}
-
-static mega_tensor enter(const model *m, const mega_builder *b, int part)
-{
-    const int64_t dim[2] = {b->samples * b->positions, width[part - 1] + is_border_other(m, b, part)};
-    const mega_tensor x = mega_graph_input(b->graph, "stage_input", mega_graph_dtype(b->graph), 2, dim);
-    if (b->mode == MEGA_TRAIN) mega_graph_want_gradient(b->graph, x, "stage_input_gradient");
-    return x;
-}
-
-static mega_status describe(const void *of, mega_graph *g, int chunk, int64_t batch, int64_t seq, bool train)
-{
-    const model *m = of;
-    const mega_builder whole = {.graph = g,
-                                .layout = mega_graph_layout(g),
-                                .mode = train ? MEGA_TRAIN : MEGA_EVAL,
-                                .samples = batch,
-                                .positions = seq};
-    const mega_axis *pp = &whole.layout->pp;
-    const int from = first_part(pp, chunk), end = from + count_parts(pp);
-    mega_tensor x = from > 0 ? enter(m, &whole, from) : mega_none();
-    for (int part = from; part < end; part++) {
-        const mega_scope s = mega_scope_enter(g, "part %d", part);
-        mega_builder b = mega_builder_at(&whole, "part%d", part);
-        b.index = part;
-        if (part == 0) x = first(m, &b);
-        else if (part < PARTS - 1)
-            x = middle(m, &b, x);
-        else
-            last(m, &b, x);
-        mega_scope_leave(g, s);
-    }
-    if (end < PARTS) leave(m, &whole, x);
-    return mega_graph_status(g);
-}
-
-static mega_status create(mega_engine **out, const model *m, mega_world *world, int pp, int zero)
-{
-    const int dp = world == NULL ? 1 : mega_world_size(world) / pp;
+    const int dp = world == NULL ? 1 : mega_world_size(world) / d.pp;
     mega_engine_options o = engine_run_options(BATCH, 1, 1e-2);
+    listed r[LAYERS];
+    for (int i = 0; i < LAYERS; i++) r[i] = (listed){m, i};
+    const mega_layer layer[LAYERS] = {{"ends", first, &r[0], 1, NULL},    {"layer1", middle, &r[1], 1, NULL},
+                                      {"layer2", middle, &r[2], 1, NULL}, {"layer3", middle, &r[3], 1, NULL},
+                                      {"layer4", middle, &r[4], 1, NULL}, {"ends", last, &r[5], 1, NULL}};
+    const mega_model list = {.name = "m", .layer = layer, .num_layers = LAYERS, .partition = MEGA_PARTITION_UNIFORM};
     o.compute = MEGA_F64;
     o.world = world;
-    o.layout.pp = pp;
+    o.layout.pp = d.pp;
+    o.stage_programs = d.programs;
     o.batch.micro_step = dp;
-    o.zero_stage = zero;
+    o.zero_stage = d.zero;
     o.per_token_loss = m->mistake == LOSSES_PER_TOKEN;
-    return mega_engine_create(out, (mega_engine_model){m, describe, chunks}, &o);
+    return mega_engine_create(out, &list, &o);
 }
 
 static void fill(mega_engine *e, mega_batch *b, int step)
@@ -260,14 +244,14 @@ static void fill(mega_engine *e, mega_batch *b, int step)
 /* Of each step loss, norm, losses and metric by name; of an evaluation all but the norm. */
 enum { NAMES = 3, NUMBERS = 2 + NAMES, ALL = STEPS * NUMBERS + 1 + NAMES };
 
-static void train(mega_world *world, int pp, int zero, double out[ALL])
+static void train(mega_world *world, division d, double out[ALL])
 {
     static const char *const name[NAMES] = {"size", "spread", "head"};
-    const model m = {NONE};
+    const model m = {NONE, false};
     mega_engine *e = NULL;
     mega_loss_sums sums = {0};
     int at = 0;
-    need(create(&e, &m, world, pp, zero));
+    need(create(&e, &m, world, d));
     need(mega_engine_allocate(e));
     need(mega_engine_compare_ranks(e));
     need(mega_engine_initialize(e, 11));
@@ -291,13 +275,15 @@ static void train(mega_world *world, int pp, int zero, double out[ALL])
     mega_engine_destroy(e);
 }
 
-static int compare(mega_world *world, const char *what, int pp, int zero)
+static int compare(mega_world *world, division d)
 {
     double one[ALL], many[ALL], again[ALL];
+    char what[64];
     int failures = 0;
-    train(NULL, 1, 0, one);
-    train(world, pp, zero, many);
-    train(world, pp, zero, again);
+    snprintf(what, sizeof what, "%d stages of %d programs, ZeRO %d", d.pp, d.programs, d.zero);
+    train(NULL, (division){1, 1, 0}, one);
+    train(world, d, many);
+    train(world, d, again);
     for (int i = 0; i < ALL; i++) {
         if (!(fabs(one[i] - many[i]) <= 1e-10 * fabs(one[i])) || !(fabs(one[i]) > 1e-6)) {
             fprintf(stderr, "%s: number %d is %.15g, on one rank %.15g\n", what, i, many[i], one[i]);
@@ -315,12 +301,13 @@ static int make_mistakes(mega_world *world, int pp)
 {
     int failures = 0;
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
-        const model m = {mistakes[i].mistake};
+        const model m = {mistakes[i].mistake, mega_world_rank(world) == mega_world_size(world) - 1};
+        const int programs = mistakes[i].programs > 0 ? mistakes[i].programs : 1;
         mega_engine *e = NULL;
-        if (mistakes[i].needs_stages && pp == 1) continue;
+        if (mistakes[i].stages > pp) continue;
         if (mistakes[i].mistake == LOSS_OF_ONE_RANK && (world == NULL || pp > 1)) continue;
         mega_error_clear();
-        const mega_status st = create(&e, &m, world, pp, 0);
+        const mega_status st = create(&e, &m, world, (division){pp, programs, 0});
         if (st == MEGA_OK || e != NULL || strstr(mega_error_message(), mistakes[i].message) == NULL) {
             fprintf(stderr, "rank %d, %d stages: expected \"%s\" in: %s\n", mega_world_rank(world), pp,
                     mistakes[i].message, mega_error_message());
@@ -336,11 +323,14 @@ int main(void)
 {
     mega_world *world = NULL;
     need(mega_world_create(&world, NULL));
+    const int ranks = mega_world_size(world);
     int failures = make_mistakes(NULL, 1);
     failures += make_mistakes(world, 1);
-    failures += make_mistakes(world, 2);
-    failures += compare(world, "a pipeline of two stages", 2, 0);
-    failures += compare(world, "ZeRO 3", 1, 3);
+    if (ranks == 2) failures += make_mistakes(world, 2);
+    for (int pp = 1; pp <= 3; pp++)
+        for (int programs = 1; programs <= (pp > 1 ? LAYERS / pp : 1) && ranks % pp == 0; programs++)
+            for (int zero = 0; zero <= (ranks > pp ? 3 : 0); zero++)
+                failures += compare(world, (division){pp, programs, zero});
     mega_world_destroy(world);
     return failures == 0 ? 0 : 1;
 }

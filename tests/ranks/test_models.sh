@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# Models of one's own over two ranks: borders of different widths, and mistakes that are the same error on both.
+# Models of one's own over ranks: a list of layers over pipeline stages, ranks of dp and ZeRO, and mistakes that are the
+# same error on every rank.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
-if out=$(ranks 2 "$MEGA_BUILD/tests/ranks_models" 2>&1 </dev/null); then
-    echo "ok"
-else
-    echo "FAILED"
-    echo "$out"
-    exit 1
-fi
+for n in 2 3 6; do
+    if out=$(ranks "$n" "$MEGA_BUILD/tests/ranks_models" 2>&1 </dev/null); then
+        echo "ok: $n ranks"
+    else
+        echo "FAILED: $n ranks"
+        echo "$out"
+        exit 1
+    fi
+done

@@ -52,16 +52,15 @@ static void layout_of_a_world_that_nobody_started(void **state)
     assert_non_null(strstr(mega_error_message(), "expected 0 to 3"));
 }
 
-/* First and last stage share the table of tied embeddings. */
-static void layout_has_an_embedding_group(void **state)
+/* The stages of a pipeline once more, for what goes back. */
+static void layout_has_a_group_for_gradients(void **state)
 {
     (void)state;
     for (int rank = 0; rank < 8; rank += 2) { /* pipeline stages 0 to 3 of tensor rank 0 */
         mega_layout *l = NULL;
         const mega_layout_sizes s = {.tp = 2, .pp = 4, .planned_ranks = 8, .planned_rank = rank};
         assert_int_equal(mega_layout_create(&l, NULL, &s), MEGA_OK);
-        assert_int_equal(l->embedding.size, rank == 0 || rank == 6 ? 2 : 1);
-        assert_int_equal(l->embedding.rank, rank == 6);
+        assert_int_equal(l->pp.rank, rank / 2);
         assert_int_equal(l->pp_back.rank, l->pp.rank);
         assert_int_equal(l->pp_back.size, 4);
         assert_ptr_not_equal(l->pp_back.comm, l->pp.comm);
@@ -111,7 +110,7 @@ int main(void)
         cmocka_unit_test(layout_has_groups_of_one),
         cmocka_unit_test(layout_refuses_more_ranks_than_there_are),
         cmocka_unit_test(layout_of_a_world_that_nobody_started),
-        cmocka_unit_test(layout_has_an_embedding_group),
+        cmocka_unit_test(layout_has_a_group_for_gradients),
         cmocka_unit_test(collectives_count_and_keep_values),
         cmocka_unit_test(agree_passes_the_status_and_its_message_on),
     };

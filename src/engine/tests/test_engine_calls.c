@@ -25,7 +25,7 @@ static void rig_create(rig *r)
 {
     r->gpt = engine_run_gpt();
     const mega_engine_options o = engine_run_options(BATCH, 2, 1e-2);
-    need(mega_engine_create(&r->engine, mega_engine_gpt(&r->gpt), &o));
+    need(mega_engine_create_gpt(&r->engine, &r->gpt, &o));
 }
 
 static void rig_open(rig *r, uint32_t seed)
@@ -180,7 +180,7 @@ static mega_params *params_of(const scene *s, bool placed, bool allocated)
 static void rig_with(rig *r, const mega_engine_options *o)
 {
     r->gpt = engine_run_gpt();
-    need(mega_engine_create(&r->engine, mega_engine_gpt(&r->gpt), o));
+    need(mega_engine_create_gpt(&r->engine, &r->gpt, o));
     need(mega_engine_allocate(r->engine));
     need(mega_engine_initialize(r->engine, 1));
 }
@@ -233,11 +233,20 @@ static mega_status recorded(const void *returned)
     return returned == NULL ? r.code : MEGA_OK;
 }
 
-static mega_status create(const scene *s, mega_engine_model model, const mega_engine_options *o)
+static mega_status create(const scene *s, const mega_gpt *gpt, const mega_engine_options *o)
 {
     mega_engine *e = NULL;
     (void)s;
-    const mega_status st = mega_engine_create(&e, model, o);
+    const mega_status st = mega_engine_create_gpt(&e, gpt, o);
+    assert_null(e);
+    return st;
+}
+
+static mega_status create_model(const mega_model *model)
+{
+    mega_engine *e = NULL;
+    const mega_engine_options o = engine_run_options(BATCH, 2, 1e-2);
+    const mega_status st = mega_engine_create(&e, model, &o);
     assert_null(e);
     return st;
 }
@@ -248,7 +257,7 @@ static mega_status create(const scene *s, mega_engine_model model, const mega_en
     {                                                               \
         mega_engine_options o = engine_run_options(BATCH, 2, 1e-2); \
         change;                                                     \
-        return create(s, mega_engine_gpt(&s->raw.gpt), &o);         \
+        return create(s, &s->raw.gpt, &o);                          \
     }
 CREATE_WITH(create_without_rows, o.micro_batch = 0)
 CREATE_WITH(create_without_positions, o.seq = 0)
@@ -270,9 +279,11 @@ CREATE_WITH(create_with_f16, o.compute = MEGA_F16)
         (void)&loaded, (void)&norm;   \
         return __VA_ARGS__;           \
     }
-CALL(create_nowhere, mega_engine_create(NULL, mega_engine_gpt(&s->raw.gpt), &(mega_engine_options){0}))
-CALL(create_without_options, create(s, mega_engine_gpt(&s->raw.gpt), NULL))
-CALL(create_without_model, create(s, (mega_engine_model){0}, &(mega_engine_options){0}))
+CALL(create_nowhere, mega_engine_create_gpt(NULL, &s->raw.gpt, &(mega_engine_options){0}))
+CALL(create_without_options, create(s, &s->raw.gpt, NULL))
+CALL(create_without_model, create_model(NULL))
+CALL(create_without_layers, create_model(&(mega_model){.name = "m"}))
+CALL(create_without_describe, create_model(&(mega_model){.layer = &(mega_layer){.path = "x"}, .num_layers = 1}))
 CALL(allocate_null, mega_engine_allocate(NULL))
 CALL(allocate_twice, mega_engine_allocate(s->ready.engine))
 CALL(initialize_null, mega_engine_initialize(NULL, 1))
@@ -357,7 +368,9 @@ static const struct {
     }
     ROW(create_nowhere, "out is NULL"),
     ROW(create_without_options, "options is NULL"),
-    ROW(create_without_model, "no function describe"),
+    ROW(create_without_model, "model is NULL"),
+    ROW(create_without_layers, "model m: it has no layers"),
+    ROW(create_without_describe, "has no function describe"),
     ROW(create_without_rows, "micro_batch 0"),
     ROW(create_without_positions, "seq 0"),
     ROW(create_without_ramp, "batch.micro_step 0"),
@@ -471,7 +484,7 @@ static void a_plan_cannot_run(void **state)
     mega_engine_options o = engine_run_options(BATCH, 2, 1e-2);
     o.layout.planned_ranks = 2;
     o.batch.micro_step = 4;
-    need(mega_engine_create(&e, mega_engine_gpt(&gpt), &o));
+    need(mega_engine_create_gpt(&e, &gpt, &o));
     assert_int_equal(mega_engine_allocate(e), MEGA_ERR_USAGE);
     if (strstr(mega_error_message(), "planned_ranks 2") == NULL) fail_msg("%s", mega_error_message());
     mega_engine_destroy(e);

@@ -40,7 +40,7 @@ static mega_engine *make(const setting *s, mega_team *team)
     o.team = team;
     o.no_pack_weights = s->anew;
     mega_engine *e = NULL;
-    need(mega_engine_create(&e, mega_engine_gpt(&gpt), &o));
+    need(mega_engine_create_gpt(&e, &gpt, &o));
     return e;
 }
 

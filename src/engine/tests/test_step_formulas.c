@@ -81,7 +81,7 @@ static void rig_open(rig *r, const recipe *of, mega_dtype compute, bool trains)
     o.compute = compute;
     o.plain = o.optimizer.plain = compute == MEGA_F64;
     o.no_train = !trains;
-    need(mega_engine_create(&r->engine, mega_engine_gpt(&r->gpt), &o));
+    need(mega_engine_create_gpt(&r->engine, &r->gpt, &o));
     need(mega_engine_allocate(r->engine));
     need(mega_engine_initialize(r->engine, 1234));
     r->params = mega_engine_params(r->engine);

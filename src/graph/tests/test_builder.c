@@ -62,8 +62,7 @@ static void the_first_request_declares(void **state)
                                   .init_std = 0.5,
                                   .shard_rows = true,
                                   .blocks = 3,
-                                  .transposed_in_file = true,
-                                  .tie = MEGA_TIE_OWNER};
+                                  .transposed_in_file = true};
     const mega_builder at = mega_builder_at(&k.b, "h.%d", 3);
     const mega_tensor w = mega_builder_param(&at, "up.weight", 3 * F, C, &o);
     const mega_tensor bias = mega_builder_param(&at, "up.bias", F, 0, NULL);
@@ -80,7 +79,7 @@ static void the_first_request_declares(void **state)
     const mega_param *r = mega_params_get(k.params, 0);
     assert_string_equal(r->name, "m.h.3.up.weight");
     assert_true(r->axis == MEGA_AXIS_TP && r->cut_dim == 0 && r->blocks == 3 && r->weight_decay);
-    assert_true(r->init == MEGA_INIT_NORMAL && r->init_std == 0.5 && r->transposed_in_file && r->tie == MEGA_TIE_OWNER);
+    assert_true(r->init == MEGA_INIT_NORMAL && r->init_std == 0.5 && r->transposed_in_file);
     assert_false(r->grads_are_summands);
     r = mega_params_get(k.params, 1);
     assert_string_equal(r->name, "m.h.3.up.bias");

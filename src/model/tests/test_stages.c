@@ -1,6 +1,7 @@
 /* The cut of a GPT into pipeline stages: every layer once, in order, and parameters where they belong. */
 #include "kit.h"
 #include "megalith/gpt.h"
+#include "megalith/model_parts.h"
 
 #include <string.h>
 
@@ -17,21 +18,46 @@ static mega_gpt twelve_layers(void)
                       .init_std = 0.02};
 }
 
-/* Chunks follow one another over all stages. */
+/* The blocks of a part, which holds the embedding if it is the first and the head if it is the last. */
+static int64_t blocks_of(const mega_model_parts *p, int part)
+{
+    const bool is_last = part == mega_model_parts_count(p) - 1;
+    return mega_model_parts_first(p, part + 1) - mega_model_parts_first(p, part) - (part == 0) - is_last;
+}
+
+/* Chunks follow one another over all stages; each stage has as many blocks as its end says, or as the others. */
 static void covers_all_layers(const mega_gpt *m, int stages)
 {
-    int64_t next = 0;
-    const mega_axis any = {.size = stages};
-    for (int chunk = 0; chunk < mega_gpt_chunks(m, &any); chunk++)
-        for (int stage = 0; stage < stages; stage++) {
-            const mega_gpt_part p = mega_gpt_part_of(m, &(mega_axis){.rank = stage, .size = stages}, chunk);
-            assert_int_equal(p.first, next);
-            assert_true(p.count > 0);
-            next += p.count;
-            assert_int_equal(p.embeds, p.first == 0);
-            assert_int_equal(p.heads, next == m->num_layers);
-        }
-    assert_int_equal(next, m->num_layers);
+    const mega_layout_sizes s = {.pp = stages, .planned_ranks = stages};
+    const int chunks = mega_gpt_chunks(m, &(mega_axis){.size = stages});
+    mega_gpt_list list;
+    mega_layout *layout;
+    mega_model_parts *parts;
+    int64_t all = 0, others = -1;
+    assert_int_equal(mega_layout_create(&layout, NULL, &s), MEGA_OK);
+    assert_int_equal(mega_gpt_list_create(&list, m, stages), MEGA_OK);
+    const mega_model model = mega_gpt_model(&list);
+    const mega_model_sizes sizes = {MEGA_EVAL, 1, 4};
+    assert_int_equal(mega_model_parts_create(&parts, &model, layout, MEGA_F32, sizes, stages * chunks), MEGA_OK);
+    assert_int_equal(mega_model_parts_layers(parts), m->num_layers + 2);
+    for (int part = 0; part < stages * chunks; part++) {
+        const int stage = part % stages;
+        const int64_t blocks = blocks_of(parts, part), said = stages == 1           ? 0
+                                                              : stage == 0          ? m->first_stage_layers
+                                                              : stage == stages - 1 ? m->last_stage_layers
+                                                                                    : 0;
+        assert_true(blocks > 0);
+        all += blocks;
+        if (said > 0) assert_int_equal(blocks, said / chunks);
+        else if (others >= 0)
+            assert_int_equal(blocks, others);
+        else
+            others = blocks;
+    }
+    assert_int_equal(all, m->num_layers);
+    mega_model_parts_destroy(parts);
+    mega_gpt_list_destroy(&list);
+    mega_layout_destroy(layout);
 }
 
 static void every_layer_is_on_one_stage(void **state)

@@ -134,6 +134,19 @@ mega_status mega_comm_wait(mega_request *request);
 /* Moves on what is under way, without waiting. Costs nothing where nothing is. `world` may be NULL. */
 mega_status mega_comm_poll(mega_world *world);
 
+/* Some of the ranks of a group, ascending; this rank is member `own`. */
+typedef struct mega_members {
+    mega_comm *comm;
+    const int *rank; /* in comm */
+    int count, own;
+} mega_members;
+/* Collective over the members: the sum of their numbers, in the order of members, in every one of them. Made of
+ * messages, which keep one order with the others of the group. scratch has mega_comm_members_scratch bytes, aligned to
+ * 64. */
+size_t mega_comm_members_scratch(const mega_members *m, int64_t count, mega_dtype dtype);
+mega_status mega_comm_members_sum(const mega_members *m, const char *name, void *data, int64_t count, mega_dtype dtype,
+                                  void *scratch);
+
 /* One coordinate of this rank. */
 typedef struct mega_axis {
     int rank, size;
@@ -141,11 +154,10 @@ typedef struct mega_axis {
 } mega_axis;
 
 /* How the world's ranks divide; tp varies fastest, then cp, dp, pp (Megatron's order). Read by everyone, written here
- * alone. `embedding`: first and last stage of a pipeline, which both hold the table of tied embeddings; one rank
- * elsewhere. `pp_back`: the ranks of pp once more, for messages against the stream (gradients), which would else have
- * to keep one order with those along it. */
+ * alone. `pp_back`: the ranks of pp once more, for messages against the stream (gradients), which would else have to
+ * keep one order with those along it. */
 typedef struct mega_layout {
-    mega_axis world, tp, pp, dp, cp, ep, embedding, pp_back;
+    mega_axis world, tp, pp, dp, cp, ep, pp_back;
 } mega_layout;
 
 typedef struct mega_layout_sizes {

@@ -1,6 +1,6 @@
 /* The engine: what a user holds to train a model. Programs, parameters, optimizer and schedule in one object.
  *
- *     mega_engine_create(&e, mega_engine_gpt(&gpt), &options);
+ *     mega_engine_create(&e, &model, &options);
  *     mega_engine_allocate(e);
  *     mega_engine_initialize(e, seed);                        or mega_engine_load
  *     for (…) {
@@ -17,6 +17,7 @@
 #include "megalith/config.h"
 #include "megalith/gpt.h"
 #include "megalith/graph.h"
+#include "megalith/model_parts.h"
 #include "megalith/optim.h"
 #include "megalith/parameter.h"
 #include "megalith/profile.h"
@@ -29,24 +30,13 @@ extern "C" {
 
 typedef struct mega_engine mega_engine;
 
-/* What is trained: a function that writes the graph of a micro-batch, and thereby declares the parameters (builder.h).
- * The graph has the inputs that gpt.h lists (inputs that the model has no use for may be missing) and names its losses
- * and metrics (mega_loss_add), in any part of a pipeline. Over a pipeline it holds what this rank's stage runs (the
- * layout of the graph says which); described with a layout of one stage, it is the whole model, whose parameters a
- * checkpoint holds. */
-typedef struct mega_engine_model {
-    const void *model; /* borrowed; handed to both functions */
-    mega_status (*describe)(const void *model, mega_graph *g, int chunk, int64_t batch, int64_t seq, bool train);
-    int (*chunks)(const void *model, const mega_layout *layout); /* programs of this rank; NULL: one */
-} mega_engine_model;
-mega_engine_model mega_engine_gpt(const mega_gpt *gpt);
-
 typedef struct mega_engine_options {
     mega_dtype compute;       /* F32, BF16, F64 (plain kernels only) */
     bool plain;               /* plain kernels */
     mega_team *team;          /* borrowed; NULL: one thread */
     mega_world *world;        /* borrowed; NULL: one rank */
     mega_layout_sizes layout; /* how its ranks divide; zeros: all of them are data parallel */
+    int stage_programs;       /* programs per pipeline stage, which the schedule interleaves; 0: 1 */
     int64_t micro_batch, seq;
     mega_batch_ramp batch;      /* micro_step: micro_batch x data-parallel ranks */
     bool no_train, no_evaluate; /* leave that program out */
@@ -72,11 +62,15 @@ mega_status mega_engine_options_from_config(mega_engine_options *out, const mega
  * MEGA_ERR_USAGE with a message, of collective functions on all ranks where one is called wrongly; the engine is as
  * before. Functions that return a pointer return NULL then, and leave the message. */
 
-/* Builds programs and memory plan. Nothing large is allocated: a plan or a dry run ends here. Collective over the
- * world, where one is given and planned_ranks is not: a mistake in the model (a parameter that is requested in two
- * shapes, a shape that does not fit, no loss, an input that nothing fills, stages that do not fit together) is the same
- * error on all ranks. */
-mega_status mega_engine_create(mega_engine **out, mega_engine_model model, const mega_engine_options *options);
+/* Builds programs and memory plan of a model: a list of layers, which the stages of a pipeline share out. Its inputs
+ * have the names that gpt.h lists; any layer may name losses and metrics (mega_loss_add). Nothing large is allocated: a
+ * plan or a dry run ends here. The model is borrowed for the call. Collective over the world, where one is given and
+ * planned_ranks is not: a mistake in the model (a parameter that is requested in two shapes, a shape that does not fit,
+ * no loss, an input that nothing fills, a stage without layers, another model on another rank) is the same error on all
+ * ranks. */
+mega_status mega_engine_create(mega_engine **out, const mega_model *model, const mega_engine_options *options);
+/* The same of a GPT, with the stages and programs that it says. */
+mega_status mega_engine_create_gpt(mega_engine **out, const mega_gpt *gpt, const mega_engine_options *options);
 void mega_engine_destroy(mega_engine *e);
 
 /* Bytes by what they are for. */
@@ -106,7 +100,8 @@ const mega_program *mega_engine_program(const mega_engine *e, bool train); /* NU
 const mega_program *mega_engine_chunk_program(const mega_engine *e, int chunk, bool train);
 int mega_engine_chunks(const mega_engine *e);
 mega_params *mega_engine_params(const mega_engine *e);
-const mega_params *mega_engine_whole(const mega_engine *e); /* the records of all pipeline stages, in every rank */
+const mega_params *mega_engine_whole(const mega_engine *e);      /* the records of all pipeline stages, in every rank */
+const mega_model_parts *mega_engine_parts(const mega_engine *e); /* what the walk over the whole model found */
 mega_optimizer *mega_engine_optimizer(const mega_engine *e);
 const mega_layout *mega_engine_layout(const mega_engine *e);
 

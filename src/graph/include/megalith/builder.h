@@ -59,6 +59,13 @@ int64_t mega_tensor_channels(const mega_builder *b, mega_tensor x);
  * under the same name returns the same input; one with another dtype or shape is recorded as MEGA_ERR_USAGE. */
 mega_tensor mega_input(const mega_builder *b, const char *name, mega_dtype dtype, int64_t positions, int64_t channels);
 
+/* The values that one layer hands to the next, and one pipeline stage to the next: the main value x, and up to
+ * MEGA_FLOW_MORE further values, such as the output of an encoder. Unused members are mega_none(). */
+enum { MEGA_FLOW_MORE = 3 };
+typedef struct mega_flow {
+    mega_tensor x, more[MEGA_FLOW_MORE];
+} mega_flow;
+
 /* ---- parameters ---- */
 
 /* Whether the optimizer applies weight decay. By default it does so to matrices only. */
@@ -75,7 +82,6 @@ typedef struct mega_param_options {
                                        0 means 1 */
     bool transposed_in_file;        /* the checkpoint holds [in, out], as Conv1D of Hugging Face does */
     int64_t padding_rows;           /* trailing rows that the checkpoint lacks: zero, without gradient (vocabulary) */
-    mega_tie tie;                   /* of a table that two pipeline stages share */
 } mega_param_options;
 
 /* Returns this rank's slice of the parameter PATH.NAME, in the compute type. rows and columns are those of the whole

@@ -26,8 +26,8 @@ typedef enum mega_axis_name {
     MEGA_AXIS_CP,
     MEGA_AXIS_EP
 } mega_axis_name;
-/* A tied embedding stands on the first and on the last pipeline stage: one owns it (initialises, counts, saves it), the
- * other holds a copy. Gradients are summed over both; each lies in a bucket of its own. */
+/* A parameter that several pipeline stages request is tied: the first of them owns it (counts and saves it), the others
+ * hold copies. Gradients are summed over all of them; each lies in a bucket of its own. */
 typedef enum mega_tie { MEGA_TIE_NONE = 0, MEGA_TIE_OWNER, MEGA_TIE_COPY } mega_tie;
 typedef enum mega_init { MEGA_INIT_ZERO, MEGA_INIT_ONE, MEGA_INIT_NORMAL, MEGA_INIT_XAVIER_UNIFORM } mega_init;
 

@@ -5,6 +5,7 @@
 
 #include "megalith/config.h"
 #include "megalith/graph.h"
+#include "megalith/model.h"
 #include "megalith/parameter.h"
 
 #ifdef __cplusplus
@@ -27,18 +28,25 @@ typedef struct mega_gpt {
     int64_t recompute_layers;
     bool distribute_saved; /* FULL, without sequence_parallel: the inputs of groups are kept as shares over tp */
     bool init_xavier;
-    bool erf_gelu; /* exact gelu, as some folders ask; else the tanh form */
+    bool erf_gelu;           /* exact gelu, as some folders ask; else the tanh form */
+    int64_t cache_positions; /* generation: of the key-value cache */
     /* Over a pipeline: layers of the first and last stage (0: as many as the others), and programs a stage (0: one). */
     int64_t first_stage_layers, last_stage_layers, stage_chunks;
 } mega_gpt;
 
-/* What of the model one stage of a pipeline runs as one program: layers first … first + count - 1, and at the ends the
- * embeddings, or the last norm and the head. Chunk k of a stage stands after chunk k - 1 of every stage. */
-typedef struct mega_gpt_part {
-    int64_t first, count;
-    bool embeds, heads;
-} mega_gpt_part;
-mega_gpt_part mega_gpt_part_of(const mega_gpt *m, const mega_axis *pp, int chunk);
+/* The model as a list: the embedding, the blocks, the head with the last norm and the loss. */
+enum { MEGA_GPT_ROWS = 3 };
+typedef struct mega_gpt_list {
+    mega_layer layer[MEGA_GPT_ROWS];
+    int *first_layer; /* boundaries of the parts where the ends of a pipeline say their own sizes; else NULL */
+} mega_gpt_list;
+/* For `stages` pipeline stages. Borrows m. Layers that do not divide into them are refused. */
+mega_status mega_gpt_list_create(mega_gpt_list *out, const mega_gpt *m, int stages);
+void mega_gpt_list_destroy(mega_gpt_list *list);
+mega_model mega_gpt_model(const mega_gpt_list *list); /* borrows the list */
+
+/* The boundaries of a list whose layer 0 is the embedding, for mega_free; NULL: all stages hold as many blocks. */
+mega_status mega_gpt_first_layers(const mega_gpt *m, int stages, int **out);
 /* Layers that do not divide into the stages are refused with the numbers that do. */
 mega_status mega_gpt_check_stages(const mega_gpt *m, int stages);
 int mega_gpt_chunks(const mega_gpt *m, const mega_axis *pp); /* programs a stage, 1 without a pipeline */
@@ -46,9 +54,8 @@ int mega_gpt_chunks(const mega_gpt *m, const mega_axis *pp); /* programs a stage
 /* cfg must have padded_vocab_size known; vocab is the tokenizer's size. */
 mega_status mega_gpt_from_config(mega_gpt *out, const mega_config *cfg, int64_t vocab);
 int64_t mega_vocab_pad(int64_t vocab, int64_t multiple, int tp); /* Megatron's rule */
-/* Declares the parameters of this rank's stage, all chunks of it: with the layout of one rank, of the whole model. It
- * describes each chunk and drops the graph; what describes its programs before the parameters are placed needs no call
- * of it. */
+/* Declares the parameters of this rank's stage, all chunks of it: with the layout of one rank, of the whole model. What
+ * describes its programs before the parameters are placed needs no call of it. */
 mega_status mega_gpt_declare(const mega_gpt *m, mega_params *params);
 
 /* Programs over a micro-batch of `batch` sequences of `seq` positions. Inputs by name, all [T] with T = batch*seq:

@@ -1,0 +1,100 @@
+/* Sums over some of the ranks of a group, made of messages: each member adds up its share of the numbers, in the order
+ * of members, and sends the sums to the others. */
+#include "comm_impl.h"
+
+#include <stdalign.h>
+
+/* What lies in the scratch: requests and pointers by member, then the pieces. */
+typedef struct members_sum {
+    const mega_members *m;
+    const char *name;
+    char *data;
+    int64_t count, piece; /* elements; the most of a share at a time */
+    mega_dtype dtype;
+    mega_request *send, *receive;
+    const void **from;
+    char *pieces;
+} members_sum;
+
+/* Of the other members together, as much is under way as the collectives of the group have scratch. */
+static int64_t piece_elements(const mega_members *m, mega_dtype dtype)
+{
+    const int64_t n = (int64_t)(comm_scratch_bytes(m->comm) / mega_dtype_size(dtype)) / (m->count - 1);
+    return n > 0 ? n : 1;
+}
+
+static size_t lists_bytes(int members)
+{
+    const size_t bytes = (size_t)members * (2 * sizeof(mega_request) + sizeof(void *));
+    return (bytes + 63) / 64 * 64;
+}
+
+size_t mega_comm_members_scratch(const mega_members *m, int64_t count, mega_dtype dtype)
+{
+    if (m->count < 2) return 0;
+    const int64_t share = (count + m->count - 1) / m->count, most = piece_elements(m, dtype);
+    return lists_bytes(m->count) + (size_t)((share < most ? share : most) * (m->count - 1)) * mega_dtype_size(dtype);
+}
+
+/* The elements of a member's share that are summed in this round: their number, from *first. */
+static int64_t part_of(const members_sum *s, int member, int64_t round, int64_t *first)
+{
+    const int64_t begin = s->count * member / s->m->count, end = s->count * (member + 1) / s->m->count;
+    const int64_t left = end - begin - round * s->piece;
+    *first = begin + round * s->piece;
+    return left < 0 ? 0 : left < s->piece ? left : s->piece;
+}
+
+static char *element(const members_sum *s, int64_t at)
+{
+    return s->data + at * (int64_t)mega_dtype_size(s->dtype);
+}
+
+static mega_status exchange(const members_sum *s, int64_t round, bool is_sum)
+{
+    const int64_t size = (int64_t)mega_dtype_size(s->dtype);
+    int64_t own, theirs;
+    const int64_t mine = part_of(s, s->m->own, round, &own);
+    char *piece = s->pieces;
+    for (int k = 0; k < s->m->count; k++) {
+        const int64_t n = part_of(s, k, round, &theirs);
+        s->send[k] = s->receive[k] = (mega_request){.world = NULL};
+        s->from[k] = element(s, own);
+        if (k == s->m->own) continue;
+        if (!is_sum) s->from[k] = piece;
+        /* first everybody's numbers go to the member whose share they are; then its sums come back */
+        void *into = is_sum ? element(s, theirs) : piece;
+        const int64_t out = is_sum ? mine : n, in = is_sum ? n : mine;
+        piece += mine * size;
+        if (in > 0)
+            MEGA_TRY(mega_comm_receive_start(s->m->comm, s->name, s->m->rank[k], into, in * size, &s->receive[k]));
+        if (out > 0)
+            MEGA_TRY(mega_comm_send_start(s->m->comm, s->name, s->m->rank[k], element(s, is_sum ? own : theirs),
+                                          out * size, &s->send[k]));
+    }
+    for (int k = 0; k < s->m->count; k++) {
+        MEGA_TRY(mega_comm_wait(&s->receive[k]));
+        MEGA_TRY(mega_comm_wait(&s->send[k]));
+    }
+    if (!is_sum && mine > 0) comm_reduce(element(s, own), s->from, s->m->count, mine, s->dtype, MEGA_REDUCE_SUM);
+    return MEGA_OK;
+}
+
+mega_status mega_comm_members_sum(const mega_members *m, const char *name, void *data, int64_t count, mega_dtype dtype,
+                                  void *scratch)
+{
+    if (m->count < 2) return MEGA_OK;
+    MEGA_TRY(comm_check_reducible(dtype, name));
+    members_sum s = {.m = m, .name = name, .data = data, .count = count, .dtype = dtype};
+    const int64_t share = (count + m->count - 1) / m->count;
+    s.piece = piece_elements(m, dtype);
+    s.send = scratch;
+    s.receive = s.send + m->count;
+    s.from = (const void **)(s.receive + m->count);
+    s.pieces = (char *)scratch + lists_bytes(m->count);
+    for (int64_t round = 0; round * s.piece < share; round++) {
+        MEGA_TRY(exchange(&s, round, false));
+        MEGA_TRY(exchange(&s, round, true));
+    }
+    return MEGA_OK;
+}

@@ -1,0 +1,162 @@
+/* One part of a model: its parameters, and its layers as a program with what enters and what leaves. */
+#include "model_impl.h"
+#include "parameter_impl.h"
+
+#include <stdio.h>
+
+mega_builder parts_builder(const mega_model_parts *p, mega_mode mode, mega_graph *g)
+{
+    return (mega_builder){
+        .graph = g, .layout = p->layout, .mode = mode, .samples = p->sizes.samples, .positions = p->sizes.positions};
+}
+
+const char *mega_border_name(mega_border kind, int value)
+{
+    static const char *const name[][MEGA_FLOW_VALUES] = {
+        {"stage_input", "stage_input.1", "stage_input.2", "stage_input.3"},
+        {"stage_input_gradient", "stage_input_gradient.1", "stage_input_gradient.2", "stage_input_gradient.3"},
+        {"stage_output", "stage_output.1", "stage_output.2", "stage_output.3"},
+        {"stage_output_gradient", "stage_output_gradient.1", "stage_output_gradient.2", "stage_output_gradient.3"}};
+    return name[kind][value >= 0 && value < MEGA_FLOW_VALUES ? value : 0];
+}
+
+/* ---- parameters ---- */
+
+static mega_tie tie_of(const mega_model_parts *p, int param, int stage)
+{
+    const int stages = p->layout->pp.size;
+    int first = stages, last = -1;
+    for (int i = 0, part = 0; i < p->num_requests; i++) {
+        while (p->first[part + 1] <= p->request[i].layer) part++;
+        if (p->request[i].param != param) continue;
+        first = part % stages < first ? part % stages : first;
+        last = part % stages > last ? part % stages : last;
+    }
+    return first == last ? MEGA_TIE_NONE : stage == first ? MEGA_TIE_OWNER : MEGA_TIE_COPY;
+}
+
+mega_status mega_model_parts_declare(const mega_model_parts *p, int part, mega_params *params)
+{
+    const int stage = part % p->layout->pp.size;
+    for (int i = 0; i < p->num_requests; i++) {
+        const param_request *q = &p->request[i];
+        int index;
+        if (q->layer < p->first[part] || q->layer >= p->first[part + 1]) continue;
+        mega_param record = *mega_params_get(p->params, q->param);
+        record.tie = tie_of(p, q->param, stage);
+        MEGA_TRY(mega_params_request(params, &record, false, &index));
+    }
+    return MEGA_OK;
+}
+
+/* ---- borders ---- */
+
+/* What enters before `layer`. */
+static void enter(const mega_model_parts *p, int layer, mega_mode mode, mega_graph *g, mega_flow *flow)
+{
+    for (int v = 0; v < MEGA_FLOW_VALUES && layer > 0; v++) {
+        const border_value *value = &p->border[layer].value[v];
+        mega_tensor *t = flow_value(flow, v);
+        if (value->shape.num_dims == 0) continue;
+        if (value->same_as >= 0) {
+            *t = *flow_value(flow, value->same_as);
+            continue;
+        }
+        *t = mega_graph_input(g, mega_border_name(MEGA_BORDER_INPUT, v), value->shape.dtype, value->shape.num_dims,
+                              value->shape.dim);
+        if (mode == MEGA_TRAIN && value->needs_gradient)
+            mega_graph_want_gradient(g, *t, mega_border_name(MEGA_BORDER_INPUT_GRADIENT, v));
+    }
+}
+
+static mega_status check_value(const mega_model_parts *p, int layer, int v, const mega_graph *g, mega_tensor t)
+{
+    const border_value *expected = &p->border[layer].value[v];
+    const char *path = mega_model_parts_path(p, layer - 1);
+    char now[96] = "nothing", then[96] = "nothing";
+    if (t.id != 0) mega_shape_text(now, sizeof now, &g->tensor[t.id].shape);
+    if (expected->shape.num_dims != 0) mega_shape_text(then, sizeof then, &expected->shape);
+    if (t.id == 0 ? expected->shape.num_dims != 0 : !mega_shape_equal(&g->tensor[t.id].shape, &expected->shape))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "layer \"%s\" (%d of the list) hands over %s as value %d of the flow, but %s when the whole "
+                         "model was described; a layer must hand over the same in every mode and on every rank",
+                         path, layer - 1, now, v, then);
+    if (t.id != 0 && expected->shape.dtype != g->dtype && expected->shape.dtype != g->acc)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "layer \"%s\" (%d of the list) hands over %s to the next pipeline stage; only computed values "
+                         "pass, so request inputs by name (mega_input) in the layers that read them",
+                         path, layer - 1, now);
+    return MEGA_OK;
+}
+
+/* What leaves before `layer`. A value that the part only passes on gets memory of its own, as what arrives and what
+ * leaves are messages under way at different times. */
+static void leave(const mega_model_parts *p, int layer, mega_mode mode, mega_graph *g, mega_flow *flow)
+{
+    for (int v = 0; v < MEGA_FLOW_VALUES && layer < p->num_layers; v++) {
+        const border_value *value = &p->border[layer].value[v];
+        mega_tensor t = *flow_value(flow, v);
+        if (g->status == MEGA_OK) mega_graph_fail(g, check_value(p, layer, v, g, t));
+        if (g->status != MEGA_OK || t.id == 0 || value->same_as >= 0) continue;
+        if (g->tensor[t.id].role != ROLE_VALUE) t = mega_op_scale(g, t, 1.0);
+        mega_graph_output(g, t, mega_border_name(MEGA_BORDER_OUTPUT, v));
+        if (mode == MEGA_TRAIN && value->needs_gradient)
+            mega_graph_seed_gradient(g, t, mega_border_name(MEGA_BORDER_OUTPUT_GRADIENT, v));
+    }
+}
+
+/* ---- describing ---- */
+
+/* Regions of recompute_interval layers that match, counted from the start of the part. */
+typedef struct regions {
+    const mega_model_parts *p;
+    int end;          /* of the part */
+    int open, opened; /* layers in the region that is open; regions so far */
+} regions;
+
+static void region_before(regions *r, int layer, mega_graph *g)
+{
+    const mega_model *m = &r->p->model;
+    if (r->open > 0 || !r->p->recomputes[layer]) return;
+    if (m->recompute_regions > 0 && r->opened >= m->recompute_regions) return;
+    mega_recompute_begin(g);
+    r->opened++;
+    r->open = 1;
+}
+
+static void region_after(regions *r, int layer, mega_graph *g)
+{
+    if (r->open == 0) return;
+    if (r->open++ < r->p->model.recompute_interval && layer + 1 < r->end && r->p->recomputes[layer + 1]) return;
+    mega_recompute_end(g);
+    r->open = 0;
+}
+
+static mega_status check_declared(const mega_model_parts *p, int declared, const mega_params *params)
+{
+    if (params == NULL || mega_params_count(params) == declared) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "parameter %s: it is requested in a program, but was not when the whole model %s was described; a "
+                     "layer must request the same parameters in every mode and on every rank",
+                     mega_params_get(params, declared)->name, model_name(&p->model));
+}
+
+mega_status mega_model_parts_describe(const mega_model_parts *p, int part, mega_mode mode, mega_graph *g)
+{
+    const int first = p->first[part], end = p->first[part + 1];
+    const int declared = g->params != NULL ? mega_params_count(g->params) : 0;
+    const mega_builder base = parts_builder(p, mode, g);
+    regions r = {.p = p, .end = end};
+    mega_flow flow = {.x = mega_none()};
+    mega_graph_set_sequence_parallel(g, p->model.sequence_parallel && mode != MEGA_GENERATE);
+    enter(p, first, mode, g, &flow);
+    if (mode == MEGA_TRAIN && p->model.distribute_saved) mega_recompute_distribute(g, &p->layout->tp);
+    for (int l = first; l < end && g->status == MEGA_OK; l++) {
+        if (mode == MEGA_TRAIN) region_before(&r, l, g);
+        model_describe_layer(&p->model, l, &base, &flow);
+        if (mode == MEGA_TRAIN) region_after(&r, l, g);
+    }
+    leave(p, end, mode, g, &flow);
+    MEGA_TRY(mega_graph_status(g));
+    return check_declared(p, declared, g->params);
+}

@@ -1,0 +1,231 @@
+/* A list of layers: one walk finds parameters, weights, borders and ties; parts are declared and described from it. */
+#include "kit.h"
+#include "megalith/model_parts.h"
+#include "megalith/program.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SAMPLES = 4, WIDE = 6 };
+
+typedef struct scene {
+    mega_layout *one, layout;
+    mega_params *params;
+    mega_model_parts *parts;
+} scene;
+
+static void must(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+static mega_tensor matrix(const mega_builder *b, const char *name, int64_t rows, int64_t columns)
+{
+    return mega_builder_param(b, name, rows, columns, &(mega_param_options){.init = MEGA_INIT_ONE});
+}
+
+/* Begins with an input of WIDE channels; a second value passes to the last layer. */
+static void begin(const mega_builder *b, const void *self, mega_flow *f)
+{
+    (void)self;
+    const mega_tensor x = mega_input(b, "x", MEGA_F32, 1, WIDE);
+    f->x = mega_op_linear(b->graph, x, matrix(b, "shared", 3, WIDE));
+    f->more[2] = f->x;
+}
+
+static void widen(const mega_builder *b, const void *self, mega_flow *f)
+{
+    const int64_t *channels = self;
+    f->x = mega_op_linear(b->graph, f->x, matrix(b, "w", *channels, mega_tensor_channels(b, f->x)));
+}
+
+static void finish(const mega_builder *b, const void *self, mega_flow *f)
+{
+    (void)self;
+    const mega_tensor x = mega_op_linear(b->graph, f->x, matrix(b, "back", WIDE, mega_tensor_channels(b, f->x)));
+    f->x = mega_op_linear(b->graph, x, matrix(b, "shared", 3, WIDE));
+    mega_graph_output(b->graph, mega_op_add(b->graph, f->x, f->more[2]), "y");
+}
+
+static const int64_t four = 4, forty = 40;
+/* Parameters of the six layers: 18, 12, 16, 160, 1600, 258. */
+static const mega_layer layers[] = {{"m", begin, NULL, 1, "Start"},
+                                    {"m.a.%d.x", widen, &four, 2, "Small"},
+                                    {"m.b.%d", widen, &forty, 2, "Large"},
+                                    {"m", finish, NULL, 0, NULL}};
+
+static mega_model model_of(mega_partition partition, const char *type)
+{
+    return (mega_model){.name = "m", .layer = layers, .num_layers = 4, .partition = partition, .partition_type = type};
+}
+
+static void open_stage(scene *s, int stage, int stages)
+{
+    *s = (scene){.one = NULL};
+    must(mega_layout_create(&s->one, NULL, NULL));
+    s->layout = *s->one;
+    s->layout.pp.rank = stage;
+    s->layout.pp.size = stages;
+    must(mega_params_create(&s->params, &s->layout));
+}
+
+static mega_status walk(scene *s, const mega_model *m, int parts)
+{
+    const mega_model_sizes sizes = {MEGA_EVAL, SAMPLES, 1};
+    return mega_model_parts_create(&s->parts, m, &s->layout, MEGA_F32, sizes, parts);
+}
+
+static void close_stage(scene *s)
+{
+    mega_model_parts_destroy(s->parts);
+    mega_params_destroy(s->params);
+    mega_layout_destroy(s->one);
+}
+
+static void expect_cut(const mega_model *m, int parts, const int *first)
+{
+    scene s;
+    open_stage(&s, 0, parts);
+    must(walk(&s, m, parts));
+    for (int p = 0; p <= parts; p++)
+        if (mega_model_parts_first(s.parts, p) != first[p])
+            fail_msg("part %d of %d begins at %d; expected %d", p, parts, mega_model_parts_first(s.parts, p), first[p]);
+    close_stage(&s);
+}
+
+static void every_way_to_cut(void **state)
+{
+    (void)state;
+    const int at[] = {0, 1, 2};
+    mega_model m = model_of(MEGA_PARTITION_UNIFORM, NULL);
+    expect_cut(&m, 1, (int[]){0, 6});
+    expect_cut(&m, 4, (int[]){0, 2, 4, 5, 6});
+    m = model_of(MEGA_PARTITION_PARAMETERS, NULL);
+    expect_cut(&m, 2, (int[]){0, 5, 6});
+    m = model_of(MEGA_PARTITION_FLOPS, NULL);
+    expect_cut(&m, 2, (int[]){0, 5, 6});
+    m = model_of(MEGA_PARTITION_TYPE, "^small|START");
+    expect_cut(&m, 3, (int[]){0, 1, 2, 6});
+    m = model_of(MEGA_PARTITION_TYPE, "b\\.%d|m$");
+    m.layer = layers;
+    expect_cut(&m, 2, (int[]){0, 5, 6});
+    m.first_layer = at;
+    expect_cut(&m, 3, (int[]){0, 1, 2, 6});
+}
+
+static void one_walk_finds_all(void **state)
+{
+    (void)state;
+    static const double elements[] = {18, 12, 16, 160, 1600, 258};
+    static const char *const name[] = {"m.shared", "m.a.0.x.w", "m.a.1.x.w", "m.b.0.w", "m.b.1.w", "m.back"};
+    scene s;
+    open_stage(&s, 0, 1);
+    const mega_model m = model_of(MEGA_PARTITION_UNIFORM, NULL);
+    must(walk(&s, &m, 1));
+    assert_int_equal(mega_model_parts_layers(s.parts), 6);
+    assert_int_equal(mega_params_count(mega_model_parts_params(s.parts)), 6);
+    for (int l = 0; l < 6; l++) {
+        assert_true(mega_model_parts_elements(s.parts, l) == elements[l]);
+        assert_true(mega_model_parts_flops(s.parts, l) == 2 * SAMPLES * elements[l]);
+        assert_string_equal(mega_params_get(mega_model_parts_params(s.parts), l)->name, name[l]);
+    }
+    assert_true(mega_model_parts_hash(s.parts, 0, 3) != mega_model_parts_hash(s.parts, 0, 4));
+    close_stage(&s);
+}
+
+/* The first stage owns what the last shares; the one between has no copy. */
+static void a_name_of_two_stages_is_tied(void **state)
+{
+    (void)state;
+    static const mega_tie tie[] = {MEGA_TIE_OWNER, MEGA_TIE_NONE, MEGA_TIE_COPY};
+    const mega_model m = model_of(MEGA_PARTITION_UNIFORM, NULL);
+    for (int stage = 0; stage < 3; stage++) {
+        scene s;
+        open_stage(&s, stage, 3);
+        must(walk(&s, &m, 3));
+        must(mega_model_parts_declare(s.parts, stage, s.params));
+        const int shared = mega_params_find(s.params, "m.shared");
+        assert_int_equal(shared >= 0, stage != 1);
+        assert_int_equal(mega_model_parts_holds(s.parts, 0, stage), stage != 1);
+        for (int i = 0; i < mega_params_count(s.params); i++)
+            assert_int_equal(mega_params_get(s.params, i)->tie, i == shared ? tie[stage] : MEGA_TIE_NONE);
+        close_stage(&s);
+    }
+}
+
+static bool has(const mega_program *p, const char *name, int64_t channels)
+{
+    mega_program_named t;
+    for (int i = 0; mega_program_named_get(p, i, &t); i++)
+        if (strcmp(t.name, name) == 0) return t.dim[0] == SAMPLES && t.dim[1] == channels;
+    return false;
+}
+
+/* The middle stage gets two values and passes both on, one of them as it came. */
+static void a_part_is_a_program(void **state)
+{
+    (void)state;
+    const mega_model m = model_of(MEGA_PARTITION_UNIFORM, NULL);
+    scene s;
+    mega_graph *g;
+    mega_program *p;
+    open_stage(&s, 1, 3);
+    must(walk(&s, &m, 3));
+    assert_int_equal(mega_model_parts_values(s.parts), 2);
+    must(mega_model_parts_declare(s.parts, 1, s.params));
+    must(mega_params_place(s.params, MEGA_F32, 0));
+    must(mega_graph_create(&g, MEGA_F32, s.params, &s.layout));
+    must(mega_model_parts_describe(s.parts, 1, MEGA_TRAIN, g));
+    must(mega_program_build(&p, g, &(mega_program_options){.differentiate = true}));
+    assert_true(has(p, "stage_input", 4) && has(p, "stage_input.3", 3) && !has(p, "stage_input.1", 3));
+    assert_true(has(p, "stage_output", 40) && has(p, "stage_output.3", 3));
+    assert_true(has(p, "stage_input_gradient", 4) && has(p, "stage_input_gradient.3", 3));
+    assert_true(has(p, "stage_output_gradient", 40) && has(p, "stage_output_gradient.3", 3));
+    mega_program_destroy(p);
+    close_stage(&s);
+}
+
+static void expect_mistake(const mega_model *m, int parts, const char *text)
+{
+    scene s;
+    open_stage(&s, 0, parts);
+    assert_int_equal(walk(&s, m, parts), MEGA_ERR_USAGE);
+    if (strstr(mega_error_message(), text) == NULL) fail_msg("expected \"%s\" in: %s", text, mega_error_message());
+    assert_null(s.parts);
+    close_stage(&s);
+}
+
+static void mistakes_are_named(void **state)
+{
+    (void)state;
+    static const mega_layer without_path[] = {{NULL, begin, NULL, 1, NULL}},
+                            backwards[] = {{"m", begin, NULL, -1, NULL}};
+    const int wrong[] = {0, 3, 3}, late[] = {1, 2, 3};
+    mega_model m = model_of(MEGA_PARTITION_TYPE, "medium");
+    expect_mistake(&m, 2, "no layer has a type that matches \"medium\"");
+    m.partition_type = "(small";
+    expect_mistake(&m, 2, "\"(small\" is no regular expression");
+    m.partition_type = NULL;
+    expect_mistake(&m, 2, "without partition_type");
+    m.partition = MEGA_PARTITION_UNIFORM;
+    expect_mistake(&m, 7, "6 layers in 7 parts");
+    m.first_layer = wrong;
+    expect_mistake(&m, 3, "part 1 would have layers 3 to 2");
+    m.first_layer = late;
+    expect_mistake(&m, 3, "from layer 0");
+    m = model_of(MEGA_PARTITION_UNIFORM, NULL);
+    m.num_layers = 0;
+    expect_mistake(&m, 1, "it has no layers");
+    m = (mega_model){.layer = without_path, .num_layers = 1};
+    expect_mistake(&m, 1, "row 0 of its layers has no path");
+    m.layer = backwards;
+    expect_mistake(&m, 1, "repeats -1 times");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_way_to_cut), cmocka_unit_test(one_walk_finds_all),
+                                       cmocka_unit_test(a_name_of_two_stages_is_tied),
+                                       cmocka_unit_test(a_part_is_a_program), cmocka_unit_test(mistakes_are_named)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
