@@ -22,17 +22,20 @@ const char *mega_border_name(mega_border kind, int value)
 
 /* ---- parameters ---- */
 
-static mega_tie tie_of(const mega_model_parts *p, int param, int stage)
+/* Which layers, and thereby stages, request parameter `param` of all. */
+static void find_holders(const mega_model_parts *p, int param, int stage, mega_param *record)
 {
     const int stages = p->layout->pp.size;
-    int first = stages, last = -1;
+    int first = stages, last = -1, requests = 0;
     for (int i = 0, part = 0; i < p->num_requests; i++) {
         while (p->first[part + 1] <= p->request[i].layer) part++;
         if (p->request[i].param != param) continue;
+        if (requests++ == 0) record->layer = p->request[i].layer + 1;
         first = part % stages < first ? part % stages : first;
         last = part % stages > last ? part % stages : last;
     }
-    return first == last ? MEGA_TIE_NONE : stage == first ? MEGA_TIE_OWNER : MEGA_TIE_COPY;
+    record->is_shared = requests > 1;
+    record->tie = first == last ? MEGA_TIE_NONE : stage == first ? MEGA_TIE_OWNER : MEGA_TIE_COPY;
 }
 
 mega_status mega_model_parts_declare(const mega_model_parts *p, int part, mega_params *params)
@@ -43,7 +46,7 @@ mega_status mega_model_parts_declare(const mega_model_parts *p, int part, mega_p
         int index;
         if (q->layer < p->first[part] || q->layer >= p->first[part + 1]) continue;
         mega_param record = *mega_params_get(p->params, q->param);
-        record.tie = tie_of(p, q->param, stage);
+        find_holders(p, q->param, stage, &record);
         MEGA_TRY(mega_params_request(params, &record, false, &index));
     }
     return MEGA_OK;

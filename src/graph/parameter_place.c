@@ -64,23 +64,10 @@ static bool may_share_bucket(const mega_param *a, const mega_param *b)
            b->tie == MEGA_TIE_NONE;
 }
 
-/* The layer of "transformer.h.3.attn.c_attn.weight" is "transformer.h.3"; what stands in no layer, like
- * "transformer.ln_f.weight", goes with what shares its name up to the last step. */
-static size_t layer_length(const char *name)
-{
-    const char *end = strrchr(name, '.');
-    for (const char *step = name; step != NULL; step = strchr(step, '.')) {
-        step += *step == '.';
-        const size_t digits = strspn(step, "0123456789");
-        if (digits > 0 && (step[digits] == '.' || step[digits] == '\0')) return (size_t)(step - name) + digits;
-    }
-    return end != NULL ? (size_t)(end - name) : strlen(name);
-}
-
+/* What one layer of the list declares is gathered together, except what others read as well, at other times. */
 static bool in_one_layer(const mega_param *a, const mega_param *b)
 {
-    const size_t length = layer_length(a->name);
-    return length == layer_length(b->name) && memcmp(a->name, b->name, length) == 0;
+    return a->layer == b->layer && !a->is_shared && !b->is_shared;
 }
 
 /* Ends the bucket that starts at `offset`; `used` elements of it hold parameters and the gaps between them. */

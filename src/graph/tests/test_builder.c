@@ -58,11 +58,8 @@ static void the_first_request_declares(void **state)
     (void)state;
     sketch k;
     begin(&k, 1, 2);
-    const mega_param_options o = {.init = MEGA_INIT_NORMAL,
-                                  .init_std = 0.5,
-                                  .shard_rows = true,
-                                  .blocks = 3,
-                                  .transposed_in_file = true};
+    const mega_param_options o = {
+        .init = MEGA_INIT_NORMAL, .init_std = 0.5, .shard_rows = true, .blocks = 3, .transposed_in_file = true};
     const mega_builder at = mega_builder_at(&k.b, "h.%d", 3);
     const mega_tensor w = mega_builder_param(&at, "up.weight", 3 * F, C, &o);
     const mega_tensor bias = mega_builder_param(&at, "up.bias", F, 0, NULL);

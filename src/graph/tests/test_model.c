@@ -153,6 +153,29 @@ static void a_name_of_two_stages_is_tied(void **state)
     }
 }
 
+/* With ZeRO 3 a layer is a bucket, and so is what several layers read. */
+static void a_layer_is_a_bucket(void **state)
+{
+    (void)state;
+    const mega_model m = model_of(MEGA_PARTITION_UNIFORM, NULL);
+    scene s;
+    open_stage(&s, 0, 1);
+    s.layout.dp.size = 2;
+    must(walk(&s, &m, 1));
+    must(mega_model_parts_declare(s.parts, 0, s.params));
+    const mega_param more = {.name = "more", .num_dims = 1, .shape = {5}, .true_shape = {5}, .layer = 6};
+    must(mega_params_add(s.params, &more, NULL));
+    must(mega_params_shard(s.params, 3));
+    must(mega_params_place(s.params, MEGA_F32, 0));
+    assert_int_equal(mega_params_num_buckets(s.params), 6);
+    const int back = mega_params_find(s.params, "m.back"), beside = mega_params_find(s.params, "more");
+    assert_int_equal(mega_params_get(s.params, back)->layer, 6);
+    assert_int_equal(mega_params_get(s.params, back)->bucket, mega_params_get(s.params, beside)->bucket);
+    assert_int_equal(mega_params_get(s.params, mega_params_find(s.params, "m.a.1.x.w"))->layer, 3);
+    assert_true(mega_params_get(s.params, mega_params_find(s.params, "m.shared"))->is_shared);
+    close_stage(&s);
+}
+
 static bool has(const mega_program *p, const char *name, int64_t channels)
 {
     mega_program_named t;
@@ -224,8 +247,11 @@ static void mistakes_are_named(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_way_to_cut), cmocka_unit_test(one_walk_finds_all),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_way_to_cut),
+                                       cmocka_unit_test(one_walk_finds_all),
                                        cmocka_unit_test(a_name_of_two_stages_is_tied),
-                                       cmocka_unit_test(a_part_is_a_program), cmocka_unit_test(mistakes_are_named)};
+                                       cmocka_unit_test(a_part_is_a_program),
+                                       cmocka_unit_test(a_layer_is_a_bucket),
+                                       cmocka_unit_test(mistakes_are_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,9 +17,9 @@ typedef struct sketch {
     mega_program *program;
 } sketch;
 
-static void declare(mega_params *p, const char *name, int64_t rows, int64_t cols)
+static void declare(mega_params *p, int layer, const char *name, int64_t rows, int64_t cols)
 {
-    mega_param r = {.num_dims = cols == 0 ? 1 : 2, .shape = {rows, cols}, .true_shape = {rows, cols}};
+    mega_param r = {.num_dims = cols == 0 ? 1 : 2, .shape = {rows, cols}, .true_shape = {rows, cols}, .layer = layer};
     snprintf(r.name, sizeof r.name, "%s", name);
     must(mega_params_add(p, &r, NULL));
 }
@@ -36,9 +36,9 @@ static sketch make(int stage, const mega_place_options *place)
     must(mega_params_create(&k.params, k.layout));
     for (int i = 0; i < LAYERS; i++) {
         snprintf(name, sizeof name, "h.%d.weight", i);
-        declare(k.params, name, 8, 8);
+        declare(k.params, i + 1, name, 8, 8);
         snprintf(name, sizeof name, "h.%d.bias", i);
-        declare(k.params, name, 8, 0);
+        declare(k.params, i + 1, name, 8, 0);
     }
     mega_params_shard(k.params, stage);
     must(mega_params_place(k.params, MEGA_F32, 100));

@@ -46,7 +46,9 @@ typedef struct mega_param {
     double init_std;
     bool weight_decay; /* false for biases and one-dimensional tensors */
     mega_tie tie;
-    int part; /* filled when it is declared, see mega_params_next_part */
+    int layer;      /* of the model's list, that declares it, from 1 on: with ZeRO 3 a bucket; 0: of no list */
+    bool is_shared; /* several layers of the list request it: with ZeRO 3 a bucket of its own */
+    int part;       /* filled when it is declared, see mega_params_next_part */
     /* filled by mega_params_place */
     int64_t local_shape[2]; /* this rank's slice */
     int bucket;
@@ -93,8 +95,8 @@ int mega_params_zero_stage(const mega_params *p);
 mega_status mega_params_persist(mega_params *p, int64_t elements);
 
 /* Lays out buckets in backward order (last declared first), of at most bucket_elements unless one parameter is larger
- * (0: no limit); with ZeRO 3 a bucket is a layer. compute is F32, BF16 or F64; masters and gradients are acc
- * (f32, or f64 with F64). With compute == acc the weights are the masters. Buffers are allocated by
+ * (0: no limit); with ZeRO 3 a bucket is a layer of the list. compute is F32, BF16 or F64; masters and gradients are
+ * acc (f32, or f64 with F64). With compute == acc the weights are the masters. Buffers are allocated by
  * mega_params_allocate; before it everything but pointers can be asked (plan, dry run). */
 mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket_elements);
 typedef enum mega_params_buffers { MEGA_PARAMS_WEIGHTS = 1, MEGA_PARAMS_GRADS = 2 } mega_params_buffers;
