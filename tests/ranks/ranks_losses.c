@@ -63,6 +63,80 @@ static void finish(const mega_builder *b, const void *self, mega_flow *flow)
 static const mega_layer layers[] = {{"", begin, NULL, 1, "begin"}, {"", finish, NULL, 1, "finish"}};
 static const mega_model model = {.layer = layers, .num_layers = 2, .partition = MEGA_PARTITION_UNIFORM};
 
+static void sample(int32_t tokens[T], int32_t labels[T], float mask[T], int64_t n)
+{
+    int32_t row[T + 1];
+    engine_run_sample(row, n);
+    for (int t = 0; t < T; t++) {
+        tokens[t] = row[t];
+        labels[t] = row[t + 1] % (C + 1); /* one is no class */
+        mask[t] = (row[t + 1] + n) % 3 == 0 ? 0.0F : 1.0F;
+    }
+}
+
+/* ---- the formulas ---- */
+
+typedef struct truth {
+    double table[V][C], weight[C][C], d_table[V][C], d_weight[C][C];
+    double loss, norm, value[LOSSES];
+} truth;
+
+/* One row of a micro-batch: adds to sums and weights of the losses. */
+static void true_row(const truth *t, int32_t token, int32_t label, double mask, double y[C], double of[LOSSES][2])
+{
+    const double *x = t->table[token];
+    int best = 0;
+    for (int i = 0; i < C; i++) {
+        y[i] = 0;
+        for (int k = 0; k < C; k++) y[i] += t->weight[i][k] * x[k];
+        of[0][0] += mask * x[i] * x[i];
+        of[1][0] += 4 * y[i] * y[i]; /* of y - 3 y */
+        of[2][0] += mask * y[i] * y[i];
+        if (y[i] > y[best]) best = i;
+    }
+    of[0][1] += mask, of[1][1] += 1, of[2][1] += mask;
+    of[3][0] += label < C && best == label;
+    of[3][1] += label < C;
+}
+
+static void true_micro_batch(truth *t, int64_t n, int64_t micro_batches)
+{
+    int32_t tokens[T], labels[T];
+    float mask[T];
+    double y[T][C], of[LOSSES][2] = {{0}};
+    sample(tokens, labels, mask, n);
+    for (int r = 0; r < T; r++) true_row(t, tokens[r], labels[r], (double)mask[r], y[r], of);
+    for (int l = 0; l < LOSSES; l++) t->value[l] += of[l][0] / of[l][1] / (double)micro_batches;
+    for (int r = 0; r < T; r++)
+        for (int i = 0; i < C; i++) {
+            const double to_size = coefficient[0] / of[0][1] / (double)micro_batches;
+            const double dy = 8 * y[r][i] * coefficient[1] / of[1][1] / (double)micro_batches;
+            t->d_table[tokens[r]][i] += 2 * (double)mask[r] * t->table[tokens[r]][i] * to_size;
+            for (int k = 0; k < C; k++) {
+                t->d_weight[i][k] += dy * t->table[tokens[r]][k];
+                t->d_table[tokens[r]][k] += dy * t->weight[i][k];
+            }
+        }
+}
+
+/* A micro-batch is one sample, and a step takes those from `first` on. */
+static void true_step(truth *t, int64_t first)
+{
+    double *p[] = {&t->table[0][0], &t->weight[0][0]}, *d[] = {&t->d_table[0][0], &t->d_weight[0][0]};
+    const int count[] = {V * C, C * C};
+    double square = 0;
+    memset(t->d_table, 0, sizeof t->d_table);
+    memset(t->d_weight, 0, sizeof t->d_weight);
+    memset(t->value, 0, sizeof t->value);
+    for (int n = 0; n < BATCH; n++) true_micro_batch(t, first + n, BATCH);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < count[k]; i++) square += d[k][i] * d[k][i], p[k][i] -= LR * d[k][i];
+    t->norm = sqrt(square);
+    t->loss = coefficient[0] * t->value[0] + coefficient[1] * t->value[1];
+}
+
+/* ---- a run ---- */
+
 typedef struct layout {
     const char *name;
     int tp, pp, zero;
@@ -144,7 +218,7 @@ static int check(mega_world *world, const layout *l, truth t)
 }
 
 /* The initial weights, which do not depend on the layout. */
-static truth begin(void)
+static truth begin_truth(void)
 {
     truth t;
     const layout one = {.is_alone = true};
@@ -163,7 +237,7 @@ int main(void)
     mega_world *world = NULL;
     int failures = 0;
     need(mega_world_create(&world, NULL));
-    const truth t = begin();
+    const truth t = begin_truth();
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) failures += check(world, &layouts[i], t);
     mega_world_destroy(world);
     return failures == 0 ? 0 : 1;

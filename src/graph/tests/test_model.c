@@ -1,4 +1,5 @@
 /* A list of layers: one walk finds parameters, weights, borders and ties; parts are declared and described from it. */
+#include "graph_impl.h"
 #include "kit.h"
 #include "megalith/model_parts.h"
 #include "megalith/program.h"
@@ -208,6 +209,37 @@ static void a_part_is_a_program(void **state)
     close_stage(&s);
 }
 
+/* Regions of recompute_interval layers; those of another type end a region. */
+static void intervals_are_regions(void **state)
+{
+    (void)state;
+    static const struct {
+        int interval, most;
+        const char *type;
+        int regions;
+    } way[] = {{0, 0, NULL, 0}, {1, 0, NULL, 6}, {2, 0, NULL, 3},    {4, 0, NULL, 2},
+               {1, 2, NULL, 2}, {3, 0, "a", 2},  {1, 0, "large", 2}, {2, 0, "^small", 1}};
+    for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
+        mega_model m = model_of(MEGA_PARTITION_UNIFORM, NULL);
+        scene s;
+        mega_graph *g;
+        m.recompute_interval = way[i].interval;
+        m.recompute_regions = way[i].most;
+        m.recompute_type = way[i].type;
+        open_stage(&s, 0, 1);
+        must(walk(&s, &m, 1));
+        must(mega_model_parts_declare(s.parts, 0, s.params));
+        for (mega_mode mode = MEGA_TRAIN; mode <= MEGA_EVAL; mode++) {
+            must(mega_graph_create(&g, MEGA_F32, s.params, &s.layout));
+            must(mega_model_parts_describe(s.parts, 0, mode, g));
+            assert_int_equal(g->num_regions, mode == MEGA_TRAIN ? way[i].regions : 0);
+            assert_int_equal(g->region, 0);
+            mega_graph_destroy(g);
+        }
+        close_stage(&s);
+    }
+}
+
 static void expect_mistake(const mega_model *m, int parts, const char *text)
 {
     scene s;
@@ -252,6 +284,7 @@ int main(void)
                                        cmocka_unit_test(a_name_of_two_stages_is_tied),
                                        cmocka_unit_test(a_part_is_a_program),
                                        cmocka_unit_test(a_layer_is_a_bucket),
+                                       cmocka_unit_test(intervals_are_regions),
                                        cmocka_unit_test(mistakes_are_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
