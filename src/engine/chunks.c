@@ -80,7 +80,7 @@ mega_status engine_describe_chunks(mega_engine *e)
     MEGA_TRY(check_messages(e));
     for (int c = 0; c < e->chunks; c++) {
         engine_chunk *k = &e->chunk[c];
-        const int part = c * e->layout->pp.size + e->layout->pp.rank;
+        const int part = mega_model_parts_own(e->parts, c);
         if (c > 0) mega_params_next_part(e->params);
         MEGA_TRY(mega_model_parts_declare(e->parts, part, e->params));
         if (!o->no_train) MEGA_TRY(describe_program(e, part, true, &k->train_graph));

@@ -295,6 +295,11 @@ int mega_model_parts_count(const mega_model_parts *p)
     return p->num_parts;
 }
 
+int mega_model_parts_own(const mega_model_parts *p, int program)
+{
+    return program * p->layout->pp.size + p->layout->pp.rank;
+}
+
 int mega_model_parts_layers(const mega_model_parts *p)
 {
     return p->num_layers;

@@ -168,13 +168,12 @@ static mega_status make_parts(mega_model_parts **out, const mega_gpt_list *list,
 static mega_status describe(mega_graph *g, const mega_gpt *m, int chunk, mega_mode mode, mega_model_sizes sizes)
 {
     const mega_layout *layout = mega_graph_layout(g);
-    const int part = chunk * layout->pp.size + layout->pp.rank;
     mega_gpt_list list;
     mega_model_parts *parts = NULL;
     MEGA_TRY(mega_gpt_list_create(&list, m, layout->pp.size));
     mega_status st = make_parts(&parts, &list, m, layout, mega_graph_dtype(g), sizes);
-    if (st == MEGA_OK) st = mega_model_parts_declare(parts, part, mega_graph_params(g));
-    if (st == MEGA_OK) st = mega_model_parts_describe(parts, part, mode, g);
+    if (st == MEGA_OK) st = mega_model_parts_declare(parts, mega_model_parts_own(parts, chunk), mega_graph_params(g));
+    if (st == MEGA_OK) st = mega_model_parts_describe(parts, mega_model_parts_own(parts, chunk), mode, g);
     mega_model_parts_destroy(parts);
     mega_gpt_list_destroy(&list);
     return st;
@@ -208,7 +207,7 @@ mega_status mega_gpt_declare(const mega_gpt *m, mega_params *params)
     mega_status st = make_parts(&parts, &list, m, layout, MEGA_F32, (mega_model_sizes){MEGA_EVAL, layout->tp.size, 1});
     for (int chunk = 0; chunk < mega_gpt_chunks(m, pp) && st == MEGA_OK; chunk++) {
         if (chunk > 0) mega_params_next_part(params);
-        st = mega_model_parts_declare(parts, chunk * pp->size + pp->rank, params);
+        st = mega_model_parts_declare(parts, mega_model_parts_own(parts, chunk), params);
     }
     mega_model_parts_destroy(parts);
     mega_gpt_list_destroy(&list);

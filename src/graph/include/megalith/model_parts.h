@@ -28,9 +28,10 @@ mega_status mega_model_parts_create(mega_model_parts **out, const mega_model *m,
 void mega_model_parts_destroy(mega_model_parts *p);
 
 int mega_model_parts_count(const mega_model_parts *p);
-int mega_model_parts_layers(const mega_model_parts *p);          /* of the whole list, copies counted */
-int mega_model_parts_first(const mega_model_parts *p, int part); /* its first layer; of `count`: how many there are */
-int mega_model_parts_values(const mega_model_parts *p);          /* the most that pass a border between parts */
+int mega_model_parts_own(const mega_model_parts *p, int program); /* the part that this rank runs as that program */
+int mega_model_parts_layers(const mega_model_parts *p);           /* of the whole list, copies counted */
+int mega_model_parts_first(const mega_model_parts *p, int part);  /* its first layer; of `count`: how many there are */
+int mega_model_parts_values(const mega_model_parts *p);           /* the most that pass a border between parts */
 const mega_params *mega_model_parts_params(const mega_model_parts *p);         /* the records of all layers */
 double mega_model_parts_elements(const mega_model_parts *p, int layer);        /* of the parameters that it requests */
 double mega_model_parts_flops(const mega_model_parts *p, int layer);           /* of its forward */
