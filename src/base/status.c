@@ -1,6 +1,7 @@
 /* The per-thread record of what went wrong. */
 #include "megalith/status.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -94,6 +95,21 @@ void mega_error_clear(void)
 void mega_error_get(mega_error_record *out)
 {
     *out = record;
+}
+
+void mega_error_get_of(mega_status st, mega_error_record *out)
+{
+    *out = record;
+    if (record.code == st) return;
+    const bool is_other = record.code != MEGA_OK && record.text[0] != '\0';
+    out->code = st;
+    out->where[0] = '\0';
+    const int n = snprintf(out->text, sizeof out->text,
+                           "a function returned the status \"%s\" (%d) without a message; expected one recorded with "
+                           "MEGA_FAIL where the mistake is found%s%s",
+                           mega_status_name(st), (int)st, is_other ? "; the last message of this thread is: " : "",
+                           is_other ? record.text : "");
+    if (n >= (int)sizeof out->text) trim_partial_character(out->text, sizeof out->text - 1);
 }
 
 mega_status mega_error_restore(const mega_error_record *saved)

@@ -181,11 +181,14 @@ static double failed_waits(const mega_world *w)
 mega_status mega_comm_agree(mega_comm *comm, mega_status st)
 {
     int32_t failed = st == MEGA_OK ? comm->size : comm->rank;
-    mega_error_record record = {.code = st};
+    mega_error_record record = {.code = MEGA_OK};
+    if (st != MEGA_OK) {
+        mega_error_get_of(st, &record);
+        (void)mega_error_restore(&record);
+    }
     if (comm->size == 1 || comm->world->failed) return st; /* its own message is the one that all would leave with */
     if (comm->world->stalled && st != MEGA_OK) return st;
     const bool is_end = st != MEGA_OK && comm->size == comm->world->size;
-    if (st != MEGA_OK) mega_error_get(&record);
     const mega_status agreed = reduce_number(comm, COMM_AGREE, st == MEGA_OK ? "status" : "a failure of its own",
                                              &failed, MEGA_REDUCE_MIN, is_end ? failed_waits(comm->world) : 0);
     if (agreed != MEGA_OK && is_end) stall_end(comm->world);

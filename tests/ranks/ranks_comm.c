@@ -157,6 +157,15 @@ static void check_agreement(const group *g)
                (int)st, mega_error_message());
         mega_error_clear();
     }
+    /* A failure that left no message is a failure all the same, also where an old message is of another status. */
+    for (int has_old = 0; has_old < 2 && size > 1 && size < mega_comm_size(world_comm); has_old++) {
+        mega_error_clear();
+        if (has_old != 0) (void)MEGA_FAIL(MEGA_ERR_IO, "an old message");
+        const mega_status st = mega_comm_agree(g->axis.comm, g->axis.rank == size - 1 ? MEGA_ERR_USAGE : MEGA_OK);
+        expect(st == MEGA_ERR_USAGE && strstr(mega_error_message(), "\"usage\" (1) without a message") != NULL,
+               "agree of %s without a message: %d, %s", g->name, (int)st, mega_error_message());
+        mega_error_clear();
+    }
     need(mega_comm_barrier(g->axis.comm, "end"));
 }
 

@@ -40,6 +40,25 @@ static void message_may_quote_the_last_one(void **state)
     assert_string_equal(mega_error_message(), "<[file a.bin: found 1, expected 2]>: [file a.bin: found 1, expected 2]");
 }
 
+/* A failure that nobody described is still that failure. */
+static void a_failure_without_a_record_gets_one(void **state)
+{
+    (void)state;
+    mega_error_record r;
+    mega_error_clear();
+    mega_error_get_of(MEGA_ERR_USAGE, &r);
+    assert_int_equal(r.code, MEGA_ERR_USAGE);
+    assert_non_null(strstr(r.text, "the status \"usage\" (1) without a message"));
+    assert_null(strstr(r.text, "the last message"));
+    inner(); /* of an earlier failure, which is over */
+    mega_error_get_of(MEGA_ERR_IO, &r);
+    assert_int_equal(mega_error_restore(&r), MEGA_ERR_IO);
+    assert_non_null(strstr(r.text, "the last message of this thread is: file a.bin"));
+    inner();
+    mega_error_get_of(MEGA_ERR_FORMAT, &r);
+    assert_string_equal(r.text, "file a.bin: found 1, expected 2");
+}
+
 static void long_messages_are_cut_between_characters(void **state)
 {
     (void)state;
@@ -103,6 +122,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(message_passes_up),
         cmocka_unit_test(message_may_quote_the_last_one),
+        cmocka_unit_test(a_failure_without_a_record_gets_one),
         cmocka_unit_test(long_messages_are_cut_between_characters),
         cmocka_unit_test(record_is_per_thread_and_moves),
         cmocka_unit_test(every_status_has_its_own_name),

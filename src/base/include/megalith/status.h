@@ -48,6 +48,9 @@ typedef struct mega_error_record {
     char where[96]; /* as mega_error_where returns it */
 } mega_error_record;
 void mega_error_get(mega_error_record *out);
+/* As mega_error_get, for a failure of status `st`: its code is `st` in any case, and where the function that failed
+ * left no record of that status, the text says so. */
+void mega_error_get_of(mega_status st, mega_error_record *out);
 mega_status mega_error_restore(const mega_error_record *record);
 
 /* The answer is `code` itself and not what a function in another file returned: compilers and analyzers then see that a
