@@ -1,6 +1,7 @@
 /* The layout of ranks. The order of the axes (tp varies fastest, then cp, dp, pp; ep lies inside dp) is written here
  * and nowhere else; whoever needs a coordinate reads mega_layout. */
 #include "comm_impl.h"
+#include "megalith/extent.h"
 #include "megalith/memory.h"
 
 #include <stdio.h>
@@ -71,7 +72,7 @@ static const char *factors(char *out, size_t size, const mega_layout_sizes *s)
 
 static mega_status check_division(const mega_layout_sizes *s, int world)
 {
-    const long long cut = (long long)s->tp * s->cp * s->pp;
+    const long long cut = mega_extent_mul(mega_extent_mul(s->tp, s->cp), s->pp);
     const bool is_product = s->tp != cut && s->cp != cut && s->pp != cut;
     char text[160], cuts[160], product[48] = "";
     if (is_product) snprintf(product, sizeof product, " = %lld", cut);
@@ -129,6 +130,7 @@ static void place(layout_block *b, mega_world *world, int rank)
 
 mega_status mega_layout_create(mega_layout **out, mega_world *world, const mega_layout_sizes *sizes)
 {
+    if (out == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_layout_create: out is NULL; give it");
     mega_layout_sizes s = sizes == NULL ? (mega_layout_sizes){0} : *sizes;
     s.tp = at_least_one(s.tp);
     s.pp = at_least_one(s.pp);

@@ -234,9 +234,10 @@ static mega_status run(mega_program *p, int slot, int begin, int end)
 static mega_status check_run(const mega_program *p, int slot)
 {
     MEGA_TRY(mega_program_check_slot(p, slot));
-    if (p->call != NULL) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: it is run before it has memory; call mega_program_allocate first",
-                     p->name);
+    if (p->is_allocated) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: it is run before it has memory; %s", p->name,
+                     p->call == NULL ? "call mega_program_allocate first"
+                                     : "mega_program_allocate failed, so build a program that takes less");
 }
 
 mega_status mega_program_forward(mega_program *p, int slot)

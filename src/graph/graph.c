@@ -9,6 +9,7 @@
 
 mega_status mega_graph_create(mega_graph **out, mega_dtype dtype, mega_params *params, const mega_layout *layout)
 {
+    if (out == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_graph_create: out is NULL; give it");
     if (dtype != MEGA_F32 && dtype != MEGA_BF16 && dtype != MEGA_F64)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "graph in %s is not built yet; expected f32, bf16 or f64",
                          mega_dtype_name(dtype));
@@ -51,6 +52,7 @@ void mega_graph_destroy(mega_graph *g)
 
 mega_status mega_graph_status(const mega_graph *g)
 {
+    if (g == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_graph_status: the graph is NULL; create one first");
     return g->status == MEGA_OK ? MEGA_OK : mega_error_restore(&g->error);
 }
 
@@ -73,7 +75,7 @@ void mega_graph_fail(mega_graph *g, mega_status st)
 {
     if (g->status != MEGA_OK || st == MEGA_OK) return;
     g->status = st;
-    mega_error_get(&g->error);
+    mega_error_get_of(st, &g->error);
 }
 
 /* ---- scopes ---- */
@@ -127,6 +129,17 @@ int32_t mega_graph_tensor_add(mega_graph *g, const graph_tensor *t)
     return g->num_tensors++;
 }
 
+/* The checked way for tensors whose shape a caller or a formula gives. */
+static mega_status check_size(const mega_graph *g, const char *what, const tensor_shape *s)
+{
+    char text[96];
+    if (mega_shape_count(s) <= MEGA_MOST_ELEMENTS) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "graph in \"%s\": %s would be %s, more than %lld elements; check the sizes that its shape is made "
+                     "of",
+                     g->scope, what, mega_shape_text(text, sizeof text, s), (long long)MEGA_MOST_ELEMENTS);
+}
+
 mega_status mega_graph_name_add(mega_graph *g, named_tensor **list, int *count, const char *name, int32_t tensor)
 {
     const char *shown = name == NULL ? "" : name; /* a given gradient has none */
@@ -147,6 +160,11 @@ static mega_tensor add_named(mega_graph *g, tensor_role role, const char *name, 
                              const int64_t *dim)
 {
     if (g->status != MEGA_OK) return (mega_tensor){0};
+    if (name == NULL || dim == NULL) {
+        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE, "graph in \"%s\": an input or a state without %s; give it", g->scope,
+                                     name == NULL ? "a name" : "dimensions"));
+        return (mega_tensor){0};
+    }
     graph_tensor t = {.role = role, .name = mega_arena_strdup(&g->arena, name), .shape = {dtype, num_dims, {0}}};
     bool fits = num_dims >= 1 && num_dims <= GRAPH_MAX_DIMS;
     for (int d = 0; d < num_dims && fits; d++) {
@@ -161,6 +179,7 @@ static mega_tensor add_named(mega_graph *g, tensor_role role, const char *name, 
                                   g->scope, name, num_dims, GRAPH_MAX_DIMS));
         return (mega_tensor){0};
     }
+    mega_graph_fail(g, check_size(g, name, &t.shape));
     const int32_t id = mega_graph_tensor_add(g, &t);
     if (id != 0) mega_graph_fail(g, mega_graph_name_add(g, &g->named, &g->num_named, name, id));
     return (mega_tensor){id};
@@ -316,6 +335,16 @@ void mega_graph_seed_gradient(mega_graph *g, mega_tensor t, const char *name)
         return;
     }
     const tensor_shape *s = &g->tensor[t.id].shape;
+    if (name == NULL) name = "";
+    if (s->dtype != g->dtype && s->dtype != g->acc) {
+        mega_graph_fail(g,
+                        MEGA_FAIL(MEGA_ERR_USAGE,
+                                  "graph: gradient \"%s\" is given for %s, which is %s; only values of %s or %s have "
+                                  "gradients",
+                                  name, g->tensor[t.id].name, mega_dtype_name(s->dtype), mega_dtype_name(g->dtype),
+                                  mega_dtype_name(g->acc)));
+        return;
+    }
     const mega_tensor d = mega_graph_input(g, name, s->dtype, s->num_dims, s->dim);
     if (d.id == 0) return;
     mega_graph_fail(g, mega_graph_name_add(g, &g->seed, &g->num_seeds, NULL, t.id));
@@ -377,6 +406,7 @@ static mega_status make_outputs(mega_graph *g, instruction *op)
     MEGA_TRY(row->shape(g, op, shape));
     for (int i = 0; i < row->num_out; i++) {
         if (op->out[i] == 0 && (row->optional_out >> i & 1)) continue;
+        MEGA_TRY(check_size(g, row->name, &shape[i]));
         if (op->out[i] == 0) {
             const graph_tensor t = {.role = ROLE_VALUE, .shape = shape[i], .name = result_name(g, op, i)};
             op->out[i] = mega_graph_tensor_add(g, &t);

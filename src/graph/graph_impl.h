@@ -6,6 +6,7 @@
 #ifndef MEGA_GRAPH_IMPL_H
 #define MEGA_GRAPH_IMPL_H
 
+#include "megalith/extent.h"
 #include "megalith/graph.h"
 #include "megalith/kernels.h"
 
@@ -266,6 +267,7 @@ tensor_shape mega_shape_1d(mega_dtype dtype, int64_t n);
 tensor_shape mega_shape_2d(mega_dtype dtype, int64_t rows, int64_t cols);
 /* Checks of one operand in a shape rule: the message names op, scope, operand, what was found and expected. */
 mega_status mega_op_expect(const mega_graph *g, const instruction *op, int in, const char *what, tensor_shape expected);
+mega_status mega_op_expect_epsilon(const instruction *op); /* its square root, and one over it, are floats */
 mega_status mega_op_expect_dims(const mega_graph *g, const instruction *op, int in, const char *what, mega_dtype dtype,
                                 int num_dims);
 static inline const tensor_shape *mega_op_in(const mega_graph *g, const instruction *op, int in)

@@ -4,7 +4,7 @@
 
 static int64_t qkv_width(const mega_attention_shape *s)
 {
-    return (s->heads + 2 * s->kv_heads) * s->head_dim;
+    return mega_extent_mul(mega_extent_add(s->heads, mega_extent_mul(2, s->kv_heads)), s->head_dim);
 }
 
 static mega_status check_shape(const instruction *op)
@@ -35,7 +35,7 @@ mega_tensor mega_op_attention(mega_graph *g, mega_tensor qkv, mega_tensor segmen
 static mega_status attention_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     const mega_attention_shape *s = &op->attr.attention;
-    const int64_t rows = s->batch * s->seq;
+    const int64_t rows = mega_extent_mul(s->batch, s->seq);
     MEGA_TRY(check_shape(op));
     if (s->dropout > 0.0 && op->in[2] == 0)
         return MEGA_FAIL(MEGA_ERR_USAGE,
@@ -45,7 +45,7 @@ static mega_status attention_shape(const mega_graph *g, const instruction *op, t
     MEGA_TRY(mega_op_expect(g, op, 0, "qkv", mega_shape_2d(g->dtype, rows, qkv_width(s))));
     MEGA_TRY(mega_op_expect(g, op, 1, "segment_start", mega_shape_1d(MEGA_I32, rows)));
     MEGA_TRY(mega_op_expect(g, op, 2, "sample_id", mega_shape_1d(MEGA_I32, rows)));
-    out[0] = mega_shape_2d(g->dtype, rows, s->heads * s->head_dim);
+    out[0] = mega_shape_2d(g->dtype, rows, mega_extent_mul(s->heads, s->head_dim));
     out[1] = mega_shape_2d(g->acc, s->heads, rows);
     return MEGA_OK;
 }
@@ -135,9 +135,9 @@ const op_row mega_op_row_attention = {.name = "attention",
 static mega_status attention_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     const mega_attention_shape *s = &op->attr.attention;
-    const int64_t rows = s->batch * s->seq;
+    const int64_t rows = mega_extent_mul(s->batch, s->seq);
     MEGA_TRY(check_shape(op));
-    const tensor_shape o = mega_shape_2d(g->dtype, rows, s->heads * s->head_dim);
+    const tensor_shape o = mega_shape_2d(g->dtype, rows, mega_extent_mul(s->heads, s->head_dim));
     MEGA_TRY(mega_op_expect(g, op, 0, "dout", o));
     MEGA_TRY(mega_op_expect(g, op, 1, "qkv", mega_shape_2d(g->dtype, rows, qkv_width(s))));
     MEGA_TRY(mega_op_expect(g, op, 2, "out", o));
@@ -190,13 +190,13 @@ static mega_status attention_cached_shape(const mega_graph *g, const instruction
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "op attention_cached in \"%s\": dropout %g, %s; expected no dropout and causal", op->scope,
                          s->dropout, s->causal ? "causal" : "not causal");
-    const int64_t rows = s->batch * s->seq;
+    const int64_t rows = mega_extent_mul(s->batch, s->seq);
     MEGA_TRY(mega_op_expect(g, op, 0, "qkv", mega_shape_2d(g->dtype, rows, qkv_width(s))));
     MEGA_TRY(mega_op_expect_dims(g, op, 1, "k_cache", g->dtype, 3));
     const tensor_shape cache = {g->dtype, 3, {s->batch, mega_op_in_dim(g, op, 1, 1), s->kv_heads * s->head_dim, 0}};
     MEGA_TRY(mega_op_expect(g, op, 1, "k_cache", cache));
     MEGA_TRY(mega_op_expect(g, op, 2, "v_cache", cache));
-    out[0] = mega_shape_2d(g->dtype, rows, s->heads * s->head_dim);
+    out[0] = mega_shape_2d(g->dtype, rows, mega_extent_mul(s->heads, s->head_dim));
     return MEGA_OK;
 }
 

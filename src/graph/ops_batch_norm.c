@@ -19,9 +19,7 @@ static mega_status batch_norm_expect(const mega_graph *g, const instruction *op)
 {
     MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
     const int64_t cols = mega_op_in_dim(g, op, 0, 1);
-    if (!(op->attr.eps > 0.0))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": epsilon %g; expected a number above 0",
-                         mega_op_table[op->kind]->name, op->scope, op->attr.eps);
+    MEGA_TRY(mega_op_expect_epsilon(op));
     MEGA_TRY(mega_op_expect(g, op, 1, "gain", mega_shape_1d(g->dtype, cols)));
     return mega_op_expect(g, op, 2, "bias", mega_shape_1d(g->dtype, cols));
 }

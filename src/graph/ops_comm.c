@@ -71,7 +71,7 @@ mega_tensor mega_op_copy_to_group(mega_graph *g, mega_tensor x, const mega_axis 
 static mega_status all_gather_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     out[0] = *mega_op_in(g, op, 0);
-    out[0].dim[0] *= op->attr.axis.size;
+    out[0].dim[0] = mega_extent_mul(out[0].dim[0], op->attr.axis.size);
     return MEGA_OK;
 }
 

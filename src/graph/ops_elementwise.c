@@ -1,6 +1,8 @@
 /* Ops that work element by element: gelu, add, mul, scale, dropout, and their gradients. */
 #include "graph_impl.h"
 
+#include <math.h>
+
 /* ---- gelu: in x [T, F], bias [F] or none; out gelu(x + bias) ---- */
 
 mega_tensor mega_op_gelu(mega_graph *g, mega_tensor x, bool tanh_form)
@@ -170,6 +172,9 @@ mega_tensor mega_op_scale(mega_graph *g, mega_tensor x, double factor)
 static mega_status scale_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, mega_op_in(g, op, 0)->num_dims));
+    if (!isfinite(op->attr.factor))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "op scale in \"%s\": factor %g; expected a finite number", op->scope,
+                         op->attr.factor);
     out[0] = *mega_op_in(g, op, 0);
     return MEGA_OK;
 }

@@ -125,10 +125,11 @@ mega_tensor mega_op_rows(mega_graph *g, mega_tensor t, int64_t begin, int64_t co
                          .shape = of->shape,
                          .name = of->name,
                          .offset = of->offset};
-    if (t.id == 0 || begin < 0 || count < 1 || begin + count > of->shape.dim[0]) {
+    const int64_t end = mega_extent_add(begin, count);
+    if (t.id == 0 || begin < 0 || count < 1 || end > of->shape.dim[0]) {
         mega_graph_fail(g,
                         MEGA_FAIL(MEGA_ERR_USAGE, "rows %lld to %lld of %s in \"%s\", which has %lld", (long long)begin,
-                                  (long long)(begin + count - 1), of->name, g->scope, (long long)of->shape.dim[0]));
+                                  (long long)(end - 1), of->name, g->scope, (long long)of->shape.dim[0]));
         return (mega_tensor){0};
     }
     view.offset += begin * (mega_shape_count(&of->shape) / of->shape.dim[0]);

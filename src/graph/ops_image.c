@@ -5,6 +5,12 @@
 /* More pixels along a direction than any image or window has; products of two of them cannot overflow. */
 #define WINDOWS_MOST 32768
 
+/* NULL fits no image. */
+static mega_windows windows_given(const mega_windows *windows)
+{
+    return windows != NULL ? *windows : (mega_windows){0};
+}
+
 static bool windows_in_range(int64_t x, int64_t least)
 {
     return x >= least && x <= WINDOWS_MOST;
@@ -44,7 +50,7 @@ static int64_t windows_samples(const mega_windows *w, int64_t rows)
 /* Pixels of the results of so many samples. */
 static int64_t windows_rows(const mega_windows *w, int64_t samples)
 {
-    return samples * mega_windows_along(w, w->height) * mega_windows_along(w, w->width);
+    return mega_extent_mul(samples, mega_windows_along(w, w->height) * mega_windows_along(w, w->width));
 }
 
 /* ---- conv2d: in x [n*h*w, C], weight [O, C*size*size], bias [O] or none; out [n*h'*w', O] ---- */
@@ -52,7 +58,7 @@ static int64_t windows_rows(const mega_windows *w, int64_t samples)
 mega_tensor mega_op_conv2d(mega_graph *g, mega_tensor x, mega_tensor weight, mega_tensor bias,
                            const mega_windows *windows)
 {
-    instruction op = {.kind = OP_CONV2D, .in = {x.id, weight.id, bias.id}, .attr = {.windows = *windows}};
+    instruction op = {.kind = OP_CONV2D, .in = {x.id, weight.id, bias.id}, .attr = {.windows = windows_given(windows)}};
     return mega_graph_emit(g, &op);
 }
 
@@ -63,7 +69,7 @@ static mega_status conv2d_shape(const mega_graph *g, const instruction *op, tens
     MEGA_TRY(mega_op_expect_dims(g, op, 1, "weight", g->dtype, 2));
     const int64_t rows = mega_op_in_dim(g, op, 0, 0), outputs = mega_op_in_dim(g, op, 1, 0);
     MEGA_TRY(windows_check(op, rows, WINDOWS_MOST));
-    const int64_t window = mega_op_in_dim(g, op, 0, 1) * w->size * w->size;
+    const int64_t window = mega_extent_mul(mega_op_in_dim(g, op, 0, 1), w->size * w->size);
     MEGA_TRY(mega_op_expect(g, op, 1, "weight", mega_shape_2d(g->dtype, outputs, window)));
     MEGA_TRY(mega_op_expect(g, op, 2, "bias", mega_shape_1d(g->dtype, outputs)));
     out[0] = mega_shape_2d(g->dtype, windows_rows(w, windows_samples(w, rows)), outputs);
@@ -180,7 +186,7 @@ static mega_status conv2d_grad_w_shape(const mega_graph *g, const instruction *o
     const int64_t outputs = mega_op_in_dim(g, op, 0, 1), rows = mega_op_in_dim(g, op, 1, 0);
     const int64_t results = windows_rows(w, windows_samples(w, rows));
     MEGA_TRY(mega_op_expect(g, op, 0, "dy", mega_shape_2d(g->dtype, results, outputs)));
-    out[0] = mega_shape_2d(g->acc, outputs, mega_op_in_dim(g, op, 1, 1) * w->size * w->size);
+    out[0] = mega_shape_2d(g->acc, outputs, mega_extent_mul(mega_op_in_dim(g, op, 1, 1), w->size * w->size));
     out[1] = mega_shape_1d(g->acc, outputs);
     return MEGA_OK;
 }
@@ -219,7 +225,7 @@ const op_row mega_op_row_conv2d_grad_w = {.name = "conv2d_grad_w",
 
 mega_tensor mega_op_max_pool2d(mega_graph *g, mega_tensor x, const mega_windows *windows)
 {
-    instruction op = {.kind = OP_MAX_POOL2D, .in = {x.id}, .attr = {.windows = *windows}};
+    instruction op = {.kind = OP_MAX_POOL2D, .in = {x.id}, .attr = {.windows = windows_given(windows)}};
     return mega_graph_emit(g, &op);
 }
 
@@ -297,7 +303,7 @@ const op_row mega_op_row_max_pool2d_grad = {.name = "max_pool2d_grad",
 
 mega_tensor mega_op_mean_pool2d(mega_graph *g, mega_tensor x, const mega_windows *windows)
 {
-    instruction op = {.kind = OP_MEAN_POOL2D, .in = {x.id}, .attr = {.windows = *windows}};
+    instruction op = {.kind = OP_MEAN_POOL2D, .in = {x.id}, .attr = {.windows = windows_given(windows)}};
     return mega_graph_emit(g, &op);
 }
 

@@ -12,6 +12,7 @@ mega_tensor mega_op_layer_norm(mega_graph *g, mega_tensor x, mega_tensor gain, m
 static mega_status layer_norm_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_expect_epsilon(op));
     const int64_t rows = mega_op_in_dim(g, op, 0, 0), cols = mega_op_in_dim(g, op, 0, 1);
     MEGA_TRY(mega_op_expect(g, op, 1, "gain", mega_shape_1d(g->dtype, cols)));
     MEGA_TRY(mega_op_expect(g, op, 2, "bias", mega_shape_1d(g->dtype, cols)));

@@ -1,5 +1,6 @@
 /* Records of parameters. Everything about how a tensor is spread over ranks is read from its record, here, in
  * parameter_place.c and in parameter_init.c. */
+#include "megalith/extent.h"
 #include "megalith/memory.h"
 #include "parameter_impl.h"
 
@@ -66,14 +67,17 @@ static mega_status check_record(const mega_params *p, const mega_param *r)
                 MEGA_ERR_USAGE,
                 "parameter %s: dimension %d has %lld elements, %lld of them real; expected 1 <= real <= all", r->name,
                 d, (long long)r->shape[d], (long long)r->true_shape[d]);
+    if (mega_extent_mul(r->shape[0], r->num_dims == 2 ? r->shape[1] : 1) > MEGA_MOST_ELEMENTS)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: [%lld, %lld] has more than %lld elements; check its shape",
+                         r->name, (long long)r->shape[0], (long long)r->shape[1], (long long)MEGA_MOST_ELEMENTS);
     if (r->axis != MEGA_AXIS_NONE) {
         const mega_axis a = mega_params_axis(p, r->axis);
         if (r->cut_dim < 0 || r->cut_dim >= r->num_dims || r->shape[r->cut_dim] % ((int64_t)r->blocks * a.size) != 0)
             return MEGA_FAIL(MEGA_ERR_USAGE,
                              "parameter %s: dimension %d of %lld elements cannot be cut into %d blocks over %d ranks; "
-                             "expected a multiple of %d",
+                             "expected a multiple of %lld",
                              r->name, r->cut_dim, (long long)r->shape[r->cut_dim], r->blocks, a.size,
-                             r->blocks * a.size);
+                             (long long)r->blocks * a.size);
     }
     return MEGA_OK;
 }
@@ -213,7 +217,7 @@ int mega_params_find(const mega_params *p, const char *name)
 
 int mega_params_count(const mega_params *p)
 {
-    return p->count;
+    return p == NULL ? 0 : p->count;
 }
 
 const mega_param *mega_params_get(const mega_params *p, int index)
@@ -227,7 +231,7 @@ const mega_param *mega_params_get(const mega_params *p, int index)
 
 int mega_params_num_buckets(const mega_params *p)
 {
-    return p->num_buckets;
+    return p == NULL ? 0 : p->num_buckets;
 }
 
 const mega_bucket *mega_params_bucket(const mega_params *p, int index)
@@ -243,19 +247,19 @@ const mega_bucket *mega_params_bucket(const mega_params *p, int index)
 
 int64_t mega_params_elements(const mega_params *p)
 {
-    return p->elements;
+    return p == NULL ? 0 : p->elements;
 }
 
 int64_t mega_params_logical_count(const mega_params *p)
 {
     int64_t n = 0;
-    for (int i = 0; i < p->count; i++) n += p->param[i].true_shape[0] * p->param[i].true_shape[1];
+    for (int i = 0; i < mega_params_count(p); i++) n += p->param[i].true_shape[0] * p->param[i].true_shape[1];
     return n;
 }
 
 int64_t mega_params_local_count(const mega_params *p)
 {
     int64_t n = 0;
-    for (int i = 0; i < p->count; i++) n += p->param[i].count;
+    for (int i = 0; i < mega_params_count(p); i++) n += p->param[i].count;
     return n;
 }

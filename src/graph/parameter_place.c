@@ -40,7 +40,7 @@ mega_status mega_params_persist(mega_params *p, int64_t elements)
 
 int mega_params_zero_stage(const mega_params *p)
 {
-    return p->zero_stage;
+    return p == NULL ? 0 : p->zero_stage;
 }
 
 /* Which buffers there are and how long. Where masters are what is computed with, one buffer is both. */
@@ -274,17 +274,17 @@ void *mega_params_grad(const mega_params *p, int index)
 
 void *mega_params_flat_weight(const mega_params *p)
 {
-    return p->weight.data;
+    return p == NULL ? NULL : p->weight.data;
 }
 
 void *mega_params_flat_master(const mega_params *p)
 {
-    return p->master.data;
+    return p == NULL ? NULL : p->master.data;
 }
 
 void *mega_params_flat_grad(const mega_params *p)
 {
-    return p->grad.data;
+    return p == NULL ? NULL : p->grad.data;
 }
 
 /* ---- what ranks exchange ---- */

@@ -100,6 +100,20 @@ static mega_status check_masks(const mega_graph *g)
     return MEGA_OK;
 }
 
+/* Where a gradient is given, there is something that it is the gradient of. (Those of the head are its own.) */
+static mega_status check_seeds(const mega_graph *g)
+{
+    for (int i = 0; i < g->num_seeds; i += 2) {
+        const graph_tensor *t = &g->tensor[receiver(g, g->seed[i].tensor)], *d = &g->tensor[g->seed[i + 1].tensor];
+        if (d->role == ROLE_INPUT && !t->needs_gradient)
+            return MEGA_FAIL(MEGA_ERR_USAGE,
+                             "gradient \"%s\" is given for %s, which depends on no parameter, and on no input whose "
+                             "gradient is wanted; give it for a value that does",
+                             d->name, t->name);
+    }
+    return MEGA_OK;
+}
+
 /* Wanted gradients of inputs become outputs. */
 static mega_status name_wanted(mega_graph *g)
 {
@@ -137,6 +151,7 @@ mega_status mega_pass_differentiate(mega_graph *g)
     if (g->num_seeds == 0 && !has_trained_loss(g))
         return MEGA_FAIL(MEGA_ERR_USAGE, "graph: nothing to differentiate; declare a loss with mega_loss_add and a "
                                          "coefficient other than 0, or give a gradient with mega_graph_seed_gradient");
+    MEGA_TRY(check_seeds(g));
     g->in_backward = true;
     MEGA_TRY(mega_losses_seed(g));
     for (int i = 0; i < g->num_seeds; i += 2) mega_graph_gradient_add(g, g->seed[i].tensor, g->seed[i + 1].tensor);

@@ -24,6 +24,16 @@ static mega_status without_marks(mega_graph *g)
     return MEGA_OK;
 }
 
+static mega_status check_dtype(const mega_graph *g)
+{
+    const mega_dtype dtype = g->params == NULL ? g->dtype : mega_params_compute_dtype(g->params);
+    if (dtype == g->dtype || mega_params_count(g->params) == 0) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "mega_program_build: the graph computes in %s, but its parameters were placed in %s; give "
+                     "mega_graph_create and mega_params_place one type",
+                     mega_dtype_name(g->dtype), mega_dtype_name(dtype));
+}
+
 static mega_status run_passes(mega_graph *g, const mega_program_options *o)
 {
     const pass passes[] = {
@@ -37,6 +47,7 @@ static mega_status run_passes(mega_graph *g, const mega_program_options *o)
     };
     MEGA_TRY(mega_graph_status(g));
     MEGA_TRY(mega_params_check_placed(g->params, "mega_program_build"));
+    MEGA_TRY(check_dtype(g));
     if (!mega_graph_reserve_params(g)) return mega_graph_status(g); /* other graphs may have declared more */
     if (g->region != 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "graph: a recompute region is not ended; call mega_recompute_end");
@@ -192,11 +203,10 @@ static mega_status bind_call(mega_program *p, int slot, int i)
     head->packs = op->packs;
     mega_program_bind_args(p, &b, op, c->args);
     if (c->kernel->prepare != NULL) {
-        if (c->kernel->prepare(c->args, p->threads) != MEGA_OK) {
-            mega_error_record r;
-            mega_error_get(&r);
+        const mega_status st = c->kernel->prepare(c->args, p->threads);
+        if (st != MEGA_OK) {
             MEGA_CONTEXT("program %s, op %s in \"%s\"", p->name, mega_op_table[op->kind]->name, op->scope);
-            return r.code;
+            return st;
         }
         c->prepared = true;
     }
@@ -269,12 +279,13 @@ mega_status mega_program_allocate_in(mega_program *p, mega_region *keep, mega_re
 {
     if (p == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_program_allocate: the program is NULL; build one first");
     if (p->call != NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: it was allocated before; mega_program_allocate is called once",
-                         p->name);
+        return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: %s; mega_program_allocate is called once", p->name,
+                         p->is_allocated ? "it was allocated before" : "it failed to get its memory before");
     MEGA_TRY(check_buffers(p));
     MEGA_TRY(allocate_arenas(p, keep, work, turn));
     for (int s = 0; s < p->slots; s++)
         for (int i = 0; i < p->g->num_ops; i++) MEGA_TRY(bind_call(p, s, i));
+    p->is_allocated = true;
     return MEGA_OK;
 }
 
@@ -325,7 +336,7 @@ mega_status mega_program_check_slot(const mega_program *p, int slot)
 void *mega_program_tensor(mega_program *p, const char *name, int slot)
 {
     if (mega_program_check_slot(p, slot) != MEGA_OK) return NULL;
-    return p->call == NULL ? NULL : mega_program_address(p, mega_program_find(p, name), slot);
+    return !p->is_allocated ? NULL : mega_program_address(p, mega_program_find(p, name), slot);
 }
 
 size_t mega_program_tensor_bytes(const mega_program *p, const char *name)
@@ -336,7 +347,7 @@ size_t mega_program_tensor_bytes(const mega_program *p, const char *name)
 
 bool mega_program_named_get(const mega_program *p, int number, mega_program_named *out)
 {
-    if (number < 0 || number >= p->g->num_named) return false;
+    if (p == NULL || number < 0 || number >= p->g->num_named) return false;
     const graph_tensor *t = &p->g->tensor[p->g->named[number].tensor];
     *out = (mega_program_named){.name = p->g->named[number].name,
                                 .role = t->role == ROLE_INPUT   ? MEGA_PROGRAM_INPUT
@@ -370,6 +381,10 @@ static size_t record_bytes(const mega_program *p)
 
 void mega_program_memory_get(const mega_program *p, mega_program_memory *out)
 {
+    if (p == NULL) {
+        *out = (mega_program_memory){0};
+        return;
+    }
     *out = (mega_program_memory){.saved_bytes = p->saved_bytes + p->crossing_bytes,
                                  .scratch_bytes = p->scratch_bytes - p->crossing_bytes,
                                  .live_bytes = p->live_bytes,

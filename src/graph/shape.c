@@ -1,13 +1,14 @@
 /* Shapes of tensors, and the checks of operands that shape rules are made of. */
 #include "graph_impl.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
 int64_t mega_shape_count(const tensor_shape *s)
 {
     int64_t n = 1;
-    for (int d = 0; d < s->num_dims; d++) n *= s->dim[d];
+    for (int d = 0; d < s->num_dims; d++) n = mega_extent_mul(n, s->dim[d]);
     return n;
 }
 
@@ -48,6 +49,14 @@ static mega_status wrong_operand(const mega_graph *g, const instruction *op, int
     const graph_tensor *t = &g->tensor[op->in[in]];
     return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": %s is %s %s; expected %s", mega_op_table[op->kind]->name,
                      op->scope, what, t->name, mega_shape_text(found, sizeof found, &t->shape), expected);
+}
+
+mega_status mega_op_expect_epsilon(const instruction *op)
+{
+    if (op->attr.eps >= FLT_MIN && op->attr.eps <= FLT_MAX) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "op %s in \"%s\": epsilon %g; expected a number above 0, such as 1e-5 (from %g to %g)",
+                     mega_op_table[op->kind]->name, op->scope, op->attr.eps, (double)FLT_MIN, (double)FLT_MAX);
 }
 
 mega_status mega_op_expect(const mega_graph *g, const instruction *op, int in, const char *what, tensor_shape expected)

@@ -1,6 +1,7 @@
 /* Mistakes in a model's description: each is an error that names the layer and the tensor, never a gradient that is
  * lost in silence. */
 #include "kit.h"
+#include "megalith/builder.h"
 #include "megalith/program.h"
 
 #include <stdio.h>
@@ -149,6 +150,101 @@ static void wrong_descriptions_name_layer_and_tensor(void **state)
     expect_refusal(&k, none, MEGA_ERR_USAGE, "an operand is no tensor of this graph");
 }
 
+/* A gradient that is given must have something to be the gradient of. */
+static void seeds_reach_a_parameter(void **state)
+{
+    (void)state;
+    const mega_tensor none = {0};
+    sketch k = begin();
+    expect_refusal(&k, mega_op_gelu(k.g, k.x, true), MEGA_ERR_USAGE,
+                   "gradient \"dy\" is given for gelu, which depends on no parameter");
+    k = begin();
+    expect_refusal(&k, k.x, MEGA_ERR_USAGE, "gradient \"dy\" is given for x, which depends on no parameter");
+    k = begin();
+    mega_graph_seed_gradient(k.g, input(&k, "ids", MEGA_I32, T, 0), "dids");
+    expect_refusal(&k, none, MEGA_ERR_USAGE, "gradient \"dids\" is given for ids, which is i32; only values of f32");
+    k = begin(); /* beside one that does, as well */
+    mega_graph_seed_gradient(k.g, mega_op_linear(k.g, k.x, param(&k, "weight")), "good");
+    expect_refusal(&k, mega_op_gelu(k.g, k.x, true), MEGA_ERR_USAGE, "gradient \"dy\" is given for gelu");
+}
+
+static void graphs_compute_in_the_type_of_their_parameters(void **state)
+{
+    (void)state;
+    static const mega_dtype other[] = {MEGA_BF16, MEGA_F64};
+    for (int i = 0; i < 2; i++) {
+        sketch k = begin();
+        mega_program *p = NULL;
+        const int64_t dim[2] = {T, C};
+        mega_graph_destroy(k.g);
+        must(mega_graph_create(&k.g, other[i], k.params, k.layout));
+        const mega_tensor x = mega_graph_input(k.g, "x", other[i], 2, dim);
+        mega_graph_output(k.g, mega_op_linear(k.g, x, param(&k, "weight")), "y");
+        const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .name = "other"};
+        assert_int_equal(mega_program_build(&p, k.g, &o), MEGA_ERR_USAGE);
+        if (strstr(mega_error_message(), "but its parameters were placed in f32") == NULL)
+            fail_msg("%s", mega_error_message());
+        mega_params_destroy(k.params);
+        mega_layout_destroy(k.layout);
+    }
+}
+
+/* Parameters that are declared after the graph was made, more than it had room for, are used by it. */
+static void graphs_grow_with_their_parameters(void **state)
+{
+    (void)state;
+    sketch k = {.layout = NULL};
+    must(mega_layout_create(&k.layout, NULL, NULL));
+    must(mega_params_create(&k.params, k.layout));
+    must(mega_graph_create(&k.g, MEGA_F32, k.params, k.layout));
+    char name[16];
+    for (int i = 0; i < 300; i++) {
+        snprintf(name, sizeof name, "w%d", i);
+        declare(k.params, name, C, C);
+    }
+    k.x = input(&k, "x", MEGA_F32, T, C);
+    const mega_tensor y = mega_op_linear(k.g, k.x, param(&k, "w299"));
+    mega_graph_seed_gradient(k.g, y, "dy");
+    const mega_program_options o = {.differentiate = true, .name = "train"};
+    mega_program *p = NULL;
+    must(mega_params_place(k.params, MEGA_F32, 0));
+    must(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    must(mega_program_build(&p, k.g, &o));
+    must(mega_program_allocate(p));
+    must(mega_program_forward(p, 0));
+    must(mega_program_backward(p, 0));
+    mega_program_destroy(p);
+    mega_params_destroy(k.params);
+    mega_layout_destroy(k.layout);
+}
+
+static void parameters_of_impossible_sizes_are_refused(void **state)
+{
+    (void)state;
+    sketch k = begin();
+    mega_params *p = NULL;
+    mega_param r = {.name = "w", .num_dims = 2, .shape = {1ll << 32, 1ll << 32}, .true_shape = {1ll << 32, 1ll << 32}};
+    must(mega_params_create(&p, k.layout));
+    assert_int_equal(mega_params_add(p, &r, NULL), MEGA_ERR_USAGE);
+    if (strstr(mega_error_message(), "parameter w: [4294967296, 4294967296] has more than") == NULL)
+        fail_msg("%s", mega_error_message());
+    mega_params_destroy(p);
+    mega_graph_destroy(k.g);
+    mega_params_destroy(k.params);
+    mega_layout_destroy(k.layout);
+}
+
+static void a_status_without_a_message_stays(void **state)
+{
+    (void)state;
+    sketch k = begin();
+    const mega_builder b = {.graph = k.g, .layout = k.layout};
+    mega_error_clear();
+    mega_builder_fail(&b, MEGA_ERR_UNSUPPORTED);
+    assert_int_equal(mega_graph_status(k.g), MEGA_ERR_UNSUPPORTED);
+    expect_refusal(&k, (mega_tensor){0}, MEGA_ERR_UNSUPPORTED, "without a message");
+}
+
 static void extents_that_do_not_exist_are_zero(void **state)
 {
     (void)state;
@@ -169,6 +265,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_not_lost),
         cmocka_unit_test(wrong_descriptions_name_layer_and_tensor),
+        cmocka_unit_test(seeds_reach_a_parameter),
+        cmocka_unit_test(graphs_compute_in_the_type_of_their_parameters),
+        cmocka_unit_test(graphs_grow_with_their_parameters),
+        cmocka_unit_test(parameters_of_impossible_sizes_are_refused),
+        cmocka_unit_test(a_status_without_a_message_stays),
         cmocka_unit_test(extents_that_do_not_exist_are_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 #include "kit.h"
 #include "megalith/graph.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct operands {
@@ -133,6 +134,58 @@ static void batch_norm_with_wide_statistics(const operands *o)
     mega_op_batch_norm_fixed(o->g, o->x, o->vector, o->vector, o->square, o->vector, 1e-5);
 }
 
+static void batch_norm_with_infinite_epsilon(const operands *o)
+{
+    mega_op_batch_norm(o->g, o->x, o->vector, o->vector, 6, INFINITY);
+}
+
+static void layer_norm_with_tiny_epsilon(const operands *o)
+{
+    mega_op_layer_norm(o->g, o->x, o->vector, o->vector, 1e-300);
+}
+
+static void scale_by_nan(const operands *o)
+{
+    mega_op_scale(o->g, o->x, NAN);
+}
+
+static void scale_by_infinity(const operands *o)
+{
+    mega_op_scale(o->g, o->x, -INFINITY);
+}
+
+/* Sizes whose product is beyond 64 bits. */
+static void input_too_large(const operands *o)
+{
+    input(o->g, "large", MEGA_F32, 2, (int64_t)1 << 40, (int64_t)1 << 40);
+}
+
+static void results_too_large(const operands *o)
+{
+    const mega_tensor wide = input(o->g, "large", MEGA_F32, 2, (int64_t)1 << 45, 1);
+    const mega_windows w = {.height = 1, .width = 1, .size = 1, .stride = 1, .padding = 32768};
+    mega_op_conv2d(o->g, wide, input(o->g, "w", MEGA_F32, 2, 1, 1), (mega_tensor){0}, &w);
+}
+
+static void filter_too_large(const operands *o)
+{
+    const mega_tensor wide = input(o->g, "large", MEGA_F32, 2, 1, (int64_t)1 << 40);
+    const mega_windows w = {.height = 1, .width = 1, .size = 32767, .stride = 1, .padding = 32768};
+    mega_op_conv2d(o->g, wide, o->filter, (mega_tensor){0}, &w);
+}
+
+static void attention_too_large(const operands *o)
+{
+    const mega_attention_shape s = {
+        .batch = INT64_MAX, .seq = 2, .heads = INT64_MAX, .kv_heads = 1, .head_dim = INT64_MAX, .causal = true};
+    mega_op_attention(o->g, o->x, (mega_tensor){0}, (mega_tensor){0}, &s);
+}
+
+static void rows_past_the_end(const operands *o)
+{
+    mega_op_rows(o->g, o->x, INT64_MAX, 2);
+}
+
 static const struct mistake {
     const char *name;
     void (*make)(const operands *o);
@@ -160,6 +213,15 @@ static const struct mistake {
     {"batch_norm_of_uneven_groups", batch_norm_of_uneven_groups, "groups of 5 rows of x, which has 12"},
     {"batch_norm_without_epsilon", batch_norm_without_epsilon, "epsilon 0; expected a number above 0"},
     {"batch_norm_with_wide_statistics", batch_norm_with_wide_statistics, "mean is square [3, 3] f32; expected [3] f32"},
+    {"batch_norm_with_infinite_epsilon", batch_norm_with_infinite_epsilon, "epsilon inf; expected a number above 0"},
+    {"layer_norm_with_tiny_epsilon", layer_norm_with_tiny_epsilon, "epsilon 1e-300; expected a number above 0"},
+    {"scale_by_nan", scale_by_nan, "factor nan; expected a finite number"},
+    {"scale_by_infinity", scale_by_infinity, "factor -inf; expected a finite number"},
+    {"input_too_large", input_too_large, "large would be [1099511627776, 1099511627776] f32, more than"},
+    {"results_too_large", results_too_large, "conv2d would be [9223372036854775807, 1] f32, more than"},
+    {"filter_too_large", filter_too_large, "expected [5, 9223372036854775807] f32"},
+    {"attention_too_large", attention_too_large, "expected [9223372036854775807, 9223372036854775807] f32"},
+    {"rows_past_the_end", rows_past_the_end, "of x in \"\", which has 12"},
 };
 
 static void every_mistake_is_refused(void **state)

@@ -15,6 +15,7 @@ static mega_gpt twelve_layers(void)
                       .positions = 4,
                       .vocab = 10,
                       .padded_vocab = 16,
+                      .norm_epsilon = 1e-5,
                       .init_std = 0.02};
 }
 

@@ -1,0 +1,32 @@
+/* Products and sums of extents (elements, rows, tokens) that saturate at INT64_MAX in place of overflowing. So a formula
+ * of extents needs no check at each step: whoever takes its result compares that with a limit. */
+#ifndef MEGALITH_EXTENT_H
+#define MEGALITH_EXTENT_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Of a tensor: more than any machine holds, and so few that the bytes of all tensors of a program cannot overflow. */
+#define MEGA_MOST_ELEMENTS ((int64_t)1 << 46)
+
+/* a and b are at least 0. */
+static inline int64_t mega_extent_mul(int64_t a, int64_t b)
+{
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+static inline int64_t mega_extent_add(int64_t a, int64_t b)
+{
+    int64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
