@@ -1,6 +1,7 @@
 /* Batch norm over groups of rows: each group is cut into chunks of rows that depend on its length alone, which the
- * threads share; the chunks' column sums, in float, are added in order, in double. The variance is that of distances
- * from the mean, so x is read three times (twice for the gradient). */
+ * threads share; the chunks' column sums are added in order. The variance is that of distances from the mean, so x is
+ * read three times (twice for the gradient). All of it is computed in double: squares of x need its exponents, and a
+ * mean far from 0 needs its digits until x is subtracted. */
 #include "cpu/share.h"
 #include <math.h>
 
@@ -8,11 +9,11 @@ typedef struct norm_job {
     mega_dtype dtype;
     int64_t rows, cols, chunks; /* of a group */
     const void *x, *dy;
-    void *y;                    /* or dx */
-    const float *mean, *rstd;   /* [groups, C] */
-    const float *scale, *shift; /* [groups, C]; [C] */
-    const float *by_one, *by_normal;
-    float *partial, *partial_n; /* [groups * chunks, C] */
+    void *y;                     /* or dx */
+    const double *mean, *rstd;   /* [groups, C] */
+    const double *scale, *shift; /* [groups, C]; [C] */
+    const double *by_one, *by_normal;
+    double *partial, *partial_n; /* [groups * chunks, C] */
 } norm_job;
 
 /* Rows [first, last) of x of chunk `unit`. */
@@ -37,9 +38,9 @@ static inline void norm_walk(const norm_job *j, int64_t begin, int64_t end, norm
     }
 }
 
-static void norm_zero(float *partial, const norm_job *j, int64_t begin, int64_t end)
+static void norm_zero(double *partial, const norm_job *j, int64_t begin, int64_t end)
 {
-    for (int64_t i = begin * j->cols; i < end * j->cols; i++) partial[i] = 0.0f;
+    for (int64_t i = begin * j->cols; i < end * j->cols; i++) partial[i] = 0.0;
 }
 
 static void norm_run(mega_team *team, const norm_job *j, int64_t groups, mega_team_part *part)
@@ -49,7 +50,7 @@ static void norm_run(mega_team *team, const norm_job *j, int64_t groups, mega_te
 }
 
 /* The sum of a group's chunks in one column. */
-static double norm_fold(const norm_job *j, const float *partial, int64_t group, int64_t c)
+static double norm_fold(const norm_job *j, const double *partial, int64_t group, int64_t c)
 {
     double sum = 0.0;
     for (int64_t i = group * j->chunks; i < (group + 1) * j->chunks; i++) sum += partial[i * j->cols + c];
@@ -60,17 +61,22 @@ static double norm_fold(const norm_job *j, const float *partial, int64_t group, 
 
 static void norm_sum_block(const norm_job *j, int64_t unit, int64_t row, int64_t c, int64_t n)
 {
-    float v[CPU_BLOCK], *sum = j->partial + unit * j->cols + c;
+    float v[CPU_BLOCK];
+    double *sum = j->partial + unit * j->cols + c;
     block_get(v, j->x, j->dtype, row * j->cols + c, n);
     for (int64_t i = 0; i < n; i++) sum[i] += v[i];
 }
 
 static void norm_square_block(const norm_job *j, int64_t unit, int64_t row, int64_t c, int64_t n)
 {
-    float v[CPU_BLOCK], *sum = j->partial + unit * j->cols + c;
-    const float *mean = j->mean + unit / j->chunks * j->cols + c;
+    float v[CPU_BLOCK];
+    double *sum = j->partial + unit * j->cols + c;
+    const double *mean = j->mean + unit / j->chunks * j->cols + c;
     block_get(v, j->x, j->dtype, row * j->cols + c, n);
-    for (int64_t i = 0; i < n; i++) sum[i] += (v[i] - mean[i]) * (v[i] - mean[i]);
+    for (int64_t i = 0; i < n; i++) {
+        const double d = v[i] - mean[i];
+        sum[i] += d * d;
+    }
 }
 
 static void norm_put_block(const norm_job *j, int64_t unit, int64_t row, int64_t c, int64_t n)
@@ -78,7 +84,7 @@ static void norm_put_block(const norm_job *j, int64_t unit, int64_t row, int64_t
     float v[CPU_BLOCK];
     const int64_t at = unit / j->chunks * j->cols + c;
     block_get(v, j->x, j->dtype, row * j->cols + c, n);
-    for (int64_t i = 0; i < n; i++) v[i] = (v[i] - j->mean[at + i]) * j->scale[at + i] + j->shift[c + i];
+    for (int64_t i = 0; i < n; i++) v[i] = (float)((v[i] - j->mean[at + i]) * j->scale[at + i] + j->shift[c + i]);
     block_put(j->y, j->dtype, row * j->cols + c, n, v);
 }
 
@@ -111,7 +117,8 @@ static void batch_norm_run(mega_team *team, const void *args)
         mega_plain_batch_norm.run(team, args);
         return;
     }
-    float *mean = a->mean, *var = a->var, *scale = a->head.scratch, *shift = scale + a->groups * a->cols;
+    const int64_t all = a->groups * a->cols;
+    double *mean = a->head.scratch, *scale = mean + all, *shift = scale + all;
     const norm_job j = {.dtype = a->head.dtype,
                         .rows = a->rows,
                         .cols = a->cols,
@@ -123,13 +130,16 @@ static void batch_norm_run(mega_team *team, const void *args)
                         .shift = shift,
                         .partial = shift + a->cols};
     norm_run(team, &j, a->groups, norm_sum_work);
-    for (int64_t i = 0; i < a->groups * a->cols; i++)
-        mean[i] = (float)(norm_fold(&j, j.partial, i / a->cols, i % a->cols) / (double)a->rows);
+    for (int64_t i = 0; i < all; i++) {
+        mean[i] = norm_fold(&j, j.partial, i / a->cols, i % a->cols) / (double)a->rows;
+        put(a->mean, MEGA_F32, i, mean[i]);
+    }
     norm_run(team, &j, a->groups, norm_square_work);
-    for (int64_t c = 0; c < a->cols; c++) shift[c] = (float)get(a->bias, j.dtype, c);
-    for (int64_t i = 0; i < a->groups * a->cols; i++) {
-        var[i] = (float)(norm_fold(&j, j.partial, i / a->cols, i % a->cols) / (double)a->rows);
-        scale[i] = (float)(get(a->gain, j.dtype, i % a->cols) / sqrt((double)var[i] + a->eps));
+    for (int64_t c = 0; c < a->cols; c++) shift[c] = get(a->bias, j.dtype, c);
+    for (int64_t i = 0; i < all; i++) {
+        const double var = norm_fold(&j, j.partial, i / a->cols, i % a->cols) / (double)a->rows;
+        scale[i] = get(a->gain, j.dtype, i % a->cols) / sqrt(var + a->eps);
+        put(a->var, MEGA_F32, i, var);
     }
     norm_run(team, &j, a->groups, norm_put_work);
 }
@@ -138,15 +148,15 @@ static size_t batch_norm_scratch(const void *args, int threads)
 {
     const mega_batch_norm_args *a = args;
     (void)threads;
-    return (size_t)((a->groups * (1 + chunk_count(a->rows)) + 1) * a->cols) * sizeof(float);
+    return (size_t)((a->groups * (2 + chunk_count(a->rows)) + 1) * a->cols) * sizeof(double);
 }
 
 /* ---- gradient ---- */
 
 static void norm_grad_sum_block(const norm_job *j, int64_t unit, int64_t row, int64_t c, int64_t n)
 {
-    float v[CPU_BLOCK], dy[CPU_BLOCK], *sum = j->partial + unit * j->cols + c,
-                                       *sum_n = j->partial_n + unit * j->cols + c;
+    float v[CPU_BLOCK], dy[CPU_BLOCK];
+    double *sum = j->partial + unit * j->cols + c, *sum_n = j->partial_n + unit * j->cols + c;
     const int64_t at = unit / j->chunks * j->cols + c;
     block_get(v, j->x, j->dtype, row * j->cols + c, n);
     block_get(dy, j->dy, j->dtype, row * j->cols + c, n);
@@ -163,8 +173,8 @@ static void norm_grad_put_block(const norm_job *j, int64_t unit, int64_t row, in
     block_get(v, j->x, j->dtype, row * j->cols + c, n);
     block_get(dy, j->dy, j->dtype, row * j->cols + c, n);
     for (int64_t i = 0; i < n; i++) {
-        const float normal = (v[i] - j->mean[at + i]) * j->rstd[at + i];
-        v[i] = j->scale[at + i] * (dy[i] - j->by_one[at + i] - normal * j->by_normal[at + i]);
+        const double normal = (v[i] - j->mean[at + i]) * j->rstd[at + i];
+        v[i] = (float)(j->scale[at + i] * (dy[i] - j->by_one[at + i] - normal * j->by_normal[at + i]));
     }
     block_put(j->y, j->dtype, row * j->cols + c, n, v);
 }
@@ -192,7 +202,8 @@ static void batch_norm_grad_run(mega_team *team, const void *args)
         return;
     }
     const int64_t all = a->groups * a->cols, chunks = chunk_count(a->rows);
-    float *rstd = a->head.scratch, *scale = rstd + all, *by_one = scale + all, *by_normal = by_one + all;
+    double *mean = a->head.scratch, *rstd = mean + all, *scale = rstd + all, *by_one = scale + all;
+    double *by_normal = by_one + all;
     const norm_job j = {.dtype = a->head.dtype,
                         .rows = a->rows,
                         .cols = a->cols,
@@ -200,7 +211,7 @@ static void batch_norm_grad_run(mega_team *team, const void *args)
                         .x = a->x,
                         .dy = a->dy,
                         .y = a->dx,
-                        .mean = a->mean,
+                        .mean = mean,
                         .rstd = rstd,
                         .scale = scale,
                         .by_one = by_one,
@@ -208,16 +219,16 @@ static void batch_norm_grad_run(mega_team *team, const void *args)
                         .partial = by_normal + all,
                         .partial_n = by_normal + all + all * chunks};
     for (int64_t i = 0; i < all; i++) {
-        const double r = 1.0 / sqrt((double)((const float *)a->var)[i] + a->eps);
-        rstd[i] = (float)r;
-        scale[i] = (float)(get(a->gain, j.dtype, i % a->cols) * r);
+        mean[i] = get(a->mean, MEGA_F32, i);
+        rstd[i] = 1.0 / sqrt(get(a->var, MEGA_F32, i) + a->eps);
+        scale[i] = get(a->gain, j.dtype, i % a->cols) * rstd[i];
     }
     norm_run(team, &j, a->groups, norm_grad_sum_work);
     for (int64_t i = 0; i < all; i++) {
         const double sum = norm_fold(&j, j.partial, i / a->cols, i % a->cols);
         const double sum_n = norm_fold(&j, j.partial_n, i / a->cols, i % a->cols);
-        by_one[i] = (float)(sum / (double)a->rows);
-        by_normal[i] = (float)(sum_n / (double)a->rows);
+        by_one[i] = sum / (double)a->rows;
+        by_normal[i] = sum_n / (double)a->rows;
         put_add(a->dbias, MEGA_F32, i % a->cols, sum);
         put_add(a->dgain, MEGA_F32, i % a->cols, sum_n);
     }
@@ -228,7 +239,7 @@ static size_t batch_norm_grad_scratch(const void *args, int threads)
 {
     const mega_batch_norm_grad_args *a = args;
     (void)threads;
-    return (size_t)(a->groups * a->cols * (4 + 2 * chunk_count(a->rows))) * sizeof(float);
+    return (size_t)(a->groups * a->cols * (5 + 2 * chunk_count(a->rows))) * sizeof(double);
 }
 
 /* ---- evaluation: all rows are one group, whose statistics are given ---- */
@@ -240,19 +251,20 @@ static void batch_norm_fixed_run(mega_team *team, const void *args)
         mega_plain_batch_norm_fixed.run(team, args);
         return;
     }
-    float *scale = a->head.scratch, *shift = scale + a->cols;
+    double *mean = a->head.scratch, *scale = mean + a->cols, *shift = scale + a->cols;
     const norm_job j = {.dtype = a->head.dtype,
                         .rows = a->rows,
                         .cols = a->cols,
                         .chunks = chunk_count(a->rows),
                         .x = a->x,
                         .y = a->y,
-                        .mean = a->mean,
+                        .mean = mean,
                         .scale = scale,
                         .shift = shift};
     for (int64_t c = 0; c < a->cols; c++) {
-        scale[c] = (float)(get(a->gain, j.dtype, c) / sqrt((double)((const float *)a->var)[c] + a->eps));
-        shift[c] = (float)get(a->bias, j.dtype, c);
+        mean[c] = get(a->mean, MEGA_F32, c);
+        scale[c] = get(a->gain, j.dtype, c) / sqrt(get(a->var, MEGA_F32, c) + a->eps);
+        shift[c] = get(a->bias, j.dtype, c);
     }
     norm_run(team, &j, 1, norm_put_work);
 }
@@ -261,7 +273,7 @@ static size_t batch_norm_fixed_scratch(const void *args, int threads)
 {
     const mega_batch_norm_fixed_args *a = args;
     (void)threads;
-    return (size_t)(2 * a->cols) * sizeof(float);
+    return (size_t)(3 * a->cols) * sizeof(double);
 }
 
 /* A number for each channel: too small to share. */

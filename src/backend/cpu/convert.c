@@ -1,10 +1,18 @@
 /* Conversion: elements are shared among the threads; vector loops between F32 and BF16, element by element for the
  * rest. */
 #include "cpu/share.h"
+#include <float.h>
+#include <math.h>
 
 static bool is_fast(mega_dtype t)
 {
     return t == MEGA_F32 || t == MEGA_BF16;
+}
+
+/* The vector loops multiply in float, where a factor may round to 0, to infinity or to a few bits. */
+static bool fits_float(double scale)
+{
+    return scale == 0.0 || (fabs(scale) >= FLT_MIN && fabs(scale) <= FLT_MAX);
 }
 
 static void work(void *user, int thread, int64_t begin, int64_t end)
@@ -12,7 +20,7 @@ static void work(void *user, int thread, int64_t begin, int64_t end)
     const cpu_job *job = user;
     (void)thread;
     const mega_convert_args *a = job->args;
-    if (is_fast(a->dst_dtype) && is_fast(a->src_dtype)) {
+    if (is_fast(a->dst_dtype) && is_fast(a->src_dtype) && fits_float(a->scale)) {
         job->bodies->convert(a, begin, end);
         return;
     }

@@ -113,8 +113,9 @@ static void mean_pool2d_work(void *user, int thread, int64_t begin, int64_t end)
     const mega_mean_pool2d_args *a = ((const cpu_job *)user)->args;
     const mega_windows *w = &a->windows;
     const int64_t height = mega_windows_along(w, w->height), width = mega_windows_along(w, w->width);
-    const float share = 1.0f / (float)(w->size * w->size);
-    float sum[CPU_BLOCK], v[CPU_BLOCK];
+    const double share = 1.0 / (double)(w->size * w->size);
+    double sum[CPU_BLOCK]; /* of values that float holds, but not their sum */
+    float v[CPU_BLOCK];
     (void)thread;
     for (int64_t r = begin * width; r < end * width; r++) {
         const pool_span rows = pool_pixels_of(w, w->height, r / width % height);
@@ -122,14 +123,14 @@ static void mean_pool2d_work(void *user, int thread, int64_t begin, int64_t end)
         const int64_t image = r / (width * height) * w->height;
         for (int64_t c = 0; c < a->channels; c += CPU_BLOCK) {
             const int64_t n = a->channels - c < CPU_BLOCK ? a->channels - c : CPU_BLOCK;
-            for (int64_t i = 0; i < n; i++) sum[i] = 0.0f;
+            for (int64_t i = 0; i < n; i++) sum[i] = 0.0;
             for (int64_t y = rows.first; y < rows.last; y++)
                 for (int64_t x = columns.first; x < columns.last; x++) {
                     block_get(v, a->x, a->head.dtype, ((image + y) * w->width + x) * a->channels + c, n);
                     for (int64_t i = 0; i < n; i++) sum[i] += v[i];
                 }
-            for (int64_t i = 0; i < n; i++) sum[i] *= share;
-            block_put(a->y, a->head.dtype, r * a->channels + c, n, sum);
+            for (int64_t i = 0; i < n; i++) v[i] = (float)(sum[i] * share);
+            block_put(a->y, a->head.dtype, r * a->channels + c, n, v);
         }
     }
 }
@@ -150,22 +151,23 @@ static void mean_pool2d_grad_work(void *user, int thread, int64_t begin, int64_t
     const mega_mean_pool2d_grad_args *a = ((const cpu_job *)user)->args;
     const mega_windows *w = &a->windows;
     const int64_t height = mega_windows_along(w, w->height), width = mega_windows_along(w, w->width);
-    const float share = 1.0f / (float)(w->size * w->size);
-    float sum[CPU_BLOCK], v[CPU_BLOCK];
+    const double share = 1.0 / (double)(w->size * w->size);
+    double sum[CPU_BLOCK]; /* of values that float holds, but not their sum */
+    float v[CPU_BLOCK];
     (void)thread;
     for (int64_t p = begin * w->width; p < end * w->width; p++) {
         const int64_t y = p / w->width % w->height, x = p % w->width, sample = p / (w->width * w->height);
         const pool_span rows = pool_span_of(w, w->height, y), columns = pool_span_of(w, w->width, x);
         for (int64_t c = 0; c < a->channels; c += CPU_BLOCK) {
             const int64_t n = a->channels - c < CPU_BLOCK ? a->channels - c : CPU_BLOCK;
-            for (int64_t i = 0; i < n; i++) sum[i] = 0.0f;
+            for (int64_t i = 0; i < n; i++) sum[i] = 0.0;
             for (int64_t wy = rows.first; wy < rows.last; wy++)
                 for (int64_t wx = columns.first; wx < columns.last; wx++) {
                     block_get(v, a->dy, a->head.dtype, ((sample * height + wy) * width + wx) * a->channels + c, n);
                     for (int64_t i = 0; i < n; i++) sum[i] += v[i];
                 }
-            for (int64_t i = 0; i < n; i++) sum[i] *= share;
-            block_put(a->dx, a->head.dtype, p * a->channels + c, n, sum);
+            for (int64_t i = 0; i < n; i++) v[i] = (float)(sum[i] * share);
+            block_put(a->dx, a->head.dtype, p * a->channels + c, n, v);
         }
     }
 }
