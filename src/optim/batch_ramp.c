@@ -36,6 +36,30 @@ mega_status mega_batch_ramp_from_config(mega_batch_ramp *out, const mega_config 
     return MEGA_OK;
 }
 
+mega_status mega_batch_ramp_check(const mega_batch_ramp *r)
+{
+    if (r->micro_step < 1 || r->global_batch < 1 || r->global_batch % r->micro_step != 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "batch.global_batch %lld; expected a multiple of batch.micro_step (%lld)",
+                         (long long)r->global_batch, (long long)r->micro_step);
+    if (r->samples == 0) return MEGA_OK;
+    if (r->samples < 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "batch.samples %lld; expected the samples of the ramp, or 0 for none",
+                         (long long)r->samples);
+    if (r->start < 1 || r->start > r->global_batch || r->start % r->micro_step != 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "batch.start %lld: a ramp begins with a multiple of batch.micro_step (%lld) of at most "
+                         "batch.global_batch (%lld)",
+                         (long long)r->start, (long long)r->micro_step, (long long)r->global_batch);
+    if (r->start == r->global_batch) return MEGA_OK;
+    if (r->increment >= 1 && r->increment % r->micro_step == 0 && (r->global_batch - r->start) % r->increment == 0)
+        return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "batch.increment %lld: expected a multiple of batch.micro_step (%lld) that leads from batch.start "
+                     "(%lld) to batch.global_batch (%lld)",
+                     (long long)r->increment, (long long)r->micro_step, (long long)r->start,
+                     (long long)r->global_batch);
+}
+
 int64_t mega_batch_ramp_at(const mega_batch_ramp *r, int64_t consumed_samples)
 {
     if (r->samples == 0 || consumed_samples > r->samples || r->start == r->global_batch) return r->global_batch;

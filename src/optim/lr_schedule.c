@@ -2,6 +2,7 @@
  * matters: past the end of the decay even the inverse square root is at its floor. */
 #include "megalith/schedule.h"
 #include <math.h>
+#include <stddef.h>
 
 #define PI 3.14159265358979323846
 
@@ -11,7 +12,7 @@ const char *mega_lr_style_name(mega_lr_style style)
         [MEGA_LR_CONSTANT] = "constant", [MEGA_LR_LINEAR] = "linear",
         [MEGA_LR_COSINE] = "cosine",     [MEGA_LR_INVERSE_SQUARE_ROOT] = "inverse-square-root",
         [MEGA_LR_WSD] = "WSD",           [MEGA_LR_EXPONENTIAL] = "exponential"};
-    return name[style];
+    return (size_t)style < sizeof name / sizeof *name ? name[style] : "unknown";
 }
 
 const char *mega_lr_wsd_style_name(mega_lr_wsd_style style)
@@ -20,14 +21,61 @@ const char *mega_lr_wsd_style_name(mega_lr_wsd_style style)
                                        [MEGA_LR_WSD_LINEAR] = "linear",
                                        [MEGA_LR_WSD_COSINE] = "cosine",
                                        [MEGA_LR_WSD_MINUS_SQRT] = "minus_sqrt"};
-    return name[style];
+    return (size_t)style < sizeof name / sizeof *name ? name[style] : "unknown";
 }
 
 const char *mega_weight_decay_style_name(mega_weight_decay_style style)
 {
     static const char *const name[] = {
         [MEGA_WD_CONSTANT] = "constant", [MEGA_WD_LINEAR] = "linear", [MEGA_WD_COSINE] = "cosine"};
-    return name[style];
+    return (size_t)style < sizeof name / sizeof *name ? name[style] : "unknown";
+}
+
+static mega_status check_styles(const mega_lr_schedule *s)
+{
+    if ((unsigned)s->style >= MEGA_LR_STYLE_COUNT)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "schedule.style %d: no style of decay; expected 0 to %d", (int)s->style,
+                         MEGA_LR_STYLE_COUNT - 1);
+    if ((unsigned)s->wsd_style >= MEGA_LR_WSD_STYLE_COUNT)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "schedule.wsd_style %d: no style of decay; expected 0 to %d",
+                         (int)s->wsd_style, MEGA_LR_WSD_STYLE_COUNT - 1);
+    if ((unsigned)s->decay_style > MEGA_WD_COSINE)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "schedule.decay_style %d: no style of weight decay; expected 0 to %d",
+                         (int)s->decay_style, MEGA_WD_COSINE);
+    return MEGA_OK;
+}
+
+mega_status mega_lr_schedule_check(const mega_lr_schedule *s)
+{
+    const struct {
+        const char *name;
+        double value;
+    } number[] = {{"max_lr", s->max_lr},
+                  {"min_lr", s->min_lr},
+                  {"warmup_init", s->warmup_init},
+                  {"warmup", s->warmup},
+                  {"decay", s->decay},
+                  {"wsd_decay", s->wsd_decay},
+                  {"start_weight_decay", s->start_weight_decay},
+                  {"end_weight_decay", s->end_weight_decay}};
+    MEGA_TRY(check_styles(s));
+    for (size_t i = 0; i < sizeof number / sizeof *number; i++)
+        if (!(number[i].value >= 0 && isfinite(number[i].value)))
+            return MEGA_FAIL(MEGA_ERR_USAGE, "schedule.%s %g; expected a finite number of at least 0", number[i].name,
+                             number[i].value);
+    if (s->style != MEGA_LR_CONSTANT && !(s->warmup < s->decay))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "schedule.warmup %g, schedule.decay %g samples: a rate that decays needs samples to do so; "
+                         "expected a warm-up that ends before the decay does",
+                         s->warmup, s->decay);
+    if (s->style == MEGA_LR_WSD && s->wsd_decay > s->decay)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "schedule.wsd_decay %g samples; expected at most those of schedule.decay, %g",
+                         s->wsd_decay, s->decay);
+    if (s->weight_decay_samples < (s->decay_style != MEGA_WD_CONSTANT))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "schedule.weight_decay_samples %lld; expected the samples over which the weight decay grows",
+                         (long long)s->weight_decay_samples);
+    return MEGA_OK;
 }
 
 mega_status mega_lr_schedule_from_config(mega_lr_schedule *out, const mega_config *cfg)

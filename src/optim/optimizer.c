@@ -153,6 +153,27 @@ static size_t norm_scratch(const mega_optimizer *o)
     return k->scratch(&a, mega_team_size(o->options.team));
 }
 
+static mega_status check_options(const mega_optimizer_options *o)
+{
+    const bool is_adam = o->kind == MEGA_OPTIMIZER_ADAM;
+    const struct {
+        const char *name;
+        double value;
+        bool is_read;
+    } decay[] = {{"beta1", o->beta1, is_adam}, {"beta2", o->beta2, is_adam}, {"momentum", o->momentum, !is_adam}};
+    if (o->kind != MEGA_OPTIMIZER_ADAM && o->kind != MEGA_OPTIMIZER_SGD)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.kind %d; expected %d (Adam) or %d (SGD)",
+                         (int)o->kind, MEGA_OPTIMIZER_ADAM, MEGA_OPTIMIZER_SGD);
+    for (size_t i = 0; i < sizeof decay / sizeof *decay; i++)
+        if (decay[i].is_read && !(decay[i].value >= 0 && decay[i].value < 1))
+            return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.%s %g; expected 0 or more, and below 1",
+                             decay[i].name, decay[i].value);
+    if (is_adam && !(o->eps >= 0 && isfinite(o->eps)))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.eps %g; expected a small number above 0",
+                         o->eps);
+    return MEGA_OK;
+}
+
 mega_status mega_optimizer_create(mega_optimizer **out, mega_params *params, const mega_layout *layout,
                                   const mega_optimizer_options *options)
 {
@@ -162,6 +183,7 @@ mega_status mega_optimizer_create(mega_optimizer **out, mega_params *params, con
                          : params == NULL ? "the list of parameters"
                          : layout == NULL ? "the layout"
                                           : "options");
+    MEGA_TRY(check_options(options));
     const size_t count = (size_t)mega_params_count(params);
     if (count > 0 && mega_params_num_buckets(params) == 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: the parameters are not placed; call mega_params_place "
@@ -313,7 +335,7 @@ const char *mega_optimizer_moment_name(const mega_optimizer *o, int moment)
 
 void *mega_optimizer_moment(const mega_optimizer *o, int moment, int param)
 {
-    const mega_param *p = mega_params_get(o->params, param);
+    const mega_param *p = o == NULL ? NULL : mega_params_get(o->params, param);
     if (p == NULL || moment < 0 || moment >= moments_of(o) || o->moment[moment] == NULL) return NULL;
     return moment_at(o, moment, p->bucket, p->offset + mega_params_owned(o->params, param).first);
 }
@@ -372,13 +394,21 @@ static mega_status norm_of(mega_optimizer *o, const char *what, numbers_at *at, 
     return MEGA_OK;
 }
 
+static mega_status check_norm(const mega_optimizer *o, const mega_norm_result *out)
+{
+    if (o != NULL && out != NULL) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "norm: %s is NULL; give it", o == NULL ? "the optimizer" : "out");
+}
+
 mega_status mega_optimizer_gradient_norm(mega_optimizer *o, mega_norm_result *out)
 {
+    MEGA_TRY(check_norm(o, out));
     return norm_of(o, "gradient norm", mega_params_grad_at, out);
 }
 
 mega_status mega_optimizer_params_norm(mega_optimizer *o, mega_norm_result *out)
 {
+    MEGA_TRY(check_norm(o, out));
     return norm_of(o, "parameter norm", mega_params_master_at, out);
 }
 
@@ -412,7 +442,7 @@ double mega_clip_factor(double norm, double clip)
 
 void mega_optimizer_zero_gradients(mega_optimizer *o)
 {
-    if (mega_params_flat_grad(o->params) == NULL) return; /* there are none yet */
+    if (o == NULL || mega_params_flat_grad(o->params) == NULL) return; /* there are none yet */
     mega_team_zero(o->options.team, mega_params_flat_grad(o->params), mega_params_bytes(o->params, MEGA_PARAMS_GRADS));
 }
 
@@ -431,6 +461,11 @@ mega_status mega_optimizer_update(mega_optimizer *o, double lr, double weight_de
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_update: the optimizer %s",
                          o == NULL ? "is NULL; create one first"
                                    : "has no memory yet; call mega_optimizer_allocate first");
+    if (!isfinite(lr) || !isfinite(weight_decay) || !isfinite(grad_factor))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "mega_optimizer_update: learning rate %g, weight decay %g, factor of gradients %g; expected "
+                         "finite numbers",
+                         lr, weight_decay, grad_factor);
     const mega_kernel *k = update_kernel(o);
     const bool is_first = o->updates == 0;
     o->updates++;

@@ -316,6 +316,37 @@ static void finds_what_is_not_finite(void **state)
     assert_int_equal(found, 1);
 }
 
+static void options_are_checked(void **state)
+{
+    (void)state;
+    static const struct {
+        mega_optimizer_options o;
+        const char *said;
+    } wrong[] = {
+        {{.kind = (mega_optimizer_kind)9}, "optimizer.kind 9"},
+        {{.beta1 = NAN}, "optimizer.beta1 nan"},
+        {{.beta1 = 1}, "optimizer.beta1 1"},
+        {{.beta2 = -0.5}, "optimizer.beta2 -0.5"},
+        {{.eps = -1}, "optimizer.eps -1"},
+        {{.eps = INFINITY}, "optimizer.eps inf"},
+        {{.kind = MEGA_OPTIMIZER_SGD, .momentum = NAN}, "optimizer.momentum nan"},
+    };
+    const settings s = {.tp = 1, .dp = 1};
+    rank r;
+    rank_open(&r, &s, 0, 0, MEGA_TIE_NONE);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        mega_optimizer *o = NULL;
+        const mega_status st = mega_optimizer_create(&o, r.params, &r.layout, &wrong[i].o);
+        if (st != MEGA_ERR_USAGE || o != NULL || strstr(mega_error_message(), wrong[i].said) == NULL)
+            fail_msg("expected \"%s\": %s, \"%s\"", wrong[i].said, mega_status_name(st), mega_error_message());
+    }
+    assert_int_equal(mega_optimizer_update(r.optimizer, NAN, 0, 1), MEGA_ERR_USAGE);
+    assert_int_equal(mega_optimizer_update(r.optimizer, 1, INFINITY, 1), MEGA_ERR_USAGE);
+    assert_int_equal(mega_optimizer_update(r.optimizer, 1, 0, NAN), MEGA_ERR_USAGE);
+    assert_int_equal(mega_optimizer_updates(r.optimizer), 0);
+    rank_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -324,6 +355,7 @@ int main(void)
         cmocka_unit_test(clip_factor),
         cmocka_unit_test(zeroes_what_is_not_skipped),
         cmocka_unit_test(finds_what_is_not_finite),
+        cmocka_unit_test(options_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,6 +191,64 @@ static void ramp_of_a_constant_batch(void **state)
     assert_int_equal(mega_batch_ramp_iterations(&r, 130, 125), 0);
 }
 
+static void ramps_are_checked(void **state)
+{
+    (void)state;
+    static const struct {
+        mega_batch_ramp ramp;
+        const char *said; /* NULL: it is one */
+    } ramps[] = {
+        {{.global_batch = 12, .micro_step = 4}, NULL},
+        {{.start = 4, .increment = 4, .samples = 100, .global_batch = 12, .micro_step = 4}, NULL},
+        {{.start = 12, .increment = 0, .samples = 100, .global_batch = 12, .micro_step = 4}, NULL},
+        {{.global_batch = 10, .micro_step = 4}, "batch.global_batch 10"},
+        {{.global_batch = 0, .micro_step = 4}, "batch.global_batch 0"},
+        {{.start = 4, .increment = 4, .samples = -1, .global_batch = 12, .micro_step = 4}, "batch.samples -1"},
+        {{.start = 4, .increment = 0, .samples = 100, .global_batch = 12, .micro_step = 4}, "batch.increment 0"},
+        {{.start = 4, .increment = -4, .samples = 100, .global_batch = 12, .micro_step = 4}, "batch.increment -4"},
+        {{.start = 4, .increment = 3, .samples = 100, .global_batch = 12, .micro_step = 4}, "batch.increment 3"},
+        {{.start = 4, .increment = 16, .samples = 100, .global_batch = 12, .micro_step = 4}, "batch.increment 16"},
+        {{.start = -4, .increment = 4, .samples = 100, .global_batch = 12, .micro_step = 4}, "batch.start -4"},
+        {{.start = 6, .increment = 4, .samples = 100, .global_batch = 12, .micro_step = 4}, "batch.start 6"},
+        {{.start = 16, .increment = 4, .samples = 100, .global_batch = 12, .micro_step = 4}, "batch.start 16"},
+    };
+    for (size_t i = 0; i < sizeof ramps / sizeof *ramps; i++) {
+        const mega_status st = mega_batch_ramp_check(&ramps[i].ramp);
+        if (ramps[i].said == NULL) assert_int_equal(st, MEGA_OK);
+        else if (st != MEGA_ERR_USAGE || strstr(mega_error_message(), ramps[i].said) == NULL)
+            fail_msg("ramp %zu: %s, \"%s\"", i, mega_status_name(st), mega_error_message());
+    }
+}
+
+static void refuse(mega_lr_schedule s, const char *said)
+{
+    if (mega_lr_schedule_check(&s) != MEGA_ERR_USAGE || strstr(mega_error_message(), said) == NULL)
+        fail_msg("expected \"%s\", found \"%s\"", said, mega_error_message());
+}
+
+static void schedules_are_checked(void **state)
+{
+    (void)state;
+    mega_lr_schedule s = {0}; /* constant 0: that of a plan */
+    assert_int_equal(mega_lr_schedule_check(&s), MEGA_OK);
+    s = base;
+    assert_int_equal(mega_lr_schedule_check(&s), MEGA_OK);
+    s.max_lr = NAN, refuse(s, "schedule.max_lr nan");
+    s = base, s.max_lr = INFINITY, refuse(s, "schedule.max_lr inf");
+    s = base, s.min_lr = -1, refuse(s, "schedule.min_lr -1");
+    s = base, s.end_weight_decay = NAN, refuse(s, "schedule.end_weight_decay nan");
+    s = base, s.style = (mega_lr_style)99, refuse(s, "schedule.style 99");
+    s = base, s.wsd_style = (mega_lr_wsd_style)7, refuse(s, "schedule.wsd_style 7");
+    s = base, s.decay_style = (mega_weight_decay_style)-1, refuse(s, "schedule.decay_style -1");
+    s = base, s.style = MEGA_LR_LINEAR, s.decay = 0, refuse(s, "schedule.decay 0 samples");
+    s = base, s.style = MEGA_LR_COSINE, s.warmup = 1000, refuse(s, "schedule.warmup 1000");
+    s = base, s.style = MEGA_LR_WSD, s.wsd_decay = 1001, refuse(s, "schedule.wsd_decay 1001");
+    s = base, s.decay_style = MEGA_WD_LINEAR, refuse(s, "schedule.weight_decay_samples 0");
+    assert_string_equal(mega_lr_style_name((mega_lr_style)99), "unknown");
+    assert_string_equal(mega_lr_wsd_style_name((mega_lr_wsd_style)99), "unknown");
+    assert_string_equal(mega_weight_decay_style_name((mega_weight_decay_style)99), "unknown");
+}
+
 static void ramp_refuses_what_does_not_divide(void **state)
 {
     (void)state;
@@ -222,6 +280,8 @@ int main(void)
         cmocka_unit_test(config_refuses_warmup_past_the_decay),
         cmocka_unit_test(ramp_golden),
         cmocka_unit_test(ramp_of_a_constant_batch),
+        cmocka_unit_test(ramps_are_checked),
+        cmocka_unit_test(schedules_are_checked),
         cmocka_unit_test(ramp_refuses_what_does_not_divide),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,9 +27,12 @@ typedef struct mega_lr_schedule {
 
 /* From --lr, --min-lr, --lr-decay-*, --lr-warmup-*, --weight-decay and its relatives. train_iters must be known. */
 mega_status mega_lr_schedule_from_config(mega_lr_schedule *out, const mega_config *cfg);
+/* MEGA_ERR_USAGE for a schedule whose rate or weight decay could be no finite number of at least 0. */
+mega_status mega_lr_schedule_check(const mega_lr_schedule *s);
 double mega_lr_schedule_lr(const mega_lr_schedule *s, int64_t samples);
 double mega_lr_schedule_weight_decay(const mega_lr_schedule *s, int64_t samples);
-const char *mega_lr_style_name(mega_lr_style style); /* "cosine", as typed */
+/* "cosine", as typed; "unknown" for a number that is no style. */
+const char *mega_lr_style_name(mega_lr_style style);
 const char *mega_lr_wsd_style_name(mega_lr_wsd_style style);
 const char *mega_weight_decay_style_name(mega_weight_decay_style style);
 
@@ -41,6 +44,8 @@ typedef struct mega_batch_ramp {
 } mega_batch_ramp;
 
 mega_status mega_batch_ramp_from_config(mega_batch_ramp *out, const mega_config *cfg);
+/* MEGA_ERR_USAGE for a ramp whose batches are not all multiples of micro_step that end with global_batch. */
+mega_status mega_batch_ramp_check(const mega_batch_ramp *r);
 int64_t mega_batch_ramp_at(const mega_batch_ramp *r, int64_t consumed_samples);
 /* Iterations that a training of `train_samples` samples has left behind the first `consumed`: those of the ramp, then
  * whole batches of what is left. */
