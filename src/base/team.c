@@ -1,12 +1,13 @@
 /* A team of threads. Between two runs a worker spins for some microseconds and then sleeps; so does the caller while it
- * waits for the last worker. Spinning is only for teams that have a core for each thread: on fewer cores it would take
- * the time from the very thread that it waits for.
+ * waits for the last worker.
  *
  * Work is claimed, not dealt (mega_team_for): a thread that another process holds up would otherwise hold up all. Each
  * thread first claims pieces of its own share, which keeps what it reads in its own cache from run to run, and then
  * pieces of the shares that are not done. A run ends when every piece is done: a worker that has not even begun is not
- * waited for. It finds the gate closed when it comes. One that is held up in a piece gets the core of the caller that
- * waits for it (megalith/seat.h); a caller that is held up changes cores with a worker that has nothing left to do.
+ * waited for. It finds the gate closed when it comes. In a team larger than the cores no more threads claim than there
+ * are cores: the others would only take turns with them, each with data of its own in the caches. One that is held up
+ * in a piece gets the core of the caller that waits for it (megalith/seat.h); a caller that is held up changes cores
+ * with a worker that has nothing left to do.
  *
  * Sleeping and waking is the usual pair of flags: a thread that goes to sleep announces it before it looks at the
  * condition a last time, one that changes the condition looks for sleepers afterwards; both orders are sequentially
@@ -48,6 +49,12 @@ typedef struct share {
     char apart[112]; /* two cache lines: no other share in the line, nor in the one that is fetched with it */
 } share;
 
+/* Where workers sleep until a run begins. */
+typedef struct waiting_room {
+    pthread_cond_t start;
+    atomic_int sleepers; /* asleep, or about to be */
+} waiting_room;
+
 typedef struct team_seat {
     mega_seat s;
     char apart[128];
@@ -60,8 +67,7 @@ typedef struct claimed_run {
 } claimed_run;
 
 struct mega_team {
-    int size;
-    bool spins;
+    int size, claimants; /* threads; those of them that claim: the first ones, at most one a core */
     double waited;
     mega_team_work *work; /* of a run in which every thread works once */
     void *user;
@@ -72,10 +78,10 @@ struct mega_team {
     atomic_uint generation;                     /* grows by two per run; odd: every thread works once */
     atomic_uint pending;                        /* workers that have not finished this run */
     atomic_uint gate;                           /* workers inside a claimed run; with CLOSED none may enter */
-    atomic_int sleepers;                        /* workers asleep, or about to be */
+    waiting_room claims, rests;                 /* of the workers that claim, and of the others */
     atomic_bool caller_waits, stop, running;
     pthread_mutex_t mutex;
-    pthread_cond_t start, done;
+    pthread_cond_t done;
     worker workers[];
 };
 
@@ -107,15 +113,15 @@ static void one_openmp_thread(void)
 }
 
 /* Until *value is `wanted`, or is no longer (equal = false); false when that takes longer than a thread spins. */
-static bool spin_until(const mega_team *team, const atomic_uint *value, unsigned wanted, bool equal)
+static bool spin_until(const atomic_uint *value, unsigned wanted, bool equal)
 {
-    const double end = team->spins ? mega_time_now() + SPIN : 0;
+    const double end = mega_time_now() + SPIN;
     do {
         for (int i = 0; i < 16; i++) {
             if ((atomic_load_explicit(value, memory_order_acquire) == wanted) == equal) return true;
             relax();
         }
-    } while (team->spins && mega_time_now() < end);
+    } while (mega_time_now() < end);
     return false;
 }
 
@@ -138,25 +144,37 @@ static void sleep_until_run(mega_team *team, int thread, unsigned seen)
 {
     mega_seat *caller = &team->seat[0].s, *own = &team->seat[thread].s;
     pthread_mutex_lock(&team->mutex);
-    atomic_fetch_add(&team->sleepers, 1);
+    atomic_fetch_add(&team->claims.sleepers, 1);
     while (atomic_load(&team->generation) == seen) {
         if (mega_seat_is_confined(own) || !atomic_load(&caller->at_work)) {
-            pthread_cond_wait(&team->start, &team->mutex);
+            pthread_cond_wait(&team->claims.start, &team->mutex);
             continue;
         }
         pthread_mutex_unlock(&team->mutex);
         mega_seat_swap(caller, own);
         pthread_mutex_lock(&team->mutex);
-        if (atomic_load(&team->generation) == seen) sleep_a_while(team, &team->start);
+        if (atomic_load(&team->generation) == seen) sleep_a_while(team, &team->claims.start);
     }
-    atomic_fetch_sub(&team->sleepers, 1);
+    atomic_fetch_sub(&team->claims.sleepers, 1);
+    pthread_mutex_unlock(&team->mutex);
+}
+
+/* A worker that claims nothing sleeps until a run in which every thread works. */
+static void sleep_until_needed(mega_team *team, unsigned seen)
+{
+    pthread_mutex_lock(&team->mutex);
+    atomic_fetch_add(&team->rests.sleepers, 1);
+    for (unsigned now; (now = atomic_load(&team->generation)) == seen || now % 2 == 0;)
+        pthread_cond_wait(&team->rests.start, &team->mutex);
+    atomic_fetch_sub(&team->rests.sleepers, 1);
     pthread_mutex_unlock(&team->mutex);
 }
 
 /* Waits until a run other than `seen` has begun. On a core that was lent to it, a worker gives way at once. */
 static unsigned wait_for_run(mega_team *team, int thread, unsigned seen)
 {
-    if (mega_seat_is_confined(&team->seat[thread].s) || !spin_until(team, &team->generation, seen, false))
+    if (thread >= team->claimants) sleep_until_needed(team, seen);
+    else if (mega_seat_is_confined(&team->seat[thread].s) || !spin_until(&team->generation, seen, false))
         sleep_until_run(team, thread, seen);
     return atomic_load(&team->generation);
 }
@@ -203,8 +221,8 @@ static void claim_pieces(mega_team *team, int thread)
 {
     const claimed_run *r = &team->claimed;
     int64_t begin, end;
-    for (int i = 0; i < team->size; i++) {
-        share *s = &team->share[(thread + i) % team->size];
+    for (int i = 0; i < team->claimants; i++) {
+        share *s = &team->share[(thread + i) % team->claimants];
         while (claim(s, r->least, &begin, &end))
             r->part(team->user, thread, begin * r->grain, end * r->grain < r->n ? end * r->grain : r->n);
     }
@@ -212,11 +230,12 @@ static void claim_pieces(mega_team *team, int thread)
 
 static void lay_out(mega_team *team, int64_t grains)
 {
-    for (int i = 0; i < team->size; i++) {
-        atomic_store_explicit(&team->share[i].next, grains * i / team->size, memory_order_relaxed);
-        team->share[i].end = grains * (i + 1) / team->size;
+    const int n = team->claimants;
+    for (int i = 0; i < n; i++) {
+        atomic_store_explicit(&team->share[i].next, grains * i / n, memory_order_relaxed);
+        team->share[i].end = grains * (i + 1) / n;
     }
-    const int64_t most = (grains + team->size - 1) / team->size;
+    const int64_t most = (grains + n - 1) / n;
     team->claimed.least = (most + PIECES - 1) / PIECES;
 }
 
@@ -260,15 +279,21 @@ static void *worker_main(void *argument)
     }
 }
 
-/* `every`: the workers work once each; otherwise they may. */
+static void wake(mega_team *team, waiting_room *room)
+{
+    if (atomic_load(&room->sleepers) == 0) return;
+    pthread_mutex_lock(&team->mutex);
+    pthread_cond_broadcast(&room->start);
+    pthread_mutex_unlock(&team->mutex);
+}
+
+/* `every`: the workers work once each; otherwise those that claim may. */
 static void begin_run(mega_team *team, bool every)
 {
     const unsigned now = atomic_load(&team->generation);
     atomic_store(&team->generation, ((now | 1) + 1) | every);
-    if (atomic_load(&team->sleepers) == 0) return;
-    pthread_mutex_lock(&team->mutex);
-    pthread_cond_broadcast(&team->start);
-    pthread_mutex_unlock(&team->mutex);
+    wake(team, &team->claims);
+    if (every) wake(team, &team->rests);
 }
 
 /* A worker that is held up gets this core, one at a time. Returns who has it; NULL: nobody. */
@@ -276,7 +301,7 @@ static mega_seat *lend(mega_team *team, mega_seat *lent)
 {
     if (lent != NULL && atomic_load(&lent->at_work)) return lent;
     if (lent != NULL) mega_seat_return(lent);
-    for (int i = 1; i < team->size; i++)
+    for (int i = 1; i < team->claimants; i++)
         if (mega_seat_lend(&team->seat[i].s)) return &team->seat[i].s;
     return NULL;
 }
@@ -284,7 +309,7 @@ static mega_seat *lend(mega_team *team, mega_seat *lent)
 /* Until the count is `last`; `lends` where workers are in pieces that they claimed. */
 static void wait_for_workers(mega_team *team, const atomic_uint *count, unsigned last, bool lends)
 {
-    if (spin_until(team, count, last, true)) return;
+    if (spin_until(count, last, true)) return;
     mega_seat *lent = NULL;
     pthread_mutex_lock(&team->mutex);
     atomic_store(&team->caller_waits, true);
@@ -310,7 +335,8 @@ static void dissolve(mega_team *team, int started)
     begin_run(team, true);
     for (int i = 0; i < started; i++) pthread_join(team->workers[i].thread, NULL);
     pthread_cond_destroy(&team->done);
-    pthread_cond_destroy(&team->start);
+    pthread_cond_destroy(&team->claims.start);
+    pthread_cond_destroy(&team->rests.start);
     pthread_mutex_destroy(&team->mutex);
     mega_free(team->share);
     mega_free(team->seat);
@@ -323,7 +349,8 @@ static void make_conditions(mega_team *team)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&team->mutex, NULL);
-    pthread_cond_init(&team->start, &monotonic);
+    pthread_cond_init(&team->claims.start, &monotonic);
+    pthread_cond_init(&team->rests.start, &monotonic);
     pthread_cond_init(&team->done, &monotonic);
     pthread_condattr_destroy(&monotonic);
 }
@@ -345,7 +372,7 @@ mega_status mega_team_create(mega_team **out, int size)
     mega_seat_take(&seats[0].s);
     atomic_store(&team->gate, CLOSED);
     team->size = size;
-    team->spins = size <= mega_cpu_count();
+    team->claimants = SHUFFLES || size < mega_cpu_count() ? size : mega_cpu_count();
     make_conditions(team);
 
     /* Signals are for the caller: a worker that took one would run a handler in the middle of a kernel. */
@@ -377,7 +404,7 @@ void mega_team_destroy(mega_team *team)
 
 int mega_team_sleepers(const mega_team *team)
 {
-    return atomic_load(&team->sleepers);
+    return atomic_load(&team->claims.sleepers) + atomic_load(&team->rests.sleepers);
 }
 
 bool mega_team_caller_sleeps(const mega_team *team)
@@ -426,7 +453,7 @@ void mega_team_run(mega_team *team, mega_team_work *work, void *user)
 void mega_team_for(mega_team *team, int64_t n, int64_t grain, mega_team_part *part, void *user)
 {
     const int64_t grains = (n + grain - 1) / grain;
-    if (team == NULL || (team->size == 1 && !SHUFFLES) || grains <= 1) {
+    if (team == NULL || (team->claimants == 1 && !SHUFFLES) || grains <= 1) {
         if (n > 0) part(user, 0, 0, n);
         return;
     }

@@ -160,6 +160,37 @@ static void a_thread_that_is_held_up(void **state)
     }
 }
 
+#ifndef MEGA_SHUFFLE_CLAIMS
+
+static void note_thread(void *user, int thread, int64_t begin, int64_t end)
+{
+    atomic_int *pieces = user;
+    (void)begin;
+    (void)end;
+    atomic_fetch_add(&pieces[thread], 1);
+}
+
+/* Threads without a core of their own would only take turns with those that have one. */
+static void no_more_threads_claim_than_there_are_cores(void **state)
+{
+    (void)state;
+    const int cores = mega_cpu_count(), size = 2 * cores;
+    atomic_int *pieces = mega_calloc((size_t)size, sizeof *pieces);
+    mega_team *team = NULL;
+    assert_non_null(pieces);
+    assert_int_equal(mega_team_create(&team, size), MEGA_OK);
+    for (int i = 0; i < 200; i++) {
+        if (i % 20 == 0) wait_for_sleep(team);
+        mega_team_for(team, ITEMS, 1, note_thread, pieces);
+    }
+    assert_true(atomic_load(&pieces[0]) > 0);
+    for (int k = cores; k < size; k++) assert_int_equal(atomic_load(&pieces[k]), 0);
+    mega_team_destroy(team);
+    mega_free(pieces);
+}
+
+#endif
+
 static void note_order(void *user, int thread, int64_t begin, int64_t end)
 {
     int64_t *next = user;
@@ -365,6 +396,9 @@ int main(void)
         cmocka_unit_test(results_of_all_threads_are_visible),
         cmocka_unit_test(every_item_is_claimed_once),
         cmocka_unit_test(a_thread_that_is_held_up),
+#ifndef MEGA_SHUFFLE_CLAIMS
+        cmocka_unit_test(no_more_threads_claim_than_there_are_cores),
+#endif
         cmocka_unit_test(claims_are_shuffled_where_they_should_be),
         cmocka_unit_test(zeros),
         cmocka_unit_test(teams_that_cannot_be_made),

@@ -26,9 +26,11 @@ void mega_team_run(mega_team *team, mega_team_work *work, void *user);
 
 /* Items [0, n), in ranges that begin at multiples of `grain`: part is called with one range after the other, on the
  * threads that are free, and mega_team_for returns when all are done. A thread may get none, one or many; which range
- * and which thread must not change a bit of the result: scratch may be one a thread, sums may not. Not reentrant, for
- * one thread at a time, and not in a forked child; part must return. A NULL team calls part once, with all. Where
- * ranges must be taken in rising order (pieces of a file), let every thread count up one counter in a run of n = size. */
+ * and which thread must not change a bit of the result: scratch may be one a thread, sums may not. Of a team larger
+ * than mega_cpu_count() no more threads than that take part: the others would only take turns with them. Not reentrant,
+ * for one thread at a time, and not in a forked child; part must return. A NULL team calls part once, with all. Where
+ * ranges must be taken in rising order (pieces of a file), let every thread count up one counter in a run of n = size.
+ */
 typedef void mega_team_part(void *user, int thread, int64_t begin, int64_t end);
 void mega_team_for(mega_team *team, int64_t n, int64_t grain, mega_team_part *part, void *user);
 void mega_team_zero(mega_team *team, void *data, size_t bytes);
