@@ -2,6 +2,7 @@
 #ifndef MEGALITH_BENCH_KIT_H
 #define MEGALITH_BENCH_KIT_H
 
+#include "megalith/batch.h"
 #include "megalith/engine.h"
 #include "megalith/philox.h"
 #include "megalith/pretrained.h"
@@ -35,23 +36,29 @@ static inline mega_gpt bench_gpt(int64_t layers, int64_t hidden, int64_t heads, 
                       .init_std = 0.02};
 }
 
+static inline int32_t bench_token(int64_t at, int which, int64_t vocab)
+{
+    return (int32_t)(mega_philox4x32((mega_philox){{(uint32_t)at, 0, 0, 0}}, 1, 2).v[which] % (uint32_t)vocab);
+}
+
 /* Random tokens, the same at every step: the loss falls, and that of a peer with the same tokens falls with it. Each
  * rank takes its samples of the step. */
-static inline void bench_fill(const mega_engine *e, mega_batch *b, int64_t vocab)
+static inline void bench_fill(const mega_engine *e, mega_batch *b, int64_t seq, int64_t vocab)
 {
-    for (int64_t row = 0; row < b->rows; row++) {
-        const int64_t sample = mega_engine_sample(e, row);
-        for (int64_t i = 0; i < b->seq; i++) {
-            const int64_t t = row * b->seq + i;
-            const uint32_t at = (uint32_t)(sample * b->seq + i);
-            const mega_philox r = mega_philox4x32((mega_philox){{at, 0, 0, 0}}, 1, 2);
-            b->tokens[t] = (int32_t)(r.v[0] % (uint32_t)vocab);
-            b->labels[t] = (int32_t)(r.v[1] % (uint32_t)vocab);
-            b->position_ids[t] = (int32_t)i;
-            b->segment_start[t] = 0;
-            b->loss_mask[t] = 1.0f;
+    for (int64_t row = 0; row < mega_batch_num_samples(b); row++) {
+        mega_sample *s = mega_batch_sample(b, row);
+        const int64_t first = mega_engine_sample(e, row) * seq;
+        int32_t *tokens = mega_sample_i32(s, "tokens", seq), *labels = mega_sample_i32(s, "labels", seq);
+        int32_t *positions = mega_sample_i32(s, "position_ids", seq),
+                *segments = mega_sample_i32(s, "segment_start", seq);
+        float *mask = mega_sample_f32(s, "loss_mask", seq);
+        for (int64_t i = 0; i < seq; i++) {
+            if (tokens != NULL) tokens[i] = bench_token(first + i, 0, vocab);
+            if (labels != NULL) labels[i] = bench_token(first + i, 1, vocab);
+            if (positions != NULL) positions[i] = (int32_t)i;
+            if (segments != NULL) segments[i] = 0;
+            if (mask != NULL) mask[i] = 1.0f;
         }
-        b->sample_id[row] = (uint32_t)sample;
     }
 }
 

@@ -138,11 +138,11 @@ static mega_status measure(const run_shape *s, memory_result *out)
     MEGA_TRY(mega_team_create(&team, mega_default_threads()));
     MEGA_TRY(make_engine(&e, s, team));
     for (int i = 0; i < 3; i++) {
-        bench_fill(e, mega_engine_batch(e), s->vocab);
+        bench_fill(e, mega_engine_batch(e), s->seq, s->vocab);
         MEGA_TRY(mega_engine_step(e, &r));
     }
     if (s->evaluate) {
-        bench_fill(e, mega_engine_evaluation_batch(e, s->batch), s->vocab);
+        bench_fill(e, mega_engine_evaluation_batch(e, s->batch, 0), s->seq, s->vocab);
         MEGA_TRY(mega_engine_evaluate(e, &sums));
     }
     const double held = (double)(held_bytes() - before);
@@ -207,7 +207,7 @@ static mega_status steps(int count)
     MEGA_TRY(mega_team_create(&team, mega_default_threads()));
     MEGA_TRY(make_engine(&e, &s, team));
     for (int i = -1; i < count; i++) {
-        bench_fill(e, mega_engine_batch(e), s.vocab);
+        bench_fill(e, mega_engine_batch(e), s.seq, s.vocab);
         const long long own_before = own_calls, library_before = library_calls;
         const double start = mega_time_now();
         MEGA_TRY(mega_engine_step(e, &r));

@@ -77,7 +77,7 @@ static mega_status run_steps(runner *r, int steps, double *seconds, double *loss
 {
     for (int i = 0; i < steps; i++) {
         mega_step_result result = {0};
-        bench_fill(r->engine, mega_engine_batch(r->engine), r->s.vocab);
+        bench_fill(r->engine, mega_engine_batch(r->engine), r->s.seq, r->s.vocab);
         const double start = mega_time_now();
         MEGA_TRY(mega_engine_step(r->engine, &result));
         seconds[i] = mega_time_now() - start;
@@ -147,12 +147,19 @@ static mega_status table_line(runner *r, int steps)
     return MEGA_OK;
 }
 
-static mega_status write_ids(const char *folder, const char *name, const int32_t *ids, int64_t count)
+static mega_status write_ids(runner *r, const char *folder, const char *name, const char *input)
 {
+    const int64_t seq = r->s.seq;
+    mega_batch *b = mega_engine_batch(r->engine);
+    bench_fill(r->engine, b, seq, r->s.vocab);
     char *path = mega_path_join(folder, name);
     FILE *f = fopen(path, "wb");
-    const size_t written = f == NULL ? 0 : fwrite(ids, sizeof *ids, (size_t)count, f);
-    const bool good = f != NULL && fclose(f) == 0 && written == (size_t)count;
+    bool good = f != NULL;
+    for (int64_t i = 0; i < mega_batch_num_samples(b) && good; i++) {
+        const int32_t *ids = mega_sample_i32(mega_batch_sample(b, i), input, seq);
+        good = ids != NULL && fwrite(ids, sizeof *ids, (size_t)seq, f) == (size_t)seq;
+    }
+    good = f != NULL && fclose(f) == 0 && good;
     mega_free(path);
     return good ? MEGA_OK : MEGA_FAIL(MEGA_ERR_IO, "%s/%s: cannot be written", folder, name);
 }
@@ -165,10 +172,8 @@ static mega_status export(runner *r, const char *folder)
         r->engine,
         &(mega_engine_save_options){
             .folder = folder, .shape = &described, .save_dtype = MEGA_F32, .no_optim = true, .no_rng = true}));
-    mega_batch *b = mega_engine_batch(r->engine);
-    bench_fill(r->engine, b, r->s.vocab);
-    MEGA_TRY(write_ids(folder, "tokens.bin", b->tokens, b->rows * b->seq));
-    return write_ids(folder, "labels.bin", b->labels, b->rows * b->seq);
+    MEGA_TRY(write_ids(r, folder, "tokens.bin", "tokens"));
+    return write_ids(r, folder, "labels.bin", "labels");
 }
 
 static mega_status obey_run(runner *r, int steps)

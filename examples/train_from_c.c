@@ -13,13 +13,10 @@ enum { SEQ = 16, IDS = 16, BATCH = 8, STEPS = 100 };
 static void fill(mega_batch *batch, int64_t first_sample)
 {
     const mega_ltor_options options = {.eod = -1};
-    for (int64_t r = 0; r < batch->rows; r++) {
+    for (int64_t r = 0; r < mega_batch_num_samples(batch); r++) {
         int32_t row[SEQ + 1];
         for (int i = 0; i <= SEQ; i++) row[i] = (int32_t)((first_sample + r) * 7 + i) % IDS;
-        const int64_t at = r * batch->seq;
-        mega_ltor_row(row, batch->seq, &options, batch->tokens + at, batch->labels + at, batch->loss_mask + at,
-                      batch->position_ids + at, batch->segment_start + at);
-        batch->sample_id[r] = (uint32_t)(first_sample + r);
+        mega_ltor_sample(mega_batch_sample(batch, r), row, SEQ, &options);
     }
 }
 

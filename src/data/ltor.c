@@ -1,6 +1,7 @@
 /* A sample as a left-to-right model sees it. End-of-document ids are looked for among the *inputs*, as Megatron does.
  */
 #include "data_impl.h"
+#include "megalith/batch.h"
 #include "megalith/memory.h"
 
 /* The options among these that look for ends of documents, "--a, --b"; empty: none does. */
@@ -60,4 +61,11 @@ void mega_ltor_row(const int32_t *tokens, int64_t L, const mega_ltor_options *o,
         if (segment_start != NULL) segment_start[i] = (int32_t)(o->reset_attention_mask ? document : 0);
         if (eod) document = i + 1; /* the end id itself still belongs to the document it ends */
     }
+}
+
+void mega_ltor_sample(mega_sample *sample, const int32_t *tokens, int64_t L, const mega_ltor_options *o)
+{
+    mega_ltor_row(tokens, L, o, mega_sample_i32(sample, "tokens", L), mega_sample_i32(sample, "labels", L),
+                  mega_sample_f32(sample, "loss_mask", L), mega_sample_i32(sample, "position_ids", L),
+                  mega_sample_i32(sample, "segment_start", L));
 }

@@ -27,7 +27,7 @@ mega_status engine_check_step(const mega_engine *e, const mega_step_result *out)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_step: the engine was created with no_train, so it cannot train; "
                                          "create one without it");
     MEGA_TRY(engine_check_allocated(e, "mega_engine_step"));
-    if (e->batch_of == ENGINE_BATCH_OF_STEP) return MEGA_OK;
+    if (e->batch_of == ENGINE_BATCH_OF_STEP) return mega_batch_check(e->batch);
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "mega_engine_step: the rows of the batch are %s; call mega_engine_batch and fill what it returns",
                      e->batch_of == ENGINE_BATCH_OF_EVALUATION ? "those of an evaluation" : "not filled");
@@ -40,7 +40,7 @@ mega_status engine_check_evaluate(const mega_engine *e, const mega_loss_sums *su
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_evaluate: the engine was created with no_evaluate, so it cannot "
                                          "evaluate; create one without it");
     MEGA_TRY(engine_check_allocated(e, "mega_engine_evaluate"));
-    if (e->batch_of != ENGINE_BATCH_NONE) return MEGA_OK;
+    if (e->batch_of != ENGINE_BATCH_NONE) return mega_batch_check(e->batch);
     return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_evaluate: the rows of the batch are not filled; call "
                                      "mega_engine_evaluation_batch and fill what it returns");
 }

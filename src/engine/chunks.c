@@ -199,13 +199,7 @@ void engine_chunks_region(const mega_engine *e, size_t *stays, size_t *shared)
 
 static program_io bind_io(const mega_engine *e, mega_program *p, int slot)
 {
-    program_io io = {.tokens = mega_program_tensor(p, "tokens", slot),
-                     .labels = mega_program_tensor(p, "labels", slot),
-                     .position_ids = mega_program_tensor(p, "position_ids", slot),
-                     .seq_position = mega_program_tensor(p, "seq_position", slot),
-                     .segment_start = mega_program_tensor(p, "segment_start", slot),
-                     .sample_id = mega_program_tensor(p, "sample_id", slot),
-                     .loss_mask = mega_program_tensor(p, "loss_mask", slot)};
+    program_io io = {.num_losses = 0};
     engine_losses_bind(e, p, slot, &io);
     return io;
 }

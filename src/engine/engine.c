@@ -76,14 +76,12 @@ static mega_status build(mega_engine *e, const mega_model *model)
     MEGA_TRY(mega_params_create(&e->params, e->layout));
     MEGA_TRY(walk(e, model));
     e->batch_capacity = o->batch.global_batch / e->layout->dp.size;
-    e->batch.seq = o->seq;
     MEGA_TRY(engine_describe_chunks(e)); /* declares the parameters */
     MEGA_TRY(engine_find_ties(e));
     MEGA_TRY(mega_params_shard(e->params, o->zero_stage));
     MEGA_TRY(mega_params_persist(e->params, o->zero_persistence));
     MEGA_TRY(mega_params_place(e->params, o->compute, bucket));
     MEGA_TRY(engine_build_chunks(e));
-    MEGA_TRY(engine_check_programs(e));
     if (!o->no_train) {
         MEGA_TRY(find_begun(e));
         o->optimizer.team = o->team;
@@ -97,11 +95,16 @@ static mega_status build(mega_engine *e, const mega_model *model)
 static mega_status build_alike(mega_engine *e, const mega_model *model)
 {
     const mega_status st = build(e, model);
-    if (e->options.world == NULL || e->options.layout.planned_ranks > 0)
-        return st == MEGA_OK ? engine_collect_losses(e) : st;
+    if (e->options.world == NULL || e->options.layout.planned_ranks > 0) {
+        MEGA_TRY(st);
+        MEGA_TRY(engine_collect_inputs(e));
+        return engine_collect_losses(e);
+    }
     mega_comm *world = mega_world_comm(e->options.world);
     MEGA_TRY(mega_comm_agree(world, st));
     MEGA_TRY(engine_compare_models(e));
+    MEGA_TRY(mega_comm_agree(world, engine_collect_inputs(e)));
+    MEGA_TRY(engine_compare_inputs(e));
     MEGA_TRY(mega_comm_agree(world, engine_collect_losses(e)));
     return engine_compare_losses(e);
 }
@@ -144,18 +147,13 @@ void mega_engine_destroy(mega_engine *e)
     mega_params_destroy(e->params);
     mega_model_parts_destroy(e->parts);
     mega_layout_destroy(e->layout);
+    mega_batch_destroy(e->batch);
     mega_free(e->begun);
     mega_free(e->tie);
     mega_free(e->tied_stages);
     mega_free(e->schedule);
     mega_pages_free(e->arena, e->arena_bytes);
     mega_free(e);
-}
-
-/* Four integers and a float a token, one id a row, in one block. */
-static size_t batch_bytes(const mega_engine *e)
-{
-    return (size_t)e->batch_capacity * ((size_t)e->batch.seq * 5 + 1) * sizeof(int32_t);
 }
 
 void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
@@ -169,7 +167,7 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
                                          engine_tied_bytes(e)
                                    : 0;
     m.moments = e->optimizer != NULL ? mega_optimizer_bytes(e->optimizer) : 0;
-    m.data = batch_bytes(e);
+    m.data = mega_batch_bytes(e->batch);
     m.libraries = LIBRARY_BYTES + THREAD_BYTES * (size_t)mega_team_size(e->options.team) + mega_layout_bytes(e->layout);
     m.total = m.weights + m.masters + m.gradients + m.moments + m.data + m.libraries;
     engine_chunks_memory(e, &m);
@@ -231,24 +229,16 @@ mega_engine_progress *mega_engine_progress_get(mega_engine *e)
 
 static mega_status allocate_batch(mega_engine *e, mega_region *region)
 {
-    const size_t n = (size_t)e->batch_capacity * (size_t)e->batch.seq;
     void *memory = NULL;
-    MEGA_TRY(mega_region_take(region, &memory, batch_bytes(e), "the rows of a step"));
-    int32_t *block = memory;
-    e->batch.tokens = block;
-    e->batch.labels = block + n;
-    e->batch.position_ids = block + 2 * n;
-    e->batch.segment_start = block + 3 * n;
-    e->batch.loss_mask = (float *)(block + 4 * n);
-    e->batch.sample_id = (uint32_t *)(block + 5 * n);
-    return MEGA_OK;
+    MEGA_TRY(mega_region_take(region, &memory, mega_batch_bytes(e->batch), "the rows of a step"));
+    return mega_batch_allocate(e->batch, memory);
 }
 
 /* One mapping for everything large: first what stays, then the place that programs share. */
 static mega_status allocate_arena(mega_engine *e, mega_region *keep, mega_region *work)
 {
     const int buffers = MEGA_PARAMS_WEIGHTS | (e->train != NULL ? MEGA_PARAMS_GRADS : 0);
-    size_t stays = mega_params_region_bytes(e->params, buffers) + mega_region_round(batch_bytes(e)) +
+    size_t stays = mega_params_region_bytes(e->params, buffers) + mega_region_round(mega_batch_bytes(e->batch)) +
                    mega_region_round(engine_summands_bytes(e)) + mega_region_round(engine_tied_bytes(e));
     size_t own, shared;
     if (e->optimizer != NULL) stays += mega_optimizer_region_bytes(e->optimizer);
@@ -296,19 +286,22 @@ mega_status mega_engine_initialize(mega_engine *e, uint32_t seed)
     return mega_params_initialize_team(e->params, seed, e->options.team);
 }
 
-static mega_batch *give_batch(mega_engine *e, int64_t rows, engine_batch_of of)
+/* first: the number, in the order of the run, of the first sample of all ranks. */
+static mega_batch *give_batch(mega_engine *e, int64_t rows, int64_t first, engine_batch_of of)
 {
-    e->batch.rows = rows;
+    mega_batch_begin(e->batch, rows);
+    for (int64_t i = 0; i < rows; i++) mega_batch_set_index(e->batch, i, first + mega_engine_sample(e, i));
     e->batch_of = of;
-    return &e->batch;
+    return e->batch;
 }
 
 mega_batch *mega_engine_batch(mega_engine *e)
 {
     if (engine_check_given(e, "mega_engine_batch", "e", e) != MEGA_OK) return NULL;
     if (engine_check_allocated(e, "mega_engine_batch") != MEGA_OK) return NULL;
-    const int64_t rows = mega_batch_ramp_at(&e->options.batch, e->progress.consumed_samples) / e->layout->dp.size;
-    return give_batch(e, rows, ENGINE_BATCH_OF_STEP);
+    const int64_t first = e->progress.consumed_samples;
+    const int64_t rows = mega_batch_ramp_at(&e->options.batch, first) / e->layout->dp.size;
+    return give_batch(e, rows, first, ENGINE_BATCH_OF_STEP);
 }
 
 int64_t mega_engine_sample(const mega_engine *e, int64_t row)
@@ -318,12 +311,12 @@ int64_t mega_engine_sample(const mega_engine *e, int64_t row)
     return (row / size * dp->size + dp->rank) * size + row % size;
 }
 
-mega_batch *mega_engine_evaluation_batch(mega_engine *e, int64_t rows)
+mega_batch *mega_engine_evaluation_batch(mega_engine *e, int64_t rows, int64_t first)
 {
     if (engine_check_given(e, "mega_engine_evaluation_batch", "e", e) != MEGA_OK) return NULL;
     if (engine_check_allocated(e, "mega_engine_evaluation_batch") != MEGA_OK) return NULL;
     if (rows > 0 && rows <= e->batch_capacity && rows % e->options.micro_batch == 0)
-        return give_batch(e, rows, ENGINE_BATCH_OF_EVALUATION);
+        return give_batch(e, rows, first, ENGINE_BATCH_OF_EVALUATION);
     (void)MEGA_FAIL(MEGA_ERR_USAGE,
                     "mega_engine_evaluation_batch: %lld rows; expected a multiple of micro_batch (%lld), at most %lld",
                     (long long)rows, (long long)e->options.micro_batch, (long long)e->batch_capacity);

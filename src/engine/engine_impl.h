@@ -2,6 +2,7 @@
 #ifndef MEGALITH_ENGINE_IMPL_H
 #define MEGALITH_ENGINE_IMPL_H
 
+#include "megalith/batch.h"
 #include "megalith/engine.h"
 #include "megalith/pipeline.h"
 #include "stage.h"
@@ -31,11 +32,8 @@ typedef struct program_loss {
     const void *sum, *weight;
 } program_loss;
 
-/* Inputs and losses of one slot of a program; NULL where the model has no such input. */
+/* The losses of one slot of a program. */
 typedef struct program_io {
-    int32_t *tokens, *labels, *position_ids, *seq_position, *segment_start;
-    uint32_t *sample_id;
-    float *loss_mask;
     program_loss loss[MEGA_METRICS];
     int num_losses;
 } program_io;
@@ -76,7 +74,7 @@ struct mega_engine {
     bool *begun; /* by parameter: its gradient is overwritten by the first micro-batch of a step */
     engine_stage stage, evaluate_stage; /* what train and evaluate exchange with other pipeline stages */
     mega_schedule_step *schedule;       /* room for the largest batch */
-    mega_batch batch;
+    mega_batch *batch;
     engine_batch_of batch_of;
     int64_t batch_capacity; /* rows */
     bool is_allocated;      /* on all ranks */
@@ -88,14 +86,15 @@ struct mega_engine {
     engine_search *search; /* borrowed; NULL: nobody looks for what is not finite */
 };
 
-/* Copies micro-batch m of the batch into the inputs of one slot. */
-void engine_fill_inputs(const mega_engine *e, const program_io *io, int64_t m);
+/* inputs.c. Collective over pp: makes the batch, with a column for each named input of the model.
+ * engine_compare_inputs is collective over the world: all ranks have the same inputs. */
+mega_status engine_collect_inputs(mega_engine *e);
+mega_status engine_compare_inputs(const mega_engine *e);
+int64_t engine_micro_batches(const mega_engine *e); /* of the batch */
 /* step.c: forwards and backwards of all micro-batches of this stage. What it leaves in r are times. */
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_result *r);
 /* compare_links.c. Collective over pp: the messages of these steps are the same at both ends of each link. */
 mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step *step, int64_t steps, bool evaluates);
-/* check_model.c: what the programs of this rank need is there. */
-mega_status engine_check_programs(const mega_engine *e);
 /* tied.c: ties, and their sums over the stages that hold them; the memory that these go through. */
 mega_status engine_find_ties(mega_engine *e);
 mega_status engine_sum_ties(mega_engine *e);

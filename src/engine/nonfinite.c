@@ -59,8 +59,7 @@ static mega_status tell(const mega_engine *e, const engine_search *s, const char
 {
     const mega_layout *l = e->layout;
     const int64_t rows = e->options.micro_batch, row = s->micro_batch * rows;
-    const int64_t first =
-        s->evaluates ? e->batch.sample_id[row] : e->progress.consumed_samples + mega_engine_sample(e, row);
+    const int64_t first = mega_sample_index(mega_batch_sample(e->batch, row));
     char rank[64] = "", run[64];
     name_run(e, s->evaluates, run);
     if (l->world.size > 1) snprintf(rank, sizeof rank, "rank %d, pipeline stage %d: ", l->world.rank, l->pp.rank);

@@ -24,47 +24,28 @@ double engine_scalar(const mega_engine *e, const void *acc)
     return f;
 }
 
-static void copy_rows(void *out, const void *in, int64_t first, int64_t count)
+/* Copies micro-batch m of the batch into the inputs of one slot. */
+static void fill_inputs(const mega_engine *e, mega_program *p, int slot, int64_t m)
 {
-    if (out != NULL) memcpy(out, (const char *)in + first * 4, (size_t)count * 4);
+    mega_batch_load(e->batch, m * e->options.micro_batch, e->options.micro_batch, p, slot);
 }
 
-void engine_fill_inputs(const mega_engine *e, const program_io *io, int64_t m)
+/* What the loss gradient is multiplied by. Ranks of dp are summed, so their number is divided out here. The weight of a
+ * step, by which a loss per token is divided, is known after the last forward alone: its gradient is divided by the
+ * positions of the step, and gradients_check corrects the quotient. */
+static double loss_factor(const mega_engine *e)
 {
-    const mega_batch *b = &e->batch;
-    const int64_t rows = e->options.micro_batch, row = m * rows, first = row * b->seq, count = rows * b->seq;
-    copy_rows(io->tokens, b->tokens, first, count);
-    copy_rows(io->labels, b->labels, first, count);
-    copy_rows(io->position_ids, b->position_ids, first, count);
-    copy_rows(io->segment_start, b->segment_start, first, count);
-    copy_rows(io->loss_mask, b->loss_mask, first, count);
-    for (int64_t t = 0; t < count; t++) {
-        if (io->seq_position != NULL) io->seq_position[t] = (int32_t)(t % b->seq);
-        if (io->sample_id != NULL) io->sample_id[t] = b->sample_id[row + t / b->seq];
-    }
-}
-
-/* What the loss gradient is multiplied by. Ranks of dp are summed, so their number is divided out here. */
-static mega_status loss_factor(mega_engine *e, double *out)
-{
-    const mega_batch *b = &e->batch;
-    double unmasked = 0;
-    if (!e->options.per_token_loss) {
-        *out = 1.0 / ((double)(b->rows / e->options.micro_batch) * e->layout->dp.size);
-        return MEGA_OK;
-    }
-    for (int64_t t = 0; t < b->rows * b->seq; t++) unmasked += b->loss_mask[t];
-    MEGA_TRY(mega_comm_all_reduce(e->layout->dp.comm, "unmasked tokens", &unmasked, 1, MEGA_F64, MEGA_REDUCE_SUM));
-    *out = unmasked > 0 ? 1.0 / unmasked : 0;
-    return MEGA_OK;
+    const double micro_batches = (double)engine_micro_batches(e) * e->layout->dp.size;
+    if (!e->options.per_token_loss) return 1.0 / micro_batches;
+    return 1.0 / (micro_batches * (double)e->options.micro_batch * (double)e->options.seq);
 }
 
 static mega_status forward(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
 {
-    const program_io *io = &e->chunk[s->chunk].train_io[s->slot];
-    engine_fill_inputs(e, io, s->micro_batch);
-    MEGA_TRY(mega_program_forward(e->chunk[s->chunk].train, s->slot));
-    engine_losses_add(e, io, sums);
+    mega_program *p = e->chunk[s->chunk].train;
+    fill_inputs(e, p, s->slot, s->micro_batch);
+    MEGA_TRY(mega_program_forward(p, s->slot));
+    engine_losses_add(e, &e->chunk[s->chunk].train_io[s->slot], sums);
     return MEGA_OK;
 }
 
@@ -75,7 +56,7 @@ static mega_status run_step(mega_engine *e, const mega_schedule_step *s, engine_
     if (sums->failed.code != MEGA_OK) return MEGA_OK;
     mega_program *p = e->chunk[s->chunk].train;
     mega_program_step(p)->first_micro_batch = s->micro_batch == 0;
-    mega_program_step(p)->last_micro_batch = s->micro_batch == e->batch.rows / e->options.micro_batch - 1;
+    mega_program_step(p)->last_micro_batch = s->micro_batch == engine_micro_batches(e) - 1;
     if (e->search != NULL) engine_search_before(e->search);
     const mega_status st = s->forward ? forward(e, s, sums) : mega_program_backward(p, s->slot);
     if (e->search != NULL) engine_search_after(e, s);
@@ -85,10 +66,9 @@ static mega_status run_step(mega_engine *e, const mega_schedule_step *s, engine_
 }
 
 /* What the programs read of this step; gradients begin at zero. */
-static mega_status step_begin(mega_engine *e)
+static void step_begin(mega_engine *e)
 {
-    double factor;
-    MEGA_TRY(loss_factor(e, &factor));
+    const double factor = loss_factor(e);
     for (int c = 0; c < e->chunks; c++) {
         mega_step_block *block = mega_program_step(e->chunk[c].train);
         block->seed = e->options.dropout_seed;
@@ -97,7 +77,6 @@ static mega_status step_begin(mega_engine *e)
         block->keeps_packed = true;
     }
     mega_optimizer_zero_gradients_but(e->optimizer, e->begun);
-    return MEGA_OK;
 }
 
 /* The bubbles of a pipeline's stage in the trace. */
@@ -110,9 +89,9 @@ static void profile_wait(const mega_engine *e, double asked, double came)
 
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_result *r)
 {
-    const mega_pipeline pipeline = engine_pipeline(e, e->batch.rows / e->options.micro_batch);
+    const mega_pipeline pipeline = engine_pipeline(e, engine_micro_batches(e));
     const int64_t steps = mega_schedule_make(&pipeline, e->layout->pp.rank, e->schedule);
-    MEGA_TRY(step_begin(e));
+    step_begin(e);
     MEGA_TRY(stage_begin(&e->stage, e->schedule, steps));
     double now = mega_time_now();
     for (int64_t i = 0; i < steps; i++) {
@@ -146,29 +125,40 @@ static mega_status gradients_finish(mega_engine *e, engine_sums *sums, mega_step
     MEGA_TRY(engine_losses_reduce(e, e->layout->dp.comm, "loss", sums));
     MEGA_TRY(engine_losses_reduce(e, e->layout->pp.comm, "loss", sums));
     r->loss = engine_losses_total(e, sums, r->metric);
-    r->samples = e->batch.rows * e->layout->dp.size;
-    r->tokens = r->samples * e->batch.seq;
+    r->samples = mega_batch_num_samples(e->batch) * e->layout->dp.size;
+    r->tokens = r->samples * e->options.seq;
     return MEGA_OK;
 }
 
+/* The gradients are divided by the positions of the step where they should be by the weight of its one trained loss. */
+static double weight_correction(const mega_engine *e, const engine_sums *sums, const mega_step_result *r)
+{
+    if (!e->options.per_token_loss) return 1.0;
+    for (int i = 0; i < e->num_losses; i++) {
+        const double weight = sums->of[i][LOSS_WEIGHT];
+        if (e->loss[i].is_trained && e->loss[i].coefficient != 0) return weight > 0 ? (double)r->tokens / weight : 0;
+    }
+    return 1.0;
+}
+
 /* Finiteness, norm, clip factor: every rank sees the same. */
-static mega_status gradients_check(mega_engine *e, mega_step_result *r)
+static mega_status gradients_check(mega_engine *e, mega_step_result *r, double correction)
 {
     mega_norm_result norm;
     if (!isfinite(r->loss)) return engine_nonfinite_loss(e, r->loss);
     MEGA_TRY(mega_optimizer_gradient_norm(e->optimizer, &norm));
     if (!norm.finite) return engine_nonfinite_gradient(e);
-    r->grad_norm = norm.norm;
+    r->grad_norm = norm.norm * correction;
     r->grad_zeros = norm.zeros;
-    r->clip_factor = mega_clip_factor(norm.norm, e->options.clip_grad);
+    r->clip_factor = mega_clip_factor(r->grad_norm, e->options.clip_grad);
     return MEGA_OK;
 }
 
-static mega_status optimizer_update(mega_engine *e, mega_step_result *r)
+static mega_status optimizer_update(mega_engine *e, mega_step_result *r, double correction)
 {
     r->lr = mega_lr_schedule_lr(&e->options.schedule, e->progress.schedule_samples);
     r->weight_decay = mega_lr_schedule_weight_decay(&e->options.schedule, e->progress.schedule_samples);
-    return mega_optimizer_update(e->optimizer, r->lr, r->weight_decay, r->clip_factor);
+    return mega_optimizer_update(e->optimizer, r->lr, r->weight_decay, r->clip_factor * correction);
 }
 
 /* The update wrote the rounded weights of what this rank owns; ranks that each own slices gather the others. */
@@ -217,9 +207,10 @@ mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
     MEGA_TRY(gradients_finish(e, &sums, &r)); /* reduced over dp */
     const mega_profile_moment began = mega_profile_now(e->options.team);
     note(e, "norm and update", -1);
-    MEGA_TRY(gradients_check(e, &r));  /* finiteness, norm, clip factor */
-    MEGA_TRY(optimizer_update(e, &r)); /* on this rank's shard */
-    MEGA_TRY(weights_publish(e));      /* 16-bit weights to those who need them */
+    const double correction = weight_correction(e, &sums, &r);
+    MEGA_TRY(gradients_check(e, &r, correction));  /* finiteness, norm, clip factor */
+    MEGA_TRY(optimizer_update(e, &r, correction)); /* on this rank's shard */
+    MEGA_TRY(weights_publish(e));                  /* 16-bit weights to those who need them */
     const mega_profile_moment ended = mega_profile_now(e->options.team);
     r.optimizer_s = ended.at - began.at;
     if (e->profile != NULL) profile_optimizer(e, began, ended);
@@ -232,18 +223,18 @@ mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
 /* One micro-batch of an evaluation. */
 static mega_status evaluate_step(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
 {
-    const program_io *io = &e->chunk[s->chunk].evaluate_io;
-    engine_fill_inputs(e, io, s->micro_batch);
+    mega_program *p = e->chunk[s->chunk].evaluate;
+    fill_inputs(e, p, 0, s->micro_batch);
     if (e->search != NULL) engine_search_before(e->search);
-    MEGA_TRY(mega_program_forward(e->chunk[s->chunk].evaluate, 0));
+    MEGA_TRY(mega_program_forward(p, 0));
     if (e->search != NULL) engine_search_after(e, s);
-    engine_losses_add(e, io, sums);
+    engine_losses_add(e, &e->chunk[s->chunk].evaluate_io, sums);
     return MEGA_OK;
 }
 
 mega_status engine_run_evaluation(mega_engine *e, engine_sums *sums)
 {
-    const int64_t micro_batches = e->batch.rows / e->options.micro_batch;
+    const int64_t micro_batches = engine_micro_batches(e);
     const int64_t steps = micro_batches * e->chunks;
     mega_schedule_forward(e->layout->pp.size, e->chunks, micro_batches, e->schedule);
     MEGA_TRY(stage_begin(&e->evaluate_stage, e->schedule, steps));

@@ -265,18 +265,16 @@ mega_status train_check_ends(const trainer *t)
 mega_status train_fill(trainer *t, int split, int64_t consumed, mega_batch *b)
 {
     const mega_ltor_options o = ltor_options(t);
-    for (int64_t r = 0; r < b->rows; r++) {
-        const int64_t at = r * b->seq;
+    const int64_t seq = t->cfg->seq_length;
+    for (int64_t r = 0; r < mega_batch_num_samples(b); r++) {
         int64_t index;
         const int64_t sample = consumed + mega_engine_sample(t->engine, r);
         MEGA_TRY(mega_sampler_index(t->sampler[split], sample, &index));
         MEGA_TRY(mega_gpt_data_sample(t->data[split], index, t->row));
-        const mega_status st = check_id(t, t->row, b->seq + 1, split, index);
+        const mega_status st = check_id(t, t->row, seq + 1, split, index);
         if (st != MEGA_OK) MEGA_TRY(mega_map_check()); /* the better reason */
         MEGA_TRY(st);
-        mega_ltor_row(t->row, b->seq, &o, b->tokens + at, b->labels + at, b->loss_mask + at, b->position_ids + at,
-                      b->segment_start + at);
-        b->sample_id[r] = (uint32_t)sample;
+        mega_ltor_sample(mega_batch_sample(b, r), t->row, seq, &o);
     }
     return mega_map_check(); /* zeros in the place of a file that was cut are not trained on */
 }

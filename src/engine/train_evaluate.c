@@ -47,14 +47,14 @@ static mega_status run(trainer *t, int split, double *out, bool *is_whole)
     int64_t done = 0;
     bool is_left = false, late;
     while (done < total && !is_left) {
-        mega_batch *b = mega_engine_evaluation_batch(t->engine, cfg->micro_batch_size);
+        mega_batch *b = mega_engine_evaluation_batch(t->engine, cfg->micro_batch_size, first + done);
         mega_status st = train_agree(t, train_fill(t, split, first + done, b));
         if (st != MEGA_OK) train_keep(t);
         MEGA_TRY(st);
         st = mega_engine_evaluate(t->engine, &sums);
         is_left = st == MEGA_ERR_INTERRUPTED;
         if (!is_left) MEGA_TRY(st);
-        done += is_left ? 0 : b->rows * cfg->data_parallel_size;
+        done += is_left ? 0 : mega_batch_num_samples(b) * cfg->data_parallel_size;
         show(t, &shown, done, total);
     }
     MEGA_TRY(train_ask_ranks(t, 0, &late)); /* which signal */

@@ -51,6 +51,7 @@ mega_tensor mega_input(const mega_builder *b, const char *name, mega_dtype dtype
 {
     mega_graph *g = b->graph;
     if (g->status != MEGA_OK) return mega_none();
+    if (channels > 0 && dtype == MEGA_F32) dtype = g->dtype;
     const int64_t dim[2] = {mega_extent_mul(b->samples, positions), channels};
     const int32_t id = find_named(g, name);
     if (id == 0) return mega_graph_input(g, name, dtype, channels == 0 ? 1 : 2, dim);

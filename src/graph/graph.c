@@ -190,6 +190,22 @@ mega_tensor mega_graph_input(mega_graph *g, const char *name, mega_dtype dtype, 
     return add_named(g, ROLE_INPUT, name, dtype, num_dims, dim);
 }
 
+void mega_graph_limit(mega_graph *g, mega_tensor ids, int64_t count)
+{
+    if (g->status != MEGA_OK || ids.id <= 0 || ids.id >= g->num_tensors) return;
+    graph_tensor *t = &g->tensor[ids.id];
+    if (t->role == ROLE_VIEW) t = &g->tensor[t->base];
+    if (t->role == ROLE_INPUT && count > 0 && (t->below == 0 || count < t->below)) t->below = count;
+}
+
+/* Those of the whole model that are real: the rows of another rank, and padding, are no mistake of this one. */
+void mega_graph_limit_rows(mega_graph *g, mega_tensor ids, mega_tensor table)
+{
+    if (g->status != MEGA_OK || table.id <= 0 || table.id >= g->num_tensors) return;
+    const graph_tensor *t = &g->tensor[table.id];
+    if (t->role == ROLE_WEIGHT) mega_graph_limit(g, ids, mega_params_get(g->params, t->param)->true_shape[0]);
+}
+
 mega_tensor mega_graph_state(mega_graph *g, const char *name, mega_dtype dtype, int num_dims, const int64_t *dim)
 {
     if (g->status != MEGA_OK) return (mega_tensor){0};

@@ -56,6 +56,7 @@ typedef struct graph_tensor {
     bucket_use holds;
     int32_t gradient;    /* differentiate: its gradient so far, 0: none */
     bool needs_gradient; /* differentiate: it depends on a parameter or a wanted input */
+    int64_t below;       /* ROLE_INPUT, i32: values are 0 … below - 1; 0: any */
     tensor_area area;    /* plan */
     size_t at;           /* plan: bytes from the start of its area */
     int32_t shared_with; /* ROLE_STATE: the tensor of the program whose states are shared, 0: its own */
@@ -256,6 +257,10 @@ mega_status mega_losses_seed(mega_graph *g);
 /* ops_head.c: writes both into the instructions of a head (weight 0: none); removes those of its gradient. */
 void mega_head_weigh(mega_graph *g, const graph_head *h, double coefficient, int32_t weight);
 void mega_head_drop_gradient(mega_graph *g, const graph_head *h);
+
+/* graph.c: the values of an input, or of a view of one, are indices below `count`, or rows of a weight. */
+void mega_graph_limit(mega_graph *g, mega_tensor ids, int64_t count);
+void mega_graph_limit_rows(mega_graph *g, mega_tensor ids, mega_tensor table);
 
 /* shape.c */
 int64_t mega_shape_count(const tensor_shape *s);

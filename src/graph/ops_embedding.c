@@ -6,6 +6,7 @@
 mega_tensor mega_op_embedding(mega_graph *g, mega_tensor ids, mega_tensor table, mega_tensor addend, int64_t begin)
 {
     instruction op = {.kind = OP_EMBEDDING, .in = {ids.id, table.id, addend.id}, .attr = {.begin = begin}};
+    mega_graph_limit_rows(g, ids, table);
     return mega_graph_emit(g, &op);
 }
 
@@ -102,6 +103,7 @@ const op_row mega_op_row_embedding_grad = {.name = "embedding_grad",
 mega_tensor mega_op_take_rows(mega_graph *g, mega_tensor x, mega_tensor rows)
 {
     instruction op = {.kind = OP_TAKE_ROWS, .in = {rows.id, x.id}};
+    mega_graph_limit(g, rows, mega_graph_dim(g, x, 0));
     return mega_graph_emit(g, &op);
 }
 

@@ -313,6 +313,7 @@ mega_head_result mega_op_lm_head_loss(mega_graph *g, mega_tensor x, mega_tensor 
                               ? s->chunk_rows
                               : choose_chunk(rows, g->tensor[table.id].shape.dim[0], mega_dtype_size(g->acc));
     graph_head made = {.x = x.id, .first_op = g->num_ops};
+    mega_graph_limit_rows(g, labels, table);
     r.loss.weight = masked_sum(g, loss_mask, 0);
     head_tensors h = {.x = x.id, .table = table.id, .labels = labels.id, .mask = loss_mask.id};
     h.denominator = r.loss.weight.id;

@@ -354,7 +354,8 @@ bool mega_program_named_get(const mega_program *p, int number, mega_program_name
                                         : t->role == ROLE_STATE ? MEGA_PROGRAM_STATE
                                                                 : MEGA_PROGRAM_OUTPUT,
                                 .dtype = t->shape.dtype,
-                                .num_dims = t->shape.num_dims};
+                                .num_dims = t->shape.num_dims,
+                                .below = t->below};
     for (int d = 0; d < out->num_dims; d++) out->dim[d] = t->shape.dim[d];
     return true;
 }

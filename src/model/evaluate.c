@@ -1,6 +1,7 @@
 /* Evaluation of a token sequence in windows. */
 #include "megalith/evaluate.h"
 #include "budget.h"
+#include "megalith/batch.h"
 #include "relay.h"
 
 #include <string.h>
@@ -11,45 +12,36 @@ int64_t mega_evaluate_windows(int64_t tokens, int64_t stride)
     return targets > 0 ? (targets + stride - 1) / stride + 1 : 1;
 }
 
-/* The inputs of a batch; NULL where a pipeline stage has no use for one. */
-typedef struct inputs {
-    int32_t *tokens, *labels, *position_ids, *seq_position, *sample_id, *segment_start;
-    float *loss_mask;
-} inputs;
-
-static inputs inputs_of(mega_program *p)
+/* What one sample of the batch counts: its window's targets that no earlier window counted. */
+static void fill_sample(mega_sample *sample, int64_t window, const int32_t *tokens, int64_t count,
+                        const mega_evaluate_options *o, int64_t windows)
 {
-    return (inputs){.tokens = mega_program_tensor(p, "tokens", 0),
-                    .labels = mega_program_tensor(p, "labels", 0),
-                    .position_ids = mega_program_tensor(p, "position_ids", 0),
-                    .seq_position = mega_program_tensor(p, "seq_position", 0),
-                    .sample_id = mega_program_tensor(p, "sample_id", 0),
-                    .segment_start = mega_program_tensor(p, "segment_start", 0),
-                    .loss_mask = mega_program_tensor(p, "loss_mask", 0)};
-}
-
-static void put(int32_t *input, int64_t at, int32_t value)
-{
-    if (input != NULL) input[at] = value;
-}
-
-/* What one row of the batch counts: its window's targets that no earlier window counted. */
-static void fill_row(const inputs *in, int64_t row, int64_t window, const int32_t *tokens, int64_t count,
-                     const mega_evaluate_options *o, int64_t windows)
-{
+    int32_t *ids = mega_sample_i32(sample, "tokens", o->seq), *labels = mega_sample_i32(sample, "labels", o->seq);
+    int32_t *positions = mega_sample_i32(sample, "position_ids", o->seq);
+    int32_t *segments = mega_sample_i32(sample, "segment_start", o->seq);
+    float *mask = mega_sample_f32(sample, "loss_mask", o->seq);
     const int64_t begin = window * o->stride;
     const int64_t first = window == 0 ? 0 : o->seq - o->stride;
-    for (int64_t i = 0; i < o->seq; i++) {
-        const int64_t at = begin + i, to = row * o->seq + i;
+    for (int64_t i = 0; i < o->seq; i++) { /* a pipeline stage reads some of these */
+        const int64_t at = begin + i;
         const bool real = window < windows && at + 1 < count;
-        put(in->tokens, to, window < windows && at < count ? tokens[at] : o->pad);
-        put(in->labels, to, real ? tokens[at + 1] : o->pad);
-        put(in->position_ids, to, (int32_t)i);
-        put(in->seq_position, to, (int32_t)i);
-        put(in->sample_id, to, (int32_t)window);
-        put(in->segment_start, to, 0);
-        if (in->loss_mask != NULL) in->loss_mask[to] = real && i >= first ? 1.0f : 0.0f;
+        if (ids != NULL) ids[i] = window < windows && at < count ? tokens[at] : o->pad;
+        if (labels != NULL) labels[i] = real ? tokens[at + 1] : o->pad;
+        if (positions != NULL) positions[i] = (int32_t)i;
+        if (segments != NULL) segments[i] = 0;
+        if (mask != NULL) mask[i] = real && i >= first ? 1.0f : 0.0f;
     }
+}
+
+static void fill(mega_batch *batch, mega_program *p, int64_t window, const int32_t *tokens, int64_t count,
+                 const mega_evaluate_options *o, int64_t windows)
+{
+    mega_batch_begin(batch, o->batch);
+    for (int64_t b = 0; b < o->batch; b++) {
+        mega_batch_set_index(batch, b, window + b);
+        fill_sample(mega_batch_sample(batch, b), window + b, tokens, count, o, windows);
+    }
+    mega_batch_load(batch, 0, o->batch, p, 0);
 }
 
 static void add_losses(mega_evaluation *sum, mega_program *p, int64_t rows)
@@ -72,17 +64,16 @@ static mega_status leave_check(relay *hand, const mega_layout *layout, const meg
 }
 
 /* Data-parallel ranks take turns at the batches of windows. */
-static mega_status run_windows(mega_evaluation *sum, mega_program *p, const mega_layout *layout, const int32_t *tokens,
-                               int64_t count, const mega_evaluate_options *o)
+static mega_status run_windows(mega_evaluation *sum, mega_program *p, mega_batch *batch, const mega_layout *layout,
+                               const int32_t *tokens, int64_t count, const mega_evaluate_options *o)
 {
     const mega_axis *dp = &layout->dp;
-    const inputs in = inputs_of(p);
     relay hand = {.pp = &layout->pp};
     const int64_t often = layout->pp.size == 1 ? 1 : 16; /* stages of a pipeline seldom wait for each other */
     int64_t batches = 0;
     for (int64_t window = dp->rank * o->batch; window < sum->windows; window += dp->size * o->batch, batches++) {
         if (batches > 0 && batches % often == 0) MEGA_TRY(leave_check(&hand, layout, o));
-        for (int64_t b = 0; b < o->batch; b++) fill_row(&in, b, window + b, tokens, count, o, sum->windows);
+        fill(batch, p, window, tokens, count, o, sum->windows);
         MEGA_TRY(relay_before(&hand, p));
         MEGA_TRY(mega_program_forward(p, 0));
         MEGA_TRY(relay_after(&hand, p));
@@ -140,8 +131,11 @@ mega_status mega_gpt_evaluate(mega_evaluation *out, const mega_gpt *m, mega_para
             (long long)o->batch, (long long)o->seq, (long long)o->stride, (long long)m->positions);
     mega_evaluation sum = {.windows = mega_evaluate_windows(count, o->stride)};
     mega_program *p = NULL;
+    mega_batch *batch = NULL;
     mega_status st = build_program(&p, m, params, layout, o);
-    if (st == MEGA_OK) st = run_windows(&sum, p, layout, tokens, count, o);
+    if (st == MEGA_OK) st = mega_batch_create_for(&batch, p, o->batch);
+    if (st == MEGA_OK) st = run_windows(&sum, p, batch, layout, tokens, count, o);
+    mega_batch_destroy(batch);
     mega_program_destroy(p);
     st = mega_comm_agree(layout->world.comm, st); /* before one waits for another that failed */
     if (st == MEGA_OK) st = sum_ranks(&sum, &layout->dp, &layout->pp);

@@ -2,6 +2,7 @@
 #include "megalith/generate.h"
 #include "budget.h"
 #include "megalith/assert.h"
+#include "megalith/batch.h"
 #include "megalith/record.h"
 #include "relay.h"
 
@@ -11,15 +12,16 @@ struct mega_generator {
     mega_gpt gpt;
     mega_generator_options options;
     mega_program *prefill, *decode;
-    int64_t chunk;           /* rows of each prompt that prefill reads */
-    int32_t *kv_length;      /* [batch] rows of each cache that are filled */
-    int32_t *history;        /* [batch, capacity] prompt and new tokens */
-    int64_t *length;         /* [batch] tokens in history */
-    int64_t *taken;          /* [batch] rows given to the run in progress */
-    bool *active;            /* [batch] */
-    int32_t *drawn;          /* [batch] next token of each sequence that has one */
-    mega_candidate *scratch; /* [vocab] */
-    float *logits;           /* [vocab], float whatever the program computes in */
+    mega_batch *prefill_batch, *decode_batch; /* what they read */
+    int64_t chunk;                            /* rows of each prompt that prefill reads */
+    int32_t *kv_length;                       /* [batch] rows of each cache that are filled */
+    int32_t *history;                         /* [batch, capacity] prompt and new tokens */
+    int64_t *length;                          /* [batch] tokens in history */
+    int64_t *taken;                           /* [batch] rows given to the run in progress */
+    bool *active;                             /* [batch] */
+    int32_t *drawn;                           /* [batch] next token of each sequence that has one */
+    mega_candidate *scratch;                  /* [vocab] */
+    float *logits;                            /* [vocab], float whatever the program computes in */
     const mega_layout *layout;
     relay relay; /* of pipeline stages: every one of them knows the text, the last one draws */
 };
@@ -64,7 +66,8 @@ static mega_status programs_create(mega_generator *g, mega_params *params, const
         MEGA_TRY(mega_program_allocate(program[i]));
         mega_program_step(program[i])->kv_length = g->kv_length;
     }
-    return MEGA_OK;
+    MEGA_TRY(mega_batch_create_for(&g->prefill_batch, g->prefill, g->options.batch));
+    return mega_batch_create_for(&g->decode_batch, g->decode, g->options.batch);
 }
 
 static mega_status generator_allocate(mega_generator *g)
@@ -119,6 +122,8 @@ void mega_generator_destroy(mega_generator *g)
     if (g == NULL) return;
     mega_program_destroy(g->decode); /* before the owner of its caches */
     mega_program_destroy(g->prefill);
+    mega_batch_destroy(g->prefill_batch);
+    mega_batch_destroy(g->decode_batch);
     mega_free(g->kv_length);
     mega_free(g->history);
     mega_free(g->length);
@@ -171,21 +176,25 @@ static void start(mega_generator *g, mega_generation *s, int count)
  * are read, where it ends the last of them counts. */
 static void fill_inputs(mega_generator *g, mega_program *p, int64_t rows)
 {
-    int32_t *tokens = mega_program_tensor(p, "tokens", 0);
-    int32_t *positions = mega_program_tensor(p, "position_ids", 0);
-    int32_t *last_rows = mega_program_tensor(p, "last_rows", 0);
+    mega_batch *batch = p == g->prefill ? g->prefill_batch : g->decode_batch;
+    mega_batch_begin(batch, g->options.batch);
     for (int64_t b = 0; b < g->options.batch; b++) {
+        mega_sample *sample = mega_batch_sample(batch, b);
+        int32_t *tokens = mega_sample_i32(sample, "tokens", rows);
+        int32_t *positions = mega_sample_i32(sample, "position_ids", rows);
+        int32_t *last_row = mega_sample_i32(sample, "last_rows", 1);
         const int64_t pending = g->active[b] ? g->length[b] - g->kv_length[b] : 0;
         const int64_t n = pending < rows ? pending : rows;
         const int32_t *from = g->history + b * g->options.capacity + g->kv_length[b];
         for (int64_t r = 0; r < rows && tokens != NULL; r++) {
             const int64_t position = g->kv_length[b] + r;
-            tokens[b * rows + r] = r < n ? from[r] : 0;
-            positions[b * rows + r] = (int32_t)(position < g->gpt.positions ? position : g->gpt.positions - 1);
+            tokens[r] = r < n ? from[r] : 0;
+            positions[r] = (int32_t)(position < g->gpt.positions ? position : g->gpt.positions - 1);
         }
-        if (last_rows != NULL) last_rows[b] = (int32_t)(b * rows + (n > 0 ? n - 1 : 0));
+        if (last_row != NULL) *last_row = (int32_t)(b * rows + (n > 0 ? n - 1 : 0));
         g->taken[b] = n;
     }
+    mega_batch_load(batch, 0, g->options.batch, p, 0);
 }
 
 static int64_t most_pending(const mega_generator *g)

@@ -4,6 +4,7 @@
 #define MEGALITH_TESTS_ENGINE_RUN_H
 
 #include "megalith/engine.h"
+#include "megalith/gpt_data.h"
 #include "megalith/philox.h"
 
 enum { ENGINE_RUN_SEQ = 16, ENGINE_RUN_VOCAB = 50 };
@@ -41,6 +42,15 @@ static inline void engine_run_sample(int32_t row[ENGINE_RUN_SEQ + 1], int64_t sa
 {
     for (int i = 0; i <= ENGINE_RUN_SEQ; i++)
         row[i] = (int32_t)(mega_philox4x32((mega_philox){{(uint32_t)i, (uint32_t)sample, 0, 0}}, 5, 6).v[0] % 20);
+}
+
+/* Row i of the batch becomes this sample, nothing of which is masked. */
+static inline void engine_run_fill(mega_batch *b, int64_t i, int64_t sample)
+{
+    const mega_ltor_options o = {.eod = -1};
+    int32_t row[ENGINE_RUN_SEQ + 1];
+    engine_run_sample(row, sample);
+    mega_ltor_sample(mega_batch_sample(b, i), row, ENGINE_RUN_SEQ, &o);
 }
 
 #endif

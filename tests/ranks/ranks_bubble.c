@@ -82,13 +82,7 @@ static double step(mega_engine *e)
     mega_buffer trace = {0};
     mega_step_result r;
     mega_batch *b = mega_engine_batch(e);
-    for (int64_t i = 0; i < b->rows * b->seq; i++) {
-        b->tokens[i] = b->labels[i] = (int32_t)(i % 20);
-        b->position_ids[i] = (int32_t)(i % b->seq);
-        b->segment_start[i] = 0;
-        b->loss_mask[i] = 1;
-    }
-    for (int64_t i = 0; i < b->rows; i++) b->sample_id[i] = (uint32_t)i;
+    for (int64_t i = 0; i < mega_batch_num_samples(b); i++) engine_run_fill(b, i, i);
     need(mega_profile_create(&profile, 100000));
     mega_engine_profile(e, profile);
     need(mega_comm_barrier(mega_engine_layout(e)->world.comm, "begin"));

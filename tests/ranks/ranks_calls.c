@@ -25,20 +25,7 @@ static void need(mega_status st)
 
 static void fill(mega_engine *e, mega_batch *b)
 {
-    for (int64_t r = 0; r < b->rows; r++) {
-        const int64_t sample = mega_engine_sample(e, r);
-        int32_t row[SEQ + 1];
-        engine_run_sample(row, sample);
-        for (int64_t i = 0; i < SEQ; i++) {
-            const int64_t at = r * SEQ + i;
-            b->tokens[at] = row[i];
-            b->labels[at] = row[i + 1];
-            b->position_ids[at] = (int32_t)i;
-            b->segment_start[at] = 0;
-            b->loss_mask[at] = 1;
-        }
-        b->sample_id[r] = (uint32_t)sample;
-    }
+    for (int64_t i = 0; i < mega_batch_num_samples(b); i++) engine_run_fill(b, i, mega_engine_sample(e, i));
 }
 
 static mega_engine *create(const mega_gpt *gpt, mega_world *world, const char *how)
@@ -74,7 +61,8 @@ static mega_status save(mega_engine *e, const char *folder, const char *extra)
 CALL(initialize_early, mega_engine_initialize(s->raw, 1))
 CALL(step_early, mega_engine_step(s->raw, &r))
 CALL(step_of_evaluation,
-     s->is_wrong &&mega_engine_evaluation_batch(s->ready, 1) == NULL ? MEGA_OK : mega_engine_step(s->ready, &r))
+     s->is_wrong &&mega_engine_evaluation_batch(s->ready, 1, 0) == NULL ? MEGA_OK : mega_engine_step(s->ready, &r))
+CALL(step_not_filled, s->is_wrong &&mega_engine_batch(s->ready) == NULL ? MEGA_OK : mega_engine_step(s->ready, &r))
 CALL(step_without_result, mega_engine_step(s->ready, s->is_wrong ? NULL : &r))
 CALL(evaluate_early, mega_engine_evaluate(s->raw, &sums))
 CALL(evaluate_without_sums, mega_engine_evaluate(s->ready, s->is_wrong ? NULL : &sums))
@@ -105,6 +93,7 @@ static const struct {
     BOTH(initialize_early, "call mega_engine_allocate first"),
     BOTH(step_early, "call mega_engine_allocate first"),
     RANK_1(step_of_evaluation, "those of an evaluation"),
+    RANK_1(step_not_filled, "(row 0 of the batch) is not filled"),
     RANK_1(step_without_result, "argument out is NULL"),
     BOTH(evaluate_early, "call mega_engine_allocate first"),
     RANK_1(evaluate_without_sums, "argument sums is NULL"),

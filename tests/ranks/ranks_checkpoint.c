@@ -78,20 +78,8 @@ static void steps(run *r, int from, int to)
     for (int i = from; i < to; i++) {
         mega_step_result result;
         mega_batch *b = mega_engine_batch(r->engine);
-        for (int64_t k = 0; k < b->rows; k++) {
-            const int64_t at = k * ENGINE_RUN_SEQ, sample = mega_engine_progress_get(r->engine)->consumed_samples +
-                                                            mega_engine_sample(r->engine, k);
-            int32_t row[ENGINE_RUN_SEQ + 1];
-            engine_run_sample(row, sample);
-            for (int t = 0; t < ENGINE_RUN_SEQ; t++) {
-                b->tokens[at + t] = row[t];
-                b->labels[at + t] = row[t + 1];
-                b->position_ids[at + t] = t;
-                b->segment_start[at + t] = 0;
-                b->loss_mask[at + t] = 1;
-            }
-            b->sample_id[k] = (uint32_t)sample;
-        }
+        for (int64_t k = 0; k < mega_batch_num_samples(b); k++)
+            engine_run_fill(b, k, mega_sample_index(mega_batch_sample(b, k)));
         need(mega_engine_step(r->engine, &result));
         r->loss[i] = result.loss;
         r->norm[i] = result.grad_norm;

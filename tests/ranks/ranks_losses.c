@@ -167,8 +167,14 @@ static mega_engine *open_engine(mega_world *world, const layout *l)
 
 static void fill(mega_engine *e, mega_batch *b, int64_t first)
 {
-    for (int64_t k = 0; k < b->rows; k++)
-        sample(b->tokens + k * T, b->labels + k * T, b->loss_mask + k * T, first + mega_engine_sample(e, k));
+    for (int64_t k = 0; k < mega_batch_num_samples(b); k++) {
+        int32_t tokens[T], labels[T];
+        float mask[T];
+        sample(tokens, labels, mask, first + mega_engine_sample(e, k));
+        need(mega_sample_set_i32(mega_batch_sample(b, k), "tokens", tokens, T));
+        need(mega_sample_set_i32(mega_batch_sample(b, k), "labels", labels, T));
+        need(mega_sample_set_f32(mega_batch_sample(b, k), "loss_mask", mask, T));
+    }
 }
 
 /* The steps, then an evaluation. */
@@ -183,7 +189,7 @@ static void run(mega_world *world, const layout *l, outcome out[STEPS + 1])
         out[i] = (outcome){.loss = r.loss, .norm = r.grad_norm};
         memcpy(out[i].value, r.metric, sizeof out[i].value);
     }
-    fill(e, mega_engine_evaluation_batch(e, BATCH / (l->is_alone ? 1 : mega_world_size(world) / l->tp / l->pp)),
+    fill(e, mega_engine_evaluation_batch(e, BATCH / (l->is_alone ? 1 : mega_world_size(world) / l->tp / l->pp), 0),
          STEPS * BATCH);
     need(mega_engine_evaluate(e, &sums));
     out[STEPS] = (outcome){.loss = sums.loss / sums.count, .norm = 0};

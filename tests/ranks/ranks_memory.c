@@ -38,13 +38,7 @@ static void step(mega_engine *e)
 {
     mega_batch *b = mega_engine_batch(e);
     mega_step_result r;
-    for (int64_t i = 0; i < b->rows * b->seq; i++) {
-        b->tokens[i] = b->labels[i] = (int32_t)(i * 37 % 10000);
-        b->position_ids[i] = (int32_t)(i % b->seq);
-        b->segment_start[i] = 0;
-        b->loss_mask[i] = 1;
-    }
-    for (int64_t i = 0; i < b->rows; i++) b->sample_id[i] = (uint32_t)i;
+    for (int64_t i = 0; i < mega_batch_num_samples(b); i++) engine_run_fill(b, i, i);
     need(mega_engine_step(e, &r));
 }
 

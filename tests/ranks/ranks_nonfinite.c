@@ -43,13 +43,7 @@ static void plant(mega_engine *e, bool in_forward)
 
 static void fill(mega_engine *e, mega_batch *b)
 {
-    for (int64_t i = 0; i < b->rows * b->seq; i++) {
-        b->tokens[i] = b->labels[i] = (int32_t)(i * 7 % 20);
-        b->position_ids[i] = (int32_t)(i % b->seq);
-        b->segment_start[i] = 0;
-        b->loss_mask[i] = 1;
-    }
-    for (int64_t i = 0; i < b->rows; i++) b->sample_id[i] = (uint32_t)mega_engine_sample(e, i);
+    for (int64_t i = 0; i < mega_batch_num_samples(b); i++) engine_run_fill(b, i, mega_engine_sample(e, i));
 }
 
 static mega_status save(mega_engine *e, const mega_gpt *gpt, const char *folder)
@@ -67,7 +61,7 @@ static mega_status use(mega_engine *e, const mega_gpt *gpt, char **argv)
     mega_loss_sums sums = {0};
     if (strcmp(argv[1], "save") == 0) return save(e, gpt, argv[2]);
     if (strcmp(argv[1], "evaluation") == 0) {
-        fill(e, mega_engine_evaluation_batch(e, 4));
+        fill(e, mega_engine_evaluation_batch(e, 4, 0));
         return mega_engine_evaluate(e, &sums);
     }
     fill(e, mega_engine_batch(e));

@@ -184,26 +184,23 @@ static void open_run(run *r, const setting *s, mega_world *world, bool same_micr
 }
 
 /* Sample n of the run is a function of n alone. */
-static void fill(run *r)
+static void fill(run *r, bool spoiled)
 {
     mega_batch *b = mega_engine_batch(r->engine);
     const mega_ltor_options o = {
         .eod = 3, .eod_mask_loss = true, .reset_position_ids = true, .reset_attention_mask = true};
-    for (int64_t i = 0; i < b->rows; i++) {
-        const int64_t at = i * SEQ,
-                      sample = mega_engine_progress_get(r->engine)->consumed_samples + mega_engine_sample(r->engine, i);
+    for (int64_t i = 0; i < mega_batch_num_samples(b); i++) {
+        mega_sample *sample = mega_batch_sample(b, i);
         int32_t row[SEQ + 1];
-        engine_run_sample(row, sample);
-        mega_ltor_row(row, SEQ, &o, b->tokens + at, b->labels + at, b->loss_mask + at, b->position_ids + at,
-                      b->segment_start + at);
-        b->sample_id[i] = (uint32_t)sample;
+        engine_run_sample(row, mega_sample_index(sample));
+        if (spoiled && i == 0) row[0] ^= 1, row[1] ^= 1;
+        mega_ltor_sample(sample, row, SEQ, &o);
     }
 }
 
 static void step(run *r, int i, bool spoiled)
 {
-    fill(r);
-    if (spoiled) mega_engine_batch(r->engine)->tokens[0] ^= 1, mega_engine_batch(r->engine)->labels[0] ^= 1;
+    fill(r, spoiled);
     need(mega_engine_step(r->engine, &r->result[i]));
 }
 

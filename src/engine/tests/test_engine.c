@@ -59,15 +59,12 @@ static void fill(mega_batch *b, int64_t first, bool masked)
 {
     const mega_ltor_options o = {
         .eod = 3, .eod_mask_loss = masked, .reset_position_ids = masked, .reset_attention_mask = masked};
-    for (int64_t r = 0; r < b->rows; r++) {
+    for (int64_t r = 0; r < mega_batch_num_samples(b); r++) {
         int32_t row[SEQ + 1];
         engine_run_sample(row, first + r);
         for (int i = 0; masked && i < (first + r) % 5 * 2; i++)
             row[i] = 3; /* as many masked tokens as the sample says */
-        const int64_t at = r * SEQ;
-        mega_ltor_row(row, SEQ, &o, b->tokens + at, b->labels + at, b->loss_mask + at, b->position_ids + at,
-                      b->segment_start + at);
-        b->sample_id[r] = (uint32_t)(first + r);
+        mega_ltor_sample(mega_batch_sample(b, r), row, SEQ, &o);
     }
 }
 
@@ -187,7 +184,7 @@ static void a_step_allocates_nothing(void **state)
     rig_open(&r, &s);
     const uint64_t before = mega_alloc_count();
     for (int i = 0; i < STEPS; i++) step(&r, &s, &result);
-    fill(mega_engine_evaluation_batch(r.engine, 2), 0, false);
+    fill(mega_engine_evaluation_batch(r.engine, 2, 0), 0, false);
     need(mega_engine_evaluate(r.engine, &sums));
     assert_int_equal(mega_alloc_count(), before);
     assert_true(sums.count == 1);
@@ -205,7 +202,7 @@ static void a_signal_ends_an_evaluation(void **state)
     rig r;
     rig_open(&r, &s);
     mega_team_stop_on(r.team, &stop);
-    fill(mega_engine_evaluation_batch(r.engine, 2), 0, false);
+    fill(mega_engine_evaluation_batch(r.engine, 2, 0), 0, false);
     assert_int_equal(mega_engine_evaluate(r.engine, &sums), MEGA_ERR_INTERRUPTED);
     assert_true(sums.count == 0);
     fill(mega_engine_batch(r.engine), 0, false);
@@ -214,7 +211,7 @@ static void a_signal_ends_an_evaluation(void **state)
     need(mega_engine_step(r.engine, &second));
     assert_true(first.loss > 0 && second.loss > 0 && first.loss != second.loss);
     stop = 0;
-    fill(mega_engine_evaluation_batch(r.engine, 2), 0, false);
+    fill(mega_engine_evaluation_batch(r.engine, 2, 0), 0, false);
     need(mega_engine_evaluate(r.engine, &sums));
     assert_true(sums.count == 1);
     rig_close(&r);
@@ -442,7 +439,7 @@ static void evaluation_names_the_op(void **state)
     mega_params *params = mega_engine_params(r.engine);
     step(&r, &s, &result);
     ((float *)mega_params_master(params, mega_params_find(params, "transformer.h.1.ln_2.weight")))[3] = NAN;
-    fill(mega_engine_evaluation_batch(r.engine, BATCH), 100, false);
+    fill(mega_engine_evaluation_batch(r.engine, BATCH, 100), 100, false);
     assert_int_equal(mega_engine_evaluate(r.engine, &sums), MEGA_ERR_NUMERIC);
     const char *said = mega_error_message();
     if (strstr(said,

@@ -2,6 +2,7 @@
  * Face family. */
 #include "engine_run.h"
 #include "kit.h"
+#include "megalith/batch.h"
 #include "megalith/file.h"
 #include "megalith/pretrained.h"
 #include <math.h>
@@ -39,19 +40,7 @@ static void fill(mega_engine *e)
 {
     mega_batch *b = mega_engine_batch(e);
     assert_non_null(b);
-    for (int64_t r = 0; r < b->rows; r++) {
-        int32_t row[SEQ + 1];
-        engine_run_sample(row, r);
-        for (int64_t i = 0; i < SEQ; i++) {
-            const int64_t at = r * SEQ + i;
-            b->tokens[at] = row[i];
-            b->labels[at] = row[i + 1];
-            b->position_ids[at] = (int32_t)i;
-            b->segment_start[at] = 0;
-            b->loss_mask[at] = 1;
-        }
-        b->sample_id[r] = (uint32_t)r;
-    }
+    for (int64_t r = 0; r < mega_batch_num_samples(b); r++) engine_run_fill(b, r, r);
 }
 
 /* ---- a model that is no Hugging Face family ---- */
@@ -225,6 +214,34 @@ static void scene_close(scene *s)
     mega_layout_destroy(s->layout);
 }
 
+/* A step of a batch whose last sample has `value` as the fourth of an input. */
+static mega_status step_with(mega_engine *e, const char *input, int32_t value)
+{
+    mega_step_result r;
+    mega_batch *b = mega_engine_batch(e);
+    for (int64_t i = 0; i < BATCH; i++) engine_run_fill(b, i, i);
+    mega_sample_i32(mega_batch_sample(b, BATCH - 1), input, SEQ)[3] = value;
+    return mega_engine_step(e, &r);
+}
+
+/* A step of a batch whose last sample is not filled, or one whose inputs have names that the model does not know. */
+static mega_status step_without_sample(mega_engine *e)
+{
+    mega_step_result r;
+    mega_batch *b = mega_engine_batch(e);
+    for (int64_t i = 0; i < BATCH - 1; i++) engine_run_fill(b, i, i);
+    return mega_engine_step(e, &r);
+}
+
+static mega_status set(mega_engine *e, const char *input, int64_t count, bool is_float)
+{
+    static const int32_t ids[2 * SEQ];
+    static const float weights[2 * SEQ];
+    mega_sample *sample = mega_batch_sample(mega_engine_batch(e), 0);
+    return is_float ? mega_sample_set_f32(sample, input, weights, count)
+                    : mega_sample_set_i32(sample, input, ids, count);
+}
+
 /* Of a function that leaves its status in the record. */
 static mega_status recorded(const void *returned)
 {
@@ -293,17 +310,28 @@ CALL(batch_early, recorded(mega_engine_batch(s->raw.engine)))
 CALL(step_null, mega_engine_step(NULL, &r))
 CALL(step_early, mega_engine_step(s->raw.engine, &r))
 CALL(step_without_batch, mega_engine_step(s->no_evaluate.engine, &r))
-CALL(step_of_evaluation, mega_engine_evaluation_batch(s->ready.engine, 2) ? mega_engine_step(s->ready.engine, &r) : 0)
+CALL(step_of_evaluation,
+     mega_engine_evaluation_batch(s->ready.engine, 2, 0) ? mega_engine_step(s->ready.engine, &r) : 0)
 CALL(step_without_result, mega_engine_step(s->ready.engine, NULL))
 CALL(step_without_program, mega_engine_step(s->no_train.engine, &r))
+CALL(step_without_filling, mega_engine_batch(s->ready.engine) ? mega_engine_step(s->ready.engine, &r) : 0)
+CALL(step_without_the_last_sample, step_without_sample(s->ready.engine))
+CALL(step_with_token_50, step_with(s->ready.engine, "tokens", 50))
+CALL(step_with_label_below_0, step_with(s->ready.engine, "labels", -1))
+CALL(step_with_position_16, step_with(s->ready.engine, "position_ids", 16))
+CALL(set_unknown_input, set(s->ready.engine, "image", SEQ, true))
+CALL(set_short_input, set(s->ready.engine, "tokens", SEQ - 1, false))
+CALL(set_ids_as_weights, set(s->ready.engine, "tokens", SEQ, true))
+CALL(set_no_sample,
+     mega_sample_set_i32(mega_batch_sample(mega_engine_batch(s->ready.engine), BATCH), "tokens", NULL, 1))
 CALL(evaluate_null, mega_engine_evaluate(NULL, &sums))
 CALL(evaluate_early, mega_engine_evaluate(s->raw.engine, &sums))
 CALL(evaluate_without_batch, mega_engine_evaluate(s->no_train.engine, &sums))
 CALL(evaluate_without_sums, mega_engine_evaluate(s->ready.engine, NULL))
 CALL(evaluate_without_program, mega_engine_evaluate(s->no_evaluate.engine, &sums))
-CALL(evaluation_of_3_rows, recorded(mega_engine_evaluation_batch(s->ready.engine, 3)))
-CALL(evaluation_of_many_rows, recorded(mega_engine_evaluation_batch(s->ready.engine, 1000)))
-CALL(evaluation_of_no_rows, recorded(mega_engine_evaluation_batch(s->ready.engine, 0)))
+CALL(evaluation_of_3_rows, recorded(mega_engine_evaluation_batch(s->ready.engine, 3, 0)))
+CALL(evaluation_of_many_rows, recorded(mega_engine_evaluation_batch(s->ready.engine, 1000, 0)))
+CALL(evaluation_of_no_rows, recorded(mega_engine_evaluation_batch(s->ready.engine, 0, 0)))
 CALL(chunk_5, recorded(mega_engine_chunk_program(s->ready.engine, 5, true)))
 CALL(compare_null, mega_engine_compare_ranks(NULL))
 CALL(save_null, mega_engine_save(NULL, &(mega_engine_save_options){.folder = s->folder}))
@@ -390,6 +418,19 @@ static const struct {
     ROW(step_of_evaluation, "those of an evaluation"),
     ROW(step_without_result, "argument out is NULL"),
     ROW(step_without_program, "created with no_train"),
+    ROW(step_without_filling, "input \"segment_start\" of sample 0 (row 0 of the batch) is not filled; fill it with "
+                              "mega_sample_set_i32"),
+    ROW(step_without_the_last_sample, "input \"segment_start\" of sample 3 (row 3 of the batch) is not filled"),
+    ROW(step_with_token_50, "input \"tokens\": number 3 of sample 3 (row 3 of the batch) is 50; expected 0 to 49"),
+    ROW(step_with_label_below_0, "input \"labels\": number 3 of sample 3 (row 3 of the batch) is -1; expected 0 to 49"),
+    ROW(step_with_position_16,
+        "input \"position_ids\": number 3 of sample 3 (row 3 of the batch) is 16; expected 0 to 15"),
+    ROW(set_unknown_input,
+        "sample: \"image\" is filled with 16 numbers of type f32, but the model has no such input; it "
+        "has, with the numbers of a sample, \""),
+    ROW(set_short_input, "\"tokens\" is filled with 15 numbers of type i32, but"),
+    ROW(set_ids_as_weights, "\"tokens\" is filled with 16 numbers of type f32, but"),
+    ROW(set_no_sample, "the sample is NULL"),
     ROW(evaluate_null, "the engine is NULL"),
     ROW(evaluate_early, "call mega_engine_allocate first"),
     ROW(evaluate_without_batch, "call mega_engine_evaluation_batch"),

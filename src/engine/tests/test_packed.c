@@ -19,15 +19,7 @@ static void need(mega_status st)
 
 static void fill(mega_batch *b, int64_t first)
 {
-    const mega_ltor_options o = {.eod = 3};
-    for (int64_t r = 0; r < b->rows; r++) {
-        int32_t row[ENGINE_RUN_SEQ + 1];
-        const int64_t at = r * ENGINE_RUN_SEQ;
-        engine_run_sample(row, first + r);
-        mega_ltor_row(row, ENGINE_RUN_SEQ, &o, b->tokens + at, b->labels + at, b->loss_mask + at, b->position_ids + at,
-                      b->segment_start + at);
-        b->sample_id[r] = (uint32_t)(first + r);
-    }
+    for (int64_t r = 0; r < mega_batch_num_samples(b); r++) engine_run_fill(b, r, first + r);
 }
 
 static mega_engine *make(const setting *s, mega_team *team)

@@ -4,6 +4,7 @@
  * or of the schedules is compared with itself. */
 #include "kit.h"
 #include "megalith/engine.h"
+#include "megalith/gpt_data.h"
 #include "megalith/log.h"
 #include "megalith/philox.h"
 #include "megalith/pretrained.h"
@@ -115,14 +116,12 @@ static void put_params(rig *r, const double *p)
 /* Sample n is a function of n alone. */
 static void fill(mega_batch *b, int64_t first)
 {
-    for (int64_t t = 0; t < b->rows * SEQ; t++) {
-        const uint32_t sample = (uint32_t)(first + t / SEQ), at = (uint32_t)(t % SEQ);
-        b->tokens[t] = (int32_t)(mega_philox4x32((mega_philox){{at, sample, 0, 0}}, 5, 6).v[0] % VOCAB);
-        b->labels[t] = (int32_t)(mega_philox4x32((mega_philox){{at + 1, sample, 0, 0}}, 5, 6).v[0] % VOCAB);
-        b->position_ids[t] = (int32_t)at;
-        b->segment_start[t] = 0;
-        b->loss_mask[t] = 1;
-        b->sample_id[t / SEQ] = sample;
+    const mega_ltor_options o = {.eod = -1};
+    for (int64_t r = 0; r < mega_batch_num_samples(b); r++) {
+        int32_t row[SEQ + 1];
+        for (uint32_t at = 0; at <= SEQ; at++)
+            row[at] = (int32_t)(mega_philox4x32((mega_philox){{at, (uint32_t)(first + r), 0, 0}}, 5, 6).v[0] % VOCAB);
+        mega_ltor_sample(mega_batch_sample(b, r), row, SEQ, &o);
     }
 }
 
@@ -131,7 +130,7 @@ static void fill(mega_batch *b, int64_t first)
 static double loss_of(rig *oracle, int64_t first, int64_t rows)
 {
     mega_loss_sums sums = {0};
-    mega_batch *b = mega_engine_evaluation_batch(oracle->engine, rows);
+    mega_batch *b = mega_engine_evaluation_batch(oracle->engine, rows, first);
     fill(b, first);
     need(mega_engine_evaluate(oracle->engine, &sums));
     return sums.loss / sums.count;
@@ -293,8 +292,8 @@ static void step_and_check(rig *r, const recipe *of, const truth *t, double tole
     mega_batch *b = mega_engine_batch(r->engine);
     fill(b, first);
     need(mega_engine_step(r->engine, &result));
-    assert_int_equal(first + b->rows, t->samples);
-    assert_int_equal(result.samples, b->rows);
+    assert_int_equal(first + mega_batch_num_samples(b), t->samples);
+    assert_int_equal(result.samples, mega_batch_num_samples(b));
     assert_int_equal(mega_engine_progress_get(r->engine)->consumed_samples, t->samples);
     check_result(&result, t, tolerance);
     check_state(r, of, t, tolerance);

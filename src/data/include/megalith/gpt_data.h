@@ -3,6 +3,7 @@
 #ifndef MEGALITH_GPT_DATA_H
 #define MEGALITH_GPT_DATA_H
 
+#include "megalith/dataset.h"
 #include "megalith/status.h"
 #include <signal.h>
 #include <stdbool.h>
@@ -97,6 +98,10 @@ mega_status mega_ltor_check_ends(const mega_ltor_options *o, const char *data, i
  * without reset_attention_mask); it sees segment_start[q] … q. */
 void mega_ltor_row(const int32_t *tokens, int64_t L, const mega_ltor_options *o, int32_t *input, int32_t *label,
                    float *loss_mask, int32_t *position, int32_t *segment_start);
+
+/* The same into the inputs tokens, labels, loss_mask, position_ids and segment_start of a sample, as far as the model
+ * has them with L numbers each. */
+void mega_ltor_sample(mega_sample *sample, const int32_t *tokens, int64_t L, const mega_ltor_options *o);
 
 /* Which data set index the n-th consumed sample of a run is (--dataloader-type).
  *

@@ -4,7 +4,8 @@
  *     mega_engine_allocate(e);
  *     mega_engine_initialize(e, seed);                        or mega_engine_load
  *     for (…) {
- *         mega_batch *b = mega_engine_batch(e);                rows of the coming step; fill them
+ *         mega_batch *b = mega_engine_batch(e);                the samples of the coming step
+ *         mega_sample_set_i32(mega_batch_sample(b, 0), …);     every input of every sample, by name (dataset.h)
  *         mega_engine_step(e, &result);                        forward, backward, update
  *     }
  *     mega_engine_save(e, &save);
@@ -15,6 +16,7 @@
 
 #include "megalith/checkpoint.h"
 #include "megalith/config.h"
+#include "megalith/dataset.h"
 #include "megalith/gpt.h"
 #include "megalith/graph.h"
 #include "megalith/model_parts.h"
@@ -62,12 +64,11 @@ mega_status mega_engine_options_from_config(mega_engine_options *out, const mega
  * MEGA_ERR_USAGE with a message, of collective functions on all ranks where one is called wrongly; the engine is as
  * before. Functions that return a pointer return NULL then, and leave the message. */
 
-/* Builds programs and memory plan of a model: a list of layers, which the stages of a pipeline share out. Its inputs
- * have the names that gpt.h lists; any layer may name losses and metrics (mega_loss_add). Nothing large is allocated: a
- * plan or a dry run ends here. The model is borrowed for the call. Collective over the world, where one is given and
- * planned_ranks is not: a mistake in the model (a parameter that is requested in two shapes, a shape that does not fit,
- * no loss, an input that nothing fills, a stage without layers, another model on another rank) is the same error on all
- * ranks. */
+/* Builds programs and memory plan of a model: a list of layers, which the stages of a pipeline share out. Any layer may
+ * name inputs (mega_input), losses and metrics (mega_loss_add). Nothing large is allocated: a plan or a dry run ends
+ * here. The model is borrowed for the call. Collective over the world, where one is given and planned_ranks is not: a
+ * mistake in the model (a parameter that is requested in two shapes, a shape that does not fit, no loss, a stage without
+ * layers, another model on another rank) is the same error on all ranks. */
 mega_status mega_engine_create(mega_engine **out, const mega_model *model, const mega_engine_options *options);
 /* The same of a GPT, with the stages and programs that it says. */
 mega_status mega_engine_create_gpt(mega_engine **out, const mega_gpt *gpt, const mega_engine_options *options);
@@ -112,21 +113,15 @@ mega_status mega_engine_compare_ranks(const mega_engine *e);
 /* Collective: world. Random weights, zero moments, step 0. */
 mega_status mega_engine_initialize(mega_engine *e, uint32_t seed);
 
-/* Rows of samples; [rows, seq] each. The caller fills all of it (mega_ltor_row makes all but sample_id). */
-typedef struct mega_batch {
-    int64_t rows, seq;
-    int32_t *tokens, *labels, *position_ids, *segment_start;
-    float *loss_mask;
-    uint32_t *sample_id; /* [rows] place of the sample in the order of the run: addresses its dropout masks */
-} mega_batch;
-/* For the coming step: this rank's share of the rows that the batch ramp says. Of the samples of a step, micro-batch m
- * of data-parallel rank r of d holds rows (m * d + r) * micro_batch and the following (Megatron's order):
- * mega_engine_sample tells which sample of the step row i of the batch is. */
+/* For the coming step: this rank's share of the samples that the batch ramp says, of which nothing is filled yet. The
+ * caller fills every input of every sample by name (dataset.h; mega_ltor_sample fills those of a GPT). Of the samples
+ * of a step, micro-batch m of data-parallel rank r of d holds (m * d + r) * micro_batch and the following (Megatron's
+ * order): mega_engine_sample returns which sample of the step sample i of the batch is. */
 mega_batch *mega_engine_batch(mega_engine *e);
 int64_t mega_engine_sample(const mega_engine *e, int64_t row);
-/* For an evaluation: `rows` of this rank, a multiple of the micro-batch, at most the largest global batch. Same memory;
- * NULL for another number. */
-mega_batch *mega_engine_evaluation_batch(mega_engine *e, int64_t rows);
+/* For an evaluation: `rows` samples of this rank, a multiple of the micro-batch, at most the largest global batch.
+ * first: what mega_sample_index is for the first sample of all ranks. Same memory; NULL for another number. */
+mega_batch *mega_engine_evaluation_batch(mega_engine *e, int64_t rows, int64_t first);
 
 typedef struct mega_step_result {
     double loss;      /* sum of coefficient * loss over the losses of the model */
@@ -142,7 +137,8 @@ typedef struct mega_step_result {
     double waiting_s;                          /* for other pipeline stages, between forwards and backwards */
 } mega_step_result;
 /* Collective: world. A loss or gradient that is not finite is MEGA_ERR_NUMERIC: the message names the step, the samples
- * and the first op whose output was not finite; parameters and moments are as before the step. */
+ * and the first op whose output was not finite; parameters and moments are as before the step. An input that is not
+ * filled, or an id, label or position out of its range, is MEGA_ERR_USAGE with the name of the input and the sample. */
 mega_status mega_engine_step(mega_engine *e, mega_step_result *out);
 
 /* The coming steps write their instructions and their optimizer into the profile (borrowed); NULL: no more. */

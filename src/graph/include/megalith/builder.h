@@ -55,8 +55,12 @@ void mega_builder_fail(const mega_builder *b, mega_status st);
 int64_t mega_tensor_rows(const mega_builder *b, mega_tensor x);
 int64_t mega_tensor_channels(const mega_builder *b, mega_tensor x);
 
-/* Returns the named input, [samples * positions, channels], or [samples * positions] if channels is 0. A second request
- * under the same name returns the same input; one with another dtype or shape is recorded as MEGA_ERR_USAGE. */
+/* Returns the named input, which the caller of the engine fills (dataset.h). With channels > 0 the shape is
+ * [samples * positions, channels]; the data are MEGA_F32 and converted to the compute type. With channels 0 the shape
+ * is [samples * positions], MEGA_I32 for ids or MEGA_F32 for weights, which stay F32. A second request under the same
+ * name returns the same input; one with another dtype or shape is recorded as MEGA_ERR_USAGE. "sample_id" and
+ * "seq_position" (I32, channels 0) are filled by the engine with the number of each row's sample and its position in
+ * it. */
 mega_tensor mega_input(const mega_builder *b, const char *name, mega_dtype dtype, int64_t positions, int64_t channels);
 
 /* The values that one layer hands to the next, and one pipeline stage to the next: the main value x, and up to

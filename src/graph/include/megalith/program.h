@@ -65,6 +65,7 @@ typedef struct mega_program_named {
     mega_dtype dtype;
     int num_dims;
     int64_t dim[4];
+    int64_t below; /* an input of indices, such as ids of a table: its values are 0 … below - 1; else 0 */
 } mega_program_named;
 bool mega_program_named_get(const mega_program *p, int number, mega_program_named *out);
 /* The losses and metrics of a program (mega_loss_add) in their order, from number 0 on; false: there are no more. */

@@ -60,7 +60,7 @@ mega_status mega_gpt_declare(const mega_gpt *m, mega_params *params);
 
 /* Programs over a micro-batch of `batch` sequences of `seq` positions. Inputs by name, all [T] with T = batch*seq:
  *   tokens i32, labels i32, loss_mask f32, position_ids i32, seq_position i32, sample_id i32 (as u32), segment_start
- * i32 Output token_loss [T] acc; loss "lm loss".
+ * i32. Output token_loss [T] acc; loss "lm loss".
  * A chunk of a pipeline stage has what its part needs of these. Where it does not begin the model, activations
  * stage_input [T, C] come in and their gradient stage_input_gradient is made; where it does not end it, stage_output
  * goes out and stage_output_gradient is given. */

@@ -1,0 +1,350 @@
+/* A batch: one column for each named input of the model, and the samples that fill them. */
+#include "megalith/batch.h"
+#include "megalith/memory.h"
+#include "megalith/model_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NUMBER_BYTES = 4 }; /* I32 and F32 alike */
+
+typedef struct column {
+    mega_batch_input input;
+    bool is_read;
+    char *values; /* [capacity, per_sample]; NULL: this rank does not read them */
+} column;
+
+struct mega_sample {
+    mega_batch *batch;
+    int64_t row, index;
+    uint32_t filled; /* one bit a column */
+};
+_Static_assert(MEGA_INPUTS <= 32, "mega_sample.filled has a bit for each column");
+
+struct mega_batch {
+    column column[MEGA_INPUTS];
+    int columns;
+    int64_t capacity, samples;
+    mega_sample *sample;
+    void *own; /* memory that the batch allocated itself */
+};
+
+/* ---- what a program reads ---- */
+
+static bool is_of_engine(const char *name)
+{
+    for (int v = 0; v < MEGA_FLOW_VALUES; v++)
+        if (strcmp(name, mega_border_name(MEGA_BORDER_INPUT, v)) == 0 ||
+            strcmp(name, mega_border_name(MEGA_BORDER_OUTPUT_GRADIENT, v)) == 0)
+            return true;
+    return strcmp(name, "sample_id") == 0 || strcmp(name, "seq_position") == 0;
+}
+
+static mega_status read_input(const mega_program_named *t, int64_t samples, mega_batch_input *out)
+{
+    int64_t count = 1;
+    for (int d = 0; d < t->num_dims; d++) count *= t->dim[d];
+    if (strlen(t->name) >= sizeof out->name)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "input \"%.20s…\": its name has %zu characters; expected at most %zu", t->name,
+                         strlen(t->name), sizeof out->name - 1);
+    if (t->dim[0] % samples != 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "input \"%s\" has %lld rows; expected a multiple of the %lld samples of a micro-batch",
+                         t->name, (long long)t->dim[0], (long long)samples);
+    *out = (mega_batch_input){
+        .dtype = t->dtype == MEGA_I32 ? MEGA_I32 : MEGA_F32, .per_sample = count / samples, .below = t->below};
+    snprintf(out->name, sizeof out->name, "%s", t->name);
+    return MEGA_OK;
+}
+
+mega_status mega_batch_inputs_of(const mega_program *p, int64_t samples, mega_batch_input out[MEGA_INPUTS],
+                                 int *out_count)
+{
+    mega_program_named t;
+    int count = 0;
+    for (int i = 0; mega_program_named_get(p, i, &t); i++) {
+        if (t.role != MEGA_PROGRAM_INPUT || is_of_engine(t.name)) continue;
+        if (count == MEGA_INPUTS)
+            return MEGA_FAIL(MEGA_ERR_USAGE, "input \"%s\" is one too many; a program has at most %d", t.name,
+                             MEGA_INPUTS);
+        MEGA_TRY(read_input(&t, samples, &out[count]));
+        count++;
+    }
+    *out_count = count;
+    return MEGA_OK;
+}
+
+/* ---- columns ---- */
+
+mega_status mega_batch_create(mega_batch **out, int64_t capacity)
+{
+    mega_batch *b = mega_calloc(1, sizeof *b);
+    if (b != NULL) b->sample = mega_calloc((size_t)capacity, sizeof *b->sample);
+    if (b == NULL || b->sample == NULL) {
+        mega_free(b);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "batch: no memory for %lld samples", (long long)capacity);
+    }
+    b->capacity = capacity;
+    for (int64_t i = 0; i < capacity; i++) b->sample[i] = (mega_sample){.batch = b, .row = i};
+    *out = b;
+    return MEGA_OK;
+}
+
+void mega_batch_destroy(mega_batch *b)
+{
+    if (b == NULL) return;
+    mega_free(b->own);
+    mega_free(b->sample);
+    mega_free(b);
+}
+
+static int find(const mega_batch *b, const char *name)
+{
+    for (int i = 0; i < b->columns; i++)
+        if (strcmp(b->column[i].input.name, name) == 0) return i;
+    return -1;
+}
+
+mega_status mega_batch_add(mega_batch *b, const mega_batch_input *input, bool is_read)
+{
+    const int at = find(b, input->name);
+    if (at < 0 && b->columns == MEGA_INPUTS)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "input \"%s\" is one too many; a model has at most %d", input->name,
+                         MEGA_INPUTS);
+    column *c = &b->column[at < 0 ? b->columns++ : at];
+    if (at < 0) c->input = *input;
+    if (c->input.dtype != input->dtype || c->input.per_sample != input->per_sample)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "input \"%s\" is requested as %lld numbers per sample of type %s, and elsewhere in the model "
+                         "as %lld of type %s; request one size and type under a name",
+                         input->name, (long long)input->per_sample, mega_dtype_name((mega_dtype)input->dtype),
+                         (long long)c->input.per_sample, mega_dtype_name((mega_dtype)c->input.dtype));
+    if (c->input.below == 0 || (input->below > 0 && input->below < c->input.below)) c->input.below = input->below;
+    c->is_read = c->is_read || is_read;
+    return MEGA_OK;
+}
+
+int mega_batch_num_inputs(const mega_batch *b)
+{
+    return b->columns;
+}
+
+const mega_batch_input *mega_batch_input_get(const mega_batch *b, int number)
+{
+    return number >= 0 && number < b->columns ? &b->column[number].input : NULL;
+}
+
+static size_t column_bytes(const mega_batch *b, const column *c)
+{
+    return c->is_read ? (size_t)b->capacity * (size_t)c->input.per_sample * NUMBER_BYTES : 0;
+}
+
+size_t mega_batch_bytes(const mega_batch *b)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < b->columns; i++) bytes += column_bytes(b, &b->column[i]);
+    return bytes;
+}
+
+mega_status mega_batch_allocate(mega_batch *b, void *memory)
+{
+    const size_t bytes = mega_batch_bytes(b);
+    char *at = memory;
+    if (at == NULL && bytes > 0) {
+        at = b->own = mega_calloc(1, bytes);
+        if (at == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "batch: no memory for %zu bytes of samples", bytes);
+    }
+    for (int i = 0; i < b->columns; i++) {
+        column *c = &b->column[i];
+        if (c->is_read) c->values = at;
+        at += column_bytes(b, c);
+    }
+    return MEGA_OK;
+}
+
+mega_status mega_batch_create_for(mega_batch **out, const mega_program *p, int64_t samples)
+{
+    mega_batch_input input[MEGA_INPUTS];
+    mega_batch *b = NULL;
+    int count = 0;
+    MEGA_TRY(mega_batch_inputs_of(p, samples, input, &count));
+    MEGA_TRY(mega_batch_create(&b, samples));
+    mega_status st = MEGA_OK;
+    for (int i = 0; i < count && st == MEGA_OK; i++) st = mega_batch_add(b, &input[i], true);
+    if (st == MEGA_OK) st = mega_batch_allocate(b, NULL);
+    if (st == MEGA_OK) *out = b;
+    else
+        mega_batch_destroy(b);
+    return st;
+}
+
+/* ---- samples ---- */
+
+void mega_batch_begin(mega_batch *b, int64_t samples)
+{
+    b->samples = samples < b->capacity ? samples : b->capacity;
+    for (int64_t i = 0; i < b->samples; i++) {
+        b->sample[i].index = 0;
+        b->sample[i].filled = 0;
+    }
+}
+
+void mega_batch_set_index(mega_batch *b, int64_t i, int64_t index)
+{
+    b->sample[i].index = index;
+}
+
+int64_t mega_batch_num_samples(const mega_batch *b)
+{
+    return b != NULL ? b->samples : 0;
+}
+
+mega_sample *mega_batch_sample(mega_batch *b, int64_t i)
+{
+    return b != NULL && i >= 0 && i < b->samples ? &b->sample[i] : NULL;
+}
+
+int64_t mega_sample_index(const mega_sample *s)
+{
+    return s->index;
+}
+
+static bool fits(const column *c, mega_dtype dtype, int64_t count)
+{
+    return c->input.dtype == (int64_t)dtype && c->input.per_sample == count;
+}
+
+/* Where the values go; NULL if this rank does not keep them. */
+static void *take(mega_sample *s, int at)
+{
+    const column *c = &s->batch->column[at];
+    s->filled |= 1U << at;
+    return c->values == NULL ? NULL : c->values + (size_t)(s->row * c->input.per_sample) * NUMBER_BYTES;
+}
+
+static mega_status refuse(const mega_batch *b, const char *name, mega_dtype dtype, int64_t count)
+{
+    mega_buffer all = {0};
+    for (int i = 0; i < b->columns; i++)
+        mega_buffer_printf(&all, "%s\"%s\" (%lld, %s)", i > 0 ? ", " : "", b->column[i].input.name,
+                           (long long)b->column[i].input.per_sample,
+                           mega_dtype_name((mega_dtype)b->column[i].input.dtype));
+    mega_status st = mega_buffer_check(&all, "the names of inputs");
+    if (st == MEGA_OK)
+        st = MEGA_FAIL(MEGA_ERR_USAGE,
+                       "sample: \"%s\" is filled with %lld numbers of type %s, but the model has no such input; it "
+                       "has, with the numbers of a sample, %s",
+                       name, (long long)count, mega_dtype_name(dtype), b->columns > 0 ? all.data : "none");
+    mega_buffer_fini(&all);
+    return st;
+}
+
+static mega_status set(mega_sample *s, const char *name, mega_dtype dtype, const void *values, int64_t count)
+{
+    if (s == NULL || name == NULL || values == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "sample: %s is NULL; give it",
+                         s == NULL      ? "the sample"
+                         : name == NULL ? "the name of the input"
+                                        : "the array of values");
+    const int at = find(s->batch, name);
+    if (at < 0 || !fits(&s->batch->column[at], dtype, count)) return refuse(s->batch, name, dtype, count);
+    void *to = take(s, at);
+    if (to != NULL) memcpy(to, values, (size_t)count * NUMBER_BYTES);
+    return MEGA_OK;
+}
+
+mega_status mega_sample_set_f32(mega_sample *s, const char *input, const float *values, int64_t count)
+{
+    return set(s, input, MEGA_F32, values, count);
+}
+
+mega_status mega_sample_set_i32(mega_sample *s, const char *input, const int32_t *values, int64_t count)
+{
+    return set(s, input, MEGA_I32, values, count);
+}
+
+static void *place(mega_sample *s, const char *name, mega_dtype dtype, int64_t count)
+{
+    const int at = find(s->batch, name);
+    return at >= 0 && fits(&s->batch->column[at], dtype, count) ? take(s, at) : NULL;
+}
+
+int32_t *mega_sample_i32(mega_sample *s, const char *input, int64_t count)
+{
+    return place(s, input, MEGA_I32, count);
+}
+
+float *mega_sample_f32(mega_sample *s, const char *input, int64_t count)
+{
+    return place(s, input, MEGA_F32, count);
+}
+
+/* ---- checks ---- */
+
+static mega_status check_range(const column *c, const mega_sample *s)
+{
+    const int64_t n = c->input.per_sample;
+    const int32_t *value = (const int32_t *)(const void *)c->values + s->row * n;
+    for (int64_t i = 0; i < n; i++)
+        if (value[i] < 0 || value[i] >= c->input.below)
+            return MEGA_FAIL(MEGA_ERR_USAGE,
+                             "input \"%s\": number %lld of sample %lld (row %lld of the batch) is %d; expected 0 to "
+                             "%lld",
+                             c->input.name, (long long)i, (long long)s->index, (long long)s->row, value[i],
+                             (long long)c->input.below - 1);
+    return MEGA_OK;
+}
+
+mega_status mega_batch_check(const mega_batch *b)
+{
+    for (int64_t r = 0; r < b->samples; r++)
+        for (int i = 0; i < b->columns; i++) {
+            const column *c = &b->column[i];
+            if (c->values == NULL) continue;
+            if ((b->sample[r].filled >> i & 1U) == 0)
+                return MEGA_FAIL(MEGA_ERR_USAGE,
+                                 "input \"%s\" of sample %lld (row %lld of the batch) is not filled; fill it with "
+                                 "mega_sample_set_%s",
+                                 c->input.name, (long long)b->sample[r].index, (long long)r,
+                                 c->input.dtype == MEGA_I32 ? "i32" : "f32");
+            if (c->input.below > 0) MEGA_TRY(check_range(c, &b->sample[r]));
+        }
+    return MEGA_OK;
+}
+
+/* ---- into a program ---- */
+
+/* F32 in the compute type of the program. */
+static void convert(void *out, mega_dtype dtype, const float *in, int64_t count)
+{
+    if (dtype == MEGA_F64)
+        for (int64_t i = 0; i < count; i++) ((double *)out)[i] = in[i];
+    if (dtype == MEGA_BF16)
+        for (int64_t i = 0; i < count; i++) ((uint16_t *)out)[i] = mega_f32_to_bf16(in[i]);
+}
+
+static void number_rows(const mega_batch *b, int64_t first, int64_t count, int64_t samples, int32_t *out, bool is_index)
+{
+    const int64_t positions = count / samples;
+    for (int64_t i = 0; i < count; i++)
+        out[i] = is_index ? (int32_t)(uint32_t)b->sample[first + i / positions].index : (int32_t)(i % positions);
+}
+
+void mega_batch_load(const mega_batch *b, int64_t first, int64_t samples, mega_program *p, int slot)
+{
+    mega_program_named t;
+    for (int i = 0; mega_program_named_get(p, i, &t); i++) {
+        void *to = t.role == MEGA_PROGRAM_INPUT ? mega_program_tensor(p, t.name, slot) : NULL;
+        const int at = find(b, t.name);
+        const column *c = at < 0 ? NULL : &b->column[at];
+        const bool is_index = strcmp(t.name, "sample_id") == 0;
+        if (to == NULL) continue;
+        if (is_index || strcmp(t.name, "seq_position") == 0) number_rows(b, first, t.dim[0], samples, to, is_index);
+        if (c == NULL || c->values == NULL) continue;
+        const int64_t n = c->input.per_sample;
+        const char *from = c->values + (size_t)(first * n) * NUMBER_BYTES;
+        if (t.dtype == MEGA_I32 || t.dtype == MEGA_F32) memcpy(to, from, (size_t)(samples * n) * NUMBER_BYTES);
+        else
+            convert(to, t.dtype, (const float *)(const void *)from, samples * n);
+    }
+}

@@ -1,0 +1,95 @@
+/* The inputs of a model, which it names (mega_input): one list for all ranks, made when the engine is created. A rank
+ * keeps the data of those that its own programs read. */
+#include "engine_impl.h"
+#include "megalith/compare.h"
+#include "megalith/hash.h"
+#include "megalith/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef enum kind { TRAIN, EVALUATE, NUM_KINDS } kind;
+
+/* The records of a stage: by chunk, by kind; an empty name ends those of a program. */
+static mega_batch_input *records_at(const mega_engine *e, mega_batch_input *all, int stage, int chunk, kind k)
+{
+    return all + ((size_t)(stage * e->chunks + chunk) * NUM_KINDS + k) * MEGA_INPUTS;
+}
+
+static mega_status read_own(const mega_engine *e, mega_batch_input *own)
+{
+    for (int c = 0; c < e->chunks; c++)
+        for (kind k = TRAIN; k < NUM_KINDS; k++) {
+            const mega_program *p = k == TRAIN ? e->chunk[c].train : e->chunk[c].evaluate;
+            int count;
+            if (p == NULL) continue;
+            MEGA_TRY(mega_batch_inputs_of(p, e->options.micro_batch, records_at(e, own, 0, c, k), &count));
+        }
+    return MEGA_OK;
+}
+
+/* In the order of the model's parts, part n being chunk n / stages of stage n % stages. */
+static mega_status add_all(mega_engine *e, mega_batch_input *all, int stages, int own)
+{
+    for (kind k = TRAIN; k < NUM_KINDS; k++)
+        for (int part = 0; part < stages * e->chunks; part++) {
+            const mega_batch_input *in = records_at(e, all, part % stages, part / stages, k);
+            for (int i = 0; i < MEGA_INPUTS && in[i].name[0] != '\0'; i++)
+                MEGA_TRY(mega_batch_add(e->batch, &in[i], part % stages == own));
+        }
+    return MEGA_OK;
+}
+
+/* A plan has one rank alone, which knows the inputs of its own stage. */
+mega_status engine_collect_inputs(mega_engine *e)
+{
+    const bool is_plan = e->options.layout.planned_ranks > 0;
+    const int stages = is_plan ? 1 : e->layout->pp.size;
+    const size_t records = (size_t)e->chunks * NUM_KINDS * MEGA_INPUTS;
+    MEGA_TRY(mega_batch_create(&e->batch, e->batch_capacity));
+    mega_batch_input *all = mega_calloc((size_t)(stages + 1) * records, sizeof *all), *own = all;
+    if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for the inputs of %d stages", stages);
+    if (stages > 1) own = all + (size_t)stages * records;
+    mega_status st = read_own(e, own);
+    if (!is_plan) st = mega_comm_agree(e->layout->pp.comm, st);
+    if (st == MEGA_OK && stages > 1)
+        st = mega_comm_all_gather(e->layout->pp.comm, "names of inputs", all, own, (int64_t)(records * sizeof *all),
+                                  MEGA_U8);
+    if (st == MEGA_OK) st = add_all(e, all, stages, is_plan ? 0 : e->layout->pp.rank);
+    mega_free(all);
+    if (st != MEGA_OK) MEGA_CONTEXT("model");
+    return st;
+}
+
+static uint64_t hash_inputs(const void *of, int64_t begin, int64_t end)
+{
+    uint64_t hash = MEGA_HASH_START;
+    for (int64_t i = begin; i < end; i++) {
+        const mega_batch_input *in = mega_batch_input_get(((const mega_engine *)of)->batch, (int)i);
+        hash = mega_hash64(hash, in, sizeof *in);
+    }
+    return hash;
+}
+
+static void describe_input(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
+{
+    const mega_batch_input *in = mega_batch_input_get(((const mega_engine *)of)->batch, (int)i);
+    snprintf(out, MEGA_COMPARED_TEXT, "\"%s\", %lld numbers per sample of type %s", in->name, (long long)in->per_sample,
+             mega_dtype_name((mega_dtype)in->dtype));
+}
+
+mega_status engine_compare_inputs(const mega_engine *e)
+{
+    const mega_compared inputs = {.what = "inputs of the model",
+                                  .item = "input",
+                                  .of = e,
+                                  .count = mega_batch_num_inputs(e->batch),
+                                  .hash = hash_inputs,
+                                  .describe = describe_input};
+    return mega_comm_compare(e->layout->world.comm, &inputs);
+}
+
+int64_t engine_micro_batches(const mega_engine *e)
+{
+    return mega_batch_num_samples(e->batch) / e->options.micro_batch;
+}
