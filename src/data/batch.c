@@ -25,6 +25,7 @@ struct mega_batch {
     column column[MEGA_INPUTS];
     int columns;
     int64_t capacity, samples;
+    uint32_t seed;
     mega_sample *sample;
     void *own; /* memory that the batch allocated itself */
 };
@@ -194,6 +195,11 @@ void mega_batch_set_index(mega_batch *b, int64_t i, int64_t index)
     b->sample[i].index = index;
 }
 
+void mega_batch_set_seed(mega_batch *b, uint32_t seed)
+{
+    b->seed = seed;
+}
+
 int64_t mega_batch_num_samples(const mega_batch *b)
 {
     return b != NULL ? b->samples : 0;
@@ -207,6 +213,11 @@ mega_sample *mega_batch_sample(mega_batch *b, int64_t i)
 int64_t mega_sample_index(const mega_sample *s)
 {
     return s->index;
+}
+
+uint32_t mega_sample_seed(const mega_sample *s)
+{
+    return s->batch->seed;
 }
 
 static bool fits(const column *c, mega_dtype dtype, int64_t count)

@@ -311,6 +311,13 @@ int64_t mega_engine_sample(const mega_engine *e, int64_t row)
     return (row / size * dp->size + dp->rank) * size + row % size;
 }
 
+mega_status mega_engine_read(mega_engine *e, const mega_dataset *dataset, uint32_t seed)
+{
+    MEGA_TRY(engine_check_given(e, "mega_engine_read", "e", e));
+    MEGA_TRY(engine_agree(e, engine_check_allocated(e, "mega_engine_read")));
+    return engine_agree(e, mega_dataset_fill(dataset, seed, mega_engine_batch(e)));
+}
+
 mega_batch *mega_engine_evaluation_batch(mega_engine *e, int64_t rows, int64_t first)
 {
     if (engine_check_given(e, "mega_engine_evaluation_batch", "e", e) != MEGA_OK) return NULL;

@@ -47,6 +47,23 @@ static mega_status save(mega_engine *e, const char *folder, const char *extra)
                             &(mega_engine_save_options){.folder = folder, .save_dtype = MEGA_F32, .extra_json = extra});
 }
 
+static mega_status read_sample(void *user, int64_t index, mega_sample *sample)
+{
+    const mega_ltor_options o = {.eod = -1};
+    const int32_t row[SEQ + 1] = {0};
+    if (((const scene *)user)->is_wrong) return MEGA_FAIL(MEGA_ERR_USAGE, "page %lld is torn", (long long)index);
+    mega_ltor_sample(sample, row, SEQ, &o);
+    return MEGA_OK;
+}
+
+static mega_status read_and_step(const scene *s)
+{
+    const mega_dataset d = {.count = 10, .read = read_sample, .user = (void *)(uintptr_t)s};
+    mega_step_result r;
+    MEGA_TRY(mega_engine_read(s->ready, &d, 1));
+    return mega_engine_step(s->ready, &r);
+}
+
 /* A call that is wrong on the ranks with is_wrong. */
 #define CALL(name, ...)                     \
     static mega_status name(const scene *s) \
@@ -63,6 +80,7 @@ CALL(step_early, mega_engine_step(s->raw, &r))
 CALL(step_of_evaluation,
      s->is_wrong &&mega_engine_evaluation_batch(s->ready, 1, 0) == NULL ? MEGA_OK : mega_engine_step(s->ready, &r))
 CALL(step_not_filled, s->is_wrong &&mega_engine_batch(s->ready) == NULL ? MEGA_OK : mega_engine_step(s->ready, &r))
+CALL(read_failed, read_and_step(s))
 CALL(step_without_result, mega_engine_step(s->ready, s->is_wrong ? NULL : &r))
 CALL(evaluate_early, mega_engine_evaluate(s->raw, &sums))
 CALL(evaluate_without_sums, mega_engine_evaluate(s->ready, s->is_wrong ? NULL : &sums))
@@ -94,6 +112,7 @@ static const struct {
     BOTH(step_early, "call mega_engine_allocate first"),
     RANK_1(step_of_evaluation, "those of an evaluation"),
     RANK_1(step_not_filled, "(row 0 of the batch) is not filled"),
+    RANK_1(read_failed, "is torn"),
     RANK_1(step_without_result, "argument out is NULL"),
     BOTH(evaluate_early, "call mega_engine_allocate first"),
     RANK_1(evaluate_without_sums, "argument sums is NULL"),

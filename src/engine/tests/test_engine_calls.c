@@ -324,6 +324,10 @@ CALL(set_short_input, set(s->ready.engine, "tokens", SEQ - 1, false))
 CALL(set_ids_as_weights, set(s->ready.engine, "tokens", SEQ, true))
 CALL(set_no_sample,
      mega_sample_set_i32(mega_batch_sample(mega_engine_batch(s->ready.engine), BATCH), "tokens", NULL, 1))
+CALL(read_null, mega_engine_read(NULL, &(mega_dataset){.count = 1}, 1))
+CALL(read_early, mega_engine_read(s->raw.engine, &(mega_dataset){.count = 1}, 1))
+CALL(read_nothing, mega_engine_read(s->ready.engine, NULL, 1))
+CALL(read_without_function, mega_engine_read(s->ready.engine, &(mega_dataset){.count = 1}, 1))
 CALL(evaluate_null, mega_engine_evaluate(NULL, &sums))
 CALL(evaluate_early, mega_engine_evaluate(s->raw.engine, &sums))
 CALL(evaluate_without_batch, mega_engine_evaluate(s->no_train.engine, &sums))
@@ -431,6 +435,10 @@ static const struct {
     ROW(set_short_input, "\"tokens\" is filled with 15 numbers of type i32, but"),
     ROW(set_ids_as_weights, "\"tokens\" is filled with 16 numbers of type f32, but"),
     ROW(set_no_sample, "the sample is NULL"),
+    ROW(read_null, "the engine is NULL"),
+    ROW(read_early, "call mega_engine_allocate first"),
+    ROW(read_nothing, "data set: it is NULL"),
+    ROW(read_without_function, "its function read is NULL"),
     ROW(evaluate_null, "the engine is NULL"),
     ROW(evaluate_early, "call mega_engine_allocate first"),
     ROW(evaluate_without_batch, "call mega_engine_evaluation_batch"),

@@ -46,6 +46,7 @@ mega_status mega_batch_create_for(mega_batch **out, const mega_program *p, int64
 
 /* Begins `samples` samples, of which nothing is filled. Each has the index 0 until it is given another. */
 void mega_batch_begin(mega_batch *batch, int64_t samples);
+void mega_batch_set_seed(mega_batch *batch, uint32_t seed); /* mega_sample_seed */
 void mega_batch_set_index(mega_batch *batch, int64_t i, int64_t index);
 /* Marks the input as filled and returns where this rank keeps it, for its caller to write `count` numbers; NULL if this
  * rank does not read it, or the model has no input of this name, dtype and count. */

@@ -1,8 +1,11 @@
-/* Samples of a batch: the inputs that a model requests by name (mega_input), filled by name. */
+/* Data sets: samples by index, in an order that depends only on the seed and on the number of samples consumed, so that
+ * neither the layout of ranks nor a restart changes it. A sample fills the inputs that a model requests by name
+ * (mega_input). */
 #ifndef MEGALITH_DATASET_H
 #define MEGALITH_DATASET_H
 
 #include "megalith/status.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -18,14 +21,36 @@ typedef struct mega_batch mega_batch;   /* the samples of this rank in a step or
 mega_status mega_sample_set_f32(mega_sample *sample, const char *input, const float *values, int64_t count);
 mega_status mega_sample_set_i32(mega_sample *sample, const char *input, const int32_t *values, int64_t count);
 
-/* Returns the position of the sample in the order of the run; it addresses the dropout masks of the sample. */
+/* Return the position of the sample in the order of the run, which addresses its dropout masks, and the seed of that
+ * order. Together they address the random numbers of an augmentation, so that every layout draws the same ones. */
 int64_t mega_sample_index(const mega_sample *sample);
+uint32_t mega_sample_seed(const mega_sample *sample);
 
 /* Returns the number of samples in the batch on this rank. */
 int64_t mega_batch_num_samples(const mega_batch *batch);
 
 /* Returns sample i of the batch, 0 <= i < mega_batch_num_samples, else NULL. Borrowed from the batch. */
 mega_sample *mega_batch_sample(mega_batch *batch, int64_t i);
+
+/* `user` is borrowed for the calls that read. A callback returns a status and leaves its message with MEGA_FAIL. */
+typedef struct mega_dataset {
+    int64_t first, count; /* an epoch consists of the samples first … first + count - 1 */
+    /* Fills every input of one sample. Must be a function of the index (and of mega_sample_index and _seed). */
+    mega_status (*read)(void *user, int64_t index, mega_sample *sample);
+    /* Optional: runs after all samples of a batch on this rank have been read. */
+    mega_status (*collate)(void *user, mega_batch *batch);
+    void *user;
+    bool in_order; /* samples are not shuffled */
+} mega_dataset;
+
+/* Returns the index of the n-th sample of a run, n >= 0. Each epoch is a permutation of its own, a function of the seed
+ * and of the epoch; epochs follow without a gap. Computed in place: nothing is stored, any n costs the same. */
+int64_t mega_dataset_index(const mega_dataset *dataset, uint32_t seed, int64_t n);
+
+/* Reads all samples of the batch, each at the index of its position in the run, then collates them.
+ * Returns MEGA_ERR_USAGE for a data set without samples or without `read`, or the status of the callback that failed.
+ */
+mega_status mega_dataset_fill(const mega_dataset *dataset, uint32_t seed, mega_batch *batch);
 
 #ifdef __cplusplus
 }

@@ -119,6 +119,9 @@ mega_status mega_engine_initialize(mega_engine *e, uint32_t seed);
  * order): mega_engine_sample returns which sample of the step sample i of the batch is. */
 mega_batch *mega_engine_batch(mega_engine *e);
 int64_t mega_engine_sample(const mega_engine *e, int64_t row);
+/* Collective: world. Fills the batch of the coming step from a data set: its samples follow those that are consumed,
+ * also after mega_engine_load. A callback that fails on one rank is the error of all. */
+mega_status mega_engine_read(mega_engine *e, const mega_dataset *dataset, uint32_t seed);
 /* For an evaluation: `rows` samples of this rank, a multiple of the micro-batch, at most the largest global batch.
  * first: what mega_sample_index is for the first sample of all ranks. Same memory; NULL for another number. */
 mega_batch *mega_engine_evaluation_batch(mega_engine *e, int64_t rows, int64_t first);

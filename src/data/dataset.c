@@ -1,0 +1,61 @@
+/* The order of a data set's samples, and reading those of a batch. */
+#include "megalith/batch.h"
+#include "megalith/philox.h"
+
+enum { ROUNDS = 4 };
+
+/* A Feistel network over 2 * bits bits: a permutation, whatever the function of its rounds (Luby and Rackoff 1988). */
+static uint64_t mix(uint64_t x, int bits, uint32_t seed, uint32_t epoch)
+{
+    const uint64_t mask = (1ULL << bits) - 1;
+    uint64_t left = x >> bits, right = x & mask;
+    for (uint32_t r = 0; r < ROUNDS; r++) {
+        const mega_philox counter = {{(uint32_t)right, (uint32_t)(right >> 32), epoch, r}};
+        const uint64_t next = left ^ (mega_philox4x32(counter, seed, 0x6f726465).v[0] & mask);
+        left = right;
+        right = next;
+    }
+    return left << bits | right;
+}
+
+/* Numbers from count on are mixed again until they are below it, four times on average at most. */
+static int64_t permuted(int64_t at, int64_t count, uint32_t seed, uint32_t epoch)
+{
+    int bits = 1;
+    while (bits < 31 && (1LL << (2 * bits)) < count) bits++;
+    uint64_t x = (uint64_t)at;
+    do x = mix(x, bits, seed, epoch);
+    while (x >= (uint64_t)count);
+    return (int64_t)x;
+}
+
+int64_t mega_dataset_index(const mega_dataset *d, uint32_t seed, int64_t n)
+{
+    const int64_t at = n % d->count;
+    return d->first + (d->in_order ? at : permuted(at, d->count, seed, (uint32_t)(n / d->count)));
+}
+
+static mega_status check(const mega_dataset *d)
+{
+    if (d == NULL || d->read == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "data set: %s is NULL; give it", d == NULL ? "it" : "its function read");
+    if (d->first < 0 || d->count < 1)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "data set: %lld samples from %lld on; expected at least 1, from 0 or later",
+                         (long long)d->count, (long long)d->first);
+    return MEGA_OK;
+}
+
+mega_status mega_dataset_fill(const mega_dataset *d, uint32_t seed, mega_batch *b)
+{
+    MEGA_TRY(check(d));
+    mega_batch_set_seed(b, seed);
+    for (int64_t i = 0; i < mega_batch_num_samples(b); i++) {
+        mega_sample *sample = mega_batch_sample(b, i);
+        const int64_t n = mega_sample_index(sample), index = mega_dataset_index(d, seed, n);
+        const mega_status st = d->read(d->user, index, sample);
+        if (st == MEGA_OK) continue;
+        MEGA_CONTEXT("sample %lld of the run, index %lld of the data set", (long long)n, (long long)index);
+        return st;
+    }
+    return d->collate != NULL ? d->collate(d->user, b) : MEGA_OK;
+}

@@ -1,0 +1,105 @@
+/* What the engine reads: the samples of a data set, and the weights of a loss per token. */
+#include "engine_run.h"
+#include "kit.h"
+#include <math.h>
+
+enum { SEQ = ENGINE_RUN_SEQ, BATCH = 4, STEPS = 3 };
+
+static void need(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+static mega_engine *open_engine(const mega_engine_options *o)
+{
+    const mega_gpt gpt = engine_run_gpt();
+    mega_engine *e = NULL;
+    need(mega_engine_create_gpt(&e, &gpt, o));
+    need(mega_engine_allocate(e));
+    need(mega_engine_initialize(e, 1234));
+    return e;
+}
+
+/* Notes the indices that it reads. */
+static mega_status read_sample(void *user, int64_t index, mega_sample *sample)
+{
+    const mega_ltor_options o = {.eod = -1};
+    int32_t row[SEQ + 1];
+    ((int64_t *)user)[mega_sample_index(sample)] = index;
+    engine_run_sample(row, index);
+    mega_ltor_sample(sample, row, SEQ, &o);
+    return MEGA_OK;
+}
+
+/* It reads what its caller would fill, and after a load the samples that follow those consumed. */
+static void a_data_set_fills_the_steps(void **state)
+{
+    (void)state;
+    const mega_engine_options o = engine_run_options(BATCH, 2, 1e-2);
+    int64_t read[2 * BATCH], resumed[2 * BATCH];
+    mega_dataset d = {.first = 2, .count = BATCH + 2, .read = read_sample, .user = read};
+    mega_step_result filled, first;
+    mega_engine *a = open_engine(&o), *b = open_engine(&o);
+    need(mega_engine_read(a, &d, 1));
+    need(mega_engine_step(a, &first));
+    mega_batch *batch = mega_engine_batch(b);
+    for (int64_t i = 0; i < BATCH; i++) engine_run_fill(batch, i, mega_dataset_index(&d, 1, i));
+    need(mega_engine_step(b, &filled));
+    assert_true(filled.loss == first.loss && filled.grad_norm == first.grad_norm);
+    need(mega_engine_read(a, &d, 1));
+    d.user = resumed;
+    need(mega_engine_read(b, &d, 1));
+    for (int64_t i = 0; i < BATCH; i++) {
+        assert_int_equal(read[BATCH + i], mega_dataset_index(&d, 1, BATCH + i));
+        assert_int_equal(resumed[BATCH + i], read[BATCH + i]);
+    }
+    mega_engine_destroy(a);
+    mega_engine_destroy(b);
+}
+
+/* Steps of one micro-batch, half of whose positions are masked. SGD, since Adam does not see how large gradients are.
+ */
+static void train(bool per_token, mega_step_result out[STEPS])
+{
+    const mega_ltor_options ends = {.eod = 3, .eod_mask_loss = true};
+    mega_engine_options o = engine_run_options(BATCH, BATCH, 1e-1);
+    o.compute = MEGA_F64;
+    o.per_token_loss = per_token;
+    o.optimizer = (mega_optimizer_options){.kind = MEGA_OPTIMIZER_SGD};
+    mega_engine *e = open_engine(&o);
+    for (int i = 0; i < STEPS; i++) {
+        mega_batch *b = mega_engine_batch(e);
+        for (int64_t r = 0; r < BATCH; r++) {
+            int32_t row[SEQ + 1];
+            engine_run_sample(row, i * BATCH + r);
+            for (int t = 0; t < SEQ; t += 2) row[t] = ends.eod;
+            mega_ltor_sample(mega_batch_sample(b, r), row, SEQ, &ends);
+        }
+        need(mega_engine_step(e, &out[i]));
+    }
+    mega_engine_destroy(e);
+}
+
+/* Over one micro-batch, the mean over the tokens of a step is the mean of a micro-batch. */
+static void a_loss_per_token_is_divided_by_its_weight(void **state)
+{
+    (void)state;
+    mega_step_result mean[STEPS], token[STEPS];
+    train(false, mean);
+    train(true, token);
+    for (int i = 0; i < STEPS; i++) {
+        assert_true(fabs(token[i].loss / mean[i].loss - 1) < 1e-12);
+        assert_true(fabs(token[i].grad_norm / mean[i].grad_norm - 1) < 1e-12);
+        assert_true(fabs(token[i].clip_factor / mean[i].clip_factor - 1) < 1e-12);
+    }
+    assert_true(token[0].loss != token[1].loss);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_data_set_fills_the_steps),
+        cmocka_unit_test(a_loss_per_token_is_divided_by_its_weight),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
