@@ -203,7 +203,8 @@ mega_status mega_checkpoint_read_weights(mega_checkpoint *c, const mega_state_te
     return with_weights(read_all, c, t, count, acc);
 }
 
-mega_status mega_checkpoint_read_moments(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc)
+static mega_status with_moments(use_source *use, mega_checkpoint *c, const mega_state_tensor *t, int count,
+                                mega_dtype acc)
 {
     if (c->moments == NULL)
         return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
@@ -212,7 +213,17 @@ mega_status mega_checkpoint_read_moments(mega_checkpoint *c, const mega_state_te
                          c->folder);
     char *what = mega_path_join(c->folder, "state/optimizer.safetensors");
     if (what == NULL) return MEGA_NO_MEMORY(c->folder, "a path");
-    const mega_status st = read_all(&(source){c, c->moments, what}, t, count, acc);
+    const mega_status st = use(&(source){c, c->moments, what}, t, count, acc);
     mega_free(what);
     return st;
+}
+
+mega_status mega_checkpoint_match_moments(mega_checkpoint *c, const mega_state_tensor *t, int count)
+{
+    return with_moments(match_all, c, t, count, MEGA_F32);
+}
+
+mega_status mega_checkpoint_read_moments(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc)
+{
+    return with_moments(read_all, c, t, count, acc);
 }

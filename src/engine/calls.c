@@ -1,6 +1,9 @@
 /* Whether an engine can be created and can take a call. Collective calls ask all ranks before they begin, so that one
  * wrong call does not leave the other ranks waiting. */
 #include "engine_impl.h"
+#include "megalith/extent.h"
+
+enum { MOST_MICRO_BATCHES = 1 << 24 };
 
 mega_status engine_agree(const mega_engine *e, mega_status st)
 {
@@ -20,6 +23,15 @@ mega_status engine_check_allocated(const mega_engine *e, const char *call)
     return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the engine has no memory yet; call mega_engine_allocate first", call);
 }
 
+static mega_status check_weights(const mega_engine *e, const char *call)
+{
+    if (e->has_weights) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "%s: the parameters have no values; call mega_engine_initialize or mega_engine_load first (again, "
+                     "where a load failed while it was reading)",
+                     call);
+}
+
 mega_status engine_check_step(const mega_engine *e, const mega_step_result *out)
 {
     MEGA_TRY(engine_check_given(e, "mega_engine_step", "out", out));
@@ -27,6 +39,7 @@ mega_status engine_check_step(const mega_engine *e, const mega_step_result *out)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_step: the engine was created with no_train, so it cannot train; "
                                          "create one without it");
     MEGA_TRY(engine_check_allocated(e, "mega_engine_step"));
+    MEGA_TRY(check_weights(e, "mega_engine_step"));
     if (e->batch_of == ENGINE_BATCH_OF_STEP) return mega_batch_check(e->batch);
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "mega_engine_step: the rows of the batch are %s; call mega_engine_batch and fill what it returns",
@@ -40,6 +53,7 @@ mega_status engine_check_evaluate(const mega_engine *e, const mega_loss_sums *su
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_evaluate: the engine was created with no_evaluate, so it cannot "
                                          "evaluate; create one without it");
     MEGA_TRY(engine_check_allocated(e, "mega_engine_evaluate"));
+    MEGA_TRY(check_weights(e, "mega_engine_evaluate"));
     if (e->batch_of != ENGINE_BATCH_NONE) return mega_batch_check(e->batch);
     return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_evaluate: the rows of the batch are not filled; call "
                                      "mega_engine_evaluation_batch and fill what it returns");
@@ -53,7 +67,8 @@ mega_status engine_check_save(const mega_engine *e, const mega_engine_save_optio
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "mega_engine_save: the engine was created with no_train, so it has no state to save; create "
                          "one without it");
-    return engine_check_allocated(e, "mega_engine_save");
+    MEGA_TRY(engine_check_allocated(e, "mega_engine_save"));
+    return check_weights(e, "mega_engine_save");
 }
 
 mega_status engine_check_load(const mega_engine *e, const mega_checkpoint *c, const mega_engine_load_options *o,
@@ -79,32 +94,42 @@ mega_status engine_check_allocate(const mega_engine *e)
                      e->is_allocated ? "has its memory already" : "failed to get its memory before");
 }
 
+/* Tokens of a micro-batch, and micro-batches of a step, are counted in 32 bits. */
+static mega_status check_step_size(const mega_engine_options *o)
+{
+    if (mega_extent_mul(o->micro_batch, o->seq) > INT32_MAX)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "mega_engine_create: micro_batch %lld, seq %lld; expected at most %d tokens in a micro-batch",
+                         (long long)o->micro_batch, (long long)o->seq, INT32_MAX);
+    if (o->batch.global_batch / o->micro_batch > MOST_MICRO_BATCHES)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "mega_engine_create: batch.global_batch %lld, micro_batch %lld; expected at most %d "
+                         "micro-batches in a step",
+                         (long long)o->batch.global_batch, (long long)o->micro_batch, MOST_MICRO_BATCHES);
+    return MEGA_OK;
+}
+
 /* Everything that does not need the layout. */
 mega_status engine_check_options(const mega_model *model, const mega_engine_options *o)
 {
     const mega_batch_ramp *b = &o->batch;
     if (model == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: model is NULL; give it");
-    if (o->micro_batch < 1 || o->seq < 1)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_engine_create: micro_batch %lld, seq %lld; expected both to be at least 1",
-                         (long long)o->micro_batch, (long long)o->seq);
-    if (b->micro_step < o->micro_batch || b->micro_step % o->micro_batch != 0)
+    MEGA_TRY(engine_check_ranges(o));
+    if (b->micro_step % o->micro_batch != 0)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "mega_engine_create: batch.micro_step %lld; expected micro_batch (%lld) times the number of "
                          "data-parallel ranks",
                          (long long)b->micro_step, (long long)o->micro_batch);
-    if (b->global_batch < b->micro_step || b->global_batch % b->micro_step != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_engine_create: batch.global_batch %lld; expected a multiple of batch.micro_step (%lld)",
-                         (long long)b->global_batch, (long long)b->micro_step);
-    if (o->zero_stage < 0 || o->zero_stage > 3)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: zero_stage %d; expected 0, 1, 2 or 3", o->zero_stage);
-    return MEGA_OK;
+    MEGA_TRY(check_step_size(o));
+    mega_status st = mega_batch_ramp_check(b);
+    if (st == MEGA_OK && !o->no_train) st = mega_lr_schedule_check(&o->schedule);
+    if (st != MEGA_OK) MEGA_CONTEXT("mega_engine_create");
+    return st;
 }
 
 mega_status engine_check_ramp(const mega_engine *e)
 {
-    const int64_t expected = e->options.micro_batch * e->layout->dp.size;
+    const int64_t expected = mega_extent_mul(e->options.micro_batch, e->layout->dp.size);
     if (e->options.batch.micro_step == expected) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "mega_engine_create: batch.micro_step %lld; expected %lld, micro_batch (%lld) times %d "

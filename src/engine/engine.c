@@ -70,7 +70,6 @@ static mega_status build(mega_engine *e, const mega_model *model)
 {
     mega_engine_options *o = &e->options;
     const int64_t bucket = o->bucket_elements > 0 ? o->bucket_elements : DEFAULT_BUCKET_ELEMENTS;
-    MEGA_TRY(engine_check_options(model, o));
     MEGA_TRY(mega_layout_create(&e->layout, o->world, &o->layout));
     MEGA_TRY(engine_check_ramp(e));
     MEGA_TRY(mega_params_create(&e->params, e->layout));
@@ -94,14 +93,21 @@ static mega_status build(mega_engine *e, const mega_model *model)
 /* A mistake in the model that one rank finds is the mistake of all: none begins what the others will not join. */
 static mega_status build_alike(mega_engine *e, const mega_model *model)
 {
-    const mega_status st = build(e, model);
-    if (e->options.world == NULL || e->options.layout.planned_ranks > 0) {
+    const mega_status st = engine_check_options(model, &e->options);
+    if (e->options.world == NULL) {
         MEGA_TRY(st);
+        MEGA_TRY(build(e, model));
         MEGA_TRY(engine_collect_inputs(e));
         return engine_collect_losses(e);
     }
     mega_comm *world = mega_world_comm(e->options.world);
     MEGA_TRY(mega_comm_agree(world, st));
+    MEGA_TRY(engine_compare_options(&e->options)); /* ranks with other layouts would wait for each other in build */
+    MEGA_TRY(mega_comm_agree(world, build(e, model)));
+    if (e->options.layout.planned_ranks > 0) {
+        MEGA_TRY(engine_collect_inputs(e));
+        return engine_collect_losses(e);
+    }
     MEGA_TRY(engine_compare_models(e));
     MEGA_TRY(mega_comm_agree(world, engine_collect_inputs(e)));
     MEGA_TRY(engine_compare_inputs(e));
@@ -132,9 +138,10 @@ mega_status mega_engine_create_gpt(mega_engine **out, const mega_gpt *gpt, const
     if (gpt == NULL || options == NULL) return mega_engine_create(out, NULL, options);
     mega_engine_options o = *options;
     o.stage_programs = (int)gpt->stage_chunks;
-    MEGA_TRY(mega_gpt_list_create(&list, gpt, o.layout.pp > 1 ? o.layout.pp : 1));
+    mega_status st = mega_gpt_list_create(&list, gpt, o.layout.pp > 1 ? o.layout.pp : 1);
+    if (st != MEGA_OK) return o.world == NULL ? st : mega_comm_agree(mega_world_comm(o.world), st);
     const mega_model model = mega_gpt_model(&list);
-    const mega_status st = mega_engine_create(out, &model, &o);
+    st = mega_engine_create(out, &model, &o);
     mega_gpt_list_destroy(&list);
     return st;
 }
@@ -156,9 +163,19 @@ void mega_engine_destroy(mega_engine *e)
     mega_free(e);
 }
 
+/* For getters, which return no status: false leaves a message. */
+static bool is_given(const mega_engine *e, const char *call)
+{
+    return engine_check_given(e, call, "e", e) == MEGA_OK;
+}
+
 void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
 {
     mega_engine_memory m = {0};
+    if (engine_check_given(e, "mega_engine_memory_get", "out", out) != MEGA_OK) {
+        if (out != NULL) *out = m;
+        return;
+    }
     m.zero_stage = mega_params_zero_stage(e->params);
     m.shards = m.zero_stage > 0 ? e->layout->dp.size : 1;
     m.masters = mega_params_master_bytes(e->params);
@@ -176,11 +193,13 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
 
 const mega_program *mega_engine_program(const mega_engine *e, bool train)
 {
+    if (!is_given(e, "mega_engine_program")) return NULL;
     return train ? e->train : e->evaluate;
 }
 
 const mega_program *mega_engine_chunk_program(const mega_engine *e, int chunk, bool train)
 {
+    if (!is_given(e, "mega_engine_chunk_program")) return NULL;
     if (chunk >= 0 && chunk < e->chunks) return train ? e->chunk[chunk].train : e->chunk[chunk].evaluate;
     (void)MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_chunk_program: chunk %d; this rank has chunks 0 to %d", chunk,
                     e->chunks - 1);
@@ -189,42 +208,43 @@ const mega_program *mega_engine_chunk_program(const mega_engine *e, int chunk, b
 
 int mega_engine_chunks(const mega_engine *e)
 {
-    return e->chunks;
+    return is_given(e, "mega_engine_chunks") ? e->chunks : 0;
 }
 
 mega_params *mega_engine_params(const mega_engine *e)
 {
-    return e->params;
+    return is_given(e, "mega_engine_params") ? e->params : NULL;
 }
 
 const mega_params *mega_engine_whole(const mega_engine *e)
 {
+    if (!is_given(e, "mega_engine_whole")) return NULL;
     return e->layout->pp.size > 1 ? mega_model_parts_params(e->parts) : e->params;
 }
 
 const mega_model_parts *mega_engine_parts(const mega_engine *e)
 {
-    return e->parts;
+    return is_given(e, "mega_engine_parts") ? e->parts : NULL;
 }
 
 mega_optimizer *mega_engine_optimizer(const mega_engine *e)
 {
-    return e->optimizer;
+    return is_given(e, "mega_engine_optimizer") ? e->optimizer : NULL;
 }
 
 const mega_layout *mega_engine_layout(const mega_engine *e)
 {
-    return e->layout;
+    return is_given(e, "mega_engine_layout") ? e->layout : NULL;
 }
 
 const mega_lr_schedule *mega_engine_schedule(const mega_engine *e)
 {
-    return &e->options.schedule;
+    return is_given(e, "mega_engine_schedule") ? &e->options.schedule : NULL;
 }
 
 mega_engine_progress *mega_engine_progress_get(mega_engine *e)
 {
-    return &e->progress;
+    return is_given(e, "mega_engine_progress_get") ? &e->progress : NULL;
 }
 
 static mega_status allocate_batch(mega_engine *e, mega_region *region)
@@ -283,7 +303,9 @@ mega_status mega_engine_initialize(mega_engine *e, uint32_t seed)
 {
     MEGA_TRY(engine_check_given(e, "mega_engine_initialize", "e", e));
     MEGA_TRY(engine_agree(e, engine_check_allocated(e, "mega_engine_initialize")));
-    return mega_params_initialize_team(e->params, seed, e->options.team);
+    MEGA_TRY(mega_params_initialize_team(e->params, seed, e->options.team));
+    e->has_weights = true;
+    return MEGA_OK;
 }
 
 /* first: the number, in the order of the run, of the first sample of all ranks. */
@@ -306,6 +328,7 @@ mega_batch *mega_engine_batch(mega_engine *e)
 
 int64_t mega_engine_sample(const mega_engine *e, int64_t row)
 {
+    if (!is_given(e, "mega_engine_sample")) return -1;
     const mega_axis *dp = &e->layout->dp;
     const int64_t size = e->options.micro_batch;
     return (row / size * dp->size + dp->rank) * size + row % size;

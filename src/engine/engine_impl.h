@@ -76,6 +76,7 @@ struct mega_engine {
     mega_schedule_step *schedule;       /* room for the largest batch */
     mega_batch *batch;
     engine_batch_of batch_of;
+    bool has_weights;       /* initialized or loaded */
     int64_t batch_capacity; /* rows */
     bool is_allocated;      /* on all ranks */
     void *arena;            /* everything large, in one mapping */
@@ -141,6 +142,9 @@ mega_status engine_check_load(const mega_engine *e, const mega_checkpoint *c, co
 mega_status engine_check_allocate(const mega_engine *e);
 mega_status engine_check_options(const mega_model *model, const mega_engine_options *o);
 mega_status engine_check_ramp(const mega_engine *e); /* once there is a layout */
+/* options.c: each number is in its range. Collective: and ranks have the same. */
+mega_status engine_check_ranges(const mega_engine_options *o);
+mega_status engine_compare_options(const mega_engine_options *o);
 
 /* chunks.c: building, memory and places of the programs. Regions and memory are of all of them together. */
 mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches);

@@ -162,6 +162,7 @@ mega_status mega_engine_save(mega_engine *e, const mega_engine_save_options *o)
 
 int64_t mega_engine_save_bytes(const mega_engine *e, const mega_engine_save_options *o)
 {
+    if (engine_check_given(e, "mega_engine_save_bytes", "options", o) != MEGA_OK) return -1;
     const mega_dtype acc = mega_params_acc_dtype(e->params);
     const int64_t exact = (int64_t)mega_dtype_size(acc);
     const int64_t moments = o->no_optim || e->optimizer == NULL ? 0 : mega_optimizer_num_moments(e->optimizer);
@@ -225,9 +226,9 @@ static mega_status check_schedule(const mega_lr_schedule *s, const json_t *store
     return st;
 }
 
-static mega_status take_schedule(mega_engine *e, const json_t *stored)
+/* The schedule of a checkpoint. */
+static mega_status read_schedule(mega_lr_schedule *s, const json_t *stored)
 {
-    mega_lr_schedule *s = &e->options.schedule;
     const char *lr_style = json_string_value(json_object_get(stored, "lr_decay_style"));
     const char *wd_style = json_string_value(json_object_get(stored, "wd_incr_style"));
     const char *wsd_style = json_string_value(json_object_get(stored, "lr_wsd_decay_style"));
@@ -256,7 +257,7 @@ static mega_status take_schedule(mega_engine *e, const json_t *stored)
 static mega_status load_schedule(mega_engine *e, const json_t *root, const mega_engine_load_options *o)
 {
     const json_t *stored = json_object_get(root, "scheduler");
-    if (o->use_checkpoint_schedule) MEGA_TRY(take_schedule(e, stored));
+    if (o->use_checkpoint_schedule) MEGA_TRY(read_schedule(&e->options.schedule, stored));
     e->progress.schedule_samples = integer(stored, "num_steps");
     return MEGA_OK;
 }
@@ -292,9 +293,12 @@ static mega_status read_progress(json_t **out, const mega_checkpoint *c)
 static mega_status check_state(const mega_engine_options *e, const mega_checkpoint *c, const json_t *root,
                                const mega_engine_load_options *o)
 {
+    const json_t *stored = json_object_get(root, "scheduler");
+    mega_lr_schedule unused;
     if (e->no_train || o->no_optim) return MEGA_OK;
-    if (!o->use_checkpoint_schedule && !o->override_schedule)
-        MEGA_TRY(check_schedule(&e->schedule, json_object_get(root, "scheduler")));
+    if (o->use_checkpoint_schedule) MEGA_TRY(read_schedule(&unused, stored));
+    else if (!o->override_schedule)
+        MEGA_TRY(check_schedule(&e->schedule, stored));
     return check_optimizer(e, c, root);
 }
 
@@ -313,9 +317,13 @@ mega_status mega_engine_check_load(const mega_engine_options *e, const mega_chec
                          "--use-checkpoint-opt_param-scheduler: --load %s holds weights alone (it has no "
                          "state/run.json), and so no schedule; leave the option out and give --lr and its relatives",
                          mega_checkpoint_folder(c));
-    if (is_weights || o->finetune) return MEGA_OK;
+    if (is_weights || (o->finetune && !o->use_checkpoint_schedule)) return MEGA_OK;
     MEGA_TRY(read_progress(&root, c));
-    const mega_status st = check_state(e, c, root, o);
+    mega_lr_schedule unused;
+    mega_status st = MEGA_OK;
+    if (!o->finetune) st = check_state(e, c, root, o);
+    else if (!e->no_train)
+        st = read_schedule(&unused, json_object_get(root, "scheduler"));
     json_decref(root);
     return st;
 }
@@ -353,7 +361,7 @@ static mega_status load_schedule_alone(mega_engine *e, mega_checkpoint *c)
 {
     json_t *root = NULL;
     MEGA_TRY(read_progress(&root, c));
-    const mega_status st = take_schedule(e, json_object_get(root, "scheduler"));
+    const mega_status st = read_schedule(&e->options.schedule, json_object_get(root, "scheduler"));
     json_decref(root);
     return st;
 }
@@ -386,26 +394,62 @@ static mega_status load_state(mega_engine *e, mega_checkpoint *c, const mega_eng
 static mega_status load_run(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,
                             mega_engine_loaded *loaded)
 {
-    MEGA_TRY(mega_engine_check_load(&e->options, c, o));
     if (mega_checkpoint_run_json(c) == NULL) return MEGA_OK;
     if (!o->finetune) return load_state(e, c, o, loaded);
     return o->use_checkpoint_schedule && e->optimizer != NULL ? load_schedule_alone(e, c) : MEGA_OK;
+}
+
+/* Whether load_state will read moments. */
+static mega_status reads_moments(const mega_engine *e, const mega_checkpoint *c, const mega_engine_load_options *o,
+                                 bool *out)
+{
+    json_t *root = NULL;
+    *out = false;
+    if (mega_checkpoint_run_json(c) == NULL || o->finetune || o->no_optim || e->optimizer == NULL) return MEGA_OK;
+    MEGA_TRY(read_progress(&root, c));
+    *out = json_is_true(json_object_get(root, "has_optimizer_state"));
+    json_decref(root);
+    return MEGA_OK;
+}
+
+/* All that can be known before anything changes: options against the folder, then names and shapes of its tensors. */
+static mega_status check_folder(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o)
+{
+    state_list l = {0};
+    bool has_moments;
+    MEGA_TRY(mega_engine_check_load(&e->options, c, o));
+    MEGA_TRY(mega_engine_check_tensors(e, c));
+    MEGA_TRY(reads_moments(e, c, o, &has_moments));
+    if (!has_moments) return MEGA_OK;
+    MEGA_TRY(state_list_moments(&l, e));
+    const mega_status st = mega_checkpoint_match_moments(c, l.item, l.count);
+    mega_arena_fini(&l.arena);
+    return st;
+}
+
+static mega_status read_folder(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,
+                               mega_engine_loaded *loaded)
+{
+    state_list weights = {0};
+    MEGA_TRY(state_list_weights(&weights, e));
+    const mega_status st =
+        mega_checkpoint_read_weights(c, weights.item, weights.count, mega_params_acc_dtype(e->params));
+    mega_arena_fini(&weights.arena);
+    return st != MEGA_OK ? st : load_run(e, c, o, loaded);
 }
 
 mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,
                              mega_engine_loaded *out)
 {
     mega_engine_loaded loaded = {false, false};
-    state_list weights = {0};
     mega_status st = engine_check_load(e, c, o, out);
     if (e == NULL) return st;
-    if (st == MEGA_OK) st = state_list_weights(&weights, e);
-    if (st == MEGA_OK)
-        st = mega_checkpoint_read_weights(c, weights.item, weights.count, mega_params_acc_dtype(e->params));
-    mega_arena_fini(&weights.arena);
-    if (st == MEGA_OK) st = load_run(e, c, o, &loaded);
-    MEGA_TRY(engine_agree(e, st)); /* before ranks wait for each other's weights */
+    if (st == MEGA_OK) st = check_folder(e, c, o);
+    MEGA_TRY(engine_agree(e, st)); /* what one rank refuses changes none */
+    e->has_weights = false;        /* those of a file that cannot be read to its end are half the old ones */
+    MEGA_TRY(engine_agree(e, read_folder(e, c, o, &loaded))); /* before ranks wait for each other's weights */
     MEGA_TRY(mega_params_publish(e->params));
+    e->has_weights = true;
     *out = loaded;
     return MEGA_OK;
 }

@@ -61,7 +61,7 @@ static mega_status run_step(mega_engine *e, const mega_schedule_step *s, engine_
     const mega_status st = s->forward ? forward(e, s, sums) : mega_program_backward(p, s->slot);
     if (e->search != NULL) engine_search_after(e, s);
     if (st == MEGA_OK || st == MEGA_ERR_COMM || e->layout->pp.size == 1) return st;
-    mega_error_get(&sums->failed);
+    mega_error_get_of(st, &sums->failed);
     return MEGA_OK;
 }
 
@@ -185,12 +185,14 @@ static void profile_optimizer(const mega_engine *e, mega_profile_moment began, m
 
 void mega_engine_profile(mega_engine *e, mega_profile *profile)
 {
+    if (engine_check_given(e, "mega_engine_profile", "e", e) != MEGA_OK) return;
     e->profile = profile;
     for (int c = 0; c < e->chunks && e->train != NULL; c++) mega_program_profile(e->chunk[c].train, profile);
 }
 
 void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user)
 {
+    if (engine_check_given(e, "mega_engine_observe", "e", e) != MEGA_OK) return;
     for (int c = 0; c < e->chunks && e->train != NULL; c++) mega_program_observe(e->chunk[c].train, observer, user);
 }
 
@@ -215,6 +217,7 @@ mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
     r.optimizer_s = ended.at - began.at;
     if (e->profile != NULL) profile_optimizer(e, began, ended);
     progress_advance(e, &r);
+    e->batch_of = ENGINE_BATCH_NONE; /* its rows are used up */
     mega_record_step_end(mega_world_record(e->options.world));
     *out = r;
     return MEGA_OK;

@@ -137,7 +137,7 @@ static void client_state_must_be_an_object(void **state)
 
 /* What the calls are made on: engines before and after allocation, and what lower rooms make of the same model. */
 typedef struct scene {
-    rig raw, ready, no_train, no_evaluate;
+    rig raw, empty, ready, no_train, no_evaluate; /* empty: allocated, without values */
     mega_layout *layout;
     mega_params *unplaced, *placed, *params; /* of `params` there is memory */
     mega_program *raw_program, *program;
@@ -180,6 +180,8 @@ static void scene_open(scene *s)
     const mega_optimizer_options adam = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
     *s = (scene){.folder = mega_kit_temp_folder()};
     rig_create(&s->raw);
+    rig_create(&s->empty);
+    need(mega_engine_allocate(s->empty.engine));
     rig_open(&s->ready, 1);
     o.no_train = true;
     rig_with(&s->no_train, &o);
@@ -201,6 +203,7 @@ static void scene_open(scene *s)
 static void scene_close(scene *s)
 {
     mega_engine_destroy(s->raw.engine);
+    mega_engine_destroy(s->empty.engine);
     mega_engine_destroy(s->ready.engine);
     mega_engine_destroy(s->no_train.engine);
     mega_engine_destroy(s->no_evaluate.engine);
@@ -301,6 +304,33 @@ CALL(create_without_options, create(s, &s->raw.gpt, NULL))
 CALL(create_without_model, create_model(NULL))
 CALL(create_without_layers, create_model(&(mega_model){.name = "m"}))
 CALL(create_without_describe, create_model(&(mega_model){.layer = &(mega_layer){.path = "x"}, .num_layers = 1}))
+CALL(step_empty, mega_engine_batch(s->empty.engine) == NULL ? 0 : mega_engine_step(s->empty.engine, &r))
+CALL(evaluate_empty,
+     mega_engine_evaluation_batch(s->empty.engine, 2, 0) == NULL ? 0 : mega_engine_evaluate(s->empty.engine, &sums))
+CALL(save_empty, save(&s->empty, s->folder, NULL))
+CALL(program_null, recorded(mega_engine_program(NULL, true)))
+CALL(chunk_program_null, recorded(mega_engine_chunk_program(NULL, 0, true)))
+CALL(params_null, recorded(mega_engine_params(NULL)))
+CALL(whole_null, recorded(mega_engine_whole(NULL)))
+CALL(optimizer_null, recorded(mega_engine_optimizer(NULL)))
+CALL(layout_null, recorded(mega_engine_layout(NULL)))
+CALL(schedule_null, recorded(mega_engine_schedule(NULL)))
+CALL(progress_null, recorded(mega_engine_progress_get(NULL)))
+CALL(chunks_null, mega_engine_chunks(NULL) == 0 ? recorded(NULL) : 0)
+CALL(sample_null, mega_engine_sample(NULL, 0) == -1 ? recorded(NULL) : 0)
+CALL(bytes_null, mega_engine_save_bytes(NULL, &(mega_engine_save_options){0}) == -1 ? recorded(NULL) : 0)
+CALL(bytes_without_options, mega_engine_save_bytes(s->ready.engine, NULL) == -1 ? recorded(NULL) : 0)
+CALL(profile_null, (mega_engine_profile(NULL, NULL), recorded(NULL)))
+CALL(observe_null, (mega_engine_observe(NULL, NULL, NULL), recorded(NULL)))
+CALL(memory_null, (mega_engine_memory_get(NULL, &(mega_engine_memory){0}), recorded(NULL)))
+CALL(memory_nowhere, (mega_engine_memory_get(s->ready.engine, NULL), recorded(NULL)))
+CALL(layout_nowhere, mega_layout_create(NULL, NULL, NULL))
+CALL(graph_nowhere, mega_graph_create(NULL, MEGA_F32, s->params, s->layout))
+CALL(graph_status_null, mega_graph_status(NULL))
+CALL(print_null, mega_program_print(NULL, NULL))
+CALL(print_nowhere, mega_program_print(s->program, NULL))
+CALL(norm_null, mega_optimizer_gradient_norm(NULL, &norm))
+CALL(norm_nowhere, mega_optimizer_params_norm(s->optimizer, NULL))
 CALL(allocate_null, mega_engine_allocate(NULL))
 CALL(allocate_twice, mega_engine_allocate(s->ready.engine))
 CALL(initialize_null, mega_engine_initialize(NULL, 1))
@@ -410,6 +440,32 @@ static const struct {
     ROW(create_with_odd_batch, "batch.global_batch 5; expected a multiple of batch.micro_step (2)"),
     ROW(create_with_stage_7, "zero_stage 7; expected 0, 1, 2 or 3"),
     ROW(create_with_f16, "expected f32, bf16 or f64"),
+    ROW(step_empty, "the parameters have no values; call mega_engine_initialize or mega_engine_load"),
+    ROW(evaluate_empty, "the parameters have no values"),
+    ROW(save_empty, "the parameters have no values"),
+    ROW(program_null, "the engine is NULL"),
+    ROW(chunk_program_null, "the engine is NULL"),
+    ROW(params_null, "the engine is NULL"),
+    ROW(whole_null, "the engine is NULL"),
+    ROW(optimizer_null, "the engine is NULL"),
+    ROW(layout_null, "the engine is NULL"),
+    ROW(schedule_null, "the engine is NULL"),
+    ROW(progress_null, "the engine is NULL"),
+    ROW(chunks_null, "the engine is NULL"),
+    ROW(sample_null, "the engine is NULL"),
+    ROW(bytes_null, "the engine is NULL"),
+    ROW(bytes_without_options, "the argument options is NULL"),
+    ROW(profile_null, "the engine is NULL"),
+    ROW(observe_null, "the engine is NULL"),
+    ROW(memory_null, "the engine is NULL"),
+    ROW(memory_nowhere, "the argument out is NULL"),
+    ROW(layout_nowhere, "out is NULL"),
+    ROW(graph_nowhere, "out is NULL"),
+    ROW(graph_status_null, "the graph is NULL"),
+    ROW(print_null, "the program is NULL"),
+    ROW(print_nowhere, "out is NULL"),
+    ROW(norm_null, "the optimizer is NULL"),
+    ROW(norm_nowhere, "out is NULL"),
     ROW(allocate_null, "the engine is NULL"),
     ROW(allocate_twice, "has its memory already"),
     ROW(initialize_null, "the engine is NULL"),

@@ -105,6 +105,7 @@ mega_status mega_checkpoint_check_shape(const mega_checkpoint *c);
 const char *mega_checkpoint_run_json(const mega_checkpoint *c); /* borrowed; NULL without */
 /* Whether read_weights would find every tensor with its shape; data is not looked at. MEGA_ERR_FORMAT: no. */
 mega_status mega_checkpoint_match_weights(mega_checkpoint *c, const mega_state_tensor *t, int count);
+mega_status mega_checkpoint_match_moments(mega_checkpoint *c, const mega_state_tensor *t, int count);
 /* Fill data of every tensor named; missing, extra or mismatching tensors are all reported together. Padding is zeroed.
  */
 mega_status mega_checkpoint_read_weights(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc);

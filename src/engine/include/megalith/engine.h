@@ -44,7 +44,7 @@ typedef struct mega_engine_options {
     bool no_train, no_evaluate; /* leave that program out */
     bool no_pack_weights;       /* products pack them anew each time, which takes less memory */
     bool per_token_loss;        /* mean over the tokens of a step, not over micro-batches; for one trained loss */
-    double clip_grad;
+    double clip_grad;           /* 0: no clipping */
     uint32_t dropout_seed;
     mega_optimizer_options optimizer;
     mega_lr_schedule schedule;
@@ -62,7 +62,10 @@ mega_status mega_engine_options_from_config(mega_engine_options *out, const mega
 
 /* A call that is wrong (NULL, before mega_engine_allocate, twice, without what the engine was created with) is
  * MEGA_ERR_USAGE with a message, of collective functions on all ranks where one is called wrongly; the engine is as
- * before. Functions that return a pointer return NULL then, and leave the message. */
+ * before. Functions that return a pointer return NULL then (a number: -1, of things 0), and leave the message.
+ *
+ * What mega_engine_create is given is compared: ranks with another option get MEGA_ERR_COMM, with what each
+ * of them has. A number that is out of its range is MEGA_ERR_USAGE. */
 
 /* Builds programs and memory plan of a model: a list of layers, which the stages of a pipeline share out. Any layer may
  * name inputs (mega_input), losses and metrics (mega_loss_add). Nothing large is allocated: a plan or a dry run ends
@@ -208,7 +211,8 @@ mega_status mega_engine_check_load(const mega_engine_options *e, const mega_chec
 /* Whether the folder holds every weight of the engine's model with its shape. Before mega_engine_allocate. */
 mega_status mega_engine_check_tensors(const mega_engine *e, mega_checkpoint *c);
 /* Weights from an opened folder, and, where it has them, moments and progress: of each tensor what this rank holds.
- * Collective. */
+ * Collective. What is refused (options, names, shapes) leaves the engine as it was; after a failure to read it has no
+ * values, until mega_engine_initialize or another load. */
 mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,
                              mega_engine_loaded *out);
 

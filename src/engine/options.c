@@ -1,0 +1,199 @@
+/* The options of an engine, member by member: a row of a table for each. Ranges are checked, and ranks compared, by
+ * walking the rows; a member without a row does not compile. What other rooms read (layout, optimizer, schedule, batch)
+ * is checked by these. */
+#include "engine_impl.h"
+#include "megalith/compare.h"
+#include "megalith/hash.h"
+
+#include <assert.h>
+#include <float.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef enum option_range {
+    ANY,
+    NOT_NEGATIVE,
+    POSITIVE,
+    STAGE_OF_ZERO,
+    OWN /* of each rank: not compared */
+} option_range;
+typedef enum option_kind { IS_BOOL, IS_INT, IS_INT64, IS_UINT32, IS_DOUBLE, IS_POINTER } option_kind;
+
+typedef struct option_row {
+    const char *group, *name; /* of a nested struct, or ""; of the member */
+    size_t offset;
+    option_kind kind;
+    option_range range;
+    const char *(*text)(int64_t value); /* of a choice; NULL: a number */
+} option_row;
+
+/* ---- the rows: X(struct, member, range, text), N(member, rows of its struct) ---- */
+
+// clang-format off
+#define LAYOUT_ROWS(X, T, group) \
+    X(T, group, tp, ANY, NULL) X(T, group, pp, ANY, NULL) X(T, group, cp, ANY, NULL) X(T, group, ep, ANY, NULL) \
+    X(T, group, planned_ranks, NOT_NEGATIVE, NULL) X(T, group, planned_rank, OWN, NULL)
+#define BATCH_ROWS(X, T, group) \
+    X(T, group, start, ANY, NULL) X(T, group, increment, ANY, NULL) X(T, group, samples, ANY, NULL) \
+    X(T, group, global_batch, POSITIVE, NULL) X(T, group, micro_step, POSITIVE, NULL)
+#define OPTIMIZER_ROWS(X, T, group) \
+    X(T, group, kind, ANY, optimizer_text) X(T, group, beta1, ANY, NULL) X(T, group, beta2, ANY, NULL) \
+    X(T, group, eps, ANY, NULL) X(T, group, l2, ANY, NULL) X(T, group, momentum, ANY, NULL) \
+    X(T, group, plain, OWN, NULL) X(T, group, team, OWN, NULL) /* the engine's are taken */
+#define SCHEDULE_ROWS(X, T, group) \
+    X(T, group, style, ANY, style_text) X(T, group, max_lr, ANY, NULL) X(T, group, min_lr, ANY, NULL) \
+    X(T, group, warmup_init, ANY, NULL) X(T, group, warmup, ANY, NULL) X(T, group, decay, ANY, NULL) \
+    X(T, group, wsd_style, ANY, wsd_style_text) X(T, group, wsd_decay, ANY, NULL) \
+    X(T, group, decay_style, ANY, decay_style_text) X(T, group, start_weight_decay, ANY, NULL) \
+    X(T, group, end_weight_decay, ANY, NULL) X(T, group, weight_decay_samples, ANY, NULL)
+#define PLACE_ROWS(X, T, group) \
+    X(T, group, overlap_reduce, ANY, NULL) X(T, group, prefetch_elements, NOT_NEGATIVE, NULL) \
+    X(T, group, reuse_elements, NOT_NEGATIVE, NULL) X(T, group, live_elements, NOT_NEGATIVE, NULL)
+#define ENGINE_ROWS(X, N, T) \
+    X(T, , compute, ANY, dtype_text) X(T, , plain, ANY, NULL) X(T, , team, OWN, NULL) X(T, , world, OWN, NULL) \
+    N(mega_layout_sizes, layout, LAYOUT_ROWS) X(T, , stage_programs, NOT_NEGATIVE, NULL) \
+    X(T, , micro_batch, POSITIVE, NULL) X(T, , seq, POSITIVE, NULL) \
+    N(mega_batch_ramp, batch, BATCH_ROWS) \
+    X(T, , no_train, ANY, NULL) X(T, , no_evaluate, ANY, NULL) X(T, , no_pack_weights, ANY, NULL) \
+    X(T, , per_token_loss, ANY, NULL) X(T, , clip_grad, NOT_NEGATIVE, NULL) X(T, , dropout_seed, ANY, NULL) \
+    N(mega_optimizer_options, optimizer, OPTIMIZER_ROWS) \
+    N(mega_lr_schedule, schedule, SCHEDULE_ROWS) \
+    X(T, , bucket_elements, NOT_NEGATIVE, NULL) X(T, , tp_sum_elements, NOT_NEGATIVE, NULL) \
+    X(T, , zero_stage, STAGE_OF_ZERO, NULL) X(T, , zero_persistence, NOT_NEGATIVE, NULL) \
+    N(mega_place_options, place, PLACE_ROWS)
+// clang-format on
+
+/* An initializer without names of members must have a value for each (-Wmissing-field-initializers): so a member that
+ * has no row above does not compile. */
+#define ZERO(T, group, member, range, text) 0,
+#define ZEROS(T, member, ROWS)              {ROWS(ZERO, T, member)},
+static_assert(sizeof((mega_engine_options){ENGINE_ROWS(ZERO, ZEROS, mega_engine_options)}) > 0,
+              "a row for each member");
+
+static const char *dtype_text(int64_t value)
+{
+    return mega_dtype_name((mega_dtype)value);
+}
+
+static const char *optimizer_text(int64_t value)
+{
+    return value == MEGA_OPTIMIZER_ADAM ? "adam" : value == MEGA_OPTIMIZER_SGD ? "sgd" : "unknown";
+}
+
+static const char *style_text(int64_t value)
+{
+    return mega_lr_style_name((mega_lr_style)value);
+}
+
+static const char *wsd_style_text(int64_t value)
+{
+    return mega_lr_wsd_style_name((mega_lr_wsd_style)value);
+}
+
+static const char *decay_style_text(int64_t value)
+{
+    return mega_weight_decay_style_name((mega_weight_decay_style)value);
+}
+
+#define KIND_OF(x)                          \
+    _Generic((x), bool                      \
+             : IS_BOOL, int                 \
+             : IS_INT, int64_t              \
+             : IS_INT64, unsigned           \
+             : IS_UINT32, /* and choices */ \
+               double                       \
+             : IS_DOUBLE, default           \
+             : IS_POINTER)
+#define OUTER_ROW(T, group, member, range, text) \
+    {"", #member, offsetof(T, member), KIND_OF(((T *)NULL)->member), range, text},
+#define INNER_ROW(T, group, member, range, text)                                                                    \
+    {#group ".", #member, offsetof(mega_engine_options, group) + offsetof(T, member), KIND_OF(((T *)NULL)->member), \
+     range,      text},
+#define INNER_ROWS(T, member, ROWS) ROWS(INNER_ROW, T, member)
+
+static const option_row rows[] = {ENGINE_ROWS(OUTER_ROW, INNER_ROWS, mega_engine_options)};
+enum { NUM_ROWS = sizeof rows / sizeof *rows };
+
+static int64_t integer_of(const option_row *r, const mega_engine_options *o)
+{
+    const void *at = (const char *)o + r->offset;
+    switch (r->kind) {
+    case IS_BOOL: return *(const bool *)at;
+    case IS_INT: return *(const int *)at;
+    case IS_UINT32: return *(const uint32_t *)at;
+    default: return *(const int64_t *)at;
+    }
+}
+
+static double real_of(const option_row *r, const mega_engine_options *o)
+{
+    return *(const double *)(const void *)((const char *)o + r->offset);
+}
+
+static const char *text_of(const option_row *r, const mega_engine_options *o, char out[64])
+{
+    if (r->text != NULL) snprintf(out, 64, "%s", r->text(integer_of(r, o)));
+    else if (r->kind == IS_DOUBLE)
+        snprintf(out, 64, "%.17g", real_of(r, o));
+    else if (r->kind == IS_BOOL)
+        snprintf(out, 64, "%s", integer_of(r, o) != 0 ? "true" : "false");
+    else
+        snprintf(out, 64, "%lld", (long long)integer_of(r, o));
+    return out;
+}
+
+/* ---- ranges ---- */
+
+static bool in_range(const option_row *r, const mega_engine_options *o)
+{
+    if (r->range == ANY || r->range == OWN) return true;
+    if (r->kind == IS_DOUBLE) return real_of(r, o) >= 0 && real_of(r, o) <= DBL_MAX;
+    const int64_t value = integer_of(r, o);
+    return value >= (r->range == POSITIVE) && (r->range != STAGE_OF_ZERO || value <= 3);
+}
+
+mega_status engine_check_ranges(const mega_engine_options *o)
+{
+    char found[64];
+    for (int i = 0; i < NUM_ROWS; i++) {
+        const option_row *r = &rows[i];
+        if (in_range(r, o)) continue;
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: %s%s %s; expected %s", r->group, r->name,
+                         text_of(r, o, found),
+                         r->range == STAGE_OF_ZERO ? "0, 1, 2 or 3"
+                         : r->kind == IS_DOUBLE    ? "a finite number of at least 0"
+                         : r->range == POSITIVE    ? "at least 1"
+                                                   : "at least 0");
+    }
+    return MEGA_OK;
+}
+
+/* ---- ranks ---- */
+
+static uint64_t hash_options(const void *of, int64_t begin, int64_t end)
+{
+    uint64_t hash = MEGA_HASH_START;
+    char text[64];
+    for (int64_t i = begin; i < end; i++)
+        if (rows[i].range != OWN) hash = mega_hash64(hash, text, strlen(text_of(&rows[i], of, text)) + 1);
+    return hash;
+}
+
+static void describe_option(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
+{
+    char text[64];
+    snprintf(out, MEGA_COMPARED_TEXT, "%s%s %s", rows[i].group, rows[i].name, text_of(&rows[i], of, text));
+}
+
+mega_status engine_compare_options(const mega_engine_options *o)
+{
+    const mega_compared l = {.what = "options in mega_engine_create",
+                             .item = "option",
+                             .is_independent = true,
+                             .of = o,
+                             .count = NUM_ROWS,
+                             .hash = hash_options,
+                             .describe = describe_option};
+    return mega_comm_compare(mega_world_comm(o->world), &l);
+}

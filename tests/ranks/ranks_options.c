@@ -1,0 +1,94 @@
+/* Two ranks that give mega_engine_create different options: each is refused on both before they build anything, with
+ * the name of the option and what each of them has. */
+#include "engine_run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPTIONS(X)                                                  \
+    X("compute", compute = MEGA_F64)                                \
+    X("plain", plain = true)                                        \
+    X("layout.tp", layout.tp = 2)                                   \
+    X("layout.pp", layout.pp = 2)                                   \
+    X("layout.planned_ranks", layout.planned_ranks = 2)             \
+    X("micro_batch", micro_batch = 1)                               \
+    X("seq", seq = 8)                                               \
+    X("batch.start", batch.start = 4)                               \
+    X("batch.global_batch", batch.global_batch = 8)                 \
+    X("no_train", no_train = true)                                  \
+    X("no_evaluate", no_evaluate = true)                            \
+    X("no_pack_weights", no_pack_weights = true)                    \
+    X("per_token_loss", per_token_loss = true)                      \
+    X("clip_grad", clip_grad = 0.001)                               \
+    X("dropout_seed", dropout_seed = 8)                             \
+    X("optimizer.kind", optimizer.kind = MEGA_OPTIMIZER_SGD)        \
+    X("optimizer.beta1", optimizer.beta1 = 0.5)                     \
+    X("optimizer.beta2", optimizer.beta2 = 0.5)                     \
+    X("optimizer.eps", optimizer.eps = 1)                           \
+    X("optimizer.l2", optimizer.l2 = true)                          \
+    X("optimizer.momentum", optimizer.momentum = 0.5)               \
+    X("schedule.style", schedule.style = MEGA_LR_COSINE)            \
+    X("schedule.max_lr", schedule.max_lr = 1)                       \
+    X("schedule.min_lr", schedule.min_lr = 1e-9)                    \
+    X("schedule.warmup", schedule.warmup = 1)                       \
+    X("schedule.decay", schedule.decay = 101)                       \
+    X("schedule.end_weight_decay", schedule.end_weight_decay = 0.1) \
+    X("bucket_elements", bucket_elements = 64)                      \
+    X("tp_sum_elements", tp_sum_elements = 64)                      \
+    X("zero_stage", zero_stage = 1)                                 \
+    X("zero_persistence", zero_persistence = 5)                     \
+    X("place.overlap_reduce", place.overlap_reduce = true)          \
+    X("place.prefetch_elements", place.prefetch_elements = 7)
+
+static const char *const names[] = {
+#define NAME(name, assignment) name,
+    OPTIONS(NAME)};
+enum { COUNT = sizeof names / sizeof *names };
+
+static void change_option(mega_engine_options *o, int which)
+{
+    int i = 0;
+#define CHANGE(name, assignment) \
+    if (i++ == which) o->assignment;
+    OPTIONS(CHANGE)
+}
+
+/* Of rank 1 alone: both are refused, and the message says what they have. */
+static int refuse(mega_world *world, const mega_gpt *gpt, int which, mega_engine_options o)
+{
+    mega_engine *e = NULL;
+    if (mega_world_rank(world) == 1) change_option(&o, which);
+    mega_error_clear();
+    const mega_status st = mega_engine_create_gpt(&e, gpt, &o);
+    char said[64];
+    snprintf(said, sizeof said, "rank 1 of the group: %s ", names[which]);
+    const char *text = mega_error_message();
+    mega_world_forget_failure(world);
+    mega_engine_destroy(e);
+    if (st == MEGA_ERR_COMM && e == NULL && strstr(text, said) != NULL) return 0;
+    fprintf(stderr, "rank %d, %s: %s, \"%s\"\n", mega_world_rank(world), names[which], mega_status_name(st), text);
+    return 1;
+}
+
+int main(void)
+{
+    mega_world *world = NULL;
+    mega_engine *e = NULL;
+    const mega_gpt gpt = engine_run_gpt();
+    mega_engine_options o = engine_run_options(8, 2, 1e-2);
+    int failures = 0;
+    if (mega_world_create(&world, NULL) != MEGA_OK) return 2;
+    o.world = world;
+    o.batch.micro_step = 4;
+    o.batch.global_batch = 16;
+    for (int i = 0; i < COUNT; i++) failures += refuse(world, &gpt, i, o);
+    if (mega_engine_create_gpt(&e, &gpt, &o) != MEGA_OK) { /* with the same options all is well */
+        fprintf(stderr, "%s\n", mega_error_message());
+        failures++;
+    }
+    mega_engine_destroy(e);
+    if (mega_world_rank(world) == 0) printf("%d options\n", COUNT);
+    mega_world_destroy(world);
+    return failures == 0 ? 0 : 1;
+}
