@@ -187,6 +187,7 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
     m.data = mega_batch_bytes(e->batch);
     m.libraries = LIBRARY_BYTES + THREAD_BYTES * (size_t)mega_team_size(e->options.team) + mega_layout_bytes(e->layout);
     m.total = m.weights + m.masters + m.gradients + m.moments + m.data + m.libraries;
+    m.records = mega_params_record_bytes(e->params) + mega_model_parts_bytes(e->parts);
     engine_chunks_memory(e, &m);
     *out = m;
 }

@@ -76,7 +76,7 @@ void train_memory_table(const trainer *t, mega_buffer *out)
         {"inputs", "and outputs of the programs", m.inputs, NEVER},
         {"packed", "weights as products take them, kept through a step (--no-pack-weights)", m.packed, NEVER},
         {"data", "rows of one step", m.data, NEVER},
-        {"programs", "their instructions and tensors", m.records, NEVER},
+        {"programs", "their instructions and tensors, records of layers and parameters", m.records, NEVER},
         {"libraries", "and threads: measured, not planned", m.libraries, NEVER},
     };
     char text[32];

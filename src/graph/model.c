@@ -290,6 +290,13 @@ void mega_model_parts_destroy(mega_model_parts *p)
 
 /* ---- what it found ---- */
 
+size_t mega_model_parts_bytes(const mega_model_parts *p)
+{
+    const size_t of_layer = sizeof *p->border + sizeof *p->flops + sizeof *p->elements + sizeof *p->recomputes;
+    return (size_t)p->num_layers * of_layer + (size_t)p->num_requests * sizeof *p->request +
+           mega_params_record_bytes(p->params);
+}
+
 int mega_model_parts_count(const mega_model_parts *p)
 {
     return p->num_parts;

@@ -220,6 +220,11 @@ int mega_params_count(const mega_params *p)
     return p == NULL ? 0 : p->count;
 }
 
+size_t mega_params_record_bytes(const mega_params *p)
+{
+    return p == NULL ? 0 : (size_t)p->count * sizeof *p->param + (size_t)p->num_buckets * sizeof *p->bucket;
+}
+
 const mega_param *mega_params_get(const mega_params *p, int index)
 {
     if (p != NULL && index >= 0 && index < p->count) return &p->param[index];

@@ -70,8 +70,8 @@ mega_status mega_engine_options_from_config(mega_engine_options *out, const mega
 /* Builds programs and memory plan of a model: a list of layers, which the stages of a pipeline share out. Any layer may
  * name inputs (mega_input), losses and metrics (mega_loss_add). Nothing large is allocated: a plan or a dry run ends
  * here. The model is borrowed for the call. Collective over the world, where one is given and planned_ranks is not: a
- * mistake in the model (a parameter that is requested in two shapes, a shape that does not fit, no loss, a stage without
- * layers, another model on another rank) is the same error on all ranks. */
+ * mistake in the model (a parameter that is requested in two shapes, a shape that does not fit, no loss, a stage
+ * without layers, another model on another rank) is the same error on all ranks. */
 mega_status mega_engine_create(mega_engine **out, const mega_model *model, const mega_engine_options *options);
 /* The same of a GPT, with the stages and programs that it says. */
 mega_status mega_engine_create_gpt(mega_engine **out, const mega_gpt *gpt, const mega_engine_options *options);
@@ -88,7 +88,7 @@ typedef struct mega_engine_memory {
     size_t inputs;    /* of programs */
     size_t packed;    /* weights as products take them, kept through a step where several products do */
     size_t data;      /* the rows of one step */
-    size_t records;   /* of the programs' instructions and tensors */
+    size_t records;   /* of the programs' instructions and tensors, of layers and parameters */
     size_t total;
     size_t libraries; /* oneDNN's code and objects, threads, records: a measured constant, and what ranks exchange
                          through; part of total */

@@ -27,6 +27,7 @@ mega_status mega_model_parts_create(mega_model_parts **out, const mega_model *m,
                                     mega_dtype compute, mega_model_sizes sizes, int parts);
 void mega_model_parts_destroy(mega_model_parts *p);
 
+size_t mega_model_parts_bytes(const mega_model_parts *p); /* that it holds */
 int mega_model_parts_count(const mega_model_parts *p);
 int mega_model_parts_own(const mega_model_parts *p, int program); /* the part that this rank runs as that program */
 int mega_model_parts_layers(const mega_model_parts *p);           /* of the whole list, copies counted */

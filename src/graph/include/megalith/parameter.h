@@ -76,6 +76,7 @@ mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_i
 void mega_params_next_part(mega_params *p);
 int mega_params_find(const mega_params *p, const char *name); /* -1: none */
 int mega_params_count(const mega_params *p);
+size_t mega_params_record_bytes(const mega_params *p); /* of the records, without what they describe */
 /* NULL, with a message, for a number that no parameter (or bucket) has; all that takes such a number then gives NULL or
  * an empty range. */
 const mega_param *mega_params_get(const mega_params *p, int index);
