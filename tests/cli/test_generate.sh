@@ -121,7 +121,7 @@ awk 'BEGIN { for (i = 0; i < 600; i++) printf "97 %d ", i % 3 ? 299 : 98 }' >pai
 "$MEGALITH" preprocess_data --input pairs.txt $null --output-prefix pairs >log 2>&1 || fail "$(cat log)"
 # shellcheck disable=SC2086
 "$MEGALITH" pretrain_gpt --num-layers 1 --hidden-size 32 --num-attention-heads 2 --seq-length 5 --micro-batch-size 16 --lr 1e-2 \
-    --lr-decay-style constant --train-iters 150 $null --data-path pairs_text_document --split 100,0,0 --eval-iters 0 --save pairs >log 2>&1 ||
+    --attention-dropout 0 --hidden-dropout 0 --lr-decay-style constant --train-iters 150 $null --data-path pairs_text_document --split 100,0,0 --eval-iters 0 --save pairs >log 2>&1 ||
     fail "$(tail -n 3 log)"
 mkdir likeliest && cp pairs/iter_0000150/{config.json,model.safetensors} likeliest
 for i in 1 2; do echo '{"text": "ab"}'; done >passages.jsonl
