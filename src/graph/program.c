@@ -215,6 +215,7 @@ static mega_status bind_call(mega_program *p, int slot, int i)
 
 static mega_status allocate_arenas(mega_program *p, mega_region *keep, mega_region *work, mega_region *turn)
 {
+    p->is_begun = true;
     p->is_lent = keep != NULL;
     p->saved = mega_calloc((size_t)p->slots, sizeof *p->saved);
     p->io = mega_calloc((size_t)p->slots, sizeof *p->io);
@@ -278,7 +279,7 @@ mega_program_regions mega_program_region_bytes(const mega_program *p)
 mega_status mega_program_allocate_in(mega_program *p, mega_region *keep, mega_region *work, mega_region *turn)
 {
     if (p == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_program_allocate: the program is NULL; build one first");
-    if (p->call != NULL)
+    if (p->is_begun)
         return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: %s; mega_program_allocate is called once", p->name,
                          p->is_allocated ? "it was allocated before" : "it failed to get its memory before");
     MEGA_TRY(check_buffers(p));

@@ -82,6 +82,7 @@ struct mega_program {
     size_t head_bytes;     /* of those, what the cross-entropy reads and writes */
     size_t held_bytes[3];  /* by bucket_use: the most alive at one instruction */
     bool is_lent;          /* the arenas lie in regions of the caller's */
+    bool is_begun;         /* mega_program_allocate has begun to take memory */
     bool is_allocated;     /* all of its calls can run */
     int pack_weights;      /* of mega_program_options */
     size_t packed_bytes;   /* of weights that are kept packed */
