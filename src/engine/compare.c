@@ -1,49 +1,12 @@
-/* What ranks have to do alike is compared before the first step: sizes, the collectives of programs, the order of
- * programs, what is summed at the end of a step, and the messages of a pipeline (compare_links.c). */
+/* What ranks have to do alike is compared before the first step: the collectives of programs, the order of programs,
+ * what is summed at the end of a step, and the messages of a pipeline (compare_links.c). Options and models are the
+ * same (mega_engine_create), and with them the number of programs and the types. */
 #include "megalith/compare.h"
 #include "engine_impl.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"
 
 #include <stdio.h>
-
-/* ---- what the other lists are made of: the same on all ranks ---- */
-
-enum { NUM_SIZES = 5 };
-
-static void sizes_of(const mega_engine *e, int64_t out[NUM_SIZES])
-{
-    out[0] = e->chunks;
-    out[1] = e->train != NULL;
-    out[2] = e->evaluate != NULL;
-    out[3] = mega_params_zero_stage(e->params);
-    out[4] = mega_params_compute_dtype(e->params);
-}
-
-static uint64_t hash_sizes(const void *of, int64_t begin, int64_t end)
-{
-    int64_t size[NUM_SIZES];
-    sizes_of(of, size);
-    return mega_hash64(MEGA_HASH_START, size + begin, (size_t)(end - begin) * sizeof *size);
-}
-
-static void describe_size(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
-{
-    static const char *const name[NUM_SIZES] = {"programs a pipeline stage", "programs to train with",
-                                                "programs to evaluate with", "stage of ZeRO", "compute type"};
-    int64_t size[NUM_SIZES];
-    sizes_of(of, size);
-    if (i == NUM_SIZES - 1) snprintf(out, MEGA_COMPARED_TEXT, "%s %s", name[i], mega_dtype_name((mega_dtype)size[i]));
-    else
-        snprintf(out, MEGA_COMPARED_TEXT, "%s: %lld", name[i], (long long)size[i]);
-}
-
-static mega_status compare_sizes(const mega_engine *e)
-{
-    const mega_compared l = {
-        .what = "engines", .item = "size", .of = e, .count = NUM_SIZES, .hash = hash_sizes, .describe = describe_size};
-    return mega_comm_compare(e->layout->world.comm, &l);
-}
 
 /* ---- a step: the order of its programs, then its buckets ---- */
 
@@ -171,8 +134,7 @@ mega_status mega_engine_compare_ranks(const mega_engine *e)
     if (step == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of ranks: no memory for %lld steps",
                          (long long)mega_schedule_length(&p));
-    mega_status st = compare_sizes(e);
-    if (st == MEGA_OK) st = compare_all(e, step, &p);
+    const mega_status st = compare_all(e, step, &p);
     mega_free(step);
     return st;
 }

@@ -86,7 +86,7 @@ static void set_path(mega_builder *b, const mega_layer *row, int index)
                                        b->path, n, sizeof b->path - 1));
 }
 
-/* What stands in front of the names of ops: the path, without the name of the model. */
+/* The prefix of the names of ops: the path of the layer, without the name of the model. */
 static const char *scope_of(const mega_model *m, const char *path)
 {
     const size_t n = m->name != NULL ? strlen(m->name) : 0;

@@ -32,14 +32,15 @@ static mega_tensor row_input(const mega_builder *b, const char *name)
     return mega_input(b, name, MEGA_I32, b->positions, 0);
 }
 
-/* In front of weights that are cut: every rank needs all tokens, and its gradient of them is a summand. */
+/* Before a product with sharded weights: every rank needs all tokens, and holds a partial sum of their gradient. */
 static mega_tensor to_cut_weights(const mega_builder *b, mega_tensor x)
 {
     return is_slab(b) ? mega_op_gather_from_sequence(b->graph, x, &b->layout->tp)
                       : mega_op_copy_to_group(b->graph, x, &b->layout->tp);
 }
 
-/* Behind them: summands of all tokens become their sum, of all tokens or of a slab. */
+/* After it: adds the partial sums of the ranks. Each rank gets the sum for all tokens or, with sequence parallelism, for
+ * its own. */
 static mega_tensor from_cut_weights(const mega_builder *b, mega_tensor x)
 {
     return is_slab(b) ? mega_op_scatter_to_sequence(b->graph, x, &b->layout->tp)

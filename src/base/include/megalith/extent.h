@@ -1,5 +1,5 @@
-/* Products and sums of extents (elements, rows, tokens) that saturate at INT64_MAX in place of overflowing. So a formula
- * of extents needs no check at each step: whoever takes its result compares that with a limit. */
+/* Products and sums of sizes (elements, rows, tokens). A result that does not fit is INT64_MAX, so a formula is checked
+ * once, at its end: the caller compares the result with a limit. */
 #ifndef MEGALITH_EXTENT_H
 #define MEGALITH_EXTENT_H
 

@@ -43,7 +43,7 @@ typedef struct mega_model {
     int recompute_interval;     /* layers per recomputed region; 0: none. DeepSpeed's activation_checkpoint_interval */
     const char *recompute_type; /* expression for the layers that are recomputed; NULL: all. A layer that computes its
                                    gradients in the forward (mega_vocab_loss) must not be */
-    int recompute_regions;      /* at most so many in each part; 0: no limit */
+    int recompute_regions;      /* the most regions in each part; 0: no limit */
     bool sequence_parallel;     /* mega_graph_set_sequence_parallel, except in MEGA_GENERATE */
     bool distribute_saved;      /* the inputs of recomputed regions are kept as shares over tp */
 } mega_model;
