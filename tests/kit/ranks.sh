@@ -38,3 +38,16 @@ esac
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
 # An over-subscribed machine is slow, not stuck; and no rank looks for a network.
 export OMPI_MCA_btl=self,vader OMPI_MCA_btl_vader_single_copy_mechanism=none UCX_TLS=posix,sysv,self
+
+# RANKS PROGRAM ARGUMENTS: runs a program of build/tests over ranks; ends the test where it fails.
+passes_on() {
+    local n=$1 program=$2 out
+    shift 2
+    if out=$(ranks "$n" "$MEGA_BUILD/tests/$program" "$@" 2>&1 </dev/null); then
+        echo "ok: $n ranks${*:+ $*}${out:+: $out}"
+    else
+        echo "FAILED: $n ranks${*:+ $*}"
+        echo "$out"
+        exit 1
+    fi
+}
