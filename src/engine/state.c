@@ -1,7 +1,7 @@
 /* Saving and loading an engine: which tensors a checkpoint holds, and the run.json that makes a run go on as if it had
  * never stopped. Member names of "scheduler" are those of Megatron's checkpoints. */
 #include "megalith/json.h"
-#include "run_json.h"
+#include "megalith/run_json.h"
 #include "state_list.h"
 #include <float.h>
 #include <jansson.h>
@@ -278,7 +278,7 @@ static mega_status read_progress(json_t **out, const mega_checkpoint *c)
 {
     static const char *const needed[] = {"iteration", "consumed_train_samples", "consumed_valid_samples"};
     json_t *root;
-    MEGA_TRY(engine_run_json(&root, c));
+    MEGA_TRY(mega_run_json(&root, c));
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         if (json_is_integer(json_object_get(root, needed[i]))) continue;
         json_decref(root);

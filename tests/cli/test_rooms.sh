@@ -16,7 +16,8 @@ floor() {
     layers | optim | ckpt | data) echo 4 ;;
     model) echo 5 ;;
     engine) echo 6 ;;
-    cli) echo 7 ;;
+    train) echo 7 ;;
+    cli) echo 8 ;;
     *) echo 0 ;;
     esac
 }

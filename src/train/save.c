@@ -21,7 +21,7 @@ static bool add_finite(json_t *object, const char *key, double value)
     return !isfinite(value) || json_object_set_new(object, key, json_real(value)) == 0;
 }
 
-/* What the order of the training samples depends on beside the options: train_resume.c reads it back. */
+/* What the order of the training samples depends on beside the options: resume.c reads it back. */
 static bool add_order(json_t *root, const trainer *t)
 {
     json_t *order = json_array();

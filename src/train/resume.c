@@ -3,7 +3,7 @@
 #include "megalith/file.h"
 #include "megalith/json.h"
 #include "megalith/log.h"
-#include "run_json.h"
+#include "megalith/run_json.h"
 #include "train_impl.h"
 #include <limits.h>
 #include <math.h>
@@ -23,7 +23,7 @@ mega_status train_check_tokenizer(const trainer *t)
 {
     const mega_config *cfg = t->cfg;
     json_t *root;
-    MEGA_TRY(engine_run_json(&root, t->checkpoint));
+    MEGA_TRY(mega_run_json(&root, t->checkpoint));
     const uint64_t there = hex_of(root, "tokenizer_fingerprint"), here = mega_tokenizer_fingerprint(t->tokenizer);
     const char *type = json_string_value(json_object_get(root, "tokenizer_type"));
     mega_status st = MEGA_OK;
@@ -179,7 +179,7 @@ mega_status train_read_stored(trainer *t)
     json_error_t error;
     mega_buffer arguments = {0};
     json_t *root;
-    MEGA_TRY(engine_run_json(&root, t->checkpoint));
+    MEGA_TRY(mega_run_json(&root, t->checkpoint));
     mega_status st = mega_config_to_json(t->cfg, &arguments);
     json_t *now = st == MEGA_OK ? mega_json_load(arguments.data, strlen(arguments.data), 0, &error) : NULL;
     if (st == MEGA_OK) st = read_stored(t, root, now);

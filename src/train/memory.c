@@ -1,6 +1,6 @@
 /* What a run needs by class, and whether it fits. */
-#include "megalith/log.h"
 #include "megalith/memory.h"
+#include "megalith/log.h"
 #include "train_impl.h"
 
 enum { SCRATCH_ROW = 5, PACKED_ROW = 7 /* of the table */, NEVER = 4 /* no stage of ZeRO */ };

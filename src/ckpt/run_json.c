@@ -1,9 +1,9 @@
 /* Reading what a checkpoint holds of its run. */
-#include "run_json.h"
+#include "megalith/run_json.h"
 #include "megalith/json.h"
 #include <string.h>
 
-mega_status engine_run_json(json_t **out, const mega_checkpoint *c)
+mega_status mega_run_json(json_t **out, const mega_checkpoint *c)
 {
     json_error_t error;
     const char *text = c != NULL ? mega_checkpoint_run_json(c) : NULL;

@@ -1,7 +1,7 @@
 /* --profile-trace and --profile-table: the iterations after --profile-step-start, as Megatron counts them, up to
  * --profile-step-end, instruction by instruction. Off, a step pays one branch. */
-#include "megalith/log.h"
 #include "megalith/profile.h"
+#include "megalith/log.h"
 #include "megalith/threads.h"
 #include "train_impl.h"
 

@@ -42,8 +42,8 @@ typedef struct train_holds {
     size_t process; /* code and libraries */
 } train_holds;
 
-typedef struct train_monitor train_monitor; /* metrics file, TensorBoard: train_monitor.c */
-typedef struct train_curve train_curve;     /* train_curve.c */
+typedef struct train_monitor train_monitor; /* metrics file, TensorBoard: monitor.c */
+typedef struct train_curve train_curve;     /* curve.c */
 
 typedef struct trainer {
     mega_config *cfg;
@@ -67,7 +67,7 @@ typedef struct trainer {
     train_stored stored;
     size_t order_bytes;  /* train_order_bytes of the data that were opened last, to be checked or to be read */
     uint64_t order_hash; /* train_order_hash of all training samples, when the data were opened */
-    int64_t *order;      /* samples that each part of the training data was asked for: train_order.c */
+    int64_t *order;      /* samples that each part of the training data was asked for: order.c */
     int orders;
     bool evaluated;     /* a loss was printed */
     bool is_plan;       /* what is not given is not missing, and what does not fit is shown */
@@ -94,7 +94,7 @@ typedef struct trainer {
     bool trace_failed;
 } trainer;
 
-/* train_ranks.c */
+/* ranks.c */
 bool train_is_first(const trainer *t);                     /* rank 0: prints, writes files */
 mega_status train_agree(const trainer *t, mega_status st); /* mega_comm_agree over the world */
 void train_note(const trainer *t, const char *phase);      /* a long one, for those that wait for this rank */
@@ -105,13 +105,13 @@ mega_status train_ask_ranks(trainer *t, double minutes, bool *late);
 mega_status train_stop_check(trainer *t, const char *what);
 mega_status train_say_parameters(const trainer *t);
 
-/* train_alike.c. Collective: the world; on failure every rank has the message that names what differs. */
+/* alike.c. Collective: the world; on failure every rank has the message that names what differs. */
 mega_status train_compare_ranks(const trainer *t);      /* builds, options */
 mega_status train_compare_processors(const trainer *t); /* takes the least instruction set of all ranks */
 mega_status train_compare_tokenizers(const trainer *t);
 mega_status train_compare_data(const trainer *t); /* of every split */
 
-/* train_text.c */
+/* text.c */
 double train_perplexity(double loss); /* e^loss; from a loss of 20 on that of 20, as Megatron prints it; NAN of NAN */
 void train_line(const trainer *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void train_lines(const trainer *t, const char *text); /* cut at newlines */
@@ -119,12 +119,12 @@ void train_datetime(const trainer *t, const char *label);
 const char *train_bytes(char *out, size_t size, double bytes); /* "1.25 GB" */
 const char *train_grouped(char *out, size_t size, int64_t n);  /* "124,439,808" */
 
-/* train_check.c: opens checkpoint and tokenizer, builds the engine, and looks at everything else that may be wrong, but
+/* check.c: opens checkpoint and tokenizer, builds the engine, and looks at everything else that may be wrong, but
  * writes nothing and builds no index of the data. The error holds all mistakes, those of the command line too.
  * Collective: the world. */
 mega_status train_check(trainer *t);
 
-/* train_setup.c */
+/* setup.c */
 mega_status train_open_checkpoint(trainer *t); /* and takes from it what the options leave open */
 bool train_takes_shape(const trainer *t);      /* of the network from the checkpoint */
 bool train_names_tokenizer(const trainer *t);  /* by options; else it is looked for in the checkpoint */
@@ -137,19 +137,19 @@ mega_status train_check_shape(const trainer *t); /* t->gpt against the open chec
 mega_status train_check_state(const trainer *t); /* its optimizer and schedule against the options */
 mega_status train_load(trainer *t);
 
-/* train_resume.c: what differs from the run that wrote the checkpoint */
+/* resume.c: what differs from the run that wrote the checkpoint */
 mega_status train_check_tokenizer(const trainer *t); /* is it the checkpoint's? */
 mega_status train_read_stored(trainer *t);           /* and warns of options that change the samples from here on */
 void train_warn_of_other_data(const trainer *t);     /* once they are open */
 
-/* train_order.c: builds the training data in the order of the checkpoint, if it has one, and those of the other splits.
+/* order.c: builds the training data in the order of the checkpoint, if it has one, and those of the other splits.
  * o->num_samples says what the whole run reads. */
 mega_status train_build_data(trainer *t, const mega_gpt_data_options *o);
 /* Hash of some of the first `samples` training samples, which there must be: their order and their content. */
 uint64_t train_order_hash(const trainer *t, int64_t samples);
 int64_t train_cyclic_epoch(const trainer *t, int64_t *permutation);
 
-/* train_owner.c: --save belongs to one run at a time */
+/* owner.c: --save belongs to one run at a time */
 /* The first rank takes the lock of --save, unless it holds it or the folder is not there yet. --dry-run only looks. */
 mega_status train_lock_save(trainer *t);
 /* The same for a folder that was missing when train_lock_save and --load looked, and is there now. Refuses one that
@@ -161,13 +161,13 @@ mega_status train_check_foreign(const trainer *t);
  * come to replace is of this program. */
 mega_status train_identify(trainer *t);
 
-/* train_places.c */
+/* places.c */
 mega_status train_check_nothing_loaded(const trainer *t); /* --load led to no checkpoint: is that meant? */
 mega_status train_check_places(const trainer *t);         /* files that this rank writes, beyond the rules of options */
 mega_status train_warn_of_unwritten(const trainer *t);    /* files named to other ranks alone. Collective */
 mega_status train_make_places(trainer *t);                /* --save, one folder for all ranks, locked. Collective */
 
-/* train_data.c */
+/* data.c */
 mega_status train_check_data(trainer *t);  /* opens all but the order of samples, which train_open_data builds */
 void train_close_checked_data(trainer *t); /* closes it again */
 mega_status train_open_data(trainer *t);
@@ -179,10 +179,10 @@ const char *train_data_prefix(const mega_config *cfg, int split, const char **ot
 /* Fills a batch with samples consumed, consumed + 1, … of one split. */
 mega_status train_fill(trainer *t, int split, int64_t consumed, mega_batch *batch);
 
-/* train_plan_schedule.c: --print-schedule, --schedule-svg */
+/* plan_schedule.c: --print-schedule, --schedule-svg */
 mega_status train_plan_schedule(const trainer *t, mega_buffer *out);
 
-/* train_memory.c: refuses a run that cannot fit, with the numbers and with what would fit (unless a plan shows both).
+/* memory.c: refuses a run that cannot fit, with the numbers and with what would fit (unless a plan shows both).
  */
 mega_status train_check_memory(const trainer *t, bool is_shown);
 size_t train_memory_limit(const trainer *t, const char **name); /* and which limit it is */
@@ -191,20 +191,20 @@ train_holds train_holds_get(const trainer *t);
 size_t train_held_beside(const trainer *t); /* the sum of these: the same for every layout */
 size_t train_memory_total(const trainer *t);
 
-/* train_plan_ranks.c: what a plan says of many ranks; nothing where there is one. */
+/* plan_ranks.c: what a plan says of many ranks; nothing where there is one. */
 mega_status train_plan_count(const trainer *t, int64_t *padded, int64_t *logical); /* of the whole model */
 void train_plan_layout(const trainer *t, mega_buffer *out);
 mega_status train_plan_ranks(const trainer *t, mega_buffer *out);
-/* train_plan_balance.c: how even the pipeline stages are, and the cut that would be better. */
+/* plan_balance.c: how even the pipeline stages are, and the cut that would be better. */
 void train_plan_balance(const trainer *t, mega_buffer *out);
 
-/* train_remedy.c: the cheapest changes that make the run fit, a line each, or that there are none. */
+/* remedy.c: the cheapest changes that make the run fit, a line each, or that there are none. */
 void train_suggest(const trainer *t, size_t limit, mega_buffer *out);
 
-/* train_log.c */
+/* log.c */
 void train_log_step(trainer *t, const mega_step_result *r, double params_norm, double step_s);
 
-/* train_peak.c */
+/* peak.c */
 void train_peak_add(train_peak *p, mega_peak measured);
 /* What the run does (operations a second) in percent of the peak, which it raises where it is above. */
 double train_peak_percent(train_peak *p, double flops);
@@ -214,16 +214,16 @@ void train_peak_repeat(trainer *t); /* measures again where the peak is doubtful
  * does. threads: of the ranks of the host. */
 const char *train_peak_note(char *out, int size, const train_peak *p, const mega_cpu_load *load, int threads);
 
-/* train_load.c: what the cores did */
+/* load.c: what the cores did */
 mega_status train_load_open(trainer *t);
 void train_load_read(trainer *t, bool is_last_of_interval);
 int train_load_threads(const trainer *t); /* of the ranks of this host */
 
-/* train_evaluate.c: `where` follows "validation loss at" in the log. A signal to any rank ends it after the batch under
+/* evaluate.c: `where` follows "validation loss at" in the log. A signal to any rank ends it after the batch under
  * way, without a loss; t->stop says so. */
 mega_status train_evaluate(trainer *t, int split, const char *where, bool is_final);
 
-/* train_save.c */
+/* save.c */
 mega_status train_check_space(const trainer *t); /* does the first checkpoint fit? The engine is built */
 mega_status train_save(trainer *t);
 /* Before a run ends for a failure that all ranks know of and that left the state as the last whole step made it: saves
@@ -231,7 +231,7 @@ mega_status train_save(trainer *t);
 void train_keep(trainer *t);
 void train_warn_of_newer(const trainer *t);
 
-/* train_monitor.c: only opening may fail; later, what cannot be written is warned of. */
+/* monitor.c: only opening may fail; later, what cannot be written is warned of. */
 mega_status train_monitor_open(trainer *t);
 void train_monitor_step(trainer *t, const mega_step_result *r, double params_norm, double step_s);
 void train_monitor_evaluation(trainer *t, int split, double loss, bool is_final);
@@ -239,7 +239,7 @@ void train_monitor_saved(trainer *t); /* a checkpoint, for --log-progress */
 void train_monitor_flush(trainer *t);
 void train_monitor_close(trainer *t);
 
-/* train_profile.c: --profile-trace, --profile-table */
+/* profile.c: --profile-trace, --profile-table */
 mega_status train_profile_check(const trainer *t); /* is any of the iterations to come profiled? */
 mega_status train_profile_open(trainer *t);
 bool train_profile_begin(trainer *t); /* is the coming step profiled? */
@@ -248,12 +248,12 @@ mega_status train_profile_end(trainer *t, mega_profile_moment began, mega_profil
                               mega_profile_moment ended);
 mega_status train_profile_close(trainer *t); /* at the end of training: what an early end left unwritten */
 
-/* train_trace.c: writes the profile of all ranks to --profile-trace. Collective: world. */
+/* trace.c: writes the profile of all ranks to --profile-trace. Collective: world. */
 mega_status train_trace_write(trainer *t);
 /* Writes the trace, if it waits. A failure is warned of, not returned; the last one means that it is missing. */
 void train_trace_retry(trainer *t, bool is_last);
 
-/* train_curve.c: the losses so far, drawn at the end on a terminal */
+/* curve.c: the losses so far, drawn at the end on a terminal */
 mega_status train_curve_open(trainer *t);
 void train_curve_add(trainer *t, double loss);
 void train_curve_draw(const trainer *t);

@@ -231,7 +231,7 @@ static void every_numeric_option_has_a_check(void **state)
             continue;
         if (!has_check(row->name))
             fail_msg(
-                "--%s: add a row to `checks` in src/engine/tests/test_options_reach.c that names the field which is "
+                "--%s: add a row to `checks` in src/train/tests/test_options_reach.c that names the field which is "
                 "computed with",
                 row->name);
         count++;

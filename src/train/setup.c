@@ -4,7 +4,7 @@
 #include "megalith/json.h"
 #include "megalith/log.h"
 #include "megalith/pretrained.h"
-#include "run_json.h"
+#include "megalith/run_json.h"
 #include "train_impl.h"
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static const char *const checkpoint_args[] = {
 static mega_status take_stored_args(trainer *t)
 {
     json_t *root;
-    MEGA_TRY(engine_run_json(&root, t->checkpoint));
+    MEGA_TRY(mega_run_json(&root, t->checkpoint));
     const json_t *stored = json_object_get(root, "arguments");
     json_t *taken = json_object();
     bool whole = taken != NULL;
