@@ -3,8 +3,8 @@
  * every token each loop takes its turn, so both sides see the same machine. Run by `make bench only=generate`. */
 #include "bench_kit.h"
 #include "megalith/generate.h"
+#include "megalith/gpt.h"
 #include "megalith/memory.h"
-#include "megalith/pretrained.h"
 #include "megalith/threads.h"
 
 #include <stdio.h>

@@ -4,8 +4,8 @@
 
 #include "megalith/batch.h"
 #include "megalith/engine.h"
+#include "megalith/gpt.h"
 #include "megalith/philox.h"
-#include "megalith/pretrained.h"
 
 #include <stdlib.h>
 

@@ -24,9 +24,9 @@
 #include "megalith/comm.h"
 #include "megalith/engine.h"
 #include "megalith/file.h"
+#include "megalith/gpt.h"
 #include "megalith/memory.h"
 #include "megalith/peak.h"
-#include "megalith/pretrained.h"
 #include "megalith/threads.h"
 
 #include <stdio.h>

@@ -1,7 +1,8 @@
-# mega_room(NAME ON lower rooms… LIBS libraries…): one static library from src/NAME/*.c (and one level of folders below).
+# mega_room(NAME ON lower rooms… LIBS libraries… TESTS rooms…): one static library from src/NAME/*.c (and one level of folders below).
 # Public headers are src/NAME/include/megalith/*.h; only the rooms named in ON are on the include path.
+# TESTS: rooms that its unit tests use besides, as its users do; the room itself does not see them.
 function(mega_room name)
-    cmake_parse_arguments(R "" "" "ON;LIBS" ${ARGN})
+    cmake_parse_arguments(R "" "" "ON;LIBS;TESTS" ${ARGN})
     file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.c ${CMAKE_SOURCE_DIR}/src/${name}/*/*.c)
     list(FILTER sources EXCLUDE REGEX "/tests/")
     list(FILTER sources EXCLUDE REGEX "_body\\.c$")
@@ -23,7 +24,7 @@ function(mega_room name)
         include(${flags_file}) # per-file instruction sets
     endif()
     set_property(GLOBAL APPEND PROPERTY MEGA_ROOMS ${name})
-    set_property(GLOBAL PROPERTY MEGA_ROOM_ON_${name} ${R_ON})
+    set_property(GLOBAL PROPERTY MEGA_ROOM_ON_${name} ${R_ON} ${R_TESTS})
 endfunction()
 
 # mega_program(NAME FOLDER ON rooms… LIBS …): the one executable, left at build/NAME.

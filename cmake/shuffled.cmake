@@ -31,7 +31,7 @@ endfunction()
 mega_shuffled(megalith)
 mega_shuffled_test(parity_test_resume bash ${CMAKE_SOURCE_DIR}/tests/parity/test_resume.sh)
 foreach(tests unit:src/base/tests unit:src/backend/tests unit:src/text/tests unit:src/graph/tests unit:src/optim/tests
-        unit:src/layers/tests unit:src/ckpt/tests unit:src/data/tests unit:src/model/tests unit:src/engine/tests unit:src/train/tests
+        unit:src/layers/tests unit:src/ckpt/tests unit:src/data/tests unit:src/model/tests unit:src/engine/tests unit:src/train/tests unit:src/infer/tests
         ops:tests/ops golden:tests/golden parity:tests/parity)
     string(REPLACE ":" ";" tests ${tests})
     list(GET tests 0 label)

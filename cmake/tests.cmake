@@ -1,4 +1,4 @@
-# Tests are found by name: src/<room>/tests/test_*.c see their room and those under it; tests/*/test_*.c see every room;
+# Tests are found by name: src/<room>/tests/test_*.c see their room, those under it, and those of its TESTS; tests/*/test_*.c see every room;
 # tests/*/test_*.sh run the program. Exit status 77 means skipped, with the reason printed.
 enable_testing()
 set(MEGA_TEST_TIMEOUT 900 CACHE STRING "seconds after which a test is ended and has failed")

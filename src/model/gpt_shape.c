@@ -110,3 +110,34 @@ double mega_gpt_flops_per_token_palm(const mega_gpt *m, int64_t seq)
 {
     return 6.0 * product_weights(m) + 12.0 * (double)m->num_layers * (double)(m->heads * m->head_dim) * (double)seq;
 }
+
+void mega_gpt_from_shape(mega_gpt *out, const mega_model_shape *shape, int64_t vocab_multiple)
+{
+    *out = (mega_gpt){.num_layers = shape->num_layers,
+                      .hidden = shape->hidden,
+                      .ffn_hidden = shape->ffn_hidden,
+                      .heads = shape->heads,
+                      .head_dim = shape->hidden / shape->heads,
+                      .positions = shape->positions,
+                      .vocab = shape->vocab,
+                      .padded_vocab = mega_vocab_pad(shape->vocab, vocab_multiple, 1),
+                      .norm_epsilon = shape->norm_epsilon,
+                      .init_std = shape->init_std,
+                      .erf_gelu = !shape->tanh_gelu};
+}
+
+void mega_gpt_to_shape(mega_model_shape *out, const mega_gpt *m, int64_t eos)
+{
+    *out = (mega_model_shape){.num_layers = m->num_layers,
+                              .hidden = m->hidden,
+                              .ffn_hidden = m->ffn_hidden,
+                              .heads = m->heads,
+                              .positions = m->positions,
+                              .vocab = m->vocab,
+                              .norm_epsilon = m->norm_epsilon,
+                              .attention_dropout = m->attention_dropout,
+                              .hidden_dropout = m->hidden_dropout,
+                              .init_std = m->init_std,
+                              .tanh_gelu = !m->erf_gelu,
+                              .eos = eos};
+}

@@ -2,7 +2,6 @@
 #include "megalith/file.h"
 #include "megalith/json.h"
 #include "megalith/log.h"
-#include "megalith/pretrained.h"
 #include "train_impl.h"
 #include <jansson.h>
 #include <limits.h>

@@ -3,7 +3,6 @@
 #include "megalith/file.h"
 #include "megalith/json.h"
 #include "megalith/log.h"
-#include "megalith/pretrained.h"
 #include "megalith/run_json.h"
 #include "train_impl.h"
 #include <math.h>

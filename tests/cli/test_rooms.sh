@@ -16,7 +16,7 @@ floor() {
     layers | optim | ckpt | data) echo 4 ;;
     model) echo 5 ;;
     engine) echo 6 ;;
-    train) echo 7 ;;
+    train | infer) echo 7 ;;
     cli) echo 8 ;;
     *) echo 0 ;;
     esac

@@ -7,8 +7,8 @@
  */
 #include "engine_run.h"
 #include "megalith/file.h"
+#include "megalith/gpt.h"
 #include "megalith/memory.h"
-#include "megalith/pretrained.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  *   ranks_nonfinite evaluation: as forward, while a validation set is evaluated
  *   ranks_nonfinite save FOLDER: as forward, and nothing but a save looks at it */
 #include "engine_run.h"
-#include "megalith/pretrained.h"
+#include "megalith/gpt.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,9 +2,9 @@
 #include "engine_run.h"
 #include "kit.h"
 #include "megalith/file.h"
+#include "megalith/gpt.h"
 #include "megalith/gpt_data.h"
 #include "megalith/memory.h"
-#include "megalith/pretrained.h"
 #include <math.h>
 #include <stdio.h>
 

@@ -4,10 +4,10 @@
  * or of the schedules is compared with itself. */
 #include "kit.h"
 #include "megalith/engine.h"
+#include "megalith/gpt.h"
 #include "megalith/gpt_data.h"
 #include "megalith/log.h"
 #include "megalith/philox.h"
-#include "megalith/pretrained.h"
 #include "megalith/safetensors.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* GPT as a program: its gradients against finite differences in double, and what must not change them. */
 #include "gpt_run.h"
 #include "megalith/evaluate.h"
-#include "megalith/pretrained.h"
+#include "megalith/gpt.h"
 
 #include <math.h>
 #include <stdio.h>

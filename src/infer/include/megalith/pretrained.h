@@ -36,10 +36,6 @@ mega_status mega_pretrained_check(const char *path); /* is there one, and are it
 mega_status mega_pretrained_load(mega_pretrained *out, const char *path, const mega_pretrained_options *options);
 void mega_pretrained_fini(mega_pretrained *m);
 
-/* Shape of a GPT from what a folder says of itself, and the other way round. */
-void mega_gpt_from_shape(mega_gpt *out, const mega_model_shape *shape, int64_t vocab_multiple);
-void mega_gpt_to_shape(mega_model_shape *out, const mega_gpt *m, int64_t eos);
-
 #ifdef __cplusplus
 }
 #endif

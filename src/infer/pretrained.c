@@ -1,7 +1,7 @@
 /* Reads a model folder for generation and evaluation. */
+#include "megalith/pretrained.h"
 #include "budget.h"
 #include "megalith/file.h"
-#include "megalith/pretrained.h"
 
 /* A tensor of the folder: what this rank holds of it, which of those of another pipeline stage is nothing. */
 static mega_state_tensor tensor_of(const mega_pretrained *m, const mega_param *param)
@@ -149,35 +149,4 @@ void mega_pretrained_fini(mega_pretrained *m)
     mega_layout_destroy(m->layout);
     mega_free(m->folder);
     *m = (mega_pretrained){0};
-}
-
-void mega_gpt_from_shape(mega_gpt *out, const mega_model_shape *shape, int64_t vocab_multiple)
-{
-    *out = (mega_gpt){.num_layers = shape->num_layers,
-                      .hidden = shape->hidden,
-                      .ffn_hidden = shape->ffn_hidden,
-                      .heads = shape->heads,
-                      .head_dim = shape->hidden / shape->heads,
-                      .positions = shape->positions,
-                      .vocab = shape->vocab,
-                      .padded_vocab = mega_vocab_pad(shape->vocab, vocab_multiple, 1),
-                      .norm_epsilon = shape->norm_epsilon,
-                      .init_std = shape->init_std,
-                      .erf_gelu = !shape->tanh_gelu};
-}
-
-void mega_gpt_to_shape(mega_model_shape *out, const mega_gpt *m, int64_t eos)
-{
-    *out = (mega_model_shape){.num_layers = m->num_layers,
-                              .hidden = m->hidden,
-                              .ffn_hidden = m->ffn_hidden,
-                              .heads = m->heads,
-                              .positions = m->positions,
-                              .vocab = m->vocab,
-                              .norm_epsilon = m->norm_epsilon,
-                              .attention_dropout = m->attention_dropout,
-                              .hidden_dropout = m->hidden_dropout,
-                              .init_std = m->init_std,
-                              .tanh_gelu = !m->erf_gelu,
-                              .eos = eos};
 }
