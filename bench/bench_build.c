@@ -16,7 +16,7 @@ static int measure(int layers, int stages, int repeats)
     for (int i = 0; i < repeats; i++) {
         mega_engine *e = NULL;
         const double began = mega_time_now();
-        if (mega_engine_create_gpt(&e, &gpt, &o) != MEGA_OK) {
+        if (gpt_engine_create(&e, &gpt, &o) != MEGA_OK) {
             fprintf(stderr, "%s\n", mega_error_message());
             return 1;
         }

@@ -2,8 +2,8 @@
 #ifndef MEGALITH_BENCH_KIT_H
 #define MEGALITH_BENCH_KIT_H
 
+#include "../tests/kit/gpt_engine.h"
 #include "megalith/batch.h"
-#include "megalith/engine.h"
 #include "megalith/gpt.h"
 #include "megalith/philox.h"
 

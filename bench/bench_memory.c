@@ -114,7 +114,7 @@ static mega_status make_engine(mega_engine **out, const run_shape *s, mega_team 
     mega_status st = mega_engine_options_from_config(&o, &cfg);
     o.team = team;
     o.no_evaluate = !s->evaluate;
-    if (st == MEGA_OK) st = mega_engine_create_gpt(out, &gpt, &o);
+    if (st == MEGA_OK) st = gpt_engine_create(out, &gpt, &o);
     if (st == MEGA_OK) st = mega_engine_allocate(*out);
     if (st == MEGA_OK) st = mega_engine_initialize(*out, 1234);
     mega_config_fini(&cfg);

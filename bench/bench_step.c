@@ -119,7 +119,7 @@ static mega_status begin(runner *r, const shape *s, mega_team *team, mega_world 
     o.team = team;
     o.world = world;
     o.no_evaluate = true;
-    MEGA_TRY(mega_engine_create_gpt(&r->engine, &r->gpt, &o));
+    MEGA_TRY(gpt_engine_create(&r->engine, &r->gpt, &o));
     MEGA_TRY(mega_engine_allocate(r->engine));
     return mega_engine_initialize(r->engine, 1234);
 }

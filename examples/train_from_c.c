@@ -4,6 +4,7 @@
  *
  * A GPT of one layer learns to count: after n comes n + 1, modulo 16. Prints the first loss and the last. */
 #include <megalith/engine.h>
+#include <megalith/gpt.h>
 #include <megalith/gpt_data.h>
 #include <stdio.h>
 
@@ -54,7 +55,13 @@ int main(void)
         .optimizer = {.kind = MEGA_OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8},
         .schedule = {.style = MEGA_LR_COSINE, .max_lr = 1e-2, .min_lr = 1e-3, .decay = (double)STEPS * BATCH}};
     mega_engine *engine = NULL;
-    mega_status st = mega_engine_create_gpt(&engine, &gpt, &options);
+    mega_gpt_list layers;
+    mega_status st = mega_gpt_list_create(&layers, &gpt, 1);
+    if (st == MEGA_OK) {
+        const mega_model model = mega_gpt_model(&layers);
+        st = mega_engine_create(&engine, &model, &options);
+        mega_gpt_list_destroy(&layers);
+    }
     if (st == MEGA_OK) st = train(engine);
     mega_engine_destroy(engine);
     if (st == MEGA_OK) return 0;

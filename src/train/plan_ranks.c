@@ -72,7 +72,7 @@ static mega_status plan_stage(const trainer *t, int p, mega_buffer *out)
     MEGA_TRY(mega_engine_options_from_config(&o, t->cfg));
     o.team = t->team;
     o.layout.planned_rank = p * (l->world.size / l->pp.size);
-    MEGA_TRY(mega_engine_create_gpt(&engine, &t->gpt, &o));
+    MEGA_TRY(train_create_engine(&engine, &t->gpt, &o));
     mega_engine_memory_get(engine, &m);
     const size_t column[] = {
         m.weights, m.masters, m.gradients, m.moments, m.saved, m.scratch, m.total + train_held_beside(t)};

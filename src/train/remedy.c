@@ -78,7 +78,7 @@ static bool plan_variant(search *s, variant *v)
         o.layout.planned_ranks = mega_world_size(t->world);
         o.layout.planned_rank = mega_world_rank(t->world);
     }
-    if (mega_engine_create_gpt(&e, &gpt, &o) != MEGA_OK) return false;
+    if (train_create_engine(&e, &gpt, &o) != MEGA_OK) return false;
     mega_engine_memory_get(e, &m);
     v->total = m.total + train_held_beside(t);
     v->cost = cost_of(e, &cfg, &m);

@@ -199,6 +199,19 @@ mega_status train_build_network(trainer *t)
     return MEGA_OK;
 }
 
+mega_status train_create_engine(mega_engine **out, const mega_gpt *gpt, const mega_engine_options *options)
+{
+    mega_gpt_list list;
+    mega_engine_options o = *options;
+    o.stage_programs = (int)gpt->stage_chunks;
+    mega_status st = mega_gpt_list_create(&list, gpt, o.layout.pp > 1 ? o.layout.pp : 1);
+    if (st != MEGA_OK) return o.world == NULL ? st : mega_comm_agree(mega_world_comm(o.world), st);
+    const mega_model model = mega_gpt_model(&list);
+    st = mega_engine_create(out, &model, &o);
+    mega_gpt_list_destroy(&list);
+    return st;
+}
+
 mega_status train_build_engine(trainer *t)
 {
     mega_engine_options o;
@@ -207,7 +220,7 @@ mega_status train_build_engine(trainer *t)
     o.world = t->world;
     t->batch = o.batch;
     count_iterations(t);
-    return mega_engine_create_gpt(&t->engine, &t->gpt, &o);
+    return train_create_engine(&t->engine, &t->gpt, &o);
 }
 
 static void shape_differs(mega_buffer *b, const char *option, int64_t here, int64_t there)

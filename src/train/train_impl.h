@@ -4,6 +4,7 @@
 
 #include "megalith/cpu_load.h"
 #include "megalith/engine.h"
+#include "megalith/gpt.h"
 #include "megalith/gpt_data.h"
 #include "megalith/peak.h"
 #include "megalith/profile.h"
@@ -132,6 +133,8 @@ mega_status train_open_tokenizer(trainer *t);
 void train_say_tokenizer(const trainer *t);
 void train_plan_iterations(trainer *t);      /* of --train-samples, before the engine is built */
 mega_status train_build_network(trainer *t); /* t->gpt */
+/* An engine of that network or of a variant, with the stages and programs that it says. */
+mega_status train_create_engine(mega_engine **out, const mega_gpt *gpt, const mega_engine_options *options);
 mega_status train_build_engine(trainer *t);
 mega_status train_check_shape(const trainer *t); /* t->gpt against the open checkpoint, if there is one */
 mega_status train_check_state(const trainer *t); /* its optimizer and schedule against the options */

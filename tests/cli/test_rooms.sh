@@ -14,10 +14,9 @@ floor() {
     comm | backend | config | text | monitor) echo 2 ;;
     graph) echo 3 ;;
     layers | optim | ckpt | data) echo 4 ;;
-    model) echo 5 ;;
-    engine) echo 6 ;;
-    train | infer) echo 7 ;;
-    cli) echo 8 ;;
+    model | engine) echo 5 ;;
+    train | infer) echo 6 ;;
+    cli) echo 7 ;;
     *) echo 0 ;;
     esac
 }

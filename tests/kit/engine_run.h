@@ -1,9 +1,9 @@
 /* What tests of the engine train: a small GPT, options for it, and samples that are functions of their number alone.
- * Only for test programs that link the room engine. */
+ * Only for test programs that link the rooms engine and model. */
 #ifndef MEGALITH_TESTS_ENGINE_RUN_H
 #define MEGALITH_TESTS_ENGINE_RUN_H
 
-#include "megalith/engine.h"
+#include "gpt_engine.h"
 #include "megalith/gpt_data.h"
 #include "megalith/philox.h"
 

@@ -117,7 +117,7 @@ int main(int argc, char **argv)
     slowed_world = world;
     slow_forward_s = forward_s / chunks;
     slow_backward_s = backward_s / chunks;
-    need(mega_engine_create_gpt(&engine, &gpt, &o));
+    need(gpt_engine_create(&engine, &gpt, &o));
     need(mega_engine_allocate(engine));
     need(mega_engine_initialize(engine, 1234));
     const double theory = (stages - 1) / (double)(chunks * micro_batches);

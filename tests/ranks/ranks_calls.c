@@ -37,7 +37,7 @@ static mega_engine *create(const mega_gpt *gpt, mega_world *world, const char *h
     if (strcmp(how, "pp") == 0) o.layout.pp = 2;
     if (strcmp(how, "zero") == 0) o.zero_stage = 3;
     o.batch.micro_step = strcmp(how, "tp") == 0 || strcmp(how, "pp") == 0 ? 1 : 2;
-    need(mega_engine_create_gpt(&e, gpt, &o));
+    need(gpt_engine_create(&e, gpt, &o));
     return e;
 }
 

@@ -69,7 +69,7 @@ static void open_run(run *r, const setting *s, mega_world *world)
     o.zero_stage = world == NULL ? 0 : s->zero;
     o.bucket_elements = 5000;
     o.no_evaluate = true;
-    need(mega_engine_create_gpt(&r->engine, &r->gpt, &o));
+    need(gpt_engine_create(&r->engine, &r->gpt, &o));
     need(mega_engine_allocate(r->engine));
 }
 

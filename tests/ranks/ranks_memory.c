@@ -62,7 +62,7 @@ static double measure(mega_world *world, const setting *s)
     o.zero_stage = s->zero;
     o.bucket_elements = 10000000;
     o.place = (mega_place_options){s->zero > 0, 50000000, 1000000000, 1000000000};
-    need(mega_engine_create_gpt(&e, &gpt, &o));
+    need(gpt_engine_create(&e, &gpt, &o));
     need(mega_engine_allocate(e));
     need(mega_engine_initialize(e, 1234));
     step(e);

@@ -81,7 +81,7 @@ static mega_status run(mega_world *world, char **argv, mega_engine **e)
     o.layout.pp = 2;
     o.batch.micro_step = mega_world_size(world) / 2;
     o.zero_stage = in_forward ? 3 : 0;
-    MEGA_TRY(mega_engine_create_gpt(e, &gpt, &o));
+    MEGA_TRY(gpt_engine_create(e, &gpt, &o));
     MEGA_TRY(mega_engine_allocate(*e));
     MEGA_TRY(mega_engine_compare_ranks(*e));
     MEGA_TRY(mega_engine_initialize(*e, 1234));

@@ -60,7 +60,7 @@ static int refuse(mega_world *world, const mega_gpt *gpt, int which, mega_engine
     mega_engine *e = NULL;
     if (mega_world_rank(world) == 1) change_option(&o, which);
     mega_error_clear();
-    const mega_status st = mega_engine_create_gpt(&e, gpt, &o);
+    const mega_status st = gpt_engine_create(&e, gpt, &o);
     char said[64];
     snprintf(said, sizeof said, "rank 1 of the group: %s ", names[which]);
     const char *text = mega_error_message();
@@ -83,7 +83,7 @@ int main(void)
     o.batch.micro_step = 4;
     o.batch.global_batch = 16;
     for (int i = 0; i < COUNT; i++) failures += refuse(world, &gpt, i, o);
-    if (mega_engine_create_gpt(&e, &gpt, &o) != MEGA_OK) { /* with the same options all is well */
+    if (gpt_engine_create(&e, &gpt, &o) != MEGA_OK) { /* with the same options all is well */
         fprintf(stderr, "%s\n", mega_error_message());
         failures++;
     }

@@ -178,7 +178,7 @@ static void open_run(run *r, const setting *s, mega_world *world, bool same_micr
     o.zero_stage = world != NULL ? s->zero : 0;
     o.zero_persistence = s->persist;
     if (s->overlap == 1) o.place = (mega_place_options){true, 1000000, 1000000, 1000000};
-    need(mega_engine_create_gpt(&r->engine, &r->gpt, &o));
+    need(gpt_engine_create(&r->engine, &r->gpt, &o));
     need(mega_engine_allocate(r->engine));
     need(mega_engine_initialize(r->engine, 1234));
 }

@@ -75,7 +75,7 @@ static mega_status compare_engines(mega_world *world, bool is_pipeline)
     o.batch.micro_step = is_pipeline ? 1 : mega_world_size(world);
     o.zero_stage = 2;
     o.bucket_elements = !is_pipeline && other ? 9000 : 5000;
-    mega_status st = mega_engine_create_gpt(&e, &gpt, &o);
+    mega_status st = gpt_engine_create(&e, &gpt, &o);
     if (st == MEGA_OK) st = mega_engine_compare_ranks(e);
     mega_engine_destroy(e);
     return st;

@@ -43,7 +43,7 @@ static void rig_open(rig *r, const setting *s)
     o.plain = s->plain;
     o.team = r->team;
     o.per_token_loss = s->per_token;
-    need(mega_engine_create_gpt(&r->engine, &r->gpt, &o));
+    need(gpt_engine_create(&r->engine, &r->gpt, &o));
     need(mega_engine_allocate(r->engine));
     need(mega_engine_initialize(r->engine, 1234));
 }
@@ -350,7 +350,7 @@ static mega_status load_otherwise(rig *r, const char *folder, const mega_engine_
     r->gpt = engine_run_gpt();
     mega_engine_options o = engine_run_options(BATCH, 2, 1.0);
     r->team = NULL;
-    need(mega_engine_create_gpt(&r->engine, &r->gpt, &o));
+    need(gpt_engine_create(&r->engine, &r->gpt, &o));
     need(mega_engine_allocate(r->engine));
     need(mega_checkpoint_open(&c, folder, false));
     const mega_status st = mega_engine_load(r->engine, c, how, &loaded);
@@ -372,7 +372,7 @@ static void the_schedule_of_a_checkpoint(void **state)
     o.schedule.wsd_style = MEGA_LR_WSD_LINEAR;
     o.schedule.decay = 12;
     o.schedule.wsd_decay = 8;
-    need(mega_engine_create_gpt(&r.engine, &r.gpt, &o));
+    need(gpt_engine_create(&r.engine, &r.gpt, &o));
     need(mega_engine_allocate(r.engine));
     need(mega_engine_initialize(r.engine, 1234));
     for (int i = 0; i < 2; i++) step(&r, &s, &found);
@@ -526,7 +526,7 @@ static int short_life(void *user)
                                    .schedule = {.max_lr = 1e-2, .decay = 100}};
     mega_engine *e = NULL;
     mega_step_result result;
-    mega_status st = mega_engine_create_gpt(&e, &gpt, &o);
+    mega_status st = gpt_engine_create(&e, &gpt, &o);
     if (st == MEGA_OK) st = mega_engine_allocate(e);
     if (st == MEGA_OK) st = mega_engine_initialize(e, 1);
     if (st == MEGA_OK) {

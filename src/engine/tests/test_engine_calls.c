@@ -26,7 +26,7 @@ static void rig_create(rig *r)
 {
     r->gpt = engine_run_gpt();
     const mega_engine_options o = engine_run_options(BATCH, 2, 1e-2);
-    need(mega_engine_create_gpt(&r->engine, &r->gpt, &o));
+    need(gpt_engine_create(&r->engine, &r->gpt, &o));
 }
 
 static void rig_open(rig *r, uint32_t seed)
@@ -169,7 +169,7 @@ static mega_params *params_of(const scene *s, bool placed, bool allocated)
 static void rig_with(rig *r, const mega_engine_options *o)
 {
     r->gpt = engine_run_gpt();
-    need(mega_engine_create_gpt(&r->engine, &r->gpt, o));
+    need(gpt_engine_create(&r->engine, &r->gpt, o));
     need(mega_engine_allocate(r->engine));
     need(mega_engine_initialize(r->engine, 1));
 }
@@ -257,7 +257,7 @@ static mega_status create(const scene *s, const mega_gpt *gpt, const mega_engine
 {
     mega_engine *e = NULL;
     (void)s;
-    const mega_status st = mega_engine_create_gpt(&e, gpt, o);
+    const mega_status st = gpt_engine_create(&e, gpt, o);
     assert_null(e);
     return st;
 }
@@ -299,7 +299,7 @@ CREATE_WITH(create_with_f16, o.compute = MEGA_F16)
         (void)&loaded, (void)&norm;   \
         return __VA_ARGS__;           \
     }
-CALL(create_nowhere, mega_engine_create_gpt(NULL, &s->raw.gpt, &(mega_engine_options){0}))
+CALL(create_nowhere, gpt_engine_create(NULL, &s->raw.gpt, &(mega_engine_options){0}))
 CALL(create_without_options, create(s, &s->raw.gpt, NULL))
 CALL(create_without_model, create_model(NULL))
 CALL(create_without_layers, create_model(&(mega_model){.name = "m"}))
@@ -589,7 +589,7 @@ static void a_plan_cannot_run(void **state)
     mega_engine_options o = engine_run_options(BATCH, 2, 1e-2);
     o.layout.planned_ranks = 2;
     o.batch.micro_step = 4;
-    need(mega_engine_create_gpt(&e, &gpt, &o));
+    need(gpt_engine_create(&e, &gpt, &o));
     assert_int_equal(mega_engine_allocate(e), MEGA_ERR_USAGE);
     if (strstr(mega_error_message(), "planned_ranks 2") == NULL) fail_msg("%s", mega_error_message());
     mega_engine_destroy(e);

@@ -25,7 +25,7 @@ static void need(mega_status st)
 static void rig_with(rig *r, const mega_engine_options *o)
 {
     r->gpt = engine_run_gpt();
-    need(mega_engine_create_gpt(&r->engine, &r->gpt, o));
+    need(gpt_engine_create(&r->engine, &r->gpt, o));
     need(mega_engine_allocate(r->engine));
     need(mega_engine_initialize(r->engine, 1));
 }
@@ -56,7 +56,7 @@ static double loss_of_a_step(rig *r)
 static mega_status create(const rig *r, const mega_engine_options *o)
 {
     mega_engine *e = NULL;
-    const mega_status st = mega_engine_create_gpt(&e, &r->gpt, o);
+    const mega_status st = gpt_engine_create(&e, &r->gpt, o);
     assert_null(e);
     return st;
 }

@@ -14,7 +14,7 @@ static mega_engine *open_engine(const mega_engine_options *o)
 {
     const mega_gpt gpt = engine_run_gpt();
     mega_engine *e = NULL;
-    need(mega_engine_create_gpt(&e, &gpt, o));
+    need(gpt_engine_create(&e, &gpt, o));
     need(mega_engine_allocate(e));
     need(mega_engine_initialize(e, 1234));
     return e;

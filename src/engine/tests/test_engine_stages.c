@@ -13,7 +13,7 @@ static mega_engine *stage_of(int stage, int stages, int chunks, int64_t micro_ba
     mega_engine_options o = engine_run_options(micro_batches, 1, 1e-3);
     o.compute = MEGA_F32;
     o.layout = (mega_layout_sizes){.pp = stages, .planned_ranks = stages, .planned_rank = stage};
-    if (mega_engine_create_gpt(&e, &gpt, &o) != MEGA_OK) fail_msg("%s", mega_error_message());
+    if (gpt_engine_create(&e, &gpt, &o) != MEGA_OK) fail_msg("%s", mega_error_message());
     return e;
 }
 
@@ -57,7 +57,7 @@ static void chunks_want_a_multiple_of_the_stages(void **state)
     mega_engine_options o = engine_run_options(6, 1, 1e-3);
     o.compute = MEGA_F32;
     o.layout = (mega_layout_sizes){.pp = 4, .planned_ranks = 4};
-    assert_int_equal(mega_engine_create_gpt(&e, &gpt, &o), MEGA_ERR_USAGE);
+    assert_int_equal(gpt_engine_create(&e, &gpt, &o), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "takes a multiple of 4 micro-batches"));
     assert_null(e);
 }

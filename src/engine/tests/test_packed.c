@@ -32,7 +32,7 @@ static mega_engine *make(const setting *s, mega_team *team)
     o.team = team;
     o.no_pack_weights = s->anew;
     mega_engine *e = NULL;
-    need(mega_engine_create_gpt(&e, &gpt, &o));
+    need(gpt_engine_create(&e, &gpt, &o));
     return e;
 }
 

@@ -2,9 +2,8 @@
  *
  * Gradients come from differences of the evaluation loss in float64, so that nothing of the backward, of the optimizer
  * or of the schedules is compared with itself. */
+#include "gpt_engine.h"
 #include "kit.h"
-#include "megalith/engine.h"
-#include "megalith/gpt.h"
 #include "megalith/gpt_data.h"
 #include "megalith/log.h"
 #include "megalith/philox.h"
@@ -82,7 +81,7 @@ static void rig_open(rig *r, const recipe *of, mega_dtype compute, bool trains)
     o.compute = compute;
     o.plain = o.optimizer.plain = compute == MEGA_F64;
     o.no_train = !trains;
-    need(mega_engine_create_gpt(&r->engine, &r->gpt, &o));
+    need(gpt_engine_create(&r->engine, &r->gpt, &o));
     need(mega_engine_allocate(r->engine));
     need(mega_engine_initialize(r->engine, 1234));
     r->params = mega_engine_params(r->engine);

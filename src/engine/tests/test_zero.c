@@ -28,7 +28,7 @@ static mega_engine *plan(int stage, int ranks, mega_dtype compute)
     o.zero_stage = stage;
     o.place = (mega_place_options){true, 50000000, 1000000000, 1000000000};
     mega_engine *e = NULL;
-    need(mega_engine_create_gpt(&e, &gpt, &o));
+    need(gpt_engine_create(&e, &gpt, &o));
     return e;
 }
 

@@ -4,6 +4,7 @@
 #include "../../config/config_impl.h"
 #include "kit.h"
 #include "megalith/engine.h"
+#include "megalith/gpt.h"
 #include "megalith/log.h"
 #include <stdio.h>
 #include <string.h>

@@ -17,7 +17,6 @@
 #include "megalith/checkpoint.h"
 #include "megalith/config.h"
 #include "megalith/dataset.h"
-#include "megalith/gpt.h"
 #include "megalith/graph.h"
 #include "megalith/model_parts.h"
 #include "megalith/optim.h"
@@ -73,8 +72,6 @@ mega_status mega_engine_options_from_config(mega_engine_options *out, const mega
  * mistake in the model (a parameter that is requested in two shapes, a shape that does not fit, no loss, a stage
  * without layers, another model on another rank) is the same error on all ranks. */
 mega_status mega_engine_create(mega_engine **out, const mega_model *model, const mega_engine_options *options);
-/* The same of a GPT, with the stages and programs that it says. */
-mega_status mega_engine_create_gpt(mega_engine **out, const mega_gpt *gpt, const mega_engine_options *options);
 void mega_engine_destroy(mega_engine *e);
 
 /* Bytes by what they are for. */

@@ -1,0 +1,23 @@
+/* An engine of a GPT: what tests and measurements make of its list of layers. */
+#ifndef MEGALITH_TESTS_GPT_ENGINE_H
+#define MEGALITH_TESTS_GPT_ENGINE_H
+
+#include "megalith/engine.h"
+#include "megalith/gpt.h"
+
+/* With the stages and programs that the GPT says. Of no GPT: what mega_engine_create says of no model. */
+static inline mega_status gpt_engine_create(mega_engine **out, const mega_gpt *gpt, const mega_engine_options *options)
+{
+    mega_gpt_list list;
+    if (gpt == NULL || options == NULL) return mega_engine_create(out, NULL, options);
+    mega_engine_options o = *options;
+    o.stage_programs = (int)gpt->stage_chunks;
+    mega_status st = mega_gpt_list_create(&list, gpt, o.layout.pp > 1 ? o.layout.pp : 1);
+    if (st != MEGA_OK) return o.world == NULL ? st : mega_comm_agree(mega_world_comm(o.world), st);
+    const mega_model model = mega_gpt_model(&list);
+    st = mega_engine_create(out, &model, &o);
+    mega_gpt_list_destroy(&list);
+    return st;
+}
+
+#endif
