@@ -1,10 +1,10 @@
 /* Helpers of the commands: options, errors, the log sink. */
 #include "cli.h"
-#include "launch.h"
 #include "megalith/assert.h"
+#include "megalith/launch.h"
 #include "megalith/log.h"
+#include "megalith/signals.h"
 #include "megalith/threads.h"
-#include "signals.h"
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,20 +49,9 @@ bool mega_cli_is_terminal(FILE *stream)
     return isatty(stream == stderr ? STDERR_FILENO : STDOUT_FILENO) == 1; /* a guarded stream has no descriptor */
 }
 
-int mega_cli_python_words(int argc, char **argv)
-{
-    int n = 0;
-    for (; n < argc; n++) {
-        const char *slash = strrchr(argv[n], '/'), *name = slash != NULL ? slash + 1 : argv[n];
-        const bool is_program = strncmp(name, "python", 6) == 0 || strcmp(name, "megalith") == 0;
-        if (!is_program && strcmp(name, "-u") != 0 && strcmp(name, "-m") != 0) break;
-    }
-    return n;
-}
-
 int mega_cli_fail(const char *command, mega_status st)
 {
-    return mega_cli_fail_marked(command, st, LAUNCH_FAILED);
+    return mega_cli_fail_marked(command, st, MEGA_MARK_FAILED);
 }
 
 int mega_cli_fail_marked(const char *command, mega_status st, int mark)
@@ -70,8 +59,8 @@ int mega_cli_fail_marked(const char *command, mega_status st, int mark)
     char text[3];
     fflush(stdout);
     const bool is_stopped = st == MEGA_ERR_INTERRUPTED;
-    if (!is_stopped) mega_cli_signals_promise(NULL); /* a launcher that ends all ranks is answered by the error */
-    launch_rank_mark(text, is_stopped ? LAUNCH_STOPPED : mark);
+    if (!is_stopped) mega_signals_promise(NULL); /* a launcher that ends all ranks is answered by the error */
+    mega_launch_rank_mark(text, is_stopped ? MEGA_MARK_STOPPED : mark);
     fprintf(stderr, "megalith %s: %s%s%s\n", command, is_stopped ? "" : "error: ", text, mega_error_message());
     if (mega_check_level() > 0) fprintf(stderr, "(at %s)\n", mega_error_where());
     return mega_cli_exit_status(st);
@@ -82,7 +71,7 @@ int mega_cli_exit_status(mega_status st)
     switch (st) {
     case MEGA_OK: return 0;
     case MEGA_ERR_USAGE: return 2;
-    case MEGA_ERR_INTERRUPTED: return mega_cli_signals_exit_status();
+    case MEGA_ERR_INTERRUPTED: return mega_signals_exit_status();
     default: return 1;
     }
 }

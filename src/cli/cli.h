@@ -40,7 +40,7 @@ mega_status mega_cli_team(mega_team **out, const mega_config *cfg);
  * in the command line, 128 + its number where a signal asked to stop, 1 otherwise. */
 int mega_cli_fail(const char *command, mega_status st);
 int mega_cli_exit_status(mega_status st); /* that status; 0 for MEGA_OK */
-/* The same with another mark for megalith launch than LAUNCH_FAILED. */
+/* The same with another mark for megalith launch than MEGA_MARK_FAILED. */
 int mega_cli_fail_marked(const char *command, mega_status st, int mark);
 
 /* What all ranks know is told once, by the first; what one rank alone met is told by it, and ends the others. */
@@ -55,9 +55,7 @@ mega_status mega_cli_agree(mega_world *world, mega_status st);
 typedef mega_status mega_cli_run(mega_world *world, mega_config *cfg);
 int mega_cli_on_ranks(const char *command, const char *on_signal, int argc, char **argv, mega_cli_run *run);
 
-/* For what needs no world: how many ranks a launcher started, and which of them this is, as its environment tells. */
-int mega_cli_launched_ranks(int *rank);
-/* It is another than the first. */
+/* For what needs no world: a launcher started this process, and another one as its first rank. */
 bool mega_cli_is_other_rank(void);
 
 /* For --dry-run: "dry run: the options are in order; " and what would be done. */
@@ -66,9 +64,6 @@ void mega_cli_dry_run(const char *fmt, ...) __attribute__((format(printf, 1, 2))
 bool mega_cli_is_terminal(FILE *stream);
 /* The locale of the environment is a UTF-8 one. */
 bool mega_cli_speaks_utf8(void);
-
-/* How many of the words are what a script of Python has in front of the command's name: python3 -u -m, megalith. */
-int mega_cli_python_words(int argc, char **argv);
 
 /* Where mega_log goes: info to standard output or standard error, warnings and errors to standard error. */
 void mega_cli_log_to(bool standard_output);

@@ -1,9 +1,9 @@
 /* Commands over several ranks: one voice, and nobody waits for a rank that failed. */
 #include "cli.h"
-#include "launch.h"
+#include "megalith/launch.h"
 #include "megalith/pretrained.h"
-#include "output.h"
-#include "signals.h"
+#include "megalith/signals.h"
+#include "megalith/streams.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +16,8 @@ int mega_cli_fail_on(mega_world *world, const char *command, mega_status st)
         return exit_status;
     }
     if (strncmp(mega_error_message(), "rank ", 5) != 0) mega_error_prepend("rank %d", mega_world_rank(world));
-    mega_cli_fail_marked(command, st, mega_world_lost_host(world) ? LAUNCH_LOST : LAUNCH_FAILED);
-    launch_rank_say(LAUNCH_ABORTS);
+    mega_cli_fail_marked(command, st, mega_world_lost_host(world) ? MEGA_MARK_LOST : MEGA_MARK_FAILED);
+    mega_launch_rank_say(MEGA_MARK_ABORTS);
     mega_world_abort(world, exit_status);
     return exit_status;
 }
@@ -44,31 +44,14 @@ mega_status mega_cli_agree(mega_world *world, mega_status st)
 /* Every rank would print the same. */
 static mega_status silence(const mega_world *world)
 {
-    if (mega_world_rank(world) == 0 || mega_cli_output_silence()) return MEGA_OK;
+    if (mega_world_rank(world) == 0 || mega_streams_silence()) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_IO, "/dev/null: cannot be opened (%m); ranks but the first print there");
-}
-
-int mega_cli_launched_ranks(int *rank)
-{
-    static const struct {
-        const char *rank, *size;
-    } of[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-              {"PMI_RANK", "PMI_SIZE"},
-              {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
-    *rank = 0;
-    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-        const char *number = getenv(of[i].rank), *size = getenv(of[i].size);
-        if (number == NULL || size == NULL || atoi(size) < 2) continue;
-        *rank = atoi(number);
-        return atoi(size);
-    }
-    return 1;
 }
 
 bool mega_cli_is_other_rank(void)
 {
     int rank;
-    mega_cli_launched_ranks(&rank);
+    mega_launched_ranks(&rank);
     return rank > 0;
 }
 
@@ -88,14 +71,14 @@ int mega_cli_on_ranks(const char *command, const char *on_signal, int argc, char
     mega_world *world = NULL;
     mega_config cfg;
     int exit_status = 0;
-    mega_cli_signals_watch(command, launch_rank_number(), on_signal);
+    mega_signals_watch(command, mega_launch_rank_number(), on_signal);
     mega_status st = mega_world_create(&world, NULL);
     if (st != MEGA_OK) return mega_cli_fail(command, st);
-    mega_cli_signals_watch(command, launch_rank_number(), on_signal); /* the MPI library may have its own */
-    if (mega_world_rank(world) == 0) launch_rank_say(LAUNCH_READY);
+    mega_signals_watch(command, mega_launch_rank_number(), on_signal); /* the MPI library may have its own */
+    if (mega_world_rank(world) == 0) mega_launch_rank_say(MEGA_MARK_READY);
     if (parse(world, &cfg, command, argc, argv, &exit_status)) {
         mega_cli_watch(world, &cfg);
-        launch_rank_begin(world, cfg.num_threads);
+        mega_launch_rank_begin(world, cfg.num_threads);
         st = silence(world);
         if (st == MEGA_OK) st = run(world, &cfg);
         exit_status = st == MEGA_OK ? 0 : mega_cli_fail_on(world, command, st);

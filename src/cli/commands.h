@@ -4,8 +4,6 @@
 #ifndef MEGA_CLI_COMMANDS_H
 #define MEGA_CLI_COMMANDS_H
 
-#include <stdio.h>
-
 int mega_command_doctor(int argc, char **argv);
 int mega_command_tokenize(int argc, char **argv);
 int mega_command_train_tokenizer(int argc, char **argv);
@@ -16,9 +14,7 @@ int mega_command_plan(int argc, char **argv);
 int mega_command_generate_samples_gpt(int argc, char **argv);
 int mega_command_tasks(int argc, char **argv);
 int mega_command_plot(int argc, char **argv);
-int mega_command_launch(int argc, char **argv);
 /* Its options stand in front of another command, so it reads them, and --help among them, itself. */
-void mega_command_launch_help(FILE *stream);
-#define MEGA_LAUNCH_EXAMPLE "megalith launch --nproc_per_node 2 pretrain_gpt --preset tiny …"
+int mega_command_launch(int argc, char **argv);
 
 #endif

@@ -10,6 +10,7 @@
 #include "megalith/threads.h"
 
 #include "megalith/kernels.h"
+#include "megalith/launch.h"
 #include <dlfcn.h>
 #include <jansson.h>
 #include <math.h>
@@ -256,7 +257,7 @@ static void show_use(void)
     row("matrix products", "%s", mega_gemm_description(products, sizeof products));
     row("memory", "up to %.2f GiB (limit: %s)", (double)memory / 1073741824.0, limit);
     int rank;
-    const int ranks = mega_cli_launched_ranks(&rank);
+    const int ranks = mega_launched_ranks(&rank);
     if (ranks > 1) row("ranks", "%d, of a launcher; this tells of the first", ranks);
     else
         row("ranks", "1; megalith launch --nproc_per_node N starts more (docs/launching.md)");

@@ -1,7 +1,7 @@
 /* Where the prompts of generate_samples_gpt come from. */
 #include "cli.h"
 #include "generate.h"
-#include "signals.h"
+#include "megalith/signals.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,9 +40,9 @@ static const char *next_line(line_source *l)
             printf("\nContext prompt (stop to exit) >>> ");
             fflush(stdout);
         }
-        mega_cli_signals_break(true);
-        ssize_t n = *mega_cli_signals_stop() == 0 ? getline(&l->line, &l->capacity, l->file) : -1;
-        mega_cli_signals_break(false);
+        mega_signals_break(true);
+        ssize_t n = *mega_signals_stop() == 0 ? getline(&l->line, &l->capacity, l->file) : -1;
+        mega_signals_break(false);
         if (n < 0) return NULL;
         l->session->line++;
         while (n > 0 && (l->line[n - 1] == '\n' || l->line[n - 1] == '\r')) l->line[--n] = '\0';

@@ -3,7 +3,7 @@
 #include "cli.h"
 #include "generate.h"
 #include "megalith/memory.h"
-#include "signals.h"
+#include "megalith/signals.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -214,7 +214,7 @@ mega_status generate_all(session *s, generate_next *next, void *user)
     int64_t count = 0;
     do {
         mega_status st = read_round(s, next, user, &count);
-        if (st == MEGA_OK && *mega_cli_signals_stop() != 0)
+        if (st == MEGA_OK && *mega_signals_stop() != 0)
             st = MEGA_FAIL(MEGA_ERR_INTERRUPTED, "generation was interrupted by a signal");
         st = mega_cli_agree(s->world, st); /* nobody waits in a program for a rank that failed */
         if (st == MEGA_OK && count > 0) st = run_round(s, count);

@@ -1,7 +1,7 @@
 /* Opens --load for commands that use a trained model, and checks the options of the script against it. */
 #include "loaded.h"
 #include "cli.h"
-#include "signals.h"
+#include "megalith/signals.h"
 
 #include <string.h>
 
@@ -80,7 +80,7 @@ static mega_status open_all(mega_loaded *l, mega_config *cfg, mega_world *world)
                          mega_config_origin(cfg, by_layers ? "num_layers_per_virtual_pipeline_stage"
                                                            : "num_virtual_stages_per_pipeline_rank"));
     MEGA_TRY(mega_team_create(&l->team, (int)cfg->num_threads));
-    mega_team_stop_on(l->team, mega_cli_signals_stop());
+    mega_team_stop_on(l->team, mega_signals_stop());
     l->world = world;
     l->backend = cfg->backend == MEGA_BACKEND_PLAIN ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU;
     const mega_pretrained_options o = {

@@ -3,8 +3,9 @@
 #include "cli.h"
 #include "commands.h"
 #include "megalith/file.h"
+#include "megalith/launch.h"
 #include "megalith/memory.h"
-#include "output.h"
+#include "megalith/streams.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -150,7 +151,7 @@ static void show_overview(FILE *stream)
 static int show_help(const cli_row *row)
 {
     if (has_own_help(row)) {
-        mega_command_launch_help(stdout);
+        mega_launch_help(stdout);
         return 0;
     }
     if (!is_built(row)) {
@@ -264,7 +265,7 @@ static void hold_closed_streams(void)
 int main(int argc, char **argv)
 {
     hold_closed_streams();
-    const int python = argc > 1 ? mega_cli_python_words(argc - 1, argv + 1) : 0;
+    const int python = argc > 1 ? mega_launch_python_words(argc - 1, argv + 1) : 0;
     argc -= python;
     argv += python;
     if (!has_stack()) return 1;
@@ -282,7 +283,7 @@ int main(int argc, char **argv)
     if (row == NULL) return unknown_command(typed);
     int exit_status = run_command(row, argc - 1, argv + 1);
     if (exit_status == 0 && mega_map_check() != MEGA_OK) exit_status = mega_cli_fail(row->name, MEGA_ERR_IO);
-    mega_cli_output_end();
+    mega_streams_end();
     if ((fflush(stdout) != 0 || ferror(stdout)) && exit_status == 0) {
         fprintf(stderr, "megalith %s: %s: standard output cannot be written%s\n", row->name,
                 row->outlives_reader ? "warning" : "error",

@@ -8,8 +8,8 @@
 #include "megalith/memory.h"
 #include "megalith/preprocess.h"
 #include "megalith/progress.h"
+#include "megalith/signals.h"
 #include "megalith/threads.h"
-#include "signals.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ static mega_preprocess_job job_from(const mega_config *cfg)
         .workers = (int)o->workers,
         .log_interval = mega_config_was_set(cfg, "log_interval") ? o->log_interval : 0,
         .skip_bad_lines = o->on_bad_line == MEGA_BAD_LINE_SKIP,
-        .stop = mega_cli_signals_stop(),
+        .stop = mega_signals_stop(),
     };
 }
 
@@ -115,7 +115,7 @@ int mega_command_preprocess_data(int argc, char **argv)
         mega_cli_dry_run("%zu inputs would be tokenized by %" PRId64 " threads into %s_KEY_document.bin and .idx",
                          cfg.preprocess.input.count, cfg.preprocess.workers, cfg.preprocess.output_prefix);
     } else {
-        mega_cli_signals_watch(command, -1, "the reading ends, and what was written is removed");
+        mega_signals_watch(command, -1, "the reading ends, and what was written is removed");
         const mega_status st = run(&cfg);
         if (st != MEGA_OK) exit_status = mega_cli_fail(command, st);
     }

@@ -1,12 +1,12 @@
 /* megalith pretrain_gpt: parse, train, print. */
 #include "cli.h"
 #include "commands.h"
-#include "launch.h"
+#include "megalith/launch.h"
 #include "megalith/log.h"
+#include "megalith/signals.h"
 #include "megalith/threads.h"
 #include "megalith/train.h"
 #include "plan.h"
-#include "signals.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -53,11 +53,11 @@ static void draw_status(void *user, const char *line)
 static void say_began(void *user)
 {
     const screen *s = user;
-    mega_cli_signals_promise(s->cfg->skip_train ? "the run leaves after the instruction under way"
-                             : s->cfg->save != NULL
-                                 ? "the run saves and leaves after the step under way; an evaluation is left at once"
-                                 : "the run leaves after the step under way; without --save nothing is kept");
-    if (mega_world_rank(s->world) == 0) launch_rank_say(LAUNCH_TRAINING);
+    mega_signals_promise(s->cfg->skip_train ? "the run leaves after the instruction under way"
+                         : s->cfg->save != NULL
+                             ? "the run saves and leaves after the step under way; an evaluation is left at once"
+                             : "the run leaves after the step under way; without --save nothing is kept");
+    if (mega_world_rank(s->world) == 0) mega_launch_rank_say(MEGA_MARK_TRAINING);
 }
 
 static int terminal_columns(void)
@@ -78,10 +78,10 @@ static mega_status train(mega_config *cfg, mega_world *world)
                               .user = &s,
                               .columns = s.columns,
                               .utf8 = mega_cli_speaks_utf8(),
-                              .stop = mega_cli_signals_stop(),
+                              .stop = mega_signals_stop(),
                               .world = world};
     mega_team *team = NULL;
-    launch_rank_begin(world, cfg->num_threads);
+    mega_launch_rank_begin(world, cfg->num_threads);
     MEGA_TRY(mega_cli_team(&team, cfg));
     const mega_status st = mega_train(cfg, team, &io);
     mega_team_destroy(team);
@@ -105,11 +105,11 @@ int mega_command_pretrain_gpt(int argc, char **argv)
     mega_world *world = NULL;
     /* From here on: a rank that a signal ends before it has joined the others leaves them, and some launchers, waiting.
      */
-    mega_cli_signals_watch("pretrain_gpt", launch_rank_number(), NOTHING_YET);
+    mega_signals_watch("pretrain_gpt", mega_launch_rank_number(), NOTHING_YET);
     const mega_status st = mega_world_create(&world, NULL);
     if (st != MEGA_OK) return mega_cli_fail("pretrain_gpt", st);
-    mega_cli_signals_watch("pretrain_gpt", launch_rank_number(), NOTHING_YET); /* the MPI library may have its own */
-    if (mega_world_rank(world) == 0) launch_rank_say(LAUNCH_READY);
+    mega_signals_watch("pretrain_gpt", mega_launch_rank_number(), NOTHING_YET); /* the MPI library may have its own */
+    if (mega_world_rank(world) == 0) mega_launch_rank_say(MEGA_MARK_READY);
     const int exit_status = run(world, argc, argv);
     mega_world_destroy(world);
     return exit_status;

@@ -7,9 +7,9 @@
 #include "megalith/log.h"
 #include "megalith/memory.h"
 #include "megalith/progress.h"
+#include "megalith/signals.h"
 #include "megalith/threads.h"
 #include "megalith/tokenizer_train.h"
-#include "signals.h"
 #include <string.h>
 #include <unistd.h>
 
@@ -96,7 +96,7 @@ static mega_status learn(const mega_config *cfg, mega_trainer *trainer, mega_loc
                                                     .num_inputs = (int)o->input.count,
                                                     .format = (mega_document_format)o->input_format,
                                                     .split_on_blank_lines = o->split_on_blank_lines,
-                                                    .stop = mega_cli_signals_stop()},
+                                                    .stop = mega_signals_stop()},
                                       .keys = (const char *const *)o->json_keys.item,
                                       .num_keys = (int)o->json_keys.count,
                                       .workers = (int)o->workers,
@@ -159,7 +159,7 @@ int mega_command_train_tokenizer(int argc, char **argv)
     mega_config cfg;
     int exit_status;
     if (!mega_cli_parse_checked(&cfg, command, argc, argv, check, &exit_status)) return exit_status;
-    mega_cli_signals_watch(command, -1, "the reading ends, and nothing is written");
+    mega_signals_watch(command, -1, "the reading ends, and nothing is written");
     const mega_status st = run(&cfg);
     mega_config_fini(&cfg);
     return st == MEGA_OK ? 0 : mega_cli_fail(command, st);

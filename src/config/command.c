@@ -101,7 +101,7 @@ void mega_command_names(uint32_t set, char *out, size_t size)
     }
 }
 
-/* The names of cli/launch_options.c, which is out of reach here, without those that the option table has as well;
+/* The names of launch/options.c, which is out of reach here, without those that the option table has as well;
  * cli_test_launch compares them. */
 bool mega_command_is_of_launch(const char *name, size_t length)
 {

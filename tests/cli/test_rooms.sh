@@ -15,7 +15,7 @@ floor() {
     graph) echo 3 ;;
     layers | optim | ckpt | data) echo 4 ;;
     model | engine) echo 5 ;;
-    train | infer) echo 6 ;;
+    train | infer | launch) echo 6 ;;
     cli) echo 7 ;;
     *) echo 0 ;;
     esac

@@ -1,7 +1,6 @@
 /* The options of megalith launch: those of torch.distributed.launch, torchrun, deepspeed and accelerate launch, in one
  * table. What says how to train rather than where to start is handed on to the command. */
-#include "cli.h"
-#include "launch.h"
+#include "launch_impl.h"
 #include "megalith/config.h"
 #include "megalith/threads.h"
 #include <errno.h>
@@ -315,12 +314,23 @@ static bool is_other_accelerate(launch_plan *p, int argc, char **argv, int *at)
     return true;
 }
 
+int mega_launch_python_words(int argc, char **argv)
+{
+    int n = 0;
+    for (; n < argc; n++) {
+        const char *slash = strrchr(argv[n], '/'), *name = slash != NULL ? slash + 1 : argv[n];
+        const bool is_program = strncmp(name, "python", 6) == 0 || strcmp(name, "megalith") == 0;
+        if (!is_program && strcmp(name, "-u") != 0 && strcmp(name, "-m") != 0) break;
+    }
+    return n;
+}
+
 void launch_options_read(launch_plan *p, int argc, char **argv)
 {
     int i = 1;
     if (is_other_accelerate(p, argc, argv, &i)) return;
     while (i < argc && argv[i][0] == '-') i += read_option(p, &argv[i]);
-    i += mega_cli_python_words(argc - i, argv + i);
+    i += mega_launch_python_words(argc - i, argv + i);
     if (p->help) return;
     spread_processes(p);
     if (i >= argc) {
@@ -368,7 +378,7 @@ static void help_rows(FILE *stream, const char *title, launch_option_kind from, 
     }
 }
 
-void launch_help(FILE *stream)
+void mega_launch_help(FILE *stream)
 {
     fputs("usage: megalith launch [OPTIONS] COMMAND ARGS…\n\nstarts several ranks of a command, by mpirun, mpiexec or, "
           "in a Slurm allocation, srun\nalso: megalith torchrun, deepspeed, accelerate launch, -m "
@@ -378,4 +388,5 @@ void launch_help(FILE *stream)
     help_rows(stream, "handed on to the command, as", PASSED, PASSED_REST);
     help_rows(stream, "accepted, without effect here", IGNORED, IGNORED_FLAG);
     help_rows(stream, "refused", REFUSED, REFUSED);
+    fputs("\nexample\n  " MEGA_LAUNCH_EXAMPLE "\n", stream);
 }

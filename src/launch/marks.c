@@ -1,5 +1,5 @@
 /* How engines mark a piece of output with the rank that it came from. */
-#include "launch.h"
+#include "launch_impl.h"
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>

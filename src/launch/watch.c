@@ -1,6 +1,6 @@
 /* Whether the ranks come to be. Until rank 0 has said that all are there, an engine that met an error may wait for ever
  * for ranks that it never started, or that have ended: the processes below it on this host show it. */
-#include "launch.h"
+#include "launch_impl.h"
 #include "megalith/process.h"
 #include "megalith/threads.h"
 #include <ctype.h>

@@ -1,6 +1,6 @@
 /* Writing to pipes and terminals that may not be read. A descriptor is shared with other programs, which O_NONBLOCK
  * would confuse, so pipes and terminals are opened once more, for this program alone. */
-#include "output.h"
+#include "megalith/streams.h"
 #include "megalith/threads.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -80,7 +80,7 @@ static FILE *guarded(output *o, FILE *before, const char *path)
     return stream;
 }
 
-void mega_cli_output_guard(const volatile sig_atomic_t *stop)
+void mega_streams_guard(const volatile sig_atomic_t *stop)
 {
     if (stop_asked != NULL) return;
     stop_asked = stop;
@@ -89,14 +89,14 @@ void mega_cli_output_guard(const volatile sig_atomic_t *stop)
 }
 #else
 /* The streams of other libraries are constants. */
-void mega_cli_output_guard(const volatile sig_atomic_t *stop)
+void mega_streams_guard(const volatile sig_atomic_t *stop)
 {
     (void)stop;
     (void)take;
 }
 #endif
 
-void mega_cli_output_end(void)
+void mega_streams_end(void)
 {
     fflush(stdout);
     if (out.dropped > 0)
@@ -104,12 +104,12 @@ void mega_cli_output_end(void)
                 out.dropped);
 }
 
-int mega_cli_output_error_fd(void)
+int mega_streams_error_fd(void)
 {
     return error.fd;
 }
 
-bool mega_cli_output_silence(void)
+bool mega_streams_silence(void)
 {
     const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (nowhere < 0) return false;

@@ -1,5 +1,5 @@
 /* The engine's command line and environment: all the switches that its users would have to know. */
-#include "launch.h"
+#include "launch_impl.h"
 #include "megalith/comm.h"
 #include "megalith/threads.h"
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Hosts and their ranks: DeepSpeed's hostfile and its filters. */
-#include "launch.h"
-#include "output.h"
+#include "launch_impl.h"
+#include "megalith/streams.h"
 #include <ctype.h>
 #include <signal.h>
 #include <stdio.h>
@@ -167,7 +167,7 @@ static bool answers(const char *host, char *out_said, size_t size)
         dup2(ends[1], STDERR_FILENO);
         close(ends[0]);
         close(ends[1]);
-        if (freopen("/dev/null", "r", stdin) == NULL || !mega_cli_output_silence()) _exit(1);
+        if (freopen("/dev/null", "r", stdin) == NULL || !mega_streams_silence()) _exit(1);
         execlp("ssh", "ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", host, "true", (char *)NULL);
         _exit(0); /* no ssh: the engine has ways of its own */
     }

@@ -1,6 +1,6 @@
 /* Lines of ranks. The engine marks each piece that it hands on with the rank it came from, and joins pieces as they
  * come; here they are put together again, so that a line on the terminal is one rank's whole line. */
-#include "launch.h"
+#include "launch_impl.h"
 #include "megalith/file.h"
 #include <errno.h>
 #include <signal.h>
@@ -115,7 +115,7 @@ static int take_mark(bool is_error, int rank, char *line)
     char *at = strchr(line, LAUNCH_MARK);
     const bool is_line = at == line && at != NULL && at[1] != '\0' && at[2] == '\0';
     const int mark = at != NULL ? at[1] : '\0';
-    const bool is_mark = mark != '\0' && (strchr(LAUNCH_MARKS, mark) != NULL || mark >= LAUNCH_SIGNAL);
+    const bool is_mark = mark != '\0' && (strchr(LAUNCH_MARKS, mark) != NULL || mark >= MEGA_MARK_SIGNAL);
     if (!is_mark || (!is_error && (rank != 0 || !is_line))) return 0;
     memmove(at, at + 2, strlen(at + 2) + 1);
     return mark;
@@ -141,13 +141,13 @@ static void note_cause(launch_relay *r, int rank, const char *line, const char *
 static bool heed_mark(launch_relay *r, int mark, int rank)
 {
     switch (mark) {
-    case LAUNCH_READY: r->is_ready = true; return false;
-    case LAUNCH_TRAINING: r->has_trained = true; return false;
-    case LAUNCH_ABORTS: r->aborts[rank] = true; return false;
-    case LAUNCH_STOPPED: r->is_stopped = r->is_stopped || r->cause == NULL; return true;
-    case LAUNCH_LOST: r->has_lost_host = r->has_lost_host || r->cause == NULL; return true;
+    case MEGA_MARK_READY: r->is_ready = true; return false;
+    case MEGA_MARK_TRAINING: r->has_trained = true; return false;
+    case MEGA_MARK_ABORTS: r->aborts[rank] = true; return false;
+    case MEGA_MARK_STOPPED: r->is_stopped = r->is_stopped || r->cause == NULL; return true;
+    case MEGA_MARK_LOST: r->has_lost_host = r->has_lost_host || r->cause == NULL; return true;
     default:
-        if (mark > LAUNCH_SIGNAL && (r->signal == 0 || r->signal == SIGTERM)) r->signal = mark - LAUNCH_SIGNAL;
+        if (mark > MEGA_MARK_SIGNAL && (r->signal == 0 || r->signal == SIGTERM)) r->signal = mark - MEGA_MARK_SIGNAL;
         return true;
     }
 }
@@ -161,7 +161,7 @@ static void show_line(launch_relay *r, bool is_error, int rank, char *line)
         const char *behind = strchr(line, LAUNCH_MARK);
         const int mark = take_mark(is_error, rank, line);
         if (!heed_mark(r, mark, rank)) return;
-        const bool is_cause = mark == LAUNCH_FAILED || mark == LAUNCH_LOST || mark == LAUNCH_STOPPED;
+        const bool is_cause = mark == MEGA_MARK_FAILED || mark == MEGA_MARK_LOST || mark == MEGA_MARK_STOPPED;
         if (is_error) note_cause(r, rank, line, is_cause ? behind : NULL);
     }
     if (rank == OUTSIDE || rank != r->cause_rank || !is_error) r->cause_is_last = false;

@@ -1,7 +1,6 @@
 /* What a rank does for itself that launchers do not: Open MPI and srun are told not to bind ranks to cores, as they
  * know nothing of threads. */
-#include "cli.h"
-#include "launch.h"
+#include "launch_impl.h"
 #include "megalith/record.h"
 #include <sched.h>
 #include <stdlib.h>
@@ -14,7 +13,7 @@ static int local_rank(void)
     return -1;
 }
 
-bool launch_rank_is_one(void)
+bool mega_launch_rank_is_one(void)
 {
     static const char *const sign[] = {"MEGA_LAUNCH", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
     for (size_t i = 0; i < sizeof sign / sizeof sign[0]; i++)
@@ -22,14 +21,31 @@ bool launch_rank_is_one(void)
     return false;
 }
 
-int launch_rank_number(void)
+int mega_launched_ranks(int *rank)
 {
-    int rank;
-    mega_cli_launched_ranks(&rank);
-    return launch_rank_is_one() ? rank : -1;
+    static const struct {
+        const char *rank, *size;
+    } of[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+              {"PMI_RANK", "PMI_SIZE"},
+              {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
+    *rank = 0;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const char *number = getenv(of[i].rank), *size = getenv(of[i].size);
+        if (number == NULL || size == NULL || atoi(size) < 2) continue;
+        *rank = atoi(number);
+        return atoi(size);
+    }
+    return 1;
 }
 
-void launch_rank_mark(char out[3], int mark)
+int mega_launch_rank_number(void)
+{
+    int rank;
+    mega_launched_ranks(&rank);
+    return mega_launch_rank_is_one() ? rank : -1;
+}
+
+void mega_launch_rank_mark(char out[3], int mark)
 {
     const bool is_heard = getenv("MEGA_LAUNCH") != NULL;
     out[0] = is_heard ? LAUNCH_MARK : '\0';
@@ -37,11 +53,11 @@ void launch_rank_mark(char out[3], int mark)
     out[2] = '\0';
 }
 
-void launch_rank_say(int mark)
+void mega_launch_rank_say(int mark)
 {
     char text[3];
-    FILE *to = mark == LAUNCH_ABORTS ? stderr : stdout;
-    launch_rank_mark(text, mark);
+    FILE *to = mark == MEGA_MARK_ABORTS ? stderr : stdout;
+    mega_launch_rank_mark(text, mark);
     if (text[0] == '\0') return;
     fprintf(to, "%s\n", text);
     fflush(to);
@@ -49,7 +65,7 @@ void launch_rank_say(int mark)
 
 /* Under megalith launch alone: the n-th rank of k takes the n-th of k equal parts of the cores. Where there are more
  * threads than cores, the system shares them out. */
-void launch_rank_begin(mega_world *world, int64_t num_threads)
+void mega_launch_rank_begin(mega_world *world, int64_t num_threads)
 {
     cpu_set_t all, mine;
     const int rank = local_rank(), local_size = mega_world_local_size(world);

@@ -1,9 +1,9 @@
 /* One life of the ranks: the engine as a child, its output to the relay, signals to the engine, and an end within
  * seconds once a rank has said that it fails. */
-#include "launch.h"
+#include "launch_impl.h"
+#include "megalith/signals.h"
+#include "megalith/streams.h"
 #include "megalith/threads.h"
-#include "output.h"
-#include "signals.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -31,19 +31,19 @@ static void on_signal(int number, siginfo_t *info, void *context)
 {
     (void)info;
     (void)context;
-    mega_cli_signal_answer("megalith launch: ", number,
-                           asked_times == 0 ? "the ranks are asked to stop; a training saves first. A second SIGTERM "
-                                              "or Ctrl-C ends them at once"
-                           : mega_cli_signal_is_urgent(number) ? "the ranks are ended"
-                                                               : "the ranks have been asked to stop before");
+    mega_signal_answer("megalith launch: ", number,
+                       asked_times == 0 ? "the ranks are asked to stop; a training saves first. A second SIGTERM "
+                                          "or Ctrl-C ends them at once"
+                       : mega_signal_is_urgent(number) ? "the ranks are ended"
+                                                       : "the ranks have been asked to stop before");
     if (asked == 0) asked = number;
-    asked_times += asked_times == 0 || mega_cli_signal_is_urgent(number);
+    asked_times += asked_times == 0 || mega_signal_is_urgent(number);
 }
 
 static void watch_signals(void)
 {
-    mega_cli_signals_install(on_signal, 0);
-    mega_cli_output_guard(&asked);
+    mega_signals_install(on_signal, 0);
+    mega_streams_guard(&asked);
     signal(SIGPIPE, SIG_IGN);
 }
 
@@ -54,7 +54,7 @@ static pid_t fork_deaf(void)
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &before);
     const pid_t child = fork();
-    if (child == 0) mega_cli_signals_default();
+    if (child == 0) mega_signals_default();
     sigprocmask(SIG_SETMASK, &before, NULL);
     return child;
 }

@@ -1,5 +1,5 @@
 /* Which engine starts the ranks, where, and how many. */
-#include "launch.h"
+#include "launch_impl.h"
 #include "megalith/comm.h"
 #include "megalith/config.h"
 #include "megalith/file.h"

@@ -1,11 +1,12 @@
 /* megalith launch: what its files share. The options and hosts are read into a plan; the engine that is there (mpirun,
  * mpiexec, srun) gives a command line; a relay between the engine and the terminal tells lines of ranks apart. */
-#ifndef MEGA_CLI_LAUNCH_H
-#define MEGA_CLI_LAUNCH_H
+#ifndef MEGA_LAUNCH_IMPL_H
+#define MEGA_LAUNCH_IMPL_H
 
-#include "megalith/comm.h"
+#include "megalith/launch.h"
 #include "megalith/memory.h"
 #include "megalith/status.h"
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -57,11 +58,10 @@ void launch_word(launch_words *w, mega_arena *arena, const char *fmt, ...) __att
 /* What is wrong is collected, and told at once. */
 void launch_mistake(launch_plan *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* launch_options.c: options up to the command's name, then the command. Mistakes are collected. */
+/* options.c: options up to the command's name, then the command. Mistakes are collected. */
 void launch_options_read(launch_plan *p, int argc, char **argv);
-void launch_help(FILE *stream);
 
-/* launch_hosts.c: hosts and ranks, from hostfile, filters and numbers. `text` is the hostfile's. */
+/* hosts.c: hosts and ranks, from hostfile, filters and numbers. `text` is the hostfile's. */
 void launch_hosts_read(launch_plan *p, const char *path, const char *text);
 void launch_hosts_filter(launch_plan *p);
 /* Leaves out hosts that answer no ssh; how many those were. */
@@ -70,20 +70,20 @@ int launch_hosts_reach(launch_plan *p);
  */
 const launch_host *launch_hosts_unreachable(const launch_plan *p, char *out_said, size_t size);
 
-/* launch_engine.c: finds the engine, fixes p->world, and gives its command line and environment ("NAME=VALUE" of what
+/* engine.c: finds the engine, fixes p->world, and gives its command line and environment ("NAME=VALUE" of what
  * is to be set where the user has not). */
 void launch_engine_find(launch_plan *p);
-/* launch_command.c */
+/* command.c */
 mega_status launch_engine_command(launch_plan *p, launch_words *command, launch_words *environment);
 
 /* launch.c: whether this process stays beside the ranks; else it becomes the one rank. */
 bool launch_stays(const launch_plan *p);
 
-/* launch_marks.c: the engine's mark of a rank at the begin of text: its bytes; 0: there is none; -1: more text is
+/* marks.c: the engine's mark of a rank at the begin of text: its bytes; 0: there is none; -1: more text is
  * needed to tell. in_line: a rank's line has begun, and not ended. */
 int launch_mark(const launch_plan *p, bool in_line, const char *text, size_t size, int *out_rank);
 
-/* launch_relay.c: lines of the ranks out of what the engine hands on. */
+/* relay.c: lines of the ranks out of what the engine hands on. */
 typedef struct launch_relay launch_relay;
 mega_status launch_relay_create(launch_relay **out, const launch_plan *p);
 void launch_relay_destroy(launch_relay *r);
@@ -96,14 +96,14 @@ bool launch_relay_cause_is_last(const launch_relay *r); /* it is what the termin
 /* What the engine said of a rank that died without a word, to be shown; "" when nothing. */
 const char *launch_relay_death(const launch_relay *r);
 
-/* The ranks stand: each notes signals, and rank 0 has seen all others (launch_rank_ready). */
+/* The ranks stand: each notes signals, and rank 0 has seen all others (mega_launch_rank_say). */
 bool launch_relay_is_ready(const launch_relay *r);
 bool launch_relay_has_trained(const launch_relay *r);      /* it has begun to */
 bool launch_relay_is_stopped(const launch_relay *r);       /* a signal to a rank is what ended them */
 int launch_relay_signal(const launch_relay *r);            /* the one that a rank received; 0: none */
 bool launch_relay_engine_complains(const launch_relay *r); /* the engine itself wrote to standard error */
 
-/* launch_watch.c: the processes below the engine, until the ranks are ready. All fields begin as zero. */
+/* watch.c: the processes below the engine, until the ranks are ready. All fields begin as zero. */
 typedef struct launch_watch {
     double timeout;                       /* seconds, until the user is told */
     double began, looked, hopeless_since; /* 0: not yet */
@@ -116,7 +116,7 @@ bool launch_watch_gives_up(launch_watch *w, const launch_plan *p, const launch_r
 /* Kills all below the engine on this host, and sends it a signal. */
 void launch_watch_end(pid_t engine, int number);
 
-/* launch_run.c: one life of the ranks; the exit status, and whether a signal asked this program or a rank to end. */
+/* run.c: one life of the ranks; the exit status, and whether a signal asked this program or a rank to end. */
 typedef struct launch_result {
     int exit_status;
     bool interrupted;
@@ -127,26 +127,19 @@ typedef struct launch_result {
 mega_status launch_run(const launch_plan *p, const launch_words *command, const launch_words *environment,
                        launch_relay *relay, launch_result *out);
 
-/* launch_rank.c, on the side of the ranks. */
-/* A launcher, this one or the user's, has started this process. */
-bool launch_rank_is_one(void);
-int launch_rank_number(void); /* as its environment says; -1: no launcher */
-/* Marks tell megalith launch what happens in a rank, so that it never has to understand a message. A rank prints them
- * only where launch started it; they are not shown. */
-#define LAUNCH_MARK '\035'
-enum {
-    LAUNCH_READY = 'R',    /* a line of rank 0: all ranks are there */
-    LAUNCH_TRAINING = 'T', /* a line of rank 0: training begins, all was read and allocated */
-    LAUNCH_FAILED = 'F',   /* inside a line on standard error: after it stands what ended this rank */
-    LAUNCH_LOST = 'L',     /* the same, and a host is lost */
-    LAUNCH_STOPPED = 'S',  /* the same, and a signal asked it to: not a failure, and nothing to try again */
-    LAUNCH_ABORTS = 'A',   /* a line on standard error: what the MPI library prints after it says nothing new */
-    LAUNCH_SIGNAL = 'a'    /* + its number: inside a line on standard error: a rank received this signal */
-};
+/* What stands before a mark (MEGA_MARK_READY, …), and all of them but those of signals. */
+#define LAUNCH_MARK  '\035'
 #define LAUNCH_MARKS "RTFLSA"
-void launch_rank_say(int mark);               /* a line of its own */
-void launch_rank_mark(char out[3], int mark); /* to be put into a line; "" where launch did not start it */
-/* A rank takes its share of the host's cores for itself. */
-void launch_rank_begin(mega_world *world, int64_t num_threads);
+
+/* signals.c, beside what commands use. "SIGTERM"; of SIGINT "Ctrl-C (SIGINT)". */
+const char *mega_signal_name(int number);
+/* Whether it asks to stop where it was received before; the others ask once, as several of them often come together. */
+bool mega_signal_is_urgent(int number);
+/* Async-signal-safe: "megalith COMMAND: received SIGTERM: EFFECT" on standard error, unless nobody reads that. */
+void mega_signal_answer(const char *prefix, int number, const char *effect);
+/* Installs the handler for the signals above. */
+void mega_signals_install(void (*handler)(int number, siginfo_t *info, void *context), int flags);
+/* Async-signal-safe: undoes it, in a child that becomes another program. */
+void mega_signals_default(void);
 
 #endif

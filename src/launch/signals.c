@@ -1,7 +1,7 @@
 /* Signals that ask a command to stop. Everything here that a handler calls is async-signal-safe. */
-#include "signals.h"
-#include "launch.h"
-#include "output.h"
+#include "megalith/signals.h"
+#include "launch_impl.h"
+#include "megalith/streams.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -15,7 +15,7 @@ static struct {
     volatile sig_atomic_t received; /* the first signal; 0: none */
     volatile sig_atomic_t urgent;   /* how many of those that end a program the second time */
     volatile sig_atomic_t rank;     /* -1: no launcher */
-    char prefix[72];                /* of a rank of megalith launch it begins with a mark, LAUNCH_SIGNAL + the number */
+    char prefix[72]; /* of a rank of megalith launch it begins with a mark, MEGA_MARK_SIGNAL + the number */
     bool is_marked;
     _Atomic(const char *) effect;
 } state = {.rank = -1};
@@ -31,14 +31,14 @@ static const struct {
                {SIGUSR2, "SIGUSR2", false}};
 enum { WATCHED = sizeof watched / sizeof watched[0] };
 
-const char *mega_cli_signal_name(int number)
+const char *mega_signal_name(int number)
 {
     for (int i = 0; i < WATCHED; i++)
         if (watched[i].number == number) return watched[i].name;
     return "a signal";
 }
 
-bool mega_cli_signal_is_urgent(int number)
+bool mega_signal_is_urgent(int number)
 {
     for (int i = 0; i < WATCHED; i++)
         if (watched[i].number == number) return watched[i].is_urgent;
@@ -53,15 +53,15 @@ static size_t put(char *line, size_t used, size_t size, const char *text)
 }
 
 /* One write, so that lines of ranks do not mix, and only where it does not block. */
-void mega_cli_signal_answer(const char *prefix, int number, const char *effect)
+void mega_signal_answer(const char *prefix, int number, const char *effect)
 {
     char line[512];
     const size_t most = sizeof line - 1;
     const int saved = errno;
-    struct pollfd to = {.fd = mega_cli_output_error_fd(), .events = POLLOUT};
+    struct pollfd to = {.fd = mega_streams_error_fd(), .events = POLLOUT};
     size_t n = put(line, 0, most, prefix);
     n = put(line, n, most, number == SIGINT ? "interrupted by " : "received ");
-    n = put(line, n, most, mega_cli_signal_name(number));
+    n = put(line, n, most, mega_signal_name(number));
     n = put(line, n, most, ": ");
     n = put(line, n, most, effect);
     line[n++] = '\n';
@@ -74,13 +74,13 @@ static void on_signal(int number, siginfo_t *info, void *context)
 {
     (void)context;
     const bool is_passed_on = state.rank >= 0 && info->si_code <= 0 && info->si_pid == getppid();
-    state.urgent += mega_cli_signal_is_urgent(number);
+    state.urgent += mega_signal_is_urgent(number);
     if (state.received == 0) state.received = number;
-    state.stop = is_passed_on && !mega_cli_signal_is_urgent(number) ? SIGTERM : number;
+    state.stop = is_passed_on && !mega_signal_is_urgent(number) ? SIGTERM : number;
     const bool ends = state.rank < 0 && state.urgent > 1;
     const char *effect = ends ? "the second one, so the program ends at once" : atomic_load(&state.effect);
-    if (state.is_marked) state.prefix[1] = (char)(LAUNCH_SIGNAL + number);
-    if (effect != NULL && (state.rank <= 0 || !is_passed_on)) mega_cli_signal_answer(state.prefix, number, effect);
+    if (state.is_marked) state.prefix[1] = (char)(MEGA_MARK_SIGNAL + number);
+    if (effect != NULL && (state.rank <= 0 || !is_passed_on)) mega_signal_answer(state.prefix, number, effect);
     if (!ends) return;
     signal(number, SIG_DFL);
     raise(number);
@@ -88,7 +88,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 
 /* nohup ignores SIGHUP, and it stays ignored. Shells ignore SIGINT in background jobs of a script; it is handled there
  * all the same, because only a deliberate kill sends it. */
-void mega_cli_signals_install(void (*handler)(int number, siginfo_t *info, void *context), int flags)
+void mega_signals_install(void (*handler)(int number, siginfo_t *info, void *context), int flags)
 {
     struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | flags}, before;
     sigemptyset(&action.sa_mask);
@@ -100,7 +100,7 @@ void mega_cli_signals_install(void (*handler)(int number, siginfo_t *info, void 
     }
 }
 
-void mega_cli_signals_default(void)
+void mega_signals_default(void)
 {
     struct sigaction now;
     for (int i = 0; i < WATCHED; i++)
@@ -108,35 +108,35 @@ void mega_cli_signals_default(void)
             signal(watched[i].number, SIG_DFL);
 }
 
-void mega_cli_signals_watch(const char *command, int rank, const char *effect)
+void mega_signals_watch(const char *command, int rank, const char *effect)
 {
     char mark[3], name[24] = "";
-    launch_rank_mark(mark, LAUNCH_SIGNAL);
+    mega_launch_rank_mark(mark, MEGA_MARK_SIGNAL);
     if (rank > 0) snprintf(name, sizeof name, "rank %d: ", rank);
     state.is_marked = mark[0] != '\0';
     snprintf(state.prefix, sizeof state.prefix, "%smegalith %.20s: %s", mark, command, name);
     state.rank = rank;
-    mega_cli_output_guard(&state.stop);
-    mega_cli_signals_promise(effect);
-    mega_cli_signals_install(on_signal, SA_RESTART);
+    mega_streams_guard(&state.stop);
+    mega_signals_promise(effect);
+    mega_signals_install(on_signal, SA_RESTART);
 }
 
-void mega_cli_signals_break(bool reads)
+void mega_signals_break(bool reads)
 {
-    mega_cli_signals_install(on_signal, reads ? 0 : SA_RESTART);
+    mega_signals_install(on_signal, reads ? 0 : SA_RESTART);
 }
 
-void mega_cli_signals_promise(const char *effect)
+void mega_signals_promise(const char *effect)
 {
     atomic_store(&state.effect, effect);
 }
 
-const volatile sig_atomic_t *mega_cli_signals_stop(void)
+const volatile sig_atomic_t *mega_signals_stop(void)
 {
     return &state.stop;
 }
 
-int mega_cli_signals_exit_status(void)
+int mega_signals_exit_status(void)
 {
     return 128 + (state.received != 0 ? state.received : SIGTERM); /* another rank received it */
 }

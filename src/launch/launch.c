@@ -1,0 +1,316 @@
+/* megalith launch: several ranks of a command, by the engine that is there; again after a rank's death where that is
+ * asked for. */
+#include "launch_impl.h"
+#include "megalith/file.h"
+#include "megalith/signals.h"
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void launch_mistake(launch_plan *p, const char *fmt, ...)
+{
+    char text[2048];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    mega_buffer_printf(&p->mistakes, "megalith launch: error: %s\n", text);
+}
+
+/* ---- showing the command ---- */
+
+static void print_word(const char *word)
+{
+    bool plain = word[0] != '\0', control = false;
+    for (const char *c = word; *c != '\0'; c++) {
+        plain = plain && (isalnum((unsigned char)*c) || strchr("_-+=./:,@%^", *c) != NULL);
+        control = control || iscntrl((unsigned char)*c);
+    }
+    if (plain) {
+        fputs(word, stdout);
+        return;
+    }
+    fputs(control ? "$'" : "'", stdout);
+    for (const char *c = word; *c != '\0'; c++) {
+        if (iscntrl((unsigned char)*c)) printf("\\%03o", (unsigned char)*c);
+        else if (*c == '\'')
+            fputs(control ? "\\'" : "'\\''", stdout);
+        else if (*c == '\\' && control)
+            fputs("\\\\", stdout);
+        else
+            fputc(*c, stdout);
+    }
+    fputc('\'', stdout);
+}
+
+static void print_command(const launch_words *command, const launch_words *environment)
+{
+    int shown = 0;
+    for (int i = 0; i < environment->count; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(environment->word[i], "="), environment->word[i]);
+        if (getenv(name) != NULL) continue; /* the user has said so */
+        if (shown++ == 0) fputs("env ", stdout);
+        print_word(environment->word[i]);
+        fputc(' ', stdout);
+    }
+    for (int i = 0; i < command->count; i++) {
+        if (i > 0) fputc(' ', stdout);
+        print_word(command->word[i]);
+    }
+    fputc('\n', stdout);
+}
+
+/* ---- going on after a death ---- */
+
+/* The value of the command's option `name` (of words joined by '-'), or NULL; the last one counts. */
+static bool is_option(const char *word, const char *name, const char **out_value)
+{
+    *out_value = NULL;
+    if (strncmp(word, "--", 2) != 0) return false;
+    for (word += 2; *name != '\0'; word++, name++)
+        if (*word != *name) return false;
+    if (*word == '=') *out_value = word + 1;
+    return *word == '=' || *word == '\0';
+}
+
+static const char *option_value(const launch_plan *p, const char *name)
+{
+    const char *found = NULL, *value;
+    for (int i = 0; i < p->args_count; i++) {
+        if (!is_option(p->args[i], name, &value)) continue;
+        found = value != NULL ? value : i + 1 < p->args_count ? p->args[i + 1] : found;
+    }
+    return found;
+}
+
+/* Where --save holds a checkpoint by now, that is what is gone on from, and nothing is fine-tuned a second time. */
+static const char *go_on_from(launch_plan *p)
+{
+    const char *save = option_value(p, "save"), *value;
+    char *tracker = save != NULL ? mega_arena_format(&p->arena, "%s/latest_checkpointed_iteration.txt", save) : NULL;
+    if (tracker == NULL || !mega_file_exists(tracker)) return NULL;
+    char **args = mega_arena_alloc(&p->arena, (size_t)(p->args_count + 3) * sizeof *args);
+    if (args == NULL) return NULL;
+    int n = 0;
+    for (int i = 0; i < p->args_count; i++) {
+        if (is_option(p->args[i], "finetune", &value)) continue;
+        if (is_option(p->args[i], "load", &value)) {
+            i += value == NULL;
+            continue;
+        }
+        args[n++] = p->args[i];
+    }
+    args[n++] = mega_arena_strdup(&p->arena, "--load");
+    args[n++] = mega_arena_strdup(&p->arena, save);
+    args[n] = NULL;
+    p->args = args;
+    p->args_count = n;
+    return save;
+}
+
+static void prepare_again(launch_plan *p, int64_t attempt)
+{
+    const char *from = go_on_from(p);
+    if (launch_hosts_reach(p) > 0) {
+        p->world = 0;
+        for (int i = 0; i < p->hosts; i++) p->world += p->host[i].ranks;
+    }
+    fprintf(stderr, "megalith launch: restart %lld of %lld, %d rank%s, %s%s\n", (long long)attempt,
+            (long long)p->max_restarts, p->world, p->world == 1 ? "" : "s",
+            from != NULL ? "from the last checkpoint of " : "from the start: no checkpoint was saved yet",
+            from != NULL ? from : "");
+}
+
+/* ---- one life, and the next ---- */
+
+/* What ends before its first step ends the next time as well: a file that is not there, memory that does not suffice.
+ * Once a life has trained, what fails later may pass. 2 is a mistake in the command line, which stays one. */
+static bool may_pass(const launch_plan *p, bool has_trained)
+{
+    return has_trained || strcmp(p->command, "pretrain_gpt") != 0;
+}
+
+static bool is_tried_again(const launch_plan *p, const launch_result *result, int64_t attempt, bool has_trained)
+{
+    const bool is_asked = result->exit_status != 0 && result->exit_status != 2 && !result->interrupted;
+    return is_asked && attempt < p->max_restarts && may_pass(p, has_trained);
+}
+
+/* The engine tells in its own words, many of them, that it did not reach a host. */
+static bool tell_unreachable(const launch_plan *p, const launch_relay *relay, const launch_result *result)
+{
+    char said[256];
+    if (launch_relay_is_ready(relay) || p->kind == LAUNCH_SLURM) return false;
+    const launch_host *lost = launch_hosts_unreachable(p, said, sizeof said);
+    if (lost == NULL) return false;
+    fprintf(
+        stderr,
+        "megalith launch: error: host %s (%s:%d) cannot be reached over ssh%s%s; no rank was started. Check its name "
+        "and that it is up, and that this works without a password: ssh -o BatchMode=yes %s true; exit status %d\n",
+        lost->name, p->hostfile, lost->line, said[0] != '\0' ? ": " : "", said, lost->name, result->exit_status);
+    return true;
+}
+
+/* Of an engine that did not end by itself, or whose end came from outside; false: it is neither. */
+static bool tell_engine(const launch_plan *p, const launch_relay *relay, const launch_result *result)
+{
+    const char *death = launch_relay_death(relay);
+    if (result->given_up != NULL)
+        fprintf(
+            stderr,
+            "megalith launch: error: %s, and %s went on waiting, so it was ended. Its own messages are above; check "
+            "the limits (ulimit -a) and the free space in TMPDIR and /dev/shm; exit status %d\n",
+            death[0] != '\0' ? death : result->given_up, p->engine, result->exit_status);
+    else if (result->killed_by != 0)
+        fprintf(stderr, "megalith launch: error: %s was ended by signal %d (%s), sent from outside%s; exit status %d\n",
+                p->engine != NULL ? p->engine : "the rank", result->killed_by, strsignal(result->killed_by),
+                result->killed_by == SIGKILL ? " or by the system when memory ran out (see dmesg)" : "",
+                result->exit_status);
+    return result->given_up != NULL || result->killed_by != 0;
+}
+
+/* The last that the user sees is what ended the run. `told`: something was said since the ranks ended. */
+static void tell_why(const launch_plan *p, const launch_relay *relay, const launch_result *result, bool told)
+{
+    int rank;
+    const char *cause = launch_relay_cause(relay, &rank), *death = launch_relay_death(relay);
+    if (result->exit_status == 0) return;
+    fflush(stdout);
+    if (result->asked_by != 0)
+        fprintf(stderr, "megalith launch: ended by a signal: %s\n", mega_signal_name(result->asked_by));
+    else if (cause == NULL && tell_engine(p, relay, result))
+        return;
+    else if (cause == NULL && death[0] == '\0' && tell_unreachable(p, relay, result))
+        return;
+    else if (cause == NULL)
+        fprintf(stderr, "megalith launch: error: %s; exit status %d\n",
+                death[0] != '\0' ? death : "the ranks ended without a word of why", result->exit_status);
+    else if (told || !launch_relay_cause_is_last(relay)) {
+        char prefix[32];
+        snprintf(prefix, sizeof prefix, "rank %d: ", rank);
+        fprintf(stderr, "megalith launch: %s%s%s\n",
+                result->interrupted ? "" : "error: ", strncmp(cause, prefix, strlen(prefix)) == 0 ? "" : prefix, cause);
+    }
+}
+
+/* *has_trained: some life has, this one or one before. */
+static mega_status run_once(launch_plan *p, launch_result *result, int64_t attempt, bool *has_trained)
+{
+    launch_words command, environment;
+    launch_relay *relay = NULL;
+    MEGA_TRY(launch_engine_command(p, &command, &environment));
+    MEGA_TRY(launch_relay_create(&relay, p));
+    const mega_status st = launch_run(p, &command, &environment, relay, result);
+    *has_trained = *has_trained || launch_relay_has_trained(relay);
+    const bool is_vain = !is_tried_again(p, result, attempt, *has_trained) && is_tried_again(p, result, attempt, true);
+    if (st == MEGA_OK && is_vain)
+        fprintf(stderr, "megalith launch: no restart: the ranks ended before training began, and would again\n");
+    if (st == MEGA_OK) tell_why(p, relay, result, is_vain);
+    launch_relay_destroy(relay);
+    return st;
+}
+
+/* Logs of an earlier run would be taken for this one's. */
+static mega_status clear_logs(const launch_plan *p)
+{
+    if (p->log_dir == NULL) return MEGA_OK;
+    MEGA_TRY(mega_folder_create(p->log_dir));
+    mega_names names;
+    MEGA_TRY(mega_folder_list(&names, p->log_dir));
+    mega_status st = MEGA_OK;
+    for (size_t i = 0; i < names.count && st == MEGA_OK; i++) {
+        int rank, end = 0;
+        if (sscanf(names.name[i], "rank_%d.log%n", &rank, &end) != 1 || end == 0 || names.name[i][end] != '\0')
+            continue;
+        char *path = mega_path_join(p->log_dir, names.name[i]);
+        st = path != NULL ? mega_file_remove(path) : MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory", p->log_dir);
+        mega_free(path);
+    }
+    mega_names_fini(&names);
+    return st;
+}
+
+static mega_status run_ranks(launch_plan *p, int *exit_status)
+{
+    launch_result result = {0};
+    bool has_trained = false;
+    mega_status st = clear_logs(p);
+    for (int64_t attempt = 0; st == MEGA_OK; attempt++) {
+        if (attempt > 0) prepare_again(p, attempt);
+        st = run_once(p, &result, attempt, &has_trained);
+        if (!is_tried_again(p, &result, attempt, has_trained)) break;
+    }
+    *exit_status = result.exit_status;
+    return st;
+}
+
+bool launch_stays(const launch_plan *p)
+{
+    return p->kind != LAUNCH_NONE || p->log_dir != NULL || p->max_restarts > 0;
+}
+
+/* One rank that nobody watches needs no process beside it. */
+static mega_status become_rank(const launch_plan *p, const launch_words *command)
+{
+    static const char *const foreign[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "LOCAL_SIZE"};
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) unsetenv(foreign[i]);
+    fflush(NULL);
+    execv(p->program, command->word);
+    return MEGA_FAIL(MEGA_ERR_IO, "%s: %s", p->program, strerror(errno));
+}
+
+static mega_status launch(launch_plan *p, int *exit_status)
+{
+    launch_words command, environment;
+    MEGA_TRY(launch_engine_command(p, &command, &environment));
+    if (!p->dry_run) return launch_stays(p) ? run_ranks(p, exit_status) : become_rank(p, &command);
+    print_command(&command, &environment);
+    return MEGA_OK;
+}
+
+/* False: the answer has been given, and *exit_status is set. */
+static bool read_plan(launch_plan *p, int argc, char **argv, int *exit_status)
+{
+    launch_options_read(p, argc, argv);
+    *exit_status = 0;
+    if (p->help) {
+        mega_launch_help(stdout);
+        return false;
+    }
+    if (p->node_rank > 0 && p->mistakes.size == 0) {
+        printf(
+            "megalith launch: --node_rank %lld: node 0%s%s%s starts the ranks of this host too; nothing is to be done "
+            "here\n",
+            (long long)p->node_rank, p->master_addr != NULL ? " (" : "", p->master_addr != NULL ? p->master_addr : "",
+            p->master_addr != NULL ? ")" : "");
+        return false;
+    }
+    launch_engine_find(p);
+    if (p->world > 1 << 20) launch_mistake(p, "%d ranks are more than can be", p->world);
+    if (p->mistakes.size == 0) return true;
+    fputs(p->mistakes.data, stderr);
+    *exit_status = 2;
+    return false;
+}
+
+mega_status mega_launch(int argc, char **argv, int *exit_status)
+{
+    launch_plan p = {0};
+    char program[PATH_MAX];
+    mega_status st = MEGA_OK;
+    const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[n > 0 ? n : 0] = '\0';
+    p.program = program;
+    if (n <= 0) st = MEGA_FAIL(MEGA_ERR_IO, "/proc/self/exe: %s", strerror(errno));
+    else if (read_plan(&p, argc, argv, exit_status))
+        st = launch(&p, exit_status);
+    mega_buffer_fini(&p.mistakes);
+    mega_arena_fini(&p.arena);
+    return st;
+}
