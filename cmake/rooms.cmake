@@ -1,9 +1,10 @@
-# mega_room(NAME ON lower rooms… LIBS libraries… TESTS rooms…): one static library from src/NAME/*.c (and one level of folders below).
+# mega_room(NAME ON lower rooms… LIBS libraries… TESTS rooms…): one static library from src/NAME/*.c (and two levels of folders below).
 # Public headers are src/NAME/include/megalith/*.h; only the rooms named in ON are on the include path.
 # TESTS: rooms that its unit tests use besides, as its users do; the room itself does not see them.
 function(mega_room name)
     cmake_parse_arguments(R "" "" "ON;LIBS;TESTS" ${ARGN})
-    file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.c ${CMAKE_SOURCE_DIR}/src/${name}/*/*.c)
+    file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.c ${CMAKE_SOURCE_DIR}/src/${name}/*/*.c
+        ${CMAKE_SOURCE_DIR}/src/${name}/*/*/*.c)
     list(FILTER sources EXCLUDE REGEX "/tests/")
     list(FILTER sources EXCLUDE REGEX "_body\\.c$")
     if(NOT sources)

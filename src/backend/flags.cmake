@@ -8,10 +8,10 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set(avx512 "${common};-mavx2;-mfma;-mf16c;-mbmi2;-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mprefer-vector-width=512")
     set_source_files_properties(${files}/isa_avx512.c PROPERTIES COMPILE_OPTIONS "${avx512}")
     set_source_files_properties(${files}/isa_avx512_rounding.c ${files}/isa_avx512_bf16.c
-        ${files}/attention_dots.c PROPERTIES COMPILE_OPTIONS "${avx512};-mavx512bf16")
+        ${files}/attention/attention_dots.c PROPERTIES COMPILE_OPTIONS "${avx512};-mavx512bf16")
     # No contraction: these give the bits of normal_portable.c.
     set_source_files_properties(${files}/normal_avx2.c PROPERTIES COMPILE_OPTIONS "-ffp-contract=off;-mavx2;-mfma;-mf16c;-mbmi2")
     set_source_files_properties(${files}/normal_avx512.c PROPERTIES COMPILE_OPTIONS "${avx512};-ffp-contract=off")
-    set_source_files_properties(${files}/isa_amx.c ${files}/attention_amx.c PROPERTIES COMPILE_OPTIONS
+    set_source_files_properties(${files}/isa_amx.c ${files}/attention/attention_amx.c PROPERTIES COMPILE_OPTIONS
         "${avx512};-mavx512bf16;-mamx-tile;-mamx-bf16")
 endif()

@@ -4,7 +4,7 @@
 #include "megalith/assert.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
-#include "record_impl.h"
+#include "watch/record_impl.h"
 
 #include <sched.h>
 

@@ -2,7 +2,7 @@
 #ifndef MEGA_SHARED_IMPL_H
 #define MEGA_SHARED_IMPL_H
 
-#include "record_impl.h"
+#include "watch/record_impl.h"
 
 enum { SHARED_RING = 4 /* buffers of a rank and tag */ };
 #define SHARED_MOST_BYTES ((size_t)256 << 10) /* of one of them */

@@ -2,7 +2,7 @@
 #include "megalith/assert.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
-#include "record_impl.h"
+#include "watch/record_impl.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -67,7 +67,7 @@ builds_and_runs() { # patch
     done
     mapfile -t sources < <({
         changed "$1" | grep '^src/.*\.c$' | grep -v /tests/
-        for room in $(head_lines numbers "$1"); do (cd "$MEGA_SOURCE" && ls "src/$room"/*.c); done
+        for room in $(head_lines numbers "$1"); do (cd "$MEGA_SOURCE" && find "src/$room" -name "*.c" ! -path "*/tests/*" ! -name "*_body.c"); done
     } | sort -u)
     for file in "${sources[@]}"; do objects+=("$(object_of "$file")"); done
     mkdir -p objects

@@ -1,5 +1,5 @@
 /* Every body, for the instruction set and VECTOR_BYTES of the file that includes this one. */
-#include "cpu/attention_impl.h"
+#include "cpu/attention/attention_impl.h"
 #include "cpu/bodies.h"
 #include "cpu/vector.h"
 
@@ -10,19 +10,19 @@
 #include "cpu/dropout_body.c"
 #include "cpu/embedding_body.c"
 #include "cpu/gelu_body.c"
-#include "cpu/gemm_body.c"
-#include "cpu/gemm_panels_body.c"
+#include "cpu/gemm/gemm_body.c"
+#include "cpu/gemm/gemm_panels_body.c"
 #include "cpu/layer_norm_body.c"
 #include "cpu/optimizer_body.c"
 #include "cpu/xent_body.c"
 
-#include "cpu/attention_fma.h"
+#include "cpu/attention/attention_fma.h"
 
-#include "cpu/attention_tile_body.c"
+#include "cpu/attention/attention_tile_body.c"
 
-#include "cpu/attention_body.c"
-#include "cpu/attention_cached_body.c"
-#include "cpu/attention_grad_body.c"
+#include "cpu/attention/attention_body.c"
+#include "cpu/attention/attention_cached_body.c"
+#include "cpu/attention/attention_grad_body.c"
 
 #define BODIES                                                                                                         \
     {                                                                                                                  \

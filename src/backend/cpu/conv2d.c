@@ -5,7 +5,7 @@
  *
  * The gradient of x is the GEMM of dy with the weights, a window for each row of dy; then each pixel adds up, in one
  * order, what the windows around it hold for it. */
-#include "cpu/gemm_impl.h"
+#include "cpu/gemm/gemm_impl.h"
 #include <string.h>
 
 /* Elements of a chunk of windows: 4 MB of floats. */

@@ -3,9 +3,9 @@
 #define VECTOR_BYTES 64
 #include "cpu/vector.h"
 
-#include "cpu/gemm_pairs.h"
+#include "cpu/gemm/gemm_pairs.h"
 
-#include "cpu/gemm_tiles_body.c"
+#include "cpu/gemm/gemm_tiles_body.c"
 
 const cpu_pairs mega_cpu_pairs_amx = {.rows_of_panel = PAIRS_ROWS,
                                       .grain = 32,

@@ -1,6 +1,6 @@
 /* The arithmetic peak of a team, measured. */
 #include "megalith/peak.h"
-#include "cpu/gemm_pairs.h"
+#include "cpu/gemm/gemm_pairs.h"
 #include "cpu/share.h"
 #include "megalith/kernels.h"
 

@@ -1,8 +1,8 @@
 /* Two hosts of two ranks in one process: each world with its page and its thread. */
-#include "exchange_impl.h"
 #include "kit.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
+#include "watch/exchange_impl.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

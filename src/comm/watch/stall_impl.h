@@ -2,8 +2,8 @@
 #ifndef MEGA_STALL_IMPL_H
 #define MEGA_STALL_IMPL_H
 
-#include "exchange.h"
 #include "megalith/memory.h"
+#include "watch/exchange.h"
 
 enum { CHAIN = WIRE_RANKS }; /* ranks in one report */
 

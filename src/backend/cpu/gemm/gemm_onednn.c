@@ -2,7 +2,7 @@
  * alone, each unit is one one-thread primitive, and the units are shared among the team: one team owns the whole step,
  * and the bits do not depend on its size (oneDNN sums in an order that depends on the shape it is given). Scratch is
  * ours (user-mode scratchpads); each execute makes a few small allocations of its own. */
-#include "cpu/gemm_impl.h"
+#include "cpu/gemm/gemm_impl.h"
 #include "megalith/memory.h"
 #include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.h>

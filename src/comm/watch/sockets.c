@@ -1,5 +1,5 @@
 /* TCP between hosts. */
-#include "sockets.h"
+#include "watch/sockets.h"
 
 #include <errno.h>
 #include <ifaddrs.h>

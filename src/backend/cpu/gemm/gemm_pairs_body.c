@@ -7,7 +7,7 @@
  *                 what comes next
  * Every element is summed in the same order wherever it lies: along k from front to back, slices of k in order. */
 
-#include "cpu/gemm_pairs.h"
+#include "cpu/gemm/gemm_pairs.h"
 
 #define PAIRS_GROUP 24 /* panels that rows of b are packed into at a time */
 

@@ -1,5 +1,5 @@
 /* Messages with records. Whatever comes from outside is looked at before it is used: a wrong one is refused whole. */
-#include "record_wire.h"
+#include "watch/record_wire.h"
 #include "comm_impl.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The thread of the exchange: sleeps in poll until somebody speaks, or its rank begins to ask. */
-#include "exchange_impl.h"
 #include "megalith/threads.h"
+#include "watch/exchange_impl.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -2,7 +2,7 @@
  * rounded to bf16 where they enter a product; sums are floats. */
 #if defined(__x86_64__)
 #define VECTOR_BYTES 64
-#include "cpu/attention_impl.h"
+#include "cpu/attention/attention_impl.h"
 #include "cpu/vector.h"
 
 #define PAIRS             1
@@ -18,10 +18,10 @@ ALWAYS void products_end(void)
 
 #include "cpu/philox_body.c"
 
-#include "cpu/attention_tile_body.c"
+#include "cpu/attention/attention_tile_body.c"
 
-#include "cpu/attention_body.c"
-#include "cpu/attention_grad_body.c"
+#include "cpu/attention/attention_body.c"
+#include "cpu/attention/attention_grad_body.c"
 
 const attention_pairs mega_attention_dots = {attention_item, attention_grad_item};
 #else

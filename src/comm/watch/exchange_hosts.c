@@ -1,6 +1,6 @@
 /* Who is where, out of what each rank has said of itself. */
-#include "exchange_impl.h"
 #include "megalith/memory.h"
+#include "watch/exchange_impl.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #ifndef MEGA_EXCHANGE_H
 #define MEGA_EXCHANGE_H
 
-#include "record_impl.h"
+#include "watch/record_impl.h"
 
 enum { EXCHANGE_HOST = 64 /* bytes of a host's name */ };
 

@@ -5,7 +5,7 @@
 #include "comm_impl.h"
 #include "megalith/record.h"
 #include "megalith/seat.h"
-#include "record_wire.h"
+#include "watch/record_wire.h"
 
 #include <stdatomic.h>
 

@@ -72,7 +72,7 @@ ALWAYS void pairs_sum(float *sum, const uint16_t *pa, const uint16_t *pb, int64_
     _tile_stored(3, sum + 16 * PAIRS_COLUMNS + 16, PAIRS_COLUMNS * 4);
 }
 
-#include "cpu/gemm_pairs_body.c"
+#include "cpu/gemm/gemm_pairs_body.c"
 
 static void pairs_pack_a(const pairs_block *b, uint16_t *panel, int64_t row, int64_t rows, bool sums)
 {

@@ -1,7 +1,7 @@
 /* How this rank asks other hosts. Any rank of a host can tell of its neighbours, so a host is asked over one link as
  * long as that answers, and over more of them, each to another rank, where it does not: a stopped process takes a
  * question and says nothing. Its system still gives signs of life; a host without them is down, or its link is. */
-#include "exchange_impl.h"
+#include "watch/exchange_impl.h"
 
 #include <errno.h>
 #include <string.h>

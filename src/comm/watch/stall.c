@@ -3,7 +3,7 @@
  * at once, a host without a sign of life after some seconds. */
 #include "megalith/log.h"
 #include "megalith/threads.h"
-#include "stall_impl.h"
+#include "watch/stall_impl.h"
 
 #include <time.h>
 

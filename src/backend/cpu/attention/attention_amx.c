@@ -1,7 +1,7 @@
 /* Attention in bf16 by the tiles of AMX (flags.cmake sets the options of this file); else as attention_dots.c. */
 #if defined(__x86_64__)
 #define VECTOR_BYTES 64
-#include "cpu/attention_impl.h"
+#include "cpu/attention/attention_impl.h"
 #include "cpu/vector.h"
 
 #define PAIRS             1
@@ -26,10 +26,10 @@ ALWAYS void products_end(void)
 
 #include "cpu/philox_body.c"
 
-#include "cpu/attention_tile_body.c"
+#include "cpu/attention/attention_tile_body.c"
 
-#include "cpu/attention_body.c"
-#include "cpu/attention_grad_body.c"
+#include "cpu/attention/attention_body.c"
+#include "cpu/attention/attention_grad_body.c"
 
 const attention_pairs mega_attention_amx = {attention_item, attention_grad_item};
 #else

@@ -40,7 +40,7 @@ static void dots_nothing(void)
 {
 }
 
-#include "cpu/gemm_pairs_body.c"
+#include "cpu/gemm/gemm_pairs_body.c"
 
 static void pairs_pack_a(const pairs_block *b, uint16_t *panel, int64_t row, int64_t rows, bool sums)
 {

@@ -2,7 +2,7 @@
  * of one are summed over queries, dq over keys, each in a fixed order by one thread. Heads that are left over, where
  * there are fewer than threads, are cut: dk and dv of a range of keys, or dq of a range of queries. Both need the
  * scores, so of the five products of a pair of blocks four go into the one and three into the other. */
-#include "cpu/attention_impl.h"
+#include "cpu/attention/attention_impl.h"
 #include "cpu/share.h"
 
 #define WHOLE_COST   5

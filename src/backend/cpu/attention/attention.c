@@ -1,6 +1,6 @@
 /* Attention: key/value heads of sequences, and where they do not divide evenly the query blocks of one, are shared
  * among the threads (attention_body.c). A block is computed the same whichever thread takes it. */
-#include "cpu/attention_impl.h"
+#include "cpu/attention/attention_impl.h"
 #include "cpu/share.h"
 
 /* Pairs of a query block and a key block up to query block `block` of one head: its share of the work. */

@@ -1,6 +1,6 @@
 /* In words: who waits for whom in what, and what a rank or a host is doing. */
 #include "megalith/threads.h"
-#include "stall_impl.h"
+#include "watch/stall_impl.h"
 
 #include <string.h>
 

@@ -6,8 +6,8 @@
  *   BF16 with dot products     gemm_pairs.c
  *   k = 0, F64                 the definition
  * On one Zen 3 core the panels reach what bench_kernels prints beside oneDNN (MEGA_GEMM=onednn). */
-#include "cpu/gemm_impl.h"
-#include "cpu/gemm_pairs.h"
+#include "cpu/gemm/gemm_impl.h"
+#include "cpu/gemm/gemm_pairs.h"
 #include <stdio.h>
 #include <stdlib.h>
 

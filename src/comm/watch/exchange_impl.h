@@ -2,8 +2,8 @@
 #ifndef MEGA_EXCHANGE_IMPL_H
 #define MEGA_EXCHANGE_IMPL_H
 
-#include "exchange.h"
-#include "sockets.h"
+#include "watch/exchange.h"
+#include "watch/sockets.h"
 
 #include <pthread.h>
 

@@ -1,9 +1,9 @@
 /* A page in memory that the ranks of a host share: a slot a rank. It is a file without a name, which the first rank of
  * the host makes and the others open through /proc, so that nothing is left behind however they end. */
-#include "exchange.h"
 #include "megalith/memory.h"
 #include "megalith/process.h"
 #include "megalith/threads.h"
+#include "watch/exchange.h"
 
 #include <fcntl.h>
 #include <stdio.h>

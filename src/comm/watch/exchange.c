@@ -1,7 +1,7 @@
 /* The rank's side of the exchange between hosts. */
-#include "exchange_impl.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
+#include "watch/exchange_impl.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 /* Who asks this rank about its host. A guest that says anything but a whole and right question is shown out. */
-#include "exchange_impl.h"
+#include "watch/exchange_impl.h"
 
 #include <string.h>
 #include <unistd.h>

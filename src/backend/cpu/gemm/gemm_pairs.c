@@ -2,7 +2,7 @@
  * op(b) once; then each thread packs blocks of its rows of op(a) and multiplies them with all panels (with its share of
  * the panels, where rows are too few to share). Which sums belong together depends on the shape and the instruction set
  * alone. */
-#include "cpu/gemm_pairs.h"
+#include "cpu/gemm/gemm_pairs.h"
 #include "cpu/share.h"
 
 /* Bytes of packed b: they stay in the last level of cache. */
