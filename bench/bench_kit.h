@@ -36,6 +36,14 @@ static inline mega_gpt bench_gpt(int64_t layers, int64_t hidden, int64_t heads, 
                       .init_std = 0.02};
 }
 
+/* Of a sample, forward and backward. */
+static inline double bench_flops(const mega_engine *e)
+{
+    mega_engine_cost cost;
+    mega_engine_cost_get(e, &cost);
+    return cost.flops;
+}
+
 static inline int32_t bench_token(int64_t at, int which, int64_t vocab)
 {
     return (int32_t)(mega_philox4x32((mega_philox){{(uint32_t)at, 0, 0, 0}}, 1, 2).v[which] % (uint32_t)vocab);

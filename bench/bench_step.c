@@ -139,7 +139,7 @@ static mega_status table_line(runner *r, int steps)
     MEGA_TRY(run_steps(r, steps, seconds, losses));
     bench_sort(seconds, steps);
     const double median = seconds[steps / 2], tokens = (double)(s->batch * s->accumulate * s->seq);
-    const double rate = tokens / median * mega_gpt_flops_per_token(&r->gpt, s->seq);
+    const double rate = tokens / median * bench_flops(r->engine) / (double)s->seq;
     printf("%-6s B%-3lld T%-5lld %-5s %10.1f ms/step %10.0f tokens/s %8.1f GFLOP/s %6.1f %% of peak   loss %.4f\n",
            s->name, (long long)s->batch, (long long)s->seq, mega_dtype_name(s->dtype), median * 1e3, tokens / median,
            rate / 1e9, 100.0 * rate / mega_cpu_peak_flops(r->team, s->dtype), losses[steps - 1]);
@@ -215,7 +215,7 @@ static mega_status serve(runner *r)
     char line[1024];
     if (mega_world_rank(r->world) > 0 && freopen("/dev/null", "w", stdout) == NULL)
         return MEGA_FAIL(MEGA_ERR_IO, "/dev/null: cannot be written");
-    printf("ready flops_per_token %.9g tokens %lld\n", mega_gpt_flops_per_token(&r->gpt, r->s.seq),
+    printf("ready flops_per_token %.9g tokens %lld\n", bench_flops(r->engine) / (double)r->s.seq,
            (long long)(r->s.batch * r->s.accumulate * r->s.seq));
     fflush(stdout);
     while (fgets(line, sizeof line, stdin) != NULL) {

@@ -132,6 +132,22 @@ mega_status mega_engine_create(mega_engine **out, const mega_model *model, const
     return MEGA_OK;
 }
 
+/* The walk was made with the tp of this rank, which does its share of each product. */
+void mega_engine_cost_get(const mega_engine *e, mega_engine_cost *out)
+{
+    mega_engine_cost sum = {0, 0};
+    if (engine_check_given(e, "mega_engine_cost_get", "out", out) != MEGA_OK) {
+        if (out != NULL) *out = sum;
+        return;
+    }
+    for (int l = 0; l < mega_model_parts_layers(e->parts); l++) {
+        sum.flops += mega_model_parts_flops(e->parts, l);
+        sum.masked_flops += mega_model_parts_masked_flops(e->parts, l);
+    }
+    const double each = 3.0 * e->layout->tp.size / (double)e->options.micro_batch;
+    *out = (mega_engine_cost){sum.flops * each, sum.masked_flops * each};
+}
+
 void mega_engine_destroy(mega_engine *e)
 {
     if (e == NULL) return;

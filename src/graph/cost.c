@@ -18,3 +18,9 @@ op_cost mega_op_cost(const mega_graph *g, const instruction *op)
     const op_row *row = mega_op_table[op->kind];
     return row->cost != NULL ? row->cost(g, op) : mega_op_traffic(g, op);
 }
+
+double mega_op_masked_flops(const mega_graph *g, const instruction *op)
+{
+    const bool is_causal = op->kind == OP_ATTENTION && op->attr.attention.causal;
+    return is_causal ? mega_op_cost(g, op).flops : 0.0;
+}

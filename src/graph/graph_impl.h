@@ -287,6 +287,8 @@ static inline int64_t mega_op_in_dim(const mega_graph *g, const instruction *op,
 /* cost.c: mega_op_traffic is a cost without FLOPs, the bytes of every operand once (twice where it is added to). */
 op_cost mega_op_traffic(const mega_graph *g, const instruction *op);
 op_cost mega_op_cost(const mega_graph *g, const instruction *op);
+/* FLOPs that a mask leaves out of that: of causal attention as many again. */
+double mega_op_masked_flops(const mega_graph *g, const instruction *op);
 
 /* Passes, in their order. Each leaves a graph that mega_graph_verify accepts. */
 mega_status mega_pass_differentiate(mega_graph *g);

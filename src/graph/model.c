@@ -140,7 +140,10 @@ static mega_status walk(mega_model_parts *p, mega_graph *g)
         const int first = g->num_ops;
         model_describe_layer(&p->model, l, &base, &flow);
         MEGA_TRY(mega_graph_status(g));
-        for (int i = first; i < g->num_ops; i++) p->flops[l] += mega_op_cost(g, &g->op[i]).flops;
+        for (int i = first; i < g->num_ops; i++) {
+            p->flops[l] += mega_op_cost(g, &g->op[i]).flops;
+            p->masked_flops[l] += mega_op_masked_flops(g, &g->op[i]);
+        }
         read_border(p, g, l + 1, &flow);
     }
     mega_graph_mark_needed(g);
@@ -230,10 +233,12 @@ static mega_status allocate(mega_model_parts *p)
     const size_t n = (size_t)p->num_layers;
     p->first = mega_calloc((size_t)p->num_parts + 1, sizeof *p->first);
     p->flops = mega_calloc(n, sizeof *p->flops);
+    p->masked_flops = mega_calloc(n, sizeof *p->masked_flops);
     p->elements = mega_calloc(n, sizeof *p->elements);
     p->border = mega_calloc(n + 1, sizeof *p->border);
     p->recomputes = mega_calloc(n, sizeof *p->recomputes);
-    if (p->first != NULL && p->flops != NULL && p->elements != NULL && p->border != NULL && p->recomputes != NULL)
+    if (p->first != NULL && p->flops != NULL && p->masked_flops != NULL && p->elements != NULL && p->border != NULL &&
+        p->recomputes != NULL)
         return mega_params_create(&p->params, p->layout);
     return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for a list of %d layers", p->num_layers);
 }
@@ -281,6 +286,7 @@ void mega_model_parts_destroy(mega_model_parts *p)
     mega_params_destroy(p->params);
     mega_free(p->first);
     mega_free(p->flops);
+    mega_free(p->masked_flops);
     mega_free(p->elements);
     mega_free(p->border);
     mega_free(p->recomputes);
@@ -349,6 +355,11 @@ double mega_model_parts_elements(const mega_model_parts *p, int layer)
 double mega_model_parts_flops(const mega_model_parts *p, int layer)
 {
     return is_layer(p, layer) ? p->flops[layer] : 0;
+}
+
+double mega_model_parts_masked_flops(const mega_model_parts *p, int layer)
+{
+    return is_layer(p, layer) ? p->masked_flops[layer] : 0;
 }
 
 const char *mega_model_parts_path(const mega_model_parts *p, int layer)

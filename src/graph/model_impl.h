@@ -23,8 +23,8 @@ struct mega_model_parts {
     mega_model_sizes sizes;
     mega_params *params;
     int num_layers, num_parts;
-    int *first;               /* [num_parts + 1]: layers */
-    double *flops, *elements; /* by layer, like those below */
+    int *first;                              /* [num_parts + 1]: layers */
+    double *flops, *masked_flops, *elements; /* by layer, like those below */
     bool *recomputes;
     layer_border *border;   /* [num_layers + 1]: what passes before each layer */
     param_request *request; /* by layer */

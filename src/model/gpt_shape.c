@@ -1,4 +1,4 @@
-/* Shape, stages and cost of a GPT. */
+/* Shape and stages of a GPT. */
 #include "megalith/gpt.h"
 #include "megalith/memory.h"
 
@@ -91,24 +91,6 @@ mega_status mega_gpt_first_layers(const mega_gpt *m, int stages, int **out)
     }
     *out = first;
     return MEGA_OK;
-}
-
-/* Weights that a token is multiplied with: projections of every layer, and the head. */
-static double product_weights(const mega_gpt *m)
-{
-    const double inner = (double)(m->heads * m->head_dim);
-    return (double)m->num_layers * (4.0 * (double)m->hidden * inner + 2.0 * (double)m->hidden * (double)m->ffn_hidden) +
-           (double)m->padded_vocab * (double)m->hidden;
-}
-
-double mega_gpt_flops_per_token(const mega_gpt *m, int64_t seq)
-{
-    return 6.0 * product_weights(m) + 6.0 * (double)m->num_layers * (double)(m->heads * m->head_dim) * (double)seq;
-}
-
-double mega_gpt_flops_per_token_palm(const mega_gpt *m, int64_t seq)
-{
-    return 6.0 * product_weights(m) + 12.0 * (double)m->num_layers * (double)(m->heads * m->head_dim) * (double)seq;
 }
 
 void mega_gpt_from_shape(mega_gpt *out, const mega_model_shape *shape, int64_t vocab_multiple)

@@ -25,8 +25,8 @@ static const char *time_left(const trainer *t, char *out, int size)
 static void throughput(const trainer *t, double *tokens_s, double *flops, double *palm)
 {
     *tokens_s = t->interval.seconds > 0 ? (double)t->interval.tokens / t->interval.seconds : 0;
-    *flops = *tokens_s * mega_gpt_flops_per_token(&t->gpt, t->cfg->seq_length);
-    *palm = *tokens_s * mega_gpt_flops_per_token_palm(&t->gpt, t->cfg->seq_length);
+    *flops = *tokens_s * train_token_flops(t, palm);
+    *palm *= *tokens_s;
 }
 
 static void write_peak(trainer *t, mega_buffer *b, double flops)

@@ -84,8 +84,8 @@ static void add_program(const mega_engine *e, int chunk, mega_program_cost *sum,
 
 static void plan_cost(const trainer *t, mega_buffer *out)
 {
-    const double causal = mega_gpt_flops_per_token(&t->gpt, t->cfg->seq_length);
-    const double palm = mega_gpt_flops_per_token_palm(&t->gpt, t->cfg->seq_length);
+    double palm;
+    const double causal = train_token_flops(t, &palm);
     const double tokens = (double)(t->cfg->global_batch_size * t->cfg->seq_length);
     const int chunks = mega_engine_chunks(t->engine);
     mega_program_cost cost = {0};

@@ -5,6 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
+double train_token_flops(const trainer *t, double *palm)
+{
+    mega_engine_cost cost;
+    mega_engine_cost_get(t->engine, &cost);
+    const double tokens = (double)t->cfg->seq_length;
+    if (palm != NULL) *palm = (cost.flops + cost.masked_flops) / tokens;
+    return cost.flops / tokens;
+}
+
 double train_perplexity(double loss)
 {
     return exp(loss > 20 ? 20 : loss);

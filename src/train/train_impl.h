@@ -113,6 +113,9 @@ mega_status train_compare_tokenizers(const trainer *t);
 mega_status train_compare_data(const trainer *t); /* of every split */
 
 /* text.c */
+/* Model FLOPs of one token, forward and backward, attention counted causal; palm (may be NULL): by PaLM's convention,
+ * which counts all of it. */
+double train_token_flops(const trainer *t, double *palm);
 double train_perplexity(double loss); /* e^loss; from a loss of 20 on that of 20, as Megatron prints it; NAN of NAN */
 void train_line(const trainer *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void train_lines(const trainer *t, const char *text); /* cut at newlines */

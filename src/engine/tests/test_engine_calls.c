@@ -322,6 +322,8 @@ CALL(bytes_null, mega_engine_save_bytes(NULL, &(mega_engine_save_options){0}) ==
 CALL(bytes_without_options, mega_engine_save_bytes(s->ready.engine, NULL) == -1 ? recorded(NULL) : 0)
 CALL(profile_null, (mega_engine_profile(NULL, NULL), recorded(NULL)))
 CALL(observe_null, (mega_engine_observe(NULL, NULL, NULL), recorded(NULL)))
+CALL(cost_null, (mega_engine_cost_get(NULL, &(mega_engine_cost){0}), recorded(NULL)))
+CALL(cost_nowhere, (mega_engine_cost_get(s->ready.engine, NULL), recorded(NULL)))
 CALL(memory_null, (mega_engine_memory_get(NULL, &(mega_engine_memory){0}), recorded(NULL)))
 CALL(memory_nowhere, (mega_engine_memory_get(s->ready.engine, NULL), recorded(NULL)))
 CALL(layout_nowhere, mega_layout_create(NULL, NULL, NULL))
@@ -457,6 +459,8 @@ static const struct {
     ROW(bytes_without_options, "the argument options is NULL"),
     ROW(profile_null, "the engine is NULL"),
     ROW(observe_null, "the engine is NULL"),
+    ROW(cost_null, "the engine is NULL"),
+    ROW(cost_nowhere, "the argument out is NULL"),
     ROW(memory_null, "the engine is NULL"),
     ROW(memory_nowhere, "the argument out is NULL"),
     ROW(layout_nowhere, "out is NULL"),

@@ -62,12 +62,41 @@ static void chunks_want_a_multiple_of_the_stages(void **state)
     assert_null(e);
 }
 
+/* Of a token 6 N + 12 L H S (Chowdhery et al. 2022, appendix B), of whose attention a causal mask leaves half: the same
+ * of any division of the model. */
+static void the_cost_is_of_a_sample_through_the_whole_model(void **state)
+{
+    (void)state;
+    static const mega_layout_sizes division[] = {{0},
+                                                 {.tp = 2, .planned_ranks = 2},
+                                                 {.pp = 2, .planned_ranks = 2, .planned_rank = 1},
+                                                 {.tp = 2, .pp = 2, .planned_ranks = 8}};
+    const mega_gpt gpt = engine_run_gpt();
+    const double inner = (double)(gpt.heads * gpt.head_dim), layers = (double)gpt.num_layers, seq = ENGINE_RUN_SEQ;
+    const double weights = layers * (double)gpt.hidden * (4 * inner + 2 * (double)gpt.ffn_hidden) +
+                           (double)(gpt.padded_vocab * gpt.hidden);
+    for (size_t i = 0; i < sizeof division / sizeof *division; i++) {
+        mega_engine *e = NULL;
+        mega_engine_cost cost;
+        mega_engine_options o = engine_run_options(8, 2, 1e-3);
+        o.compute = MEGA_F32;
+        o.layout = division[i];
+        o.batch.micro_step = i == 3 ? 4 : 2;
+        if (gpt_engine_create(&e, &gpt, &o) != MEGA_OK) fail_msg("%s", mega_error_message());
+        mega_engine_cost_get(e, &cost);
+        assert_true(cost.flops == seq * (6 * weights + 6 * layers * inner * seq));
+        assert_true(cost.flops + cost.masked_flops == seq * (6 * weights + 12 * layers * inner * seq));
+        mega_engine_destroy(e);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(saved_goes_with_the_schedule),
         cmocka_unit_test(few_micro_batches_take_few_slots),
         cmocka_unit_test(chunks_want_a_multiple_of_the_stages),
+        cmocka_unit_test(the_cost_is_of_a_sample_through_the_whole_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

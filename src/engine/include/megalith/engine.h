@@ -96,6 +96,13 @@ typedef struct mega_engine_memory {
     size_t head;            /* the largest chunk of logits with what is made of it: part of scratch */
 } mega_engine_memory;
 void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out);
+/* Floating-point operations of one sample through the whole model, forward and backward, the same on all ranks: three
+ * times those of the forward by the cost column of its ops, of which the backward takes twice as many. Causal attention
+ * counts half of its products; masked_flops is the other half. */
+typedef struct mega_engine_cost {
+    double flops, masked_flops;
+} mega_engine_cost;
+void mega_engine_cost_get(const mega_engine *e, mega_engine_cost *out);
 const mega_program *mega_engine_program(const mega_engine *e, bool train); /* NULL where left out; of chunk 0 */
 /* Of the other chunks of an interleaved pipeline stage, which has so many. */
 const mega_program *mega_engine_chunk_program(const mega_engine *e, int chunk, bool train);

@@ -36,6 +36,7 @@ int mega_model_parts_values(const mega_model_parts *p);           /* the most th
 const mega_params *mega_model_parts_params(const mega_model_parts *p);         /* the records of all layers */
 double mega_model_parts_elements(const mega_model_parts *p, int layer);        /* of the parameters that it requests */
 double mega_model_parts_flops(const mega_model_parts *p, int layer);           /* of its forward */
+double mega_model_parts_masked_flops(const mega_model_parts *p, int layer);    /* that its masks leave out of those */
 const char *mega_model_parts_path(const mega_model_parts *p, int layer);       /* of its row, for messages */
 uint64_t mega_model_parts_hash(const mega_model_parts *p, int begin, int end); /* of layers begin … end - 1 */
 void mega_model_parts_print(const mega_model_parts *p, int layer, char *out, size_t size); /* what the hash is of */

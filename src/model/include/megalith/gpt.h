@@ -77,11 +77,6 @@ mega_status mega_gpt_describe_evaluate(mega_graph *g, const mega_gpt *m, int chu
  * and stage_output. */
 mega_status mega_gpt_describe_generate(mega_graph *g, const mega_gpt *m, int64_t batch, int64_t rows, int64_t capacity);
 
-/* Model FLOPs of one token, forward and backward, attention counted causal; and by PaLM's convention (6N + 12 L H S).
- */
-double mega_gpt_flops_per_token(const mega_gpt *m, int64_t seq);
-double mega_gpt_flops_per_token_palm(const mega_gpt *m, int64_t seq);
-
 #ifdef __cplusplus
 }
 #endif
