@@ -5,6 +5,7 @@
 #include "../tests/kit/gpt_engine.h"
 #include "megalith/batch.h"
 #include "megalith/gpt.h"
+#include "megalith/layers.h"
 #include "megalith/philox.h"
 
 #include <stdlib.h>

@@ -301,3 +301,9 @@ mega_head_result mega_vocab_loss(const mega_builder *b, const char *name, mega_t
     mega_scope_leave(b->graph, s);
     return r;
 }
+
+int64_t mega_vocab_pad(int64_t vocab, int64_t multiple, int tp)
+{
+    const int64_t step = multiple * tp;
+    return (vocab + step - 1) / step * step;
+}

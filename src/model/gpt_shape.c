@@ -1,12 +1,7 @@
 /* Shape and stages of a GPT. */
 #include "megalith/gpt.h"
+#include "megalith/layers.h"
 #include "megalith/memory.h"
-
-int64_t mega_vocab_pad(int64_t vocab, int64_t multiple, int tp)
-{
-    const int64_t step = multiple * tp;
-    return (vocab + step - 1) / step * step;
-}
 
 mega_status mega_gpt_from_config(mega_gpt *out, const mega_config *cfg, int64_t vocab)
 {

@@ -220,10 +220,10 @@ static mega_status build(trainer *t)
     train_line(t, "    train:      %lld", (long long)o.num_samples[MEGA_SPLIT_TRAIN]);
     train_line(t, "    validation: %lld", (long long)o.num_samples[MEGA_SPLIT_VALID]);
     train_line(t, "    test:       %lld", (long long)o.num_samples[MEGA_SPLIT_TEST]);
-    train_line(t, "> building train, validation, and test datasets for GPT ...");
+    train_line(t, "> building train, validation, and test datasets for %s ...", t->task->model_name);
     MEGA_TRY(build_in_turn(t, &o));
     t->order_bytes = order_bytes(t);
-    train_line(t, "> finished creating GPT datasets ...");
+    train_line(t, "> finished creating %s datasets ...", t->task->model_name);
     return MEGA_OK;
 }
 

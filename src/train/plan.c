@@ -13,11 +13,9 @@ static void plan_head(const trainer *t, mega_buffer *out)
 {
     const mega_config *cfg = t->cfg;
     char text[32];
-    mega_buffer_printf(out, "network      %lld layers, hidden %lld, %lld heads of %lld, ffn %lld, positions %lld\n",
-                       (long long)t->gpt.num_layers, (long long)t->gpt.hidden, (long long)t->gpt.heads,
-                       (long long)t->gpt.head_dim, (long long)t->gpt.ffn_hidden, (long long)t->gpt.positions);
+    t->task->describe(&t->network, out);
     mega_buffer_printf(out, "vocabulary   %s ids, padded to %lld%s\n", train_grouped(text, sizeof text, t->vocab_rows),
-                       (long long)t->gpt.padded_vocab,
+                       (long long)cfg->padded_vocab_size,
                        t->assumed_vocab ? " (GPT-2's is assumed; --vocab-file says which)" : "");
     mega_buffer_printf(out, "batch        %lld sequences of %lld tokens, in micro-batches of %lld\n",
                        (long long)cfg->global_batch_size, (long long)cfg->seq_length, (long long)cfg->micro_batch_size);
@@ -157,10 +155,16 @@ static void no_line(void *user, const char *line)
 mega_status mega_train_plan(mega_config *cfg, mega_team *team, mega_world *world, mega_buffer *out)
 {
     const mega_train_io io = {.line = no_line};
-    trainer t = {
-        .cfg = cfg, .team = team, .io = &io, .world = world, .train_iters = cfg->train_iters, .is_plan = !cfg->dry_run};
+    trainer t = {.cfg = cfg,
+                 .task = train_task_of(cfg->command),
+                 .team = team,
+                 .io = &io,
+                 .world = world,
+                 .train_iters = cfg->train_iters,
+                 .is_plan = !cfg->dry_run};
     const mega_status st = plan(&t, out);
     mega_engine_destroy(t.engine);
+    t.task->free_model(&t.network);
     mega_tokenizer_destroy(t.tokenizer);
     mega_checkpoint_close(t.checkpoint);
     return st;

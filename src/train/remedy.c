@@ -61,7 +61,7 @@ static bool plan_variant(search *s, variant *v)
     mega_config cfg = *t->cfg; /* a view: nothing of it is released */
     mega_engine_options o;
     mega_engine *e = NULL;
-    mega_gpt gpt;
+    mega_task_model network = {.self = NULL};
     mega_engine_memory m = {0};
     cfg.micro_batch_size = v->micro;
     cfg.recompute_granularity = v->granularity;
@@ -69,16 +69,16 @@ static bool plan_variant(search *s, variant *v)
     cfg.recompute_num_layers = v->layers;
     cfg.no_pack_weights = v->anew;
     if (v->bf16) cfg.bf16 = true, cfg.params_dtype = MEGA_BF16;
-    if (mega_gpt_from_config(&gpt, &cfg, t->vocab_rows) != MEGA_OK ||
-        mega_engine_options_from_config(&o, &cfg) != MEGA_OK)
-        return false;
-    gpt.erf_gelu = t->gpt.erf_gelu;
+    if (mega_engine_options_from_config(&o, &cfg) != MEGA_OK) return false;
     o.team = t->team;
     if (o.layout.planned_ranks == 0) { /* this rank looks for itself: the others may have enough memory */
         o.layout.planned_ranks = mega_world_size(t->world);
         o.layout.planned_rank = mega_world_rank(t->world);
     }
-    if (train_create_engine(&e, &gpt, &o) != MEGA_OK) return false;
+    mega_status st = train_make_model(t, &cfg, &network);
+    if (st == MEGA_OK) st = train_create_engine(&e, &network, &o);
+    t->task->free_model(&network); /* borrowed for the call */
+    if (st != MEGA_OK) return false;
     mega_engine_memory_get(e, &m);
     v->total = m.total + train_held_beside(t);
     v->cost = cost_of(e, &cfg, &m);

@@ -77,13 +77,7 @@ static mega_status model_card(const trainer *t, mega_buffer *b)
     const mega_config *cfg = t->cfg;
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
     char a[32], c[32], d[32];
-    mega_buffer_puts(
-        b, "---\nlibrary_name: transformers\npipeline_tag: text-generation\ntags:\n- gpt2\n- megalith\n---\n\n");
-    mega_buffer_puts(b, "# GPT trained by megalith\n\n| | |\n|---|---|\n");
-    mega_buffer_printf(b, "| layers, hidden, heads | %lld, %lld, %lld |\n", (long long)t->gpt.num_layers,
-                       (long long)t->gpt.hidden, (long long)t->gpt.heads);
-    mega_buffer_printf(b, "| positions, sequence length | %lld, %lld |\n", (long long)t->gpt.positions,
-                       (long long)cfg->seq_length);
+    t->task->card(&t->network, cfg, b);
     mega_buffer_printf(b, "| vocabulary | %s ids, %s |\n", train_grouped(c, sizeof c, t->vocab_rows),
                        mega_tokenizer_type(t->tokenizer));
     mega_buffer_printf(b, "| parameters | %s |\n",
@@ -102,9 +96,10 @@ static mega_status model_card(const trainer *t, mega_buffer *b)
     if (isfinite(t->last_validation_loss))
         mega_buffer_printf(b, "| validation loss, perplexity | %.4f, %.2f |\n", t->last_validation_loss,
                            train_perplexity(t->last_validation_loss));
-    mega_buffer_puts(b, "\nLoads with `AutoModelForCausalLM.from_pretrained` of transformers, and with "
-                        "`megalith generate_samples_gpt --load` of this folder.\nAll options of the run stand in "
-                        "`state/run.json`.\n");
+    mega_buffer_printf(b,
+                       "\nLoads with `AutoModelForCausalLM.from_pretrained` of transformers, and with `megalith %s "
+                       "--load` of this folder.\nAll options of the run stand in `state/run.json`.\n",
+                       t->task->use);
     return mega_buffer_check(b, "the model card");
 }
 
@@ -117,9 +112,8 @@ static mega_status write_folder(trainer *t)
 {
     const mega_config *cfg = t->cfg;
     mega_buffer card = {0};
-    mega_model_shape shape;
+    const mega_model_shape shape = t->task->shape(&t->network, mega_tokenizer_eod(t->tokenizer));
     char *extra = NULL;
-    mega_gpt_to_shape(&shape, &t->gpt, mega_tokenizer_eod(t->tokenizer));
     mega_status st = extra_json(t, &extra);
     if (st == MEGA_OK) st = model_card(t, &card);
     st = train_agree(t, st); /* saving is collective */

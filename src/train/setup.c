@@ -2,6 +2,7 @@
 #include "megalith/assert.h"
 #include "megalith/file.h"
 #include "megalith/json.h"
+#include "megalith/layers.h"
 #include "megalith/log.h"
 #include "megalith/run_json.h"
 #include "train_impl.h"
@@ -12,12 +13,7 @@
 
 enum { GPT2_VOCABULARY = 50257 };
 
-/* What --use-checkpoint-args takes where the command line leaves it open: Megatron's list, of what exists here. The
- * tokenizer is read from the folder itself, wherever its files once lay. */
-static const char *const checkpoint_args[] = {
-    "num_layers",          "hidden_size", "ffn_hidden_size",         "seq_length",
-    "num_attention_heads", "kv_channels", "max_position_embeddings", "layernorm_epsilon"};
-
+/* What --use-checkpoint-args takes where the command line leaves it open. */
 static mega_status take_stored_args(trainer *t)
 {
     json_t *root;
@@ -25,10 +21,9 @@ static mega_status take_stored_args(trainer *t)
     const json_t *stored = json_object_get(root, "arguments");
     json_t *taken = json_object();
     bool whole = taken != NULL;
-    for (size_t i = 0; i < sizeof checkpoint_args / sizeof *checkpoint_args; i++) {
-        json_t *value = json_object_get(stored, checkpoint_args[i]);
-        if (value != NULL && !json_is_null(value))
-            whole = json_object_set(taken, checkpoint_args[i], value) == 0 && whole;
+    for (const char *const *name = t->task->stored_args; *name != NULL; name++) {
+        json_t *value = json_object_get(stored, *name);
+        if (value != NULL && !json_is_null(value)) whole = json_object_set(taken, *name, value) == 0 && whole;
     }
     char *chosen = whole ? mega_json_dump(taken, JSON_REAL_PRECISION(17)) : NULL;
     json_decref(taken);
@@ -39,37 +34,12 @@ static mega_status take_stored_args(trainer *t)
     return st;
 }
 
-static mega_status take(mega_config *cfg, const char *dest, int64_t value)
-{
-    if (mega_config_set_by(cfg, dest) == MEGA_SET_BY_COMMAND_LINE) return MEGA_OK;
-    return mega_config_set_int(cfg, dest, value, MEGA_SET_BY_CHECKPOINT);
-}
-
-/* What any folder says of itself. */
-static mega_status take_shape(mega_config *cfg, const mega_model_shape *shape)
-{
-    MEGA_TRY(take(cfg, "num_layers", shape->num_layers));
-    MEGA_TRY(take(cfg, "hidden_size", shape->hidden));
-    MEGA_TRY(take(cfg, "ffn_hidden_size", shape->ffn_hidden));
-    MEGA_TRY(take(cfg, "num_attention_heads", shape->heads));
-    MEGA_TRY(take(cfg, "max_position_embeddings", shape->positions));
-    if (cfg->seq_length == 0) MEGA_TRY(take(cfg, "seq_length", shape->positions));
-    return MEGA_OK;
-}
-
-/* The checkpoint's epsilon wins unless the command line gives one. */
-static void take_epsilon(mega_config *cfg, const mega_model_shape *shape)
-{
-    if (!mega_config_was_set(cfg, "layernorm_epsilon")) cfg->layernorm_epsilon = shape->norm_epsilon;
-}
-
 bool train_takes_shape(const trainer *t)
 {
-    const mega_config *cfg = t->cfg;
-    return cfg->use_checkpoint_args || (cfg->num_layers == 0 && cfg->hidden_size == 0 && cfg->num_attention_heads == 0);
+    return t->cfg->use_checkpoint_args || t->task->leaves_shape_open(t->cfg);
 }
 
-/* This command trains GPTs; a folder of another model is as none for the checks that follow. */
+/* Rows of task.h are Hugging Face families so far; a folder of another model is as none for the checks that follow. */
 static mega_status check_family(trainer *t)
 {
     const mega_status st = mega_checkpoint_check_shape(t->checkpoint);
@@ -93,12 +63,9 @@ mega_status train_open_checkpoint(trainer *t)
         return takes_shape ? mega_config_check(cfg) : MEGA_OK;
     }
     MEGA_TRY(check_family(t));
-    const mega_model_shape *shape = mega_checkpoint_shape(t->checkpoint);
     if (takes_shape && mega_checkpoint_run_json(t->checkpoint) != NULL) MEGA_TRY(take_stored_args(t));
-    take_epsilon(cfg, shape);
-    if (!takes_shape) return MEGA_OK;
-    MEGA_TRY(take_shape(cfg, shape));
-    return mega_config_check(cfg);
+    MEGA_TRY(t->task->take_shape(cfg, mega_checkpoint_shape(t->checkpoint), takes_shape));
+    return takes_shape ? mega_config_check(cfg) : MEGA_OK;
 }
 
 /* Without tokenizer files a plan assumes the vocabulary of GPT-2, and says so. */
@@ -191,25 +158,24 @@ void train_plan_iterations(trainer *t)
     count_iterations(t);
 }
 
-mega_status train_build_network(trainer *t)
+mega_status train_make_model(const trainer *t, const mega_config *cfg, mega_task_model *out)
 {
-    MEGA_TRY(mega_gpt_from_config(&t->gpt, t->cfg, t->vocab_rows));
-    /* no option says so: a folder that was trained with the exact gelu goes on with it */
-    if (t->checkpoint != NULL) t->gpt.erf_gelu = !mega_checkpoint_shape(t->checkpoint)->tanh_gelu;
-    return MEGA_OK;
+    const mega_task_options o = {.cfg = cfg,
+                                 .vocab_rows = t->vocab_rows,
+                                 .stored = t->checkpoint != NULL ? mega_checkpoint_shape(t->checkpoint) : NULL};
+    return t->task->make_model(&o, out);
 }
 
-mega_status train_create_engine(mega_engine **out, const mega_gpt *gpt, const mega_engine_options *options)
+mega_status train_build_network(trainer *t)
 {
-    mega_gpt_list list;
+    return train_make_model(t, t->cfg, &t->network);
+}
+
+mega_status train_create_engine(mega_engine **out, const mega_task_model *m, const mega_engine_options *options)
+{
     mega_engine_options o = *options;
-    o.stage_programs = (int)gpt->stage_chunks;
-    mega_status st = mega_gpt_list_create(&list, gpt, o.layout.pp > 1 ? o.layout.pp : 1);
-    if (st != MEGA_OK) return o.world == NULL ? st : mega_comm_agree(mega_world_comm(o.world), st);
-    const mega_model model = mega_gpt_model(&list);
-    st = mega_engine_create(out, &model, &o);
-    mega_gpt_list_destroy(&list);
-    return st;
+    o.stage_programs = m->stage_programs;
+    return mega_engine_create(out, &m->model, &o);
 }
 
 mega_status train_build_engine(trainer *t)
@@ -220,28 +186,15 @@ mega_status train_build_engine(trainer *t)
     o.world = t->world;
     t->batch = o.batch;
     count_iterations(t);
-    return train_create_engine(&t->engine, &t->gpt, &o);
-}
-
-static void shape_differs(mega_buffer *b, const char *option, int64_t here, int64_t there)
-{
-    if (here != there)
-        mega_buffer_printf(b, "\n  %s is %lld here, %lld in the checkpoint", option, (long long)here, (long long)there);
+    return train_create_engine(&t->engine, &t->network, &o);
 }
 
 /* The checks of Megatron's load, all at once. */
 mega_status train_check_shape(const trainer *t)
 {
     if (t->checkpoint == NULL) return MEGA_OK;
-    const mega_model_shape *s = mega_checkpoint_shape(t->checkpoint);
     mega_buffer b = {0};
-    shape_differs(&b, "--num-layers", t->gpt.num_layers, s->num_layers);
-    shape_differs(&b, "--hidden-size", t->gpt.hidden, s->hidden);
-    shape_differs(&b, "--ffn-hidden-size", t->gpt.ffn_hidden, s->ffn_hidden);
-    shape_differs(&b, "--num-attention-heads", t->gpt.heads, s->heads);
-    shape_differs(&b, "--max-position-embeddings", t->gpt.positions, s->positions);
-    /* a larger one was taken when the tokenizer was opened; more ids than the table has rows are another model's */
-    shape_differs(&b, "the vocabulary of the tokenizer", t->vocab_rows, s->vocab);
+    t->task->compare(&t->network, mega_checkpoint_shape(t->checkpoint), &b);
     mega_status st = mega_buffer_check(&b, "the differences of two shapes");
     if (st == MEGA_OK && b.size > 0)
         st = MEGA_FAIL(MEGA_ERR_USAGE,
@@ -250,16 +203,6 @@ mega_status train_check_shape(const trainer *t)
                        mega_checkpoint_folder(t->checkpoint), b.data);
     mega_buffer_fini(&b);
     return st;
-}
-
-/* Megatron's load does not compare it: a run may mean the change. */
-static void warn_of_epsilon(const trainer *t)
-{
-    const double there = mega_checkpoint_shape(t->checkpoint)->norm_epsilon;
-    if (t->gpt.norm_epsilon == there) return;
-    mega_warn("--load %s: its layer norms have epsilon %g, this run computes with %s; without that option it is taken "
-              "from the folder",
-              mega_checkpoint_folder(t->checkpoint), there, mega_config_origin(t->cfg, "layernorm_epsilon"));
 }
 
 static mega_engine_load_options load_options(const mega_config *cfg)
@@ -299,7 +242,7 @@ static mega_status load(trainer *t)
     const char *folder = mega_checkpoint_folder(t->checkpoint);
     const int64_t iteration = mega_checkpoint_iteration(t->checkpoint);
     train_line(t, " loading checkpoint from %s at iteration %lld", folder, (long long)iteration);
-    warn_of_epsilon(t);
+    t->task->warn(&t->network, t->cfg, mega_checkpoint_shape(t->checkpoint), folder);
     MEGA_TRY(mega_engine_load(t->engine, t->checkpoint, &o, &loaded));
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
     t->cfg->iteration = t->first_iteration = p->iteration;

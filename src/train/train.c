@@ -42,7 +42,7 @@ static mega_status say_start(trainer *t)
 
 static mega_status build_model(trainer *t)
 {
-    train_line(t, "building GPT model ...");
+    train_line(t, "building %s model ...", t->task->model_name);
     MEGA_TRY(train_say_parameters(t));
     if (!t->cfg->skip_train)
         train_line(t, "> learning rate decay style: %s", mega_lr_style_name(t->cfg->lr_decay_style));
@@ -201,8 +201,8 @@ static void say_result(const trainer *t)
 {
     const mega_config *cfg = t->cfg;
     if (t->saved_iteration >= 0)
-        train_line(t, "result: checkpoint %s/iter_%07lld; megalith generate_samples_gpt --load %s writes text with it",
-                   cfg->save, (long long)t->saved_iteration, cfg->save);
+        train_line(t, "result: checkpoint %s/iter_%07lld; megalith %s --load %s %s", cfg->save,
+                   (long long)t->saved_iteration, t->task->use, cfg->save, t->task->use_effect);
     else if (cfg->skip_train)
         train_line(t, "result: %s; nothing was trained (--skip-train)",
                    t->evaluated ? "the losses above"
@@ -233,6 +233,7 @@ static mega_status run(trainer *t)
 mega_status mega_train(mega_config *cfg, mega_team *team, const mega_train_io *io)
 {
     trainer t = {.cfg = cfg,
+                 .task = train_task_of(cfg->command),
                  .team = team,
                  .io = io,
                  .world = io->world,
@@ -256,6 +257,7 @@ mega_status mega_train(mega_config *cfg, mega_team *team, const mega_train_io *i
     train_close_data(&t);
     mega_profile_destroy(t.profile);
     mega_engine_destroy(t.engine);
+    t.task->free_model(&t.network);
     mega_tokenizer_destroy(t.tokenizer);
     mega_checkpoint_close(t.checkpoint);
     if (st != MEGA_OK && !t.has_begun) mega_lock_give_back(t.lock);

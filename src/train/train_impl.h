@@ -4,11 +4,11 @@
 
 #include "megalith/cpu_load.h"
 #include "megalith/engine.h"
-#include "megalith/gpt.h"
 #include "megalith/gpt_data.h"
 #include "megalith/peak.h"
 #include "megalith/profile.h"
 #include "megalith/train.h"
+#include "task.h"
 #include <time.h>
 
 /* Sums since the last line of the log interval. */
@@ -48,6 +48,7 @@ typedef struct train_curve train_curve;     /* curve.c */
 
 typedef struct trainer {
     mega_config *cfg;
+    const mega_task *task; /* what this command trains */
     mega_team *team;
     const mega_train_io *io;
     mega_world *world;           /* NULL: one rank */
@@ -55,7 +56,7 @@ typedef struct trainer {
     mega_tokenizer *tokenizer;   /* NULL only in a plan without tokenizer files */
     int64_t vocab;               /* ids of the tokenizer: those that data may hold */
     int64_t vocab_rows;          /* of the model: as many, or those of a checkpoint that was padded beyond them */
-    mega_gpt gpt;
+    mega_task_model network;     /* of the task; empty until all options are known */
     mega_engine *engine;
     mega_gpt_data *data[MEGA_SPLIT_COUNT];
     mega_sampler *sampler[MEGA_SPLIT_COUNT];
@@ -134,12 +135,14 @@ bool train_takes_shape(const trainer *t);      /* of the network from the checkp
 bool train_names_tokenizer(const trainer *t);  /* by options; else it is looked for in the checkpoint */
 mega_status train_open_tokenizer(trainer *t);
 void train_say_tokenizer(const trainer *t);
-void train_plan_iterations(trainer *t);      /* of --train-samples, before the engine is built */
-mega_status train_build_network(trainer *t); /* t->gpt */
+void train_plan_iterations(trainer *t); /* of --train-samples, before the engine is built */
+/* The model of the task for cfg, t->cfg or a variant of it; the caller frees it. */
+mega_status train_make_model(const trainer *t, const mega_config *cfg, mega_task_model *out);
+mega_status train_build_network(trainer *t); /* t->network */
 /* An engine of that network or of a variant, with the stages and programs that it says. */
-mega_status train_create_engine(mega_engine **out, const mega_gpt *gpt, const mega_engine_options *options);
+mega_status train_create_engine(mega_engine **out, const mega_task_model *m, const mega_engine_options *options);
 mega_status train_build_engine(trainer *t);
-mega_status train_check_shape(const trainer *t); /* t->gpt against the open checkpoint, if there is one */
+mega_status train_check_shape(const trainer *t); /* t->network against the open checkpoint, if there is one */
 mega_status train_check_state(const trainer *t); /* its optimizer and schedule against the options */
 mega_status train_load(trainer *t);
 

@@ -82,6 +82,9 @@ typedef struct mega_attention_options {
 mega_tensor mega_self_attention(const mega_builder *b, const char *name, mega_tensor x,
                                 const mega_attention_options *options);
 
+/* Rows of a table of `vocab` ids whose number tp ranks divide: the next multiple of multiple * tp (Megatron's rule). */
+int64_t mega_vocab_pad(int64_t vocab, int64_t multiple, int tp);
+
 /* ---- losses ---- */
 
 typedef struct mega_vocab_loss_options {

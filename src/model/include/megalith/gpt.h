@@ -57,7 +57,6 @@ mega_status mega_gpt_from_config(mega_gpt *out, const mega_config *cfg, int64_t 
 /* Shape of a GPT from what a folder says of itself, and the other way round. */
 void mega_gpt_from_shape(mega_gpt *out, const mega_model_shape *shape, int64_t vocab_multiple);
 void mega_gpt_to_shape(mega_model_shape *out, const mega_gpt *m, int64_t eos);
-int64_t mega_vocab_pad(int64_t vocab, int64_t multiple, int tp); /* Megatron's rule */
 /* Declares the parameters of this rank's stage, all chunks of it: with the layout of one rank, of the whole model. What
  * describes its programs before the parameters are placed needs no call of it. */
 mega_status mega_gpt_declare(const mega_gpt *m, mega_params *params);

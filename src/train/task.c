@@ -1,0 +1,12 @@
+/* The table of tasks. */
+#include "task.h"
+#include <string.h>
+
+static const mega_task *const tasks[] = {&train_task_gpt};
+
+const mega_task *train_task_of(const char *command)
+{
+    for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++)
+        if (command != NULL && strcmp(tasks[i]->command, command) == 0) return tasks[i];
+    return tasks[0];
+}

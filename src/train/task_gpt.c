@@ -1,0 +1,150 @@
+/* pretrain_gpt: the row of GPT-2 (model/gpt.c), with the names that its options have on the command line. */
+#include "megalith/gpt.h"
+#include "megalith/log.h"
+#include "task.h"
+
+typedef struct network {
+    mega_gpt gpt;
+    mega_gpt_list list; /* its layers point to gpt */
+} network;
+
+static const mega_gpt *gpt_of(const mega_task_model *m)
+{
+    const network *n = m->self;
+    return &n->gpt;
+}
+
+/* ---- from a checkpoint ---- */
+
+/* Megatron's list, of what exists here. The tokenizer is read from the folder itself, wherever its files once lay. */
+static const char *const stored_args[] = {"num_layers",
+                                          "hidden_size",
+                                          "ffn_hidden_size",
+                                          "seq_length",
+                                          "num_attention_heads",
+                                          "kv_channels",
+                                          "max_position_embeddings",
+                                          "layernorm_epsilon",
+                                          NULL};
+
+static bool leaves_shape_open(const mega_config *cfg)
+{
+    return cfg->num_layers == 0 && cfg->hidden_size == 0 && cfg->num_attention_heads == 0;
+}
+
+static mega_status take(mega_config *cfg, const char *dest, int64_t value)
+{
+    if (mega_config_set_by(cfg, dest) == MEGA_SET_BY_COMMAND_LINE) return MEGA_OK;
+    return mega_config_set_int(cfg, dest, value, MEGA_SET_BY_CHECKPOINT);
+}
+
+/* What any folder says of itself. Its epsilon wins unless the command line gives one. */
+static mega_status take_shape(mega_config *cfg, const mega_model_shape *stored, bool is_open)
+{
+    if (!mega_config_was_set(cfg, "layernorm_epsilon")) cfg->layernorm_epsilon = stored->norm_epsilon;
+    if (!is_open) return MEGA_OK;
+    MEGA_TRY(take(cfg, "num_layers", stored->num_layers));
+    MEGA_TRY(take(cfg, "hidden_size", stored->hidden));
+    MEGA_TRY(take(cfg, "ffn_hidden_size", stored->ffn_hidden));
+    MEGA_TRY(take(cfg, "num_attention_heads", stored->heads));
+    MEGA_TRY(take(cfg, "max_position_embeddings", stored->positions));
+    if (cfg->seq_length == 0) MEGA_TRY(take(cfg, "seq_length", stored->positions));
+    return MEGA_OK;
+}
+
+static void differs(mega_buffer *b, const char *option, int64_t here, int64_t there)
+{
+    if (here != there)
+        mega_buffer_printf(b, "\n  %s is %lld here, %lld in the checkpoint", option, (long long)here, (long long)there);
+}
+
+static void compare(const mega_task_model *m, const mega_model_shape *stored, mega_buffer *out)
+{
+    const mega_gpt *g = gpt_of(m);
+    differs(out, "--num-layers", g->num_layers, stored->num_layers);
+    differs(out, "--hidden-size", g->hidden, stored->hidden);
+    differs(out, "--ffn-hidden-size", g->ffn_hidden, stored->ffn_hidden);
+    differs(out, "--num-attention-heads", g->heads, stored->heads);
+    differs(out, "--max-position-embeddings", g->positions, stored->positions);
+    /* a larger one was taken when the tokenizer was opened; more ids than the table has rows are another model's */
+    differs(out, "the vocabulary of the tokenizer", g->vocab, stored->vocab);
+}
+
+/* Megatron's load does not compare it: a run may mean the change. */
+static void warn_of_epsilon(const mega_task_model *m, mega_config *cfg, const mega_model_shape *stored,
+                            const char *folder)
+{
+    if (gpt_of(m)->norm_epsilon == stored->norm_epsilon) return;
+    mega_warn("--load %s: its layer norms have epsilon %g, this run computes with %s; without that option it is taken "
+              "from the folder",
+              folder, stored->norm_epsilon, mega_config_origin(cfg, "layernorm_epsilon"));
+}
+
+/* ---- the model ---- */
+
+static void free_model(mega_task_model *m)
+{
+    network *n = m->self;
+    if (n != NULL) mega_gpt_list_destroy(&n->list);
+    mega_free(n);
+    *m = (mega_task_model){.self = NULL};
+}
+
+static mega_status make_model(const mega_task_options *o, mega_task_model *out)
+{
+    const int64_t stages = o->cfg->pipeline_model_parallel_size;
+    network *n = mega_calloc(1, sizeof *n);
+    *out = (mega_task_model){.self = n};
+    if (n == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for the record of a network");
+    MEGA_TRY(mega_gpt_from_config(&n->gpt, o->cfg, o->vocab_rows));
+    /* no option says so: a folder that was trained with the exact gelu goes on with it */
+    if (o->stored != NULL) n->gpt.erf_gelu = !o->stored->tanh_gelu;
+    MEGA_TRY(mega_gpt_list_create(&n->list, &n->gpt, stages > 1 ? (int)stages : 1));
+    out->model = mega_gpt_model(&n->list);
+    out->stage_programs = (int)n->gpt.stage_chunks;
+    return MEGA_OK;
+}
+
+/* ---- what is said of it ---- */
+
+static mega_model_shape shape(const mega_task_model *m, int64_t eos)
+{
+    mega_model_shape s;
+    mega_gpt_to_shape(&s, gpt_of(m), eos);
+    return s;
+}
+
+static void describe(const mega_task_model *m, mega_buffer *out)
+{
+    const mega_gpt *g = gpt_of(m);
+    mega_buffer_printf(out, "network      %lld layers, hidden %lld, %lld heads of %lld, ffn %lld, positions %lld\n",
+                       (long long)g->num_layers, (long long)g->hidden, (long long)g->heads, (long long)g->head_dim,
+                       (long long)g->ffn_hidden, (long long)g->positions);
+}
+
+static void card(const mega_task_model *m, const mega_config *cfg, mega_buffer *out)
+{
+    const mega_gpt *g = gpt_of(m);
+    mega_buffer_puts(
+        out, "---\nlibrary_name: transformers\npipeline_tag: text-generation\ntags:\n- gpt2\n- megalith\n---\n\n");
+    mega_buffer_puts(out, "# GPT trained by megalith\n\n| | |\n|---|---|\n");
+    mega_buffer_printf(out, "| layers, hidden, heads | %lld, %lld, %lld |\n", (long long)g->num_layers,
+                       (long long)g->hidden, (long long)g->heads);
+    mega_buffer_printf(out, "| positions, sequence length | %lld, %lld |\n", (long long)g->positions,
+                       (long long)cfg->seq_length);
+}
+
+const mega_task train_task_gpt = {.command = "pretrain_gpt",
+                                  .model_name = "GPT",
+                                  .use = "generate_samples_gpt",
+                                  .use_effect = "writes text with it",
+                                  .stored_args = stored_args,
+                                  .take_shape = take_shape,
+                                  .leaves_shape_open = leaves_shape_open,
+                                  .make_model = make_model,
+                                  .free_model = free_model,
+                                  .compare = compare,
+                                  .warn = warn_of_epsilon,
+                                  .shape = shape,
+                                  .describe = describe,
+                                  .card = card};

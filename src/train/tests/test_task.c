@@ -1,0 +1,114 @@
+/* The row of pretrain_gpt: its model, and what it says of checkpoints. */
+#include "kit.h"
+#include "megalith/engine.h"
+#include "task.h"
+
+#include <string.h>
+
+static void ok(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+/* A network of four layers over two stages of two programs. */
+static void configure(mega_config *cfg)
+{
+    char *argv[] = {"plan", "--num-layers",
+                    "4",    "--hidden-size",
+                    "32",   "--num-attention-heads",
+                    "4",    "--seq-length",
+                    "16",   "--max-position-embeddings",
+                    "16",   "--micro-batch-size",
+                    "1",    "--train-iters",
+                    "1",    "--lr",
+                    "1e-3", NULL};
+    ok(mega_config_parse(cfg, "plan", (int)(sizeof argv / sizeof *argv) - 1, argv));
+    cfg->padded_vocab_size = 128;
+    cfg->pipeline_model_parallel_size = 2;
+    cfg->num_virtual_stages_per_pipeline_rank = 2;
+}
+
+static void commands_have_rows(void **state)
+{
+    (void)state;
+    assert_string_equal(train_task_of("pretrain_gpt")->command, "pretrain_gpt");
+    assert_ptr_equal(train_task_of("plan"), &train_task_gpt);
+    assert_ptr_equal(train_task_of(NULL), &train_task_gpt);
+}
+
+/* The list stays whole for as long as the task holds it: the engine may be made from it again and again. */
+static void a_model_is_made_from_options(void **state)
+{
+    (void)state;
+    mega_config cfg;
+    mega_task_model m;
+    mega_buffer text = {0};
+    configure(&cfg);
+    const mega_task_options o = {.cfg = &cfg, .vocab_rows = 100};
+    ok(train_task_gpt.make_model(&o, &m));
+    assert_int_equal(m.stage_programs, 2);
+    assert_int_equal(m.model.num_layers, 3);
+    assert_int_equal(m.model.layer[1].repeat, 4);
+    const mega_engine_options e = {.compute = MEGA_F32,
+                                   .layout = {.pp = 2, .planned_ranks = 2, .planned_rank = 1},
+                                   .stage_programs = m.stage_programs,
+                                   .micro_batch = 1,
+                                   .seq = 16,
+                                   .batch = {.global_batch = 4, .micro_step = 1},
+                                   .optimizer = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8},
+                                   .schedule = {.style = MEGA_LR_CONSTANT, .max_lr = 1e-3, .decay = 100}};
+    for (int i = 0; i < 2; i++) {
+        mega_engine *engine;
+        ok(mega_engine_create(&engine, &m.model, &e));
+        assert_int_equal(mega_engine_chunks(engine), 2);
+        mega_engine_destroy(engine);
+    }
+    train_task_gpt.describe(&m, &text);
+    assert_non_null(strstr(text.data, "4 layers, hidden 32, 4 heads of 8, ffn 128, positions 16"));
+    mega_buffer_fini(&text);
+    train_task_gpt.free_model(&m);
+    assert_null(m.self);
+    mega_config_fini(&cfg);
+}
+
+static void checkpoints_are_compared_by_the_names_of_options(void **state)
+{
+    (void)state;
+    mega_config cfg;
+    mega_task_model m;
+    mega_buffer text = {0};
+    configure(&cfg);
+    ok(train_task_gpt.make_model(&(mega_task_options){.cfg = &cfg, .vocab_rows = 100}, &m));
+    mega_model_shape stored = train_task_gpt.shape(&m, 3);
+    assert_int_equal(stored.eos, 3);
+    train_task_gpt.compare(&m, &stored, &text);
+    assert_int_equal(text.size, 0);
+    stored.num_layers = 6;
+    stored.vocab = 101;
+    train_task_gpt.compare(&m, &stored, &text);
+    assert_string_equal(text.data, "\n  --num-layers is 4 here, 6 in the checkpoint"
+                                   "\n  the vocabulary of the tokenizer is 100 here, 101 in the checkpoint");
+    mega_buffer_fini(&text);
+    train_task_gpt.free_model(&m);
+
+    /* A folder trained with the exact gelu goes on with it; the command line wins over what else it says. */
+    stored.tanh_gelu = false;
+    stored.norm_epsilon = 1e-6;
+    ok(train_task_gpt.take_shape(&cfg, &stored, true));
+    assert_int_equal(cfg.num_layers, 4);
+    assert_true(cfg.layernorm_epsilon == 1e-6);
+    ok(train_task_gpt.make_model(&(mega_task_options){.cfg = &cfg, .vocab_rows = 101, .stored = &stored}, &m));
+    assert_false(train_task_gpt.shape(&m, 3).tanh_gelu);
+    train_task_gpt.free_model(&m);
+    mega_config_fini(&cfg);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(commands_have_rows),
+        cmocka_unit_test(a_model_is_made_from_options),
+        cmocka_unit_test(checkpoints_are_compared_by_the_names_of_options),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
