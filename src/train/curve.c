@@ -53,8 +53,8 @@ void train_curve_draw(const trainer *t)
 {
     const train_curve *c = t->curve;
     if (c == NULL || c->count < LEAST_POINTS) return;
-    const mega_series series = {.label = "lm loss", .x = c->x, .y = c->y, .count = (size_t)c->count};
-    const mega_plot plot = {.title = "lm loss",
+    const mega_series series = {.label = train_loss_name(t), .x = c->x, .y = c->y, .count = (size_t)c->count};
+    const mega_plot plot = {.title = train_loss_name(t),
                             .x_label = "iteration",
                             .series = &series,
                             .num_series = 1,

@@ -34,13 +34,12 @@ static int64_t first_sample(const trainer *t, int split, int64_t total)
  * split goes on where the last evaluation ended; one that a signal ends (after the instruction under way) has consumed
  * its samples all the same, so that the run that resumes reads at each later evaluation what the uninterrupted run
  * reads there. */
-static mega_status run(trainer *t, int split, double *out, bool *is_whole)
+static mega_status run(trainer *t, int split, mega_loss_sums *sums, bool *is_whole)
 {
     const mega_config *cfg = t->cfg;
     mega_engine_progress *progress = mega_engine_progress_get(t->engine);
     const bool moves = split == MEGA_SPLIT_VALID;
     const int64_t total = cfg->eval_iters * cfg->global_batch_size, first = first_sample(t, split, total);
-    mega_loss_sums sums = {0};
     mega_progress shown;
     mega_progress_begin(&shown, moves ? "evaluating the validation set" : "evaluating the test set", "samples", 0,
                         (uint64_t)total);
@@ -51,7 +50,7 @@ static mega_status run(trainer *t, int split, double *out, bool *is_whole)
         mega_status st = train_agree(t, train_fill(t, split, first + done, b));
         if (st != MEGA_OK) train_keep(t);
         MEGA_TRY(st);
-        st = mega_engine_evaluate(t->engine, &sums);
+        st = mega_engine_evaluate(t->engine, sums);
         is_left = st == MEGA_ERR_INTERRUPTED;
         if (!is_left) MEGA_TRY(st);
         done += is_left ? 0 : mega_batch_num_samples(b) * cfg->data_parallel_size;
@@ -61,7 +60,6 @@ static mega_status run(trainer *t, int split, double *out, bool *is_whole)
     if (t->io->status == NULL) mega_progress_end(&shown, 0, (uint64_t)total);
     if (moves) progress->consumed_valid_samples += total;
     *is_whole = !is_left;
-    *out = sums.count > 0 ? sums.loss / sums.count : 0;
     return MEGA_OK;
 }
 
@@ -70,23 +68,24 @@ mega_status train_evaluate(trainer *t, int split, const char *where, bool is_fin
     static const char dashes[] =
         "------------------------------------------------------------------------------------------"
         "----------------------------------------------------------------------";
-    char text[512];
-    double loss;
+    mega_loss_sums sums = {0};
+    mega_buffer text = {0};
     bool is_whole;
     if (t->data[split] == NULL || t->cfg->eval_iters == 0) return MEGA_OK;
-    MEGA_TRY(run(t, split, &loss, &is_whole));
+    MEGA_TRY(run(t, split, &sums, &is_whole));
     if (!is_whole) {
         train_line(t, "a signal ended the evaluation at %s: no loss is known", where);
         return MEGA_OK;
     }
-    const int n = snprintf(text, sizeof text, " validation loss at %s | lm loss value: %.6E | lm loss PPL: %.6E | ",
-                           where, loss, train_perplexity(loss));
-    const int rule = n + 1 < (int)sizeof dashes ? n + 1 : (int)sizeof dashes - 1;
+    train_evaluation_text(t, where, &sums, &text);
+    MEGA_TRY(mega_buffer_check(&text, "the line of an evaluation"));
+    const int rule = text.size + 1 < sizeof dashes ? (int)text.size + 1 : (int)sizeof dashes - 1;
     train_line(t, "%.*s", rule, dashes);
-    train_line(t, "%s", text);
+    train_line(t, "%s", text.data);
     t->evaluated = true;
     train_line(t, "%.*s", rule, dashes);
-    if (split == MEGA_SPLIT_VALID) t->last_validation_loss = loss;
-    train_monitor_evaluation(t, split, loss, is_final);
+    mega_buffer_fini(&text);
+    if (split == MEGA_SPLIT_VALID) t->last_validation_loss = train_evaluation_loss(&sums);
+    train_monitor_evaluation(t, split, train_evaluation_loss(&sums), is_final);
     return MEGA_OK;
 }

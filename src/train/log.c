@@ -43,7 +43,7 @@ static void write_line(trainer *t, const mega_step_result *r, double params_norm
 {
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
     const double ranks = (double)t->cfg->world_size;
-    const double n = (double)t->interval.iterations, loss = t->interval.loss / n;
+    const double n = (double)t->interval.iterations;
     double tokens_s, flops, palm;
     char left[32];
     mega_buffer *const b = &t->line; /* kept from line to line: nothing is allocated */
@@ -57,7 +57,7 @@ static void write_line(trainer *t, const mega_step_result *r, double params_norm
         mega_buffer_printf(b, " throughput per GPU (TFLOP/s/GPU): %.1f |", flops / ranks * 1e-12);
     mega_buffer_printf(b, " learning rate: %.3E |", r->lr);
     mega_buffer_printf(b, " global batch size: %5lld |", (long long)r->samples);
-    if (loss > 0) mega_buffer_printf(b, " lm loss: %.6E |", loss);
+    train_losses_text(t, &t->interval, b);
     mega_buffer_printf(b, " loss scale: 1.0 | grad norm: %.3f |", r->grad_norm);
     if (t->cfg->log_num_zeros_in_grad) mega_buffer_printf(b, " num zeros: %.1f |", (double)r->grad_zeros);
     if (t->cfg->log_params_norm) mega_buffer_printf(b, " params norm: %.3f |", params_norm);
@@ -100,7 +100,7 @@ static void draw_status(const trainer *t, const mega_step_result *r)
 void train_log_step(trainer *t, const mega_step_result *r, double params_norm, double step_s)
 {
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
-    t->interval.loss += r->loss;
+    train_losses_add(&t->interval, r);
     t->interval.seconds += step_s;
     t->interval.tokens += r->tokens;
     t->interval.iterations++;

@@ -28,6 +28,7 @@ struct train_monitor {
     mega_outbox *progress;
     target of_metrics, of_board, of_progress;
     double last_flush;
+    char loss_key[MEGA_LOSS_NAME], part_key[MEGA_METRICS][MEGA_LOSS_NAME]; /* in the metrics file */
 };
 
 /* After each try. What is missing while nothing fails went with a file that was removed. */
@@ -103,6 +104,8 @@ mega_status train_monitor_open(trainer *t)
     if (m == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for its monitors");
     t->monitor = m;
     m->last_flush = mega_time_now();
+    train_loss_key(m->loss_key, train_loss_name(t));
+    for (int i = 0; i < train_loss_parts(t); i++) train_loss_key(m->part_key[i], mega_engine_metric_name(t->engine, i));
     if (!train_is_first(t)) return MEGA_OK;
     if (cfg->log_progress && !cfg->skip_train) MEGA_TRY(open_progress(t, m));
     m->of_metrics = (target){.option = "--metrics-file", .path = cfg->metrics_file, .what = "rows"};
@@ -114,7 +117,7 @@ mega_status train_monitor_open(trainer *t)
 
 /* A row that is being put together. */
 typedef struct metrics_row {
-    mega_metric value[16];
+    mega_metric value[16 + MEGA_METRICS];
     int count;
 } metrics_row;
 
@@ -150,7 +153,9 @@ static void step_row(const trainer *t, const mega_step_result *s, double params_
     if (t->monitor->metrics == NULL) return;
     put_int(&r, "iteration", p->iteration);
     put_int(&r, "consumed_samples", p->consumed_samples);
-    put(&r, "lm_loss", s->loss);
+    put(&r, t->monitor->loss_key, s->loss);
+    for (int i = 0; i < train_loss_parts(t); i++)
+        if (isfinite(s->metric[i])) put(&r, t->monitor->part_key[i], s->metric[i]);
     put(&r, "grad_norm", s->grad_norm);
     put(&r, "learning_rate", s->lr);
     put(&r, "weight_decay", s->weight_decay);
@@ -191,7 +196,9 @@ static mega_status step_scalars(const trainer *t, const mega_step_result *s, dou
     const mega_config *cfg = t->cfg;
     if (cfg->log_learning_rate_to_tensorboard) MEGA_TRY(scalar(t, "learning-rate", s->lr));
     if (cfg->log_batch_size_to_tensorboard) MEGA_TRY(scalar(t, "batch-size", (double)s->samples));
-    MEGA_TRY(scalar(t, "lm loss", s->loss));
+    MEGA_TRY(scalar(t, train_loss_name(t), s->loss));
+    for (int i = 0; i < train_loss_parts(t); i++)
+        if (isfinite(s->metric[i])) MEGA_TRY(scalar(t, mega_engine_metric_name(t->engine, i), s->metric[i]));
     if (cfg->log_loss_scale_to_tensorboard) MEGA_TRY(scalar(t, "loss-scale", 1));
     if (cfg->log_world_size_to_tensorboard) MEGA_TRY(scalar(t, "world-size", (double)cfg->world_size));
     MEGA_TRY(scalar(t, "grad-norm", s->grad_norm));
@@ -236,8 +243,8 @@ static void evaluation_row(const trainer *t, int split, double loss, bool is_fin
 
 static mega_status evaluation_scalars(const trainer *t, int split, double loss)
 {
-    const char *name = split == MEGA_SPLIT_TEST ? "lm loss test" : "lm loss validation";
-    char ppl[64];
+    char name[MEGA_LOSS_NAME + 16], ppl[64];
+    snprintf(name, sizeof name, "%s %s", train_loss_name(t), split == MEGA_SPLIT_TEST ? "test" : "validation");
     MEGA_TRY(scalar(t, name, loss));
     if (!t->cfg->log_validation_ppl_to_tensorboard) return MEGA_OK;
     snprintf(ppl, sizeof ppl, "%.50s ppl", name);

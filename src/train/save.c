@@ -46,7 +46,7 @@ static mega_status extra_json(const trainer *t, char **out)
 {
     mega_buffer arguments = {0};
     json_error_t error;
-    char tokenizer[17], data[17] = "", content[17] = "";
+    char tokenizer[17], data[17] = "", content[17] = "", loss[MEGA_LOSS_NAME];
     MEGA_TRY(mega_config_to_json(t->cfg, &arguments));
     json_t *stored = mega_json_load(arguments.data, strlen(arguments.data), 0, &error);
     mega_buffer_fini(&arguments);
@@ -58,7 +58,8 @@ static mega_status extra_json(const trainer *t, char **out)
     json_t *root = json_pack("{s:o, s:s, s:s, s:s, s:s, s:s}", "arguments", stored, "tokenizer_fingerprint", tokenizer,
                              "tokenizer_type", mega_tokenizer_type(t->tokenizer), "data_hash", data,
                              "data_content_hash", content, "run_id", t->run_id);
-    const bool whole = root != NULL && add_order(root, t) && add_finite(root, "lm_loss", t->last_loss) &&
+    const bool whole = root != NULL && add_order(root, t) &&
+                       add_finite(root, train_loss_key(loss, train_loss_name(t)), t->last_loss) &&
                        add_finite(root, "validation_loss", t->last_validation_loss);
     *out = whole ? mega_json_dump(root, JSON_REAL_PRECISION(17)) : NULL;
     json_decref(root);

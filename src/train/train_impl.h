@@ -13,6 +13,7 @@
 
 /* Sums since the last line of the log interval. */
 typedef struct train_interval {
+    double metric[MEGA_METRICS];
     double loss, seconds; /* seconds of data, forward, backward and update; evaluation and saving are not in them */
     int64_t iterations, tokens;
 } train_interval;
@@ -112,6 +113,15 @@ mega_status train_compare_ranks(const trainer *t);      /* builds, options */
 mega_status train_compare_processors(const trainer *t); /* takes the least instruction set of all ranks */
 mega_status train_compare_tokenizers(const trainer *t);
 mega_status train_compare_data(const trainer *t); /* of every split */
+
+/* losses.c */
+const char *train_loss_name(const trainer *t); /* of what is trained, in logs */
+int train_loss_parts(const trainer *t);        /* losses and metrics that logs show beside it: 0, or all of several */
+const char *train_loss_key(char out[MEGA_LOSS_NAME], const char *name); /* "lm_loss", in metrics files */
+void train_losses_add(train_interval *sum, const mega_step_result *r);
+void train_losses_text(const trainer *t, const train_interval *sum, mega_buffer *out); /* fields of the log line */
+void train_evaluation_text(const trainer *t, const char *where, const mega_loss_sums *sums, mega_buffer *out);
+double train_evaluation_loss(const mega_loss_sums *sums); /* the mean; 0 of nothing */
 
 /* text.c */
 /* Model FLOPs of one token, forward and backward, attention counted causal; palm (may be NULL): by PaLM's convention,

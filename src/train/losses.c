@@ -1,0 +1,59 @@
+/* Losses in logs, under the names that the model gives them. A model with one loss shows that; of several, what is
+ * trained (the sum of coefficient * loss) is called "loss", and each stands behind it under its own name. */
+#include "train_impl.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *train_loss_name(const trainer *t)
+{
+    return mega_engine_num_metrics(t->engine) == 1 ? mega_engine_metric_name(t->engine, 0) : "loss";
+}
+
+int train_loss_parts(const trainer *t)
+{
+    const int metrics = mega_engine_num_metrics(t->engine);
+    return metrics > 1 ? metrics : 0;
+}
+
+const char *train_loss_key(char out[MEGA_LOSS_NAME], const char *name)
+{
+    snprintf(out, MEGA_LOSS_NAME, "%s", name);
+    for (char *c = out; *c != '\0'; c++)
+        if (*c == ' ') *c = '_';
+    return out;
+}
+
+void train_losses_add(train_interval *sum, const mega_step_result *r)
+{
+    sum->loss += r->loss;
+    for (int i = 0; i < MEGA_METRICS; i++) sum->metric[i] += r->metric[i];
+}
+
+/* As Megatron, a loss of 0 is not shown: nothing was trained. */
+void train_losses_text(const trainer *t, const train_interval *sum, mega_buffer *out)
+{
+    const double n = (double)sum->iterations;
+    if (sum->loss / n > 0) mega_buffer_printf(out, " %s: %.6E |", train_loss_name(t), sum->loss / n);
+    for (int i = 0; i < train_loss_parts(t); i++)
+        if (isfinite(sum->metric[i])) /* NAN: evaluation alone computes it */
+            mega_buffer_printf(out, " %s: %.6E |", mega_engine_metric_name(t->engine, i), sum->metric[i] / n);
+}
+
+/* Megatron's line. What evaluates a likelihood has a perplexity. */
+void train_evaluation_text(const trainer *t, const char *where, const mega_loss_sums *sums, mega_buffer *out)
+{
+    const double loss = train_evaluation_loss(sums);
+    const char *name = train_loss_name(t);
+    mega_buffer_printf(out, " validation loss at %s | %s value: %.6E | %s PPL: %.6E | ", where, name, loss, name,
+                       train_perplexity(loss));
+    for (int i = 0; i < train_loss_parts(t); i++)
+        if (sums->weight[i] > 0)
+            mega_buffer_printf(out, "%s value: %.6E | ", mega_engine_metric_name(t->engine, i),
+                               sums->metric[i] / sums->weight[i]);
+}
+
+double train_evaluation_loss(const mega_loss_sums *sums)
+{
+    return sums->count > 0 ? sums->loss / sums->count : 0;
+}
