@@ -1,6 +1,7 @@
 /* Greedy decoding of one sequence by a model of GPT-2's 124M shape in bf16 (random weights), beside what the memory
  * gives: bytes of weights read a second over the best of several read loops of the same bytes by the same team. After
  * every token each loop takes its turn, so both sides see the same machine. Run by `make bench only=generate`. */
+#include "../tests/kit/gpt_describe.h"
 #include "bench_kit.h"
 #include "megalith/generate.h"
 #include "megalith/gpt.h"
@@ -19,6 +20,9 @@ typedef struct bench {
     mega_team *team;
     mega_layout *layout;
     mega_params *params;
+    mega_gpt gpt;
+    mega_gpt_list list;
+    mega_language_model language;
     mega_generator *generator;
     const char *weights;
     int64_t bytes; /* of weights that one token reads */
@@ -100,19 +104,20 @@ static double median(double *x, int n)
 
 static mega_status begin(bench *b)
 {
-    const mega_gpt gpt = bench_gpt(12, 768, 12, 1024, 50257);
+    b->gpt = bench_gpt(12, 768, 12, 1024, 50257);
+    MEGA_TRY(gpt_language(&b->language, &b->list, &b->gpt));
     MEGA_TRY(mega_team_create(&b->team, mega_default_threads()));
     MEGA_TRY(mega_layout_create(&b->layout, NULL, &(mega_layout_sizes){0}));
     MEGA_TRY(mega_params_create(&b->params, b->layout));
-    MEGA_TRY(mega_gpt_declare(&gpt, b->params));
+    MEGA_TRY(gpt_declare(&b->gpt, b->params));
     MEGA_TRY(mega_params_place(b->params, MEGA_BF16, INT64_MAX));
     MEGA_TRY(mega_params_allocate(b->params, MEGA_PARAMS_WEIGHTS));
     MEGA_TRY(mega_params_initialize_team(b->params, 1234, b->team));
     b->weights = mega_params_flat_weight(b->params);
     /* Everything but the table of positions, of which a token reads one row. */
-    b->bytes = 2 * (mega_params_local_count(b->params) - gpt.positions * gpt.hidden);
+    b->bytes = 2 * (mega_params_local_count(b->params) - b->gpt.positions * b->gpt.hidden);
     const mega_generator_options o = {.batch = 1, .capacity = CONTEXT, .team = b->team};
-    return mega_generator_create(&b->generator, &gpt, b->params, b->layout, &o);
+    return mega_generator_create(&b->generator, &b->language, b->params, b->layout, &o);
 }
 
 static mega_status round_of(bench *b)
@@ -146,6 +151,7 @@ int main(void)
     for (int i = 0; i < rounds && st == MEGA_OK; i++) st = round_of(&b);
     if (st != MEGA_OK) fprintf(stderr, "%s\n", mega_error_message());
     mega_generator_destroy(b.generator);
+    mega_gpt_list_destroy(&b.list);
     mega_params_destroy(b.params);
     mega_layout_destroy(b.layout);
     mega_team_destroy(b.team);

@@ -18,7 +18,7 @@ static const mega_axis *dp_of(const session *s)
 
 mega_status generate_open_rounds(session *s)
 {
-    const int64_t batch = s->cfg->generate.batch, most = s->loaded.model.gpt.positions;
+    const int64_t batch = s->cfg->generate.batch, most = s->loaded.model.shape.positions;
     const bool is_shared = dp_of(s)->size > 1;
     s->room = batch * dp_of(s)->size;
     s->told_width = TOLD_TOKENS + (s->cfg->generate.out_seq_length < most ? s->cfg->generate.out_seq_length : most);
@@ -53,7 +53,7 @@ static mega_status encode_prompt(const session *s, const char *prompt, mega_ids 
 /* How many tokens may come after the prompt; less than 1: none. */
 static int64_t most_new(const session *s, const sequence *q)
 {
-    const int64_t most = s->loaded.model.gpt.positions - q->ids.count;
+    const int64_t most = s->loaded.model.shape.positions - q->ids.count;
     return s->cfg->generate.out_seq_length < most ? s->cfg->generate.out_seq_length : most;
 }
 
@@ -62,7 +62,7 @@ static int64_t most_new(const session *s, const sequence *q)
 static mega_status refuse_prompt(const session *s, sequence *q)
 {
     const char *file = s->cfg->generate.sample_input_file;
-    const long long tokens = q->ids.count, positions = s->loaded.model.gpt.positions;
+    const long long tokens = q->ids.count, positions = s->loaded.model.shape.positions;
     if (!s->has_lines)
         return MEGA_FAIL(
             MEGA_ERR_USAGE,

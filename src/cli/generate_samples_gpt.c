@@ -70,9 +70,9 @@ static mega_status open_generator(session *s)
 {
     const mega_generate_options *o = &s->cfg->generate;
     MEGA_TRY(mega_loaded_open(&s->loaded, s->cfg, s->world));
-    if (mega_config_was_set(s->cfg, "out_seq_length") && o->out_seq_length > s->loaded.model.gpt.positions)
+    if (mega_config_was_set(s->cfg, "out_seq_length") && o->out_seq_length > s->loaded.model.shape.positions)
         mega_warn("--out-seq-length %lld: the model has %lld positions, so texts end there, prompt included",
-                  (long long)o->out_seq_length, (long long)s->loaded.model.gpt.positions);
+                  (long long)o->out_seq_length, (long long)s->loaded.model.shape.positions);
     MEGA_TRY(check_conversation(s));
     MEGA_TRY(mega_loaded_need_tokenizer(&s->loaded));
     if (o->batch > MEGA_CLI_MOST_BATCH)
@@ -83,18 +83,18 @@ static mega_status open_generator(session *s)
                                   .top_k = o->top_k,
                                   .top_p = o->top_p,
                                   .seed = (uint32_t)s->cfg->seed};
-    const int64_t vocab = s->loaded.model.gpt.vocab, known = mega_tokenizer_size(s->loaded.tokenizer);
+    const int64_t vocab = s->loaded.model.shape.vocab, known = mega_tokenizer_size(s->loaded.tokenizer);
     const mega_generator_options g = {.batch = o->batch,
                                       .draw_vocab = known < vocab ? known : vocab,
-                                      .capacity = s->loaded.model.gpt.positions,
+                                      .capacity = s->loaded.model.shape.positions,
                                       .prompt_tokens = o->inference_batch_times_seqlen_threshold,
                                       .memory_limit = (size_t)s->cfg->memory_limit,
                                       .no_cache = o->recompute,
                                       .backend = s->loaded.backend,
                                       .team = s->loaded.team,
                                       .world = s->world};
-    MEGA_TRY(
-        mega_generator_create(&s->generator, &s->loaded.model.gpt, s->loaded.model.params, s->loaded.model.layout, &g));
+    MEGA_TRY(mega_generator_create(&s->generator, &s->loaded.model.language, s->loaded.model.params,
+                                   s->loaded.model.layout, &g));
     return generate_open_rounds(s);
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* One line for each option that contradicts the folder. */
-static void check_shape(mega_buffer *wrong, mega_config *cfg, const mega_gpt *m)
+static void check_shape(mega_buffer *wrong, mega_config *cfg, const mega_model_shape *m)
 {
     const struct {
         const char *dest;
@@ -16,7 +16,7 @@ static void check_shape(mega_buffer *wrong, mega_config *cfg, const mega_gpt *m)
         {"hidden_size", cfg->hidden_size, m->hidden},
         {"ffn_hidden_size", cfg->ffn_hidden_size, m->ffn_hidden},
         {"num_attention_heads", cfg->num_attention_heads, m->heads},
-        {"kv_channels", cfg->kv_channels, m->head_dim},
+        {"kv_channels", cfg->kv_channels, m->hidden / m->heads},
         {"max_position_embeddings", cfg->max_position_embeddings, m->positions},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -54,10 +54,10 @@ static mega_status open_tokenizer(mega_loaded *l, mega_config *cfg, mega_buffer 
     if (l->tokenizer == NULL) {
         l->tokenizer = given;
         l->owns_tokenizer = true;
-        if (mega_tokenizer_size(given) > l->model.gpt.vocab)
+        if (mega_tokenizer_size(given) > l->model.shape.vocab)
             mega_buffer_printf(wrong,
                                "\n  tokenizer: %lld tokens, the model has %lld; give the tokenizer it was trained with",
-                               (long long)mega_tokenizer_size(given), (long long)l->model.gpt.vocab);
+                               (long long)mega_tokenizer_size(given), (long long)l->model.shape.vocab);
         return MEGA_OK;
     }
     if (mega_tokenizer_fingerprint(given) != mega_tokenizer_fingerprint(l->tokenizer))
@@ -94,7 +94,7 @@ static mega_status open_all(mega_loaded *l, mega_config *cfg, mega_world *world)
         .memory_limit = (size_t)cfg->memory_limit};
     MEGA_TRY(mega_pretrained_load(&l->model, cfg->load, &o));
     mega_buffer wrong = {0};
-    check_shape(&wrong, cfg, &l->model.gpt);
+    check_shape(&wrong, cfg, &l->model.shape);
     mega_status st = open_tokenizer(l, cfg, &wrong);
     if (st == MEGA_OK && wrong.size > 0)
         st = MEGA_FAIL(MEGA_ERR_USAGE, "options that contradict the model in %s:%s", l->model.folder, wrong.data);

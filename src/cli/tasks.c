@@ -58,11 +58,11 @@ static mega_status check_ids(const mega_loaded *l, const char *path, const readi
                          "nothing before it; give a longer text",
                          path, r->bytes, (long long)r->ids.count);
     for (int64_t i = 0; i < r->ids.count; i++) {
-        if (r->ids.id[i] < l->model.gpt.vocab) continue;
+        if (r->ids.id[i] < l->model.shape.vocab) continue;
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--valid-data %s: token %lld has id %d, the model's vocabulary has %lld; this is not the "
                          "tokenizer the model was trained with",
-                         path, (long long)i, r->ids.id[i], (long long)l->model.gpt.vocab);
+                         path, (long long)i, r->ids.id[i], (long long)l->model.shape.vocab);
     }
     return MEGA_OK;
 }
@@ -147,7 +147,7 @@ static mega_status print_lm_loss(const mega_loaded *l, const char *path, const r
     MEGA_TRY(mega_tokenizer_piece(l->tokenizer, r->ids.id[0], &first));
     const double bytes = (double)(r->bytes - first.size); /* the first token has nothing before it and is no target */
     mega_buffer_fini(&first);
-    MEGA_TRY(unigram_perplexity(&r->ids, l->model.gpt.vocab, &unigram));
+    MEGA_TRY(unigram_perplexity(&r->ids, l->model.shape.vocab, &unigram));
     const double loss = e->loss_sum / (double)e->targets;
     printf(
         " validation results on LM_LOSS | file: %s | tokens: %lld | avg loss: %.6E | ppl: %.6E | bits per byte: %.6f | "
@@ -168,7 +168,7 @@ static void print_wikitext(const reading *r, const mega_evaluation *e)
 static mega_status evaluate(const mega_loaded *l, const mega_config *cfg, const reading *r, bool overlap,
                             mega_evaluation *out)
 {
-    const int64_t seq = mega_config_was_set(cfg, "seq_length") ? cfg->seq_length : l->model.gpt.positions;
+    const int64_t seq = mega_config_was_set(cfg, "seq_length") ? cfg->seq_length : l->model.shape.positions;
     const int64_t step = cfg->tasks.overlapping_eval;
     const bool moves = overlap || mega_config_was_set(cfg, "overlapping_eval");
     const int32_t eod = mega_tokenizer_eod(l->tokenizer);
@@ -184,7 +184,7 @@ static mega_status evaluate(const mega_loaded *l, const mega_config *cfg, const 
                                      .progress = cfg->rank == 0 ? show_progress : NULL,
                                      .user = &progress};
     mega_progress_begin(&progress, "evaluating", "windows", 0, (uint64_t)mega_evaluate_windows(r->ids.count, o.stride));
-    MEGA_TRY(mega_gpt_evaluate(out, &l->model.gpt, l->model.params, l->model.layout, r->ids.id, r->ids.count, &o));
+    MEGA_TRY(mega_evaluate(out, &l->model.language, l->model.params, l->model.layout, r->ids.id, r->ids.count, &o));
     if (cfg->rank == 0) mega_progress_end(&progress, 0, (uint64_t)out->windows);
     return MEGA_OK;
 }
@@ -226,7 +226,7 @@ static mega_status run(mega_loaded *l, mega_config *cfg, mega_world *world)
     if (o->valid_data.count == 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--valid-data: not given; expected one or more files");
     MEGA_TRY(mega_loaded_open(l, cfg, world));
-    l->model.gpt.sequence_parallel = cfg->sequence_parallel;
+    l->model.language.model.sequence_parallel = cfg->sequence_parallel;
     MEGA_TRY(mega_loaded_need_tokenizer(l));
     MEGA_TRY(check_data(l, cfg, world));
     if (cfg->dry_run) {

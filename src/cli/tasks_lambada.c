@@ -47,7 +47,7 @@ static mega_status split_passage(const lambada *t, const mega_document_text *tex
 
 static mega_status measure(lambada *t, const mega_ids *ids, int64_t context)
 {
-    const int64_t label = ids->count - context, most = t->l->model.gpt.positions - label;
+    const int64_t label = ids->count - context, most = t->l->model.shape.positions - label;
     if (context < 1 || label < 1 || most < 1) return MEGA_OK; /* nothing to predict from, or nothing to predict */
     const int64_t kept = context < most ? context : most;     /* a long passage keeps its end */
     mega_ids made = {0};
@@ -109,16 +109,16 @@ static mega_status check_total(const lambada *t, const char *path)
 
 static mega_status run(lambada *t, const char *path)
 {
-    const int64_t vocab = t->l->model.gpt.vocab, known = mega_tokenizer_size(t->l->tokenizer);
+    const int64_t vocab = t->l->model.shape.vocab, known = mega_tokenizer_size(t->l->tokenizer);
     const mega_generator_options g = {.batch = 1,
                                       .draw_vocab = known < vocab ? known : vocab, /* no padding of the folder's */
-                                      .capacity = t->l->model.gpt.positions,
+                                      .capacity = t->l->model.shape.positions,
                                       .memory_limit = (size_t)t->cfg->memory_limit,
                                       .backend = t->l->backend,
                                       .team = t->l->team,
                                       .world = t->l->world};
     MEGA_TRY(mega_task_open(&t->documents, t->cfg, path, true));
-    MEGA_TRY(mega_generator_create(&t->generator, &t->l->model.gpt, t->l->model.params, t->l->model.layout, &g));
+    MEGA_TRY(mega_generator_create(&t->generator, &t->l->model.language, t->l->model.params, t->l->model.layout, &g));
     if (t->cfg->rank == 0)
         mega_progress_begin(&t->progress, "evaluating", "passages", mega_documents_total_bytes(t->documents), 0);
     const mega_layout *layout = t->l->model.layout;

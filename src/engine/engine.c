@@ -61,7 +61,7 @@ static mega_status walk(mega_engine *e, const mega_model *model)
 {
     const mega_engine_options *o = &e->options;
     const int stages = e->layout->pp.size;
-    const mega_model_sizes sizes = {MEGA_EVAL, o->micro_batch, o->seq};
+    const mega_model_sizes sizes = {.mode = MEGA_EVAL, .samples = o->micro_batch, .positions = o->seq};
     e->chunks = stages > 1 && o->stage_programs > 1 ? o->stage_programs : 1;
     return mega_model_parts_create(&e->parts, model, e->layout, o->compute, sizes, stages * e->chunks);
 }

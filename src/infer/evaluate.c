@@ -2,6 +2,7 @@
 #include "megalith/evaluate.h"
 #include "budget.h"
 #include "megalith/batch.h"
+#include "megalith/model_parts.h"
 #include "relay.h"
 
 #include <string.h>
@@ -98,12 +99,13 @@ static mega_status sum_ranks(mega_evaluation *sum, const mega_axis *dp, const me
     return MEGA_OK;
 }
 
-static mega_status build_program(mega_program **out, const mega_gpt *m, mega_params *params, const mega_layout *layout,
-                                 const mega_evaluate_options *o)
+static mega_status build_program(mega_program **out, const mega_language_model *m, mega_params *params,
+                                 const mega_layout *layout, const mega_evaluate_options *o)
 {
     mega_graph *graph = NULL;
     MEGA_TRY(mega_graph_create(&graph, mega_params_compute_dtype(params), params, layout));
-    const mega_status st = mega_gpt_describe_evaluate(graph, m, 0, o->batch, o->seq);
+    const mega_model_sizes what = {.mode = MEGA_EVAL, .samples = o->batch, .positions = o->seq};
+    const mega_status st = mega_model_describe(&m->model, 1, 0, what, graph);
     if (st != MEGA_OK) {
         mega_graph_destroy(graph);
         return st;
@@ -116,8 +118,9 @@ static mega_status build_program(mega_program **out, const mega_gpt *m, mega_par
     return mega_program_allocate(*out);
 }
 
-mega_status mega_gpt_evaluate(mega_evaluation *out, const mega_gpt *m, mega_params *params, const mega_layout *layout,
-                              const int32_t *tokens, int64_t count, const mega_evaluate_options *o)
+mega_status mega_evaluate(mega_evaluation *out, const mega_language_model *m, mega_params *params,
+                          const mega_layout *layout, const int32_t *tokens, int64_t count,
+                          const mega_evaluate_options *o)
 {
     if (count < 2)
         return MEGA_FAIL(MEGA_ERR_USAGE,

@@ -3,13 +3,14 @@
 #include "budget.h"
 #include "megalith/assert.h"
 #include "megalith/batch.h"
+#include "megalith/model_parts.h"
 #include "megalith/record.h"
 #include "relay.h"
 
 #include <string.h>
 
 struct mega_generator {
-    mega_gpt gpt;
+    mega_language_model m;
     mega_generator_options options;
     mega_program *prefill, *decode;
     mega_batch *prefill_batch, *decode_batch; /* what they read */
@@ -42,7 +43,9 @@ static mega_status program_create(mega_program **out, const mega_generator *g, m
     MEGA_TRY(mega_graph_create(&graph, mega_params_compute_dtype(params), params, layout));
     /* A chunk is written whole, also where only its first rows are real: hence the room after the last token. */
     const int64_t capacity = g->options.capacity + g->chunk;
-    const mega_status st = mega_gpt_describe_generate(graph, &g->gpt, g->options.batch, rows, capacity);
+    const mega_model_sizes what = {
+        .mode = MEGA_GENERATE, .samples = g->options.batch, .positions = rows, .cache = capacity};
+    const mega_status st = mega_model_describe(&g->m.model, 1, 0, what, graph);
     if (st != MEGA_OK) {
         mega_graph_destroy(graph);
         return st;
@@ -79,15 +82,15 @@ static mega_status generator_allocate(mega_generator *g)
     g->taken = mega_calloc(batch, sizeof *g->taken);
     g->active = mega_calloc(batch, sizeof *g->active);
     g->drawn = mega_calloc(batch, sizeof *g->drawn);
-    g->scratch = mega_calloc((size_t)g->gpt.vocab, sizeof *g->scratch);
-    g->logits = mega_calloc((size_t)g->gpt.vocab, sizeof *g->logits);
+    g->scratch = mega_calloc((size_t)g->m.vocab, sizeof *g->scratch);
+    g->logits = mega_calloc((size_t)g->m.vocab, sizeof *g->logits);
     if (!g->kv_length || !g->history || !g->length || !g->taken || !g->active || !g->drawn || !g->scratch || !g->logits)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for %zu sequences of %lld tokens", batch,
                          (long long)g->options.capacity);
     return MEGA_OK;
 }
 
-mega_status mega_generator_create(mega_generator **out, const mega_gpt *m, mega_params *params,
+mega_status mega_generator_create(mega_generator **out, const mega_language_model *m, mega_params *params,
                                   const mega_layout *layout, const mega_generator_options *options)
 {
     if (options->batch < 1 || options->capacity < 1 || options->capacity > m->positions)
@@ -101,7 +104,7 @@ mega_status mega_generator_create(mega_generator **out, const mega_gpt *m, mega_
                          (long long)options->draw_vocab, (long long)m->vocab);
     mega_generator *g = mega_calloc(1, sizeof *g);
     if (g == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory");
-    g->gpt = *m;
+    g->m = *m;
     g->options = *options;
     if (g->options.draw_vocab == 0) g->options.draw_vocab = m->vocab;
     g->layout = layout;
@@ -150,10 +153,10 @@ static mega_status check_sequences(const mega_generator *g, const mega_generatio
                 "that fit; shorten the prompt or ask for fewer",
                 b, (long long)s[b].prompt_count, (long long)s[b].max_new, (long long)g->options.capacity);
         for (int64_t i = 0; i < s[b].prompt_count; i++) {
-            if (s[b].prompt[i] < 0 || s[b].prompt[i] >= g->gpt.vocab)
+            if (s[b].prompt[i] < 0 || s[b].prompt[i] >= g->m.vocab)
                 return MEGA_FAIL(MEGA_ERR_USAGE,
                                  "generation: token %lld of prompt %d is %d, the vocabulary has ids 0 to %lld",
-                                 (long long)i, b, s[b].prompt[i], (long long)g->gpt.vocab - 1);
+                                 (long long)i, b, s[b].prompt[i], (long long)g->m.vocab - 1);
         }
     }
     return MEGA_OK;
@@ -189,7 +192,7 @@ static void fill_inputs(mega_generator *g, mega_program *p, int64_t rows)
         for (int64_t r = 0; r < rows && tokens != NULL; r++) {
             const int64_t position = g->kv_length[b] + r;
             tokens[r] = r < n ? from[r] : 0;
-            positions[r] = (int32_t)(position < g->gpt.positions ? position : g->gpt.positions - 1);
+            positions[r] = (int32_t)(position < g->m.positions ? position : g->m.positions - 1);
         }
         if (last_row != NULL) *last_row = (int32_t)(b * rows + (n > 0 ? n - 1 : 0));
         g->taken[b] = n;
@@ -212,9 +215,9 @@ static const float *row_logits(mega_generator *g, mega_program *p, int64_t b)
 {
     const void *all = mega_program_tensor(p, "logits", 0);
     const bool is_float = g->options.backend == MEGA_PROGRAM_CPU || mega_program_acc_dtype(p) == MEGA_F32;
-    const int64_t ranks = g->layout->tp.size, part = g->gpt.padded_vocab / ranks;
+    const int64_t ranks = g->layout->tp.size, part = g->m.padded_vocab / ranks;
     if (is_float && ranks == 1) return (const float *)all + b * part;
-    for (int64_t v = 0; v < g->gpt.vocab; v++) {
+    for (int64_t v = 0; v < g->m.vocab; v++) {
         const int64_t at = (v / part * g->options.batch + b) * part + v % part;
         g->logits[v] = is_float ? ((const float *)all)[at] : (float)((const double *)all)[at];
     }

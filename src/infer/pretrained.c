@@ -2,6 +2,7 @@
 #include "megalith/pretrained.h"
 #include "budget.h"
 #include "megalith/file.h"
+#include "megalith/model_parts.h"
 
 /* A tensor of the folder: what this rank holds of it, which of those of another pipeline stage is nothing. */
 static mega_state_tensor tensor_of(const mega_pretrained *m, const mega_param *param)
@@ -41,7 +42,7 @@ static mega_status read_stage(mega_pretrained *m, mega_checkpoint *c)
     mega_params *whole = NULL;
     mega_status st = mega_layout_create(&alone, NULL, NULL);
     if (st == MEGA_OK) st = mega_params_create(&whole, alone);
-    if (st == MEGA_OK) st = mega_gpt_declare(&m->gpt, whole);
+    if (st == MEGA_OK) st = mega_model_declare(&m->language.model, 1, whole);
     if (st == MEGA_OK) st = read_tensors(m, c, whole);
     mega_params_destroy(whole);
     mega_layout_destroy(alone);
@@ -67,38 +68,21 @@ static mega_status load_tokenizer(mega_pretrained *m)
     return found ? mega_tokenizer_load(&m->tokenizer, m->folder) : MEGA_OK;
 }
 
-/* The model is there; what can be chosen is how it is cut. */
-static mega_status check_cuts(const mega_pretrained *m)
-{
-    const mega_gpt *g = &m->gpt;
-    if (g->heads % m->layout->tp.size != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--tensor-model-parallel-size %d: the model has %lld attention heads, which are cut over the "
-                         "ranks; give a divisor of that",
-                         m->layout->tp.size, (long long)g->heads);
-    if (mega_gpt_check_stages(g, m->layout->pp.size) != MEGA_OK)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--pipeline-model-parallel-size %d: the model has %lld layers, which cannot be cut into so "
-                         "many stages (first %lld, last %lld; 0: as many as the others); give a divisor of the "
-                         "layers, or the ends their own: --decoder-first-pipeline-num-layers N, "
-                         "--decoder-last-pipeline-num-layers N",
-                         m->layout->pp.size, (long long)g->num_layers, (long long)g->first_stage_layers,
-                         (long long)g->last_stage_layers);
-    return MEGA_OK;
-}
-
 static mega_status build(mega_pretrained *m, mega_checkpoint *c, const mega_pretrained_options *o)
 {
     m->folder = mega_strdup(mega_checkpoint_folder(c));
     if (m->folder == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for the name of its folder");
     m->iteration = mega_checkpoint_iteration(c);
     MEGA_TRY(mega_layout_create(&m->layout, o->world, &o->layout));
-    mega_gpt_from_shape(&m->gpt, mega_checkpoint_shape(c), o->vocab_multiple * m->layout->tp.size);
-    m->gpt.first_stage_layers = o->first_stage_layers;
-    m->gpt.last_stage_layers = o->last_stage_layers;
-    MEGA_TRY(check_cuts(m));
+    m->shape = *mega_checkpoint_shape(c);
+    const mega_language_options cut = {.tp = m->layout->tp.size,
+                                       .stages = m->layout->pp.size,
+                                       .vocab_multiple = o->vocab_multiple,
+                                       .first_stage_layers = o->first_stage_layers,
+                                       .last_stage_layers = o->last_stage_layers};
+    MEGA_TRY(mega_language_model_create(&m->language, &m->shape, &cut));
     MEGA_TRY(mega_params_create(&m->params, m->layout));
-    MEGA_TRY(mega_gpt_declare(&m->gpt, m->params));
+    MEGA_TRY(mega_model_declare(&m->language.model, 1, m->params));
     MEGA_TRY(mega_params_place(m->params, o->compute, INT64_MAX));
     MEGA_TRY(budget_check(o->memory_limit, m->params, NULL, 0, "reading the model",
                           "--bf16, or more ranks (--tensor-model-parallel-size, --pipeline-model-parallel-size)"));
@@ -146,6 +130,7 @@ void mega_pretrained_fini(mega_pretrained *m)
 {
     mega_tokenizer_destroy(m->tokenizer);
     mega_params_destroy(m->params);
+    mega_language_model_fini(&m->language);
     mega_layout_destroy(m->layout);
     mega_free(m->folder);
     *m = (mega_pretrained){0};

@@ -233,10 +233,10 @@ static mega_tensor attention_core(const mega_builder *b, const char *name, mega_
 }
 
 static mega_tensor cached_core(const mega_builder *b, const char *name, mega_tensor qkv,
-                               const mega_attention_options *o, const mega_attention_shape *shape)
+                               const mega_attention_shape *shape)
 {
     mega_graph *g = b->graph;
-    const int64_t dims[3] = {b->samples, o->cache_positions, shape->kv_heads * shape->head_dim};
+    const int64_t dims[3] = {b->samples, b->cache, shape->kv_heads * shape->head_dim};
     const mega_tensor keys = mega_graph_state(g, "k_cache", mega_graph_dtype(g), 3, dims);
     const mega_tensor values = mega_graph_state(g, "v_cache", mega_graph_dtype(g), 3, dims);
     const mega_scope s = mega_scope_enter(g, "%s", name);
@@ -268,7 +268,7 @@ mega_tensor mega_self_attention(const mega_builder *b, const char *name, mega_te
     snprintf(step, sizeof step, "%s.c_attn", name);
     const mega_tensor qkv = mega_column_linear(b, step, x, 3 * o->num_heads * head_dim, &in);
     const mega_tensor context =
-        b->mode == MEGA_GENERATE ? cached_core(b, name, qkv, o, &shape) : attention_core(b, name, qkv, o, &shape);
+        b->mode == MEGA_GENERATE ? cached_core(b, name, qkv, &shape) : attention_core(b, name, qkv, o, &shape);
     snprintf(step, sizeof step, "%s.c_proj", name);
     return mega_row_linear(b, step, context, channels, o->out);
 }

@@ -3,7 +3,6 @@
 #include "megalith/gpt.h"
 #include "megalith/layers.h"
 #include "megalith/memory.h"
-#include "megalith/model_parts.h"
 
 #include <math.h>
 
@@ -74,7 +73,6 @@ static void block(const mega_builder *b, const void *self, mega_flow *flow)
                                               .is_causal = true,
                                               .dropout = m->attention_dropout,
                                               .recompute_core = m->recompute == MEGA_GPT_RECOMPUTE_SELECTIVE,
-                                              .cache_positions = m->cache_positions,
                                               .qkv = &qkv,
                                               .out = &out};
     mega_tensor x = flow->x;
@@ -152,64 +150,4 @@ mega_model mega_gpt_model(const mega_gpt_list *list)
                         .recompute_regions = m->recompute_uniform ? 0 : (int)m->recompute_layers,
                         .sequence_parallel = m->sequence_parallel,
                         .distribute_saved = m->distribute_saved};
-}
-
-/* ---- parts of it without an engine ---- */
-
-static mega_status make_parts(mega_model_parts **out, const mega_gpt_list *list, const mega_gpt *m,
-                              const mega_layout *layout, mega_dtype compute, mega_model_sizes sizes)
-{
-    const mega_model model = mega_gpt_model(list);
-    return mega_model_parts_create(out, &model, layout, compute, sizes,
-                                   layout->pp.size * mega_gpt_chunks(m, &layout->pp));
-}
-
-/* Describes program `chunk` of this rank's stage. */
-static mega_status describe(mega_graph *g, const mega_gpt *m, int chunk, mega_mode mode, mega_model_sizes sizes)
-{
-    const mega_layout *layout = mega_graph_layout(g);
-    mega_gpt_list list;
-    mega_model_parts *parts = NULL;
-    MEGA_TRY(mega_gpt_list_create(&list, m, layout->pp.size));
-    mega_status st = make_parts(&parts, &list, m, layout, mega_graph_dtype(g), sizes);
-    if (st == MEGA_OK) st = mega_model_parts_declare(parts, mega_model_parts_own(parts, chunk), mega_graph_params(g));
-    if (st == MEGA_OK) st = mega_model_parts_describe(parts, mega_model_parts_own(parts, chunk), mode, g);
-    mega_model_parts_destroy(parts);
-    mega_gpt_list_destroy(&list);
-    return st;
-}
-
-mega_status mega_gpt_describe_train(mega_graph *g, const mega_gpt *m, int chunk, int64_t batch, int64_t seq)
-{
-    return describe(g, m, chunk, MEGA_TRAIN, (mega_model_sizes){MEGA_EVAL, batch, seq});
-}
-
-mega_status mega_gpt_describe_evaluate(mega_graph *g, const mega_gpt *m, int chunk, int64_t batch, int64_t seq)
-{
-    return describe(g, m, chunk, MEGA_EVAL, (mega_model_sizes){MEGA_EVAL, batch, seq});
-}
-
-mega_status mega_gpt_describe_generate(mega_graph *g, const mega_gpt *m, int64_t batch, int64_t rows, int64_t capacity)
-{
-    mega_gpt cached = *m;
-    cached.cache_positions = capacity;
-    return describe(g, &cached, 0, MEGA_GENERATE, (mega_model_sizes){MEGA_GENERATE, batch, rows});
-}
-
-/* With one row for each rank of tp, so that sequence parallelism can divide them. */
-mega_status mega_gpt_declare(const mega_gpt *m, mega_params *params)
-{
-    const mega_layout *layout = mega_params_layout(params);
-    const mega_axis *pp = &layout->pp;
-    mega_gpt_list list;
-    mega_model_parts *parts = NULL;
-    MEGA_TRY(mega_gpt_list_create(&list, m, pp->size));
-    mega_status st = make_parts(&parts, &list, m, layout, MEGA_F32, (mega_model_sizes){MEGA_EVAL, layout->tp.size, 1});
-    for (int chunk = 0; chunk < mega_gpt_chunks(m, pp) && st == MEGA_OK; chunk++) {
-        if (chunk > 0) mega_params_next_part(params);
-        st = mega_model_parts_declare(parts, mega_model_parts_own(parts, chunk), params);
-    }
-    mega_model_parts_destroy(parts);
-    mega_gpt_list_destroy(&list);
-    return st;
 }

@@ -10,32 +10,16 @@ static mega_layout_sizes sizes_of(const mega_config *cfg, int rank)
                                .planned_rank = rank};
 }
 
-/* The parameters of this rank's stage; of one rank, of the whole model. */
-static mega_status declare(const trainer *t, const mega_layout *layout, mega_params *params)
-{
-    const mega_model_sizes sizes = {MEGA_EVAL, layout->tp.size, 1}; /* a row for each rank of tp divides them */
-    const bool is_cut = layout->pp.size > 1;
-    const int programs = is_cut && t->network.stage_programs > 1 ? t->network.stage_programs : 1;
-    mega_model model = t->network.model;
-    mega_model_parts *parts = NULL;
-    if (!is_cut) model.first_layer = NULL; /* boundaries of the stages of the run */
-    mega_status st = mega_model_parts_create(&parts, &model, layout, MEGA_F32, sizes, layout->pp.size * programs);
-    for (int program = 0; program < programs && st == MEGA_OK; program++) {
-        if (program > 0) mega_params_next_part(params);
-        st = mega_model_parts_declare(parts, mega_model_parts_own(parts, program), params);
-    }
-    mega_model_parts_destroy(parts);
-    return st;
-}
-
 /* Parameters that a rank declares, of which nothing is allocated. */
 static mega_status count_parameters(const trainer *t, const mega_layout_sizes *sizes, int64_t *local, int64_t *logical)
 {
+    const bool is_cut = sizes != NULL && sizes->pp > 1;
+    const int programs = is_cut && t->network.stage_programs > 1 ? t->network.stage_programs : 1;
     mega_layout *layout = NULL;
     mega_params *params = NULL;
     mega_status st = mega_layout_create(&layout, NULL, sizes);
     if (st == MEGA_OK) st = mega_params_create(&params, layout);
-    if (st == MEGA_OK) st = declare(t, layout, params);
+    if (st == MEGA_OK) st = mega_model_declare(&t->network.model, programs, params);
     if (st == MEGA_OK) {
         *local = mega_params_local_count(params);
         *logical = mega_params_logical_count(params);

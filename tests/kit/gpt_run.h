@@ -3,6 +3,7 @@
 #ifndef MEGALITH_TESTS_GPT_RUN_H
 #define MEGALITH_TESTS_GPT_RUN_H
 
+#include "gpt_describe.h"
 #include "kit.h"
 #include "megalith/gpt.h"
 #include "megalith/memory.h"
@@ -54,15 +55,15 @@ static inline gpt_run gpt_run_make(const mega_gpt *m, const gpt_run_options *o)
     gpt_run r = {.gpt = *m, .batch = o->batch, .seq = o->seq};
     GPT_RUN_OK(mega_layout_create(&r.layout, NULL, NULL));
     GPT_RUN_OK(mega_params_create(&r.params, r.layout));
-    GPT_RUN_OK(mega_gpt_declare(m, r.params));
+    GPT_RUN_OK(gpt_declare(m, r.params));
     GPT_RUN_OK(mega_params_place(r.params, o->dtype, 0));
     GPT_RUN_OK(mega_params_allocate(r.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     GPT_RUN_OK(mega_params_initialize(r.params, 1234));
     if (o->threads > 1) GPT_RUN_OK(mega_team_create(&r.team, o->threads));
     mega_graph *g = NULL;
     GPT_RUN_OK(mega_graph_create(&g, o->dtype, r.params, r.layout));
-    GPT_RUN_OK(o->evaluate ? mega_gpt_describe_evaluate(g, m, 0, o->batch, o->seq)
-                           : mega_gpt_describe_train(g, m, 0, o->batch, o->seq));
+    GPT_RUN_OK(o->evaluate ? gpt_describe_evaluate(g, m, 0, o->batch, o->seq)
+                           : gpt_describe_train(g, m, 0, o->batch, o->seq));
     const mega_program_options po = {.backend = o->backend,
                                      .team = r.team,
                                      .differentiate = !o->evaluate,

@@ -1,6 +1,7 @@
 /* Calls of the engine that are wrong, each answered with a status and a message; and saving a model that is no Hugging
  * Face family. */
 #include "engine_run.h"
+#include "gpt_describe.h"
 #include "kit.h"
 #include "megalith/batch.h"
 #include "megalith/file.h"
@@ -150,7 +151,7 @@ static mega_program *program_of(const scene *s, mega_params *params)
     mega_graph *g = NULL;
     mega_program *p = NULL;
     need(mega_graph_create(&g, MEGA_F32, params, s->layout));
-    need(mega_gpt_describe_train(g, &s->raw.gpt, 0, 2, SEQ));
+    need(gpt_describe_train(g, &s->raw.gpt, 0, 2, SEQ));
     need(mega_program_build(&p, g, &(mega_program_options){.differentiate = true, .name = "train"}));
     return p;
 }
@@ -159,7 +160,7 @@ static mega_params *params_of(const scene *s, bool placed, bool allocated)
 {
     mega_params *p = NULL;
     need(mega_params_create(&p, s->layout));
-    need(mega_gpt_declare(&s->raw.gpt, p));
+    need(gpt_declare(&s->raw.gpt, p));
     if (placed) need(mega_params_place(p, MEGA_F32, 0));
     if (allocated) need(mega_params_allocate(p, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     if (allocated) need(mega_params_initialize(p, 1));

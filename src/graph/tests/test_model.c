@@ -72,7 +72,7 @@ static void open_stage(scene *s, int stage, int stages)
 
 static mega_status walk(scene *s, const mega_model *m, int parts)
 {
-    const mega_model_sizes sizes = {MEGA_EVAL, SAMPLES, 1};
+    const mega_model_sizes sizes = {.mode = MEGA_EVAL, .samples = SAMPLES, .positions = 1};
     return mega_model_parts_create(&s->parts, m, &s->layout, MEGA_F32, sizes, parts);
 }
 
@@ -277,6 +277,29 @@ static void mistakes_are_named(void **state)
     expect_mistake(&m, 1, "repeats -1 times");
 }
 
+/* Boundaries of stages mean nothing to one rank, which holds them all. */
+static void a_model_is_declared_without_an_engine(void **state)
+{
+    (void)state;
+    static const int at[] = {0, 2};
+    mega_model m = model_of(MEGA_PARTITION_UNIFORM, NULL);
+    m.first_layer = at;
+    for (int stage = -1; stage < 2; stage++) {
+        scene s;
+        mega_graph *g = NULL;
+        const mega_model_sizes what = {.mode = MEGA_EVAL, .samples = SAMPLES, .positions = 1};
+        open_stage(&s, stage < 0 ? 0 : stage, stage < 0 ? 1 : 2);
+        must(mega_model_declare(&m, 1, s.params));
+        /* "m.shared" is requested at both ends */
+        assert_int_equal(mega_params_count(s.params), stage < 0 ? 6 : stage == 0 ? 2 : 5);
+        must(mega_graph_create(&g, MEGA_F32, s.params, &s.layout));
+        must(mega_model_describe(&m, 1, 0, what, g));
+        assert_int_equal(mega_params_count(s.params), stage < 0 ? 6 : stage == 0 ? 2 : 5);
+        mega_graph_destroy(g);
+        close_stage(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_way_to_cut),
@@ -285,6 +308,7 @@ int main(void)
                                        cmocka_unit_test(a_part_is_a_program),
                                        cmocka_unit_test(a_layer_is_a_bucket),
                                        cmocka_unit_test(intervals_are_regions),
-                                       cmocka_unit_test(mistakes_are_named)};
+                                       cmocka_unit_test(mistakes_are_named),
+                                       cmocka_unit_test(a_model_is_declared_without_an_engine)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

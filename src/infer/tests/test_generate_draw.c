@@ -1,4 +1,5 @@
 /* What a generator draws from: all ids of the model, or those that a smaller tokenizer knows. */
+#include "gpt_describe.h"
 #include "kit.h"
 #include "megalith/generate.h"
 
@@ -11,33 +12,37 @@ static void must(mega_status st)
 
 typedef struct model {
     mega_gpt gpt;
+    mega_gpt_list list;
+    mega_language_model language;
     mega_layout *layout;
     mega_params *params;
 } model;
 
-static model model_open(void)
+/* In place: its layers point into it. */
+static void model_open(model *m)
 {
-    model m = {.gpt = {.num_layers = 1,
-                       .hidden = 8,
-                       .ffn_hidden = 32,
-                       .heads = 2,
-                       .head_dim = 4,
-                       .positions = POSITIONS,
-                       .vocab = VOCAB,
-                       .padded_vocab = 16,
-                       .norm_epsilon = 1e-5,
-                       .init_std = 0.2}};
-    must(mega_layout_create(&m.layout, NULL, &(mega_layout_sizes){0}));
-    must(mega_params_create(&m.params, m.layout));
-    must(mega_gpt_declare(&m.gpt, m.params));
-    must(mega_params_place(m.params, MEGA_F32, INT64_MAX));
-    must(mega_params_allocate(m.params, MEGA_PARAMS_WEIGHTS));
-    must(mega_params_initialize(m.params, 7));
-    return m;
+    m->gpt = (mega_gpt){.num_layers = 1,
+                        .hidden = 8,
+                        .ffn_hidden = 32,
+                        .heads = 2,
+                        .head_dim = 4,
+                        .positions = POSITIONS,
+                        .vocab = VOCAB,
+                        .padded_vocab = 16,
+                        .norm_epsilon = 1e-5,
+                        .init_std = 0.2};
+    must(gpt_language(&m->language, &m->list, &m->gpt));
+    must(mega_layout_create(&m->layout, NULL, &(mega_layout_sizes){0}));
+    must(mega_params_create(&m->params, m->layout));
+    must(gpt_declare(&m->gpt, m->params));
+    must(mega_params_place(m->params, MEGA_F32, INT64_MAX));
+    must(mega_params_allocate(m->params, MEGA_PARAMS_WEIGHTS));
+    must(mega_params_initialize(m->params, 7));
 }
 
 static void model_close(model *m)
 {
+    mega_gpt_list_destroy(&m->list);
     mega_params_destroy(m->params);
     mega_layout_destroy(m->layout);
 }
@@ -48,7 +53,7 @@ static int32_t highest(const model *m, int64_t draw_vocab, const mega_sampling *
     mega_generator *g = NULL;
     const mega_generator_options o = {.batch = 1, .capacity = POSITIONS, .draw_vocab = draw_vocab};
     int32_t most = 0, tokens[NEW];
-    must(mega_generator_create(&g, &m->gpt, m->params, m->layout, &o));
+    must(mega_generator_create(&g, &m->language, m->params, m->layout, &o));
     for (int32_t i = 0; i < TEXTS; i++) {
         const int32_t prompt = VOCAB - 1 - i; /* may be any id of the model */
         mega_generation text = {
@@ -64,7 +69,8 @@ static int32_t highest(const model *m, int64_t draw_vocab, const mega_sampling *
 static void ids_without_a_text_are_not_drawn(void **state)
 {
     (void)state;
-    model m = model_open();
+    model m;
+    model_open(&m);
     static const mega_sampling ways[] = {{.temperature = 1.0},
                                          {.temperature = 5.0, .seed = 3},
                                          {.temperature = 5.0, .top_k = 12},
@@ -91,7 +97,8 @@ static bool stop_at_third(void *user, int row, int32_t token)
 static void a_signal_stops_behind_the_token(void **state)
 {
     (void)state;
-    model m = model_open();
+    model m;
+    model_open(&m);
     mega_generator *g = NULL;
     mega_team *team = NULL;
     int32_t tokens[NEW];
@@ -99,7 +106,7 @@ static void a_signal_stops_behind_the_token(void **state)
     must(mega_team_create(&team, 1));
     mega_team_stop_on(team, &stop);
     const mega_generator_options o = {.batch = 1, .capacity = POSITIONS, .team = team};
-    must(mega_generator_create(&g, &m.gpt, m.params, m.layout, &o));
+    must(mega_generator_create(&g, &m.language, m.params, m.layout, &o));
     const mega_sampling greedy = {.greedy = true};
     mega_generation text = {.prompt = (const int32_t[]){1}, .prompt_count = 1, .max_new = NEW, .tokens = tokens};
     assert_int_equal(mega_generator_run(g, &text, 1, &greedy, -1, stop_at_third, &told), MEGA_ERR_INTERRUPTED);
@@ -115,12 +122,13 @@ static void a_signal_stops_behind_the_token(void **state)
 static void more_ids_than_the_model_has(void **state)
 {
     (void)state;
-    model m = model_open();
+    model m;
+    model_open(&m);
     mega_generator *g = NULL;
     mega_generator_options o = {.batch = 1, .capacity = POSITIONS, .draw_vocab = VOCAB + 1};
-    assert_int_equal(mega_generator_create(&g, &m.gpt, m.params, m.layout, &o), MEGA_ERR_USAGE);
+    assert_int_equal(mega_generator_create(&g, &m.language, m.params, m.layout, &o), MEGA_ERR_USAGE);
     o.draw_vocab = -1;
-    assert_int_equal(mega_generator_create(&g, &m.gpt, m.params, m.layout, &o), MEGA_ERR_USAGE);
+    assert_int_equal(mega_generator_create(&g, &m.language, m.params, m.layout, &o), MEGA_ERR_USAGE);
     assert_null(g);
     model_close(&m);
 }

@@ -1,5 +1,6 @@
 /* The programs of generation, cut into pipeline stages that run one after the other in this process: the logits of the
  * whole model, bit for bit, with a cache in every stage. */
+#include "gpt_describe.h"
 #include "kit.h"
 #include "megalith/gpt.h"
 #include "megalith/program.h"
@@ -40,7 +41,7 @@ static void stage_build(stage *s, const mega_gpt *m, int64_t rows, mega_program 
 {
     mega_graph *g = NULL;
     must(mega_graph_create(&g, MEGA_F32, s->params, s->layout));
-    must(mega_gpt_describe_generate(g, m, BATCH, rows, CAPACITY + ROWS));
+    must(gpt_describe_generate(g, m, BATCH, rows, CAPACITY + ROWS));
     const mega_program_options o = {.name = "stage", .states_of = s->prefill};
     must(mega_program_build(out, g, &o));
     must(mega_program_allocate(*out));
@@ -53,7 +54,7 @@ static void stage_open(stage *s, const mega_gpt *m, int rank, int stages)
     *s = (stage){0};
     must(mega_layout_create(&s->layout, NULL, &sizes));
     must(mega_params_create(&s->params, s->layout));
-    must(mega_gpt_declare(m, s->params));
+    must(gpt_declare(m, s->params));
     must(mega_params_place(s->params, MEGA_F32, INT64_MAX));
     must(mega_params_allocate(s->params, MEGA_PARAMS_WEIGHTS));
     must(mega_params_initialize(s->params, 7));

@@ -1,4 +1,5 @@
 /* GPT as a program: its gradients against finite differences in double, and what must not change them. */
+#include "gpt_describe.h"
 #include "gpt_run.h"
 #include "megalith/evaluate.h"
 #include "megalith/gpt.h"
@@ -461,7 +462,7 @@ static void generation_gives_the_logits_of_the_whole_forward(void **state)
     for (int k = 0; k < 2; k++) {
         mega_graph *g = NULL;
         GPT_RUN_OK(mega_graph_create(&g, MEGA_F64, r.params, r.layout));
-        GPT_RUN_OK(mega_gpt_describe_generate(g, &m, BATCH, k == 0 ? ROWS : 1, CAPACITY));
+        GPT_RUN_OK(gpt_describe_generate(g, &m, BATCH, k == 0 ? ROWS : 1, CAPACITY));
         const mega_program_options po = {
             .backend = MEGA_PROGRAM_PLAIN, .name = k == 0 ? "prefill" : "decode", .states_of = program[0]};
         GPT_RUN_OK(mega_program_build(&program[k], g, &po));
@@ -509,16 +510,20 @@ static void an_evaluation_counts_each_token_once(void **state)
     gpt_run_options o = train_f64;
     int32_t tokens[30];
     gpt_run r = gpt_run_make(&m, &o);
+    mega_gpt_list list;
+    mega_language_model language;
+    GPT_RUN_OK(gpt_language(&language, &list, &m));
     memset(mega_params_flat_master(r.params), 0, (size_t)mega_params_elements(r.params) * sizeof(double));
     for (int i = 0; i < 30; i++) tokens[i] = i % 29;
     for (int64_t stride = 1; stride <= 8; stride++)
         for (int64_t count = 2; count <= 30; count += 7) {
             const mega_evaluate_options e = {.batch = 2, .seq = 8, .stride = stride, .backend = MEGA_PROGRAM_PLAIN};
             mega_evaluation found;
-            GPT_RUN_OK(mega_gpt_evaluate(&found, &m, r.params, r.layout, tokens, count, &e));
+            GPT_RUN_OK(mega_evaluate(&found, &language, r.params, r.layout, tokens, count, &e));
             assert_int_equal(found.targets, count - 1);
             assert_true(fabs(found.loss_sum / (log(29.0) * (double)(count - 1)) - 1) < 1e-12);
         }
+    mega_gpt_list_destroy(&list);
     gpt_run_free(&r);
 }
 

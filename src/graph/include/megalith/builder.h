@@ -38,6 +38,7 @@ typedef struct mega_builder {
     mega_mode mode;       /* dropout is active in MEGA_TRAIN only; attention keeps a cache in MEGA_GENERATE */
     int64_t samples;      /* in the micro-batch */
     int64_t positions;    /* per sample in this program */
+    int64_t cache;        /* MEGA_GENERATE: positions that the cache of a sample holds */
     int index;            /* 0, 1, ... for a layer that repeats */
     char path[MEGA_PATH]; /* prefix of parameter names, such as "transformer.h.3" */
 } mega_builder;

@@ -18,6 +18,7 @@ typedef struct mega_model_parts mega_model_parts;
 typedef struct mega_model_sizes {
     mega_mode mode;
     int64_t samples, positions;
+    int64_t cache; /* MEGA_GENERATE: positions of the key-value cache */
 } mega_model_sizes;
 
 /* Describes all layers of m, with the tp of `layout`, and cuts the list into `parts`. compute is F32, BF16 or F64. The
@@ -51,6 +52,14 @@ bool mega_model_parts_holds(const mega_model_parts *p, int param, int stage);
  * enters and leaves are inputs and outputs by the names below; in MEGA_TRAIN, so are their gradients. The sizes are
  * those of create; the mode may be MEGA_TRAIN where that was MEGA_EVAL. */
 mega_status mega_model_parts_describe(const mega_model_parts *p, int part, mega_mode mode, mega_graph *g);
+
+/* The same without an engine, for programs that only run forward, and for plans: `programs` of each pipeline stage (1
+ * where there is no pipeline). Declares the parameters of this rank's stage, of all its programs: with the layout of
+ * one rank, of the whole model. */
+mega_status mega_model_declare(const mega_model *m, int programs, mega_params *params);
+/* Describes program `program` of this rank's stage, in the mode of `what`; the graph's list of parameters may hold them
+ * already. */
+mega_status mega_model_describe(const mega_model *m, int programs, int program, mega_model_sizes what, mega_graph *g);
 
 /* The values that pass a border between parts, and their names in a program: "stage_input" of the main value,
  * "stage_input.1" of the first further one. */

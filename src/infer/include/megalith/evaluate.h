@@ -2,7 +2,7 @@
 #ifndef MEGALITH_EVALUATE_H
 #define MEGALITH_EVALUATE_H
 
-#include "megalith/gpt.h"
+#include "megalith/language.h"
 #include "megalith/program.h"
 
 #ifdef __cplusplus
@@ -31,8 +31,9 @@ typedef struct mega_evaluation {
 int64_t mega_evaluate_windows(int64_t tokens, int64_t stride);
 /* Collective over the layout: ranks of tp and of pp share the model, ranks of dp share out the windows; all get the
  * sum. */
-mega_status mega_gpt_evaluate(mega_evaluation *out, const mega_gpt *m, mega_params *params, const mega_layout *layout,
-                              const int32_t *tokens, int64_t count, const mega_evaluate_options *options);
+mega_status mega_evaluate(mega_evaluation *out, const mega_language_model *m, mega_params *params,
+                          const mega_layout *layout, const int32_t *tokens, int64_t count,
+                          const mega_evaluate_options *options);
 
 #ifdef __cplusplus
 }

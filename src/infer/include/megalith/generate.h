@@ -5,7 +5,7 @@
 #ifndef MEGALITH_GENERATE_H
 #define MEGALITH_GENERATE_H
 
-#include "megalith/gpt.h"
+#include "megalith/language.h"
 #include "megalith/parameter.h"
 #include "megalith/program.h"
 
@@ -49,8 +49,8 @@ typedef struct mega_generator_options {
 } mega_generator_options;
 
 /* Prompts are read in chunks, which pipeline stages take side by side: at most 64 tokens of each, and prompt_tokens of
- * all. m, params, layout: borrowed; the last two stay until destroy. */
-mega_status mega_generator_create(mega_generator **out, const mega_gpt *m, mega_params *params,
+ * all. m, params, layout: borrowed until destroy. */
+mega_status mega_generator_create(mega_generator **out, const mega_language_model *m, mega_params *params,
                                   const mega_layout *layout, const mega_generator_options *options);
 void mega_generator_destroy(mega_generator *g);
 

@@ -4,7 +4,7 @@
 
 #include "megalith/checkpoint.h"
 #include "megalith/comm.h"
-#include "megalith/gpt.h"
+#include "megalith/language.h"
 #include "megalith/parameter.h"
 #include "megalith/tokenizer.h"
 
@@ -13,7 +13,8 @@ extern "C" {
 #endif
 
 typedef struct mega_pretrained {
-    mega_gpt gpt; /* dropout 0 */
+    mega_language_model language;
+    mega_model_shape shape; /* as the folder says it */
     mega_layout *layout;
     mega_params *params;       /* weights only, no gradients; of this rank's pipeline stage */
     mega_tokenizer *tokenizer; /* NULL when the folder has none */

@@ -71,7 +71,6 @@ typedef struct mega_attention_options {
     bool is_causal;
     double dropout;                       /* of the probabilities, in MEGA_TRAIN; its path is PATH.NAME */
     bool recompute_core;                  /* keep q, k, v only; scores and context again in the backward */
-    int64_t cache_positions;              /* MEGA_GENERATE: of the key-value cache */
     const mega_linear_options *qkv, *out; /* options of the two projections */
 } mega_attention_options;
 

@@ -29,13 +29,16 @@ typedef struct mega_gpt {
     int64_t recompute_layers;
     bool distribute_saved; /* FULL, without sequence_parallel: the inputs of groups are kept as shares over tp */
     bool init_xavier;
-    bool erf_gelu;           /* exact gelu, as some folders ask; else the tanh form */
-    int64_t cache_positions; /* generation: of the key-value cache */
+    bool erf_gelu; /* exact gelu, as some folders ask; else the tanh form */
     /* Over a pipeline: layers of the first and last stage (0: as many as the others), and programs a stage (0: one). */
     int64_t first_stage_layers, last_stage_layers, stage_chunks;
 } mega_gpt;
 
-/* The model as a list: the embedding, the blocks, the head with the last norm and the loss. */
+/* The model as a list: the embedding, the blocks, the head with the last norm and the loss. Inputs by name, all [T]
+ * with T = samples * positions: tokens i32, labels i32, loss_mask f32, position_ids i32, segment_start i32. Output
+ * token_loss [T] acc; loss "lm loss". In MEGA_GENERATE: tokens, position_ids, last_rows i32 [samples] (row index of
+ * each sequence whose logits are wanted); states h.N.k_cache, h.N.v_cache; output logits [tp * samples, padded_vocab /
+ * tp] acc, by rank of tp. */
 enum { MEGA_GPT_ROWS = 3 };
 typedef struct mega_gpt_list {
     mega_layer layer[MEGA_GPT_ROWS];
@@ -57,24 +60,6 @@ mega_status mega_gpt_from_config(mega_gpt *out, const mega_config *cfg, int64_t 
 /* Shape of a GPT from what a folder says of itself, and the other way round. */
 void mega_gpt_from_shape(mega_gpt *out, const mega_model_shape *shape, int64_t vocab_multiple);
 void mega_gpt_to_shape(mega_model_shape *out, const mega_gpt *m, int64_t eos);
-/* Declares the parameters of this rank's stage, all chunks of it: with the layout of one rank, of the whole model. What
- * describes its programs before the parameters are placed needs no call of it. */
-mega_status mega_gpt_declare(const mega_gpt *m, mega_params *params);
-
-/* Programs over a micro-batch of `batch` sequences of `seq` positions. Inputs by name, all [T] with T = batch*seq:
- *   tokens i32, labels i32, loss_mask f32, position_ids i32, seq_position i32, sample_id i32 (as u32), segment_start
- * i32. Output token_loss [T] acc; loss "lm loss".
- * A chunk of a pipeline stage has what its part needs of these. Where it does not begin the model, activations
- * stage_input [T, C] come in and their gradient stage_input_gradient is made; where it does not end it, stage_output
- * goes out and stage_output_gradient is given. */
-mega_status mega_gpt_describe_train(mega_graph *g, const mega_gpt *m, int chunk, int64_t batch, int64_t seq);
-mega_status mega_gpt_describe_evaluate(mega_graph *g, const mega_gpt *m, int chunk, int64_t batch, int64_t seq);
-/* Generation: `rows` new rows a sequence (a chunk for prefill, 1 for decode). Inputs tokens, position_ids [batch*rows],
- * last_rows i32 [batch] (row index of each sequence whose logits are wanted). States h.N.k_cache, h.N.v_cache.
- * Output logits [tp * batch, padded_vocab / tp] acc, by rank of tp; on one, [batch, padded_vocab]. Caches have
- * `capacity` positions. A pipeline stage (of one chunk) has what its part needs of these, stage_input [batch*rows, C]
- * and stage_output. */
-mega_status mega_gpt_describe_generate(mega_graph *g, const mega_gpt *m, int64_t batch, int64_t rows, int64_t capacity);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,57 @@
+/* Parts of a GPT without an engine, for tests and measurements. Only for programs that link the room model. */
+#ifndef MEGALITH_TESTS_GPT_DESCRIBE_H
+#define MEGALITH_TESTS_GPT_DESCRIBE_H
+
+#include "megalith/gpt.h"
+#include "megalith/language.h"
+#include "megalith/model_parts.h"
+
+static inline mega_status gpt_declare(const mega_gpt *m, mega_params *params)
+{
+    const mega_axis *pp = &mega_params_layout(params)->pp;
+    mega_gpt_list list;
+    MEGA_TRY(mega_gpt_list_create(&list, m, pp->size));
+    const mega_model model = mega_gpt_model(&list);
+    const mega_status st = mega_model_declare(&model, mega_gpt_chunks(m, pp), params);
+    mega_gpt_list_destroy(&list);
+    return st;
+}
+
+static inline mega_status gpt_describe(mega_graph *g, const mega_gpt *m, int chunk, mega_model_sizes what)
+{
+    const mega_axis *pp = &mega_graph_layout(g)->pp;
+    mega_gpt_list list;
+    MEGA_TRY(mega_gpt_list_create(&list, m, pp->size));
+    const mega_model model = mega_gpt_model(&list);
+    const mega_status st = mega_model_describe(&model, mega_gpt_chunks(m, pp), chunk, what, g);
+    mega_gpt_list_destroy(&list);
+    return st;
+}
+
+static inline mega_status gpt_describe_train(mega_graph *g, const mega_gpt *m, int chunk, int64_t batch, int64_t seq)
+{
+    return gpt_describe(g, m, chunk, (mega_model_sizes){.mode = MEGA_TRAIN, .samples = batch, .positions = seq});
+}
+
+static inline mega_status gpt_describe_evaluate(mega_graph *g, const mega_gpt *m, int chunk, int64_t batch, int64_t seq)
+{
+    return gpt_describe(g, m, chunk, (mega_model_sizes){.mode = MEGA_EVAL, .samples = batch, .positions = seq});
+}
+
+static inline mega_status gpt_describe_generate(mega_graph *g, const mega_gpt *m, int64_t batch, int64_t rows,
+                                                int64_t cache)
+{
+    return gpt_describe(g, m, 0,
+                        (mega_model_sizes){.mode = MEGA_GENERATE, .samples = batch, .positions = rows, .cache = cache});
+}
+
+/* Of one rank; `list`, which it borrows, goes with mega_gpt_list_destroy. */
+static inline mega_status gpt_language(mega_language_model *out, mega_gpt_list *list, const mega_gpt *m)
+{
+    MEGA_TRY(mega_gpt_list_create(list, m, 1));
+    *out = (mega_language_model){
+        .model = mega_gpt_model(list), .positions = m->positions, .vocab = m->vocab, .padded_vocab = m->padded_vocab};
+    return MEGA_OK;
+}
+
+#endif
