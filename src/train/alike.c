@@ -143,16 +143,16 @@ mega_status train_compare_data(const trainer *t)
     lines l = {0};
     if (mega_world_size(t->world) == 1) return MEGA_OK;
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
-        const mega_gpt_data *d = t->data[i];
-        if (d == NULL) {
+        const mega_task_data *d = &t->data[i];
+        if (d->self == NULL) {
             snprintf(add_line(&l), MEGA_COMPARED_TEXT, "no %s data", train_split_name(i));
             continue;
         }
         const char *others, *prefix = train_data_prefix(t->cfg, i, &others);
         snprintf(add_line(&l), MEGA_COMPARED_TEXT,
                  "%s data of %lld samples, hash of .idx %016llx, of .bin %016llx: %s%s", train_split_name(i),
-                 (long long)mega_gpt_data_samples(d), (unsigned long long)mega_gpt_data_hash(d),
-                 (unsigned long long)t->content[i], prefix, others);
+                 (long long)d->samples, (unsigned long long)t->task->data_hash(d), (unsigned long long)t->content[i],
+                 prefix, others);
     }
     return compare(t, "data", "copy the same .bin and .idx files to all hosts", &l);
 }

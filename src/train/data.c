@@ -1,12 +1,9 @@
-/* The data of a run: data sets, samplers, and the rows of a batch. */
+/* The data of a run: those of its task, samplers, and the samples of a batch. */
 #include "megalith/assert.h"
 #include "megalith/file.h"
 #include "megalith/log.h"
 #include "train_impl.h"
 #include <stdio.h>
-
-/* Tokens looked at before the first step, so that a wrong tokenizer is told at once and not after an hour. */
-enum { PROBE_TOKENS = 1 << 20 };
 
 /* Megatron's numbers, which fix the order: what the whole training reads, even where this run ends earlier. Without
  * training it is one evaluation. */
@@ -27,8 +24,8 @@ static size_t order_bytes(const trainer *t)
 {
     size_t shared = 0, own = 0;
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
-        shared += mega_gpt_data_bytes(t->data[i]);
-        if (t->data[i] != NULL) own += mega_sampler_bytes(sampler_type(t), mega_gpt_data_samples(t->data[i]));
+        shared += t->data[i].order_bytes;
+        if (t->data[i].self != NULL) own += mega_sampler_bytes(sampler_type(t), t->data[i].samples);
     }
     return shared / (size_t)t->cfg->local_world_size + own;
 }
@@ -38,8 +35,8 @@ static mega_status open_samplers(trainer *t)
     const mega_config *cfg = t->cfg;
     const mega_sampler_type type = sampler_type(t);
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
-        if (t->data[i] == NULL) continue;
-        MEGA_TRY(mega_sampler_create(&t->sampler[i], type, mega_gpt_data_samples(t->data[i]), cfg->micro_batch_size,
+        if (t->data[i].self == NULL) continue;
+        MEGA_TRY(mega_sampler_create(&t->sampler[i], type, t->data[i].samples, cfg->micro_batch_size,
                                      cfg->data_parallel_size));
     }
     return MEGA_OK;
@@ -59,36 +56,6 @@ const char *train_split_name(int split)
     return name[split];
 }
 
-/* `where` says in which sequence or sample the id is. */
-static mega_status refuse_id(const trainer *t, const char *prefix, const char *others, const char *where, int32_t id)
-{
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "%s.bin%s: %s holds token id %d, but the vocabulary of %s has %lld ids; these data were tokenized "
-                     "with another vocabulary, or are damaged: give that one (--tokenizer-type, --vocab-file, "
-                     "--merge-file), or run preprocess_data again",
-                     prefix, others, where, id, t->cfg->tokenizer_type, (long long)t->vocab);
-}
-
-static mega_status check_id(const trainer *t, const int32_t *row, int64_t count, int split, int64_t index)
-{
-    char where[64];
-    for (int64_t i = 0; i < count; i++) {
-        if (row[i] >= 0 && row[i] < t->vocab) continue;
-        const char *others, *prefix = train_data_prefix(t->cfg, split, &others);
-        snprintf(where, sizeof where, "%s sample %lld", train_split_name(split), (long long)index);
-        return refuse_id(t, prefix, others, where, row[i]);
-    }
-    return MEGA_OK;
-}
-
-static mega_ltor_options ltor_options(const trainer *t)
-{
-    return (mega_ltor_options){.eod = mega_tokenizer_eod(t->tokenizer),
-                               .reset_position_ids = t->cfg->reset_position_ids,
-                               .reset_attention_mask = t->cfg->reset_attention_mask,
-                               .eod_mask_loss = t->cfg->eod_mask_loss};
-}
-
 /* What the whole training reads. A run that began with larger batches has consumed more than its iterations say. */
 static int64_t train_samples(const trainer *t)
 {
@@ -100,28 +67,22 @@ static int64_t train_samples(const trainer *t)
     return to_go > 0 && cfg->consumed_train_samples + to_go > all ? cfg->consumed_train_samples + to_go : all;
 }
 
-static mega_gpt_data_options data_options(const trainer *t)
+static mega_task_data_options data_options(const trainer *t)
 {
     const mega_config *cfg = t->cfg;
-    return (mega_gpt_data_options){
-        .data_path = cfg->data_path.item,
-        .num_data_path = (int)cfg->data_path.count,
-        .split = cfg->split,
-        .separate = {cfg->train_data_path.item, cfg->valid_data_path.item, cfg->test_data_path.item},
-        .num_separate = {(int)cfg->train_data_path.count, (int)cfg->valid_data_path.count,
-                         (int)cfg->test_data_path.count},
-        .cache_path = cfg->data_cache_path,
-        .seq_length = cfg->seq_length,
-        .seed = (uint32_t)cfg->seed,
-        .num_samples = {train_samples(t), batches_of_validation(t) * cfg->global_batch_size,
-                        cfg->eval_iters * cfg->global_batch_size},
-        .stop = t->io != NULL ? t->io->stop : NULL};
+    return (mega_task_data_options){.cfg = cfg,
+                                    .tokenizer = t->tokenizer,
+                                    .vocab = t->tokenizer != NULL ? t->vocab : 0,
+                                    .num_samples = {train_samples(t), batches_of_validation(t) * cfg->global_batch_size,
+                                                    cfg->eval_iters * cfg->global_batch_size},
+                                    .seed = (uint32_t)cfg->seed,
+                                    .stop = t->io != NULL ? t->io->stop : NULL};
 }
 
-static mega_status need_training(const trainer *t, const mega_gpt_data *training)
+static mega_status need_training(const trainer *t)
 {
     const mega_config *cfg = t->cfg;
-    if (training != NULL || cfg->skip_train) return MEGA_OK;
+    if (t->data[MEGA_SPLIT_TRAIN].self != NULL || cfg->skip_train) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "--split %s leaves no documents for training; its first number must be above 0 and the data set "
                      "large enough for a share",
@@ -129,31 +90,14 @@ static mega_status need_training(const trainer *t, const mega_gpt_data *training
 }
 
 /* A wrong tokenizer, or ends of documents that nothing marks, are told before the first step and not after an hour. */
-static mega_status probe(const trainer *t, int split)
-{
-    mega_gpt_data_probe p;
-    if (t->tokenizer == NULL || t->vocab == 0) return MEGA_OK; /* none, or one that was refused */
-    const mega_ltor_options o = ltor_options(t);
-    const char *others, *prefix = train_data_prefix(t->cfg, split, &others);
-    mega_gpt_data_look(t->data[split], PROBE_TOKENS, t->vocab, o.eod, &p);
-    if (p.stray_in != NULL) {
-        char where[64];
-        snprintf(where, sizeof where, "sequence %lld", (long long)p.sequence);
-        return refuse_id(t, p.stray_in, "", where, p.id);
-    }
-    if (split != MEGA_SPLIT_TRAIN) return MEGA_OK; /* a small split may be one document */
-    return mega_ltor_check_ends(&o, prefix, p.tokens, p.ends);
-}
-
 static mega_status look_at_data(trainer *t)
 {
-    MEGA_TRY(need_training(t, t->data[MEGA_SPLIT_TRAIN]));
+    MEGA_TRY(need_training(t));
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
-        if (t->data[i] == NULL) continue;
+        if (t->data[i].self == NULL) continue;
         if (mega_team_is_stopped(t->team))
             return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "checking the data was interrupted by a signal");
-        MEGA_TRY(probe(t, i));
-        MEGA_TRY(mega_gpt_data_content_hash(t->data[i], &t->content[i]));
+        MEGA_TRY(t->task->look_at_data(&t->data[i], &t->content[i]));
     }
     return mega_map_check();
 }
@@ -162,23 +106,20 @@ mega_status train_check_data(trainer *t)
 {
     const mega_config *cfg = t->cfg;
     train_plan_iterations(t);
-    mega_gpt_data_options o = data_options(t);
-    const int given = o.num_data_path + o.num_separate[0] + o.num_separate[1] + o.num_separate[2];
+    mega_task_data_options o = data_options(t);
+    const size_t given =
+        cfg->data_path.count + cfg->train_data_path.count + cfg->valid_data_path.count + cfg->test_data_path.count;
     if (given == 0 || mega_config_is_faulty(cfg, MEGA_TOPIC_DATA)) return MEGA_OK;
     o.check_only = true;
-    if (o.seq_length < 1) o.seq_length = 1; /* not known, which is another mistake or a plan */
     if (o.num_samples[MEGA_SPLIT_TRAIN] < 1 && !cfg->skip_train) o.num_samples[MEGA_SPLIT_TRAIN] = 1;
-    MEGA_TRY(mega_gpt_data_build(t->data, &o));
+    MEGA_TRY(t->task->make_data(&o, t->data));
     t->order_bytes = order_bytes(t);
     return look_at_data(t);
 }
 
 void train_close_checked_data(trainer *t)
 {
-    for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
-        mega_gpt_data_destroy(t->data[i]);
-        t->data[i] = NULL;
-    }
+    for (int i = 0; i < MEGA_SPLIT_COUNT; i++) t->task->free_data(&t->data[i]);
 }
 
 /* Opens what the first rank of this host offers to the others. */
@@ -199,7 +140,7 @@ static mega_status open_share(const trainer *t, mega_gpt_share **share)
 
 /* The first rank builds what is not cached. The first rank of any other host finds it, or builds what its host lacks;
  * the others map what that rank has. */
-static mega_status build_in_turn(trainer *t, mega_gpt_data_options *o)
+static mega_status build_in_turn(trainer *t, mega_task_data_options *o)
 {
     const int rank = mega_world_rank(t->world);
     const bool leads = rank == mega_world_host_first(t->world);
@@ -215,7 +156,7 @@ static mega_status build_in_turn(trainer *t, mega_gpt_data_options *o)
 
 static mega_status build(trainer *t)
 {
-    mega_gpt_data_options o = data_options(t);
+    mega_task_data_options o = data_options(t);
     train_line(t, " > datasets target sizes (minimum size):");
     train_line(t, "    train:      %lld", (long long)o.num_samples[MEGA_SPLIT_TRAIN]);
     train_line(t, "    validation: %lld", (long long)o.num_samples[MEGA_SPLIT_VALID]);
@@ -231,15 +172,12 @@ mega_status train_open_data(trainer *t)
 {
     const mega_config *cfg = t->cfg;
     MEGA_TRY(build(t));
-    MEGA_TRY(need_training(t, t->data[MEGA_SPLIT_TRAIN]));
-    if (t->data[MEGA_SPLIT_VALID] == NULL && cfg->eval_iters > 0)
+    MEGA_TRY(need_training(t));
+    if (t->data[MEGA_SPLIT_VALID].self == NULL && cfg->eval_iters > 0)
         mega_warn("no validation data (--split %s, or --valid-data-path): nothing is evaluated during training",
                   cfg->split != NULL ? cfg->split : "969, 30, 1");
-    t->row = mega_malloc(((size_t)cfg->seq_length + 1) * sizeof *t->row);
-    if (t->row == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for a row");
     MEGA_TRY(open_samplers(t));
-    if (t->data[MEGA_SPLIT_TRAIN] != NULL)
-        t->order_hash = train_order_hash(t, mega_gpt_data_samples(t->data[MEGA_SPLIT_TRAIN]));
+    if (t->data[MEGA_SPLIT_TRAIN].self != NULL) t->order_hash = train_order_hash(t, t->data[MEGA_SPLIT_TRAIN].samples);
     MEGA_TRY(train_agree(t, mega_map_check()));
     train_warn_of_other_data(t);
     return MEGA_OK;
@@ -249,32 +187,24 @@ void train_close_data(trainer *t)
 {
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
         mega_sampler_destroy(t->sampler[i]);
-        mega_gpt_data_destroy(t->data[i]);
+        t->task->free_data(&t->data[i]);
     }
-    mega_free(t->row);
     mega_free(t->order);
     mega_free(t->stored.order);
 }
 
 mega_status train_check_ends(const trainer *t)
 {
-    const mega_ltor_options o = ltor_options(t);
-    return mega_ltor_check(&o, mega_tokenizer_type(t->tokenizer));
+    const mega_task_data_options o = {.cfg = t->cfg, .tokenizer = t->tokenizer};
+    return t->task->check_data_options(&o);
 }
 
 mega_status train_fill(trainer *t, int split, int64_t consumed, mega_batch *b)
 {
-    const mega_ltor_options o = ltor_options(t);
-    const int64_t seq = t->cfg->seq_length;
     for (int64_t r = 0; r < mega_batch_num_samples(b); r++) {
         int64_t index;
-        const int64_t sample = consumed + mega_engine_sample(t->engine, r);
-        MEGA_TRY(mega_sampler_index(t->sampler[split], sample, &index));
-        MEGA_TRY(mega_gpt_data_sample(t->data[split], index, t->row));
-        const mega_status st = check_id(t, t->row, seq + 1, split, index);
-        if (st != MEGA_OK) MEGA_TRY(mega_map_check()); /* the better reason */
-        MEGA_TRY(st);
-        mega_ltor_sample(mega_batch_sample(b, r), t->row, seq, &o);
+        MEGA_TRY(mega_sampler_index(t->sampler[split], consumed + mega_engine_sample(t->engine, r), &index));
+        MEGA_TRY(t->task->read_sample(&t->data[split], index, mega_batch_sample(b, r)));
     }
     return mega_map_check(); /* zeros in the place of a file that was cut are not trained on */
 }

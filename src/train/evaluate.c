@@ -24,9 +24,9 @@ static int64_t first_sample(const trainer *t, int split, int64_t total)
 {
     if (split != MEGA_SPLIT_VALID || t->cfg->skip_train) return 0;
     const int64_t consumed = mega_engine_progress_get(t->engine)->consumed_valid_samples;
-    const int64_t blocks = mega_gpt_data_samples(t->data[split]) / total;
+    const int64_t blocks = t->data[split].samples / total;
     const bool comes_round = t->cfg->dataloader_type == MEGA_DATALOADER_CYCLIC; /* by itself */
-    if (comes_round || blocks == 0 || consumed + total <= mega_gpt_data_samples(t->data[split])) return consumed;
+    if (comes_round || blocks == 0 || consumed + total <= t->data[split].samples) return consumed;
     return consumed / total % blocks * total;
 }
 
@@ -71,7 +71,7 @@ mega_status train_evaluate(trainer *t, int split, const char *where, bool is_fin
     mega_loss_sums sums = {0};
     mega_buffer text = {0};
     bool is_whole;
-    if (t->data[split] == NULL || t->cfg->eval_iters == 0) return MEGA_OK;
+    if (t->data[split].self == NULL || t->cfg->eval_iters == 0) return MEGA_OK;
     MEGA_TRY(run(t, split, &sums, &is_whole));
     if (!is_whole) {
         train_line(t, "a signal ended the evaluation at %s: no loss is known", where);

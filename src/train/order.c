@@ -10,25 +10,25 @@
 #include <string.h>
 
 typedef struct parts {
-    mega_gpt_data **data;
+    mega_task_data *data;
     int64_t *asked;
     int count;
     int64_t samples; /* of all */
 } parts;
 
 /* The training data again, asked for so many samples, as part `parts->count`. */
-static mega_status add_part(parts *p, const mega_gpt_data_options *o, int64_t asked)
+static mega_status add_part(const trainer *t, parts *p, const mega_task_data_options *o, int64_t asked)
 {
-    mega_gpt_data *built[MEGA_SPLIT_COUNT] = {NULL};
-    mega_gpt_data_options own = *o;
+    mega_task_data built[MEGA_SPLIT_COUNT];
+    mega_task_data_options own = *o;
     memset(own.num_samples, 0, sizeof own.num_samples);
     own.num_samples[MEGA_SPLIT_TRAIN] = asked;
     own.seed = o->seed + (uint32_t)p->count;
-    MEGA_TRY(mega_gpt_data_build(built, &own));
-    MEGA_ASSERT(built[MEGA_SPLIT_TRAIN] != NULL, "no part of %lld samples", (long long)asked);
+    MEGA_TRY(t->task->make_data(&own, built));
+    MEGA_ASSERT(built[MEGA_SPLIT_TRAIN].self != NULL, "no part of %lld samples", (long long)asked);
     p->data[p->count] = built[MEGA_SPLIT_TRAIN];
     p->asked[p->count++] = asked;
-    p->samples += mega_gpt_data_samples(built[MEGA_SPLIT_TRAIN]);
+    p->samples += built[MEGA_SPLIT_TRAIN].samples;
     return MEGA_OK;
 }
 
@@ -43,42 +43,42 @@ static void warn_of_more(const trainer *t, int64_t wanted, int64_t held)
 }
 
 /* The parts after the first, which is built: those of the checkpoint, and one for what is still wanted. */
-static mega_status add_parts(trainer *t, const mega_gpt_data_options *o, parts *p)
+static mega_status add_parts(trainer *t, const mega_task_data_options *o, parts *p)
 {
     const train_stored *stored = &t->stored;
     const int64_t wanted = o->num_samples[MEGA_SPLIT_TRAIN];
     const bool starts_again = t->cfg->dataloader_type == MEGA_DATALOADER_CYCLIC;
-    for (int i = 1; i < stored->orders; i++) MEGA_TRY(add_part(p, o, stored->order[i]));
+    for (int i = 1; i < stored->orders; i++) MEGA_TRY(add_part(t, p, o, stored->order[i]));
     if (stored->orders == 0 || starts_again || p->samples >= wanted) return MEGA_OK;
     warn_of_more(t, wanted, p->samples);
-    return add_part(p, o, wanted - p->samples);
+    return add_part(t, p, o, wanted - p->samples);
 }
 
-static mega_status join(trainer *t, const mega_gpt_data_options *o, parts *p)
+static mega_status join(trainer *t, const mega_task_data_options *o, parts *p)
 {
-    mega_gpt_data **first = &t->data[MEGA_SPLIT_TRAIN];
+    mega_task_data *first = &t->data[MEGA_SPLIT_TRAIN];
     p->data[0] = *first;
     p->asked[0] = o->num_samples[MEGA_SPLIT_TRAIN];
     if (t->stored.orders > 0) p->asked[0] = t->stored.order[0];
     p->count = 1;
-    p->samples = mega_gpt_data_samples(*first);
-    *first = NULL;
+    p->samples = first->samples;
+    *first = (mega_task_data){.self = NULL};
     mega_status st = add_parts(t, o, p);
-    if (st == MEGA_OK && p->count > 1) return mega_gpt_data_join(first, p->data, p->count);
+    if (st == MEGA_OK && p->count > 1) return t->task->join_data(first, p->data, p->count);
     *first = p->data[0];
-    for (int i = 1; i < p->count; i++) mega_gpt_data_destroy(p->data[i]);
+    for (int i = 1; i < p->count; i++) t->task->free_data(&p->data[i]);
     return st;
 }
 
-mega_status train_build_data(trainer *t, const mega_gpt_data_options *o)
+mega_status train_build_data(trainer *t, const mega_task_data_options *o)
 {
-    mega_gpt_data_options first = *o;
+    mega_task_data_options first = *o;
     if (t->stored.orders > 0 && first.num_samples[MEGA_SPLIT_TRAIN] > 0)
         first.num_samples[MEGA_SPLIT_TRAIN] = t->stored.order[0];
-    MEGA_TRY(mega_gpt_data_build(t->data, &first));
-    if (t->data[MEGA_SPLIT_TRAIN] == NULL) return MEGA_OK;
+    MEGA_TRY(t->task->make_data(&first, t->data));
+    if (t->data[MEGA_SPLIT_TRAIN].self == NULL) return MEGA_OK;
     const size_t most = (size_t)t->stored.orders + 1;
-    parts p = {.data = mega_calloc(most, sizeof(mega_gpt_data *)), .asked = mega_calloc(most, sizeof(int64_t))};
+    parts p = {.data = mega_calloc(most, sizeof(mega_task_data)), .asked = mega_calloc(most, sizeof(int64_t))};
     mega_status st = p.data == NULL || p.asked == NULL
                          ? MEGA_FAIL(MEGA_ERR_MEMORY, "training data: no memory for their order")
                          : join(t, o, &p);
@@ -90,18 +90,16 @@ mega_status train_build_data(trainer *t, const mega_gpt_data_options *o)
 
 uint64_t train_order_hash(const trainer *t, int64_t samples)
 {
-    enum { LOOKED_AT = 16 }; /* each in another page of the mapped data; what cannot be read, train_fill says */
+    enum { LOOKED_AT = 16 }; /* each in another page of the mapped data */
     uint64_t hash = MEGA_HASH_START;
-    for (int64_t i = 0; i < LOOKED_AT; i++) {
-        (void)mega_gpt_data_sample(t->data[MEGA_SPLIT_TRAIN], i * (samples - 1) / (LOOKED_AT - 1), t->row);
-        hash = mega_hash64(hash, t->row, ((size_t)t->cfg->seq_length + 1) * sizeof *t->row);
-    }
+    for (int64_t i = 0; i < LOOKED_AT; i++)
+        hash = t->task->hash_sample(&t->data[MEGA_SPLIT_TRAIN], i * (samples - 1) / (LOOKED_AT - 1), hash);
     return hash;
 }
 
 int64_t train_cyclic_epoch(const trainer *t, int64_t *permutation)
 {
-    const int64_t total = mega_gpt_data_samples(t->data[MEGA_SPLIT_TRAIN]), micro = t->cfg->micro_batch_size;
+    const int64_t total = t->data[MEGA_SPLIT_TRAIN].samples, micro = t->cfg->micro_batch_size;
     *permutation = total - total % micro;
     return total - total % (micro * t->cfg->data_parallel_size);
 }

@@ -208,7 +208,7 @@ static void warn_of_cyclic(const trainer *t)
 static void warn_of_order(const trainer *t, const char *prefix, const char *others)
 {
     const train_stored *s = &t->stored;
-    const int64_t samples = mega_gpt_data_samples(t->data[MEGA_SPLIT_TRAIN]);
+    const int64_t samples = t->data[MEGA_SPLIT_TRAIN].samples;
     if (s->is_warned || s->order_samples == 0) return;
     if (samples >= s->order_samples && train_order_hash(t, s->order_samples) == s->order_hash) return;
     mega_warn("%s%s: the training samples are not those of the run that wrote the checkpoint (--load %s): from sample "
@@ -220,11 +220,11 @@ void train_warn_of_other_data(const trainer *t)
 {
     const mega_config *cfg = t->cfg;
     const long long passed = (long long)cfg->consumed_train_samples;
-    const mega_gpt_data *data = t->data[MEGA_SPLIT_TRAIN];
+    const mega_task_data *data = &t->data[MEGA_SPLIT_TRAIN];
     const char *others, *prefix = train_data_prefix(cfg, MEGA_SPLIT_TRAIN, &others);
-    if (data == NULL || cfg->skip_train || passed == 0) return;
+    if (data->self == NULL || cfg->skip_train || passed == 0) return;
     warn_of_cyclic(t);
-    if (t->stored.data != 0 && mega_gpt_data_hash(data) != t->stored.data)
+    if (t->stored.data != 0 && t->task->data_hash(data) != t->stored.data)
         mega_warn(
             "%s%s: the training data are not those of the checkpoint (--load %s), and the run continues after the "
             "%lld samples that it consumed: that many of the new data are skipped; --finetune starts at their first",

@@ -28,14 +28,14 @@ static bool add_order(json_t *root, const trainer *t)
     bool whole = order != NULL;
     for (int i = 0; i < t->orders && whole; i++) whole = json_array_append_new(order, json_integer(t->order[i])) == 0;
     whole = json_object_set_new(root, "data_order", order) == 0 && whole;
-    if (t->data[MEGA_SPLIT_TRAIN] != NULL) {
-        const int64_t samples = mega_gpt_data_samples(t->data[MEGA_SPLIT_TRAIN]);
+    if (t->data[MEGA_SPLIT_TRAIN].self != NULL) {
+        const int64_t samples = t->data[MEGA_SPLIT_TRAIN].samples;
         char hash[17];
         hex_digits(hash, t->order_hash);
         whole = json_object_set_new(root, "data_order_samples", json_integer(samples)) == 0 && whole;
         whole = json_object_set_new(root, "data_order_hash", json_string(hash)) == 0 && whole;
     }
-    if (t->data[MEGA_SPLIT_TRAIN] == NULL || t->cfg->dataloader_type != MEGA_DATALOADER_CYCLIC) return whole;
+    if (t->data[MEGA_SPLIT_TRAIN].self == NULL || t->cfg->dataloader_type != MEGA_DATALOADER_CYCLIC) return whole;
     const int64_t epoch = train_cyclic_epoch(t, &permutation);
     return whole && json_object_set_new(root, "cyclic_epoch", json_integer(epoch)) == 0 &&
            json_object_set_new(root, "cyclic_permutation", json_integer(permutation)) == 0;
@@ -51,8 +51,8 @@ static mega_status extra_json(const trainer *t, char **out)
     json_t *stored = mega_json_load(arguments.data, strlen(arguments.data), 0, &error);
     mega_buffer_fini(&arguments);
     hex_digits(tokenizer, mega_tokenizer_fingerprint(t->tokenizer));
-    if (t->data[MEGA_SPLIT_TRAIN] != NULL) {
-        hex_digits(data, mega_gpt_data_hash(t->data[MEGA_SPLIT_TRAIN]));
+    if (t->data[MEGA_SPLIT_TRAIN].self != NULL) {
+        hex_digits(data, t->task->data_hash(&t->data[MEGA_SPLIT_TRAIN]));
         hex_digits(content, t->content[MEGA_SPLIT_TRAIN]);
     }
     json_t *root = json_pack("{s:o, s:s, s:s, s:s, s:s, s:s}", "arguments", stored, "tokenizer_fingerprint", tokenizer,

@@ -5,8 +5,11 @@
 
 #include "megalith/checkpoint.h"
 #include "megalith/config.h"
+#include "megalith/gpt_data.h"
 #include "megalith/memory.h"
 #include "megalith/model.h"
+#include "megalith/tokenizer.h"
+#include <signal.h>
 
 /* What a model is made from. */
 typedef struct mega_task_options {
@@ -20,6 +23,25 @@ typedef struct mega_task_model {
     int stage_programs; /* of each pipeline stage */
     void *self;         /* the task's */
 } mega_task_model;      /* zero-initialised is valid and empty */
+
+/* What data are made from. */
+typedef struct mega_task_data_options {
+    const mega_config *cfg;                /* stays until the data go */
+    const mega_tokenizer *tokenizer;       /* NULL: there is none, or one that was refused */
+    int64_t vocab;                         /* ids that samples may hold; 0: not known */
+    int64_t num_samples[MEGA_SPLIT_COUNT]; /* that the run reads of each split */
+    uint32_t seed;
+    bool check_only;                   /* samples will not be read: everything but their order */
+    mega_gpt_share *share;             /* of the order of samples; NULL: every rank has memory of its own */
+    const volatile sig_atomic_t *stop; /* not NULL: making ends with MEGA_ERR_INTERRUPTED once it is not 0 */
+} mega_task_data_options;
+
+/* The samples of one split. */
+typedef struct mega_task_data {
+    void *self;         /* the task's; NULL: the split is empty */
+    int64_t samples;    /* may be more than were wanted */
+    size_t order_bytes; /* of the arrays of their order, which the ranks of a host hold once */
+} mega_task_data;
 
 typedef struct mega_task {
     const char *command;          /* as config/ knows it */
@@ -42,6 +64,17 @@ typedef struct mega_task {
     mega_model_shape (*shape)(const mega_task_model *m, int64_t eos);                 /* for a saved folder */
     void (*describe)(const mega_task_model *m, mega_buffer *out);                     /* a line of the plan */
     void (*card)(const mega_task_model *m, const mega_config *cfg, mega_buffer *out); /* the head of a model card */
+
+    mega_status (*check_data_options)(const mega_task_data_options *o); /* before there are data */
+    mega_status (*make_data)(const mega_task_data_options *o, mega_task_data out[MEGA_SPLIT_COUNT]);
+    /* Takes the parts, also on failure, and gives their samples one after the other. */
+    mega_status (*join_data)(mega_task_data *out, mega_task_data *part, int count);
+    void (*free_data)(mega_task_data *d);
+    uint64_t (*data_hash)(const mega_task_data *d); /* tells data apart, wherever their files lie */
+    /* Mistakes that some of the data show; *content: a hash of some of it, which tells data that changed in place. */
+    mega_status (*look_at_data)(const mega_task_data *d, uint64_t *content);
+    mega_status (*read_sample)(const mega_task_data *d, int64_t index, mega_sample *sample); /* fills its inputs */
+    uint64_t (*hash_sample)(const mega_task_data *d, int64_t index, uint64_t hash);          /* goes on from hash */
 } mega_task;
 
 /* The row of a command; for a command that names no task of its own, as `plan`, that of pretrain_gpt. */

@@ -1,7 +1,7 @@
 /* pretrain_gpt: the row of GPT-2 (model/gpt.c), with the names that its options have on the command line. */
+#include "task_gpt.h"
 #include "megalith/gpt.h"
 #include "megalith/log.h"
-#include "task.h"
 
 typedef struct network {
     mega_gpt gpt;
@@ -147,4 +147,12 @@ const mega_task train_task_gpt = {.command = "pretrain_gpt",
                                   .warn = warn_of_epsilon,
                                   .shape = shape,
                                   .describe = describe,
-                                  .card = card};
+                                  .card = card,
+                                  .check_data_options = task_gpt_check_data_options,
+                                  .make_data = task_gpt_make_data,
+                                  .join_data = task_gpt_join_data,
+                                  .free_data = task_gpt_free_data,
+                                  .data_hash = task_gpt_data_hash,
+                                  .look_at_data = task_gpt_look_at_data,
+                                  .read_sample = task_gpt_read_sample,
+                                  .hash_sample = task_gpt_hash_sample};

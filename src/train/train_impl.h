@@ -4,7 +4,6 @@
 
 #include "megalith/cpu_load.h"
 #include "megalith/engine.h"
-#include "megalith/gpt_data.h"
 #include "megalith/peak.h"
 #include "megalith/profile.h"
 #include "megalith/train.h"
@@ -27,7 +26,7 @@ typedef struct train_peak {
 /* What the run.json of the checkpoint that a run resumes says of the training data; zeros: nothing, or nothing is
  * resumed. */
 typedef struct train_stored {
-    uint64_t data, content; /* hashes: mega_gpt_data_hash, mega_gpt_data_content_hash */
+    uint64_t data, content; /* hashes: data_hash, look_at_data */
     int64_t *order;         /* as trainer.order; the trainer takes it */
     int orders;
     int64_t order_samples;                    /* of all parts; 0: it says nothing of the order */
@@ -59,10 +58,9 @@ typedef struct trainer {
     int64_t vocab_rows;          /* of the model: as many, or those of a checkpoint that was padded beyond them */
     mega_task_model network;     /* of the task; empty until all options are known */
     mega_engine *engine;
-    mega_gpt_data *data[MEGA_SPLIT_COUNT];
+    mega_task_data data[MEGA_SPLIT_COUNT];
     mega_sampler *sampler[MEGA_SPLIT_COUNT];
-    uint64_t content[MEGA_SPLIT_COUNT]; /* mega_gpt_data_content_hash of each */
-    int32_t *row;                       /* one sample, seq_length + 1 tokens */
+    uint64_t content[MEGA_SPLIT_COUNT]; /* of each, as look_at_data says */
     int64_t train_iters;
     mega_batch_ramp batch;   /* of the engine */
     int64_t saved_iteration; /* of the last checkpoint written, -1: none */
@@ -163,7 +161,7 @@ void train_warn_of_other_data(const trainer *t);     /* once they are open */
 
 /* order.c: builds the training data in the order of the checkpoint, if it has one, and those of the other splits.
  * o->num_samples says what the whole run reads. */
-mega_status train_build_data(trainer *t, const mega_gpt_data_options *o);
+mega_status train_build_data(trainer *t, const mega_task_data_options *o);
 /* Hash of some of the first `samples` training samples, which there must be: their order and their content. */
 uint64_t train_order_hash(const trainer *t, int64_t samples);
 int64_t train_cyclic_epoch(const trainer *t, int64_t *permutation);
