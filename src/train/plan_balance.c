@@ -1,4 +1,5 @@
-/* Which cut of the layers leaves pipeline stages with the same arithmetic: the head counts as some layers. */
+/* Which cut of the layers leaves pipeline stages with the same arithmetic: what begins and ends the list counts as some
+ * layers. Of a list whose layers between its ends differ, only how even it is is said. */
 #include "train_impl.h"
 #include <stdlib.h>
 
@@ -9,7 +10,7 @@ typedef struct cut {
 
 /* FLOPs of the layers of the list, forward, by the cost column. */
 typedef struct model_cost {
-    double layer, head;
+    double begin, layer, end;
 } model_cost;
 
 static double flops_of(const mega_model_parts *p, int begin, int end)
@@ -26,7 +27,8 @@ static double most(double a, double b)
 
 static double slowest(const model_cost *c, const cut *x)
 {
-    return most(most((double)x->first, (double)x->others) * c->layer, (double)x->last * c->layer + c->head);
+    const double ends = most((double)x->first * c->layer + c->begin, (double)x->last * c->layer + c->end);
+    return most(ends, (double)x->others * c->layer);
 }
 
 /* Of cuts that are as good, the one whose stages before the last differ least. Each stage's layers are a multiple of
@@ -60,16 +62,25 @@ static double slowest_now(const mega_model_parts *p, int stages)
     return slowest;
 }
 
+static bool are_blocks_alike(const mega_model_parts *p)
+{
+    const int layers = mega_model_parts_layers(p);
+    bool alike = layers > 2;
+    for (int l = 2; l < layers - 1; l++) alike = alike && mega_model_parts_flops(p, l) == mega_model_parts_flops(p, 1);
+    return alike;
+}
+
 void train_plan_balance(const trainer *t, mega_buffer *out)
 {
     const mega_model_parts *p = mega_engine_parts(t->engine);
     const int stages = mega_engine_layout(t->engine)->pp.size, chunks = mega_engine_chunks(t->engine);
     const int layers = mega_model_parts_layers(p);
     if (stages < 2) return;
-    const model_cost c = {mega_model_parts_flops(p, 1), mega_model_parts_flops(p, layers - 1)}; /* between the ends all
-                                                                                                   blocks are alike */
+    const model_cost c = {mega_model_parts_flops(p, 0), mega_model_parts_flops(p, 1),
+                          mega_model_parts_flops(p, layers - 1)};
     const double now = slowest_now(p, stages), mean = flops_of(p, 0, layers) / stages;
-    const cut best = best_cut(&c, layers - 2, stages, chunks);
+    cut best = {.slowest = -1};
+    if (are_blocks_alike(p)) best = best_cut(&c, layers - 2, stages, chunks);
     mega_buffer_printf(out, "balance      the stage that computes most has %.0f %% more than the mean",
                        100 * (now / mean - 1));
     if (best.slowest > 0 && best.slowest < 0.98 * now) {
