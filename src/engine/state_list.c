@@ -6,18 +6,9 @@ static mega_state_tensor tensor_of(const mega_engine *e, int index, const char *
 {
     const mega_param *p = mega_params_get(mega_engine_whole(e), index);
     const int own = mega_engine_whole(e) == e->params ? index : mega_params_find(e->params, p->name);
-    const mega_axis *tp = &e->layout->tp;
-    const bool is_cut = p->axis == MEGA_AXIS_TP;
-    mega_state_tensor t = {.name = name,
-                           .param = p,
-                           .is_part = e->layout->world.size > 1,
-                           .rank = is_cut ? tp->rank : 0,
-                           .size = is_cut ? tp->size : 1};
-    if (own < 0) return t; /* of another stage */
-    const mega_range owned = mega_params_owned(e->params, own);
-    t.first = owned.first;
-    t.count = owned.count;
-    t.data = moment >= 0 ? mega_optimizer_moment(e->optimizer, moment, own) : mega_params_master(e->params, own);
+    mega_state_tensor t = mega_state_tensor_of(p, e->params, own);
+    t.name = name;
+    if (own >= 0 && moment >= 0) t.data = mega_optimizer_moment(e->optimizer, moment, own);
     return t;
 }
 

@@ -4,32 +4,16 @@
 #include "megalith/file.h"
 #include "megalith/model_parts.h"
 
-/* A tensor of the folder: what this rank holds of it, which of those of another pipeline stage is nothing. */
-static mega_state_tensor tensor_of(const mega_pretrained *m, const mega_param *param)
-{
-    const int own = mega_params_find(m->params, param->name);
-    const mega_axis *tp = &m->layout->tp;
-    const bool is_cut = param->axis == MEGA_AXIS_TP && tp->size > 1;
-    mega_state_tensor t = {.name = param->name,
-                           .param = param,
-                           .is_part = is_cut || m->layout->pp.size > 1,
-                           .rank = is_cut ? tp->rank : 0,
-                           .size = is_cut ? tp->size : 1};
-    if (own < 0) return t;
-    const mega_range owned = mega_params_owned(m->params, own);
-    t.data = mega_params_master(m->params, own);
-    t.first = owned.first;
-    t.count = owned.count;
-    return t;
-}
-
 /* `whole`: the records of all tensors, whoever holds them. */
 static mega_status read_tensors(mega_pretrained *m, mega_checkpoint *c, const mega_params *whole)
 {
     const int count = mega_params_count(whole);
     mega_state_tensor *t = mega_calloc((size_t)count, sizeof *t);
     if (t == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model %s: no memory for a list of %d tensors", m->folder, count);
-    for (int i = 0; i < count; i++) t[i] = tensor_of(m, mega_params_get(whole, i));
+    for (int i = 0; i < count; i++) {
+        const mega_param *p = mega_params_get(whole, i);
+        t[i] = mega_state_tensor_of(p, m->params, mega_params_find(m->params, p->name));
+    }
     const mega_status st = mega_checkpoint_read_weights(c, t, count, mega_params_acc_dtype(m->params));
     mega_free(t);
     return st;

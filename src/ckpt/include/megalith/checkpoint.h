@@ -30,6 +30,9 @@ typedef struct mega_state_tensor {
     int rank, size;       /* is_part: this rank's place on the axis that cuts the tensor; size 0 or 1: it is not cut */
     int64_t first, count; /* is_part: the elements of the slice that `data` holds */
 } mega_state_tensor;
+/* The weights of p, a parameter of the whole model, that this rank holds: those of parameter `own` of `held`; own -1:
+ * nothing, as those of another pipeline stage. */
+mega_state_tensor mega_state_tensor_of(const mega_param *p, mega_params *held, int own);
 
 /* What a GPT-2 folder says of itself (config.json). */
 typedef struct mega_model_shape {
