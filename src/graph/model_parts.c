@@ -170,6 +170,15 @@ mega_status mega_model_parts_describe(const mega_model_parts *p, int part, mega_
 
 /* ---- without an engine ---- */
 
+static mega_status check_alone(const char *call, const mega_model *m, int programs, int program, const void *given)
+{
+    if (m == NULL || given == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: its %s is NULL; give it", call, m == NULL ? "model" : "last argument");
+    if (programs >= 1 && program >= 0 && program < programs) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: program %d of %d; expected at least one program, and one of them", call,
+                     program, programs);
+}
+
 static mega_status walk_alone(mega_model_parts **out, const mega_model *m, int programs, const mega_layout *layout,
                               mega_dtype compute, mega_model_sizes sizes)
 {
@@ -181,6 +190,7 @@ static mega_status walk_alone(mega_model_parts **out, const mega_model *m, int p
 /* With one row for each rank of tp, so that sequence parallelism can divide them. */
 mega_status mega_model_declare(const mega_model *m, int programs, mega_params *params)
 {
+    MEGA_TRY(check_alone("mega_model_declare", m, programs, 0, params));
     const mega_layout *layout = mega_params_layout(params);
     const mega_model_sizes sizes = {.mode = MEGA_EVAL, .samples = layout->tp.size, .positions = 1};
     mega_model_parts *parts = NULL;
@@ -195,6 +205,7 @@ mega_status mega_model_declare(const mega_model *m, int programs, mega_params *p
 
 mega_status mega_model_describe(const mega_model *m, int programs, int program, mega_model_sizes what, mega_graph *g)
 {
+    MEGA_TRY(check_alone("mega_model_describe", m, programs, program, g));
     const mega_mode mode = what.mode;
     mega_model_parts *parts = NULL;
     if (mode == MEGA_TRAIN) what.mode = MEGA_EVAL;

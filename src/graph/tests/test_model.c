@@ -295,6 +295,11 @@ static void a_model_is_declared_without_an_engine(void **state)
         must(mega_graph_create(&g, MEGA_F32, s.params, &s.layout));
         must(mega_model_describe(&m, 1, 0, what, g));
         assert_int_equal(mega_params_count(s.params), stage < 0 ? 6 : stage == 0 ? 2 : 5);
+        assert_int_equal(mega_model_declare(NULL, 1, s.params), MEGA_ERR_USAGE);
+        assert_int_equal(mega_model_declare(&m, 1, NULL), MEGA_ERR_USAGE);
+        assert_int_equal(mega_model_describe(&m, 0, 0, what, g), MEGA_ERR_USAGE);
+        assert_int_equal(mega_model_describe(&m, 1, 1, what, g), MEGA_ERR_USAGE);
+        assert_int_equal(mega_model_describe(&m, 1, 0, what, NULL), MEGA_ERR_USAGE);
         mega_graph_destroy(g);
         close_stage(&s);
     }
