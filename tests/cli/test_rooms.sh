@@ -70,6 +70,14 @@ for room in $rooms; do
     fi
 done
 
+# Of the rooms beside and above model/, the rows of tasks alone name a model; the others take any list of layers.
+named=$(cd "$MEGA_SOURCE/src" && grep -rlE '"megalith/gpt\.h"|\bmega_gpt\b' --include='*.[ch]' engine train infer launch cli |
+    grep -v -e '/tests/' -e '^train/task_')
+if [ -n "$named" ]; then
+    echo "a model is named outside model/ and the rows of tasks: $named"
+    failures=$((failures + 1))
+fi
+
 # make install merges the folders of headers: no name may occur twice.
 twice=$(cd "$MEGA_SOURCE/src" && ls */include/megalith/*.h | sed 's|.*/||' | sort | uniq -d)
 if [ -n "$twice" ]; then
