@@ -22,6 +22,7 @@ static void configure(mega_config *cfg)
                     "1",    "--train-iters",
                     "1",    "--lr",
                     "1e-3", NULL};
+    ok(mega_config_init(cfg));
     ok(mega_config_parse(cfg, "plan", (int)(sizeof argv / sizeof *argv) - 1, argv));
     cfg->padded_vocab_size = 128;
     cfg->pipeline_model_parallel_size = 2;

@@ -45,6 +45,7 @@ static void configure(mega_config *cfg)
                     "--data-path",
                     (char *)prefix,
                     NULL};
+    ok(mega_config_init(cfg));
     ok(mega_config_parse(cfg, "plan", (int)(sizeof argv / sizeof *argv) - 1, argv));
     cfg->padded_vocab_size = 128;
 }
