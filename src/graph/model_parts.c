@@ -179,14 +179,6 @@ static mega_status check_alone(const char *call, const mega_model *m, int progra
                      program, programs);
 }
 
-static mega_status walk_alone(mega_model_parts **out, const mega_model *m, int programs, const mega_layout *layout,
-                              mega_dtype compute, mega_model_sizes sizes)
-{
-    mega_model alone = *m;
-    if (layout->pp.size == 1) alone.first_layer = NULL; /* boundaries of stages that are not there */
-    return mega_model_parts_create(out, &alone, layout, compute, sizes, layout->pp.size * programs);
-}
-
 /* With one row for each rank of tp, so that sequence parallelism can divide them. */
 mega_status mega_model_declare(const mega_model *m, int programs, mega_params *params)
 {
@@ -194,7 +186,7 @@ mega_status mega_model_declare(const mega_model *m, int programs, mega_params *p
     const mega_layout *layout = mega_params_layout(params);
     const mega_model_sizes sizes = {.mode = MEGA_EVAL, .samples = layout->tp.size, .positions = 1};
     mega_model_parts *parts = NULL;
-    mega_status st = walk_alone(&parts, m, programs, layout, MEGA_F32, sizes);
+    mega_status st = mega_model_parts_create(&parts, m, layout, MEGA_F32, sizes, layout->pp.size * programs);
     for (int program = 0; program < programs && st == MEGA_OK; program++) {
         if (program > 0) mega_params_next_part(params);
         st = mega_model_parts_declare(parts, mega_model_parts_own(parts, program), params);
@@ -209,7 +201,8 @@ mega_status mega_model_describe(const mega_model *m, int programs, int program, 
     const mega_mode mode = what.mode;
     mega_model_parts *parts = NULL;
     if (mode == MEGA_TRAIN) what.mode = MEGA_EVAL;
-    mega_status st = walk_alone(&parts, m, programs, mega_graph_layout(g), mega_graph_dtype(g), what);
+    const mega_layout *layout = mega_graph_layout(g);
+    mega_status st = mega_model_parts_create(&parts, m, layout, mega_graph_dtype(g), what, layout->pp.size * programs);
     const int part = st == MEGA_OK ? mega_model_parts_own(parts, program) : 0;
     if (st == MEGA_OK) st = mega_model_parts_declare(parts, part, mega_graph_params(g));
     if (st == MEGA_OK) st = mega_model_parts_describe(parts, part, mode, g);
