@@ -483,7 +483,7 @@ void mega_graph_gradient_add(mega_graph *g, int32_t tensor, int32_t contribution
         return;
     }
     if (of != 0) {
-        mega_graph_gradient_add(g, of, mega_graph_rows_gradient(g, tensor, contribution));
+        mega_graph_gradient_add(g, of, mega_graph_view_gradient(g, tensor, contribution));
         return;
     }
     if (g->tensor[tensor].gradient == 0) {

@@ -26,7 +26,7 @@ typedef enum tensor_role {
     ROLE_STATE,     /* keeps its content between runs */
     ROLE_WEIGHT,    /* a parameter, compute dtype */
     ROLE_GRADIENT,  /* a parameter's gradient, acc dtype, added to */
-    ROLE_VIEW       /* consecutive rows of another tensor */
+    ROLE_VIEW       /* consecutive elements of another tensor */
 } tensor_role;
 
 typedef enum tensor_area {
@@ -46,13 +46,13 @@ typedef struct graph_tensor {
     const char *name;
     tensor_shape shape;
     tensor_role role;
-    bool is_output; /* kept for the caller until the next run */
-    int param;      /* ROLE_WEIGHT, ROLE_GRADIENT */
-    int32_t base;   /* ROLE_VIEW: the tensor it is a part of, itself no view. ROLE_WEIGHT, ROLE_GRADIENT: the
-                       bucket that holds it for a while, a ROLE_VALUE; 0: it lies among the parameters' buffers */
-    int64_t offset; /* elements from the base's first */
-    int32_t
-        rows_of; /* ROLE_VIEW made by mega_op_rows: the tensor whose rows it shows, which gets its gradient; else 0 */
+    bool is_output;  /* kept for the caller until the next run */
+    int param;       /* ROLE_WEIGHT, ROLE_GRADIENT */
+    int32_t base;    /* ROLE_VIEW: the tensor it is a part of, itself no view. ROLE_WEIGHT, ROLE_GRADIENT: the
+                        bucket that holds it for a while, a ROLE_VALUE; 0: it lies among the parameters' buffers */
+    int64_t offset;  /* elements from the base's first */
+    int32_t rows_of; /* ROLE_VIEW (ops_view.c): the tensor that it shows in part or in another shape, itself no such
+                        view, which gets its gradient; else 0 */
     bucket_use holds;
     int32_t gradient;    /* differentiate: its gradient so far, 0: none */
     bool needs_gradient; /* differentiate: it depends on a parameter or a wanted input */
@@ -103,12 +103,12 @@ typedef struct op_attr {
     bool tanh_form;
     mega_activation_kind activation;
     mega_windows windows; /* convolution, pooling */
-    bool wide;            /* linear: the result has the acc dtype */
+    bool wide;            /* linear, row_sum_grad: the result has the acc dtype */
     bool begins;          /* linear_grad_w: the first to write this gradient in a step; then it need not be zeroed */
     bool anew;            /* linear_grad_w: the first to write this gradient in every micro-batch */
     int bucket;           /* of parameters */
     int64_t begin; /* embedding, cross-entropy: first id held here; rows_grad: first row; accumulate: first element */
-    int64_t valid; /* cross-entropy: columns that are real */
+    int64_t valid; /* cross-entropy: columns that are real; labelled_sum: classes; row_sum_grad: columns */
     int64_t rows;  /* masked_sum of only ones: how many; rows_grad: of the result */
     int64_t group; /* mean_rows, batch_norm: rows of a group */
     mega_attention_shape attention;
@@ -236,8 +236,9 @@ int32_t mega_graph_tensor_add(mega_graph *g, const graph_tensor *t);
 mega_tensor mega_graph_emit(mega_graph *g, instruction *op);
 int32_t mega_graph_gradient_tensor(mega_graph *g, int32_t weight); /* of a ROLE_WEIGHT; 0 and an error for others */
 void mega_graph_gradient_add(mega_graph *g, int32_t tensor, int32_t contribution);
-/* ops_gradient.c: what mega_graph_gradient_add writes for rows of a tensor, and for a parameter. */
-int32_t mega_graph_rows_gradient(mega_graph *g, int32_t rows, int32_t gradient);
+/* ops_view.c: the gradient of the tensor that a view shows, out of the view's gradient. */
+int32_t mega_graph_view_gradient(mega_graph *g, int32_t view, int32_t gradient);
+/* ops_gradient.c: adds a gradient to that of a parameter, from an element of it on. */
 void mega_graph_accumulate(mega_graph *g, int32_t weight, int64_t first_element, int32_t gradient);
 mega_status mega_graph_name_add(mega_graph *g, named_tensor **list, int *count, const char *name, int32_t tensor);
 static inline int32_t mega_graph_root(const mega_graph *g, int32_t t)
@@ -278,6 +279,11 @@ mega_status mega_op_expect_dims(const mega_graph *g, const instruction *op, int 
 static inline const tensor_shape *mega_op_in(const mega_graph *g, const instruction *op, int in)
 {
     return &g->tensor[op->in[in]].shape;
+}
+/* The type that a float operand should have where both the compute type and acc are taken. */
+static inline mega_dtype mega_op_in_float(const mega_graph *g, const instruction *op, int in)
+{
+    return g->tensor[op->in[in]].shape.dtype == g->acc ? g->acc : g->dtype;
 }
 static inline int64_t mega_op_in_dim(const mega_graph *g, const instruction *op, int in, int dim)
 {

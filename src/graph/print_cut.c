@@ -9,10 +9,11 @@ static void set(mega_graph *g, int32_t t, int dim, int by)
     if (t != 0 && by > 1 && dim < g->tensor[t].shape.num_dims) g->tensor[t].cut[dim] = by;
 }
 
-/* A view has the columns of what it is a part of. */
+/* A view of rows has the columns of what it is a part of. */
 static int cut(const mega_graph *g, int32_t t, int dim)
 {
-    return g->tensor[g->tensor[t].role == ROLE_VIEW && dim == 1 ? g->tensor[t].base : t].cut[dim];
+    const graph_tensor *x = &g->tensor[t], *base = &g->tensor[x->base];
+    return x->role == ROLE_VIEW && dim == 1 && x->shape.dim[1] == base->shape.dim[1] ? base->cut[1] : x->cut[dim];
 }
 
 /* A result is cut as an activation of the same extent that it is made of. */

@@ -54,6 +54,46 @@ static void check_mean_rows_grad(mega_dtype type, int64_t rows, int64_t cols)
     check_run(&k, &mega_plain_mean_rows_grad, &mega_cpu_mean_rows_grad, &a, &a.head);
 }
 
+static void check_first_rows(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("first_rows", type, "%lld x %lld", (long long)rows, (long long)cols);
+    mega_first_rows_args a = {.rows = rows, .group = 7, .cols = cols};
+    a.x = check_input(&k, type, rows * 7 * cols);
+    a.y = check_output_add(&k, "y", type, rows * cols);
+    check_run(&k, &mega_plain_first_rows, &mega_cpu_first_rows, &a, &a.head);
+}
+
+static void check_first_rows_grad(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("first_rows_grad", type, "%lld x %lld", (long long)rows, (long long)cols);
+    mega_first_rows_grad_args a = {.rows = rows, .group = 7, .cols = cols};
+    a.dy = check_input(&k, type, rows * cols);
+    a.dx = check_output_add(&k, "dx", type, rows * 7 * cols);
+    check_run(&k, &mega_plain_first_rows_grad, &mega_cpu_first_rows_grad, &a, &a.head);
+}
+
+static void check_row_sum(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int wide = 0; wide < 2; wide++) {
+        check k = check_begin("row_sum", type, "%lld x %lld, wide %d", (long long)rows, (long long)cols, wide);
+        mega_row_sum_args a = {.rows = rows, .cols = cols, .x_dtype = wide ? acc_type(&k) : type};
+        a.x = check_input(&k, a.x_dtype, rows * cols);
+        a.sum = check_output_add(&k, "sum", acc_type(&k), rows);
+        check_run(&k, &mega_plain_row_sum, &mega_cpu_row_sum, &a, &a.head);
+    }
+}
+
+static void check_row_sum_grad(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int wide = 0; wide < 2; wide++) {
+        check k = check_begin("row_sum_grad", type, "%lld x %lld, wide %d", (long long)rows, (long long)cols, wide);
+        mega_row_sum_grad_args a = {.rows = rows, .cols = cols, .x_dtype = wide ? acc_type(&k) : type};
+        a.dsum = check_input(&k, acc_type(&k), rows);
+        a.dx = check_output_add(&k, "dx", a.x_dtype, rows * cols);
+        check_run(&k, &mega_plain_row_sum_grad, &mega_cpu_row_sum_grad, &a, &a.head);
+    }
+}
+
 static void check_squared_error(mega_dtype type, int64_t rows, int64_t cols)
 {
     check k = check_begin("squared_error", type, "%lld x %lld", (long long)rows, (long long)cols);
@@ -85,6 +125,44 @@ static void check_accuracy(mega_dtype type, int64_t rows, int64_t cols)
         a.counts = check_output_add(&k, "counts", acc_type(&k), rows);
         check_run(&k, &mega_plain_accuracy, &mega_cpu_accuracy, &a, &a.head);
     }
+}
+
+static void check_cross_entropy(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int wide = 0; wide < 2; wide++) {
+        check k = check_begin("cross_entropy", type, "%lld x %lld, wide %d", (long long)rows, (long long)cols, wide);
+        mega_cross_entropy_args a = {.rows = rows, .classes = cols};
+        a.logits_dtype = wide ? acc_type(&k) : type;
+        a.logits = check_input(&k, a.logits_dtype, rows * cols);
+        a.labels = integers(&k, rows, -1, (int32_t)cols + 2); /* the first and the last are no class */
+        a.loss = check_output_add(&k, "loss", acc_type(&k), rows);
+        check_run(&k, &mega_plain_cross_entropy, &mega_cpu_cross_entropy, &a, &a.head);
+    }
+}
+
+static void check_cross_entropy_grad(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int wide = 0; wide < 2; wide++) {
+        check k =
+            check_begin("cross_entropy_grad", type, "%lld x %lld, wide %d", (long long)rows, (long long)cols, wide);
+        mega_cross_entropy_grad_args a = {.rows = rows, .classes = cols};
+        a.logits_dtype = wide ? acc_type(&k) : type;
+        a.dloss = check_input(&k, acc_type(&k), rows);
+        a.labels = integers(&k, rows, -1, (int32_t)cols + 2);
+        a.dlogits = check_output_add(&k, "dlogits", a.logits_dtype, rows * cols);
+        a.logits = rows % 3 == 2 ? a.dlogits : check_input(&k, a.logits_dtype, rows * cols); /* in place */
+        check_run(&k, &mega_plain_cross_entropy_grad, &mega_cpu_cross_entropy_grad, &a, &a.head);
+    }
+}
+
+static void check_labelled_sum(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("labelled_sum", type, "%lld of %lld", (long long)rows, (long long)cols);
+    mega_labelled_sum_args a = {.rows = rows, .classes = cols};
+    a.labels = integers(&k, rows, -1, (int32_t)cols + 2);
+    a.weights = rows % 2 == 1 ? check_input(&k, MEGA_F32, rows) : NULL;
+    a.sum = check_output_add(&k, "sum", acc_type(&k), 1);
+    check_run(&k, &mega_plain_labelled_sum, &mega_cpu_labelled_sum, &a, &a.head);
 }
 
 static void check_masked_sum_grad(mega_dtype type, int64_t rows, int64_t cols)

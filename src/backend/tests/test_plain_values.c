@@ -373,6 +373,54 @@ static void test_accuracy(void **state)
     assert_memory_equal(counts, expected_counts, sizeof counts);
 }
 
+static void test_first_rows_and_row_sums(void **state)
+{
+    (void)state;
+    const double x[8] = {1, 2, 3, 6, -1, 0, 5, 4};
+    double y[4], dx[8], sum[4];
+    mega_first_rows_args f = {head, y, x, 2, 2, 2};
+    mega_plain_first_rows.run(NULL, &f);
+    const double firsts[4] = {1, 2, -1, 0};
+    assert_memory_equal(y, firsts, sizeof firsts);
+    mega_first_rows_grad_args fg = {head, dx, firsts, 2, 2, 2};
+    mega_plain_first_rows_grad.run(NULL, &fg);
+    const double spread[8] = {1, 2, 0, 0, -1, 0, 0, 0};
+    for (int i = 0; i < 8; i++) near(dx[i], spread[i], 0);
+    mega_row_sum_args s = {head, sum, x, 4, 2, MEGA_F64};
+    mega_plain_row_sum.run(NULL, &s);
+    const double sums[4] = {3, 9, -1, 9};
+    assert_memory_equal(sum, sums, sizeof sums);
+    mega_row_sum_grad_args sg = {head, dx, sums, 4, 2, MEGA_F64};
+    mega_plain_row_sum_grad.run(NULL, &sg);
+    const double copies[8] = {3, 3, 9, 9, -1, -1, 9, 9};
+    assert_memory_equal(dx, copies, sizeof copies);
+}
+
+/* torch.nn.functional.cross_entropy(reduction="none") and its gradient; -100 is ignored, and so is 3. */
+static void test_cross_entropy(void **state)
+{
+    (void)state;
+    const double logits[12] = {1, 2, 3, 1, 2, 3, 5, 5, 5, 800, 0, -800}, dloss[4] = {1, 2, 1, 1};
+    const int32_t labels[4] = {2, 0, -100, 3};
+    const float weights[4] = {0.5f, 2, 4, 8};
+    double loss[4], dlogits[12], sum;
+    mega_cross_entropy_args a = {head, loss, logits, labels, 4, 3, MEGA_F64};
+    mega_plain_cross_entropy.run(NULL, &a);
+    const double losses[4] = {0.40760596444438, 2.40760596444438, 0, 0};
+    for (int i = 0; i < 4; i++) near(loss[i], losses[i], 1e-13);
+    mega_cross_entropy_grad_args g = {head, dlogits, dloss, logits, labels, 4, 3, MEGA_F64};
+    mega_plain_cross_entropy_grad.run(NULL, &g);
+    const double slopes[12] = {0.0900305731703805,  0.2447284710547977, -0.3347590442251781,
+                               -1.8199388536592390, 0.4894569421095953, 1.3304819115496437};
+    for (int i = 0; i < 12; i++) near(dlogits[i], slopes[i], 1e-14);
+    mega_labelled_sum_args w = {head, &sum, labels, weights, 4, 3};
+    mega_plain_labelled_sum.run(NULL, &w);
+    near(sum, 2.5, 0);
+    w.weights = NULL;
+    mega_plain_labelled_sum.run(NULL, &w);
+    near(sum, 2, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +440,8 @@ int main(void)
         cmocka_unit_test(test_means_and_squares),
         cmocka_unit_test(test_masked_sum_without_mask),
         cmocka_unit_test(test_accuracy),
+        cmocka_unit_test(test_first_rows_and_row_sums),
+        cmocka_unit_test(test_cross_entropy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,7 +84,7 @@ const op_row mega_op_row_gelu_grad = {.name = "gelu_grad",
                                       .plain = &mega_plain_gelu_grad,
                                       .cpu = &mega_cpu_gelu_grad};
 
-/* ---- add: in a, b; out a + b ---- */
+/* ---- add: in a, b; out a + b. add, mul and scale take values of acc too (losses of rows). ---- */
 
 mega_tensor mega_op_add(mega_graph *g, mega_tensor a, mega_tensor b)
 {
@@ -94,7 +94,7 @@ mega_tensor mega_op_add(mega_graph *g, mega_tensor a, mega_tensor b)
 
 static mega_status add_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "a", g->dtype, mega_op_in(g, op, 0)->num_dims));
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "a", mega_op_in_float(g, op, 0), mega_op_in(g, op, 0)->num_dims));
     MEGA_TRY(mega_op_expect(g, op, 1, "b", *mega_op_in(g, op, 0)));
     out[0] = *mega_op_in(g, op, 0);
     return MEGA_OK;
@@ -110,6 +110,7 @@ static void add_gradient(mega_graph *g, const instruction *op)
 static void add_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_add_args *a = args;
+    a->head.dtype = mega_op_in_float(b->g, op, 0);
     a->y = b->address(b, op->out[0]);
     a->a = b->address(b, op->in[0]);
     a->b = b->address(b, op->in[1]);
@@ -145,6 +146,7 @@ static void mul_gradient(mega_graph *g, const instruction *op)
 static void mul_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_mul_args *a = args;
+    a->head.dtype = mega_op_in_float(b->g, op, 0);
     a->y = b->address(b, op->out[0]);
     a->a = b->address(b, op->in[0]);
     a->b = b->address(b, op->in[1]);
@@ -171,7 +173,7 @@ mega_tensor mega_op_scale(mega_graph *g, mega_tensor x, double factor)
 
 static mega_status scale_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, mega_op_in(g, op, 0)->num_dims));
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", mega_op_in_float(g, op, 0), mega_op_in(g, op, 0)->num_dims));
     if (!isfinite(op->attr.factor))
         return MEGA_FAIL(MEGA_ERR_USAGE, "op scale in \"%s\": factor %g; expected a finite number", op->scope,
                          op->attr.factor);
@@ -193,7 +195,7 @@ static void scale_bind(const op_binder *b, const instruction *op, void *args)
     a->dst = b->address(b, op->out[0]);
     a->src = b->address(b, op->in[0]);
     a->count = mega_shape_count(mega_op_in(b->g, op, 0));
-    a->dst_dtype = a->src_dtype = b->g->dtype;
+    a->dst_dtype = a->src_dtype = mega_op_in_float(b->g, op, 0);
     a->scale = op->attr.factor;
 }
 

@@ -1,4 +1,4 @@
-/* Rows of a table picked by ids: embedding, its gradient, and take_rows; and a view of consecutive rows. */
+/* Rows of a table picked by ids: embedding, its gradient, and take_rows. */
 #include "graph_impl.h"
 
 /* ---- embedding: in ids [T] i32, table [V, C], addend [T, C] or none; out [T, C] ---- */
@@ -115,26 +115,3 @@ const op_row mega_op_row_take_rows = {.name = "take_rows",
                                       .bind = embedding_bind,
                                       .plain = &mega_plain_embedding,
                                       .cpu = &mega_cpu_embedding};
-
-mega_tensor mega_op_rows(mega_graph *g, mega_tensor t, int64_t begin, int64_t count)
-{
-    if (g->status != MEGA_OK) return (mega_tensor){0};
-    if (t.id < 0 || t.id >= g->num_tensors) t.id = 0;
-    const graph_tensor *of = &g->tensor[t.id];
-    graph_tensor view = {.role = ROLE_VIEW,
-                         .base = mega_graph_root(g, t.id),
-                         .rows_of = of->rows_of != 0 ? of->rows_of : t.id,
-                         .shape = of->shape,
-                         .name = of->name,
-                         .offset = of->offset};
-    const int64_t end = mega_extent_add(begin, count);
-    if (t.id == 0 || begin < 0 || count < 1 || end > of->shape.dim[0]) {
-        mega_graph_fail(g,
-                        MEGA_FAIL(MEGA_ERR_USAGE, "rows %lld to %lld of %s in \"%s\", which has %lld", (long long)begin,
-                                  (long long)(end - 1), of->name, g->scope, (long long)of->shape.dim[0]));
-        return (mega_tensor){0};
-    }
-    view.offset += begin * (mega_shape_count(&of->shape) / of->shape.dim[0]);
-    view.shape.dim[0] = count;
-    return (mega_tensor){mega_graph_tensor_add(g, &view)};
-}

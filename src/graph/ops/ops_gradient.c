@@ -7,21 +7,11 @@ static int64_t row_elements(const tensor_shape *s)
     return mega_shape_count(s) / s->dim[0];
 }
 
-/* ---- rows_grad: in dy of some rows; out dx, dy in its rows and zeros in the others ---- */
-
-int32_t mega_graph_rows_gradient(mega_graph *g, int32_t rows, int32_t gradient)
-{
-    const graph_tensor *view = &g->tensor[rows], *whole = &g->tensor[view->rows_of];
-    instruction op = {
-        .kind = OP_ROWS_GRAD,
-        .in = {gradient},
-        .attr = {.begin = (view->offset - whole->offset) / row_elements(&whole->shape), .rows = whole->shape.dim[0]}};
-    return mega_graph_emit(g, &op).id;
-}
+/* ---- rows_grad: in dy of some rows (ops_view.c); out dx, dy in its rows and zeros in the others ---- */
 
 static mega_status rows_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, mega_op_in(g, op, 0)->num_dims));
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", mega_op_in_float(g, op, 0), mega_op_in(g, op, 0)->num_dims));
     out[0] = *mega_op_in(g, op, 0);
     out[0].dim[0] = op->attr.rows;
     return MEGA_OK;
@@ -31,6 +21,7 @@ static mega_status rows_grad_shape(const mega_graph *g, const instruction *op, t
 static void rows_grad_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_embedding_args *a = args;
+    a->head.dtype = mega_op_in_float(b->g, op, 0);
     a->y = b->address(b, op->out[0]);
     a->table = b->address(b, op->in[0]);
     a->rows = op->attr.rows;

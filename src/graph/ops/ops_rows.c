@@ -1,4 +1,4 @@
-/* Means of groups of consecutive rows, such as the positions of a sample. */
+/* Means and first rows of groups of consecutive rows, such as the positions of a sample; sums of channels by row. */
 #include "graph_impl.h"
 
 /* ---- mean_rows: in x [n * group, C]; out [n, C] ---- */
@@ -9,15 +9,15 @@ mega_tensor mega_op_mean_rows(mega_graph *g, mega_tensor x, int64_t group)
     return mega_graph_emit(g, &op);
 }
 
-static mega_status mean_rows_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+/* Of both ops on groups. */
+static mega_status groups_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
     const int64_t rows = mega_op_in_dim(g, op, 0, 0), group = op->attr.group;
     if (group < 1 || rows % group != 0)
         return MEGA_FAIL(
-            MEGA_ERR_USAGE,
-            "op mean_rows in \"%s\": groups of %lld rows of %s, which has %lld; expected a divisor of them", op->scope,
-            (long long)group, g->tensor[op->in[0]].name, (long long)rows);
+            MEGA_ERR_USAGE, "op %s in \"%s\": groups of %lld rows of %s, which has %lld; expected a divisor of them",
+            mega_op_table[op->kind]->name, op->scope, (long long)group, g->tensor[op->in[0]].name, (long long)rows);
     out[0] = mega_shape_2d(g->dtype, rows / group, mega_op_in_dim(g, op, 0, 1));
     return MEGA_OK;
 }
@@ -41,7 +41,7 @@ static void mean_rows_bind(const op_binder *b, const instruction *op, void *args
 const op_row mega_op_row_mean_rows = {.name = "mean_rows",
                                       .num_in = 1,
                                       .num_out = 1,
-                                      .shape = mean_rows_shape,
+                                      .shape = groups_shape,
                                       .gradient = mean_rows_gradient,
                                       .bind = mean_rows_bind,
                                       .plain = &mega_plain_mean_rows,
@@ -49,7 +49,7 @@ const op_row mega_op_row_mean_rows = {.name = "mean_rows",
 
 /* ---- mean_rows_grad: in dy [n, C]; out dx [n * group, C] ---- */
 
-static mega_status mean_rows_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+static mega_status groups_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, 2));
     out[0] = mega_shape_2d(g->dtype, mega_op_in_dim(g, op, 0, 0) * op->attr.group, mega_op_in_dim(g, op, 0, 1));
@@ -69,7 +69,130 @@ static void mean_rows_grad_bind(const op_binder *b, const instruction *op, void 
 const op_row mega_op_row_mean_rows_grad = {.name = "mean_rows_grad",
                                            .num_in = 1,
                                            .num_out = 1,
-                                           .shape = mean_rows_grad_shape,
+                                           .shape = groups_grad_shape,
                                            .bind = mean_rows_grad_bind,
                                            .plain = &mega_plain_mean_rows_grad,
                                            .cpu = &mega_cpu_mean_rows_grad};
+
+/* ---- first_rows: in x [n * group, C]; out [n, C] ---- */
+
+mega_tensor mega_op_first_rows(mega_graph *g, mega_tensor x, int64_t group)
+{
+    instruction op = {.kind = OP_FIRST_ROWS, .in = {x.id}, .attr = {.group = group}};
+    return mega_graph_emit(g, &op);
+}
+
+static void first_rows_gradient(mega_graph *g, const instruction *op)
+{
+    instruction d = {.kind = OP_FIRST_ROWS_GRAD, .in = {mega_graph_arrived(g, op, 0)}, .attr = op->attr};
+    mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
+}
+
+static void first_rows_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_first_rows_args *a = args;
+    a->y = b->address(b, op->out[0]);
+    a->x = b->address(b, op->in[0]);
+    a->group = op->attr.group;
+    a->rows = mega_op_in_dim(b->g, op, 0, 0) / a->group;
+    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+}
+
+const op_row mega_op_row_first_rows = {.name = "first_rows",
+                                       .num_in = 1,
+                                       .num_out = 1,
+                                       .shape = groups_shape,
+                                       .gradient = first_rows_gradient,
+                                       .bind = first_rows_bind,
+                                       .plain = &mega_plain_first_rows,
+                                       .cpu = &mega_cpu_first_rows};
+
+/* ---- first_rows_grad: in dy [n, C]; out dx [n * group, C] ---- */
+
+static void first_rows_grad_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_first_rows_grad_args *a = args;
+    a->dx = b->address(b, op->out[0]);
+    a->dy = b->address(b, op->in[0]);
+    a->rows = mega_op_in_dim(b->g, op, 0, 0);
+    a->group = op->attr.group;
+    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+}
+
+const op_row mega_op_row_first_rows_grad = {.name = "first_rows_grad",
+                                            .num_in = 1,
+                                            .num_out = 1,
+                                            .shape = groups_grad_shape,
+                                            .bind = first_rows_grad_bind,
+                                            .plain = &mega_plain_first_rows_grad,
+                                            .cpu = &mega_cpu_first_rows_grad};
+
+/* ---- row_sum: in x [T, C] dtype or acc; out [T] acc ---- */
+
+mega_tensor mega_op_row_sum(mega_graph *g, mega_tensor x)
+{
+    instruction op = {.kind = OP_ROW_SUM, .in = {x.id}};
+    return mega_graph_emit(g, &op);
+}
+
+static mega_status row_sum_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", mega_op_in_float(g, op, 0), 2));
+    out[0] = mega_shape_1d(g->acc, mega_op_in_dim(g, op, 0, 0));
+    return MEGA_OK;
+}
+
+/* The gradient has the type of x, which an instruction knows by its operand alone: `wide` says that it is acc. */
+static void row_sum_gradient(mega_graph *g, const instruction *op)
+{
+    instruction d = {.kind = OP_ROW_SUM_GRAD, .in = {mega_graph_arrived(g, op, 0)}};
+    d.attr.valid = mega_op_in_dim(g, op, 0, 1);
+    d.attr.wide = mega_op_in(g, op, 0)->dtype == g->acc;
+    mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
+}
+
+static void row_sum_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_row_sum_args *a = args;
+    a->sum = b->address(b, op->out[0]);
+    a->x = b->address(b, op->in[0]);
+    a->rows = mega_op_in_dim(b->g, op, 0, 0);
+    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+    a->x_dtype = mega_op_in(b->g, op, 0)->dtype;
+}
+
+const op_row mega_op_row_row_sum = {.name = "row_sum",
+                                    .num_in = 1,
+                                    .num_out = 1,
+                                    .shape = row_sum_shape,
+                                    .gradient = row_sum_gradient,
+                                    .bind = row_sum_bind,
+                                    .plain = &mega_plain_row_sum,
+                                    .cpu = &mega_cpu_row_sum};
+
+/* ---- row_sum_grad: in dsum [T] acc; out dx [T, attr.valid], acc where attr.wide ---- */
+
+static mega_status row_sum_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dsum", g->acc, 1));
+    out[0] = mega_shape_2d(op->attr.wide ? g->acc : g->dtype, mega_op_in_dim(g, op, 0, 0), op->attr.valid);
+    return MEGA_OK;
+}
+
+static void row_sum_grad_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_row_sum_grad_args *a = args;
+    a->dx = b->address(b, op->out[0]);
+    a->dsum = b->address(b, op->in[0]);
+    a->rows = mega_op_in_dim(b->g, op, 0, 0);
+    a->cols = op->attr.valid;
+    a->x_dtype = b->g->tensor[op->out[0]].shape.dtype;
+}
+
+const op_row mega_op_row_row_sum_grad = {.name = "row_sum_grad",
+                                         .num_in = 1,
+                                         .num_out = 1,
+                                         .shape = row_sum_grad_shape,
+                                         .bind = row_sum_grad_bind,
+                                         .plain = &mega_plain_row_sum_grad,
+                                         .cpu = &mega_cpu_row_sum_grad};

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The tensor whose gradient a use of `t` adds to: rows that are read through a view belong to the whole. */
+/* The tensor whose gradient a use of `t` adds to: what is read through a view belongs to the whole. */
 static int32_t receiver(const mega_graph *g, int32_t t)
 {
     return g->tensor[t].rows_of != 0 ? g->tensor[t].rows_of : t;
@@ -114,17 +114,20 @@ static mega_status check_seeds(const mega_graph *g)
     return MEGA_OK;
 }
 
-/* Wanted gradients of inputs become outputs. */
+/* Wanted gradients of inputs become outputs. One that is a view of a gradient (the input is read through a reshape) is
+ * copied, as what it shows may be gone when the caller reads it. */
 static mega_status name_wanted(mega_graph *g)
 {
     for (int i = 0; i < g->num_wanted; i++) {
-        const graph_tensor *input = &g->tensor[g->wanted[i].tensor];
-        if (input->gradient == 0)
+        const graph_tensor input = g->tensor[g->wanted[i].tensor];
+        int32_t d = input.gradient;
+        if (d == 0)
             return MEGA_FAIL(MEGA_ERR_USAGE, "gradient \"%s\": the loss does not depend on input \"%s\"",
-                             g->wanted[i].name, input->name);
-        graph_tensor *d = &g->tensor[input->gradient];
-        if (d->role == ROLE_VALUE) d->is_output = true;
-        MEGA_TRY(mega_graph_name_add(g, &g->named, &g->num_named, g->wanted[i].name, input->gradient));
+                             g->wanted[i].name, input.name);
+        if (g->tensor[d].role == ROLE_VIEW) d = mega_op_scale(g, (mega_tensor){d}, 1.0).id;
+        MEGA_TRY(mega_graph_status(g));
+        if (g->tensor[d].role == ROLE_VALUE) g->tensor[d].is_output = true;
+        MEGA_TRY(mega_graph_name_add(g, &g->named, &g->num_named, g->wanted[i].name, d));
     }
     return MEGA_OK;
 }
@@ -156,10 +159,11 @@ mega_status mega_pass_differentiate(mega_graph *g)
     MEGA_TRY(mega_losses_seed(g));
     for (int i = 0; i < g->num_seeds; i += 2) mega_graph_gradient_add(g, g->seed[i].tensor, g->seed[i + 1].tensor);
     for (int i = g->num_forward - 1; i >= 0 && g->status == MEGA_OK; i--) differentiate_op(g, i);
-    g->in_backward = false;
     g->region = 0;
     g->scope[0] = '\0';
     g->scope_text = NULL;
     MEGA_TRY(mega_graph_status(g));
-    return name_wanted(g);
+    const mega_status st = name_wanted(g);
+    g->in_backward = false;
+    return st;
 }

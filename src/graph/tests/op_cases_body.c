@@ -67,6 +67,60 @@ static void mean_rows(sketch *k)
     result(k, mega_op_mean_rows(k->g, k->x, k->s.T % 2 == 0 ? k->s.T / 2 : k->s.T));
 }
 
+static void first_rows(sketch *k)
+{
+    result(k, mega_op_first_rows(k->g, k->x, k->s.T % 2 == 0 ? k->s.T / 2 : k->s.T));
+}
+
+/* The gradient of x is a view of another, which is copied for the caller. */
+static void reshape(sketch *k)
+{
+    result(k, mega_op_scale(k->g, mega_op_reshape(k->g, k->x, k->s.T), 3.0));
+}
+
+/* Reshapes of an input, of a value, of rows and of a parameter; rows that begin inside a row of what they show. */
+static void reshape_and_rows(sketch *k)
+{
+    const int64_t c = k->s.C, t = k->s.T;
+    const mega_tensor x = mega_op_reshape(k->g, k->x, t), y = mega_op_reshape(k->g, mega_op_mul(k->g, k->x, k->x), t);
+    const mega_tensor table = mega_op_rows(k->g, mega_op_reshape(k->g, param(k, "table"), 1), 1, t);
+    mega_tensor sum = mega_op_mul(k->g, mega_op_rows(k->g, x, c - 1, 1), mega_op_rows(k->g, y, c / 2, 1));
+    sum = mega_op_add(k->g, sum, mega_op_mean_rows(k->g, mega_op_mul(k->g, x, y), c));
+    result(k, mega_op_mul(k->g, sum, mega_op_reshape(k->g, table, t)));
+}
+
+static void row_sum(sketch *k)
+{
+    const mega_tensor mask = input_1d(k, "mask", MEGA_F32, k->s.T);
+    result(k, mega_op_weighted_sum(k->g, mega_op_row_sum(k->g, mega_op_mul(k->g, k->x, other(k))), mask).sum);
+}
+
+/* Some labels are no class. */
+static mega_tensor losses_of_rows(const sketch *k)
+{
+    const mega_tensor x = mega_op_bias_add(k->g, k->x, param(k, "bias"));
+    return mega_op_cross_entropy(k->g, x, input_1d(k, "labels", MEGA_I32, k->s.T));
+}
+
+static void cross_entropy(sketch *k)
+{
+    const mega_tensor labels = input_1d(k, "labels", MEGA_I32, k->s.T), mask = input_1d(k, "mask", MEGA_F32, k->s.T);
+    const mega_tensor losses = mega_op_cross_entropy(k->g, k->x, labels);
+    mega_graph_output(k->g, mega_op_labelled_sum(k->g, labels, mask, k->s.C), "weight");
+    mega_graph_output(k->g, mega_op_labelled_sum(k->g, labels, (mega_tensor){0}, k->s.C), "count");
+    result(k, mega_op_weighted_sum(k->g, losses, mask).sum);
+}
+
+/* A model weights the losses of rows itself: they are values of acc, which are added, scaled and viewed as others. */
+static void losses_weighted_by_the_model(sketch *k)
+{
+    const mega_tensor losses = losses_of_rows(k), mask = input_1d(k, "mask", MEGA_F32, k->s.T);
+    const mega_tensor all = mega_op_row_sum(k->g, mega_op_reshape(k->g, losses, k->s.T));
+    const mega_tensor last = mega_op_scale(k->g, mega_op_rows(k->g, losses, k->s.T - 1, 1), 0.5);
+    const mega_tensor squares = mega_op_weighted_sum(k->g, mega_op_mul(k->g, losses, losses), mask).sum;
+    result(k, mega_op_add(k->g, squares, mega_op_add(k->g, all, last)));
+}
+
 static void squared_error(sketch *k)
 {
     const mega_tensor mask = input_1d(k, "mask", MEGA_F32, k->s.T);

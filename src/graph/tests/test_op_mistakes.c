@@ -47,6 +47,36 @@ static void mean_of_no_rows(const operands *o)
     mega_op_mean_rows(o->g, o->x, 0);
 }
 
+static void first_rows_of_uneven_groups(const operands *o)
+{
+    mega_op_first_rows(o->g, o->x, 5);
+}
+
+static void reshape_to_uneven_rows(const operands *o)
+{
+    mega_op_reshape(o->g, o->x, 7);
+}
+
+static void reshape_of_nothing(const operands *o)
+{
+    mega_op_reshape(o->g, (mega_tensor){0}, 1);
+}
+
+static void row_sum_of_labels(const operands *o)
+{
+    mega_op_row_sum(o->g, o->labels);
+}
+
+static void cross_entropy_of_other_rows(const operands *o)
+{
+    mega_op_cross_entropy(o->g, o->square, o->labels);
+}
+
+static void labelled_sum_with_wrong_weights(const operands *o)
+{
+    mega_op_labelled_sum(o->g, o->labels, o->vector, 3);
+}
+
 static void error_of_two_shapes(const operands *o)
 {
     mega_op_squared_error(o->g, o->x, o->other);
@@ -197,6 +227,13 @@ static const struct mistake {
     {"scale_of_labels", scale_of_labels, "x is labels [12] i32; expected 1 dimension of f32"},
     {"mean_of_uneven_groups", mean_of_uneven_groups, "groups of 5 rows of x, which has 12"},
     {"mean_of_no_rows", mean_of_no_rows, "groups of 0 rows of x, which has 12"},
+    {"first_rows_of_uneven_groups", first_rows_of_uneven_groups, "op first_rows in \"\": groups of 5 rows of x"},
+    {"reshape_to_uneven_rows", reshape_to_uneven_rows, "reshape of x in \"\": 36 elements do not make rows of 7"},
+    {"reshape_of_nothing", reshape_of_nothing, "0 elements do not make rows of 1 channels"},
+    {"row_sum_of_labels", row_sum_of_labels, "x is labels [12] i32; expected 2 dimensions of f32"},
+    {"cross_entropy_of_other_rows", cross_entropy_of_other_rows, "labels is labels [12] i32; expected [3] i32"},
+    {"labelled_sum_with_wrong_weights", labelled_sum_with_wrong_weights,
+     "weights is vector [3] f32; expected [12] f32"},
     {"error_of_two_shapes", error_of_two_shapes, "target is other [12, 4] f32; expected [12, 3] f32"},
     {"sum_of_nothing", sum_of_nothing, "there is no x; expected [T] f32"},
     {"sum_with_wrong_weights", sum_with_wrong_weights, "expected [3] f32"},

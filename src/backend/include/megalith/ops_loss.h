@@ -13,6 +13,9 @@ extern "C" {
     X(squared_error)         \
     X(squared_error_grad)    \
     X(accuracy)              \
+    X(cross_entropy)         \
+    X(cross_entropy_grad)    \
+    X(labelled_sum)          \
     X(xent_max)              \
     X(xent_sum)              \
     X(xent_grad)             \
@@ -25,6 +28,9 @@ extern "C" {
     X(SQUARED_ERROR, squared_error)           \
     X(SQUARED_ERROR_GRAD, squared_error_grad) \
     X(ACCURACY, accuracy)                     \
+    X(CROSS_ENTROPY, cross_entropy)           \
+    X(CROSS_ENTROPY_GRAD, cross_entropy_grad) \
+    X(LABELLED_SUM, labelled_sum)             \
     X(MASKED_SUM, masked_sum)                 \
     X(MASKED_SUM_GRAD, masked_sum_grad)       \
     X(LOSS_SEED, loss_seed)                   \
@@ -138,6 +144,37 @@ typedef struct mega_accuracy_args {
     mega_dtype logits_dtype; /* head.dtype or its acc */
 } mega_accuracy_args;
 
+/* loss[t] = log of the sum over classes of exp(logit) - logit of the label (natural log); 0 where the label is no
+ * class, a number in [0, classes). */
+typedef struct mega_cross_entropy_args {
+    mega_kernel_head head;
+    void *loss;            /* [T] acc */
+    const void *logits;    /* [T, classes] */
+    const int32_t *labels; /* [T] */
+    int64_t rows, classes;
+    mega_dtype logits_dtype; /* head.dtype or its acc */
+} mega_cross_entropy_args;
+
+/* dlogits[t, c] = (softmax - [c is the label]) dloss[t]; 0 where the label is no class. dlogits may be logits. */
+typedef struct mega_cross_entropy_grad_args {
+    mega_kernel_head head;
+    void *dlogits;
+    const void *dloss /* [T] acc */, *logits;
+    const int32_t *labels;
+    int64_t rows, classes;
+    mega_dtype logits_dtype; /* of dlogits too */
+} mega_cross_entropy_grad_args;
+
+/* sum[0] = sum of the weights of the rows whose label is a class, in double in order; a row counts 1 without weights.
+ */
+typedef struct mega_labelled_sum_args {
+    mega_kernel_head head;
+    void *sum; /* [1] acc */
+    const int32_t *labels;
+    const float *weights; /* [T] or NULL */
+    int64_t rows, classes;
+} mega_labelled_sum_args;
+
 typedef struct mega_head_shape {
     int64_t vocab_begin, valid; /* first id held here; real rows held here */
     int64_t chunk_rows;         /* rows of a chunk; 0: choose */
@@ -157,6 +194,11 @@ mega_head_result mega_op_lm_head_loss(mega_graph *g, mega_tensor x, mega_tensor 
 mega_loss mega_op_weighted_sum(mega_graph *g, mega_tensor x, mega_tensor weights);
 /* [T] acc: per row, the sum over columns of (x - target)^2. x, target [T, C] */
 mega_tensor mega_op_squared_error(mega_graph *g, mega_tensor x, mega_tensor target);
+/* [T] acc: the softmax cross-entropy of each row of logits [T, classes], dtype or acc, against labels [T] i32; 0,
+ * without a gradient, for a row whose label is no class (such as -100). A model may weight them before their sum. */
+mega_tensor mega_op_cross_entropy(mega_graph *g, mega_tensor logits, mega_tensor labels);
+/* [1] acc: the sum of weights [T] f32 over the rows whose label is a class; their number without weights. */
+mega_tensor mega_op_labelled_sum(mega_graph *g, mega_tensor labels, mega_tensor weights, int64_t classes);
 /* sum: rows whose largest logit (the first of equal ones) is that of the label; weight: rows whose label is a class.
  * logits [T, classes], labels [T] i32. A metric: it has no gradient. */
 mega_loss mega_op_accuracy(mega_graph *g, mega_tensor logits, mega_tensor labels);

@@ -12,14 +12,22 @@ extern "C" {
     X(embedding)             \
     X(embedding_grad)        \
     X(mean_rows)             \
-    X(mean_rows_grad)
+    X(mean_rows_grad)        \
+    X(first_rows)            \
+    X(first_rows_grad)       \
+    X(row_sum)               \
+    X(row_sum_grad)
 
-#define MEGA_OPS_ROWS(X)              \
-    X(EMBEDDING, embedding)           \
-    X(EMBEDDING_GRAD, embedding_grad) \
-    X(TAKE_ROWS, take_rows)           \
-    X(MEAN_ROWS, mean_rows)           \
-    X(MEAN_ROWS_GRAD, mean_rows_grad)
+#define MEGA_OPS_ROWS(X)                \
+    X(EMBEDDING, embedding)             \
+    X(EMBEDDING_GRAD, embedding_grad)   \
+    X(TAKE_ROWS, take_rows)             \
+    X(MEAN_ROWS, mean_rows)             \
+    X(MEAN_ROWS_GRAD, mean_rows_grad)   \
+    X(FIRST_ROWS, first_rows)           \
+    X(FIRST_ROWS_GRAD, first_rows_grad) \
+    X(ROW_SUM, row_sum)                 \
+    X(ROW_SUM_GRAD, row_sum_grad)
 
 /* y[t] = table[ids[t] - begin] (+ addend[t]); a row whose id is outside [begin, begin+V) counts as zeros. Without ids
  * the id of row t is t.
@@ -63,10 +71,54 @@ typedef struct mega_mean_rows_grad_args {
 /* Means of groups of `group` consecutive rows, such as the positions of each sample: [n * group, C] → [n, C]. */
 mega_tensor mega_op_mean_rows(mega_graph *g, mega_tensor x, int64_t group);
 
+/* First rows of groups of consecutive rows: y[i] = x[i * group]. x [rows * group, C]; y [rows, C] */
+typedef struct mega_first_rows_args {
+    mega_kernel_head head;
+    void *y;
+    const void *x;
+    int64_t rows, group, cols;
+} mega_first_rows_args;
+
+/* dx[i * group] = dy[i], and 0 in the other rows. dx [rows * group, C]; dy [rows, C] */
+typedef struct mega_first_rows_grad_args {
+    mega_kernel_head head;
+    void *dx;
+    const void *dy;
+    int64_t rows, group, cols;
+} mega_first_rows_grad_args;
+
+/* The first of each group of `group` consecutive rows, such as the first position of each sample: [n * group, C] → [n,
+ * C]. */
+mega_tensor mega_op_first_rows(mega_graph *g, mega_tensor x, int64_t group);
+
+/* sum[t] = sum of x[t, c] over the channels. x [rows, C]; sum [rows] acc */
+typedef struct mega_row_sum_args {
+    mega_kernel_head head;
+    void *sum;
+    const void *x;
+    int64_t rows, cols;
+    mega_dtype x_dtype; /* head.dtype or its acc */
+} mega_row_sum_args;
+
+/* dx[t, c] = dsum[t]. dx [rows, C]; dsum [rows] acc */
+typedef struct mega_row_sum_grad_args {
+    mega_kernel_head head;
+    void *dx;
+    const void *dsum;
+    int64_t rows, cols;
+    mega_dtype x_dtype;
+} mega_row_sum_grad_args;
+
+/* The sum of the channels of each row: [T, C] → [T] acc. */
+mega_tensor mega_op_row_sum(mega_graph *g, mega_tensor x);
+
 /* Rows of x gathered at rows[i]; for generation: only last rows get logits. [n, C] */
 mega_tensor mega_op_take_rows(mega_graph *g, mega_tensor x, mega_tensor rows);
 /* A view of `count` consecutive rows of t. Its gradient becomes the gradient of t, zero in the other rows. */
 mega_tensor mega_op_rows(mega_graph *g, mega_tensor t, int64_t begin, int64_t count);
+/* A view of x, [T, C] or [T], as [T * C / channels, channels]: the same elements in the same order, and so is its
+ * gradient. */
+mega_tensor mega_op_reshape(mega_graph *g, mega_tensor x, int64_t channels);
 
 #ifdef __cplusplus
 }

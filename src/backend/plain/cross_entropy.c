@@ -1,0 +1,61 @@
+/* Cross-entropy of whole rows of logits, its gradient, and the weight of its rows, the definition (ops_loss.h). */
+#include "backend_impl.h"
+#include <math.h>
+
+static bool is_class(int32_t label, int64_t classes)
+{
+    return label >= 0 && label < classes;
+}
+
+/* The logarithm of the sum of the exponentials of a row, which begins at element `at`. */
+static double log_sum_exp(const void *logits, mega_dtype t, int64_t at, int64_t classes)
+{
+    double max = -INFINITY, sum = 0.0;
+    for (int64_t c = 0; c < classes; c++) max = fmax(max, get(logits, t, at + c));
+    for (int64_t c = 0; c < classes; c++) sum += exp(get(logits, t, at + c) - max);
+    return log(sum) + max;
+}
+
+static void cross_entropy_run(mega_team *team, const void *args)
+{
+    const mega_cross_entropy_args *a = args;
+    const mega_dtype t = a->logits_dtype, acc = acc_of(a->head.dtype);
+    (void)team;
+    for (int64_t r = 0; r < a->rows; r++) {
+        const int64_t at = r * a->classes;
+        double loss = 0.0;
+        if (is_class(a->labels[r], a->classes))
+            loss = log_sum_exp(a->logits, t, at, a->classes) - get(a->logits, t, at + a->labels[r]);
+        put(a->loss, acc, r, loss);
+    }
+}
+
+static void cross_entropy_grad_run(mega_team *team, const void *args)
+{
+    const mega_cross_entropy_grad_args *a = args;
+    const mega_dtype t = a->logits_dtype, acc = acc_of(a->head.dtype);
+    (void)team;
+    for (int64_t r = 0; r < a->rows; r++) {
+        const int64_t at = r * a->classes;
+        const bool counts = is_class(a->labels[r], a->classes);
+        const double whole = counts ? log_sum_exp(a->logits, t, at, a->classes) : 0.0;
+        for (int64_t c = 0; c < a->classes; c++) {
+            const double p = counts ? exp(get(a->logits, t, at + c) - whole) - (c == a->labels[r] ? 1.0 : 0.0) : 0.0;
+            put(a->dlogits, t, at + c, counts ? p * get(a->dloss, acc, r) : 0.0);
+        }
+    }
+}
+
+static void labelled_sum_run(mega_team *team, const void *args)
+{
+    const mega_labelled_sum_args *a = args;
+    double sum = 0.0;
+    (void)team;
+    for (int64_t r = 0; r < a->rows; r++)
+        if (is_class(a->labels[r], a->classes)) sum += a->weights != NULL ? (double)a->weights[r] : 1.0;
+    put(a->sum, acc_of(a->head.dtype), 0, sum);
+}
+
+const mega_kernel mega_plain_cross_entropy = {.name = "cross_entropy", .run = cross_entropy_run};
+const mega_kernel mega_plain_cross_entropy_grad = {.name = "cross_entropy_grad", .run = cross_entropy_grad_run};
+const mega_kernel mega_plain_labelled_sum = {.name = "labelled_sum", .run = labelled_sum_run};

@@ -1,0 +1,24 @@
+/* First rows of groups of rows and their gradient, the definition (ops_rows.h). */
+#include "backend_impl.h"
+
+static void first_rows_run(mega_team *team, const void *args)
+{
+    const mega_first_rows_args *a = args;
+    const mega_dtype t = a->head.dtype;
+    (void)team;
+    for (int64_t r = 0; r < a->rows; r++)
+        for (int64_t c = 0; c < a->cols; c++) put(a->y, t, r * a->cols + c, get(a->x, t, r * a->group * a->cols + c));
+}
+
+static void first_rows_grad_run(mega_team *team, const void *args)
+{
+    const mega_first_rows_grad_args *a = args;
+    const mega_dtype t = a->head.dtype;
+    (void)team;
+    for (int64_t r = 0; r < a->rows * a->group; r++)
+        for (int64_t c = 0; c < a->cols; c++)
+            put(a->dx, t, r * a->cols + c, r % a->group == 0 ? get(a->dy, t, r / a->group * a->cols + c) : 0.0);
+}
+
+const mega_kernel mega_plain_first_rows = {.name = "first_rows", .run = first_rows_run};
+const mega_kernel mega_plain_first_rows_grad = {.name = "first_rows_grad", .run = first_rows_grad_run};
