@@ -43,14 +43,27 @@ static double value_at(fill *f, int64_t row, int64_t col)
     switch (r->init) {
     case MEGA_INIT_ZERO: return 0.0;
     case MEGA_INIT_ONE: return 1.0;
-    case MEGA_INIT_XAVIER_UNIFORM: return f->scale * uniform(f->seed, f->hash, index);
-    case MEGA_INIT_NORMAL: break;
+    case MEGA_INIT_XAVIER_UNIFORM:
+    case MEGA_INIT_FAN_IN: return f->scale * uniform(f->seed, f->hash, index);
+    case MEGA_INIT_NORMAL:
+    case MEGA_INIT_KAIMING_NORMAL: break;
     }
     if (f->run != index / RUN) {
         f->run = index / RUN;
         mega_normal_pairs(f->normal, f->seed, f->hash, f->run * (RUN / 2), RUN / 2);
     }
     return f->scale * f->normal[index % RUN];
+}
+
+static double scale_of(const mega_param *r)
+{
+    const double out = (double)r->true_shape[0], in = (double)r->true_shape[1];
+    switch (r->init) {
+    case MEGA_INIT_XAVIER_UNIFORM: return sqrt(6.0 / (out + in));
+    case MEGA_INIT_FAN_IN: return r->num_dims == 1 ? r->init_std : 1.0 / sqrt(in);
+    case MEGA_INIT_KAIMING_NORMAL: return sqrt(2.0 / in);
+    default: return r->init_std;
+    }
 }
 
 typedef struct fill_job {
@@ -69,8 +82,7 @@ static void fill_rows(void *user, int thread, int64_t begin, int64_t end)
               .axis = mega_params_axis(p, r->axis),
               .seed = job->seed,
               .hash = mega_name_hash(r->name),
-              .scale = r->init == MEGA_INIT_XAVIER_UNIFORM ? sqrt(6.0 / (double)(r->true_shape[0] + r->true_shape[1]))
-                                                           : r->init_std,
+              .scale = scale_of(r),
               .run = UINT64_MAX};
     const mega_range owned = mega_params_owned(p, job->index);
     const int64_t cols = r->local_shape[1], last = owned.first + owned.count;

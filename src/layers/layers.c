@@ -1,11 +1,11 @@
 /* Tensor-parallel layers as graph-writing functions. Rank arithmetic of the model ends here. */
-#include "megalith/layers.h"
+#include "layers_impl.h"
 
 #include <math.h>
 #include <stdio.h>
 
-static mega_tensor parameter(const mega_builder *b, const char *name, const char *kind, int64_t rows, int64_t columns,
-                             const mega_param_options *options)
+mega_tensor layer_param(const mega_builder *b, const char *name, const char *kind, int64_t rows, int64_t columns,
+                        const mega_param_options *options)
 {
     char full[2 * MEGA_PATH]; /* a name that is cut here is too long in any case */
     snprintf(full, sizeof full, "%s.%s", name, kind);
@@ -14,15 +14,27 @@ static mega_tensor parameter(const mega_builder *b, const char *name, const char
 
 /* ---- between what is whole on every rank of tp and what is cut over them ---- */
 
-static bool is_slab(const mega_builder *b)
+bool layer_has_slab(const mega_builder *b)
 {
     return mega_graph_is_sequence_parallel(b->graph) && b->layout->tp.size > 1;
 }
 
-/* What this rank sees of t [T, ...]: its slab of rows under sequence parallelism, else all of it. */
-static mega_tensor own_rows(const mega_builder *b, mega_tensor t)
+bool layer_has_all_rows(const mega_builder *b, const char *layer)
 {
-    if (!is_slab(b) || mega_graph_status(b->graph) != MEGA_OK) return t;
+    if (mega_graph_status(b->graph) != MEGA_OK) return false;
+    if (!layer_has_slab(b)) return true;
+    mega_builder_fail(b,
+                      MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                                "layer \"%s\", %s: with sequence parallelism a rank of tp has a part of the rows, and "
+                                "this layer needs all of them, which is not built yet; train this model without "
+                                "sequence parallelism",
+                                b->path, layer));
+    return false;
+}
+
+mega_tensor layer_own_rows(const mega_builder *b, mega_tensor t)
+{
+    if (!layer_has_slab(b) || mega_graph_status(b->graph) != MEGA_OK) return t;
     const int64_t rows = mega_graph_dim(b->graph, t, 0) / b->layout->tp.size;
     return mega_op_rows(b->graph, t, rows * b->layout->tp.rank, rows);
 }
@@ -35,16 +47,16 @@ static mega_tensor row_input(const mega_builder *b, const char *name)
 /* Before a product with sharded weights: every rank needs all tokens, and holds a partial sum of their gradient. */
 static mega_tensor to_cut_weights(const mega_builder *b, mega_tensor x)
 {
-    return is_slab(b) ? mega_op_gather_from_sequence(b->graph, x, &b->layout->tp)
-                      : mega_op_copy_to_group(b->graph, x, &b->layout->tp);
+    return layer_has_slab(b) ? mega_op_gather_from_sequence(b->graph, x, &b->layout->tp)
+                             : mega_op_copy_to_group(b->graph, x, &b->layout->tp);
 }
 
 /* After it: adds the partial sums of the ranks. Each rank gets the sum for all tokens or, with sequence parallelism, for
  * its own. */
 static mega_tensor from_cut_weights(const mega_builder *b, mega_tensor x)
 {
-    return is_slab(b) ? mega_op_scatter_to_sequence(b->graph, x, &b->layout->tp)
-                      : mega_op_reduce_from_group(b->graph, x, &b->layout->tp);
+    return layer_has_slab(b) ? mega_op_scatter_to_sequence(b->graph, x, &b->layout->tp)
+                             : mega_op_reduce_from_group(b->graph, x, &b->layout->tp);
 }
 
 /* ---- linear ---- */
@@ -61,8 +73,8 @@ static linear_params request_linear(const mega_builder *b, const char *name, int
 {
     const mega_param_options bias = {.shard_rows = weight->shard_rows,
                                      .blocks = weight->shard_rows ? weight->blocks : 0};
-    linear_params p = {.weight = parameter(b, name, "weight", out, in, weight)};
-    if (!no_bias) p.bias = parameter(b, name, "bias", out, 0, &bias);
+    linear_params p = {.weight = layer_param(b, name, "weight", out, in, weight)};
+    if (!no_bias) p.bias = layer_param(b, name, "bias", out, 0, &bias);
     return p;
 }
 
@@ -92,7 +104,7 @@ mega_tensor mega_column_linear(const mega_builder *b, const char *name, mega_ten
     o.weight.shard_rows = true;
     const mega_scope s = mega_scope_enter(g, "%s", name);
     const linear_params p = request_linear(b, name, out_channels, mega_tensor_channels(b, x), &o.weight, o.no_bias);
-    const bool again = is_slab(b) && !mega_recompute_is_open(g);
+    const bool again = layer_has_slab(b) && !mega_recompute_is_open(g);
     if (again) mega_recompute_begin(g);
     x = to_cut_weights(b, x);
     const mega_tensor y = add_bias(b, mega_op_linear(g, x, p.weight), p.bias);
@@ -126,13 +138,23 @@ static mega_tensor vocab_table(const mega_builder *b, const char *name, int64_t 
 {
     mega_param_options o = options != NULL ? *options : plain_param;
     o.shard_rows = true;
-    return parameter(b, name, "weight", vocab_size + o.padding_rows, width, &o);
+    return layer_param(b, name, "weight", vocab_size + o.padding_rows, width, &o);
 }
 
 /* First row of the whole table that this rank holds. */
 static int64_t first_row(const mega_builder *b, mega_tensor table)
 {
     return mega_tensor_rows(b, table) * b->layout->tp.rank;
+}
+
+mega_tensor mega_embedding(const mega_builder *b, const char *name, mega_tensor ids, int64_t rows, int64_t width,
+                           const mega_param_options *options)
+{
+    const mega_scope s = mega_scope_enter(b->graph, "%s", name);
+    const mega_tensor table = layer_param(b, name, "weight", rows, width, options);
+    const mega_tensor x = mega_op_embedding(b->graph, layer_own_rows(b, ids), table, mega_none(), 0);
+    mega_scope_leave(b->graph, s);
+    return x;
 }
 
 mega_tensor mega_vocab_embedding(const mega_builder *b, const char *name, mega_tensor ids, int64_t vocab_size,
@@ -150,8 +172,8 @@ mega_tensor mega_position_embedding(const mega_builder *b, const char *name, meg
                                     const mega_param_options *options)
 {
     const mega_scope s = mega_scope_enter(b->graph, "%s", name);
-    const mega_tensor positions = own_rows(b, row_input(b, "position_ids"));
-    const mega_tensor table = parameter(b, name, "weight", max_positions, mega_tensor_channels(b, x), options);
+    const mega_tensor positions = layer_own_rows(b, row_input(b, "position_ids"));
+    const mega_tensor table = layer_param(b, name, "weight", max_positions, mega_tensor_channels(b, x), options);
     x = mega_op_embedding(b->graph, positions, table, x, 0);
     mega_scope_leave(b->graph, s);
     return x;
@@ -167,8 +189,8 @@ mega_tensor mega_norm(const mega_builder *b, const char *name, mega_tensor x, me
         mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                                        "layer \"%s\", %s: norm of kind %d is not built yet; choose MEGA_LAYER_NORM",
                                        b->path, name, (int)kind));
-    const mega_tensor gain = parameter(b, name, "weight", mega_tensor_channels(b, x), 0, &ones);
-    const mega_tensor bias = parameter(b, name, "bias", mega_tensor_channels(b, x), 0, NULL);
+    const mega_tensor gain = layer_param(b, name, "weight", mega_tensor_channels(b, x), 0, &ones);
+    const mega_tensor bias = layer_param(b, name, "bias", mega_tensor_channels(b, x), 0, NULL);
     x = mega_op_layer_norm(b->graph, x, gain, bias, epsilon);
     mega_scope_leave(b->graph, s);
     return x;
@@ -184,8 +206,8 @@ mega_tensor mega_dropout_add(const mega_builder *b, const char *name, mega_tenso
 {
     const mega_scope s = mega_scope_enter(b->graph, "%s", name);
     if (p > 0.0 && b->mode == MEGA_TRAIN) {
-        const mega_tensor sample = own_rows(b, row_input(b, "sample_id"));
-        const mega_tensor position = own_rows(b, row_input(b, "seq_position"));
+        const mega_tensor sample = layer_own_rows(b, row_input(b, "sample_id"));
+        const mega_tensor position = layer_own_rows(b, row_input(b, "seq_position"));
         x = mega_op_dropout(b->graph, x, p, mega_builder_dropout_site(b, name), sample, position);
     }
     if (residual.id != 0) x = mega_op_add(b->graph, residual, x);

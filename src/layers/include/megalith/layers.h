@@ -1,4 +1,5 @@
-/* Layers: linear, embedding, norm, activation, dropout, attention, losses.
+/* Layers: linear, embedding, norm, activation and arithmetic, dropout, attention, convolution, pooling, batch norm,
+ * losses.
  *
  * Each layer declares its parameters under the path of the builder and describes its forward computation. Weights that
  * are sharded are sharded over tp (Shoeybi et al. 2019); with sequence parallelism (mega_graph_set_sequence_parallel)
@@ -39,6 +40,10 @@ mega_tensor mega_row_linear(const mega_builder *b, const char *name, mega_tensor
 
 /* ---- embedding ---- */
 
+/* Looks up ids [T] in the table NAME.weight [rows, width], which is replicated: [T] -> [T, width]. Ids range from 0 to
+ * rows - 1; another id makes the step fail with MEGA_ERR_USAGE. */
+mega_tensor mega_embedding(const mega_builder *b, const char *name, mega_tensor ids, int64_t rows, int64_t width,
+                           const mega_param_options *options);
 /* Looks up ids [T] in the table NAME.weight, whose rows are sharded over tp: [T] -> [T, width]. The table has
  * vocab_size rows, which checkpoints hold, and options->padding_rows further ones. */
 mega_tensor mega_vocab_embedding(const mega_builder *b, const char *name, mega_tensor ids, int64_t vocab_size,
@@ -47,7 +52,7 @@ mega_tensor mega_vocab_embedding(const mega_builder *b, const char *name, mega_t
 mega_tensor mega_position_embedding(const mega_builder *b, const char *name, mega_tensor x, int64_t max_positions,
                                     const mega_param_options *options);
 
-/* ---- norm, activation, dropout ---- */
+/* ---- norm, activation and arithmetic, dropout ---- */
 
 typedef enum mega_norm_kind { MEGA_LAYER_NORM } mega_norm_kind;
 /* Normalizes each row over its channels. */
@@ -55,6 +60,20 @@ mega_tensor mega_norm(const mega_builder *b, const char *name, mega_tensor x, me
 
 /* Element by element; x may be sharded. */
 mega_tensor mega_activation(const mega_builder *b, mega_tensor x, mega_activation_kind kind);
+
+/* Element by element. x and y have the same shape. mega_mul needs values that are no partial sums. */
+mega_tensor mega_add(const mega_builder *b, mega_tensor x, mega_tensor y);
+mega_tensor mega_mul(const mega_builder *b, mega_tensor x, mega_tensor y);
+mega_tensor mega_scale(const mega_builder *b, mega_tensor x, double factor);
+
+/* Returns the same numbers in the same order as [T * C / channels, channels]; x may be a vector [T]. A row must not
+ * cross a sample. Costs nothing, and neither does its gradient. */
+mega_tensor mega_reshape(const mega_builder *b, mega_tensor x, int64_t channels);
+
+/* Return the first position, or the mean over positions, of each sample: [samples * positions, C] -> [samples, C]. Not
+ * with sequence parallelism yet. */
+mega_tensor mega_first_position(const mega_builder *b, mega_tensor x);
+mega_tensor mega_mean_positions(const mega_builder *b, mega_tensor x);
 
 /* In MEGA_TRAIN, sets each element to zero with probability p and divides the others by 1 - p; else returns x. The mask
  * is a function of the seed, the step, the sample, the position and the path PATH.NAME, so no layout changes it. Using
@@ -84,7 +103,64 @@ mega_tensor mega_self_attention(const mega_builder *b, const char *name, mega_te
 /* Rows of a table of `vocab` ids whose number tp ranks divide: the next multiple of multiple * tp (Megatron's rule). */
 int64_t mega_vocab_pad(int64_t vocab, int64_t multiple, int tp);
 
+/* ---- convolution, pooling, batch norm ----
+ *
+ * These layers, and the losses below but for that of a vocabulary, need all rows of a sample, so that they are refused
+ * with sequence parallelism. */
+
+/* Height and width of an image whose pixels are the positions of a sample, row by row. */
+typedef struct mega_image_size {
+    int64_t height, width;
+} mega_image_size;
+
+typedef struct mega_conv_options {
+    int kernel_size, stride, padding; /* in pixels, both directions; stride 0: 1 */
+    bool no_bias;
+    mega_init init; /* of the weight; MEGA_INIT_ZERO: MEGA_INIT_FAN_IN */
+} mega_conv_options;
+
+/* 2-D convolution: [samples * height * width, C] -> [samples * height' * width', out_channels]. *inout_size is the size
+ * of x on entry and that of the result on return. The weight is [out_channels, C * kernel_size^2], in the order of
+ * [out, in, height, width]. */
+mega_tensor mega_conv2d(const mega_builder *b, const char *name, mega_tensor x, int64_t out_channels,
+                        const mega_conv_options *options, mega_image_size *inout_size);
+
+typedef struct mega_pool_options {
+    int window, stride, padding; /* in pixels, both directions; stride 0: window */
+} mega_pool_options;
+
+/* Maximum, or mean, over windows of window x window pixels; padding never wins, and is zeros for the mean. */
+mega_tensor mega_max_pool2d(const mega_builder *b, mega_tensor x, const mega_pool_options *options,
+                            mega_image_size *inout_size);
+mega_tensor mega_mean_pool2d(const mega_builder *b, mega_tensor x, const mega_pool_options *options,
+                             mega_image_size *inout_size);
+
+/* Batch normalization over channels with the statistics of groups of `group_samples` samples that are consecutive in
+ * the order of the run, so that neither the micro-batch size nor the number of ranks changes them; a group that does
+ * not divide the micro-batch is recorded as MEGA_ERR_USAGE. Running statistics are not built yet: another momentum than
+ * 0 is MEGA_ERR_UNSUPPORTED, and evaluation uses the statistics of its own groups. */
+mega_tensor mega_batch_norm(const mega_builder *b, const char *name, mega_tensor x, int group_samples, double momentum,
+                            double epsilon);
+
 /* ---- losses ---- */
+
+/* Softmax cross-entropy of logits [n, classes] against labels [n] (I32). weights is [n] F32, or mega_none() for 1 each.
+ * Rows whose label is not a class (such as -100) count nothing. */
+mega_loss mega_cross_entropy(const mega_builder *b, mega_tensor logits, mega_tensor labels, mega_tensor weights);
+/* The same before the sum, [n] in the accumulation type, 0 where the label is not a class. A model may weight it
+ * itself: mega_mul, mega_scale, mega_reshape (losses of a sample in a row), mega_sum. */
+mega_tensor mega_row_cross_entropy(const mega_builder *b, mega_tensor logits, mega_tensor labels);
+
+/* Sum of x over rows and channels, weighted by row; the weight is the sum of the row weights, or the number of rows
+ * without them. Turns any computed value, [n, C] or losses by row [n], into a loss. */
+mega_loss mega_sum(const mega_builder *b, mega_tensor x, mega_tensor weights);
+
+/* Sum over rows and channels of (x - target)^2, weighted by row; the weight is the sum of the row weights. Without
+ * weights the loss is ((x - target)**2).sum(1).mean() of PyTorch, not MSELoss. */
+mega_loss mega_squared_error(const mega_builder *b, mega_tensor x, mega_tensor target, mega_tensor weights);
+
+/* Number of rows whose largest logit is that of the label. A metric: it has no gradient. */
+mega_loss mega_accuracy(const mega_builder *b, mega_tensor logits, mega_tensor labels);
 
 typedef struct mega_vocab_loss_options {
     int64_t vocab_size;

@@ -1,0 +1,115 @@
+/* Layers on images, whose pixels are the positions of a sample: convolution, pooling, batch norm. */
+#include "layers_impl.h"
+
+#include <math.h>
+
+/* More pixels than a window has; that squared and times any number of channels is still a number of elements. */
+enum { MOST_KERNEL = 1024 };
+
+/* The windows of a layer over images of this size; false, with an error, where there is no size. */
+static bool windows_of(const mega_builder *b, const char *layer, const mega_image_size *size, int window, int stride,
+                       int padding, mega_windows *out)
+{
+    if (mega_graph_status(b->graph) != MEGA_OK || !layer_has_all_rows(b, layer)) return false;
+    if (size == NULL) {
+        mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE,
+                                       "layer \"%s\", %s: inout_size is NULL; give the height and width of the images",
+                                       b->path, layer));
+        return false;
+    }
+    *out = (mega_windows){
+        .height = size->height, .width = size->width, .size = window, .stride = stride, .padding = padding};
+    return true;
+}
+
+/* The size of the result of an op that took these windows. */
+static mega_tensor resized(const mega_builder *b, mega_tensor y, const mega_windows *w, mega_image_size *size)
+{
+    if (mega_graph_status(b->graph) == MEGA_OK)
+        *size = (mega_image_size){.height = mega_windows_along(w, w->height), .width = mega_windows_along(w, w->width)};
+    return y;
+}
+
+mega_tensor mega_conv2d(const mega_builder *b, const char *name, mega_tensor x, int64_t out_channels,
+                        const mega_conv_options *options, mega_image_size *inout_size)
+{
+    static const mega_conv_options none = {.kernel_size = 0};
+    const mega_conv_options *o = options != NULL ? options : &none;
+    mega_windows w;
+    const int size = o->kernel_size;
+    if (!windows_of(b, "mega_conv2d", inout_size, size, o->stride > 0 ? o->stride : 1, o->padding, &w))
+        return mega_none();
+    if (size < 1 || size > MOST_KERNEL) {
+        mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE,
+                                       "layer \"%s\", mega_conv2d \"%s\": kernel_size %d; expected 1 to %d pixels",
+                                       b->path, name, size, MOST_KERNEL));
+        return mega_none();
+    }
+    const int64_t fan_in = mega_tensor_channels(b, x) * size * size;
+    const mega_param_options weight = {.init = o->init == MEGA_INIT_ZERO ? MEGA_INIT_FAN_IN : o->init};
+    const mega_param_options bias = {.init = MEGA_INIT_FAN_IN, .init_std = 1.0 / sqrt((double)fan_in)};
+    const mega_scope s = mega_scope_enter(b->graph, "%s", name);
+    const mega_tensor filter = layer_param(b, name, "weight", out_channels, fan_in, &weight);
+    const mega_tensor added = o->no_bias ? mega_none() : layer_param(b, name, "bias", out_channels, 0, &bias);
+    const mega_tensor y = mega_op_conv2d(b->graph, x, filter, added, &w);
+    mega_scope_leave(b->graph, s);
+    return resized(b, y, &w, inout_size);
+}
+
+static bool pool_windows(const mega_builder *b, const char *layer, const mega_pool_options *o,
+                         const mega_image_size *size, mega_windows *out)
+{
+    static const mega_pool_options none = {.window = 0};
+    if (o == NULL) o = &none;
+    return windows_of(b, layer, size, o->window, o->stride > 0 ? o->stride : o->window, o->padding, out);
+}
+
+mega_tensor mega_max_pool2d(const mega_builder *b, mega_tensor x, const mega_pool_options *options,
+                            mega_image_size *inout_size)
+{
+    mega_windows w;
+    if (!pool_windows(b, "mega_max_pool2d", options, inout_size, &w)) return mega_none();
+    return resized(b, mega_op_max_pool2d(b->graph, x, &w), &w, inout_size);
+}
+
+mega_tensor mega_mean_pool2d(const mega_builder *b, mega_tensor x, const mega_pool_options *options,
+                             mega_image_size *inout_size)
+{
+    mega_windows w;
+    if (!pool_windows(b, "mega_mean_pool2d", options, inout_size, &w)) return mega_none();
+    return resized(b, mega_op_mean_pool2d(b->graph, x, &w), &w, inout_size);
+}
+
+/* A group is whole samples, so that its statistics are the same in every layout; mistakes of sizes. */
+static mega_status check_groups(const mega_builder *b, const char *name, mega_tensor x, int group_samples,
+                                double momentum)
+{
+    if (momentum != 0)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "layer \"%s\", mega_batch_norm \"%s\": momentum %g; running statistics are not built yet, so "
+                         "give 0: evaluation then normalizes with the statistics of its own groups",
+                         b->path, name, momentum);
+    if (group_samples < 1 || b->samples % group_samples != 0 || mega_tensor_rows(b, x) % b->samples != 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "layer \"%s\", mega_batch_norm \"%s\": groups of %d samples in a micro-batch of %lld samples "
+                         "and %lld rows; expected a divisor of the samples, and whole samples",
+                         b->path, name, group_samples, (long long)b->samples, (long long)mega_tensor_rows(b, x));
+    return MEGA_OK;
+}
+
+mega_tensor mega_batch_norm(const mega_builder *b, const char *name, mega_tensor x, int group_samples, double momentum,
+                            double epsilon)
+{
+    const mega_param_options ones = {.init = MEGA_INIT_ONE};
+    const int64_t channels = mega_tensor_channels(b, x);
+    if (mega_graph_status(b->graph) != MEGA_OK || !layer_has_all_rows(b, "mega_batch_norm")) return mega_none();
+    mega_builder_fail(b, check_groups(b, name, x, group_samples, momentum));
+    if (mega_graph_status(b->graph) != MEGA_OK) return mega_none();
+    const mega_scope s = mega_scope_enter(b->graph, "%s", name);
+    const mega_tensor gain = layer_param(b, name, "weight", channels, 0, &ones);
+    const mega_tensor bias = layer_param(b, name, "bias", channels, 0, NULL);
+    const int64_t rows = mega_tensor_rows(b, x) / b->samples * group_samples;
+    const mega_tensor y = mega_op_batch_norm(b->graph, x, gain, bias, rows, epsilon).y;
+    mega_scope_leave(b->graph, s);
+    return y;
+}
