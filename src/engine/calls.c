@@ -32,6 +32,16 @@ static mega_status check_weights(const mega_engine *e, const char *call)
                      call);
 }
 
+/* A model whose loss is the caller's own (mega_output) has none that a step could train. */
+static mega_status check_has_loss(const mega_engine *e)
+{
+    for (int i = 0; i < e->num_losses; i++)
+        if (e->loss[i].is_trained && e->loss[i].coefficient != 0) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "mega_engine_step: the model has no loss with a coefficient other than 0, so a step "
+                     "would train nothing; declare one with mega_loss_add");
+}
+
 mega_status engine_check_step(const mega_engine *e, const mega_step_result *out)
 {
     MEGA_TRY(engine_check_given(e, "mega_engine_step", "out", out));
@@ -40,6 +50,7 @@ mega_status engine_check_step(const mega_engine *e, const mega_step_result *out)
                                          "create one without it");
     MEGA_TRY(engine_check_allocated(e, "mega_engine_step"));
     MEGA_TRY(check_weights(e, "mega_engine_step"));
+    MEGA_TRY(check_has_loss(e));
     if (e->batch_of == ENGINE_BATCH_OF_STEP) return mega_batch_check(e->batch);
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "mega_engine_step: the rows of the batch are %s; call mega_engine_batch and fill what it returns",

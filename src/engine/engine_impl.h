@@ -51,6 +51,8 @@ struct engine_chunk {
     int slots;            /* of train: micro-batches in flight */
     program_io *train_io; /* one a slot */
     program_io evaluate_io;
+    const mega_program *ran; /* the last forward was of this program and slot; NULL: there was none */
+    int ran_slot;
 };
 
 /* Whose rows the batch was last asked for. */
@@ -116,6 +118,8 @@ mega_status engine_losses_reduce(const mega_engine *e, mega_comm *comm, const ch
 /* Of a step: the quotients, NAN for a loss that evaluation alone computes; returns the sum of coefficient * loss. */
 double engine_losses_total(const mega_engine *e, const engine_sums *sums, double metric[MEGA_METRICS]);
 void engine_losses_evaluated(const mega_engine *e, const engine_sums *sums, mega_loss_sums *out);
+/* outputs.c: what mega_engine_read_output reads is from now on of this slot of a program of the chunk. */
+void engine_outputs_note(engine_chunk *c, const mega_program *p, int slot);
 /* nonfinite.c. Collective over the world, where all ranks know that the loss, or a gradient, of this step is not
  * finite: MEGA_ERR_NUMERIC, with the first op of any rank whose output was not. */
 mega_status engine_nonfinite_loss(mega_engine *e, double loss);

@@ -45,6 +45,7 @@ static mega_status forward(mega_engine *e, const mega_schedule_step *s, engine_s
     mega_program *p = e->chunk[s->chunk].train;
     fill_inputs(e, p, s->slot, s->micro_batch);
     MEGA_TRY(mega_program_forward(p, s->slot));
+    engine_outputs_note(&e->chunk[s->chunk], p, s->slot);
     engine_losses_add(e, &e->chunk[s->chunk].train_io[s->slot], sums);
     return MEGA_OK;
 }
@@ -230,6 +231,7 @@ static mega_status evaluate_step(mega_engine *e, const mega_schedule_step *s, en
     fill_inputs(e, p, 0, s->micro_batch);
     if (e->search != NULL) engine_search_before(e->search);
     MEGA_TRY(mega_program_forward(p, 0));
+    engine_outputs_note(&e->chunk[s->chunk], p, 0);
     if (e->search != NULL) engine_search_after(e, s);
     engine_losses_add(e, &e->chunk[s->chunk].evaluate_io, sums);
     return MEGA_OK;

@@ -244,6 +244,7 @@ mega_status mega_program_forward(mega_program *p, int slot)
 {
     MEGA_TRY(check_run(p, slot));
     p->is_forward_done[slot] = false;
+    mega_program_forget_given(p, slot); /* for a backward that did not come */
     MEGA_TRY(run(p, slot, 0, p->g->num_forward));
     p->is_forward_done[slot] = true;
     return MEGA_OK;
@@ -259,5 +260,7 @@ mega_status mega_program_backward(mega_program *p, int slot)
             "of that slot first",
             p->name, slot);
     p->is_forward_done[slot] = false;
-    return run(p, slot, p->g->num_forward, p->g->num_ops);
+    const mega_status st = run(p, slot, p->g->num_forward, p->g->num_ops);
+    mega_program_forget_given(p, slot);
+    return st;
 }

@@ -42,6 +42,7 @@ void mega_graph_destroy(mega_graph *g)
     mega_free(g->wanted);
     mega_free(g->dropout);
     mega_free(g->head);
+    mega_free(g->output);
     mega_free(g->request);
     mega_free(g->weight_tensor);
     mega_free(g->gradient_tensor);

@@ -178,6 +178,12 @@ typedef struct graph_loss {
     int32_t sum, weight;
 } graph_loss;
 
+/* What mega_output declared. */
+typedef struct graph_output {
+    const char *name;
+    int32_t tensor, gradient; /* gradient: what the caller may give, 0: nothing */
+} graph_output;
+
 /* A head that makes its gradients in the forward program, with instructions first_op … end_op - 1. */
 typedef struct graph_head {
     int32_t loss_sum, x, dx;
@@ -206,7 +212,8 @@ struct mega_graph {
     int num_named, num_seeds, num_wanted;
     graph_loss loss[MEGA_METRICS];
     graph_head *head;
-    int num_losses, num_heads;
+    graph_output *output;
+    int num_losses, num_heads, num_outputs;
     bool per_token_loss; /* the gradient of a loss is not divided by its weight (mega_program_options) */
     int32_t *weight_tensor, *gradient_tensor; /* by parameter, 0: not used yet */
     int cap_params;                           /* elements of these two */
@@ -255,6 +262,8 @@ static inline int32_t mega_graph_arrived(const mega_graph *g, const instruction 
  * loss, or takes the instructions of its gradient out; then, in the backward program, begins with their gradients. */
 mega_status mega_losses_settle(mega_graph *g);
 mega_status mega_losses_seed(mega_graph *g);
+/* output.c, for the same pass: the gradients of outputs, which the caller may give, are seeds. */
+mega_status mega_outputs_seed(mega_graph *g);
 /* ops_head.c: writes both into the instructions of a head (weight 0: none); removes those of its gradient. */
 void mega_head_weigh(mega_graph *g, const graph_head *h, double coefficient, int32_t weight);
 void mega_head_drop_gradient(mega_graph *g, const graph_head *h);

@@ -221,8 +221,10 @@ static mega_status allocate_arenas(mega_program *p, mega_region *keep, mega_regi
     p->io = mega_calloc((size_t)p->slots, sizeof *p->io);
     p->pass = mega_calloc((size_t)p->passes, sizeof *p->pass);
     p->is_forward_done = mega_calloc((size_t)p->slots, sizeof *p->is_forward_done);
+    p->is_given = mega_calloc((size_t)p->slots, sizeof *p->is_given);
     p->call = mega_calloc((size_t)p->slots * (size_t)p->g->num_ops + 1, sizeof *p->call);
-    if (p->saved == NULL || p->io == NULL || p->pass == NULL || p->is_forward_done == NULL || p->call == NULL)
+    if (p->saved == NULL || p->io == NULL || p->pass == NULL || p->is_forward_done == NULL || p->is_given == NULL ||
+        p->call == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory for its calls", p->name);
     void *block = NULL;
     for (int s = 0; s < p->slots; s++) {
@@ -310,6 +312,7 @@ void mega_program_destroy(mega_program *p)
     mega_free(p->io);
     mega_free(p->pass);
     mega_free(p->is_forward_done);
+    mega_free(p->is_given);
     mega_free(p->call);
     mega_free(p->block);
     mega_free(p->request);

@@ -88,6 +88,7 @@ struct mega_program {
     size_t packed_bytes;   /* of weights that are kept packed */
     char *scratch, *state, *packed, **saved, **io, **pass;
     bool *is_forward_done; /* [slots] a backward may follow */
+    bool *is_given;        /* [slots] the caller gave a gradient of an output (output.c) */
     program_call *call;    /* [slots][num_ops] */
     mega_arena args;
     mega_step_block step;
@@ -97,6 +98,8 @@ struct mega_program {
     void *observer_user;
 };
 
+/* output.c: the gradients of outputs that the caller gave for this slot are zeros again. */
+void mega_program_forget_given(mega_program *p, int slot);
 /* bucket.c */
 mega_status mega_bucket_bind(mega_program *p, const op_binder *b, const instruction *op, bucket_args *a);
 mega_status mega_bucket_run(mega_program *p, op_kind kind, const bucket_args *a);

@@ -161,6 +161,14 @@ void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user);
 int mega_engine_num_metrics(const mega_engine *e);
 const char *mega_engine_metric_name(const mega_engine *e, int metric); /* borrowed; NULL after the last one */
 
+/* Outputs that the model names (mega_output), of the last micro-batch that this rank ran forward, in training or in
+ * evaluation. mega_engine_output_count: elements of an output on this rank; 0 if there is no such output here (with a
+ * pipeline, that of another stage). Local.
+ * mega_engine_read_output copies one, [rows, channels], as F32. MEGA_ERR_NOT_FOUND: this rank has no such output;
+ * MEGA_ERR_USAGE: count is not mega_engine_output_count, or nothing has run yet. Local. */
+int64_t mega_engine_output_count(const mega_engine *e, const char *output);
+mega_status mega_engine_read_output(mega_engine *e, const char *output, int64_t count, float *out);
+
 /* Adds the rows of the evaluation batch to sums: total of micro-batch means (or of token losses) and how many. Returns
  * MEGA_ERR_NUMERIC if the loss is not finite; on all ranks MEGA_ERR_INTERRUPTED, and adds nothing, once the team of one
  * is asked to stop (mega_team_stop_on): after the instruction under way on the ranks of its host. */

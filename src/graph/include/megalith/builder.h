@@ -97,7 +97,7 @@ typedef struct mega_param_options {
 mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t rows, int64_t columns,
                                const mega_param_options *options);
 
-/* ---- losses and metrics ---- */
+/* ---- losses, metrics and outputs ---- */
 
 /* Adds a named loss to the model. Training minimizes the sum of coefficient * loss over all names, from which
  * differentiation starts; with coefficient 0 the loss is a metric, which is reported and has no gradient. The name has
@@ -105,6 +105,11 @@ mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t 
  * not depend on parameters; that of a head (mega_op_lm_head_loss) is described before the head if it is not the head's
  * own. */
 void mega_loss_add(const mega_builder *b, const char *name, mega_loss loss, double coefficient);
+
+/* Makes x readable after a forward pass under this name (mega_engine_read_output), in training and in evaluation. The
+ * caller may give its gradient before the backward pass (mega_program_output_gradient), so that its loss is the
+ * caller's own; one that is not given counts as zero. x must be whole on every rank of tp. */
+void mega_output(const mega_builder *b, const char *name, mega_tensor x);
 
 /* ---- dropout ---- */
 

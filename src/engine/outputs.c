@@ -1,0 +1,60 @@
+/* Outputs that a model names (mega_output), read by the caller after a forward. */
+#include "engine_impl.h"
+
+void engine_outputs_note(engine_chunk *c, const mega_program *p, int slot)
+{
+    c->ran = p;
+    c->ran_slot = slot;
+}
+
+/* The output in the programs of this rank: of the last forward where there was one, else as it is planned. */
+static bool find(const mega_engine *e, const char *name, mega_program_output *out)
+{
+    for (int c = 0; c < e->chunks; c++) {
+        const engine_chunk *chunk = &e->chunk[c];
+        const mega_program *any = chunk->train != NULL ? chunk->train : chunk->evaluate;
+        if (mega_program_output_get(chunk->ran != NULL ? chunk->ran : any, name, chunk->ran_slot, out)) {
+            if (chunk->ran == NULL) out->value = NULL;
+            return true;
+        }
+    }
+    return false;
+}
+
+int64_t mega_engine_output_count(const mega_engine *e, const char *output)
+{
+    mega_program_output o;
+    if (engine_check_given(e, "mega_engine_output_count", "output", output) != MEGA_OK) return 0;
+    return find(e, output, &o) ? o.count : 0;
+}
+
+static float element(const void *x, mega_dtype dtype, int64_t i)
+{
+    return dtype == MEGA_F64    ? (float)((const double *)x)[i]
+           : dtype == MEGA_BF16 ? mega_bf16_to_f32(((const uint16_t *)x)[i])
+                                : ((const float *)x)[i];
+}
+
+mega_status mega_engine_read_output(mega_engine *e, const char *output, int64_t count, float *out)
+{
+    static const char call[] = "mega_engine_read_output";
+    mega_program_output o;
+    MEGA_TRY(engine_check_given(e, call, "output", output));
+    MEGA_TRY(engine_check_given(e, call, "out", out));
+    MEGA_TRY(engine_check_allocated(e, call));
+    if (!find(e, output, &o))
+        return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
+                         "%s: this rank has no output \"%s\"; the layers of its pipeline stage declare outputs with "
+                         "mega_output",
+                         call, output);
+    if (o.value == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "%s: output \"%s\" is read before a forward; run a step or an evaluation first", call, output);
+    if (count != o.count)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "%s: output \"%s\" has %lld elements, and count is %lld; give "
+                         "mega_engine_output_count",
+                         call, output, (long long)o.count, (long long)count);
+    for (int64_t i = 0; i < count; i++) out[i] = element(o.value, o.dtype, i);
+    return MEGA_OK;
+}

@@ -1,0 +1,168 @@
+/* Named outputs: how a model declares them, how the caller reads one after a forward, and how the gradient of a loss of
+ * the caller's own enters the backward. */
+#include "megalith/builder.h"
+#include "program_impl.h"
+
+#include <string.h>
+
+/* ---- describe ---- */
+
+static mega_status check_output(const mega_builder *b, const char *name, mega_tensor x)
+{
+    const mega_graph *g = b->graph;
+    if (name == NULL || name[0] == '\0')
+        return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": an output is declared without a name; give one", b->path);
+    if (x.id <= 0 || x.id >= g->num_tensors)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\", output \"%s\": it is no tensor of this graph; pass a value",
+                         b->path, name);
+    if (g->tensor[x.id].shape.dtype != g->dtype && g->tensor[x.id].shape.dtype != g->acc)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\", output \"%s\": %s is %s; expected %s, as computed values are",
+                         b->path, name, g->tensor[x.id].name, mega_dtype_name(g->tensor[x.id].shape.dtype),
+                         mega_dtype_name(g->dtype));
+    if (g->sequence_parallel && b->layout->tp.size > 1)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "layer \"%s\", output \"%s\": with sequence parallelism a rank of tp has a part of the rows, "
+                         "which cannot be an output yet; train this model without sequence parallelism",
+                         b->path, name);
+    return MEGA_OK;
+}
+
+static mega_status add_output(mega_graph *g, const char *name, int32_t tensor)
+{
+    graph_output *grown = mega_realloc(g->output, (size_t)(g->num_outputs + 1) * sizeof *grown);
+    if (grown != NULL) g->output = grown;
+    const char *text = mega_arena_strdup(&g->arena, name);
+    if (grown == NULL || text == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for the name of output \"%s\"", name);
+    grown[g->num_outputs++] = (graph_output){.name = text, .tensor = tensor};
+    return MEGA_OK;
+}
+
+/* Inputs, parameters and views are copied, so that what the caller reads is a value of its own. */
+void mega_output(const mega_builder *b, const char *name, mega_tensor x)
+{
+    mega_graph *g = b->graph;
+    if (g->status != MEGA_OK) return;
+    mega_graph_fail(g, check_output(b, name, x));
+    if (g->status == MEGA_OK && g->tensor[x.id].role != ROLE_VALUE) x = mega_op_scale(g, x, 1.0);
+    mega_graph_output(g, x, name);
+    if (g->status == MEGA_OK) mega_graph_fail(g, add_output(g, name, x.id));
+}
+
+/* ---- differentiate ---- */
+
+/* By tensor: it depends on a parameter through an op that has no gradient (a metric). */
+static bool *find_blocked(const mega_graph *g)
+{
+    bool *blocked = mega_calloc((size_t)g->num_tensors, sizeof *blocked);
+    for (int i = 0; i < g->num_ops && blocked != NULL; i++) {
+        const instruction *op = &g->op[i];
+        bool is_needed = false, is_blocked = false;
+        for (int k = 0; k < OP_MAX_IN; k++) {
+            is_needed = is_needed || g->tensor[op->in[k]].needs_gradient;
+            is_blocked = is_blocked || blocked[mega_graph_root(g, op->in[k])];
+        }
+        if (!is_blocked && !(is_needed && mega_op_table[op->kind]->gradient == NULL)) continue;
+        for (int k = 0; k < OP_MAX_OUT; k++)
+            if (op->out[k] != 0) blocked[mega_graph_root(g, op->out[k])] = true;
+    }
+    return blocked;
+}
+
+/* The gradient that the caller may give is an input without a name, so that no data set is asked to fill it: zeros
+ * unless it is given. */
+mega_status mega_outputs_seed(mega_graph *g)
+{
+    if (g->num_outputs == 0) return MEGA_OK;
+    bool *blocked = find_blocked(g);
+    mega_status st = blocked != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory to seed its outputs");
+    for (int i = 0; i < g->num_outputs && st == MEGA_OK; i++) {
+        graph_output *o = &g->output[i];
+        if (!g->tensor[o->tensor].needs_gradient || blocked[o->tensor]) continue;
+        const graph_tensor d = {.role = ROLE_INPUT,
+                                .shape = g->tensor[o->tensor].shape,
+                                .name = mega_arena_format(&g->arena, "d.%s", o->name)};
+        o->gradient = mega_graph_tensor_add(g, &d);
+        st = mega_graph_status(g);
+        if (st == MEGA_OK) st = mega_graph_name_add(g, &g->seed, &g->num_seeds, NULL, o->tensor);
+        if (st == MEGA_OK) st = mega_graph_name_add(g, &g->seed, &g->num_seeds, NULL, o->gradient);
+    }
+    mega_free(blocked);
+    return st;
+}
+
+/* ---- program ---- */
+
+static const graph_output *find_output(const mega_program *p, const char *name)
+{
+    for (int i = 0; name != NULL && i < p->g->num_outputs; i++)
+        if (strcmp(p->g->output[i].name, name) == 0) return &p->g->output[i];
+    return NULL;
+}
+
+bool mega_program_output_get(const mega_program *p, const char *name, int slot, mega_program_output *out)
+{
+    const graph_output *o = mega_program_check_slot(p, slot) == MEGA_OK ? find_output(p, name) : NULL;
+    if (o == NULL) return false;
+    const graph_tensor *t = &p->g->tensor[o->tensor];
+    *out = (mega_program_output){.dtype = t->shape.dtype,
+                                 .count = mega_shape_count(&t->shape),
+                                 .takes_gradient = o->gradient != 0,
+                                 .value = p->call == NULL ? NULL : mega_program_address(p, o->tensor, slot)};
+    return true;
+}
+
+static void store(void *to, mega_dtype dtype, int64_t i, double value)
+{
+    switch (dtype) {
+    case MEGA_F64: ((double *)to)[i] = value; break;
+    case MEGA_BF16: ((uint16_t *)to)[i] = mega_f32_to_bf16((float)value); break;
+    default: ((float *)to)[i] = (float)value; break;
+    }
+}
+
+static mega_status check_gradient(const mega_program *p, const char *name, int slot, const float *gradient,
+                                  int64_t count)
+{
+    MEGA_TRY(mega_program_check_slot(p, slot));
+    const graph_output *o = find_output(p, name);
+    if (o == NULL)
+        return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
+                         "program %s: it has no output \"%s\"; declare it with mega_output in a layer of the model",
+                         p->name, name == NULL ? "" : name);
+    const int64_t expected = mega_shape_count(&p->g->tensor[o->tensor].shape);
+    if (gradient == NULL || count != expected)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "output \"%s\": its gradient %s; expected %lld elements", name,
+                         gradient == NULL ? "is NULL" : "has another number of elements", (long long)expected);
+    if (o->gradient == 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "output \"%s\": it takes no gradient, as %s; give the gradient of another output", name,
+                         p->g->num_forward == p->g->num_ops ? "the program has no backward"
+                                                            : "it depends on no parameter through ops with a gradient");
+    if (p->is_allocated && p->is_forward_done[slot]) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "output \"%s\": its gradient is given before a forward of its slot; run it first",
+                     name);
+}
+
+mega_status mega_program_output_gradient(mega_program *p, const char *name, int slot, const float *gradient,
+                                         int64_t count, double weight)
+{
+    MEGA_TRY(check_gradient(p, name, slot, gradient, count));
+    const graph_output *o = find_output(p, name);
+    const mega_dtype dtype = p->g->tensor[o->gradient].shape.dtype;
+    const double divisor = p->g->per_token_loss ? 1.0 : weight;
+    const double factor = weight > 0 ? p->step.loss_factor / divisor : 0;
+    void *to = mega_program_address(p, o->gradient, slot);
+    for (int64_t i = 0; i < count; i++) store(to, dtype, i, (double)gradient[i] * factor);
+    p->is_given[slot] = true;
+    return MEGA_OK;
+}
+
+void mega_program_forget_given(mega_program *p, int slot)
+{
+    for (int i = 0; i < p->g->num_outputs && p->is_given[slot]; i++) {
+        const int32_t d = p->g->output[i].gradient;
+        if (d != 0) memset(mega_program_address(p, d, slot), 0, mega_shape_bytes(&p->g->tensor[d].shape));
+    }
+    p->is_given[slot] = false;
+}
