@@ -23,7 +23,7 @@ enum { LOSS_SUM, LOSS_WEIGHT };
 typedef struct engine_sums {
     double of[MEGA_METRICS][2];
     double stops;             /* evaluation: ranks that a signal asks to stop */
-    mega_error_record failed; /* of a pipeline stage, which goes on sending what others wait for */
+    mega_error_record failed; /* of this rank, which goes on sending what others wait for */
 } engine_sums;
 
 /* Where one slot of a program leaves a loss, both [1] acc. */

@@ -50,20 +50,25 @@ static mega_status forward(mega_engine *e, const mega_schedule_step *s, engine_s
     return MEGA_OK;
 }
 
-/* One forward or backward. A stage that fails computes nothing more but still sends its messages, so that its
- * neighbours do not hang; all ranks then return its error. */
+/* Keeps the first failure of a rank, which goes on: what it computes means nothing any more, but its messages and its
+ * collectives are those that other ranks wait for. All ranks then return its error. */
+static mega_status go_on(engine_sums *sums, mega_status st)
+{
+    if (st == MEGA_OK || st == MEGA_ERR_COMM) return st;
+    if (sums->failed.code == MEGA_OK) mega_error_get_of(st, &sums->failed);
+    return MEGA_OK;
+}
+
+/* One forward or backward. */
 static mega_status run_step(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
 {
-    if (sums->failed.code != MEGA_OK) return MEGA_OK;
     mega_program *p = e->chunk[s->chunk].train;
     mega_program_step(p)->first_micro_batch = s->micro_batch == 0;
     mega_program_step(p)->last_micro_batch = s->micro_batch == engine_micro_batches(e) - 1;
     if (e->search != NULL) engine_search_before(e->search);
     const mega_status st = s->forward ? forward(e, s, sums) : mega_program_backward(p, s->slot);
     if (e->search != NULL) engine_search_after(e, s);
-    if (st == MEGA_OK || st == MEGA_ERR_COMM || e->layout->pp.size == 1) return st;
-    mega_error_get_of(st, &sums->failed);
-    return MEGA_OK;
+    return go_on(sums, st);
 }
 
 /* What the programs read of this step; gradients begin at zero. */
@@ -230,7 +235,7 @@ static mega_status evaluate_step(mega_engine *e, const mega_schedule_step *s, en
     mega_program *p = e->chunk[s->chunk].evaluate;
     fill_inputs(e, p, 0, s->micro_batch);
     if (e->search != NULL) engine_search_before(e->search);
-    MEGA_TRY(mega_program_forward(p, 0));
+    MEGA_TRY(go_on(sums, mega_program_forward(p, 0)));
     engine_outputs_note(&e->chunk[s->chunk], p, 0);
     if (e->search != NULL) engine_search_after(e, s);
     engine_losses_add(e, &e->chunk[s->chunk].evaluate_io, sums);
@@ -249,7 +254,8 @@ mega_status engine_run_evaluation(mega_engine *e, engine_sums *sums)
         MEGA_TRY(evaluate_step(e, &e->schedule[i], sums));
         MEGA_TRY(stage_after(&e->evaluate_stage, &e->schedule[i]));
     }
-    return stage_end(&e->evaluate_stage);
+    MEGA_TRY(stage_end(&e->evaluate_stage));
+    return sums->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&sums->failed);
 }
 
 mega_status mega_engine_evaluate(mega_engine *e, mega_loss_sums *sums)
@@ -258,7 +264,7 @@ mega_status mega_engine_evaluate(mega_engine *e, mega_loss_sums *sums)
     mega_loss_sums now;
     if (e == NULL) return engine_check_evaluate(e, sums);
     MEGA_TRY(engine_agree(e, engine_check_evaluate(e, sums)));
-    MEGA_TRY(engine_run_evaluation(e, &found));
+    MEGA_TRY(mega_comm_agree(e->layout->world.comm, engine_run_evaluation(e, &found)));
     if (e->layout->tp.rank > 0) found = (engine_sums){.stops = 0}; /* ranks of tp have the same */
     found.stops = mega_world_stops(e->options.world, mega_team_is_stopped(e->options.team));
     MEGA_TRY(engine_losses_reduce(e, e->layout->world.comm, "validation loss", &found));

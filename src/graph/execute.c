@@ -25,6 +25,7 @@ static mega_status run_call(mega_program *p, const program_call *c)
     if (mega_op_is_bucket(kind)) return mega_bucket_run(p, kind, c->args);
     if (c->kernel == NULL) return mega_collective_run(p, c->instruction, c->args);
     if (!is_left(p)) c->kernel->run(p->team, c->args);
+    if (kind == OP_CUSTOM || kind == OP_CUSTOM_GRAD) mega_custom_collect(p, c->instruction, c->args);
     return MEGA_OK;
 }
 
@@ -217,7 +218,7 @@ void mega_program_profile(mega_program *program, mega_profile *profile)
     program->profile = profile;
 }
 
-static mega_status run(mega_program *p, int slot, int begin, int end)
+static mega_status walk(mega_program *p, int slot, int begin, int end)
 {
     p->num_waits = 0; /* some are left where an earlier run failed: nothing waits for them any more */
     if (p->found != NULL || p->observer != NULL) return run_watched(p, slot, begin, end);
@@ -229,6 +230,14 @@ static mega_status run(mega_program *p, int slot, int begin, int end)
         if (p->num_waits > 0) MEGA_TRY(arrive(p, slot, i, end, NULL));
     }
     return MEGA_OK;
+}
+
+/* A custom op that failed does not end the walk: other ranks wait for what this one sends. */
+static mega_status run(mega_program *p, int slot, int begin, int end)
+{
+    p->failed.code = MEGA_OK;
+    MEGA_TRY(walk(p, slot, begin, end));
+    return p->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&p->failed);
 }
 
 static mega_status check_run(const mega_program *p, int slot)
@@ -245,9 +254,9 @@ mega_status mega_program_forward(mega_program *p, int slot)
     MEGA_TRY(check_run(p, slot));
     p->is_forward_done[slot] = false;
     mega_program_forget_given(p, slot); /* for a backward that did not come */
-    MEGA_TRY(run(p, slot, 0, p->g->num_forward));
-    p->is_forward_done[slot] = true;
-    return MEGA_OK;
+    const mega_status st = run(p, slot, 0, p->g->num_forward);
+    p->is_forward_done[slot] = st == MEGA_OK || p->failed.code != MEGA_OK;
+    return st;
 }
 
 mega_status mega_program_backward(mega_program *p, int slot)

@@ -63,9 +63,12 @@ typedef struct graph_tensor {
     int cut[2];          /* print: how many ranks cut its rows and its columns, 0: none */
 } graph_tensor;
 
-/* Every op: those of models (ops.h), and those that layers of ranks, gradients and passes write. */
+/* Every op: those of models (ops.h), a caller's own (mega_custom), and those that layers of ranks, gradients and passes
+ * write. */
 #define MEGA_OP_LIST(X)               \
     MEGA_OPS(X)                       \
+    X(CUSTOM, custom)                 \
+    X(CUSTOM_GRAD, custom_grad)       \
     X(ROWS_GRAD, rows_grad)           \
     X(ACCUMULATE, accumulate)         \
     X(COPY_TO_GROUP, copy_to_group)   \
@@ -114,6 +117,8 @@ typedef struct op_attr {
     mega_attention_shape attention;
     mega_axis axis;
     mega_reduce reduce;
+    const struct mega_custom_op *custom;
+    const void *self; /* of a custom op */
     const char *what; /* collective: what for, in reports; else a last step of the name of the result, or NULL */
 } op_attr;
 

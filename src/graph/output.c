@@ -62,7 +62,9 @@ static bool *find_blocked(const mega_graph *g)
             is_needed = is_needed || g->tensor[op->in[k]].needs_gradient;
             is_blocked = is_blocked || blocked[mega_graph_root(g, op->in[k])];
         }
-        if (!is_blocked && !(is_needed && mega_op_table[op->kind]->gradient == NULL)) continue;
+        const bool has_gradient =
+            op->kind == OP_CUSTOM ? op->attr.custom->backward != NULL : mega_op_table[op->kind]->gradient != NULL;
+        if (!is_blocked && (has_gradient || !is_needed)) continue;
         for (int k = 0; k < OP_MAX_OUT; k++)
             if (op->out[k] != 0) blocked[mega_graph_root(g, op->out[k])] = true;
     }

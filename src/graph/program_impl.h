@@ -87,9 +87,10 @@ struct mega_program {
     int pack_weights;      /* of mega_program_options */
     size_t packed_bytes;   /* of weights that are kept packed */
     char *scratch, *state, *packed, **saved, **io, **pass;
-    bool *is_forward_done; /* [slots] a backward may follow */
-    bool *is_given;        /* [slots] the caller gave a gradient of an output (output.c) */
-    program_call *call;    /* [slots][num_ops] */
+    bool *is_forward_done;    /* [slots] a backward may follow */
+    mega_error_record failed; /* of a custom op in this run */
+    bool *is_given;           /* [slots] the caller gave a gradient of an output (output.c) */
+    program_call *call;       /* [slots][num_ops] */
     mega_arena args;
     mega_step_block step;
     mega_profile *profile;   /* borrowed; NULL: runs are not timed */
@@ -98,6 +99,8 @@ struct mega_program {
     void *observer_user;
 };
 
+/* ops_custom.c: after a custom op ran: keeps its failure, if it failed and is the first that did in this run. */
+void mega_custom_collect(mega_program *p, int instruction_number, const void *args);
 /* output.c: the gradients of outputs that the caller gave for this slot are zeros again. */
 void mega_program_forget_given(mega_program *p, int slot);
 /* bucket.c */

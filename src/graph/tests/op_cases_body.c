@@ -219,6 +219,85 @@ static void accuracy_beside_a_loss(sketch *k)
     result(k, mega_op_weighted_sum(k->g, mega_op_squared_error(k->g, x, other(k)), (mega_tensor){0}).sum);
 }
 
+/* A custom op: y = 0.5 a b + a, and s [T, 1], the sum of a^2 over channels. */
+static double custom_at(const mega_custom_call *c, const void *x, int64_t i)
+{
+    return c->dtype == MEGA_F64 ? ((const double *)x)[i] : (double)((const float *)x)[i];
+}
+
+static void custom_put(const mega_custom_call *c, void *x, int64_t i, double value)
+{
+    if (x == NULL) return;
+    if (c->dtype == MEGA_F64) ((double *)x)[i] = value;
+    else
+        ((float *)x)[i] = (float)value;
+}
+
+static void custom_shape(const void *self, const int64_t *rows_in, const int64_t *channels_in, int64_t *out_rows,
+                         int64_t *out_channels)
+{
+    (void)self;
+    out_rows[0] = out_rows[1] = rows_in[0];
+    out_channels[0] = channels_in[0];
+    out_channels[1] = 1;
+}
+
+static mega_status custom_forward(const void *self, const mega_custom_call *c)
+{
+    int64_t begin, end;
+    const double factor = *(const double *)self;
+    mega_team_share(c->rows[0], 1, c->thread, c->num_threads, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        double sum = 0;
+        for (int64_t i = r * c->channels[0]; i < (r + 1) * c->channels[0]; i++) {
+            const double a = custom_at(c, c->in[0], i);
+            custom_put(c, c->out[0], i, factor * a * custom_at(c, c->in[1], i) + a);
+            sum += a * a;
+        }
+        custom_put(c, c->out[1], r, sum);
+    }
+    return MEGA_OK;
+}
+
+static mega_status custom_backward(const void *self, const mega_custom_call *c)
+{
+    int64_t begin, end;
+    const double factor = *(const double *)self;
+    mega_team_share(c->rows[0], 1, c->thread, c->num_threads, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        const double ds = c->d_out[1] != NULL ? custom_at(c, c->d_out[1], r) : 0;
+        for (int64_t i = r * c->channels[0]; i < (r + 1) * c->channels[0]; i++) {
+            const double a = custom_at(c, c->in[0], i), dy = c->d_out[0] != NULL ? custom_at(c, c->d_out[0], i) : 0;
+            custom_put(c, c->d_in[0], i, dy * (factor * custom_at(c, c->in[1], i) + 1) + 2 * a * ds);
+            custom_put(c, c->d_in[1], i, dy * factor * a);
+        }
+    }
+    return MEGA_OK;
+}
+
+static const double custom_factor = 0.5;
+static const mega_custom_op custom_op = {.name = "product",
+                                         .num_in = 2,
+                                         .num_out = 2,
+                                         .shape = custom_shape,
+                                         .forward = custom_forward,
+                                         .backward = custom_backward,
+                                         .is_row_wise = true};
+
+/* Of two inputs; of a value and a parameter, whose first output nothing reads. */
+static void custom(sketch *k)
+{
+    const mega_builder b = {.graph = k->g, .layout = mega_graph_layout(k->g)};
+    const mega_tensor in[2] = {k->x, other(k)};
+    mega_tensor out[2], more[2];
+    mega_custom(&b, &custom_op, &custom_factor, in, out);
+    const mega_tensor of_table[2] = {mega_op_add(k->g, param(k, "table"), param(k, "table")), param(k, "table")};
+    mega_custom(&b, &custom_op, &custom_factor, of_table, more);
+    const mega_tensor sums = mega_op_add(k->g, mega_op_rows(k->g, out[1], 0, 1), mega_op_rows(k->g, more[1], 1, 1));
+    const int64_t count = k->s.T * k->s.C;
+    result(k, mega_op_add(k->g, sums, mega_op_mean_rows(k->g, mega_op_reshape(k->g, out[0], 1), count)));
+}
+
 /* Two images of 5 x 4 pixels with 3 channels. */
 static mega_tensor image(const sketch *k)
 {

@@ -1,6 +1,7 @@
 /* Every row of the op table, through a program: gradient against finite differences in double, fused and unfused, and
  * the plain kernels against the fast ones in f32 and bf16. A row that no case reaches fails the suite. */
 #include "kit.h"
+#include "megalith/builder.h"
 #include "megalith/memory.h"
 #include "program_impl.h"
 
@@ -229,6 +230,7 @@ static const op_case cases[] = {
     {"row_sum", row_sum, true, false, true, false},
     {"cross_entropy", cross_entropy, true, false, true, false},
     {"losses_weighted_by_the_model", losses_weighted_by_the_model, true, false, true, false},
+    {"custom", custom, true, false, true, false},
     {"squared_error", squared_error, true, false, true, false},
     {"squared_error_of_all_rows", squared_error_of_all_rows, true, false, true, false},
     {"accuracy", accuracy, false, false, true, false},

@@ -111,6 +111,43 @@ void mega_loss_add(const mega_builder *b, const char *name, mega_loss loss, doub
  * caller's own; one that is not given counts as zero. x must be whole on every rank of tp. */
 void mega_output(const mega_builder *b, const char *name, mega_tensor x);
 
+/* ---- custom ops, on the CPU ---- */
+
+/* Arguments of one run of a custom op. Tensors are [rows, channels] of `dtype`: F32, or F64 in an F64 program; a vector
+ * has one channel. 16-bit tensors are widened before the call and rounded after it. All pointers are borrowed for the
+ * call. */
+typedef struct mega_custom_call {
+    int num_in, num_out;
+    const void *const *in;
+    void *const *out;               /* forward: written; backward: the results of the forward, read only */
+    const void *const *d_out;       /* backward: gradients of out; NULL for an output without a gradient */
+    void *const *d_in;              /* backward: gradients to write; NULL where none is wanted */
+    const int64_t *rows, *channels; /* of in[0], in[1], ..., then of out[0], out[1], ... */
+    mega_dtype dtype;
+    int thread, num_threads; /* every thread of the team makes the call; results must not depend on num_threads */
+} mega_custom_call;
+
+/* A custom op of up to 3 inputs and 1 output, or 2 and 2. A forward or backward that fails returns a status and leaves
+ * a message (MEGA_FAIL); its results count as zeros until the step ends with that error on every rank. */
+typedef struct mega_custom_op {
+    const char *name;
+    int num_in, num_out;
+    /* Computes the shapes of the outputs from those of the inputs. Runs on the thread that builds the program, several
+     * times. */
+    void (*shape)(const void *self, const int64_t *rows_in, const int64_t *channels_in, int64_t *out_rows,
+                  int64_t *out_channels);
+    mega_status (*forward)(const void *self, const mega_custom_call *call);
+    mega_status (*backward)(const void *self, const mega_custom_call *call); /* NULL: no gradient, and a loss that
+                                                                                needs one through it is an error */
+    bool is_row_wise;     /* row i of the outputs depends on row i of the inputs only, so that rows may be sharded */
+    double flops_per_row; /* for plans; 0: unknown */
+} mega_custom_op;
+
+/* Applies op to in[0 .. num_in - 1] and writes the results, of the compute type, to out[0 .. num_out - 1]. Inputs are
+ * values, parameters or float inputs. op and self are borrowed until the program is destroyed. */
+void mega_custom(const mega_builder *b, const mega_custom_op *op, const void *self, const mega_tensor *in,
+                 mega_tensor *out);
+
 /* ---- dropout ---- */
 
 /* Returns the address of the random bits of a dropout, a hash of PATH.NAME (law 1), so that neither the layout nor the
