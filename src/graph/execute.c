@@ -253,7 +253,7 @@ mega_status mega_program_forward(mega_program *p, int slot)
 {
     MEGA_TRY(check_run(p, slot));
     p->is_forward_done[slot] = false;
-    mega_program_forget_given(p, slot); /* for a backward that did not come */
+    mega_program_forget_given(p, slot);
     const mega_status st = run(p, slot, 0, p->g->num_forward);
     p->is_forward_done[slot] = st == MEGA_OK || p->failed.code != MEGA_OK;
     return st;
@@ -269,7 +269,5 @@ mega_status mega_program_backward(mega_program *p, int slot)
             "of that slot first",
             p->name, slot);
     p->is_forward_done[slot] = false;
-    const mega_status st = run(p, slot, p->g->num_forward, p->g->num_ops);
-    mega_program_forget_given(p, slot);
-    return st;
+    return run(p, slot, p->g->num_forward, p->g->num_ops);
 }

@@ -157,6 +157,29 @@ static void initial_values_follow_the_fan_in(void **state)
     bench_end(&k);
 }
 
+/* A group of two samples has one mean: each channel adds up to 0 over both, and not over the first. */
+static void batch_norm_takes_whole_groups(void **state)
+{
+    (void)state;
+    bench k;
+    bench_begin(&k, MEGA_EVAL, 1);
+    const mega_tensor x = mega_input(&k.b, "x", MEGA_F64, S, C);
+    mega_graph_output(k.b.graph, mega_batch_norm(&k.b, "norm", x, B, 0, 1e-5), "y");
+    bench_build(&k, false);
+    fill(&k, "x", B * S * C);
+    must(mega_program_forward(k.program, 0));
+    const double *y = mega_program_tensor(k.program, "y", 0);
+    for (int c = 0; c < C; c++) {
+        double first = 0, all = 0;
+        for (int r = 0; r < B * S; r++) {
+            all += y[r * C + c];
+            if (r < S) first += y[r * C + c];
+        }
+        assert_true(fabs(all) < 1e-12 && fabs(first) > 1e-3);
+    }
+    bench_end(&k);
+}
+
 /* ---- losses of values ---- */
 
 /* The loss of a sample is the mean over its positions, and the model weights the samples: Accelerate's example of a
@@ -278,6 +301,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_of_a_convolutional_network),
         cmocka_unit_test(initial_values_follow_the_fan_in),
+        cmocka_unit_test(batch_norm_takes_whole_groups),
         cmocka_unit_test(a_model_weights_the_losses_of_its_rows),
         cmocka_unit_test(mistakes_name_the_layer),
     };
