@@ -1,0 +1,243 @@
+/* A model of views, a custom op, a loss of rows that it weights itself and an output, in two parts.   ranks_values
+ *
+ *   part 0:  h = table[token]; x = h + down(tanh(up(h))), handed over as a view of rows of half its channels
+ *   part 1:  y = 2 x^2 in a custom op; "first": the mean over |y|^2 of first positions; "rows": cross-entropy by row,
+ *            averaged over a sample and weighted by it
+ *
+ * Tensor, pipeline and data parallelism and every stage of ZeRO make the losses, the norm and the output of one rank,
+ * and the same bits twice. Where the op fails on one rank, the step or the evaluation ends with its message on both,
+ * and the steps that follow are those of a run in which nothing failed. */
+#include "engine_run.h"
+#include "megalith/layers.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { T = ENGINE_RUN_SEQ, C = 8, V = 20, BATCH = 4, STEPS = 3, LOSSES = 2, OUTPUT = 2 * C };
+static const double LR = 0.05;
+
+static void need(mega_status st)
+{
+    if (st == MEGA_OK) return;
+    fprintf(stderr, "%s\n", mega_error_message());
+    exit(1);
+}
+
+/* ---- the custom op ---- */
+
+/* fails: how many of its forwards from now on; the last of them returns an error. */
+typedef struct square {
+    int fails;
+} square;
+static square own;
+
+static void square_shape(const void *self, const int64_t *rows_in, const int64_t *channels_in, int64_t *out_rows,
+                         int64_t *out_channels)
+{
+    (void)self;
+    out_rows[0] = rows_in[0];
+    out_channels[0] = channels_in[0];
+}
+
+static mega_status square_forward(const void *self, const mega_custom_call *c)
+{
+    const double *x = c->in[0];
+    double *y = c->out[0];
+    (void)self; /* is `own`, which its forward changes */
+    if (own.fails > 0 && --own.fails == 0) return MEGA_FAIL(MEGA_ERR_FORMAT, "no square today");
+    for (int64_t i = 0; i < c->rows[0] * c->channels[0]; i++) y[i] = 2 * x[i] * x[i];
+    return MEGA_OK;
+}
+
+static mega_status square_backward(const void *self, const mega_custom_call *c)
+{
+    const double *x = c->in[0], *dy = c->d_out[0];
+    double *dx = c->d_in[0];
+    (void)self;
+    for (int64_t i = 0; i < c->rows[0] * c->channels[0]; i++) dx[i] = 4 * x[i] * dy[i];
+    return MEGA_OK;
+}
+
+static const mega_custom_op op = {.name = "square",
+                                  .num_in = 1,
+                                  .num_out = 1,
+                                  .shape = square_shape,
+                                  .forward = square_forward,
+                                  .backward = square_backward,
+                                  .is_row_wise = true};
+
+/* ---- the model ---- */
+
+static const mega_linear_options random_weights = {.weight = {.init = MEGA_INIT_NORMAL, .init_std = 0.4}};
+
+static void begin(const mega_builder *b, const void *self, mega_flow *flow)
+{
+    const mega_param_options table = {.init = MEGA_INIT_NORMAL, .init_std = 0.4};
+    const mega_tensor tokens = mega_input(b, "tokens", MEGA_I32, b->positions, 0);
+    const mega_tensor h = mega_embedding(b, "table", tokens, V, C, &table);
+    (void)self;
+    const mega_tensor up = mega_activation(b, mega_column_linear(b, "up", h, 2 * C, &random_weights), MEGA_ACT_TANH);
+    const mega_tensor x = mega_add(b, h, mega_row_linear(b, "down", up, C, &random_weights));
+    flow->x = mega_reshape(b, x, C / 2);
+}
+
+static void finish(const mega_builder *b, const void *self, mega_flow *flow)
+{
+    const mega_tensor x = mega_reshape(b, flow->x, C), labels = mega_input(b, "labels", MEGA_I32, b->positions, 0);
+    const mega_tensor weights = mega_input(b, "weight", MEGA_F32, 1, 0);
+    mega_tensor y = mega_none();
+    mega_custom(b, &op, self, &x, &y);
+    mega_output(b, "y", mega_reshape(b, mega_first_position(b, y), C / 2));
+    const mega_tensor first = mega_first_position(b, y);
+    mega_loss_add(b, "first", mega_sum(b, mega_mul(b, first, first), mega_none()), 0.25);
+    const mega_tensor rows = mega_row_cross_entropy(b, mega_linear(b, "fc", y, V, &random_weights), labels);
+    mega_loss_add(b, "rows", mega_sum(b, mega_scale(b, mega_reshape(b, rows, T), 1.0 / T), weights), 1);
+}
+
+static const mega_layer layers[] = {{"", begin, NULL, 1, "begin"}, {"", finish, &own, 1, "finish"}};
+static const mega_model model = {.layer = layers, .num_layers = 2, .partition = MEGA_PARTITION_UNIFORM};
+
+/* ---- a run ---- */
+
+typedef struct layout {
+    const char *name;
+    int tp, pp, zero;
+    bool is_alone;
+} layout;
+
+typedef struct outcome {
+    double loss, norm, value[LOSSES];
+} outcome;
+
+static mega_engine *open_engine(mega_world *world, const layout *l)
+{
+    mega_engine *e = NULL;
+    mega_engine_options o = engine_run_options(BATCH, 1, LR);
+    o.compute = MEGA_F64;
+    o.plain = true;
+    o.world = l->is_alone ? NULL : world;
+    o.layout = (mega_layout_sizes){.tp = l->tp, .pp = l->pp};
+    o.batch.micro_step = l->is_alone ? 1 : mega_world_size(world) / l->tp / l->pp;
+    o.zero_stage = l->zero;
+    o.clip_grad = 0;
+    o.optimizer = (mega_optimizer_options){.kind = MEGA_OPTIMIZER_SGD};
+    need(mega_engine_create(&e, &model, &o));
+    need(mega_engine_allocate(e));
+    need(mega_engine_compare_ranks(e));
+    need(mega_engine_initialize(e, 11));
+    return e;
+}
+
+static void fill(const mega_engine *e, mega_batch *b, int64_t first)
+{
+    for (int64_t k = 0; k < mega_batch_num_samples(b); k++) {
+        const int64_t n = first + mega_engine_sample(e, k);
+        const float weight = 0.5F + (float)(n % 3);
+        int32_t row[T + 1];
+        engine_run_sample(row, n);
+        need(mega_sample_set_i32(mega_batch_sample(b, k), "tokens", row, T));
+        need(mega_sample_set_i32(mega_batch_sample(b, k), "labels", row + 1, T));
+        need(mega_sample_set_f32(mega_batch_sample(b, k), "weight", &weight, 1));
+    }
+}
+
+/* A call in which the op fails on the rank that was asked to. */
+static void must_fail(const layout *l, const char *call, mega_status st)
+{
+    if (st == MEGA_ERR_FORMAT && strstr(mega_error_message(), "forward: no square today") != NULL) return;
+    fprintf(stderr, "%s, %s: status %d, \"%s\"\n", l->name, call, (int)st, mega_error_message());
+    exit(1);
+}
+
+static mega_status step(mega_engine *e, int64_t first, mega_step_result *r)
+{
+    fill(e, mega_engine_batch(e), first);
+    return mega_engine_step(e, r);
+}
+
+static mega_status evaluate(mega_engine *e, const mega_world *world, const layout *l, mega_loss_sums *sums)
+{
+    const int shares = l->is_alone ? 1 : mega_world_size(world) / l->tp / l->pp;
+    fill(e, mega_engine_evaluation_batch(e, BATCH / shares, 0), STEPS * BATCH);
+    return mega_engine_evaluate(e, sums);
+}
+
+/* The steps, then an evaluation, and the output of its last micro-batch; the last rank fails in between. */
+static void run(mega_world *world, const layout *l, bool fails, outcome out[STEPS + 1], float y[OUTPUT])
+{
+    mega_engine *e = open_engine(world, l);
+    mega_loss_sums sums = {0};
+    mega_step_result r;
+    const bool is_last = mega_world_rank(world) == mega_world_size(world) - 1;
+    for (int i = 0; i < STEPS; i++) {
+        if (fails && i == 1) {
+            own.fails = is_last ? 2 : 0;
+            must_fail(l, "step", step(e, (int64_t)i * BATCH, &r));
+            own.fails = 0;
+        }
+        need(step(e, (int64_t)i * BATCH, &r));
+        out[i] = (outcome){.loss = r.loss, .norm = r.grad_norm};
+        memcpy(out[i].value, r.metric, sizeof out[i].value);
+    }
+    if (fails) {
+        own.fails = is_last ? 1 : 0;
+        must_fail(l, "evaluation", evaluate(e, world, l, &sums));
+        own.fails = 0;
+    }
+    need(evaluate(e, world, l, &sums));
+    out[STEPS] = (outcome){.loss = sums.loss / sums.count, .norm = 0};
+    for (int k = 0; k < LOSSES; k++) out[STEPS].value[k] = sums.metric[k] / sums.weight[k];
+    memset(y, 0, OUTPUT * sizeof *y);
+    const int64_t count = mega_engine_output_count(e, "y");
+    if (count > 0) need(mega_engine_read_output(e, "y", count, y));
+    if (count != C && l->pp == 1) fprintf(stderr, "%s: %lld elements of y\n", l->name, (long long)count), exit(1);
+    mega_engine_destroy(e);
+}
+
+static int expect(const layout *l, int at, const char *what, double found, double expected)
+{
+    if (fabs(found - expected) <= 1e-12 * fabs(expected)) return 0;
+    fprintf(stderr, "%s, step %d: %s is %.17g, expected %.17g\n", l->name, at, what, found, expected);
+    return 1;
+}
+
+static int check(mega_world *world, const layout *l, const outcome *one, const float *y_of_one)
+{
+    outcome found[STEPS + 1], again[STEPS + 1];
+    float y[OUTPUT], y_again[OUTPUT];
+    int failures = 0;
+    run(world, l, false, found, y);
+    run(world, l, !l->is_alone, again, y_again);
+    if (memcmp(found, again, sizeof found) != 0 || memcmp(y, y_again, sizeof y) != 0)
+        fprintf(stderr, "%s: other bits after a failure\n", l->name), failures++;
+    for (int i = 0; i <= STEPS; i++) {
+        failures += expect(l, i, "loss", found[i].loss, one[i].loss);
+        failures += expect(l, i, "norm", found[i].norm, one[i].norm);
+        failures += expect(l, i, "first", found[i].value[0], one[i].value[0]);
+        failures += expect(l, i, "rows", found[i].value[1], one[i].value[1]);
+    }
+    /* The last sample of the evaluation is the last rank's; with a pipeline the last stage has the output. */
+    for (int i = 0; i < C && (l->is_alone || mega_world_rank(world) == mega_world_size(world) - 1); i++)
+        if (fabsf(y[i] - y_of_one[i]) > 1e-6F * fabsf(y_of_one[i]))
+            fprintf(stderr, "%s: y[%d] is %g, expected %g\n", l->name, i, (double)y[i], (double)y_of_one[i]),
+                failures++;
+    return failures;
+}
+
+int main(void)
+{
+    static const layout layouts[] = {
+        {"one rank", 1, 1, 0, true}, {"tensor", 2, 1, 0, false}, {"pipeline", 1, 2, 0, false}, {"data", 1, 1, 0, false},
+        {"ZeRO 1", 1, 1, 1, false},  {"ZeRO 2", 1, 1, 2, false}, {"ZeRO 3", 1, 1, 3, false}};
+    mega_world *world = NULL;
+    outcome one[STEPS + 1];
+    float y[OUTPUT];
+    int failures = 0;
+    need(mega_world_create(&world, NULL));
+    run(world, &layouts[0], false, one, y);
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) failures += check(world, &layouts[i], one, y);
+    mega_world_destroy(world);
+    return failures == 0 ? 0 : 1;
+}
