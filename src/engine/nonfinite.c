@@ -79,8 +79,7 @@ static mega_status run_step_again(mega_engine *e)
 {
     engine_sums sums = {.stops = 0};
     mega_step_result r = {0};
-    MEGA_TRY(engine_run_schedule(e, &sums, &r));
-    return engine_wait_reductions(e);
+    return engine_run_schedule(e, &sums, &r);
 }
 
 static mega_status run_again(mega_engine *e, engine_search *s)

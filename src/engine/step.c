@@ -116,6 +116,7 @@ mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_res
     MEGA_TRY(stage_end(&e->stage));
     r->waiting_s += mega_time_now() - now;
     r->micro_batches = pipeline.micro_batches;
+    MEGA_TRY(engine_wait_reductions(e)); /* after a failure too, as the next step begins them again */
     return sums->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&sums->failed);
 }
 
@@ -123,7 +124,6 @@ mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_res
  * their losses. */
 static mega_status gradients_finish(mega_engine *e, engine_sums *sums, mega_step_result *r)
 {
-    MEGA_TRY(engine_wait_reductions(e));
     MEGA_TRY(engine_sum_ties(e)); /* the bucket of a tied parameter is its own */
     for (int i = 0; i < mega_params_num_buckets(e->params); i++)
         if (!engine_reduces(e, i)) MEGA_TRY(mega_params_reduce_gradients(e->params, i));
