@@ -85,9 +85,9 @@ typedef struct mega_program_output {
 bool mega_program_output_get(const mega_program *p, const char *name, int slot, mega_program_output *out);
 /* Adds a loss of the caller's own to the coming backward of a slot, after its forward: the gradient of an output, of a
  * sum over the rows of this micro-batch whose weight is `weight`. It is multiplied by mega_step_block.loss_factor and
- * divided by the weight, as that of a mega_loss. A second gradient of one output replaces the first; the next forward of
- * the slot forgets all of them. MEGA_ERR_NOT_FOUND: no such output; MEGA_ERR_USAGE: count is not its size, or it depends
- * on no parameter. */
+ * divided by the weight, as that of a mega_loss. A second gradient of one output replaces the first; the next forward
+ * of the slot forgets all of them. MEGA_ERR_NOT_FOUND: no such output; MEGA_ERR_USAGE: count is not its size, or it
+ * depends on no parameter. */
 mega_status mega_program_output_gradient(mega_program *p, const char *name, int slot, const float *gradient,
                                          int64_t count, double weight);
 mega_dtype mega_program_acc_dtype(const mega_program *p); /* of outputs documented as "acc" */
