@@ -131,10 +131,11 @@ mega_status mega_engine_compare_ranks(const mega_engine *e)
     MEGA_TRY(engine_check_given(e, "mega_engine_compare_ranks", "e", e));
     const mega_pipeline p = engine_pipeline(e, e->options.batch.global_batch / e->options.batch.micro_step);
     mega_schedule_step *step = mega_malloc((size_t)mega_schedule_length(&p) * sizeof *step);
-    if (step == NULL)
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of ranks: no memory for %lld steps",
-                         (long long)mega_schedule_length(&p));
-    const mega_status st = compare_all(e, step, &p);
+    mega_status st = step != NULL ? MEGA_OK
+                                  : MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of ranks: no memory for %lld steps",
+                                              (long long)mega_schedule_length(&p));
+    st = engine_begin_call(e, st);
+    if (st == MEGA_OK) st = compare_all(e, step, &p);
     mega_free(step);
     return st;
 }

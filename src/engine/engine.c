@@ -122,6 +122,7 @@ mega_status mega_engine_create(mega_engine **out, const mega_model *model, const
     mega_engine *e = mega_calloc(1, sizeof *e);
     if (e == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for its record");
     e->options = *options;
+    mega_world_forget_failure(options->world); /* that of an earlier call, which said so */
     if (e->options.compute == MEGA_F64) e->options.plain = true;
     const mega_status st = build_alike(e, model);
     if (st != MEGA_OK) {
@@ -297,7 +298,7 @@ static mega_status allocate(mega_engine *e)
 mega_status mega_engine_allocate(mega_engine *e)
 {
     MEGA_TRY(engine_check_given(e, "mega_engine_allocate", "e", e));
-    MEGA_TRY(engine_agree(e, allocate(e)));
+    MEGA_TRY(engine_begin_call(e, allocate(e)));
     e->is_allocated = true;
     return MEGA_OK;
 }
@@ -305,7 +306,7 @@ mega_status mega_engine_allocate(mega_engine *e)
 mega_status mega_engine_initialize(mega_engine *e, uint32_t seed)
 {
     MEGA_TRY(engine_check_given(e, "mega_engine_initialize", "e", e));
-    MEGA_TRY(engine_agree(e, engine_check_allocated(e, "mega_engine_initialize")));
+    MEGA_TRY(engine_begin_call(e, engine_check_allocated(e, "mega_engine_initialize")));
     MEGA_TRY(mega_params_initialize_team(e->params, seed, e->options.team));
     e->has_weights = true;
     return MEGA_OK;
@@ -340,7 +341,7 @@ int64_t mega_engine_sample(const mega_engine *e, int64_t row)
 mega_status mega_engine_read(mega_engine *e, const mega_dataset *dataset, uint32_t seed)
 {
     MEGA_TRY(engine_check_given(e, "mega_engine_read", "e", e));
-    MEGA_TRY(engine_agree(e, engine_check_allocated(e, "mega_engine_read")));
+    MEGA_TRY(engine_begin_call(e, engine_check_allocated(e, "mega_engine_read")));
     return engine_agree(e, mega_dataset_fill(dataset, seed, mega_engine_batch(e)));
 }
 

@@ -134,8 +134,11 @@ mega_status engine_sum_gradients_over_tp(mega_engine *e);
 size_t engine_summands_bytes(const mega_engine *e);
 double engine_scalar(const mega_engine *e, const void *acc); /* [1] acc as double */
 
-/* calls.c: MEGA_ERR_USAGE for a call that is wrong. engine_agree is collective: one rank's failure is that of all. */
+/* calls.c: MEGA_ERR_USAGE for a call that is wrong. engine_agree is collective: one rank's failure is that of all. Until
+ * the world forgets that failure it gives st back at once, so that ranks leave nested calls without a word; a call of
+ * the user's begins with engine_begin_call, which forgets an earlier one and agrees. */
 mega_status engine_agree(const mega_engine *e, mega_status st);
+mega_status engine_begin_call(const mega_engine *e, mega_status st);
 mega_status engine_check_given(const mega_engine *e, const char *call, const char *argument, const void *value);
 mega_status engine_check_allocated(const mega_engine *e, const char *call);
 mega_status engine_check_step(const mega_engine *e, const mega_step_result *out);

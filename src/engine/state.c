@@ -152,7 +152,7 @@ mega_status mega_engine_save(mega_engine *e, const mega_engine_save_options *o)
     state_leave_to_others(&weights, e);
     state_leave_to_others(&moments, e);
     if (st == MEGA_OK) st = check_finite(e, o, &weights, &moments);
-    st = engine_agree(e, st);
+    st = engine_begin_call(e, st);
     if (st == MEGA_OK) st = write_checkpoint(e, o, &weights, &moments, json);
     free(json);
     mega_arena_fini(&moments.arena);
@@ -445,8 +445,8 @@ mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engi
     mega_status st = engine_check_load(e, c, o, out);
     if (e == NULL) return st;
     if (st == MEGA_OK) st = check_folder(e, c, o);
-    MEGA_TRY(engine_agree(e, st)); /* what one rank refuses changes none */
-    e->has_weights = false;        /* those of a file that cannot be read to its end are half the old ones */
+    MEGA_TRY(engine_begin_call(e, st)); /* what one rank refuses changes none */
+    e->has_weights = false;             /* those of a file that cannot be read to its end are half the old ones */
     MEGA_TRY(engine_agree(e, read_folder(e, c, o, &loaded))); /* before ranks wait for each other's weights */
     MEGA_TRY(mega_params_publish(e->params));
     e->has_weights = true;

@@ -208,7 +208,7 @@ mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
     engine_sums sums = {.stops = 0};
     if (e == NULL) return engine_check_step(e, out);
     mega_record_step(mega_world_record(e->options.world), e->progress.iteration + 1);
-    MEGA_TRY(engine_agree(e, engine_check_step(e, out)));
+    MEGA_TRY(engine_begin_call(e, engine_check_step(e, out)));
     /* forwards and backwards; the schedule is data. What fails in one rank stops all before they wait for it. */
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, engine_run_schedule(e, &sums, &r)));
     note(e, "gradients", -1);
@@ -263,7 +263,7 @@ mega_status mega_engine_evaluate(mega_engine *e, mega_loss_sums *sums)
     engine_sums found = {.stops = 0};
     mega_loss_sums now;
     if (e == NULL) return engine_check_evaluate(e, sums);
-    MEGA_TRY(engine_agree(e, engine_check_evaluate(e, sums)));
+    MEGA_TRY(engine_begin_call(e, engine_check_evaluate(e, sums)));
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, engine_run_evaluation(e, &found)));
     if (e->layout->tp.rank > 0) found = (engine_sums){.stops = 0}; /* ranks of tp have the same */
     found.stops = mega_world_stops(e->options.world, mega_team_is_stopped(e->options.team));

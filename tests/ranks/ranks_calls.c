@@ -141,7 +141,6 @@ static void call(scene *s, size_t i)
                 wrong[i].said);
         s->failures++;
     }
-    mega_world_forget_failure(s->world);
 }
 
 static double loss_of_a_step(mega_engine *e)

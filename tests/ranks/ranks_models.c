@@ -311,7 +311,6 @@ static int make_mistakes(mega_world *world, int pp)
             failures++;
         }
         mega_engine_destroy(e);
-        mega_world_forget_failure(world);
     }
     return failures;
 }
@@ -334,7 +333,6 @@ static int make_unfilled_steps(mega_world *world, int pp)
             failures++;
         }
         mega_engine_destroy(e);
-        mega_world_forget_failure(world);
     }
     return failures;
 }

@@ -64,7 +64,6 @@ static int refuse(mega_world *world, const mega_gpt *gpt, int which, mega_engine
     char said[64];
     snprintf(said, sizeof said, "rank 1 of the group: %s ", names[which]);
     const char *text = mega_error_message();
-    mega_world_forget_failure(world);
     mega_engine_destroy(e);
     if (st == MEGA_ERR_COMM && e == NULL && strstr(text, said) != NULL) return 0;
     fprintf(stderr, "rank %d, %s: %s, \"%s\"\n", mega_world_rank(world), names[which], mega_status_name(st), text);

@@ -92,9 +92,10 @@ mega_status mega_comm_all_to_all(mega_comm *comm, const char *name, void *out, c
 mega_status mega_comm_broadcast(mega_comm *comm, const char *name, void *data, int64_t bytes, int root);
 mega_status mega_comm_barrier(mega_comm *comm, const char *name);
 /* Collective: after local work that may fail. All ranks leave with the status and message of the lowest failing rank.
- * Once that was a failure over the whole world, the world is at its end: further calls give st back without a word. A
- * failing rank waits 5 s for the world, then leaves with its own message (the others may wait elsewhere for it): who
- * gets a failure while mega_world_failed is false ends them with mega_world_abort. */
+ * Once that was a failure over the whole world, the world is at its end: further calls give st back without a word,
+ * until mega_world_forget_failure, with which the calls of the engine begin. A failing rank waits 5 s for the world,
+ * then leaves with its own message (the others may wait elsewhere for it): who gets a failure while mega_world_failed
+ * is false ends them with mega_world_abort. */
 mega_status mega_comm_agree(mega_comm *comm, mega_status st);
 
 /* ---- begun now, waited for later ----

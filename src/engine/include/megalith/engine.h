@@ -63,6 +63,10 @@ mega_status mega_engine_options_from_config(mega_engine_options *out, const mega
  * MEGA_ERR_USAGE with a message, of collective functions on all ranks where one is called wrongly; the engine is as
  * before. Functions that return a pointer return NULL then (a number: -1, of things 0), and leave the message.
  *
+ * A collective call that fails on one rank fails on all with its status and message, and the next call begins anew: the
+ * engine may be used on. Where ranks have lost each other instead, mega_world_failed is false after the failure: nothing
+ * more can be called, and mega_world_abort ends them.
+ *
  * What mega_engine_create is given is compared: ranks with another option get MEGA_ERR_COMM, with what each
  * of them has. A number that is out of its range is MEGA_ERR_USAGE. */
 
