@@ -70,7 +70,7 @@ mega_tensor mega_input(const mega_builder *b, const char *name, mega_dtype dtype
 
 static bool is_default(const mega_param_options *o)
 {
-    return o->init == MEGA_INIT_ZERO && o->decay == MEGA_DECAY_DEFAULT && !o->shard_rows && !o->shard_columns &&
+    return o->init == MEGA_INIT_FAN_IN && o->decay == MEGA_DECAY_DEFAULT && !o->shard_rows && !o->shard_columns &&
            o->blocks == 0 && !o->transposed_in_file && o->padding_rows == 0;
 }
 
@@ -88,6 +88,7 @@ static mega_status make_record(const mega_builder *b, const char *name, int64_t 
                     .init = o->init,
                     .init_std = o->init_std,
                     .weight_decay = o->decay == MEGA_DECAY_DEFAULT ? columns != 0 : o->decay == MEGA_DECAY_YES};
+    if (columns == 0 && o->init == MEGA_INIT_FAN_IN && o->init_std == 0) r.init = MEGA_INIT_ZERO;
     r.grads_are_summands = r.axis == MEGA_AXIS_NONE && b->graph->sequence_parallel;
     const int n = snprintf(r.name, sizeof r.name, "%s%s%s", b->path, b->path[0] == '\0' ? "" : ".", name);
     if (n < 0 || (size_t)n >= sizeof r.name)
@@ -120,7 +121,7 @@ static mega_status note_request(mega_graph *g, int param)
 mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t rows, int64_t columns,
                                const mega_param_options *options)
 {
-    static const mega_param_options none = {.init = MEGA_INIT_ZERO};
+    static const mega_param_options none = {.init = MEGA_INIT_FAN_IN};
     mega_graph *g = b->graph;
     mega_param record;
     int index = -1;

@@ -130,7 +130,7 @@ mega_tensor mega_row_linear(const mega_builder *b, const char *name, mega_tensor
 
 /* ---- embedding ---- */
 
-static const mega_param_options plain_param = {.init = MEGA_INIT_ZERO};
+static const mega_param_options plain_param = {.init = MEGA_INIT_FAN_IN};
 
 /* A table whose rows are cut over tp. */
 static mega_tensor vocab_table(const mega_builder *b, const char *name, int64_t vocab_size, int64_t width,

@@ -83,6 +83,7 @@ static void the_first_request_declares(void **state)
     assert_true(r->axis == MEGA_AXIS_NONE && r->blocks == 1 && !r->weight_decay && r->init == MEGA_INIT_ZERO);
     r = mega_params_get(k.params, 2);
     assert_true(r->cut_dim == 1 && r->true_shape[0] == 11 && r->shape[0] == 16 && !r->weight_decay);
+    assert_true(r->init == MEGA_INIT_FAN_IN); /* as all matrices that say nothing else; vectors are zero */
     end(&k);
 }
 

@@ -76,8 +76,8 @@ typedef struct mega_flow {
 /* Whether the optimizer applies weight decay. By default it does so to matrices only. */
 typedef enum mega_decay { MEGA_DECAY_DEFAULT, MEGA_DECAY_YES, MEGA_DECAY_NO } mega_decay;
 
-/* Options of a parameter. NULL, or a zero-initialized struct, means: replicated, zero at the start, and stored in the
- * checkpoint as one tensor under the name of the parameter. */
+/* Options of a parameter. NULL, or a zero-initialized struct, means: replicated, MEGA_INIT_FAN_IN (a vector: zero), and
+ * stored in the checkpoint as one tensor under the name of the parameter. */
 typedef struct mega_param_options {
     mega_init init;
     double init_std;

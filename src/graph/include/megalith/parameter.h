@@ -30,12 +30,12 @@ typedef enum mega_axis_name {
  * hold copies. Gradients are summed over all of them; each lies in a bucket of its own. */
 typedef enum mega_tie { MEGA_TIE_NONE = 0, MEGA_TIE_OWNER, MEGA_TIE_COPY } mega_tie;
 typedef enum mega_init {
+    MEGA_INIT_FAN_IN, /* uniform with bound 1/sqrt(fan_in), as torch.nn.Linear and torch.nn.Conv2d; of a vector, which
+                         has no fan-in, with bound init_std, so that without it a vector is zero */
     MEGA_INIT_ZERO,
     MEGA_INIT_ONE,
-    MEGA_INIT_NORMAL,
+    MEGA_INIT_NORMAL,         /* normal with standard deviation init_std */
     MEGA_INIT_XAVIER_UNIFORM, /* uniform with bound sqrt(6 / (fan_in + fan_out)) */
-    MEGA_INIT_FAN_IN,         /* uniform with bound 1/sqrt(fan_in), as torch.nn.Linear and torch.nn.Conv2d; of a vector,
-                                 which has no fan-in, with bound init_std */
     MEGA_INIT_KAIMING_NORMAL  /* normal with standard deviation sqrt(2 / fan_in) */
 } mega_init;
 

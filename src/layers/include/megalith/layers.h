@@ -116,7 +116,7 @@ typedef struct mega_image_size {
 typedef struct mega_conv_options {
     int kernel_size, stride, padding; /* in pixels, both directions; stride 0: 1 */
     bool no_bias;
-    mega_init init; /* of the weight; MEGA_INIT_ZERO: MEGA_INIT_FAN_IN */
+    mega_init init; /* of the weight */
 } mega_conv_options;
 
 /* 2-D convolution: [samples * height * width, C] -> [samples * height' * width', out_channels]. *inout_size is the size
