@@ -18,7 +18,8 @@ enum {
     FOR_PLOT = 1 << 8,
     FOR_TRAINING = FOR_PRETRAIN | FOR_PLAN | FOR_GENERATE | FOR_TASKS,
     FOR_TEXT = FOR_TRAINING | FOR_PREPROCESS | FOR_TOKENIZE | FOR_DATA, /* commands with a tokenizer */
-    FOR_ALL = (1 << 9) - 1
+    FOR_ALL = (1 << 9) - 1,
+    FOR_ENGINE = 1 << 9 /* of rules alone: mega_config_parse_engine */
 };
 
 /* How the value of an option is written and stored. The field's type is in parentheses. */
@@ -203,6 +204,7 @@ typedef struct mega_config_state {
     mega_status problem_status; /* usage, unless every problem is of another kind */
     unsigned faulty;            /* set of mega_config_topic */
     bool out_of_memory;
+    bool is_engine; /* of a C program: mega_config_parse_engine */
 } mega_config_state;
 
 /* problem.c: mistakes, and notes on what was given. */
@@ -234,6 +236,9 @@ static inline bool is_given(const mega_config *cfg, const char *dest)
     return mega_config_set_by(cfg, dest) == MEGA_SET_BY_COMMAND_LINE;
 }
 
+/* engine_options.c: rows that mega_config_parse_engine takes; the others are mistakes. */
+bool mega_option_is_of_engine(const option_row *row);
+void mega_rule_engine_reads(mega_config *cfg);
 /* preset.c, derive.c, rules.c */
 void mega_config_apply_preset(mega_config *cfg);
 void mega_config_derive(mega_config *cfg);

@@ -123,6 +123,21 @@ mega_status mega_config_help(const char *command, mega_buffer *out)
     return mega_buffer_check(out, "the help text");
 }
 
+mega_status mega_config_engine_help(mega_buffer *out)
+{
+    for (size_t s = 0; s < mega_option_sections(); s++) {
+        const option_section *section = mega_option_section(s);
+        bool titled = false;
+        for (size_t r = 0; r < section->count; r++) {
+            if (!mega_option_is_of_engine(&section->rows[r])) continue;
+            if (!titled) mega_buffer_printf(out, "%s%s\n", out->size > 0 ? "\n" : "", section->title);
+            titled = true;
+            write_option(&section->rows[r], out);
+        }
+    }
+    return mega_buffer_check(out, "the help text");
+}
+
 /* A cell of a Markdown table: the bar would end it. */
 static void write_cell(const char *text, mega_buffer *out)
 {

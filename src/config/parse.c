@@ -436,6 +436,12 @@ mega_status mega_config_read(mega_config *cfg, const char *command, int argc, ch
     return MEGA_OK;
 }
 
+mega_status mega_config_parse_engine(mega_config *cfg, int argc, char **argv)
+{
+    cfg->state->is_engine = true;
+    return mega_config_parse(cfg, "pretrain_gpt", argc, argv);
+}
+
 mega_status mega_config_parse(mega_config *cfg, const char *command, int argc, char **argv)
 {
     MEGA_TRY(mega_config_read(cfg, command, argc, argv));

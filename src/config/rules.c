@@ -440,36 +440,37 @@ static const rule_row rules[] = {
     {FOR_TRAINING, true, rule_heads_divide_hidden},
     {FOR_TRAINING, true, mega_rule_equal_values},
     {FOR_TRAINING, true, rule_positions_reach},
-    {FOR_ALL, false, rule_sizes_fit},
-    {FOR_RUN, false, rule_batch_divides},
-    {FOR_RUN, false, mega_rule_accumulation},
-    {FOR_RUN, false, rule_rampup},
+    {FOR_ALL | FOR_ENGINE, false, rule_sizes_fit},
+    {FOR_RUN | FOR_ENGINE, false, rule_batch_divides},
+    {FOR_RUN | FOR_ENGINE, false, mega_rule_accumulation},
+    {FOR_RUN | FOR_ENGINE, false, rule_rampup},
     {FOR_PRETRAIN, false, rule_length_of_training},
-    {FOR_RUN, false, mega_rule_units_agree},
-    {FOR_RUN, false, mega_rule_learning_rate},
-    {FOR_RUN, false, mega_rule_warmup},
-    {FOR_RUN, false, mega_rule_wsd},
-    {FOR_RUN, false, mega_rule_weight_decay},
-    {FOR_TRAINING, false, rule_precision},
+    {FOR_RUN | FOR_ENGINE, false, mega_rule_units_agree},
+    {FOR_RUN | FOR_ENGINE, false, mega_rule_learning_rate},
+    {FOR_RUN | FOR_ENGINE, false, mega_rule_warmup},
+    {FOR_RUN | FOR_ENGINE, false, mega_rule_wsd},
+    {FOR_RUN | FOR_ENGINE, false, mega_rule_weight_decay},
+    {FOR_TRAINING | FOR_ENGINE, false, rule_precision},
     {FOR_RUN, false, rule_recompute},
     {FOR_RUN, false, rule_loading},
     {FOR_RUN, false, rule_saving},
     {FOR_RUN, false, mega_rule_evaluation_alone},
     {FOR_PRETRAIN, false, rule_profiled_steps},
     {FOR_ALL, false, rule_one_rank},
-    {FOR_ALL, false, mega_rule_environment},
+    {FOR_ALL | FOR_ENGINE, false, mega_rule_environment},
     {FOR_TRAINING, true, rule_layout},
     {FOR_TRAINING, true, mega_rule_sequence_parallel},
-    {FOR_TRAINING, false, mega_rule_zero},
+    {FOR_TRAINING | FOR_ENGINE, false, mega_rule_zero},
     {FOR_TRAINING, true, mega_rule_distribute_saved},
     {FOR_TRAINING, true, mega_rule_stages},
-    {FOR_TRAINING, false, rule_idle_alone},
+    {FOR_TRAINING | FOR_ENGINE, false, rule_idle_alone},
     {FOR_TRAIN_TOKENIZER, false, rule_tokenizer_training},
     {FOR_PREPROCESS, false, rule_preprocessing},
     {FOR_GENERATE, false, rule_generation},
     {FOR_GENERATE, false, rule_greedy},
     {FOR_TASKS, false, rule_tasks},
     {FOR_PLOT, false, rule_plot},
+    {FOR_ENGINE, false, mega_rule_engine_reads},
 };
 
 /* Mistakes of these concern files: what the options say is known all the same. */
@@ -491,14 +492,15 @@ void mega_config_run_rules(mega_config *cfg, bool shape)
 {
     mega_config_state *state = cfg->state;
     size_t before = state->problems;
+    const uint32_t bit = state->is_engine ? (uint32_t)FOR_ENGINE : state->command->bit;
     for (size_t i = 0; i < ROW_COUNT(rules); i++) {
-        if ((rules[i].commands & state->command->bit) == 0 || (rules[i].shape && !shape)) continue;
+        if ((rules[i].commands & bit) == 0 || (rules[i].shape && !shape)) continue;
         rules[i].check(cfg);
     }
     if (state->problems > before) state->faulty |= MEGA_TOPIC_OPTIONS;
     for (size_t i = 0; i < ROW_COUNT(file_rules); i++) {
         before = state->problems;
-        if ((file_rules[i].commands & state->command->bit) != 0) file_rules[i].check(cfg);
+        if ((file_rules[i].commands & bit) != 0) file_rules[i].check(cfg);
         if (state->problems > before) state->faulty |= (unsigned)file_rules[i].topic;
     }
 }

@@ -295,6 +295,9 @@ void mega_config_fini(mega_config *cfg); /* zero-initialised is valid */
  * generate_samples_gpt and tasks take shape and tokenizer from the checkpoint: their rules about shape are run by
  * mega_config_check after the caller has set what it found there. */
 mega_status mega_config_parse(mega_config *cfg, const char *command, int argc, char **argv);
+/* The same for the engine of a C program, which reads some of the options of pretrain_gpt; the others are mistakes. No
+ * rule asks for a shape, data or the length of the training. skip_train, set before the call: no rule asks for --lr. */
+mega_status mega_config_parse_engine(mega_config *cfg, int argc, char **argv);
 /* Derives again and checks every rule of training (shape included) on the values as they stand. The message also holds
  * the mistakes that were found before. */
 mega_status mega_config_check(mega_config *cfg);
@@ -344,6 +347,7 @@ mega_status mega_config_changes(mega_config *cfg, const char *stored, mega_list 
 /* --help of one command; docs/options.md. */
 mega_status mega_config_help(const char *command, mega_buffer *out);
 mega_status mega_config_options_page(mega_buffer *out);
+mega_status mega_config_engine_help(mega_buffer *out); /* the options of mega_config_parse_engine */
 
 /* The launcher of Python ("torchrun", "deepspeed") that started this process as one of several, which are no ranks
  * here: its mark in the environment, and how many processes. NULL when there is none, or when an MPI launcher has

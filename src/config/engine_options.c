@@ -1,0 +1,80 @@
+/* The options of a C program's engine (mega_setup.argv): those rows of the table that the engine reads. What belongs to
+ * a GPT, its data or the commands around it is the program's own. */
+#include "config_impl.h"
+#include <string.h>
+
+static const char *const taken[] = {
+    "micro_batch_size",
+    "global_batch_size",
+    "gradient_accumulation_steps",
+    "rampup_batch_size",
+    "train_iters",
+    "train_samples",
+    "optimizer",
+    "calculate_per_token_loss",
+    "lr",
+    "lr_decay_style",
+    "lr_decay_iters",
+    "lr_decay_samples",
+    "lr_wsd_decay_style",
+    "lr_wsd_decay_iters",
+    "lr_wsd_decay_samples",
+    "lr_warmup_fraction",
+    "lr_warmup_iters",
+    "lr_warmup_samples",
+    "lr_warmup_init",
+    "min_lr",
+    "weight_decay",
+    "decoupled_weight_decay",
+    "start_weight_decay",
+    "end_weight_decay",
+    "weight_decay_incr_style",
+    "clip_grad",
+    "adam_beta1",
+    "adam_beta2",
+    "adam_eps",
+    "sgd_momentum",
+    "seed",
+    "bf16",
+    "fp64",
+    "num_threads",
+    "no_pack_weights",
+    "backend",
+    "keep_checkpoints",
+    "save_dtype",
+    "tensor_model_parallel_size",
+    "pipeline_model_parallel_size",
+    "distributed_timeout_minutes",
+    "ddp_impl",
+    "ddp_bucket_size",
+    "use_distributed_optimizer",
+    "overlap_grad_reduce",
+    "zero_stage",
+    "stage3_prefetch_bucket_size",
+    "stage3_param_persistence_threshold",
+    "stage3_max_reuse_distance",
+    "stage3_max_live_parameters",
+};
+
+bool mega_option_is_of_engine(const option_row *row)
+{
+    char dest[80];
+    if (row->answer != ANSWER_WORKS) return false;
+    mega_option_dest(row, dest);
+    for (size_t i = 0; i < ROW_COUNT(taken); i++)
+        if (strcmp(taken[i], row->dest != NULL ? row->dest : dest) == 0) return true;
+    return false;
+}
+
+void mega_rule_engine_reads(mega_config *cfg)
+{
+    for (option_walk w = {0}; mega_option_next(&w);) {
+        const option_entry *entry = &cfg->state->entry[w.index];
+        if (entry->source != MEGA_SET_BY_COMMAND_LINE || w.row->answer != ANSWER_WORKS) continue;
+        if (mega_option_is_of_engine(w.row)) continue;
+        mega_config_problem(cfg, USAGE,
+                            "%s (argument %d): the engine of a C program does not read it; leave it out "
+                            "(mega_engine_options_help lists what it reads)",
+                            entry->typed, entry->position);
+    }
+}
