@@ -52,6 +52,20 @@ int64_t mega_dataset_index(const mega_dataset *dataset, uint32_t seed, int64_t n
  */
 mega_status mega_dataset_fill(const mega_dataset *dataset, uint32_t seed, mega_batch *batch);
 
+/* A file in the idx format of MNIST, of unsigned bytes. */
+enum { MEGA_IDX_DIMS = 4 };
+typedef struct mega_idx {
+    uint8_t *bytes; /* dim[0] items, owned by this struct */
+    int num_dims;
+    int64_t dim[MEGA_IDX_DIMS];
+} mega_idx;
+
+/* Reads an idx file of bytes, plain or gzip-compressed, into memory.
+ * Returns MEGA_ERR_NOT_FOUND, MEGA_ERR_IO, MEGA_ERR_FORMAT or MEGA_ERR_MEMORY; *out is then unchanged. */
+mega_status mega_idx_open(const char *path, mega_idx *out);
+/* Frees the bytes. NULL and a zero-initialized struct are valid. */
+void mega_idx_close(mega_idx *idx);
+
 #ifdef __cplusplus
 }
 #endif
