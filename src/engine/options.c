@@ -38,7 +38,7 @@ typedef struct option_row {
     X(T, group, start, ANY, NULL) X(T, group, increment, ANY, NULL) X(T, group, samples, ANY, NULL) \
     X(T, group, global_batch, POSITIVE, NULL) X(T, group, micro_step, POSITIVE, NULL)
 #define OPTIMIZER_ROWS(X, T, group) \
-    X(T, group, kind, ANY, optimizer_text) X(T, group, beta1, ANY, NULL) X(T, group, beta2, ANY, NULL) \
+    X(T, group, kind, ANY, optimizer_text) X(T, group, row, OWN, NULL) X(T, group, beta1, ANY, NULL) X(T, group, beta2, ANY, NULL) \
     X(T, group, eps, ANY, NULL) X(T, group, l2, ANY, NULL) X(T, group, momentum, ANY, NULL) \
     X(T, group, plain, OWN, NULL) X(T, group, team, OWN, NULL) /* the engine's are taken */
 #define SCHEDULE_ROWS(X, T, group) \

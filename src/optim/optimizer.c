@@ -3,6 +3,7 @@
 #include "megalith/kernels.h"
 #include "megalith/memory.h"
 #include "megalith/optim.h"
+#include "optimizer_row.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,8 @@ struct mega_optimizer {
     run *update, *counted;
     int num_update, num_counted;
     int64_t walked; /* elements of the counted runs of all ranks of dp */
-    void *moment[2];
+    void *moment[MEGA_OPTIMIZER_STATES];
+    bool is_allocated;
     bool is_lent;           /* they lie in a region of the caller's */
     mega_adamw_args *adamw; /* one for each update run, or */
     mega_sgd_args *sgd;
@@ -37,6 +39,7 @@ struct mega_optimizer {
 
 static int moments_of(const mega_optimizer *o)
 {
+    if (o->options.row != NULL) return mega_optimizer_row_states(o->options.row);
     return o->options.kind == MEGA_OPTIMIZER_ADAM ? 2 : 1;
 }
 
@@ -161,6 +164,7 @@ static mega_status check_options(const mega_optimizer_options *o)
         double value;
         bool is_read;
     } decay[] = {{"beta1", o->beta1, is_adam}, {"beta2", o->beta2, is_adam}, {"momentum", o->momentum, !is_adam}};
+    if (o->row != NULL) return mega_optimizer_row_check(o->row);
     if (o->kind != MEGA_OPTIMIZER_ADAM && o->kind != MEGA_OPTIMIZER_SGD)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.kind %d; expected %d (Adam) or %d (SGD)",
                          (int)o->kind, MEGA_OPTIMIZER_ADAM, MEGA_OPTIMIZER_SGD);
@@ -222,7 +226,7 @@ void mega_optimizer_destroy(mega_optimizer *o)
     for (int i = 0; i < o->num_prepared; i++)
         if (k->release != NULL) k->release(update_args(o, i));
     const size_t bytes = moment_bytes(o);
-    for (int i = 0; i < 2 && !o->is_lent; i++)
+    for (int i = 0; i < MEGA_OPTIMIZER_STATES && !o->is_lent; i++)
         if (o->moment[i] != NULL) mega_pages_free(o->moment[i], bytes);
     mega_free(o->norm_scratch);
     mega_free(o->adamw);
@@ -301,17 +305,21 @@ mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region)
     if (o == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_allocate: the optimizer is NULL; create one first");
     const size_t bytes = moment_bytes(o);
     const mega_kernel *k = update_kernel(o);
-    if (o->adamw != NULL || o->sgd != NULL)
+    if (o->is_allocated)
         return MEGA_FAIL(MEGA_ERR_USAGE, "optimizer: it was allocated before; mega_optimizer_allocate is called once");
     MEGA_TRY(check_params(o, "mega_optimizer_allocate"));
+    o->is_allocated = true;
     o->is_lent = region != NULL;
     for (int i = 0; i < moments_of(o); i++)
         MEGA_TRY(mega_region_take(region, &o->moment[i], bytes, mega_optimizer_moment_name(o, i)));
+    if (o->norm_scratch_bytes > 0) o->norm_scratch = mega_malloc(o->norm_scratch_bytes);
+    if (o->norm_scratch_bytes > 0 && o->norm_scratch == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for a norm");
+    if (o->options.row != NULL) return MEGA_OK;
     if (o->options.kind == MEGA_OPTIMIZER_ADAM) o->adamw = mega_calloc((size_t)o->num_update + 1, sizeof *o->adamw);
     else
         o->sgd = mega_calloc((size_t)o->num_update + 1, sizeof *o->sgd);
-    if (o->norm_scratch_bytes > 0) o->norm_scratch = mega_malloc(o->norm_scratch_bytes);
-    if ((o->adamw == NULL && o->sgd == NULL) || (o->norm_scratch_bytes > 0 && o->norm_scratch == NULL))
+    if (o->adamw == NULL && o->sgd == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for %d runs", o->num_update);
     MEGA_ASSERT(k->scratch == NULL, "%s takes no scratch", k->name);
     for (int i = 0; i < o->num_update; i++) {
@@ -329,6 +337,7 @@ int mega_optimizer_num_moments(const mega_optimizer *o)
 
 const char *mega_optimizer_moment_name(const mega_optimizer *o, int moment)
 {
+    if (o->options.row != NULL) return o->options.row->state[moment];
     if (o->options.kind == MEGA_OPTIMIZER_SGD) return "momentum_buffer";
     return moment == 0 ? "exp_avg" : "exp_avg_sq";
 }
@@ -455,9 +464,28 @@ void mega_optimizer_zero_gradients_but(mega_optimizer *o, const bool *skip)
                            (size_t)mega_params_get(o->params, i)->count * acc_size(o));
 }
 
+/* One run by the row of the caller. */
+static void update_by_row(const mega_optimizer *o, const run *r, double lr, double weight_decay, double grad_factor)
+{
+    const mega_dtype compute = mega_params_compute_dtype(o->params), acc = mega_params_acc_dtype(o->params);
+    void *state[MEGA_OPTIMIZER_STATES] = {NULL};
+    for (int i = 0; i < moments_of(o); i++) state[i] = moment_at(o, i, r->bucket, r->begin);
+    const mega_optimizer_call call = {.option = o->options.row->option_default,
+                                      .lr = lr,
+                                      .weight_decay = weight_decay,
+                                      .grad_factor = grad_factor,
+                                      .update = o->updates,
+                                      .count = r->end - r->begin,
+                                      .param = mega_params_master_at(o->params, r->bucket, r->begin),
+                                      .state = state,
+                                      .grad = mega_params_grad_at(o->params, r->bucket, r->begin)};
+    void *weight = compute != acc ? mega_params_weight_at(o->params, r->bucket, r->begin) : NULL;
+    mega_optimizer_row_run(o->options.row, o->options.team, &call, weight);
+}
+
 mega_status mega_optimizer_update(mega_optimizer *o, double lr, double weight_decay, double grad_factor)
 {
-    if (o == NULL || (o->adamw == NULL && o->sgd == NULL))
+    if (o == NULL || !o->is_allocated)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_update: the optimizer %s",
                          o == NULL ? "is NULL; create one first"
                                    : "has no memory yet; call mega_optimizer_allocate first");
@@ -471,6 +499,10 @@ mega_status mega_optimizer_update(mega_optimizer *o, double lr, double weight_de
     o->updates++;
     for (int i = 0; i < o->num_update; i++) {
         const double decay = o->update[i].decay ? weight_decay : 0;
+        if (o->options.row != NULL) {
+            update_by_row(o, &o->update[i], lr, decay, grad_factor);
+            continue;
+        }
         if (o->adamw != NULL) {
             mega_adamw_args *a = &o->adamw[i];
             a->k = o->updates;

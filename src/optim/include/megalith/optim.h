@@ -18,13 +18,38 @@ extern "C" {
 
 typedef struct mega_optimizer mega_optimizer;
 
+/* One update of consecutive elements. param, grad and state[] are F32 (F64 in an F64 program). */
+typedef struct mega_optimizer_call {
+    const double *option; /* in the order of the row's list of options */
+    double lr, weight_decay;
+    double grad_factor; /* multiply every gradient by it: clipping, and mean over micro-batches */
+    int64_t update;     /* number of this update, from 1 */
+    int64_t count;      /* elements in param, grad and each state */
+    void *param, *const *state;
+    const void *grad;
+} mega_optimizer_call;
+
+/* An optimizer of the caller's, element by element. Constant; borrowed until the optimizer is destroyed. */
+enum { MEGA_OPTIMIZER_STATES = 4 };
+typedef struct mega_optimizer_row {
+    const char *name;             /* in checkpoints, such as "lion" */
+    const char *const *state;     /* names of its states there, such as {"exp_avg", NULL}; NULL: none */
+    const char *const *option;    /* names of its options, such as {"beta1", "beta2", NULL}; NULL: none */
+    const double *option_default; /* one for each option */
+    /* Updates the elements begin … end - 1. The threads of the team call it at the same time with disjoint ranges,
+     * which differ from run to run: an element is a function of that element alone. Where param, grad and all states
+     * are 0 (padding) they stay 0. Has no error path. */
+    void (*update)(const mega_optimizer_call *call, int64_t begin, int64_t end);
+} mega_optimizer_row;
+
 typedef struct mega_optimizer_options {
     mega_optimizer_kind kind;
-    double beta1, beta2, eps; /* Adam */
-    bool l2;                  /* Adam: weight decay is added to the gradient, as in PyTorch's Adam; else AdamW */
-    double momentum;          /* SGD */
-    bool plain;               /* run the plain kernels, the definition of the update (always so for f64) */
-    mega_team *team;          /* borrowed; NULL: one thread */
+    const mega_optimizer_row *row; /* takes the place of kind; NULL: none */
+    double beta1, beta2, eps;      /* Adam */
+    bool l2;                       /* Adam: weight decay is added to the gradient, as in PyTorch's Adam; else AdamW */
+    double momentum;               /* SGD */
+    bool plain;                    /* run the plain kernels, the definition of the update (always so for f64) */
+    mega_team *team;               /* borrowed; NULL: one thread */
 } mega_optimizer_options;
 
 /* params must be placed and must outlive the optimizer; so must layout. Nothing large is allocated. */
@@ -38,7 +63,7 @@ size_t mega_optimizer_region_bytes(const mega_optimizer *o);
 mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region);
 
 /* Moments are tensors that follow a parameter's record: "exp_avg" and "exp_avg_sq" for Adam, "momentum_buffer" for
- * SGD (torch's names). Acc dtype, mega_params_owned of the parameter. */
+ * SGD (torch's names), the states of a row. Acc dtype, mega_params_owned of the parameter. */
 int mega_optimizer_num_moments(const mega_optimizer *o);
 const char *mega_optimizer_moment_name(const mega_optimizer *o, int moment);
 void *mega_optimizer_moment(const mega_optimizer *o, int moment, int param);

@@ -1,0 +1,61 @@
+/* The caller's own update, element by element, shared among the threads of the team. */
+#include "optimizer_row.h"
+#include "megalith/dtype.h"
+#include <math.h>
+#include <stddef.h>
+
+enum { ROW_GRAIN = 1024 };
+
+static int list_length(const char *const *names)
+{
+    int n = 0;
+    while (names != NULL && names[n] != NULL) n++;
+    return n;
+}
+
+int mega_optimizer_row_states(const mega_optimizer_row *row)
+{
+    return list_length(row->state);
+}
+
+mega_status mega_optimizer_row_check(const mega_optimizer_row *row)
+{
+    const int options = list_length(row->option), states = list_length(row->state);
+    if (row->name == NULL || row->name[0] == '\0' || row->update == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "optimizer of the caller: its %s is missing; give it",
+                         row->update == NULL ? "function update" : "name");
+    if (states > MEGA_OPTIMIZER_STATES)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "optimizer %s: %d states; expected at most %d", row->name, states,
+                         MEGA_OPTIMIZER_STATES);
+    if (options > 0 && row->option_default == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "optimizer %s: %d options and no option_default; give one for each", row->name,
+                         options);
+    for (int i = 0; i < options; i++)
+        if (!isfinite(row->option_default[i]))
+            return MEGA_FAIL(MEGA_ERR_USAGE, "optimizer %s: option %s is %g; expected a finite number", row->name,
+                             row->option[i], row->option_default[i]);
+    return MEGA_OK;
+}
+
+typedef struct row_work {
+    const mega_optimizer_row *row;
+    const mega_optimizer_call *call;
+    uint16_t *weight;
+} row_work;
+
+static void row_part(void *user, int thread, int64_t begin, int64_t end)
+{
+    const row_work *w = user;
+    (void)thread;
+    w->row->update(w->call, begin, end);
+    if (w->weight == NULL) return;
+    const float *param = w->call->param;
+    for (int64_t i = begin; i < end; i++) w->weight[i] = mega_f32_to_bf16(param[i]);
+}
+
+void mega_optimizer_row_run(const mega_optimizer_row *row, mega_team *team, const mega_optimizer_call *call,
+                            void *weight)
+{
+    row_work w = {row, call, weight};
+    if (call->count > 0) mega_team_for(team, call->count, ROW_GRAIN, row_part, &w);
+}
