@@ -32,6 +32,7 @@ struct mega_checkpoint {
     mega_hf_weights weights;
     mega_safetensors *masters; /* exact weights where model.safetensors is narrower, else NULL */
     mega_safetensors *moments; /* NULL: none were saved */
+    mega_safetensors *client;  /* arrays of the caller; NULL: none */
     char *run_json;            /* NULL: none */
     mega_checksums sums;       /* empty without state/ */
     uint64_t sums_hash;        /* of the checksums of all files but those that may differ; 0 without state/ */

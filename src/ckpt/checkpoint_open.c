@@ -54,6 +54,7 @@ static mega_status open_state(mega_checkpoint *c, const opening *how)
     }
     if (st == MEGA_OK) st = open_state_tensors(&c->moments, c->folder, "state/optimizer.safetensors");
     if (st == MEGA_OK) st = open_state_tensors(&c->masters, c->folder, "state/masters.safetensors");
+    if (st == MEGA_OK) st = open_state_tensors(&c->client, c->folder, CHECKPOINT_CLIENT_FILE);
     c->iteration = sums.iteration;
     c->sums_hash = mega_checksums_hash(&sums);
     c->sums = sums;
@@ -144,6 +145,7 @@ void mega_checkpoint_close(mega_checkpoint *c)
     mega_hf_weights_close(&c->weights);
     mega_safetensors_close(c->moments);
     mega_safetensors_close(c->masters);
+    mega_safetensors_close(c->client);
     mega_checksums_fini(&c->sums);
     mega_free(c->run_json);
     mega_free(c->folder);
@@ -341,4 +343,9 @@ mega_status mega_checkpoint_check_shape(const mega_checkpoint *c)
 const char *mega_checkpoint_run_json(const mega_checkpoint *c)
 {
     return c->run_json;
+}
+
+const mega_safetensors *mega_checkpoint_client(const mega_checkpoint *c)
+{
+    return c->client;
 }

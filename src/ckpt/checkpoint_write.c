@@ -105,7 +105,7 @@ static mega_status write_state(saver *s)
     const mega_checkpoint_save *v = s->save;
     if (v->run_json != NULL) MEGA_TRY(write_text(s, "state/run.json", v->run_json, strlen(v->run_json)));
     for (int i = 1; i < s->num_files; i++) MEGA_TRY(write_tensors(s, &s->file[i]));
-    return MEGA_OK;
+    return mega_client_arrays_write(v, s->temporary, &s->sums);
 }
 
 /* Weights in a narrower type than they are trained in cannot resume bit for bit, so the exact ones go with the moments.

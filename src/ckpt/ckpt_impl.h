@@ -143,4 +143,8 @@ void mega_remedy_add_beside(const char *folder);
 /* A folder that is no checkpoint although what lies in it (`names`) looks like one. */
 mega_status mega_remedy_refuse_parts(const char *folder, const mega_names *names);
 
+/* checkpoint_client.c: writes the arrays of the caller, synced. */
+#define CHECKPOINT_CLIENT_FILE "state/client.safetensors"
+mega_status mega_client_arrays_write(const mega_checkpoint_save *save, const char *folder, mega_checksums *sums);
+
 #endif

@@ -42,6 +42,14 @@ typedef struct mega_model_shape {
     int64_t eos;
 } mega_model_shape;
 
+/* An array that a caller keeps with a checkpoint. */
+typedef struct mega_client_array {
+    const char *name;
+    mega_dtype dtype;
+    int64_t rows, columns; /* [rows] if columns is 0 */
+    const void *data;
+} mega_client_array;
+
 typedef struct mega_checkpoint_save {
     const char *folder; /* SAVE */
     int64_t iteration;
@@ -50,12 +58,14 @@ typedef struct mega_checkpoint_save {
                                     * differ and moments are saved, the exact weights go to state/masters.safetensors, so
                                     * that resuming stays bit for bit; reading prefers them. */
     const mega_state_tensor *weights, *moments;
-    int num_weights, num_moments;    /* num_moments 0: no optimizer state is written */
-    const mega_tokenizer *tokenizer; /* or NULL */
-    const char *run_json;            /* state/run.json: everything else that resumes the run, one JSON object */
-    const char *model_card;          /* README.md, markdown, or NULL */
-    int keep;                        /* --keep-checkpoints; 0: all */
-    mega_lock *lock;                 /* of SAVE, in the first rank; NULL: none is held and none is looked at */
+    int num_weights, num_moments;          /* num_moments 0: no optimizer state is written */
+    const mega_tokenizer *tokenizer;       /* or NULL */
+    const mega_client_array *client_array; /* state/client.safetensors, which the first rank writes */
+    int num_client_arrays;                 /* 0: no such file */
+    const char *run_json;                  /* state/run.json: everything else that resumes the run, one JSON object */
+    const char *model_card;                /* README.md, markdown, or NULL */
+    int keep;                              /* --keep-checkpoints; 0: all */
+    mega_lock *lock;                       /* of SAVE, in the first rank; NULL: none is held and none is looked at */
     mega_comm *ranks; /* that save together: each tensor is written by those who hold parts of it (is_part), all of it
                        * once between them; NULL or one rank: by this process alone */
 } mega_checkpoint_save;
@@ -106,6 +116,8 @@ const mega_model_shape *mega_checkpoint_shape(const mega_checkpoint *c);
 /* Returns MEGA_ERR_UNSUPPORTED if the folder has no shape: for callers that build a GPT from it. */
 mega_status mega_checkpoint_check_shape(const mega_checkpoint *c);
 const char *mega_checkpoint_run_json(const mega_checkpoint *c); /* borrowed; NULL without */
+/* What client_array was when it was saved, of the dtypes that this program has; NULL: nothing. Borrowed until close. */
+const struct mega_safetensors *mega_checkpoint_client(const mega_checkpoint *c);
 /* Whether read_weights would find every tensor with its shape; data is not looked at. MEGA_ERR_FORMAT: no. */
 mega_status mega_checkpoint_match_weights(mega_checkpoint *c, const mega_state_tensor *t, int count);
 mega_status mega_checkpoint_match_moments(mega_checkpoint *c, const mega_state_tensor *t, int count);
