@@ -139,11 +139,11 @@ static mega_status measure(const run_shape *s, memory_result *out)
     MEGA_TRY(make_engine(&e, s, team));
     for (int i = 0; i < 3; i++) {
         bench_fill(e, mega_engine_batch(e), s->seq, s->vocab);
-        MEGA_TRY(mega_engine_step(e, &r));
+        MEGA_TRY(mega_engine_train_batch(e, &r));
     }
     if (s->evaluate) {
         bench_fill(e, mega_engine_evaluation_batch(e, s->batch, 0), s->seq, s->vocab);
-        MEGA_TRY(mega_engine_evaluate(e, &sums));
+        MEGA_TRY(mega_engine_evaluate_batch(e, &sums));
     }
     const double held = (double)(held_bytes() - before);
     mega_engine_memory_get(e, &m);
@@ -210,7 +210,7 @@ static mega_status steps(int count)
         bench_fill(e, mega_engine_batch(e), s.seq, s.vocab);
         const long long own_before = own_calls, library_before = library_calls;
         const double start = mega_time_now();
-        MEGA_TRY(mega_engine_step(e, &r));
+        MEGA_TRY(mega_engine_train_batch(e, &r));
         const double end = mega_time_now();
         if (i < 0) continue;
         const long long library = library_calls - library_before;

@@ -79,7 +79,7 @@ static mega_status run_steps(runner *r, int steps, double *seconds, double *loss
         mega_step_result result = {0};
         bench_fill(r->engine, mega_engine_batch(r->engine), r->s.seq, r->s.vocab);
         const double start = mega_time_now();
-        MEGA_TRY(mega_engine_step(r->engine, &result));
+        MEGA_TRY(mega_engine_train_batch(r->engine, &result));
         seconds[i] = mega_time_now() - start;
         losses[i] = result.loss;
     }

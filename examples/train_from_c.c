@@ -28,7 +28,7 @@ static mega_status train(mega_engine *engine)
     MEGA_TRY(mega_engine_initialize(engine, 1234));
     for (int i = 0; i < STEPS; i++) {
         fill(mega_engine_batch(engine), mega_engine_progress_get(engine)->consumed_samples);
-        MEGA_TRY(mega_engine_step(engine, &result));
+        MEGA_TRY(mega_engine_train_batch(engine, &result));
         if (i == 0 || i == STEPS - 1) printf("step %3d: loss %.4f\n", i + 1, result.loss);
     }
     return MEGA_OK;
@@ -59,7 +59,7 @@ int main(void)
     mega_status st = mega_gpt_list_create(&layers, &gpt, 1);
     if (st == MEGA_OK) {
         const mega_model model = mega_gpt_model(&layers);
-        st = mega_engine_create(&engine, &model, &options);
+        st = mega_engine_create(&(mega_setup){.model = &model, .options = &options}, &engine);
         mega_gpt_list_destroy(&layers);
     }
     if (st == MEGA_OK) st = train(engine);

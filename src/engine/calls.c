@@ -29,7 +29,7 @@ mega_status engine_check_allocated(const mega_engine *e, const char *call)
     return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the engine has no memory yet; call mega_engine_allocate first", call);
 }
 
-static mega_status check_weights(const mega_engine *e, const char *call)
+mega_status engine_check_weights(const mega_engine *e, const char *call)
 {
     if (e->has_weights) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
@@ -38,41 +38,70 @@ static mega_status check_weights(const mega_engine *e, const char *call)
                      call);
 }
 
-/* A model whose loss is the caller's own (mega_output) has none that a step could train. */
-static mega_status check_has_loss(const mega_engine *e)
+mega_status engine_check_trains(const mega_engine *e, const char *call)
+{
+    if (e->train != NULL) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "%s: the engine was created with no_train (MEGA_EVAL), so it cannot train; create one without it",
+                     call);
+}
+
+/* A model whose loss is the caller's own (mega_output) has none that the library could begin a backward pass with. */
+mega_status engine_check_has_loss(const mega_engine *e, const char *call)
 {
     for (int i = 0; i < e->num_losses; i++)
         if (e->loss[i].is_trained && e->loss[i].coefficient != 0) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "mega_engine_step: the model has no loss with a coefficient other than 0, so a step "
-                     "would train nothing; declare one with mega_loss_add");
+    return MEGA_FAIL(
+        MEGA_ERR_USAGE,
+        "%s: the model has no loss with a coefficient other than 0, so a step would train nothing; declare "
+        "one with mega_loss_add",
+        call);
 }
 
 mega_status engine_check_step(const mega_engine *e, const mega_step_result *out)
 {
-    MEGA_TRY(engine_check_given(e, "mega_engine_step", "out", out));
-    if (e->train == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_step: the engine was created with no_train, so it cannot train; "
-                                         "create one without it");
-    MEGA_TRY(engine_check_allocated(e, "mega_engine_step"));
-    MEGA_TRY(check_weights(e, "mega_engine_step"));
-    MEGA_TRY(check_has_loss(e));
-    if (e->batch_of == ENGINE_BATCH_OF_STEP) return mega_batch_check(e->batch);
+    static const char call[] = "mega_engine_train_batch";
+    static const char *const rows[] = {[ENGINE_BATCH_NONE] = "not filled",
+                                       [ENGINE_BATCH_OF_MICRO_BATCH] = "those of one micro-batch",
+                                       [ENGINE_BATCH_OF_EVALUATION] = "those of an evaluation"};
+    MEGA_TRY(engine_check_given(e, call, "out", out));
+    MEGA_TRY(engine_check_trains(e, call));
+    MEGA_TRY(engine_check_allocated(e, call));
+    MEGA_TRY(engine_check_weights(e, call));
+    MEGA_TRY(engine_check_has_loss(e, call));
+    if (e->micro.phase != ENGINE_STEPPED || e->micro.done > 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "mega_engine_train_batch: %lld micro-batches of a step were begun with mega_engine_forward; "
+                         "complete the step with mega_engine_step at its accumulation boundary",
+                         (long long)(e->micro.done + (e->micro.phase != ENGINE_STEPPED)));
+    if (e->has_training_data || e->batch_of == ENGINE_BATCH_OF_STEP) return MEGA_OK;
+    return MEGA_FAIL(
+        MEGA_ERR_USAGE,
+        "mega_engine_train_batch: the rows of the batch are %s; call mega_engine_batch and fill what it returns",
+        rows[e->batch_of]);
+}
+
+mega_status engine_check_can_evaluate(const mega_engine *e, const char *call)
+{
+    if (e->evaluate == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "%s: the engine was created with no_evaluate, so it cannot evaluate; create one without it",
+                         call);
+    MEGA_TRY(engine_check_allocated(e, call));
+    MEGA_TRY(engine_check_weights(e, call));
+    if (e->micro.phase != ENGINE_FORWARDED) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "mega_engine_step: the rows of the batch are %s; call mega_engine_batch and fill what it returns",
-                     e->batch_of == ENGINE_BATCH_OF_EVALUATION ? "those of an evaluation" : "not filled");
+                     "%s: it would overwrite what mega_engine_forward keeps for the backward pass; call "
+                     "mega_engine_backward first",
+                     call);
 }
 
 mega_status engine_check_evaluate(const mega_engine *e, const mega_loss_sums *sums)
 {
-    MEGA_TRY(engine_check_given(e, "mega_engine_evaluate", "sums", sums));
-    if (e->evaluate == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_evaluate: the engine was created with no_evaluate, so it cannot "
-                                         "evaluate; create one without it");
-    MEGA_TRY(engine_check_allocated(e, "mega_engine_evaluate"));
-    MEGA_TRY(check_weights(e, "mega_engine_evaluate"));
+    MEGA_TRY(engine_check_given(e, "mega_engine_evaluate_batch", "sums", sums));
+    MEGA_TRY(engine_check_can_evaluate(e, "mega_engine_evaluate_batch"));
     if (e->batch_of != ENGINE_BATCH_NONE) return mega_batch_check(e->batch);
-    return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_evaluate: the rows of the batch are not filled; call "
+    return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_evaluate_batch: the rows of the batch are not filled; call "
                                      "mega_engine_evaluation_batch and fill what it returns");
 }
 
@@ -85,7 +114,7 @@ mega_status engine_check_save(const mega_engine *e, const mega_engine_save_optio
                          "mega_engine_save: the engine was created with no_train, so it has no state to save; create "
                          "one without it");
     MEGA_TRY(engine_check_allocated(e, "mega_engine_save"));
-    return check_weights(e, "mega_engine_save");
+    return engine_check_weights(e, "mega_engine_save");
 }
 
 mega_status engine_check_load(const mega_engine *e, const mega_checkpoint *c, const mega_engine_load_options *o,

@@ -1,6 +1,7 @@
 /* Building an engine: parameters, programs, memory plan, allocation. The step is in step.c, files are in state.c. */
 #include "engine_impl.h"
 #include "megalith/threads.h"
+#include <math.h>
 
 enum { DEFAULT_BUCKET_ELEMENTS = 40000000 };
 
@@ -115,19 +116,37 @@ static mega_status build_alike(mega_engine *e, const mega_model *model)
     return engine_compare_losses(e);
 }
 
-mega_status mega_engine_create(mega_engine **out, const mega_model *model, const mega_engine_options *options)
+mega_status mega_engine_create(const mega_setup *setup, mega_engine **out)
 {
-    if (out == NULL || options == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: %s is NULL; give it", out == NULL ? "out" : "options");
+    if (out == NULL || setup == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: %s is NULL; give it", out == NULL ? "out" : "setup");
     mega_engine *e = mega_calloc(1, sizeof *e);
     if (e == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for its record");
-    e->options = *options;
-    mega_world_forget_failure(options->world); /* that of an earlier call, which said so */
-    if (e->options.compute == MEGA_F64) e->options.plain = true;
-    const mega_status st = build_alike(e, model);
+    e->grad_norm = NAN;
+    mega_status st = engine_read_setup(e, setup);
+    if (st == MEGA_OK && e->options.compute == MEGA_F64) e->options.plain = true;
+    if (st == MEGA_OK) st = build_alike(e, setup->model);
     if (st != MEGA_OK) {
+        mega_error_record why;
+        mega_error_get(&why);
         mega_engine_destroy(e);
-        return st;
+        return mega_error_restore(&why);
+    }
+    *out = e;
+    return MEGA_OK;
+}
+
+mega_status mega_initialize(const mega_setup *setup, mega_engine **out)
+{
+    mega_engine *e = NULL;
+    if (out == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_initialize: out is NULL; give it");
+    MEGA_TRY(mega_engine_create(setup, &e));
+    const mega_status st = mega_engine_allocate(e);
+    if (st != MEGA_OK) {
+        mega_error_record why;
+        mega_error_get(&why);
+        mega_engine_destroy(e);
+        return mega_error_restore(&why);
     }
     *out = e;
     return MEGA_OK;
@@ -163,6 +182,9 @@ void mega_engine_destroy(mega_engine *e)
     mega_free(e->tied_stages);
     mega_free(e->schedule);
     mega_pages_free(e->arena, e->arena_bytes);
+    engine_client_free(e);
+    mega_team_destroy(e->own_team);
+    mega_world_destroy(e->own_world);
     mega_free(e);
 }
 
@@ -236,11 +258,6 @@ mega_optimizer *mega_engine_optimizer(const mega_engine *e)
     return is_given(e, "mega_engine_optimizer") ? e->optimizer : NULL;
 }
 
-const mega_layout *mega_engine_layout(const mega_engine *e)
-{
-    return is_given(e, "mega_engine_layout") ? e->layout : NULL;
-}
-
 const mega_lr_schedule *mega_engine_schedule(const mega_engine *e)
 {
     return is_given(e, "mega_engine_schedule") ? &e->options.schedule : NULL;
@@ -300,7 +317,7 @@ mega_status mega_engine_allocate(mega_engine *e)
     MEGA_TRY(engine_check_given(e, "mega_engine_allocate", "e", e));
     MEGA_TRY(engine_begin_call(e, allocate(e)));
     e->is_allocated = true;
-    return MEGA_OK;
+    return e->initializes ? mega_engine_initialize(e, e->options.dropout_seed) : MEGA_OK;
 }
 
 mega_status mega_engine_initialize(mega_engine *e, uint32_t seed)
@@ -321,13 +338,42 @@ static mega_batch *give_batch(mega_engine *e, int64_t rows, int64_t first, engin
     return e->batch;
 }
 
+/* The coming micro-batch, or the coming step, with nothing filled. */
+static mega_batch *begin_batch(mega_engine *e, engine_batch_of of)
+{
+    int64_t first = e->progress.consumed_samples, rows = e->options.micro_batch;
+    if (of == ENGINE_BATCH_OF_MICRO_BATCH) first += e->micro.done * e->options.batch.micro_step;
+    else
+        rows = mega_batch_ramp_at(&e->options.batch, first) / e->layout->dp.size;
+    return give_batch(e, rows, first, of);
+}
+
+mega_status engine_read_training_data(mega_engine *e, engine_batch_of of)
+{
+    return mega_dataset_fill(&e->training_data, e->options.dropout_seed, begin_batch(e, of));
+}
+
+static bool can_fill(const mega_engine *e, const char *call)
+{
+    if (engine_check_given(e, call, "e", e) != MEGA_OK || engine_check_allocated(e, call) != MEGA_OK) return false;
+    if (!e->has_training_data && e->micro.phase == ENGINE_STEPPED) return true;
+    if (e->has_training_data)
+        (void)MEGA_FAIL(MEGA_ERR_USAGE, "%s: the engine reads its training_data; create one without it to fill batches",
+                        call);
+    else
+        (void)MEGA_FAIL(MEGA_ERR_USAGE, "%s: a micro-batch is under way; call mega_engine_%s first", call,
+                        e->micro.phase == ENGINE_FORWARDED ? "backward and mega_engine_step" : "step");
+    return false;
+}
+
 mega_batch *mega_engine_batch(mega_engine *e)
 {
-    if (engine_check_given(e, "mega_engine_batch", "e", e) != MEGA_OK) return NULL;
-    if (engine_check_allocated(e, "mega_engine_batch") != MEGA_OK) return NULL;
-    const int64_t first = e->progress.consumed_samples;
-    const int64_t rows = mega_batch_ramp_at(&e->options.batch, first) / e->layout->dp.size;
-    return give_batch(e, rows, first, ENGINE_BATCH_OF_STEP);
+    return can_fill(e, "mega_engine_batch") ? begin_batch(e, ENGINE_BATCH_OF_STEP) : NULL;
+}
+
+mega_batch *mega_engine_micro_batch(mega_engine *e)
+{
+    return can_fill(e, "mega_engine_micro_batch") ? begin_batch(e, ENGINE_BATCH_OF_MICRO_BATCH) : NULL;
 }
 
 int64_t mega_engine_sample(const mega_engine *e, int64_t row)
@@ -342,6 +388,7 @@ mega_status mega_engine_read(mega_engine *e, const mega_dataset *dataset, uint32
 {
     MEGA_TRY(engine_check_given(e, "mega_engine_read", "e", e));
     MEGA_TRY(engine_begin_call(e, engine_check_allocated(e, "mega_engine_read")));
+    if (!can_fill(e, "mega_engine_read")) return engine_agree(e, MEGA_ERR_USAGE);
     return engine_agree(e, mega_dataset_fill(dataset, seed, mega_engine_batch(e)));
 }
 

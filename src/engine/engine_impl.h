@@ -56,7 +56,31 @@ struct engine_chunk {
 };
 
 /* Whose rows the batch was last asked for. */
-typedef enum engine_batch_of { ENGINE_BATCH_NONE, ENGINE_BATCH_OF_STEP, ENGINE_BATCH_OF_EVALUATION } engine_batch_of;
+typedef enum engine_batch_of {
+    ENGINE_BATCH_NONE,
+    ENGINE_BATCH_OF_STEP,
+    ENGINE_BATCH_OF_MICRO_BATCH,
+    ENGINE_BATCH_OF_EVALUATION
+} engine_batch_of;
+
+/* The last call of the three that a micro-batch takes. */
+typedef enum engine_phase { ENGINE_STEPPED, ENGINE_FORWARDED, ENGINE_BACKWARDED } engine_phase;
+
+/* Micro-batches that the caller runs one at a time (micro.c). */
+typedef struct engine_micro {
+    engine_phase phase;
+    int64_t done; /* since the last update */
+    bool is_boundary_set, is_boundary;
+    bool was_applied; /* the last step updated the weights */
+    engine_sums sums;
+    mega_step_result result; /* times */
+} engine_micro;
+
+/* Gradients that mega_engine_get_param can read. */
+typedef struct engine_gradients {
+    bool are_summed;   /* over micro-batches and ranks */
+    double correction; /* by which the numbers in memory are multiplied */
+} engine_gradients;
 
 struct mega_engine {
     mega_engine_options options;
@@ -85,8 +109,23 @@ struct mega_engine {
     size_t arena_bytes;
     void *summands; /* gradients that are summed over tp together */
     mega_engine_progress progress;
-    mega_profile *profile; /* borrowed; NULL: steps are not profiled */
-    engine_search *search; /* borrowed; NULL: nobody looks for what is not finite */
+    int64_t evaluated_first,
+        evaluated_count; /* of a data set under evaluation, whose samples beyond the count are padding; 0: none */
+    int64_t expected;    /* micro-batches that the loss factor of the step under way counts on */
+    engine_micro micro;
+    engine_gradients gradients;
+    double grad_norm; /* of the last update */
+    mega_dataset training_data;
+    bool has_training_data;
+    mega_lr_scheduler lr_scheduler; /* lr NULL: options.schedule */
+    bool initializes;               /* mega_engine_allocate gives the weights their first values */
+    mega_dtype save_dtype;          /* of mega_engine_save_checkpoint */
+    int keep_checkpoints;
+    mega_world *own_world; /* those that the engine created */
+    mega_team *own_team;
+    struct engine_client *client; /* of the last load (client.c) */
+    mega_profile *profile;        /* borrowed; NULL: steps are not profiled */
+    engine_search *search;        /* borrowed; NULL: nobody looks for what is not finite */
 };
 
 /* inputs.c. Collective over pp: makes the batch, with a column for each named input of the model.
@@ -94,8 +133,26 @@ struct mega_engine {
 mega_status engine_collect_inputs(mega_engine *e);
 mega_status engine_compare_inputs(const mega_engine *e);
 int64_t engine_micro_batches(const mega_engine *e); /* of the batch */
-/* step.c: forwards and backwards of all micro-batches of this stage. What it leaves in r are times. */
+/* step.c. A step is: begin, forwards and backwards, the sums of gradients over the ranks, the update. A schedule runs
+ * those of all micro-batches of this stage; micro.c runs one at a time. What engine_run_schedule leaves in r are times.
+ */
+void engine_step_begin(mega_engine *e, int64_t expected);
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_result *r);
+mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is_first, bool is_last,
+                            engine_sums *sums);
+mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step_result *r); /* Collective: world */
+mega_status engine_update(mega_engine *e, mega_step_result *r);                              /* Collective: world */
+void engine_note(const mega_engine *e, const char *phase, int64_t micro_batch); /* where this rank is, for others */
+/* micro.c: forgets the micro-batches since the last update. */
+void engine_micro_discard(mega_engine *e);
+/* engine.c: the coming micro-batch or step from the training data. */
+mega_status engine_read_training_data(mega_engine *e, engine_batch_of of);
+/* setup.c: what mega_setup says, into options; the world and the team that it does not give. */
+mega_status engine_read_setup(mega_engine *e, const mega_setup *setup);
+/* evaluate.c: how many samples of a micro-batch are no padding. */
+int64_t engine_real_samples(const mega_engine *e, int64_t micro_batch);
+/* client.c */
+void engine_client_free(mega_engine *e);
 /* compare_links.c. Collective over pp: the messages of these steps are the same at both ends of each link. */
 mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step *step, int64_t steps, bool evaluates);
 /* tied.c: ties, and their sums over the stages that hold them; the memory that these go through. */
@@ -112,7 +169,8 @@ mega_status engine_collect_losses(mega_engine *e);
 mega_status engine_compare_losses(const mega_engine *e);
 int engine_loss_find(const mega_engine *e, const char *name); /* -1: none of that name */
 void engine_losses_bind(const mega_engine *e, mega_program *p, int slot, program_io *io);
-void engine_losses_add(const mega_engine *e, const program_io *io, engine_sums *sums); /* of one micro-batch */
+/* Of one micro-batch, which counts as so many. */
+void engine_losses_add(const mega_engine *e, const program_io *io, double times, engine_sums *sums);
 /* Sums over the ranks of comm: one collective, however many losses there are. */
 mega_status engine_losses_reduce(const mega_engine *e, mega_comm *comm, const char *what, engine_sums *sums);
 /* Of a step: the quotients, NAN for a loss that evaluation alone computes; returns the sum of coefficient * loss. */
@@ -134,14 +192,18 @@ mega_status engine_sum_gradients_over_tp(mega_engine *e);
 size_t engine_summands_bytes(const mega_engine *e);
 double engine_scalar(const mega_engine *e, const void *acc); /* [1] acc as double */
 
-/* calls.c: MEGA_ERR_USAGE for a call that is wrong. engine_agree is collective: one rank's failure is that of all. Until
- * the world forgets that failure it gives st back at once, so that ranks leave nested calls without a word; a call of
- * the user's begins with engine_begin_call, which forgets an earlier one and agrees. */
+/* calls.c: MEGA_ERR_USAGE for a call that is wrong. engine_agree is collective: one rank's failure is that of all.
+ * Until the world forgets that failure it gives st back at once, so that ranks leave nested calls without a word; a
+ * call of the user's begins with engine_begin_call, which forgets an earlier one and agrees. */
 mega_status engine_agree(const mega_engine *e, mega_status st);
 mega_status engine_begin_call(const mega_engine *e, mega_status st);
 mega_status engine_check_given(const mega_engine *e, const char *call, const char *argument, const void *value);
 mega_status engine_check_allocated(const mega_engine *e, const char *call);
+mega_status engine_check_weights(const mega_engine *e, const char *call);
+mega_status engine_check_trains(const mega_engine *e, const char *call);
+mega_status engine_check_has_loss(const mega_engine *e, const char *call);
 mega_status engine_check_step(const mega_engine *e, const mega_step_result *out);
+mega_status engine_check_can_evaluate(const mega_engine *e, const char *call);
 mega_status engine_check_evaluate(const mega_engine *e, const mega_loss_sums *sums);
 mega_status engine_check_save(const mega_engine *e, const mega_engine_save_options *o);
 mega_status engine_check_load(const mega_engine *e, const mega_checkpoint *c, const mega_engine_load_options *o,

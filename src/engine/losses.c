@@ -175,18 +175,18 @@ void engine_losses_bind(const mega_engine *e, mega_program *p, int slot, program
         io->loss[io->num_losses] = (program_loss){engine_loss_find(e, l.name), l.sum, l.weight};
 }
 
-void engine_losses_add(const mega_engine *e, const program_io *io, engine_sums *sums)
+void engine_losses_add(const mega_engine *e, const program_io *io, double times, engine_sums *sums)
 {
     for (int i = 0; i < io->num_losses; i++) {
         double *out = sums->of[io->loss[i].number];
         const double sum = engine_scalar(e, io->loss[i].sum), weight = engine_scalar(e, io->loss[i].weight);
         const bool is_finite = isfinite(sum) && isfinite(weight);
         if (e->options.per_token_loss) {
-            out[LOSS_SUM] += sum;
-            out[LOSS_WEIGHT] += weight;
+            out[LOSS_SUM] += times * sum;
+            out[LOSS_WEIGHT] += times * weight;
         } else {
-            out[LOSS_SUM] += !is_finite ? sum + weight : weight > 0 ? sum / weight : 0;
-            out[LOSS_WEIGHT] += 1;
+            out[LOSS_SUM] += times * (!is_finite ? sum + weight : weight > 0 ? sum / weight : 0);
+            out[LOSS_WEIGHT] += times;
         }
     }
 }

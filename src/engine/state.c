@@ -12,6 +12,7 @@
 
 static const char *optimizer_name(const mega_engine_options *o)
 {
+    if (o->optimizer.row != NULL) return o->optimizer.row->name;
     return o->optimizer.kind == MEGA_OPTIMIZER_ADAM ? "adam" : "sgd";
 }
 
@@ -68,12 +69,13 @@ static mega_status run_json(const mega_engine *e, const mega_engine_save_options
 {
     json_t *extra;
     MEGA_TRY(extra_members(&extra, o));
-    json_t *root = json_pack(
-        "{s:i, s:I, s:I, s:I, s:s, s:b, s:I, s:I, s:o}", "format", 1, "iteration", (json_int_t)e->progress.iteration,
-        "consumed_train_samples", (json_int_t)e->progress.consumed_samples, "consumed_valid_samples",
-        (json_int_t)e->progress.consumed_valid_samples, "optimizer", optimizer_name(&e->options), "has_optimizer_state",
-        !o->no_optim, "optimizer_updates", (json_int_t)mega_optimizer_updates(e->optimizer), "dropout_seed",
-        (json_int_t)e->options.dropout_seed, "scheduler", scheduler_json(e));
+    json_t *root = json_pack("{s:i, s:I, s:I, s:I, s:s, s:b, s:I, s:I, s:o}", "format", 1, "iteration",
+                             (json_int_t)e->progress.iteration, "consumed_train_samples",
+                             (json_int_t)e->progress.consumed_samples, "consumed_valid_samples",
+                             (json_int_t)e->progress.consumed_valid_samples, "optimizer", optimizer_name(&e->options),
+                             "has_optimizer_state", !o->no_optim && mega_optimizer_num_moments(e->optimizer) > 0,
+                             "optimizer_updates", (json_int_t)mega_optimizer_updates(e->optimizer), "dropout_seed",
+                             (json_int_t)e->options.dropout_seed, "scheduler", scheduler_json(e));
     if (o->no_rng) json_object_del(root, "dropout_seed");
     mega_status st =
         root != NULL ? join(root, extra) : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
@@ -98,6 +100,8 @@ static mega_status write_checkpoint(mega_engine *e, const mega_engine_save_optio
                                        .num_moments = moments->count,
                                        .tokenizer = o->tokenizer,
                                        .run_json = json,
+                                       .client_array = o->client_array,
+                                       .num_client_arrays = o->num_client_arrays,
                                        .model_card = o->model_card,
                                        .keep = o->keep,
                                        .lock = o->lock,
@@ -381,6 +385,8 @@ static mega_status load_state(mega_engine *e, mega_checkpoint *c, const mega_eng
     loaded->resumed = true;
     if (e->optimizer != NULL && !o->no_optim) {
         st = load_schedule(e, root, o);
+        if (st == MEGA_OK && mega_optimizer_num_moments(e->optimizer) == 0)
+            mega_optimizer_set_updates(e->optimizer, integer(root, "optimizer_updates"));
         if (st == MEGA_OK && has_moments) {
             st = load_optimizer(e, c, root);
             loaded->optimizer = st == MEGA_OK;
@@ -446,7 +452,8 @@ mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engi
     if (e == NULL) return st;
     if (st == MEGA_OK) st = check_folder(e, c, o);
     MEGA_TRY(engine_begin_call(e, st)); /* what one rank refuses changes none */
-    e->has_weights = false;             /* those of a file that cannot be read to its end are half the old ones */
+    engine_micro_discard(e);
+    e->has_weights = false; /* those of a file that cannot be read to its end are half the old ones */
     MEGA_TRY(engine_agree(e, read_folder(e, c, o, &loaded))); /* before ranks wait for each other's weights */
     MEGA_TRY(mega_params_publish(e->params));
     e->has_weights = true;

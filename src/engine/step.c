@@ -1,4 +1,4 @@
-/* One training step, in the order of ARCHITECTURE.md, "The life of a step"; read mega_engine_step first. */
+/* One training step, in the order of ARCHITECTURE.md, "The life of a step"; read mega_engine_train_batch first. */
 #include "engine_impl.h"
 #include "megalith/record.h"
 #include "megalith/threads.h"
@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where this rank is, for those that wait for it. */
-static void note(const mega_engine *e, const char *phase, int64_t micro_batch)
+void engine_note(const mega_engine *e, const char *phase, int64_t micro_batch)
 {
     mega_record_phase(mega_world_record(e->options.world), phase, micro_batch);
 }
@@ -35,7 +34,7 @@ static void fill_inputs(const mega_engine *e, mega_program *p, int slot, int64_t
  * positions of the step, and gradients_check corrects the quotient. */
 static double loss_factor(const mega_engine *e)
 {
-    const double micro_batches = (double)engine_micro_batches(e) * e->layout->dp.size;
+    const double micro_batches = (double)e->expected * e->layout->dp.size;
     if (!e->options.per_token_loss) return 1.0 / micro_batches;
     return 1.0 / (micro_batches * (double)e->options.micro_batch * (double)e->options.seq);
 }
@@ -46,8 +45,19 @@ static mega_status forward(mega_engine *e, const mega_schedule_step *s, engine_s
     fill_inputs(e, p, s->slot, s->micro_batch);
     MEGA_TRY(mega_program_forward(p, s->slot));
     engine_outputs_note(&e->chunk[s->chunk], p, s->slot);
-    engine_losses_add(e, &e->chunk[s->chunk].train_io[s->slot], sums);
+    engine_losses_add(e, &e->chunk[s->chunk].train_io[s->slot], 1, sums);
     return MEGA_OK;
+}
+
+mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is_first, bool is_last, engine_sums *sums)
+{
+    mega_program *p = e->chunk[s->chunk].train;
+    mega_program_step(p)->first_micro_batch = is_first;
+    mega_program_step(p)->last_micro_batch = is_last;
+    if (e->search != NULL) engine_search_before(e->search);
+    const mega_status st = s->forward ? forward(e, s, sums) : mega_program_backward(p, s->slot);
+    if (e->search != NULL) engine_search_after(e, s);
+    return st;
 }
 
 /* Keeps the first failure of a rank, which goes on: what it computes means nothing any more, but its messages and its
@@ -62,18 +72,15 @@ static mega_status go_on(engine_sums *sums, mega_status st)
 /* One forward or backward. */
 static mega_status run_step(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
 {
-    mega_program *p = e->chunk[s->chunk].train;
-    mega_program_step(p)->first_micro_batch = s->micro_batch == 0;
-    mega_program_step(p)->last_micro_batch = s->micro_batch == engine_micro_batches(e) - 1;
-    if (e->search != NULL) engine_search_before(e->search);
-    const mega_status st = s->forward ? forward(e, s, sums) : mega_program_backward(p, s->slot);
-    if (e->search != NULL) engine_search_after(e, s);
-    return go_on(sums, st);
+    const bool is_first = s->micro_batch == 0, is_last = s->micro_batch == engine_micro_batches(e) - 1;
+    return go_on(sums, engine_run_pass(e, s, is_first, is_last, sums));
 }
 
 /* What the programs read of this step; gradients begin at zero. */
-static void step_begin(mega_engine *e)
+void engine_step_begin(mega_engine *e, int64_t expected)
 {
+    e->expected = expected;
+    e->gradients.are_summed = false;
     const double factor = loss_factor(e);
     for (int c = 0; c < e->chunks; c++) {
         mega_step_block *block = mega_program_step(e->chunk[c].train);
@@ -97,13 +104,13 @@ mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_res
 {
     const mega_pipeline pipeline = engine_pipeline(e, engine_micro_batches(e));
     const int64_t steps = mega_schedule_make(&pipeline, e->layout->pp.rank, e->schedule);
-    step_begin(e);
+    engine_step_begin(e, engine_micro_batches(e));
     MEGA_TRY(stage_begin(&e->stage, e->schedule, steps));
     double now = mega_time_now();
     for (int64_t i = 0; i < steps; i++) {
         const mega_schedule_step *s = &e->schedule[i];
         const double asked = now;
-        note(e, s->forward ? "forward" : "backward", s->micro_batch);
+        engine_note(e, s->forward ? "forward" : "backward", s->micro_batch);
         MEGA_TRY(stage_before(&e->stage, s));
         const double began = mega_time_now();
         MEGA_TRY(run_step(e, s, sums));
@@ -120,10 +127,25 @@ mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_res
     return sums->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&sums->failed);
 }
 
+/* The gradients were multiplied by what the step was expected to have; they become the mean over the micro-batches that
+ * it had or, per token, the sum divided by the weight of the one trained loss. */
+static double weight_correction(const mega_engine *e, const engine_sums *sums, const mega_step_result *r)
+{
+    const int64_t expected = e->expected * e->options.micro_batch * e->layout->dp.size * e->options.seq;
+    if (!e->options.per_token_loss)
+        return r->micro_batches == e->expected ? 1.0 : (double)e->expected / (double)r->micro_batches;
+    for (int i = 0; i < e->num_losses; i++) {
+        const double weight = sums->of[i][LOSS_WEIGHT];
+        if (e->loss[i].is_trained && e->loss[i].coefficient != 0) return weight > 0 ? (double)expected / weight : 0;
+    }
+    return 1.0;
+}
+
 /* Gradients of the ranks of dp are summed, bucket by bucket (with ZeRO each rank keeps the sum of its slice); so are
  * their losses. */
-static mega_status gradients_finish(mega_engine *e, engine_sums *sums, mega_step_result *r)
+mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step_result *r)
 {
+    engine_note(e, "gradients", -1);
     MEGA_TRY(engine_sum_ties(e)); /* the bucket of a tied parameter is its own */
     for (int i = 0; i < mega_params_num_buckets(e->params); i++)
         if (!engine_reduces(e, i)) MEGA_TRY(mega_params_reduce_gradients(e->params, i));
@@ -131,20 +153,10 @@ static mega_status gradients_finish(mega_engine *e, engine_sums *sums, mega_step
     MEGA_TRY(engine_losses_reduce(e, e->layout->dp.comm, "loss", sums));
     MEGA_TRY(engine_losses_reduce(e, e->layout->pp.comm, "loss", sums));
     r->loss = engine_losses_total(e, sums, r->metric);
-    r->samples = mega_batch_num_samples(e->batch) * e->layout->dp.size;
+    r->samples = r->micro_batches * e->options.micro_batch * e->layout->dp.size;
     r->tokens = r->samples * e->options.seq;
+    e->gradients = (engine_gradients){true, weight_correction(e, sums, r)};
     return MEGA_OK;
-}
-
-/* The gradients are divided by the positions of the step where they should be by the weight of its one trained loss. */
-static double weight_correction(const mega_engine *e, const engine_sums *sums, const mega_step_result *r)
-{
-    if (!e->options.per_token_loss) return 1.0;
-    for (int i = 0; i < e->num_losses; i++) {
-        const double weight = sums->of[i][LOSS_WEIGHT];
-        if (e->loss[i].is_trained && e->loss[i].coefficient != 0) return weight > 0 ? (double)r->tokens / weight : 0;
-    }
-    return 1.0;
 }
 
 /* Finiteness, norm, clip factor: every rank sees the same. */
@@ -162,7 +174,7 @@ static mega_status gradients_check(mega_engine *e, mega_step_result *r, double c
 
 static mega_status optimizer_update(mega_engine *e, mega_step_result *r, double correction)
 {
-    r->lr = mega_lr_schedule_lr(&e->options.schedule, e->progress.schedule_samples);
+    r->lr = mega_engine_lr(e);
     r->weight_decay = mega_lr_schedule_weight_decay(&e->options.schedule, e->progress.schedule_samples);
     return mega_optimizer_update(e->optimizer, r->lr, r->weight_decay, r->clip_factor * correction);
 }
@@ -202,29 +214,39 @@ void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user)
     for (int c = 0; c < e->chunks && e->train != NULL; c++) mega_program_observe(e->chunk[c].train, observer, user);
 }
 
-mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
+mega_status engine_update(mega_engine *e, mega_step_result *r)
+{
+    const mega_profile_moment began = mega_profile_now(e->options.team);
+    const double correction = e->gradients.correction;
+    engine_note(e, "norm and update", -1);
+    MEGA_TRY(gradients_check(e, r, correction));  /* finiteness, norm, clip factor */
+    MEGA_TRY(optimizer_update(e, r, correction)); /* on this rank's shard */
+    MEGA_TRY(weights_publish(e));                 /* 16-bit weights to those who need them */
+    const mega_profile_moment ended = mega_profile_now(e->options.team);
+    r->optimizer_s = ended.at - began.at;
+    if (e->profile != NULL) profile_optimizer(e, began, ended);
+    progress_advance(e, r);
+    e->grad_norm = r->grad_norm;
+    e->batch_of = ENGINE_BATCH_NONE; /* its rows are used up */
+    mega_record_step_end(mega_world_record(e->options.world));
+    return MEGA_OK;
+}
+
+mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out)
 {
     mega_step_result r = {0};
     engine_sums sums = {.stops = 0};
     if (e == NULL) return engine_check_step(e, out);
     mega_record_step(mega_world_record(e->options.world), e->progress.iteration + 1);
-    MEGA_TRY(engine_begin_call(e, engine_check_step(e, out)));
+    mega_status st = engine_check_step(e, out);
+    if (st == MEGA_OK && e->has_training_data) st = engine_read_training_data(e, ENGINE_BATCH_OF_STEP);
+    if (st == MEGA_OK) st = mega_batch_check(e->batch);
+    MEGA_TRY(engine_begin_call(e, st));
     /* forwards and backwards; the schedule is data. What fails in one rank stops all before they wait for it. */
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, engine_run_schedule(e, &sums, &r)));
-    note(e, "gradients", -1);
-    MEGA_TRY(gradients_finish(e, &sums, &r)); /* reduced over dp */
-    const mega_profile_moment began = mega_profile_now(e->options.team);
-    note(e, "norm and update", -1);
-    const double correction = weight_correction(e, &sums, &r);
-    MEGA_TRY(gradients_check(e, &r, correction));  /* finiteness, norm, clip factor */
-    MEGA_TRY(optimizer_update(e, &r, correction)); /* on this rank's shard */
-    MEGA_TRY(weights_publish(e));                  /* 16-bit weights to those who need them */
-    const mega_profile_moment ended = mega_profile_now(e->options.team);
-    r.optimizer_s = ended.at - began.at;
-    if (e->profile != NULL) profile_optimizer(e, began, ended);
-    progress_advance(e, &r);
-    e->batch_of = ENGINE_BATCH_NONE; /* its rows are used up */
-    mega_record_step_end(mega_world_record(e->options.world));
+    MEGA_TRY(engine_finish_gradients(e, &sums, &r)); /* reduced over dp */
+    MEGA_TRY(engine_update(e, &r));
+    e->micro.was_applied = true;
     *out = r;
     return MEGA_OK;
 }
@@ -238,7 +260,9 @@ static mega_status evaluate_step(mega_engine *e, const mega_schedule_step *s, en
     MEGA_TRY(go_on(sums, mega_program_forward(p, 0)));
     engine_outputs_note(&e->chunk[s->chunk], p, 0);
     if (e->search != NULL) engine_search_after(e, s);
-    engine_losses_add(e, &e->chunk[s->chunk].evaluate_io, sums);
+    double times = 1;
+    if (e->evaluated_count > 0) times = (double)engine_real_samples(e, s->micro_batch) / (double)e->options.micro_batch;
+    if (times > 0) engine_losses_add(e, &e->chunk[s->chunk].evaluate_io, times, sums);
     return MEGA_OK;
 }
 
@@ -249,7 +273,7 @@ mega_status engine_run_evaluation(mega_engine *e, engine_sums *sums)
     mega_schedule_forward(e->layout->pp.size, e->chunks, micro_batches, e->schedule);
     MEGA_TRY(stage_begin(&e->evaluate_stage, e->schedule, steps));
     for (int64_t i = 0; i < steps; i++) {
-        note(e, "evaluation", e->schedule[i].micro_batch);
+        engine_note(e, "evaluation", e->schedule[i].micro_batch);
         MEGA_TRY(stage_before(&e->evaluate_stage, &e->schedule[i]));
         MEGA_TRY(evaluate_step(e, &e->schedule[i], sums));
         MEGA_TRY(stage_after(&e->evaluate_stage, &e->schedule[i]));
@@ -258,7 +282,7 @@ mega_status engine_run_evaluation(mega_engine *e, engine_sums *sums)
     return sums->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&sums->failed);
 }
 
-mega_status mega_engine_evaluate(mega_engine *e, mega_loss_sums *sums)
+mega_status mega_engine_evaluate_batch(mega_engine *e, mega_loss_sums *sums)
 {
     engine_sums found = {.stops = 0};
     mega_loss_sums now;

@@ -50,7 +50,7 @@ static mega_status run(trainer *t, int split, mega_loss_sums *sums, bool *is_who
         mega_status st = train_agree(t, train_fill(t, split, first + done, b));
         if (st != MEGA_OK) train_keep(t);
         MEGA_TRY(st);
-        st = mega_engine_evaluate(t->engine, sums);
+        st = mega_engine_evaluate_batch(t->engine, sums);
         is_left = st == MEGA_ERR_INTERRUPTED;
         if (!is_left) MEGA_TRY(st);
         done += is_left ? 0 : mega_batch_num_samples(b) * cfg->data_parallel_size;

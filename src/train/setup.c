@@ -175,7 +175,7 @@ mega_status train_create_engine(mega_engine **out, const mega_task_model *m, con
 {
     mega_engine_options o = *options;
     o.stage_programs = m->stage_programs;
-    return mega_engine_create(out, &m->model, &o);
+    return mega_engine_create(&(mega_setup){.model = &m->model, .options = &o}, out);
 }
 
 mega_status train_build_engine(trainer *t)

@@ -88,7 +88,7 @@ static mega_status iterate(trainer *t)
     if (st != MEGA_OK) train_keep(t);
     MEGA_TRY(st);
     const mega_profile_moment filled = mega_profile_now(t->team);
-    MEGA_TRY(mega_engine_step(t->engine, &r));
+    MEGA_TRY(mega_engine_train_batch(t->engine, &r));
     const mega_profile_moment ended = mega_profile_now(t->team);
     const double step_s = ended.at - began.at;
     if (profiled) MEGA_TRY(train_profile_end(t, began, filled, ended));

@@ -9,13 +9,13 @@
 static inline mega_status gpt_engine_create(mega_engine **out, const mega_gpt *gpt, const mega_engine_options *options)
 {
     mega_gpt_list list;
-    if (gpt == NULL || options == NULL) return mega_engine_create(out, NULL, options);
+    if (gpt == NULL || options == NULL) return mega_engine_create(&(mega_setup){.options = options}, out);
     mega_engine_options o = *options;
     o.stage_programs = (int)gpt->stage_chunks;
     mega_status st = mega_gpt_list_create(&list, gpt, o.layout.pp > 1 ? o.layout.pp : 1);
     if (st != MEGA_OK) return o.world == NULL ? st : mega_comm_agree(mega_world_comm(o.world), st);
     const mega_model model = mega_gpt_model(&list);
-    st = mega_engine_create(out, &model, &o);
+    st = mega_engine_create(&(mega_setup){.model = &model, .options = &o}, out);
     mega_gpt_list_destroy(&list);
     return st;
 }

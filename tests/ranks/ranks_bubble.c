@@ -86,7 +86,7 @@ static double step(mega_engine *e)
     need(mega_profile_create(&profile, 100000));
     mega_engine_profile(e, profile);
     need(mega_comm_barrier(mega_engine_layout(e)->world.comm, "begin"));
-    need(mega_engine_step(e, &r));
+    need(mega_engine_train_batch(e, &r));
     mega_engine_profile(e, NULL);
     mega_profile_trace(profile, 1, &trace);
     need(mega_buffer_check(&trace, "trace"));

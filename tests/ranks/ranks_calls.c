@@ -61,7 +61,7 @@ static mega_status read_and_step(const scene *s)
     const mega_dataset d = {.count = 10, .read = read_sample, .user = (void *)(uintptr_t)s};
     mega_step_result r;
     MEGA_TRY(mega_engine_read(s->ready, &d, 1));
-    return mega_engine_step(s->ready, &r);
+    return mega_engine_train_batch(s->ready, &r);
 }
 
 /* A call that is wrong on the ranks with is_wrong. */
@@ -76,14 +76,16 @@ static mega_status read_and_step(const scene *s)
         return __VA_ARGS__;                 \
     }
 CALL(initialize_early, mega_engine_initialize(s->raw, 1))
-CALL(step_early, mega_engine_step(s->raw, &r))
-CALL(step_of_evaluation,
-     s->is_wrong &&mega_engine_evaluation_batch(s->ready, 1, 0) == NULL ? MEGA_OK : mega_engine_step(s->ready, &r))
-CALL(step_not_filled, s->is_wrong &&mega_engine_batch(s->ready) == NULL ? MEGA_OK : mega_engine_step(s->ready, &r))
+CALL(step_early, mega_engine_train_batch(s->raw, &r))
+CALL(step_of_evaluation, s->is_wrong &&mega_engine_evaluation_batch(s->ready, 1, 0) == NULL
+                             ? MEGA_OK
+                             : mega_engine_train_batch(s->ready, &r))
+CALL(step_not_filled,
+     s->is_wrong &&mega_engine_batch(s->ready) == NULL ? MEGA_OK : mega_engine_train_batch(s->ready, &r))
 CALL(read_failed, read_and_step(s))
-CALL(step_without_result, mega_engine_step(s->ready, s->is_wrong ? NULL : &r))
-CALL(evaluate_early, mega_engine_evaluate(s->raw, &sums))
-CALL(evaluate_without_sums, mega_engine_evaluate(s->ready, s->is_wrong ? NULL : &sums))
+CALL(step_without_result, mega_engine_train_batch(s->ready, s->is_wrong ? NULL : &r))
+CALL(evaluate_early, mega_engine_evaluate_batch(s->raw, &sums))
+CALL(evaluate_without_sums, mega_engine_evaluate_batch(s->ready, s->is_wrong ? NULL : &sums))
 CALL(allocate_twice, mega_engine_allocate(s->ready))
 CALL(save_nowhere, save(s->ready, s->is_wrong ? NULL : s->folder, NULL))
 CALL(save_without_options, s->is_wrong ? mega_engine_save(s->ready, NULL) : save(s->ready, s->folder, NULL))
@@ -147,7 +149,7 @@ static double loss_of_a_step(mega_engine *e)
 {
     mega_step_result r;
     fill(e, mega_engine_batch(e));
-    need(mega_engine_step(e, &r));
+    need(mega_engine_train_batch(e, &r));
     return r.loss;
 }
 

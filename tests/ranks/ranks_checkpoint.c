@@ -80,7 +80,7 @@ static void steps(run *r, int from, int to)
         mega_batch *b = mega_engine_batch(r->engine);
         for (int64_t k = 0; k < mega_batch_num_samples(b); k++)
             engine_run_fill(b, k, mega_sample_index(mega_batch_sample(b, k)));
-        need(mega_engine_step(r->engine, &result));
+        need(mega_engine_train_batch(r->engine, &result));
         r->loss[i] = result.loss;
         r->norm[i] = result.grad_norm;
     }

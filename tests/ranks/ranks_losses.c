@@ -158,7 +158,7 @@ static mega_engine *open_engine(mega_world *world, const layout *l)
     o.zero_stage = l->zero;
     o.clip_grad = 0;
     o.optimizer = (mega_optimizer_options){.kind = MEGA_OPTIMIZER_SGD};
-    need(mega_engine_create(&e, &model, &o));
+    need(mega_engine_create(&(mega_setup){.model = &model, .options = &o}, &e));
     need(mega_engine_allocate(e));
     need(mega_engine_compare_ranks(e));
     need(mega_engine_initialize(e, 11));
@@ -185,13 +185,13 @@ static void run(mega_world *world, const layout *l, outcome out[STEPS + 1])
     for (int i = 0; i < STEPS; i++) {
         mega_step_result r;
         fill(e, mega_engine_batch(e), (int64_t)i * BATCH);
-        need(mega_engine_step(e, &r));
+        need(mega_engine_train_batch(e, &r));
         out[i] = (outcome){.loss = r.loss, .norm = r.grad_norm};
         memcpy(out[i].value, r.metric, sizeof out[i].value);
     }
     fill(e, mega_engine_evaluation_batch(e, BATCH / (l->is_alone ? 1 : mega_world_size(world) / l->tp / l->pp), 0),
          STEPS * BATCH);
-    need(mega_engine_evaluate(e, &sums));
+    need(mega_engine_evaluate_batch(e, &sums));
     out[STEPS] = (outcome){.loss = sums.loss / sums.count, .norm = 0};
     for (int k = 0; k < LOSSES; k++) out[STEPS].value[k] = sums.metric[k] / sums.weight[k];
     for (int k = 0; k < LOSSES; k++)

@@ -39,7 +39,7 @@ static void step(mega_engine *e)
     mega_batch *b = mega_engine_batch(e);
     mega_step_result r;
     for (int64_t i = 0; i < mega_batch_num_samples(b); i++) engine_run_fill(b, i, i);
-    need(mega_engine_step(e, &r));
+    need(mega_engine_train_batch(e, &r));
 }
 
 /* Percent that is held beyond the plan. */

@@ -229,7 +229,7 @@ static mega_status create(mega_engine **out, const model *m, mega_world *world, 
     o.batch.micro_step = dp;
     o.zero_stage = d.zero;
     o.per_token_loss = m->mistake == LOSSES_PER_TOKEN;
-    return mega_engine_create(out, &list, &o);
+    return mega_engine_create(&(mega_setup){.model = &list, .options = &o}, out);
 }
 
 static void fill(mega_engine *e, mega_batch *b, int step)
@@ -255,14 +255,14 @@ static void train(mega_world *world, division d, double out[ALL])
     for (int i = 0; i < STEPS; i++) {
         mega_step_result r;
         fill(e, mega_engine_batch(e), 0);
-        need(mega_engine_step(e, &r));
+        need(mega_engine_train_batch(e, &r));
         out[at++] = r.loss;
         out[at++] = r.grad_norm;
         for (int k = 0; k < NAMES; k++) out[at++] = r.metric[k];
         if (fabs(r.loss - 0.25 * r.metric[0] - r.metric[2]) > 1e-12) fprintf(stderr, "no sum of losses\n"), exit(1);
     }
     fill(e, mega_engine_evaluation_batch(e, mega_batch_num_samples(mega_engine_batch(e)), 0), STEPS);
-    need(mega_engine_evaluate(e, &sums));
+    need(mega_engine_evaluate_batch(e, &sums));
     out[at++] = sums.loss / sums.count;
     for (int k = 0; k < NAMES; k++) out[at++] = sums.metric[k] / sums.weight[k];
     for (int k = 0; k < NAMES; k++)
@@ -326,7 +326,7 @@ static int make_unfilled_steps(mega_world *world, int pp)
         need(mega_engine_allocate(e));
         need(mega_engine_initialize(e, 11));
         fill(e, mega_engine_batch(e), 0);
-        const mega_status st = mega_engine_step(e, &r);
+        const mega_status st = mega_engine_train_batch(e, &r);
         if (st == MEGA_OK || strstr(mega_error_message(), unfilled[i].message) == NULL) {
             fprintf(stderr, "rank %d, %d stages: expected \"%s\" in: %s\n", mega_world_rank(world), pp,
                     unfilled[i].message, mega_error_message());

@@ -62,10 +62,10 @@ static mega_status use(mega_engine *e, const mega_gpt *gpt, char **argv)
     if (strcmp(argv[1], "save") == 0) return save(e, gpt, argv[2]);
     if (strcmp(argv[1], "evaluation") == 0) {
         fill(e, mega_engine_evaluation_batch(e, 4, 0));
-        return mega_engine_evaluate(e, &sums);
+        return mega_engine_evaluate_batch(e, &sums);
     }
     fill(e, mega_engine_batch(e));
-    return mega_engine_step(e, &r);
+    return mega_engine_train_batch(e, &r);
 }
 
 static mega_status run(mega_world *world, char **argv, mega_engine **e)

@@ -201,7 +201,7 @@ static void fill(run *r, bool spoiled)
 static void step(run *r, int i, bool spoiled)
 {
     fill(r, spoiled);
-    need(mega_engine_step(r->engine, &r->result[i]));
+    need(mega_engine_train_batch(r->engine, &r->result[i]));
 }
 
 static bool is_spoiled(const setting *s, const mega_world *world, int i)

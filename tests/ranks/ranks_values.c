@@ -123,7 +123,7 @@ static mega_engine *open_engine(mega_world *world, const layout *l)
     o.zero_stage = l->zero;
     o.clip_grad = 0;
     o.optimizer = (mega_optimizer_options){.kind = MEGA_OPTIMIZER_SGD};
-    need(mega_engine_create(&e, &model, &o));
+    need(mega_engine_create(&(mega_setup){.model = &model, .options = &o}, &e));
     need(mega_engine_allocate(e));
     need(mega_engine_compare_ranks(e));
     need(mega_engine_initialize(e, 11));
@@ -154,14 +154,14 @@ static void must_fail(const layout *l, const char *call, mega_status st)
 static mega_status step(mega_engine *e, int64_t first, mega_step_result *r)
 {
     fill(e, mega_engine_batch(e), first);
-    return mega_engine_step(e, r);
+    return mega_engine_train_batch(e, r);
 }
 
 static mega_status evaluate(mega_engine *e, const mega_world *world, const layout *l, mega_loss_sums *sums)
 {
     const int shares = l->is_alone ? 1 : mega_world_size(world) / l->tp / l->pp;
     fill(e, mega_engine_evaluation_batch(e, BATCH / shares, 0), STEPS * BATCH);
-    return mega_engine_evaluate(e, sums);
+    return mega_engine_evaluate_batch(e, sums);
 }
 
 /* The steps, then an evaluation, and the output of its last micro-batch; the last rank fails in between. */

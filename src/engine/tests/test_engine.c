@@ -71,7 +71,7 @@ static void fill(mega_batch *b, int64_t first, bool masked)
 static void step(rig *r, const setting *s, mega_step_result *out)
 {
     fill(mega_engine_batch(r->engine), mega_engine_progress_get(r->engine)->consumed_samples, s->masked);
-    need(mega_engine_step(r->engine, out));
+    need(mega_engine_train_batch(r->engine, out));
 }
 
 static void run(const setting *s, mega_step_result out[STEPS])
@@ -119,7 +119,7 @@ static void masks_follow_the_seed_and_the_step(void **state)
     rig_open(&r, &one);
     for (int i = 0; i < 2; i++) {
         fill(mega_engine_batch(r.engine), 0, false);
-        need(mega_engine_step(r.engine, &a[i]));
+        need(mega_engine_train_batch(r.engine, &a[i]));
     }
     rig_close(&r);
     assert_true(a[0].loss != a[1].loss);
@@ -185,7 +185,7 @@ static void a_step_allocates_nothing(void **state)
     const uint64_t before = mega_alloc_count();
     for (int i = 0; i < STEPS; i++) step(&r, &s, &result);
     fill(mega_engine_evaluation_batch(r.engine, 2, 0), 0, false);
-    need(mega_engine_evaluate(r.engine, &sums));
+    need(mega_engine_evaluate_batch(r.engine, &sums));
     assert_int_equal(mega_alloc_count(), before);
     assert_true(sums.count == 1);
     rig_close(&r);
@@ -203,16 +203,16 @@ static void a_signal_ends_an_evaluation(void **state)
     rig_open(&r, &s);
     mega_team_stop_on(r.team, &stop);
     fill(mega_engine_evaluation_batch(r.engine, 2, 0), 0, false);
-    assert_int_equal(mega_engine_evaluate(r.engine, &sums), MEGA_ERR_INTERRUPTED);
+    assert_int_equal(mega_engine_evaluate_batch(r.engine, &sums), MEGA_ERR_INTERRUPTED);
     assert_true(sums.count == 0);
     fill(mega_engine_batch(r.engine), 0, false);
-    need(mega_engine_step(r.engine, &first));
+    need(mega_engine_train_batch(r.engine, &first));
     fill(mega_engine_batch(r.engine), BATCH, false);
-    need(mega_engine_step(r.engine, &second));
+    need(mega_engine_train_batch(r.engine, &second));
     assert_true(first.loss > 0 && second.loss > 0 && first.loss != second.loss);
     stop = 0;
     fill(mega_engine_evaluation_batch(r.engine, 2, 0), 0, false);
-    need(mega_engine_evaluate(r.engine, &sums));
+    need(mega_engine_evaluate_batch(r.engine, &sums));
     assert_true(sums.count == 1);
     rig_close(&r);
 }
@@ -227,7 +227,7 @@ static void it_learns(void **state)
     rig_open(&r, &s);
     for (int i = 0; i < 40; i++) {
         fill(mega_engine_batch(r.engine), 0, false); /* the same four samples */
-        need(mega_engine_step(r.engine, &result));
+        need(mega_engine_train_batch(r.engine, &result));
         if (i == 0) first = result.loss;
     }
     if (!(result.loss < 0.3 * first)) fail_msg("the loss went from %g to %g", first, result.loss);
@@ -328,7 +328,7 @@ static void finetuning_takes_weights_alone(void **state)
     for (int i = 0; i < 2; i++) step(&r, &s, &after);
     save(&r, folder);
     fill(mega_engine_batch(r.engine), 0, false);
-    need(mega_engine_step(r.engine, &after));
+    need(mega_engine_train_batch(r.engine, &after));
     rig_close(&r);
     rig_open(&other, &s);
     need(mega_checkpoint_open(&c, folder, false));
@@ -419,7 +419,7 @@ static void nonfinite_names_the_op(void **state)
     assert_true(p >= 0);
     ((float *)mega_params_master(params, p))[3] = NAN;
     fill(mega_engine_batch(r.engine), BATCH, false);
-    assert_int_equal(mega_engine_step(r.engine, &result), MEGA_ERR_NUMERIC);
+    assert_int_equal(mega_engine_train_batch(r.engine, &result), MEGA_ERR_NUMERIC);
     assert_non_null(strstr(mega_error_message(), "iteration 2, samples 4 to 5"));
     assert_non_null(strstr(mega_error_message(), "layer_norm"));
     assert_non_null(strstr(mega_error_message(), "h.1"));
@@ -440,7 +440,7 @@ static void evaluation_names_the_op(void **state)
     step(&r, &s, &result);
     ((float *)mega_params_master(params, mega_params_find(params, "transformer.h.1.ln_2.weight")))[3] = NAN;
     fill(mega_engine_evaluation_batch(r.engine, BATCH, 100), 100, false);
-    assert_int_equal(mega_engine_evaluate(r.engine, &sums), MEGA_ERR_NUMERIC);
+    assert_int_equal(mega_engine_evaluate_batch(r.engine, &sums), MEGA_ERR_NUMERIC);
     const char *said = mega_error_message();
     if (strstr(said,
                "evaluation after iteration 1, samples 100 to 101 (micro-batch 0 of the batch): the loss is nan") ==
@@ -531,7 +531,7 @@ static int short_life(void *user)
     if (st == MEGA_OK) st = mega_engine_initialize(e, 1);
     if (st == MEGA_OK) {
         fill(mega_engine_batch(e), 0, false);
-        st = mega_engine_step(e, &result);
+        st = mega_engine_train_batch(e, &result);
     }
     mega_engine_destroy(e);
     return (int)st;

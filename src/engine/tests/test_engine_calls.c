@@ -56,7 +56,7 @@ static double loss_of_a_step(rig *r)
 {
     mega_step_result out;
     fill(r->engine);
-    need(mega_engine_step(r->engine, &out));
+    need(mega_engine_train_batch(r->engine, &out));
     return out.loss;
 }
 
@@ -225,7 +225,7 @@ static mega_status step_with(mega_engine *e, const char *input, int32_t value)
     mega_batch *b = mega_engine_batch(e);
     for (int64_t i = 0; i < BATCH; i++) engine_run_fill(b, i, i);
     mega_sample_i32(mega_batch_sample(b, BATCH - 1), input, SEQ)[3] = value;
-    return mega_engine_step(e, &r);
+    return mega_engine_train_batch(e, &r);
 }
 
 /* A step of a batch whose last sample is not filled, or one whose inputs have names that the model does not know. */
@@ -234,7 +234,7 @@ static mega_status step_without_sample(mega_engine *e)
     mega_step_result r;
     mega_batch *b = mega_engine_batch(e);
     for (int64_t i = 0; i < BATCH - 1; i++) engine_run_fill(b, i, i);
-    return mega_engine_step(e, &r);
+    return mega_engine_train_batch(e, &r);
 }
 
 static mega_status set(mega_engine *e, const char *input, int64_t count, bool is_float)
@@ -267,7 +267,7 @@ static mega_status create_model(const mega_model *model)
 {
     mega_engine *e = NULL;
     const mega_engine_options o = engine_run_options(BATCH, 2, 1e-2);
-    const mega_status st = mega_engine_create(&e, model, &o);
+    const mega_status st = mega_engine_create(&(mega_setup){.model = model, .options = &o}, &e);
     assert_null(e);
     return st;
 }
@@ -305,9 +305,10 @@ CALL(create_without_options, create(s, &s->raw.gpt, NULL))
 CALL(create_without_model, create_model(NULL))
 CALL(create_without_layers, create_model(&(mega_model){.name = "m"}))
 CALL(create_without_describe, create_model(&(mega_model){.layer = &(mega_layer){.path = "x"}, .num_layers = 1}))
-CALL(step_empty, mega_engine_batch(s->empty.engine) == NULL ? 0 : mega_engine_step(s->empty.engine, &r))
-CALL(evaluate_empty,
-     mega_engine_evaluation_batch(s->empty.engine, 2, 0) == NULL ? 0 : mega_engine_evaluate(s->empty.engine, &sums))
+CALL(step_empty, mega_engine_batch(s->empty.engine) == NULL ? 0 : mega_engine_train_batch(s->empty.engine, &r))
+CALL(evaluate_empty, mega_engine_evaluation_batch(s->empty.engine, 2, 0) == NULL
+                         ? 0
+                         : mega_engine_evaluate_batch(s->empty.engine, &sums))
 CALL(save_empty, save(&s->empty, s->folder, NULL))
 CALL(program_null, recorded(mega_engine_program(NULL, true)))
 CALL(chunk_program_null, recorded(mega_engine_chunk_program(NULL, 0, true)))
@@ -340,14 +341,14 @@ CALL(initialize_null, mega_engine_initialize(NULL, 1))
 CALL(initialize_early, mega_engine_initialize(s->raw.engine, 1))
 CALL(batch_null, recorded(mega_engine_batch(NULL)))
 CALL(batch_early, recorded(mega_engine_batch(s->raw.engine)))
-CALL(step_null, mega_engine_step(NULL, &r))
-CALL(step_early, mega_engine_step(s->raw.engine, &r))
-CALL(step_without_batch, mega_engine_step(s->no_evaluate.engine, &r))
+CALL(step_null, mega_engine_train_batch(NULL, &r))
+CALL(step_early, mega_engine_train_batch(s->raw.engine, &r))
+CALL(step_without_batch, mega_engine_train_batch(s->no_evaluate.engine, &r))
 CALL(step_of_evaluation,
-     mega_engine_evaluation_batch(s->ready.engine, 2, 0) ? mega_engine_step(s->ready.engine, &r) : 0)
-CALL(step_without_result, mega_engine_step(s->ready.engine, NULL))
-CALL(step_without_program, mega_engine_step(s->no_train.engine, &r))
-CALL(step_without_filling, mega_engine_batch(s->ready.engine) ? mega_engine_step(s->ready.engine, &r) : 0)
+     mega_engine_evaluation_batch(s->ready.engine, 2, 0) ? mega_engine_train_batch(s->ready.engine, &r) : 0)
+CALL(step_without_result, mega_engine_train_batch(s->ready.engine, NULL))
+CALL(step_without_program, mega_engine_train_batch(s->no_train.engine, &r))
+CALL(step_without_filling, mega_engine_batch(s->ready.engine) ? mega_engine_train_batch(s->ready.engine, &r) : 0)
 CALL(step_without_the_last_sample, step_without_sample(s->ready.engine))
 CALL(step_with_token_50, step_with(s->ready.engine, "tokens", 50))
 CALL(step_with_label_below_0, step_with(s->ready.engine, "labels", -1))
@@ -361,11 +362,11 @@ CALL(read_null, mega_engine_read(NULL, &(mega_dataset){.count = 1}, 1))
 CALL(read_early, mega_engine_read(s->raw.engine, &(mega_dataset){.count = 1}, 1))
 CALL(read_nothing, mega_engine_read(s->ready.engine, NULL, 1))
 CALL(read_without_function, mega_engine_read(s->ready.engine, &(mega_dataset){.count = 1}, 1))
-CALL(evaluate_null, mega_engine_evaluate(NULL, &sums))
-CALL(evaluate_early, mega_engine_evaluate(s->raw.engine, &sums))
-CALL(evaluate_without_batch, mega_engine_evaluate(s->no_train.engine, &sums))
-CALL(evaluate_without_sums, mega_engine_evaluate(s->ready.engine, NULL))
-CALL(evaluate_without_program, mega_engine_evaluate(s->no_evaluate.engine, &sums))
+CALL(evaluate_null, mega_engine_evaluate_batch(NULL, &sums))
+CALL(evaluate_early, mega_engine_evaluate_batch(s->raw.engine, &sums))
+CALL(evaluate_without_batch, mega_engine_evaluate_batch(s->no_train.engine, &sums))
+CALL(evaluate_without_sums, mega_engine_evaluate_batch(s->ready.engine, NULL))
+CALL(evaluate_without_program, mega_engine_evaluate_batch(s->no_evaluate.engine, &sums))
 CALL(evaluation_of_3_rows, recorded(mega_engine_evaluation_batch(s->ready.engine, 3, 0)))
 CALL(evaluation_of_many_rows, recorded(mega_engine_evaluation_batch(s->ready.engine, 1000, 0)))
 CALL(evaluation_of_no_rows, recorded(mega_engine_evaluation_batch(s->ready.engine, 0, 0)))
@@ -611,7 +612,7 @@ static void a_step_follows_a_failed_one(void **state)
     float *weight = mega_params_master(mega_engine_params(r.engine), 0), kept = *weight;
     *weight = NAN;
     fill(r.engine);
-    assert_int_equal(mega_engine_step(r.engine, &out), MEGA_ERR_NUMERIC);
+    assert_int_equal(mega_engine_train_batch(r.engine, &out), MEGA_ERR_NUMERIC);
     *weight = kept;
     if (loss_of_a_step(&r) != loss_of_a_step(&other)) fail_msg("the first loss after a failed step is another");
     if (loss_of_a_step(&r) != loss_of_a_step(&other)) fail_msg("the second loss after a failed step is another");

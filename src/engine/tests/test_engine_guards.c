@@ -47,7 +47,7 @@ static double loss_of_a_step(rig *r)
 {
     mega_step_result out;
     fill(r->engine);
-    need(mega_engine_step(r->engine, &out));
+    need(mega_engine_train_batch(r->engine, &out));
     return out.loss;
 }
 
@@ -146,13 +146,13 @@ static void rows_are_those_of_one_step(void **state)
     mega_loss_sums once = {0}, twice = {0};
     rig_open(&r);
     loss_of_a_step(&r);
-    assert_int_equal(mega_engine_step(r.engine, &out), MEGA_ERR_USAGE);
+    assert_int_equal(mega_engine_train_batch(r.engine, &out), MEGA_ERR_USAGE);
     if (strstr(mega_error_message(), "call mega_engine_batch and fill") == NULL) fail_msg("%s", mega_error_message());
     fill(r.engine);
-    need(mega_engine_evaluate(r.engine, &once));
-    need(mega_engine_evaluate(r.engine, &twice));
+    need(mega_engine_evaluate_batch(r.engine, &once));
+    need(mega_engine_evaluate_batch(r.engine, &twice));
     assert_true(once.loss == twice.loss);
-    need(mega_engine_step(r.engine, &out));
+    need(mega_engine_train_batch(r.engine, &out));
     mega_engine_destroy(r.engine);
 }
 

@@ -41,10 +41,10 @@ static void a_data_set_fills_the_steps(void **state)
     mega_step_result filled, first;
     mega_engine *a = open_engine(&o), *b = open_engine(&o);
     need(mega_engine_read(a, &d, 1));
-    need(mega_engine_step(a, &first));
+    need(mega_engine_train_batch(a, &first));
     mega_batch *batch = mega_engine_batch(b);
     for (int64_t i = 0; i < BATCH; i++) engine_run_fill(batch, i, mega_dataset_index(&d, 1, i));
-    need(mega_engine_step(b, &filled));
+    need(mega_engine_train_batch(b, &filled));
     assert_true(filled.loss == first.loss && filled.grad_norm == first.grad_norm);
     need(mega_engine_read(a, &d, 1));
     d.user = resumed;
@@ -75,7 +75,7 @@ static void train(bool per_token, mega_step_result out[STEPS])
             for (int t = 0; t < SEQ; t += 2) row[t] = ends.eod;
             mega_ltor_sample(mega_batch_sample(b, r), row, SEQ, &ends);
         }
-        need(mega_engine_step(e, &out[i]));
+        need(mega_engine_train_batch(e, &out[i]));
     }
     mega_engine_destroy(e);
 }

@@ -35,7 +35,7 @@ static mega_engine *open_engine(bool has_loss)
     mega_engine_options o = engine_run_options(BATCH, MICRO, 0); /* weights stay */
     o.no_evaluate = !has_loss;
     mega_engine *e = NULL;
-    need(mega_engine_create(&e, &model, &o));
+    need(mega_engine_create(&(mega_setup){.model = &model, .options = &o}, &e));
     return e;
 }
 
@@ -88,10 +88,10 @@ static void outputs_of_the_last_micro_batch(void **state)
     need(mega_engine_allocate(e));
     need(mega_engine_initialize(e, 5));
     fill(mega_engine_batch(e), 0);
-    need(mega_engine_step(e, &step));
+    need(mega_engine_train_batch(e, &step));
     expect_output(e, 0, BATCH - MICRO);
     fill(mega_engine_evaluation_batch(e, MICRO, 0), 0.5);
-    need(mega_engine_evaluate(e, &sums));
+    need(mega_engine_evaluate_batch(e, &sums));
     expect_output(e, 0.5, 0);
     mega_engine_destroy(e);
 }
@@ -116,7 +116,7 @@ static void wrong_reads_are_refused(void **state)
     expect(mega_engine_read_output(e, NULL, 1, y), MEGA_ERR_USAGE, "the argument output is NULL");
     expect(mega_engine_read_output(e, "y", 1, NULL), MEGA_ERR_USAGE, "the argument out is NULL");
     fill(mega_engine_batch(e), 0);
-    need(mega_engine_step(e, &step));
+    need(mega_engine_train_batch(e, &step));
     expect(mega_engine_read_output(e, "z", 1, y), MEGA_ERR_NOT_FOUND, "this rank has no output \"z\"");
     expect(mega_engine_read_output(e, "y", 7, y), MEGA_ERR_USAGE, "has 64 elements, and count is 7");
     assert_int_equal(mega_engine_output_count(NULL, "y"), 0);
@@ -133,7 +133,7 @@ static void a_step_needs_a_loss_of_the_model(void **state)
     need(mega_engine_allocate(e));
     need(mega_engine_initialize(e, 5));
     fill(mega_engine_batch(e), 0);
-    expect(mega_engine_step(e, &step), MEGA_ERR_USAGE, "the model has no loss with a coefficient other than 0");
+    expect(mega_engine_train_batch(e, &step), MEGA_ERR_USAGE, "the model has no loss with a coefficient other than 0");
     mega_engine_destroy(e);
 }
 

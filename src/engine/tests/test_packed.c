@@ -45,7 +45,7 @@ static void run(const setting *s, mega_step_result out[STEPS])
     need(mega_engine_initialize(e, 1234));
     for (int i = 0; i < STEPS; i++) {
         fill(mega_engine_batch(e), mega_engine_progress_get(e)->consumed_samples);
-        need(mega_engine_step(e, &out[i]));
+        need(mega_engine_train_batch(e, &out[i]));
     }
     mega_engine_destroy(e);
     mega_team_destroy(team);

@@ -131,7 +131,7 @@ static double loss_of(rig *oracle, int64_t first, int64_t rows)
     mega_loss_sums sums = {0};
     mega_batch *b = mega_engine_evaluation_batch(oracle->engine, rows, first);
     fill(b, first);
-    need(mega_engine_evaluate(oracle->engine, &sums));
+    need(mega_engine_evaluate_batch(oracle->engine, &sums));
     return sums.loss / sums.count;
 }
 
@@ -290,7 +290,7 @@ static void step_and_check(rig *r, const recipe *of, const truth *t, double tole
     const int64_t first = mega_engine_progress_get(r->engine)->consumed_samples;
     mega_batch *b = mega_engine_batch(r->engine);
     fill(b, first);
-    need(mega_engine_step(r->engine, &result));
+    need(mega_engine_train_batch(r->engine, &result));
     assert_int_equal(first + mega_batch_num_samples(b), t->samples);
     assert_int_equal(result.samples, mega_batch_num_samples(b));
     assert_int_equal(mega_engine_progress_get(r->engine)->consumed_samples, t->samples);

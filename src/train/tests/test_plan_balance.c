@@ -42,7 +42,8 @@ static void expect(const mega_layer *layer, int rows, const int *first, const ch
                                    .schedule = {.style = MEGA_LR_CONSTANT, .max_lr = 1e-3, .decay = 100}};
     trainer t = {.task = &train_task_gpt};
     mega_buffer text = {0};
-    if (mega_engine_create(&t.engine, &m, &o) != MEGA_OK) fail_msg("%s", mega_error_message());
+    if (mega_engine_create(&(mega_setup){.model = &m, .options = &o}, &t.engine) != MEGA_OK)
+        fail_msg("%s", mega_error_message());
     train_plan_balance(&t, &text);
     assert_string_equal(text.data, expected);
     mega_buffer_fini(&text);

@@ -60,7 +60,7 @@ static void a_model_is_made_from_options(void **state)
                                    .schedule = {.style = MEGA_LR_CONSTANT, .max_lr = 1e-3, .decay = 100}};
     for (int i = 0; i < 2; i++) {
         mega_engine *engine;
-        ok(mega_engine_create(&engine, &m.model, &e));
+        ok(mega_engine_create(&(mega_setup){.model = &m.model, .options = &e}, &engine));
         assert_int_equal(mega_engine_chunks(engine), 2);
         mega_engine_destroy(engine);
     }

@@ -137,12 +137,12 @@ static void samples_fill_the_inputs_of_the_model(void **state)
                                     .schedule = {.style = MEGA_LR_CONSTANT, .max_lr = 1e-3, .decay = 100}};
     ok(train_task_gpt.make_data(&o, d));
     ok(train_task_gpt.make_model(&(mega_task_options){.cfg = &cfg, .vocab_rows = VOCAB}, &m));
-    ok(mega_engine_create(&e, &m.model, &eo));
+    ok(mega_engine_create(&(mega_setup){.model = &m.model, .options = &eo}, &e));
     ok(mega_engine_allocate(e));
     ok(mega_engine_initialize(e, 1));
     mega_batch *b = mega_engine_batch(e);
     for (int64_t i = 0; i < 2; i++) ok(train_task_gpt.read_sample(&d[0], i, mega_batch_sample(b, i)));
-    ok(mega_engine_step(e, &r));
+    ok(mega_engine_train_batch(e, &r));
     mega_engine_destroy(e);
     train_task_gpt.free_model(&m);
     free_all(d);

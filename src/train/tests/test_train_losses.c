@@ -36,7 +36,8 @@ static trainer trainer_of(const int *losses)
                                    .optimizer = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8},
                                    .schedule = {.style = MEGA_LR_CONSTANT, .max_lr = 1e-3, .decay = 100}};
     trainer t = {.task = &train_task_gpt};
-    if (mega_engine_create(&t.engine, &m, &o) != MEGA_OK) fail_msg("%s", mega_error_message());
+    if (mega_engine_create(&(mega_setup){.model = &m, .options = &o}, &t.engine) != MEGA_OK)
+        fail_msg("%s", mega_error_message());
     return t;
 }
 

@@ -1,16 +1,32 @@
-/* The engine: what a user holds to train a model. Programs, parameters, optimizer and schedule in one object.
+/* The engine: programs, parameters, optimizer, schedule and data of a training, made from a model and settings.
  *
- *     mega_engine_create(&e, &model, &options);
- *     mega_engine_allocate(e);
- *     mega_engine_initialize(e, seed);                        or mega_engine_load
- *     for (…) {
- *         mega_batch *b = mega_engine_batch(e);                the samples of the coming step
- *         mega_sample_set_i32(mega_batch_sample(b, 0), …);     every input of every sample, by name (dataset.h)
- *         mega_engine_step(e, &result);                        forward, backward, update
- *     }
- *     mega_engine_save(e, &save);
+ *     mega_initialize(&(mega_setup){.model = &model, .training_data = &data, .argc = argc, .argv = argv}, &engine);
+ *     while (mega_engine_global_steps(engine) < 1000)
+ *         mega_engine_train_batch(engine, &result);      forward and backward passes, then the update
+ *     mega_engine_save_checkpoint(engine, "checkpoints", NULL, NULL);
  *
- * One thread at a time. Results are functions of the seed, the batches and the options: not of time, nor of threads. */
+ * or, without a pipeline, one micro-batch at a time:
+ *
+ *     mega_engine_forward(engine, &loss);
+ *     mega_engine_backward(engine);
+ *     mega_engine_step(engine, &result);
+ *
+ * Results depend on the seed, the data and the settings. They do not depend on time or on the number of threads, and
+ * depend on the layout of ranks only within rounding.
+ *
+ * Collective. A function whose comment begins with "Collective" is called by every rank of the named group in the same
+ * order and with the same arguments, unless its comment says otherwise. All ranks return the same status: if one rank
+ * fails, the others return its status and message, and no rank waits for another forever. The other functions are
+ * local and do not communicate.
+ *
+ * Errors. A function that returns mega_status leaves a message for this thread (status.h). Outputs are written only on
+ * success. A wrong call (NULL, before mega_engine_allocate, twice, out of order) is MEGA_ERR_USAGE. After an error the
+ * weights, the optimizer state and the counters are those of the last completed step, gradients accumulated since then
+ * are discarded, and the engine can be saved or used again. Any collective function may return MEGA_ERR_COMM; if
+ * mega_world_failed is then false, ranks have lost each other, and mega_world_abort ends them. Functions that return a
+ * pointer return NULL after a wrong call (a number: -1 or 0), and leave the message.
+ *
+ * Threads. One thread at a time uses an engine. */
 #ifndef MEGALITH_ENGINE_H
 #define MEGALITH_ENGINE_H
 
@@ -59,24 +75,59 @@ typedef struct mega_engine_options {
 /* Everything but `team` and `world`, which stay NULL. */
 mega_status mega_engine_options_from_config(mega_engine_options *out, const mega_config *cfg);
 
-/* A call that is wrong (NULL, before mega_engine_allocate, twice, without what the engine was created with) is
- * MEGA_ERR_USAGE with a message, of collective functions on all ranks where one is called wrongly; the engine is as
- * before. Functions that return a pointer return NULL then (a number: -1, of things 0), and leave the message.
- *
- * A collective call that fails on one rank fails on all with its status and message, and the next call begins anew: the
- * engine may be used on. Where ranks have lost each other instead, mega_world_failed is false after the failure: nothing
- * more can be called, and mega_world_abort ends them.
- *
- * What mega_engine_create is given is compared: ranks with another option get MEGA_ERR_COMM, with what each
- * of them has. A number that is out of its range is MEGA_ERR_USAGE. */
+/* What mega_engine_create is given is compared: ranks with another option get MEGA_ERR_COMM, with what each of them
+ * has. A number that is out of its range is MEGA_ERR_USAGE. */
 
-/* Builds programs and memory plan of a model: a list of layers, which the stages of a pipeline share out. Any layer may
- * name inputs (mega_input), losses and metrics (mega_loss_add). Nothing large is allocated: a plan or a dry run ends
- * here. The model is borrowed for the call. Collective over the world, where one is given and planned_ranks is not: a
- * mistake in the model (a parameter that is requested in two shapes, a shape that does not fit, no loss, a stage
- * without layers, another model on another rank) is the same error on all ranks. */
-mega_status mega_engine_create(mega_engine **out, const mega_model *model, const mega_engine_options *options);
+/* ---- a custom learning-rate schedule ---- */
+
+/* lr must be a pure function; step and samples count completed updates and their samples. */
+typedef struct mega_lr_scheduler {
+    const char *name;
+    double (*lr)(const void *user, int64_t step, int64_t samples);
+    const void *user; /* borrowed until mega_engine_destroy */
+} mega_lr_scheduler;
+
+/* ---- create and destroy ---- */
+
+/* Arguments of mega_initialize. A zero-initialized member means "not given". */
+typedef struct mega_setup {
+    const mega_model *model;               /* required; borrowed with all that it points to until destroy */
+    const mega_dataset *training_data;     /* copied; NULL: the caller fills batches */
+    const char *config;                    /* DeepSpeed JSON: not read yet, MEGA_ERR_UNSUPPORTED unless NULL */
+    int argc;                              /* command-line options: mega_engine_options_help. argv[0] is skipped */
+    char **argv;                           /* read during the call */
+    mega_mode mode;                        /* MEGA_TRAIN, or MEGA_EVAL: without gradients and optimizer */
+    mega_layout_sizes layout;              /* tp and pp: zeros: from the options, else data parallel */
+    const mega_optimizer_row *optimizer;   /* optim.h; borrowed; NULL: from the options */
+    const mega_lr_scheduler *lr_scheduler; /* copied; NULL: from the options */
+    mega_world *world;                     /* borrowed; NULL: created and owned by the engine (one per process) */
+    mega_team *team;                       /* borrowed; NULL: created and owned by the engine */
+    /* Every setting as a number, instead of argv, layout, world and team: for programs that read options of their own.
+     * The weights are then those of mega_engine_initialize or mega_engine_load. */
+    const mega_engine_options *options;
+} mega_setup;
+
+/* Collective over the world. Creates an engine: reads the options, builds the programs and the memory plan, allocates,
+ * and initializes the weights from --seed. The caller owns *out and frees it with mega_engine_destroy.
+ *
+ * Returns MEGA_ERR_USAGE with every mistake of the options in one message, one per line, or with the first mistake of
+ * the model; MEGA_ERR_UNSUPPORTED for what is understood but not built; MEGA_ERR_MEMORY. Nothing large is allocated
+ * before all of these checks. */
+mega_status mega_initialize(const mega_setup *setup, mega_engine **out);
+
+/* Collective over the world. The two halves of mega_initialize: create ends after the memory plan (for a plan or a dry
+ * run), and allocate does the rest. Between them only queries may be called; other functions return MEGA_ERR_USAGE.
+ *
+ * A mistake in the model (a parameter that is requested in two shapes, a shape that does not fit, no loss, a stage
+ * without layers, another model on another rank) is the same error on all ranks. With options->layout.planned_ranks
+ * this one rank is planned, and nothing is collective. */
+mega_status mega_engine_create(const mega_setup *setup, mega_engine **out);
+mega_status mega_engine_allocate(mega_engine *e); /* once */
+/* Frees the engine. NULL is allowed. Collective over the world if the engine owns the world. A rank that leaves because
+ * of an error that the others do not know ends all ranks with mega_world_abort(mega_engine_world(e), 1) instead. */
 void mega_engine_destroy(mega_engine *e);
+/* Appends the help text of the options that mega_setup.argv accepts. Returns MEGA_ERR_MEMORY. */
+mega_status mega_engine_options_help(mega_buffer *out);
 
 /* Bytes by what they are for. */
 typedef struct mega_engine_memory {
@@ -115,19 +166,22 @@ mega_params *mega_engine_params(const mega_engine *e);
 const mega_params *mega_engine_whole(const mega_engine *e);      /* the records of all pipeline stages, in every rank */
 const mega_model_parts *mega_engine_parts(const mega_engine *e); /* what the walk over the whole model found */
 mega_optimizer *mega_engine_optimizer(const mega_engine *e);
-const mega_layout *mega_engine_layout(const mega_engine *e);
 
-mega_status mega_engine_allocate(mega_engine *e); /* Collective: world. Once. */
 /* Collective: whether the ranks of each group have programs that make the same calls, before they wait for each other.
  */
 mega_status mega_engine_compare_ranks(const mega_engine *e);
 /* Collective: world. Random weights, zero moments, step 0. */
 mega_status mega_engine_initialize(mega_engine *e, uint32_t seed);
 
-/* For the coming step: this rank's share of the samples that the batch ramp says, of which nothing is filled yet. The
- * caller fills every input of every sample by name (dataset.h; mega_ltor_sample fills those of a GPT). Of the samples
- * of a step, micro-batch m of data-parallel rank r of d holds (m * d + r) * micro_batch and the following (Megatron's
- * order): mega_engine_sample returns which sample of the step sample i of the batch is. */
+/* ---- batches of the caller, for an engine without training_data ---- */
+
+/* Return the batch of the coming micro-batch (for mega_engine_forward) or of the coming step (for
+ * mega_engine_train_batch): this rank's samples, of which nothing is filled yet. The caller fills every input of every
+ * sample by name (dataset.h; mega_ltor_sample fills those of a GPT). Borrowed; valid until the call that uses it
+ * returns. NULL if the engine has training_data. Of the samples of a step, micro-batch m of data-parallel rank r of d
+ * holds (m * d + r) * micro_batch and the following (Megatron's order): mega_engine_sample returns which sample of the
+ * step (of the micro-batches of all ranks) sample i of the batch is. */
+mega_batch *mega_engine_micro_batch(mega_engine *e);
 mega_batch *mega_engine_batch(mega_engine *e);
 int64_t mega_engine_sample(const mega_engine *e, int64_t row);
 /* Collective: world. Fills the batch of the coming step from a data set: its samples follow those that are consumed,
@@ -150,10 +204,75 @@ typedef struct mega_step_result {
     double forward_s, backward_s, optimizer_s; /* seconds, summed over micro-batches */
     double waiting_s;                          /* for other pipeline stages, between forwards and backwards */
 } mega_step_result;
-/* Collective: world. A loss or gradient that is not finite is MEGA_ERR_NUMERIC: the message names the step, the samples
- * and the first op whose output was not finite; parameters and moments are as before the step. An input that is not
- * filled, or an id, label or position out of its range, is MEGA_ERR_USAGE with the name of the input and the sample. */
+/* Collective over the world. Runs one step: the forward and backward passes of all micro-batches in the order of the
+ * pipeline schedule, then the update.
+ *
+ * Returns MEGA_ERR_NUMERIC if the loss or a gradient is not finite: the message names the step, the samples and the
+ * first op whose output was not. Returns MEGA_ERR_USAGE if the engine does not train, if an input of the batch is not
+ * filled, or if an id, label or position is out of its range, with the name of the input and the sample; any status
+ * that a callback of the data set returns. */
+mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out);
+
+/* ---- one micro-batch at a time ----
+ *
+ * With a pipeline these functions return MEGA_ERR_USAGE, as those of DeepSpeed's pipeline engine raise an error. Calls
+ * alternate: forward, backward, step; a call out of order returns MEGA_ERR_USAGE and changes nothing. Every rank makes
+ * the same number of calls. */
+
+/* Collective over the world. Runs the forward pass on the micro-batch that the caller filled (mega_engine_micro_batch),
+ * or on the next samples of the training data, which advance with mega_engine_step. Stores the loss of this micro-batch
+ * on this rank; out_loss may be NULL. An engine in MEGA_EVAL evaluates, and forward may follow forward. While it
+ * trains, a backward must follow: the LM head adds to the gradients in the forward pass.
+ * Returns the errors of mega_engine_train_batch. */
+mega_status mega_engine_forward(mega_engine *e, double *out_loss);
+/* Collective over the world. Runs the backward pass of the last forward and adds to the gradients; at an accumulation
+ * boundary it also sums them over the ranks. */
+mega_status mega_engine_backward(mega_engine *e);
+/* Collective over the world. Completes a micro-batch; at an accumulation boundary it also updates the weights with the
+ * mean over the micro-batches since the last update, and writes *out, which is unchanged otherwise and may be NULL.
+ * Returns MEGA_ERR_NUMERIC. */
 mega_status mega_engine_step(mega_engine *e, mega_step_result *out);
+/* Return whether the coming mega_engine_step updates the weights, and whether the last step did. */
+bool mega_engine_is_accumulation_boundary(const mega_engine *e);
+bool mega_engine_was_step_applied(const mega_engine *e);
+/* Sets whether the coming mega_engine_step updates the weights. The same on every rank. Returns MEGA_ERR_USAGE between
+ * a forward and its step: the sums over the ranks leave with the backward pass of the boundary. */
+mega_status mega_engine_set_accumulation_boundary(mega_engine *e, bool is_boundary);
+
+/* ---- queries: local ---- */
+
+int64_t mega_engine_global_steps(const mega_engine *e);  /* updates, including skipped ones */
+int64_t mega_engine_skipped_steps(const mega_engine *e); /* 0 until there is fp16 */
+int64_t mega_engine_micro_steps(const mega_engine *e);
+int64_t mega_engine_global_samples(const mega_engine *e);
+double mega_engine_lr(const mega_engine *e);               /* of the coming update */
+double mega_engine_loss_scale(const mega_engine *e);       /* 1 until there is fp16 */
+double mega_engine_global_grad_norm(const mega_engine *e); /* of the last update; NAN before the first */
+int64_t mega_engine_train_batch_size(const mega_engine *e);
+int64_t mega_engine_train_micro_batch_size(const mega_engine *e); /* per rank of dp */
+int64_t mega_engine_gradient_accumulation_steps(const mega_engine *e);
+mega_dtype mega_engine_dtype(const mega_engine *e);
+int mega_engine_zero_stage(const mega_engine *e);
+const mega_layout *mega_engine_layout(const mega_engine *e); /* borrowed */
+mega_world *mega_engine_world(const mega_engine *e);         /* borrowed; NULL: one rank */
+bool mega_engine_is_main_process(const mega_engine *e);      /* true on exactly one rank: the one that prints */
+
+/* ---- parameters ---- */
+
+/* Parameter number `index` of the whole model, in the order of declaration: name (borrowed) and shape ([rows] if
+ * *out_columns is 0). Returns MEGA_ERR_NOT_FOUND after the last one. Local. */
+mega_status mega_engine_param_info(const mega_engine *e, int index, const char **out_name, int64_t *out_rows,
+                                   int64_t *out_columns);
+/* Collective over the world. Copy the whole tensor of a parameter, in F32, to every rank, or from every rank, where all
+ * pass the same values. `what` is NULL for the master weight, "grad" for the gradient, or the name of an optimizer
+ * state such as "exp_avg". The gradient is the mean over micro-batches, summed over the ranks and not clipped: it is
+ * there from the backward pass of an accumulation boundary to the next forward, and setting it before mega_engine_step
+ * changes the update. count must be the number of elements of the whole tensor.
+ * Return MEGA_ERR_NOT_FOUND for an unknown name, with the nearest one; MEGA_ERR_USAGE for a wrong count, or where there
+ * is no gradient. */
+mega_status mega_engine_get_param(mega_engine *e, const char *name, const char *what, int64_t count, float *out);
+mega_status mega_engine_set_param(mega_engine *e, const char *name, const char *what, int64_t count,
+                                  const float *values);
 
 /* The coming steps write their instructions and their optimizer into the profile (borrowed); NULL: no more. */
 void mega_engine_profile(mega_engine *e, mega_profile *profile);
@@ -180,7 +299,7 @@ typedef struct mega_loss_sums {
     double loss, count;                                /* loss / count: of the sum of coefficient * loss */
     double metric[MEGA_METRICS], weight[MEGA_METRICS]; /* metric / weight: of each loss and metric */
 } mega_loss_sums;
-mega_status mega_engine_evaluate(mega_engine *e, mega_loss_sums *sums);
+mega_status mega_engine_evaluate_batch(mega_engine *e, mega_loss_sums *sums);
 
 typedef struct mega_engine_progress {
     int64_t iteration;              /* steps done */
@@ -192,6 +311,49 @@ mega_engine_progress *mega_engine_progress_get(mega_engine *e);
 /* As created with, or as a load took it from a checkpoint. */
 const mega_lr_schedule *mega_engine_schedule(const mega_engine *e);
 
+/* Collective over the world. Evaluates the first max_batches batches of `dataset`, in its order, or all of it if
+ * max_batches is 0. Samples that do not fill a batch are padded, and each micro-batch counts by its real samples.
+ * Writes loss and metric of *out, and samples; the rest is 0. Nothing that is trained changes.
+ * Returns the errors of mega_engine_train_batch. */
+mega_status mega_engine_evaluate(mega_engine *e, const mega_dataset *dataset, int64_t max_batches,
+                                 mega_step_result *out);
+
+/* ---- checkpoints ----
+ *
+ * A checkpoint is a folder that is committed atomically and does not depend on the layout of ranks. */
+
+/* The caller's own state: one JSON object and named arrays (checkpoint.h). Every rank passes the same; one rank writes
+ * it. */
+typedef struct mega_client_state {
+    const char *json; /* NULL: {} */
+    const mega_client_array *array;
+    int num_arrays;
+} mega_client_state;
+
+/* Collective over the world. Writes FOLDER/iter_N, where N is the number of the step in seven digits; another `tag`
+ * than NULL or this name is MEGA_ERR_UNSUPPORTED. client may be NULL. A failure leaves the previous checkpoint whole.
+ * Returns MEGA_ERR_IO, or MEGA_ERR_USAGE if client->json is no JSON object. */
+mega_status mega_engine_save_checkpoint(mega_engine *e, const char *folder, const char *tag,
+                                        const mega_client_state *client);
+
+/* Zero-initialized, everything is loaded. The words are DeepSpeed's. */
+typedef struct mega_load_options {
+    bool module_only; /* weights only: the run starts at step 0 with fresh optimizer states (fine-tuning) */
+    bool no_optimizer_states, no_lr_scheduler_states;
+} mega_load_options;
+
+/* Collective over the world. Loads FOLDER/TAG, or the newest checkpoint if tag is NULL. If the folder holds no
+ * checkpoint and tag is NULL, it returns MEGA_OK and *out_found is false. options and out_client may be NULL.
+ * *out_client is borrowed until the next load or mega_engine_destroy. Micro-batches since the last update are
+ * discarded.
+ * Returns MEGA_ERR_NOT_FOUND, MEGA_ERR_IO, MEGA_ERR_FORMAT (damaged), or MEGA_ERR_USAGE if the checkpoint does not fit
+ * the model. The engine is unchanged if the checkpoint is refused before its first tensor is read; after a later
+ * failure it must be loaded again or destroyed. */
+mega_status mega_engine_load_checkpoint(mega_engine *e, const char *folder, const char *tag,
+                                        const mega_load_options *options, bool *out_found,
+                                        const mega_client_state **out_client);
+
+/* The same with more to say, for commands. */
 typedef struct mega_engine_save_options {
     const char *folder;
     const mega_model_shape *shape;   /* NULL: the model is no Hugging Face family (checkpoint.h) */
@@ -199,6 +361,8 @@ typedef struct mega_engine_save_options {
     mega_dtype save_dtype;           /* of the weights; the exact masters are then kept in state/ */
     bool no_optim, no_rng;
     const char *extra_json; /* an object whose members join run.json under names of their own, or NULL */
+    const mega_client_array *client_array;
+    int num_client_arrays;
     const char *model_card; /* or NULL */
     int keep;               /* newest checkpoints kept; 0: all */
     mega_lock *lock;        /* of the folder, in the first rank, or NULL */

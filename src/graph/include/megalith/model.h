@@ -34,7 +34,8 @@ typedef enum mega_partition {
 typedef struct mega_model {
     const char *name; /* for messages; programs print the paths of layers without it */
     const mega_layer *layer;
-    int num_layers; /* rows of the list */
+    int num_layers;    /* rows of the list */
+    int64_t positions; /* per sample, for layers that use mega_builder.positions; 0: 1 */
     mega_partition partition;
     const char *partition_type; /* MEGA_PARTITION_TYPE: the extended regular expression, without regard to case */
     /* Explicit boundaries, the first layer of each part (Megatron's uneven ends, T5's split); NULL: balance. There are

@@ -1,0 +1,246 @@
+/* Checkpoints of a C program: the caller's own state beside that of the run. The JSON object is the member
+ * "client_state" of state/run.json, arrays are in state/client.safetensors. */
+#include "engine_impl.h"
+#include "megalith/file.h"
+#include "megalith/json.h"
+#include "megalith/run_json.h"
+#include "megalith/safetensors.h"
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLIENT_MEMBER "client_state"
+
+/* Of the last load. */
+struct engine_client {
+    mega_arena arena;
+    mega_client_state state;
+};
+
+void engine_client_free(mega_engine *e)
+{
+    if (e->client == NULL) return;
+    mega_arena_fini(&e->client->arena);
+    mega_free(e->client);
+    e->client = NULL;
+}
+
+/* ---- saving ---- */
+
+static mega_status client_check_arrays(const mega_client_state *c)
+{
+    static const char call[] = "mega_engine_save_checkpoint";
+    if (c->num_arrays < 0 || (c->num_arrays > 0 && c->array == NULL))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: client has %d arrays and array is %s; give both or neither", call,
+                         c->num_arrays, c->array == NULL ? "NULL" : "not NULL");
+    for (int i = 0; i < c->num_arrays; i++) {
+        const mega_client_array *a = &c->array[i];
+        if (a->name == NULL || a->name[0] == '\0')
+            return MEGA_FAIL(MEGA_ERR_USAGE, "%s: array %d of client has no name; give it one", call, i);
+        if (a->rows < 1 || a->columns < 0 || a->data == NULL)
+            return MEGA_FAIL(MEGA_ERR_USAGE,
+                             "%s: array \"%s\" of client: %lld x %lld%s; expected at least 1 row, columns 0 for a "
+                             "vector, and data",
+                             call, a->name, (long long)a->rows, (long long)a->columns,
+                             a->data == NULL ? ", data NULL" : "");
+        for (int k = 0; k < i; k++)
+            if (strcmp(a->name, c->array[k].name) == 0)
+                return MEGA_FAIL(MEGA_ERR_USAGE, "%s: two arrays of client are called \"%s\"; give each its own name",
+                                 call, a->name);
+    }
+    return MEGA_OK;
+}
+
+/* {"client_state": the caller's object} */
+static mega_status client_member(const mega_client_state *c, char **out)
+{
+    const char *text = c->json != NULL ? c->json : "{}";
+    json_error_t error;
+    json_t *object = mega_json_load(text, strlen(text), JSON_DECODE_ANY, &error);
+    if (object == NULL && mega_json_status(&error) != MEGA_ERR_MEMORY)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "mega_engine_save_checkpoint: client.json, line %d: %s; expected one JSON object, such as "
+                         "{\"epoch\": 3}",
+                         error.line, error.text);
+    if (object != NULL && !json_is_object(object)) {
+        json_decref(object);
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_save_checkpoint: client.json is no object; expected one JSON "
+                                         "object, such as {\"epoch\": 3}");
+    }
+    json_t *root = object != NULL ? json_pack("{s:o}", CLIENT_MEMBER, object) : NULL;
+    *out = root != NULL ? mega_json_dump(root, JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(root);
+    return *out != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for the state of the caller");
+}
+
+static mega_status check_tag(const mega_engine *e, const char *tag)
+{
+    char expected[32];
+    snprintf(expected, sizeof expected, "iter_%07lld", (long long)e->progress.iteration);
+    if (tag == NULL || strcmp(tag, expected) == 0) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                     "mega_engine_save_checkpoint: tag \"%s\": folders are called by their step here; pass NULL for %s",
+                     tag, expected);
+}
+
+static mega_status check_save(const mega_engine *e, const char *folder, const char *tag,
+                              const mega_client_state *client, char **out_member)
+{
+    MEGA_TRY(engine_check_given(e, "mega_engine_save_checkpoint", "folder", folder));
+    MEGA_TRY(check_tag(e, tag));
+    if (client == NULL) return MEGA_OK;
+    MEGA_TRY(client_check_arrays(client));
+    return client_member(client, out_member);
+}
+
+mega_status mega_engine_save_checkpoint(mega_engine *e, const char *folder, const char *tag,
+                                        const mega_client_state *client)
+{
+    char *member = NULL;
+    if (e == NULL) return engine_check_given(e, "mega_engine_save_checkpoint", "e", e);
+    mega_status st = engine_begin_call(e, check_save(e, folder, tag, client, &member));
+    if (st == MEGA_OK)
+        st = mega_engine_save(e,
+                              &(mega_engine_save_options){.folder = folder,
+                                                          .save_dtype = e->save_dtype,
+                                                          .extra_json = member,
+                                                          .client_array = client != NULL ? client->array : NULL,
+                                                          .num_client_arrays = client != NULL ? client->num_arrays : 0,
+                                                          .keep = e->keep_checkpoints});
+    free(member);
+    return st;
+}
+
+/* ---- loading ---- */
+
+static mega_status no_memory_for_client(void)
+{
+    return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for the state of the caller");
+}
+
+static mega_status read_member(struct engine_client *client, const mega_checkpoint *c)
+{
+    json_t *root = NULL;
+    client->state.json = "{}";
+    MEGA_TRY(mega_run_json(&root, c));
+    const json_t *object = json_object_get(root, CLIENT_MEMBER);
+    char *text = object != NULL ? mega_json_dump(object, JSON_REAL_PRECISION(17)) : NULL;
+    const bool is_short = object != NULL && text == NULL;
+    if (text != NULL) client->state.json = mega_arena_strdup(&client->arena, text);
+    free(text);
+    json_decref(root);
+    return is_short || client->state.json == NULL ? no_memory_for_client() : MEGA_OK;
+}
+
+static bool copy_array(mega_arena *arena, const mega_safetensor *from, mega_client_array *out)
+{
+    const size_t bytes = (size_t)(from->end - from->begin);
+    void *data = mega_arena_alloc(arena, bytes + 1);
+    *out = (mega_client_array){.name = mega_arena_strdup(arena, from->name),
+                               .rows = (int64_t)from->shape[0],
+                               .columns = from->num_dims > 1 ? (int64_t)from->shape[1] : 0,
+                               .data = data};
+    if (data == NULL || out->name == NULL) return false;
+    memcpy(data, from->data, bytes);
+    return true;
+}
+
+/* Arrays of other types or more dimensions were written by another program, and are left out. */
+static mega_status read_arrays(struct engine_client *client, const mega_checkpoint *c)
+{
+    const mega_safetensors *file = mega_checkpoint_client(c);
+    const size_t count = file != NULL ? mega_safetensors_count(file) : 0;
+    mega_client_array *array = mega_arena_alloc(&client->arena, (count + 1) * sizeof *array);
+    if (array == NULL) return no_memory_for_client();
+    client->state.array = array;
+    for (size_t i = 0; i < count; i++) {
+        const mega_safetensor *t = mega_safetensors_get(file, i);
+        mega_dtype dtype;
+        if (t->num_dims < 1 || t->num_dims > 2 || !mega_st_dtype_to_mega(t->dtype, &dtype)) continue;
+        if (!copy_array(&client->arena, t, &array[client->state.num_arrays])) return no_memory_for_client();
+        array[client->state.num_arrays++].dtype = dtype;
+    }
+    return MEGA_OK;
+}
+
+static mega_status read_client(mega_engine *e, const mega_checkpoint *c)
+{
+    engine_client_free(e);
+    e->client = mega_calloc(1, sizeof *e->client);
+    if (e->client == NULL) return no_memory_for_client();
+    MEGA_TRY(read_member(e->client, c));
+    return read_arrays(e->client, c);
+}
+
+/* Collective. *out NULL: the folder holds no checkpoint. */
+static mega_status open_checkpoint(const mega_engine *e, const char *folder, const char *tag, mega_checkpoint **out)
+{
+    mega_comm *ranks = e->options.world != NULL ? mega_world_comm(e->options.world) : NULL;
+    char *path = tag != NULL ? mega_path_join(folder, tag) : mega_strdup(folder);
+    mega_status st = path != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint %s: no memory to open it", folder);
+    st = engine_agree(e, st);
+    if (st == MEGA_OK) st = mega_checkpoint_open_ranks(out, path, false, e->options.team, ranks);
+    if (st == MEGA_OK && ranks != NULL) st = mega_checkpoint_check_shared(*out, path, ranks);
+    mega_free(path);
+    if (st != MEGA_OK || *out != NULL || tag == NULL) return st;
+    return MEGA_FAIL(MEGA_ERR_NOT_FOUND, "mega_engine_load_checkpoint: %s/%s: there is no checkpoint", folder, tag);
+}
+
+static mega_status check_load(const mega_engine *e, const char *folder, const bool *out_found)
+{
+    static const char call[] = "mega_engine_load_checkpoint";
+    MEGA_TRY(engine_check_given(e, call, "folder", folder));
+    MEGA_TRY(engine_check_given(e, call, "out_found", out_found));
+    return engine_check_allocated(e, call);
+}
+
+/* "Everything is loaded" means that the schedule of the checkpoint goes on, unless the caller has a function for it. */
+static mega_engine_load_options load_options(const mega_engine *e, const mega_checkpoint *c, const mega_load_options *o)
+{
+    const bool has_run = mega_checkpoint_run_json(c) != NULL;
+    const bool keeps = o->module_only || o->no_lr_scheduler_states || e->lr_scheduler.lr != NULL;
+    return (mega_engine_load_options){.finetune = o->module_only,
+                                      .no_optim = o->no_optimizer_states,
+                                      .override_schedule = keeps,
+                                      .use_checkpoint_schedule = has_run && !keeps && !o->no_optimizer_states};
+}
+
+/* Step 0, with optimizer states of 0. */
+static void start_again(mega_engine *e)
+{
+    const size_t size = mega_dtype_size(mega_params_acc_dtype(e->params));
+    e->progress = (mega_engine_progress){0};
+    e->grad_norm = NAN;
+    if (e->optimizer == NULL) return;
+    mega_optimizer_set_updates(e->optimizer, 0);
+    for (int m = 0; m < mega_optimizer_num_moments(e->optimizer); m++)
+        for (int i = 0; i < mega_params_count(e->params); i++)
+            memset(mega_optimizer_moment(e->optimizer, m, i), 0, (size_t)mega_params_owned(e->params, i).count * size);
+}
+
+mega_status mega_engine_load_checkpoint(mega_engine *e, const char *folder, const char *tag,
+                                        const mega_load_options *options, bool *out_found,
+                                        const mega_client_state **out_client)
+{
+    mega_checkpoint *c = NULL;
+    mega_engine_loaded loaded;
+    if (e == NULL) return engine_check_given(e, "mega_engine_load_checkpoint", "e", e);
+    MEGA_TRY(engine_begin_call(e, check_load(e, folder, out_found)));
+    MEGA_TRY(open_checkpoint(e, folder, tag, &c));
+    if (c == NULL) {
+        *out_found = false;
+        return MEGA_OK;
+    }
+    const mega_engine_load_options o =
+        load_options(e, c, options != NULL ? options : &(mega_load_options){.module_only = false});
+    mega_status st = engine_agree(e, read_client(e, c));
+    if (st == MEGA_OK) st = mega_engine_load(e, c, &o, &loaded);
+    mega_checkpoint_close(c);
+    MEGA_TRY(st);
+    if (o.finetune) start_again(e);
+    *out_found = true;
+    if (out_client != NULL) *out_client = &e->client->state;
+    return MEGA_OK;
+}

@@ -1,0 +1,12 @@
+/* Everything that a C program needs to train a model of its own: the list of layers, the data, the engine. */
+#ifndef MEGALITH_MEGALITH_H
+#define MEGALITH_MEGALITH_H
+
+#include "megalith/dataset.h"
+#include "megalith/engine.h"
+#include "megalith/file.h"
+#include "megalith/layers.h"
+#include "megalith/model.h"
+#include "megalith/status.h"
+
+#endif

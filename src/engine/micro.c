@@ -1,0 +1,185 @@
+/* One micro-batch at a time: the passes that a schedule runs in mega_engine_train_batch, called by the caller. Both end
+ * with the same sums of gradients and the same update (step.c). */
+#include "engine_impl.h"
+#include "megalith/record.h"
+#include "megalith/threads.h"
+
+static const char *call_after(engine_phase phase)
+{
+    return phase == ENGINE_STEPPED     ? "mega_engine_forward"
+           : phase == ENGINE_FORWARDED ? "mega_engine_backward"
+                                       : "mega_engine_step";
+}
+
+static mega_status check_call(const mega_engine *e, const char *call, engine_phase expected)
+{
+    if (e->layout->pp.size > 1)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "%s: the engine has a pipeline of %d stages, whose schedule decides when micro-batches run; "
+                         "call mega_engine_train_batch",
+                         call, e->layout->pp.size);
+    MEGA_TRY(engine_check_allocated(e, call));
+    MEGA_TRY(engine_check_weights(e, call));
+    if (e->micro.phase == expected) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "%s: called out of order; forward, backward and step alternate, and %s is next (after an error, a "
+                     "step begins again with its first forward)",
+                     call, call_after(e->micro.phase));
+}
+
+static mega_status check_training_call(const mega_engine *e, const char *call, engine_phase expected)
+{
+    MEGA_TRY(engine_check_trains(e, call));
+    return check_call(e, call, expected);
+}
+
+static mega_status fill_micro_batch(mega_engine *e)
+{
+    if (e->has_training_data) MEGA_TRY(engine_read_training_data(e, ENGINE_BATCH_OF_MICRO_BATCH));
+    if (e->batch_of == ENGINE_BATCH_OF_MICRO_BATCH) return mega_batch_check(e->batch);
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "mega_engine_forward: the rows of the batch are %s; call mega_engine_micro_batch "
+                     "and fill what it returns",
+                     e->batch_of == ENGINE_BATCH_NONE ? "not filled" : "not those of a micro-batch");
+}
+
+void engine_micro_discard(mega_engine *e)
+{
+    e->micro = (engine_micro){.phase = ENGINE_STEPPED};
+    e->gradients.are_summed = false;
+    e->batch_of = ENGINE_BATCH_NONE;
+}
+
+/* Ends a pass that one rank, or all, could not run: the step begins again. */
+static mega_status finish_pass(mega_engine *e, mega_status st)
+{
+    st = engine_agree(e, st);
+    if (st != MEGA_OK) engine_micro_discard(e);
+    return st;
+}
+
+static mega_status forward_to_evaluate(mega_engine *e, double *out_loss)
+{
+    engine_sums sums = {.stops = 0};
+    mega_loss_sums found;
+    MEGA_TRY(engine_agree(e, engine_run_evaluation(e, &sums)));
+    engine_losses_evaluated(e, &sums, &found);
+    if (out_loss != NULL) *out_loss = found.count > 0 ? found.loss / found.count : 0;
+    e->batch_of = ENGINE_BATCH_NONE;
+    return MEGA_OK;
+}
+
+static mega_status forward_to_train(mega_engine *e, double *out_loss)
+{
+    engine_micro *m = &e->micro;
+    engine_sums now = {.stops = 0};
+    double metric[MEGA_METRICS];
+    if (m->done == 0) {
+        m->sums = (engine_sums){.stops = 0};
+        m->result = (mega_step_result){0};
+        mega_record_step(mega_world_record(e->options.world), e->progress.iteration + 1);
+        engine_step_begin(e, mega_engine_gradient_accumulation_steps(e));
+    }
+    const mega_schedule_step pass = {.forward = true};
+    const double began = mega_time_now();
+    engine_note(e, "forward", m->done);
+    const mega_status st = engine_run_pass(e, &pass, m->done == 0, mega_engine_is_accumulation_boundary(e), &now);
+    m->result.forward_s += mega_time_now() - began;
+    MEGA_TRY(finish_pass(e, st));
+    for (int i = 0; i < e->num_losses; i++)
+        for (int k = LOSS_SUM; k <= LOSS_WEIGHT; k++) m->sums.of[i][k] += now.of[i][k];
+    m->phase = ENGINE_FORWARDED;
+    if (out_loss != NULL) *out_loss = engine_losses_total(e, &now, metric);
+    return MEGA_OK;
+}
+
+mega_status mega_engine_forward(mega_engine *e, double *out_loss)
+{
+    static const char call[] = "mega_engine_forward";
+    if (e == NULL) return engine_check_given(e, call, "e", e);
+    const bool trains = e->options.no_train == false;
+    mega_status st = check_call(e, call, ENGINE_STEPPED);
+    if (st == MEGA_OK) st = fill_micro_batch(e);
+    MEGA_TRY(engine_begin_call(e, st));
+    return trains ? forward_to_train(e, out_loss) : forward_to_evaluate(e, out_loss);
+}
+
+/* Waits for the gradient sums of a pass of status `st`, also of one that failed on some rank: the next step begins them
+ * again. */
+static mega_status wait_reductions(mega_engine *e, mega_status st)
+{
+    const mega_status waited = engine_wait_reductions(e);
+    return st != MEGA_OK ? st : waited;
+}
+
+mega_status mega_engine_backward(mega_engine *e)
+{
+    static const char call[] = "mega_engine_backward";
+    if (e == NULL) return engine_check_given(e, call, "e", e);
+    engine_micro *m = &e->micro;
+    mega_status checked = check_training_call(e, call, ENGINE_FORWARDED);
+    if (checked == MEGA_OK) checked = engine_check_has_loss(e, call);
+    MEGA_TRY(engine_begin_call(e, checked));
+    const mega_schedule_step pass = {.forward = false};
+    const bool is_boundary = mega_engine_is_accumulation_boundary(e);
+    const double began = mega_time_now();
+    engine_note(e, "backward", m->done);
+    mega_status st = engine_run_pass(e, &pass, m->done == 0, is_boundary, &m->sums);
+    if (st != MEGA_ERR_COMM) st = wait_reductions(e, st);
+    m->result.backward_s += mega_time_now() - began;
+    MEGA_TRY(finish_pass(e, st));
+    m->phase = ENGINE_BACKWARDED;
+    m->result.micro_batches = m->done + 1;
+    return is_boundary ? finish_pass(e, engine_finish_gradients(e, &m->sums, &m->result)) : MEGA_OK;
+}
+
+/* A step between boundaries. The next one is where the settings say, unless the caller sets it again. */
+static void complete(engine_micro *m, bool is_applied)
+{
+    m->phase = ENGINE_STEPPED;
+    m->done = is_applied ? 0 : m->done + 1;
+    m->is_boundary_set = false;
+    m->was_applied = is_applied;
+}
+
+mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
+{
+    static const char call[] = "mega_engine_step";
+    if (e == NULL) return engine_check_given(e, call, "e", e);
+    engine_micro *m = &e->micro;
+    MEGA_TRY(engine_begin_call(e, check_training_call(e, call, ENGINE_BACKWARDED)));
+    const bool is_boundary = mega_engine_is_accumulation_boundary(e);
+    if (is_boundary) {
+        const mega_status st = engine_update(e, &m->result);
+        if (st != MEGA_OK) {
+            engine_micro_discard(e);
+            return st;
+        }
+        if (out != NULL) *out = m->result;
+    }
+    e->batch_of = ENGINE_BATCH_NONE;
+    complete(m, is_boundary);
+    return MEGA_OK;
+}
+
+bool mega_engine_is_accumulation_boundary(const mega_engine *e)
+{
+    if (engine_check_given(e, "mega_engine_is_accumulation_boundary", "e", e) != MEGA_OK) return false;
+    if (e->micro.is_boundary_set) return e->micro.is_boundary;
+    return e->micro.done + 1 >= mega_engine_gradient_accumulation_steps(e);
+}
+
+bool mega_engine_was_step_applied(const mega_engine *e)
+{
+    return engine_check_given(e, "mega_engine_was_step_applied", "e", e) == MEGA_OK && e->micro.was_applied;
+}
+
+mega_status mega_engine_set_accumulation_boundary(mega_engine *e, bool is_boundary)
+{
+    static const char call[] = "mega_engine_set_accumulation_boundary";
+    MEGA_TRY(engine_check_given(e, call, "e", e));
+    MEGA_TRY(check_training_call(e, call, ENGINE_STEPPED));
+    e->micro.is_boundary_set = true;
+    e->micro.is_boundary = is_boundary;
+    return MEGA_OK;
+}

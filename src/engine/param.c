@@ -1,0 +1,226 @@
+/* Whole parameters, gradients and optimizer states by name: what each rank holds of a tensor, gathered to all ranks or
+ * taken from what all of them pass. */
+#include "engine_impl.h"
+#include "megalith/hash.h"
+#include "megalith/memory.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef enum param_kind { PARAM_WEIGHT, PARAM_GRADIENT, PARAM_STATE } param_kind;
+
+/* One tensor of the model, and the part of it that this rank holds: elements first … first + count - 1 of its slice. */
+typedef struct param_tensor {
+    const mega_param *param;
+    param_kind kind;
+    void *data; /* acc; NULL: this rank holds none of it */
+    int64_t first, count;
+    int64_t whole[2], real[2], local[2]; /* rows and columns: padded, as the caller sees it, of the slice */
+    int cut_dim, blocks;                 /* blocks 0: not cut */
+    bool is_counted;                     /* this rank gives its part to the others */
+} param_tensor;
+
+static void param_extent(const mega_param *p, const int64_t shape[2], int64_t out[2])
+{
+    out[0] = p->num_dims == 1 ? 1 : shape[0];
+    out[1] = p->num_dims == 1 ? shape[0] : shape[1];
+}
+
+mega_status mega_engine_param_info(const mega_engine *e, int index, const char **out_name, int64_t *out_rows,
+                                   int64_t *out_columns)
+{
+    static const char call[] = "mega_engine_param_info";
+    MEGA_TRY(engine_check_given(e, call, "out_name", out_name));
+    MEGA_TRY(engine_check_given(e, call, "out_rows", out_rows));
+    MEGA_TRY(engine_check_given(e, call, "out_columns", out_columns));
+    const mega_params *whole = mega_engine_whole(e);
+    if (index < 0 || index >= mega_params_count(whole))
+        return MEGA_FAIL(MEGA_ERR_NOT_FOUND, "%s: parameter %d; the model has parameters 0 to %d", call, index,
+                         mega_params_count(whole) - 1);
+    const mega_param *p = mega_params_get(whole, index);
+    *out_name = p->name;
+    *out_rows = p->true_shape[0];
+    *out_columns = p->num_dims == 1 ? 0 : p->true_shape[1];
+    return MEGA_OK;
+}
+
+/* ---- finding a tensor ---- */
+
+static mega_status no_such_param(const mega_engine *e, const char *call, const char *name)
+{
+    const mega_params *whole = mega_engine_whole(e);
+    const size_t count = (size_t)mega_params_count(whole);
+    const char **names = mega_calloc(count + 1, sizeof *names);
+    if (names == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a list of %zu names", call, count);
+    for (size_t i = 0; i < count; i++) names[i] = mega_params_get(whole, (int)i)->name;
+    const char *near = mega_config_nearest(name, names, count);
+    mega_free(names);
+    return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
+                     "%s: the model has no parameter \"%s\"%s%s%s; mega_engine_param_info lists them", call, name,
+                     near != NULL ? " (did you mean \"" : "", near != NULL ? near : "", near != NULL ? "\"?)" : "");
+}
+
+/* What the caller names of the parameter; *moment is the number of a state. */
+static mega_status param_find_kind(const mega_engine *e, const char *call, const char *what, param_kind *kind,
+                                   int *moment)
+{
+    const int states = e->optimizer != NULL ? mega_optimizer_num_moments(e->optimizer) : 0;
+    *kind = PARAM_WEIGHT;
+    if (what == NULL) return MEGA_OK;
+    *kind = PARAM_GRADIENT;
+    if (strcmp(what, "grad") == 0 && e->gradients.are_summed) return MEGA_OK;
+    if (strcmp(what, "grad") == 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "%s: there is no gradient now; it is there from the mega_engine_backward of an accumulation "
+                         "boundary (or mega_engine_train_batch) to the next forward",
+                         call);
+    *kind = PARAM_STATE;
+    for (*moment = 0; *moment < states; ++*moment)
+        if (strcmp(what, mega_optimizer_moment_name(e->optimizer, *moment)) == 0) return MEGA_OK;
+    char names[256] = "";
+    size_t used = 0;
+    for (int i = 0; i < states; i++) {
+        const int n =
+            snprintf(names + used, sizeof names - used, ", \"%s\"", mega_optimizer_moment_name(e->optimizer, i));
+        used += n > 0 && used + (size_t)n < sizeof names ? (size_t)n : 0;
+    }
+    return MEGA_FAIL(MEGA_ERR_NOT_FOUND, "%s: \"%s\" of a parameter; expected NULL for the weight, \"grad\"%s", call,
+                     what, names);
+}
+
+/* What this rank holds. Of ranks with the same numbers one is counted. */
+static void param_bind(const mega_engine *e, int moment, param_tensor *t)
+{
+    const mega_layout *at = e->layout;
+    const mega_param *p = t->param;
+    const int own = mega_params_find(e->params, p->name);
+    const bool is_cut = p->axis == MEGA_AXIS_TP;
+    param_extent(p, p->shape, t->whole);
+    param_extent(p, p->true_shape, t->real);
+    t->local[0] = t->whole[0];
+    t->local[1] = t->whole[1];
+    t->cut_dim = p->num_dims == 1 ? 1 : p->cut_dim;
+    if (is_cut && at->tp.size > 1) {
+        t->blocks = p->blocks > 1 ? p->blocks : 1;
+        t->local[t->cut_dim] /= at->tp.size;
+    }
+    if (own < 0) return; /* of another stage */
+    const mega_param *mine = mega_params_get(e->params, own);
+    const mega_range owned = mega_params_owned(e->params, own);
+    t->first = owned.first;
+    t->count = owned.count;
+    t->data = t->kind == PARAM_WEIGHT  ? mega_params_master(e->params, own)
+              : t->kind == PARAM_STATE ? mega_optimizer_moment(e->optimizer, moment, own)
+                                       : mega_params_grad_at(e->params, mine->bucket, mine->offset + owned.first);
+    t->is_counted = mine->tie != MEGA_TIE_COPY && (is_cut || at->tp.rank == 0) &&
+                    (mega_params_zero_stage(e->params) > 0 || at->dp.rank == 0);
+}
+
+static mega_status param_find(const mega_engine *e, const char *call, const char *name, const char *what, int64_t count,
+                              param_tensor *out)
+{
+    int moment = 0;
+    param_tensor t = {.blocks = 0};
+    MEGA_TRY(engine_check_given(e, call, "name", name));
+    MEGA_TRY(engine_check_allocated(e, call));
+    MEGA_TRY(engine_check_weights(e, call));
+    const int index = mega_params_find(mega_engine_whole(e), name);
+    if (index < 0) return no_such_param(e, call, name);
+    MEGA_TRY(param_find_kind(e, call, what, &t.kind, &moment));
+    t.param = mega_params_get(mega_engine_whole(e), index);
+    param_bind(e, moment, &t);
+    if (count != t.real[0] * t.real[1])
+        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: %s has %lld elements (%lld x %lld), count is %lld", call, name,
+                         (long long)(t.real[0] * t.real[1]), (long long)t.real[0], (long long)t.real[1],
+                         (long long)count);
+    *out = t;
+    return MEGA_OK;
+}
+
+/* Collective over the world: ranks that ask for different tensors, or pass other values, would mix them up. */
+static mega_status param_compare(const mega_engine *e, const char *call, const param_tensor *t, const char *what,
+                                 const float *values, int64_t count)
+{
+    uint64_t hash = mega_hash64(MEGA_HASH_START, t->param->name, strlen(t->param->name) + 1);
+    if (what != NULL) hash = mega_hash64(hash, what, strlen(what) + 1);
+    if (values != NULL) hash = mega_hash64(hash, values, (size_t)count * sizeof *values);
+    const int64_t number = (int64_t)(hash >> 2);
+    int64_t most[2] = {number, -number};
+    mega_comm *world = e->layout->world.comm;
+    MEGA_TRY(mega_comm_all_reduce(world, "a parameter by name", most, 2, MEGA_I64, MEGA_REDUCE_MAX));
+    mega_status st = MEGA_OK;
+    if (most[0] != -most[1])
+        st = MEGA_FAIL(MEGA_ERR_USAGE, "%s: the ranks %s (rank %d: %s%s%s); call it with the same on all", call,
+                       values != NULL ? "pass different values or names" : "ask for different tensors",
+                       e->layout->world.rank, t->param->name, what != NULL ? ", " : "", what != NULL ? what : "");
+    return mega_comm_agree(world, st);
+}
+
+/* ---- copying ---- */
+
+/* The element of the caller's tensor that element i of this rank's part is; -1: padding. */
+static int64_t param_element(const mega_engine *e, const param_tensor *t, int64_t i)
+{
+    const int64_t at = t->first + i;
+    int64_t place[2] = {at / t->local[1], at % t->local[1]};
+    if (t->blocks > 0) {
+        const int d = t->cut_dim;
+        const int64_t slice = t->local[d] / t->blocks, block = place[d] / slice;
+        place[d] = block * (t->whole[d] / t->blocks) + e->layout->tp.rank * slice + place[d] % slice;
+    }
+    return place[0] < t->real[0] && place[1] < t->real[1] ? place[0] * t->real[1] + place[1] : -1;
+}
+
+static double param_read(const mega_engine *e, const param_tensor *t, int64_t i)
+{
+    if (mega_params_acc_dtype(e->params) == MEGA_F64) return ((const double *)t->data)[i];
+    return ((const float *)t->data)[i];
+}
+
+static void param_write(const mega_engine *e, const param_tensor *t, int64_t i, double value)
+{
+    if (mega_params_acc_dtype(e->params) == MEGA_F64) ((double *)t->data)[i] = value;
+    else
+        ((float *)t->data)[i] = (float)value;
+}
+
+mega_status mega_engine_get_param(mega_engine *e, const char *name, const char *what, int64_t count, float *out)
+{
+    static const char call[] = "mega_engine_get_param";
+    param_tensor t;
+    if (e == NULL) return engine_check_given(e, call, "e", e);
+    mega_status st = engine_check_given(e, call, "out", out);
+    if (st == MEGA_OK) st = param_find(e, call, name, what, count, &t);
+    MEGA_TRY(engine_begin_call(e, st));
+    MEGA_TRY(param_compare(e, call, &t, what, NULL, 0));
+    const double factor = t.kind == PARAM_GRADIENT ? e->gradients.correction : 1.0;
+    memset(out, 0, (size_t)count * sizeof *out);
+    for (int64_t i = 0; t.is_counted && i < t.count; i++) {
+        const int64_t at = param_element(e, &t, i);
+        if (at >= 0) out[at] = (float)(param_read(e, &t, i) * factor);
+    }
+    /* every element is one rank's; the others add 0 */
+    return mega_comm_all_reduce(e->layout->world.comm, "a whole parameter", out, count, MEGA_F32, MEGA_REDUCE_SUM);
+}
+
+mega_status mega_engine_set_param(mega_engine *e, const char *name, const char *what, int64_t count,
+                                  const float *values)
+{
+    static const char call[] = "mega_engine_set_param";
+    param_tensor t;
+    if (e == NULL) return engine_check_given(e, call, "e", e);
+    mega_status st = engine_check_given(e, call, "values", values);
+    if (st == MEGA_OK) st = param_find(e, call, name, what, count, &t);
+    if (st == MEGA_OK && t.kind == PARAM_WEIGHT && e->micro.phase == ENGINE_FORWARDED)
+        st = MEGA_FAIL(MEGA_ERR_USAGE,
+                       "%s: the backward pass still reads the weights of its forward; call "
+                       "mega_engine_backward first",
+                       call);
+    MEGA_TRY(engine_begin_call(e, st));
+    MEGA_TRY(param_compare(e, call, &t, what, values, count));
+    const double factor = t.kind == PARAM_GRADIENT ? e->gradients.correction : 1.0;
+    for (int64_t i = 0; i < t.count; i++) {
+        const int64_t at = param_element(e, &t, i);
+        if (at >= 0) param_write(e, &t, i, factor != 0 ? (double)values[at] / factor : 0);
+    }
+    return t.kind == PARAM_WEIGHT ? engine_agree(e, mega_params_publish(e->params)) : MEGA_OK;
+}

@@ -1,0 +1,138 @@
+/* What mega_setup says, as options of an engine: from argv by the option table, or as numbers. Creates the world and
+ * the team that the caller does not give. */
+#include "engine_impl.h"
+#include <math.h>
+
+static mega_status check_setup(const mega_setup *s)
+{
+    if (s->config != NULL)
+        return MEGA_FAIL(
+            MEGA_ERR_UNSUPPORTED,
+            "mega_engine_create: setup.config: a DeepSpeed JSON is not read yet; leave it NULL and give the "
+            "same settings as options in setup.argv (mega_engine_options_help lists them)");
+    if (s->mode != MEGA_TRAIN && s->mode != MEGA_EVAL)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "mega_engine_create: setup.mode %d; expected MEGA_TRAIN or MEGA_EVAL",
+                         (int)s->mode);
+    if (s->argc < 0 || (s->argc > 0 && s->argv == NULL))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: setup.argc is %d and setup.argv %s; give both or neither",
+                         s->argc, s->argv == NULL ? "NULL" : "not NULL");
+    if (s->lr_scheduler != NULL && s->lr_scheduler->lr == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: setup.lr_scheduler->lr is NULL; give the function");
+    if (s->training_data == NULL) return MEGA_OK;
+    if (s->training_data->read == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: setup.training_data->read is NULL; give the function");
+    if (s->training_data->first >= 0 && s->training_data->count > 0) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "mega_engine_create: setup.training_data has %lld samples from %lld on; expected at least 1, from "
+                     "0 or later",
+                     (long long)s->training_data->count, (long long)s->training_data->first);
+}
+
+/* Without the length of the training no curve can be followed to its end: the rate is constant after its warm-up. */
+static mega_status read_length(mega_config *cfg)
+{
+    const bool is_curve = mega_config_was_set(cfg, "lr_decay_style") && cfg->lr_decay_style != MEGA_LR_CONSTANT;
+    if (cfg->train_iters > 0 || cfg->train_samples > 0) return MEGA_OK;
+    if (cfg->lr_decay_iters > 0) cfg->train_iters = cfg->lr_decay_iters;
+    else if (cfg->lr_decay_samples > 0)
+        cfg->train_samples = cfg->lr_decay_samples;
+    else if (is_curve || !isnan(cfg->lr_warmup_fraction))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: missing: --lr-decay-iters or --train-iters, where the curve ends",
+                         mega_config_origin(cfg, is_curve ? "lr_decay_style" : "lr_warmup_fraction"));
+    else { /* the longest that the options take, in the unit of the warm-up */
+        cfg->lr_decay_style = MEGA_LR_CONSTANT;
+        if (cfg->lr_warmup_samples > 0) cfg->train_samples = (int64_t)1 << 50;
+        else
+            cfg->train_iters = (int64_t)1 << 32;
+    }
+    return MEGA_OK;
+}
+
+static mega_status set_size(mega_config *cfg, const char *dest, int size)
+{
+    return size != 0 ? mega_config_set_int(cfg, dest, size, MEGA_SET_BY_DERIVATION) : MEGA_OK;
+}
+
+static mega_status parse(mega_config *cfg, const mega_setup *s, const mega_world *world)
+{
+    char *none[] = {(char[]){"engine"}, NULL};
+    cfg->rank = mega_world_rank(world);
+    cfg->world_size = mega_world_size(world);
+    cfg->local_world_size = world != NULL ? mega_world_local_size(world) : 1;
+    cfg->skip_train = s->mode != MEGA_TRAIN || s->lr_scheduler != NULL; /* then --lr is not needed */
+    if (cfg->skip_train) cfg->lr = 0;
+    MEGA_TRY(set_size(cfg, "tensor_model_parallel_size", s->layout.tp));
+    MEGA_TRY(set_size(cfg, "pipeline_model_parallel_size", s->layout.pp));
+    MEGA_TRY(mega_config_parse_engine(cfg, s->argc > 0 ? s->argc : 1, s->argc > 0 ? s->argv : none));
+    return read_length(cfg);
+}
+
+static mega_status take_config(mega_engine *e, const mega_setup *s, const mega_config *cfg)
+{
+    MEGA_TRY(mega_engine_options_from_config(&e->options, cfg));
+    e->options.no_train = s->mode != MEGA_TRAIN;
+    e->options.no_evaluate = false;
+    e->save_dtype = cfg->save_dtype == MEGA_SAVE_BF16  ? MEGA_BF16
+                    : cfg->save_dtype == MEGA_SAVE_F16 ? MEGA_F16
+                                                       : MEGA_F32;
+    e->keep_checkpoints = (int)cfg->keep_checkpoints;
+    if (e->own_world != NULL) mega_world_set_timeout(e->own_world, 60.0 * cfg->distributed_timeout_minutes);
+    if (s->team == NULL) MEGA_TRY(mega_team_create(&e->own_team, (int)cfg->num_threads));
+    return MEGA_OK;
+}
+
+static mega_status read_options(mega_engine *e, const mega_setup *s, mega_world *world)
+{
+    mega_config cfg;
+    mega_status st = mega_config_init(&cfg);
+    if (st == MEGA_OK) st = parse(&cfg, s, world);
+    if (st == MEGA_OK) st = take_config(e, s, &cfg);
+    mega_config_fini(&cfg);
+    if (st != MEGA_OK) MEGA_CONTEXT("mega_engine_create: setup.argv");
+    return st;
+}
+
+/* Settings as numbers; the world is theirs as well. */
+static mega_status copy_options(mega_engine *e, const mega_setup *s)
+{
+    e->options = *s->options;
+    e->save_dtype = MEGA_F32;
+    if (s->argc == 0 && s->world == NULL && s->team == NULL) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "mega_engine_create: setup.options holds every setting, and setup.%s is given as well; give one",
+                     s->argc != 0       ? "argv"
+                     : s->world != NULL ? "world"
+                                        : "team");
+}
+
+mega_status engine_read_setup(mega_engine *e, const mega_setup *s)
+{
+    mega_world *world = s->options != NULL ? s->options->world : s->world;
+    if (s->options == NULL && world == NULL) {
+        MEGA_TRY(mega_world_create(&e->own_world, NULL));
+        world = e->own_world;
+    }
+    mega_status st = check_setup(s);
+    if (st == MEGA_OK) st = s->options != NULL ? copy_options(e, s) : read_options(e, s, world);
+    if (s->options == NULL || s->options->layout.planned_ranks == 0)
+        mega_world_forget_failure(world); /* that of an earlier call, which reported it */
+    MEGA_TRY(world != NULL ? mega_comm_agree(mega_world_comm(world), st) : st);
+    MEGA_TRY(st);
+    e->options.world = world;
+    if (s->options == NULL) {
+        e->options.team = s->team != NULL ? s->team : e->own_team;
+        e->options.seq = s->model != NULL && s->model->positions > 0 ? s->model->positions : 1;
+        e->initializes = true;
+    }
+    if (s->optimizer != NULL) e->options.optimizer.row = s->optimizer;
+    e->has_training_data = s->training_data != NULL;
+    if (e->has_training_data) e->training_data = *s->training_data;
+    if (s->lr_scheduler != NULL) e->lr_scheduler = *s->lr_scheduler;
+    return MEGA_OK;
+}
+
+mega_status mega_engine_options_help(mega_buffer *out)
+{
+    if (out == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_options_help: out is NULL; give it");
+    return mega_config_engine_help(out);
+}

@@ -1,0 +1,329 @@
+/* Creating an engine from mega_setup: options by argv, what is refused, the caller's own schedule, world and team. */
+#include "api_model.h"
+#include "kit.h"
+#include "megalith/memory.h"
+#include <math.h>
+#include <string.h>
+
+static void need(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+static void expect(mega_status st, mega_status expected, const char *said)
+{
+    if (st != expected || strstr(mega_error_message(), said) == NULL)
+        fail_msg("%s, \"%s\"; expected %s with \"%s\"", mega_status_name(st), mega_error_message(),
+                 mega_status_name(expected), said);
+}
+
+#define ARGC(list) ((int)(sizeof(list) / sizeof *(list)))
+
+static void argv_trains(void **state)
+{
+    char *argv[] = {API_ARGV};
+    mega_engine *e = NULL;
+    mega_step_result first, r = {0};
+    (void)state;
+    need(mega_initialize(
+        &(mega_setup){.model = &api_model, .training_data = &api_data, .argc = ARGC(argv), .argv = argv}, &e));
+    assert_int_equal(mega_engine_global_steps(e), 0);
+    assert_int_equal(mega_engine_train_batch_size(e), 2);
+    assert_int_equal(mega_engine_train_micro_batch_size(e), 1);
+    assert_int_equal(mega_engine_gradient_accumulation_steps(e), 2);
+    assert_int_equal(mega_engine_dtype(e), MEGA_F64);
+    assert_int_equal(mega_engine_zero_stage(e), 0);
+    assert_int_equal(mega_engine_skipped_steps(e), 0);
+    assert_true(mega_engine_is_main_process(e));
+    assert_non_null(mega_engine_world(e));
+    assert_true(isnan(mega_engine_global_grad_norm(e)));
+    assert_true(mega_engine_lr(e) == 0.01);
+    need(mega_engine_train_batch(e, &first));
+    for (int i = 1; i < 40; i++) need(mega_engine_train_batch(e, &r));
+    if (!(r.loss < 0.7 * first.loss)) fail_msg("loss %g after 40 steps, %g at first", r.loss, first.loss);
+    assert_int_equal(mega_engine_global_steps(e), 40);
+    assert_int_equal(mega_engine_global_samples(e), 80);
+    assert_int_equal(mega_engine_micro_steps(e), 80);
+    assert_true(mega_engine_global_grad_norm(e) == r.grad_norm);
+    mega_engine_destroy(e);
+}
+
+static void halves_of_initialize(void **state)
+{
+    char *argv[] = {API_ARGV};
+    const mega_setup setup = {.model = &api_model, .training_data = &api_data, .argc = ARGC(argv), .argv = argv};
+    mega_engine *e = NULL, *other = NULL;
+    mega_step_result a, b;
+    (void)state;
+    need(mega_engine_create(&setup, &e));
+    expect(mega_engine_train_batch(e, &a), MEGA_ERR_USAGE, "call mega_engine_allocate first");
+    need(mega_engine_allocate(e));
+    expect(mega_engine_allocate(e), MEGA_ERR_USAGE, "has its memory already");
+    need(mega_engine_train_batch(e, &a));
+    mega_engine_destroy(e);
+    need(mega_initialize(&setup, &other));
+    need(mega_engine_train_batch(other, &b));
+    assert_true(a.loss == b.loss && a.grad_norm == b.grad_norm);
+    mega_engine_destroy(other);
+}
+
+static double falling(const void *user, int64_t step, int64_t samples)
+{
+    return *(const double *)user / (double)(1 + step) + 1e-6 * (double)samples;
+}
+
+static void own_schedule(void **state)
+{
+    char *argv[] = {"program", "--micro-batch-size", "1", "--num-threads", "1"}; /* no --lr */
+    const double first = 0.5;
+    const mega_lr_scheduler lr = {"falling", falling, &first};
+    mega_engine *e = NULL;
+    mega_step_result r;
+    (void)state;
+    need(mega_initialize(
+        &(mega_setup){
+            .model = &api_model, .training_data = &api_data, .argc = ARGC(argv), .argv = argv, .lr_scheduler = &lr},
+        &e));
+    need(mega_engine_train_batch(e, &r));
+    assert_true(r.lr == 0.5);
+    need(mega_engine_train_batch(e, &r));
+    assert_true(r.lr == 0.25 + 1e-6 && mega_engine_lr(e) == 0.5 / 3 + 2e-6);
+    mega_engine_destroy(e);
+}
+
+/* SGD with a state that counts the updates of its element. */
+static void counting_sgd(const mega_optimizer_call *c, int64_t begin, int64_t end)
+{
+    double *p = c->param, *count = c->state[0];
+    const double *g = c->grad;
+    for (int64_t i = begin; i < end; i++) {
+        p[i] -= c->option[0] * c->lr * g[i] * c->grad_factor;
+        count[i] += p[i] != 0;
+    }
+}
+
+static void own_optimizer(void **state)
+{
+    static const char *const states[] = {"count", NULL}, *const options[] = {"factor", NULL}, *const many[] = {"a",
+                                                                                                               "b",
+                                                                                                               "c",
+                                                                                                               "d",
+                                                                                                               "e",
+                                                                                                               NULL};
+    static const double factor = 0.5;
+    static float counts[API_IDS * API_WIDTH];
+    char *argv[] = {API_ARGV, "--weight-decay", "0", "--optimizer", "sgd", "--sgd-momentum", "0"},
+         *twice[] = {API_ARGV, "--weight-decay", "0", "--lr", "0.02"};
+    mega_optimizer_row row = {"counting", states, options, &factor, counting_sgd};
+    mega_setup own = {
+        .model = &api_model, .training_data = &api_data, .argc = ARGC(twice), .argv = twice, .optimizer = &row};
+    mega_engine *a = NULL, *b = NULL;
+    mega_step_result x, y;
+    (void)state;
+    need(mega_initialize(
+        &(mega_setup){.model = &api_model, .training_data = &api_data, .argc = ARGC(argv), .argv = argv}, &a));
+    need(mega_initialize(&own, &b));
+    for (int i = 0; i < 4; i++) {
+        need(mega_engine_train_batch(a, &x));
+        need(mega_engine_train_batch(b, &y));
+        if (fabs(x.loss - y.loss) > 1e-12) fail_msg("step %d: loss %.17g, %.17g by the caller", i, x.loss, y.loss);
+    }
+    need(mega_engine_get_param(b, "net.wte.weight", "count", API_IDS * API_WIDTH, counts));
+    assert_true(counts[5] == 4);
+    mega_engine_destroy(a);
+
+    const char *folder = mega_kit_temp_folder();
+    bool found;
+    need(mega_engine_save_checkpoint(b, folder, NULL, NULL));
+    need(mega_engine_train_batch(b, &x));
+    mega_engine_destroy(b);
+    need(mega_initialize(&own, &b));
+    need(mega_engine_load_checkpoint(b, folder, NULL, NULL, &found, NULL));
+    need(mega_engine_train_batch(b, &y));
+    assert_true(found && x.loss == y.loss);
+    mega_engine_destroy(b);
+
+    mega_engine *none = NULL;
+    row.option_default = NULL;
+    expect(mega_engine_create(&own, &none), MEGA_ERR_USAGE, "no option_default");
+    row.update = NULL;
+    expect(mega_engine_create(&own, &none), MEGA_ERR_USAGE, "function update is missing");
+    row = (mega_optimizer_row){"many", many, NULL, NULL, counting_sgd};
+    expect(mega_engine_create(&own, &none), MEGA_ERR_USAGE, "5 states");
+}
+
+static void evaluation_alone(void **state)
+{
+    char *argv[] = {"program", "--micro-batch-size", "1", "--num-threads", "1"};
+    const mega_dataset five = {.count = 5, .read = api_read};
+    mega_engine *e = NULL;
+    mega_step_result r;
+    double loss = -1, again;
+    (void)state;
+    need(mega_initialize(
+        &(mega_setup){
+            .model = &api_model, .training_data = &api_data, .argc = ARGC(argv), .argv = argv, .mode = MEGA_EVAL},
+        &e));
+    need(mega_engine_forward(e, &loss));
+    need(mega_engine_forward(e, &again));
+    assert_true(loss > 0 && loss == again);
+    expect(mega_engine_backward(e), MEGA_ERR_USAGE, "cannot train");
+    expect(mega_engine_train_batch(e, &r), MEGA_ERR_USAGE, "cannot train");
+    need(mega_engine_evaluate(e, &five, 0, &r));
+    assert_int_equal(r.samples, 5);
+    assert_true(r.loss > 0 && r.loss == r.metric[0]);
+    mega_engine_destroy(e);
+}
+
+/* Samples beyond the end are padding: micro-batches of padding alone count for nothing. */
+static void evaluation_counts_real_samples(void **state)
+{
+    char *argv[] = {API_ARGV, "--global-batch-size", "2"}, *wide[] = {API_ARGV, "--gradient-accumulation-steps", "8"};
+    const mega_dataset five = {.first = 3, .count = 5, .read = api_read};
+    const mega_setup setup = {.model = &api_model, .argc = ARGC(wide), .argv = wide};
+    const mega_setup narrow = {.model = &api_model, .argc = ARGC(argv), .argv = argv};
+    mega_engine *e = NULL;
+    mega_step_result a, b, first;
+    (void)state;
+    need(mega_initialize(&setup, &e));
+    need(mega_engine_evaluate(e, &five, 0, &a));
+    mega_engine_destroy(e);
+    need(mega_initialize(&narrow, &e));
+    need(mega_engine_evaluate(e, &five, 0, &b));
+    need(mega_engine_evaluate(e, &five, 1, &first));
+    mega_engine_destroy(e);
+    if (fabs(a.loss - b.loss) > 1e-12) fail_msg("loss %.17g in batches of 8, %.17g of 2", a.loss, b.loss);
+    assert_int_equal(first.samples, 2);
+    assert_true(first.loss != b.loss);
+}
+
+/* ---- what is refused ---- */
+
+static mega_status create(const mega_setup *setup)
+{
+    mega_engine *e = NULL;
+    const mega_status st = mega_engine_create(setup, &e);
+    assert_null(e);
+    return st;
+}
+
+static void wrong_arguments(void **state)
+{
+    char *argv[] = {API_ARGV};
+    const mega_dataset none = {.count = 0, .read = api_read}, unread = {.count = 3};
+    const mega_lr_scheduler empty = {.name = "none"};
+    mega_engine *e = NULL;
+    mega_setup s = {.model = &api_model, .argc = ARGC(argv), .argv = argv};
+    mega_setup x;
+    (void)state;
+    expect(mega_initialize(NULL, &e), MEGA_ERR_USAGE, "setup is NULL");
+    expect(mega_initialize(&s, NULL), MEGA_ERR_USAGE, "out is NULL");
+    expect(mega_engine_create(&s, NULL), MEGA_ERR_USAGE, "out is NULL");
+    x = s, x.model = NULL;
+    expect(create(&x), MEGA_ERR_USAGE, "model is NULL");
+    x = s, x.config = "{}";
+    expect(create(&x), MEGA_ERR_UNSUPPORTED, "setup.config");
+    x = s, x.mode = MEGA_GENERATE;
+    expect(create(&x), MEGA_ERR_UNSUPPORTED, "setup.mode");
+    x = s, x.argv = NULL;
+    expect(create(&x), MEGA_ERR_USAGE, "setup.argv");
+    x = s, x.training_data = &none;
+    expect(create(&x), MEGA_ERR_USAGE, "0 samples");
+    x = s, x.training_data = &unread;
+    expect(create(&x), MEGA_ERR_USAGE, "read is NULL");
+    x = s, x.lr_scheduler = &empty;
+    expect(create(&x), MEGA_ERR_USAGE, "lr_scheduler->lr is NULL");
+    x = s, x.layout.tp = 2;
+    expect(create(&x), MEGA_ERR_USAGE, "");
+}
+
+static void wrong_options(void **state)
+{
+    static const struct {
+        char *argv[8];
+        int argc;
+        const char *said;
+    } wrong[] = {{{"p", "--lr", "1"}, 3, "missing: --micro-batch-size"},
+                 {{"p", "--micro-batch-size", "1"}, 3, "missing: --lr"},
+                 {{"p", "--micro-batch-size", "1", "--lr", "1", "--num-layers", "4"}, 7, "--num-layers (argument 5)"},
+                 {{"p", "--micro-batch-size", "1", "--lr", "1", "--data-path", "x"}, 7, "--data-path (argument 5)"},
+                 {{"p", "--micro-batch-size", "1", "--lr", "1", "--zero-stge", "2"}, 7, "--zero-stage"},
+                 {{"p", "--micro-batch-size", "1", "--lr", "1", "--zero-stage", "4"}, 7, "expected 0, 1, 2 or 3"},
+                 {{"p", "--micro-batch-size", "1", "--lr", "1", "--lr-decay-style", "cosine"}, 7, "--lr-decay-iters"},
+                 {{"p", "--micro-batch-size", "1", "--lr", "1", "--deepspeed_config", "x.json"}, 7, "JSON"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const mega_setup s = {.model = &api_model, .argc = wrong[i].argc, .argv = (char **)(uintptr_t)wrong[i].argv};
+        const mega_status st = create(&s);
+        if (st != MEGA_ERR_USAGE && st != MEGA_ERR_UNSUPPORTED) fail_msg("%zu: %s", i, mega_status_name(st));
+        if (strstr(mega_error_message(), wrong[i].said) == NULL)
+            fail_msg("\"%s\", expected \"%s\"", mega_error_message(), wrong[i].said);
+    }
+}
+
+static void every_mistake_in_one_message(void **state)
+{
+    char *argv[] = {"p", "--hidden-size", "4", "--clip-grad", "x"};
+    (void)state;
+    assert_int_equal(create(&(mega_setup){.model = &api_model, .argc = ARGC(argv), .argv = argv}), MEGA_ERR_USAGE);
+    for (size_t i = 0; i < 3; i++) {
+        static const char *const said[] = {"--hidden-size", "--clip-grad", "--micro-batch-size"};
+        if (strstr(mega_error_message(), said[i]) == NULL) fail_msg("no %s: %s", said[i], mega_error_message());
+    }
+}
+
+static void help_lists_what_is_read(void **state)
+{
+    mega_buffer text = {0};
+    (void)state;
+    need(mega_engine_options_help(&text));
+    if (strstr(text.data, "--zero-stage") == NULL || strstr(text.data, "--num-layers") != NULL)
+        fail_msg("%s", text.data);
+    mega_buffer_fini(&text);
+    expect(mega_engine_options_help(NULL), MEGA_ERR_USAGE, "out is NULL");
+}
+
+/* Queries of no engine answer without a crash. */
+static void queries_of_nothing(void **state)
+{
+    const char *name;
+    int64_t rows, columns;
+    (void)state;
+    assert_int_equal(mega_engine_global_steps(NULL), -1);
+    assert_int_equal(mega_engine_global_samples(NULL), -1);
+    assert_int_equal(mega_engine_micro_steps(NULL), -1);
+    assert_int_equal(mega_engine_train_batch_size(NULL), -1);
+    assert_int_equal(mega_engine_gradient_accumulation_steps(NULL), -1);
+    assert_true(isnan(mega_engine_lr(NULL)) && isnan(mega_engine_loss_scale(NULL)));
+    assert_false(mega_engine_is_main_process(NULL));
+    assert_false(mega_engine_is_accumulation_boundary(NULL));
+    assert_false(mega_engine_was_step_applied(NULL));
+    assert_null(mega_engine_world(NULL));
+    assert_null(mega_engine_micro_batch(NULL));
+    expect(mega_engine_forward(NULL, NULL), MEGA_ERR_USAGE, "the engine is NULL");
+    expect(mega_engine_backward(NULL), MEGA_ERR_USAGE, "the engine is NULL");
+    expect(mega_engine_step(NULL, NULL), MEGA_ERR_USAGE, "the engine is NULL");
+    expect(mega_engine_evaluate(NULL, &api_data, 0, NULL), MEGA_ERR_USAGE, "the engine is NULL");
+    expect(mega_engine_set_accumulation_boundary(NULL, true), MEGA_ERR_USAGE, "the engine is NULL");
+    expect(mega_engine_get_param(NULL, "x", NULL, 1, NULL), MEGA_ERR_USAGE, "the engine is NULL");
+    expect(mega_engine_set_param(NULL, "x", NULL, 1, NULL), MEGA_ERR_USAGE, "the engine is NULL");
+    expect(mega_engine_param_info(NULL, 0, &name, &rows, &columns), MEGA_ERR_USAGE, "the engine is NULL");
+    expect(mega_engine_save_checkpoint(NULL, "x", NULL, NULL), MEGA_ERR_USAGE, "the engine is NULL");
+    expect(mega_engine_load_checkpoint(NULL, "x", NULL, NULL, NULL, NULL), MEGA_ERR_USAGE, "the engine is NULL");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(argv_trains),
+                                       cmocka_unit_test(halves_of_initialize),
+                                       cmocka_unit_test(own_schedule),
+                                       cmocka_unit_test(own_optimizer),
+                                       cmocka_unit_test(evaluation_alone),
+                                       cmocka_unit_test(evaluation_counts_real_samples),
+                                       cmocka_unit_test(wrong_arguments),
+                                       cmocka_unit_test(wrong_options),
+                                       cmocka_unit_test(every_mistake_in_one_message),
+                                       cmocka_unit_test(help_lists_what_is_read),
+                                       cmocka_unit_test(queries_of_nothing)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

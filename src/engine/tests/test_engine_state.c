@@ -1,0 +1,236 @@
+/* What a C program keeps: whole parameters and optimizer states by name, and checkpoints with a state of its own. */
+#include "api_model.h"
+#include "kit.h"
+#include "megalith/file.h"
+#include <string.h>
+
+enum { TABLE = API_IDS * API_WIDTH };
+
+static void need(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+static void expect(mega_status st, mega_status expected, const char *said)
+{
+    if (st != expected || strstr(mega_error_message(), said) == NULL)
+        fail_msg("%s, \"%s\"; expected %s with \"%s\"", mega_status_name(st), mega_error_message(),
+                 mega_status_name(expected), said);
+}
+
+static mega_engine *open_engine(char *name, char *value)
+{
+    char *argv[] = {API_ARGV, name, value};
+    const int argc = (int)(sizeof argv / sizeof *argv) - (name == NULL ? 2 : 0);
+    mega_engine *e = NULL;
+    need(mega_initialize(&(mega_setup){.model = &api_model, .training_data = &api_data, .argc = argc, .argv = argv},
+                         &e));
+    return e;
+}
+
+static double steps(mega_engine *e, int count)
+{
+    mega_step_result r = {0};
+    for (int i = 0; i < count; i++) need(mega_engine_train_batch(e, &r));
+    return r.loss;
+}
+
+/* ---- parameters ---- */
+
+static void parameters_are_listed(void **state)
+{
+    static const struct {
+        const char *name;
+        int64_t rows, columns;
+    } expected[] = {{"net.wte.weight", API_IDS, API_WIDTH},
+                    {"net.h.0.ln.weight", API_WIDTH, 0},
+                    {"net.h.0.ln.bias", API_WIDTH, 0},
+                    {"net.h.0.up.weight", 4 * API_WIDTH, API_WIDTH}};
+    mega_engine *e = open_engine(NULL, NULL);
+    const char *name;
+    int64_t rows, columns;
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        need(mega_engine_param_info(e, i, &name, &rows, &columns));
+        assert_string_equal(name, expected[i].name);
+        assert_int_equal(rows, expected[i].rows);
+        assert_int_equal(columns, expected[i].columns);
+    }
+    expect(mega_engine_param_info(e, 1000, &name, &rows, &columns), MEGA_ERR_NOT_FOUND, "parameters 0 to");
+    expect(mega_engine_param_info(e, -1, &name, &rows, &columns), MEGA_ERR_NOT_FOUND, "parameter -1");
+    expect(mega_engine_param_info(e, 0, NULL, &rows, &columns), MEGA_ERR_USAGE, "out_name is NULL");
+    mega_engine_destroy(e);
+}
+
+/* Weights and states that one engine hands to another make the same next step. */
+static void states_move_by_name(void **state)
+{
+    static const char *const what[] = {NULL, "exp_avg", "exp_avg_sq"};
+    static float values[4096];
+    char *argv[] = {API_ARGV, "--adam-beta1", "0", "--adam-beta2", "0", "--clip-grad", "0"};
+    const mega_setup setup = {
+        .model = &api_model, .training_data = &api_data, .argc = (int)(sizeof argv / sizeof *argv), .argv = argv};
+    mega_engine *a = NULL, *b = NULL;
+    (void)state;
+    need(mega_initialize(&setup, &a));
+    need(mega_initialize(&setup, &b));
+    steps(a, 3);
+    steps(b, 3);
+    need(mega_engine_get_param(b, "net.wte.weight", NULL, TABLE, values));
+    for (int i = 0; i < TABLE; i++) values[i] = 0;
+    need(mega_engine_set_param(b, "net.wte.weight", NULL, TABLE, values));
+    const char *name;
+    int64_t rows, columns;
+    for (int i = 0; mega_engine_param_info(a, i, &name, &rows, &columns) == MEGA_OK; i++) {
+        const int64_t count = rows * (columns > 0 ? columns : 1);
+        for (int k = 0; k < 3; k++) {
+            need(mega_engine_get_param(a, name, what[k], count, values));
+            need(mega_engine_set_param(a, name, what[k], count, values)); /* rounded to F32 in both */
+            need(mega_engine_set_param(b, name, what[k], count, values));
+        }
+    }
+    const double x = steps(a, 1), y = steps(b, 1);
+    if (x != y) fail_msg("loss %.17g, %.17g with the weights and states of the first", x, y);
+    mega_engine_destroy(a);
+    mega_engine_destroy(b);
+}
+
+static void wrong_names_and_counts(void **state)
+{
+    static float values[TABLE];
+    mega_engine *e = open_engine(NULL, NULL);
+    (void)state;
+    expect(mega_engine_get_param(e, "net.wte.wieght", NULL, TABLE, values), MEGA_ERR_NOT_FOUND,
+           "did you mean \"net.wte.weight\"");
+    expect(mega_engine_get_param(e, NULL, NULL, TABLE, values), MEGA_ERR_USAGE, "name is NULL");
+    expect(mega_engine_get_param(e, "net.wte.weight", "exp_avg_qs", TABLE, values), MEGA_ERR_NOT_FOUND, "\"exp_avg\"");
+    expect(mega_engine_get_param(e, "net.wte.weight", NULL, TABLE - 1, values), MEGA_ERR_USAGE, "192 elements");
+    expect(mega_engine_get_param(e, "net.wte.weight", NULL, TABLE, NULL), MEGA_ERR_USAGE, "out is NULL");
+    expect(mega_engine_set_param(e, "net.wte.weight", NULL, TABLE, NULL), MEGA_ERR_USAGE, "values is NULL");
+    expect(mega_engine_set_param(e, "net.wte.weight", "grad", TABLE, values), MEGA_ERR_USAGE, "no gradient now");
+    need(mega_engine_forward(e, NULL));
+    expect(mega_engine_set_param(e, "net.wte.weight", NULL, TABLE, values), MEGA_ERR_USAGE, "still reads the weights");
+    mega_engine_destroy(e);
+}
+
+/* ---- checkpoints ---- */
+
+static void client_state_comes_back(void **state)
+{
+    const char *folder = mega_kit_temp_folder();
+    const double curve[6] = {1, 2, 3, 4, 5, 0.1};
+    const int32_t order[3] = {7, 8, 9};
+    const mega_client_array arrays[] = {{"curve", MEGA_F64, 2, 3, curve}, {"order", MEGA_I32, 3, 0, order}};
+    const mega_client_state client = {"{\"epoch\": 3, \"best\": [0.5, \"x\"]}", arrays, 2}, *loaded = NULL;
+    mega_engine *a = open_engine(NULL, NULL), *b = open_engine("--lr", "0.5");
+    bool found = false;
+    (void)state;
+    steps(a, 3);
+    need(mega_engine_save_checkpoint(a, folder, NULL, &client));
+    need(mega_engine_save_checkpoint(a, folder, "iter_0000003", &client)); /* the same name, replaced */
+    need(mega_engine_load_checkpoint(b, folder, NULL, NULL, &found, &loaded));
+    assert_true(found);
+    assert_int_equal(mega_engine_global_steps(b), 3);
+    assert_true(mega_engine_lr(b) == mega_engine_lr(a)); /* the schedule of the checkpoint goes on */
+    if (strstr(loaded->json, "\"epoch\": 3") == NULL || strstr(loaded->json, "\"best\"") == NULL)
+        fail_msg("%s", loaded->json);
+    assert_int_equal(loaded->num_arrays, 2);
+    for (int i = 0; i < 2; i++) {
+        const mega_client_array *x = &loaded->array[i];
+        const bool is_curve = strcmp(x->name, "curve") == 0;
+        assert_int_equal(x->dtype, is_curve ? MEGA_F64 : MEGA_I32);
+        assert_int_equal(x->rows, is_curve ? 2 : 3);
+        assert_int_equal(x->columns, is_curve ? 3 : 0);
+        assert_memory_equal(x->data, is_curve ? (const void *)curve : order, is_curve ? sizeof curve : sizeof order);
+    }
+    const double x = steps(a, 1), y = steps(b, 1);
+    if (x != y) fail_msg("the next loss is %.17g, %.17g after loading", x, y);
+    mega_engine_destroy(a);
+    mega_engine_destroy(b);
+}
+
+static void parts_of_a_checkpoint(void **state)
+{
+    const char *folder = mega_kit_temp_folder();
+    mega_engine *a = open_engine(NULL, NULL), *b = open_engine("--lr", "0.5");
+    const mega_client_state *client = NULL;
+    static float x[TABLE], y[TABLE];
+    bool found = true;
+    (void)state;
+    need(mega_engine_load_checkpoint(a, folder, NULL, NULL, &found, NULL));
+    assert_false(found);
+    steps(a, 2);
+    need(mega_engine_save_checkpoint(a, folder, NULL, NULL));
+    need(mega_engine_load_checkpoint(b, folder, "iter_0000002", &(mega_load_options){.module_only = true}, &found,
+                                     &client));
+    assert_true(found);
+    assert_int_equal(mega_engine_global_steps(b), 0);
+    assert_string_equal(client->json, "{}");
+    assert_int_equal(client->num_arrays, 0);
+    assert_true(mega_engine_lr(b) == 0.5);
+    need(mega_engine_get_param(a, "net.wte.weight", NULL, TABLE, x));
+    need(mega_engine_get_param(b, "net.wte.weight", NULL, TABLE, y));
+    assert_memory_equal(x, y, sizeof x);
+    need(mega_engine_load_checkpoint(b, folder, NULL, &(mega_load_options){.no_lr_scheduler_states = true}, &found,
+                                     NULL));
+    assert_int_equal(mega_engine_global_steps(b), 2);
+    assert_true(mega_engine_lr(b) == 0.5);
+    mega_engine_destroy(a);
+    mega_engine_destroy(b);
+}
+
+/* What was accumulated is of the weights before. */
+static void loading_discards_micro_batches(void **state)
+{
+    const char *folder = mega_kit_temp_folder();
+    mega_engine *a = open_engine(NULL, NULL);
+    bool found;
+    (void)state;
+    need(mega_engine_save_checkpoint(a, folder, NULL, NULL));
+    const double first = steps(a, 1);
+    need(mega_engine_forward(a, NULL));
+    need(mega_engine_load_checkpoint(a, folder, NULL, NULL, &found, NULL));
+    assert_true(steps(a, 1) == first);
+    mega_engine_destroy(a);
+}
+
+static void wrong_saves_and_loads(void **state)
+{
+    const char *folder = mega_kit_temp_folder();
+    const float one = 1;
+    const mega_client_array nameless = {NULL, MEGA_F32, 1, 0, &one}, empty = {"x", MEGA_F32, 0, 0, &one},
+                            twice[] = {{"x", MEGA_F32, 1, 0, &one}, {"x", MEGA_F32, 1, 0, &one}},
+                            without = {"x", MEGA_F32, 1, 0, NULL};
+    const struct {
+        mega_client_state client;
+        const char *said;
+    } wrong[] = {{{.json = "[1]"}, "is no object"},
+                 {{.json = "{\"a\""}, "line 1"},
+                 {{.num_arrays = 1}, "array is NULL"},
+                 {{.array = &nameless, .num_arrays = 1}, "has no name"},
+                 {{.array = &empty, .num_arrays = 1}, "0 x 0"},
+                 {{.array = twice, .num_arrays = 2}, "two arrays"},
+                 {{.array = &without, .num_arrays = 1}, "data NULL"}};
+    mega_engine *e = open_engine(NULL, NULL);
+    bool found = false;
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        expect(mega_engine_save_checkpoint(e, folder, NULL, &wrong[i].client), MEGA_ERR_USAGE, wrong[i].said);
+    expect(mega_engine_save_checkpoint(e, NULL, NULL, NULL), MEGA_ERR_USAGE, "folder is NULL");
+    expect(mega_engine_save_checkpoint(e, folder, "best", NULL), MEGA_ERR_UNSUPPORTED, "iter_0000000");
+    expect(mega_engine_load_checkpoint(e, NULL, NULL, NULL, &found, NULL), MEGA_ERR_USAGE, "folder is NULL");
+    expect(mega_engine_load_checkpoint(e, folder, NULL, NULL, NULL, NULL), MEGA_ERR_USAGE, "out_found is NULL");
+    expect(mega_engine_load_checkpoint(e, folder, "best", NULL, &found, NULL), MEGA_ERR_NOT_FOUND, "best");
+    assert_false(mega_file_exists(mega_kit_path(folder, "iter_0000000/config.json")));
+    mega_engine_destroy(e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parameters_are_listed),  cmocka_unit_test(states_move_by_name),
+        cmocka_unit_test(wrong_names_and_counts), cmocka_unit_test(client_state_comes_back),
+        cmocka_unit_test(parts_of_a_checkpoint),  cmocka_unit_test(loading_discards_micro_batches),
+        cmocka_unit_test(wrong_saves_and_loads)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

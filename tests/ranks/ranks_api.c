@@ -1,0 +1,235 @@
+/* The engine as a C program uses it, over two ranks in every layout, against one rank: train_batch, micro-batches by
+ * hand, whole parameters, gradients and states by name, checkpoints with a state of the caller; and wrong calls of one
+ * rank.   ranks_api FOLDER */
+#include "api_model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TABLE = API_IDS * API_WIDTH, UP = 4 * API_WIDTH * API_WIDTH, STEPS = 3 };
+
+static int failures;
+
+static void need(mega_status st)
+{
+    if (st == MEGA_OK) return;
+    fprintf(stderr, "%s\n", mega_error_message());
+    exit(1);
+}
+
+typedef struct layout {
+    const char *name;
+    char *option, *value;
+    int dp;
+} layout;
+
+/* Four samples a step, whatever the ranks. */
+static mega_engine *open_engine(mega_world *world, const layout *l)
+{
+    char *argv[] = {API_ARGV, "--gradient-accumulation-steps", l->dp == 2 ? "2" : "4", l->option, l->value};
+    const int argc = (int)(sizeof argv / sizeof *argv) - (l->option == NULL ? 2 : 0);
+    mega_engine *e = NULL;
+    need(mega_initialize(
+        &(mega_setup){.model = &api_model, .training_data = &api_data, .argc = argc, .argv = argv, .world = world},
+        &e));
+    return e;
+}
+
+typedef struct outcome {
+    double loss, norm;
+    float table[TABLE], up[UP], gradient[UP], average[UP];
+} outcome;
+
+static void read_outcome(mega_engine *e, const mega_step_result *r, outcome *out)
+{
+    out->loss = r->loss;
+    out->norm = r->grad_norm;
+    need(mega_engine_get_param(e, "net.wte.weight", NULL, TABLE, out->table));
+    need(mega_engine_get_param(e, "net.h.1.up.weight", NULL, UP, out->up));
+    need(mega_engine_get_param(e, "net.h.1.up.weight", "grad", UP, out->gradient));
+    need(mega_engine_get_param(e, "net.h.1.up.weight", "exp_avg", UP, out->average));
+}
+
+static double distance(const float *a, const float *b, int count)
+{
+    double most = 0;
+    for (int i = 0; i < count; i++) {
+        const double d = fabs((double)a[i] - (double)b[i]);
+        if (!(d <= most)) most = d;
+    }
+    return most;
+}
+
+static void compare(const char *name, const char *how, const outcome *a, const outcome *b)
+{
+    const double d[] = {fabs(a->loss - b->loss),
+                        fabs(a->norm - b->norm),
+                        distance(a->table, b->table, TABLE),
+                        distance(a->up, b->up, UP),
+                        distance(a->gradient, b->gradient, UP),
+                        distance(a->average, b->average, UP)};
+    for (int i = 0; i < 6; i++)
+        if (!(d[i] <= 1e-6)) {
+            fprintf(stderr, "%s, %s: number %d (loss, norm, table, weight, gradient, exp_avg) is off by %g\n", name,
+                    how, i, d[i]);
+            failures++;
+        }
+}
+
+static void train(mega_engine *e, bool by_hand, outcome *out)
+{
+    mega_step_result r = {0};
+    for (int step = 0; step < STEPS; step++) {
+        if (!by_hand) {
+            need(mega_engine_train_batch(e, &r));
+            continue;
+        }
+        do {
+            need(mega_engine_forward(e, NULL));
+            need(mega_engine_backward(e));
+            need(mega_engine_step(e, &r));
+        } while (!mega_engine_was_step_applied(e));
+    }
+    read_outcome(e, &r, out);
+}
+
+/* ---- wrong calls ---- */
+
+static void expect(mega_engine *e, const char *what, mega_status st, mega_status expected, const char *said)
+{
+    if (st != expected || strstr(mega_error_message(), said) == NULL) {
+        fprintf(stderr, "rank %d, %s: %s, \"%s\", expected \"%s\"\n", mega_world_rank(mega_engine_world(e)), what,
+                mega_status_name(st), mega_error_message(), said);
+        failures++;
+    }
+    mega_world_forget_failure(mega_engine_world(e));
+}
+
+static void wrong_calls(mega_engine *e, const char *folder)
+{
+    static float values[TABLE];
+    const bool me = mega_world_rank(mega_engine_world(e)) == 1, is_pipeline = mega_engine_layout(e)->pp.size > 1;
+    mega_step_result r;
+    bool found;
+    expect(e, "get another", mega_engine_get_param(e, me ? "net.wte.weigth" : "net.wte.weight", NULL, TABLE, values),
+           MEGA_ERR_NOT_FOUND, "did you mean");
+    expect(e, "get others", mega_engine_get_param(e, "net.wte.weight", me ? "exp_avg" : NULL, TABLE, values),
+           MEGA_ERR_USAGE, "different tensors");
+    memset(values, 0, sizeof values);
+    values[0] = me ? 1.0F : 0.0F;
+    expect(e, "set others", mega_engine_set_param(e, "net.wte.weight", NULL, TABLE, values), MEGA_ERR_USAGE,
+           "different values");
+    expect(e, "set nothing", mega_engine_set_param(e, "net.wte.weight", NULL, TABLE, me ? NULL : values),
+           MEGA_ERR_USAGE, "values is NULL");
+    expect(e, "train into nothing", mega_engine_train_batch(e, me ? NULL : &r), MEGA_ERR_USAGE, "out is NULL");
+    expect(e, "evaluate nothing", mega_engine_evaluate(e, me ? NULL : &api_data, 1, &r), MEGA_ERR_USAGE,
+           "dataset is NULL");
+    expect(e, "save nowhere", mega_engine_save_checkpoint(e, me ? NULL : folder, NULL, NULL), MEGA_ERR_USAGE,
+           "folder is NULL");
+    expect(e, "save an array",
+           mega_engine_save_checkpoint(e, folder, NULL, &(mega_client_state){.json = me ? "[]" : "{}"}), MEGA_ERR_USAGE,
+           "is no object");
+    expect(e, "load nowhere", mega_engine_load_checkpoint(e, me ? NULL : folder, NULL, NULL, &found, NULL),
+           MEGA_ERR_USAGE, "folder is NULL");
+    expect(e, "backward first", mega_engine_backward(e), MEGA_ERR_USAGE,
+           is_pipeline ? "call mega_engine_train_batch" : "mega_engine_forward is next");
+    if (is_pipeline) expect(e, "forward", mega_engine_forward(e, NULL), MEGA_ERR_USAGE, "call mega_engine_train_batch");
+}
+
+/* Rank 1 gives another option, or another model: the error of both. */
+static void wrong_setups(mega_world *world)
+{
+    const bool me = mega_world_rank(world) == 1;
+    char *argv[] = {API_ARGV, "--lr", me ? "0.02" : "0.01"}, *odd[] = {API_ARGV, "--zero-stage", me ? "7" : "0"};
+    mega_setup s = {.model = &api_model, .argc = (int)(sizeof argv / sizeof *argv), .argv = argv, .world = world};
+    mega_engine *e = NULL;
+    const mega_status other = mega_initialize(&s, &e);
+    if (other != MEGA_ERR_COMM || strstr(mega_error_message(), "max_lr") == NULL)
+        fprintf(stderr, "another --lr: %s, %s\n", mega_status_name(other), mega_error_message()), failures++;
+    mega_world_forget_failure(world);
+    s.argv = odd;
+    if (mega_initialize(&s, &e) != MEGA_ERR_USAGE || strstr(mega_error_message(), "zero-stage") == NULL)
+        fprintf(stderr, "another --zero-stage: %s\n", mega_error_message()), failures++;
+    mega_world_forget_failure(world);
+    s.argv = argv;
+    s.model = me ? NULL : &api_model;
+    if (mega_initialize(&s, &e) != MEGA_ERR_USAGE || strstr(mega_error_message(), "model is NULL") == NULL)
+        fprintf(stderr, "no model: %s\n", mega_error_message()), failures++;
+    mega_world_forget_failure(world);
+}
+
+/* ---- the layouts ---- */
+
+static void run_layout(mega_world *world, const layout *l, const outcome *alone, const char *folder)
+{
+    outcome *now = calloc(1, sizeof *now);
+    mega_engine *e = open_engine(world, l);
+    mega_step_result r;
+    const mega_client_state client = {.json = "{\"epoch\": 1}"}, *loaded;
+    char path[4096];
+    bool found;
+    if (now == NULL) exit(1);
+    train(e, false, now);
+    compare(l->name, "train_batch", now, alone);
+    wrong_calls(e, folder);
+    snprintf(path, sizeof path, "%s/%s", folder, l->name);
+    need(mega_engine_save_checkpoint(e, path, NULL, &client));
+    need(mega_engine_train_batch(e, &r));
+    const double next = r.loss;
+    mega_engine_destroy(e);
+    e = open_engine(world, l);
+    need(mega_engine_load_checkpoint(e, path, NULL, NULL, &found, &loaded));
+    if (!found || strstr(loaded->json, "\"epoch\": 1") == NULL) failures++;
+    need(mega_engine_train_batch(e, &r));
+    if (r.loss != next) fprintf(stderr, "%s: the next loss is %.17g, not %.17g\n", l->name, r.loss, next), failures++;
+    mega_engine_destroy(e);
+    if (strcmp(l->name, "pp") != 0) {
+        e = open_engine(world, l);
+        train(e, true, now);
+        compare(l->name, "by hand", now, alone);
+        mega_engine_destroy(e);
+    }
+    free(now);
+}
+
+int main(int argc, char **argv)
+{
+    static const layout all[] = {{"dp", NULL, NULL, 2},
+                                 {"zero1", "--zero-stage", "1", 2},
+                                 {"zero2", "--zero-stage", "2", 2},
+                                 {"zero3", "--zero-stage", "3", 2},
+                                 {"overlap", "--DDP-impl", "torch", 2},
+                                 {"tp", "--tensor-model-parallel-size", "2", 1},
+                                 {"pp", "--pipeline-model-parallel-size", "2", 1}};
+    static outcome alone;
+    mega_world *world = NULL;
+    if (argc < 2) return 2;
+    need(mega_world_create(&world, NULL));
+    /* one rank for both: the same options by numbers */
+    mega_engine *e = NULL;
+    const mega_engine_options one = {.compute = MEGA_F64,
+                                     .micro_batch = 1,
+                                     .seq = API_SEQ,
+                                     .batch = {.global_batch = 4, .micro_step = 1},
+                                     .clip_grad = 1.0,
+                                     .dropout_seed = 3,
+                                     .optimizer = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
+                                     .schedule = {.style = MEGA_LR_CONSTANT,
+                                                  .max_lr = 0.01,
+                                                  .decay = 100,
+                                                  .start_weight_decay = 0.01,
+                                                  .end_weight_decay = 0.01}};
+    need(mega_engine_create(&(mega_setup){.model = &api_model, .training_data = &api_data, .options = &one}, &e));
+    need(mega_engine_allocate(e));
+    need(mega_engine_initialize(e, 3));
+    train(e, false, &alone);
+    mega_engine_destroy(e);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) run_layout(world, &all[i], &alone, argv[1]);
+    wrong_setups(world);
+    if (mega_world_rank(world) == 0) printf("%zu layouts\n", sizeof all / sizeof *all);
+    fflush(stdout);
+    mega_world_destroy(world);
+    return failures == 0 ? 0 : 1;
+}
