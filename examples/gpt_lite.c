@@ -1,0 +1,120 @@
+/* Trains a GPT on a text, byte by byte, in any layout of ranks:
+ *
+ *     cc -std=c17 -O2 gpt_lite.c -o gpt_lite $(pkg-config --cflags --libs megalith)
+ *     mpirun -n 2 ./gpt_lite shakespeare.txt --zero-stage 3        or --pipeline-model-parallel-size 2, ...
+ *
+ * Sizes are set when it is compiled, such as -DLAYERS=2. */
+#include <megalith/megalith.h>
+#include <stdio.h>
+
+#ifndef LAYERS
+#define LAYERS 12
+#endif
+#ifndef WIDTH
+#define WIDTH 768
+#endif
+#ifndef HEADS
+#define HEADS 12
+#endif
+#ifndef SEQ
+#define SEQ 2048
+#endif
+#ifndef STEPS
+#define STEPS 1000
+#endif
+#ifndef DROPOUT
+#define DROPOUT 0.1
+#endif
+enum { BYTES = 256, MOST_OPTIONS = 64 };
+
+/* ---- the model (Radford et al. 2019) ---- */
+
+static void embed(const mega_builder *b, const void *self, mega_flow *f)
+{
+    (void)self;
+    f->x = mega_vocab_embedding(b, "wte", mega_input(b, "tokens", MEGA_I32, b->positions, 0), BYTES, WIDTH, NULL);
+    f->x = mega_dropout(b, "drop", mega_position_embedding(b, "wpe", f->x, SEQ, NULL), DROPOUT);
+}
+
+static void block(const mega_builder *b, const void *self, mega_flow *f)
+{
+    const mega_attention_options *attention = self;
+    mega_tensor h = mega_self_attention(b, "attn", mega_norm(b, "ln_1", f->x, MEGA_LAYER_NORM, 1e-5), attention);
+    f->x = mega_dropout_add(b, "attn_drop", h, f->x, DROPOUT);
+    h = mega_column_linear(b, "mlp.c_fc", mega_norm(b, "ln_2", f->x, MEGA_LAYER_NORM, 1e-5), 4 * WIDTH, NULL);
+    h = mega_row_linear(b, "mlp.c_proj", mega_activation(b, h, MEGA_ACT_GELU_TANH), WIDTH, NULL);
+    f->x = mega_dropout_add(b, "mlp_drop", h, f->x, DROPOUT);
+}
+
+/* The name "wte" ties it to the embedding. */
+static void head(const mega_builder *b, const void *self, mega_flow *f)
+{
+    const mega_tensor labels = mega_input(b, "labels", MEGA_I32, b->positions, 0);
+    f->x = mega_norm(b, "ln_f", f->x, MEGA_LAYER_NORM, 1e-5);
+    mega_loss_add(b, "lm loss", mega_vocab_loss(b, "wte", f->x, labels, mega_none(), self).loss, 1.0);
+}
+
+static const mega_attention_options attention = {.num_heads = HEADS, .is_causal = true, .dropout = DROPOUT};
+static const mega_vocab_loss_options vocab = {.vocab_size = BYTES};
+static const mega_layer layers[] = {{"transformer", embed, NULL, 1, "embed"},
+                                    {"transformer.h.%d", block, &attention, LAYERS, "block"},
+                                    {"transformer", head, &vocab, 1, "head"}};
+static const mega_model model = {.name = "gpt-lite",
+                                 .layer = layers,
+                                 .num_layers = 3,
+                                 .positions = SEQ,
+                                 .partition = MEGA_PARTITION_TYPE,
+                                 .partition_type = "block"};
+
+/* ---- the data ---- */
+
+/* The bytes from index * SEQ on, as one text. */
+static mega_status read_text(void *user, int64_t index, mega_sample *s)
+{
+    const unsigned char *text = (const unsigned char *)user + index * SEQ;
+    int32_t token[SEQ], label[SEQ], position[SEQ], begin[SEQ];
+    for (int i = 0; i < SEQ; i++) token[i] = text[i], label[i] = text[i + 1], position[i] = i, begin[i] = 0;
+    MEGA_TRY(mega_sample_set_i32(s, "tokens", token, SEQ));
+    MEGA_TRY(mega_sample_set_i32(s, "labels", label, SEQ));
+    MEGA_TRY(mega_sample_set_i32(s, "position_ids", position, SEQ));
+    return mega_sample_set_i32(s, "segment_start", begin, SEQ);
+}
+
+/* ---- the training ---- */
+
+/* Settings of this program; what the command line says comes after them and wins. */
+static int settings(char *out[MOST_OPTIONS], int argc, char **argv)
+{
+    static char *const own[] = {"gpt_lite", "--micro-batch-size", "1", "--global-batch-size", "4", "--lr", "6e-4"};
+    int n = 0;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) out[n++] = own[i];
+    for (int i = 2; i < argc && n < MOST_OPTIONS; i++) out[n++] = argv[i];
+    return n;
+}
+
+static mega_status train(mega_engine *e)
+{
+    mega_step_result r;
+    while (mega_engine_global_steps(e) < STEPS) {
+        MEGA_TRY(mega_engine_train_batch(e, &r));
+        if (mega_engine_is_main_process(e)) printf("step %d: loss %.4f\n", (int)mega_engine_global_steps(e), r.loss);
+    }
+    return mega_engine_save_checkpoint(e, "gpt-lite", NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    char *text = NULL, *option[MOST_OPTIONS];
+    size_t bytes = 0;
+    mega_engine *e = NULL;
+    mega_status st = mega_file_read(&text, &bytes, argc > 1 ? argv[1] : "tinyshakespeare.txt");
+    const mega_dataset data = {.count = ((int64_t)bytes - 1) / SEQ, .read = read_text, .user = text};
+    const mega_setup setup = {
+        .model = &model, .training_data = &data, .argc = settings(option, argc, argv), .argv = option};
+    if (st == MEGA_OK) st = mega_initialize(&setup, &e);
+    if (st == MEGA_OK) st = train(e);
+    if (st != MEGA_OK) fprintf(stderr, "gpt_lite: %s\n", mega_error_message());
+    mega_engine_destroy(e);
+    mega_free(text);
+    return st == MEGA_OK ? 0 : 1;
+}
