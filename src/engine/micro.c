@@ -93,14 +93,30 @@ static mega_status forward_to_train(mega_engine *e, double *out_loss)
     return MEGA_OK;
 }
 
+/* Collective over the world: ranks that differ in it would wait for each other's gradients. */
+static mega_status compare_boundary(const mega_engine *e)
+{
+    const int32_t is_boundary = mega_engine_is_accumulation_boundary(e);
+    int32_t most[2] = {is_boundary, -is_boundary};
+    mega_comm *world = e->layout->world.comm;
+    MEGA_TRY(mega_comm_all_reduce(world, "accumulation boundary", most, 2, MEGA_I32, MEGA_REDUCE_MAX));
+    if (most[0] == -most[1]) return MEGA_OK;
+    return mega_comm_agree(world, MEGA_FAIL(MEGA_ERR_USAGE,
+                                            "mega_engine_forward: the micro-batch is an accumulation boundary on some "
+                                            "ranks only (%s on rank %d); call mega_engine_set_accumulation_boundary "
+                                            "with the same on all",
+                                            is_boundary != 0 ? "one" : "none", e->layout->world.rank));
+}
+
 mega_status mega_engine_forward(mega_engine *e, double *out_loss)
 {
     static const char call[] = "mega_engine_forward";
     if (e == NULL) return engine_check_given(e, call, "e", e);
-    const bool trains = e->options.no_train == false;
+    const bool trains = e->train != NULL;
     mega_status st = check_call(e, call, ENGINE_STEPPED);
     if (st == MEGA_OK) st = fill_micro_batch(e);
     MEGA_TRY(engine_begin_call(e, st));
+    if (trains) MEGA_TRY(compare_boundary(e));
     return trains ? forward_to_train(e, out_loss) : forward_to_evaluate(e, out_loss);
 }
 

@@ -35,10 +35,11 @@ static const mega_layer api_layers[] = {{"net", api_embed, NULL, 1, "embed"},
 static const mega_model api_model = {
     .name = "api", .layer = api_layers, .num_layers = 3, .positions = API_SEQ, .partition = MEGA_PARTITION_UNIFORM};
 
+/* user: a bool that says whether to fail, or NULL. */
 static inline mega_status api_read(void *user, int64_t index, mega_sample *sample)
 {
     int32_t token[API_SEQ], label[API_SEQ];
-    (void)user;
+    if (user != NULL && *(const bool *)user) return MEGA_FAIL(MEGA_ERR_IO, "page %lld is torn", (long long)index);
     for (int i = 0; i < API_SEQ; i++) {
         token[i] = (int32_t)((index * 7 + i * (1 + index % 3)) % API_IDS);
         label[i] = (int32_t)((index * 7 + (i + 1) * (1 + index % 3)) % API_IDS);

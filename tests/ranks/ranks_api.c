@@ -11,6 +11,8 @@
 enum { TABLE = API_IDS * API_WIDTH, UP = 4 * API_WIDTH * API_WIDTH, STEPS = 3 };
 
 static int failures;
+static bool is_torn; /* the data of this rank */
+static const mega_dataset data = {.count = API_SAMPLES, .read = api_read, .user = &is_torn};
 
 static void need(mega_status st)
 {
@@ -32,8 +34,7 @@ static mega_engine *open_engine(mega_world *world, const layout *l)
     const int argc = (int)(sizeof argv / sizeof *argv) - (l->option == NULL ? 2 : 0);
     mega_engine *e = NULL;
     need(mega_initialize(
-        &(mega_setup){.model = &api_model, .training_data = &api_data, .argc = argc, .argv = argv, .world = world},
-        &e));
+        &(mega_setup){.model = &api_model, .training_data = &data, .argc = argc, .argv = argv, .world = world}, &e));
     return e;
 }
 
@@ -135,7 +136,17 @@ static void wrong_calls(mega_engine *e, const char *folder)
            MEGA_ERR_USAGE, "folder is NULL");
     expect(e, "backward first", mega_engine_backward(e), MEGA_ERR_USAGE,
            is_pipeline ? "call mega_engine_train_batch" : "mega_engine_forward is next");
-    if (is_pipeline) expect(e, "forward", mega_engine_forward(e, NULL), MEGA_ERR_USAGE, "call mega_engine_train_batch");
+    is_torn = me;
+    expect(e, "torn data", mega_engine_train_batch(e, &r), MEGA_ERR_IO, "is torn");
+    if (!is_pipeline) expect(e, "torn sample", mega_engine_forward(e, NULL), MEGA_ERR_IO, "is torn");
+    is_torn = false;
+    if (is_pipeline) {
+        expect(e, "forward", mega_engine_forward(e, NULL), MEGA_ERR_USAGE, "call mega_engine_train_batch");
+        return;
+    }
+    if (mega_engine_set_accumulation_boundary(e, me) != MEGA_OK) failures++;
+    expect(e, "another boundary", mega_engine_forward(e, NULL), MEGA_ERR_USAGE, "accumulation boundary");
+    if (mega_engine_set_accumulation_boundary(e, false) != MEGA_OK) failures++;
 }
 
 /* Rank 1 gives another option, or another model: the error of both. */

@@ -165,17 +165,11 @@ static void batches_that_are_not_filled(void **state)
     mega_engine_destroy(e);
 }
 
-static mega_status read_until(void *user, int64_t index, mega_sample *sample)
-{
-    if (*(const bool *)user) return MEGA_FAIL(MEGA_ERR_IO, "page %lld is torn", (long long)index);
-    return api_read(NULL, index, sample);
-}
-
 /* Micro-batches of a step that fails are forgotten. */
 static void a_callback_that_fails(void **state)
 {
     bool fails = false;
-    const mega_dataset data = {.count = API_SAMPLES, .read = read_until, .user = &fails};
+    const mega_dataset data = {.count = API_SAMPLES, .read = api_read, .user = &fails};
     mega_engine *e = open_engine(&data, NULL, NULL), *same = open_engine(&api_data, NULL, NULL);
     mega_step_result r, s;
     (void)state;

@@ -283,6 +283,23 @@ static void help_lists_what_is_read(void **state)
     expect(mega_engine_options_help(NULL), MEGA_ERR_USAGE, "out is NULL");
 }
 
+static int initialize_once(void *user)
+{
+    char *argv[] = {API_ARGV};
+    mega_engine *e = NULL;
+    (void)user;
+    const mega_status st = mega_initialize(
+        &(mega_setup){.model = &api_model, .training_data = &api_data, .argc = ARGC(argv), .argv = argv}, &e);
+    mega_engine_destroy(e);
+    return st;
+}
+
+static void memory_may_be_refused(void **state)
+{
+    (void)state;
+    assert_true(mega_kit_fail_each_allocation(initialize_once, NULL) > 50);
+}
+
 /* Queries of no engine answer without a crash. */
 static void queries_of_nothing(void **state)
 {
@@ -324,6 +341,7 @@ int main(void)
                                        cmocka_unit_test(wrong_options),
                                        cmocka_unit_test(every_mistake_in_one_message),
                                        cmocka_unit_test(help_lists_what_is_read),
+                                       cmocka_unit_test(memory_may_be_refused),
                                        cmocka_unit_test(queries_of_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
