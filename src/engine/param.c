@@ -186,7 +186,7 @@ static void param_write(const mega_engine *e, const param_tensor *t, int64_t i, 
 mega_status mega_engine_get_param(mega_engine *e, const char *name, const char *what, int64_t count, float *out)
 {
     static const char call[] = "mega_engine_get_param";
-    param_tensor t;
+    param_tensor t = {.blocks = 0};
     if (e == NULL) return engine_check_given(e, call, "e", e);
     mega_status st = engine_check_given(e, call, "out", out);
     if (st == MEGA_OK) st = param_find(e, call, name, what, count, &t);
@@ -206,7 +206,7 @@ mega_status mega_engine_set_param(mega_engine *e, const char *name, const char *
                                   const float *values)
 {
     static const char call[] = "mega_engine_set_param";
-    param_tensor t;
+    param_tensor t = {.blocks = 0};
     if (e == NULL) return engine_check_given(e, call, "e", e);
     mega_status st = engine_check_given(e, call, "values", values);
     if (st == MEGA_OK) st = param_find(e, call, name, what, count, &t);
@@ -222,5 +222,8 @@ mega_status mega_engine_set_param(mega_engine *e, const char *name, const char *
         const int64_t at = param_element(e, &t, i);
         if (at >= 0) param_write(e, &t, i, factor != 0 ? (double)values[at] / factor : 0);
     }
-    return t.kind == PARAM_WEIGHT ? engine_agree(e, mega_params_publish(e->params)) : MEGA_OK;
+    if (t.kind != PARAM_WEIGHT) return MEGA_OK;
+    for (int c = 0; c < e->chunks && e->train != NULL; c++) /* what a step under way has packed is old */
+        mega_program_step(e->chunk[c].train)->keeps_packed = false;
+    return engine_agree(e, mega_params_publish(e->params));
 }

@@ -9,7 +9,8 @@
 static inline mega_status gpt_engine_create(mega_engine **out, const mega_gpt *gpt, const mega_engine_options *options)
 {
     mega_gpt_list list;
-    if (gpt == NULL || options == NULL) return mega_engine_create(&(mega_setup){.options = options}, out);
+    if (options == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "gpt_engine_create: options is NULL; give it");
+    if (gpt == NULL) return mega_engine_create(&(mega_setup){.options = options}, out);
     mega_engine_options o = *options;
     o.stage_programs = (int)gpt->stage_chunks;
     mega_status st = mega_gpt_list_create(&list, gpt, o.layout.pp > 1 ? o.layout.pp : 1);
