@@ -109,8 +109,9 @@ static mega_status sum_failed(const mega_engine *e, bool evaluates, const char *
 {
     char run[64];
     name_run(e, evaluates, run);
-    return MEGA_FAIL(MEGA_ERR_NUMERIC, "%s: %s, and every op's output is finite when it is run again. %s. " REMEDY, run,
-                     what, consequence(evaluates));
+    return MEGA_FAIL(MEGA_ERR_NUMERIC, "%s: %s, and every op's output is finite when %s run again. %s. " REMEDY, run,
+                     what, !evaluates && e->micro.done > 0 ? "its last micro-batch, the only one kept, is" : "it is",
+                     consequence(evaluates));
 }
 
 static mega_status nonfinite_loss(mega_engine *e, bool evaluates, double loss)
