@@ -29,11 +29,18 @@ enum { BYTES = 256, MOST_OPTIONS = 64 };
 
 /* ---- the model (Radford et al. 2019) ---- */
 
+#define INIT                                       \
+    {                                              \
+        .init = MEGA_INIT_NORMAL, .init_std = 0.02 \
+    }
+static const mega_param_options table = INIT;
+static const mega_linear_options linear = {.weight = INIT};
+
 static void embed(const mega_builder *b, const void *self, mega_flow *f)
 {
     (void)self;
-    f->x = mega_vocab_embedding(b, "wte", mega_input(b, "tokens", MEGA_I32, b->positions, 0), BYTES, WIDTH, NULL);
-    f->x = mega_dropout(b, "drop", mega_position_embedding(b, "wpe", f->x, SEQ, NULL), DROPOUT);
+    f->x = mega_vocab_embedding(b, "wte", mega_input(b, "tokens", MEGA_I32, b->positions, 0), BYTES, WIDTH, &table);
+    f->x = mega_dropout(b, "drop", mega_position_embedding(b, "wpe", f->x, SEQ, &table), DROPOUT);
 }
 
 static void block(const mega_builder *b, const void *self, mega_flow *f)
@@ -41,8 +48,8 @@ static void block(const mega_builder *b, const void *self, mega_flow *f)
     const mega_attention_options *attention = self;
     mega_tensor h = mega_self_attention(b, "attn", mega_norm(b, "ln_1", f->x, MEGA_LAYER_NORM, 1e-5), attention);
     f->x = mega_dropout_add(b, "attn_drop", h, f->x, DROPOUT);
-    h = mega_column_linear(b, "mlp.c_fc", mega_norm(b, "ln_2", f->x, MEGA_LAYER_NORM, 1e-5), 4 * WIDTH, NULL);
-    h = mega_row_linear(b, "mlp.c_proj", mega_activation(b, h, MEGA_ACT_GELU_TANH), WIDTH, NULL);
+    h = mega_column_linear(b, "mlp.c_fc", mega_norm(b, "ln_2", f->x, MEGA_LAYER_NORM, 1e-5), 4 * WIDTH, &linear);
+    h = mega_row_linear(b, "mlp.c_proj", mega_activation(b, h, MEGA_ACT_GELU_TANH), WIDTH, &linear);
     f->x = mega_dropout_add(b, "mlp_drop", h, f->x, DROPOUT);
 }
 
@@ -50,12 +57,14 @@ static void block(const mega_builder *b, const void *self, mega_flow *f)
 static void head(const mega_builder *b, const void *self, mega_flow *f)
 {
     const mega_tensor labels = mega_input(b, "labels", MEGA_I32, b->positions, 0);
+    const mega_tensor mask = mega_input(b, "loss_mask", MEGA_F32, b->positions, 0);
     f->x = mega_norm(b, "ln_f", f->x, MEGA_LAYER_NORM, 1e-5);
-    mega_loss_add(b, "lm loss", mega_vocab_loss(b, "wte", f->x, labels, mega_none(), self).loss, 1.0);
+    mega_loss_add(b, "lm loss", mega_vocab_loss(b, "wte", f->x, labels, mask, self).loss, 1.0);
 }
 
-static const mega_attention_options attention = {.num_heads = HEADS, .is_causal = true, .dropout = DROPOUT};
-static const mega_vocab_loss_options vocab = {.vocab_size = BYTES};
+static const mega_attention_options attention = {
+    .num_heads = HEADS, .is_causal = true, .dropout = DROPOUT, .qkv = &linear, .out = &linear};
+static const mega_vocab_loss_options vocab = {.vocab_size = BYTES, .table = INIT};
 static const mega_layer layers[] = {{"transformer", embed, NULL, 1, "embed"},
                                     {"transformer.h.%d", block, &attention, LAYERS, "block"},
                                     {"transformer", head, &vocab, 1, "head"}};
@@ -74,7 +83,10 @@ static mega_status read_text(void *user, int64_t index, mega_sample *s)
     const unsigned char *text = (const unsigned char *)user + index * SEQ;
     int32_t token[SEQ], label[SEQ], position[SEQ], begin[SEQ];
     for (int i = 0; i < SEQ; i++) token[i] = text[i], label[i] = text[i + 1], position[i] = i, begin[i] = 0;
+    float mask[SEQ];
+    for (int i = 0; i < SEQ; i++) mask[i] = 1.0f;
     MEGA_TRY(mega_sample_set_i32(s, "tokens", token, SEQ));
+    MEGA_TRY(mega_sample_set_f32(s, "loss_mask", mask, SEQ));
     MEGA_TRY(mega_sample_set_i32(s, "labels", label, SEQ));
     MEGA_TRY(mega_sample_set_i32(s, "position_ids", position, SEQ));
     return mega_sample_set_i32(s, "segment_start", begin, SEQ);

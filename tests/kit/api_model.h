@@ -8,25 +8,32 @@
 
 enum { API_SEQ = 8, API_IDS = 16, API_WIDTH = 12, API_SAMPLES = 40 };
 
+static const mega_param_options api_table = {.init = MEGA_INIT_NORMAL, .init_std = 0.4};
+static const mega_linear_options api_linear = {.weight = {.init = MEGA_INIT_NORMAL, .init_std = 0.3}};
+
 static inline void api_embed(const mega_builder *b, const void *self, mega_flow *f)
 {
     (void)self;
-    f->x = mega_vocab_embedding(b, "wte", mega_input(b, "tokens", MEGA_I32, b->positions, 0), API_IDS, API_WIDTH, NULL);
+    f->x = mega_vocab_embedding(b, "wte", mega_input(b, "tokens", MEGA_I32, b->positions, 0), API_IDS, API_WIDTH,
+                                &api_table);
 }
 
 static inline void api_block(const mega_builder *b, const void *self, mega_flow *f)
 {
     (void)self;
-    mega_tensor h = mega_column_linear(b, "up", mega_norm(b, "ln", f->x, MEGA_LAYER_NORM, 1e-5), 4 * API_WIDTH, NULL);
-    f->x = mega_row_linear(b, "down", mega_activation(b, h, MEGA_ACT_GELU_TANH), API_WIDTH, NULL);
+    mega_tensor h =
+        mega_column_linear(b, "up", mega_norm(b, "ln", f->x, MEGA_LAYER_NORM, 1e-5), 4 * API_WIDTH, &api_linear);
+    f->x = mega_row_linear(b, "down", mega_activation(b, h, MEGA_ACT_GELU_TANH), API_WIDTH, &api_linear);
 }
 
 static inline void api_head(const mega_builder *b, const void *self, mega_flow *f)
 {
-    static const mega_vocab_loss_options vocab = {.vocab_size = API_IDS};
+    static const mega_vocab_loss_options vocab = {.vocab_size = API_IDS,
+                                                  .table = {.init = MEGA_INIT_NORMAL, .init_std = 0.4}};
     const mega_tensor labels = mega_input(b, "labels", MEGA_I32, b->positions, 0);
+    const mega_tensor mask = mega_input(b, "loss_mask", MEGA_F32, b->positions, 0);
     (void)self;
-    mega_loss_add(b, "loss", mega_vocab_loss(b, "wte", f->x, labels, mega_none(), &vocab).loss, 1.0);
+    mega_loss_add(b, "loss", mega_vocab_loss(b, "wte", f->x, labels, mask, &vocab).loss, 1.0);
 }
 
 static const mega_layer api_layers[] = {{"net", api_embed, NULL, 1, "embed"},
@@ -44,7 +51,10 @@ static inline mega_status api_read(void *user, int64_t index, mega_sample *sampl
         token[i] = (int32_t)((index * 7 + i * (1 + index % 3)) % API_IDS);
         label[i] = (int32_t)((index * 7 + (i + 1) * (1 + index % 3)) % API_IDS);
     }
+    float mask[API_SEQ];
+    for (int i = 0; i < API_SEQ; i++) mask[i] = 1.0F;
     MEGA_TRY(mega_sample_set_i32(sample, "tokens", token, API_SEQ));
+    MEGA_TRY(mega_sample_set_f32(sample, "loss_mask", mask, API_SEQ));
     return mega_sample_set_i32(sample, "labels", label, API_SEQ);
 }
 
