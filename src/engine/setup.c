@@ -114,10 +114,8 @@ mega_status engine_read_setup(mega_engine *e, const mega_setup *s)
     }
     mega_status st = check_setup(s);
     if (st == MEGA_OK) st = s->options != NULL ? copy_options(e, s) : read_options(e, s, world);
-    if (s->options == NULL || s->options->layout.planned_ranks == 0)
-        mega_world_forget_failure(world); /* that of an earlier call, which reported it */
+    mega_world_forget_failure(world); /* that of an earlier call, which reported it */
     MEGA_TRY(world != NULL ? mega_comm_agree(mega_world_comm(world), st) : st);
-    MEGA_TRY(st);
     e->options.world = world;
     if (s->options == NULL) {
         e->options.team = s->team != NULL ? s->team : e->own_team;
