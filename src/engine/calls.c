@@ -81,12 +81,25 @@ mega_status engine_check_step(const mega_engine *e, const mega_step_result *out)
         rows[e->batch_of]);
 }
 
+/* A model whose loss is the caller's own has none to evaluate either. */
+static mega_status check_evaluates(const mega_engine *e, const char *call)
+{
+    for (int i = 0; i < e->num_losses; i++)
+        if (e->loss[i].is_evaluated) return MEGA_OK;
+    return MEGA_FAIL(
+        MEGA_ERR_USAGE,
+        "%s: the model has no loss to evaluate; declare one with mega_loss_add, or run mega_engine_forward "
+        "in MEGA_EVAL and read its outputs",
+        call);
+}
+
 mega_status engine_check_can_evaluate(const mega_engine *e, const char *call)
 {
     if (e->evaluate == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "%s: the engine was created with no_evaluate, so it cannot evaluate; create one without it",
                          call);
+    MEGA_TRY(check_evaluates(e, call));
     MEGA_TRY(engine_check_allocated(e, call));
     MEGA_TRY(engine_check_weights(e, call));
     if (e->micro.phase != ENGINE_FORWARDED) return MEGA_OK;

@@ -78,6 +78,13 @@ static mega_status add_all(mega_engine *e, declared *all, int stages)
     return MEGA_OK;
 }
 
+/* Without a pipeline the caller can read an output after a forward pass, so a model may leave its loss to the caller.
+ */
+static bool has_output(const mega_engine *e)
+{
+    return e->layout->pp.size == 1 && mega_program_num_outputs(e->evaluate) > 0;
+}
+
 /* A training program without a loss is refused when it is differentiated. */
 static mega_status check(const mega_engine *e)
 {
@@ -86,7 +93,7 @@ static mega_status check(const mega_engine *e)
         weighed += e->loss[i].coefficient != 0;
         evaluated += e->loss[i].is_evaluated;
     }
-    if (e->evaluate != NULL && evaluated == 0)
+    if (e->evaluate != NULL && evaluated == 0 && !has_output(e))
         return MEGA_FAIL(MEGA_ERR_USAGE, "model: it has no loss to evaluate; declare one with mega_loss_add");
     if (!e->options.per_token_loss || weighed <= 1) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,

@@ -3,6 +3,7 @@
 #include "engine_impl.h"
 #include "megalith/record.h"
 #include "megalith/threads.h"
+#include <math.h>
 
 static const char *call_after(engine_phase phase)
 {
@@ -128,14 +129,9 @@ static mega_status wait_reductions(mega_engine *e, mega_status st)
     return st != MEGA_OK ? st : waited;
 }
 
-mega_status mega_engine_backward(mega_engine *e)
+static mega_status run_backward(mega_engine *e)
 {
-    static const char call[] = "mega_engine_backward";
-    if (e == NULL) return engine_check_given(e, call, "e", e);
     engine_micro *m = &e->micro;
-    mega_status checked = check_training_call(e, call, ENGINE_FORWARDED);
-    if (checked == MEGA_OK) checked = engine_check_has_loss(e, call);
-    MEGA_TRY(engine_begin_call(e, checked));
     const mega_schedule_step pass = {.forward = false};
     const bool is_boundary = mega_engine_is_accumulation_boundary(e);
     const double began = mega_time_now();
@@ -147,6 +143,50 @@ mega_status mega_engine_backward(mega_engine *e)
     m->phase = ENGINE_BACKWARDED;
     m->result.micro_batches = m->done + 1;
     return is_boundary ? finish_pass(e, engine_finish_gradients(e, &m->sums, &m->result)) : MEGA_OK;
+}
+
+mega_status mega_engine_backward(mega_engine *e)
+{
+    static const char call[] = "mega_engine_backward";
+    if (e == NULL) return engine_check_given(e, call, "e", e);
+    mega_status st = check_training_call(e, call, ENGINE_FORWARDED);
+    if (st == MEGA_OK) st = engine_check_has_loss(e, call);
+    MEGA_TRY(engine_begin_call(e, st));
+    return run_backward(e);
+}
+
+/* Local. The gradient joins those of the model's own losses in the coming backward pass. */
+static mega_status give_gradient(mega_engine *e, const char *output, const float *gradient, int64_t count,
+                                 double weight)
+{
+    static const char call[] = "mega_engine_backward_from";
+    MEGA_TRY(check_training_call(e, call, ENGINE_FORWARDED));
+    MEGA_TRY(engine_check_given(e, call, "output", output));
+    MEGA_TRY(engine_check_given(e, call, "gradient", gradient));
+    if (e->options.per_token_loss)
+        return MEGA_FAIL(
+            MEGA_ERR_UNSUPPORTED,
+            "%s: --calculate-per-token-loss divides by the weight of a loss of the model, and this loss is "
+            "the caller's; leave the option out",
+            call);
+    if (!(weight >= 0) || !isfinite(weight))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "%s: output \"%s\": weight %g; expected the total weight of the rows of this micro-batch, 0 "
+                         "or more",
+                         call, output, weight);
+    const mega_status st = mega_program_output_gradient(e->train, output, 0, gradient, count, weight);
+    if (st != MEGA_OK) MEGA_CONTEXT("%s", call);
+    return st;
+}
+
+mega_status mega_engine_backward_from(mega_engine *e, const char *output, const float *gradient, int64_t count,
+                                      double weight)
+{
+    if (e == NULL) return engine_check_given(e, "mega_engine_backward_from", "e", e);
+    const mega_status st = engine_begin_call(e, give_gradient(e, output, gradient, count, weight));
+    if (st == MEGA_OK) return run_backward(e);
+    if (e->train != NULL && e->is_allocated) mega_program_forget_given(e->train, 0); /* another rank failed */
+    return st;
 }
 
 /* A step between boundaries. The next one is where the settings say, unless the caller sets it again. */

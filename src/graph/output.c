@@ -102,6 +102,11 @@ static const graph_output *find_output(const mega_program *p, const char *name)
     return NULL;
 }
 
+int mega_program_num_outputs(const mega_program *p)
+{
+    return p->g->num_outputs;
+}
+
 bool mega_program_output_get(const mega_program *p, const char *name, int slot, mega_program_output *out)
 {
     const graph_output *o = mega_program_check_slot(p, slot) == MEGA_OK ? find_output(p, name) : NULL;

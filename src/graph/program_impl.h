@@ -101,8 +101,6 @@ struct mega_program {
 
 /* ops_custom.c: after a custom op ran: keeps its failure, if it failed and is the first that did in this run. */
 void mega_custom_collect(mega_program *p, int instruction_number, const void *args);
-/* output.c: the gradients of outputs that the caller gave for this slot are zeros again. */
-void mega_program_forget_given(mega_program *p, int slot);
 /* bucket.c */
 mega_status mega_bucket_bind(mega_program *p, const op_binder *b, const instruction *op, bucket_args *a);
 mega_status mega_bucket_run(mega_program *p, op_kind kind, const bucket_args *a);

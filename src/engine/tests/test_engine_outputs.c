@@ -1,4 +1,4 @@
-/* Outputs of a model that the caller reads after a step and after an evaluation. */
+/* Outputs of a model that the caller reads after a forward pass, and a loss that the caller computes from one. */
 #include "engine_run.h"
 #include "kit.h"
 #include "megalith/layers.h"
@@ -27,15 +27,34 @@ static void describe(const mega_builder *b, const void *self, mega_flow *flow)
     flow->x = mega_none();
 }
 
+static const bool no = false, yes = true;
+static const mega_layer without_loss = {.path = "net", .describe = describe, .self = &no};
+static const mega_layer with_loss = {.path = "net", .describe = describe, .self = &yes};
+
+static mega_engine *open_with(const mega_layer *layer, const mega_engine_options *o)
+{
+    const mega_model model = {.name = "outputs", .layer = layer, .num_layers = 1};
+    mega_engine *e = NULL;
+    need(mega_engine_create(&(mega_setup){.model = &model, .options = o}, &e));
+    return e;
+}
+
 static mega_engine *open_engine(bool has_loss)
 {
-    static bool loss[2] = {false, true};
-    const mega_layer layer = {.path = "net", .describe = describe, .self = &loss[has_loss]};
-    const mega_model model = {.name = "outputs", .layer = &layer, .num_layers = 1};
     mega_engine_options o = engine_run_options(BATCH, MICRO, 0); /* weights stay */
     o.no_evaluate = !has_loss;
-    mega_engine *e = NULL;
-    need(mega_engine_create(&(mega_setup){.model = &model, .options = &o}, &e));
+    return open_with(has_loss ? &with_loss : &without_loss, &o);
+}
+
+/* An engine whose weights move. */
+static mega_engine *open_training(const mega_layer *layer, bool per_token_loss)
+{
+    mega_engine_options o = engine_run_options(BATCH, MICRO, 0.05);
+    o.no_evaluate = true;
+    o.per_token_loss = per_token_loss;
+    mega_engine *e = open_with(layer, &o);
+    need(mega_engine_allocate(e));
+    need(mega_engine_initialize(e, 5));
     return e;
 }
 
@@ -137,12 +156,166 @@ static void a_step_needs_a_loss_of_the_model(void **state)
     mega_engine_destroy(e);
 }
 
+/* ---- a loss of the caller's own ---- */
+
+static void forward(mega_engine *e, double add)
+{
+    fill(mega_engine_micro_batch(e), add);
+    need(mega_engine_forward(e, NULL));
+}
+
+/* Of the sum of y^2 over the micro-batch. */
+static void own_gradient(mega_engine *e, float out[MICRO * SEQ * N])
+{
+    need(mega_engine_read_output(e, "y", MICRO * SEQ * N, out));
+    for (int i = 0; i < MICRO * SEQ * N; i++) out[i] *= 2;
+}
+
+static void expect_same_weights(mega_engine *a, mega_engine *b)
+{
+    assert_memory_equal(mega_params_master(mega_engine_params(a), 0), mega_params_master(mega_engine_params(b), 0),
+                        N * C * sizeof(float));
+    assert_memory_equal(mega_params_master(mega_engine_params(a), 1), mega_params_master(mega_engine_params(b), 1),
+                        N * sizeof(float));
+}
+
+/* Computed by the caller from an output, a loss trains as the same loss in the model: the same bits. */
+static void a_loss_of_the_caller(void **state)
+{
+    (void)state;
+    float gradient[MICRO * SEQ * N];
+    mega_engine *a = open_training(&with_loss, false), *b = open_training(&without_loss, false);
+    for (int step = 0; step < 3; step++) {
+        mega_step_result x, y;
+        for (int m = 0; m < BATCH / MICRO; m++) {
+            forward(a, 0.1 * m + step);
+            need(mega_engine_backward(a));
+            need(mega_engine_step(a, &x));
+            forward(b, 0.1 * m + step);
+            own_gradient(b, gradient);
+            need(mega_engine_backward_from(b, "y", gradient, MICRO * SEQ * N, MICRO * SEQ));
+            need(mega_engine_step(b, &y));
+        }
+        assert_true(x.grad_norm == y.grad_norm && x.grad_norm > 0 && x.metric[0] == y.metric[0]);
+        assert_true(x.loss == x.metric[0] && y.loss == 0);
+    }
+    expect_same_weights(a, b);
+    mega_engine_destroy(a);
+    mega_engine_destroy(b);
+}
+
+/* It joins the losses of the model: together they are half of one and half of the other. */
+static void a_loss_of_the_caller_beside_one_of_the_model(void **state)
+{
+    (void)state;
+    float gradient[MICRO * SEQ * N], both[N * C], once[N * C];
+    mega_engine *e = open_training(&with_loss, false);
+    need(mega_engine_set_accumulation_boundary(e, true));
+    forward(e, 0);
+    need(mega_engine_backward(e));
+    need(mega_engine_get_param(e, "net.fc.weight", "grad", N * C, once));
+    mega_engine_destroy(e);
+    e = open_training(&with_loss, false);
+    need(mega_engine_set_accumulation_boundary(e, true));
+    forward(e, 0);
+    own_gradient(e, gradient);
+    need(mega_engine_backward_from(e, "y", gradient, MICRO * SEQ * N, 2 * MICRO * SEQ));
+    need(mega_engine_get_param(e, "net.fc.weight", "grad", N * C, both));
+    for (int i = 0; i < N * C; i++) assert_true(fabsf(both[i] - 1.5F * once[i]) <= 1e-6F * fabsf(once[i]));
+    mega_engine_destroy(e);
+}
+
+static void wrong_gradients_change_nothing(void **state)
+{
+    (void)state;
+    enum { COUNT = MICRO * SEQ * N };
+    float g[COUNT] = {0};
+    mega_step_result x, y;
+    mega_engine *e = open_training(&with_loss, false), *same = open_training(&with_loss, false);
+    expect(mega_engine_backward_from(NULL, "y", g, COUNT, 1), MEGA_ERR_USAGE, "the engine is NULL");
+    expect(mega_engine_backward_from(e, "y", g, COUNT, 1), MEGA_ERR_USAGE, "mega_engine_forward is next");
+    for (int m = 0; m < BATCH / MICRO; m++) {
+        forward(e, m);
+        own_gradient(e, g);
+        expect(mega_engine_backward_from(e, NULL, g, COUNT, 1), MEGA_ERR_USAGE, "the argument output is NULL");
+        expect(mega_engine_backward_from(e, "y", NULL, COUNT, 1), MEGA_ERR_USAGE, "the argument gradient is NULL");
+        expect(mega_engine_backward_from(e, "z", g, COUNT, 1), MEGA_ERR_NOT_FOUND, "it has no output \"z\"");
+        expect(mega_engine_backward_from(e, "y", g, 7, 1), MEGA_ERR_USAGE, "expected 64 elements");
+        expect(mega_engine_backward_from(e, "y", g, COUNT, -1), MEGA_ERR_USAGE, "weight -1");
+        expect(mega_engine_backward_from(e, "y", g, COUNT, NAN), MEGA_ERR_USAGE, "weight nan");
+        need(mega_engine_backward(e));
+        need(mega_engine_step(e, &x));
+        forward(same, m);
+        need(mega_engine_backward(same));
+        need(mega_engine_step(same, &y));
+    }
+    assert_true(x.grad_norm == y.grad_norm && x.loss == y.loss);
+    expect_same_weights(e, same);
+    mega_engine_destroy(e);
+    mega_engine_destroy(same);
+}
+
+static void what_a_loss_of_the_caller_excludes(void **state)
+{
+    (void)state;
+    enum { COUNT = MICRO * SEQ * N };
+    const float g[COUNT] = {0};
+    mega_engine *e = open_training(&without_loss, false);
+    forward(e, 0);
+    expect(mega_engine_backward(e), MEGA_ERR_USAGE, "the model has no loss with a coefficient other than 0");
+    need(mega_engine_backward_from(e, "y", g, COUNT, 1)); /* still there */
+    mega_engine_destroy(e);
+    e = open_training(&with_loss, true);
+    forward(e, 0);
+    expect(mega_engine_backward_from(e, "y", g, COUNT, 1), MEGA_ERR_UNSUPPORTED, "--calculate-per-token-loss");
+    mega_engine_destroy(e);
+}
+
+static mega_status no_samples(void *user, int64_t index, mega_sample *sample)
+{
+    (void)user, (void)sample;
+    return MEGA_FAIL(MEGA_ERR_IO, "sample %lld is read", (long long)index);
+}
+
+static void describe_output_alone(const mega_builder *b, const void *self, mega_flow *flow)
+{
+    (void)self;
+    mega_output(b, "y", mega_linear(b, "fc", mega_input(b, "x", MEGA_F32, SEQ, C), N, NULL));
+    flow->x = mega_none();
+}
+
+/* A model without any loss is trained by the caller's, and read in MEGA_EVAL; there is nothing to evaluate. */
+static void a_model_of_an_output_alone(void **state)
+{
+    (void)state;
+    const mega_layer layer = {.path = "net", .describe = describe_output_alone};
+    mega_engine_options o = engine_run_options(BATCH, MICRO, 0);
+    const mega_dataset data = {.count = 1, .read = no_samples};
+    mega_step_result r;
+    float y[MICRO * SEQ * N];
+    for (int evaluates = 0; evaluates < 2; evaluates++) {
+        o.no_train = evaluates == 1;
+        mega_engine *e = open_with(&layer, &o);
+        need(mega_engine_allocate(e));
+        need(mega_engine_initialize(e, 5));
+        expect(mega_engine_evaluate(e, &data, 0, &r), MEGA_ERR_USAGE, "the model has no loss to evaluate");
+        forward(e, 0);
+        need(mega_engine_read_output(e, "y", MICRO * SEQ * N, y));
+        mega_engine_destroy(e);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(outputs_of_the_last_micro_batch),
         cmocka_unit_test(wrong_reads_are_refused),
         cmocka_unit_test(a_step_needs_a_loss_of_the_model),
+        cmocka_unit_test(a_loss_of_the_caller),
+        cmocka_unit_test(a_loss_of_the_caller_beside_one_of_the_model),
+        cmocka_unit_test(wrong_gradients_change_nothing),
+        cmocka_unit_test(what_a_loss_of_the_caller_excludes),
+        cmocka_unit_test(a_model_of_an_output_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

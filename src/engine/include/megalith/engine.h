@@ -226,8 +226,17 @@ mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out);
  * Returns the errors of mega_engine_train_batch. */
 mega_status mega_engine_forward(mega_engine *e, double *out_loss);
 /* Collective over the world. Runs the backward pass of the last forward and adds to the gradients; at an accumulation
- * boundary it also sums them over the ranks. */
+ * boundary it also sums them over the ranks. Returns MEGA_ERR_USAGE without a forward, or if the model has no loss. */
 mega_status mega_engine_backward(mega_engine *e);
+/* Collective over the world. As mega_engine_backward, with a loss that the caller computed from an output of the model
+ * (mega_output, mega_engine_read_output); the losses of the model join it. gradient [count], in the shape of the
+ * output, is the derivative of a sum over the rows of this micro-batch on this rank; weight is the total weight of
+ * those rows. The library divides by the weight and by the number of micro-batches, as for a mega_loss. Ranks of one
+ * tensor-parallel group pass the same gradient and weight. Returns MEGA_ERR_NOT_FOUND if there is no such output;
+ * MEGA_ERR_USAGE if count is not its size, if it depends on no parameter, or if weight is negative or not finite;
+ * MEGA_ERR_UNSUPPORTED with --calculate-per-token-loss. These errors change nothing. */
+mega_status mega_engine_backward_from(mega_engine *e, const char *output, const float *gradient, int64_t count,
+                                      double weight);
 /* Collective over the world. Completes a micro-batch; at an accumulation boundary it also updates the weights with the
  * mean over the micro-batches since the last update, and writes *out, which is unchanged otherwise and may be NULL.
  * Returns MEGA_ERR_NUMERIC. */

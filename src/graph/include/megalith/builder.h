@@ -107,8 +107,8 @@ mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t 
 void mega_loss_add(const mega_builder *b, const char *name, mega_loss loss, double coefficient);
 
 /* Makes x readable after a forward pass under this name (mega_engine_read_output), in training and in evaluation. The
- * caller may give its gradient before the backward pass (mega_program_output_gradient), so that its loss is the
- * caller's own; one that is not given counts as zero. x must be whole on every rank of tp. */
+ * caller may give its gradient (mega_engine_backward_from), so that its loss is the caller's own; one that is not given
+ * counts as zero. x must be whole on every rank of tp. */
 void mega_output(const mega_builder *b, const char *name, mega_tensor x);
 
 /* ---- custom ops, on the CPU ---- */

@@ -82,6 +82,7 @@ typedef struct mega_program_output {
     bool takes_gradient;
     const void *value; /* valid from a forward of the slot to its next; NULL before there is memory */
 } mega_program_output;
+int mega_program_num_outputs(const mega_program *p);
 bool mega_program_output_get(const mega_program *p, const char *name, int slot, mega_program_output *out);
 /* Adds a loss of the caller's own to the coming backward of a slot, after its forward: the gradient of an output, of a
  * sum over the rows of this micro-batch whose weight is `weight`. It is multiplied by mega_step_block.loss_factor and
@@ -90,6 +91,8 @@ bool mega_program_output_get(const mega_program *p, const char *name, int slot, 
  * depends on no parameter. */
 mega_status mega_program_output_gradient(mega_program *p, const char *name, int slot, const float *gradient,
                                          int64_t count, double weight);
+/* Forgets the gradients that were given for the coming backward of a slot. After mega_program_allocate. */
+void mega_program_forget_given(mega_program *p, int slot);
 mega_dtype mega_program_acc_dtype(const mega_program *p); /* of outputs documented as "acc" */
 mega_step_block *mega_program_step(mega_program *p);
 
