@@ -184,8 +184,9 @@ static mega_status open_checkpoint(const mega_engine *e, const char *folder, con
     if (st == MEGA_OK) st = mega_checkpoint_open_ranks(out, path, false, e->options.team, ranks);
     if (st == MEGA_OK && ranks != NULL) st = mega_checkpoint_check_shared(*out, path, ranks);
     mega_free(path);
-    if (st != MEGA_OK || *out != NULL || tag == NULL) return st;
-    return MEGA_FAIL(MEGA_ERR_NOT_FOUND, "mega_engine_load_checkpoint: %s/%s: there is no checkpoint", folder, tag);
+    if (st == MEGA_OK && *out == NULL && tag != NULL)
+        st = MEGA_FAIL(MEGA_ERR_NOT_FOUND, "mega_engine_load_checkpoint: %s/%s: there is no checkpoint", folder, tag);
+    return engine_agree(e, st); /* ranks may have asked for different tags */
 }
 
 static mega_status check_load(const mega_engine *e, const char *folder, const bool *out_found)
@@ -228,14 +229,15 @@ mega_status mega_engine_load_checkpoint(mega_engine *e, const char *folder, cons
     mega_engine_loaded loaded;
     if (e == NULL) return engine_check_given(e, "mega_engine_load_checkpoint", "e", e);
     MEGA_TRY(engine_begin_call(e, check_load(e, folder, out_found)));
-    MEGA_TRY(open_checkpoint(e, folder, tag, &c));
-    if (c == NULL) {
-        *out_found = false;
-        return MEGA_OK;
+    mega_status st = open_checkpoint(e, folder, tag, &c);
+    if (st != MEGA_OK || c == NULL) {
+        mega_checkpoint_close(c);
+        if (st == MEGA_OK) *out_found = false;
+        return st;
     }
     const mega_engine_load_options o =
         load_options(e, c, options != NULL ? options : &(mega_load_options){.module_only = false});
-    mega_status st = engine_agree(e, read_client(e, c));
+    st = engine_agree(e, read_client(e, c));
     if (st == MEGA_OK) st = mega_engine_load(e, c, &o, &loaded);
     mega_checkpoint_close(c);
     MEGA_TRY(st);

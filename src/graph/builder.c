@@ -47,9 +47,26 @@ static int32_t find_named(const mega_graph *g, const char *name)
     return 0;
 }
 
+static mega_status check_input(const mega_builder *b, const char *name, mega_dtype dtype, int64_t positions,
+                               int64_t channels)
+{
+    if (name == NULL || name[0] == '\0')
+        return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": an input is requested without a name; give one", b->path);
+    if (dtype != MEGA_I32 && dtype != MEGA_F32 && dtype != b->graph->dtype)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": input \"%s\" is requested as %s; expected f32 or i32", b->path,
+                         name, mega_dtype_name(dtype));
+    if (positions >= 1 && channels >= 0) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "layer \"%s\": input \"%s\" is requested with %lld positions and %lld channels; expected at least "
+                     "1 position, and 0 channels or more",
+                     b->path, name, (long long)positions, (long long)channels);
+}
+
 mega_tensor mega_input(const mega_builder *b, const char *name, mega_dtype dtype, int64_t positions, int64_t channels)
 {
     mega_graph *g = b->graph;
+    if (g->status != MEGA_OK) return mega_none();
+    mega_graph_fail(g, check_input(b, name, dtype, positions, channels));
     if (g->status != MEGA_OK) return mega_none();
     if (channels > 0 && dtype == MEGA_F32) dtype = g->dtype;
     const int64_t dim[2] = {mega_extent_mul(b->samples, positions), channels};
@@ -127,6 +144,11 @@ mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t 
     int index = -1;
     if (g->status != MEGA_OK) return mega_none();
     if (options == NULL) options = &none;
+    if (name == NULL) {
+        mega_graph_fail(
+            g, MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": a parameter is requested without a name; give one", b->path));
+        return mega_none();
+    }
     mega_status st = make_record(b, name, rows, columns, options, &record);
     if (st == MEGA_OK && g->params == NULL)
         st = MEGA_FAIL(MEGA_ERR_USAGE,
@@ -160,7 +182,9 @@ static mega_status add_dropout(mega_graph *g, const char *path, uint32_t site)
 uint32_t mega_builder_dropout_site(const mega_builder *b, const char *name)
 {
     mega_graph *g = b->graph;
-    const mega_builder at = mega_builder_at(b, "%s", name);
+    if (name == NULL)
+        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": a dropout has no name; give it one", b->path));
+    const mega_builder at = mega_builder_at(b, "%s", name == NULL ? "" : name);
     if (g->status != MEGA_OK) return 0;
     const uint32_t site = mega_dropout_site(at.path);
     mega_graph_fail(g, add_dropout(g, at.path, site));

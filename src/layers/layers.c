@@ -8,6 +8,12 @@ mega_tensor layer_param(const mega_builder *b, const char *name, const char *kin
                         const mega_param_options *options)
 {
     char full[2 * MEGA_PATH]; /* a name that is cut here is too long in any case */
+    if (name == NULL) {
+        mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE,
+                                       "layer \"%s\": a layer with a parameter %s has no name; give it one", b->path,
+                                       kind));
+        return mega_none();
+    }
     snprintf(full, sizeof full, "%s.%s", name, kind);
     return mega_builder_param(b, full, rows, columns, options);
 }
@@ -51,8 +57,8 @@ static mega_tensor to_cut_weights(const mega_builder *b, mega_tensor x)
                              : mega_op_copy_to_group(b->graph, x, &b->layout->tp);
 }
 
-/* After it: adds the partial sums of the ranks. Each rank gets the sum for all tokens or, with sequence parallelism, for
- * its own. */
+/* After it: adds the partial sums of the ranks. Each rank gets the sum for all tokens or, with sequence parallelism,
+ * for its own. */
 static mega_tensor from_cut_weights(const mega_builder *b, mega_tensor x)
 {
     return layer_has_slab(b) ? mega_op_scatter_to_sequence(b->graph, x, &b->layout->tp)
@@ -267,6 +273,25 @@ static mega_tensor cached_core(const mega_builder *b, const char *name, mega_ten
     return context;
 }
 
+/* False, and the mistake is recorded: heads that the ranks of tp or the channels do not divide. */
+static bool check_heads(const mega_builder *b, const char *name, const mega_attention_options *o, int64_t channels)
+{
+    mega_status st = MEGA_OK;
+    if (o->num_heads < 1 || o->num_heads % b->layout->tp.size != 0)
+        st = MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "layer \"%s\", %s: %lld attention heads over %d ranks of tp; expected a multiple of the ranks, at "
+            "least 1",
+            b->path, name, (long long)o->num_heads, b->layout->tp.size);
+    else if (o->head_dim == 0 && channels % o->num_heads != 0)
+        st = MEGA_FAIL(MEGA_ERR_USAGE,
+                       "layer \"%s\", %s: %lld channels in %lld attention heads; expected a multiple of the heads, or "
+                       "give head_dim",
+                       b->path, name, (long long)channels, (long long)o->num_heads);
+    mega_builder_fail(b, st);
+    return st == MEGA_OK;
+}
+
 mega_tensor mega_self_attention(const mega_builder *b, const char *name, mega_tensor x,
                                 const mega_attention_options *options)
 {
@@ -274,14 +299,7 @@ mega_tensor mega_self_attention(const mega_builder *b, const char *name, mega_te
     const mega_attention_options *o = options != NULL ? options : &none;
     const int64_t channels = mega_tensor_channels(b, x);
     if (mega_graph_status(b->graph) != MEGA_OK) return mega_none();
-    if (o->num_heads < 1 || o->num_heads % b->layout->tp.size != 0) {
-        mega_builder_fail(b,
-                          MEGA_FAIL(MEGA_ERR_USAGE,
-                                    "layer \"%s\", %s: %lld attention heads over %d ranks of tp; expected a multiple "
-                                    "of the ranks, at least 1",
-                                    b->path, name, (long long)o->num_heads, b->layout->tp.size));
-        return mega_none();
-    }
+    if (!check_heads(b, name, o, channels)) return mega_none();
     const int64_t head_dim = o->head_dim > 0 ? o->head_dim : channels / o->num_heads;
     const mega_attention_shape shape = local_heads(b, name, o, head_dim);
     mega_linear_options in = o->qkv != NULL ? *o->qkv : plain_linear;
