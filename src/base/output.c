@@ -42,7 +42,7 @@ static bool is_texts(const ends *e)
            (ends_with(e->tail, ",\"finished\":true}\n") || ends_with(e->tail, ",\"finished\":false}\n"));
 }
 
-static bool is_output(const char *path, mega_output kind)
+static bool is_output(const char *path, mega_output_kind kind)
 {
     ends e;
     if (!read_ends(path, &e)) return false;
@@ -80,7 +80,7 @@ static bool is_free_for_tokenizer(const char *folder)
            begins(e.head, "{\n  \"version\": \"1.0\",") && strstr(e.head, "\n  \"pre_tokenizer\": {\"type\": ") != NULL;
 }
 
-bool mega_output_is_free(const char *path, mega_output kind)
+bool mega_output_is_free(const char *path, mega_output_kind kind)
 {
     int64_t size = 0;
     if (kind == MEGA_OUTPUT_TOKENIZER) return is_free_for_tokenizer(path);
@@ -89,7 +89,7 @@ bool mega_output_is_free(const char *path, mega_output kind)
     return is_output(path, kind);
 }
 
-const char *mega_output_name(mega_output kind)
+const char *mega_output_name(mega_output_kind kind)
 {
     static const char *const name[] = {"a plot of megalith",
                                        "a schedule drawn by megalith",

@@ -57,7 +57,7 @@ static void check_writable(mega_config *cfg, const char *option, const char *pat
 }
 
 /* What was there before is replaced if this program wrote it, as the same kind of output, or if --overwrite says so. */
-static void check_output(mega_config *cfg, const char *dest, const char *path, mega_output kind)
+static void check_output(mega_config *cfg, const char *dest, const char *path, mega_output_kind kind)
 {
     const bool is_folder = kind == MEGA_OUTPUT_TOKENIZER;
     const size_t before = cfg->state->problems;
@@ -71,7 +71,7 @@ static void check_output(mega_config *cfg, const char *dest, const char *path, m
 }
 
 /* The same for a command that does not make the folder: a typo in it is more likely than a wish for one. */
-static void check_in_folder(mega_config *cfg, const char *dest, const char *path, mega_output kind)
+static void check_in_folder(mega_config *cfg, const char *dest, const char *path, mega_output_kind kind)
 {
     const size_t before = cfg->state->problems;
     const char *slash = path != NULL ? strrchr(path, '/') : NULL;
