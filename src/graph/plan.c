@@ -117,15 +117,37 @@ static mega_status add_kernel_scratch(plan *pl)
     return MEGA_OK;
 }
 
+static int by_place(const void *a, const void *b)
+{
+    const plan_block *x = *(plan_block *const *)a, *y = *(plan_block *const *)b;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+/* Two blocks of one area that live at one time must not share a byte. */
+static void verify_blocks(const mega_program *p, plan_block **list, int count)
+{
+    qsort(list, (size_t)count, sizeof *list, by_place);
+    for (int i = 0; i < count; i++)
+        for (int k = i + 1; k < count && list[k]->at < list[i]->at + list[i]->bytes; k++) {
+            const plan_block *a = list[i], *b = list[k];
+            MEGA_ASSERT(a->last < b->first || b->last < a->first,
+                        "plan of %s: tensors %s and %s overlap at %zu and %zu", p->name, p->g->tensor[a->tensor].name,
+                        p->g->tensor[b->tensor].name, a->at, b->at);
+        }
+}
+
 /* With one slot the backward's scratch may take over what it has read of the forward, so that all lies in one arena;
  * with more, what is saved must outlive the scratch of other micro-batches. */
 static mega_status assign_blocks(mega_program *p)
 {
-    const size_t n = (size_t)p->num_blocks + 1;
     const int forward = p->g->num_forward;
-    plan_block **list = mega_malloc(2 * n * sizeof *list);
-    if (list == NULL)
+    plan_block **list = mega_malloc(((size_t)p->num_blocks + 1) * sizeof *list);
+    void *room = mega_malloc(mega_plan_place_room(p->num_blocks, p->g->num_ops) + 1);
+    if (list == NULL || room == NULL) {
+        mega_free(list);
+        mega_free(room);
         return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory to plan %d blocks", p->name, p->num_blocks);
+    }
     for (int i = 0; i < p->num_blocks; i++) {
         plan_block *b = &p->block[i];
         const bool crosses = b->first < forward && b->last >= forward;
@@ -137,26 +159,14 @@ static mega_status assign_blocks(mega_program *p)
         for (int i = 0; i < p->num_blocks; i++)
             if ((p->block[i].area == AREA_SAVED) == (saved == 1)) list[count++] = &p->block[i];
         size_t alive = 0;
-        *(saved == 1 ? &p->saved_bytes : &p->scratch_bytes) =
-            mega_plan_place(list, count, p->g->num_ops, list + n, &alive);
+        *(saved == 1 ? &p->saved_bytes : &p->scratch_bytes) = mega_plan_place(list, count, p->g->num_ops, room, &alive);
+        verify_blocks(p, list, count);
         p->live_bytes += alive * (size_t)(saved == 1 ? p->slots : 1);
         if (saved == 0) p->scratch_live = alive;
     }
     mega_free(list);
+    mega_free(room);
     return MEGA_OK;
-}
-
-/* Two blocks that live at one time must not share a byte. */
-static void verify_blocks(const mega_program *p)
-{
-    for (int i = 0; i < p->num_blocks; i++)
-        for (int k = 0; k < i; k++) {
-            const plan_block *a = &p->block[i], *b = &p->block[k];
-            if (a->area != b->area || a->last < b->first || b->last < a->first) continue;
-            MEGA_ASSERT(a->at + a->bytes <= b->at || b->at + b->bytes <= a->at,
-                        "plan of %s: tensors %s and %s overlap at %zu and %zu", p->name, p->g->tensor[a->tensor].name,
-                        p->g->tensor[b->tensor].name, a->at, b->at);
-        }
 }
 
 static bool is_seed(const mega_graph *g, int32_t tensor)
@@ -234,17 +244,24 @@ static void measure_head(plan *pl)
 }
 
 /* The most that buckets of gradients, and gathered weights, hold at one instruction. */
-static void measure_buckets(mega_program *p)
+static mega_status measure_buckets(mega_program *p)
 {
-    for (int i = 0; i < p->g->num_ops; i++) {
-        size_t sum[3] = {0};
-        for (int k = 0; k < p->num_blocks; k++) {
-            const plan_block *b = &p->block[k];
-            if (b->first <= i && i <= b->last) sum[p->g->tensor[b->tensor].holds] += b->bytes;
-        }
-        for (int u = 0; u < 3; u++)
-            if (sum[u] > p->held_bytes[u]) p->held_bytes[u] = sum[u];
+    size_t(*change)[3] = mega_calloc((size_t)p->g->num_ops + 1, sizeof *change); /* by instruction, modulo 2^64 */
+    size_t sum[3] = {0};
+    if (change == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory to plan %d instructions", p->name, p->g->num_ops);
+    for (int k = 0; k < p->num_blocks; k++) {
+        const plan_block *b = &p->block[k];
+        change[b->first][p->g->tensor[b->tensor].holds] += b->bytes;
+        change[b->last + 1][p->g->tensor[b->tensor].holds] -= b->bytes;
     }
+    for (int i = 0; i < p->g->num_ops; i++)
+        for (int u = 0; u < 3; u++) {
+            sum[u] += change[i][u];
+            if (sum[u] > p->held_bytes[u]) p->held_bytes[u] = sum[u];
+        }
+    mega_free(change);
+    return MEGA_OK;
 }
 
 mega_status mega_program_plan(mega_program *p)
@@ -271,8 +288,7 @@ mega_status mega_program_plan(mega_program *p)
         if (st == MEGA_OK) st = mega_plan_packed(p);
         if (st == MEGA_OK) st = assign_blocks(p);
         if (st == MEGA_OK) measure_head(&pl);
-        if (st == MEGA_OK) measure_buckets(p);
-        if (st == MEGA_OK) verify_blocks(p);
+        if (st == MEGA_OK) st = measure_buckets(p);
         if (st == MEGA_OK) write_places(&pl);
     }
     mega_free(pl.block_of);

@@ -16,7 +16,8 @@ typedef struct plan_block {
     size_t best_at; /* of the best placement so far */
     size_t used;    /* bytes before the canary */
     int first, last;
-    int rank, blame; /* while places are sought: its place in the first order, how often it ended too high */
+    double key;      /* while places are sought: the least is placed first, */
+    int rank, blame; /* its place in that order, how often it ended too high */
     tensor_area area;
     int32_t tensor; /* the first value in it; 0: scratch of instruction `first` */
 } plan_block;
@@ -111,8 +112,9 @@ mega_status mega_collectives_wait(mega_program *p, int next, int *waited);
 /* plan.c: places every value; asks kernels for their scratch. */
 mega_status mega_program_plan(mega_program *p);
 /* plan_place.c: offsets of these blocks, in `at`; returns the bytes that they take. `alive`: the largest sum of bytes
- * alive at one of num_ops instructions. `room` holds as many pointers as `list`; the order of both is lost. */
-size_t mega_plan_place(plan_block **list, int count, int num_ops, plan_block **room, size_t *alive);
+ * alive at one of num_ops instructions. `room` has mega_plan_place_room bytes; the order of the list is lost. */
+size_t mega_plan_place(plan_block **list, int count, int num_ops, void *room, size_t *alive);
+size_t mega_plan_place_room(int count, int num_ops);
 /* plan_packed.c: where products keep their weights packed. */
 mega_status mega_plan_packed(mega_program *p);
 /* An address that is never read, for kernels that ask only whether an optional operand is there. */
