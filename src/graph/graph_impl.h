@@ -56,6 +56,7 @@ typedef struct graph_tensor {
     bucket_use holds;
     int32_t gradient;    /* differentiate: its gradient so far, 0: none */
     bool needs_gradient; /* differentiate: it depends on a parameter or a wanted input */
+    bool is_begun;       /* ROLE_GRADIENT, begin: the first instruction of a step that adds to it overwrites it */
     int64_t below;       /* ROLE_INPUT, i32: values are 0 … below - 1; 0: any */
     tensor_area area;    /* plan */
     size_t at;           /* plan: bytes from the start of its area */

@@ -26,34 +26,51 @@ const char *mega_border_name(mega_border kind, int value)
 
 /* ---- parameters ---- */
 
-/* Which layers, and thereby stages, request parameter `param` of all. */
-static void find_holders(const mega_model_parts *p, int param, int stage, mega_param *record)
+/* Which layers, and thereby stages, request a parameter. */
+typedef struct holders {
+    int requests, layer, first, last; /* how many; the first of the layers; stages */
+} holders;
+
+static void find_holders(const mega_model_parts *p, holders *of)
 {
-    const int stages = p->layout->pp.size;
-    int first = stages, last = -1, requests = 0;
     for (int i = 0, part = 0; i < p->num_requests; i++) {
-        while (p->first[part + 1] <= p->request[i].layer) part++;
-        if (p->request[i].param != param) continue;
-        if (requests++ == 0) record->layer = p->request[i].layer + 1;
-        first = part % stages < first ? part % stages : first;
-        last = part % stages > last ? part % stages : last;
+        const param_request *q = &p->request[i];
+        holders *h = &of[q->param];
+        while (p->first[part + 1] <= q->layer) part++;
+        const int stage = part % p->layout->pp.size;
+        if (h->requests++ == 0) *h = (holders){1, q->layer, stage, stage};
+        h->first = stage < h->first ? stage : h->first;
+        h->last = stage > h->last ? stage : h->last;
     }
-    record->is_shared = requests > 1;
-    record->tie = first == last ? MEGA_TIE_NONE : stage == first ? MEGA_TIE_OWNER : MEGA_TIE_COPY;
+}
+
+static mega_status declare(const mega_model_parts *p, int part, const holders *of, mega_params *params)
+{
+    for (int i = 0; i < p->num_requests; i++) {
+        const param_request *q = &p->request[i];
+        const holders *h = &of[q->param];
+        int index;
+        if (q->layer < p->first[part] || q->layer >= p->first[part + 1]) continue;
+        mega_param record = *mega_params_get(p->params, q->param);
+        record.layer = h->layer + 1;
+        record.is_shared = h->requests > 1;
+        record.tie = h->first == h->last                     ? MEGA_TIE_NONE
+                     : part % p->layout->pp.size == h->first ? MEGA_TIE_OWNER
+                                                             : MEGA_TIE_COPY;
+        MEGA_TRY(mega_params_request(params, &record, false, &index));
+    }
+    return MEGA_OK;
 }
 
 mega_status mega_model_parts_declare(const mega_model_parts *p, int part, mega_params *params)
 {
-    const int stage = part % p->layout->pp.size;
-    for (int i = 0; i < p->num_requests; i++) {
-        const param_request *q = &p->request[i];
-        int index;
-        if (q->layer < p->first[part] || q->layer >= p->first[part + 1]) continue;
-        mega_param record = *mega_params_get(p->params, q->param);
-        find_holders(p, q->param, stage, &record);
-        MEGA_TRY(mega_params_request(params, &record, false, &index));
-    }
-    return MEGA_OK;
+    holders *of = mega_calloc((size_t)mega_params_count(p->params) + 1, sizeof *of);
+    if (of == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for a list of %d parameters", mega_params_count(p->params));
+    find_holders(p, of);
+    const mega_status st = declare(p, part, of, params);
+    mega_free(of);
+    return st;
 }
 
 /* ---- borders ---- */

@@ -1,6 +1,7 @@
 /* Records of parameters. Everything about how a tensor is spread over ranks is read from its record, here, in
  * parameter_place.c and in parameter_init.c. */
 #include "megalith/extent.h"
+#include "megalith/hash.h"
 #include "megalith/memory.h"
 #include "parameter_impl.h"
 
@@ -27,6 +28,7 @@ void mega_params_destroy(mega_params *p)
     if (p->kept.is_owned) mega_pages_free(p->kept.data, p->kept.bytes);
     mega_free(p->bucket);
     mega_free(p->param);
+    mega_free(p->slot);
     mega_free(p);
 }
 
@@ -91,17 +93,37 @@ static mega_param complete(const mega_param *record)
     return r;
 }
 
+/* Where this name stands in the table, or would stand. */
+static int slot_of(const mega_params *p, const char *name)
+{
+    int at = (int)(mega_hash64(MEGA_HASH_START, name, strlen(name)) & (uint64_t)(p->num_slots - 1));
+    while (p->slot[at] != 0 && strcmp(p->param[p->slot[at] - 1].name, name) != 0) at = (at + 1) & (p->num_slots - 1);
+    return at;
+}
+
+static mega_status grow(mega_params *p, const char *name)
+{
+    const int capacity = p->capacity == 0 ? 64 : 2 * p->capacity;
+    mega_param *grown = mega_realloc(p->param, (size_t)capacity * sizeof *grown);
+    if (grown != NULL) p->param = grown;
+    int32_t *slots = mega_calloc(2 * (size_t)capacity, sizeof *slots);
+    if (grown == NULL || slots == NULL) {
+        mega_free(slots);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "parameter %s: no memory for its record", name);
+    }
+    mega_free(p->slot);
+    p->slot = slots;
+    p->num_slots = 2 * capacity;
+    p->capacity = capacity;
+    for (int i = 0; i < p->count; i++) p->slot[slot_of(p, p->param[i].name)] = i + 1;
+    return MEGA_OK;
+}
+
 /* Appends a record whose name is new. */
 static mega_status append(mega_params *p, mega_param r, int *out_index)
 {
     MEGA_TRY(check_record(p, &r));
-    if (p->count == p->capacity) {
-        const int capacity = p->capacity == 0 ? 64 : 2 * p->capacity;
-        mega_param *grown = mega_realloc(p->param, (size_t)capacity * sizeof *grown);
-        if (grown == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "parameter %s: no memory for its record", r.name);
-        p->param = grown;
-        p->capacity = capacity;
-    }
+    if (p->count == p->capacity) MEGA_TRY(grow(p, r.name));
     memcpy(r.local_shape, r.shape, sizeof r.shape);
     if (r.axis != MEGA_AXIS_NONE) r.local_shape[r.cut_dim] /= mega_params_axis(p, r.axis).size;
     r.count = r.local_shape[0] * r.local_shape[1];
@@ -109,6 +131,7 @@ static mega_status append(mega_params *p, mega_param r, int *out_index)
     r.bucket = -1;
     r.offset = -1;
     if (out_index != NULL) *out_index = p->count;
+    p->slot[slot_of(p, r.name)] = p->count + 1;
     p->param[p->count++] = r;
     return MEGA_OK;
 }
@@ -210,9 +233,7 @@ void mega_params_next_part(mega_params *p)
 
 int mega_params_find(const mega_params *p, const char *name)
 {
-    for (int i = 0; p != NULL && name != NULL && i < p->count; i++)
-        if (strcmp(p->param[i].name, name) == 0) return i;
-    return -1;
+    return p == NULL || name == NULL || p->count == 0 ? -1 : p->slot[slot_of(p, name)] - 1;
 }
 
 int mega_params_count(const mega_params *p)
@@ -222,7 +243,9 @@ int mega_params_count(const mega_params *p)
 
 size_t mega_params_record_bytes(const mega_params *p)
 {
-    return p == NULL ? 0 : (size_t)p->count * sizeof *p->param + (size_t)p->num_buckets * sizeof *p->bucket;
+    return p == NULL ? 0
+                     : (size_t)p->count * sizeof *p->param + (size_t)p->num_slots * sizeof *p->slot +
+                           (size_t)p->num_buckets * sizeof *p->bucket;
 }
 
 const mega_param *mega_params_get(const mega_params *p, int index)

@@ -17,6 +17,8 @@ struct mega_params {
     const mega_layout *layout; /* borrowed */
     mega_param *param;
     int count, capacity;
+    int32_t *slot; /* [num_slots], a hash table of names: the number of a parameter and 1; 0: free */
+    int num_slots; /* a power of two, at least twice `count` */
     int part; /* of what is declared next */
     mega_bucket *bucket;
     int num_buckets;

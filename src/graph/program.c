@@ -427,9 +427,6 @@ int mega_program_num_instructions(const mega_program *p, bool backward)
 
 bool mega_program_begins_gradient(const mega_program *p, int param)
 {
-    for (int i = 0; i < p->g->num_ops; i++) {
-        const instruction *op = &p->g->op[i];
-        if (op->attr.begins && p->g->tensor[op->out[0]].param == param) return true;
-    }
-    return false;
+    const mega_graph *g = p->g;
+    return param >= 0 && param < g->cap_params && g->tensor[g->gradient_tensor[param]].is_begun;
 }

@@ -14,8 +14,10 @@ mega_status mega_pass_begin(mega_graph *g)
         for (int k = 0; k < OP_MAX_OUT; k++) {
             const int32_t t = op->out[k];
             if (t == 0 || g->tensor[t].role != ROLE_GRADIENT) continue;
-            if (op->kind == OP_LINEAR_GRAD_W && k == 0 && !written[t])
-                *(g->tensor[t].base != 0 ? &op->attr.anew : &op->attr.begins) = true;
+            if (op->kind == OP_LINEAR_GRAD_W && k == 0 && !written[t]) {
+                g->tensor[t].is_begun = g->tensor[t].base == 0;
+                *(g->tensor[t].is_begun ? &op->attr.begins : &op->attr.anew) = true;
+            }
             written[t] = true;
         }
     }

@@ -28,6 +28,25 @@ static mega_layout *layout_of_one(void)
     return l;
 }
 
+static void names_are_found_among_many(void **state)
+{
+    (void)state;
+    mega_layout *l = layout_of_one();
+    mega_params *p = NULL;
+    assert_int_equal(mega_params_create(&p, l), MEGA_OK);
+    assert_int_equal(mega_params_find(p, "h.0.w"), -1);
+    for (int i = 0; i < 1000; i++) {
+        mega_param r = matrix("", 2, 2);
+        snprintf(r.name, sizeof r.name, "h.%d.w", i);
+        assert_int_equal(mega_params_add(p, &r, NULL), MEGA_OK);
+        assert_int_equal(mega_params_add(p, &r, NULL), MEGA_ERR_USAGE);
+    }
+    for (int i = 0; i < 1000; i++) assert_int_equal(mega_params_find(p, mega_params_get(p, i)->name), i);
+    assert_int_equal(mega_params_find(p, "h.1000.w"), -1);
+    mega_params_destroy(p);
+    mega_layout_destroy(l);
+}
+
 static void buckets_are_in_backward_order_and_padded(void **state)
 {
     (void)state;
@@ -326,6 +345,7 @@ static void every_failed_allocation_is_reported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_found_among_many),
         cmocka_unit_test(buckets_are_in_backward_order_and_padded),
         cmocka_unit_test(a_tied_table_is_alone_in_its_bucket),
         cmocka_unit_test(ranks_own_every_element_once),
