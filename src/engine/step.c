@@ -49,11 +49,19 @@ static mega_status forward(mega_engine *e, const mega_schedule_step *s, engine_s
     return MEGA_OK;
 }
 
+/* Of all ranks of dp, those whose samples follow this one's in the step, of which so many are expected. */
+static int64_t later_micro_batches(const mega_engine *e, const mega_schedule_step *s)
+{
+    const int64_t here = s->micro_batch + e->micro.done; /* one of them is 0 */
+    return (e->expected - here) * e->layout->dp.size - 1 - e->layout->dp.rank;
+}
+
 mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is_first, bool is_last, engine_sums *sums)
 {
     mega_program *p = e->chunk[s->chunk].train;
     mega_program_step(p)->first_micro_batch = is_first;
     mega_program_step(p)->last_micro_batch = is_last;
+    mega_program_step(p)->later_micro_batches = later_micro_batches(e, s);
     if (e->search != NULL) engine_search_before(e->search);
     const mega_status st = s->forward ? forward(e, s, sums) : mega_program_backward(p, s->slot);
     if (e->search != NULL) engine_search_after(e, s);
@@ -176,7 +184,9 @@ static mega_status optimizer_update(mega_engine *e, mega_step_result *r, double 
 {
     r->lr = mega_engine_lr(e);
     r->weight_decay = mega_lr_schedule_weight_decay(&e->options.schedule, e->progress.schedule_samples);
-    return mega_optimizer_update(e->optimizer, r->lr, r->weight_decay, r->clip_factor * correction);
+    MEGA_TRY(mega_optimizer_update(e->optimizer, r->lr, r->weight_decay, r->clip_factor * correction));
+    const int64_t expected = e->expected * e->options.micro_batch * e->layout->dp.size;
+    return mega_optimizer_update_buffers(e->optimizer, r->samples, expected);
 }
 
 /* The update wrote the rounded weights of what this rank owns; ranks that each own slices gather the others. */

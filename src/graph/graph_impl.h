@@ -101,7 +101,7 @@ static inline bool mega_op_is_bucket(op_kind kind)
 
 /* Constants of one instruction; each op reads its own. */
 typedef struct op_attr {
-    double eps, p;
+    double eps, p; /* p: of dropout; batch_norm: momentum of the running statistics */
     double factor; /* scale; cross-entropy, loss_seed: the coefficient of the loss */
     uint32_t site;
     bool tanh_form;
@@ -161,6 +161,8 @@ typedef struct op_row {
     mega_status (*shape)(const mega_graph *g, const instruction *op, tensor_shape *out);
     /* Appends the backward of op; NULL: has none. */
     void (*gradient)(mega_graph *g, const instruction *op);
+    /* NULL, or appends to the backward program what op needs there whether or not a loss depends on it. */
+    void (*always)(mega_graph *g, const instruction *op);
     op_cost (*cost)(const mega_graph *g, const instruction *op); /* NULL: no FLOPs, bytes of all operands */
     void (*bind)(const op_binder *b, const instruction *op, void *args);
     const mega_kernel *plain, *cpu; /* both NULL: a collective */

@@ -56,8 +56,21 @@ int64_t mega_param_logical_index(const mega_param *r, mega_axis axis, int64_t lo
     return local / slice * block + axis.rank * slice + local % slice;
 }
 
+static mega_status check_buffer(const mega_param *r)
+{
+    const double m = r->buffer_momentum;
+    if (r->is_buffer ? m >= 0 && m < 1 && (m <= 0 || r->buffer_samples > 0) : m == 0 && r->buffer_samples == 0)
+        return MEGA_OK;
+    return MEGA_FAIL(
+        MEGA_ERR_USAGE,
+        "parameter %s: buffer_momentum %g of groups of %lld samples; expected 0 or more and below 1, of at least 1 "
+        "sample, and 0 of what is no buffer",
+        r->name, m, (long long)r->buffer_samples);
+}
+
 static mega_status check_record(const mega_params *p, const mega_param *r)
 {
+    MEGA_TRY(check_buffer(r));
     if (p->placed)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "parameter %s: declared after mega_params_place; declare all of them before it", r->name);
@@ -175,7 +188,9 @@ static bool is_rest_equal(const mega_param *a, const mega_param *b)
 {
     return a->true_shape[0] == b->true_shape[0] && a->true_shape[1] == b->true_shape[1] &&
            a->transposed_in_file == b->transposed_in_file && a->init == b->init &&
-           !(a->init_std < b->init_std || a->init_std > b->init_std) && a->weight_decay == b->weight_decay;
+           !(a->init_std < b->init_std || a->init_std > b->init_std) && a->weight_decay == b->weight_decay &&
+           a->is_buffer == b->is_buffer && a->buffer_samples == b->buffer_samples &&
+           !(a->buffer_momentum < b->buffer_momentum || a->buffer_momentum > b->buffer_momentum);
 }
 
 /* A request must fit what the first one declared. Programs exchange their own buckets when they are done with them, so
@@ -195,10 +210,11 @@ static mega_status check_request(const mega_param *r, const mega_param *declared
                          "each its own, or make one program a stage",
                          r->name);
     if (has_options && !is_rest_equal(r, declared))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "parameter %s: this request has other options (initial values, weight decay, padding or "
-                         "place in the file) than the one that declared it; give the same options, or none",
-                         r->name);
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "parameter %s: this request has other options (initial values, weight decay, padding, what a "
+            "buffer is, or place in the file) than the one that declared it; give the same options, or none",
+            r->name);
     return MEGA_OK;
 }
 
@@ -281,7 +297,8 @@ int64_t mega_params_elements(const mega_params *p)
 int64_t mega_params_logical_count(const mega_params *p)
 {
     int64_t n = 0;
-    for (int i = 0; i < mega_params_count(p); i++) n += p->param[i].true_shape[0] * p->param[i].true_shape[1];
+    for (int i = 0; i < mega_params_count(p); i++)
+        if (!p->param[i].is_buffer) n += p->param[i].true_shape[0] * p->param[i].true_shape[1];
     return n;
 }
 

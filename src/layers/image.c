@@ -84,17 +84,31 @@ mega_tensor mega_mean_pool2d(const mega_builder *b, mega_tensor x, const mega_po
 static mega_status check_groups(const mega_builder *b, const char *name, mega_tensor x, int group_samples,
                                 double momentum)
 {
-    if (momentum != 0)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "layer \"%s\", mega_batch_norm \"%s\": momentum %g; running statistics are not built yet, so "
-                         "give 0: evaluation then normalizes with the statistics of its own groups",
-                         b->path, name, momentum);
+    if (!(momentum >= 0 && momentum < 1))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "layer \"%s\", mega_batch_norm \"%s\": momentum %g; expected 0 or more, and below 1", b->path,
+                         name, momentum);
+    if (b->mode != MEGA_TRAIN && momentum > 0 && group_samples >= 1) return MEGA_OK; /* it has no groups */
     if (group_samples < 1 || b->samples % group_samples != 0 || mega_tensor_rows(b, x) % b->samples != 0)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "layer \"%s\", mega_batch_norm \"%s\": groups of %d samples in a micro-batch of %lld samples "
                          "and %lld rows; expected a divisor of the samples, and whole samples",
                          b->path, name, group_samples, (long long)b->samples, (long long)mega_tensor_rows(b, x));
     return MEGA_OK;
+}
+
+/* With momentum 0 there are none. */
+static mega_batch_norm_running running_statistics(const mega_builder *b, const char *name, int64_t channels,
+                                                  int group_samples, double momentum)
+{
+    mega_param_options o = {
+        .init = MEGA_INIT_ZERO, .is_buffer = true, .buffer_momentum = momentum, .buffer_samples = group_samples};
+    mega_batch_norm_running r = {.momentum = momentum};
+    if (momentum <= 0) return r;
+    r.mean = layer_param(b, name, "running_mean", channels, 0, &o);
+    o.init = MEGA_INIT_ONE;
+    r.var = layer_param(b, name, "running_var", channels, 0, &o);
+    return r;
 }
 
 mega_tensor mega_batch_norm(const mega_builder *b, const char *name, mega_tensor x, int group_samples, double momentum,
@@ -108,8 +122,11 @@ mega_tensor mega_batch_norm(const mega_builder *b, const char *name, mega_tensor
     const mega_scope s = mega_scope_enter(b->graph, "%s", name);
     const mega_tensor gain = layer_param(b, name, "weight", channels, 0, &ones);
     const mega_tensor bias = layer_param(b, name, "bias", channels, 0, NULL);
+    const mega_batch_norm_running running = running_statistics(b, name, channels, group_samples, momentum);
     const int64_t rows = mega_tensor_rows(b, x) / b->samples * group_samples;
-    const mega_tensor y = mega_op_batch_norm(b->graph, x, gain, bias, rows, epsilon).y;
+    const mega_tensor y = b->mode != MEGA_TRAIN && momentum > 0
+                              ? mega_op_batch_norm_fixed(b->graph, x, gain, bias, running.mean, running.var, epsilon)
+                              : mega_op_batch_norm_running(b->graph, x, gain, bias, &running, rows, epsilon).y;
     mega_scope_leave(b->graph, s);
     return y;
 }

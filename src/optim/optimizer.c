@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Parameters are placed with a little air between them (alignment). A run goes over gaps up to this many elements: they
- * are zero in every buffer and stay zero under both updates. */
+ * are zero in every buffer and stay zero under both updates. Buffers are no gaps: they end a run. */
 enum { GAP_ELEMENTS = 64 };
 
 typedef struct run {
@@ -73,7 +73,7 @@ static size_t moment_bytes(const mega_optimizer *o)
  * first rank of the axis that would cut them. */
 static bool is_counted(const mega_optimizer *o, const mega_param *p)
 {
-    return p->tie != MEGA_TIE_COPY && (p->axis == MEGA_AXIS_TP || o->layout->tp.rank == 0);
+    return !p->is_buffer && p->tie != MEGA_TIE_COPY && (p->axis == MEGA_AXIS_TP || o->layout->tp.rank == 0);
 }
 
 static int order_by_offset(const void *a, const void *b, void *user)
@@ -91,7 +91,7 @@ static int cut_runs(const mega_optimizer *o, bool for_norm, run *runs)
     run last = {0};
     for (int i = 0; i < mega_params_count(o->params); i++) {
         const mega_param *p = mega_params_get(o->params, o->order[i]);
-        if (for_norm && !is_counted(o, p)) {
+        if (p->is_buffer || (for_norm && !is_counted(o, p))) {
             last_bucket = -1;
             continue;
         }
@@ -521,11 +521,51 @@ mega_status mega_optimizer_update(mega_optimizer *o, double lr, double weight_de
     return MEGA_OK;
 }
 
+/* Of one buffer, what this rank owns: few numbers, so on one thread. */
+static void update_buffer(mega_optimizer *o, int param, double kept, double added)
+{
+    const mega_param *p = mega_params_get(o->params, param);
+    const mega_range owned = mega_params_owned(o->params, param);
+    const mega_dtype acc = mega_params_acc_dtype(o->params);
+    const bool is_rounded = mega_params_compute_dtype(o->params) != acc;
+    const int64_t first = p->offset + owned.first;
+    if (owned.count == 0) return;
+    void *master = mega_params_master_at(o->params, p->bucket, first);
+    const void *sum = mega_params_grad_at(o->params, p->bucket, first);
+    uint16_t *weight = is_rounded ? mega_params_weight_at(o->params, p->bucket, first) : NULL;
+    for (int64_t i = 0; i < owned.count; i++) {
+        if (acc == MEGA_F64) {
+            double *m = master;
+            m[i] = kept * m[i] + added * ((const double *)sum)[i];
+            continue;
+        }
+        float *m = master;
+        m[i] = (float)(kept * (double)m[i] + added * (double)((const float *)sum)[i]);
+        if (is_rounded) weight[i] = mega_f32_to_bf16(m[i]);
+    }
+}
+
+mega_status mega_optimizer_update_buffers(mega_optimizer *o, int64_t samples, int64_t expected)
+{
+    if (o == NULL || samples < 0 || expected < 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_update_buffers: %s",
+                         o == NULL ? "the optimizer is NULL; create one first" : "fewer than 0 samples; expected some");
+    MEGA_TRY(check_params(o, "mega_optimizer_update_buffers"));
+    for (int i = 0; i < mega_params_count(o->params); i++) {
+        const mega_param *p = mega_params_get(o->params, i);
+        if (!p->is_buffer || p->buffer_momentum <= 0) continue;
+        const double groups = (double)(samples / p->buffer_samples), weighed = (double)(expected / p->buffer_samples);
+        update_buffer(o, i, pow(1.0 - p->buffer_momentum, groups), pow(1.0 - p->buffer_momentum, groups - weighed));
+    }
+    return MEGA_OK;
+}
+
 void mega_optimizer_groups_get(const mega_optimizer *o, mega_optimizer_groups *out)
 {
     *out = (mega_optimizer_groups){0};
     for (int i = 0; i < mega_params_count(o->params); i++) {
         const mega_param *p = mega_params_get(o->params, i);
+        if (p->is_buffer) continue;
         *(p->weight_decay ? &out->decayed : &out->not_decayed) += 1;
         *(p->weight_decay ? &out->decayed_elements : &out->not_decayed_elements) += p->count;
     }

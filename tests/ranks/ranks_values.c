@@ -1,12 +1,14 @@
 /* A model of views, a custom op, a loss of rows that it weights itself and an output, in two parts.   ranks_values
  *
- *   part 0:  h = table[token]; x = h + down(tanh(up(h))), handed over as a view of rows of half its channels
+ *   part 0:  h = table[token]; x = h + down(tanh(up(n(h)))) with a batch norm n, handed over as a view of rows of half
+ *            its channels
  *   part 1:  y = 2 x^2 in a custom op; "first": the mean over |y|^2 of first positions; "rows": cross-entropy by row,
  *            averaged over a sample and weighted by it
  *
- * Tensor, pipeline and data parallelism and every stage of ZeRO make the losses, the norm and the output of one rank,
- * and the same bits twice. Where the op fails on one rank, the step or the evaluation ends with its message on both,
- * and the steps that follow are those of a run in which nothing failed. */
+ * Tensor, pipeline and data parallelism and every stage of ZeRO make the losses, the norm and the output of one rank
+ * (those of the evaluation with the running statistics that the steps left), and the same bits twice. Where the op
+ * fails on one rank, the step or the evaluation ends with its message on both, and the steps that follow are those of a
+ * run in which nothing failed. */
 #include "engine_run.h"
 #include "megalith/layers.h"
 
@@ -78,7 +80,8 @@ static void begin(const mega_builder *b, const void *self, mega_flow *flow)
     const mega_tensor tokens = mega_input(b, "tokens", MEGA_I32, b->positions, 0);
     const mega_tensor h = mega_embedding(b, "table", tokens, V, C, &table);
     (void)self;
-    const mega_tensor up = mega_activation(b, mega_column_linear(b, "up", h, 2 * C, &random_weights), MEGA_ACT_TANH);
+    const mega_tensor n = mega_batch_norm(b, "norm", h, 1, 0.2, 1e-5);
+    const mega_tensor up = mega_activation(b, mega_column_linear(b, "up", n, 2 * C, &random_weights), MEGA_ACT_TANH);
     const mega_tensor x = mega_add(b, h, mega_row_linear(b, "down", up, C, &random_weights));
     flow->x = mega_reshape(b, x, C / 2);
 }

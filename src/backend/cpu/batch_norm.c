@@ -262,8 +262,8 @@ static void batch_norm_fixed_run(mega_team *team, const void *args)
                         .scale = scale,
                         .shift = shift};
     for (int64_t c = 0; c < a->cols; c++) {
-        mean[c] = get(a->mean, MEGA_F32, c);
-        scale[c] = get(a->gain, j.dtype, c) / sqrt(get(a->var, MEGA_F32, c) + a->eps);
+        mean[c] = get(a->mean, a->stats, c);
+        scale[c] = get(a->gain, j.dtype, c) / sqrt(get(a->var, a->stats, c) + a->eps);
         shift[c] = get(a->bias, j.dtype, c);
     }
     norm_run(team, &j, 1, norm_put_work);

@@ -53,12 +53,12 @@ static void batch_norm_grad_run(mega_team *team, const void *args)
 static void batch_norm_fixed_run(mega_team *team, const void *args)
 {
     const mega_batch_norm_fixed_args *a = args;
-    const mega_dtype t = a->head.dtype, acc = acc_of(t);
+    const mega_dtype t = a->head.dtype;
     (void)team;
     for (int64_t r = 0; r < a->rows; r++)
         for (int64_t c = 0; c < a->cols; c++) {
             const double normal =
-                (get(a->x, t, r * a->cols + c) - get(a->mean, acc, c)) / sqrt(get(a->var, acc, c) + a->eps);
+                (get(a->x, t, r * a->cols + c) - get(a->mean, a->stats, c)) / sqrt(get(a->var, a->stats, c) + a->eps);
             put(a->y, t, r * a->cols + c, normal * get(a->gain, t, c) + get(a->bias, t, c));
         }
 }
@@ -68,13 +68,17 @@ static void batch_norm_update_run(mega_team *team, const void *args)
     const mega_batch_norm_update_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
     const double unbiased = (double)a->rows / ((double)a->rows - 1.0);
+    const double later = pow(1.0 - a->momentum, (double)(a->groups * a->head.step->later_micro_batches));
     (void)team;
-    for (int64_t c = 0; c < a->cols; c++)
+    for (int64_t c = 0; c < a->cols; c++) {
+        double mean = 0.0, var = 0.0;
         for (int64_t g = 0; g < a->groups; g++) {
-            const double mean = get(a->mean, acc, g * a->cols + c), var = get(a->var, acc, g * a->cols + c) * unbiased;
-            put(a->running_mean, acc, c, (1.0 - a->momentum) * get(a->running_mean, acc, c) + a->momentum * mean);
-            put(a->running_var, acc, c, (1.0 - a->momentum) * get(a->running_var, acc, c) + a->momentum * var);
+            mean = (1.0 - a->momentum) * mean + a->momentum * get(a->mean, acc, g * a->cols + c);
+            var = (1.0 - a->momentum) * var + a->momentum * get(a->var, acc, g * a->cols + c) * unbiased;
         }
+        put_add(a->sum_mean, acc, c, later * mean);
+        put_add(a->sum_var, acc, c, later * var);
+    }
 }
 
 const mega_kernel mega_plain_batch_norm = {.name = "batch_norm", .run = batch_norm_run};

@@ -77,7 +77,8 @@ static void run_norm(norm *out, bool plain, const float *x, const float *dy, con
                                     .var = out->var,
                                     .rows = ROWS * GROUPS,
                                     .cols = COLS,
-                                    .eps = eps};
+                                    .eps = eps,
+                                    .stats = MEGA_F32};
     run(plain ? &mega_plain_batch_norm : &mega_cpu_batch_norm, &a, &a.head);
     run(plain ? &mega_plain_batch_norm_grad : &mega_cpu_batch_norm_grad, &g, &g.head);
     run(plain ? &mega_plain_batch_norm_fixed : &mega_cpu_batch_norm_fixed, &f, &f.head);

@@ -1,14 +1,35 @@
-/* Batch norm with the statistics of groups of rows, its gradient, and its form of evaluation. (The kernel that updates
- * running statistics has no op yet: no program keeps them.) */
+/* Batch norm with the statistics of groups of rows, its gradient, its form of evaluation, and what a micro-batch adds
+ * to running statistics. */
 #include "graph_impl.h"
 
-/* ---- batch_norm: in x [T, C], gain [C], bias [C]; out y [T, C], mean [T / group, C] acc, var [T / group, C] acc ----
- */
+/* ---- batch_norm: in x [T, C], gain [C], bias [C], running mean and var [C] (or neither), which it does not read; out
+ * y [T, C], mean [T / group, C] acc, var [T / group, C] acc ---- */
 
 mega_batch_norm_result mega_op_batch_norm(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias,
                                           int64_t group, double eps)
 {
-    instruction op = {.kind = OP_BATCH_NORM, .in = {x.id, gain.id, bias.id}, .attr = {.group = group, .eps = eps}};
+    return mega_op_batch_norm_running(g, x, gain, bias, &(mega_batch_norm_running){{0}, {0}, 0}, group, eps);
+}
+
+/* Statistics of two norms would be updated twice for each group, in an order that the stages of a pipeline change. */
+static void check_running(mega_graph *g, const mega_batch_norm_running *running)
+{
+    for (int i = 0; i < g->num_ops && running->mean.id != 0; i++)
+        if (g->op[i].kind == OP_BATCH_NORM && (g->op[i].in[3] == running->mean.id || g->op[i].in[4] == running->var.id))
+            mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                                         "op batch_norm in \"%s\": the running statistics %s and %s are those of the "
+                                         "batch norm in \"%s\" too; give each its own",
+                                         g->scope, g->tensor[running->mean.id].name, g->tensor[running->var.id].name,
+                                         g->op[i].scope));
+}
+
+mega_batch_norm_result mega_op_batch_norm_running(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias,
+                                                  const mega_batch_norm_running *running, int64_t group, double eps)
+{
+    instruction op = {.kind = OP_BATCH_NORM,
+                      .in = {x.id, gain.id, bias.id, running->mean.id, running->var.id},
+                      .attr = {.group = group, .eps = eps, .p = running->momentum}};
+    check_running(g, running);
     const mega_tensor y = mega_graph_emit(g, &op);
     if (g->status != MEGA_OK) return (mega_batch_norm_result){{0}, {0}, {0}};
     return (mega_batch_norm_result){.y = y, .mean = {op.out[1]}, .var = {op.out[2]}};
@@ -24,6 +45,17 @@ static mega_status batch_norm_expect(const mega_graph *g, const instruction *op)
     return mega_op_expect(g, op, 2, "bias", mega_shape_1d(g->dtype, cols));
 }
 
+/* Its sum lies where a parameter's gradient does. */
+static mega_status running_expect(const mega_graph *g, const instruction *op, int in, const char *what)
+{
+    const graph_tensor *t = &g->tensor[op->in[in]];
+    if (op->in[3] == 0 && op->in[4] == 0) return MEGA_OK;
+    MEGA_TRY(mega_op_expect(g, op, in, what, mega_shape_1d(g->dtype, mega_op_in_dim(g, op, 0, 1))));
+    if (t->role == ROLE_WEIGHT && mega_params_get(g->params, t->param)->is_buffer) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "op batch_norm in \"%s\": %s is %s, which is no buffer; request it with is_buffer",
+                     op->scope, what, t->name);
+}
+
 static mega_status batch_norm_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     MEGA_TRY(batch_norm_expect(g, op));
@@ -34,6 +66,8 @@ static mega_status batch_norm_shape(const mega_graph *g, const instruction *op, 
             "op batch_norm in \"%s\": groups of %lld rows of %s, which has %lld; expected a divisor of them, "
             "at least 2, as one row has no variance",
             op->scope, (long long)group, g->tensor[op->in[0]].name, (long long)rows);
+    MEGA_TRY(running_expect(g, op, 3, "running mean"));
+    MEGA_TRY(running_expect(g, op, 4, "running var"));
     out[0] = mega_shape_2d(g->dtype, rows, cols);
     out[1] = out[2] = mega_shape_2d(g->acc, rows / group, cols);
     return MEGA_OK;
@@ -54,6 +88,17 @@ static void batch_norm_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
 
+/* Once a micro-batch, in the backward program: a recomputation repeats the forward alone. */
+static void batch_norm_always(mega_graph *g, const instruction *op)
+{
+    if (op->in[3] == 0) return;
+    instruction u = {.kind = OP_BATCH_NORM_UPDATE,
+                     .in = {op->out[1], op->out[2]},
+                     .out = {mega_graph_gradient_tensor(g, op->in[3]), mega_graph_gradient_tensor(g, op->in[4])},
+                     .attr = op->attr};
+    mega_graph_emit(g, &u);
+}
+
 static void batch_norm_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_batch_norm_args *a = args;
@@ -70,10 +115,12 @@ static void batch_norm_bind(const op_binder *b, const instruction *op, void *arg
 }
 
 const op_row mega_op_row_batch_norm = {.name = "batch_norm",
-                                       .num_in = 3,
+                                       .num_in = 5,
                                        .num_out = 3,
+                                       .optional_in = 1u << 3 | 1u << 4,
                                        .shape = batch_norm_shape,
                                        .gradient = batch_norm_gradient,
+                                       .always = batch_norm_always,
                                        .bind = batch_norm_bind,
                                        .plain = &mega_plain_batch_norm,
                                        .cpu = &mega_cpu_batch_norm};
@@ -121,9 +168,43 @@ const op_row mega_op_row_batch_norm_grad = {.name = "batch_norm_grad",
                                             .plain = &mega_plain_batch_norm_grad,
                                             .cpu = &mega_cpu_batch_norm_grad};
 
-/* ---- batch_norm_fixed: in x, gain, bias, mean [C] acc, var [C] acc; out y. Evaluation only, so without a gradient.
- * ----
- */
+/* ---- batch_norm_update: in mean, var [groups, C] acc; out what they add to the running mean and var [C] acc ---- */
+
+static mega_status batch_norm_update_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "mean", g->acc, 2));
+    MEGA_TRY(mega_op_expect(g, op, 1, "var", *mega_op_in(g, op, 0)));
+    if (!(op->attr.p > 0 && op->attr.p < 1))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "op batch_norm_update in \"%s\": momentum %g; expected more than 0, and below 1", op->scope,
+                         op->attr.p);
+    out[0] = out[1] = mega_shape_1d(g->acc, mega_op_in_dim(g, op, 0, 1));
+    return MEGA_OK;
+}
+
+static void batch_norm_update_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_batch_norm_update_args *a = args;
+    a->sum_mean = b->address(b, op->out[0]);
+    a->sum_var = b->address(b, op->out[1]);
+    a->mean = b->address(b, op->in[0]);
+    a->var = b->address(b, op->in[1]);
+    a->groups = mega_op_in_dim(b->g, op, 0, 0);
+    a->rows = op->attr.group;
+    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+    a->momentum = op->attr.p;
+}
+
+const op_row mega_op_row_batch_norm_update = {.name = "batch_norm_update",
+                                              .num_in = 2,
+                                              .num_out = 2,
+                                              .accumulates = 1u << 0 | 1u << 1,
+                                              .shape = batch_norm_update_shape,
+                                              .bind = batch_norm_update_bind,
+                                              .plain = &mega_plain_batch_norm_update,
+                                              .cpu = &mega_cpu_batch_norm_update};
+
+/* ---- batch_norm_fixed: in x, gain, bias, mean [C], var [C]; out y. Evaluation only, so without a gradient. ---- */
 
 mega_tensor mega_op_batch_norm_fixed(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias, mega_tensor mean,
                                      mega_tensor var, double eps)
@@ -137,8 +218,9 @@ static mega_status batch_norm_fixed_shape(const mega_graph *g, const instruction
 {
     MEGA_TRY(batch_norm_expect(g, op));
     out[0] = *mega_op_in(g, op, 0);
-    MEGA_TRY(mega_op_expect(g, op, 3, "mean", mega_shape_1d(g->acc, out[0].dim[1])));
-    return mega_op_expect(g, op, 4, "var", mega_shape_1d(g->acc, out[0].dim[1]));
+    const tensor_shape stats = mega_shape_1d(mega_op_in_float(g, op, 3), out[0].dim[1]);
+    MEGA_TRY(mega_op_expect(g, op, 3, "mean", stats));
+    return mega_op_expect(g, op, 4, "var", stats);
 }
 
 static void batch_norm_fixed_bind(const op_binder *b, const instruction *op, void *args)
@@ -153,6 +235,7 @@ static void batch_norm_fixed_bind(const op_binder *b, const instruction *op, voi
     a->rows = mega_op_in_dim(b->g, op, 0, 0);
     a->cols = mega_op_in_dim(b->g, op, 0, 1);
     a->eps = op->attr.eps;
+    a->stats = mega_op_in(b->g, op, 3)->dtype;
 }
 
 const op_row mega_op_row_batch_norm_fixed = {.name = "batch_norm_fixed",

@@ -12,11 +12,13 @@ static int32_t receiver(const mega_graph *g, int32_t t)
     return g->tensor[t].rows_of != 0 ? g->tensor[t].rows_of : t;
 }
 
-/* Parameters need a gradient, and so does every value that depends on one, or on an input whose gradient is wanted. */
+/* Parameters but buffers need a gradient, and so does every value that depends on one, or on an input whose gradient is
+ * wanted. */
 void mega_graph_mark_needed(mega_graph *g)
 {
     for (int t = 1; t < g->num_tensors; t++)
-        if (g->tensor[t].role == ROLE_WEIGHT) g->tensor[t].needs_gradient = true;
+        if (g->tensor[t].role == ROLE_WEIGHT)
+            g->tensor[t].needs_gradient = !mega_params_get(g->params, g->tensor[t].param)->is_buffer;
     for (int i = 0; i < g->num_ops; i++) {
         const instruction *op = &g->op[i];
         bool needed = false;
@@ -69,8 +71,14 @@ static mega_status run_rule(mega_graph *g, const instruction *op)
 static void differentiate_op(mega_graph *g, int i)
 {
     const instruction op = g->op[i]; /* by value: rules append, and the array may move */
-    if (!gradient_arrived(g, &op)) return;
     const op_row *row = mega_op_table[op.kind];
+    const bool has_arrived = gradient_arrived(g, &op);
+    if (!has_arrived && row->always == NULL) return;
+    snprintf(g->scope, sizeof g->scope, "%s", op.scope);
+    g->scope_text = op.scope;
+    g->region = op.region;
+    if (row->always != NULL) row->always(g, &op);
+    if (!has_arrived || g->status != MEGA_OK) return;
     if (row->gradient == NULL) {
         mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                                      "op %s in \"%s\" has no gradient, but the loss depends on it; use it in programs "
@@ -78,9 +86,6 @@ static void differentiate_op(mega_graph *g, int i)
                                      row->name, op.scope));
         return;
     }
-    snprintf(g->scope, sizeof g->scope, "%s", op.scope);
-    g->scope_text = op.scope;
-    g->region = op.region;
     mega_graph_fail(g, run_rule(g, &op));
 }
 

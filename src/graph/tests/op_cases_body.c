@@ -347,6 +347,15 @@ static void batch_norm(sketch *k)
     result(k, r.y);
 }
 
+/* What is added to the running statistics is no gradient; the fast kernel is compared with the plain one. */
+static void batch_norm_running(sketch *k)
+{
+    const mega_batch_norm_running running = {param(k, "running_mean"), param(k, "running_var"), 0.2};
+    result(k, mega_op_batch_norm_running(k->g, image(k), param(k, "channel_gain"), param(k, "channel_bias"), &running,
+                                         10, 1e-5)
+                  .y);
+}
+
 static void batch_norm_fixed(sketch *k)
 {
     const mega_tensor mean = input_1d(k, "mean", k->g->acc, 3), var = input_1d(k, "mask", k->g->acc, 3);

@@ -164,6 +164,12 @@ static void batch_norm_with_wide_statistics(const operands *o)
     mega_op_batch_norm_fixed(o->g, o->x, o->vector, o->vector, o->square, o->vector, 1e-5);
 }
 
+static void statistics_that_are_no_buffer(const operands *o)
+{
+    mega_op_batch_norm_running(o->g, o->x, o->vector, o->vector, &(mega_batch_norm_running){o->vector, o->vector, 0.1},
+                               6, 1e-5);
+}
+
 static void batch_norm_with_infinite_epsilon(const operands *o)
 {
     mega_op_batch_norm(o->g, o->x, o->vector, o->vector, 6, INFINITY);
@@ -250,6 +256,7 @@ static const struct mistake {
     {"batch_norm_of_uneven_groups", batch_norm_of_uneven_groups, "groups of 5 rows of x, which has 12"},
     {"batch_norm_without_epsilon", batch_norm_without_epsilon, "epsilon 0; expected a number above 0"},
     {"batch_norm_with_wide_statistics", batch_norm_with_wide_statistics, "mean is square [3, 3] f32; expected [3] f32"},
+    {"statistics_that_are_no_buffer", statistics_that_are_no_buffer, "running mean is vector, which is no buffer"},
     {"batch_norm_with_infinite_epsilon", batch_norm_with_infinite_epsilon, "epsilon inf; expected a number above 0"},
     {"layer_norm_with_tiny_epsilon", layer_norm_with_tiny_epsilon, "epsilon 1e-300; expected a number above 0"},
     {"scale_by_nan", scale_by_nan, "factor nan; expected a finite number"},

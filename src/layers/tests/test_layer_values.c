@@ -240,9 +240,14 @@ static void uneven_groups(const mega_builder *b, mega_tensor x)
     mega_batch_norm(b, "norm", x, 3, 0, 1e-5);
 }
 
-static void running_statistics(const mega_builder *b, mega_tensor x)
+static void more_than_all(const mega_builder *b, mega_tensor x)
 {
-    mega_batch_norm(b, "norm", x, 2, 0.1, 1e-5);
+    mega_batch_norm(b, "norm", x, 2, 1.1, 1e-5);
+}
+
+static void statistics_of_two(const mega_builder *b, mega_tensor x)
+{
+    mega_batch_norm(b, "norm", mega_batch_norm(b, "norm", x, 2, 0.1, 1e-5), 2, 0.1, 1e-5);
 }
 
 static void image_without_size(const mega_builder *b, mega_tensor x)
@@ -287,8 +292,9 @@ static void mistakes_name_the_layer(void **state)
     expect_mistake(row_across_samples, false, "layer \"m\", mega_reshape: rows of 48 channels; a sample has 72 values");
     expect_mistake(row_of_nothing, false, "mega_reshape: rows of 0 channels");
     expect_mistake(uneven_groups, false, "mega_batch_norm \"norm\": groups of 3 samples in a micro-batch of 2 samples");
-    expect_mistake(running_statistics, false,
-                   "mega_batch_norm \"norm\": momentum 0.1; running statistics are not built");
+    expect_mistake(more_than_all, false, "mega_batch_norm \"norm\": momentum 1.1; expected 0 or more, and below 1");
+    expect_mistake(statistics_of_two, false,
+                   "m.norm.running_mean and m.norm.running_var are those of the batch norm in");
     expect_mistake(image_without_size, false, "layer \"m\", mega_max_pool2d: inout_size is NULL");
     expect_mistake(filter_without_size, false, "mega_conv2d \"conv\": kernel_size 0; expected 1 to");
     expect_mistake(part_of_an_image, false, "48 rows are not whole images of 7 x 4 pixels");

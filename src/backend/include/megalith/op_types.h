@@ -32,8 +32,9 @@ typedef struct mega_step_block {
     double loss_factor;
     /* Generation: key/value rows that the cache of each sequence already holds, [B]. */
     const int32_t *kv_length;
-    bool first_micro_batch; /* gradients start from nothing: gemm.begins */
-    bool last_micro_batch;  /* gradients of the step are complete after its backward */
+    bool first_micro_batch;      /* gradients start from nothing: gemm.begins */
+    bool last_micro_batch;       /* gradients of the step are complete after its backward */
+    int64_t later_micro_batches; /* of this step, of all ranks of dp, whose samples follow those of this one */
     /* Products read their weights as they were packed in the first micro-batch of this step
      * (mega_kernel_head.packed). */
     bool keeps_packed;

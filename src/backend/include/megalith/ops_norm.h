@@ -16,12 +16,13 @@ extern "C" {
     X(batch_norm_fixed)      \
     X(batch_norm_update)
 
-#define MEGA_OPS_NORM(X)                \
-    X(LAYER_NORM, layer_norm)           \
-    X(LAYER_NORM_GRAD, layer_norm_grad) \
-    X(BATCH_NORM, batch_norm)           \
-    X(BATCH_NORM_GRAD, batch_norm_grad) \
-    X(BATCH_NORM_FIXED, batch_norm_fixed)
+#define MEGA_OPS_NORM(X)                  \
+    X(LAYER_NORM, layer_norm)             \
+    X(LAYER_NORM_GRAD, layer_norm_grad)   \
+    X(BATCH_NORM, batch_norm)             \
+    X(BATCH_NORM_GRAD, batch_norm_grad)   \
+    X(BATCH_NORM_FIXED, batch_norm_fixed) \
+    X(BATCH_NORM_UPDATE, batch_norm_update)
 
 /* y = (x - mean) * rstd * gain + bias per row (Ba, Kiros, Hinton 2016), rstd = 1/sqrt(var + eps), biased variance.
  *   x, y [T, C]; gain, bias [C]; mean, rstd [T] acc, saved for the gradient */
@@ -63,21 +64,25 @@ typedef struct mega_batch_norm_grad_args {
     double eps;
 } mega_batch_norm_grad_args;
 
-/* The form of evaluation: mean and var [C] acc are given, such as running statistics. y may be x. */
+/* The form of evaluation: mean and var [C] are given, such as running statistics. y may be x. */
 typedef struct mega_batch_norm_fixed_args {
     mega_kernel_head head;
     void *y;
     const void *x, *gain, *bias, *mean, *var;
     int64_t rows, cols;
     double eps;
+    mega_dtype stats; /* of mean and var: the compute type or acc */
 } mega_batch_norm_fixed_args;
 
-/* Running statistics, once for each group in order: running = (1 - momentum) running + momentum * group, with the
- * unbiased variance, var * rows / (rows - 1).
- *   running_mean, running_var [C] acc; mean, var [groups, C] acc, as batch_norm leaves them; rows > 1 */
+/* Running statistics follow each group in the order of samples: running = (1 - momentum) running + momentum * group,
+ * with the unbiased variance, var * rows / (rows - 1). What the groups of a step add to them is a sum over its
+ * micro-batches, of which this is the part of one: that of its last group counts momentum, times 1 - momentum for each
+ * group that follows, in this micro-batch or in a later one (step->later_micro_batches). Of what running was before,
+ * (1 - momentum)^groups of the step is left (mega_optimizer_update_buffers).
+ *   sum_mean, sum_var [C] acc, added to; mean, var [groups, C] acc, as batch_norm leaves them; rows > 1 */
 typedef struct mega_batch_norm_update_args {
     mega_kernel_head head;
-    void *running_mean, *running_var;
+    void *sum_mean, *sum_var;
     const void *mean, *var;
     int64_t groups, rows, cols;
     double momentum;
@@ -90,7 +95,15 @@ typedef struct mega_batch_norm_result {
 } mega_batch_norm_result;
 mega_batch_norm_result mega_op_batch_norm(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias,
                                           int64_t group, double eps);
-/* The same with statistics that are given, mean and var [C] acc, as in evaluation; without a gradient. */
+/* The same, which in training also updates running statistics: mean and var are buffers [C] (mega_param_options), to
+ * whose sums the backward program adds what mega_batch_norm_update_args says, whether or not a loss depends on y. */
+typedef struct mega_batch_norm_running {
+    mega_tensor mean, var;
+    double momentum;
+} mega_batch_norm_running;
+mega_batch_norm_result mega_op_batch_norm_running(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias,
+                                                  const mega_batch_norm_running *running, int64_t group, double eps);
+/* The same with statistics that are given, mean and var [C], as in evaluation; without a gradient. */
 mega_tensor mega_op_batch_norm_fixed(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias, mega_tensor mean,
                                      mega_tensor var, double eps);
 

@@ -87,6 +87,9 @@ typedef struct mega_param_options {
                                        0 means 1 */
     bool transposed_in_file;        /* the checkpoint holds [in, out], as Conv1D of Hugging Face does */
     int64_t padding_rows;           /* trailing rows that the checkpoint lacks: zero, without gradient (vocabulary) */
+    bool is_buffer;         /* saved and loaded but not optimized, such as running statistics; no gradient reaches it */
+    double buffer_momentum; /* of running statistics, which a step updates: how much each group of buffer_samples */
+    int64_t buffer_samples; /* samples replaces; momentum 0: the buffer is constant */
 } mega_param_options;
 
 /* Returns this rank's slice of the parameter PATH.NAME, in the compute type. rows and columns are those of the whole

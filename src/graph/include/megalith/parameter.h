@@ -53,6 +53,12 @@ typedef struct mega_param {
     mega_init init;
     double init_std;
     bool weight_decay; /* false for biases and one-dimensional tensors */
+    /* Saved and loaded, but not optimized; no gradient reaches it. Where its momentum is above 0, ops sum up what a
+     * step adds to it, in the place of a gradient: each group of buffer_samples samples replaces buffer_momentum of it.
+     */
+    bool is_buffer;
+    double buffer_momentum;
+    int64_t buffer_samples;
     mega_tie tie;
     int layer;      /* of the model's list, that declares it, from 1 on: with ZeRO 3 a bucket; 0: of no list */
     bool is_shared; /* several layers of the list request it: with ZeRO 3 a bucket of its own */
@@ -91,7 +97,7 @@ const mega_param *mega_params_get(const mega_params *p, int index);
 int mega_params_num_buckets(const mega_params *p);
 const mega_bucket *mega_params_bucket(const mega_params *p, int index);
 int64_t mega_params_elements(const mega_params *p);      /* length of the flat buffers, padding included */
-int64_t mega_params_logical_count(const mega_params *p); /* real parameters of the whole model, without padding */
+int64_t mega_params_logical_count(const mega_params *p); /* real ones of the whole model, without padding, buffers */
 int64_t mega_params_local_count(const mega_params *p);   /* on this rank, padding of the vocabulary included */
 
 /* ZeRO: what ranks of dp share out instead of each holding all of it: 1 masters and moments, 2 gradients too, 3 weights

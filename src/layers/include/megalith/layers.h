@@ -135,10 +135,12 @@ mega_tensor mega_max_pool2d(const mega_builder *b, mega_tensor x, const mega_poo
 mega_tensor mega_mean_pool2d(const mega_builder *b, mega_tensor x, const mega_pool_options *options,
                              mega_image_size *inout_size);
 
-/* Batch normalization over channels with the statistics of groups of `group_samples` samples that are consecutive in
- * the order of the run, so that neither the micro-batch size nor the number of ranks changes them; a group that does
- * not divide the micro-batch is recorded as MEGA_ERR_USAGE. Running statistics are not built yet: another momentum than
- * 0 is MEGA_ERR_UNSUPPORTED, and evaluation uses the statistics of its own groups. */
+/* Batch normalization over channels. In training the statistics are those of groups of `group_samples` samples that are
+ * consecutive in the order of the run, so that neither the micro-batch size nor the number of ranks changes them; a
+ * group that does not divide the micro-batch is recorded as MEGA_ERR_USAGE. In evaluation they are the running mean and
+ * (unbiased) variance, which are buffers NAME.running_mean and NAME.running_var, updated once per group in the order of
+ * the samples when a step ends; recomputation and evaluation do not update them. With momentum 0 there are none, and
+ * evaluation uses the statistics of its own groups. */
 mega_tensor mega_batch_norm(const mega_builder *b, const char *name, mega_tensor x, int group_samples, double momentum,
                             double epsilon);
 

@@ -62,8 +62,8 @@ mega_status mega_optimizer_allocate(mega_optimizer *o); /* zero moments; the par
 size_t mega_optimizer_region_bytes(const mega_optimizer *o);
 mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region);
 
-/* Moments are tensors that follow a parameter's record: "exp_avg" and "exp_avg_sq" for Adam, "momentum_buffer" for
- * SGD (torch's names), the states of a row. Acc dtype, mega_params_owned of the parameter. */
+/* Moments are tensors that follow a parameter's record (a buffer's mean nothing): "exp_avg" and "exp_avg_sq" for Adam,
+ * "momentum_buffer" for SGD (torch's names), the states of a row. Acc dtype, mega_params_owned of the parameter. */
 int mega_optimizer_num_moments(const mega_optimizer *o);
 const char *mega_optimizer_moment_name(const mega_optimizer *o, int moment);
 void *mega_optimizer_moment(const mega_optimizer *o, int moment, int param);
@@ -95,6 +95,11 @@ void mega_optimizer_zero_gradients_but(mega_optimizer *o, const bool *skip);
 /* One update with the gradients times grad_factor; writes masters and compute weights. Allocates nothing. Returns
  * MEGA_ERR_USAGE before mega_optimizer_allocate. */
 mega_status mega_optimizer_update(mega_optimizer *o, double lr, double weight_decay, double grad_factor);
+
+/* The buffers of the parameters (mega_param.is_buffer) that ops sum up, after a step of so many samples of all ranks of
+ * dp, where the ops weighed theirs for a step of `expected` samples: the sums are added to what is left of the buffers.
+ * Norms, updates and moments leave buffers out. */
+mega_status mega_optimizer_update_buffers(mega_optimizer *o, int64_t samples, int64_t expected);
 
 /* Parameter groups as Megatron counts them, for a line to the user. */
 typedef struct mega_optimizer_groups {

@@ -1,0 +1,277 @@
+/* Batch norm's running statistics: buffers that a step updates once for each group of samples, in their order, as
+ * PyTorch would on one rank with micro-batches of one group. */
+#include "engine_run.h"
+#include "kit.h"
+#include "megalith/checkpoint.h"
+#include "megalith/layers.h"
+#include "megalith/model.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SEQ = ENGINE_RUN_SEQ, BATCH = 4, C = 3, STEPS = 3, SAMPLE = SEQ * C };
+static const double MOMENTUM = 0.3, EPSILON = 1e-5;
+
+static void need(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+typedef struct form {
+    int group; /* samples */
+    bool recomputes, is_unused;
+} form;
+
+/* The statistics are those of the input, so that the test knows them. The second norm has none that run. */
+static void describe(const mega_builder *b, const void *self, mega_flow *flow)
+{
+    const form *f = self;
+    const mega_linear_options random = {.weight = {.init = MEGA_INIT_FAN_IN}};
+    const mega_tensor x = mega_input(b, "x", MEGA_F32, SEQ, C);
+    if (f->recomputes) mega_recompute_begin(b->graph);
+    const mega_tensor normal = mega_batch_norm(b, "bn", x, f->group, MOMENTUM, EPSILON);
+    mega_tensor y = mega_linear(b, "fc", f->is_unused ? x : normal, C, &random);
+    y = mega_batch_norm(b, "bn2", y, 1, 0, EPSILON);
+    if (f->recomputes) mega_recompute_end(b->graph);
+    if (!f->recomputes) mega_output(b, "normal", normal);
+    mega_loss_add(b, "error", mega_squared_error(b, y, x, mega_none()), 1);
+    flow->x = mega_none();
+}
+
+/* Clipping and weight decay are for what is trained alone. */
+static mega_engine *open_engine(const form *f, int64_t micro, mega_dtype compute)
+{
+    const mega_layer layer = {.path = "net", .describe = describe, .self = f};
+    const mega_model model = {.name = "buffers", .layer = &layer, .num_layers = 1};
+    mega_engine_options o = engine_run_options(BATCH, micro, 0.1);
+    mega_engine *e = NULL;
+    o.compute = compute;
+    o.clip_grad = 1e-3;
+    o.schedule.start_weight_decay = o.schedule.end_weight_decay = 0.5;
+    need(mega_engine_create(&(mega_setup){.model = &model, .options = &o}, &e));
+    need(mega_engine_allocate(e));
+    need(mega_engine_initialize(e, 5));
+    return e;
+}
+
+static float pixel(int64_t sample, int i)
+{
+    return (float)(sin(1.0 + i + 100.0 * (double)sample) * (1.0 + (double)(sample % 3)) + 0.5 * (i % C));
+}
+
+static void fill(mega_batch *b, int64_t first)
+{
+    float x[SAMPLE];
+    assert_non_null(b);
+    for (int64_t s = 0; s < mega_batch_num_samples(b); s++) {
+        for (int i = 0; i < SAMPLE; i++) x[i] = pixel(first + s, i);
+        need(mega_sample_set_f32(mega_batch_sample(b, s), "x", x, SAMPLE));
+    }
+}
+
+typedef struct statistics {
+    double mean[C], var[C];
+} statistics;
+
+/* One group after the other, from mean 0 and variance 1. */
+static statistics expected_after(int64_t samples, int group)
+{
+    const int rows = group * SEQ;
+    statistics r = {{0}, {1, 1, 1}};
+    for (int64_t first = 0; first < samples; first += group)
+        for (int c = 0; c < C; c++) {
+            double mean = 0, squares = 0;
+            for (int i = 0; i < rows; i++) mean += (double)pixel(first + i / SEQ, i % SEQ * C + c) / rows;
+            for (int i = 0; i < rows; i++) squares += pow((double)pixel(first + i / SEQ, i % SEQ * C + c) - mean, 2);
+            r.mean[c] = (1 - MOMENTUM) * r.mean[c] + MOMENTUM * mean;
+            r.var[c] = (1 - MOMENTUM) * r.var[c] + MOMENTUM * squares / (rows - 1);
+        }
+    return r;
+}
+
+static const void *buffer(mega_engine *e, const char *name)
+{
+    const mega_params *p = mega_engine_params(e);
+    const int i = mega_params_find(p, name);
+    assert_true(i >= 0);
+    assert_true(mega_params_get(p, i)->is_buffer);
+    return mega_params_master(p, i);
+}
+
+static double number(mega_engine *e, const char *name, int i)
+{
+    const void *x = buffer(e, name);
+    return mega_params_acc_dtype(mega_engine_params(e)) == MEGA_F64 ? ((const double *)x)[i]
+                                                                    : (double)((const float *)x)[i];
+}
+
+static void expect_statistics(mega_engine *e, const statistics *r, double tolerance)
+{
+    for (int c = 0; c < C; c++) {
+        const double mean = number(e, "net.bn.running_mean", c), var = number(e, "net.bn.running_var", c);
+        if (fabs(mean - r->mean[c]) > tolerance || fabs(var - r->var[c]) > tolerance)
+            fail_msg("channel %d: mean %.9g, variance %.9g; expected %.9g, %.9g", c, mean, var, r->mean[c], r->var[c]);
+    }
+}
+
+static void train(mega_engine *e, int steps)
+{
+    mega_step_result r;
+    for (int i = 0; i < steps; i++) {
+        fill(mega_engine_batch(e), mega_engine_progress_get(e)->consumed_samples);
+        need(mega_engine_train_batch(e, &r));
+        assert_true(r.clip_factor < 1);
+    }
+}
+
+static void evaluate(mega_engine *e, mega_loss_sums *sums)
+{
+    fill(mega_engine_evaluation_batch(e, BATCH, 0), 50);
+    need(mega_engine_evaluate_batch(e, sums));
+}
+
+/* Whatever the micro-batch, the groups are updated in the order of their samples; an evaluation updates nothing. */
+static void statistics_follow_the_groups_in_order(void **state)
+{
+    (void)state;
+    for (int group = 1; group <= 2; group++)
+        for (int64_t micro = group; micro <= BATCH; micro *= 2)
+            for (int k = 0; k < 3; k++) {
+                const form f = {.group = group, .recomputes = k == 1, .is_unused = k == 2};
+                const statistics expected = expected_after((int64_t)STEPS * BATCH, group);
+                mega_engine *e = open_engine(&f, micro, MEGA_F64);
+                mega_loss_sums sums = {0};
+                train(e, STEPS);
+                expect_statistics(e, &expected, 1e-12);
+                evaluate(e, &sums);
+                expect_statistics(e, &expected, 1e-12);
+                mega_engine_destroy(e);
+            }
+}
+
+/* The caller runs the micro-batches, and ends a step after another number than the settings say. */
+static void steps_of_any_number_of_micro_batches(void **state)
+{
+    (void)state;
+    const form f = {.group = 1};
+    for (int count = 1; count <= 4; count++) {
+        mega_engine *e = open_engine(&f, 2, MEGA_F64);
+        train(e, 1);
+        for (int i = 0; i < count; i++) {
+            need(mega_engine_set_accumulation_boundary(e, i == count - 1));
+            fill(mega_engine_micro_batch(e), BATCH + 2 * i);
+            need(mega_engine_forward(e, NULL));
+            need(mega_engine_backward(e));
+            need(mega_engine_step(e, NULL));
+        }
+        const statistics expected = expected_after(BATCH + 2 * count, 1);
+        expect_statistics(e, &expected, 1e-12);
+        mega_engine_destroy(e);
+    }
+}
+
+/* Masters are not rounded; what an evaluation reads is. */
+static void masters_of_bf16_weights_are_exact(void **state)
+{
+    (void)state;
+    const form f = {.group = 1};
+    mega_engine *e = open_engine(&f, 2, MEGA_BF16);
+    train(e, STEPS);
+    const statistics expected = expected_after((int64_t)STEPS * BATCH, 1);
+    expect_statistics(e, &expected, 5e-3); /* the input is rounded */
+    const mega_params *p = mega_engine_params(e);
+    const int i = mega_params_find(p, "net.bn.running_var");
+    const float *master = mega_params_master(p, i);
+    const uint16_t *weight = mega_params_weight(p, i);
+    for (int c = 0; c < C; c++) assert_int_equal(weight[c], mega_f32_to_bf16(master[c]));
+    mega_engine_destroy(e);
+}
+
+static void an_evaluation_normalizes_with_them(void **state)
+{
+    (void)state;
+    const form f = {.group = 2};
+    float found[BATCH * SAMPLE];
+    mega_engine *e = open_engine(&f, BATCH, MEGA_F32);
+    mega_loss_sums sums = {0};
+    train(e, 1);
+    const statistics r = expected_after(BATCH, 2);
+    evaluate(e, &sums);
+    need(mega_engine_read_output(e, "normal", (int64_t)BATCH * SAMPLE, found));
+    const float *gain =
+        mega_params_master(mega_engine_params(e), mega_params_find(mega_engine_params(e), "net.bn.weight"));
+    const float *bias =
+        mega_params_master(mega_engine_params(e), mega_params_find(mega_engine_params(e), "net.bn.bias"));
+    for (int i = 0; i < BATCH * SAMPLE; i++) {
+        const double x = (double)pixel(50 + i / SAMPLE, i % SAMPLE),
+                     normal = (x - r.mean[i % C]) / sqrt(r.var[i % C] + EPSILON);
+        const double expected = normal * (double)gain[i % C] + (double)bias[i % C];
+        if (fabs((double)found[i] - expected) > 1e-5)
+            fail_msg("element %d: %g, expected %g", i, (double)found[i], expected);
+    }
+    mega_engine_destroy(e);
+}
+
+/* Neither a number of the norm, nor one of the moments, nor a parameter of the count is a buffer's. */
+static void nothing_else_counts_them(void **state)
+{
+    (void)state;
+    const form f = {.group = 1};
+    mega_engine *e = open_engine(&f, 2, MEGA_F64);
+    mega_optimizer_groups groups;
+    mega_norm_result before, after;
+    const int64_t trained = C * C + C + 2 * 2 * C;
+    mega_params *p = mega_engine_params(e);
+    assert_int_equal(mega_params_logical_count(p), trained);
+    mega_optimizer_groups_get(mega_engine_optimizer(e), &groups);
+    assert_int_equal(groups.decayed_elements + groups.not_decayed_elements, trained);
+    need(mega_optimizer_params_norm(mega_engine_optimizer(e), &before));
+    double *var = mega_params_master(p, mega_params_find(p, "net.bn.running_var"));
+    var[1] = 1e9;
+    need(mega_optimizer_params_norm(mega_engine_optimizer(e), &after));
+    assert_true(before.norm == after.norm && before.zeros == after.zeros);
+    mega_engine_destroy(e);
+}
+
+static void they_are_saved_and_loaded(void **state)
+{
+    (void)state;
+    const form f = {.group = 1};
+    const char *folder = mega_kit_temp_folder();
+    const mega_engine_save_options o = {.folder = folder, .save_dtype = MEGA_F32};
+    mega_engine *a = open_engine(&f, 2, MEGA_F32), *b = open_engine(&f, 1, MEGA_F32);
+    mega_loss_sums one = {0}, other = {0};
+    mega_checkpoint *c = NULL;
+    mega_engine_loaded loaded;
+    train(a, 2);
+    need(mega_engine_save(a, &o));
+    need(mega_checkpoint_open(&c, folder, false));
+    need(mega_engine_load(b, c, &(mega_engine_load_options){.finetune = false}, &loaded));
+    mega_checkpoint_close(c);
+    for (int i = 0; i < C; i++) {
+        assert_true(number(a, "net.bn.running_mean", i) == number(b, "net.bn.running_mean", i));
+        assert_true(number(a, "net.bn.running_var", i) == number(b, "net.bn.running_var", i));
+    }
+    train(b, 1);
+    const statistics expected = expected_after((int64_t)3 * BATCH, 1);
+    expect_statistics(b, &expected, 1e-5);
+    train(a, 1);
+    evaluate(a, &one);
+    evaluate(b, &other);
+    assert_true(fabs(one.loss / one.count - other.loss / other.count) < 1e-5 * fabs(one.loss));
+    mega_engine_destroy(a);
+    mega_engine_destroy(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(statistics_follow_the_groups_in_order),
+        cmocka_unit_test(steps_of_any_number_of_micro_batches),
+        cmocka_unit_test(masters_of_bf16_weights_are_exact),
+        cmocka_unit_test(an_evaluation_normalizes_with_them),
+        cmocka_unit_test(nothing_else_counts_them),
+        cmocka_unit_test(they_are_saved_and_loaded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
