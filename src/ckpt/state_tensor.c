@@ -25,6 +25,9 @@ void mega_state_tensor_entry(const mega_state_tensor *t, mega_dtype file, mega_s
     const bool turned = mega_state_turned(p);
     *out = (mega_st_entry){.name = t->name, .dtype = mega_st_dtype_from_mega(file), .num_dims = p->num_dims};
     for (int d = 0; d < p->num_dims; d++) out->shape[d] = (uint64_t)p->true_shape[turned ? 1 - d : d];
+    if (p->file_dims == 0) return;
+    out->num_dims = p->file_dims;
+    for (int d = 0; d < p->file_dims; d++) out->shape[d] = (uint64_t)p->file_dim[d];
 }
 
 static bool is_float(mega_st_dtype t)

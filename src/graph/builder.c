@@ -87,9 +87,9 @@ mega_tensor mega_input(const mega_builder *b, const char *name, mega_dtype dtype
 
 static bool is_default(const mega_param_options *o)
 {
-    return o->init == MEGA_INIT_FAN_IN && o->decay == MEGA_DECAY_DEFAULT && !o->shard_rows && !o->shard_columns &&
-           o->blocks == 0 && !o->transposed_in_file && o->padding_rows == 0 && !o->is_buffer &&
-           !(o->buffer_momentum < 0 || o->buffer_momentum > 0) && o->buffer_samples == 0;
+    return o->init == MEGA_INIT_FAN_IN && o->decay == MEGA_DECAY_DEFAULT && o->lr_scale == 0 && !o->shard_rows &&
+           !o->shard_columns && o->blocks == 0 && !o->transposed_in_file && o->padding_rows == 0 && !o->is_buffer &&
+           o->file_dims == 0 && o->buffer_momentum == 0 && o->buffer_samples == 0;
 }
 
 /* The record that a request stands for. */
@@ -106,9 +106,12 @@ static mega_status make_record(const mega_builder *b, const char *name, int64_t 
                     .init = o->init,
                     .init_std = o->init_std,
                     .weight_decay = o->decay == MEGA_DECAY_DEFAULT ? columns != 0 : o->decay == MEGA_DECAY_YES,
+                    .lr_scale = o->lr_scale,
+                    .file_dims = o->file_dims,
                     .is_buffer = o->is_buffer,
                     .buffer_momentum = o->buffer_momentum,
                     .buffer_samples = o->buffer_samples};
+    for (int d = 0; d < o->file_dims && d < 4; d++) r.file_dim[d] = o->file_dim[d];
     if (columns == 0 && o->init == MEGA_INIT_FAN_IN && o->init_std == 0) r.init = MEGA_INIT_ZERO;
     r.grads_are_summands = r.axis == MEGA_AXIS_NONE && b->graph->sequence_parallel && !r.is_buffer;
     const int n = snprintf(r.name, sizeof r.name, "%s%s%s", b->path, b->path[0] == '\0' ? "" : ".", name);

@@ -5,6 +5,7 @@
 #include "megalith/memory.h"
 #include "parameter_impl.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -68,9 +69,31 @@ static mega_status check_buffer(const mega_param *r)
         r->name, m, (long long)r->buffer_samples);
 }
 
+/* A file holds the elements in their order in memory, whatever its dimensions are. */
+static mega_status check_file(const mega_param *r)
+{
+    const int64_t real = mega_extent_mul(r->true_shape[0], r->num_dims == 2 ? r->true_shape[1] : 1);
+    int64_t count = 1;
+    bool is_right = r->file_dims >= 0 && r->file_dims <= 4 && (r->file_dims == 0 || !r->transposed_in_file);
+    for (int d = 0; d < r->file_dims && is_right; d++) {
+        is_right = r->file_dim[d] > 0;
+        count = mega_extent_mul(count, r->file_dim[d]);
+    }
+    if (is_right && (r->file_dims == 0 || count == real)) return MEGA_OK;
+    return MEGA_FAIL(
+        MEGA_ERR_USAGE,
+        "parameter %s: %d file_dims, [%lld, %lld, %lld, %lld]; expected 1 to 4 that hold its %lld elements, "
+        "of what is not transposed in the file",
+        r->name, r->file_dims, (long long)r->file_dim[0], (long long)r->file_dim[1], (long long)r->file_dim[2],
+        (long long)r->file_dim[3], (long long)real);
+}
+
 static mega_status check_record(const mega_params *p, const mega_param *r)
 {
     MEGA_TRY(check_buffer(r));
+    if (!(r->lr_scale > 0 && isfinite(r->lr_scale)))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: lr_scale %g; expected a factor above 0, or 0 for 1", r->name,
+                         r->lr_scale);
     if (p->placed)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "parameter %s: declared after mega_params_place; declare all of them before it", r->name);
@@ -85,6 +108,7 @@ static mega_status check_record(const mega_params *p, const mega_param *r)
     if (mega_extent_mul(r->shape[0], r->num_dims == 2 ? r->shape[1] : 1) > MEGA_MOST_ELEMENTS)
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: [%lld, %lld] has more than %lld elements; check its shape",
                          r->name, (long long)r->shape[0], (long long)r->shape[1], (long long)MEGA_MOST_ELEMENTS);
+    MEGA_TRY(check_file(r));
     if (r->axis != MEGA_AXIS_NONE) {
         const mega_axis a = mega_params_axis(p, r->axis);
         if (r->cut_dim < 0 || r->cut_dim >= r->num_dims || r->shape[r->cut_dim] % ((int64_t)r->blocks * a.size) != 0)
@@ -103,6 +127,7 @@ static mega_param complete(const mega_param *record)
     mega_param r = *record;
     if (r.num_dims == 1) r.shape[1] = r.true_shape[1] = 1;
     if (r.blocks < 1) r.blocks = 1;
+    if (r.lr_scale == 0) r.lr_scale = 1;
     return r;
 }
 
@@ -189,8 +214,9 @@ static bool is_rest_equal(const mega_param *a, const mega_param *b)
     return a->true_shape[0] == b->true_shape[0] && a->true_shape[1] == b->true_shape[1] &&
            a->transposed_in_file == b->transposed_in_file && a->init == b->init &&
            !(a->init_std < b->init_std || a->init_std > b->init_std) && a->weight_decay == b->weight_decay &&
-           a->is_buffer == b->is_buffer && a->buffer_samples == b->buffer_samples &&
-           !(a->buffer_momentum < b->buffer_momentum || a->buffer_momentum > b->buffer_momentum);
+           a->lr_scale == b->lr_scale && a->file_dims == b->file_dims &&
+           memcmp(a->file_dim, b->file_dim, sizeof a->file_dim) == 0 && a->is_buffer == b->is_buffer &&
+           a->buffer_samples == b->buffer_samples && a->buffer_momentum == b->buffer_momentum;
 }
 
 /* A request must fit what the first one declared. Programs exchange their own buckets when they are done with them, so

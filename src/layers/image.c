@@ -46,7 +46,8 @@ mega_tensor mega_conv2d(const mega_builder *b, const char *name, mega_tensor x, 
         return mega_none();
     }
     const int64_t fan_in = mega_tensor_channels(b, x) * size * size;
-    const mega_param_options weight = {.init = o->init};
+    const mega_param_options weight = {
+        .init = o->init, .file_dims = 4, .file_dim = {out_channels, mega_tensor_channels(b, x), size, size}};
     const mega_param_options bias = {.init = MEGA_INIT_FAN_IN, .init_std = 1.0 / sqrt((double)fan_in)};
     const mega_scope s = mega_scope_enter(b->graph, "%s", name);
     const mega_tensor filter = layer_param(b, name, "weight", out_channels, fan_in, &weight);

@@ -16,6 +16,7 @@ typedef struct run {
     int64_t begin, end; /* elements of the flat buffers, inside one bucket */
     int bucket;
     bool decay;
+    double lr_scale;
 } run;
 
 struct mega_optimizer {
@@ -95,10 +96,10 @@ static int cut_runs(const mega_optimizer *o, bool for_norm, run *runs)
             last_bucket = -1;
             continue;
         }
-        const bool joins = p->bucket == last_bucket && (for_norm || p->weight_decay == last.decay) &&
-                           p->offset - last.end <= GAP_ELEMENTS;
+        const bool is_alike = p->weight_decay == last.decay && p->lr_scale == last.lr_scale;
+        const bool joins = p->bucket == last_bucket && (for_norm || is_alike) && p->offset - last.end <= GAP_ELEMENTS;
         if (!joins) {
-            last = (run){.begin = p->offset, .bucket = p->bucket, .decay = p->weight_decay};
+            last = (run){.begin = p->offset, .bucket = p->bucket, .decay = p->weight_decay, .lr_scale = p->lr_scale};
             n++;
         }
         last.end = p->offset + p->count;
@@ -498,21 +499,21 @@ mega_status mega_optimizer_update(mega_optimizer *o, double lr, double weight_de
     const bool is_first = o->updates == 0;
     o->updates++;
     for (int i = 0; i < o->num_update; i++) {
-        const double decay = o->update[i].decay ? weight_decay : 0;
+        const double decay = o->update[i].decay ? weight_decay : 0, scaled = lr * o->update[i].lr_scale;
         if (o->options.row != NULL) {
-            update_by_row(o, &o->update[i], lr, decay, grad_factor);
+            update_by_row(o, &o->update[i], scaled, decay, grad_factor);
             continue;
         }
         if (o->adamw != NULL) {
             mega_adamw_args *a = &o->adamw[i];
             a->k = o->updates;
-            a->lr = lr;
+            a->lr = scaled;
             a->weight_decay = decay;
             a->grad_factor = grad_factor;
         } else {
             mega_sgd_args *a = &o->sgd[i];
             a->first = is_first;
-            a->lr = lr;
+            a->lr = scaled;
             a->weight_decay = decay;
             a->grad_factor = grad_factor;
         }

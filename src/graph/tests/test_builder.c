@@ -159,6 +159,13 @@ static void requests_that_disagree_are_refused(void **state)
         {F, C, {.shard_rows = true, .blocks = 3, .init = MEGA_INIT_ONE, .padding_rows = 1}, "has other options"},
         {F, C, {.shard_rows = true, .blocks = 3, .init = MEGA_INIT_ONE, .decay = MEGA_DECAY_NO}, "has other options"},
         {F, C, {.shard_rows = true, .blocks = 3, .init = MEGA_INIT_ONE, .init_std = 1}, "has other options"},
+        {F, C, {.is_buffer = true}, "[12, 8], not cut, but"},
+        {F, C, {.shard_rows = true, .blocks = 3, .init = MEGA_INIT_ONE, .is_buffer = true}, "has other options"},
+        {F,
+         C,
+         {.shard_rows = true, .blocks = 3, .init = MEGA_INIT_ONE, .file_dims = 2, .file_dim = {C, F}},
+         "has other options"},
+        {F, C, {.shard_rows = true, .blocks = 3, .init = MEGA_INIT_ONE, .lr_scale = 2}, "has other options"},
         {F, C, {.shard_rows = true, .shard_columns = true}, "parameter m.w: shard_rows and shard_columns are both set"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -174,6 +181,32 @@ static void requests_that_disagree_are_refused(void **state)
         expect_error(&k.b, wrong[i].message);
         end(&k);
     }
+}
+
+static void expect_wrong(const mega_param_options *o, const char *message)
+{
+    sketch k;
+    begin(&k, 0, 1);
+    mega_builder_param(&k.b, "w", F, C, o);
+    expect_error(&k.b, message);
+    end(&k);
+}
+
+static void buffers_and_dimensions_of_files_are_checked(void **state)
+{
+    (void)state;
+    expect_wrong(&(mega_param_options){.buffer_momentum = 0.1, .buffer_samples = 1},
+                 "buffer_momentum 0.1 of groups of 1 samples; expected");
+    expect_wrong(&(mega_param_options){.is_buffer = true, .buffer_momentum = 0.1}, "0.1 of groups of 0 samples");
+    expect_wrong(&(mega_param_options){.is_buffer = true, .buffer_momentum = 1.5, .buffer_samples = 1},
+                 "buffer_momentum 1.5");
+    expect_wrong(&(mega_param_options){.lr_scale = -1}, "parameter m.w: lr_scale -1; expected a factor above 0");
+    expect_wrong(&(mega_param_options){.file_dims = 3, .file_dim = {F, 2, C}},
+                 "parameter m.w: 3 file_dims, [12, 2, 8, 0]; expected 1 to 4 that hold its 96 elements");
+    expect_wrong(&(mega_param_options){.file_dims = 5, .file_dim = {F, 1, 1, C}}, "5 file_dims");
+    expect_wrong(&(mega_param_options){.file_dims = 2, .file_dim = {-F, -C}}, "2 file_dims");
+    expect_wrong(&(mega_param_options){.file_dims = 1, .file_dim = {F * C}, .transposed_in_file = true},
+                 "of what is not transposed in the file");
 }
 
 static void wrong_requests_are_refused(void **state)
@@ -322,6 +355,7 @@ int main(void)
         cmocka_unit_test(graphs_share_parameters),
         cmocka_unit_test(requests_that_disagree_are_refused),
         cmocka_unit_test(wrong_requests_are_refused),
+        cmocka_unit_test(buffers_and_dimensions_of_files_are_checked),
         cmocka_unit_test(programs_need_placed_parameters),
         cmocka_unit_test(inputs_are_shared_by_name),
         cmocka_unit_test(dropouts_have_addresses_of_their_own),

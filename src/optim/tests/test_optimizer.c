@@ -16,10 +16,12 @@ static const struct {
     int64_t rows, cols, real_rows;
     int dims, cut_dim, blocks;
     bool is_cut, decays;
-} records[PARAMS] = {{"wte", 20, 6, 17, 2, 0, 1, true, true},        {"wpe", 5, 6, 5, 2, 0, 1, false, true},
-                     {"qkv", 12, 6, 12, 2, 0, 3, true, true},        {"qkv.bias", 12, 1, 12, 1, 0, 3, true, false},
-                     {"proj", 6, 8, 6, 2, 1, 1, true, true},         {"proj.bias", 6, 1, 6, 1, 0, 1, false, false},
-                     {"norm.gain", 40, 1, 40, 1, 0, 1, false, false}};
+    double lr_scale; /* 0: 1 */
+} records[PARAMS] = {
+    {"wte", 20, 6, 17, 2, 0, 1, true, true, 0},        {"wpe", 5, 6, 5, 2, 0, 1, false, true, 0.25},
+    {"qkv", 12, 6, 12, 2, 0, 3, true, true, 0},        {"qkv.bias", 12, 1, 12, 1, 0, 3, true, false, 0},
+    {"proj", 6, 8, 6, 2, 1, 1, true, true, 0},         {"proj.bias", 6, 1, 6, 1, 0, 1, false, false, 0},
+    {"norm.gain", 40, 1, 40, 1, 0, 1, false, false, 3}};
 
 typedef struct settings {
     mega_optimizer_kind kind;
@@ -58,7 +60,8 @@ static void rank_open(rank *r, const settings *s, int tp, int dp, mega_tie tie)
                         .cut_dim = records[i].cut_dim,
                         .blocks = records[i].blocks,
                         .tie = i == 0 ? tie : MEGA_TIE_NONE,
-                        .weight_decay = records[i].decays};
+                        .weight_decay = records[i].decays,
+                        .lr_scale = records[i].lr_scale};
         snprintf(p.name, sizeof p.name, "%s", records[i].name);
         need(mega_params_add(r->params, &p, NULL));
     }
@@ -134,16 +137,17 @@ static void update_by_formula(model *m, const settings *s, int step, double fact
     for (int i = 0; i < PARAMS; i++)
         for (int64_t k = 0; k < elements(i); k++) {
             const double g = factor * value_of(i, k, step), decay = records[i].decays ? s->decay : 0;
+            const double lr = s->lr * (records[i].lr_scale > 0 ? records[i].lr_scale : 1);
             double *p = &m->master[i][k], *a = &m->moment[0][i][k], *b = &m->moment[1][i][k];
             if (s->kind == MEGA_OPTIMIZER_SGD) {
                 *a = step == 1 ? g + decay * *p : betas.momentum * *a + g + decay * *p;
-                *p -= s->lr * *a;
+                *p -= lr * *a;
                 continue;
             }
             *a = betas.beta1 * *a + (1 - betas.beta1) * g;
             *b = betas.beta2 * *b + (1 - betas.beta2) * g * g;
             const double mean = *a / (1 - pow(betas.beta1, step)), square = *b / (1 - pow(betas.beta2, step));
-            *p -= s->lr * (mean / (sqrt(square) + betas.eps) + decay * *p);
+            *p -= lr * (mean / (sqrt(square) + betas.eps) + decay * *p);
         }
 }
 

@@ -82,11 +82,14 @@ typedef struct mega_param_options {
     mega_init init;
     double init_std;
     mega_decay decay;
+    double lr_scale;                /* of the learning rate; 0 means 1 */
     bool shard_rows, shard_columns; /* over tp; at most one of them */
     int blocks;                     /* equal parts of the sharded dimension that are each sharded: 3 for Q, K, V;
                                        0 means 1 */
     bool transposed_in_file;        /* the checkpoint holds [in, out], as Conv1D of Hugging Face does */
     int64_t padding_rows;           /* trailing rows that the checkpoint lacks: zero, without gradient (vocabulary) */
+    int file_dims;          /* 0: those of rows and columns; a convolution is stored as [out, in, height, width] */
+    int64_t file_dim[4];    /* the same elements in the same order */
     bool is_buffer;         /* saved and loaded but not optimized, such as running statistics; no gradient reaches it */
     double buffer_momentum; /* of running statistics, which a step updates: how much each group of buffer_samples */
     int64_t buffer_samples; /* samples replaces; momentum 0: the buffer is constant */

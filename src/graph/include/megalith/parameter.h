@@ -46,16 +46,18 @@ typedef struct mega_param {
     int64_t shape[2];           /* whole tensor in memory orientation, [out, in], padding included */
     int64_t true_shape[2];      /* without padding: what the file holds (padding rows are zero and get no gradient) */
     bool transposed_in_file;    /* file holds [in, out] (Hugging Face Conv1D) */
-    mega_axis_name axis;        /* the axis that cuts it, or NONE: replicated */
-    int cut_dim;                /* dimension that is cut */
-    int blocks; /* equal blocks along cut_dim that are each cut: 3 for Q, K, V; 2 for gate and up; else 1 */
+    int file_dims;              /* of the tensor in the file, where it has others: 1 to 4; 0: those of true_shape */
+    int64_t file_dim[4]; /* the same elements in the same order: [out, in, height, width] of [out, in * size^2] */
+    mega_axis_name axis; /* the axis that cuts it, or NONE: replicated */
+    int cut_dim;         /* dimension that is cut */
+    int blocks;          /* equal blocks along cut_dim that are each cut: 3 for Q, K, V; 2 for gate and up; else 1 */
     bool grads_are_summands; /* replicated, but ranks of tp hold partial gradients (sequence parallel norms) */
     mega_init init;
     double init_std;
     bool weight_decay; /* false for biases and one-dimensional tensors */
-    /* Saved and loaded, but not optimized; no gradient reaches it. Where its momentum is above 0, ops sum up what a
-     * step adds to it, in the place of a gradient: each group of buffer_samples samples replaces buffer_momentum of it.
-     */
+    double lr_scale;   /* of the learning rate; 0: 1 */
+    /* Saved and loaded, but not optimized; no gradient reaches it. With a momentum above 0 ops sum up what a step adds
+     * to it, in the place of a gradient: each group of buffer_samples samples replaces buffer_momentum of it. */
     bool is_buffer;
     double buffer_momentum;
     int64_t buffer_samples;

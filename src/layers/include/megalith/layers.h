@@ -120,8 +120,8 @@ typedef struct mega_conv_options {
 } mega_conv_options;
 
 /* 2-D convolution: [samples * height * width, C] -> [samples * height' * width', out_channels]. *inout_size is the size
- * of x on entry and that of the result on return. The weight is [out_channels, C * kernel_size^2], in the order of
- * [out, in, height, width]. */
+ * of x on entry and that of the result on return. The weight is [out_channels, C * kernel_size^2], in the checkpoint
+ * [out_channels, C, kernel_size, kernel_size]. */
 mega_tensor mega_conv2d(const mega_builder *b, const char *name, mega_tensor x, int64_t out_channels,
                         const mega_conv_options *options, mega_image_size *inout_size);
 
