@@ -20,11 +20,11 @@ static cut cut_of(const mega_state_tensor *t)
     c.real[1] = is_row ? p->true_shape[0] : p->true_shape[1];
     c.local[0] = c.whole[0];
     c.local[1] = c.whole[1];
-    if (!t->is_part || t->size <= 1) return c;
-    c.blocks = p->blocks > 1 ? p->blocks : 1;
-    c.rank = t->rank;
-    c.size = t->size;
-    c.local[c.dim] /= t->size;
+    if (!t->is_part || t->cut.size == 0) return c;
+    c.blocks = t->cut.blocks;
+    c.rank = t->cut.rank;
+    c.size = t->cut.size;
+    c.local[c.dim] /= t->cut.size;
     return c;
 }
 

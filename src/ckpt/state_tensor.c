@@ -235,13 +235,7 @@ void mega_state_tensor_read(const mega_state_tensor *t, mega_dtype acc, const me
 
 mega_state_tensor mega_state_tensor_of(const mega_param *p, mega_params *held, int own)
 {
-    const mega_layout *layout = mega_params_layout(held);
-    const bool is_cut = p->axis == MEGA_AXIS_TP;
-    mega_state_tensor t = {.name = p->name,
-                           .param = p,
-                           .is_part = layout->world.size > 1,
-                           .rank = is_cut ? layout->tp.rank : 0,
-                           .size = is_cut ? layout->tp.size : 1};
+    mega_state_tensor t = {.name = p->name, .param = p, .is_part = true, .cut = mega_params_cut(held, p)};
     if (own < 0) return t;
     const mega_range owned = mega_params_owned(held, own);
     t.data = mega_params_master(held, own);

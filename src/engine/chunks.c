@@ -28,7 +28,7 @@ static mega_status build_program(mega_engine *e, int chunk, bool train, mega_gra
     mega_graph *g = *graph;
     *graph = NULL;
     const bool accumulates = o->batch.global_batch > o->batch.micro_step;
-    const bool is_whole = mega_params_zero_stage(e->params) < 3; /* else no rank holds all weights, packed or not */
+    const bool is_whole = !mega_params_are_cut(e->params, MEGA_PARAMS_WEIGHTS); /* else there is nothing to pack */
     const mega_program_options po = {.backend = o->plain ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU,
                                      .team = o->team,
                                      .differentiate = train,
@@ -55,8 +55,7 @@ mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches)
 static mega_status check_messages(const mega_engine *e)
 {
     int64_t messages = 0;
-    for (int c = 0; c < e->chunks && e->layout->pp.size > 1; c++)
-        messages += 4 * (int64_t)e->chunk[c].slots * mega_model_parts_values(e->parts);
+    for (int c = 0; c < e->chunks; c++) messages += 4 * (int64_t)e->chunk[c].slots * mega_model_parts_values(e->parts);
     if (messages <= MEGA_COMM_REQUESTS - 2 * MEGA_PROGRAM_REQUESTS) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                      "a pipeline of %d stages of %d programs: this stage would have up to %lld messages under way, at "

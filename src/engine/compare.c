@@ -117,7 +117,6 @@ static mega_status compare_all(const mega_engine *e, mega_schedule_step *step, c
     const int64_t steps = mega_schedule_make(p, l->pp.rank, step);
     if (e->train != NULL) MEGA_TRY(engine_compare_links(e, step, steps, false));
     for (size_t i = 0; i < sizeof axis / sizeof *axis; i++) {
-        if (axis[i]->size == 1) continue;
         if (e->train != NULL) MEGA_TRY(compare_steps(e, axis[i]->comm, step, steps));
         MEGA_TRY(compare_programs(e, axis[i]->comm));
     }

@@ -202,7 +202,7 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
         return;
     }
     m.zero_stage = mega_params_zero_stage(e->params);
-    m.shards = m.zero_stage > 0 ? e->layout->dp.size : 1;
+    m.shards = mega_params_shards(e->params).size;
     m.masters = mega_params_master_bytes(e->params);
     m.weights = mega_params_bytes(e->params, MEGA_PARAMS_WEIGHTS) - m.masters;
     m.gradients = e->train != NULL ? mega_params_bytes(e->params, MEGA_PARAMS_GRADS) + engine_summands_bytes(e) +
@@ -245,7 +245,7 @@ mega_params *mega_engine_params(const mega_engine *e)
 const mega_params *mega_engine_whole(const mega_engine *e)
 {
     if (!is_given(e, "mega_engine_whole")) return NULL;
-    return e->layout->pp.size > 1 ? mega_model_parts_params(e->parts) : e->params;
+    return mega_model_parts_params(e->parts);
 }
 
 const mega_model_parts *mega_engine_parts(const mega_engine *e)

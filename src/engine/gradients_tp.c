@@ -15,7 +15,7 @@ static int64_t summand(const mega_engine *e, int i, void **gradient)
 {
     const mega_param *p = mega_params_get(e->params, i);
     const mega_range owned = mega_params_owned(e->params, i);
-    if (!p->grads_are_summands || owned.count == 0 || e->layout->tp.size == 1) return 0;
+    if (!p->grads_are_summands || owned.count == 0) return 0;
     if (gradient != NULL) *gradient = mega_params_grad_at(e->params, p->bucket, p->offset + owned.first);
     return owned.count;
 }

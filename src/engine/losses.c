@@ -117,7 +117,7 @@ mega_status engine_collect_losses(mega_engine *e)
         st = mega_comm_all_gather(e->layout->pp.comm, "names of losses", all, own, (int64_t)(records * sizeof *all),
                                   MEGA_U8);
     if (st == MEGA_OK) st = add_all(e, all, stages);
-    if (st == MEGA_OK && (!is_plan || e->layout->pp.size == 1)) st = check(e);
+    if (st == MEGA_OK && stages == e->layout->pp.size) st = check(e);
     mega_free(all);
     return st;
 }

@@ -13,14 +13,9 @@ static stage_slot *slot_of(const engine_stage *s, const mega_schedule_step *x)
     return &s->slot[x->chunk * s->slots + x->slot];
 }
 
-static bool is_alone(const engine_stage *s)
-{
-    return s->layout->pp.size == 1;
-}
-
 bool stage_has_neighbours(const engine_stage *s)
 {
-    return !is_alone(s);
+    return s->buffers > 0;
 }
 
 /* The buffer of a tensor in one slot; NULL: the program has no tensor of that name. */
@@ -47,7 +42,6 @@ mega_status stage_open(engine_stage *s, const mega_layout *layout, const engine_
                        bool forward_only)
 {
     *s = (engine_stage){.layout = layout, .chunks = chunks, .slots = 1, .forward_only = forward_only};
-    if (is_alone(s)) return MEGA_OK;
     for (int c = 0; c < chunks && !forward_only; c++) s->slots = chunk[c].slots > s->slots ? chunk[c].slots : s->slots;
     s->slot = mega_calloc((size_t)(chunks * s->slots), sizeof *s->slot);
     s->buffer = mega_calloc((size_t)(4 * MEGA_FLOW_VALUES * chunks * s->slots), sizeof *s->buffer);
@@ -128,12 +122,11 @@ mega_status stage_begin(engine_stage *s, const mega_schedule_step *step, int64_t
     s->step = step;
     s->count = count;
     s->next[FORWARD] = s->next[BACKWARD] = 0;
-    return is_alone(s) ? MEGA_OK : post_all(s);
+    return post_all(s);
 }
 
 mega_status stage_before(engine_stage *s, const mega_schedule_step *x)
 {
-    if (is_alone(s)) return MEGA_OK;
     for (int v = 0; v < MEGA_FLOW_VALUES; v++) {
         stage_buffer *in = messages_into(s, x)[v], *out = messages_from(s, x)[v];
         MEGA_ASSERT(in == NULL || in->is_awaited, "chunk %d, micro-batch %d: its message was never awaited", x->chunk,
@@ -152,7 +145,6 @@ static void set_free(stage_buffer *const *list)
 
 mega_status stage_after(engine_stage *s, const mega_schedule_step *x)
 {
-    if (is_alone(s)) return MEGA_OK;
     const mega_layout *l = s->layout;
     const stage_slot *at = slot_of(s, x);
     for (int v = 0; v < MEGA_FLOW_VALUES; v++) {

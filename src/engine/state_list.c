@@ -5,7 +5,7 @@
 static mega_state_tensor tensor_of(const mega_engine *e, int index, const char *name, int moment)
 {
     const mega_param *p = mega_params_get(mega_engine_whole(e), index);
-    const int own = mega_engine_whole(e) == e->params ? index : mega_params_find(e->params, p->name);
+    const int own = mega_params_find(e->params, p->name);
     mega_state_tensor t = mega_state_tensor_of(p, e->params, own);
     t.name = name;
     if (own >= 0 && moment >= 0) t.data = mega_optimizer_moment(e->optimizer, moment, own);
@@ -58,7 +58,7 @@ void state_leave_to_others(state_list *l, const mega_engine *e)
         const int own = mega_params_find(e->params, t->param->name);
         const bool is_copy = own >= 0 && mega_params_get(e->params, own)->tie == MEGA_TIE_COPY;
         const bool alike_over_tp = t->param->axis != MEGA_AXIS_TP && at->tp.rank > 0;
-        const bool alike_over_dp = mega_params_zero_stage(e->params) == 0 && at->dp.rank > 0;
+        const bool alike_over_dp = at->dp.rank != mega_params_shards(e->params).rank;
         if (is_copy || alike_over_tp || alike_over_dp) t->count = 0;
     }
 }

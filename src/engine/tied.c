@@ -16,7 +16,7 @@ mega_status engine_find_ties(mega_engine *e)
     const mega_axis *pp = &e->layout->pp;
     const int count = mega_params_count(whole);
     int ties = 0;
-    for (int i = 0; i < count && pp->size > 1; i++) ties += is_tied_here(e, i);
+    for (int i = 0; i < count; i++) ties += is_tied_here(e, i);
     if (ties == 0) return MEGA_OK;
     e->tie = mega_calloc((size_t)ties, sizeof *e->tie);
     e->tied_stages = mega_calloc((size_t)ties * (size_t)pp->size, sizeof *e->tied_stages);
@@ -52,7 +52,7 @@ size_t engine_tied_bytes(const mega_engine *e)
 mega_status engine_sum_ties(mega_engine *e)
 {
     /* with ZeRO 2 and 3 the program has summed it over dp, and this rank's part is left */
-    const bool is_cut = mega_params_zero_stage(e->params) >= 2;
+    const bool is_cut = mega_params_are_cut(e->params, MEGA_PARAMS_GRADS);
     for (int i = 0; i < e->ties; i++) {
         const engine_tie *t = &e->tie[i];
         const mega_param *p = mega_params_get(e->params, t->param);

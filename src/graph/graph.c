@@ -162,8 +162,8 @@ static mega_tensor add_named(mega_graph *g, tensor_role role, const char *name, 
 {
     if (g->status != MEGA_OK) return (mega_tensor){0};
     if (name == NULL || dim == NULL) {
-        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE, "graph in \"%s\": an input or a state without %s; give it", g->scope,
-                                     name == NULL ? "a name" : "dimensions"));
+        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE, "graph in \"%s\": an input or a state without %s; give it",
+                                     g->scope, name == NULL ? "a name" : "dimensions"));
         return (mega_tensor){0};
     }
     graph_tensor t = {.role = role, .name = mega_arena_strdup(&g->arena, name), .shape = {dtype, num_dims, {0}}};
@@ -322,7 +322,7 @@ void mega_recompute_distribute(mega_graph *g, const mega_axis *axis)
 
 void mega_graph_set_sequence_parallel(mega_graph *g, bool on)
 {
-    g->sequence_parallel = on;
+    g->sequence_parallel = on && g->layout->tp.size > 1;
 }
 
 bool mega_graph_is_sequence_parallel(const mega_graph *g)

@@ -51,6 +51,13 @@ mega_axis mega_params_axis(const mega_params *p, mega_axis_name name)
     return (mega_axis){0, 1, NULL};
 }
 
+mega_param_cut mega_params_cut(const mega_params *p, const mega_param *record)
+{
+    const mega_axis axis = mega_params_axis(p, record->axis);
+    if (axis.size == 1) return (mega_param_cut){0};
+    return (mega_param_cut){axis.rank, axis.size, record->blocks > 1 ? record->blocks : 1};
+}
+
 int64_t mega_param_logical_index(const mega_param *r, mega_axis axis, int64_t local)
 {
     const int64_t block = r->shape[r->cut_dim] / r->blocks, slice = block / axis.size;

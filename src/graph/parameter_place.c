@@ -115,28 +115,36 @@ mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket
 
 /* ---- slices ---- */
 
-static int shards(const mega_params *p)
+mega_axis mega_params_shards(const mega_params *p)
 {
-    return p->zero_stage >= 1 ? p->layout->dp.size : 1;
+    return p != NULL && p->zero_stage >= 1 ? p->layout->dp : (mega_axis){.size = 1};
+}
+
+mega_status mega_params_sum_shards(const mega_params *p, const char *what, double *sums, int64_t count)
+{
+    const mega_axis shards = mega_params_shards(p);
+    return shards.comm == NULL ? MEGA_OK
+                               : mega_comm_all_reduce(shards.comm, what, sums, count, MEGA_F64, MEGA_REDUCE_SUM);
 }
 
 int64_t mega_params_shard_elements(const mega_params *p)
 {
-    return p->elements / shards(p);
+    return p->elements / mega_params_shards(p).size;
 }
 
 mega_range mega_params_slice(const mega_params *p, int bucket)
 {
     const mega_bucket *b = mega_params_bucket(p, bucket);
     if (b == NULL) return (mega_range){0, 0};
-    const int64_t count = b->count / shards(p);
-    return (mega_range){b->offset + (shards(p) > 1 ? p->layout->dp.rank : 0) * count, count};
+    const mega_axis shards = mega_params_shards(p);
+    const int64_t count = b->count / shards.size;
+    return (mega_range){b->offset + shards.rank * count, count};
 }
 
 int64_t mega_params_shard_index(const mega_params *p, int bucket, int64_t element)
 {
     const mega_bucket *b = mega_params_bucket(p, bucket);
-    return b == NULL ? -1 : element - mega_params_slice(p, bucket).first + b->offset / shards(p);
+    return b == NULL ? -1 : element - mega_params_slice(p, bucket).first + b->offset / mega_params_shards(p).size;
 }
 
 mega_range mega_params_owned(const mega_params *p, int index)
@@ -181,6 +189,11 @@ size_t mega_params_bytes(const mega_params *p, int buffers)
 size_t mega_params_region_bytes(const mega_params *p, int buffers)
 {
     return sum_bytes(p, buffers, mega_region_round);
+}
+
+bool mega_params_are_cut(const mega_params *p, mega_params_buffers buffer)
+{
+    return p != NULL && (buffer == MEGA_PARAMS_GRADS ? p->grad.is_shard : p->weight.is_shard);
 }
 
 size_t mega_params_master_bytes(const mega_params *p)

@@ -22,7 +22,7 @@ mega_tensor layer_param(const mega_builder *b, const char *name, const char *kin
 
 bool layer_has_slab(const mega_builder *b)
 {
-    return mega_graph_is_sequence_parallel(b->graph) && b->layout->tp.size > 1;
+    return mega_graph_is_sequence_parallel(b->graph);
 }
 
 bool layer_has_all_rows(const mega_builder *b, const char *layer)

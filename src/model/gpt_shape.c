@@ -34,21 +34,21 @@ mega_status mega_gpt_from_config(mega_gpt *out, const mega_config *cfg, int64_t 
         .recompute_layers = cfg->recompute_num_layers > 0 ? cfg->recompute_num_layers : 1,
         .first_stage_layers = cfg->decoder_first_pipeline_num_layers,
         .last_stage_layers = cfg->decoder_last_pipeline_num_layers,
-        .stage_chunks = cfg->pipeline_model_parallel_size > 1 ? cfg->num_virtual_stages_per_pipeline_rank : 1,
+        .stage_chunks = cfg->num_virtual_stages_per_pipeline_rank,
     };
     return MEGA_OK;
 }
 
-int mega_gpt_chunks(const mega_gpt *m, const mega_axis *pp)
+static int64_t programs_of_a_stage(const mega_gpt *m)
 {
-    return pp->size > 1 && m->stage_chunks > 1 ? (int)m->stage_chunks : 1;
+    return m->stage_chunks > 1 ? m->stage_chunks : 1;
 }
 
 /* How a stage is cut that says its number of layers, or (said 0) one of the others: layers of each of its programs; -1
  * where they do not divide. As Megatron does it: every stage has as many programs, all of a stage as many layers. */
 static int64_t layers_of_chunk(const mega_gpt *m, int stages, int64_t said)
 {
-    const int64_t chunks = m->stage_chunks > 1 ? m->stage_chunks : 1;
+    const int64_t chunks = programs_of_a_stage(m);
     const int64_t others = stages - (m->first_stage_layers > 0) - (m->last_stage_layers > 0);
     const int64_t left = m->num_layers - m->first_stage_layers - m->last_stage_layers;
     if (said > 0) return said % chunks == 0 ? said / chunks : -1;
@@ -67,12 +67,12 @@ mega_status mega_gpt_check_stages(const mega_gpt *m, int stages)
                      "--decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers as multiples of the "
                      "programs so that the rest divides",
                      (long long)m->num_layers, stages, (long long)m->first_stage_layers,
-                     (long long)m->last_stage_layers, (long long)(m->stage_chunks > 1 ? m->stage_chunks : 1));
+                     (long long)m->last_stage_layers, (long long)programs_of_a_stage(m));
 }
 
 mega_status mega_gpt_first_layers(const mega_gpt *m, int stages, int **out)
 {
-    const int parts = stages * mega_gpt_chunks(m, &(mega_axis){.size = stages});
+    const int parts = stages * (int)programs_of_a_stage(m);
     *out = NULL;
     MEGA_TRY(mega_gpt_check_stages(m, stages));
     if (stages == 1 || (m->first_stage_layers == 0 && m->last_stage_layers == 0)) return MEGA_OK;

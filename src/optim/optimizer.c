@@ -388,7 +388,6 @@ static mega_status norm_of(mega_optimizer *o, const char *what, numbers_at *at, 
         return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the optimizer has no memory yet; call mega_optimizer_allocate first",
                          what);
     const mega_kernel *k = norm_kernel(o);
-    const bool is_cut = mega_params_zero_stage(o->params) >= 1; /* each rank of dp holds its slices */
     double sum[3] = {0, 0, 0};
     for (int i = 0; i < o->num_counted; i++) {
         double part[3];
@@ -396,8 +395,8 @@ static mega_status norm_of(mega_optimizer *o, const char *what, numbers_at *at, 
         k->run(o->options.team, &a);
         for (int j = 0; j < 3; j++) sum[j] += part[j];
     }
-    if (!is_cut || o->layout->dp.rank == 0) sum[1] -= (double)padding_elements(o);
-    if (is_cut) MEGA_TRY(mega_comm_all_reduce(o->layout->dp.comm, what, sum, 3, MEGA_F64, MEGA_REDUCE_SUM));
+    if (mega_params_shards(o->params).rank == 0) sum[1] -= (double)padding_elements(o);
+    MEGA_TRY(mega_params_sum_shards(o->params, what, sum, 3));
     MEGA_TRY(mega_comm_all_reduce(o->layout->tp.comm, what, sum, 3, MEGA_F64, MEGA_REDUCE_SUM));
     MEGA_TRY(mega_comm_all_reduce(o->layout->pp.comm, what, sum, 3, MEGA_F64, MEGA_REDUCE_SUM));
     *out = (mega_norm_result){.norm = sqrt(sum[0]), .zeros = (int64_t)sum[1], .finite = sum[2] == 0};
@@ -458,11 +457,11 @@ void mega_optimizer_zero_gradients(mega_optimizer *o)
 
 void mega_optimizer_zero_gradients_but(mega_optimizer *o, const bool *skip)
 {
-    if (mega_params_zero_stage(o->params) >= 2) return; /* the program begins slices anew */
-    for (int i = 0; i < mega_params_count(o->params); i++)
-        if (!skip[i])
-            mega_team_zero(o->options.team, mega_params_grad(o->params, i),
-                           (size_t)mega_params_get(o->params, i)->count * acc_size(o));
+    for (int i = 0; i < mega_params_count(o->params); i++) {
+        void *gradient = mega_params_grad(o->params, i); /* NULL: the program begins slices anew */
+        if (gradient == NULL || skip[i]) continue;
+        mega_team_zero(o->options.team, gradient, (size_t)mega_params_get(o->params, i)->count * acc_size(o));
+    }
 }
 
 /* One run by the row of the caller. */

@@ -78,6 +78,14 @@ if [ -n "$named" ]; then
     failures=$((failures + 1))
 fi
 
+# How many ranks an axis has, and which stage of ZeRO it is, is decided in graph/ and comm/; these ask nothing of it.
+asks=$(cd "$MEGA_SOURCE/src" && grep -nE 'size (>|<=) 1\b|size [=!]= 1\b|size (<|>=) 2\b|zero_stage' -r --include='*.[ch]' layers model optim ckpt data |
+    grep -v '/tests/')
+if [ -n "$asks" ]; then
+    echo "what depends on the number of ranks belongs in graph/: $asks"
+    failures=$((failures + 1))
+fi
+
 # make install merges the folders of headers: no name may occur twice.
 twice=$(cd "$MEGA_SOURCE/src" && ls */include/megalith/*.h | sed 's|.*/||' | sort | uniq -d)
 if [ -n "$twice" ]; then

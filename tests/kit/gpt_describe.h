@@ -6,13 +6,19 @@
 #include "megalith/language.h"
 #include "megalith/model_parts.h"
 
+/* Of each stage; where there is one, it has one. */
+static inline int gpt_programs(const mega_gpt *m, const mega_axis *pp)
+{
+    return pp->size > 1 && m->stage_chunks > 1 ? (int)m->stage_chunks : 1;
+}
+
 static inline mega_status gpt_declare(const mega_gpt *m, mega_params *params)
 {
     const mega_axis *pp = &mega_params_layout(params)->pp;
     mega_gpt_list list;
     MEGA_TRY(mega_gpt_list_create(&list, m, pp->size));
     const mega_model model = mega_gpt_model(&list);
-    const mega_status st = mega_model_declare(&model, mega_gpt_chunks(m, pp), params);
+    const mega_status st = mega_model_declare(&model, gpt_programs(m, pp), params);
     mega_gpt_list_destroy(&list);
     return st;
 }
@@ -23,7 +29,7 @@ static inline mega_status gpt_describe(mega_graph *g, const mega_gpt *m, int chu
     mega_gpt_list list;
     MEGA_TRY(mega_gpt_list_create(&list, m, pp->size));
     const mega_model model = mega_gpt_model(&list);
-    const mega_status st = mega_model_describe(&model, mega_gpt_chunks(m, pp), chunk, what, g);
+    const mega_status st = mega_model_describe(&model, gpt_programs(m, pp), chunk, what, g);
     mega_gpt_list_destroy(&list);
     return st;
 }

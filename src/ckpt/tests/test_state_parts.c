@@ -76,8 +76,7 @@ static void check_part(const cutting *c, const mega_param *p, int rank, int owne
                                  .param = p,
                                  .data = data,
                                  .is_part = true,
-                                 .rank = rank,
-                                 .size = c->ranks,
+                                 .cut = {rank, c->ranks, c->blocks},
                                  .first = first,
                                  .count = count};
     size_t begin, end;

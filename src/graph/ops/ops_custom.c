@@ -61,7 +61,7 @@ static mega_status check_custom(const mega_builder *b, const mega_custom_op *op,
                              "values, parameters or float inputs",
                              b->path, name, i, mega_dtype_name(g->dtype));
     }
-    if (g->sequence_parallel && b->layout->tp.size > 1 && !op->is_row_wise)
+    if (g->sequence_parallel && !op->is_row_wise)
         return MEGA_FAIL(
             MEGA_ERR_USAGE,
             "layer \"%s\", custom op \"%s\": with sequence parallelism a rank of tp has a part of the rows; "

@@ -223,8 +223,8 @@ static void wrong_ops_are_refused(void **state)
         begin_bench(&k, MEGA_F32);
         mega_tensor in[4] = {k.x, k.weights, k.x, k.x};
         if (i == 5) in[1] = mega_input(&k.b, "ids", MEGA_I32, S, 0);
-        if (i == SLABS) mega_graph_set_sequence_parallel(k.b.graph, true);
         k.layout->tp.size = i == SLABS ? 2 : 1;
+        if (i == SLABS) mega_graph_set_sequence_parallel(k.b.graph, true);
         mega_custom(&k.b, &wrong[i], NULL, in, out);
         k.layout->tp.size = 1;
         const mega_status st = mega_graph_status(k.b.graph);

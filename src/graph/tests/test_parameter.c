@@ -144,6 +144,58 @@ static void ranks_own_every_element_once(void **state)
     mega_layout_destroy(l);
 }
 
+/* Who shares out a rank's parameters: without ZeRO nobody, whatever the number of data-parallel ranks. */
+static void shards_follow_from_the_stage(void **state)
+{
+    (void)state;
+    mega_layout *l = NULL;
+    const mega_layout_sizes s = {.tp = 2, .planned_ranks = 6, .planned_rank = 3};
+    assert_int_equal(mega_layout_create(&l, NULL, &s), MEGA_OK);
+    for (int stage = 0; stage <= 3; stage++) {
+        mega_params *p = NULL;
+        mega_param r = matrix("w", 12, 8);
+        assert_int_equal(mega_params_create(&p, l), MEGA_OK);
+        assert_int_equal(mega_params_add(p, &r, NULL), MEGA_OK);
+        mega_params_shard(p, stage);
+        assert_int_equal(mega_params_place(p, MEGA_F32, 0), MEGA_OK);
+        const mega_axis shards = mega_params_shards(p);
+        assert_int_equal(shards.size, stage == 0 ? 1 : 3);
+        assert_int_equal(shards.rank, stage == 0 ? 0 : 1);
+        assert_int_equal(shards.comm == NULL, stage == 0);
+        assert_int_equal(mega_params_are_cut(p, MEGA_PARAMS_GRADS), stage >= 2);
+        assert_int_equal(mega_params_are_cut(p, MEGA_PARAMS_WEIGHTS), stage == 3);
+        double sum = 5;
+        if (stage == 0) assert_int_equal(mega_params_sum_shards(p, "test", &sum, 1), MEGA_OK);
+        assert_true(sum == 5);
+        mega_params_destroy(p);
+    }
+    mega_layout_destroy(l);
+}
+
+/* What a checkpoint reads of a record: zero where every rank has all of the parameter. */
+static void cuts_follow_from_the_record(void **state)
+{
+    (void)state;
+    for (int tp = 1; tp <= 2; tp++) {
+        mega_layout *l = NULL;
+        mega_params *p = NULL;
+        const mega_layout_sizes s = {.tp = tp, .planned_ranks = tp, .planned_rank = tp - 1};
+        assert_int_equal(mega_layout_create(&l, NULL, &s), MEGA_OK);
+        assert_int_equal(mega_params_create(&p, l), MEGA_OK);
+        mega_param r = matrix("w", 12, 8);
+        mega_param_cut cut = mega_params_cut(p, &r);
+        assert_true(cut.rank == 0 && cut.size == 0 && cut.blocks == 0);
+        r.axis = MEGA_AXIS_TP;
+        r.blocks = 3;
+        cut = mega_params_cut(p, &r);
+        assert_int_equal(cut.size, tp == 1 ? 0 : 2);
+        assert_int_equal(cut.rank, tp - 1);
+        assert_int_equal(cut.blocks, tp == 1 ? 0 : 3);
+        mega_params_destroy(p);
+        mega_layout_destroy(l);
+    }
+}
+
 static void mistakes_are_named(void **state)
 {
     (void)state;
@@ -349,6 +401,8 @@ int main(void)
         cmocka_unit_test(buckets_are_in_backward_order_and_padded),
         cmocka_unit_test(a_tied_table_is_alone_in_its_bucket),
         cmocka_unit_test(ranks_own_every_element_once),
+        cmocka_unit_test(shards_follow_from_the_stage),
+        cmocka_unit_test(cuts_follow_from_the_record),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(initial_values_do_not_depend_on_the_cut),
         cmocka_unit_test(padding_rows_are_zero_and_change_nothing),

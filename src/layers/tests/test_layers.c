@@ -212,14 +212,20 @@ static void records_of_parameters(void **state)
                     {"m.whole.weight", false, true, true, 0, 1},       {"m.whole.bias", false, false, true, 0, 1},
                     {"m.bare.weight", false, true, true, 0, 1},        {"m.tokens.weight", true, true, false, 0, 1},
                     {"m.positions.weight", false, true, true, 0, 1}};
-    for (int slabs = 0; slabs < 2; slabs++) {
+    static const struct {
+        bool slabs;
+        int tp;
+    } way[] = {{false, 1}, {false, 2}, {true, 1}, {true, 2}};
+    for (size_t w = 0; w < sizeof way / sizeof *way; w++) {
+        const bool is_slab = way[w].slabs && way[w].tp > 1;
         mega_layout *one = NULL;
         mega_params *params = NULL;
-        must(mega_layout_create(&one, NULL, NULL));
+        must(mega_layout_create(&one, NULL, &(mega_layout_sizes){.tp = way[w].tp, .planned_ranks = way[w].tp}));
         must(mega_params_create(&params, one));
         const mega_builder b = builder_of(MEGA_F32, params, one);
-        mega_graph_set_sequence_parallel(b.graph, slabs == 1);
-        mega_tensor x = mega_input(&b, "x", MEGA_F32, S, C);
+        mega_graph_set_sequence_parallel(b.graph, way[w].slabs);
+        assert_int_equal(mega_graph_is_sequence_parallel(b.graph), is_slab);
+        mega_tensor x = mega_input(&b, "x", MEGA_F32, is_slab ? S / 2 : S, C);
         const mega_param_options tokens = table();
         mlp(&b, x);
         mega_self_attention(&b, "attn", x, &(mega_attention_options){.num_heads = HEADS});
@@ -235,7 +241,7 @@ static void records_of_parameters(void **state)
             assert_string_equal(p->name, expected[i].name);
             assert_int_equal(p->axis == MEGA_AXIS_TP, expected[i].is_cut);
             assert_int_equal(p->weight_decay, expected[i].decays);
-            assert_int_equal(p->grads_are_summands, slabs == 1 && expected[i].is_partial);
+            assert_int_equal(p->grads_are_summands, is_slab && expected[i].is_partial);
             assert_int_equal(p->blocks, expected[i].blocks);
             if (expected[i].is_cut) assert_int_equal(p->cut_dim, expected[i].cut_dim);
         }

@@ -31,7 +31,7 @@ static int64_t blocks_of(const mega_model_parts *p, int part)
 static void covers_all_layers(const mega_gpt *m, int stages)
 {
     const mega_layout_sizes s = {.pp = stages, .planned_ranks = stages};
-    const int chunks = mega_gpt_chunks(m, &(mega_axis){.size = stages});
+    const int chunks = stages > 1 && m->stage_chunks > 1 ? (int)m->stage_chunks : 1;
     mega_gpt_list list;
     mega_layout *layout;
     mega_model_parts *parts;

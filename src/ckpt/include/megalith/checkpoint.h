@@ -27,7 +27,7 @@ typedef struct mega_state_tensor {
     const mega_param *param; /* shape, orientation, true extent of the whole tensor */
     void *data;              /* acc dtype, memory orientation: all of it, or element `first` of the slice */
     bool is_part;
-    int rank, size;       /* is_part: this rank's place on the axis that cuts the tensor; size 0 or 1: it is not cut */
+    mega_param_cut cut;   /* is_part: how ranks cut the tensor into slices */
     int64_t first, count; /* is_part: the elements of the slice that `data` holds */
 } mega_state_tensor;
 /* The weights of p, a parameter of the whole model, that this rank holds: those of parameter `own` of `held`; own -1:

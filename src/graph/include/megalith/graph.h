@@ -53,7 +53,7 @@ void mega_graph_want_gradient(mega_graph *g, mega_tensor input, const char *name
  * a slab of T/tp rows, where norms, dropout and residuals work. Without effect where tp has one rank. Set before the
  * first layer. */
 void mega_graph_set_sequence_parallel(mega_graph *g, bool on);
-bool mega_graph_is_sequence_parallel(const mega_graph *g);
+bool mega_graph_is_sequence_parallel(const mega_graph *g); /* and tp has several ranks */
 int mega_graph_dim_count(const mega_graph *g, mega_tensor t);
 int64_t mega_graph_dim(const mega_graph *g, mega_tensor t, int dim); /* 0 where t has no such dimension */
 

@@ -81,9 +81,15 @@ typedef struct mega_bucket {
 
 typedef struct mega_params mega_params;
 
+/* How a parameter is cut over ranks: this rank's place among them, and the blocks that are each cut. Zero where every
+ * rank has all of it. */
+typedef struct mega_param_cut {
+    int rank, size, blocks;
+} mega_param_cut;
 mega_status mega_params_create(mega_params **out, const mega_layout *layout);
 void mega_params_destroy(mega_params *p);
 const mega_layout *mega_params_layout(const mega_params *p); /* as given to create */
+mega_param_cut mega_params_cut(const mega_params *p, const mega_param *record);
 /* Declares a parameter; *out_index receives its number. Only before mega_params_place. Models do not call it: their
  * parameters are declared by the first request (mega_builder_param). */
 mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_index);
@@ -107,6 +113,11 @@ int64_t mega_params_local_count(const mega_params *p);   /* on this rank, paddin
  * after the other. Before mega_params_place. */
 mega_status mega_params_shard(mega_params *p, int zero_stage);
 int mega_params_zero_stage(const mega_params *p);
+/* The ranks that share out masters, moments and updates, each holding slices; this rank alone (0 of 1, without a group)
+ * where it holds all of them. */
+mega_axis mega_params_shards(const mega_params *p);
+/* Collective over those ranks: adds up what each counted over what it owns. */
+mega_status mega_params_sum_shards(const mega_params *p, const char *what, double *sums, int64_t count);
 /* Before place: with ZeRO 3, weights of buckets of at most so many elements are whole on every rank, gathered once an
  * update. */
 mega_status mega_params_persist(mega_params *p, int64_t elements);
@@ -118,6 +129,7 @@ mega_status mega_params_persist(mega_params *p, int64_t elements);
 mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket_elements);
 typedef enum mega_params_buffers { MEGA_PARAMS_WEIGHTS = 1, MEGA_PARAMS_GRADS = 2 } mega_params_buffers;
 mega_status mega_params_allocate(mega_params *p, int buffers);
+bool mega_params_are_cut(const mega_params *p, mega_params_buffers buffer); /* this rank has slices of it alone */
 /* The same inside a region of the caller's, which outlives the parameters and is zero-filled. */
 size_t mega_params_region_bytes(const mega_params *p, int buffers);
 mega_status mega_params_allocate_in(mega_params *p, int buffers, mega_region *region);

@@ -53,7 +53,6 @@ mega_model mega_gpt_model(const mega_gpt_list *list); /* borrows the list */
 mega_status mega_gpt_first_layers(const mega_gpt *m, int stages, int **out);
 /* Layers that do not divide into the stages are refused with the numbers that do. */
 mega_status mega_gpt_check_stages(const mega_gpt *m, int stages);
-int mega_gpt_chunks(const mega_gpt *m, const mega_axis *pp); /* programs a stage, 1 without a pipeline */
 
 /* cfg must have padded_vocab_size known; vocab is the tokenizer's size. */
 mega_status mega_gpt_from_config(mega_gpt *out, const mega_config *cfg, int64_t vocab);
