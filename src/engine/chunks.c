@@ -115,21 +115,6 @@ void engine_destroy_chunks(mega_engine *e)
     mega_free(e->chunk);
 }
 
-/* ---- what is summed over dp ---- */
-
-bool engine_reduces(const mega_engine *e, int bucket)
-{
-    for (int c = 0; c < e->chunks; c++)
-        if (mega_program_reduces(e->chunk[c].train, bucket)) return true;
-    return false;
-}
-
-mega_status engine_wait_reductions(mega_engine *e)
-{
-    for (int c = 0; c < e->chunks; c++) MEGA_TRY(mega_program_wait_reductions(e->chunk[c].train));
-    return MEGA_OK;
-}
-
 /* ---- memory ---- */
 
 static size_t most(size_t a, size_t b)

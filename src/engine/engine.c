@@ -205,9 +205,8 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
     m.shards = mega_params_shards(e->params).size;
     m.masters = mega_params_master_bytes(e->params);
     m.weights = mega_params_bytes(e->params, MEGA_PARAMS_WEIGHTS) - m.masters;
-    m.gradients = e->train != NULL ? mega_params_bytes(e->params, MEGA_PARAMS_GRADS) + engine_summands_bytes(e) +
-                                         engine_tied_bytes(e)
-                                   : 0;
+    m.gradients =
+        e->train != NULL ? mega_params_bytes(e->params, MEGA_PARAMS_GRADS) + engine_gradient_scratch_bytes(e) : 0;
     m.moments = e->optimizer != NULL ? mega_optimizer_bytes(e->optimizer) : 0;
     m.data = mega_batch_bytes(e->batch);
     m.libraries = LIBRARY_BYTES + THREAD_BYTES * (size_t)mega_team_size(e->options.team) + mega_layout_bytes(e->layout);
@@ -280,7 +279,7 @@ static mega_status allocate_arena(mega_engine *e, mega_region *keep, mega_region
 {
     const int buffers = MEGA_PARAMS_WEIGHTS | (e->train != NULL ? MEGA_PARAMS_GRADS : 0);
     size_t stays = mega_params_region_bytes(e->params, buffers) + mega_region_round(mega_batch_bytes(e->batch)) +
-                   mega_region_round(engine_summands_bytes(e)) + mega_region_round(engine_tied_bytes(e));
+                   mega_region_round(engine_gradient_scratch_bytes(e));
     size_t own, shared;
     if (e->optimizer != NULL) stays += mega_optimizer_region_bytes(e->optimizer);
     engine_chunks_region(e, &own, &shared);
@@ -301,8 +300,7 @@ static mega_status allocate(mega_engine *e)
     MEGA_TRY(allocate_arena(e, &keep, &work));
     MEGA_TRY(mega_params_allocate_in(e->params, MEGA_PARAMS_WEIGHTS | (train ? MEGA_PARAMS_GRADS : 0), &keep));
     MEGA_TRY(allocate_batch(e, &keep));
-    MEGA_TRY(mega_region_take(&keep, &e->summands, engine_summands_bytes(e), "gradients summed over tp"));
-    MEGA_TRY(mega_region_take(&keep, &e->tied_scratch, engine_tied_bytes(e), "gradients of tied parameters"));
+    MEGA_TRY(mega_region_take(&keep, &e->gradient_scratch, engine_gradient_scratch_bytes(e), "sums of gradients"));
     const mega_pipeline all = engine_pipeline(e, micro_batches);
     e->schedule = mega_calloc((size_t)mega_schedule_length(&all), sizeof *e->schedule);
     if (e->schedule == NULL)

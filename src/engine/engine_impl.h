@@ -89,8 +89,7 @@ struct mega_engine {
     mega_model_parts *parts; /* what the walk over the whole model found */
     engine_tie *tie;         /* parameters of this rank that other stages hold too, in the order of the model */
     int ties;
-    int *tied_stages;   /* of all ties, one after the other */
-    void *tied_scratch; /* their sums go through it */
+    int *tied_stages; /* of all ties, one after the other */
     mega_optimizer *optimizer;
     engine_chunk *chunk; /* programs: one, or several where pipeline stages are interleaved */
     int chunks;
@@ -107,7 +106,7 @@ struct mega_engine {
     bool is_allocated;      /* on all ranks */
     void *arena;            /* everything large, in one mapping */
     size_t arena_bytes;
-    void *summands; /* gradients that are summed over tp together */
+    void *gradient_scratch; /* that sums of gradients go through */
     mega_engine_progress progress;
     int64_t evaluated_first,
         evaluated_count; /* of a data set under evaluation, whose samples beyond the count are padding; 0: none */
@@ -155,10 +154,12 @@ int64_t engine_real_samples(const mega_engine *e, int64_t micro_batch);
 void engine_client_free(mega_engine *e);
 /* compare_links.c. Collective over pp: the messages of these steps are the same at both ends of each link. */
 mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step *step, int64_t steps, bool evaluates);
-/* tied.c: ties, and their sums over the stages that hold them; the memory that these go through. */
+/* gradients.c. Which parameters other stages hold too; the memory that sums of gradients go through. */
 mega_status engine_find_ties(mega_engine *e);
-mega_status engine_sum_ties(mega_engine *e);
-size_t engine_tied_bytes(const mega_engine *e);
+size_t engine_gradient_scratch_bytes(const mega_engine *e);
+bool engine_reduces(const mega_engine *e, int bucket); /* one of the programs sums it over dp (mega_program_reduces) */
+mega_status engine_wait_reductions(mega_engine *e);    /* what programs began is through */
+mega_status engine_sum_gradients(mega_engine *e);      /* what they do not sum */
 /* compare.c. Collective over the world: all ranks have the same model. */
 mega_status engine_compare_models(const mega_engine *e);
 /* The same for one evaluation of all micro-batches. */
@@ -185,11 +186,6 @@ mega_status engine_nonfinite_gradient(mega_engine *e);
 mega_status engine_nonfinite_evaluation(mega_engine *e, double loss);
 void engine_search_before(engine_search *s);
 void engine_search_after(const mega_engine *e, const mega_schedule_step *x);
-bool engine_reduces(const mega_engine *e, int bucket); /* one of the programs sums it over dp (mega_program_reduces) */
-mega_status engine_wait_reductions(mega_engine *e);    /* what programs began is through */
-/* gradients_tp.c: gradients that are summands over tp become sums; the room that they go through. */
-mega_status engine_sum_gradients_over_tp(mega_engine *e);
-size_t engine_summands_bytes(const mega_engine *e);
 double engine_scalar(const mega_engine *e, const void *acc); /* [1] acc as double */
 
 /* calls.c: MEGA_ERR_USAGE for a call that is wrong. engine_agree is collective: one rank's failure is that of all.

@@ -154,10 +154,7 @@ static double weight_correction(const mega_engine *e, const engine_sums *sums, c
 mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step_result *r)
 {
     engine_note(e, "gradients", -1);
-    MEGA_TRY(engine_sum_ties(e)); /* the bucket of a tied parameter is its own */
-    for (int i = 0; i < mega_params_num_buckets(e->params); i++)
-        if (!engine_reduces(e, i)) MEGA_TRY(mega_params_reduce_gradients(e->params, i));
-    MEGA_TRY(engine_sum_gradients_over_tp(e));
+    MEGA_TRY(engine_sum_gradients(e));
     MEGA_TRY(engine_losses_reduce(e, e->layout->dp.comm, "loss", sums));
     MEGA_TRY(engine_losses_reduce(e, e->layout->pp.comm, "loss", sums));
     r->loss = engine_losses_total(e, sums, r->metric);
