@@ -22,7 +22,7 @@ static mega_status run_call(mega_program *p, const program_call *c)
 {
     const op_kind kind = p->g->op[c->instruction].kind;
     MEGA_TRY(mega_comm_poll(p->world)); /* collectives under way, messages of a pipeline stage */
-    if (mega_op_is_bucket(kind)) return mega_bucket_run(p, kind, c->args);
+    if (mega_op_is_bucket(kind)) return mega_bucket_run(p, c->instruction, c->args);
     if (c->kernel == NULL) return mega_collective_run(p, c->instruction, c->args);
     if (!is_left(p)) c->kernel->run(p->team, c->args);
     if (kind == OP_CUSTOM || kind == OP_CUSTOM_GRAD) mega_custom_collect(p, c->instruction, c->args);
@@ -220,7 +220,7 @@ void mega_program_profile(mega_program *program, mega_profile *profile)
 
 static mega_status walk(mega_program *p, int slot, int begin, int end)
 {
-    p->num_waits = 0; /* some are left where an earlier run failed: nothing waits for them any more */
+    mega_collectives_forget(p);
     if (p->found != NULL || p->observer != NULL) return run_watched(p, slot, begin, end);
     if (p->check > 0) return run_checked(p, slot, begin, end);
     if (p->profile != NULL) return run_profiled(p, slot, begin, end);

@@ -327,16 +327,23 @@ mega_status mega_params_gather(mega_params *p)
     return MEGA_OK;
 }
 
+mega_status mega_params_reduce_start(const mega_params *p, int bucket, void *whole, void *slice, mega_request *out)
+{
+    mega_comm *dp = p->layout->dp.comm;
+    const int64_t count = mega_params_slice(p, bucket).count;
+    if (p->zero_stage < 1)
+        return mega_comm_all_reduce_start(dp, "gradients", whole, count, p->acc, MEGA_REDUCE_SUM, out);
+    return mega_comm_reduce_scatter_start(dp, "gradients", slice, whole, count, p->acc, out);
+}
+
 mega_status mega_params_reduce_gradients(mega_params *p, int bucket)
 {
     MEGA_TRY(mega_params_check_buffer(p, "mega_params_reduce_gradients", MEGA_PARAMS_GRADS));
     const mega_bucket *b = mega_params_bucket(p, bucket);
     if (b == NULL) return MEGA_ERR_USAGE;
-    mega_comm *dp = p->layout->dp.comm;
     if (p->grad.is_shard) return MEGA_OK;
-    void *grads = mega_params_grad_at(p, bucket, b->offset);
-    if (p->zero_stage < 1) return mega_comm_all_reduce(dp, "gradients", grads, b->count, p->acc, MEGA_REDUCE_SUM);
-    const mega_range slice = mega_params_slice(p, bucket);
-    return mega_comm_reduce_scatter(dp, "gradients", mega_params_grad_at(p, bucket, slice.first), grads, slice.count,
-                                    p->acc);
+    mega_request r;
+    MEGA_TRY(mega_params_reduce_start(p, bucket, mega_params_grad_at(p, bucket, b->offset),
+                                      mega_params_grad_at(p, bucket, mega_params_slice(p, bucket).first), &r));
+    return mega_comm_wait(&r);
 }

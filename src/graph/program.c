@@ -102,7 +102,7 @@ mega_status mega_program_build(mega_program **out, mega_graph *g, const mega_pro
     p->states_of = options->states_of;
     p->pack_weights = options->pack_weights;
     p->world = options->world;
-    p->most_under_way = options->requests > 0 ? options->requests : MEGA_PROGRAM_REQUESTS;
+    p->most_exchanges = options->requests > 0 ? options->requests : MEGA_PROGRAM_REQUESTS;
     g->place = options->place;
     g->per_token_loss = options->per_token_loss;
     p->check = mega_check_level();
@@ -315,7 +315,6 @@ void mega_program_destroy(mega_program *p)
     mega_free(p->is_given);
     mega_free(p->call);
     mega_free(p->block);
-    mega_free(p->request);
     mega_graph_destroy(p->g);
     mega_free(p);
 }

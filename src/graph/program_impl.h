@@ -41,12 +41,17 @@ typedef struct collective_args {
     mega_reduce reduce;
 } collective_args;
 
-/* A collective that was begun. */
+/* What was begun and is waited for later (under_way.c): a collective, which the instruction that uses it awaits, or the
+ * exchange of a bucket, which an instruction of its own or the end of the step awaits. */
 typedef struct program_wait {
     mega_request request;
-    int instruction, before; /* which one; the instruction that uses it */
+    int instruction, before; /* which one; the instruction that uses it, PROGRAM_NEVER: of a bucket */
 } program_wait;
-enum { PROGRAM_WAITS = 16 /* where more are begun, the first is waited for */ };
+enum {
+    PROGRAM_COLLECTIVES = 16, /* where more collectives are begun, the first is waited for */
+    PROGRAM_WAITS = PROGRAM_COLLECTIVES + 2 * MEGA_PROGRAM_REQUESTS,
+    PROGRAM_NEVER = -1
+};
 
 /* Of an instruction on a bucket (bucket.c). */
 typedef struct bucket_args {
@@ -62,12 +67,9 @@ typedef struct bucket_args {
 
 struct mega_program {
     mega_graph *g;
-    mega_world *world;     /* borrowed; NULL: nothing moves on between instructions */
-    mega_request *request; /* by bucket: the sum of its gradients, then by bucket: the gathering of its weights */
-    int under_way;         /* of them */
-    int most_under_way;
+    mega_world *world;                /* borrowed; NULL: nothing moves on between instructions */
     program_wait wait[PROGRAM_WAITS]; /* in the order in which they were begun */
-    int num_waits;
+    int num_waits, most_exchanges;    /* of buckets */
     mega_program_backend backend;
     mega_team *team;
     int threads, slots, passes;
@@ -104,11 +106,17 @@ struct mega_program {
 void mega_custom_collect(mega_program *p, int instruction_number, const void *args);
 /* bucket.c */
 mega_status mega_bucket_bind(mega_program *p, const op_binder *b, const instruction *op, bucket_args *a);
-mega_status mega_bucket_run(mega_program *p, op_kind kind, const bucket_args *a);
+mega_status mega_bucket_run(mega_program *p, int i, const bucket_args *a);
 /* under_way.c: begins instruction i, a collective. */
 mega_status mega_collective_run(mega_program *p, int i, const collective_args *a);
 /* Waits for one that instruction `next` uses; *waited is its instruction, -1: there is none. */
 mega_status mega_collectives_wait(mega_program *p, int next, int *waited);
+/* Some are left where an earlier run failed: nothing waits for them any more. */
+void mega_collectives_forget(mega_program *p);
+/* Notes that instruction i has begun the exchange of a bucket; waits for that of this kind and bucket, -1: any. */
+mega_status mega_exchange_begun(mega_program *p, int i, const mega_request *request);
+mega_status mega_exchange_wait(mega_program *p, op_kind kind, int bucket);
+int mega_exchanges(const mega_program *p); /* under way */
 /* plan.c: places every value; asks kernels for their scratch. */
 mega_status mega_program_plan(mega_program *p);
 /* plan_place.c: offsets of these blocks, in `at`; returns the bytes that they take. `alive`: the largest sum of bytes

@@ -1,6 +1,7 @@
-/* Collectives of a running program: one is begun where it stands and waited for after the instruction before its first
- * use, which the schedule pass found, or where its phase ends. In between it moves on whenever an instruction begins,
- * and the plan leaves what it works on alone. */
+/* What a running program has begun and not waited for yet. A collective is begun where it stands and waited for after
+ * the instruction before its first use, which the schedule pass found, or where its phase ends; the exchange of a
+ * bucket is waited for by an instruction of its own, which the place pass wrote, or where the step ends. In between
+ * both move on whenever an instruction begins, and the plan leaves what they work on alone. */
 #include "megalith/assert.h"
 #include "megalith/record.h"
 #include "megalith/threads.h"
@@ -19,18 +20,48 @@ static mega_status begin(const collective_args *a, mega_request *out)
     return mega_comm_all_reduce_start(a->comm, a->what, a->data, a->count, a->dtype, a->reduce, out);
 }
 
-/* The request leaves the list also where the wait fails. */
-static mega_status wait_for(mega_program *p, int place)
+/* Ends a wait, which leaves the list also where it fails. */
+static mega_status end(mega_program *p, int place)
 {
-    program_wait w = p->wait[place];
-    const instruction *op = &p->g->op[w.instruction];
-    const double began = p->profile != NULL ? mega_time_now() : 0;
+    mega_request request = p->wait[place].request;
     p->num_waits--;
-    memmove(&p->wait[place], &p->wait[place + 1], (size_t)(p->num_waits - place) * sizeof w);
+    memmove(&p->wait[place], &p->wait[place + 1], (size_t)(p->num_waits - place) * sizeof *p->wait);
+    return mega_comm_wait(&request);
+}
+
+static mega_status wait_for_collective(mega_program *p, int place)
+{
+    const int i = p->wait[place].instruction;
+    const instruction *op = &p->g->op[i];
+    const double began = p->profile != NULL ? mega_time_now() : 0;
     mega_record_scope(mega_comm_record(op->attr.axis.comm), op->scope);
-    MEGA_TRY(mega_comm_wait(&w.request));
-    if (p->profile != NULL) mega_profile_wait(p->profile, p->g, w.instruction, began, mega_time_now());
+    MEGA_TRY(end(p, place));
+    if (p->profile != NULL) mega_profile_wait(p->profile, p->g, i, began, mega_time_now());
     return MEGA_OK;
+}
+
+static bool is_exchange(const program_wait *w)
+{
+    return w->before == PROGRAM_NEVER;
+}
+
+static mega_status add(mega_program *p, int i, int before, const mega_request *request)
+{
+    if (p->num_waits == PROGRAM_WAITS) MEGA_TRY(end(p, 0));
+    p->wait[p->num_waits++] = (program_wait){*request, i, before};
+    return MEGA_OK;
+}
+
+/* The first collective, where as many are under way as may be; -1: there is room for another. */
+static int first_of_too_many(const mega_program *p)
+{
+    int first = -1, collectives = 0;
+    for (int k = p->num_waits - 1; k >= 0; k--) {
+        if (is_exchange(&p->wait[k])) continue;
+        first = k;
+        collectives++;
+    }
+    return collectives < PROGRAM_COLLECTIVES ? -1 : first;
 }
 
 mega_status mega_collective_run(mega_program *p, int i, const collective_args *a)
@@ -42,19 +73,50 @@ mega_status mega_collective_run(mega_program *p, int i, const collective_args *a
         memcpy(a->data, (const char *)a->in + bytes * (size_t)a->rank, bytes);
         return MEGA_OK;
     }
-    if (p->num_waits == PROGRAM_WAITS) MEGA_TRY(wait_for(p, 0));
+    const int first = first_of_too_many(p);
+    if (first >= 0) MEGA_TRY(wait_for_collective(p, first));
     MEGA_TRY(begin(a, &request));
-    p->wait[p->num_waits++] = (program_wait){request, i, op->first_use < 0 ? INT_MAX : op->first_use};
-    return MEGA_OK;
+    return add(p, i, op->first_use < 0 ? INT_MAX : op->first_use, &request);
 }
 
 mega_status mega_collectives_wait(mega_program *p, int next, int *waited)
 {
     *waited = -1;
     for (int k = 0; k < p->num_waits; k++) {
-        if (p->wait[k].before > next) continue;
+        if (is_exchange(&p->wait[k]) || p->wait[k].before > next) continue;
         *waited = p->wait[k].instruction;
-        return wait_for(p, k);
+        return wait_for_collective(p, k);
     }
     return MEGA_OK;
+}
+
+void mega_collectives_forget(mega_program *p)
+{
+    int kept = 0;
+    for (int k = 0; k < p->num_waits; k++)
+        if (is_exchange(&p->wait[k])) p->wait[kept++] = p->wait[k];
+    p->num_waits = kept;
+}
+
+mega_status mega_exchange_begun(mega_program *p, int i, const mega_request *request)
+{
+    return request->world == NULL ? MEGA_OK : add(p, i, PROGRAM_NEVER, request);
+}
+
+mega_status mega_exchange_wait(mega_program *p, op_kind kind, int bucket)
+{
+    for (int k = 0; k < p->num_waits;) {
+        const instruction *op = &p->g->op[p->wait[k].instruction];
+        if (op->kind != kind || (bucket >= 0 && op->attr.bucket != bucket)) k++;
+        else
+            MEGA_TRY(end(p, k));
+    }
+    return MEGA_OK;
+}
+
+int mega_exchanges(const mega_program *p)
+{
+    int count = 0;
+    for (int k = 0; k < p->num_waits; k++) count += is_exchange(&p->wait[k]);
+    return count;
 }

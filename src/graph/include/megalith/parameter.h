@@ -170,6 +170,9 @@ mega_status mega_params_gather(mega_params *p);
 /* Collective over dp: the sum of a bucket's gradients; with ZeRO of this rank's slice, what else the bucket holds is
  * spent. Gradients that lie in a buffer of slices are reduced by the program. */
 mega_status mega_params_reduce_gradients(mega_params *p, int bucket);
+/* What that and programs begin: the sum over dp of gradients that lie at `whole`, which goes there or, where ranks of
+ * dp share out masters and moments, as this rank's slice to `slice`. All sums of gradients over dp are begun here. */
+mega_status mega_params_reduce_start(const mega_params *p, int bucket, void *whole, void *slice, mega_request *out);
 
 #ifdef __cplusplus
 }
