@@ -97,3 +97,4 @@ echo "mnist: on 1 rank, ZeRO 2, a pipeline"
 compile mnist -DTRAIN=640 -DTEST=160 -DEPOCHS=2
 set -- "$data/t10k-images-idx3-ubyte.gz" "$data/t10k-labels-idx1-ubyte.gz"
 layouts mnist epoch "$@" -- "--zero-stage 2" "$pipeline"
+awk 'END { exit !($(NF - 1) > 40) }' "$temp/alone" || { echo "mnist does not learn:"; cat "$temp/alone"; exit 1; }
