@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the ```sh blocks of the README and of every page under docs/, without the variables of the tests. A page of docs/ runs
 # in an empty folder with megalith on PATH; the README runs in what a clone has after `make`, and sets its own PATH.
-# A block marked ```sh norun is shown, not run.
+# A block marked ```sh norun is shown, not run. Pages with programs in C are those of test_docs_c.sh.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 set -eo pipefail
 path_of_a_new_user=$PATH
@@ -13,6 +13,7 @@ ln -s "$MEGALITH" "$work/README/build/megalith"
 unset OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe
 failed=0
 for page in "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/docs/*.md; do
+    grep -qx '```c' "$page" && continue
     name=$(basename "$page" .md)
     mkdir -p "$work/$name"
     awk '/^```sh$/ { on = 1; next } /^```/ { on = 0 } on' "$page" >"$work/$name.sh"

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Does what a reader of the pages of docs/ with programs in C does: installs megalith, writes the files, makes the
+# changes, compiles with what pkg-config says, and runs every command. What the pages say that commands print is
+# compared with what they print (tests/kit/page_to_shell.awk).
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+: "${MEGA_BUILD:?run by ctest}"
+. "$MEGA_SOURCE/tests/kit/ranks.sh"
+set -eo pipefail
+for tool in pkg-config make; do command -v "$tool" >/dev/null || skip "$tool is not there (apt-get install $tool)"; done
+
+mkdir bin home
+ln -s "$(command -v "$mpirun")" bin/mpirun
+export HOME=$work/home
+cmake --install "$MEGA_BUILD" --prefix "$HOME/.local" >log 2>&1 || fail "cmake --install"
+installed=$(dirname "$(find "$HOME/.local" -name megalith.pc)")
+[ -e "$HOME/.local/lib/pkgconfig" ] || ln -s "$(dirname "$installed")" "$HOME/.local/lib"
+cp -r "$MEGA_SOURCE/examples" "$work/examples"
+# The compiler and the sanitizers of the build: its libraries need them.
+CC=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$MEGA_BUILD/CMakeCache.txt")
+sanitize=$(sed -n 's/^MEGA_SANITIZE:[A-Z]*=//p' "$MEGA_BUILD/CMakeCache.txt")
+export CC="$CC${sanitize:+ -fsanitize=$sanitize}"
+unset OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe PKG_CONFIG_PATH
+
+# What the script of a page calls. Standard output and error of a block of commands go to page_out.
+cat >page_functions <<'FUNCTIONS'
+page=$1
+exec 3>&1 4>&2
+page_fail() { echo "$page:$1: $2" >&3; exit 1; }
+page_at() { page_line=$1; exec >page_out 2>&1; }
+page_succeeded() { exec >&3 2>&4; page_fail "$page_line" 'the commands were to fail, and succeeded'; }
+page_ran() {
+    exec >&3 2>&4
+    if grep -q 'warning:' page_out; then cat page_out; page_fail "$page_line" 'the compiler warns'; fi
+}
+# Each line of the page is printed, with numbers that are the same to 5 % or to 0.002: processors round differently.
+page_text() {
+    awk -v out=page_out '
+        function words(text, word) { gsub(/[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?/, " & ", text); gsub(/,/, " , ", text); return split(text, word, /[ \t]+/) }
+        function same(a, b,   n, x, y, i, d) {
+            n = words(a, x)
+            if (words(b, y) != n) return 0
+            for (i = 1; i <= n; i++) {
+                d = x[i] - y[i]
+                if (x[i] != y[i] && !(x[i] ~ /^[0-9.]+/ && y[i] ~ /^[0-9.]+/ && d * d <= 4e-6 + 2.5e-3 * x[i] * x[i])) return 0
+            }
+            return 1
+        }
+        BEGIN { while ((getline text < out) > 0) printed[count++] = text }
+        $0 == "..." { next }
+        { for (i = 0; i < count; i++) if (same($0, printed[i])) next
+          print "not printed: " $0; failed = 1 }
+        END { exit failed }' >page_missing && return
+    cat page_out page_missing
+    page_fail "$1" 'something else was printed'
+}
+# page_edit LINE OLD NEW NAME…: in NEW each definition of OLD that is named is what page_block has up to the end of its
+# definition of that name, or nothing.
+page_edit() {
+    local line=$1 old=$2 new=$3
+    shift 3
+    awk -v names="$*" '
+        # The name that this line begins to define, if it is one of the list.
+        function defined(text,   i) {
+            for (i = 1; i <= count; i++)
+                if (text ~ "^[a-z].*[ *]" name[i] "[(]" && text !~ /;$/ || text ~ "^[a-z].* " name[i] "[[].*=") return name[i]
+            return ""
+        }
+        function ends(text) { return text ~ /^}/ || text ~ /;$/ && text !~ /^    / || text ~ /}};$/ }
+        BEGIN {
+            count = split(names, name, " ")
+            while ((getline text < "page_block") > 0) {
+                part = part text "\n"
+                if (now == "") now = defined(text)
+                if (now != "" && ends(text)) { piece[now] = part; part = ""; now = "" }
+            }
+            rest = part
+        }
+        now == "" { now = defined($0); if (now != "") { found++; printf "%s", piece[now] } }
+        now == "" { print }
+        now != "" && ends($0) { now = "" }
+        END { exit found != count || rest ~ /[^ \n]/ }' "$old" >"$new" || page_fail "$line" "$old has no $*"
+}
+set -eu
+FUNCTIONS
+
+# Every function, type and constant that a page names is in the installed headers, or is the page's own.
+checks_names() { # page
+    local name
+    grep -oE '\b(mega_[a-z0-9_]*[a-z0-9]|MEGA_[A-Z0-9_]*[A-Z0-9])\b' "$1" | sort -u >names
+    while read -r name; do
+        grep -rqw "$name" "$HOME/.local/include/megalith" || note "docs/$(basename "$1"): the headers have no $name"
+    done <names
+}
+
+count=0
+for page in "$MEGA_SOURCE"/docs/*.md; do
+    grep -qx '```c' "$page" || continue
+    name=$(basename "$page" .md)
+    mkdir "$work/$name"
+    checks_names "$page"
+    { cat page_functions; awk -f "$MEGA_SOURCE/tests/kit/page_to_shell.awk" "$page"; } >"$work/$name.sh"
+    if (cd "$work/$name" && cp ../examples/*.c . && PATH="$work/bin:$PATH" env -u MEGA_SOURCE -u MEGA_BUILD -u MEGALITH \
+        bash "$work/$name.sh" "docs/$name.md" >"$work/log" 2>&1 </dev/null); then
+        echo "ok $name"
+    else
+        tail -n 40 log
+        note "docs/$name.md"
+        [ ! -f "$name/page_out" ] || tail -n 25 "$name/page_out"
+    fi
+    count=$((count + 1))
+done
+[ "$count" -gt 0 ] || note "no page of docs/ contains a program"
+finish
