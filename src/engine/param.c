@@ -15,8 +15,9 @@ typedef struct param_tensor {
     void *data; /* acc; NULL: this rank holds none of it */
     int64_t first, count;
     int64_t whole[2], real[2], local[2]; /* rows and columns: padded, as the caller sees it, of the slice */
-    int cut_dim, blocks;                 /* blocks 0: not cut */
-    bool is_counted;                     /* this rank gives its part to the others */
+    mega_param_cut cut;
+    int cut_dim;
+    bool is_counted; /* this rank gives its part to the others */
 } param_tensor;
 
 static void param_extent(const mega_param *p, const int64_t shape[2], int64_t out[2])
@@ -93,16 +94,13 @@ static void param_bind(const mega_engine *e, int moment, param_tensor *t)
     const mega_layout *at = e->layout;
     const mega_param *p = t->param;
     const int own = mega_params_find(e->params, p->name);
-    const bool is_cut = p->axis == MEGA_AXIS_TP;
     param_extent(p, p->shape, t->whole);
     param_extent(p, p->true_shape, t->real);
     t->local[0] = t->whole[0];
     t->local[1] = t->whole[1];
     t->cut_dim = p->num_dims == 1 ? 1 : p->cut_dim;
-    if (is_cut && at->tp.size > 1) {
-        t->blocks = p->blocks > 1 ? p->blocks : 1;
-        t->local[t->cut_dim] /= at->tp.size;
-    }
+    t->cut = mega_params_cut(e->params, p);
+    if (t->cut.blocks > 0) t->local[t->cut_dim] /= t->cut.size;
     if (own < 0) return; /* of another stage */
     const mega_param *mine = mega_params_get(e->params, own);
     const mega_range owned = mega_params_owned(e->params, own);
@@ -111,15 +109,15 @@ static void param_bind(const mega_engine *e, int moment, param_tensor *t)
     t->data = t->kind == PARAM_WEIGHT  ? mega_params_master(e->params, own)
               : t->kind == PARAM_STATE ? mega_optimizer_moment(e->optimizer, moment, own)
                                        : mega_params_grad_at(e->params, mine->bucket, mine->offset + owned.first);
-    t->is_counted = mine->tie != MEGA_TIE_COPY && (is_cut || at->tp.rank == 0) &&
-                    (mega_params_zero_stage(e->params) > 0 || at->dp.rank == 0);
+    t->is_counted = mine->tie != MEGA_TIE_COPY && (t->cut.blocks > 0 || at->tp.rank == 0) &&
+                    at->dp.rank == mega_params_shards(e->params).rank;
 }
 
 static mega_status param_find(const mega_engine *e, const char *call, const char *name, const char *what, int64_t count,
                               param_tensor *out)
 {
     int moment = 0;
-    param_tensor t = {.blocks = 0};
+    param_tensor t = {.data = NULL};
     MEGA_TRY(engine_check_given(e, call, "name", name));
     MEGA_TRY(engine_check_allocated(e, call));
     MEGA_TRY(engine_check_weights(e, call));
@@ -158,14 +156,14 @@ static mega_status param_compare(const mega_engine *e, const char *call, const p
 /* ---- copying ---- */
 
 /* The element of the caller's tensor that element i of this rank's part is; -1: padding. */
-static int64_t param_element(const mega_engine *e, const param_tensor *t, int64_t i)
+static int64_t param_element(const param_tensor *t, int64_t i)
 {
     const int64_t at = t->first + i;
     int64_t place[2] = {at / t->local[1], at % t->local[1]};
-    if (t->blocks > 0) {
+    if (t->cut.blocks > 0) {
         const int d = t->cut_dim;
-        const int64_t slice = t->local[d] / t->blocks, block = place[d] / slice;
-        place[d] = block * (t->whole[d] / t->blocks) + e->layout->tp.rank * slice + place[d] % slice;
+        const int64_t slice = t->local[d] / t->cut.blocks, block = place[d] / slice;
+        place[d] = block * (t->whole[d] / t->cut.blocks) + t->cut.rank * slice + place[d] % slice;
     }
     return place[0] < t->real[0] && place[1] < t->real[1] ? place[0] * t->real[1] + place[1] : -1;
 }
@@ -186,7 +184,7 @@ static void param_write(const mega_engine *e, const param_tensor *t, int64_t i, 
 mega_status mega_engine_get_param(mega_engine *e, const char *name, const char *what, int64_t count, float *out)
 {
     static const char call[] = "mega_engine_get_param";
-    param_tensor t = {.blocks = 0};
+    param_tensor t = {.data = NULL};
     if (e == NULL) return engine_check_given(e, call, "e", e);
     mega_status st = engine_check_given(e, call, "out", out);
     if (st == MEGA_OK) st = param_find(e, call, name, what, count, &t);
@@ -195,7 +193,7 @@ mega_status mega_engine_get_param(mega_engine *e, const char *name, const char *
     const double factor = t.kind == PARAM_GRADIENT ? e->gradients.correction : 1.0;
     memset(out, 0, (size_t)count * sizeof *out);
     for (int64_t i = 0; t.is_counted && i < t.count; i++) {
-        const int64_t at = param_element(e, &t, i);
+        const int64_t at = param_element(&t, i);
         if (at >= 0) out[at] = (float)(param_read(e, &t, i) * factor);
     }
     /* every element is one rank's; the others add 0 */
@@ -206,7 +204,7 @@ mega_status mega_engine_set_param(mega_engine *e, const char *name, const char *
                                   const float *values)
 {
     static const char call[] = "mega_engine_set_param";
-    param_tensor t = {.blocks = 0};
+    param_tensor t = {.data = NULL};
     if (e == NULL) return engine_check_given(e, call, "e", e);
     mega_status st = engine_check_given(e, call, "values", values);
     if (st == MEGA_OK) st = param_find(e, call, name, what, count, &t);
@@ -219,7 +217,7 @@ mega_status mega_engine_set_param(mega_engine *e, const char *name, const char *
     MEGA_TRY(param_compare(e, call, &t, what, values, count));
     const double factor = t.kind == PARAM_GRADIENT ? e->gradients.correction : 1.0;
     for (int64_t i = 0; i < t.count; i++) {
-        const int64_t at = param_element(e, &t, i);
+        const int64_t at = param_element(&t, i);
         if (at >= 0) param_write(e, &t, i, factor != 0 ? (double)values[at] / factor : 0);
     }
     if (t.kind != PARAM_WEIGHT) return MEGA_OK;
