@@ -203,6 +203,33 @@ mega_status mega_checkpoint_read_weights(mega_checkpoint *c, const mega_state_te
     return with_weights(read_all, c, t, count, acc);
 }
 
+/* `held` NULL: nothing of them is here. */
+static mega_status with_params(mega_checkpoint *c, const mega_params *whole, mega_params *held)
+{
+    const int count = mega_params_count(whole);
+    mega_state_tensor *t = mega_calloc((size_t)count + 1, sizeof *t);
+    if (t == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for a list of %d tensors", count);
+    for (int i = 0; i < count; i++) {
+        const mega_param *p = mega_params_get(whole, i);
+        t[i] = held == NULL ? (mega_state_tensor){.name = p->name, .param = p, .is_part = true}
+                            : mega_state_tensor_of(p, held, mega_params_find(held, p->name));
+    }
+    const mega_status st = held == NULL ? mega_checkpoint_match_weights(c, t, count)
+                                        : mega_checkpoint_read_weights(c, t, count, mega_params_acc_dtype(held));
+    mega_free(t);
+    return st;
+}
+
+mega_status mega_checkpoint_match_params(mega_checkpoint *c, const mega_params *whole)
+{
+    return with_params(c, whole, NULL);
+}
+
+mega_status mega_checkpoint_read_params(mega_checkpoint *c, const mega_params *whole, mega_params *held)
+{
+    return with_params(c, whole, held);
+}
+
 static mega_status with_moments(use_source *use, mega_checkpoint *c, const mega_state_tensor *t, int count,
                                 mega_dtype acc)
 {

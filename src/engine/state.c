@@ -336,17 +336,7 @@ mega_status mega_engine_check_load(const mega_engine_options *e, const mega_chec
 mega_status mega_engine_check_tensors(const mega_engine *e, mega_checkpoint *c)
 {
     MEGA_TRY(engine_check_given(e, "mega_engine_check_tensors", "checkpoint", c));
-    const mega_params *whole = mega_engine_whole(e);
-    const int count = mega_params_count(whole);
-    mega_state_tensor *t = mega_calloc((size_t)count + 1, sizeof *t);
-    if (t == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for a list of %d tensors", count);
-    for (int i = 0; i < count; i++) {
-        const mega_param *p = mega_params_get(whole, i);
-        t[i] = (mega_state_tensor){.name = p->name, .param = p, .is_part = true};
-    }
-    const mega_status st = mega_checkpoint_match_weights(c, t, count);
-    mega_free(t);
-    return st;
+    return mega_checkpoint_match_params(c, mega_engine_whole(e));
 }
 
 static mega_status load_optimizer(mega_engine *e, mega_checkpoint *c, const json_t *root)
@@ -436,12 +426,8 @@ static mega_status check_folder(mega_engine *e, mega_checkpoint *c, const mega_e
 static mega_status read_folder(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,
                                mega_engine_loaded *loaded)
 {
-    state_list weights = {0};
-    MEGA_TRY(state_list_weights(&weights, e));
-    const mega_status st =
-        mega_checkpoint_read_weights(c, weights.item, weights.count, mega_params_acc_dtype(e->params));
-    mega_arena_fini(&weights.arena);
-    return st != MEGA_OK ? st : load_run(e, c, o, loaded);
+    MEGA_TRY(mega_checkpoint_read_params(c, mega_engine_whole(e), e->params));
+    return load_run(e, c, o, loaded);
 }
 
 mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,

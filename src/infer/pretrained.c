@@ -4,38 +4,16 @@
 #include "megalith/file.h"
 #include "megalith/model_parts.h"
 
-/* `whole`: the records of all tensors, whoever holds them. */
-static mega_status read_tensors(mega_pretrained *m, mega_checkpoint *c, const mega_params *whole)
+/* A stage of a pipeline holds its own layers; the folder holds, and is compared with, those of all. */
+static mega_status read_weights(mega_pretrained *m, mega_checkpoint *c, const mega_model_parts *parts,
+                                const mega_pretrained_options *o)
 {
-    const int count = mega_params_count(whole);
-    mega_state_tensor *t = mega_calloc((size_t)count, sizeof *t);
-    if (t == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model %s: no memory for a list of %d tensors", m->folder, count);
-    for (int i = 0; i < count; i++) {
-        const mega_param *p = mega_params_get(whole, i);
-        t[i] = mega_state_tensor_of(p, m->params, mega_params_find(m->params, p->name));
-    }
-    const mega_status st = mega_checkpoint_read_weights(c, t, count, mega_params_acc_dtype(m->params));
-    mega_free(t);
-    return st;
-}
-
-/* A pipeline stage declared its own layers; the folder holds, and is compared with, those of all. */
-static mega_status read_stage(mega_pretrained *m, mega_checkpoint *c)
-{
-    mega_layout *alone = NULL;
-    mega_params *whole = NULL;
-    mega_status st = mega_layout_create(&alone, NULL, NULL);
-    if (st == MEGA_OK) st = mega_params_create(&whole, alone);
-    if (st == MEGA_OK) st = mega_model_declare(&m->language.model, 1, whole);
-    if (st == MEGA_OK) st = read_tensors(m, c, whole);
-    mega_params_destroy(whole);
-    mega_layout_destroy(alone);
-    return st;
-}
-
-static mega_status read_weights(mega_pretrained *m, mega_checkpoint *c)
-{
-    MEGA_TRY(m->layout->pp.size > 1 ? read_stage(m, c) : read_tensors(m, c, m->params));
+    MEGA_TRY(mega_model_parts_declare(parts, mega_model_parts_own(parts, 0), m->params));
+    MEGA_TRY(mega_params_place(m->params, o->compute, INT64_MAX));
+    MEGA_TRY(budget_check(o->memory_limit, m->params, NULL, 0, "reading the model",
+                          "--bf16, or more ranks (--tensor-model-parallel-size, --pipeline-model-parallel-size)"));
+    MEGA_TRY(mega_params_allocate(m->params, MEGA_PARAMS_WEIGHTS));
+    MEGA_TRY(mega_checkpoint_read_params(c, mega_model_parts_params(parts), m->params));
     return mega_params_publish(m->params);
 }
 
@@ -66,12 +44,12 @@ static mega_status build(mega_pretrained *m, mega_checkpoint *c, const mega_pret
                                        .last_stage_layers = o->last_stage_layers};
     MEGA_TRY(mega_language_model_create(&m->language, &m->shape, &cut));
     MEGA_TRY(mega_params_create(&m->params, m->layout));
-    MEGA_TRY(mega_model_declare(&m->language.model, 1, m->params));
-    MEGA_TRY(mega_params_place(m->params, o->compute, INT64_MAX));
-    MEGA_TRY(budget_check(o->memory_limit, m->params, NULL, 0, "reading the model",
-                          "--bf16, or more ranks (--tensor-model-parallel-size, --pipeline-model-parallel-size)"));
-    MEGA_TRY(mega_params_allocate(m->params, MEGA_PARAMS_WEIGHTS));
-    MEGA_TRY(read_weights(m, c));
+    const mega_model_sizes sizes = {.mode = MEGA_EVAL, .samples = cut.tp, .positions = 1};
+    mega_model_parts *parts = NULL;
+    MEGA_TRY(mega_model_parts_create(&parts, &m->language.model, m->layout, o->compute, sizes, cut.stages));
+    const mega_status st = read_weights(m, c, parts, o);
+    mega_model_parts_destroy(parts);
+    MEGA_TRY(st);
     return load_tokenizer(m);
 }
 

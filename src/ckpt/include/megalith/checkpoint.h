@@ -125,6 +125,10 @@ mega_status mega_checkpoint_match_moments(mega_checkpoint *c, const mega_state_t
  */
 mega_status mega_checkpoint_read_weights(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc);
 mega_status mega_checkpoint_read_moments(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc);
+/* The weights of the parameters of a model, of which this rank holds those of `held`: whether they are there, and
+ * reading them into its masters. */
+mega_status mega_checkpoint_match_params(mega_checkpoint *c, const mega_params *whole);
+mega_status mega_checkpoint_read_params(mega_checkpoint *c, const mega_params *whole, mega_params *held);
 
 /* Collective: whether all ranks opened the same checkpoint, or none (c NULL). `load` is for the message. */
 mega_status mega_checkpoint_check_shared(const mega_checkpoint *c, const char *load, mega_comm *ranks);
