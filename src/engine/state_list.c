@@ -16,7 +16,7 @@ static bool add_tensors(state_list *l, const mega_engine *e, const char *prefix,
 {
     for (int i = 0; i < mega_params_count(mega_engine_whole(e)); i++) {
         const mega_param *p = mega_params_get(mega_engine_whole(e), i);
-        if (moment >= 0 && p->is_buffer) continue;
+        if (moment >= 0 && !mega_param_is_trained(p)) continue;
         const char *name = prefix == NULL ? p->name : mega_arena_format(&l->arena, "%s.%s", prefix, p->name);
         if (name == NULL) return false;
         l->item[l->count++] = tensor_of(e, i, name, moment);

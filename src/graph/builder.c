@@ -88,8 +88,8 @@ mega_tensor mega_input(const mega_builder *b, const char *name, mega_dtype dtype
 static bool is_default(const mega_param_options *o)
 {
     return o->init == MEGA_INIT_FAN_IN && o->decay == MEGA_DECAY_DEFAULT && o->lr_scale == 0 && !o->shard_rows &&
-           !o->shard_columns && o->blocks == 0 && !o->transposed_in_file && o->padding_rows == 0 && !o->is_buffer &&
-           o->file_dims == 0 && o->buffer_momentum == 0 && o->buffer_samples == 0;
+           !o->shard_columns && o->blocks == 0 && !o->transposed_in_file && o->padding_rows == 0 && !o->is_frozen &&
+           !o->is_buffer && o->file_dims == 0 && o->buffer_momentum == 0 && o->buffer_samples == 0;
 }
 
 /* The record that a request stands for. */
@@ -108,6 +108,7 @@ static mega_status make_record(const mega_builder *b, const char *name, int64_t 
                     .weight_decay = o->decay == MEGA_DECAY_DEFAULT ? columns != 0 : o->decay == MEGA_DECAY_YES,
                     .lr_scale = o->lr_scale,
                     .file_dims = o->file_dims,
+                    .is_frozen = o->is_frozen,
                     .is_buffer = o->is_buffer,
                     .buffer_momentum = o->buffer_momentum,
                     .buffer_samples = o->buffer_samples};

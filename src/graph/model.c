@@ -154,7 +154,7 @@ static mega_status walk(mega_model_parts *p, mega_graph *g)
         }
     for (int i = 0; i < g->num_requests; i++) {
         const mega_param *r = mega_params_get(p->params, g->request[i].param);
-        if (!r->is_buffer) p->elements[g->request[i].layer] += (double)r->shape[0] * (double)r->shape[1];
+        if (mega_param_is_trained(r)) p->elements[g->request[i].layer] += (double)r->shape[0] * (double)r->shape[1];
     }
     p->request = g->request;
     p->num_requests = g->num_requests;
@@ -370,10 +370,9 @@ const char *mega_model_parts_path(const mega_model_parts *p, int layer)
 
 static uint64_t hash_param(uint64_t hash, const mega_param *r)
 {
-    const int64_t number[] = {
-        r->shape[0],  r->shape[1],       r->true_shape[0], r->true_shape[1], r->axis,
-        r->cut_dim,   r->blocks,         r->init,          r->weight_decay,  r->grads_are_summands,
-        r->is_buffer, r->buffer_samples, r->file_dims};
+    const int64_t number[] = {r->shape[0],  r->shape[1],  r->true_shape[0],  r->true_shape[1], r->axis,
+                              r->cut_dim,   r->blocks,    r->init,           r->weight_decay,  r->grads_are_summands,
+                              r->is_frozen, r->is_buffer, r->buffer_samples, r->file_dims};
     hash = mega_hash64(hash, r->name, strlen(r->name));
     hash = mega_hash64(hash, r->file_dim, sizeof r->file_dim);
     hash = mega_hash64(hash, &r->lr_scale, sizeof r->lr_scale);

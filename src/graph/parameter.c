@@ -223,7 +223,8 @@ static bool is_rest_equal(const mega_param *a, const mega_param *b)
            !(a->init_std < b->init_std || a->init_std > b->init_std) && a->weight_decay == b->weight_decay &&
            a->lr_scale == b->lr_scale && a->file_dims == b->file_dims &&
            memcmp(a->file_dim, b->file_dim, sizeof a->file_dim) == 0 && a->is_buffer == b->is_buffer &&
-           a->buffer_samples == b->buffer_samples && a->buffer_momentum == b->buffer_momentum;
+           a->is_frozen == b->is_frozen && a->buffer_samples == b->buffer_samples &&
+           a->buffer_momentum == b->buffer_momentum;
 }
 
 /* A request must fit what the first one declared. Programs exchange their own buckets when they are done with them, so

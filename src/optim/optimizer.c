@@ -9,7 +9,8 @@
 #include <string.h>
 
 /* Parameters are placed with a little air between them (alignment). A run goes over gaps up to this many elements: they
- * are zero in every buffer and stay zero under both updates. Buffers are no gaps: they end a run. */
+ * are zero in every buffer and stay zero under both updates. Parameters that are not trained are no gaps: they end a
+ * run. */
 enum { GAP_ELEMENTS = 64 };
 
 typedef struct run {
@@ -74,7 +75,7 @@ static size_t moment_bytes(const mega_optimizer *o)
  * first rank of the axis that would cut them. */
 static bool is_counted(const mega_optimizer *o, const mega_param *p)
 {
-    return !p->is_buffer && p->tie != MEGA_TIE_COPY && (p->axis == MEGA_AXIS_TP || o->layout->tp.rank == 0);
+    return mega_param_is_trained(p) && p->tie != MEGA_TIE_COPY && (p->axis == MEGA_AXIS_TP || o->layout->tp.rank == 0);
 }
 
 static int order_by_offset(const void *a, const void *b, void *user)
@@ -92,7 +93,7 @@ static int cut_runs(const mega_optimizer *o, bool for_norm, run *runs)
     run last = {0};
     for (int i = 0; i < mega_params_count(o->params); i++) {
         const mega_param *p = mega_params_get(o->params, o->order[i]);
-        if (p->is_buffer || (for_norm && !is_counted(o, p))) {
+        if (!mega_param_is_trained(p) || (for_norm && !is_counted(o, p))) {
             last_bucket = -1;
             continue;
         }
@@ -435,7 +436,7 @@ int mega_optimizer_find_nonfinite(mega_optimizer *o)
     for (int i = 0; i < mega_params_count(o->params); i++) {
         const mega_param *p = mega_params_get(o->params, i);
         const mega_range owned = mega_params_owned(o->params, i);
-        if (owned.count == 0) continue;
+        if (owned.count == 0 || !mega_param_is_trained(p)) continue;
         const void *gradient = mega_params_grad_at(o->params, p->bucket, p->offset + owned.first);
         if (!mega_optimizer_look(o, gradient, owned.count).finite) return i;
     }
@@ -565,7 +566,7 @@ void mega_optimizer_groups_get(const mega_optimizer *o, mega_optimizer_groups *o
     *out = (mega_optimizer_groups){0};
     for (int i = 0; i < mega_params_count(o->params); i++) {
         const mega_param *p = mega_params_get(o->params, i);
-        if (p->is_buffer) continue;
+        if (!mega_param_is_trained(p)) continue;
         *(p->weight_decay ? &out->decayed : &out->not_decayed) += 1;
         *(p->weight_decay ? &out->decayed_elements : &out->not_decayed_elements) += p->count;
     }

@@ -5,6 +5,7 @@
 #include "megalith/checkpoint.h"
 #include "megalith/layers.h"
 #include "megalith/model.h"
+#include "megalith/safetensors.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,14 +20,14 @@ static void need(mega_status st)
 
 typedef struct form {
     int group; /* samples */
-    bool recomputes, is_unused;
+    bool recomputes, is_unused, is_frozen;
 } form;
 
 /* The statistics are those of the input, so that the test knows them. The second norm has none that run. */
 static void describe(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const form *f = self;
-    const mega_linear_options random = {.weight = {.init = MEGA_INIT_FAN_IN}};
+    const mega_linear_options random = {.weight = {.init = MEGA_INIT_FAN_IN, .is_frozen = f->is_frozen}};
     const mega_tensor x = mega_input(b, "x", MEGA_F32, SEQ, C);
     if (f->recomputes) mega_recompute_begin(b->graph);
     const mega_tensor normal = mega_batch_norm(b, "bn", x, f->group, MOMENTUM, EPSILON);
@@ -233,6 +234,47 @@ static void nothing_else_counts_them(void **state)
     mega_engine_destroy(e);
 }
 
+/* All parameters but one train as if that one were a constant; it has no state in the checkpoint. */
+static void a_frozen_parameter_stays(void **state)
+{
+    (void)state;
+    const form f = {.group = 1, .is_frozen = true}, trained = {.group = 1};
+    const char *folder = mega_kit_temp_folder();
+    const mega_engine_save_options o = {.folder = folder, .save_dtype = MEGA_F32};
+    mega_engine *e = open_engine(&f, 2, MEGA_F64), *other = open_engine(&trained, 2, MEGA_F64);
+    mega_params *p = mega_engine_params(e);
+    mega_safetensors *file = NULL;
+    mega_optimizer_groups groups;
+    mega_step_result r, of_other;
+    const int at = mega_params_find(p, "net.fc.weight"), gain = mega_params_find(p, "net.bn.weight");
+    double before[C * C], ones[C], grad[C * C];
+    memcpy(before, mega_params_master(p, at), sizeof before);
+    memcpy(ones, mega_params_master(p, gain), sizeof ones);
+    fill(mega_engine_batch(e), 0);
+    need(mega_engine_train_batch(e, &r));
+    fill(mega_engine_batch(other), 0);
+    need(mega_engine_train_batch(other, &of_other));
+    assert_true(r.loss == of_other.loss);
+    memcpy(grad, mega_params_grad(mega_engine_params(other), at), sizeof grad);
+    double squares = 0;
+    for (int i = 0; i < C * C; i++) squares += grad[i] * grad[i];
+    if (fabs(r.grad_norm * r.grad_norm + squares - of_other.grad_norm * of_other.grad_norm) > 1e-12)
+        fail_msg("norm %.15g; with the frozen gradient %.15g", r.grad_norm, of_other.grad_norm);
+    assert_memory_equal(before, mega_params_master(p, at), sizeof before);
+    assert_memory_not_equal(ones, mega_params_master(p, gain), sizeof ones);
+    mega_optimizer_groups_get(mega_engine_optimizer(e), &groups);
+    assert_int_equal(groups.decayed, 0);
+    assert_int_equal(mega_params_logical_count(p), C * C + C + 2 * 2 * C);
+    need(mega_engine_save(e, &o));
+    need(mega_safetensors_open(&file, mega_kit_path(folder, "iter_0000001/state/optimizer.safetensors")));
+    assert_null(mega_safetensors_find(file, "exp_avg.net.fc.weight"));
+    assert_non_null(mega_safetensors_find(file, "exp_avg.net.bn.weight"));
+    assert_null(mega_safetensors_find(file, "exp_avg.net.bn.running_var"));
+    mega_safetensors_close(file);
+    mega_engine_destroy(e);
+    mega_engine_destroy(other);
+}
+
 static void they_are_saved_and_loaded(void **state)
 {
     (void)state;
@@ -271,6 +313,7 @@ int main(void)
         cmocka_unit_test(masters_of_bf16_weights_are_exact),
         cmocka_unit_test(an_evaluation_normalizes_with_them),
         cmocka_unit_test(nothing_else_counts_them),
+        cmocka_unit_test(a_frozen_parameter_stays),
         cmocka_unit_test(they_are_saved_and_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

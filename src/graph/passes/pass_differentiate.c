@@ -12,13 +12,13 @@ static int32_t receiver(const mega_graph *g, int32_t t)
     return g->tensor[t].rows_of != 0 ? g->tensor[t].rows_of : t;
 }
 
-/* Parameters but buffers need a gradient, and so does every value that depends on one, or on an input whose gradient is
- * wanted. */
+/* Parameters that are trained need a gradient, and so does every value that depends on one, or on an input whose
+ * gradient is wanted. */
 void mega_graph_mark_needed(mega_graph *g)
 {
     for (int t = 1; t < g->num_tensors; t++)
         if (g->tensor[t].role == ROLE_WEIGHT)
-            g->tensor[t].needs_gradient = !mega_params_get(g->params, g->tensor[t].param)->is_buffer;
+            g->tensor[t].needs_gradient = mega_param_is_trained(mega_params_get(g->params, g->tensor[t].param));
     for (int i = 0; i < g->num_ops; i++) {
         const instruction *op = &g->op[i];
         bool needed = false;
@@ -137,6 +137,27 @@ static mega_status name_wanted(mega_graph *g)
     return MEGA_OK;
 }
 
+/* Whether an instruction makes gradients of frozen parameters and nothing else. */
+static bool is_for_frozen(const mega_graph *g, const instruction *op)
+{
+    int frozen = 0;
+    for (int k = 0; k < OP_MAX_OUT; k++) {
+        const graph_tensor *t = &g->tensor[op->out[k]];
+        if (op->out[k] == 0) continue;
+        if (t->role != ROLE_GRADIENT || !mega_params_get(g->params, t->param)->is_frozen) return false;
+        frozen++;
+    }
+    return frozen > 0;
+}
+
+/* A rule does not ask whether the parameter is trained. */
+static void drop_gradients_of_frozen(mega_graph *g)
+{
+    for (int i = g->num_forward; i < g->num_ops; i++)
+        if (is_for_frozen(g, &g->op[i])) g->op[i].kind = OP_NONE;
+    mega_graph_compact(g);
+}
+
 void mega_graph_drop_marks(mega_graph *g)
 {
     for (int i = 0; i < g->num_ops; i++)
@@ -172,5 +193,6 @@ mega_status mega_pass_differentiate(mega_graph *g)
     MEGA_TRY(mega_graph_status(g));
     const mega_status st = name_wanted(g);
     g->in_backward = false;
+    drop_gradients_of_frozen(g);
     return st;
 }

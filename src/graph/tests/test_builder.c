@@ -166,6 +166,7 @@ static void requests_that_disagree_are_refused(void **state)
          {.shard_rows = true, .blocks = 3, .init = MEGA_INIT_ONE, .file_dims = 2, .file_dim = {C, F}},
          "has other options"},
         {F, C, {.shard_rows = true, .blocks = 3, .init = MEGA_INIT_ONE, .lr_scale = 2}, "has other options"},
+        {F, C, {.shard_rows = true, .blocks = 3, .init = MEGA_INIT_ONE, .is_frozen = true}, "has other options"},
         {F, C, {.shard_rows = true, .shard_columns = true}, "parameter m.w: shard_rows and shard_columns are both set"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

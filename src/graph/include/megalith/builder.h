@@ -90,6 +90,7 @@ typedef struct mega_param_options {
     int64_t padding_rows;           /* trailing rows that the checkpoint lacks: zero, without gradient (vocabulary) */
     int file_dims;          /* 0: those of rows and columns; a convolution is stored as [out, in, height, width] */
     int64_t file_dim[4];    /* the same elements in the same order */
+    bool is_frozen;         /* not trained: no update, no optimizer state, no part in norms and clipping */
     bool is_buffer;         /* saved and loaded but not optimized, such as running statistics; no gradient reaches it */
     double buffer_momentum; /* of running statistics, which a step updates: how much each group of buffer_samples */
     int64_t buffer_samples; /* samples replaces; momentum 0: the buffer is constant */

@@ -61,6 +61,7 @@ typedef struct mega_param {
     bool is_buffer;
     double buffer_momentum;
     int64_t buffer_samples;
+    bool is_frozen; /* a parameter like the others, but not trained: no update, no moments, no part in norms */
     mega_tie tie;
     int layer;      /* of the model's list, that declares it, from 1 on: with ZeRO 3 a bucket; 0: of no list */
     bool is_shared; /* several layers of the list request it: with ZeRO 3 a bucket of its own */
@@ -78,6 +79,12 @@ typedef struct mega_bucket {
     int first_param, num_params;
     int64_t kept_at; /* where ZeRO 3 keeps its weights whole (mega_params_persist); -1: each rank has its slice alone */
 } mega_bucket;
+
+/* Whether the optimizer updates it. */
+static inline bool mega_param_is_trained(const mega_param *r)
+{
+    return !r->is_buffer && !r->is_frozen;
+}
 
 typedef struct mega_params mega_params;
 
