@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Parity over models: GPT, a ConvNet with batch norm, a model with two losses and one with a custom op, each in layouts,
+# precisions and recomputation of which any two meet in a row, against one rank: to 1e-8 in double, 1e-5 in float, 2e-2 in
+# bf16; the same bits twice.
+set -u
+. "$MEGA_SOURCE/tests/kit/ranks.sh"
+for model in gpt conv losses custom; do
+    rows=$("$MEGA_BUILD/tests/ranks_kinds" list "$model") || exit 1
+    while read -r n arguments; do
+        # shellcheck disable=SC2086  # a list of words
+        passes_on "$n" ranks_kinds "$model" $arguments
+    done <<<"$rows"
+done
