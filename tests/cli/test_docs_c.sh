@@ -18,8 +18,9 @@ cp -r "$MEGA_SOURCE/examples" "$work/examples"
 # The compiler and the sanitizers of the build: its libraries need them.
 CC=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$MEGA_BUILD/CMakeCache.txt")
 sanitize=$(sed -n 's/^MEGA_SANITIZE:[A-Z]*=//p' "$MEGA_BUILD/CMakeCache.txt")
-export CC="$CC${sanitize:+ -fsanitize=$sanitize}"
-unset OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe PKG_CONFIG_PATH
+printf '#!/bin/sh\nexec %s "$@"\n' "$CC${sanitize:+ -fsanitize=$sanitize}" >bin/cc
+chmod +x bin/cc
+unset CC MAKEFLAGS OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe PKG_CONFIG_PATH
 
 # What the script of a page calls. Standard output and error of a block of commands go to page_out.
 cat >page_functions <<'FUNCTIONS'
