@@ -210,14 +210,20 @@ mega_sample *mega_batch_sample(mega_batch *b, int64_t i)
     return b != NULL && i >= 0 && i < b->samples ? &b->sample[i] : NULL;
 }
 
+static bool is_sample(const mega_sample *s, const char *call)
+{
+    if (s == NULL) (void)MEGA_FAIL(MEGA_ERR_USAGE, "%s: sample is NULL; give it", call);
+    return s != NULL;
+}
+
 int64_t mega_sample_index(const mega_sample *s)
 {
-    return s->index;
+    return is_sample(s, "mega_sample_index") ? s->index : -1;
 }
 
 uint32_t mega_sample_seed(const mega_sample *s)
 {
-    return s->batch->seed;
+    return is_sample(s, "mega_sample_seed") ? s->batch->seed : 0;
 }
 
 static bool fits(const column *c, mega_dtype dtype, int64_t count)

@@ -31,6 +31,13 @@ static int64_t permuted(int64_t at, int64_t count, uint32_t seed, uint32_t epoch
 
 int64_t mega_dataset_index(const mega_dataset *d, uint32_t seed, int64_t n)
 {
+    if (d == NULL || d->count < 1 || n < 0) {
+        (void)MEGA_FAIL(MEGA_ERR_USAGE,
+                        "mega_dataset_index: sample %lld of a data set of %lld; expected a number of at least 0, of a "
+                        "data set of at least 1 sample",
+                        (long long)n, d == NULL ? 0LL : (long long)d->count);
+        return -1;
+    }
     const int64_t at = n % d->count;
     return d->first + (d->in_order ? at : permuted(at, d->count, seed, (uint32_t)(n / d->count)));
 }
@@ -52,6 +59,7 @@ mega_status mega_dataset_fill(const mega_dataset *d, uint32_t seed, mega_batch *
     for (int64_t i = 0; i < mega_batch_num_samples(b); i++) {
         mega_sample *sample = mega_batch_sample(b, i);
         const int64_t n = mega_sample_index(sample), index = mega_dataset_index(d, seed, n);
+        mega_error_clear(); /* a failure without a message must not be given an older one */
         const mega_status st = d->read(d->user, index, sample);
         if (st == MEGA_OK) continue;
         MEGA_CONTEXT("sample %lld of the run, index %lld of the data set", (long long)n, (long long)index);

@@ -1,6 +1,7 @@
 /* Checkpoints of a C program: the caller's own state beside that of the run. The JSON object is the member
  * "client_state" of state/run.json, arrays are in state/client.safetensors. */
 #include "engine_impl.h"
+#include "megalith/extent.h"
 #include "megalith/file.h"
 #include "megalith/json.h"
 #include "megalith/run_json.h"
@@ -29,6 +30,14 @@ void engine_client_free(mega_engine *e)
 
 /* ---- saving ---- */
 
+/* jansson takes no other text. */
+static bool is_utf8(const char *text)
+{
+    json_t *string = json_string(text);
+    json_decref(string);
+    return string != NULL;
+}
+
 static mega_status client_check_arrays(const mega_client_state *c)
 {
     static const char call[] = "mega_engine_save_checkpoint";
@@ -39,12 +48,22 @@ static mega_status client_check_arrays(const mega_client_state *c)
         const mega_client_array *a = &c->array[i];
         if (a->name == NULL || a->name[0] == '\0')
             return MEGA_FAIL(MEGA_ERR_USAGE, "%s: array %d of client has no name; give it one", call, i);
+        if (!is_utf8(a->name))
+            return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the name of array %d of client is not UTF-8; choose another", call,
+                             i);
         if (a->rows < 1 || a->columns < 0 || a->data == NULL)
             return MEGA_FAIL(MEGA_ERR_USAGE,
                              "%s: array \"%s\" of client: %lld x %lld%s; expected at least 1 row, columns 0 for a "
                              "vector, and data",
                              call, a->name, (long long)a->rows, (long long)a->columns,
                              a->data == NULL ? ", data NULL" : "");
+        if ((int)a->dtype < 0 || a->dtype >= MEGA_DTYPE_COUNT ||
+            mega_extent_mul(a->rows, a->columns > 0 ? a->columns : 1) > MEGA_MOST_ELEMENTS)
+            return MEGA_FAIL(MEGA_ERR_USAGE,
+                             "%s: array \"%s\" of client: %lld x %lld of type %d; expected one of the types of "
+                             "mega_dtype, and at most %lld numbers",
+                             call, a->name, (long long)a->rows, (long long)a->columns, (int)a->dtype,
+                             (long long)MEGA_MOST_ELEMENTS);
         for (int k = 0; k < i; k++)
             if (strcmp(a->name, c->array[k].name) == 0)
                 return MEGA_FAIL(MEGA_ERR_USAGE, "%s: two arrays of client are called \"%s\"; give each its own name",

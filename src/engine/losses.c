@@ -165,11 +165,12 @@ int engine_loss_find(const mega_engine *e, const char *name)
 
 int mega_engine_num_metrics(const mega_engine *e)
 {
-    return e->num_losses;
+    return engine_check_given(e, "mega_engine_num_metrics", "e", e) == MEGA_OK ? e->num_losses : 0;
 }
 
 const char *mega_engine_metric_name(const mega_engine *e, int metric)
 {
+    if (engine_check_given(e, "mega_engine_metric_name", "e", e) != MEGA_OK) return NULL;
     return metric >= 0 && metric < e->num_losses ? e->loss[metric].name : NULL;
 }
 

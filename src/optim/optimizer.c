@@ -490,10 +490,10 @@ mega_status mega_optimizer_update(mega_optimizer *o, double lr, double weight_de
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_update: the optimizer %s",
                          o == NULL ? "is NULL; create one first"
                                    : "has no memory yet; call mega_optimizer_allocate first");
-    if (!isfinite(lr) || !isfinite(weight_decay) || !isfinite(grad_factor))
+    if (!(lr >= 0 && isfinite(lr)) || !isfinite(weight_decay) || !isfinite(grad_factor))
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "mega_optimizer_update: learning rate %g, weight decay %g, factor of gradients %g; expected "
-                         "finite numbers",
+                         "finite numbers, and a learning rate of at least 0",
                          lr, weight_decay, grad_factor);
     const mega_kernel *k = update_kernel(o);
     const bool is_first = o->updates == 0;

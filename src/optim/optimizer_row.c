@@ -3,6 +3,7 @@
 #include "megalith/dtype.h"
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 enum { ROW_GRAIN = 1024 };
 
@@ -16,6 +17,25 @@ static int list_length(const char *const *names)
 int mega_optimizer_row_states(const mega_optimizer_row *row)
 {
     return list_length(row->state);
+}
+
+/* The names are those of tensors in a checkpoint, and of mega_engine_get_param. */
+static mega_status check_states(const mega_optimizer_row *row)
+{
+    for (int i = 0; i < list_length(row->state); i++) {
+        const char *name = row->state[i];
+        if (name[0] == '\0' || strcmp(name, "grad") == 0)
+            return MEGA_FAIL(MEGA_ERR_USAGE,
+                             "optimizer %s: state %d is called \"%s\"; expected a name, and another than \"grad\", "
+                             "which is the gradient",
+                             row->name, i, name);
+        for (int k = 0; k < i; k++)
+            if (strcmp(name, row->state[k]) == 0)
+                return MEGA_FAIL(MEGA_ERR_USAGE,
+                                 "optimizer %s: states %d and %d are both called \"%s\"; give each its own name",
+                                 row->name, k, i, name);
+    }
+    return MEGA_OK;
 }
 
 mega_status mega_optimizer_row_check(const mega_optimizer_row *row)
@@ -34,7 +54,7 @@ mega_status mega_optimizer_row_check(const mega_optimizer_row *row)
         if (!isfinite(row->option_default[i]))
             return MEGA_FAIL(MEGA_ERR_USAGE, "optimizer %s: option %s is %g; expected a finite number", row->name,
                              row->option[i], row->option_default[i]);
-    return MEGA_OK;
+    return check_states(row);
 }
 
 typedef struct row_work {

@@ -136,12 +136,48 @@ static void a_failed_read_names_its_sample(void **state)
     mega_batch_destroy(b);
 }
 
+static void wrong_calls_have_messages(void **state)
+{
+    (void)state;
+    const mega_dataset none = {.count = 0}, five = {.count = 5};
+    assert_int_equal(mega_dataset_index(&none, 1, 0), -1);
+    assert_non_null(strstr(mega_error_message(), "sample 0 of a data set of 0"));
+    assert_int_equal(mega_dataset_index(&five, 1, -1), -1);
+    assert_int_equal(mega_dataset_index(NULL, 1, 0), -1);
+    assert_int_equal(mega_sample_index(NULL), -1);
+    assert_non_null(strstr(mega_error_message(), "mega_sample_index: sample is NULL"));
+    assert_int_equal(mega_sample_seed(NULL), 0);
+}
+
+static mega_status read_nothing(void *user, int64_t index, mega_sample *sample)
+{
+    (void)user, (void)index, (void)sample;
+    return MEGA_ERR_IO;
+}
+
+static void a_read_without_a_message_is_given_no_older_one(void **state)
+{
+    (void)state;
+    const mega_dataset d = {.count = 5, .read = read_nothing};
+    mega_batch *b = batch_of(0);
+    (void)MEGA_FAIL(MEGA_ERR_IO, "an older failure");
+    assert_int_equal(mega_dataset_fill(&d, 9, b), MEGA_ERR_IO);
+    mega_error_record r;
+    mega_error_get_of(MEGA_ERR_IO, &r);
+    assert_null(strstr(r.text, "an older failure"));
+    mega_batch_destroy(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_epoch_is_a_permutation),   cmocka_unit_test(epochs_and_seeds_have_orders_of_their_own),
-        cmocka_unit_test(orders_are_spread_evenly),       cmocka_unit_test(a_batch_reads_its_samples),
+        cmocka_unit_test(every_epoch_is_a_permutation),
+        cmocka_unit_test(epochs_and_seeds_have_orders_of_their_own),
+        cmocka_unit_test(orders_are_spread_evenly),
+        cmocka_unit_test(a_batch_reads_its_samples),
         cmocka_unit_test(a_failed_read_names_its_sample),
+        cmocka_unit_test(wrong_calls_have_messages),
+        cmocka_unit_test(a_read_without_a_message_is_given_no_older_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -144,6 +144,16 @@ static void own_optimizer(void **state)
     mega_engine_destroy(b);
 
     mega_engine *none = NULL;
+    static const char *const same[] = {"a", "a", NULL}, *const gradient[] = {"grad", NULL},
+                             *const nameless[] = {"", NULL};
+    mega_optimizer_row named = {"named", same, NULL, NULL, counting_sgd};
+    mega_setup by_name = own;
+    by_name.optimizer = &named;
+    expect(mega_engine_create(&by_name, &none), MEGA_ERR_USAGE, "states 0 and 1 are both called \"a\"");
+    named.state = gradient;
+    expect(mega_engine_create(&by_name, &none), MEGA_ERR_USAGE, "another than \"grad\"");
+    named.state = nameless;
+    expect(mega_engine_create(&by_name, &none), MEGA_ERR_USAGE, "state 0 is called \"\"");
     row.option_default = NULL;
     expect(mega_engine_create(&own, &none), MEGA_ERR_USAGE, "no option_default");
     row.update = NULL;
@@ -316,6 +326,8 @@ static void queries_of_nothing(void **state)
     assert_false(mega_engine_is_accumulation_boundary(NULL));
     assert_false(mega_engine_was_step_applied(NULL));
     assert_null(mega_engine_world(NULL));
+    assert_int_equal(mega_engine_num_metrics(NULL), 0);
+    assert_null(mega_engine_metric_name(NULL, 0));
     assert_null(mega_engine_micro_batch(NULL));
     expect(mega_engine_forward(NULL, NULL), MEGA_ERR_USAGE, "the engine is NULL");
     expect(mega_engine_backward(NULL), MEGA_ERR_USAGE, "the engine is NULL");

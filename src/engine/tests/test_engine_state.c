@@ -200,7 +200,8 @@ static void wrong_saves_and_loads(void **state)
     const float one = 1;
     const mega_client_array nameless = {NULL, MEGA_F32, 1, 0, &one}, empty = {"x", MEGA_F32, 0, 0, &one},
                             twice[] = {{"x", MEGA_F32, 1, 0, &one}, {"x", MEGA_F32, 1, 0, &one}},
-                            without = {"x", MEGA_F32, 1, 0, NULL};
+                            without = {"x", MEGA_F32, 1, 0, NULL}, typeless = {"x", MEGA_DTYPE_COUNT, 1, 0, &one},
+                            endless = {"x", MEGA_F32, INT64_MAX / 2, 4, &one}, torn = {"\xff", MEGA_F32, 1, 0, &one};
     const struct {
         mega_client_state client;
         const char *said;
@@ -210,7 +211,10 @@ static void wrong_saves_and_loads(void **state)
                  {{.array = &nameless, .num_arrays = 1}, "has no name"},
                  {{.array = &empty, .num_arrays = 1}, "0 x 0"},
                  {{.array = twice, .num_arrays = 2}, "two arrays"},
-                 {{.array = &without, .num_arrays = 1}, "data NULL"}};
+                 {{.array = &without, .num_arrays = 1}, "data NULL"},
+                 {{.array = &typeless, .num_arrays = 1}, "of type"},
+                 {{.array = &endless, .num_arrays = 1}, "at most"},
+                 {{.array = &torn, .num_arrays = 1}, "UTF-8"}};
     mega_engine *e = open_engine(NULL, NULL);
     bool found = false;
     (void)state;

@@ -263,6 +263,7 @@ static void custom_work(void *user, int thread, int size)
                                    .dtype = a->dtype,
                                    .thread = thread,
                                    .num_threads = size};
+    mega_error_clear(); /* a failure without a message must not be given an older one */
     const mega_status st = (a->is_backward ? a->op->backward : a->op->forward)(a->self, &call);
     if (st != MEGA_OK) keep_failure(a->failure, thread, st);
 }

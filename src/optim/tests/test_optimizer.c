@@ -345,6 +345,7 @@ static void options_are_checked(void **state)
             fail_msg("expected \"%s\": %s, \"%s\"", wrong[i].said, mega_status_name(st), mega_error_message());
     }
     assert_int_equal(mega_optimizer_update(r.optimizer, NAN, 0, 1), MEGA_ERR_USAGE);
+    assert_int_equal(mega_optimizer_update(r.optimizer, -0.1, 0, 1), MEGA_ERR_USAGE);
     assert_int_equal(mega_optimizer_update(r.optimizer, 1, INFINITY, 1), MEGA_ERR_USAGE);
     assert_int_equal(mega_optimizer_update(r.optimizer, 1, 0, NAN), MEGA_ERR_USAGE);
     assert_int_equal(mega_optimizer_updates(r.optimizer), 0);

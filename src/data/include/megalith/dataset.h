@@ -22,7 +22,8 @@ mega_status mega_sample_set_f32(mega_sample *sample, const char *input, const fl
 mega_status mega_sample_set_i32(mega_sample *sample, const char *input, const int32_t *values, int64_t count);
 
 /* Return the position of the sample in the order of the run, which addresses its dropout masks, and the seed of that
- * order. Together they address the random numbers of an augmentation, so that every layout draws the same ones. */
+ * order (-1 and 0 with a message if sample is NULL). Together they address the random numbers of an augmentation, so that
+ * every layout draws the same ones. */
 int64_t mega_sample_index(const mega_sample *sample);
 uint32_t mega_sample_seed(const mega_sample *sample);
 
@@ -43,7 +44,7 @@ typedef struct mega_dataset {
     bool in_order; /* samples are not shuffled */
 } mega_dataset;
 
-/* Returns the index of the n-th sample of a run, n >= 0. Each epoch is a permutation of its own, a function of the seed
+/* Returns the index of the n-th sample of a run, n >= 0 (-1 with a message if n or the data set is wrong). Each epoch is a permutation of its own, a function of the seed
  * and of the epoch; epochs follow without a gap. Computed in place: nothing is stored, any n costs the same. */
 int64_t mega_dataset_index(const mega_dataset *dataset, uint32_t seed, int64_t n);
 
