@@ -1,5 +1,6 @@
-/* Trains a GPT with a loss of its own: texts that contain key words count for more (the loss of Accelerate's tutorial
- * on custom training steps). The loss of a text is its mean over tokens, times ALPHA * (1 + number of key words).
+/* Trains a GPT with a loss of its own: texts that contain key words count for more (after Accelerate's tutorial
+ * on custom training steps, whose factor is 1 + ALPHA * number of key words). The loss of a text is its mean over
+ * tokens, times ALPHA * (1 + number of key words).
  *
  *     cc -std=c17 -O2 custom_loss.c -o custom_loss $(pkg-config --cflags --libs megalith)
  *     mpirun -n 2 ./custom_loss shakespeare.txt --pipeline-model-parallel-size 2       or --zero-stage 3, ...

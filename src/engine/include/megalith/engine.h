@@ -192,7 +192,8 @@ mega_status mega_engine_read(mega_engine *e, const mega_dataset *dataset, uint32
 mega_batch *mega_engine_evaluation_batch(mega_engine *e, int64_t rows, int64_t first);
 
 typedef struct mega_step_result {
-    double loss;      /* sum of coefficient * loss over the losses of the model */
+    double loss;      /* sum of coefficient * loss over the losses of the model, 0 where it has none; the loss of
+                         mega_engine_backward_from is the caller's and not in it */
     double grad_norm; /* before clipping */
     /* Each loss and metric, in the order of mega_engine_metric_name: the mean over all micro-batches of sum / weight
      * or, with per_token_loss, total of the sums / total of the weights. NAN for one that evaluation alone computes. */

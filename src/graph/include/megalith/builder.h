@@ -128,10 +128,12 @@ typedef struct mega_custom_call {
     const void *const *in;
     void *const *out;               /* forward: written; backward: the results of the forward, read only */
     const void *const *d_out;       /* backward: gradients of out; NULL for an output without a gradient */
-    void *const *d_in;              /* backward: gradients to write; NULL where none is wanted */
+    void *const *d_in;              /* backward: gradients, written and not added to; NULL: not wanted */
     const int64_t *rows, *channels; /* of in[0], in[1], ..., then of out[0], out[1], ... */
     mega_dtype dtype;
-    int thread, num_threads; /* every thread of the team makes the call; results must not depend on num_threads */
+    /* Every thread of the team makes the call and takes its share of the work, such as rows r with
+     * r % num_threads == thread, or all of it where thread is 0. Results must not depend on num_threads. */
+    int thread, num_threads;
 } mega_custom_call;
 
 /* A custom op of up to 3 inputs and 1 output, or 2 and 2. A forward or backward that fails returns a status and leaves
