@@ -227,8 +227,7 @@ static mega_engine_load_options load_options(const mega_engine *e, const mega_ch
                                       .use_checkpoint_schedule = has_run && !keeps && !o->no_optimizer_states};
 }
 
-/* Step 0, with optimizer states of 0. */
-static void start_again(mega_engine *e)
+void engine_start_again(mega_engine *e)
 {
     const size_t size = mega_dtype_size(mega_params_acc_dtype(e->params));
     e->progress = (mega_engine_progress){0};
@@ -260,7 +259,7 @@ mega_status mega_engine_load_checkpoint(mega_engine *e, const char *folder, cons
     if (st == MEGA_OK) st = mega_engine_load(e, c, &o, &loaded);
     mega_checkpoint_close(c);
     MEGA_TRY(st);
-    if (o.finetune) start_again(e);
+    if (o.finetune) engine_start_again(e);
     *out_found = true;
     if (out_client != NULL) *out_client = &e->client->state;
     return MEGA_OK;

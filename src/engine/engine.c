@@ -318,10 +318,22 @@ mega_status mega_engine_allocate(mega_engine *e)
     return e->initializes ? mega_engine_initialize(e, e->options.dropout_seed) : MEGA_OK;
 }
 
+static mega_status check_initialize(const mega_engine *e)
+{
+    static const char call[] = "mega_engine_initialize";
+    MEGA_TRY(engine_check_allocated(e, call));
+    if (e->micro.phase != ENGINE_FORWARDED) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "%s: the backward pass still reads the weights of its forward; call mega_engine_backward first",
+                     call);
+}
+
 mega_status mega_engine_initialize(mega_engine *e, uint32_t seed)
 {
     MEGA_TRY(engine_check_given(e, "mega_engine_initialize", "e", e));
-    MEGA_TRY(engine_begin_call(e, engine_check_allocated(e, "mega_engine_initialize")));
+    MEGA_TRY(engine_begin_call(e, check_initialize(e)));
+    engine_micro_discard(e);
+    engine_start_again(e);
     MEGA_TRY(mega_params_initialize_team(e->params, seed, e->options.team));
     e->has_weights = true;
     return MEGA_OK;

@@ -82,6 +82,12 @@ typedef struct engine_gradients {
     double correction; /* by which the numbers in memory are multiplied */
 } engine_gradients;
 
+/* Micro-batches over all ranks, of a part of a data set under evaluation. */
+typedef struct engine_evaluated {
+    int64_t first, count; /* that come before the batch; of the part: later ones are padding; 0: no data set */
+    double times;         /* what each counts as */
+} engine_evaluated;
+
 struct mega_engine {
     mega_engine_options options;
     mega_layout *layout;
@@ -108,9 +114,8 @@ struct mega_engine {
     size_t arena_bytes;
     void *gradient_scratch; /* that sums of gradients go through */
     mega_engine_progress progress;
-    int64_t evaluated_first,
-        evaluated_count; /* of a data set under evaluation, whose samples beyond the count are padding; 0: none */
-    int64_t expected;    /* micro-batches that the loss factor of the step under way counts on */
+    engine_evaluated evaluated;
+    int64_t expected; /* micro-batches that the loss factor of the step under way counts on */
     engine_micro micro;
     engine_gradients gradients;
     double grad_norm; /* of the last update */
@@ -148,10 +153,11 @@ void engine_micro_discard(mega_engine *e);
 mega_status engine_read_training_data(mega_engine *e, engine_batch_of of);
 /* setup.c: what mega_setup says, into options; the world and the team that it does not give. */
 mega_status engine_read_setup(mega_engine *e, const mega_setup *setup);
-/* evaluate.c: how many samples of a micro-batch are no padding. */
-int64_t engine_real_samples(const mega_engine *e, int64_t micro_batch);
-/* client.c */
+/* evaluate.c: what a micro-batch of an evaluation counts as; 0: it is padding. */
+double engine_evaluated_times(const mega_engine *e, int64_t micro_batch);
+/* client.c. engine_start_again: step 0, with optimizer states of 0. */
 void engine_client_free(mega_engine *e);
+void engine_start_again(mega_engine *e);
 /* compare_links.c. Collective over pp: the messages of these steps are the same at both ends of each link. */
 mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step *step, int64_t steps, bool evaluates);
 /* gradients.c. Which parameters other stages hold too; the memory that sums of gradients go through. */

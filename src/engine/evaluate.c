@@ -20,38 +20,81 @@ static mega_status evaluate_check(const mega_engine *e, const mega_dataset *d, i
     return engine_check_can_evaluate(e, call);
 }
 
-/* Local. The batch after `first` samples; those beyond the end are the first ones again. */
-static mega_status evaluate_fill(mega_engine *e, const mega_dataset *d, int64_t first)
+/* A program gives the mean over the rows of a micro-batch, of which none can be left out. The samples that do not fill
+ * one are therefore evaluated one by one: all rows of a micro-batch are then the same sample, whose mean is its own
+ * value, and which counts as one row. */
+typedef struct evaluated_part {
+    int64_t first, count;
+    int64_t taken; /* samples that a micro-batch stands for: its rows, or 1 */
+} evaluated_part;
+
+/* How many micro-batches of the part come before this one of the batch, over all ranks. */
+static int64_t evaluate_place(const mega_engine *e, int64_t micro_batch)
 {
+    const int64_t size = e->options.micro_batch;
+    return e->evaluated.first + mega_engine_sample(e, micro_batch * size) / size;
+}
+
+double engine_evaluated_times(const mega_engine *e, int64_t micro_batch)
+{
+    if (e->evaluated.count == 0) return 1;
+    return evaluate_place(e, micro_batch) < e->evaluated.count ? e->evaluated.times : 0;
+}
+
+/* Local. The coming micro-batches of a part; those beyond its end, which count for nothing, are its last one again. */
+static mega_status evaluate_fill(mega_engine *e, const mega_dataset *d, const evaluated_part *part)
+{
+    const int64_t size = e->options.micro_batch;
     mega_dataset in_order = *d;
     in_order.in_order = true;
-    mega_batch *b = mega_engine_evaluation_batch(e, e->batch_capacity, first);
+    mega_batch *b = mega_engine_evaluation_batch(e, e->batch_capacity, 0);
     if (b == NULL) return MEGA_ERR_USAGE;
+    for (int64_t i = 0; i < e->batch_capacity; i++) {
+        int64_t place = evaluate_place(e, i / size);
+        if (place >= e->evaluated.count) place = e->evaluated.count - 1;
+        mega_batch_set_index(b, i, part->first + place * part->taken + i % size % part->taken);
+    }
     MEGA_TRY(mega_dataset_fill(&in_order, e->options.dropout_seed, b));
     return mega_batch_check(b);
 }
 
-int64_t engine_real_samples(const mega_engine *e, int64_t micro_batch)
+static mega_status evaluate_part(mega_engine *e, const mega_dataset *d, const evaluated_part *part, engine_sums *sums)
 {
-    const int64_t size = e->options.micro_batch;
-    const int64_t first = e->evaluated_first + mega_engine_sample(e, micro_batch * size);
-    const int64_t left = e->evaluated_count - first;
-    return left < 0 ? 0 : left < size ? left : size;
-}
-
-static mega_status evaluate_batches(mega_engine *e, const mega_dataset *d, int64_t batches, engine_sums *sums)
-{
-    const int64_t global = e->batch_capacity * e->layout->dp.size;
-    for (int64_t i = 0; i < batches; i++) {
-        e->evaluated_first = i * global;
-        MEGA_TRY(engine_agree(e, evaluate_fill(e, d, e->evaluated_first)));
+    const int64_t size = e->options.micro_batch, global = e->batch_capacity / size * e->layout->dp.size;
+    e->evaluated.count = part->count / part->taken;
+    e->evaluated.times = (double)part->taken / (double)size;
+    for (e->evaluated.first = 0; e->evaluated.first < e->evaluated.count; e->evaluated.first += global) {
+        MEGA_TRY(engine_agree(e, evaluate_fill(e, d, part)));
         MEGA_TRY(engine_agree(e, engine_run_evaluation(e, sums)));
     }
+    return MEGA_OK;
+}
+
+static mega_status evaluate_samples(mega_engine *e, const mega_dataset *d, int64_t count, engine_sums *sums)
+{
+    const int64_t size = e->options.micro_batch, tail = count % size;
+    MEGA_TRY(evaluate_part(e, d, &(evaluated_part){0, count - tail, size}, sums));
+    MEGA_TRY(evaluate_part(e, d, &(evaluated_part){count - tail, tail, 1}, sums));
     if (e->layout->tp.rank > 0) *sums = (engine_sums){.stops = 0}; /* ranks of tp have the same */
     sums->stops = mega_world_stops(e->options.world, mega_team_is_stopped(e->options.team));
     MEGA_TRY(engine_losses_reduce(e, e->layout->world.comm, "loss of an evaluation", sums));
     if (sums->stops > 0) return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "the evaluation was interrupted by a signal");
     return MEGA_OK;
+}
+
+/* Collective over the world: ranks with other numbers would evaluate another number of batches. */
+static mega_status evaluate_compare(const mega_engine *e, const mega_dataset *d, int64_t max_batches)
+{
+    int64_t most[6] = {d->count, d->first, max_batches, -d->count, -d->first, -max_batches};
+    mega_comm *world = e->layout->world.comm;
+    MEGA_TRY(mega_comm_all_reduce(world, "samples of an evaluation", most, 6, MEGA_I64, MEGA_REDUCE_MAX));
+    if (most[0] == -most[3] && most[1] == -most[4] && most[2] == -most[5]) return MEGA_OK;
+    return mega_comm_agree(world, MEGA_FAIL(MEGA_ERR_USAGE,
+                                            "mega_engine_evaluate: the ranks have different data sets (over all ranks: "
+                                            "count %lld to %lld, first %lld to %lld, max_batches %lld to %lld); pass "
+                                            "the same on all",
+                                            (long long)-most[3], (long long)most[0], (long long)-most[4],
+                                            (long long)most[1], (long long)-most[5], (long long)most[2]));
 }
 
 mega_status mega_engine_evaluate(mega_engine *e, const mega_dataset *dataset, int64_t max_batches,
@@ -61,13 +104,12 @@ mega_status mega_engine_evaluate(mega_engine *e, const mega_dataset *dataset, in
     mega_step_result r = {0};
     if (e == NULL) return engine_check_given(e, "mega_engine_evaluate", "e", e);
     MEGA_TRY(engine_begin_call(e, evaluate_check(e, dataset, max_batches, out)));
+    MEGA_TRY(evaluate_compare(e, dataset, max_batches));
     const int64_t global = e->batch_capacity * e->layout->dp.size;
-    int64_t batches = (dataset->count + global - 1) / global;
-    if (max_batches > 0 && max_batches < batches) batches = max_batches;
-    e->evaluated_count = batches * global < dataset->count ? batches * global : dataset->count;
-    const mega_status st = evaluate_batches(e, dataset, batches, &sums);
-    r.samples = e->evaluated_count;
-    e->evaluated_count = 0;
+    r.samples = dataset->count;
+    if (max_batches > 0 && max_batches <= (dataset->count - 1) / global) r.samples = max_batches * global;
+    const mega_status st = evaluate_samples(e, dataset, r.samples, &sums);
+    e->evaluated = (engine_evaluated){0};
     e->batch_of = ENGINE_BATCH_NONE;
     MEGA_TRY(st);
     for (int i = 0; i < e->num_losses; i++) {

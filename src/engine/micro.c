@@ -66,6 +66,7 @@ static mega_status forward_to_evaluate(mega_engine *e, double *out_loss)
     MEGA_TRY(engine_agree(e, engine_run_evaluation(e, &sums)));
     engine_losses_evaluated(e, &sums, &found);
     if (out_loss != NULL) *out_loss = found.count > 0 ? found.loss / found.count : 0;
+    if (e->has_training_data) e->micro.done++; /* no step follows, with which the data would advance */
     e->batch_of = ENGINE_BATCH_NONE;
     return MEGA_OK;
 }

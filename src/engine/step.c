@@ -267,8 +267,7 @@ static mega_status evaluate_step(mega_engine *e, const mega_schedule_step *s, en
     MEGA_TRY(go_on(sums, mega_program_forward(p, 0)));
     engine_outputs_note(&e->chunk[s->chunk], p, 0);
     if (e->search != NULL) engine_search_after(e, s);
-    double times = 1;
-    if (e->evaluated_count > 0) times = (double)engine_real_samples(e, s->micro_batch) / (double)e->options.micro_batch;
+    const double times = engine_evaluated_times(e, s->micro_batch);
     if (times > 0) engine_losses_add(e, &e->chunk[s->chunk].evaluate_io, times, sums);
     return MEGA_OK;
 }

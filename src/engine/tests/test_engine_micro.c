@@ -72,6 +72,30 @@ static void pass(mega_engine *e)
     need(mega_engine_backward(e));
 }
 
+/* A second start is the first one: nothing of the steps between is kept. */
+static void a_start_after_steps(void **state)
+{
+    mega_engine *e = open_engine(&api_data, NULL, NULL);
+    double first[3];
+    mega_step_result r;
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        need(mega_engine_train_batch(e, &r));
+        first[i] = r.loss;
+    }
+    need(mega_engine_forward(e, NULL));
+    expect(mega_engine_initialize(e, 3), MEGA_ERR_USAGE, "call mega_engine_backward first");
+    need(mega_engine_backward(e));
+    need(mega_engine_initialize(e, 3));
+    assert_int_equal(mega_engine_global_steps(e), 0);
+    assert_int_equal(mega_engine_global_samples(e), 0);
+    for (int i = 0; i < 3; i++) {
+        need(mega_engine_train_batch(e, &r));
+        if (r.loss != first[i]) fail_msg("step %d: loss %.17g, %.17g after a new start", i, first[i], r.loss);
+    }
+    mega_engine_destroy(e);
+}
+
 /* Four micro-batches by the caller's boundaries are those of four in the settings. */
 static void boundaries_of_the_caller(void **state)
 {
@@ -254,6 +278,7 @@ int main(void)
         cmocka_unit_test(the_bits_of_train_batch),     cmocka_unit_test(boundaries_of_the_caller),
         cmocka_unit_test(samples_of_the_caller),       cmocka_unit_test(calls_out_of_order),
         cmocka_unit_test(batches_that_are_not_filled), cmocka_unit_test(a_callback_that_fails),
-        cmocka_unit_test(a_step_that_is_not_finite),   cmocka_unit_test(gradients_by_name)};
+        cmocka_unit_test(a_step_that_is_not_finite),   cmocka_unit_test(gradients_by_name),
+        cmocka_unit_test(a_start_after_steps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -176,7 +176,9 @@ static void evaluation_alone(void **state)
         &e));
     need(mega_engine_forward(e, &loss));
     need(mega_engine_forward(e, &again));
-    assert_true(loss > 0 && loss == again);
+    assert_true(loss > 0 && again > 0 && loss != again); /* of the next sample */
+    for (int i = 2; i < API_SAMPLES; i++) need(mega_engine_forward(e, NULL));
+    need(mega_engine_forward(e, NULL)); /* an epoch ends without a gap */
     expect(mega_engine_backward(e), MEGA_ERR_USAGE, "cannot train");
     expect(mega_engine_train_batch(e, &r), MEGA_ERR_USAGE, "cannot train");
     need(mega_engine_evaluate(e, &five, 0, &r));
@@ -205,6 +207,35 @@ static void evaluation_counts_real_samples(void **state)
     if (fabs(a.loss - b.loss) > 1e-12) fail_msg("loss %.17g in batches of 8, %.17g of 2", a.loss, b.loss);
     assert_int_equal(first.samples, 2);
     assert_true(first.loss != b.loss);
+}
+
+/* Five samples in micro-batches of four, with and without weights of the loss per token: the mean of one at a time. */
+static void evaluation_counts_each_sample_once(void **state)
+{
+    char *one[] = {API_ARGV}, *four[] = {API_ARGV, "--micro-batch-size", "4"};
+    char *token[] = {API_ARGV, "--micro-batch-size", "4", "--calculate-per-token-loss"};
+    const struct {
+        char **argv;
+        int argc;
+    } wide[] = {{four, ARGC(four)}, {token, ARGC(token)}};
+    const int counts[] = {1, 3, 4, 5, 11};
+    (void)state;
+    for (int w = 0; w < ARGC(wide); w++) {
+        mega_engine *a = NULL, *b = NULL;
+        mega_step_result x, y;
+        need(mega_initialize(&(mega_setup){.model = &api_model, .argc = ARGC(one), .argv = one}, &a));
+        need(mega_initialize(&(mega_setup){.model = &api_model, .argc = wide[w].argc, .argv = wide[w].argv}, &b));
+        for (int c = 0; c < ARGC(counts); c++) {
+            const mega_dataset data = {.first = 3, .count = counts[c], .read = api_read};
+            need(mega_engine_evaluate(a, &data, 0, &x));
+            need(mega_engine_evaluate(b, &data, 0, &y));
+            assert_int_equal(y.samples, counts[c]);
+            if (!(fabs(x.loss - y.loss) < 1e-12))
+                fail_msg("%d samples: loss %.17g one by one, %.17g in micro-batches of 4", counts[c], x.loss, y.loss);
+        }
+        mega_engine_destroy(a);
+        mega_engine_destroy(b);
+    }
 }
 
 /* ---- what is refused ---- */
@@ -349,6 +380,7 @@ int main(void)
                                        cmocka_unit_test(own_optimizer),
                                        cmocka_unit_test(evaluation_alone),
                                        cmocka_unit_test(evaluation_counts_real_samples),
+                                       cmocka_unit_test(evaluation_counts_each_sample_once),
                                        cmocka_unit_test(wrong_arguments),
                                        cmocka_unit_test(wrong_options),
                                        cmocka_unit_test(every_mistake_in_one_message),

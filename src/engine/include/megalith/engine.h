@@ -170,7 +170,8 @@ mega_optimizer *mega_engine_optimizer(const mega_engine *e);
 /* Collective: whether the ranks of each group have programs that make the same calls, before they wait for each other.
  */
 mega_status mega_engine_compare_ranks(const mega_engine *e);
-/* Collective: world. Random weights, zero moments, step 0. */
+/* Collective: world. Random weights, zero moments, step 0; micro-batches since the last update are discarded. Returns
+ * MEGA_ERR_USAGE between a forward and its backward. */
 mega_status mega_engine_initialize(mega_engine *e, uint32_t seed);
 
 /* ---- batches of the caller, for an engine without training_data ---- */
@@ -222,8 +223,9 @@ mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out);
 
 /* Collective over the world. Runs the forward pass on the micro-batch that the caller filled (mega_engine_micro_batch),
  * or on the next samples of the training data, which advance with mega_engine_step. Stores the loss of this micro-batch
- * on this rank; out_loss may be NULL. An engine in MEGA_EVAL evaluates, and forward may follow forward. While it
- * trains, a backward must follow: the LM head adds to the gradients in the forward pass.
+ * on this rank; out_loss may be NULL. An engine in MEGA_EVAL evaluates, forward may follow forward, and each takes the
+ * next samples of the training data. While it trains, a backward must follow: the LM head adds to the gradients in the
+ * forward pass.
  * Returns the errors of mega_engine_train_batch. */
 mega_status mega_engine_forward(mega_engine *e, double *out_loss);
 /* Collective over the world. Runs the backward pass of the last forward and adds to the gradients; at an accumulation
@@ -322,7 +324,8 @@ mega_engine_progress *mega_engine_progress_get(mega_engine *e);
 const mega_lr_schedule *mega_engine_schedule(const mega_engine *e);
 
 /* Collective over the world. Evaluates the first max_batches batches of `dataset`, in its order, or all of it if
- * max_batches is 0. Samples that do not fill a batch are padded, and each micro-batch counts by its real samples.
+ * max_batches is 0. Every sample counts once: those at the end that do not fill a micro-batch are evaluated one by one,
+ * each in all rows of a micro-batch (a loss over pairs of rows sees copies there). `dataset` is the same on all ranks.
  * Writes loss and metric of *out, and samples; the rest is 0. Nothing that is trained changes.
  * Returns the errors of mega_engine_train_batch. */
 mega_status mega_engine_evaluate(mega_engine *e, const mega_dataset *dataset, int64_t max_batches,
