@@ -3,6 +3,7 @@
 #include "engine_impl.h"
 #include "megalith/extent.h"
 #include "megalith/file.h"
+#include "megalith/hash.h"
 #include "megalith/json.h"
 #include "megalith/run_json.h"
 #include "megalith/safetensors.h"
@@ -114,12 +115,27 @@ static mega_status check_save(const mega_engine *e, const char *folder, const ch
     return client_member(client, out_member);
 }
 
+/* Collective over the world: the ranks write parts of one folder. */
+static mega_status compare_folder(const mega_engine *e, const char *folder)
+{
+    const int64_t number = (int64_t)(mega_hash64(MEGA_HASH_START, folder, strlen(folder) + 1) >> 2);
+    int64_t most[2] = {number, -number};
+    mega_comm *world = e->layout->world.comm;
+    MEGA_TRY(mega_comm_all_reduce(world, "folder of a checkpoint", most, 2, MEGA_I64, MEGA_REDUCE_MAX));
+    if (most[0] == -most[1]) return MEGA_OK;
+    return mega_comm_agree(world, MEGA_FAIL(MEGA_ERR_USAGE,
+                                            "mega_engine_save_checkpoint: the ranks give different folders (rank %d: "
+                                            "%s); give the same on all",
+                                            e->layout->world.rank, folder));
+}
+
 mega_status mega_engine_save_checkpoint(mega_engine *e, const char *folder, const char *tag,
                                         const mega_client_state *client)
 {
     char *member = NULL;
     if (e == NULL) return engine_check_given(e, "mega_engine_save_checkpoint", "e", e);
     mega_status st = engine_begin_call(e, check_save(e, folder, tag, client, &member));
+    if (st == MEGA_OK) st = compare_folder(e, folder);
     if (st == MEGA_OK)
         st = mega_engine_save(e,
                               &(mega_engine_save_options){.folder = folder,
@@ -220,11 +236,12 @@ static mega_status check_load(const mega_engine *e, const char *folder, const bo
 static mega_engine_load_options load_options(const mega_engine *e, const mega_checkpoint *c, const mega_load_options *o)
 {
     const bool has_run = mega_checkpoint_run_json(c) != NULL;
-    const bool keeps = o->module_only || o->no_lr_scheduler_states || e->lr_scheduler.lr != NULL;
+    const bool keeps = o->module_only || e->lr_scheduler.lr != NULL;
     return (mega_engine_load_options){.finetune = o->module_only,
-                                      .no_optim = o->no_optimizer_states,
+                                      .no_states = o->no_optimizer_states,
+                                      .no_schedule = o->no_lr_scheduler_states,
                                       .override_schedule = keeps,
-                                      .use_checkpoint_schedule = has_run && !keeps && !o->no_optimizer_states};
+                                      .use_checkpoint_schedule = has_run && !keeps && !o->no_lr_scheduler_states};
 }
 
 void engine_start_again(mega_engine *e)

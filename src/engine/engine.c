@@ -104,6 +104,7 @@ static mega_status build_alike(mega_engine *e, const mega_model *model)
     mega_comm *world = mega_world_comm(e->options.world);
     MEGA_TRY(mega_comm_agree(world, st));
     MEGA_TRY(engine_compare_options(&e->options)); /* ranks with other layouts would wait for each other in build */
+    MEGA_TRY(engine_compare_data(e));
     MEGA_TRY(mega_comm_agree(world, build(e, model)));
     if (e->options.layout.planned_ranks > 0) {
         MEGA_TRY(engine_collect_inputs(e));

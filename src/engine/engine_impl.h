@@ -166,8 +166,9 @@ size_t engine_gradient_scratch_bytes(const mega_engine *e);
 bool engine_reduces(const mega_engine *e, int bucket); /* one of the programs sums it over dp (mega_program_reduces) */
 mega_status engine_wait_reductions(mega_engine *e);    /* what programs began is through */
 mega_status engine_sum_gradients(mega_engine *e);      /* what they do not sum */
-/* compare.c. Collective over the world: all ranks have the same model. */
+/* compare.c. Collective over the world: all ranks have the same model, and read the same training data. */
 mega_status engine_compare_models(const mega_engine *e);
+mega_status engine_compare_data(const mega_engine *e);
 /* The same for one evaluation of all micro-batches. */
 mega_status engine_run_evaluation(mega_engine *e, engine_sums *sums);
 /* losses.c. Collective over pp: makes the list of the model's losses, and refuses one that cannot be trained.

@@ -301,9 +301,9 @@ static mega_status check_state(const mega_engine_options *e, const mega_checkpoi
     mega_lr_schedule unused;
     if (e->no_train || o->no_optim) return MEGA_OK;
     if (o->use_checkpoint_schedule) MEGA_TRY(read_schedule(&unused, stored));
-    else if (!o->override_schedule)
+    else if (!o->override_schedule && !o->no_schedule)
         MEGA_TRY(check_schedule(&e->schedule, stored));
-    return check_optimizer(e, c, root);
+    return o->no_states ? MEGA_OK : check_optimizer(e, c, root);
 }
 
 mega_status mega_engine_check_load(const mega_engine_options *e, const mega_checkpoint *c,
@@ -360,12 +360,25 @@ static mega_status load_schedule_alone(mega_engine *e, mega_checkpoint *c)
     return st;
 }
 
+/* Of a folder that has it. */
+static mega_status load_training(mega_engine *e, mega_checkpoint *c, const json_t *root,
+                                 const mega_engine_load_options *o, mega_engine_loaded *loaded)
+{
+    if (!o->no_schedule) MEGA_TRY(load_schedule(e, root, o));
+    if (o->no_states) return MEGA_OK;
+    if (mega_optimizer_num_moments(e->optimizer) == 0)
+        mega_optimizer_set_updates(e->optimizer, integer(root, "optimizer_updates"));
+    if (!json_is_true(json_object_get(root, "has_optimizer_state"))) return MEGA_OK;
+    MEGA_TRY(load_optimizer(e, c, root));
+    loaded->optimizer = true;
+    return MEGA_OK;
+}
+
 static mega_status load_state(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,
                               mega_engine_loaded *loaded)
 {
     json_t *root = NULL;
     MEGA_TRY(read_progress(&root, c));
-    const bool has_moments = json_is_true(json_object_get(root, "has_optimizer_state"));
     mega_status st = MEGA_OK;
     e->progress.iteration = integer(root, "iteration");
     e->progress.consumed_samples = integer(root, "consumed_train_samples");
@@ -373,15 +386,7 @@ static mega_status load_state(mega_engine *e, mega_checkpoint *c, const mega_eng
     if (!o->no_rng && json_object_get(root, "dropout_seed") != NULL)
         e->options.dropout_seed = (uint32_t)integer(root, "dropout_seed");
     loaded->resumed = true;
-    if (e->optimizer != NULL && !o->no_optim) {
-        st = load_schedule(e, root, o);
-        if (st == MEGA_OK && mega_optimizer_num_moments(e->optimizer) == 0)
-            mega_optimizer_set_updates(e->optimizer, integer(root, "optimizer_updates"));
-        if (st == MEGA_OK && has_moments) {
-            st = load_optimizer(e, c, root);
-            loaded->optimizer = st == MEGA_OK;
-        }
-    }
+    if (e->optimizer != NULL && !o->no_optim) st = load_training(e, c, root, o, loaded);
     json_decref(root);
     return st;
 }
@@ -401,7 +406,8 @@ static mega_status reads_moments(const mega_engine *e, const mega_checkpoint *c,
 {
     json_t *root = NULL;
     *out = false;
-    if (mega_checkpoint_run_json(c) == NULL || o->finetune || o->no_optim || e->optimizer == NULL) return MEGA_OK;
+    const bool leaves_out = o->finetune || o->no_optim || o->no_states;
+    if (mega_checkpoint_run_json(c) == NULL || leaves_out || e->optimizer == NULL) return MEGA_OK;
     MEGA_TRY(read_progress(&root, c));
     *out = json_is_true(json_object_get(root, "has_optimizer_state"));
     json_decref(root);

@@ -126,6 +126,11 @@ static void wrong_calls(mega_engine *e, const char *folder)
     expect(e, "train into nothing", mega_engine_train_batch(e, me ? NULL : &r), MEGA_ERR_USAGE, "out is NULL");
     expect(e, "evaluate nothing", mega_engine_evaluate(e, me ? NULL : &api_data, 1, &r), MEGA_ERR_USAGE,
            "dataset is NULL");
+    mega_dataset other = api_data;
+    other.count = me ? API_SAMPLES : 1;
+    expect(e, "evaluate another count", mega_engine_evaluate(e, &other, 0, &r), MEGA_ERR_USAGE, "count 1 to 40");
+    expect(e, "save elsewhere", mega_engine_save_checkpoint(e, me ? "/nonexistent/b" : "/nonexistent/a", NULL, NULL),
+           MEGA_ERR_USAGE, "different folders");
     expect(e, "save nowhere", mega_engine_save_checkpoint(e, me ? NULL : folder, NULL, NULL), MEGA_ERR_USAGE,
            "folder is NULL");
     expect(e, "save an array",
@@ -165,6 +170,19 @@ static void wrong_setups(mega_world *world)
     s.model = me ? NULL : &api_model;
     if (mega_initialize(&s, &e) != MEGA_ERR_USAGE || strstr(mega_error_message(), "model is NULL") == NULL)
         fprintf(stderr, "no model: %s\n", mega_error_message()), failures++;
+    s.model = &api_model;
+    char *same[] = {API_ARGV};
+    s.argv = same;
+    s.argc = (int)(sizeof same / sizeof *same);
+    mega_dataset fewer = api_data;
+    fewer.count -= me;
+    s.training_data = &fewer;
+    if (mega_initialize(&s, &e) != MEGA_ERR_COMM || strstr(mega_error_message(), "training_data->count") == NULL)
+        fprintf(stderr, "another training_data: %s\n", mega_error_message()), failures++;
+    s.training_data = me ? NULL : &api_data;
+    if (mega_initialize(&s, &e) != MEGA_ERR_COMM || strstr(mega_error_message(), "training_data given") == NULL)
+        fprintf(stderr, "training_data on one rank: %s\n", mega_error_message()), failures++;
+    s.training_data = NULL;
 }
 
 /* ---- the layouts ---- */

@@ -179,6 +179,31 @@ static void parts_of_a_checkpoint(void **state)
     mega_engine_destroy(b);
 }
 
+/* What is left out is as in an engine that never saw the checkpoint; the rest is as it was saved. */
+static void states_that_are_left_out(void **state)
+{
+    const char *folder = mega_kit_temp_folder();
+    static float here[TABLE], there[TABLE];
+    (void)state;
+    for (int moments = 0; moments < 2; moments++) {
+        mega_engine *a = open_engine("--lr", "0.01"), *b = open_engine("--lr", "0.5");
+        const mega_load_options o = {.no_optimizer_states = moments == 0, .no_lr_scheduler_states = moments == 1};
+        bool found;
+        steps(a, 3);
+        need(mega_engine_save_checkpoint(a, folder, NULL, NULL));
+        need(mega_engine_load_checkpoint(b, folder, NULL, &o, &found, NULL));
+        assert_int_equal(mega_engine_progress_get(b)->schedule_samples, moments == 1 ? 0 : 6);
+        assert_true(mega_engine_lr(b) == (moments == 1 ? 0.5 : 0.01));
+        need(mega_engine_get_param(a, "net.wte.weight", "exp_avg", TABLE, there));
+        need(mega_engine_get_param(b, "net.wte.weight", "exp_avg", TABLE, here));
+        assert_int_equal(mega_optimizer_updates(mega_engine_optimizer(b)), moments == 1 ? 3 : 0);
+        if (moments == 0) memset(there, 0, sizeof there);
+        assert_memory_equal(here, there, sizeof here);
+        mega_engine_destroy(a);
+        mega_engine_destroy(b);
+    }
+}
+
 /* What was accumulated is of the weights before. */
 static void loading_discards_micro_batches(void **state)
 {
@@ -235,6 +260,6 @@ int main(void)
         cmocka_unit_test(parameters_are_listed),  cmocka_unit_test(states_move_by_name),
         cmocka_unit_test(wrong_names_and_counts), cmocka_unit_test(client_state_comes_back),
         cmocka_unit_test(parts_of_a_checkpoint),  cmocka_unit_test(loading_discards_micro_batches),
-        cmocka_unit_test(wrong_saves_and_loads)};
+        cmocka_unit_test(wrong_saves_and_loads),  cmocka_unit_test(states_that_are_left_out)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,7 +92,7 @@ typedef struct mega_lr_scheduler {
 /* Arguments of mega_initialize. A zero-initialized member means "not given". */
 typedef struct mega_setup {
     const mega_model *model;               /* required; borrowed with all that it points to until destroy */
-    const mega_dataset *training_data;     /* copied; NULL: the caller fills batches */
+    const mega_dataset *training_data;     /* copied, the same on all ranks; NULL: the caller fills batches */
     const char *config;                    /* DeepSpeed JSON: not read yet, MEGA_ERR_UNSUPPORTED unless NULL */
     int argc;                              /* command-line options: mega_engine_options_help. argv[0] is skipped */
     char **argv;                           /* read during the call */
@@ -344,15 +344,16 @@ typedef struct mega_client_state {
 } mega_client_state;
 
 /* Collective over the world. Writes FOLDER/iter_N, where N is the number of the step in seven digits; another `tag`
- * than NULL or this name is MEGA_ERR_UNSUPPORTED. client may be NULL. A failure leaves the previous checkpoint whole.
- * Returns MEGA_ERR_IO, or MEGA_ERR_USAGE if client->json is no JSON object. */
+ * than NULL or this name is MEGA_ERR_UNSUPPORTED. folder is the same on all ranks. client may be NULL. A failure leaves
+ * the previous checkpoint whole. Returns MEGA_ERR_IO, or MEGA_ERR_USAGE if client->json is no JSON object. */
 mega_status mega_engine_save_checkpoint(mega_engine *e, const char *folder, const char *tag,
                                         const mega_client_state *client);
 
 /* Zero-initialized, everything is loaded. The words are DeepSpeed's. */
 typedef struct mega_load_options {
-    bool module_only; /* weights only: the run starts at step 0 with fresh optimizer states (fine-tuning) */
-    bool no_optimizer_states, no_lr_scheduler_states;
+    bool module_only;            /* weights only: the run starts at step 0 with fresh optimizer states (fine-tuning) */
+    bool no_optimizer_states;    /* moments and their count stay as they are in the engine; the schedule is loaded */
+    bool no_lr_scheduler_states; /* the schedule and its position stay as they are in the engine */
 } mega_load_options;
 
 /* Collective over the world. Loads FOLDER/TAG, or the newest checkpoint if tag is NULL. If the folder holds no
@@ -388,8 +389,10 @@ mega_status mega_engine_save(mega_engine *e, const mega_engine_save_options *o);
 int64_t mega_engine_save_bytes(const mega_engine *e, const mega_engine_save_options *o);
 
 typedef struct mega_engine_load_options {
-    bool finetune; /* weights only, iteration 0 */
-    bool no_optim, no_rng;
+    bool finetune;                /* weights only, iteration 0 */
+    bool no_optim, no_rng;        /* no_optim: neither optimizer states nor the schedule and its position */
+    bool no_states;               /* no optimizer states */
+    bool no_schedule;             /* neither the schedule nor its position: those of the engine stay */
     bool override_schedule;       /* the options win over the stored schedule */
     bool use_checkpoint_schedule; /* the stored schedule wins; with finetune it begins at its first sample */
 } mega_engine_load_options;
