@@ -1,12 +1,23 @@
 /* What a layer asks of its context: a longer path, inputs and parameters by name. Mistakes stay in the graph. */
 #include "megalith/builder.h"
 #include "graph_impl.h"
+#include "megalith/name.h"
 #include "megalith/philox.h"
 #include "parameter_impl.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+mega_status mega_graph_check_name(const char *path, const char *what, const char *name)
+{
+    char text[4 * MEGA_PATH], at[4 * MEGA_PATH];
+    if (mega_name_is_text(name)) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "layer \"%s\": the name of %s, \"%s\", is not UTF-8 text without control characters; choose "
+                     "another name, which files and messages can hold",
+                     mega_name_escape(at, sizeof at, path), what, mega_name_escape(text, sizeof text, name));
+}
 
 mega_builder mega_builder_at(const mega_builder *b, const char *fmt, ...)
 {
@@ -22,6 +33,8 @@ mega_builder mega_builder_at(const mega_builder *b, const char *fmt, ...)
                                             "layer \"%s…\": its path has %lld characters; expected at most %zu, choose "
                                             "shorter names",
                                             at.path, (long long)length + step, sizeof at.path - 1));
+    else
+        mega_graph_fail(at.graph, mega_graph_check_name(b->path, "a part of it", at.path));
     return at;
 }
 
@@ -52,6 +65,13 @@ static mega_status check_input(const mega_builder *b, const char *name, mega_dty
 {
     if (name == NULL || name[0] == '\0')
         return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": an input is requested without a name; give one", b->path);
+    MEGA_TRY(mega_graph_check_name(b->path, "an input", name));
+    if (dtype == MEGA_I32 && channels > 0)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "layer \"%s\": input \"%s\" is requested as i32 with %lld channels; expected f32, or 0 channels "
+            "for ids",
+            b->path, name, (long long)channels);
     if (dtype != MEGA_I32 && dtype != MEGA_F32 && dtype != b->graph->dtype)
         return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": input \"%s\" is requested as %s; expected f32 or i32", b->path,
                          name, mega_dtype_name(dtype));
@@ -92,6 +112,19 @@ static bool is_default(const mega_param_options *o)
            !o->is_buffer && o->file_dims == 0 && o->buffer_momentum == 0 && o->buffer_samples == 0;
 }
 
+/* What the record of the parameter keeps is checked with it (parameter.c). */
+static mega_status check_options(const char *name, const mega_param_options *o)
+{
+    if ((unsigned)o->decay > MEGA_DECAY_NO)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "parameter %s: decay %d; expected MEGA_DECAY_DEFAULT, MEGA_DECAY_YES or MEGA_DECAY_NO", name,
+                         (int)o->decay);
+    if (o->padding_rows < 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: padding_rows %lld; expected 0 or more", name,
+                         (long long)o->padding_rows);
+    return MEGA_OK;
+}
+
 /* The record that a request stands for. */
 static mega_status make_record(const mega_builder *b, const char *name, int64_t rows, int64_t columns,
                                const mega_param_options *o, mega_param *out)
@@ -122,6 +155,8 @@ static mega_status make_record(const mega_builder *b, const char *name, int64_t 
                          r.name, n, sizeof r.name - 1);
     if (name[0] == '\0')
         return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": a parameter is requested without a name; give one", b->path);
+    MEGA_TRY(mega_graph_check_name(b->path, "a parameter", r.name));
+    MEGA_TRY(check_options(r.name, o));
     if (o->shard_rows && o->shard_columns)
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: shard_rows and shard_columns are both set; choose one of them",
                          r.name);

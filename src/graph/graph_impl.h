@@ -307,6 +307,13 @@ static inline int64_t mega_op_in_dim(const mega_graph *g, const instruction *op,
     return g->tensor[op->in[in]].shape.dim[dim];
 }
 
+/* builder.c: MEGA_ERR_USAGE unless a name is text (megalith/name.h). what: of what it is the name; path: of its layer.
+ */
+mega_status mega_graph_check_name(const char *path, const char *what, const char *name);
+/* op_hash.c: adds the kind, operands, shapes and attributes of op to a hash that is the same on all ranks that describe
+ * the same model. */
+uint64_t mega_op_hash(uint64_t hash, const mega_graph *g, const instruction *op);
+
 /* cost.c: mega_op_traffic is a cost without FLOPs, the bytes of every operand once (twice where it is added to). */
 op_cost mega_op_traffic(const mega_graph *g, const instruction *op);
 op_cost mega_op_cost(const mega_graph *g, const instruction *op);

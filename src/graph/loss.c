@@ -14,12 +14,12 @@ static mega_status check_scalar(const mega_graph *g, const char *name, const cha
     if (t.id <= 0 || t.id >= g->num_tensors || g->tensor[t.id].role != ROLE_VALUE)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "loss \"%s\" in \"%s\": its %s is not a value that the program computes; pass what "
-                         "mega_op_weighted_sum returns",
+                         "mega_sum or another loss of layers.h returns",
                          name, g->scope, what);
     if (mega_shape_equal(&g->tensor[t.id].shape, &expected)) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "loss \"%s\" in \"%s\": its %s is %s; expected %s, a sum over the micro-batch such as "
-                     "mega_op_weighted_sum returns",
+                     "mega_sum returns",
                      name, g->scope, what, mega_shape_text(a, sizeof a, &g->tensor[t.id].shape),
                      mega_shape_text(b, sizeof b, &expected));
 }
@@ -29,6 +29,7 @@ static mega_status check_loss(const mega_graph *g, const char *name, mega_loss l
     if (name == NULL || name[0] == '\0' || strlen(name) >= MEGA_LOSS_NAME)
         return MEGA_FAIL(MEGA_ERR_USAGE, "loss \"%.20s\" in \"%s\": its name has %zu characters; expected 1 to %d",
                          name == NULL ? "" : name, g->scope, name == NULL ? 0 : strlen(name), MEGA_LOSS_NAME - 1);
+    MEGA_TRY(mega_graph_check_name(g->scope, "a loss", name));
     for (int i = 0; i < g->num_losses; i++)
         if (strcmp(g->loss[i].name, name) == 0)
             return MEGA_FAIL(MEGA_ERR_USAGE,
@@ -71,9 +72,28 @@ void mega_loss_add(const mega_builder *b, const char *name, mega_loss loss, doub
 
 /* ---- differentiate ---- */
 
+/* Whether the sum of a loss is that of mega_accuracy, which counts the rows that hit. */
+static bool is_accuracy(const mega_graph *g, const graph_loss *l)
+{
+    int32_t t = l->sum;
+    for (int i = g->num_ops - 1; i >= 0; i--) {
+        const instruction *op = &g->op[i];
+        if (op->out[0] != t) continue;
+        if (op->kind != OP_MASKED_SUM) return op->kind == OP_ACCURACY;
+        t = op->in[1];
+    }
+    return false;
+}
+
 static mega_status check_trained(const mega_graph *g, const graph_loss *l)
 {
     if (l->coefficient == 0) return MEGA_OK;
+    if (is_accuracy(g, l))
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "loss \"%s\" in \"%s\": accuracy has no gradient, so that it cannot be trained; declare it with "
+            "coefficient 0, as a metric",
+            l->name, l->scope);
     if (!g->tensor[l->sum].needs_gradient)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "loss \"%s\" in \"%s\" depends on no parameter, so that it cannot be trained; declare it with "

@@ -12,6 +12,7 @@ static mega_status check_output(const mega_builder *b, const char *name, mega_te
     const mega_graph *g = b->graph;
     if (name == NULL || name[0] == '\0')
         return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": an output is declared without a name; give one", b->path);
+    MEGA_TRY(mega_graph_check_name(b->path, "an output", name));
     if (x.id <= 0 || x.id >= g->num_tensors)
         return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\", output \"%s\": it is no tensor of this graph; pass a value",
                          b->path, name);
@@ -38,6 +39,19 @@ static mega_status add_output(mega_graph *g, const char *name, int32_t tensor)
     return MEGA_OK;
 }
 
+static mega_status check_unused(const mega_builder *b, const char *name)
+{
+    const mega_graph *g = b->graph;
+    for (int i = 0; i < g->num_outputs; i++)
+        if (strcmp(g->output[i].name, name) == 0)
+            return MEGA_FAIL(
+                MEGA_ERR_USAGE,
+                "layer \"%s\": mega_output declares \"%s\", which an earlier mega_output declared; give each "
+                "output a name of its own",
+                b->path, name);
+    return MEGA_OK;
+}
+
 /* Inputs, parameters and views are copied, so that what the caller reads is a value of its own. */
 void mega_output(const mega_builder *b, const char *name, mega_tensor x)
 {
@@ -45,6 +59,7 @@ void mega_output(const mega_builder *b, const char *name, mega_tensor x)
     if (g->status != MEGA_OK) return;
     mega_graph_fail(g, check_output(b, name, x));
     if (g->status == MEGA_OK && g->tensor[x.id].role != ROLE_VALUE) x = mega_op_scale(g, x, 1.0);
+    if (g->status == MEGA_OK) mega_graph_fail(g, check_unused(b, name));
     mega_graph_output(g, x, name);
     if (g->status == MEGA_OK) mega_graph_fail(g, add_output(g, name, x.id));
 }

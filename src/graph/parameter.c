@@ -3,6 +3,7 @@
 #include "megalith/extent.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"
+#include "megalith/name.h"
 #include "parameter_impl.h"
 
 #include <math.h>
@@ -95,8 +96,24 @@ static mega_status check_file(const mega_param *r)
         (long long)r->file_dim[3], (long long)real);
 }
 
+static mega_status check_options(const mega_param *r)
+{
+    if (r->blocks < 0) /* 0 stands for 1 */
+        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: %d blocks; expected 1 or more, or 0 for 1", r->name, r->blocks);
+    if ((unsigned)r->init > MEGA_INIT_KAIMING_NORMAL)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "parameter %s: init %d; expected a kind of mega_init, MEGA_INIT_FAN_IN to "
+                         "MEGA_INIT_KAIMING_NORMAL",
+                         r->name, (int)r->init);
+    if (!(r->init_std >= 0 && isfinite(r->init_std)))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: init_std %g; expected a finite number, 0 or more", r->name,
+                         isnan(r->init_std) ? fabs(r->init_std) : r->init_std);
+    return MEGA_OK;
+}
+
 static mega_status check_record(const mega_params *p, const mega_param *r)
 {
+    MEGA_TRY(check_options(r));
     MEGA_TRY(check_buffer(r));
     if (!(r->lr_scale > 0 && isfinite(r->lr_scale)))
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: lr_scale %g; expected a factor above 0, or 0 for 1", r->name,
@@ -133,7 +150,7 @@ static mega_param complete(const mega_param *record)
 {
     mega_param r = *record;
     if (r.num_dims == 1) r.shape[1] = r.true_shape[1] = 1;
-    if (r.blocks < 1) r.blocks = 1;
+    if (r.blocks == 0) r.blocks = 1;
     if (r.lr_scale == 0) r.lr_scale = 1;
     return r;
 }
@@ -189,6 +206,11 @@ mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_i
     if (record->name[0] == '\0' || mega_params_find(p, record->name) >= 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameter \"%s\": expected a name that is not empty and not declared twice",
                          record->name);
+    char text[4 * MEGA_PARAM_NAME];
+    if (!mega_name_is_text(record->name))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "parameter \"%s\": its name is not UTF-8 text without control characters; choose another",
+                         mega_name_escape(text, sizeof text, record->name));
     return append(p, complete(record), out_index);
 }
 
@@ -256,6 +278,7 @@ mega_status mega_params_request(mega_params *p, const mega_param *record, bool h
 {
     const mega_param r = complete(record);
     const int index = mega_params_find(p, r.name);
+    MEGA_TRY(check_options(&r));
     if (index >= 0) {
         const bool is_other_part = !p->placed && p->param[index].part != p->part;
         MEGA_TRY(check_request(&r, &p->param[index], has_options, is_other_part));

@@ -180,8 +180,8 @@ mega_status mega_pass_differentiate(mega_graph *g)
     MEGA_TRY(mega_outputs_seed(g));
     if (g->num_seeds == 0 && !has_trained_loss(g))
         return MEGA_FAIL(MEGA_ERR_USAGE, "graph: nothing to differentiate; declare a loss with mega_loss_add and a "
-                                         "coefficient other than 0, or an output with mega_output, or give a gradient "
-                                         "with mega_graph_seed_gradient");
+                                         "coefficient other than 0, or an output with mega_output that depends on a "
+                                         "parameter");
     MEGA_TRY(check_seeds(g));
     g->in_backward = true;
     MEGA_TRY(mega_losses_seed(g));

@@ -5,6 +5,7 @@
 #include "megalith/philox.h"
 #include "megalith/program.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -210,6 +211,67 @@ static void buffers_and_dimensions_of_files_are_checked(void **state)
                  "of what is not transposed in the file");
 }
 
+static void options_of_parameters_are_in_range(void **state)
+{
+    (void)state;
+    expect_wrong(&(mega_param_options){.shard_rows = true, .blocks = -1},
+                 "parameter m.w: -1 blocks; expected 1 or more");
+    expect_wrong(&(mega_param_options){.init = (mega_init)99}, "parameter m.w: init 99; expected a kind of mega_init");
+    expect_wrong(&(mega_param_options){.init = MEGA_INIT_NORMAL, .init_std = -1},
+                 "parameter m.w: init_std -1; expected");
+    expect_wrong(&(mega_param_options){.init = MEGA_INIT_NORMAL, .init_std = (double)NAN},
+                 "m.w: init_std nan; expected");
+    expect_wrong(&(mega_param_options){.init_std = (double)INFINITY}, "parameter m.w: init_std inf; expected a finite");
+    expect_wrong(&(mega_param_options){.decay = (mega_decay)77},
+                 "parameter m.w: decay 77; expected MEGA_DECAY_DEFAULT");
+    expect_wrong(&(mega_param_options){.padding_rows = -1}, "parameter m.w: padding_rows -1; expected 0 or more");
+    expect_wrong(&(mega_param_options){.lr_scale = (double)NAN}, "parameter m.w: lr_scale");
+    expect_wrong(&(mega_param_options){.file_dims = -1}, "parameter m.w: -1 file_dims");
+}
+
+/* A file with another name could be written, but not read. */
+static void names_are_text(void **state)
+{
+    (void)state;
+    static const char *const name[] = {"\xff\xfe", "a\nb", "\x7f"};
+    static const char *const shown[] = {"\\xff\\xfe\"", "a\\x0ab\"", "\\x7f\""};
+    for (int i = 0; i < 3; i++)
+        for (int kind = 0; kind < 6; kind++) {
+            static const char *const what[] = {"a parameter", "an input", "an output", "a loss", "a part of it"};
+            sketch k;
+            begin(&k, 0, 1);
+            const mega_tensor x = mega_input(&k.b, "x", MEGA_F32, S, C);
+            const mega_loss sum = mega_op_weighted_sum(k.b.graph, mega_input(&k.b, "v", MEGA_F32, S, 0), mega_none());
+            must(mega_graph_status(k.b.graph));
+            if (kind == 0) mega_builder_param(&k.b, name[i], F, C, NULL);
+            if (kind == 1) mega_input(&k.b, name[i], MEGA_F32, S, C);
+            if (kind == 2) mega_output(&k.b, name[i], x);
+            if (kind == 3) mega_loss_add(&k.b, name[i], sum, 0);
+            if (kind == 4) mega_builder_at(&k.b, "%s", name[i]);
+            if (kind < 5) {
+                expect_error(&k.b, what[kind]);
+                expect_error(&k.b, shown[i]);
+                expect_error(&k.b, "is not UTF-8 text without control characters; choose another name");
+            } else {
+                mega_param record = {.num_dims = 1, .shape = {5}, .true_shape = {5}};
+                snprintf(record.name, sizeof record.name, "%s", name[i]);
+                assert_int_equal(mega_params_add(k.params, &record, NULL), MEGA_ERR_USAGE);
+                assert_non_null(strstr(mega_error_message(), "its name is not UTF-8 text"));
+            }
+            end(&k);
+        }
+}
+
+static void inputs_of_ids_have_no_channels(void **state)
+{
+    (void)state;
+    sketch k;
+    begin(&k, 0, 1);
+    mega_input(&k.b, "q", MEGA_I32, 1, 5);
+    expect_error(&k.b, "layer \"m\": input \"q\" is requested as i32 with 5 channels; expected f32, or 0 channels");
+    end(&k);
+}
+
 static void wrong_requests_are_refused(void **state)
 {
     (void)state;
@@ -356,6 +418,9 @@ int main(void)
         cmocka_unit_test(graphs_share_parameters),
         cmocka_unit_test(requests_that_disagree_are_refused),
         cmocka_unit_test(wrong_requests_are_refused),
+        cmocka_unit_test(options_of_parameters_are_in_range),
+        cmocka_unit_test(names_are_text),
+        cmocka_unit_test(inputs_of_ids_have_no_channels),
         cmocka_unit_test(buffers_and_dimensions_of_files_are_checked),
         cmocka_unit_test(programs_need_placed_parameters),
         cmocka_unit_test(inputs_are_shared_by_name),

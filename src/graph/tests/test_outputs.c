@@ -234,7 +234,7 @@ static void wrong_outputs_are_refused(void **state)
     static const struct {
         declare *declare;
         const char *message;
-    } wrong[] = {{twice, "the name \"y\" is given to two tensors"},
+    } wrong[] = {{twice, "mega_output declares \"y\", which an earlier mega_output declared"},
                  {nameless, "layer \"m\": an output is declared without a name"},
                  {of_nothing, "layer \"m\", output \"y\": it is no tensor"},
                  {of_ids, "layer \"m\", output \"y\": ids is i32; expected f32"},
