@@ -14,6 +14,18 @@ static int copies(const mega_layer *row)
     return row->repeat > 0 ? row->repeat : 1;
 }
 
+static mega_status check_ways(const mega_model *m)
+{
+    if (m->positions < 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "model %s: positions %lld; expected 1 or more, or 0 for 1", model_name(m),
+                         (long long)m->positions);
+    if ((unsigned)m->partition > MEGA_PARTITION_FLOPS)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "model %s: partition %d; expected MEGA_PARTITION_PARAMETERS, _UNIFORM, _TYPE or _FLOPS",
+                         model_name(m), (int)m->partition);
+    return MEGA_OK;
+}
+
 static mega_status check_model(const mega_model *m)
 {
     if (m->layer == NULL || m->num_layers < 1)
@@ -23,6 +35,7 @@ static mega_status check_model(const mega_model *m)
         if (row->path == NULL || row->describe == NULL)
             return MEGA_FAIL(MEGA_ERR_USAGE, "model %s: row %d of its layers has no %s; give one", model_name(m), r,
                              row->path == NULL ? "path" : "function describe");
+        MEGA_TRY(mega_graph_check_name(model_name(m), "a layer", row->path));
         if (row->repeat < 0)
             return MEGA_FAIL(MEGA_ERR_USAGE, "model %s: layer \"%s\" repeats %d times; expected 0 or more",
                              model_name(m), row->path, row->repeat);
@@ -31,7 +44,7 @@ static mega_status check_model(const mega_model *m)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "model %s: recompute_interval %d, recompute_regions %d; expected both to be 0 or more",
                          model_name(m), m->recompute_interval, m->recompute_regions);
-    return MEGA_OK;
+    return check_ways(m);
 }
 
 const mega_layer *model_layer(const mega_model *m, int layer, int *index)
@@ -143,6 +156,7 @@ static mega_status walk(mega_model_parts *p, mega_graph *g)
         for (int i = first; i < g->num_ops; i++) {
             p->flops[l] += mega_op_cost(g, &g->op[i]).flops;
             p->masked_flops[l] += mega_op_masked_flops(g, &g->op[i]);
+            p->ops_hash[l] = mega_op_hash(p->ops_hash[l], g, &g->op[i]);
         }
         read_border(p, g, l + 1, &flow);
     }
@@ -234,11 +248,12 @@ static mega_status allocate(mega_model_parts *p)
     p->first = mega_calloc((size_t)p->num_parts + 1, sizeof *p->first);
     p->flops = mega_calloc(n, sizeof *p->flops);
     p->masked_flops = mega_calloc(n, sizeof *p->masked_flops);
+    p->ops_hash = mega_calloc(n, sizeof *p->ops_hash);
     p->elements = mega_calloc(n, sizeof *p->elements);
     p->border = mega_calloc(n + 1, sizeof *p->border);
     p->recomputes = mega_calloc(n, sizeof *p->recomputes);
-    if (p->first != NULL && p->flops != NULL && p->masked_flops != NULL && p->elements != NULL && p->border != NULL &&
-        p->recomputes != NULL)
+    if (p->first != NULL && p->flops != NULL && p->masked_flops != NULL && p->ops_hash != NULL && p->elements != NULL &&
+        p->border != NULL && p->recomputes != NULL)
         return mega_params_create(&p->params, p->layout);
     return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for a list of %d layers", p->num_layers);
 }
@@ -287,6 +302,7 @@ void mega_model_parts_destroy(mega_model_parts *p)
     mega_free(p->first);
     mega_free(p->flops);
     mega_free(p->masked_flops);
+    mega_free(p->ops_hash);
     mega_free(p->elements);
     mega_free(p->border);
     mega_free(p->recomputes);
@@ -298,7 +314,8 @@ void mega_model_parts_destroy(mega_model_parts *p)
 
 size_t mega_model_parts_bytes(const mega_model_parts *p)
 {
-    const size_t of_layer = sizeof *p->border + sizeof *p->flops + sizeof *p->elements + sizeof *p->recomputes;
+    const size_t of_layer =
+        sizeof *p->border + sizeof *p->flops + sizeof *p->ops_hash + sizeof *p->elements + sizeof *p->recomputes;
     return (size_t)p->num_layers * of_layer + (size_t)p->num_requests * sizeof *p->request +
            mega_params_record_bytes(p->params);
 }
@@ -389,6 +406,7 @@ uint64_t mega_model_parts_hash(const mega_model_parts *p, int begin, int end)
         while (p->first[part + 1] <= l) part++;
         hash = mega_hash64(hash, &part, sizeof part);
         hash = mega_hash64(hash, &p->flops[l], sizeof p->flops[l]);
+        hash = mega_hash64(hash, &p->ops_hash[l], sizeof p->ops_hash[l]);
         for (int v = 0; v < MEGA_FLOW_VALUES; v++) {
             const tensor_shape *s = &p->border[l + 1].value[v].shape;
             const int64_t number[] = {s->dtype, s->num_dims, s->dim[0], s->dim[1], s->dim[2], s->dim[3]};
@@ -404,8 +422,9 @@ void mega_model_parts_print(const mega_model_parts *p, int layer, char *out, siz
 {
     int part = 0;
     while (part + 1 < p->num_parts && p->first[part + 1] <= layer) part++;
-    int n = snprintf(out, size, "\"%s\" in part %d, %.0f parameters, %.6g FLOPs, hands over",
-                     mega_model_parts_path(p, layer), part, p->elements[layer], p->flops[layer]);
+    int n = snprintf(out, size, "\"%s\" in part %d, %.0f parameters, %.6g FLOPs, hash of its ops %08x, hands over",
+                     mega_model_parts_path(p, layer), part, p->elements[layer], p->flops[layer],
+                     (unsigned)p->ops_hash[layer]);
     for (int v = 0; v < MEGA_FLOW_VALUES && n > 0 && (size_t)n < size; v++) {
         char text[96] = "nothing";
         const tensor_shape *s = &p->border[layer + 1].value[v].shape;

@@ -25,6 +25,7 @@ struct mega_model_parts {
     int num_layers, num_parts;
     int *first;                              /* [num_parts + 1]: layers */
     double *flops, *masked_flops, *elements; /* by layer, like those below */
+    uint64_t *ops_hash;                      /* of what the layer computes, the same on all ranks */
     bool *recomputes;
     layer_border *border;   /* [num_layers + 1]: what passes before each layer */
     param_request *request; /* by layer */

@@ -42,7 +42,8 @@ typedef enum mistake {
     INPUT_PASSES,
     NO_LAYER_LEFT,
     TIED_IN_ONE_STAGE,
-    OTHER_MODEL
+    OTHER_MODEL,
+    OTHER_ATTRIBUTE
 } mistake;
 
 typedef struct model {
@@ -79,6 +80,7 @@ static const struct {
     {NO_LAYER_LEFT, 2, 4, "6 layers in 8 parts (stages times programs per stage)"},
     {TIED_IN_ONE_STAGE, 2, 3, "parameter ends.table: two programs of one pipeline stage request it"},
     {OTHER_MODEL, 2, 1, "its ranks have different models, from layer 3 on"},
+    {OTHER_ATTRIBUTE, 0, 0, "its ranks have different models, from layer 3 on"},
 };
 
 /* Mistakes that the first step shows: the engine cannot know what its caller fills. */
@@ -167,7 +169,7 @@ static void middle(const mega_builder *b, const void *self, mega_flow *flow)
         x = mega_op_add(g, x, mega_op_linear(g, flow->more[1], matrix(b, "of_side", width[4], SIDE)));
         flow->more[1] = mega_none();
     }
-    flow->x = mega_op_gelu(g, x, true);
+    flow->x = mega_op_gelu(g, x, wrong != OTHER_ATTRIBUTE || r->number != 2 || !r->m->is_other_rank);
     middle_loss(r, b, x, flow->x);
 }
 
@@ -303,6 +305,7 @@ static int make_mistakes(mega_world *world, int pp)
         mega_engine *e = NULL;
         if (mistakes[i].stages > pp) continue;
         if (mistakes[i].mistake == LOSS_OF_ONE_RANK && (world == NULL || pp > 1)) continue;
+        if (mistakes[i].mistake == OTHER_ATTRIBUTE && world == NULL) continue;
         mega_error_clear();
         const mega_status st = create(&e, &m, world, (division){pp, programs, 0});
         if (st == MEGA_OK || e != NULL || strstr(mega_error_message(), mistakes[i].message) == NULL) {

@@ -134,6 +134,91 @@ static void one_walk_finds_all(void **state)
     close_stage(&s);
 }
 
+static mega_tensor apply_scale(mega_graph *g, mega_tensor x, int way)
+{
+    return mega_op_scale(g, x, way == 0 ? 2.0 : 3.0);
+}
+
+static mega_tensor apply_activation(mega_graph *g, mega_tensor x, int way)
+{
+    return mega_op_activation(g, x, way == 0 ? MEGA_ACT_RELU : MEGA_ACT_GELU);
+}
+
+static mega_tensor apply_norm(mega_graph *g, mega_tensor x, int way)
+{
+    const mega_builder b = {.graph = g};
+    const mega_tensor gain = mega_builder_param(&b, "gain", WIDE, 0, NULL),
+                      bias = mega_builder_param(&b, "b", WIDE, 0, NULL);
+    return mega_op_layer_norm(g, x, gain, bias, way == 0 ? 1e-5 : 1e-6);
+}
+
+static mega_tensor apply_operands(mega_graph *g, mega_tensor x, int way)
+{
+    const mega_tensor y = mega_op_scale(g, x, 1);
+    return mega_op_mul(g, x, way == 0 ? x : y);
+}
+
+static void custom_shape(const void *self, const int64_t *rows_in, const int64_t *channels_in, int64_t *out_rows,
+                         int64_t *out_channels)
+{
+    (void)self;
+    *out_rows = *rows_in;
+    *out_channels = *channels_in;
+}
+
+static mega_status custom_forward(const void *self, const mega_custom_call *call)
+{
+    (void)self;
+    (void)call;
+    return MEGA_OK;
+}
+
+static mega_tensor apply_custom(mega_graph *g, mega_tensor x, int way)
+{
+    static const mega_custom_op op[] = {{"one", 1, 1, custom_shape, custom_forward, NULL, true, 0},
+                                        {"two", 1, 1, custom_shape, custom_forward, NULL, true, 0}};
+    const mega_builder b = {.graph = g};
+    mega_tensor y = mega_none();
+    mega_custom(&b, &op[way], NULL, &x, &y);
+    return y;
+}
+
+typedef struct applied {
+    mega_tensor (*apply)(mega_graph *g, mega_tensor x, int way);
+    int way;
+} applied;
+
+static void apply(const mega_builder *b, const void *self, mega_flow *f)
+{
+    const applied *a = self;
+    f->x = a->apply(b->graph, mega_input(b, "x", MEGA_F32, 1, WIDE), a->way);
+}
+
+static uint64_t hash_of(const applied *a)
+{
+    const mega_layer layer[] = {{"m", apply, a, 1, NULL}};
+    const mega_model m = {.name = "m", .layer = layer, .num_layers = 1};
+    scene s;
+    open_stage(&s, 0, 1);
+    must(walk(&s, &m, 1));
+    const uint64_t hash = mega_model_parts_hash(s.parts, 0, 1);
+    close_stage(&s);
+    return hash;
+}
+
+/* FLOPs, shapes and parameters are the same. */
+static void the_hash_knows_what_a_layer_computes(void **state)
+{
+    (void)state;
+    mega_tensor (*const all[])(mega_graph *, mega_tensor, int) = {apply_scale, apply_activation, apply_norm,
+                                                                  apply_operands, apply_custom};
+    for (int i = 0; i < 5; i++) {
+        const uint64_t hash = hash_of(&(applied){all[i], 0});
+        if (hash != hash_of(&(applied){all[i], 0})) fail_msg("op %d: two hashes of one model", i);
+        if (hash == hash_of(&(applied){all[i], 1})) fail_msg("op %d: one hash of two models", i);
+    }
+}
+
 /* The first stage owns what the last shares; the one between has no copy. */
 static void a_name_of_two_stages_is_tied(void **state)
 {
@@ -254,7 +339,8 @@ static void mistakes_are_named(void **state)
 {
     (void)state;
     static const mega_layer without_path[] = {{NULL, begin, NULL, 1, NULL}},
-                            backwards[] = {{"m", begin, NULL, -1, NULL}};
+                            backwards[] = {{"m", begin, NULL, -1, NULL}},
+                            unreadable[] = {{"\xff\xfe", begin, NULL, 1, NULL}};
     const int wrong[] = {0, 3, 3}, late[] = {1, 2, 3};
     mega_model m = model_of(MEGA_PARTITION_TYPE, "medium");
     expect_mistake(&m, 2, "no layer has a type that matches \"medium\"");
@@ -275,6 +361,13 @@ static void mistakes_are_named(void **state)
     expect_mistake(&m, 1, "row 0 of its layers has no path");
     m.layer = backwards;
     expect_mistake(&m, 1, "repeats -1 times");
+    m = model_of((mega_partition)99, NULL);
+    expect_mistake(&m, 1, "model m: partition 99; expected MEGA_PARTITION_PARAMETERS");
+    m = model_of(MEGA_PARTITION_UNIFORM, NULL);
+    m.positions = -5;
+    expect_mistake(&m, 1, "model m: positions -5; expected 1 or more");
+    m = (mega_model){.layer = unreadable, .num_layers = 1};
+    expect_mistake(&m, 1, "the name of a layer, \"\\xff\\xfe\", is not UTF-8");
 }
 
 /* Boundaries of stages mean nothing to one rank, which holds them all. */
@@ -309,6 +402,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_way_to_cut),
                                        cmocka_unit_test(one_walk_finds_all),
+                                       cmocka_unit_test(the_hash_knows_what_a_layer_computes),
                                        cmocka_unit_test(a_name_of_two_stages_is_tied),
                                        cmocka_unit_test(a_part_is_a_program),
                                        cmocka_unit_test(a_layer_is_a_bucket),
