@@ -37,7 +37,7 @@ mega_tensor mega_conv2d(const mega_builder *b, const char *name, mega_tensor x, 
     const mega_conv_options *o = options != NULL ? options : &none;
     mega_windows w;
     const int size = o->kernel_size;
-    if (!windows_of(b, "mega_conv2d", inout_size, size, o->stride > 0 ? o->stride : 1, o->padding, &w))
+    if (!windows_of(b, "mega_conv2d", inout_size, size, o->stride != 0 ? o->stride : 1, o->padding, &w))
         return mega_none();
     if (size < 1 || size > MOST_KERNEL) {
         mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE,
@@ -62,7 +62,7 @@ static bool pool_windows(const mega_builder *b, const char *layer, const mega_po
 {
     static const mega_pool_options none = {.window = 0};
     if (o == NULL) o = &none;
-    return windows_of(b, layer, size, o->window, o->stride > 0 ? o->stride : o->window, o->padding, out);
+    return windows_of(b, layer, size, o->window, o->stride != 0 ? o->stride : o->window, o->padding, out);
 }
 
 mega_tensor mega_max_pool2d(const mega_builder *b, mega_tensor x, const mega_pool_options *options,

@@ -79,6 +79,9 @@ static linear_params request_linear(const mega_builder *b, const char *name, int
 {
     const mega_param_options bias = {.shard_rows = weight->shard_rows,
                                      .blocks = weight->shard_rows ? weight->blocks : 0};
+    if (out < 1)
+        mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\", %s: out_channels %lld; expected 1 or more",
+                                       b->path, name == NULL ? "without a name" : name, (long long)out));
     linear_params p = {.weight = layer_param(b, name, "weight", out, in, weight)};
     if (!no_bias) p.bias = layer_param(b, name, "bias", out, 0, &bias);
     return p;
@@ -211,6 +214,10 @@ mega_tensor mega_activation(const mega_builder *b, mega_tensor x, mega_activatio
 mega_tensor mega_dropout_add(const mega_builder *b, const char *name, mega_tensor x, mega_tensor residual, double p)
 {
     const mega_scope s = mega_scope_enter(b->graph, "%s", name);
+    if (!(p >= 0.0 && p < 1.0))
+        mega_builder_fail(b,
+                          MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\", dropout \"%s\": probability %g; expected 0 <= p < 1",
+                                    b->path, name == NULL ? "" : name, isnan(p) ? fabs(p) : p));
     if (p > 0.0 && b->mode == MEGA_TRAIN) {
         const mega_tensor sample = layer_own_rows(b, row_input(b, "sample_id"));
         const mega_tensor position = layer_own_rows(b, row_input(b, "seq_position"));
@@ -277,7 +284,21 @@ static mega_tensor cached_core(const mega_builder *b, const char *name, mega_ten
 static bool check_heads(const mega_builder *b, const char *name, const mega_attention_options *o, int64_t channels)
 {
     mega_status st = MEGA_OK;
-    if (o->num_heads < 1 || o->num_heads % b->layout->tp.size != 0)
+    if (name == NULL || name[0] == '\0')
+        st = MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": a layer mega_self_attention has no name; give it one", b->path);
+    else if (o->num_heads == 0)
+        st = MEGA_FAIL(MEGA_ERR_USAGE,
+                       "layer \"%s\", %s: mega_self_attention without num_heads; give the number of heads of the whole "
+                       "model in its options",
+                       b->path, name);
+    else if (!(o->dropout >= 0.0 && o->dropout < 1.0))
+        st = MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\", %s: dropout %g of attention; expected 0 <= p < 1", b->path, name,
+                       isnan(o->dropout) ? fabs(o->dropout) : o->dropout);
+    else if (o->head_dim < 0)
+        st = MEGA_FAIL(MEGA_ERR_USAGE,
+                       "layer \"%s\", %s: head_dim %lld; expected 1 or more, or 0 for the channels over the heads",
+                       b->path, name, (long long)o->head_dim);
+    else if (o->num_heads < 1 || o->num_heads % b->layout->tp.size != 0)
         st = MEGA_FAIL(
             MEGA_ERR_USAGE,
             "layer \"%s\", %s: %lld attention heads over %d ranks of tp; expected a multiple of the ranks, at "

@@ -329,7 +329,7 @@ static const struct {
     {two_shapes, NULL, "but an earlier one declared [6, 6]"},
     {two_options, NULL, "this request has other options"},
     {huge_parameter, NULL, "check its shape"},
-    {empty_parameter, NULL, "dimension 0 has 0 elements"},
+    {empty_parameter, NULL, "layer \"net\", fc: out_channels 0"},
     {long_name, NULL, "longer than 255 characters"},
     {other_width, NULL, "op add in \"net\": b is"},
     {other_rows, NULL, "op mul in \"net\": b is"},

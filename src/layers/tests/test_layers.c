@@ -316,6 +316,68 @@ static mega_tensor no_heads(const mega_builder *b, mega_tensor x)
     return mega_self_attention(b, "attn", x, NULL);
 }
 
+static mega_tensor attention_without_name(const mega_builder *b, mega_tensor x)
+{
+    return mega_self_attention(b, NULL, x, &(mega_attention_options){.num_heads = HEADS});
+}
+
+static mega_tensor negative_heads(const mega_builder *b, mega_tensor x)
+{
+    return mega_self_attention(b, "attn", x, &(mega_attention_options){.num_heads = -HEADS});
+}
+
+static mega_tensor negative_head_dim(const mega_builder *b, mega_tensor x)
+{
+    return mega_self_attention(b, "attn", x, &(mega_attention_options){.num_heads = HEADS, .head_dim = -3});
+}
+
+static mega_tensor attention_dropout(const mega_builder *b, mega_tensor x)
+{
+    return mega_self_attention(b, "attn", x, &(mega_attention_options){.num_heads = HEADS, .dropout = -0.5});
+}
+
+static mega_tensor negative_dropout(const mega_builder *b, mega_tensor x)
+{
+    return mega_dropout(b, "drop", x, -0.5);
+}
+
+static mega_tensor nan_dropout(const mega_builder *b, mega_tensor x)
+{
+    return mega_dropout_add(b, "drop", x, x, (double)NAN);
+}
+
+/* Also where it would do nothing, so that a model is refused before it has trained. */
+static mega_tensor dropout_of_all(const mega_builder *b, mega_tensor x)
+{
+    mega_builder evaluating = *b;
+    evaluating.mode = MEGA_EVAL;
+    return mega_dropout(&evaluating, "drop", x, 1);
+}
+
+static mega_tensor negative_stride(const mega_builder *b, mega_tensor x)
+{
+    mega_image_size size = {2, S / 2};
+    return mega_conv2d(b, "conv", x, 1, &(mega_conv_options){.kernel_size = 1, .stride = -1}, &size);
+}
+
+static mega_tensor negative_pool_stride(const mega_builder *b, mega_tensor x)
+{
+    mega_image_size size = {2, S / 2};
+    return mega_max_pool2d(b, x, &(mega_pool_options){.window = 1, .stride = -1}, &size);
+}
+
+static mega_tensor no_width(const mega_builder *b, mega_tensor x)
+{
+    return mega_linear(b, "up", x, 0, NULL);
+}
+
+static mega_tensor output_twice(const mega_builder *b, mega_tensor x)
+{
+    mega_output(b, "y", x);
+    mega_output(b, "y", x);
+    return x;
+}
+
 static mega_tensor two_widths(const mega_builder *b, mega_tensor x)
 {
     return mega_linear(b, "up", mega_linear(b, "up", x, F, NULL), F, NULL);
@@ -342,7 +404,18 @@ static void mistakes_name_the_layer(void **state)
     (void)state;
     expect_mistake(long_name, 1, "parameter \"m.nnn");
     expect_mistake(long_name, 1, "characters; expected at most 95, choose shorter names");
-    expect_mistake(no_heads, 1, "layer \"m\", attn: 0 attention heads over 1 ranks of tp");
+    expect_mistake(no_heads, 1, "layer \"m\", attn: mega_self_attention without num_heads; give");
+    expect_mistake(attention_without_name, 1, "layer \"m\": a layer mega_self_attention has no name");
+    expect_mistake(negative_heads, 1, "layer \"m\", attn: -4 attention heads over 1 ranks of tp");
+    expect_mistake(negative_head_dim, 1, "layer \"m\", attn: head_dim -3; expected 1 or more");
+    expect_mistake(attention_dropout, 1, "layer \"m\", attn: dropout -0.5 of attention; expected 0 <= p < 1");
+    expect_mistake(negative_dropout, 1, "layer \"m\", dropout \"drop\": probability -0.5; expected 0 <= p < 1");
+    expect_mistake(nan_dropout, 1, "layer \"m\", dropout \"drop\": probability nan; expected 0 <= p < 1");
+    expect_mistake(dropout_of_all, 1, "layer \"m\", dropout \"drop\": probability 1; expected 0 <= p < 1");
+    expect_mistake(no_width, 1, "layer \"m\", up: out_channels 0; expected 1 or more");
+    expect_mistake(output_twice, 1, "layer \"m\": mega_output declares \"y\", which an earlier mega_output declared");
+    expect_mistake(negative_stride, 1, "stride -1");
+    expect_mistake(negative_pool_stride, 1, "stride -1");
     expect_mistake(attention, 3, "layer \"m\", attn: 4 attention heads over 3 ranks of tp");
     expect_mistake(two_widths, 1, "parameter m.up.weight: this request is for [24, 24], but an earlier one declared");
     expect_mistake(two_dropouts, 1, "dropout \"m.drop\": dropout \"m.drop\" of this program would have the same mask");
