@@ -1,4 +1,4 @@
-/* Building an engine: parameters, programs, memory plan, allocation. The step is in step.c, files are in state.c. */
+/* Building an engine: parameters, programs, memory plan, allocation. */
 #include "engine_impl.h"
 #include "megalith/threads.h"
 #include <math.h>

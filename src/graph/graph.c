@@ -130,7 +130,7 @@ int32_t mega_graph_tensor_add(mega_graph *g, const graph_tensor *t)
     return g->num_tensors++;
 }
 
-/* The checked way for tensors whose shape a caller or a formula gives. */
+/* Of a tensor whose shape a caller or a formula gives. */
 static mega_status check_size(const mega_graph *g, const char *what, const tensor_shape *s)
 {
     char text[96];
