@@ -251,6 +251,7 @@ void engine_start_again(mega_engine *e)
     e->grad_norm = NAN;
     if (e->optimizer == NULL) return;
     mega_optimizer_set_updates(e->optimizer, 0);
+    if (!e->has_moments) return; /* the first update is the first to touch their pages, on the cores that use them */
     for (int m = 0; m < mega_optimizer_num_moments(e->optimizer); m++)
         for (int i = 0; i < mega_params_count(e->params); i++)
             memset(mega_optimizer_moment(e->optimizer, m, i), 0, (size_t)mega_params_owned(e->params, i).count * size);

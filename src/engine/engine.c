@@ -335,6 +335,7 @@ mega_status mega_engine_initialize(mega_engine *e, uint32_t seed)
     MEGA_TRY(engine_begin_call(e, check_initialize(e)));
     engine_micro_discard(e);
     engine_start_again(e);
+    e->has_moments = true;
     MEGA_TRY(mega_params_initialize_team(e->params, seed, e->options.team));
     e->has_weights = true;
     return MEGA_OK;

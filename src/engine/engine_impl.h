@@ -108,6 +108,7 @@ struct mega_engine {
     mega_batch *batch;
     engine_batch_of batch_of;
     bool has_weights;       /* initialized or loaded */
+    bool has_moments;       /* initialized, or a load began: optimizer states may be others than 0 */
     int64_t batch_capacity; /* rows */
     bool is_allocated;      /* on all ranks */
     void *arena;            /* everything large, in one mapping */

@@ -445,6 +445,7 @@ mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engi
     if (st == MEGA_OK) st = check_folder(e, c, o);
     MEGA_TRY(engine_begin_call(e, st)); /* what one rank refuses changes none */
     engine_micro_discard(e);
+    e->has_moments = true;
     e->has_weights = false; /* those of a file that cannot be read to its end are half the old ones */
     MEGA_TRY(engine_agree(e, read_folder(e, c, o, &loaded))); /* before ranks wait for each other's weights */
     MEGA_TRY(mega_params_publish(e->params));
