@@ -236,6 +236,12 @@ static mega_tensor too_many_losses(const mega_builder *b, mega_tensor x)
     return x;
 }
 
+static mega_tensor name_of_bytes(const mega_builder *b, mega_tensor x)
+{
+    mega_builder_param(b, "\xff\xfe", C, C, NULL);
+    return x;
+}
+
 static mega_tensor accuracy_trained(const mega_builder *b, mega_tensor x)
 {
     const mega_tensor label = mega_input(b, "label", MEGA_I32, POSITIONS, 0);
@@ -348,6 +354,7 @@ static const struct {
     {layer_without_name, NULL, "has no name"},
     {parameter_without_name, NULL, "a parameter is requested without a name"},
     {dropout_without_name, NULL, "a dropout has no name"},
+    {name_of_bytes, NULL, "the name of a parameter, \"net.\\xff\\xfe\", is not UTF-8"},
     {outputs_of_one_name, NULL, "mega_output declares \"y\", which an earlier mega_output declared"},
     {loss_of_that_name, NULL, "the name is declared twice"},
     {loss_of_a_long_name, NULL, "its name has 255 characters"},

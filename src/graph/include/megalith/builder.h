@@ -9,6 +9,9 @@
  * Errors. A function that returns a tensor does not return a status. It records the first mistake in the graph with the
  * path of the layer; from then on every call returns mega_none() and does nothing, so that a layer reads like formulas.
  *
+ * Names. Paths and the names of parameters, inputs, losses and outputs are UTF-8 without control characters, because
+ * checkpoints and messages hold them; others are recorded as MEGA_ERR_USAGE.
+ *
  * Ownership. The graph copies names and options. Tensors and builders are values and own nothing. */
 #ifndef MEGALITH_BUILDER_H
 #define MEGALITH_BUILDER_H
@@ -80,7 +83,7 @@ typedef enum mega_decay { MEGA_DECAY_DEFAULT, MEGA_DECAY_YES, MEGA_DECAY_NO } me
  * stored in the checkpoint as one tensor under the name of the parameter. */
 typedef struct mega_param_options {
     mega_init init;
-    double init_std;
+    double init_std; /* finite, 0 or more */
     mega_decay decay;
     double lr_scale;                /* of the learning rate; 0 means 1 */
     bool shard_rows, shard_columns; /* over tp; at most one of them */

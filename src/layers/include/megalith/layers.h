@@ -77,7 +77,8 @@ mega_tensor mega_mean_positions(const mega_builder *b, mega_tensor x);
 
 /* In MEGA_TRAIN, sets each element to zero with probability p and divides the others by 1 - p; else returns x. The mask
  * is a function of the seed, the step, the sample, the position and the path PATH.NAME, so no layout changes it. Using
- * one path twice is recorded as MEGA_ERR_USAGE. Reads the inputs "sample_id" and "seq_position". */
+ * one path twice, or p outside of 0 <= p < 1 in any mode, is recorded as MEGA_ERR_USAGE. Reads the inputs "sample_id"
+ * and "seq_position". */
 mega_tensor mega_dropout(const mega_builder *b, const char *name, mega_tensor x, double p);
 /* Returns residual + dropout(x). */
 mega_tensor mega_dropout_add(const mega_builder *b, const char *name, mega_tensor x, mega_tensor residual, double p);
@@ -88,7 +89,7 @@ typedef struct mega_attention_options {
     int64_t num_heads; /* of the whole model */
     int64_t head_dim;  /* 0: C / num_heads */
     bool is_causal;
-    double dropout;                       /* of the probabilities, in MEGA_TRAIN; its path is PATH.NAME */
+    double dropout;                       /* of the probabilities, in MEGA_TRAIN, 0 <= p < 1; its path is PATH.NAME */
     bool recompute_core;                  /* keep q, k, v only; scores and context again in the backward */
     const mega_linear_options *qkv, *out; /* options of the two projections */
 } mega_attention_options;
