@@ -185,6 +185,35 @@ static void wrong_setups(mega_world *world)
     s.training_data = NULL;
 }
 
+/* ---- evaluation ---- */
+
+static double evaluated(mega_world *world, const layout *l, char *size, int64_t count)
+{
+    char *argv[] = {API_ARGV, "--micro-batch-size", size, l->option, l->value};
+    const int argc = (int)(sizeof argv / sizeof *argv) - (l->option == NULL ? 2 : 0);
+    const mega_dataset some = {.first = 3, .count = count, .read = api_read};
+    mega_engine *e = NULL;
+    mega_step_result r;
+    need(mega_initialize(&(mega_setup){.model = &api_model, .argc = argc, .argv = argv, .world = world}, &e));
+    need(mega_engine_evaluate(e, &some, 0, &r));
+    if (r.samples != count) failures++;
+    mega_engine_destroy(e);
+    return r.loss;
+}
+
+/* Samples that do not fill a micro-batch, on one rank or on several: the mean of one sample at a time. */
+static void evaluate_tails(mega_world *world, const layout *l)
+{
+    static const int64_t counts[] = {1, 3, 5, 15, 18};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        const double one = evaluated(world, l, "1", counts[i]), four = evaluated(world, l, "4", counts[i]);
+        if (fabs(one - four) < 1e-12) continue;
+        fprintf(stderr, "%s: loss of %lld samples %.17g one by one, %.17g in micro-batches of 4\n", l->name,
+                (long long)counts[i], one, four);
+        failures++;
+    }
+}
+
 /* ---- the layouts ---- */
 
 static void run_layout(mega_world *world, const layout *l, const outcome *alone, const char *folder)
@@ -198,6 +227,7 @@ static void run_layout(mega_world *world, const layout *l, const outcome *alone,
     if (now == NULL) exit(1);
     train(e, false, now);
     compare(l->name, "train_batch", now, alone);
+    evaluate_tails(world, l);
     wrong_calls(e, folder);
     snprintf(path, sizeof path, "%s/%s", folder, l->name);
     need(mega_engine_save_checkpoint(e, path, NULL, &client));
