@@ -107,6 +107,22 @@ static const char *scope_of(const mega_model *m, const char *path)
     return path[n] == '.' ? path + n + 1 : path[n] == '\0' ? "" : path;
 }
 
+/* What a layer leaves is read as tensors of the graph. */
+static mega_status check_flow(const mega_model *m, int layer, const char *path, const mega_graph *g, mega_flow *flow)
+{
+    for (int v = 0; v < MEGA_FLOW_VALUES; v++) {
+        const int32_t id = flow_value(flow, v)->id;
+        if (id >= 0 && id < g->num_tensors) continue;
+        char name[24] = "flow->x";
+        if (v > 0) snprintf(name, sizeof name, "flow->more[%d]", v - 1);
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "layer \"%s\" (%d of the list of model %s) leaves %s as tensor %d, which is none of this "
+                         "graph; give it a value that this call computed, or mega_none()",
+                         path, layer, model_name(m), name, (int)id);
+    }
+    return MEGA_OK;
+}
+
 void model_describe_layer(const mega_model *m, int layer, const mega_builder *base, mega_flow *flow)
 {
     mega_builder b = *base;
@@ -119,6 +135,7 @@ void model_describe_layer(const mega_model *m, int layer, const mega_builder *ba
     const char *name = scope_of(m, b.path);
     const mega_scope s = name[0] != '\0' ? mega_scope_enter(g, "%s", name) : (mega_scope){strlen(g->scope)};
     row->describe(&b, row->self, flow);
+    if (g->status == MEGA_OK) mega_graph_fail(g, check_flow(m, layer, b.path, g, flow));
     mega_scope_leave(g, s);
 }
 
@@ -136,7 +153,7 @@ static void read_border(mega_model_parts *p, const mega_graph *g, int layer, meg
         border_value *value = &p->border[layer].value[v];
         const int32_t id = flow_value(flow, v)->id;
         *value = (border_value){.tensor = id, .same_as = -1};
-        if (id <= 0 || id >= g->num_tensors) continue;
+        if (id == 0) continue;
         value->shape = g->tensor[id].shape;
         for (int w = 0; w < v && value->same_as < 0; w++)
             if (p->border[layer].value[w].tensor == id) value->same_as = w;

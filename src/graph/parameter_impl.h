@@ -19,7 +19,7 @@ struct mega_params {
     int count, capacity;
     int32_t *slot; /* [num_slots], a hash table of names: the number of a parameter and 1; 0: free */
     int num_slots; /* a power of two, at least twice `count` */
-    int part; /* of what is declared next */
+    int part;      /* of what is declared next */
     mega_bucket *bucket;
     int num_buckets;
     int64_t elements; /* of a flat buffer, padding included */

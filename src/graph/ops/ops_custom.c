@@ -111,13 +111,15 @@ void mega_custom(const mega_builder *b, const mega_custom_op *op, const void *se
                  mega_tensor *out)
 {
     mega_graph *g = b->graph;
+    mega_tensor from[CUSTOM_IN] = {{0}}; /* a copy, as `out` may be `in` */
+    for (int i = 0; op != NULL && in != NULL && i < op->num_in && i < CUSTOM_IN; i++) from[i] = in[i];
     for (int i = 0; op != NULL && out != NULL && i < op->num_out && i < CUSTOM_OUT; i++) out[i] = mega_none();
     if (g->status != MEGA_OK) return;
-    mega_graph_fail(g, check_custom(b, op, in, out));
+    mega_graph_fail(g, check_custom(b, op, in != NULL ? from : NULL, out));
     if (g->status != MEGA_OK) return;
     instruction i = {.kind = OP_CUSTOM, .attr = {.custom = op, .self = self, .what = op->name}, .scope = g->scope};
     tensor_shape shape[CUSTOM_OUT] = {{0}};
-    for (int k = 0; k < op->num_in; k++) i.in[k] = in[k].id;
+    for (int k = 0; k < op->num_in; k++) i.in[k] = from[k].id;
     mega_graph_fail(g, custom_shapes(g, &i, shape));
     if (op->num_out > 1 && g->status == MEGA_OK) i.out[1] = add_value(g, &shape[1], "", op->name, 1);
     mega_graph_emit(g, &i);

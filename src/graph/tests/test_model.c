@@ -48,6 +48,13 @@ static void finish(const mega_builder *b, const void *self, mega_flow *f)
     mega_graph_output(b->graph, mega_op_add(b->graph, f->x, f->more[2]), "y");
 }
 
+static void stray(const mega_builder *b, const void *self, mega_flow *f)
+{
+    const int32_t *id = self;
+    begin(b, NULL, f);
+    f->more[1].id = *id;
+}
+
 static const int64_t four = 4, forty = 40;
 /* Parameters of the six layers: 18, 12, 16, 160, 1600, 258. */
 static const mega_layer layers[] = {{"m", begin, NULL, 1, "Start"},
@@ -341,6 +348,8 @@ static void mistakes_are_named(void **state)
     static const mega_layer without_path[] = {{NULL, begin, NULL, 1, NULL}},
                             backwards[] = {{"m", begin, NULL, -1, NULL}},
                             unreadable[] = {{"\xff\xfe", begin, NULL, 1, NULL}};
+    static const int32_t far = INT32_MAX, below = -1;
+    static const mega_layer strays[] = {{"m", stray, &far, 1, NULL}, {"m.%d", stray, &below, 2, NULL}};
     const int wrong[] = {0, 3, 3}, late[] = {1, 2, 3};
     mega_model m = model_of(MEGA_PARTITION_TYPE, "medium");
     expect_mistake(&m, 2, "no layer has a type that matches \"medium\"");
@@ -368,6 +377,10 @@ static void mistakes_are_named(void **state)
     expect_mistake(&m, 1, "model m: positions -5; expected 1 or more");
     m = (mega_model){.layer = unreadable, .num_layers = 1};
     expect_mistake(&m, 1, "the name of a layer, \"\\xff\\xfe\", is not UTF-8");
+    m.layer = &strays[0];
+    expect_mistake(&m, 1, "leaves flow->more[1] as tensor 2147483647, which is none of this graph");
+    m.layer = &strays[1];
+    expect_mistake(&m, 1, "layer \"m.0\" (0 of the list");
 }
 
 /* Boundaries of stages mean nothing to one rank, which holds them all. */

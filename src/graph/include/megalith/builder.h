@@ -156,7 +156,8 @@ typedef struct mega_custom_op {
 } mega_custom_op;
 
 /* Applies op to in[0 .. num_in - 1] and writes the results, of the compute type, to out[0 .. num_out - 1]. Inputs are
- * values, parameters or float inputs. op and self are borrowed until the program is destroyed. */
+ * values, parameters or float inputs; out may be the array in. op and self are borrowed until the program is destroyed.
+ */
 void mega_custom(const mega_builder *b, const mega_custom_op *op, const void *self, const mega_tensor *in,
                  mega_tensor *out);
 
