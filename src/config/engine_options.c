@@ -72,6 +72,13 @@ void mega_rule_engine_reads(mega_config *cfg)
         const option_entry *entry = &cfg->state->entry[w.index];
         if (entry->source != MEGA_SET_BY_COMMAND_LINE || w.row->answer != ANSWER_WORKS) continue;
         if (mega_option_is_of_engine(w.row)) continue;
+        if (strcmp(w.row->name, "sequence-parallel") == 0) {
+            mega_config_problem(cfg, USAGE,
+                                "%s (argument %d): the engine of a C program does not read it; set "
+                                "mega_model.sequence_parallel instead",
+                                entry->typed, entry->position);
+            continue;
+        }
         mega_config_problem(cfg, USAGE,
                             "%s (argument %d): the engine of a C program does not read it; leave it out "
                             "(mega_engine_options_help lists what it reads)",

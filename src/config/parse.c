@@ -270,10 +270,16 @@ static bool is_with_one_dash(parser *p, const char *typed, const char *name, siz
     return index != SIZE_MAX;
 }
 
+/* Whose options these are, in messages. */
+static const char *reader_of(const parser *p)
+{
+    return p->cfg->state->is_engine ? "an engine" : p->cfg->command;
+}
+
 /* No command knows it: a slip of the hand, or a name that is not written in full. */
 static void misspelt_option(parser *p, const char *typed, const char *name, size_t length)
 {
-    const char *command = p->cfg->command;
+    const char *command = reader_of(p);
     const char *longer[2];
     const size_t matches = length >= 3 ? longer_names(p->command, name, length, longer, 2) : 0;
     const char *near = matches != 1 ? nearest_option(p, mega_config_text(p->cfg, "%.*s", (int)length, name)) : NULL;
@@ -287,6 +293,9 @@ static void misspelt_option(parser *p, const char *typed, const char *name, size
         mega_config_problem(p->cfg, MEGA_ERR_USAGE,
                             "%s is not an option of %s; names are not abbreviated: it begins --%s, --%s%s", typed,
                             command, longer[0], longer[1], matches > 2 ? " and more" : "");
+    } else if (p->cfg->state->is_engine) {
+        mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is not an option of %s; mega_engine_options_help lists them",
+                            typed, command);
     } else {
         mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is not an option of %s; its options: megalith %s --help", typed,
                             command, command);
@@ -295,14 +304,14 @@ static void misspelt_option(parser *p, const char *typed, const char *name, size
 
 static void unknown_option(parser *p, const char *typed, const char *name, size_t length)
 {
-    const char *command = p->cfg->command;
+    const char *command = reader_of(p);
     if (is_with_one_dash(p, typed, name, length)) return;
     const uint32_t owners_set = owners_of(name, length);
     if (owners_set != 0) {
         char owners[256];
         mega_command_names(owners_set, owners, sizeof owners);
         mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is an option of %s, not of %s", typed, owners, command);
-    } else if (mega_command_is_of_launch(name, length)) {
+    } else if (!p->cfg->state->is_engine && mega_command_is_of_launch(name, length)) {
         mega_config_problem(p->cfg, MEGA_ERR_USAGE,
                             "%s is not an option of %s: it is an option of megalith launch: put it before %s", typed,
                             command, command);

@@ -97,10 +97,14 @@ static mega_status copy_options(mega_engine *e, const mega_setup *s)
 {
     e->options = *s->options;
     e->save_dtype = MEGA_F32;
-    if (s->argc == 0 && s->world == NULL && s->team == NULL) return MEGA_OK;
+    if (s->mode != MEGA_TRAIN) e->options.no_train = true;
+    const mega_layout_sizes *l = &s->layout;
+    const bool has_layout = l->tp != 0 || l->pp != 0 || l->cp != 0 || l->ep != 0 || l->planned_ranks != 0;
+    if (s->argc == 0 && !has_layout && s->world == NULL && s->team == NULL) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "mega_engine_create: setup.options holds every setting, and setup.%s is given as well; give one",
                      s->argc != 0       ? "argv"
+                     : has_layout       ? "layout"
                      : s->world != NULL ? "world"
                                         : "team");
 }

@@ -1,5 +1,6 @@
 /* Creating an engine from mega_setup: options by argv, what is refused, the caller's own schedule, world and team. */
 #include "api_model.h"
+#include "engine_run.h"
 #include "kit.h"
 #include "megalith/memory.h"
 #include <math.h>
@@ -291,7 +292,15 @@ static void wrong_options(void **state)
                  {{"p", "--micro-batch-size", "1", "--lr", "1", "--zero-stge", "2"}, 7, "--zero-stage"},
                  {{"p", "--micro-batch-size", "1", "--lr", "1", "--zero-stage", "4"}, 7, "expected 0, 1, 2 or 3"},
                  {{"p", "--micro-batch-size", "1", "--lr", "1", "--lr-decay-style", "cosine"}, 7, "--lr-decay-iters"},
-                 {{"p", "--micro-batch-size", "1", "--lr", "1", "--deepspeed_config", "x.json"}, 7, "JSON"}};
+                 {{"p", "--micro-batch-size", "1", "--lr", "1", "--deepspeed_config", "x.json"},
+                  7,
+                  "is not built yet: its JSON is not read yet; give the same settings as options"},
+                 {{"p", "--micro-batch-size", "1", "--lr", "1", "--entirely-unheard-of", "4"},
+                  7,
+                  "is not an option of an engine; mega_engine_options_help"},
+                 {{"p", "--micro-batch-size", "1", "--lr", "1", "--sequence-parallel"},
+                  6,
+                  "set mega_model.sequence_parallel instead"}};
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const mega_setup s = {.model = &api_model, .argc = wrong[i].argc, .argv = (char **)(uintptr_t)wrong[i].argv};
@@ -300,6 +309,21 @@ static void wrong_options(void **state)
         if (strstr(mega_error_message(), wrong[i].said) == NULL)
             fail_msg("\"%s\", expected \"%s\"", mega_error_message(), wrong[i].said);
     }
+}
+
+/* What a setup says beside its options is honoured or refused. */
+static void options_as_numbers(void **state)
+{
+    const mega_engine_options o = engine_run_options(2, 1, 1e-2);
+    mega_setup s = {.model = &api_model, .options = &o, .mode = MEGA_EVAL};
+    mega_engine *e = NULL;
+    mega_step_result r;
+    (void)state;
+    need(mega_engine_create(&s, &e));
+    expect(mega_engine_train_batch(e, &r), MEGA_ERR_USAGE, "was created with no_train (MEGA_EVAL)");
+    mega_engine_destroy(e);
+    s.layout.pp = 1;
+    expect(create(&s), MEGA_ERR_USAGE, "setup.options holds every setting, and setup.layout is given as well");
 }
 
 static void every_mistake_in_one_message(void **state)
@@ -383,6 +407,7 @@ int main(void)
                                        cmocka_unit_test(evaluation_counts_each_sample_once),
                                        cmocka_unit_test(wrong_arguments),
                                        cmocka_unit_test(wrong_options),
+                                       cmocka_unit_test(options_as_numbers),
                                        cmocka_unit_test(every_mistake_in_one_message),
                                        cmocka_unit_test(help_lists_what_is_read),
                                        cmocka_unit_test(memory_may_be_refused),

@@ -103,6 +103,7 @@ typedef struct mega_setup {
     mega_world *world;                     /* borrowed; NULL: created and owned by the engine (one per process) */
     mega_team *team;                       /* borrowed; NULL: created and owned by the engine */
     /* Every setting as a number, instead of argv, layout, world and team: for programs that read options of their own.
+     * mode MEGA_EVAL sets no_train.
      * The weights are then those of mega_engine_initialize or mega_engine_load. */
     const mega_engine_options *options;
 } mega_setup;
