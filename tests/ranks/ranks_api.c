@@ -27,15 +27,20 @@ typedef struct layout {
     int dp;
 } layout;
 
-/* Four samples a step, whatever the ranks. */
-static mega_engine *open_engine(mega_world *world, const layout *l)
+/* Four samples a step, whatever the ranks. d NULL: the caller fills batches. */
+static mega_engine *open_engine_of(mega_world *world, const layout *l, const mega_dataset *d)
 {
     char *argv[] = {API_ARGV, "--gradient-accumulation-steps", l->dp == 2 ? "2" : "4", l->option, l->value};
     const int argc = (int)(sizeof argv / sizeof *argv) - (l->option == NULL ? 2 : 0);
     mega_engine *e = NULL;
     need(mega_initialize(
-        &(mega_setup){.model = &api_model, .training_data = &data, .argc = argc, .argv = argv, .world = world}, &e));
+        &(mega_setup){.model = &api_model, .training_data = d, .argc = argc, .argv = argv, .world = world}, &e));
     return e;
+}
+
+static mega_engine *open_engine(mega_world *world, const layout *l)
+{
+    return open_engine_of(world, l, &data);
 }
 
 typedef struct outcome {
@@ -94,6 +99,37 @@ static void train(mega_engine *e, bool by_hand, outcome *out)
         } while (!mega_engine_was_step_applied(e));
     }
     read_outcome(e, &r, out);
+}
+
+/* Fills batches by the formula of engine.h, with the samples that the data set gives in its order. */
+static void fill(mega_engine *e, mega_batch *b)
+{
+    for (int64_t i = 0; i < mega_batch_num_samples(b); i++) {
+        const int64_t n = mega_engine_global_samples(e) + mega_engine_sample(e, i);
+        if (n != mega_sample_index(mega_batch_sample(b, i))) failures++;
+        need(api_read(NULL, mega_dataset_index(&data, 3, n), mega_batch_sample(b, i)));
+    }
+}
+
+static void train_by_caller(mega_world *world, const layout *l, bool by_hand, outcome *out)
+{
+    mega_engine *e = open_engine_of(world, l, NULL);
+    mega_step_result r = {0};
+    for (int step = 0; step < STEPS; step++) {
+        if (!by_hand) {
+            fill(e, mega_engine_batch(e));
+            need(mega_engine_train_batch(e, &r));
+            continue;
+        }
+        do {
+            fill(e, mega_engine_micro_batch(e));
+            need(mega_engine_forward(e, NULL));
+            need(mega_engine_backward(e));
+            need(mega_engine_step(e, &r));
+        } while (!mega_engine_was_step_applied(e));
+    }
+    read_outcome(e, &r, out);
+    mega_engine_destroy(e);
 }
 
 /* ---- wrong calls ---- */
@@ -240,11 +276,15 @@ static void run_layout(mega_world *world, const layout *l, const outcome *alone,
     need(mega_engine_train_batch(e, &r));
     if (r.loss != next) fprintf(stderr, "%s: the next loss is %.17g, not %.17g\n", l->name, r.loss, next), failures++;
     mega_engine_destroy(e);
+    train_by_caller(world, l, false, now);
+    compare(l->name, "batches of the caller", now, alone);
     if (strcmp(l->name, "pp") != 0) {
         e = open_engine(world, l);
         train(e, true, now);
         compare(l->name, "by hand", now, alone);
         mega_engine_destroy(e);
+        train_by_caller(world, l, true, now);
+        compare(l->name, "micro-batches of the caller", now, alone);
     }
     free(now);
 }

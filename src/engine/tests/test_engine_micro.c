@@ -37,6 +37,25 @@ static void fill(mega_batch *b)
     }
 }
 
+/* The formula of engine.h: under accumulation mega_engine_sample counts the micro-batches before. */
+static void samples_since_the_last_update(void **state)
+{
+    mega_engine *e = open_engine(NULL, NULL, NULL);
+    (void)state;
+    for (int64_t n = 0; n < 5; n++) { /* two of them are an update */
+        mega_batch *b = mega_engine_micro_batch(e);
+        assert_int_equal(mega_engine_sample(e, 0), n % 2);
+        assert_int_equal(mega_engine_global_samples(e) + mega_engine_sample(e, 0), n);
+        assert_int_equal(mega_sample_index(mega_batch_sample(b, 0)), n);
+        fill(b);
+        need(mega_engine_forward(e, NULL));
+        need(mega_engine_backward(e));
+        need(mega_engine_step(e, NULL));
+    }
+    assert_int_equal(mega_engine_global_samples(e), 4);
+    mega_engine_destroy(e);
+}
+
 static void the_bits_of_train_batch(void **state)
 {
     mega_engine *a = open_engine(&api_data, NULL, NULL), *b = open_engine(&api_data, NULL, NULL);
@@ -275,10 +294,10 @@ static void gradients_by_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_bits_of_train_batch),     cmocka_unit_test(boundaries_of_the_caller),
-        cmocka_unit_test(samples_of_the_caller),       cmocka_unit_test(calls_out_of_order),
-        cmocka_unit_test(batches_that_are_not_filled), cmocka_unit_test(a_callback_that_fails),
-        cmocka_unit_test(a_step_that_is_not_finite),   cmocka_unit_test(gradients_by_name),
-        cmocka_unit_test(a_start_after_steps)};
+        cmocka_unit_test(the_bits_of_train_batch), cmocka_unit_test(boundaries_of_the_caller),
+        cmocka_unit_test(samples_of_the_caller),   cmocka_unit_test(samples_since_the_last_update),
+        cmocka_unit_test(calls_out_of_order),      cmocka_unit_test(batches_that_are_not_filled),
+        cmocka_unit_test(a_callback_that_fails),   cmocka_unit_test(a_step_that_is_not_finite),
+        cmocka_unit_test(gradients_by_name),       cmocka_unit_test(a_start_after_steps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

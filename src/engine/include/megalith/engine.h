@@ -180,12 +180,25 @@ mega_status mega_engine_initialize(mega_engine *e, uint32_t seed);
 /* Return the batch of the coming micro-batch (for mega_engine_forward) or of the coming step (for
  * mega_engine_train_batch): this rank's samples, of which nothing is filled yet. The caller fills every input of every
  * sample by name (dataset.h; mega_ltor_sample fills those of a GPT). Borrowed; valid until the call that uses it
- * returns. NULL if the engine has training_data. Of the samples of a step, micro-batch m of data-parallel rank r of d
- * holds (m * d + r) * micro_batch and the following (Megatron's order): mega_engine_sample returns which sample of the
- * step (of the micro-batches of all ranks) sample i of the batch is. */
+ * returns. NULL if the engine has training_data.
+ *
+ * Which samples these are. Sample i of the batch is number n of the run:
+ *
+ *     n = mega_engine_global_samples(e) + mega_engine_sample(e, i)
+ *       = mega_sample_index(mega_batch_sample(batch, i))
+ *
+ * mega_engine_global_samples counts the samples of completed updates. mega_engine_sample counts those since the last
+ * update, over all ranks, in Megatron's order: with d data-parallel ranks, of which this is number r, and b samples in
+ * a micro-batch, it is
+ *
+ *     (m * d + r) * b + i % b
+ *
+ * where m is i / b in the batch of a step, and in the batch of a micro-batch the number of micro-batches that this rank
+ * has completed since the last update. So a step reads the same samples whatever the number of ranks, as long as
+ * micro-batches * d * b is the same. */
 mega_batch *mega_engine_micro_batch(mega_engine *e);
 mega_batch *mega_engine_batch(mega_engine *e);
-int64_t mega_engine_sample(const mega_engine *e, int64_t row);
+int64_t mega_engine_sample(const mega_engine *e, int64_t i); /* of the batch that was asked for last; -1: e is NULL */
 /* Collective: world. Fills the batch of the coming step from a data set: its samples follow those that are consumed,
  * also after mega_engine_load. A callback that fails on one rank is the error of all. */
 mega_status mega_engine_read(mega_engine *e, const mega_dataset *dataset, uint32_t seed);
