@@ -178,7 +178,7 @@ mega_status engine_collect_losses(mega_engine *e);
 mega_status engine_compare_losses(const mega_engine *e);
 int engine_loss_find(const mega_engine *e, const char *name); /* -1: none of that name */
 void engine_losses_bind(const mega_engine *e, mega_program *p, int slot, program_io *io);
-/* Of one micro-batch, which counts as so many. */
+/* Adds the losses of one micro-batch, multiplied by `times`. */
 void engine_losses_add(const mega_engine *e, const program_io *io, double times, engine_sums *sums);
 /* Sums over the ranks of comm: one collective, however many losses there are. */
 mega_status engine_losses_reduce(const mega_engine *e, mega_comm *comm, const char *what, engine_sums *sums);

@@ -49,7 +49,7 @@ static mega_status forward(mega_engine *e, const mega_schedule_step *s, engine_s
     return MEGA_OK;
 }
 
-/* Of all ranks of dp, those whose samples follow this one's in the step, of which so many are expected. */
+/* Returns how many micro-batches of this step follow this one, over all ranks of dp. e->expected is per rank. */
 static int64_t later_micro_batches(const mega_engine *e, const mega_schedule_step *s)
 {
     const int64_t here = s->micro_batch + e->micro.done; /* one of them is 0 */

@@ -155,7 +155,7 @@ static mega_param complete(const mega_param *record)
     return r;
 }
 
-/* Where this name stands in the table, or would stand. */
+/* Returns the slot of this name in the hash table, or the free slot where it can be inserted. */
 static int slot_of(const mega_params *p, const char *name)
 {
     int at = (int)(mega_hash64(MEGA_HASH_START, name, strlen(name)) & (uint64_t)(p->num_slots - 1));

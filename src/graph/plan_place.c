@@ -3,8 +3,8 @@
  * tried, the best is kept; where none reaches the bound, the blocks that end above it come earlier in the next try.
  *
  * Trying orders of all blocks of a deep program takes long, and what lives for a short time near the fullest
- * instruction is all that ends above the bound when long lives come first. So after the first order those alone are
- * placed anew that live within a few instructions of one that ends too high, between the others, which stay. */
+ * instruction is all that ends above the bound when long lives come first. After the first order, only blocks that live
+ * within a few instructions of a block that ends too high are therefore moved; the others keep their places. */
 #include "program_impl.h"
 
 #include <stdlib.h>
@@ -220,10 +220,10 @@ static placement part_of(const placement *all, int first, int last)
     return p;
 }
 
-#define MOST_AROUND 1000 /* blocks that are placed anew at a time */
+#define MOST_AROUND 1000 /* blocks that are moved at a time */
 
-/* Places anew what lives near the block that ends highest, then near the one that ends highest after that, and so on
- * until none ends above the bound. */
+/* Moves the blocks that live near the one that ends highest, then those near the next highest, until no block ends
+ * above the bound. */
 static void improve_around(placement *all)
 {
     int margin = 4;

@@ -1,7 +1,7 @@
 /* What a running program has begun and not waited for yet. A collective is begun where it stands and waited for after
- * the instruction before its first use, which the schedule pass found, or where its phase ends; the exchange of a
- * bucket is waited for by an instruction of its own, which the place pass wrote, or where the step ends. In between
- * both move on whenever an instruction begins, and the plan leaves what they work on alone. */
+ * the instruction before its first use, which the schedule pass found, or where its phase ends. The place pass adds an
+ * instruction that waits for the exchange of a bucket; without one, the end of the step waits. Meanwhile both make
+ * progress whenever an instruction begins, and the plan does not reuse their memory. */
 #include "megalith/assert.h"
 #include "megalith/record.h"
 #include "megalith/threads.h"
