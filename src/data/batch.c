@@ -91,6 +91,15 @@ mega_status mega_batch_create(mega_batch **out, int64_t capacity)
     return MEGA_OK;
 }
 
+mega_status mega_batch_create_like(mega_batch **out, const mega_batch *other)
+{
+    MEGA_TRY(mega_batch_create(out, other->capacity));
+    (*out)->columns = other->columns;
+    for (int i = 0; i < other->columns; i++)
+        (*out)->column[i] = (column){.input = other->column[i].input, .is_read = other->column[i].is_read};
+    return MEGA_OK;
+}
+
 void mega_batch_destroy(mega_batch *b)
 {
     if (b == NULL) return;
@@ -193,6 +202,14 @@ void mega_batch_begin(mega_batch *b, int64_t samples)
 void mega_batch_set_index(mega_batch *b, int64_t i, int64_t index)
 {
     b->sample[i].index = index;
+}
+
+bool mega_batch_is_of_same_samples(const mega_batch *a, const mega_batch *b)
+{
+    if (a->samples != b->samples) return false;
+    for (int64_t i = 0; i < a->samples; i++)
+        if (a->sample[i].index != b->sample[i].index) return false;
+    return true;
 }
 
 void mega_batch_set_seed(mega_batch *b, uint32_t seed)

@@ -8,27 +8,84 @@ static bool is_given(const mega_engine *e, const char *call)
     return engine_check_given(e, call, "e", e) == MEGA_OK;
 }
 
-/* first: the number, in the order of the run, of the sample that mega_engine_sample counts from. */
-static mega_batch *give_batch(mega_engine *e, int64_t rows, int64_t first, engine_batch_of of)
+/* Which samples of the run this rank has in a batch: those from `first` on over all ranks, after as many micro-batches
+ * of every rank. */
+typedef struct engine_rows {
+    engine_batch_of of;
+    int64_t first, micro_batches;
+} engine_rows;
+
+static int64_t sample_of_row(const mega_engine *e, int64_t micro_batches, int64_t i)
 {
+    const mega_axis *dp = &e->layout->dp;
+    const int64_t size = e->options.micro_batch;
+    return ((micro_batches + i / size) * dp->size + dp->rank) * size + i % size;
+}
+
+static void describe_rows(const mega_engine *e, const engine_rows *at, int64_t rows, mega_batch *b)
+{
+    mega_batch_begin(b, rows);
+    for (int64_t i = 0; i < rows; i++) mega_batch_set_index(b, i, at->first + sample_of_row(e, at->micro_batches, i));
+}
+
+/* Samples of a step that begins with this one, over all ranks. */
+static int64_t step_samples(const mega_engine *e, int64_t first)
+{
+    return mega_batch_ramp_at(&e->options.batch, first);
+}
+
+static void describe_training_rows(const mega_engine *e, const engine_rows *at, mega_batch *b)
+{
+    const int64_t of_step = step_samples(e, at->first) / e->layout->dp.size;
+    describe_rows(e, at, at->of == ENGINE_BATCH_OF_STEP ? of_step : e->options.micro_batch, b);
+}
+
+/* The coming micro-batch, or the coming step. */
+static engine_rows coming_rows(const mega_engine *e, engine_batch_of of)
+{
+    return (engine_rows){.of = of,
+                         .first = e->progress.consumed_samples,
+                         .micro_batches = of == ENGINE_BATCH_OF_MICRO_BATCH ? e->micro.done : 0};
+}
+
+/* What is most likely asked for after these. An engine that only evaluates makes no step, with which the samples would
+ * advance. */
+static engine_rows rows_after(const mega_engine *e, engine_rows at)
+{
+    const int64_t step = step_samples(e, at.first), each = e->options.micro_batch * e->layout->dp.size;
+    at.micro_batches++;
+    if (at.of == ENGINE_BATCH_OF_MICRO_BATCH && (e->train == NULL || at.micro_batches * each < step)) return at;
+    return (engine_rows){.of = at.of, .first = at.first + step};
+}
+
+static mega_batch *begin_batch(mega_engine *e, engine_batch_of of)
+{
+    const engine_rows at = coming_rows(e, of);
     e->batch_of = of;
-    mega_batch_begin(e->batch, rows);
-    for (int64_t i = 0; i < rows; i++) mega_batch_set_index(e->batch, i, first + mega_engine_sample(e, i));
+    describe_training_rows(e, &at, e->batch);
     return e->batch;
 }
 
-/* The coming micro-batch, or the coming step, with nothing filled. */
-static mega_batch *begin_batch(mega_engine *e, engine_batch_of of)
+/* Lets the reader go on after the rows that were just taken. */
+static void read_ahead(mega_engine *e, engine_rows at)
 {
-    const int64_t first = e->progress.consumed_samples;
-    int64_t rows = e->options.micro_batch;
-    if (of == ENGINE_BATCH_OF_STEP) rows = mega_batch_ramp_at(&e->options.batch, first) / e->layout->dp.size;
-    return give_batch(e, rows, first, of);
+    mega_batch *b;
+    for (int i = mega_reader_announced(e->reader); i > 0; i--) at = rows_after(e, at);
+    while ((b = mega_reader_vacant(e->reader)) != NULL) {
+        at = rows_after(e, at);
+        describe_training_rows(e, &at, b);
+        mega_reader_announce(e->reader, e->options.dropout_seed);
+    }
 }
 
 mega_status engine_read_training_data(mega_engine *e, engine_batch_of of)
 {
-    return mega_dataset_fill(&e->training_data, e->options.dropout_seed, begin_batch(e, of));
+    const uint32_t seed = e->options.dropout_seed;
+    mega_batch *b = begin_batch(e, of);
+    if (e->reader == NULL) return mega_dataset_fill(&e->training_data, seed, b);
+    MEGA_TRY(mega_reader_take(e->reader, seed, &e->batch));
+    read_ahead(e, coming_rows(e, of));
+    return MEGA_OK;
 }
 
 static bool can_fill(const mega_engine *e, const char *call)
@@ -57,10 +114,7 @@ mega_batch *mega_engine_micro_batch(mega_engine *e)
 int64_t mega_engine_sample(const mega_engine *e, int64_t i)
 {
     if (!is_given(e, "mega_engine_sample")) return -1;
-    const mega_axis *dp = &e->layout->dp;
-    const int64_t size = e->options.micro_batch;
-    const int64_t before = e->batch_of == ENGINE_BATCH_OF_MICRO_BATCH ? e->micro.done : 0;
-    return ((before + i / size) * dp->size + dp->rank) * size + i % size;
+    return sample_of_row(e, e->batch_of == ENGINE_BATCH_OF_MICRO_BATCH ? e->micro.done : 0, i);
 }
 
 mega_status mega_engine_read(mega_engine *e, const mega_dataset *dataset, uint32_t seed)
@@ -75,8 +129,11 @@ mega_batch *mega_engine_evaluation_batch(mega_engine *e, int64_t rows, int64_t f
 {
     if (engine_check_given(e, "mega_engine_evaluation_batch", "e", e) != MEGA_OK) return NULL;
     if (engine_check_allocated(e, "mega_engine_evaluation_batch") != MEGA_OK) return NULL;
-    if (rows > 0 && rows <= e->batch_capacity && rows % e->options.micro_batch == 0)
-        return give_batch(e, rows, first, ENGINE_BATCH_OF_EVALUATION);
+    if (rows > 0 && rows <= e->batch_capacity && rows % e->options.micro_batch == 0) {
+        e->batch_of = ENGINE_BATCH_OF_EVALUATION;
+        describe_rows(e, &(engine_rows){.of = e->batch_of, .first = first}, rows, e->batch);
+        return e->batch;
+    }
     (void)MEGA_FAIL(MEGA_ERR_USAGE,
                     "mega_engine_evaluation_batch: %lld rows; expected a multiple of micro_batch (%lld), at most %lld",
                     (long long)rows, (long long)e->options.micro_batch, (long long)e->batch_capacity);

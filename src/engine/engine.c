@@ -172,6 +172,7 @@ void mega_engine_cost_get(const mega_engine *e, mega_engine_cost *out)
 void mega_engine_destroy(mega_engine *e)
 {
     if (e == NULL) return;
+    mega_reader_destroy(e->reader); /* writes to memory of the engine until then */
     engine_destroy_chunks(e);
     mega_optimizer_destroy(e->optimizer);
     mega_params_destroy(e->params);
@@ -209,8 +210,9 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
     m.gradients =
         e->train != NULL ? mega_params_bytes(e->params, MEGA_PARAMS_GRADS) + engine_gradient_scratch_bytes(e) : 0;
     m.moments = e->optimizer != NULL ? mega_optimizer_bytes(e->optimizer) : 0;
-    m.data = mega_batch_bytes(e->batch);
-    m.libraries = LIBRARY_BYTES + THREAD_BYTES * (size_t)mega_team_size(e->options.team) + mega_layout_bytes(e->layout);
+    m.data = mega_batch_bytes(e->batch) + mega_reader_bytes(e->reader);
+    const size_t threads = (size_t)mega_team_size(e->options.team) + (e->reader != NULL ? 1 : 0);
+    m.libraries = LIBRARY_BYTES + THREAD_BYTES * threads + mega_layout_bytes(e->layout);
     m.total = m.weights + m.masters + m.gradients + m.moments + m.data + m.libraries;
     m.records = mega_params_record_bytes(e->params) + mega_model_parts_bytes(e->parts);
     engine_chunks_memory(e, &m);
@@ -272,7 +274,10 @@ static mega_status allocate_batch(mega_engine *e, mega_region *region)
 {
     void *memory = NULL;
     MEGA_TRY(mega_region_take(region, &memory, mega_batch_bytes(e->batch), "the rows of a step"));
-    return mega_batch_allocate(e->batch, memory);
+    MEGA_TRY(mega_batch_allocate(e->batch, memory));
+    if (e->reader == NULL) return MEGA_OK;
+    MEGA_TRY(mega_region_take(region, &memory, mega_reader_bytes(e->reader), "the rows that are read ahead"));
+    return mega_reader_start(e->reader, memory);
 }
 
 /* One mapping for everything large: first what stays, then the place that programs share. */
@@ -280,6 +285,7 @@ static mega_status allocate_arena(mega_engine *e, mega_region *keep, mega_region
 {
     const int buffers = MEGA_PARAMS_WEIGHTS | (e->train != NULL ? MEGA_PARAMS_GRADS : 0);
     size_t stays = mega_params_region_bytes(e->params, buffers) + mega_region_round(mega_batch_bytes(e->batch)) +
+                   mega_region_round(mega_reader_bytes(e->reader)) +
                    mega_region_round(engine_gradient_scratch_bytes(e));
     size_t own, shared;
     if (e->optimizer != NULL) stays += mega_optimizer_region_bytes(e->optimizer);

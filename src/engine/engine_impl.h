@@ -5,6 +5,7 @@
 #include "megalith/batch.h"
 #include "megalith/engine.h"
 #include "megalith/pipeline.h"
+#include "megalith/reader.h"
 #include "stage.h"
 
 typedef struct engine_chunk engine_chunk;
@@ -122,6 +123,7 @@ struct mega_engine {
     double grad_norm; /* of the last update */
     mega_dataset training_data;
     bool has_training_data;
+    mega_reader *reader;            /* reads them ahead; NULL: they are read on the caller's thread */
     mega_lr_scheduler lr_scheduler; /* lr NULL: options.schedule */
     bool initializes;               /* mega_engine_allocate gives the weights their first values */
     mega_dtype save_dtype;          /* of mega_engine_save_checkpoint */

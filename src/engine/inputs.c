@@ -58,6 +58,8 @@ mega_status engine_collect_inputs(mega_engine *e)
     if (st == MEGA_OK) st = add_all(e, all, stages, is_plan ? 0 : e->layout->pp.rank);
     mega_free(all);
     if (st != MEGA_OK) MEGA_CONTEXT("model");
+    const bool reads_ahead = e->has_training_data && e->training_data.is_thread_safe;
+    if (st == MEGA_OK && reads_ahead) st = mega_reader_create(&e->reader, &e->training_data, e->batch);
     return st;
 }
 

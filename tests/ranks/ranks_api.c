@@ -250,6 +250,37 @@ static void evaluate_tails(mega_world *world, const layout *l)
     }
 }
 
+/* ---- data that are read ahead ---- */
+
+/* Sample 9 is the second of the third step, and of rank 1 where ranks are data parallel. */
+static mega_status read_but_one(void *user, int64_t index, mega_sample *sample)
+{
+    if (mega_sample_index(sample) == 9 && *(const bool *)user)
+        return MEGA_FAIL(MEGA_ERR_IO, "page %lld is torn", (long long)index);
+    return api_read(NULL, index, sample);
+}
+
+/* A read that fails on rank 1 while the steps before it run is the error of the step that needs it, on both. */
+static void train_ahead(mega_world *world, const layout *l, const outcome *alone)
+{
+    static const mega_dataset whole = {.count = API_SAMPLES, .read = api_read, .is_thread_safe = true};
+    bool is_cut = mega_world_rank(world) == 1;
+    const mega_dataset cut = {.count = API_SAMPLES, .read = read_but_one, .user = &is_cut, .is_thread_safe = true};
+    outcome *now = calloc(1, sizeof *now);
+    mega_step_result r;
+    if (now == NULL) exit(1);
+    mega_engine *e = open_engine_of(world, l, &whole);
+    train(e, false, now);
+    compare(l->name, "read ahead", now, alone);
+    mega_engine_destroy(e);
+    free(now);
+    e = open_engine_of(world, l, &cut);
+    for (int step = 0; step < 2; step++) need(mega_engine_train_batch(e, &r));
+    expect(e, "torn ahead", mega_engine_train_batch(e, &r), MEGA_ERR_IO, "is torn");
+    if (mega_engine_global_steps(e) != 2) failures++;
+    mega_engine_destroy(e);
+}
+
 /* ---- the layouts ---- */
 
 static void run_layout(mega_world *world, const layout *l, const outcome *alone, const char *folder)
@@ -263,6 +294,7 @@ static void run_layout(mega_world *world, const layout *l, const outcome *alone,
     if (now == NULL) exit(1);
     train(e, false, now);
     compare(l->name, "train_batch", now, alone);
+    train_ahead(world, l, alone);
     evaluate_tails(world, l);
     wrong_calls(e, folder);
     snprintf(path, sizeof path, "%s/%s", folder, l->name);

@@ -84,6 +84,12 @@ const char *mega_cpu_model(char *out, int size); /* "AMD EPYC …" */
 enum { MEGA_BUILD_ID_TEXT = 2 * 32 + 1 };
 void mega_build_id(char out[MEGA_BUILD_ID_TEXT]);
 
+/* Runs run(user) once on a thread of its own, which signals of the process do not reach: they go to the thread that was
+ * there first. Returns MEGA_ERR_MEMORY. mega_thread_join waits for its end and frees it; NULL is allowed. */
+typedef struct mega_thread mega_thread;
+mega_status mega_thread_start(mega_thread **out, void (*run)(void *user), void *user);
+void mega_thread_join(mega_thread *thread);
+
 double mega_time_now(void); /* seconds, monotonic */
 
 #ifdef __cplusplus

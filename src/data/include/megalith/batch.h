@@ -30,6 +30,8 @@ mega_status mega_batch_inputs_of(const mega_program *p, int64_t samples, mega_ba
 
 /* A batch for up to `capacity` samples, without columns. */
 mega_status mega_batch_create(mega_batch **out, int64_t capacity);
+/* The same with the columns of another batch, which have no memory yet. */
+mega_status mega_batch_create_like(mega_batch **out, const mega_batch *other);
 void mega_batch_destroy(mega_batch *batch);
 /* Adds a column, or joins it with that of the same name. is_read: a program of this rank has this input; without, the
  * column takes no memory. Returns MEGA_ERR_USAGE if the column of this name has another dtype or size. */
@@ -48,6 +50,7 @@ mega_status mega_batch_create_for(mega_batch **out, const mega_program *p, int64
 void mega_batch_begin(mega_batch *batch, int64_t samples);
 void mega_batch_set_seed(mega_batch *batch, uint32_t seed); /* mega_sample_seed */
 void mega_batch_set_index(mega_batch *batch, int64_t i, int64_t index);
+bool mega_batch_is_of_same_samples(const mega_batch *a, const mega_batch *b); /* as many, with the same indices */
 /* Marks the input as filled and returns where this rank keeps it, for its caller to write `count` numbers; NULL if this
  * rank does not read it, or the model has no input of this name, dtype and count. */
 int32_t *mega_sample_i32(mega_sample *sample, const char *input, int64_t count);

@@ -22,8 +22,8 @@ mega_status mega_sample_set_f32(mega_sample *sample, const char *input, const fl
 mega_status mega_sample_set_i32(mega_sample *sample, const char *input, const int32_t *values, int64_t count);
 
 /* Return the position of the sample in the order of the run, which addresses its dropout masks, and the seed of that
- * order (-1 and 0 with a message if sample is NULL). Together they address the random numbers of an augmentation, so that
- * every layout draws the same ones. */
+ * order (-1 and 0 with a message if sample is NULL). Together they address the random numbers of an augmentation, so
+ * that every layout draws the same ones. */
 int64_t mega_sample_index(const mega_sample *sample);
 uint32_t mega_sample_seed(const mega_sample *sample);
 
@@ -33,7 +33,10 @@ int64_t mega_batch_num_samples(const mega_batch *batch);
 /* Returns sample i of the batch, 0 <= i < mega_batch_num_samples, else NULL. Borrowed from the batch. */
 mega_sample *mega_batch_sample(mega_batch *batch, int64_t i);
 
-/* `user` is borrowed for the calls that read. A callback returns a status and leaves its message with MEGA_FAIL. */
+/* A value that the engine copies. `user` is borrowed until mega_engine_destroy.
+ *
+ * A callback returns a status and leaves its message with MEGA_FAIL. The step that needed the sample then fails on
+ * every rank with that status and message, before any update. */
 typedef struct mega_dataset {
     int64_t first, count; /* an epoch consists of the samples first … first + count - 1 */
     /* Fills every input of one sample. Must be a function of the index (and of mega_sample_index and _seed). */
@@ -42,10 +45,15 @@ typedef struct mega_dataset {
     mega_status (*collate)(void *user, mega_batch *batch);
     void *user;
     bool in_order; /* samples are not shuffled */
+    /* read and collate may be called by several threads at the same time. The engine then reads training samples on a
+     * thread of its own, at most two batches ahead of the step that needs them; otherwise only the thread that calls
+     * the engine calls them. What is trained is the same. */
+    bool is_thread_safe;
 } mega_dataset;
 
-/* Returns the index of the n-th sample of a run, n >= 0 (-1 with a message if n or the data set is wrong). Each epoch is a permutation of its own, a function of the seed
- * and of the epoch; epochs follow without a gap. Computed in place: nothing is stored, any n costs the same. */
+/* Returns the index of the n-th sample of a run, n >= 0 (-1 with a message if n or the data set is wrong). Each epoch
+ * is a permutation of its own, a function of the seed and of the epoch; epochs follow without a gap. Computed in place:
+ * nothing is stored, any n costs the same. */
 int64_t mega_dataset_index(const mega_dataset *dataset, uint32_t seed, int64_t n);
 
 /* Reads all samples of the batch, each at the index of its position in the run, then collates them.

@@ -26,7 +26,9 @@
  * mega_world_failed is then false, ranks have lost each other, and mega_world_abort ends them. Functions that return a
  * pointer return NULL after a wrong call (a number: -1 or 0), and leave the message.
  *
- * Threads. One thread at a time uses an engine. */
+ * Threads. One thread at a time uses an engine. The callbacks of a data set run on that thread or, if it is
+ * is_thread_safe, on a thread of the engine, up to two batches ahead; a read that fails there is kept, and the step that
+ * needs it returns its status and message. */
 #ifndef MEGALITH_ENGINE_H
 #define MEGALITH_ENGINE_H
 
@@ -140,7 +142,7 @@ typedef struct mega_engine_memory {
     size_t scratch;   /* everything else that programs compute */
     size_t inputs;    /* of programs */
     size_t packed;    /* weights as products take them, kept through a step where several products do */
-    size_t data;      /* the rows of one step */
+    size_t data;      /* the rows of one step, and those that are read ahead */
     size_t records;   /* of the programs' instructions and tensors, of layers and parameters */
     size_t total;
     size_t libraries; /* oneDNN's code and objects, threads, records: a measured constant, and what ranks exchange
