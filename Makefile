@@ -5,7 +5,7 @@
 #   make check           installs what is missing, builds, runs every test
 #   make check-asan      every test under the address and undefined-behaviour sanitizers
 #   make check-valgrind  the unit tests under valgrind
-#   make check-avx2      the tests of what is computed, with kernels and oneDNN held to AVX2
+#   make check-avx2      the tests of what is computed, with kernels held to AVX2
 #   make check-shuffle   the tests of what threads compute, with pieces of work handed out in a shuffled order
 #   make check-mpich     builds with MPICH in place of Open MPI and runs the tests of ranks (apt-get install mpich libmpich-dev)
 #   make check-clang     builds with clang, where it is there, and runs the unit tests
@@ -54,7 +54,7 @@ computed := ^(unit_|ops_|parity_|golden_|ranks_test_parity$$)
 check-avx2:
 	@tools/install_packages.sh check
 	@tools/build.sh release
-	@MEGA_MATRIX=$${MEGA_MATRIX:-sparse} MEGA_ISA=avx2 DNNL_MAX_CPU_ISA=AVX2 tools/check.sh build -R '$(or $(only),$(computed))'
+	@MEGA_MATRIX=$${MEGA_MATRIX:-sparse} MEGA_ISA=avx2 tools/check.sh build -R '$(or $(only),$(computed))'
 
 # The same objects, linked with another team of threads (cmake/shuffled.cmake).
 check-shuffle:

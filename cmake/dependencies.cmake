@@ -15,7 +15,6 @@ function(mega_library target header library package)
     endif()
 endfunction()
 
-mega_library(mega_dnnl oneapi/dnnl/dnnl.h dnnl libdnnl-dev)
 mega_library(mega_jansson jansson.h jansson libjansson-dev)
 mega_library(mega_zlib zlib.h z zlib1g-dev)
 mega_library(mega_zstd zstd.h zstd libzstd-dev)

@@ -7,7 +7,7 @@
 # and names what it cannot do without.
 set -u
 
-build="gcc libc6-dev make cmake ninja-build pkg-config libdnnl-dev libjansson-dev zlib1g-dev libzstd-dev libopenmpi-dev openmpi-bin"
+build="gcc libc6-dev make cmake ninja-build pkg-config libjansson-dev zlib1g-dev libzstd-dev libopenmpi-dev openmpi-bin"
 demo="bible-kjv"
 check="libcmocka-dev valgrind libpcre2-dev unicode-data"
 fuzz="clang libclang-rt-14-dev"

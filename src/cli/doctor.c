@@ -14,7 +14,6 @@
 #include <dlfcn.h>
 #include <jansson.h>
 #include <math.h>
-#include <oneapi/dnnl/dnnl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +50,7 @@ static void show_program(void)
     row("checks", "assertions %s, MEGA_CHECK level %d", assertions, mega_check_level());
 }
 
-/* Those instruction sets of /proc/cpuinfo that matter to us or to oneDNN. */
+/* Those instruction sets of /proc/cpuinfo that matter to the kernels. */
 static void show_instruction_sets(void)
 {
     static const char *const names[] = {"sse4_2",      "avx",         "f16c",     "fma",      "bmi2",        "avx2",
@@ -150,22 +149,9 @@ static void show_memory(void)
     show_bytes("ulimit", limits.rlimit_left, " left");
 }
 
-static const char *runtime_name(unsigned runtime)
-{
-    switch (runtime) {
-    case DNNL_RUNTIME_SEQ: return "one thread";
-    case DNNL_RUNTIME_OMP: return "OpenMP";
-    case DNNL_RUNTIME_TBB: return "TBB";
-    case DNNL_RUNTIME_THREADPOOL: return "thread pool";
-    default: return "other threads";
-    }
-}
-
 static void show_libraries(void)
 {
-    const dnnl_version_t *dnnl = dnnl_version();
     printf("\nlibraries\n");
-    row("oneDNN", "%d.%d.%d, %s", dnnl->major, dnnl->minor, dnnl->patch, runtime_name(dnnl->cpu_runtime));
     row("jansson", "%s", jansson_version_str());
     row("zlib", "%s", zlibVersion());
     row("zstd", "%s", ZSTD_versionString());

@@ -13,7 +13,7 @@
 #define DEFAULT_TIMEOUT_S 600.0
 #define HOST_TIMEOUT_S    6.0
 
-#define PROCESS_BYTES ((size_t)12500000) /* 2.8 MB of it our own code */
+#define PROCESS_BYTES ((size_t)8400000) /* 2.8 MB of it our own code */
 #define MPI_BYTES     ((size_t)6000000)
 
 /* That the ranks of this host share: one that its launcher has bound to a single core sees no other. */

@@ -19,7 +19,7 @@ static const struct {
 } variables[] = {
     {"CHECK", "0|1|2", 0, "0, 1 (check every result for what is not finite) or 2 (and every collective)"},
     {"COMM", NULL, 0, NULL}, /* refused when ranks meet, before options are read */
-    {"GEMM", "onednn", 0, "onednn, or nothing: the program's own matrix products"},
+    {"GEMM", "", 0, "nothing: oneDNN is no longer part of the program (bench/bench_onednn.c compares with it)"},
     {"HOST_TIMEOUT", NULL, 1, "seconds, at least 1"},
     {"ISA", "portable|avx2|avx512|avx512_bf16|amx", 0, "portable, avx2, avx512, avx512_bf16 or amx"},
     {"LAUNCH", NULL, 0, NULL}, /* set by megalith launch */

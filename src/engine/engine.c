@@ -6,8 +6,7 @@
 enum { DEFAULT_BUCKET_ELEMENTS = 40000000 };
 
 /* What a process holds after some steps beyond its arena (bench_memory, AVX2): 0.24 to 0.33 MB with one thread, 0.27 to
- * 0.36 with two, 0.30 to 0.40 with four. (Where oneDNN is asked to multiply, MEGA_GEMM=onednn, its code and objects
- * come to it, 2.3 to 3.4 MB with two threads: that is for comparisons, and not planned.) */
+ * 0.36 with two, 0.30 to 0.40 with four. */
 #define LIBRARY_BYTES ((size_t)260000)
 #define THREAD_BYTES  ((size_t)25000)
 

@@ -15,7 +15,6 @@ has '^megalith [0-9]+\.[0-9]+\.[0-9]+$'
 has '^  instruction sets  +[a-z]'
 has '^  cores  +[0-9]+ online, [0-9]+ by affinity, '
 has '^  machine  +[0-9.]+ GiB$'
-has '^  oneDNN  +[0-9]+\.[0-9]+'
 has '^  jansson  +[0-9]'
 has '^  zlib  +[0-9]'
 has '^  zstd  +[0-9]'
@@ -37,7 +36,7 @@ environment() { # VARIABLE=VALUE EXPECTED
     has "^  refused  +$1 in the environment"
 }
 environment MEGA_ISA=avx3 'portable, avx2, avx512, avx512_bf16 or amx'
-environment MEGA_GEMM=mkl 'onednn, or nothing'
+environment MEGA_GEMM=onednn 'nothing: oneDNN is no longer part of the program'
 environment MEGA_CHECK=yes '0, 1 (check every'
 environment MEGA_HOST_TIMEOUT=0 'seconds, at least 1'
 out=$(MEGA_ISA='' MEGA_CHECK=0 MEGA_MATRIX=sparse MEGA_CHEK=1 "$MEGALITH" tokenize --tokenizer-type ByteTokenizer --text abc --count 2>&1) ||

@@ -32,46 +32,46 @@ run
 is ""
 
 machine 1000 # no root, no sudo
-printf 'libdnnl-dev\nlibcmocka-dev\n' >"$temp/state/missing"
+printf 'libjansson-dev\nlibcmocka-dev\n' >"$temp/state/missing"
 fake apt-get "echo called >>$temp/state/calls"
 run build
-is "missing packages: apt-get install libdnnl-dev"
+is "missing packages: apt-get install libjansson-dev"
 run check
-is "missing packages: apt-get install libdnnl-dev libcmocka-dev"
+is "missing packages: apt-get install libjansson-dev libcmocka-dev"
 [ ! -s "$temp/state/calls" ] || fail "apt-get was called without rights"
 
 machine 0 # no apt
-echo libdnnl-dev >"$temp/state/missing"
+echo libjansson-dev >"$temp/state/missing"
 run
-is "missing packages: apt-get install libdnnl-dev"
+is "missing packages: apt-get install libjansson-dev"
 
 machine 0 # apt works
-echo libdnnl-dev >"$temp/state/missing"
+echo libjansson-dev >"$temp/state/missing"
 fake apt-get "echo \"\$*\" >>$temp/state/calls; : >$temp/state/missing"
 run
-is "installing: libdnnl-dev"
-grep -qx "install -y --no-install-recommends libdnnl-dev" "$temp/state/calls" || fail "apt-get was not asked as expected"
+is "installing: libjansson-dev"
+grep -qx "install -y --no-install-recommends libjansson-dev" "$temp/state/calls" || fail "apt-get was not asked as expected"
 
 machine 0 # apt knows the package after an update
-echo libdnnl-dev >"$temp/state/missing"
+echo libjansson-dev >"$temp/state/missing"
 fake apt-get "if [ \$1 = update ]; then echo u >$temp/state/updated; exit 0; fi
 [ -f $temp/state/updated ] || exit 100
 : >$temp/state/missing"
 run
-is "installing: libdnnl-dev"
+is "installing: libjansson-dev"
 
 machine 1000 # sudo without a password
-echo libdnnl-dev >"$temp/state/missing"
+echo libjansson-dev >"$temp/state/missing"
 fake apt-get ": >$temp/state/missing"
 fake sudo 'if [ "$1" = -n ]; then exit 0; fi; "$@"'
 run
-is "installing: libdnnl-dev"
+is "installing: libjansson-dev"
 
 machine 0 # apt fails: the reason's last lines, then the one line, and no failure
-echo libdnnl-dev >"$temp/state/missing"
+echo libjansson-dev >"$temp/state/missing"
 fake apt-get "echo 'E: no network'; exit 100"
 run
-is "installing: libdnnl-dev
+is "installing: libjansson-dev
 E: no network
 E: no network
-missing packages: apt-get install libdnnl-dev"
+missing packages: apt-get install libjansson-dev"

@@ -4,15 +4,8 @@
 
 enum { MAX_OUTPUTS = 4, GUARD = 64, MAX_THREADS = 3, MAX_WAYS = 8 };
 
-/* An instruction set, or products by oneDNN: kernels ask the environment at each call. (oneDNN takes its bound once for
- * a process, so its way is tried with the best instruction set alone, and last.) */
-typedef struct check_way {
-    const char *name;
-    mega_isa isa;
-    bool onednn;
-} check_way;
-
-static check_way ways[MAX_WAYS];
+/* The instruction sets that are tried: kernels ask the environment at each call. */
+static mega_isa ways[MAX_WAYS];
 static int num_ways;
 static const char *way_name = "plain"; /* for messages */
 
@@ -21,17 +14,13 @@ static void find_ways(void)
 {
     const mega_isa best = mega_cpu_isa();
     for (int isa = getenv("MEGA_ISA") != NULL ? (int)best : 0; isa <= (int)best; isa++)
-        ways[num_ways++] = (check_way){.name = mega_isa_name((mega_isa)isa), .isa = (mega_isa)isa};
-    if (getenv("MEGA_ISA") == NULL) ways[num_ways++] = (check_way){.name = "oneDNN", .isa = best, .onednn = true};
+        ways[num_ways++] = (mega_isa)isa;
 }
 
-static void go_way(const check_way *way)
+static void go_way(mega_isa way)
 {
-    way_name = way->name;
-    setenv("MEGA_ISA", mega_isa_name(way->isa), 1);
-    if (way->onednn) setenv("MEGA_GEMM", "onednn", 1);
-    else
-        unsetenv("MEGA_GEMM");
+    way_name = mega_isa_name(way);
+    setenv("MEGA_ISA", way_name, 1);
 }
 
 typedef struct check_output {
@@ -203,8 +192,7 @@ static void check_run(check *k, const mega_kernel *plain, const mega_kernel *cpu
         check_cpu(k, cpu, args, head, 1);
     } else {
         for (int w = 0; w < num_ways; w++) {
-            if (ways[w].onednn && strcmp(k->kernel, "gemm") != 0) continue;
-            go_way(&ways[w]);
+            go_way(ways[w]);
             check_cpu(k, cpu, args, head, MAX_THREADS);
         }
     }

@@ -5,7 +5,7 @@
  *
  * The gradient of x is the GEMM of dy with the weights, a window for each row of dy; then each pixel adds up, in one
  * order, what the windows around it hold for it. */
-#include "cpu/gemm/gemm_impl.h"
+#include "cpu/share.h"
 #include <string.h>
 
 /* Elements of a chunk of windows: 4 MB of floats. */
@@ -127,7 +127,7 @@ static size_t conv_scratch_bytes(conv_scratch c)
 /* The larger of the GEMMs of a whole chunk and of the last one. */
 static size_t conv_gemm_scratch(const mega_gemm_args *whole, const mega_gemm_args *last, int threads)
 {
-    const size_t a = mega_gemm_own_scratch(whole, threads), b = mega_gemm_own_scratch(last, threads);
+    const size_t a = mega_cpu_gemm.scratch(whole, threads), b = mega_cpu_gemm.scratch(last, threads);
     return a > b ? a : b;
 }
 
@@ -186,7 +186,7 @@ static void conv2d_run(mega_team *team, const void *args)
         g.b = s.reorders ? j.weight : a->weight;
         g.bias = a->bias;
         g.c = element_at(a->y, s.dtype, j.first * s.out);
-        mega_gemm_own_run(team, &g);
+        mega_cpu_gemm.run(team, &g);
     }
 }
 
@@ -264,7 +264,7 @@ static void conv2d_grad_w_run(mega_team *team, const void *args)
         g.c = sums;
         g.accumulate = !s.reorders || j.first > 0; /* scratch holds garbage at first */
         g.row_sum = a->dbias;
-        mega_gemm_own_run(team, &g);
+        mega_cpu_gemm.run(team, &g);
     }
     if (s.reorders) mega_team_for(s.out * s.window < CPU_SMALL_JOB ? NULL : team, s.out, 1, conv2d_grad_w_add_work, &j);
 }
@@ -365,7 +365,7 @@ static void conv2d_grad_x_run(mega_team *team, const void *args)
         g.a = const_element_at(a->dy, s.dtype, first * s.out);
         g.b = s.reorders ? j.weight : a->weight;
         g.c = s.is_linear ? a->dx : sums;
-        mega_gemm_own_run(team, &g);
+        mega_cpu_gemm.run(team, &g);
         if (s.is_linear) continue;
         j.first = first / pixels;
         mega_team_for(rows * s.window < CPU_SMALL_JOB ? NULL : team, rows / pixels * s.w.height, 1, conv2d_grad_x_work,

@@ -10,8 +10,8 @@
  *   FAULT_PATH   open: only files whose path holds this count
  *   FAULT_RANK   in this rank of an MPI launcher alone
  *
- * Only calls made by the program itself or by the JSON library count: what the loader, the C library and oneDNN do on
- * their own is not ours to recover from. */
+ * Only calls made by the program itself or by the JSON library count: what the loader and the C library do on their
+ * own is not ours to recover from. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -5,9 +5,9 @@
  *                              smaller, it is what the team packs
  *   BF16 with dot products     gemm_pairs.c
  *   k = 0, F64                 the definition
- * On one Zen 3 core the panels reach what bench_kernels prints beside oneDNN (MEGA_GEMM=onednn). */
-#include "cpu/gemm/gemm_impl.h"
+ * bench_kernels measures it; bench_onednn does the same with oneDNN. */
 #include "cpu/gemm/gemm_pairs.h"
+#include "cpu/share.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,35 +15,19 @@
  * of a of STAYING_BYTES stays in the second. */
 enum { DEPTH = 1024, PACKED_BYTES = 6 << 20, BLOCK_PANELS = 24, STAYING_BYTES = 544 << 10 };
 
-typedef enum gemm_way { GEMM_NOTHING, GEMM_PLAIN, GEMM_FEW_ROWS, GEMM_PANELS, GEMM_PAIRS, GEMM_ONEDNN } gemm_way;
-
-/* MEGA_GEMM=onednn: for comparisons; a product that does more stays here. */
-static bool onednn_asked(void)
-{
-    const char *way = getenv("MEGA_GEMM");
-    return way != NULL && strcmp(way, "onednn") == 0;
-}
+typedef enum gemm_way { GEMM_NOTHING, GEMM_PLAIN, GEMM_FEW_ROWS, GEMM_PANELS, GEMM_PAIRS } gemm_way;
 
 static bool few_rows(const mega_gemm_args *a)
 {
     return a->m <= MEGA_GEMV_ROWS && !a->trans_a && a->trans_b;
 }
 
-static gemm_way own_way(const mega_gemm_args *a)
+static gemm_way way_of(const mega_gemm_args *a)
 {
     if (a->m == 0 || (a->n == 0 && a->row_sum == NULL)) return GEMM_NOTHING;
     if (a->n == 0 || a->k == 0 || a->head.dtype == MEGA_F64) return GEMM_PLAIN;
     if (few_rows(a)) return GEMM_FEW_ROWS;
     return mega_pairs_can(a) ? GEMM_PAIRS : GEMM_PANELS;
-}
-
-static gemm_way choose(const mega_gemm_args *a, size_t *onednn_bytes)
-{
-    const gemm_way own = own_way(a);
-    *onednn_bytes = 0;
-    if (own != GEMM_PAIRS && own != GEMM_PANELS) return own;
-    const bool alone = a->residual == NULL && a->row_sum == NULL;
-    return alone && onednn_asked() && mega_onednn_scratch(a, onednn_bytes) ? GEMM_ONEDNN : own;
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -224,9 +208,10 @@ static void zero_rows(const mega_gemm_args *a)
     for (int64_t m = 0; m < a->m; m++) memset((char *)a->c + (size_t)(m * a->ldc) * size, 0, (size_t)a->n * size);
 }
 
-void mega_gemm_own_run(mega_team *team, const mega_gemm_args *a)
+static void run(mega_team *team, const void *args)
 {
-    switch (own_way(a)) {
+    const mega_gemm_args *a = args;
+    switch (way_of(a)) {
     case GEMM_PLAIN: mega_plain_gemm.run(team, a); return;
     case GEMM_FEW_ROWS:
         if (a->accumulate && overwrites(a)) zero_rows(a);
@@ -238,62 +223,28 @@ void mega_gemm_own_run(mega_team *team, const mega_gemm_args *a)
     }
 }
 
-static void run(mega_team *team, const void *args)
+static size_t scratch(const void *args, int threads)
 {
     const mega_gemm_args *a = args;
-    if (a->head.handle == NULL) {
-        mega_gemm_own_run(team, a);
-        return;
-    }
-    if (a->accumulate && overwrites(a)) zero_rows(a);
-    mega_onednn_run(team, a);
-}
-
-static mega_status prepare(void *args, int threads)
-{
-    mega_gemm_args *a = args;
-    size_t bytes;
-    if (choose(a, &bytes) != GEMM_ONEDNN) return MEGA_OK;
-    return mega_onednn_prepare(&a->head.handle, a, threads);
-}
-
-static void release(void *args)
-{
-    mega_gemm_args *a = args;
-    mega_onednn_release(a->head.handle);
-    a->head.handle = NULL;
-}
-
-size_t mega_gemm_own_scratch(const mega_gemm_args *a, int threads)
-{
-    const gemm_way way = own_way(a);
+    const gemm_way way = way_of(a);
     if (way == GEMM_PAIRS) return mega_pairs_scratch(a, threads);
     if (way != GEMM_PANELS) return 0;
     const gemm_walk w = walk_of(a, mega_cpu_bodies_get(), threads);
     return w.packed + w.sums + w.block * (size_t)threads;
 }
 
-static size_t scratch(const void *args, int threads)
-{
-    size_t bytes;
-    return choose(args, &bytes) == GEMM_ONEDNN ? bytes * (size_t)threads : mega_gemm_own_scratch(args, threads);
-}
-
 /* Panels of floats are not kept: packing them is 3 % of a step of 256 rows and less of others, and they would take
  * twice the memory of the weights. */
 static size_t packed(const void *args)
 {
-    size_t bytes;
-    return choose(args, &bytes) == GEMM_PAIRS ? mega_pairs_packed(args) : 0;
+    return way_of(args) == GEMM_PAIRS ? mega_pairs_packed(args) : 0;
 }
 
-const mega_kernel mega_cpu_gemm = {
-    .name = "gemm", .run = run, .prepare = prepare, .release = release, .scratch = scratch, .packed = packed};
+const mega_kernel mega_cpu_gemm = {.name = "gemm", .run = run, .scratch = scratch, .packed = packed};
 
 const char *mega_gemm_description(char *out, int size)
 {
-    if (onednn_asked()) return mega_onednn_description(out, size);
-    snprintf(out, (size_t)size, "own %s, %s", mega_cpu_pairs_of(mega_cpu_isa()) != NULL ? "pairs" : "panels",
+    snprintf(out, (size_t)size, "%s, %s", mega_cpu_pairs_of(mega_cpu_isa()) != NULL ? "pairs" : "panels",
              mega_isa_name(mega_cpu_isa()));
     return out;
 }

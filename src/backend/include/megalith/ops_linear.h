@@ -36,8 +36,8 @@ typedef struct mega_gemm_args {
     void *row_sum;        /* [m] acc, or NULL */
 } mega_gemm_args;
 
-/* "own panels, avx2", "own pairs, amx", or "oneDNN 2.6.3, …": what mega_cpu_gemm runs on for bf16 (F32 always takes the
- * panels). Returns out. MEGA_GEMM=onednn in the environment sends every product to oneDNN, for comparison. */
+/* Writes which code mega_cpu_gemm runs for bf16, such as "panels, avx2" or "pairs, amx" (F32 always takes the panels).
+ * Returns out. */
 const char *mega_gemm_description(char *out, int size);
 
 /* sum[c] += sum over rows of x[t, c]; sum [C] acc */

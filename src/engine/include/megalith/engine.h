@@ -145,8 +145,7 @@ typedef struct mega_engine_memory {
     size_t data;      /* the rows of one step, and those that are read ahead */
     size_t records;   /* of the programs' instructions and tensors, of layers and parameters */
     size_t total;
-    size_t libraries; /* oneDNN's code and objects, threads, records: a measured constant, and what ranks exchange
-                         through; part of total */
+    size_t libraries; /* threads, records: a measured constant, and what ranks exchange through; part of total */
     size_t live;      /* the most that saved and scratch hold at one instruction: no plan does with less */
     size_t gathered;  /* the most that weights gathered for a while hold (ZeRO 3): part of scratch */
     size_t buckets;   /* the most that buckets of gradients on their way to slices hold (ZeRO 2, 3): part of scratch */
