@@ -1,6 +1,7 @@
 /* Reader of safetensors files: everything the format demands is checked here, in the order of the reference. */
 #include "megalith/safetensors.h"
 #include "megalith/file.h"
+#include "megalith/utf8.h"
 #include "safetensors_impl.h"
 
 #include <stdlib.h>
@@ -82,28 +83,6 @@ bool mega_st_tensor_bytes(mega_st_dtype dtype, int num_dims, const uint64_t *sha
     *fault = !fits ? "ValidationOverflow" : "MisalignedSlice";
     if (!fits || n % 8 != 0) return false;
     *out = n / 8;
-    return true;
-}
-
-/* Well-formed UTF-8 as Unicode defines it: no overlong forms, no surrogates, nothing above 10FFFF. */
-static bool is_utf8(const uint8_t *s, size_t n)
-{
-    for (size_t i = 0; i < n;) {
-        const uint8_t c = s[i];
-        const int more = c < 0x80                 ? 0
-                         : c >= 0xc2 && c <= 0xdf ? 1
-                         : c >= 0xe0 && c <= 0xef ? 2
-                         : c >= 0xf0 && c <= 0xf4 ? 3
-                                                  : -1;
-        if (more < 0 || n - i <= (size_t)more) return false;
-        for (int k = 1; k <= more; k++) {
-            if ((s[i + (size_t)k] & 0xc0) != 0x80) return false;
-        }
-        const uint8_t second = more > 0 ? s[i + 1] : 0;
-        if ((c == 0xe0 && second < 0xa0) || (c == 0xed && second > 0x9f)) return false;
-        if ((c == 0xf0 && second < 0x90) || (c == 0xf4 && second > 0x8f)) return false;
-        i += 1 + (size_t)more;
-    }
     return true;
 }
 
@@ -189,7 +168,7 @@ static mega_status read_header(mega_safetensors *s, const uint8_t *bytes, size_t
         return MEGA_FAIL(MEGA_ERR_FORMAT,
                          "%s: InvalidHeaderLength: a header of %llu bytes in a file of %zu; is it cut short?", file,
                          (unsigned long long)n, size);
-    if (!is_utf8(bytes + 8, (size_t)n))
+    if (mega_utf8_valid_bytes((const char *)bytes + 8, (size_t)n) < n)
         return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: InvalidHeader: the header is not UTF-8; the file is damaged", file);
     MEGA_TRY(mega_st_header_parse(&s->header, &s->arena, (const char *)bytes + 8, (size_t)n, file));
     MEGA_TRY(index_tensors(s, file));

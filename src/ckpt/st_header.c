@@ -1,5 +1,6 @@
 /* The JSON header of a safetensors file. A parser of its own, because the header's rules are stricter than JSON's
  * (unsigned 64-bit numbers, no name twice) and because a hostile header must cost no more than its size. */
+#include "megalith/utf8.h"
 #include "safetensors_impl.h"
 
 #include <string.h>
@@ -51,26 +52,6 @@ static bool take_hex4(parser *p, uint32_t *out)
     return true;
 }
 
-static char *put_utf8(char *to, uint32_t c)
-{
-    if (c < 0x80) {
-        *to++ = (char)c;
-    } else if (c < 0x800) {
-        *to++ = (char)(0xc0 | (c >> 6));
-        *to++ = (char)(0x80 | (c & 0x3f));
-    } else if (c < 0x10000) {
-        *to++ = (char)(0xe0 | (c >> 12));
-        *to++ = (char)(0x80 | ((c >> 6) & 0x3f));
-        *to++ = (char)(0x80 | (c & 0x3f));
-    } else {
-        *to++ = (char)(0xf0 | (c >> 18));
-        *to++ = (char)(0x80 | ((c >> 12) & 0x3f));
-        *to++ = (char)(0x80 | ((c >> 6) & 0x3f));
-        *to++ = (char)(0x80 | (c & 0x3f));
-    }
-    return to;
-}
-
 /* After "\u": one code point, from a surrogate pair where need be. NUL is refused, for names are C strings here. */
 static bool take_code_point(parser *p, uint32_t *out)
 {
@@ -94,7 +75,7 @@ static bool take_escape(parser *p, char **to)
     if (c == 'u') {
         uint32_t point = 0;
         if (!take_code_point(p, &point)) return false;
-        *to = put_utf8(*to, point);
+        *to += mega_utf8_encode(point, *to);
         return true;
     }
     const char *found = c != '\0' ? strchr(from, c) : NULL;

@@ -6,6 +6,7 @@
 #include "megalith/gpt_data.h"
 #include "megalith/memory.h"
 #include "megalith/tokenizer.h"
+#include "megalith/utf8.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

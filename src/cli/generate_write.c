@@ -1,6 +1,7 @@
 /* The texts of generate_samples_gpt on their way out: terminal, JSON lines, the file of samples. */
 #include "generate.h"
 #include "megalith/json.h"
+#include "megalith/utf8.h"
 
 #include <jansson.h>
 #include <stdio.h>

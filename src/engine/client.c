@@ -7,6 +7,7 @@
 #include "megalith/json.h"
 #include "megalith/run_json.h"
 #include "megalith/safetensors.h"
+#include "megalith/utf8.h"
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -31,14 +32,6 @@ void engine_client_free(mega_engine *e)
 
 /* ---- saving ---- */
 
-/* jansson takes no other text. */
-static bool is_utf8(const char *text)
-{
-    json_t *string = json_string(text);
-    json_decref(string);
-    return string != NULL;
-}
-
 static mega_status client_check_arrays(const mega_client_state *c)
 {
     static const char call[] = "mega_engine_save_checkpoint";
@@ -49,7 +42,7 @@ static mega_status client_check_arrays(const mega_client_state *c)
         const mega_client_array *a = &c->array[i];
         if (a->name == NULL || a->name[0] == '\0')
             return MEGA_FAIL(MEGA_ERR_USAGE, "%s: array %d of client has no name; give it one", call, i);
-        if (!is_utf8(a->name))
+        if (mega_utf8_valid_bytes(a->name, strlen(a->name)) < strlen(a->name)) /* jansson takes no other text */
             return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the name of array %d of client is not UTF-8; choose another", call,
                              i);
         if (a->rows < 1 || a->columns < 0 || a->data == NULL)

@@ -3,6 +3,7 @@
 #include "megalith/documents.h"
 #include "documents_impl.h"
 #include "megalith/encoding.h"
+#include "megalith/utf8.h"
 #include "unicode.h"
 #include <ctype.h>
 #include <string.h>
@@ -26,17 +27,6 @@ struct mega_documents {
     uint64_t before;         /* bytes of the files before this one */
     bool has_told_line_ends; /* one file stands for all */
 };
-
-mega_status mega_document_format_parse(mega_document_format *out, const char *name)
-{
-    static const char *const names[] = {"auto", "jsonl", "text"};
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(name, names[i]) != 0) continue;
-        *out = (mega_document_format)i;
-        return MEGA_OK;
-    }
-    return MEGA_FAIL(MEGA_ERR_USAGE, "--input-format: found \"%s\", expected auto, jsonl or text", name);
-}
 
 mega_status mega_documents_open(mega_documents **out, const mega_documents_options *o)
 {
@@ -256,7 +246,7 @@ static bool ends_with_space(const uint8_t *text, size_t n)
     size_t at = n - 1;
     uint32_t code_point = 0;
     while (at > 0 && n - at < 4 && (text[at] & 0xC0) == 0x80) at--;
-    return utf8_decode(text + at, n - at, &code_point) != 0 && unicode_class(code_point) == MEGA_CLASS_SPACE;
+    return mega_utf8_decode(text + at, n - at, &code_point) != 0 && unicode_class(code_point) == MEGA_CLASS_SPACE;
 }
 
 /* The end of the last line that has one, without the white space there; 0: there is none. */

@@ -15,10 +15,6 @@ bool mega_json_line_strings(const char *line, size_t bytes, const char *const *k
 /* The same without copying: out[k] points into the line, or into space[k] when the string had to be unescaped. */
 bool mega_json_line_views(const char *line, size_t bytes, const char *const *keys, int num_keys, mega_buffer *space,
                           mega_document_text *out, mega_document_fault *fault);
-/* Bytes of the UTF-8 character at p, 0 when it is none (RFC 3629: no overlong forms, no surrogates). */
-int mega_utf8_character(const uint8_t *p, const uint8_t *end);
-/* Characters in valid UTF-8. */
-int64_t mega_utf8_count(const char *text, size_t bytes);
 
 /* ---- documents_stream.c: the bytes of a file, unpacked ---- */
 

@@ -4,6 +4,7 @@
 #define MEGALITH_TEXT_ENCODE_SCAN_H
 
 #include "encode_vector.h"
+#include "megalith/utf8.h"
 #include "unicode.h"
 
 enum {
@@ -29,7 +30,7 @@ static __attribute__((noinline)) void add_malformed(uint64_t classes[4], const u
     while (wide != 0) {
         const int at = __builtin_ctzll(wide);
         uint32_t cp;
-        const int length = utf8_decode(p + at, 4, &cp), bytes = length == 0 ? 1 : length;
+        const int length = mega_utf8_decode(p + at, 4, &cp), bytes = length == 0 ? 1 : length;
         add_character(classes, length == 0 ? UINT32_MAX : cp, 0, at, bytes);
         wide &= ~((bit_of(bytes) - 1) << at);
     }

@@ -1,20 +1,13 @@
 /* The two simple kinds: one id a character, and ids written as numbers. */
 #include "encoder.h"
-#include "unicode.h"
-
-static int64_t count_characters(const uint8_t *text, size_t n)
-{
-    int64_t count = 0;
-    for (size_t i = 0; i < n; i++) count += (text[i] & 0xC0) != 0x80;
-    return count;
-}
+#include "megalith/utf8.h"
 
 mega_status mega_encoder_chars(const mega_tokenizer *t, const uint8_t *text, size_t n, size_t begin, mega_ids *out)
 {
     MEGA_TRY(mega_ids_reserve(out, (int64_t)n));
     for (size_t at = 0; at < n;) {
         uint32_t cp = 0;
-        const int length = utf8_decode(text + at, n - at, &cp);
+        const int length = mega_utf8_decode(text + at, n - at, &cp);
         if (length == 0)
             return MEGA_FAIL(
                 MEGA_ERR_FORMAT,
@@ -31,7 +24,8 @@ mega_status mega_encoder_chars(const mega_tokenizer *t, const uint8_t *text, siz
                 "of %s, which has %lld characters; make one from all of the text with train_tokenizer "
                 "--tokenizer-type CharTokenizer",
                 cp, cp < 32 || cp == 127 ? 0 : length, (const char *)text + at, begin + at,
-                (long long)count_characters(text, at) + 1, t->name, (long long)t->vocabulary.present - (t->eod >= 0));
+                (long long)mega_utf8_count((const char *)text, at) + 1, t->name,
+                (long long)t->vocabulary.present - (t->eod >= 0));
         out->id[out->count++] = id;
         at += (size_t)length;
     }

@@ -1,5 +1,5 @@
 #include "json_cursor.h"
-#include "unicode.h"
+#include "megalith/utf8.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +46,7 @@ char mega_cursor_peek(mega_cursor *c)
     return '\0';
 }
 
-const char *mega_cursor_kind(char first)
+static const char *cursor_kind(char first)
 {
     switch (first) {
     case '\0': return "the end of the file";
@@ -63,12 +63,12 @@ const char *mega_cursor_kind(char first)
 static mega_status expected(mega_cursor *c, const char *what)
 {
     const char found = mega_cursor_peek(c);
-    return mega_cursor_fail(c, c->at, "found %s, expected %s", mega_cursor_kind(found), what);
+    return mega_cursor_fail(c, c->at, "found %s, expected %s", cursor_kind(found), what);
 }
 
 mega_status mega_cursor_open(mega_cursor *c, char bracket)
 {
-    if (mega_cursor_peek(c) != bracket) return expected(c, mega_cursor_kind(bracket));
+    if (mega_cursor_peek(c) != bracket) return expected(c, cursor_kind(bracket));
     c->at++;
     return MEGA_OK;
 }
@@ -131,7 +131,7 @@ static mega_status read_unicode_escape(mega_cursor *c)
         return mega_cursor_fail(c, start, "\\u%04x is half of a surrogate pair", unit);
     }
     char utf8[4];
-    mega_buffer_append(&c->string, utf8, (size_t)utf8_encode(cp, utf8));
+    mega_buffer_append(&c->string, utf8, (size_t)mega_utf8_encode(cp, utf8));
     return MEGA_OK;
 }
 
@@ -157,7 +157,7 @@ mega_status mega_cursor_string(mega_cursor *c)
         const size_t from = c->at;
         while (c->at < c->size && c->text[c->at] != '"' && c->text[c->at] != '\\') {
             uint32_t cp;
-            const int length = utf8_decode((const uint8_t *)c->text + c->at, c->size - c->at, &cp);
+            const int length = mega_utf8_decode((const uint8_t *)c->text + c->at, c->size - c->at, &cp);
             if (length == 0) return mega_cursor_fail(c, c->at, "a byte that is not UTF-8");
             if (cp < 0x20) return mega_cursor_fail(c, c->at, "a control character inside a string; write \\u%04x", cp);
             c->at += (size_t)length;

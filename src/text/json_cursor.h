@@ -27,8 +27,6 @@ mega_status mega_cursor_fail(const mega_cursor *c, size_t at, const char *fmt, .
 /* First character of the next value after white space ('{' '[' '"' 't' 'f' 'n' '-' '0'..'9', or anything at fault); 0
  * at the end of the text. */
 char mega_cursor_peek(mega_cursor *c);
-/* "an object", "a string", … for messages. */
-const char *mega_cursor_kind(char first);
 
 /* Walk: open with '{' or '['; then before each member, mega_cursor_more says whether there is one (and eats the comma),
  * or eats the closing bracket. *first starts as true. */

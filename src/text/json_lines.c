@@ -2,6 +2,7 @@
  * Python's json module takes beyond the RFC (NaN, Infinity) is taken, and of equal keys the last counts, as there. */
 #include "documents_impl.h"
 #include "json_scan.h"
+#include "megalith/utf8.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -33,46 +34,6 @@ static bool wrong(scanner *s, const uint8_t *where, const char *why)
 static void skip_space(scanner *s)
 {
     while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\r' || *s->p == '\n')) s->p++;
-}
-
-int mega_utf8_character(const uint8_t *p, const uint8_t *end)
-{
-    const uint8_t c = p[0];
-    if (c < 0x80) return 1;
-    const ptrdiff_t room = end - p;
-    if (c >= 0xc2 && c <= 0xdf) return room >= 2 && (p[1] & 0xc0) == 0x80 ? 2 : 0;
-    if (c >= 0xe0 && c <= 0xef) {
-        if (room < 3 || (p[1] & 0xc0) != 0x80 || (p[2] & 0xc0) != 0x80) return 0;
-        if ((c == 0xe0 && p[1] < 0xa0) || (c == 0xed && p[1] > 0x9f)) return 0;
-        return 3;
-    }
-    if (c >= 0xf0 && c <= 0xf4) {
-        if (room < 4 || (p[1] & 0xc0) != 0x80 || (p[2] & 0xc0) != 0x80 || (p[3] & 0xc0) != 0x80) return 0;
-        if ((c == 0xf0 && p[1] < 0x90) || (c == 0xf4 && p[1] > 0x8f)) return 0;
-        return 4;
-    }
-    return 0;
-}
-
-size_t mega_utf8_valid_bytes(const char *text, size_t bytes)
-{
-    const uint8_t *begin = (const uint8_t *)text, *p = begin, *end = begin + bytes;
-    while (p < end) {
-        uint64_t word;
-        while (end - p >= 8 && (memcpy(&word, p, 8), (word & 0x8080808080808080ull) == 0)) p += 8;
-        if (p == end) break;
-        const int n = mega_utf8_character(p, end);
-        if (n == 0) break;
-        p += n;
-    }
-    return (size_t)(p - begin);
-}
-
-int64_t mega_utf8_count(const char *text, size_t bytes)
-{
-    int64_t n = 0;
-    for (size_t i = 0; i < bytes; i++) n += ((uint8_t)text[i] & 0xc0) != 0x80;
-    return n;
 }
 
 /* ---- checking ---- */
@@ -135,7 +96,8 @@ static bool scan_string(scanner *s, raw_string *out)
             return wrong(s, s->p,
                          "a control character inside a string; it must be written as an escape (\\n, \\t, \\u0001)");
         } else {
-            const int n = mega_utf8_character(s->p, s->end);
+            uint32_t character;
+            const int n = mega_utf8_decode(s->p, (size_t)(s->end - s->p), &character);
             if (n == 0) return wrong(s, s->p, "bytes that are not UTF-8");
             s->p += n;
         }

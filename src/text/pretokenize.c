@@ -1,12 +1,13 @@
 /* The pattern as a state machine. It needs no backtracking: whether a blank is glued to what follows, and whether the
  * last character of a run of white space is left over, is known from the class of the next character. */
 #include "pretokenize.h"
+#include "megalith/utf8.h"
 #include "unicode.h"
 
 static int class_at(const uint8_t *text, size_t at, size_t n, size_t *length)
 {
     uint32_t cp;
-    const int bytes = utf8_decode(text + at, n - at, &cp);
+    const int bytes = mega_utf8_decode(text + at, n - at, &cp);
     *length = bytes == 0 ? 1 : (size_t)bytes;
     return bytes == 0 ? MEGA_CLASS_OTHER : unicode_class(cp);
 }

@@ -1,5 +1,5 @@
 #include "symbols.h"
-#include "unicode.h"
+#include "megalith/utf8.h"
 
 static bool stands_for_itself(uint32_t cp)
 {
@@ -7,14 +7,14 @@ static bool stands_for_itself(uint32_t cp)
 }
 
 /* The bytes that do not stand for themselves are 0..32, 127..160 and 173. */
-uint32_t mega_symbol_of_byte(uint8_t byte)
+static uint32_t symbol_of_byte(uint8_t byte)
 {
     if (stands_for_itself(byte)) return byte;
     if (byte <= 32) return 256u + byte;
     return byte == 173 ? 323u : 256u + 33u + (byte - 127u);
 }
 
-int mega_symbol_to_byte(uint32_t cp)
+static int symbol_to_byte(uint32_t cp)
 {
     if (cp < 256) return stands_for_itself(cp) ? (int)cp : -1;
     if (cp >= MEGA_SYMBOL_LIMIT) return -1;
@@ -40,7 +40,7 @@ bool mega_symbols_write(mega_buffer *out, const char *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         char utf8[4];
-        const int length = utf8_encode(mega_symbol_of_byte((uint8_t)bytes[i]), utf8);
+        const int length = mega_utf8_encode(symbol_of_byte((uint8_t)bytes[i]), utf8);
         if (!mega_buffer_append(out, utf8, (size_t)length)) return false;
     }
     return true;
@@ -52,8 +52,8 @@ bool mega_symbols_read(mega_buffer *out, const char *symbols, size_t n)
     char *to = out->data + out->size;
     for (size_t i = 0; i < n;) {
         uint32_t cp;
-        const int length = utf8_decode((const uint8_t *)symbols + i, n - i, &cp);
-        const int byte = length == 0 ? -1 : mega_symbol_to_byte(cp);
+        const int length = mega_utf8_decode((const uint8_t *)symbols + i, n - i, &cp);
+        const int byte = length == 0 ? -1 : symbol_to_byte(cp);
         if (byte < 0) return false;
         *to++ = (char)byte;
         i += (size_t)length;

@@ -8,8 +8,6 @@
 
 enum { MEGA_SYMBOL_LIMIT = 324 }; /* one past the highest code point of the alphabet */
 
-uint32_t mega_symbol_of_byte(uint8_t byte);
-int mega_symbol_to_byte(uint32_t cp); /* -1: not of the alphabet */
 /* The byte whose symbol is the n-th in order of code point: the order of GPT-2's first 256 ids. */
 uint8_t mega_symbol_byte_at(int n);
 

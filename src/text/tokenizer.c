@@ -137,7 +137,7 @@ mega_status mega_tokenizer_make_bytes(mega_tokenizer **out)
     return st;
 }
 
-mega_status mega_tokenizer_make_null(mega_tokenizer **out, int64_t vocab_size)
+static mega_status make_null(mega_tokenizer **out, int64_t vocab_size)
 {
     if (vocab_size < 1 || vocab_size >= MEGA_MAX_VOCABULARY)
         return MEGA_FAIL(MEGA_ERR_USAGE, "NullTokenizer: --vocab-size %lld; expected 1 to %d", (long long)vocab_size,
@@ -219,7 +219,7 @@ mega_status mega_tokenizer_create(mega_tokenizer **out, const mega_tokenizer_opt
                 "CharTokenizer takes --vocab-file with a JSON list of characters, as train_tokenizer writes it");
         MEGA_TRY(st);
     } else if (strcmp(o->type, kind_names[MEGA_KIND_NULL]) == 0) {
-        MEGA_TRY(mega_tokenizer_make_null(&t, o->vocab_size));
+        MEGA_TRY(make_null(&t, o->vocab_size));
     } else {
         for (size_t i = 0; i < sizeof later / sizeof later[0]; i++)
             if (strcmp(o->type, later[i]) == 0)
@@ -339,15 +339,4 @@ void mega_ids_fini(mega_ids *ids)
 {
     mega_free(ids->id);
     *ids = (mega_ids){0};
-}
-
-size_t mega_utf8_incomplete(const char *bytes, size_t n)
-{
-    for (size_t back = 1; back <= 3 && back <= n; back++) {
-        const unsigned char b = (unsigned char)bytes[n - back];
-        if ((b & 0xC0) == 0x80) continue;
-        const size_t need = b >= 0xF0 && b <= 0xF4 ? 4 : b >= 0xE0 && b < 0xF0 ? 3 : b >= 0xC2 && b < 0xE0 ? 2 : 1;
-        return need > back ? back : 0;
-    }
-    return 0;
 }

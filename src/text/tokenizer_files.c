@@ -1,9 +1,9 @@
 /* Plain vocabulary files: vocab.json with merges.txt as GPT-2 has them, and lists of characters. */
 #include "json_cursor.h"
 #include "megalith/file.h"
+#include "megalith/utf8.h"
 #include "symbols.h"
 #include "tokenizer_impl.h"
-#include "unicode.h"
 #include <string.h>
 
 mega_status mega_tokenizer_add_symbols(mega_tokenizer *t, mega_buffer *scratch, const char *symbols, size_t n,
@@ -137,7 +137,7 @@ static mega_status add_character(mega_tokenizer *t, mega_cursor *c, size_t at, i
 {
     uint32_t cp;
     const size_t n = c->string.size;
-    const int length = n == 0 ? 0 : utf8_decode((const uint8_t *)c->string.data, n, &cp);
+    const int length = n == 0 ? 0 : mega_utf8_decode((const uint8_t *)c->string.data, n, &cp);
     if ((size_t)length != n && !mega_cursor_string_is(c, MEGA_END_OF_TEXT))
         return mega_cursor_fail(
             c, at, "'%.*s' is not one character; a character vocabulary holds single characters and " MEGA_END_OF_TEXT,

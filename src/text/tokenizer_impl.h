@@ -48,7 +48,6 @@ mega_status mega_tokenizer_read_bpe(mega_tokenizer **out, const char *vocab_file
 mega_status mega_tokenizer_read_char(mega_tokenizer **out, const char *vocab_file);
 mega_status mega_tokenizer_read_json(mega_tokenizer **out, const char *path);
 mega_status mega_tokenizer_make_bytes(mega_tokenizer **out);
-mega_status mega_tokenizer_make_null(mega_tokenizer **out, int64_t vocab_size);
 /* Whether the file is a tokenizer.json and not a plain vocabulary (a list, or an object of numbers). */
 mega_status mega_tokenizer_is_json(bool *out, const char *path);
 

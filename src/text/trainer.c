@@ -3,9 +3,9 @@
 #include "trainer.h"
 #include "bpe_train.h"
 #include "megalith/tokenizer_train.h"
+#include "megalith/utf8.h"
 #include "symbols.h"
 #include "tokenizer_impl.h"
-#include "unicode.h"
 #include "word_counts.h"
 #include <string.h>
 
@@ -91,7 +91,7 @@ static mega_status add_characters(mega_trainer *t, const uint8_t *text, size_t n
 {
     for (size_t at = 0; at < n;) {
         uint32_t cp = 0;
-        const int length = utf8_decode(text + at, n - at, &cp);
+        const int length = mega_utf8_decode(text + at, n - at, &cp);
         if (length == 0)
             return MEGA_FAIL(
                 MEGA_ERR_FORMAT,
@@ -132,7 +132,7 @@ static mega_status finish_chars(const mega_trainer *t, mega_tokenizer *k)
     for (uint32_t cp = 0; cp < CODE_POINTS; cp++) {
         if ((t->seen[cp / 8] >> cp % 8 & 1) == 0) continue;
         char utf8[4];
-        const int length = utf8_encode(cp, utf8);
+        const int length = mega_utf8_encode(cp, utf8);
         MEGA_TRY(mega_vocabulary_add(&k->vocabulary, utf8, (size_t)length, k->vocabulary.size, 0));
     }
     return MEGA_OK;

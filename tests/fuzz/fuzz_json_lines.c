@@ -1,6 +1,7 @@
 /* JSON lines and plain text as documents. Texts that come out are UTF-8. */
 #include "fuzz.h"
 #include "megalith/documents.h"
+#include "megalith/utf8.h"
 
 static void read_all(const char *path, mega_document_format format)
 {

@@ -142,10 +142,6 @@ static void forced_formats(void **state)
     reading r = read_inputs(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_JSON_LINES, false, 0, NULL, false});
     assert_int_equal(r.fault.line, 1);
     mega_buffer_fini(&r.text);
-    mega_document_format f;
-    assert_int_equal(mega_document_format_parse(&f, "text"), MEGA_OK);
-    assert_int_equal(f, MEGA_DOCUMENT_TEXT);
-    assert_int_equal(mega_document_format_parse(&f, "csv"), MEGA_ERR_USAGE);
 }
 
 static void write_bytes(const char *path, const char *bytes, size_t n)

@@ -4,8 +4,8 @@
 #include "kit.h"
 #include "megalith/threads.h"
 #include "megalith/tokenizer_train.h"
+#include "megalith/utf8.h"
 #include "pretokenize.h"
-#include "unicode.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static uint64_t next_random(uint64_t *state)
 static size_t put_code_point(uint8_t *to, uint32_t cp)
 {
     char bytes[4];
-    const int n = utf8_encode(cp >= 0xD800 && cp < 0xE000 ? 0x4E00 : cp, bytes);
+    const int n = mega_utf8_encode(cp >= 0xD800 && cp < 0xE000 ? 0x4E00 : cp, bytes);
     memcpy(to, bytes, (size_t)n);
     return (size_t)n;
 }

@@ -188,27 +188,13 @@ static void long_key_lists_are_cut(void **state)
     expect_fault(line, 1, ", …");
 }
 
-static void utf8_lengths(void **state)
-{
-    (void)state;
-    assert_int_equal(mega_utf8_valid_bytes("abcdefghijklmnop\xc3\xa9", 18), 18);
-    assert_int_equal(mega_utf8_valid_bytes("abcdefghijklmnop\xc3", 17), 16);
-    assert_int_equal(mega_utf8_valid_bytes("abcdefghi\x80jklmnop", 17), 9);
-    assert_int_equal(mega_utf8_count("a\xc3\xa9\xf0\x9f\x98\x80", 7), 3);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_lines),
-        cmocka_unit_test(several_keys),
-        cmocka_unit_test(broken_lines),
-        cmocka_unit_test(deep_nesting_is_refused),
-        cmocka_unit_test(every_cut_is_noticed),
-        cmocka_unit_test(long_key_lists_are_cut),
-        cmocka_unit_test(utf8_lengths),
-        cmocka_unit_test(runs_are_equal),
-        cmocka_unit_test(views_point_into_the_line),
+        cmocka_unit_test(good_lines),           cmocka_unit_test(several_keys),
+        cmocka_unit_test(broken_lines),         cmocka_unit_test(deep_nesting_is_refused),
+        cmocka_unit_test(every_cut_is_noticed), cmocka_unit_test(long_key_lists_are_cut),
+        cmocka_unit_test(runs_are_equal),       cmocka_unit_test(views_point_into_the_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* The state machine against the pattern itself, run by PCRE2 on random text, where PCRE2 was found at build time. */
 #include "kit.h"
 #include "megalith/memory.h"
+#include "megalith/utf8.h"
 #include "pretokenize.h"
 #include "unicode.h"
 #include <stdio.h>
@@ -30,13 +31,13 @@ static void to_utf8(const uint8_t *text, size_t n, mega_buffer *out, size_t *ori
     out->size = 0;
     for (size_t at = 0; at < n;) {
         uint32_t cp = 0;
-        int length = utf8_decode(text + at, n - at, &cp);
+        int length = mega_utf8_decode(text + at, n - at, &cp);
         char bytes[4];
         if (length == 0) {
             cp = 0xE000u + text[at];
             length = 1;
         }
-        const int written = utf8_encode(cp, bytes);
+        const int written = mega_utf8_encode(cp, bytes);
         for (int i = 0; i < written; i++) origin[out->size + (size_t)i] = at;
         assert_true(mega_buffer_append(out, bytes, (size_t)written));
         at += (size_t)length;
@@ -80,7 +81,7 @@ static uint32_t *agreed_code_points(size_t *out_count)
     for (uint32_t cp = 0; cp < 0x110000; cp++) {
         if (cp >= 0xD800 && cp < 0xE000) continue;
         char bytes[4];
-        const int n = utf8_encode(cp, bytes);
+        const int n = mega_utf8_encode(cp, bytes);
         const int group = pcre2_match(code, (PCRE2_SPTR)bytes, (PCRE2_SIZE)n, 0, 0, match, NULL) - 2;
         static const int class[] = {MEGA_CLASS_LETTER, MEGA_CLASS_NUMBER, MEGA_CLASS_SPACE, MEGA_CLASS_OTHER};
         if (group < 0 ? unicode_class(cp) == MEGA_CLASS_OTHER : unicode_class(cp) == class[group]) list[count++] = cp;
@@ -113,7 +114,7 @@ static size_t random_text(uint8_t *text, size_t limit, uint64_t *state, const ui
             text[n++] = (uint8_t)(r >> 8);
         } else {
             char bytes[4];
-            const int length = utf8_encode(list[(r >> 8) % count], bytes);
+            const int length = mega_utf8_encode(list[(r >> 8) % count], bytes);
             memcpy(text + n, bytes, (size_t)length);
             n += (size_t)length;
         }

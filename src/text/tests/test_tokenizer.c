@@ -259,30 +259,6 @@ static void vocab_size_is_checked(void **state)
     mega_log_set_sink(NULL, NULL);
 }
 
-static void utf8_incomplete(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text;
-        size_t bytes;
-    } rows[] = {{"", 0},
-                {"abc", 0},
-                {"\xC3\xA9", 0},
-                {"a\xC3", 1},
-                {"\xE6\x97", 2},
-                {"\xE6", 1},
-                {"\xE6\x97\xA5", 0},
-                {"\xF0\x9F\x98", 3},
-                {"\xF0\x9F\x98\x80", 0},
-                {"\x80\x80", 0},
-                {"\xFF", 0},
-                {"\xC1", 0},
-                {"\xF5\x80", 0},
-                {"a\xF0\x9F", 2}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        assert_int_equal(mega_utf8_incomplete(rows[i].text, strlen(rows[i].text)), rows[i].bytes);
-}
-
 static void refused_files(void **state)
 {
     (void)state;
@@ -381,8 +357,7 @@ int main(void)
         cmocka_unit_test(small_vocabulary),     cmocka_unit_test(splits),
         cmocka_unit_test(byte_tokenizer),       cmocka_unit_test(char_tokenizer),
         cmocka_unit_test(null_tokenizer),       cmocka_unit_test(vocab_size_is_checked),
-        cmocka_unit_test(bytes_are_those_held), cmocka_unit_test(utf8_incomplete),
-        cmocka_unit_test(refused_files),
+        cmocka_unit_test(bytes_are_those_held), cmocka_unit_test(refused_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

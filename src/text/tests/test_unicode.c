@@ -1,4 +1,4 @@
-/* The class table against the Unicode files that it was made from, and UTF-8 decoding against a plain definition. */
+/* The class table against the Unicode files that it was made from. */
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
@@ -101,46 +101,10 @@ static void known_classes(void **state)
             fail_msg("U+%04X: class %d", rows[i].cp, unicode_class(rows[i].cp));
 }
 
-static void utf8_round_trips(void **state)
-{
-    (void)state;
-    for (uint32_t cp = 0; cp < CODE_POINTS; cp++) {
-        if (cp >= 0xD800 && cp < 0xE000) continue;
-        char bytes[4] = {0};
-        uint32_t back = 0;
-        const int n = utf8_encode(cp, bytes);
-        assert_int_equal(utf8_decode((const uint8_t *)bytes, (size_t)n, &back), n);
-        assert_int_equal(back, cp);
-        for (int cut = 1; cut < n; cut++) assert_int_equal(utf8_decode((const uint8_t *)bytes, (size_t)cut, &back), 0);
-    }
-}
-
-/* Every two-byte beginning with every third byte that matters: only what a round trip gives back is well formed. */
-static void utf8_refuses_all_else(void **state)
-{
-    (void)state;
-    static const uint8_t tail[] = {0x00, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xFF};
-    for (int a = 0; a < 256; a++)
-        for (int b = 0; b < 256; b++)
-            for (size_t c = 0; c < sizeof tail; c++)
-                for (size_t d = 0; d < sizeof tail; d++) {
-                    const uint8_t text[4] = {(uint8_t)a, (uint8_t)b, tail[c], tail[d]};
-                    uint32_t cp = 0;
-                    const int n = utf8_decode(text, 4, &cp);
-                    if (n == 0) continue;
-                    char again[4];
-                    assert_true(cp < CODE_POINTS && (cp < 0xD800 || cp > 0xDFFF));
-                    assert_int_equal(utf8_encode(cp, again), n);
-                    assert_memory_equal(again, text, n);
-                }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_classes),
-        cmocka_unit_test(utf8_round_trips),
-        cmocka_unit_test(utf8_refuses_all_else),
         cmocka_unit_test(classes_are_those_of_unicode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

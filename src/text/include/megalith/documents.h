@@ -22,8 +22,6 @@ typedef enum mega_document_format {
     MEGA_DOCUMENT_JSON_LINES,
     MEGA_DOCUMENT_TEXT
 } mega_document_format;
-/* "auto", "jsonl" or "text" */
-mega_status mega_document_format_parse(mega_document_format *out, const char *name);
 
 typedef struct mega_documents_options {
     const char *const *inputs; /* files, glob patterns, folders, "-" */
@@ -86,9 +84,6 @@ typedef struct mega_document_text {
 } mega_document_text;
 bool mega_document_views(const mega_document_chunk *chunk, int64_t record, const char *const *keys, int num_keys,
                          mega_buffer *space, mega_document_text *text, mega_document_fault *fault);
-
-/* Bytes from the beginning that are valid UTF-8 (RFC 3629: no overlong forms, no surrogates). */
-size_t mega_utf8_valid_bytes(const char *text, size_t bytes);
 
 #ifdef __cplusplus
 }

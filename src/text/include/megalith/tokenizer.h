@@ -29,7 +29,6 @@ typedef struct mega_tokenizer_options {
     const char *merge_file;
     const char *tokenizer_model;
     int64_t vocab_size;
-    int vocab_extra_ids;
 } mega_tokenizer_options;
 
 mega_status mega_tokenizer_create(mega_tokenizer **out, const mega_tokenizer_options *options);
@@ -79,10 +78,6 @@ bool mega_tokenizer_is_special(const mega_tokenizer *t, int32_t id);
 mega_status mega_tokenizer_save(const mega_tokenizer *t, const char *folder);
 /* Writes the one file that --vocab-file takes: vocab.json for BPE, a JSON list for characters. */
 mega_status mega_tokenizer_save_vocab(const mega_tokenizer *t, const char *path);
-
-/* How many bytes at the end of a text are the beginning of a UTF-8 sequence that is not complete yet (0..3). Text shown
- * as it is made holds these back. */
-size_t mega_utf8_incomplete(const char *bytes, size_t n);
 
 #ifdef __cplusplus
 }
