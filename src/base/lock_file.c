@@ -40,7 +40,7 @@ static bool take_line(const char **at, const char *key, char *out, size_t size)
     return true;
 }
 
-bool lock_text_parse(lock_found *f)
+static bool lock_text_parse(lock_found *f)
 {
     char pid[24], start[24], since[24], token[MEGA_TOKEN_BYTES];
     const char *at = f->text + sizeof FIRST_LINE - 1;

@@ -20,7 +20,6 @@ typedef struct lock_found {
 
 /* A lock of this process from now on. */
 void lock_text_make(char out[LOCK_TEXT_BYTES]);
-bool lock_text_parse(lock_found *out); /* from out->text */
 /* Errors name `shown`: the lock that a temporary file is written for. */
 mega_status lock_file_write(const char *path, const char *shown, const char *text);
 /* Gives the file `beside` the name `path`. *taken false: the name is taken. Without links the file is renamed where

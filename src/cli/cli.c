@@ -129,15 +129,6 @@ bool mega_cli_read_on(mega_world *world, mega_config *cfg, const char *command, 
     return true;
 }
 
-bool mega_cli_parse_on(mega_world *world, mega_config *cfg, const char *command, int argc, char **argv,
-                       int *exit_status)
-{
-    if (!mega_cli_read_on(world, cfg, command, argc, argv, exit_status)) return false;
-    /* a file that one host alone lacks ends the ranks of the others, too */
-    const mega_status st = mega_cli_agree(world, mega_config_report(cfg));
-    return st == MEGA_OK || mega_cli_give_up(cfg, command, st, exit_status);
-}
-
 mega_status mega_cli_team(mega_team **out, const mega_config *cfg)
 {
     return mega_team_create(out, mega_config_is_faulty(cfg, MEGA_TOPIC_OPTIONS) ? 1 : (int)cfg->num_threads);
@@ -147,12 +138,12 @@ bool mega_cli_parse_checked(mega_config *cfg, const char *command, int argc, cha
                             int *exit_status)
 {
     if (!mega_cli_read_on(NULL, cfg, command, argc, argv, exit_status)) return false;
-    check(cfg);
+    if (check != NULL) check(cfg);
     const mega_status st = mega_config_report(cfg);
     return st == MEGA_OK || mega_cli_give_up(cfg, command, st, exit_status);
 }
 
 bool mega_cli_parse(mega_config *cfg, const char *command, int argc, char **argv, int *exit_status)
 {
-    return mega_cli_parse_on(NULL, cfg, command, argc, argv, exit_status);
+    return mega_cli_parse_checked(cfg, command, argc, argv, NULL, exit_status);
 }

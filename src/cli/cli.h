@@ -23,10 +23,6 @@ bool mega_cli_parse(mega_config *cfg, const char *command, int argc, char **argv
 typedef void mega_cli_check(mega_config *cfg);
 bool mega_cli_parse_checked(mega_config *cfg, const char *command, int argc, char **argv, mega_cli_check *check,
                             int *exit_status);
-/* The same on every rank of a world, collectively; mistakes are printed by the first, its own or those of another. */
-bool mega_cli_parse_on(mega_world *world, mega_config *cfg, const char *command, int argc, char **argv,
-                       int *exit_status);
-
 /* The same, but for mistakes in the options: they stay in cfg, for the command to report (mega_config_report) together
  * with those that it finds in files. False: nothing could be read. */
 bool mega_cli_read_on(mega_world *world, mega_config *cfg, const char *command, int argc, char **argv,

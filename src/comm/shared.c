@@ -226,7 +226,7 @@ void shared_close(mega_world *w)
 
 /* ---- groups ---- */
 
-int shared_place(const comm_op *op, int member)
+static int shared_place(const comm_op *op, int member)
 {
     return op->comm->world->shared->place[comm_world_rank(op->comm, member)];
 }

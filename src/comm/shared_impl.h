@@ -17,7 +17,6 @@ typedef struct comm_shared comm_shared;
 
 /* Whether all ranks of op's group are among those that share memory. */
 bool shared_holds(const comm_op *op);
-int shared_place(const comm_op *op, int member);
 /* Before a collective's first post: whether it may post already. */
 bool shared_enter(const comm_op *op);
 /* The world ranks, at most so many, that have yet to read what this one posted to the group before; their number. */

@@ -20,7 +20,6 @@ typedef struct mega_mt19937 {
 } mega_mt19937;
 void mega_mt19937_seed(mega_mt19937 *r, uint32_t seed);
 uint32_t mega_mt19937_u32(mega_mt19937 *r);
-double mega_mt19937_double(mega_mt19937 *r);                   /* [0, 1), RandomState.random_sample */
 uint64_t mega_mt19937_interval(mega_mt19937 *r, uint64_t max); /* 0 … max, both included */
 /* Loops over many items look at *stop once every 65,536. */
 static inline bool mega_data_is_stopped(const volatile sig_atomic_t *stop, int64_t i)

@@ -46,13 +46,6 @@ static uint64_t draw_u64(mega_mt19937 *r)
     return high << 32 | mega_mt19937_u32(r);
 }
 
-double mega_mt19937_double(mega_mt19937 *r)
-{
-    const double a = (double)(mega_mt19937_u32(r) >> 5);
-    const double b = (double)(mega_mt19937_u32(r) >> 6);
-    return (a * 67108864.0 + b) / 9007199254740992.0;
-}
-
 /* Draws under the smallest mask of ones that covers max until one fits; how many draws that takes is part of the
  * definition. */
 uint64_t mega_mt19937_interval(mega_mt19937 *r, uint64_t max)

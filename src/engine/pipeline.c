@@ -61,7 +61,7 @@ static bool walk_next(walk *w, mega_schedule_step *out)
     return true;
 }
 
-int mega_schedule_interleaved_slots(int stage, int stages, int chunks, int64_t micro_batches, int chunk)
+static int interleaved_slots(int stage, int stages, int chunks, int64_t micro_batches, int chunk)
 {
     walk w = walk_begin(stage, stages, chunks, micro_batches);
     mega_schedule_step s;
@@ -77,8 +77,7 @@ int mega_schedule_interleaved_slots(int stage, int stages, int chunks, int64_t m
 void mega_schedule_interleaved(int stage, int stages, int chunks, int64_t micro_batches, mega_schedule_step *out)
 {
     int slots[MEGA_SCHEDULE_CHUNKS];
-    for (int c = 0; c < chunks; c++)
-        slots[c] = mega_schedule_interleaved_slots(stage, stages, chunks, micro_batches, c);
+    for (int c = 0; c < chunks; c++) slots[c] = interleaved_slots(stage, stages, chunks, micro_batches, c);
     walk w = walk_begin(stage, stages, chunks, micro_batches);
     while (walk_next(&w, out)) {
         out->slot = out->micro_batch % slots[out->chunk];
@@ -91,7 +90,7 @@ void mega_schedule_interleaved(int stage, int stages, int chunks, int64_t micro_
 int mega_schedule_slots_of(const mega_pipeline *p, int stage, int chunk)
 {
     return p->chunks <= 1 ? mega_schedule_slots(stage, p->stages, p->micro_batches)
-                          : mega_schedule_interleaved_slots(stage, p->stages, p->chunks, p->micro_batches, chunk);
+                          : interleaved_slots(stage, p->stages, p->chunks, p->micro_batches, chunk);
 }
 
 int64_t mega_schedule_make(const mega_pipeline *p, int stage, mega_schedule_step *out)

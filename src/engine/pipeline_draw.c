@@ -8,6 +8,12 @@
 
 enum { FORWARD_TIME = 1, BACKWARD_TIME = 2 };
 
+/* One step of one stage. Times are in forwards of one chunk. */
+typedef struct pipeline_event {
+    mega_schedule_step step;
+    int64_t begin, end;
+} pipeline_event;
+
 static int chunks_of(const mega_pipeline *p)
 {
     return p->chunks > 1 ? p->chunks : 1;
@@ -34,7 +40,8 @@ static int64_t arrival(int64_t *done, const mega_pipeline *p, int stage, const m
     return *done_at(done, p, from, forward, chunk, x->micro_batch);
 }
 
-mega_status mega_pipeline_simulate(const mega_pipeline *p, mega_pipeline_event *out, int64_t *end)
+/* out: stages * mega_schedule_length(p) events, stage by stage, each in its order. Returns in *end when all is done. */
+static mega_status simulate(const mega_pipeline *p, pipeline_event *out, int64_t *end)
 {
     const int64_t length = mega_schedule_length(p), cells = (int64_t)p->stages * length;
     int64_t *done = mega_malloc((size_t)cells * sizeof *done), *at = mega_calloc((size_t)p->stages, sizeof *at);
@@ -47,7 +54,7 @@ mega_status mega_pipeline_simulate(const mega_pipeline *p, mega_pipeline_event *
         moved = false;
         for (int s = 0; s < p->stages; s++)
             for (; at[s] < length; at[s]++, moved = true) {
-                mega_pipeline_event *e = &out[s * length + at[s]];
+                pipeline_event *e = &out[s * length + at[s]];
                 e->step = order[s * length + at[s]];
                 const int64_t comes = arrival(done, p, s, &e->step), free_at = at[s] > 0 ? e[-1].end : 0;
                 if (comes < 0) break;
@@ -65,11 +72,11 @@ mega_status mega_pipeline_simulate(const mega_pipeline *p, mega_pipeline_event *
 }
 
 /* Events of all stages, with their end. */
-static mega_status simulated(const mega_pipeline *p, mega_pipeline_event **out, int64_t *end)
+static mega_status simulated(const mega_pipeline *p, pipeline_event **out, int64_t *end)
 {
     *out = mega_malloc((size_t)p->stages * (size_t)mega_schedule_length(p) * sizeof **out);
     if (*out == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "pipeline schedule: no memory for its steps");
-    const mega_status st = mega_pipeline_simulate(p, *out, end);
+    const mega_status st = simulate(p, *out, end);
     if (st != MEGA_OK) mega_free(*out);
     return st;
 }
@@ -98,7 +105,7 @@ static char letter(const mega_pipeline *p, const mega_schedule_step *x)
 }
 
 /* One stage: `width` characters a unit of time. Written into line, which has room for all. */
-static void write_line(const mega_pipeline *p, const mega_pipeline_event *e, int width, char *line, int64_t size)
+static void write_line(const mega_pipeline *p, const pipeline_event *e, int width, char *line, int64_t size)
 {
     for (int64_t i = 0; i < size; i++) line[i] = i % width == width / 2 ? '.' : ' ';
     for (int64_t i = 0; i < mega_schedule_length(p); i++) {
@@ -113,7 +120,7 @@ static void write_line(const mega_pipeline *p, const mega_pipeline_event *e, int
 
 mega_status mega_pipeline_draw_text(const mega_pipeline *p, int columns, mega_buffer *out)
 {
-    mega_pipeline_event *e;
+    pipeline_event *e;
     int64_t end;
     MEGA_TRY(simulated(p, &e, &end));
     const int width = 2 + snprintf(NULL, 0, "%lld", (long long)p->micro_batches - 1), head = 10;
@@ -139,7 +146,7 @@ mega_status mega_pipeline_draw_text(const mega_pipeline *p, int columns, mega_bu
 
 enum { CELL = 22, ROW = 26, LEFT = 70, TOP = 40 }; /* pixels */
 
-static void put_event(const mega_pipeline *p, const mega_pipeline_event *e, int stage, mega_buffer *out)
+static void put_event(const mega_pipeline *p, const pipeline_event *e, int stage, mega_buffer *out)
 {
     const int64_t x = LEFT + e->begin * CELL, width = (e->end - e->begin) * CELL;
     const int y = TOP + stage * ROW, light = 55 + 30 * e->step.chunk / chunks_of(p);
@@ -154,7 +161,7 @@ static void put_event(const mega_pipeline *p, const mega_pipeline_event *e, int 
 
 mega_status mega_pipeline_draw_svg(const mega_pipeline *p, mega_buffer *out)
 {
-    mega_pipeline_event *e;
+    pipeline_event *e;
     int64_t end;
     MEGA_TRY(simulated(p, &e, &end));
     mega_buffer_printf(out,

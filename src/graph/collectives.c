@@ -37,7 +37,7 @@ static const instruction *find(const mega_program *p, const mega_comm *comm, int
     return NULL;
 }
 
-uint64_t mega_program_collectives_hash(const mega_program *p, const mega_comm *comm, int64_t most, int64_t *out_count)
+static uint64_t collectives_hash(const mega_program *p, const mega_comm *comm, int64_t most, int64_t *out_count)
 {
     uint64_t hash = MEGA_HASH_START;
     int64_t count = 0;
@@ -62,7 +62,7 @@ static uint64_t hash_calls(const void *of, int64_t begin, int64_t end)
 {
     const calls *c = of;
     (void)begin; /* 0: a call that differs moves all that follow */
-    return mega_program_collectives_hash(c->p, c->comm, end, NULL);
+    return collectives_hash(c->p, c->comm, end, NULL);
 }
 
 static void describe_call(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
@@ -85,6 +85,6 @@ mega_status mega_program_compare_collectives(const mega_program *p, mega_comm *c
     const calls c = {p, comm};
     mega_compared l = {.what = what, .item = "collective", .of = &c, .hash = hash_calls, .describe = describe_call};
     snprintf(what, sizeof what, "%s programs", p->name);
-    mega_program_collectives_hash(p, comm, INT64_MAX, &l.count);
+    collectives_hash(p, comm, INT64_MAX, &l.count);
     return mega_comm_compare(comm, &l);
 }

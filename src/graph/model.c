@@ -47,7 +47,8 @@ static mega_status check_model(const mega_model *m)
     return check_ways(m);
 }
 
-const mega_layer *model_layer(const mega_model *m, int layer, int *index)
+/* The row of a layer, and which copy of it that is. */
+static const mega_layer *model_layer(const mega_model *m, int layer, int *index)
 {
     const mega_layer *row = m->layer;
     for (; layer >= copies(row); row++) layer -= copies(row);
@@ -379,11 +380,6 @@ const mega_params *mega_model_parts_params(const mega_model_parts *p)
 static bool is_layer(const mega_model_parts *p, int layer)
 {
     return layer >= 0 && layer < p->num_layers;
-}
-
-double mega_model_parts_elements(const mega_model_parts *p, int layer)
-{
-    return is_layer(p, layer) ? p->elements[layer] : 0;
 }
 
 double mega_model_parts_flops(const mega_model_parts *p, int layer)

@@ -37,8 +37,6 @@ static inline const char *model_name(const mega_model *m)
     return m->name != NULL ? m->name : "without a name";
 }
 
-/* model.c: the row of a layer, and which copy of it that is. */
-const mega_layer *model_layer(const mega_model *m, int layer, int *index);
 /* Describes one layer of the list with the graph, sizes and mode of `base`. */
 void model_describe_layer(const mega_model *m, int layer, const mega_builder *base, mega_flow *flow);
 mega_tensor *flow_value(mega_flow *flow, int value);

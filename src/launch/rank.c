@@ -13,7 +13,7 @@ static int local_rank(void)
     return -1;
 }
 
-bool mega_launch_rank_is_one(void)
+static bool is_started_by_launcher(void)
 {
     static const char *const sign[] = {"MEGA_LAUNCH", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
     for (size_t i = 0; i < sizeof sign / sizeof sign[0]; i++)
@@ -42,7 +42,7 @@ int mega_launch_rank_number(void)
 {
     int rank;
     mega_launched_ranks(&rank);
-    return mega_launch_rank_is_one() ? rank : -1;
+    return is_started_by_launcher() ? rank : -1;
 }
 
 void mega_launch_rank_mark(char out[3], int mark)

@@ -10,8 +10,6 @@ mega_tensor layer_param(const mega_builder *b, const char *name, const char *kin
 
 /* Sequence parallelism: this rank of tp has a slab of the rows. */
 bool layer_has_slab(const mega_builder *b);
-/* What this rank sees of t [T, ...]: its slab of rows under sequence parallelism, else all of it. */
-mega_tensor layer_own_rows(const mega_builder *b, mega_tensor t);
 /* Whether a layer that needs all rows of a sample can be described; else records MEGA_ERR_UNSUPPORTED. */
 bool layer_has_all_rows(const mega_builder *b, const char *layer);
 

@@ -21,7 +21,7 @@ static bool process_look(int pid, mega_process_stat *out)
     return mega_process_stat_read(out, path);
 }
 
-process_state record_process(const struct mega_record *record)
+static process_state record_process(const struct mega_record *record)
 {
     mega_process_stat stat;
     if (!process_look(atomic_load(&record->pid), &stat) || stat.start != record->started) return PROCESS_DEAD;

@@ -49,7 +49,6 @@ bool record_read(const mega_world *world, int rank, record_view *out, double *st
 /* Of another rank; NULL where its page is not this one. */
 const struct mega_record *record_of(const mega_world *world, int rank);
 bool record_read_slot(const struct mega_record *slot, double now, record_view *out); /* false: not there yet */
-process_state record_process(const struct mega_record *record);
 
 /* Around a wait of this rank. */
 void record_wait_begin(mega_world *world, const comm_op *op, double now);

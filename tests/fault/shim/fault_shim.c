@@ -1,5 +1,5 @@
-/* Loaded in front of the C library by tests/fault/faults.sh: makes the n-th call of one kind fail, as a full disk, a
- * broken one or a machine without memory would.
+/* Loaded in front of the C library by tests/fault/test_faults.sh: makes the n-th call of one kind fail, as a full disk,
+ * a broken one or a machine without memory would.
  *
  *   FAULT_OP     allocation open mkdir write short_write fsync rename unlink close mmap ftruncate read
  *                pwrite

@@ -30,7 +30,6 @@ int mega_schedule_slots(int stage, int stages, int64_t micro_batches);
  * * micro_batches * chunks entries. */
 enum { MEGA_SCHEDULE_CHUNKS = 256 }; /* the most a stage may have */
 void mega_schedule_interleaved(int stage, int stages, int chunks, int64_t micro_batches, mega_schedule_step *out);
-int mega_schedule_interleaved_slots(int stage, int stages, int chunks, int64_t micro_batches, int chunk);
 
 /* The one of the two that a pipeline runs. */
 typedef struct mega_pipeline {

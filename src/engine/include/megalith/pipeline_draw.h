@@ -11,15 +11,6 @@
 extern "C" {
 #endif
 
-/* One step of one stage. Times are in forwards of one chunk. */
-typedef struct mega_pipeline_event {
-    mega_schedule_step step;
-    int64_t begin, end;
-} mega_pipeline_event;
-
-/* out: stages * mega_schedule_length(p) events, stage by stage, each in its order. Returns in *end when all is done. */
-mega_status mega_pipeline_simulate(const mega_pipeline *p, mega_pipeline_event *out, int64_t *end);
-
 /* A line a stage, at most `columns` wide (0: whole): F3 is the forward of micro-batch 3, B3 its backward; of several
  * chunks a stage, capitals A, B, C, … are forwards of the first, second, third chunk and small letters backwards. A dot
  * is a wait. Above it the share of time that stages wait. */

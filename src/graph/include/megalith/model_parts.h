@@ -35,7 +35,6 @@ int mega_model_parts_layers(const mega_model_parts *p);           /* of the whol
 int mega_model_parts_first(const mega_model_parts *p, int part);  /* its first layer; of `count`: how many there are */
 int mega_model_parts_values(const mega_model_parts *p);           /* the most that pass a border between parts */
 const mega_params *mega_model_parts_params(const mega_model_parts *p);         /* the records of all layers */
-double mega_model_parts_elements(const mega_model_parts *p, int layer);        /* of the parameters that it requests */
 double mega_model_parts_flops(const mega_model_parts *p, int layer);           /* of its forward */
 double mega_model_parts_masked_flops(const mega_model_parts *p, int layer);    /* that its masks leave out of those */
 const char *mega_model_parts_path(const mega_model_parts *p, int layer);       /* of its row, for messages */

@@ -156,9 +156,6 @@ typedef struct mega_program_cost {
 void mega_program_cost_get(const mega_program *p, mega_program_cost *out);
 /* The program as a table that a person can read. */
 mega_status mega_program_print(const mega_program *p, mega_buffer *out);
-/* Of the collectives over this group, in their order: kind, count, type, reduction of the first `most`; how many these
- * are in *out_count (or NULL). */
-uint64_t mega_program_collectives_hash(const mega_program *p, const mega_comm *comm, int64_t most, int64_t *out_count);
 /* Collective over comm: whether its ranks will make the same calls. If not, every rank fails with the first that
  * differs, by rank. */
 mega_status mega_program_compare_collectives(const mega_program *p, mega_comm *comm);

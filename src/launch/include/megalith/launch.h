@@ -24,8 +24,6 @@ int mega_launch_python_words(int argc, char **argv);
 int mega_launched_ranks(int *rank);
 
 /* On the side of the ranks. */
-/* A launcher, this one or the user's, has started this process. */
-bool mega_launch_rank_is_one(void);
 int mega_launch_rank_number(void); /* as its environment says; -1: no launcher */
 /* Marks tell megalith launch what happens in a rank, so that it never has to understand a message. A rank prints them
  * only where launch started it; they are not shown. */
