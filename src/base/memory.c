@@ -73,6 +73,13 @@ bool mega_array_grow(void *array, int64_t *capacity, int64_t count, size_t item_
     return true;
 }
 
+bool mega_array_add(void *array, int64_t count, size_t item_bytes)
+{
+    int64_t capacity = count;
+    const bool is_full = count == 0 || (count >= 16 && (count & (count - 1)) == 0);
+    return !is_full || mega_array_grow(array, &capacity, count + 1, item_bytes);
+}
+
 void mega_free(void *block)
 {
     free(block);

@@ -102,10 +102,11 @@ static void prefix_list_fini(prefix_list *l)
 
 static mega_status prefix_list_add(prefix_list *l, const char *text, size_t bytes)
 {
-    char **grown = mega_realloc(l->item, (size_t)(l->count + 1) * sizeof *grown);
-    if (grown != NULL) l->item = grown;
-    char *copy = grown != NULL ? mega_strndup(text, bytes) : NULL;
-    if (copy == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a list of data sets");
+    char *copy = mega_strndup(text, bytes);
+    if (copy == NULL || !mega_array_add(&l->item, l->count, sizeof *l->item)) {
+        mega_free(copy);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a list of data sets");
+    }
     l->item[l->count++] = copy;
     return MEGA_OK;
 }

@@ -170,11 +170,9 @@ static mega_status note_request(mega_graph *g, int param)
     if (!g->lists_requests) return MEGA_OK;
     for (int i = g->num_requests - 1; i >= 0 && g->request[i].layer == g->layer; i--)
         if (g->request[i].param == param) return MEGA_OK;
-    param_request *grown = mega_realloc(g->request, (size_t)(g->num_requests + 1) * sizeof *grown);
-    if (grown == NULL)
+    if (!mega_array_add(&g->request, g->num_requests, sizeof *g->request))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for a list of %d requests", g->num_requests + 1);
-    g->request = grown;
-    grown[g->num_requests++] = (param_request){g->layer, param};
+    g->request[g->num_requests++] = (param_request){g->layer, param};
     return MEGA_OK;
 }
 
@@ -213,12 +211,10 @@ static mega_status add_dropout(mega_graph *g, const char *path, uint32_t site)
                 "dropout \"%s\": dropout \"%s\" of this program would have the same mask; give each a path "
                 "of its own",
                 path, g->dropout[i].path);
-    dropout_site *grown = mega_realloc(g->dropout, (size_t)(g->num_dropouts + 1) * sizeof *grown);
-    if (grown != NULL) g->dropout = grown;
     const char *text = mega_arena_strdup(&g->arena, path);
-    if (grown == NULL || text == NULL)
+    if (text == NULL || !mega_array_add(&g->dropout, g->num_dropouts, sizeof *g->dropout))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for the path of dropout \"%s\"", path);
-    grown[g->num_dropouts++] = (dropout_site){text, site};
+    g->dropout[g->num_dropouts++] = (dropout_site){text, site};
     return MEGA_OK;
 }
 

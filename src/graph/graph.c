@@ -148,12 +148,10 @@ mega_status mega_graph_name_add(mega_graph *g, named_tensor **list, int *count, 
         if ((*list)[i].name != NULL && strcmp((*list)[i].name, name) == 0)
             return MEGA_FAIL(MEGA_ERR_USAGE, "graph in \"%s\": the name \"%s\" is given to two tensors; expected one",
                              g->scope, shown);
-    named_tensor *grown = mega_realloc(*list, (size_t)(*count + 1) * sizeof *grown);
-    if (grown == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for the name \"%s\"", shown);
-    *list = grown;
     const char *text = name == NULL ? NULL : mega_arena_strdup(&g->arena, name);
-    if (name != NULL && text == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for the name \"%s\"", shown);
-    grown[(*count)++] = (named_tensor){text, tensor};
+    if ((name != NULL && text == NULL) || !mega_array_add(list, *count, sizeof **list))
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for the name \"%s\"", shown);
+    (*list)[(*count)++] = (named_tensor){text, tensor};
     return MEGA_OK;
 }
 

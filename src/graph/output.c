@@ -30,12 +30,10 @@ static mega_status check_output(const mega_builder *b, const char *name, mega_te
 
 static mega_status add_output(mega_graph *g, const char *name, int32_t tensor)
 {
-    graph_output *grown = mega_realloc(g->output, (size_t)(g->num_outputs + 1) * sizeof *grown);
-    if (grown != NULL) g->output = grown;
     const char *text = mega_arena_strdup(&g->arena, name);
-    if (grown == NULL || text == NULL)
+    if (text == NULL || !mega_array_add(&g->output, g->num_outputs, sizeof *g->output))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for the name of output \"%s\"", name);
-    grown[g->num_outputs++] = (graph_output){.name = text, .tensor = tensor};
+    g->output[g->num_outputs++] = (graph_output){.name = text, .tensor = tensor};
     return MEGA_OK;
 }
 

@@ -55,10 +55,8 @@ size_t mega_tokenizer_bytes(const mega_tokenizer *t)
 mega_status mega_tokenizer_add_token(mega_tokenizer *t, const char *content, size_t n, int32_t id, bool special,
                                      bool normalized)
 {
-    mega_added_token *added = mega_realloc(t->added, (size_t)(t->num_added + 1) * sizeof *added);
-    if (added != NULL) t->added = added;
     char *copy = mega_strndup(content, n);
-    if (added == NULL || copy == NULL) {
+    if (copy == NULL || !mega_array_add(&t->added, t->num_added, sizeof *t->added)) {
         mega_free(copy);
         return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory for added tokens", t->name);
     }

@@ -306,6 +306,25 @@ static void arrays_grow_by_doubling(void **state)
     mega_free(list);
 }
 
+/* Its capacity is known from the count: as many allocations as above. */
+static void arrays_grow_by_one(void **state)
+{
+    (void)state;
+    int32_t *list = NULL;
+    const uint64_t before = mega_alloc_count();
+    for (int32_t i = 0; i < 1000; i++) {
+        assert_true(mega_array_add(&list, i, sizeof *list));
+        list[i] = i;
+    }
+    assert_int_equal(mega_alloc_count() - before, 7); /* 16, 32, … 1024 */
+    for (int32_t i = 0; i < 1000; i++) assert_int_equal(list[i], i);
+    int32_t *const kept = list;
+    mega_alloc_fail_at(1);
+    assert_false(mega_array_add(&list, 1024, sizeof *list));
+    assert_ptr_equal(list, kept);
+    mega_free(list);
+}
+
 static void a_region_that_is_too_small_says_so(void **state)
 {
     (void)state;
@@ -329,6 +348,7 @@ int main(void)
         cmocka_unit_test(strings),
         cmocka_unit_test(size_products_are_checked),
         cmocka_unit_test(arrays_grow_by_doubling),
+        cmocka_unit_test(arrays_grow_by_one),
         cmocka_unit_test(pages_are_zero_aligned_and_given_back),
         cmocka_unit_test(pages_that_cannot_be_had_say_so),
         cmocka_unit_test(arena_blocks_are_zero_aligned_and_apart),

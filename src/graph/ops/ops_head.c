@@ -263,10 +263,9 @@ static mega_status check_head(const mega_graph *g, mega_tensor x, mega_tensor ta
 
 static mega_status add_head(mega_graph *g, const graph_head *h)
 {
-    graph_head *grown = mega_realloc(g->head, (size_t)(g->num_heads + 1) * sizeof *grown);
-    if (grown == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "head in \"%s\": no memory for its record", h->scope);
-    g->head = grown;
-    grown[g->num_heads++] = *h;
+    if (!mega_array_add(&g->head, g->num_heads, sizeof *g->head))
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "head in \"%s\": no memory for its record", h->scope);
+    g->head[g->num_heads++] = *h;
     return MEGA_OK;
 }
 

@@ -37,6 +37,11 @@ static inline bool mega_array_reserve(void *array, int64_t *capacity, int64_t co
     return count <= *capacity || mega_array_grow(array, capacity, count, item_bytes);
 }
 
+/* Makes room for one more item in an array of `count` items that grows by this function alone, which therefore knows
+ * its capacity: the next power of two, from 16. `array` as above. Returns false and changes nothing when memory is
+ * short. */
+bool mega_array_add(void *array, int64_t count, size_t item_bytes);
+
 /* a * b, or false when it does not fit. */
 bool mega_size_mul(size_t a, size_t b, size_t *out);
 
