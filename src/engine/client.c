@@ -66,8 +66,7 @@ static mega_status client_check_arrays(const mega_client_state *c)
     return MEGA_OK;
 }
 
-/* {"client_state": the caller's object} */
-static mega_status client_member(const mega_client_state *c, char **out)
+static mega_status client_object(const mega_client_state *c, json_t **out)
 {
     const char *text = c->json != NULL ? c->json : "{}";
     json_error_t error;
@@ -82,10 +81,23 @@ static mega_status client_member(const mega_client_state *c, char **out)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_save_checkpoint: client.json is no object; expected one JSON "
                                          "object, such as {\"epoch\": 3}");
     }
-    json_t *root = object != NULL ? json_pack("{s:o}", CLIENT_MEMBER, object) : NULL;
-    *out = root != NULL ? mega_json_dump(root, JSON_REAL_PRECISION(17)) : NULL;
+    *out = object;
+    return object != NULL ? MEGA_OK : MEGA_NO_MEMORY("checkpoint", "the state of the caller");
+}
+
+/* Members of run.json: {"training_data": what they are, "client_state": the caller's object}. */
+static mega_status run_members(const mega_engine *e, const mega_client_state *c, char **out)
+{
+    json_t *root = json_object(), *object = NULL;
+    mega_status st = c != NULL ? client_object(c, &object) : MEGA_OK;
+    bool is_whole = root != NULL;
+    if (object != NULL) is_whole = json_object_set_new(root, CLIENT_MEMBER, object) == 0 && is_whole;
+    if (e->has_training_data)
+        is_whole = json_object_set_new(root, ENGINE_DATA_MEMBER, engine_data_json(e)) == 0 && is_whole;
+    *out = st == MEGA_OK && is_whole ? mega_json_dump(root, JSON_REAL_PRECISION(17)) : NULL;
     json_decref(root);
-    return *out != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for the state of the caller");
+    if (st == MEGA_OK && *out == NULL) st = MEGA_NO_MEMORY("checkpoint", "the state of the caller");
+    return st;
 }
 
 static mega_status check_tag(const mega_engine *e, const char *tag)
@@ -99,13 +111,12 @@ static mega_status check_tag(const mega_engine *e, const char *tag)
 }
 
 static mega_status check_save(const mega_engine *e, const char *folder, const char *tag,
-                              const mega_client_state *client, char **out_member)
+                              const mega_client_state *client, char **out_members)
 {
     MEGA_TRY(engine_check_given(e, "mega_engine_save_checkpoint", "folder", folder));
     MEGA_TRY(check_tag(e, tag));
-    if (client == NULL) return MEGA_OK;
-    MEGA_TRY(client_check_arrays(client));
-    return client_member(client, out_member);
+    if (client != NULL) MEGA_TRY(client_check_arrays(client));
+    return run_members(e, client, out_members);
 }
 
 /* Collective over the world: the ranks write parts of one folder. */
@@ -125,19 +136,19 @@ static mega_status compare_folder(const mega_engine *e, const char *folder)
 mega_status mega_engine_save_checkpoint(mega_engine *e, const char *folder, const char *tag,
                                         const mega_client_state *client)
 {
-    char *member = NULL;
+    char *members = NULL;
     if (e == NULL) return engine_check_given(e, "mega_engine_save_checkpoint", "e", e);
-    mega_status st = engine_begin_call(e, check_save(e, folder, tag, client, &member));
+    mega_status st = engine_begin_call(e, check_save(e, folder, tag, client, &members));
     if (st == MEGA_OK) st = compare_folder(e, folder);
     if (st == MEGA_OK)
         st = mega_engine_save(e,
                               &(mega_engine_save_options){.folder = folder,
                                                           .save_dtype = e->save_dtype,
-                                                          .extra_json = member,
+                                                          .extra_json = members,
                                                           .client_array = client != NULL ? client->array : NULL,
                                                           .num_client_arrays = client != NULL ? client->num_arrays : 0,
                                                           .keep = e->keep_checkpoints});
-    free(member);
+    free(members);
     return st;
 }
 
@@ -266,7 +277,9 @@ mega_status mega_engine_load_checkpoint(mega_engine *e, const char *folder, cons
     }
     const mega_engine_load_options o =
         load_options(e, c, options != NULL ? options : &(mega_load_options){.module_only = false});
-    st = engine_agree(e, read_client(e, c));
+    const bool takes_any = o.finetune || e->train == NULL || (options != NULL && options->other_training_data);
+    st = engine_agree(e, takes_any ? MEGA_OK : engine_check_data(e, c));
+    if (st == MEGA_OK) st = engine_agree(e, read_client(e, c));
     if (st == MEGA_OK) st = mega_engine_load(e, c, &o, &loaded);
     mega_checkpoint_close(c);
     MEGA_TRY(st);

@@ -97,54 +97,6 @@ mega_status engine_compare_models(const mega_engine *e)
     return mega_comm_compare(e->layout->world.comm, &l);
 }
 
-/* ---- training data ---- */
-
-enum { DATA_GIVEN, DATA_FIRST, DATA_COUNT, DATA_IN_ORDER, NUM_OF_DATA };
-
-static int64_t of_data(const mega_engine *e, int64_t i)
-{
-    const mega_dataset *d = &e->training_data;
-    return i == DATA_GIVEN   ? e->has_training_data
-           : i == DATA_FIRST ? d->first
-           : i == DATA_COUNT ? d->count
-                             : d->in_order;
-}
-
-static uint64_t hash_data(const void *of, int64_t begin, int64_t end)
-{
-    uint64_t hash = MEGA_HASH_START;
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t value = of_data(of, i);
-        hash = mega_hash64(hash, &value, sizeof value);
-    }
-    return hash;
-}
-
-static void describe_data(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
-{
-    static const char *const name[NUM_OF_DATA] = {"training_data", "training_data->first", "training_data->count",
-                                                  "training_data->in_order"};
-    const int64_t value = of_data(of, i);
-    if (i == DATA_COUNT || i == DATA_FIRST) snprintf(out, MEGA_COMPARED_TEXT, "%s %lld", name[i], (long long)value);
-    else if (i == DATA_GIVEN)
-        snprintf(out, MEGA_COMPARED_TEXT, "%s %s", name[i], value != 0 ? "given" : "NULL");
-    else
-        snprintf(out, MEGA_COMPARED_TEXT, "%s %s", name[i], value != 0 ? "true" : "false");
-}
-
-mega_status engine_compare_data(const mega_engine *e)
-{
-    const mega_compared l = {.what = "data sets in mega_engine_create",
-                             .item = "member of mega_setup",
-                             .remedy = "give all ranks the same training_data",
-                             .is_independent = true,
-                             .of = e,
-                             .count = NUM_OF_DATA,
-                             .hash = hash_data,
-                             .describe = describe_data};
-    return mega_comm_compare(mega_world_comm(e->options.world), &l);
-}
-
 /* ---- all ---- */
 
 static mega_status compare_programs(const mega_engine *e, mega_comm *comm)

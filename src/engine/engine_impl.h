@@ -7,6 +7,7 @@
 #include "megalith/pipeline.h"
 #include "megalith/reader.h"
 #include "stage.h"
+#include <jansson.h>
 
 typedef struct engine_chunk engine_chunk;
 typedef struct engine_search engine_search;
@@ -123,6 +124,7 @@ struct mega_engine {
     double grad_norm; /* of the last update */
     mega_dataset training_data;
     bool has_training_data;
+    uint64_t training_data_hash; /* 0 without training_data.hash */
     mega_reader *reader;            /* reads them ahead; NULL: they are read on the caller's thread */
     mega_lr_scheduler lr_scheduler; /* lr NULL: options.schedule */
     bool initializes;               /* mega_engine_allocate gives the weights their first values */
@@ -169,9 +171,15 @@ size_t engine_gradient_scratch_bytes(const mega_engine *e);
 bool engine_reduces(const mega_engine *e, int bucket); /* one of the programs sums it over dp (mega_program_reduces) */
 mega_status engine_wait_reductions(mega_engine *e);    /* what programs began is through */
 mega_status engine_sum_gradients(mega_engine *e);      /* what they do not sum */
-/* compare.c. Collective over the world: all ranks have the same model, and read the same training data. */
+/* compare.c. Collective over the world: all ranks have the same model. */
 mega_status engine_compare_models(const mega_engine *e);
+/* data.c. engine_compare_data is collective over the world: all ranks read the same training data.
+ * engine_data_json: what a checkpoint keeps of them, under ENGINE_DATA_MEMBER in run.json; NULL: no memory.
+ * engine_check_data: refuses a checkpoint that was made with others. */
+#define ENGINE_DATA_MEMBER "training_data"
 mega_status engine_compare_data(const mega_engine *e);
+json_t *engine_data_json(const mega_engine *e);
+mega_status engine_check_data(const mega_engine *e, const mega_checkpoint *c);
 /* The same for one evaluation of all micro-batches. */
 mega_status engine_run_evaluation(mega_engine *e, engine_sums *sums);
 /* losses.c. Collective over pp: makes the list of the model's losses, and refuses one that cannot be trained.

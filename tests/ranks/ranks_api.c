@@ -189,6 +189,11 @@ static void wrong_calls(mega_engine *e, const char *folder)
     if (mega_engine_set_accumulation_boundary(e, false) != MEGA_OK) failures++;
 }
 
+static uint64_t hash_of_rank(void *user)
+{
+    return *(const uint64_t *)user;
+}
+
 /* Rank 1 gives another option, or another model: the error of both. */
 static void wrong_setups(mega_world *world)
 {
@@ -215,6 +220,13 @@ static void wrong_setups(mega_world *world)
     s.training_data = &fewer;
     if (mega_initialize(&s, &e) != MEGA_ERR_COMM || strstr(mega_error_message(), "training_data->count") == NULL)
         fprintf(stderr, "another training_data: %s\n", mega_error_message()), failures++;
+    uint64_t content = me ? 2 : 1;
+    mega_dataset unlike = api_data;
+    unlike.hash = hash_of_rank;
+    unlike.user = &content;
+    s.training_data = &unlike;
+    if (mega_initialize(&s, &e) != MEGA_ERR_COMM || strstr(mega_error_message(), "training_data->hash") == NULL)
+        fprintf(stderr, "training_data of another content: %s\n", mega_error_message()), failures++;
     s.training_data = me ? NULL : &api_data;
     if (mega_initialize(&s, &e) != MEGA_ERR_COMM || strstr(mega_error_message(), "training_data given") == NULL)
         fprintf(stderr, "training_data on one rank: %s\n", mega_error_message()), failures++;

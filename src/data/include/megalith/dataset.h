@@ -43,6 +43,9 @@ typedef struct mega_dataset {
     mega_status (*read)(void *user, int64_t index, mega_sample *sample);
     /* Optional: runs after all samples of a batch on this rank have been read. */
     mega_status (*collate)(void *user, mega_batch *batch);
+    /* Optional: a hash of the content, asked for once, when the engine is created. Checkpoints store it, and a run that
+     * resumes with other data is refused (mega_load_options). */
+    uint64_t (*hash)(void *user);
     void *user;
     bool in_order; /* samples are not shuffled */
     /* read and collate may be called by several threads at the same time. The engine then reads training samples on a

@@ -369,6 +369,7 @@ typedef struct mega_load_options {
     bool module_only;            /* weights only: the run starts at step 0 with fresh optimizer states (fine-tuning) */
     bool no_optimizer_states;    /* moments and their count stay as they are in the engine; the schedule is loaded */
     bool no_lr_scheduler_states; /* the schedule and its position stay as they are in the engine */
+    bool other_training_data;    /* continue with other training data, after as many samples as are consumed */
 } mega_load_options;
 
 /* Collective over the world. Loads FOLDER/TAG, or the newest checkpoint if tag is NULL. If the folder holds no
@@ -376,7 +377,8 @@ typedef struct mega_load_options {
  * *out_client is borrowed until the next load or mega_engine_destroy. Micro-batches since the last update are
  * discarded.
  * Returns MEGA_ERR_NOT_FOUND, MEGA_ERR_IO, MEGA_ERR_FORMAT (damaged), or MEGA_ERR_USAGE if the checkpoint does not fit
- * the model. The engine is unchanged if the checkpoint is refused before its first tensor is read; after a later
+ * the model, or if the training data are not those that mega_engine_save_checkpoint was called with (first, count,
+ * in_order, hash), as far as both have them; an engine that only evaluates takes any. The engine is unchanged if the checkpoint is refused before its first tensor is read; after a later
  * failure it must be loaded again or destroyed. */
 mega_status mega_engine_load_checkpoint(mega_engine *e, const char *folder, const char *tag,
                                         const mega_load_options *options, bool *out_found,

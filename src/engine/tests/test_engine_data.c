@@ -1,0 +1,125 @@
+/* A checkpoint knows its training data: a run that resumes with others is refused, unless it says that it means it. */
+#include "api_model.h"
+#include "kit.h"
+#include <string.h>
+
+static void need(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+static mega_status read_one(void *user, int64_t index, mega_sample *sample)
+{
+    (void)user;
+    return api_read(NULL, index, sample);
+}
+
+static uint64_t content(void *user)
+{
+    return *(const uint64_t *)user;
+}
+
+static mega_engine *open_engine(const mega_dataset *data, mega_mode mode)
+{
+    char *argv[] = {API_ARGV};
+    mega_engine *e = NULL;
+    need(mega_initialize(&(mega_setup){.model = &api_model,
+                                       .training_data = data,
+                                       .mode = mode,
+                                       .argc = (int)(sizeof argv / sizeof *argv),
+                                       .argv = argv},
+                         &e));
+    return e;
+}
+
+static const char *save(const mega_dataset *data, int steps)
+{
+    const char *folder = mega_kit_temp_folder();
+    mega_engine *e = open_engine(data, MEGA_TRAIN);
+    mega_step_result r;
+    for (int i = 0; i < steps; i++) need(mega_engine_train_batch(e, &r));
+    need(mega_engine_save_checkpoint(e, folder, NULL, NULL));
+    mega_engine_destroy(e);
+    return folder;
+}
+
+static mega_status load(const char *folder, const mega_dataset *data, mega_mode mode, const mega_load_options *o)
+{
+    mega_engine *e = open_engine(data, mode);
+    bool found = false;
+    const mega_status st = mega_engine_load_checkpoint(e, folder, NULL, o, &found, NULL);
+    assert_true(found == (st == MEGA_OK));
+    assert_int_equal(mega_engine_global_steps(e), st == MEGA_OK && (o == NULL || !o->module_only) ? 3 : 0);
+    mega_engine_destroy(e);
+    return st;
+}
+
+static void refuse(const char *folder, const mega_dataset *data, const char *said)
+{
+    assert_int_equal(load(folder, data, MEGA_TRAIN, NULL), MEGA_ERR_USAGE);
+    if (strstr(mega_error_message(), said) == NULL || strstr(mega_error_message(), "other_training_data") == NULL)
+        fail_msg("%s; expected \"%s\"", mega_error_message(), said);
+}
+
+static void other_data_are_refused(void **state)
+{
+    (void)state;
+    uint64_t here = 0xabc, there = 0xabd;
+    mega_dataset d = {.count = API_SAMPLES, .read = read_one, .hash = content, .user = &here};
+    const char *folder = save(&d, 3);
+    need(load(folder, &d, MEGA_TRAIN, NULL));
+    d.user = &there;
+    refuse(folder, &d,
+           "of which it has consumed 6 samples:\n  training_data->hash: 0000000000000abd here, 0000000000000abc in the "
+           "checkpoint\n");
+    d.count = 30;
+    refuse(folder, &d, "\n  training_data->count: 30 here, 40 in the checkpoint\n  training_data->hash: ");
+    d.user = &here;
+    refuse(folder, &d, "training_data->count");
+    d.count = API_SAMPLES;
+    d.first = 2;
+    refuse(folder, &d, "\n  training_data->first: 2 here, 0 in the checkpoint\n");
+    d.first = 0;
+    d.in_order = true;
+    refuse(folder, &d, "\n  training_data->in_order: true here, false in the checkpoint\n");
+}
+
+static void other_data_that_are_meant(void **state)
+{
+    (void)state;
+    uint64_t here = 1;
+    const mega_dataset d = {.count = API_SAMPLES, .read = read_one, .hash = content, .user = &here};
+    mega_dataset other = {.count = 30, .read = read_one};
+    const char *folder = save(&d, 3);
+    need(load(folder, &other, MEGA_TRAIN, &(mega_load_options){.other_training_data = true}));
+    need(load(folder, &other, MEGA_TRAIN, &(mega_load_options){.module_only = true}));
+    need(load(folder, &other, MEGA_EVAL, NULL)); /* it trains on none of them */
+    need(load(folder, NULL, MEGA_TRAIN, NULL));
+    other.count = API_SAMPLES; /* nothing is known of their content */
+    need(load(folder, &other, MEGA_TRAIN, NULL));
+    folder = save(&other, 3);
+    need(load(folder, &d, MEGA_TRAIN, NULL));
+}
+
+/* Nothing was consumed. */
+static void data_of_step_0_are_any(void **state)
+{
+    (void)state;
+    const mega_dataset d = {.count = API_SAMPLES, .read = read_one}, other = {.count = 30, .read = read_one};
+    const char *folder = save(&d, 0);
+    mega_engine *e = open_engine(&other, MEGA_TRAIN);
+    bool found = false;
+    need(mega_engine_load_checkpoint(e, folder, NULL, NULL, &found, NULL));
+    assert_true(found);
+    mega_engine_destroy(e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(other_data_are_refused),
+        cmocka_unit_test(other_data_that_are_meant),
+        cmocka_unit_test(data_of_step_0_are_any),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
