@@ -145,6 +145,17 @@ void mega_gpt_index_fini(mega_gpt_index *index);
 mega_status mega_gpt_index_get(mega_gpt_index *out, const mega_gpt_index_spec *spec, const char *folder,
                                mega_gpt_share *share, const char *name);
 
+/* ---- gpt_dataset.c: what a sample of a data set goes through on its way into a batch ---- */
+
+typedef struct mega_gpt_rows mega_gpt_rows;
+mega_status mega_gpt_rows_create(mega_gpt_rows **out, const mega_gpt_data_options *o, const char *split);
+void mega_gpt_rows_destroy(mega_gpt_rows *r);
+
+/* ---- gpt_data.c ---- */
+
+mega_gpt_rows *mega_gpt_data_rows(const mega_gpt_data *d);               /* NULL with check_only */
+const char *mega_gpt_data_prefix(const mega_gpt_data *d, int64_t index); /* of the files that hold this sample */
+
 /* ---- gpt_blend.c ---- */
 
 /* Samples asked from a member of a blend: ceil(total * weight * 1.005). */

@@ -10,6 +10,7 @@
 
 struct mega_gpt_data {
     int64_t seq_length, samples;
+    mega_gpt_rows *rows; /* NULL in members and with check_only */
     /* one split of one prefix */
     mega_indexed *data;
     int64_t begin, end; /* its sequences */
@@ -25,12 +26,14 @@ struct mega_gpt_data {
 
 enum { SAMPLED_BLOCKS = 1024, LEAST_BLOCKS = 8 /* of a member of a blend */ };
 static const char *const split_name[MEGA_SPLIT_COUNT] = {"train", "validation", "test"};
+static const char *const row_name[MEGA_SPLIT_COUNT] = {"training", "validation", "test"};
 
 void mega_gpt_data_destroy(mega_gpt_data *d)
 {
     if (d == NULL) return;
     for (int i = 0; i < d->num_members; i++) mega_gpt_data_destroy(d->member[i]);
     mega_free(d->member);
+    mega_gpt_rows_destroy(d->rows);
     mega_gpt_block_fini(&d->order);
     mega_gpt_index_fini(&d->index);
     mega_indexed_close(d->data);
@@ -51,6 +54,8 @@ mega_status mega_gpt_data_join(mega_gpt_data **out, mega_gpt_data *const *part, 
         member[i] = part[i];
         d->samples += part[i]->samples;
     }
+    d->rows = part[0]->rows;
+    part[0]->rows = NULL;
     *out = d;
     return MEGA_OK;
 }
@@ -213,22 +218,39 @@ static mega_status read_sample(const mega_gpt_data *d, int64_t index, int32_t *t
     return MEGA_OK;
 }
 
+/* The member that holds a sample, of which *index becomes the number there. */
+static const mega_gpt_data *member_with(const mega_gpt_data *d, int64_t *index)
+{
+    while (d->num_members > 0) {
+        int i = 0;
+        if (d->is_joined) {
+            for (; *index >= d->member[i]->samples; i++) *index -= d->member[i]->samples;
+        } else { /* the greedy order may ask a small member for a sample or two more than it has: it starts again */
+            i = d->member_of[*index];
+            *index = d->sample_of[*index] % d->member[i]->samples;
+        }
+        d = d->member[i];
+    }
+    return d;
+}
+
 mega_status mega_gpt_data_sample(const mega_gpt_data *d, int64_t index, int32_t *tokens)
 {
     if (index < 0 || index >= d->samples)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_gpt_data_sample: sample %lld; the data has samples 0 to %lld",
                          (long long)index, (long long)d->samples - 1);
-    if (d->is_joined) {
-        int i = 0;
-        for (; index >= d->member[i]->samples; i++) index -= d->member[i]->samples;
-        return mega_gpt_data_sample(d->member[i], index, tokens);
-    }
-    if (d->num_members > 0) {
-        const mega_gpt_data *member = d->member[d->member_of[index]];
-        /* The greedy order may ask a small member for a sample or two more than it has; it then starts again. */
-        return mega_gpt_data_sample(member, d->sample_of[index] % member->samples, tokens);
-    }
-    return read_sample(d, index, tokens);
+    const mega_gpt_data *member = member_with(d, &index);
+    return read_sample(member, index, tokens);
+}
+
+const char *mega_gpt_data_prefix(const mega_gpt_data *d, int64_t index)
+{
+    return mega_indexed_prefix(member_with(d, &index)->data);
+}
+
+mega_gpt_rows *mega_gpt_data_rows(const mega_gpt_data *d)
+{
+    return d->rows;
 }
 
 /* ---- building ---- */
@@ -524,6 +546,8 @@ mega_status mega_gpt_data_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega
     mega_gpt_data *built[MEGA_SPLIT_COUNT] = {NULL};
     mega_status st = build_all(built, o);
     if (st == MEGA_OK) st = mega_map_check();
+    for (int k = 0; k < MEGA_SPLIT_COUNT && st == MEGA_OK && !o->check_only; k++)
+        if (built[k] != NULL) st = mega_gpt_rows_create(&built[k]->rows, o, row_name[k]);
     for (int k = 0; k < MEGA_SPLIT_COUNT; k++) {
         if (st == MEGA_OK) {
             out[k] = built[k];

@@ -32,6 +32,12 @@ void mega_gpt_share_offer(mega_gpt_share *share, mega_gpt_offer *out); /* after 
 mega_status mega_gpt_share_open(mega_gpt_share **out, const mega_gpt_offer *offer);
 void mega_gpt_share_destroy(mega_gpt_share *share);
 
+/* A row as the model sees it (Megatron's get_ltor_masks_and_position_ids). */
+typedef struct mega_ltor_options {
+    int32_t eod;
+    bool reset_position_ids, reset_attention_mask, eod_mask_loss;
+} mega_ltor_options;
+
 typedef struct mega_gpt_data_options {
     const char *const *data_path; /* --data-path: one prefix, or weight prefix weight prefix … */
     int num_data_path;
@@ -45,6 +51,8 @@ typedef struct mega_gpt_data_options {
     int64_t seq_length;
     uint32_t seed;
     int64_t num_samples[3];            /* requested of each split; a data set may hold more */
+    mega_ltor_options ltor;            /* how mega_dataset_gpt shows a sample */
+    int64_t vocab;                     /* ids that its samples may hold, or an error; 0: any */
     const volatile sig_atomic_t *stop; /* not NULL: building ends with MEGA_ERR_INTERRUPTED once it is not 0 */
 } mega_gpt_data_options;
 
@@ -79,14 +87,16 @@ void mega_gpt_data_look(const mega_gpt_data *d, int64_t tokens, int64_t vocab, i
  * rest). */
 mega_status mega_gpt_data_sample(const mega_gpt_data *d, int64_t index, int32_t *tokens);
 
+/* Returns the samples of `data`, which is borrowed, as a data set: index i is sample i, in Megatron's order already,
+ * and epochs are in `data` itself (num_samples). Fills the inputs that mega_ltor_sample fills. Any threads may read. A
+ * file that is cut while it is read is an error of the batch. The hash is one of the content and of the order. Returns
+ * one without samples, and leaves a message, if data is NULL (an empty split) or was built with check_only. */
+mega_dataset mega_dataset_gpt(mega_gpt_data *data);
+/* Hash of some of the first `samples` samples, which there must be: their order and their content. */
+uint64_t mega_gpt_data_order_hash(const mega_gpt_data *d, int64_t samples);
+
 /* Boundaries of --split over `size` items: split k is [bounds[k], bounds[k+1]). */
 mega_status mega_split_bounds(const char *split, int64_t size, int64_t bounds[MEGA_SPLIT_COUNT + 1]);
-
-/* A row as the model sees it (Megatron's get_ltor_masks_and_position_ids). */
-typedef struct mega_ltor_options {
-    int32_t eod;
-    bool reset_position_ids, reset_attention_mask, eod_mask_loss;
-} mega_ltor_options;
 
 /* Refuses options that look for ends of documents where no id is one (eod < 0). tokenizer: its type, NULL: there is
  * none. */

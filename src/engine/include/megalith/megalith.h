@@ -5,6 +5,7 @@
 #include "megalith/dataset.h"
 #include "megalith/engine.h"
 #include "megalith/file.h"
+#include "megalith/gpt_data.h"
 #include "megalith/layers.h"
 #include "megalith/model.h"
 #include "megalith/status.h"

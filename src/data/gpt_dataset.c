@@ -1,0 +1,108 @@
+/* A GPT data set as samples by index (mega_dataset): each becomes a row of a batch, on any thread. */
+#include "data_impl.h"
+#include "megalith/batch.h"
+#include "megalith/hash.h"
+#include "megalith/memory.h"
+#include <pthread.h>
+
+enum { HASHED_SAMPLES = 16 }; /* each in another page of the mapped data */
+
+struct mega_gpt_rows {
+    mega_ltor_options ltor;
+    int64_t vocab;
+    const char *split;
+    pthread_mutex_t lock; /* of tokens: reading allocates nothing */
+    int32_t tokens[];     /* one sample, seq_length + 1 */
+};
+
+mega_status mega_gpt_rows_create(mega_gpt_rows **out, const mega_gpt_data_options *o, const char *split)
+{
+    mega_gpt_rows *r = mega_calloc(1, sizeof *r + ((size_t)o->seq_length + 1) * sizeof *r->tokens);
+    if (r == NULL) return MEGA_NO_MEMORY("data set", "a row");
+    r->ltor = o->ltor;
+    r->vocab = o->vocab;
+    r->split = split;
+    pthread_mutex_init(&r->lock, NULL);
+    *out = r;
+    return MEGA_OK;
+}
+
+void mega_gpt_rows_destroy(mega_gpt_rows *r)
+{
+    if (r == NULL) return;
+    pthread_mutex_destroy(&r->lock);
+    mega_free(r);
+}
+
+static mega_status check_ids(const mega_gpt_data *d, const mega_gpt_rows *r, int64_t index)
+{
+    const int64_t length = mega_gpt_data_seq_length(d);
+    for (int64_t i = 0; r->vocab > 0 && i <= length; i++) {
+        if (r->tokens[i] >= 0 && r->tokens[i] < r->vocab) continue;
+        MEGA_TRY(mega_map_check()); /* the better reason */
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "%s.bin: %s sample %lld holds token id %d, but the vocabulary has %lld ids; these data were "
+                         "tokenized with another vocabulary, or are damaged: give that one (--tokenizer-type, "
+                         "--vocab-file, --merge-file), or run preprocess_data again",
+                         mega_gpt_data_prefix(d, index), r->split, (long long)index, r->tokens[i], (long long)r->vocab);
+    }
+    return MEGA_OK;
+}
+
+static mega_status read_row(void *user, int64_t index, mega_sample *sample)
+{
+    const mega_gpt_data *d = user;
+    mega_gpt_rows *r = mega_gpt_data_rows(d);
+    pthread_mutex_lock(&r->lock);
+    mega_status st = mega_gpt_data_sample(d, index, r->tokens);
+    if (st == MEGA_OK) st = check_ids(d, r, index);
+    if (st == MEGA_OK) mega_ltor_sample(sample, r->tokens, mega_gpt_data_seq_length(d), &r->ltor);
+    pthread_mutex_unlock(&r->lock);
+    return st;
+}
+
+/* Zeros in the place of a file that was cut are not trained on. */
+static mega_status check_files(void *user, mega_batch *batch)
+{
+    (void)user, (void)batch;
+    return mega_map_check();
+}
+
+uint64_t mega_gpt_data_order_hash(const mega_gpt_data *d, int64_t samples)
+{
+    mega_gpt_rows *r = mega_gpt_data_rows(d);
+    const size_t bytes = ((size_t)mega_gpt_data_seq_length(d) + 1) * sizeof *r->tokens;
+    uint64_t hash = MEGA_HASH_START;
+    pthread_mutex_lock(&r->lock);
+    for (int64_t i = 0; i < HASHED_SAMPLES; i++) { /* a step that needs one that cannot be read says so */
+        (void)mega_gpt_data_sample(d, i * (samples - 1) / (HASHED_SAMPLES - 1), r->tokens);
+        hash = mega_hash64(hash, r->tokens, bytes);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return hash;
+}
+
+static uint64_t hash(void *user)
+{
+    const mega_gpt_data *d = user;
+    uint64_t content = 0;
+    (void)mega_gpt_data_content_hash(d, &content);
+    const uint64_t all[] = {mega_gpt_data_hash(d), content, mega_gpt_data_order_hash(d, mega_gpt_data_samples(d))};
+    return mega_hash64(MEGA_HASH_START, all, sizeof all);
+}
+
+mega_dataset mega_dataset_gpt(mega_gpt_data *d)
+{
+    if (d == NULL || mega_gpt_data_rows(d) == NULL) {
+        (void)MEGA_FAIL(MEGA_ERR_USAGE, "mega_dataset_gpt: the data %s; build them with mega_gpt_data_build",
+                        d == NULL ? "are NULL: the split is empty" : "were built with check_only");
+        return (mega_dataset){.count = 0};
+    }
+    return (mega_dataset){.count = mega_gpt_data_samples(d),
+                          .read = read_row,
+                          .collate = check_files,
+                          .hash = hash,
+                          .user = d,
+                          .in_order = true,
+                          .is_thread_safe = true};
+}
