@@ -1,6 +1,7 @@
 /* Which data set index the n-th consumed sample of a run is: a function of the order, the data set's size and n. */
 #include "data_impl.h"
 #include "megalith/memory.h"
+#include <pthread.h>
 
 struct mega_sampler {
     mega_sampler_type type;
@@ -9,6 +10,7 @@ struct mega_sampler {
     int64_t length;       /* cyclic: entries of the permutation, active or a little more */
     int64_t *permutation; /* of epoch `epoch` */
     int64_t epoch;
+    pthread_mutex_t lock; /* of the permutation and its epoch */
 };
 
 mega_status mega_sampler_create(mega_sampler **out, mega_sampler_type type, int64_t total, int64_t micro_batch,
@@ -24,12 +26,13 @@ mega_status mega_sampler_create(mega_sampler **out, mega_sampler_type type, int6
     mega_sampler *s = mega_calloc(1, sizeof *s);
     if (s == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "sampler: no memory");
     *s = (mega_sampler){.type = type, .total = total, .epoch = -1};
+    pthread_mutex_init(&s->lock, NULL);
     if (type == MEGA_SAMPLER_CYCLIC) {
         s->active = total - total % rows;
         s->length = total - total % micro_batch;
         s->permutation = mega_malloc((size_t)s->length * sizeof *s->permutation);
         if (s->permutation == NULL) {
-            mega_free(s);
+            mega_sampler_destroy(s);
             return MEGA_FAIL(MEGA_ERR_MEMORY, "sampler: no memory for a permutation of %lld samples", (long long)total);
         }
     }
@@ -45,6 +48,7 @@ size_t mega_sampler_bytes(mega_sampler_type type, int64_t total)
 void mega_sampler_destroy(mega_sampler *s)
 {
     if (s == NULL) return;
+    pthread_mutex_destroy(&s->lock);
     mega_free(s->permutation);
     mega_free(s);
 }
@@ -62,10 +66,36 @@ mega_status mega_sampler_index(mega_sampler *s, int64_t consumed, int64_t *out_i
         return MEGA_OK;
     }
     const int64_t epoch = consumed / s->active;
+    pthread_mutex_lock(&s->lock);
     if (epoch != s->epoch) {
         mega_torch_randperm((uint64_t)epoch, s->permutation, s->length);
         s->epoch = epoch;
     }
     *out_index = s->permutation[consumed % s->active];
+    pthread_mutex_unlock(&s->lock);
     return MEGA_OK;
+}
+
+static mega_status read_sampled(void *user, int64_t n, mega_sample *sample)
+{
+    const mega_sampled *s = user;
+    int64_t index;
+    MEGA_TRY(mega_sampler_index(s->sampler, n, &index));
+    return s->dataset.read(s->dataset.user, index, sample);
+}
+
+static mega_status collate_sampled(void *user, mega_batch *batch)
+{
+    const mega_sampled *s = user;
+    return s->dataset.collate(s->dataset.user, batch);
+}
+
+mega_dataset mega_dataset_sampled(mega_sampled *s)
+{
+    return (mega_dataset){.count = INT64_MAX,
+                          .read = read_sampled,
+                          .collate = s->dataset.collate != NULL ? collate_sampled : NULL,
+                          .user = s,
+                          .in_order = true,
+                          .is_thread_safe = s->dataset.is_thread_safe};
 }

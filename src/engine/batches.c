@@ -78,7 +78,7 @@ static void read_ahead(mega_engine *e, engine_rows at)
     }
 }
 
-mega_status engine_read_training_data(mega_engine *e, engine_batch_of of)
+static mega_status read_batch(mega_engine *e, engine_batch_of of)
 {
     const uint32_t seed = e->options.dropout_seed;
     mega_batch *b = begin_batch(e, of);
@@ -86,6 +86,15 @@ mega_status engine_read_training_data(mega_engine *e, engine_batch_of of)
     MEGA_TRY(mega_reader_take(e->reader, seed, &e->batch));
     read_ahead(e, coming_rows(e, of));
     return MEGA_OK;
+}
+
+mega_status engine_read_training_data(mega_engine *e, engine_batch_of of)
+{
+    if (e->profile == NULL) return read_batch(e, of);
+    const mega_profile_moment began = mega_profile_now(e->options.team);
+    const mega_status st = read_batch(e, of);
+    mega_profile_span(e->profile, "data", began, mega_profile_now(e->options.team), 0);
+    return st;
 }
 
 static bool can_fill(const mega_engine *e, const char *call)
@@ -115,14 +124,6 @@ int64_t mega_engine_sample(const mega_engine *e, int64_t i)
 {
     if (!is_given(e, "mega_engine_sample")) return -1;
     return sample_of_row(e, e->batch_of == ENGINE_BATCH_OF_MICRO_BATCH ? e->micro.done : 0, i);
-}
-
-mega_status mega_engine_read(mega_engine *e, const mega_dataset *dataset, uint32_t seed)
-{
-    MEGA_TRY(engine_check_given(e, "mega_engine_read", "e", e));
-    MEGA_TRY(engine_begin_call(e, engine_check_allocated(e, "mega_engine_read")));
-    if (!can_fill(e, "mega_engine_read")) return engine_agree(e, MEGA_ERR_USAGE);
-    return engine_agree(e, mega_dataset_fill(dataset, seed, mega_engine_batch(e)));
 }
 
 mega_batch *mega_engine_evaluation_batch(mega_engine *e, int64_t rows, int64_t first)

@@ -123,3 +123,24 @@ mega_status mega_engine_evaluate(mega_engine *e, const mega_dataset *dataset, in
     *out = r;
     return MEGA_OK;
 }
+
+/* Local. */
+static mega_status read_part(mega_engine *e, const mega_dataset *d, int64_t first, int64_t rows)
+{
+    static const char call[] = "mega_engine_evaluate_part";
+    MEGA_TRY(engine_check_given(e, call, "dataset", d));
+    if (first < 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the first sample is %lld; expected 0 or a later one", call,
+                         (long long)first);
+    MEGA_TRY(engine_check_can_evaluate(e, call));
+    mega_batch *b = mega_engine_evaluation_batch(e, rows, first);
+    return b != NULL ? mega_dataset_fill(d, e->options.dropout_seed, b) : MEGA_ERR_USAGE;
+}
+
+mega_status mega_engine_evaluate_part(mega_engine *e, const mega_dataset *dataset, int64_t first, int64_t rows,
+                                      mega_loss_sums *sums)
+{
+    if (e == NULL) return engine_check_given(e, "mega_engine_evaluate_part", "e", e);
+    MEGA_TRY(engine_begin_call(e, read_part(e, dataset, first, rows)));
+    return mega_engine_evaluate_batch(e, sums);
+}

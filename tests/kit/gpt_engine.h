@@ -5,8 +5,10 @@
 #include "megalith/engine.h"
 #include "megalith/gpt.h"
 
-/* With the stages and programs that the GPT says. Of no GPT: what mega_engine_create says of no model. */
-static inline mega_status gpt_engine_create(mega_engine **out, const mega_gpt *gpt, const mega_engine_options *options)
+/* With the stages and programs that the GPT says. Of no GPT: what mega_engine_create says of no model. data NULL: the
+ * caller fills batches. */
+static inline mega_status gpt_engine_create_with(mega_engine **out, const mega_gpt *gpt,
+                                                 const mega_engine_options *options, const mega_dataset *data)
 {
     mega_gpt_list list;
     if (options == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "gpt_engine_create: options is NULL; give it");
@@ -16,9 +18,14 @@ static inline mega_status gpt_engine_create(mega_engine **out, const mega_gpt *g
     mega_status st = mega_gpt_list_create(&list, gpt, o.layout.pp > 1 ? o.layout.pp : 1);
     if (st != MEGA_OK) return o.world == NULL ? st : mega_comm_agree(mega_world_comm(o.world), st);
     const mega_model model = mega_gpt_model(&list);
-    st = mega_engine_create(&(mega_setup){.model = &model, .options = &o}, out);
+    st = mega_engine_create(&(mega_setup){.model = &model, .training_data = data, .options = &o}, out);
     mega_gpt_list_destroy(&list);
     return st;
+}
+
+static inline mega_status gpt_engine_create(mega_engine **out, const mega_gpt *gpt, const mega_engine_options *options)
+{
+    return gpt_engine_create_with(out, gpt, options, NULL);
 }
 
 #endif

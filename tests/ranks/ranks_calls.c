@@ -56,12 +56,11 @@ static mega_status read_sample(void *user, int64_t index, mega_sample *sample)
     return MEGA_OK;
 }
 
-static mega_status read_and_step(const scene *s)
+static mega_status read_and_evaluate(const scene *s)
 {
     const mega_dataset d = {.count = 10, .read = read_sample, .user = (void *)(uintptr_t)s};
-    mega_step_result r;
-    MEGA_TRY(mega_engine_read(s->ready, &d, 1));
-    return mega_engine_train_batch(s->ready, &r);
+    mega_loss_sums sums = {0};
+    return mega_engine_evaluate_part(s->ready, &d, 0, 1, &sums);
 }
 
 /* A call that is wrong on the ranks with is_wrong. */
@@ -82,7 +81,7 @@ CALL(step_of_evaluation, s->is_wrong &&mega_engine_evaluation_batch(s->ready, 1,
                              : mega_engine_train_batch(s->ready, &r))
 CALL(step_not_filled,
      s->is_wrong &&mega_engine_batch(s->ready) == NULL ? MEGA_OK : mega_engine_train_batch(s->ready, &r))
-CALL(read_failed, read_and_step(s))
+CALL(read_failed, read_and_evaluate(s))
 CALL(step_without_result, mega_engine_train_batch(s->ready, s->is_wrong ? NULL : &r))
 CALL(evaluate_early, mega_engine_evaluate_batch(s->raw, &sums))
 CALL(evaluate_without_sums, mega_engine_evaluate_batch(s->ready, s->is_wrong ? NULL : &sums))

@@ -193,6 +193,35 @@ static void data_without_their_order_have_no_samples(void **state)
     mega_gpt_data_destroy(d[0]);
 }
 
+/* What a run reads: the permutations of epochs one after the other, or the samples once. */
+static void a_sampler_gives_the_order_of_a_run(void **state)
+{
+    (void)state;
+    enum { EPOCHS = 3 };
+    mega_gpt_data *d = open_data(make_data("a", 0), 1, 50);
+    mega_batch *b = make_batch(1);
+    for (int type = MEGA_SAMPLER_SINGLE; type <= MEGA_SAMPLER_CYCLIC; type++) {
+        mega_sampled s = {.dataset = mega_dataset_gpt(d)};
+        must(mega_sampler_create(&s.sampler, (mega_sampler_type)type, s.dataset.count, 2, 1));
+        const mega_dataset run = mega_dataset_sampled(&s);
+        assert_true(run.in_order && run.is_thread_safe && run.collate != NULL);
+        const int64_t samples = type == MEGA_SAMPLER_SINGLE ? s.dataset.count : EPOCHS * s.dataset.count;
+        for (int64_t n = 0; n < samples; n += 7) {
+            int64_t index;
+            mega_batch_set_index(b, 0, n);
+            must(mega_dataset_fill(&run, 7, b));
+            must(mega_sampler_index(s.sampler, n, &index));
+            const row expected = row_of(d, index);
+            expect_row(b, 0, &expected);
+        }
+        mega_batch_set_index(b, 0, s.dataset.count);
+        assert_int_equal(mega_dataset_fill(&run, 7, b), type == MEGA_SAMPLER_SINGLE ? MEGA_ERR_USAGE : MEGA_OK);
+        mega_sampler_destroy(s.sampler);
+    }
+    mega_batch_destroy(b);
+    mega_gpt_data_destroy(d);
+}
+
 /* The last test: what is lost stays lost to this process. */
 static void a_file_that_is_cut_fails_its_batch(void **state)
 {
@@ -220,6 +249,7 @@ int main(void)
         cmocka_unit_test(the_hash_is_of_content_and_order),
         cmocka_unit_test(what_cannot_be_read_is_refused),
         cmocka_unit_test(data_without_their_order_have_no_samples),
+        cmocka_unit_test(a_sampler_gives_the_order_of_a_run),
         cmocka_unit_test(a_file_that_is_cut_fails_its_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

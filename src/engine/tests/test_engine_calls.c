@@ -227,10 +227,12 @@ CALL(set_short_input, set(s->ready.engine, "tokens", SEQ - 1, false))
 CALL(set_ids_as_weights, set(s->ready.engine, "tokens", SEQ, true))
 CALL(set_no_sample,
      mega_sample_set_i32(mega_batch_sample(mega_engine_batch(s->ready.engine), BATCH), "tokens", NULL, 1))
-CALL(read_null, mega_engine_read(NULL, &(mega_dataset){.count = 1}, 1))
-CALL(read_early, mega_engine_read(s->raw.engine, &(mega_dataset){.count = 1}, 1))
-CALL(read_nothing, mega_engine_read(s->ready.engine, NULL, 1))
-CALL(read_without_function, mega_engine_read(s->ready.engine, &(mega_dataset){.count = 1}, 1))
+CALL(part_null, mega_engine_evaluate_part(NULL, &(mega_dataset){.count = 1}, 0, 2, &sums))
+CALL(part_early, mega_engine_evaluate_part(s->raw.engine, &(mega_dataset){.count = 1}, 0, 2, &sums))
+CALL(part_of_nothing, mega_engine_evaluate_part(s->ready.engine, NULL, 0, 2, &sums))
+CALL(part_without_function, mega_engine_evaluate_part(s->ready.engine, &(mega_dataset){.count = 1}, 0, 2, &sums))
+CALL(part_of_3_rows, mega_engine_evaluate_part(s->ready.engine, &(mega_dataset){.count = 1}, 0, 3, &sums))
+CALL(part_before_the_first, mega_engine_evaluate_part(s->ready.engine, &(mega_dataset){.count = 1}, -1, 2, &sums))
 CALL(evaluate_null, mega_engine_evaluate_batch(NULL, &sums))
 CALL(evaluate_early, mega_engine_evaluate_batch(s->raw.engine, &sums))
 CALL(evaluate_without_batch, mega_engine_evaluate_batch(s->no_train.engine, &sums))
@@ -366,10 +368,12 @@ static const struct {
     ROW(set_short_input, "\"tokens\" is filled with 15 numbers of type i32, but"),
     ROW(set_ids_as_weights, "\"tokens\" is filled with 16 numbers of type f32, but"),
     ROW(set_no_sample, "the sample is NULL"),
-    ROW(read_null, "the engine is NULL"),
-    ROW(read_early, "call mega_engine_allocate first"),
-    ROW(read_nothing, "data set: it is NULL"),
-    ROW(read_without_function, "its function read is NULL"),
+    ROW(part_null, "the engine is NULL"),
+    ROW(part_early, "call mega_engine_allocate first"),
+    ROW(part_of_nothing, "argument dataset is NULL"),
+    ROW(part_without_function, "its function read is NULL"),
+    ROW(part_of_3_rows, "3 rows; expected a multiple of micro_batch"),
+    ROW(part_before_the_first, "the first sample is -1"),
     ROW(evaluate_null, "the engine is NULL"),
     ROW(evaluate_early, "call mega_engine_allocate first"),
     ROW(evaluate_without_batch, "call mega_engine_evaluation_batch"),

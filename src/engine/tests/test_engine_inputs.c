@@ -10,14 +10,19 @@ static void need(mega_status st)
     if (st != MEGA_OK) fail_msg("%s", mega_error_message());
 }
 
-static mega_engine *open_engine(const mega_engine_options *o)
+static mega_engine *open_engine_of(const mega_engine_options *o, const mega_dataset *data)
 {
     const mega_gpt gpt = engine_run_gpt();
     mega_engine *e = NULL;
-    need(gpt_engine_create(&e, &gpt, o));
+    need(gpt_engine_create_with(&e, &gpt, o, data));
     need(mega_engine_allocate(e));
     need(mega_engine_initialize(e, 1234));
     return e;
+}
+
+static mega_engine *open_engine(const mega_engine_options *o)
+{
+    return open_engine_of(o, NULL);
 }
 
 /* Notes the indices that it reads. */
@@ -31,30 +36,50 @@ static mega_status read_sample(void *user, int64_t index, mega_sample *sample)
     return MEGA_OK;
 }
 
-/* It reads what its caller would fill, and after a load the samples that follow those consumed. */
+/* It reads what its caller would fill, in the first step and in those that follow. */
 static void a_data_set_fills_the_steps(void **state)
 {
     (void)state;
     const mega_engine_options o = engine_run_options(BATCH, 2, 1e-2);
-    int64_t read[2 * BATCH], resumed[2 * BATCH];
-    mega_dataset d = {.first = 2, .count = BATCH + 2, .read = read_sample, .user = read};
-    mega_step_result filled, first;
-    mega_engine *a = open_engine(&o), *b = open_engine(&o);
-    need(mega_engine_read(a, &d, 1));
-    need(mega_engine_train_batch(a, &first));
-    mega_batch *batch = mega_engine_batch(b);
-    for (int64_t i = 0; i < BATCH; i++) engine_run_fill(batch, i, mega_dataset_index(&d, 1, i));
-    need(mega_engine_train_batch(b, &filled));
-    assert_true(filled.loss == first.loss && filled.grad_norm == first.grad_norm);
-    need(mega_engine_read(a, &d, 1));
-    d.user = resumed;
-    need(mega_engine_read(b, &d, 1));
-    for (int64_t i = 0; i < BATCH; i++) {
-        assert_int_equal(read[BATCH + i], mega_dataset_index(&d, 1, BATCH + i));
-        assert_int_equal(resumed[BATCH + i], read[BATCH + i]);
+    int64_t read[2 * BATCH];
+    const mega_dataset d = {.first = 2, .count = BATCH + 2, .read = read_sample, .user = read};
+    mega_step_result filled, reads;
+    mega_engine *a = open_engine_of(&o, &d), *b = open_engine(&o);
+    for (int step = 0; step < 2; step++) {
+        need(mega_engine_train_batch(a, &reads));
+        mega_batch *batch = mega_engine_batch(b);
+        for (int64_t i = 0; i < BATCH; i++) {
+            const int64_t n = step * BATCH + i;
+            assert_int_equal(read[n], mega_dataset_index(&d, o.dropout_seed, n));
+            engine_run_fill(batch, i, read[n]);
+        }
+        need(mega_engine_train_batch(b, &filled));
+        assert_true(filled.loss == reads.loss && filled.grad_norm == reads.grad_norm);
     }
     mega_engine_destroy(a);
     mega_engine_destroy(b);
+}
+
+/* Samples of a data set, as its caller would fill them. */
+static void parts_of_a_data_set_are_evaluated(void **state)
+{
+    (void)state;
+    const mega_engine_options o = engine_run_options(BATCH, 2, 1e-2);
+    int64_t read[3 * BATCH];
+    const mega_dataset d = {.count = 3 * BATCH, .read = read_sample, .user = read};
+    mega_loss_sums filled = {0}, reads = {0};
+    mega_engine *e = open_engine(&o);
+    for (int64_t first = 0; first < 3 * BATCH; first += BATCH) {
+        need(mega_engine_evaluate_part(e, &d, first, BATCH, &reads));
+        mega_batch *batch = mega_engine_evaluation_batch(e, BATCH, first);
+        for (int64_t i = 0; i < BATCH; i++) {
+            assert_int_equal(read[first + i], mega_dataset_index(&d, o.dropout_seed, first + i));
+            engine_run_fill(batch, i, read[first + i]);
+        }
+        need(mega_engine_evaluate_batch(e, &filled));
+    }
+    assert_true(reads.loss == filled.loss && reads.count == filled.count);
+    mega_engine_destroy(e);
 }
 
 /* Steps of one micro-batch, half of whose positions are masked. SGD, since Adam does not see how large gradients are.
@@ -99,6 +124,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_data_set_fills_the_steps),
+        cmocka_unit_test(parts_of_a_data_set_are_evaluated),
         cmocka_unit_test(a_loss_per_token_is_divided_by_its_weight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

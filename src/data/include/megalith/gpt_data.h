@@ -125,9 +125,16 @@ mega_status mega_sampler_create(mega_sampler **out, mega_sampler_type type, int6
                                 int64_t data_parallel);
 size_t mega_sampler_bytes(mega_sampler_type type, int64_t total); /* that such a sampler holds, at most */
 void mega_sampler_destroy(mega_sampler *s);
-/* consumed: number of samples before this one since the run began. Keeps the permutation of one epoch, so one thread at
- * a time. */
+/* consumed: number of samples before this one since the run began. Any thread; it keeps the permutation of one epoch,
+ * so each change of the epoch takes as long as to make one. */
 mega_status mega_sampler_index(mega_sampler *s, int64_t consumed, int64_t *out_index);
+/* The samples of a data set in the order of a sampler, as a data set without an end: its sample n is the one at
+ * mega_sampler_index n. Where the sampler ends, reading fails. Borrowed. */
+typedef struct mega_sampled {
+    mega_sampler *sampler;
+    mega_dataset dataset;
+} mega_sampled;
+mega_dataset mega_dataset_sampled(mega_sampled *s);
 
 #ifdef __cplusplus
 }

@@ -27,8 +27,8 @@
  * pointer return NULL after a wrong call (a number: -1 or 0), and leave the message.
  *
  * Threads. One thread at a time uses an engine. The callbacks of a data set run on that thread or, if it is
- * is_thread_safe, on a thread of the engine, up to two batches ahead; a read that fails there is kept, and the step that
- * needs it returns its status and message. */
+ * is_thread_safe, on a thread of the engine, up to two batches ahead; a read that fails there is kept, and the step
+ * that needs it returns its status and message. */
 #ifndef MEGALITH_ENGINE_H
 #define MEGALITH_ENGINE_H
 
@@ -200,9 +200,6 @@ mega_status mega_engine_initialize(mega_engine *e, uint32_t seed);
 mega_batch *mega_engine_micro_batch(mega_engine *e);
 mega_batch *mega_engine_batch(mega_engine *e);
 int64_t mega_engine_sample(const mega_engine *e, int64_t i); /* of the batch that was asked for last; -1: e is NULL */
-/* Collective: world. Fills the batch of the coming step from a data set: its samples follow those that are consumed,
- * also after mega_engine_load. A callback that fails on one rank is the error of all. */
-mega_status mega_engine_read(mega_engine *e, const mega_dataset *dataset, uint32_t seed);
 /* For an evaluation: `rows` samples of this rank, a multiple of the micro-batch, at most the largest global batch.
  * first: what mega_sample_index is for the first sample of all ranks. Same memory; NULL for another number. */
 mega_batch *mega_engine_evaluation_batch(mega_engine *e, int64_t rows, int64_t first);
@@ -327,6 +324,11 @@ typedef struct mega_loss_sums {
     double metric[MEGA_METRICS], weight[MEGA_METRICS]; /* metric / weight: of each loss and metric */
 } mega_loss_sums;
 mega_status mega_engine_evaluate_batch(mega_engine *e, mega_loss_sums *sums);
+/* Collective over the world. The same for `rows` samples of each rank that the engine reads: those of
+ * mega_engine_evaluation_batch(e, rows, first), in the order that the data set and the seed of the engine give. Returns
+ * also the status of a callback of the data set that failed. */
+mega_status mega_engine_evaluate_part(mega_engine *e, const mega_dataset *dataset, int64_t first, int64_t rows,
+                                      mega_loss_sums *sums);
 
 typedef struct mega_engine_progress {
     int64_t iteration;              /* steps done */
@@ -378,8 +380,8 @@ typedef struct mega_load_options {
  * discarded.
  * Returns MEGA_ERR_NOT_FOUND, MEGA_ERR_IO, MEGA_ERR_FORMAT (damaged), or MEGA_ERR_USAGE if the checkpoint does not fit
  * the model, or if the training data are not those that mega_engine_save_checkpoint was called with (first, count,
- * in_order, hash), as far as both have them; an engine that only evaluates takes any. The engine is unchanged if the checkpoint is refused before its first tensor is read; after a later
- * failure it must be loaded again or destroyed. */
+ * in_order, hash), as far as both have them; an engine that only evaluates takes any. The engine is unchanged if the
+ * checkpoint is refused before its first tensor is read; after a later failure it must be loaded again or destroyed. */
 mega_status mega_engine_load_checkpoint(mega_engine *e, const char *folder, const char *tag,
                                         const mega_load_options *options, bool *out_found,
                                         const mega_client_state **out_client);
