@@ -1,7 +1,7 @@
 /* Options: data, tokenizer, inference, and the groups of models that are not built. */
 #include "config_impl.h"
 
-#define THREADS_READ  "files are mapped, and the threads of the step read them; there are no loader processes"
+#define THREADS_READ  "files are mapped, and a thread reads them ahead; there are no loader processes"
 #define OTHER_DATA    "it belongs to BERT and T5 data, and a GPT does not read it"
 #define RETRIEVAL     "it belongs to retrieval models, and a GPT does not read it"
 #define VISION        "it belongs to vision models, and a GPT does not read it"

@@ -8,7 +8,7 @@
 #define EPOCHS                                                                                                        \
     "the length is said by --train-iters, or by --train-samples: epochs x tokens / --seq-length (megalith data info " \
     "shows the tokens)"
-#define READ_AHEAD    "files are mapped, and the threads of the step read them; there are no loader processes"
+#define READ_AHEAD    "files are mapped, and a thread reads them ahead; there are no loader processes"
 #define ON_CPU        "everything is computed on the processor"
 #define REPORTS       "--tensorboard-dir and --metrics-file control logging; nothing is sent over the network"
 #define IN_MEMORY     "everything lies in the host's memory already"

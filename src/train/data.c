@@ -36,8 +36,9 @@ static mega_status open_samplers(trainer *t)
     const mega_sampler_type type = sampler_type(t);
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
         if (t->data[i].self == NULL) continue;
-        MEGA_TRY(mega_sampler_create(&t->sampler[i], type, t->data[i].samples, cfg->micro_batch_size,
+        MEGA_TRY(mega_sampler_create(&t->sampled[i].sampler, type, t->data[i].samples, cfg->micro_batch_size,
                                      cfg->data_parallel_size));
+        t->sampled[i].dataset = t->task->dataset(&t->data[i]);
     }
     return MEGA_OK;
 }
@@ -186,7 +187,7 @@ mega_status train_open_data(trainer *t)
 void train_close_data(trainer *t)
 {
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
-        mega_sampler_destroy(t->sampler[i]);
+        mega_sampler_destroy(t->sampled[i].sampler);
         t->task->free_data(&t->data[i]);
     }
     mega_free(t->order);
@@ -199,12 +200,25 @@ mega_status train_check_ends(const trainer *t)
     return t->task->check_data_options(&o);
 }
 
-mega_status train_fill(trainer *t, int split, int64_t consumed, mega_batch *b)
+/* The engine is made before the data are open, and reads none of them before its first step. */
+static mega_status read_training(void *user, int64_t n, mega_sample *sample)
 {
-    for (int64_t r = 0; r < mega_batch_num_samples(b); r++) {
-        int64_t index;
-        MEGA_TRY(mega_sampler_index(t->sampler[split], consumed + mega_engine_sample(t->engine, r), &index));
-        MEGA_TRY(t->task->read_sample(&t->data[split], index, mega_batch_sample(b, r)));
-    }
-    return mega_map_check(); /* zeros in the place of a file that was cut are not trained on */
+    const mega_dataset d = mega_dataset_sampled(&((trainer *)user)->sampled[MEGA_SPLIT_TRAIN]);
+    return d.read(d.user, n, sample);
+}
+
+static mega_status collate_training(void *user, mega_batch *batch)
+{
+    const mega_dataset *d = &((trainer *)user)->sampled[MEGA_SPLIT_TRAIN].dataset;
+    return d->collate != NULL ? d->collate(d->user, batch) : MEGA_OK;
+}
+
+void train_give_data(trainer *t)
+{
+    t->training_data = (mega_dataset){.count = INT64_MAX,
+                                      .read = read_training,
+                                      .collate = collate_training,
+                                      .user = t,
+                                      .in_order = true,
+                                      .is_thread_safe = true};
 }

@@ -40,20 +40,17 @@ static mega_status run(trainer *t, int split, mega_loss_sums *sums, bool *is_who
     mega_engine_progress *progress = mega_engine_progress_get(t->engine);
     const bool moves = split == MEGA_SPLIT_VALID;
     const int64_t total = cfg->eval_iters * cfg->global_batch_size, first = first_sample(t, split, total);
+    const mega_dataset data = mega_dataset_sampled(&t->sampled[split]);
     mega_progress shown;
     mega_progress_begin(&shown, moves ? "evaluating the validation set" : "evaluating the test set", "samples", 0,
                         (uint64_t)total);
     int64_t done = 0;
     bool is_left = false, late;
     while (done < total && !is_left) {
-        mega_batch *b = mega_engine_evaluation_batch(t->engine, cfg->micro_batch_size, first + done);
-        mega_status st = train_agree(t, train_fill(t, split, first + done, b));
-        if (st != MEGA_OK) train_keep(t);
-        MEGA_TRY(st);
-        st = mega_engine_evaluate_batch(t->engine, sums);
+        const mega_status st = mega_engine_evaluate_part(t->engine, &data, first + done, cfg->micro_batch_size, sums);
         is_left = st == MEGA_ERR_INTERRUPTED;
-        if (!is_left) MEGA_TRY(st);
-        done += is_left ? 0 : mega_batch_num_samples(b) * cfg->data_parallel_size;
+        if (!is_left) MEGA_TRY(train_keep(t, st));
+        done += is_left ? 0 : cfg->micro_batch_size * cfg->data_parallel_size;
         show(t, &shown, done, total);
     }
     MEGA_TRY(train_ask_ranks(t, 0, &late)); /* which signal */

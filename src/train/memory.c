@@ -75,7 +75,7 @@ void train_memory_table(const trainer *t, mega_buffer *out)
         {"scratch", "everything else that is computed", m.scratch, NEVER},
         {"inputs", "and outputs of the programs", m.inputs, NEVER},
         {"packed", "weights as products take them, kept through a step (--no-pack-weights)", m.packed, NEVER},
-        {"data", "rows of one step", m.data, NEVER},
+        {"data", "rows of a step, and those that are read ahead", m.data, NEVER},
         {"programs", "their instructions and tensors, records of layers and parameters", m.records, NEVER},
         {"libraries", "and threads: measured, not planned", m.libraries, NEVER},
     };

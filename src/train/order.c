@@ -4,7 +4,6 @@
  * reads more than that order holds, a further part of the data follows it, shuffled by itself with the next seed. Every
  * sample of the parts before has then been read once in each of its epochs. */
 #include "megalith/assert.h"
-#include "megalith/hash.h"
 #include "megalith/log.h"
 #include "train_impl.h"
 #include <string.h>
@@ -90,11 +89,7 @@ mega_status train_build_data(trainer *t, const mega_task_data_options *o)
 
 uint64_t train_order_hash(const trainer *t, int64_t samples)
 {
-    enum { LOOKED_AT = 16 }; /* each in another page of the mapped data */
-    uint64_t hash = MEGA_HASH_START;
-    for (int64_t i = 0; i < LOOKED_AT; i++)
-        hash = t->task->hash_sample(&t->data[MEGA_SPLIT_TRAIN], i * (samples - 1) / (LOOKED_AT - 1), hash);
-    return hash;
+    return t->task->order_hash(&t->data[MEGA_SPLIT_TRAIN], samples);
 }
 
 int64_t train_cyclic_epoch(const trainer *t, int64_t *permutation)

@@ -74,7 +74,7 @@ static mega_status plan_stage(const trainer *t, int p, mega_buffer *out)
     MEGA_TRY(mega_engine_options_from_config(&o, t->cfg));
     o.team = t->team;
     o.layout.planned_rank = p * (l->world.size / l->pp.size);
-    MEGA_TRY(train_create_engine(&engine, &t->network, &o));
+    MEGA_TRY(train_create_engine(t, &engine, &t->network, &o));
     mega_engine_memory_get(engine, &m);
     const size_t column[] = {
         m.weights, m.masters, m.gradients, m.moments, m.saved, m.scratch, m.total + train_held_beside(t)};

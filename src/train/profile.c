@@ -92,12 +92,10 @@ static mega_status write_profile(trainer *t)
     return st == MEGA_OK && t->cfg->profile_trace != NULL ? train_trace_write(t) : st;
 }
 
-mega_status train_profile_end(trainer *t, mega_profile_moment began, mega_profile_moment filled,
-                              mega_profile_moment ended)
+mega_status train_profile_end(trainer *t, mega_profile_moment began, mega_profile_moment ended)
 {
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     mega_engine_profile(t->engine, NULL);
-    mega_profile_span(t->profile, "data", began, filled, 0);
     mega_profile_step(t->profile, iteration, began, ended);
     return iteration >= t->cfg->profile_step_end ? write_profile(t) : MEGA_OK;
 }

@@ -76,7 +76,7 @@ static bool plan_variant(search *s, variant *v)
         o.layout.planned_rank = mega_world_rank(t->world);
     }
     mega_status st = train_make_model(t, &cfg, &network);
-    if (st == MEGA_OK) st = train_create_engine(&e, &network, &o);
+    if (st == MEGA_OK) st = train_create_engine(t, &e, &network, &o);
     t->task->free_model(&network); /* borrowed for the call */
     if (st != MEGA_OK) return false;
     mega_engine_memory_get(e, &m);

@@ -187,17 +187,19 @@ mega_status train_save(trainer *t)
     return MEGA_OK;
 }
 
-void train_keep(trainer *t)
+mega_status train_keep(trainer *t, mega_status st)
 {
+    const bool is_of_data =
+        st != MEGA_OK && st != MEGA_ERR_COMM && st != MEGA_ERR_NUMERIC && st != MEGA_ERR_INTERRUPTED;
     const bool is_known = mega_world_size(t->world) == 1 || mega_world_failed(t->world);
     const bool has_trained = mega_engine_progress_get(t->engine)->iteration > t->first_iteration;
     mega_error_record why;
-    if (!is_known || !has_trained) return;
+    if (!is_of_data || !is_known || !has_trained) return st;
     mega_error_get(&why);
     mega_world_forget_failure(t->world);
     if (t->cfg->save == NULL) mega_warn("without --save nothing of this run is kept");
     if (train_save(t) != MEGA_OK) mega_warn("the state before the failure is not saved: %s", mega_error_message());
-    (void)train_agree(t, mega_error_restore(&why));
+    return train_agree(t, mega_error_restore(&why));
 }
 
 /* A run that begins before what its --save folder holds would overwrite it bit by bit. What --load SAVE takes is the

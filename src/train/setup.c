@@ -171,11 +171,14 @@ mega_status train_build_network(trainer *t)
     return train_make_model(t, t->cfg, &t->network);
 }
 
-mega_status train_create_engine(mega_engine **out, const mega_task_model *m, const mega_engine_options *options)
+mega_status train_create_engine(const trainer *t, mega_engine **out, const mega_task_model *m,
+                                const mega_engine_options *options)
 {
     mega_engine_options o = *options;
     o.stage_programs = m->stage_programs;
-    return mega_engine_create(&(mega_setup){.model = &m->model, .options = &o}, out);
+    const mega_setup setup = {
+        .model = &m->model, .training_data = o.no_train ? NULL : &t->training_data, .options = &o};
+    return mega_engine_create(&setup, out);
 }
 
 mega_status train_build_engine(trainer *t)
@@ -186,7 +189,8 @@ mega_status train_build_engine(trainer *t)
     o.world = t->world;
     t->batch = o.batch;
     count_iterations(t);
-    return train_create_engine(&t->engine, &t->network, &o);
+    train_give_data(t);
+    return train_create_engine(t, &t->engine, &t->network, &o);
 }
 
 /* The checks of Megatron's load, all at once. */

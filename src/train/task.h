@@ -73,8 +73,9 @@ typedef struct mega_task {
     uint64_t (*data_hash)(const mega_task_data *d); /* tells data apart, wherever their files lie */
     /* Mistakes that some of the data show; *content: a hash of some of it, which tells data that changed in place. */
     mega_status (*look_at_data)(const mega_task_data *d, uint64_t *content);
-    mega_status (*read_sample)(const mega_task_data *d, int64_t index, mega_sample *sample); /* fills its inputs */
-    uint64_t (*hash_sample)(const mega_task_data *d, int64_t index, uint64_t hash);          /* goes on from hash */
+    mega_dataset (*dataset)(const mega_task_data *d); /* its samples, which any thread may read; borrowed */
+    /* Hash of some of the first `samples` samples, which there must be: their order and their content. */
+    uint64_t (*order_hash)(const mega_task_data *d, int64_t samples);
 } mega_task;
 
 /* The row of a command; for a command that names no task of its own, as `plan`, that of pretrain_gpt. */

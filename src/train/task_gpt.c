@@ -154,5 +154,5 @@ const mega_task train_task_gpt = {.command = "pretrain_gpt",
                                   .free_data = task_gpt_free_data,
                                   .data_hash = task_gpt_data_hash,
                                   .look_at_data = task_gpt_look_at_data,
-                                  .read_sample = task_gpt_read_sample,
-                                  .hash_sample = task_gpt_hash_sample};
+                                  .dataset = task_gpt_dataset,
+                                  .order_hash = task_gpt_order_hash};

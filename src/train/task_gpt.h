@@ -11,7 +11,7 @@ mega_status task_gpt_join_data(mega_task_data *out, mega_task_data *part, int co
 void task_gpt_free_data(mega_task_data *d);
 uint64_t task_gpt_data_hash(const mega_task_data *d);
 mega_status task_gpt_look_at_data(const mega_task_data *d, uint64_t *content);
-mega_status task_gpt_read_sample(const mega_task_data *d, int64_t index, mega_sample *sample);
-uint64_t task_gpt_hash_sample(const mega_task_data *d, int64_t index, uint64_t hash);
+mega_dataset task_gpt_dataset(const mega_task_data *d);
+uint64_t task_gpt_order_hash(const mega_task_data *d, int64_t samples);
 
 #endif

@@ -1,10 +1,7 @@
 /* The data of pretrain_gpt: samples out of indexed data in Megatron's order (data/gpt_data.c), each one row of a batch.
  */
-#include "megalith/file.h"
-#include "megalith/hash.h"
 #include "megalith/log.h"
 #include "task_gpt.h"
-#include <stdio.h>
 
 /* Tokens looked at before the first step, so that a wrong tokenizer is told at once and not after an hour. */
 enum { PROBE_TOKENS = 1 << 20 };
@@ -13,8 +10,7 @@ enum { PROBE_TOKENS = 1 << 20 };
 typedef struct split {
     mega_gpt_data *data;
     mega_ltor_options ltor;
-    int32_t *row;       /* one sample, seq + 1 tokens; NULL where samples are not read */
-    int64_t seq, vocab; /* vocab: ids that samples may hold */
+    int64_t vocab; /* ids that samples may hold */
     int which;
     const mega_config *cfg;
 } split;
@@ -40,7 +36,6 @@ void task_gpt_free_data(mega_task_data *d)
     split *s = d->self;
     if (s != NULL) {
         mega_gpt_data_destroy(s->data);
-        mega_free(s->row);
         mega_free(s);
     }
     *d = (mega_task_data){.self = NULL};
@@ -53,24 +48,14 @@ static mega_task_data handle_of(split *s)
 }
 
 /* Takes the data. */
-static mega_status make_split(const mega_task_data_options *o, int which, int64_t seq, mega_gpt_data *data,
-                              mega_task_data *out)
+static mega_status make_split(const mega_task_data_options *o, int which, mega_gpt_data *data, mega_task_data *out)
 {
     split *s = mega_calloc(1, sizeof *s);
-    int32_t *row = o->check_only ? NULL : mega_malloc(((size_t)seq + 1) * sizeof *row);
-    if (s == NULL || (row == NULL && !o->check_only)) {
+    if (s == NULL) {
         mega_gpt_data_destroy(data);
-        mega_free(s);
-        mega_free(row);
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for a row");
+        return MEGA_NO_MEMORY("training data", "the record of a split");
     }
-    *s = (split){.data = data,
-                 .ltor = ltor_options(o),
-                 .row = row,
-                 .seq = seq,
-                 .vocab = o->vocab,
-                 .which = which,
-                 .cfg = o->cfg};
+    *s = (split){.data = data, .ltor = ltor_options(o), .vocab = o->vocab, .which = which, .cfg = o->cfg};
     *out = handle_of(s);
     return MEGA_OK;
 }
@@ -91,6 +76,8 @@ mega_status task_gpt_make_data(const mega_task_data_options *o, mega_task_data o
         .check_only = o->check_only,
         .seq_length = cfg->seq_length > 0 ? cfg->seq_length : 1, /* another mistake, or a plan */
         .seed = o->seed,
+        .ltor = ltor_options(o),
+        .vocab = o->vocab,
         .stop = o->stop};
     mega_status st = MEGA_OK;
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
@@ -100,7 +87,7 @@ mega_status task_gpt_make_data(const mega_task_data_options *o, mega_task_data o
     MEGA_TRY(mega_gpt_data_build(built, &g));
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
         if (built[i] == NULL) continue;
-        if (st == MEGA_OK) st = make_split(o, i, g.seq_length, built[i], &out[i]);
+        if (st == MEGA_OK) st = make_split(o, i, built[i], &out[i]);
         else
             mega_gpt_data_destroy(built[i]);
     }
@@ -127,26 +114,14 @@ mega_status task_gpt_join_data(mega_task_data *out, mega_task_data *part, int co
 
 /* ---- looking ---- */
 
-/* `where` says in which sequence or sample the id is. */
-static mega_status refuse_id(const split *s, const char *prefix, const char *others, const char *where, int32_t id)
+static mega_status refuse_id(const split *s, const mega_gpt_data_probe *p)
 {
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "%s.bin%s: %s holds token id %d, but the vocabulary of %s has %lld ids; these data were tokenized "
-                     "with another vocabulary, or are damaged: give that one (--tokenizer-type, --vocab-file, "
-                     "--merge-file), or run preprocess_data again",
-                     prefix, others, where, id, s->cfg->tokenizer_type, (long long)s->vocab);
-}
-
-static mega_status check_ids(const split *s, int64_t index)
-{
-    char where[64];
-    for (int64_t i = 0; i <= s->seq; i++) {
-        if (s->row[i] >= 0 && s->row[i] < s->vocab) continue;
-        const char *others, *prefix = train_data_prefix(s->cfg, s->which, &others);
-        snprintf(where, sizeof where, "%s sample %lld", train_split_name(s->which), (long long)index);
-        return refuse_id(s, prefix, others, where, s->row[i]);
-    }
-    return MEGA_OK;
+    return MEGA_FAIL(
+        MEGA_ERR_USAGE,
+        "%s.bin: sequence %lld holds token id %d, but the vocabulary of %s has %lld ids; these data were "
+        "tokenized with another vocabulary, or are damaged: give that one (--tokenizer-type, --vocab-file, "
+        "--merge-file), or run preprocess_data again",
+        p->stray_in, (long long)p->sequence, p->id, s->cfg->tokenizer_type, (long long)s->vocab);
 }
 
 uint64_t task_gpt_data_hash(const mega_task_data *d)
@@ -162,11 +137,7 @@ mega_status task_gpt_look_at_data(const mega_task_data *d, uint64_t *content)
     const char *others, *prefix = train_data_prefix(s->cfg, s->which, &others);
     if (s->vocab > 0) {
         mega_gpt_data_look(s->data, PROBE_TOKENS, s->vocab, s->ltor.eod, &p);
-        if (p.stray_in != NULL) {
-            char where[64];
-            snprintf(where, sizeof where, "sequence %lld", (long long)p.sequence);
-            return refuse_id(s, p.stray_in, "", where, p.id);
-        }
+        if (p.stray_in != NULL) return refuse_id(s, &p);
         /* a small split may be one document */
         if (s->which == MEGA_SPLIT_TRAIN) MEGA_TRY(mega_ltor_check_ends(&s->ltor, prefix, p.tokens, p.ends));
     }
@@ -175,20 +146,14 @@ mega_status task_gpt_look_at_data(const mega_task_data *d, uint64_t *content)
 
 /* ---- reading ---- */
 
-mega_status task_gpt_read_sample(const mega_task_data *d, int64_t index, mega_sample *sample)
+mega_dataset task_gpt_dataset(const mega_task_data *d)
 {
     const split *s = d->self;
-    MEGA_TRY(mega_gpt_data_sample(s->data, index, s->row));
-    const mega_status st = check_ids(s, index);
-    if (st != MEGA_OK) MEGA_TRY(mega_map_check()); /* the better reason */
-    MEGA_TRY(st);
-    mega_ltor_sample(sample, s->row, s->seq, &s->ltor);
-    return MEGA_OK;
+    return mega_dataset_gpt(s->data);
 }
 
-uint64_t task_gpt_hash_sample(const mega_task_data *d, int64_t index, uint64_t hash)
+uint64_t task_gpt_order_hash(const mega_task_data *d, int64_t samples)
 {
     const split *s = d->self;
-    (void)mega_gpt_data_sample(s->data, index, s->row); /* what cannot be read, the step says */
-    return mega_hash64(hash, s->row, ((size_t)s->seq + 1) * sizeof *s->row);
+    return mega_gpt_data_order_hash(s->data, samples);
 }

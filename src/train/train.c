@@ -82,16 +82,11 @@ static mega_status iterate(trainer *t)
     mega_step_result r;
     mega_norm_result params = {.norm = NAN};
     const mega_profile_moment began = mega_profile_now(t->team);
-    const int64_t consumed = mega_engine_progress_get(t->engine)->consumed_samples;
     const bool profiled = train_profile_begin(t);
-    const mega_status st = train_agree(t, train_fill(t, MEGA_SPLIT_TRAIN, consumed, mega_engine_batch(t->engine)));
-    if (st != MEGA_OK) train_keep(t);
-    MEGA_TRY(st);
-    const mega_profile_moment filled = mega_profile_now(t->team);
-    MEGA_TRY(mega_engine_train_batch(t->engine, &r));
+    MEGA_TRY(train_keep(t, mega_engine_train_batch(t->engine, &r)));
     const mega_profile_moment ended = mega_profile_now(t->team);
     const double step_s = ended.at - began.at;
-    if (profiled) MEGA_TRY(train_profile_end(t, began, filled, ended));
+    if (profiled) MEGA_TRY(train_profile_end(t, began, ended));
     if (t->cfg->log_params_norm) MEGA_TRY(mega_optimizer_params_norm(mega_engine_optimizer(t->engine), &params));
     t->last_loss = r.loss;
     train_curve_add(t, r.loss);
@@ -254,9 +249,9 @@ mega_status mega_train(mega_config *cfg, mega_team *team, const mega_train_io *i
     train_curve_close(&t);
     mega_cpu_meter_destroy(t.meter);
     mega_buffer_fini(&t.line);
+    mega_engine_destroy(t.engine); /* reads the data until then */
     train_close_data(&t);
     mega_profile_destroy(t.profile);
-    mega_engine_destroy(t.engine);
     t.task->free_model(&t.network);
     mega_tokenizer_destroy(t.tokenizer);
     mega_checkpoint_close(t.checkpoint);

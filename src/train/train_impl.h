@@ -59,8 +59,9 @@ typedef struct trainer {
     mega_task_model network;     /* of the task; empty until all options are known */
     mega_engine *engine;
     mega_task_data data[MEGA_SPLIT_COUNT];
-    mega_sampler *sampler[MEGA_SPLIT_COUNT];
-    uint64_t content[MEGA_SPLIT_COUNT]; /* of each, as look_at_data says */
+    mega_sampled sampled[MEGA_SPLIT_COUNT]; /* the data in the order in which the run reads them */
+    mega_dataset training_data;             /* what the engine reads: sampled[MEGA_SPLIT_TRAIN], once it is open */
+    uint64_t content[MEGA_SPLIT_COUNT];     /* of each, as look_at_data says */
     int64_t train_iters;
     mega_batch_ramp batch;   /* of the engine */
     int64_t saved_iteration; /* of the last checkpoint written, -1: none */
@@ -148,7 +149,8 @@ void train_plan_iterations(trainer *t); /* of --train-samples, before the engine
 mega_status train_make_model(const trainer *t, const mega_config *cfg, mega_task_model *out);
 mega_status train_build_network(trainer *t); /* t->network */
 /* An engine of that network or of a variant, with the stages and programs that it says. */
-mega_status train_create_engine(mega_engine **out, const mega_task_model *m, const mega_engine_options *options);
+mega_status train_create_engine(const trainer *t, mega_engine **out, const mega_task_model *m,
+                                const mega_engine_options *options);
 mega_status train_build_engine(trainer *t);
 mega_status train_check_shape(const trainer *t); /* t->network against the open checkpoint, if there is one */
 mega_status train_check_state(const trainer *t); /* its optimizer and schedule against the options */
@@ -193,8 +195,7 @@ mega_status train_check_ends(const trainer *t); /* of documents: does the tokeni
 const char *train_split_name(int split);        /* "training" */
 /* The data of a split, for a message: its file, or the first of several, with what to add to it then. */
 const char *train_data_prefix(const mega_config *cfg, int split, const char **others);
-/* Fills a batch with samples consumed, consumed + 1, … of one split. */
-mega_status train_fill(trainer *t, int split, int64_t consumed, mega_batch *batch);
+void train_give_data(trainer *t); /* t->training_data, before the engine is made */
 
 /* plan_schedule.c: --print-schedule, --schedule-svg */
 mega_status train_plan_schedule(const trainer *t, mega_buffer *out);
@@ -243,9 +244,10 @@ mega_status train_evaluate(trainer *t, int split, const char *where, bool is_fin
 /* save.c */
 mega_status train_check_space(const trainer *t); /* does the first checkpoint fit? The engine is built */
 mega_status train_save(trainer *t);
-/* Before a run ends for a failure that all ranks know of and that left the state as the last whole step made it: saves
- * that. The failure remains the error that is reported. Collective. */
-void train_keep(trainer *t);
+/* Before a run ends for st, a failure of a step or an evaluation that all ranks know of: if it is one of reading data,
+ * which leaves the state as the last whole step made it, saves that. The failure remains the error that is reported.
+ * Returns st. Collective. */
+mega_status train_keep(trainer *t, mega_status st);
 void train_warn_of_newer(const trainer *t);
 
 /* monitor.c: only opening may fail; later, what cannot be written is warned of. */
@@ -260,9 +262,8 @@ void train_monitor_close(trainer *t);
 mega_status train_profile_check(const trainer *t); /* is any of the iterations to come profiled? */
 mega_status train_profile_open(trainer *t);
 bool train_profile_begin(trainer *t); /* is the coming step profiled? */
-/* The step has ended: began, rows there, now. After the last one, writes what was asked for. */
-mega_status train_profile_end(trainer *t, mega_profile_moment began, mega_profile_moment filled,
-                              mega_profile_moment ended);
+/* The step has ended. After the last one, writes what was asked for. */
+mega_status train_profile_end(trainer *t, mega_profile_moment began, mega_profile_moment ended);
 mega_status train_profile_close(trainer *t); /* at the end of training: what an early end left unwritten */
 
 /* trace.c: writes the profile of all ranks to --profile-trace. Collective: world. */

@@ -63,9 +63,21 @@ static void free_all(mega_task_data d[MEGA_SPLIT_COUNT])
     }
 }
 
+/* The tokens of a sample. */
 static uint64_t hash_of(const mega_task_data *d, int64_t index)
 {
-    return train_task_gpt.hash_sample(d, index, MEGA_HASH_START);
+    static const mega_batch_input tokens = {"tokens", MEGA_I32, SEQ, 0};
+    const mega_dataset set = train_task_gpt.dataset(d);
+    mega_batch *b;
+    ok(mega_batch_create(&b, 1));
+    ok(mega_batch_add(b, &tokens, true));
+    ok(mega_batch_allocate(b, NULL));
+    mega_batch_begin(b, 1);
+    ok(set.read(set.user, index, mega_batch_sample(b, 0)));
+    const uint64_t hash =
+        mega_hash64(MEGA_HASH_START, mega_sample_i32(mega_batch_sample(b, 0), "tokens", SEQ), SEQ * sizeof(int32_t));
+    mega_batch_destroy(b);
+    return hash;
 }
 
 static void parts_follow_one_another(void **state)
@@ -107,7 +119,8 @@ static void other_vocabularies_are_refused(void **state)
     ok(train_task_gpt.make_data(&o, d));
     assert_int_equal(train_task_gpt.look_at_data(&d[0], &content), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "holds token id"));
-    assert_int_equal(train_task_gpt.read_sample(&d[0], 0, NULL), MEGA_ERR_USAGE);
+    const mega_dataset set = train_task_gpt.dataset(&d[0]);
+    assert_int_equal(set.read(set.user, 0, NULL), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "training sample 0 holds token id"));
     free_all(d);
     o.check_only = true;
@@ -137,11 +150,10 @@ static void samples_fill_the_inputs_of_the_model(void **state)
                                     .schedule = {.style = MEGA_LR_CONSTANT, .max_lr = 1e-3, .decay = 100}};
     ok(train_task_gpt.make_data(&o, d));
     ok(train_task_gpt.make_model(&(mega_task_options){.cfg = &cfg, .vocab_rows = VOCAB}, &m));
-    ok(mega_engine_create(&(mega_setup){.model = &m.model, .options = &eo}, &e));
+    const mega_dataset set = train_task_gpt.dataset(&d[0]);
+    ok(mega_engine_create(&(mega_setup){.model = &m.model, .training_data = &set, .options = &eo}, &e));
     ok(mega_engine_allocate(e));
     ok(mega_engine_initialize(e, 1));
-    mega_batch *b = mega_engine_batch(e);
-    for (int64_t i = 0; i < 2; i++) ok(train_task_gpt.read_sample(&d[0], i, mega_batch_sample(b, i)));
     ok(mega_engine_train_batch(e, &r));
     mega_engine_destroy(e);
     train_task_gpt.free_model(&m);
