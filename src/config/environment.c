@@ -1,5 +1,5 @@
-/* The environment: what launchers of Python leave in that of the processes that they start, and whether the variables
- * of this program have values that it knows. */
+/* The environment: which variables the program reads (docs/environment.md is written from the tables below), whether
+ * its own have values that it knows, and what launchers of Python leave in the processes that they start. */
 #include "config_impl.h"
 #include "megalith/log.h"
 #include <stdio.h>
@@ -9,22 +9,85 @@
 
 #define OWN "MEGA_"
 
-/* Every variable that the program reads; "" is as good as none. The room that reads one takes a value that is not
- * listed here for none, so it is refused before. */
+/* Every variable of the program's own; "" is as good as none. The room that reads one treats a value that is not listed
+ * here as none, so it is refused before. */
 static const struct {
     const char *name; /* after MEGA_ */
     const char *values;
     double least; /* of a number; 0: it is none */
     const char *expected;
+    const char *fallback, *meaning; /* for the page */
 } variables[] = {
-    {"CHECK", "0|1|2", 0, "0, 1 (check every result for what is not finite) or 2 (and every collective)"},
-    {"COMM", NULL, 0, NULL}, /* refused when ranks meet, before options are read */
-    {"GEMM", "", 0, "nothing: oneDNN is no longer part of the program (bench/bench_onednn.c compares with it)"},
-    {"HOST_TIMEOUT", NULL, 1, "seconds, at least 1"},
-    {"ISA", "portable|avx2|avx512|avx512_bf16|amx", 0, "portable, avx2, avx512, avx512_bf16 or amx"},
-    {"LAUNCH", NULL, 0, NULL}, /* set by megalith launch */
-    {"TEST_HOSTS", NULL, 1, "a number of hosts, at least 1"},
+    {"CHECK", "0|1|2", 0, "0, 1 (check every result for what is not finite) or 2 (and every collective)", "0",
+     "how much a run checks itself, which makes it slower. 1 looks for values that are not finite after every "
+     "instruction; 2 also compares every collective between hosts, and the length of every message. An error then "
+     "also says in which line of the source it was found"},
+    {"COMM", "mpi|shm", 0, NULL, "the faster way", /* refused when ranks meet, before options are read */
+     "how the ranks of one host exchange data: over MPI, or through memory that they share. The bits are the same"},
+    {"GEMM", "", 0, "nothing: oneDNN is no longer part of the program (bench/bench_onednn.c compares with it)", "",
+     "refused: it was for comparisons with oneDNN, which `bench/bench_onednn.c` makes now"},
+    {"HOST_TIMEOUT", NULL, 1, "seconds, at least 1", "6",
+     "after how many seconds without an answer another host is taken for lost, which ends the run"},
+    {"ISA", "portable|avx2|avx512|avx512_bf16|amx", 0, "portable, avx2, avx512, avx512_bf16 or amx",
+     "all that the processor has", "the largest instruction set to compute with"},
+    {"LAUNCH", NULL, 0, NULL, "", /* set by megalith launch */
+     "set by `megalith launch` for the ranks that it starts; not for users"},
+    {"START_TIMEOUT", NULL, 1, "seconds, at least 1", "30",
+     "after how many seconds `megalith launch` reports that not all ranks have joined; it gives up on a start that has "
+     "failed after a third of that"},
+    {"TEST_HOSTS", NULL, 1, "a number of hosts, at least 1", "1",
+     "for tests: the ranks of this host behave as if they were on so many hosts"},
 };
+
+/* What the program reads of the variables of others. */
+static const struct {
+    const char *names, *meaning;
+} others[] = {
+    {"OMP_NUM_THREADS", "threads of a process, where `--num-threads` is not given"},
+    {"PATH", "where `mpirun`, `mpiexec`, `srun` and `ssh` are looked for"},
+    {"COLUMNS", "width of a plot that is not printed to a terminal"},
+    {"NO_COLOR", "when set, a plot has no colours"},
+    {"LC_ALL`, `LC_CTYPE`, `LANG", "the first that is set decides whether a plot may use characters beyond ASCII"},
+    {"OMPI_COMM_WORLD_SIZE`, `OMPI_COMM_WORLD_RANK`, `OMPI_COMM_WORLD_LOCAL_RANK",
+     "set by Open MPI's `mpirun`: this process is a rank"},
+    {"PMI_SIZE`, `PMI_RANK`, `PMI_FD`, `PMIX_RANK`, `MPI_LOCALRANKID",
+     "the same, set by MPICH's `mpiexec` and by `srun`"},
+    {"SLURM_JOB_ID`, `SLURM_JOB_NUM_NODES`, `SLURM_NNODES`, `SLURM_NTASKS_PER_NODE",
+     "set by Slurm in an allocation: `megalith launch` starts ranks by `srun`, as many as these say"},
+    {"SLURM_STEP_NUM_TASKS`, `SLURM_PROCID`, `SLURM_LOCALID", "set by `srun`: this process is a rank"},
+    {"WORLD_SIZE`, `TORCHELASTIC_RUN_ID`, `CROSS_SIZE",
+     "set by `torchrun` and `deepspeed`: a process that these started as one of several is refused, because each would "
+     "do the whole run"},
+};
+
+mega_status mega_environment_page(mega_buffer *out)
+{
+    mega_buffer_puts(
+        out,
+        "# Environment variables\n\n"
+        "Written by `megalith help --environment-page` from the tables in `src/config/environment.c`; do not edit by "
+        "hand.\n\n"
+        "## Variables of megalith\n\n"
+        "An empty value is the same as none. A value that is not known is refused by every command, together with the "
+        "other mistakes; a name that nothing reads and that is nearly one of these gets a warning. `megalith launch` "
+        "hands all of them on to the ranks of every host.\n\n"
+        "| variable | values | default | meaning |\n|---|---|---|---|\n");
+    for (size_t i = 0; i < ROW_COUNT(variables); i++) {
+        mega_buffer_printf(out, "| `" OWN "%s` | ", variables[i].name);
+        if (variables[i].values == NULL) mega_buffer_puts(out, variables[i].least > 0 ? variables[i].expected : "");
+        for (const char *v = variables[i].values; v != NULL && *v != '\0'; v += *v == '|') {
+            const size_t n = strcspn(v, "|");
+            mega_buffer_printf(out, "%s`%.*s`", v > variables[i].values ? ", " : "", (int)n, v);
+            v += n;
+        }
+        mega_buffer_printf(out, " | %s | %s |\n", variables[i].fallback, variables[i].meaning);
+    }
+    mega_buffer_puts(out, "\n## Variables of others that it reads\n\n| variable | meaning |\n|---|---|\n");
+    for (size_t i = 0; i < ROW_COUNT(others); i++)
+        mega_buffer_printf(out, "| `%s` | %s |\n", others[i].names, others[i].meaning);
+    mega_buffer_puts(out, "\nWhat the library of MPI reads beside these is described in its own manual.\n");
+    return mega_buffer_check(out, "the page of environment variables");
+}
 
 static bool is_known_value(size_t i, const char *value)
 {

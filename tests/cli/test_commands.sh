@@ -1,10 +1,22 @@
 #!/usr/bin/env bash
-# How commands are named, helped and refused; the page of options is the generated one.
+# How commands are named, helped and refused; the pages of options, of the environment and of errors are the generated ones.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 fail() { note "$@"; }
 
 diff <("$MEGALITH" help --options-page) "$MEGA_SOURCE/docs/options.md" >/dev/null ||
     fail "docs/options.md is not what \`megalith help --options-page\` writes; write it anew"
+
+diff <("$MEGALITH" help --environment-page) "$MEGA_SOURCE/docs/environment.md" >/dev/null ||
+    fail "docs/environment.md is not what \`megalith help --environment-page\` writes; write it again"
+diff <("$MEGA_SOURCE/tools/make_errors_page.sh") "$MEGA_SOURCE/docs/errors.md" >/dev/null ||
+    fail "docs/errors.md is not what tools/make_errors_page.sh writes; write it again"
+[ "$(grep -cE '^\| [0-9]+ \| `MEGA_(OK|ERR_[A-Z_]+)` \| [a-z /]+ \| [a-z]' "$MEGA_SOURCE/docs/errors.md")" = "$(grep -cE '^    MEGA_(OK|ERR_[A-Z_]+)\b' "$MEGA_SOURCE/src/base/include/megalith/status.h")" ] ||
+    fail "docs/errors.md does not name and explain every status"
+# Every variable that the source names where it asks for one is on the page.
+for name in $(find "$MEGA_SOURCE/src" -name '*.c' ! -path '*/tests/*' -exec cat {} + | grep -oE '"(MEGA|OMPI_COMM|PMIX?|SLURM|OMP|TORCHELASTIC|MPI)_[A-Z_]+"|getenv\("[A-Z_]+"\)' |
+    grep -oE '[A-Z][A-Z_]+' | grep -vE '^MEGA_(OK|ERR_|INIT_)' | sort -u); do
+    grep -q "\`$name\`" "$MEGA_SOURCE/docs/environment.md" || fail "docs/environment.md does not have $name, which the source reads; add it to src/config/environment.c"
+done
 
 "$MEGALITH" pretrain_gpt --help | grep -qF "  --data-path VALUE…              prefix of" || fail "columns of --help count bytes"
 "$MEGALITH" help | grep -q "^  pretrain_gpt  *trains a GPT$" || fail "help does not list pretrain_gpt"

@@ -39,6 +39,7 @@ environment MEGA_ISA=avx3 'portable, avx2, avx512, avx512_bf16 or amx'
 environment MEGA_GEMM=onednn 'nothing: oneDNN is no longer part of the program'
 environment MEGA_CHECK=yes '0, 1 (check every'
 environment MEGA_HOST_TIMEOUT=0 'seconds, at least 1'
+environment MEGA_START_TIMEOUT=soon 'seconds, at least 1'
 out=$(MEGA_ISA='' MEGA_CHECK=0 MEGA_MATRIX=sparse MEGA_CHEK=1 "$MEGALITH" tokenize --tokenizer-type ByteTokenizer --text abc --count 2>&1) ||
     { echo "empty values: $out"; exit 1; }
 [ "$(grep -c 'warning: .*environment' <<<"$out")" = 1 ] && grep -q 'warning: MEGA_CHEK in the environment: nothing reads it; did you mean MEGA_CHECK?' <<<"$out" ||

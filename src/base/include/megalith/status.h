@@ -13,18 +13,19 @@
 extern "C" {
 #endif
 
+/* docs/errors.md is written from these comments (tools/make_errors_page.sh). */
 typedef enum mega_status {
     MEGA_OK = 0,
     MEGA_ERR_USAGE,       /* an option or argument is wrong */
-    MEGA_ERR_NOT_FOUND,   /* a file, folder or name is not there */
-    MEGA_ERR_IO,          /* the system refused: open, read, write, map, sync */
-    MEGA_ERR_FORMAT,      /* the bytes are not what they claim to be */
-    MEGA_ERR_MEMORY,      /* an allocation failed or a plan does not fit */
+    MEGA_ERR_NOT_FOUND,   /* a file, a folder or a name does not exist */
+    MEGA_ERR_IO,          /* the system refused to open, read, write, map or sync a file */
+    MEGA_ERR_FORMAT,      /* the bytes of a file or the text are not what they claim to be */
+    MEGA_ERR_MEMORY,      /* an allocation failed, or a plan does not fit into the memory */
     MEGA_ERR_NUMERIC,     /* a value is not finite */
-    MEGA_ERR_UNSUPPORTED, /* understood, not built yet */
+    MEGA_ERR_UNSUPPORTED, /* what is asked for is known and not built yet */
     MEGA_ERR_INTERRUPTED, /* a signal asked to stop */
     MEGA_ERR_BUSY,        /* another process works on the same output */
-    MEGA_ERR_COMM         /* another rank, or the transport */
+    MEGA_ERR_COMM         /* another rank failed or left, or the transport between ranks did */
 } mega_status;
 
 /* "usage", "not found", … */

@@ -344,9 +344,10 @@ mega_status mega_config_alike(mega_config *cfg, mega_list *out);
  * a message of their own: data, seed, shape, length of the training. Texts are in the arena. */
 mega_status mega_config_changes(mega_config *cfg, const char *stored, mega_list *out);
 
-/* --help of one command; docs/options.md. */
+/* --help of one command; docs/options.md; docs/environment.md. */
 mega_status mega_config_help(const char *command, mega_buffer *out);
 mega_status mega_config_options_page(mega_buffer *out);
+mega_status mega_environment_page(mega_buffer *out);
 mega_status mega_config_engine_help(mega_buffer *out); /* the options of mega_config_parse_engine */
 
 /* The launcher of Python ("torchrun", "deepspeed") that started this process as one of several, which are no ranks
