@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/results/latest.json (or the file named) as a table for the README."""
+"""bench/results/latest.json (or the file named) as a table for figures.md."""
 import json
 import os
 import sys

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Runs the ```sh blocks of the README and of every page under docs/, without the variables of the tests. A page of docs/ runs
 # in an empty folder with megalith on PATH; the README runs in what a clone has after `make`, and sets its own PATH.
-# A block marked ```sh norun is shown, not run. Pages with programs in C are those of test_docs_c.sh.
+# A block marked ```sh norun is shown, not run. Each line of a ```text block must be among what the commands of its page print,
+# where numbers and spaces may differ; a line that ends in … is compared up to there. Pages with programs in C are those of
+# test_docs_c.sh.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 set -eo pipefail
 path_of_a_new_user=$PATH
@@ -11,6 +13,26 @@ cp -r "$MEGA_SOURCE/docs" "$work/README"
 ln -s "$MEGALITH" "$work/README/build/megalith"
 # docs/ranks.md and docs/launching.md start ranks, for root too and on a machine of one core: nothing here may help them.
 unset OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe
+# Prints the lines of the ```text blocks of PAGE that LOG does not have.
+not_printed() { # PAGE LOG
+    awk '
+        function plain(text) {
+            gsub(/[0-9]+(\.[0-9]+)?(E[-+][0-9]+)?/, "#", text)
+            gsub(/[ \t]+/, " ", text)
+            sub(/^ /, "", text)
+            sub(/ $/, "", text)
+            return text
+        }
+        FNR == NR { line[count++] = plain($0); next }
+        /^```text$/ { on = 1; next }
+        /^```/ { on = 0 }
+        on && $0 != "..." {
+            wanted = plain($0)
+            is_cut = sub(/ ?…$/, "", wanted)
+            for (i = 0; i < count; i++) if (is_cut ? index(line[i], wanted) == 1 : line[i] == wanted) next
+            print "not printed: " $0
+        }' "$2" "$1"
+}
 failed=0
 for page in "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/docs/*.md; do
     grep -qx '```c' "$page" && continue
@@ -24,6 +46,12 @@ for page in "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/docs/*.md; do
     leaks=$((1 - starts_ranks))
     path=$([ "$name" = README ] && echo "$path_of_a_new_user" || echo "$PATH")
     if (cd "$work/$name" && PATH="$path" ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=$leaks" env -u MEGA_SOURCE -u MEGA_BUILD -u MEGALITH bash -euo pipefail "$work/$name.sh" >"$work/$name.log" 2>&1 </dev/null); then
+        missing=$(not_printed "$page" "$work/$name.log")
+        if [ -n "$missing" ]; then
+            printf 'FAILED: %s shows what its commands do not print:\n%s\n' "$page" "$missing"
+            failed=1
+            continue
+        fi
         echo "ok $name ($(wc -l <"$work/$name.sh") lines)"
     else
         echo "FAILED: the commands of $page:"
