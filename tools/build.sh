@@ -29,5 +29,9 @@ if ! cmake --preset "$preset" "${generator[@]}" ${MEGA_CMAKE_OPTIONS:-} >"$log" 
 fi
 grep -A3 "CMake Warning" "$log" || true
 targets=()
-if [ $# -gt 0 ]; then targets=(--target "$@"); fi
+if [ $# -gt 0 ]; then
+    targets=(--target "$@")
+else # who builds the program alone has no use for the tests
+    grep "tests are not built" "$log" || true
+fi
 cmake --build "$folder" --parallel "$jobs" "${targets[@]}"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # tools/install_packages.sh on made-up machines: nothing missing, no rights, no apt, apt that works, apt whose lists are old.
+# What tools/build.sh says where a library is missing.
 set -eu
 : "${MEGA_SOURCE:?run by ctest}"
 temp=$(mktemp -d)
@@ -75,3 +76,17 @@ is "installing: libjansson-dev
 E: no network
 E: no network
 missing packages: apt-get install libjansson-dev"
+
+# Without the library of the tests, the program builds without a warning (make demo); who builds all is told in one line.
+mkdir "$temp/tools"
+cp "$MEGA_SOURCE/tools/build.sh" "$temp/tools"
+mkdir "$temp/fakes"
+log=$temp/configured
+cmake -S "$MEGA_SOURCE" -B "$temp/configure" -Dmega_cmocka_LIBRARY= >"$log" 2>&1 || fail "cmake: $(tail -n 5 "$log")"
+grep -q 'tests are not built, a library is missing: apt-get install libcmocka-dev' "$log" || fail "cmake does not say that the tests are not built: $(tail -n 5 "$log")"
+printf '#!/bin/bash\n[ "$1" = --build ] || cat %q\n' "$log" >"$temp/fakes/cmake"
+chmod +x "$temp/fakes/cmake"
+answer=$(PATH="$temp/fakes:$PATH" "$temp/tools/build.sh" release megalith)
+is ""
+answer=$(PATH="$temp/fakes:$PATH" "$temp/tools/build.sh" release)
+is "-- tests are not built, a library is missing: apt-get install libcmocka-dev"
