@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# What ARCHITECTURE.md, the guides of the rooms and docs/strangers.md say of the source is so:
+#   - files, tests, targets of make, options and identifiers between back quotes exist; of `FILE:NAME` the file has that function or variable
+#   - the table of what the files of each room include is what they include
+#   - the table "State of the process" is what the objects of the build hold in memory that may be written
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+: "${MEGA_BUILD:?run by ctest}"
+cd "$MEGA_SOURCE" || exit 1
+temp=$work
+guides=(src/*/README.md)
+[ "${#guides[@]}" = "$(ls -d src/*/ | wc -l)" ] || note "a room has no README.md: $(for r in src/*/; do [ -f "$r/README.md" ] || echo "$r"; done)"
+for guide in "${guides[@]}"; do
+    [ "$(wc -l <"$guide")" -le 60 ] || note "$guide is longer than a screen of 60 lines: $(wc -l <"$guide")"
+done
+
+# ---- names between back quotes ----
+
+find . \( -name build -o -name 'build-*' -o -name .git -o -name demo -o -name try \) -prune -o -type f -printf '%P\n' >"$temp/files"
+grep -E '^(src|tests|tools|cmake|bench|examples)/|^(CMakeLists.txt|Makefile|CMakePresets.json)$' "$temp/files" | grep -v '\.md$' |
+    xargs -d '\n' cat | grep -aoE '[A-Za-z_][A-Za-z_0-9]*' | sort -u >"$temp/words"
+grep -ohE '\-\-[a-z0-9_-]+' docs/options.md src/launch/options.c src/cli/*.c | tr _ - | sort -u >"$temp/options"
+sed -nE 's/^([a-z0-9-]+( [a-z0-9-]+)*):.*/\1/p' Makefile | tr ' ' '\n' | sort -u >"$temp/targets"
+
+# A file by its whole path, below src/, below the folder of the guide, or by its end; * stands for any letters.
+file_pattern() { sed -e 's/[.+]/\\&/g' -e 's/\*/[^\/]*/g' <<<"$1"; }
+find_files() { # NAME FOLDER: every file that the name may mean; a bare name means the one in the folder first
+    local pattern
+    pattern=$(file_pattern "${1%/}")
+    grep -E "^$2/$pattern(/|\$)" "$temp/files" || grep -E "(^|/)$pattern(/|\$)" "$temp/files"
+}
+is_test() { # unit_test_x, ranks_x, cli_test_x, …: the name of a test or of a program of one
+    local kind=${1%%_*} rest=${1#*_}
+    # shellcheck disable=SC2086  # patterns
+    case $kind in
+    unit) ls src/*/tests/$rest.c ;;
+    *) ls tests/$kind/$rest.sh tests/$kind/$rest.c ;;
+    esac 2>/dev/null | grep -q .
+}
+check_token() { # PAGE LINE TOKEN FOLDER
+    local token=${3%()} files function
+    case $token in
+    make\ *)
+        token=${token#make }
+        grep -qx -- "${token%% *}" "$temp/targets" || note "$1:$2: Makefile has no target ${token%% *}"
+        ;;
+    --[a-z]*)
+        token=${token%% *}
+        grep -qx -- "$(tr _ - <<<"${token%%=*}")" "$temp/options" || note "$1:$2: there is no option $token"
+        ;;
+    *.[ch]:*)
+        function=${token##*:}
+        files=$(find_files "${token%:*}" "$4") || { note "$1:$2: there is no file ${token%:*}"; return; }
+        # shellcheck disable=SC2086  # a list of files
+        grep -qE "\b$function(\(|;| = |\[)" $files || note "$1:$2: ${token%:*} has no function or variable $function"
+        ;;
+    *[!A-Za-z0-9_./*-]*) return ;; # code, a path of a run, an expression
+    *NAME* | *FAMILY* | *ROOM* | */N*) return ;;
+    unit_test_* | ops_test_* | parity_test_* | golden_test_* | fault_test_* | fuzz_test_* | ranks_test_* | cli_test_*)
+        is_test "$token" || note "$1:$2: there is no test $token"
+        ;;
+    *.[ch] | *.sh | *.awk | *.cmake | *.patch | *.py | *.md | *.txt | */)
+        find_files "$token" "$4" >/dev/null || note "$1:$2: there is no file $token"
+        ;;
+    *[./*-]*) return ;;
+    *_*)
+        # _step after mega_engine_forward: the end of a name
+        if [[ $token == _* ]]; then grep -q -- "$token\$" "$temp/words"; else grep -qx -- "$token" "$temp/words"; fi ||
+            note "$1:$2: nothing in the source is called $token"
+        ;;
+    *) return ;;
+    esac
+    checked=$((checked + 1))
+}
+checked=0
+pages=(ARCHITECTURE.md "${guides[@]}")
+[ ! -f docs/strangers.md ] || pages+=(docs/strangers.md)
+for page in "${pages[@]}"; do
+    while IFS=$'\t' read -r line token; do
+        check_token "$page" "$line" "$token" "$(dirname "$page")"
+    done < <(awk '/^```/ { code = !code; next } !code { rest = $0; while (match(rest, /`[^`]+`/)) { print NR "\t" substr(rest, RSTART + 1, RLENGTH - 2); rest = substr(rest, RSTART + RLENGTH) } }' "$page")
+done
+[ "$checked" -ge 300 ] || note "only $checked names were found"
+
+# ---- who includes whom ----
+
+for header in src/*/include/megalith/*.h; do
+    room=${header#src/}
+    echo "${header##*/} ${room%%/*}"
+done >"$temp/owners"
+arrows=0
+for room in src/*/; do
+    room=$(basename "$room")
+    # megalith.h is for programs: it includes rooms beside its own
+    included=$(find "src/$room" -name '*.[ch]' ! -path '*/tests/*' ! -name megalith.h -exec grep -hoE '^#include "megalith/[a-z_0-9]+\.h"' {} + |
+        sed 's/.*megalith.//; s/"//' | sort -u | awk 'FNR == NR { room[$1] = $2; next } { print room[$1] }' "$temp/owners" - | sort -u | grep -vx "$room")
+    said=$(awk -F'|' -v room=" \`$room/\` " '$2 == room { print $3 }' ARCHITECTURE.md | tr ' ' '\n' | grep -v '^$' | sort -u)
+    [ "$included" = "$said" ] || note "ARCHITECTURE.md: $room/ includes $(echo $included), and the table of rooms has $(echo $said)"
+    arrows=$((arrows + $(wc -w <<<"$included")))
+done
+[ "$arrows" -ge 40 ] || note "only $arrows includes between rooms were found"
+
+# ---- state of the process ----
+
+if is_sanitized; then
+    echo "the sanitizers have variables of their own: the state of the process was not looked at"
+else
+    find "$MEGA_BUILD/CMakeFiles" -path '*mega_*.dir/src/*' -name '*.o' ! -path '*shuffled*' | while read -r object; do
+        file=${object#*.dir/src/}
+        [ -f "src/${file%.o}" ] || continue # of a file that is no longer there
+        objdump -t "$object" | awk -v file="${file%.o}" '
+            $NF ~ /^\./ || $NF ~ /^(\.L|__)/ { next }
+            { for (i = 1; i < NF; i++) if ($i ~ /^\.(data|bss|tdata|tbss)(\.|$)/ && $i !~ /^\.data\.rel\.ro/) { sub(/\.[0-9]+$/, "", $NF); print file ":" $NF } }'
+    done | sort -u >"$temp/held"
+    [ -s "$temp/held" ] || note "no object of a room was found in $MEGA_BUILD"
+    sed -n '/^## State of the process/,/^## /p' ARCHITECTURE.md | grep -oE '`[a-z_]+(/[a-z_]+)*\.c:[a-z_]+`' | tr -d '`' | sort -u >"$temp/listed"
+    while read -r variable; do note "ARCHITECTURE.md does not list the variable $variable"; done < <(comm -23 "$temp/held" "$temp/listed")
+    while read -r variable; do note "ARCHITECTURE.md lists $variable, which is no variable of the program"; done < <(comm -13 "$temp/held" "$temp/listed")
+fi
+echo "$checked names, $arrows includes between rooms, $(wc -l <"$temp/listed" 2>/dev/null) variables"
+finish
