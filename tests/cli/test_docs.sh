@@ -1,18 +1,26 @@
 #!/usr/bin/env bash
-# Runs the ```sh blocks of the README and of every page under docs/, without the variables of the tests. A page of docs/ runs
-# in an empty folder with megalith on PATH; the README runs in what a clone has after `make`, and sets its own PATH.
+# Runs the ```sh blocks of the README and of every page under docs/ in a shell as a user has it: a home in which megalith is
+# installed, the PATH of a new login, and no variable of the tests. A page of docs/ runs in an empty folder after the ```sh block
+# of docs/index.md, which sets the PATH; the README runs in what a clone has after `make`, and sets its own.
 # A block marked ```sh norun is shown, not run. Each line of a ```text block must be among what the commands of its page print,
 # where numbers and spaces may differ; a line that ends in … is compared up to there. Pages with programs in C are those of
 # test_docs_c.sh.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 set -eo pipefail
-path_of_a_new_user=$PATH
-megalith_on_path
+export HOME=$work/home
+mkdir -p "$HOME/.local/bin"
+ln -s "$MEGALITH" "$HOME/.local/bin/megalith"
+blocks() { awk '/^```sh$/ { on = 1; next } /^```/ { on = 0 } on' "$1"; }
+blocks "$MEGA_SOURCE/docs/index.md" >"$work/begin.sh"
+[ -s "$work/begin.sh" ] || fail "docs/index.md does not say how to run the commands of a page"
+# ASAN_OPTIONS is of the build, not of the page: without it a sanitizer complains of the launcher's libraries.
+as_a_user() { # FILE LEAKS
+    env -i HOME="$HOME" PATH=/usr/local/bin:/usr/bin:/bin ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=$2" bash -euo pipefail "$1"
+}
 mkdir -p "$work/README/build"
 cp -r "$MEGA_SOURCE/docs" "$work/README"
 ln -s "$MEGALITH" "$work/README/build/megalith"
-# docs/ranks.md and docs/launching.md start ranks, for root too and on a machine of one core: nothing here may help them.
-unset OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe
+# docs/ranks.md and docs/launching.md start ranks, for root too and on a machine of one core: nothing here helps them.
 # Prints the lines of the ```text blocks of PAGE that LOG does not have.
 not_printed() { # PAGE LOG
     awk '
@@ -38,14 +46,14 @@ for page in "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/docs/*.md; do
     grep -qx '```c' "$page" && continue
     name=$(basename "$page" .md)
     mkdir -p "$work/$name"
-    awk '/^```sh$/ { on = 1; next } /^```/ { on = 0 } on' "$page" >"$work/$name.sh"
-    [ -s "$work/$name.sh" ] || continue
+    blocks "$page" >"$work/$name.own"
+    [ -s "$work/$name.own" ] || continue
+    { [ "$name" = README ] || cat "$work/begin.sh"; cat "$work/$name.own"; } >"$work/$name.sh"
     starts_ranks=$([ "$name" = ranks ] || [ "$name" = launching ] && echo 1 || echo 0)
     if [ "$starts_ranks" = 1 ] && ! command -v mpirun >/dev/null; then echo "left out: $name (no mpirun)" && continue; fi
     # The launcher's libraries keep what they allocate until the end.
     leaks=$((1 - starts_ranks))
-    path=$([ "$name" = README ] && echo "$path_of_a_new_user" || echo "$PATH")
-    if (cd "$work/$name" && PATH="$path" ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=$leaks" env -u MEGA_SOURCE -u MEGA_BUILD -u MEGALITH bash -euo pipefail "$work/$name.sh" >"$work/$name.log" 2>&1 </dev/null); then
+    if (cd "$work/$name" && as_a_user "$work/$name.sh" "$leaks" >"$work/$name.log" 2>&1 </dev/null); then
         missing=$(not_printed "$page" "$work/$name.log")
         if [ -n "$missing" ]; then
             printf 'FAILED: %s shows what its commands do not print:\n%s\n' "$page" "$missing"
