@@ -100,6 +100,13 @@ static mega_status run_members(const mega_engine *e, const mega_client_state *c,
     return st;
 }
 
+static mega_status check_folder(const mega_engine *e, const char *call, const char *folder)
+{
+    MEGA_TRY(engine_check_given(e, call, "folder", folder));
+    if (folder[0] != '\0') return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the folder is empty; give its path, such as \".\"", call);
+}
+
 static mega_status check_tag(const mega_engine *e, const char *tag)
 {
     char expected[32];
@@ -113,7 +120,7 @@ static mega_status check_tag(const mega_engine *e, const char *tag)
 static mega_status check_save(const mega_engine *e, const char *folder, const char *tag,
                               const mega_client_state *client, char **out_members)
 {
-    MEGA_TRY(engine_check_given(e, "mega_engine_save_checkpoint", "folder", folder));
+    MEGA_TRY(check_folder(e, "mega_engine_save_checkpoint", folder));
     MEGA_TRY(check_tag(e, tag));
     if (client != NULL) MEGA_TRY(client_check_arrays(client));
     return run_members(e, client, out_members);
@@ -228,10 +235,12 @@ static mega_status open_checkpoint(const mega_engine *e, const char *folder, con
     return engine_agree(e, st); /* ranks may have asked for different tags */
 }
 
-static mega_status check_load(const mega_engine *e, const char *folder, const bool *out_found)
+static mega_status check_load(const mega_engine *e, const char *folder, const char *tag, const bool *out_found)
 {
     static const char call[] = "mega_engine_load_checkpoint";
-    MEGA_TRY(engine_check_given(e, call, "folder", folder));
+    MEGA_TRY(check_folder(e, call, folder));
+    if (tag != NULL && tag[0] == '\0')
+        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the tag is empty; give one, or NULL for the latest", call);
     MEGA_TRY(engine_check_given(e, call, "out_found", out_found));
     return engine_check_allocated(e, call);
 }
@@ -268,7 +277,7 @@ mega_status mega_engine_load_checkpoint(mega_engine *e, const char *folder, cons
     mega_checkpoint *c = NULL;
     mega_engine_loaded loaded;
     if (e == NULL) return engine_check_given(e, "mega_engine_load_checkpoint", "e", e);
-    MEGA_TRY(engine_begin_call(e, check_load(e, folder, out_found)));
+    MEGA_TRY(engine_begin_call(e, check_load(e, folder, tag, out_found)));
     mega_status st = open_checkpoint(e, folder, tag, &c);
     if (st != MEGA_OK || c == NULL) {
         mega_checkpoint_close(c);

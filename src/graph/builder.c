@@ -26,8 +26,13 @@ mega_builder mega_builder_at(const mega_builder *b, const char *fmt, ...)
     if (length > 0 && length + 1 < sizeof at.path) at.path[length++] = '.';
     va_list ap;
     va_start(ap, fmt);
-    const int step = vsnprintf(at.path + length, sizeof at.path - length, fmt, ap);
+    const int step = fmt == NULL ? 0 : vsnprintf(at.path + length, sizeof at.path - length, fmt, ap);
     va_end(ap);
+    if (step == 0 && b->path[0] != '\0') {
+        mega_graph_fail(at.graph,
+                        MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": a part of it has no name; give it one", b->path));
+        return *b;
+    }
     if (step < 0 || length + (size_t)step >= sizeof at.path)
         mega_graph_fail(at.graph, MEGA_FAIL(MEGA_ERR_USAGE,
                                             "layer \"%s…\": its path has %lld characters; expected at most %zu, choose "
@@ -221,9 +226,11 @@ static mega_status add_dropout(mega_graph *g, const char *path, uint32_t site)
 uint32_t mega_builder_dropout_site(const mega_builder *b, const char *name)
 {
     mega_graph *g = b->graph;
-    if (name == NULL)
+    if (name == NULL || name[0] == '\0') {
         mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": a dropout has no name; give it one", b->path));
-    const mega_builder at = mega_builder_at(b, "%s", name == NULL ? "" : name);
+        return 0;
+    }
+    const mega_builder at = mega_builder_at(b, "%s", name);
     if (g->status != MEGA_OK) return 0;
     const uint32_t site = mega_dropout_site(at.path);
     mega_graph_fail(g, add_dropout(g, at.path, site));

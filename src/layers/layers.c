@@ -8,7 +8,7 @@ mega_tensor layer_param(const mega_builder *b, const char *name, const char *kin
                         const mega_param_options *options)
 {
     char full[2 * MEGA_PATH]; /* a name that is cut here is too long in any case */
-    if (name == NULL) {
+    if (name == NULL || name[0] == '\0') {
         mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE,
                                        "layer \"%s\": a layer with a parameter %s has no name; give it one", b->path,
                                        kind));

@@ -71,6 +71,7 @@ static void refusals_name_path_and_reason(void **state)
     mega_writer *writer = NULL;
     mega_names names = {0};
     int64_t size;
+    assert_int_equal(mega_file_read(&text, NULL, NULL), MEGA_ERR_USAGE);
     assert_int_equal(mega_file_read(&text, NULL, missing), MEGA_ERR_NOT_FOUND);
     assert_non_null(strstr(mega_error_message(), missing));
     assert_non_null(strstr(mega_error_message(), "No such file or directory; check the path"));

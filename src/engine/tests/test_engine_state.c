@@ -246,8 +246,11 @@ static void wrong_saves_and_loads(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         expect(mega_engine_save_checkpoint(e, folder, NULL, &wrong[i].client), MEGA_ERR_USAGE, wrong[i].said);
     expect(mega_engine_save_checkpoint(e, NULL, NULL, NULL), MEGA_ERR_USAGE, "folder is NULL");
+    expect(mega_engine_save_checkpoint(e, "", NULL, NULL), MEGA_ERR_USAGE, "the folder is empty");
     expect(mega_engine_save_checkpoint(e, folder, "best", NULL), MEGA_ERR_UNSUPPORTED, "iter_0000000");
     expect(mega_engine_load_checkpoint(e, NULL, NULL, NULL, &found, NULL), MEGA_ERR_USAGE, "folder is NULL");
+    expect(mega_engine_load_checkpoint(e, "", NULL, NULL, &found, NULL), MEGA_ERR_USAGE, "the folder is empty");
+    expect(mega_engine_load_checkpoint(e, folder, "", NULL, &found, NULL), MEGA_ERR_USAGE, "the tag is empty");
     expect(mega_engine_load_checkpoint(e, folder, NULL, NULL, NULL, NULL), MEGA_ERR_USAGE, "out_found is NULL");
     expect(mega_engine_load_checkpoint(e, folder, "best", NULL, &found, NULL), MEGA_ERR_NOT_FOUND, "best");
     assert_false(mega_file_exists(mega_kit_path(folder, "iter_0000000/config.json")));

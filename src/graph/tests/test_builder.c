@@ -319,6 +319,21 @@ static void wrong_requests_are_refused(void **state)
     assert_int_equal(mega_params_count(k.params), 0);
     end(&k);
 
+    for (int i = 0; i < 3; i++) { /* parts without a name: their parameters would have names such as "m..w" */
+        const char *const part[] = {NULL, "", "%s"};
+        begin(&k, 0, 2);
+        const mega_builder at = mega_builder_at(&k.b, part[i], "");
+        expect_error(&k.b, "layer \"m\": a part of it has no name; give it one");
+        assert_string_equal(at.path, "m");
+        end(&k);
+    }
+    for (int i = 0; i < 2; i++) {
+        begin(&k, 0, 2);
+        mega_builder_dropout_site(&k.b, i == 0 ? NULL : "");
+        expect_error(&k.b, "layer \"m\": a dropout has no name; give it one");
+        end(&k);
+    }
+
     begin(&k, 0, 2);
     mega_builder bare = k.b;
     must(mega_graph_create(&bare.graph, MEGA_F32, NULL, &k.layout));

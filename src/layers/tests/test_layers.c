@@ -383,6 +383,16 @@ static mega_tensor two_widths(const mega_builder *b, mega_tensor x)
     return mega_linear(b, "up", mega_linear(b, "up", x, F, NULL), F, NULL);
 }
 
+static mega_tensor linear_without_name(const mega_builder *b, mega_tensor x)
+{
+    return mega_linear(b, "", x, C, NULL);
+}
+
+static mega_tensor dropout_without_name(const mega_builder *b, mega_tensor x)
+{
+    return mega_dropout(b, "", x, 0.1);
+}
+
 static mega_tensor two_dropouts(const mega_builder *b, mega_tensor x)
 {
     return mega_dropout(b, "drop", mega_dropout(b, "drop", x, 0.1), 0.1);
@@ -406,6 +416,8 @@ static void mistakes_name_the_layer(void **state)
     expect_mistake(long_name, 1, "characters; expected at most 95, choose shorter names");
     expect_mistake(no_heads, 1, "layer \"m\", attn: mega_self_attention without num_heads; give");
     expect_mistake(attention_without_name, 1, "layer \"m\": a layer mega_self_attention has no name");
+    expect_mistake(linear_without_name, 1, "layer \"m\": a layer with a parameter weight has no name");
+    expect_mistake(dropout_without_name, 1, "layer \"m\": a dropout has no name");
     expect_mistake(negative_heads, 1, "layer \"m\", attn: -4 attention heads over 1 ranks of tp");
     expect_mistake(negative_head_dim, 1, "layer \"m\", attn: head_dim -3; expected 1 or more");
     expect_mistake(attention_dropout, 1, "layer \"m\", attn: dropout -0.5 of attention; expected 0 <= p < 1");

@@ -46,8 +46,8 @@ typedef struct mega_builder {
     char path[MEGA_PATH]; /* prefix of parameter names, such as "transformer.h.3" */
 } mega_builder;
 
-/* Returns b with the formatted text appended to its path after a dot. A path that does not fit in MEGA_PATH is recorded
- * as MEGA_ERR_USAGE. */
+/* Returns b with the formatted text appended to its path after a dot. A path that does not fit in MEGA_PATH, or
+ * nothing to append to one that is not empty, is recorded as MEGA_ERR_USAGE. */
 mega_builder mega_builder_at(const mega_builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Records an error that the layer itself detected, for instance mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE, ...)).
