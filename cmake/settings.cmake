@@ -20,8 +20,10 @@ target_compile_options(mega_flags INTERFACE
     $<$<CONFIG:Release>:-O3>
     -ffp-contract=off)
 target_link_options(mega_flags INTERFACE -Wl,--build-id=sha1) # by which ranks tell one build from another (base/build_id.c)
+# A report of a sanitizer reads line tables alone. With -O1 (CMakePresets.json) the vector loops of backend/ compile in a fifth of the time
+# that -O2 takes.
 if(MEGA_SANITIZE)
-    target_compile_options(mega_flags INTERFACE -fsanitize=${MEGA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g)
+    target_compile_options(mega_flags INTERFACE -fsanitize=${MEGA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
     target_link_options(mega_flags INTERFACE -fsanitize=${MEGA_SANITIZE})
 endif()
 find_program(MEGA_CCACHE ccache)

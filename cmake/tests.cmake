@@ -67,6 +67,12 @@ foreach(kind ops parity ranks golden fault fuzz cli)
 endforeach()
 # Two hosts of two cores each on one machine: with other tests beside them their start takes longer than their limit.
 set_tests_properties(ranks_test_launch_hosts PROPERTIES RUN_SERIAL TRUE)
+# Without times of an earlier run ctest starts tests in the order in which they are listed. The longest start first, so that no
+# core waits for one of them at the end.
+foreach(name ranks_test_parity ranks_test_comm ranks_test_signals ranks_test_launch_faults ranks_test_checkpoint ranks_test_generate
+        ranks_test_kinds cli_test_signals cli_test_docs_c cli_test_recipes fault_test_damage ops_test_kernels)
+    set_tests_properties(${name} PROPERTIES COST 60)
+endforeach()
 
 # PCRE2 is wanted by one test alone, as the other opinion on a pattern; without it that test is skipped.
 find_path(MEGA_PCRE2_INCLUDE pcre2.h)

@@ -35,7 +35,7 @@ void mega_token_make(char out[MEGA_TOKEN_BYTES])
 /* Boot id and PID namespace in one word: two processes with the same word see each other's process ids. */
 static void kernel_name(char *out, size_t size)
 {
-    char boot[64], space[48] = "";
+    char boot[40], space[48] = "";
     *out = '\0';
     if (!mega_system_read(boot, sizeof boot, "/proc/sys/kernel/random/boot_id")) return;
     boot[strcspn(boot, " \n")] = '\0';

@@ -107,7 +107,7 @@ static inline void tiny_init(tiny *m, mega_dtype acc, uint32_t seed)
         m->weight[i] = (mega_state_tensor){.name = p->name, .param = p, .data = mega_malloc(bytes)};
         for (int k = 0; k < 2; k++) {
             char *name = m->moment_name[2 * i + k];
-            snprintf(name, sizeof m->moment_name[0], "%s.%s", k == 0 ? "exp_avg" : "exp_avg_sq", p->name);
+            snprintf(name, sizeof m->moment_name[0], "%s.%s", k == 0 ? "exp_avg" : "exp_avg_sq", row[i].name);
             m->moment[2 * i + k] = (mega_state_tensor){.name = name, .param = p, .data = mega_malloc(bytes)};
             tiny_fill(&m->moment[2 * i + k], acc, seed * 1000 + 100 + (uint32_t)(2 * i + k));
         }
