@@ -155,7 +155,8 @@ static inline int comm_world_rank(const mega_comm *comm, int peer)
 /* transport_*.c: one is compiled, by whether there is MPI. Send and receive begin and add to `messages`, test tells
  * whether all of these are through (and then empties the list), or leaves them. Messages between two ranks with one tag
  * keep their order. */
-mega_status transport_open(mega_world *world);
+/* `communicator`: of mega_world_options. What fails may leave a transport, which transport_close frees. */
+mega_status transport_open(mega_world *world, const int *communicator);
 void transport_close(mega_world *world);
 void transport_abort(mega_world *world, int exit_status);
 mega_status transport_send(const comm_op *op, int peer, const void *data, size_t bytes);

@@ -4,6 +4,7 @@
 
 #if defined(MEGA_HAVE_MPI)
 #include "megalith/memory.h"
+#include "megalith/threads.h"
 
 #include <mpi.h>
 #include <sched.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     NAP_NS = 5000,
@@ -27,9 +29,17 @@ struct comm_message {
 };
 
 struct mega_transport {
-    bool finalizes; /* MPI was begun here */
-    MPI_Comm host;  /* the ranks of this host */
+    MPI_Comm all;     /* the ranks of this world */
+    bool is_own_copy; /* `all` was made here, and is freed here */
+    MPI_Comm host;    /* the ranks of this host; MPI_COMM_NULL: not yet */
 };
+
+/* MPI begins once in a process and ends once, whatever worlds there are in between. An exit handler can reach nothing
+ * but a global. */
+static struct {
+    pid_t process; /* that began MPI here and ends it at its exit; 0: none, so that the program ends MPI itself */
+    int worlds;    /* that are not destroyed */
+} mpi_life;
 
 /* Set by mpirun, mpiexec, srun for the processes they start. MPI_Init in a process of its own would work as well, but
  * takes half a second and may fail where no network is. */
@@ -49,19 +59,61 @@ static mega_status mpi_failed(const char *what, int code)
     return MEGA_FAIL(MEGA_ERR_COMM, "%s: MPI says: %.*s", what, length, text);
 }
 
-static mega_status begin_mpi(struct mega_transport *t)
+static bool is_finalized(void)
 {
-    int begun, ended, provided;
+    int ended;
     MPI_Finalized(&ended);
-    if (ended)
-        return MEGA_FAIL(MEGA_ERR_COMM,
-                         "world of ranks: MPI was ended in this process and cannot begin again; make one "
-                         "world a process");
+    return ended != 0;
+}
+
+static bool is_initialized(void)
+{
+    int begun;
     MPI_Initialized(&begun);
-    if (begun) return MEGA_OK;
+    return begun != 0;
+}
+
+/* A process that leaves a world behind has failed: without MPI_Finalize its launcher knows, and ends the other ranks,
+ * which would wait for it. A child of fork is no rank. */
+static void end_mpi(void)
+{
+    if (mpi_life.process == getpid() && mpi_life.worlds == 0 && !is_finalized()) MPI_Finalize();
+}
+
+static mega_status begin_mpi(void)
+{
+    int provided;
     const int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     if (code != MPI_SUCCESS) return mpi_failed("MPI_Init_thread", code);
-    t->finalizes = true;
+    mpi_life.process = getpid();
+    if (atexit(end_mpi) == 0) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_MEMORY, "world of ranks: no memory for the end of MPI at exit");
+}
+
+/* An MPI that the program began is the program's: its communicator gets a copy, whose messages and error handler are
+ * apart from the program's own. */
+static mega_status choose_ranks(struct mega_transport *t, const int *communicator)
+{
+    t->all = t->host = MPI_COMM_NULL;
+    if (is_finalized())
+        return MEGA_FAIL(MEGA_ERR_COMM,
+                         "world of ranks: MPI_Finalize was called in this process, and MPI cannot begin again; destroy "
+                         "engines and worlds before, and make none after");
+    if (is_initialized()) {
+        const MPI_Comm of = communicator != NULL ? MPI_Comm_f2c((MPI_Fint)*communicator) : MPI_COMM_WORLD;
+        if (of == MPI_COMM_NULL)
+            return MEGA_FAIL(MEGA_ERR_USAGE, "mega_world_create: options.communicator is MPI_COMM_NULL: this process "
+                                             "is not in that group; call it in the processes of the group alone");
+        const int code = MPI_Comm_dup(of, &t->all);
+        if (code != MPI_SUCCESS) return mpi_failed("world of ranks: MPI_Comm_dup", code);
+        t->is_own_copy = true;
+        return MEGA_OK;
+    }
+    if (communicator != NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_world_create: options.communicator is given, and MPI is not initialized "
+                                         "in this process; call MPI_Init_thread before, or leave it NULL");
+    MEGA_TRY(begin_mpi());
+    t->all = MPI_COMM_WORLD;
     return MEGA_OK;
 }
 
@@ -81,17 +133,18 @@ static mega_status cut_host(mega_world *world)
     return MEGA_OK;
 }
 
-mega_status transport_open(mega_world *world)
+mega_status transport_open(mega_world *world, const int *communicator)
 {
-    if (!under_launcher()) return MEGA_OK;
+    if (!under_launcher() && communicator == NULL && (!is_initialized() || is_finalized())) return MEGA_OK;
     struct mega_transport *t = mega_calloc(1, sizeof *t);
     if (t == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "world of ranks: no memory for the transport");
     world->transport = t;
-    MEGA_TRY(begin_mpi(t));
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(MPI_COMM_WORLD, &world->rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &world->size);
-    const int code = MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &t->host);
+    mpi_life.worlds++;
+    MEGA_TRY(choose_ranks(t, communicator));
+    MPI_Comm_set_errhandler(t->all, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(t->all, &world->rank);
+    MPI_Comm_size(t->all, &world->size);
+    const int code = MPI_Comm_split_type(t->all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &t->host);
     if (code != MPI_SUCCESS) return mpi_failed("ranks of this host", code);
     MPI_Comm_size(t->host, &world->local_size);
     MPI_Comm_rank(t->host, &world->local_rank);
@@ -112,8 +165,7 @@ mega_status transport_host_barrier(mega_world *world)
 
 mega_status transport_all_gather(mega_world *world, const void *in, void *out, size_t bytes)
 {
-    const int code = MPI_Allgather(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
-    (void)world;
+    const int code = MPI_Allgather(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, world->transport->all);
     return code == MPI_SUCCESS ? MEGA_OK : mpi_failed("where each rank is", code);
 }
 
@@ -125,22 +177,42 @@ mega_status transport_host_all(mega_world *world, bool *all)
     return code == MPI_SUCCESS ? MEGA_OK : mpi_failed("ranks of this host", code);
 }
 
+/* Whether all ranks have come here. A rank that does not is waited for as long as in any other wait. */
+static bool all_leave(const mega_world *world)
+{
+    MPI_Request request;
+    int done = 0;
+    const double began = mega_time_now();
+    if (world->stalled || world->lost_host) return false;
+    if (MPI_Ibarrier(world->transport->all, &request) != MPI_SUCCESS) return false;
+    for (long polls = 0; !done; polls++) {
+        if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+        if (!done && mega_time_now() - began > world->timeout_s) return false;
+        if (!done) transport_yield(world, polls);
+    }
+    return true;
+}
+
+/* Where a rank is missing, the world counts as left behind (end_mpi). */
 void transport_close(mega_world *world)
 {
     struct mega_transport *t = world->transport;
     if (t == NULL) return;
-    if (t->finalizes) MPI_Finalize();
+    const bool is_alive = !is_finalized();
+    const bool is_whole = t->all == MPI_COMM_NULL || (is_alive && all_leave(world));
+    if (is_whole && t->host != MPI_COMM_NULL) MPI_Comm_free(&t->host);
+    if (is_whole && t->is_own_copy) MPI_Comm_free(&t->all);
+    mpi_life.worlds -= is_whole || !is_alive;
     mega_free(t);
     world->transport = NULL;
 }
 
 void transport_abort(mega_world *world, int exit_status)
 {
-    (void)world;
 #if defined(MPICH_VERSION)
     nanosleep(&(struct timespec){.tv_nsec = ABORT_NS}, NULL); /* mpiexec drops what it has not read of the last words */
 #endif
-    MPI_Abort(MPI_COMM_WORLD, exit_status);
+    MPI_Abort(world->transport->all, exit_status);
 }
 
 /* ---- messages ---- */
@@ -161,13 +233,13 @@ static int tag_of(const comm_op *op)
 static mega_status start(const comm_op *op, int peer, char *data, size_t bytes, bool is_receive)
 {
     const int other = comm_world_rank(op->comm, peer), tag = tag_of(op);
+    MPI_Comm all = op->comm->world->transport->all;
     for (size_t done = 0; done < bytes;) {
         const size_t left = bytes - done, most = op->comm->world->message_bytes, now = left < most ? left : most;
         MEGA_TRY(reserve(op->messages));
         struct comm_message *m = &op->messages->list[op->messages->count];
-        const int code = is_receive
-                             ? MPI_Irecv(data + done, (int)now, MPI_BYTE, other, tag, MPI_COMM_WORLD, &m->request)
-                             : MPI_Isend(data + done, (int)now, MPI_BYTE, other, tag, MPI_COMM_WORLD, &m->request);
+        const int code = is_receive ? MPI_Irecv(data + done, (int)now, MPI_BYTE, other, tag, all, &m->request)
+                                    : MPI_Isend(data + done, (int)now, MPI_BYTE, other, tag, all, &m->request);
         if (code != MPI_SUCCESS) return mpi_failed(op->name, code);
         m->peer = other;
         m->is_receive = is_receive;
@@ -235,7 +307,8 @@ void transport_progress(const mega_world *world)
 {
     int found;
     MPI_Status status;
-    if (world->local_size < world->size) MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &found, &status);
+    if (world->local_size < world->size)
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world->transport->all, &found, &status);
 }
 
 const char *transport_description(char *out, size_t size)

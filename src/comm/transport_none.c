@@ -7,10 +7,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-mega_status transport_open(mega_world *world)
+mega_status transport_open(mega_world *world, const int *communicator)
 {
     const char *size = getenv("OMPI_COMM_WORLD_SIZE");
     (void)world;
+    if (communicator != NULL)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "mega_world_create: options.communicator is given, and this megalith was "
+                         "built without MPI; install libopenmpi-dev or libmpich-dev and build "
+                         "again");
     if (size == NULL) size = getenv("PMI_SIZE");
     if (size != NULL && atoi(size) > 1)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,

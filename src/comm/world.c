@@ -33,7 +33,7 @@ mega_status mega_world_create(mega_world **out, const mega_world_options *option
     w->timeout_s = DEFAULT_TIMEOUT_S;
     w->message_bytes = o.message_bytes > 0 ? o.message_bytes : INT_MAX;
     w->scratch_bytes = o.scratch_bytes > 0 ? o.scratch_bytes : COMM_SCRATCH_BYTES;
-    mega_status st = transport_open(w);
+    mega_status st = transport_open(w, o.communicator);
     w->is_crowded = w->local_size > cores();
     if (w->is_crowded) prctl(PR_SET_TIMERSLACK, 1UL); /* naps of a few microseconds are to be as short; 50 otherwise */
     if (st == MEGA_OK && w->size > 1) {
@@ -70,7 +70,7 @@ void mega_world_destroy(mega_world *world)
 {
     if (world == NULL) return;
     record_leave(world, RECORD_LEFT);
-    transport_close(world); /* MPI comes back when all ranks are here: until then their records can be read */
+    transport_close(world); /* it comes back when all ranks are here: until then their records can be read */
     record_close(world);
     shared_close(world);
     comm_operations_close(world);
@@ -102,6 +102,11 @@ const char *mega_world_transport(char *out, size_t size)
 int mega_world_local_size(const mega_world *world)
 {
     return world == NULL ? 1 : world->local_size;
+}
+
+int mega_world_local_rank(const mega_world *world)
+{
+    return world == NULL ? 0 : world->local_rank;
 }
 
 size_t mega_world_process_bytes(int64_t ranks)

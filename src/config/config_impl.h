@@ -239,6 +239,10 @@ static inline bool is_given(const mega_config *cfg, const char *dest)
 /* engine_options.c: rows that mega_config_parse_engine takes; the others are mistakes. */
 bool mega_option_is_of_engine(const option_row *row);
 void mega_rule_engine_reads(mega_config *cfg);
+/* Whether the engine takes this option, which launchers give to the programs that they start; adds a mistake if its
+ * text does not fit. */
+bool mega_option_is_of_launcher(const option_row *row);
+void mega_engine_take_of_launcher(mega_config *cfg, const option_row *row, const char *typed, const char *text);
 /* preset.c, derive.c, rules.c */
 void mega_config_apply_preset(mega_config *cfg);
 void mega_config_derive(mega_config *cfg);

@@ -56,6 +56,27 @@ static const char *const taken[] = {
     "stage3_max_live_parameters",
 };
 
+/* `--deepspeed` switches on the engine, which always is. The JSON of --deepspeed_config is not read. */
+bool mega_option_is_of_launcher(const option_row *row)
+{
+    return strcmp(row->name, "local_rank") == 0 || strcmp(row->name, "deepspeed") == 0;
+}
+
+/* -1 is what DeepSpeed's programs have where no launcher gave one. */
+void mega_engine_take_of_launcher(mega_config *cfg, const option_row *row, const char *typed, const char *text)
+{
+    int64_t rank;
+    if (strcmp(row->name, "local_rank") != 0) return;
+    if (!mega_value_int(text, &rank) || rank < -1)
+        mega_config_problem(cfg, USAGE, "%s: found \"%s\", expected the number of this rank on its host, or -1", typed,
+                            text);
+    else if (rank != -1 && rank != cfg->local_rank)
+        mega_config_problem(cfg, USAGE,
+                            "%s %s: by its launcher this process is rank %lld of the %lld on its host; leave it out, "
+                            "or give each rank its own (LOCAL_RANK under megalith launch)",
+                            typed, text, (long long)cfg->local_rank, (long long)cfg->local_world_size);
+}
+
 bool mega_option_is_of_engine(const option_row *row)
 {
     char dest[80];

@@ -135,6 +135,9 @@ mega_status mega_config_engine_help(mega_buffer *out)
             write_option(&section->rows[r], out);
         }
     }
+    mega_buffer_puts(out, "\nof a launcher\n"
+                          "  --local_rank N                  must be the number of this rank on its host, or -1\n"
+                          "  --deepspeed                     taken: the engine is always on\n");
     return mega_buffer_check(out, "the help text");
 }
 

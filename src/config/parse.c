@@ -199,6 +199,10 @@ static void apply(parser *p, size_t index, const char *typed, const char *const 
     if (row->kind == KIND_ANY && entry->typed != NULL) /* several of one family */
         typed = mega_config_text(p->cfg, "%s, %s", entry->typed, typed);
     *entry = (option_entry){MEGA_SET_BY_COMMAND_LINE, position, typed, text};
+    if (p->cfg->state->is_engine && mega_option_is_of_launcher(row)) {
+        mega_engine_take_of_launcher(p->cfg, row, typed, text);
+        return;
+    }
     if (row->answer == ANSWER_NOT_BUILT) {
         apply_unbuilt(p, row, typed, text);
         return;
@@ -385,7 +389,9 @@ static void take_option(parser *p, char *word)
                             row->choices != NULL ? ", one of " : "", row->choices != NULL ? row->choices : "");
     } else {
         const char *const *values = (const char *const *)(p->argv + p->at + 1);
-        if (flag && row->answer == ANSWER_NOT_BUILT) /* elsewhere it takes a value, which is no further mistake */
+        const bool is_taken = p->cfg->state->is_engine && mega_option_is_of_launcher(row);
+        if (flag && row->answer == ANSWER_NOT_BUILT &&
+            !is_taken) /* elsewhere it takes a value, which is no further mistake */
             p->at += (int)values_after(p, p->at + 1, KIND_LIST);
         p->at += (int)count;
         apply(p, index, typed, values, count, position);

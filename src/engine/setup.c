@@ -59,6 +59,7 @@ static mega_status parse(mega_config *cfg, const mega_setup *s, const mega_world
     cfg->rank = mega_world_rank(world);
     cfg->world_size = mega_world_size(world);
     cfg->local_world_size = world != NULL ? mega_world_local_size(world) : 1;
+    cfg->local_rank = mega_world_local_rank(world);
     cfg->skip_train = s->mode != MEGA_TRAIN || s->lr_scheduler != NULL; /* then --lr is not needed */
     if (cfg->skip_train) cfg->lr = 0;
     MEGA_TRY(set_size(cfg, "tensor_model_parallel_size", s->layout.tp));

@@ -192,7 +192,9 @@ mega_status launch_engine_command(launch_plan *p, launch_words *c, launch_words 
     case LAUNCH_SLURM: slurm_command(p, c); break;
     }
     launch_word(c, a, "%s", p->program);
-    launch_word(c, a, "%s", p->command);
+    if (p->own != NULL) launch_program_words(p, c);
+    else
+        launch_word(c, a, "%s", p->command);
     for (int i = 0; i < p->args_count && !c->failed; i++) {
         launch_word(c, a, "%s", "");
         if (!c->failed) c->word[c->count - 1] = p->args[i]; /* of any length */

@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define DEFAULT_HOSTFILE "/job/hostfile" /* DeepSpeed's */
@@ -13,14 +14,15 @@
 static const char *const kind_name[] = {"none", "openmpi", "mpich", "slurm"};
 static const char *const kind_title[] = {"no MPI", "Open MPI", "MPICH", "Slurm"};
 
-/* Where the shell would find a program, in the plan's arena; NULL when it would not. */
-static const char *find_program(launch_plan *p, const char *name)
+const char *launch_find_program(launch_plan *p, const char *name)
 {
     const char *path = getenv("PATH");
+    if (name[0] == '\0') return NULL;
     while (path != NULL && *path != '\0') {
         const size_t n = strcspn(path, ":");
         const char *full = mega_arena_format(&p->arena, "%.*s/%s", (int)n, path, name);
-        if (full != NULL && access(full, X_OK) == 0) return full;
+        struct stat it;
+        if (full != NULL && access(full, X_OK) == 0 && stat(full, &it) == 0 && !S_ISDIR(it.st_mode)) return full;
         path += n + (path[n] == ':');
     }
     return NULL;
@@ -84,7 +86,7 @@ static void find_mpi(launch_plan *p, launch_kind wanted)
     const char *other = NULL;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         int major;
-        const char *program = find_program(p, names[i]);
+        const char *program = launch_find_program(p, names[i]);
         if (program == NULL) continue;
         if (kind_of(program, &major) != wanted) {
             if (other == NULL) other = program;
@@ -126,7 +128,7 @@ static int64_t environment_number(const char *name, int64_t otherwise)
 static void use_slurm(launch_plan *p)
 {
     p->kind = LAUNCH_SLURM;
-    p->engine = find_program(p, "srun");
+    p->engine = launch_find_program(p, "srun");
     if (p->engine == NULL) launch_mistake(p, "srun is not on PATH");
     if (getenv("SLURM_JOB_ID") == NULL)
         launch_mistake(p, "there is no Slurm allocation here (SLURM_JOB_ID is not set): sbatch or salloc makes one");
@@ -194,8 +196,9 @@ static void refuse_nesting(launch_plan *p)
         if (environment_number(sign[i], 1) == 1) continue;
         launch_mistake(p,
                        "%s=%s is set: a launcher has started this process already, as one of several. Leave one out: "
-                       "either mpirun -n N megalith %s …, or megalith launch alone",
-                       sign[i], getenv(sign[i]), p->command != NULL ? p->command : "pretrain_gpt");
+                       "either mpirun -n N %s%s …, or megalith launch alone",
+                       sign[i], getenv(sign[i]), p->own != NULL ? "" : "megalith ",
+                       p->command != NULL ? p->command : "pretrain_gpt");
         return;
     }
     const char *mark;
@@ -218,7 +221,7 @@ void launch_engine_find(launch_plan *p)
         launch_mistake(p, "--include and --exclude say the ranks themselves; leave out --num_nodes (--nnodes) and "
                           "--num_gpus (--nproc_per_node)");
     const bool in_slurm = p->launcher == NULL && getenv("SLURM_JOB_ID") != NULL && p->hostfile == NULL;
-    if (asked == LAUNCH_SLURM || (in_slurm && find_program(p, "srun") != NULL)) {
+    if (asked == LAUNCH_SLURM || (in_slurm && launch_find_program(p, "srun") != NULL)) {
         use_slurm(p);
         return;
     }

@@ -1,5 +1,5 @@
-/* megalith launch: several ranks of a command, by the engine that is there; again after a rank's death where that is
- * asked for. */
+/* megalith launch: several ranks of a command or of a user's own program, by the engine that is there; again after a
+ * rank's death where that is asked for. */
 #include "launch_impl.h"
 #include "megalith/file.h"
 #include "megalith/signals.h"
@@ -92,7 +92,7 @@ static const char *option_value(const launch_plan *p, const char *name)
 /* Where --save holds a checkpoint by now, that is what is gone on from, and nothing is fine-tuned a second time. */
 static const char *go_on_from(launch_plan *p)
 {
-    const char *save = option_value(p, "save"), *value;
+    const char *save = p->own == NULL ? option_value(p, "save") : NULL, *value;
     char *tracker = save != NULL ? mega_arena_format(&p->arena, "%s/latest_checkpointed_iteration.txt", save) : NULL;
     if (tracker == NULL || !mega_file_exists(tracker)) return NULL;
     char **args = mega_arena_alloc(&p->arena, (size_t)(p->args_count + 3) * sizeof *args);
@@ -117,14 +117,19 @@ static const char *go_on_from(launch_plan *p)
 static void prepare_again(launch_plan *p, int64_t attempt)
 {
     const char *from = go_on_from(p);
+    p->attempt = attempt;
     if (launch_hosts_reach(p) > 0) {
         p->world = 0;
         for (int i = 0; i < p->hosts; i++) p->world += p->host[i].ranks;
     }
     fprintf(stderr, "megalith launch: restart %lld of %lld, %d rank%s, %s%s\n", (long long)attempt,
             (long long)p->max_restarts, p->world, p->world == 1 ? "" : "s",
-            from != NULL ? "from the last checkpoint of " : "from the start: no checkpoint was saved yet",
-            from != NULL ? from : "");
+            from != NULL     ? "from the last checkpoint of "
+            : p->own != NULL ? "of the same command: where it goes on is up to "
+                             : "from the start: no checkpoint was saved yet",
+            from != NULL     ? from
+            : p->own != NULL ? p->command
+                             : "");
 }
 
 /* ---- one life, and the next ---- */
@@ -138,7 +143,9 @@ static bool may_pass(const launch_plan *p, bool has_trained)
 
 static bool is_tried_again(const launch_plan *p, const launch_result *result, int64_t attempt, bool has_trained)
 {
-    const bool is_asked = result->exit_status != 0 && result->exit_status != 2 && !result->interrupted;
+    const int status = result->exit_status;
+    const bool is_mistake = p->own != NULL ? status == LAUNCH_NOT_STARTED || status == LAUNCH_NOT_FOUND : status == 2;
+    const bool is_asked = status != 0 && !is_mistake && !result->interrupted;
     return is_asked && attempt < p->max_restarts && may_pass(p, has_trained);
 }
 
@@ -308,6 +315,8 @@ mega_status mega_launch(int argc, char **argv, int *exit_status)
     program[n > 0 ? n : 0] = '\0';
     p.program = program;
     if (n <= 0) st = MEGA_FAIL(MEGA_ERR_IO, "/proc/self/exe: %s", strerror(errno));
+    else if (argc > 1 && strcmp(argv[1], LAUNCH_START_RANK) == 0)
+        *exit_status = launch_start_rank(argv + 2);
     else if (read_plan(&p, argc, argv, exit_status))
         st = launch(&p, exit_status);
     mega_buffer_fini(&p.mistakes);

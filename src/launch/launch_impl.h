@@ -35,12 +35,15 @@ typedef struct launch_plan {
     const char *hostfile, *include, *exclude, *master_addr, *log_dir, *launcher;
     int64_t nproc, nodes; /* 0: not given */
     int64_t processes;    /* ranks of all hosts together; 0: not given */
-    int64_t node_rank, max_restarts;
-    bool dry_run, help;
+    int64_t node_rank, max_restarts, master_port;
+    bool dry_run, help, is_module;
 
-    const char *command; /* its name here, whatever the user wrote */
-    launch_words passed; /* options of the command, out of those of launch */
-    char **args;         /* all of the command's, NULL-terminated */
+    const char *command;    /* its name here, whatever the user wrote; of a program of the user's, what was typed */
+    const char *own;        /* path of a program of the user's that is started in place of a command, or NULL */
+    launch_words own_words; /* its first words: path, and with an interpreter options and script */
+    int64_t attempt;        /* how often the ranks were started again */
+    launch_words passed;    /* options of the command, out of those of launch */
+    char **args;            /* all of the command's, NULL-terminated */
     int args_count;
 
     launch_host *host; /* in the hostfile's order; none: this machine, or those of the Slurm allocation */
@@ -61,6 +64,25 @@ void launch_mistake(launch_plan *p, const char *fmt, ...) __attribute__((format(
 /* options.c: options up to the command's name, then the command. Mistakes are collected. */
 void launch_options_read(launch_plan *p, int argc, char **argv);
 
+/* program.c: a program of the user's in place of a command. launch_program_command: the command that a word names, or
+ * NULL. launch_program_read: finds the program `typed`, before which `python` words name an interpreter; sets p->own,
+ * or adds a mistake. launch_program_arguments: its arguments, and after them what launch's own options hand on and the
+ * user did not give; out has room for all; returns their number. launch_program_words: the words that make a rank
+ * become it (start.c), before those arguments. */
+const char *launch_program_command(const char *typed);
+void launch_program_read(launch_plan *p, char **words, int python, const char *typed);
+int launch_program_arguments(const launch_plan *p, int argc, char **argv, char **out);
+void launch_program_words(launch_plan *p, launch_words *command);
+
+/* start.c: `megalith launch --start-rank NAME=VALUE… -- PROGRAM ARGS…` sets the environment and becomes the program;
+ * returns an exit status if it cannot. */
+#define LAUNCH_START_RANK "--start-rank"
+enum { LAUNCH_NOT_STARTED = 126, LAUNCH_NOT_FOUND = 127 };
+int launch_start_rank(char **words);
+
+/* rank.c: the number of this rank on its host, as the engine's environment says; -1: no engine. */
+int launch_rank_local(void);
+
 /* hosts.c: hosts and ranks, from hostfile, filters and numbers. `text` is the hostfile's. */
 void launch_hosts_read(launch_plan *p, const char *path, const char *text);
 void launch_hosts_filter(launch_plan *p);
@@ -73,6 +95,8 @@ const launch_host *launch_hosts_unreachable(const launch_plan *p, char *out_said
 /* engine.c: finds the engine, fixes p->world, and gives its command line and environment ("NAME=VALUE" of what
  * is to be set where the user has not). */
 void launch_engine_find(launch_plan *p);
+/* Where the shell would find a program, in the plan's arena; NULL when it would not. */
+const char *launch_find_program(launch_plan *p, const char *name);
 /* command.c */
 mega_status launch_engine_command(launch_plan *p, launch_words *command, launch_words *environment);
 
@@ -95,6 +119,7 @@ bool launch_relay_has_lost_host(const launch_relay *r); /* that cause: a host th
 bool launch_relay_cause_is_last(const launch_relay *r); /* it is what the terminal shows last */
 /* What the engine said of a rank that died without a word, to be shown; "" when nothing. */
 const char *launch_relay_death(const launch_relay *r);
+int launch_relay_death_signal(const launch_relay *r); /* the signal that ended it; 0: none, or not known */
 
 /* The ranks stand: each notes signals, and rank 0 has seen all others (mega_launch_rank_say). */
 bool launch_relay_is_ready(const launch_relay *r);
@@ -113,6 +138,8 @@ typedef struct launch_watch {
 /* To be asked again and again until the ranks are ready: whether they cannot become so, as some have ended, or the
  * engine complained and started none, and it waits all the same. After a while the user hears what is waited for. */
 bool launch_watch_gives_up(launch_watch *w, const launch_plan *p, const launch_relay *relay, pid_t engine);
+/* Sends a signal to each rank of this host. */
+void launch_watch_signal(pid_t engine, const launch_plan *p, int number);
 /* Kills all below the engine on this host, and sends it a signal. */
 void launch_watch_end(pid_t engine, int number);
 

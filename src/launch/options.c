@@ -51,6 +51,8 @@ static const launch_option options[] = {
     {"max_restarts", NUMBER, AT(max_restarts), 0,
      "when a rank dies, start again from the last whole checkpoint of --save, this many times"},
     {"launcher", WORD, AT(launcher), 0, "openmpi, mpich or slurm; without it the one that is there"},
+    {"master_port|main_process_port", NUMBER, AT(master_port), 0,
+     "MASTER_PORT of a program of your own (29500); the engine itself finds free ports"},
     {"dry_run", FLAG, AT(dry_run), 0, "print the engine's command and stop"},
     {"help|h", FLAG, AT(help), 0, "this page"},
     {"master_addr|main_process_ip", WORD, AT(master_addr), 0, "the name of host 0, in what is printed"},
@@ -63,7 +65,6 @@ static const launch_option options[] = {
     {"offload_param_device", PASSED, 0, 0, "offload-param-device"},
     {"use_fsdp", PASSED_FLAG, 0, 0, "DDP-impl=FSDP"},
     {"megatron_lm_*", PASSED_REST, 0, 0, "the option of the command without megatron_lm_; true and false are a flag's"},
-    {"master_port|main_process_port", IGNORED, 0, 0, "the engine finds free ports"},
     {"rdzv_backend", IGNORED, 0, 0, BY_MPI},
     {"rdzv_endpoint", IGNORED, 0, 0, BY_MPI},
     {"rdzv_id", IGNORED, 0, 0, BY_MPI},
@@ -76,8 +77,8 @@ static const launch_option options[] = {
     {"role", IGNORED, 0, 0, "all ranks have the same role"},
     {"use_env", IGNORED_FLAG, 0, 0, "ranks get their number from the engine"},
     {"no_local_rank", IGNORED_FLAG, 0, 0, "ranks get their number from the engine"},
-    {"no_python", IGNORED_FLAG, 0, 0, "no Python runs"},
-    {"module|m", IGNORED_FLAG, 0, 0, "no Python runs"},
+    {"no_python", IGNORED_FLAG, 0, 0, "a program is started as it is, a file NAME.py by python3"},
+    {"module|m", FLAG, AT(is_module), 0, "the name is a module's; of your own: python3 -m NAME"},
     {"no_ssh_check", IGNORED_FLAG, 0, 0, "the engine checks its hosts"},
     {"force_multi", IGNORED_FLAG, 0, 0, "one host and several are started alike"},
     {"log_level", IGNORED, 0, 0, "--log-level of the command sets what is told"},
@@ -294,9 +295,13 @@ static void join_arguments(launch_plan *p, int argc, char **argv)
         launch_mistake(p, "no memory for the %d words of the command", p->passed.count + argc);
         return;
     }
+    p->args = all;
+    if (p->own != NULL) { /* its first words have a meaning of their own */
+        p->args_count = launch_program_arguments(p, argc, argv, all);
+        return;
+    }
     memcpy(all, p->passed.word, (size_t)p->passed.count * sizeof *all);
     memcpy(all + p->passed.count, argv, (size_t)argc * sizeof *all);
-    p->args = all;
     p->args_count = p->passed.count + argc;
 }
 
@@ -330,25 +335,20 @@ void launch_options_read(launch_plan *p, int argc, char **argv)
     int i = 1;
     if (is_other_accelerate(p, argc, argv, &i)) return;
     while (i < argc && argv[i][0] == '-') i += read_option(p, &argv[i]);
-    i += mega_launch_python_words(argc - i, argv + i);
+    const int python = mega_launch_python_words(argc - i, argv + i);
+    i += python;
     if (p->help) return;
     spread_processes(p);
     if (i >= argc) {
         launch_mistake(p, "the command is missing: megalith launch --nproc_per_node 2 pretrain_gpt …");
         return;
     }
-    p->command = mega_config_command(argv[i]);
+    p->command = launch_program_command(argv[i]);
     const bool is_launch = p->command != NULL && strcmp(p->command, "launch") == 0;
     if ((p->command == NULL || is_launch) && p->mistakes.size > 0) return; /* it may be an option's value */
-    const char *ours = p->command == NULL ? mega_config_command_of_script(argv[i]) : NULL;
-    if (ours != NULL) launch_mistake(p, "\"%s\" is not a command; %s does its work here", argv[i], ours);
-    else if (p->command == NULL)
-        launch_mistake(p,
-                       "\"%s\" is not a command; expected pretrain_gpt, generate_samples_gpt or tasks. megalith help "
-                       "lists them",
-                       argv[i]);
+    if (p->command == NULL) launch_program_read(p, argv + i - python, python, argv[i]);
     else if (is_launch)
-        launch_mistake(p, "launch starts a command, not itself");
+        launch_mistake(p, "launch starts a command or a program, not itself");
     join_arguments(p, argc - i - 1, argv + i + 1);
 }
 
@@ -380,8 +380,10 @@ static void help_rows(FILE *stream, const char *title, launch_option_kind from, 
 
 void mega_launch_help(FILE *stream)
 {
-    fputs("usage: megalith launch [OPTIONS] COMMAND ARGS…\n\nstarts several ranks of a command, by mpirun, mpiexec or, "
-          "in a Slurm allocation, srun\nalso: megalith torchrun, deepspeed, accelerate launch, -m "
+    fputs("usage: megalith launch [OPTIONS] COMMAND|PROGRAM ARGS…\n\nstarts several ranks of a command, or of a "
+          "program of "
+          "your own, by mpirun, mpiexec or, in a Slurm allocation, srun\nalso: megalith torchrun, deepspeed, "
+          "accelerate launch, -m "
           "torch.distributed.launch\n",
           stream);
     help_rows(stream, "options, in front of the command's name", WORD, FLAG);

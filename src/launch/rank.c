@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-static int local_rank(void)
+int launch_rank_local(void)
 {
     static const char *const name[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"};
     for (size_t i = 0; i < sizeof name / sizeof name[0]; i++)
@@ -68,7 +68,7 @@ void mega_launch_rank_say(int mark)
 void mega_launch_rank_begin(mega_world *world, int64_t num_threads)
 {
     cpu_set_t all, mine;
-    const int rank = local_rank(), local_size = mega_world_local_size(world);
+    const int rank = launch_rank_local(), local_size = mega_world_local_size(world);
     if (getenv("MEGA_LAUNCH") == NULL || local_size <= 1 || rank < 0 || rank >= local_size) return;
     if (sched_getaffinity(0, sizeof all, &all) != 0) return;
     const int cores = CPU_COUNT(&all), share = cores / local_size;

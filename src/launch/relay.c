@@ -32,8 +32,9 @@ struct launch_relay {
     mega_buffer held; /* what the engine said since the ranks are there */
     char death[256];
     char host[96];
-    int pid, death_rank;
-    int signal; /* that a rank received; SIGTERM only where it was no other, as engines end ranks with it */
+    int pid, death_rank, death_signal;
+    bool has_rank_line; /* some rank has printed */
+    int signal;         /* that a rank received; SIGTERM only where it was no other, as engines end ranks with it */
 };
 
 /* A file for each rank; a restart goes on after what is there. */
@@ -157,6 +158,7 @@ static void show_line(launch_relay *r, bool is_error, int rank, char *line)
 {
     const int last = r->plan->world - 1;
     if (rank != OUTSIDE) {
+        r->has_rank_line = true;
         if (is_error && r->aborts[rank]) return;
         const char *behind = strchr(line, LAUNCH_MARK);
         const int mark = take_mark(is_error, rank, line);
@@ -187,6 +189,7 @@ static void note_death(launch_relay *r, const char *line)
         sscanf(at, "process rank %d with PID %*s on node %95s exited on signal %d", &rank, host, &signal_number) == 3) {
         snprintf(r->death, sizeof r->death, "rank %d on host %s was ended by signal %d (%s)", rank, host, signal_number,
                  strsignal(signal_number));
+        r->death_signal = signal_number;
     } else if ((at = strstr(line, "PID ")) != NULL && sscanf(at, "PID %d RUNNING AT %95s", &pid, host) == 2) {
         r->pid = pid;
         memcpy(r->host, host, sizeof host);
@@ -194,6 +197,12 @@ static void note_death(launch_relay *r, const char *line)
         signal_number = atoi(at + 8);
         snprintf(r->death, sizeof r->death, "a rank on host %s (process %d) was ended by signal %d (%s)", r->host,
                  r->pid, signal_number, strsignal(signal_number));
+        r->death_signal = signal_number;
+    } else if ((at = strstr(line, "EXIT CODE: ")) != NULL && r->plan->own != NULL && r->death[0] == '\0') {
+        snprintf(r->death, sizeof r->death, "a rank on host %s (process %d) ended with exit status %d", r->host, r->pid,
+                 atoi(at + 11));
+    } else if ((at = strstr(line, "MPI_ABORT was invoked on rank ")) != NULL && r->plan->own != NULL) {
+        snprintf(r->death, sizeof r->death, "rank %d ended all ranks (MPI_Abort)", atoi(at + 30));
     } else if ((at = strstr(line, "Process name: [[")) != NULL && (at = strstr(at, "],")) != NULL) {
         r->death_rank = atoi(at + 2);
     } else if ((at = strstr(line, "Exit code:")) != NULL && r->death_rank != OUTSIDE && r->death[0] == '\0') {
@@ -217,7 +226,8 @@ static bool is_rule(const char *line)
  * the end, and shown where neither a rank nor the engine has said who ended and why. */
 static void hold(launch_relay *r, bool is_error, char *text)
 {
-    if (!r->is_ready || !mega_buffer_printf(&r->held, "%s\n", text)) show_line(r, is_error, OUTSIDE, text);
+    const bool is_started = r->is_ready || (r->plan->own != NULL && (r->has_rank_line || r->death[0] != '\0'));
+    if (!is_started || !mega_buffer_printf(&r->held, "%s\n", text)) show_line(r, is_error, OUTSIDE, text);
 }
 
 static void show_held(launch_relay *r)
@@ -331,6 +341,11 @@ bool launch_relay_has_lost_host(const launch_relay *r)
 const char *launch_relay_death(const launch_relay *r)
 {
     return r->death;
+}
+
+int launch_relay_death_signal(const launch_relay *r)
+{
+    return r->death_signal;
 }
 
 bool launch_relay_is_ready(const launch_relay *r)

@@ -20,6 +20,7 @@
 #define LOST_FORCE_S  2.5
 #define ENGINE_S      10.0 /* from asking the engine to end to its being killed */
 #define GIVEN_UP_S    2.0  /* the same where its ranks are gone */
+#define OWN_LEAVES_S  30.0 /* from a signal to a user's own program to its being ended; as torchrun */
 #define HAND_ON_S     1.0  /* until a signal is handed on to an engine that never stops writing */
 #define DRAIN_S       1.0  /* a process that outlives the engine may hold its output open */
 
@@ -27,22 +28,35 @@
  * where none has. A handler can reach nothing but a global. */
 static volatile sig_atomic_t asked, asked_times;
 
-static void on_signal(int number, siginfo_t *info, void *context)
+static void note_signal(int number, const char *effect)
 {
-    (void)info;
-    (void)context;
     mega_signal_answer("megalith launch: ", number,
-                       asked_times == 0 ? "the ranks are asked to stop; a training saves first. A second SIGTERM "
-                                          "or Ctrl-C ends them at once"
+                       asked_times == 0                ? effect
                        : mega_signal_is_urgent(number) ? "the ranks are ended"
                                                        : "the ranks have been asked to stop before");
     if (asked == 0) asked = number;
     asked_times += asked_times == 0 || mega_signal_is_urgent(number);
 }
 
-static void watch_signals(void)
+static void on_signal(int number, siginfo_t *info, void *context)
 {
-    mega_signals_install(on_signal, 0);
+    (void)info;
+    (void)context;
+    note_signal(number, "the ranks are asked to stop; a training saves first. A second SIGTERM or Ctrl-C ends them at "
+                        "once");
+}
+
+static void on_signal_of_own(int number, siginfo_t *info, void *context)
+{
+    (void)info;
+    (void)context;
+    note_signal(number, "the ranks get it too, and end or save as the program does then. A second SIGTERM or Ctrl-C "
+                        "ends them at once");
+}
+
+static void watch_signals(const launch_plan *p)
+{
+    mega_signals_install(p->own != NULL ? on_signal_of_own : on_signal, 0);
     mega_streams_guard(&asked);
     signal(SIGPIPE, SIG_IGN);
 }
@@ -76,7 +90,8 @@ static void set_environment(const launch_words *environment)
  * reads it from a process group in the background, and nobody else reads. */
 static bool hands_on_input(const launch_plan *p)
 {
-    return strcmp(p->command, "generate_samples_gpt") == 0 && fcntl(0, F_GETFD) >= 0 && !isatty(0);
+    const bool is_read = p->own != NULL || strcmp(p->command, "generate_samples_gpt") == 0;
+    return is_read && fcntl(0, F_GETFD) >= 0 && !isatty(0);
 }
 
 static void become_engine(const launch_plan *p, const launch_words *command, const launch_words *environment,
@@ -145,12 +160,30 @@ static bool has_output(const life *l)
     return poll(polled, 2, 0) > 0;
 }
 
+/* A program of the user's gets the signal itself, as from torchrun. Engines hand on the two of users alone; the ranks
+ * of this host are found below the engine. On several hosts the engine is asked, and gives its ranks two seconds. */
+static void hand_on_to_own(life *l, const launch_plan *p)
+{
+    const bool is_of_users = asked == SIGUSR1 || asked == SIGUSR2;
+    if (p->kind == LAUNCH_NONE || is_of_users) kill(l->engine, asked);
+    else if (p->hosts <= 1 && p->kind != LAUNCH_SLURM)
+        launch_watch_signal(l->engine, p, asked);
+    else
+        ask_to_end(l);
+    if (!is_of_users && l->force_at == 0) l->force_at = mega_time_now() + OWN_LEAVES_S;
+}
+
 /* The first signal asks the ranks, which may save and leave in peace. SIGTERM would make mpirun kill them two seconds
  * later; SIGUSR1 every engine hands on, to all hosts, and the ranks take it for SIGTERM. The second ends them. Before
  * the ranks stand an engine hands on to nobody, or to a process that dies of it, which not every engine outlives: it is
  * asked to end itself, and nothing is lost, as nothing was trained. */
-static void hand_on(life *l, launch_kind kind)
+static void hand_on(life *l, const launch_plan *p)
 {
+    const launch_kind kind = p->kind;
+    if (l->told == 1 && p->own != NULL) {
+        hand_on_to_own(l, p);
+        return;
+    }
     if (l->told == 2 && kind == LAUNCH_OPENMPI && !l->is_dropped) {
         ask_to_end(l); /* it ends its ranks on all hosts */
     } else if (l->told > 1) {
@@ -182,7 +215,7 @@ static void steer(life *l, const launch_plan *p)
     if (asked_times > l->told && l->asked_at == 0) l->asked_at = now;
     if (asked_times > l->told && (!has_output(l) || now - l->asked_at > HAND_ON_S)) {
         l->told = asked_times;
-        hand_on(l, p->kind);
+        hand_on(l, p);
     }
     if (l->force_at == 0 && awaits_ranks(l, p) && launch_watch_gives_up(&l->watch, p, l->relay, l->engine)) {
         l->given_up = true;
@@ -220,8 +253,9 @@ static bool is_left_undone(const life *l)
 
 /* Where a signal ended a rank, mpirun and srun end with 128 + its number, and Hydra with the number itself: ranks of
  * their own accord end with 0, 1 or 2. */
-static int exit_status_of(const life *l, launch_kind kind)
+static int exit_status_of(const life *l, const launch_plan *p)
 {
+    const bool may_be_signal = p->own == NULL || launch_relay_death_signal(l->relay) != 0;
     const bool ended_well = WIFEXITED(l->status) && WEXITSTATUS(l->status) == 0 && !is_left_undone(l);
     if (asked_times > 0 && !ended_well) return 128 + asked; /* and not the one that it was handed on as */
     /* Ranks that did not receive it themselves end as after SIGTERM, and which of them the engine goes by is chance. */
@@ -231,7 +265,7 @@ static int exit_status_of(const life *l, launch_kind kind)
     if (WIFSIGNALED(l->status)) return 128 + WTERMSIG(l->status);
     const int status = WEXITSTATUS(l->status);
     if (status == 0 && !ended_well) return 128 + SIGTERM;
-    return kind == LAUNCH_MPICH && status > 2 && status <= SIGRTMAX ? 128 + status : status;
+    return p->kind == LAUNCH_MPICH && may_be_signal && status > 2 && status <= SIGRTMAX ? 128 + status : status;
 }
 
 mega_status launch_run(const launch_plan *p, const launch_words *command, const launch_words *environment,
@@ -240,7 +274,7 @@ mega_status launch_run(const launch_plan *p, const launch_words *command, const 
     int stdout_pipe[2], stderr_pipe[2];
     if (pipe2(stdout_pipe, O_CLOEXEC) != 0 || pipe2(stderr_pipe, O_CLOEXEC) != 0)
         return MEGA_FAIL(MEGA_ERR_IO, "no pipe to the ranks: %s", strerror(errno));
-    watch_signals();
+    watch_signals(p);
     fflush(NULL);
     life l = {.fd = {stdout_pipe[0], stderr_pipe[0]}, .relay = relay};
     l.engine = fork_deaf();
@@ -255,7 +289,7 @@ mega_status launch_run(const launch_plan *p, const launch_words *command, const 
         if (l.fd[s] >= 0) close(l.fd[s]);
     if (l.engine < 0) return MEGA_FAIL(MEGA_ERR_IO, "no process for %s: %s", command->word[0], strerror(errno));
     launch_relay_end(relay);
-    *out = (launch_result){.exit_status = exit_status_of(&l, p->kind),
+    *out = (launch_result){.exit_status = exit_status_of(&l, p),
                            .interrupted = asked != 0 || launch_relay_is_stopped(relay),
                            .asked_by = asked,
                            .killed_by = WIFSIGNALED(l.status) && !l.is_forced ? WTERMSIG(l.status) : 0,

@@ -88,8 +88,9 @@ static bool is_rank(const process *it, const char *program)
     return false;
 }
 
-/* The ranks of this host that run; kills: every process below the engine is killed. */
-static int look_below(pid_t engine, const char *program, bool kills)
+/* The ranks of this host that run. Sends `number`, if it is not 0, to each; or to every process below the engine if
+ * program is NULL. */
+static int look_below(pid_t engine, const char *program, int number)
 {
     mega_buffer list = {0};
     const size_t n = read_processes(&list);
@@ -98,9 +99,9 @@ static int look_below(pid_t engine, const char *program, bool kills)
     mark_below(all, n, engine);
     for (size_t i = 0; i < n; i++) {
         if (!all[i].is_below) continue;
-        if (kills) kill(all[i].id, SIGKILL);
-        else
-            ranks += is_rank(&all[i], program);
+        const bool is_meant = program == NULL || is_rank(&all[i], program);
+        if (is_meant && number != 0) kill(all[i].id, number);
+        ranks += is_meant;
     }
     mega_buffer_fini(&list);
     return ranks;
@@ -108,8 +109,13 @@ static int look_below(pid_t engine, const char *program, bool kills)
 
 void launch_watch_end(pid_t engine, int number)
 {
-    look_below(engine, "", true);
+    look_below(engine, NULL, SIGKILL);
     kill(-engine, number);
+}
+
+void launch_watch_signal(pid_t engine, const launch_plan *p, int number)
+{
+    look_below(engine, p->own != NULL ? p->own : p->program, number);
 }
 
 static double start_timeout(void)
@@ -139,7 +145,7 @@ bool launch_watch_gives_up(launch_watch *w, const launch_plan *p, const launch_r
     }
     if (now - w->looked < LOOK * w->timeout) return false;
     w->looked = now;
-    if (sees_ranks) w->ranks = look_below(engine, p->program, false);
+    if (sees_ranks) w->ranks = look_below(engine, p->program, 0);
     if (w->ranks > w->most) w->most = w->ranks;
     if (now - w->began > w->timeout && !w->has_told) {
         tell_waiting(w, p, sees_ranks);

@@ -239,6 +239,27 @@ static void evaluation_counts_each_sample_once(void **state)
     }
 }
 
+/* What launchers and scripts give a program changes nothing. */
+static void options_of_launchers(void **state)
+{
+    char *plain[] = {API_ARGV}, *given[] = {API_ARGV, "--deepspeed", "--local_rank", "0"},
+         *outside[] = {API_ARGV, "--local-rank=-1", "--deepspeed"};
+    char **const argv[] = {plain, given, outside};
+    const int argc[] = {ARGC(plain), ARGC(given), ARGC(outside)};
+    double loss[3];
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        const mega_setup setup = {.model = &api_model, .training_data = &api_data, .argc = argc[i], .argv = argv[i]};
+        mega_engine *e = NULL;
+        mega_step_result r;
+        need(mega_initialize(&setup, &e));
+        need(mega_engine_train_batch(e, &r));
+        loss[i] = r.loss;
+        mega_engine_destroy(e);
+    }
+    assert_true(loss[0] == loss[1] && loss[0] == loss[2]);
+}
+
 /* ---- what is refused ---- */
 
 static mega_status create(const mega_setup *setup)
@@ -295,6 +316,12 @@ static void wrong_options(void **state)
                  {{"p", "--micro-batch-size", "1", "--lr", "1", "--deepspeed_config", "x.json"},
                   7,
                   "is not built yet: its JSON is not read yet; give the same settings as options"},
+                 {{"p", "--micro-batch-size", "1", "--lr", "1", "--local_rank", "1"},
+                  7,
+                  "--local_rank 1: by its launcher this process is rank 0 of the 1 on its host"},
+                 {{"p", "--micro-batch-size", "1", "--lr", "1", "--local-rank=two"}, 6, "found \"two\", expected"},
+                 {{"p", "--micro-batch-size", "1", "--lr", "1", "--local_rank", "-2"}, 7, "found \"-2\", expected"},
+                 {{"p", "--micro-batch-size", "1", "--lr", "1", "--deepspeed", "x.json"}, 7, "x.json"},
                  {{"p", "--micro-batch-size", "1", "--lr", "1", "--entirely-unheard-of", "4"},
                   7,
                   "is not an option of an engine; mega_engine_options_help"},
@@ -407,6 +434,7 @@ int main(void)
                                        cmocka_unit_test(evaluation_counts_each_sample_once),
                                        cmocka_unit_test(wrong_arguments),
                                        cmocka_unit_test(wrong_options),
+                                       cmocka_unit_test(options_of_launchers),
                                        cmocka_unit_test(options_as_numbers),
                                        cmocka_unit_test(every_mistake_in_one_message),
                                        cmocka_unit_test(help_lists_what_is_read),

@@ -22,14 +22,23 @@ typedef struct mega_comm mega_comm;   /* a group of ranks */
 typedef struct mega_world mega_world; /* all ranks, and the transport between them */
 
 typedef struct mega_world_options {
-    size_t message_bytes; /* longer messages are cut; 0: what MPI counts in an int. Equal on every rank */
-    size_t scratch_bytes; /* what the collectives of a group hold of other ranks at a time; 0: 4 MiB. Equal on every
-                             rank */
+    size_t message_bytes;    /* longer messages are cut; 0: what MPI counts in an int. Equal on every rank */
+    size_t scratch_bytes;    /* what the collectives of a group hold of other ranks at a time; 0: 4 MiB. Equal on every
+                                rank */
+    const int *communicator; /* a communicator as a Fortran handle, as MPI_Comm_c2f gives it, of an MPI that the program
+                                has initialized; NULL: all processes. Read during mega_world_create only */
 } mega_world_options;
 
-/* Collective over the processes of a launcher, and once in a process. `options` may be NULL. */
+/* Collective over the processes of a launcher, or of the communicator. `options` may be NULL. A process that no
+ * launcher started is one rank, and MPI is not touched. If the program has initialized MPI (MPI_THREAD_FUNNELED or
+ * more, calls from that thread), a copy of its communicator is used and MPI is left as it is: the program destroys its
+ * worlds and engines, then calls MPI_Finalize. Otherwise MPI is initialized here, stays so when the world is destroyed,
+ * and is finalized when the process exits, so that another world can be created.
+ * Returns MEGA_ERR_USAGE if a communicator is given and MPI is not initialized, or if it is MPI_COMM_NULL;
+ * MEGA_ERR_UNSUPPORTED if this build has no MPI and a launcher or a communicator asks for it; MEGA_ERR_COMM if MPI
+ * fails or was finalized; MEGA_ERR_MEMORY. */
 mega_status mega_world_create(mega_world **out, const mega_world_options *options);
-/* Collective, after success. Layouts over it are destroyed first. */
+/* Collective, after success. Layouts over it are destroyed first. Waits for the other ranks. */
 void mega_world_destroy(mega_world *world);
 /* After a failure that the other ranks do not know of: ends the processes of all ranks; the launcher's exit status is
  * `exit_status`. Does not come back where there are several ranks. */
@@ -37,6 +46,7 @@ void mega_world_abort(mega_world *world, int exit_status);
 int mega_world_rank(const mega_world *world); /* of NULL: 0 of 1 */
 int mega_world_size(const mega_world *world);
 int mega_world_local_size(const mega_world *world);             /* ranks on this host */
+int mega_world_local_rank(const mega_world *world);             /* which of them this is */
 int mega_world_host_first(const mega_world *world);             /* the first of them */
 void mega_world_set_timeout(mega_world *world, double seconds); /* of a wait; ten minutes until it is set */
 /* Where a wait that gets on for no 10 s (half the limit where that is less) is told, once, by one rank of a host; who

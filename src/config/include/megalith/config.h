@@ -257,9 +257,9 @@ typedef struct mega_config {
     int64_t consumed_train_samples, consumed_valid_samples;
     int64_t iteration;
     int64_t gradient_accumulation_steps; /* 0: not given; global_batch_size follows from it */
-    /* rank, world_size and local_world_size (ranks on this host) are set by the caller between mega_config_init and
-     * mega_config_parse; one rank where they are not */
-    int64_t rank, world_size, local_world_size, data_parallel_size, tensor_model_parallel_size;
+    /* rank, world_size, local_world_size (ranks on this host) and local_rank (which of them) are set by the caller
+     * between mega_config_init and mega_config_parse; one rank where they are not */
+    int64_t rank, world_size, local_world_size, local_rank, data_parallel_size, tensor_model_parallel_size;
     int64_t pipeline_model_parallel_size;
     double distributed_timeout_minutes;
     mega_ddp_impl ddp_impl;

@@ -102,7 +102,7 @@ typedef struct mega_setup {
     mega_layout_sizes layout;              /* tp and pp: zeros: from the options, else data parallel */
     const mega_optimizer_row *optimizer;   /* optim.h; borrowed; NULL: from the options */
     const mega_lr_scheduler *lr_scheduler; /* copied; NULL: from the options */
-    mega_world *world;                     /* borrowed; NULL: created and owned by the engine (one per process) */
+    mega_world *world;                     /* borrowed; NULL: created and owned by the engine */
     mega_team *team;                       /* borrowed; NULL: created and owned by the engine */
     /* Every setting as a number, instead of argv, layout, world and team: for programs that read options of their own.
      * mode MEGA_EVAL sets no_train.
