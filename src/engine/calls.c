@@ -38,6 +38,15 @@ mega_status engine_check_weights(const mega_engine *e, const char *call)
                      call);
 }
 
+mega_status engine_check_forward_pass(const mega_engine *e, const char *call)
+{
+    if (e->train != NULL || e->evaluate != NULL) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the engine was created %s, so it has no program for it; %s", call,
+                     e->options.generate ? "for generation (MEGA_GENERATE)" : "with no_train and no_evaluate",
+                     e->options.generate ? "call mega_engine_run, or create one in MEGA_EVAL"
+                                         : "leave one of them out");
+}
+
 mega_status engine_check_trains(const mega_engine *e, const char *call)
 {
     if (e->train != NULL) return MEGA_OK;
@@ -180,6 +189,11 @@ mega_status engine_check_options(const mega_model *model, const mega_engine_opti
                          "data-parallel ranks",
                          (long long)b->micro_step, (long long)o->micro_batch);
     MEGA_TRY(check_step_size(o));
+    if (o->generate && o->prefill > o->seq)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "mega_engine_create: prefill %lld; expected at most seq (%lld), the positions of the longest "
+                         "sample",
+                         (long long)o->prefill, (long long)o->seq);
     mega_status st = mega_batch_ramp_check(b);
     if (st == MEGA_OK && !o->no_train) st = mega_lr_schedule_check(&o->schedule);
     if (st != MEGA_OK) MEGA_CONTEXT("mega_engine_create");

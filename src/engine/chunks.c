@@ -1,4 +1,5 @@
-/* The programs of this rank: one for training and one for evaluation, of each chunk of its pipeline stage. */
+/* The programs of this rank: one for training and one for evaluation, or the two of generation, of each chunk of its
+ * pipeline stage. */
 #include "engine_impl.h"
 #include "megalith/assert.h"
 
@@ -9,24 +10,63 @@ static int most_requests(const mega_engine *e)
     return share > 0 ? share : 1;
 }
 
-static mega_status describe_program(mega_engine *e, int part, bool train, mega_graph **out)
+mega_program *engine_program_of(const engine_chunk *c, engine_kind kind)
+{
+    return kind == ENGINE_TRAIN      ? c->train
+           : kind == ENGINE_EVALUATE ? c->evaluate
+           : kind == ENGINE_PREFILL  ? c->prefill
+                                     : c->decode;
+}
+
+static bool has_program(const mega_engine_options *o, engine_kind kind)
+{
+    return kind == ENGINE_TRAIN ? !o->no_train : kind == ENGINE_EVALUATE ? !o->no_evaluate : o->generate;
+}
+
+/* The programs of generation have other numbers of rows than the walk over the whole model, so each describes the list
+ * by itself, cut where the walk cut it. A chunk of a prompt is written into the cache whole, also where only its first
+ * rows are real: hence the positions after the last one. */
+static mega_status describe_generation(mega_engine *e, const mega_model *model, int chunk, engine_kind kind,
+                                       mega_graph *g)
 {
     const mega_engine_options *o = &e->options;
+    const int parts = mega_model_parts_count(e->parts);
+    const mega_model_sizes what = {.mode = MEGA_GENERATE,
+                                   .samples = o->micro_batch,
+                                   .positions = kind == ENGINE_PREFILL ? o->prefill : 1,
+                                   .cache = o->seq + o->prefill};
+    mega_model cut = *model;
+    int *first = mega_calloc((size_t)parts, sizeof *first);
+    if (first == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for the boundaries of %d parts", parts);
+    for (int p = 0; p < parts; p++) first[p] = mega_model_parts_first(e->parts, p);
+    cut.first_layer = first;
+    const mega_status st = mega_model_describe(&cut, e->chunks, chunk, what, g);
+    mega_free(first);
+    return st;
+}
+
+static mega_status describe_program(mega_engine *e, const mega_model *model, int chunk, engine_kind kind)
+{
+    const int part = mega_model_parts_own(e->parts, chunk);
     mega_graph *g = NULL;
-    MEGA_TRY(mega_graph_create(&g, o->compute, e->params, e->layout));
-    const mega_status st = mega_model_parts_describe(e->parts, part, train ? MEGA_TRAIN : MEGA_EVAL, g);
-    if (st == MEGA_OK) *out = g;
+    MEGA_TRY(mega_graph_create(&g, e->options.compute, e->params, e->layout));
+    const mega_status st = kind == ENGINE_TRAIN      ? mega_model_parts_describe(e->parts, part, MEGA_TRAIN, g)
+                           : kind == ENGINE_EVALUATE ? mega_model_parts_describe(e->parts, part, MEGA_EVAL, g)
+                                                     : describe_generation(e, model, chunk, kind, g);
+    if (st == MEGA_OK) e->chunk[chunk].graph[kind] = g;
     else
         mega_graph_destroy(g);
     return st;
 }
 
 /* Takes the graph, which becomes NULL. */
-static mega_status build_program(mega_engine *e, int chunk, bool train, mega_graph **graph, mega_program **out)
+static mega_status build_program(mega_engine *e, int chunk, engine_kind kind, mega_program **out)
 {
+    static const char *const name[] = {"train", "evaluate", "prefill", "decode"};
     const mega_engine_options *o = &e->options;
-    mega_graph *g = *graph;
-    *graph = NULL;
+    const bool train = kind == ENGINE_TRAIN;
+    mega_graph *g = e->chunk[chunk].graph[kind];
+    e->chunk[chunk].graph[kind] = NULL;
     const bool accumulates = o->batch.global_batch > o->batch.micro_step;
     const bool is_whole = !mega_params_are_cut(e->params, MEGA_PARAMS_WEIGHTS); /* else there is nothing to pack */
     const mega_program_options po = {.backend = o->plain ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU,
@@ -41,7 +81,8 @@ static mega_status build_program(mega_engine *e, int chunk, bool train, mega_gra
                                      .world = o->world,
                                      .requests = most_requests(e),
                                      .place = o->place,
-                                     .name = train ? "train" : "evaluate"};
+                                     .states_of = kind == ENGINE_DECODE ? e->chunk[chunk].prefill : NULL,
+                                     .name = name[kind]};
     return mega_program_build(out, g, &po);
 }
 
@@ -64,7 +105,7 @@ static mega_status check_messages(const mega_engine *e)
                      MEGA_COMM_REQUESTS - 2 * MEGA_PROGRAM_REQUESTS);
 }
 
-mega_status engine_describe_chunks(mega_engine *e)
+mega_status engine_describe_chunks(mega_engine *e, const mega_model *model)
 {
     const mega_engine_options *o = &e->options;
     const mega_pipeline p = engine_pipeline(e, o->batch.global_batch / o->batch.micro_step);
@@ -78,12 +119,10 @@ mega_status engine_describe_chunks(mega_engine *e)
     for (int c = 0; c < e->chunks; c++) e->chunk[c].slots = mega_schedule_slots_of(&p, e->layout->pp.rank, c);
     MEGA_TRY(check_messages(e));
     for (int c = 0; c < e->chunks; c++) {
-        engine_chunk *k = &e->chunk[c];
-        const int part = mega_model_parts_own(e->parts, c);
         if (c > 0) mega_params_next_part(e->params);
-        MEGA_TRY(mega_model_parts_declare(e->parts, part, e->params));
-        if (!o->no_train) MEGA_TRY(describe_program(e, part, true, &k->train_graph));
-        if (!o->no_evaluate) MEGA_TRY(describe_program(e, part, false, &k->evaluate_graph));
+        MEGA_TRY(mega_model_parts_declare(e->parts, mega_model_parts_own(e->parts, c), e->params));
+        for (engine_kind k = ENGINE_TRAIN; k < ENGINE_KINDS; k++)
+            if (has_program(o, k)) MEGA_TRY(describe_program(e, model, c, k));
     }
     return MEGA_OK;
 }
@@ -93,8 +132,11 @@ mega_status engine_build_chunks(mega_engine *e)
     const mega_engine_options *o = &e->options;
     for (int c = 0; c < e->chunks; c++) {
         engine_chunk *k = &e->chunk[c];
-        if (!o->no_train) MEGA_TRY(build_program(e, c, true, &k->train_graph, &k->train));
-        if (!o->no_evaluate) MEGA_TRY(build_program(e, c, false, &k->evaluate_graph, &k->evaluate));
+        if (!o->no_train) MEGA_TRY(build_program(e, c, ENGINE_TRAIN, &k->train));
+        if (!o->no_evaluate) MEGA_TRY(build_program(e, c, ENGINE_EVALUATE, &k->evaluate));
+        if (!o->generate) continue;
+        MEGA_TRY(build_program(e, c, ENGINE_PREFILL, &k->prefill)); /* before the one that uses its caches */
+        MEGA_TRY(build_program(e, c, ENGINE_DECODE, &k->decode));
     }
     e->train = e->chunk[0].train;
     e->evaluate = e->chunk[0].evaluate;
@@ -106,10 +148,10 @@ void engine_destroy_chunks(mega_engine *e)
     stage_close(&e->stage);
     stage_close(&e->evaluate_stage);
     for (int c = 0; e->chunk != NULL && c < e->chunks; c++) {
-        mega_graph_destroy(e->chunk[c].train_graph);
-        mega_graph_destroy(e->chunk[c].evaluate_graph);
-        mega_program_destroy(e->chunk[c].train);
-        mega_program_destroy(e->chunk[c].evaluate);
+        for (int k = ENGINE_KINDS - 1; k >= 0; k--) { /* decode before the owner of its caches */
+            mega_graph_destroy(e->chunk[c].graph[k]);
+            mega_program_destroy(engine_program_of(&e->chunk[c], (engine_kind)k));
+        }
         mega_free(e->chunk[c].train_io);
     }
     mega_free(e->chunk);
@@ -122,21 +164,21 @@ static size_t most(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Training and evaluation take turns: what they compute shares one place, as large as the larger of them. Chunks have
- * micro-batches in flight at one time: what they save has places of its own, what they compute with in between one
- * place for all. The chunks of an evaluation take turns. */
+/* Training and what only runs forward take turns: what they compute shares one place, as large as the largest of them.
+ * Chunks have micro-batches in flight at one time: what they save has places of its own, what they compute with in
+ * between one place for all. The chunks of an evaluation take turns. */
 void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m)
 {
     size_t train = 0, turn = 0, train_live = 0, turn_live = 0, evaluate = 0, live = 0;
     for (int c = 0; c < e->chunks; c++)
-        for (int i = 0; i < 2; i++) {
-            const mega_program *p = i == 0 ? e->chunk[c].train : e->chunk[c].evaluate;
+        for (engine_kind k = ENGINE_TRAIN; k < ENGINE_KINDS; k++) {
+            const mega_program *p = engine_program_of(&e->chunk[c], k);
             mega_program_memory pm;
             if (p == NULL) continue;
             mega_program_memory_get(p, &pm);
             const size_t saved = pm.saved_bytes * (size_t)pm.slots, work = saved + pm.scratch_bytes;
             m->saved += saved;
-            if (i == 0) {
+            if (k == ENGINE_TRAIN) {
                 train += work - pm.turn_bytes;
                 train_live += pm.live_bytes - pm.turn_live;
                 turn = most(turn, pm.turn_bytes);
@@ -174,11 +216,14 @@ void engine_chunks_region(const mega_engine *e, size_t *stays, size_t *shared)
     const mega_program_regions train = train_regions(e);
     *stays = train.keep;
     *shared = train.work + train.turn;
-    for (int c = 0; c < e->chunks && e->chunk[c].evaluate != NULL; c++) {
-        const mega_program_regions r = mega_program_region_bytes(e->chunk[c].evaluate);
-        *stays += r.keep;
-        *shared = most(*shared, r.work);
-    }
+    for (int c = 0; c < e->chunks; c++)
+        for (engine_kind k = ENGINE_EVALUATE; k < ENGINE_KINDS; k++) {
+            const mega_program *p = engine_program_of(&e->chunk[c], k);
+            if (p == NULL) continue;
+            const mega_program_regions r = mega_program_region_bytes(p);
+            *stays += r.keep;
+            *shared = most(*shared, r.work);
+        }
 }
 
 static program_io bind_io(const mega_engine *e, mega_program *p, int slot)
@@ -203,12 +248,14 @@ mega_status engine_allocate_chunks(mega_engine *e, mega_region *keep, const mega
     const mega_program_regions train = train_regions(e);
     mega_region own = *work, turn = {.base = (char *)work->base + train.work, .bytes = train.turn};
     for (int c = 0; c < e->chunks && e->train != NULL; c++) MEGA_TRY(allocate_train(e, &e->chunk[c], keep, &own, turn));
-    for (int c = 0; c < e->chunks && e->evaluate != NULL; c++) {
-        own = *work;
-        MEGA_TRY(mega_program_allocate_in(e->chunk[c].evaluate, keep, &own, NULL));
-        e->chunk[c].evaluate_io = bind_io(e, e->chunk[c].evaluate, 0);
-    }
-    if (e->train != NULL) MEGA_TRY(stage_open(&e->stage, e->layout, e->chunk, e->chunks, false));
-    if (e->evaluate != NULL) MEGA_TRY(stage_open(&e->evaluate_stage, e->layout, e->chunk, e->chunks, true));
-    return MEGA_OK;
+    for (int c = 0; c < e->chunks; c++)
+        for (engine_kind k = ENGINE_EVALUATE; k < ENGINE_KINDS; k++) {
+            mega_program *p = engine_program_of(&e->chunk[c], k);
+            own = *work;
+            if (p != NULL) MEGA_TRY(mega_program_allocate_in(p, keep, &own, NULL));
+            if (k == ENGINE_EVALUATE && p != NULL) e->chunk[c].evaluate_io = bind_io(e, p, 0);
+        }
+    if (e->train != NULL) MEGA_TRY(stage_open(&e->stage, e->layout, e->chunk, e->chunks, ENGINE_TRAIN));
+    if (e->evaluate != NULL) MEGA_TRY(stage_open(&e->evaluate_stage, e->layout, e->chunk, e->chunks, ENGINE_EVALUATE));
+    return engine_open_runs(e);
 }

@@ -102,9 +102,10 @@ mega_status engine_compare_models(const mega_engine *e)
 static mega_status compare_programs(const mega_engine *e, mega_comm *comm)
 {
     for (int c = 0; c < e->chunks; c++) {
-        const engine_chunk *k = &e->chunk[c];
-        if (k->train != NULL) MEGA_TRY(mega_program_compare_collectives(k->train, comm));
-        if (k->evaluate != NULL) MEGA_TRY(mega_program_compare_collectives(k->evaluate, comm));
+        for (engine_kind k = ENGINE_TRAIN; k < ENGINE_KINDS; k++) {
+            const mega_program *p = engine_program_of(&e->chunk[c], k);
+            if (p != NULL) MEGA_TRY(mega_program_compare_collectives(p, comm));
+        }
     }
     return MEGA_OK;
 }
@@ -115,14 +116,16 @@ static mega_status compare_all(const mega_engine *e, mega_schedule_step *step, c
     const mega_layout *l = e->layout;
     const mega_axis *const axis[] = {&l->tp, &l->cp, &l->dp, &l->ep};
     const int64_t steps = mega_schedule_make(p, l->pp.rank, step);
-    if (e->train != NULL) MEGA_TRY(engine_compare_links(e, step, steps, false));
+    if (e->train != NULL) MEGA_TRY(engine_compare_links(e, step, steps, ENGINE_TRAIN));
     for (size_t i = 0; i < sizeof axis / sizeof *axis; i++) {
         if (e->train != NULL) MEGA_TRY(compare_steps(e, axis[i]->comm, step, steps));
         MEGA_TRY(compare_programs(e, axis[i]->comm));
     }
-    if (e->evaluate == NULL) return MEGA_OK;
     mega_schedule_forward(p->stages, p->chunks, p->micro_batches, step);
-    return engine_compare_links(e, step, p->micro_batches * p->chunks, true);
+    for (engine_kind k = ENGINE_EVALUATE; k < ENGINE_KINDS; k++)
+        if (engine_program_of(&e->chunk[0], k) != NULL)
+            MEGA_TRY(engine_compare_links(e, step, p->micro_batches * p->chunks, k));
+    return MEGA_OK;
 }
 
 mega_status mega_engine_compare_ranks(const mega_engine *e)

@@ -14,7 +14,7 @@ typedef struct messages {
     const mega_engine *e;
     const mega_schedule_step *step;
     int64_t steps;
-    bool evaluates;
+    engine_kind kind;
 } messages;
 
 /* `border`: between which parts of the model, counted over all stages and their programs. `bytes` by value of the flow.
@@ -30,8 +30,7 @@ static bool message_of(const messages *m, const mega_schedule_step *x, int list,
                                                 MEGA_BORDER_OUTPUT_GRADIENT};
     const bool is_forward = list == SENT_FORWARD || list == AWAITED_FORWARD;
     const bool is_behind = list == SENT_FORWARD || list == AWAITED_BACK; /* the border where the chunk ends */
-    const engine_chunk *c = &m->e->chunk[x->chunk];
-    const mega_program *p = m->evaluates ? c->evaluate : c->train;
+    const mega_program *p = engine_program_of(&m->e->chunk[x->chunk], m->kind);
     if (x->forward != is_forward) return false;
     out->border = (int64_t)x->chunk * m->e->layout->pp.size + m->e->layout->pp.rank + is_behind;
     out->micro_batch = x->micro_batch;
@@ -146,10 +145,10 @@ static mega_status find_message(const messages *m, stage_link l, stage_lists *al
     return tell(m, l, least);
 }
 
-mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step *step, int64_t steps, bool evaluates)
+mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step *step, int64_t steps, engine_kind kind)
 {
     const mega_axis *pp = &e->layout->pp;
-    const messages m = {e, step, steps, evaluates};
+    const messages m = {e, step, steps, kind};
     if (mega_model_parts_count(e->parts) == 1) return MEGA_OK; /* it has no borders */
     stage_lists *all = mega_malloc((size_t)pp->size * sizeof *all);
     if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of schedules: no memory for %d stages", pp->size);

@@ -62,8 +62,10 @@ static mega_status walk(mega_engine *e, const mega_model *model)
     const mega_engine_options *o = &e->options;
     const int stages = e->layout->pp.size;
     const mega_model_sizes sizes = {.mode = MEGA_EVAL, .samples = o->micro_batch, .positions = o->seq};
+    mega_model walked = *model;
+    if (o->generate) walked.sequence_parallel = false; /* as in MEGA_GENERATE: any number of rows goes */
     e->chunks = stages > 1 && o->stage_programs > 1 ? o->stage_programs : 1;
-    return mega_model_parts_create(&e->parts, model, e->layout, o->compute, sizes, stages * e->chunks);
+    return mega_model_parts_create(&e->parts, &walked, e->layout, o->compute, sizes, stages * e->chunks);
 }
 
 static mega_status build(mega_engine *e, const mega_model *model)
@@ -75,7 +77,7 @@ static mega_status build(mega_engine *e, const mega_model *model)
     MEGA_TRY(mega_params_create(&e->params, e->layout));
     MEGA_TRY(walk(e, model));
     e->batch_capacity = o->batch.global_batch / e->layout->dp.size;
-    MEGA_TRY(engine_describe_chunks(e)); /* declares the parameters */
+    MEGA_TRY(engine_describe_chunks(e, model)); /* declares the parameters */
     MEGA_TRY(engine_find_ties(e));
     MEGA_TRY(mega_params_shard(e->params, o->zero_stage));
     MEGA_TRY(mega_params_persist(e->params, o->zero_persistence));
@@ -172,6 +174,7 @@ void mega_engine_destroy(mega_engine *e)
 {
     if (e == NULL) return;
     mega_reader_destroy(e->reader); /* writes to memory of the engine until then */
+    engine_close_runs(e);
     engine_destroy_chunks(e);
     mega_optimizer_destroy(e->optimizer);
     mega_params_destroy(e->params);
@@ -210,6 +213,7 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
         e->train != NULL ? mega_params_bytes(e->params, MEGA_PARAMS_GRADS) + engine_gradient_scratch_bytes(e) : 0;
     m.moments = e->optimizer != NULL ? mega_optimizer_bytes(e->optimizer) : 0;
     m.data = mega_batch_bytes(e->batch) + mega_reader_bytes(e->reader);
+    for (int k = 0; k < ENGINE_KINDS; k++) m.data += e->runs.batch[k] != NULL ? mega_batch_bytes(e->runs.batch[k]) : 0;
     const size_t threads = (size_t)mega_team_size(e->options.team) + (e->reader != NULL ? 1 : 0);
     m.libraries = LIBRARY_BYTES + THREAD_BYTES * threads + mega_layout_bytes(e->layout);
     m.total = m.weights + m.masters + m.gradients + m.moments + m.data + m.libraries;

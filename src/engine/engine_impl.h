@@ -48,10 +48,11 @@ typedef struct engine_tie {
 
 /* One part of the model that this rank runs. */
 struct engine_chunk {
-    mega_graph *train_graph, *evaluate_graph; /* described, not built yet */
+    mega_graph *graph[ENGINE_KINDS]; /* described, not built yet */
     mega_program *train, *evaluate;
-    int slots;            /* of train: micro-batches in flight */
-    program_io *train_io; /* one a slot */
+    mega_program *prefill, *decode; /* of generation; decode uses the caches of prefill */
+    int slots;                      /* of train: micro-batches in flight */
+    program_io *train_io;           /* one a slot */
     program_io evaluate_io;
     const mega_program *ran; /* the last forward was of this program and slot; NULL: there was none */
     int ran_slot;
@@ -90,6 +91,14 @@ typedef struct engine_evaluated {
     double times;         /* what each counts as */
 } engine_evaluated;
 
+/* Programs that only run forward, one at a time (run.c). */
+typedef struct engine_runs {
+    engine_stage stage[ENGINE_KINDS]; /* of prefill and decode */
+    mega_batch *batch[ENGINE_KINDS];  /* of prefill and decode */
+    int32_t *filled;                  /* [micro_batch] positions of each sample's cache; NULL: there is none */
+    mega_error_record failed;         /* of this rank since the last wait */
+} engine_runs;
+
 struct mega_engine {
     mega_engine_options options;
     mega_layout *layout;
@@ -120,6 +129,7 @@ struct mega_engine {
     engine_evaluated evaluated;
     int64_t expected; /* micro-batches that the loss factor of the step under way counts on */
     engine_micro micro;
+    engine_runs runs;
     engine_gradients gradients;
     double grad_norm; /* of the last update */
     mega_dataset training_data;
@@ -137,7 +147,7 @@ struct mega_engine {
     engine_search *search;        /* borrowed; NULL: nobody looks for what is not finite */
 };
 
-/* inputs.c. Collective over pp: makes the batch, with a column for each named input of the model.
+/* inputs.c. Collective over pp: makes the batches, with a column for each named input of the model.
  * engine_compare_inputs is collective over the world: all ranks have the same inputs. */
 mega_status engine_collect_inputs(mega_engine *e);
 mega_status engine_compare_inputs(const mega_engine *e);
@@ -164,7 +174,7 @@ double engine_evaluated_times(const mega_engine *e, int64_t micro_batch);
 void engine_client_free(mega_engine *e);
 void engine_start_again(mega_engine *e);
 /* compare_links.c. Collective over pp: the messages of these steps are the same at both ends of each link. */
-mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step *step, int64_t steps, bool evaluates);
+mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step *step, int64_t steps, engine_kind kind);
 /* gradients.c. Which parameters other stages hold too; the memory that sums of gradients go through. */
 mega_status engine_find_ties(mega_engine *e);
 size_t engine_gradient_scratch_bytes(const mega_engine *e);
@@ -214,6 +224,7 @@ mega_status engine_begin_call(const mega_engine *e, mega_status st);
 mega_status engine_check_given(const mega_engine *e, const char *call, const char *argument, const void *value);
 mega_status engine_check_allocated(const mega_engine *e, const char *call);
 mega_status engine_check_weights(const mega_engine *e, const char *call);
+mega_status engine_check_forward_pass(const mega_engine *e, const char *call);
 mega_status engine_check_trains(const mega_engine *e, const char *call);
 mega_status engine_check_has_loss(const mega_engine *e, const char *call);
 mega_status engine_check_step(const mega_engine *e, const mega_step_result *out);
@@ -231,12 +242,16 @@ mega_status engine_compare_options(const mega_engine_options *o);
 
 /* chunks.c: building, memory and places of the programs. Regions and memory are of all of them together. */
 mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches);
+mega_program *engine_program_of(const engine_chunk *c, engine_kind kind); /* NULL where left out */
 /* Describes the programs into graphs, which declares the parameters; once these are placed, builds the programs. */
-mega_status engine_describe_chunks(mega_engine *e);
+mega_status engine_describe_chunks(mega_engine *e, const mega_model *model);
 mega_status engine_build_chunks(mega_engine *e);
 void engine_destroy_chunks(mega_engine *e);
 void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m);
 void engine_chunks_region(const mega_engine *e, size_t *stays, size_t *shared);
 mega_status engine_allocate_chunks(mega_engine *e, mega_region *keep, const mega_region *work);
+/* run.c: the memory of programs that only run forward, once these are allocated. */
+mega_status engine_open_runs(mega_engine *e);
+void engine_close_runs(mega_engine *e);
 
 #endif

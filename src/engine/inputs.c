@@ -8,19 +8,22 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef enum kind { TRAIN, EVALUATE, NUM_KINDS } kind;
+/* The programs from first to last fill their inputs from one batch. */
+typedef struct kinds {
+    engine_kind first, last;
+} kinds;
 
 /* The records of a stage: by chunk, by kind; an empty name ends those of a program. */
-static mega_batch_input *records_at(const mega_engine *e, mega_batch_input *all, int stage, int chunk, kind k)
+static mega_batch_input *records_at(const mega_engine *e, mega_batch_input *all, int stage, int chunk, engine_kind k)
 {
-    return all + ((size_t)(stage * e->chunks + chunk) * NUM_KINDS + k) * MEGA_INPUTS;
+    return all + ((size_t)(stage * e->chunks + chunk) * ENGINE_KINDS + k) * MEGA_INPUTS;
 }
 
 static mega_status read_own(const mega_engine *e, mega_batch_input *own)
 {
     for (int c = 0; c < e->chunks; c++)
-        for (kind k = TRAIN; k < NUM_KINDS; k++) {
-            const mega_program *p = k == TRAIN ? e->chunk[c].train : e->chunk[c].evaluate;
+        for (engine_kind k = ENGINE_TRAIN; k < ENGINE_KINDS; k++) {
+            const mega_program *p = engine_program_of(&e->chunk[c], k);
             int count;
             if (p == NULL) continue;
             MEGA_TRY(mega_batch_inputs_of(p, e->options.micro_batch, records_at(e, own, 0, c, k), &count));
@@ -29,14 +32,25 @@ static mega_status read_own(const mega_engine *e, mega_batch_input *own)
 }
 
 /* In the order of the model's parts, part n being chunk n / stages of stage n % stages. */
-static mega_status add_all(mega_engine *e, mega_batch_input *all, int stages, int own)
+static mega_status add_all(const mega_engine *e, kinds of, mega_batch_input *all, int stages, int own, mega_batch *out)
 {
-    for (kind k = TRAIN; k < NUM_KINDS; k++)
+    for (engine_kind k = of.first; k <= of.last; k++)
         for (int part = 0; part < stages * e->chunks; part++) {
             const mega_batch_input *in = records_at(e, all, part % stages, part / stages, k);
             for (int i = 0; i < MEGA_INPUTS && in[i].name[0] != '\0'; i++)
-                MEGA_TRY(mega_batch_add(e->batch, &in[i], part % stages == own));
+                MEGA_TRY(mega_batch_add(out, &in[i], part % stages == own));
         }
+    return MEGA_OK;
+}
+
+/* What trains and evaluates shares a batch; the two programs of generation differ in the rows of a sample. */
+static mega_status make_batches(mega_engine *e, mega_batch_input *all, int stages, int own)
+{
+    MEGA_TRY(add_all(e, (kinds){ENGINE_TRAIN, ENGINE_EVALUATE}, all, stages, own, e->batch));
+    for (engine_kind k = ENGINE_PREFILL; k < ENGINE_KINDS && e->options.generate; k++) {
+        MEGA_TRY(mega_batch_create(&e->runs.batch[k], e->options.micro_batch));
+        MEGA_TRY(add_all(e, (kinds){k, k}, all, stages, own, e->runs.batch[k]));
+    }
     return MEGA_OK;
 }
 
@@ -45,7 +59,7 @@ mega_status engine_collect_inputs(mega_engine *e)
 {
     const bool is_plan = e->options.layout.planned_ranks > 0;
     const int stages = is_plan ? 1 : e->layout->pp.size;
-    const size_t records = (size_t)e->chunks * NUM_KINDS * MEGA_INPUTS;
+    const size_t records = (size_t)e->chunks * ENGINE_KINDS * MEGA_INPUTS;
     MEGA_TRY(mega_batch_create(&e->batch, e->batch_capacity));
     mega_batch_input *all = mega_calloc((size_t)(stages + 1) * records, sizeof *all), *own = all;
     if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for the inputs of %d stages", stages);
@@ -55,7 +69,7 @@ mega_status engine_collect_inputs(mega_engine *e)
     if (st == MEGA_OK && stages > 1)
         st = mega_comm_all_gather(e->layout->pp.comm, "names of inputs", all, own, (int64_t)(records * sizeof *all),
                                   MEGA_U8);
-    if (st == MEGA_OK) st = add_all(e, all, stages, is_plan ? 0 : e->layout->pp.rank);
+    if (st == MEGA_OK) st = make_batches(e, all, stages, is_plan ? 0 : e->layout->pp.rank);
     mega_free(all);
     if (st != MEGA_OK) MEGA_CONTEXT("model");
     const bool reads_ahead = e->has_training_data && e->training_data.is_thread_safe;

@@ -115,7 +115,8 @@ mega_status mega_engine_forward(mega_engine *e, double *out_loss)
     static const char call[] = "mega_engine_forward";
     if (e == NULL) return engine_check_given(e, call, "e", e);
     const bool trains = e->train != NULL;
-    mega_status st = check_call(e, call, ENGINE_STEPPED);
+    mega_status st = engine_check_forward_pass(e, call);
+    if (st == MEGA_OK) st = check_call(e, call, ENGINE_STEPPED);
     if (st == MEGA_OK) st = fill_micro_batch(e);
     MEGA_TRY(engine_begin_call(e, st));
     if (trains) MEGA_TRY(compare_boundary(e));

@@ -55,7 +55,8 @@ typedef struct option_row {
     N(mega_layout_sizes, layout, LAYOUT_ROWS) X(T, , stage_programs, NOT_NEGATIVE, NULL) \
     X(T, , micro_batch, POSITIVE, NULL) X(T, , seq, POSITIVE, NULL) \
     N(mega_batch_ramp, batch, BATCH_ROWS) \
-    X(T, , no_train, ANY, NULL) X(T, , no_evaluate, ANY, NULL) X(T, , no_pack_weights, ANY, NULL) \
+    X(T, , no_train, ANY, NULL) X(T, , no_evaluate, ANY, NULL) X(T, , generate, ANY, NULL) \
+    X(T, , prefill, NOT_NEGATIVE, NULL) X(T, , no_pack_weights, ANY, NULL) \
     X(T, , per_token_loss, ANY, NULL) X(T, , clip_grad, NOT_NEGATIVE, NULL) X(T, , dropout_seed, ANY, NULL) \
     N(mega_optimizer_options, optimizer, OPTIMIZER_ROWS) \
     N(mega_lr_schedule, schedule, SCHEDULE_ROWS) \

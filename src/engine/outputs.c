@@ -12,7 +12,8 @@ static bool find(const mega_engine *e, const char *name, mega_program_output *ou
 {
     for (int c = 0; c < e->chunks; c++) {
         const engine_chunk *chunk = &e->chunk[c];
-        const mega_program *any = chunk->train != NULL ? chunk->train : chunk->evaluate;
+        const mega_program *any = chunk->train;
+        for (engine_kind k = ENGINE_TRAIN; k < ENGINE_KINDS && any == NULL; k++) any = engine_program_of(chunk, k);
         if (mega_program_output_get(chunk->ran != NULL ? chunk->ran : any, name, chunk->ran_slot, out)) {
             if (chunk->ran == NULL) out->value = NULL;
             return true;

@@ -88,3 +88,13 @@ bool mega_engine_is_main_process(const mega_engine *e)
 {
     return is_given(e, "mega_engine_is_main_process") && e->layout->world.rank == 0;
 }
+
+bool mega_engine_is_first_stage(const mega_engine *e)
+{
+    return is_given(e, "mega_engine_is_first_stage") && e->layout->pp.rank == 0;
+}
+
+bool mega_engine_is_last_stage(const mega_engine *e)
+{
+    return is_given(e, "mega_engine_is_last_stage") && e->layout->pp.rank == e->layout->pp.size - 1;
+}

@@ -3,6 +3,10 @@
 #include "engine_impl.h"
 #include <math.h>
 
+/* Rows of each sample that an engine reads at a time where the options leave it open: with more, what the program
+ * computes at one time takes more memory; with less, weights are read more often. */
+enum { PREFILL_ROWS = 64 };
+
 static mega_status check_setup(const mega_setup *s)
 {
     if (s->config != NULL)
@@ -10,8 +14,9 @@ static mega_status check_setup(const mega_setup *s)
             MEGA_ERR_UNSUPPORTED,
             "mega_engine_create: setup.config: a DeepSpeed JSON is not read yet; leave it NULL and give the "
             "same settings as options in setup.argv (mega_engine_options_help lists them)");
-    if (s->mode != MEGA_TRAIN && s->mode != MEGA_EVAL)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "mega_engine_create: setup.mode %d; expected MEGA_TRAIN or MEGA_EVAL",
+    if (s->mode != MEGA_TRAIN && s->mode != MEGA_EVAL && s->mode != MEGA_GENERATE)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "mega_engine_create: setup.mode %d; expected MEGA_TRAIN, MEGA_EVAL or MEGA_GENERATE",
                          (int)s->mode);
     if (s->argc < 0 || (s->argc > 0 && s->argv == NULL))
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: setup.argc is %d and setup.argv %s; give both or neither",
@@ -19,6 +24,10 @@ static mega_status check_setup(const mega_setup *s)
     if (s->lr_scheduler != NULL && s->lr_scheduler->lr == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: setup.lr_scheduler->lr is NULL; give the function");
     if (s->training_data == NULL) return MEGA_OK;
+    if (s->mode == MEGA_GENERATE || (s->options != NULL && s->options->generate))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "mega_engine_create: setup.training_data is given to an engine that generates, "
+                         "which reads none; leave it NULL");
     if (s->training_data->read == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: setup.training_data->read is NULL; give the function");
     if (s->training_data->first >= 0 && s->training_data->count > 0) return MEGA_OK;
@@ -110,6 +119,15 @@ static mega_status copy_options(mega_engine *e, const mega_setup *s)
                                         : "team");
 }
 
+/* An engine that generates has no other programs. */
+static void set_generation(mega_engine_options *o, mega_mode mode)
+{
+    if (mode == MEGA_GENERATE) o->generate = true;
+    if (!o->generate) return;
+    o->no_train = o->no_evaluate = true;
+    if (o->prefill == 0) o->prefill = o->seq < PREFILL_ROWS ? o->seq : PREFILL_ROWS;
+}
+
 mega_status engine_read_setup(mega_engine *e, const mega_setup *s)
 {
     mega_world *world = s->options != NULL ? s->options->world : s->world;
@@ -127,6 +145,7 @@ mega_status engine_read_setup(mega_engine *e, const mega_setup *s)
         e->options.seq = s->model != NULL && s->model->positions > 0 ? s->model->positions : 1;
         e->initializes = true;
     }
+    set_generation(&e->options, s->mode);
     if (s->optimizer != NULL) e->options.optimizer.row = s->optimizer;
     e->has_training_data = s->training_data != NULL;
     if (e->has_training_data) e->training_data = *s->training_data;

@@ -29,25 +29,26 @@ static stage_buffer *buffer_of(engine_stage *s, mega_program *p, const char *nam
     return &s->buffer[s->buffers++];
 }
 
-static void bind_slots(engine_stage *s, const engine_chunk *chunk, int c)
+static void bind_slots(engine_stage *s, const engine_chunk *chunk, int c, engine_kind kind)
 {
-    mega_program *p = s->forward_only ? chunk->evaluate : chunk->train;
+    mega_program *p = engine_program_of(chunk, kind);
     for (int i = 0; i < (s->forward_only ? 1 : chunk->slots); i++)
-        for (int kind = 0; kind <= MEGA_BORDER_OUTPUT_GRADIENT; kind++)
+        for (int border = 0; border <= MEGA_BORDER_OUTPUT_GRADIENT; border++)
             for (int v = 0; v < MEGA_FLOW_VALUES; v++)
-                s->slot[c * s->slots + i].of[kind][v] = buffer_of(s, p, mega_border_name((mega_border)kind, v), i);
+                s->slot[c * s->slots + i].of[border][v] = buffer_of(s, p, mega_border_name((mega_border)border, v), i);
 }
 
 mega_status stage_open(engine_stage *s, const mega_layout *layout, const engine_chunk *chunk, int chunks,
-                       bool forward_only)
+                       engine_kind kind)
 {
+    const bool forward_only = kind != ENGINE_TRAIN;
     *s = (engine_stage){.layout = layout, .chunks = chunks, .slots = 1, .forward_only = forward_only};
     for (int c = 0; c < chunks && !forward_only; c++) s->slots = chunk[c].slots > s->slots ? chunk[c].slots : s->slots;
     s->slot = mega_calloc((size_t)(chunks * s->slots), sizeof *s->slot);
     s->buffer = mega_calloc((size_t)(4 * MEGA_FLOW_VALUES * chunks * s->slots), sizeof *s->buffer);
     if (s->slot == NULL || s->buffer == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "pipeline stage: no memory for its messages");
-    for (int c = 0; c < chunks; c++) bind_slots(s, &chunk[c], c);
+    for (int c = 0; c < chunks; c++) bind_slots(s, &chunk[c], c, kind);
     return MEGA_OK;
 }
 

@@ -11,6 +11,9 @@
  * at work and the one whose message is under way. What the backward reads again is a slot's own. */
 enum { STAGE_PASSES = 2 };
 
+/* The programs of a chunk. All but the first only run forward. */
+typedef enum engine_kind { ENGINE_TRAIN, ENGINE_EVALUATE, ENGINE_PREFILL, ENGINE_DECODE, ENGINE_KINDS } engine_kind;
+
 /* In the program's memory, and the message under way from or to it, which is as long as the tensor there: borders
  * between stages may be of different widths. */
 typedef struct stage_buffer {
@@ -38,11 +41,10 @@ typedef struct engine_stage {
     bool forward_only;
 } engine_stage;
 
-/* Reads the buffers of allocated programs, for training or (forward_only) evaluation. Without a pipeline nothing is
- * exchanged. */
+/* Reads the buffers of the allocated programs of one kind. Without a pipeline nothing is exchanged. */
 struct engine_chunk;
 mega_status stage_open(engine_stage *s, const mega_layout *layout, const struct engine_chunk *chunk, int chunks,
-                       bool forward_only);
+                       engine_kind kind);
 void stage_close(engine_stage *s);
 bool stage_has_neighbours(const engine_stage *s); /* else its messages are none */
 

@@ -18,6 +18,8 @@
     X("batch.global_batch", batch.global_batch = 8)                 \
     X("no_train", no_train = true)                                  \
     X("no_evaluate", no_evaluate = true)                            \
+    X("generate", generate = true)                                  \
+    X("prefill", prefill = 3)                                       \
     X("no_pack_weights", no_pack_weights = true)                    \
     X("per_token_loss", per_token_loss = true)                      \
     X("clip_grad", clip_grad = 0.001)                               \

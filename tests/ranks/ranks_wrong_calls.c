@@ -163,7 +163,7 @@ CALL(no_setup, ((void)s, mega_initialize(NULL, &(mega_engine *){NULL})))
 CALL(no_place_for_the_engine, mega_initialize(&(mega_setup){.model = &model, .world = s->world}, NULL))
 CALL(no_model, refused(s, (mega_setup){.model = WRONG(NULL, &model)}))
 CALL(json, refused(s, (mega_setup){.model = &model, .config = WRONG("ds.json", NULL)}))
-CALL(odd_mode, refused(s, (mega_setup){.model = &model, .mode = WRONG(MEGA_GENERATE, MEGA_TRAIN)}))
+CALL(odd_mode, refused(s, (mega_setup){.model = &model, .mode = WRONG((mega_mode)7, MEGA_TRAIN)}))
 CALL(empty_data, refused(s, (mega_setup){.model = &model,
                                          .training_data = &(mega_dataset){.count = WRONG(0, 1), .read = read_tokens}}))
 CALL(data_without_read,
@@ -262,7 +262,7 @@ static const struct {
     ROW(no_place_for_the_engine, ALL, MEGA_ERR_USAGE, "out is NULL"),
     ROW(no_model, ONE, MEGA_ERR_USAGE, "model is NULL"),
     ROW(json, ONE, MEGA_ERR_UNSUPPORTED, "a DeepSpeed JSON is not read yet"),
-    ROW(odd_mode, ONE, MEGA_ERR_UNSUPPORTED, "setup.mode 2"),
+    ROW(odd_mode, ONE, MEGA_ERR_UNSUPPORTED, "setup.mode 7"),
     ROW(empty_data, ONE, MEGA_ERR_USAGE, "has 0 samples"),
     ROW(data_without_read, ONE, MEGA_ERR_USAGE, "training_data->read is NULL"),
     ROW(unknown_option, ONE, MEGA_ERR_USAGE, "write --zero-stage"),

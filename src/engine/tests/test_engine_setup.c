@@ -286,8 +286,10 @@ static void wrong_arguments(void **state)
     expect(create(&x), MEGA_ERR_USAGE, "model is NULL");
     x = s, x.config = "{}";
     expect(create(&x), MEGA_ERR_UNSUPPORTED, "setup.config");
-    x = s, x.mode = MEGA_GENERATE;
+    x = s, x.mode = (mega_mode)7;
     expect(create(&x), MEGA_ERR_UNSUPPORTED, "setup.mode");
+    x = s, x.mode = MEGA_GENERATE, x.training_data = &unread;
+    expect(create(&x), MEGA_ERR_USAGE, "setup.training_data is given to an engine that generates");
     x = s, x.argv = NULL;
     expect(create(&x), MEGA_ERR_USAGE, "setup.argv");
     x = s, x.training_data = &none;

@@ -59,9 +59,14 @@ typedef struct mega_engine_options {
     int64_t micro_batch, seq;
     mega_batch_ramp batch;      /* micro_step: micro_batch x data-parallel ranks */
     bool no_train, no_evaluate; /* leave that program out */
-    bool no_pack_weights;       /* products pack them anew each time, which takes less memory */
-    bool per_token_loss;        /* mean over the tokens of a step, not over micro-batches; for one trained loss */
-    double clip_grad;           /* 0: no clipping */
+    /* The two programs of generation in place of those (mode MEGA_GENERATE): micro_batch samples side by side, of up to
+     * seq positions each, the new ones included. prefill: rows of each sample that a prompt is read by; 0: 64, or seq
+     * where that is less. */
+    bool generate;
+    int64_t prefill;
+    bool no_pack_weights; /* products pack them anew each time, which takes less memory */
+    bool per_token_loss;  /* mean over the tokens of a step, not over micro-batches; for one trained loss */
+    double clip_grad;     /* 0: no clipping */
     uint32_t dropout_seed;
     mega_optimizer_options optimizer;
     mega_lr_schedule schedule;
@@ -93,19 +98,19 @@ typedef struct mega_lr_scheduler {
 
 /* Arguments of mega_initialize. A zero-initialized member means "not given". */
 typedef struct mega_setup {
-    const mega_model *model;               /* required; borrowed with all that it points to until destroy */
-    const mega_dataset *training_data;     /* copied, the same on all ranks; NULL: the caller fills batches */
-    const char *config;                    /* DeepSpeed JSON: not read yet, MEGA_ERR_UNSUPPORTED unless NULL */
-    int argc;                              /* command-line options: mega_engine_options_help. argv[0] is skipped */
-    char **argv;                           /* read during the call */
-    mega_mode mode;                        /* MEGA_TRAIN, or MEGA_EVAL: without gradients and optimizer */
+    const mega_model *model;           /* required; borrowed with all that it points to until destroy */
+    const mega_dataset *training_data; /* copied, the same on all ranks; NULL: the caller fills batches */
+    const char *config;                /* DeepSpeed JSON: not read yet, MEGA_ERR_UNSUPPORTED unless NULL */
+    int argc;                          /* command-line options: mega_engine_options_help. argv[0] is skipped */
+    char **argv;                       /* read during the call */
+    mega_mode mode; /* MEGA_TRAIN; MEGA_EVAL: without gradients and optimizer; MEGA_GENERATE: for mega_engine_run */
     mega_layout_sizes layout;              /* tp and pp: zeros: from the options, else data parallel */
     const mega_optimizer_row *optimizer;   /* optim.h; borrowed; NULL: from the options */
     const mega_lr_scheduler *lr_scheduler; /* copied; NULL: from the options */
     mega_world *world;                     /* borrowed; NULL: created and owned by the engine */
     mega_team *team;                       /* borrowed; NULL: created and owned by the engine */
     /* Every setting as a number, instead of argv, layout, world and team: for programs that read options of their own.
-     * mode MEGA_EVAL sets no_train.
+     * mode MEGA_EVAL sets no_train, MEGA_GENERATE sets generate.
      * The weights are then those of mega_engine_initialize or mega_engine_load. */
     const mega_engine_options *options;
 } mega_setup;
@@ -280,6 +285,10 @@ int mega_engine_zero_stage(const mega_engine *e);
 const mega_layout *mega_engine_layout(const mega_engine *e); /* borrowed */
 mega_world *mega_engine_world(const mega_engine *e);         /* borrowed; NULL: one rank */
 bool mega_engine_is_main_process(const mega_engine *e);      /* true on exactly one rank: the one that prints */
+/* Whether this rank's stage of the pipeline begins the model; whether it ends it. Without a pipeline both are true. */
+bool mega_engine_is_first_stage(const mega_engine *e);
+bool mega_engine_is_last_stage(const mega_engine *e);
+int64_t mega_engine_positions(const mega_engine *e); /* of a sample: seq of the options */
 
 /* ---- parameters ---- */
 
@@ -347,6 +356,60 @@ const mega_lr_schedule *mega_engine_schedule(const mega_engine *e);
  * Returns the errors of mega_engine_train_batch. */
 mega_status mega_engine_evaluate(mega_engine *e, const mega_dataset *dataset, int64_t max_batches,
                                  mega_step_result *out);
+
+/* ---- one program at a time, forward only: generation, and evaluation by a rule of the caller's ----
+ *
+ * An engine in MEGA_GENERATE has two programs that share a key-value cache: PREFILL, which reads mega_engine_run_rows
+ * rows of each prompt, and DECODE, which reads one row of each sample. Engines that evaluate have EVALUATE. For each
+ * run the caller fills a batch and reads what the program made:
+ *
+ *     int32_t filled[SAMPLES] = {0};                             positions of each sample that the cache holds
+ *     batch = mega_engine_run_batch(e, MEGA_RUN_DECODE);         inputs by name; a GPT's: gpt.h
+ *     ...                                                        mega_sample_set_i32(mega_batch_sample(batch, i), ...)
+ *     mega_engine_run(e, MEGA_RUN_DECODE, filled);               adds a row to each cache
+ *     mega_engine_wait(e);
+ *     if (mega_engine_run_output(e, MEGA_RUN_DECODE, "logits", &logits))   on the ranks of the last stage
+ *         ...
+ *     filled[i]++;                                               for each sample whose row was a real one
+ *
+ * The ranks that share a model (those of tp and of pp) make the same calls in the same order. Data-parallel ranks have
+ * samples of their own, and may make other calls. */
+typedef enum mega_run { MEGA_RUN_EVALUATE, MEGA_RUN_PREFILL, MEGA_RUN_DECODE } mega_run;
+
+/* Rows of each sample in one run: 1 in DECODE; the positions of a sample in EVALUATE. -1: there is no such program. */
+int64_t mega_engine_run_rows(const mega_engine *e, mega_run program);
+/* The batch of the coming run, with micro_batch samples of which nothing is filled: the caller fills every input by
+ * name, with as many numbers per sample as it has rows. Borrowed, until the run. For samples that are not real any
+ * numbers in range will do. EVALUATE also takes mega_engine_evaluation_batch with micro_batch rows. NULL if there is no
+ * such program. Local. */
+mega_batch *mega_engine_run_batch(mega_engine *e, mega_run program);
+/* Collective over tp and pp. Runs a program on its batch, forward. filled [micro_batch]: how many positions of each
+ * sample's cache are filled, which the first row of the batch follows (0 begins a new sample; NULL for EVALUATE). The
+ * program writes all its rows into the cache: rows of padding are overwritten by the next run, where `filled` does not
+ * count them.
+ *
+ * A run does not wait for other stages to be through, so runs that do not need each other's results (the chunks of a
+ * prompt, windows of a text) go through a pipeline side by side. Therefore MEGA_OK says nothing of the results yet:
+ * mega_engine_wait does. Returns MEGA_ERR_USAGE at once, and runs nothing, if there is no such program, memory or
+ * weights, or if a backward pass is due. */
+mega_status mega_engine_run(mega_engine *e, mega_run program, const int32_t *filled);
+/* Collective over tp and pp. Waits until all that the runs sent has arrived, and returns what all ranks of the model
+ * return alike: MEGA_OK if the runs since the last wait were right; MEGA_ERR_USAGE with the name of an input that was
+ * not filled, or of a number that was out of its range, on any rank; MEGA_ERR_INTERRUPTED once the team of one is asked
+ * to stop (mega_team_stop_on). After an error what the runs since the last wait made means nothing, in the cache
+ * either. */
+mega_status mega_engine_wait(mega_engine *e);
+
+/* What the last run of a program made under this name (mega_graph_output), in its own memory: valid until the next run,
+ * and right once mega_engine_wait has said so. Returns false, and leaves *out, if no program of this rank has such an
+ * output (with a pipeline, that of another stage). Those that a model names with mega_output are read with
+ * mega_engine_read_output. Local. */
+typedef struct mega_run_value {
+    const void *data; /* borrowed */
+    mega_dtype dtype;
+    int64_t count;
+} mega_run_value;
+bool mega_engine_run_output(const mega_engine *e, mega_run program, const char *output, mega_run_value *out);
 
 /* ---- checkpoints ----
  *

@@ -1,0 +1,281 @@
+/* Engines that only run forward: texts made a token at a time are those of a forward over the whole text, and wrong
+ * calls are statuses. */
+#include "engine_text.h"
+#include "kit.h"
+#include "megalith/batch.h"
+#include "megalith/threads.h"
+
+#include <string.h>
+
+static void need(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+static void expect(mega_status st, mega_status expected, const char *said)
+{
+    const char *text = mega_error_message();
+    if (st != expected || strstr(text, said) == NULL)
+        fail_msg("%s, expected %s with \"%s\": %s", mega_status_name(st), mega_status_name(expected), said, text);
+}
+
+static mega_engine *open_engine(mega_mode mode, mega_dtype compute)
+{
+    const mega_gpt gpt = engine_run_gpt();
+    const mega_engine_options o = text_options(compute, mode);
+    mega_engine *e = NULL;
+    need(text_engine(&e, &gpt, mode, &o));
+    return e;
+}
+
+/* ---- generation ---- */
+
+static void a_text_is_that_of_the_whole_forward(void **state)
+{
+    (void)state;
+    static const mega_dtype computes[] = {MEGA_F64, MEGA_F32};
+    for (size_t k = 0; k < sizeof computes / sizeof *computes; k++) {
+        mega_engine *e = open_engine(MEGA_GENERATE, computes[k]), *whole = open_engine(MEGA_EVAL, computes[k]);
+        engine_text t;
+        int32_t likely[TEXT_TOKENS];
+        text_begin(&t, 5);
+        need(text_generate(&t, e));
+        /* the longer prompt takes three chunks; both texts then go on a token a run, the shorter one longer */
+        assert_int_equal(t.runs, 3 + TEXT_SEQ - text_prompt[0] - 3);
+        need(text_most_likely(&t, whole, likely));
+        for (int b = 0; b < TEXT_SAMPLES; b++) {
+            assert_int_equal(t.length[b], TEXT_SEQ);
+            for (int i = text_prompt[b]; i < TEXT_SEQ; i++)
+                assert_int_equal(t.token[b][i], likely[b * TEXT_SEQ + i - 1]);
+        }
+        mega_engine_destroy(e);
+        mega_engine_destroy(whole);
+    }
+}
+
+/* A cache that is said to be empty is: a second text does not see the first. */
+static void a_new_text_does_not_see_the_old_one(void **state)
+{
+    (void)state;
+    mega_engine *e = open_engine(MEGA_GENERATE, MEGA_F32);
+    engine_text first, other, again;
+    text_begin(&first, 5);
+    text_begin(&other, 20);
+    text_begin(&again, 5);
+    need(text_generate(&first, e));
+    need(text_generate(&other, e));
+    need(text_generate(&again, e));
+    assert_memory_equal(first.token, again.token, sizeof first.token);
+    assert_memory_not_equal(first.token, other.token, sizeof first.token);
+    mega_engine_destroy(e);
+}
+
+static void an_engine_of_arguments_generates(void **state)
+{
+    (void)state;
+    char *argv[] = {"test", "--micro-batch-size", "2", "--seed", "11"};
+    const mega_gpt gpt = engine_run_gpt();
+    mega_gpt_list list;
+    mega_engine *e = NULL, *of_options = open_engine(MEGA_GENERATE, MEGA_F32);
+    need(mega_gpt_list_create(&list, &gpt, 1));
+    mega_model model = mega_gpt_model(&list);
+    model.positions = TEXT_SEQ;
+    need(mega_initialize(&(mega_setup){.model = &model, .mode = MEGA_GENERATE, .argc = 5, .argv = argv}, &e));
+    assert_int_equal(mega_engine_run_rows(e, MEGA_RUN_PREFILL), TEXT_SEQ);
+    assert_int_equal(mega_engine_run_rows(of_options, MEGA_RUN_PREFILL), TEXT_PREFILL);
+    assert_int_equal(mega_engine_run_rows(e, MEGA_RUN_DECODE), 1);
+    assert_int_equal(mega_engine_positions(e), TEXT_SEQ);
+    assert_true(mega_engine_is_first_stage(e) && mega_engine_is_last_stage(e));
+    engine_text a, b;
+    text_begin(&a, 5);
+    text_begin(&b, 5);
+    need(text_generate(&a, e));
+    need(text_generate(&b, of_options));
+    assert_int_equal(a.runs, 1 + TEXT_SEQ - text_prompt[0] - 1);
+    assert_memory_equal(a.token, b.token, sizeof a.token);
+    mega_engine_destroy(of_options);
+    mega_engine_destroy(e);
+    mega_gpt_list_destroy(&list);
+}
+
+static void memory_is_planned(void **state)
+{
+    (void)state;
+    mega_engine_memory one, many;
+    const mega_gpt gpt = engine_run_gpt();
+    mega_engine_options o = text_options(MEGA_F32, MEGA_GENERATE);
+    mega_engine *e = NULL;
+    need(text_engine(&e, &gpt, MEGA_GENERATE, &o));
+    mega_engine_memory_get(e, &one);
+    mega_engine_destroy(e);
+    o.micro_batch = o.batch.global_batch = o.batch.micro_step = 64;
+    need(text_engine(&e, &gpt, MEGA_GENERATE, &o));
+    mega_engine_memory_get(e, &many);
+    mega_engine_destroy(e);
+    const size_t cache = (size_t)(2 * gpt.num_layers * gpt.hidden) * sizeof(float) * (TEXT_SEQ + TEXT_PREFILL);
+    assert_int_equal(one.gradients + one.moments, 0);
+    assert_true(one.inputs >= TEXT_SAMPLES * cache && many.inputs - one.inputs >= (64 - TEXT_SAMPLES) * cache);
+    assert_true(many.data > one.data && many.total > one.total + 62 * cache);
+}
+
+static volatile sig_atomic_t stop;
+
+static void a_signal_ends_the_wait(void **state)
+{
+    (void)state;
+    const mega_gpt gpt = engine_run_gpt();
+    mega_engine_options o = text_options(MEGA_F32, MEGA_GENERATE);
+    mega_engine *e = NULL;
+    engine_text t, expected;
+    need(mega_team_create(&o.team, 1));
+    mega_team_stop_on(o.team, &stop);
+    need(text_engine(&e, &gpt, MEGA_GENERATE, &o));
+    text_begin(&expected, 5);
+    need(text_generate(&expected, e));
+    stop = SIGTERM;
+    text_begin(&t, 5);
+    expect(text_generate(&t, e), MEGA_ERR_INTERRUPTED, "generation was interrupted by a signal");
+    stop = 0;
+    text_begin(&t, 5);
+    need(text_generate(&t, e));
+    assert_memory_equal(t.token, expected.token, sizeof t.token);
+    mega_engine_destroy(e);
+    mega_team_destroy(o.team);
+}
+
+/* ---- wrong calls ---- */
+
+/* A run that is wrong, and what the wait says of it. */
+static void wrong_run(mega_engine *e, mega_run program, const int32_t *filled, const char *said)
+{
+    need(mega_engine_run(e, program, filled));
+    expect(mega_engine_wait(e), MEGA_ERR_USAGE, said);
+    need(mega_engine_wait(e)); /* it is told once */
+}
+
+static void wrong_runs_are_told_by_the_wait(void **state)
+{
+    (void)state;
+    mega_engine *e = open_engine(MEGA_GENERATE, MEGA_F32);
+    const int32_t none[TEXT_SAMPLES] = {0}, negative[TEXT_SAMPLES] = {0, -1}, many[TEXT_SAMPLES] = {TEXT_SEQ + 1, 0};
+    const int32_t id = TEXT_VOCAB + 1000;
+    engine_text t, expected;
+    text_begin(&expected, 5);
+    need(text_generate(&expected, e));
+    wrong_run(e, MEGA_RUN_DECODE, none, "is not filled");
+    text_begin(&t, 5);
+    assert_int_equal(text_fill(&t, e), MEGA_RUN_PREFILL);
+    wrong_run(e, MEGA_RUN_PREFILL, NULL, "filled is NULL");
+    text_fill(&t, e);
+    wrong_run(e, MEGA_RUN_PREFILL, negative, "sample 1 has -1 positions in its cache; expected 0 to 16");
+    text_fill(&t, e);
+    wrong_run(e, MEGA_RUN_PREFILL, many, "sample 0 has 17 positions in its cache; expected 0 to 16");
+    mega_engine_run_batch(e, MEGA_RUN_DECODE);
+    wrong_run(e, MEGA_RUN_DECODE, none, "input \"tokens\" of sample 0");
+    text_fill(&t, e);
+    need(mega_sample_set_i32(mega_batch_sample(mega_engine_run_batch(e, MEGA_RUN_DECODE), 1), "tokens", &id, 1));
+    wrong_run(e, MEGA_RUN_DECODE, none, "is not filled");
+    assert_int_equal(text_fill(&t, e), MEGA_RUN_PREFILL);
+    need(mega_engine_run(e, MEGA_RUN_PREFILL, none)); /* a right run after which a wrong one is not forgotten */
+    need(mega_engine_run(e, MEGA_RUN_PREFILL, none));
+    assert_int_equal(text_fill(&t, e), MEGA_RUN_PREFILL);
+    need(mega_engine_run(e, MEGA_RUN_PREFILL, none));
+    expect(mega_engine_wait(e), MEGA_ERR_USAGE, "is not filled");
+    text_begin(&t, 5);
+    need(text_generate(&t, e));
+    assert_memory_equal(t.token, expected.token, sizeof t.token);
+    mega_engine_destroy(e);
+}
+
+static void ids_out_of_range_are_told_by_the_wait(void **state)
+{
+    (void)state;
+    mega_engine *e = open_engine(MEGA_EVAL, MEGA_F32);
+    engine_text t;
+    double a[TEXT_TOKENS], b[TEXT_TOKENS];
+    text_begin(&t, 5);
+    need(text_losses(&t, e, -1, a));
+    t.token[1][4] = TEXT_VOCAB;
+    expect(text_losses(&t, e, -1, b), MEGA_ERR_USAGE, "input \"tokens\": number 4 of sample 1");
+    text_begin(&t, 5);
+    need(text_losses(&t, e, -1, b));
+    assert_memory_equal(a, b, sizeof a);
+    mega_engine_destroy(e);
+}
+
+static void programs_that_are_not_there(void **state)
+{
+    (void)state;
+    mega_engine *generates = open_engine(MEGA_GENERATE, MEGA_F32), *evaluates = open_engine(MEGA_EVAL, MEGA_F32);
+    mega_run_value v = {.count = -7};
+    mega_step_result r;
+    mega_loss_sums sums = {0};
+    double loss;
+    expect(mega_engine_run(NULL, MEGA_RUN_DECODE, NULL), MEGA_ERR_USAGE, "the engine is NULL");
+    expect(mega_engine_wait(NULL), MEGA_ERR_USAGE, "the engine is NULL");
+    expect(mega_engine_run(evaluates, MEGA_RUN_DECODE, NULL), MEGA_ERR_USAGE, "create one in mode MEGA_GENERATE");
+    expect(mega_engine_run(generates, MEGA_RUN_EVALUATE, NULL), MEGA_ERR_USAGE, "create one in mode MEGA_EVAL");
+    expect(mega_engine_run(generates, (mega_run)9, NULL), MEGA_ERR_USAGE, "expected a mega_run");
+    assert_null(mega_engine_run_batch(generates, MEGA_RUN_EVALUATE));
+    assert_null(mega_engine_run_batch(NULL, MEGA_RUN_EVALUATE));
+    assert_int_equal(mega_engine_run_rows(evaluates, MEGA_RUN_PREFILL), -1);
+    assert_int_equal(mega_engine_positions(NULL), -1);
+    assert_false(mega_engine_is_first_stage(NULL) || mega_engine_is_last_stage(NULL));
+    assert_false(mega_engine_run_output(generates, MEGA_RUN_EVALUATE, "logits", &v));
+    assert_false(mega_engine_run_output(generates, MEGA_RUN_DECODE, "tokens", &v)); /* an input */
+    assert_false(mega_engine_run_output(generates, MEGA_RUN_DECODE, NULL, &v));
+    assert_false(mega_engine_run_output(generates, MEGA_RUN_DECODE, "logits", NULL));
+    assert_int_equal(v.count, -7);
+    expect(mega_engine_forward(generates, &loss), MEGA_ERR_USAGE, "call mega_engine_run");
+    expect(mega_engine_train_batch(generates, &r), MEGA_ERR_USAGE, "so it cannot train");
+    expect(mega_engine_evaluate_batch(generates, &sums), MEGA_ERR_USAGE, "so it cannot evaluate");
+    assert_int_equal(mega_engine_output_count(generates, "logits"), 0);
+    mega_engine_destroy(generates);
+    mega_engine_destroy(evaluates);
+}
+
+/* A run would lose what the backward pass reads, and one without weights means nothing. */
+static void runs_out_of_order(void **state)
+{
+    (void)state;
+    const mega_gpt gpt = engine_run_gpt();
+    mega_engine *e = NULL;
+    mega_engine_options o = engine_run_options(2, 2, 1e-2);
+    need(gpt_engine_create(&e, &gpt, &o));
+    expect(mega_engine_run(e, MEGA_RUN_EVALUATE, NULL), MEGA_ERR_USAGE, "call mega_engine_allocate first");
+    expect(mega_engine_wait(e), MEGA_ERR_USAGE, "call mega_engine_allocate first");
+    assert_null(mega_engine_run_batch(e, MEGA_RUN_EVALUATE));
+    need(mega_engine_allocate(e));
+    expect(mega_engine_run(e, MEGA_RUN_EVALUATE, NULL), MEGA_ERR_USAGE, "the parameters have no values");
+    need(mega_engine_initialize(e, 11));
+    mega_batch *b = mega_engine_micro_batch(e);
+    for (int i = 0; i < 2; i++) engine_run_fill(b, i, i);
+    need(mega_engine_forward(e, NULL));
+    expect(mega_engine_run(e, MEGA_RUN_EVALUATE, NULL), MEGA_ERR_USAGE, "call mega_engine_backward first");
+    need(mega_engine_backward(e));
+    need(mega_engine_step(e, NULL));
+    engine_text t;
+    double losses[TEXT_TOKENS];
+    text_begin(&t, 5);
+    need(text_losses(&t, e, -1, losses)); /* an engine that trains runs its evaluation as well */
+    mega_engine_destroy(e);
+    o = text_options(MEGA_F32, MEGA_GENERATE);
+    o.prefill = TEXT_SEQ + 1;
+    expect(text_engine(&e, &gpt, MEGA_GENERATE, &o), MEGA_ERR_USAGE, "prefill 17; expected at most seq (16)");
+    o.prefill = -1;
+    expect(text_engine(&e, &gpt, MEGA_GENERATE, &o), MEGA_ERR_USAGE, "prefill -1; expected at least 0");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_text_is_that_of_the_whole_forward),
+                                       cmocka_unit_test(a_new_text_does_not_see_the_old_one),
+                                       cmocka_unit_test(an_engine_of_arguments_generates),
+                                       cmocka_unit_test(memory_is_planned),
+                                       cmocka_unit_test(a_signal_ends_the_wait),
+                                       cmocka_unit_test(wrong_runs_are_told_by_the_wait),
+                                       cmocka_unit_test(ids_out_of_range_are_told_by_the_wait),
+                                       cmocka_unit_test(programs_that_are_not_there),
+                                       cmocka_unit_test(runs_out_of_order)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
