@@ -18,8 +18,7 @@ typedef long long lanes __attribute__((vector_size(32)));
 
 typedef struct bench {
     mega_team *team;
-    mega_layout *layout;
-    mega_params *params;
+    mega_engine *engine;
     mega_gpt gpt;
     mega_gpt_list list;
     mega_language_model language;
@@ -107,17 +106,21 @@ static mega_status begin(bench *b)
     b->gpt = bench_gpt(12, 768, 12, 1024, 50257);
     MEGA_TRY(gpt_language(&b->language, &b->list, &b->gpt));
     MEGA_TRY(mega_team_create(&b->team, mega_default_threads()));
-    MEGA_TRY(mega_layout_create(&b->layout, NULL, &(mega_layout_sizes){0}));
-    MEGA_TRY(mega_params_create(&b->params, b->layout));
-    MEGA_TRY(gpt_declare(&b->gpt, b->params));
-    MEGA_TRY(mega_params_place(b->params, MEGA_BF16, INT64_MAX));
-    MEGA_TRY(mega_params_allocate(b->params, MEGA_PARAMS_WEIGHTS));
-    MEGA_TRY(mega_params_initialize_team(b->params, 1234, b->team));
-    b->weights = mega_params_flat_weight(b->params);
+    const mega_engine_options o = {.compute = MEGA_BF16,
+                                   .team = b->team,
+                                   .micro_batch = 1,
+                                   .seq = CONTEXT,
+                                   .batch = {.global_batch = 1, .micro_step = 1},
+                                   .bucket_elements = INT64_MAX};
+    const mega_setup setup = {.model = &b->language.model, .mode = MEGA_GENERATE, .options = &o};
+    MEGA_TRY(mega_engine_create(&setup, &b->engine));
+    MEGA_TRY(mega_engine_allocate(b->engine));
+    MEGA_TRY(mega_engine_initialize(b->engine, 1234));
+    const mega_params *params = mega_engine_params(b->engine);
+    b->weights = mega_params_flat_weight(params);
     /* Everything but the table of positions, of which a token reads one row. */
-    b->bytes = 2 * (mega_params_local_count(b->params) - b->gpt.positions * b->gpt.hidden);
-    const mega_generator_options o = {.batch = 1, .capacity = CONTEXT, .team = b->team};
-    return mega_generator_create(&b->generator, &b->language, b->params, b->layout, &o);
+    b->bytes = 2 * (mega_params_local_count(params) - b->gpt.positions * b->gpt.hidden);
+    return mega_generator_create(&b->generator, b->engine, &b->language, &(mega_generator_options){.no_cache = false});
 }
 
 static mega_status round_of(bench *b)
@@ -151,9 +154,8 @@ int main(void)
     for (int i = 0; i < rounds && st == MEGA_OK; i++) st = round_of(&b);
     if (st != MEGA_OK) fprintf(stderr, "%s\n", mega_error_message());
     mega_generator_destroy(b.generator);
+    mega_engine_destroy(b.engine);
     mega_gpt_list_destroy(&b.list);
-    mega_params_destroy(b.params);
-    mega_layout_destroy(b.layout);
     mega_team_destroy(b.team);
     return st == MEGA_OK ? 0 : 1;
 }

@@ -13,7 +13,7 @@ enum { TOLD_COUNT, TOLD_FINISHED, TOLD_TOKENS };
 
 static const mega_axis *dp_of(const session *s)
 {
-    return &s->loaded.model.layout->dp;
+    return &mega_engine_layout(s->loaded.model.engine)->dp;
 }
 
 mega_status generate_open_rounds(session *s)

@@ -58,7 +58,7 @@ static bool reads_conversation(const mega_generate_options *o)
 /* What was typed would be answered when every rank has a prompt. */
 static mega_status check_conversation(const session *s)
 {
-    const int texts = s->loaded.model.layout->dp.size;
+    const int texts = mega_engine_layout(s->loaded.model.engine)->dp.size;
     if (texts == 1 || !is_first(s) || !reads_conversation(&s->cfg->generate) || !isatty(STDIN_FILENO)) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "prompts from the terminal over %d data-parallel ranks: they answer when each has one; start the "
@@ -73,7 +73,6 @@ static mega_status open_generator(session *s)
     if (mega_config_was_set(s->cfg, "out_seq_length") && o->out_seq_length > s->loaded.model.shape.positions)
         mega_warn("--out-seq-length %lld: the model has %lld positions, so texts end there, prompt included",
                   (long long)o->out_seq_length, (long long)s->loaded.model.shape.positions);
-    MEGA_TRY(check_conversation(s));
     MEGA_TRY(mega_loaded_need_tokenizer(&s->loaded));
     if (o->batch > MEGA_CLI_MOST_BATCH)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--batch %lld: at most %d texts are made at the same time",
@@ -84,17 +83,16 @@ static mega_status open_generator(session *s)
                                   .top_p = o->top_p,
                                   .seed = (uint32_t)s->cfg->seed};
     const int64_t vocab = s->loaded.model.shape.vocab, known = mega_tokenizer_size(s->loaded.tokenizer);
-    const mega_generator_options g = {.batch = o->batch,
-                                      .draw_vocab = known < vocab ? known : vocab,
-                                      .capacity = s->loaded.model.shape.positions,
-                                      .prompt_tokens = o->inference_batch_times_seqlen_threshold,
-                                      .memory_limit = (size_t)s->cfg->memory_limit,
-                                      .no_cache = o->recompute,
-                                      .backend = s->loaded.backend,
-                                      .team = s->loaded.team,
-                                      .world = s->world};
-    MEGA_TRY(mega_generator_create(&s->generator, &s->loaded.model.language, s->loaded.model.params,
-                                   s->loaded.model.layout, &g));
+    const int64_t positions = s->loaded.model.shape.positions;
+    const mega_pretrained_sizes sizes = {
+        .mode = MEGA_GENERATE,
+        .samples = o->batch,
+        .positions = positions,
+        .prefill = mega_generator_prefill(o->batch, positions, o->inference_batch_times_seqlen_threshold)};
+    MEGA_TRY(mega_pretrained_load(&s->loaded.model, &sizes));
+    MEGA_TRY(check_conversation(s));
+    const mega_generator_options g = {.draw_vocab = known < vocab ? known : vocab, .no_cache = o->recompute};
+    MEGA_TRY(mega_generator_create(&s->generator, s->loaded.model.engine, &s->loaded.model.language, &g));
     return generate_open_rounds(s);
 }
 

@@ -81,10 +81,9 @@ static mega_status open_all(mega_loaded *l, mega_config *cfg, mega_world *world)
                                                            : "num_virtual_stages_per_pipeline_rank"));
     MEGA_TRY(mega_team_create(&l->team, (int)cfg->num_threads));
     mega_team_stop_on(l->team, mega_signals_stop());
-    l->world = world;
-    l->backend = cfg->backend == MEGA_BACKEND_PLAIN ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU;
     const mega_pretrained_options o = {
         .compute = cfg->params_dtype,
+        .plain = cfg->backend == MEGA_BACKEND_PLAIN,
         .vocab_multiple = cfg->make_vocab_size_divisible_by,
         .team = l->team,
         .world = world,
@@ -92,7 +91,7 @@ static mega_status open_all(mega_loaded *l, mega_config *cfg, mega_world *world)
         .first_stage_layers = cfg->decoder_first_pipeline_num_layers,
         .last_stage_layers = cfg->decoder_last_pipeline_num_layers,
         .memory_limit = (size_t)cfg->memory_limit};
-    MEGA_TRY(mega_pretrained_load(&l->model, cfg->load, &o));
+    MEGA_TRY(mega_pretrained_open(&l->model, cfg->load, &o));
     mega_buffer wrong = {0};
     check_shape(&wrong, cfg, &l->model.shape);
     mega_status st = open_tokenizer(l, cfg, &wrong);

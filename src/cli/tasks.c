@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "megalith/detokenize.h"
 #include "megalith/evaluate.h"
+#include "megalith/generate.h"
 #include "megalith/progress.h"
 
 #include <math.h>
@@ -165,26 +166,42 @@ static void print_wikitext(const reading *r, const mega_evaluation *e)
         loss, exp(loss > 20 ? 20 : loss), exp(loss * ratio > 20 ? 20 : loss * ratio), ratio);
 }
 
+static bool is_lambada(const mega_config *cfg)
+{
+    return strcmp(cfg->tasks.task, "LAMBADA") == 0;
+}
+
+/* LAMBADA generates, the others evaluate windows. */
+static mega_status load_model(mega_loaded *l, const mega_config *cfg)
+{
+    const int64_t positions = l->model.shape.positions;
+    l->model.language.model.sequence_parallel = cfg->sequence_parallel;
+    if (is_lambada(cfg))
+        return mega_pretrained_load(&l->model,
+                                    &(mega_pretrained_sizes){.mode = MEGA_GENERATE,
+                                                             .samples = 1,
+                                                             .positions = positions,
+                                                             .prefill = mega_generator_prefill(1, positions, 0)});
+    return mega_pretrained_load(
+        &l->model,
+        &(mega_pretrained_sizes){.mode = MEGA_EVAL,
+                                 .samples = cfg->micro_batch_size > 0 ? cfg->micro_batch_size : 4,
+                                 .positions = mega_config_was_set(cfg, "seq_length") ? cfg->seq_length : positions});
+}
+
 static mega_status evaluate(const mega_loaded *l, const mega_config *cfg, const reading *r, bool overlap,
                             mega_evaluation *out)
 {
-    const int64_t seq = mega_config_was_set(cfg, "seq_length") ? cfg->seq_length : l->model.shape.positions;
-    const int64_t step = cfg->tasks.overlapping_eval;
+    const int64_t seq = mega_engine_positions(l->model.engine), step = cfg->tasks.overlapping_eval;
     const bool moves = overlap || mega_config_was_set(cfg, "overlapping_eval");
     const int32_t eod = mega_tokenizer_eod(l->tokenizer);
     mega_progress progress;
-    const mega_evaluate_options o = {.batch = cfg->micro_batch_size > 0 ? cfg->micro_batch_size : 4,
-                                     .seq = seq,
-                                     .stride = moves && step < seq ? step : seq,
+    const mega_evaluate_options o = {.stride = moves && step < seq ? step : seq,
                                      .pad = eod >= 0 ? eod : 0,
-                                     .memory_limit = (size_t)cfg->memory_limit,
-                                     .backend = l->backend,
-                                     .team = l->team,
-                                     .world = l->world,
                                      .progress = cfg->rank == 0 ? show_progress : NULL,
                                      .user = &progress};
     mega_progress_begin(&progress, "evaluating", "windows", 0, (uint64_t)mega_evaluate_windows(r->ids.count, o.stride));
-    MEGA_TRY(mega_evaluate(out, &l->model.language, l->model.params, l->model.layout, r->ids.id, r->ids.count, &o));
+    MEGA_TRY(mega_evaluate(out, l->model.engine, r->ids.id, r->ids.count, &o));
     if (cfg->rank == 0) mega_progress_end(&progress, 0, (uint64_t)out->windows);
     return MEGA_OK;
 }
@@ -196,7 +213,7 @@ static mega_status evaluate_file(const mega_loaded *l, const mega_config *cfg, c
     reading r = {0};
     mega_evaluation e = {0};
     mega_status st = read_text(l, cfg, path, wikitext, &r);
-    st = mega_comm_agree(l->model.layout->world.comm, st); /* a rank that cannot read ends all */
+    st = mega_comm_agree(mega_engine_layout(l->model.engine)->world.comm, st); /* a rank that cannot read ends all */
     if (st == MEGA_OK) st = evaluate(l, cfg, &r, wikitext, &e);
     if (st == MEGA_OK && wikitext) print_wikitext(&r, &e);
     if (st == MEGA_OK && !wikitext) st = print_lm_loss(l, path, &r, &e);
@@ -211,8 +228,8 @@ static mega_status check_data(const mega_loaded *l, mega_config *cfg, mega_world
         const char *path = cfg->tasks.valid_data.item[i];
         reading r = {0};
         const bool wikitext = strcmp(cfg->tasks.task, "WIKITEXT103") == 0;
-        mega_config_add_mistake(cfg, strcmp(cfg->tasks.task, "LAMBADA") == 0 ? mega_task_lambada_check(l, cfg, path)
-                                                                             : read_text(l, cfg, path, wikitext, &r));
+        mega_config_add_mistake(cfg, is_lambada(cfg) ? mega_task_lambada_check(l, cfg, path)
+                                                     : read_text(l, cfg, path, wikitext, &r));
         mega_ids_fini(&r.ids);
     }
     return mega_cli_agree(world, mega_config_report(cfg));
@@ -226,8 +243,8 @@ static mega_status run(mega_loaded *l, mega_config *cfg, mega_world *world)
     if (o->valid_data.count == 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--valid-data: not given; expected one or more files");
     MEGA_TRY(mega_loaded_open(l, cfg, world));
-    l->model.language.model.sequence_parallel = cfg->sequence_parallel;
-    MEGA_TRY(mega_loaded_need_tokenizer(l));
+    MEGA_TRY(mega_cli_agree(world, mega_loaded_need_tokenizer(l)));
+    MEGA_TRY(load_model(l, cfg));
     MEGA_TRY(check_data(l, cfg, world));
     if (cfg->dry_run) {
         mega_cli_dry_run("%zu files would be read by %s", o->valid_data.count, l->model.folder);
@@ -235,7 +252,7 @@ static mega_status run(mega_loaded *l, mega_config *cfg, mega_world *world)
     }
     for (size_t i = 0; i < o->valid_data.count; i++) {
         const char *path = o->valid_data.item[i];
-        MEGA_TRY(strcmp(o->task, "LAMBADA") == 0 ? mega_task_lambada(l, cfg, path) : evaluate_file(l, cfg, path));
+        MEGA_TRY(is_lambada(cfg) ? mega_task_lambada(l, cfg, path) : evaluate_file(l, cfg, path));
     }
     return MEGA_OK;
 }

@@ -78,7 +78,7 @@ static mega_status passage(lambada *t, int64_t record, mega_buffer *space, mega_
     }
     MEGA_TRY(split_passage(t, &text, ids, &context));
     /* Data-parallel ranks take turns at the passages. */
-    const mega_axis *dp = &t->l->model.layout->dp;
+    const mega_axis *dp = &mega_engine_layout(t->l->model.engine)->dp;
     const bool is_mine = t->total++ % dp->size == dp->rank;
     if (t->generator == NULL) return MEGA_OK; /* it is only read */
     if (is_mine) MEGA_TRY(measure(t, ids, context));
@@ -110,18 +110,12 @@ static mega_status check_total(const lambada *t, const char *path)
 static mega_status run(lambada *t, const char *path)
 {
     const int64_t vocab = t->l->model.shape.vocab, known = mega_tokenizer_size(t->l->tokenizer);
-    const mega_generator_options g = {.batch = 1,
-                                      .draw_vocab = known < vocab ? known : vocab, /* no padding of the folder's */
-                                      .capacity = t->l->model.shape.positions,
-                                      .memory_limit = (size_t)t->cfg->memory_limit,
-                                      .backend = t->l->backend,
-                                      .team = t->l->team,
-                                      .world = t->l->world};
+    const mega_generator_options g = {.draw_vocab = known < vocab ? known : vocab}; /* no padding of the folder's */
     MEGA_TRY(mega_task_open(&t->documents, t->cfg, path, true));
-    MEGA_TRY(mega_generator_create(&t->generator, &t->l->model.language, t->l->model.params, t->l->model.layout, &g));
+    MEGA_TRY(mega_generator_create(&t->generator, t->l->model.engine, &t->l->model.language, &g));
     if (t->cfg->rank == 0)
         mega_progress_begin(&t->progress, "evaluating", "passages", mega_documents_total_bytes(t->documents), 0);
-    const mega_layout *layout = t->l->model.layout;
+    const mega_layout *layout = mega_engine_layout(t->l->model.engine);
     MEGA_TRY(mega_comm_agree(layout->world.comm, all_passages(t)));
     MEGA_TRY(mega_comm_all_reduce(layout->dp.comm, "correct passages", &t->correct, 1, MEGA_I64, MEGA_REDUCE_SUM));
     if (t->cfg->rank == 0) mega_progress_end(&t->progress, t->chunk.position, (uint64_t)t->total);

@@ -2,11 +2,10 @@
 #ifndef MEGALITH_BUDGET_H
 #define MEGALITH_BUDGET_H
 
-#include "megalith/program.h"
+#include "megalith/engine.h"
 
-/* Before anything is allocated: the weights of params, `count` programs and the process itself against limit (0: none).
- * what: "generation"; remedy: what would make it fit. */
-mega_status budget_check(size_t limit, const mega_params *params, const mega_program *const *program, int count,
-                         const char *what, const char *remedy);
+/* Before anything is allocated: what the engine will hold and the process itself against limit (0: none). what:
+ * "generation"; remedy: what would make it fit where the weights alone do. */
+mega_status budget_check(size_t limit, const mega_engine *e, const char *what, const char *remedy);
 
 #endif

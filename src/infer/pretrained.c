@@ -2,20 +2,7 @@
 #include "megalith/pretrained.h"
 #include "budget.h"
 #include "megalith/file.h"
-#include "megalith/model_parts.h"
-
-/* A stage of a pipeline holds its own layers; the folder holds, and is compared with, those of all. */
-static mega_status read_weights(mega_pretrained *m, mega_checkpoint *c, const mega_model_parts *parts,
-                                const mega_pretrained_options *o)
-{
-    MEGA_TRY(mega_model_parts_declare(parts, mega_model_parts_own(parts, 0), m->params));
-    MEGA_TRY(mega_params_place(m->params, o->compute, INT64_MAX));
-    MEGA_TRY(budget_check(o->memory_limit, m->params, NULL, 0, "reading the model",
-                          "--bf16, or more ranks (--tensor-model-parallel-size, --pipeline-model-parallel-size)"));
-    MEGA_TRY(mega_params_allocate(m->params, MEGA_PARAMS_WEIGHTS));
-    MEGA_TRY(mega_checkpoint_read_params(c, mega_model_parts_params(parts), m->params));
-    return mega_params_publish(m->params);
-}
+#include "megalith/memory.h"
 
 static mega_status load_tokenizer(mega_pretrained *m)
 {
@@ -30,26 +17,20 @@ static mega_status load_tokenizer(mega_pretrained *m)
     return found ? mega_tokenizer_load(&m->tokenizer, m->folder) : MEGA_OK;
 }
 
-static mega_status build(mega_pretrained *m, mega_checkpoint *c, const mega_pretrained_options *o)
+/* What can be known without the weights. */
+static mega_status describe(mega_pretrained *m)
 {
-    m->folder = mega_strdup(mega_checkpoint_folder(c));
+    const mega_pretrained_options *o = &m->options;
+    m->folder = mega_strdup(mega_checkpoint_folder(m->checkpoint));
     if (m->folder == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for the name of its folder");
-    m->iteration = mega_checkpoint_iteration(c);
-    MEGA_TRY(mega_layout_create(&m->layout, o->world, &o->layout));
-    m->shape = *mega_checkpoint_shape(c);
-    const mega_language_options cut = {.tp = m->layout->tp.size,
-                                       .stages = m->layout->pp.size,
+    m->iteration = mega_checkpoint_iteration(m->checkpoint);
+    m->shape = *mega_checkpoint_shape(m->checkpoint);
+    const mega_language_options cut = {.tp = o->layout.tp,
+                                       .stages = o->layout.pp,
                                        .vocab_multiple = o->vocab_multiple,
                                        .first_stage_layers = o->first_stage_layers,
                                        .last_stage_layers = o->last_stage_layers};
     MEGA_TRY(mega_language_model_create(&m->language, &m->shape, &cut));
-    MEGA_TRY(mega_params_create(&m->params, m->layout));
-    const mega_model_sizes sizes = {.mode = MEGA_EVAL, .samples = cut.tp, .positions = 1};
-    mega_model_parts *parts = NULL;
-    MEGA_TRY(mega_model_parts_create(&parts, &m->language.model, m->layout, o->compute, sizes, cut.stages));
-    const mega_status st = read_weights(m, c, parts, o);
-    mega_model_parts_destroy(parts);
-    MEGA_TRY(st);
     return load_tokenizer(m);
 }
 
@@ -71,29 +52,73 @@ mega_status mega_pretrained_check(const char *path)
     return st;
 }
 
-mega_status mega_pretrained_load(mega_pretrained *out, const char *path, const mega_pretrained_options *options)
+mega_status mega_pretrained_open(mega_pretrained *out, const char *path, const mega_pretrained_options *options)
 {
-    mega_checkpoint *c = NULL;
-    MEGA_TRY(mega_checkpoint_open_ranks(&c, path, false, options->team,
+    mega_pretrained m = {.options = *options};
+    MEGA_TRY(mega_checkpoint_open_ranks(&m.checkpoint, path, false, options->team,
                                         options->world != NULL ? mega_world_comm(options->world) : NULL));
-    mega_pretrained m = {0};
-    mega_status st = check_found(c, path);
-    if (st == MEGA_OK) st = build(&m, c, options);
-    mega_checkpoint_close(c);
-    if (st != MEGA_OK) {
-        mega_pretrained_fini(&m);
-        return st;
-    }
-    *out = m;
+    mega_status st = check_found(m.checkpoint, path);
+    if (st == MEGA_OK) st = describe(&m);
+    if (st != MEGA_OK) mega_pretrained_fini(&m);
+    else
+        *out = m;
+    return st;
+}
+
+/* Ranks that the layout does not divide are refused by mega_engine_create. */
+static int64_t data_ranks(const mega_pretrained_options *o)
+{
+    const int64_t tp = o->layout.tp > 1 ? o->layout.tp : 1, pp = o->layout.pp > 1 ? o->layout.pp : 1;
+    const int64_t ranks = mega_world_size(o->world) / (tp * pp);
+    return ranks > 1 ? ranks : 1;
+}
+
+static mega_status create_engine(mega_pretrained *m, const mega_pretrained_sizes *sizes)
+{
+    const mega_pretrained_options *o = &m->options;
+    const int64_t each = sizes->samples * data_ranks(o);
+    const mega_engine_options options = {.compute = o->compute,
+                                         .plain = o->plain,
+                                         .team = o->team,
+                                         .world = o->world,
+                                         .layout = o->layout,
+                                         .micro_batch = sizes->samples,
+                                         .seq = sizes->positions,
+                                         .prefill = sizes->prefill,
+                                         .batch = {.global_batch = each, .micro_step = each},
+                                         .bucket_elements = INT64_MAX};
+    return mega_engine_create(&(mega_setup){.model = &m->language.model, .mode = sizes->mode, .options = &options},
+                              &m->engine);
+}
+
+static mega_status check_memory(const mega_pretrained *m, mega_mode mode)
+{
+    if (mode == MEGA_GENERATE)
+        return budget_check(m->options.memory_limit, m->engine, "generation",
+                            "a smaller --batch or --inference-batch-times-seqlen-threshold, or --bf16");
+    return budget_check(m->options.memory_limit, m->engine, "the evaluation",
+                        "a smaller --micro-batch-size or --seq-length, or --bf16");
+}
+
+mega_status mega_pretrained_load(mega_pretrained *m, const mega_pretrained_sizes *sizes)
+{
+    mega_engine_loaded loaded;
+    MEGA_TRY(create_engine(m, sizes));
+    /* a stage may fit where another does not */
+    MEGA_TRY(mega_comm_agree(mega_engine_layout(m->engine)->world.comm, check_memory(m, sizes->mode)));
+    MEGA_TRY(mega_engine_allocate(m->engine));
+    MEGA_TRY(mega_engine_load(m->engine, m->checkpoint, &(mega_engine_load_options){.finetune = true}, &loaded));
+    mega_checkpoint_close(m->checkpoint);
+    m->checkpoint = NULL;
     return MEGA_OK;
 }
 
 void mega_pretrained_fini(mega_pretrained *m)
 {
     mega_tokenizer_destroy(m->tokenizer);
-    mega_params_destroy(m->params);
+    mega_engine_destroy(m->engine);
+    mega_checkpoint_close(m->checkpoint);
     mega_language_model_fini(&m->language);
-    mega_layout_destroy(m->layout);
     mega_free(m->folder);
     *m = (mega_pretrained){0};
 }

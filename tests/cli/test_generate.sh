@@ -149,9 +149,9 @@ sed -n 's/.*avg loss: \([^ ]*\) .*bits per byte: \([^ ]*\) .*/\1 \2/p' out |
 
 # What would not fit is refused before it is allocated, and what fits is not.
 refuses "a model in 1 MB" 'reading the model needs|weights|may use 1.0 MB (--memory-limit)|--bf16' generate_samples_gpt --load model --prompt ab --memory-limit 1M
-refuses "texts in 13 MB" 'generation needs|programs|may use 13.6 MB (--memory-limit)|--batch' generate_samples_gpt --load model --prompt ab --batch 256 --memory-limit 13M
-refuses "windows in 13 MB" 'the evaluation needs|may use 13.6 MB (--memory-limit)|--micro-batch-size' tasks --task LM_LOSS --load model --valid-data one.txt --micro-batch-size 256 --memory-limit 13M
-refuses "LAMBADA in 12 MB" 'needs|may use 12.6 MB (--memory-limit)' tasks --task LAMBADA --load model --valid-data two.jsonl --memory-limit 12M
+refuses "texts in 10 MB" 'generation needs|programs|may use 10.5 MB (--memory-limit)|--batch' generate_samples_gpt --load model --prompt ab --batch 256 --memory-limit 10M
+refuses "windows in 10 MB" 'the evaluation needs|may use 10.5 MB (--memory-limit)|--micro-batch-size' tasks --task LM_LOSS --load model --valid-data one.txt --micro-batch-size 256 --memory-limit 10M
+refuses "LAMBADA in 8 MB" 'needs|may use 8.4 MB (--memory-limit)' tasks --task LAMBADA --load model --valid-data two.jsonl --memory-limit 8M
 generate --prompt ab --greedy --memory-limit 32M >a || fail "32 MB: $(cat err)"
 tokens --task LM_LOSS --valid-data one.txt --memory-limit 32M >b || fail "32 MB: $(cat err)"
 

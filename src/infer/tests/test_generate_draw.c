@@ -14,13 +14,14 @@ typedef struct model {
     mega_gpt gpt;
     mega_gpt_list list;
     mega_language_model language;
-    mega_layout *layout;
-    mega_params *params;
+    mega_engine *engine;
 } model;
 
 /* In place: its layers point into it. */
-static void model_open(model *m)
+static void model_open(model *m, mega_team *team)
 {
+    const mega_engine_options o = {
+        .team = team, .micro_batch = 1, .seq = POSITIONS, .batch = {.global_batch = 1, .micro_step = 1}};
     m->gpt = (mega_gpt){.num_layers = 1,
                         .hidden = 8,
                         .ffn_hidden = 32,
@@ -32,28 +33,25 @@ static void model_open(model *m)
                         .norm_epsilon = 1e-5,
                         .init_std = 0.2};
     must(gpt_language(&m->language, &m->list, &m->gpt));
-    must(mega_layout_create(&m->layout, NULL, &(mega_layout_sizes){0}));
-    must(mega_params_create(&m->params, m->layout));
-    must(gpt_declare(&m->gpt, m->params));
-    must(mega_params_place(m->params, MEGA_F32, INT64_MAX));
-    must(mega_params_allocate(m->params, MEGA_PARAMS_WEIGHTS));
-    must(mega_params_initialize(m->params, 7));
+    const mega_setup setup = {.model = &m->language.model, .mode = MEGA_GENERATE, .options = &o};
+    must(mega_engine_create(&setup, &m->engine));
+    must(mega_engine_allocate(m->engine));
+    must(mega_engine_initialize(m->engine, 7));
 }
 
 static void model_close(model *m)
 {
+    mega_engine_destroy(m->engine);
     mega_gpt_list_destroy(&m->list);
-    mega_params_destroy(m->params);
-    mega_layout_destroy(m->layout);
 }
 
 /* The highest id of some texts. */
 static int32_t highest(const model *m, int64_t draw_vocab, const mega_sampling *sampling)
 {
     mega_generator *g = NULL;
-    const mega_generator_options o = {.batch = 1, .capacity = POSITIONS, .draw_vocab = draw_vocab};
+    const mega_generator_options o = {.draw_vocab = draw_vocab};
     int32_t most = 0, tokens[NEW];
-    must(mega_generator_create(&g, &m->language, m->params, m->layout, &o));
+    must(mega_generator_create(&g, m->engine, &m->language, &o));
     for (int32_t i = 0; i < TEXTS; i++) {
         const int32_t prompt = VOCAB - 1 - i; /* may be any id of the model */
         mega_generation text = {
@@ -70,7 +68,7 @@ static void ids_without_a_text_are_not_drawn(void **state)
 {
     (void)state;
     model m;
-    model_open(&m);
+    model_open(&m, NULL);
     static const mega_sampling ways[] = {{.temperature = 1.0},
                                          {.temperature = 5.0, .seed = 3},
                                          {.temperature = 5.0, .top_k = 12},
@@ -98,15 +96,15 @@ static void a_signal_stops_behind_the_token(void **state)
 {
     (void)state;
     model m;
-    model_open(&m);
     mega_generator *g = NULL;
     mega_team *team = NULL;
     int32_t tokens[NEW];
     int told = 0;
     must(mega_team_create(&team, 1));
     mega_team_stop_on(team, &stop);
-    const mega_generator_options o = {.batch = 1, .capacity = POSITIONS, .team = team};
-    must(mega_generator_create(&g, &m.language, m.params, m.layout, &o));
+    model_open(&m, team);
+    const mega_generator_options o = {.no_cache = false};
+    must(mega_generator_create(&g, m.engine, &m.language, &o));
     const mega_sampling greedy = {.greedy = true};
     mega_generation text = {.prompt = (const int32_t[]){1}, .prompt_count = 1, .max_new = NEW, .tokens = tokens};
     assert_int_equal(mega_generator_run(g, &text, 1, &greedy, -1, stop_at_third, &told), MEGA_ERR_INTERRUPTED);
@@ -115,20 +113,20 @@ static void a_signal_stops_behind_the_token(void **state)
     must(mega_generator_run(g, &text, 1, &greedy, -1, NULL, NULL));
     assert_int_equal(text.count, NEW);
     mega_generator_destroy(g);
-    mega_team_destroy(team);
     model_close(&m);
+    mega_team_destroy(team);
 }
 
 static void more_ids_than_the_model_has(void **state)
 {
     (void)state;
     model m;
-    model_open(&m);
+    model_open(&m, NULL);
     mega_generator *g = NULL;
-    mega_generator_options o = {.batch = 1, .capacity = POSITIONS, .draw_vocab = VOCAB + 1};
-    assert_int_equal(mega_generator_create(&g, &m.language, m.params, m.layout, &o), MEGA_ERR_USAGE);
+    mega_generator_options o = {.draw_vocab = VOCAB + 1};
+    assert_int_equal(mega_generator_create(&g, m.engine, &m.language, &o), MEGA_ERR_USAGE);
     o.draw_vocab = -1;
-    assert_int_equal(mega_generator_create(&g, &m.language, m.params, m.layout, &o), MEGA_ERR_USAGE);
+    assert_int_equal(mega_generator_create(&g, m.engine, &m.language, &o), MEGA_ERR_USAGE);
     assert_null(g);
     model_close(&m);
 }

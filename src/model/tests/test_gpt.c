@@ -1,7 +1,6 @@
 /* GPT as a program: its gradients against finite differences in double, and what must not change them. */
 #include "gpt_describe.h"
 #include "gpt_run.h"
-#include "megalith/evaluate.h"
 #include "megalith/gpt.h"
 
 #include <math.h>
@@ -502,31 +501,6 @@ static void generation_gives_the_logits_of_the_whole_forward(void **state)
     gpt_run_free(&r);
 }
 
-/* A model that finds every id equally likely: the loss tells how often tokens were counted, whatever the windows. */
-static void an_evaluation_counts_each_token_once(void **state)
-{
-    (void)state;
-    mega_gpt m = gpt_run_tiny();
-    gpt_run_options o = train_f64;
-    int32_t tokens[30];
-    gpt_run r = gpt_run_make(&m, &o);
-    mega_gpt_list list;
-    mega_language_model language;
-    GPT_RUN_OK(gpt_language(&language, &list, &m));
-    memset(mega_params_flat_master(r.params), 0, (size_t)mega_params_elements(r.params) * sizeof(double));
-    for (int i = 0; i < 30; i++) tokens[i] = i % 29;
-    for (int64_t stride = 1; stride <= 8; stride++)
-        for (int64_t count = 2; count <= 30; count += 7) {
-            const mega_evaluate_options e = {.batch = 2, .seq = 8, .stride = stride, .backend = MEGA_PROGRAM_PLAIN};
-            mega_evaluation found;
-            GPT_RUN_OK(mega_evaluate(&found, &language, r.params, r.layout, tokens, count, &e));
-            assert_int_equal(found.targets, count - 1);
-            assert_true(fabs(found.loss_sum / (log(29.0) * (double)(count - 1)) - 1) < 1e-12);
-        }
-    mega_gpt_list_destroy(&list);
-    gpt_run_free(&r);
-}
-
 static void cost_column_agrees_with_the_formula(void **state)
 {
     (void)state;
@@ -562,7 +536,6 @@ int main(void)
         cmocka_unit_test(projections_into_the_residual_stream_start_smaller),
         cmocka_unit_test(a_step_allocates_nothing),
         cmocka_unit_test(generation_gives_the_logits_of_the_whole_forward),
-        cmocka_unit_test(an_evaluation_counts_each_token_once),
         cmocka_unit_test(cost_column_agrees_with_the_formula),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,22 +2,15 @@
 #ifndef MEGALITH_EVALUATE_H
 #define MEGALITH_EVALUATE_H
 
-#include "megalith/language.h"
-#include "megalith/program.h"
+#include "megalith/engine.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 typedef struct mega_evaluate_options {
-    int64_t batch;       /* windows side by side */
-    int64_t seq;         /* inputs of a window, S */
-    int64_t stride;      /* a window begins `stride` tokens after the last one; 1 … seq. seq: no overlap */
-    int32_t pad;         /* id that fills up the last window; not counted */
-    size_t memory_limit; /* bytes that this process may hold (--memory-limit); 0: not given */
-    mega_program_backend backend;
-    mega_team *team;   /* borrowed, or NULL */
-    mega_world *world; /* borrowed, or NULL: what is under way between ranks moves on while one computes */
+    int64_t stride; /* a window begins `stride` tokens after the last one; 1 … S. S: no overlap */
+    int32_t pad;    /* id that fills up the last window; not counted */
     void (*progress)(void *user, int64_t windows, int64_t total); /* or NULL */
     void *user;
 } mega_evaluate_options;
@@ -29,10 +22,10 @@ typedef struct mega_evaluation {
 
 /* Window i holds inputs i*stride … i*stride + S - 1; the first counts all its targets, the others the last `stride`. */
 int64_t mega_evaluate_windows(int64_t tokens, int64_t stride);
-/* Collective over the layout: ranks of tp and of pp share the model, ranks of dp share out the windows; all get the
- * sum. */
-mega_status mega_evaluate(mega_evaluation *out, const mega_language_model *m, mega_params *params,
-                          const mega_layout *layout, const int32_t *tokens, int64_t count,
+/* Collective over the world: ranks of tp and of pp share the model, ranks of dp share out the windows; all get the sum.
+ * The engine is one of a GPT (gpt.h) that evaluates: its seq is S, and micro_batch windows run side by side. On all
+ * ranks MEGA_ERR_INTERRUPTED once the team of one is asked to stop. */
+mega_status mega_evaluate(mega_evaluation *out, mega_engine *engine, const int32_t *tokens, int64_t count,
                           const mega_evaluate_options *options);
 
 #ifdef __cplusplus

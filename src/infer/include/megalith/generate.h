@@ -1,13 +1,11 @@
-/* Text generation with a key/value cache: two programs, prefill of a chunk of rows and decode of one row a sequence.
+/* Text generation by an engine in MEGA_GENERATE: prompts are read in chunks, then one token of each sequence at a time.
  *
- * A generator is the ninth noun: what a user holds to sample from a model, as an engine is what trains it. It owns
- * programs and caches; parameters are borrowed. */
+ * A generator holds the texts that are made; the engine has programs, weights and caches. */
 #ifndef MEGALITH_GENERATE_H
 #define MEGALITH_GENERATE_H
 
+#include "megalith/engine.h"
 #include "megalith/language.h"
-#include "megalith/parameter.h"
-#include "megalith/program.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,22 +34,19 @@ int32_t mega_sample_token(const float *logits, int64_t vocab, const mega_samplin
  * arguments and get the same tokens; each keeps the keys and values of its heads and layers. */
 typedef struct mega_generator mega_generator;
 typedef struct mega_generator_options {
-    int64_t batch;         /* sequences side by side */
-    int64_t capacity;      /* tokens of the longest sequence, prompt and new ones; at most the model's positions */
-    int64_t prompt_tokens; /* of a batch of prompts, read at a time; 0: no limit */
-    int64_t draw_vocab;    /* ids below it are drawn, as if there were no others; 0: all of the model's. A checkpoint's
-                              vocabulary may be padded beyond the tokenizer's, which has no text for those ids */
-    size_t memory_limit;   /* bytes that this process may hold (--memory-limit); 0: not given */
-    bool no_cache;         /* read the whole sequence again for each token */
-    mega_program_backend backend;
-    mega_team *team;   /* borrowed, or NULL */
-    mega_world *world; /* borrowed, or NULL: what is under way between ranks moves on while one computes */
+    int64_t draw_vocab; /* ids below it are drawn, as if there were no others; 0: all of the model's. A checkpoint's
+                           vocabulary may be padded beyond the tokenizer's, which has no text for those ids */
+    bool no_cache;      /* read the whole sequence again for each token */
 } mega_generator_options;
 
-/* Prompts are read in chunks, which pipeline stages take side by side: at most 64 tokens of each, and prompt_tokens of
- * all. m, params, layout: borrowed until destroy. */
-mega_status mega_generator_create(mega_generator **out, const mega_language_model *m, mega_params *params,
-                                  const mega_layout *layout, const mega_generator_options *options);
+/* What mega_engine_options.prefill is for `samples` sequences of up to `positions` tokens: at most 64 tokens of each
+ * prompt at a time, and prompt_tokens of all prompts (0: no limit). */
+int64_t mega_generator_prefill(int64_t samples, int64_t positions, int64_t prompt_tokens);
+
+/* engine: in MEGA_GENERATE, of the language model m; micro_batch sequences side by side, of up to seq tokens each,
+ * prompt and new ones. Borrowed until destroy; one generator at a time uses it. Local. */
+mega_status mega_generator_create(mega_generator **out, mega_engine *engine, const mega_language_model *m,
+                                  const mega_generator_options *options);
 void mega_generator_destroy(mega_generator *g);
 
 typedef struct mega_generation {
@@ -67,9 +62,9 @@ typedef struct mega_generation {
 /* Told of each new token as it is made, on every rank. false stops the run (MEGA_OK, what was made stays); ranks that
  * share a model answer alike. */
 typedef bool mega_token_sink(void *user, int row, int32_t token);
-/* count <= batch sequences. eod -1: none. sink may be NULL. Nothing is allocated here. Returns MEGA_ERR_INTERRUPTED on
- * all ranks of a model after the instruction under way, once the team of one is asked to stop (mega_team_stop_on); the
- * tokens made before stay. */
+/* Collective over tp and pp. count sequences, at most micro_batch. eod -1: none. sink may be NULL. Nothing is allocated
+ * here. Returns MEGA_ERR_INTERRUPTED on all ranks of a model after the instruction under way, once the team of one is
+ * asked to stop (mega_team_stop_on); the tokens made before stay. */
 mega_status mega_generator_run(mega_generator *g, mega_generation *sequences, int count, const mega_sampling *sampling,
                                int32_t eod, mega_token_sink *sink, void *user);
 

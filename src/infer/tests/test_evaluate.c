@@ -1,0 +1,113 @@
+/* Evaluation in windows by an engine: which tokens count, and what the engine must be. */
+#include "gpt_run.h"
+#include "kit.h"
+#include "megalith/evaluate.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WINDOWS = 2, SEQ = 8, VOCAB = 29 };
+
+static void need(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+/* A model that finds every id equally likely. */
+static mega_engine *open_engine(mega_mode mode, const mega_gpt *gpt, const mega_team *team)
+{
+    mega_gpt_list list;
+    mega_engine *e = NULL;
+    const mega_engine_options o = {.compute = MEGA_F64,
+                                   .team = (mega_team *)(uintptr_t)team,
+                                   .micro_batch = WINDOWS,
+                                   .seq = SEQ,
+                                   .batch = {.global_batch = WINDOWS, .micro_step = WINDOWS}};
+    need(mega_gpt_list_create(&list, gpt, 1));
+    const mega_model model = mega_gpt_model(&list);
+    need(mega_engine_create(&(mega_setup){.model = &model, .mode = mode, .options = &o}, &e));
+    need(mega_engine_allocate(e));
+    need(mega_engine_initialize(e, 1));
+    mega_params *params = mega_engine_params(e);
+    memset(mega_params_flat_master(params), 0, (size_t)mega_params_elements(params) * sizeof(double));
+    mega_gpt_list_destroy(&list);
+    return e;
+}
+
+/* The loss tells how often tokens were counted, whatever the windows. */
+static void each_token_counts_once(void **state)
+{
+    (void)state;
+    const mega_gpt gpt = gpt_run_tiny();
+    mega_engine *e = open_engine(MEGA_EVAL, &gpt, NULL);
+    int32_t tokens[30];
+    assert_int_equal(gpt.vocab, VOCAB);
+    for (int i = 0; i < 30; i++) tokens[i] = i % VOCAB;
+    for (int64_t stride = 1; stride <= SEQ; stride++)
+        for (int64_t count = 2; count <= 30; count += 7) {
+            const mega_evaluate_options o = {.stride = stride};
+            mega_evaluation found;
+            need(mega_evaluate(&found, e, tokens, count, &o));
+            assert_int_equal(found.targets, count - 1);
+            assert_int_equal(found.windows, mega_evaluate_windows(count, stride));
+            assert_true(fabs(found.loss_sum / (log(VOCAB) * (double)(count - 1)) - 1) < 1e-12);
+        }
+    mega_engine_destroy(e);
+}
+
+static void wrong_texts_and_engines(void **state)
+{
+    (void)state;
+    const mega_gpt gpt = gpt_run_tiny();
+    const int32_t tokens[4] = {1, 2, VOCAB, 3};
+    mega_engine *e = open_engine(MEGA_EVAL, &gpt, NULL), *other = open_engine(MEGA_GENERATE, &gpt, NULL);
+    mega_evaluation found = {.targets = -7};
+    assert_int_equal(mega_evaluate(&found, other, tokens, 2, &(mega_evaluate_options){.stride = 1}), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "no program for MEGA_RUN_EVALUATE"));
+    assert_int_equal(mega_evaluate(&found, e, tokens, 1, &(mega_evaluate_options){.stride = 1}), MEGA_ERR_USAGE);
+    assert_int_equal(mega_evaluate(&found, e, tokens, 2, &(mega_evaluate_options){.stride = 0}), MEGA_ERR_USAGE);
+    assert_int_equal(mega_evaluate(&found, e, tokens, 2, &(mega_evaluate_options){.stride = SEQ + 1}), MEGA_ERR_USAGE);
+    assert_int_equal(mega_evaluate(&found, e, tokens, 4, &(mega_evaluate_options){.stride = 1}), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "\"tokens\""));
+    assert_int_equal(found.targets, -7);
+    mega_engine_destroy(other);
+    mega_engine_destroy(e);
+}
+
+static volatile sig_atomic_t stop;
+
+static void stop_at_second(void *user, int64_t windows, int64_t total)
+{
+    (void)windows, (void)total;
+    if (++*(int *)user == 2) stop = SIGTERM;
+}
+
+static void a_signal_leaves_no_figure(void **state)
+{
+    (void)state;
+    const mega_gpt gpt = gpt_run_tiny();
+    mega_team *team = NULL;
+    int32_t tokens[60] = {0};
+    int told = 0;
+    need(mega_team_create(&team, 1));
+    mega_team_stop_on(team, &stop);
+    mega_engine *e = open_engine(MEGA_EVAL, &gpt, team);
+    mega_evaluation found = {.targets = -7};
+    mega_evaluate_options o = {.stride = 1, .progress = stop_at_second, .user = &told};
+    assert_int_equal(mega_evaluate(&found, e, tokens, 60, &o), MEGA_ERR_INTERRUPTED);
+    assert_int_equal(found.targets, -7);
+    assert_true(told < 26 / WINDOWS + 16);
+    stop = 0;
+    need(mega_evaluate(&found, e, tokens, 60, &(mega_evaluate_options){.stride = 1}));
+    assert_int_equal(found.targets, 59);
+    mega_engine_destroy(e);
+    mega_team_destroy(team);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_token_counts_once),
+                                       cmocka_unit_test(wrong_texts_and_engines),
+                                       cmocka_unit_test(a_signal_leaves_no_figure)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
