@@ -206,13 +206,17 @@ mega_status mega_checkpoint_read_weights(mega_checkpoint *c, const mega_state_te
 /* `held` NULL: nothing of them is here. */
 static mega_status with_params(mega_checkpoint *c, const mega_params *whole, mega_params *held)
 {
-    const int count = mega_params_count(whole);
+    const int count = mega_params_num_files(whole);
+    int n = 0;
     mega_state_tensor *t = mega_calloc((size_t)count + 1, sizeof *t);
     if (t == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for a list of %d tensors", count);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < mega_params_count(whole); i++) {
         const mega_param *p = mega_params_get(whole, i);
-        t[i] = held == NULL ? (mega_state_tensor){.name = p->name, .param = p, .is_part = true}
-                            : mega_state_tensor_of(p, held, mega_params_find(held, p->name));
+        for (int f = 0; f < mega_param_num_files(p); f++)
+            t[n++] =
+                held == NULL
+                    ? (mega_state_tensor){.name = mega_param_file_name(p, f), .param = p, .file = f, .is_part = true}
+                    : mega_state_tensor_of(p, f, held, mega_params_find(held, p->name));
     }
     const mega_status st = held == NULL ? mega_checkpoint_match_weights(c, t, count)
                                         : mega_checkpoint_read_weights(c, t, count, mega_params_acc_dtype(held));

@@ -28,6 +28,13 @@ static mega_status append(void *writer, const mega_state_runs *runs, const void 
     return mega_st_writer_write(writer, bytes, (size_t)(runs->rows * runs->run));
 }
 
+bool mega_tensor_file_can_stream(const mega_tensor_file *f)
+{
+    for (int i = 0; i < f->count; i++)
+        if (!mega_state_is_in_order(&f->tensor[i])) return false;
+    return true;
+}
+
 mega_status mega_tensor_file_stream(const mega_tensor_file *f, const char *folder, uint32_t *crc, int64_t *size)
 {
     char *path = mega_path_join(folder, f->name);

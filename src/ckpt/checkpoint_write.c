@@ -47,13 +47,23 @@ static mega_status write_text(saver *s, const char *name, const char *text, size
     return mega_checksums_add(&s->sums, name, (int64_t)size, crc);
 }
 
+/* Of tensors that are not in order, each run of rows at its place. */
+static mega_status write_alone(const saver *s, const mega_tensor_file *f, uint32_t *crc, int64_t *size)
+{
+    uint32_t sum = 0;
+    if (mega_tensor_file_can_stream(f)) return mega_tensor_file_stream(f, s->temporary, crc, size);
+    MEGA_TRY(mega_tensor_file_lay_out(f, s->temporary, size));
+    MEGA_TRY(mega_tensor_file_write_part(f, s->temporary, true, &sum));
+    *crc = mega_crc32c_zeros((uint64_t)*size) ^ sum;
+    return MEGA_OK;
+}
+
 /* Several ranks come later to fill the file, and sum it then. */
 static mega_status write_tensors(saver *s, const mega_tensor_file *f)
 {
     uint32_t crc = 0;
     int64_t size = 0;
-    MEGA_TRY(s->is_shared ? mega_tensor_file_lay_out(f, s->temporary, &size)
-                          : mega_tensor_file_stream(f, s->temporary, &crc, &size));
+    MEGA_TRY(s->is_shared ? mega_tensor_file_lay_out(f, s->temporary, &size) : write_alone(s, f, &crc, &size));
     return mega_checksums_add(&s->sums, f->name, size, crc);
 }
 

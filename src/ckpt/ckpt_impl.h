@@ -41,9 +41,11 @@ typedef struct mega_state_runs {
     int64_t offset, rows, run, pitch;
 } mega_state_runs;
 typedef mega_status mega_state_sink(void *user, const mega_state_runs *runs, const void *bytes);
-/* Hands all that this rank holds of the tensor to the sink; a whole tensor in the order of the file, without gaps. */
+/* Hands all that this rank holds of the tensor to the sink; a whole tensor that is in order, without gaps in the order
+ * of the file. */
 mega_status mega_state_tensor_write(const mega_state_tensor *t, mega_dtype acc, mega_dtype file, mega_state_sink *sink,
                                     void *user);
+bool mega_state_is_in_order(const mega_state_tensor *t); /* rows follow one another in memory as in the file */
 /* Shares of the memory, padding included, that threads fill side by side. */
 int64_t mega_state_tensor_shares(const mega_state_tensor *t, mega_dtype acc);
 void mega_state_tensor_read(const mega_state_tensor *t, mega_dtype acc, const mega_safetensor *from, int64_t share);
@@ -59,7 +61,8 @@ typedef struct mega_tensor_file {
     int count;
     mega_dtype acc, type; /* in memory, in the file */
 } mega_tensor_file;
-/* Writes whole tensors, synced. */
+/* Writes whole tensors that are in order, synced. */
+bool mega_tensor_file_can_stream(const mega_tensor_file *f);
 mega_status mega_tensor_file_stream(const mega_tensor_file *f, const char *folder, uint32_t *crc, int64_t *size);
 /* Makes the file with its size, for ranks to write into. */
 mega_status mega_tensor_file_lay_out(const mega_tensor_file *f, const char *folder, int64_t *size);

@@ -6,19 +6,19 @@
 
 #define STATE_BLOCK 64 /* rows and columns that are turned at a time; rows of the file made at a time */
 
-/* state_piece.c: what a rank holds of a tensor, as rectangles of the whole. One-dimensional tensors are a single row.
- */
+/* state_piece.c: what a rank holds of a tensor, as rectangles of it. One-dimensional tensors are a single row. */
 typedef struct mega_state_piece {
-    int64_t row, col;             /* its corner in the whole tensor */
+    int64_t row, col;             /* its corner in the tensor */
     int64_t rows, cols;           /* padding included */
     int64_t real_rows, real_cols; /* what of them the file holds */
     int64_t at, pitch;            /* in memory: elements from `data` to the corner, and from row to row */
 } mega_state_piece;
-/* Rows and columns of the whole tensor, as the file knows them. */
-void mega_state_extent(const mega_param *p, int64_t *rows, int64_t *cols);
+/* Rows and columns of the tensor in the file, in the orientation of the memory. */
+void mega_state_extent(const mega_state_tensor *t, int64_t *rows, int64_t *cols);
 bool mega_state_turned(const mega_param *p); /* file rows are columns of the memory */
-int mega_state_pieces(const mega_state_tensor *t);
-mega_state_piece mega_state_piece_get(const mega_state_tensor *t, int index); /* rows or cols 0: there is no such one */
+int64_t mega_state_pieces(const mega_state_tensor *t);
+mega_state_piece mega_state_piece_get(const mega_state_tensor *t,
+                                      int64_t index); /* rows or cols 0: there is no such one */
 
 /* state_move.c: n elements. */
 void mega_state_convert(void *to, mega_dtype to_type, const void *from, mega_dtype from_type, int64_t n);

@@ -1,37 +1,41 @@
-/* What a rank holds of a tensor, as rectangles of the whole tensor: a range of elements of a slice is the end of a row,
- * whole rows, and the beginning of one; and what is cut by blocks (Q, K, V) lies in each block apart. */
+/* What a rank holds of a tensor of the file, as rectangles of it: a range of elements of a slice is the end of a row,
+ * whole rows, and the beginning of one; and what the parts of a parameter put elsewhere (Q, K, V) lies apart. */
 #include "state_impl.h"
 
-#define PARTS 3 /* of a range of elements */
+#define PIECES 3 /* of a range of elements, within one run of rows */
 
 typedef struct cut {
-    int64_t whole[2], real[2], local[2]; /* rows and columns: of the tensor, without padding, of this rank's slice */
-    int dim, blocks, rank, size;
+    int64_t real[2], local[2]; /* rows and columns: of the tensor, of this rank's slice */
+    int64_t first, last;       /* elements of the slice that `data` holds */
+    int dim, count;
+    mega_param_stretch stretch[MEGA_PARAM_PARTS]; /* those in this tensor */
 } cut;
 
 static cut cut_of(const mega_state_tensor *t)
 {
     const mega_param *p = t->param;
     const bool is_row = p->num_dims == 1;
-    cut c = {.dim = is_row ? 1 : p->cut_dim, .blocks = 1, .size = 1};
-    c.whole[0] = is_row ? 1 : p->shape[0];
-    c.whole[1] = is_row ? p->shape[0] : p->shape[1];
-    c.real[0] = is_row ? 1 : p->true_shape[0];
-    c.real[1] = is_row ? p->true_shape[0] : p->true_shape[1];
-    c.local[0] = c.whole[0];
-    c.local[1] = c.whole[1];
-    if (!t->is_part || t->cut.size == 0) return c;
-    c.blocks = t->cut.blocks;
-    c.rank = t->cut.rank;
-    c.size = t->cut.size;
-    c.local[c.dim] /= t->cut.size;
+    const mega_param_cut ranks = t->is_part ? t->cut : (mega_param_cut){0};
+    mega_param_stretch all[MEGA_PARAM_PARTS];
+    const int count = mega_param_stretches(p, ranks, all);
+    cut c = {.dim = is_row ? 1 : p->cut_dim};
+    for (int i = 0; i < count; i++)
+        if (all[i].tensor == t->file) c.stretch[c.count++] = all[i];
+    mega_state_extent(t, &c.real[0], &c.real[1]);
+    c.local[0] = is_row ? 1 : p->shape[0];
+    c.local[1] = is_row ? p->shape[0] : p->shape[1];
+    if (ranks.size > 0) c.local[c.dim] /= ranks.size;
+    c.first = t->is_part ? t->first : 0;
+    c.last = t->is_part ? t->first + t->count : c.local[0] * c.local[1];
     return c;
 }
 
-void mega_state_extent(const mega_param *p, int64_t *rows, int64_t *cols)
+void mega_state_extent(const mega_state_tensor *t, int64_t *rows, int64_t *cols)
 {
-    *rows = p->num_dims == 1 ? 1 : p->true_shape[0];
-    *cols = p->true_shape[p->num_dims == 1 ? 0 : 1];
+    int64_t shape[2];
+    mega_param_file_shape(t->param, t->file, shape);
+    *rows = t->param->num_dims == 1 ? 1 : shape[0];
+    *cols = shape[t->param->num_dims == 1 ? 0 : 1];
 }
 
 bool mega_state_turned(const mega_param *p)
@@ -39,9 +43,18 @@ bool mega_state_turned(const mega_param *p)
     return p->num_dims == 2 && p->transposed_in_file;
 }
 
-int mega_state_pieces(const mega_state_tensor *t)
+int64_t mega_state_pieces(const mega_state_tensor *t)
 {
-    return t->is_part ? PARTS * cut_of(t).blocks : 1;
+    const cut c = cut_of(t);
+    int64_t runs = 0;
+    for (int i = 0; i < c.count; i++) runs += c.stretch[i].runs;
+    return PIECES * runs;
+}
+
+bool mega_state_is_in_order(const mega_state_tensor *t)
+{
+    const cut c = cut_of(t);
+    return c.count == 1 && c.stretch[0].runs == 1;
 }
 
 static int64_t between(int64_t x, int64_t low, int64_t high)
@@ -50,9 +63,9 @@ static int64_t between(int64_t x, int64_t low, int64_t high)
 }
 
 /* Rows and columns [begin, end) of the slice that one part of the range covers. */
-static void part_of(const mega_state_tensor *t, const cut *c, int part, int64_t begin[2], int64_t end[2])
+static void part_of(const cut *c, int part, int64_t begin[2], int64_t end[2])
 {
-    const int64_t width = c->local[1], first = t->first, last = t->first + t->count;
+    const int64_t width = c->local[1], first = c->first, last = c->last;
     const int64_t first_whole = (first + width - 1) / width, last_whole = last / width;
     begin[0] = end[0] = begin[1] = 0;
     end[1] = width;
@@ -78,25 +91,25 @@ static void clip_to_file(mega_state_piece *p, const cut *c)
     p->real_cols = between(c->real[1] - p->col, 0, p->cols);
 }
 
-mega_state_piece mega_state_piece_get(const mega_state_tensor *t, int index)
+mega_state_piece mega_state_piece_get(const mega_state_tensor *t, int64_t index)
 {
     const cut c = cut_of(t);
-    mega_state_piece p = {.rows = c.whole[0], .cols = c.whole[1], .pitch = c.local[1]};
-    if (t->is_part) {
-        const int64_t block = index / PARTS, slice = c.local[c.dim] / c.blocks, before = block * slice;
-        int64_t begin[2], end[2], corner[2];
-        part_of(t, &c, index % PARTS, begin, end);
-        begin[c.dim] = between(begin[c.dim], before, before + slice);
-        end[c.dim] = between(end[c.dim], before, before + slice);
-        corner[0] = begin[0];
-        corner[1] = begin[1];
-        corner[c.dim] += block * (c.whole[c.dim] / c.blocks) + c.rank * slice - before;
-        p.row = corner[0];
-        p.col = corner[1];
-        p.rows = end[0] - begin[0];
-        p.cols = end[1] - begin[1];
-        p.at = begin[0] * c.local[1] + begin[1] - t->first;
-    }
+    const mega_param_stretch *s = c.stretch;
+    int64_t run = index / PIECES, begin[2], end[2], corner[2];
+    while (run >= s->runs) run -= (s++)->runs;
+    const int64_t before = s->local + run * s->rows;
+    part_of(&c, (int)(index % PIECES), begin, end);
+    begin[c.dim] = between(begin[c.dim], before, before + s->rows);
+    end[c.dim] = between(end[c.dim], before, before + s->rows);
+    corner[0] = begin[0];
+    corner[1] = begin[1];
+    corner[c.dim] += s->file + run * s->stride - before;
+    mega_state_piece p = {.row = corner[0],
+                          .col = corner[1],
+                          .rows = end[0] - begin[0],
+                          .cols = end[1] - begin[1],
+                          .at = begin[0] * c.local[1] + begin[1] - c.first,
+                          .pitch = c.local[1]};
     clip_to_file(&p, &c);
     return p;
 }

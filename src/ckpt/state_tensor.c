@@ -23,8 +23,10 @@ void mega_state_tensor_entry(const mega_state_tensor *t, mega_dtype file, mega_s
 {
     const mega_param *p = t->param;
     const bool turned = mega_state_turned(p);
+    int64_t shape[2];
+    mega_param_file_shape(p, t->file, shape);
     *out = (mega_st_entry){.name = t->name, .dtype = mega_st_dtype_from_mega(file), .num_dims = p->num_dims};
-    for (int d = 0; d < p->num_dims; d++) out->shape[d] = (uint64_t)p->true_shape[turned ? 1 - d : d];
+    for (int d = 0; d < p->num_dims; d++) out->shape[d] = (uint64_t)shape[turned ? 1 - d : d];
     if (p->file_dims == 0) return;
     out->num_dims = p->file_dims;
     for (int d = 0; d < p->file_dims; d++) out->shape[d] = (uint64_t)p->file_dim[d];
@@ -92,7 +94,7 @@ static mega_status write_piece(const mega_state_tensor *t, mega_dtype acc, mega_
     const bool turned = mega_state_turned(t->param);
     const size_t size = mega_dtype_size(file);
     int64_t whole_rows, whole_cols;
-    mega_state_extent(t->param, &whole_rows, &whole_cols);
+    mega_state_extent(t, &whole_rows, &whole_cols);
     const int64_t rows = turned ? p->real_cols : p->real_rows, run = turned ? p->real_rows : p->real_cols;
     const int64_t pitch = turned ? whole_rows : whole_cols;
     const int64_t corner = turned ? p->col * pitch + p->row : p->row * pitch + p->col;
@@ -117,7 +119,7 @@ static mega_status write_piece(const mega_state_tensor *t, mega_dtype acc, mega_
 mega_status mega_state_tensor_write(const mega_state_tensor *t, mega_dtype acc, mega_dtype file, mega_state_sink *sink,
                                     void *user)
 {
-    for (int i = 0; i < mega_state_pieces(t); i++) {
+    for (int64_t i = 0, n = mega_state_pieces(t); i < n; i++) {
         const mega_state_piece p = mega_state_piece_get(t, i);
         MEGA_TRY(write_piece(t, acc, file, &p, sink, user));
     }
@@ -140,7 +142,7 @@ static int64_t shares_of(const mega_state_piece *p, mega_dtype acc)
 int64_t mega_state_tensor_shares(const mega_state_tensor *t, mega_dtype acc)
 {
     int64_t shares = 0;
-    for (int i = 0; i < mega_state_pieces(t); i++) {
+    for (int64_t i = 0, n = mega_state_pieces(t); i < n; i++) {
         const mega_state_piece p = mega_state_piece_get(t, i);
         shares += shares_of(&p, acc);
     }
@@ -151,8 +153,8 @@ void mega_state_tensor_span(const mega_state_tensor *t, size_t file_size, size_t
 {
     const bool turned = mega_state_turned(t->param);
     int64_t whole_rows, whole_cols, first = INT64_MAX, last = 0;
-    mega_state_extent(t->param, &whole_rows, &whole_cols);
-    for (int i = 0; i < mega_state_pieces(t); i++) {
+    mega_state_extent(t, &whole_rows, &whole_cols);
+    for (int64_t i = 0, n = mega_state_pieces(t); i < n; i++) {
         const mega_state_piece p = mega_state_piece_get(t, i);
         const int64_t row = turned ? p.col : p.row, rows = turned ? p.real_cols : p.real_rows;
         if (p.real_rows == 0 || p.real_cols == 0) continue;
@@ -169,7 +171,8 @@ static void read_turned(const mega_state_tensor *t, mega_dtype acc, const uint8_
                         const mega_state_piece *p, int64_t begin, int64_t end)
 {
     const size_t size = mega_dtype_size(file), acc_size = mega_dtype_size(acc);
-    const int64_t file_pitch = t->param->true_shape[0];
+    int64_t file_pitch, columns;
+    mega_state_extent(t, &file_pitch, &columns);
     uint8_t block[STATE_BLOCK * STATE_BLOCK * sizeof(double)];
     for (int64_t row = begin; row < end; row += STATE_BLOCK) {
         const int64_t m = end - row < STATE_BLOCK ? end - row : STATE_BLOCK;
@@ -197,7 +200,7 @@ static void read_rows(const mega_state_tensor *t, mega_dtype acc, const mega_saf
     mega_st_dtype_to_mega(from->dtype, &file);
     const size_t size = mega_dtype_size(file), acc_size = mega_dtype_size(acc);
     int64_t whole_rows, whole_cols;
-    mega_state_extent(t->param, &whole_rows, &whole_cols);
+    mega_state_extent(t, &whole_rows, &whole_cols);
     uint8_t *to = (uint8_t *)t->data + (size_t)p->at * acc_size;
     if (p->real_rows != p->rows || p->real_cols != p->cols)
         for (int64_t r = begin; r < end; r++)
@@ -208,7 +211,7 @@ static void read_rows(const mega_state_tensor *t, mega_dtype acc, const mega_saf
     to += (size_t)(begin * p->pitch) * acc_size;
     if (mega_state_turned(t->param)) {
         read_turned(t, acc, from->data, file, p, begin, end);
-    } else if (acc == file && p->pitch == whole_cols) {
+    } else if (acc == file && p->pitch == whole_cols && (p->real_cols == whole_cols || end - begin == 1)) {
         mega_state_copy(to, at, (size_t)((end - begin - 1) * whole_cols + p->real_cols) * size);
     } else {
         for (int64_t r = 0; r < end - begin; r++)
@@ -220,7 +223,7 @@ static void read_rows(const mega_state_tensor *t, mega_dtype acc, const mega_saf
 
 void mega_state_tensor_read(const mega_state_tensor *t, mega_dtype acc, const mega_safetensor *from, int64_t share)
 {
-    for (int i = 0; i < mega_state_pieces(t); i++) {
+    for (int64_t i = 0, n = mega_state_pieces(t); i < n; i++) {
         const mega_state_piece p = mega_state_piece_get(t, i);
         const int64_t shares = shares_of(&p, acc), step = rows_of_share(&p, acc);
         if (share >= shares) {
@@ -233,9 +236,13 @@ void mega_state_tensor_read(const mega_state_tensor *t, mega_dtype acc, const me
     }
 }
 
-mega_state_tensor mega_state_tensor_of(const mega_param *p, mega_params *held, int own)
+mega_state_tensor mega_state_tensor_of(const mega_param *p, int file, mega_params *held, int own)
 {
-    mega_state_tensor t = {.name = p->name, .param = p, .is_part = true, .cut = mega_params_cut(held, p)};
+    mega_state_tensor t = {.name = mega_param_file_name(p, file),
+                           .param = p,
+                           .file = file,
+                           .is_part = true,
+                           .cut = mega_params_cut(held, p)};
     if (own < 0) return t;
     const mega_range owned = mega_params_owned(held, own);
     t.data = mega_params_master(held, own);

@@ -8,15 +8,18 @@
 
 typedef enum param_kind { PARAM_WEIGHT, PARAM_GRADIENT, PARAM_STATE } param_kind;
 
-/* One tensor of the model, and the part of it that this rank holds: elements first … first + count - 1 of its slice. */
+/* A parameter of the model or one of its tensors of the checkpoint, and the part of it that this rank holds: elements
+ * first … first + count - 1 of its slice of the parameter. */
 typedef struct param_tensor {
     const mega_param *param;
+    int file; /* the tensor of the checkpoint; -1: the whole parameter */
     param_kind kind;
     void *data; /* acc; NULL: this rank holds none of it */
     int64_t first, count;
-    int64_t whole[2], real[2], local[2]; /* rows and columns: padded, as the caller sees it, of the slice */
+    int64_t real[2], local[2]; /* rows and columns: as the caller sees it, of the slice */
     mega_param_cut cut;
-    int cut_dim;
+    mega_param_stretch stretch[MEGA_PARAM_PARTS];
+    int cut_dim, num_stretches;
     bool is_counted; /* this rank gives its part to the others */
 } param_tensor;
 
@@ -49,10 +52,15 @@ mega_status mega_engine_param_info(const mega_engine *e, int index, const char *
 static mega_status no_such_param(const mega_engine *e, const char *call, const char *name)
 {
     const mega_params *whole = mega_engine_whole(e);
-    const size_t count = (size_t)mega_params_count(whole);
-    const char **names = mega_calloc(count + 1, sizeof *names);
-    if (names == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a list of %zu names", call, count);
-    for (size_t i = 0; i < count; i++) names[i] = mega_params_get(whole, (int)i)->name;
+    const size_t params = (size_t)mega_params_count(whole), most = params + (size_t)mega_params_num_files(whole);
+    const char **names = mega_calloc(most + 1, sizeof *names);
+    if (names == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a list of %zu names", call, most);
+    size_t count = params;
+    for (size_t i = 0; i < params; i++) {
+        const mega_param *p = mega_params_get(whole, (int)i);
+        names[i] = p->name;
+        for (int f = 0; f < mega_param_num_files(p); f++) names[count++] = mega_param_file_name(p, f);
+    }
     const char *near = mega_config_nearest(name, names, count);
     mega_free(names);
     return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
@@ -94,13 +102,14 @@ static void param_bind(const mega_engine *e, int moment, param_tensor *t)
     const mega_layout *at = e->layout;
     const mega_param *p = t->param;
     const int own = mega_params_find(e->params, p->name);
-    param_extent(p, p->shape, t->whole);
-    param_extent(p, p->true_shape, t->real);
-    t->local[0] = t->whole[0];
-    t->local[1] = t->whole[1];
+    int64_t shape[2] = {p->true_shape[0], p->true_shape[1]};
+    if (t->file >= 0) mega_param_file_shape(p, t->file, shape);
+    param_extent(p, shape, t->real);
+    param_extent(p, p->shape, t->local);
     t->cut_dim = p->num_dims == 1 ? 1 : p->cut_dim;
     t->cut = mega_params_cut(e->params, p);
-    if (t->cut.blocks > 0) t->local[t->cut_dim] /= t->cut.size;
+    t->num_stretches = mega_param_stretches(p, t->cut, t->stretch);
+    if (t->cut.size > 0) t->local[t->cut_dim] /= t->cut.size;
     if (own < 0) return; /* of another stage */
     const mega_param *mine = mega_params_get(e->params, own);
     const mega_range owned = mega_params_owned(e->params, own);
@@ -109,7 +118,7 @@ static void param_bind(const mega_engine *e, int moment, param_tensor *t)
     t->data = t->kind == PARAM_WEIGHT  ? mega_params_master(e->params, own)
               : t->kind == PARAM_STATE ? mega_optimizer_moment(e->optimizer, moment, own)
                                        : mega_params_grad_at(e->params, mine->bucket, mine->offset + owned.first);
-    t->is_counted = mine->tie != MEGA_TIE_COPY && (t->cut.blocks > 0 || at->tp.rank == 0) &&
+    t->is_counted = mine->tie != MEGA_TIE_COPY && (t->cut.size > 0 || at->tp.rank == 0) &&
                     at->dp.rank == mega_params_shards(e->params).rank;
 }
 
@@ -121,7 +130,9 @@ static mega_status param_find(const mega_engine *e, const char *call, const char
     MEGA_TRY(engine_check_given(e, call, "name", name));
     MEGA_TRY(engine_check_allocated(e, call));
     MEGA_TRY(engine_check_weights(e, call));
-    const int index = mega_params_find(mega_engine_whole(e), name);
+    int index = mega_params_find(mega_engine_whole(e), name);
+    t.file = -1;
+    if (index < 0) index = mega_params_find_file(mega_engine_whole(e), name, &t.file);
     if (index < 0) return no_such_param(e, call, name);
     MEGA_TRY(param_find_kind(e, call, what, &t.kind, &moment));
     t.param = mega_params_get(mega_engine_whole(e), index);
@@ -135,10 +146,10 @@ static mega_status param_find(const mega_engine *e, const char *call, const char
 }
 
 /* Collective over the world: ranks that ask for different tensors, or pass other values, would mix them up. */
-static mega_status param_compare(const mega_engine *e, const char *call, const param_tensor *t, const char *what,
+static mega_status param_compare(const mega_engine *e, const char *call, const char *name, const char *what,
                                  const float *values, int64_t count)
 {
-    uint64_t hash = mega_hash64(MEGA_HASH_START, t->param->name, strlen(t->param->name) + 1);
+    uint64_t hash = mega_hash64(MEGA_HASH_START, name, strlen(name) + 1);
     if (what != NULL) hash = mega_hash64(hash, what, strlen(what) + 1);
     if (values != NULL) hash = mega_hash64(hash, values, (size_t)count * sizeof *values);
     const int64_t number = (int64_t)(hash >> 2);
@@ -149,22 +160,23 @@ static mega_status param_compare(const mega_engine *e, const char *call, const p
     if (most[0] != -most[1])
         st = MEGA_FAIL(MEGA_ERR_USAGE, "%s: the ranks %s (rank %d: %s%s%s); call it with the same on all", call,
                        values != NULL ? "pass different values or names" : "ask for different tensors",
-                       e->layout->world.rank, t->param->name, what != NULL ? ", " : "", what != NULL ? what : "");
+                       e->layout->world.rank, name, what != NULL ? ", " : "", what != NULL ? what : "");
     return mega_comm_agree(world, st);
 }
 
 /* ---- copying ---- */
 
-/* The element of the caller's tensor that element i of this rank's part is; -1: padding. */
+/* The element of the caller's tensor that element i of this rank's part is; -1: padding, or of another tensor. */
 static int64_t param_element(const param_tensor *t, int64_t i)
 {
     const int64_t at = t->first + i;
-    int64_t place[2] = {at / t->local[1], at % t->local[1]};
-    if (t->cut.blocks > 0) {
-        const int d = t->cut_dim;
-        const int64_t slice = t->local[d] / t->cut.blocks, block = place[d] / slice;
-        place[d] = block * (t->whole[d] / t->cut.blocks) + t->cut.rank * slice + place[d] % slice;
-    }
+    int64_t place[2] = {at / t->local[1], at % t->local[1]}, *cut = &place[t->cut_dim];
+    int k = t->num_stretches - 1;
+    while (t->stretch[k].local > *cut) k--;
+    const mega_param_stretch *s = &t->stretch[k];
+    const int64_t within = *cut - s->local;
+    if (t->file >= 0 && s->tensor != t->file) return -1;
+    *cut = t->file < 0 ? s->whole + within : s->file + within / s->rows * s->stride + within % s->rows;
     return place[0] < t->real[0] && place[1] < t->real[1] ? place[0] * t->real[1] + place[1] : -1;
 }
 
@@ -189,7 +201,7 @@ mega_status mega_engine_get_param(mega_engine *e, const char *name, const char *
     mega_status st = engine_check_given(e, call, "out", out);
     if (st == MEGA_OK) st = param_find(e, call, name, what, count, &t);
     MEGA_TRY(engine_begin_call(e, st));
-    MEGA_TRY(param_compare(e, call, &t, what, NULL, 0));
+    MEGA_TRY(param_compare(e, call, name, what, NULL, 0));
     const double factor = t.kind == PARAM_GRADIENT ? e->gradients.correction : 1.0;
     memset(out, 0, (size_t)count * sizeof *out);
     for (int64_t i = 0; t.is_counted && i < t.count; i++) {
@@ -214,7 +226,7 @@ mega_status mega_engine_set_param(mega_engine *e, const char *name, const char *
                        "mega_engine_backward first",
                        call);
     MEGA_TRY(engine_begin_call(e, st));
-    MEGA_TRY(param_compare(e, call, &t, what, values, count));
+    MEGA_TRY(param_compare(e, call, name, what, values, count));
     const double factor = t.kind == PARAM_GRADIENT ? e->gradients.correction : 1.0;
     for (int64_t i = 0; i < t.count; i++) {
         const int64_t at = param_element(&t, i);

@@ -130,8 +130,10 @@ static mega_status check_values(const mega_engine *e, const mega_engine_save_opt
 {
     for (int i = 0; i < list->count; i++) {
         const mega_state_tensor *t = &list->item[i];
+        if (t->file > 0) continue; /* the first tensor of a parameter has all numbers of it */
         const mega_norm_result found = mega_optimizer_look(e->optimizer, t->data, t->count);
-        if (!found.finite || found.norm > most_norm) return refuse_tensor(e, o, t->name, &found);
+        const char *name = mega_param_num_files(t->param) > 1 ? t->param->name : t->name;
+        if (!found.finite || found.norm > most_norm) return refuse_tensor(e, o, name, &found);
     }
     return MEGA_OK;
 }
@@ -171,8 +173,13 @@ int64_t mega_engine_save_bytes(const mega_engine *e, const mega_engine_save_opti
     const int64_t exact = (int64_t)mega_dtype_size(acc);
     const int64_t moments = o->no_optim || e->optimizer == NULL ? 0 : mega_optimizer_num_moments(e->optimizer);
     const bool has_masters = moments > 0 && o->save_dtype != acc;
-    return mega_params_logical_count(mega_engine_whole(e)) *
-           ((int64_t)mega_dtype_size(o->save_dtype) + moments * exact + (has_masters ? exact : 0));
+    const int64_t weight = (int64_t)mega_dtype_size(o->save_dtype) + (has_masters ? exact : 0);
+    int64_t bytes = 0;
+    for (int i = 0; i < mega_params_count(mega_engine_whole(e)); i++) {
+        const mega_param *p = mega_params_get(mega_engine_whole(e), i);
+        bytes += p->true_shape[0] * p->true_shape[1] * (weight + (mega_param_is_trained(p) ? moments * exact : 0));
+    }
+    return bytes;
 }
 
 static double real(const json_t *object, const char *key)

@@ -1,13 +1,11 @@
 /* Tensors of a checkpoint as every rank sees them. */
 #include "state_list.h"
 
-/* Parameter `index` of all, or a moment of it: what this rank holds. */
-static mega_state_tensor tensor_of(const mega_engine *e, int index, const char *name, int moment)
+/* A tensor of the file of a parameter, or of a moment of it: what this rank holds. */
+static mega_state_tensor tensor_of(const mega_engine *e, const mega_param *p, int file, int moment)
 {
-    const mega_param *p = mega_params_get(mega_engine_whole(e), index);
     const int own = mega_params_find(e->params, p->name);
-    mega_state_tensor t = mega_state_tensor_of(p, e->params, own);
-    t.name = name;
+    mega_state_tensor t = mega_state_tensor_of(p, file, e->params, own);
     if (own >= 0 && moment >= 0) t.data = mega_optimizer_moment(e->optimizer, moment, own);
     return t;
 }
@@ -17,9 +15,12 @@ static bool add_tensors(state_list *l, const mega_engine *e, const char *prefix,
     for (int i = 0; i < mega_params_count(mega_engine_whole(e)); i++) {
         const mega_param *p = mega_params_get(mega_engine_whole(e), i);
         if (moment >= 0 && !mega_param_is_trained(p)) continue;
-        const char *name = prefix == NULL ? p->name : mega_arena_format(&l->arena, "%s.%s", prefix, p->name);
-        if (name == NULL) return false;
-        l->item[l->count++] = tensor_of(e, i, name, moment);
+        for (int f = 0; f < mega_param_num_files(p); f++) {
+            mega_state_tensor *t = &l->item[l->count++];
+            *t = tensor_of(e, p, f, moment);
+            if (prefix != NULL) t->name = mega_arena_format(&l->arena, "%s.%s", prefix, t->name);
+            if (t->name == NULL) return false;
+        }
     }
     return true;
 }
@@ -33,7 +34,7 @@ static mega_status no_memory(state_list *l, size_t tensors)
 
 mega_status state_list_weights(state_list *l, const mega_engine *e)
 {
-    const size_t n = (size_t)mega_params_count(mega_engine_whole(e));
+    const size_t n = (size_t)mega_params_num_files(mega_engine_whole(e));
     *l = (state_list){0};
     l->item = mega_arena_alloc(&l->arena, (n + 1) * sizeof *l->item);
     return l->item != NULL && add_tensors(l, e, NULL, -1) ? MEGA_OK : no_memory(l, n);
@@ -42,7 +43,7 @@ mega_status state_list_weights(state_list *l, const mega_engine *e)
 mega_status state_list_moments(state_list *l, const mega_engine *e)
 {
     const int moments = mega_optimizer_num_moments(e->optimizer);
-    const size_t n = (size_t)mega_params_count(mega_engine_whole(e)) * (size_t)moments;
+    const size_t n = (size_t)mega_params_num_files(mega_engine_whole(e)) * (size_t)moments;
     *l = (state_list){0};
     l->item = mega_arena_alloc(&l->arena, (n + 1) * sizeof *l->item);
     bool done = l->item != NULL;

@@ -113,13 +113,23 @@ mega_tensor mega_input(const mega_builder *b, const char *name, mega_dtype dtype
 static bool is_default(const mega_param_options *o)
 {
     return o->init == MEGA_INIT_FAN_IN && o->decay == MEGA_DECAY_DEFAULT && o->lr_scale == 0 && !o->shard_rows &&
-           !o->shard_columns && o->blocks == 0 && !o->transposed_in_file && o->padding_rows == 0 && !o->is_frozen &&
-           !o->is_buffer && o->file_dims == 0 && o->buffer_momentum == 0 && o->buffer_samples == 0;
+           !o->shard_columns && o->blocks == 0 && o->num_parts == 0 && !o->transposed_in_file && o->padding_rows == 0 &&
+           !o->is_frozen && !o->is_buffer && o->file_dims == 0 && o->buffer_momentum == 0 && o->buffer_samples == 0;
 }
 
 /* What the record of the parameter keeps is checked with it (parameter.c). */
-static mega_status check_options(const char *name, const mega_param_options *o)
+static mega_status check_options(const char *name, const mega_param_options *o, const mega_param *r)
 {
+    const int64_t rows = r->shape[r->cut_dim];
+    if (o->blocks < 0 || o->blocks > MEGA_PARAM_PARTS)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: %d blocks; expected 1 or more, at most %d, or 0 for 1", name,
+                         o->blocks, MEGA_PARAM_PARTS);
+    if (o->blocks > 0 && o->num_parts != 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: %d blocks and %d parts; give one of the two", name, o->blocks,
+                         o->num_parts);
+    if (o->blocks > 1 && rows % o->blocks != 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: %lld %s in %d blocks; expected a multiple of %d", name,
+                         (long long)rows, r->cut_dim == 0 ? "rows" : "columns", o->blocks, o->blocks);
     if ((unsigned)o->decay > MEGA_DECAY_NO)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "parameter %s: decay %d; expected MEGA_DECAY_DEFAULT, MEGA_DECAY_YES or MEGA_DECAY_NO", name,
@@ -130,9 +140,34 @@ static mega_status check_options(const char *name, const mega_param_options *o)
     return MEGA_OK;
 }
 
-/* The record that a request stands for. */
+/* What a request stands for, and the names that the record points to. */
+typedef struct requested {
+    mega_param record;
+    char file[MEGA_PARAM_PARTS][MEGA_PARAM_NAME];
+} requested;
+
+static mega_status copy_parts(const mega_builder *b, const mega_param_options *o, requested *out)
+{
+    mega_param *r = &out->record;
+    if (o->blocks > 1) mega_param_set_blocks(r, o->blocks);
+    if (o->num_parts != 0) r->num_parts = o->num_parts;
+    for (int i = 0; i < o->num_parts && i < MEGA_PARAM_PARTS; i++) {
+        r->part[i] = o->part[i];
+        if (o->part[i].file == NULL) continue;
+        const int n = snprintf(out->file[i], sizeof out->file[i], "%s%s%s", b->path, b->path[0] == '\0' ? "" : ".",
+                               o->part[i].file);
+        if (n < 0 || (size_t)n >= sizeof out->file[i])
+            return MEGA_FAIL(MEGA_ERR_USAGE,
+                             "parameter %s: part %d: the name of its tensor, \"%s…\", has %d bytes; expected at most "
+                             "%zu, choose shorter names",
+                             r->name, i, out->file[i], n, sizeof out->file[i] - 1);
+        r->part[i].file = out->file[i];
+    }
+    return MEGA_OK;
+}
+
 static mega_status make_record(const mega_builder *b, const char *name, int64_t rows, int64_t columns,
-                               const mega_param_options *o, mega_param *out)
+                               const mega_param_options *o, requested *out)
 {
     mega_param r = {.num_dims = columns == 0 ? 1 : 2,
                     .shape = {rows, columns},
@@ -140,7 +175,6 @@ static mega_status make_record(const mega_builder *b, const char *name, int64_t 
                     .transposed_in_file = o->transposed_in_file,
                     .axis = o->shard_rows || o->shard_columns ? MEGA_AXIS_TP : MEGA_AXIS_NONE,
                     .cut_dim = o->shard_columns ? 1 : 0,
-                    .blocks = o->blocks,
                     .init = o->init,
                     .init_std = o->init_std,
                     .weight_decay = o->decay == MEGA_DECAY_DEFAULT ? columns != 0 : o->decay == MEGA_DECAY_YES,
@@ -161,12 +195,12 @@ static mega_status make_record(const mega_builder *b, const char *name, int64_t 
     if (name[0] == '\0')
         return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": a parameter is requested without a name; give one", b->path);
     MEGA_TRY(mega_graph_check_name(b->path, "a parameter", r.name));
-    MEGA_TRY(check_options(r.name, o));
+    MEGA_TRY(check_options(r.name, o, &r));
     if (o->shard_rows && o->shard_columns)
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: shard_rows and shard_columns are both set; choose one of them",
                          r.name);
-    *out = r;
-    return MEGA_OK;
+    out->record = r;
+    return copy_parts(b, o, out);
 }
 
 /* A request of the layer that is described now, where they are listed. */
@@ -186,7 +220,7 @@ mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t 
 {
     static const mega_param_options none = {.init = MEGA_INIT_FAN_IN};
     mega_graph *g = b->graph;
-    mega_param record;
+    requested r;
     int index = -1;
     if (g->status != MEGA_OK) return mega_none();
     if (options == NULL) options = &none;
@@ -195,13 +229,13 @@ mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t 
             g, MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": a parameter is requested without a name; give one", b->path));
         return mega_none();
     }
-    mega_status st = make_record(b, name, rows, columns, options, &record);
+    mega_status st = make_record(b, name, rows, columns, options, &r);
     if (st == MEGA_OK && g->params == NULL)
         st = MEGA_FAIL(MEGA_ERR_USAGE,
                        "parameter %s: the graph was created without a list of parameters; give "
                        "mega_graph_create one",
-                       record.name);
-    if (st == MEGA_OK) st = mega_params_request(g->params, &record, !is_default(options), &index);
+                       r.record.name);
+    if (st == MEGA_OK) st = mega_params_request(g->params, &r.record, !is_default(options), &index);
     if (st == MEGA_OK) st = note_request(g, index);
     mega_graph_fail(g, st);
     return mega_graph_param(g, index);

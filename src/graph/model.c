@@ -401,9 +401,15 @@ const char *mega_model_parts_path(const mega_model_parts *p, int layer)
 static uint64_t hash_param(uint64_t hash, const mega_param *r)
 {
     const int64_t number[] = {r->shape[0],  r->shape[1],  r->true_shape[0],  r->true_shape[1], r->axis,
-                              r->cut_dim,   r->blocks,    r->init,           r->weight_decay,  r->grads_are_summands,
+                              r->cut_dim,   r->num_parts, r->init,           r->weight_decay,  r->grads_are_summands,
                               r->is_frozen, r->is_buffer, r->buffer_samples, r->file_dims};
     hash = mega_hash64(hash, r->name, strlen(r->name));
+    for (int i = 0; i < r->num_parts; i++) {
+        const mega_param_part *p = &r->part[i];
+        const int64_t place[] = {p->rows, p->first, p->block, p->stride};
+        const char *file = mega_param_file_name(r, r->file_of[i]);
+        hash = mega_hash64(mega_hash64(hash, place, sizeof place), file, strlen(file));
+    }
     hash = mega_hash64(hash, r->file_dim, sizeof r->file_dim);
     hash = mega_hash64(hash, &r->lr_scale, sizeof r->lr_scale);
     hash = mega_hash64(hash, &r->buffer_momentum, sizeof r->buffer_momentum);

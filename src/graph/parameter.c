@@ -31,6 +31,7 @@ void mega_params_destroy(mega_params *p)
     mega_free(p->bucket);
     mega_free(p->param);
     mega_free(p->slot);
+    mega_arena_fini(&p->text);
     mega_free(p);
 }
 
@@ -56,13 +57,7 @@ mega_param_cut mega_params_cut(const mega_params *p, const mega_param *record)
 {
     const mega_axis axis = mega_params_axis(p, record->axis);
     if (axis.size == 1) return (mega_param_cut){0};
-    return (mega_param_cut){axis.rank, axis.size, record->blocks > 1 ? record->blocks : 1};
-}
-
-int64_t mega_param_logical_index(const mega_param *r, mega_axis axis, int64_t local)
-{
-    const int64_t block = r->shape[r->cut_dim] / r->blocks, slice = block / axis.size;
-    return local / slice * block + axis.rank * slice + local % slice;
+    return (mega_param_cut){axis.rank, axis.size};
 }
 
 static mega_status check_buffer(const mega_param *r)
@@ -98,8 +93,6 @@ static mega_status check_file(const mega_param *r)
 
 static mega_status check_options(const mega_param *r)
 {
-    if (r->blocks < 0) /* 0 stands for 1 */
-        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: %d blocks; expected 1 or more, or 0 for 1", r->name, r->blocks);
     if ((unsigned)r->init > MEGA_INIT_KAIMING_NORMAL)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "parameter %s: init %d; expected a kind of mega_init, MEGA_INIT_FAN_IN to "
@@ -133,51 +126,107 @@ static mega_status check_record(const mega_params *p, const mega_param *r)
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: [%lld, %lld] has more than %lld elements; check its shape",
                          r->name, (long long)r->shape[0], (long long)r->shape[1], (long long)MEGA_MOST_ELEMENTS);
     MEGA_TRY(check_file(r));
-    if (r->axis != MEGA_AXIS_NONE) {
-        const mega_axis a = mega_params_axis(p, r->axis);
-        if (r->cut_dim < 0 || r->cut_dim >= r->num_dims || r->shape[r->cut_dim] % ((int64_t)r->blocks * a.size) != 0)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "parameter %s: dimension %d of %lld elements cannot be cut into %d blocks over %d ranks; "
-                             "expected a multiple of %lld",
-                             r->name, r->cut_dim, (long long)r->shape[r->cut_dim], r->blocks, a.size,
-                             (long long)r->blocks * a.size);
-    }
-    return MEGA_OK;
+    return mega_param_check_parts(r, mega_params_axis(p, r->axis).size);
 }
 
-/* A record as the list keeps it: a vector has rows of one element, and each cut at least one block. */
+/* A record as the list keeps it: a vector has rows of one element, and there is at least one part. */
 static mega_param complete(const mega_param *record)
 {
     mega_param r = *record;
     if (r.num_dims == 1) r.shape[1] = r.true_shape[1] = 1;
-    if (r.blocks == 0) r.blocks = 1;
     if (r.lr_scale == 0) r.lr_scale = 1;
+    mega_param_complete_parts(&r);
     return r;
+}
+
+/* ---- names ---- */
+
+/* Names of one hash table: `which` of a parameter is 0 for its own, and 1 and the number of a tensor of the file. */
+enum { NAMES = 1 + MEGA_PARAM_PARTS };
+
+static const char *name_in_slot(const mega_params *p, int32_t slot)
+{
+    const mega_param *r = &p->param[(slot - 1) / NAMES];
+    const int which = (slot - 1) % NAMES;
+    return which == 0 ? r->name : mega_param_file_name(r, which - 1);
 }
 
 /* Returns the slot of this name in the hash table, or the free slot where it can be inserted. */
 static int slot_of(const mega_params *p, const char *name)
 {
     int at = (int)(mega_hash64(MEGA_HASH_START, name, strlen(name)) & (uint64_t)(p->num_slots - 1));
-    while (p->slot[at] != 0 && strcmp(p->param[p->slot[at] - 1].name, name) != 0) at = (at + 1) & (p->num_slots - 1);
+    while (p->slot[at] != 0 && strcmp(name_in_slot(p, p->slot[at]), name) != 0) at = (at + 1) & (p->num_slots - 1);
     return at;
 }
 
+/* A tensor of the file that is called as the parameter has no entry of its own. */
+static void insert_names(mega_params *p, int index)
+{
+    const mega_param *r = &p->param[index];
+    p->slot[slot_of(p, r->name)] = index * NAMES + 1;
+    p->names++;
+    for (int f = 0; f < r->num_files; f++) {
+        const char *name = mega_param_file_name(r, f);
+        if (strcmp(name, r->name) == 0) continue;
+        p->slot[slot_of(p, name)] = index * NAMES + 2 + f;
+        p->names++;
+    }
+}
+
+/* Room for one more record and its names. */
 static mega_status grow(mega_params *p, const char *name)
 {
-    const int capacity = p->capacity == 0 ? 64 : 2 * p->capacity;
+    const int capacity = p->count < p->capacity ? p->capacity : p->capacity == 0 ? 64 : 2 * p->capacity;
+    const int num_slots = 2 * (p->names + NAMES) <= p->num_slots ? p->num_slots
+                          : p->num_slots == 0                    ? 128
+                                                                 : 2 * p->num_slots;
+    if (capacity == p->capacity && num_slots == p->num_slots) return MEGA_OK;
     mega_param *grown = mega_realloc(p->param, (size_t)capacity * sizeof *grown);
     if (grown != NULL) p->param = grown;
-    int32_t *slots = mega_calloc(2 * (size_t)capacity, sizeof *slots);
+    int32_t *slots = mega_calloc((size_t)num_slots, sizeof *slots);
     if (grown == NULL || slots == NULL) {
         mega_free(slots);
         return MEGA_FAIL(MEGA_ERR_MEMORY, "parameter %s: no memory for its record", name);
     }
     mega_free(p->slot);
     p->slot = slots;
-    p->num_slots = 2 * capacity;
+    p->num_slots = num_slots;
     p->capacity = capacity;
-    for (int i = 0; i < p->count; i++) p->slot[slot_of(p, p->param[i].name)] = i + 1;
+    p->names = 0;
+    for (int i = 0; i < p->count; i++) insert_names(p, i);
+    return MEGA_OK;
+}
+
+/* The names in the record become those of the list. */
+static mega_status keep_names(mega_params *p, mega_param *r)
+{
+    for (int i = 0; i < r->num_parts; i++) {
+        if (r->part[i].file == NULL) continue;
+        r->part[i].file = mega_arena_strdup(&p->text, r->part[i].file);
+        if (r->part[i].file == NULL)
+            return MEGA_FAIL(MEGA_ERR_MEMORY, "parameter %s: no memory for its record", r->name);
+    }
+    return MEGA_OK;
+}
+
+/* A name stands for one thing: messages, and parameters by name, could mean either. */
+static mega_status check_names(const mega_params *p, const mega_param *r)
+{
+    char text[4 * MEGA_PARAM_NAME];
+    for (int f = -1; f < r->num_files; f++) {
+        const char *name = f < 0 ? r->name : mega_param_file_name(r, f);
+        if (name[0] == '\0' || !mega_name_is_text(name) || strlen(name) >= MEGA_PARAM_NAME)
+            return MEGA_FAIL(MEGA_ERR_USAGE,
+                             "parameter %s: its tensor of the file is called \"%s\"; expected UTF-8 text of 1 to %d "
+                             "bytes, path included, without control characters",
+                             r->name, mega_name_escape(text, sizeof text, name), MEGA_PARAM_NAME - 1);
+        const int32_t found = p->count == 0 ? 0 : p->slot[slot_of(p, name)];
+        if (found == 0) continue;
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "parameter %s: the name %s is that of parameter %s, or of its tensor of the file; give each a "
+                         "name of its own",
+                         r->name, name, p->param[(found - 1) / NAMES].name);
+    }
     return MEGA_OK;
 }
 
@@ -185,16 +234,18 @@ static mega_status grow(mega_params *p, const char *name)
 static mega_status append(mega_params *p, mega_param r, int *out_index)
 {
     MEGA_TRY(check_record(p, &r));
-    if (p->count == p->capacity) MEGA_TRY(grow(p, r.name));
+    MEGA_TRY(check_names(p, &r));
+    MEGA_TRY(grow(p, r.name));
+    MEGA_TRY(keep_names(p, &r));
     memcpy(r.local_shape, r.shape, sizeof r.shape);
     if (r.axis != MEGA_AXIS_NONE) r.local_shape[r.cut_dim] /= mega_params_axis(p, r.axis).size;
     r.count = r.local_shape[0] * r.local_shape[1];
-    r.part = p->part;
+    r.program = p->program;
     r.bucket = -1;
     r.offset = -1;
     if (out_index != NULL) *out_index = p->count;
-    p->slot[slot_of(p, r.name)] = p->count + 1;
-    p->param[p->count++] = r;
+    p->param[p->count] = r;
+    insert_names(p, p->count++);
     return MEGA_OK;
 }
 
@@ -214,7 +265,7 @@ mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_i
     return append(p, complete(record), out_index);
 }
 
-/* "[24, 8], rows cut over tp in 3 blocks" */
+/* "[24, 8], rows cut in 3 parts" */
 static const char *shape_text(char out[96], const mega_param *r, bool with_cut)
 {
     int n = snprintf(out, 96, "[%lld", (long long)r->shape[0]);
@@ -223,8 +274,8 @@ static const char *shape_text(char out[96], const mega_param *r, bool with_cut)
     if (!with_cut) return out;
     if (r->axis == MEGA_AXIS_NONE) snprintf(out + n, (size_t)(96 - n), ", not cut");
     else
-        snprintf(out + n, (size_t)(96 - n), ", %s cut in %d block%s", r->cut_dim == 0 ? "rows" : "columns", r->blocks,
-                 r->blocks == 1 ? "" : "s");
+        snprintf(out + n, (size_t)(96 - n), ", %s cut in %d part%s", r->cut_dim == 0 ? "rows" : "columns", r->num_parts,
+                 r->num_parts == 1 ? "" : "s");
     return out;
 }
 
@@ -235,7 +286,8 @@ static bool is_shape_equal(const mega_param *a, const mega_param *b)
 
 static bool is_cut_equal(const mega_param *a, const mega_param *b)
 {
-    return a->axis == b->axis && a->blocks == b->blocks && (a->axis == MEGA_AXIS_NONE || a->cut_dim == b->cut_dim);
+    return a->axis == b->axis && a->num_parts == b->num_parts &&
+           (a->axis == MEGA_AXIS_NONE || a->cut_dim == b->cut_dim);
 }
 
 static bool is_rest_equal(const mega_param *a, const mega_param *b)
@@ -246,7 +298,7 @@ static bool is_rest_equal(const mega_param *a, const mega_param *b)
            a->lr_scale == b->lr_scale && a->file_dims == b->file_dims &&
            memcmp(a->file_dim, b->file_dim, sizeof a->file_dim) == 0 && a->is_buffer == b->is_buffer &&
            a->is_frozen == b->is_frozen && a->buffer_samples == b->buffer_samples &&
-           a->buffer_momentum == b->buffer_momentum;
+           a->buffer_momentum == b->buffer_momentum && mega_param_parts_equal(a, b);
 }
 
 /* A request must fit what the first one declared. Programs exchange their own buckets when they are done with them, so
@@ -268,7 +320,7 @@ static mega_status check_request(const mega_param *r, const mega_param *declared
     if (has_options && !is_rest_equal(r, declared))
         return MEGA_FAIL(
             MEGA_ERR_USAGE,
-            "parameter %s: this request has other options (initial values, weight decay, padding, what a "
+            "parameter %s: this request has other options (initial values, weight decay, padding, parts, what a "
             "buffer is, or place in the file) than the one that declared it; give the same options, or none",
             r->name);
     return MEGA_OK;
@@ -280,7 +332,7 @@ mega_status mega_params_request(mega_params *p, const mega_param *record, bool h
     const int index = mega_params_find(p, r.name);
     MEGA_TRY(check_options(&r));
     if (index >= 0) {
-        const bool is_other_part = !p->placed && p->param[index].part != p->part;
+        const bool is_other_part = !p->placed && p->param[index].program != p->program;
         MEGA_TRY(check_request(&r, &p->param[index], has_options, is_other_part));
         *out_index = index;
         return MEGA_OK;
@@ -301,12 +353,32 @@ mega_status mega_params_check_placed(const mega_params *p, const char *call)
 
 void mega_params_next_part(mega_params *p)
 {
-    p->part++;
+    p->program++;
 }
 
 int mega_params_find(const mega_params *p, const char *name)
 {
-    return p == NULL || name == NULL || p->count == 0 ? -1 : p->slot[slot_of(p, name)] - 1;
+    if (p == NULL || name == NULL || p->count == 0) return -1;
+    const int32_t found = p->slot[slot_of(p, name)];
+    return found != 0 && (found - 1) % NAMES == 0 ? (found - 1) / NAMES : -1;
+}
+
+int mega_params_find_file(const mega_params *p, const char *name, int *out_file)
+{
+    if (p == NULL || name == NULL || p->count == 0) return -1;
+    const int32_t found = p->slot[slot_of(p, name)];
+    if (found == 0) return -1;
+    const mega_param *r = &p->param[(found - 1) / NAMES];
+    for (*out_file = 0; *out_file < r->num_files; ++*out_file)
+        if (strcmp(mega_param_file_name(r, *out_file), name) == 0) return (found - 1) / NAMES;
+    return -1; /* a parameter whose tensors all have other names */
+}
+
+int mega_params_num_files(const mega_params *p)
+{
+    int n = 0;
+    for (int i = 0; i < mega_params_count(p); i++) n += p->param[i].num_files;
+    return n;
 }
 
 int mega_params_count(const mega_params *p)
@@ -318,7 +390,7 @@ size_t mega_params_record_bytes(const mega_params *p)
 {
     return p == NULL ? 0
                      : (size_t)p->count * sizeof *p->param + (size_t)p->num_slots * sizeof *p->slot +
-                           (size_t)p->num_buckets * sizeof *p->bucket;
+                           (size_t)p->num_buckets * sizeof *p->bucket + mega_arena_bytes(&p->text);
 }
 
 const mega_param *mega_params_get(const mega_params *p, int index)

@@ -2,6 +2,7 @@
 #ifndef MEGA_PARAMETER_IMPL_H
 #define MEGA_PARAMETER_IMPL_H
 
+#include "megalith/memory.h"
 #include "megalith/parameter.h"
 
 /* One number a parameter, all of them or those of this rank's slices of the buckets, bucket after bucket. */
@@ -17,9 +18,11 @@ struct mega_params {
     const mega_layout *layout; /* borrowed */
     mega_param *param;
     int count, capacity;
-    int32_t *slot; /* [num_slots], a hash table of names: the number of a parameter and 1; 0: free */
-    int num_slots; /* a power of two, at least twice `count` */
-    int part;      /* of what is declared next */
+    int32_t *slot; /* [num_slots], a hash table of names of parameters and their tensors of the file; 0: free */
+    int num_slots; /* a power of two, at least twice `names` */
+    int names;
+    mega_arena text; /* names of tensors of the file */
+    int program;     /* of what is declared next */
     mega_bucket *bucket;
     int num_buckets;
     int64_t elements; /* of a flat buffer, padding included */
@@ -33,8 +36,12 @@ struct mega_params {
 
 /* Size and rank of the axis that cuts a parameter; one and zero where none does. */
 mega_axis mega_params_axis(const mega_params *p, mega_axis_name name);
-/* Where index `local` along the cut dimension of this rank's slice stands in the whole tensor. */
-int64_t mega_param_logical_index(const mega_param *r, mega_axis axis, int64_t local);
+
+/* parameter_parts.c: a record as the list keeps it has at least one part; what is valid gets one spelling. */
+void mega_param_complete_parts(mega_param *r);
+/* Of a complete record that `ranks` ranks cut: each row of it and of its tensors of the file is in one part. */
+mega_status mega_param_check_parts(const mega_param *r, int64_t ranks);
+bool mega_param_parts_equal(const mega_param *a, const mega_param *b);
 
 /* The number of the parameter of this name. The first request declares it. A later one must ask for the same shape and,
  * where `has_options`, for the same cut, initial values and place in the file. */

@@ -1,5 +1,5 @@
-/* Initial values. Law 1: an element's value follows from the seed, the parameter's name and its place in the tensor as
- * the file holds it (without padding), in memory orientation; the layout of ranks and the padding do not enter. */
+/* Initial values. Law 1: an element's value follows from the seed, the name of the tensor of the file and its place
+ * there (without padding), in memory orientation; the layout of ranks and the padding do not enter. */
 #include "megalith/assert.h"
 #include "megalith/normal.h"
 #include "megalith/philox.h"
@@ -26,44 +26,78 @@ static void store(void *master, mega_dtype acc, int64_t i, double value)
 /* Normal numbers are made in runs. */
 #define RUN 512
 
+/* Rows of the slice that lie in one tensor of the file. */
+typedef struct origin {
+    mega_param_stretch at;
+    int64_t shape[2]; /* of the tensor */
+    uint32_t hash;    /* of its name */
+    double scale;     /* standard deviation, or half the width of the uniform range */
+} origin;
+
 typedef struct fill {
     const mega_param *r;
-    mega_axis axis;
-    uint32_t seed, hash;
-    double scale; /* standard deviation, or half the width of the uniform range */
-    uint64_t run; /* elements RUN * run … stand in `normal`; UINT64_MAX: none yet */
+    uint32_t seed;
+    origin origin[MEGA_PARAM_PARTS];
+    int num_origins;
+    uint32_t hash; /* of the tensor whose elements RUN * run … stand in `normal`; run UINT64_MAX: none yet */
+    uint64_t run;
     double normal[RUN];
 } fill;
 
-static double value_at(fill *f, int64_t row, int64_t col)
+static double value_at(fill *f, const origin *o, int64_t row, int64_t col)
 {
-    const mega_param *r = f->r;
-    if (row >= r->true_shape[0] || col >= r->true_shape[1]) return 0.0; /* padding */
-    const uint64_t index = (uint64_t)(row * r->true_shape[1] + col);
-    switch (r->init) {
+    if (row >= o->shape[0] || col >= o->shape[1]) return 0.0; /* padding */
+    const uint64_t index = (uint64_t)(row * o->shape[1] + col);
+    switch (f->r->init) {
     case MEGA_INIT_ZERO: return 0.0;
     case MEGA_INIT_ONE: return 1.0;
     case MEGA_INIT_XAVIER_UNIFORM:
-    case MEGA_INIT_FAN_IN: return f->scale * uniform(f->seed, f->hash, index);
+    case MEGA_INIT_FAN_IN: return o->scale * uniform(f->seed, o->hash, index);
     case MEGA_INIT_NORMAL:
     case MEGA_INIT_KAIMING_NORMAL: break;
     }
-    if (f->run != index / RUN) {
+    if (f->run != index / RUN || f->hash != o->hash) {
         f->run = index / RUN;
-        mega_normal_pairs(f->normal, f->seed, f->hash, f->run * (RUN / 2), RUN / 2);
+        f->hash = o->hash;
+        mega_normal_pairs(f->normal, f->seed, o->hash, f->run * (RUN / 2), RUN / 2);
     }
-    return f->scale * f->normal[index % RUN];
+    return o->scale * f->normal[index % RUN];
 }
 
-static double scale_of(const mega_param *r)
+static double scale_of(const mega_param *r, const int64_t shape[2])
 {
-    const double out = (double)r->true_shape[0], in = (double)r->true_shape[1];
+    const double out = (double)shape[0], in = (double)shape[1];
     switch (r->init) {
     case MEGA_INIT_XAVIER_UNIFORM: return sqrt(6.0 / (out + in));
     case MEGA_INIT_FAN_IN: return r->num_dims == 1 ? r->init_std : 1.0 / sqrt(in);
     case MEGA_INIT_KAIMING_NORMAL: return sqrt(2.0 / in);
     default: return r->init_std;
     }
+}
+
+static void find_origins(fill *f, const mega_params *p)
+{
+    const mega_param *r = f->r;
+    mega_param_stretch stretch[MEGA_PARAM_PARTS];
+    f->num_origins = mega_param_stretches(r, mega_params_cut(p, r), stretch);
+    for (int i = 0; i < f->num_origins; i++) {
+        origin *o = &f->origin[i];
+        o->at = stretch[i];
+        mega_param_file_shape(r, stretch[i].tensor, o->shape);
+        o->hash = mega_name_hash(mega_param_file_name(r, stretch[i].tensor));
+        o->scale = scale_of(r, o->shape);
+    }
+}
+
+/* The tensor that index `local` along the cut dimension lies in, and its index there. */
+static const origin *origin_of(const fill *f, int64_t local, int64_t *out)
+{
+    int i = f->num_origins - 1;
+    while (f->origin[i].at.local > local) i--;
+    const mega_param_stretch *s = &f->origin[i].at;
+    const int64_t within = local - s->local;
+    *out = s->file + within / s->rows * s->stride + within % s->rows;
+    return &f->origin[i];
 }
 
 typedef struct fill_job {
@@ -78,22 +112,20 @@ static void fill_rows(void *user, int thread, int64_t begin, int64_t end)
     const fill_job *job = user;
     const mega_params *p = job->p;
     const mega_param *r = &p->param[job->index];
-    fill f = {.r = r,
-              .axis = mega_params_axis(p, r->axis),
-              .seed = job->seed,
-              .hash = mega_name_hash(r->name),
-              .scale = scale_of(r),
-              .run = UINT64_MAX};
+    fill f = {.r = r, .seed = job->seed, .run = UINT64_MAX};
     const mega_range owned = mega_params_owned(p, job->index);
     const int64_t cols = r->local_shape[1], last = owned.first + owned.count;
     void *master = mega_params_master(p, job->index);
     (void)thread;
+    find_origins(&f, p);
     for (int64_t i = begin; i < end; i++) {
-        const int64_t row = r->cut_dim == 0 ? mega_param_logical_index(r, f.axis, i) : i;
+        int64_t row = i, col;
+        const origin *o = r->cut_dim == 0 ? origin_of(&f, i, &row) : NULL;
         for (int64_t j = 0; j < cols; j++) {
             if (i * cols + j < owned.first || i * cols + j >= last) continue;
-            const int64_t col = r->cut_dim == 1 ? mega_param_logical_index(r, f.axis, j) : j;
-            store(master, p->acc, i * cols + j - owned.first, value_at(&f, row, col));
+            col = j;
+            if (r->cut_dim == 1) o = origin_of(&f, j, &col);
+            store(master, p->acc, i * cols + j - owned.first, value_at(&f, o, row, col));
         }
     }
 }

@@ -60,8 +60,8 @@ static void set_buffers(mega_params *p, mega_dtype compute)
  * since it waits for the sum over its other stage. */
 static bool may_share_bucket(const mega_param *a, const mega_param *b)
 {
-    return (a->axis == MEGA_AXIS_EP) == (b->axis == MEGA_AXIS_EP) && a->part == b->part && a->tie == MEGA_TIE_NONE &&
-           b->tie == MEGA_TIE_NONE;
+    return (a->axis == MEGA_AXIS_EP) == (b->axis == MEGA_AXIS_EP) && a->program == b->program &&
+           a->tie == MEGA_TIE_NONE && b->tie == MEGA_TIE_NONE;
 }
 
 /* What one layer of the list declares is gathered together, except what others read as well, at other times. */

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 mega_tensor layer_param(const mega_builder *b, const char *name, const char *kind, int64_t rows, int64_t columns,
                         const mega_param_options *options)
@@ -73,12 +74,37 @@ typedef struct linear_params {
     mega_tensor weight, bias;
 } linear_params;
 
+/* The bias has a part for each part of the rows of the weight, in the tensor "….bias" where that is in "….weight". */
+static void copy_parts_to_bias(const mega_builder *b, const char *name, const mega_param_options *weight,
+                               mega_param_options *bias, char file[MEGA_PARAM_PARTS][MEGA_PATH])
+{
+    static const char kind[] = "weight";
+    bias->num_parts = weight->num_parts;
+    for (int i = 0; i < weight->num_parts && i < MEGA_PARAM_PARTS; i++) {
+        const char *of_weight = weight->part[i].file;
+        bias->part[i] = weight->part[i];
+        if (of_weight == NULL) continue;
+        const size_t length = strlen(of_weight), stem = length - strlen(kind);
+        if (length < strlen(kind) || length >= MEGA_PATH || strcmp(of_weight + stem, kind) != 0)
+            mega_builder_fail(b,
+                              MEGA_FAIL(MEGA_ERR_USAGE,
+                                        "layer \"%s\", %s: part %d of its weight is in tensor \"%s\"; expected a name "
+                                        "of fewer than %d bytes that ends in \"weight\", from which that of the bias "
+                                        "follows, or no_bias",
+                                        b->path, name == NULL ? "without a name" : name, i, of_weight, MEGA_PATH));
+        else
+            snprintf(file[i], MEGA_PATH, "%.*sbias", (int)stem, of_weight);
+        bias->part[i].file = file[i];
+    }
+}
+
 /* weight: how the weight is cut; the bias is cut with its rows. `in` and `out` are those of the whole model. */
 static linear_params request_linear(const mega_builder *b, const char *name, int64_t out, int64_t in,
                                     const mega_param_options *weight, bool no_bias)
 {
-    const mega_param_options bias = {.shard_rows = weight->shard_rows,
-                                     .blocks = weight->shard_rows ? weight->blocks : 0};
+    mega_param_options bias = {.shard_rows = weight->shard_rows, .blocks = weight->shard_rows ? weight->blocks : 0};
+    char file[MEGA_PARAM_PARTS][MEGA_PATH] = {""};
+    if (!weight->shard_columns && !no_bias) copy_parts_to_bias(b, name, weight, &bias, file);
     if (out < 1)
         mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\", %s: out_channels %lld; expected 1 or more",
                                        b->path, name == NULL ? "without a name" : name, (long long)out));
@@ -147,6 +173,12 @@ static mega_tensor vocab_table(const mega_builder *b, const char *name, int64_t 
 {
     mega_param_options o = options != NULL ? *options : plain_param;
     o.shard_rows = true;
+    if (o.blocks > 1 || o.num_parts > 1)
+        mega_builder_fail(
+            b, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "layer \"%s\", %s: a table of a vocabulary in %d parts is not built yet; each rank "
+                         "of tp holds a range of its rows, leave blocks and part out",
+                         b->path, name == NULL ? "without a name" : name, o.num_parts > 1 ? o.num_parts : o.blocks));
     return layer_param(b, name, "weight", vocab_size + o.padding_rows, width, &o);
 }
 
@@ -313,6 +345,20 @@ static bool check_heads(const mega_builder *b, const char *name, const mega_atte
     return st == MEGA_OK;
 }
 
+/* Where the caller says which tensors of the file hold Q, K and V. */
+static bool check_qkv_parts(const mega_builder *b, const char *name, const mega_param_options *weight, int64_t rows)
+{
+    bool is_right = weight->num_parts == 0 || weight->num_parts == 3;
+    for (int i = 0; i < 3 && is_right && weight->num_parts == 3; i++) is_right = weight->part[i].rows == rows;
+    if (!is_right)
+        mega_builder_fail(b,
+                          MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                                    "layer \"%s\", %s: the weight of qkv has %d parts; expected 3 of %lld rows each (K "
+                                    "and V of fewer heads than Q are not built yet)",
+                                    b->path, name, weight->num_parts, (long long)rows));
+    return is_right;
+}
+
 mega_tensor mega_self_attention(const mega_builder *b, const char *name, mega_tensor x,
                                 const mega_attention_options *options)
 {
@@ -322,9 +368,10 @@ mega_tensor mega_self_attention(const mega_builder *b, const char *name, mega_te
     if (mega_graph_status(b->graph) != MEGA_OK) return mega_none();
     if (!check_heads(b, name, o, channels)) return mega_none();
     const int64_t head_dim = o->head_dim > 0 ? o->head_dim : channels / o->num_heads;
+    if (o->qkv != NULL && !check_qkv_parts(b, name, &o->qkv->weight, o->num_heads * head_dim)) return mega_none();
     const mega_attention_shape shape = local_heads(b, name, o, head_dim);
     mega_linear_options in = o->qkv != NULL ? *o->qkv : plain_linear;
-    in.weight.blocks = 3; /* Q, K, V */
+    if (in.weight.num_parts == 0) in.weight.blocks = 3; /* Q, K, V */
     char step[MEGA_PATH];
     snprintf(step, sizeof step, "%s.c_attn", name);
     const mega_tensor qkv = mega_column_linear(b, step, x, 3 * o->num_heads * head_dim, &in);

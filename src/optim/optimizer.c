@@ -371,7 +371,7 @@ static int64_t padding_elements(const mega_optimizer *o)
         if (!is_counted(o, p)) continue;
         int64_t rows = p->local_shape[0];
         const int64_t others = p->count / (rows > 0 ? rows : 1);
-        if (p->axis == MEGA_AXIS_TP && p->cut_dim == 0 && p->blocks <= 1) {
+        if (p->axis == MEGA_AXIS_TP && p->cut_dim == 0 && p->num_parts <= 1) {
             const int64_t left = p->true_shape[0] - rows * o->layout->tp.rank;
             rows = left < 0 ? 0 : left < rows ? left : rows;
         } else if (p->axis != MEGA_AXIS_TP || p->cut_dim != 0) {

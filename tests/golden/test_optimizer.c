@@ -21,9 +21,8 @@ static void need(mega_status st)
 
 static void fixture_open(fixture *f, mega_optimizer_kind kind, mega_dtype compute, bool plain)
 {
-    const mega_param w = {
-        .name = "w", .num_dims = 2, .shape = {3, 5}, .true_shape = {3, 5}, .weight_decay = true, .blocks = 1};
-    const mega_param b = {.name = "b", .num_dims = 1, .shape = {5, 1}, .true_shape = {5, 1}, .blocks = 1};
+    const mega_param w = {.name = "w", .num_dims = 2, .shape = {3, 5}, .true_shape = {3, 5}, .weight_decay = true};
+    const mega_param b = {.name = "b", .num_dims = 1, .shape = {5, 1}, .true_shape = {5, 1}};
     const mega_optimizer_options o = {
         .kind = kind, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .momentum = 0.9, .plain = plain};
     need(mega_layout_create(&f->layout, NULL, &(mega_layout_sizes){0}));
@@ -177,8 +176,7 @@ static void padding_is_no_zero_gradient(void **state)
     mega_optimizer *optimizer;
     mega_norm_result norm;
     int w;
-    const mega_param table = {
-        .name = "w", .num_dims = 2, .shape = {8, 3}, .true_shape = {5, 3}, .weight_decay = true, .blocks = 1};
+    const mega_param table = {.name = "w", .num_dims = 2, .shape = {8, 3}, .true_shape = {5, 3}, .weight_decay = true};
     need(mega_layout_create(&layout, NULL, &(mega_layout_sizes){0}));
     need(mega_params_create(&params, layout));
     need(mega_params_add(params, &table, &w));

@@ -95,7 +95,7 @@ static void place_of(const run *r, const mega_param *p, int64_t k, int64_t at[2]
     at[0] = k / p->local_shape[1];
     at[1] = k % p->local_shape[1];
     if (p->axis != MEGA_AXIS_TP) return;
-    const int64_t part = p->local_shape[p->cut_dim] / p->blocks, i = at[p->cut_dim];
+    const int64_t part = p->local_shape[p->cut_dim] / p->num_parts, i = at[p->cut_dim];
     at[p->cut_dim] = (i / part * r->layout->tp.size + r->layout->tp.rank) * part + i % part;
 }
 

@@ -236,7 +236,7 @@ static double number(const mega_params *p, const void *acc, int64_t i)
 static int64_t whole_index(const mega_param *p, const mega_axis *tp, int dim, int64_t local)
 {
     if (p->axis != MEGA_AXIS_TP || p->cut_dim != dim) return local;
-    const int64_t block = p->shape[dim] / p->blocks, slice = block / tp->size;
+    const int64_t block = p->shape[dim] / p->num_parts, slice = block / tp->size;
     return local / slice * block + tp->rank * slice + local % slice;
 }
 
@@ -259,7 +259,7 @@ static difference compare_weight(const run *many, const run *one, int i)
     for (int64_t k = 0; k < owned.count; k++) {
         const int64_t row = (owned.first + k) / p->local_shape[1], col = (owned.first + k) % p->local_shape[1];
         const int64_t r = whole_index(p, tp, 0, row), c = whole_index(p, tp, 1, col);
-        const bool is_key = p->blocks == 3 && p->num_dims == 1 && r / (p->shape[0] / 3) == 1;
+        const bool is_key = p->num_parts == 3 && p->num_dims == 1 && r / (p->shape[0] / 3) == 1;
         if (r >= p->true_shape[0] || is_key) continue; /* padding; biases of keys */
         const double u = number(a, x, k), v = number(b, y, r * q->local_shape[1] + c);
         d.apart += (u - v) * (u - v);

@@ -15,7 +15,7 @@ static const cutting cuttings[] = {
     {264, 4, 257, false, 0, 1, 2, 1},  {264, 4, 257, false, 0, 1, 8, 3},  {12, 5, 12, true, 0, 3, 2, 1},
     {12, 5, 12, true, 0, 3, 4, 1},     {12, 5, 12, true, 0, 3, 2, 4},     {7, 6, 7, true, 1, 1, 3, 1},
     {7, 6, 7, true, 1, 1, 2, 5},       {12, 0, 12, false, 0, 3, 2, 1},    {12, 0, 12, false, 0, 3, 4, 3},
-    {9, 0, 9, false, 0, 1, 1, 4},      {133, 197, 131, true, 0, 7, 1, 2}, {384, 130, 384, true, 0, 3, 2, 3},
+    {9, 0, 9, false, 0, 1, 1, 4},      {133, 197, 131, true, 0, 1, 1, 2}, {384, 130, 384, true, 0, 3, 2, 3},
     {130, 256, 130, true, 1, 1, 2, 7}, {5, 6, 5, false, 1, 2, 3, 2},      {3, 4, 3, false, 0, 1, 1, 24},
 };
 
@@ -38,14 +38,15 @@ static mega_status put(void *user, const mega_state_runs *runs, const void *byte
 
 static mega_param record(const cutting *c)
 {
-    return (mega_param){.name = "a",
-                        .num_dims = c->cols > 0 ? 2 : 1,
-                        .shape = {c->rows, c->cols > 0 ? c->cols : 1},
-                        .true_shape = {c->real_rows, c->cols > 0 ? c->cols : 1},
-                        .transposed_in_file = c->turned,
-                        .axis = MEGA_AXIS_TP,
-                        .cut_dim = c->dim,
-                        .blocks = c->blocks};
+    mega_param p = {.name = "a",
+                    .num_dims = c->cols > 0 ? 2 : 1,
+                    .shape = {c->rows, c->cols > 0 ? c->cols : 1},
+                    .true_shape = {c->real_rows, c->cols > 0 ? c->cols : 1},
+                    .transposed_in_file = c->turned,
+                    .axis = MEGA_AXIS_TP,
+                    .cut_dim = c->dim};
+    mega_param_set_blocks(&p, c->blocks);
+    return p;
 }
 
 static void read_all(const mega_state_tensor *t, const mega_safetensor *from)
@@ -76,7 +77,7 @@ static void check_part(const cutting *c, const mega_param *p, int rank, int owne
                                  .param = p,
                                  .data = data,
                                  .is_part = true,
-                                 .cut = {rank, c->ranks, c->blocks},
+                                 .cut = {rank, c->ranks},
                                  .first = first,
                                  .count = count};
     size_t begin, end;
@@ -126,8 +127,148 @@ static void parts_make_the_whole(void **state)
     }
 }
 
+/* ---- parameters whose rows lie elsewhere in the file, in one tensor or several ---- */
+
+typedef struct family {
+    int64_t rows, cols; /* cols 0: one dimension */
+    bool turned, by_columns;
+    int num_parts;
+    mega_param_part part[MEGA_PARAM_PARTS];
+    int file_of[MEGA_PARAM_PARTS], num_files;
+} family;
+
+static const family families[] = {
+    {16, 5, false, false, 3, {{"q", 8, 0, 0, 0}, {"k", 4, 0, 0, 0}, {"v", 4, 0, 0, 0}}, {0, 1, 2}, 3},
+    {16, 70, true, false, 3, {{"q", 8, 0, 0, 0}, {"k", 4, 0, 0, 0}, {"v", 4, 0, 0, 0}}, {0, 1, 2}, 3},
+    {24, 5, false, false, 3, {{NULL, 8, 0, 2, 6}, {NULL, 8, 2, 2, 6}, {NULL, 8, 4, 2, 6}}, {0, 0, 0}, 1},
+    {24, 70, true, false, 3, {{NULL, 8, 0, 2, 6}, {NULL, 8, 2, 2, 6}, {NULL, 8, 4, 2, 6}}, {0, 0, 0}, 1},
+    {24, 0, false, false, 3, {{NULL, 8, 0, 2, 6}, {NULL, 8, 2, 2, 6}, {NULL, 8, 4, 2, 6}}, {0, 0, 0}, 1},
+    {16, 5, false, false, 3, {{NULL, 8, 0, 0, 0}, {NULL, 4, 12, 0, 0}, {NULL, 4, 8, 0, 0}}, {0, 0, 0}, 1},
+    {20, 6, false, false, 3, {{"a", 8, 0, 4, 6}, {"b", 8, 0, 0, 0}, {"a", 4, 4, 2, 6}}, {0, 1, 0}, 2},
+    {24, 5, false, true, 3, {{NULL, 8, 0, 2, 6}, {NULL, 8, 2, 2, 6}, {NULL, 8, 4, 2, 6}}, {0, 0, 0}, 1},
+    {16, 5, true, true, 3, {{"q", 8, 0, 0, 0}, {"k", 4, 0, 0, 0}, {"v", 4, 0, 0, 0}}, {0, 1, 2}, 3},
+};
+
+enum { MOST_CELLS = 24 * 70 };
+
+/* The number at (row, col) of a tensor of the file, in the orientation of the memory. */
+static float number_at(int file, int64_t row, int64_t col)
+{
+    return (float)(10000 * (file + 1) + 100 * row + col);
+}
+
+/* That of element `local` of a rank's slice; counted out. */
+static float family_number(const family *f, int rank, int ranks, int64_t local)
+{
+    const int64_t cols = f->cols > 0 ? f->cols : 1, width = f->by_columns ? f->rows / ranks : cols;
+    const int64_t along = f->by_columns ? local % width : local / width,
+                  across = f->by_columns ? local / width : local % width;
+    int64_t at = along;
+    int i = 0;
+    while (at >= f->part[i].rows / ranks) at -= f->part[i++].rows / ranks;
+    const mega_param_part *p = &f->part[i];
+    at += rank * (p->rows / ranks);
+    at = p->block > 0 ? p->first + at / p->block * p->stride + at % p->block : p->first + at;
+    return f->by_columns ? number_at(f->file_of[i], across, at) : number_at(f->file_of[i], at, across);
+}
+
+static mega_param family_record(const family *f)
+{
+    mega_param p = {.name = "a",
+                    .num_dims = f->cols > 0 ? 2 : 1,
+                    .shape = {f->rows, f->cols > 0 ? f->cols : 1},
+                    .transposed_in_file = f->turned,
+                    .axis = MEGA_AXIS_TP,
+                    .num_parts = f->num_parts,
+                    .num_files = f->num_files};
+    if (f->by_columns) {
+        p.shape[0] = f->cols;
+        p.shape[1] = f->rows;
+        p.cut_dim = 1;
+    }
+    memcpy(p.true_shape, p.shape, sizeof p.shape);
+    memcpy(p.part, f->part, sizeof p.part);
+    memcpy(p.file_of, f->file_of, sizeof p.file_of);
+    return p;
+}
+
+/* What one of the owners of a rank's slice holds, out of the file and into it. */
+static void check_family_part(const family *f, int file, const mega_state_tensor *t, int rank, int ranks,
+                              const sheet *one, sheet *out)
+{
+    float back[MOST_CELLS] = {0};
+    mega_state_tensor read = *t;
+    const mega_safetensor from = {.name = "a", .dtype = MEGA_ST_F32, .end = sizeof back, .data = one->bytes};
+    tiny_ok(mega_state_tensor_write(t, MEGA_F32, MEGA_F32, put, out));
+    read.data = back;
+    read_all(&read, &from);
+    for (int64_t i = 0; i < t->count; i++) {
+        const float expected = family_number(f, rank, ranks, t->first + i);
+        const bool is_here = (int)(expected / 10000) == file + 1;
+        if (back[i] != (is_here ? expected : 0.0f))
+            fail_msg("tensor %d, rank %d of %d, element %d of %d from %d: %g, expected %g", file, rank, ranks, (int)i,
+                     (int)t->count, (int)t->first, (double)back[i], is_here ? (double)expected : 0.0);
+    }
+}
+
+static void check_family(const family *f, int ranks, int owners)
+{
+    const mega_param p = family_record(f);
+    const int64_t local = f->rows * (f->cols > 0 ? f->cols : 1) / ranks, share = (local + owners - 1) / owners;
+    for (int file = 0; file < f->num_files; file++) {
+        static uint8_t expected[4 * MOST_CELLS], bytes[4 * MOST_CELLS];
+        static int seen[4 * MOST_CELLS];
+        const sheet one = {expected, NULL};
+        sheet many = {bytes, seen};
+        int64_t shape[2];
+        mega_param_file_shape(&p, file, shape);
+        memset(bytes, 0, sizeof bytes);
+        memset(seen, 0, sizeof seen);
+        for (int64_t r = 0; r < shape[0]; r++)
+            for (int64_t c = 0; c < shape[1]; c++) {
+                const float x = number_at(file, r, c);
+                memcpy(expected + 4 * (f->turned ? c * shape[0] + r : r * shape[1] + c), &x, sizeof x);
+            }
+        for (int rank = 0; rank < ranks; rank++)
+            for (int owner = 0; owner < owners; owner++) {
+                float cell[MOST_CELLS];
+                mega_state_tensor t = {.name = "a", .param = &p, .file = file, .data = cell, .is_part = true};
+                t.cut = ranks > 1 ? (mega_param_cut){rank, ranks} : (mega_param_cut){0};
+                t.first = owner * share < local ? owner * share : local;
+                t.count = t.first + share < local ? share : local - t.first;
+                for (int64_t i = 0; i < t.count; i++) cell[i] = family_number(f, rank, ranks, t.first + i);
+                check_family_part(f, file, &t, rank, ranks, &one, &many);
+            }
+        assert_memory_equal(bytes, expected, 4 * (size_t)(shape[0] * shape[1]));
+        for (int64_t i = 0; i < 4 * shape[0] * shape[1]; i++) assert_int_equal(seen[i], 1);
+    }
+}
+
+static void parts_lie_where_they_say(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        for (int ranks = 1; ranks <= 2; ranks++)
+            for (int owners = 1; owners <= 3; owners++) check_family(&families[i], ranks, owners);
+}
+
+/* What one process writes from end to end, and what it puts at its places. */
+static void order_is_seen(void **state)
+{
+    (void)state;
+    const bool expected[] = {true, true, false, false, false, false, false, false, true};
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        const mega_param p = family_record(&families[i]);
+        assert_int_equal(mega_state_is_in_order(&(mega_state_tensor){.name = "a", .param = &p}), expected[i]);
+    }
+    mega_param blocks = {.num_dims = 2, .shape = {12, 2}, .true_shape = {12, 2}};
+    mega_param_set_blocks(&blocks, 3);
+    assert_true(mega_state_is_in_order(&(mega_state_tensor){.name = "a", .param = &blocks}));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(parts_make_the_whole)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(parts_make_the_whole),
+                                       cmocka_unit_test(parts_lie_where_they_say), cmocka_unit_test(order_is_seen)};
     return cmocka_run_group_tests_name("parts of tensors", tests, NULL, NULL);
 }

@@ -234,6 +234,20 @@ static void nothing_else_counts_them(void **state)
     mega_engine_destroy(e);
 }
 
+/* Bytes of the tensors of a file. */
+static int64_t tensor_bytes(const char *path)
+{
+    mega_safetensors *file = NULL;
+    int64_t bytes = 0;
+    need(mega_safetensors_open(&file, path));
+    for (size_t i = 0; i < mega_safetensors_count(file); i++) {
+        const mega_safetensor *t = mega_safetensors_get(file, i);
+        bytes += (int64_t)(t->end - t->begin);
+    }
+    mega_safetensors_close(file);
+    return bytes;
+}
+
 /* All parameters but one train as if that one were a constant; it has no state in the checkpoint. */
 static void a_frozen_parameter_stays(void **state)
 {
@@ -271,6 +285,10 @@ static void a_frozen_parameter_stays(void **state)
     assert_non_null(mega_safetensors_find(file, "exp_avg.net.bn.weight"));
     assert_null(mega_safetensors_find(file, "exp_avg.net.bn.running_var"));
     mega_safetensors_close(file);
+    assert_int_equal(mega_engine_save_bytes(e, &o),
+                     tensor_bytes(mega_kit_path(folder, "iter_0000001/model.safetensors")) +
+                         tensor_bytes(mega_kit_path(folder, "iter_0000001/state/masters.safetensors")) +
+                         tensor_bytes(mega_kit_path(folder, "iter_0000001/state/optimizer.safetensors")));
     mega_engine_destroy(e);
     mega_engine_destroy(other);
 }

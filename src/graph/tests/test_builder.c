@@ -76,12 +76,12 @@ static void the_first_request_declares(void **state)
     assert_int_equal(mega_tensor_channels(&at, table), C / 2);
     const mega_param *r = mega_params_get(k.params, 0);
     assert_string_equal(r->name, "m.h.3.up.weight");
-    assert_true(r->axis == MEGA_AXIS_TP && r->cut_dim == 0 && r->blocks == 3 && r->weight_decay);
+    assert_true(r->axis == MEGA_AXIS_TP && r->cut_dim == 0 && r->num_parts == 3 && r->weight_decay);
     assert_true(r->init == MEGA_INIT_NORMAL && r->init_std == 0.5 && r->transposed_in_file);
     assert_false(r->grads_are_summands);
     r = mega_params_get(k.params, 1);
     assert_string_equal(r->name, "m.h.3.up.bias");
-    assert_true(r->axis == MEGA_AXIS_NONE && r->blocks == 1 && !r->weight_decay && r->init == MEGA_INIT_ZERO);
+    assert_true(r->axis == MEGA_AXIS_NONE && r->num_parts == 1 && !r->weight_decay && r->init == MEGA_INIT_ZERO);
     r = mega_params_get(k.params, 2);
     assert_true(r->cut_dim == 1 && r->true_shape[0] == 11 && r->shape[0] == 16 && !r->weight_decay);
     assert_true(r->init == MEGA_INIT_FAN_IN); /* as all matrices that say nothing else; vectors are zero */
@@ -152,9 +152,9 @@ static void requests_that_disagree_are_refused(void **state)
         {F,
          C,
          {.shard_columns = true},
-         "for [12, 8], columns cut in 1 block, but an earlier one declared [12, 8], rows "
-         "cut in 3 blocks"},
-        {F, C, {.shard_rows = true}, "rows cut in 1 block, but"},
+         "for [12, 8], columns cut in 1 part, but an earlier one declared [12, 8], rows "
+         "cut in 3 parts"},
+        {F, C, {.shard_rows = true}, "rows cut in 1 part, but"},
         {F, C, {.init = MEGA_INIT_ONE}, "[12, 8], not cut, but"},
         {F, C, {.shard_rows = true, .blocks = 3}, "parameter m.w: this request has other options"},
         {F, C, {.shard_rows = true, .blocks = 3, .init = MEGA_INIT_ONE, .padding_rows = 1}, "has other options"},
@@ -291,7 +291,8 @@ static void wrong_requests_are_refused(void **state)
 
     begin(&k, 0, 2);
     mega_builder_param(&k.b, "w", C + 1, C, &(mega_param_options){.shard_rows = true});
-    expect_error(&k.b, "parameter m.w: dimension 0 of 9 elements cannot be cut into 1 blocks over 2 ranks");
+    expect_error(&k.b,
+                 "parameter m.w: part 0 of 1 has 9 rows, which cannot be cut over 2 ranks; expected a multiple of 2");
     end(&k);
 
     begin(&k, 0, 2);

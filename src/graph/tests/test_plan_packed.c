@@ -22,8 +22,8 @@ typedef struct sketch {
 static mega_params *declared(const mega_layout *layout)
 {
     static const mega_param record[] = {
-        {.name = "weight", .num_dims = 2, .shape = {WIDTH, WIDTH}, .true_shape = {WIDTH, WIDTH}, .blocks = 1},
-        {.name = "table", .num_dims = 2, .shape = {VOCAB, WIDTH}, .true_shape = {VOCAB, WIDTH}, .blocks = 1}};
+        {.name = "weight", .num_dims = 2, .shape = {WIDTH, WIDTH}, .true_shape = {WIDTH, WIDTH}},
+        {.name = "table", .num_dims = 2, .shape = {VOCAB, WIDTH}, .true_shape = {VOCAB, WIDTH}}};
     mega_params *params = NULL;
     int index;
     must(mega_params_create(&params, layout));

@@ -242,7 +242,7 @@ static void records_of_parameters(void **state)
             assert_int_equal(p->axis == MEGA_AXIS_TP, expected[i].is_cut);
             assert_int_equal(p->weight_decay, expected[i].decays);
             assert_int_equal(p->grads_are_summands, is_slab && expected[i].is_partial);
-            assert_int_equal(p->blocks, expected[i].blocks);
+            assert_int_equal(p->num_parts, expected[i].blocks);
             if (expected[i].is_cut) assert_int_equal(p->cut_dim, expected[i].cut_dim);
         }
         mega_graph_destroy(b.graph);
@@ -468,9 +468,56 @@ static void long_paths_are_whole_or_refused(void **state)
     assert_non_null(strstr(message, "its path has 136 characters; expected at most 95"));
 }
 
+static void expect_told(const mega_builder *b, mega_status st, const char *text)
+{
+    assert_int_equal(mega_graph_status(b->graph), st);
+    if (strstr(mega_error_message(), text) == NULL) fail_msg("expected \"%s\" in: %s", text, mega_error_message());
+}
+
+/* The parts of a weight are those of its bias; a layer that needs other parts refuses them. */
+static void parts_of_a_weight_are_those_of_its_bias(void **state)
+{
+    (void)state;
+    mega_layout *one = NULL;
+    mega_params *params = NULL;
+    must(mega_layout_create(&one, NULL, NULL));
+    must(mega_params_create(&params, one));
+    mega_builder b = builder_of(MEGA_F32, params, one);
+    const mega_tensor x = mega_input(&b, "x", MEGA_F32, S, C);
+    mega_linear_options in = {.weight = {.num_parts = 3,
+                                         .part = {{.file = "attn.q_proj.weight", .rows = C},
+                                                  {.file = "attn.k_proj.weight", .rows = C},
+                                                  {.file = "attn.v_proj.weight", .rows = C}}}};
+    mega_self_attention(&b, "attn", x, &(mega_attention_options){.num_heads = HEADS, .qkv = &in});
+    must(mega_graph_status(b.graph));
+    const mega_param *weight = mega_params_get(params, mega_params_find(params, "m.attn.c_attn.weight")),
+                     *bias = mega_params_get(params, mega_params_find(params, "m.attn.c_attn.bias"));
+    assert_string_equal(mega_param_file_name(weight, 1), "m.attn.k_proj.weight");
+    assert_int_equal(bias->num_parts, 3);
+    assert_string_equal(mega_param_file_name(bias, 1), "m.attn.k_proj.bias");
+    assert_int_equal(bias->part[2].rows, C);
+    in.weight.part[0].rows = 2 * C;
+    mega_self_attention(&b, "fewer", x, &(mega_attention_options){.num_heads = HEADS, .qkv = &in});
+    expect_told(&b, MEGA_ERR_UNSUPPORTED, "K and V of fewer heads than Q are not built yet");
+    mega_graph_destroy(b.graph);
+    b = builder_of(MEGA_F32, params, one);
+    in.weight = (mega_param_options){.num_parts = 1, .part = {{.file = "table", .rows = C}}};
+    mega_column_linear(&b, "up", mega_input(&b, "x", MEGA_F32, S, C), C, &in);
+    expect_told(&b, MEGA_ERR_USAGE, "part 0 of its weight is in tensor \"table\"; expected a name");
+    mega_graph_destroy(b.graph);
+    b = builder_of(MEGA_F32, params, one);
+    const mega_param_options halves = {.blocks = 2};
+    mega_vocab_embedding(&b, "wte", mega_input(&b, "ids", MEGA_I32, S, 0), 2 * C, C, &halves);
+    expect_told(&b, MEGA_ERR_UNSUPPORTED, "a table of a vocabulary in 2 parts is not built yet");
+    mega_graph_destroy(b.graph);
+    mega_params_destroy(params);
+    mega_layout_destroy(one);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_of_a_weight_are_those_of_its_bias),
         cmocka_unit_test(column_and_row_linear),
         cmocka_unit_test(self_attention),
         cmocka_unit_test(vocabulary_embedding),

@@ -58,10 +58,10 @@ static void rank_open(rank *r, const settings *s, int tp, int dp, mega_tie tie)
                         .true_shape = {records[i].real_rows, records[i].cols},
                         .axis = records[i].is_cut ? MEGA_AXIS_TP : MEGA_AXIS_NONE,
                         .cut_dim = records[i].cut_dim,
-                        .blocks = records[i].blocks,
                         .tie = i == 0 ? tie : MEGA_TIE_NONE,
                         .weight_decay = records[i].decays,
                         .lr_scale = records[i].lr_scale};
+        mega_param_set_blocks(&p, records[i].blocks);
         snprintf(p.name, sizeof p.name, "%s", records[i].name);
         need(mega_params_add(r->params, &p, NULL));
     }
@@ -91,7 +91,7 @@ static int64_t whole_index(const rank *r, int param, int64_t k)
 {
     const mega_param *p = mega_params_get(r->params, param);
     int64_t at[2] = {k / p->local_shape[1], k % p->local_shape[1]}, *cut = &at[p->cut_dim];
-    const int64_t part = p->local_shape[p->cut_dim] / p->blocks;
+    const int64_t part = p->local_shape[p->cut_dim] / p->num_parts;
     if (records[param].is_cut) *cut = (*cut / part * r->layout.tp.size + r->layout.tp.rank) * part + *cut % part;
     return at[0] * records[param].cols + at[1];
 }

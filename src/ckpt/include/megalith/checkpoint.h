@@ -20,19 +20,20 @@
 extern "C" {
 #endif
 
-/* A logical tensor that follows a parameter's record: the weights themselves, or an optimizer moment. One rank holds
- * the whole of it; of several, each a range of its slice, which may be empty. */
+/* A tensor of the file, which is a parameter or some of its parts, of the weights themselves or of an optimizer moment.
+ * One rank holds the whole parameter; of several, each a range of its slice, which may be empty. */
 typedef struct mega_state_tensor {
-    const char *name;        /* in the file: the parameter's own name, or "exp_avg.<name>" */
-    const mega_param *param; /* shape, orientation, true extent of the whole tensor */
-    void *data;              /* acc dtype, memory orientation: all of it, or element `first` of the slice */
+    const char *name;        /* in the file: that which the parameter's record gives it, or "exp_avg.<that>" */
+    const mega_param *param; /* shape, orientation, true extent, parts */
+    int file;                /* which of the tensors of the file that hold the parameter */
+    void *data;              /* acc dtype, memory orientation: all of the parameter, or element `first` of the slice */
     bool is_part;
-    mega_param_cut cut;   /* is_part: how ranks cut the tensor into slices */
+    mega_param_cut cut;   /* is_part: how ranks cut the parameter into slices */
     int64_t first, count; /* is_part: the elements of the slice that `data` holds */
 } mega_state_tensor;
-/* The weights of p, a parameter of the whole model, that this rank holds: those of parameter `own` of `held`; own -1:
- * nothing, as those of another pipeline stage. */
-mega_state_tensor mega_state_tensor_of(const mega_param *p, mega_params *held, int own);
+/* Tensor `file` of the weights of p, a parameter of the whole model, of which this rank holds parameter `own` of
+ * `held`; own -1: nothing, as of those of another pipeline stage. */
+mega_state_tensor mega_state_tensor_of(const mega_param *p, int file, mega_params *held, int own);
 
 /* What a GPT-2 folder says of itself (config.json). */
 typedef struct mega_model_shape {

@@ -297,12 +297,13 @@ int64_t mega_engine_positions(const mega_engine *e); /* of a sample: seq of the 
 mega_status mega_engine_param_info(const mega_engine *e, int index, const char **out_name, int64_t *out_rows,
                                    int64_t *out_columns);
 /* Collective over the world. Copy the whole tensor of a parameter, in F32, to every rank, or from every rank, where all
- * pass the same values. `what` is NULL for the master weight, "grad" for the gradient, or the name of an optimizer
- * state such as "exp_avg". The gradient is the mean over micro-batches, summed over the ranks and not clipped: it is
- * there from the backward pass of an accumulation boundary to the next forward, and setting it before mega_engine_step
- * changes the update. count must be the number of elements of the whole tensor.
- * Return MEGA_ERR_NOT_FOUND for an unknown name, with the nearest one; MEGA_ERR_USAGE for a wrong count, or where there
- * is no gradient. */
+ * pass the same values. name is that of a parameter, or of a tensor of the checkpoint that holds parts of one
+ * (mega_param_options.part), whose rows then have the order of the file. `what` is NULL for the master weight, "grad"
+ * for the gradient, or the name of an optimizer state such as "exp_avg". The gradient is the mean over micro-batches,
+ * summed over the ranks and not clipped: it is there from the backward pass of an accumulation boundary to the next
+ * forward, and setting it before mega_engine_step changes the update. count must be the number of elements of the whole
+ * tensor. Return MEGA_ERR_NOT_FOUND for an unknown name, with the nearest one; MEGA_ERR_USAGE for a wrong count, or
+ * where there is no gradient. */
 mega_status mega_engine_get_param(mega_engine *e, const char *name, const char *what, int64_t count, float *out);
 mega_status mega_engine_set_param(mega_engine *e, const char *name, const char *what, int64_t count,
                                   const float *values);

@@ -87,10 +87,14 @@ typedef struct mega_param_options {
     mega_decay decay;
     double lr_scale;                /* of the learning rate; 0 means 1 */
     bool shard_rows, shard_columns; /* over tp; at most one of them */
-    int blocks;                     /* equal parts of the sharded dimension that are each sharded: 3 for Q, K, V;
-                                       0 means 1 */
-    bool transposed_in_file;        /* the checkpoint holds [in, out], as Conv1D of Hugging Face does */
-    int64_t padding_rows;           /* trailing rows that the checkpoint lacks: zero, without gradient (vocabulary) */
+    int blocks;                     /* equal parts, each sharded, that follow one another in the file: 3 for Q, K, V,
+                                       at most MEGA_PARAM_PARTS; 0 means 1. Other parts are listed in `part` */
+    mega_param_part part[MEGA_PARAM_PARTS]; /* their `file` is the name in the checkpoint after the path, such as
+                                               "self_attn.q_proj.weight". The parts hold each row of the parameter and
+                                               of their tensors once, and tp divides the rows of each part */
+    int num_parts;                          /* 0: one part, or as `blocks` says */
+    bool transposed_in_file;                /* the checkpoint holds [in, out], as Conv1D of Hugging Face does */
+    int64_t padding_rows;   /* trailing rows that the checkpoint lacks: zero, without gradient (vocabulary) */
     int file_dims;          /* 0: those of rows and columns; a convolution is stored as [out, in, height, width] */
     int64_t file_dim[4];    /* the same elements in the same order */
     bool is_frozen;         /* not trained: no update, no optimizer state, no part in norms and clipping */

@@ -39,9 +39,23 @@ typedef enum mega_init {
     MEGA_INIT_KAIMING_NORMAL  /* normal with standard deviation sqrt(2 / fan_in) */
 } mega_init;
 
+/* A group of rows of a parameter that is cut over ranks by itself and has its own place in the checkpoint: Q, K and V
+ * of one projection, or the gate and up projections of an MLP. The rows are stored in the tensor `file`, which several
+ * parts may share: `block` rows starting at row `first`, then `block` rows `stride` rows further on, and so forth, as
+ * in MPI_Type_vector. Q, K and V interleaved by head of size d, for instance, have first = 0, d and 2d, block = d and
+ * stride = 3d. Initial values are addressed by the tensor and row of the file. In a parameter whose columns are cut
+ * (shard_columns), a part is a group of columns, and all that is said of rows holds for columns. */
+typedef struct mega_param_part {
+    const char *file;             /* name of a tensor of the checkpoint; NULL: that of the parameter */
+    int64_t rows;                 /* in the whole model */
+    int64_t first, block, stride; /* in rows of the file; block 0: all rows are consecutive */
+} mega_param_part;
+enum { MEGA_PARAM_PARTS = 4 };
+
 #define MEGA_PARAM_NAME 96
 typedef struct mega_param {
-    char name[MEGA_PARAM_NAME]; /* in the checkpoint: "transformer.h.0.attn.c_attn.weight" */
+    char name[MEGA_PARAM_NAME]; /* "transformer.h.0.attn.c_attn.weight"; also in the checkpoint, unless parts say other
+                                 */
     int num_dims;               /* 1 or 2 */
     int64_t shape[2];           /* whole tensor in memory orientation, [out, in], padding included */
     int64_t true_shape[2];      /* without padding: what the file holds (padding rows are zero and get no gradient) */
@@ -49,9 +63,15 @@ typedef struct mega_param {
     int file_dims;              /* of the tensor in the file, where it has others: 1 to 4; 0: those of true_shape */
     int64_t file_dim[4]; /* the same elements in the same order: [out, in, height, width] of [out, in * size^2] */
     mega_axis_name axis; /* the axis that cuts it, or NONE: replicated */
-    int cut_dim;         /* dimension that is cut */
-    int blocks;          /* equal blocks along cut_dim that are each cut: 3 for Q, K, V; 2 for gate and up; else 1 */
-    bool grads_are_summands; /* replicated, but ranks of tp hold partial gradients (sequence parallel norms) */
+    int cut_dim;         /* dimension that is cut; of a replicated one, 0 */
+    /* Along cut_dim, in the order of the memory. The list of parameters keeps at least one, and owns the names in them.
+     */
+    mega_param_part part[MEGA_PARAM_PARTS];
+    int num_parts;                 /* 0 stands for one part that is all of it */
+    int file_of[MEGA_PARAM_PARTS]; /* filled when it is declared: which of num_files tensors of the checkpoint, counted
+                                    */
+    int num_files;                 /* in the order of the parts, holds each part */
+    bool grads_are_summands;       /* replicated, but ranks of tp hold partial gradients (sequence parallel norms) */
     mega_init init;
     double init_std;
     bool weight_decay; /* false for biases and one-dimensional tensors */
@@ -65,7 +85,7 @@ typedef struct mega_param {
     mega_tie tie;
     int layer;      /* of the model's list, that declares it, from 1 on: with ZeRO 3 a bucket; 0: of no list */
     bool is_shared; /* several layers of the list request it: with ZeRO 3 a bucket of its own */
-    int part;       /* filled when it is declared, see mega_params_next_part */
+    int program;    /* filled when it is declared, see mega_params_next_part */
     /* filled by mega_params_place */
     int64_t local_shape[2]; /* this rank's slice */
     int bucket;
@@ -88,11 +108,29 @@ static inline bool mega_param_is_trained(const mega_param *r)
 
 typedef struct mega_params mega_params;
 
-/* How a parameter is cut over ranks: this rank's place among them, and the blocks that are each cut. Zero where every
- * rank has all of it. */
+/* How a parameter is cut over ranks: this rank's place among them. Zero where every rank has all of it. */
 typedef struct mega_param_cut {
-    int rank, size, blocks;
+    int rank, size;
 } mega_param_cut;
+
+/* Rows (along cut_dim) of a rank's slice that lie in one tensor of the checkpoint: `runs` times `rows` rows, which
+ * follow one another in the slice and in the whole parameter, and are `stride` rows apart in the file. */
+typedef struct mega_param_stretch {
+    int64_t local, whole, file; /* the first row: in the slice, in the whole parameter, in the tensor of the file */
+    int64_t rows, runs, stride;
+    int tensor; /* which of the tensors of the file */
+} mega_param_stretch;
+/* How a slice maps to the checkpoint, in the order of the slice; returns their number. Parts that follow one another in
+ * the slice and in the file are one stretch. Reads the shape, cut_dim and parts of the record alone. */
+int mega_param_stretches(const mega_param *r, mega_param_cut cut, mega_param_stretch out[MEGA_PARAM_PARTS]);
+/* The tensors of the checkpoint that hold it, 1 or more: number, name, and [rows, columns] in the orientation of the
+ * memory, without padding; columns of a vector are 1. */
+int mega_param_num_files(const mega_param *r);
+const char *mega_param_file_name(const mega_param *r, int file);
+void mega_param_file_shape(const mega_param *r, int file, int64_t out[2]);
+/* Makes its parts `count` equal ones, one after the other in one tensor of the file: 3 for Q, K, V of as many heads. A
+ * count that does not divide the rows leaves parts that mega_params_add refuses. */
+void mega_param_set_blocks(mega_param *r, int count);
 mega_status mega_params_create(mega_params **out, const mega_layout *layout);
 void mega_params_destroy(mega_params *p);
 const mega_layout *mega_params_layout(const mega_params *p); /* as given to create */
@@ -104,6 +142,9 @@ mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_i
  * what was declared before: each program exchanges its own buckets, when it is done with them. */
 void mega_params_next_part(mega_params *p);
 int mega_params_find(const mega_params *p, const char *name); /* -1: none */
+/* The parameter that has rows in this tensor of the checkpoint; *out_file is the number of the tensor. -1: none. */
+int mega_params_find_file(const mega_params *p, const char *name, int *out_file);
+int mega_params_num_files(const mega_params *p); /* tensors of the checkpoint, of all parameters */
 int mega_params_count(const mega_params *p);
 size_t mega_params_record_bytes(const mega_params *p); /* of the records, without what they describe */
 /* NULL, with a message, for a number that no parameter (or bucket) has; all that takes such a number then gives NULL or
