@@ -3,7 +3,7 @@
  * Prints lines "RESULT name value unit detail".   bench_memory [steps] */
 #include "../tests/kit/held.h"
 #include "bench_kit.h"
-#include "megalith/engine.h"
+#include "megalith/engine_commands.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
 

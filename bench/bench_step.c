@@ -22,7 +22,7 @@
  * bench/peers/torch_step.py speaks the same language. */
 #include "bench_kit.h"
 #include "megalith/comm.h"
-#include "megalith/engine.h"
+#include "megalith/engine_commands.h"
 #include "megalith/file.h"
 #include "megalith/gpt.h"
 #include "megalith/memory.h"

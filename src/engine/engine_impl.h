@@ -3,7 +3,7 @@
 #define MEGALITH_ENGINE_IMPL_H
 
 #include "megalith/batch.h"
-#include "megalith/engine.h"
+#include "megalith/engine_commands.h"
 #include "megalith/pipeline.h"
 #include "megalith/reader.h"
 #include "stage.h"

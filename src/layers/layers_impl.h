@@ -2,6 +2,7 @@
 #ifndef MEGALITH_LAYERS_IMPL_H
 #define MEGALITH_LAYERS_IMPL_H
 
+#include "megalith/graph.h"
 #include "megalith/layers.h"
 
 /* The parameter NAME.KIND of a layer, such as "fc.weight". */

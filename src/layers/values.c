@@ -16,6 +16,11 @@ mega_tensor mega_scale(const mega_builder *b, mega_tensor x, double factor)
     return mega_op_scale(b->graph, x, factor);
 }
 
+mega_tensor mega_bias_add(const mega_builder *b, mega_tensor x, mega_tensor bias)
+{
+    return mega_op_bias_add(b->graph, x, bias);
+}
+
 /* Rows of x per sample of the micro-batch; 0 and an error where its rows are not those of whole samples. */
 static int64_t positions_of(const mega_builder *b, const char *layer, mega_tensor x)
 {

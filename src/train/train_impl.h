@@ -3,7 +3,7 @@
 #define MEGALITH_TRAIN_IMPL_H
 
 #include "megalith/cpu_load.h"
-#include "megalith/engine.h"
+#include "megalith/engine_commands.h"
 #include "megalith/peak.h"
 #include "megalith/profile.h"
 #include "megalith/train.h"

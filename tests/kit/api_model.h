@@ -3,7 +3,7 @@
 #ifndef MEGALITH_TESTS_API_MODEL_H
 #define MEGALITH_TESTS_API_MODEL_H
 
-#include "megalith/engine.h"
+#include "megalith/engine_commands.h"
 #include "megalith/layers.h"
 
 enum { API_SEQ = 8, API_IDS = 16, API_WIDTH = 12, API_SAMPLES = 40 };

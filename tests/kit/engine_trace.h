@@ -3,7 +3,7 @@
 #ifndef MEGALITH_TESTS_ENGINE_TRACE_H
 #define MEGALITH_TESTS_ENGINE_TRACE_H
 
-#include "megalith/engine.h"
+#include "megalith/engine_commands.h"
 #include "megalith/memory.h"
 
 #include <math.h>

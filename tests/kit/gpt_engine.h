@@ -2,7 +2,7 @@
 #ifndef MEGALITH_TESTS_GPT_ENGINE_H
 #define MEGALITH_TESTS_GPT_ENGINE_H
 
-#include "megalith/engine.h"
+#include "megalith/engine_commands.h"
 #include "megalith/gpt.h"
 
 /* With the stages and programs that the GPT says. Of no GPT: what mega_engine_create says of no model. data NULL: the

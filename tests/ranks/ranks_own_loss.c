@@ -2,7 +2,7 @@
  * layout without a pipeline: the losses, norms and weights of one rank whose model has that loss. Calls of which one
  * rank gives another output change nothing; a backward pass that fails on one rank fails on both, and the step can be
  * repeated. */
-#include "megalith/engine.h"
+#include "megalith/engine_commands.h"
 #include "megalith/layers.h"
 
 #include <math.h>

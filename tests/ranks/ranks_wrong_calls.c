@@ -1,7 +1,7 @@
 /* Wrong calls of a C program, by all ranks and by the last rank alone: each is a status with a message on every rank,
  * none aborts or hangs, and the engine then trains as if they had not been.   ranks_wrong_calls FOLDER Prints how many
  * there are. */
-#include "megalith/engine.h"
+#include "megalith/engine_commands.h"
 #include "megalith/layers.h"
 
 #include <math.h>

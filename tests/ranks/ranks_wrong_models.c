@@ -1,6 +1,6 @@
 /* Wrong models, described by all ranks and by the last rank alone: each is a status with a message on every rank, none
  * aborts or hangs, and a right model is created afterwards. Prints how many there are. */
-#include "megalith/engine.h"
+#include "megalith/engine_commands.h"
 #include "megalith/layers.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
  * numeric option without a row in this file fails. */
 #include "../../config/config_impl.h"
 #include "kit.h"
-#include "megalith/engine.h"
+#include "megalith/engine_commands.h"
 #include "megalith/gpt.h"
 #include "megalith/log.h"
 #include <stdio.h>

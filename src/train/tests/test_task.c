@@ -1,6 +1,6 @@
 /* The row of pretrain_gpt: its model, and what it says of checkpoints. */
 #include "kit.h"
-#include "megalith/engine.h"
+#include "megalith/engine_commands.h"
 #include "task.h"
 
 #include <string.h>

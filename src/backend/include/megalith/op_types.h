@@ -4,6 +4,7 @@
 
 #include "megalith/dtype.h"
 #include "megalith/status.h"
+#include "megalith/tensor.h"
 #include "megalith/threads.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,16 +13,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Defined in graph/ (graph.h); named here for the declarations of ops. */
-typedef struct mega_graph mega_graph;
-typedef struct mega_tensor {
-    int32_t id; /* 0: none */
-} mega_tensor;
-/* A loss or a metric of a micro-batch: sum / weight, or 0 where the weight is 0; both [1] acc. */
-typedef struct mega_loss {
-    mega_tensor sum, weight;
-} mega_loss;
 
 /* What changes between two runs of one program. Kernels read it; nothing of it is baked into an instruction. */
 typedef struct mega_step_block {
@@ -65,18 +56,6 @@ typedef struct mega_kernel {
      * not worth keeping. */
     size_t (*packed)(const void *args);
 } mega_kernel;
-
-/* x is the input. MEGA_ACT_GELU_TANH and MEGA_ACT_GELU are 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) and
- * 0.5 x (1 + erf(x / sqrt 2)). */
-typedef enum mega_activation_kind {
-    MEGA_ACT_GELU_TANH,
-    MEGA_ACT_GELU,
-    MEGA_ACT_RELU,         /* max(x, 0) */
-    MEGA_ACT_RELU_SQUARED, /* max(x, 0)^2 */
-    MEGA_ACT_SILU,         /* x / (1 + e^-x) */
-    MEGA_ACT_TANH,
-    MEGA_ACT_SIGMOID /* 1 / (1 + e^-x) */
-} mega_activation_kind;
 
 /* Windows of size x size pixels that move over images of height x width pixels, `stride` pixels at a time in both
  * directions, with `padding` pixels around the image. */

@@ -183,10 +183,6 @@ typedef struct mega_head_shape {
 /* LM head with cross-entropy by chunks of rows: logits never whole in memory. x [T, C], table [V, C].
  * token_loss [T] acc (unmasked); loss: the sum of token_loss * loss_mask, and of loss_mask. In training `loss` is
  * declared with mega_loss_add. */
-typedef struct mega_head_result {
-    mega_tensor token_loss;
-    mega_loss loss;
-} mega_head_result;
 mega_head_result mega_op_lm_head_loss(mega_graph *g, mega_tensor x, mega_tensor table, mega_tensor labels,
                                       mega_tensor loss_mask, const mega_head_shape *s);
 /* sum: of x [T] acc, each row times its weight; weight: of the weights [T] f32. Without weights each row counts 1. The

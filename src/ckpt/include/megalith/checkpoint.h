@@ -8,6 +8,7 @@
 #ifndef MEGALITH_CHECKPOINT_H
 #define MEGALITH_CHECKPOINT_H
 
+#include "megalith/client_array.h"
 #include "megalith/lock.h"
 #include "megalith/parameter.h"
 #include "megalith/process.h"
@@ -42,14 +43,6 @@ typedef struct mega_model_shape {
     bool tanh_gelu;
     int64_t eos;
 } mega_model_shape;
-
-/* An array that a caller keeps with a checkpoint. */
-typedef struct mega_client_array {
-    const char *name;
-    mega_dtype dtype;
-    int64_t rows, columns; /* [rows] if columns is 0 */
-    const void *data;
-} mega_client_array;
 
 typedef struct mega_checkpoint_save {
     const char *folder; /* SAVE */

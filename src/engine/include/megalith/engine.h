@@ -32,16 +32,13 @@
 #ifndef MEGALITH_ENGINE_H
 #define MEGALITH_ENGINE_H
 
-#include "megalith/checkpoint.h"
-#include "megalith/config.h"
+#include "megalith/client_array.h"
+#include "megalith/comm.h"
+#include "megalith/custom_optimizer.h"
 #include "megalith/dataset.h"
-#include "megalith/graph.h"
-#include "megalith/model_parts.h"
-#include "megalith/optim.h"
-#include "megalith/parameter.h"
-#include "megalith/profile.h"
-#include "megalith/program.h"
-#include "megalith/schedule.h"
+#include "megalith/memory.h"
+#include "megalith/model.h"
+#include "megalith/threads.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -49,41 +46,8 @@ extern "C" {
 
 typedef struct mega_engine mega_engine;
 
-typedef struct mega_engine_options {
-    mega_dtype compute;       /* F32, BF16, F64 (plain kernels only) */
-    bool plain;               /* plain kernels */
-    mega_team *team;          /* borrowed; NULL: one thread */
-    mega_world *world;        /* borrowed; NULL: one rank */
-    mega_layout_sizes layout; /* how its ranks divide; zeros: all of them are data parallel */
-    int stage_programs;       /* programs per pipeline stage, which the schedule interleaves; 0: 1 */
-    int64_t micro_batch, seq;
-    mega_batch_ramp batch;      /* micro_step: micro_batch x data-parallel ranks */
-    bool no_train, no_evaluate; /* leave that program out */
-    /* The two programs of generation in place of those (mode MEGA_GENERATE): micro_batch samples side by side, of up to
-     * seq positions each, the new ones included. prefill: rows of each sample that a prompt is read by; 0: 64, or seq
-     * where that is less. */
-    bool generate;
-    int64_t prefill;
-    bool no_pack_weights; /* products pack them anew each time, which takes less memory */
-    bool per_token_loss;  /* mean over the tokens of a step, not over micro-batches; for one trained loss */
-    double clip_grad;     /* 0: no clipping */
-    uint32_t dropout_seed;
-    mega_optimizer_options optimizer;
-    mega_lr_schedule schedule;
-    int64_t bucket_elements; /* 0: 40,000,000 */
-    /* Gradients that ranks of tp add up under sequence parallelism go together, as many elements at a time; a larger
-     * one goes alone. 0: 262,144. */
-    int64_t tp_sum_elements;
-    int zero_stage;           /* mega_params_shard */
-    int64_t zero_persistence; /* mega_params_persist */
-    mega_place_options place;
-} mega_engine_options;
-
-/* Everything but `team` and `world`, which stay NULL. */
-mega_status mega_engine_options_from_config(mega_engine_options *out, const mega_config *cfg);
-
-/* What mega_engine_create is given is compared: ranks with another option get MEGA_ERR_COMM, with what each of them
- * has. A number that is out of its range is MEGA_ERR_USAGE. */
+/* Every setting as a number, for the commands of megalith, whose sources define it (engine_commands.h). */
+typedef struct mega_engine_options mega_engine_options;
 
 /* ---- a custom learning-rate schedule ---- */
 
@@ -105,11 +69,11 @@ typedef struct mega_setup {
     char **argv;                       /* read during the call */
     mega_mode mode; /* MEGA_TRAIN; MEGA_EVAL: without gradients and optimizer; MEGA_GENERATE: for mega_engine_run */
     mega_layout_sizes layout;              /* tp and pp: zeros: from the options, else data parallel */
-    const mega_optimizer_row *optimizer;   /* optim.h; borrowed; NULL: from the options */
+    const mega_optimizer_row *optimizer;   /* custom_optimizer.h; borrowed; NULL: from the options */
     const mega_lr_scheduler *lr_scheduler; /* copied; NULL: from the options */
     mega_world *world;                     /* borrowed; NULL: created and owned by the engine */
     mega_team *team;                       /* borrowed; NULL: created and owned by the engine */
-    /* Every setting as a number, instead of argv, layout, world and team: for programs that read options of their own.
+    /* For the commands of megalith: every setting as a number, instead of argv, layout, world and team. NULL elsewhere.
      * mode MEGA_EVAL sets no_train, MEGA_GENERATE sets generate.
      * The weights are then those of mega_engine_initialize or mega_engine_load. */
     const mega_engine_options *options;
@@ -165,18 +129,6 @@ typedef struct mega_engine_cost {
     double flops, masked_flops;
 } mega_engine_cost;
 void mega_engine_cost_get(const mega_engine *e, mega_engine_cost *out);
-const mega_program *mega_engine_program(const mega_engine *e, bool train); /* NULL where left out; of chunk 0 */
-/* Of the other chunks of an interleaved pipeline stage, which has so many. */
-const mega_program *mega_engine_chunk_program(const mega_engine *e, int chunk, bool train);
-int mega_engine_chunks(const mega_engine *e);
-mega_params *mega_engine_params(const mega_engine *e);
-const mega_params *mega_engine_whole(const mega_engine *e);      /* the records of all pipeline stages, in every rank */
-const mega_model_parts *mega_engine_parts(const mega_engine *e); /* what the walk over the whole model found */
-mega_optimizer *mega_engine_optimizer(const mega_engine *e);
-
-/* Collective: whether the ranks of each group have programs that make the same calls, before they wait for each other.
- */
-mega_status mega_engine_compare_ranks(const mega_engine *e);
 /* Collective: world. Random weights, zero moments, step 0; micro-batches since the last update are discarded. Returns
  * MEGA_ERR_USAGE between a forward and its backward. */
 mega_status mega_engine_initialize(mega_engine *e, uint32_t seed);
@@ -205,10 +157,6 @@ mega_status mega_engine_initialize(mega_engine *e, uint32_t seed);
 mega_batch *mega_engine_micro_batch(mega_engine *e);
 mega_batch *mega_engine_batch(mega_engine *e);
 int64_t mega_engine_sample(const mega_engine *e, int64_t i); /* of the batch that was asked for last; -1: e is NULL */
-/* For an evaluation: `rows` samples of this rank, a multiple of the micro-batch, at most the largest global batch.
- * first: what mega_sample_index is for the first sample of all ranks. Same memory; NULL for another number. */
-mega_batch *mega_engine_evaluation_batch(mega_engine *e, int64_t rows, int64_t first);
-
 typedef struct mega_step_result {
     double loss;      /* sum of coefficient * loss over the losses of the model, 0 where it has none; the loss of
                          mega_engine_backward_from is the caller's and not in it */
@@ -308,11 +256,6 @@ mega_status mega_engine_get_param(mega_engine *e, const char *name, const char *
 mega_status mega_engine_set_param(mega_engine *e, const char *name, const char *what, int64_t count,
                                   const float *values);
 
-/* The coming steps write their instructions and their optimizer into the profile (borrowed); NULL: no more. */
-void mega_engine_profile(mega_engine *e, mega_profile *profile);
-/* The coming steps hand what their instructions make to this function (mega_program_observe); NULL: no more. */
-void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user);
-
 /* The losses and metrics of the whole model, the same on all ranks: by part of the pipeline, in each in the order in
  * which it declares them, then those of evaluation alone. */
 int mega_engine_num_metrics(const mega_engine *e);
@@ -325,30 +268,6 @@ const char *mega_engine_metric_name(const mega_engine *e, int metric); /* borrow
  * MEGA_ERR_USAGE: count is not mega_engine_output_count, or nothing has run yet. Local. */
 int64_t mega_engine_output_count(const mega_engine *e, const char *output);
 mega_status mega_engine_read_output(mega_engine *e, const char *output, int64_t count, float *out);
-
-/* Adds the rows of the evaluation batch to sums: total of micro-batch means (or of token losses) and how many. Returns
- * MEGA_ERR_NUMERIC if the loss is not finite; on all ranks MEGA_ERR_INTERRUPTED, and adds nothing, once the team of one
- * is asked to stop (mega_team_stop_on): after the instruction under way on the ranks of its host. */
-typedef struct mega_loss_sums {
-    double loss, count;                                /* loss / count: of the sum of coefficient * loss */
-    double metric[MEGA_METRICS], weight[MEGA_METRICS]; /* metric / weight: of each loss and metric */
-} mega_loss_sums;
-mega_status mega_engine_evaluate_batch(mega_engine *e, mega_loss_sums *sums);
-/* Collective over the world. The same for `rows` samples of each rank that the engine reads: those of
- * mega_engine_evaluation_batch(e, rows, first), in the order that the data set and the seed of the engine give. Returns
- * also the status of a callback of the data set that failed. */
-mega_status mega_engine_evaluate_part(mega_engine *e, const mega_dataset *dataset, int64_t first, int64_t rows,
-                                      mega_loss_sums *sums);
-
-typedef struct mega_engine_progress {
-    int64_t iteration;              /* steps done */
-    int64_t consumed_samples;       /* of training */
-    int64_t consumed_valid_samples; /* kept for the caller: saved and loaded with the rest */
-    int64_t schedule_samples;       /* the n of the learning rate */
-} mega_engine_progress;
-mega_engine_progress *mega_engine_progress_get(mega_engine *e);
-/* As created with, or as a load took it from a checkpoint. */
-const mega_lr_schedule *mega_engine_schedule(const mega_engine *e);
 
 /* Collective over the world. Evaluates the first max_batches batches of `dataset`, in its order, or all of it if
  * max_batches is 0. Every sample counts once: those at the end that do not fill a micro-batch are evaluated one by one,
@@ -416,8 +335,8 @@ bool mega_engine_run_output(const mega_engine *e, mega_run program, const char *
  *
  * A checkpoint is a folder that is committed atomically and does not depend on the layout of ranks. */
 
-/* The caller's own state: one JSON object and named arrays (checkpoint.h). Every rank passes the same; one rank writes
- * it. */
+/* The caller's own state: one JSON object and named arrays (client_array.h). Every rank passes the same; one rank
+ * writes it. */
 typedef struct mega_client_state {
     const char *json; /* NULL: {} */
     const mega_client_array *array;
@@ -449,51 +368,6 @@ typedef struct mega_load_options {
 mega_status mega_engine_load_checkpoint(mega_engine *e, const char *folder, const char *tag,
                                         const mega_load_options *options, bool *out_found,
                                         const mega_client_state **out_client);
-
-/* The same with more to say, for commands. */
-typedef struct mega_engine_save_options {
-    const char *folder;
-    const mega_model_shape *shape;   /* NULL: the model is no Hugging Face family (checkpoint.h) */
-    const mega_tokenizer *tokenizer; /* or NULL */
-    mega_dtype save_dtype;           /* of the weights; the exact masters are then kept in state/ */
-    bool no_optim, no_rng;
-    const char *extra_json; /* an object whose members join run.json under names of their own, or NULL */
-    const mega_client_array *client_array;
-    int num_client_arrays;
-    const char *model_card; /* or NULL */
-    int keep;               /* newest checkpoints kept; 0: all */
-    mega_lock *lock;        /* of the folder, in the first rank, or NULL */
-} mega_engine_save_options;
-/* Collective: every rank writes what it holds. The folder is the same whatever the layout; the text, tokenizer, card
- * and extra_json are the first rank's. */
-mega_status mega_engine_save(mega_engine *e, const mega_engine_save_options *o);
-/* Bytes of its tensors, which are nearly all of it; `o` needs only save_dtype and no_optim. Before anything is
- * allocated as well. */
-int64_t mega_engine_save_bytes(const mega_engine *e, const mega_engine_save_options *o);
-
-typedef struct mega_engine_load_options {
-    bool finetune;                /* weights only, iteration 0 */
-    bool no_optim, no_rng;        /* no_optim: neither optimizer states nor the schedule and its position */
-    bool no_states;               /* no optimizer states */
-    bool no_schedule;             /* neither the schedule nor its position: those of the engine stay */
-    bool override_schedule;       /* the options win over the stored schedule */
-    bool use_checkpoint_schedule; /* the stored schedule wins; with finetune it begins at its first sample */
-} mega_engine_load_options;
-typedef struct mega_engine_loaded {
-    bool optimizer; /* moments and schedule came with it */
-    bool resumed;   /* iteration and samples came with it */
-} mega_engine_loaded;
-/* Whether mega_engine_load will take the state of an opened folder: optimizer and schedule are looked at, tensors are
- * not. Before there is an engine; MEGA_ERR_USAGE where options contradict the folder. */
-mega_status mega_engine_check_load(const mega_engine_options *e, const mega_checkpoint *c,
-                                   const mega_engine_load_options *o);
-/* Whether the folder holds every weight of the engine's model with its shape. Before mega_engine_allocate. */
-mega_status mega_engine_check_tensors(const mega_engine *e, mega_checkpoint *c);
-/* Weights from an opened folder, and, where it has them, moments and progress: of each tensor what this rank holds.
- * Collective. What is refused (options, names, shapes) leaves the engine as it was; after a failure to read it has no
- * values, until mega_engine_initialize or another load. */
-mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,
-                             mega_engine_loaded *out);
 
 #ifdef __cplusplus
 }

@@ -2,11 +2,13 @@
 #ifndef MEGALITH_MEGALITH_H
 #define MEGALITH_MEGALITH_H
 
+#include "megalith/builder.h"
 #include "megalith/dataset.h"
 #include "megalith/engine.h"
 #include "megalith/file.h"
 #include "megalith/gpt_data.h"
 #include "megalith/layers.h"
+#include "megalith/memory.h"
 #include "megalith/model.h"
 #include "megalith/status.h"
 

@@ -16,8 +16,13 @@
 #ifndef MEGALITH_BUILDER_H
 #define MEGALITH_BUILDER_H
 
-#include "megalith/graph.h"
-#include "megalith/parameter.h"
+#include "megalith/comm.h"
+#include "megalith/dtype.h"
+#include "megalith/param_init.h"
+#include "megalith/status.h"
+#include "megalith/tensor.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {

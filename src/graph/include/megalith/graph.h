@@ -42,7 +42,6 @@ void mega_graph_output(mega_graph *g, mega_tensor t, const char *name);
 mega_tensor mega_graph_state(mega_graph *g, const char *name, mega_dtype dtype, int num_dims, const int64_t *dim);
 mega_tensor mega_graph_param(mega_graph *g, int param); /* the weight of a declared parameter */
 /* mega_loss_add of builder.h, which models call. */
-enum { MEGA_METRICS = 8, MEGA_LOSS_NAME = 128 };
 void mega_graph_loss(mega_graph *g, const char *name, mega_loss loss, double coefficient);
 /* Differentiation also starts from gradients that are given: the caller fills the gradient of t as input `name` before
  * each backward (a pipeline stage; a test). */

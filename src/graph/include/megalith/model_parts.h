@@ -6,7 +6,9 @@
 #ifndef MEGALITH_MODEL_PARTS_H
 #define MEGALITH_MODEL_PARTS_H
 
+#include "megalith/graph.h"
 #include "megalith/model.h"
+#include "megalith/parameter.h"
 
 #ifdef __cplusplus
 extern "C" {

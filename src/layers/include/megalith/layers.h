@@ -65,6 +65,8 @@ mega_tensor mega_activation(const mega_builder *b, mega_tensor x, mega_activatio
 mega_tensor mega_add(const mega_builder *b, mega_tensor x, mega_tensor y);
 mega_tensor mega_mul(const mega_builder *b, mega_tensor x, mega_tensor y);
 mega_tensor mega_scale(const mega_builder *b, mega_tensor x, double factor);
+/* Adds a parameter or another vector [C] to each row of x; where x is sharded by channels, so is the vector. */
+mega_tensor mega_bias_add(const mega_builder *b, mega_tensor x, mega_tensor bias);
 
 /* Returns the same numbers in the same order as [T * C / channels, channels]; x may be a vector [T]. A row must not
  * cross a sample. Costs nothing, and neither does its gradient. */

@@ -1,0 +1,23 @@
+/* A named array that a program keeps in its checkpoints. */
+#ifndef MEGALITH_CLIENT_ARRAY_H
+#define MEGALITH_CLIENT_ARRAY_H
+
+#include "megalith/dtype.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The caller's: name and data are borrowed for the call that saves. One that was loaded: the engine's. */
+typedef struct mega_client_array {
+    const char *name;
+    mega_dtype dtype;
+    int64_t rows, columns; /* [rows] if columns is 0 */
+    const void *data;
+} mega_client_array;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
