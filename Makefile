@@ -106,7 +106,8 @@ bench:
 	@tools/build.sh release benches
 	@MEGA_PEERS=$$(bench/peers/find) python3 bench/run.py $(only)
 
-install: all
+install:
+	@tools/build.sh release megalith library
 	@cmake --install build --prefix $(prefix)
 
 clang debug:

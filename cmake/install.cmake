@@ -1,16 +1,11 @@
-# make install: the program, every room's library and header merged under include/megalith, and a pkg-config file that
-# finds them from where it lies itself, so that the prefix may be chosen at installation.
+# make install: the program, the library (shared and as an archive), megalith.h with the headers that it includes, and a
+# pkg-config file that finds them from where it lies itself, so that the prefix may be chosen at installation.
 include(GNUInstallDirs)
 install(TARGETS megalith RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-get_property(rooms GLOBAL PROPERTY MEGA_ROOMS)
-# A room stands before the rooms under it: the order in which a linker wants static libraries.
-set(MEGA_PC_LIBS "")
-foreach(room ${rooms})
-    install(TARGETS mega_${room} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-    install(DIRECTORY ${CMAKE_SOURCE_DIR}/src/${room}/include/megalith DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN "*.h")
-    set(MEGA_PC_LIBS "-lmega_${room} ${MEGA_PC_LIBS}")
-endforeach()
+install(TARGETS megalith_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS megalith_archive ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES ${MEGA_PUBLIC_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/megalith)
+set(MEGA_PC_MPI "")
 if(MEGA_MPI AND MPI_C_FOUND)
     string(REPLACE ";" " " MEGA_PC_MPI "${MPI_C_LIBRARIES}")
 endif()

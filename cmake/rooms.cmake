@@ -25,6 +25,7 @@ function(mega_room name)
         include(${flags_file}) # per-file instruction sets
     endif()
     set_property(GLOBAL APPEND PROPERTY MEGA_ROOMS ${name})
+    set_property(GLOBAL PROPERTY MEGA_ROOM_UNDER_${name} ${R_ON})
     set_property(GLOBAL PROPERTY MEGA_ROOM_ON_${name} ${R_ON} ${R_TESTS})
 endfunction()
 

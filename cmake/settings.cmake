@@ -13,10 +13,14 @@ set(MEGA_SANITIZE "" CACHE STRING "sanitizers, for example address,undefined")
 
 # -Wno-psabi: vectors wider than the target's registers are passed between inlined functions alone (backend/cpu); clang
 # warns when it generates code, where a pragma in the file is not heard.
+# Objects go into the program, the archive and the shared library alike. In gcc, -fno-semantic-interposition lets a file
+# inline its own functions as if it were not for a shared library; clang does so unasked.
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 add_library(mega_flags INTERFACE)
 target_compile_definitions(mega_flags INTERFACE _GNU_SOURCE $<$<BOOL:${MEGA_ASSERTS}>:MEGA_ASSERTS=1>)
 target_compile_options(mega_flags INTERFACE
     -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla -Wno-psabi -fno-math-errno
+    $<$<C_COMPILER_ID:GNU>:-fno-semantic-interposition>
     $<$<CONFIG:Release>:-O3>
     -ffp-contract=off)
 target_link_options(mega_flags INTERFACE -Wl,--build-id=sha1) # by which ranks tell one build from another (base/build_id.c)

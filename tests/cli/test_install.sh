@@ -1,90 +1,89 @@
 #!/usr/bin/env bash
-# make install: the program runs from where it was put, and a program outside the tree compiles against the installed
-# headers (each alone), links with what pkg-config says, and runs. DESTDIR and moving the prefix afterwards work.
-set -eu
-: "${MEGA_SOURCE:?run by ctest}" "${MEGA_BUILD:?run by ctest}"
-if ! command -v pkg-config >/dev/null; then
-    echo "SKIPPED: pkg-config is not there"
-    exit 77
-fi
-temp=$(mktemp -d)
-trap 'rm -rf "$temp"' EXIT
-cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$MEGA_BUILD/CMakeCache.txt")
-sanitize=$(sed -n 's/^MEGA_SANITIZE:[A-Z]*=//p' "$MEGA_BUILD/CMakeCache.txt")
+# make install: the program runs from where it was put; the installed headers are megalith.h and what it includes, and each
+# compiles alone as C11 and C++17; the programs of examples/ compile and link outside of the source tree with what
+# pkg-config says, as C and as C++, with the shared library and with the archive, and run on one rank and on two.
+# DESTDIR, and moving the prefix afterwards, work.
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+: "${MEGA_BUILD:?run by ctest}"
+command -v pkg-config >/dev/null || skip "pkg-config is not there"
+cache() { sed -n "s/^$1:[A-Z]*=//p" "$MEGA_BUILD/CMakeCache.txt"; }
+cc=$(cache CMAKE_C_COMPILER) sanitize=$(cache MEGA_SANITIZE)
 extra=()
+# Sanitizers of two compilers do not mix.
 if [ -n "$sanitize" ]; then extra=("-fsanitize=$sanitize"); fi
+compilers=("$cc") cplusplus=()
+if [ -z "$sanitize" ]; then
+    compilers=()
+    for name in gcc clang; do command -v "$name" >/dev/null && compilers+=("$name"); done
+    for name in g++ clang++; do command -v "$name" >/dev/null && cplusplus+=("$name"); done
+fi
+[ ${#compilers[@]} -gt 0 ] || compilers=("$cc")
 
-DESTDIR="$temp/stage" cmake --install "$MEGA_BUILD" --prefix /opt/elsewhere >"$temp/log" 2>&1 || { cat "$temp/log"; exit 1; }
-mv "$temp/stage/opt/elsewhere" "$temp/moved"
-"$temp/moved/bin/megalith" --version | grep -q "^megalith [0-9]" || { echo "the installed program does not say its version"; exit 1; }
-
-PKG_CONFIG_PATH=$(dirname "$(find "$temp/moved" -name megalith.pc)")
+DESTDIR="$work/stage" cmake --install "$MEGA_BUILD" --prefix /opt/elsewhere >log 2>&1 || fail "cmake --install: $(cat log)"
+mv stage/opt/elsewhere moved
+moved/bin/megalith --version | grep -q "^megalith [0-9]" || fail "the installed program does not say its version"
+PKG_CONFIG_PATH=$(dirname "$(find "$work/moved" -name megalith.pc)")
 export PKG_CONFIG_PATH
-[ "$(pkg-config --modversion megalith)" = "$("$temp/moved/bin/megalith" --version | head -n 1 | cut -d' ' -f2)" ]
-
-# Every public header compiles alone.
+[ "$(pkg-config --modversion megalith)" = "$(moved/bin/megalith --version | head -n 1 | cut -d' ' -f2)" ] || note "the versions differ"
 cflags=$(pkg-config --cflags megalith)
-count=0
-for header in "$temp"/moved/include/megalith/*.h; do
+
+# Each header alone; and no header that megalith.h does not include.
+headers=(moved/include/megalith/*.h)
+[ ${#headers[@]} -ge 10 ] || fail "only ${#headers[@]} headers were installed"
+"${compilers[0]}" -std=c11 $cflags -H -fsyntax-only -x c moved/include/megalith/megalith.h 2>&1 | grep -oE '[a-z0-9_]+\.h$' | sort -u >included
+for header in "${headers[@]}"; do
     name=$(basename "$header")
-    printf '#include <megalith/%s>\n' "$name" >"$temp/one.c"
-    # shellcheck disable=SC2086  # a list of words
-    $cc -std=c17 -Wall -Wextra -Werror $cflags -fsyntax-only "$temp/one.c" || { echo "megalith/$name does not compile alone"; exit 1; }
-    count=$((count + 1))
+    [ "$name" = megalith.h ] || grep -qx "$name" included || note "megalith.h does not include the installed $name"
+    echo "#include <megalith/$name>" >one.c
+    cp one.c one.cpp
+    for c in "${compilers[@]}"; do
+        "$c" -std=c11 -Wall -Wextra -Wpedantic -Werror $cflags -fsyntax-only one.c >log 2>&1 || { note "$name with $c"; head -n 5 log; }
+    done
+    for c in "${cplusplus[@]}"; do
+        "$c" -std=c++17 -Wall -Wextra -Wpedantic -Werror $cflags -fsyntax-only one.cpp >log 2>&1 || { note "$name with $c"; head -n 5 log; }
+    done
 done
-[ "$count" -ge 10 ] || { echo "only $count headers were installed"; exit 1; }
 
-cat >"$temp/user.c" <<'END'
-#include <megalith/comm.h>
-#include <megalith/hash.h>
-#include <megalith/memory.h>
-#include <megalith/threads.h>
-#include <stdio.h>
-#include <string.h>
-
-static void square(void *user, int thread, int size)
-{
-    double *values = user;
-    int64_t begin, end;
-    mega_team_share(1000, 1, thread, size, &begin, &end);
-    for (int64_t i = begin; i < end; i++) values[i] *= values[i];
+shared=$(pkg-config --libs megalith)
+archive=$(pkg-config --static --define-variable=library=:libmegalith.a --libs megalith)
+links=0
+link() { # NAME COMPILER FLAGS… FILE: compiled once with each library
+    local name=$1 way libs
+    shift
+    for way in shared archive; do
+        libs=${!way}
+        "$@" $cflags "${extra[@]}" -o "$name.$way" -x none $libs >log 2>&1 || { note "$* does not link ($way)"; head -n 5 log; continue; }
+        links=$((links + 1))
+        needed=$(ldd "$name.$way")
+        case "$way:$needed" in
+        shared:*"$work"/*libmegalith.so*) ;;
+        shared:*) note "$name.shared does not find the installed library: $needed" ;;
+        archive:*libmegalith.so*) note "$name.archive loads the shared library" ;;
+        esac
+    done
 }
+for file in "$MEGA_SOURCE"/examples/*.c; do
+    cp "$file" .
+    name=$(basename "$file" .c)
+    for c in "${compilers[@]}"; do link "$name.$(basename "$c")" "$c" -std=c11 -O1 -Wall -Wextra -Werror "$name.c"; done
+done
+# two_losses.c is C++ as it is. The other examples convert void * without a cast, as C does.
+for c in "${cplusplus[@]}"; do link "two_losses.$c" "$c" -std=c++17 -O1 -Wall -Wextra -Wno-write-strings -DSTEPS=3 -x c++ two_losses.c; done
 
-int main(void)
-{
-    mega_team *team = NULL;
-    void *block = NULL;
-    if (mega_team_create(&team, 2) != MEGA_OK || mega_pages_alloc(&block, 8000, "values") != MEGA_OK) {
-        fprintf(stderr, "%s\n", mega_error_message());
-        return 1;
-    }
-    double *values = block, sum = 0;
-    for (int i = 0; i < 1000; i++) values[i] = i;
-    mega_team_run(team, square, values);
-    for (int i = 0; i < 1000; i++) sum += values[i];
-    printf("%.0f %08x\n", sum, mega_crc32c(0, "123456789", 9));
-    mega_pages_free(block, 8000);
-    mega_team_destroy(team);
-    return 0;
-}
-END
-# shellcheck disable=SC2046  # a list of words
-$cc -std=c17 $cflags "${extra[@]}" "$temp/user.c" -o "$temp/user" $(pkg-config --libs megalith)
-answer=$("$temp/user")
-[ "$answer" = "332833500 e3069283" ] || { echo "the program answered: $answer"; exit 1; }
-
-# The example trains, with the installed headers alone.
-# shellcheck disable=SC2046,SC2086
-$cc -std=c17 -Wall -Wextra -Werror $cflags "${extra[@]}" "$MEGA_SOURCE/examples/train_from_c.c" -o "$temp/train" $(pkg-config --libs megalith)
-"$temp/train" >"$temp/losses"
-awk '/step +1:/ { first = $NF } /step 100:/ { last = $NF } END { exit !(first > 2.5 && last < 0.1) }' "$temp/losses" ||
-    { echo "examples/train_from_c.c has not learnt to count:"; cat "$temp/losses"; exit 1; }
-
-# All libraries together, whole: every symbol that one room wants from another or from outside is found.
-libs=$(pkg-config --libs megalith)
-ours=$(printf '%s\n' $libs | grep -e '^-lmega_' | tr '\n' ' ')
-rest=$(printf '%s\n' $libs | grep -v -e '^-lmega_' | tr '\n' ' ')
-# shellcheck disable=SC2086
-$cc -std=c17 $cflags "${extra[@]}" "$temp/user.c" -o "$temp/whole" $rest -Wl,--whole-archive $ours -Wl,--no-whole-archive $rest
-[ "$("$temp/whole")" = "$answer" ]
-echo "$count headers installed, each compiles alone; a program links and runs"
+learns() { awk '/step +1:/ { first = $NF } /step 100:/ { last = $NF } END { exit !(first > 2.5 && last < 0.1) }' "$1"; }
+for program in train_from_c.*.shared train_from_c.*.archive; do
+    ./"$program" >"$program.losses" 2>log && learns "$program.losses" || note "$program does not learn: $(cat "$program.losses" log)"
+done
+seq -s ' ' 1 2000 >text
+for program in two_losses.*++.shared two_losses.*++.archive; do
+    [ ! -x "$program" ] || { ./"$program" text >losses 2>log && grep -q '^step 3:' losses; } || note "$program: $(cat losses log)"
+done
+(
+    . "$MEGA_SOURCE/tests/kit/ranks.sh"
+    for program in train_from_c.*.shared train_from_c.*.archive; do
+        ranks 2 ./"$program" >losses 2>log </dev/null && cmp -s losses "$program.losses" || { echo "$program on 2 ranks: $(cat losses log)"; exit 1; }
+    done
+)
+case $? in 0 | 77) ;; *) note "two ranks" ;; esac
+echo "${#headers[@]} headers, $links programs; C by ${compilers[*]}; C++ by ${cplusplus[*]:-none}"
+finish
