@@ -4,7 +4,7 @@
  * the same tensors by name.
  *
  *   ranks_parts FOLDER */
-#include "megalith/engine.h"
+#include "megalith/engine_commands.h"
 #include "megalith/file.h"
 #include "megalith/layers.h"
 #include "megalith/memory.h"

@@ -2,6 +2,8 @@
  * fit. Expected places are counted out row by row. */
 #include "kit.h"
 #include "megalith/builder.h"
+#include "megalith/graph.h"
+#include "megalith/parameter.h"
 #include "megalith/philox.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef MEGALITH_EVALUATE_H
 #define MEGALITH_EVALUATE_H
 
-#include "megalith/engine.h"
+#include "megalith/engine_commands.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -4,7 +4,7 @@
 #ifndef MEGALITH_GENERATE_H
 #define MEGALITH_GENERATE_H
 
-#include "megalith/engine.h"
+#include "megalith/engine_commands.h"
 #include "megalith/language.h"
 
 #ifdef __cplusplus

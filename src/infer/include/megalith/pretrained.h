@@ -4,7 +4,7 @@
 
 #include "megalith/checkpoint.h"
 #include "megalith/comm.h"
-#include "megalith/engine.h"
+#include "megalith/engine_commands.h"
 #include "megalith/language.h"
 #include "megalith/tokenizer.h"
 
