@@ -8,6 +8,7 @@
  * Tokens are bytes and key words are single bytes, such as -DKEYWORDS='"?!"'. -DLAYERS=2 and the like set sizes. */
 #include <megalith/megalith.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #ifndef LAYERS
@@ -28,7 +29,7 @@
 #ifndef KEYWORDS
 #define KEYWORDS "?!"
 #endif
-enum { BYTES = 256, HEADS = 4, MOST_OPTIONS = 64 };
+enum { BYTES = 256, HEADS = 4, MOST_OPTIONS = 128 };
 
 /* ---- the model ---- */
 
@@ -111,7 +112,12 @@ static int settings(char *out[MOST_OPTIONS], int argc, char **argv)
     static char *const own[] = {"custom_loss", "--micro-batch-size", "2", "--global-batch-size", "8", "--lr", "1e-3"};
     int n = 0;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) out[n++] = own[i];
-    for (int i = 2; i < argc && n < MOST_OPTIONS; i++) out[n++] = argv[i];
+    if (argc - 2 > MOST_OPTIONS - n) {
+        fprintf(stderr, "custom_loss: %d words of options, at most %d fit; set MOST_OPTIONS higher\n", argc - 2,
+                MOST_OPTIONS - n);
+        exit(1);
+    }
+    for (int i = 2; i < argc; i++) out[n++] = argv[i];
     return n;
 }
 

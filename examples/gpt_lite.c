@@ -2,10 +2,13 @@
  *
  *     cc -std=c17 -O2 gpt_lite.c -o gpt_lite $(pkg-config --cflags --libs megalith)
  *     mpirun -n 2 ./gpt_lite shakespeare.txt --zero-stage 3        or --pipeline-model-parallel-size 2, ...
+ *     mpirun -n 2 ./gpt_lite shakespeare.txt --deepspeed_config ds_config.json
  *
  * Sizes are set when it is compiled, such as -DLAYERS=2. */
 #include <megalith/megalith.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #ifndef LAYERS
 #define LAYERS 12
@@ -25,7 +28,7 @@
 #ifndef DROPOUT
 #define DROPOUT 0.1
 #endif
-enum { BYTES = 256, MOST_OPTIONS = 64 };
+enum { BYTES = 256, MOST_OPTIONS = 128 };
 
 /* ---- the model (Radford et al. 2019) ---- */
 
@@ -94,13 +97,21 @@ static mega_status read_text(void *user, int64_t index, mega_sample *s)
 
 /* ---- the training ---- */
 
-/* Settings of this program; what the command line says comes after them and wins. */
+/* Settings of this program, unless a JSON has them; what the command line says comes after them and wins. */
 static int settings(char *out[MOST_OPTIONS], int argc, char **argv)
 {
     static char *const own[] = {"gpt_lite", "--micro-batch-size", "1", "--global-batch-size", "4", "--lr", "6e-4"};
+    size_t count = sizeof own / sizeof *own;
     int n = 0;
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) out[n++] = own[i];
-    for (int i = 2; i < argc && n < MOST_OPTIONS; i++) out[n++] = argv[i];
+    for (int i = 2; i < argc; i++)
+        if (strncmp(argv[i], "--deepspeed_config", strlen("--deepspeed_config")) == 0) count = 1;
+    for (size_t i = 0; i < count; i++) out[n++] = own[i];
+    if (argc - 2 > MOST_OPTIONS - n) {
+        fprintf(stderr, "gpt_lite: %d words of options, at most %d fit; set MOST_OPTIONS higher\n", argc - 2,
+                MOST_OPTIONS - n);
+        exit(1);
+    }
+    for (int i = 2; i < argc; i++) out[n++] = argv[i];
     return n;
 }
 

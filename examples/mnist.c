@@ -7,6 +7,7 @@
  * number of digits and epochs: -DTRAIN=640 -DTEST=160 -DEPOCHS=1. */
 #include <megalith/megalith.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #ifndef TRAIN
 #define TRAIN 8000
@@ -17,7 +18,7 @@
 #ifndef EPOCHS
 #define EPOCHS 8
 #endif
-enum { SIDE = 28, PIXELS = SIDE * SIDE, CLASSES = 10, MOST_OPTIONS = 64 };
+enum { SIDE = 28, PIXELS = SIDE * SIDE, CLASSES = 10, MOST_OPTIONS = 128 };
 
 /* ---- the model ---- */
 
@@ -94,7 +95,12 @@ static int settings(char *out[MOST_OPTIONS], int argc, char **argv)
                                 "1e-2"};
     int n = 0;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) out[n++] = own[i];
-    for (int i = 3; i < argc && n < MOST_OPTIONS; i++) out[n++] = argv[i];
+    if (argc - 3 > MOST_OPTIONS - n) {
+        fprintf(stderr, "mnist: %d words of options, at most %d fit; set MOST_OPTIONS higher\n", argc - 3,
+                MOST_OPTIONS - n);
+        exit(1);
+    }
+    for (int i = 3; i < argc; i++) out[n++] = argv[i];
     return n;
 }
 

@@ -9,6 +9,7 @@
  * model.safetensors loads into PyTorch. Sizes are set when it is compiled, such as -DEPOCHS=1 -DSTEPS=2 -DBATCH=64. */
 #include <megalith/megalith.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #ifndef EPOCHS
@@ -29,7 +30,7 @@
 #ifndef WIDTH
 #define WIDTH 64
 #endif
-enum { SIDE = 32, PIXELS = SIDE * SIDE, COLOURS = 3, RECORD = 1 + COLOURS * PIXELS, CLASSES = 10, MOST_OPTIONS = 64 };
+enum { SIDE = 32, PIXELS = SIDE * SIDE, COLOURS = 3, RECORD = 1 + COLOURS * PIXELS, CLASSES = 10, MOST_OPTIONS = 128 };
 
 /* ---- the model (He et al. 2015) ---- */
 
@@ -170,7 +171,12 @@ static int settings(char *out[MOST_OPTIONS], char *steps, int argc, char **argv)
                          "0"};
     int n = 0;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) out[n++] = own[i];
-    for (int i = 0; i < argc && n < MOST_OPTIONS; i++) out[n++] = argv[i];
+    if (argc > MOST_OPTIONS - n) {
+        fprintf(stderr, "resnet18_cifar10: %d words of options, at most %d fit; set MOST_OPTIONS higher\n", argc,
+                MOST_OPTIONS - n);
+        exit(1);
+    }
+    for (int i = 0; i < argc; i++) out[n++] = argv[i];
     return n;
 }
 

@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <megalith/megalith.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #ifndef WIDTH
 #define WIDTH 64
@@ -15,7 +16,7 @@
 #ifndef STEPS
 #define STEPS 500
 #endif
-enum { BYTES = 256, BYTES_BEFORE = 8, KINDS = 2, MOST_OPTIONS = 64 };
+enum { BYTES = 256, BYTES_BEFORE = 8, KINDS = 2, MOST_OPTIONS = 128 };
 
 /* ---- the model ---- */
 
@@ -71,7 +72,12 @@ static int settings(char *out[MOST_OPTIONS], int argc, char **argv)
     static char *const own[] = {"two_losses", "--micro-batch-size", "16", "--global-batch-size", "64", "--lr", "2e-3"};
     int n = 0;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) out[n++] = own[i];
-    for (int i = 2; i < argc && n < MOST_OPTIONS; i++) out[n++] = argv[i];
+    if (argc - 2 > MOST_OPTIONS - n) {
+        fprintf(stderr, "two_losses: %d words of options, at most %d fit; set MOST_OPTIONS higher\n", argc - 2,
+                MOST_OPTIONS - n);
+        exit(1);
+    }
+    for (int i = 2; i < argc; i++) out[n++] = argv[i];
     return n;
 }
 

@@ -191,10 +191,13 @@ static int command_help(int argc, char **argv)
         show_overview(stdout);
         return 0;
     }
-    const bool is_environment = strcmp(argv[1], "--environment-page") == 0;
-    if (is_environment || strcmp(argv[1], "--options-page") == 0) {
+    const bool is_environment = strcmp(argv[1], "--environment-page") == 0,
+               is_json = strcmp(argv[1], "--json-page") == 0;
+    if (is_environment || is_json || strcmp(argv[1], "--options-page") == 0) {
         mega_buffer page = {0};
-        const mega_status st = is_environment ? mega_environment_page(&page) : mega_config_options_page(&page);
+        const mega_status st = is_environment ? mega_environment_page(&page)
+                               : is_json      ? mega_config_json_page(&page)
+                                              : mega_config_options_page(&page);
         if (st != MEGA_OK) return mega_cli_fail("help", st);
         fputs(page.data, stdout);
         mega_buffer_fini(&page);

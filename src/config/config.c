@@ -72,6 +72,10 @@ const char *mega_config_origin(mega_config *cfg, const char *dest)
     case MEGA_SET_BY_COMMAND_LINE:
         text = mega_config_text(cfg, "%s %s (argument %d)", entry->typed, shown, entry->position);
         break;
+    case MEGA_SET_BY_JSON:
+        text = mega_config_text(cfg, "%s %s (%s, line %d)", entry->typed, entry->text, cfg->state->json_name,
+                                entry->position);
+        break;
     case MEGA_SET_BY_PRESET:
         text = mega_config_text(cfg, "--%s %s (from --preset %s)", row->name, shown, cfg->preset);
         break;
@@ -83,6 +87,18 @@ const char *mega_config_origin(mega_config *cfg, const char *dest)
     }
     mega_buffer_fini(&value);
     return text != NULL ? text : row->name;
+}
+
+const char *mega_config_spelling(mega_config *cfg, const char *dest)
+{
+    const size_t i = mega_option_find_dest(dest, command_bit(cfg));
+    if (i == SIZE_MAX) return dest;
+    const option_row *row = mega_option_row(i);
+    const option_entry *entry = &cfg->state->entry[i];
+    if (entry->typed != NULL) return entry->typed;
+    if (cfg->state->json_name == NULL) return mega_config_text(cfg, "--%s", row->name);
+    if (row->json == NULL) return mega_config_text(cfg, "\"" JSON_OWN ".%s\"", dest);
+    return mega_config_text(cfg, "\"%.*s\"", (int)strcspn(row->json, "|"), row->json);
 }
 
 mega_status mega_config_set(mega_config *cfg, const char *dest, const char *text, mega_config_source source)

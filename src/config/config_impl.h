@@ -90,8 +90,11 @@ typedef struct option_row {
     const char *cases;     /* renamed, by its value: "bf16:bf16|cosine:lr-decay-style=cosine|no:"; else not built */
     const char *alone;     /* no effect: the number of ranks, --…-parallel-size, that must be 1 for it to have none */
     const char *help;      /* meaning */
-    const char *remark;    /* why there is no effect; what to use instead of what is not built; what changed its name;
-                              with `alone`, what to do where that is more than 1 */
+    const char
+        *json; /* its path in a DeepSpeed JSON; of an array, "betas[0]"; several: "bf16.enabled|bfloat16.enabled" */
+    const char *yaml;   /* its path in the YAML of Accelerate, in the same form. Nothing reads that file yet */
+    const char *remark; /* why there is no effect; what to use instead of what is not built; what changed its name;
+                           with `alone`, what to do where that is more than 1 */
 } option_row;
 
 /* Rows by group, in the order in which --help shows them. */
@@ -187,8 +190,8 @@ bool mega_command_is_of_launch(const char *name, size_t length);
 /* Who set an option, and its text as typed. */
 typedef struct option_entry {
     mega_config_source source;
-    int position;      /* argv index of the option when it came from the command line */
-    const char *typed; /* the option's name as typed there, "--checkpoint-activations" */
+    int position;      /* where it stands: index in argv, or line of the JSON */
+    const char *typed; /* its name as given there: "--checkpoint-activations"; of a JSON with its quotation marks */
     const char *text;  /* last value, values of a list joined by spaces; NULL for flags */
 } option_entry;
 
@@ -204,7 +207,11 @@ typedef struct mega_config_state {
     mega_status problem_status; /* usage, unless every problem is of another kind */
     unsigned faulty;            /* set of mega_config_topic */
     bool out_of_memory;
-    bool is_engine; /* of a C program: mega_config_parse_engine */
+    bool is_engine;         /* of a C program: mega_config_parse_engine */
+    const char *json;       /* its mega_setup.config: a text or the name of a file; NULL: none */
+    const char *json_file;  /* of --deepspeed_config; NULL: not given */
+    int json_file_position; /* its argument */
+    const char *json_name;  /* once a JSON is read: how messages call it */
 } mega_config_state;
 
 /* problem.c: mistakes, and notes on what was given. */
@@ -223,21 +230,46 @@ const char *mega_value_check(mega_config *cfg, const option_row *row, const char
 mega_status mega_value_set(mega_config *cfg, const option_row *row, const char *text);
 mega_status mega_value_set_list(mega_config *cfg, const option_row *row, const char *const *texts, size_t count);
 bool mega_value_int(const char *text, int64_t *out);
+/* Of what is not built: whether the value changes nothing. text NULL: a flag that is given. */
+bool mega_value_is_neutral(const option_row *row, const char *text);
 bool mega_value_float(const char *text, double *out);
 /* As it would be typed; lists joined by spaces; "None" where nothing is set. */
 bool mega_value_print(const mega_config *cfg, size_t index, mega_buffer *out);
 /* The shortest decimal that reads back as the same double, as Python prints it. */
 bool mega_value_print_double(double x, mega_buffer *out);
 
-/* Rules: the status of nearly every mistake, and whether the user typed an option. */
+/* Rules: the status of nearly every mistake, and whether the user wrote an option, in argv or in a JSON. */
 #define USAGE MEGA_ERR_USAGE
 static inline bool is_given(const mega_config *cfg, const char *dest)
 {
-    return mega_config_set_by(cfg, dest) == MEGA_SET_BY_COMMAND_LINE;
+    const mega_config_source source = mega_config_set_by(cfg, dest);
+    return source == MEGA_SET_BY_COMMAND_LINE || source == MEGA_SET_BY_JSON;
 }
 
 /* engine_options.c: rows that mega_config_parse_engine takes; the others are mistakes. */
 bool mega_option_is_of_engine(const option_row *row);
+/* Options that only the engine of a C program knows what to do with: --deepspeed_config names its JSON. */
+bool mega_engine_takes(mega_config *cfg, const option_row *row, const char *text, int position);
+/* json_read.c: sets options from the JSON that the engine was given, but for those that argv has set. */
+void mega_config_read_json(mega_config *cfg);
+/* json_keys.c: every key of a DeepSpeed JSON that is known, in turn: for (json_key_walk w = {0};
+ * mega_json_key_next(&w);) Paths of options (column json), keys that are no option here, and "megalith.NAME" for each
+ * option of an engine. */
+typedef struct json_key_walk {
+    const option_row *row;
+    size_t index; /* of the row in the option table; SIZE_MAX: it is no option here */
+    char path[96];
+    option_walk options;
+    int part;
+    size_t at;
+    const char *rest; /* further paths of the row */
+} json_key_walk;
+bool mega_json_key_next(json_key_walk *w);
+bool mega_json_key_find(const char *path, json_key_walk *out);
+bool mega_json_key_has_below(const char *path); /* keys like PATH.x or PATH[0] */
+/* " (did you mean …?)" or "": the nearest key beside `path`, or the same one at another place. */
+const char *mega_json_key_near(mega_config *cfg, const char *path);
+#define JSON_OWN "megalith" /* the block of a JSON whose keys are the engine's own options */
 void mega_rule_engine_reads(mega_config *cfg);
 /* Whether the engine takes this option, which launchers give to the programs that they start; adds a mistake if its
  * text does not fit. */

@@ -66,8 +66,15 @@ static int64_t default_threads(const mega_config *cfg)
 /* A product that no 64 bits hold is refused by the rules as well. */
 static void derive_batch(mega_config *cfg)
 {
-    const int64_t micro = cfg->micro_batch_size, dp = cfg->data_parallel_size;
+    const int64_t dp = cfg->data_parallel_size;
     const int64_t steps = cfg->gradient_accumulation_steps > 0 ? cfg->gradient_accumulation_steps : 1;
+    const bool is_open = cfg->state->is_engine && cfg->global_batch_size > 0 && cfg->micro_batch_size <= 0;
+    if (is_open &&
+        derives(cfg, "micro_batch_size")) { /* as DeepSpeed derives it; where it does not divide, a rule says so */
+        const int64_t micro = cfg->global_batch_size / dp / steps;
+        cfg->micro_batch_size = micro > 0 ? micro : 1;
+    }
+    const int64_t micro = cfg->micro_batch_size;
     if (micro <= 0 || !derives(cfg, "global_batch_size")) return;
     cfg->global_batch_size = micro <= INT64_MAX / dp / steps ? micro * steps * dp : INT64_MAX;
 }

@@ -277,7 +277,7 @@ mega_status mega_config_from_json(mega_config *cfg, const char *json, mega_confi
         char dest[80];
         if ((mega_option_commands(i) & bit) == 0 || row->answer != ANSWER_WORKS) continue;
         const json_t *value = json_object_get(all, mega_option_dest(row, dest));
-        if (value == NULL || json_is_null(value) || cfg->state->entry[i].source == MEGA_SET_BY_COMMAND_LINE) continue;
+        if (value == NULL || json_is_null(value) || cfg->state->entry[i].source >= MEGA_SET_BY_JSON) continue;
         st = set_from_json(cfg, i, value);
         if (st == MEGA_OK) cfg->state->entry[i].source = source;
     }

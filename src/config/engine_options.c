@@ -56,7 +56,7 @@ static const char *const taken[] = {
     "stage3_max_live_parameters",
 };
 
-/* `--deepspeed` switches on the engine, which always is. The JSON of --deepspeed_config is not read. */
+/* `--deepspeed` switches on the engine, which always is. */
 bool mega_option_is_of_launcher(const option_row *row)
 {
     return strcmp(row->name, "local_rank") == 0 || strcmp(row->name, "deepspeed") == 0;
@@ -75,6 +75,15 @@ void mega_engine_take_of_launcher(mega_config *cfg, const option_row *row, const
                             "%s %s: by its launcher this process is rank %lld of the %lld on its host; leave it out, "
                             "or give each rank its own (LOCAL_RANK under megalith launch)",
                             typed, text, (long long)cfg->local_rank, (long long)cfg->local_world_size);
+}
+
+bool mega_engine_takes(mega_config *cfg, const option_row *row, const char *text, int position)
+{
+    mega_config_state *state = cfg->state;
+    if (!state->is_engine || strcmp(row->name, "deepspeed_config") != 0) return false;
+    state->json_file = text;
+    state->json_file_position = position;
+    return true;
 }
 
 bool mega_option_is_of_engine(const option_row *row)

@@ -73,16 +73,16 @@ const option_section mega_option_model_section = {"network size", FOR_TRAINING, 
 static const option_row regularization_rows[] = {
     {OPTION("attention-dropout", attention_dropout, KIND_FLOAT), .fallback = "0.1", .range = RANGE_BELOW_ONE, .resume = RESUME_REPORTED, .help = "dropout of attention probabilities"},
     {OPTION("hidden-dropout", hidden_dropout, KIND_FLOAT), .fallback = "0.1", .range = RANGE_BELOW_ONE, .resume = RESUME_REPORTED, .help = "dropout of the residual branches and of the embedding"},
-    {OPTION("weight-decay", weight_decay, KIND_FLOAT), .fallback = "0.01", .range = RANGE_NOT_NEGATIVE, .resume = RESUME_SCHEDULE, .help = "weight decay; biases and norms have none"},
-    {OPTION("no-decoupled-weight-decay", decoupled_weight_decay, KIND_OFF), .resume = RESUME_REPORTED, .help = "Adam as PyTorch's Adam: weight decay times the parameter is added to the gradient (L2), before the moments"},
+    {OPTION("weight-decay", weight_decay, KIND_FLOAT), .json = "optimizer.params.weight_decay", .fallback = "0.01", .range = RANGE_NOT_NEGATIVE, .resume = RESUME_SCHEDULE, .help = "weight decay; biases and norms have none"},
+    {OPTION("no-decoupled-weight-decay", decoupled_weight_decay, KIND_OFF), .json = "optimizer.params.adam_w_mode", .resume = RESUME_REPORTED, .help = "Adam as PyTorch's Adam: weight decay times the parameter is added to the gradient (L2), before the moments"},
     {OPTION("start-weight-decay", start_weight_decay, KIND_FLOAT), .range = RANGE_NOT_NEGATIVE, .resume = RESUME_SCHEDULE, .help = "first value of a weight decay that changes"},
     {OPTION("end-weight-decay", end_weight_decay, KIND_FLOAT), .range = RANGE_NOT_NEGATIVE, .resume = RESUME_SCHEDULE, .help = "last value of a weight decay that changes"},
     {OPTION("weight-decay-incr-style", weight_decay_incr_style, KIND_CHOICE), .fallback = "constant", .choices = "constant|linear|cosine", .resume = RESUME_SCHEDULE, .help = "how the weight decay changes over the training"},
-    {OPTION("clip-grad", clip_grad, KIND_FLOAT), .fallback = "1.0", .range = RANGE_NOT_NEGATIVE, .resume = RESUME_REPORTED, .help = "global norm above which gradients are scaled down; 0 is off"},
-    {OPTION("adam-beta1", adam_beta1, KIND_FLOAT), .fallback = "0.9", .range = RANGE_BELOW_ONE, .resume = RESUME_REPORTED, .help = "decay of Adam's first moment"},
-    {OPTION("adam-beta2", adam_beta2, KIND_FLOAT), .fallback = "0.999", .range = RANGE_BELOW_ONE, .resume = RESUME_REPORTED, .help = "decay of Adam's second moment"},
-    {OPTION("adam-eps", adam_eps, KIND_FLOAT), .fallback = "1e-08", .range = RANGE_POSITIVE, .resume = RESUME_REPORTED, .help = "Adam's epsilon"},
-    {OPTION("sgd-momentum", sgd_momentum, KIND_FLOAT), .fallback = "0.9", .range = RANGE_BELOW_ONE, .resume = RESUME_REPORTED, .help = "momentum of SGD"},
+    {OPTION("clip-grad", clip_grad, KIND_FLOAT), .json = "gradient_clipping", .yaml = "deepspeed_config.gradient_clipping|megatron_lm_config.megatron_lm_gradient_clipping", .fallback = "1.0", .range = RANGE_NOT_NEGATIVE, .resume = RESUME_REPORTED, .help = "global norm above which gradients are scaled down; 0 is off"},
+    {OPTION("adam-beta1", adam_beta1, KIND_FLOAT), .json = "optimizer.params.betas[0]", .fallback = "0.9", .range = RANGE_BELOW_ONE, .resume = RESUME_REPORTED, .help = "decay of Adam's first moment"},
+    {OPTION("adam-beta2", adam_beta2, KIND_FLOAT), .json = "optimizer.params.betas[1]", .fallback = "0.999", .range = RANGE_BELOW_ONE, .resume = RESUME_REPORTED, .help = "decay of Adam's second moment"},
+    {OPTION("adam-eps", adam_eps, KIND_FLOAT), .json = "optimizer.params.eps", .fallback = "1e-08", .range = RANGE_POSITIVE, .resume = RESUME_REPORTED, .help = "Adam's epsilon"},
+    {OPTION("sgd-momentum", sgd_momentum, KIND_FLOAT), .json = "optimizer.params.momentum", .fallback = "0.9", .range = RANGE_BELOW_ONE, .resume = RESUME_REPORTED, .help = "momentum of SGD"},
 };
 const option_section mega_option_regularization_section = {"regularization", FOR_TRAINING, regularization_rows, ROW_COUNT(regularization_rows)};
 
@@ -96,7 +96,7 @@ const option_section mega_option_initialization_section = {"initialization", FOR
 
 static const option_row precision_rows[] = {
     {LATER("fp16", KIND_FLAG, NULL, "use --bf16, which has half the bytes of fp32 and needs no loss scaling")},
-    {OPTION("bf16", bf16, KIND_FLAG), .resume = RESUME_REPORTED, .help = "compute and activations in bfloat16; gradients and master weights stay fp32"},
+    {OPTION("bf16", bf16, KIND_FLAG), .json = "bf16.enabled|bfloat16.enabled", .resume = RESUME_REPORTED, .help = "compute and activations in bfloat16; gradients and master weights stay fp32"},
     {OPTION("fp64", fp64, KIND_FLAG), .resume = RESUME_REPORTED, .help = "compute in double with the plain kernels, for tests"},
     {IDLE("loss-scale", KIND_FLOAT, NULL, NO_SCALER)},
     {IDLE("initial-loss-scale", KIND_FLOAT, "4294967296", NO_SCALER)},

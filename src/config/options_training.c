@@ -12,10 +12,10 @@
 
 // clang-format off
 static const option_row training_rows[] = {
-    {OPTION("micro-batch-size", micro_batch_size, KIND_INT), .range = RANGE_POSITIVE, .most = 1 << 24, .help = "samples computed together"},
+    {OPTION("micro-batch-size", micro_batch_size, KIND_INT), .json = "train_micro_batch_size_per_gpu", .range = RANGE_POSITIVE, .most = 1 << 24, .help = "samples computed together"},
     {RENAMED("batch-size", KIND_INT, "micro-batch-size", "it is --micro-batch-size; samples of an optimizer step are --global-batch-size")},
-    {OPTION("global-batch-size", global_batch_size, KIND_INT), .range = RANGE_POSITIVE, .most = 1 << 30, .resume = RESUME_REPORTED, .help = "samples of one optimizer step; the micro-batch size when not given"},
-    {OPTION("gradient-accumulation-steps", gradient_accumulation_steps, KIND_INT), .range = RANGE_POSITIVE, .most = 1 << 24, .help = "micro-batches of an optimizer step on each data-parallel rank, instead of --global-batch-size, which is --micro-batch-size x this x data-parallel ranks"},
+    {OPTION("global-batch-size", global_batch_size, KIND_INT), .json = "train_batch_size", .range = RANGE_POSITIVE, .most = 1 << 30, .resume = RESUME_REPORTED, .help = "samples of one optimizer step; the micro-batch size when not given"},
+    {OPTION("gradient-accumulation-steps", gradient_accumulation_steps, KIND_INT), .json = "gradient_accumulation_steps", .yaml = "gradient_accumulation_steps|deepspeed_config.gradient_accumulation_steps", .range = RANGE_POSITIVE, .most = 1 << 24, .help = "micro-batches of an optimizer step on each data-parallel rank, instead of --global-batch-size, which is --micro-batch-size x this x data-parallel ranks"},
     {OPTION("rampup-batch-size", rampup_batch_size, KIND_INT3), .range = RANGE_NOT_NEGATIVE, .resume = RESUME_REPORTED, .help = "START INCREMENT SAMPLES: the global batch grows from START by INCREMENT over SAMPLES"},
     {RENAMED("recompute-activations", KIND_FLAG, "recompute-granularity=selective", "it is --recompute-granularity selective")},
     {OPTION("recompute-granularity", recompute_granularity, KIND_CHOICE), .fallback = "none", .choices = "none|full|selective", .help = "what is computed again in the backward pass instead of kept: whole layers, or attention alone"},
@@ -92,7 +92,7 @@ static const option_row training_rows[] = {
 const option_section mega_option_training_section = {"training", FOR_TRAINING, training_rows, ROW_COUNT(training_rows)};
 
 static const option_row learning_rows[] = {
-    {OPTION("lr", lr, KIND_FLOAT), .range = RANGE_NOT_NEGATIVE, .resume = RESUME_SCHEDULE, .help = "peak learning rate"},
+    {OPTION("lr", lr, KIND_FLOAT), .json = "optimizer.params.lr", .range = RANGE_NOT_NEGATIVE, .resume = RESUME_SCHEDULE, .help = "peak learning rate"},
     {OPTION("lr-decay-style", lr_decay_style, KIND_CHOICE), .fallback = "linear", .choices = "constant|linear|cosine|inverse-square-root|WSD|exponential", .resume = RESUME_SCHEDULE, .help = "curve from the peak to --min-lr; WSD stays at the peak until its last part (--lr-wsd-decay-*); exponential halves the rate over the curve, as Megatron-LM 1.0 does"},
     {OPTION("lr-decay-iters", lr_decay_iters, KIND_INT), .range = RANGE_POSITIVE, .resume = RESUME_SCHEDULE, .help = "iteration at which the curve ends; --train-iters when not given"},
     {OPTION("lr-decay-samples", lr_decay_samples, KIND_INT), .range = RANGE_POSITIVE, .resume = RESUME_SCHEDULE, .help = "sample at which the curve ends; --train-samples when not given"},

@@ -152,18 +152,14 @@ static void apply_renamed(parser *p, const option_row *row, const char *typed, c
     apply_parts(p, row->successor, typed, values, count, position);
 }
 
-static void apply_unbuilt(parser *p, const option_row *row, const char *typed, const char *text)
+static void apply_unbuilt(parser *p, const option_row *row, const char *typed, const char *text, int position)
 {
     const bool flag = text == NULL;
+    if (mega_engine_takes(p->cfg, row, text, position)) return;
     if (row->neutral != NULL && row->neutral[0] == '=') return; /* depends on another option: a rule decides */
     const char *reason = row->kind == KIND_BOOL ? mega_value_check(p->cfg, row, text) : NULL;
     if (reason != NULL) mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s: %s", typed, reason);
-    if (reason != NULL || (row->kind == KIND_BOOL && row->neutral == NULL && strchr("fF0", text[0]) != NULL)) return;
-    if (!flag && row->neutral != NULL) {
-        if (mega_option_word_in(row->neutral, text, NULL)) return;
-        double given, neutral;
-        if (mega_value_float(text, &given) && mega_value_float(row->neutral, &neutral) && given == neutral) return;
-    }
+    if (reason != NULL || mega_value_is_neutral(row, text)) return;
     mega_config_problem(p->cfg, MEGA_ERR_UNSUPPORTED, "%s%s%s is not built yet%s%s%s: %s", typed, flag ? "" : " ",
                         flag ? "" : text, row->neutral != NULL ? " (only " : "",
                         row->neutral != NULL ? row->neutral : "", row->neutral != NULL ? " is accepted)" : "",
@@ -204,7 +200,7 @@ static void apply(parser *p, size_t index, const char *typed, const char *const 
         return;
     }
     if (row->answer == ANSWER_NOT_BUILT) {
-        apply_unbuilt(p, row, typed, text);
+        apply_unbuilt(p, row, typed, text, position);
         return;
     }
     if (row->answer == ANSWER_NO_EFFECT) {
@@ -440,6 +436,7 @@ mega_status mega_config_read(mega_config *cfg, const char *command, int argc, ch
         else
             take_positional(&p, argv[p.at]);
     }
+    mega_config_read_json(cfg);
     if (p.read_as[0] != '\0') mega_info("read as: %s", p.read_as);
     note_decay_of_nanogpt(&p);
     mega_config_apply_preset(cfg);
@@ -451,9 +448,10 @@ mega_status mega_config_read(mega_config *cfg, const char *command, int argc, ch
     return MEGA_OK;
 }
 
-mega_status mega_config_parse_engine(mega_config *cfg, int argc, char **argv)
+mega_status mega_config_parse_engine(mega_config *cfg, const char *json, int argc, char **argv)
 {
     cfg->state->is_engine = true;
+    cfg->state->json = json;
     return mega_config_parse(cfg, "pretrain_gpt", argc, argv);
 }
 

@@ -17,7 +17,7 @@ static const preset_row presets[] = {
 
 static void fill(mega_config *cfg, const char *dest, int64_t value)
 {
-    if (mega_config_set_by(cfg, dest) == MEGA_SET_BY_COMMAND_LINE) return;
+    if (is_given(cfg, dest)) return;
     const mega_status st = mega_config_set_int(cfg, dest, value, MEGA_SET_BY_PRESET);
     if (st != MEGA_OK) mega_config_problem(cfg, st, "%s", mega_error_message());
 }

@@ -115,7 +115,8 @@ static void rule_batch_divides(mega_config *cfg)
     const int64_t micro = cfg->micro_batch_size, global = cfg->global_batch_size;
     if (micro <= 0 && is_given(cfg, "micro_batch_size")) return;
     if (micro <= 0) {
-        mega_config_problem(cfg, USAGE, "missing: --micro-batch-size, the samples computed together; 4 is a start");
+        mega_config_problem(cfg, USAGE, "missing: %s, the samples computed together; 4 is a start",
+                            mega_config_spelling(cfg, "micro_batch_size"));
         return;
     }
     const int64_t dp = cfg->data_parallel_size;
@@ -142,8 +143,8 @@ static void rule_rampup(mega_config *cfg)
     const int64_t micro = cfg->micro_batch_size, global = cfg->global_batch_size;
     if (start <= 0 || step <= 0 || samples <= 0) {
         mega_config_problem(cfg, USAGE,
-                            "--rampup-batch-size takes three whole numbers above 0, START INCREMENT SAMPLES, "
-                            "for example 16 16 100000");
+                            "%s takes three whole numbers above 0, START INCREMENT SAMPLES, for example 16 16 100000",
+                            mega_config_spelling(cfg, "rampup_batch_size"));
     } else if (start > global || (global - start) % step != 0) {
         mega_config_problem(cfg, USAGE, "%s: from %lld in steps of %lld does not reach %s",
                             mega_config_origin(cfg, "rampup_batch_size"), (long long)start, (long long)step,
@@ -177,8 +178,8 @@ static void rule_precision(mega_config *cfg)
                             mega_config_origin(cfg, "fp64"));
     }
     if (cfg->fp64 && cfg->backend != MEGA_BACKEND_PLAIN) {
-        mega_config_problem(cfg, USAGE, "%s: only the plain kernels compute in double; use --backend plain",
-                            mega_config_origin(cfg, "fp64"));
+        mega_config_problem(cfg, USAGE, "%s: only the plain kernels compute in double; use %s plain",
+                            mega_config_origin(cfg, "fp64"), mega_config_spelling(cfg, "backend"));
     }
 }
 

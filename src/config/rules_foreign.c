@@ -31,7 +31,7 @@ void mega_rule_equal_values(mega_config *cfg)
 void mega_rule_accumulation(mega_config *cfg)
 {
     const int64_t steps = cfg->gradient_accumulation_steps, dp = cfg->data_parallel_size;
-    const bool both = mega_config_set_by(cfg, "global_batch_size") == MEGA_SET_BY_COMMAND_LINE;
+    const bool both = is_given(cfg, "global_batch_size");
     if (steps <= 0 || cfg->micro_batch_size <= 0 || !both) return;
     if ((double)cfg->micro_batch_size * (double)steps * (double)dp == (double)cfg->global_batch_size) return;
     mega_config_problem(

@@ -30,8 +30,9 @@ void mega_rule_learning_rate(mega_config *cfg)
     if (isnan(cfg->lr)) {
         if (!cfg->skip_train && cfg->state->command->bit == FOR_PRETRAIN && !is_given(cfg, "lr")) {
             mega_config_problem(cfg, USAGE,
-                                "missing: --lr, the peak learning rate; 1.5e-4 suits a GPT of 345 M parameters, "
-                                "1e-3 a small one");
+                                "missing: %s, the peak learning rate; 1.5e-4 suits a GPT of 345 M parameters, 1e-3 a "
+                                "small one",
+                                mega_config_spelling(cfg, "lr"));
         }
         return;
     }
@@ -75,33 +76,34 @@ void mega_rule_wsd(mega_config *cfg)
     if (cfg->lr_decay_style == MEGA_LR_WSD) {
         if (is_given(cfg, by_samples ? "lr_wsd_decay_samples" : "lr_wsd_decay_iters")) return;
         mega_config_problem(cfg, USAGE, "missing: %s N, how long the last part of the curve of %s is",
-                            by_samples ? "--lr-wsd-decay-samples" : "--lr-wsd-decay-iters",
+                            mega_config_spelling(cfg, by_samples ? "lr_wsd_decay_samples" : "lr_wsd_decay_iters"),
                             mega_config_origin(cfg, "lr_decay_style"));
         return;
     }
     for (size_t i = 0; i < ROW_COUNT(of_wsd); i++) {
         if (is_given(cfg, of_wsd[i]))
-            mega_warn("%s has no effect without --lr-decay-style WSD", mega_config_origin(cfg, of_wsd[i]));
+            mega_warn("%s has no effect without %s WSD", mega_config_origin(cfg, of_wsd[i]),
+                      mega_config_spelling(cfg, "lr_decay_style"));
     }
 }
 
 void mega_rule_weight_decay(mega_config *cfg)
 {
     if (!cfg->decoupled_weight_decay && cfg->optimizer == MEGA_OPTIMIZER_SGD)
-        mega_warn("%s has no effect with --optimizer sgd, whose weight decay is always part of the gradient",
-                  mega_config_origin(cfg, "decoupled_weight_decay"));
+        mega_warn("%s has no effect with %s, whose weight decay is always part of the gradient",
+                  mega_config_origin(cfg, "decoupled_weight_decay"), mega_config_origin(cfg, "optimizer"));
     const bool start = is_given(cfg, "start_weight_decay"), end = is_given(cfg, "end_weight_decay");
     if (cfg->weight_decay_incr_style == MEGA_WD_CONSTANT) {
         if ((start && cfg->start_weight_decay != cfg->weight_decay) ||
             (end && cfg->end_weight_decay != cfg->weight_decay)) {
             mega_config_problem(
-                cfg, USAGE,
-                "%s: a weight decay that changes needs --weight-decay-incr-style linear or cosine; a constant "
-                "one is --weight-decay",
-                mega_config_origin(cfg, start ? "start_weight_decay" : "end_weight_decay"));
+                cfg, USAGE, "%s: a weight decay that changes needs %s linear or cosine; a constant one is %s",
+                mega_config_origin(cfg, start ? "start_weight_decay" : "end_weight_decay"),
+                mega_config_spelling(cfg, "weight_decay_incr_style"), mega_config_spelling(cfg, "weight_decay"));
         }
     } else if (isnan(cfg->start_weight_decay) || isnan(cfg->end_weight_decay)) {
-        mega_config_problem(cfg, USAGE, "%s needs both --start-weight-decay and --end-weight-decay",
-                            mega_config_origin(cfg, "weight_decay_incr_style"));
+        mega_config_problem(cfg, USAGE, "%s needs both %s and %s", mega_config_origin(cfg, "weight_decay_incr_style"),
+                            mega_config_spelling(cfg, "start_weight_decay"),
+                            mega_config_spelling(cfg, "end_weight_decay"));
     }
 }

@@ -160,6 +160,16 @@ const char *mega_value_check(mega_config *cfg, const option_row *row, const char
     return NULL;
 }
 
+bool mega_value_is_neutral(const option_row *row, const char *text)
+{
+    const bool is_switch = row->kind == KIND_BOOL || row->kind == KIND_FLAG;
+    double given, neutral;
+    if (text == NULL) return false;
+    if (row->neutral == NULL) return is_switch && strchr("fF0", text[0]) != NULL;
+    if (mega_option_word_in(row->neutral, text, NULL)) return true;
+    return mega_value_float(text, &given) && mega_value_float(row->neutral, &neutral) && given == neutral;
+}
+
 static mega_status store(mega_config *cfg, const option_row *row, const char *text)
 {
     char *field = (char *)cfg + row->field;

@@ -134,7 +134,7 @@ struct mega_engine {
     double grad_norm; /* of the last update */
     mega_dataset training_data;
     bool has_training_data;
-    uint64_t training_data_hash; /* 0 without training_data.hash */
+    uint64_t training_data_hash;    /* 0 without training_data.hash */
     mega_reader *reader;            /* reads them ahead; NULL: they are read on the caller's thread */
     mega_lr_scheduler lr_scheduler; /* lr NULL: options.schedule */
     bool initializes;               /* mega_engine_allocate gives the weights their first values */

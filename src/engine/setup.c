@@ -1,5 +1,5 @@
-/* What mega_setup says, as options of an engine: from argv by the option table, or as numbers. Creates the world and
- * the team that the caller does not give. */
+/* What mega_setup says, as options of an engine: from argv and a JSON by the option table, or as numbers. Creates the
+ * world and the team that the caller does not give. */
 #include "engine_impl.h"
 #include <math.h>
 
@@ -9,11 +9,6 @@ enum { PREFILL_ROWS = 64 };
 
 static mega_status check_setup(const mega_setup *s)
 {
-    if (s->config != NULL)
-        return MEGA_FAIL(
-            MEGA_ERR_UNSUPPORTED,
-            "mega_engine_create: setup.config: a DeepSpeed JSON is not read yet; leave it NULL and give the "
-            "same settings as options in setup.argv (mega_engine_options_help lists them)");
     if (s->mode != MEGA_TRAIN && s->mode != MEGA_EVAL && s->mode != MEGA_GENERATE)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                          "mega_engine_create: setup.mode %d; expected MEGA_TRAIN, MEGA_EVAL or MEGA_GENERATE",
@@ -46,8 +41,9 @@ static mega_status read_length(mega_config *cfg)
     else if (cfg->lr_decay_samples > 0)
         cfg->train_samples = cfg->lr_decay_samples;
     else if (is_curve || !isnan(cfg->lr_warmup_fraction))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: missing: --lr-decay-iters or --train-iters, where the curve ends",
-                         mega_config_origin(cfg, is_curve ? "lr_decay_style" : "lr_warmup_fraction"));
+        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: missing: %s or %s, where the curve ends",
+                         mega_config_origin(cfg, is_curve ? "lr_decay_style" : "lr_warmup_fraction"),
+                         mega_config_spelling(cfg, "lr_decay_iters"), mega_config_spelling(cfg, "train_iters"));
     else { /* the longest that the options take, in the unit of the warm-up */
         cfg->lr_decay_style = MEGA_LR_CONSTANT;
         if (cfg->lr_warmup_samples > 0) cfg->train_samples = (int64_t)1 << 50;
@@ -73,7 +69,7 @@ static mega_status parse(mega_config *cfg, const mega_setup *s, const mega_world
     if (cfg->skip_train) cfg->lr = 0;
     MEGA_TRY(set_size(cfg, "tensor_model_parallel_size", s->layout.tp));
     MEGA_TRY(set_size(cfg, "pipeline_model_parallel_size", s->layout.pp));
-    MEGA_TRY(mega_config_parse_engine(cfg, s->argc > 0 ? s->argc : 1, s->argc > 0 ? s->argv : none));
+    MEGA_TRY(mega_config_parse_engine(cfg, s->config, s->argc > 0 ? s->argc : 1, s->argc > 0 ? s->argv : none));
     return read_length(cfg);
 }
 
@@ -98,7 +94,7 @@ static mega_status read_options(mega_engine *e, const mega_setup *s, mega_world 
     if (st == MEGA_OK) st = parse(&cfg, s, world);
     if (st == MEGA_OK) st = take_config(e, s, &cfg);
     mega_config_fini(&cfg);
-    if (st != MEGA_OK) MEGA_CONTEXT("mega_engine_create: setup.argv");
+    if (st != MEGA_OK) MEGA_CONTEXT("mega_engine_create: %s", s->config == NULL ? "setup.argv" : "setup.config");
     return st;
 }
 
@@ -110,10 +106,11 @@ static mega_status copy_options(mega_engine *e, const mega_setup *s)
     if (s->mode != MEGA_TRAIN) e->options.no_train = true;
     const mega_layout_sizes *l = &s->layout;
     const bool has_layout = l->tp != 0 || l->pp != 0 || l->cp != 0 || l->ep != 0 || l->planned_ranks != 0;
-    if (s->argc == 0 && !has_layout && s->world == NULL && s->team == NULL) return MEGA_OK;
+    if (s->config == NULL && s->argc == 0 && !has_layout && s->world == NULL && s->team == NULL) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "mega_engine_create: setup.options holds every setting, and setup.%s is given as well; give one",
-                     s->argc != 0       ? "argv"
+                     s->config != NULL  ? "config"
+                     : s->argc != 0     ? "argv"
                      : has_layout       ? "layout"
                      : s->world != NULL ? "world"
                                         : "team");

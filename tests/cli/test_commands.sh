@@ -3,6 +3,8 @@
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 fail() { note "$@"; }
 
+diff <("$MEGALITH" help --json-page) "$MEGA_SOURCE/docs/deepspeed-json.md" >/dev/null ||
+    fail "docs/deepspeed-json.md is not what \`megalith help --json-page\` writes; write it anew"
 diff <("$MEGALITH" help --options-page) "$MEGA_SOURCE/docs/options.md" >/dev/null ||
     fail "docs/options.md is not what \`megalith help --options-page\` writes; write it anew"
 

@@ -51,6 +51,14 @@ layouts() { # NAME WORD ARGUMENTS… -- LAYOUT…
         grep "^$word" "$temp/ranks" >"$temp/lines" || true
         compare "$name $layout" "$temp/alone" "$temp/lines"
     done
+    # More options than it has room for are refused, not cut.
+    # shellcheck disable=SC2046  # a list of words
+    if (cd "$temp" && ./"$name" "${arguments[@]}" $(yes -- "--lr 1e-2" | head -80) >log 2>&1) ||
+        ! grep -q "^$name: 16[0-9] words of options, at most" "$temp/log"; then
+        echo "$name with 160 words of options:"
+        cat "$temp/log"
+        exit 1
+    fi
 }
 first_loss() { awk 'NR == 1 { sub(",", "", $4); print $4 }' "$temp/alone"; }
 falls() { # STEPS: the loss of the last step is below nine tenths of the first
@@ -60,10 +68,11 @@ falls() { # STEPS: the loss of the last step is below nine tenths of the first
 pipeline="--pipeline-model-parallel-size 2"
 tensor="--tensor-model-parallel-size 2"
 
-echo "gpt_lite: on 1 rank, a pipeline, ZeRO 3, tensor parallelism"
+echo "gpt_lite: on 1 rank, a pipeline, ZeRO 3, tensor parallelism, a DeepSpeed JSON"
 compile gpt_lite -DLAYERS=2 -DWIDTH=32 -DHEADS=2 -DSEQ=32 -DSTEPS=12
 seq -s ' ' 1 2000 >"$temp/text"
-layouts gpt_lite step text --lr 1e-2 -- "$pipeline" "--zero-stage 3" "$tensor"
+cp "$MEGA_SOURCE/examples/ds_config.json" "$temp"
+layouts gpt_lite step text --lr 1e-2 -- "$pipeline" "--zero-stage 3" "$tensor" "--deepspeed_config ds_config.json"
 falls 12
 
 echo "custom_loss: the same; the loss of a text grows with ALPHA and with its key words"

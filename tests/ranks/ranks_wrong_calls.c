@@ -162,7 +162,10 @@ static bool found;
 CALL(no_setup, ((void)s, mega_initialize(NULL, &(mega_engine *){NULL})))
 CALL(no_place_for_the_engine, mega_initialize(&(mega_setup){.model = &model, .world = s->world}, NULL))
 CALL(no_model, refused(s, (mega_setup){.model = WRONG(NULL, &model)}))
-CALL(json, refused(s, (mega_setup){.model = &model, .config = WRONG("ds.json", NULL)}))
+CALL(json, refused(s, (mega_setup){.model = &model, .config = WRONG("no/ds.json", NULL)}))
+CALL(other_json_of_a_rank, refused(s, (mega_setup){.model = &model,
+                                                   .config = WRONG("{\"zero_optimization\": {\"stage\": 1}}",
+                                                                   "{\"zero_optimization\": {\"stage\": 2}}")}))
 CALL(odd_mode, refused(s, (mega_setup){.model = &model, .mode = WRONG((mega_mode)7, MEGA_TRAIN)}))
 CALL(empty_data, refused(s, (mega_setup){.model = &model,
                                          .training_data = &(mega_dataset){.count = WRONG(0, 1), .read = read_tokens}}))
@@ -261,7 +264,7 @@ static const struct {
     ROW(no_setup, ALL, MEGA_ERR_USAGE, "setup is NULL"),
     ROW(no_place_for_the_engine, ALL, MEGA_ERR_USAGE, "out is NULL"),
     ROW(no_model, ONE, MEGA_ERR_USAGE, "model is NULL"),
-    ROW(json, ONE, MEGA_ERR_UNSUPPORTED, "a DeepSpeed JSON is not read yet"),
+    ROW(json, ONE, MEGA_ERR_NOT_FOUND, "no/ds.json"),
     ROW(odd_mode, ONE, MEGA_ERR_UNSUPPORTED, "setup.mode 7"),
     ROW(empty_data, ONE, MEGA_ERR_USAGE, "has 0 samples"),
     ROW(data_without_read, ONE, MEGA_ERR_USAGE, "training_data->read is NULL"),
@@ -343,6 +346,8 @@ static int make_calls(scene *s)
     if (last == 0) return failures;
     /* Ranks that disagree. */
     failures += expect(s, "another option", "the last rank", other_option_of_a_rank(s), MEGA_ERR_COMM, "max_lr");
+    failures += expect(s, "another JSON", "the last rank", other_json_of_a_rank(s), MEGA_ERR_COMM, "zero_stage 2");
+    failures += expect(s, "another JSON", "the last rank", other_json_of_a_rank(s), MEGA_ERR_COMM, "zero_stage 1");
     must(mega_engine_set_accumulation_boundary(s->ready, s->is_wrong));
     failures += expect(s, "another boundary", "the last rank", mega_engine_forward(s->ready, NULL), MEGA_ERR_USAGE,
                        "accumulation boundary");

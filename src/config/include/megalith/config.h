@@ -282,6 +282,7 @@ typedef enum mega_config_source {
     MEGA_SET_BY_PRESET,
     MEGA_SET_BY_CHECKPOINT,
     MEGA_SET_BY_DERIVATION, /* follows from other options */
+    MEGA_SET_BY_JSON,       /* of mega_setup.config or --deepspeed_config */
     MEGA_SET_BY_COMMAND_LINE
 } mega_config_source;
 
@@ -296,8 +297,11 @@ void mega_config_fini(mega_config *cfg); /* zero-initialised is valid */
  * mega_config_check after the caller has set what it found there. */
 mega_status mega_config_parse(mega_config *cfg, const char *command, int argc, char **argv);
 /* The same for the engine of a C program, which reads some of the options of pretrain_gpt; the others are mistakes. No
- * rule asks for a shape, data or the length of the training. skip_train, set before the call: no rule asks for --lr. */
-mega_status mega_config_parse_engine(mega_config *cfg, int argc, char **argv);
+ * rule asks for a shape, data or the length of the training. skip_train, set before the call: no rule asks for --lr.
+ * json: a DeepSpeed JSON (a text that begins with '{', or the name of a file), or NULL; argv may name the file instead
+ * (--deepspeed_config FILE). What argv says counts before what the JSON says, and a warning names both where they
+ * differ. */
+mega_status mega_config_parse_engine(mega_config *cfg, const char *json, int argc, char **argv);
 /* Derives again and checks every rule of training (shape included) on the values as they stand. The message also holds
  * the mistakes that were found before. */
 mega_status mega_config_check(mega_config *cfg);
@@ -321,9 +325,13 @@ bool mega_config_is_faulty(const mega_config *cfg, mega_config_topic topic);
 /* By destination name ("num_layers"). was_set: on the command line, by a preset or from a checkpoint. */
 bool mega_config_was_set(const mega_config *cfg, const char *dest);
 mega_config_source mega_config_set_by(const mega_config *cfg, const char *dest);
-/* "--num-layers" as typed, for messages ("--num-layers 3 (argument 5)" when on the command line). New text in the
+/* "--num-layers" as typed, for messages ("--num-layers 3 (argument 5)" when on the command line, and
+ * "\"zero_optimization.stage\" 3 (ds.json, line 7)" when in a JSON). New text in the
  * arena. */
 const char *mega_config_origin(mega_config *cfg, const char *dest);
+/* How the user writes this option, for a message that asks for it: as typed where it is given; else "--lr", or
+ * "\"optimizer.params.lr\"" where a JSON is read. New text in the arena. */
+const char *mega_config_spelling(mega_config *cfg, const char *dest);
 /* Sets an option that has a field from text, as if typed, remembering the source. */
 mega_status mega_config_set(mega_config *cfg, const char *dest, const char *text, mega_config_source source);
 mega_status mega_config_set_int(mega_config *cfg, const char *dest, int64_t value, mega_config_source source);
@@ -348,6 +356,7 @@ mega_status mega_config_changes(mega_config *cfg, const char *stored, mega_list 
 mega_status mega_config_help(const char *command, mega_buffer *out);
 mega_status mega_config_options_page(mega_buffer *out);
 mega_status mega_environment_page(mega_buffer *out);
+mega_status mega_config_json_page(mega_buffer *out);   /* docs/deepspeed-json.md */
 mega_status mega_config_engine_help(mega_buffer *out); /* the options of mega_config_parse_engine */
 
 /* The launcher of Python ("torchrun", "deepspeed") that started this process as one of several, which are no ranks

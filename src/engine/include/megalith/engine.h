@@ -64,7 +64,7 @@ typedef struct mega_lr_scheduler {
 typedef struct mega_setup {
     const mega_model *model;           /* required; borrowed with all that it points to until destroy */
     const mega_dataset *training_data; /* copied, the same on all ranks; NULL: the caller fills batches */
-    const char *config;                /* DeepSpeed JSON: not read yet, MEGA_ERR_UNSUPPORTED unless NULL */
+    const char *config;                /* DeepSpeed JSON: a path, or the text itself if it begins with '{' */
     int argc;                          /* command-line options: mega_engine_options_help. argv[0] is skipped */
     char **argv;                       /* read during the call */
     mega_mode mode; /* MEGA_TRAIN; MEGA_EVAL: without gradients and optimizer; MEGA_GENERATE: for mega_engine_run */

@@ -1,0 +1,409 @@
+/* Options from a DeepSpeed JSON. The tree that jansson makes has no line numbers, so the text is followed beside it:
+ * members of an object stand in the tree in the order of the text. */
+#include "config_impl.h"
+#include "megalith/file.h"
+#include "megalith/json.h"
+#include "megalith/log.h"
+#include <ctype.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { LONGEST_PATH = 200, MOST_MISTAKES = 64 };
+
+/* Keys given that change nothing, by the reason. */
+typedef struct idle_key {
+    const char *path, *reason;
+} idle_key;
+
+typedef struct json_reader {
+    mega_config *cfg;
+    const char *at; /* in the text */
+    int line;       /* of `at` */
+    size_t mistakes;
+    idle_key idle[128];
+    size_t num_idle;
+} json_reader;
+
+/* A key with its value, as the text has them. */
+typedef struct json_item {
+    char path[LONGEST_PATH];
+    int line;
+    json_t *value;
+} json_item;
+
+/* ---- the text beside the tree; it is known to be valid ---- */
+
+static void pass_space(json_reader *r)
+{
+    for (; isspace((unsigned char)*r->at); r->at++) r->line += *r->at == '\n';
+}
+
+static void pass_string(json_reader *r)
+{
+    for (r->at++; *r->at != '"'; r->at++) r->at += *r->at == '\\';
+    r->at++;
+}
+
+/* A value with all that is in it. */
+static void pass_value(json_reader *r)
+{
+    int depth = 0;
+    do {
+        pass_space(r);
+        if (*r->at == '"') pass_string(r);
+        else if (*r->at == '{' || *r->at == '[')
+            depth++, r->at++;
+        else if (*r->at == '}' || *r->at == ']')
+            depth--, r->at++;
+        else if (*r->at == ',' || *r->at == ':')
+            r->at++;
+        else
+            r->at += strcspn(r->at, ",:]} \t\r\n");
+    } while (depth > 0 && *r->at != '\0');
+}
+
+/* One of `{ } [ ] , :`, with the space around it. */
+static void pass_mark(json_reader *r, char mark)
+{
+    pass_space(r);
+    if (*r->at == mark) r->at++;
+    pass_space(r);
+}
+
+/* ---- mistakes ---- */
+
+/* "\"zero_optimization.stage\" (ds.json, line 7)" */
+static const char *place(json_reader *r, const json_item *item)
+{
+    return mega_config_text(r->cfg, "\"%s\" (%s, line %d)", item->path, r->cfg->state->json_name, item->line);
+}
+
+static void problem(json_reader *r, mega_status status, const char *text)
+{
+    if (r->mistakes++ < MOST_MISTAKES) mega_config_problem(r->cfg, status, "%s", text);
+}
+
+static const char *number_text(mega_config *cfg, const json_t *value)
+{
+    if (json_is_integer(value)) return mega_config_text(cfg, "%lld", (long long)json_integer_value(value));
+    mega_buffer b = {0};
+    const bool whole = mega_value_print_double(json_real_value(value), &b);
+    const char *text = whole ? mega_config_text(cfg, "%s", b.data) : "";
+    mega_buffer_fini(&b);
+    return text;
+}
+
+static const char *shown_value(mega_config *cfg, const json_t *value)
+{
+    if (json_is_number(value)) return number_text(cfg, value);
+    char *text = mega_json_dump(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    const char *shown = text != NULL ? mega_config_text(cfg, "%.60s%s", text, strlen(text) > 60 ? "…" : "") : "?";
+    free(text);
+    return shown;
+}
+
+static const char *expected_kind(option_kind kind)
+{
+    switch (kind) {
+    case KIND_FLAG:
+    case KIND_OFF:
+    case KIND_BOOL: return "true or false";
+    case KIND_INT: return "a whole number";
+    case KIND_FLOAT: return "a number";
+    case KIND_BYTES: return "a size in bytes";
+    case KIND_INT3: return "three whole numbers in brackets";
+    case KIND_LIST:
+    case KIND_APPEND: return "a list of strings";
+    default: return "a string";
+    }
+}
+
+static void wrong_kind(json_reader *r, const json_item *item, const char *expected)
+{
+    problem(r, USAGE,
+            mega_config_text(r->cfg, "%s: found %s, expected %s", place(r, item), shown_value(r->cfg, item->value),
+                             expected));
+}
+
+/* ---- values as texts, as argv has them ---- */
+
+/* The three numbers, or what is not three numbers: 0. */
+static size_t list_texts(mega_config *cfg, const json_t *value, const char *out[3])
+{
+    if (!json_is_array(value) || json_array_size(value) != 3) return 0;
+    for (size_t i = 0; i < 3; i++) {
+        if (!json_is_number(json_array_get(value, i))) return 0;
+        out[i] = number_text(cfg, json_array_get(value, i));
+    }
+    return 3;
+}
+
+/* The texts of a value of the row's kind; 0: it is of another kind. */
+static size_t value_texts(mega_config *cfg, const option_row *row, const json_t *value, const char *out[3])
+{
+    const option_kind kind = row->kind;
+    const bool is_switch = kind == KIND_FLAG || kind == KIND_OFF || kind == KIND_BOOL;
+    if (kind == KIND_INT3) return list_texts(cfg, value, out);
+    if (is_switch ? !json_is_boolean(value) : kind != KIND_ANY && json_is_boolean(value)) return 0;
+    if (json_is_boolean(value)) out[0] = json_is_true(value) ? "true" : "false";
+    else if (json_is_number(value) &&
+             (kind == KIND_INT || kind == KIND_FLOAT || kind == KIND_BYTES || kind == KIND_ANY))
+        out[0] = number_text(cfg, value);
+    else if (json_is_string(value) && kind != KIND_INT && kind != KIND_FLOAT)
+        out[0] = mega_config_text(cfg, "%s", json_string_value(value));
+    else if (kind == KIND_ANY)
+        out[0] = shown_value(cfg, value);
+    else
+        return 0;
+    return 1;
+}
+
+/* ---- what a key sets ---- */
+
+static const char *printed(mega_config *cfg, size_t index)
+{
+    mega_buffer b = {0};
+    const char *text = "";
+    if (mega_value_print(cfg, index, &b)) text = mega_config_text(cfg, "%s", b.data);
+    else
+        cfg->state->out_of_memory = true;
+    mega_buffer_fini(&b);
+    return text;
+}
+
+/* Another source has set the option, and its value stays. Where this one is another, that is a warning; within one JSON
+ * it is a mistake. */
+static void keep_other(json_reader *r, const json_item *item, size_t index, const char *value)
+{
+    mega_config *cfg = r->cfg;
+    const option_entry *entry = &cfg->state->entry[index];
+    char dest[80];
+    if (strcmp(printed(cfg, index), value) == 0) return;
+    const char *here = mega_config_text(cfg, "\"%s\" %s (%s, line %d)", item->path, shown_value(cfg, item->value),
+                                        cfg->state->json_name, item->line);
+    const char *there = mega_config_origin(cfg, mega_option_dest(mega_option_row(index), dest));
+    if (entry->source == MEGA_SET_BY_JSON)
+        problem(r, USAGE, mega_config_text(cfg, "%s and %s contradict each other; give one", there, here));
+    else if (entry->source == MEGA_SET_BY_DERIVATION)
+        mega_warn("mega_setup.layout counts, which says %s; %s does not", printed(cfg, index), here);
+    else
+        mega_warn("%s counts; %s does not", there, here);
+}
+
+static void set_option(json_reader *r, const json_item *item, size_t index, const char *const *texts, size_t count)
+{
+    mega_config *cfg = r->cfg;
+    const option_row *row = mega_option_row(index);
+    option_entry *entry = &cfg->state->entry[index];
+    unsigned char kept[sizeof(int64_t[3])] = {0};
+    const size_t size = row->kind == KIND_INT3                            ? sizeof kept
+                        : row->kind == KIND_FLAG || row->kind == KIND_OFF ? sizeof(bool)
+                        : row->kind == KIND_CHOICE                        ? sizeof(int)
+                                                                          : sizeof(int64_t);
+    for (size_t i = 0; i < count; i++) {
+        const char *reason = mega_value_check(cfg, row, texts[i]);
+        if (reason != NULL) {
+            problem(r, USAGE, mega_config_text(cfg, "%s: %s", place(r, item), reason));
+            return;
+        }
+    }
+    memcpy(kept, (const char *)cfg + row->field, size);
+    if (mega_value_set_list(cfg, row, texts, count) != MEGA_OK) {
+        mega_config_problem_from_error(cfg);
+        return;
+    }
+    if (entry->source != MEGA_SET_BY_DEFAULT) {
+        const char *value = printed(cfg, index);
+        memcpy((char *)cfg + row->field, kept, size);
+        keep_other(r, item, index, value);
+        return;
+    }
+    *entry = (option_entry){MEGA_SET_BY_JSON, item->line, mega_config_text(cfg, "\"%s\"", item->path),
+                            shown_value(cfg, item->value)};
+}
+
+/* "Adam:optimizer=adam|SGD:optimizer=sgd"; letters count without their case, as in DeepSpeed. */
+static void set_by_case(json_reader *r, const json_item *item, const option_row *row, const char *value)
+{
+    const char *names = "";
+    const size_t n = strlen(value);
+    for (const char *at = row->cases; at != NULL; at = strchr(at, '|')) {
+        if (*at == '|') at++;
+        const size_t name = strcspn(at, ":"), option = strcspn(at, "=");
+        if (name == n && strncasecmp(at, value, n) == 0) {
+            const char *const one[1] = {
+                mega_config_text(r->cfg, "%.*s", (int)strcspn(at + option + 1, "|"), at + option + 1)};
+            set_option(r, item, mega_option_find(at + name + 1, option - name - 1, FOR_PRETRAIN), one, 1);
+            return;
+        }
+        names = mega_config_text(r->cfg, "%s%s%.*s", names, names[0] != '\0' ? ", " : "", (int)name, at);
+    }
+    problem(r, MEGA_ERR_UNSUPPORTED,
+            mega_config_text(r->cfg, "%s: \"%.60s\" is not built yet; known are %s (%s)", place(r, item), value, names,
+                             row->remark));
+}
+
+static void take_leaf(json_reader *r, const json_item *item, const json_key_walk *key)
+{
+    const option_row *row = key->row;
+    const char *texts[3] = {NULL};
+    const size_t count = value_texts(r->cfg, row, item->value, texts);
+    if (count == 0) {
+        wrong_kind(r, item, expected_kind(row->kind));
+        return;
+    }
+    switch (row->answer) {
+    case ANSWER_WORKS: set_option(r, item, key->index, texts, count); break;
+    case ANSWER_RENAMED: set_by_case(r, item, row, texts[0]); break;
+    case ANSWER_NO_EFFECT:
+        if (strcmp(texts[0], "false") != 0 && r->num_idle < ROW_COUNT(r->idle))
+            r->idle[r->num_idle++] = (idle_key){mega_config_text(r->cfg, "\"%s\"", item->path), row->remark};
+        break;
+    case ANSWER_NOT_BUILT:
+        if (mega_value_is_neutral(row, texts[0])) break;
+        problem(r, MEGA_ERR_UNSUPPORTED,
+                mega_config_text(r->cfg, "%s: %s is not built yet: %s", place(r, item),
+                                 shown_value(r->cfg, item->value), row->remark));
+        break;
+    }
+}
+
+/* ---- the tree ---- */
+
+static void visit_object(json_reader *r, json_t *object, const char *path);
+
+/* Elements of their own: "optimizer.params.betas[0]". */
+static void visit_array(json_reader *r, const json_item *array)
+{
+    const size_t count = json_array_size(array->value);
+    json_key_walk key;
+    pass_mark(r, '[');
+    for (size_t i = 0; i < count; i++) {
+        json_item item = {.value = json_array_get(array->value, i)};
+        pass_mark(r, ',');
+        item.line = r->line;
+        snprintf(item.path, sizeof item.path, "%.*s[%zu]", LONGEST_PATH - 24, array->path, i);
+        if (!mega_json_key_find(item.path, &key)) {
+            wrong_kind(r, array, "fewer values");
+            i = count;
+        } else if (!json_is_null(item.value)) {
+            take_leaf(r, &item, &key);
+        }
+        pass_value(r);
+    }
+}
+
+static bool is_not_given(const json_t *value)
+{
+    return json_is_null(value) || (json_is_string(value) && strcmp(json_string_value(value), "auto") == 0);
+}
+
+/* r->at is at the value and passes it. */
+static void visit(json_reader *r, const json_item *item, bool is_plain)
+{
+    json_key_walk key;
+    const char *const at = r->at;
+    const int line = r->line;
+    const bool is_known = is_plain && mega_json_key_find(item->path, &key);
+    const bool has_below = is_plain && mega_json_key_has_below(item->path);
+    if (!is_known && !has_below) {
+        problem(r, USAGE,
+                mega_config_text(r->cfg, "%s is not a key of a configuration%s", place(r, item),
+                                 is_plain ? mega_json_key_near(r->cfg, item->path) : ""));
+    } else if (is_not_given(item->value)) {
+    } else if (has_below && json_is_object(item->value)) {
+        visit_object(r, item->value, item->path);
+    } else if (has_below && !is_known && json_is_array(item->value)) {
+        visit_array(r, item);
+    } else if (is_known) {
+        take_leaf(r, item, &key);
+    } else {
+        char element[LONGEST_PATH + 4];
+        json_key_walk first;
+        snprintf(element, sizeof element, "%s[0]", item->path);
+        wrong_kind(r, item, mega_json_key_find(element, &first) ? "an array" : "an object in braces");
+    }
+    r->at = at;
+    r->line = line;
+    pass_value(r);
+}
+
+static void visit_object(json_reader *r, json_t *object, const char *path)
+{
+    const char *name;
+    json_t *value;
+    pass_mark(r, '{');
+    json_object_foreach(object, name, value)
+    {
+        json_item item = {.line = r->line, .value = value};
+        /* a dot in a name would make another path of it */
+        const bool is_plain = strpbrk(name, ".[|") == NULL && strlen(path) + strlen(name) + 2 < sizeof item.path;
+        snprintf(item.path, sizeof item.path, "%.120s%s%.70s", path, path[0] != '\0' ? "." : "", name);
+        pass_string(r);
+        pass_mark(r, ':');
+        if (r->mistakes < MOST_MISTAKES) visit(r, &item, is_plain);
+        else
+            pass_value(r);
+        pass_mark(r, ',');
+    }
+}
+
+static void note_idle(json_reader *r)
+{
+    for (size_t i = 0; i < r->num_idle; i++) {
+        const char *reason = r->idle[i].reason, *names = "";
+        bool told = false;
+        for (size_t j = 0; j < r->num_idle; j++) {
+            if (strcmp(r->idle[j].reason, reason) != 0) continue;
+            told = told || j < i;
+            names = mega_config_text(r->cfg, "%s%s%s", names, names[0] != '\0' ? ", " : "", r->idle[j].path);
+        }
+        if (!told) mega_warn("no effect here: %s: %s", names, reason);
+    }
+}
+
+/* ---- the text ---- */
+
+static void read_text(mega_config *cfg, const char *text, size_t size)
+{
+    json_error_t error;
+    json_t *tree = mega_json_load(text, size, JSON_REJECT_DUPLICATES, &error);
+    if (tree == NULL || !json_is_object(tree)) {
+        const mega_status st = tree == NULL ? mega_json_status(&error) : MEGA_ERR_FORMAT;
+        mega_config_problem(cfg, st, "%s: line %d, column %d: %s", cfg->state->json_name, tree != NULL ? 1 : error.line,
+                            tree != NULL ? 1 : error.column,
+                            tree != NULL ? "expected an object in braces" : error.text);
+    } else {
+        json_reader r = {.cfg = cfg, .at = text, .line = 1};
+        visit_object(&r, tree, "");
+        note_idle(&r);
+    }
+    json_decref(tree);
+}
+
+void mega_config_read_json(mega_config *cfg)
+{
+    mega_config_state *state = cfg->state;
+    const char *text = state->json, *path = state->json_file != NULL ? state->json_file : state->json;
+    char *file = NULL;
+    size_t size = 0;
+    if (path == NULL) return;
+    if (state->json != NULL && state->json_file != NULL) {
+        mega_config_problem(cfg, USAGE, "--deepspeed_config %s (argument %d) and mega_setup.config: give one of them",
+                            state->json_file, state->json_file_position);
+        return;
+    }
+    state->json_name = path;
+    if (state->json_file == NULL && text[strspn(text, " \t\r\n")] == '{') {
+        state->json_name = "mega_setup.config";
+        read_text(cfg, text, strlen(text));
+    } else if (mega_file_read(&file, &size, path) == MEGA_OK) {
+        read_text(cfg, file, size);
+    } else {
+        mega_config_problem_from_error(cfg);
+    }
+    mega_free(file);
+}

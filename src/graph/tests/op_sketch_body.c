@@ -1,0 +1,171 @@
+/* How a case describes its graph, and the cases of ops that transformers use. Part of test_ops.c. */
+
+/* T rows, C columns, N results of a product, V rows of a table: all different, with one, odd sizes, one past a tile. */
+typedef struct sizes {
+    int64_t T, C, N, V;
+} sizes;
+static const sizes all_sizes[] = {{6, 8, 12, 10}, {1, 1, 1, 2}, {17, 33, 9, 65}, {34, 16, 65, 31}};
+
+typedef struct sketch {
+    mega_graph *g;
+    sizes s;
+    mega_tensor x, sample_id, seq_position;
+    mega_axis two; /* an axis of two ranks over a group of one: collectives stay in the program and keep values */
+    bool one_rank;
+} sketch;
+
+static mega_tensor param(const sketch *k, const char *name)
+{
+    return mega_graph_param(k->g, mega_params_find(mega_graph_params(k->g), name));
+}
+
+static mega_tensor input_2d(const sketch *k, const char *name, mega_dtype dtype, int64_t rows, int64_t cols)
+{
+    const int64_t dim[2] = {rows, cols};
+    return mega_graph_input(k->g, name, dtype, 2, dim);
+}
+
+static mega_tensor input_1d(const sketch *k, const char *name, mega_dtype dtype, int64_t n)
+{
+    return mega_graph_input(k->g, name, dtype, 1, &n);
+}
+
+/* A second float input [T, C] whose gradient is wanted. */
+static mega_tensor other(const sketch *k)
+{
+    const mega_tensor t = input_2d(k, "other", k->g->dtype, k->s.T, k->s.C);
+    mega_graph_want_gradient(k->g, t, "d_other");
+    return t;
+}
+
+/* The result: its gradient is given as "seed", and the loss of the test is the sum of result times seed. */
+static void result(const sketch *k, mega_tensor y)
+{
+    mega_graph_output(k->g, y, "y");
+    mega_graph_seed_gradient(k->g, y, "seed");
+}
+
+static void linear(sketch *k)
+{
+    result(k, mega_op_linear(k->g, k->x, param(k, "weight")));
+}
+
+static void linear_bias(sketch *k)
+{
+    result(k, mega_op_bias_add(k->g, mega_op_linear(k->g, k->x, param(k, "weight")), param(k, "bias_n")));
+}
+
+static void linear_residual(sketch *k)
+{
+    const mega_tensor t = input_2d(k, "other", k->g->dtype, k->s.T, k->s.N);
+    mega_graph_want_gradient(k->g, t, "d_other");
+    const mega_tensor y = mega_op_bias_add(k->g, mega_op_linear(k->g, k->x, param(k, "weight")), param(k, "bias_n"));
+    result(k, mega_op_add(k->g, t, y));
+}
+
+static void layer_norm(sketch *k)
+{
+    result(k, mega_op_layer_norm(k->g, k->x, param(k, "gain"), param(k, "bias"), 1e-5));
+}
+
+/* Two uses of one value: the gradients meet in an add, which the layer norm's gradient takes in. */
+static void layer_norm_residual(sketch *k)
+{
+    const mega_tensor x = mega_op_bias_add(k->g, k->x, param(k, "gain"));
+    result(k, mega_op_add(k->g, x, mega_op_layer_norm(k->g, x, param(k, "gain"), param(k, "bias"), 1e-5)));
+}
+
+static void bias_gelu_tanh(sketch *k)
+{
+    result(k, mega_op_gelu(k->g, mega_op_bias_add(k->g, k->x, param(k, "bias")), true));
+}
+
+static void gelu_erf(sketch *k)
+{
+    result(k, mega_op_gelu(k->g, k->x, false));
+}
+
+static void add(sketch *k)
+{
+    result(k, mega_op_add(k->g, mega_op_add(k->g, k->x, k->x), other(k)));
+}
+
+static void bias_residual(sketch *k)
+{
+    result(k, mega_op_add(k->g, other(k), mega_op_bias_add(k->g, k->x, param(k, "bias"))));
+}
+
+static void bias_dropout_residual(sketch *k)
+{
+    const mega_tensor h = mega_op_bias_add(k->g, k->x, param(k, "bias"));
+    result(k, mega_op_add(k->g, other(k), mega_op_dropout(k->g, h, 0.3, 5, k->sample_id, k->seq_position)));
+}
+
+static void embedding(sketch *k)
+{
+    const mega_tensor ids = input_1d(k, "ids", MEGA_I32, k->s.T);
+    result(k, mega_op_embedding(k->g, ids, param(k, "table"), (mega_tensor){0}, 0));
+}
+
+/* Half of the table's ids lie outside of what is held here. */
+static void embedding_cut_and_added(sketch *k)
+{
+    const mega_tensor ids = input_1d(k, "ids", MEGA_I32, k->s.T);
+    const mega_tensor e = mega_op_embedding(k->g, ids, param(k, "table"), (mega_tensor){0}, k->s.V / 2);
+    result(k, mega_op_add(k->g, k->x, e));
+}
+
+static mega_attention_shape attention_shape(const sketch *k, double dropout)
+{
+    const bool even = k->s.T % 2 == 0, wide = k->s.C % 4 == 0;
+    return (mega_attention_shape){.batch = even ? 2 : 1,
+                                  .seq = even ? k->s.T / 2 : k->s.T,
+                                  .heads = wide ? 4 : 1,
+                                  .kv_heads = wide ? 2 : 1,
+                                  .head_dim = wide ? k->s.C / 4 : k->s.C,
+                                  .head_begin = 3,
+                                  .scale = 0.7,
+                                  .dropout = dropout,
+                                  .site = 9,
+                                  .causal = true};
+}
+
+/* Rows of an input, of a parameter and of a value (some lie in two views, some in none), and a parameter as activation.
+ */
+static void rows_and_parameters(sketch *k)
+{
+    const int64_t n = (k->s.T + 1) / 2;
+    const mega_tensor table = param(k, "table"), weight = param(k, "weight");
+    const mega_tensor h = mega_op_add(k->g, mega_op_rows(k->g, k->x, 0, n), mega_op_rows(k->g, k->x, k->s.T - n, n));
+    mega_tensor y = mega_op_linear(k->g, mega_op_add(k->g, h, mega_op_rows(k->g, table, k->s.V - n, n)), weight);
+    y = mega_op_add(k->g, mega_op_rows(k->g, y, 0, 1), mega_op_rows(k->g, mega_op_rows(k->g, y, n / 2, 1), 0, 1));
+    const mega_tensor z = mega_op_linear(k->g, mega_op_add(k->g, table, mega_op_gelu(k->g, table, true)), weight);
+    result(k, mega_op_add(k->g, y, mega_op_rows(k->g, z, 1, 1)));
+}
+
+static mega_tensor qkv(const sketch *k, const mega_attention_shape *a)
+{
+    const mega_tensor t = input_2d(k, "qkv", k->g->dtype, k->s.T, (a->heads + 2 * a->kv_heads) * a->head_dim);
+    mega_graph_want_gradient(k->g, t, "d_qkv");
+    return t;
+}
+
+static void attention(sketch *k)
+{
+    const mega_attention_shape a = attention_shape(k, 0.0);
+    result(k, mega_op_attention(k->g, qkv(k, &a), (mega_tensor){0}, (mega_tensor){0}, &a));
+}
+
+static void attention_segments_dropout(sketch *k)
+{
+    const mega_attention_shape a = attention_shape(k, 0.25);
+    const mega_tensor start = input_1d(k, "segment_start", MEGA_I32, k->s.T);
+    result(k, mega_op_attention(k->g, qkv(k, &a), start, k->sample_id, &a));
+}
+
+static void collectives(sketch *k)
+{
+    const mega_tensor x = mega_op_copy_to_group(k->g, k->x, &k->two);
+    const mega_tensor y = mega_op_linear(k->g, x, param(k, "weight"));
+    result(k, mega_op_bias_add(k->g, mega_op_reduce_from_group(k->g, y, &k->two), param(k, "bias_n")));
+}
