@@ -16,7 +16,7 @@ diff <("$MEGA_SOURCE/tools/make_errors_page.sh") "$MEGA_SOURCE/docs/errors.md" >
     fail "docs/errors.md does not name and explain every status"
 # Every variable that the source names where it asks for one is on the page.
 for name in $(find "$MEGA_SOURCE/src" -name '*.c' ! -path '*/tests/*' -exec cat {} + | grep -oE '"(MEGA|OMPI_COMM|PMIX?|SLURM|OMP|TORCHELASTIC|MPI)_[A-Z_]+"|getenv\("[A-Z_]+"\)' |
-    grep -oE '[A-Z][A-Z_]+' | grep -vE '^MEGA_(OK|ERR_|INIT_)' | sort -u); do
+    grep -oE '[A-Z][A-Z_]+' | grep -vE '^MEGA_(OK|ERR_|INIT_|EVAL$|GENERATE$|RUN_)' | sort -u); do
     grep -q "\`$name\`" "$MEGA_SOURCE/docs/environment.md" || fail "docs/environment.md does not have $name, which the source reads; add it to src/config/environment.c"
 done
 
