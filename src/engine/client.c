@@ -266,8 +266,10 @@ void engine_start_again(mega_engine *e)
     mega_optimizer_set_updates(e->optimizer, 0);
     if (!e->has_moments) return; /* the first update is the first to touch their pages, on the cores that use them */
     for (int m = 0; m < mega_optimizer_num_moments(e->optimizer); m++)
-        for (int i = 0; i < mega_params_count(e->params); i++)
-            memset(mega_optimizer_moment(e->optimizer, m, i), 0, (size_t)mega_params_owned(e->params, i).count * size);
+        for (int i = 0; i < mega_params_count(e->params); i++) {
+            void *moment = mega_optimizer_moment(e->optimizer, m, i);
+            if (moment != NULL) memset(moment, 0, (size_t)mega_params_owned(e->params, i).count * size);
+        }
 }
 
 mega_status mega_engine_load_checkpoint(mega_engine *e, const char *folder, const char *tag,

@@ -118,6 +118,7 @@ static void param_bind(const mega_engine *e, int moment, param_tensor *t)
     t->data = t->kind == PARAM_WEIGHT  ? mega_params_master(e->params, own)
               : t->kind == PARAM_STATE ? mega_optimizer_moment(e->optimizer, moment, own)
                                        : mega_params_grad_at(e->params, mine->bucket, mine->offset + owned.first);
+    if (t->data == NULL) t->count = 0; /* a state of what is frozen: zeros */
     t->is_counted = mine->tie != MEGA_TIE_COPY && (t->cut.size > 0 || at->tp.rank == 0) &&
                     at->dp.rank == mega_params_shards(e->params).rank;
 }

@@ -25,7 +25,8 @@ struct mega_params {
     int program;     /* of what is declared next */
     mega_bucket *bucket;
     int num_buckets;
-    int64_t elements; /* of a flat buffer, padding included */
+    int64_t elements;       /* of a flat buffer, padding included */
+    int64_t state_elements; /* those before the frozen parameters, which lie at its end */
     bool placed;
     mega_dtype compute, acc;
     int zero_stage;                     /* 0 where dp is one rank */

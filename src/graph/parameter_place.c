@@ -81,6 +81,30 @@ static void close_bucket(mega_params *p, mega_bucket *b)
     p->kept_elements += b->count;
 }
 
+/* Places what is frozen, or what is not. The parameters of a bucket have consecutive numbers. */
+static void place_all(mega_params *p, bool frozen, int64_t bucket_elements)
+{
+    mega_bucket *b = NULL;
+    for (int i = p->count - 1; i >= 0; i--) { /* the gradient of what was declared last is ready first */
+        mega_param *r = &p->param[i];
+        if (r->is_frozen != frozen) continue;
+        const bool fits = b != NULL && b->first_param == i + 1 && may_share_bucket(r, &p->param[i + 1]) &&
+                          (p->zero_stage >= 3 ? in_one_layer(r, &p->param[i + 1])
+                                              : bucket_elements <= 0 || b->used + r->count <= bucket_elements);
+        if (!fits) {
+            if (b != NULL) close_bucket(p, b);
+            b = &p->bucket[p->num_buckets++];
+            *b = (mega_bucket){.offset = p->elements};
+        }
+        r->bucket = p->num_buckets - 1;
+        r->offset = b->offset + b->used;
+        b->used += round_up(r->count, ALIGN_ELEMENTS);
+        b->first_param = i; /* the lowest number: parameters first_param … first_param + num_params - 1 are in here */
+        b->num_params++;
+    }
+    if (b != NULL) close_bucket(p, b);
+}
+
 mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket_elements)
 {
     if (p == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_place: the list of parameters is NULL; give it");
@@ -91,24 +115,10 @@ mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket
     p->bucket = mega_calloc((size_t)p->count + 1, sizeof *p->bucket);
     if (p->bucket == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "parameters: no memory for %d buckets", p->count);
     set_buffers(p, compute);
-    mega_bucket *b = NULL;
-    for (int i = p->count - 1; i >= 0; i--) { /* the gradient of what was declared last is ready first */
-        mega_param *r = &p->param[i];
-        const bool fits = b != NULL && may_share_bucket(r, &p->param[i + 1]) &&
-                          (p->zero_stage >= 3 ? in_one_layer(r, &p->param[i + 1])
-                                              : bucket_elements <= 0 || b->used + r->count <= bucket_elements);
-        if (!fits) {
-            if (b != NULL) close_bucket(p, b);
-            b = &p->bucket[p->num_buckets++];
-            *b = (mega_bucket){.offset = p->elements, .first_param = i};
-        }
-        r->bucket = p->num_buckets - 1;
-        r->offset = b->offset + b->used;
-        b->used += round_up(r->count, ALIGN_ELEMENTS);
-        b->first_param = i; /* the lowest number: parameters first_param … first_param + num_params - 1 are in here */
-        b->num_params++;
-    }
-    if (b != NULL) close_bucket(p, b);
+    place_all(p, false, bucket_elements);
+    p->state_elements = p->elements;
+    place_all(p, true, bucket_elements);
+    if (p->state_elements == 0) p->state_elements = p->elements; /* nothing is trained: no buffer is empty */
     p->placed = true;
     return MEGA_OK;
 }
@@ -130,6 +140,11 @@ mega_status mega_params_sum_shards(const mega_params *p, const char *what, doubl
 int64_t mega_params_shard_elements(const mega_params *p)
 {
     return p->elements / mega_params_shards(p).size;
+}
+
+int64_t mega_params_state_elements(const mega_params *p)
+{
+    return p->state_elements / mega_params_shards(p).size;
 }
 
 mega_range mega_params_slice(const mega_params *p, int bucket)

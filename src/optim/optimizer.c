@@ -68,7 +68,7 @@ static size_t acc_size(const mega_optimizer *o)
 
 static size_t moment_bytes(const mega_optimizer *o)
 {
-    return (size_t)mega_params_shard_elements(o->params) * acc_size(o);
+    return (size_t)mega_params_state_elements(o->params) * acc_size(o);
 }
 
 /* Counts in norms: once over the whole model. Copies of a tied table count where it is owned, replicated tensors on the
@@ -347,7 +347,7 @@ const char *mega_optimizer_moment_name(const mega_optimizer *o, int moment)
 void *mega_optimizer_moment(const mega_optimizer *o, int moment, int param)
 {
     const mega_param *p = o == NULL ? NULL : mega_params_get(o->params, param);
-    if (p == NULL || moment < 0 || moment >= moments_of(o) || o->moment[moment] == NULL) return NULL;
+    if (p == NULL || p->is_frozen || moment < 0 || moment >= moments_of(o) || o->moment[moment] == NULL) return NULL;
     return moment_at(o, moment, p->bucket, p->offset + mega_params_owned(o->params, param).first);
 }
 

@@ -278,6 +278,13 @@ static void a_frozen_parameter_stays(void **state)
     assert_memory_not_equal(ones, mega_params_master(p, gain), sizeof ones);
     mega_optimizer_groups_get(mega_engine_optimizer(e), &groups);
     assert_int_equal(groups.decayed, 0);
+    float moment[C * C];
+    assert_null(mega_optimizer_moment(mega_engine_optimizer(e), 0, at));
+    assert_int_equal(mega_params_state_elements(p),
+                     mega_params_elements(p) - mega_params_bucket(p, mega_params_get(p, at)->bucket)->count);
+    assert_true(mega_optimizer_bytes(mega_engine_optimizer(e)) < mega_optimizer_bytes(mega_engine_optimizer(other)));
+    need(mega_engine_get_param(e, "net.fc.weight", "exp_avg", C * C, moment));
+    for (int i = 0; i < C * C; i++) assert_true(moment[i] == 0.0f);
     assert_int_equal(mega_params_logical_count(p), C * C + C + 2 * 2 * C);
     need(mega_engine_save(e, &o));
     need(mega_safetensors_open(&file, mega_kit_path(folder, "iter_0000001/state/optimizer.safetensors")));

@@ -168,6 +168,33 @@ static void shards_follow_from_the_stage(void **state)
     mega_layout_destroy(l);
 }
 
+/* A frozen parameter in the middle: it lies behind the others, in a bucket of its own, and moments have no place for
+ * it.
+ */
+static void frozen_parameters_lie_behind_the_others(void **state)
+{
+    (void)state;
+    mega_layout *l = layout_of_one();
+    mega_params *p = NULL;
+    assert_int_equal(mega_params_create(&p, l), MEGA_OK);
+    for (int i = 0; i < 4; i++) {
+        mega_param r = matrix((const char *[]){"a", "b", "c", "d"}[i], 8, 8);
+        r.is_frozen = i == 1;
+        assert_int_equal(mega_params_add(p, &r, NULL), MEGA_OK);
+    }
+    assert_int_equal(mega_params_place(p, MEGA_F32, 0), MEGA_OK);
+    assert_int_equal(mega_params_state_elements(p), 3 * 64);
+    assert_int_equal(mega_params_elements(p), 4 * 64);
+    assert_int_equal(mega_params_get(p, 1)->offset, 3 * 64);
+    assert_int_equal(mega_params_get(p, 3)->offset, 0);
+    assert_int_equal(mega_params_num_buckets(p), 3); /* d and c, a, b: numbers of a bucket are consecutive */
+    for (int b = 0; b < 3; b++)
+        for (int k = 0; k < mega_params_bucket(p, b)->num_params; k++)
+            assert_int_equal(mega_params_get(p, mega_params_bucket(p, b)->first_param + k)->bucket, b);
+    mega_params_destroy(p);
+    mega_layout_destroy(l);
+}
+
 /* What a checkpoint reads of a record: zero where every rank has all of the parameter. */
 static void cuts_follow_from_the_record(void **state)
 {
@@ -397,6 +424,7 @@ int main(void)
         cmocka_unit_test(ranks_own_every_element_once),
         cmocka_unit_test(shards_follow_from_the_stage),
         cmocka_unit_test(cuts_follow_from_the_record),
+        cmocka_unit_test(frozen_parameters_lie_behind_the_others),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(initial_values_do_not_depend_on_the_cut),
         cmocka_unit_test(padding_rows_are_zero_and_change_nothing),

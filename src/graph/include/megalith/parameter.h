@@ -177,6 +177,8 @@ void *mega_params_grad(const mega_params *p, int index);   /* acc dtype; NULL wh
  * of the slice alone, and of others nothing may be asked. */
 mega_range mega_params_slice(const mega_params *p, int bucket); /* this rank's; the whole bucket without ZeRO */
 int64_t mega_params_shard_elements(const mega_params *p);       /* all slices together */
+/* The first of them, which the moments of an optimizer have a place for: frozen parameters lie behind all others. */
+int64_t mega_params_state_elements(const mega_params *p);
 int64_t mega_params_shard_index(const mega_params *p, int bucket, int64_t element); /* in a buffer of slices */
 void *mega_params_weight_at(const mega_params *p, int bucket, int64_t element);
 void *mega_params_master_at(const mega_params *p, int bucket, int64_t element);

@@ -40,7 +40,8 @@ size_t mega_optimizer_region_bytes(const mega_optimizer *o);
 mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region);
 
 /* Moments are tensors that follow a parameter's record (a buffer's mean nothing): "exp_avg" and "exp_avg_sq" for Adam,
- * "momentum_buffer" for SGD (torch's names), the states of a row. Acc dtype, mega_params_owned of the parameter. */
+ * "momentum_buffer" for SGD (torch's names), the states of a row. Acc dtype, mega_params_owned of the parameter;
+ * NULL of a frozen one, which has none. */
 int mega_optimizer_num_moments(const mega_optimizer *o);
 const char *mega_optimizer_moment_name(const mega_optimizer *o, int moment);
 void *mega_optimizer_moment(const mega_optimizer *o, int moment, int param);
