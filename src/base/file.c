@@ -273,6 +273,6 @@ void mega_file_discard(const char *path)
 {
     mega_error_record why;
     mega_error_get(&why);
-    (void)mega_file_remove(path);
+    MEGA_IGNORE(mega_file_remove(path));
     (void)mega_error_restore(&why);
 }

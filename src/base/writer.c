@@ -226,7 +226,7 @@ uint32_t mega_writer_crc32c(const mega_writer *w)
 /* close may be the first to hear of a full disk (network file systems), so its answer counts. */
 mega_status mega_writer_close(mega_writer *w, bool sync)
 {
-    mega_writer_flush(w);
+    MEGA_IGNORE(mega_writer_flush(w)); /* w->status keeps it */
     mega_flight_destroy(w->flight);
     w->flight = NULL;
     if (w->status == MEGA_OK && sync) {

@@ -29,7 +29,7 @@ static mega_status write_note(note *n, const char *save)
     mega_writer *w = NULL;
     if (st == MEGA_OK) st = mega_writer_create(&w, n->path);
     if (st == MEGA_OK) {
-        mega_writer_write(w, n->token, strlen(n->token));
+        MEGA_IGNORE(mega_writer_write(w, n->token, strlen(n->token))); /* close returns its failure */
         st = mega_writer_close(w, true);
     }
     if (st == MEGA_OK) return st;

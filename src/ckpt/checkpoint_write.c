@@ -216,7 +216,7 @@ static void discard(const saver *s)
 {
     mega_error_record why;
     mega_error_get(&why);
-    if (s->temporary != NULL) mega_tree_remove(s->temporary);
+    if (s->temporary != NULL) MEGA_IGNORE(mega_tree_remove(s->temporary)); /* the first error stays */
     mega_error_restore(&why);
 }
 

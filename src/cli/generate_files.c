@@ -84,7 +84,7 @@ static void keep(generate_output *o)
         mega_writer_abandon(o->writer);
     } else {
         mega_error_get(&why); /* the first error stays the one to tell */
-        mega_writer_close(o->writer, false);
+        MEGA_IGNORE(mega_writer_close(o->writer, false));
         mega_error_restore(&why);
         if (o->count > 0)
             mega_info("%lld finished sample%s %s in %s", (long long)o->count, o->count == 1 ? "" : "s",

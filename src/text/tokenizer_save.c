@@ -146,7 +146,7 @@ static mega_status write_file(file_set *set, int which, mega_buffer *text)
     mega_temporaries_remove(set->folder, file_name[which], file_name[which], false);
     MEGA_TRY(mega_writer_create(&w, set->temporary[which]));
     mega_writer_expect(w, (int64_t)text->size);
-    mega_writer_write(w, text->data, text->size); /* close tells */
+    MEGA_IGNORE(mega_writer_write(w, text->data, text->size)); /* close returns its failure */
     MEGA_TRY(mega_writer_close(w, true));
     text->size = 0;
     return MEGA_OK;

@@ -45,5 +45,10 @@ for file in "$program" "$shared"; do
         [ "$bytes" -lt 4000000 ] || note "$file has $bytes bytes, expected fewer than 4,000,000"
     fi
 done
+# A status that is dropped is an error of the compiler's: of every function but the two that give back what they are given.
+grep -hE '^mega_status mega_' "$include"/megalith/*.h | grep -vE '^mega_status mega_error_(set|restore)\(' && note "functions without MEGA_CHECK_RESULT"
+printf '#include <megalith/megalith.h>\nvoid f(mega_engine *e); void f(mega_engine *e) { mega_engine_allocate(e); }\n' >drop.c
+"$(cache CMAKE_C_COMPILER)" -Werror "-I$include" -c drop.c -o drop.o 2>log && note "a dropped status compiles"
+
 echo "$(wc -l <wanted) functions of $(find "$include" -name '*.h' | wc -l) headers"
 finish

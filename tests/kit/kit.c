@@ -31,7 +31,7 @@ static int folder_count;
 static void clean_up(void)
 {
     for (int i = 0; i < folder_count; i++) {
-        if (folders[i].owner == getpid()) mega_tree_remove(folders[i].path);
+        if (folders[i].owner == getpid()) MEGA_IGNORE(mega_tree_remove(folders[i].path));
     }
     folder_count = 0;
     while (kept != NULL) {

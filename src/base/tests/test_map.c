@@ -33,7 +33,7 @@ static void a_file_that_is_cut_is_named(void **state)
     memset(ones, 1, bytes);
     mega_writer *w = NULL;
     assert_int_equal(mega_writer_create(&w, path), MEGA_OK);
-    mega_writer_write(w, ones, bytes);
+    MEGA_IGNORE(mega_writer_write(w, ones, bytes));
     assert_int_equal(mega_writer_close(w, false), MEGA_OK);
     mega_kit_write(other, "stays");
     mega_map map = {0}, before = {0}, after = {0};

@@ -17,14 +17,14 @@ typedef struct mega_map {
     const uint8_t *data;
     size_t size;
 } mega_map;
-mega_status mega_map_open(mega_map *out, const char *path);
+MEGA_CHECK_RESULT mega_status mega_map_open(mega_map *out, const char *path);
 void mega_map_close(mega_map *map);
 /* For programs, once: from then on a mapped file that is cut, or whose disk fails, no longer ends the process (SIGBUS).
  * Bytes that are lost read as zeros, and mega_map_check fails from then on. */
 void mega_map_guard(void);
 /* MEGA_ERR_IO where a mapped file has lost bytes since it was opened; the message names it. Asks the system for the
  * length of each mapped file: for after a batch or a file was read. */
-mega_status mega_map_check(void);
+MEGA_CHECK_RESULT mega_status mega_map_check(void);
 /* Reads these bytes from the disk in one go, so that touching them does not stop page by page; returns when they are
  * there. Advice, never an error. */
 void mega_map_fetch(const mega_map *map, size_t begin, size_t bytes);
@@ -32,10 +32,10 @@ void mega_map_fetch(const mega_map *map, size_t begin, size_t bytes);
 bool mega_map_is_cached(const mega_map *map, size_t begin, size_t bytes);
 
 /* Whole file into a new block with a NUL after it; *out owned by the caller (mega_free). */
-mega_status mega_file_read(char **out, size_t *out_size, const char *path);
+MEGA_CHECK_RESULT mega_status mega_file_read(char **out, size_t *out_size, const char *path);
 /* MEGA_OK when the path is not there, or is and may be read (a folder: listed and searched). Else the rights, or what
  * the file system says, keep this user from knowing or reading it: "not there" would be the wrong answer. */
-mega_status mega_path_check_access(const char *path);
+MEGA_CHECK_RESULT mega_status mega_path_check_access(const char *path);
 bool mega_file_exists(const char *path); /* a regular file or anything but a folder */
 /* What the file system of `path` has free, or of the nearest folder above it that exists; false where it does not say.
  */
@@ -47,53 +47,54 @@ bool mega_folder_exists(const char *path);
 bool mega_file_same(const char *a, const char *b);
 /* Both lead to one folder, or would where neither is there yet. */
 bool mega_folder_same(const char *a, const char *b);
-mega_status mega_file_size(const char *path, int64_t *out);
-mega_status mega_folder_create(const char *path);     /* with parents */
-mega_status mega_folder_create_for(const char *path); /* the folder that the file will lie in */
+MEGA_CHECK_RESULT mega_status mega_file_size(const char *path, int64_t *out);
+MEGA_CHECK_RESULT mega_status mega_folder_create(const char *path);     /* with parents */
+MEGA_CHECK_RESULT mega_status mega_folder_create_for(const char *path); /* the folder that the file will lie in */
 /* Whether a file can be made in a folder: makes one and removes it. */
-mega_status mega_folder_try(const char *path);
-mega_status mega_folder_sync(const char *path);
-mega_status mega_file_rename(const char *from, const char *to);
-mega_status mega_file_exchange(const char *a, const char *b); /* renameat2 RENAME_EXCHANGE, else two renames */
-mega_status mega_file_remove(const char *path);               /* missing is fine */
-void mega_file_discard(const char *path);                     /* of a failure: the first error stays the one to tell */
-mega_status mega_tree_remove(const char *path);               /* folder and all it holds; missing is fine */
+MEGA_CHECK_RESULT mega_status mega_folder_try(const char *path);
+MEGA_CHECK_RESULT mega_status mega_folder_sync(const char *path);
+MEGA_CHECK_RESULT mega_status mega_file_rename(const char *from, const char *to);
+MEGA_CHECK_RESULT mega_status mega_file_exchange(const char *a,
+                                                 const char *b);  /* renameat2 RENAME_EXCHANGE, else two renames */
+MEGA_CHECK_RESULT mega_status mega_file_remove(const char *path); /* missing is fine */
+void mega_file_discard(const char *path); /* of a failure: the first error stays the one to tell */
+MEGA_CHECK_RESULT mega_status mega_tree_remove(const char *path); /* folder and all it holds; missing is fine */
 /* Names in a folder, sorted bytewise, without . and ..; free with mega_names_fini. */
 typedef struct mega_names {
     char **name;
     size_t count;
 } mega_names;
-mega_status mega_folder_list(mega_names *out, const char *path);
+MEGA_CHECK_RESULT mega_status mega_folder_list(mega_names *out, const char *path);
 void mega_names_fini(mega_names *names);
 
 /* A buffered writer to PATH. With `sync`, close fsyncs before it returns. After an error further writes do nothing and
  * close returns the first error. mega_writer_abandon closes and removes the file. */
 typedef struct mega_writer mega_writer;
-mega_status mega_writer_create(mega_writer **out, const char *path);
+MEGA_CHECK_RESULT mega_status mega_writer_create(mega_writer **out, const char *path);
 /* For files of many megabytes that are not read soon: in blocks of 8 MiB, past the page cache where that can be done.
  */
-mega_status mega_writer_create_large(mega_writer **out, const char *path);
+MEGA_CHECK_RESULT mega_status mega_writer_create_large(mega_writer **out, const char *path);
 /* The size that the file will have, for the message when the disk is full. */
 void mega_writer_expect(mega_writer *w, int64_t bytes);
-mega_status mega_writer_append_to(mega_writer **out, const char *path); /* keeps what is there */
-mega_status mega_writer_write(mega_writer *w, const void *bytes, size_t n);
-mega_status mega_writer_flush(mega_writer *w);
+MEGA_CHECK_RESULT mega_status mega_writer_append_to(mega_writer **out, const char *path); /* keeps what is there */
+MEGA_CHECK_RESULT mega_status mega_writer_write(mega_writer *w, const void *bytes, size_t n);
+MEGA_CHECK_RESULT mega_status mega_writer_flush(mega_writer *w);
 int64_t mega_writer_position(const mega_writer *w);
 uint32_t mega_writer_crc32c(const mega_writer *w); /* of all bytes written so far through this writer */
-mega_status mega_writer_close(mega_writer *w, bool sync);
+MEGA_CHECK_RESULT mega_status mega_writer_close(mega_writer *w, bool sync);
 void mega_writer_abandon(mega_writer *w);
 
 /* A file that several processes write, each its own places: one creates it with its size and closes it, then all open
  * it. `size` stands in the message when the disk is full. Observers are not told of these writes. */
 typedef struct mega_patch mega_patch;
-mega_status mega_patch_open(mega_patch **out, const char *path, int64_t size, bool create);
-mega_status mega_patch_write(mega_patch *p, int64_t offset, const void *bytes, size_t n);
-mega_status mega_patch_close(mega_patch *p, bool sync); /* frees p also when it fails; NULL is fine */
+MEGA_CHECK_RESULT mega_status mega_patch_open(mega_patch **out, const char *path, int64_t size, bool create);
+MEGA_CHECK_RESULT mega_status mega_patch_write(mega_patch *p, int64_t offset, const void *bytes, size_t n);
+MEGA_CHECK_RESULT mega_status mega_patch_close(mega_patch *p, bool sync); /* frees p also when it fails; NULL is fine */
 
 /* Writes PATH.tmp-OWNER, fsyncs, renames over PATH, fsyncs the folder: PATH is the old content or the new, never
  * between. What dead processes left of their tries is removed. Of a symbolic link the target is replaced and the link
  * stays; pipes and devices are written as they are. */
-mega_status mega_file_write_atomic(const char *path, const void *bytes, size_t n);
+MEGA_CHECK_RESULT mega_status mega_file_write_atomic(const char *path, const void *bytes, size_t n);
 
 /* Temporary files are named after their owner, so that others can tell when it is dead.
  * PATH.tmp-HOST-KERNEL-PID of this process, in a new block; NULL when memory is short. KERNEL is 8 hex digits of its
@@ -119,7 +120,7 @@ void mega_file_observe(mega_file_observer *observer, void *user);
 
 /* For a name that was cut: "data/code" and ".idx" give "data/code_content_document" where data/ holds a file of this
  * name and ending, the first by name of those that continue with "_". *out is a new block; NULL when there is none. */
-mega_status mega_path_complete(char **out, const char *prefix, const char *ending);
+MEGA_CHECK_RESULT mega_status mega_path_complete(char **out, const char *prefix, const char *ending);
 
 /* dir + "/" + name, in a new block; NULL when memory is short. */
 char *mega_path_join(const char *folder, const char *name);

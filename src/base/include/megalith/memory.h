@@ -47,7 +47,7 @@ bool mega_size_mul(size_t a, size_t b, size_t *out);
 
 /* A large zero-filled block from the system, page aligned, huge pages advised, not touched before use. Also for 0
  * bytes. Owner frees it with mega_pages_free and the same size. Counts as one allocation. */
-mega_status mega_pages_alloc(void **out, size_t bytes, const char *what);
+MEGA_CHECK_RESULT mega_status mega_pages_alloc(void **out, size_t bytes, const char *what);
 void mega_pages_free(void *block, size_t bytes);
 
 /* A large block that is handed out piece by piece, in order; pieces begin on pages. */
@@ -58,7 +58,7 @@ typedef struct mega_region {
 } mega_region;
 size_t mega_region_round(size_t bytes); /* what a piece takes of its region */
 /* The next piece; with region NULL a block of its own from mega_pages_alloc. MEGA_ERR_USAGE where it does not fit. */
-mega_status mega_region_take(mega_region *region, void **out, size_t bytes, const char *what);
+MEGA_CHECK_RESULT mega_status mega_region_take(mega_region *region, void **out, size_t bytes, const char *what);
 
 /* A builder arena: many small blocks that die together. */
 typedef struct mega_arena {
@@ -89,7 +89,7 @@ bool mega_buffer_json_string(mega_buffer *b, const char *text);
 bool mega_buffer_json_double(mega_buffer *b, double x);
 bool mega_buffer_json_float(mega_buffer *b, float x);
 /* MEGA_ERR_MEMORY with a message naming `what` if an append failed. */
-mega_status mega_buffer_check(const mega_buffer *b, const char *what);
+MEGA_CHECK_RESULT mega_status mega_buffer_check(const mega_buffer *b, const char *what);
 void mega_buffer_fini(mega_buffer *b);
 
 /* Resident set of this process now, and what the machine would still give: the least of cgroup limit, rlimit and

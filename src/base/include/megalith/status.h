@@ -28,6 +28,9 @@ typedef enum mega_status {
     MEGA_ERR_COMM         /* another rank failed or left, or the transport between ranks did */
 } mega_status;
 
+/* A function whose status the caller has to look at: compilers warn where it is dropped. */
+#define MEGA_CHECK_RESULT __attribute__((warn_unused_result))
+
 /* "usage", "not found", … */
 const char *mega_status_name(mega_status st);
 
@@ -67,6 +70,12 @@ static inline mega_status mega_error_code(mega_status recorded, mega_status code
     do {                                                          \
         const mega_status mega_try_status_ = (call);              \
         if (mega_try_status_ != MEGA_OK) return mega_try_status_; \
+    } while (0)
+/* A call whose failure changes nothing for the caller, which says why beside it. */
+#define MEGA_IGNORE(call)                         \
+    do {                                          \
+        const mega_status mega_ignored_ = (call); \
+        (void)mega_ignored_;                      \
     } while (0)
 #define MEGA_CONTEXT(...) mega_error_prepend(__VA_ARGS__)
 

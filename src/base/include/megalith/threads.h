@@ -15,7 +15,7 @@ extern "C" {
 typedef struct mega_team mega_team;
 
 /* The caller is thread 0; size-1 threads are started and wait. size >= 1. */
-mega_status mega_team_create(mega_team **out, int size);
+MEGA_CHECK_RESULT mega_status mega_team_create(mega_team **out, int size);
 void mega_team_destroy(mega_team *team);
 int mega_team_size(const mega_team *team); /* 1 for NULL */
 
@@ -87,7 +87,7 @@ void mega_build_id(char out[MEGA_BUILD_ID_TEXT]);
 /* Runs run(user) once on a thread of its own, which signals of the process do not reach: they go to the thread that was
  * there first. Returns MEGA_ERR_MEMORY. mega_thread_join waits for its end and frees it; NULL is allowed. */
 typedef struct mega_thread mega_thread;
-mega_status mega_thread_start(mega_thread **out, void (*run)(void *user), void *user);
+MEGA_CHECK_RESULT mega_status mega_thread_start(mega_thread **out, void (*run)(void *user), void *user);
 void mega_thread_join(mega_thread *thread);
 
 double mega_time_now(void); /* seconds, monotonic */

@@ -37,7 +37,7 @@ typedef struct mega_world_options {
  * Returns MEGA_ERR_USAGE if a communicator is given and MPI is not initialized, or if it is MPI_COMM_NULL;
  * MEGA_ERR_UNSUPPORTED if this build has no MPI and a launcher or a communicator asks for it; MEGA_ERR_COMM if MPI
  * fails or was finalized; MEGA_ERR_MEMORY. */
-mega_status mega_world_create(mega_world **out, const mega_world_options *options);
+MEGA_CHECK_RESULT mega_status mega_world_create(mega_world **out, const mega_world_options *options);
 /* Collective, after success. Layouts over it are destroyed first. Waits for the other ranks. */
 void mega_world_destroy(mega_world *world);
 /* After a failure that the other ranks do not know of: ends the processes of all ranks; the launcher's exit status is
@@ -86,27 +86,28 @@ uint64_t mega_comm_sequence(const mega_comm *comm); /* collectives so far in thi
 /* Collective: every rank of comm calls these in the same order with the same counts, types and reductions. Counts are
  * elements. `name` says what for, in reports. In a group of one nothing is sent. Reductions know f32, f64, bf16, f16,
  * i32, i64; the others move any type. */
-mega_status mega_comm_all_reduce(mega_comm *comm, const char *name, void *data, int64_t count, mega_dtype dtype,
-                                 mega_reduce op);
+MEGA_CHECK_RESULT mega_status mega_comm_all_reduce(mega_comm *comm, const char *name, void *data, int64_t count,
+                                                   mega_dtype dtype, mega_reduce op);
 /* in [size * count_out] → out [count_out], this rank's slice of the sum. out is that slice of `in`, or apart from it.
  */
-mega_status mega_comm_reduce_scatter(mega_comm *comm, const char *name, void *out, const void *in, int64_t count_out,
-                                     mega_dtype dtype);
+MEGA_CHECK_RESULT mega_status mega_comm_reduce_scatter(mega_comm *comm, const char *name, void *out, const void *in,
+                                                       int64_t count_out, mega_dtype dtype);
 /* in [count_in] → out [size * count_in], by rank. in is this rank's slice of out, or apart from it. */
-mega_status mega_comm_all_gather(mega_comm *comm, const char *name, void *out, const void *in, int64_t count_in,
-                                 mega_dtype dtype);
+MEGA_CHECK_RESULT mega_status mega_comm_all_gather(mega_comm *comm, const char *name, void *out, const void *in,
+                                                   int64_t count_in, mega_dtype dtype);
 /* in [size, count] → out [size, count]: row r of in goes to rank r, row r of out came from it. Apart from each other.
  */
-mega_status mega_comm_all_to_all(mega_comm *comm, const char *name, void *out, const void *in, int64_t count,
-                                 mega_dtype dtype);
-mega_status mega_comm_broadcast(mega_comm *comm, const char *name, void *data, int64_t bytes, int root);
-mega_status mega_comm_barrier(mega_comm *comm, const char *name);
+MEGA_CHECK_RESULT mega_status mega_comm_all_to_all(mega_comm *comm, const char *name, void *out, const void *in,
+                                                   int64_t count, mega_dtype dtype);
+MEGA_CHECK_RESULT mega_status mega_comm_broadcast(mega_comm *comm, const char *name, void *data, int64_t bytes,
+                                                  int root);
+MEGA_CHECK_RESULT mega_status mega_comm_barrier(mega_comm *comm, const char *name);
 /* Collective: after local work that may fail. All ranks leave with the status and message of the lowest failing rank.
  * Once that was a failure over the whole world, the world is at its end: further calls give st back without a word,
  * until mega_world_forget_failure, with which the calls of the engine begin. A failing rank waits 5 s for the world,
  * then leaves with its own message (the others may wait elsewhere for it): who gets a failure while mega_world_failed
  * is false ends them with mega_world_abort. */
-mega_status mega_comm_agree(mega_comm *comm, mega_status st);
+MEGA_CHECK_RESULT mega_status mega_comm_agree(mega_comm *comm, mega_status st);
 
 /* ---- begun now, waited for later ----
  *
@@ -130,20 +131,21 @@ typedef struct mega_request {
 
 /* Point to point; `peer` is a rank of the group, another than the own. Messages between two ranks of a group meet in
  * the order in which they were begun, and both sides say the same number of bytes. */
-mega_status mega_comm_send_start(mega_comm *comm, const char *name, int peer, const void *data, int64_t bytes,
-                                 mega_request *out);
-mega_status mega_comm_receive_start(mega_comm *comm, const char *name, int peer, void *data, int64_t bytes,
-                                    mega_request *out);
-mega_status mega_comm_all_reduce_start(mega_comm *comm, const char *name, void *data, int64_t count, mega_dtype dtype,
-                                       mega_reduce reduce, mega_request *out);
-mega_status mega_comm_reduce_scatter_start(mega_comm *comm, const char *name, void *out_, const void *in,
-                                           int64_t count_out, mega_dtype dtype, mega_request *out);
-mega_status mega_comm_all_gather_start(mega_comm *comm, const char *name, void *out_, const void *in, int64_t count_in,
-                                       mega_dtype dtype, mega_request *out);
+MEGA_CHECK_RESULT mega_status mega_comm_send_start(mega_comm *comm, const char *name, int peer, const void *data,
+                                                   int64_t bytes, mega_request *out);
+MEGA_CHECK_RESULT mega_status mega_comm_receive_start(mega_comm *comm, const char *name, int peer, void *data,
+                                                      int64_t bytes, mega_request *out);
+MEGA_CHECK_RESULT mega_status mega_comm_all_reduce_start(mega_comm *comm, const char *name, void *data, int64_t count,
+                                                         mega_dtype dtype, mega_reduce reduce, mega_request *out);
+MEGA_CHECK_RESULT mega_status mega_comm_reduce_scatter_start(mega_comm *comm, const char *name, void *out_,
+                                                             const void *in, int64_t count_out, mega_dtype dtype,
+                                                             mega_request *out);
+MEGA_CHECK_RESULT mega_status mega_comm_all_gather_start(mega_comm *comm, const char *name, void *out_, const void *in,
+                                                         int64_t count_in, mega_dtype dtype, mega_request *out);
 /* Ends the request, which is zero after it; of zero: nothing. MEGA_ERR_USAGE for a copy of one that was ended. */
-mega_status mega_comm_wait(mega_request *request);
+MEGA_CHECK_RESULT mega_status mega_comm_wait(mega_request *request);
 /* Moves on what is under way, without waiting. Costs nothing where nothing is. `world` may be NULL. */
-mega_status mega_comm_poll(mega_world *world);
+MEGA_CHECK_RESULT mega_status mega_comm_poll(mega_world *world);
 
 /* Some of the ranks of a group, ascending; this rank is member `own`. */
 typedef struct mega_members {
@@ -155,8 +157,8 @@ typedef struct mega_members {
  * messages, which keep one order with the others of the group. scratch has mega_comm_members_scratch bytes, aligned to
  * 64. */
 size_t mega_comm_members_scratch(const mega_members *m, int64_t count, mega_dtype dtype);
-mega_status mega_comm_members_sum(const mega_members *m, const char *name, void *data, int64_t count, mega_dtype dtype,
-                                  void *scratch);
+MEGA_CHECK_RESULT mega_status mega_comm_members_sum(const mega_members *m, const char *name, void *data, int64_t count,
+                                                    mega_dtype dtype, void *scratch);
 
 /* One coordinate of this rank. */
 typedef struct mega_axis {
@@ -177,7 +179,7 @@ typedef struct mega_layout_sizes {
                                         plans with; its groups cannot communicate */
 } mega_layout_sizes;
 /* A layout that does not divide the world is refused with those that do. `world` is borrowed; NULL: one rank. */
-mega_status mega_layout_create(mega_layout **out, mega_world *world, const mega_layout_sizes *sizes);
+MEGA_CHECK_RESULT mega_status mega_layout_create(mega_layout **out, mega_world *world, const mega_layout_sizes *sizes);
 void mega_layout_destroy(mega_layout *layout);
 /* What its collectives take, planned or real: scratch_bytes for each axis with several ranks, a little for the world.
  */

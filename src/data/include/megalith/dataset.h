@@ -18,8 +18,10 @@ typedef struct mega_batch mega_batch;   /* the samples of this rank in a step or
 /* Copy the values of one input of the sample: positions * channels numbers, where count must be exactly that. Inputs
  * that this rank does not read, as most stages of a pipeline do not, are accepted and ignored.
  * Return MEGA_ERR_USAGE if the model has no input of this name, dtype and count; the message lists those it has. */
-mega_status mega_sample_set_f32(mega_sample *sample, const char *input, const float *values, int64_t count);
-mega_status mega_sample_set_i32(mega_sample *sample, const char *input, const int32_t *values, int64_t count);
+MEGA_CHECK_RESULT mega_status mega_sample_set_f32(mega_sample *sample, const char *input, const float *values,
+                                                  int64_t count);
+MEGA_CHECK_RESULT mega_status mega_sample_set_i32(mega_sample *sample, const char *input, const int32_t *values,
+                                                  int64_t count);
 
 /* Return the position of the sample in the order of the run, which addresses its dropout masks, and the seed of that
  * order (-1 and 0 with a message if sample is NULL). Together they address the random numbers of an augmentation, so
@@ -62,7 +64,7 @@ int64_t mega_dataset_index(const mega_dataset *dataset, uint32_t seed, int64_t n
 /* Reads all samples of the batch, each at the index of its position in the run, then collates them.
  * Returns MEGA_ERR_USAGE for a data set without samples or without `read`, or the status of the callback that failed.
  */
-mega_status mega_dataset_fill(const mega_dataset *dataset, uint32_t seed, mega_batch *batch);
+MEGA_CHECK_RESULT mega_status mega_dataset_fill(const mega_dataset *dataset, uint32_t seed, mega_batch *batch);
 
 /* A file in the idx format of MNIST, of unsigned bytes. */
 enum { MEGA_IDX_DIMS = 4 };
@@ -74,7 +76,7 @@ typedef struct mega_idx {
 
 /* Reads an idx file of bytes, plain or gzip-compressed, into memory.
  * Returns MEGA_ERR_NOT_FOUND, MEGA_ERR_IO, MEGA_ERR_FORMAT or MEGA_ERR_MEMORY; *out is then unchanged. */
-mega_status mega_idx_open(const char *path, mega_idx *out);
+MEGA_CHECK_RESULT mega_status mega_idx_open(const char *path, mega_idx *out);
 /* Frees the bytes. NULL and a zero-initialized struct are valid. */
 void mega_idx_close(mega_idx *idx);
 

@@ -26,10 +26,10 @@ typedef struct mega_gpt_offer {
     int64_t pid, fd; /* fd -1: nothing is shared */
     int64_t nonce, table, blocks, bytes;
 } mega_gpt_offer; /* eight bytes each, to be sent as they are */
-mega_status mega_gpt_share_create(mega_gpt_share **out);
+MEGA_CHECK_RESULT mega_status mega_gpt_share_create(mega_gpt_share **out);
 void mega_gpt_share_offer(mega_gpt_share *share, mega_gpt_offer *out); /* after the last build with it */
 /* *out NULL where nothing is offered, or it cannot be opened (/proc/PID/fd of containers of their own). */
-mega_status mega_gpt_share_open(mega_gpt_share **out, const mega_gpt_offer *offer);
+MEGA_CHECK_RESULT mega_status mega_gpt_share_open(mega_gpt_share **out, const mega_gpt_offer *offer);
 void mega_gpt_share_destroy(mega_gpt_share *share);
 
 /* A row as the model sees it (Megatron's get_ltor_masks_and_position_ids). */
@@ -57,12 +57,12 @@ typedef struct mega_gpt_data_options {
 } mega_gpt_data_options;
 
 /* out[MEGA_SPLIT_…]: NULL where the split is empty. Notes (cache built, cache folder read-only, …) go to the log. */
-mega_status mega_gpt_data_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o);
+MEGA_CHECK_RESULT mega_status mega_gpt_data_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o);
 void mega_gpt_data_destroy(mega_gpt_data *d);
 
 /* Takes the parts, also on failure, and gives their samples one after the other, as one data set. They are of the same
  * data, whose hash is the first part's. */
-mega_status mega_gpt_data_join(mega_gpt_data **out, mega_gpt_data *const *part, int count);
+MEGA_CHECK_RESULT mega_status mega_gpt_data_join(mega_gpt_data **out, mega_gpt_data *const *part, int count);
 
 int64_t mega_gpt_data_samples(const mega_gpt_data *d);
 /* Of the arrays that hold the order of its samples, of NULL 0. With check_only: of those that a build would make. */
@@ -72,7 +72,7 @@ int64_t mega_gpt_data_seq_length(const mega_gpt_data *d);
 uint64_t mega_gpt_data_hash(const mega_gpt_data *d);
 /* Hash of the sizes of all .bin files and of 1,024 blocks of them (mega_indexed_sample_hash; of a blend, its members
  * share these, at least 8 each): tells data that changed in place. */
-mega_status mega_gpt_data_content_hash(const mega_gpt_data *d, uint64_t *out);
+MEGA_CHECK_RESULT mega_status mega_gpt_data_content_hash(const mega_gpt_data *d, uint64_t *out);
 /* Looks at about `tokens` tokens, spread over all members: counts ends of documents (id eod), and stops at an id
  * outside 0 … vocab - 1. */
 typedef struct mega_gpt_data_probe {
@@ -85,7 +85,7 @@ void mega_gpt_data_look(const mega_gpt_data *d, int64_t tokens, int64_t vocab, i
 /* What the sampler hands out; 0 <= index < samples, else MEGA_ERR_USAGE. tokens: [seq_length + 1]. An error where the
  * files no longer hold what they held when they were opened, as far as reading them shows it (mega_map_check shows the
  * rest). */
-mega_status mega_gpt_data_sample(const mega_gpt_data *d, int64_t index, int32_t *tokens);
+MEGA_CHECK_RESULT mega_status mega_gpt_data_sample(const mega_gpt_data *d, int64_t index, int32_t *tokens);
 
 /* Returns the samples of `data`, which is borrowed, as a data set: index i is sample i, in Megatron's order already,
  * and epochs are in `data` itself (num_samples). Fills the inputs that mega_ltor_sample fills. Any threads may read. A
@@ -96,13 +96,14 @@ mega_dataset mega_dataset_gpt(mega_gpt_data *data);
 uint64_t mega_gpt_data_order_hash(const mega_gpt_data *d, int64_t samples);
 
 /* Boundaries of --split over `size` items: split k is [bounds[k], bounds[k+1]). */
-mega_status mega_split_bounds(const char *split, int64_t size, int64_t bounds[MEGA_SPLIT_COUNT + 1]);
+MEGA_CHECK_RESULT mega_status mega_split_bounds(const char *split, int64_t size, int64_t bounds[MEGA_SPLIT_COUNT + 1]);
 
 /* Refuses options that look for ends of documents where no id is one (eod < 0). tokenizer: its type, NULL: there is
  * none. */
-mega_status mega_ltor_check(const mega_ltor_options *o, const char *tokenizer);
+MEGA_CHECK_RESULT mega_status mega_ltor_check(const mega_ltor_options *o, const char *tokenizer);
 /* Refuses the same options where `ends` of `tokens` input tokens of these data end a document, and that is none. */
-mega_status mega_ltor_check_ends(const mega_ltor_options *o, const char *data, int64_t tokens, int64_t ends);
+MEGA_CHECK_RESULT mega_status mega_ltor_check_ends(const mega_ltor_options *o, const char *data, int64_t tokens,
+                                                   int64_t ends);
 
 /* tokens [L+1]; outputs [L] each, any may be NULL. segment_start[q] is the first key position that query q sees (0
  * without reset_attention_mask); it sees segment_start[q] … q. */
@@ -121,13 +122,13 @@ void mega_ltor_sample(mega_sample *sample, const int32_t *tokens, int64_t L, con
  *            which for one data-parallel rank is also its order with it. */
 typedef struct mega_sampler mega_sampler;
 typedef enum mega_sampler_type { MEGA_SAMPLER_SINGLE = 0, MEGA_SAMPLER_CYCLIC } mega_sampler_type;
-mega_status mega_sampler_create(mega_sampler **out, mega_sampler_type type, int64_t total, int64_t micro_batch,
-                                int64_t data_parallel);
+MEGA_CHECK_RESULT mega_status mega_sampler_create(mega_sampler **out, mega_sampler_type type, int64_t total,
+                                                  int64_t micro_batch, int64_t data_parallel);
 size_t mega_sampler_bytes(mega_sampler_type type, int64_t total); /* that such a sampler holds, at most */
 void mega_sampler_destroy(mega_sampler *s);
 /* consumed: number of samples before this one since the run began. Any thread; it keeps the permutation of one epoch,
  * so each change of the epoch takes as long as to make one. */
-mega_status mega_sampler_index(mega_sampler *s, int64_t consumed, int64_t *out_index);
+MEGA_CHECK_RESULT mega_status mega_sampler_index(mega_sampler *s, int64_t consumed, int64_t *out_index);
 /* The samples of a data set in the order of a sampler, as a data set without an end: its sample n is the one at
  * mega_sampler_index n. Where the sampler ends, reading fails. Borrowed. */
 typedef struct mega_sampled {

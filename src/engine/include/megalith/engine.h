@@ -85,7 +85,7 @@ typedef struct mega_setup {
  * Returns MEGA_ERR_USAGE with every mistake of the options in one message, one per line, or with the first mistake of
  * the model; MEGA_ERR_UNSUPPORTED for what is understood but not built; MEGA_ERR_MEMORY. Nothing large is allocated
  * before all of these checks. */
-mega_status mega_initialize(const mega_setup *setup, mega_engine **out);
+MEGA_CHECK_RESULT mega_status mega_initialize(const mega_setup *setup, mega_engine **out);
 
 /* Collective over the world. The two halves of mega_initialize: create ends after the memory plan (for a plan or a dry
  * run), and allocate does the rest. Between them only queries may be called; other functions return MEGA_ERR_USAGE.
@@ -93,13 +93,13 @@ mega_status mega_initialize(const mega_setup *setup, mega_engine **out);
  * A mistake in the model (a parameter that is requested in two shapes, a shape that does not fit, no loss, a stage
  * without layers, another model on another rank) is the same error on all ranks. With options->layout.planned_ranks
  * this one rank is planned, and nothing is collective. */
-mega_status mega_engine_create(const mega_setup *setup, mega_engine **out);
-mega_status mega_engine_allocate(mega_engine *e); /* once */
+MEGA_CHECK_RESULT mega_status mega_engine_create(const mega_setup *setup, mega_engine **out);
+MEGA_CHECK_RESULT mega_status mega_engine_allocate(mega_engine *e); /* once */
 /* Frees the engine. NULL is allowed. Collective over the world if the engine owns the world. A rank that leaves because
  * of an error that the others do not know ends all ranks with mega_world_abort(mega_engine_world(e), 1) instead. */
 void mega_engine_destroy(mega_engine *e);
 /* Appends the help text of the options that mega_setup.argv accepts. Returns MEGA_ERR_MEMORY. */
-mega_status mega_engine_options_help(mega_buffer *out);
+MEGA_CHECK_RESULT mega_status mega_engine_options_help(mega_buffer *out);
 
 /* Bytes by what they are for. */
 typedef struct mega_engine_memory {
@@ -131,7 +131,7 @@ typedef struct mega_engine_cost {
 void mega_engine_cost_get(const mega_engine *e, mega_engine_cost *out);
 /* Collective: world. Random weights, zero moments, step 0; micro-batches since the last update are discarded. Returns
  * MEGA_ERR_USAGE between a forward and its backward. */
-mega_status mega_engine_initialize(mega_engine *e, uint32_t seed);
+MEGA_CHECK_RESULT mega_status mega_engine_initialize(mega_engine *e, uint32_t seed);
 
 /* ---- batches of the caller, for an engine without training_data ---- */
 
@@ -178,7 +178,7 @@ typedef struct mega_step_result {
  * first op whose output was not. Returns MEGA_ERR_USAGE if the engine does not train, if an input of the batch is not
  * filled, or if an id, label or position is out of its range, with the name of the input and the sample; any status
  * that a callback of the data set returns. */
-mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out);
+MEGA_CHECK_RESULT mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out);
 
 /* ---- one micro-batch at a time ----
  *
@@ -192,10 +192,10 @@ mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out);
  * next samples of the training data. While it trains, a backward must follow: the LM head adds to the gradients in the
  * forward pass.
  * Returns the errors of mega_engine_train_batch. */
-mega_status mega_engine_forward(mega_engine *e, double *out_loss);
+MEGA_CHECK_RESULT mega_status mega_engine_forward(mega_engine *e, double *out_loss);
 /* Collective over the world. Runs the backward pass of the last forward and adds to the gradients; at an accumulation
  * boundary it also sums them over the ranks. Returns MEGA_ERR_USAGE without a forward, or if the model has no loss. */
-mega_status mega_engine_backward(mega_engine *e);
+MEGA_CHECK_RESULT mega_status mega_engine_backward(mega_engine *e);
 /* Collective over the world. As mega_engine_backward, with a loss that the caller computed from an output of the model
  * (mega_output, mega_engine_read_output); the losses of the model join it. gradient [count], in the shape of the
  * output, is the derivative of a sum over the rows of this micro-batch on this rank; weight is the total weight of
@@ -203,18 +203,18 @@ mega_status mega_engine_backward(mega_engine *e);
  * tensor-parallel group pass the same gradient and weight. Returns MEGA_ERR_NOT_FOUND if there is no such output;
  * MEGA_ERR_USAGE if count is not its size, if it depends on no parameter, or if weight is negative or not finite;
  * MEGA_ERR_UNSUPPORTED with --calculate-per-token-loss. These errors change nothing. */
-mega_status mega_engine_backward_from(mega_engine *e, const char *output, const float *gradient, int64_t count,
-                                      double weight);
+MEGA_CHECK_RESULT mega_status mega_engine_backward_from(mega_engine *e, const char *output, const float *gradient,
+                                                        int64_t count, double weight);
 /* Collective over the world. Completes a micro-batch; at an accumulation boundary it also updates the weights with the
  * mean over the micro-batches since the last update, and writes *out, which is unchanged otherwise and may be NULL.
  * Returns MEGA_ERR_NUMERIC. */
-mega_status mega_engine_step(mega_engine *e, mega_step_result *out);
+MEGA_CHECK_RESULT mega_status mega_engine_step(mega_engine *e, mega_step_result *out);
 /* Return whether the coming mega_engine_step updates the weights, and whether the last step did. */
 bool mega_engine_is_accumulation_boundary(const mega_engine *e);
 bool mega_engine_was_step_applied(const mega_engine *e);
 /* Sets whether the coming mega_engine_step updates the weights. The same on every rank. Returns MEGA_ERR_USAGE between
  * a forward and its step: the sums over the ranks leave with the backward pass of the boundary. */
-mega_status mega_engine_set_accumulation_boundary(mega_engine *e, bool is_boundary);
+MEGA_CHECK_RESULT mega_status mega_engine_set_accumulation_boundary(mega_engine *e, bool is_boundary);
 
 /* ---- queries: local ---- */
 
@@ -242,8 +242,8 @@ int64_t mega_engine_positions(const mega_engine *e); /* of a sample: seq of the 
 
 /* Parameter number `index` of the whole model, in the order of declaration: name (borrowed) and shape ([rows] if
  * *out_columns is 0). Returns MEGA_ERR_NOT_FOUND after the last one. Local. */
-mega_status mega_engine_param_info(const mega_engine *e, int index, const char **out_name, int64_t *out_rows,
-                                   int64_t *out_columns);
+MEGA_CHECK_RESULT mega_status mega_engine_param_info(const mega_engine *e, int index, const char **out_name,
+                                                     int64_t *out_rows, int64_t *out_columns);
 /* Collective over the world. Copy the whole tensor of a parameter, in F32, to every rank, or from every rank, where all
  * pass the same values. name is that of a parameter, or of a tensor of the checkpoint that holds parts of one
  * (mega_param_options.part), whose rows then have the order of the file. `what` is NULL for the master weight, "grad"
@@ -252,9 +252,10 @@ mega_status mega_engine_param_info(const mega_engine *e, int index, const char *
  * forward, and setting it before mega_engine_step changes the update. count must be the number of elements of the whole
  * tensor. Return MEGA_ERR_NOT_FOUND for an unknown name, with the nearest one; MEGA_ERR_USAGE for a wrong count, or
  * where there is no gradient. */
-mega_status mega_engine_get_param(mega_engine *e, const char *name, const char *what, int64_t count, float *out);
-mega_status mega_engine_set_param(mega_engine *e, const char *name, const char *what, int64_t count,
-                                  const float *values);
+MEGA_CHECK_RESULT mega_status mega_engine_get_param(mega_engine *e, const char *name, const char *what, int64_t count,
+                                                    float *out);
+MEGA_CHECK_RESULT mega_status mega_engine_set_param(mega_engine *e, const char *name, const char *what, int64_t count,
+                                                    const float *values);
 
 /* The losses and metrics of the whole model, the same on all ranks: by part of the pipeline, in each in the order in
  * which it declares them, then those of evaluation alone. */
@@ -267,15 +268,15 @@ const char *mega_engine_metric_name(const mega_engine *e, int metric); /* borrow
  * mega_engine_read_output copies one, [rows, channels], as F32. MEGA_ERR_NOT_FOUND: this rank has no such output;
  * MEGA_ERR_USAGE: count is not mega_engine_output_count, or nothing has run yet. Local. */
 int64_t mega_engine_output_count(const mega_engine *e, const char *output);
-mega_status mega_engine_read_output(mega_engine *e, const char *output, int64_t count, float *out);
+MEGA_CHECK_RESULT mega_status mega_engine_read_output(mega_engine *e, const char *output, int64_t count, float *out);
 
 /* Collective over the world. Evaluates the first max_batches batches of `dataset`, in its order, or all of it if
  * max_batches is 0. Every sample counts once: those at the end that do not fill a micro-batch are evaluated one by one,
  * each in all rows of a micro-batch (a loss over pairs of rows sees copies there). `dataset` is the same on all ranks.
  * Writes loss and metric of *out, and samples; the rest is 0. Nothing that is trained changes.
  * Returns the errors of mega_engine_train_batch. */
-mega_status mega_engine_evaluate(mega_engine *e, const mega_dataset *dataset, int64_t max_batches,
-                                 mega_step_result *out);
+MEGA_CHECK_RESULT mega_status mega_engine_evaluate(mega_engine *e, const mega_dataset *dataset, int64_t max_batches,
+                                                   mega_step_result *out);
 
 /* ---- one program at a time, forward only: generation, and evaluation by a rule of the caller's ----
  *
@@ -312,13 +313,13 @@ mega_batch *mega_engine_run_batch(mega_engine *e, mega_run program);
  * prompt, windows of a text) go through a pipeline side by side. Therefore MEGA_OK says nothing of the results yet:
  * mega_engine_wait does. Returns MEGA_ERR_USAGE at once, and runs nothing, if there is no such program, memory or
  * weights, or if a backward pass is due. */
-mega_status mega_engine_run(mega_engine *e, mega_run program, const int32_t *filled);
+MEGA_CHECK_RESULT mega_status mega_engine_run(mega_engine *e, mega_run program, const int32_t *filled);
 /* Collective over tp and pp. Waits until all that the runs sent has arrived, and returns what all ranks of the model
  * return alike: MEGA_OK if the runs since the last wait were right; MEGA_ERR_USAGE with the name of an input that was
  * not filled, or of a number that was out of its range, on any rank; MEGA_ERR_INTERRUPTED once the team of one is asked
  * to stop (mega_team_stop_on). After an error what the runs since the last wait made means nothing, in the cache
  * either. */
-mega_status mega_engine_wait(mega_engine *e);
+MEGA_CHECK_RESULT mega_status mega_engine_wait(mega_engine *e);
 
 /* What the last run of a program made under this name (mega_graph_output), in its own memory: valid until the next run,
  * and right once mega_engine_wait has said so. Returns false, and leaves *out, if no program of this rank has such an
@@ -346,8 +347,8 @@ typedef struct mega_client_state {
 /* Collective over the world. Writes FOLDER/iter_N, where N is the number of the step in seven digits; another `tag`
  * than NULL or this name is MEGA_ERR_UNSUPPORTED. folder is the same on all ranks. client may be NULL. A failure leaves
  * the previous checkpoint whole. Returns MEGA_ERR_IO, or MEGA_ERR_USAGE if client->json is no JSON object. */
-mega_status mega_engine_save_checkpoint(mega_engine *e, const char *folder, const char *tag,
-                                        const mega_client_state *client);
+MEGA_CHECK_RESULT mega_status mega_engine_save_checkpoint(mega_engine *e, const char *folder, const char *tag,
+                                                          const mega_client_state *client);
 
 /* Zero-initialized, everything is loaded. The words are DeepSpeed's. */
 typedef struct mega_load_options {
@@ -365,9 +366,9 @@ typedef struct mega_load_options {
  * the model, or if the training data are not those that mega_engine_save_checkpoint was called with (first, count,
  * in_order, hash), as far as both have them; an engine that only evaluates takes any. The engine is unchanged if the
  * checkpoint is refused before its first tensor is read; after a later failure it must be loaded again or destroyed. */
-mega_status mega_engine_load_checkpoint(mega_engine *e, const char *folder, const char *tag,
-                                        const mega_load_options *options, bool *out_found,
-                                        const mega_client_state **out_client);
+MEGA_CHECK_RESULT mega_status mega_engine_load_checkpoint(mega_engine *e, const char *folder, const char *tag,
+                                                          const mega_load_options *options, bool *out_found,
+                                                          const mega_client_state **out_client);
 
 #ifdef __cplusplus
 }

@@ -54,7 +54,7 @@ typedef struct mega_model {
  * Range i begins at out[i] and ends before out[i + 1]; out has space for parts + 1 numbers. A pure function.
  * If parts > count, range p begins at min(p, count).
  * Returns MEGA_ERR_USAGE unless parts >= 1, count >= 0 and every weight is finite and at least 0. */
-mega_status mega_partition_balance(const double *weight, int count, int parts, int *out);
+MEGA_CHECK_RESULT mega_status mega_partition_balance(const double *weight, int count, int parts, int *out);
 
 #ifdef __cplusplus
 }
