@@ -1,7 +1,7 @@
 # A thin front of CMake, so that one word does the usual things. CMakePresets.json holds the builds themselves.
 #
 #   make                 release build; leaves the program at build/megalith
-#   make demo            from text to generated text in three minutes
+#   make demo            from text to generated text in two to three minutes
 #   make check           installs what is missing, builds, runs every test
 #   make check-asan      every test under the address and undefined-behaviour sanitizers
 #   make check-valgrind  the unit tests under valgrind

@@ -76,7 +76,7 @@ static mega_status open_all(mega_loaded *l, mega_config *cfg, mega_world *world)
     const bool by_layers = cfg->num_layers_per_virtual_pipeline_stage > 0;
     if (cfg->pipeline_model_parallel_size > 1 && (by_layers || cfg->num_virtual_stages_per_pipeline_rank > 1))
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "%s: the parts of a pipeline stage are interleaved while training alone; leave it out",
+                         "%s: this command does not take interleaved pipeline stages; leave it out",
                          mega_config_origin(cfg, by_layers ? "num_layers_per_virtual_pipeline_stage"
                                                            : "num_virtual_stages_per_pipeline_rank"));
     MEGA_TRY(mega_team_create(&l->team, (int)cfg->num_threads));

@@ -137,7 +137,9 @@ mega_status mega_config_engine_help(mega_buffer *out)
     }
     mega_buffer_puts(out, "\nof a launcher\n"
                           "  --local_rank N                  must be the number of this rank on its host, or -1\n"
-                          "  --deepspeed                     taken: the engine is always on\n");
+                          "  --deepspeed                     taken: the engine is always on\n"
+                          "\nsettings in a file\n"
+                          "  --deepspeed_config FILE         a DeepSpeed JSON, where mega_setup.config is NULL\n");
     return mega_buffer_check(out, "the help text");
 }
 

@@ -15,6 +15,7 @@ static const char *kind_name(const option_row *row)
     case KIND_BOOL: return "true, false";
     case KIND_INT: return "whole number";
     case KIND_FLOAT: return "number";
+    case KIND_INT3: return "three whole numbers in brackets";
     case KIND_ANY: return "any";
     default: return "string";
     }

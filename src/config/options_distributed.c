@@ -55,8 +55,8 @@ static const option_row distributed_rows[] = {
 const option_section mega_option_distributed_section = {"distributed", FOR_TRAINING, distributed_rows, ROW_COUNT(distributed_rows)};
 
 static const option_row zero_rows[] = {
-    {LATER("deepspeed", KIND_FLAG, NULL, "its JSON is not read yet; give the same settings as options")},
-    {LATER("deepspeed_config", KIND_STRING, NULL, "its JSON is not read yet; give the same settings as options")},
+    {LATER("deepspeed", KIND_FLAG, NULL, "a command does not read its JSON yet: give the same settings as options; the engine of a C program reads it")},
+    {LATER("deepspeed_config", KIND_STRING, NULL, "a command does not read its JSON yet: give the same settings as options; the engine of a C program reads it")},
     {OPTION("zero-stage", zero_stage, KIND_INT), .json = "zero_optimization.stage", .yaml = "deepspeed_config.zero_stage", .fallback = "0", .range = RANGE_NOT_NEGATIVE, .help = "what data-parallel ranks share out instead of each holding all of it: 1 the optimizer's state, 2 gradients too, 3 weights too; 0 nothing"},
     {OPTION("stage3-prefetch-bucket-size", stage3_prefetch_bucket_size, KIND_INT), .json = "zero_optimization.stage3_prefetch_bucket_size", .fallback = "50000000", .range = RANGE_NOT_NEGATIVE, .help = "ZeRO 3: a layer of up to so many weights is gathered while the one before is computed with"},
     {OPTION("stage3-param-persistence-threshold", stage3_param_persistence_threshold, KIND_INT), .json = "zero_optimization.stage3_param_persistence_threshold", .fallback = "100000", .range = RANGE_NOT_NEGATIVE, .help = "ZeRO 3: a layer (or what stands in none) of at most so many elements stays whole on every rank"},

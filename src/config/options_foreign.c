@@ -171,7 +171,7 @@ static const option_row transformers_rows[] = {
     {LATER("fsdp", KIND_STRING, NULL, "use --DDP-impl FSDP, which is --zero-stage 3")},
     {IDLE("fsdp_*", KIND_ANY, NULL, "details of FSDP; --zero-stage says what is shared out")},
     {IDLE("use_megatron_lm", KIND_BOOL, NULL, "one program does all of it")},
-    {LATER("ds_config", KIND_STRING, NULL, "its JSON is not read yet; give the same settings as options")},
+    {LATER("ds_config", KIND_STRING, NULL, "give the same settings as options; a C program takes --deepspeed_config FILE")},
     {LATER("autotuning", KIND_STRING, NULL, "megalith plan shows what a layout needs, of any number of ranks")},
     {IDLE("ddp_find_unused_parameters", KIND_BOOL, NULL, "every parameter has a gradient")},
     {IDLE("ddp_broadcast_buffers", KIND_BOOL, NULL, "there are no buffers beside the parameters")},

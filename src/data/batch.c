@@ -299,6 +299,7 @@ mega_status mega_sample_set_i32(mega_sample *s, const char *input, const int32_t
 
 static void *place(mega_sample *s, const char *name, mega_dtype dtype, int64_t count)
 {
+    if (s == NULL) return NULL;
     const int at = find(s->batch, name);
     return at >= 0 && fits(&s->batch->column[at], dtype, count) ? take(s, at) : NULL;
 }

@@ -62,7 +62,10 @@ mega_status mega_dataset_fill(const mega_dataset *d, uint32_t seed, mega_batch *
         mega_error_clear(); /* a failure without a message must not be given an older one */
         const mega_status st = d->read(d->user, index, sample);
         if (st == MEGA_OK) continue;
-        MEGA_CONTEXT("sample %lld of the run, index %lld of the data set", (long long)n, (long long)index);
+        if (d->count == INT64_MAX) /* mega_dataset_sampled: its index is the place in the run */
+            MEGA_CONTEXT("sample %lld of the run", (long long)n);
+        else
+            MEGA_CONTEXT("sample %lld of the run, index %lld of the data set", (long long)n, (long long)index);
         return st;
     }
     return d->collate != NULL ? d->collate(d->user, b) : MEGA_OK;

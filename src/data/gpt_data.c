@@ -471,11 +471,6 @@ static mega_status blend_split(mega_gpt_data **out, const mega_gpt_data_options 
     return blend_create(out, o, b, member, split);
 }
 
-mega_status mega_data_stopped(const char *what)
-{
-    return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "%s was interrupted by a signal", what);
-}
-
 static mega_status blend_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o,
                                const blend_list *b, const bool wanted[MEGA_SPLIT_COUNT], bool whole)
 {

@@ -82,6 +82,7 @@ static mega_status read_batch(mega_engine *e, engine_batch_of of)
 {
     const uint32_t seed = e->options.dropout_seed;
     mega_batch *b = begin_batch(e, of);
+    engine_note(e, "reading the training data", -1);
     if (e->reader == NULL) return mega_dataset_fill(&e->training_data, seed, b);
     MEGA_TRY(mega_reader_take(e->reader, seed, &e->batch));
     read_ahead(e, coming_rows(e, of));

@@ -134,6 +134,7 @@ static mega_status read_part(mega_engine *e, const mega_dataset *d, int64_t firs
                          (long long)first);
     MEGA_TRY(engine_check_can_evaluate(e, call));
     mega_batch *b = mega_engine_evaluation_batch(e, rows, first);
+    engine_note(e, "reading the evaluation data", -1);
     return b != NULL ? mega_dataset_fill(d, e->options.dropout_seed, b) : MEGA_ERR_USAGE;
 }
 

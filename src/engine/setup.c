@@ -94,7 +94,10 @@ static mega_status read_options(mega_engine *e, const mega_setup *s, mega_world 
     if (st == MEGA_OK) st = parse(&cfg, s, world);
     if (st == MEGA_OK) st = take_config(e, s, &cfg);
     mega_config_fini(&cfg);
-    if (st != MEGA_OK) MEGA_CONTEXT("mega_engine_create: %s", s->config == NULL ? "setup.argv" : "setup.config");
+    if (st != MEGA_OK)
+        MEGA_CONTEXT("mega_engine_create: %s", s->config == NULL ? "setup.argv"
+                                               : s->argc > 1     ? "setup.argv and setup.config"
+                                                                 : "setup.config");
     return st;
 }
 

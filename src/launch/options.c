@@ -86,9 +86,11 @@ static const launch_option options[] = {
     {"redirects|r", REFUSED, 0, 0, "--log_dir DIR writes a file for each rank"},
     {"tee|t", REFUSED, 0, 0, "--log_dir DIR writes a file for each rank and shows rank 0, the last rank and errors"},
     {"local_ranks_filter", REFUSED, 0, 0, "with --log_dir DIR the terminal shows rank 0, the last rank and errors"},
-    {"run_path", REFUSED, 0, 0, "no Python runs; name the command"},
+    {"run_path", REFUSED, 0, 0, "name the script or the program itself"},
     {"duplicate_stdout_filters|duplicate_stderr_filters", REFUSED, 0, 0, "--log_dir DIR writes a file for each rank"},
-    {"config_file|deepspeed_config_file", REFUSED, 0, 0, "its settings are not read; give them as options"},
+    {"config_file|deepspeed_config_file", REFUSED, 0, 0,
+     "its settings are not read; give them as options; a C program of your own takes --deepspeed_config FILE after its "
+     "name"},
     {"deepspeed_multinode_launcher", REFUSED, 0, 0,
      "--launcher openmpi, mpich or slurm; without it the one that is there"},
     {"deepspeed_moe_layer_cls_names", REFUSED, 0, 0, "a mixture of experts is not built"},

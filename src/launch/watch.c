@@ -113,9 +113,26 @@ void launch_watch_end(pid_t engine, int number)
     kill(-engine, number);
 }
 
+static bool is_at_depth(const process *all, size_t n, const process *it, pid_t engine, int depth)
+{
+    for (; it != NULL && depth > 1; depth--) {
+        const process key = {.id = it->parent};
+        it = bsearch(&key, all, n, sizeof *all, by_id);
+    }
+    return it != NULL && it->parent == engine;
+}
+
+/* Ranks are children of mpirun, and of Hydra's proxies. They are found by that, because behind a wrapper (`env`,
+ * `nice`, a script that ends in exec) the command line of a rank does not name what was started. */
 void launch_watch_signal(pid_t engine, const launch_plan *p, int number)
 {
-    look_below(engine, p->own != NULL ? p->own : p->program, number);
+    mega_buffer list = {0};
+    const size_t n = read_processes(&list);
+    process *all = (process *)(void *)list.data;
+    if (n > 0) qsort(all, n, sizeof *all, by_id);
+    for (size_t i = 0; i < n; i++)
+        if (is_at_depth(all, n, &all[i], engine, p->kind == LAUNCH_MPICH ? 2 : 1)) kill(all[i].id, number);
+    mega_buffer_fini(&list);
 }
 
 static double start_timeout(void)

@@ -148,7 +148,7 @@ sed -n 's/.*avg loss: \([^ ]*\) .*bits per byte: \([^ ]*\) .*/\1 \2/p' out |
     awk '{ d = $1 / log(2) - $2; n++ } END { exit !(n == 1 && d < 1e-5 && d > -1e-5) }' || fail "bits per byte: $(cat out)"
 
 # What would not fit is refused before it is allocated, and what fits is not.
-refuses "a model in 1 MB" 'reading the model needs|weights|may use 1.0 MB (--memory-limit)|--bf16' generate_samples_gpt --load model --prompt ab --memory-limit 1M
+refuses "a model in 1 MB" 'reading the model needs|weights|may use 1.0 MB (--memory-limit)|more ranks' generate_samples_gpt --load model --prompt ab --memory-limit 1M
 refuses "texts in 10 MB" 'generation needs|programs|may use 10.5 MB (--memory-limit)|--batch' generate_samples_gpt --load model --prompt ab --batch 256 --memory-limit 10M
 refuses "windows in 10 MB" 'the evaluation needs|may use 10.5 MB (--memory-limit)|--micro-batch-size' tasks --task LM_LOSS --load model --valid-data one.txt --micro-batch-size 256 --memory-limit 10M
 refuses "LAMBADA in 8 MB" 'needs|may use 8.4 MB (--memory-limit)' tasks --task LAMBADA --load model --valid-data two.jsonl --memory-limit 8M

@@ -1,12 +1,20 @@
 /* A program of a user's own, for the tests of launching: it trains, reports each step, and goes on from its newest
- * checkpoint.   ranks_own STEPS FOLDER [OPTIONS…]; FOLDER "-": no checkpoints */
+ * checkpoint.   ranks_own STEPS FOLDER [OPTIONS…]; FOLDER "-": no checkpoints; "keep": before its first restart it
+ * stays at step 45, to be killed there */
 #include "api_model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { SAVE_EVERY = 20, MOST_OPTIONS = 40 };
+enum { SAVE_EVERY = 20, STAYS_AT = 45, MOST_OPTIONS = 40 };
+
+static bool stays(const char *folder, int step)
+{
+    const char *restarts = getenv("TORCHELASTIC_RESTART_COUNT");
+    return strcmp(folder, "keep") == 0 && restarts != NULL && strcmp(restarts, "0") == 0 && step == STAYS_AT;
+}
 
 static mega_status train(mega_engine *e, int64_t steps, const char *folder)
 {
@@ -20,6 +28,7 @@ static mega_status train(mega_engine *e, int64_t steps, const char *folder)
         const int step = (int)mega_engine_global_steps(e);
         if (mega_engine_is_main_process(e)) printf("step %d: loss %.9g\n", step, r.loss);
         fflush(stdout);
+        while (stays(folder, step)) pause();
         if (saves && step % SAVE_EVERY == 0) MEGA_TRY(mega_engine_save_checkpoint(e, folder, NULL, NULL));
     }
     return MEGA_OK;

@@ -111,7 +111,7 @@ told() { # text, ranks, then the command
 }
 told 'data-parallel ranks would answer' 2 generate_samples_gpt --load model --interactive
 told 'the model has 4 layers' 3 generate_samples_gpt --load model --prompt x --pipeline-model-parallel-size 3
-told 'interleaved while training alone' 2 tasks --task LM_LOSS --load model --valid-data text.txt --pipeline-model-parallel-size 2 \
+told 'does not take interleaved pipeline stages' 2 tasks --task LM_LOSS --load model --valid-data text.txt --pipeline-model-parallel-size 2 \
     --num-layers-per-virtual-pipeline-stage 1
 told 'positions' 2 generate_samples_gpt --load model --prompt x --prompt "$long $long $long"
 told '4 attention heads' 3 generate_samples_gpt --load model --prompt x --tensor-model-parallel-size 3

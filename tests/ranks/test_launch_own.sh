@@ -40,8 +40,9 @@ grep -v '^\[0\] ' out && note "lines without their rank"
 "$MEGALITH" accelerate launch --num_processes 2 --zero_stage 4 ./own 4 - >out 2>err </dev/null && note "the options of launch do not reach the program"
 "$MEGALITH" accelerate launch --num_processes 2 --zero_stage 4 ./own 4 - --zero-stage 1 >out 2>err </dev/null || note "the program's options do not win: $(cat err)"
 launch --nproc_per_node 2 ./own 4 - --tensor-model-parallel-size 2 >out 2>err || note "tensor parallel: $(cat err)"
+echo '{"zero_optimization": {"stag": 1}}' >ds.json
 launch --nproc_per_node 2 ./own 4 - --deepspeed_config ds.json >out 2>err && note "a JSON that nobody reads"
-grep -q -- '--deepspeed_config ds.json is not built yet: its JSON is not read yet' err || note "the JSON: $(cat err)"
+grep -q '"zero_optimization.stag" (ds.json, line 1) is not a key' err || note "the JSON: $(cat err)"
 launch --nproc_per_node 2 ./own 4 - --local_rank 0 >out 2>err && note "two ranks that are both the first"
 grep -q -- '--local_rank 0: by its launcher this process is rank 1 of the 2 on its host' err || note "the number: $(cat err)"
 
@@ -92,13 +93,16 @@ echo "rank $RANK runs"
 while :; do sleep 0.1; done
 TEXT
 chmod +x saves.sh
-"$MEGALITH" launch --nproc_per_node 2 ./saves.sh >out 2>err </dev/null &
-launcher=$!
-waits_for 'rank 0 runs' out
-waits_for 'rank 1 runs' out
-kill -TERM $launcher
-wait $launcher || note "a program that saves at SIGTERM: exit status $?"
-[ "$(grep -c 'saves$' out)" -eq 2 ] || note "SIGTERM does not reach both ranks: $(cat out err)"
+for words in ./saves.sh 'env A=1 ./saves.sh'; do # env becomes the script
+    # shellcheck disable=SC2086 # a list of words
+    "$MEGALITH" launch --nproc_per_node 2 $words >out 2>err </dev/null &
+    launcher=$!
+    waits_for 'rank 0 runs' out
+    waits_for 'rank 1 runs' out
+    kill -TERM $launcher
+    wait $launcher || note "$words at SIGTERM: exit status $?"
+    [ "$(grep -c 'saves$' out)" -eq 2 ] || note "SIGTERM does not reach both ranks of $words: $(cat out err)"
+done
 
 # ---- restarts ----
 launch --nproc_per_node 2 ./own 200 straight >straight_out 2>err || note "without a death"

@@ -328,7 +328,7 @@ static void files_and_argv(void **state)
     kit_assert_has(mega_error_message(), "\"fp16.enabled\"");
     kit_assert_has(mega_error_message(), "--zero-stge");
     mega_config_fini(&c);
-    kit_refuse("plan", SHAPE "--deepspeed_config x.json", "its JSON is not read yet");
+    kit_refuse("plan", SHAPE "--deepspeed_config x.json", "a command does not read its JSON yet");
 }
 
 /* ---- the tables ---- */

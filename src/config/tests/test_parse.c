@@ -163,7 +163,7 @@ static void neutral_values(void **state)
     kit_refuse("plan", SHAPE "--tokenizer-type TikTokenizer", "\"TikTokenizer\" is not built yet");
     kit_refuse("plan", SHAPE "--tokenizer-type HuggingFaceTokenizer", "\"HuggingFaceTokenizer\" is not built yet");
     kit_refuse("plan", SHAPE "--use-dist-ckpt", "--use-dist-ckpt is not built yet: there is one format");
-    kit_refuse("plan", SHAPE "--deepspeed --deepspeed_config ds.json", "its JSON is not read yet");
+    kit_refuse("plan", SHAPE "--deepspeed --deepspeed_config ds.json", "a command does not read its JSON yet");
 }
 
 static void no_effect_is_told_once(void **state)

@@ -1,4 +1,5 @@
-/* Where lines for the user go. The library never writes to a stream itself: it calls the sink that the program set. */
+/* Where lines for the user go. The library never writes to a stream itself: it calls the sink that the program set, on
+ * any thread. Each rank warns for itself: a program that sets the sink on one rank hears each warning once. */
 #ifndef MEGALITH_LOG_H
 #define MEGALITH_LOG_H
 

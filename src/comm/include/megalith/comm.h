@@ -33,7 +33,8 @@ typedef struct mega_world_options {
  * launcher started is one rank, and MPI is not touched. If the program has initialized MPI (MPI_THREAD_FUNNELED or
  * more, calls from that thread), a copy of its communicator is used and MPI is left as it is: the program destroys its
  * worlds and engines, then calls MPI_Finalize. Otherwise MPI is initialized here, stays so when the world is destroyed,
- * and is finalized when the process exits, so that another world can be created.
+ * and is finalized when the process exits, so that another world can be created; if a world was not destroyed by then,
+ * it is not finalized, and the launcher takes the process for one that failed.
  * Returns MEGA_ERR_USAGE if a communicator is given and MPI is not initialized, or if it is MPI_COMM_NULL;
  * MEGA_ERR_UNSUPPORTED if this build has no MPI and a launcher or a communicator asks for it; MEGA_ERR_COMM if MPI
  * fails or was finalized; MEGA_ERR_MEMORY. */

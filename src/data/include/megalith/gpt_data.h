@@ -89,8 +89,9 @@ MEGA_CHECK_RESULT mega_status mega_gpt_data_sample(const mega_gpt_data *d, int64
 
 /* Returns the samples of `data`, which is borrowed, as a data set: index i is sample i, in Megatron's order already,
  * and epochs are in `data` itself (num_samples). Fills the inputs that mega_ltor_sample fills. Any threads may read. A
- * file that is cut while it is read is an error of the batch. The hash is one of the content and of the order. Returns
- * one without samples, and leaves a message, if data is NULL (an empty split) or was built with check_only. */
+ * file that is cut while it is read is an error of the batch in a program that called mega_map_guard (file.h);
+ * elsewhere SIGBUS ends it. The hash is one of the content and of the order. Returns one without samples, and leaves a
+ * message, if data is NULL (an empty split) or was built with check_only. */
 mega_dataset mega_dataset_gpt(mega_gpt_data *data);
 /* Hash of some of the first `samples` samples, which there must be: their order and their content. */
 uint64_t mega_gpt_data_order_hash(const mega_gpt_data *d, int64_t samples);

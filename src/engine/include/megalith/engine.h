@@ -73,9 +73,9 @@ typedef struct mega_setup {
     const mega_lr_scheduler *lr_scheduler; /* copied; NULL: from the options */
     mega_world *world;                     /* borrowed; NULL: created and owned by the engine */
     mega_team *team;                       /* borrowed; NULL: created and owned by the engine */
-    /* For the commands of megalith: every setting as a number, instead of argv, layout, world and team. NULL elsewhere.
-     * mode MEGA_EVAL sets no_train, MEGA_GENERATE sets generate.
-     * The weights are then those of mega_engine_initialize or mega_engine_load. */
+    /* For the commands of megalith: every setting as a number, instead of config, argv, layout, world, team. NULL
+     * elsewhere. mode MEGA_EVAL sets no_train, MEGA_GENERATE sets generate. The weights are then those of
+     * mega_engine_initialize or mega_engine_load. */
     const mega_engine_options *options;
 } mega_setup;
 
@@ -191,7 +191,8 @@ MEGA_CHECK_RESULT mega_status mega_engine_train_batch(mega_engine *e, mega_step_
  * on this rank; out_loss may be NULL. An engine in MEGA_EVAL evaluates, forward may follow forward, and each takes the
  * next samples of the training data. While it trains, a backward must follow: the LM head adds to the gradients in the
  * forward pass.
- * Returns the errors of mega_engine_train_batch. */
+ * Returns the errors of mega_engine_train_batch. Where reading its samples fails nothing changes: it may be called
+ * again. */
 MEGA_CHECK_RESULT mega_status mega_engine_forward(mega_engine *e, double *out_loss);
 /* Collective over the world. Runs the backward pass of the last forward and adds to the gradients; at an accumulation
  * boundary it also sums them over the ranks. Returns MEGA_ERR_USAGE without a forward, or if the model has no loss. */
@@ -294,7 +295,8 @@ MEGA_CHECK_RESULT mega_status mega_engine_evaluate(mega_engine *e, const mega_da
  *     filled[i]++;                                               for each sample whose row was a real one
  *
  * The ranks that share a model (those of tp and of pp) make the same calls in the same order. Data-parallel ranks have
- * samples of their own, and may make other calls. */
+ * samples of their own, and may make other calls, unless weights are cut over them (ZeRO 3): then each run gathers
+ * weights over dp, and all ranks make the same runs. */
 typedef enum mega_run { MEGA_RUN_EVALUATE, MEGA_RUN_PREFILL, MEGA_RUN_DECODE } mega_run;
 
 /* Rows of each sample in one run: 1 in DECODE; the positions of a sample in EVALUATE. -1: there is no such program. */

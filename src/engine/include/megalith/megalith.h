@@ -8,6 +8,7 @@
 #include "megalith/file.h"
 #include "megalith/gpt_data.h"
 #include "megalith/layers.h"
+#include "megalith/log.h"
 #include "megalith/memory.h"
 #include "megalith/model.h"
 #include "megalith/status.h"

@@ -1,0 +1,7 @@
+/* What work on data says that a signal ended. A file of its own, so that readers of files link without data sets. */
+#include "data_impl.h"
+
+mega_status mega_data_stopped(const char *what)
+{
+    return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "%s was interrupted by a signal", what);
+}
