@@ -112,9 +112,20 @@ mega_tensor mega_input(const mega_builder *b, const char *name, mega_dtype dtype
 
 static bool is_default(const mega_param_options *o)
 {
-    return o->init == MEGA_INIT_FAN_IN && o->decay == MEGA_DECAY_DEFAULT && o->lr_scale == 0 && !o->shard_rows &&
-           !o->shard_columns && o->blocks == 0 && o->num_parts == 0 && !o->transposed_in_file && o->padding_rows == 0 &&
-           !o->is_frozen && !o->is_buffer && o->file_dims == 0 && o->buffer_momentum == 0 && o->buffer_samples == 0;
+    return o->init == MEGA_INIT_FAN_IN && o->init_std == 0 && o->decay == MEGA_DECAY_DEFAULT && o->lr_scale == 0 &&
+           !o->shard_rows && !o->shard_columns && o->blocks == 0 && o->num_parts == 0 && !o->transposed_in_file &&
+           o->padding_rows == 0 && !o->is_frozen && !o->is_buffer && o->file_dims == 0 && o->buffer_momentum == 0 &&
+           o->buffer_samples == 0;
+}
+
+static bool is_part_given(const mega_param_options *o)
+{
+    bool given = false;
+    for (int i = 0; i < MEGA_PARAM_PARTS; i++) {
+        const mega_param_part *p = &o->part[i];
+        given = given || p->file != NULL || p->rows != 0 || p->first != 0 || p->block != 0 || p->stride != 0;
+    }
+    return given;
 }
 
 /* What the record of the parameter keeps is checked with it (parameter.c). */
@@ -127,6 +138,8 @@ static mega_status check_options(const char *name, const mega_param_options *o, 
     if (o->blocks > 0 && o->num_parts != 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: %d blocks and %d parts; give one of the two", name, o->blocks,
                          o->num_parts);
+    if (o->num_parts == 0 && is_part_given(o))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: parts are given, num_parts is 0; give their number", name);
     if (o->blocks > 1 && rows % o->blocks != 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: %lld %s in %d blocks; expected a multiple of %d", name,
                          (long long)rows, r->cut_dim == 0 ? "rows" : "columns", o->blocks, o->blocks);
@@ -154,6 +167,9 @@ static mega_status copy_parts(const mega_builder *b, const mega_param_options *o
     for (int i = 0; i < o->num_parts && i < MEGA_PARAM_PARTS; i++) {
         r->part[i] = o->part[i];
         if (o->part[i].file == NULL) continue;
+        if (o->part[i].file[0] == '\0')
+            return MEGA_FAIL(MEGA_ERR_USAGE,
+                             "parameter %s: part %d: the name of its tensor is empty; give one, or NULL", r->name, i);
         const int n = snprintf(out->file[i], sizeof out->file[i], "%s%s%s", b->path, b->path[0] == '\0' ? "" : ".",
                                o->part[i].file);
         if (n < 0 || (size_t)n >= sizeof out->file[i])

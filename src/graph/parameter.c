@@ -1,5 +1,5 @@
 /* Records of parameters. Everything about how a tensor is spread over ranks is read from its record, here, in
- * parameter_place.c and in parameter_init.c. */
+ * parameter_parts.c, in parameter_place.c and in parameter_init.c. */
 #include "megalith/extent.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"
@@ -286,8 +286,8 @@ static bool is_shape_equal(const mega_param *a, const mega_param *b)
 
 static bool is_cut_equal(const mega_param *a, const mega_param *b)
 {
-    return a->axis == b->axis && a->num_parts == b->num_parts &&
-           (a->axis == MEGA_AXIS_NONE || a->cut_dim == b->cut_dim);
+    return a->axis == b->axis &&
+           (a->axis == MEGA_AXIS_NONE || (a->cut_dim == b->cut_dim && a->num_parts == b->num_parts));
 }
 
 static bool is_rest_equal(const mega_param *a, const mega_param *b)

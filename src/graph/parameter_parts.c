@@ -27,8 +27,6 @@ void mega_param_complete_parts(mega_param *r)
     for (int i = 0; i < r->num_parts; i++) {
         mega_param_part *part = &r->part[i];
         if (part->file != NULL && strcmp(part->file, r->name) == 0) part->file = NULL;
-        if (part->block > 0 && (part->stride == part->block || part->block == part->rows))
-            part->block = part->stride = 0;
         r->file_of[i] = r->num_files;
         for (int k = i - 1; k >= 0; k--)
             if (strcmp(file_of_part(r, k), file_of_part(r, i)) == 0) r->file_of[i] = r->file_of[k];
@@ -74,14 +72,15 @@ int mega_param_stretches(const mega_param *r, mega_param_cut cut, mega_param_str
     int64_t before = 0;
     for (int i = 0; i < (r->num_parts > 0 ? r->num_parts : 1); i++) {
         const mega_param_part *part = r->num_parts > 0 ? &r->part[i] : &all;
-        const int64_t slice = part->rows / ranks, rows = part->block > 0 ? part->block : slice;
+        const bool apart = part->block > 0 && part->stride > part->block;
+        const int64_t slice = part->rows / ranks, rows = apart ? part->block : slice;
         const int64_t skipped = cut.rank * (slice / rows); /* runs of the ranks before */
         mega_param_stretch s = {.local = before / ranks,
                                 .whole = before + cut.rank * slice,
-                                .file = part->first + skipped * (part->block > 0 ? part->stride : rows),
+                                .file = part->first + skipped * (apart ? part->stride : rows),
                                 .rows = rows,
                                 .runs = slice / rows,
-                                .stride = part->stride,
+                                .stride = apart ? part->stride : 0,
                                 .tensor = r->num_parts > 0 ? r->file_of[i] : 0};
         before += part->rows;
         if (count > 0 && goes_on(&out[count - 1], &s)) out[count - 1].rows += s.rows;

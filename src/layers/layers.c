@@ -104,7 +104,10 @@ static linear_params request_linear(const mega_builder *b, const char *name, int
 {
     mega_param_options bias = {.shard_rows = weight->shard_rows, .blocks = weight->shard_rows ? weight->blocks : 0};
     char file[MEGA_PARAM_PARTS][MEGA_PATH] = {""};
-    if (!weight->shard_columns && !no_bias) copy_parts_to_bias(b, name, weight, &bias, file);
+    if (!no_bias && (!weight->shard_columns || weight->num_parts == 1))
+        copy_parts_to_bias(b, name, weight, &bias, file);
+    if (weight->shard_columns && bias.num_parts == 1) /* of columns, which the bias has none of; the name is left */
+        bias.part[0] = (mega_param_part){.file = bias.part[0].file, .rows = out};
     if (out < 1)
         mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\", %s: out_channels %lld; expected 1 or more",
                                        b->path, name == NULL ? "without a name" : name, (long long)out));

@@ -160,6 +160,7 @@ static void requests_that_disagree_are_refused(void **state)
         {F, C, {.shard_rows = true, .blocks = 3, .init = MEGA_INIT_ONE, .padding_rows = 1}, "has other options"},
         {F, C, {.shard_rows = true, .blocks = 3, .init = MEGA_INIT_ONE, .decay = MEGA_DECAY_NO}, "has other options"},
         {F, C, {.shard_rows = true, .blocks = 3, .init = MEGA_INIT_ONE, .init_std = 1}, "has other options"},
+        {F, C, {.init_std = 1}, "[12, 8], not cut, but"},
         {F, C, {.is_buffer = true}, "[12, 8], not cut, but"},
         {F, C, {.shard_rows = true, .blocks = 3, .init = MEGA_INIT_ONE, .is_buffer = true}, "has other options"},
         {F,

@@ -200,9 +200,15 @@ static void apply(const mega_builder *b, const void *self, mega_flow *f)
     f->x = a->apply(b->graph, mega_input(b, "x", MEGA_F32, 1, WIDE), a->way);
 }
 
-static uint64_t hash_of(const applied *a)
+static void declare(const mega_builder *b, const void *self, mega_flow *f)
 {
-    const mega_layer layer[] = {{"m", apply, a, 1, NULL}};
+    f->x =
+        mega_op_linear(b->graph, mega_input(b, "x", MEGA_F32, 1, WIDE), mega_builder_param(b, "w", WIDE, WIDE, self));
+}
+
+static uint64_t hash_of(void (*describe)(const mega_builder *, const void *, mega_flow *), const void *self)
+{
+    const mega_layer layer[] = {{"m", describe, self, 1, NULL}};
     const mega_model m = {.name = "m", .layer = layer, .num_layers = 1};
     scene s;
     open_stage(&s, 0, 1);
@@ -219,10 +225,18 @@ static void the_hash_knows_what_a_layer_computes(void **state)
     mega_tensor (*const all[])(mega_graph *, mega_tensor, int) = {apply_scale, apply_activation, apply_norm,
                                                                   apply_operands, apply_custom};
     for (int i = 0; i < 5; i++) {
-        const uint64_t hash = hash_of(&(applied){all[i], 0});
-        if (hash != hash_of(&(applied){all[i], 0})) fail_msg("op %d: two hashes of one model", i);
-        if (hash == hash_of(&(applied){all[i], 1})) fail_msg("op %d: one hash of two models", i);
+        const uint64_t hash = hash_of(apply, &(applied){all[i], 0});
+        if (hash != hash_of(apply, &(applied){all[i], 0})) fail_msg("op %d: two hashes of one model", i);
+        if (hash == hash_of(apply, &(applied){all[i], 1})) fail_msg("op %d: one hash of two models", i);
     }
+}
+
+static void the_hash_knows_how_a_file_holds_a_parameter(void **state)
+{
+    (void)state;
+    const mega_param_options plain = {.num_parts = 1, .part = {{.rows = WIDE}}}, turned = {.transposed_in_file = true};
+    const uint64_t hash = hash_of(declare, &(mega_param_options){.num_parts = 0});
+    assert_true(hash_of(declare, &plain) == hash && hash_of(declare, &turned) != hash);
 }
 
 /* The first stage owns what the last shares; the one between has no copy. */
@@ -415,6 +429,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_way_to_cut),
                                        cmocka_unit_test(one_walk_finds_all),
                                        cmocka_unit_test(the_hash_knows_what_a_layer_computes),
+                                       cmocka_unit_test(the_hash_knows_how_a_file_holds_a_parameter),
                                        cmocka_unit_test(a_name_of_two_stages_is_tied),
                                        cmocka_unit_test(a_part_is_a_program),
                                        cmocka_unit_test(a_layer_is_a_bucket),

@@ -68,6 +68,7 @@ static const family families[] = {
       {.file = "both", .rows = 4, .first = 4, .block = 2, .stride = 6}},
      3},
     {12, {{.rows = 12}}, 1},
+    {24, {{.file = "q", .rows = 16, .block = 4, .stride = 4}, {.file = "k", .rows = 8, .block = 4, .stride = 4}}, 2},
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
@@ -179,6 +180,10 @@ static void stretches_are_as_long_as_they_can_be(void **state)
     assert_int_equal(mega_param_stretches(&r, (mega_param_cut){1, 2}, s), 3);
     for (int i = 0; i < 3; i++)
         assert_true(s[i].local == 2 * i && s[i].whole == 4 * i + 2 && s[i].file == 4 * i + 2 && s[i].rows == 2);
+    r.num_parts = 1; /* heads that follow one another */
+    r.part[0] = (mega_param_part){.rows = 12, .block = 3, .stride = 3};
+    assert_int_equal(mega_param_stretches(&r, (mega_param_cut){1, 2}, s), 1);
+    assert_true(s[0].whole == 6 && s[0].file == 6 && s[0].rows == 6 && s[0].runs == 1);
 }
 
 static void names_of_files_are_found(void **state)
@@ -284,6 +289,12 @@ static void wrong_parts_are_named(void **state)
         {16,
          {.num_parts = 1, .part = {{.rows = 16, .file = "a\nb"}}},
          "its tensor of the file is called \"m.a\\x0ab\""},
+        {16,
+         {.part = {{.file = "q", .rows = 16}}},
+         "parameter m.w: parts are given, num_parts is 0; give their number"},
+        {16,
+         {.num_parts = 2, .part = {{.rows = 8, .file = "q"}, {.rows = 8, .file = ""}}},
+         "parameter m.w: part 1: the name of its tensor is empty; give one, or NULL"},
         {16, {.num_parts = 1, .part = {{.rows = 16, .file = name}}}, "has 121 bytes; expected at most 95"},
         {16,
          {.num_parts = 2, .part = {{.rows = 8}, {.rows = 8, .first = 8}}, .padding_rows = 2},
@@ -294,13 +305,19 @@ static void wrong_parts_are_named(void **state)
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         expect_wrong(1, wrong[i].rows, &wrong[i].o, wrong[i].message);
+}
+
+static void parts_that_ranks_do_not_divide(void **state)
+{
+    (void)state;
     mega_param_options o = {
         .shard_rows = true, .num_parts = 2, .part = {{.rows = 13, .file = "a"}, {.rows = 3, .file = "b"}}};
     expect_wrong(2, 16, &o,
                  "parameter m.w: part 0 of 2 has 13 rows, which cannot be cut over 2 ranks; expected a multiple of 2");
     o.part[1] = (mega_param_part){.rows = 6, .first = 2, .block = 6, .stride = 8};
     o.part[0] = (mega_param_part){.rows = 10, .first = 0, .block = 2, .stride = 2};
-    expect_wrong(2, 16, &o, "both hold row 2");
+    expect_wrong(1, 16, &o, "both hold row 2");
+    expect_wrong(2, 16, &o, "10 rows, which cannot be cut over 2 ranks; expected a multiple of 4");
     o.part[0] = (mega_param_part){.rows = 10, .block = 5, .stride = 8};
     o.part[1] = (mega_param_part){.rows = 6, .first = 5, .block = 3, .stride = 8};
     sketch k;
@@ -309,6 +326,34 @@ static void wrong_parts_are_named(void **state)
     must(mega_graph_status(k.b.graph));
     end(&k);
     expect_wrong(4, 16, &o, "part 0 of 2 has 10 rows, which cannot be cut over 4 ranks; expected a multiple of 20");
+}
+
+static void heads_stay_whole(void **state)
+{
+    (void)state;
+    enum { D = 64 };
+    const mega_param_options grouped = {.shard_rows = true,
+                                        .num_parts = 3,
+                                        .part = {{.file = "q", .rows = 8 * D, .block = D, .stride = D},
+                                                 {.file = "k", .rows = 2 * D, .block = D, .stride = D},
+                                                 {.file = "v", .rows = 2 * D, .block = D, .stride = D}}},
+                             one = {.shard_rows = true, /* Falcon's only head of keys */
+                                    .num_parts = 3,
+                                    .part = {{.rows = 4 * D, .first = 0, .block = 4 * D, .stride = 6 * D},
+                                             {.rows = D, .first = 4 * D, .block = D, .stride = 6 * D},
+                                             {.rows = D, .first = 5 * D, .block = D, .stride = 6 * D}}};
+    expect_wrong(4, 12 * D, &grouped,
+                 "part 1 of 3 has 128 rows, which cannot be cut over 4 ranks; expected a multiple of 256");
+    expect_wrong(2, 6 * D, &one,
+                 "part 0 of 3 has 256 rows, which cannot be cut over 2 ranks; expected a multiple of 512");
+    for (int ranks = 1; ranks <= 2; ranks++) {
+        sketch k;
+        begin(&k, 0, ranks);
+        mega_builder_param(&k.b, "grouped", 12 * D, COLS, &grouped);
+        if (ranks == 1) mega_builder_param(&k.b, "one", 6 * D, COLS, &one);
+        must(mega_graph_status(k.b.graph));
+        end(&k);
+    }
 }
 
 /* A second request may leave the options out, or give the same. */
@@ -324,6 +369,14 @@ static void a_second_request_has_the_same_parts(void **state)
     must(mega_graph_status(k.b.graph));
     o.part[1].file = "other";
     mega_builder_param(&k.b, "w", 16, COLS, &o);
+    assert_int_equal(mega_graph_status(k.b.graph), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "padding, parts"));
+    end(&k);
+    begin(&k, 0, 1); /* also where nothing is cut, which the message does not blame */
+    o = options_of(&families[0], false);
+    o.shard_rows = false;
+    mega_builder_param(&k.b, "w", 16, COLS, &o);
+    mega_builder_param(&k.b, "w", 16, COLS, &(mega_param_options){.init = o.init, .init_std = o.init_std});
     assert_int_equal(mega_graph_status(k.b.graph), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "padding, parts"));
     end(&k);
@@ -344,6 +397,8 @@ int main(void)
         cmocka_unit_test(names_of_files_are_found),
         cmocka_unit_test(many_names_are_found),
         cmocka_unit_test(wrong_parts_are_named),
+        cmocka_unit_test(parts_that_ranks_do_not_divide),
+        cmocka_unit_test(heads_stay_whole),
         cmocka_unit_test(a_second_request_has_the_same_parts),
     };
     return cmocka_run_group_tests_name("parts of parameters", tests, NULL, NULL);

@@ -496,6 +496,12 @@ static void parts_of_a_weight_are_those_of_its_bias(void **state)
     assert_int_equal(bias->num_parts, 3);
     assert_string_equal(mega_param_file_name(bias, 1), "m.attn.k_proj.bias");
     assert_int_equal(bias->part[2].rows, C);
+    mega_row_linear(&b, "down", x, 2 * C,
+                    &(mega_linear_options){.weight = {.num_parts = 1, .part = {{.file = "fc2.weight", .rows = C}}}});
+    must(mega_graph_status(b.graph));
+    bias = mega_params_get(params, mega_params_find(params, "m.down.bias"));
+    assert_string_equal(mega_param_file_name(bias, 0), "m.fc2.bias");
+    assert_int_equal(bias->part[0].rows, 2 * C);
     in.weight.part[0].rows = 2 * C;
     mega_self_attention(&b, "fewer", x, &(mega_attention_options){.num_heads = HEADS, .qkv = &in});
     expect_told(&b, MEGA_ERR_UNSUPPORTED, "K and V of fewer heads than Q are not built yet");

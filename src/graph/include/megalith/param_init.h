@@ -24,12 +24,14 @@ typedef enum mega_init {
  * of one projection, or the gate and up projections of an MLP. The rows are stored in the tensor `file`, which several
  * parts may share: `block` rows starting at row `first`, then `block` rows `stride` rows further on, and so forth, as
  * in MPI_Type_vector. Q, K and V interleaved by head of size d, for instance, have first = 0, d and 2d, block = d and
- * stride = 3d. Initial values are addressed by the tensor and row of the file. In a parameter whose columns are cut
- * (shard_columns), a part is a group of columns, and all that is said of rows holds for columns. */
+ * stride = 3d. tp cuts a part between blocks only: block = stride = d keeps whole heads of consecutive rows together.
+ * Initial values are addressed by the tensor and row of the file. In a parameter whose columns are cut (shard_columns),
+ * a part is a group of columns, and all that is said of rows holds for columns. */
 typedef struct mega_param_part {
     const char *file;             /* name of a tensor of the checkpoint; NULL: that of the parameter */
     int64_t rows;                 /* in the whole model */
-    int64_t first, block, stride; /* in rows of the file; block 0: all rows are consecutive */
+    int64_t first, block, stride; /* in rows of the tensor in the orientation of the memory; block 0: all rows are
+                                     consecutive, and tp may cut between any two */
 } mega_param_part;
 enum { MEGA_PARAM_PARTS = 4 };
 

@@ -2,7 +2,7 @@
  * losses.
  *
  * Each layer declares its parameters under the path of the builder and describes its forward computation. Weights that
- * are sharded are sharded over tp (Shoeybi et al. 2019); with sequence parallelism (mega_graph_set_sequence_parallel)
+ * are sharded are sharded over tp (Shoeybi et al. 2019); with sequence parallelism (mega_model.sequence_parallel)
  * the layers also insert the gathers and scatters of rows, and activations between sharded layers are sharded by rows.
  * A group of one rank costs nothing, so no layer and no model asks how many ranks there are.
  *
@@ -21,6 +21,8 @@ extern "C" {
 
 /* ---- linear ---- */
 
+/* Parts of the rows of the weight are those of the bias too. A `file` then ends in "weight", and the bias is in the
+ * tensor that ends in "bias" instead. So it is with one part of columns, which names the tensor alone. */
 typedef struct mega_linear_options {
     bool no_bias;
     mega_param_options weight;
@@ -93,7 +95,8 @@ typedef struct mega_attention_options {
     bool is_causal;
     double dropout;                       /* of the probabilities, in MEGA_TRAIN, 0 <= p < 1; its path is PATH.NAME */
     bool recompute_core;                  /* keep q, k, v only; scores and context again in the backward */
-    const mega_linear_options *qkv, *out; /* options of the two projections */
+    const mega_linear_options *qkv, *out; /* options of the two projections; parts of qkv: Q, K, V in
+                                             this order, num_heads * head_dim rows each */
 } mega_attention_options;
 
 /* Multi-head self-attention including both projections, with heads sharded over tp: [T, C] -> [T, C]. The parameters
