@@ -139,10 +139,18 @@ static int64_t shares_of(const mega_state_piece *p, mega_dtype acc)
     return p->cols > 0 ? (p->rows + step - 1) / step : 0;
 }
 
+/* The piece of a share is looked for from the first one on: a tensor in very many runs is one share. */
+static bool is_one_share(int64_t pieces)
+{
+    return pieces > 3 * 1024;
+}
+
 int64_t mega_state_tensor_shares(const mega_state_tensor *t, mega_dtype acc)
 {
+    const int64_t n = mega_state_pieces(t);
     int64_t shares = 0;
-    for (int64_t i = 0, n = mega_state_pieces(t); i < n; i++) {
+    if (is_one_share(n)) return 1;
+    for (int64_t i = 0; i < n; i++) {
         const mega_state_piece p = mega_state_piece_get(t, i);
         shares += shares_of(&p, acc);
     }
@@ -223,8 +231,13 @@ static void read_rows(const mega_state_tensor *t, mega_dtype acc, const mega_saf
 
 void mega_state_tensor_read(const mega_state_tensor *t, mega_dtype acc, const mega_safetensor *from, int64_t share)
 {
-    for (int64_t i = 0, n = mega_state_pieces(t); i < n; i++) {
+    const int64_t n = mega_state_pieces(t);
+    for (int64_t i = 0; i < n; i++) {
         const mega_state_piece p = mega_state_piece_get(t, i);
+        if (is_one_share(n)) {
+            if (p.rows > 0 && p.cols > 0) read_rows(t, acc, from, &p, 0, p.rows);
+            continue;
+        }
         const int64_t shares = shares_of(&p, acc), step = rows_of_share(&p, acc);
         if (share >= shares) {
             share -= shares;

@@ -132,8 +132,12 @@ static mega_status check_values(const mega_engine *e, const mega_engine_save_opt
         const mega_state_tensor *t = &list->item[i];
         if (t->file > 0) continue; /* the first tensor of a parameter has all numbers of it */
         const mega_norm_result found = mega_optimizer_look(e->optimizer, t->data, t->count);
-        const char *name = mega_param_num_files(t->param) > 1 ? t->param->name : t->name;
-        if (!found.finite || found.norm > most_norm) return refuse_tensor(e, o, name, &found);
+        if (found.finite && found.norm <= most_norm) continue;
+        char name[2 * MEGA_PARAM_NAME]; /* of the whole parameter, after that of the moment */
+        const size_t before = strlen(t->name) - strlen(mega_param_file_name(t->param, 0));
+        snprintf(name, sizeof name, "%.*s%s", (int)before, t->name,
+                 mega_param_num_files(t->param) > 1 ? t->param->name : t->name + before);
+        return refuse_tensor(e, o, name, &found);
     }
     return MEGA_OK;
 }

@@ -2,6 +2,7 @@
 #include "api_model.h"
 #include "kit.h"
 #include "megalith/file.h"
+#include <math.h>
 #include <string.h>
 
 enum { TABLE = API_IDS * API_WIDTH };
@@ -219,6 +220,43 @@ static void loading_discards_micro_batches(void **state)
     mega_engine_destroy(a);
 }
 
+static void in_two_tensors(const mega_builder *b, const void *self, mega_flow *f)
+{
+    static const mega_linear_options joined = {
+        .no_bias = true,
+        .weight = {.num_parts = 2,
+                   .part = {{.file = "gate.weight", .rows = 4}, {.file = "up.weight", .rows = API_WIDTH - 4}}}};
+    (void)self;
+    f->x = mega_linear(b, "joined", f->x, API_WIDTH, &joined);
+}
+
+/* A moment that cannot be saved is not called a weight. */
+static void bad_values_of_several_tensors(void **state)
+{
+    const mega_layer layers[] = {
+        {"net", api_embed, NULL, 1, NULL}, {"net.h", in_two_tensors, NULL, 1, NULL}, {"net", api_head, NULL, 1, NULL}};
+    const mega_model model = {.name = "parts", .layer = layers, .num_layers = 3, .positions = API_SEQ};
+    static const char *const said[] = {"saved: net.h.joined.weight has values that are infinite",
+                                       "saved: exp_avg_sq.net.h.joined.weight has values that are infinite"};
+    char *argv[] = {API_ARGV};
+    const mega_setup setup = {
+        .model = &model, .training_data = &api_data, .argc = (int)(sizeof argv / sizeof *argv), .argv = argv};
+    mega_engine *e = NULL;
+    (void)state;
+    need(mega_initialize(&setup, &e));
+    steps(e, 1);
+    const int p = mega_params_find(mega_engine_params(e), "net.h.joined.weight");
+    double *const values[] = {mega_params_master(mega_engine_params(e), p),
+                              mega_optimizer_moment(mega_engine_optimizer(e), 1, p)};
+    for (int i = 0; i < 2; i++) {
+        const double good = values[i][5 * API_WIDTH];
+        values[i][5 * API_WIDTH] = (double)INFINITY;
+        expect(mega_engine_save_checkpoint(e, mega_kit_temp_folder(), NULL, NULL), MEGA_ERR_NUMERIC, said[i]);
+        values[i][5 * API_WIDTH] = good;
+    }
+    mega_engine_destroy(e);
+}
+
 static void wrong_saves_and_loads(void **state)
 {
     const char *folder = mega_kit_temp_folder();
@@ -260,9 +298,10 @@ static void wrong_saves_and_loads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters_are_listed),  cmocka_unit_test(states_move_by_name),
-        cmocka_unit_test(wrong_names_and_counts), cmocka_unit_test(client_state_comes_back),
-        cmocka_unit_test(parts_of_a_checkpoint),  cmocka_unit_test(loading_discards_micro_batches),
-        cmocka_unit_test(wrong_saves_and_loads),  cmocka_unit_test(states_that_are_left_out)};
+        cmocka_unit_test(parameters_are_listed),         cmocka_unit_test(states_move_by_name),
+        cmocka_unit_test(wrong_names_and_counts),        cmocka_unit_test(client_state_comes_back),
+        cmocka_unit_test(parts_of_a_checkpoint),         cmocka_unit_test(loading_discards_micro_batches),
+        cmocka_unit_test(bad_values_of_several_tensors), cmocka_unit_test(wrong_saves_and_loads),
+        cmocka_unit_test(states_that_are_left_out)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
