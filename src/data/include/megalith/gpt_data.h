@@ -70,8 +70,8 @@ size_t mega_gpt_data_bytes(const mega_gpt_data *d);
 int64_t mega_gpt_data_seq_length(const mega_gpt_data *d);
 /* Hash of the content of all members, wherever their files lie: tells whether a run goes on with the same data. */
 uint64_t mega_gpt_data_hash(const mega_gpt_data *d);
-/* Hash of the sizes of all .bin files and of 1,024 blocks of them (mega_indexed_sample_hash; of a blend, its members
- * share these, at least 8 each): tells data that changed in place. */
+/* Hash of the sizes of all .bin files and of 1,024 blocks of them (of a blend, its members share these, at least 8
+ * each): tells data that changed in place. */
 MEGA_CHECK_RESULT mega_status mega_gpt_data_content_hash(const mega_gpt_data *d, uint64_t *out);
 /* Looks at about `tokens` tokens, spread over all members: counts ends of documents (id eod), and stops at an id
  * outside 0 … vocab - 1. */

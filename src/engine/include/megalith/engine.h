@@ -75,7 +75,7 @@ typedef struct mega_setup {
     mega_team *team;                       /* borrowed; NULL: created and owned by the engine */
     /* For the commands of megalith: every setting as a number, instead of config, argv, layout, world, team. NULL
      * elsewhere. mode MEGA_EVAL sets no_train, MEGA_GENERATE sets generate. The weights are then those of
-     * mega_engine_initialize or mega_engine_load. */
+     * mega_engine_initialize or mega_engine_load_checkpoint. */
     const mega_engine_options *options;
 } mega_setup;
 
@@ -247,12 +247,13 @@ MEGA_CHECK_RESULT mega_status mega_engine_param_info(const mega_engine *e, int i
                                                      int64_t *out_rows, int64_t *out_columns);
 /* Collective over the world. Copy the whole tensor of a parameter, in F32, to every rank, or from every rank, where all
  * pass the same values. name is that of a parameter, or of a tensor of the checkpoint that holds parts of one
- * (mega_param_options.part), whose rows then have the order of the file. `what` is NULL for the master weight, "grad"
- * for the gradient, or the name of an optimizer state such as "exp_avg". The gradient is the mean over micro-batches,
- * summed over the ranks and not clipped: it is there from the backward pass of an accumulation boundary to the next
- * forward, and setting it before mega_engine_step changes the update. count must be the number of elements of the whole
- * tensor. Return MEGA_ERR_NOT_FOUND for an unknown name, with the nearest one; MEGA_ERR_USAGE for a wrong count, or
- * where there is no gradient. */
+ * (mega_param_options.part), whose rows then have the order of the file. A name that is both means the parameter, in
+ * the order of the memory: give parts whose rows are in another order a `file` of another name. `what` is NULL for the
+ * master weight, "grad" for the gradient, or the name of an optimizer state such as "exp_avg". The gradient is the mean
+ * over micro-batches, summed over the ranks and not clipped: it is there from the backward pass of an accumulation
+ * boundary to the next forward, and setting it before mega_engine_step changes the update. count must be the number of
+ * elements of the whole tensor. Return MEGA_ERR_NOT_FOUND for an unknown name, with the nearest one; MEGA_ERR_USAGE for
+ * a wrong count, or where there is no gradient. */
 MEGA_CHECK_RESULT mega_status mega_engine_get_param(mega_engine *e, const char *name, const char *what, int64_t count,
                                                     float *out);
 MEGA_CHECK_RESULT mega_status mega_engine_set_param(mega_engine *e, const char *name, const char *what, int64_t count,
@@ -286,7 +287,7 @@ MEGA_CHECK_RESULT mega_status mega_engine_evaluate(mega_engine *e, const mega_da
  * run the caller fills a batch and reads what the program made:
  *
  *     int32_t filled[SAMPLES] = {0};                             positions of each sample that the cache holds
- *     batch = mega_engine_run_batch(e, MEGA_RUN_DECODE);         inputs by name; a GPT's: gpt.h
+ *     batch = mega_engine_run_batch(e, MEGA_RUN_DECODE);         inputs by name
  *     ...                                                        mega_sample_set_i32(mega_batch_sample(batch, i), ...)
  *     mega_engine_run(e, MEGA_RUN_DECODE, filled);               adds a row to each cache
  *     mega_engine_wait(e);
@@ -303,8 +304,7 @@ typedef enum mega_run { MEGA_RUN_EVALUATE, MEGA_RUN_PREFILL, MEGA_RUN_DECODE } m
 int64_t mega_engine_run_rows(const mega_engine *e, mega_run program);
 /* The batch of the coming run, with micro_batch samples of which nothing is filled: the caller fills every input by
  * name, with as many numbers per sample as it has rows. Borrowed, until the run. For samples that are not real any
- * numbers in range will do. EVALUATE also takes mega_engine_evaluation_batch with micro_batch rows. NULL if there is no
- * such program. Local. */
+ * numbers in range will do. NULL if there is no such program. Local. */
 mega_batch *mega_engine_run_batch(mega_engine *e, mega_run program);
 /* Collective over tp and pp. Runs a program on its batch, forward. filled [micro_batch]: how many positions of each
  * sample's cache are filled, which the first row of the batch follows (0 begins a new sample; NULL for EVALUATE). The
@@ -323,7 +323,7 @@ MEGA_CHECK_RESULT mega_status mega_engine_run(mega_engine *e, mega_run program, 
  * either. */
 MEGA_CHECK_RESULT mega_status mega_engine_wait(mega_engine *e);
 
-/* What the last run of a program made under this name (mega_graph_output), in its own memory: valid until the next run,
+/* What the last run of a program made under this name (mega_output), in its own memory: valid until the next run,
  * and right once mega_engine_wait has said so. Returns false, and leaves *out, if no program of this rank has such an
  * output (with a pipeline, that of another stage). Those that a model names with mega_output are read with
  * mega_engine_read_output. Local. */

@@ -121,8 +121,8 @@ mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t 
 /* Adds a named loss to the model. Training minimizes the sum of coefficient * loss over all names, from which
  * differentiation starts; with coefficient 0 the loss is a metric, which is reported and has no gradient. The name has
  * fewer than MEGA_LOSS_NAME characters and may be added once; a model has at most MEGA_METRICS names. The weight must
- * not depend on parameters; that of a head (mega_op_lm_head_loss) is described before the head if it is not the head's
- * own. */
+ * not depend on parameters; that of a head (mega_vocab_loss) is described before the head if it is not the head's own.
+ */
 void mega_loss_add(const mega_builder *b, const char *name, mega_loss loss, double coefficient);
 
 /* Makes x readable after a forward pass under this name (mega_engine_read_output), in training and in evaluation. The

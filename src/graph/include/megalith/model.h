@@ -45,7 +45,8 @@ typedef struct mega_model {
     const char *recompute_type; /* expression for the layers that are recomputed; NULL: all. A layer that computes its
                                    gradients in the forward (mega_vocab_loss) must not be */
     int recompute_regions;      /* the most regions in each part; 0: no limit */
-    bool sequence_parallel;     /* mega_graph_set_sequence_parallel, except in MEGA_GENERATE */
+    bool sequence_parallel;     /* activations between sharded layers are sharded by rows (layers.h); not in
+                                   MEGA_GENERATE */
     bool distribute_saved;      /* the inputs of recomputed regions are kept as shares over tp */
 } mega_model;
 
