@@ -36,7 +36,7 @@ static const struct {
      "after how many seconds `megalith launch` reports that not all ranks have joined; it gives up on a start that has "
      "failed after a third of that"},
     {"TEST_HOSTS", NULL, 1, "a number of hosts, at least 1", "1",
-     "for tests: the ranks of this host behave as if they were on so many hosts"},
+     "for tests: the ranks of this host behave as if they were on this number of hosts"},
 };
 
 /* What the program reads of the variables of others. */
