@@ -49,7 +49,7 @@ int mega_command_plan(int argc, char **argv)
                            {"preprocess_data", mega_command_preprocess_data},
                            {"generate_samples_gpt", mega_command_generate_samples_gpt},
                            {"tasks", mega_command_tasks}};
-    const char *named = argc > 1 && argv[1][0] != '-' ? mega_config_command(argv[1]) : NULL;
+    const char *named = argc > 1 && argv[1][0] != '-' ? mega_command_name(&mega_program_composition, argv[1]) : NULL;
     for (size_t i = 0; named != NULL && i < sizeof row / sizeof *row; i++)
         if (strcmp(named, row[i].name) == 0 && row[i].run != NULL) return dry_run(&row[i], argc, argv);
     if (argc > 1 && argv[1][0] != '-' && (named == NULL || strcmp(named, "pretrain_gpt") != 0)) {

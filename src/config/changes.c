@@ -8,17 +8,18 @@
 /* A schedule that follows from other options (--lr-decay-iters from --train-iters) changes with them. */
 static bool is_reported(const mega_config *cfg, size_t i)
 {
-    const option_row *row = mega_option_row(i);
-    if (row->answer != ANSWER_WORKS || (mega_option_commands(i) & cfg->state->command->bit) == 0) return false;
-    if (row->resume != RESUME_SCHEDULE) return row->resume == RESUME_REPORTED;
+    const mega_option_row *row = row_at(cfg, i);
+    if (row->answer != MEGA_ANSWER_WORKS || (cfg->state->table.line[i].commands & cfg->state->command->bit) == 0)
+        return false;
+    if (row->resume != MEGA_RESUME_SCHEDULE) return row->resume == MEGA_RESUME_REPORTED;
     return !cfg->use_checkpoint_opt_param_scheduler && cfg->state->entry[i].source != MEGA_SET_BY_DERIVATION;
 }
 
 /* As a user would type it. The field of --no-x is the opposite of the option. */
-static bool print_stored(const option_row *row, const json_t *value, mega_buffer *out)
+static bool print_stored(const mega_option_row *row, const json_t *value, mega_buffer *out)
 {
     if (json_is_boolean(value))
-        return mega_buffer_puts(out, json_is_true(value) == (row->kind != KIND_OFF) ? "on" : "off");
+        return mega_buffer_puts(out, json_is_true(value) == (row->kind != MEGA_OPTION_OFF) ? "on" : "off");
     if (json_is_string(value)) return mega_buffer_puts(out, json_string_value(value));
     if (json_is_real(value)) return mega_value_print_double(json_real_value(value), out);
     const bool is_absent = json_is_integer(value) && json_integer_value(value) == 0 && row->fallback == NULL;
@@ -33,7 +34,8 @@ static bool print_stored(const option_row *row, const json_t *value, mega_buffer
     return true;
 }
 
-static const char *describe_change(mega_config *cfg, const option_row *row, const json_t *there, const json_t *here)
+static const char *describe_change(mega_config *cfg, const mega_option_row *row, const json_t *there,
+                                   const json_t *here)
 {
     mega_buffer line = {0};
     const bool whole = mega_buffer_printf(&line, "--%s was ", row->name) && print_stored(row, there, &line) &&
@@ -45,12 +47,12 @@ static const char *describe_change(mega_config *cfg, const option_row *row, cons
 
 static bool list_changes(mega_config *cfg, const json_t *there, const json_t *here, mega_list *out)
 {
-    const size_t rows = mega_option_count();
+    const size_t rows = cfg->state->table.count;
     const char **text = mega_arena_alloc(&cfg->arena, rows * sizeof *text);
     size_t count = 0;
     if (text == NULL) return false;
     for (size_t i = 0; i < rows; i++) {
-        const option_row *row = mega_option_row(i);
+        const mega_option_row *row = row_at(cfg, i);
         char dest[80];
         if (!is_reported(cfg, i)) continue;
         mega_option_dest(row, dest);

@@ -4,33 +4,32 @@
 #include <stdio.h>
 #include <string.h>
 
-static mega_status set_default(mega_config *cfg, const option_row *row)
+static mega_status set_default(mega_config *cfg, size_t index)
 {
+    const mega_option_row *row = row_at(cfg, index);
     const double not_given = NAN;
     const bool on = true;
-    if (row->field == NO_FIELD || row->answer != ANSWER_WORKS) return MEGA_OK;
-    if (row->kind == KIND_OFF) memcpy((char *)cfg + row->field, &on, sizeof on);
-    if (row->kind == KIND_FLOAT && row->fallback == NULL)
-        memcpy((char *)cfg + row->field, &not_given, sizeof not_given);
-    if (row->fallback == NULL || row->kind == KIND_FLAG || row->kind == KIND_OFF) return MEGA_OK;
+    if (row->field == MEGA_NO_FIELD || row->answer != MEGA_ANSWER_WORKS) return MEGA_OK;
+    if (row->kind == MEGA_OPTION_OFF) memcpy(mega_value_at(cfg, index), &on, sizeof on);
+    if (row->kind == MEGA_OPTION_FLOAT && row->fallback == NULL)
+        memcpy(mega_value_at(cfg, index), &not_given, sizeof not_given);
+    if (row->fallback == NULL || row->kind == MEGA_OPTION_FLAG || row->kind == MEGA_OPTION_OFF) return MEGA_OK;
     const char *const one[1] = {row->fallback};
-    if (row->kind == KIND_LIST || row->kind == KIND_APPEND) return mega_value_set_list(cfg, row, one, 1);
-    return mega_value_set(cfg, row, row->fallback);
+    if (row->kind == MEGA_OPTION_LIST || row->kind == MEGA_OPTION_APPEND)
+        return mega_value_set_list(cfg, index, one, 1);
+    return mega_value_set(cfg, index, row->fallback);
 }
 
-mega_status mega_config_init(mega_config *cfg)
+mega_status mega_config_begin(mega_config *cfg, const mega_composition *of, void *values)
 {
-    *cfg = (mega_config){0};
-    const size_t count = mega_option_count();
     cfg->state = mega_arena_alloc(&cfg->arena, sizeof *cfg->state);
     if (cfg->state == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory for the configuration");
+    cfg->state->values = values;
+    MEGA_TRY(mega_option_table_make(&cfg->state->table, of, &cfg->arena));
+    const size_t count = cfg->state->table.count;
     cfg->state->entry = mega_arena_alloc(&cfg->arena, count * sizeof *cfg->state->entry);
     if (cfg->state->entry == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory for the configuration");
-    for (option_walk w = {0}; mega_option_next(&w);) MEGA_TRY(set_default(cfg, w.row));
-    cfg->world_size = cfg->local_world_size = 1;
-    cfg->data_parallel_size = 1;
-    cfg->pipeline_model_parallel_size = 1;
-    cfg->params_dtype = MEGA_F32;
+    for (size_t i = 0; i < count; i++) MEGA_TRY(set_default(cfg, i));
     return MEGA_OK;
 }
 
@@ -41,14 +40,9 @@ void mega_config_fini(mega_config *cfg)
     *cfg = (mega_config){0};
 }
 
-static uint32_t command_bit(const mega_config *cfg)
-{
-    return cfg->state->command != NULL ? cfg->state->command->bit : (uint32_t)FOR_ALL;
-}
-
 mega_config_source mega_config_set_by(const mega_config *cfg, const char *dest)
 {
-    const size_t i = mega_option_find_dest(dest, command_bit(cfg));
+    const size_t i = mega_option_find_dest(&cfg->state->table, dest, command_bit(cfg));
     return i == SIZE_MAX ? MEGA_SET_BY_DEFAULT : cfg->state->entry[i].source;
 }
 
@@ -60,9 +54,9 @@ bool mega_config_was_set(const mega_config *cfg, const char *dest)
 
 const char *mega_config_origin(mega_config *cfg, const char *dest)
 {
-    const size_t i = mega_option_find_dest(dest, command_bit(cfg));
+    const size_t i = mega_option_find_dest(&cfg->state->table, dest, command_bit(cfg));
     if (i == SIZE_MAX) return dest;
-    const option_row *row = mega_option_row(i);
+    const mega_option_row *row = row_at(cfg, i);
     const option_entry *entry = &cfg->state->entry[i];
     mega_buffer value = {0};
     if (!mega_value_print(cfg, i, &value)) cfg->state->out_of_memory = true;
@@ -91,9 +85,9 @@ const char *mega_config_origin(mega_config *cfg, const char *dest)
 
 const char *mega_config_spelling(mega_config *cfg, const char *dest)
 {
-    const size_t i = mega_option_find_dest(dest, command_bit(cfg));
+    const size_t i = mega_option_find_dest(&cfg->state->table, dest, command_bit(cfg));
     if (i == SIZE_MAX) return dest;
-    const option_row *row = mega_option_row(i);
+    const mega_option_row *row = row_at(cfg, i);
     const option_entry *entry = &cfg->state->entry[i];
     if (entry->typed != NULL) return entry->typed;
     if (cfg->state->json_name == NULL) return mega_config_text(cfg, "--%s", row->name);
@@ -103,18 +97,18 @@ const char *mega_config_spelling(mega_config *cfg, const char *dest)
 
 mega_status mega_config_set(mega_config *cfg, const char *dest, const char *text, mega_config_source source)
 {
-    const size_t i = mega_option_find_dest(dest, command_bit(cfg));
-    const option_row *row = i != SIZE_MAX ? mega_option_row(i) : NULL;
-    if (row == NULL || row->answer != ANSWER_WORKS) {
+    const size_t i = mega_option_find_dest(&cfg->state->table, dest, command_bit(cfg));
+    const mega_option_row *row = i != SIZE_MAX ? row_at(cfg, i) : NULL;
+    if (row == NULL || row->answer != MEGA_ANSWER_WORKS) {
         return MEGA_FAIL(MEGA_ERR_NOT_FOUND, "option \"%s\": no such option of %s with a value that can be set", dest,
                          cfg->command != NULL ? cfg->command : "megalith");
     }
-    if (row->kind == KIND_LIST || row->kind == KIND_APPEND) {
-        MEGA_TRY(mega_value_set_list(cfg, row, &text, 1));
+    if (row->kind == MEGA_OPTION_LIST || row->kind == MEGA_OPTION_APPEND) {
+        MEGA_TRY(mega_value_set_list(cfg, i, &text, 1));
     } else {
         const char *reason = mega_value_check(cfg, row, text);
         if (reason != NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "--%s: %s", row->name, reason);
-        MEGA_TRY(mega_value_set(cfg, row, text));
+        MEGA_TRY(mega_value_set(cfg, i, text));
     }
     cfg->state->entry[i].source = source;
     return MEGA_OK;

@@ -1,8 +1,8 @@
 /* What follows from other options. Runs again after a checkpoint has set the shape, so that each value is derived from
  * what stands now; a value that somebody gave is never touched. */
-#include "config_impl.h"
 #include "megalith/log.h"
 #include "megalith/threads.h"
+#include "program_impl.h"
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,9 +10,8 @@
 /* May the option still be derived? Marks it as derived if so. */
 static bool derives(mega_config *cfg, const char *dest)
 {
-    const uint32_t bit = cfg->state->command != NULL ? cfg->state->command->bit : (uint32_t)FOR_ALL;
-    const size_t i = mega_option_find_dest(dest, bit);
-    if (i == SIZE_MAX || mega_option_row(i)->answer != ANSWER_WORKS) return false;
+    const size_t i = mega_option_find_dest(&cfg->state->table, dest, command_bit(cfg));
+    if (i == SIZE_MAX || row_at(cfg, i)->answer != MEGA_ANSWER_WORKS) return false;
     option_entry *entry = &cfg->state->entry[i];
     if (entry->source != MEGA_SET_BY_DEFAULT && entry->source != MEGA_SET_BY_DERIVATION) return false;
     entry->source = MEGA_SET_BY_DERIVATION;

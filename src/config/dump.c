@@ -27,18 +27,18 @@ static int by_name(const void *a, const void *b)
 /* Lists look as Python prints them, for parsers that read them so. */
 static char *dump_value(const mega_config *cfg, size_t index)
 {
-    const option_row *row = mega_option_row(index);
+    const mega_option_row *row = row_at(cfg, index);
     mega_buffer b = {0};
-    if (row->field != NO_FIELD && (row->kind == KIND_LIST || row->kind == KIND_APPEND)) {
+    if (row->field != MEGA_NO_FIELD && (row->kind == MEGA_OPTION_LIST || row->kind == MEGA_OPTION_APPEND)) {
         mega_list list;
-        memcpy(&list, (const char *)cfg + row->field, sizeof list);
+        memcpy(&list, mega_value_at(cfg, index), sizeof list);
         if (list.count > 0) {
             for (size_t i = 0; i < list.count; i++) mega_buffer_printf(&b, "%s'%s'", i == 0 ? "[" : ", ", list.item[i]);
             mega_buffer_puts(&b, "]");
             return b.data;
         }
     }
-    if (row->kind == KIND_CHOICE && strncmp(row->choices, "none|", 5) == 0) {
+    if (row->kind == MEGA_OPTION_CHOICE && strncmp(row->choices, "none|", 5) == 0) {
         mega_value_print(cfg, index, &b);
         if (b.data != NULL && strcmp(b.data, "none") == 0) {
             mega_buffer_fini(&b);
@@ -50,66 +50,53 @@ static char *dump_value(const mega_config *cfg, size_t index)
     return b.data;
 }
 
-static const char *derived_value(const mega_config *cfg, size_t which, const char **out_name, char text[32])
-{
-    const struct {
-        const char *name;
-        int64_t value;
-    } derived[] = {{"consumed_train_samples", cfg->consumed_train_samples},
-                   {"consumed_valid_samples", cfg->consumed_valid_samples},
-                   {"data_parallel_size", cfg->data_parallel_size},
-                   {"padded_vocab_size", cfg->padded_vocab_size},
-                   {"rank", cfg->rank},
-                   {"world_size", cfg->world_size}};
-    if (which == ROW_COUNT(derived)) {
-        *out_name = "params_dtype";
-        return mega_dtype_name(cfg->params_dtype);
-    }
-    if (which > ROW_COUNT(derived)) return NULL;
-    *out_name = derived[which].name;
-    snprintf(text, 32, "%lld", (long long)derived[which].value);
-    return text;
-}
-
 /* Lines of the dump: the destinations of the command (of models that are not built: those given), then what is derived.
  */
 static size_t collect_lines(const mega_config *cfg, dump_line *line, size_t most)
 {
     size_t n = 0;
-    const size_t count = mega_option_count();
+    const mega_composition *of = cfg->state->table.of;
+    const size_t count = cfg->state->table.count;
     for (size_t i = 0; i < count && n < most; i++) {
-        const option_row *row = mega_option_row(i);
-        if ((mega_option_commands(i) & cfg->state->command->bit) == 0 || row->answer == ANSWER_RENAMED) continue;
+        const mega_option_row *row = row_at(cfg, i);
+        if ((cfg->state->table.line[i].commands & cfg->state->command->bit) == 0 || row->answer == MEGA_ANSWER_RENAMED)
+            continue;
         const bool said = cfg->state->entry[i].source != MEGA_SET_BY_DEFAULT;
-        if (!said && mega_option_is_foreign(i)) continue;
+        if (!said && cfg->state->table.line[i].is_foreign) continue;
         mega_option_dest(row, line[n].name);
         line[n].value = dump_value(cfg, i);
-        line[n].rank = said ? 0 : row->answer == ANSWER_WORKS ? 1 : row->kind == KIND_OFF ? 3 : 2;
+        line[n].rank = said ? 0 : row->answer == MEGA_ANSWER_WORKS ? 1 : row->kind == MEGA_OPTION_OFF ? 3 : 2;
         n++;
     }
     const char *name = NULL;
     char text[32];
-    for (size_t i = 0; n < most; i++) {
-        const char *value = derived_value(cfg, i, &name, text);
-        if (value == NULL) break;
+    for (size_t i = 0; n < most && of->derived_line != NULL && of->derived_line(cfg, i, &name, text); i++) {
         snprintf(line[n].name, sizeof line[n].name, "%s", name);
-        line[n].value = mega_strdup(value);
+        line[n].value = mega_strdup(text);
         line[n].rank = 0;
         n++;
     }
     return n;
 }
 
-mega_status mega_config_alike(mega_config *cfg, mega_list *out)
+static bool is_alike(const option_line *line, uint32_t bit)
 {
-    const size_t rows = mega_option_count();
+    return line->row->answer == MEGA_ANSWER_WORKS && line->row->alike == MEGA_ALIKE_REQUIRED &&
+           (line->commands & bit) != 0;
+}
+
+mega_status mega_config_alike(mega_config *cfg, const char *command, mega_list *out)
+{
+    const mega_command *of = mega_command_find(cfg->state->table.of, command);
+    const uint32_t bit = of != NULL ? of->bit : 0;
+    const size_t rows = cfg->state->table.count;
     const char **text = mega_arena_alloc(&cfg->arena, rows * sizeof *text);
     size_t count = 0;
     bool is_whole = text != NULL;
     for (size_t i = 0; is_whole && i < rows; i++) {
-        if (!mega_option_is_alike(i)) continue;
+        if (!is_alike(&cfg->state->table.line[i], bit)) continue;
         mega_buffer line = {0};
-        is_whole = mega_buffer_printf(&line, "--%s ", mega_option_row(i)->name) && mega_value_print(cfg, i, &line);
+        is_whole = mega_buffer_printf(&line, "--%s ", row_at(cfg, i)->name) && mega_value_print(cfg, i, &line);
         text[count] = is_whole ? mega_arena_strdup(&cfg->arena, line.data) : NULL;
         is_whole = text[count++] != NULL;
         mega_buffer_fini(&line);
@@ -121,7 +108,7 @@ mega_status mega_config_alike(mega_config *cfg, mega_list *out)
 
 mega_status mega_config_dump_arguments(const mega_config *cfg, mega_buffer *out)
 {
-    const size_t most = mega_option_count() + 16;
+    const size_t most = cfg->state->table.count + 16;
     dump_line *line = mega_calloc(most, sizeof *line);
     if (line == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "arguments: no memory to list them");
     const size_t n = collect_lines(cfg, line, most);
@@ -158,8 +145,8 @@ static json_t *json_of_list(const mega_list *list)
 
 static json_t *json_of(const mega_config *cfg, size_t index)
 {
-    const option_row *row = mega_option_row(index);
-    const char *field = (const char *)cfg + row->field;
+    const mega_option_row *row = row_at(cfg, index);
+    const char *field = mega_value_at(cfg, index);
     int64_t n[3];
     double x;
     bool on;
@@ -168,22 +155,22 @@ static json_t *json_of(const mega_config *cfg, size_t index)
     mega_buffer b = {0};
     json_t *value = NULL;
     switch (row->kind) {
-    case KIND_FLAG:
-    case KIND_OFF: memcpy(&on, field, sizeof on); return json_boolean(on);
-    case KIND_INT:
-    case KIND_BYTES: memcpy(n, field, sizeof n[0]); return json_integer(n[0]);
-    case KIND_FLOAT: memcpy(&x, field, sizeof x); return isnan(x) ? json_null() : json_real(x);
-    case KIND_STRING: memcpy(&text, field, sizeof text); return text != NULL ? json_string(text) : json_null();
-    case KIND_INT3: memcpy(n, field, sizeof n); return json_pack("[I,I,I]", n[0], n[1], n[2]);
-    case KIND_LIST:
-    case KIND_APPEND: memcpy(&list, field, sizeof list); return json_of_list(&list);
-    case KIND_CHOICE:
+    case MEGA_OPTION_FLAG:
+    case MEGA_OPTION_OFF: memcpy(&on, field, sizeof on); return json_boolean(on);
+    case MEGA_OPTION_INT:
+    case MEGA_OPTION_BYTES: memcpy(n, field, sizeof n[0]); return json_integer(n[0]);
+    case MEGA_OPTION_FLOAT: memcpy(&x, field, sizeof x); return isnan(x) ? json_null() : json_real(x);
+    case MEGA_OPTION_STRING: memcpy(&text, field, sizeof text); return text != NULL ? json_string(text) : json_null();
+    case MEGA_OPTION_INT3: memcpy(n, field, sizeof n); return json_pack("[I,I,I]", n[0], n[1], n[2]);
+    case MEGA_OPTION_LIST:
+    case MEGA_OPTION_APPEND: memcpy(&list, field, sizeof list); return json_of_list(&list);
+    case MEGA_OPTION_CHOICE:
         mega_value_print(cfg, index, &b);
         value = json_string(b.data != NULL ? b.data : "");
         mega_buffer_fini(&b);
         return value;
-    case KIND_ANY:
-    case KIND_BOOL: break;
+    case MEGA_OPTION_ANY:
+    case MEGA_OPTION_BOOL: break;
     }
     return json_null();
 }
@@ -191,13 +178,13 @@ static json_t *json_of(const mega_config *cfg, size_t index)
 mega_status mega_config_to_json(const mega_config *cfg, mega_buffer *out)
 {
     json_t *all = json_object();
-    const size_t count = mega_option_count();
-    const uint32_t bit = cfg->state->command != NULL ? cfg->state->command->bit : (uint32_t)FOR_ALL;
+    const size_t count = cfg->state->table.count;
+    const uint32_t bit = command_bit(cfg);
     bool whole = all != NULL;
     for (size_t i = 0; whole && i < count; i++) {
-        const option_row *row = mega_option_row(i);
+        const mega_option_row *row = row_at(cfg, i);
         char dest[80];
-        if ((mega_option_commands(i) & bit) == 0 || row->answer != ANSWER_WORKS) continue;
+        if ((cfg->state->table.line[i].commands & bit) == 0 || row->answer != MEGA_ANSWER_WORKS) continue;
         whole = json_object_set_new(all, mega_option_dest(row, dest), json_of(cfg, i)) == 0;
     }
     char *text = whole ? mega_json_dump(all, JSON_SORT_KEYS | JSON_INDENT(1) | JSON_REAL_PRECISION(17)) : NULL;
@@ -212,7 +199,7 @@ mega_status mega_config_to_json(const mega_config *cfg, mega_buffer *out)
 
 static mega_status set_from_list(mega_config *cfg, size_t index, const json_t *array)
 {
-    const option_row *row = mega_option_row(index);
+    const mega_option_row *row = row_at(cfg, index);
     const size_t count = json_array_size(array);
     char number[3][24];
     const char **texts = mega_arena_alloc(&cfg->arena, (count + 1) * sizeof *texts);
@@ -220,7 +207,7 @@ static mega_status set_from_list(mega_config *cfg, size_t index, const json_t *a
     for (size_t i = 0; i < count; i++) {
         const json_t *item = json_array_get(array, i);
         texts[i] = json_string_value(item);
-        if (row->kind == KIND_INT3 && i < 3 && json_is_integer(item)) {
+        if (row->kind == MEGA_OPTION_INT3 && i < 3 && json_is_integer(item)) {
             snprintf(number[i], sizeof number[i], "%lld", (long long)json_integer_value(item));
             texts[i] = number[i];
         }
@@ -228,16 +215,16 @@ static mega_status set_from_list(mega_config *cfg, size_t index, const json_t *a
             return MEGA_FAIL(MEGA_ERR_FORMAT, "options: \"%s\" holds a value of another kind", row->name);
     }
     const mega_list empty = {0};
-    if (row->kind == KIND_APPEND) memcpy((char *)cfg + row->field, &empty, sizeof empty);
-    return mega_value_set_list(cfg, row, texts, count);
+    if (row->kind == MEGA_OPTION_APPEND) memcpy(mega_value_at(cfg, index), &empty, sizeof empty);
+    return mega_value_set_list(cfg, index, texts, count);
 }
 
 static mega_status set_from_json(mega_config *cfg, size_t index, const json_t *value)
 {
-    const option_row *row = mega_option_row(index);
+    const mega_option_row *row = row_at(cfg, index);
     char text[40];
     const char *typed = NULL;
-    if (row->kind == KIND_LIST || row->kind == KIND_APPEND || row->kind == KIND_INT3) {
+    if (row->kind == MEGA_OPTION_LIST || row->kind == MEGA_OPTION_APPEND || row->kind == MEGA_OPTION_INT3) {
         if (json_is_array(value)) return set_from_list(cfg, index, value);
     } else if (json_is_boolean(value)) {
         typed = json_is_true(value) ? "true" : "false";
@@ -251,11 +238,11 @@ static mega_status set_from_json(mega_config *cfg, size_t index, const json_t *v
         typed = json_string_value(value);
     }
     const char *reason = typed == NULL ? "holds a value of another kind" : NULL;
-    if (reason == NULL && !(row->range != RANGE_ANY && strcmp(typed, "0") == 0 && row->fallback == NULL)) {
+    if (reason == NULL && !(row->range != MEGA_RANGE_ANY && strcmp(typed, "0") == 0 && row->fallback == NULL)) {
         reason = mega_value_check(cfg, row, typed); /* 0 is how "not given" is written */
     }
     if (reason != NULL) return MEGA_FAIL(MEGA_ERR_FORMAT, "options: \"%s\": %s", row->name, reason);
-    return mega_value_set(cfg, row, typed);
+    return mega_value_set(cfg, index, typed);
 }
 
 mega_status mega_config_from_json(mega_config *cfg, const char *json, mega_config_source source)
@@ -270,12 +257,12 @@ mega_status mega_config_from_json(mega_config *cfg, const char *json, mega_confi
         return st;
     }
     mega_status st = MEGA_OK;
-    const size_t count = mega_option_count();
-    const uint32_t bit = cfg->state->command != NULL ? cfg->state->command->bit : (uint32_t)FOR_ALL;
+    const size_t count = cfg->state->table.count;
+    const uint32_t bit = command_bit(cfg);
     for (size_t i = 0; st == MEGA_OK && i < count; i++) {
-        const option_row *row = mega_option_row(i);
+        const mega_option_row *row = row_at(cfg, i);
         char dest[80];
-        if ((mega_option_commands(i) & bit) == 0 || row->answer != ANSWER_WORKS) continue;
+        if ((cfg->state->table.line[i].commands & bit) == 0 || row->answer != MEGA_ANSWER_WORKS) continue;
         const json_t *value = json_object_get(all, mega_option_dest(row, dest));
         if (value == NULL || json_is_null(value) || cfg->state->entry[i].source >= MEGA_SET_BY_JSON) continue;
         st = set_from_json(cfg, i, value);

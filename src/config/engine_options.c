@@ -1,6 +1,6 @@
 /* The options of a C program's engine (mega_setup.argv): those rows of the table that the engine reads. What belongs to
  * a GPT, its data or the commands around it is the program's own. */
-#include "config_impl.h"
+#include "program_impl.h"
 #include <string.h>
 
 static const char *const taken[] = {
@@ -57,13 +57,13 @@ static const char *const taken[] = {
 };
 
 /* `--deepspeed` switches on the engine, which always is. */
-bool mega_option_is_of_launcher(const option_row *row)
+bool mega_option_is_of_launcher(const mega_option_row *row)
 {
     return strcmp(row->name, "local_rank") == 0 || strcmp(row->name, "deepspeed") == 0;
 }
 
 /* -1 is what DeepSpeed's programs have where no launcher gave one. */
-void mega_engine_take_of_launcher(mega_config *cfg, const option_row *row, const char *typed, const char *text)
+void mega_engine_take_of_launcher(mega_config *cfg, const mega_option_row *row, const char *typed, const char *text)
 {
     int64_t rank;
     if (strcmp(row->name, "local_rank") != 0) return;
@@ -77,7 +77,7 @@ void mega_engine_take_of_launcher(mega_config *cfg, const option_row *row, const
                             typed, text, (long long)cfg->local_rank, (long long)cfg->local_world_size);
 }
 
-bool mega_engine_takes(mega_config *cfg, const option_row *row, const char *text, int position)
+bool mega_engine_takes(mega_config *cfg, const mega_option_row *row, const char *text, int position)
 {
     mega_config_state *state = cfg->state;
     if (!state->is_engine || strcmp(row->name, "deepspeed_config") != 0) return false;
@@ -86,10 +86,10 @@ bool mega_engine_takes(mega_config *cfg, const option_row *row, const char *text
     return true;
 }
 
-bool mega_option_is_of_engine(const option_row *row)
+bool mega_option_is_of_engine(const mega_option_row *row)
 {
     char dest[80];
-    if (row->answer != ANSWER_WORKS) return false;
+    if (row->answer != MEGA_ANSWER_WORKS) return false;
     mega_option_dest(row, dest);
     for (size_t i = 0; i < ROW_COUNT(taken); i++)
         if (strcmp(taken[i], row->dest != NULL ? row->dest : dest) == 0) return true;
@@ -98,9 +98,9 @@ bool mega_option_is_of_engine(const option_row *row)
 
 void mega_rule_engine_reads(mega_config *cfg)
 {
-    for (option_walk w = {0}; mega_option_next(&w);) {
+    for (option_walk w = {.of = &cfg->state->table}; mega_option_next(&w);) {
         const option_entry *entry = &cfg->state->entry[w.index];
-        if (entry->source != MEGA_SET_BY_COMMAND_LINE || w.row->answer != ANSWER_WORKS) continue;
+        if (entry->source != MEGA_SET_BY_COMMAND_LINE || w.row->answer != MEGA_ANSWER_WORKS) continue;
         if (mega_option_is_of_engine(w.row)) continue;
         if (strcmp(w.row->name, "sequence-parallel") == 0) {
             mega_config_problem(cfg, USAGE,

@@ -6,22 +6,22 @@
 #define NAME_COLUMNS 34
 
 /* "--lr-decay-style constant|linear" as it stands in a list of options. */
-static void write_usage(const option_row *row, mega_buffer *out)
+static void write_usage(const mega_option_row *row, mega_buffer *out)
 {
     mega_buffer_printf(out, "--%s", row->name);
     switch (row->kind) {
-    case KIND_FLAG:
-    case KIND_OFF: return;
-    case KIND_BOOL: mega_buffer_puts(out, " [true|false]"); return;
-    case KIND_ANY: mega_buffer_puts(out, " [VALUE…]"); return;
-    case KIND_INT: mega_buffer_puts(out, " N"); return;
-    case KIND_FLOAT: mega_buffer_puts(out, " X"); return;
-    case KIND_BYTES: mega_buffer_puts(out, " BYTES"); return;
-    case KIND_INT3: mega_buffer_puts(out, " N N N"); return;
-    case KIND_LIST: mega_buffer_puts(out, " VALUE…"); return;
-    case KIND_STRING:
-    case KIND_CHOICE:
-    case KIND_APPEND: mega_buffer_puts(out, " VALUE"); return;
+    case MEGA_OPTION_FLAG:
+    case MEGA_OPTION_OFF: return;
+    case MEGA_OPTION_BOOL: mega_buffer_puts(out, " [true|false]"); return;
+    case MEGA_OPTION_ANY: mega_buffer_puts(out, " [VALUE…]"); return;
+    case MEGA_OPTION_INT: mega_buffer_puts(out, " N"); return;
+    case MEGA_OPTION_FLOAT: mega_buffer_puts(out, " X"); return;
+    case MEGA_OPTION_BYTES: mega_buffer_puts(out, " BYTES"); return;
+    case MEGA_OPTION_INT3: mega_buffer_puts(out, " N N N"); return;
+    case MEGA_OPTION_LIST: mega_buffer_puts(out, " VALUE…"); return;
+    case MEGA_OPTION_STRING:
+    case MEGA_OPTION_CHOICE:
+    case MEGA_OPTION_APPEND: mega_buffer_puts(out, " VALUE"); return;
     }
 }
 
@@ -55,7 +55,7 @@ static void write_wrapped(const char *text, size_t indent, size_t columns, mega_
     mega_buffer_puts(out, "\n");
 }
 
-static void write_option(const option_row *row, mega_buffer *out)
+static void write_option(const mega_option_row *row, mega_buffer *out)
 {
     mega_buffer usage = {0}, text = {0};
     write_usage(row, &usage);
@@ -77,15 +77,13 @@ static void write_option(const option_row *row, mega_buffer *out)
 }
 
 /* Names of the options of one answer, in a paragraph. */
-static void write_names(uint32_t command, option_answer answer, const char *title, mega_buffer *out)
+static void write_names(const option_table *t, uint32_t command, mega_option_answer answer, const char *title,
+                        mega_buffer *out)
 {
     mega_buffer names = {0};
-    const size_t count = mega_option_count();
-    for (size_t i = 0; i < count; i++) {
-        const option_row *row = mega_option_row(i);
-        if ((mega_option_commands(i) & command) == 0 || row->answer != answer) continue;
-        if (mega_option_is_foreign(i)) continue;
-        mega_buffer_printf(&names, "%s--%s", names.size > 0 ? " " : "", row->name);
+    for (option_walk w = {.of = t}; mega_option_next(&w) && !w.is_foreign;) {
+        if ((w.commands & command) == 0 || w.row->answer != answer) continue;
+        mega_buffer_printf(&names, "%s--%s", names.size > 0 ? " " : "", w.row->name);
     }
     if (names.data != NULL) {
         mega_buffer_printf(out, "\n%s\n  ", title);
@@ -94,47 +92,57 @@ static void write_names(uint32_t command, option_answer answer, const char *titl
     mega_buffer_fini(&names);
 }
 
-mega_status mega_config_help(const char *command, mega_buffer *out)
+/* What works, by titles. */
+static void write_working(const option_table *t, uint32_t command, mega_buffer *out)
 {
-    const command_row *row = mega_command_find(command);
+    const char *title = "";
+    for (size_t i = 0; i < t->count; i++) {
+        const option_line *line = &t->line[i];
+        if (line->row->answer != MEGA_ANSWER_WORKS || (line->commands & command) == 0) continue;
+        if (strcmp(line->title, title) != 0) mega_buffer_printf(out, "%s%s\n", out->size > 0 ? "\n" : "", line->title);
+        title = line->title;
+        write_option(line->row, out);
+    }
+}
+
+mega_status mega_config_help(const mega_composition *of, const char *command, mega_buffer *out)
+{
+    const mega_command *row = mega_command_find(of, command);
+    mega_arena arena = {0};
+    option_table t;
     if (row == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "\"%s\" is not a command; megalith help lists them", command);
     if (row->bit == 0) {
         mega_buffer_printf(out, "usage: megalith %s\n\n%s\n", row->name, row->summary);
         return mega_buffer_check(out, "the help text");
     }
+    MEGA_TRY(mega_option_table_make(&t, of, &arena));
     mega_buffer_printf(out, "usage: megalith %s [OPTIONS]%s%s\n\n%s\n", row->name, row->positional != NULL ? " " : "",
                        row->positional != NULL ? row->positional : "", row->summary);
-    size_t index = 0;
-    for (size_t s = 0; s < mega_option_sections(); s++) {
-        const option_section *section = mega_option_section(s);
-        bool titled = false;
-        for (size_t r = 0; r < section->count; r++, index++) {
-            if (section->rows[r].answer != ANSWER_WORKS || (mega_option_commands(index) & row->bit) == 0) continue;
-            if (!titled) mega_buffer_printf(out, "\n%s\n", section->title);
-            titled = true;
-            write_option(&section->rows[r], out);
-        }
-    }
-    write_names(row->bit, ANSWER_RENAMED, "names of older scripts, taken as their successors", out);
-    write_names(row->bit, ANSWER_NO_EFFECT, "accepted, without effect here (the reason is printed when given)", out);
-    write_names(row->bit, ANSWER_NOT_BUILT, "not built yet: an error, unless the value changes nothing", out);
+    write_working(&t, row->bit, out);
+    write_names(&t, row->bit, MEGA_ANSWER_RENAMED, "names of older scripts, taken as their successors", out);
+    write_names(&t, row->bit, MEGA_ANSWER_NO_EFFECT, "accepted, without effect here (the reason is printed when given)",
+                out);
+    write_names(&t, row->bit, MEGA_ANSWER_NOT_BUILT, "not built yet: an error, unless the value changes nothing", out);
     mega_buffer_puts(out, "\nNames that other programs of the field have (transformers, Accelerate, nanoGPT, later "
                           "Megatron) are known as well: docs/options.md\n");
+    mega_arena_fini(&arena);
     return mega_buffer_check(out, "the help text");
 }
 
-mega_status mega_config_engine_help(mega_buffer *out)
+mega_status mega_config_engine_help(const mega_composition *of, mega_buffer *out)
 {
-    for (size_t s = 0; s < mega_option_sections(); s++) {
-        const option_section *section = mega_option_section(s);
-        bool titled = false;
-        for (size_t r = 0; r < section->count; r++) {
-            if (!mega_option_is_of_engine(&section->rows[r])) continue;
-            if (!titled) mega_buffer_printf(out, "%s%s\n", out->size > 0 ? "\n" : "", section->title);
-            titled = true;
-            write_option(&section->rows[r], out);
-        }
+    mega_arena arena = {0};
+    option_table t;
+    const char *title = "";
+    MEGA_TRY(mega_option_table_make(&t, of, &arena));
+    for (size_t i = 0; i < t.count; i++) {
+        if (!mega_option_is_of_engine(t.line[i].row)) continue;
+        if (strcmp(t.line[i].title, title) != 0)
+            mega_buffer_printf(out, "%s%s\n", out->size > 0 ? "\n" : "", t.line[i].title);
+        title = t.line[i].title;
+        write_option(t.line[i].row, out);
     }
+    mega_arena_fini(&arena);
     mega_buffer_puts(out, "\nof a launcher\n"
                           "  --local_rank N                  must be the number of this rank on its host, or -1\n"
                           "  --deepspeed                     taken: the engine is always on\n"
@@ -149,16 +157,16 @@ static void write_cell(const char *text, mega_buffer *out)
     for (; *text != '\0'; text++) mega_buffer_append(out, *text == '|' ? "\\|" : text, *text == '|' ? 2 : 1);
 }
 
-static void write_answer(const option_row *row, mega_buffer *out)
+static void write_answer(const mega_option_row *row, mega_buffer *out)
 {
     switch (row->answer) {
-    case ANSWER_WORKS: mega_buffer_puts(out, "works"); break;
-    case ANSWER_NO_EFFECT:
+    case MEGA_ANSWER_WORKS: mega_buffer_puts(out, "works"); break;
+    case MEGA_ANSWER_NO_EFFECT:
         mega_buffer_puts(out, "no effect here");
         if (row->alone != NULL) mega_buffer_printf(out, " with `--%s 1`, else refused", row->alone);
         break;
-    case ANSWER_RENAMED: mega_buffer_puts(out, "renamed"); break;
-    case ANSWER_NOT_BUILT:
+    case MEGA_ANSWER_RENAMED: mega_buffer_puts(out, "renamed"); break;
+    case MEGA_ANSWER_NOT_BUILT:
         mega_buffer_puts(out, "not built yet");
         if (row->neutral == NULL) break;
         mega_buffer_puts(out, "; only ");
@@ -170,10 +178,17 @@ static void write_answer(const option_row *row, mega_buffer *out)
     }
 }
 
-static void write_page_row(size_t index, mega_buffer *out)
+static void write_commands(const mega_composition *of, uint32_t set, char out[256])
 {
-    const option_row *row = mega_option_row(index);
-    const option_section *section = mega_option_row_section(index);
+    if (set == mega_commands_all(of)) snprintf(out, 256, "every command");
+    else
+        mega_command_names(of, set, out, 256);
+}
+
+static void write_page_row(const option_table *t, size_t index, mega_buffer *out)
+{
+    const option_line *line = &t->line[index];
+    const mega_option_row *row = line->row;
     mega_buffer usage = {0};
     write_usage(row, &usage);
     mega_buffer_puts(out, "| `");
@@ -186,7 +201,7 @@ static void write_page_row(size_t index, mega_buffer *out)
     write_answer(row, out);
     mega_buffer_puts(out, " | ");
     if (row->help != NULL) write_cell(row->help, out);
-    if (row->choices != NULL && row->answer == ANSWER_WORKS) {
+    if (row->choices != NULL && row->answer == MEGA_ANSWER_WORKS) {
         mega_buffer_puts(out, "; one of ");
         for (const char *c = row->choices; *c != '\0'; c++)
             mega_buffer_append(out, *c == '|' ? ", " : c, *c == '|' ? 2 : 1);
@@ -195,16 +210,20 @@ static void write_page_row(size_t index, mega_buffer *out)
         if (row->help != NULL) mega_buffer_puts(out, "; ");
         write_cell(row->remark, out);
     }
-    if (row->commands != 0 && row->commands != section->commands) {
+    if (line->commands != line->of_title) {
         char names[256];
-        mega_command_names(row->commands, names, sizeof names);
-        mega_buffer_printf(out, " (%s)", row->commands == (uint32_t)FOR_ALL ? "every command" : names);
+        write_commands(t->of, line->commands, names);
+        mega_buffer_printf(out, " (%s)", names);
     }
     mega_buffer_puts(out, " |\n");
 }
 
-mega_status mega_config_options_page(mega_buffer *out)
+mega_status mega_config_options_page(const mega_composition *of, mega_buffer *out)
 {
+    mega_arena arena = {0};
+    option_table t;
+    const char *title = "";
+    MEGA_TRY(mega_option_table_make(&t, of, &arena));
     mega_buffer_puts(
         out,
         "# Options\n\n"
@@ -218,14 +237,16 @@ mega_status mega_config_options_page(mega_buffer *out)
         "| renamed | its successor takes its place |\n\n"
         "`--x=v` is `--x v`; `-` and `_` are equal in names; `.01` and `5e8` are numbers; of a repeated option "
         "the last counts, and a note says so. Names are not abbreviated.\n");
-    size_t index = 0;
-    for (size_t s = 0; s < mega_option_sections(); s++) {
-        const option_section *section = mega_option_section(s);
+    for (size_t i = 0; i < t.count; i++) {
         char names[256];
-        mega_command_names(section->commands, names, sizeof names);
-        mega_buffer_printf(out, "\n## %s\n\nOf %s.\n\n| option | default | answer | meaning |\n|---|---|---|---|\n",
-                           section->title, section->commands == (uint32_t)FOR_ALL ? "every command" : names);
-        for (size_t r = 0; r < section->count; r++, index++) write_page_row(index, out);
+        if (strcmp(t.line[i].title, title) != 0) {
+            write_commands(of, t.line[i].of_title, names);
+            mega_buffer_printf(out, "\n## %s\n\nOf %s.\n\n| option | default | answer | meaning |\n|---|---|---|---|\n",
+                               t.line[i].title, names);
+        }
+        title = t.line[i].title;
+        write_page_row(&t, i, out);
     }
+    mega_arena_fini(&arena);
     return mega_buffer_check(out, "the page of options");
 }

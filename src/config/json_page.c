@@ -7,16 +7,16 @@ static void write_cell(const char *text, mega_buffer *out)
     for (; *text != '\0'; text++) mega_buffer_append(out, *text == '|' ? "\\|" : text, *text == '|' ? 2 : 1);
 }
 
-static const char *kind_name(const option_row *row)
+static const char *kind_name(const mega_option_row *row)
 {
     switch (row->kind) {
-    case KIND_FLAG:
-    case KIND_OFF:
-    case KIND_BOOL: return "true, false";
-    case KIND_INT: return "whole number";
-    case KIND_FLOAT: return "number";
-    case KIND_INT3: return "three whole numbers in brackets";
-    case KIND_ANY: return "any";
+    case MEGA_OPTION_FLAG:
+    case MEGA_OPTION_OFF:
+    case MEGA_OPTION_BOOL: return "true, false";
+    case MEGA_OPTION_INT: return "whole number";
+    case MEGA_OPTION_FLOAT: return "number";
+    case MEGA_OPTION_INT3: return "three whole numbers in brackets";
+    case MEGA_OPTION_ANY: return "any";
     default: return "string";
     }
 }
@@ -30,20 +30,20 @@ static void write_cases(const char *cases, mega_buffer *out)
     }
 }
 
-static void write_answer(const option_row *row, mega_buffer *out)
+static void write_answer(const mega_option_row *row, mega_buffer *out)
 {
     switch (row->answer) {
-    case ANSWER_WORKS:
+    case MEGA_ANSWER_WORKS:
         mega_buffer_printf(out, "works: `--%s`", row->name);
-        if (row->kind == KIND_OFF) mega_buffer_puts(out, " is false");
+        if (row->kind == MEGA_OPTION_OFF) mega_buffer_puts(out, " is false");
         break;
-    case ANSWER_NO_EFFECT: mega_buffer_puts(out, "no effect here: "); break;
-    case ANSWER_RENAMED:
+    case MEGA_ANSWER_NO_EFFECT: mega_buffer_puts(out, "no effect here: "); break;
+    case MEGA_ANSWER_RENAMED:
         mega_buffer_puts(out, "works with ");
         write_cases(row->cases, out);
         mega_buffer_puts(out, "; ");
         break;
-    case ANSWER_NOT_BUILT:
+    case MEGA_ANSWER_NOT_BUILT:
         mega_buffer_puts(out, "not built yet");
         if (row->neutral != NULL) {
             mega_buffer_puts(out, ", only `");
@@ -53,7 +53,7 @@ static void write_answer(const option_row *row, mega_buffer *out)
         mega_buffer_puts(out, ": ");
         break;
     }
-    if (row->answer != ANSWER_WORKS) write_cell(row->remark, out);
+    if (row->answer != MEGA_ANSWER_WORKS) write_cell(row->remark, out);
 }
 
 static bool is_of_block(const char *path, const char *block)
@@ -62,11 +62,11 @@ static bool is_of_block(const char *path, const char *block)
     return n == 0 ? strchr(path, '.') == NULL : strncmp(path, block, n) == 0 && path[n] == '.';
 }
 
-static void write_block(const char *block, mega_buffer *out)
+static void write_block(const option_table *t, const char *block, mega_buffer *out)
 {
     mega_buffer_printf(out, "\n## %s%s%s\n\n| key | value | answer |\n|---|---|---|\n", block[0] != '\0' ? "`" : "",
                        block[0] != '\0' ? block : "At the top", block[0] != '\0' ? "`" : "");
-    for (json_key_walk w = {0}; mega_json_key_next(&w);) {
+    for (json_key_walk w = {.options = {.of = t}}; mega_json_key_next(&w);) {
         if (!is_of_block(w.path, block)) continue;
         mega_buffer_printf(out, "| `%s` | %s | ", block[0] != '\0' ? w.path + strlen(block) + 1 : w.path,
                            kind_name(w.row));
@@ -76,19 +76,19 @@ static void write_block(const char *block, mega_buffer *out)
 }
 
 /* The blocks, in the order in which the rows first name them. */
-static bool is_first_of_block(size_t at, const char *block)
+static bool is_first_of_block(const option_table *t, size_t at, const char *block)
 {
     size_t i = 0;
-    for (json_key_walk w = {0}; mega_json_key_next(&w) && i < at; i++)
+    for (json_key_walk w = {.options = {.of = t}}; mega_json_key_next(&w) && i < at; i++)
         if (is_of_block(w.path, block)) return false;
     return true;
 }
 
-static void write_yaml(mega_buffer *out)
+static void write_yaml(const option_table *t, mega_buffer *out)
 {
     mega_buffer_puts(out, "\n## Accelerate's YAML\n\nNot read yet. These keys are known already.\n\n"
                           "| key | option |\n|---|---|\n");
-    for (option_walk w = {0}; mega_option_next(&w);) {
+    for (option_walk w = {.of = t}; mega_option_next(&w);) {
         for (const char *at = w.row->yaml; at != NULL && *at != '\0';) {
             const size_t n = strcspn(at, "|");
             mega_buffer_printf(out, "| `%.*s` | `--%s` |\n", (int)n, at, w.row->name);
@@ -97,8 +97,11 @@ static void write_yaml(mega_buffer *out)
     }
 }
 
-mega_status mega_config_json_page(mega_buffer *out)
+mega_status mega_config_json_page(const mega_composition *of, mega_buffer *out)
 {
+    mega_arena arena = {0};
+    option_table t;
+    MEGA_TRY(mega_option_table_make(&t, of, &arena));
     mega_buffer_puts(
         out, "# Keys of a DeepSpeed JSON\n\n"
              "Written by `megalith help --json-page` from the tables in `src/config`; do not edit by hand.\n\n"
@@ -107,26 +110,27 @@ mega_status mega_config_json_page(mega_buffer *out)
              "names both where they differ. `\"auto\"` and `null` mean \"not given\". Defaults are those of the "
              "[options](options.md), not DeepSpeed's. A key that is not here is an error, and so is a key that "
              "stands twice.\n");
-    write_block("", out);
+    write_block(&t, "", out);
     size_t i = 0;
-    for (json_key_walk w = {0}; mega_json_key_next(&w); i++) {
+    for (json_key_walk w = {.options = {.of = &t}}; mega_json_key_next(&w); i++) {
         char block[sizeof w.path];
         const size_t n = strcspn(w.path, ".");
         if (w.path[n] == '\0') continue;
         memcpy(block, w.path, n);
         block[n] = '\0';
-        if (strcmp(block, JSON_OWN) == 0 || !is_first_of_block(i, block)) continue;
-        write_block(block, out);
+        if (strcmp(block, JSON_OWN) == 0 || !is_first_of_block(&t, i, block)) continue;
+        write_block(&t, block, out);
     }
     mega_buffer_puts(out,
                      "\n## `" JSON_OWN "`\n\nEvery option of an engine may stand in this block under its own name, "
                      "which DeepSpeed passes over.\n\n| key | value | answer |\n|---|---|---|\n");
-    for (json_key_walk w = {0}; mega_json_key_next(&w);) {
+    for (json_key_walk w = {.options = {.of = &t}}; mega_json_key_next(&w);) {
         if (!is_of_block(w.path, JSON_OWN)) continue;
         mega_buffer_printf(out, "| `%s` | %s | ", w.path + sizeof JSON_OWN, kind_name(w.row));
         write_answer(w.row, out);
         mega_buffer_puts(out, " |\n");
     }
-    write_yaml(out);
+    write_yaml(&t, out);
+    mega_arena_fini(&arena);
     return mega_buffer_check(out, "the page of JSON keys");
 }

@@ -105,18 +105,18 @@ static const char *shown_value(mega_config *cfg, const json_t *value)
     return shown;
 }
 
-static const char *expected_kind(option_kind kind)
+static const char *expected_kind(mega_option_kind kind)
 {
     switch (kind) {
-    case KIND_FLAG:
-    case KIND_OFF:
-    case KIND_BOOL: return "true or false";
-    case KIND_INT: return "a whole number";
-    case KIND_FLOAT: return "a number";
-    case KIND_BYTES: return "a size in bytes";
-    case KIND_INT3: return "three whole numbers in brackets";
-    case KIND_LIST:
-    case KIND_APPEND: return "a list of strings";
+    case MEGA_OPTION_FLAG:
+    case MEGA_OPTION_OFF:
+    case MEGA_OPTION_BOOL: return "true or false";
+    case MEGA_OPTION_INT: return "a whole number";
+    case MEGA_OPTION_FLOAT: return "a number";
+    case MEGA_OPTION_BYTES: return "a size in bytes";
+    case MEGA_OPTION_INT3: return "three whole numbers in brackets";
+    case MEGA_OPTION_LIST:
+    case MEGA_OPTION_APPEND: return "a list of strings";
     default: return "a string";
     }
 }
@@ -142,19 +142,19 @@ static size_t list_texts(mega_config *cfg, const json_t *value, const char *out[
 }
 
 /* The texts of a value of the row's kind; 0: it is of another kind. */
-static size_t value_texts(mega_config *cfg, const option_row *row, const json_t *value, const char *out[3])
+static size_t value_texts(mega_config *cfg, const mega_option_row *row, const json_t *value, const char *out[3])
 {
-    const option_kind kind = row->kind;
-    const bool is_switch = kind == KIND_FLAG || kind == KIND_OFF || kind == KIND_BOOL;
-    if (kind == KIND_INT3) return list_texts(cfg, value, out);
-    if (is_switch ? !json_is_boolean(value) : kind != KIND_ANY && json_is_boolean(value)) return 0;
+    const mega_option_kind kind = row->kind;
+    const bool is_switch = kind == MEGA_OPTION_FLAG || kind == MEGA_OPTION_OFF || kind == MEGA_OPTION_BOOL;
+    if (kind == MEGA_OPTION_INT3) return list_texts(cfg, value, out);
+    if (is_switch ? !json_is_boolean(value) : kind != MEGA_OPTION_ANY && json_is_boolean(value)) return 0;
     if (json_is_boolean(value)) out[0] = json_is_true(value) ? "true" : "false";
-    else if (json_is_number(value) &&
-             (kind == KIND_INT || kind == KIND_FLOAT || kind == KIND_BYTES || kind == KIND_ANY))
+    else if (json_is_number(value) && (kind == MEGA_OPTION_INT || kind == MEGA_OPTION_FLOAT ||
+                                       kind == MEGA_OPTION_BYTES || kind == MEGA_OPTION_ANY))
         out[0] = number_text(cfg, value);
-    else if (json_is_string(value) && kind != KIND_INT && kind != KIND_FLOAT)
+    else if (json_is_string(value) && kind != MEGA_OPTION_INT && kind != MEGA_OPTION_FLOAT)
         out[0] = mega_config_text(cfg, "%s", json_string_value(value));
-    else if (kind == KIND_ANY)
+    else if (kind == MEGA_OPTION_ANY)
         out[0] = shown_value(cfg, value);
     else
         return 0;
@@ -184,7 +184,7 @@ static void keep_other(json_reader *r, const json_item *item, size_t index, cons
     if (strcmp(printed(cfg, index), value) == 0) return;
     const char *here = mega_config_text(cfg, "\"%s\" %s (%s, line %d)", item->path, shown_value(cfg, item->value),
                                         cfg->state->json_name, item->line);
-    const char *there = mega_config_origin(cfg, mega_option_dest(mega_option_row(index), dest));
+    const char *there = mega_config_origin(cfg, mega_option_dest(row_at(cfg, index), dest));
     if (entry->source == MEGA_SET_BY_JSON)
         problem(r, USAGE, mega_config_text(cfg, "%s and %s contradict each other; give one", there, here));
     else if (entry->source == MEGA_SET_BY_DERIVATION)
@@ -196,13 +196,13 @@ static void keep_other(json_reader *r, const json_item *item, size_t index, cons
 static void set_option(json_reader *r, const json_item *item, size_t index, const char *const *texts, size_t count)
 {
     mega_config *cfg = r->cfg;
-    const option_row *row = mega_option_row(index);
+    const mega_option_row *row = row_at(cfg, index);
     option_entry *entry = &cfg->state->entry[index];
     unsigned char kept[sizeof(int64_t[3])] = {0};
-    const size_t size = row->kind == KIND_INT3                            ? sizeof kept
-                        : row->kind == KIND_FLAG || row->kind == KIND_OFF ? sizeof(bool)
-                        : row->kind == KIND_CHOICE                        ? sizeof(int)
-                                                                          : sizeof(int64_t);
+    const size_t size = row->kind == MEGA_OPTION_INT3                                   ? sizeof kept
+                        : row->kind == MEGA_OPTION_FLAG || row->kind == MEGA_OPTION_OFF ? sizeof(bool)
+                        : row->kind == MEGA_OPTION_CHOICE                               ? sizeof(int)
+                                                                                        : sizeof(int64_t);
     for (size_t i = 0; i < count; i++) {
         const char *reason = mega_value_check(cfg, row, texts[i]);
         if (reason != NULL) {
@@ -210,14 +210,14 @@ static void set_option(json_reader *r, const json_item *item, size_t index, cons
             return;
         }
     }
-    memcpy(kept, (const char *)cfg + row->field, size);
-    if (mega_value_set_list(cfg, row, texts, count) != MEGA_OK) {
+    memcpy(kept, mega_value_at(cfg, index), size);
+    if (mega_value_set_list(cfg, index, texts, count) != MEGA_OK) {
         mega_config_problem_from_error(cfg);
         return;
     }
     if (entry->source != MEGA_SET_BY_DEFAULT) {
         const char *value = printed(cfg, index);
-        memcpy((char *)cfg + row->field, kept, size);
+        memcpy(mega_value_at(cfg, index), kept, size);
         keep_other(r, item, index, value);
         return;
     }
@@ -226,7 +226,7 @@ static void set_option(json_reader *r, const json_item *item, size_t index, cons
 }
 
 /* "Adam:optimizer=adam|SGD:optimizer=sgd"; letters count without their case, as in DeepSpeed. */
-static void set_by_case(json_reader *r, const json_item *item, const option_row *row, const char *value)
+static void set_by_case(json_reader *r, const json_item *item, const mega_option_row *row, const char *value)
 {
     const char *names = "";
     const size_t n = strlen(value);
@@ -236,7 +236,9 @@ static void set_by_case(json_reader *r, const json_item *item, const option_row 
         if (name == n && strncasecmp(at, value, n) == 0) {
             const char *const one[1] = {
                 mega_config_text(r->cfg, "%.*s", (int)strcspn(at + option + 1, "|"), at + option + 1)};
-            set_option(r, item, mega_option_find(at + name + 1, option - name - 1, FOR_PRETRAIN), one, 1);
+            set_option(r, item,
+                       mega_option_find(&r->cfg->state->table, at + name + 1, option - name - 1, command_bit(r->cfg)),
+                       one, 1);
             return;
         }
         names = mega_config_text(r->cfg, "%s%s%.*s", names, names[0] != '\0' ? ", " : "", (int)name, at);
@@ -248,7 +250,7 @@ static void set_by_case(json_reader *r, const json_item *item, const option_row 
 
 static void take_leaf(json_reader *r, const json_item *item, const json_key_walk *key)
 {
-    const option_row *row = key->row;
+    const mega_option_row *row = key->row;
     const char *texts[3] = {NULL};
     const size_t count = value_texts(r->cfg, row, item->value, texts);
     if (count == 0) {
@@ -256,13 +258,13 @@ static void take_leaf(json_reader *r, const json_item *item, const json_key_walk
         return;
     }
     switch (row->answer) {
-    case ANSWER_WORKS: set_option(r, item, key->index, texts, count); break;
-    case ANSWER_RENAMED: set_by_case(r, item, row, texts[0]); break;
-    case ANSWER_NO_EFFECT:
+    case MEGA_ANSWER_WORKS: set_option(r, item, key->index, texts, count); break;
+    case MEGA_ANSWER_RENAMED: set_by_case(r, item, row, texts[0]); break;
+    case MEGA_ANSWER_NO_EFFECT:
         if (strcmp(texts[0], "false") != 0 && r->num_idle < ROW_COUNT(r->idle))
             r->idle[r->num_idle++] = (idle_key){mega_config_text(r->cfg, "\"%s\"", item->path), row->remark};
         break;
-    case ANSWER_NOT_BUILT:
+    case MEGA_ANSWER_NOT_BUILT:
         if (mega_value_is_neutral(row, texts[0])) break;
         problem(r, MEGA_ERR_UNSUPPORTED,
                 mega_config_text(r->cfg, "%s: %s is not built yet: %s", place(r, item),
@@ -286,7 +288,7 @@ static void visit_array(json_reader *r, const json_item *array)
         pass_mark(r, ',');
         item.line = r->line;
         snprintf(item.path, sizeof item.path, "%.*s[%zu]", LONGEST_PATH - 24, array->path, i);
-        if (!mega_json_key_find(item.path, &key)) {
+        if (!mega_json_key_find(&r->cfg->state->table, item.path, &key)) {
             wrong_kind(r, array, "fewer values");
             i = count;
         } else if (!json_is_null(item.value)) {
@@ -307,8 +309,8 @@ static void visit(json_reader *r, const json_item *item, bool is_plain)
     json_key_walk key;
     const char *const at = r->at;
     const int line = r->line;
-    const bool is_known = is_plain && mega_json_key_find(item->path, &key);
-    const bool has_below = is_plain && mega_json_key_has_below(item->path);
+    const bool is_known = is_plain && mega_json_key_find(&r->cfg->state->table, item->path, &key);
+    const bool has_below = is_plain && mega_json_key_has_below(&r->cfg->state->table, item->path);
     if (!is_known && !has_below) {
         problem(r, USAGE,
                 mega_config_text(r->cfg, "%s is not a key of a configuration%s", place(r, item),
@@ -324,7 +326,8 @@ static void visit(json_reader *r, const json_item *item, bool is_plain)
         char element[LONGEST_PATH + 4];
         json_key_walk first;
         snprintf(element, sizeof element, "%s[0]", item->path);
-        wrong_kind(r, item, mega_json_key_find(element, &first) ? "an array" : "an object in braces");
+        wrong_kind(r, item,
+                   mega_json_key_find(&r->cfg->state->table, element, &first) ? "an array" : "an object in braces");
     }
     r->at = at;
     r->line = line;

@@ -6,6 +6,7 @@
 
 typedef struct parser {
     mega_config *cfg;
+    const option_table *table;
     uint32_t command;
     int argc;
     char **argv;
@@ -42,11 +43,11 @@ static char *joined(mega_config *cfg, const char *const *values, size_t count)
 /* What was given before, unless the same option may be repeated. */
 static void note_repetition(parser *p, size_t index, const char *typed, const char *text, int position)
 {
-    const option_row *row = mega_option_row(index);
+    const mega_option_row *row = row_at(p->cfg, index);
     const option_entry *entry = entry_of(p, index);
-    if (entry->source != MEGA_SET_BY_COMMAND_LINE || row->kind == KIND_APPEND) return;
+    if (entry->source != MEGA_SET_BY_COMMAND_LINE || row->kind == MEGA_OPTION_APPEND) return;
     const bool same = entry->text != NULL && text != NULL && strcmp(entry->text, text) == 0;
-    if (same || text == NULL || entry->text == NULL || row->kind == KIND_ANY) return;
+    if (same || text == NULL || entry->text == NULL || row->kind == MEGA_OPTION_ANY) return;
     mega_warn("%s was given more than once: the last one, %s (argument %d), counts; %s (argument %d) does not", typed,
               text, position, entry->text, entry->position);
 }
@@ -61,21 +62,21 @@ static void apply_parts(parser *p, const char *parts, const char *typed, const c
         const size_t length = strcspn(part, ";|");
         const char *equals = memchr(part, '=', length);
         const size_t name = equals != NULL ? (size_t)(equals - part) : length;
-        const size_t index = mega_option_find(part, name, p->command);
+        const size_t index = mega_option_find(p->table, part, name, p->command);
         if (index != SIZE_MAX && equals != NULL) {
             const char *value = mega_config_text(p->cfg, "%.*s", (int)(length - name - 1), equals + 1);
             const char *const one[1] = {value};
             apply(p, index, typed, one, 1, position);
         } else if (index != SIZE_MAX) {
-            const option_kind kind = mega_option_row(index)->kind;
-            apply(p, index, typed, values, kind == KIND_FLAG || kind == KIND_OFF ? 0 : count, position);
+            const mega_option_kind kind = row_at(p->cfg, index)->kind;
+            apply(p, index, typed, values, kind == MEGA_OPTION_FLAG || kind == MEGA_OPTION_OFF ? 0 : count, position);
         }
         part += length + (part[length] == ';');
     }
 }
 
 /* What is after "value:" in the row's cases; NULL where there is no such case. */
-static const char *parts_of_case(const option_row *row, const char *value)
+static const char *parts_of_case(const mega_option_row *row, const char *value)
 {
     const size_t n = strlen(value);
     for (const char *at = row->cases; at != NULL; at = strchr(at, '|')) {
@@ -86,7 +87,7 @@ static const char *parts_of_case(const option_row *row, const char *value)
 }
 
 /* "bf16, no, fp16", out of the row's cases. */
-static const char *case_names(parser *p, const option_row *row)
+static const char *case_names(parser *p, const mega_option_row *row)
 {
     const char *names = "";
     for (const char *at = row->cases; at != NULL; at = strchr(at, '|')) {
@@ -103,7 +104,7 @@ static void add_read_as(parser *p, const char *typed, const char *meaning)
 }
 
 /* A name alone goes into the one line for all; what else is to be said has its own. */
-static void note_renamed(parser *p, const option_row *row, const char *typed)
+static void note_renamed(parser *p, const mega_option_row *row, const char *typed)
 {
     static const char alias[] = MEGA_ALIAS_REMARK;
     if (strncmp(row->remark, alias, sizeof alias - 1) != 0 || strpbrk(row->remark + sizeof alias - 1, " ,;") != NULL)
@@ -118,9 +119,9 @@ static void note_case(parser *p, const char *typed, const char *parts)
     const char *meaning = "";
     for (const char *part = parts; *part != '\0' && *part != '|';) {
         const size_t length = strcspn(part, ";|"), name = strcspn(part, "=;|");
-        const size_t index = mega_option_find(part, name, p->command);
-        const option_kind kind = index != SIZE_MAX ? mega_option_row(index)->kind : KIND_ANY;
-        const bool has_value = name < length && kind != KIND_FLAG && kind != KIND_OFF;
+        const size_t index = mega_option_find(p->table, part, name, p->command);
+        const mega_option_kind kind = index != SIZE_MAX ? row_at(p->cfg, index)->kind : MEGA_OPTION_ANY;
+        const bool has_value = name < length && kind != MEGA_OPTION_FLAG && kind != MEGA_OPTION_OFF;
         meaning = mega_config_text(p->cfg, "%s%s--%.*s%s%.*s", meaning, meaning[0] != '\0' ? " " : "", (int)name, part,
                                    has_value ? " " : "", has_value ? (int)(length - name - 1) : 0,
                                    name < length ? part + name + 1 : "");
@@ -129,8 +130,8 @@ static void note_case(parser *p, const char *typed, const char *parts)
     add_read_as(p, typed, meaning[0] != '\0' ? meaning : "the default");
 }
 
-static void apply_renamed(parser *p, const option_row *row, const char *typed, const char *const *values, size_t count,
-                          int position)
+static void apply_renamed(parser *p, const mega_option_row *row, const char *typed, const char *const *values,
+                          size_t count, int position)
 {
     if (row->cases != NULL) {
         const char *parts = parts_of_case(row, values[0]);
@@ -144,7 +145,7 @@ static void apply_renamed(parser *p, const option_row *row, const char *typed, c
         }
         return;
     }
-    if (row->kind == KIND_BOOL && count == 1) {
+    if (row->kind == MEGA_OPTION_BOOL && count == 1) {
         const char *reason = mega_value_check(p->cfg, row, values[0]);
         if (reason != NULL) mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s: %s", typed, reason);
         if (reason != NULL || strchr("fF0", values[0][0]) != NULL) return;
@@ -152,12 +153,12 @@ static void apply_renamed(parser *p, const option_row *row, const char *typed, c
     apply_parts(p, row->successor, typed, values, count, position);
 }
 
-static void apply_unbuilt(parser *p, const option_row *row, const char *typed, const char *text, int position)
+static void apply_unbuilt(parser *p, const mega_option_row *row, const char *typed, const char *text, int position)
 {
     const bool flag = text == NULL;
     if (mega_engine_takes(p->cfg, row, text, position)) return;
     if (row->neutral != NULL && row->neutral[0] == '=') return; /* depends on another option: a rule decides */
-    const char *reason = row->kind == KIND_BOOL ? mega_value_check(p->cfg, row, text) : NULL;
+    const char *reason = row->kind == MEGA_OPTION_BOOL ? mega_value_check(p->cfg, row, text) : NULL;
     if (reason != NULL) mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s: %s", typed, reason);
     if (reason != NULL || mega_value_is_neutral(row, text)) return;
     mega_config_problem(p->cfg, MEGA_ERR_UNSUPPORTED, "%s%s%s is not built yet%s%s%s: %s", typed, flag ? "" : " ",
@@ -166,8 +167,9 @@ static void apply_unbuilt(parser *p, const option_row *row, const char *typed, c
                         row->remark);
 }
 
-static void apply_value(parser *p, const option_row *row, const char *typed, const char *const *values, size_t count)
+static void apply_value(parser *p, size_t index, const char *typed, const char *const *values, size_t count)
 {
+    const mega_option_row *row = row_at(p->cfg, index);
     const char *const none[1] = {NULL};
     for (size_t i = 0; i < count; i++) {
         const char *reason = mega_value_check(p->cfg, row, values[i]);
@@ -176,55 +178,55 @@ static void apply_value(parser *p, const option_row *row, const char *typed, con
         return;
     }
     if (count == 0) values = none;
-    const mega_status st = mega_value_set_list(p->cfg, row, values, count > 0 ? count : 1);
+    const mega_status st = mega_value_set_list(p->cfg, index, values, count > 0 ? count : 1);
     if (st != MEGA_OK) mega_config_problem_from_error(p->cfg);
 }
 
 static void apply(parser *p, size_t index, const char *typed, const char *const *values, size_t count, int position)
 {
-    const option_row *row = mega_option_row(index);
+    const mega_option_row *row = row_at(p->cfg, index);
     const char *text = count > 0 ? joined(p->cfg, values, count) : NULL;
     if (count > 0 && text == NULL) return;
-    if (row->answer == ANSWER_RENAMED) {
+    if (row->answer == MEGA_ANSWER_RENAMED) {
         if (row->cases == NULL) note_renamed(p, row, typed);
         apply_renamed(p, row, typed, values, count, position);
         return;
     }
     note_repetition(p, index, typed, text, position);
     option_entry *entry = entry_of(p, index);
-    if (row->kind == KIND_ANY && entry->typed != NULL) /* several of one family */
+    if (row->kind == MEGA_OPTION_ANY && entry->typed != NULL) /* several of one family */
         typed = mega_config_text(p->cfg, "%s, %s", entry->typed, typed);
     *entry = (option_entry){MEGA_SET_BY_COMMAND_LINE, position, typed, text};
     if (p->cfg->state->is_engine && mega_option_is_of_launcher(row)) {
         mega_engine_take_of_launcher(p->cfg, row, typed, text);
         return;
     }
-    if (row->answer == ANSWER_NOT_BUILT) {
+    if (row->answer == MEGA_ANSWER_NOT_BUILT) {
         apply_unbuilt(p, row, typed, text, position);
         return;
     }
-    if (row->answer == ANSWER_NO_EFFECT) {
+    if (row->answer == MEGA_ANSWER_NO_EFFECT) {
         const char *reason = NULL;
         for (size_t i = 0; i < count && reason == NULL; i++) reason = mega_value_check(p->cfg, row, values[i]);
         if (reason != NULL) mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s: %s", typed, reason);
         return;
     }
-    apply_value(p, row, typed, values, count);
+    apply_value(p, index, typed, values, count);
 }
 
 /* Names that are proposed: the command's own, and those of other programs that work. */
 static bool is_proposed(const option_walk *w, uint32_t command)
 {
-    return (w->commands & command) != 0 && (!w->is_foreign || w->row->answer == ANSWER_RENAMED);
+    return (w->commands & command) != 0 && (!w->is_foreign || w->row->answer == MEGA_ANSWER_RENAMED);
 }
 
 /* Names known to the command that begin with what was typed; up to `most`, the count in all is returned. */
-static size_t longer_names(uint32_t command, const char *name, size_t length, const char **out, size_t most)
+static size_t longer_names(const parser *p, const char *name, size_t length, const char **out, size_t most)
 {
     size_t found = 0;
-    for (option_walk w = {0}; mega_option_next(&w);) {
+    for (option_walk w = {.of = p->table}; mega_option_next(&w);) {
         char head[128];
-        if (!is_proposed(&w, command) || strlen(w.row->name) <= length) continue;
+        if (!is_proposed(&w, p->command) || strlen(w.row->name) <= length) continue;
         if (length >= sizeof head) return 0;
         memcpy(head, w.row->name, length);
         head[length] = '\0';
@@ -236,10 +238,10 @@ static size_t longer_names(uint32_t command, const char *name, size_t length, co
 }
 
 /* The commands that know an option. */
-static uint32_t owners_of(const char *name, size_t length)
+static uint32_t owners_of(const parser *p, const char *name, size_t length)
 {
     uint32_t set = 0;
-    for (option_walk w = {0}; mega_option_next(&w);) {
+    for (option_walk w = {.of = p->table}; mega_option_next(&w);) {
         if (mega_option_name_equal(w.row->name, name, length)) set |= w.commands;
     }
     return set;
@@ -247,13 +249,13 @@ static uint32_t owners_of(const char *name, size_t length)
 
 static const char *nearest_option(parser *p, const char *name)
 {
-    const char **names = mega_arena_alloc(&p->cfg->arena, mega_option_count() * sizeof *names);
+    const char **names = mega_arena_alloc(&p->cfg->arena, p->cfg->state->table.count * sizeof *names);
     size_t n = 0;
     if (names == NULL) {
         p->cfg->state->out_of_memory = true;
         return NULL;
     }
-    for (option_walk w = {0}; mega_option_next(&w);) {
+    for (option_walk w = {.of = p->table}; mega_option_next(&w);) {
         if (is_proposed(&w, p->command)) names[n++] = w.row->name;
     }
     return mega_config_nearest(name, names, n);
@@ -263,7 +265,7 @@ static const char *nearest_option(parser *p, const char *name)
 static bool is_with_one_dash(parser *p, const char *typed, const char *name, size_t length)
 {
     if (typed[1] == '-') return false;
-    const size_t index = mega_option_find(name, length, p->command);
+    const size_t index = mega_option_find(p->table, name, length, p->command);
     if (index != SIZE_MAX)
         mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s: options begin with two dashes: write --%.*s", typed,
                             (int)length, name);
@@ -281,7 +283,7 @@ static void misspelt_option(parser *p, const char *typed, const char *name, size
 {
     const char *command = reader_of(p);
     const char *longer[2];
-    const size_t matches = length >= 3 ? longer_names(p->command, name, length, longer, 2) : 0;
+    const size_t matches = length >= 3 ? longer_names(p, name, length, longer, 2) : 0;
     const char *near = matches != 1 ? nearest_option(p, mega_config_text(p->cfg, "%.*s", (int)length, name)) : NULL;
     if (matches == 1) {
         mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is not an option of %s; names are not abbreviated: write --%s",
@@ -306,27 +308,28 @@ static void unknown_option(parser *p, const char *typed, const char *name, size_
 {
     const char *command = reader_of(p);
     if (is_with_one_dash(p, typed, name, length)) return;
-    const uint32_t owners_set = owners_of(name, length);
+    const uint32_t owners_set = owners_of(p, name, length);
     if (owners_set != 0) {
         char owners[256];
-        mega_command_names(owners_set, owners, sizeof owners);
+        mega_command_names(p->table->of, owners_set, owners, sizeof owners);
         mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is an option of %s, not of %s", typed, owners, command);
-    } else if (!p->cfg->state->is_engine && mega_command_is_of_launch(name, length)) {
-        mega_config_problem(p->cfg, MEGA_ERR_USAGE,
-                            "%s is not an option of %s: it is an option of megalith launch: put it before %s", typed,
-                            command, command);
     } else {
-        misspelt_option(p, typed, name, length);
+        const mega_composition *of = p->table->of;
+        const char *elsewhere = of->elsewhere != NULL ? of->elsewhere(p->cfg, name, length) : NULL;
+        if (elsewhere != NULL)
+            mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is not an option of %s: %s", typed, command, elsewhere);
+        else
+            misspelt_option(p, typed, name, length);
     }
 }
 
 /* Number of words after the option at `from` that are values of it. */
-static size_t values_after(const parser *p, int from, option_kind kind)
+static size_t values_after(const parser *p, int from, mega_option_kind kind)
 {
     size_t n = 0;
     while (from + (int)n < p->argc && !is_option(p->argv[from + (int)n])) {
         n++;
-        if (kind != KIND_LIST && kind != KIND_INT3 && kind != KIND_ANY) break;
+        if (kind != MEGA_OPTION_LIST && kind != MEGA_OPTION_INT3 && kind != MEGA_OPTION_ANY) break;
     }
     return n;
 }
@@ -338,7 +341,7 @@ static void take_positional(parser *p, const char *word)
         mega_config_problem(cfg, MEGA_ERR_USAGE,
                             "\"%s\" (argument %d) begins with a long dash, as web pages print it; write --%s", word,
                             p->at, word + 3);
-        p->at += (int)values_after(p, p->at + 1, KIND_LIST);
+        p->at += (int)values_after(p, p->at + 1, MEGA_OPTION_LIST);
         return;
     }
     if (cfg->state->command->positional == NULL) {
@@ -365,72 +368,46 @@ static void take_option(parser *p, char *word)
     const char *equals = strchr(name, '=');
     const size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
     const char *typed = mega_config_text(p->cfg, "%s%.*s", short_form ? "-" : "--", (int)length, name);
-    const size_t index = short_form ? SIZE_MAX : mega_option_find(name, length, p->command);
+    const size_t index = short_form ? SIZE_MAX : mega_option_find(p->table, name, length, p->command);
     if (index == SIZE_MAX) {
         unknown_option(p, typed, name, length);
         if (equals == NULL)
-            p->at += (int)values_after(p, p->at + 1, KIND_LIST); /* its values are not further mistakes */
+            p->at += (int)values_after(p, p->at + 1, MEGA_OPTION_LIST); /* its values are not further mistakes */
         return;
     }
-    const option_row *row = mega_option_row(index);
-    const bool flag = row->kind == KIND_FLAG || row->kind == KIND_OFF;
+    const mega_option_row *row = row_at(p->cfg, index);
+    const bool flag = row->kind == MEGA_OPTION_FLAG || row->kind == MEGA_OPTION_OFF;
     const char *one[1] = {equals != NULL ? equals + 1 : "true"};
     size_t count = equals != NULL || flag ? 0 : values_after(p, p->at + 1, row->kind);
     if (flag && equals != NULL) {
         mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s takes no value, found \"%s\"", typed, one[0]);
-    } else if (equals != NULL || (row->kind == KIND_BOOL && count == 0)) {
+    } else if (equals != NULL || (row->kind == MEGA_OPTION_BOOL && count == 0)) {
         apply(p, index, typed, one, 1, position);
-    } else if (count == 0 && !flag && row->kind != KIND_ANY) {
+    } else if (count == 0 && !flag && row->kind != MEGA_OPTION_ANY) {
         mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s needs a value%s%s", typed,
                             row->choices != NULL ? ", one of " : "", row->choices != NULL ? row->choices : "");
     } else {
         const char *const *values = (const char *const *)(p->argv + p->at + 1);
         const bool is_taken = p->cfg->state->is_engine && mega_option_is_of_launcher(row);
-        if (flag && row->answer == ANSWER_NOT_BUILT &&
+        if (flag && row->answer == MEGA_ANSWER_NOT_BUILT &&
             !is_taken) /* elsewhere it takes a value, which is no further mistake */
-            p->at += (int)values_after(p, p->at + 1, KIND_LIST);
+            p->at += (int)values_after(p, p->at + 1, MEGA_OPTION_LIST);
         p->at += (int)count;
         apply(p, index, typed, values, count, position);
     }
 }
 
-/* nanoGPT's schedule is a cosine, whatever its options say; the default here is Megatron's. */
-static void note_decay_of_nanogpt(parser *p)
-{
-    static const char *const names[] = {"warmup_iters", "lr_decay_iters", "min_lr", "max_iters", "decay_lr"};
-    const mega_config *cfg = p->cfg;
-    if (mega_config_was_set(cfg, "lr_decay_style") || cfg->lr_decay_style != MEGA_LR_LINEAR) return;
-    for (int i = 1; i < p->argc; i++) {
-        if (strncmp(p->argv[i], "--", 2) != 0) continue;
-        for (size_t k = 0; k < ROW_COUNT(names); k++) {
-            const size_t n = strlen(names[k]);
-            const char *end = p->argv[i] + 2 + n;
-            if (strncmp(p->argv[i] + 2, names[k], n) != 0 || (*end != '\0' && *end != '=')) continue;
-            mega_info("--%s: the learning rate decays linearly here, as in Megatron; give --lr-decay-style cosine for "
-                      "the curve of nanoGPT",
-                      names[k]);
-            return;
-        }
-    }
-}
-
-/* A checkpoint will say what the network looks like: its rules wait for mega_config_check. */
-static bool shape_comes_later(const mega_config *cfg)
-{
-    const bool is_open = cfg->num_layers == 0 && cfg->hidden_size == 0 && cfg->num_attention_heads == 0;
-    return cfg->use_checkpoint_args || (cfg->load != NULL && is_open);
-}
-
 mega_status mega_config_read(mega_config *cfg, const char *command, int argc, char **argv)
 {
-    const command_row *row = mega_command_find(command);
+    const mega_composition *of = cfg->state->table.of;
+    const mega_command *row = mega_command_find(of, command);
     if (row == NULL || row->bit == 0) {
         return MEGA_FAIL(MEGA_ERR_USAGE, "\"%s\" is not a command that takes options; megalith help lists them",
                          command);
     }
     cfg->state->command = row;
     cfg->command = row->name;
-    parser p = {cfg, row->bit, argc, argv, 1, ""};
+    parser p = {cfg, &cfg->state->table, row->bit, argc, argv, 1, ""};
     for (; p.at < argc; p.at++) {
         if (is_option(argv[p.at])) take_option(&p, argv[p.at]);
         else
@@ -438,21 +415,13 @@ mega_status mega_config_read(mega_config *cfg, const char *command, int argc, ch
     }
     mega_config_read_json(cfg);
     if (p.read_as[0] != '\0') mega_info("read as: %s", p.read_as);
-    note_decay_of_nanogpt(&p);
-    mega_config_apply_preset(cfg);
+    if (of->complete != NULL) of->complete(cfg, argc, argv);
     if (cfg->state->problems > 0) cfg->state->faulty = MEGA_TOPIC_OPTIONS;
-    mega_config_derive(cfg);
+    of->derive(cfg);
     mega_config_note_without_effect(cfg);
     mega_environment_note_typos();
-    mega_config_run_rules(cfg, (row->bit & (FOR_PRETRAIN | FOR_PLAN)) != 0 && !shape_comes_later(cfg));
+    of->check(cfg, of->knows_shape != NULL && of->knows_shape(cfg));
     return MEGA_OK;
-}
-
-mega_status mega_config_parse_engine(mega_config *cfg, const char *json, int argc, char **argv)
-{
-    cfg->state->is_engine = true;
-    cfg->state->json = json;
-    return mega_config_parse(cfg, "pretrain_gpt", argc, argv);
 }
 
 mega_status mega_config_parse(mega_config *cfg, const char *command, int argc, char **argv)
@@ -463,7 +432,8 @@ mega_status mega_config_parse(mega_config *cfg, const char *command, int argc, c
 
 mega_status mega_config_check(mega_config *cfg)
 {
-    mega_config_derive(cfg);
-    mega_config_run_rules(cfg, true);
+    const mega_composition *of = cfg->state->table.of;
+    of->derive(cfg);
+    of->check(cfg, true);
     return mega_config_report(cfg);
 }

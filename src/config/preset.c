@@ -1,5 +1,5 @@
 /* Shapes with a name. A preset fills what the command line leaves open. */
-#include "config_impl.h"
+#include "program_impl.h"
 #include <string.h>
 
 typedef struct preset_row {

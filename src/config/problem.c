@@ -135,26 +135,25 @@ mega_status mega_config_report(mega_config *cfg)
 static bool is_without_effect(const mega_config *cfg, size_t i)
 {
     if (cfg->state->entry[i].source != MEGA_SET_BY_COMMAND_LINE) return false;
-    const option_row *row = mega_option_row(i);
-    return row->answer == ANSWER_NO_EFFECT && mega_option_ranks(cfg, row) <= 1;
+    const mega_option_row *row = row_at(cfg, i);
+    return row->answer == MEGA_ANSWER_NO_EFFECT && mega_option_ranks(cfg, row) <= 1;
 }
 
-static const char *why_without_effect(mega_config *cfg, const option_row *row)
+static const char *why_without_effect(mega_config *cfg, const mega_option_row *row)
 {
     return row->alone != NULL ? mega_config_text(cfg, "--%s is 1", row->alone) : row->remark;
 }
 
 void mega_config_note_without_effect(mega_config *cfg)
 {
-    const size_t count = mega_option_count();
+    const size_t count = cfg->state->table.count;
     for (size_t i = 0; i < count; i++) {
         if (!is_without_effect(cfg, i)) continue;
-        const char *reason = why_without_effect(cfg, mega_option_row(i));
+        const char *reason = why_without_effect(cfg, row_at(cfg, i));
         bool told = false;
         mega_buffer names = {0};
         for (size_t j = 0; j < count; j++) {
-            if (!is_without_effect(cfg, j) || strcmp(why_without_effect(cfg, mega_option_row(j)), reason) != 0)
-                continue;
+            if (!is_without_effect(cfg, j) || strcmp(why_without_effect(cfg, row_at(cfg, j)), reason) != 0) continue;
             if (j < i) told = true;
             mega_buffer_printf(&names, "%s%s", names.size > 0 ? ", " : "", cfg->state->entry[j].typed);
         }

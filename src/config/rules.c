@@ -1,7 +1,7 @@
 /* The rules between options: a table of small functions. Each says which options it looked at, the values found, and
  * what would be valid. Ranges of single values are in the option table. */
-#include "config_impl.h"
 #include "megalith/log.h"
+#include "program_impl.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,12 +88,12 @@ static void rule_positions_reach(mega_config *cfg)
  * factors later code multiplies in 64 bits. */
 static void rule_sizes_fit(mega_config *cfg)
 {
-    for (option_walk w = {0}; mega_option_next(&w);) {
+    for (option_walk w = {.of = &cfg->state->table}; mega_option_next(&w);) {
         char dest[80];
         int64_t value;
         if (w.row->most == 0 || (w.commands & cfg->state->command->bit) == 0) continue;
         if (cfg->state->entry[w.index].source == MEGA_SET_BY_DEFAULT) continue;
-        memcpy(&value, (const char *)cfg + w.row->field, sizeof value);
+        memcpy(&value, mega_value_at(cfg, w.index), sizeof value);
         if (value <= w.row->most) continue;
         mega_config_problem(cfg, USAGE, "%s must be at most %lld",
                             mega_config_origin(cfg, mega_option_dest(w.row, dest)), (long long)w.row->most);
@@ -326,7 +326,7 @@ static void rule_layout(mega_config *cfg)
 /* What has nothing to do where ranks are one would be ignored where they are more. */
 static void rule_idle_alone(mega_config *cfg)
 {
-    for (option_walk w = {0}; mega_option_next(&w);) {
+    for (option_walk w = {.of = &cfg->state->table}; mega_option_next(&w);) {
         const option_entry *entry = &cfg->state->entry[w.index];
         const int64_t ranks = mega_option_ranks(cfg, w.row);
         if (ranks <= 1 || entry->source != MEGA_SET_BY_COMMAND_LINE) continue;

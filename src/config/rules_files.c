@@ -1,6 +1,6 @@
 /* Rules about files: that they are there, before anything is started. */
-#include "config_impl.h"
 #include "megalith/file.h"
+#include "program_impl.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

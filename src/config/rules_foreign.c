@@ -1,28 +1,29 @@
 /* Rules of options that other programs have, where their meaning depends on another option. */
-#include "config_impl.h"
+#include "program_impl.h"
 #include <string.h>
 
 static size_t given_index(const mega_config *cfg, const char *name)
 {
-    const size_t i = mega_option_find(name, strlen(name), cfg->state->command->bit);
+    const size_t i = mega_option_find(&cfg->state->table, name, strlen(name), cfg->state->command->bit);
     return i != SIZE_MAX && cfg->state->entry[i].source == MEGA_SET_BY_COMMAND_LINE ? i : SIZE_MAX;
 }
 
 /* What is not built but for the value that another option has: `neutral` is "=num-attention-heads". */
 void mega_rule_equal_values(mega_config *cfg)
 {
-    for (option_walk w = {0}; mega_option_next(&w);) {
-        const option_row *row = w.row;
+    for (option_walk w = {.of = &cfg->state->table}; mega_option_next(&w);) {
+        const mega_option_row *row = w.row;
         const option_entry *entry = &cfg->state->entry[w.index];
         if (row->neutral == NULL || row->neutral[0] != '=' || entry->text == NULL) continue;
-        const size_t other = mega_option_find(row->neutral + 1, strlen(row->neutral + 1), cfg->state->command->bit);
+        const size_t other =
+            mega_option_find(&cfg->state->table, row->neutral + 1, strlen(row->neutral + 1), cfg->state->command->bit);
         if (other == SIZE_MAX) continue;
         char dest[80];
         int64_t wanted, given = 0;
-        memcpy(&wanted, (const char *)cfg + mega_option_row(other)->field, sizeof wanted);
+        memcpy(&wanted, mega_value_at(cfg, other), sizeof wanted);
         if (mega_value_int(entry->text, &given) && given == wanted) continue;
         mega_config_problem(cfg, MEGA_ERR_UNSUPPORTED, "%s %s is not built yet (only %s is accepted): %s", entry->typed,
-                            entry->text, mega_config_origin(cfg, mega_option_dest(mega_option_row(other), dest)),
+                            entry->text, mega_config_origin(cfg, mega_option_dest(row_at(cfg, other), dest)),
                             row->remark);
     }
 }

@@ -1,8 +1,8 @@
 /* Rules about what a command will write: that it can be written, and that nothing is lost by it. Found before anything
  * is computed. */
-#include "config_impl.h"
 #include "megalith/file.h"
 #include "megalith/output.h"
+#include "program_impl.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 /* Rules between the options of the schedules: learning rate and weight decay. */
-#include "config_impl.h"
 #include "megalith/log.h"
+#include "program_impl.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Rules of pipeline stages: how many, which layers each holds, what does not go with them yet. */
-#include "config_impl.h"
 #include "megalith/config.h"
+#include "program_impl.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* Rules of what tensor parallelism brings with it. */
-#include "config_impl.h"
 #include "megalith/log.h"
+#include "program_impl.h"
 
 static void check_tokens(mega_config *cfg, const char *option)
 {

@@ -1,5 +1,5 @@
 /* Rules about what data-parallel ranks share out (ZeRO). */
-#include "config_impl.h"
+#include "program_impl.h"
 
 void mega_rule_zero(mega_config *cfg)
 {

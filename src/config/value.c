@@ -67,16 +67,16 @@ static bool value_bytes(const char *text, int64_t *out)
     return true;
 }
 
-static const char *range_problem(option_range range, double x)
+static const char *range_problem(mega_option_range range, double x)
 {
     switch (range) {
-    case RANGE_ANY: return NULL;
-    case RANGE_POSITIVE: return x > 0 ? NULL : "must be greater than 0";
-    case RANGE_NOT_NEGATIVE: return x >= 0 ? NULL : "must not be negative";
-    case RANGE_BELOW_ONE: return x >= 0 && x < 1 ? NULL : "must be at least 0 and below 1";
-    case RANGE_FRACTION: return x >= 0 && x <= 1 ? NULL : "must be between 0 and 1";
-    case RANGE_TOP_P: return x >= 0 && x <= 1 ? NULL : "must be between 0 and 1 (0 switches it off)";
-    case RANGE_SEED: return x >= 1 && x < 4294967296.0 ? NULL : "must be between 1 and 4294967295";
+    case MEGA_RANGE_ANY: return NULL;
+    case MEGA_RANGE_POSITIVE: return x > 0 ? NULL : "must be greater than 0";
+    case MEGA_RANGE_NOT_NEGATIVE: return x >= 0 ? NULL : "must not be negative";
+    case MEGA_RANGE_BELOW_ONE: return x >= 0 && x < 1 ? NULL : "must be at least 0 and below 1";
+    case MEGA_RANGE_FRACTION: return x >= 0 && x <= 1 ? NULL : "must be between 0 and 1";
+    case MEGA_RANGE_TOP_P: return x >= 0 && x <= 1 ? NULL : "must be between 0 and 1 (0 switches it off)";
+    case MEGA_RANGE_SEED: return x >= 1 && x < 4294967296.0 ? NULL : "must be between 1 and 4294967295";
     }
     return NULL;
 }
@@ -93,7 +93,7 @@ static const char *nearest_choice(mega_config *cfg, const char *choices, const c
     return mega_config_nearest(text, names, n);
 }
 
-static const char *choice_problem(mega_config *cfg, const option_row *row, const char *text)
+static const char *choice_problem(mega_config *cfg, const mega_option_row *row, const char *text)
 {
     char shown[512];
     size_t n = 0;
@@ -115,43 +115,43 @@ static const char *choice_problem(mega_config *cfg, const option_row *row, const
                             near != NULL ? near : "", near != NULL ? "?" : "");
 }
 
-static const char *text_problem(mega_config *cfg, const option_row *row, const char *text)
+static const char *text_problem(mega_config *cfg, const mega_option_row *row, const char *text)
 {
     if (row->choices != NULL && !mega_option_word_in(row->choices, text, NULL)) return choice_problem(cfg, row, text);
-    if (text[0] != '\0' || row->answer != ANSWER_WORKS || row->takes_empty) return NULL;
+    if (text[0] != '\0' || row->answer != MEGA_ANSWER_WORKS || row->takes_empty) return NULL;
     return "its value is empty (a variable that is not set?); give one, or leave the option out";
 }
 
-const char *mega_value_check(mega_config *cfg, const option_row *row, const char *text)
+const char *mega_value_check(mega_config *cfg, const mega_option_row *row, const char *text)
 {
     int64_t n = 0;
     double x = 0;
     switch (row->kind) {
-    case KIND_FLAG:
-    case KIND_OFF:
-    case KIND_ANY: return NULL;
-    case KIND_BOOL:
+    case MEGA_OPTION_FLAG:
+    case MEGA_OPTION_OFF:
+    case MEGA_OPTION_ANY: return NULL;
+    case MEGA_OPTION_BOOL:
         return mega_option_word_in("true|false|True|False|1|0", text, NULL)
                    ? NULL
                    : mega_config_text(cfg, "\"%s\" is neither true nor false", text);
-    case KIND_INT:
-    case KIND_INT3:
+    case MEGA_OPTION_INT:
+    case MEGA_OPTION_INT3:
         if (!mega_value_int(text, &n)) return mega_config_text(cfg, "\"%s\" is not a whole number", text);
         x = (double)n;
         break;
-    case KIND_FLOAT:
+    case MEGA_OPTION_FLOAT:
         if (!mega_value_float(text, &x))
             return mega_config_text(cfg, "\"%s\" is not a number; expected one like 0.1 or 1e-4", text);
         break;
-    case KIND_BYTES:
+    case MEGA_OPTION_BYTES:
         if (!value_bytes(text, &n))
             return mega_config_text(cfg, "\"%s\" is not a size in bytes such as 8G, 512M or 1e9", text);
         x = (double)n;
         break;
-    case KIND_STRING:
-    case KIND_CHOICE:
-    case KIND_LIST:
-    case KIND_APPEND: return text_problem(cfg, row, text);
+    case MEGA_OPTION_STRING:
+    case MEGA_OPTION_CHOICE:
+    case MEGA_OPTION_LIST:
+    case MEGA_OPTION_APPEND: return text_problem(cfg, row, text);
     }
     const char *range = range_problem(row->range, x);
     if (range != NULL) return mega_config_text(cfg, "%s %s", text, range);
@@ -160,9 +160,9 @@ const char *mega_value_check(mega_config *cfg, const option_row *row, const char
     return NULL;
 }
 
-bool mega_value_is_neutral(const option_row *row, const char *text)
+bool mega_value_is_neutral(const mega_option_row *row, const char *text)
 {
-    const bool is_switch = row->kind == KIND_BOOL || row->kind == KIND_FLAG;
+    const bool is_switch = row->kind == MEGA_OPTION_BOOL || row->kind == MEGA_OPTION_FLAG;
     double given, neutral;
     if (text == NULL) return false;
     if (row->neutral == NULL) return is_switch && strchr("fF0", text[0]) != NULL;
@@ -170,61 +170,67 @@ bool mega_value_is_neutral(const option_row *row, const char *text)
     return mega_value_float(text, &given) && mega_value_float(row->neutral, &neutral) && given == neutral;
 }
 
-static mega_status store(mega_config *cfg, const option_row *row, const char *text)
+static mega_status store(mega_config *cfg, size_t index, const char *text)
 {
-    char *field = (char *)cfg + row->field;
+    const mega_option_row *row = row_at(cfg, index);
+    char *field = mega_value_at(cfg, index);
     int64_t n = 0;
     double x = 0;
     int choice = 0;
     bool on = true;
     const char *copy = NULL;
     switch (row->kind) {
-    case KIND_OFF:
-    case KIND_FLAG: /* typed without a value, or set to the value of the destination */
-        on = text == NULL ? row->kind == KIND_FLAG : strchr("tT1", text[0]) != NULL;
+    case MEGA_OPTION_OFF:
+    case MEGA_OPTION_FLAG: /* typed without a value, or set to the value of the destination */
+        on = text == NULL ? row->kind == MEGA_OPTION_FLAG : strchr("tT1", text[0]) != NULL;
         memcpy(field, &on, sizeof on);
         return MEGA_OK;
-    case KIND_INT:
+    case MEGA_OPTION_INT:
         if (!mega_value_int(text, &n)) break;
         memcpy(field, &n, sizeof n);
         return MEGA_OK;
-    case KIND_BYTES:
+    case MEGA_OPTION_BYTES:
         if (!value_bytes(text, &n)) break;
         memcpy(field, &n, sizeof n);
         return MEGA_OK;
-    case KIND_FLOAT:
+    case MEGA_OPTION_FLOAT:
         if (!mega_value_float(text, &x)) break;
         memcpy(field, &x, sizeof x);
         return MEGA_OK;
-    case KIND_CHOICE:
+    case MEGA_OPTION_CHOICE:
         if (!mega_option_word_in(row->choices, text, &choice)) break;
         memcpy(field, &choice, sizeof choice);
         return MEGA_OK;
-    case KIND_STRING:
+    case MEGA_OPTION_STRING:
         copy = mega_arena_strdup(&cfg->arena, text);
         if (copy == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--%s: no memory for its value", row->name);
         memcpy(field, &copy, sizeof copy);
         return MEGA_OK;
-    case KIND_BOOL:
-    case KIND_ANY:
-    case KIND_LIST:
-    case KIND_APPEND:
-    case KIND_INT3: break;
+    case MEGA_OPTION_BOOL:
+    case MEGA_OPTION_ANY:
+    case MEGA_OPTION_LIST:
+    case MEGA_OPTION_APPEND:
+    case MEGA_OPTION_INT3: break;
     }
     return MEGA_FAIL(MEGA_ERR_USAGE, "--%s: \"%s\" is not a value it can take", row->name, text);
 }
 
-mega_status mega_value_set(mega_config *cfg, const option_row *row, const char *text)
+void *mega_value_at(const mega_config *cfg, size_t index)
 {
-    if (row->field == NO_FIELD) return MEGA_OK;
-    return store(cfg, row, text);
+    return (char *)cfg->state->values + cfg->state->table.line[index].at;
+}
+
+mega_status mega_value_set(mega_config *cfg, size_t index, const char *text)
+{
+    if (row_at(cfg, index)->field == MEGA_NO_FIELD) return MEGA_OK;
+    return store(cfg, index, text);
 }
 
 /* Writes a list whose items are copies in the arena; `kept` items of the old list stay in front. */
-static mega_status store_list(mega_config *cfg, const option_row *row, const char *const *texts, size_t count,
-                              size_t kept)
+static mega_status store_list(mega_config *cfg, size_t index, const char *const *texts, size_t count, size_t kept)
 {
-    mega_list *list = (mega_list *)(void *)((char *)cfg + row->field);
+    const mega_option_row *row = row_at(cfg, index);
+    mega_list *list = mega_value_at(cfg, index);
     const char **items = mega_arena_alloc(&cfg->arena, (kept + count + 1) * sizeof *items);
     if (items == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--%s: no memory for %zu values", row->name, count);
     for (size_t i = 0; i < kept; i++) items[i] = list->item[i];
@@ -236,15 +242,16 @@ static mega_status store_list(mega_config *cfg, const option_row *row, const cha
     return MEGA_OK;
 }
 
-mega_status mega_value_set_list(mega_config *cfg, const option_row *row, const char *const *texts, size_t count)
+mega_status mega_value_set_list(mega_config *cfg, size_t index, const char *const *texts, size_t count)
 {
-    if (row->field == NO_FIELD) return MEGA_OK;
-    if (row->kind == KIND_LIST) return store_list(cfg, row, texts, count, 0);
-    if (row->kind == KIND_APPEND) {
-        const mega_list *list = (const mega_list *)(const void *)((const char *)cfg + row->field);
-        return store_list(cfg, row, texts, count, list->count);
+    const mega_option_row *row = row_at(cfg, index);
+    if (row->field == MEGA_NO_FIELD) return MEGA_OK;
+    if (row->kind == MEGA_OPTION_LIST) return store_list(cfg, index, texts, count, 0);
+    if (row->kind == MEGA_OPTION_APPEND) {
+        const mega_list *list = mega_value_at(cfg, index);
+        return store_list(cfg, index, texts, count, list->count);
     }
-    if (row->kind != KIND_INT3) return count == 1 ? store(cfg, row, texts[0]) : MEGA_OK;
+    if (row->kind != MEGA_OPTION_INT3) return count == 1 ? store(cfg, index, texts[0]) : MEGA_OK;
     int64_t n[3] = {0, 0, 0};
     for (size_t i = 0; i < 3; i++) {
         if (count != 3 || !mega_value_int(texts[i], &n[i])) {
@@ -252,7 +259,7 @@ mega_status mega_value_set_list(mega_config *cfg, const option_row *row, const c
                              count);
         }
     }
-    memcpy((char *)cfg + row->field, n, sizeof n);
+    memcpy(mega_value_at(cfg, index), n, sizeof n);
     return MEGA_OK;
 }
 
@@ -279,21 +286,21 @@ bool mega_value_print_double(double x, mega_buffer *out)
 
 bool mega_value_print(const mega_config *cfg, size_t index, mega_buffer *out)
 {
-    const option_row *row = mega_option_row(index);
+    const mega_option_row *row = row_at(cfg, index);
     const option_entry *entry = &cfg->state->entry[index];
-    if (row->field == NO_FIELD) {
-        if (row->kind == KIND_FLAG)
+    if (row->field == MEGA_NO_FIELD) {
+        if (row->kind == MEGA_OPTION_FLAG)
             return mega_buffer_puts(out, entry->source != MEGA_SET_BY_DEFAULT ? "True" : "False");
-        if (row->kind == KIND_OFF)
+        if (row->kind == MEGA_OPTION_OFF)
             return mega_buffer_puts(out, entry->source == MEGA_SET_BY_DEFAULT ? "True" : "False");
         if (entry->text != NULL) return mega_buffer_puts(out, entry->text);
-        if (row->answer == ANSWER_NOT_BUILT && row->neutral != NULL && row->neutral[0] != '=' &&
-            row->kind != KIND_BOOL) {
+        if (row->answer == MEGA_ANSWER_NOT_BUILT && row->neutral != NULL && row->neutral[0] != '=' &&
+            row->kind != MEGA_OPTION_BOOL) {
             return print_choice(row->neutral, 0, out); /* where it stands */
         }
         return mega_buffer_puts(out, row->fallback != NULL ? row->fallback : "None");
     }
-    const char *field = (const char *)cfg + row->field;
+    const char *field = mega_value_at(cfg, index);
     int64_t n[3] = {0, 0, 0};
     double x;
     int choice;
@@ -301,33 +308,44 @@ bool mega_value_print(const mega_config *cfg, size_t index, mega_buffer *out)
     const char *text;
     mega_list list;
     switch (row->kind) {
-    case KIND_FLAG:
-    case KIND_OFF: memcpy(&on, field, sizeof on); return mega_buffer_puts(out, on ? "True" : "False");
-    case KIND_INT:
-    case KIND_BYTES:
+    case MEGA_OPTION_FLAG:
+    case MEGA_OPTION_OFF: memcpy(&on, field, sizeof on); return mega_buffer_puts(out, on ? "True" : "False");
+    case MEGA_OPTION_INT:
+    case MEGA_OPTION_BYTES:
         memcpy(n, field, sizeof n[0]);
         if (n[0] == 0 && row->fallback == NULL && entry->source == MEGA_SET_BY_DEFAULT)
             return mega_buffer_puts(out, "None");
         return mega_buffer_printf(out, "%lld", (long long)n[0]);
-    case KIND_FLOAT:
+    case MEGA_OPTION_FLOAT:
         memcpy(&x, field, sizeof x);
         return isnan(x) ? mega_buffer_puts(out, "None") : mega_value_print_double(x, out);
-    case KIND_CHOICE: memcpy(&choice, field, sizeof choice); return print_choice(row->choices, choice, out);
-    case KIND_STRING: memcpy(&text, field, sizeof text); return mega_buffer_puts(out, text != NULL ? text : "None");
-    case KIND_INT3:
+    case MEGA_OPTION_CHOICE: memcpy(&choice, field, sizeof choice); return print_choice(row->choices, choice, out);
+    case MEGA_OPTION_STRING:
+        memcpy(&text, field, sizeof text);
+        return mega_buffer_puts(out, text != NULL ? text : "None");
+    case MEGA_OPTION_INT3:
         memcpy(n, field, sizeof n);
         if (n[0] == 0) return mega_buffer_puts(out, "None");
         return mega_buffer_printf(out, "%lld %lld %lld", (long long)n[0], (long long)n[1], (long long)n[2]);
-    case KIND_LIST:
-    case KIND_APPEND:
+    case MEGA_OPTION_LIST:
+    case MEGA_OPTION_APPEND:
         memcpy(&list, field, sizeof list);
         if (list.count == 0) return mega_buffer_puts(out, "None");
         for (size_t i = 0; i < list.count; i++) {
             if (!mega_buffer_printf(out, "%s%s", i > 0 ? " " : "", list.item[i])) return false;
         }
         return true;
-    case KIND_ANY:
-    case KIND_BOOL: break;
+    case MEGA_OPTION_ANY:
+    case MEGA_OPTION_BOOL: break;
     }
     return mega_buffer_puts(out, "None");
+}
+
+int64_t mega_option_ranks(const mega_config *cfg, const mega_option_row *row)
+{
+    int64_t ranks;
+    if (row->alone == NULL) return 1;
+    const size_t i = mega_option_find(&cfg->state->table, row->alone, strlen(row->alone), command_bit(cfg));
+    memcpy(&ranks, mega_value_at(cfg, i), sizeof ranks);
+    return ranks;
 }

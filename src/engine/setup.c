@@ -157,5 +157,5 @@ mega_status engine_read_setup(mega_engine *e, const mega_setup *s)
 mega_status mega_engine_options_help(mega_buffer *out)
 {
     if (out == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_options_help: out is NULL; give it");
-    return mega_config_engine_help(out);
+    return mega_config_engine_help(&mega_program_composition, out);
 }

@@ -67,7 +67,7 @@ mega_status mega_train_compare_ranks(mega_config *cfg, mega_comm *ranks)
     mega_build_id(id);
     snprintf(add_line(&builds), MEGA_COMPARED_TEXT, "build %s", id);
     MEGA_TRY(compare_lines(ranks, "programs", "start one build of the program on all hosts", &builds.list));
-    MEGA_TRY(mega_comm_agree(ranks, mega_config_alike(cfg, &options)));
+    MEGA_TRY(mega_comm_agree(ranks, mega_config_alike(cfg, "pretrain_gpt", &options)));
     return compare_lines(ranks, "options", NULL, &options);
 }
 

@@ -7,10 +7,7 @@ enum { MAX_WORDS = 64 };
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0) return 0;
-    size_t commands = 0;
-    const char *summary;
-    while (mega_config_command_at(commands, &summary) != NULL) commands++;
-    const char *command = mega_config_command_at(data[0] % commands, &summary);
+    const char *command = mega_program_composition.command[data[0] % mega_program_composition.commands].name;
     char *text = malloc(size);
     memcpy(text, data + 1, size - 1);
     text[size - 1] = '\0';

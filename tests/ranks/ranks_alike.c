@@ -1,6 +1,6 @@
 /* Every option of the table that enters a training, set differently in one of two ranks: refused, the option and both
  * values named. Options that a host may set for itself are taken. One pair of processes walks the whole table. */
-#include "../../src/config/config_impl.h"
+#include "../../src/config/program_impl.h"
 #include "megalith/comm.h"
 #include "megalith/log.h"
 #include "megalith/train.h"
@@ -46,7 +46,7 @@ static void print(const mega_config *cfg, size_t row, char out[256])
 {
     mega_buffer value = {0};
     mega_value_print(cfg, row, &value);
-    snprintf(out, 256, "--%s %s", mega_option_row(row)->name, value.data);
+    snprintf(out, 256, "--%s %s", row_at(cfg, row)->name, value.data);
     mega_buffer_fini(&value);
 }
 
@@ -63,19 +63,22 @@ static void other_choice(const char *choices, const char *present, char out[64])
 
 static void set_other(mega_config *cfg, size_t index)
 {
-    const option_row *row = mega_option_row(index);
+    const mega_option_row *row = row_at(cfg, index);
     const char *const three[] = {"2", "2", "8"};
     char text[64] = "another", now[256];
     const char *const one[] = {text};
     print(cfg, index, now);
     const char *value = strchr(now, ' ') + 1;
-    if (row->kind == KIND_FLAG || row->kind == KIND_OFF) strcpy(text, strcmp(value, "True") == 0 ? "False" : "True");
-    if (row->kind == KIND_INT || row->kind == KIND_BYTES) snprintf(text, sizeof text, "%lld", atoll(value) + 1);
-    if (row->kind == KIND_FLOAT) strcpy(text, strcmp(value, "0.375") == 0 ? "0.25" : "0.375");
+    if (row->kind == MEGA_OPTION_FLAG || row->kind == MEGA_OPTION_OFF)
+        strcpy(text, strcmp(value, "True") == 0 ? "False" : "True");
+    if (row->kind == MEGA_OPTION_INT || row->kind == MEGA_OPTION_BYTES)
+        snprintf(text, sizeof text, "%lld", atoll(value) + 1);
+    if (row->kind == MEGA_OPTION_FLOAT) strcpy(text, strcmp(value, "0.375") == 0 ? "0.25" : "0.375");
     if (row->choices != NULL) other_choice(row->choices, value, text);
-    const char *reason = row->kind == KIND_INT3 ? NULL : mega_value_check(cfg, row, text);
+    const char *reason = row->kind == MEGA_OPTION_INT3 ? NULL : mega_value_check(cfg, row, text);
     if (reason != NULL) fprintf(stderr, "--%s %s: %s\n", row->name, text, reason);
-    need(mega_value_set_list(cfg, row, row->kind == KIND_INT3 ? three : one, row->kind == KIND_INT3 ? 3 : 1));
+    need(mega_value_set_list(cfg, index, row->kind == MEGA_OPTION_INT3 ? three : one,
+                             row->kind == MEGA_OPTION_INT3 ? 3 : 1));
 }
 
 static void fail(walk *w, const char *text, const char *what)
@@ -102,7 +105,7 @@ static void check_option(walk *w, size_t index)
     print(&other, index, b);
     if (strcmp(a, b) == 0) fail(w, a, "the other value is the same");
     const mega_status st = mega_train_compare_ranks(w->is_other ? &other : &first, w->ranks);
-    if (!mega_option_is_alike(index)) {
+    if (row_at(&first, index)->alike == MEGA_ALIKE_NOT_NEEDED) {
         w->taken++;
         if (st != MEGA_OK) fail(w, a, mega_error_message());
     } else {
@@ -113,6 +116,15 @@ static void check_option(walk *w, size_t index)
     }
     mega_config_fini(&first);
     mega_config_fini(&other);
+}
+
+static void check_table(walk *w)
+{
+    mega_config cfg;
+    parse(&cfg);
+    for (option_walk of = {.of = &cfg.state->table}; mega_option_next(&of);)
+        if (of.row->answer == MEGA_ANSWER_WORKS && (of.commands & FOR_PRETRAIN) != 0) check_option(w, of.index);
+    mega_config_fini(&cfg);
 }
 
 /* A blend of many data sets is longer than what is shown of a value; that it differs in the middle is seen. */
@@ -154,9 +166,7 @@ int main(void)
     mega_log_set_sink(drop_note, NULL);
     need(mega_world_create(&world, NULL));
     walk w = {.ranks = mega_world_comm(world), .is_other = mega_world_rank(world) == 1};
-    for (size_t i = 0; i < mega_option_count(); i++)
-        if (mega_option_row(i)->answer == ANSWER_WORKS && (mega_option_commands(i) & FOR_PRETRAIN) != 0)
-            check_option(&w, i);
+    check_table(&w);
     check_long_value(&w);
     check_several(&w);
     if (w.refused < 100 || w.taken == 0 || w.taken > 10)

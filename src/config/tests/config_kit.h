@@ -5,8 +5,19 @@
 #include "kit.h"
 #include "megalith/config.h"
 #include "megalith/log.h"
+#include "program_impl.h"
 #include <stdio.h>
 #include <string.h>
+
+/* The rows of all commands. */
+static inline const option_table *kit_table(void)
+{
+    static mega_arena arena;
+    static option_table table;
+    if (table.line == NULL)
+        assert_int_equal(mega_option_table_make(&table, &mega_program_composition, &arena), MEGA_OK);
+    return &table;
+}
 
 static char kit_notes[8192];
 

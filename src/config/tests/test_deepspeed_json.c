@@ -79,7 +79,7 @@ static const char *value_of(mega_config *cfg, const char *dest)
 {
     const char *origin = mega_config_origin(cfg, dest);
     mega_buffer b = {0};
-    assert_true(mega_value_print(cfg, mega_option_find_dest(dest, FOR_PRETRAIN), &b));
+    assert_true(mega_value_print(cfg, mega_option_find_dest(kit_table(), dest, FOR_PRETRAIN), &b));
     assert_non_null(origin);
     const char *text = mega_config_text(cfg, "%s", b.data);
     mega_buffer_fini(&b);
@@ -135,7 +135,7 @@ static void three_sources(void **state)
     size_t of_engine = 0;
     (void)state;
     for (size_t i = 0; i < ROW_COUNT(sources); i++) try_sources(i);
-    for (option_walk w = {0}; mega_option_next(&w);) of_engine += mega_option_is_of_engine(w.row);
+    for (option_walk w = {.of = kit_table()}; mega_option_next(&w);) of_engine += mega_option_is_of_engine(w.row);
     assert_int_equal(ROW_COUNT(sources), of_engine); /* a new option of an engine belongs in the table above */
 }
 
@@ -337,13 +337,13 @@ static void keys_are_known_once(void **state)
 {
     size_t i = 0;
     (void)state;
-    for (json_key_walk w = {0}; mega_json_key_next(&w); i++) {
+    for (json_key_walk w = {.options = {.of = kit_table()}}; mega_json_key_next(&w); i++) {
         json_key_walk found;
-        if (!mega_json_key_find(w.path, &found) || found.row != w.row || found.index != w.index)
+        if (!mega_json_key_find(kit_table(), w.path, &found) || found.row != w.row || found.index != w.index)
             fail_msg("%s stands in two rows", w.path);
-        if (w.row->answer == ANSWER_WORKS && !mega_option_is_of_engine(w.row))
+        if (w.row->answer == MEGA_ANSWER_WORKS && !mega_option_is_of_engine(w.row))
             fail_msg("%s sets what no engine reads", w.path);
-        if (mega_json_key_has_below(w.path)) fail_msg("%s is a key and a block", w.path);
+        if (mega_json_key_has_below(kit_table(), w.path)) fail_msg("%s is a key and a block", w.path);
     }
     assert_true(i > 150);
 }

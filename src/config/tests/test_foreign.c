@@ -220,16 +220,16 @@ static void remarks_are_of_their_names(void **state)
         {"flash", "attention"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        const size_t index = mega_option_find(pairs[i].name, strlen(pairs[i].name), FOR_PRETRAIN);
+        const size_t index = mega_option_find(kit_table(), pairs[i].name, strlen(pairs[i].name), FOR_PRETRAIN);
         assert_true(index != SIZE_MAX);
-        kit_assert_has(mega_option_row(index)->remark, pairs[i].remark);
+        kit_assert_has(kit_table()->line[index].row->remark, pairs[i].remark);
     }
-    const size_t words = mega_option_find("bad_words_ids", strlen("bad_words_ids"), FOR_GENERATE);
-    kit_assert_has(mega_option_row(words)->remark, "every token may be drawn");
+    const size_t words = mega_option_find(kit_table(), "bad_words_ids", strlen("bad_words_ids"), FOR_GENERATE);
+    kit_assert_has(kit_table()->line[words].row->remark, "every token may be drawn");
 }
 
 /* A value that the row's kind takes. */
-static const char *some_value(const option_row *row)
+static const char *some_value(const mega_option_row *row)
 {
     static char text[64];
     if (row->cases != NULL) { /* the first */
@@ -237,18 +237,18 @@ static const char *some_value(const option_row *row)
         return text;
     }
     switch (row->kind) {
-    case KIND_INT:
-    case KIND_FLOAT: return "7";
-    case KIND_BOOL: return row->neutral != NULL ? "false" : "true";
-    case KIND_STRING:
-    case KIND_LIST:
-    case KIND_APPEND: return "x";
-    case KIND_FLAG:
-    case KIND_OFF:
-    case KIND_CHOICE:
-    case KIND_BYTES:
-    case KIND_INT3:
-    case KIND_ANY: return "";
+    case MEGA_OPTION_INT:
+    case MEGA_OPTION_FLOAT: return "7";
+    case MEGA_OPTION_BOOL: return row->neutral != NULL ? "false" : "true";
+    case MEGA_OPTION_STRING:
+    case MEGA_OPTION_LIST:
+    case MEGA_OPTION_APPEND: return "x";
+    case MEGA_OPTION_FLAG:
+    case MEGA_OPTION_OFF:
+    case MEGA_OPTION_CHOICE:
+    case MEGA_OPTION_BYTES:
+    case MEGA_OPTION_INT3:
+    case MEGA_OPTION_ANY: return "";
     }
     return "";
 }
@@ -260,10 +260,11 @@ static void every_foreign_name_is_answered(void **state)
     static const char *const commands[] = {"plan", "generate_samples_gpt", "tasks", "preprocess_data",
                                            "train_tokenizer"};
     size_t checked = 0;
-    for (size_t i = 0; i < mega_option_count(); i++) {
-        const option_row *row = mega_option_row(i);
+    for (size_t i = 0; i < kit_table()->count; i++) {
+        const mega_option_row *row = kit_table()->line[i].row;
         for (size_t c = 0; c < sizeof commands / sizeof commands[0]; c++) {
-            if (!mega_option_is_foreign(i) || (mega_option_commands(i) & mega_command_find(commands[c])->bit) == 0)
+            if (!kit_table()->line[i].is_foreign ||
+                (kit_table()->line[i].commands & mega_command_find(&mega_program_composition, commands[c])->bit) == 0)
                 continue;
             mega_config cfg;
             char line[256];
@@ -272,10 +273,10 @@ static void every_foreign_name_is_answered(void **state)
             const char *said = st != MEGA_OK ? mega_error_message() : "";
             if (strstr(said, "is not an option") != NULL) fail_msg("%s %s: %s", commands[c], line, said);
             const bool waits = row->neutral != NULL && row->neutral[0] == '='; /* for the shape of a checkpoint */
-            if (row->answer == ANSWER_NOT_BUILT && !waits) kit_assert_has(said, "is not built yet");
-            if (row->answer == ANSWER_NO_EFFECT) kit_assert_has(kit_notes, "no effect here: ");
+            if (row->answer == MEGA_ANSWER_NOT_BUILT && !waits) kit_assert_has(said, "is not built yet");
+            if (row->answer == MEGA_ANSWER_NO_EFFECT) kit_assert_has(kit_notes, "no effect here: ");
             if (row->cases != NULL) kit_assert_has(kit_notes, " -> ");
-            else if (row->answer == ANSWER_RENAMED)
+            else if (row->answer == MEGA_ANSWER_RENAMED)
                 kit_assert_has(kit_notes, row->remark + (strncmp(row->remark, "it is ", 6) == 0 ? 6 : 0));
             mega_config_fini(&cfg);
             checked++;

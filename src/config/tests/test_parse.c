@@ -295,17 +295,18 @@ static void origins(void **state)
 static void commands_have_names(void **state)
 {
     (void)state;
-    assert_string_equal(mega_config_command("tools/preprocess_data.py"), "preprocess_data");
-    assert_string_equal(mega_config_command("/a/b/pretrain_gpt.py"), "pretrain_gpt");
-    assert_string_equal(mega_config_command("pretrain_gpt2.py"), "pretrain_gpt");
-    assert_string_equal(mega_config_command("preprocess-data"), "preprocess_data");
-    assert_string_equal(mega_config_command("tasks/main.py"), "tasks");
-    assert_string_equal(mega_config_command("./tasks/main.py"), "tasks");
-    assert_string_equal(mega_config_command("tools/generate_samples_gpt.py"), "generate_samples_gpt");
-    assert_string_equal(mega_config_command("tools/merge_datasets.py"), "merge_datasets");
-    assert_string_equal(mega_config_command("tools/checkpoint/util.py"), "checkpoint");
-    assert_null(mega_config_command("main.py"));
-    assert_null(mega_config_command(""));
+    assert_string_equal(mega_command_name(&mega_program_composition, "tools/preprocess_data.py"), "preprocess_data");
+    assert_string_equal(mega_command_name(&mega_program_composition, "/a/b/pretrain_gpt.py"), "pretrain_gpt");
+    assert_string_equal(mega_command_name(&mega_program_composition, "pretrain_gpt2.py"), "pretrain_gpt");
+    assert_string_equal(mega_command_name(&mega_program_composition, "preprocess-data"), "preprocess_data");
+    assert_string_equal(mega_command_name(&mega_program_composition, "tasks/main.py"), "tasks");
+    assert_string_equal(mega_command_name(&mega_program_composition, "./tasks/main.py"), "tasks");
+    assert_string_equal(mega_command_name(&mega_program_composition, "tools/generate_samples_gpt.py"),
+                        "generate_samples_gpt");
+    assert_string_equal(mega_command_name(&mega_program_composition, "tools/merge_datasets.py"), "merge_datasets");
+    assert_string_equal(mega_command_name(&mega_program_composition, "tools/checkpoint/util.py"), "checkpoint");
+    assert_null(mega_command_name(&mega_program_composition, "main.py"));
+    assert_null(mega_command_name(&mega_program_composition, ""));
     const char *const names[] = {"tokenize", "tasks", "plot"};
     assert_string_equal(mega_config_nearest("tokenise", names, 3), "tokenize");
     assert_null(mega_config_nearest("zebra", names, 3));
@@ -369,7 +370,7 @@ static void random_words(void **state)
                 snprintf(line + used, sizeof line - used, "--%s=%s ", "lr", values[(r >> 4) % ROW_COUNT(values)]);
             else
                 snprintf(line + used, sizeof line - used, "--%s ",
-                         mega_option_row((r >> 4) % mega_option_count())->name);
+                         kit_table()->line[(r >> 4) % kit_table()->count].row->name);
         }
         mega_config c;
         const mega_status st = kit_parse(&c, commands[trial % 10], line);

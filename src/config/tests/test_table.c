@@ -9,28 +9,31 @@ static void rows_are_well_formed(void **state)
     (void)state;
     mega_config cfg;
     assert_int_equal(mega_config_init(&cfg), MEGA_OK);
-    for (size_t i = 0; i < mega_option_count(); i++) {
-        const option_row *row = mega_option_row(i);
-        if (mega_option_commands(i) == 0) fail_msg("--%s belongs to no command", row->name);
-        if ((row->kind == KIND_ANY) && row->answer != ANSWER_NO_EFFECT) fail_msg("--%s has an effect", row->name);
-        if (row->answer == ANSWER_WORKS) {
-            if (row->field == NO_FIELD || row->field >= sizeof cfg) fail_msg("--%s has no field", row->name);
+    for (size_t i = 0; i < kit_table()->count; i++) {
+        const mega_option_row *row = kit_table()->line[i].row;
+        if (kit_table()->line[i].commands == 0) fail_msg("--%s belongs to no command", row->name);
+        if ((row->kind == MEGA_OPTION_ANY) && row->answer != MEGA_ANSWER_NO_EFFECT)
+            fail_msg("--%s has an effect", row->name);
+        if (row->answer == MEGA_ANSWER_WORKS) {
+            if (row->field == MEGA_NO_FIELD || row->field >= sizeof cfg) fail_msg("--%s has no field", row->name);
             if (row->help == NULL) fail_msg("--%s has no help", row->name);
-        } else if (row->remark == NULL || row->field != NO_FIELD) {
+        } else if (row->remark == NULL || row->field != MEGA_NO_FIELD) {
             fail_msg("--%s needs a remark and no field", row->name);
         }
-        if (row->alike != ALIKE_REQUIRED &&
-            (row->answer != ANSWER_WORKS || (mega_option_commands(i) & FOR_PRETRAIN) == 0))
+        if (row->alike != MEGA_ALIKE_REQUIRED &&
+            (row->answer != MEGA_ANSWER_WORKS || (kit_table()->line[i].commands & FOR_PRETRAIN) == 0))
             fail_msg("--%s is compared by no rank in any case", row->name);
-        const bool is_text = row->kind == KIND_STRING || row->kind == KIND_LIST || row->kind == KIND_APPEND;
-        if (is_text && row->answer == ANSWER_WORKS && (mega_value_check(&cfg, row, "") == NULL) != row->takes_empty)
+        const bool is_text =
+            row->kind == MEGA_OPTION_STRING || row->kind == MEGA_OPTION_LIST || row->kind == MEGA_OPTION_APPEND;
+        if (is_text && row->answer == MEGA_ANSWER_WORKS &&
+            (mega_value_check(&cfg, row, "") == NULL) != row->takes_empty)
             fail_msg("--%s with an empty text", row->name);
         if (row->takes_empty && !is_text) fail_msg("--%s takes no text", row->name);
-        if (row->alone != NULL && row->answer != ANSWER_NO_EFFECT) fail_msg("--%s has an effect", row->name);
+        if (row->alone != NULL && row->answer != MEGA_ANSWER_NO_EFFECT) fail_msg("--%s has an effect", row->name);
         assert_true(mega_option_ranks(&cfg, row) == 1);
-        if ((row->kind == KIND_CHOICE) && row->choices == NULL) fail_msg("--%s has no choices", row->name);
-        if (row->kind == KIND_CHOICE && row->fallback == NULL) fail_msg("--%s has no default", row->name);
-        if (row->fallback != NULL && row->field != NO_FIELD) {
+        if ((row->kind == MEGA_OPTION_CHOICE) && row->choices == NULL) fail_msg("--%s has no choices", row->name);
+        if (row->kind == MEGA_OPTION_CHOICE && row->fallback == NULL) fail_msg("--%s has no default", row->name);
+        if (row->fallback != NULL && row->field != MEGA_NO_FIELD) {
             const char *reason = mega_value_check(&cfg, row, row->fallback);
             if (reason != NULL) fail_msg("--%s: its default: %s", row->name, reason);
         }
@@ -41,12 +44,13 @@ static void rows_are_well_formed(void **state)
 static void names_are_unique_in_a_command(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < mega_option_count(); i++) {
-        for (size_t j = i + 1; j < mega_option_count(); j++) {
-            const option_row *a = mega_option_row(i), *b = mega_option_row(j);
-            if ((mega_option_commands(i) & mega_option_commands(j)) == 0) continue;
+    for (size_t i = 0; i < kit_table()->count; i++) {
+        for (size_t j = i + 1; j < kit_table()->count; j++) {
+            const mega_option_row *a = kit_table()->line[i].row, *b = kit_table()->line[j].row;
+            if ((kit_table()->line[i].commands & kit_table()->line[j].commands) == 0) continue;
             if (mega_option_name_equal(a->name, b->name, strlen(b->name))) fail_msg("--%s twice", a->name);
-            if (a->field != NO_FIELD && a->field == b->field) fail_msg("--%s and --%s share a field", a->name, b->name);
+            if (a->field != MEGA_NO_FIELD && a->field == b->field)
+                fail_msg("--%s and --%s share a field", a->name, b->name);
         }
     }
 }
@@ -55,7 +59,8 @@ static void names_are_unique_in_a_command(void **state)
 static void parts_exist(const char *name, const char *parts, uint32_t command)
 {
     while (*parts != '\0' && *parts != '|') {
-        if (mega_option_find(parts, strcspn(parts, "=;|"), command) == SIZE_MAX) fail_msg("--%s: no %s", name, parts);
+        if (mega_option_find(kit_table(), parts, strcspn(parts, "=;|"), command) == SIZE_MAX)
+            fail_msg("--%s: no %s", name, parts);
         parts += strcspn(parts, ";|");
         parts += *parts == ';';
     }
@@ -64,12 +69,12 @@ static void parts_exist(const char *name, const char *parts, uint32_t command)
 static void successors_exist(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < mega_option_count(); i++) {
-        const option_row *row = mega_option_row(i);
-        if (row->answer != ANSWER_RENAMED) continue;
+    for (size_t i = 0; i < kit_table()->count; i++) {
+        const mega_option_row *row = kit_table()->line[i].row;
+        if (row->answer != MEGA_ANSWER_RENAMED) continue;
         assert_true((row->successor != NULL) != (row->cases != NULL));
         for (uint32_t bit = 1; bit < FOR_ALL; bit <<= 1) {
-            if ((mega_option_commands(i) & bit) == 0) continue;
+            if ((kit_table()->line[i].commands & bit) == 0) continue;
             if (row->successor != NULL) parts_exist(row->name, row->successor, bit);
             for (const char *at = row->cases; at != NULL; at = strchr(at + 1, '|')) {
                 const char *colon = strchr(at, ':');
@@ -91,9 +96,9 @@ static void every_flag_has_a_row(void **state)
         char *space = strchr(line, ' ');
         assert_non_null(space);
         *space = '\0';
-        const command_row *command = mega_command_find(line);
+        const mega_command *command = mega_command_find(&mega_program_composition, line);
         assert_non_null(command);
-        if (mega_option_find(space + 1, strlen(space + 1), command->bit) == SIZE_MAX) {
+        if (mega_option_find(kit_table(), space + 1, strlen(space + 1), command->bit) == SIZE_MAX) {
             fail_msg("%s --%s has no row", line, space + 1);
         }
         checked++;
@@ -114,7 +119,8 @@ static size_t check_section(const char *text, const char *from, const char *to, 
         size_t n = 0;
         while (isalnum((unsigned char)at[n]) || at[n] == '-' || at[n] == '_') n++;
         if (n == 0 || at[n - 1] == '-') continue; /* "--recompute-*" speaks of several */
-        if (mega_option_find(at, n, command) == SIZE_MAX) fail_msg("--%.*s of the sheet has no row", (int)n, at);
+        if (mega_option_find(kit_table(), at, n, command) == SIZE_MAX)
+            fail_msg("--%.*s of the sheet has no row", (int)n, at);
         checked++;
     }
     return checked;
@@ -174,19 +180,19 @@ static void help_and_page(void **state)
                                            "tasks",        "tokenize",        "plot"};
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         mega_buffer text = {0};
-        assert_int_equal(mega_config_help(commands[i], &text), MEGA_OK);
+        assert_int_equal(mega_config_help(&mega_program_composition, commands[i], &text), MEGA_OK);
         kit_assert_has(text.data, "--num-threads N");
         mega_buffer_fini(&text);
     }
     mega_buffer page = {0};
-    assert_int_equal(mega_config_options_page(&page), MEGA_OK);
-    for (size_t i = 0; i < mega_option_count(); i++) {
+    assert_int_equal(mega_config_options_page(&mega_program_composition, &page), MEGA_OK);
+    for (size_t i = 0; i < kit_table()->count; i++) {
         char name[128];
-        snprintf(name, sizeof name, "| `--%s", mega_option_row(i)->name);
+        snprintf(name, sizeof name, "| `--%s", kit_table()->line[i].row->name);
         kit_assert_has(page.data, name);
     }
     mega_buffer_fini(&page);
-    assert_int_equal(mega_config_help("nonsense", &page), MEGA_ERR_USAGE);
+    assert_int_equal(mega_config_help(&mega_program_composition, "nonsense", &page), MEGA_ERR_USAGE);
     mega_buffer_fini(&page);
 }
 

@@ -1,7 +1,7 @@
 /* Every numeric option of a training reaches the field that is computed with: it is set to a value of its own, then the
  * structs that engine, model and schedules read are looked at. Choices and flags that end in these structs, too. A
  * numeric option without a row in this file fails. */
-#include "../../config/config_impl.h"
+#include "../../config/program_impl.h"
 #include "kit.h"
 #include "megalith/engine_commands.h"
 #include "megalith/gpt.h"
@@ -224,11 +224,13 @@ static void every_numeric_option_has_a_check(void **state)
 {
     (void)state;
     int count = 0;
-    for (size_t i = 0; i < mega_option_count(); i++) {
-        const option_row *row = mega_option_row(i);
+    mega_config cfg;
+    assert_int_equal(mega_config_init(&cfg), MEGA_OK);
+    for (option_walk w = {.of = &cfg.state->table}; mega_option_next(&w);) {
+        const mega_option_row *row = w.row;
         const bool is_number =
-            row->kind == KIND_INT || row->kind == KIND_FLOAT || row->kind == KIND_BYTES || row->kind == KIND_INT3;
-        if (!is_number || row->answer != ANSWER_WORKS || (mega_option_commands(i) & (FOR_PRETRAIN | FOR_PLAN)) == 0)
+            row->kind == MEGA_OPTION_INT || row->kind == MEGA_OPTION_FLOAT || row->kind == MEGA_OPTION_BYTES || row->kind == MEGA_OPTION_INT3;
+        if (!is_number || row->answer != MEGA_ANSWER_WORKS || (w.commands & (FOR_PRETRAIN | FOR_PLAN)) == 0)
             continue;
         if (!has_check(row->name))
             fail_msg(
@@ -237,6 +239,7 @@ static void every_numeric_option_has_a_check(void **state)
                 row->name);
         count++;
     }
+    mega_config_fini(&cfg);
     assert_true(count > 50);
 }
 

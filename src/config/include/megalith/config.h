@@ -15,6 +15,7 @@
 #include "megalith/dtype.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
+#include "megalith/option.h"
 #include "megalith/status.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,12 +24,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Strings given to one option, in order. Borrowed from the configuration's arena. */
-typedef struct mega_list {
-    const char **item;
-    size_t count;
-} mega_list;
 
 /* Choices. The order is that of the option's row. */
 typedef enum mega_weight_decay_style { MEGA_WD_CONSTANT, MEGA_WD_LINEAR, MEGA_WD_COSINE } mega_weight_decay_style;
@@ -286,8 +281,54 @@ typedef enum mega_config_source {
     MEGA_SET_BY_COMMAND_LINE
 } mega_config_source;
 
+/* ---- what options there are: given by those who compose them ---- */
+
+/* A section of a room, in a composition of several. */
+typedef struct mega_option_part {
+    const mega_option_section *section;
+    uint32_t commands; /* that take its rows, but for rows that name their own */
+    size_t at;         /* of the room's struct, in the struct of values of the composition */
+} mega_option_part;
+
+typedef struct mega_command {
+    const char *name;
+    uint32_t bit;        /* in the sets of parts and rows; 0: it takes no options of the table */
+    const char *aliases; /* "pretrain_gpt2|pretrain" */
+    const char *summary;
+    const char *positional; /* how arguments without dashes are written; NULL: none are taken */
+    const char *scripts;    /* of other programs, that do the same: "run_clm|train"; NULL: none known */
+} mega_command;
+
+struct mega_config;
+/* Everything that reading options knows of them. All of it is constant. */
+typedef struct mega_composition {
+    const mega_option_part *part; /* in the order of --help; parts of one title are listed together, at the first */
+    size_t parts;
+    size_t foreign; /* number of the first part whose rows are names of other programs: left out of --help, of the
+                       dump of arguments and of searches by destination */
+    const mega_command *command;
+    size_t commands;
+    const mega_option_row *key; /* keys of a DeepSpeed JSON that are no option here; only their JSON columns count */
+    size_t keys;
+    /* After all sources have been read: what a preset leaves to set, and notes on what was typed. */
+    void (*complete)(struct mega_config *cfg, int argc, char **argv);
+    void (*derive)(struct mega_config *cfg); /* what follows from other options */
+    void (*check)(struct mega_config *cfg, bool shape);
+    /* Whether the rules on the shape of a network can be checked with the other rules; if not, mega_config_check does,
+     * once a checkpoint has told the shape. */
+    bool (*knows_shape)(const struct mega_config *cfg);
+    /* Of a name that no command has: where it belongs ("it is an option of …"), or NULL. */
+    const char *(*elsewhere)(struct mega_config *cfg, const char *name, size_t length);
+    /* The line i of what the dump of arguments shows beside options; false after the last. */
+    bool (*derived_line)(const struct mega_config *cfg, size_t i, const char **out_name, char out_text[32]);
+} mega_composition;
+
+/* ---- */
+
 /* Defaults of every option. Call mega_config_fini in any case. */
 mega_status mega_config_init(mega_config *cfg);
+/* The same over any composition; `values` is the struct that its parts lie in, all zero. */
+mega_status mega_config_begin(mega_config *cfg, const mega_composition *of, void *values);
 void mega_config_fini(mega_config *cfg); /* zero-initialised is valid */
 
 /* Reads argv[1…argc-1] as options of `command` (canonical or any alias: "tools/preprocess_data.py"), fills in what
@@ -343,21 +384,24 @@ mega_status mega_config_to_json(const mega_config *cfg, mega_buffer *out);
 /* Sets the options named in the object, but for those given on the command line. Unknown names are ignored. */
 mega_status mega_config_from_json(mega_config *cfg, const char *json, mega_config_source source);
 
-/* What every rank of a training must be given alike: "--lr 0.001" for each option of pretrain_gpt that works, but for
+/* What every rank of a training must be given alike: "--lr 0.001" for each option of `command` that works, but for
  * those that a host may set for itself (threads, memory, log level, folders of its own). Texts are in the arena. */
-mega_status mega_config_alike(mega_config *cfg, mega_list *out);
+mega_status mega_config_alike(mega_config *cfg, const char *command, mega_list *out);
 
 /* "--adam-beta2 was 0.999, is 0.95" for each option that changes what a resumed run computes; `stored` is what
  * mega_config_to_json wrote for the run before. Options that it does not hold are left out, and so are those that have
  * a message of their own: data, seed, shape, length of the training. Texts are in the arena. */
 mega_status mega_config_changes(mega_config *cfg, const char *stored, mega_list *out);
 
-/* --help of one command; docs/options.md; docs/environment.md. */
-mega_status mega_config_help(const char *command, mega_buffer *out);
-mega_status mega_config_options_page(mega_buffer *out);
-mega_status mega_environment_page(mega_buffer *out);
-mega_status mega_config_json_page(mega_buffer *out);   /* docs/deepspeed-json.md */
-mega_status mega_config_engine_help(mega_buffer *out); /* the options of mega_config_parse_engine */
+/* --help of one command; docs/options.md; docs/deepspeed-json.md; the options without commands, by their titles. */
+mega_status mega_config_help(const mega_composition *of, const char *command, mega_buffer *out);
+mega_status mega_config_options_page(const mega_composition *of, mega_buffer *out);
+mega_status mega_config_json_page(const mega_composition *of, mega_buffer *out);
+mega_status mega_config_engine_help(const mega_composition *of, mega_buffer *out);
+mega_status mega_environment_page(mega_buffer *out); /* docs/environment.md */
+
+/* The options of all commands of the program. */
+extern const mega_composition mega_program_composition;
 
 /* The launcher of Python ("torchrun", "deepspeed") that started this process as one of several, which are no ranks
  * here: its mark in the environment, and how many processes. NULL when there is none, or when an MPI launcher has
@@ -368,18 +412,16 @@ const char *mega_config_python_launcher(const char **out_mark, int64_t *out_proc
  * after the last. *at begins at 0. Every command refuses them with its other mistakes. */
 bool mega_environment_mistake(size_t *at, char *out, size_t size);
 
-/* The canonical name for what a user typed as a command ("tools/preprocess_data.py" → "preprocess_data"), or NULL. */
-const char *mega_config_command(const char *typed);
-/* Names of all commands, in the order of help; NULL past the end. Its one line of help through out_summary. */
-const char *mega_config_command_at(size_t i, const char **out_summary);
-/* The nearest of n names, or NULL when none is near. Same rule as for unknown options. */
-/* The command that does what a script of transformers or nanoGPT does ("run_clm.py": pretrain_gpt); NULL: none known.
- */
-const char *mega_config_command_of_script(const char *typed);
+/* The command for what a user typed ("tools/preprocess_data.py" is preprocess_data), or NULL. */
+const mega_command *mega_command_find(const mega_composition *of, const char *typed);
+const char *mega_command_name(const mega_composition *of, const char *typed); /* its name, or NULL */
+/* The command that does what a script of another program does ("run_clm.py": pretrain_gpt); NULL: none known. */
+const char *mega_command_of_script(const mega_composition *of, const char *typed);
 
 /* For a folder that is not there: " (did you mean good?)", " (ck holds iterations 10, 20)", or nothing. */
 void mega_config_put_near(mega_buffer *out, const char *folder);
 
+/* The nearest of n names, or NULL when none is near. Same rule as for unknown options. */
 const char *mega_config_nearest(const char *typed, const char *const *names, size_t n);
 
 #ifdef __cplusplus
