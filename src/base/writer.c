@@ -15,7 +15,7 @@
 
 #define BUFFER_BYTES ((size_t)256 << 10)
 #define BLOCK_BYTES  ((size_t)8 << 20) /* of a large writer */
-#define BLOCK_GRAIN                                                                                  \
+#define BLOCK_GRAIN \
     ((size_t)4096) /* no disk asks for a coarser alignment; one that did is answered by EINVAL below \
                     */
 
