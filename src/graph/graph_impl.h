@@ -9,6 +9,7 @@
 #include "megalith/extent.h"
 #include "megalith/graph.h"
 #include "megalith/kernels.h"
+#include "op_operands.h"
 
 #define OP_MAX_IN      6
 #define OP_MAX_OUT     3

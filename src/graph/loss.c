@@ -80,7 +80,7 @@ static bool is_accuracy(const mega_graph *g, const graph_loss *l)
         const instruction *op = &g->op[i];
         if (op->out[0] != t) continue;
         if (op->kind != OP_MASKED_SUM) return op->kind == OP_ACCURACY;
-        t = op->in[1];
+        t = op->in[MASKED_SUM_X];
     }
     return false;
 }

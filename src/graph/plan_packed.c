@@ -2,14 +2,20 @@
  * (the chunks of a head, a forward and its recomputation) share one packed form, which the first of them makes. */
 #include "program_impl.h"
 
+#include <assert.h>
 #include <string.h>
+
+/* The weight of linear and of linear_grad_x, whose kernel (GEMM) is the only one that packs an operand. */
+enum { PACKED_OPERAND = LINEAR_WEIGHT };
+static_assert((int)LINEAR_WEIGHT == (int)LINEAR_GRAD_X_WEIGHT, "one number for both");
 
 /* The instruction before `end` that packs the same operand; -1: none. */
 static int packed_before(const mega_graph *g, int end)
 {
     const instruction *op = &g->op[end];
     for (int i = 0; i < end; i++)
-        if (g->op[i].packs && g->op[i].kind == op->kind && g->op[i].in[1] == op->in[1]) return i;
+        if (g->op[i].packs && g->op[i].kind == op->kind && g->op[i].in[PACKED_OPERAND] == op->in[PACKED_OPERAND])
+            return i;
     return -1;
 }
 
@@ -17,7 +23,8 @@ static int products_with(const mega_graph *g, const instruction *op)
 {
     int count = 0;
     for (int i = 0; i < g->num_ops; i++)
-        count += !g->op[i].recomputed && g->op[i].kind == op->kind && g->op[i].in[1] == op->in[1];
+        count +=
+            !g->op[i].recomputed && g->op[i].kind == op->kind && g->op[i].in[PACKED_OPERAND] == op->in[PACKED_OPERAND];
     return count;
 }
 
@@ -25,7 +32,7 @@ static void place(mega_program *p, int i, void *args)
 {
     instruction *op = &p->g->op[i];
     const mega_kernel *kernel = mega_program_kernel(p, op);
-    if (kernel == NULL || kernel->packed == NULL || p->g->tensor[op->in[1]].role != ROLE_WEIGHT) return;
+    if (kernel == NULL || kernel->packed == NULL || p->g->tensor[op->in[PACKED_OPERAND]].role != ROLE_WEIGHT) return;
     const int first = packed_before(p->g, i);
     if (first >= 0) {
         op->packed_at = p->g->op[first].packed_at;

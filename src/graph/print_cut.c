@@ -34,11 +34,11 @@ static void cut_results(mega_graph *g, const instruction *op)
         if (op->out[k] != 0 && g->tensor[op->out[k]].role != ROLE_GRADIENT) inherit(g, op, op->out[k]);
     if (op->kind == OP_REDUCE_SCATTER || op->kind == OP_OWN_ROWS) set(g, out, 0, op->attr.axis.size);
     else if (op->kind == OP_LINEAR)
-        set(g, out, 1, cut(g, op->in[1], 0));
+        set(g, out, 1, cut(g, op->in[LINEAR_WEIGHT], 0));
     else if (op->kind == OP_LINEAR_GRAD_X)
-        set(g, out, 1, cut(g, op->in[1], 1));
+        set(g, out, 1, cut(g, op->in[LINEAR_GRAD_X_WEIGHT], 1));
     else if (op->kind == OP_ATTENTION || op->kind == OP_ATTENTION_CACHED)
-        set(g, out, 1, cut(g, op->in[0], 1));
+        set(g, out, 1, cut(g, op->in[ATTENTION_QKV], 1));
 }
 
 void mega_graph_find_cuts(mega_graph *g)

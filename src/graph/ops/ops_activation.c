@@ -1,6 +1,9 @@
 /* Activations by kind. The two forms of gelu are the op gelu (ops_elementwise.c), which takes in a bias. */
 #include "graph_impl.h"
 
+/* Operands. */
+enum { ACTIVATION_GRAD_DY, ACTIVATION_GRAD_X };
+
 /* ---- activation: in x [T, C]; out activation(x) ---- */
 
 mega_tensor mega_op_activation(mega_graph *g, mega_tensor x, mega_activation_kind kind)
@@ -23,7 +26,9 @@ static mega_status activation_shape(const mega_graph *g, const instruction *op, 
 
 static void activation_gradient(mega_graph *g, const instruction *op)
 {
-    instruction d = {.kind = OP_ACTIVATION_GRAD, .in = {mega_graph_arrived(g, op, 0), op->in[0]}, .attr = op->attr};
+    instruction d = {.kind = OP_ACTIVATION_GRAD,
+                     .in = {[ACTIVATION_GRAD_DY] = mega_graph_arrived(g, op, 0), [ACTIVATION_GRAD_X] = op->in[0]},
+                     .attr = op->attr};
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
 
@@ -50,9 +55,9 @@ const op_row mega_op_row_activation = {.name = "activation",
 
 static mega_status activation_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, 2));
-    MEGA_TRY(mega_op_expect(g, op, 1, "x", *mega_op_in(g, op, 0)));
-    out[0] = *mega_op_in(g, op, 0);
+    MEGA_TRY(mega_op_expect_dims(g, op, ACTIVATION_GRAD_DY, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_expect(g, op, ACTIVATION_GRAD_X, "x", *mega_op_in(g, op, ACTIVATION_GRAD_DY)));
+    out[0] = *mega_op_in(g, op, ACTIVATION_GRAD_DY);
     return MEGA_OK;
 }
 
@@ -60,16 +65,16 @@ static void activation_grad_bind(const op_binder *b, const instruction *op, void
 {
     mega_activation_grad_args *a = args;
     a->dx = b->address(b, op->out[0]);
-    a->dy = b->address(b, op->in[0]);
-    a->x = b->address(b, op->in[1]);
-    a->count = mega_shape_count(mega_op_in(b->g, op, 0));
+    a->dy = b->address(b, op->in[ACTIVATION_GRAD_DY]);
+    a->x = b->address(b, op->in[ACTIVATION_GRAD_X]);
+    a->count = mega_shape_count(mega_op_in(b->g, op, ACTIVATION_GRAD_DY));
     a->kind = op->attr.activation;
 }
 
 const op_row mega_op_row_activation_grad = {.name = "activation_grad",
                                             .num_in = 2,
                                             .num_out = 1,
-                                            .overlays = 1u << 0 | 1u << 1,
+                                            .overlays = 1u << ACTIVATION_GRAD_DY | 1u << ACTIVATION_GRAD_X,
                                             .shape = activation_grad_shape,
                                             .bind = activation_grad_bind,
                                             .plain = &mega_plain_activation_grad,

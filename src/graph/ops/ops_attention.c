@@ -2,6 +2,17 @@
  * through row strides, and their gradients are written the same way, so nothing is copied. */
 #include "graph_impl.h"
 
+/* Operands. */
+enum {
+    ATTENTION_GRAD_DOUT,
+    ATTENTION_GRAD_QKV,
+    ATTENTION_GRAD_OUT,
+    ATTENTION_GRAD_LSE,
+    ATTENTION_GRAD_SEGMENT_START,
+    ATTENTION_GRAD_SAMPLE_ID
+};
+enum { ATTENTION_CACHED_QKV, ATTENTION_CACHED_K_CACHE, ATTENTION_CACHED_V_CACHE };
+
 static int64_t qkv_width(const mega_attention_shape *s)
 {
     return mega_extent_mul(mega_extent_add(s->heads, mega_extent_mul(2, s->kv_heads)), s->head_dim);
@@ -28,7 +39,11 @@ static mega_status check_shape(const instruction *op)
 mega_tensor mega_op_attention(mega_graph *g, mega_tensor qkv, mega_tensor segment_start, mega_tensor sample_id,
                               const mega_attention_shape *s)
 {
-    instruction op = {.kind = OP_ATTENTION, .in = {qkv.id, segment_start.id, sample_id.id}, .attr = {.attention = *s}};
+    instruction op = {.kind = OP_ATTENTION,
+                      .in = {[ATTENTION_QKV] = qkv.id,
+                             [ATTENTION_SEGMENT_START] = segment_start.id,
+                             [ATTENTION_SAMPLE_ID] = sample_id.id},
+                      .attr = {.attention = *s}};
     return mega_graph_emit(g, &op);
 }
 
@@ -37,25 +52,30 @@ static mega_status attention_shape(const mega_graph *g, const instruction *op, t
     const mega_attention_shape *s = &op->attr.attention;
     const int64_t rows = mega_extent_mul(s->batch, s->seq);
     MEGA_TRY(check_shape(op));
-    if (s->dropout > 0.0 && op->in[2] == 0)
+    if (s->dropout > 0.0 && op->in[ATTENTION_SAMPLE_ID] == 0)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "op attention in \"%s\": sample ids are missing; the dropout mask is addressed "
                          "by them",
                          op->scope);
-    MEGA_TRY(mega_op_expect(g, op, 0, "qkv", mega_shape_2d(g->dtype, rows, qkv_width(s))));
-    MEGA_TRY(mega_op_expect(g, op, 1, "segment_start", mega_shape_1d(MEGA_I32, rows)));
-    MEGA_TRY(mega_op_expect(g, op, 2, "sample_id", mega_shape_1d(MEGA_I32, rows)));
-    out[0] = mega_shape_2d(g->dtype, rows, mega_extent_mul(s->heads, s->head_dim));
-    out[1] = mega_shape_2d(g->acc, s->heads, rows);
+    MEGA_TRY(mega_op_expect(g, op, ATTENTION_QKV, "qkv", mega_shape_2d(g->dtype, rows, qkv_width(s))));
+    MEGA_TRY(mega_op_expect(g, op, ATTENTION_SEGMENT_START, "segment_start", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_expect(g, op, ATTENTION_SAMPLE_ID, "sample_id", mega_shape_1d(MEGA_I32, rows)));
+    out[ATTENTION_OUT] = mega_shape_2d(g->dtype, rows, mega_extent_mul(s->heads, s->head_dim));
+    out[ATTENTION_LSE] = mega_shape_2d(g->acc, s->heads, rows);
     return MEGA_OK;
 }
 
 static void attention_gradient(mega_graph *g, const instruction *op)
 {
     instruction d = {.kind = OP_ATTENTION_GRAD,
-                     .in = {mega_graph_arrived(g, op, 0), op->in[0], op->out[0], op->out[1], op->in[1], op->in[2]},
+                     .in = {[ATTENTION_GRAD_DOUT] = mega_graph_arrived(g, op, ATTENTION_OUT),
+                            [ATTENTION_GRAD_QKV] = op->in[ATTENTION_QKV],
+                            [ATTENTION_GRAD_OUT] = op->out[ATTENTION_OUT],
+                            [ATTENTION_GRAD_LSE] = op->out[ATTENTION_LSE],
+                            [ATTENTION_GRAD_SEGMENT_START] = op->in[ATTENTION_SEGMENT_START],
+                            [ATTENTION_GRAD_SAMPLE_ID] = op->in[ATTENTION_SAMPLE_ID]},
                      .attr = op->attr};
-    mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
+    mega_graph_gradient_add(g, op->in[ATTENTION_QKV], mega_graph_emit(g, &d).id);
 }
 
 /* Two products forward, four backward, over the pairs (query, key) that the mask leaves; causal: half of them. What a
@@ -116,13 +136,14 @@ static void fill_attention(const op_binder *b, mega_attention_args *a, const op_
 
 static void attention_bind(const op_binder *b, const instruction *op, void *args)
 {
-    fill_attention(b, args, &op->attr, op->in[0], op->out[0], op->out[1], op->in[1], op->in[2]);
+    fill_attention(b, args, &op->attr, op->in[ATTENTION_QKV], op->out[ATTENTION_OUT], op->out[ATTENTION_LSE],
+                   op->in[ATTENTION_SEGMENT_START], op->in[ATTENTION_SAMPLE_ID]);
 }
 
 const op_row mega_op_row_attention = {.name = "attention",
                                       .num_in = 3,
                                       .num_out = 2,
-                                      .optional_in = 1u << 1 | 1u << 2,
+                                      .optional_in = 1u << ATTENTION_SEGMENT_START | 1u << ATTENTION_SAMPLE_ID,
                                       .shape = attention_shape,
                                       .gradient = attention_gradient,
                                       .cost = attention_forward_cost,
@@ -138,13 +159,13 @@ static mega_status attention_grad_shape(const mega_graph *g, const instruction *
     const int64_t rows = mega_extent_mul(s->batch, s->seq);
     MEGA_TRY(check_shape(op));
     const tensor_shape o = mega_shape_2d(g->dtype, rows, mega_extent_mul(s->heads, s->head_dim));
-    MEGA_TRY(mega_op_expect(g, op, 0, "dout", o));
-    MEGA_TRY(mega_op_expect(g, op, 1, "qkv", mega_shape_2d(g->dtype, rows, qkv_width(s))));
-    MEGA_TRY(mega_op_expect(g, op, 2, "out", o));
-    MEGA_TRY(mega_op_expect(g, op, 3, "lse", mega_shape_2d(g->acc, s->heads, rows)));
-    MEGA_TRY(mega_op_expect(g, op, 4, "segment_start", mega_shape_1d(MEGA_I32, rows)));
-    MEGA_TRY(mega_op_expect(g, op, 5, "sample_id", mega_shape_1d(MEGA_I32, rows)));
-    out[0] = *mega_op_in(g, op, 1);
+    MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_DOUT, "dout", o));
+    MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_QKV, "qkv", mega_shape_2d(g->dtype, rows, qkv_width(s))));
+    MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_OUT, "out", o));
+    MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_LSE, "lse", mega_shape_2d(g->acc, s->heads, rows)));
+    MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_SEGMENT_START, "segment_start", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_SAMPLE_ID, "sample_id", mega_shape_1d(MEGA_I32, rows)));
+    out[0] = *mega_op_in(g, op, ATTENTION_GRAD_QKV);
     return MEGA_OK;
 }
 
@@ -152,9 +173,10 @@ static void attention_grad_bind(const op_binder *b, const instruction *op, void 
 {
     mega_attention_grad_args *a = args;
     const mega_attention_shape *s = &op->attr.attention;
-    fill_attention(b, &a->forward, &op->attr, op->in[1], op->in[2], op->in[3], op->in[4], op->in[5]);
+    fill_attention(b, &a->forward, &op->attr, op->in[ATTENTION_GRAD_QKV], op->in[ATTENTION_GRAD_OUT],
+                   op->in[ATTENTION_GRAD_LSE], op->in[ATTENTION_GRAD_SEGMENT_START], op->in[ATTENTION_GRAD_SAMPLE_ID]);
     a->forward.head = a->head;
-    a->dout = b->address(b, op->in[0]);
+    a->dout = b->address(b, op->in[ATTENTION_GRAD_DOUT]);
     a->dq = column(b, op->out[0], 0);
     a->dk = column(b, op->out[0], s->heads * s->head_dim);
     a->dv = column(b, op->out[0], (s->heads + s->kv_heads) * s->head_dim);
@@ -165,7 +187,8 @@ static void attention_grad_bind(const op_binder *b, const instruction *op, void 
 const op_row mega_op_row_attention_grad = {.name = "attention_grad",
                                            .num_in = 6,
                                            .num_out = 1,
-                                           .optional_in = 1u << 4 | 1u << 5,
+                                           .optional_in =
+                                               1u << ATTENTION_GRAD_SEGMENT_START | 1u << ATTENTION_GRAD_SAMPLE_ID,
                                            .shape = attention_grad_shape,
                                            .cost = attention_grad_cost,
                                            .bind = attention_grad_bind,
@@ -178,7 +201,11 @@ const op_row mega_op_row_attention_grad = {.name = "attention_grad",
 mega_tensor mega_op_attention_cached(mega_graph *g, mega_tensor qkv, mega_tensor k_cache, mega_tensor v_cache,
                                      const mega_attention_shape *s)
 {
-    instruction op = {.kind = OP_ATTENTION_CACHED, .in = {qkv.id, k_cache.id, v_cache.id}, .attr = {.attention = *s}};
+    instruction op = {.kind = OP_ATTENTION_CACHED,
+                      .in = {[ATTENTION_CACHED_QKV] = qkv.id,
+                             [ATTENTION_CACHED_K_CACHE] = k_cache.id,
+                             [ATTENTION_CACHED_V_CACHE] = v_cache.id},
+                      .attr = {.attention = *s}};
     return mega_graph_emit(g, &op);
 }
 
@@ -191,11 +218,12 @@ static mega_status attention_cached_shape(const mega_graph *g, const instruction
                          "op attention_cached in \"%s\": dropout %g, %s; expected no dropout and causal", op->scope,
                          s->dropout, s->causal ? "causal" : "not causal");
     const int64_t rows = mega_extent_mul(s->batch, s->seq);
-    MEGA_TRY(mega_op_expect(g, op, 0, "qkv", mega_shape_2d(g->dtype, rows, qkv_width(s))));
-    MEGA_TRY(mega_op_expect_dims(g, op, 1, "k_cache", g->dtype, 3));
-    const tensor_shape cache = {g->dtype, 3, {s->batch, mega_op_in_dim(g, op, 1, 1), s->kv_heads * s->head_dim, 0}};
-    MEGA_TRY(mega_op_expect(g, op, 1, "k_cache", cache));
-    MEGA_TRY(mega_op_expect(g, op, 2, "v_cache", cache));
+    MEGA_TRY(mega_op_expect(g, op, ATTENTION_CACHED_QKV, "qkv", mega_shape_2d(g->dtype, rows, qkv_width(s))));
+    MEGA_TRY(mega_op_expect_dims(g, op, ATTENTION_CACHED_K_CACHE, "k_cache", g->dtype, 3));
+    const tensor_shape cache = {
+        g->dtype, 3, {s->batch, mega_op_in_dim(g, op, ATTENTION_CACHED_K_CACHE, 1), s->kv_heads * s->head_dim, 0}};
+    MEGA_TRY(mega_op_expect(g, op, ATTENTION_CACHED_K_CACHE, "k_cache", cache));
+    MEGA_TRY(mega_op_expect(g, op, ATTENTION_CACHED_V_CACHE, "v_cache", cache));
     out[0] = mega_shape_2d(g->dtype, rows, mega_extent_mul(s->heads, s->head_dim));
     return MEGA_OK;
 }
@@ -205,14 +233,14 @@ static void attention_cached_bind(const op_binder *b, const instruction *op, voi
     mega_attention_cached_args *a = args;
     const mega_attention_shape *s = &op->attr.attention;
     a->out = b->address(b, op->out[0]);
-    a->k_cache = b->address(b, op->in[1]);
-    a->v_cache = b->address(b, op->in[2]);
-    a->q = column(b, op->in[0], 0);
-    a->k = column(b, op->in[0], s->heads * s->head_dim);
-    a->v = column(b, op->in[0], (s->heads + s->kv_heads) * s->head_dim);
+    a->k_cache = b->address(b, op->in[ATTENTION_CACHED_K_CACHE]);
+    a->v_cache = b->address(b, op->in[ATTENTION_CACHED_V_CACHE]);
+    a->q = column(b, op->in[ATTENTION_CACHED_QKV], 0);
+    a->k = column(b, op->in[ATTENTION_CACHED_QKV], s->heads * s->head_dim);
+    a->v = column(b, op->in[ATTENTION_CACHED_QKV], (s->heads + s->kv_heads) * s->head_dim);
     a->batch = s->batch;
     a->rows = s->seq;
-    a->capacity = mega_op_in_dim(b->g, op, 1, 1);
+    a->capacity = mega_op_in_dim(b->g, op, ATTENTION_CACHED_K_CACHE, 1);
     a->heads = s->heads;
     a->kv_heads = s->kv_heads;
     a->head_dim = s->head_dim;
@@ -225,15 +253,15 @@ static void attention_cached_bind(const op_binder *b, const instruction *op, voi
 static op_cost attention_cached_cost(const mega_graph *g, const instruction *op)
 {
     const mega_attention_shape *s = &op->attr.attention;
-    const double keys = (double)mega_op_in_dim(g, op, 1, 1);
-    const double bytes = 2.0 * (double)mega_shape_bytes(mega_op_in(g, op, 1));
+    const double keys = (double)mega_op_in_dim(g, op, ATTENTION_CACHED_K_CACHE, 1);
+    const double bytes = 2.0 * (double)mega_shape_bytes(mega_op_in(g, op, ATTENTION_CACHED_K_CACHE));
     return (op_cost){4.0 * (double)(s->batch * s->seq * s->heads * s->head_dim) * keys, bytes};
 }
 
 const op_row mega_op_row_attention_cached = {.name = "attention_cached",
                                              .num_in = 3,
                                              .num_out = 1,
-                                             .mutates = 1u << 1 | 1u << 2,
+                                             .mutates = 1u << ATTENTION_CACHED_K_CACHE | 1u << ATTENTION_CACHED_V_CACHE,
                                              .shape = attention_cached_shape,
                                              .cost = attention_cached_cost,
                                              .bind = attention_cached_bind,

@@ -2,6 +2,15 @@
  * to running statistics. */
 #include "graph_impl.h"
 
+/* Operands. */
+enum { BATCH_NORM_X, BATCH_NORM_GAIN, BATCH_NORM_BIAS, BATCH_NORM_RUNNING_MEAN, BATCH_NORM_RUNNING_VAR };
+enum { BATCH_NORM_Y, BATCH_NORM_MEAN, BATCH_NORM_VAR };
+enum { BATCH_NORM_GRAD_DY, BATCH_NORM_GRAD_X, BATCH_NORM_GRAD_MEAN, BATCH_NORM_GRAD_VAR, BATCH_NORM_GRAD_GAIN };
+enum { BATCH_NORM_GRAD_DX, BATCH_NORM_GRAD_DGAIN, BATCH_NORM_GRAD_DBIAS };
+enum { BATCH_NORM_UPDATE_MEAN, BATCH_NORM_UPDATE_VAR };
+enum { BATCH_NORM_UPDATE_SUM_MEAN, BATCH_NORM_UPDATE_SUM_VAR };
+enum { BATCH_NORM_FIXED_X, BATCH_NORM_FIXED_GAIN, BATCH_NORM_FIXED_BIAS, BATCH_NORM_FIXED_MEAN, BATCH_NORM_FIXED_VAR };
+
 /* ---- batch_norm: in x [T, C], gain [C], bias [C], running mean and var [C] (or neither), which it does not read; out
  * y [T, C], mean [T / group, C] acc, var [T / group, C] acc ---- */
 
@@ -15,7 +24,8 @@ mega_batch_norm_result mega_op_batch_norm(mega_graph *g, mega_tensor x, mega_ten
 static void check_running(mega_graph *g, const mega_batch_norm_running *running)
 {
     for (int i = 0; i < g->num_ops && running->mean.id != 0; i++)
-        if (g->op[i].kind == OP_BATCH_NORM && (g->op[i].in[3] == running->mean.id || g->op[i].in[4] == running->var.id))
+        if (g->op[i].kind == OP_BATCH_NORM && (g->op[i].in[BATCH_NORM_RUNNING_MEAN] == running->mean.id ||
+                                               g->op[i].in[BATCH_NORM_RUNNING_VAR] == running->var.id))
             mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                                          "op batch_norm in \"%s\": the running statistics %s and %s are those of the "
                                          "batch norm in \"%s\" too; give each its own",
@@ -27,30 +37,34 @@ mega_batch_norm_result mega_op_batch_norm_running(mega_graph *g, mega_tensor x, 
                                                   const mega_batch_norm_running *running, int64_t group, double eps)
 {
     instruction op = {.kind = OP_BATCH_NORM,
-                      .in = {x.id, gain.id, bias.id, running->mean.id, running->var.id},
+                      .in = {[BATCH_NORM_X] = x.id,
+                             [BATCH_NORM_GAIN] = gain.id,
+                             [BATCH_NORM_BIAS] = bias.id,
+                             [BATCH_NORM_RUNNING_MEAN] = running->mean.id,
+                             [BATCH_NORM_RUNNING_VAR] = running->var.id},
                       .attr = {.group = group, .eps = eps, .p = running->momentum}};
     check_running(g, running);
     const mega_tensor y = mega_graph_emit(g, &op);
     if (g->status != MEGA_OK) return (mega_batch_norm_result){{0}, {0}, {0}};
-    return (mega_batch_norm_result){.y = y, .mean = {op.out[1]}, .var = {op.out[2]}};
+    return (mega_batch_norm_result){.y = y, .mean = {op.out[BATCH_NORM_MEAN]}, .var = {op.out[BATCH_NORM_VAR]}};
 }
 
-/* x, gain and bias, which the forms of training and of evaluation share. */
+/* Checks x, gain and bias, which have the same numbers in batch_norm and batch_norm_fixed. */
 static mega_status batch_norm_expect(const mega_graph *g, const instruction *op)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
-    const int64_t cols = mega_op_in_dim(g, op, 0, 1);
+    MEGA_TRY(mega_op_expect_dims(g, op, BATCH_NORM_X, "x", g->dtype, 2));
+    const int64_t cols = mega_op_in_dim(g, op, BATCH_NORM_X, 1);
     MEGA_TRY(mega_op_expect_epsilon(op));
-    MEGA_TRY(mega_op_expect(g, op, 1, "gain", mega_shape_1d(g->dtype, cols)));
-    return mega_op_expect(g, op, 2, "bias", mega_shape_1d(g->dtype, cols));
+    MEGA_TRY(mega_op_expect(g, op, BATCH_NORM_GAIN, "gain", mega_shape_1d(g->dtype, cols)));
+    return mega_op_expect(g, op, BATCH_NORM_BIAS, "bias", mega_shape_1d(g->dtype, cols));
 }
 
 /* Its sum lies where a parameter's gradient does. */
 static mega_status running_expect(const mega_graph *g, const instruction *op, int in, const char *what)
 {
     const graph_tensor *t = &g->tensor[op->in[in]];
-    if (op->in[3] == 0 && op->in[4] == 0) return MEGA_OK;
-    MEGA_TRY(mega_op_expect(g, op, in, what, mega_shape_1d(g->dtype, mega_op_in_dim(g, op, 0, 1))));
+    if (op->in[BATCH_NORM_RUNNING_MEAN] == 0 && op->in[BATCH_NORM_RUNNING_VAR] == 0) return MEGA_OK;
+    MEGA_TRY(mega_op_expect(g, op, in, what, mega_shape_1d(g->dtype, mega_op_in_dim(g, op, BATCH_NORM_X, 1))));
     if (t->role == ROLE_WEIGHT && mega_params_get(g->params, t->param)->is_buffer) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE, "op batch_norm in \"%s\": %s is %s, which is no buffer; request it with is_buffer",
                      op->scope, what, t->name);
@@ -59,65 +73,73 @@ static mega_status running_expect(const mega_graph *g, const instruction *op, in
 static mega_status batch_norm_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     MEGA_TRY(batch_norm_expect(g, op));
-    const int64_t rows = mega_op_in_dim(g, op, 0, 0), cols = mega_op_in_dim(g, op, 0, 1), group = op->attr.group;
+    const int64_t rows = mega_op_in_dim(g, op, BATCH_NORM_X, 0), cols = mega_op_in_dim(g, op, BATCH_NORM_X, 1),
+                  group = op->attr.group;
     if (group < 2 || rows % group != 0)
         return MEGA_FAIL(
             MEGA_ERR_USAGE,
             "op batch_norm in \"%s\": groups of %lld rows of %s, which has %lld; expected a divisor of them, "
             "at least 2, as one row has no variance",
-            op->scope, (long long)group, g->tensor[op->in[0]].name, (long long)rows);
-    MEGA_TRY(running_expect(g, op, 3, "running mean"));
-    MEGA_TRY(running_expect(g, op, 4, "running var"));
-    out[0] = mega_shape_2d(g->dtype, rows, cols);
-    out[1] = out[2] = mega_shape_2d(g->acc, rows / group, cols);
+            op->scope, (long long)group, g->tensor[op->in[BATCH_NORM_X]].name, (long long)rows);
+    MEGA_TRY(running_expect(g, op, BATCH_NORM_RUNNING_MEAN, "running mean"));
+    MEGA_TRY(running_expect(g, op, BATCH_NORM_RUNNING_VAR, "running var"));
+    out[BATCH_NORM_Y] = mega_shape_2d(g->dtype, rows, cols);
+    out[BATCH_NORM_MEAN] = out[BATCH_NORM_VAR] = mega_shape_2d(g->acc, rows / group, cols);
     return MEGA_OK;
 }
 
 static void batch_norm_gradient(mega_graph *g, const instruction *op)
 {
     instruction d = {.kind = OP_BATCH_NORM_GRAD,
-                     .in = {mega_graph_arrived(g, op, 0), op->in[0], op->out[1], op->out[2], op->in[1]},
-                     .out = {0, mega_graph_gradient_tensor(g, op->in[1]), mega_graph_gradient_tensor(g, op->in[2])},
+                     .in = {[BATCH_NORM_GRAD_DY] = mega_graph_arrived(g, op, BATCH_NORM_Y),
+                            [BATCH_NORM_GRAD_X] = op->in[BATCH_NORM_X],
+                            [BATCH_NORM_GRAD_MEAN] = op->out[BATCH_NORM_MEAN],
+                            [BATCH_NORM_GRAD_VAR] = op->out[BATCH_NORM_VAR],
+                            [BATCH_NORM_GRAD_GAIN] = op->in[BATCH_NORM_GAIN]},
+                     .out = {[BATCH_NORM_GRAD_DGAIN] = mega_graph_gradient_tensor(g, op->in[BATCH_NORM_GAIN]),
+                             [BATCH_NORM_GRAD_DBIAS] = mega_graph_gradient_tensor(g, op->in[BATCH_NORM_BIAS])},
                      .attr = op->attr};
-    if (g->tensor[op->out[1]].gradient != 0 || g->tensor[op->out[2]].gradient != 0)
+    if (g->tensor[op->out[BATCH_NORM_MEAN]].gradient != 0 || g->tensor[op->out[BATCH_NORM_VAR]].gradient != 0)
         mega_graph_fail(g,
                         MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                                   "op batch_norm in \"%s\": the loss depends on the mean or the variance of a group, "
                                   "whose gradient is not built; use the normalized values",
                                   op->scope));
-    mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
+    mega_graph_gradient_add(g, op->in[BATCH_NORM_X], mega_graph_emit(g, &d).id);
 }
 
 /* Once a micro-batch, in the backward program: a recomputation repeats the forward alone. */
 static void batch_norm_always(mega_graph *g, const instruction *op)
 {
-    if (op->in[3] == 0) return;
-    instruction u = {.kind = OP_BATCH_NORM_UPDATE,
-                     .in = {op->out[1], op->out[2]},
-                     .out = {mega_graph_gradient_tensor(g, op->in[3]), mega_graph_gradient_tensor(g, op->in[4])},
-                     .attr = op->attr};
+    if (op->in[BATCH_NORM_RUNNING_MEAN] == 0) return;
+    instruction u = {
+        .kind = OP_BATCH_NORM_UPDATE,
+        .in = {[BATCH_NORM_UPDATE_MEAN] = op->out[BATCH_NORM_MEAN], [BATCH_NORM_UPDATE_VAR] = op->out[BATCH_NORM_VAR]},
+        .out = {[BATCH_NORM_UPDATE_SUM_MEAN] = mega_graph_gradient_tensor(g, op->in[BATCH_NORM_RUNNING_MEAN]),
+                [BATCH_NORM_UPDATE_SUM_VAR] = mega_graph_gradient_tensor(g, op->in[BATCH_NORM_RUNNING_VAR])},
+        .attr = op->attr};
     mega_graph_emit(g, &u);
 }
 
 static void batch_norm_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_batch_norm_args *a = args;
-    a->y = b->address(b, op->out[0]);
-    a->mean = b->address(b, op->out[1]);
-    a->var = b->address(b, op->out[2]);
-    a->x = b->address(b, op->in[0]);
-    a->gain = b->address(b, op->in[1]);
-    a->bias = b->address(b, op->in[2]);
+    a->y = b->address(b, op->out[BATCH_NORM_Y]);
+    a->mean = b->address(b, op->out[BATCH_NORM_MEAN]);
+    a->var = b->address(b, op->out[BATCH_NORM_VAR]);
+    a->x = b->address(b, op->in[BATCH_NORM_X]);
+    a->gain = b->address(b, op->in[BATCH_NORM_GAIN]);
+    a->bias = b->address(b, op->in[BATCH_NORM_BIAS]);
     a->rows = op->attr.group;
-    a->groups = mega_op_in_dim(b->g, op, 0, 0) / a->rows;
-    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+    a->groups = mega_op_in_dim(b->g, op, BATCH_NORM_X, 0) / a->rows;
+    a->cols = mega_op_in_dim(b->g, op, BATCH_NORM_X, 1);
     a->eps = op->attr.eps;
 }
 
 const op_row mega_op_row_batch_norm = {.name = "batch_norm",
                                        .num_in = 5,
                                        .num_out = 3,
-                                       .optional_in = 1u << 3 | 1u << 4,
+                                       .optional_in = 1u << BATCH_NORM_RUNNING_MEAN | 1u << BATCH_NORM_RUNNING_VAR,
                                        .shape = batch_norm_shape,
                                        .gradient = batch_norm_gradient,
                                        .always = batch_norm_always,
@@ -129,40 +151,40 @@ const op_row mega_op_row_batch_norm = {.name = "batch_norm",
 
 static mega_status batch_norm_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 1, "x", g->dtype, 2));
-    const tensor_shape x = *mega_op_in(g, op, 1);
+    MEGA_TRY(mega_op_expect_dims(g, op, BATCH_NORM_GRAD_X, "x", g->dtype, 2));
+    const tensor_shape x = *mega_op_in(g, op, BATCH_NORM_GRAD_X);
     const tensor_shape statistics = mega_shape_2d(g->acc, x.dim[0] / op->attr.group, x.dim[1]);
-    MEGA_TRY(mega_op_expect(g, op, 0, "dy", x));
-    MEGA_TRY(mega_op_expect(g, op, 2, "mean", statistics));
-    MEGA_TRY(mega_op_expect(g, op, 3, "var", statistics));
-    MEGA_TRY(mega_op_expect(g, op, 4, "gain", mega_shape_1d(g->dtype, x.dim[1])));
-    out[0] = x;
-    out[1] = out[2] = mega_shape_1d(g->acc, x.dim[1]);
+    MEGA_TRY(mega_op_expect(g, op, BATCH_NORM_GRAD_DY, "dy", x));
+    MEGA_TRY(mega_op_expect(g, op, BATCH_NORM_GRAD_MEAN, "mean", statistics));
+    MEGA_TRY(mega_op_expect(g, op, BATCH_NORM_GRAD_VAR, "var", statistics));
+    MEGA_TRY(mega_op_expect(g, op, BATCH_NORM_GRAD_GAIN, "gain", mega_shape_1d(g->dtype, x.dim[1])));
+    out[BATCH_NORM_GRAD_DX] = x;
+    out[BATCH_NORM_GRAD_DGAIN] = out[BATCH_NORM_GRAD_DBIAS] = mega_shape_1d(g->acc, x.dim[1]);
     return MEGA_OK;
 }
 
 static void batch_norm_grad_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_batch_norm_grad_args *a = args;
-    a->dx = b->address(b, op->out[0]);
-    a->dgain = b->address(b, op->out[1]);
-    a->dbias = b->address(b, op->out[2]);
-    a->dy = b->address(b, op->in[0]);
-    a->x = b->address(b, op->in[1]);
-    a->mean = b->address(b, op->in[2]);
-    a->var = b->address(b, op->in[3]);
-    a->gain = b->address(b, op->in[4]);
+    a->dx = b->address(b, op->out[BATCH_NORM_GRAD_DX]);
+    a->dgain = b->address(b, op->out[BATCH_NORM_GRAD_DGAIN]);
+    a->dbias = b->address(b, op->out[BATCH_NORM_GRAD_DBIAS]);
+    a->dy = b->address(b, op->in[BATCH_NORM_GRAD_DY]);
+    a->x = b->address(b, op->in[BATCH_NORM_GRAD_X]);
+    a->mean = b->address(b, op->in[BATCH_NORM_GRAD_MEAN]);
+    a->var = b->address(b, op->in[BATCH_NORM_GRAD_VAR]);
+    a->gain = b->address(b, op->in[BATCH_NORM_GRAD_GAIN]);
     a->rows = op->attr.group;
-    a->groups = mega_op_in_dim(b->g, op, 1, 0) / a->rows;
-    a->cols = mega_op_in_dim(b->g, op, 1, 1);
+    a->groups = mega_op_in_dim(b->g, op, BATCH_NORM_GRAD_X, 0) / a->rows;
+    a->cols = mega_op_in_dim(b->g, op, BATCH_NORM_GRAD_X, 1);
     a->eps = op->attr.eps;
 }
 
 const op_row mega_op_row_batch_norm_grad = {.name = "batch_norm_grad",
                                             .num_in = 5,
                                             .num_out = 3,
-                                            .accumulates = 1u << 1 | 1u << 2,
-                                            .overlays = 1u << 0,
+                                            .accumulates = 1u << BATCH_NORM_GRAD_DGAIN | 1u << BATCH_NORM_GRAD_DBIAS,
+                                            .overlays = 1u << BATCH_NORM_GRAD_DY,
                                             .shape = batch_norm_grad_shape,
                                             .bind = batch_norm_grad_bind,
                                             .plain = &mega_plain_batch_norm_grad,
@@ -172,33 +194,35 @@ const op_row mega_op_row_batch_norm_grad = {.name = "batch_norm_grad",
 
 static mega_status batch_norm_update_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "mean", g->acc, 2));
-    MEGA_TRY(mega_op_expect(g, op, 1, "var", *mega_op_in(g, op, 0)));
+    MEGA_TRY(mega_op_expect_dims(g, op, BATCH_NORM_UPDATE_MEAN, "mean", g->acc, 2));
+    MEGA_TRY(mega_op_expect(g, op, BATCH_NORM_UPDATE_VAR, "var", *mega_op_in(g, op, BATCH_NORM_UPDATE_MEAN)));
     if (!(op->attr.p > 0 && op->attr.p < 1))
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "op batch_norm_update in \"%s\": momentum %g; expected more than 0, and below 1", op->scope,
                          op->attr.p);
-    out[0] = out[1] = mega_shape_1d(g->acc, mega_op_in_dim(g, op, 0, 1));
+    out[BATCH_NORM_UPDATE_SUM_MEAN] = out[BATCH_NORM_UPDATE_SUM_VAR] =
+        mega_shape_1d(g->acc, mega_op_in_dim(g, op, BATCH_NORM_UPDATE_MEAN, 1));
     return MEGA_OK;
 }
 
 static void batch_norm_update_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_batch_norm_update_args *a = args;
-    a->sum_mean = b->address(b, op->out[0]);
-    a->sum_var = b->address(b, op->out[1]);
-    a->mean = b->address(b, op->in[0]);
-    a->var = b->address(b, op->in[1]);
-    a->groups = mega_op_in_dim(b->g, op, 0, 0);
+    a->sum_mean = b->address(b, op->out[BATCH_NORM_UPDATE_SUM_MEAN]);
+    a->sum_var = b->address(b, op->out[BATCH_NORM_UPDATE_SUM_VAR]);
+    a->mean = b->address(b, op->in[BATCH_NORM_UPDATE_MEAN]);
+    a->var = b->address(b, op->in[BATCH_NORM_UPDATE_VAR]);
+    a->groups = mega_op_in_dim(b->g, op, BATCH_NORM_UPDATE_MEAN, 0);
     a->rows = op->attr.group;
-    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+    a->cols = mega_op_in_dim(b->g, op, BATCH_NORM_UPDATE_MEAN, 1);
     a->momentum = op->attr.p;
 }
 
 const op_row mega_op_row_batch_norm_update = {.name = "batch_norm_update",
                                               .num_in = 2,
                                               .num_out = 2,
-                                              .accumulates = 1u << 0 | 1u << 1,
+                                              .accumulates =
+                                                  1u << BATCH_NORM_UPDATE_SUM_MEAN | 1u << BATCH_NORM_UPDATE_SUM_VAR,
                                               .shape = batch_norm_update_shape,
                                               .bind = batch_norm_update_bind,
                                               .plain = &mega_plain_batch_norm_update,
@@ -209,39 +233,44 @@ const op_row mega_op_row_batch_norm_update = {.name = "batch_norm_update",
 mega_tensor mega_op_batch_norm_fixed(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias, mega_tensor mean,
                                      mega_tensor var, double eps)
 {
-    instruction op = {
-        .kind = OP_BATCH_NORM_FIXED, .in = {x.id, gain.id, bias.id, mean.id, var.id}, .attr = {.eps = eps}};
+    instruction op = {.kind = OP_BATCH_NORM_FIXED,
+                      .in = {[BATCH_NORM_FIXED_X] = x.id,
+                             [BATCH_NORM_FIXED_GAIN] = gain.id,
+                             [BATCH_NORM_FIXED_BIAS] = bias.id,
+                             [BATCH_NORM_FIXED_MEAN] = mean.id,
+                             [BATCH_NORM_FIXED_VAR] = var.id},
+                      .attr = {.eps = eps}};
     return mega_graph_emit(g, &op);
 }
 
 static mega_status batch_norm_fixed_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     MEGA_TRY(batch_norm_expect(g, op));
-    out[0] = *mega_op_in(g, op, 0);
-    const tensor_shape stats = mega_shape_1d(mega_op_in_float(g, op, 3), out[0].dim[1]);
-    MEGA_TRY(mega_op_expect(g, op, 3, "mean", stats));
-    return mega_op_expect(g, op, 4, "var", stats);
+    out[0] = *mega_op_in(g, op, BATCH_NORM_FIXED_X);
+    const tensor_shape stats = mega_shape_1d(mega_op_in_float(g, op, BATCH_NORM_FIXED_MEAN), out[0].dim[1]);
+    MEGA_TRY(mega_op_expect(g, op, BATCH_NORM_FIXED_MEAN, "mean", stats));
+    return mega_op_expect(g, op, BATCH_NORM_FIXED_VAR, "var", stats);
 }
 
 static void batch_norm_fixed_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_batch_norm_fixed_args *a = args;
     a->y = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[0]);
-    a->gain = b->address(b, op->in[1]);
-    a->bias = b->address(b, op->in[2]);
-    a->mean = b->address(b, op->in[3]);
-    a->var = b->address(b, op->in[4]);
-    a->rows = mega_op_in_dim(b->g, op, 0, 0);
-    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+    a->x = b->address(b, op->in[BATCH_NORM_FIXED_X]);
+    a->gain = b->address(b, op->in[BATCH_NORM_FIXED_GAIN]);
+    a->bias = b->address(b, op->in[BATCH_NORM_FIXED_BIAS]);
+    a->mean = b->address(b, op->in[BATCH_NORM_FIXED_MEAN]);
+    a->var = b->address(b, op->in[BATCH_NORM_FIXED_VAR]);
+    a->rows = mega_op_in_dim(b->g, op, BATCH_NORM_FIXED_X, 0);
+    a->cols = mega_op_in_dim(b->g, op, BATCH_NORM_FIXED_X, 1);
     a->eps = op->attr.eps;
-    a->stats = mega_op_in(b->g, op, 3)->dtype;
+    a->stats = mega_op_in(b->g, op, BATCH_NORM_FIXED_MEAN)->dtype;
 }
 
 const op_row mega_op_row_batch_norm_fixed = {.name = "batch_norm_fixed",
                                              .num_in = 5,
                                              .num_out = 1,
-                                             .overlays = 1u << 0,
+                                             .overlays = 1u << BATCH_NORM_FIXED_X,
                                              .shape = batch_norm_fixed_shape,
                                              .bind = batch_norm_fixed_bind,
                                              .plain = &mega_plain_batch_norm_fixed,

@@ -2,38 +2,48 @@
  * that count. (Over a vocabulary that is cut over tp, by chunks: ops_head.c.) */
 #include "graph_impl.h"
 
+/* Operands. */
+enum { CROSS_ENTROPY_LOGITS, CROSS_ENTROPY_LABELS };
+enum { CROSS_ENTROPY_GRAD_DLOSS, CROSS_ENTROPY_GRAD_LOGITS, CROSS_ENTROPY_GRAD_LABELS };
+enum { LABELLED_SUM_LABELS, LABELLED_SUM_WEIGHTS };
+
 /* ---- cross_entropy: in logits [T, classes] dtype or acc, labels [T] i32; out loss [T] acc ---- */
 
 mega_tensor mega_op_cross_entropy(mega_graph *g, mega_tensor logits, mega_tensor labels)
 {
-    instruction op = {.kind = OP_CROSS_ENTROPY, .in = {logits.id, labels.id}};
+    instruction op = {.kind = OP_CROSS_ENTROPY,
+                      .in = {[CROSS_ENTROPY_LOGITS] = logits.id, [CROSS_ENTROPY_LABELS] = labels.id}};
     return mega_graph_emit(g, &op);
 }
 
 static mega_status cross_entropy_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "logits", mega_op_in_float(g, op, 0), 2));
-    const int64_t rows = mega_op_in_dim(g, op, 0, 0);
-    MEGA_TRY(mega_op_expect(g, op, 1, "labels", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(
+        mega_op_expect_dims(g, op, CROSS_ENTROPY_LOGITS, "logits", mega_op_in_float(g, op, CROSS_ENTROPY_LOGITS), 2));
+    const int64_t rows = mega_op_in_dim(g, op, CROSS_ENTROPY_LOGITS, 0);
+    MEGA_TRY(mega_op_expect(g, op, CROSS_ENTROPY_LABELS, "labels", mega_shape_1d(MEGA_I32, rows)));
     out[0] = mega_shape_1d(g->acc, rows);
     return MEGA_OK;
 }
 
 static void cross_entropy_gradient(mega_graph *g, const instruction *op)
 {
-    instruction d = {.kind = OP_CROSS_ENTROPY_GRAD, .in = {mega_graph_arrived(g, op, 0), op->in[0], op->in[1]}};
-    mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
+    instruction d = {.kind = OP_CROSS_ENTROPY_GRAD,
+                     .in = {[CROSS_ENTROPY_GRAD_DLOSS] = mega_graph_arrived(g, op, 0),
+                            [CROSS_ENTROPY_GRAD_LOGITS] = op->in[CROSS_ENTROPY_LOGITS],
+                            [CROSS_ENTROPY_GRAD_LABELS] = op->in[CROSS_ENTROPY_LABELS]}};
+    mega_graph_gradient_add(g, op->in[CROSS_ENTROPY_LOGITS], mega_graph_emit(g, &d).id);
 }
 
 static void cross_entropy_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_cross_entropy_args *a = args;
     a->loss = b->address(b, op->out[0]);
-    a->logits = b->address(b, op->in[0]);
-    a->labels = b->address(b, op->in[1]);
-    a->rows = mega_op_in_dim(b->g, op, 0, 0);
-    a->classes = mega_op_in_dim(b->g, op, 0, 1);
-    a->logits_dtype = mega_op_in(b->g, op, 0)->dtype;
+    a->logits = b->address(b, op->in[CROSS_ENTROPY_LOGITS]);
+    a->labels = b->address(b, op->in[CROSS_ENTROPY_LABELS]);
+    a->rows = mega_op_in_dim(b->g, op, CROSS_ENTROPY_LOGITS, 0);
+    a->classes = mega_op_in_dim(b->g, op, CROSS_ENTROPY_LOGITS, 1);
+    a->logits_dtype = mega_op_in(b->g, op, CROSS_ENTROPY_LOGITS)->dtype;
 }
 
 const op_row mega_op_row_cross_entropy = {.name = "cross_entropy",
@@ -49,11 +59,12 @@ const op_row mega_op_row_cross_entropy = {.name = "cross_entropy",
 
 static mega_status cross_entropy_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 1, "logits", mega_op_in_float(g, op, 1), 2));
-    const int64_t rows = mega_op_in_dim(g, op, 1, 0);
-    MEGA_TRY(mega_op_expect(g, op, 0, "dloss", mega_shape_1d(g->acc, rows)));
-    MEGA_TRY(mega_op_expect(g, op, 2, "labels", mega_shape_1d(MEGA_I32, rows)));
-    out[0] = *mega_op_in(g, op, 1);
+    MEGA_TRY(mega_op_expect_dims(g, op, CROSS_ENTROPY_GRAD_LOGITS, "logits",
+                                 mega_op_in_float(g, op, CROSS_ENTROPY_GRAD_LOGITS), 2));
+    const int64_t rows = mega_op_in_dim(g, op, CROSS_ENTROPY_GRAD_LOGITS, 0);
+    MEGA_TRY(mega_op_expect(g, op, CROSS_ENTROPY_GRAD_DLOSS, "dloss", mega_shape_1d(g->acc, rows)));
+    MEGA_TRY(mega_op_expect(g, op, CROSS_ENTROPY_GRAD_LABELS, "labels", mega_shape_1d(MEGA_I32, rows)));
+    out[0] = *mega_op_in(g, op, CROSS_ENTROPY_GRAD_LOGITS);
     return MEGA_OK;
 }
 
@@ -61,18 +72,18 @@ static void cross_entropy_grad_bind(const op_binder *b, const instruction *op, v
 {
     mega_cross_entropy_grad_args *a = args;
     a->dlogits = b->address(b, op->out[0]);
-    a->dloss = b->address(b, op->in[0]);
-    a->logits = b->address(b, op->in[1]);
-    a->labels = b->address(b, op->in[2]);
-    a->rows = mega_op_in_dim(b->g, op, 1, 0);
-    a->classes = mega_op_in_dim(b->g, op, 1, 1);
-    a->logits_dtype = mega_op_in(b->g, op, 1)->dtype;
+    a->dloss = b->address(b, op->in[CROSS_ENTROPY_GRAD_DLOSS]);
+    a->logits = b->address(b, op->in[CROSS_ENTROPY_GRAD_LOGITS]);
+    a->labels = b->address(b, op->in[CROSS_ENTROPY_GRAD_LABELS]);
+    a->rows = mega_op_in_dim(b->g, op, CROSS_ENTROPY_GRAD_LOGITS, 0);
+    a->classes = mega_op_in_dim(b->g, op, CROSS_ENTROPY_GRAD_LOGITS, 1);
+    a->logits_dtype = mega_op_in(b->g, op, CROSS_ENTROPY_GRAD_LOGITS)->dtype;
 }
 
 const op_row mega_op_row_cross_entropy_grad = {.name = "cross_entropy_grad",
                                                .num_in = 3,
                                                .num_out = 1,
-                                               .overlays = 1u << 1,
+                                               .overlays = 1u << CROSS_ENTROPY_GRAD_LOGITS,
                                                .shape = cross_entropy_grad_shape,
                                                .bind = cross_entropy_grad_bind,
                                                .plain = &mega_plain_cross_entropy_grad,
@@ -83,15 +94,17 @@ const op_row mega_op_row_cross_entropy_grad = {.name = "cross_entropy_grad",
 
 mega_tensor mega_op_labelled_sum(mega_graph *g, mega_tensor labels, mega_tensor weights, int64_t classes)
 {
-    instruction op = {
-        .kind = OP_LABELLED_SUM, .in = {labels.id, weights.id}, .attr = {.valid = classes, .what = "weight"}};
+    instruction op = {.kind = OP_LABELLED_SUM,
+                      .in = {[LABELLED_SUM_LABELS] = labels.id, [LABELLED_SUM_WEIGHTS] = weights.id},
+                      .attr = {.valid = classes, .what = "weight"}};
     return mega_graph_emit(g, &op);
 }
 
 static mega_status labelled_sum_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "labels", MEGA_I32, 1));
-    MEGA_TRY(mega_op_expect(g, op, 1, "weights", mega_shape_1d(MEGA_F32, mega_op_in_dim(g, op, 0, 0))));
+    MEGA_TRY(mega_op_expect_dims(g, op, LABELLED_SUM_LABELS, "labels", MEGA_I32, 1));
+    MEGA_TRY(mega_op_expect(g, op, LABELLED_SUM_WEIGHTS, "weights",
+                            mega_shape_1d(MEGA_F32, mega_op_in_dim(g, op, LABELLED_SUM_LABELS, 0))));
     out[0] = mega_shape_1d(g->acc, 1);
     return MEGA_OK;
 }
@@ -100,16 +113,16 @@ static void labelled_sum_bind(const op_binder *b, const instruction *op, void *a
 {
     mega_labelled_sum_args *a = args;
     a->sum = b->address(b, op->out[0]);
-    a->labels = b->address(b, op->in[0]);
-    a->weights = b->address(b, op->in[1]);
-    a->rows = mega_op_in_dim(b->g, op, 0, 0);
+    a->labels = b->address(b, op->in[LABELLED_SUM_LABELS]);
+    a->weights = b->address(b, op->in[LABELLED_SUM_WEIGHTS]);
+    a->rows = mega_op_in_dim(b->g, op, LABELLED_SUM_LABELS, 0);
     a->classes = op->attr.valid;
 }
 
 const op_row mega_op_row_labelled_sum = {.name = "labelled_sum",
                                          .num_in = 2,
                                          .num_out = 1,
-                                         .optional_in = 1u << 1,
+                                         .optional_in = 1u << LABELLED_SUM_WEIGHTS,
                                          .shape = labelled_sum_shape,
                                          .bind = labelled_sum_bind,
                                          .plain = &mega_plain_labelled_sum,

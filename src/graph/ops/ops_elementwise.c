@@ -7,39 +7,41 @@
 
 mega_tensor mega_op_gelu(mega_graph *g, mega_tensor x, bool tanh_form)
 {
-    instruction op = {.kind = OP_GELU, .in = {x.id}, .attr = {.tanh_form = tanh_form}};
+    instruction op = {.kind = OP_GELU, .in = {[GELU_X] = x.id}, .attr = {.tanh_form = tanh_form}};
     return mega_graph_emit(g, &op);
 }
 
 static mega_status gelu_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
-    MEGA_TRY(mega_op_expect(g, op, 1, "bias", mega_shape_1d(g->dtype, mega_op_in_dim(g, op, 0, 1))));
-    out[0] = *mega_op_in(g, op, 0);
+    MEGA_TRY(mega_op_expect_dims(g, op, GELU_X, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_expect(g, op, GELU_BIAS, "bias", mega_shape_1d(g->dtype, mega_op_in_dim(g, op, GELU_X, 1))));
+    out[0] = *mega_op_in(g, op, GELU_X);
     return MEGA_OK;
 }
 
 static void gelu_gradient(mega_graph *g, const instruction *op)
 {
-    instruction d = {.kind = OP_GELU_GRAD, .in = {mega_graph_arrived(g, op, 0), op->in[0]}, .attr = op->attr};
-    mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
+    instruction d = {.kind = OP_GELU_GRAD,
+                     .in = {[GELU_GRAD_DY] = mega_graph_arrived(g, op, 0), [GELU_GRAD_X] = op->in[GELU_X]},
+                     .attr = op->attr};
+    mega_graph_gradient_add(g, op->in[GELU_X], mega_graph_emit(g, &d).id);
 }
 
 static void gelu_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_gelu_args *a = args;
     a->y = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[0]);
-    a->bias = b->address(b, op->in[1]);
-    a->rows = mega_op_in_dim(b->g, op, 0, 0);
-    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+    a->x = b->address(b, op->in[GELU_X]);
+    a->bias = b->address(b, op->in[GELU_BIAS]);
+    a->rows = mega_op_in_dim(b->g, op, GELU_X, 0);
+    a->cols = mega_op_in_dim(b->g, op, GELU_X, 1);
     a->tanh_form = op->attr.tanh_form;
 }
 
 const op_row mega_op_row_gelu = {.name = "gelu",
                                  .num_in = 2,
                                  .num_out = 1,
-                                 .optional_in = 1u << 1,
+                                 .optional_in = 1u << GELU_BIAS,
                                  .shape = gelu_shape,
                                  .gradient = gelu_gradient,
                                  .bind = gelu_bind,
@@ -50,35 +52,35 @@ const op_row mega_op_row_gelu = {.name = "gelu",
 
 static mega_status gelu_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, 2));
-    const tensor_shape dy = *mega_op_in(g, op, 0);
-    MEGA_TRY(mega_op_expect(g, op, 1, "x", dy));
-    MEGA_TRY(mega_op_expect(g, op, 2, "bias", mega_shape_1d(g->dtype, dy.dim[1])));
-    out[0] = dy;
-    out[1] = mega_shape_1d(g->acc, dy.dim[1]);
+    MEGA_TRY(mega_op_expect_dims(g, op, GELU_GRAD_DY, "dy", g->dtype, 2));
+    const tensor_shape dy = *mega_op_in(g, op, GELU_GRAD_DY);
+    MEGA_TRY(mega_op_expect(g, op, GELU_GRAD_X, "x", dy));
+    MEGA_TRY(mega_op_expect(g, op, GELU_GRAD_BIAS, "bias", mega_shape_1d(g->dtype, dy.dim[1])));
+    out[GELU_GRAD_DX] = dy;
+    out[GELU_GRAD_DBIAS] = mega_shape_1d(g->acc, dy.dim[1]);
     return MEGA_OK;
 }
 
 static void gelu_grad_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_gelu_grad_args *a = args;
-    a->dx = b->address(b, op->out[0]);
-    a->dbias = b->address(b, op->out[1]);
-    a->dy = b->address(b, op->in[0]);
-    a->x = b->address(b, op->in[1]);
-    a->bias = b->address(b, op->in[2]);
-    a->rows = mega_op_in_dim(b->g, op, 0, 0);
-    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+    a->dx = b->address(b, op->out[GELU_GRAD_DX]);
+    a->dbias = b->address(b, op->out[GELU_GRAD_DBIAS]);
+    a->dy = b->address(b, op->in[GELU_GRAD_DY]);
+    a->x = b->address(b, op->in[GELU_GRAD_X]);
+    a->bias = b->address(b, op->in[GELU_GRAD_BIAS]);
+    a->rows = mega_op_in_dim(b->g, op, GELU_GRAD_DY, 0);
+    a->cols = mega_op_in_dim(b->g, op, GELU_GRAD_DY, 1);
     a->tanh_form = op->attr.tanh_form;
 }
 
 const op_row mega_op_row_gelu_grad = {.name = "gelu_grad",
                                       .num_in = 3,
                                       .num_out = 2,
-                                      .optional_in = 1u << 2,
-                                      .optional_out = 1u << 1,
-                                      .accumulates = 1u << 1,
-                                      .overlays = 1u << 0,
+                                      .optional_in = 1u << GELU_GRAD_BIAS,
+                                      .optional_out = 1u << GELU_GRAD_DBIAS,
+                                      .accumulates = 1u << GELU_GRAD_DBIAS,
+                                      .overlays = 1u << GELU_GRAD_DY,
                                       .shape = gelu_grad_shape,
                                       .bind = gelu_grad_bind,
                                       .plain = &mega_plain_gelu_grad,
@@ -216,51 +218,58 @@ mega_tensor mega_op_dropout(mega_graph *g, mega_tensor x, double p, uint32_t sit
                             mega_tensor seq_position)
 {
     if (p == 0.0) return x;
-    instruction op = {.kind = OP_DROPOUT, .in = {x.id, sample_id.id, seq_position.id}, .attr = {.p = p, .site = site}};
+    instruction op = {
+        .kind = OP_DROPOUT,
+        .in = {[DROPOUT_X] = x.id, [DROPOUT_SAMPLE_ID] = sample_id.id, [DROPOUT_SEQ_POSITION] = seq_position.id},
+        .attr = {.p = p, .site = site}};
     return mega_graph_emit(g, &op);
 }
 
+/* sample_id and seq_position have the same numbers in dropout and dropout_grad. */
 static mega_status dropout_coordinates(const mega_graph *g, const instruction *op, int64_t rows)
 {
     if (!(op->attr.p >= 0.0 && op->attr.p < 1.0))
         return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": probability %g; expected 0 <= p < 1",
                          mega_op_table[op->kind]->name, op->scope, op->attr.p);
-    if (op->attr.p > 0.0 && (op->in[1] == 0 || op->in[2] == 0))
+    if (op->attr.p > 0.0 && (op->in[DROPOUT_SAMPLE_ID] == 0 || op->in[DROPOUT_SEQ_POSITION] == 0))
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "op %s in \"%s\": sample ids and positions are missing; the mask is "
                          "addressed by them",
                          mega_op_table[op->kind]->name, op->scope);
-    MEGA_TRY(mega_op_expect(g, op, 1, "sample_id", mega_shape_1d(MEGA_I32, rows)));
-    return mega_op_expect(g, op, 2, "seq_position", mega_shape_1d(MEGA_I32, rows));
+    MEGA_TRY(mega_op_expect(g, op, DROPOUT_SAMPLE_ID, "sample_id", mega_shape_1d(MEGA_I32, rows)));
+    return mega_op_expect(g, op, DROPOUT_SEQ_POSITION, "seq_position", mega_shape_1d(MEGA_I32, rows));
 }
 
 static mega_status dropout_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
-    out[0] = *mega_op_in(g, op, 0);
+    MEGA_TRY(mega_op_expect_dims(g, op, DROPOUT_X, "x", g->dtype, 2));
+    out[0] = *mega_op_in(g, op, DROPOUT_X);
     MEGA_TRY(dropout_coordinates(g, op, out[0].dim[0]));
-    MEGA_TRY(mega_op_expect(g, op, 3, "bias", mega_shape_1d(g->dtype, out[0].dim[1])));
-    return mega_op_expect(g, op, 4, "residual", out[0]);
+    MEGA_TRY(mega_op_expect(g, op, DROPOUT_BIAS, "bias", mega_shape_1d(g->dtype, out[0].dim[1])));
+    return mega_op_expect(g, op, DROPOUT_RESIDUAL, "residual", out[0]);
 }
 
 static void dropout_gradient(mega_graph *g, const instruction *op)
 {
-    instruction d = {
-        .kind = OP_DROPOUT_GRAD, .in = {mega_graph_arrived(g, op, 0), op->in[1], op->in[2]}, .attr = op->attr};
-    mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
+    instruction d = {.kind = OP_DROPOUT_GRAD,
+                     .in = {[DROPOUT_GRAD_DY] = mega_graph_arrived(g, op, 0),
+                            [DROPOUT_GRAD_SAMPLE_ID] = op->in[DROPOUT_SAMPLE_ID],
+                            [DROPOUT_GRAD_SEQ_POSITION] = op->in[DROPOUT_SEQ_POSITION]},
+                     .attr = op->attr};
+    mega_graph_gradient_add(g, op->in[DROPOUT_X], mega_graph_emit(g, &d).id);
 }
 
 static void dropout_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_dropout_add_args *a = args;
     a->y = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[0]);
-    a->sample_id = b->address(b, op->in[1]);
-    a->seq_position = b->address(b, op->in[2]);
-    a->bias = b->address(b, op->in[3]);
-    a->residual = b->address(b, op->in[4]);
-    a->rows = mega_op_in_dim(b->g, op, 0, 0);
-    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+    a->x = b->address(b, op->in[DROPOUT_X]);
+    a->sample_id = b->address(b, op->in[DROPOUT_SAMPLE_ID]);
+    a->seq_position = b->address(b, op->in[DROPOUT_SEQ_POSITION]);
+    a->bias = b->address(b, op->in[DROPOUT_BIAS]);
+    a->residual = b->address(b, op->in[DROPOUT_RESIDUAL]);
+    a->rows = mega_op_in_dim(b->g, op, DROPOUT_X, 0);
+    a->cols = mega_op_in_dim(b->g, op, DROPOUT_X, 1);
     a->dropout = op->attr.p;
     a->site = op->attr.site;
 }
@@ -268,8 +277,9 @@ static void dropout_bind(const op_binder *b, const instruction *op, void *args)
 const op_row mega_op_row_dropout = {.name = "dropout",
                                     .num_in = 5,
                                     .num_out = 1,
-                                    .optional_in = 1u << 1 | 1u << 2 | 1u << 3 | 1u << 4,
-                                    .overlays = 1u << 0 | 1u << 4,
+                                    .optional_in = 1u << DROPOUT_SAMPLE_ID | 1u << DROPOUT_SEQ_POSITION |
+                                                   1u << DROPOUT_BIAS | 1u << DROPOUT_RESIDUAL,
+                                    .overlays = 1u << DROPOUT_X | 1u << DROPOUT_RESIDUAL,
                                     .shape = dropout_shape,
                                     .gradient = dropout_gradient,
                                     .bind = dropout_bind,
@@ -280,22 +290,22 @@ const op_row mega_op_row_dropout = {.name = "dropout",
 
 static mega_status dropout_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, 2));
-    out[0] = *mega_op_in(g, op, 0);
-    out[1] = mega_shape_1d(g->acc, out[0].dim[1]);
-    return dropout_coordinates(g, op, out[0].dim[0]);
+    MEGA_TRY(mega_op_expect_dims(g, op, DROPOUT_GRAD_DY, "dy", g->dtype, 2));
+    out[DROPOUT_GRAD_DX] = *mega_op_in(g, op, DROPOUT_GRAD_DY);
+    out[DROPOUT_GRAD_DBIAS] = mega_shape_1d(g->acc, out[DROPOUT_GRAD_DX].dim[1]);
+    return dropout_coordinates(g, op, out[DROPOUT_GRAD_DX].dim[0]);
 }
 
 static void dropout_grad_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_dropout_grad_args *a = args;
-    a->dx = b->address(b, op->out[0]);
-    a->dbias = b->address(b, op->out[1]);
-    a->dy = b->address(b, op->in[0]);
-    a->sample_id = b->address(b, op->in[1]);
-    a->seq_position = b->address(b, op->in[2]);
-    a->rows = mega_op_in_dim(b->g, op, 0, 0);
-    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+    a->dx = b->address(b, op->out[DROPOUT_GRAD_DX]);
+    a->dbias = b->address(b, op->out[DROPOUT_GRAD_DBIAS]);
+    a->dy = b->address(b, op->in[DROPOUT_GRAD_DY]);
+    a->sample_id = b->address(b, op->in[DROPOUT_GRAD_SAMPLE_ID]);
+    a->seq_position = b->address(b, op->in[DROPOUT_GRAD_SEQ_POSITION]);
+    a->rows = mega_op_in_dim(b->g, op, DROPOUT_GRAD_DY, 0);
+    a->cols = mega_op_in_dim(b->g, op, DROPOUT_GRAD_DY, 1);
     a->dropout = op->attr.p;
     a->site = op->attr.site;
 }
@@ -303,10 +313,10 @@ static void dropout_grad_bind(const op_binder *b, const instruction *op, void *a
 const op_row mega_op_row_dropout_grad = {.name = "dropout_grad",
                                          .num_in = 3,
                                          .num_out = 2,
-                                         .optional_in = 1u << 1 | 1u << 2,
-                                         .optional_out = 1u << 1,
-                                         .accumulates = 1u << 1,
-                                         .overlays = 1u << 0,
+                                         .optional_in = 1u << DROPOUT_GRAD_SAMPLE_ID | 1u << DROPOUT_GRAD_SEQ_POSITION,
+                                         .optional_out = 1u << DROPOUT_GRAD_DBIAS,
+                                         .accumulates = 1u << DROPOUT_GRAD_DBIAS,
+                                         .overlays = 1u << DROPOUT_GRAD_DY,
                                          .shape = dropout_grad_shape,
                                          .bind = dropout_grad_bind,
                                          .plain = &mega_plain_dropout_grad,

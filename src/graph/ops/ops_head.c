@@ -45,9 +45,9 @@ const op_row mega_op_row_xent_max = {.name = "xent_max",
 static mega_status xent_sum_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     MEGA_TRY(expect_logits(g, op));
-    const int64_t rows = mega_op_in_dim(g, op, 0, 0);
-    MEGA_TRY(mega_op_expect(g, op, 1, "row_max", mega_shape_1d(g->acc, rows)));
-    MEGA_TRY(mega_op_expect(g, op, 2, "labels", mega_shape_1d(MEGA_I32, rows)));
+    const int64_t rows = mega_op_in_dim(g, op, XENT_SUM_LOGITS, 0);
+    MEGA_TRY(mega_op_expect(g, op, XENT_SUM_ROW_MAX, "row_max", mega_shape_1d(g->acc, rows)));
+    MEGA_TRY(mega_op_expect(g, op, XENT_SUM_LABELS, "labels", mega_shape_1d(MEGA_I32, rows)));
     out[0] = mega_shape_2d(g->acc, rows, 2);
     return MEGA_OK;
 }
@@ -56,11 +56,11 @@ static void xent_sum_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_xent_sum_args *a = args;
     a->sums = b->address(b, op->out[0]);
-    a->logits = b->address(b, op->in[0]);
-    a->row_max = b->address(b, op->in[1]);
-    a->labels = b->address(b, op->in[2]);
-    a->rows = mega_op_in_dim(b->g, op, 0, 0);
-    a->ld = mega_op_in_dim(b->g, op, 0, 1);
+    a->logits = b->address(b, op->in[XENT_SUM_LOGITS]);
+    a->row_max = b->address(b, op->in[XENT_SUM_ROW_MAX]);
+    a->labels = b->address(b, op->in[XENT_SUM_LABELS]);
+    a->rows = mega_op_in_dim(b->g, op, XENT_SUM_LOGITS, 0);
+    a->ld = mega_op_in_dim(b->g, op, XENT_SUM_LOGITS, 1);
     a->valid = op->attr.valid;
     a->begin = op->attr.begin;
 }
@@ -79,30 +79,30 @@ const op_row mega_op_row_xent_sum = {.name = "xent_sum",
 static mega_status xent_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     MEGA_TRY(expect_logits(g, op));
-    const int64_t rows = mega_op_in_dim(g, op, 0, 0);
-    MEGA_TRY(mega_op_expect(g, op, 1, "row_max", mega_shape_1d(g->acc, rows)));
-    MEGA_TRY(mega_op_expect(g, op, 2, "sums", mega_shape_2d(g->acc, rows, 2)));
-    MEGA_TRY(mega_op_expect(g, op, 3, "labels", mega_shape_1d(MEGA_I32, rows)));
-    MEGA_TRY(mega_op_expect(g, op, 4, "loss_mask", mega_shape_1d(MEGA_F32, rows)));
-    MEGA_TRY(mega_op_expect(g, op, 5, "denominator", mega_shape_1d(g->acc, 1)));
-    out[0] = mega_shape_2d(g->dtype, rows, mega_op_in_dim(g, op, 0, 1));
-    out[1] = mega_shape_1d(g->acc, rows);
+    const int64_t rows = mega_op_in_dim(g, op, XENT_GRAD_LOGITS, 0);
+    MEGA_TRY(mega_op_expect(g, op, XENT_GRAD_ROW_MAX, "row_max", mega_shape_1d(g->acc, rows)));
+    MEGA_TRY(mega_op_expect(g, op, XENT_GRAD_SUMS, "sums", mega_shape_2d(g->acc, rows, 2)));
+    MEGA_TRY(mega_op_expect(g, op, XENT_GRAD_LABELS, "labels", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_expect(g, op, XENT_GRAD_LOSS_MASK, "loss_mask", mega_shape_1d(MEGA_F32, rows)));
+    MEGA_TRY(mega_op_expect(g, op, XENT_GRAD_DENOMINATOR, "denominator", mega_shape_1d(g->acc, 1)));
+    out[XENT_GRAD_DLOGITS] = mega_shape_2d(g->dtype, rows, mega_op_in_dim(g, op, XENT_GRAD_LOGITS, 1));
+    out[XENT_GRAD_LOSS] = mega_shape_1d(g->acc, rows);
     return MEGA_OK;
 }
 
 static void xent_grad_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_xent_grad_args *a = args;
-    a->dlogits = b->address(b, op->out[0]);
-    a->loss = b->address(b, op->out[1]);
-    a->logits = b->address(b, op->in[0]);
-    a->row_max = b->address(b, op->in[1]);
-    a->sums = b->address(b, op->in[2]);
-    a->labels = b->address(b, op->in[3]);
-    a->loss_mask = b->address(b, op->in[4]);
-    a->denominator = b->address(b, op->in[5]);
-    a->rows = mega_op_in_dim(b->g, op, 0, 0);
-    a->cols = a->ld = mega_op_in_dim(b->g, op, 0, 1);
+    a->dlogits = b->address(b, op->out[XENT_GRAD_DLOGITS]);
+    a->loss = b->address(b, op->out[XENT_GRAD_LOSS]);
+    a->logits = b->address(b, op->in[XENT_GRAD_LOGITS]);
+    a->row_max = b->address(b, op->in[XENT_GRAD_ROW_MAX]);
+    a->sums = b->address(b, op->in[XENT_GRAD_SUMS]);
+    a->labels = b->address(b, op->in[XENT_GRAD_LABELS]);
+    a->loss_mask = b->address(b, op->in[XENT_GRAD_LOSS_MASK]);
+    a->denominator = b->address(b, op->in[XENT_GRAD_DENOMINATOR]);
+    a->rows = mega_op_in_dim(b->g, op, XENT_GRAD_LOGITS, 0);
+    a->cols = a->ld = mega_op_in_dim(b->g, op, XENT_GRAD_LOGITS, 1);
     a->valid = op->attr.valid;
     a->begin = op->attr.begin;
     a->coefficient = op->attr.factor;
@@ -111,9 +111,9 @@ static void xent_grad_bind(const op_binder *b, const instruction *op, void *args
 const op_row mega_op_row_xent_grad = {.name = "xent_grad",
                                       .num_in = 6,
                                       .num_out = 2,
-                                      .optional_in = 1u << 4 | 1u << 5,
-                                      .optional_out = 1u << 0,
-                                      .overlays = 1u << 0,
+                                      .optional_in = 1u << XENT_GRAD_LOSS_MASK | 1u << XENT_GRAD_DENOMINATOR,
+                                      .optional_out = 1u << XENT_GRAD_DLOGITS,
+                                      .overlays = 1u << XENT_GRAD_LOGITS,
                                       .shape = xent_grad_shape,
                                       .bind = xent_grad_bind,
                                       .plain = &mega_plain_xent_grad,
@@ -125,26 +125,26 @@ const op_row mega_op_row_xent_grad = {.name = "xent_grad",
 static mega_status xent_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     MEGA_TRY(expect_logits(g, op));
-    const int64_t rows = mega_op_in_dim(g, op, 0, 0);
-    MEGA_TRY(mega_op_expect(g, op, 1, "labels", mega_shape_1d(MEGA_I32, rows)));
-    MEGA_TRY(mega_op_expect(g, op, 2, "loss_mask", mega_shape_1d(MEGA_F32, rows)));
-    MEGA_TRY(mega_op_expect(g, op, 3, "denominator", mega_shape_1d(g->acc, 1)));
-    out[0] = mega_shape_2d(g->dtype, rows, mega_op_in_dim(g, op, 0, 1));
-    out[1] = mega_shape_1d(g->acc, rows);
+    const int64_t rows = mega_op_in_dim(g, op, XENT_LOGITS, 0);
+    MEGA_TRY(mega_op_expect(g, op, XENT_LABELS, "labels", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_expect(g, op, XENT_LOSS_MASK, "loss_mask", mega_shape_1d(MEGA_F32, rows)));
+    MEGA_TRY(mega_op_expect(g, op, XENT_DENOMINATOR, "denominator", mega_shape_1d(g->acc, 1)));
+    out[XENT_DLOGITS] = mega_shape_2d(g->dtype, rows, mega_op_in_dim(g, op, XENT_LOGITS, 1));
+    out[XENT_LOSS] = mega_shape_1d(g->acc, rows);
     return MEGA_OK;
 }
 
 static void xent_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_xent_args *a = args;
-    a->dlogits = b->address(b, op->out[0]);
-    a->loss = b->address(b, op->out[1]);
-    a->logits = b->address(b, op->in[0]);
-    a->labels = b->address(b, op->in[1]);
-    a->loss_mask = b->address(b, op->in[2]);
-    a->denominator = b->address(b, op->in[3]);
-    a->rows = mega_op_in_dim(b->g, op, 0, 0);
-    a->cols = a->ld = mega_op_in_dim(b->g, op, 0, 1);
+    a->dlogits = b->address(b, op->out[XENT_DLOGITS]);
+    a->loss = b->address(b, op->out[XENT_LOSS]);
+    a->logits = b->address(b, op->in[XENT_LOGITS]);
+    a->labels = b->address(b, op->in[XENT_LABELS]);
+    a->loss_mask = b->address(b, op->in[XENT_LOSS_MASK]);
+    a->denominator = b->address(b, op->in[XENT_DENOMINATOR]);
+    a->rows = mega_op_in_dim(b->g, op, XENT_LOGITS, 0);
+    a->cols = a->ld = mega_op_in_dim(b->g, op, XENT_LOGITS, 1);
     a->valid = op->attr.valid;
     a->begin = op->attr.begin;
     a->coefficient = op->attr.factor;
@@ -153,9 +153,9 @@ static void xent_bind(const op_binder *b, const instruction *op, void *args)
 const op_row mega_op_row_xent = {.name = "xent",
                                  .num_in = 4,
                                  .num_out = 2,
-                                 .optional_in = 1u << 2 | 1u << 3,
-                                 .optional_out = 1u << 0,
-                                 .overlays = 1u << 0,
+                                 .optional_in = 1u << XENT_LOSS_MASK | 1u << XENT_DENOMINATOR,
+                                 .optional_out = 1u << XENT_DLOGITS,
+                                 .overlays = 1u << XENT_LOGITS,
                                  .shape = xent_shape,
                                  .bind = xent_bind,
                                  .plain = &mega_plain_xent,
@@ -204,29 +204,41 @@ static void head_chunk(mega_graph *g, const head_tensors *h, const mega_head_sha
 {
     const op_attr attr = {.begin = s->vocab_begin, .valid = s->valid, .factor = 1.0};
     const int32_t x = rows_of(g, h->x, begin, rows), labels = rows_of(g, h->labels, begin, rows);
-    instruction product = {.kind = OP_LINEAR, .in = {x, h->table}, .attr = {.wide = true, .what = "logits"}};
+    instruction product = {.kind = OP_LINEAR,
+                           .in = {[LINEAR_X] = x, [LINEAR_WEIGHT] = h->table},
+                           .attr = {.wide = true, .what = "logits"}};
     const int32_t logits = mega_graph_emit(g, &product).id;
     instruction max = {.kind = OP_XENT_MAX, .in = {logits}, .attr = attr};
     max.attr.what = "max";
     const int32_t row_max = all_reduced(g, mega_graph_emit(g, &max).id, MEGA_REDUCE_MAX, "logits max");
-    instruction sum = {.kind = OP_XENT_SUM, .in = {logits, row_max, labels}, .attr = attr};
+    instruction sum = {.kind = OP_XENT_SUM,
+                       .in = {[XENT_SUM_LOGITS] = logits, [XENT_SUM_ROW_MAX] = row_max, [XENT_SUM_LABELS] = labels},
+                       .attr = attr};
     sum.attr.what = "sums";
     const int32_t sums = all_reduced(g, mega_graph_emit(g, &sum).id, MEGA_REDUCE_SUM, "logits sum");
     instruction grad = {.kind = OP_XENT_GRAD,
-                        .in = {logits, row_max, sums, labels},
-                        .out = {0, rows_of(g, h->token_loss, begin, rows)},
+                        .in = {[XENT_GRAD_LOGITS] = logits,
+                               [XENT_GRAD_ROW_MAX] = row_max,
+                               [XENT_GRAD_SUMS] = sums,
+                               [XENT_GRAD_LABELS] = labels},
+                        .out = {[XENT_GRAD_LOSS] = rows_of(g, h->token_loss, begin, rows)},
                         .attr = attr};
     if (!s->with_gradient) {
         mega_graph_emit(g, &grad);
         return;
     }
-    grad.in[4] = rows_of(g, h->mask, begin, rows);
-    grad.in[5] = h->denominator;
-    grad.out[0] = empty_tensor(g, "dlogits", mega_shape_2d(g->dtype, rows, g->tensor[h->table].shape.dim[0]));
+    grad.in[XENT_GRAD_LOSS_MASK] = rows_of(g, h->mask, begin, rows);
+    grad.in[XENT_GRAD_DENOMINATOR] = h->denominator;
+    grad.out[XENT_GRAD_DLOGITS] =
+        empty_tensor(g, "dlogits", mega_shape_2d(g->dtype, rows, g->tensor[h->table].shape.dim[0]));
     const int32_t dlogits = mega_graph_emit(g, &grad).id;
-    instruction dx = {.kind = OP_LINEAR_GRAD_X, .in = {dlogits, h->table}, .out = {rows_of(g, h->dx, begin, rows)}};
+    instruction dx = {.kind = OP_LINEAR_GRAD_X,
+                      .in = {[LINEAR_GRAD_X_DY] = dlogits, [LINEAR_GRAD_X_WEIGHT] = h->table},
+                      .out = {rows_of(g, h->dx, begin, rows)}};
     mega_graph_emit(g, &dx);
-    instruction dw = {.kind = OP_LINEAR_GRAD_W, .in = {dlogits, x}, .out = {h->dtable}};
+    instruction dw = {.kind = OP_LINEAR_GRAD_W,
+                      .in = {[LINEAR_GRAD_W_DY] = dlogits, [LINEAR_GRAD_W_X] = x},
+                      .out = {[LINEAR_GRAD_W_DWEIGHT] = h->dtable}};
     mega_graph_emit(g, &dw);
 }
 
@@ -273,7 +285,7 @@ void mega_head_weigh(mega_graph *g, const graph_head *h, double coefficient, int
 {
     for (int i = h->first_op; i < h->end_op; i++) {
         if (g->op[i].kind != OP_XENT_GRAD) continue;
-        g->op[i].in[5] = weight;
+        g->op[i].in[XENT_GRAD_DENOMINATOR] = weight;
         g->op[i].attr.factor = coefficient;
     }
 }
@@ -289,7 +301,9 @@ void mega_head_drop_gradient(mega_graph *g, const graph_head *h)
 
 static mega_tensor masked_sum(mega_graph *g, mega_tensor mask, int32_t x)
 {
-    instruction op = {.kind = OP_MASKED_SUM, .in = {mask.id, x}, .attr = {.what = x == 0 ? "mask_sum" : "loss_sum"}};
+    instruction op = {.kind = OP_MASKED_SUM,
+                      .in = {[MASKED_SUM_MASK] = mask.id, [MASKED_SUM_X] = x},
+                      .attr = {.what = x == 0 ? "mask_sum" : "loss_sum"}};
     return mega_graph_emit(g, &op);
 }
 

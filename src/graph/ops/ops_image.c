@@ -2,6 +2,14 @@
  */
 #include "graph_impl.h"
 
+/* Operands. */
+enum { CONV2D_X, CONV2D_WEIGHT, CONV2D_BIAS };
+enum { CONV2D_GRAD_X_DY, CONV2D_GRAD_X_WEIGHT };
+enum { CONV2D_GRAD_W_DY, CONV2D_GRAD_W_X };
+enum { CONV2D_GRAD_W_DWEIGHT, CONV2D_GRAD_W_DBIAS };
+enum { MAX_POOL2D_Y, MAX_POOL2D_INDEX };
+enum { MAX_POOL2D_GRAD_DY, MAX_POOL2D_GRAD_INDEX };
+
 /* More pixels along a direction than any image or window has; products of two of them cannot overflow. */
 #define WINDOWS_MOST 32768
 
@@ -58,20 +66,22 @@ static int64_t windows_rows(const mega_windows *w, int64_t samples)
 mega_tensor mega_op_conv2d(mega_graph *g, mega_tensor x, mega_tensor weight, mega_tensor bias,
                            const mega_windows *windows)
 {
-    instruction op = {.kind = OP_CONV2D, .in = {x.id, weight.id, bias.id}, .attr = {.windows = windows_given(windows)}};
+    instruction op = {.kind = OP_CONV2D,
+                      .in = {[CONV2D_X] = x.id, [CONV2D_WEIGHT] = weight.id, [CONV2D_BIAS] = bias.id},
+                      .attr = {.windows = windows_given(windows)}};
     return mega_graph_emit(g, &op);
 }
 
 static mega_status conv2d_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     const mega_windows *w = &op->attr.windows;
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
-    MEGA_TRY(mega_op_expect_dims(g, op, 1, "weight", g->dtype, 2));
-    const int64_t rows = mega_op_in_dim(g, op, 0, 0), outputs = mega_op_in_dim(g, op, 1, 0);
+    MEGA_TRY(mega_op_expect_dims(g, op, CONV2D_X, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_expect_dims(g, op, CONV2D_WEIGHT, "weight", g->dtype, 2));
+    const int64_t rows = mega_op_in_dim(g, op, CONV2D_X, 0), outputs = mega_op_in_dim(g, op, CONV2D_WEIGHT, 0);
     MEGA_TRY(windows_check(op, rows, WINDOWS_MOST));
-    const int64_t window = mega_extent_mul(mega_op_in_dim(g, op, 0, 1), w->size * w->size);
-    MEGA_TRY(mega_op_expect(g, op, 1, "weight", mega_shape_2d(g->dtype, outputs, window)));
-    MEGA_TRY(mega_op_expect(g, op, 2, "bias", mega_shape_1d(g->dtype, outputs)));
+    const int64_t window = mega_extent_mul(mega_op_in_dim(g, op, CONV2D_X, 1), w->size * w->size);
+    MEGA_TRY(mega_op_expect(g, op, CONV2D_WEIGHT, "weight", mega_shape_2d(g->dtype, outputs, window)));
+    MEGA_TRY(mega_op_expect(g, op, CONV2D_BIAS, "bias", mega_shape_1d(g->dtype, outputs)));
     out[0] = mega_shape_2d(g->dtype, windows_rows(w, windows_samples(w, rows)), outputs);
     return MEGA_OK;
 }
@@ -79,14 +89,17 @@ static mega_status conv2d_shape(const mega_graph *g, const instruction *op, tens
 static void conv2d_gradient(mega_graph *g, const instruction *op)
 {
     const int32_t dy = mega_graph_arrived(g, op, 0);
-    if (g->tensor[op->in[0]].needs_gradient) {
-        instruction x = {.kind = OP_CONV2D_GRAD_X, .in = {dy, op->in[1]}, .attr = op->attr};
-        mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &x).id);
+    if (g->tensor[op->in[CONV2D_X]].needs_gradient) {
+        instruction x = {.kind = OP_CONV2D_GRAD_X,
+                         .in = {[CONV2D_GRAD_X_DY] = dy, [CONV2D_GRAD_X_WEIGHT] = op->in[CONV2D_WEIGHT]},
+                         .attr = op->attr};
+        mega_graph_gradient_add(g, op->in[CONV2D_X], mega_graph_emit(g, &x).id);
     }
     instruction w = {.kind = OP_CONV2D_GRAD_W,
-                     .in = {dy, op->in[0]},
-                     .out = {mega_graph_gradient_tensor(g, op->in[1]),
-                             op->in[2] == 0 ? 0 : mega_graph_gradient_tensor(g, op->in[2])},
+                     .in = {[CONV2D_GRAD_W_DY] = dy, [CONV2D_GRAD_W_X] = op->in[CONV2D_X]},
+                     .out = {[CONV2D_GRAD_W_DWEIGHT] = mega_graph_gradient_tensor(g, op->in[CONV2D_WEIGHT]),
+                             [CONV2D_GRAD_W_DBIAS] =
+                                 op->in[CONV2D_BIAS] == 0 ? 0 : mega_graph_gradient_tensor(g, op->in[CONV2D_BIAS])},
                      .attr = op->attr};
     mega_graph_emit(g, &w);
 }
@@ -103,26 +116,26 @@ static op_cost conv2d_cost_of(const mega_graph *g, const instruction *op, int64_
 static op_cost conv2d_cost(const mega_graph *g, const instruction *op)
 {
     const tensor_shape *y = &g->tensor[op->out[0]].shape;
-    return conv2d_cost_of(g, op, y->dim[0], y->dim[1], mega_op_in_dim(g, op, 0, 1));
+    return conv2d_cost_of(g, op, y->dim[0], y->dim[1], mega_op_in_dim(g, op, CONV2D_X, 1));
 }
 
 static void conv2d_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_conv2d_args *a = args;
     a->y = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[0]);
-    a->weight = b->address(b, op->in[1]);
-    a->bias = b->address(b, op->in[2]);
+    a->x = b->address(b, op->in[CONV2D_X]);
+    a->weight = b->address(b, op->in[CONV2D_WEIGHT]);
+    a->bias = b->address(b, op->in[CONV2D_BIAS]);
     a->windows = op->attr.windows;
-    a->samples = windows_samples(&a->windows, mega_op_in_dim(b->g, op, 0, 0));
-    a->in_channels = mega_op_in_dim(b->g, op, 0, 1);
-    a->out_channels = mega_op_in_dim(b->g, op, 1, 0);
+    a->samples = windows_samples(&a->windows, mega_op_in_dim(b->g, op, CONV2D_X, 0));
+    a->in_channels = mega_op_in_dim(b->g, op, CONV2D_X, 1);
+    a->out_channels = mega_op_in_dim(b->g, op, CONV2D_WEIGHT, 0);
 }
 
 const op_row mega_op_row_conv2d = {.name = "conv2d",
                                    .num_in = 3,
                                    .num_out = 1,
-                                   .optional_in = 1u << 2,
+                                   .optional_in = 1u << CONV2D_BIAS,
                                    .shape = conv2d_shape,
                                    .gradient = conv2d_gradient,
                                    .cost = conv2d_cost,
@@ -134,23 +147,24 @@ const op_row mega_op_row_conv2d = {.name = "conv2d",
 
 static int64_t conv2d_samples_of_dy(const mega_graph *g, const instruction *op)
 {
-    return mega_op_in_dim(g, op, 0, 0) / windows_rows(&op->attr.windows, 1);
+    return mega_op_in_dim(g, op, CONV2D_GRAD_X_DY, 0) / windows_rows(&op->attr.windows, 1);
 }
 
 static mega_status conv2d_grad_x_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     const mega_windows *w = &op->attr.windows;
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, 2));
-    MEGA_TRY(mega_op_expect_dims(g, op, 1, "weight", g->dtype, 2));
-    const int64_t window = mega_op_in_dim(g, op, 1, 1), samples = conv2d_samples_of_dy(g, op);
-    MEGA_TRY(mega_op_expect(g, op, 1, "weight", mega_shape_2d(g->dtype, mega_op_in_dim(g, op, 0, 1), window)));
+    MEGA_TRY(mega_op_expect_dims(g, op, CONV2D_GRAD_X_DY, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_expect_dims(g, op, CONV2D_GRAD_X_WEIGHT, "weight", g->dtype, 2));
+    const int64_t window = mega_op_in_dim(g, op, CONV2D_GRAD_X_WEIGHT, 1), samples = conv2d_samples_of_dy(g, op);
+    MEGA_TRY(mega_op_expect(g, op, CONV2D_GRAD_X_WEIGHT, "weight",
+                            mega_shape_2d(g->dtype, mega_op_in_dim(g, op, CONV2D_GRAD_X_DY, 1), window)));
     out[0] = mega_shape_2d(g->dtype, samples * w->height * w->width, window / (w->size * w->size));
     return MEGA_OK;
 }
 
 static op_cost conv2d_grad_x_cost(const mega_graph *g, const instruction *op)
 {
-    const tensor_shape *dy = mega_op_in(g, op, 0);
+    const tensor_shape *dy = mega_op_in(g, op, CONV2D_GRAD_X_DY);
     return conv2d_cost_of(g, op, dy->dim[0], dy->dim[1], g->tensor[op->out[0]].shape.dim[1]);
 }
 
@@ -158,12 +172,12 @@ static void conv2d_grad_x_bind(const op_binder *b, const instruction *op, void *
 {
     mega_conv2d_grad_x_args *a = args;
     a->dx = b->address(b, op->out[0]);
-    a->dy = b->address(b, op->in[0]);
-    a->weight = b->address(b, op->in[1]);
+    a->dy = b->address(b, op->in[CONV2D_GRAD_X_DY]);
+    a->weight = b->address(b, op->in[CONV2D_GRAD_X_WEIGHT]);
     a->windows = op->attr.windows;
     a->samples = conv2d_samples_of_dy(b->g, op);
     a->in_channels = b->g->tensor[op->out[0]].shape.dim[1];
-    a->out_channels = mega_op_in_dim(b->g, op, 0, 1);
+    a->out_channels = mega_op_in_dim(b->g, op, CONV2D_GRAD_X_DY, 1);
 }
 
 const op_row mega_op_row_conv2d_grad_x = {.name = "conv2d_grad_x",
@@ -181,40 +195,42 @@ const op_row mega_op_row_conv2d_grad_x = {.name = "conv2d_grad_x",
 static mega_status conv2d_grad_w_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     const mega_windows *w = &op->attr.windows;
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, 2));
-    MEGA_TRY(mega_op_expect_dims(g, op, 1, "x", g->dtype, 2));
-    const int64_t outputs = mega_op_in_dim(g, op, 0, 1), rows = mega_op_in_dim(g, op, 1, 0);
+    MEGA_TRY(mega_op_expect_dims(g, op, CONV2D_GRAD_W_DY, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_expect_dims(g, op, CONV2D_GRAD_W_X, "x", g->dtype, 2));
+    const int64_t outputs = mega_op_in_dim(g, op, CONV2D_GRAD_W_DY, 1),
+                  rows = mega_op_in_dim(g, op, CONV2D_GRAD_W_X, 0);
     const int64_t results = windows_rows(w, windows_samples(w, rows));
-    MEGA_TRY(mega_op_expect(g, op, 0, "dy", mega_shape_2d(g->dtype, results, outputs)));
-    out[0] = mega_shape_2d(g->acc, outputs, mega_extent_mul(mega_op_in_dim(g, op, 1, 1), w->size * w->size));
-    out[1] = mega_shape_1d(g->acc, outputs);
+    MEGA_TRY(mega_op_expect(g, op, CONV2D_GRAD_W_DY, "dy", mega_shape_2d(g->dtype, results, outputs)));
+    out[CONV2D_GRAD_W_DWEIGHT] =
+        mega_shape_2d(g->acc, outputs, mega_extent_mul(mega_op_in_dim(g, op, CONV2D_GRAD_W_X, 1), w->size * w->size));
+    out[CONV2D_GRAD_W_DBIAS] = mega_shape_1d(g->acc, outputs);
     return MEGA_OK;
 }
 
 static op_cost conv2d_grad_w_cost(const mega_graph *g, const instruction *op)
 {
-    const tensor_shape *dy = mega_op_in(g, op, 0);
-    return conv2d_cost_of(g, op, dy->dim[0], dy->dim[1], mega_op_in_dim(g, op, 1, 1));
+    const tensor_shape *dy = mega_op_in(g, op, CONV2D_GRAD_W_DY);
+    return conv2d_cost_of(g, op, dy->dim[0], dy->dim[1], mega_op_in_dim(g, op, CONV2D_GRAD_W_X, 1));
 }
 
 static void conv2d_grad_w_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_conv2d_grad_w_args *a = args;
-    a->dweight = b->address(b, op->out[0]);
-    a->dbias = b->address(b, op->out[1]);
-    a->dy = b->address(b, op->in[0]);
-    a->x = b->address(b, op->in[1]);
+    a->dweight = b->address(b, op->out[CONV2D_GRAD_W_DWEIGHT]);
+    a->dbias = b->address(b, op->out[CONV2D_GRAD_W_DBIAS]);
+    a->dy = b->address(b, op->in[CONV2D_GRAD_W_DY]);
+    a->x = b->address(b, op->in[CONV2D_GRAD_W_X]);
     a->windows = op->attr.windows;
-    a->samples = windows_samples(&a->windows, mega_op_in_dim(b->g, op, 1, 0));
-    a->in_channels = mega_op_in_dim(b->g, op, 1, 1);
-    a->out_channels = mega_op_in_dim(b->g, op, 0, 1);
+    a->samples = windows_samples(&a->windows, mega_op_in_dim(b->g, op, CONV2D_GRAD_W_X, 0));
+    a->in_channels = mega_op_in_dim(b->g, op, CONV2D_GRAD_W_X, 1);
+    a->out_channels = mega_op_in_dim(b->g, op, CONV2D_GRAD_W_DY, 1);
 }
 
 const op_row mega_op_row_conv2d_grad_w = {.name = "conv2d_grad_w",
                                           .num_in = 2,
                                           .num_out = 2,
-                                          .optional_out = 1u << 1,
-                                          .accumulates = 1u << 0 | 1u << 1,
+                                          .optional_out = 1u << CONV2D_GRAD_W_DBIAS,
+                                          .accumulates = 1u << CONV2D_GRAD_W_DWEIGHT | 1u << CONV2D_GRAD_W_DBIAS,
                                           .shape = conv2d_grad_w_shape,
                                           .cost = conv2d_grad_w_cost,
                                           .bind = conv2d_grad_w_bind,
@@ -243,15 +259,18 @@ static mega_status pool2d_shape(const mega_graph *g, const instruction *op, tens
 
 static void max_pool2d_gradient(mega_graph *g, const instruction *op)
 {
-    instruction d = {.kind = OP_MAX_POOL2D_GRAD, .in = {mega_graph_arrived(g, op, 0), op->out[1]}, .attr = op->attr};
+    instruction d = {.kind = OP_MAX_POOL2D_GRAD,
+                     .in = {[MAX_POOL2D_GRAD_DY] = mega_graph_arrived(g, op, MAX_POOL2D_Y),
+                            [MAX_POOL2D_GRAD_INDEX] = op->out[MAX_POOL2D_INDEX]},
+                     .attr = op->attr};
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
 
 static void max_pool2d_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_max_pool2d_args *a = args;
-    a->y = b->address(b, op->out[0]);
-    a->index = b->address(b, op->out[1]);
+    a->y = b->address(b, op->out[MAX_POOL2D_Y]);
+    a->index = b->address(b, op->out[MAX_POOL2D_INDEX]);
     a->x = b->address(b, op->in[0]);
     a->windows = op->attr.windows;
     a->samples = windows_samples(&a->windows, mega_op_in_dim(b->g, op, 0, 0));
@@ -284,11 +303,11 @@ static void max_pool2d_grad_bind(const op_binder *b, const instruction *op, void
 {
     mega_max_pool2d_grad_args *a = args;
     a->dx = b->address(b, op->out[0]);
-    a->dy = b->address(b, op->in[0]);
-    a->index = b->address(b, op->in[1]);
+    a->dy = b->address(b, op->in[MAX_POOL2D_GRAD_DY]);
+    a->index = b->address(b, op->in[MAX_POOL2D_GRAD_INDEX]);
     a->windows = op->attr.windows;
-    a->samples = mega_op_in_dim(b->g, op, 0, 0) / windows_rows(&a->windows, 1);
-    a->channels = mega_op_in_dim(b->g, op, 0, 1);
+    a->samples = mega_op_in_dim(b->g, op, MAX_POOL2D_GRAD_DY, 0) / windows_rows(&a->windows, 1);
+    a->channels = mega_op_in_dim(b->g, op, MAX_POOL2D_GRAD_DY, 1);
 }
 
 const op_row mega_op_row_max_pool2d_grad = {.name = "max_pool2d_grad",

@@ -6,37 +6,40 @@
 
 mega_tensor mega_op_linear(mega_graph *g, mega_tensor x, mega_tensor weight)
 {
-    instruction op = {.kind = OP_LINEAR, .in = {x.id, weight.id}};
+    instruction op = {.kind = OP_LINEAR, .in = {[LINEAR_X] = x.id, [LINEAR_WEIGHT] = weight.id}};
     return mega_graph_emit(g, &op);
 }
 
 mega_tensor mega_op_logits(mega_graph *g, mega_tensor x, mega_tensor table)
 {
-    instruction op = {.kind = OP_LINEAR, .in = {x.id, table.id}, .attr = {.wide = true}};
+    instruction op = {.kind = OP_LINEAR, .in = {[LINEAR_X] = x.id, [LINEAR_WEIGHT] = table.id}, .attr = {.wide = true}};
     return mega_graph_emit(g, &op);
 }
 
 static mega_status linear_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
-    MEGA_TRY(mega_op_expect_dims(g, op, 1, "weight", g->dtype, 2));
-    const int64_t rows = mega_op_in_dim(g, op, 0, 0), n = mega_op_in_dim(g, op, 1, 0);
-    MEGA_TRY(mega_op_expect(g, op, 1, "weight", mega_shape_2d(g->dtype, n, mega_op_in_dim(g, op, 0, 1))));
-    MEGA_TRY(mega_op_expect(g, op, 2, "bias", mega_shape_1d(g->dtype, n)));
+    MEGA_TRY(mega_op_expect_dims(g, op, LINEAR_X, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_expect_dims(g, op, LINEAR_WEIGHT, "weight", g->dtype, 2));
+    const int64_t rows = mega_op_in_dim(g, op, LINEAR_X, 0), n = mega_op_in_dim(g, op, LINEAR_WEIGHT, 0);
+    MEGA_TRY(
+        mega_op_expect(g, op, LINEAR_WEIGHT, "weight", mega_shape_2d(g->dtype, n, mega_op_in_dim(g, op, LINEAR_X, 1))));
+    MEGA_TRY(mega_op_expect(g, op, LINEAR_BIAS, "bias", mega_shape_1d(g->dtype, n)));
     out[0] = mega_shape_2d(op->attr.wide ? g->acc : g->dtype, rows, n);
-    return mega_op_expect(g, op, 3, "residual", out[0]);
+    return mega_op_expect(g, op, LINEAR_RESIDUAL, "residual", out[0]);
 }
 
 /* dx first: with a cut weight its all-reduce can run beside the weight gradient. */
 static void linear_gradient(mega_graph *g, const instruction *op)
 {
     const int32_t dy = mega_graph_arrived(g, op, 0);
-    if (g->tensor[op->in[0]].needs_gradient) {
-        instruction x = {.kind = OP_LINEAR_GRAD_X, .in = {dy, op->in[1]}};
-        mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &x).id);
+    if (g->tensor[op->in[LINEAR_X]].needs_gradient) {
+        instruction x = {.kind = OP_LINEAR_GRAD_X,
+                         .in = {[LINEAR_GRAD_X_DY] = dy, [LINEAR_GRAD_X_WEIGHT] = op->in[LINEAR_WEIGHT]}};
+        mega_graph_gradient_add(g, op->in[LINEAR_X], mega_graph_emit(g, &x).id);
     }
-    instruction w = {
-        .kind = OP_LINEAR_GRAD_W, .in = {dy, op->in[0]}, .out = {mega_graph_gradient_tensor(g, op->in[1])}};
+    instruction w = {.kind = OP_LINEAR_GRAD_W,
+                     .in = {[LINEAR_GRAD_W_DY] = dy, [LINEAR_GRAD_W_X] = op->in[LINEAR_X]},
+                     .out = {[LINEAR_GRAD_W_DWEIGHT] = mega_graph_gradient_tensor(g, op->in[LINEAR_WEIGHT])}};
     mega_graph_emit(g, &w);
 }
 
@@ -53,20 +56,21 @@ static op_cost product_cost(const mega_graph *g, const instruction *op, int64_t 
 
 static op_cost linear_cost(const mega_graph *g, const instruction *op)
 {
-    return product_cost(g, op, mega_op_in_dim(g, op, 0, 0), mega_op_in_dim(g, op, 1, 0), mega_op_in_dim(g, op, 0, 1));
+    return product_cost(g, op, mega_op_in_dim(g, op, LINEAR_X, 0), mega_op_in_dim(g, op, LINEAR_WEIGHT, 0),
+                        mega_op_in_dim(g, op, LINEAR_X, 1));
 }
 
 static void linear_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_gemm_args *a = args;
     a->c = b->address(b, op->out[0]);
-    a->a = b->address(b, op->in[0]);
-    a->b = b->address(b, op->in[1]);
-    a->bias = b->address(b, op->in[2]);
-    a->residual = b->address(b, op->in[3]);
-    a->m = mega_op_in_dim(b->g, op, 0, 0);
-    a->k = a->lda = a->ldb = mega_op_in_dim(b->g, op, 0, 1);
-    a->n = a->ldc = mega_op_in_dim(b->g, op, 1, 0);
+    a->a = b->address(b, op->in[LINEAR_X]);
+    a->b = b->address(b, op->in[LINEAR_WEIGHT]);
+    a->bias = b->address(b, op->in[LINEAR_BIAS]);
+    a->residual = b->address(b, op->in[LINEAR_RESIDUAL]);
+    a->m = mega_op_in_dim(b->g, op, LINEAR_X, 0);
+    a->k = a->lda = a->ldb = mega_op_in_dim(b->g, op, LINEAR_X, 1);
+    a->n = a->ldc = mega_op_in_dim(b->g, op, LINEAR_WEIGHT, 0);
     a->trans_b = true;
     a->c_dtype = b->g->tensor[op->out[0]].shape.dtype;
 }
@@ -74,8 +78,8 @@ static void linear_bind(const op_binder *b, const instruction *op, void *args)
 const op_row mega_op_row_linear = {.name = "linear",
                                    .num_in = 4,
                                    .num_out = 1,
-                                   .optional_in = 1u << 2 | 1u << 3,
-                                   .overlays = 1u << 3,
+                                   .optional_in = 1u << LINEAR_BIAS | 1u << LINEAR_RESIDUAL,
+                                   .overlays = 1u << LINEAR_RESIDUAL,
                                    .shape = linear_shape,
                                    .gradient = linear_gradient,
                                    .cost = linear_cost,
@@ -87,28 +91,30 @@ const op_row mega_op_row_linear = {.name = "linear",
 
 static mega_status linear_grad_x_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, 2));
-    MEGA_TRY(mega_op_expect_dims(g, op, 1, "weight", g->dtype, 2));
-    const int64_t k = mega_op_in_dim(g, op, 1, 1);
-    MEGA_TRY(mega_op_expect(g, op, 1, "weight", mega_shape_2d(g->dtype, mega_op_in_dim(g, op, 0, 1), k)));
-    out[0] = mega_shape_2d(g->dtype, mega_op_in_dim(g, op, 0, 0), k);
+    MEGA_TRY(mega_op_expect_dims(g, op, LINEAR_GRAD_X_DY, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_expect_dims(g, op, LINEAR_GRAD_X_WEIGHT, "weight", g->dtype, 2));
+    const int64_t k = mega_op_in_dim(g, op, LINEAR_GRAD_X_WEIGHT, 1);
+    MEGA_TRY(mega_op_expect(g, op, LINEAR_GRAD_X_WEIGHT, "weight",
+                            mega_shape_2d(g->dtype, mega_op_in_dim(g, op, LINEAR_GRAD_X_DY, 1), k)));
+    out[0] = mega_shape_2d(g->dtype, mega_op_in_dim(g, op, LINEAR_GRAD_X_DY, 0), k);
     return MEGA_OK;
 }
 
 static op_cost linear_grad_x_cost(const mega_graph *g, const instruction *op)
 {
-    return product_cost(g, op, mega_op_in_dim(g, op, 0, 0), mega_op_in_dim(g, op, 1, 1), mega_op_in_dim(g, op, 1, 0));
+    return product_cost(g, op, mega_op_in_dim(g, op, LINEAR_GRAD_X_DY, 0),
+                        mega_op_in_dim(g, op, LINEAR_GRAD_X_WEIGHT, 1), mega_op_in_dim(g, op, LINEAR_GRAD_X_WEIGHT, 0));
 }
 
 static void linear_grad_x_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_gemm_args *a = args;
     a->c = b->address(b, op->out[0]);
-    a->a = b->address(b, op->in[0]);
-    a->b = b->address(b, op->in[1]);
-    a->m = mega_op_in_dim(b->g, op, 0, 0);
-    a->k = a->lda = mega_op_in_dim(b->g, op, 0, 1);
-    a->n = a->ldb = a->ldc = mega_op_in_dim(b->g, op, 1, 1);
+    a->a = b->address(b, op->in[LINEAR_GRAD_X_DY]);
+    a->b = b->address(b, op->in[LINEAR_GRAD_X_WEIGHT]);
+    a->m = mega_op_in_dim(b->g, op, LINEAR_GRAD_X_DY, 0);
+    a->k = a->lda = mega_op_in_dim(b->g, op, LINEAR_GRAD_X_DY, 1);
+    a->n = a->ldb = a->ldc = mega_op_in_dim(b->g, op, LINEAR_GRAD_X_WEIGHT, 1);
     a->c_dtype = b->g->dtype;
 }
 
@@ -126,41 +132,43 @@ const op_row mega_op_row_linear_grad_x = {.name = "linear_grad_x",
 
 static mega_status linear_grad_w_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, 2));
-    MEGA_TRY(mega_op_expect_dims(g, op, 1, "x", g->dtype, 2));
-    const int64_t k = mega_op_in_dim(g, op, 1, 1);
-    MEGA_TRY(mega_op_expect(g, op, 1, "x", mega_shape_2d(g->dtype, mega_op_in_dim(g, op, 0, 0), k)));
-    out[0] = mega_shape_2d(g->acc, mega_op_in_dim(g, op, 0, 1), k);
-    out[1] = mega_shape_1d(g->acc, mega_op_in_dim(g, op, 0, 1));
+    MEGA_TRY(mega_op_expect_dims(g, op, LINEAR_GRAD_W_DY, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_expect_dims(g, op, LINEAR_GRAD_W_X, "x", g->dtype, 2));
+    const int64_t k = mega_op_in_dim(g, op, LINEAR_GRAD_W_X, 1);
+    MEGA_TRY(mega_op_expect(g, op, LINEAR_GRAD_W_X, "x",
+                            mega_shape_2d(g->dtype, mega_op_in_dim(g, op, LINEAR_GRAD_W_DY, 0), k)));
+    out[LINEAR_GRAD_W_DWEIGHT] = mega_shape_2d(g->acc, mega_op_in_dim(g, op, LINEAR_GRAD_W_DY, 1), k);
+    out[LINEAR_GRAD_W_DBIAS] = mega_shape_1d(g->acc, mega_op_in_dim(g, op, LINEAR_GRAD_W_DY, 1));
     return MEGA_OK;
 }
 
 static op_cost linear_grad_w_cost(const mega_graph *g, const instruction *op)
 {
-    return product_cost(g, op, mega_op_in_dim(g, op, 0, 1), mega_op_in_dim(g, op, 1, 1), mega_op_in_dim(g, op, 0, 0));
+    return product_cost(g, op, mega_op_in_dim(g, op, LINEAR_GRAD_W_DY, 1), mega_op_in_dim(g, op, LINEAR_GRAD_W_X, 1),
+                        mega_op_in_dim(g, op, LINEAR_GRAD_W_DY, 0));
 }
 
 static void linear_grad_w_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_gemm_args *a = args;
-    a->c = b->address(b, op->out[0]);
-    a->a = b->address(b, op->in[0]);
-    a->b = b->address(b, op->in[1]);
-    a->k = mega_op_in_dim(b->g, op, 0, 0);
-    a->m = a->lda = mega_op_in_dim(b->g, op, 0, 1);
-    a->n = a->ldb = a->ldc = mega_op_in_dim(b->g, op, 1, 1);
+    a->c = b->address(b, op->out[LINEAR_GRAD_W_DWEIGHT]);
+    a->a = b->address(b, op->in[LINEAR_GRAD_W_DY]);
+    a->b = b->address(b, op->in[LINEAR_GRAD_W_X]);
+    a->k = mega_op_in_dim(b->g, op, LINEAR_GRAD_W_DY, 0);
+    a->m = a->lda = mega_op_in_dim(b->g, op, LINEAR_GRAD_W_DY, 1);
+    a->n = a->ldb = a->ldc = mega_op_in_dim(b->g, op, LINEAR_GRAD_W_X, 1);
     a->trans_a = true;
     a->accumulate = !op->attr.anew;
     a->begins = op->attr.begins;
-    a->row_sum = b->address(b, op->out[1]);
+    a->row_sum = b->address(b, op->out[LINEAR_GRAD_W_DBIAS]);
     a->c_dtype = b->g->acc;
 }
 
 const op_row mega_op_row_linear_grad_w = {.name = "linear_grad_w",
                                           .num_in = 2,
                                           .num_out = 2,
-                                          .optional_out = 1u << 1,
-                                          .accumulates = 1u << 0 | 1u << 1,
+                                          .optional_out = 1u << LINEAR_GRAD_W_DBIAS,
+                                          .accumulates = 1u << LINEAR_GRAD_W_DWEIGHT | 1u << LINEAR_GRAD_W_DBIAS,
                                           .shape = linear_grad_w_shape,
                                           .cost = linear_grad_w_cost,
                                           .bind = linear_grad_w_bind,
@@ -171,24 +179,25 @@ const op_row mega_op_row_linear_grad_w = {.name = "linear_grad_w",
 
 mega_tensor mega_op_bias_add(mega_graph *g, mega_tensor x, mega_tensor bias)
 {
-    instruction op = {.kind = OP_BIAS_ADD, .in = {x.id, bias.id}};
+    instruction op = {.kind = OP_BIAS_ADD, .in = {[BIAS_ADD_X] = x.id, [BIAS_ADD_BIAS] = bias.id}};
     return mega_graph_emit(g, &op);
 }
 
 static mega_status bias_add_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
-    MEGA_TRY(mega_op_expect(g, op, 1, "bias", mega_shape_1d(g->dtype, mega_op_in_dim(g, op, 0, 1))));
-    out[0] = *mega_op_in(g, op, 0);
+    MEGA_TRY(mega_op_expect_dims(g, op, BIAS_ADD_X, "x", g->dtype, 2));
+    MEGA_TRY(
+        mega_op_expect(g, op, BIAS_ADD_BIAS, "bias", mega_shape_1d(g->dtype, mega_op_in_dim(g, op, BIAS_ADD_X, 1))));
+    out[0] = *mega_op_in(g, op, BIAS_ADD_X);
     return MEGA_OK;
 }
 
 static void bias_add_gradient(mega_graph *g, const instruction *op)
 {
     const int32_t dy = mega_graph_arrived(g, op, 0);
-    instruction d = {.kind = OP_COLUMN_SUM, .in = {dy}, .out = {mega_graph_gradient_tensor(g, op->in[1])}};
+    instruction d = {.kind = OP_COLUMN_SUM, .in = {dy}, .out = {mega_graph_gradient_tensor(g, op->in[BIAS_ADD_BIAS])}};
     mega_graph_emit(g, &d);
-    mega_graph_gradient_add(g, op->in[0], dy);
+    mega_graph_gradient_add(g, op->in[BIAS_ADD_X], dy);
 }
 
 /* The kernel of dropout with nothing dropped and nothing added but the bias. */
@@ -196,16 +205,16 @@ static void bias_add_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_dropout_add_args *a = args;
     a->y = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[0]);
-    a->bias = b->address(b, op->in[1]);
-    a->rows = mega_op_in_dim(b->g, op, 0, 0);
-    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+    a->x = b->address(b, op->in[BIAS_ADD_X]);
+    a->bias = b->address(b, op->in[BIAS_ADD_BIAS]);
+    a->rows = mega_op_in_dim(b->g, op, BIAS_ADD_X, 0);
+    a->cols = mega_op_in_dim(b->g, op, BIAS_ADD_X, 1);
 }
 
 const op_row mega_op_row_bias_add = {.name = "bias_add",
                                      .num_in = 2,
                                      .num_out = 1,
-                                     .overlays = 1u << 0,
+                                     .overlays = 1u << BIAS_ADD_X,
                                      .shape = bias_add_shape,
                                      .gradient = bias_add_gradient,
                                      .bind = bias_add_bind,

@@ -2,32 +2,44 @@
  * ops_head.c.) */
 #include "graph_impl.h"
 
+/* Operands. */
+enum { MASKED_SUM_GRAD_DSUM, MASKED_SUM_GRAD_MASK };
+enum { SQUARED_ERROR_X, SQUARED_ERROR_TARGET };
+enum { SQUARED_ERROR_GRAD_DLOSS, SQUARED_ERROR_GRAD_X, SQUARED_ERROR_GRAD_TARGET };
+enum { ACCURACY_LOGITS, ACCURACY_LABELS };
+enum { ACCURACY_HIT, ACCURACY_COUNTS };
+
 /* ---- masked_sum: in mask [n] f32 or none, x [n] acc or none; out [1] acc. Without both, the sum of attr.rows ones.
  * ---- */
 
 static mega_status masked_sum_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "mask", MEGA_F32, 1));
-    MEGA_TRY(mega_op_expect_dims(g, op, 1, "x", g->acc, 1));
-    if (op->in[0] != 0) MEGA_TRY(mega_op_expect(g, op, 1, "x", mega_shape_1d(g->acc, mega_op_in_dim(g, op, 0, 0))));
+    MEGA_TRY(mega_op_expect_dims(g, op, MASKED_SUM_MASK, "mask", MEGA_F32, 1));
+    MEGA_TRY(mega_op_expect_dims(g, op, MASKED_SUM_X, "x", g->acc, 1));
+    if (op->in[MASKED_SUM_MASK] != 0)
+        MEGA_TRY(
+            mega_op_expect(g, op, MASKED_SUM_X, "x", mega_shape_1d(g->acc, mega_op_in_dim(g, op, MASKED_SUM_MASK, 0))));
     out[0] = mega_shape_1d(g->acc, 1);
     return MEGA_OK;
 }
 
 static void masked_sum_gradient(mega_graph *g, const instruction *op)
 {
-    if (!g->tensor[op->in[1]].needs_gradient) return;
-    instruction d = {.kind = OP_MASKED_SUM_GRAD, .in = {mega_graph_arrived(g, op, 0), op->in[0]}};
-    d.attr.rows = mega_op_in_dim(g, op, 1, 0);
-    mega_graph_gradient_add(g, op->in[1], mega_graph_emit(g, &d).id);
+    if (!g->tensor[op->in[MASKED_SUM_X]].needs_gradient) return;
+    instruction d = {
+        .kind = OP_MASKED_SUM_GRAD,
+        .in = {
+            [MASKED_SUM_GRAD_DSUM] = mega_graph_arrived(g, op, 0), [MASKED_SUM_GRAD_MASK] = op->in[MASKED_SUM_MASK]}};
+    d.attr.rows = mega_op_in_dim(g, op, MASKED_SUM_X, 0);
+    mega_graph_gradient_add(g, op->in[MASKED_SUM_X], mega_graph_emit(g, &d).id);
 }
 
 static void masked_sum_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_masked_sum_args *a = args;
     a->out = b->address(b, op->out[0]);
-    a->mask = b->address(b, op->in[0]);
-    a->x = b->address(b, op->in[1]);
+    a->mask = b->address(b, op->in[MASKED_SUM_MASK]);
+    a->x = b->address(b, op->in[MASKED_SUM_X]);
     a->count = op->attr.rows;
     for (int k = 0; k < 2; k++)
         if (op->in[k] != 0) a->count = mega_op_in_dim(b->g, op, k, 0);
@@ -36,7 +48,7 @@ static void masked_sum_bind(const op_binder *b, const instruction *op, void *arg
 const op_row mega_op_row_masked_sum = {.name = "masked_sum",
                                        .num_in = 2,
                                        .num_out = 1,
-                                       .optional_in = 1u << 0 | 1u << 1,
+                                       .optional_in = 1u << MASKED_SUM_MASK | 1u << MASKED_SUM_X,
                                        .shape = masked_sum_shape,
                                        .gradient = masked_sum_gradient,
                                        .bind = masked_sum_bind,
@@ -47,8 +59,8 @@ const op_row mega_op_row_masked_sum = {.name = "masked_sum",
 
 static mega_status masked_sum_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect(g, op, 0, "dy", mega_shape_1d(g->acc, 1)));
-    MEGA_TRY(mega_op_expect(g, op, 1, "mask", mega_shape_1d(MEGA_F32, op->attr.rows)));
+    MEGA_TRY(mega_op_expect(g, op, MASKED_SUM_GRAD_DSUM, "dy", mega_shape_1d(g->acc, 1)));
+    MEGA_TRY(mega_op_expect(g, op, MASKED_SUM_GRAD_MASK, "mask", mega_shape_1d(MEGA_F32, op->attr.rows)));
     out[0] = mega_shape_1d(g->acc, op->attr.rows);
     return MEGA_OK;
 }
@@ -57,15 +69,15 @@ static void masked_sum_grad_bind(const op_binder *b, const instruction *op, void
 {
     mega_masked_sum_grad_args *a = args;
     a->dx = b->address(b, op->out[0]);
-    a->dout = b->address(b, op->in[0]);
-    a->mask = b->address(b, op->in[1]);
+    a->dout = b->address(b, op->in[MASKED_SUM_GRAD_DSUM]);
+    a->mask = b->address(b, op->in[MASKED_SUM_GRAD_MASK]);
     a->count = op->attr.rows;
 }
 
 const op_row mega_op_row_masked_sum_grad = {.name = "masked_sum_grad",
                                             .num_in = 2,
                                             .num_out = 1,
-                                            .optional_in = 1u << 1,
+                                            .optional_in = 1u << MASKED_SUM_GRAD_MASK,
                                             .shape = masked_sum_grad_shape,
                                             .bind = masked_sum_grad_bind,
                                             .plain = &mega_plain_masked_sum_grad,
@@ -73,13 +85,14 @@ const op_row mega_op_row_masked_sum_grad = {.name = "masked_sum_grad",
 
 mega_loss mega_op_weighted_sum(mega_graph *g, mega_tensor x, mega_tensor weights)
 {
-    instruction sum = {.kind = OP_MASKED_SUM, .in = {weights.id, x.id}, .attr = {.what = "sum"}};
+    instruction sum = {
+        .kind = OP_MASKED_SUM, .in = {[MASKED_SUM_MASK] = weights.id, [MASKED_SUM_X] = x.id}, .attr = {.what = "sum"}};
     if (g->status == MEGA_OK && x.id == 0)
         mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE, "weighted sum in \"%s\": there is no x; expected [T] %s", g->scope,
                                      mega_dtype_name(g->acc)));
     mega_loss r = {.sum = mega_graph_emit(g, &sum)};
     if (g->status != MEGA_OK) return (mega_loss){{0}, {0}};
-    instruction weight = {.kind = OP_MASKED_SUM, .in = {weights.id}, .attr = {.what = "weight"}};
+    instruction weight = {.kind = OP_MASKED_SUM, .in = {[MASKED_SUM_MASK] = weights.id}, .attr = {.what = "weight"}};
     weight.attr.rows = g->tensor[x.id].shape.dim[0];
     r.weight = mega_graph_emit(g, &weight);
     return r;
@@ -116,36 +129,39 @@ const op_row mega_op_row_loss_seed = {.name = "loss_seed",
 
 mega_tensor mega_op_squared_error(mega_graph *g, mega_tensor x, mega_tensor target)
 {
-    instruction op = {.kind = OP_SQUARED_ERROR, .in = {x.id, target.id}};
+    instruction op = {.kind = OP_SQUARED_ERROR, .in = {[SQUARED_ERROR_X] = x.id, [SQUARED_ERROR_TARGET] = target.id}};
     return mega_graph_emit(g, &op);
 }
 
 static mega_status squared_error_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
-    MEGA_TRY(mega_op_expect(g, op, 1, "target", *mega_op_in(g, op, 0)));
-    out[0] = mega_shape_1d(g->acc, mega_op_in_dim(g, op, 0, 0));
+    MEGA_TRY(mega_op_expect_dims(g, op, SQUARED_ERROR_X, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_expect(g, op, SQUARED_ERROR_TARGET, "target", *mega_op_in(g, op, SQUARED_ERROR_X)));
+    out[0] = mega_shape_1d(g->acc, mega_op_in_dim(g, op, SQUARED_ERROR_X, 0));
     return MEGA_OK;
 }
 
 /* The gradient of the target is that of x with the other sign. */
 static void squared_error_gradient(mega_graph *g, const instruction *op)
 {
-    instruction d = {.kind = OP_SQUARED_ERROR_GRAD, .in = {mega_graph_arrived(g, op, 0), op->in[0], op->in[1]}};
+    instruction d = {.kind = OP_SQUARED_ERROR_GRAD,
+                     .in = {[SQUARED_ERROR_GRAD_DLOSS] = mega_graph_arrived(g, op, 0),
+                            [SQUARED_ERROR_GRAD_X] = op->in[SQUARED_ERROR_X],
+                            [SQUARED_ERROR_GRAD_TARGET] = op->in[SQUARED_ERROR_TARGET]}};
     const mega_tensor dx = mega_graph_emit(g, &d);
-    mega_graph_gradient_add(g, op->in[0], dx.id);
-    if (g->status == MEGA_OK && g->tensor[op->in[1]].needs_gradient)
-        mega_graph_gradient_add(g, op->in[1], mega_op_scale(g, dx, -1.0).id);
+    mega_graph_gradient_add(g, op->in[SQUARED_ERROR_X], dx.id);
+    if (g->status == MEGA_OK && g->tensor[op->in[SQUARED_ERROR_TARGET]].needs_gradient)
+        mega_graph_gradient_add(g, op->in[SQUARED_ERROR_TARGET], mega_op_scale(g, dx, -1.0).id);
 }
 
 static void squared_error_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_squared_error_args *a = args;
     a->loss = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[0]);
-    a->target = b->address(b, op->in[1]);
-    a->rows = mega_op_in_dim(b->g, op, 0, 0);
-    a->cols = mega_op_in_dim(b->g, op, 0, 1);
+    a->x = b->address(b, op->in[SQUARED_ERROR_X]);
+    a->target = b->address(b, op->in[SQUARED_ERROR_TARGET]);
+    a->rows = mega_op_in_dim(b->g, op, SQUARED_ERROR_X, 0);
+    a->cols = mega_op_in_dim(b->g, op, SQUARED_ERROR_X, 1);
 }
 
 const op_row mega_op_row_squared_error = {.name = "squared_error",
@@ -161,10 +177,11 @@ const op_row mega_op_row_squared_error = {.name = "squared_error",
 
 static mega_status squared_error_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 1, "x", g->dtype, 2));
-    MEGA_TRY(mega_op_expect(g, op, 0, "dy", mega_shape_1d(g->acc, mega_op_in_dim(g, op, 1, 0))));
-    MEGA_TRY(mega_op_expect(g, op, 2, "target", *mega_op_in(g, op, 1)));
-    out[0] = *mega_op_in(g, op, 1);
+    MEGA_TRY(mega_op_expect_dims(g, op, SQUARED_ERROR_GRAD_X, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_expect(g, op, SQUARED_ERROR_GRAD_DLOSS, "dy",
+                            mega_shape_1d(g->acc, mega_op_in_dim(g, op, SQUARED_ERROR_GRAD_X, 0))));
+    MEGA_TRY(mega_op_expect(g, op, SQUARED_ERROR_GRAD_TARGET, "target", *mega_op_in(g, op, SQUARED_ERROR_GRAD_X)));
+    out[0] = *mega_op_in(g, op, SQUARED_ERROR_GRAD_X);
     return MEGA_OK;
 }
 
@@ -172,17 +189,17 @@ static void squared_error_grad_bind(const op_binder *b, const instruction *op, v
 {
     mega_squared_error_grad_args *a = args;
     a->dx = b->address(b, op->out[0]);
-    a->dloss = b->address(b, op->in[0]);
-    a->x = b->address(b, op->in[1]);
-    a->target = b->address(b, op->in[2]);
-    a->rows = mega_op_in_dim(b->g, op, 1, 0);
-    a->cols = mega_op_in_dim(b->g, op, 1, 1);
+    a->dloss = b->address(b, op->in[SQUARED_ERROR_GRAD_DLOSS]);
+    a->x = b->address(b, op->in[SQUARED_ERROR_GRAD_X]);
+    a->target = b->address(b, op->in[SQUARED_ERROR_GRAD_TARGET]);
+    a->rows = mega_op_in_dim(b->g, op, SQUARED_ERROR_GRAD_X, 0);
+    a->cols = mega_op_in_dim(b->g, op, SQUARED_ERROR_GRAD_X, 1);
 }
 
 const op_row mega_op_row_squared_error_grad = {.name = "squared_error_grad",
                                                .num_in = 3,
                                                .num_out = 1,
-                                               .overlays = 1u << 1 | 1u << 2,
+                                               .overlays = 1u << SQUARED_ERROR_GRAD_X | 1u << SQUARED_ERROR_GRAD_TARGET,
                                                .shape = squared_error_grad_shape,
                                                .bind = squared_error_grad_bind,
                                                .plain = &mega_plain_squared_error_grad,
@@ -193,12 +210,13 @@ const op_row mega_op_row_squared_error_grad = {.name = "squared_error_grad",
 
 mega_loss mega_op_accuracy(mega_graph *g, mega_tensor logits, mega_tensor labels)
 {
-    instruction op = {.kind = OP_ACCURACY, .in = {logits.id, labels.id}};
+    instruction op = {.kind = OP_ACCURACY, .in = {[ACCURACY_LOGITS] = logits.id, [ACCURACY_LABELS] = labels.id}};
     const mega_tensor hit = mega_graph_emit(g, &op);
     if (g->status != MEGA_OK) return (mega_loss){{0}, {0}};
     /* Not as values and mask: a mask must not depend on parameters, and the logits do. */
-    instruction sum = {.kind = OP_MASKED_SUM, .in = {0, hit.id}, .attr = {.what = "sum"}};
-    instruction weight = {.kind = OP_MASKED_SUM, .in = {0, op.out[1]}, .attr = {.what = "weight"}};
+    instruction sum = {.kind = OP_MASKED_SUM, .in = {[MASKED_SUM_X] = hit.id}, .attr = {.what = "sum"}};
+    instruction weight = {
+        .kind = OP_MASKED_SUM, .in = {[MASKED_SUM_X] = op.out[ACCURACY_COUNTS]}, .attr = {.what = "weight"}};
     mega_loss r = {.sum = mega_graph_emit(g, &sum)};
     r.weight = mega_graph_emit(g, &weight);
     return r;
@@ -206,24 +224,24 @@ mega_loss mega_op_accuracy(mega_graph *g, mega_tensor logits, mega_tensor labels
 
 static mega_status accuracy_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    const mega_dtype logits = mega_op_in(g, op, 0)->dtype;
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "logits", logits == g->acc ? g->acc : g->dtype, 2));
-    const int64_t rows = mega_op_in_dim(g, op, 0, 0);
-    MEGA_TRY(mega_op_expect(g, op, 1, "labels", mega_shape_1d(MEGA_I32, rows)));
-    out[0] = out[1] = mega_shape_1d(g->acc, rows);
+    const mega_dtype logits = mega_op_in(g, op, ACCURACY_LOGITS)->dtype;
+    MEGA_TRY(mega_op_expect_dims(g, op, ACCURACY_LOGITS, "logits", logits == g->acc ? g->acc : g->dtype, 2));
+    const int64_t rows = mega_op_in_dim(g, op, ACCURACY_LOGITS, 0);
+    MEGA_TRY(mega_op_expect(g, op, ACCURACY_LABELS, "labels", mega_shape_1d(MEGA_I32, rows)));
+    out[ACCURACY_HIT] = out[ACCURACY_COUNTS] = mega_shape_1d(g->acc, rows);
     return MEGA_OK;
 }
 
 static void accuracy_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_accuracy_args *a = args;
-    a->hit = b->address(b, op->out[0]);
-    a->counts = b->address(b, op->out[1]);
-    a->logits = b->address(b, op->in[0]);
-    a->labels = b->address(b, op->in[1]);
-    a->rows = mega_op_in_dim(b->g, op, 0, 0);
-    a->classes = mega_op_in_dim(b->g, op, 0, 1);
-    a->logits_dtype = mega_op_in(b->g, op, 0)->dtype;
+    a->hit = b->address(b, op->out[ACCURACY_HIT]);
+    a->counts = b->address(b, op->out[ACCURACY_COUNTS]);
+    a->logits = b->address(b, op->in[ACCURACY_LOGITS]);
+    a->labels = b->address(b, op->in[ACCURACY_LABELS]);
+    a->rows = mega_op_in_dim(b->g, op, ACCURACY_LOGITS, 0);
+    a->classes = mega_op_in_dim(b->g, op, ACCURACY_LOGITS, 1);
+    a->logits_dtype = mega_op_in(b->g, op, ACCURACY_LOGITS)->dtype;
 }
 
 const op_row mega_op_row_accuracy = {.name = "accuracy",

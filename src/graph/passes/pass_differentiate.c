@@ -94,7 +94,7 @@ static mega_status check_masks(const mega_graph *g)
 {
     for (int i = 0; i < g->num_ops; i++) {
         const instruction *op = &g->op[i];
-        const graph_tensor *mask = &g->tensor[op->in[0]];
+        const graph_tensor *mask = &g->tensor[op->in[MASKED_SUM_MASK]];
         if (op->kind == OP_MASKED_SUM && mask->needs_gradient)
             return MEGA_FAIL(
                 MEGA_ERR_UNSUPPORTED,

@@ -27,9 +27,9 @@ typedef struct fusion {
 static bool linear_bias(const fuse *f, const instruction *first, const instruction *second, int via, instruction *fused)
 {
     (void)f;
-    if (via != 0 || first->in[2] != 0 || first->attr.wide) return false;
+    if (via != BIAS_ADD_X || first->in[LINEAR_BIAS] != 0 || first->attr.wide) return false;
     *fused = *first;
-    fused->in[2] = second->in[1];
+    fused->in[LINEAR_BIAS] = second->in[BIAS_ADD_BIAS];
     fused->out[0] = second->out[0];
     return true;
 }
@@ -49,8 +49,8 @@ static bool linear_residual(const fuse *f, const instruction *first, const instr
                             instruction *fused)
 {
     const int32_t residual = mega_graph_root(f->g, second->in[1 - via]);
-    if (first->attr.wide || residual == mega_graph_root(f->g, first->in[0])) return false;
-    return take_addend(first, second, via, 3, fused);
+    if (first->attr.wide || residual == mega_graph_root(f->g, first->in[LINEAR_X])) return false;
+    return take_addend(first, second, via, LINEAR_RESIDUAL, fused);
 }
 
 /* The gradient of the bias beside that of the weight: both read dy. */
@@ -58,9 +58,9 @@ static bool grad_w_column_sum(const fuse *f, const instruction *first, const ins
                               instruction *fused)
 {
     (void)f;
-    if (via != 0 || second->out[1] != 0) return false;
+    if (via != LINEAR_GRAD_W_DY || second->out[LINEAR_GRAD_W_DBIAS] != 0) return false;
     *fused = *second;
-    fused->out[1] = first->out[0];
+    fused->out[LINEAR_GRAD_W_DBIAS] = first->out[0];
     return true;
 }
 
@@ -68,17 +68,17 @@ static bool embedding_addend(const fuse *f, const instruction *first, const inst
                              instruction *fused)
 {
     (void)f;
-    return take_addend(first, second, via, 2, fused);
+    return take_addend(first, second, via, EMBEDDING_ADDEND, fused);
 }
 
 static bool bias_dropout(const fuse *f, const instruction *first, const instruction *second, int via,
                          instruction *fused)
 {
     (void)f;
-    if (via != 0 || second->in[3] != 0) return false;
+    if (via != DROPOUT_X || second->in[DROPOUT_BIAS] != 0) return false;
     *fused = *second;
-    fused->in[0] = first->in[0];
-    fused->in[3] = first->in[1];
+    fused->in[DROPOUT_X] = first->in[BIAS_ADD_X];
+    fused->in[DROPOUT_BIAS] = first->in[BIAS_ADD_BIAS];
     return true;
 }
 
@@ -90,9 +90,9 @@ static bool bias_residual(const fuse *f, const instruction *first, const instruc
     *fused = *second;
     fused->kind = OP_DROPOUT;
     memset(fused->in, 0, sizeof fused->in);
-    fused->in[0] = first->in[0];
-    fused->in[3] = first->in[1];
-    fused->in[4] = second->in[1 - via];
+    fused->in[DROPOUT_X] = first->in[BIAS_ADD_X];
+    fused->in[DROPOUT_BIAS] = first->in[BIAS_ADD_BIAS];
+    fused->in[DROPOUT_RESIDUAL] = second->in[1 - via];
     return true;
 }
 
@@ -100,14 +100,14 @@ static bool dropout_residual(const fuse *f, const instruction *first, const inst
                              instruction *fused)
 {
     (void)f;
-    return take_addend(first, second, via, 4, fused);
+    return take_addend(first, second, via, DROPOUT_RESIDUAL, fused);
 }
 
 static bool norm_grad_addend(const fuse *f, const instruction *first, const instruction *second, int via,
                              instruction *fused)
 {
     (void)f;
-    return take_addend(first, second, via, 5, fused);
+    return take_addend(first, second, via, LAYER_NORM_GRAD_ADDEND, fused);
 }
 
 static bool grad_column_sum(const fuse *f, const instruction *first, const instruction *second, int via,
@@ -115,9 +115,10 @@ static bool grad_column_sum(const fuse *f, const instruction *first, const instr
 {
     (void)f;
     (void)via;
-    if (first->out[1] != 0) return false;
+    const int dbias = first->kind == OP_GELU_GRAD ? GELU_GRAD_DBIAS : DROPOUT_GRAD_DBIAS;
+    if (first->out[dbias] != 0) return false;
     *fused = *first;
-    fused->out[1] = second->out[0];
+    fused->out[dbias] = second->out[0];
     return true;
 }
 
@@ -127,21 +128,21 @@ static bool bias_gelu(const fuse *f, const instruction *first, const instruction
     mega_graph *g = f->g;
     const int32_t sum = first->out[0];
     int found = 1; /* second itself */
-    if (via != 0 || second->in[1] != 0) return false;
+    if (via != GELU_X || second->in[GELU_BIAS] != 0) return false;
     for (int i = 0; i < g->num_ops; i++)
-        found += g->op[i].kind == OP_GELU_GRAD && g->op[i].in[1] == sum && g->op[i].in[0] != sum;
+        found += g->op[i].kind == OP_GELU_GRAD && g->op[i].in[GELU_GRAD_X] == sum && g->op[i].in[GELU_GRAD_DY] != sum;
     if (found != f->readers[sum]) return false;
     for (int i = 0; i < g->num_ops; i++)
-        if (g->op[i].kind == OP_GELU_GRAD && g->op[i].in[1] == sum) {
-            g->op[i].in[1] = first->in[0];
-            g->op[i].in[2] = first->in[1];
-            f->readers[mega_graph_root(g, first->in[0])]++;
-            f->readers[mega_graph_root(g, first->in[1])]++;
+        if (g->op[i].kind == OP_GELU_GRAD && g->op[i].in[GELU_GRAD_X] == sum) {
+            g->op[i].in[GELU_GRAD_X] = first->in[BIAS_ADD_X];
+            g->op[i].in[GELU_GRAD_BIAS] = first->in[BIAS_ADD_BIAS];
+            f->readers[mega_graph_root(g, first->in[BIAS_ADD_X])]++;
+            f->readers[mega_graph_root(g, first->in[BIAS_ADD_BIAS])]++;
             f->readers[sum]--;
         }
     *fused = *second;
-    fused->in[0] = first->in[0];
-    fused->in[1] = first->in[1];
+    fused->in[GELU_X] = first->in[BIAS_ADD_X];
+    fused->in[GELU_BIAS] = first->in[BIAS_ADD_BIAS];
     return true;
 }
 
@@ -151,18 +152,21 @@ static bool cross_entropy(const fuse *f, const instruction *first, const instruc
                           instruction *fused)
 {
     mega_graph *g = f->g;
-    const int32_t row_max = first->in[1];
+    const int32_t row_max = first->in[XENT_SUM_ROW_MAX];
     const int maker = f->maker[row_max];
-    if (via != 2 || second->in[1] != row_max || maker < 0 || g->op[maker].kind != OP_XENT_MAX ||
-        g->op[maker].in[0] != first->in[0] || f->readers[row_max] != 2 || g->tensor[row_max].is_output)
+    if (via != XENT_GRAD_SUMS || second->in[XENT_GRAD_ROW_MAX] != row_max || maker < 0 ||
+        g->op[maker].kind != OP_XENT_MAX || g->op[maker].in[0] != first->in[XENT_SUM_LOGITS] ||
+        f->readers[row_max] != 2 || g->tensor[row_max].is_output)
         return false;
-    f->readers[mega_graph_root(g, first->in[0])]--;
+    f->readers[mega_graph_root(g, first->in[XENT_SUM_LOGITS])]--;
     g->op[maker] = (instruction){.kind = OP_NONE};
     *fused = *second;
     fused->kind = OP_XENT;
     memset(fused->in, 0, sizeof fused->in);
-    fused->in[0] = second->in[0];
-    memcpy(fused->in + 1, second->in + 3, 3 * sizeof *fused->in); /* labels, mask, denominator */
+    fused->in[XENT_LOGITS] = second->in[XENT_GRAD_LOGITS];
+    fused->in[XENT_LABELS] = second->in[XENT_GRAD_LABELS];
+    fused->in[XENT_LOSS_MASK] = second->in[XENT_GRAD_LOSS_MASK];
+    fused->in[XENT_DENOMINATOR] = second->in[XENT_GRAD_DENOMINATOR];
     return true;
 }
 

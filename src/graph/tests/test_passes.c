@@ -113,9 +113,9 @@ static void fuse_puts_a_bias_into_the_product(void **state)
     mega_graph_seed_gradient(k.g, y, "seed");
     mega_program *p = build(&k, true, false);
     assert_int_equal(mega_program_num_instructions(p, false), 2);
-    assert_int_not_equal(p->g->op[0].in[2], 0);
+    assert_int_not_equal(p->g->op[0].in[LINEAR_BIAS], 0);
     assert_int_equal(mega_program_num_instructions(p, true), 2); /* gelu_grad with the bias sum, linear_grad_w */
-    assert_int_not_equal(p->g->op[2].out[1], 0);
+    assert_int_not_equal(p->g->op[2].out[LINEAR_GRAD_W_DBIAS], 0);
     end(&k, p);
 }
 
@@ -143,7 +143,7 @@ static void fuse_puts_a_residual_into_the_product(void **state)
             for (int i = 0; i < p->g->num_ops; i++)
                 if (p->g->op[i].kind == OP_LINEAR_GRAD_W) {
                     assert_true(p->g->op[i].attr.begins);
-                    assert_int_equal(p->g->op[i].out[1] != 0, fused);
+                    assert_int_equal(p->g->op[i].out[LINEAR_GRAD_W_DBIAS] != 0, fused);
                 }
             end(&k, p);
         }
