@@ -152,28 +152,30 @@ void mega_checkpoint_close(mega_checkpoint *c)
     mega_free(c);
 }
 
-static mega_status open_iteration(mega_checkpoint **out, const char *save, int64_t iteration, const opening *how)
+/* name: iter_N, or a tag. */
+static mega_status open_name(mega_checkpoint **out, const char *save, const char *name, const opening *how)
 {
-    char *folder = mega_iteration_path(save, iteration);
+    int64_t iteration = 0;
+    char *folder = mega_path_join(save, name);
     if (folder == NULL) return no_memory(save);
     mega_status st = MEGA_OK;
     if (mega_folder_exists(folder)) {
         st = open_folder(out, folder, how);
     } else {
-        char *aside = mega_leftover_find(save, iteration);
+        char *aside = mega_leftover_find(save, name);
         if (aside != NULL) {
             mega_warn("checkpoint %s: a save was interrupted while it was put in place; %s holds it whole", folder,
                       aside);
             st = open_folder(out, aside, how);
         } else {
-            st = MEGA_FAIL(MEGA_ERR_NOT_FOUND,
-                           "checkpoint %s: missing, though %s/" MEGA_TRACKER " names iteration %" PRId64, folder, save,
-                           iteration);
+            st = MEGA_FAIL(MEGA_ERR_NOT_FOUND, "checkpoint %s: missing, though %s/" MEGA_TRACKER " names it", folder,
+                           save);
         }
         mega_free(aside);
     }
     mega_free(folder);
-    if (st == MEGA_OK && (*out)->run_json == NULL && (*out)->iteration == 0 && iteration > 0)
+    if (st == MEGA_OK && (*out)->run_json == NULL && (*out)->iteration == 0 && mega_iteration_parse(name, &iteration) &&
+        iteration > 0)
         mega_warn("checkpoint %s has no state/ folder: weights only, counted as iteration 0", (*out)->folder);
     return st;
 }
@@ -190,7 +192,7 @@ static mega_status open_another(mega_checkpoint **out, const char *save, int64_t
         for (size_t i = list.count; i > 0 && found == NULL && st != MEGA_ERR_INTERRUPTED; i--) {
             const int64_t iteration = list.iteration[i - 1];
             if ((iteration > newest) != (later == 1) || (iteration == newest && skip_newest)) continue;
-            st = open_iteration(&found, save, iteration, how);
+            st = open_name(&found, save, mega_checkpoint_name_of(iteration).text, how);
             if (st != MEGA_OK && st != MEGA_ERR_INTERRUPTED) mega_warn("%s", mega_error_message());
         }
     }
@@ -201,31 +203,20 @@ static mega_status open_another(mega_checkpoint **out, const char *save, int64_t
     return MEGA_OK;
 }
 
-static mega_status open_release(mega_checkpoint **out, const char *save, const opening *how)
-{
-    char *folder = mega_path_join(save, "release");
-    if (folder == NULL) return no_memory(save);
-    const mega_status st =
-        mega_folder_exists(folder)
-            ? open_folder(out, folder, how)
-            : MEGA_FAIL(MEGA_ERR_NOT_FOUND, "%s: missing, though %s/" MEGA_TRACKER " names it", folder, save);
-    mega_free(folder);
-    return st;
-}
-
 /* SAVE with a tracker. */
 static mega_status open_tracked(mega_checkpoint **out, const char *save, bool any_whole, const opening *how)
 {
-    int64_t iteration = INT64_MAX;
-    mega_status st = mega_tracker_read(&iteration, save);
-    if (st == MEGA_OK && iteration < 0) return open_release(out, save, how);
-    if (st == MEGA_OK) st = open_iteration(out, save, iteration, how);
+    int64_t iteration = INT64_MAX; /* of a tag: as if it were the newest */
+    mega_checkpoint_name name;
+    mega_status st = mega_tracker_read(&name, save);
+    const bool is_read = st == MEGA_OK, is_tag = is_read && !mega_iteration_parse(name.text, &iteration);
+    if (is_read) st = open_name(out, save, name.text, how);
     if (st == MEGA_OK || st == MEGA_ERR_MEMORY || st == MEGA_ERR_UNSUPPORTED || st == MEGA_ERR_INTERRUPTED) return st;
     mega_error_record damage;
     mega_error_get(&damage);
     if (any_whole) {
         mega_warn("%s", damage.text);
-        if (open_another(out, save, iteration, true, how) == MEGA_OK) {
+        if (open_another(out, save, iteration, !is_tag, how) == MEGA_OK) {
             mega_warn("going on from the last whole checkpoint, %s", (*out)->folder);
             return MEGA_OK;
         }
@@ -306,8 +297,18 @@ int64_t mega_checkpoint_latest(const char *save)
 int64_t mega_checkpoint_tracked(const char *save)
 {
     int64_t iteration = -1;
+    mega_checkpoint_name name;
+    mega_checksums sums = {0};
     if (!has_file(save, MEGA_TRACKER)) return mega_checkpoint_latest(save);
-    if (mega_tracker_read(&iteration, save) != MEGA_OK) mega_error_clear();
+    mega_status st = mega_tracker_read(&name, save);
+    if (st == MEGA_OK && !mega_iteration_parse(name.text, &iteration)) {
+        char *folder = mega_path_join(save, name.text);
+        st = folder != NULL ? mega_checksums_read(&sums, folder) : no_memory(save);
+        if (st == MEGA_OK) iteration = sums.iteration;
+        mega_checksums_fini(&sums);
+        mega_free(folder);
+    }
+    if (st != MEGA_OK) mega_error_clear();
     return iteration;
 }
 

@@ -1,5 +1,7 @@
 /* Writing a checkpoint such that a crash at any instant leaves the one before it whole and found:
  *
+ * (iter_N stands for the tag as well, where the caller gave one)
+ *
  *   everything into iter_N.tmp-OWNER, each file synced, then its folders   nothing is visible yet
  *   rename to iter_N (or exchange with an existing one), sync SAVE            the folder is there, whole or not at all
  *   the tracker, atomically                                                   the run goes on from it
@@ -167,7 +169,7 @@ static mega_status check_existing(const saver *s)
 {
     bool is_foreign = false;
     MEGA_TRY(mega_iteration_is_foreign(&is_foreign, s->final));
-    return is_foreign ? mega_iteration_refuse(s->save->folder, s->save->iteration) : MEGA_OK;
+    return is_foreign ? mega_checkpoint_refuse(s->save->folder, mega_path_base(s->final)) : MEGA_OK;
 }
 
 static mega_status check(const mega_checkpoint_save *v)
@@ -175,6 +177,7 @@ static mega_status check(const mega_checkpoint_save *v)
     if (v->iteration < 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "checkpoint %s: iteration %" PRId64 ", expected 0 or more", v->folder,
                          v->iteration);
+    if (v->tag != NULL) MEGA_TRY(mega_checkpoint_check_tag(v->tag, v->iteration));
     if (v->save_dtype != MEGA_F32 && v->save_dtype != MEGA_BF16 && v->save_dtype != MEGA_F16)
         return MEGA_FAIL(MEGA_ERR_USAGE, "checkpoint %s: weights cannot be saved as %s; expected f32, bf16 or f16",
                          v->folder, mega_dtype_name(v->save_dtype));
@@ -198,16 +201,18 @@ static mega_status prepare_folder(const char *folder)
 static mega_status begin(saver *s)
 {
     const mega_checkpoint_save *v = s->save;
-    int64_t current = -1; /* may itself be a left-over, see mega_leftover_find */
+    mega_checkpoint_name current; /* may itself be a left-over, see mega_leftover_find */
+    const mega_checkpoint_name own = mega_checkpoint_name_of(v->iteration);
     MEGA_TRY(check(v));
     MEGA_TRY(mega_lock_check(v->lock));
-    s->final = mega_iteration_path(v->folder, v->iteration);
-    s->temporary = mega_iteration_temporary(v->folder, v->iteration);
+    s->final = mega_path_join(v->folder, v->tag != NULL ? v->tag : own.text);
+    s->temporary = s->final != NULL ? mega_temporary_path(s->final) : NULL;
     if (s->final == NULL || s->temporary == NULL) return no_memory(s);
     MEGA_TRY(check_existing(s));
     MEGA_TRY(prepare_folder(v->folder));
-    if (mega_tracker_read(&current, v->folder) != MEGA_OK) mega_error_clear();
-    mega_leftovers_remove(v->folder, current, !mega_lock_took_over(v->lock));
+    const bool is_tracked = mega_tracker_read(&current, v->folder) == MEGA_OK;
+    if (!is_tracked) mega_error_clear();
+    mega_leftovers_remove(v->folder, is_tracked ? current.text : NULL, !mega_lock_took_over(v->lock));
     return write_files(s);
 }
 
@@ -223,7 +228,7 @@ static void discard(const saver *s)
 static mega_status end(const saver *s)
 {
     MEGA_TRY(mega_checkpoint_commit(s->save, s->final, s->temporary));
-    mega_leftovers_remove(s->save->folder, -1, !mega_lock_took_over(s->save->lock));
+    mega_leftovers_remove(s->save->folder, NULL, !mega_lock_took_over(s->save->lock));
     if (mega_checkpoint_prune(s->save) != MEGA_OK)
         mega_warn("older checkpoints are not removed: %s", mega_error_message());
     return MEGA_OK;
@@ -313,7 +318,9 @@ mega_status mega_checkpoint_write(const mega_checkpoint_save *save)
     list_files(&s);
     mega_status st = s.is_shared ? save_together(&s) : save_alone(&s);
     mega_lock_let_go(save->lock);
-    if (st != MEGA_OK) mega_error_prepend("saving iteration %" PRId64, save->iteration);
+    if (st != MEGA_OK)
+        mega_error_prepend("saving iteration %" PRId64 "%s%s", save->iteration, save->tag != NULL ? " as " : "",
+                           save->tag != NULL ? save->tag : "");
     if (s.is_shared) st = mega_comm_agree(save->ranks, st);
     mega_free(s.final);
     mega_free(s.temporary);

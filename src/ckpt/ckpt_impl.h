@@ -69,7 +69,7 @@ mega_status mega_tensor_file_lay_out(const mega_tensor_file *f, const char *fold
 /* Writes what this rank holds, synced. *sum is what it adds to the checksum, as mega_crc32c_part. */
 mega_status mega_tensor_file_write_part(const mega_tensor_file *f, const char *folder, bool with_header, uint32_t *sum);
 
-/* checkpoint_commit.c: the temporary folder becomes SAVE/iter_N, and the one that is found. */
+/* checkpoint_commit.c: the temporary folder becomes SAVE/iter_N or SAVE/TAG, and the one that is found. */
 mega_status mega_checkpoint_commit(const mega_checkpoint_save *save, const char *final, const char *temporary);
 mega_status mega_checkpoint_prune(const mega_checkpoint_save *save); /* --keep-checkpoints */
 
@@ -109,10 +109,7 @@ void mega_checksums_fini(mega_checksums *c);
 mega_status mega_sum_of(const mega_map *map, size_t first, size_t end, mega_team *team, uint32_t *out);
 
 /* folders.c: what lies in SAVE. */
-#define MEGA_TRACKER "latest_checkpointed_iteration.txt"
-#define MEGA_RUN_ID  "run_id.txt"
-/* The iteration that the tracker names; -1 for Megatron's "release". */
-mega_status mega_tracker_read(int64_t *out, const char *save);
+#define MEGA_RUN_ID "run_id.txt"
 typedef struct mega_iterations { /* ascending */
     int64_t *iteration;
     size_t count;
@@ -124,18 +121,27 @@ bool mega_iteration_parse(const char *name, int64_t *iteration); /* "iter_000010
 /* Whether something is there that this program did not write: its mark is state/checksums.json, whole or damaged. Only
  * an empty folder and one with the mark may be replaced. */
 mega_status mega_iteration_is_foreign(bool *out, const char *path);
-mega_status mega_iteration_refuse(const char *save, int64_t iteration); /* the error for one that is */
+mega_status mega_checkpoint_refuse(const char *save, const char *name); /* the error for one that is */
 char *mega_iteration_path(const char *save, int64_t iteration); /* SAVE/iter_0000100, new block; NULL: no memory */
-/* SAVE/iter_0000100.tmp-OWNER of this process. */
-char *mega_iteration_temporary(const char *save, int64_t iteration);
 /* Makes a folder and everything above it such that it outlives a crash. */
 mega_status mega_folder_create_durably(const char *path);
-/* Removes what dead runs left, except what may be the only copy of iteration `keep` (-1: none). is_locked: what any run
- * left, because the caller has the lock of SAVE and took it from no run that lives. */
-void mega_leftovers_remove(const char *save, int64_t keep, bool is_locked);
-/* A left-over that holds iteration `iteration` whole, or NULL: after a crash between the two renames with which file
+/* Removes what dead runs left, except what may be the only copy of the checkpoint `keep` ("iter_0000100" or a tag;
+ * NULL: none). is_locked: what any run left, because the caller has the lock of SAVE and took it from no run that
+ * lives. */
+void mega_leftovers_remove(const char *save, const char *keep, bool is_locked);
+/* A left-over that holds the checkpoint `name` whole, or NULL: after a crash between the two renames with which file
  * systems that cannot exchange replace a folder. New block. */
-char *mega_leftover_find(const char *save, int64_t iteration);
+char *mega_leftover_find(const char *save, const char *name);
+
+/* tracker.c: the file in SAVE that names the checkpoint that --load SAVE takes, and the names it may hold. */
+#define MEGA_TRACKER "latest_checkpointed_iteration.txt"
+/* The name of a folder in SAVE: "iter_0000100", or a tag. */
+typedef struct mega_checkpoint_name {
+    char text[MEGA_CHECKPOINT_TAG + 1];
+} mega_checkpoint_name;
+mega_checkpoint_name mega_checkpoint_name_of(int64_t iteration);
+mega_status mega_tracker_read(mega_checkpoint_name *out, const char *save);
+mega_status mega_tracker_write(const char *save, const char *name); /* atomic */
 
 /* checkpoint_remedy.c: what to do where a checkpoint cannot be opened. */
 /* Adds to this thread's error record which iteration of SAVE but `damaged` is whole, or that none is. `tried`: they

@@ -1,4 +1,4 @@
-/* The folders in SAVE: iterations, and what dead runs left behind. */
+/* The folders in SAVE: checkpoints, and what dead runs left behind. */
 #include "ckpt_impl.h"
 
 #include <errno.h>
@@ -15,28 +15,13 @@ char *mega_iteration_path(const char *save, int64_t iteration)
     return mega_format("%s/iter_%07" PRId64, save, iteration);
 }
 
-char *mega_iteration_temporary(const char *save, int64_t iteration)
-{
-    char *final = mega_iteration_path(save, iteration), *path = final != NULL ? mega_temporary_path(final) : NULL;
-    mega_free(final);
-    return path;
-}
-
-/* "iter_0000100" and what follows the digits; false for other names. */
-static bool parse_name(const char *name, int64_t *iteration, const char **rest)
+bool mega_iteration_parse(const char *name, int64_t *iteration)
 {
     if (strncmp(name, "iter_", 5) != 0) return false;
     const size_t digits = strspn(name + 5, "0123456789");
-    if (digits < 7 || digits > 18) return false;
+    if (digits < 7 || digits > 18 || name[5 + digits] != '\0') return false;
     *iteration = strtoll(name + 5, NULL, 10);
-    *rest = name + 5 + digits;
     return true;
-}
-
-bool mega_iteration_parse(const char *name, int64_t *iteration)
-{
-    const char *rest = NULL;
-    return parse_name(name, iteration, &rest) && *rest == '\0';
 }
 
 mega_status mega_iteration_is_foreign(bool *out, const char *path)
@@ -53,24 +38,24 @@ mega_status mega_iteration_is_foreign(bool *out, const char *path)
     return MEGA_OK;
 }
 
-mega_status mega_iteration_refuse(const char *save, int64_t iteration)
+mega_status mega_checkpoint_refuse(const char *save, const char *name)
 {
     return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "--save %s: iter_%07" PRId64 " was not written by megalith (it has no " MEGA_CHECKSUMS_FILE
-                     ") and is not replaced by a checkpoint of that iteration; move it away or choose another --save",
-                     save, iteration);
+                     "--save %s: %s was not written by megalith (it has no " MEGA_CHECKSUMS_FILE
+                     ") and is not replaced by a checkpoint of that name; move it away or choose another --save",
+                     save, name);
 }
 
 /* A tracker that names a folder of another program is that program's: the first save would replace it. */
 static mega_status check_tracker(const char *save)
 {
-    int64_t iteration = 0;
+    mega_checkpoint_name name;
     bool is_foreign = false;
-    if (mega_tracker_read(&iteration, save) != MEGA_OK) {
+    if (mega_tracker_read(&name, save) != MEGA_OK) {
         mega_error_clear(); /* none, or one that names nothing */
         return MEGA_OK;
     }
-    char *path = iteration >= 0 ? mega_iteration_path(save, iteration) : mega_path_join(save, "release");
+    char *path = mega_path_join(save, name.text);
     mega_status st = path != NULL ? mega_iteration_is_foreign(&is_foreign, path) : MEGA_NO_MEMORY(save, "a path");
     if (is_foreign)
         st = MEGA_FAIL(MEGA_ERR_USAGE,
@@ -95,7 +80,7 @@ mega_status mega_checkpoint_check_foreign(const char *save, int64_t after, int64
         if (!mega_iteration_parse(names.name[i], &iteration) || iteration <= after || iteration > until) continue;
         char *path = mega_path_join(save, names.name[i]);
         st = path != NULL ? mega_iteration_is_foreign(&is_foreign, path) : MEGA_NO_MEMORY(save, "a path");
-        if (is_foreign) st = mega_iteration_refuse(save, iteration);
+        if (is_foreign) st = mega_checkpoint_refuse(save, names.name[i]);
         mega_free(path);
     }
     mega_names_fini(&names);
@@ -177,28 +162,32 @@ mega_status mega_checkpoint_prepare(const char *save)
                      save, strerror(errno));
 }
 
-/* What a left-over's name says: of which iteration, and whose. Iteration -1 for the tracker's. */
-static bool parse_leftover(const char *name, int64_t *iteration, const char **owner)
+/* What a left-over's name says: of which checkpoint (*length bytes; 0: of the tracker), and whose. */
+static bool parse_leftover(const char *name, size_t *length, const char **owner)
 {
-    const char *rest = NULL;
-    *iteration = -1;
-    if (strncmp(name, MEGA_TRACKER, sizeof MEGA_TRACKER - 1) == 0) rest = name + sizeof MEGA_TRACKER - 1;
-    else if (!parse_name(name, iteration, &rest))
-        return false;
-    const size_t t = sizeof TEMPORARY - 1, a = sizeof SET_ASIDE - 1;
-    const bool temporary = strncmp(rest, TEMPORARY, t) == 0, aside = strncmp(rest, SET_ASIDE, a) == 0;
-    *owner = rest + (temporary ? t : a);
-    return (temporary || aside) && mega_owner_is_known(*owner);
+    for (const char *at = strchr(name, '.'); at != NULL; at = strchr(at + 1, '.')) {
+        const size_t t = sizeof TEMPORARY - 1, a = sizeof SET_ASIDE - 1;
+        const bool temporary = strncmp(at, TEMPORARY, t) == 0, aside = strncmp(at, SET_ASIDE, a) == 0;
+        *owner = at + (temporary ? t : a);
+        if ((!temporary && !aside) || !mega_owner_is_known(*owner)) continue;
+        *length = (size_t)(at - name);
+        if (*length == sizeof MEGA_TRACKER - 1 && strncmp(name, MEGA_TRACKER, *length) == 0) *length = 0;
+        return true;
+    }
+    return false;
 }
 
-static void remove_leftover(const char *save, const char *name, int64_t keep, bool is_locked)
+/* Checkpoints are folders; a file may be of anything that writes beside SAVE's own. */
+static void remove_leftover(const char *save, const char *name, const char *keep, bool is_locked)
 {
-    int64_t iteration = 0;
+    size_t length = 0;
     const char *owner = NULL;
-    if (!parse_leftover(name, &iteration, &owner)) return;
-    char *path = mega_path_join(save, name), *final = mega_iteration_path(save, iteration);
-    const bool needed = final != NULL && iteration == keep && iteration >= 0 && !mega_folder_exists(final);
-    if (path != NULL && final != NULL && !needed && (is_locked || mega_owner_is_dead(owner, path))) {
+    if (!parse_leftover(name, &length, &owner)) return;
+    char *path = mega_path_join(save, name), *final = mega_format("%s/%.*s", save, (int)length, name);
+    const bool is_kept = keep != NULL && strlen(keep) == length && strncmp(keep, name, length) == 0;
+    const bool needed = final != NULL && length > 0 && is_kept && !mega_folder_exists(final);
+    const bool is_ours = path != NULL && (length == 0 || mega_folder_exists(path));
+    if (is_ours && final != NULL && !needed && (is_locked || mega_owner_is_dead(owner, path))) {
         if (mega_tree_remove(path) == MEGA_OK) mega_info("removed %s, which an interrupted run left behind", path);
         else
             mega_warn("%s", mega_error_message()); /* it only takes up space */
@@ -207,7 +196,7 @@ static void remove_leftover(const char *save, const char *name, int64_t keep, bo
     mega_free(final);
 }
 
-void mega_leftovers_remove(const char *save, int64_t keep, bool is_locked)
+void mega_leftovers_remove(const char *save, const char *keep, bool is_locked)
 {
     mega_names names = {0};
     if (mega_folder_list(&names, save) != MEGA_OK) return;
@@ -215,18 +204,22 @@ void mega_leftovers_remove(const char *save, int64_t keep, bool is_locked)
     mega_names_fini(&names);
 }
 
-char *mega_leftover_find(const char *save, int64_t wanted)
+char *mega_leftover_find(const char *save, const char *wanted)
 {
     mega_names names = {0};
     char *found = NULL;
+    int64_t iteration = -1;
+    const bool has_iteration = mega_iteration_parse(wanted, &iteration);
     if (mega_folder_list(&names, save) != MEGA_OK) return NULL;
     for (size_t i = 0; i < names.count && found == NULL; i++) {
-        int64_t iteration = 0;
+        size_t length = 0;
         const char *owner = NULL;
-        if (!parse_leftover(names.name[i], &iteration, &owner) || iteration != wanted) continue;
+        if (!parse_leftover(names.name[i], &length, &owner)) continue;
+        if (strlen(wanted) != length || strncmp(wanted, names.name[i], length) != 0) continue;
         char *path = mega_path_join(save, names.name[i]);
         mega_checksums sums = {0};
-        if (path != NULL && mega_checksums_read(&sums, path) == MEGA_OK && sums.iteration == wanted &&
+        if (path != NULL && mega_checksums_read(&sums, path) == MEGA_OK &&
+            (!has_iteration || sums.iteration == iteration) &&
             mega_checksums_verify(&sums, path, MEGA_SUMS_ALL, NULL) == MEGA_OK) {
             found = path;
             path = NULL;
@@ -236,36 +229,4 @@ char *mega_leftover_find(const char *save, int64_t wanted)
     }
     mega_names_fini(&names);
     return found;
-}
-
-/* How much of a text can be quoted in a line. */
-static int printable(const char *text, int most)
-{
-    int n = 0;
-    while (n < most && (unsigned char)text[n] >= ' ' && text[n] != 0x7f) n++;
-    while (n > 0 && text[n - 1] == ' ') n--;
-    while (n > 0 && n == most && ((unsigned char)text[n] & 0xc0) == 0x80) n--; /* no character of UTF-8 is cut */
-    return n;
-}
-
-mega_status mega_tracker_read(int64_t *out, const char *save)
-{
-    char *path = mega_path_join(save, MEGA_TRACKER), *text = NULL;
-    if (path == NULL) return MEGA_NO_MEMORY(save, "a path");
-    mega_status st = mega_file_read(&text, NULL, path);
-    if (st == MEGA_OK) {
-        const char *at = text + strspn(text, " \t\r\n");
-        const size_t digits = strspn(at, "0123456789");
-        const char *rest = at + digits + strspn(at + digits, " \t\r\n");
-        if (digits > 0 && digits <= 18 && *rest == '\0') *out = strtoll(at, NULL, 10);
-        else if (strncmp(at, "release", 7) == 0)
-            *out = -1;
-        else
-            st = MEGA_FAIL(MEGA_ERR_FORMAT,
-                           "%s: \"%.*s\" is no iteration; expected a number, as of the folders iter_… beside it", path,
-                           printable(at, 40), at);
-    }
-    mega_free(text);
-    mega_free(path);
-    return st;
 }

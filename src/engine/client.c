@@ -109,12 +109,9 @@ static mega_status check_folder(const mega_engine *e, const char *call, const ch
 
 static mega_status check_tag(const mega_engine *e, const char *tag)
 {
-    char expected[32];
-    snprintf(expected, sizeof expected, "iter_%07lld", (long long)e->progress.iteration);
-    if (tag == NULL || strcmp(tag, expected) == 0) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                     "mega_engine_save_checkpoint: tag \"%s\": folders are called by their step here; pass NULL for %s",
-                     tag, expected);
+    const mega_status st = tag != NULL ? mega_checkpoint_check_tag(tag, e->progress.iteration) : MEGA_OK;
+    if (st != MEGA_OK) mega_error_prepend("mega_engine_save_checkpoint");
+    return st;
 }
 
 static mega_status check_save(const mega_engine *e, const char *folder, const char *tag,
@@ -127,17 +124,19 @@ static mega_status check_save(const mega_engine *e, const char *folder, const ch
 }
 
 /* Collective over the world: the ranks write parts of one folder. */
-static mega_status compare_folder(const mega_engine *e, const char *folder)
+static mega_status compare_folder(const mega_engine *e, const char *folder, const char *tag)
 {
-    const int64_t number = (int64_t)(mega_hash64(MEGA_HASH_START, folder, strlen(folder) + 1) >> 2);
+    uint64_t hash = mega_hash64(MEGA_HASH_START, folder, strlen(folder) + 1);
+    if (tag != NULL) hash = mega_hash64(hash, tag, strlen(tag) + 1);
+    const int64_t number = (int64_t)(hash >> 2);
     int64_t most[2] = {number, -number};
     mega_comm *world = e->layout->world.comm;
     MEGA_TRY(mega_comm_all_reduce(world, "folder of a checkpoint", most, 2, MEGA_I64, MEGA_REDUCE_MAX));
     if (most[0] == -most[1]) return MEGA_OK;
     return mega_comm_agree(world, MEGA_FAIL(MEGA_ERR_USAGE,
-                                            "mega_engine_save_checkpoint: the ranks give different folders (rank %d: "
-                                            "%s); give the same on all",
-                                            e->layout->world.rank, folder));
+                                            "mega_engine_save_checkpoint: the ranks give different folders or tags "
+                                            "(rank %d: %s, tag %s); give the same on all",
+                                            e->layout->world.rank, folder, tag != NULL ? tag : "NULL"));
 }
 
 mega_status mega_engine_save_checkpoint(mega_engine *e, const char *folder, const char *tag,
@@ -146,10 +145,11 @@ mega_status mega_engine_save_checkpoint(mega_engine *e, const char *folder, cons
     char *members = NULL;
     if (e == NULL) return engine_check_given(e, "mega_engine_save_checkpoint", "e", e);
     mega_status st = engine_begin_call(e, check_save(e, folder, tag, client, &members));
-    if (st == MEGA_OK) st = compare_folder(e, folder);
+    if (st == MEGA_OK) st = compare_folder(e, folder, tag);
     if (st == MEGA_OK)
         st = mega_engine_save(e,
                               &(mega_engine_save_options){.folder = folder,
+                                                          .tag = tag,
                                                           .save_dtype = e->save_dtype,
                                                           .extra_json = members,
                                                           .client_array = client != NULL ? client->array : NULL,

@@ -91,6 +91,7 @@ static mega_status write_checkpoint(mega_engine *e, const mega_engine_save_optio
 {
     const mega_checkpoint_save save = {.folder = o->folder,
                                        .iteration = e->progress.iteration,
+                                       .tag = o->tag,
                                        .shape = o->shape,
                                        .acc = mega_params_acc_dtype(e->params),
                                        .save_dtype = o->save_dtype,

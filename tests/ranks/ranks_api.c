@@ -167,6 +167,8 @@ static void wrong_calls(mega_engine *e, const char *folder)
     expect(e, "evaluate another count", mega_engine_evaluate(e, &other, 0, &r), MEGA_ERR_USAGE, "count 1 to 40");
     expect(e, "save elsewhere", mega_engine_save_checkpoint(e, me ? "/nonexistent/b" : "/nonexistent/a", NULL, NULL),
            MEGA_ERR_USAGE, "different folders");
+    expect(e, "save under two tags", mega_engine_save_checkpoint(e, folder, me ? "a" : "b", NULL), MEGA_ERR_USAGE,
+           "different folders or tags");
     expect(e, "save nowhere", mega_engine_save_checkpoint(e, me ? NULL : folder, NULL, NULL), MEGA_ERR_USAGE,
            "folder is NULL");
     expect(e, "save an array",
@@ -310,7 +312,7 @@ static void run_layout(mega_world *world, const layout *l, const outcome *alone,
     evaluate_tails(world, l);
     wrong_calls(e, folder);
     snprintf(path, sizeof path, "%s/%s", folder, l->name);
-    need(mega_engine_save_checkpoint(e, path, NULL, &client));
+    need(mega_engine_save_checkpoint(e, path, "best", &client));
     need(mega_engine_train_batch(e, &r));
     const double next = r.loss;
     mega_engine_destroy(e);

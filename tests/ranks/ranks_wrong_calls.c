@@ -199,7 +199,7 @@ CALL(get_unknown_state, mega_engine_get_param(s->ready, "net.table.weight", WRON
 CALL(get_short, mega_engine_get_param(s->ready, "net.table.weight", NULL, WRONG(WEIGHTS - 1, WEIGHTS), values))
 CALL(get_no_gradient, mega_engine_get_param(s->reader, "net.table.weight", "grad", WEIGHTS, values))
 CALL(load_unknown_tag, mega_engine_load_checkpoint(s->ready, s->folder, WRONG("iter_9", NULL), NULL, &found, NULL))
-CALL(save_odd_tag, mega_engine_save_checkpoint(s->ready, s->folder, WRONG("best", NULL), NULL))
+CALL(save_odd_tag, mega_engine_save_checkpoint(s->ready, s->folder, WRONG("a/b", NULL), NULL))
 CALL(save_odd_client,
      mega_engine_save_checkpoint(s->ready, s->folder, NULL, &(mega_client_state){.json = WRONG("[1", "{}")}))
 CALL(read_unknown, mega_engine_read_output(s->ready, "z", OUTPUT, values))
@@ -290,7 +290,7 @@ static const struct {
     ROW(get_short, ONE, MEGA_ERR_USAGE, "has 60 elements"),
     ROW(get_no_gradient, ALL, MEGA_ERR_USAGE, "no gradient now"),
     ROW(load_unknown_tag, ONE, MEGA_ERR_NOT_FOUND, "iter_9: there is no checkpoint"),
-    ROW(save_odd_tag, ONE, MEGA_ERR_UNSUPPORTED, "tag \"best\""),
+    ROW(save_odd_tag, ONE, MEGA_ERR_USAGE, "tag \"a/b\""),
     ROW(save_odd_client, ONE, MEGA_ERR_USAGE, "expected one JSON object"),
     ROW(read_unknown, ALL, MEGA_ERR_NOT_FOUND, "no output \"z\""),
     ROW(read_early, ALL, MEGA_ERR_USAGE, "read before a forward"),

@@ -280,6 +280,7 @@ static int count_pending(int num, bool *bytes)
 typedef struct scene {
     const tiny *old, *new;
     int64_t old_iteration, new_iteration; /* old -1: there is none */
+    const char *tag;                      /* of both, or NULL */
     tiny *got;
 } scene;
 
@@ -313,7 +314,9 @@ static void check_folders(const scene *s, const char *path, const char *where)
     const int64_t iterations[] = {s->old_iteration, s->new_iteration};
     for (int i = 0; i < 2; i++) {
         char inner[700];
-        snprintf(inner, sizeof inner, "%s/iter_%07d", path, (int)iterations[i]);
+        if (s->tag != NULL) snprintf(inner, sizeof inner, "%s/%s", path, s->tag);
+        else
+            snprintf(inner, sizeof inner, "%s/iter_%07d", path, (int)iterations[i]);
         if (mega_folder_exists(inner) && what_is_left(s, inner, where) == 0) fail_msg("%s: %s is empty", where, inner);
     }
 }
@@ -321,7 +324,8 @@ static void check_folders(const scene *s, const char *path, const char *where)
 /* The next save after the crash works, whatever lies around. */
 static void save_again(const scene *s, const char *path, const char *where)
 {
-    const mega_checkpoint_save save = tiny_save(s->new, path, s->new_iteration, "{}");
+    mega_checkpoint_save save = tiny_save(s->new, path, s->new_iteration, "{}");
+    save.tag = s->tag;
     if (mega_checkpoint_write(&save) != MEGA_OK) fail_msg("%s: saving again: %s", where, mega_error_message());
     assert_int_equal(what_is_left(s, path, where), 2);
 }
@@ -366,7 +370,7 @@ static void try_every_cut(const scene *s, int first)
     assert_true(cases > 100 && seen[2] > 0 && seen[s->old != NULL ? 1 : 0] > 0);
 }
 
-static void run(int64_t old_iteration, int64_t new_iteration, int keep, bool tokenizer)
+static void run(int64_t old_iteration, int64_t new_iteration, const char *tag, int keep, bool tokenizer)
 {
     forget_ops();
     snprintf(root, sizeof root, "%s", mega_kit_temp_folder());
@@ -378,17 +382,19 @@ static void run(int64_t old_iteration, int64_t new_iteration, int keep, bool tok
     if (tokenizer) tiny_ok(mega_tokenizer_create(&t, &(mega_tokenizer_options){.type = "ByteTokenizer"}));
     mega_file_observe(record, NULL);
     if (old_iteration >= 0) {
-        const mega_checkpoint_save save = tiny_save(&old, root, old_iteration, "{\"old\": 1}");
+        mega_checkpoint_save save = tiny_save(&old, root, old_iteration, "{\"old\": 1}");
+        save.tag = tag;
         tiny_ok(mega_checkpoint_write(&save));
     }
     const int first = num_ops;
     mega_checkpoint_save save = tiny_save(&new, root, new_iteration, "{\"new\": 1}");
     save.keep = keep;
+    save.tag = tag;
     save.tokenizer = t;
     tiny_ok(mega_checkpoint_write(&save));
     mega_file_observe(NULL, NULL);
     assert_true(num_ops > first + 20);
-    const scene s = {old_iteration >= 0 ? &old : NULL, &new, old_iteration, new_iteration, &got};
+    const scene s = {old_iteration >= 0 ? &old : NULL, &new, old_iteration, new_iteration, tag, &got};
     try_every_cut(&s, first == 0 ? 1 : first);
     forget_ops();
     mega_tokenizer_destroy(t);
@@ -400,26 +406,40 @@ static void run(int64_t old_iteration, int64_t new_iteration, int keep, bool tok
 static void first_save(void **state)
 {
     (void)state;
-    run(-1, 10, 0, true);
+    run(-1, 10, NULL, 0, true);
 }
 
 static void second_save_removes_the_first(void **state)
 {
     (void)state;
-    run(10, 20, 1, false);
+    run(10, 20, NULL, 1, false);
 }
 
 static void the_same_iteration_again(void **state)
 {
     (void)state;
-    run(10, 10, 0, false);
+    run(10, 10, NULL, 0, false);
 }
 
 static void the_same_iteration_without_exchange(void **state)
 {
     (void)state;
     without_exchange = true;
-    run(10, 10, 0, false);
+    run(10, 10, NULL, 0, false);
+    without_exchange = false;
+}
+
+static void a_tag_again(void **state)
+{
+    (void)state;
+    run(10, 20, "best", 1, false);
+}
+
+static void a_tag_again_without_exchange(void **state)
+{
+    (void)state;
+    without_exchange = true;
+    run(10, 20, "100", 1, false);
     without_exchange = false;
 }
 
@@ -431,6 +451,8 @@ int main(void)
         cmocka_unit_test(second_save_removes_the_first),
         cmocka_unit_test(the_same_iteration_again),
         cmocka_unit_test(the_same_iteration_without_exchange),
+        cmocka_unit_test(a_tag_again),
+        cmocka_unit_test(a_tag_again_without_exchange),
     };
     return cmocka_run_group_tests_name("checkpoint_crash", tests, NULL, NULL);
 }

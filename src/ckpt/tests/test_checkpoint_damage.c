@@ -162,7 +162,7 @@ static void lost_folders(void **state)
     (void)state;
     scene s;
     begin(&s);
-    mega_kit_write(mega_kit_path(s.save, "latest_checkpointed_iteration.txt"), "x");
+    mega_kit_write(mega_kit_path(s.save, "latest_checkpointed_iteration.txt"), "a/b");
     mega_checkpoint *c = NULL;
     TINY_SAID(mega_checkpoint_open(&c, s.save, false), MEGA_ERR_FORMAT, "latest_checkpointed_iteration.txt",
               "--load-previous goes on from iter_0000002");

@@ -285,7 +285,9 @@ static void wrong_saves_and_loads(void **state)
         expect(mega_engine_save_checkpoint(e, folder, NULL, &wrong[i].client), MEGA_ERR_USAGE, wrong[i].said);
     expect(mega_engine_save_checkpoint(e, NULL, NULL, NULL), MEGA_ERR_USAGE, "folder is NULL");
     expect(mega_engine_save_checkpoint(e, "", NULL, NULL), MEGA_ERR_USAGE, "the folder is empty");
-    expect(mega_engine_save_checkpoint(e, folder, "best", NULL), MEGA_ERR_UNSUPPORTED, "iter_0000000");
+    expect(mega_engine_save_checkpoint(e, folder, "", NULL), MEGA_ERR_USAGE, "it is empty");
+    expect(mega_engine_save_checkpoint(e, folder, "../best", NULL), MEGA_ERR_USAGE, "slash");
+    expect(mega_engine_save_checkpoint(e, folder, "iter_0000007", NULL), MEGA_ERR_USAGE, "iter_0000000");
     expect(mega_engine_load_checkpoint(e, NULL, NULL, NULL, &found, NULL), MEGA_ERR_USAGE, "folder is NULL");
     expect(mega_engine_load_checkpoint(e, "", NULL, NULL, &found, NULL), MEGA_ERR_USAGE, "the folder is empty");
     expect(mega_engine_load_checkpoint(e, folder, "", NULL, &found, NULL), MEGA_ERR_USAGE, "the tag is empty");

@@ -1,6 +1,6 @@
 /* Checkpoints: logical tensors in folders that Hugging Face loads as they are (law 3).
  *
- *   SAVE/latest_checkpointed_iteration.txt
+ *   SAVE/latest_checkpointed_iteration.txt   the checkpoint saved last: its iteration, or its tag
  *   SAVE/run_id.txt, SAVE/run.lock (while a run writes here)
  *   SAVE/iter_0000100/   config.json generation_config.json model.safetensors tokenizer.json … README.md
  *   SAVE/iter_0000100/state/   optimizer moments (safetensors), run.json (iteration, samples, options), checksums
@@ -44,9 +44,16 @@ typedef struct mega_model_shape {
     int64_t eos;
 } mega_model_shape;
 
+/* Bytes of a tag, without its end, at most. */
+enum { MEGA_CHECKPOINT_TAG = 200 };
+/* Whether SAVE/TAG may be the folder of a checkpoint: one name in UTF-8 without control characters, that nothing else
+ * in SAVE has. An iter_N must be that of `iteration`. Returns MEGA_ERR_USAGE if not. */
+mega_status mega_checkpoint_check_tag(const char *tag, int64_t iteration);
+
 typedef struct mega_checkpoint_save {
     const char *folder; /* SAVE */
     int64_t iteration;
+    const char *tag;               /* the checkpoint is SAVE/TAG; NULL: SAVE/iter_N, where N is the iteration */
     const mega_model_shape *shape; /* NULL: the model is no Hugging Face family, and config.json says so */
     mega_dtype acc, save_dtype;    /* in memory (F32, F64); weights in model.safetensors: F32, BF16, F16. When the two
                                     * differ and moments are saved, the exact weights go to state/masters.safetensors, so
@@ -58,7 +65,7 @@ typedef struct mega_checkpoint_save {
     int num_client_arrays;                 /* 0: no such file */
     const char *run_json;                  /* state/run.json: everything else that resumes the run, one JSON object */
     const char *model_card;                /* README.md, markdown, or NULL */
-    int keep;                              /* --keep-checkpoints; 0: all */
+    int keep;                              /* --keep-checkpoints: of the folders iter_N; 0: all */
     mega_lock *lock;                       /* of SAVE, in the first rank; NULL: none is held and none is looked at */
     mega_comm *ranks; /* that save together: each tensor is written by those who hold parts of it (is_part), all of it
                        * once between them; NULL or one rank: by this process alone */
@@ -80,7 +87,7 @@ mega_status mega_checkpoint_check_foreign(const char *save, int64_t after, int64
 /* Writes SAVE/run_id.txt: the run whose checkpoints follow. A run keeps its id when it is resumed. */
 mega_status mega_checkpoint_write_run_id(const char *save, const char id[MEGA_TOKEN_BYTES]);
 /* Atomic: until it returns MEGA_OK the checkpoint before this one is whole and the one that is found; after it, this
- * one, also when the machine stops. An existing folder of the same iteration is replaced if
+ * one, also when the machine stops. An existing folder of the same name is replaced if
  * it is one of this program's (it has state/checksums.json) or empty; else the error is MEGA_ERR_USAGE. Streams: no
  * second copy of a tensor is made. On failure nothing is left behind. Collective over `ranks`: what fails in one fails
  * in all; the text, tokenizer, card and run_json are the first rank's. Returns MEGA_ERR_BUSY, with nothing changed,
@@ -88,7 +95,7 @@ mega_status mega_checkpoint_write_run_id(const char *save, const char id[MEGA_TO
 mega_status mega_checkpoint_write(const mega_checkpoint_save *save);
 
 typedef struct mega_checkpoint mega_checkpoint; /* an opened folder */
-/* path: SAVE (the tracker names the iteration), an iteration folder, or any Hugging Face GPT-2 folder; also one whose
+/* path: SAVE (the tracker names the checkpoint), the folder of one, or any Hugging Face GPT-2 folder; also one whose
  * model was saved without a shape. A missing
  * folder, and one without checkpoint or weights, gives MEGA_OK with *out NULL: start from random weights. Checksums and
  * completeness are verified here. any_whole: on damage fall back to the last whole iteration, saying so through
@@ -129,8 +136,8 @@ mega_status mega_checkpoint_check_shared(const mega_checkpoint *c, const char *l
 
 /* The newest iteration under SAVE whose files are all there with their sizes (contents are not read), or -1. */
 int64_t mega_checkpoint_latest(const char *save);
-/* The iteration that --load SAVE takes: the tracker's, whole or not, or without a tracker the newest. -1: none, or
- * "release". */
+/* The iteration that --load SAVE takes: the tracker's, whole or not, or without a tracker the newest. -1: none, or a
+ * folder that does not say its iteration. */
 int64_t mega_checkpoint_tracked(const char *save);
 
 #ifdef __cplusplus

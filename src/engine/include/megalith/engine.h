@@ -346,9 +346,11 @@ typedef struct mega_client_state {
     int num_arrays;
 } mega_client_state;
 
-/* Collective over the world. Writes FOLDER/iter_N, where N is the number of the step in seven digits; another `tag`
- * than NULL or this name is MEGA_ERR_UNSUPPORTED. folder is the same on all ranks. client may be NULL. A failure leaves
- * the previous checkpoint whole. Returns MEGA_ERR_IO, or MEGA_ERR_USAGE if client->json is no JSON object. */
+/* Collective over the world. Writes FOLDER/TAG or, if tag is NULL, FOLDER/iter_N, where N is the number of the step in
+ * seven digits. A checkpoint of the same name is replaced; one with a tag is never removed to keep a number of
+ * checkpoints (--keep-checkpoints). folder and tag are the same on all ranks. client may be NULL. A failure leaves the
+ * previous checkpoint whole. Returns MEGA_ERR_IO, or MEGA_ERR_USAGE if the tag cannot be the name of a folder, is
+ * iter_N for another step, or if client->json is no JSON object. */
 MEGA_CHECK_RESULT mega_status mega_engine_save_checkpoint(mega_engine *e, const char *folder, const char *tag,
                                                           const mega_client_state *client);
 
@@ -360,8 +362,8 @@ typedef struct mega_load_options {
     bool other_training_data;    /* continue with other training data, after as many samples as are consumed */
 } mega_load_options;
 
-/* Collective over the world. Loads FOLDER/TAG, or the newest checkpoint if tag is NULL. If the folder holds no
- * checkpoint and tag is NULL, it returns MEGA_OK and *out_found is false. options and out_client may be NULL.
+/* Collective over the world. Loads FOLDER/TAG or, if tag is NULL, the checkpoint that was saved last. If the folder
+ * holds no checkpoint and tag is NULL, it returns MEGA_OK and *out_found is false. options and out_client may be NULL.
  * *out_client is borrowed until the next load or mega_engine_destroy. Micro-batches since the last update are
  * discarded.
  * Returns MEGA_ERR_NOT_FOUND, MEGA_ERR_IO, MEGA_ERR_FORMAT (damaged), or MEGA_ERR_USAGE if the checkpoint does not fit

@@ -110,6 +110,7 @@ void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user);
 /* As mega_engine_save_checkpoint, with more to say. */
 typedef struct mega_engine_save_options {
     const char *folder;
+    const char *tag;                 /* the checkpoint is folder/tag; NULL: folder/iter_N */
     const mega_model_shape *shape;   /* NULL: the model is no Hugging Face family (checkpoint.h) */
     const mega_tokenizer *tokenizer; /* or NULL */
     mega_dtype save_dtype;           /* of the weights; the exact masters are then kept in state/ */
