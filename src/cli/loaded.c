@@ -73,12 +73,6 @@ static mega_status open_all(mega_loaded *l, mega_config *cfg, mega_world *world)
     if (cfg->load == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--load: not given; expected a --save folder of pretrain_gpt or a Hugging Face GPT-2 folder");
-    const bool by_layers = cfg->num_layers_per_virtual_pipeline_stage > 0;
-    if (cfg->pipeline_model_parallel_size > 1 && (by_layers || cfg->num_virtual_stages_per_pipeline_rank > 1))
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "%s: this command does not take interleaved pipeline stages; leave it out",
-                         mega_config_origin(cfg, by_layers ? "num_layers_per_virtual_pipeline_stage"
-                                                           : "num_virtual_stages_per_pipeline_rank"));
     MEGA_TRY(mega_team_create(&l->team, (int)cfg->num_threads));
     mega_team_stop_on(l->team, mega_signals_stop());
     const mega_pretrained_options o = {
@@ -90,6 +84,8 @@ static mega_status open_all(mega_loaded *l, mega_config *cfg, mega_world *world)
         .layout = {.tp = (int)cfg->tensor_model_parallel_size, .pp = (int)cfg->pipeline_model_parallel_size},
         .first_stage_layers = cfg->decoder_first_pipeline_num_layers,
         .last_stage_layers = cfg->decoder_last_pipeline_num_layers,
+        .stage_programs = cfg->num_virtual_stages_per_pipeline_rank,
+        .program_layers = cfg->num_layers_per_virtual_pipeline_stage,
         .memory_limit = (size_t)cfg->memory_limit};
     MEGA_TRY(mega_pretrained_open(&l->model, cfg->load, &o));
     mega_buffer wrong = {0};

@@ -108,7 +108,8 @@ static mega_status check_messages(const mega_engine *e)
 mega_status engine_describe_chunks(mega_engine *e, const mega_model *model)
 {
     const mega_engine_options *o = &e->options;
-    const mega_pipeline p = engine_pipeline(e, o->batch.global_batch / o->batch.micro_step);
+    mega_pipeline p = engine_pipeline(e, o->batch.global_batch / o->batch.micro_step);
+    if (o->no_train) p.micro_batches = p.stages; /* without training any number runs, one at a time */
     if (e->chunks > MEGA_SCHEDULE_CHUNKS || (e->chunks > 1 && p.micro_batches % p.stages != 0))
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "%lld micro-batches a step over %d pipeline stages of %d chunks: the interleaved schedule "

@@ -115,7 +115,7 @@ static mega_status compare_all(const mega_engine *e, mega_schedule_step *step, c
 {
     const mega_layout *l = e->layout;
     const mega_axis *const axis[] = {&l->tp, &l->cp, &l->dp, &l->ep};
-    const int64_t steps = mega_schedule_make(p, l->pp.rank, step);
+    const int64_t steps = e->train != NULL ? mega_schedule_make(p, l->pp.rank, step) : 0;
     if (e->train != NULL) MEGA_TRY(engine_compare_links(e, step, steps, ENGINE_TRAIN));
     for (size_t i = 0; i < sizeof axis / sizeof *axis; i++) {
         if (e->train != NULL) MEGA_TRY(compare_steps(e, axis[i]->comm, step, steps));

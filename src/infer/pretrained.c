@@ -29,7 +29,9 @@ static mega_status describe(mega_pretrained *m)
                                        .stages = o->layout.pp,
                                        .vocab_multiple = o->vocab_multiple,
                                        .first_stage_layers = o->first_stage_layers,
-                                       .last_stage_layers = o->last_stage_layers};
+                                       .last_stage_layers = o->last_stage_layers,
+                                       .stage_programs = o->stage_programs,
+                                       .program_layers = o->program_layers};
     MEGA_TRY(mega_language_model_create(&m->language, &m->shape, &cut));
     return load_tokenizer(m);
 }
@@ -82,6 +84,7 @@ static mega_status create_engine(mega_pretrained *m, const mega_pretrained_sizes
                                          .team = o->team,
                                          .world = o->world,
                                          .layout = o->layout,
+                                         .stage_programs = m->language.stage_programs,
                                          .micro_batch = sizes->samples,
                                          .seq = sizes->positions,
                                          .prefill = sizes->prefill,

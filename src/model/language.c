@@ -26,6 +26,31 @@ static mega_status check_cuts(const mega_gpt *g, int tp, int stages)
     return MEGA_OK;
 }
 
+/* 1 where stages are not interleaved; -1: no stage can be cut into programs of so many layers. */
+static int64_t programs_of_stage(const mega_language_options *o, int64_t layers, int stages)
+{
+    if (stages == 1) return 1;
+    if (o->program_layers <= 0) return o->stage_programs > 0 ? o->stage_programs : 1;
+    const int64_t even = stages - (o->first_stage_layers > 0) - (o->last_stage_layers > 0);
+    const int64_t left = layers - o->first_stage_layers - o->last_stage_layers;
+    if (even <= 0 || left <= 0 || left % (even * o->program_layers) != 0) return -1;
+    return left / (even * o->program_layers);
+}
+
+/* Into the model of `g`, which has the layers of its first and last stage. */
+static mega_status cut_stages(mega_gpt *g, const mega_language_options *o, int stages)
+{
+    g->stage_chunks = programs_of_stage(o, g->num_layers, stages);
+    if (g->stage_chunks <= 1 && o->program_layers <= 0) return MEGA_OK;
+    if (g->stage_chunks > 0 && mega_gpt_check_stages(g, stages) == MEGA_OK) return MEGA_OK;
+    return MEGA_FAIL(
+        MEGA_ERR_USAGE,
+        "--%s %lld: the %lld layers of the model cannot be cut so over %d pipeline stages; leave it out, "
+        "which changes no result",
+        o->program_layers > 0 ? "num-layers-per-virtual-pipeline-stage" : "num-virtual-stages-per-pipeline-rank",
+        (long long)(o->program_layers > 0 ? o->program_layers : o->stage_programs), (long long)g->num_layers, stages);
+}
+
 mega_status mega_language_model_create(mega_language_model *out, const mega_model_shape *shape,
                                        const mega_language_options *o)
 {
@@ -36,6 +61,7 @@ mega_status mega_language_model_create(mega_language_model *out, const mega_mode
     n->gpt.first_stage_layers = o->first_stage_layers;
     n->gpt.last_stage_layers = o->last_stage_layers;
     mega_status st = check_cuts(&n->gpt, tp, stages);
+    if (st == MEGA_OK) st = cut_stages(&n->gpt, o, stages);
     if (st == MEGA_OK) st = mega_gpt_list_create(&n->list, &n->gpt, stages);
     if (st != MEGA_OK) {
         mega_free(n);
@@ -45,6 +71,7 @@ mega_status mega_language_model_create(mega_language_model *out, const mega_mode
                                  .positions = n->gpt.positions,
                                  .vocab = n->gpt.vocab,
                                  .padded_vocab = n->gpt.padded_vocab,
+                                 .stage_programs = (int)n->gpt.stage_chunks,
                                  .self = n};
     return MEGA_OK;
 }

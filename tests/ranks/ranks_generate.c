@@ -50,7 +50,6 @@ static mega_engine *open_engine(const scene *s, mega_mode mode, bool is_alone)
         o.layout.tp = is(s, "tp") ? 2 : 1;
         o.layout.pp = is(s, "pp") || is(s, "interleaved") ? 2 : 1;
         if (is(s, "dp")) o.batch.global_batch = o.batch.micro_step = 2 * TEXT_SAMPLES;
-        if (is(s, "interleaved")) o.batch.global_batch = 2 * TEXT_SAMPLES; /* what its training schedule takes */
     }
     need(text_engine(&e, &gpt, mode, &o));
     return e;
@@ -118,6 +117,7 @@ static void signals(const scene *s)
     engine_text t;
     const bool is_told = mega_world_rank(s->world) == 1 || !is(s, "dp");
     text_begin(&t, 5);
+    need(mega_comm_barrier(mega_world_comm(s->world), "signals")); /* no rank of dp is still at its last text */
     if (mega_world_rank(s->world) == 1) stop = SIGTERM;
     const mega_status st = text_generate(&t, s->all);
     check(st == MEGA_ERR_INTERRUPTED || (!is_told && st == MEGA_OK), "a signal is told on all ranks of a model");

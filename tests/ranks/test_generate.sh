@@ -27,6 +27,8 @@ layout_of() {
     pp2dp2) echo 4 --pipeline-model-parallel-size 2 ;;
     tp2dp2) echo 4 --tensor-model-parallel-size 2 ;;
     tp2pp2dp2) echo 8 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 ;;
+    pp2i) echo 2 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 ;;
+    pp2tp2i) echo 4 --pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 ;;
     pp3) echo 3 --pipeline-model-parallel-size 3 --decoder-first-pipeline-num-layers 2 ;;
     esac
 }
@@ -52,11 +54,11 @@ same() {
 all="tp2 pp2 dp2 tp2pp2 pp2dp2"
 [ "${MEGA_MATRIX:-full}" = full ] || all="tp2 pp2dp2" # for slow builds
 same greedy "$all" --prompt "line 1" --greedy
-same drawn "$all pp3" --prompt "line 1" --prompt "line 22 of" --prompt "$long" --seed 5
-same batch "$all tp2pp2dp2" --prompt "line 1" --prompt "line 22 of a" --prompt "$long" --prompt "of" --prompt "li" --batch 2 --top_k 5
-same again "pp2 dp2" --prompt "line 1" --greedy --recompute
+same drawn "$all pp3 pp2i" --prompt "line 1" --prompt "line 22 of" --prompt "$long" --seed 5
+same batch "$all tp2pp2dp2 pp2tp2i" --prompt "line 1" --prompt "line 22 of a" --prompt "$long" --prompt "of" --prompt "li" --batch 2 --top_k 5
+same again "pp2 dp2 pp2i" --prompt "line 1" --greedy --recompute
 same free "tp2dp2 pp2dp2" --num-samples 5 --batch 2 --top_p 0.9
-same pieces "pp2" --prompt "$long" --prompt "line" --batch 2 --inference-batch-times-seqlen-threshold 32
+same pieces "pp2 pp2i" --prompt "$long" --prompt "line" --batch 2 --inference-batch-times-seqlen-threshold 32
 same bf16 "pp2 dp2" --prompt "line 1" --prompt "$long" --bf16
 printf 'line 1\nline 2\nstop\nline 3\n' >input
 same conversation "tp2 pp2" --interactive
@@ -87,7 +89,7 @@ for i in $(seq 1 15); do echo "{\"text\": \"line $i of a text of $i words\"}"; d
 printf '{"text": ""}\n\n{"text": " \\n"}\n' >>passages.jsonl # three passages without a word
 # figures of a task to six digits
 figures() { grep 'validation results' "$1" | grep -oE '[0-9.]+E?[+-]?[0-9]*' | awk '{printf "%.5e ", $1}'; }
-for task in "LM_LOSS text.txt tp2 dp2 pp2 tp2pp2 pp2dp2" "WIKITEXT103 text.txt tp2dp2 pp3" "LAMBADA passages.jsonl tp2 dp2 tp2pp2 pp2dp2"; do
+for task in "LM_LOSS text.txt tp2 dp2 pp2 tp2pp2 pp2dp2 pp2i" "WIKITEXT103 text.txt tp2dp2 pp3" "LAMBADA passages.jsonl tp2 dp2 tp2pp2 pp2dp2 pp2tp2i"; do
     read -r name file layouts <<<"$task"
     "$MEGALITH" tasks --task "$name" --load model --valid-data "$file" --seq-length 32 >one.txt 2>&1 || fail "$name, one rank: $(cat one.txt)"
     [ "$name" != LAMBADA ] || grep -q 'total examples: 1.5000E+01' one.txt || fail "empty passages count: $(cat one.txt)"
@@ -111,8 +113,10 @@ told() { # text, ranks, then the command
 }
 told 'data-parallel ranks would answer' 2 generate_samples_gpt --load model --interactive
 told 'the model has 4 layers' 3 generate_samples_gpt --load model --prompt x --pipeline-model-parallel-size 3
-told 'does not take interleaved pipeline stages' 2 tasks --task LM_LOSS --load model --valid-data text.txt --pipeline-model-parallel-size 2 \
-    --num-layers-per-virtual-pipeline-stage 1
+told 'pipeline-stage 3: the 4 layers of the model cannot be cut so' 2 tasks --task LM_LOSS --load model --valid-data text.txt --pipeline-model-parallel-size 2 \
+    --num-layers-per-virtual-pipeline-stage 3
+told 'pipeline-rank 3: the 4 layers of the model cannot be cut so' 2 generate_samples_gpt --load model --prompt x --pipeline-model-parallel-size 2 \
+    --num-virtual-stages-per-pipeline-rank 3
 told 'positions' 2 generate_samples_gpt --load model --prompt x --prompt "$long $long $long"
 told '4 attention heads' 3 generate_samples_gpt --load model --prompt x --tensor-model-parallel-size 3
 told 'does not divide the world of 2 ranks' 2 tasks --task LM_LOSS --load model --valid-data text.txt --tensor-model-parallel-size 4

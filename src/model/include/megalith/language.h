@@ -15,6 +15,7 @@ typedef struct mega_language_model {
     mega_model model;            /* borrows from self, or from what the caller made it of */
     int64_t positions;           /* of the longest sequence */
     int64_t vocab, padded_vocab; /* ids, and columns of the logits */
+    int stage_programs;          /* of each pipeline stage: mega_engine_options.stage_programs */
     void *self;                  /* of mega_language_model_create; else NULL */
 } mega_language_model;           /* zero-initialised is valid and empty */
 
@@ -23,6 +24,8 @@ typedef struct mega_language_options {
     int64_t vocab_multiple; /* columns of the logits are padded to a multiple of it (speed only) */
     /* Layers of the first and of the last pipeline stage; 0: as many as the others. */
     int64_t first_stage_layers, last_stage_layers;
+    /* Interleaved stages: programs of each stage, or the layers of each of its programs. 0: one program. */
+    int64_t stage_programs, program_layers;
 } mega_language_options;
 
 /* Refuses ranks that cannot share the model, with the options that would. Dropout is 0. */
