@@ -80,6 +80,7 @@ cp prompts.txt.out earlier.out
 generate --sample-input-file prompts.txt --genfile full >out && fail "a full disk is not told"
 [ -L full ] && cmp -s prompts.txt.out earlier.out || fail "an error before the first answer costs an output of an earlier run"
 mkfifo asked
+rm -f out err
 "$MEGALITH" generate_samples_gpt --load model --out-seq-length 12 --sample-input-file asked --sample-output-file cut.out --genfile cut.json >out 2>err &
 asked=$!
 exec 9>asked

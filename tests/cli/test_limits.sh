@@ -43,6 +43,7 @@ done
 cut_while_training() { # cut_while_training FILE BYTES
     local size last run status
     size=$(stat -c %s "$1")
+    rm -f out err
     "$MEGALITH" "${base[@]}" "${data[@]}" --train-iters 100000 --save keep >out 2>err &
     run=$!
     for _ in $(seq 1 500); do

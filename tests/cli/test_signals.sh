@@ -128,6 +128,7 @@ find index keep -name '*.tmp*' 2>/dev/null | grep . && note "SIGTERM while the i
 # --- generation: after the instruction under way; what is finished stays
 "$MEGALITH" "${base[@]}" --eval-iters 0 >log 2>&1 || fail "a training: $(tail -n 3 log)"
 generate=(generate_samples_gpt --load keep --num-threads 1)
+rm -f out err
 "$MEGALITH" "${generate[@]}" --num-samples 1000000 --out-seq-length 8 --genfile texts.json >out 2>err &
 run=$!
 for _ in $(seq 1 500); do
@@ -143,6 +144,7 @@ grep -q "$(wc -l <texts.json) finished samples\? \(is\|are\) in texts.json" err 
 
 # a conversation that waits for its next prompt
 mkfifo prompts
+rm -f out err
 "$MEGALITH" "${generate[@]}" --out-seq-length 8 <prompts >out 2>err &
 run=$!
 exec 3>prompts
@@ -155,6 +157,7 @@ answered "a conversation" 'Ctrl-C .SIGINT.' "after the instruction under way"
 
 # --- tasks: after the instruction under way, without a result
 fox_lines 100000 >long.txt
+rm -f out err
 "$MEGALITH" tasks --task LM_LOSS --load keep --valid-data long.txt --micro-batch-size 1 --num-threads 1 >out 2>err &
 run=$!
 for _ in $(seq 1 500); do

@@ -46,6 +46,7 @@ killed() {
     pid=$(pgrep -f "^$MEGALITH pretrain_gpt .*$1" | tail -n 1)
     [ -n "$pid" ] && kill -9 "$pid"
 }
+rm -f out err
 launch --nproc_per_node 2 "${base[@]}" --train-iters 100001 --eval-iters 0 >out 2>err &
 launcher=$!
 killed 'train-iters 100001' 'iteration  *3/' || fail "no rank to kill"
@@ -58,6 +59,7 @@ tail -n 1 err | grep -q 'ended by signal 9\|rank [01] (process [0-9]*) is dead' 
 pgrep -f "^$MEGALITH pretrain_gpt .*train-iters 100001" >/dev/null && note "a rank lives on"
 
 # ---- restarts ----
+rm -f out err
 launch --nproc_per_node 2 --max-restarts 1 "${base[@]}" --train-iters 403 --lr-decay-iters 400 --save keep --save-interval 20 --eval-iters 0 >out 2>err &
 launcher=$!
 killed 'train-iters 403' 'successfully saved checkpoint at iteration  *40 ' || fail "no rank to kill"

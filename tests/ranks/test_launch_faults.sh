@@ -36,6 +36,7 @@ begun() {
 
 rm -f out
 mark='train-iters 100003'
+rm -f out err
 launch "${base[@]}" --train-iters 100003 --save keep --save-interval 5 --keep-checkpoints 1 >out 2>err &
 launcher=$!
 begun 'successfully saved checkpoint at iteration  *10 '
@@ -48,6 +49,7 @@ whole=$(cat keep/latest_checkpointed_iteration.txt)
 
 rm -f out
 mark='train-iters 100004'
+rm -f out err
 launch "${base[@]}" --train-iters 100004 --distributed-timeout-minutes 1 >out 2>err &
 launcher=$!
 begun 'iteration  *3/'
@@ -90,6 +92,7 @@ mark='train-iters 100006'
 mkdir disk
 if mount -t tmpfs -o size=4m none disk 2>/dev/null; then
     trap 'cd /; umount "$work/disk"; rm -rf "$work"' EXIT
+    rm -f out err
     launch "${base[@]}" --train-iters 100006 --save disk/keep --save-interval 5 >out 2>err &
     launcher=$!
     ends_in 60 "a full disk"

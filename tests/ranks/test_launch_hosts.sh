@@ -82,6 +82,7 @@ on 0 "$MEGALITH" launch --hostfile hostfile "${base[@]}" --train-iters 4 >out 2>
 
 # ---- a rank of the other host stops ----
 printf 'hosta slots=2\nhostb slots=2\n' >hostfile4
+rm -f out err
 on 0 "$MEGALITH" launch --hostfile hostfile4 "${base[@]}" --train-iters 100001 --distributed-timeout-minutes 0.25 >out 2>err </dev/null &
 launcher=$! victim=
 for _ in $(seq 1 300); do grep -qs 'iteration  *3/' out && break || sleep 0.1; done
@@ -110,6 +111,7 @@ cut_at() {
     ended=$(($(date +%s) - began))
     echo "ended $ended s after the cut, status $status: $(tail -n 1 err)"
 }
+rm -f out err
 on 0 "$MEGALITH" launch --hostfile hostfile "${base[@]}" --train-iters 100002 >out 2>err </dev/null &
 # A cut of three seconds ends nothing.
 at() { losses out | tail -n 1 | cut -d' ' -f1; }
@@ -130,6 +132,7 @@ pgrep -f "^$MEGALITH pretrain_gpt .*train-iters 100002" >/dev/null && note "a ra
 on 1 ip link set "mg$$b" up
 for _ in $(seq 1 50); do on 0 ssh -o BatchMode=yes -o ConnectTimeout=2 hostb true 2>/dev/null && break; done
 export OMPI_MCA_oob_tcp_keepalive_time=2 OMPI_MCA_oob_tcp_keepalive_intvl=1 # what the user has set counts
+rm -f out err
 on 0 "$MEGALITH" launch --hostfile hostfile --max-restarts 1 "${base[@]}" --train-iters 1500 --log-interval 100 --save keep --save-interval 100 >out 2>err </dev/null &
 cut_at 'successfully saved checkpoint at iteration  *100 '
 [ $status -eq 0 ] || note "a restart with the host that is left"

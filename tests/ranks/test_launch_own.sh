@@ -8,7 +8,7 @@ unset RANK WORLD_SIZE OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI
 ln -s "$MEGA_BUILD/tests/ranks_own" own
 launch() { "$MEGALITH" launch "$@" </dev/null; }
 losses() { grep -oE 'step [0-9]+: loss [0-9.e+-]+' "$1"; }
-waits_for() { # PATTERN FILE
+waits_for() { # PATTERN FILE, which was removed before its writer started: a loaded machine may be late to empty it
     for _ in $(seq 1 300); do
         grep -qs -- "$1" "$2" && return
         sleep 0.1
@@ -51,6 +51,7 @@ launch --nproc_per_node 2 --log_dir logs ./own 4 - >out 2>err || note "with logs
 [ "$(losses logs/rank_0.log)" = "$(losses plain)" ] && [ -f logs/rank_1.log ] || note "the logs of the ranks"
 
 # ---- failures ----
+rm -f out err
 launch --nproc_per_node 2 ./own 1000001 - >out 2>err &
 launcher=$!
 waits_for 'step 3:' out
@@ -62,6 +63,7 @@ tail -n 1 err | grep -qE '^megalith launch: error: .*(ended by signal 9|rank [01
 gone 1000001
 
 # ---- a stall ----
+rm -f out err
 launch --nproc_per_node 2 ./own 1000002 - --distributed-timeout-minutes 0.2 >out 2>err &
 launcher=$!
 waits_for 'step 3:' out
@@ -76,6 +78,7 @@ gone 1000002
 
 # ---- signals ----
 # A background job of a script ignores SIGINT otherwise, and so does launch then.
+rm -f out err
 env --default-signal=INT "$MEGALITH" launch --nproc_per_node 2 ./own 1000003 - >out 2>err </dev/null &
 launcher=$!
 waits_for 'step 3:' out
@@ -94,6 +97,7 @@ while :; do sleep 0.1; done
 TEXT
 chmod +x saves.sh
 for words in ./saves.sh 'env A=1 ./saves.sh'; do # env becomes the script
+    rm -f out err
     # shellcheck disable=SC2086 # a list of words
     "$MEGALITH" launch --nproc_per_node 2 $words >out 2>err </dev/null &
     launcher=$!
@@ -106,6 +110,7 @@ done
 
 # ---- restarts ----
 launch --nproc_per_node 2 ./own 200 straight >straight_out 2>err || note "without a death"
+rm -f out err
 launch --nproc_per_node 2 --max_restarts 1 ./own 200 keep --num-threads 1 >out 2>err &
 launcher=$!
 waits_for 'step 41:' out

@@ -51,12 +51,14 @@ saved() {
 mark=200000
 for n in 2 4; do
     mark=$((mark + 1))
+    rm -f out err
     "$MEGALITH" launch --nproc_per_node $n "${base[@]}" --train-iters $mark --save keep >out 2>err </dev/null &
     run=$!
     begun
     kill -TERM $run
     saved "SIGTERM to launch of $n ranks"
     mark=$((mark + 1))
+    rm -f out err
     "$MEGALITH" launch --nproc_per_node $n "${base[@]}" --train-iters $mark --save keep --tensor-model-parallel-size 2 >out 2>err </dev/null &
     run=$!
     begun
@@ -67,6 +69,7 @@ done
 # launch names the signal itself and passes it on: Ctrl-C, a warning of Slurm, a closed terminal.
 for row in 'INT:interrupted by Ctrl-C .SIGINT.' USR1:'received SIGUSR1' HUP:'received SIGHUP'; do
     mark=$((mark + 1))
+    rm -f out err
     "$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --train-iters $mark --save keep >out 2>err </dev/null &
     run=$!
     begun
@@ -79,6 +82,7 @@ done
 # A signal to one rank during an evaluation: all ranks leave it after the instruction under way, and save.
 for layout in tensor:TERM pipeline:HUP; do
     mark=$((mark + 1))
+    rm -f out err
     "$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --train-iters 20 --exit-interval $mark --save keep --split 80,20,0 \
         --eval-interval 3 --eval-iters 20000 --${layout%:*}-model-parallel-size 2 >out 2>err </dev/null &
     run=$!
@@ -113,6 +117,7 @@ rm -rf keep out err
 # The data are cut while ranks read them: one error names the file, and the steps that were whole are saved.
 mark=$((mark + 1))
 cp d_text_document.bin cut.bin && cp d_text_document.idx cut.idx
+rm -f out err
 "$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --data-path cut --train-iters $mark --save keep >out 2>err </dev/null &
 run=$!
 begun
@@ -128,6 +133,7 @@ rm -rf keep out err cut.*
 # that of the signal, whichever rank received it.
 for signal in TERM:143 USR1:138; do
     mark=$((mark + 1))
+    rm -f out err
     "$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --train-iters 20 --exit-interval $mark --save keep --split 80,20,0 \
         --eval-interval 3 --eval-iters 200000 --data-cache-path index.$mark >out 2>err </dev/null &
     run=$!
@@ -143,6 +149,7 @@ done
 
 # The engine alone: mpirun kills its ranks on SIGTERM, and hands on SIGUSR1.
 mark=$((mark + 1))
+rm -f out err
 ranks 2 "$MEGALITH" "${base[@]}" --train-iters $mark --save keep >out 2>err </dev/null &
 run=$!
 begun
@@ -159,6 +166,7 @@ for signal in TERM:143 INT:130; do
         mark=$((mark + 1))
         # Without job control the shell would have it ignore SIGINT.
         set -m
+        rm -f out err
         "$MEGALITH" launch --nproc_per_node 4 "${base[@]}" --train-iters $mark --save keep >out 2>err </dev/null &
         run=$!
         set +m
@@ -176,6 +184,7 @@ done
 
 # One rank is stopped, so that none can agree to leave.
 mark=$((mark + 1))
+rm -f out err
 "$MEGALITH" launch --nproc_per_node 4 "${base[@]}" --train-iters $mark --save keep >out 2>err </dev/null &
 run=$!
 begun
