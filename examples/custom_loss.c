@@ -49,7 +49,8 @@ static void embed(const mega_builder *b, const void *self, mega_flow *f)
 
 static void block(const mega_builder *b, const void *self, mega_flow *f)
 {
-    mega_tensor h = mega_self_attention(b, "attn", mega_norm(b, "ln_1", f->x, MEGA_LAYER_NORM, 1e-5), self);
+    const mega_attention_options *attention = (const mega_attention_options *)self;
+    mega_tensor h = mega_self_attention(b, "attn", mega_norm(b, "ln_1", f->x, MEGA_LAYER_NORM, 1e-5), attention);
     f->x = mega_add(b, h, f->x);
     h = mega_column_linear(b, "mlp.c_fc", mega_norm(b, "ln_2", f->x, MEGA_LAYER_NORM, 1e-5), 4 * WIDTH, &linear);
     h = mega_row_linear(b, "mlp.c_proj", mega_activation(b, h, MEGA_ACT_GELU_TANH), WIDTH, &linear);
@@ -62,10 +63,12 @@ static void head(const mega_builder *b, const void *self, mega_flow *f)
 {
     const mega_tensor labels = mega_input(b, "labels", MEGA_I32, b->positions, 0);
     const mega_tensor weights = mega_input(b, "weights", MEGA_F32, b->positions, 0);
+    const mega_vocab_loss_options *vocab = (const mega_vocab_loss_options *)self;
     f->x = mega_norm(b, "ln_f", f->x, MEGA_LAYER_NORM, 1e-5);
     const mega_tensor num_tokens = mega_sum(b, f->x, mega_none()).weight;
-    const mega_tensor sum = mega_vocab_loss(b, "wte", f->x, labels, weights, self).loss.sum;
-    mega_loss_add(b, "keyword loss", (mega_loss){.sum = sum, .weight = num_tokens}, 1.0);
+    mega_loss loss = mega_vocab_loss(b, "wte", f->x, labels, weights, vocab).loss;
+    loss.weight = num_tokens;
+    mega_loss_add(b, "keyword loss", loss, 1.0);
 }
 
 static const mega_attention_options attention = {.num_heads = HEADS, .is_causal = true, .qkv = &linear, .out = &linear};
@@ -109,7 +112,7 @@ static mega_status read_text(void *user, int64_t index, mega_sample *s)
 /* Settings of this program; what the command line says comes after them and wins. */
 static int settings(char *out[MOST_OPTIONS], int argc, char **argv)
 {
-    static char *const own[] = {"custom_loss", "--micro-batch-size", "2", "--global-batch-size", "8", "--lr", "1e-3"};
+    static char own[][24] = {"custom_loss", "--micro-batch-size", "2", "--global-batch-size", "8", "--lr", "1e-3"};
     int n = 0;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) out[n++] = own[i];
     if (argc - 2 > MOST_OPTIONS - n) {

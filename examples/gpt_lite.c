@@ -48,7 +48,7 @@ static void embed(const mega_builder *b, const void *self, mega_flow *f)
 
 static void block(const mega_builder *b, const void *self, mega_flow *f)
 {
-    const mega_attention_options *attention = self;
+    const mega_attention_options *attention = (const mega_attention_options *)self;
     mega_tensor h = mega_self_attention(b, "attn", mega_norm(b, "ln_1", f->x, MEGA_LAYER_NORM, 1e-5), attention);
     f->x = mega_dropout_add(b, "attn_drop", h, f->x, DROPOUT);
     h = mega_column_linear(b, "mlp.c_fc", mega_norm(b, "ln_2", f->x, MEGA_LAYER_NORM, 1e-5), 4 * WIDTH, &linear);
@@ -62,7 +62,8 @@ static void head(const mega_builder *b, const void *self, mega_flow *f)
     const mega_tensor labels = mega_input(b, "labels", MEGA_I32, b->positions, 0);
     const mega_tensor mask = mega_input(b, "loss_mask", MEGA_F32, b->positions, 0);
     f->x = mega_norm(b, "ln_f", f->x, MEGA_LAYER_NORM, 1e-5);
-    mega_loss_add(b, "lm loss", mega_vocab_loss(b, "wte", f->x, labels, mask, self).loss, 1.0);
+    mega_loss_add(b, "lm loss",
+                  mega_vocab_loss(b, "wte", f->x, labels, mask, (const mega_vocab_loss_options *)self).loss, 1.0);
 }
 
 static const mega_attention_options attention = {
@@ -100,7 +101,7 @@ static mega_status read_text(void *user, int64_t index, mega_sample *s)
 /* Settings of this program, unless a JSON has them; what the command line says comes after them and wins. */
 static int settings(char *out[MOST_OPTIONS], int argc, char **argv)
 {
-    static char *const own[] = {"gpt_lite", "--micro-batch-size", "1", "--global-batch-size", "4", "--lr", "6e-4"};
+    static char own[][24] = {"gpt_lite", "--micro-batch-size", "1", "--global-batch-size", "4", "--lr", "6e-4"};
     size_t count = sizeof own / sizeof *own;
     int n = 0;
     for (int i = 2; i < argc; i++)
@@ -115,9 +116,17 @@ static int settings(char *out[MOST_OPTIONS], int argc, char **argv)
     return n;
 }
 
+/* The library prints nothing itself. This prints its warnings, such as that a rank has not answered for 10 seconds. */
+static void print_warning(void *user, mega_log_level level, const char *line)
+{
+    (void)user;
+    if (level <= MEGA_LOG_WARN) fprintf(stderr, "warning: %s\n", line);
+}
+
 static mega_status train(mega_engine *e)
 {
     mega_step_result r;
+    mega_log_set_sink(print_warning, NULL);
     while (mega_engine_global_steps(e) < STEPS) {
         MEGA_TRY(mega_engine_train_batch(e, &r));
         if (mega_engine_is_main_process(e)) printf("step %d: loss %.4f\n", (int)mega_engine_global_steps(e), r.loss);

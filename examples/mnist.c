@@ -59,7 +59,7 @@ typedef struct digits {
 
 static mega_status read_digit(void *user, int64_t index, mega_sample *sample)
 {
-    const digits *d = user;
+    const digits *d = (const digits *)user;
     const int32_t label = d->labels.bytes[index];
     float pixel[PIXELS];
     for (int i = 0; i < PIXELS; i++) pixel[i] = (float)d->images.bytes[index * PIXELS + i] / 255.0f;
@@ -83,16 +83,16 @@ static mega_status open_digits(digits *d, const char *images, const char *labels
 /* Settings of this program; what the command line says comes after them and wins. */
 static int settings(char *out[MOST_OPTIONS], int argc, char **argv)
 {
-    static char *const own[] = {"mnist",  "--micro-batch-size",
-                                "16",     "--global-batch-size",
-                                "64",     "--zero-stage",
-                                "2",      "--clip-grad",
-                                "1.0",    "--lr",
-                                "2e-3",   "--lr-decay-style",
-                                "cosine", "--train-iters",
-                                "1000",   "--lr-warmup-iters",
-                                "50",     "--weight-decay",
-                                "1e-2"};
+    static char own[][24] = {"mnist",  "--micro-batch-size",
+                             "16",     "--global-batch-size",
+                             "64",     "--zero-stage",
+                             "2",      "--clip-grad",
+                             "1.0",    "--lr",
+                             "2e-3",   "--lr-decay-style",
+                             "cosine", "--train-iters",
+                             "1000",   "--lr-warmup-iters",
+                             "50",     "--weight-decay",
+                             "1e-2"};
     int n = 0;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) out[n++] = own[i];
     if (argc - 3 > MOST_OPTIONS - n) {
@@ -104,9 +104,17 @@ static int settings(char *out[MOST_OPTIONS], int argc, char **argv)
     return n;
 }
 
+/* The library prints nothing itself. This prints its warnings, such as that a rank has not answered for 10 seconds. */
+static void print_warning(void *user, mega_log_level level, const char *line)
+{
+    (void)user;
+    if (level <= MEGA_LOG_WARN) fprintf(stderr, "warning: %s\n", line);
+}
+
 static mega_status train(mega_engine *e, const mega_dataset *test_set)
 {
     mega_step_result step, test;
+    mega_log_set_sink(print_warning, NULL);
     for (int epoch = 1; epoch <= EPOCHS; epoch++) {
         do MEGA_TRY(mega_engine_train_batch(e, &step));
         while (mega_engine_global_samples(e) < (int64_t)epoch * TRAIN);

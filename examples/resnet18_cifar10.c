@@ -70,7 +70,7 @@ static const stage stages[] = {
 
 static void block(const mega_builder *b, const void *self, mega_flow *flow)
 {
-    const stage *s = self;
+    const stage *s = (const stage *)self;
     const int stride = b->index == 0 ? s->stride : 1;
     const int64_t side = b->index == 0 ? s->side : s->side / s->stride;
     mega_image_size size = {side, side}, size_of_input = size;
@@ -110,7 +110,7 @@ typedef struct pictures {
 static mega_status read_picture(void *user, int64_t index, mega_sample *sample)
 {
     static const float mean[COLOURS] = {0.4914f, 0.4822f, 0.4465f}, deviation[COLOURS] = {0.2470f, 0.2435f, 0.2616f};
-    const pictures *p = user;
+    const pictures *p = (const pictures *)user;
     const unsigned char *record = (const unsigned char *)p->bytes + index * RECORD;
     const int32_t label = record[0];
     float image[PIXELS * COLOURS]; /* the colours of a pixel lie together */
@@ -127,7 +127,7 @@ static mega_status add_file(pictures *p, const char *path)
     size_t size = 0;
     MEGA_TRY(mega_file_read(&bytes, &size, path));
     const int64_t count = (int64_t)(size / RECORD);
-    char *grown = size % RECORD == 0 ? mega_realloc(p->bytes, (size_t)(p->count + count) * RECORD + 1) : NULL;
+    char *grown = size % RECORD == 0 ? (char *)mega_realloc(p->bytes, (size_t)(p->count + count) * RECORD + 1) : NULL;
     if (grown != NULL) {
         p->bytes = grown;
         memcpy(grown + p->count * RECORD, bytes, size);
@@ -159,18 +159,18 @@ static mega_status open_pictures(pictures *p, int argc, char **argv, int *out_op
 /* Settings of this program; what the command line says comes after them and wins. */
 static int settings(char *out[MOST_OPTIONS], char *steps, int argc, char **argv)
 {
-    char *const own[] = {"resnet18",  "--micro-batch-size",
-                         TEXT(GROUP), "--global-batch-size",
-                         TEXT(BATCH), "--zero-stage",
-                         "2",         "--optimizer",
-                         "sgd",       "--lr",
-                         "0.1",       "--lr-decay-style",
-                         "cosine",    "--train-iters",
-                         steps,       "--weight-decay",
-                         "5e-4",      "--clip-grad",
-                         "0"};
+    static char own[][24] = {"resnet18",  "--micro-batch-size",
+                             TEXT(GROUP), "--global-batch-size",
+                             TEXT(BATCH), "--zero-stage",
+                             "2",         "--optimizer",
+                             "sgd",       "--lr",
+                             "0.1",       "--lr-decay-style",
+                             "cosine",    "--weight-decay",
+                             "5e-4",      "--clip-grad",
+                             "0",         "--train-iters"};
     int n = 0;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) out[n++] = own[i];
+    out[n++] = steps;
     if (argc > MOST_OPTIONS - n) {
         fprintf(stderr, "resnet18_cifar10: %d words of options, at most %d fit; set MOST_OPTIONS higher\n", argc,
                 MOST_OPTIONS - n);
@@ -180,9 +180,17 @@ static int settings(char *out[MOST_OPTIONS], char *steps, int argc, char **argv)
     return n;
 }
 
+/* The library prints nothing itself. This prints its warnings, such as that a rank has not answered for 10 seconds. */
+static void print_warning(void *user, mega_log_level level, const char *line)
+{
+    (void)user;
+    if (level <= MEGA_LOG_WARN) fprintf(stderr, "warning: %s\n", line);
+}
+
 static mega_status train(mega_engine *e, const mega_dataset *test_set)
 {
     mega_step_result step, test;
+    mega_log_set_sink(print_warning, NULL);
     for (int epoch = 1; epoch <= EPOCHS; epoch++) {
         for (int i = 0; i < STEPS; i++) MEGA_TRY(mega_engine_train_batch(e, &step));
         MEGA_TRY(mega_engine_evaluate(e, test_set, 0, &test));

@@ -51,8 +51,11 @@ int main(void)
 {
     static const mega_layer layers[] = {{.path = "embed", .describe = embed}, {.path = "readout", .describe = readout}};
     static const mega_model model = {.name = "count", .layer = layers, .num_layers = 2};
-    char *options[] = {"train_from_c", "--micro-batch-size", "4", "--global-batch-size", "16", "--lr", "0.05"};
-    const mega_setup setup = {.model = &model, .argc = sizeof options / sizeof *options, .argv = options};
+    static char words[][24] = {"train_from_c", "--micro-batch-size", "4", "--global-batch-size", "16", "--lr", "0.05"};
+    enum { WORDS = sizeof words / sizeof *words };
+    char *options[WORDS];
+    for (int i = 0; i < WORDS; i++) options[i] = words[i];
+    const mega_setup setup = {.model = &model, .argc = WORDS, .argv = options};
     mega_engine *engine = NULL;
     mega_status st = mega_initialize(&setup, &engine);
     if (st == MEGA_OK) st = train(engine);

@@ -69,7 +69,7 @@ static mega_status read_bytes(void *user, int64_t index, mega_sample *s)
 /* Settings of this program; what the command line says comes after them and wins. */
 static int settings(char *out[MOST_OPTIONS], int argc, char **argv)
 {
-    static char *const own[] = {"two_losses", "--micro-batch-size", "16", "--global-batch-size", "64", "--lr", "2e-3"};
+    static char own[][24] = {"two_losses", "--micro-batch-size", "16", "--global-batch-size", "64", "--lr", "2e-3"};
     int n = 0;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) out[n++] = own[i];
     if (argc - 2 > MOST_OPTIONS - n) {
