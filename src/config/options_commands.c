@@ -122,4 +122,9 @@ static const mega_option_row plot_rows[] = {
     {OPTION("log-y", plot.log_y, MEGA_OPTION_FLAG), .help = "logarithmic vertical axis"},
 };
 const mega_option_section mega_option_plot_section = MEGA_SECTION("plot", plot_rows);
+
+static const mega_option_row new_rows[] = {
+    {OPTION("text", project.text, MEGA_OPTION_STRING), .help = "text file to train on, to which the project gets a link, text.txt"},
+};
+const mega_option_section mega_option_new_section = MEGA_SECTION("new", new_rows);
 // clang-format on

@@ -17,6 +17,7 @@ static const mega_command commands[] = {
     {"tokenize", FOR_TOKENIZE, "", "shows the ids and pieces of a text, both ways", "[TEXT]", NULL},
     {"data", FOR_DATA, "", "shows, checks and merges indexed data sets", "show|info|verify|merge PREFIX…", NULL},
     {"plot", FOR_PLOT, "", "draws or compares metrics files", "FILE…", NULL},
+    {"new", FOR_NEW, "", "writes a C program of your own that trains on a text file", "PROJECT", NULL},
     {"doctor", 0, "", "what this machine has and what will be used", NULL, NULL},
     /* without options of their own */
     {"help", 0, "", "the commands; help COMMAND shows one", NULL, NULL},
@@ -44,6 +45,7 @@ static const mega_option_part parts[] = {
     {&mega_option_tasks_section, FOR_TASKS, 0},
     {&mega_option_data_tool_section, FOR_DATA, 0},
     {&mega_option_plot_section, FOR_PLOT, 0},
+    {&mega_option_new_section, FOR_NEW, 0},
     {&mega_option_model_section, FOR_TRAINING, 0},
     {&mega_option_regularization_section, FOR_TRAINING, 0},
     {&mega_option_training_section, FOR_TRAINING, 0},
@@ -67,7 +69,7 @@ static const mega_option_part parts[] = {
     {&mega_option_foreign_data_section, FOR_TRAINING, 0},
     {&mega_option_foreign_generation_section, FOR_GENERATE, 0},
 };
-enum { FOREIGN = 23 };
+enum { FOREIGN = 24 };
 
 /* The names of launch/options.c, which is out of reach here, without those that the option table has as well;
  * cli_test_launch compares them. */

@@ -15,10 +15,11 @@ enum {
     FOR_TOKENIZE = 1 << 6,
     FOR_DATA = 1 << 7,
     FOR_PLOT = 1 << 8,
+    FOR_NEW = 1 << 9,
     FOR_TRAINING = FOR_PRETRAIN | FOR_PLAN | FOR_GENERATE | FOR_TASKS,
     FOR_TEXT = FOR_TRAINING | FOR_PREPROCESS | FOR_TOKENIZE | FOR_DATA, /* commands with a tokenizer */
-    FOR_ALL = (1 << 9) - 1,
-    FOR_ENGINE = 1 << 9 /* of rules alone: mega_config_parse_engine */
+    FOR_ALL = (1 << 10) - 1,
+    FOR_ENGINE = 1 << 10 /* of rules alone: mega_config_parse_engine */
 };
 
 #define OPTION(name_, field_, kind_)                                                           \
@@ -55,7 +56,7 @@ extern const mega_option_section mega_option_model_section, mega_option_regulari
     mega_option_train_tokenizer_section, mega_option_tokenize_section, mega_option_megatron_section,
     mega_option_transformers_section, mega_option_nanogpt_section, mega_option_foreign_data_section,
     mega_option_foreign_generation_section, mega_option_generate_section, mega_option_tasks_section,
-    mega_option_data_tool_section, mega_option_plot_section;
+    mega_option_data_tool_section, mega_option_plot_section, mega_option_new_section;
 
 /* engine_keys.c */
 enum { ENGINE_KEYS = 51 };

@@ -24,19 +24,19 @@ unset CC MAKEFLAGS OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MC
 
 # What the script of a page calls. Standard output and error of a block of commands go to page_out.
 cat >page_functions <<'FUNCTIONS'
-page=$1
+page=$1 page_out=$PWD/page_out # a block may change the folder
 exec 3>&1 4>&2
 page_fail() { echo "$page:$1: $2" >&3; exit 1; }
-page_at() { page_line=$1; exec >page_out 2>&1; }
+page_at() { page_line=$1; exec >"$page_out" 2>&1; }
 page_succeeded() { exec >&3 2>&4; page_fail "$page_line" 'the commands were to fail, and succeeded'; }
 page_ran() {
     exec >&3 2>&4
-    if grep -q 'warning:' page_out; then cat page_out; page_fail "$page_line" 'the compiler warns'; fi
+    if grep -q 'warning:' "$page_out"; then cat "$page_out"; page_fail "$page_line" 'the compiler warns'; fi
 }
 # Each line of the page is printed, with numbers that are the same to 5 % or to 0.002: processors round differently. mpirun
 # may end a rank before its own line is read; what the others say of it, "rank 0: ...", is as good.
 page_text() {
-    awk -v out=page_out '
+    awk -v out="$page_out" '
         function words(text, word) { gsub(/[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?/, " & ", text); gsub(/,/, " , ", text); return split(text, word, /[ \t]+/) }
         function same(a, b,   n, x, y, i, d) {
             n = words(a, x)
@@ -52,7 +52,7 @@ page_text() {
         { for (i = 0; i < count; i++) if (same($0, printed[i])) next
           print "not printed: " $0; failed = 1 }
         END { exit failed }' >page_missing && return
-    cat page_out page_missing
+    cat "$page_out" page_missing
     page_fail "$1" 'something else was printed'
 }
 # page_edit LINE OLD NEW NAME…: in NEW each definition of OLD that is named is what page_block has up to the end of its
@@ -88,7 +88,7 @@ FUNCTIONS
 # Every function, type and constant that a page names is in the installed headers, or is the page's own.
 checks_names() { # page
     local name
-    grep -oE '\b(mega_[a-z0-9_]*[a-z0-9]|MEGA_[A-Z0-9_]*[A-Z0-9])\b' "$1" | sort -u >names
+    grep -oE '\b(mega_[a-z0-9_]*[a-z0-9]|MEGA_[A-Z0-9_]*[A-Z0-9])\b' "$1" | sort -u >names || true # none
     while read -r name; do
         grep -rqw "$name" "$HOME/.local/include/megalith" || note "docs/$(basename "$1"): the headers have no $name"
     done <names

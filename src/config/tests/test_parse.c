@@ -355,6 +355,7 @@ static void random_words(void **state)
                                            "tokenize",
                                            "data",
                                            "plot",
+                                           "new",
                                            "doctor"};
     static const char *const values[] = {"1", "0", "-1", "1e9", "x",   "", ".5", "nan", "99999999999999999999",
                                          "-", "=", "--", "a b", "%s%n"};

@@ -141,6 +141,10 @@ typedef struct mega_plot_options {
     bool log_x, log_y;
 } mega_plot_options;
 
+typedef struct mega_project_options {
+    const char *text; /* file to train on; NULL: none yet */
+} mega_project_options;
+
 typedef struct mega_config {
     /* network size */
     int64_t num_layers, hidden_size, ffn_hidden_size, num_attention_heads, kv_channels;
@@ -245,6 +249,7 @@ typedef struct mega_config {
     mega_tasks_options tasks;
     mega_data_options data;
     mega_plot_options plot;
+    mega_project_options project;
     mega_list positional; /* arguments that are no option, for commands that take some */
 
     /* derived; Megatron's names */

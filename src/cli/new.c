@@ -1,0 +1,214 @@
+/* megalith new: a folder with a C program that trains on a text of the user's, and what belongs to it. The files are
+ * those of examples/template/, in which PROJECT is replaced by the name of the project; cmake/template.sh puts them
+ * into this program, so that it needs no other file wherever it is. */
+#include "cli.h"
+#include "commands.h"
+#include "megalith/file.h"
+#include "megalith/memory.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct template_file {
+    const char *name, *text;
+} template_file;
+#include "template_files.inc" /* static const template_file template_files[] */
+
+enum { NAME_MOST = 64, FILES = sizeof template_files / sizeof template_files[0] };
+
+typedef struct project {
+    char *folder; /* without slashes at its end */
+    char *parent;
+    char *text; /* absolute path; NULL: none was given */
+    const char *name;
+} project;
+
+static void project_fini(project *p)
+{
+    mega_free(p->folder);
+    mega_free(p->parent);
+    free(p->text); /* of realpath */
+}
+
+static mega_status project_read(project *p, const mega_config *cfg)
+{
+    const char *given = cfg->positional.item[0];
+    size_t length = strlen(given);
+    while (length > 1 && given[length - 1] == '/') length--;
+    p->folder = mega_format("%.*s", (int)length, given);
+    p->parent = p->folder != NULL ? mega_path_folder(p->folder) : NULL;
+    if (p->parent == NULL) return MEGA_NO_MEMORY("new", "the name");
+    p->name = mega_path_base(p->folder);
+    return MEGA_OK;
+}
+
+/* ---- what can be wrong ---- */
+
+/* The name becomes that of a program, of a file of C and of words in a Makefile. */
+static mega_status check_name(const project *p)
+{
+    static const char *const taken[] = {"Makefile", "README", "all", "clean", "train", "checkpoints", "megalith"};
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    const size_t length = strspn(p->name, letters);
+    if (length == 0 || length > NAME_MOST || p->name[length] != '\0' || strchr("_-", p->name[0]) != NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "the name \"%s\": expected at most %d letters, digits, - and _, the first a letter or a digit",
+                         p->name, (int)NAME_MOST);
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++)
+        if (strcmp(p->name, taken[i]) == 0)
+            return MEGA_FAIL(MEGA_ERR_USAGE,
+                             "the name \"%s\": a file, a folder or a command of the project has it; take another",
+                             p->name);
+    return MEGA_OK;
+}
+
+static mega_status check_folder(const project *p)
+{
+    struct stat s;
+    mega_names names = {0};
+    if (lstat(p->folder, &s) != 0) return mega_folder_try(p->parent);
+    if (!S_ISDIR(s.st_mode))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "%s is there and not a folder; give another name", p->folder);
+    MEGA_TRY(mega_folder_list(&names, p->folder));
+    const mega_status st =
+        names.count == 0 ? mega_folder_try(p->parent)
+                         : MEGA_FAIL(MEGA_ERR_USAGE, "the folder %s is there and not empty (%s%s); give another name",
+                                     p->folder, names.name[0], names.count > 1 ? ", …" : "");
+    mega_names_fini(&names);
+    return st;
+}
+
+static mega_status find_text(project *p, const char *text)
+{
+    if (text == NULL) return MEGA_OK;
+    MEGA_TRY(mega_path_check_access(text));
+    if (mega_folder_exists(text))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--text %s: is a folder; expected a text file", text);
+    if (!mega_file_exists(text)) return MEGA_FAIL(MEGA_ERR_NOT_FOUND, "--text %s: there is no such file", text);
+    if (!mega_file_is_regular(text))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--text %s: is not a file that can be read again; expected a text file", text);
+    p->text = realpath(text, NULL);
+    return p->text != NULL ? MEGA_OK : MEGA_NO_MEMORY("new", "the name of the text");
+}
+
+/* Of everything that is wrong the user reads at once. */
+static void check(mega_config *cfg)
+{
+    project p = {0};
+    if (cfg->positional.count == 0) {
+        mega_config_add_mistake(cfg, MEGA_FAIL(MEGA_ERR_USAGE, "missing: PROJECT, the folder to make"));
+    } else if (cfg->positional.count > 1) {
+        mega_config_add_mistake(
+            cfg, MEGA_FAIL(MEGA_ERR_USAGE, "found %d names (%s, %s…), expected one: the folder to make",
+                           (int)cfg->positional.count, cfg->positional.item[0], cfg->positional.item[1]));
+    } else {
+        mega_status st = project_read(&p, cfg);
+        if (st == MEGA_OK) st = check_name(&p);
+        if (st == MEGA_OK) st = check_folder(&p);
+        mega_config_add_mistake(cfg, st);
+    }
+    mega_config_add_mistake(cfg, find_text(&p, cfg->project.text));
+    project_fini(&p);
+}
+
+/* ---- writing ---- */
+
+/* `text` with the name of the project in place of each PROJECT; to be freed. NULL: no memory. */
+static char *with_name(const char *text, const char *name)
+{
+    static const char word[] = "PROJECT";
+    mega_buffer out = {0};
+    for (const char *at; (at = strstr(text, word)) != NULL; text = at + strlen(word)) {
+        mega_buffer_append(&out, text, (size_t)(at - text));
+        mega_buffer_puts(&out, name);
+    }
+    mega_buffer_puts(&out, text);
+    if (!out.failed) return out.data;
+    mega_buffer_fini(&out);
+    return NULL;
+}
+
+static mega_status write_file(const project *p, const char *folder, const template_file *file)
+{
+    const bool is_hidden = strcmp(file->name, "gitignore") == 0; /* not hidden in examples/, where it would count */
+    char *name = with_name(file->name, p->name), *text = with_name(file->text, p->name);
+    char *path = name != NULL ? mega_format("%s/%s%s", folder, is_hidden ? "." : "", name) : NULL;
+    mega_writer *w = NULL;
+    mega_status st = MEGA_OK;
+    if (path == NULL || text == NULL) st = MEGA_NO_MEMORY("new", "a file");
+    if (st == MEGA_OK) st = mega_writer_create(&w, path);
+    if (st == MEGA_OK) {
+        st = mega_writer_write(w, text, strlen(text));
+        const mega_status closed = mega_writer_close(w, true);
+        if (st == MEGA_OK) st = closed;
+    }
+    mega_free(path);
+    mega_free(text);
+    mega_free(name);
+    return st;
+}
+
+static mega_status write_files(const project *p, const char *folder)
+{
+    MEGA_TRY(mega_folder_create(folder));
+    for (int i = 0; i < FILES; i++) MEGA_TRY(write_file(p, folder, &template_files[i]));
+    if (p->text != NULL) {
+        char *link = mega_path_join(folder, "text.txt");
+        const bool is_made = link != NULL && symlink(p->text, link) == 0;
+        mega_free(link);
+        if (!is_made) return MEGA_FAIL(MEGA_ERR_IO, "%s: cannot make the link text.txt to %s", folder, p->text);
+    }
+    return mega_folder_sync(folder);
+}
+
+/* Under another name until it is whole: then the rename makes it visible. An empty folder is replaced by it. */
+static mega_status write_project(const project *p)
+{
+    char *beside = mega_temporary_path(p->folder);
+    if (beside == NULL) return MEGA_NO_MEMORY("new", "a name");
+    mega_status st = write_files(p, beside);
+    if (st == MEGA_OK) st = mega_file_rename(beside, p->folder);
+    if (st == MEGA_OK) {
+        st = mega_folder_sync(p->parent);
+    } else {
+        mega_error_record first;
+        mega_error_get_of(st, &first); /* what the removal may say is not what is wrong */
+        if (mega_tree_remove(beside) != MEGA_OK) st = mega_error_restore(&first);
+    }
+    mega_free(beside);
+    return st;
+}
+
+static void show(const project *p)
+{
+    const char *text = p->text != NULL ? "text.txt" : "TEXT";
+    printf("wrote %s: %s.c, the program; ds.json, its settings; Makefile, README.md, .gitignore\n", p->folder, p->name);
+    printf("to train it%s:\n  cd %s && make && ./%s %s\n", p->text != NULL ? "" : " on a text file TEXT", p->folder,
+           p->name, text);
+}
+
+static mega_status run(const mega_config *cfg)
+{
+    project p = {0};
+    mega_status st = project_read(&p, cfg);
+    if (st == MEGA_OK) st = find_text(&p, cfg->project.text);
+    if (st == MEGA_OK && cfg->dry_run) {
+        mega_cli_dry_run("the folder %s would be made, with %d files", p.folder, (int)FILES);
+    } else if (st == MEGA_OK) {
+        st = write_project(&p);
+        if (st == MEGA_OK) show(&p);
+    }
+    project_fini(&p);
+    return st;
+}
+
+int mega_command_new(int argc, char **argv)
+{
+    mega_config cfg;
+    int exit_status;
+    if (!mega_cli_parse_checked(&cfg, "new", argc, argv, check, &exit_status)) return exit_status;
+    const mega_status st = run(&cfg);
+    mega_config_fini(&cfg);
+    return st == MEGA_OK ? 0 : mega_cli_fail("new", st);
+}
