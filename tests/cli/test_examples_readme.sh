@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Does what a reader of examples/README.md does: runs every ```sh block as it is printed, in a folder that has the examples, in a
+# shell as a user has it, against an installed library. Each line of a ```text block must be among what the blocks of sh before it
+# print, where numbers and spaces may differ; a line that ends in … is compared up to there. Blocks "sh norun" are shown only;
+# blocks "needs FILE" run where the file is there.
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+: "${MEGA_BUILD:?run by ctest}"
+. "$MEGA_SOURCE/tests/kit/ranks.sh" # skips without a launcher
+for tool in pkg-config make; do command -v "$tool" >/dev/null || skip "$tool is not there (apt-get install $tool)"; done
+page=$MEGA_SOURCE/examples/README.md
+mkdir -p home bin clone/examples
+ln -s "$MEGA_SOURCE/docs" clone/docs
+cp "$MEGA_SOURCE"/examples/*.* clone/examples/
+cmake --install "$MEGA_BUILD" --prefix "$work/home/.local" >log 2>&1 || fail "cmake --install: $(cat log)"
+installed=$(dirname "$(find home/.local -name megalith.pc)")
+[ -e home/.local/lib/pkgconfig ] || ln -s "$work/$installed" home/.local/lib/pkgconfig
+# The compiler and the sanitizers of the build: its libraries need them.
+cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$MEGA_BUILD/CMakeCache.txt")
+sanitize=$(sed -n 's/^MEGA_SANITIZE:[A-Z]*=//p' "$MEGA_BUILD/CMakeCache.txt")
+printf '#!/bin/sh\nexec %s "$@"\n' "$cc${sanitize:+ -fsanitize=$sanitize}" >bin/cc
+chmod +x bin/cc
+data=${MEGA_TEST_DATA:-$MEGA_SOURCE/../shared/data}/mnist
+if [ -f "$data/t10k-images-idx3-ubyte.gz" ]; then ln -s "$data"/t10k-*.gz clone/examples/
+else echo "left out: mnist (its digits are not in shared/data/mnist)"; fi
+
+# What a reader runs, as one script, and what is shown, section by section.
+(
+    cd clone/examples || exit 1
+    awk '
+        function is_there(file) { return (getline line < file) >= 0 }
+        /^```/ && kind != "" { kind = ""; next }
+        /^## / { print "echo \"@@ " $0 "\""; print "@@ " $0 >"../../shown" }
+        /^```(sh|text)( needs [^ ]+)?$/ { kind = NF == 1 || is_there($3) ? substr($1, 4) : "other"; next }
+        /^```/ { kind = "other"; next }
+        kind == "sh" { print }
+        kind == "text" { print >"../../shown" }' "$page" >../../page.sh
+)
+[ "$(grep -c '^@@ ## [0-9]' shown)" -ge 11 ] || fail "only $(grep -c '^@@' shown) sections were found"
+grep -c . page.sh >/dev/null || fail "no commands were found"
+(cd clone/examples && env -i HOME="$work/home" PATH="$work/bin:/usr/local/bin:/usr/bin:/bin" ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" \
+    bash -euo pipefail "$work/page.sh" >"$work/printed" 2>&1 </dev/null) || { tail -n 30 printed; fail "the commands of examples/README.md"; }
+awk '
+    function plain(text) {
+        gsub(/[0-9]+(\.[0-9]+)?(E[-+][0-9]+)?/, "#", text)
+        gsub(/[ \t]+/, " ", text)
+        sub(/^ /, "", text)
+        sub(/ $/, "", text)
+        return text
+    }
+    /^@@ / { section = $0; next }
+    FNR == NR { line[section, count[section]++] = plain($0); next }
+    {
+        wanted = plain($0)
+        is_cut = sub(/ ?…$/, "", wanted)
+        checked++
+        for (i = 0; i < count[section]; i++) if (is_cut ? index(line[section, i], wanted) == 1 : line[section, i] == wanted) next
+        print section ": not printed: " $0
+        failed = 1
+    }
+    END { print checked + 0 " lines compared"; exit failed || checked < 10 }' printed shown || note "examples/README.md shows what its commands do not print"
+# Every file of the folder is on the page.
+for file in "$MEGA_SOURCE"/examples/*.c "$MEGA_SOURCE"/examples/*.sh "$MEGA_SOURCE"/examples/*.json; do
+    name=$(basename "$file")
+    grep -qF "]($name)" "$page" || note "examples/README.md does not name $name"
+done
+[ -z "${MEGA_KEEP:-}" ] || cp printed "$MEGA_KEEP"
+finish
