@@ -30,6 +30,7 @@ all:
 
 demo:
 	@tools/install_packages.sh demo
+	@echo "== building megalith: about two minutes on two cores, when it is done for the first time"
 	@tools/build.sh release megalith
 	@tools/demo.sh
 

@@ -9,8 +9,16 @@ started=$(date +%s)
 
 say() { printf '\n== %s\n' "$*"; }
 run() { printf '$ megalith %s\n' "$*"; "$megalith" "$@"; }
-# The dump of all options that a training begins with is for log files; here it would push the rest off the screen.
-without_dump() { sed -u '/^-* arguments -*$/,/^-* end of arguments -*$/d'; }
+note() { printf '(%s)\n' "$*"; }
+# The log of a training is Megatron's, and has more than a first look needs: it goes to a file, and to the screen come how far the
+# training is, the loss and the speed.
+shorten() {
+    tee "$1" | sed -u -nE '
+        s/^ iteration +([0-9]+)\/ +([0-9]+) .*lm loss: ([0-9.]+)[0-9]{3}E\+00 .*tokens\/s: ([0-9]+)[0-9.]* .*time left: ([^|]*) \|.*/  iteration \1 of \2: loss \3, \4 tokens a second, \5 left/p
+        s/^ > number of parameters .*: ([0-9]+)$/  \1 parameters/p
+        s/^ validation loss at iteration [0-9]+ \| lm loss value: ([0-9.]+)[0-9]{3}E.*/  on text that it is not trained on: loss \1/p
+        /^(warning|megalith)/p'
+}
 
 # One verse a line, a blank line after every chapter; every 20th chapter is held out.
 kjv_chapters() {
@@ -54,16 +62,18 @@ else
     train() { run "$@"; }
     ranks="one rank"
 fi
-say "4/5  training a GPT on $ranks"
+say "4/5  training a GPT on $ranks: each step it sees 8 pieces of text, and the loss says how badly it predicts the next token"
 train pretrain_gpt --num-layers 4 --hidden-size 192 --num-attention-heads 6 --seq-length 128 --max-position-embeddings 128 \
     --micro-batch-size 4 --global-batch-size 8 --train-iters "${DEMO_ITERS:-600}" --lr 3e-3 --min-lr 1e-4 --lr-decay-style cosine \
     --lr-warmup-iters 40 --adam-beta2 0.98 --weight-decay 0.1 --hidden-dropout 0 --attention-dropout 0 \
     --data-path text_text_document --split 98,2,0 --tokenizer-type GPT2BPETokenizer \
     --vocab-file tokenizer/vocab.json --merge-file tokenizer/merges.txt \
-    --log-interval 50 --eval-interval 300 --eval-iters 10 --save checkpoints --save-interval 300 --metrics-file metrics.jsonl 2>&1 | without_dump
+    --log-interval 50 --eval-interval 300 --eval-iters 10 --save checkpoints --save-interval 300 --metrics-file metrics.jsonl 2>&1 | shorten train.log
+note "the whole log is in $folder/train.log; its lines are those of Megatron-LM. What it learned is in checkpoints/"
 
 say "5/5  the model on text it has not seen, and text of its own"
 run tasks --task LM_LOSS --load checkpoints --valid-data held-out.txt
+note "ppl: it hesitates as if between so many tokens. Who guesses by the frequency of tokens alone (unigram ppl) does so between more"
 run generate_samples_gpt --load checkpoints --prompt "$prompt" --out-seq-length 80 --temperature 0.8 --top_k 40 --seed 1
 
 say "done in $(($(date +%s) - started)) s; everything is in $folder (checkpoints/iter_* opens in Hugging Face transformers as it is)"
