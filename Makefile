@@ -67,7 +67,7 @@ check-shuffle:
 check-mpich:
 	@tools/install_packages.sh mpich
 	@if command -v mpicc.mpich >/dev/null; then \
-		tools/build.sh mpich megalith $(basename $(notdir $(wildcard tests/ranks/ranks_*.c))) && \
+		tools/build.sh mpich megalith library $(basename $(notdir $(wildcard tests/ranks/ranks_*.c))) && \
 		MEGA_MATRIX=$${MEGA_MATRIX:-sparse} tools/check.sh build-mpich -L ranks $(if $(only),-R '$(only)'); \
 	else \
 		echo "SKIPPED: MPICH is not there (apt-get install mpich libmpich-dev)"; \

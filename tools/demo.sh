@@ -8,16 +8,24 @@ folder=${1:-$top/demo}
 started=$(date +%s)
 
 say() { printf '\n== %s\n' "$*"; }
-run() { printf '$ megalith %s\n' "$*"; "$megalith" "$@"; }
+# A command as it can be typed.
+show() {
+    local word
+    printf '$'
+    for word; do case $word in *[!A-Za-z0-9_./,=-]*) printf " '%s'" "$word" ;; *) printf ' %s' "$word" ;; esac done
+    echo
+}
+run() { show megalith "$@"; "$megalith" "$@"; }
 note() { printf '(%s)\n' "$*"; }
 # The log of a training is Megatron's, and has more than a first look needs: it goes to a file, and to the screen come how far the
 # training is, the loss and the speed.
 shorten() {
     tee "$1" | sed -u -nE '
         s/^ iteration +([0-9]+)\/ +([0-9]+) .*lm loss: ([0-9.]+)[0-9]{3}E\+00 .*tokens\/s: ([0-9]+)[0-9.]* .*time left: ([^|]*) \|.*/  iteration \1 of \2: loss \3, \4 tokens a second, \5 left/p
+        s/^ iteration +([0-9]+)\/ +([0-9]+) .*lm loss: ([0-9.E+-]+) .*tokens\/s: ([0-9]+)[0-9.]* .*time left: ([^|]*) \|.*/  iteration \1 of \2: loss \3, \4 tokens a second, \5 left/p
         s/^ > number of parameters .*: ([0-9]+)$/  \1 parameters/p
         s/^ validation loss at iteration [0-9]+ \| lm loss value: ([0-9.]+)[0-9]{3}E.*/  on text that it is not trained on: loss \1/p
-        /^(warning|megalith)/p'
+        /^([$] |warning|megalith)/p'
 }
 
 # One verse a line, a blank line after every chapter; every 20th chapter is held out.
@@ -56,7 +64,7 @@ run preprocess_data --input train.txt --split-on-blank-lines --tokenizer-type GP
 # Two ranks that share each batch, where there are cores and a launcher for them; else one rank with all cores.
 if [ "$(nproc)" -ge 2 ] && command -v mpirun >/dev/null && "$megalith" doctor | grep -q '^  MPI  .*Open MPI'; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    train() { printf '$ mpirun -n 2 megalith %s\n' "$*"; mpirun -n 2 "$megalith" "$@"; }
+    train() { show mpirun -n 2 megalith "$@"; mpirun -n 2 "$megalith" "$@"; }
     ranks="two ranks"
 else
     train() { run "$@"; }
@@ -73,7 +81,7 @@ note "the whole log is in $folder/train.log; its lines are those of Megatron-LM.
 
 say "5/5  the model on text it has not seen, and text of its own"
 run tasks --task LM_LOSS --load checkpoints --valid-data held-out.txt
-note "ppl: it hesitates as if between so many tokens. Who guesses by the frequency of tokens alone (unigram ppl) does so between more"
+note "ppl: on average the model is as unsure as somebody who chooses between so many tokens; unigram ppl: that of a model which only knows how frequent each token is"
 run generate_samples_gpt --load checkpoints --prompt "$prompt" --out-seq-length 80 --temperature 0.8 --top_k 40 --seed 1
 
 say "done in $(($(date +%s) - started)) s; everything is in $folder (checkpoints/iter_* opens in Hugging Face transformers as it is)"
