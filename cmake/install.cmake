@@ -1,10 +1,12 @@
-# make install: the program, the library (shared and as an archive), megalith.h with the headers that it includes, and a
-# pkg-config file that finds them from where it lies itself, so that the prefix may be chosen at installation.
+# make install: the program, the library (shared and as an archive), megalith.h with the headers that it includes, the
+# module for Python, and a pkg-config file. It and the module find the others from where they lie themselves, so that
+# the prefix may be chosen at installation.
 include(GNUInstallDirs)
 install(TARGETS megalith RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS megalith_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS megalith_archive ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${MEGA_PUBLIC_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/megalith)
+install(FILES ${CMAKE_SOURCE_DIR}/python/megalith.py DESTINATION ${CMAKE_INSTALL_DATADIR}/megalith)
 set(MEGA_PC_MPI "")
 if(MEGA_MPI AND MPI_C_FOUND)
     string(REPLACE ";" " " MEGA_PC_MPI "${MPI_C_LIBRARIES}")

@@ -2,15 +2,25 @@
 # Runs the ```sh blocks of the README and of every page under docs/ in a shell as a user has it: a home in which megalith is
 # installed, the PATH of a new login, and no variable of the tests. A page of docs/ runs in an empty folder after the ```sh block
 # of docs/index.md, which sets the PATH; the README runs in what a clone has after `make`, and sets its own.
-# A block marked ```sh norun is shown, not run. Each line of a ```text block must be among what the commands of its page print,
+# A block marked ```sh norun is shown, not run; a ```python block that begins with "# NAME.py: " is the file NAME.py. Each line of a ```text block must be among what the commands of its page print,
 # where numbers and spaces may differ; a line that ends in … is compared up to there. Pages with programs in C are those of
 # test_docs_c.sh.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+: "${MEGA_BUILD:?run by ctest}"
+. "$MEGA_SOURCE/tests/kit/python.sh"
 set -eo pipefail
 export HOME=$work/home
-mkdir -p "$HOME/.local/bin"
-ln -s "$MEGALITH" "$HOME/.local/bin/megalith"
-blocks() { awk '/^```sh$/ { on = 1; next } /^```/ { on = 0 } on' "$1"; }
+cmake --install "$MEGA_BUILD" --prefix "$HOME/.local" >log 2>&1 || fail "cmake --install"
+if [ -n "$python" ]; then
+    printf '#!/bin/sh\nexec %s "$@"\n' "$python" >"$HOME/.local/bin/python3"
+    chmod +x "$HOME/.local/bin/python3"
+fi
+blocks() {
+    awk '/^```sh$/ { on = 1; next }
+        /^```python$/ && getline > 0 && /^# [a-z_0-9]+\.py: / { on = 2; print "cat >" substr($2, 1, length($2) - 1) " <<\047PAGE_END\047" }
+        /^```/ { if (on == 2) print "PAGE_END"; on = 0 }
+        on' "$1"
+}
 blocks "$MEGA_SOURCE/docs/index.md" >"$work/begin.sh"
 [ -s "$work/begin.sh" ] || fail "docs/index.md does not say how to run the commands of a page"
 # ASAN_OPTIONS is of the build, not of the page: without it a sanitizer complains of the launcher's libraries.
@@ -49,7 +59,8 @@ for page in "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/docs/*.md; do
     blocks "$page" >"$work/$name.own"
     [ -s "$work/$name.own" ] || continue
     { [ "$name" = README ] || cat "$work/begin.sh"; cat "$work/$name.own"; } >"$work/$name.sh"
-    starts_ranks=$([ "$name" = ranks ] || [ "$name" = launching ] && echo 1 || echo 0)
+    starts_ranks=$([ "$name" = ranks ] || [ "$name" = launching ] || [ "$name" = python ] && echo 1 || echo 0)
+    if [ "$name" = python ] && { [ -z "$python" ] || is_sanitized; }; then echo "left out: python (no NumPy, or sanitizers)" && continue; fi
     if [ "$starts_ranks" = 1 ] && ! command -v mpirun >/dev/null; then echo "left out: $name (no mpirun)" && continue; fi
     # The launcher's libraries keep what they allocate until the end.
     leaks=$((1 - starts_ranks))
