@@ -3,6 +3,7 @@
  * Prints lines "RESULT name value unit detail".   bench_memory [steps] */
 #include "../tests/kit/held.h"
 #include "bench_kit.h"
+#include "megalith/command_options.h"
 #include "megalith/engine_commands.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
@@ -100,24 +101,25 @@ static mega_status make_engine(mega_engine **out, const run_shape *s, mega_team 
     gpt.recompute = s->recompute;
     gpt.recompute_uniform = true;
     gpt.recompute_layers = 1;
-    mega_config cfg = {0};
+    mega_command_options cfg = {0};
     mega_engine_options o;
-    MEGA_TRY(mega_config_init(&cfg));
-    cfg.micro_batch_size = s->batch;
-    cfg.global_batch_size = s->batch * s->micro_batches;
-    cfg.seq_length = s->seq;
-    cfg.train_iters = 1000;
-    cfg.lr = 1e-4;
-    cfg.start_weight_decay = cfg.end_weight_decay = cfg.weight_decay;
-    cfg.params_dtype = s->dtype;
-    cfg.optimizer = s->optimizer;
-    mega_status st = mega_engine_options_from_config(&o, &cfg);
+    MEGA_TRY(mega_command_options_init(&cfg));
+    cfg.train.engine.optim.micro_batch_size = s->batch;
+    cfg.train.engine.optim.global_batch_size = s->batch * s->micro_batches;
+    cfg.train.seq_length = s->seq;
+    cfg.train.engine.optim.train_iters = 1000;
+    cfg.train.engine.optim.lr = 1e-4;
+    cfg.train.engine.optim.start_weight_decay = cfg.train.engine.optim.end_weight_decay =
+        cfg.train.engine.optim.weight_decay;
+    cfg.train.engine.backend.params_dtype = s->dtype;
+    cfg.train.engine.optim.optimizer = s->optimizer;
+    mega_status st = mega_train_engine_options(&o, &cfg.train);
     o.team = team;
     o.no_evaluate = !s->evaluate;
     if (st == MEGA_OK) st = gpt_engine_create(out, &gpt, &o);
     if (st == MEGA_OK) st = mega_engine_allocate(*out);
     if (st == MEGA_OK) st = mega_engine_initialize(*out, 1234);
-    mega_config_fini(&cfg);
+    mega_command_options_fini(&cfg);
     return st;
 }
 

@@ -22,6 +22,7 @@
  * bench/peers/torch_step.py speaks the same language. */
 #include "bench_kit.h"
 #include "megalith/comm.h"
+#include "megalith/command_options.h"
 #include "megalith/engine_commands.h"
 #include "megalith/file.h"
 #include "megalith/gpt.h"
@@ -67,7 +68,7 @@ static const shape gpt2 = {.name = "124m",
 typedef struct runner {
     shape s;
     mega_gpt gpt;
-    mega_config cfg;
+    mega_command_options cfg;
     mega_engine *engine;
     mega_team *team;
     mega_world *world; /* NULL: one rank */
@@ -89,33 +90,34 @@ static mega_status run_steps(runner *r, int steps, double *seconds, double *loss
 static void configure(runner *r)
 {
     const shape *s = &r->s;
-    mega_config *cfg = &r->cfg;
+    mega_command_options *cfg = &r->cfg;
     r->gpt = bench_gpt(s->layers, s->hidden, s->heads, s->seq, s->vocab);
     r->gpt.hidden_dropout = r->gpt.attention_dropout = s->dropout;
-    cfg->micro_batch_size = s->batch;
+    cfg->train.engine.optim.micro_batch_size = s->batch;
     r->gpt.sequence_parallel = s->sp != 0;
     r->gpt.first_stage_layers = s->first;
-    cfg->tensor_model_parallel_size = s->tp;
-    cfg->pipeline_model_parallel_size = s->pp;
-    cfg->zero_stage = s->zero;
-    cfg->data_parallel_size = mega_world_size(r->world) / (s->tp * s->pp);
-    cfg->global_batch_size = s->batch * s->accumulate * cfg->data_parallel_size;
-    cfg->seq_length = s->seq;
-    cfg->train_iters = 1000000;
-    cfg->lr = 1e-4;
-    cfg->lr_decay_style = MEGA_LR_CONSTANT;
-    cfg->adam_beta2 = 0.95;
-    cfg->weight_decay = cfg->start_weight_decay = cfg->end_weight_decay = 0.1;
-    cfg->params_dtype = s->dtype;
+    cfg->train.engine.comm.tensor_model_parallel_size = s->tp;
+    cfg->train.engine.comm.pipeline_model_parallel_size = s->pp;
+    cfg->train.engine.graph.zero_stage = s->zero;
+    cfg->train.engine.data_parallel_size = mega_world_size(r->world) / (s->tp * s->pp);
+    cfg->train.engine.optim.global_batch_size = s->batch * s->accumulate * cfg->train.engine.data_parallel_size;
+    cfg->train.seq_length = s->seq;
+    cfg->train.engine.optim.train_iters = 1000000;
+    cfg->train.engine.optim.lr = 1e-4;
+    cfg->train.engine.optim.lr_decay_style = MEGA_LR_CONSTANT;
+    cfg->train.engine.optim.adam_beta2 = 0.95;
+    cfg->train.engine.optim.weight_decay = cfg->train.engine.optim.start_weight_decay =
+        cfg->train.engine.optim.end_weight_decay = 0.1;
+    cfg->train.engine.backend.params_dtype = s->dtype;
 }
 
 static mega_status begin(runner *r, const shape *s, mega_team *team, mega_world *world)
 {
     *r = (runner){.s = *s, .team = team, .world = world};
-    MEGA_TRY(mega_config_init(&r->cfg));
+    MEGA_TRY(mega_command_options_init(&r->cfg));
     configure(r);
     mega_engine_options o;
-    MEGA_TRY(mega_engine_options_from_config(&o, &r->cfg));
+    MEGA_TRY(mega_train_engine_options(&o, &r->cfg.train));
     o.team = team;
     o.world = world;
     o.no_evaluate = true;
@@ -127,7 +129,7 @@ static mega_status begin(runner *r, const shape *s, mega_team *team, mega_world 
 static void end(runner *r)
 {
     mega_engine_destroy(r->engine);
-    mega_config_fini(&r->cfg);
+    mega_command_options_fini(&r->cfg);
 }
 
 /* One line of the table: median of some steps after two. */

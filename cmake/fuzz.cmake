@@ -31,3 +31,14 @@ foreach(fuzzer ${fuzzers})
     set_target_properties(${stem} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
     add_dependencies(fuzzers ${stem})
 endforeach()
+# The tables and rules of options alone, out of the rooms that they lie in.
+if(TARGET fuzz_options)
+    file(GLOB option_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/cli/options*.c ${CMAKE_SOURCE_DIR}/src/cli/rules.c
+        ${CMAKE_SOURCE_DIR}/src/cli/program.c ${CMAKE_SOURCE_DIR}/src/train/options.c ${CMAKE_SOURCE_DIR}/src/train/rules*.c
+        ${CMAKE_SOURCE_DIR}/src/train/preset.c ${CMAKE_SOURCE_DIR}/src/train/derive.c ${CMAKE_SOURCE_DIR}/src/engine/settings.c
+        ${CMAKE_SOURCE_DIR}/src/engine/rules*.c ${CMAKE_SOURCE_DIR}/src/optim/options.c ${CMAKE_SOURCE_DIR}/src/optim/lr_schedule.c
+        ${CMAKE_SOURCE_DIR}/src/comm/options.c ${CMAKE_SOURCE_DIR}/src/backend/options.c ${CMAKE_SOURCE_DIR}/src/graph/options.c
+        ${CMAKE_SOURCE_DIR}/src/model/options.c)
+    target_sources(fuzz_options PRIVATE ${option_files})
+    target_include_directories(fuzz_options PRIVATE ${CMAKE_SOURCE_DIR}/src/cli ${CMAKE_SOURCE_DIR}/src/train)
+endif()

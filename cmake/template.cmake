@@ -9,6 +9,6 @@ add_custom_command(OUTPUT ${template_written}
     COMMAND sh ${CMAKE_SOURCE_DIR}/cmake/template.sh ${template_written} ${template_files}
     DEPENDS ${CMAKE_SOURCE_DIR}/cmake/template.sh ${template_files}
     COMMENT "Writing the files of examples/template as an array of C" VERBATIM)
-target_sources(megalith PRIVATE ${template_written})
-target_include_directories(megalith PRIVATE ${CMAKE_BINARY_DIR}/template)
+target_sources(mega_cli PRIVATE ${template_written})
+target_include_directories(mega_cli PRIVATE ${CMAKE_BINARY_DIR}/template)
 set_source_files_properties(${CMAKE_SOURCE_DIR}/src/cli/new.c PROPERTIES OBJECT_DEPENDS ${template_written})

@@ -87,63 +87,67 @@ void mega_cli_dry_run(const char *fmt, ...)
 }
 
 /* How many threads, and who said so. */
-static void show_threads(const mega_config *cfg)
+static void show_threads(const mega_command_options *cfg)
 {
     static const char *const computing[] = {"pretrain_gpt", "generate_samples_gpt", "tasks", "preprocess_data",
                                             "train_tokenizer"};
     for (size_t i = 0; i < sizeof computing / sizeof computing[0]; i++) {
-        if (strcmp(cfg->command, computing[i]) != 0) continue;
+        if (strcmp(mega_options_command(cfg->train.engine.options), computing[i]) != 0) continue;
         const int cores = mega_cpu_count();
-        const bool given = mega_config_was_set(cfg, "num_threads");
+        const bool given = mega_options_was_set(cfg->train.engine.options, "num_threads");
         const bool environment = !given && mega_threads_from_environment() > 0;
-        mega_info("using %lld thread%s%s (%s; %d core%s may be used)", (long long)cfg->num_threads,
-                  cfg->num_threads == 1 ? "" : "s", cfg->world_size > 1 ? " a rank" : "",
-                  given                 ? "--num-threads"
-                  : environment         ? "OMP_NUM_THREADS"
-                  : cfg->world_size > 1 ? "ranks of this host share its cores"
-                                        : "one for each core",
+        mega_info("using %lld thread%s%s (%s; %d core%s may be used)", (long long)cfg->train.engine.backend.num_threads,
+                  cfg->train.engine.backend.num_threads == 1 ? "" : "s",
+                  cfg->train.engine.world_size > 1 ? " a rank" : "",
+                  given                              ? "--num-threads"
+                  : environment                      ? "OMP_NUM_THREADS"
+                  : cfg->train.engine.world_size > 1 ? "ranks of this host share its cores"
+                                                     : "one for each core",
                   cores, cores == 1 ? "" : "s");
     }
 }
 
-bool mega_cli_give_up(mega_config *cfg, const char *command, mega_status st, int *exit_status)
+bool mega_cli_give_up(mega_command_options *cfg, const char *command, mega_status st, int *exit_status)
 {
-    *exit_status = cfg->rank == 0 ? mega_cli_fail(command, st) : mega_cli_exit_status(st);
-    mega_config_fini(cfg);
+    *exit_status = cfg->train.engine.rank == 0 ? mega_cli_fail(command, st) : mega_cli_exit_status(st);
+    mega_command_options_fini(cfg);
     return false;
 }
 
-bool mega_cli_read_on(mega_world *world, mega_config *cfg, const char *command, int argc, char **argv, int *exit_status)
+bool mega_cli_read_on(mega_world *world, mega_command_options *cfg, const char *command, int argc, char **argv,
+                      int *exit_status)
 {
     const bool is_first = mega_world_rank(world) == 0;
-    mega_status st = mega_config_init(cfg);
-    cfg->rank = mega_world_rank(world);
-    cfg->world_size = mega_world_size(world);
-    cfg->local_world_size = mega_world_local_size(world);
+    mega_status st = mega_command_options_init(cfg);
+    cfg->train.engine.rank = mega_world_rank(world);
+    cfg->train.engine.world_size = mega_world_size(world);
+    cfg->train.engine.local_world_size = mega_world_local_size(world);
     if (!is_first) sink.most = MEGA_LOG_ERROR; /* every rank reads the same options and would say the same */
-    if (st == MEGA_OK) st = mega_config_read(cfg, command, argc, argv);
+    if (st == MEGA_OK) st = mega_options_read(cfg->train.engine.options, command, argc, argv);
     st = mega_cli_agree(world, st);
     if (st != MEGA_OK) return mega_cli_give_up(cfg, command, st, exit_status);
     if (is_first) sink.most = cfg->log_level;
-    if (!mega_config_is_faulty(cfg, MEGA_TOPIC_OPTIONS)) show_threads(cfg);
+    if (!mega_options_is_faulty(cfg->train.engine.options, MEGA_TOPIC_OPTIONS)) show_threads(cfg);
     return true;
 }
 
-mega_status mega_cli_team(mega_team **out, const mega_config *cfg)
+mega_status mega_cli_team(mega_team **out, const mega_command_options *cfg)
 {
-    return mega_team_create(out, mega_config_is_faulty(cfg, MEGA_TOPIC_OPTIONS) ? 1 : (int)cfg->num_threads);
+    return mega_team_create(out, mega_options_is_faulty(cfg->train.engine.options, MEGA_TOPIC_OPTIONS)
+                                     ? 1
+                                     : (int)cfg->train.engine.backend.num_threads);
 }
 
-bool mega_cli_parse_checked(mega_config *cfg, const char *command, int argc, char **argv, mega_cli_check *check,
-                            int *exit_status)
+bool mega_cli_parse_checked(mega_command_options *cfg, const char *command, int argc, char **argv,
+                            mega_cli_check *check, int *exit_status)
 {
     if (!mega_cli_read_on(NULL, cfg, command, argc, argv, exit_status)) return false;
     if (check != NULL) check(cfg);
-    const mega_status st = mega_config_report(cfg);
+    const mega_status st = mega_options_report(cfg->train.engine.options);
     return st == MEGA_OK || mega_cli_give_up(cfg, command, st, exit_status);
 }
 
-bool mega_cli_parse(mega_config *cfg, const char *command, int argc, char **argv, int *exit_status)
+bool mega_cli_parse(mega_command_options *cfg, const char *command, int argc, char **argv, int *exit_status)
 {
     return mega_cli_parse_checked(cfg, command, argc, argv, NULL, exit_status);
 }

@@ -30,9 +30,9 @@ static void tell_stall(void *user, const char *text)
     fprintf(stderr, "warning: no progress: %s\n", text);
 }
 
-void mega_cli_watch(mega_world *world, const mega_config *cfg)
+void mega_cli_watch(mega_world *world, const mega_command_options *cfg)
 {
-    mega_world_set_timeout(world, 60.0 * cfg->distributed_timeout_minutes);
+    mega_world_set_timeout(world, 60.0 * cfg->train.engine.comm.distributed_timeout_minutes);
     mega_world_set_stall_report(world, tell_stall, NULL);
 }
 
@@ -56,20 +56,22 @@ bool mega_cli_is_other_rank(void)
 }
 
 /* Beside other mistakes, which keep the command from opening --load itself. */
-static bool parse(mega_world *world, mega_config *cfg, const char *command, int argc, char **argv, int *exit_status)
+static bool parse(mega_world *world, mega_command_options *cfg, const char *command, int argc, char **argv,
+                  int *exit_status)
 {
     if (!mega_cli_read_on(world, cfg, command, argc, argv, exit_status)) return false;
-    const bool is_looked_for = cfg->rank == 0 && cfg->load != NULL && !mega_config_is_faulty(cfg, MEGA_TOPIC_READ);
-    if (is_looked_for && mega_config_report(cfg) != MEGA_OK)
-        mega_config_add_mistake(cfg, mega_pretrained_check(cfg->load));
-    const mega_status st = mega_cli_agree(world, mega_config_report(cfg));
+    const bool is_looked_for = cfg->train.engine.rank == 0 && cfg->train.load != NULL &&
+                               !mega_options_is_faulty(cfg->train.engine.options, MEGA_TOPIC_READ);
+    if (is_looked_for && mega_options_report(cfg->train.engine.options) != MEGA_OK)
+        mega_options_add_mistake(cfg->train.engine.options, mega_pretrained_check(cfg->train.load));
+    const mega_status st = mega_cli_agree(world, mega_options_report(cfg->train.engine.options));
     return st == MEGA_OK || mega_cli_give_up(cfg, command, st, exit_status);
 }
 
 int mega_cli_on_ranks(const char *command, const char *on_signal, int argc, char **argv, mega_cli_run *run)
 {
     mega_world *world = NULL;
-    mega_config cfg;
+    mega_command_options cfg;
     int exit_status = 0;
     mega_signals_watch(command, mega_launch_rank_number(), on_signal);
     mega_status st = mega_world_create(&world, NULL);
@@ -78,11 +80,11 @@ int mega_cli_on_ranks(const char *command, const char *on_signal, int argc, char
     if (mega_world_rank(world) == 0) mega_launch_rank_say(MEGA_MARK_READY);
     if (parse(world, &cfg, command, argc, argv, &exit_status)) {
         mega_cli_watch(world, &cfg);
-        mega_launch_rank_begin(world, cfg.num_threads);
+        mega_launch_rank_begin(world, cfg.train.engine.backend.num_threads);
         st = silence(world);
         if (st == MEGA_OK) st = run(world, &cfg);
         exit_status = st == MEGA_OK ? 0 : mega_cli_fail_on(world, command, st);
-        mega_config_fini(&cfg);
+        mega_command_options_fini(&cfg);
     }
     mega_world_destroy(world);
     return exit_status;

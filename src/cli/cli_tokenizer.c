@@ -1,10 +1,10 @@
 #include "cli_tokenizer.h"
 
-mega_status mega_cli_tokenizer(mega_tokenizer **out, const mega_config *cfg)
+mega_status mega_cli_tokenizer(mega_tokenizer **out, const mega_command_options *cfg)
 {
-    const mega_tokenizer_options o = {.type = cfg->tokenizer_type,
-                                      .vocab_file = cfg->vocab_file,
-                                      .merge_file = cfg->merge_file,
-                                      .vocab_size = cfg->vocab_size};
+    const mega_tokenizer_options o = {.type = cfg->train.text.tokenizer_type,
+                                      .vocab_file = cfg->train.text.vocab_file,
+                                      .merge_file = cfg->train.text.merge_file,
+                                      .vocab_size = cfg->train.text.vocab_size};
     return mega_tokenizer_create(out, &o);
 }

@@ -47,7 +47,7 @@ static mega_status show_lengths(const mega_indexed *ix)
     return MEGA_OK;
 }
 
-static mega_status info(const mega_config *cfg, const char *prefix)
+static mega_status info(const mega_command_options *cfg, const char *prefix)
 {
     mega_indexed *ix;
     MEGA_TRY(mega_indexed_open(&ix, prefix));
@@ -59,9 +59,9 @@ static mega_status info(const mega_config *cfg, const char *prefix)
         printf("  sequences          %" PRId64 "\n", mega_indexed_sequences(ix));
     printf("  tokens             %" PRId64 ", %zu bytes each (%s), %.1f MB\n", tokens, element,
            mega_dtype_name(mega_indexed_dtype(ix)), (double)tokens * (double)element * 1e-6);
-    if (cfg->seq_length > 0)
+    if (cfg->train.seq_length > 0)
         printf("  samples            %" PRId64 " of %" PRId64 " tokens in an epoch over all of it\n",
-               (tokens - 1) / cfg->seq_length, cfg->seq_length);
+               (tokens - 1) / cfg->train.seq_length, cfg->train.seq_length);
     printf("  index hash         %016" PRIx64 "\n", mega_indexed_hash(ix));
     const mega_status st = show_lengths(ix);
     mega_indexed_close(ix);
@@ -70,7 +70,7 @@ static mega_status info(const mega_config *cfg, const char *prefix)
 
 /* ---- verify ---- */
 
-static mega_status verify(const mega_config *cfg, const char *prefix)
+static mega_status verify(const mega_command_options *cfg, const char *prefix)
 {
     mega_tokenizer *tokenizer = NULL;
     MEGA_TRY(mega_data_tokenizer(&tokenizer, cfg));
@@ -161,10 +161,11 @@ static mega_status check_not_output(const char *input, const char *output)
                      output, input);
 }
 
-static mega_status collect(prefix_list *l, const mega_config *cfg)
+static mega_status collect(prefix_list *l, const mega_command_options *cfg)
 {
-    for (size_t i = 1; i < cfg->positional.count; i++)
-        MEGA_TRY(prefix_list_add(l, cfg->positional.item[i], strlen(cfg->positional.item[i])));
+    for (size_t i = 1; i < mega_options_positional(cfg->train.engine.options)->count; i++)
+        MEGA_TRY(prefix_list_add(l, mega_options_positional(cfg->train.engine.options)->item[i],
+                                 strlen(mega_options_positional(cfg->train.engine.options)->item[i])));
     for (size_t i = 0; i < cfg->data.input.count; i++) {
         const char *item = cfg->data.input.item[i];
         MEGA_TRY(mega_folder_exists(item) ? add_folder(l, item) : prefix_list_add(l, item, strlen(item)));
@@ -176,11 +177,11 @@ static mega_status collect(prefix_list *l, const mega_config *cfg)
     return MEGA_OK;
 }
 
-static void check_merge(mega_config *cfg, const prefix_list *l)
+static void check_merge(mega_command_options *cfg, const prefix_list *l)
 {
     for (int64_t i = 0; i < l->count; i++) {
         mega_indexed *ix = NULL;
-        mega_config_add_mistake(cfg, mega_indexed_open(&ix, l->item[i]));
+        mega_options_add_mistake(cfg->train.engine.options, mega_indexed_open(&ix, l->item[i]));
         mega_indexed_close(ix);
     }
 }
@@ -202,14 +203,14 @@ static mega_status merge_all(mega_indexed_writer **w, const prefix_list *l, cons
     return MEGA_OK;
 }
 
-static mega_status merge(const mega_config *cfg)
+static mega_status merge(const mega_command_options *cfg)
 {
     if (cfg->data.output_prefix == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "merge: missing: --output-prefix PREFIX, of the new pair");
     prefix_list l = {0};
     mega_indexed_writer *w = NULL;
     mega_status st = collect(&l, cfg);
-    if (st == MEGA_OK && cfg->dry_run) {
+    if (st == MEGA_OK && cfg->train.dry_run) {
         mega_cli_dry_run("%" PRId64 " data sets would be joined in %s.bin and .idx", l.count, cfg->data.output_prefix);
         prefix_list_fini(&l);
         return st;
@@ -231,30 +232,33 @@ static mega_status merge(const mega_config *cfg)
 /* ---- the command ---- */
 
 /* Each prefix by itself: a broken one does not hide what is to be said of the others. */
-static int for_each(const mega_config *cfg, mega_status (*look)(const mega_config *cfg, const char *prefix))
+static int for_each(const mega_command_options *cfg,
+                    mega_status (*look)(const mega_command_options *cfg, const char *prefix))
 {
     int exit_status = 0;
-    for (size_t i = 1; i < cfg->positional.count; i++) {
-        const mega_status st = look(cfg, cfg->positional.item[i]);
+    for (size_t i = 1; i < mega_options_positional(cfg->train.engine.options)->count; i++) {
+        const mega_status st = look(cfg, mega_options_positional(cfg->train.engine.options)->item[i]);
         if (st != MEGA_OK) exit_status = mega_cli_fail(command, st);
     }
     return exit_status;
 }
 
-static int run(const mega_config *cfg)
+static int run(const mega_command_options *cfg)
 {
     static const struct {
         const char *name;
-        mega_status (*look)(const mega_config *cfg, const char *prefix);
+        mega_status (*look)(const mega_command_options *cfg, const char *prefix);
     } verbs[] = {{"show", mega_data_show}, {"info", info}, {"verify", verify}};
-    const char *verb = cfg->positional.count > 0 ? cfg->positional.item[0] : "";
+    const char *verb = mega_options_positional(cfg->train.engine.options)->count > 0
+                           ? mega_options_positional(cfg->train.engine.options)->item[0]
+                           : "";
     if (strcmp(verb, "merge") == 0) {
         const mega_status st = merge(cfg);
         return st == MEGA_OK ? 0 : mega_cli_fail(command, st);
     }
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         if (strcmp(verb, verbs[i].name) != 0) continue;
-        if (cfg->positional.count > 1) return for_each(cfg, verbs[i].look);
+        if (mega_options_positional(cfg->train.engine.options)->count > 1) return for_each(cfg, verbs[i].look);
         return mega_cli_fail(
             command,
             MEGA_FAIL(MEGA_ERR_USAGE, "%s: missing: PREFIX, the common name of a .bin and an .idx file", verb));
@@ -263,23 +267,25 @@ static int run(const mega_config *cfg)
                          MEGA_FAIL(MEGA_ERR_USAGE, "found \"%s\", expected show, info, verify or merge", verb));
 }
 
-static void check(mega_config *cfg)
+static void check(mega_command_options *cfg)
 {
     prefix_list l = {0};
-    if (cfg->positional.count == 0 || strcmp(cfg->positional.item[0], "merge") != 0) return;
+    if (mega_options_positional(cfg->train.engine.options)->count == 0 ||
+        strcmp(mega_options_positional(cfg->train.engine.options)->item[0], "merge") != 0)
+        return;
     if (cfg->data.output_prefix == NULL) return; /* said by merge */
     const mega_status st = collect(&l, cfg);
-    mega_config_add_mistake(cfg, st);
+    mega_options_add_mistake(cfg->train.engine.options, st);
     if (st == MEGA_OK) check_merge(cfg, &l);
     prefix_list_fini(&l);
 }
 
 int mega_command_data(int argc, char **argv)
 {
-    mega_config cfg;
+    mega_command_options cfg;
     int exit_status;
     if (!mega_cli_parse_checked(&cfg, command, argc, argv, check, &exit_status)) return exit_status;
     exit_status = run(&cfg);
-    mega_config_fini(&cfg);
+    mega_command_options_fini(&cfg);
     return exit_status;
 }

@@ -13,15 +13,16 @@
 
 enum { DOCUMENTS_DEFAULT = 3, SAMPLES_DEFAULT = 1, TOKENS_SHOWN = 1000, PIECE_WIDTH = 18 };
 
-mega_status mega_data_tokenizer(mega_tokenizer **out, const mega_config *cfg)
+mega_status mega_data_tokenizer(mega_tokenizer **out, const mega_command_options *cfg)
 {
-    const bool named = cfg->vocab_file != NULL || strcmp(cfg->tokenizer_type, "GPT2BPETokenizer") != 0;
+    const bool named =
+        cfg->train.text.vocab_file != NULL || strcmp(cfg->train.text.tokenizer_type, "GPT2BPETokenizer") != 0;
     *out = NULL;
     return named ? mega_cli_tokenizer(out, cfg) : MEGA_OK;
 }
 
 typedef struct viewer {
-    const mega_config *cfg;
+    const mega_command_options *cfg;
     const char *prefix;
     mega_indexed *ix;
     mega_tokenizer *tokenizer; /* NULL: ids are shown */
@@ -121,9 +122,9 @@ typedef struct row_arrays {
 static mega_ltor_options ltor_options(const viewer *v)
 {
     return (mega_ltor_options){.eod = v->tokenizer != NULL ? mega_tokenizer_eod(v->tokenizer) : -1,
-                               .reset_position_ids = v->cfg->reset_position_ids,
-                               .reset_attention_mask = v->cfg->reset_attention_mask,
-                               .eod_mask_loss = v->cfg->eod_mask_loss};
+                               .reset_position_ids = v->cfg->train.data.reset_position_ids,
+                               .reset_attention_mask = v->cfg->train.data.reset_attention_mask,
+                               .eod_mask_loss = v->cfg->train.data.eod_mask_loss};
 }
 
 static mega_status show_sample(const viewer *v, const mega_gpt_data *d, int64_t index, const row_arrays *a)
@@ -164,29 +165,29 @@ static mega_status show_samples(const viewer *v, int64_t count)
     if (count == 0) return MEGA_OK;
     const mega_ltor_options ends = ltor_options(v);
     MEGA_TRY(mega_ltor_check(&ends, v->tokenizer != NULL ? mega_tokenizer_type(v->tokenizer) : NULL));
-    if (v->cfg->seq_length <= 0)
+    if (v->cfg->train.seq_length <= 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--num-samples: missing: --seq-length N, that of the training");
     const mega_gpt_data_options o = {.data_path = &v->prefix,
                                      .num_data_path = 1,
-                                     .split = v->cfg->split,
+                                     .split = v->cfg->train.data.split,
                                      .in_memory = true,
-                                     .seq_length = v->cfg->seq_length,
-                                     .seed = (uint32_t)v->cfg->seed,
+                                     .seq_length = v->cfg->train.seq_length,
+                                     .seed = (uint32_t)v->cfg->train.engine.seed,
                                      .num_samples = {v->cfg->data.first + count, 0, 0}};
     mega_gpt_data *built[MEGA_SPLIT_COUNT];
     MEGA_TRY(mega_gpt_data_build(built, &o));
     if (built[MEGA_SPLIT_TRAIN] == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--split %s: leaves none of the %" PRId64 " documents for training",
-                         v->cfg->split, mega_indexed_documents(v->ix));
+                         v->cfg->train.data.split, mega_indexed_documents(v->ix));
     const mega_status st = show_built(v, built[MEGA_SPLIT_TRAIN], count);
     mega_gpt_data_destroy(built[MEGA_SPLIT_TRAIN]);
     return st;
 }
 
-mega_status mega_data_show(const mega_config *cfg, const char *prefix)
+mega_status mega_data_show(const mega_command_options *cfg, const char *prefix)
 {
-    const bool documents_given = mega_config_was_set(cfg, "num_documents");
-    const bool samples_given = mega_config_was_set(cfg, "num_samples");
+    const bool documents_given = mega_options_was_set(cfg->train.engine.options, "num_documents");
+    const bool samples_given = mega_options_was_set(cfg->train.engine.options, "num_samples");
     const bool neither = !documents_given && !samples_given;
     viewer v = {.cfg = cfg, .prefix = prefix};
     MEGA_TRY(mega_data_tokenizer(&v.tokenizer, cfg));
@@ -194,7 +195,8 @@ mega_status mega_data_show(const mega_config *cfg, const char *prefix)
     if (st == MEGA_OK && v.tokenizer == NULL)
         printf("ids alone: --vocab-file and --merge-file (or --tokenizer-type) of the data show text\n");
     if (st == MEGA_OK) st = show_documents(&v, neither ? DOCUMENTS_DEFAULT : cfg->data.num_documents, documents_given);
-    if (st == MEGA_OK) st = show_samples(&v, neither && cfg->seq_length > 0 ? SAMPLES_DEFAULT : cfg->data.num_samples);
+    if (st == MEGA_OK)
+        st = show_samples(&v, neither && cfg->train.seq_length > 0 ? SAMPLES_DEFAULT : cfg->data.num_samples);
     mega_indexed_close(v.ix);
     mega_tokenizer_destroy(v.tokenizer);
     return st;

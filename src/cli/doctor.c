@@ -3,7 +3,7 @@
 #include "commands.h"
 #include "megalith/assert.h"
 #include "megalith/comm.h"
-#include "megalith/config.h"
+#include "megalith/command_options.h"
 #include "megalith/cpu_load.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"

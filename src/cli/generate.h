@@ -29,7 +29,7 @@ typedef struct generate_output {
 } generate_output;
 
 typedef struct session {
-    mega_config *cfg;
+    mega_command_options *cfg;
     mega_world *world; /* ranks that share a model make the same texts, others another part of a round; the first rank
                           prints and writes all of them */
     mega_loaded loaded;

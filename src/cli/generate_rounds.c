@@ -91,7 +91,7 @@ static mega_status take_prompt(const session *s, const char *prompt, sequence *q
 static void check_prompt(session *s, const char *prompt)
 {
     sequence q = {0};
-    mega_config_add_mistake(s->cfg, take_prompt(s, prompt, &q));
+    mega_options_add_mistake(s->cfg->train.engine.options, take_prompt(s, prompt, &q));
     mega_ids_fini(&q.ids);
     mega_ids_fini(&q.fresh);
     mega_free(q.prompt);
@@ -102,7 +102,7 @@ mega_status generate_check_prompts(session *s)
     const mega_generate_options *o = &s->cfg->generate;
     for (size_t i = 0; i < o->prompt.count; i++) check_prompt(s, o->prompt.item[i]);
     if (o->prompt.count == 0 && o->num_samples > 0) check_prompt(s, "");
-    return mega_cli_agree(s->world, mega_config_report(s->cfg));
+    return mega_cli_agree(s->world, mega_options_report(s->cfg->train.engine.options));
 }
 
 static mega_status read_round(session *s, generate_next *next, void *user, int64_t *count)

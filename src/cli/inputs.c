@@ -53,7 +53,7 @@ static mega_status check_file(look *l, const char *path)
     return st;
 }
 
-static void check_files(mega_config *cfg, look *l, const mega_documents *d)
+static void check_files(mega_command_options *cfg, look *l, const mega_documents *d)
 {
     const int64_t files = mega_documents_files(d), most = files < MOST_FILES ? files : MOST_FILES;
     bool knows_all = files <= MOST_FILES;
@@ -62,21 +62,22 @@ static void check_files(mega_config *cfg, look *l, const mega_documents *d)
         const bool is_read = mega_file_is_regular(path);
         const mega_status st = is_read ? check_file(l, path) : MEGA_OK;
         knows_all = knows_all && is_read && st == MEGA_OK;
-        mega_config_add_mistake(cfg, st);
+        mega_options_add_mistake(cfg->train.engine.options, st);
     }
     if (!knows_all || l->documents > 0) return;
-    mega_config_add_mistake(cfg, MEGA_FAIL(MEGA_ERR_FORMAT, "--input: found no document in %s%s; expected one at least",
-                                           mega_documents_path(d, 0), files > 1 ? " and the other files" : ""));
+    mega_options_add_mistake(cfg->train.engine.options,
+                             MEGA_FAIL(MEGA_ERR_FORMAT, "--input: found no document in %s%s; expected one at least",
+                                       mega_documents_path(d, 0), files > 1 ? " and the other files" : ""));
 }
 
-void mega_cli_check_inputs(mega_config *cfg, const mega_cli_inputs *inputs)
+void mega_cli_check_inputs(mega_command_options *cfg, const mega_cli_inputs *inputs)
 {
     look l = {.inputs = inputs};
     mega_documents *d = NULL;
     if (inputs->files.num_inputs == 0 || inputs->num_keys == 0 || inputs->num_keys > 64) return; /* said elsewhere */
     mega_status st = inputs->tokenizer != NULL ? mega_encoder_create(&l.encoder, inputs->tokenizer) : MEGA_OK;
     if (st == MEGA_OK) st = mega_documents_open(&d, &inputs->files);
-    mega_config_add_mistake(cfg, st);
+    mega_options_add_mistake(cfg->train.engine.options, st);
     if (st == MEGA_OK) check_files(cfg, &l, d);
     mega_documents_close(d);
     for (int k = 0; k < inputs->num_keys; k++) mega_buffer_fini(&l.space[k]);

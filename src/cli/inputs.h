@@ -2,7 +2,7 @@
 #ifndef MEGA_CLI_INPUTS_H
 #define MEGA_CLI_INPUTS_H
 
-#include "megalith/config.h"
+#include "megalith/command_options.h"
 #include "megalith/documents.h"
 #include "megalith/tokenizer.h"
 
@@ -16,6 +16,6 @@ typedef struct mega_cli_inputs {
 
 /* Adds to cfg what is wrong with the names, and with the first documents of the first files. Standard input and pipes
  * are left alone, for they can be read only once. */
-void mega_cli_check_inputs(mega_config *cfg, const mega_cli_inputs *inputs);
+void mega_cli_check_inputs(mega_command_options *cfg, const mega_cli_inputs *inputs);
 
 #endif

@@ -6,50 +6,55 @@
 #include <string.h>
 
 /* One line for each option that contradicts the folder. */
-static void check_shape(mega_buffer *wrong, mega_config *cfg, const mega_model_shape *m)
+static void check_shape(mega_buffer *wrong, mega_command_options *cfg, const mega_model_shape *m)
 {
     const struct {
         const char *dest;
         int64_t given, found;
     } rows[] = {
-        {"num_layers", cfg->num_layers, m->num_layers},
-        {"hidden_size", cfg->hidden_size, m->hidden},
-        {"ffn_hidden_size", cfg->ffn_hidden_size, m->ffn_hidden},
-        {"num_attention_heads", cfg->num_attention_heads, m->heads},
-        {"kv_channels", cfg->kv_channels, m->hidden / m->heads},
-        {"max_position_embeddings", cfg->max_position_embeddings, m->positions},
+        {"num_layers", cfg->train.model.num_layers, m->num_layers},
+        {"hidden_size", cfg->train.model.hidden_size, m->hidden},
+        {"ffn_hidden_size", cfg->train.model.ffn_hidden_size, m->ffn_hidden},
+        {"num_attention_heads", cfg->train.model.num_attention_heads, m->heads},
+        {"kv_channels", cfg->train.model.kv_channels, m->hidden / m->heads},
+        {"max_position_embeddings", cfg->train.model.max_position_embeddings, m->positions},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (!mega_config_was_set(cfg, rows[i].dest) || rows[i].given == rows[i].found) continue;
+        if (!mega_options_was_set(cfg->train.engine.options, rows[i].dest) || rows[i].given == rows[i].found) continue;
         mega_buffer_printf(wrong, "\n  %s: the model has %lld; leave the option out or give that value",
-                           mega_config_origin(cfg, rows[i].dest), (long long)rows[i].found);
+                           mega_options_origin(cfg->train.engine.options, rows[i].dest), (long long)rows[i].found);
     }
-    if (mega_config_was_set(cfg, "layernorm_epsilon") && cfg->layernorm_epsilon != m->norm_epsilon)
+    if (mega_options_was_set(cfg->train.engine.options, "layernorm_epsilon") &&
+        cfg->train.model.layernorm_epsilon != m->norm_epsilon)
         mega_buffer_printf(wrong, "\n  %s: the model has %g; leave the option out or give that value",
-                           mega_config_origin(cfg, "layernorm_epsilon"), m->norm_epsilon);
-    if (mega_config_was_set(cfg, "seq_length") && cfg->seq_length > m->positions)
+                           mega_options_origin(cfg->train.engine.options, "layernorm_epsilon"), m->norm_epsilon);
+    if (mega_options_was_set(cfg->train.engine.options, "seq_length") && cfg->train.seq_length > m->positions)
         mega_buffer_printf(wrong, "\n  %s: the model has %lld positions; give at most that",
-                           mega_config_origin(cfg, "seq_length"), (long long)m->positions);
+                           mega_options_origin(cfg->train.engine.options, "seq_length"), (long long)m->positions);
 }
 
-static mega_status open_tokenizer(mega_loaded *l, mega_config *cfg, mega_buffer *wrong)
+static mega_status open_tokenizer(mega_loaded *l, mega_command_options *cfg, mega_buffer *wrong)
 {
     l->tokenizer = l->model.tokenizer;
-    if (l->tokenizer != NULL && mega_config_was_set(cfg, "tokenizer_type") &&
-        strcmp(cfg->tokenizer_type, mega_tokenizer_type(l->tokenizer)) != 0) {
+    if (l->tokenizer != NULL && mega_options_was_set(cfg->train.engine.options, "tokenizer_type") &&
+        strcmp(cfg->train.text.tokenizer_type, mega_tokenizer_type(l->tokenizer)) != 0) {
         mega_buffer_printf(wrong, "\n  %s: the model's is a %s; leave the option out",
-                           mega_config_origin(cfg, "tokenizer_type"), mega_tokenizer_type(l->tokenizer));
+                           mega_options_origin(cfg->train.engine.options, "tokenizer_type"),
+                           mega_tokenizer_type(l->tokenizer));
         return MEGA_OK;
     }
-    if (l->tokenizer != NULL && cfg->vocab_file == NULL) mega_tokenizer_check_vocab_size(l->tokenizer, cfg->vocab_size);
-    if (cfg->vocab_file == NULL && (l->tokenizer != NULL || cfg->tokenizer_type == NULL)) return MEGA_OK;
-    if (l->tokenizer == NULL && cfg->vocab_file == NULL && !mega_config_was_set(cfg, "tokenizer_type")) return MEGA_OK;
+    if (l->tokenizer != NULL && cfg->train.text.vocab_file == NULL)
+        mega_tokenizer_check_vocab_size(l->tokenizer, cfg->train.text.vocab_size);
+    if (cfg->train.text.vocab_file == NULL && (l->tokenizer != NULL || cfg->train.text.tokenizer_type == NULL))
+        return MEGA_OK;
+    if (l->tokenizer == NULL && cfg->train.text.vocab_file == NULL &&
+        !mega_options_was_set(cfg->train.engine.options, "tokenizer_type"))
+        return MEGA_OK;
     mega_tokenizer *given = NULL;
-    const mega_tokenizer_options o = {.type = cfg->tokenizer_type,
-                                      .vocab_file = cfg->vocab_file,
-                                      .merge_file = cfg->merge_file,
-                                      .tokenizer_model = cfg->tokenizer_model,
-                                      .vocab_size = cfg->vocab_size};
+    const mega_tokenizer_options o = {.type = cfg->train.text.tokenizer_type,
+                                      .vocab_file = cfg->train.text.vocab_file,
+                                      .merge_file = cfg->train.text.merge_file,
+                                      .vocab_size = cfg->train.text.vocab_size};
     MEGA_TRY(mega_tokenizer_create(&given, &o));
     if (l->tokenizer == NULL) {
         l->tokenizer = given;
@@ -63,31 +68,31 @@ static mega_status open_tokenizer(mega_loaded *l, mega_config *cfg, mega_buffer 
     if (mega_tokenizer_fingerprint(given) != mega_tokenizer_fingerprint(l->tokenizer))
         mega_buffer_printf(
             wrong, "\n  %s: another tokenizer than the one in the folder; leave --vocab-file and --merge-file out",
-            mega_config_origin(cfg, "vocab_file"));
+            mega_options_origin(cfg->train.engine.options, "vocab_file"));
     mega_tokenizer_destroy(given);
     return MEGA_OK;
 }
 
-static mega_status open_all(mega_loaded *l, mega_config *cfg, mega_world *world)
+static mega_status open_all(mega_loaded *l, mega_command_options *cfg, mega_world *world)
 {
-    if (cfg->load == NULL)
+    if (cfg->train.load == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--load: not given; expected a --save folder of pretrain_gpt or a Hugging Face GPT-2 folder");
-    MEGA_TRY(mega_team_create(&l->team, (int)cfg->num_threads));
+    MEGA_TRY(mega_team_create(&l->team, (int)cfg->train.engine.backend.num_threads));
     mega_team_stop_on(l->team, mega_signals_stop());
-    const mega_pretrained_options o = {
-        .compute = cfg->params_dtype,
-        .plain = cfg->backend == MEGA_BACKEND_PLAIN,
-        .vocab_multiple = cfg->make_vocab_size_divisible_by,
-        .team = l->team,
-        .world = world,
-        .layout = {.tp = (int)cfg->tensor_model_parallel_size, .pp = (int)cfg->pipeline_model_parallel_size},
-        .first_stage_layers = cfg->decoder_first_pipeline_num_layers,
-        .last_stage_layers = cfg->decoder_last_pipeline_num_layers,
-        .stage_programs = cfg->num_virtual_stages_per_pipeline_rank,
-        .program_layers = cfg->num_layers_per_virtual_pipeline_stage,
-        .memory_limit = (size_t)cfg->memory_limit};
-    MEGA_TRY(mega_pretrained_open(&l->model, cfg->load, &o));
+    const mega_pretrained_options o = {.compute = cfg->train.engine.backend.params_dtype,
+                                       .plain = cfg->train.engine.backend.backend == MEGA_BACKEND_PLAIN,
+                                       .vocab_multiple = cfg->train.make_vocab_size_divisible_by,
+                                       .team = l->team,
+                                       .world = world,
+                                       .layout = {.tp = (int)cfg->train.engine.comm.tensor_model_parallel_size,
+                                                  .pp = (int)cfg->train.engine.comm.pipeline_model_parallel_size},
+                                       .first_stage_layers = cfg->train.model.decoder_first_pipeline_num_layers,
+                                       .last_stage_layers = cfg->train.model.decoder_last_pipeline_num_layers,
+                                       .stage_programs = cfg->train.model.num_virtual_stages_per_pipeline_rank,
+                                       .program_layers = cfg->train.model.num_layers_per_virtual_pipeline_stage,
+                                       .memory_limit = (size_t)cfg->train.memory_limit};
+    MEGA_TRY(mega_pretrained_open(&l->model, cfg->train.load, &o));
     mega_buffer wrong = {0};
     check_shape(&wrong, cfg, &l->model.shape);
     mega_status st = open_tokenizer(l, cfg, &wrong);
@@ -98,7 +103,7 @@ static mega_status open_all(mega_loaded *l, mega_config *cfg, mega_world *world)
     return st;
 }
 
-mega_status mega_loaded_open(mega_loaded *out, mega_config *cfg, mega_world *world)
+mega_status mega_loaded_open(mega_loaded *out, mega_command_options *cfg, mega_world *world)
 {
     mega_loaded l = {0};
     const mega_status st = mega_cli_agree(world, open_all(&l, cfg, world));

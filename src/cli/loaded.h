@@ -2,7 +2,7 @@
 #ifndef MEGA_CLI_LOADED_H
 #define MEGA_CLI_LOADED_H
 
-#include "megalith/config.h"
+#include "megalith/command_options.h"
 #include "megalith/pretrained.h"
 #include "megalith/threads.h"
 
@@ -19,7 +19,7 @@ typedef struct mega_loaded {
 /* Shape and tokenizer come from the folder; what the command line says of them is checked against it, all of it at
  * once. The weights are read later (mega_pretrained_load), when it is known what they are for. Collective over the
  * world (NULL: one rank): all ranks fail where one does. */
-mega_status mega_loaded_open(mega_loaded *out, mega_config *cfg, mega_world *world);
+mega_status mega_loaded_open(mega_loaded *out, mega_command_options *cfg, mega_world *world);
 /* An error that says how to name one where there is none. */
 mega_status mega_loaded_need_tokenizer(const mega_loaded *l);
 void mega_loaded_close(mega_loaded *l);

@@ -125,8 +125,8 @@ static int command_merge_datasets(int argc, char **argv)
 static void list_commands(FILE *stream, bool built, const char *title)
 {
     fprintf(stream, "\n%s\n", title);
-    for (size_t i = 0; i < mega_program_composition.commands; i++) {
-        const mega_command *command = &mega_program_composition.command[i];
+    for (size_t i = 0; i < mega_commands.commands; i++) {
+        const mega_command *command = &mega_commands.command[i];
         const cli_row *row = find_row(command->name);
         if (row != NULL && is_built(row) == built) fprintf(stream, "  %-28s%s\n", command->name, command->summary);
     }
@@ -158,7 +158,7 @@ static int show_help(const cli_row *row)
         return 0;
     }
     mega_buffer text = {0};
-    const mega_status st = mega_config_help(&mega_program_composition, row->name, &text);
+    const mega_status st = mega_options_help(&mega_commands, row->name, &text);
     if (st != MEGA_OK) return mega_cli_fail("help", st);
     fputs(text.data, stdout);
     if (row->example != NULL) printf("\nexample\n  %s\n", row->example);
@@ -170,9 +170,8 @@ static int unknown_command(const char *typed)
 {
     const char *names[64];
     size_t n = 0;
-    for (; n < 64 && n < mega_program_composition.commands; n++) names[n] = mega_program_composition.command[n].name;
-    const char *ours = mega_command_of_script(&mega_program_composition, typed),
-               *near = mega_config_nearest(typed, names, n);
+    for (; n < 64 && n < mega_commands.commands; n++) names[n] = mega_commands.command[n].name;
+    const char *ours = mega_command_of_script(&mega_commands, typed), *near = mega_options_nearest(typed, names, n);
     if (ours != NULL) {
         fprintf(stderr, "megalith: error: \"%s\" is not a command; megalith %s does its work here\n", typed, ours);
         return 2;
@@ -193,14 +192,14 @@ static int command_help(int argc, char **argv)
     if (is_environment || is_json || strcmp(argv[1], "--options-page") == 0) {
         mega_buffer page = {0};
         const mega_status st = is_environment ? mega_environment_page(&page)
-                               : is_json      ? mega_config_json_page(&mega_program_composition, &page)
-                                              : mega_config_options_page(&mega_program_composition, &page);
+                               : is_json      ? mega_options_json_page(&mega_engine_composition, &page)
+                                              : mega_options_options_page(&mega_commands, &page);
         if (st != MEGA_OK) return mega_cli_fail("help", st);
         fputs(page.data, stdout);
         mega_buffer_fini(&page);
         return 0;
     }
-    const char *name = mega_command_name(&mega_program_composition, argv[1]);
+    const char *name = mega_command_name(&mega_commands, argv[1]);
     if (name == NULL) return unknown_command(argv[1]);
     return show_help(find_row(name));
 }
@@ -278,7 +277,7 @@ int main(int argc, char **argv)
     const char *typed = argv[1];
     if (strcmp(typed, "--help") == 0 || strcmp(typed, "-h") == 0) typed = "help";
     if (strcmp(typed, "--version") == 0 || strcmp(typed, "-V") == 0) typed = "version";
-    const char *name = mega_command_name(&mega_program_composition, typed);
+    const char *name = mega_command_name(&mega_commands, typed);
     const cli_row *row = name != NULL ? find_row(name) : NULL;
     if ((row == NULL || is_said_alike(row, argc - 1, argv + 1)) && mega_cli_is_other_rank()) return 0;
     if (row == NULL) return unknown_command(typed);

@@ -31,9 +31,9 @@ static void project_fini(project *p)
     free(p->text); /* of realpath */
 }
 
-static mega_status project_read(project *p, const mega_config *cfg)
+static mega_status project_read(project *p, const mega_command_options *cfg)
 {
-    const char *given = cfg->positional.item[0];
+    const char *given = mega_options_positional(cfg->train.engine.options)->item[0];
     size_t length = strlen(given);
     while (length > 1 && given[length - 1] == '/') length--;
     p->folder = mega_format("%.*s", (int)length, given);
@@ -93,22 +93,25 @@ static mega_status find_text(project *p, const char *text)
 }
 
 /* Of everything that is wrong the user reads at once. */
-static void check(mega_config *cfg)
+static void check(mega_command_options *cfg)
 {
     project p = {0};
-    if (cfg->positional.count == 0) {
-        mega_config_add_mistake(cfg, MEGA_FAIL(MEGA_ERR_USAGE, "missing: PROJECT, the folder to make"));
-    } else if (cfg->positional.count > 1) {
-        mega_config_add_mistake(
-            cfg, MEGA_FAIL(MEGA_ERR_USAGE, "found %d names (%s, %s…), expected one: the folder to make",
-                           (int)cfg->positional.count, cfg->positional.item[0], cfg->positional.item[1]));
+    if (mega_options_positional(cfg->train.engine.options)->count == 0) {
+        mega_options_add_mistake(cfg->train.engine.options,
+                                 MEGA_FAIL(MEGA_ERR_USAGE, "missing: PROJECT, the folder to make"));
+    } else if (mega_options_positional(cfg->train.engine.options)->count > 1) {
+        mega_options_add_mistake(cfg->train.engine.options,
+                                 MEGA_FAIL(MEGA_ERR_USAGE, "found %d names (%s, %s…), expected one: the folder to make",
+                                           (int)mega_options_positional(cfg->train.engine.options)->count,
+                                           mega_options_positional(cfg->train.engine.options)->item[0],
+                                           mega_options_positional(cfg->train.engine.options)->item[1]));
     } else {
         mega_status st = project_read(&p, cfg);
         if (st == MEGA_OK) st = check_name(&p);
         if (st == MEGA_OK) st = check_folder(&p);
-        mega_config_add_mistake(cfg, st);
+        mega_options_add_mistake(cfg->train.engine.options, st);
     }
-    mega_config_add_mistake(cfg, find_text(&p, cfg->project.text));
+    mega_options_add_mistake(cfg->train.engine.options, find_text(&p, cfg->project.text));
     project_fini(&p);
 }
 
@@ -188,12 +191,12 @@ static void show(const project *p)
            p->name, text);
 }
 
-static mega_status run(const mega_config *cfg)
+static mega_status run(const mega_command_options *cfg)
 {
     project p = {0};
     mega_status st = project_read(&p, cfg);
     if (st == MEGA_OK) st = find_text(&p, cfg->project.text);
-    if (st == MEGA_OK && cfg->dry_run) {
+    if (st == MEGA_OK && cfg->train.dry_run) {
         mega_cli_dry_run("the folder %s would be made, with %d files", p.folder, (int)FILES);
     } else if (st == MEGA_OK) {
         st = write_project(&p);
@@ -205,10 +208,10 @@ static mega_status run(const mega_config *cfg)
 
 int mega_command_new(int argc, char **argv)
 {
-    mega_config cfg;
+    mega_command_options cfg;
     int exit_status;
     if (!mega_cli_parse_checked(&cfg, "new", argc, argv, check, &exit_status)) return exit_status;
     const mega_status st = run(&cfg);
-    mega_config_fini(&cfg);
+    mega_command_options_fini(&cfg);
     return st == MEGA_OK ? 0 : mega_cli_fail("new", st);
 }

@@ -13,12 +13,12 @@
 #pragma weak mega_command_generate_samples_gpt
 #pragma weak mega_command_tasks
 
-mega_status mega_cli_plan(mega_config *cfg, mega_world *world)
+mega_status mega_cli_plan(mega_command_options *cfg, mega_world *world)
 {
     mega_buffer text = {0};
     mega_team *team = NULL;
     MEGA_TRY(mega_cli_team(&team, cfg));
-    const mega_status st = mega_train_plan(cfg, team, world, &text);
+    const mega_status st = mega_train_plan(&cfg->train, team, world, &text);
     mega_team_destroy(team);
     if (text.size > 0) fputs(text.data, stdout); /* also of a run that does not fit: the numbers say why */
     mega_buffer_fini(&text);
@@ -49,7 +49,7 @@ int mega_command_plan(int argc, char **argv)
                            {"preprocess_data", mega_command_preprocess_data},
                            {"generate_samples_gpt", mega_command_generate_samples_gpt},
                            {"tasks", mega_command_tasks}};
-    const char *named = argc > 1 && argv[1][0] != '-' ? mega_command_name(&mega_program_composition, argv[1]) : NULL;
+    const char *named = argc > 1 && argv[1][0] != '-' ? mega_command_name(&mega_commands, argv[1]) : NULL;
     for (size_t i = 0; named != NULL && i < sizeof row / sizeof *row; i++)
         if (strcmp(named, row[i].name) == 0 && row[i].run != NULL) return dry_run(&row[i], argc, argv);
     if (argc > 1 && argv[1][0] != '-' && (named == NULL || strcmp(named, "pretrain_gpt") != 0)) {
@@ -59,11 +59,11 @@ int mega_command_plan(int argc, char **argv)
                 argv[1]);
         return 2;
     }
-    mega_config cfg;
+    mega_command_options cfg;
     int exit_status;
     if (!mega_cli_read_on(NULL, &cfg, "plan", argc, argv, &exit_status)) return exit_status;
     const mega_status st = mega_cli_plan(&cfg, NULL);
     exit_status = st == MEGA_OK ? 0 : mega_cli_fail("plan", st);
-    mega_config_fini(&cfg);
+    mega_command_options_fini(&cfg);
     return exit_status;
 }

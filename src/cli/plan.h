@@ -3,9 +3,9 @@
 #define MEGA_CLI_PLAN_H
 
 #include "megalith/comm.h"
-#include "megalith/config.h"
+#include "megalith/command_options.h"
 
-/* cfg as mega_config_read left it. Collective: the world (NULL: one rank), of which the first prints. */
-mega_status mega_cli_plan(mega_config *cfg, mega_world *world);
+/* cfg as mega_options_read left it. Collective: the world (NULL: one rank), of which the first prints. */
+mega_status mega_cli_plan(mega_command_options *cfg, mega_world *world);
 
 #endif

@@ -36,14 +36,15 @@ static bool same_base(const mega_list *files)
 }
 
 /* What tells this curve from the others. */
-static char *label_of(const mega_config *cfg, const char *file, const char *key)
+static char *label_of(const mega_command_options *cfg, const char *file, const char *key)
 {
-    const char *name = same_base(&cfg->positional) ? file : mega_path_base(file);
-    if (cfg->positional.count > 1 && cfg->plot.key.count > 1) return mega_format("%s %s", name, key);
-    return mega_strdup(cfg->positional.count > 1 ? name : key);
+    const char *name = same_base(mega_options_positional(cfg->train.engine.options)) ? file : mega_path_base(file);
+    if (mega_options_positional(cfg->train.engine.options)->count > 1 && cfg->plot.key.count > 1)
+        return mega_format("%s %s", name, key);
+    return mega_strdup(mega_options_positional(cfg->train.engine.options)->count > 1 ? name : key);
 }
 
-static mega_status read_curve(curve *c, const mega_config *cfg)
+static mega_status read_curve(curve *c, const mega_command_options *cfg)
 {
     MEGA_TRY(mega_curve_read(&c->data, c->file, cfg->plot.run, cfg->plot.x, c->key));
     c->label = label_of(cfg, c->file, c->key);
@@ -57,21 +58,22 @@ static mega_status read_curve(curve *c, const mega_config *cfg)
     return MEGA_OK;
 }
 
-static mega_status title_of(drawing *d, const mega_config *cfg)
+static mega_status title_of(drawing *d, const mega_command_options *cfg)
 {
     mega_buffer b = {0};
     for (size_t i = 0; i < cfg->plot.key.count; i++)
         mega_buffer_printf(&b, "%s%s", i > 0 ? ", " : "", cfg->plot.key.item[i]);
-    if (cfg->positional.count == 1) mega_buffer_printf(&b, " of %s", mega_path_base(cfg->positional.item[0]));
+    if (mega_options_positional(cfg->train.engine.options)->count == 1)
+        mega_buffer_printf(&b, " of %s", mega_path_base(mega_options_positional(cfg->train.engine.options)->item[0]));
     if (cfg->plot.smooth > 0.0) mega_buffer_printf(&b, " (smoothed, %g)", cfg->plot.smooth);
     d->title = b.data;
     return mega_buffer_check(&b, "the title");
 }
 
 /* Reads every file and key. What cannot be read is reported for all files together. */
-static mega_status read_all(drawing *d, const mega_config *cfg)
+static mega_status read_all(drawing *d, const mega_command_options *cfg)
 {
-    const mega_list *files = &cfg->positional, *keys = &cfg->plot.key;
+    const mega_list *files = mega_options_positional(cfg->train.engine.options), *keys = &cfg->plot.key;
     mega_buffer wrong = {0};
     mega_status first = MEGA_OK;
     d->curve = mega_calloc(files->count * keys->count, sizeof *d->curve);
@@ -126,9 +128,9 @@ static void put_summary(const curve *c, const char *x_key, bool smooth)
 }
 
 /* Rows of earlier runs stay in their file and are not drawn. */
-static mega_status put_runs(const mega_config *cfg)
+static mega_status put_runs(const mega_command_options *cfg)
 {
-    const mega_list *files = &cfg->positional;
+    const mega_list *files = mega_options_positional(cfg->train.engine.options);
     for (size_t i = 0; cfg->plot.run == NULL && i < files->count; i++) {
         mega_buffer runs = {0};
         int64_t count = 0;
@@ -142,7 +144,7 @@ static mega_status put_runs(const mega_config *cfg)
     return MEGA_OK;
 }
 
-static mega_status draw_text(const drawing *d, mega_plot *p, const mega_config *cfg)
+static mega_status draw_text(const drawing *d, mega_plot *p, const mega_command_options *cfg)
 {
     mega_buffer out = {0};
     int width, height;
@@ -183,11 +185,11 @@ static void drawing_fini(drawing *d)
     mega_free(d->title);
 }
 
-static mega_status run(const mega_config *cfg)
+static mega_status run(const mega_command_options *cfg)
 {
     drawing d = {0};
     mega_status st = read_all(&d, cfg);
-    if (st == MEGA_OK && cfg->dry_run) {
+    if (st == MEGA_OK && cfg->train.dry_run) {
         mega_cli_dry_run("%d curves would be drawn", d.count);
     } else if (st == MEGA_OK) {
         mega_plot p = {.title = d.title,
@@ -204,19 +206,20 @@ static mega_status run(const mega_config *cfg)
 }
 
 /* Beside other mistakes; without them the files are read by the run, and by --dry-run likewise. */
-static void check(mega_config *cfg)
+static void check(mega_command_options *cfg)
 {
     drawing d = {0};
-    if (mega_config_report(cfg) != MEGA_OK) mega_config_add_mistake(cfg, read_all(&d, cfg));
+    if (mega_options_report(cfg->train.engine.options) != MEGA_OK)
+        mega_options_add_mistake(cfg->train.engine.options, read_all(&d, cfg));
     drawing_fini(&d);
 }
 
 int mega_command_plot(int argc, char **argv)
 {
-    mega_config cfg;
+    mega_command_options cfg;
     int exit_status;
     if (!mega_cli_parse_checked(&cfg, "plot", argc, argv, check, &exit_status)) return exit_status;
     const mega_status st = run(&cfg);
-    mega_config_fini(&cfg);
+    mega_command_options_fini(&cfg);
     return st == MEGA_OK ? 0 : mega_cli_fail("plot", st);
 }

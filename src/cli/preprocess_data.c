@@ -15,7 +15,7 @@
 
 static const char command[] = "preprocess_data";
 
-static mega_preprocess_job job_from(const mega_config *cfg)
+static mega_preprocess_job job_from(const mega_command_options *cfg)
 {
     const mega_preprocess_options *o = &cfg->preprocess;
     return (mega_preprocess_job){
@@ -28,23 +28,25 @@ static mega_preprocess_job job_from(const mega_config *cfg)
         .append_eod = o->append_eod,
         .output_prefix = o->output_prefix,
         .workers = (int)o->workers,
-        .log_interval = mega_config_was_set(cfg, "log_interval") ? o->log_interval : 0,
+        .log_interval = mega_options_was_set(cfg->train.engine.options, "log_interval") ? o->log_interval : 0,
         .skip_bad_lines = o->on_bad_line == MEGA_BAD_LINE_SKIP,
         .stop = mega_signals_stop(),
     };
 }
 
-static bool makes_vocabulary(const mega_config *cfg)
+static bool makes_vocabulary(const mega_command_options *cfg)
 {
-    return strcmp(cfg->tokenizer_type, "CharTokenizer") == 0 && !mega_file_exists(cfg->vocab_file);
+    return strcmp(cfg->train.text.tokenizer_type, "CharTokenizer") == 0 &&
+           !mega_file_exists(cfg->train.text.vocab_file);
 }
 
-static void check(mega_config *cfg)
+static void check(mega_command_options *cfg)
 {
     const mega_preprocess_job job = job_from(cfg);
-    const bool is_known = !mega_config_is_faulty(cfg, MEGA_TOPIC_OPTIONS | MEGA_TOPIC_TOKENIZER);
+    const bool is_known = !mega_options_is_faulty(cfg->train.engine.options, MEGA_TOPIC_OPTIONS | MEGA_TOPIC_TOKENIZER);
     mega_tokenizer *tokenizer = NULL;
-    if (is_known && !makes_vocabulary(cfg)) mega_config_add_mistake(cfg, mega_cli_tokenizer(&tokenizer, cfg));
+    if (is_known && !makes_vocabulary(cfg))
+        mega_options_add_mistake(cfg->train.engine.options, mega_cli_tokenizer(&tokenizer, cfg));
     const mega_cli_inputs inputs = {.files = {.inputs = job.inputs,
                                               .num_inputs = job.num_inputs,
                                               .format = job.format,
@@ -57,11 +59,11 @@ static void check(mega_config *cfg)
     mega_tokenizer_destroy(tokenizer);
 }
 
-static mega_status make_vocabulary(const mega_config *cfg, const mega_preprocess_job *job)
+static mega_status make_vocabulary(const mega_command_options *cfg, const mega_preprocess_job *job)
 {
     if (!makes_vocabulary(cfg)) return MEGA_OK;
-    MEGA_TRY(mega_preprocess_char_vocabulary(job, cfg->vocab_file));
-    mega_info("%s: made from the characters of the input", cfg->vocab_file);
+    MEGA_TRY(mega_preprocess_char_vocabulary(job, cfg->train.text.vocab_file));
+    mega_info("%s: made from the characters of the input", cfg->train.text.vocab_file);
     return MEGA_OK;
 }
 
@@ -87,7 +89,7 @@ static mega_status show_result(const mega_preprocess_job *job, const mega_prepro
     return MEGA_OK;
 }
 
-static mega_status run(const mega_config *cfg)
+static mega_status run(const mega_command_options *cfg)
 {
     const double started = mega_time_now();
     mega_preprocess_job job = job_from(cfg);
@@ -107,11 +109,11 @@ static mega_status run(const mega_config *cfg)
 
 int mega_command_preprocess_data(int argc, char **argv)
 {
-    mega_config cfg;
+    mega_command_options cfg;
     int exit_status;
     if (!mega_cli_parse_checked(&cfg, command, argc, argv, check, &exit_status)) return exit_status;
     exit_status = 0;
-    if (cfg.dry_run) {
+    if (cfg.train.dry_run) {
         mega_cli_dry_run("%zu inputs would be tokenized by %" PRId64 " threads into %s_KEY_document.bin and .idx",
                          cfg.preprocess.input.count, cfg.preprocess.workers, cfg.preprocess.output_prefix);
     } else {
@@ -119,6 +121,6 @@ int mega_command_preprocess_data(int argc, char **argv)
         const mega_status st = run(&cfg);
         if (st != MEGA_OK) exit_status = mega_cli_fail(command, st);
     }
-    mega_config_fini(&cfg);
+    mega_command_options_fini(&cfg);
     return exit_status;
 }

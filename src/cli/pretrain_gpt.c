@@ -15,7 +15,7 @@
 #define NOTHING_YET "no step has begun, so the run leaves and saves nothing"
 
 typedef struct screen {
-    const mega_config *cfg;
+    const mega_command_options *cfg;
     const mega_world *world;
     int columns;
     bool drawn;
@@ -53,8 +53,8 @@ static void draw_status(void *user, const char *line)
 static void say_began(void *user)
 {
     const screen *s = user;
-    mega_signals_promise(s->cfg->skip_train ? "the run leaves after the instruction under way"
-                         : s->cfg->save != NULL
+    mega_signals_promise(s->cfg->train.skip_train ? "the run leaves after the instruction under way"
+                         : s->cfg->train.save != NULL
                              ? "the run saves and leaves after the step under way; an evaluation is left at once"
                              : "the run leaves after the step under way; without --save nothing is kept");
     if (mega_world_rank(s->world) == 0) mega_launch_rank_say(MEGA_MARK_TRAINING);
@@ -66,7 +66,7 @@ static int terminal_columns(void)
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-static mega_status train(mega_config *cfg, mega_world *world)
+static mega_status train(mega_command_options *cfg, mega_world *world)
 {
     /* A launcher gives each rank a terminal of its own, wherever its output goes. */
     const bool alone = mega_world_size(world) == 1 && getenv("MEGA_LAUNCH") == NULL;
@@ -81,22 +81,22 @@ static mega_status train(mega_config *cfg, mega_world *world)
                               .stop = mega_signals_stop(),
                               .world = world};
     mega_team *team = NULL;
-    mega_launch_rank_begin(world, cfg->num_threads);
+    mega_launch_rank_begin(world, cfg->train.engine.backend.num_threads);
     MEGA_TRY(mega_cli_team(&team, cfg));
-    const mega_status st = mega_train(cfg, team, &io);
+    const mega_status st = mega_train(&cfg->train, team, &io);
     mega_team_destroy(team);
     return st;
 }
 
 static int run(mega_world *world, int argc, char **argv)
 {
-    mega_config cfg;
+    mega_command_options cfg;
     int exit_status;
     if (!mega_cli_read_on(world, &cfg, "pretrain_gpt", argc, argv, &exit_status)) return exit_status;
     mega_cli_watch(world, &cfg);
-    const mega_status st = cfg.dry_run ? mega_cli_plan(&cfg, world) : train(&cfg, world);
+    const mega_status st = cfg.train.dry_run ? mega_cli_plan(&cfg, world) : train(&cfg, world);
     exit_status = st == MEGA_OK ? 0 : mega_cli_fail_on(world, "pretrain_gpt", st);
-    mega_config_fini(&cfg);
+    mega_command_options_fini(&cfg);
     return exit_status;
 }
 

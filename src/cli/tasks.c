@@ -68,7 +68,7 @@ static mega_status check_ids(const mega_loaded *l, const char *path, const readi
     return MEGA_OK;
 }
 
-mega_status mega_task_open(mega_documents **out, const mega_config *cfg, const char *path, bool json_lines)
+mega_status mega_task_open(mega_documents **out, const mega_command_options *cfg, const char *path, bool json_lines)
 {
     if (json_lines && cfg->tasks.input_format == MEGA_INPUT_TEXT)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--input-format text: %s reads JSON lines alone; leave it out",
@@ -79,8 +79,8 @@ mega_status mega_task_open(mega_documents **out, const mega_config *cfg, const c
     return mega_documents_open(out, &files);
 }
 
-mega_status mega_task_text(const mega_config *cfg, const mega_document_chunk *chunk, int64_t record, mega_buffer *space,
-                           mega_document_text *out)
+mega_status mega_task_text(const mega_command_options *cfg, const mega_document_chunk *chunk, int64_t record,
+                           mega_buffer *space, mega_document_text *out)
 {
     mega_document_fault fault;
     if (chunk->format == MEGA_DOCUMENT_TEXT) { /* a tokenizer of bytes takes what is no UTF-8, too */
@@ -112,7 +112,7 @@ static mega_status add_document(const mega_loaded *l, bool wikitext, const mega_
     return st;
 }
 
-static mega_status add_chunk(const mega_loaded *l, const mega_config *cfg, bool wikitext,
+static mega_status add_chunk(const mega_loaded *l, const mega_command_options *cfg, bool wikitext,
                              const mega_document_chunk *chunk, mega_buffer *space, reading *out)
 {
     for (int64_t i = 0; i < chunk->count; i++) {
@@ -123,7 +123,7 @@ static mega_status add_chunk(const mega_loaded *l, const mega_config *cfg, bool 
     return MEGA_OK;
 }
 
-static mega_status read_text(const mega_loaded *l, const mega_config *cfg, const char *path, bool wikitext,
+static mega_status read_text(const mega_loaded *l, const mega_command_options *cfg, const char *path, bool wikitext,
                              reading *out)
 {
     mega_documents *documents = NULL;
@@ -166,16 +166,16 @@ static void print_wikitext(const reading *r, const mega_evaluation *e)
         loss, exp(loss > 20 ? 20 : loss), exp(loss * ratio > 20 ? 20 : loss * ratio), ratio);
 }
 
-static bool is_lambada(const mega_config *cfg)
+static bool is_lambada(const mega_command_options *cfg)
 {
     return strcmp(cfg->tasks.task, "LAMBADA") == 0;
 }
 
 /* LAMBADA generates, the others evaluate windows. */
-static mega_status load_model(mega_loaded *l, const mega_config *cfg)
+static mega_status load_model(mega_loaded *l, const mega_command_options *cfg)
 {
     const int64_t positions = l->model.shape.positions;
-    l->model.language.model.sequence_parallel = cfg->sequence_parallel;
+    l->model.language.model.sequence_parallel = cfg->train.model.sequence_parallel;
     if (is_lambada(cfg))
         return mega_pretrained_load(&l->model,
                                     &(mega_pretrained_sizes){.mode = MEGA_GENERATE,
@@ -184,30 +184,32 @@ static mega_status load_model(mega_loaded *l, const mega_config *cfg)
                                                              .prefill = mega_generator_prefill(1, positions, 0)});
     return mega_pretrained_load(
         &l->model,
-        &(mega_pretrained_sizes){.mode = MEGA_EVAL,
-                                 .samples = cfg->micro_batch_size > 0 ? cfg->micro_batch_size : 4,
-                                 .positions = mega_config_was_set(cfg, "seq_length") ? cfg->seq_length : positions});
+        &(mega_pretrained_sizes){
+            .mode = MEGA_EVAL,
+            .samples = cfg->train.engine.optim.micro_batch_size > 0 ? cfg->train.engine.optim.micro_batch_size : 4,
+            .positions =
+                mega_options_was_set(cfg->train.engine.options, "seq_length") ? cfg->train.seq_length : positions});
 }
 
-static mega_status evaluate(const mega_loaded *l, const mega_config *cfg, const reading *r, bool overlap,
+static mega_status evaluate(const mega_loaded *l, const mega_command_options *cfg, const reading *r, bool overlap,
                             mega_evaluation *out)
 {
     const int64_t seq = mega_engine_positions(l->model.engine), step = cfg->tasks.overlapping_eval;
-    const bool moves = overlap || mega_config_was_set(cfg, "overlapping_eval");
+    const bool moves = overlap || mega_options_was_set(cfg->train.engine.options, "overlapping_eval");
     const int32_t eod = mega_tokenizer_eod(l->tokenizer);
     mega_progress progress;
     const mega_evaluate_options o = {.stride = moves && step < seq ? step : seq,
                                      .pad = eod >= 0 ? eod : 0,
-                                     .progress = cfg->rank == 0 ? show_progress : NULL,
+                                     .progress = cfg->train.engine.rank == 0 ? show_progress : NULL,
                                      .user = &progress};
     mega_progress_begin(&progress, "evaluating", "windows", 0, (uint64_t)mega_evaluate_windows(r->ids.count, o.stride));
     MEGA_TRY(mega_evaluate(out, l->model.engine, r->ids.id, r->ids.count, &o));
-    if (cfg->rank == 0) mega_progress_end(&progress, 0, (uint64_t)out->windows);
+    if (cfg->train.engine.rank == 0) mega_progress_end(&progress, 0, (uint64_t)out->windows);
     return MEGA_OK;
 }
 
 /* LM_LOSS reads each token once unless --overlapping-eval is given; WIKITEXT103 overlaps as the original does. */
-static mega_status evaluate_file(const mega_loaded *l, const mega_config *cfg, const char *path)
+static mega_status evaluate_file(const mega_loaded *l, const mega_command_options *cfg, const char *path)
 {
     const bool wikitext = strcmp(cfg->tasks.task, "WIKITEXT103") == 0;
     reading r = {0};
@@ -222,20 +224,20 @@ static mega_status evaluate_file(const mega_loaded *l, const mega_config *cfg, c
 }
 
 /* Reads all that is to be evaluated: a mistake in the last file is not reported after the first was evaluated. */
-static mega_status check_data(const mega_loaded *l, mega_config *cfg, mega_world *world)
+static mega_status check_data(const mega_loaded *l, mega_command_options *cfg, mega_world *world)
 {
     for (size_t i = 0; i < cfg->tasks.valid_data.count; i++) {
         const char *path = cfg->tasks.valid_data.item[i];
         reading r = {0};
         const bool wikitext = strcmp(cfg->tasks.task, "WIKITEXT103") == 0;
-        mega_config_add_mistake(cfg, is_lambada(cfg) ? mega_task_lambada_check(l, cfg, path)
-                                                     : read_text(l, cfg, path, wikitext, &r));
+        mega_options_add_mistake(cfg->train.engine.options, is_lambada(cfg) ? mega_task_lambada_check(l, cfg, path)
+                                                                            : read_text(l, cfg, path, wikitext, &r));
         mega_ids_fini(&r.ids);
     }
-    return mega_cli_agree(world, mega_config_report(cfg));
+    return mega_cli_agree(world, mega_options_report(cfg->train.engine.options));
 }
 
-static mega_status run(mega_loaded *l, mega_config *cfg, mega_world *world)
+static mega_status run(mega_loaded *l, mega_command_options *cfg, mega_world *world)
 {
     const mega_tasks_options *o = &cfg->tasks;
     if (o->task == NULL)
@@ -246,7 +248,7 @@ static mega_status run(mega_loaded *l, mega_config *cfg, mega_world *world)
     MEGA_TRY(mega_cli_agree(world, mega_loaded_need_tokenizer(l)));
     MEGA_TRY(load_model(l, cfg));
     MEGA_TRY(check_data(l, cfg, world));
-    if (cfg->dry_run) {
+    if (cfg->train.dry_run) {
         mega_cli_dry_run("%zu files would be read by %s", o->valid_data.count, l->model.folder);
         return MEGA_OK;
     }
@@ -257,7 +259,7 @@ static mega_status run(mega_loaded *l, mega_config *cfg, mega_world *world)
     return MEGA_OK;
 }
 
-static mega_status run_on(mega_world *world, mega_config *cfg)
+static mega_status run_on(mega_world *world, mega_command_options *cfg)
 {
     mega_loaded loaded = {0};
     const mega_status st = mega_cli_agree(world, run(&loaded, cfg, world));

@@ -13,7 +13,7 @@
 
 typedef struct lambada {
     const mega_loaded *l;
-    const mega_config *cfg;
+    const mega_command_options *cfg;
     mega_generator *generator;
     mega_documents *documents;
     mega_document_chunk chunk;
@@ -82,7 +82,7 @@ static mega_status passage(lambada *t, int64_t record, mega_buffer *space, mega_
     const bool is_mine = t->total++ % dp->size == dp->rank;
     if (t->generator == NULL) return MEGA_OK; /* it is only read */
     if (is_mine) MEGA_TRY(measure(t, ids, context));
-    if (t->cfg->rank == 0) mega_progress_update(&t->progress, t->chunk.position, (uint64_t)t->total);
+    if (t->cfg->train.engine.rank == 0) mega_progress_update(&t->progress, t->chunk.position, (uint64_t)t->total);
     return MEGA_OK;
 }
 
@@ -113,13 +113,13 @@ static mega_status run(lambada *t, const char *path)
     const mega_generator_options g = {.draw_vocab = known < vocab ? known : vocab}; /* no padding of the folder's */
     MEGA_TRY(mega_task_open(&t->documents, t->cfg, path, true));
     MEGA_TRY(mega_generator_create(&t->generator, t->l->model.engine, &t->l->model.language, &g));
-    if (t->cfg->rank == 0)
+    if (t->cfg->train.engine.rank == 0)
         mega_progress_begin(&t->progress, "evaluating", "passages", mega_documents_total_bytes(t->documents), 0);
     const mega_layout *layout = mega_engine_layout(t->l->model.engine);
     MEGA_TRY(mega_comm_agree(layout->world.comm, all_passages(t)));
     MEGA_TRY(mega_comm_all_reduce(layout->dp.comm, "correct passages", &t->correct, 1, MEGA_I64, MEGA_REDUCE_SUM));
-    if (t->cfg->rank == 0) mega_progress_end(&t->progress, t->chunk.position, (uint64_t)t->total);
-    if (t->empty > 0 && t->cfg->rank == 0)
+    if (t->cfg->train.engine.rank == 0) mega_progress_end(&t->progress, t->chunk.position, (uint64_t)t->total);
+    if (t->empty > 0 && t->cfg->train.engine.rank == 0)
         mega_warn("--valid-data %s: %lld passages without a word are left out", path, (long long)t->empty);
     MEGA_TRY(check_total(t, path));
     printf(" validation results on LAMBADA | number correct: %.4E | total examples: %.4E | avg accuracy: %.4E\n",
@@ -127,7 +127,7 @@ static mega_status run(lambada *t, const char *path)
     return MEGA_OK;
 }
 
-mega_status mega_task_lambada_check(const mega_loaded *l, const mega_config *cfg, const char *path)
+mega_status mega_task_lambada_check(const mega_loaded *l, const mega_command_options *cfg, const char *path)
 {
     lambada t = {.l = l, .cfg = cfg};
     mega_status st = mega_task_open(&t.documents, cfg, path, true);
@@ -138,7 +138,7 @@ mega_status mega_task_lambada_check(const mega_loaded *l, const mega_config *cfg
     return st;
 }
 
-mega_status mega_task_lambada(const mega_loaded *l, const mega_config *cfg, const char *path)
+mega_status mega_task_lambada(const mega_loaded *l, const mega_command_options *cfg, const char *path)
 {
     lambada t = {.l = l, .cfg = cfg};
     const mega_status st = run(&t, path);

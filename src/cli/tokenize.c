@@ -60,15 +60,16 @@ static mega_status read_file(mega_buffer *out, const char *path)
 }
 
 /* The words after the options, --text, --input, or standard input. */
-static mega_status read_text(mega_buffer *out, const mega_config *cfg)
+static mega_status read_text(mega_buffer *out, const mega_command_options *cfg)
 {
     const mega_tokenize_options *o = &cfg->tokenize;
-    const int sources = (cfg->positional.count > 0) + (o->text != NULL) + (o->input != NULL) + (o->ids.count > 0);
+    const int sources = (mega_options_positional(cfg->train.engine.options)->count > 0) + (o->text != NULL) +
+                        (o->input != NULL) + (o->ids.count > 0);
     if (sources > 1)
         return MEGA_FAIL(MEGA_ERR_USAGE, "%d of TEXT, --text, --input and --ids are given; give one", sources);
     if (o->text != NULL) mega_buffer_puts(out, o->text);
-    for (size_t i = 0; i < cfg->positional.count; i++)
-        mega_buffer_printf(out, "%s%s", i == 0 ? "" : " ", cfg->positional.item[i]);
+    for (size_t i = 0; i < mega_options_positional(cfg->train.engine.options)->count; i++)
+        mega_buffer_printf(out, "%s%s", i == 0 ? "" : " ", mega_options_positional(cfg->train.engine.options)->item[i]);
     if (sources == 0 || (o->input != NULL && strcmp(o->input, "-") == 0))
         return read_stream(out, stdin, "standard input");
     if (o->input != NULL) {
@@ -134,7 +135,8 @@ static void print_counts(const mega_ids *ids, const mega_buffer *text)
     putchar('\n');
 }
 
-static mega_status show(const mega_tokenizer *t, const mega_config *cfg, const mega_ids *ids, const mega_buffer *text)
+static mega_status show(const mega_tokenizer *t, const mega_command_options *cfg, const mega_ids *ids,
+                        const mega_buffer *text)
 {
     const mega_tokenize_options *o = &cfg->tokenize;
     if (o->ids_only) {
@@ -167,13 +169,13 @@ static mega_status encode(const mega_tokenizer *t, bool special, const mega_buff
     return st;
 }
 
-static mega_status run(const mega_config *cfg)
+static mega_status run(const mega_command_options *cfg)
 {
     mega_tokenizer *t = NULL;
     mega_buffer text = {0};
     mega_ids ids = {0};
     mega_status st = mega_cli_tokenizer(&t, cfg);
-    if (st == MEGA_OK && cfg->dry_run) {
+    if (st == MEGA_OK && cfg->train.dry_run) {
         mega_cli_dry_run("a text would be shown as ids of a %s\n", mega_tokenizer_type(t));
     } else if (st == MEGA_OK) {
         st = read_text(&text, cfg);
@@ -193,10 +195,10 @@ static mega_status run(const mega_config *cfg)
 
 int mega_command_tokenize(int argc, char **argv)
 {
-    mega_config cfg;
+    mega_command_options cfg;
     int exit_status;
     if (!mega_cli_parse(&cfg, "tokenize", argc, argv, &exit_status)) return exit_status;
     const mega_status st = run(&cfg);
-    mega_config_fini(&cfg);
+    mega_command_options_fini(&cfg);
     return st == MEGA_OK ? 0 : mega_cli_fail("tokenize", st);
 }

@@ -65,7 +65,7 @@ static mega_status lock_output(mega_lock **out, const char *output)
     return st;
 }
 
-static void show_result(const mega_config *cfg, const mega_tokenizer *t, const mega_trainer_counts *counts,
+static void show_result(const mega_command_options *cfg, const mega_tokenizer *t, const mega_trainer_counts *counts,
                         double seconds)
 {
     const char *folder = cfg->train_tokenizer.output;
@@ -88,7 +88,7 @@ static void show_result(const mega_config *cfg, const mega_tokenizer *t, const m
     printf(")\n");
 }
 
-static mega_status learn(const mega_config *cfg, mega_trainer *trainer, mega_lock *lock)
+static mega_status learn(const mega_command_options *cfg, mega_trainer *trainer, mega_lock *lock)
 {
     const mega_train_tokenizer_options *o = &cfg->train_tokenizer;
     const double started = mega_time_now();
@@ -112,7 +112,7 @@ static mega_status learn(const mega_config *cfg, mega_trainer *trainer, mega_loc
     return st;
 }
 
-static mega_status train(const mega_config *cfg, mega_trainer *trainer)
+static mega_status train(const mega_command_options *cfg, mega_trainer *trainer)
 {
     mega_lock *lock = NULL;
     const char *output = cfg->train_tokenizer.output;
@@ -124,15 +124,15 @@ static mega_status train(const mega_config *cfg, mega_trainer *trainer)
     return st;
 }
 
-static mega_status run(const mega_config *cfg)
+static mega_status run(const mega_command_options *cfg)
 {
     const mega_train_tokenizer_options *o = &cfg->train_tokenizer;
     mega_trainer *trainer;
-    MEGA_TRY(mega_trainer_create(&trainer, &(mega_trainer_options){.type = cfg->tokenizer_type,
+    MEGA_TRY(mega_trainer_create(&trainer, &(mega_trainer_options){.type = cfg->train.text.tokenizer_type,
                                                                    .vocab_size = o->vocab_size,
                                                                    .min_frequency = o->min_frequency}));
     mega_status st = MEGA_OK;
-    if (cfg->dry_run)
+    if (cfg->train.dry_run)
         mega_cli_dry_run("%zu input%s would be read by %lld threads and a vocabulary written to %s", o->input.count,
                          o->input.count == 1 ? "" : "s", (long long)o->workers, o->output);
     else
@@ -141,7 +141,7 @@ static mega_status run(const mega_config *cfg)
     return st;
 }
 
-static void check(mega_config *cfg)
+static void check(mega_command_options *cfg)
 {
     const mega_train_tokenizer_options *o = &cfg->train_tokenizer;
     const mega_cli_inputs inputs = {.files = {.inputs = (const char *const *)o->input.item,
@@ -156,11 +156,11 @@ static void check(mega_config *cfg)
 
 int mega_command_train_tokenizer(int argc, char **argv)
 {
-    mega_config cfg;
+    mega_command_options cfg;
     int exit_status;
     if (!mega_cli_parse_checked(&cfg, command, argc, argv, check, &exit_status)) return exit_status;
     mega_signals_watch(command, -1, "the reading ends, and nothing is written");
     const mega_status st = run(&cfg);
-    mega_config_fini(&cfg);
+    mega_command_options_fini(&cfg);
     return st == MEGA_OK ? 0 : mega_cli_fail(command, st);
 }

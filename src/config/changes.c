@@ -6,13 +6,13 @@
 #include <string.h>
 
 /* A schedule that follows from other options (--lr-decay-iters from --train-iters) changes with them. */
-static bool is_reported(const mega_config *cfg, size_t i)
+static bool is_reported(const mega_options *o, size_t i, bool is_schedule_kept)
 {
-    const mega_option_row *row = row_at(cfg, i);
-    if (row->answer != MEGA_ANSWER_WORKS || (cfg->state->table.line[i].commands & cfg->state->command->bit) == 0)
+    const mega_option_row *row = row_at(o, i);
+    if (row->answer != MEGA_ANSWER_WORKS || (o->table.line[i].commands & mega_options_command_bit(o)) == 0)
         return false;
     if (row->resume != MEGA_RESUME_SCHEDULE) return row->resume == MEGA_RESUME_REPORTED;
-    return !cfg->use_checkpoint_opt_param_scheduler && cfg->state->entry[i].source != MEGA_SET_BY_DERIVATION;
+    return !is_schedule_kept && o->entry[i].source != MEGA_SET_BY_DERIVATION;
 }
 
 /* As a user would type it. The field of --no-x is the opposite of the option. */
@@ -34,45 +34,45 @@ static bool print_stored(const mega_option_row *row, const json_t *value, mega_b
     return true;
 }
 
-static const char *describe_change(mega_config *cfg, const mega_option_row *row, const json_t *there,
-                                   const json_t *here)
+static const char *describe_change(mega_options *o, const mega_option_row *row, const json_t *there, const json_t *here)
 {
     mega_buffer line = {0};
     const bool whole = mega_buffer_printf(&line, "--%s was ", row->name) && print_stored(row, there, &line) &&
                        mega_buffer_puts(&line, ", is ") && print_stored(row, here, &line);
-    const char *text = whole ? mega_arena_strdup(&cfg->arena, line.data) : NULL;
+    const char *text = whole ? mega_arena_strdup(&o->arena, line.data) : NULL;
     mega_buffer_fini(&line);
     return text;
 }
 
-static bool list_changes(mega_config *cfg, const json_t *there, const json_t *here, mega_list *out)
+static bool list_changes(mega_options *o, bool is_schedule_kept, const json_t *there, const json_t *here,
+                         mega_list *out)
 {
-    const size_t rows = cfg->state->table.count;
-    const char **text = mega_arena_alloc(&cfg->arena, rows * sizeof *text);
+    const size_t rows = o->table.count;
+    const char **text = mega_arena_alloc(&o->arena, rows * sizeof *text);
     size_t count = 0;
     if (text == NULL) return false;
     for (size_t i = 0; i < rows; i++) {
-        const mega_option_row *row = row_at(cfg, i);
+        const mega_option_row *row = row_at(o, i);
         char dest[80];
-        if (!is_reported(cfg, i)) continue;
+        if (!is_reported(o, i, is_schedule_kept)) continue;
         mega_option_dest(row, dest);
         const json_t *before = json_object_get(there, dest), *now = json_object_get(here, dest);
         if (before == NULL || now == NULL || json_equal(before, now)) continue;
-        text[count] = describe_change(cfg, row, before, now);
+        text[count] = describe_change(o, row, before, now);
         if (text[count++] == NULL) return false;
     }
     *out = (mega_list){text, count};
     return true;
 }
 
-mega_status mega_config_changes(mega_config *cfg, const char *stored, mega_list *out)
+mega_status mega_options_changes(mega_options *o, const char *stored, bool is_schedule_kept, mega_list *out)
 {
     json_error_t error;
     mega_buffer b = {0};
     json_t *there = mega_json_load(stored, strlen(stored), 0, &error), *here = NULL;
-    mega_status st = mega_config_to_json(cfg, &b);
+    mega_status st = mega_options_to_json(o, &b);
     if (st == MEGA_OK) here = mega_json_load(b.data, b.size, 0, &error);
-    if (st == MEGA_OK && (there == NULL || here == NULL || !list_changes(cfg, there, here, out)))
+    if (st == MEGA_OK && (there == NULL || here == NULL || !list_changes(o, is_schedule_kept, there, here, out)))
         st = MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory to compare them with those of the checkpoint");
     mega_buffer_fini(&b);
     json_decref(there);

@@ -48,88 +48,66 @@ uint32_t mega_commands_all(const mega_composition *of); /* the set of all that t
 
 /* Who set an option, and its text as typed. */
 typedef struct option_entry {
-    mega_config_source source;
+    mega_option_source source;
     int position;      /* where it stands: index in argv, or line of the JSON */
     const char *typed; /* its name as given there: "--checkpoint-activations"; of a JSON with its quotation marks */
     const char *text;  /* last value, values of a list joined by spaces; NULL for flags */
 } option_entry;
 
-/* Mistakes and notes collected over a whole command line. */
-typedef struct mega_config_state {
+typedef struct option_problem {
+    const char *text, *where; /* "rules.c:36": the rule that found it */
+} option_problem;
+
+struct mega_options {
+    mega_arena arena; /* owns every text and list, of the values too */
     option_table table;
     option_entry *entry; /* one for each row */
     void *values;        /* the struct of the composition */
     const mega_command *command;
-    struct config_problem {
-        const char *text, *where; /* "rules.c:36": the rule that found it */
-    } * problem;
+    mega_list positional;
+    option_problem *problem;
     size_t problems;
     int64_t problem_capacity;
     mega_status problem_status; /* usage, unless every problem is of another kind */
-    unsigned faulty;            /* set of mega_config_topic */
+    unsigned faulty;            /* set of topics */
     bool out_of_memory;
-    bool is_engine;         /* of a C program: mega_config_parse_engine */
-    const char *json;       /* its mega_setup.config: a text or the name of a file; NULL: none */
-    const char *json_file;  /* of --deepspeed_config; NULL: not given */
-    int json_file_position; /* its argument */
-    const char *json_name;  /* once a JSON is read: how messages call it */
-} mega_config_state;
+    const char *json_name; /* once a JSON is read: how messages call it */
+    const char *preset;    /* "--preset gpt2" */
+};
 
 /* problem.c: mistakes, and notes on what was given. */
-#define mega_config_problem(cfg, status, ...) mega_config_problem_at((cfg), (status), __FILE__, __LINE__, __VA_ARGS__)
-void mega_config_problem_at(mega_config *cfg, mega_status status, const char *file, int line, const char *fmt, ...)
-    __attribute__((format(printf, 5, 6)));
-/* The same of this thread's error record, which keeps its own place. */
-void mega_config_problem_from_error(mega_config *cfg);
-/* Text in the arena; "" when memory is short, which the report then says. */
-const char *mega_config_text(mega_config *cfg, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* This thread's error record, which keeps its own place, as a mistake. */
+void options_problem_from_error(mega_options *o);
 /* One line for each reason why options given have no effect. */
-void mega_config_note_without_effect(mega_config *cfg);
+void options_note_without_effect(mega_options *o);
 
-/* value.c: text to field and back. parse leaves the reason in a text of the arena, or NULL when all is well. */
-const char *mega_value_check(mega_config *cfg, const mega_option_row *row, const char *text);
-mega_status mega_value_set(mega_config *cfg, size_t index, const char *text);
-mega_status mega_value_set_list(mega_config *cfg, size_t index, const char *const *texts, size_t count);
-void *mega_value_at(const mega_config *cfg, size_t index); /* the field; the row has one */
-bool mega_value_int(const char *text, int64_t *out);
+/* value.c: text to field and back. check leaves the reason in a text of the arena, or NULL when all is well. */
+const char *mega_value_check(mega_options *o, const mega_option_row *row, const char *text);
+mega_status mega_value_set(mega_options *o, size_t index, const char *text);
+mega_status mega_value_set_list(mega_options *o, size_t index, const char *const *texts, size_t count);
+void *mega_value_at(const mega_options *o, size_t index); /* the field; the row has one */
 /* Of what is not built: whether the value changes nothing. text NULL: a flag that is given. */
 bool mega_value_is_neutral(const mega_option_row *row, const char *text);
-bool mega_value_float(const char *text, double *out);
-/* The row, and the set of the command whose options are read. */
-static inline const mega_option_row *row_at(const mega_config *cfg, size_t index)
+/* The row of an index. */
+static inline const mega_option_row *row_at(const mega_options *o, size_t index)
 {
-    return cfg->state->table.line[index].row;
-}
-static inline uint32_t command_bit(const mega_config *cfg)
-{
-    return cfg->state->command != NULL ? cfg->state->command->bit : ALL_COMMANDS;
+    return o->table.line[index].row;
 }
 /* Of a row with `alone`: how many ranks this run has of it; else 1. */
-int64_t mega_option_ranks(const mega_config *cfg, const mega_option_row *row);
-/* rules.c: what holds for every composition: the greatest values, values that must equal those of another option, and
- * options that have an effect for several ranks alone. */
+int64_t mega_option_ranks(const mega_options *o, const mega_option_row *row);
 /* As it would be typed; lists joined by spaces; "None" where nothing is set. */
-bool mega_value_print(const mega_config *cfg, size_t index, mega_buffer *out);
+bool mega_value_print(const mega_options *o, size_t index, mega_buffer *out);
 /* The shortest decimal that reads back as the same double, as Python prints it. */
 bool mega_value_print_double(double x, mega_buffer *out);
 
-/* Rules: the status of nearly every mistake, and whether the user wrote an option, in argv or in a JSON. */
+/* The status of nearly every mistake. */
 #define USAGE MEGA_ERR_USAGE
-static inline bool is_given(const mega_config *cfg, const char *dest)
-{
-    const mega_config_source source = mega_config_set_by(cfg, dest);
-    return source == MEGA_SET_BY_COMMAND_LINE || source == MEGA_SET_BY_JSON;
-}
 
-/* engine_options.c: rows that mega_config_parse_engine takes; the others are mistakes. */
-bool mega_option_is_of_engine(const mega_option_row *row);
-/* Options that only the engine of a C program knows what to do with: --deepspeed_config names its JSON. */
-bool mega_engine_takes(mega_config *cfg, const mega_option_row *row, const char *text, int position);
-/* json_read.c: sets options from the JSON that the engine was given, but for those that argv has set. */
-void mega_config_read_json(mega_config *cfg);
+/* json_read.c: sets options from a JSON (a text, or the name of a file), but for those that argv has set. */
+void options_read_json(mega_options *o, const char *json);
 /* json_keys.c: every key of a DeepSpeed JSON that is known, in turn: for (json_key_walk w =
- * {.options = {.of = table}}; mega_json_key_next(&w);) Paths of options (column json), keys that are no option here,
- * and "megalith.NAME" for each option of an engine. */
+ * {.options = {.of = table}}; mega_json_key_next(&w);) Paths of options (column json), keys that are no option here, and
+ * "megalith.NAME" for each option. */
 typedef struct json_key_walk {
     const mega_option_row *row;
     size_t index; /* of the row in the option table; SIZE_MAX: it is no option here */
@@ -143,15 +121,9 @@ bool mega_json_key_next(json_key_walk *w);
 bool mega_json_key_find(const option_table *t, const char *path, json_key_walk *out);
 bool mega_json_key_has_below(const option_table *t, const char *path); /* keys like PATH.x or PATH[0] */
 /* " (did you mean …?)" or "": the nearest key beside `path`, or the same one at another place. */
-const char *mega_json_key_near(mega_config *cfg, const char *path);
-#define JSON_OWN "megalith" /* the block of a JSON whose keys are the engine's own options */
-void mega_rule_engine_reads(mega_config *cfg);
-/* Whether the engine takes this option, which launchers give to the programs that they start; adds a mistake if its
- * text does not fit. */
-bool mega_option_is_of_launcher(const mega_option_row *row);
-void mega_engine_take_of_launcher(mega_config *cfg, const mega_option_row *row, const char *typed, const char *text);
+const char *mega_json_key_near(mega_options *o, const char *path);
+#define JSON_OWN "megalith" /* the block of a JSON whose keys are the options under their own names */
 /* environment.c */
-void mega_rule_environment(mega_config *cfg);
-void mega_environment_note_typos(void);
+void options_note_environment_typos(void);
 
 #endif

@@ -25,13 +25,13 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Lists look as Python prints them, for parsers that read them so. */
-static char *dump_value(const mega_config *cfg, size_t index)
+static char *dump_value(const mega_options *o, size_t index)
 {
-    const mega_option_row *row = row_at(cfg, index);
+    const mega_option_row *row = row_at(o, index);
     mega_buffer b = {0};
     if (row->field != MEGA_NO_FIELD && (row->kind == MEGA_OPTION_LIST || row->kind == MEGA_OPTION_APPEND)) {
         mega_list list;
-        memcpy(&list, mega_value_at(cfg, index), sizeof list);
+        memcpy(&list, mega_value_at(o, index), sizeof list);
         if (list.count > 0) {
             for (size_t i = 0; i < list.count; i++) mega_buffer_printf(&b, "%s'%s'", i == 0 ? "[" : ", ", list.item[i]);
             mega_buffer_puts(&b, "]");
@@ -39,38 +39,38 @@ static char *dump_value(const mega_config *cfg, size_t index)
         }
     }
     if (row->kind == MEGA_OPTION_CHOICE && strncmp(row->choices, "none|", 5) == 0) {
-        mega_value_print(cfg, index, &b);
+        mega_value_print(o, index, &b);
         if (b.data != NULL && strcmp(b.data, "none") == 0) {
             mega_buffer_fini(&b);
             mega_buffer_puts(&b, "None");
         }
         return b.data;
     }
-    mega_value_print(cfg, index, &b);
+    mega_value_print(o, index, &b);
     return b.data;
 }
 
 /* Lines of the dump: the destinations of the command (of models that are not built: those given), then what is derived.
  */
-static size_t collect_lines(const mega_config *cfg, dump_line *line, size_t most)
+static size_t collect_lines(const mega_options *o, dump_line *line, size_t most)
 {
     size_t n = 0;
-    const mega_composition *of = cfg->state->table.of;
-    const size_t count = cfg->state->table.count;
+    const mega_composition *of = o->table.of;
+    const size_t count = o->table.count;
     for (size_t i = 0; i < count && n < most; i++) {
-        const mega_option_row *row = row_at(cfg, i);
-        if ((cfg->state->table.line[i].commands & cfg->state->command->bit) == 0 || row->answer == MEGA_ANSWER_RENAMED)
+        const mega_option_row *row = row_at(o, i);
+        if ((o->table.line[i].commands & mega_options_command_bit(o)) == 0 || row->answer == MEGA_ANSWER_RENAMED)
             continue;
-        const bool said = cfg->state->entry[i].source != MEGA_SET_BY_DEFAULT;
-        if (!said && cfg->state->table.line[i].is_foreign) continue;
+        const bool said = o->entry[i].source != MEGA_SET_BY_DEFAULT;
+        if (!said && o->table.line[i].is_foreign) continue;
         mega_option_dest(row, line[n].name);
-        line[n].value = dump_value(cfg, i);
+        line[n].value = dump_value(o, i);
         line[n].rank = said ? 0 : row->answer == MEGA_ANSWER_WORKS ? 1 : row->kind == MEGA_OPTION_OFF ? 3 : 2;
         n++;
     }
     const char *name = NULL;
     char text[32];
-    for (size_t i = 0; n < most && of->derived_line != NULL && of->derived_line(cfg, i, &name, text); i++) {
+    for (size_t i = 0; n < most && of->derived_line != NULL && of->derived_line(o, i, &name, text); i++) {
         snprintf(line[n].name, sizeof line[n].name, "%s", name);
         line[n].value = mega_strdup(text);
         line[n].rank = 0;
@@ -85,19 +85,19 @@ static bool is_alike(const option_line *line, uint32_t bit)
            (line->commands & bit) != 0;
 }
 
-mega_status mega_config_alike(mega_config *cfg, const char *command, mega_list *out)
+mega_status mega_options_alike(mega_options *o, const char *command, mega_list *out)
 {
-    const mega_command *of = mega_command_find(cfg->state->table.of, command);
+    const mega_command *of = mega_command_find(o->table.of, command);
     const uint32_t bit = of != NULL ? of->bit : 0;
-    const size_t rows = cfg->state->table.count;
-    const char **text = mega_arena_alloc(&cfg->arena, rows * sizeof *text);
+    const size_t rows = o->table.count;
+    const char **text = mega_arena_alloc(&o->arena, rows * sizeof *text);
     size_t count = 0;
     bool is_whole = text != NULL;
     for (size_t i = 0; is_whole && i < rows; i++) {
-        if (!is_alike(&cfg->state->table.line[i], bit)) continue;
+        if (!is_alike(&o->table.line[i], bit)) continue;
         mega_buffer line = {0};
-        is_whole = mega_buffer_printf(&line, "--%s ", row_at(cfg, i)->name) && mega_value_print(cfg, i, &line);
-        text[count] = is_whole ? mega_arena_strdup(&cfg->arena, line.data) : NULL;
+        is_whole = mega_buffer_printf(&line, "--%s ", row_at(o, i)->name) && mega_value_print(o, i, &line);
+        text[count] = is_whole ? mega_arena_strdup(&o->arena, line.data) : NULL;
         is_whole = text[count++] != NULL;
         mega_buffer_fini(&line);
     }
@@ -106,12 +106,12 @@ mega_status mega_config_alike(mega_config *cfg, const char *command, mega_list *
     return MEGA_OK;
 }
 
-mega_status mega_config_dump_arguments(const mega_config *cfg, mega_buffer *out)
+mega_status mega_options_dump_arguments(const mega_options *o, mega_buffer *out)
 {
-    const size_t most = cfg->state->table.count + 16;
+    const size_t most = o->table.count + 16;
     dump_line *line = mega_calloc(most, sizeof *line);
     if (line == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "arguments: no memory to list them");
-    const size_t n = collect_lines(cfg, line, most);
+    const size_t n = collect_lines(o, line, most);
     qsort(line, n, sizeof *line, by_name);
     mega_buffer_puts(out, "------------------------ arguments ------------------------\n");
     for (size_t i = 0; i < n; i++) {
@@ -143,10 +143,10 @@ static json_t *json_of_list(const mega_list *list)
     return NULL;
 }
 
-static json_t *json_of(const mega_config *cfg, size_t index)
+static json_t *json_of(const mega_options *o, size_t index)
 {
-    const mega_option_row *row = row_at(cfg, index);
-    const char *field = mega_value_at(cfg, index);
+    const mega_option_row *row = row_at(o, index);
+    const char *field = mega_value_at(o, index);
     int64_t n[3];
     double x;
     bool on;
@@ -165,7 +165,7 @@ static json_t *json_of(const mega_config *cfg, size_t index)
     case MEGA_OPTION_LIST:
     case MEGA_OPTION_APPEND: memcpy(&list, field, sizeof list); return json_of_list(&list);
     case MEGA_OPTION_CHOICE:
-        mega_value_print(cfg, index, &b);
+        mega_value_print(o, index, &b);
         value = json_string(b.data != NULL ? b.data : "");
         mega_buffer_fini(&b);
         return value;
@@ -175,17 +175,17 @@ static json_t *json_of(const mega_config *cfg, size_t index)
     return json_null();
 }
 
-mega_status mega_config_to_json(const mega_config *cfg, mega_buffer *out)
+mega_status mega_options_to_json(const mega_options *o, mega_buffer *out)
 {
     json_t *all = json_object();
-    const size_t count = cfg->state->table.count;
-    const uint32_t bit = command_bit(cfg);
+    const size_t count = o->table.count;
+    const uint32_t bit = mega_options_command_bit(o);
     bool whole = all != NULL;
     for (size_t i = 0; whole && i < count; i++) {
-        const mega_option_row *row = row_at(cfg, i);
+        const mega_option_row *row = row_at(o, i);
         char dest[80];
-        if ((cfg->state->table.line[i].commands & bit) == 0 || row->answer != MEGA_ANSWER_WORKS) continue;
-        whole = json_object_set_new(all, mega_option_dest(row, dest), json_of(cfg, i)) == 0;
+        if ((o->table.line[i].commands & bit) == 0 || row->answer != MEGA_ANSWER_WORKS) continue;
+        whole = json_object_set_new(all, mega_option_dest(row, dest), json_of(o, i)) == 0;
     }
     char *text = whole ? mega_json_dump(all, JSON_SORT_KEYS | JSON_INDENT(1) | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(all);
@@ -197,12 +197,12 @@ mega_status mega_config_to_json(const mega_config *cfg, mega_buffer *out)
     return mega_buffer_check(out, "the options as JSON");
 }
 
-static mega_status set_from_list(mega_config *cfg, size_t index, const json_t *array)
+static mega_status set_from_list(mega_options *o, size_t index, const json_t *array)
 {
-    const mega_option_row *row = row_at(cfg, index);
+    const mega_option_row *row = row_at(o, index);
     const size_t count = json_array_size(array);
     char number[3][24];
-    const char **texts = mega_arena_alloc(&cfg->arena, (count + 1) * sizeof *texts);
+    const char **texts = mega_arena_alloc(&o->arena, (count + 1) * sizeof *texts);
     if (texts == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--%s: no memory for its values", row->name);
     for (size_t i = 0; i < count; i++) {
         const json_t *item = json_array_get(array, i);
@@ -215,17 +215,17 @@ static mega_status set_from_list(mega_config *cfg, size_t index, const json_t *a
             return MEGA_FAIL(MEGA_ERR_FORMAT, "options: \"%s\" holds a value of another kind", row->name);
     }
     const mega_list empty = {0};
-    if (row->kind == MEGA_OPTION_APPEND) memcpy(mega_value_at(cfg, index), &empty, sizeof empty);
-    return mega_value_set_list(cfg, index, texts, count);
+    if (row->kind == MEGA_OPTION_APPEND) memcpy(mega_value_at(o, index), &empty, sizeof empty);
+    return mega_value_set_list(o, index, texts, count);
 }
 
-static mega_status set_from_json(mega_config *cfg, size_t index, const json_t *value)
+static mega_status set_from_json(mega_options *o, size_t index, const json_t *value)
 {
-    const mega_option_row *row = row_at(cfg, index);
+    const mega_option_row *row = row_at(o, index);
     char text[40];
     const char *typed = NULL;
     if (row->kind == MEGA_OPTION_LIST || row->kind == MEGA_OPTION_APPEND || row->kind == MEGA_OPTION_INT3) {
-        if (json_is_array(value)) return set_from_list(cfg, index, value);
+        if (json_is_array(value)) return set_from_list(o, index, value);
     } else if (json_is_boolean(value)) {
         typed = json_is_true(value) ? "true" : "false";
     } else if (json_is_integer(value)) {
@@ -239,13 +239,13 @@ static mega_status set_from_json(mega_config *cfg, size_t index, const json_t *v
     }
     const char *reason = typed == NULL ? "holds a value of another kind" : NULL;
     if (reason == NULL && !(row->range != MEGA_RANGE_ANY && strcmp(typed, "0") == 0 && row->fallback == NULL)) {
-        reason = mega_value_check(cfg, row, typed); /* 0 is how "not given" is written */
+        reason = mega_value_check(o, row, typed); /* 0 is how "not given" is written */
     }
     if (reason != NULL) return MEGA_FAIL(MEGA_ERR_FORMAT, "options: \"%s\": %s", row->name, reason);
-    return mega_value_set(cfg, index, typed);
+    return mega_value_set(o, index, typed);
 }
 
-mega_status mega_config_from_json(mega_config *cfg, const char *json, mega_config_source source)
+mega_status mega_options_from_json(mega_options *o, const char *json, mega_option_source source)
 {
     json_error_t error;
     json_t *all = mega_json_load(json, strlen(json), 0, &error);
@@ -257,16 +257,16 @@ mega_status mega_config_from_json(mega_config *cfg, const char *json, mega_confi
         return st;
     }
     mega_status st = MEGA_OK;
-    const size_t count = cfg->state->table.count;
-    const uint32_t bit = command_bit(cfg);
+    const size_t count = o->table.count;
+    const uint32_t bit = mega_options_command_bit(o);
     for (size_t i = 0; st == MEGA_OK && i < count; i++) {
-        const mega_option_row *row = row_at(cfg, i);
+        const mega_option_row *row = row_at(o, i);
         char dest[80];
-        if ((cfg->state->table.line[i].commands & bit) == 0 || row->answer != MEGA_ANSWER_WORKS) continue;
+        if ((o->table.line[i].commands & bit) == 0 || row->answer != MEGA_ANSWER_WORKS) continue;
         const json_t *value = json_object_get(all, mega_option_dest(row, dest));
-        if (value == NULL || json_is_null(value) || cfg->state->entry[i].source >= MEGA_SET_BY_JSON) continue;
-        st = set_from_json(cfg, i, value);
-        if (st == MEGA_OK) cfg->state->entry[i].source = source;
+        if (value == NULL || json_is_null(value) || o->entry[i].source >= MEGA_SET_BY_JSON) continue;
+        st = set_from_json(o, i, value);
+        if (st == MEGA_OK) o->entry[i].source = source;
     }
     json_decref(all);
     return st;

@@ -111,15 +111,15 @@ bool mega_environment_mistake(size_t *at, char *out, size_t size)
     return false;
 }
 
-void mega_rule_environment(mega_config *cfg)
+void mega_options_rule_environment(mega_options *o)
 {
     char text[512];
     for (size_t at = 0; mega_environment_mistake(&at, text, sizeof text);)
-        mega_config_problem(cfg, MEGA_ERR_USAGE, "%s", text);
+        mega_options_problem(o, MEGA_ERR_USAGE, "%s", text);
 }
 
 /* Other names that begin so belong to scripts around the program. */
-void mega_environment_note_typos(void)
+void options_note_environment_typos(void)
 {
     const char *names[ROW_COUNT(variables)];
     for (size_t i = 0; i < ROW_COUNT(variables); i++) names[i] = variables[i].name;
@@ -127,7 +127,7 @@ void mega_environment_note_typos(void)
         char name[64];
         if (strncmp(*e, OWN, sizeof OWN - 1) != 0) continue;
         snprintf(name, sizeof name, "%.*s", (int)strcspn(*e, "="), *e);
-        const char *typed = name + sizeof OWN - 1, *near = mega_config_nearest(typed, names, ROW_COUNT(variables));
+        const char *typed = name + sizeof OWN - 1, *near = mega_options_nearest(typed, names, ROW_COUNT(variables));
         if (near != NULL && strcmp(near, typed) != 0)
             mega_warn("%s in the environment: nothing reads it; did you mean " OWN "%s?", name, near);
     }
@@ -135,7 +135,7 @@ void mega_environment_note_typos(void)
 
 /* RANK and WORLD_SIZE alone say nothing: shells, notebooks and job scripts export them. */
 
-const char *mega_config_python_launcher(const char **out_mark, int64_t *out_processes)
+const char *mega_options_python_launcher(const char **out_mark, int64_t *out_processes)
 {
     static const struct {
         const char *mark, *launcher;

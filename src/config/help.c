@@ -21,7 +21,7 @@ static void write_usage(const mega_option_row *row, mega_buffer *out)
     case MEGA_OPTION_LIST: mega_buffer_puts(out, " VALUE…"); return;
     case MEGA_OPTION_STRING:
     case MEGA_OPTION_CHOICE:
-    case MEGA_OPTION_APPEND: mega_buffer_puts(out, " VALUE"); return;
+    case MEGA_OPTION_APPEND: mega_buffer_printf(out, " %s", row->value != NULL ? row->value : "VALUE"); return;
     }
 }
 
@@ -105,7 +105,7 @@ static void write_working(const option_table *t, uint32_t command, mega_buffer *
     }
 }
 
-mega_status mega_config_help(const mega_composition *of, const char *command, mega_buffer *out)
+mega_status mega_options_help(const mega_composition *of, const char *command, mega_buffer *out)
 {
     const mega_command *row = mega_command_find(of, command);
     mega_arena arena = {0};
@@ -129,26 +129,14 @@ mega_status mega_config_help(const mega_composition *of, const char *command, me
     return mega_buffer_check(out, "the help text");
 }
 
-mega_status mega_config_engine_help(const mega_composition *of, mega_buffer *out)
+mega_status mega_options_list(const mega_composition *of, mega_buffer *out)
 {
     mega_arena arena = {0};
     option_table t;
-    const char *title = "";
     MEGA_TRY(mega_option_table_make(&t, of, &arena));
-    for (size_t i = 0; i < t.count; i++) {
-        if (!mega_option_is_of_engine(t.line[i].row)) continue;
-        if (strcmp(t.line[i].title, title) != 0)
-            mega_buffer_printf(out, "%s%s\n", out->size > 0 ? "\n" : "", t.line[i].title);
-        title = t.line[i].title;
-        write_option(t.line[i].row, out);
-    }
+    write_working(&t, ALL_COMMANDS, out);
     mega_arena_fini(&arena);
-    mega_buffer_puts(out, "\nof a launcher\n"
-                          "  --local_rank N                  must be the number of this rank on its host, or -1\n"
-                          "  --deepspeed                     taken: the engine is always on\n"
-                          "\nsettings in a file\n"
-                          "  --deepspeed_config FILE         a DeepSpeed JSON, where mega_setup.config is NULL\n");
-    return mega_buffer_check(out, "the help text");
+    return mega_buffer_check(out, "the list of options");
 }
 
 /* A cell of a Markdown table: the bar would end it. */
@@ -218,7 +206,7 @@ static void write_page_row(const option_table *t, size_t index, mega_buffer *out
     mega_buffer_puts(out, " |\n");
 }
 
-mega_status mega_config_options_page(const mega_composition *of, mega_buffer *out)
+mega_status mega_options_options_page(const mega_composition *of, mega_buffer *out)
 {
     mega_arena arena = {0};
     option_table t;
@@ -227,7 +215,7 @@ mega_status mega_config_options_page(const mega_composition *of, mega_buffer *ou
     mega_buffer_puts(
         out,
         "# Options\n\n"
-        "Written by `megalith help --options-page` from the option table in `src/config`; do not edit by hand.\n\n"
+        "Written by `megalith help --options-page` from the rows of all rooms; do not edit by hand.\n\n"
         "Names, defaults and meanings are Megatron's. Every option that is known has one of four "
         "answers:\n\n"
         "| answer | what happens |\n|---|---|\n"

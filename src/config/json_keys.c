@@ -1,5 +1,5 @@
 /* The keys of a DeepSpeed JSON: those of options (column json of their rows), those that are no option here, and the
- * block of the engine's own options. */
+ * block of the options under their own names. */
 #include "config_impl.h"
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static bool next_row(json_key_walk *w)
     }
     while (mega_option_next(&w->options)) {
         const mega_option_row *row = w->options.row;
-        if (w->part == OF_OPTIONS ? row->json == NULL : !mega_option_is_of_engine(row)) continue;
+        if (w->part == OF_OPTIONS ? row->json == NULL : row->is_of_argv || row->answer != MEGA_ANSWER_WORKS) continue;
         w->row = row;
         w->index = w->options.index;
         w->rest = w->part == OF_OPTIONS ? row->json : row->name;
@@ -69,35 +69,34 @@ bool mega_json_key_has_below(const option_table *t, const char *path)
 }
 
 /* The same last word elsewhere: "stage" at the top belongs into "zero_optimization". */
-static const char *same_elsewhere(mega_config *cfg, const char *last)
+static const char *same_elsewhere(mega_options *o, const char *last)
 {
-    for (json_key_walk w = {.options = {.of = &cfg->state->table}}; mega_json_key_next(&w);) {
+    for (json_key_walk w = {.options = {.of = &o->table}}; mega_json_key_next(&w);) {
         const char *dot = strrchr(w.path, '.');
-        if (dot != NULL && strcmp(dot + 1, last) == 0) return mega_config_text(cfg, "%s", w.path);
+        if (dot != NULL && strcmp(dot + 1, last) == 0) return mega_options_text(o, "%s", w.path);
     }
     return NULL;
 }
 
-const char *mega_json_key_near(mega_config *cfg, const char *path)
+const char *mega_json_key_near(mega_options *o, const char *path)
 {
     enum { MOST = 512 };
     const char *dot = strrchr(path, '.'), *last = dot != NULL ? dot + 1 : path;
     const size_t above = dot != NULL ? (size_t)(dot - path) : 0;
-    const char **names = mega_arena_alloc(&cfg->arena, MOST * sizeof *names);
+    const char **names = mega_arena_alloc(&o->arena, MOST * sizeof *names);
     const char *beside = NULL; /* begins with what was written: "train_micro_batch_size" */
     size_t n = 0;
-    for (json_key_walk w = {.options = {.of = &cfg->state->table}};
-         names != NULL && n < MOST && mega_json_key_next(&w);) {
+    for (json_key_walk w = {.options = {.of = &o->table}}; names != NULL && n < MOST && mega_json_key_next(&w);) {
         const char *rest = rest_below(w.path, path, above);
         if (rest == NULL) continue;
-        names[n] = mega_config_text(cfg, "%.*s", (int)strcspn(rest, ".["), rest);
+        names[n] = mega_options_text(o, "%.*s", (int)strcspn(rest, ".["), rest);
         if (beside == NULL && strlen(last) > 3 && strncmp(names[n], last, strlen(last)) == 0) beside = names[n];
         n++;
     }
-    if (beside == NULL && names != NULL) beside = mega_config_nearest(last, names, n);
-    const char *elsewhere = same_elsewhere(cfg, last), *near = elsewhere;
-    if (names == NULL) cfg->state->out_of_memory = true;
+    if (beside == NULL && names != NULL) beside = mega_options_nearest(last, names, n);
+    const char *elsewhere = same_elsewhere(o, last), *near = elsewhere;
+    if (names == NULL) o->out_of_memory = true;
     else if (beside != NULL)
-        near = mega_config_text(cfg, "%.*s%s", (int)(last - path), path, beside);
-    return near != NULL ? mega_config_text(cfg, "; did you mean \"%s\"?", near) : "";
+        near = mega_options_text(o, "%.*s%s", (int)(last - path), path, beside);
+    return near != NULL ? mega_options_text(o, "; did you mean \"%s\"?", near) : "";
 }

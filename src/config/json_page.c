@@ -97,14 +97,15 @@ static void write_yaml(const option_table *t, mega_buffer *out)
     }
 }
 
-mega_status mega_config_json_page(const mega_composition *of, mega_buffer *out)
+mega_status mega_options_json_page(const mega_composition *of, mega_buffer *out)
 {
     mega_arena arena = {0};
     option_table t;
     MEGA_TRY(mega_option_table_make(&t, of, &arena));
     mega_buffer_puts(
         out, "# Keys of a DeepSpeed JSON\n\n"
-             "Written by `megalith help --json-page` from the tables in `src/config`; do not edit by hand.\n\n"
+             "Written by `megalith help --json-page` from the rows of the engine and the rooms below; do not edit by "
+             "hand.\n\n"
              "`mega_setup.config` takes a JSON as text or the name of its file; `--deepspeed_config FILE` in "
              "`mega_setup.argv` names one as well. What argv says counts before what the JSON says, and a warning "
              "names both where they differ. `\"auto\"` and `null` mean \"not given\". Defaults are those of the "

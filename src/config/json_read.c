@@ -19,7 +19,7 @@ typedef struct idle_key {
 } idle_key;
 
 typedef struct json_reader {
-    mega_config *cfg;
+    mega_options *o;
     const char *at; /* in the text */
     int line;       /* of `at` */
     size_t mistakes;
@@ -78,29 +78,29 @@ static void pass_mark(json_reader *r, char mark)
 /* "\"zero_optimization.stage\" (ds.json, line 7)" */
 static const char *place(json_reader *r, const json_item *item)
 {
-    return mega_config_text(r->cfg, "\"%s\" (%s, line %d)", item->path, r->cfg->state->json_name, item->line);
+    return mega_options_text(r->o, "\"%s\" (%s, line %d)", item->path, r->o->json_name, item->line);
 }
 
 static void problem(json_reader *r, mega_status status, const char *text)
 {
-    if (r->mistakes++ < MOST_MISTAKES) mega_config_problem(r->cfg, status, "%s", text);
+    if (r->mistakes++ < MOST_MISTAKES) mega_options_problem(r->o, status, "%s", text);
 }
 
-static const char *number_text(mega_config *cfg, const json_t *value)
+static const char *number_text(mega_options *o, const json_t *value)
 {
-    if (json_is_integer(value)) return mega_config_text(cfg, "%lld", (long long)json_integer_value(value));
+    if (json_is_integer(value)) return mega_options_text(o, "%lld", (long long)json_integer_value(value));
     mega_buffer b = {0};
     const bool whole = mega_value_print_double(json_real_value(value), &b);
-    const char *text = whole ? mega_config_text(cfg, "%s", b.data) : "";
+    const char *text = whole ? mega_options_text(o, "%s", b.data) : "";
     mega_buffer_fini(&b);
     return text;
 }
 
-static const char *shown_value(mega_config *cfg, const json_t *value)
+static const char *shown_value(mega_options *o, const json_t *value)
 {
-    if (json_is_number(value)) return number_text(cfg, value);
+    if (json_is_number(value)) return number_text(o, value);
     char *text = mega_json_dump(value, JSON_ENCODE_ANY | JSON_COMPACT);
-    const char *shown = text != NULL ? mega_config_text(cfg, "%.60s%s", text, strlen(text) > 60 ? "…" : "") : "?";
+    const char *shown = text != NULL ? mega_options_text(o, "%.60s%s", text, strlen(text) > 60 ? "…" : "") : "?";
     free(text);
     return shown;
 }
@@ -123,39 +123,39 @@ static const char *expected_kind(mega_option_kind kind)
 
 static void wrong_kind(json_reader *r, const json_item *item, const char *expected)
 {
-    problem(r, USAGE,
-            mega_config_text(r->cfg, "%s: found %s, expected %s", place(r, item), shown_value(r->cfg, item->value),
-                             expected));
+    problem(
+        r, USAGE,
+        mega_options_text(r->o, "%s: found %s, expected %s", place(r, item), shown_value(r->o, item->value), expected));
 }
 
 /* ---- values as texts, as argv has them ---- */
 
 /* The three numbers, or what is not three numbers: 0. */
-static size_t list_texts(mega_config *cfg, const json_t *value, const char *out[3])
+static size_t list_texts(mega_options *o, const json_t *value, const char *out[3])
 {
     if (!json_is_array(value) || json_array_size(value) != 3) return 0;
     for (size_t i = 0; i < 3; i++) {
         if (!json_is_number(json_array_get(value, i))) return 0;
-        out[i] = number_text(cfg, json_array_get(value, i));
+        out[i] = number_text(o, json_array_get(value, i));
     }
     return 3;
 }
 
 /* The texts of a value of the row's kind; 0: it is of another kind. */
-static size_t value_texts(mega_config *cfg, const mega_option_row *row, const json_t *value, const char *out[3])
+static size_t value_texts(mega_options *o, const mega_option_row *row, const json_t *value, const char *out[3])
 {
     const mega_option_kind kind = row->kind;
     const bool is_switch = kind == MEGA_OPTION_FLAG || kind == MEGA_OPTION_OFF || kind == MEGA_OPTION_BOOL;
-    if (kind == MEGA_OPTION_INT3) return list_texts(cfg, value, out);
+    if (kind == MEGA_OPTION_INT3) return list_texts(o, value, out);
     if (is_switch ? !json_is_boolean(value) : kind != MEGA_OPTION_ANY && json_is_boolean(value)) return 0;
     if (json_is_boolean(value)) out[0] = json_is_true(value) ? "true" : "false";
     else if (json_is_number(value) && (kind == MEGA_OPTION_INT || kind == MEGA_OPTION_FLOAT ||
                                        kind == MEGA_OPTION_BYTES || kind == MEGA_OPTION_ANY))
-        out[0] = number_text(cfg, value);
+        out[0] = number_text(o, value);
     else if (json_is_string(value) && kind != MEGA_OPTION_INT && kind != MEGA_OPTION_FLOAT)
-        out[0] = mega_config_text(cfg, "%s", json_string_value(value));
+        out[0] = mega_options_text(o, "%s", json_string_value(value));
     else if (kind == MEGA_OPTION_ANY)
-        out[0] = shown_value(cfg, value);
+        out[0] = shown_value(o, value);
     else
         return 0;
     return 1;
@@ -163,13 +163,13 @@ static size_t value_texts(mega_config *cfg, const mega_option_row *row, const js
 
 /* ---- what a key sets ---- */
 
-static const char *printed(mega_config *cfg, size_t index)
+static const char *printed(mega_options *o, size_t index)
 {
     mega_buffer b = {0};
     const char *text = "";
-    if (mega_value_print(cfg, index, &b)) text = mega_config_text(cfg, "%s", b.data);
+    if (mega_value_print(o, index, &b)) text = mega_options_text(o, "%s", b.data);
     else
-        cfg->state->out_of_memory = true;
+        o->out_of_memory = true;
     mega_buffer_fini(&b);
     return text;
 }
@@ -178,51 +178,51 @@ static const char *printed(mega_config *cfg, size_t index)
  * it is a mistake. */
 static void keep_other(json_reader *r, const json_item *item, size_t index, const char *value)
 {
-    mega_config *cfg = r->cfg;
-    const option_entry *entry = &cfg->state->entry[index];
+    mega_options *o = r->o;
+    const option_entry *entry = &o->entry[index];
     char dest[80];
-    if (strcmp(printed(cfg, index), value) == 0) return;
-    const char *here = mega_config_text(cfg, "\"%s\" %s (%s, line %d)", item->path, shown_value(cfg, item->value),
-                                        cfg->state->json_name, item->line);
-    const char *there = mega_config_origin(cfg, mega_option_dest(row_at(cfg, index), dest));
+    if (strcmp(printed(o, index), value) == 0) return;
+    const char *here = mega_options_text(o, "\"%s\" %s (%s, line %d)", item->path, shown_value(o, item->value),
+                                         o->json_name, item->line);
+    const char *there = mega_options_origin(o, mega_option_dest(row_at(o, index), dest));
     if (entry->source == MEGA_SET_BY_JSON)
-        problem(r, USAGE, mega_config_text(cfg, "%s and %s contradict each other; give one", there, here));
+        problem(r, USAGE, mega_options_text(o, "%s and %s contradict each other; give one", there, here));
     else if (entry->source == MEGA_SET_BY_DERIVATION)
-        mega_warn("mega_setup.layout counts, which says %s; %s does not", printed(cfg, index), here);
+        mega_warn("%s counts, which says %s; %s does not", o->table.of->derived_by, printed(o, index), here);
     else
         mega_warn("%s counts; %s does not", there, here);
 }
 
 static void set_option(json_reader *r, const json_item *item, size_t index, const char *const *texts, size_t count)
 {
-    mega_config *cfg = r->cfg;
-    const mega_option_row *row = row_at(cfg, index);
-    option_entry *entry = &cfg->state->entry[index];
+    mega_options *o = r->o;
+    const mega_option_row *row = row_at(o, index);
+    option_entry *entry = &o->entry[index];
     unsigned char kept[sizeof(int64_t[3])] = {0};
     const size_t size = row->kind == MEGA_OPTION_INT3                                   ? sizeof kept
                         : row->kind == MEGA_OPTION_FLAG || row->kind == MEGA_OPTION_OFF ? sizeof(bool)
                         : row->kind == MEGA_OPTION_CHOICE                               ? sizeof(int)
                                                                                         : sizeof(int64_t);
     for (size_t i = 0; i < count; i++) {
-        const char *reason = mega_value_check(cfg, row, texts[i]);
+        const char *reason = mega_value_check(o, row, texts[i]);
         if (reason != NULL) {
-            problem(r, USAGE, mega_config_text(cfg, "%s: %s", place(r, item), reason));
+            problem(r, USAGE, mega_options_text(o, "%s: %s", place(r, item), reason));
             return;
         }
     }
-    memcpy(kept, mega_value_at(cfg, index), size);
-    if (mega_value_set_list(cfg, index, texts, count) != MEGA_OK) {
-        mega_config_problem_from_error(cfg);
+    memcpy(kept, mega_value_at(o, index), size);
+    if (mega_value_set_list(o, index, texts, count) != MEGA_OK) {
+        options_problem_from_error(o);
         return;
     }
     if (entry->source != MEGA_SET_BY_DEFAULT) {
-        const char *value = printed(cfg, index);
-        memcpy(mega_value_at(cfg, index), kept, size);
+        const char *value = printed(o, index);
+        memcpy(mega_value_at(o, index), kept, size);
         keep_other(r, item, index, value);
         return;
     }
-    *entry = (option_entry){MEGA_SET_BY_JSON, item->line, mega_config_text(cfg, "\"%s\"", item->path),
-                            shown_value(cfg, item->value)};
+    *entry = (option_entry){MEGA_SET_BY_JSON, item->line, mega_options_text(o, "\"%s\"", item->path),
+                            shown_value(o, item->value)};
 }
 
 /* "Adam:optimizer=adam|SGD:optimizer=sgd"; letters count without their case, as in DeepSpeed. */
@@ -235,24 +235,24 @@ static void set_by_case(json_reader *r, const json_item *item, const mega_option
         const size_t name = strcspn(at, ":"), option = strcspn(at, "=");
         if (name == n && strncasecmp(at, value, n) == 0) {
             const char *const one[1] = {
-                mega_config_text(r->cfg, "%.*s", (int)strcspn(at + option + 1, "|"), at + option + 1)};
+                mega_options_text(r->o, "%.*s", (int)strcspn(at + option + 1, "|"), at + option + 1)};
             set_option(r, item,
-                       mega_option_find(&r->cfg->state->table, at + name + 1, option - name - 1, command_bit(r->cfg)),
+                       mega_option_find(&r->o->table, at + name + 1, option - name - 1, mega_options_command_bit(r->o)),
                        one, 1);
             return;
         }
-        names = mega_config_text(r->cfg, "%s%s%.*s", names, names[0] != '\0' ? ", " : "", (int)name, at);
+        names = mega_options_text(r->o, "%s%s%.*s", names, names[0] != '\0' ? ", " : "", (int)name, at);
     }
     problem(r, MEGA_ERR_UNSUPPORTED,
-            mega_config_text(r->cfg, "%s: \"%.60s\" is not built yet; known are %s (%s)", place(r, item), value, names,
-                             row->remark));
+            mega_options_text(r->o, "%s: \"%.60s\" is not built yet; known are %s (%s)", place(r, item), value, names,
+                              row->remark));
 }
 
 static void take_leaf(json_reader *r, const json_item *item, const json_key_walk *key)
 {
     const mega_option_row *row = key->row;
     const char *texts[3] = {NULL};
-    const size_t count = value_texts(r->cfg, row, item->value, texts);
+    const size_t count = value_texts(r->o, row, item->value, texts);
     if (count == 0) {
         wrong_kind(r, item, expected_kind(row->kind));
         return;
@@ -262,13 +262,13 @@ static void take_leaf(json_reader *r, const json_item *item, const json_key_walk
     case MEGA_ANSWER_RENAMED: set_by_case(r, item, row, texts[0]); break;
     case MEGA_ANSWER_NO_EFFECT:
         if (strcmp(texts[0], "false") != 0 && r->num_idle < ROW_COUNT(r->idle))
-            r->idle[r->num_idle++] = (idle_key){mega_config_text(r->cfg, "\"%s\"", item->path), row->remark};
+            r->idle[r->num_idle++] = (idle_key){mega_options_text(r->o, "\"%s\"", item->path), row->remark};
         break;
     case MEGA_ANSWER_NOT_BUILT:
         if (mega_value_is_neutral(row, texts[0])) break;
         problem(r, MEGA_ERR_UNSUPPORTED,
-                mega_config_text(r->cfg, "%s: %s is not built yet: %s", place(r, item),
-                                 shown_value(r->cfg, item->value), row->remark));
+                mega_options_text(r->o, "%s: %s is not built yet: %s", place(r, item), shown_value(r->o, item->value),
+                                  row->remark));
         break;
     }
 }
@@ -288,7 +288,7 @@ static void visit_array(json_reader *r, const json_item *array)
         pass_mark(r, ',');
         item.line = r->line;
         snprintf(item.path, sizeof item.path, "%.*s[%zu]", LONGEST_PATH - 24, array->path, i);
-        if (!mega_json_key_find(&r->cfg->state->table, item.path, &key)) {
+        if (!mega_json_key_find(&r->o->table, item.path, &key)) {
             wrong_kind(r, array, "fewer values");
             i = count;
         } else if (!json_is_null(item.value)) {
@@ -309,12 +309,12 @@ static void visit(json_reader *r, const json_item *item, bool is_plain)
     json_key_walk key;
     const char *const at = r->at;
     const int line = r->line;
-    const bool is_known = is_plain && mega_json_key_find(&r->cfg->state->table, item->path, &key);
-    const bool has_below = is_plain && mega_json_key_has_below(&r->cfg->state->table, item->path);
+    const bool is_known = is_plain && mega_json_key_find(&r->o->table, item->path, &key);
+    const bool has_below = is_plain && mega_json_key_has_below(&r->o->table, item->path);
     if (!is_known && !has_below) {
         problem(r, USAGE,
-                mega_config_text(r->cfg, "%s is not a key of a configuration%s", place(r, item),
-                                 is_plain ? mega_json_key_near(r->cfg, item->path) : ""));
+                mega_options_text(r->o, "%s is not a key of a configuration%s", place(r, item),
+                                  is_plain ? mega_json_key_near(r->o, item->path) : ""));
     } else if (is_not_given(item->value)) {
     } else if (has_below && json_is_object(item->value)) {
         visit_object(r, item->value, item->path);
@@ -326,8 +326,7 @@ static void visit(json_reader *r, const json_item *item, bool is_plain)
         char element[LONGEST_PATH + 4];
         json_key_walk first;
         snprintf(element, sizeof element, "%s[0]", item->path);
-        wrong_kind(r, item,
-                   mega_json_key_find(&r->cfg->state->table, element, &first) ? "an array" : "an object in braces");
+        wrong_kind(r, item, mega_json_key_find(&r->o->table, element, &first) ? "an array" : "an object in braces");
     }
     r->at = at;
     r->line = line;
@@ -362,7 +361,7 @@ static void note_idle(json_reader *r)
         for (size_t j = 0; j < r->num_idle; j++) {
             if (strcmp(r->idle[j].reason, reason) != 0) continue;
             told = told || j < i;
-            names = mega_config_text(r->cfg, "%s%s%s", names, names[0] != '\0' ? ", " : "", r->idle[j].path);
+            names = mega_options_text(r->o, "%s%s%s", names, names[0] != '\0' ? ", " : "", r->idle[j].path);
         }
         if (!told) mega_warn("no effect here: %s: %s", names, reason);
     }
@@ -370,43 +369,35 @@ static void note_idle(json_reader *r)
 
 /* ---- the text ---- */
 
-static void read_text(mega_config *cfg, const char *text, size_t size)
+static void read_text(mega_options *o, const char *text, size_t size)
 {
     json_error_t error;
     json_t *tree = mega_json_load(text, size, JSON_REJECT_DUPLICATES, &error);
     if (tree == NULL || !json_is_object(tree)) {
         const mega_status st = tree == NULL ? mega_json_status(&error) : MEGA_ERR_FORMAT;
-        mega_config_problem(cfg, st, "%s: line %d, column %d: %s", cfg->state->json_name, tree != NULL ? 1 : error.line,
-                            tree != NULL ? 1 : error.column,
-                            tree != NULL ? "expected an object in braces" : error.text);
+        mega_options_problem(o, st, "%s: line %d, column %d: %s", o->json_name, tree != NULL ? 1 : error.line,
+                             tree != NULL ? 1 : error.column,
+                             tree != NULL ? "expected an object in braces" : error.text);
     } else {
-        json_reader r = {.cfg = cfg, .at = text, .line = 1};
+        json_reader r = {.o = o, .at = text, .line = 1};
         visit_object(&r, tree, "");
         note_idle(&r);
     }
     json_decref(tree);
 }
 
-void mega_config_read_json(mega_config *cfg)
+void options_read_json(mega_options *o, const char *json)
 {
-    mega_config_state *state = cfg->state;
-    const char *text = state->json, *path = state->json_file != NULL ? state->json_file : state->json;
     char *file = NULL;
     size_t size = 0;
-    if (path == NULL) return;
-    if (state->json != NULL && state->json_file != NULL) {
-        mega_config_problem(cfg, USAGE, "--deepspeed_config %s (argument %d) and mega_setup.config: give one of them",
-                            state->json_file, state->json_file_position);
-        return;
-    }
-    state->json_name = path;
-    if (state->json_file == NULL && text[strspn(text, " \t\r\n")] == '{') {
-        state->json_name = "mega_setup.config";
-        read_text(cfg, text, strlen(text));
-    } else if (mega_file_read(&file, &size, path) == MEGA_OK) {
-        read_text(cfg, file, size);
+    o->json_name = json;
+    if (json[strspn(json, " \t\r\n")] == '{') {
+        o->json_name = o->table.of->json_name;
+        read_text(o, json, strlen(json));
+    } else if (mega_file_read(&file, &size, json) == MEGA_OK) {
+        read_text(o, file, size);
     } else {
-        mega_config_problem_from_error(cfg);
+        options_problem_from_error(o);
     }
     mega_free(file);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 typedef struct parser {
-    mega_config *cfg;
+    mega_options *o;
     const option_table *table;
     uint32_t command;
     int argc;
@@ -24,18 +24,18 @@ static bool is_option(const char *word)
 
 static option_entry *entry_of(parser *p, size_t index)
 {
-    return &p->cfg->state->entry[index];
+    return &p->o->entry[index];
 }
 
-static char *joined(mega_config *cfg, const char *const *values, size_t count)
+static char *joined(mega_options *o, const char *const *values, size_t count)
 {
     mega_buffer b = {0};
     for (size_t i = 0; i < count; i++) {
         if (i > 0) mega_buffer_puts(&b, " ");
         mega_buffer_puts(&b, values[i]);
     }
-    char *text = b.failed ? NULL : mega_arena_strdup(&cfg->arena, b.data != NULL ? b.data : "");
-    if (text == NULL) cfg->state->out_of_memory = true;
+    char *text = b.failed ? NULL : mega_arena_strdup(&o->arena, b.data != NULL ? b.data : "");
+    if (text == NULL) o->out_of_memory = true;
     mega_buffer_fini(&b);
     return text;
 }
@@ -43,7 +43,7 @@ static char *joined(mega_config *cfg, const char *const *values, size_t count)
 /* What was given before, unless the same option may be repeated. */
 static void note_repetition(parser *p, size_t index, const char *typed, const char *text, int position)
 {
-    const mega_option_row *row = row_at(p->cfg, index);
+    const mega_option_row *row = row_at(p->o, index);
     const option_entry *entry = entry_of(p, index);
     if (entry->source != MEGA_SET_BY_COMMAND_LINE || row->kind == MEGA_OPTION_APPEND) return;
     const bool same = entry->text != NULL && text != NULL && strcmp(entry->text, text) == 0;
@@ -64,11 +64,11 @@ static void apply_parts(parser *p, const char *parts, const char *typed, const c
         const size_t name = equals != NULL ? (size_t)(equals - part) : length;
         const size_t index = mega_option_find(p->table, part, name, p->command);
         if (index != SIZE_MAX && equals != NULL) {
-            const char *value = mega_config_text(p->cfg, "%.*s", (int)(length - name - 1), equals + 1);
+            const char *value = mega_options_text(p->o, "%.*s", (int)(length - name - 1), equals + 1);
             const char *const one[1] = {value};
             apply(p, index, typed, one, 1, position);
         } else if (index != SIZE_MAX) {
-            const mega_option_kind kind = row_at(p->cfg, index)->kind;
+            const mega_option_kind kind = row_at(p->o, index)->kind;
             apply(p, index, typed, values, kind == MEGA_OPTION_FLAG || kind == MEGA_OPTION_OFF ? 0 : count, position);
         }
         part += length + (part[length] == ';');
@@ -92,15 +92,14 @@ static const char *case_names(parser *p, const mega_option_row *row)
     const char *names = "";
     for (const char *at = row->cases; at != NULL; at = strchr(at, '|')) {
         if (*at == '|') at++;
-        names = mega_config_text(p->cfg, "%s%s%.*s", names, names[0] != '\0' ? ", " : "", (int)strcspn(at, ":"), at);
+        names = mega_options_text(p->o, "%s%s%.*s", names, names[0] != '\0' ? ", " : "", (int)strcspn(at, ":"), at);
     }
     return names;
 }
 
 static void add_read_as(parser *p, const char *typed, const char *meaning)
 {
-    p->read_as =
-        mega_config_text(p->cfg, "%s%s%s -> %s", p->read_as, p->read_as[0] != '\0' ? ", " : "", typed, meaning);
+    p->read_as = mega_options_text(p->o, "%s%s%s -> %s", p->read_as, p->read_as[0] != '\0' ? ", " : "", typed, meaning);
 }
 
 /* A name alone goes into the one line for all; what else is to be said has its own. */
@@ -110,7 +109,7 @@ static void note_renamed(parser *p, const mega_option_row *row, const char *type
     if (strncmp(row->remark, alias, sizeof alias - 1) != 0 || strpbrk(row->remark + sizeof alias - 1, " ,;") != NULL)
         mega_info("%s: %s", typed, row->remark);
     else
-        add_read_as(p, typed, mega_config_text(p->cfg, "--%s", row->remark + sizeof alias - 1));
+        add_read_as(p, typed, mega_options_text(p->o, "--%s", row->remark + sizeof alias - 1));
 }
 
 /* "--dtype bfloat16 -> --bf16": what the value was taken for. */
@@ -120,11 +119,11 @@ static void note_case(parser *p, const char *typed, const char *parts)
     for (const char *part = parts; *part != '\0' && *part != '|';) {
         const size_t length = strcspn(part, ";|"), name = strcspn(part, "=;|");
         const size_t index = mega_option_find(p->table, part, name, p->command);
-        const mega_option_kind kind = index != SIZE_MAX ? row_at(p->cfg, index)->kind : MEGA_OPTION_ANY;
+        const mega_option_kind kind = index != SIZE_MAX ? row_at(p->o, index)->kind : MEGA_OPTION_ANY;
         const bool has_value = name < length && kind != MEGA_OPTION_FLAG && kind != MEGA_OPTION_OFF;
-        meaning = mega_config_text(p->cfg, "%s%s--%.*s%s%.*s", meaning, meaning[0] != '\0' ? " " : "", (int)name, part,
-                                   has_value ? " " : "", has_value ? (int)(length - name - 1) : 0,
-                                   name < length ? part + name + 1 : "");
+        meaning = mega_options_text(p->o, "%s%s--%.*s%s%.*s", meaning, meaning[0] != '\0' ? " " : "", (int)name, part,
+                                    has_value ? " " : "", has_value ? (int)(length - name - 1) : 0,
+                                    name < length ? part + name + 1 : "");
         part += length + (part[length] == ';');
     }
     add_read_as(p, typed, meaning[0] != '\0' ? meaning : "the default");
@@ -136,56 +135,55 @@ static void apply_renamed(parser *p, const mega_option_row *row, const char *typ
     if (row->cases != NULL) {
         const char *parts = parts_of_case(row, values[0]);
         if (parts != NULL) {
-            const char *given = mega_config_text(p->cfg, "%s %s", typed, values[0]);
+            const char *given = mega_options_text(p->o, "%s %s", typed, values[0]);
             note_case(p, given, parts);
             apply_parts(p, parts, given, values, 0, position);
         } else {
-            mega_config_problem(p->cfg, MEGA_ERR_UNSUPPORTED, "%s %s is not built yet; known are %s (%s)", typed,
-                                values[0], case_names(p, row), row->remark);
+            mega_options_problem(p->o, MEGA_ERR_UNSUPPORTED, "%s %s is not built yet; known are %s (%s)", typed,
+                                 values[0], case_names(p, row), row->remark);
         }
         return;
     }
     if (row->kind == MEGA_OPTION_BOOL && count == 1) {
-        const char *reason = mega_value_check(p->cfg, row, values[0]);
-        if (reason != NULL) mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s: %s", typed, reason);
+        const char *reason = mega_value_check(p->o, row, values[0]);
+        if (reason != NULL) mega_options_problem(p->o, MEGA_ERR_USAGE, "%s: %s", typed, reason);
         if (reason != NULL || strchr("fF0", values[0][0]) != NULL) return;
     }
     apply_parts(p, row->successor, typed, values, count, position);
 }
 
-static void apply_unbuilt(parser *p, const mega_option_row *row, const char *typed, const char *text, int position)
+static void apply_unbuilt(parser *p, const mega_option_row *row, const char *typed, const char *text)
 {
     const bool flag = text == NULL;
-    if (mega_engine_takes(p->cfg, row, text, position)) return;
     if (row->neutral != NULL && row->neutral[0] == '=') return; /* depends on another option: a rule decides */
-    const char *reason = row->kind == MEGA_OPTION_BOOL ? mega_value_check(p->cfg, row, text) : NULL;
-    if (reason != NULL) mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s: %s", typed, reason);
+    const char *reason = row->kind == MEGA_OPTION_BOOL ? mega_value_check(p->o, row, text) : NULL;
+    if (reason != NULL) mega_options_problem(p->o, MEGA_ERR_USAGE, "%s: %s", typed, reason);
     if (reason != NULL || mega_value_is_neutral(row, text)) return;
-    mega_config_problem(p->cfg, MEGA_ERR_UNSUPPORTED, "%s%s%s is not built yet%s%s%s: %s", typed, flag ? "" : " ",
-                        flag ? "" : text, row->neutral != NULL ? " (only " : "",
-                        row->neutral != NULL ? row->neutral : "", row->neutral != NULL ? " is accepted)" : "",
-                        row->remark);
+    mega_options_problem(p->o, MEGA_ERR_UNSUPPORTED, "%s%s%s is not built yet%s%s%s: %s", typed, flag ? "" : " ",
+                         flag ? "" : text, row->neutral != NULL ? " (only " : "",
+                         row->neutral != NULL ? row->neutral : "", row->neutral != NULL ? " is accepted)" : "",
+                         row->remark);
 }
 
 static void apply_value(parser *p, size_t index, const char *typed, const char *const *values, size_t count)
 {
-    const mega_option_row *row = row_at(p->cfg, index);
+    const mega_option_row *row = row_at(p->o, index);
     const char *const none[1] = {NULL};
     for (size_t i = 0; i < count; i++) {
-        const char *reason = mega_value_check(p->cfg, row, values[i]);
+        const char *reason = mega_value_check(p->o, row, values[i]);
         if (reason == NULL) continue;
-        mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s: %s", typed, reason);
+        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s: %s", typed, reason);
         return;
     }
     if (count == 0) values = none;
-    const mega_status st = mega_value_set_list(p->cfg, index, values, count > 0 ? count : 1);
-    if (st != MEGA_OK) mega_config_problem_from_error(p->cfg);
+    const mega_status st = mega_value_set_list(p->o, index, values, count > 0 ? count : 1);
+    if (st != MEGA_OK) options_problem_from_error(p->o);
 }
 
 static void apply(parser *p, size_t index, const char *typed, const char *const *values, size_t count, int position)
 {
-    const mega_option_row *row = row_at(p->cfg, index);
-    const char *text = count > 0 ? joined(p->cfg, values, count) : NULL;
+    const mega_option_row *row = row_at(p->o, index);
+    const char *text = count > 0 ? joined(p->o, values, count) : NULL;
     if (count > 0 && text == NULL) return;
     if (row->answer == MEGA_ANSWER_RENAMED) {
         if (row->cases == NULL) note_renamed(p, row, typed);
@@ -195,20 +193,16 @@ static void apply(parser *p, size_t index, const char *typed, const char *const 
     note_repetition(p, index, typed, text, position);
     option_entry *entry = entry_of(p, index);
     if (row->kind == MEGA_OPTION_ANY && entry->typed != NULL) /* several of one family */
-        typed = mega_config_text(p->cfg, "%s, %s", entry->typed, typed);
+        typed = mega_options_text(p->o, "%s, %s", entry->typed, typed);
     *entry = (option_entry){MEGA_SET_BY_COMMAND_LINE, position, typed, text};
-    if (p->cfg->state->is_engine && mega_option_is_of_launcher(row)) {
-        mega_engine_take_of_launcher(p->cfg, row, typed, text);
-        return;
-    }
     if (row->answer == MEGA_ANSWER_NOT_BUILT) {
-        apply_unbuilt(p, row, typed, text, position);
+        apply_unbuilt(p, row, typed, text);
         return;
     }
     if (row->answer == MEGA_ANSWER_NO_EFFECT) {
         const char *reason = NULL;
-        for (size_t i = 0; i < count && reason == NULL; i++) reason = mega_value_check(p->cfg, row, values[i]);
-        if (reason != NULL) mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s: %s", typed, reason);
+        for (size_t i = 0; i < count && reason == NULL; i++) reason = mega_value_check(p->o, row, values[i]);
+        if (reason != NULL) mega_options_problem(p->o, MEGA_ERR_USAGE, "%s: %s", typed, reason);
         return;
     }
     apply_value(p, index, typed, values, count);
@@ -249,16 +243,16 @@ static uint32_t owners_of(const parser *p, const char *name, size_t length)
 
 static const char *nearest_option(parser *p, const char *name)
 {
-    const char **names = mega_arena_alloc(&p->cfg->arena, p->cfg->state->table.count * sizeof *names);
+    const char **names = mega_arena_alloc(&p->o->arena, p->o->table.count * sizeof *names);
     size_t n = 0;
     if (names == NULL) {
-        p->cfg->state->out_of_memory = true;
+        p->o->out_of_memory = true;
         return NULL;
     }
     for (option_walk w = {.of = p->table}; mega_option_next(&w);) {
         if (is_proposed(&w, p->command)) names[n++] = w.row->name;
     }
-    return mega_config_nearest(name, names, n);
+    return mega_options_nearest(name, names, n);
 }
 
 /* -num-layers, and a long dash of a web page. */
@@ -267,15 +261,15 @@ static bool is_with_one_dash(parser *p, const char *typed, const char *name, siz
     if (typed[1] == '-') return false;
     const size_t index = mega_option_find(p->table, name, length, p->command);
     if (index != SIZE_MAX)
-        mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s: options begin with two dashes: write --%.*s", typed,
-                            (int)length, name);
+        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s: options begin with two dashes: write --%.*s", typed,
+                             (int)length, name);
     return index != SIZE_MAX;
 }
 
 /* Whose options these are, in messages. */
 static const char *reader_of(const parser *p)
 {
-    return p->cfg->state->is_engine ? "an engine" : p->cfg->command;
+    return p->o->command != NULL ? p->o->command->name : p->table->of->reader;
 }
 
 /* No command knows it: a slip of the hand, or a name that is not written in full. */
@@ -284,23 +278,23 @@ static void misspelt_option(parser *p, const char *typed, const char *name, size
     const char *command = reader_of(p);
     const char *longer[2];
     const size_t matches = length >= 3 ? longer_names(p, name, length, longer, 2) : 0;
-    const char *near = matches != 1 ? nearest_option(p, mega_config_text(p->cfg, "%.*s", (int)length, name)) : NULL;
+    const char *near = matches != 1 ? nearest_option(p, mega_options_text(p->o, "%.*s", (int)length, name)) : NULL;
     if (matches == 1) {
-        mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is not an option of %s; names are not abbreviated: write --%s",
-                            typed, command, longer[0]);
+        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s is not an option of %s; names are not abbreviated: write --%s",
+                             typed, command, longer[0]);
     } else if (near != NULL) {
-        mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is not an option of %s; did you mean --%s?", typed, command,
-                            near);
+        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s is not an option of %s; did you mean --%s?", typed, command,
+                             near);
     } else if (matches > 1) {
-        mega_config_problem(p->cfg, MEGA_ERR_USAGE,
-                            "%s is not an option of %s; names are not abbreviated: it begins --%s, --%s%s", typed,
-                            command, longer[0], longer[1], matches > 2 ? " and more" : "");
-    } else if (p->cfg->state->is_engine) {
-        mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is not an option of %s; mega_engine_options_help lists them",
-                            typed, command);
+        mega_options_problem(p->o, MEGA_ERR_USAGE,
+                             "%s is not an option of %s; names are not abbreviated: it begins --%s, --%s%s", typed,
+                             command, longer[0], longer[1], matches > 2 ? " and more" : "");
+    } else if (p->o->command == NULL) {
+        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s is not an option of %s; %s lists them", typed, command,
+                             p->table->of->instead);
     } else {
-        mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is not an option of %s; its options: megalith %s --help", typed,
-                            command, command);
+        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s is not an option of %s; its options: megalith %s --help", typed,
+                             command, command);
     }
 }
 
@@ -312,12 +306,12 @@ static void unknown_option(parser *p, const char *typed, const char *name, size_
     if (owners_set != 0) {
         char owners[256];
         mega_command_names(p->table->of, owners_set, owners, sizeof owners);
-        mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is an option of %s, not of %s", typed, owners, command);
+        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s is an option of %s, not of %s", typed, owners, command);
     } else {
         const mega_composition *of = p->table->of;
-        const char *elsewhere = of->elsewhere != NULL ? of->elsewhere(p->cfg, name, length) : NULL;
+        const char *elsewhere = of->elsewhere != NULL ? of->elsewhere(p->o, name, length) : NULL;
         if (elsewhere != NULL)
-            mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s is not an option of %s: %s", typed, command, elsewhere);
+            mega_options_problem(p->o, MEGA_ERR_USAGE, "%s is not an option of %s: %s", typed, command, elsewhere);
         else
             misspelt_option(p, typed, name, length);
     }
@@ -336,28 +330,29 @@ static size_t values_after(const parser *p, int from, mega_option_kind kind)
 
 static void take_positional(parser *p, const char *word)
 {
-    mega_config *cfg = p->cfg;
+    mega_options *o = p->o;
     if (strncmp(word, "\u2013", 3) == 0 || strncmp(word, "\u2014", 3) == 0) {
-        mega_config_problem(cfg, MEGA_ERR_USAGE,
-                            "\"%s\" (argument %d) begins with a long dash, as web pages print it; write --%s", word,
-                            p->at, word + 3);
+        mega_options_problem(o, MEGA_ERR_USAGE,
+                             "\"%s\" (argument %d) begins with a long dash, as web pages print it; write --%s", word,
+                             p->at, word + 3);
         p->at += (int)values_after(p, p->at + 1, MEGA_OPTION_LIST);
         return;
     }
-    if (cfg->state->command->positional == NULL) {
-        mega_config_problem(cfg, MEGA_ERR_USAGE,
-                            "\"%s\" (argument %d) belongs to no option; %s takes options alone, each beginning with --",
-                            word, p->at, cfg->command);
+    if (o->command == NULL || o->command->positional == NULL) {
+        mega_options_problem(
+            o, MEGA_ERR_USAGE,
+            "\"%s\" (argument %d) belongs to no option; %s takes options alone, each beginning with --", word, p->at,
+            reader_of(p));
         return;
     }
-    const char **items = mega_arena_alloc(&cfg->arena, (cfg->positional.count + 1) * sizeof *items);
+    const char **items = mega_arena_alloc(&o->arena, (o->positional.count + 1) * sizeof *items);
     if (items == NULL) {
-        cfg->state->out_of_memory = true;
+        o->out_of_memory = true;
         return;
     }
-    for (size_t i = 0; i < cfg->positional.count; i++) items[i] = cfg->positional.item[i];
-    items[cfg->positional.count] = mega_config_text(cfg, "%s", word);
-    cfg->positional = (mega_list){items, cfg->positional.count + 1};
+    for (size_t i = 0; i < o->positional.count; i++) items[i] = o->positional.item[i];
+    items[o->positional.count] = mega_options_text(o, "%s", word);
+    o->positional = (mega_list){items, o->positional.count + 1};
 }
 
 static void take_option(parser *p, char *word)
@@ -367,7 +362,7 @@ static void take_option(parser *p, char *word)
     const char *name = word + (short_form ? 1 : 2);
     const char *equals = strchr(name, '=');
     const size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
-    const char *typed = mega_config_text(p->cfg, "%s%.*s", short_form ? "-" : "--", (int)length, name);
+    const char *typed = mega_options_text(p->o, "%s%.*s", short_form ? "-" : "--", (int)length, name);
     const size_t index = short_form ? SIZE_MAX : mega_option_find(p->table, name, length, p->command);
     if (index == SIZE_MAX) {
         unknown_option(p, typed, name, length);
@@ -375,65 +370,61 @@ static void take_option(parser *p, char *word)
             p->at += (int)values_after(p, p->at + 1, MEGA_OPTION_LIST); /* its values are not further mistakes */
         return;
     }
-    const mega_option_row *row = row_at(p->cfg, index);
+    const mega_option_row *row = row_at(p->o, index);
     const bool flag = row->kind == MEGA_OPTION_FLAG || row->kind == MEGA_OPTION_OFF;
     const char *one[1] = {equals != NULL ? equals + 1 : "true"};
     size_t count = equals != NULL || flag ? 0 : values_after(p, p->at + 1, row->kind);
     if (flag && equals != NULL) {
-        mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s takes no value, found \"%s\"", typed, one[0]);
+        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s takes no value, found \"%s\"", typed, one[0]);
     } else if (equals != NULL || (row->kind == MEGA_OPTION_BOOL && count == 0)) {
         apply(p, index, typed, one, 1, position);
     } else if (count == 0 && !flag && row->kind != MEGA_OPTION_ANY) {
-        mega_config_problem(p->cfg, MEGA_ERR_USAGE, "%s needs a value%s%s", typed,
-                            row->choices != NULL ? ", one of " : "", row->choices != NULL ? row->choices : "");
+        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s needs a value%s%s", typed,
+                             row->choices != NULL ? ", one of " : "", row->choices != NULL ? row->choices : "");
     } else {
         const char *const *values = (const char *const *)(p->argv + p->at + 1);
-        const bool is_taken = p->cfg->state->is_engine && mega_option_is_of_launcher(row);
-        if (flag && row->answer == MEGA_ANSWER_NOT_BUILT &&
-            !is_taken) /* elsewhere it takes a value, which is no further mistake */
+        if (flag && row->answer == MEGA_ANSWER_NOT_BUILT) /* elsewhere it takes a value, which is no further mistake */
             p->at += (int)values_after(p, p->at + 1, MEGA_OPTION_LIST);
         p->at += (int)count;
         apply(p, index, typed, values, count, position);
     }
 }
 
-mega_status mega_config_read(mega_config *cfg, const char *command, int argc, char **argv)
+mega_status mega_options_read(mega_options *o, const char *command, int argc, char **argv)
 {
-    const mega_composition *of = cfg->state->table.of;
-    const mega_command *row = mega_command_find(of, command);
-    if (row == NULL || row->bit == 0) {
+    const mega_composition *of = o->table.of;
+    o->command = command != NULL ? mega_command_find(of, command) : NULL;
+    if (command != NULL && (o->command == NULL || o->command->bit == 0)) {
         return MEGA_FAIL(MEGA_ERR_USAGE, "\"%s\" is not a command that takes options; megalith help lists them",
                          command);
     }
-    cfg->state->command = row;
-    cfg->command = row->name;
-    parser p = {cfg, &cfg->state->table, row->bit, argc, argv, 1, ""};
+    parser p = {o, &o->table, mega_options_command_bit(o), argc, argv, 1, ""};
     for (; p.at < argc; p.at++) {
         if (is_option(argv[p.at])) take_option(&p, argv[p.at]);
         else
             take_positional(&p, argv[p.at]);
     }
-    mega_config_read_json(cfg);
+    const char *json = of->json != NULL ? of->json(o) : NULL;
+    if (json != NULL) options_read_json(o, json);
     if (p.read_as[0] != '\0') mega_info("read as: %s", p.read_as);
-    if (of->complete != NULL) of->complete(cfg, argc, argv);
-    if (cfg->state->problems > 0) cfg->state->faulty = MEGA_TOPIC_OPTIONS;
-    of->derive(cfg);
-    mega_config_note_without_effect(cfg);
-    mega_environment_note_typos();
-    of->check(cfg, of->knows_shape != NULL && of->knows_shape(cfg));
+    if (of->complete != NULL) of->complete(o, argc, argv);
+    if (o->problems > 0) o->faulty = MEGA_TOPIC_OPTIONS;
+    of->derive(o);
+    options_note_without_effect(o);
+    options_note_environment_typos();
+    of->check(o, of->knows_shape != NULL && of->knows_shape(o));
     return MEGA_OK;
 }
 
-mega_status mega_config_parse(mega_config *cfg, const char *command, int argc, char **argv)
+mega_status mega_options_parse(mega_options *o, const char *command, int argc, char **argv)
 {
-    MEGA_TRY(mega_config_read(cfg, command, argc, argv));
-    return mega_config_report(cfg);
+    MEGA_TRY(mega_options_read(o, command, argc, argv));
+    return mega_options_report(o);
 }
 
-mega_status mega_config_check(mega_config *cfg)
+mega_status mega_options_check(mega_options *o)
 {
-    const mega_composition *of = cfg->state->table.of;
-    of->derive(cfg);
-    of->check(cfg, true);
-    return mega_config_report(cfg);
+    o->table.of->derive(o);
+    o->table.of->check(o, true);
+    return mega_options_report(o);
 }

@@ -6,43 +6,43 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *mega_config_text(mega_config *cfg, const char *fmt, ...)
+const char *mega_options_text(mega_options *o, const char *fmt, ...)
 {
     va_list args, again;
     va_start(args, fmt);
     va_copy(again, args);
     const int n = vsnprintf(NULL, 0, fmt, args);
     va_end(args);
-    char *text = n < 0 ? NULL : mega_arena_alloc(&cfg->arena, (size_t)n + 1);
+    char *text = n < 0 ? NULL : mega_arena_alloc(&o->arena, (size_t)n + 1);
     if (text != NULL) vsnprintf(text, (size_t)n + 1, fmt, again);
     else
-        cfg->state->out_of_memory = true;
+        o->out_of_memory = true;
     va_end(again);
     return text != NULL ? text : "";
 }
 
-static bool reserve_problem(mega_config_state *state)
+static bool reserve_problem(mega_options *state)
 {
     return mega_array_reserve(&state->problem, &state->problem_capacity, (int64_t)state->problems + 1,
                               sizeof *state->problem);
 }
 
-static bool is_known(const mega_config_state *state, const char *text)
+static bool is_known(const mega_options *state, const char *text)
 {
     for (size_t i = 0; i < state->problems; i++)
         if (strcmp(state->problem[i].text, text) == 0) return true;
     return false;
 }
 
-static void add_problem(mega_config *cfg, mega_status status, const char *text, const char *where)
+static void add_problem(mega_options *o, mega_status status, const char *text, const char *where)
 {
-    mega_config_state *state = cfg->state;
+    mega_options *state = o;
     if (is_known(state, text)) return; /* the rules are checked again when a checkpoint has told the shape */
     if (!reserve_problem(state)) {
         state->out_of_memory = true;
         return;
     }
-    const struct config_problem added = {mega_arena_strdup(&cfg->arena, text), mega_arena_strdup(&cfg->arena, where)};
+    const option_problem added = {mega_arena_strdup(&o->arena, text), mega_arena_strdup(&o->arena, where)};
     if (added.text == NULL || added.where == NULL) {
         state->out_of_memory = true;
         return;
@@ -53,12 +53,12 @@ static void add_problem(mega_config *cfg, mega_status status, const char *text, 
     state->problem[state->problems++] = added;
 }
 
-void mega_config_problem_at(mega_config *cfg, mega_status status, const char *file, int line, const char *fmt, ...)
+void mega_options_problem_at(mega_options *o, mega_status status, const char *file, int line, const char *fmt, ...)
 {
     char text[1536], where[96];
     va_list args;
     if (status == MEGA_ERR_MEMORY) {
-        cfg->state->out_of_memory = true;
+        o->out_of_memory = true;
         return;
     }
     va_start(args, fmt);
@@ -66,37 +66,47 @@ void mega_config_problem_at(mega_config *cfg, mega_status status, const char *fi
     va_end(args);
     const char *base = strrchr(file, '/');
     snprintf(where, sizeof where, "%s:%d", base != NULL ? base + 1 : file, line);
-    add_problem(cfg, status, text, where);
+    add_problem(o, status, text, where);
 }
 
-void mega_config_problem_from_error(mega_config *cfg)
+void options_problem_from_error(mega_options *o)
 {
     mega_error_record found;
     mega_error_get(&found);
-    if (found.code == MEGA_ERR_MEMORY) cfg->state->out_of_memory = true;
+    if (found.code == MEGA_ERR_MEMORY) o->out_of_memory = true;
     else
-        add_problem(cfg, found.code, found.text, found.where);
+        add_problem(o, found.code, found.text, found.where);
 }
 
-void mega_config_add_mistake(mega_config *cfg, mega_status st)
+void mega_options_add_mistake(mega_options *o, mega_status st)
 {
     mega_error_record found;
     mega_error_get(&found);
-    if (st != MEGA_OK) add_problem(cfg, st, found.text, found.where); /* a run that needs too much memory, too */
+    if (st != MEGA_OK) add_problem(o, st, found.text, found.where); /* a run that needs too much memory, too */
 }
 
-bool mega_config_is_faulty(const mega_config *cfg, mega_config_topic topic)
+bool mega_options_is_faulty(const mega_options *o, unsigned topics)
 {
-    return (cfg->state->faulty & (unsigned)topic) != 0;
+    return (o->faulty & topics) != 0;
+}
+
+void mega_options_set_faulty(mega_options *o, unsigned topics)
+{
+    o->faulty |= topics;
+}
+
+size_t mega_options_problems(const mega_options *o)
+{
+    return o->problems;
 }
 
 /* With MEGA_CHECK the lines of all rules are shown; the record itself has the place of the first. */
-static void list_problems(const mega_config_state *state, mega_buffer *all)
+static void list_problems(const mega_options *state, mega_buffer *all)
 {
     const bool shows_where = mega_check_level() > 0;
     mega_buffer_printf(all, "%zu mistakes:", state->problems);
     for (size_t i = 0; i < state->problems; i++) {
-        const struct config_problem *p = &state->problem[i];
+        const option_problem *p = &state->problem[i];
         if (all->size > MEGA_ERROR_BYTES - 700) { /* the record is of fixed size; the first ones are the ones to mend */
             mega_buffer_printf(all, "\n  … and %zu more", state->problems - i);
             break;
@@ -106,7 +116,7 @@ static void list_problems(const mega_config_state *state, mega_buffer *all)
     }
 }
 
-static mega_status report_text(const mega_config_state *state, const char *text)
+static mega_status report_text(const mega_options *state, const char *text)
 {
     mega_error_record record;
     (void)MEGA_FAIL(state->problem_status, "%s", text);
@@ -115,9 +125,9 @@ static mega_status report_text(const mega_config_state *state, const char *text)
     return mega_error_restore(&record);
 }
 
-mega_status mega_config_report(mega_config *cfg)
+mega_status mega_options_report(mega_options *o)
 {
-    mega_config_state *state = cfg->state;
+    mega_options *state = o;
     if (state->out_of_memory) return MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory while reading the command line");
     if (state->problems == 0) return MEGA_OK;
     if (state->problems == 1) return report_text(state, state->problem[0].text);
@@ -132,32 +142,32 @@ mega_status mega_config_report(mega_config *cfg)
 }
 
 /* Given, and not refused by a rule for the number of ranks. */
-static bool is_without_effect(const mega_config *cfg, size_t i)
+static bool is_without_effect(const mega_options *o, size_t i)
 {
-    if (cfg->state->entry[i].source != MEGA_SET_BY_COMMAND_LINE) return false;
-    const mega_option_row *row = row_at(cfg, i);
-    return row->answer == MEGA_ANSWER_NO_EFFECT && mega_option_ranks(cfg, row) <= 1;
+    if (o->entry[i].source != MEGA_SET_BY_COMMAND_LINE) return false;
+    const mega_option_row *row = row_at(o, i);
+    return row->answer == MEGA_ANSWER_NO_EFFECT && mega_option_ranks(o, row) <= 1;
 }
 
-static const char *why_without_effect(mega_config *cfg, const mega_option_row *row)
+static const char *why_without_effect(mega_options *o, const mega_option_row *row)
 {
-    return row->alone != NULL ? mega_config_text(cfg, "--%s is 1", row->alone) : row->remark;
+    return row->alone != NULL ? mega_options_text(o, "--%s is 1", row->alone) : row->remark;
 }
 
-void mega_config_note_without_effect(mega_config *cfg)
+void options_note_without_effect(mega_options *o)
 {
-    const size_t count = cfg->state->table.count;
+    const size_t count = o->table.count;
     for (size_t i = 0; i < count; i++) {
-        if (!is_without_effect(cfg, i)) continue;
-        const char *reason = why_without_effect(cfg, row_at(cfg, i));
+        if (!is_without_effect(o, i)) continue;
+        const char *reason = why_without_effect(o, row_at(o, i));
         bool told = false;
         mega_buffer names = {0};
         for (size_t j = 0; j < count; j++) {
-            if (!is_without_effect(cfg, j) || strcmp(why_without_effect(cfg, row_at(cfg, j)), reason) != 0) continue;
+            if (!is_without_effect(o, j) || strcmp(why_without_effect(o, row_at(o, j)), reason) != 0) continue;
             if (j < i) told = true;
-            mega_buffer_printf(&names, "%s%s", names.size > 0 ? ", " : "", cfg->state->entry[j].typed);
+            mega_buffer_printf(&names, "%s%s", names.size > 0 ? ", " : "", o->entry[j].typed);
         }
-        if (names.failed) cfg->state->out_of_memory = true;
+        if (names.failed) o->out_of_memory = true;
         if (!told && names.data != NULL) mega_warn("no effect here: %s: %s", names.data, reason);
         mega_buffer_fini(&names);
     }

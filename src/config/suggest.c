@@ -54,7 +54,7 @@ static int distance(const folded_word *a, const folded_word *b, int limit)
     return row[n % 3][m];
 }
 
-const char *mega_config_nearest(const char *typed, const char *const *names, size_t n)
+const char *mega_options_nearest(const char *typed, const char *const *names, size_t n)
 {
     const char *best = NULL;
     folded_word word, name;
@@ -96,13 +96,13 @@ static bool put_iterations(mega_buffer *out, const char *above, const mega_names
     return mega_buffer_puts(out, ")");
 }
 
-void mega_config_put_near(mega_buffer *out, const char *folder)
+void mega_options_put_near(mega_buffer *out, const char *folder)
 {
     mega_names names = {0};
     const char *slash = strchr(folder, '/'), *base = mega_path_base(folder);
     char *above = mega_path_folder(folder);
     if (above != NULL && mega_folder_exists(above) && mega_folder_list(&names, above) == MEGA_OK) {
-        const char *near = mega_config_nearest(base, (const char *const *)names.name, names.count);
+        const char *near = mega_options_nearest(base, (const char *const *)names.name, names.count);
         const bool is_listed =
             strncmp(base, ITERATION, sizeof ITERATION - 1) == 0 && put_iterations(out, above, &names);
         if (!is_listed && near != NULL) mega_buffer_printf(out, " (did you mean %s?)", near);

@@ -81,19 +81,19 @@ static const char *range_problem(mega_option_range range, double x)
     return NULL;
 }
 
-static const char *nearest_choice(mega_config *cfg, const char *choices, const char *text)
+static const char *nearest_choice(mega_options *o, const char *choices, const char *text)
 {
     const char *names[16];
     size_t n = 0;
     while (choices != NULL && n < ROW_COUNT(names)) {
         const char *bar = strchr(choices, '|');
-        names[n++] = mega_config_text(cfg, "%.*s", bar != NULL ? (int)(bar - choices) : (int)strlen(choices), choices);
+        names[n++] = mega_options_text(o, "%.*s", bar != NULL ? (int)(bar - choices) : (int)strlen(choices), choices);
         choices = bar != NULL ? bar + 1 : NULL;
     }
-    return mega_config_nearest(text, names, n);
+    return mega_options_nearest(text, names, n);
 }
 
-static const char *choice_problem(mega_config *cfg, const mega_option_row *row, const char *text)
+static const char *choice_problem(mega_options *o, const mega_option_row *row, const char *text)
 {
     char shown[512];
     size_t n = 0;
@@ -107,22 +107,22 @@ static const char *choice_problem(mega_config *cfg, const mega_option_row *row, 
     }
     shown[n] = '\0';
     if (mega_option_word_in(row->unbuilt, text, NULL)) {
-        return mega_config_text(cfg, "\"%s\" is not built yet; built are %s%s%s", text, shown,
-                                row->remark != NULL ? "; " : "", row->remark != NULL ? row->remark : "");
+        return mega_options_text(o, "\"%s\" is not built yet; built are %s%s%s", text, shown,
+                                 row->remark != NULL ? "; " : "", row->remark != NULL ? row->remark : "");
     }
-    const char *near = nearest_choice(cfg, row->choices, text);
-    return mega_config_text(cfg, "\"%s\" is not one of %s%s%s%s", text, shown, near != NULL ? "; did you mean " : "",
-                            near != NULL ? near : "", near != NULL ? "?" : "");
+    const char *near = nearest_choice(o, row->choices, text);
+    return mega_options_text(o, "\"%s\" is not one of %s%s%s%s", text, shown, near != NULL ? "; did you mean " : "",
+                             near != NULL ? near : "", near != NULL ? "?" : "");
 }
 
-static const char *text_problem(mega_config *cfg, const mega_option_row *row, const char *text)
+static const char *text_problem(mega_options *o, const mega_option_row *row, const char *text)
 {
-    if (row->choices != NULL && !mega_option_word_in(row->choices, text, NULL)) return choice_problem(cfg, row, text);
+    if (row->choices != NULL && !mega_option_word_in(row->choices, text, NULL)) return choice_problem(o, row, text);
     if (text[0] != '\0' || row->answer != MEGA_ANSWER_WORKS || row->takes_empty) return NULL;
     return "its value is empty (a variable that is not set?); give one, or leave the option out";
 }
 
-const char *mega_value_check(mega_config *cfg, const mega_option_row *row, const char *text)
+const char *mega_value_check(mega_options *o, const mega_option_row *row, const char *text)
 {
     int64_t n = 0;
     double x = 0;
@@ -133,30 +133,30 @@ const char *mega_value_check(mega_config *cfg, const mega_option_row *row, const
     case MEGA_OPTION_BOOL:
         return mega_option_word_in("true|false|True|False|1|0", text, NULL)
                    ? NULL
-                   : mega_config_text(cfg, "\"%s\" is neither true nor false", text);
+                   : mega_options_text(o, "\"%s\" is neither true nor false", text);
     case MEGA_OPTION_INT:
     case MEGA_OPTION_INT3:
-        if (!mega_value_int(text, &n)) return mega_config_text(cfg, "\"%s\" is not a whole number", text);
+        if (!mega_value_int(text, &n)) return mega_options_text(o, "\"%s\" is not a whole number", text);
         x = (double)n;
         break;
     case MEGA_OPTION_FLOAT:
         if (!mega_value_float(text, &x))
-            return mega_config_text(cfg, "\"%s\" is not a number; expected one like 0.1 or 1e-4", text);
+            return mega_options_text(o, "\"%s\" is not a number; expected one like 0.1 or 1e-4", text);
         break;
     case MEGA_OPTION_BYTES:
         if (!value_bytes(text, &n))
-            return mega_config_text(cfg, "\"%s\" is not a size in bytes such as 8G, 512M or 1e9", text);
+            return mega_options_text(o, "\"%s\" is not a size in bytes such as 8G, 512M or 1e9", text);
         x = (double)n;
         break;
     case MEGA_OPTION_STRING:
     case MEGA_OPTION_CHOICE:
     case MEGA_OPTION_LIST:
-    case MEGA_OPTION_APPEND: return text_problem(cfg, row, text);
+    case MEGA_OPTION_APPEND: return text_problem(o, row, text);
     }
     const char *range = range_problem(row->range, x);
-    if (range != NULL) return mega_config_text(cfg, "%s %s", text, range);
+    if (range != NULL) return mega_options_text(o, "%s %s", text, range);
     if (row->most > 0 && n > row->most)
-        return mega_config_text(cfg, "%s must be at most %lld", text, (long long)row->most);
+        return mega_options_text(o, "%s must be at most %lld", text, (long long)row->most);
     return NULL;
 }
 
@@ -170,10 +170,10 @@ bool mega_value_is_neutral(const mega_option_row *row, const char *text)
     return mega_value_float(text, &given) && mega_value_float(row->neutral, &neutral) && given == neutral;
 }
 
-static mega_status store(mega_config *cfg, size_t index, const char *text)
+static mega_status store(mega_options *o, size_t index, const char *text)
 {
-    const mega_option_row *row = row_at(cfg, index);
-    char *field = mega_value_at(cfg, index);
+    const mega_option_row *row = row_at(o, index);
+    char *field = mega_value_at(o, index);
     int64_t n = 0;
     double x = 0;
     int choice = 0;
@@ -202,7 +202,7 @@ static mega_status store(mega_config *cfg, size_t index, const char *text)
         memcpy(field, &choice, sizeof choice);
         return MEGA_OK;
     case MEGA_OPTION_STRING:
-        copy = mega_arena_strdup(&cfg->arena, text);
+        copy = mega_arena_strdup(&o->arena, text);
         if (copy == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--%s: no memory for its value", row->name);
         memcpy(field, &copy, sizeof copy);
         return MEGA_OK;
@@ -215,43 +215,43 @@ static mega_status store(mega_config *cfg, size_t index, const char *text)
     return MEGA_FAIL(MEGA_ERR_USAGE, "--%s: \"%s\" is not a value it can take", row->name, text);
 }
 
-void *mega_value_at(const mega_config *cfg, size_t index)
+void *mega_value_at(const mega_options *o, size_t index)
 {
-    return (char *)cfg->state->values + cfg->state->table.line[index].at;
+    return (char *)o->values + o->table.line[index].at;
 }
 
-mega_status mega_value_set(mega_config *cfg, size_t index, const char *text)
+mega_status mega_value_set(mega_options *o, size_t index, const char *text)
 {
-    if (row_at(cfg, index)->field == MEGA_NO_FIELD) return MEGA_OK;
-    return store(cfg, index, text);
+    if (row_at(o, index)->field == MEGA_NO_FIELD) return MEGA_OK;
+    return store(o, index, text);
 }
 
 /* Writes a list whose items are copies in the arena; `kept` items of the old list stay in front. */
-static mega_status store_list(mega_config *cfg, size_t index, const char *const *texts, size_t count, size_t kept)
+static mega_status store_list(mega_options *o, size_t index, const char *const *texts, size_t count, size_t kept)
 {
-    const mega_option_row *row = row_at(cfg, index);
-    mega_list *list = mega_value_at(cfg, index);
-    const char **items = mega_arena_alloc(&cfg->arena, (kept + count + 1) * sizeof *items);
+    const mega_option_row *row = row_at(o, index);
+    mega_list *list = mega_value_at(o, index);
+    const char **items = mega_arena_alloc(&o->arena, (kept + count + 1) * sizeof *items);
     if (items == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--%s: no memory for %zu values", row->name, count);
     for (size_t i = 0; i < kept; i++) items[i] = list->item[i];
     for (size_t i = 0; i < count; i++) {
-        items[kept + i] = mega_arena_strdup(&cfg->arena, texts[i]);
+        items[kept + i] = mega_arena_strdup(&o->arena, texts[i]);
         if (items[kept + i] == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--%s: no memory for its values", row->name);
     }
     *list = (mega_list){items, kept + count};
     return MEGA_OK;
 }
 
-mega_status mega_value_set_list(mega_config *cfg, size_t index, const char *const *texts, size_t count)
+mega_status mega_value_set_list(mega_options *o, size_t index, const char *const *texts, size_t count)
 {
-    const mega_option_row *row = row_at(cfg, index);
+    const mega_option_row *row = row_at(o, index);
     if (row->field == MEGA_NO_FIELD) return MEGA_OK;
-    if (row->kind == MEGA_OPTION_LIST) return store_list(cfg, index, texts, count, 0);
+    if (row->kind == MEGA_OPTION_LIST) return store_list(o, index, texts, count, 0);
     if (row->kind == MEGA_OPTION_APPEND) {
-        const mega_list *list = mega_value_at(cfg, index);
-        return store_list(cfg, index, texts, count, list->count);
+        const mega_list *list = mega_value_at(o, index);
+        return store_list(o, index, texts, count, list->count);
     }
-    if (row->kind != MEGA_OPTION_INT3) return count == 1 ? store(cfg, index, texts[0]) : MEGA_OK;
+    if (row->kind != MEGA_OPTION_INT3) return count == 1 ? store(o, index, texts[0]) : MEGA_OK;
     int64_t n[3] = {0, 0, 0};
     for (size_t i = 0; i < 3; i++) {
         if (count != 3 || !mega_value_int(texts[i], &n[i])) {
@@ -259,7 +259,7 @@ mega_status mega_value_set_list(mega_config *cfg, size_t index, const char *cons
                              count);
         }
     }
-    memcpy(mega_value_at(cfg, index), n, sizeof n);
+    memcpy(mega_value_at(o, index), n, sizeof n);
     return MEGA_OK;
 }
 
@@ -284,10 +284,10 @@ bool mega_value_print_double(double x, mega_buffer *out)
     return mega_buffer_printf(out, "%s%s", text, strpbrk(text, ".eE") == NULL ? ".0" : "");
 }
 
-bool mega_value_print(const mega_config *cfg, size_t index, mega_buffer *out)
+bool mega_value_print(const mega_options *o, size_t index, mega_buffer *out)
 {
-    const mega_option_row *row = row_at(cfg, index);
-    const option_entry *entry = &cfg->state->entry[index];
+    const mega_option_row *row = row_at(o, index);
+    const option_entry *entry = &o->entry[index];
     if (row->field == MEGA_NO_FIELD) {
         if (row->kind == MEGA_OPTION_FLAG)
             return mega_buffer_puts(out, entry->source != MEGA_SET_BY_DEFAULT ? "True" : "False");
@@ -300,7 +300,7 @@ bool mega_value_print(const mega_config *cfg, size_t index, mega_buffer *out)
         }
         return mega_buffer_puts(out, row->fallback != NULL ? row->fallback : "None");
     }
-    const char *field = mega_value_at(cfg, index);
+    const char *field = mega_value_at(o, index);
     int64_t n[3] = {0, 0, 0};
     double x;
     int choice;
@@ -341,11 +341,11 @@ bool mega_value_print(const mega_config *cfg, size_t index, mega_buffer *out)
     return mega_buffer_puts(out, "None");
 }
 
-int64_t mega_option_ranks(const mega_config *cfg, const mega_option_row *row)
+int64_t mega_option_ranks(const mega_options *o, const mega_option_row *row)
 {
     int64_t ranks;
     if (row->alone == NULL) return 1;
-    const size_t i = mega_option_find(&cfg->state->table, row->alone, strlen(row->alone), command_bit(cfg));
-    memcpy(&ranks, mega_value_at(cfg, i), sizeof ranks);
+    const size_t i = mega_option_find(&o->table, row->alone, strlen(row->alone), mega_options_command_bit(o));
+    memcpy(&ranks, mega_value_at(o, i), sizeof ranks);
     return ranks;
 }

@@ -10,39 +10,35 @@ enum { DEFAULT_BUCKET_ELEMENTS = 40000000 };
 #define LIBRARY_BYTES ((size_t)260000)
 #define THREAD_BYTES  ((size_t)25000)
 
-mega_status mega_engine_options_from_config(mega_engine_options *out, const mega_config *cfg)
+mega_status mega_engine_options_from_settings(mega_engine_options *out, const mega_engine_settings *s)
 {
-    mega_engine_options o = {.compute = cfg->params_dtype,
-                             .layout = {.tp = (int)cfg->tensor_model_parallel_size,
-                                        .pp = (int)cfg->pipeline_model_parallel_size,
-                                        .planned_ranks = (int)cfg->planned_world_size,
-                                        .planned_rank = (int)cfg->planned_rank},
-                             .zero_stage = (int)cfg->zero_stage,
-                             .zero_persistence = cfg->stage3_param_persistence_threshold,
-                             .bucket_elements = cfg->ddp_bucket_size,
-                             .place = {.overlap_reduce = cfg->overlap_grad_reduce || cfg->ddp_impl == MEGA_DDP_TORCH,
-                                       .prefetch_elements = cfg->stage3_prefetch_bucket_size,
-                                       .reuse_elements = cfg->stage3_max_reuse_distance,
-                                       .live_elements = cfg->stage3_max_live_parameters},
-                             .plain = cfg->backend == MEGA_BACKEND_PLAIN,
-                             .micro_batch = cfg->micro_batch_size,
-                             .seq = cfg->seq_length,
-                             .no_train = cfg->skip_train,
-                             .no_pack_weights = cfg->no_pack_weights,
-                             .no_evaluate = cfg->eval_iters == 0,
-                             .per_token_loss = cfg->calculate_per_token_loss,
-                             .clip_grad = cfg->clip_grad,
-                             .dropout_seed = (uint32_t)cfg->seed,
-                             .optimizer = {.kind = cfg->optimizer,
-                                           .beta1 = cfg->adam_beta1,
-                                           .beta2 = cfg->adam_beta2,
-                                           .eps = cfg->adam_eps,
-                                           .l2 = !cfg->decoupled_weight_decay,
-                                           .momentum = cfg->sgd_momentum,
-                                           .plain = cfg->backend == MEGA_BACKEND_PLAIN}};
-    MEGA_TRY(mega_batch_ramp_from_config(&o.batch, cfg));
+    mega_engine_options o = {
+        .compute = s->backend.params_dtype,
+        .layout = {.tp = (int)s->comm.tensor_model_parallel_size, .pp = (int)s->comm.pipeline_model_parallel_size},
+        .zero_stage = (int)s->graph.zero_stage,
+        .zero_persistence = s->graph.stage3_param_persistence_threshold,
+        .bucket_elements = s->graph.ddp_bucket_size,
+        .place = {.overlap_reduce = s->graph.overlap_grad_reduce || s->graph.ddp_impl == MEGA_DDP_TORCH,
+                  .prefetch_elements = s->graph.stage3_prefetch_bucket_size,
+                  .reuse_elements = s->graph.stage3_max_reuse_distance,
+                  .live_elements = s->graph.stage3_max_live_parameters},
+        .plain = s->backend.backend == MEGA_BACKEND_PLAIN,
+        .micro_batch = s->optim.micro_batch_size,
+        .no_pack_weights = s->backend.no_pack_weights,
+        .per_token_loss = s->calculate_per_token_loss,
+        .clip_grad = s->optim.clip_grad,
+        .dropout_seed = (uint32_t)s->seed,
+        .optimizer = {.kind = s->optim.optimizer,
+                      .beta1 = s->optim.adam_beta1,
+                      .beta2 = s->optim.adam_beta2,
+                      .eps = s->optim.adam_eps,
+                      .l2 = !s->optim.decoupled_weight_decay,
+                      .momentum = s->optim.sgd_momentum,
+                      .plain = s->backend.backend == MEGA_BACKEND_PLAIN}};
+    MEGA_TRY(mega_batch_ramp_from_options(&o.batch, &s->optim, s->data_parallel_size));
     /* A plan and an evaluation need no schedule, and may not say how long to train. */
-    if (cfg->train_iters > 0 || cfg->train_samples > 0) MEGA_TRY(mega_lr_schedule_from_config(&o.schedule, cfg));
+    if (s->optim.train_iters > 0 || s->optim.train_samples > 0)
+        MEGA_TRY(mega_lr_schedule_from_options(&o.schedule, &s->optim));
     *out = o;
     return MEGA_OK;
 }

@@ -61,7 +61,7 @@ static mega_status no_such_param(const mega_engine *e, const char *call, const c
         names[i] = p->name;
         for (int f = 0; f < mega_param_num_files(p); f++) names[count++] = mega_param_file_name(p, f);
     }
-    const char *near = mega_config_nearest(name, names, count);
+    const char *near = mega_options_nearest(name, names, count);
     mega_free(names);
     return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
                      "%s: the model has no parameter \"%s\"%s%s%s; mega_engine_param_info lists them", call, name,

@@ -1,6 +1,7 @@
 /* What mega_setup says, as options of an engine: from argv and a JSON by the option table, or as numbers. Creates the
  * world and the team that the caller does not give. */
 #include "engine_impl.h"
+#include "setup_options.h"
 #include <math.h>
 
 /* Rows of each sample that an engine reads at a time where the options leave it open: with more, what the program
@@ -33,67 +34,73 @@ static mega_status check_setup(const mega_setup *s)
 }
 
 /* Without the length of the training no curve can be followed to its end: the rate is constant after its warm-up. */
-static mega_status read_length(mega_config *cfg)
+static mega_status read_length(mega_engine_settings *s)
 {
-    const bool is_curve = mega_config_was_set(cfg, "lr_decay_style") && cfg->lr_decay_style != MEGA_LR_CONSTANT;
-    if (cfg->train_iters > 0 || cfg->train_samples > 0) return MEGA_OK;
-    if (cfg->lr_decay_iters > 0) cfg->train_iters = cfg->lr_decay_iters;
-    else if (cfg->lr_decay_samples > 0)
-        cfg->train_samples = cfg->lr_decay_samples;
-    else if (is_curve || !isnan(cfg->lr_warmup_fraction))
+    mega_optim_options *o = &s->optim;
+    const bool is_curve = mega_options_was_set(s->options, "lr_decay_style") && o->lr_decay_style != MEGA_LR_CONSTANT;
+    if (o->train_iters > 0 || o->train_samples > 0) return MEGA_OK;
+    if (o->lr_decay_iters > 0) o->train_iters = o->lr_decay_iters;
+    else if (o->lr_decay_samples > 0)
+        o->train_samples = o->lr_decay_samples;
+    else if (is_curve || !isnan(o->lr_warmup_fraction))
         return MEGA_FAIL(MEGA_ERR_USAGE, "%s: missing: %s or %s, where the curve ends",
-                         mega_config_origin(cfg, is_curve ? "lr_decay_style" : "lr_warmup_fraction"),
-                         mega_config_spelling(cfg, "lr_decay_iters"), mega_config_spelling(cfg, "train_iters"));
+                         mega_options_origin(s->options, is_curve ? "lr_decay_style" : "lr_warmup_fraction"),
+                         mega_options_spelling(s->options, "lr_decay_iters"),
+                         mega_options_spelling(s->options, "train_iters"));
     else { /* the longest that the options take, in the unit of the warm-up */
-        cfg->lr_decay_style = MEGA_LR_CONSTANT;
-        if (cfg->lr_warmup_samples > 0) cfg->train_samples = (int64_t)1 << 50;
+        o->lr_decay_style = MEGA_LR_CONSTANT;
+        if (o->lr_warmup_samples > 0) o->train_samples = (int64_t)1 << 50;
         else
-            cfg->train_iters = (int64_t)1 << 32;
+            o->train_iters = (int64_t)1 << 32;
     }
     return MEGA_OK;
 }
 
-static mega_status set_size(mega_config *cfg, const char *dest, int size)
+static mega_status set_size(mega_options *o, const char *dest, int size)
 {
-    return size != 0 ? mega_config_set_int(cfg, dest, size, MEGA_SET_BY_DERIVATION) : MEGA_OK;
+    return size != 0 ? mega_options_set_int(o, dest, size, MEGA_SET_BY_DERIVATION) : MEGA_OK;
 }
 
-static mega_status parse(mega_config *cfg, const mega_setup *s, const mega_world *world)
+static mega_status parse(setup_values *v, const mega_setup *s, const mega_world *world)
 {
     char *none[] = {(char[]){"engine"}, NULL};
-    cfg->rank = mega_world_rank(world);
-    cfg->world_size = mega_world_size(world);
-    cfg->local_world_size = world != NULL ? mega_world_local_size(world) : 1;
-    cfg->local_rank = mega_world_local_rank(world);
-    cfg->skip_train = s->mode != MEGA_TRAIN || s->lr_scheduler != NULL; /* then --lr is not needed */
-    if (cfg->skip_train) cfg->lr = 0;
-    MEGA_TRY(set_size(cfg, "tensor_model_parallel_size", s->layout.tp));
-    MEGA_TRY(set_size(cfg, "pipeline_model_parallel_size", s->layout.pp));
-    MEGA_TRY(mega_config_parse_engine(cfg, s->config, s->argc > 0 ? s->argc : 1, s->argc > 0 ? s->argv : none));
-    return read_length(cfg);
+    mega_engine_settings *e = &v->engine;
+    e->rank = mega_world_rank(world);
+    e->world_size = mega_world_size(world);
+    e->local_world_size = world != NULL ? mega_world_local_size(world) : 1;
+    e->local_rank = mega_world_local_rank(world);
+    e->needs_lr = s->mode == MEGA_TRAIN && s->lr_scheduler == NULL;
+    e->micro_follows = true;
+    if (!e->needs_lr) e->optim.lr = 0;
+    v->config = s->config;
+    MEGA_TRY(set_size(e->options, "tensor_model_parallel_size", s->layout.tp));
+    MEGA_TRY(set_size(e->options, "pipeline_model_parallel_size", s->layout.pp));
+    MEGA_TRY(mega_options_parse(e->options, NULL, s->argc > 0 ? s->argc : 1, s->argc > 0 ? s->argv : none));
+    return read_length(e);
 }
 
-static mega_status take_config(mega_engine *e, const mega_setup *s, const mega_config *cfg)
+static mega_status take_settings(mega_engine *e, const mega_setup *s, const mega_engine_settings *of)
 {
-    MEGA_TRY(mega_engine_options_from_config(&e->options, cfg));
+    MEGA_TRY(mega_engine_options_from_settings(&e->options, of));
     e->options.no_train = s->mode != MEGA_TRAIN;
-    e->options.no_evaluate = false;
-    e->save_dtype = cfg->save_dtype == MEGA_SAVE_BF16  ? MEGA_BF16
-                    : cfg->save_dtype == MEGA_SAVE_F16 ? MEGA_F16
-                                                       : MEGA_F32;
-    e->keep_checkpoints = (int)cfg->keep_checkpoints;
-    if (e->own_world != NULL) mega_world_set_timeout(e->own_world, 60.0 * cfg->distributed_timeout_minutes);
-    if (s->team == NULL) MEGA_TRY(mega_team_create(&e->own_team, (int)cfg->num_threads));
+    e->save_dtype = of->ckpt.save_dtype == MEGA_SAVE_BF16  ? MEGA_BF16
+                    : of->ckpt.save_dtype == MEGA_SAVE_F16 ? MEGA_F16
+                                                           : MEGA_F32;
+    e->keep_checkpoints = (int)of->ckpt.keep_checkpoints;
+    if (e->own_world != NULL) mega_world_set_timeout(e->own_world, 60.0 * of->comm.distributed_timeout_minutes);
+    if (s->team == NULL) MEGA_TRY(mega_team_create(&e->own_team, (int)of->backend.num_threads));
     return MEGA_OK;
 }
 
 static mega_status read_options(mega_engine *e, const mega_setup *s, mega_world *world)
 {
-    mega_config cfg;
-    mega_status st = mega_config_init(&cfg);
-    if (st == MEGA_OK) st = parse(&cfg, s, world);
-    if (st == MEGA_OK) st = take_config(e, s, &cfg);
-    mega_config_fini(&cfg);
+    setup_values v = {0};
+    mega_options *o = NULL;
+    mega_status st = mega_options_create(&o, &mega_engine_composition, &v);
+    mega_engine_settings_init(&v.engine, o);
+    if (st == MEGA_OK) st = parse(&v, s, world);
+    if (st == MEGA_OK) st = take_settings(e, s, &v.engine);
+    mega_options_destroy(o);
     if (st != MEGA_OK)
         MEGA_CONTEXT("mega_engine_create: %s", s->config == NULL ? "setup.argv"
                                                : s->argc > 1     ? "setup.argv and setup.config"
@@ -157,5 +164,5 @@ mega_status engine_read_setup(mega_engine *e, const mega_setup *s)
 mega_status mega_engine_options_help(mega_buffer *out)
 {
     if (out == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_options_help: out is NULL; give it");
-    return mega_config_engine_help(&mega_program_composition, out);
+    return mega_options_list(&mega_engine_composition, out);
 }

@@ -203,7 +203,7 @@ static void refuse_nesting(launch_plan *p)
     }
     const char *mark;
     int64_t processes;
-    const char *launcher = mega_config_python_launcher(&mark, &processes);
+    const char *launcher = mega_options_python_launcher(&mark, &processes);
     if (launcher != NULL)
         launch_mistake(p,
                        "environment %s: %s started this process as one of %lld, and each would start the whole run. "

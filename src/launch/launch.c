@@ -306,7 +306,7 @@ static bool read_plan(launch_plan *p, int argc, char **argv, int *exit_status)
     return false;
 }
 
-mega_status mega_launch(int argc, char **argv, int *exit_status)
+mega_status mega_launch(const mega_composition *commands, int argc, char **argv, int *exit_status)
 {
     launch_plan p = {0};
     char program[PATH_MAX];
@@ -314,6 +314,7 @@ mega_status mega_launch(int argc, char **argv, int *exit_status)
     const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     program[n > 0 ? n : 0] = '\0';
     p.program = program;
+    p.commands = commands;
     if (n <= 0) st = MEGA_FAIL(MEGA_ERR_IO, "/proc/self/exe: %s", strerror(errno));
     else if (argc > 1 && strcmp(argv[1], LAUNCH_START_RANK) == 0)
         *exit_status = launch_start_rank(argv + 2);

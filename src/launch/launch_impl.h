@@ -3,6 +3,7 @@
 #ifndef MEGA_LAUNCH_IMPL_H
 #define MEGA_LAUNCH_IMPL_H
 
+#include "megalith/config.h"
 #include "megalith/launch.h"
 #include "megalith/memory.h"
 #include "megalith/status.h"
@@ -38,6 +39,7 @@ typedef struct launch_plan {
     int64_t node_rank, max_restarts, master_port;
     bool dry_run, help, is_module;
 
+    const mega_composition *commands;
     const char *command;    /* its name here, whatever the user wrote; of a program of the user's, what was typed */
     const char *own;        /* path of a program of the user's that is started in place of a command, or NULL */
     launch_words own_words; /* its first words: path, and with an interpreter options and script */
@@ -69,7 +71,7 @@ void launch_options_read(launch_plan *p, int argc, char **argv);
  * or adds a mistake. launch_program_arguments: its arguments, and after them what launch's own options hand on and the
  * user did not give; out has room for all; returns their number. launch_program_words: the words that make a rank
  * become it (start.c), before those arguments. */
-const char *launch_program_command(const char *typed);
+const char *launch_program_command(const launch_plan *p, const char *typed);
 void launch_program_read(launch_plan *p, char **words, int python, const char *typed);
 int launch_program_arguments(const launch_plan *p, int argc, char **argv, char **out);
 void launch_program_words(launch_plan *p, launch_words *command);

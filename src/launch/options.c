@@ -137,6 +137,17 @@ static bool is_named(const char *names, const char *name)
     return false;
 }
 
+bool mega_launch_knows(const char *name, size_t length)
+{
+    char plain[64];
+    if (length < 2 || length >= sizeof plain) return false;
+    for (size_t i = 0; i < length; i++) plain[i] = name[i] == '-' ? '_' : name[i];
+    plain[length] = '\0';
+    for (size_t i = 0; i < OPTIONS; i++)
+        if (is_named(options[i].names, plain)) return true;
+    return false;
+}
+
 /* "--nproc-per-node=2" → "nproc_per_node"; *out_value is after the '=', or NULL. */
 static const launch_option *find(launch_plan *p, const char *typed, const char **out_value)
 {
@@ -167,7 +178,7 @@ static void unknown(launch_plan *p, const char *typed)
     char *word = mega_arena_strdup(&p->arena, typed + strspn(typed, "-"));
     if (word == NULL) return;
     word[strcspn(word, "=")] = '\0';
-    const char *near = mega_config_nearest(word, names, OPTIONS);
+    const char *near = mega_options_nearest(word, names, OPTIONS);
     launch_mistake(p,
                    "%.*s is not an option of launch%s%s%s; megalith launch --help lists them. Options of the command "
                    "follow its name",
@@ -345,7 +356,7 @@ void launch_options_read(launch_plan *p, int argc, char **argv)
         launch_mistake(p, "the command is missing: megalith launch --nproc_per_node 2 pretrain_gpt …");
         return;
     }
-    p->command = launch_program_command(argv[i]);
+    p->command = launch_program_command(p, argv[i]);
     const bool is_launch = p->command != NULL && strcmp(p->command, "launch") == 0;
     if ((p->command == NULL || is_launch) && p->mistakes.size > 0) return; /* it may be an option's value */
     if (p->command == NULL) launch_program_read(p, argv + i - python, python, argv[i]);

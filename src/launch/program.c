@@ -19,10 +19,9 @@ static bool is_python_file(const char *word)
 
 /* A path is a file of the user's; a Python file keeps the meaning that its name has, as Megatron's scripts lie in
  * folders. */
-const char *launch_program_command(const char *typed)
+const char *launch_program_command(const launch_plan *p, const char *typed)
 {
-    return strchr(typed, '/') == NULL || is_python_file(typed) ? mega_command_name(&mega_program_composition, typed)
-                                                               : NULL;
+    return strchr(typed, '/') == NULL || is_python_file(typed) ? mega_command_name(p->commands, typed) : NULL;
 }
 
 static bool is_file(const char *path)
@@ -48,7 +47,7 @@ static bool is_startable(launch_plan *p, const char *path)
 /* A word without a slash that is neither a command nor on PATH. */
 static void unknown_program(launch_plan *p, const char *typed)
 {
-    const char *ours = mega_command_of_script(&mega_program_composition, typed);
+    const char *ours = mega_command_of_script(p->commands, typed);
     if (ours != NULL) launch_mistake(p, "\"%s\" is not a command; %s does its work here", typed, ours);
     else if (is_python_file(typed))
         launch_mistake(p, "\"%s\" is not a command, and there is no such file", typed);

@@ -3,38 +3,38 @@
 #include "megalith/layers.h"
 #include "megalith/memory.h"
 
-mega_status mega_gpt_from_config(mega_gpt *out, const mega_config *cfg, int64_t vocab)
+mega_status mega_gpt_from_options(mega_gpt *out, const mega_model_options *o, int64_t vocab)
 {
-    if (cfg->num_attention_heads * cfg->kv_channels != cfg->hidden_size)
+    if (o->num_attention_heads * o->kv_channels != o->hidden_size)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                          "--kv-channels %lld with --num-attention-heads %lld: heads of a GPT-2 are hidden-size / "
                          "num-attention-heads = %lld wide together %lld; leave --kv-channels out",
-                         (long long)cfg->kv_channels, (long long)cfg->num_attention_heads,
-                         (long long)(cfg->hidden_size / cfg->num_attention_heads), (long long)cfg->hidden_size);
+                         (long long)o->kv_channels, (long long)o->num_attention_heads,
+                         (long long)(o->hidden_size / o->num_attention_heads), (long long)o->hidden_size);
     *out = (mega_gpt){
-        .num_layers = cfg->num_layers,
-        .hidden = cfg->hidden_size,
-        .ffn_hidden = cfg->ffn_hidden_size,
-        .heads = cfg->num_attention_heads,
-        .head_dim = cfg->kv_channels,
-        .positions = cfg->max_position_embeddings,
+        .num_layers = o->num_layers,
+        .hidden = o->hidden_size,
+        .ffn_hidden = o->ffn_hidden_size,
+        .heads = o->num_attention_heads,
+        .head_dim = o->kv_channels,
+        .positions = o->max_position_embeddings,
         .vocab = vocab,
-        .padded_vocab = cfg->padded_vocab_size,
-        .norm_epsilon = cfg->layernorm_epsilon,
-        .init_std = cfg->init_method_std,
-        .init_xavier = cfg->init_method_xavier_uniform,
-        .attention_dropout = cfg->attention_dropout,
-        .hidden_dropout = cfg->hidden_dropout,
-        .sequence_parallel = cfg->sequence_parallel,
-        .recompute = cfg->recompute_granularity == MEGA_RECOMPUTE_FULL        ? MEGA_GPT_RECOMPUTE_FULL
-                     : cfg->recompute_granularity == MEGA_RECOMPUTE_SELECTIVE ? MEGA_GPT_RECOMPUTE_SELECTIVE
-                                                                              : MEGA_GPT_RECOMPUTE_NONE,
-        .recompute_uniform = cfg->recompute_method != MEGA_RECOMPUTE_BLOCK,
-        .distribute_saved = cfg->distribute_saved_activations,
-        .recompute_layers = cfg->recompute_num_layers > 0 ? cfg->recompute_num_layers : 1,
-        .first_stage_layers = cfg->decoder_first_pipeline_num_layers,
-        .last_stage_layers = cfg->decoder_last_pipeline_num_layers,
-        .stage_chunks = cfg->num_virtual_stages_per_pipeline_rank,
+        .padded_vocab = o->padded_vocab_size,
+        .norm_epsilon = o->layernorm_epsilon,
+        .init_std = o->init_method_std,
+        .init_xavier = o->init_method_xavier_uniform,
+        .attention_dropout = o->attention_dropout,
+        .hidden_dropout = o->hidden_dropout,
+        .sequence_parallel = o->sequence_parallel,
+        .recompute = o->recompute_granularity == MEGA_RECOMPUTE_FULL        ? MEGA_GPT_RECOMPUTE_FULL
+                     : o->recompute_granularity == MEGA_RECOMPUTE_SELECTIVE ? MEGA_GPT_RECOMPUTE_SELECTIVE
+                                                                            : MEGA_GPT_RECOMPUTE_NONE,
+        .recompute_uniform = o->recompute_method != MEGA_RECOMPUTE_BLOCK,
+        .distribute_saved = o->distribute_saved_activations,
+        .recompute_layers = o->recompute_num_layers > 0 ? o->recompute_num_layers : 1,
+        .first_stage_layers = o->decoder_first_pipeline_num_layers,
+        .last_stage_layers = o->decoder_last_pipeline_num_layers,
+        .stage_chunks = o->num_virtual_stages_per_pipeline_rank,
     };
     return MEGA_OK;
 }

@@ -1,20 +1,21 @@
 /* The ramp of the global batch size: equal stretches of samples, one increment after each. */
+#include "megalith/optim_options.h"
 #include "megalith/schedule.h"
 
-mega_status mega_batch_ramp_from_config(mega_batch_ramp *out, const mega_config *cfg)
+mega_status mega_batch_ramp_from_options(mega_batch_ramp *out, const mega_optim_options *o, int64_t ranks)
 {
-    const int64_t dp = cfg->data_parallel_size > 0 ? cfg->data_parallel_size : 1;
-    const mega_batch_ramp r = {.start = cfg->rampup_batch_size[0],
-                               .increment = cfg->rampup_batch_size[1],
-                               .samples = cfg->rampup_batch_size[2],
-                               .global_batch = cfg->global_batch_size,
-                               .micro_step = cfg->micro_batch_size * dp};
+    const int64_t dp = ranks > 0 ? ranks : 1;
+    const mega_batch_ramp r = {.start = o->rampup_batch_size[0],
+                               .increment = o->rampup_batch_size[1],
+                               .samples = o->rampup_batch_size[2],
+                               .global_batch = o->global_batch_size,
+                               .micro_step = o->micro_batch_size * dp};
     if (r.micro_step <= 0 || r.global_batch % r.micro_step != 0 || r.global_batch <= 0)
         return MEGA_FAIL(
             MEGA_ERR_USAGE,
             "--global-batch-size %lld is not a multiple of --micro-batch-size %lld times %lld data-parallel "
             "ranks; the next that is: %lld",
-            (long long)r.global_batch, (long long)cfg->micro_batch_size, (long long)dp,
+            (long long)r.global_batch, (long long)o->micro_batch_size, (long long)dp,
             r.micro_step > 0 ? (long long)((r.global_batch / r.micro_step + 1) * r.micro_step) : 1LL);
     if (r.samples == 0) {
         *out = r;

@@ -1,5 +1,6 @@
 /* Learning rate and weight decay as functions of the samples consumed. The order of the tests is Megatron's and
  * matters: past the end of the decay even the inverse square root is at its floor. */
+#include "megalith/optim_options.h"
 #include "megalith/schedule.h"
 #include <math.h>
 #include <stddef.h>
@@ -78,30 +79,50 @@ mega_status mega_lr_schedule_check(const mega_lr_schedule *s)
     return MEGA_OK;
 }
 
-mega_status mega_lr_schedule_from_config(mega_lr_schedule *out, const mega_config *cfg)
+#define ROW(name, field, kind) MEGA_OPTION(mega_optim_options, name, field, kind)
+
+// clang-format off
+static const mega_option_row learning_rows[] = {
+    {ROW("lr", lr, MEGA_OPTION_FLOAT), .json = "optimizer.params.lr", .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_SCHEDULE, .help = "peak learning rate"},
+    {ROW("lr-decay-style", lr_decay_style, MEGA_OPTION_CHOICE), .fallback = "linear", .choices = "constant|linear|cosine|inverse-square-root|WSD|exponential", .resume = MEGA_RESUME_SCHEDULE, .help = "curve from the peak to --min-lr; WSD stays at the peak until its last part (--lr-wsd-decay-*); exponential halves the rate over the curve, as Megatron-LM 1.0 does"},
+    {ROW("lr-decay-iters", lr_decay_iters, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .resume = MEGA_RESUME_SCHEDULE, .help = "iteration at which the curve ends; --train-iters when not given"},
+    {ROW("lr-decay-samples", lr_decay_samples, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .resume = MEGA_RESUME_SCHEDULE, .help = "sample at which the curve ends; --train-samples when not given"},
+    {ROW("lr-wsd-decay-style", lr_wsd_decay_style, MEGA_OPTION_CHOICE), .fallback = "exponential", .choices = "exponential|linear|cosine|minus_sqrt", .resume = MEGA_RESUME_SCHEDULE, .help = "WSD: the shape of its last part, from the peak to --min-lr"},
+    {ROW("lr-wsd-decay-iters", lr_wsd_decay_iters, MEGA_OPTION_INT), .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_SCHEDULE, .help = "WSD: iterations of its last part, which ends where the curve does"},
+    {ROW("lr-wsd-decay-samples", lr_wsd_decay_samples, MEGA_OPTION_INT), .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_SCHEDULE, .help = "WSD: samples of its last part, in a training that is counted in samples"},
+    {ROW("lr-warmup-fraction", lr_warmup_fraction, MEGA_OPTION_FLOAT), .range = MEGA_RANGE_BELOW_ONE, .resume = MEGA_RESUME_SCHEDULE, .help = "warm-up as a part of the curve"},
+    {ROW("lr-warmup-iters", lr_warmup_iters, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_SCHEDULE, .help = "warm-up in iterations"},
+    {ROW("lr-warmup-samples", lr_warmup_samples, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_SCHEDULE, .help = "warm-up in samples"},
+    {ROW("lr-warmup-init", lr_warmup_init, MEGA_OPTION_FLOAT), .fallback = "0.0", .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_SCHEDULE, .help = "learning rate at the start of the warm-up"},
+    {ROW("min-lr", min_lr, MEGA_OPTION_FLOAT), .fallback = "0.0", .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_SCHEDULE, .help = "learning rate at the end of the curve and after it"},
+};
+const mega_option_section mega_optim_learning_section = MEGA_SECTION("learning rate", learning_rows);
+// clang-format on
+
+mega_status mega_lr_schedule_from_options(mega_lr_schedule *out, const mega_optim_options *o)
 {
-    const double batch = (double)cfg->global_batch_size;
-    const bool by_samples = cfg->train_samples > 0;
-    mega_lr_schedule s = {.style = cfg->lr_decay_style,
-                          .wsd_style = cfg->lr_wsd_decay_style,
-                          .max_lr = cfg->lr,
-                          .min_lr = cfg->min_lr,
-                          .warmup_init = cfg->lr_warmup_init,
-                          .decay_style = cfg->weight_decay_incr_style,
-                          .start_weight_decay = cfg->start_weight_decay,
-                          .end_weight_decay = cfg->end_weight_decay};
+    const double batch = (double)o->global_batch_size;
+    const bool by_samples = o->train_samples > 0;
+    mega_lr_schedule s = {.style = o->lr_decay_style,
+                          .wsd_style = o->lr_wsd_decay_style,
+                          .max_lr = o->lr,
+                          .min_lr = o->min_lr,
+                          .warmup_init = o->lr_warmup_init,
+                          .decay_style = o->weight_decay_incr_style,
+                          .start_weight_decay = o->start_weight_decay,
+                          .end_weight_decay = o->end_weight_decay};
     if (by_samples) {
-        s.decay = (double)(cfg->lr_decay_samples > 0 ? cfg->lr_decay_samples : cfg->train_samples);
-        s.warmup = (double)cfg->lr_warmup_samples;
-        s.wsd_decay = (double)cfg->lr_wsd_decay_samples;
-        s.weight_decay_samples = cfg->train_samples;
+        s.decay = (double)(o->lr_decay_samples > 0 ? o->lr_decay_samples : o->train_samples);
+        s.warmup = (double)o->lr_warmup_samples;
+        s.wsd_decay = (double)o->lr_wsd_decay_samples;
+        s.weight_decay_samples = o->train_samples;
     } else {
-        s.decay = (double)(cfg->lr_decay_iters > 0 ? cfg->lr_decay_iters : cfg->train_iters) * batch;
-        s.warmup = (double)cfg->lr_warmup_iters * batch;
-        s.wsd_decay = (double)cfg->lr_wsd_decay_iters * batch;
-        s.weight_decay_samples = cfg->train_iters * cfg->global_batch_size;
+        s.decay = (double)(o->lr_decay_iters > 0 ? o->lr_decay_iters : o->train_iters) * batch;
+        s.warmup = (double)o->lr_warmup_iters * batch;
+        s.wsd_decay = (double)o->lr_wsd_decay_iters * batch;
+        s.weight_decay_samples = o->train_iters * o->global_batch_size;
     }
-    if (!isnan(cfg->lr_warmup_fraction)) s.warmup = cfg->lr_warmup_fraction * s.decay;
+    if (!isnan(o->lr_warmup_fraction)) s.warmup = o->lr_warmup_fraction * s.decay;
     if (s.decay <= 0)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "learning rate: the decay is over %.0f samples; give --train-iters, "

@@ -59,7 +59,7 @@ static mega_status compare_lines(mega_comm *ranks, const char *what, const char 
 }
 
 /* Builds first: another one may have other options. */
-mega_status mega_train_compare_ranks(mega_config *cfg, mega_comm *ranks)
+mega_status mega_train_compare_ranks(mega_train_options *cfg, mega_comm *ranks)
 {
     mega_list options = {0};
     lines builds = {0};
@@ -67,7 +67,7 @@ mega_status mega_train_compare_ranks(mega_config *cfg, mega_comm *ranks)
     mega_build_id(id);
     snprintf(add_line(&builds), MEGA_COMPARED_TEXT, "build %s", id);
     MEGA_TRY(compare_lines(ranks, "programs", "start one build of the program on all hosts", &builds.list));
-    MEGA_TRY(mega_comm_agree(ranks, mega_config_alike(cfg, "pretrain_gpt", &options)));
+    MEGA_TRY(mega_comm_agree(ranks, mega_options_alike(cfg->engine.options, "pretrain_gpt", &options)));
     return compare_lines(ranks, "options", NULL, &options);
 }
 

@@ -11,7 +11,7 @@ static mega_status collect(trainer *t, mega_status st, bool *passed)
     if (*passed) return MEGA_OK;
     const bool is_of_world = mega_world_size(t->world) > 1 && !mega_world_failed(t->world);
     if (is_of_world || agreed == MEGA_ERR_INTERRUPTED) return agreed;
-    mega_config_add_mistake(t->cfg, agreed);
+    mega_options_add_mistake(t->cfg->engine.options, agreed);
     mega_world_forget_failure(t->world);
     return MEGA_OK;
 }
@@ -27,15 +27,15 @@ static mega_status check_checkpoint(trainer *t)
 static mega_status check_tokenizer(trainer *t, bool loaded)
 {
     const bool is_unknown = !loaded && !train_names_tokenizer(t);
-    if (is_unknown || mega_config_is_faulty(t->cfg, MEGA_TOPIC_TOKENIZER)) return MEGA_OK;
+    if (is_unknown || mega_options_is_faulty(t->cfg->engine.options, MEGA_TOPIC_TOKENIZER)) return MEGA_OK;
     return train_open_tokenizer(t);
 }
 
 /* Whether all ranks know what the network looks like; one that does not has a mistake that says why. Collective. */
 static mega_status know_network(const trainer *t, bool loaded, bool *out)
 {
-    int32_t known =
-        (loaded || !train_takes_shape(t)) && t->vocab > 0 && !mega_config_is_faulty(t->cfg, MEGA_TOPIC_OPTIONS);
+    int32_t known = (loaded || !train_takes_shape(t)) && t->vocab > 0 &&
+                    !mega_options_is_faulty(t->cfg->engine.options, MEGA_TOPIC_OPTIONS);
     if (t->world != NULL)
         MEGA_TRY(mega_comm_all_reduce(mega_world_comm(t->world), "mistakes", &known, 1, MEGA_I32, MEGA_REDUCE_MIN));
     *out = known != 0;
@@ -85,5 +85,5 @@ mega_status train_check(trainer *t)
     if (known) MEGA_TRY(check_network(t));
     /* Last: how many iterations there are is known once the engine is built. */
     if (!t->is_plan) MEGA_TRY(collect(t, train_check_foreign(t), &passed));
-    return train_agree(t, mega_config_report(t->cfg));
+    return train_agree(t, mega_options_report(t->cfg->engine.options));
 }

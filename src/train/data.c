@@ -9,7 +9,7 @@
  * training it is one evaluation. */
 static int64_t batches_of_validation(const trainer *t)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     const int64_t during = cfg->skip_train ? 0 : t->train_iters / cfg->eval_interval;
     return cfg->eval_iters == 0 ? 0 : (during + 1) * cfg->eval_iters;
 }
@@ -27,26 +27,26 @@ static size_t order_bytes(const trainer *t)
         shared += t->data[i].order_bytes;
         if (t->data[i].self != NULL) own += mega_sampler_bytes(sampler_type(t), t->data[i].samples);
     }
-    return shared / (size_t)t->cfg->local_world_size + own;
+    return shared / (size_t)t->cfg->engine.local_world_size + own;
 }
 
 static mega_status open_samplers(trainer *t)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     const mega_sampler_type type = sampler_type(t);
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
         if (t->data[i].self == NULL) continue;
-        MEGA_TRY(mega_sampler_create(&t->sampled[i].sampler, type, t->data[i].samples, cfg->micro_batch_size,
-                                     cfg->data_parallel_size));
+        MEGA_TRY(mega_sampler_create(&t->sampled[i].sampler, type, t->data[i].samples,
+                                     cfg->engine.optim.micro_batch_size, cfg->engine.data_parallel_size));
         t->sampled[i].dataset = t->task->dataset(&t->data[i]);
     }
     return MEGA_OK;
 }
 
-const char *train_data_prefix(const mega_config *cfg, int split, const char **others)
+const char *train_data_prefix(const mega_train_options *cfg, int split, const char **others)
 {
-    const mega_list *own[] = {&cfg->train_data_path, &cfg->valid_data_path, &cfg->test_data_path};
-    const mega_list *list = cfg->data_path.count > 0 ? &cfg->data_path : own[split];
+    const mega_list *own[] = {&cfg->data.train_data_path, &cfg->data.valid_data_path, &cfg->data.test_data_path};
+    const mega_list *list = cfg->data.data_path.count > 0 ? &cfg->data.data_path : own[split];
     *others = list->count > 1 ? " or another of the blend" : "";
     return list->count > 0 ? list->item[list->count > 1 ? 1 : 0] : "the data"; /* weight prefix weight prefix … */
 }
@@ -60,34 +60,35 @@ const char *train_split_name(int split)
 /* What the whole training reads. A run that began with larger batches has consumed more than its iterations say. */
 static int64_t train_samples(const trainer *t)
 {
-    const mega_config *cfg = t->cfg;
-    const int64_t all = t->train_iters * cfg->global_batch_size,
-                  to_go = (t->train_iters - t->first_iteration) * cfg->global_batch_size;
+    const mega_train_options *cfg = t->cfg;
+    const int64_t all = t->train_iters * cfg->engine.optim.global_batch_size,
+                  to_go = (t->train_iters - t->first_iteration) * cfg->engine.optim.global_batch_size;
     if (cfg->skip_train) return 0;
-    if (cfg->train_samples > 0) return cfg->train_samples;
+    if (cfg->engine.optim.train_samples > 0) return cfg->engine.optim.train_samples;
     return to_go > 0 && cfg->consumed_train_samples + to_go > all ? cfg->consumed_train_samples + to_go : all;
 }
 
 static mega_task_data_options data_options(const trainer *t)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     return (mega_task_data_options){.cfg = cfg,
                                     .tokenizer = t->tokenizer,
                                     .vocab = t->tokenizer != NULL ? t->vocab : 0,
-                                    .num_samples = {train_samples(t), batches_of_validation(t) * cfg->global_batch_size,
-                                                    cfg->eval_iters * cfg->global_batch_size},
-                                    .seed = (uint32_t)cfg->seed,
+                                    .num_samples = {train_samples(t),
+                                                    batches_of_validation(t) * cfg->engine.optim.global_batch_size,
+                                                    cfg->eval_iters * cfg->engine.optim.global_batch_size},
+                                    .seed = (uint32_t)cfg->engine.seed,
                                     .stop = t->io != NULL ? t->io->stop : NULL};
 }
 
 static mega_status need_training(const trainer *t)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     if (t->data[MEGA_SPLIT_TRAIN].self != NULL || cfg->skip_train) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "--split %s leaves no documents for training; its first number must be above 0 and the data set "
                      "large enough for a share",
-                     cfg->split != NULL ? cfg->split : "969, 30, 1");
+                     cfg->data.split != NULL ? cfg->data.split : "969, 30, 1");
 }
 
 /* A wrong tokenizer, or ends of documents that nothing marks, are told before the first step and not after an hour. */
@@ -105,12 +106,12 @@ static mega_status look_at_data(trainer *t)
 
 mega_status train_check_data(trainer *t)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     train_plan_iterations(t);
     mega_task_data_options o = data_options(t);
-    const size_t given =
-        cfg->data_path.count + cfg->train_data_path.count + cfg->valid_data_path.count + cfg->test_data_path.count;
-    if (given == 0 || mega_config_is_faulty(cfg, MEGA_TOPIC_DATA)) return MEGA_OK;
+    const size_t given = cfg->data.data_path.count + cfg->data.train_data_path.count + cfg->data.valid_data_path.count +
+                         cfg->data.test_data_path.count;
+    if (given == 0 || mega_options_is_faulty(cfg->engine.options, MEGA_TOPIC_DATA)) return MEGA_OK;
     o.check_only = true;
     if (o.num_samples[MEGA_SPLIT_TRAIN] < 1 && !cfg->skip_train) o.num_samples[MEGA_SPLIT_TRAIN] = 1;
     MEGA_TRY(t->task->make_data(&o, t->data));
@@ -171,12 +172,12 @@ static mega_status build(trainer *t)
 
 mega_status train_open_data(trainer *t)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     MEGA_TRY(build(t));
     MEGA_TRY(need_training(t));
     if (t->data[MEGA_SPLIT_VALID].self == NULL && cfg->eval_iters > 0)
         mega_warn("no validation data (--split %s, or --valid-data-path): nothing is evaluated during training",
-                  cfg->split != NULL ? cfg->split : "969, 30, 1");
+                  cfg->data.split != NULL ? cfg->data.split : "969, 30, 1");
     MEGA_TRY(open_samplers(t));
     if (t->data[MEGA_SPLIT_TRAIN].self != NULL) t->order_hash = train_order_hash(t, t->data[MEGA_SPLIT_TRAIN].samples);
     MEGA_TRY(train_agree(t, mega_map_check()));

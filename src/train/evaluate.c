@@ -36,10 +36,10 @@ static int64_t first_sample(const trainer *t, int split, int64_t total)
  * reads there. */
 static mega_status run(trainer *t, int split, mega_loss_sums *sums, bool *is_whole)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     mega_engine_progress *progress = mega_engine_progress_get(t->engine);
     const bool moves = split == MEGA_SPLIT_VALID;
-    const int64_t total = cfg->eval_iters * cfg->global_batch_size, first = first_sample(t, split, total);
+    const int64_t total = cfg->eval_iters * cfg->engine.optim.global_batch_size, first = first_sample(t, split, total);
     const mega_dataset data = mega_dataset_sampled(&t->sampled[split]);
     mega_progress shown;
     mega_progress_begin(&shown, moves ? "evaluating the validation set" : "evaluating the test set", "samples", 0,
@@ -47,10 +47,11 @@ static mega_status run(trainer *t, int split, mega_loss_sums *sums, bool *is_who
     int64_t done = 0;
     bool is_left = false, late;
     while (done < total && !is_left) {
-        const mega_status st = mega_engine_evaluate_part(t->engine, &data, first + done, cfg->micro_batch_size, sums);
+        const mega_status st =
+            mega_engine_evaluate_part(t->engine, &data, first + done, cfg->engine.optim.micro_batch_size, sums);
         is_left = st == MEGA_ERR_INTERRUPTED;
         if (!is_left) MEGA_TRY(train_keep(t, st));
-        done += is_left ? 0 : cfg->micro_batch_size * cfg->data_parallel_size;
+        done += is_left ? 0 : cfg->engine.optim.micro_batch_size * cfg->engine.data_parallel_size;
         show(t, &shown, done, total);
     }
     MEGA_TRY(train_ask_ranks(t, 0, &late)); /* which signal */

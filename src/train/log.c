@@ -42,7 +42,7 @@ static void write_peak(trainer *t, mega_buffer *b, double flops)
 static void write_line(trainer *t, const mega_step_result *r, double params_norm)
 {
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
-    const double ranks = (double)t->cfg->world_size;
+    const double ranks = (double)t->cfg->engine.world_size;
     const double n = (double)t->interval.iterations;
     double tokens_s, flops, palm;
     char left[32];

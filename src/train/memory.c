@@ -18,9 +18,9 @@ static void say_buckets(const mega_engine_memory *m, mega_buffer *out)
 train_holds train_holds_get(const trainer *t)
 {
     return (train_holds){.order = t->order_bytes,
-                         .sharers = (int)t->cfg->local_world_size,
+                         .sharers = (int)t->cfg->engine.local_world_size,
                          .tokenizer = mega_tokenizer_bytes(t->tokenizer),
-                         .process = mega_world_process_bytes(t->cfg->world_size)};
+                         .process = mega_world_process_bytes(t->cfg->engine.world_size)};
 }
 
 size_t train_held_beside(const trainer *t)
@@ -64,7 +64,8 @@ void train_memory_table(const trainer *t, mega_buffer *out)
         size_t bytes;
         int cut_from; /* stage of ZeRO */
     } row[] = {
-        {"weights", t->cfg->params_dtype == MEGA_BF16 ? "parameters in bf16, which is computed with" : "parameters",
+        {"weights",
+         t->cfg->engine.backend.params_dtype == MEGA_BF16 ? "parameters in bf16, which is computed with" : "parameters",
          m.weights, 3},
         {"masters",
          m.weights == 0 ? "the parameters: computed with and updated" : "parameters that the optimizer updates",
@@ -99,7 +100,7 @@ size_t train_memory_limit(const trainer *t, const char **name)
 {
     *name = "--memory-limit";
     if (t->cfg->memory_limit > 0) return (size_t)t->cfg->memory_limit;
-    return mega_memory_available(name) / (size_t)t->cfg->local_world_size; /* they share what this host has */
+    return mega_memory_available(name) / (size_t)t->cfg->engine.local_world_size; /* they share what this host has */
 }
 
 mega_status train_check_memory(const trainer *t, bool is_shown)

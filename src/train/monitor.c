@@ -60,7 +60,7 @@ static void hear_end(const target *f, mega_status st, mega_missing missing)
 static mega_status write_arguments(const trainer *t, mega_tensorboard *board)
 {
     mega_buffer dump = {0};
-    mega_status st = mega_config_dump_arguments(t->cfg, &dump);
+    mega_status st = mega_options_dump_arguments(t->cfg->engine.options, &dump);
     char *rest = dump.data, *line;
     while (st == MEGA_OK && rest != NULL && (line = strsep(&rest, "\n")) != NULL) {
         char *name = line + strspn(line, " "), *dots = strstr(name, " .");
@@ -99,7 +99,7 @@ static mega_status open_progress(const trainer *t, train_monitor *m)
 
 mega_status train_monitor_open(trainer *t)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     train_monitor *m = mega_calloc(1, sizeof *m);
     if (m == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for its monitors");
     t->monitor = m;
@@ -193,14 +193,14 @@ static mega_status memory_scalars(const trainer *t)
 
 static mega_status step_scalars(const trainer *t, const mega_step_result *s, double params_norm, double step_s)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     if (cfg->log_learning_rate_to_tensorboard) MEGA_TRY(scalar(t, "learning-rate", s->lr));
     if (cfg->log_batch_size_to_tensorboard) MEGA_TRY(scalar(t, "batch-size", (double)s->samples));
     MEGA_TRY(scalar(t, train_loss_name(t), s->loss));
     for (int i = 0; i < train_loss_parts(t); i++)
         if (isfinite(s->metric[i])) MEGA_TRY(scalar(t, mega_engine_metric_name(t->engine, i), s->metric[i]));
     if (cfg->log_loss_scale_to_tensorboard) MEGA_TRY(scalar(t, "loss-scale", 1));
-    if (cfg->log_world_size_to_tensorboard) MEGA_TRY(scalar(t, "world-size", (double)cfg->world_size));
+    if (cfg->log_world_size_to_tensorboard) MEGA_TRY(scalar(t, "world-size", (double)cfg->engine.world_size));
     MEGA_TRY(scalar(t, "grad-norm", s->grad_norm));
     if (cfg->log_num_zeros_in_grad) MEGA_TRY(scalar(t, "num-zeros", (double)s->grad_zeros));
     if (cfg->log_params_norm) MEGA_TRY(scalar(t, "params-norm", params_norm));

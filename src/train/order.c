@@ -33,12 +33,13 @@ static mega_status add_part(const trainer *t, parts *p, const mega_task_data_opt
 
 static void warn_of_more(const trainer *t, int64_t wanted, int64_t held)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     mega_warn(
         "%s asks for %lld training samples and the order of the checkpoint (--load %s) holds %lld: the run keeps that "
         "order; after sample %lld it reads further epochs, each shuffled separately",
-        mega_config_origin(t->cfg, cfg->train_samples > 0 ? "train_samples" : "train_iters"), (long long)wanted,
-        cfg->load, (long long)held, (long long)held);
+        mega_options_origin(t->cfg->engine.options,
+                            cfg->engine.optim.train_samples > 0 ? "train_samples" : "train_iters"),
+        (long long)wanted, cfg->load, (long long)held, (long long)held);
 }
 
 /* The parts after the first, which is built: those of the checkpoint, and one for what is still wanted. */
@@ -94,7 +95,7 @@ uint64_t train_order_hash(const trainer *t, int64_t samples)
 
 int64_t train_cyclic_epoch(const trainer *t, int64_t *permutation)
 {
-    const int64_t total = t->data[MEGA_SPLIT_TRAIN].samples, micro = t->cfg->micro_batch_size;
+    const int64_t total = t->data[MEGA_SPLIT_TRAIN].samples, micro = t->cfg->engine.optim.micro_batch_size;
     *permutation = total - total % micro;
-    return total - total % (micro * t->cfg->data_parallel_size);
+    return total - total % (micro * t->cfg->engine.data_parallel_size);
 }

@@ -7,19 +7,19 @@ static bool saves(const trainer *t)
     return train_is_first(t) && t->cfg->save != NULL && !t->cfg->skip_train;
 }
 
-static bool has_mistakes(const mega_config *cfg)
+static bool has_mistakes(const mega_train_options *cfg)
 {
-    static const mega_config_topic all[] = {MEGA_TOPIC_OPTIONS, MEGA_TOPIC_DATA, MEGA_TOPIC_TOKENIZER, MEGA_TOPIC_READ,
-                                            MEGA_TOPIC_WRITTEN};
+    static const unsigned all[] = {MEGA_TOPIC_OPTIONS, MEGA_TOPIC_DATA, MEGA_TOPIC_TOKENIZER, MEGA_TOPIC_READ,
+                                   MEGA_TOPIC_WRITTEN};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (mega_config_is_faulty(cfg, all[i])) return true;
+        if (mega_options_is_faulty(cfg->engine.options, all[i])) return true;
     return false;
 }
 
 /* Before --load is read where the folder exists: what a run that is ending still writes there must not be missed. */
 mega_status train_lock_save(trainer *t)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     if (!saves(t) || t->lock != NULL || !mega_folder_exists(cfg->save)) return MEGA_OK;
     /* a run whose command line is wrong ends here, and must not end the run that it would have taken SAVE from */
     if (cfg->dry_run || has_mistakes(cfg)) return mega_checkpoint_lock_probe(cfg->save, cfg->save_takeover);

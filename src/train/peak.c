@@ -29,7 +29,7 @@ double train_peak_percent(train_peak *p, double flops)
 
 void train_peak_measure(trainer *t)
 {
-    train_peak_add(&t->peak, mega_cpu_peak_measure(t->team, t->cfg->params_dtype));
+    train_peak_add(&t->peak, mega_cpu_peak_measure(t->team, t->cfg->engine.backend.params_dtype));
     t->peak.measured_at = mega_time_now();
 }
 

@@ -23,14 +23,14 @@ static size_t list_names(mega_buffer *out, const mega_names *names)
     return count;
 }
 
-static bool loads_what_it_saves(const mega_config *cfg)
+static bool loads_what_it_saves(const mega_train_options *cfg)
 {
     return cfg->save != NULL && mega_folder_same(cfg->load, cfg->save);
 }
 
 /* The option that random weights would make void, with what it does; NULL: the run may begin with them, as the first of
  * those that go on from each other's --save, also where they take the shape that stands there. */
-static const char *needs_checkpoint(const mega_config *cfg, const char **purpose)
+static const char *needs_checkpoint(const mega_train_options *cfg, const char **purpose)
 {
     *purpose = "begins with its weights";
     if (cfg->finetune) return "--finetune";
@@ -47,7 +47,7 @@ static mega_status put_found(mega_buffer *out, const char *folder)
     mega_names names = {0};
     if (!mega_folder_exists(folder)) {
         mega_buffer_puts(out, "there is no such folder");
-        mega_config_put_near(out, folder);
+        mega_options_put_near(out, folder);
         return MEGA_OK;
     }
     MEGA_TRY(mega_folder_list(&names, folder));
@@ -56,7 +56,7 @@ static mega_status put_found(mega_buffer *out, const char *folder)
     return MEGA_OK;
 }
 
-static void put_expected(mega_buffer *out, const mega_config *cfg)
+static void put_expected(mega_buffer *out, const mega_train_options *cfg)
 {
     const char *purpose, *option = needs_checkpoint(cfg, &purpose);
     if (option != NULL) mega_buffer_printf(out, ", and %s %s", option, purpose);
@@ -75,7 +75,7 @@ static void put_expected(mega_buffer *out, const mega_config *cfg)
  * train another model, and write it over the good one. */
 mega_status train_check_nothing_loaded(const trainer *t)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     const char *purpose;
     mega_buffer b = {0};
     if (loads_what_it_saves(cfg) && needs_checkpoint(cfg, &purpose) == NULL) return MEGA_OK;
@@ -91,7 +91,7 @@ mega_status train_check_nothing_loaded(const trainer *t)
 
 mega_status train_check_places(const trainer *t)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     if (!train_is_first(t) || cfg->metrics_file == NULL) return MEGA_OK;
     return mega_metrics_check(cfg->metrics_file);
 }
@@ -119,7 +119,7 @@ mega_status train_warn_of_unwritten(const trainer *t)
 
 mega_status train_make_places(trainer *t)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     if (cfg->save == NULL || cfg->skip_train) return MEGA_OK;
     MEGA_TRY(train_agree(t, train_is_first(t) ? mega_checkpoint_prepare(cfg->save) : MEGA_OK));
     MEGA_TRY(train_agree(t, train_lock_new_save(t)));

@@ -2,24 +2,26 @@
 #include "megalith/threads.h"
 #include "train_impl.h"
 
-static const char *precision(const mega_config *cfg)
+static const char *precision(const mega_train_options *cfg)
 {
-    return cfg->params_dtype == MEGA_BF16  ? "bf16 with fp32 masters and gradients"
-           : cfg->params_dtype == MEGA_F64 ? "fp64"
-                                           : "fp32";
+    return cfg->engine.backend.params_dtype == MEGA_BF16  ? "bf16 with fp32 masters and gradients"
+           : cfg->engine.backend.params_dtype == MEGA_F64 ? "fp64"
+                                                          : "fp32";
 }
 
 static void plan_head(const trainer *t, mega_buffer *out)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     char text[32];
     t->task->describe(&t->network, out);
     mega_buffer_printf(out, "vocabulary   %s ids, padded to %lld%s\n", train_grouped(text, sizeof text, t->vocab_rows),
-                       (long long)cfg->padded_vocab_size,
+                       (long long)cfg->model.padded_vocab_size,
                        t->assumed_vocab ? " (GPT-2's is assumed; --vocab-file says which)" : "");
     mega_buffer_printf(out, "batch        %lld sequences of %lld tokens, in micro-batches of %lld\n",
-                       (long long)cfg->global_batch_size, (long long)cfg->seq_length, (long long)cfg->micro_batch_size);
-    mega_buffer_printf(out, "precision    %s\nthreads      %lld\n", precision(cfg), (long long)cfg->num_threads);
+                       (long long)cfg->engine.optim.global_batch_size, (long long)cfg->seq_length,
+                       (long long)cfg->engine.optim.micro_batch_size);
+    mega_buffer_printf(out, "precision    %s\nthreads      %lld\n", precision(cfg),
+                       (long long)cfg->engine.backend.num_threads);
 }
 
 static mega_status plan_parameters(const trainer *t, mega_buffer *out)
@@ -51,7 +53,7 @@ static void plan_memory(const trainer *t, mega_buffer *out)
     const size_t limit = train_memory_limit(t, &name);
     const bool fits = train_memory_total(t) <= limit;
     char text[32];
-    mega_buffer_printf(out, "\nmemory%s\n", t->cfg->world_size > 1 ? " of the shown rank" : "");
+    mega_buffer_printf(out, "\nmemory%s\n", t->cfg->engine.world_size > 1 ? " of the shown rank" : "");
     train_memory_table(t, out);
     if (is_elsewhere(t)) {
         mega_buffer_puts(out, "  (--memory-limit N asks whether it fits where a rank may use N)\n");
@@ -84,7 +86,7 @@ static void plan_cost(const trainer *t, mega_buffer *out)
 {
     double palm;
     const double causal = train_token_flops(t, &palm);
-    const double tokens = (double)(t->cfg->global_batch_size * t->cfg->seq_length);
+    const double tokens = (double)(t->cfg->engine.optim.global_batch_size * t->cfg->seq_length);
     const int chunks = mega_engine_chunks(t->engine);
     mega_program_cost cost = {0};
     int instructions[3] = {0}; /* forward, backward, evaluation */
@@ -152,15 +154,15 @@ static void no_line(void *user, const char *line)
     (void)line;
 }
 
-mega_status mega_train_plan(mega_config *cfg, mega_team *team, mega_world *world, mega_buffer *out)
+mega_status mega_train_plan(mega_train_options *cfg, mega_team *team, mega_world *world, mega_buffer *out)
 {
     const mega_train_io io = {.line = no_line};
     trainer t = {.cfg = cfg,
-                 .task = train_task_of(cfg->command),
+                 .task = train_task_of(mega_options_command(cfg->engine.options)),
                  .team = team,
                  .io = &io,
                  .world = world,
-                 .train_iters = cfg->train_iters,
+                 .train_iters = cfg->engine.optim.train_iters,
                  .is_plan = !cfg->dry_run};
     const mega_status st = plan(&t, out);
     mega_engine_destroy(t.engine);

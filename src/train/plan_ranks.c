@@ -2,11 +2,11 @@
 #include "train_impl.h"
 #include <string.h>
 
-static mega_layout_sizes sizes_of(const mega_config *cfg, int rank)
+static mega_layout_sizes sizes_of(const mega_train_options *cfg, int rank)
 {
-    return (mega_layout_sizes){.tp = (int)cfg->tensor_model_parallel_size,
-                               .pp = (int)cfg->pipeline_model_parallel_size,
-                               .planned_ranks = (int)cfg->world_size,
+    return (mega_layout_sizes){.tp = (int)cfg->engine.comm.tensor_model_parallel_size,
+                               .pp = (int)cfg->engine.comm.pipeline_model_parallel_size,
+                               .planned_ranks = (int)cfg->engine.world_size,
                                .planned_rank = rank};
 }
 
@@ -71,7 +71,7 @@ static mega_status plan_stage(const trainer *t, int p, mega_buffer *out)
     mega_engine_options o;
     mega_engine *engine;
     mega_engine_memory m;
-    MEGA_TRY(mega_engine_options_from_config(&o, t->cfg));
+    MEGA_TRY(mega_train_engine_options(&o, t->cfg));
     o.team = t->team;
     o.layout.planned_rank = p * (l->world.size / l->pp.size);
     MEGA_TRY(train_create_engine(t, &engine, &t->network, &o));

@@ -5,10 +5,11 @@
 
 static mega_pipeline pipeline_of(const trainer *t)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     const mega_axis *pp = &mega_engine_layout(t->engine)->pp;
     return (mega_pipeline){pp->size, mega_engine_chunks(t->engine),
-                           cfg->global_batch_size / (cfg->micro_batch_size * cfg->data_parallel_size)};
+                           cfg->engine.optim.global_batch_size /
+                               (cfg->engine.optim.micro_batch_size * cfg->engine.data_parallel_size)};
 }
 
 mega_status train_plan_schedule(const trainer *t, mega_buffer *out)

@@ -10,14 +10,14 @@
 enum { PROBE_TRIES = 3 };
 #define PROBE_BYTES ((size_t)64 << 20)
 
-static bool is_wanted(const mega_config *cfg)
+static bool is_wanted(const mega_train_options *cfg)
 {
     return cfg->profile_trace != NULL || cfg->profile_table;
 }
 
 mega_status train_profile_check(const trainer *t)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     if (!is_wanted(cfg) || cfg->skip_train || t->is_plan || cfg->profile_step_start < t->train_iters) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "--profile-step-start %lld: the run ends after %lld iterations and none would be profiled; "
@@ -27,13 +27,14 @@ mega_status train_profile_check(const trainer *t)
 
 mega_status train_profile_open(trainer *t)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     if (!is_wanted(cfg) || cfg->skip_train) return MEGA_OK;
     MEGA_TRY(train_profile_check(t)); /* again: a checkpoint may have changed the number of iterations */
     if (cfg->profile_trace == NULL && !train_is_first(t)) return MEGA_OK; /* the table is the first rank's */
     const mega_program *p = mega_engine_program(t->engine, true);
     const int64_t instructions = mega_program_num_instructions(p, false) + mega_program_num_instructions(p, true);
-    const int64_t micro_batches = cfg->global_batch_size / (cfg->micro_batch_size * cfg->data_parallel_size);
+    const int64_t micro_batches =
+        cfg->engine.optim.global_batch_size / (cfg->engine.optim.micro_batch_size * cfg->engine.data_parallel_size);
     const int64_t steps = cfg->profile_step_end - cfg->profile_step_start;
     /* of several chunks a stage the first has the most instructions; each forward and backward may wait, and so may
      * each collective */

@@ -19,7 +19,7 @@ void train_note(const trainer *t, const char *phase)
 
 mega_status train_ask_ranks(trainer *t, double minutes, bool *late)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     int32_t word[3] = {t->io->stop != NULL ? (int32_t)*t->io->stop : 0, 0, mega_lock_is_lost(t->lock)};
     word[1] = train_is_first(t) && cfg->exit_duration_in_mins > 0 && minutes > (double)cfg->exit_duration_in_mins;
     if (t->world != NULL)

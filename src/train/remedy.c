@@ -38,11 +38,12 @@ static double bf16_rate(void)
     return isa >= MEGA_ISA_AMX ? 4 : isa == MEGA_ISA_AVX512_BF16 ? 2 : 1;
 }
 
-static double cost_of(const mega_engine *e, const mega_config *cfg, const mega_engine_memory *m)
+static double cost_of(const mega_engine *e, const mega_train_options *cfg, const mega_engine_memory *m)
 {
     const mega_program *p = mega_engine_program(e, true);
-    const double micro_batches = (double)(cfg->global_batch_size / (cfg->micro_batch_size * cfg->data_parallel_size));
-    const double rate = cfg->params_dtype == MEGA_BF16 ? bf16_rate() : 1;
+    const double micro_batches = (double)(cfg->engine.optim.global_batch_size /
+                                          (cfg->engine.optim.micro_batch_size * cfg->engine.data_parallel_size));
+    const double rate = cfg->engine.backend.params_dtype == MEGA_BF16 ? bf16_rate() : 1;
     const double update = p == NULL ? 0 : (double)(2 * m->masters + m->gradients + 2 * m->moments + m->weights);
     /* Products of pairs read each weight and write it packed, for forward and for backward. */
     const double packing = rate > 1 ? 4.0 * (double)m->weights * (m->packed > 0 ? 1 : micro_batches) : 0;
@@ -58,18 +59,18 @@ static double cost_of(const mega_engine *e, const mega_config *cfg, const mega_e
 static bool plan_variant(search *s, variant *v)
 {
     const trainer *t = s->t;
-    mega_config cfg = *t->cfg; /* a view: nothing of it is released */
+    mega_train_options cfg = *t->cfg; /* a view: nothing of it is released */
     mega_engine_options o;
     mega_engine *e = NULL;
     mega_task_model network = {.self = NULL};
     mega_engine_memory m = {0};
-    cfg.micro_batch_size = v->micro;
-    cfg.recompute_granularity = v->granularity;
-    cfg.recompute_method = v->method;
-    cfg.recompute_num_layers = v->layers;
-    cfg.no_pack_weights = v->anew;
-    if (v->bf16) cfg.bf16 = true, cfg.params_dtype = MEGA_BF16;
-    if (mega_engine_options_from_config(&o, &cfg) != MEGA_OK) return false;
+    cfg.engine.optim.micro_batch_size = v->micro;
+    cfg.model.recompute_granularity = v->granularity;
+    cfg.model.recompute_method = v->method;
+    cfg.model.recompute_num_layers = v->layers;
+    cfg.engine.backend.no_pack_weights = v->anew;
+    if (v->bf16) cfg.engine.backend.bf16 = true, cfg.engine.backend.params_dtype = MEGA_BF16;
+    if (mega_train_engine_options(&o, &cfg) != MEGA_OK) return false;
     o.team = t->team;
     if (o.layout.planned_ranks == 0) { /* this rank looks for itself: the others may have enough memory */
         o.layout.planned_ranks = mega_world_size(t->world);
@@ -94,25 +95,25 @@ static bool fits(search *s, variant *v)
 
 static bool recomputes_as_now(const search *s, const variant *v)
 {
-    const mega_config *cfg = s->t->cfg;
-    return v->granularity == cfg->recompute_granularity && v->method == cfg->recompute_method &&
-           v->layers == cfg->recompute_num_layers;
+    const mega_train_options *cfg = s->t->cfg;
+    return v->granularity == cfg->model.recompute_granularity && v->method == cfg->model.recompute_method &&
+           v->layers == cfg->model.recompute_num_layers;
 }
 
 /* Does a change less than v, and the same otherwise? */
 static bool is_part_of(const search *s, const variant *a, const variant *v)
 {
     const bool same_way = a->granularity == v->granularity && a->method == v->method && a->layers == v->layers;
-    return a->micro >= v->micro && (!a->bf16 || v->bf16) && (a->anew == s->t->cfg->no_pack_weights || v->anew) &&
-           (same_way || recomputes_as_now(s, a));
+    return a->micro >= v->micro && (!a->bf16 || v->bf16) &&
+           (a->anew == s->t->cfg->engine.backend.no_pack_weights || v->anew) && (same_way || recomputes_as_now(s, a));
 }
 
 static void keep(search *s, variant v)
 {
     for (int i = 0; i < s->num_found; i++)
         if (is_part_of(s, &s->found[i], &v)) return;
-    v.changes = (v.micro != s->t->cfg->micro_batch_size) + (v.bf16 ? 1 : 0) + (recomputes_as_now(s, &v) ? 0 : 1) +
-                (v.anew != s->t->cfg->no_pack_weights);
+    v.changes = (v.micro != s->t->cfg->engine.optim.micro_batch_size) + (v.bf16 ? 1 : 0) +
+                (recomputes_as_now(s, &v) ? 0 : 1) + (v.anew != s->t->cfg->engine.backend.no_pack_weights);
     if (v.changes > 0 && s->num_found < MOST_VARIANTS) s->found[s->num_found++] = v;
 }
 
@@ -137,9 +138,9 @@ static void try_batches(search *s, variant v)
 /* The fewest recomputed layers that fit. */
 static void try_block(search *s, variant v)
 {
-    const mega_config *cfg = s->t->cfg;
-    const bool is_block = cfg->recompute_method == MEGA_RECOMPUTE_BLOCK;
-    int64_t low = is_block ? cfg->recompute_num_layers : 0, high = cfg->num_layers; /* low does not fit */
+    const mega_train_options *cfg = s->t->cfg;
+    const bool is_block = cfg->model.recompute_method == MEGA_RECOMPUTE_BLOCK;
+    int64_t low = is_block ? cfg->model.recompute_num_layers : 0, high = cfg->model.num_layers; /* low does not fit */
     variant best = {0};
     v.granularity = MEGA_RECOMPUTE_FULL;
     v.method = MEGA_RECOMPUTE_BLOCK;
@@ -157,20 +158,20 @@ static void try_block(search *s, variant v)
 
 static void try_ways(search *s, bool bf16, bool anew)
 {
-    const mega_config *cfg = s->t->cfg;
-    variant v = {.micro = cfg->micro_batch_size,
-                 .layers = cfg->recompute_num_layers,
-                 .granularity = cfg->recompute_granularity,
-                 .method = cfg->recompute_method,
+    const mega_train_options *cfg = s->t->cfg;
+    variant v = {.micro = cfg->engine.optim.micro_batch_size,
+                 .layers = cfg->model.recompute_num_layers,
+                 .granularity = cfg->model.recompute_granularity,
+                 .method = cfg->model.recompute_method,
                  .bf16 = bf16,
                  .anew = anew};
     try_batches(s, v);
     if (cfg->skip_train) return;
-    if (cfg->recompute_granularity == MEGA_RECOMPUTE_NONE) {
+    if (cfg->model.recompute_granularity == MEGA_RECOMPUTE_NONE) {
         v.granularity = MEGA_RECOMPUTE_SELECTIVE;
         try_batches(s, v);
     }
-    if (cfg->recompute_granularity != MEGA_RECOMPUTE_FULL || cfg->recompute_method == MEGA_RECOMPUTE_BLOCK)
+    if (cfg->model.recompute_granularity != MEGA_RECOMPUTE_FULL || cfg->model.recompute_method == MEGA_RECOMPUTE_BLOCK)
         try_block(s, v);
     v.granularity = MEGA_RECOMPUTE_FULL;
     v.method = MEGA_RECOMPUTE_UNIFORM;
@@ -180,11 +181,12 @@ static void try_ways(search *s, bool bf16, bool anew)
 
 static void list_batches(search *s)
 {
-    const mega_config *cfg = s->t->cfg;
-    const int64_t *ramp = cfg->rampup_batch_size;
-    for (int64_t b = 1; b <= cfg->micro_batch_size && s->num_batches < MOST_BATCHES; b++) {
+    const mega_train_options *cfg = s->t->cfg;
+    const int64_t *ramp = cfg->engine.optim.rampup_batch_size;
+    for (int64_t b = 1; b <= cfg->engine.optim.micro_batch_size && s->num_batches < MOST_BATCHES; b++) {
         const bool divides_ramp = ramp[2] == 0 || (ramp[0] % b == 0 && ramp[1] % b == 0);
-        if (cfg->global_batch_size % (b * cfg->data_parallel_size) == 0 && divides_ramp) s->batch[s->num_batches++] = b;
+        if (cfg->engine.optim.global_batch_size % (b * cfg->engine.data_parallel_size) == 0 && divides_ramp)
+            s->batch[s->num_batches++] = b;
     }
 }
 
@@ -199,19 +201,20 @@ static int cheaper(const void *a, const void *b)
 /* Puts the options of a variant into text, without a blank at the end. */
 static void options_of(const search *s, const variant *v, char *text, size_t size)
 {
-    const mega_config *cfg = s->t->cfg;
+    const mega_train_options *cfg = s->t->cfg;
     mega_buffer b = {0};
-    if (v->micro != cfg->micro_batch_size) mega_buffer_printf(&b, " --micro-batch-size %lld", (long long)v->micro);
+    if (v->micro != cfg->engine.optim.micro_batch_size)
+        mega_buffer_printf(&b, " --micro-batch-size %lld", (long long)v->micro);
     if (v->bf16) mega_buffer_puts(&b, " --bf16");
-    if (v->anew != cfg->no_pack_weights) mega_buffer_puts(&b, " --no-pack-weights");
-    if (v->granularity != cfg->recompute_granularity)
+    if (v->anew != cfg->engine.backend.no_pack_weights) mega_buffer_puts(&b, " --no-pack-weights");
+    if (v->granularity != cfg->model.recompute_granularity)
         mega_buffer_printf(&b, " --recompute-granularity %s",
                            v->granularity == MEGA_RECOMPUTE_FULL ? "full" : "selective");
-    if (v->method == MEGA_RECOMPUTE_BLOCK && v->method != cfg->recompute_method)
+    if (v->method == MEGA_RECOMPUTE_BLOCK && v->method != cfg->model.recompute_method)
         mega_buffer_puts(&b, " --recompute-method block");
-    if (v->method == MEGA_RECOMPUTE_UNIFORM && cfg->recompute_method == MEGA_RECOMPUTE_BLOCK)
+    if (v->method == MEGA_RECOMPUTE_UNIFORM && cfg->model.recompute_method == MEGA_RECOMPUTE_BLOCK)
         mega_buffer_puts(&b, " --recompute-method uniform");
-    if (v->layers != cfg->recompute_num_layers)
+    if (v->layers != cfg->model.recompute_num_layers)
         mega_buffer_printf(&b, " --recompute-num-layers %lld", (long long)v->layers);
     snprintf(text, size, "%s", b.data != NULL ? b.data + 1 : "");
     mega_buffer_fini(&b);
@@ -251,8 +254,9 @@ void train_suggest(const trainer *t, size_t limit, mega_buffer *out)
     list_batches(&s);
     mega_engine_memory m;
     mega_engine_memory_get(t->engine, &m);
-    for (int anew = t->cfg->no_pack_weights; anew < 1 + (m.packed > 0 || t->cfg->no_pack_weights); anew++)
-        for (int bf16 = 0; bf16 < (t->cfg->params_dtype == MEGA_F32 ? 2 : 1); bf16++)
+    for (int anew = t->cfg->engine.backend.no_pack_weights;
+         anew < 1 + (m.packed > 0 || t->cfg->engine.backend.no_pack_weights); anew++)
+        for (int bf16 = 0; bf16 < (t->cfg->engine.backend.params_dtype == MEGA_F32 ? 2 : 1); bf16++)
             try_ways(&s, bf16 == 1, anew == 1);
     drop_long_ways(&s);
     if (s.num_found > 0) {

@@ -21,7 +21,7 @@ static uint64_t hex_of(const json_t *root, const char *key)
 
 mega_status train_check_tokenizer(const trainer *t)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     json_t *root;
     MEGA_TRY(mega_run_json(&root, t->checkpoint));
     const uint64_t there = hex_of(root, "tokenizer_fingerprint"), here = mega_tokenizer_fingerprint(t->tokenizer);
@@ -52,8 +52,8 @@ static void warn_of_option(trainer *t, const char *dest, const json_t *there, co
 {
     char *other = json_is_string(there) ? NULL : mega_json_dump(there, JSON_ENCODE_ANY);
     mega_warn("%s, and the checkpoint (--load %s) was made with %s: from sample %lld on %s",
-              mega_config_origin(t->cfg, dest), t->cfg->load, other != NULL ? other : json_string_value(there),
-              (long long)t->cfg->consumed_train_samples, effect);
+              mega_options_origin(t->cfg->engine.options, dest), t->cfg->load,
+              other != NULL ? other : json_string_value(there), (long long)t->cfg->consumed_train_samples, effect);
     free(other);
     t->stored.is_warned = true;
 }
@@ -114,7 +114,8 @@ static mega_status warn_of_changes(const trainer *t, const json_t *there)
     if (!json_is_object(there)) return MEGA_OK; /* a checkpoint of an older version */
     char *stored = mega_json_dump(there, JSON_REAL_PRECISION(17));
     if (stored == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for its arguments");
-    const mega_status st = mega_config_changes(t->cfg, stored, &changes);
+    const mega_status st =
+        mega_options_changes(t->cfg->engine.options, stored, t->cfg->use_checkpoint_opt_param_scheduler, &changes);
     free(stored);
     MEGA_TRY(st);
     for (size_t i = 0; i < changes.count; i++)
@@ -150,7 +151,7 @@ static mega_status take_order(train_stored *s, const json_t *order)
 static bool continues(const trainer *t)
 {
     char parent[PATH_MAX + 4];
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     if (cfg->save == NULL) return cfg->skip_train;
     snprintf(parent, sizeof parent, "%s/..", cfg->load);
     return mega_folder_same(cfg->load, cfg->save) || mega_folder_same(parent, cfg->save);
@@ -180,7 +181,7 @@ mega_status train_read_stored(trainer *t)
     mega_buffer arguments = {0};
     json_t *root;
     MEGA_TRY(mega_run_json(&root, t->checkpoint));
-    mega_status st = mega_config_to_json(t->cfg, &arguments);
+    mega_status st = mega_options_to_json(t->cfg->engine.options, &arguments);
     json_t *now = st == MEGA_OK ? mega_json_load(arguments.data, strlen(arguments.data), 0, &error) : NULL;
     if (st == MEGA_OK) st = read_stored(t, root, now);
     mega_buffer_fini(&arguments);
@@ -218,7 +219,7 @@ static void warn_of_order(const trainer *t, const char *prefix, const char *othe
 
 void train_warn_of_other_data(const trainer *t)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     const long long passed = (long long)cfg->consumed_train_samples;
     const mega_task_data *data = &t->data[MEGA_SPLIT_TRAIN];
     const char *others, *prefix = train_data_prefix(cfg, MEGA_SPLIT_TRAIN, &others);

@@ -47,7 +47,7 @@ static mega_status extra_json(const trainer *t, char **out)
     mega_buffer arguments = {0};
     json_error_t error;
     char tokenizer[17], data[17] = "", content[17] = "", loss[MEGA_LOSS_NAME];
-    MEGA_TRY(mega_config_to_json(t->cfg, &arguments));
+    MEGA_TRY(mega_options_to_json(t->cfg->engine.options, &arguments));
     json_t *stored = mega_json_load(arguments.data, strlen(arguments.data), 0, &error);
     mega_buffer_fini(&arguments);
     hex_digits(tokenizer, mega_tokenizer_fingerprint(t->tokenizer));
@@ -66,16 +66,16 @@ static mega_status extra_json(const trainer *t, char **out)
     return *out != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
 }
 
-static void card_data(mega_buffer *b, const mega_config *cfg)
+static void card_data(mega_buffer *b, const mega_train_options *cfg)
 {
-    const mega_list *list = cfg->data_path.count > 0 ? &cfg->data_path : &cfg->train_data_path;
+    const mega_list *list = cfg->data.data_path.count > 0 ? &cfg->data.data_path : &cfg->data.train_data_path;
     for (size_t i = 0; i < list->count; i++)
         mega_buffer_printf(b, "%s%s", i > 0 ? " " : "", mega_path_base(list->item[i]));
 }
 
 static mega_status model_card(const trainer *t, mega_buffer *b)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
     char a[32], c[32], d[32];
     t->task->card(&t->network, cfg, b);
@@ -85,14 +85,15 @@ static mega_status model_card(const trainer *t, mega_buffer *b)
                        train_grouped(a, sizeof a, mega_params_logical_count(mega_engine_whole(t->engine))));
     mega_buffer_puts(b, "| data | ");
     card_data(b, cfg);
-    mega_buffer_printf(b, ", split %s |\n", cfg->split != NULL ? cfg->split : "969, 30, 1");
+    mega_buffer_printf(b, ", split %s |\n", cfg->data.split != NULL ? cfg->data.split : "969, 30, 1");
     mega_buffer_printf(b, "| iterations, samples, tokens seen | %lld, %s, %s |\n", (long long)p->iteration,
                        train_grouped(c, sizeof c, p->consumed_samples),
                        train_grouped(d, sizeof d, p->consumed_samples * cfg->seq_length));
-    mega_buffer_printf(b, "| precision | %s, weights saved as %s |\n", mega_dtype_name(cfg->params_dtype),
-                       cfg->save_dtype == MEGA_SAVE_F32    ? "f32"
-                       : cfg->save_dtype == MEGA_SAVE_BF16 ? "bf16"
-                                                           : "f16");
+    mega_buffer_printf(b, "| precision | %s, weights saved as %s |\n",
+                       mega_dtype_name(cfg->engine.backend.params_dtype),
+                       cfg->engine.ckpt.save_dtype == MEGA_SAVE_F32    ? "f32"
+                       : cfg->engine.ckpt.save_dtype == MEGA_SAVE_BF16 ? "bf16"
+                                                                       : "f16");
     if (isfinite(t->last_loss)) mega_buffer_printf(b, "| training loss | %.4f |\n", t->last_loss);
     if (isfinite(t->last_validation_loss))
         mega_buffer_printf(b, "| validation loss, perplexity | %.4f, %.2f |\n", t->last_validation_loss,
@@ -104,14 +105,16 @@ static mega_status model_card(const trainer *t, mega_buffer *b)
     return mega_buffer_check(b, "the model card");
 }
 
-static mega_dtype saved_dtype(const mega_config *cfg)
+static mega_dtype saved_dtype(const mega_train_options *cfg)
 {
-    return cfg->save_dtype == MEGA_SAVE_F32 ? MEGA_F32 : cfg->save_dtype == MEGA_SAVE_BF16 ? MEGA_BF16 : MEGA_F16;
+    return cfg->engine.ckpt.save_dtype == MEGA_SAVE_F32    ? MEGA_F32
+           : cfg->engine.ckpt.save_dtype == MEGA_SAVE_BF16 ? MEGA_BF16
+                                                           : MEGA_F16;
 }
 
 static mega_status write_folder(trainer *t)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     mega_buffer card = {0};
     const mega_model_shape shape = t->task->shape(&t->network, mega_tokenizer_eod(t->tokenizer));
     char *extra = NULL;
@@ -127,7 +130,7 @@ static mega_status write_folder(trainer *t)
                                             .no_rng = cfg->no_save_rng,
                                             .extra_json = extra,
                                             .model_card = card.data,
-                                            .keep = (int)cfg->keep_checkpoints,
+                                            .keep = (int)cfg->engine.ckpt.keep_checkpoints,
                                             .lock = t->lock};
         st = mega_engine_save(t->engine, &o);
     }
@@ -152,7 +155,7 @@ static bool has_leftovers(const char *folder)
 
 mega_status train_check_space(const trainer *t)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     const mega_engine_save_options whole = {.save_dtype = saved_dtype(cfg), .no_optim = cfg->no_save_optim},
                                    light = {.save_dtype = whole.save_dtype, .no_optim = true};
     unsigned long long available;
@@ -206,7 +209,7 @@ mega_status train_keep(trainer *t, mega_status st)
  * tracker's iteration, which a run that was taken back leaves behind the newest. */
 void train_warn_of_newer(const trainer *t)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     const int64_t here = mega_engine_progress_get(t->engine)->iteration;
     const int64_t there = cfg->save != NULL && !cfg->skip_train ? mega_checkpoint_latest(cfg->save) : -1;
     const bool is_tracked = there > here && mega_checkpoint_tracked(cfg->save) == there;

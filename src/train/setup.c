@@ -29,7 +29,7 @@ static mega_status take_stored_args(trainer *t)
     json_decref(taken);
     json_decref(root);
     if (chosen == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for its arguments");
-    const mega_status st = mega_config_from_json(t->cfg, chosen, MEGA_SET_BY_CHECKPOINT);
+    const mega_status st = mega_options_from_json(t->cfg->engine.options, chosen, MEGA_SET_BY_CHECKPOINT);
     free(chosen);
     return st;
 }
@@ -52,7 +52,7 @@ static mega_status check_family(trainer *t)
 
 mega_status train_open_checkpoint(trainer *t)
 {
-    mega_config *cfg = t->cfg;
+    mega_train_options *cfg = t->cfg;
     if (cfg->load == NULL) return MEGA_OK;
     const bool takes_shape = train_takes_shape(t);
     mega_comm *ranks = t->world != NULL ? mega_world_comm(t->world) : NULL;
@@ -60,24 +60,24 @@ mega_status train_open_checkpoint(trainer *t)
     if (ranks != NULL) MEGA_TRY(mega_checkpoint_check_shared(t->checkpoint, cfg->load, ranks));
     if (t->checkpoint == NULL) {
         MEGA_TRY(train_check_nothing_loaded(t));
-        return takes_shape ? mega_config_check(cfg) : MEGA_OK;
+        return takes_shape ? mega_options_check(cfg->engine.options) : MEGA_OK;
     }
     MEGA_TRY(check_family(t));
     if (takes_shape && mega_checkpoint_run_json(t->checkpoint) != NULL) MEGA_TRY(take_stored_args(t));
     MEGA_TRY(t->task->take_shape(cfg, mega_checkpoint_shape(t->checkpoint), takes_shape));
-    return takes_shape ? mega_config_check(cfg) : MEGA_OK;
+    return takes_shape ? mega_options_check(cfg->engine.options) : MEGA_OK;
 }
 
 /* Without tokenizer files a plan assumes the vocabulary of GPT-2, and says so. */
 static bool assume_vocabulary(trainer *t)
 {
-    mega_config *cfg = t->cfg;
-    t->assumed_vocab = t->is_plan && cfg->vocab_file == NULL && t->checkpoint == NULL &&
-                       strcmp(cfg->tokenizer_type, "GPT2BPETokenizer") == 0;
+    mega_train_options *cfg = t->cfg;
+    t->assumed_vocab = t->is_plan && cfg->text.vocab_file == NULL && t->checkpoint == NULL &&
+                       strcmp(cfg->text.tokenizer_type, "GPT2BPETokenizer") == 0;
     if (!t->assumed_vocab) return false;
-    t->vocab = t->vocab_rows = cfg->vocab_size > 0 ? cfg->vocab_size : GPT2_VOCABULARY;
-    cfg->padded_vocab_size =
-        mega_vocab_pad(t->vocab, cfg->make_vocab_size_divisible_by, (int)cfg->tensor_model_parallel_size);
+    t->vocab = t->vocab_rows = cfg->text.vocab_size > 0 ? cfg->text.vocab_size : GPT2_VOCABULARY;
+    cfg->model.padded_vocab_size =
+        mega_vocab_pad(t->vocab, cfg->make_vocab_size_divisible_by, (int)cfg->engine.comm.tensor_model_parallel_size);
     return true;
 }
 
@@ -95,25 +95,25 @@ static bool has_tokenizer(const char *folder)
 
 bool train_names_tokenizer(const trainer *t)
 {
-    const mega_config *cfg = t->cfg;
-    return cfg->vocab_file != NULL || cfg->tokenizer_model != NULL ||
-           (mega_config_was_set(cfg, "tokenizer_type") && strcmp(cfg->tokenizer_type, "GPT2BPETokenizer") != 0);
+    const mega_train_options *cfg = t->cfg;
+    return cfg->text.vocab_file != NULL || (mega_options_was_set(cfg->engine.options, "tokenizer_type") &&
+                                            strcmp(cfg->text.tokenizer_type, "GPT2BPETokenizer") != 0);
 }
 
 mega_status train_open_tokenizer(trainer *t)
 {
-    mega_config *cfg = t->cfg;
+    mega_train_options *cfg = t->cfg;
     if (assume_vocabulary(t)) return MEGA_OK;
-    const mega_tokenizer_options o = {.type = cfg->tokenizer_type,
-                                      .vocab_file = cfg->vocab_file,
-                                      .merge_file = cfg->merge_file,
-                                      .tokenizer_model = cfg->tokenizer_model,
-                                      .vocab_size = cfg->vocab_size};
+    const mega_tokenizer_options o = {.type = cfg->text.tokenizer_type,
+                                      .vocab_file = cfg->text.vocab_file,
+                                      .merge_file = cfg->text.merge_file,
+                                      .vocab_size = cfg->text.vocab_size};
     const char *folder = t->checkpoint != NULL ? mega_checkpoint_folder(t->checkpoint) : NULL;
     if (!train_names_tokenizer(t) && folder != NULL && has_tokenizer(folder)) {
         MEGA_TRY(mega_tokenizer_load(&t->tokenizer, folder));
-        mega_tokenizer_check_vocab_size(t->tokenizer, cfg->vocab_size);
-        MEGA_TRY(mega_config_set(cfg, "tokenizer_type", mega_tokenizer_type(t->tokenizer), MEGA_SET_BY_CHECKPOINT));
+        mega_tokenizer_check_vocab_size(t->tokenizer, cfg->text.vocab_size);
+        MEGA_TRY(mega_options_set(cfg->engine.options, "tokenizer_type", mega_tokenizer_type(t->tokenizer),
+                                  MEGA_SET_BY_CHECKPOINT));
     } else {
         MEGA_TRY(mega_tokenizer_create(&t->tokenizer, &o));
     }
@@ -122,14 +122,14 @@ mega_status train_open_tokenizer(trainer *t)
     const int64_t stored = t->checkpoint != NULL ? mega_checkpoint_shape(t->checkpoint)->vocab : 0;
     t->vocab = mega_tokenizer_size(t->tokenizer);
     t->vocab_rows = stored > t->vocab ? stored : t->vocab;
-    cfg->padded_vocab_size =
-        mega_vocab_pad(t->vocab_rows, cfg->make_vocab_size_divisible_by, (int)cfg->tensor_model_parallel_size);
+    cfg->model.padded_vocab_size = mega_vocab_pad(t->vocab_rows, cfg->make_vocab_size_divisible_by,
+                                                  (int)cfg->engine.comm.tensor_model_parallel_size);
     return MEGA_OK;
 }
 
 void train_say_tokenizer(const trainer *t)
 {
-    const long long padded = (long long)t->cfg->padded_vocab_size, real = (long long)t->vocab_rows;
+    const long long padded = (long long)t->cfg->model.padded_vocab_size, real = (long long)t->vocab_rows;
     train_line(t, "> building %s tokenizer ...", mega_tokenizer_type(t->tokenizer));
     if (t->vocab_rows > t->vocab)
         train_line(t, " > the checkpoint's vocabulary has %lld ids, the tokenizer's %lld: trained and saved with %lld",
@@ -140,17 +140,17 @@ void train_say_tokenizer(const trainer *t)
 /* Of --train-samples: what is done and what is left, whatever batches the samples before were in. */
 static void count_iterations(trainer *t)
 {
-    const mega_config *cfg = t->cfg;
-    if (cfg->train_samples == 0) return;
-    t->train_iters =
-        cfg->iteration + mega_batch_ramp_iterations(&t->batch, cfg->consumed_train_samples, cfg->train_samples);
+    const mega_train_options *cfg = t->cfg;
+    if (cfg->engine.optim.train_samples == 0) return;
+    t->train_iters = cfg->iteration + mega_batch_ramp_iterations(&t->batch, cfg->consumed_train_samples,
+                                                                 cfg->engine.optim.train_samples);
 }
 
 void train_plan_iterations(trainer *t)
 {
     mega_engine_options o;
-    if (mega_config_is_faulty(t->cfg, MEGA_TOPIC_OPTIONS)) return;
-    if (mega_engine_options_from_config(&o, t->cfg) != MEGA_OK) {
+    if (mega_options_is_faulty(t->cfg->engine.options, MEGA_TOPIC_OPTIONS)) return;
+    if (mega_train_engine_options(&o, t->cfg) != MEGA_OK) {
         mega_error_clear(); /* told when the engine is built */
         return;
     }
@@ -158,7 +158,7 @@ void train_plan_iterations(trainer *t)
     count_iterations(t);
 }
 
-mega_status train_make_model(const trainer *t, const mega_config *cfg, mega_task_model *out)
+mega_status train_make_model(const trainer *t, const mega_train_options *cfg, mega_task_model *out)
 {
     const mega_task_options o = {.cfg = cfg,
                                  .vocab_rows = t->vocab_rows,
@@ -184,7 +184,7 @@ mega_status train_create_engine(const trainer *t, mega_engine **out, const mega_
 mega_status train_build_engine(trainer *t)
 {
     mega_engine_options o;
-    MEGA_TRY(mega_engine_options_from_config(&o, t->cfg));
+    MEGA_TRY(mega_train_engine_options(&o, t->cfg));
     o.team = t->team;
     o.world = t->world;
     t->batch = o.batch;
@@ -209,7 +209,7 @@ mega_status train_check_shape(const trainer *t)
     return st;
 }
 
-static mega_engine_load_options load_options(const mega_config *cfg)
+static mega_engine_load_options load_options(const mega_train_options *cfg)
 {
     return (mega_engine_load_options){.finetune = cfg->finetune,
                                       .no_optim = cfg->no_load_optim,
@@ -221,10 +221,11 @@ static mega_engine_load_options load_options(const mega_config *cfg)
 mega_status train_check_state(const trainer *t)
 {
     const mega_engine_load_options how = load_options(t->cfg);
-    const bool has_length = t->cfg->train_iters > 0 || t->cfg->train_samples > 0; /* a plan may do without */
+    const bool has_length =
+        t->cfg->engine.optim.train_iters > 0 || t->cfg->engine.optim.train_samples > 0; /* a plan may do without */
     mega_engine_options o;
     if (t->checkpoint == NULL || !has_length) return MEGA_OK;
-    MEGA_TRY(mega_engine_options_from_config(&o, t->cfg));
+    MEGA_TRY(mega_train_engine_options(&o, t->cfg));
     return mega_engine_check_load(&o, t->checkpoint, &how);
 }
 
@@ -240,7 +241,7 @@ static void say_schedule(const trainer *t)
 
 static mega_status load(trainer *t)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     const mega_engine_load_options o = load_options(cfg);
     mega_engine_loaded loaded;
     const char *folder = mega_checkpoint_folder(t->checkpoint);
@@ -271,12 +272,23 @@ static void say_missing(const trainer *t)
 
 mega_status train_load(trainer *t)
 {
-    mega_config *cfg = t->cfg;
+    mega_train_options *cfg = t->cfg;
     if (t->checkpoint == NULL && cfg->load != NULL) say_missing(t);
-    if (t->checkpoint == NULL) return mega_engine_initialize(t->engine, (uint32_t)cfg->seed);
+    if (t->checkpoint == NULL) return mega_engine_initialize(t->engine, (uint32_t)cfg->engine.seed);
     MEGA_TRY(load(t));
     count_iterations(t);
     mega_checkpoint_close(t->checkpoint);
     t->checkpoint = NULL;
+    return MEGA_OK;
+}
+
+mega_status mega_train_engine_options(mega_engine_options *out, const mega_train_options *cfg)
+{
+    MEGA_TRY(mega_engine_options_from_settings(out, &cfg->engine));
+    out->layout.planned_ranks = (int)cfg->planned_world_size;
+    out->layout.planned_rank = (int)cfg->planned_rank;
+    out->seq = cfg->seq_length;
+    out->no_train = cfg->skip_train;
+    out->no_evaluate = cfg->eval_iters == 0;
     return MEGA_OK;
 }

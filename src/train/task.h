@@ -4,16 +4,16 @@
 #define MEGALITH_TASK_H
 
 #include "megalith/checkpoint.h"
-#include "megalith/config.h"
 #include "megalith/gpt_data.h"
 #include "megalith/memory.h"
 #include "megalith/model.h"
 #include "megalith/tokenizer.h"
+#include "megalith/train_options.h"
 #include <signal.h>
 
 /* What a model is made from. */
 typedef struct mega_task_options {
-    const mega_config *cfg;
+    const mega_train_options *cfg;
     int64_t vocab_rows;             /* ids of the tokenizer, or of a checkpoint that was padded beyond them */
     const mega_model_shape *stored; /* of the checkpoint that is loaded; NULL: none is */
 } mega_task_options;
@@ -26,7 +26,7 @@ typedef struct mega_task_model {
 
 /* What data are made from. */
 typedef struct mega_task_data_options {
-    const mega_config *cfg;                /* stays until the data go */
+    const mega_train_options *cfg;         /* stays until the data go */
     const mega_tokenizer *tokenizer;       /* NULL: there is none, or one that was refused */
     int64_t vocab;                         /* ids that samples may hold; 0: not known */
     int64_t num_samples[MEGA_SPLIT_COUNT]; /* that the run reads of each split */
@@ -51,8 +51,8 @@ typedef struct mega_task {
     const char *const *stored_args;
 
     /* Takes from the folder of a checkpoint what the command line leaves open; is_open: the network, too. */
-    mega_status (*take_shape)(mega_config *cfg, const mega_model_shape *stored, bool is_open);
-    bool (*leaves_shape_open)(const mega_config *cfg); /* no option says anything of the network */
+    mega_status (*take_shape)(mega_train_options *cfg, const mega_model_shape *stored, bool is_open);
+    bool (*leaves_shape_open)(const mega_train_options *cfg); /* no option says anything of the network */
     /* Once all options are known. What it leaves in out is released by free_model, also after a failure. */
     mega_status (*make_model)(const mega_task_options *o, mega_task_model *out);
     void (*free_model)(mega_task_model *m);
@@ -60,10 +60,11 @@ typedef struct mega_task {
     /* What stands in the way of the weights of a checkpoint, a line each: "\n  --num-layers is 2 here, 3 in the
      * checkpoint"; and a warning of what may be meant. */
     void (*compare)(const mega_task_model *m, const mega_model_shape *stored, mega_buffer *out);
-    void (*warn)(const mega_task_model *m, mega_config *cfg, const mega_model_shape *stored, const char *folder);
-    mega_model_shape (*shape)(const mega_task_model *m, int64_t eos);                 /* for a saved folder */
-    void (*describe)(const mega_task_model *m, mega_buffer *out);                     /* a line of the plan */
-    void (*card)(const mega_task_model *m, const mega_config *cfg, mega_buffer *out); /* the head of a model card */
+    void (*warn)(const mega_task_model *m, mega_train_options *cfg, const mega_model_shape *stored, const char *folder);
+    mega_model_shape (*shape)(const mega_task_model *m, int64_t eos); /* for a saved folder */
+    void (*describe)(const mega_task_model *m, mega_buffer *out);     /* a line of the plan */
+    void (*card)(const mega_task_model *m, const mega_train_options *cfg,
+                 mega_buffer *out); /* the head of a model card */
 
     mega_status (*check_data_options)(const mega_task_data_options *o); /* before there are data */
     mega_status (*make_data)(const mega_task_data_options *o, mega_task_data out[MEGA_SPLIT_COUNT]);

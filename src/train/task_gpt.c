@@ -27,21 +27,22 @@ static const char *const stored_args[] = {"num_layers",
                                           "layernorm_epsilon",
                                           NULL};
 
-static bool leaves_shape_open(const mega_config *cfg)
+static bool leaves_shape_open(const mega_train_options *cfg)
 {
-    return cfg->num_layers == 0 && cfg->hidden_size == 0 && cfg->num_attention_heads == 0;
+    return cfg->model.num_layers == 0 && cfg->model.hidden_size == 0 && cfg->model.num_attention_heads == 0;
 }
 
-static mega_status take(mega_config *cfg, const char *dest, int64_t value)
+static mega_status take(mega_train_options *cfg, const char *dest, int64_t value)
 {
-    if (mega_config_set_by(cfg, dest) == MEGA_SET_BY_COMMAND_LINE) return MEGA_OK;
-    return mega_config_set_int(cfg, dest, value, MEGA_SET_BY_CHECKPOINT);
+    if (mega_options_set_by(cfg->engine.options, dest) == MEGA_SET_BY_COMMAND_LINE) return MEGA_OK;
+    return mega_options_set_int(cfg->engine.options, dest, value, MEGA_SET_BY_CHECKPOINT);
 }
 
 /* What any folder says of itself. Its epsilon wins unless the command line gives one. */
-static mega_status take_shape(mega_config *cfg, const mega_model_shape *stored, bool is_open)
+static mega_status take_shape(mega_train_options *cfg, const mega_model_shape *stored, bool is_open)
 {
-    if (!mega_config_was_set(cfg, "layernorm_epsilon")) cfg->layernorm_epsilon = stored->norm_epsilon;
+    if (!mega_options_was_set(cfg->engine.options, "layernorm_epsilon"))
+        cfg->model.layernorm_epsilon = stored->norm_epsilon;
     if (!is_open) return MEGA_OK;
     MEGA_TRY(take(cfg, "num_layers", stored->num_layers));
     MEGA_TRY(take(cfg, "hidden_size", stored->hidden));
@@ -71,13 +72,13 @@ static void compare(const mega_task_model *m, const mega_model_shape *stored, me
 }
 
 /* Megatron's load does not compare it: a run may mean the change. */
-static void warn_of_epsilon(const mega_task_model *m, mega_config *cfg, const mega_model_shape *stored,
+static void warn_of_epsilon(const mega_task_model *m, mega_train_options *cfg, const mega_model_shape *stored,
                             const char *folder)
 {
     if (gpt_of(m)->norm_epsilon == stored->norm_epsilon) return;
     mega_warn("--load %s: its layer norms have epsilon %g, this run computes with %s; without that option it is taken "
               "from the folder",
-              folder, stored->norm_epsilon, mega_config_origin(cfg, "layernorm_epsilon"));
+              folder, stored->norm_epsilon, mega_options_origin(cfg->engine.options, "layernorm_epsilon"));
 }
 
 /* ---- the model ---- */
@@ -92,11 +93,11 @@ static void free_model(mega_task_model *m)
 
 static mega_status make_model(const mega_task_options *o, mega_task_model *out)
 {
-    const int64_t stages = o->cfg->pipeline_model_parallel_size;
+    const int64_t stages = o->cfg->engine.comm.pipeline_model_parallel_size;
     network *n = mega_calloc(1, sizeof *n);
     *out = (mega_task_model){.self = n};
     if (n == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for the record of a network");
-    MEGA_TRY(mega_gpt_from_config(&n->gpt, o->cfg, o->vocab_rows));
+    MEGA_TRY(mega_gpt_from_options(&n->gpt, &o->cfg->model, o->vocab_rows));
     /* no option says so: a folder that was trained with the exact gelu goes on with it */
     if (o->stored != NULL) n->gpt.erf_gelu = !o->stored->tanh_gelu;
     MEGA_TRY(mega_gpt_list_create(&n->list, &n->gpt, stages > 1 ? (int)stages : 1));
@@ -122,7 +123,7 @@ static void describe(const mega_task_model *m, mega_buffer *out)
                        (long long)g->ffn_hidden, (long long)g->positions);
 }
 
-static void card(const mega_task_model *m, const mega_config *cfg, mega_buffer *out)
+static void card(const mega_task_model *m, const mega_train_options *cfg, mega_buffer *out)
 {
     const mega_gpt *g = gpt_of(m);
     mega_buffer_puts(

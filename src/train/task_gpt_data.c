@@ -12,15 +12,15 @@ typedef struct split {
     mega_ltor_options ltor;
     int64_t vocab; /* ids that samples may hold */
     int which;
-    const mega_config *cfg;
+    const mega_train_options *cfg;
 } split;
 
 static mega_ltor_options ltor_options(const mega_task_data_options *o)
 {
     return (mega_ltor_options){.eod = o->tokenizer != NULL ? mega_tokenizer_eod(o->tokenizer) : -1,
-                               .reset_position_ids = o->cfg->reset_position_ids,
-                               .reset_attention_mask = o->cfg->reset_attention_mask,
-                               .eod_mask_loss = o->cfg->eod_mask_loss};
+                               .reset_position_ids = o->cfg->data.reset_position_ids,
+                               .reset_attention_mask = o->cfg->data.reset_attention_mask,
+                               .eod_mask_loss = o->cfg->data.eod_mask_loss};
 }
 
 mega_status task_gpt_check_data_options(const mega_task_data_options *o)
@@ -62,16 +62,16 @@ static mega_status make_split(const mega_task_data_options *o, int which, mega_g
 
 mega_status task_gpt_make_data(const mega_task_data_options *o, mega_task_data out[MEGA_SPLIT_COUNT])
 {
-    const mega_config *cfg = o->cfg;
+    const mega_train_options *cfg = o->cfg;
     mega_gpt_data *built[MEGA_SPLIT_COUNT] = {NULL};
     mega_gpt_data_options g = {
-        .data_path = cfg->data_path.item,
-        .num_data_path = (int)cfg->data_path.count,
-        .split = cfg->split,
-        .separate = {cfg->train_data_path.item, cfg->valid_data_path.item, cfg->test_data_path.item},
-        .num_separate = {(int)cfg->train_data_path.count, (int)cfg->valid_data_path.count,
-                         (int)cfg->test_data_path.count},
-        .cache_path = cfg->data_cache_path,
+        .data_path = cfg->data.data_path.item,
+        .num_data_path = (int)cfg->data.data_path.count,
+        .split = cfg->data.split,
+        .separate = {cfg->data.train_data_path.item, cfg->data.valid_data_path.item, cfg->data.test_data_path.item},
+        .num_separate = {(int)cfg->data.train_data_path.count, (int)cfg->data.valid_data_path.count,
+                         (int)cfg->data.test_data_path.count},
+        .cache_path = cfg->data.data_cache_path,
         .share = o->share,
         .check_only = o->check_only,
         .seq_length = cfg->seq_length > 0 ? cfg->seq_length : 1, /* another mistake, or a plan */
@@ -121,7 +121,7 @@ static mega_status refuse_id(const split *s, const mega_gpt_data_probe *p)
         "%s.bin: sequence %lld holds token id %d, but the vocabulary of %s has %lld ids; these data were "
         "tokenized with another vocabulary, or are damaged: give that one (--tokenizer-type, --vocab-file, "
         "--merge-file), or run preprocess_data again",
-        p->stray_in, (long long)p->sequence, p->id, s->cfg->tokenizer_type, (long long)s->vocab);
+        p->stray_in, (long long)p->sequence, p->id, s->cfg->text.tokenizer_type, (long long)s->vocab);
 }
 
 uint64_t task_gpt_data_hash(const mega_task_data *d)

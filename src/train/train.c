@@ -9,17 +9,18 @@
 
 static void say_setting(const trainer *t)
 {
-    const mega_config *cfg = t->cfg;
-    const int64_t *ramp = cfg->rampup_batch_size;
+    const mega_train_options *cfg = t->cfg;
+    const int64_t *ramp = cfg->engine.optim.rampup_batch_size;
     if (ramp[2] > 0)
         train_line(
             t,
             "will use batch size rampup starting from global batch size %lld to global batch size %lld with batch "
             "size increments %lld over %lld samples.",
-            (long long)ramp[0], (long long)cfg->global_batch_size, (long long)ramp[1], (long long)ramp[2]);
+            (long long)ramp[0], (long long)cfg->engine.optim.global_batch_size, (long long)ramp[1], (long long)ramp[2]);
     else
         train_line(t, "setting number of micro-batches to constant %lld",
-                   (long long)(cfg->global_batch_size / (cfg->micro_batch_size * cfg->data_parallel_size)));
+                   (long long)(cfg->engine.optim.global_batch_size /
+                               (cfg->engine.optim.micro_batch_size * cfg->engine.data_parallel_size)));
 }
 
 static mega_status say_start(trainer *t)
@@ -28,14 +29,15 @@ static mega_status say_start(trainer *t)
     train_line(t,
                "using world size: %lld, data-parallel-size: %lld, tensor-model-parallel size: %lld, "
                "pipeline-model-parallel size: %lld ",
-               (long long)t->cfg->world_size, (long long)t->cfg->data_parallel_size,
-               (long long)t->cfg->tensor_model_parallel_size, (long long)t->cfg->pipeline_model_parallel_size);
-    MEGA_TRY(mega_config_dump_arguments(t->cfg, &arguments));
+               (long long)t->cfg->engine.world_size, (long long)t->cfg->engine.data_parallel_size,
+               (long long)t->cfg->engine.comm.tensor_model_parallel_size,
+               (long long)t->cfg->engine.comm.pipeline_model_parallel_size);
+    MEGA_TRY(mega_options_dump_arguments(t->cfg->engine.options, &arguments));
     train_lines(t, arguments.data);
     mega_buffer_fini(&arguments);
     say_setting(t);
     train_say_tokenizer(t);
-    train_line(t, "> setting random seeds to %lld ...", (long long)t->cfg->seed);
+    train_line(t, "> setting random seeds to %lld ...", (long long)t->cfg->engine.seed);
     train_datetime(t, "after megatron is initialized");
     return MEGA_OK;
 }
@@ -45,7 +47,7 @@ static mega_status build_model(trainer *t)
     train_line(t, "building %s model ...", t->task->model_name);
     MEGA_TRY(train_say_parameters(t));
     if (!t->cfg->skip_train)
-        train_line(t, "> learning rate decay style: %s", mega_lr_style_name(t->cfg->lr_decay_style));
+        train_line(t, "> learning rate decay style: %s", mega_lr_style_name(t->cfg->engine.optim.lr_decay_style));
     MEGA_TRY(train_agree(t, mega_engine_allocate(t->engine)));
     MEGA_TRY(train_agree(t, mega_engine_compare_ranks(t->engine)));
     MEGA_TRY(train_stop_check(t, "the start of the run"));
@@ -121,7 +123,7 @@ static void stop_text(const trainer *t, char *out, size_t size)
 /* After an iteration, in Megatron's order: evaluation, signal, periodic save, time, interval. */
 static mega_status after_iteration(trainer *t, bool *left)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     const double minutes = (mega_time_now() - t->began) / 60;
     char text[64];
@@ -159,11 +161,12 @@ static mega_status train(trainer *t, bool *left)
     }
     train_line(t, "training ...");
     train_datetime(t, "before the start of training step");
-    const bool in_samples = t->cfg->train_samples > 0;
+    const bool in_samples = t->cfg->engine.optim.train_samples > 0;
     if (p->iteration >= t->train_iters)
         mega_warn("the checkpoint is at %s %lld and --train-%s is %lld: there is nothing left to train",
                   in_samples ? "sample" : "iteration", (long long)(in_samples ? p->consumed_samples : p->iteration),
-                  in_samples ? "samples" : "iters", (long long)(in_samples ? t->cfg->train_samples : t->train_iters));
+                  in_samples ? "samples" : "iters",
+                  (long long)(in_samples ? t->cfg->engine.optim.train_samples : t->train_iters));
     MEGA_TRY(train_stop_check(t, "the start of the run"));
     while (p->iteration < t->train_iters && !*left) {
         MEGA_TRY(iterate(t));
@@ -178,7 +181,7 @@ static mega_status train(trainer *t, bool *left)
 static mega_status evaluate_at_end(trainer *t)
 {
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
-    const long long samples = (long long)(t->cfg->eval_iters * t->cfg->global_batch_size);
+    const long long samples = (long long)(t->cfg->eval_iters * t->cfg->engine.optim.global_batch_size);
     char text[128];
     for (int split = MEGA_SPLIT_VALID; split <= MEGA_SPLIT_TEST && t->stop == 0; split++) {
         snprintf(text, sizeof text, "iteration %lld on %lld-sample draw from %s set", (long long)iteration, samples,
@@ -194,7 +197,7 @@ static mega_status evaluate_at_end(trainer *t)
 
 static void say_result(const trainer *t)
 {
-    const mega_config *cfg = t->cfg;
+    const mega_train_options *cfg = t->cfg;
     if (t->saved_iteration >= 0)
         train_line(t, "result: checkpoint %s/iter_%07lld; megalith %s --load %s %s", cfg->save,
                    (long long)t->saved_iteration, t->task->use, cfg->save, t->task->use_effect);
@@ -225,14 +228,14 @@ static mega_status run(trainer *t)
     return MEGA_OK;
 }
 
-mega_status mega_train(mega_config *cfg, mega_team *team, const mega_train_io *io)
+mega_status mega_train(mega_train_options *cfg, mega_team *team, const mega_train_io *io)
 {
     trainer t = {.cfg = cfg,
-                 .task = train_task_of(cfg->command),
+                 .task = train_task_of(mega_options_command(cfg->engine.options)),
                  .team = team,
                  .io = io,
                  .world = io->world,
-                 .train_iters = cfg->train_iters,
+                 .train_iters = cfg->engine.optim.train_iters,
                  .saved_iteration = -1,
                  .began = mega_time_now(),
                  .last_loss = NAN,

@@ -47,7 +47,7 @@ typedef struct train_monitor train_monitor; /* metrics file, TensorBoard: monito
 typedef struct train_curve train_curve;     /* curve.c */
 
 typedef struct trainer {
-    mega_config *cfg;
+    mega_train_options *cfg;
     const mega_task *task; /* what this command trains */
     mega_team *team;
     const mega_train_io *io;
@@ -146,7 +146,7 @@ mega_status train_open_tokenizer(trainer *t);
 void train_say_tokenizer(const trainer *t);
 void train_plan_iterations(trainer *t); /* of --train-samples, before the engine is built */
 /* The model of the task for cfg, t->cfg or a variant of it; the caller frees it. */
-mega_status train_make_model(const trainer *t, const mega_config *cfg, mega_task_model *out);
+mega_status train_make_model(const trainer *t, const mega_train_options *cfg, mega_task_model *out);
 mega_status train_build_network(trainer *t); /* t->network */
 /* An engine of that network or of a variant, with the stages and programs that it says. */
 mega_status train_create_engine(const trainer *t, mega_engine **out, const mega_task_model *m,
@@ -194,7 +194,7 @@ void train_close_data(trainer *t);
 mega_status train_check_ends(const trainer *t); /* of documents: does the tokenizer know one, where options need it? */
 const char *train_split_name(int split);        /* "training" */
 /* The data of a split, for a message: its file, or the first of several, with what to add to it then. */
-const char *train_data_prefix(const mega_config *cfg, int split, const char **others);
+const char *train_data_prefix(const mega_train_options *cfg, int split, const char **others);
 void train_give_data(trainer *t); /* t->training_data, before the engine is made */
 
 /* plan_schedule.c: --print-schedule, --schedule-svg */

@@ -104,7 +104,7 @@ done
 if is_sanitized; then
     echo "the sanitizers have variables of their own: the state of the process was not looked at"
 else
-    find "$MEGA_BUILD/CMakeFiles" -path '*mega_*.dir/src/*' -name '*.o' ! -path '*shuffled*' | while read -r object; do
+    find "$MEGA_BUILD/CMakeFiles" -path '*mega_*.dir/src/*' -name '*.o' ! -path '*shuffled*' ! -path '*mega_cli.dir*' | while read -r object; do
         file=${object#*.dir/src/}
         [ -f "src/${file%.o}" ] || continue # of a file that is no longer there
         objdump -t "$object" | awk -v file="${file%.o}" '

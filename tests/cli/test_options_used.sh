@@ -1,37 +1,48 @@
 #!/usr/bin/env bash
-# Every option that "works" is read somewhere: its field stands after -> or . in a file outside src/config. An option that
-# nothing reads would be accepted and do nothing. Fields are looked for as code writes them: cfg->NAME, cfg->GROUP.NAME, or
-# o->NAME in a file where o points to that GROUP of options. The same name in another struct or group does not count.
+# Every option that "works" is read somewhere: its field stands after -> or . in a file that neither holds rows nor rules. An
+# option that nothing reads would be accepted and do nothing. Fields are looked for as code writes them: ROOM.NAME where the
+# struct of the room is part of another, o->NAME in the room itself, cfg->NAME for those of train/, s->NAME for those of engine/.
 set -u
 : "${MEGA_SOURCE:?run by ctest}"
 cd "$MEGA_SOURCE" || exit 1
 # what follows from these fields is read instead of them
 derived='bf16|fp64|preset|use_distributed_optimizer|num_layers_per_virtual_pipeline_stage|gradient_accumulation_steps|weight_decay|profile'
-by_rule='overwrite' # a rule does what it says
-code=$(mktemp)
-trap 'rm -f "$code"' EXIT
-find src -name '*.c' ! -path 'src/config/*' ! -path '*/tests/*' -exec cat {} + >"$code"
-is_read() { # FIELD of mega_config
-    case $1 in
-    *.*)
-        grep -qE "(->|\.)${1%%.*}\.${1##*.}\b" "$code" ||
-            grep -lE "mega_${1%%.*}_options \*o\b" src/cli/*.c | xargs -r grep -qE "\bo->${1##*.}\b"
-        ;;
-    *) grep -qE "\bcfg(->|\.)$1\b" "$code" ;;
+by_rule='overwrite|deepspeed|local_rank' # a rule does what it says
+rows=$(mktemp) code=$(mktemp)
+trap 'rm -f "$rows" "$code"' EXIT
+# ROOM STRUCT NAME FIELD, a line for each row
+for file in $(grep -lE '\bMEGA_OPTION\(' src/*/*.c); do
+    room=${file#src/} room=${room%%/*}
+    struct=$(sed -nE 's/^#define ROW\(name, field, kind\) MEGA_OPTION\(([a-z_]+), .*/\1/p' "$file")
+    tr '\n' ' ' <"$file" | grep -oE '\{(ROW|MEGA_OPTION)\([^)]*\)' | tr -d '",{' |
+        sed -E "s/^ROW\(([^ ]+) ([^ ]+) .*/$room $struct \1 \2/; s/^MEGA_OPTION\(([^ ]+) ([^ ]+) ([^ ]+) .*/$room \1 \2 \3/"
+done >"$rows"
+find src -name '*.c' ! -name 'rules*.c' ! -name 'options*.c' ! -name 'derive.c' ! -name 'preset.c' ! -name 'settings.c' \
+    ! -path 'src/config/*' ! -path '*/tests/*' ! -path src/cli/program.c >"$code"
+is_read() { # ROOM STRUCT FIELD
+    local group=$1 inside="o->$3"
+    case $2 in
+    mega_train_options) inside="cfg(->|\.)$3" group=train ;;
+    mega_engine_settings) inside="(s|of)->$3" ;;
+    setup_values) inside="v(->|\.)$3" ;;
+    mega_command_options) inside="cfg(->|\.)$3" ;;
+    mega_*_options) [ "$1" = cli ] && group=${2#mega_} group=${group%_options} group=${group%_command} ;;
     esac
+    xargs grep -qE "\b$group\.$3\b" <"$code" || grep "^src/$1/" "$code" | xargs grep -qE "\b$inside\b" ||
+        { [ "$2" = setup_values ] && grep -qE "\b$inside\b" src/engine/setup_options.c; }
 }
 failures=0
 count=0
-while read -r name field; do
+while read -r room struct name field; do
     count=$((count + 1))
     [[ "$field" =~ ^($derived|$by_rule)$ ]] && continue
-    if ! is_read "$field"; then
-        echo "FAILED: nothing reads $field, which --$name sets"
+    if ! is_read "$room" "$struct" "$field"; then
+        echo "FAILED: nothing reads $field of $struct, which --$name sets"
         failures=$((failures + 1))
     fi
-done < <(cat src/config/options_*.c | tr '\n' ' ' | grep -oE 'OPTION\("[^"]+", *[a-z_0-9.]+' | sed -E 's/OPTION\("([^"]+)", */\1 /')
-if [ $count -lt 100 ]; then
-    echo "FAILED: only $count options were found in the table"
+done <"$rows"
+if [ $count -lt 190 ]; then
+    echo "FAILED: only $count options were found in the rooms"
     exit 1
 fi
 [ $failures -eq 0 ]

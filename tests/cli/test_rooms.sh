@@ -24,7 +24,6 @@ floor() {
 # The compile command of any file of the room, without its input and outputs.
 flags_of() {
     target=mega_$1
-    [ "$1" = cli ] && target=megalith
     grep -F '"command": ' "$MEGA_BUILD/compile_commands.json" | grep -F "/$target.dir/" | head -n 1 |
         sed -e 's/^ *"command": "//' -e 's/",*$//' -e 's/\\"/"/g' -e 's/ -o [^ ]*//' -e 's/ -c .*//' \
             -e 's/ -M[DTFQ]* [^ ]*\.[od]\b//g' -e 's/ -MD\b//' -e 's/^[^ ]*ccache //'

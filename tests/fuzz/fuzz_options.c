@@ -1,13 +1,20 @@
 /* A command line: a byte that picks the command, then options with a line for each. */
 #include "fuzz.h"
-#include "megalith/config.h"
+#include "megalith/command_options.h"
+#include "megalith/launch.h"
 
 enum { MAX_WORDS = 64 };
+
+/* That of launch/ would bring the starting of ranks along. */
+bool mega_launch_knows(const char *name, size_t length)
+{
+    return length > 8 && memcmp(name, "hostfile", 8) == 0;
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0) return 0;
-    const char *command = mega_program_composition.command[data[0] % mega_program_composition.commands].name;
+    const char *command = mega_commands.command[data[0] % mega_commands.commands].name;
     char *text = malloc(size);
     memcpy(text, data + 1, size - 1);
     text[size - 1] = '\0';
@@ -19,20 +26,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         argv[argc++] = at;
     }
     fuzz_watch(size);
-    mega_config config;
-    mega_status st = mega_config_init(&config);
-    if (st == MEGA_OK) st = mega_config_parse(&config, command, argc, argv);
+    mega_command_options values;
+    mega_status st = mega_command_options_init(&values);
+    mega_options *options = values.train.engine.options;
+    if (st == MEGA_OK) st = mega_options_parse(options, command, argc, argv);
     fuzz_answer(st);
     mega_buffer json = {0};
     if (st == MEGA_OK) {
-        mega_config again;
-        fuzz_require(mega_config_to_json(&config, &json) == MEGA_OK, "what was parsed can be written");
-        fuzz_require(mega_config_init(&again) == MEGA_OK, "defaults");
-        fuzz_answer(mega_config_from_json(&again, json.data, MEGA_SET_BY_CHECKPOINT));
-        mega_config_fini(&again);
+        mega_command_options again;
+        fuzz_require(mega_options_to_json(options, &json) == MEGA_OK, "what was parsed can be written");
+        fuzz_require(mega_command_options_init(&again) == MEGA_OK, "defaults");
+        fuzz_answer(mega_options_from_json(again.train.engine.options, json.data, MEGA_SET_BY_CHECKPOINT));
+        mega_command_options_fini(&again);
     }
     mega_buffer_fini(&json);
-    mega_config_fini(&config);
+    mega_command_options_fini(&values);
     free(text);
     return 0;
 }

@@ -1,6 +1,7 @@
 /* Every option of the table that enters a training, set differently in one of two ranks: refused, the option and both
  * values named. Options that a host may set for itself are taken. One pair of processes walks the whole table. */
-#include "../../src/config/program_impl.h"
+#include "../../src/cli/options_impl.h"
+#include "../../src/config/config_impl.h"
 #include "megalith/comm.h"
 #include "megalith/log.h"
 #include "megalith/train.h"
@@ -29,7 +30,7 @@ static void drop_note(void *user, mega_log_level level, const char *line)
     (void)line;
 }
 
-static void parse(mega_config *cfg)
+static void parse(mega_command_options *cfg)
 {
     char words[] =
         "p --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --micro-batch-size 4 "
@@ -37,16 +38,16 @@ static void parse(mega_config *cfg)
     char *argv[64];
     int argc = 0;
     for (char *word = strtok(words, " "); word != NULL; word = strtok(NULL, " ")) argv[argc++] = word;
-    need(mega_config_init(cfg));
-    cfg->world_size = cfg->local_world_size = 2;
-    need(mega_config_parse(cfg, "pretrain_gpt", argc, argv));
+    need(mega_command_options_init(cfg));
+    cfg->train.engine.world_size = cfg->train.engine.local_world_size = 2;
+    need(mega_options_parse(cfg->train.engine.options, "pretrain_gpt", argc, argv));
 }
 
-static void print(const mega_config *cfg, size_t row, char out[256])
+static void print(const mega_command_options *cfg, size_t row, char out[256])
 {
     mega_buffer value = {0};
-    mega_value_print(cfg, row, &value);
-    snprintf(out, 256, "--%s %s", row_at(cfg, row)->name, value.data);
+    mega_value_print(cfg->train.engine.options, row, &value);
+    snprintf(out, 256, "--%s %s", row_at(cfg->train.engine.options, row)->name, value.data);
     mega_buffer_fini(&value);
 }
 
@@ -61,9 +62,9 @@ static void other_choice(const char *choices, const char *present, char out[64])
     }
 }
 
-static void set_other(mega_config *cfg, size_t index)
+static void set_other(mega_command_options *cfg, size_t index)
 {
-    const mega_option_row *row = row_at(cfg, index);
+    const mega_option_row *row = row_at(cfg->train.engine.options, index);
     const char *const three[] = {"2", "2", "8"};
     char text[64] = "another", now[256];
     const char *const one[] = {text};
@@ -75,9 +76,9 @@ static void set_other(mega_config *cfg, size_t index)
         snprintf(text, sizeof text, "%lld", atoll(value) + 1);
     if (row->kind == MEGA_OPTION_FLOAT) strcpy(text, strcmp(value, "0.375") == 0 ? "0.25" : "0.375");
     if (row->choices != NULL) other_choice(row->choices, value, text);
-    const char *reason = row->kind == MEGA_OPTION_INT3 ? NULL : mega_value_check(cfg, row, text);
+    const char *reason = row->kind == MEGA_OPTION_INT3 ? NULL : mega_value_check(cfg->train.engine.options, row, text);
     if (reason != NULL) fprintf(stderr, "--%s %s: %s\n", row->name, text, reason);
-    need(mega_value_set_list(cfg, index, row->kind == MEGA_OPTION_INT3 ? three : one,
+    need(mega_value_set_list(cfg->train.engine.options, index, row->kind == MEGA_OPTION_INT3 ? three : one,
                              row->kind == MEGA_OPTION_INT3 ? 3 : 1));
 }
 
@@ -96,7 +97,7 @@ static bool is_named(int rank, const char *text)
 
 static void check_option(walk *w, size_t index)
 {
-    mega_config first, other;
+    mega_command_options first, other;
     char a[256], b[256];
     parse(&first);
     parse(&other);
@@ -104,8 +105,8 @@ static void check_option(walk *w, size_t index)
     print(&first, index, a);
     print(&other, index, b);
     if (strcmp(a, b) == 0) fail(w, a, "the other value is the same");
-    const mega_status st = mega_train_compare_ranks(w->is_other ? &other : &first, w->ranks);
-    if (row_at(&first, index)->alike == MEGA_ALIKE_NOT_NEEDED) {
+    const mega_status st = mega_train_compare_ranks(w->is_other ? &other.train : &first.train, w->ranks);
+    if (row_at(first.train.engine.options, index)->alike == MEGA_ALIKE_NOT_NEEDED) {
         w->taken++;
         if (st != MEGA_OK) fail(w, a, mega_error_message());
     } else {
@@ -114,23 +115,23 @@ static void check_option(walk *w, size_t index)
         else if (!is_named(0, a) || !is_named(1, b))
             fail(w, b, mega_error_message());
     }
-    mega_config_fini(&first);
-    mega_config_fini(&other);
+    mega_command_options_fini(&first);
+    mega_command_options_fini(&other);
 }
 
 static void check_table(walk *w)
 {
-    mega_config cfg;
+    mega_command_options cfg;
     parse(&cfg);
-    for (option_walk of = {.of = &cfg.state->table}; mega_option_next(&of);)
+    for (option_walk of = {.of = &cfg.train.engine.options->table}; mega_option_next(&of);)
         if (of.row->answer == MEGA_ANSWER_WORKS && (of.commands & FOR_PRETRAIN) != 0) check_option(w, of.index);
-    mega_config_fini(&cfg);
+    mega_command_options_fini(&cfg);
 }
 
 /* A blend of many data sets is longer than what is shown of a value; that it differs in the middle is seen. */
 static void check_long_value(walk *w)
 {
-    mega_config cfg;
+    mega_command_options cfg;
     char name[200][32];
     const char *item[200];
     parse(&cfg);
@@ -138,26 +139,26 @@ static void check_long_value(walk *w)
         snprintf(name[i], sizeof name[i], "prefix_%d%s", i, i == 100 && w->is_other ? "_other" : "");
         item[i] = name[i];
     }
-    cfg.data_path = (mega_list){item, 200};
-    const mega_status st = mega_train_compare_ranks(&cfg, w->ranks);
+    cfg.train.data.data_path = (mega_list){item, 200};
+    const mega_status st = mega_train_compare_ranks(&cfg.train, w->ranks);
     const char *message = mega_error_message();
     if (st != MEGA_ERR_COMM || strstr(message, "rank 0 of the group: --data-path prefix_0 ") == NULL ||
         strstr(message, "rank 1 of the group: --data-path prefix_0 ") == NULL)
         fail(w, "a long --data-path", message);
-    mega_config_fini(&cfg);
+    mega_command_options_fini(&cfg);
 }
 
 /* Several differences are named together. */
 static void check_several(walk *w)
 {
-    mega_config cfg;
+    mega_command_options cfg;
     parse(&cfg);
-    cfg.adam_beta1 = w->is_other ? 0.5 : 0.9;
-    cfg.eod_mask_loss = w->is_other;
-    const mega_status st = mega_train_compare_ranks(&cfg, w->ranks);
+    cfg.train.engine.optim.adam_beta1 = w->is_other ? 0.5 : 0.9;
+    cfg.train.data.eod_mask_loss = w->is_other;
+    const mega_status st = mega_train_compare_ranks(&cfg.train, w->ranks);
     if (st != MEGA_ERR_COMM || !is_named(1, "--adam-beta1 0.5") || !is_named(0, "--eod-mask-loss False"))
         fail(w, "two options", mega_error_message());
-    mega_config_fini(&cfg);
+    mega_command_options_fini(&cfg);
 }
 
 int main(void)

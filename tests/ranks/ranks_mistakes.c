@@ -1,7 +1,7 @@
 /* ranks_mistakes FILE ARGUMENT…: for each mistake of FILE (mistakes.txt) the training and its --dry-run, by the ranks
  * that a launcher started. On every rank both must fail with the same message, and nothing may have been written.
  * ARGUMENT…: options of a run without mistakes, which would write into the folder "made". */
-#include "megalith/config.h"
+#include "megalith/command_options.h"
 #include "megalith/file.h"
 #include "megalith/train.h"
 
@@ -43,21 +43,22 @@ static bool split_row(char *line, mistake *out)
 static mega_status attempt(mega_world *world, int argc, char **argv, mega_error_record *error)
 {
     const mega_train_io io = {.line = no_line, .world = world};
-    mega_config cfg;
+    mega_command_options cfg;
     mega_team *team = NULL;
     mega_buffer plan = {0};
-    mega_status st = mega_config_init(&cfg);
-    cfg.rank = mega_world_rank(world);
-    cfg.world_size = mega_world_size(world);
-    cfg.local_world_size = mega_world_local_size(world);
-    if (st == MEGA_OK) st = mega_config_read(&cfg, "pretrain_gpt", argc, argv);
+    mega_status st = mega_command_options_init(&cfg);
+    cfg.train.engine.rank = mega_world_rank(world);
+    cfg.train.engine.world_size = mega_world_size(world);
+    cfg.train.engine.local_world_size = mega_world_local_size(world);
+    if (st == MEGA_OK) st = mega_options_read(cfg.train.engine.options, "pretrain_gpt", argc, argv);
     if (st == MEGA_OK) st = mega_team_create(&team, 1);
-    if (st == MEGA_OK) st = cfg.dry_run ? mega_train_plan(&cfg, team, world, &plan) : mega_train(&cfg, team, &io);
+    if (st == MEGA_OK)
+        st = cfg.train.dry_run ? mega_train_plan(&cfg.train, team, world, &plan) : mega_train(&cfg.train, team, &io);
     mega_error_get(error);
     mega_world_forget_failure(world);
     mega_team_destroy(team);
     mega_buffer_fini(&plan);
-    mega_config_fini(&cfg);
+    mega_command_options_fini(&cfg);
     return st;
 }
 

@@ -4,6 +4,7 @@
  * or of the schedules is compared with itself. */
 #include "gpt_engine.h"
 #include "kit.h"
+#include "megalith/command_options.h"
 #include "megalith/gpt_data.h"
 #include "megalith/log.h"
 #include "megalith/philox.h"
@@ -52,7 +53,7 @@ static void near(const char *what, int64_t index, double found, double expected,
 
 /* ---- engines ---- */
 
-static void parse(mega_config *cfg, const char *more)
+static void parse(mega_command_options *cfg, const char *more)
 {
     static char text[1024], name[] = "plan";
     char *argv[128] = {name}, *rest = text, *word;
@@ -60,13 +61,13 @@ static void parse(mega_config *cfg, const char *more)
     assert_true(snprintf(text, sizeof text, COMMON "%s", more) < (int)sizeof text);
     while ((word = strsep(&rest, " ")) != NULL)
         if (*word != '\0' && argc < 127) argv[argc++] = word;
-    need(mega_config_init(cfg));
-    need(mega_config_parse(cfg, "plan", argc, argv));
-    cfg->padded_vocab_size = PADDED;
+    need(mega_command_options_init(cfg));
+    need(mega_options_parse(cfg->train.engine.options, "plan", argc, argv));
+    cfg->train.model.padded_vocab_size = PADDED;
 }
 
 typedef struct rig {
-    mega_config cfg;
+    mega_command_options cfg;
     mega_gpt gpt;
     mega_engine *engine;
     mega_params *params;
@@ -76,8 +77,8 @@ static void rig_open(rig *r, const recipe *of, mega_dtype compute, bool trains)
 {
     mega_engine_options o;
     parse(&r->cfg, of->options);
-    need(mega_gpt_from_config(&r->gpt, &r->cfg, VOCAB));
-    need(mega_engine_options_from_config(&o, &r->cfg));
+    need(mega_gpt_from_options(&r->gpt, &r->cfg.train.model, VOCAB));
+    need(mega_train_engine_options(&o, &r->cfg.train));
     o.compute = compute;
     o.plain = o.optimizer.plain = compute == MEGA_F64;
     o.no_train = !trains;
@@ -90,7 +91,7 @@ static void rig_open(rig *r, const recipe *of, mega_dtype compute, bool trains)
 static void rig_close(rig *r)
 {
     mega_engine_destroy(r->engine);
-    mega_config_fini(&r->cfg);
+    mega_command_options_fini(&r->cfg);
 }
 
 static double get(const rig *r, const void *at, int64_t i)

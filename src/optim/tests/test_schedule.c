@@ -1,5 +1,6 @@
 /* Learning rate, weight decay and batch size against the golden tables of the reference (megatron.md 9.6, 9.7). */
 #include "kit.h"
+#include "megalith/optim_options.h"
 #include "megalith/schedule.h"
 #include <math.h>
 
@@ -104,26 +105,26 @@ static void weight_decay_golden(void **state)
     assert_near(mega_lr_schedule_weight_decay(&s, 3), 0.1, 1e-12);
 }
 
-static mega_config training(void)
+static mega_optim_options training(void)
 {
-    return (mega_config){.lr = 1e-3,
-                         .min_lr = 1e-5,
-                         .train_iters = 1000,
-                         .global_batch_size = 8,
-                         .micro_batch_size = 2,
-                         .lr_warmup_fraction = NAN,
-                         .lr_decay_style = MEGA_LR_LINEAR,
-                         .start_weight_decay = 0.1,
-                         .end_weight_decay = 0.1};
+    return (mega_optim_options){.lr = 1e-3,
+                                .min_lr = 1e-5,
+                                .train_iters = 1000,
+                                .global_batch_size = 8,
+                                .micro_batch_size = 2,
+                                .lr_warmup_fraction = NAN,
+                                .lr_decay_style = MEGA_LR_LINEAR,
+                                .start_weight_decay = 0.1,
+                                .end_weight_decay = 0.1};
 }
 
 static void config_counts_in_samples(void **state)
 {
     (void)state;
-    mega_config cfg = training();
+    mega_optim_options cfg = training();
     mega_lr_schedule s;
     cfg.lr_warmup_iters = 10;
-    assert_int_equal(mega_lr_schedule_from_config(&s, &cfg), MEGA_OK);
+    assert_int_equal(mega_lr_schedule_from_options(&s, &cfg), MEGA_OK);
     assert_near(s.decay, 8000, 0);
     assert_near(s.warmup, 80, 0);
     assert_int_equal(s.weight_decay_samples, 8000);
@@ -131,36 +132,36 @@ static void config_counts_in_samples(void **state)
     cfg = training();
     cfg.lr_decay_iters = 320;
     cfg.lr_warmup_fraction = 0.01;
-    assert_int_equal(mega_lr_schedule_from_config(&s, &cfg), MEGA_OK);
+    assert_int_equal(mega_lr_schedule_from_options(&s, &cfg), MEGA_OK);
     assert_near(s.decay, 2560, 0);
     assert_near(s.warmup, 25.6, 1e-12);
 
     cfg = training();
     cfg.train_samples = 10000;
     cfg.lr_warmup_samples = 700;
-    assert_int_equal(mega_lr_schedule_from_config(&s, &cfg), MEGA_OK);
+    assert_int_equal(mega_lr_schedule_from_options(&s, &cfg), MEGA_OK);
     assert_near(s.decay, 10000, 0);
     assert_near(s.warmup, 700, 0);
     cfg.lr_decay_samples = 5000;
-    assert_int_equal(mega_lr_schedule_from_config(&s, &cfg), MEGA_OK);
+    assert_int_equal(mega_lr_schedule_from_options(&s, &cfg), MEGA_OK);
     assert_near(s.decay, 5000, 0);
     assert_int_equal(s.weight_decay_samples, 10000);
     cfg.lr_wsd_decay_samples = 300;
     cfg.lr_wsd_decay_iters = 20;
-    assert_int_equal(mega_lr_schedule_from_config(&s, &cfg), MEGA_OK);
+    assert_int_equal(mega_lr_schedule_from_options(&s, &cfg), MEGA_OK);
     assert_near(s.wsd_decay, 300, 0);
     cfg.train_samples = 0;
-    assert_int_equal(mega_lr_schedule_from_config(&s, &cfg), MEGA_OK);
+    assert_int_equal(mega_lr_schedule_from_options(&s, &cfg), MEGA_OK);
     assert_near(s.wsd_decay, 160, 0);
 }
 
 static void config_refuses_warmup_past_the_decay(void **state)
 {
     (void)state;
-    mega_config cfg = training();
+    mega_optim_options cfg = training();
     mega_lr_schedule s;
     cfg.lr_warmup_iters = 1000;
-    assert_int_equal(mega_lr_schedule_from_config(&s, &cfg), MEGA_ERR_USAGE);
+    assert_int_equal(mega_lr_schedule_from_options(&s, &cfg), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "--lr-warmup-iters"));
 }
 
@@ -252,18 +253,18 @@ static void schedules_are_checked(void **state)
 static void ramp_refuses_what_does_not_divide(void **state)
 {
     (void)state;
-    mega_config cfg = training();
+    mega_optim_options cfg = training();
     mega_batch_ramp r;
     cfg.global_batch_size = 9;
-    assert_int_equal(mega_batch_ramp_from_config(&r, &cfg), MEGA_ERR_USAGE);
+    assert_int_equal(mega_batch_ramp_from_options(&r, &cfg, 1), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "10"));
     cfg.global_batch_size = 16;
     cfg.rampup_batch_size[0] = 4, cfg.rampup_batch_size[1] = 5, cfg.rampup_batch_size[2] = 100;
-    assert_int_equal(mega_batch_ramp_from_config(&r, &cfg), MEGA_ERR_USAGE);
+    assert_int_equal(mega_batch_ramp_from_options(&r, &cfg, 1), MEGA_ERR_USAGE);
     cfg.rampup_batch_size[1] = 3;
-    assert_int_equal(mega_batch_ramp_from_config(&r, &cfg), MEGA_ERR_USAGE); /* 3 is not a multiple of 2 */
+    assert_int_equal(mega_batch_ramp_from_options(&r, &cfg, 1), MEGA_ERR_USAGE); /* 3 is not a multiple of 2 */
     cfg.rampup_batch_size[1] = 4;
-    assert_int_equal(mega_batch_ramp_from_config(&r, &cfg), MEGA_OK);
+    assert_int_equal(mega_batch_ramp_from_options(&r, &cfg, 1), MEGA_OK);
     assert_int_equal(mega_batch_ramp_at(&r, 0), 4);
 }
 

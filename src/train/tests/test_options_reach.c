@@ -1,7 +1,8 @@
 /* Every numeric option of a training reaches the field that is computed with: it is set to a value of its own, then the
  * structs that engine, model and schedules read are looked at. Choices and flags that end in these structs, too. A
  * numeric option without a row in this file fails. */
-#include "../../config/program_impl.h"
+#include "../../cli/options_impl.h"
+#include "../../config/config_impl.h"
 #include "kit.h"
 #include "megalith/engine_commands.h"
 #include "megalith/gpt.h"
@@ -10,7 +11,7 @@
 #include <string.h>
 
 typedef struct reached {
-    mega_config cfg; /* of what the training loop reads from the configuration itself */
+    mega_command_options cfg; /* of what the training loop reads from the configuration itself */
     mega_engine_options engine;
     mega_gpt gpt;
 } reached;
@@ -40,8 +41,8 @@ static const check checks[] = {
     REACHES("num-attention-heads", "--num-attention-heads 8", 8, gpt.heads),
     REACHES("kv-channels", "--num-attention-heads 8 --kv-channels 8", 8, gpt.head_dim), /* no other value is taken */
     REACHES("max-position-embeddings", "--max-position-embeddings 48", 48, gpt.positions),
-    REACHES("make-vocab-size-divisible-by", "--make-vocab-size-divisible-by 77", 77, cfg.make_vocab_size_divisible_by),
-    REACHES("vocab-size", "--tokenizer-type NullTokenizer --vocab-size 1003", 1003, cfg.vocab_size),
+    REACHES("make-vocab-size-divisible-by", "--make-vocab-size-divisible-by 77", 77, cfg.train.make_vocab_size_divisible_by),
+    REACHES("vocab-size", "--tokenizer-type NullTokenizer --vocab-size 1003", 1003, cfg.train.text.vocab_size),
     REACHES("layernorm-epsilon", "--layernorm-epsilon 3e-6", 3e-6, gpt.norm_epsilon),
     REACHES("init-method-std", "--init-method-std 0.031", 0.031, gpt.init_std),
     REACHES("attention-dropout", "--attention-dropout 0.21", 0.21, gpt.attention_dropout),
@@ -66,7 +67,7 @@ static const check checks[] = {
     REACHES("no-decoupled-weight-decay", "--no-decoupled-weight-decay", 1, engine.optimizer.l2),
     REACHES("clip-grad", "--clip-grad 2.75", 2.75, engine.clip_grad),
     REACHES("seed", "--seed 4321", 4321, engine.dropout_seed),
-    REACHES("seed", "--seed 4321", 4321, cfg.seed), /* initial weights, order of samples */
+    REACHES("seed", "--seed 4321", 4321, cfg.train.engine.seed), /* initial weights, order of samples */
     /* learning rate, weight decay */
     REACHES("lr", "--lr 0.0123", 0.0123, engine.schedule.max_lr),
     REACHES("min-lr", "--min-lr 0.00045", 0.00045, engine.schedule.min_lr),
@@ -96,9 +97,9 @@ static const check checks[] = {
     REACHES("seq-length", "--seq-length 40 --max-position-embeddings 64", 40, engine.seq),
     REACHES("train-iters", "--train-iters 123", 123 * 8, engine.schedule.decay),
     REACHES("train-iters", "--train-iters 123", 123 * 8, engine.schedule.weight_decay_samples),
-    REACHES("train-iters", "--train-iters 123", 123, cfg.train_iters),
+    REACHES("train-iters", "--train-iters 123", 123, cfg.train.engine.optim.train_iters),
     REACHES("train-samples", "--train-samples 4567", 4567, engine.schedule.weight_decay_samples),
-    REACHES("train-samples", "--train-samples 4567", 4567, cfg.train_samples),
+    REACHES("train-samples", "--train-samples 4567", 4567, cfg.train.engine.optim.train_samples),
     /* layout, ZeRO */
     REACHES("world-size", "--world-size 6", 6, engine.layout.planned_ranks),
     REACHES("rank", "--world-size 6 --rank 5", 5, engine.layout.planned_rank),
@@ -122,19 +123,19 @@ static const check checks[] = {
     REACHES("skip-train", "--skip-train", 1, engine.no_train),
     REACHES("eval-iters", "--eval-iters 0", 1, engine.no_evaluate),
     /* read from the configuration by the training loop */
-    REACHES("eval-iters", "--eval-iters 17", 17, cfg.eval_iters),
-    REACHES("eval-interval", "--eval-interval 19", 19, cfg.eval_interval),
-    REACHES("log-interval", "--log-interval 23", 23, cfg.log_interval),
-    REACHES("exit-interval", "--exit-interval 29", 29, cfg.exit_interval),
-    REACHES("exit-duration-in-mins", "--exit-duration-in-mins 31", 31, cfg.exit_duration_in_mins),
-    REACHES("save-interval", "--save saved --save-interval 37", 37, cfg.save_interval),
-    REACHES("keep-checkpoints", "--save saved --keep-checkpoints 41", 41, cfg.keep_checkpoints),
-    REACHES("tensorboard-log-interval", "--tensorboard-log-interval 43", 43, cfg.tensorboard_log_interval),
-    REACHES("profile-step-start", "--profile-step-start 5", 5, cfg.profile_step_start),
-    REACHES("profile-step-end", "--profile-step-end 47", 47, cfg.profile_step_end),
-    REACHES("num-threads", "--num-threads 3", 3, cfg.num_threads),
-    REACHES("memory-limit", "--memory-limit 3G", 3.0 * 1024 * 1024 * 1024, cfg.memory_limit),
-    REACHES("distributed-timeout-minutes", "--distributed-timeout-minutes 2.5", 2.5, cfg.distributed_timeout_minutes),
+    REACHES("eval-iters", "--eval-iters 17", 17, cfg.train.eval_iters),
+    REACHES("eval-interval", "--eval-interval 19", 19, cfg.train.eval_interval),
+    REACHES("log-interval", "--log-interval 23", 23, cfg.train.log_interval),
+    REACHES("exit-interval", "--exit-interval 29", 29, cfg.train.exit_interval),
+    REACHES("exit-duration-in-mins", "--exit-duration-in-mins 31", 31, cfg.train.exit_duration_in_mins),
+    REACHES("save-interval", "--save saved --save-interval 37", 37, cfg.train.save_interval),
+    REACHES("keep-checkpoints", "--save saved --keep-checkpoints 41", 41, cfg.train.engine.ckpt.keep_checkpoints),
+    REACHES("tensorboard-log-interval", "--tensorboard-log-interval 43", 43, cfg.train.tensorboard_log_interval),
+    REACHES("profile-step-start", "--profile-step-start 5", 5, cfg.train.profile_step_start),
+    REACHES("profile-step-end", "--profile-step-end 47", 47, cfg.train.profile_step_end),
+    REACHES("num-threads", "--num-threads 3", 3, cfg.train.engine.backend.num_threads),
+    REACHES("memory-limit", "--memory-limit 3G", 3.0 * 1024 * 1024 * 1024, cfg.train.memory_limit),
+    REACHES("distributed-timeout-minutes", "--distributed-timeout-minutes 2.5", 2.5, cfg.train.engine.comm.distributed_timeout_minutes),
 };
 /* clang-format on */
 
@@ -184,11 +185,12 @@ static void reach(reached *r, const char *words)
              words);
     for (char *word = strtok(text, " "); word != NULL; word = strtok(NULL, " ")) argv[argc++] = word;
     mega_log_set_sink(drop_note, NULL);
-    assert_int_equal(mega_config_init(&r->cfg), MEGA_OK);
-    if (mega_config_parse(&r->cfg, "plan", argc, argv) != MEGA_OK) fail_msg("%s: %s", words, mega_error_message());
-    r->cfg.padded_vocab_size = 384;
-    if (mega_engine_options_from_config(&r->engine, &r->cfg) != MEGA_OK ||
-        mega_gpt_from_config(&r->gpt, &r->cfg, 300) != MEGA_OK)
+    assert_int_equal(mega_command_options_init(&r->cfg), MEGA_OK);
+    if (mega_options_parse(r->cfg.train.engine.options, "plan", argc, argv) != MEGA_OK)
+        fail_msg("%s: %s", words, mega_error_message());
+    r->cfg.train.model.padded_vocab_size = 384;
+    if (mega_train_engine_options(&r->engine, &r->cfg.train) != MEGA_OK ||
+        mega_gpt_from_options(&r->gpt, &r->cfg.train.model, 300) != MEGA_OK)
         fail_msg("%s: %s", words, mega_error_message());
 }
 
@@ -197,7 +199,7 @@ static void every_option_reaches_its_field(void **state)
     (void)state;
     reached base;
     reach(&base, "");
-    for (size_t i = 0; i < ROW_COUNT(checks); i++) {
+    for (size_t i = 0; i < MEGA_COUNT(checks); i++) {
         const check *c = &checks[i];
         char name[128];
         snprintf(name, sizeof name, "--%s", c->option);
@@ -208,14 +210,14 @@ static void every_option_reaches_its_field(void **state)
             fail_msg("%s: its field has the value %g without it as well", c->words, c->expected);
         if (value_at(&r, c) != c->expected)
             fail_msg("%s: its field is %.17g, expected %.17g", c->words, value_at(&r, c), c->expected);
-        mega_config_fini(&r.cfg);
+        mega_command_options_fini(&r.cfg);
     }
-    mega_config_fini(&base.cfg);
+    mega_command_options_fini(&base.cfg);
 }
 
 static bool has_check(const char *option)
 {
-    for (size_t i = 0; i < ROW_COUNT(checks); i++)
+    for (size_t i = 0; i < MEGA_COUNT(checks); i++)
         if (strcmp(checks[i].option, option) == 0) return true;
     return false;
 }
@@ -224,14 +226,13 @@ static void every_numeric_option_has_a_check(void **state)
 {
     (void)state;
     int count = 0;
-    mega_config cfg;
-    assert_int_equal(mega_config_init(&cfg), MEGA_OK);
-    for (option_walk w = {.of = &cfg.state->table}; mega_option_next(&w);) {
+    mega_command_options cfg;
+    assert_int_equal(mega_command_options_init(&cfg), MEGA_OK);
+    for (option_walk w = {.of = &cfg.train.engine.options->table}; mega_option_next(&w);) {
         const mega_option_row *row = w.row;
-        const bool is_number =
-            row->kind == MEGA_OPTION_INT || row->kind == MEGA_OPTION_FLOAT || row->kind == MEGA_OPTION_BYTES || row->kind == MEGA_OPTION_INT3;
-        if (!is_number || row->answer != MEGA_ANSWER_WORKS || (w.commands & (FOR_PRETRAIN | FOR_PLAN)) == 0)
-            continue;
+        const bool is_number = row->kind == MEGA_OPTION_INT || row->kind == MEGA_OPTION_FLOAT ||
+                               row->kind == MEGA_OPTION_BYTES || row->kind == MEGA_OPTION_INT3;
+        if (!is_number || row->answer != MEGA_ANSWER_WORKS || (w.commands & (FOR_PRETRAIN | FOR_PLAN)) == 0) continue;
         if (!has_check(row->name))
             fail_msg(
                 "--%s: add a row to `checks` in src/train/tests/test_options_reach.c that names the field which is "
@@ -239,7 +240,7 @@ static void every_numeric_option_has_a_check(void **state)
                 row->name);
         count++;
     }
-    mega_config_fini(&cfg);
+    mega_command_options_fini(&cfg);
     assert_true(count > 50);
 }
 

@@ -1,5 +1,6 @@
 /* The row of pretrain_gpt: its model, and what it says of checkpoints. */
 #include "kit.h"
+#include "megalith/command_options.h"
 #include "megalith/engine_commands.h"
 #include "task.h"
 
@@ -11,7 +12,7 @@ static void ok(mega_status st)
 }
 
 /* A network of four layers over two stages of two programs. */
-static void configure(mega_config *cfg)
+static void configure(mega_command_options *cfg)
 {
     char *argv[] = {"plan", "--num-layers",
                     "4",    "--hidden-size",
@@ -22,11 +23,11 @@ static void configure(mega_config *cfg)
                     "1",    "--train-iters",
                     "1",    "--lr",
                     "1e-3", NULL};
-    ok(mega_config_init(cfg));
-    ok(mega_config_parse(cfg, "plan", (int)(sizeof argv / sizeof *argv) - 1, argv));
-    cfg->padded_vocab_size = 128;
-    cfg->pipeline_model_parallel_size = 2;
-    cfg->num_virtual_stages_per_pipeline_rank = 2;
+    ok(mega_command_options_init(cfg));
+    ok(mega_options_parse(cfg->train.engine.options, "plan", (int)(sizeof argv / sizeof *argv) - 1, argv));
+    cfg->train.model.padded_vocab_size = 128;
+    cfg->train.engine.comm.pipeline_model_parallel_size = 2;
+    cfg->train.model.num_virtual_stages_per_pipeline_rank = 2;
 }
 
 static void commands_have_rows(void **state)
@@ -41,11 +42,11 @@ static void commands_have_rows(void **state)
 static void a_model_is_made_from_options(void **state)
 {
     (void)state;
-    mega_config cfg;
+    mega_command_options cfg;
     mega_task_model m;
     mega_buffer text = {0};
     configure(&cfg);
-    const mega_task_options o = {.cfg = &cfg, .vocab_rows = 100};
+    const mega_task_options o = {.cfg = &cfg.train, .vocab_rows = 100};
     ok(train_task_gpt.make_model(&o, &m));
     assert_int_equal(m.stage_programs, 2);
     assert_int_equal(m.model.num_layers, 3);
@@ -69,17 +70,17 @@ static void a_model_is_made_from_options(void **state)
     mega_buffer_fini(&text);
     train_task_gpt.free_model(&m);
     assert_null(m.self);
-    mega_config_fini(&cfg);
+    mega_command_options_fini(&cfg);
 }
 
 static void checkpoints_are_compared_by_the_names_of_options(void **state)
 {
     (void)state;
-    mega_config cfg;
+    mega_command_options cfg;
     mega_task_model m;
     mega_buffer text = {0};
     configure(&cfg);
-    ok(train_task_gpt.make_model(&(mega_task_options){.cfg = &cfg, .vocab_rows = 100}, &m));
+    ok(train_task_gpt.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 100}, &m));
     mega_model_shape stored = train_task_gpt.shape(&m, 3);
     assert_int_equal(stored.eos, 3);
     train_task_gpt.compare(&m, &stored, &text);
@@ -95,13 +96,13 @@ static void checkpoints_are_compared_by_the_names_of_options(void **state)
     /* A folder trained with the exact gelu goes on with it; the command line wins over what else it says. */
     stored.tanh_gelu = false;
     stored.norm_epsilon = 1e-6;
-    ok(train_task_gpt.take_shape(&cfg, &stored, true));
-    assert_int_equal(cfg.num_layers, 4);
-    assert_true(cfg.layernorm_epsilon == 1e-6);
-    ok(train_task_gpt.make_model(&(mega_task_options){.cfg = &cfg, .vocab_rows = 101, .stored = &stored}, &m));
+    ok(train_task_gpt.take_shape(&cfg.train, &stored, true));
+    assert_int_equal(cfg.train.model.num_layers, 4);
+    assert_true(cfg.train.model.layernorm_epsilon == 1e-6);
+    ok(train_task_gpt.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 101, .stored = &stored}, &m));
     assert_false(train_task_gpt.shape(&m, 3).tanh_gelu);
     train_task_gpt.free_model(&m);
-    mega_config_fini(&cfg);
+    mega_command_options_fini(&cfg);
 }
 
 int main(void)

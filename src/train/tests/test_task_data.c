@@ -1,6 +1,7 @@
 /* The data of pretrain_gpt behind the members of its row. */
 #include "kit.h"
 #include "megalith/batch.h"
+#include "megalith/command_options.h"
 #include "megalith/gpt_data.h"
 #include "megalith/hash.h"
 #include "megalith/indexed.h"
@@ -30,7 +31,7 @@ static const char *write_data(void)
     return prefix;
 }
 
-static void configure(mega_config *cfg)
+static void configure(mega_command_options *cfg)
 {
     const char *prefix = write_data();
     char *argv[] = {"plan",
@@ -45,12 +46,12 @@ static void configure(mega_config *cfg)
                     "--data-path",
                     (char *)prefix,
                     NULL};
-    ok(mega_config_init(cfg));
-    ok(mega_config_parse(cfg, "plan", (int)(sizeof argv / sizeof *argv) - 1, argv));
-    cfg->padded_vocab_size = 128;
+    ok(mega_command_options_init(cfg));
+    ok(mega_options_parse(cfg->train.engine.options, "plan", (int)(sizeof argv / sizeof *argv) - 1, argv));
+    cfg->train.model.padded_vocab_size = 128;
 }
 
-static mega_task_data_options options_of(const mega_config *cfg, int64_t vocab)
+static mega_task_data_options options_of(const mega_train_options *cfg, int64_t vocab)
 {
     return (mega_task_data_options){.cfg = cfg, .vocab = vocab, .num_samples = {20, 0, 0}, .seed = 7};
 }
@@ -83,10 +84,10 @@ static uint64_t hash_of(const mega_task_data *d, int64_t index)
 static void parts_follow_one_another(void **state)
 {
     (void)state;
-    mega_config cfg;
+    mega_command_options cfg;
     mega_task_data one[MEGA_SPLIT_COUNT], two[MEGA_SPLIT_COUNT];
     configure(&cfg);
-    mega_task_data_options o = options_of(&cfg, VOCAB);
+    mega_task_data_options o = options_of(&cfg.train, VOCAB);
     ok(train_task_gpt.make_data(&o, one));
     o.seed++;
     ok(train_task_gpt.make_data(&o, two));
@@ -104,18 +105,18 @@ static void parts_follow_one_another(void **state)
     one[0].self = two[0].self = NULL;
     free_all(one);
     free_all(two);
-    mega_config_fini(&cfg);
+    mega_command_options_fini(&cfg);
 }
 
 /* Before the first step where some of the tokens show it, else with the sample that holds it. */
 static void other_vocabularies_are_refused(void **state)
 {
     (void)state;
-    mega_config cfg;
+    mega_command_options cfg;
     mega_task_data d[MEGA_SPLIT_COUNT];
     uint64_t content;
     configure(&cfg);
-    mega_task_data_options o = options_of(&cfg, 10);
+    mega_task_data_options o = options_of(&cfg.train, 10);
     ok(train_task_gpt.make_data(&o, d));
     assert_int_equal(train_task_gpt.look_at_data(&d[0], &content), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "holds token id"));
@@ -128,20 +129,20 @@ static void other_vocabularies_are_refused(void **state)
     ok(train_task_gpt.make_data(&o, d));
     ok(train_task_gpt.look_at_data(&d[0], &content));
     free_all(d);
-    mega_config_fini(&cfg);
+    mega_command_options_fini(&cfg);
 }
 
 /* Every input that the model names. */
 static void samples_fill_the_inputs_of_the_model(void **state)
 {
     (void)state;
-    mega_config cfg;
+    mega_command_options cfg;
     mega_task_data d[MEGA_SPLIT_COUNT];
     mega_task_model m;
     mega_engine *e;
     mega_step_result r;
     configure(&cfg);
-    const mega_task_data_options o = options_of(&cfg, VOCAB);
+    const mega_task_data_options o = options_of(&cfg.train, VOCAB);
     const mega_engine_options eo = {.compute = MEGA_F32,
                                     .micro_batch = 2,
                                     .seq = SEQ,
@@ -149,7 +150,7 @@ static void samples_fill_the_inputs_of_the_model(void **state)
                                     .optimizer = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8},
                                     .schedule = {.style = MEGA_LR_CONSTANT, .max_lr = 1e-3, .decay = 100}};
     ok(train_task_gpt.make_data(&o, d));
-    ok(train_task_gpt.make_model(&(mega_task_options){.cfg = &cfg, .vocab_rows = VOCAB}, &m));
+    ok(train_task_gpt.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = VOCAB}, &m));
     const mega_dataset set = train_task_gpt.dataset(&d[0]);
     ok(mega_engine_create(&(mega_setup){.model = &m.model, .training_data = &set, .options = &eo}, &e));
     ok(mega_engine_allocate(e));
@@ -158,7 +159,7 @@ static void samples_fill_the_inputs_of_the_model(void **state)
     mega_engine_destroy(e);
     train_task_gpt.free_model(&m);
     free_all(d);
-    mega_config_fini(&cfg);
+    mega_command_options_fini(&cfg);
 }
 
 int main(void)

@@ -80,6 +80,7 @@ typedef struct mega_option_row {
     int64_t most; /* of a MEGA_OPTION_INT: the greatest value that later code can compute with; 0: any */
     mega_option_alike alike;
     mega_option_resume resume;
+    bool is_of_argv;       /* no key of a JSON: it belongs to the words of one start */
     bool takes_empty;      /* "" is a value; elsewhere it is what an unset variable of a script leaves */
     const char *fallback;  /* default as typed; NULL: none */
     const char *choices;   /* "constant|linear|cosine" */
@@ -89,6 +90,7 @@ typedef struct mega_option_row {
     const char *cases;     /* renamed, by its value: "bf16:bf16|cosine:lr-decay-style=cosine|no:"; else not built */
     const char *alone;     /* no effect: the number of ranks, --…-parallel-size, that must be 1 for it to have none */
     const char *help;      /* meaning */
+    const char *value;     /* what its value is called in --help; NULL: "VALUE" */
     const char
         *json; /* its path in a DeepSpeed JSON; of an array, "betas[0]"; several: "bf16.enabled|bfloat16.enabled" */
     const char *yaml;   /* its path in the YAML of Accelerate, in the same form. Nothing reads that file yet */
@@ -107,11 +109,11 @@ typedef struct mega_option_section {
 #define MEGA_OPTION(struct_, name_, field_, kind_) \
     .name = (name_), .dest = #field_, .field = offsetof(struct_, field_), .kind = (kind_), .answer = MEGA_ANSWER_WORKS
 /* The remark of a row whose option only has another name here: "it is --lr". */
-#define MEGA_ALIAS_REMARK "it is --"
-#define MEGA_SECTION(title_, rows_)                         \
-    {                                                       \
-        (title_), (rows_), sizeof(rows_) / sizeof(rows_)[0] \
-    }
+#define MEGA_ALIAS_REMARK  "it is --"
+#define MEGA_COUNT(array_) (sizeof(array_) / sizeof(array_)[0])
+/* clang-format off */
+#define MEGA_SECTION(title_, rows_) {(title_), (rows_), MEGA_COUNT(rows_)}
+/* clang-format on */
 
 #ifdef __cplusplus
 }

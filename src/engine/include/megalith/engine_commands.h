@@ -4,8 +4,8 @@
 #define MEGALITH_ENGINE_COMMANDS_H
 
 #include "megalith/checkpoint.h"
-#include "megalith/config.h"
 #include "megalith/engine.h"
+#include "megalith/engine_settings.h"
 #include "megalith/graph.h"
 #include "megalith/model_parts.h"
 #include "megalith/optim.h"
@@ -48,8 +48,9 @@ struct mega_engine_options {
     mega_place_options place;
 };
 
-/* Everything but `team` and `world`, which stay NULL. */
-mega_status mega_engine_options_from_config(mega_engine_options *out, const mega_config *cfg);
+/* Everything but `team` and `world`, which stay NULL, `seq`, `no_train`, `no_evaluate` and the planned ranks of
+ * `layout`, which are 0. */
+mega_status mega_engine_options_from_settings(mega_engine_options *out, const mega_engine_settings *s);
 
 /* What mega_engine_create is given is compared: ranks with another option get MEGA_ERR_COMM, with what each of them
  * has. A number that is out of its range is MEGA_ERR_USAGE. */

@@ -3,6 +3,7 @@
 #define MEGALITH_LAUNCH_H
 
 #include "megalith/comm.h"
+#include "megalith/config.h"
 #include "megalith/status.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,9 +13,10 @@
 extern "C" {
 #endif
 
-/* Reads options that stand in front of a command (argv[0] is launch itself), starts its ranks and stays beside them, or
+/* Reads options that stand in front of a command of `program` (argv[0] is launch itself), starts its ranks and stays beside them, or
  * becomes the one rank. Prints what is to be told, but not the error that it returns. */
-mega_status mega_launch(int argc, char **argv, int *exit_status);
+mega_status mega_launch(const mega_composition *program, int argc, char **argv, int *exit_status);
+bool mega_launch_knows(const char *name, size_t length); /* an option by its full name, - and _ being equal */
 void mega_launch_help(FILE *stream);
 #define MEGA_LAUNCH_EXAMPLE "megalith launch --nproc_per_node 2 pretrain_gpt --preset tiny …"
 /* How many of the words are what a script of Python has in front of the command's name: python3 -u -m, megalith. */

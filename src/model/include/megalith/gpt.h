@@ -4,9 +4,9 @@
 #define MEGALITH_GPT_H
 
 #include "megalith/checkpoint.h"
-#include "megalith/config.h"
 #include "megalith/graph.h"
 #include "megalith/model.h"
+#include "megalith/model_options.h"
 #include "megalith/parameter.h"
 
 #ifdef __cplusplus
@@ -54,8 +54,8 @@ mega_status mega_gpt_first_layers(const mega_gpt *m, int stages, int **out);
 /* Layers that do not divide into the stages are refused with the numbers that do. */
 mega_status mega_gpt_check_stages(const mega_gpt *m, int stages);
 
-/* cfg must have padded_vocab_size known; vocab is the tokenizer's size. */
-mega_status mega_gpt_from_config(mega_gpt *out, const mega_config *cfg, int64_t vocab);
+/* o->padded_vocab_size must be known; vocab is the tokenizer's size. */
+mega_status mega_gpt_from_options(mega_gpt *out, const mega_model_options *o, int64_t vocab);
 /* Shape of a GPT from what a folder says of itself, and the other way round. */
 void mega_gpt_from_shape(mega_gpt *out, const mega_model_shape *shape, int64_t vocab_multiple);
 void mega_gpt_to_shape(mega_model_shape *out, const mega_gpt *m, int64_t eos);

@@ -6,7 +6,6 @@
 #define MEGALITH_OPTIM_H
 
 #include "megalith/comm.h"
-#include "megalith/config.h"
 #include "megalith/custom_optimizer.h"
 #include "megalith/memory.h"
 #include "megalith/parameter.h"
@@ -18,6 +17,7 @@ extern "C" {
 #endif
 
 typedef struct mega_optimizer mega_optimizer;
+typedef enum mega_optimizer_kind { MEGA_OPTIMIZER_ADAM, MEGA_OPTIMIZER_SGD } mega_optimizer_kind;
 
 typedef struct mega_optimizer_options {
     mega_optimizer_kind kind;

@@ -4,13 +4,30 @@
 #ifndef MEGALITH_SCHEDULE_H
 #define MEGALITH_SCHEDULE_H
 
-#include "megalith/config.h"
 #include "megalith/status.h"
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+typedef enum mega_weight_decay_style { MEGA_WD_CONSTANT, MEGA_WD_LINEAR, MEGA_WD_COSINE } mega_weight_decay_style;
+typedef enum mega_lr_style {
+    MEGA_LR_CONSTANT,
+    MEGA_LR_LINEAR,
+    MEGA_LR_COSINE,
+    MEGA_LR_INVERSE_SQUARE_ROOT,
+    MEGA_LR_WSD,
+    MEGA_LR_EXPONENTIAL,
+    MEGA_LR_STYLE_COUNT
+} mega_lr_style;
+typedef enum mega_lr_wsd_style {
+    MEGA_LR_WSD_EXPONENTIAL,
+    MEGA_LR_WSD_LINEAR,
+    MEGA_LR_WSD_COSINE,
+    MEGA_LR_WSD_MINUS_SQRT,
+    MEGA_LR_WSD_STYLE_COUNT
+} mega_lr_wsd_style;
 
 /* Learning rate and weight decay after n samples. warmup and decay are real numbers because a warm-up given as a
  * fraction of the decay need not be a whole number of samples. */
@@ -25,8 +42,6 @@ typedef struct mega_lr_schedule {
     int64_t weight_decay_samples; /* over which it grows from start to end */
 } mega_lr_schedule;
 
-/* From --lr, --min-lr, --lr-decay-*, --lr-warmup-*, --weight-decay and its relatives. train_iters must be known. */
-mega_status mega_lr_schedule_from_config(mega_lr_schedule *out, const mega_config *cfg);
 /* MEGA_ERR_USAGE for a schedule whose rate or weight decay could be no finite number of at least 0. */
 mega_status mega_lr_schedule_check(const mega_lr_schedule *s);
 double mega_lr_schedule_lr(const mega_lr_schedule *s, int64_t samples);
@@ -43,7 +58,6 @@ typedef struct mega_batch_ramp {
     int64_t micro_step;                /* micro-batch size times data-parallel size: every batch is a multiple of it */
 } mega_batch_ramp;
 
-mega_status mega_batch_ramp_from_config(mega_batch_ramp *out, const mega_config *cfg);
 /* MEGA_ERR_USAGE for a ramp whose batches are not all multiples of micro_step that end with global_batch. */
 mega_status mega_batch_ramp_check(const mega_batch_ramp *r);
 int64_t mega_batch_ramp_at(const mega_batch_ramp *r, int64_t consumed_samples);

@@ -3,10 +3,10 @@
 #define MEGALITH_TRAIN_H
 
 #include "megalith/comm.h"
-#include "megalith/config.h"
 #include "megalith/memory.h"
 #include "megalith/status.h"
 #include "megalith/threads.h"
+#include "megalith/train_options.h"
 #include <signal.h>
 #include <stdbool.h>
 
@@ -30,18 +30,18 @@ typedef struct mega_train_io {
 
 /* Collective: ranks. Returns MEGA_ERR_COMM on every rank, with what differs and the values by rank, where ranks run
  * different builds or were given different options that enter the training. mega_train calls it first. */
-mega_status mega_train_compare_ranks(mega_config *cfg, mega_comm *ranks);
+mega_status mega_train_compare_ranks(mega_train_options *cfg, mega_comm *ranks);
 
 /* Collective: the world. After a failure mega_world_failed tells whether every rank knows of it.
- * cfg as mega_config_read (or mega_config_parse) left it: its mistakes are reported here, together with those of the
+ * cfg as mega_options_read (or mega_options_parse) left it: its mistakes are reported here, together with those of the
  * files that it names. What is taken from a checkpoint is set in it. */
-mega_status mega_train(mega_config *cfg, mega_team *team, const mega_train_io *io);
+mega_status mega_train(mega_train_options *cfg, mega_team *team, const mega_train_io *io);
 
 /* What mega_train would do, without doing it: parameters, memory by class, FLOPs, and with cfg->print_program the
  * programs. Allocates little, writes nothing. With cfg->dry_run it fails where mega_train would fail before its first
  * step, with the same message; without, what is not given is not missing, and a run that does not fit is shown.
  * Collective: the world, of which rank 0 gets the text; NULL: one rank. */
-mega_status mega_train_plan(mega_config *cfg, mega_team *team, mega_world *world, mega_buffer *out);
+mega_status mega_train_plan(mega_train_options *cfg, mega_team *team, mega_world *world, mega_buffer *out);
 
 #ifdef __cplusplus
 }

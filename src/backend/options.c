@@ -1,0 +1,23 @@
+/* The options of this room: kernels, number types, threads. */
+#include "megalith/backend_options.h"
+
+#define ROW(name, field, kind) MEGA_OPTION(mega_backend_options, name, field, kind)
+
+// clang-format off
+static const mega_option_row precision_rows[] = {
+    {ROW("bf16", bf16, MEGA_OPTION_FLAG), .json = "bf16.enabled|bfloat16.enabled", .resume = MEGA_RESUME_REPORTED, .help = "compute and activations in bfloat16; gradients and master weights stay fp32"},
+    {ROW("fp64", fp64, MEGA_OPTION_FLAG), .resume = MEGA_RESUME_REPORTED, .help = "compute in double with the plain kernels, for tests"},
+};
+const mega_option_section mega_backend_precision_section = MEGA_SECTION("mixed precision", precision_rows);
+
+static const mega_option_row threads_rows[] = {
+    {ROW("num-threads", num_threads, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1024, .alike = MEGA_ALIKE_NOT_NEEDED, .help = "threads; OMP_NUM_THREADS, else the cores this process may use"},
+};
+const mega_option_section mega_backend_threads_section = MEGA_SECTION("this machine", threads_rows);
+
+static const mega_option_row kernels_rows[] = {
+    {ROW("no-pack-weights", no_pack_weights, MEGA_OPTION_FLAG), .help = "pack weights again for each product of a step instead of once, which is slower and takes less memory"},
+    {ROW("backend", backend, MEGA_OPTION_CHOICE), .fallback = "cpu", .choices = "cpu|plain", .unbuilt = "cuda", .resume = MEGA_RESUME_REPORTED, .help = "fast kernels, or the plain ones that define each operation"},
+};
+const mega_option_section mega_backend_kernels_section = MEGA_SECTION("this machine", kernels_rows);
+// clang-format on

@@ -1,0 +1,25 @@
+/* Options of how checkpoints are written.
+ * Its rows are in ckpt/options.c. */
+#ifndef MEGALITH_CKPT_OPTIONS_H
+#define MEGALITH_CKPT_OPTIONS_H
+
+#include "megalith/option.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum mega_save_dtype { MEGA_SAVE_F32, MEGA_SAVE_BF16, MEGA_SAVE_F16 } mega_save_dtype;
+
+typedef struct mega_ckpt_options {
+    int64_t keep_checkpoints;   /* newest kept; 0: all */
+    mega_save_dtype save_dtype; /* of the weights in the folder */
+} mega_ckpt_options;
+
+/* Their rows, by the titles of --help. */
+extern const mega_option_section mega_ckpt_checkpoint_section;
+#ifdef __cplusplus
+}
+#endif
+
+#endif

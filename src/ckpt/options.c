@@ -1,0 +1,12 @@
+/* The options of this room: how checkpoints are written. */
+#include "megalith/ckpt_options.h"
+
+#define ROW(name, field, kind) MEGA_OPTION(mega_ckpt_options, name, field, kind)
+
+// clang-format off
+static const mega_option_row checkpoint_rows[] = {
+    {ROW("keep-checkpoints", keep_checkpoints, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 1 << 30, .help = "how many of the newest checkpoints stay; 0 keeps all"},
+    {ROW("save-dtype", save_dtype, MEGA_OPTION_CHOICE), .fallback = "fp32", .choices = "fp32|bf16|fp16", .help = "number type of the weights in model.safetensors; below fp32 state/ keeps the exact ones for resuming"},
+};
+const mega_option_section mega_ckpt_checkpoint_section = MEGA_SECTION("checkpointing", checkpoint_rows);
+// clang-format on

@@ -1,0 +1,101 @@
+/* The options that belong to one command. */
+#include "options_impl.h"
+
+// clang-format off
+static const mega_option_row preprocess_rows[] = {
+    {MEGA_OPTION(mega_preprocess_options, "input", input, MEGA_OPTION_LIST), .help = "files, quoted globs, folders; - is standard input"},
+    {MEGA_OPTION(mega_preprocess_options, "input-format", input_format, MEGA_OPTION_CHOICE), .fallback = "auto", .choices = "auto|jsonl|text", .help = "JSON lines, or plain text with one document a file; auto looks at the content"},
+    {MEGA_OPTION(mega_preprocess_options, "json-keys", json_keys, MEGA_OPTION_LIST), .fallback = "text", .help = "keys of the JSON lines; one data set for each"},
+    {MEGA_OPTION(mega_preprocess_options, "append-eod", append_eod, MEGA_OPTION_FLAG), .help = "end each document that is not empty with the end-of-document id"},
+    {MEGA_OPTION(mega_preprocess_options, "split-on-blank-lines", split_on_blank_lines, MEGA_OPTION_FLAG), .help = "plain text: a document ends with its blank line"},
+    {MEGA_OPTION(mega_preprocess_options, "output-prefix", output_prefix, MEGA_OPTION_STRING), .help = "PREFIX of PREFIX_text_document.bin and .idx"},
+    {MEGA_OPTION(mega_preprocess_options, "workers", workers, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1024, .help = "threads that tokenize; all cores when not given"},
+    {MEGA_OPTION(mega_preprocess_options, "log-interval", log_interval, MEGA_OPTION_INT), .fallback = "1000", .range = MEGA_RANGE_POSITIVE, .help = "documents between progress lines"},
+    {MEGA_OPTION(mega_preprocess_options, "on-bad-line", on_bad_line, MEGA_OPTION_CHOICE), .fallback = "stop", .choices = "stop|skip", .help = "a line that is no JSON object with the keys"},
+};
+const mega_option_section cli_preprocess_section = MEGA_SECTION("preprocessing", preprocess_rows);
+
+static const mega_option_row train_tokenizer_rows[] = {
+    {MEGA_OPTION(mega_train_tokenizer_options, "input", input, MEGA_OPTION_LIST), .help = "files, quoted globs, folders; - is standard input"},
+    {MEGA_OPTION(mega_train_tokenizer_options, "input-format", input_format, MEGA_OPTION_CHOICE), .fallback = "auto", .choices = "auto|jsonl|text", .help = "JSON lines or plain text; auto looks at the content"},
+    {MEGA_OPTION(mega_train_tokenizer_options, "json-keys", json_keys, MEGA_OPTION_LIST), .fallback = "text", .help = "keys of the JSON lines whose text is read"},
+    {MEGA_OPTION(mega_train_tokenizer_options, "split-on-blank-lines", split_on_blank_lines, MEGA_OPTION_FLAG), .help = "plain text: a document ends with its blank line"},
+    {MEGA_OPTION(mega_train_tokenizer_options, "vocab-size", vocab_size, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .help = "ids of the new vocabulary, 256 bytes and the end of document included"},
+    {MEGA_OPTION(mega_train_tokenizer_options, "min-frequency", min_frequency, MEGA_OPTION_INT), .fallback = "2", .range = MEGA_RANGE_POSITIVE, .help = "pairs seen less often are not merged"},
+    {MEGA_OPTION(mega_train_tokenizer_options, "output", output, MEGA_OPTION_STRING), .help = "folder for vocab.json, merges.txt and tokenizer.json"},
+    {MEGA_OPTION(mega_train_tokenizer_options, "workers", workers, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1024, .help = "threads that count; all cores when not given"},
+    {MEGA_OPTION(mega_train_tokenizer_options, "on-bad-line", on_bad_line, MEGA_OPTION_CHOICE), .fallback = "stop", .choices = "stop|skip", .help = "a line that is no JSON object with the keys"},
+};
+const mega_option_section cli_train_tokenizer_section = MEGA_SECTION("tokenizer training", train_tokenizer_rows);
+
+static const mega_option_row tokenize_rows[] = {
+    {MEGA_OPTION(mega_tokenize_options, "text", text, MEGA_OPTION_STRING), .takes_empty = true, .help = "the text; standard input when neither this nor --input is given"},
+    {MEGA_OPTION(mega_tokenize_options, "input", input, MEGA_OPTION_STRING), .help = "file with the text"},
+    {MEGA_OPTION(mega_tokenize_options, "ids", ids, MEGA_OPTION_LIST), .takes_empty = true, .help = "ids to turn back into text"},
+    {MEGA_OPTION(mega_tokenize_options, "ids-only", ids_only, MEGA_OPTION_FLAG), .help = "print the ids alone, on one line"},
+    {MEGA_OPTION(mega_tokenize_options, "count", count, MEGA_OPTION_FLAG), .help = "print how many tokens, characters and bytes there are, and no more"},
+    {MEGA_OPTION(mega_tokenize_options, "special", special, MEGA_OPTION_FLAG), .help = "take special tokens such as <|endoftext|> in the text for what they name, as in prompts; else they are text like any other, as in data"},
+    {MEGA_OPTION(mega_tokenize_options, "text-only", text_only, MEGA_OPTION_FLAG), .help = "with --ids: print the text alone"},
+};
+const mega_option_section cli_tokenize_section = MEGA_SECTION("tokenize", tokenize_rows);
+
+static const mega_option_row generate_rows[] = {
+    {MEGA_OPTION(mega_generate_options, "prompt", prompt, MEGA_OPTION_APPEND), .takes_empty = true, .help = "text to go on from; may be given several times"},
+    {MEGA_OPTION(mega_generate_options, "sample-input-file", sample_input_file, MEGA_OPTION_STRING), .help = "file with one prompt a line"},
+    {MEGA_OPTION(mega_generate_options, "sample-output-file", sample_output_file, MEGA_OPTION_STRING), .help = "where its answers go; the input's name with .out when not given"},
+    {MEGA_OPTION(mega_generate_options, "num-samples", num_samples, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "so many texts from no prompt"},
+    {MEGA_OPTION(mega_generate_options, "genfile", genfile, MEGA_OPTION_STRING), .help = "JSON lines with text, length, finished"},
+    {MEGA_OPTION(mega_generate_options, "out-seq-length", out_seq_length, MEGA_OPTION_INT), .fallback = "1024", .range = MEGA_RANGE_POSITIVE, .help = "new tokens at most"},
+    {MEGA_OPTION(mega_generate_options, "temperature", temperature, MEGA_OPTION_FLOAT), .fallback = "1.0", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "divides the logits"},
+    {MEGA_OPTION(mega_generate_options, "greedy", greedy, MEGA_OPTION_FLAG), .help = "take the most probable token"},
+    {MEGA_OPTION(mega_generate_options, "top_p", top_p, MEGA_OPTION_FLOAT), .fallback = "0.0", .range = MEGA_RANGE_TOP_P, .help = "draw from the most probable tokens that have this probability together; 0 is off"},
+    {MEGA_OPTION(mega_generate_options, "top_k", top_k, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "draw from so many most probable tokens; 0 is off (--top_k 0 --top_p 0, both given, is --greedy)"},
+    {MEGA_OPTION(mega_generate_options, "recompute", recompute, MEGA_OPTION_FLAG), .help = "keep no keys and values, compute the whole text for every token"},
+    {MEGA_OPTION(mega_generate_options, "batch", batch, MEGA_OPTION_INT), .fallback = "1", .range = MEGA_RANGE_POSITIVE, .help = "texts made at the same time"},
+    {MEGA_OPTION(mega_generate_options, "inference-batch-times-seqlen-threshold", inference_batch_times_seqlen_threshold, MEGA_OPTION_INT), .fallback = "512", .range = MEGA_RANGE_POSITIVE, .help = "prompts are read in pieces of at most so many tokens of a batch (and 64 of a text), which pipeline stages take side by side"},
+    {MEGA_OPTION(mega_generate_options, "interactive", interactive, MEGA_OPTION_FLAG), .help = "read prompts from standard input"},
+};
+const mega_option_section cli_generate_section = MEGA_SECTION("generation", generate_rows);
+
+static const mega_option_row tasks_rows[] = {
+    {MEGA_OPTION(mega_tasks_options, "task", task, MEGA_OPTION_STRING), .choices = "LM_LOSS|WIKITEXT103|LAMBADA", .unbuilt = "RACE|MNLI|QQP|ICT-ZEROSHOT-NQ|RETRIEVER-EVAL|RET-FINETUNE-NQ", .help = "what is measured"},
+    {MEGA_OPTION(mega_tasks_options, "valid-data", valid_data, MEGA_OPTION_LIST), .help = "files to evaluate: plain text, or JSON lines (a document each)"},
+    {MEGA_OPTION(mega_tasks_options, "input-format", input_format, MEGA_OPTION_CHOICE), .fallback = "auto", .choices = "auto|jsonl|text", .help = "JSON lines or plain text; auto looks at the content"},
+    {MEGA_OPTION(mega_tasks_options, "json-key", json_key, MEGA_OPTION_STRING), .fallback = "text", .help = "key of the JSON lines whose text is read"},
+    {MEGA_OPTION(mega_tasks_options, "overlapping-eval", overlapping_eval, MEGA_OPTION_INT), .fallback = "32", .range = MEGA_RANGE_POSITIVE, .help = "tokens by which the window moves on"},
+    {MEGA_OPTION(mega_tasks_options, "strict-lambada", strict_lambada, MEGA_OPTION_FLAG), .help = "LAMBADA: all tokens of the last word must be right"},
+};
+const mega_option_section cli_tasks_section = MEGA_SECTION("evaluation", tasks_rows);
+
+static const mega_option_row data_rows[] = {
+    {MEGA_OPTION(mega_data_command_options, "num-documents", num_documents, MEGA_OPTION_INT), .range = MEGA_RANGE_NOT_NEGATIVE, .help = "show: documents printed"},
+    {MEGA_OPTION(mega_data_command_options, "num-samples", num_samples, MEGA_OPTION_INT), .range = MEGA_RANGE_NOT_NEGATIVE, .help = "show: samples printed as the model sees them"},
+    {MEGA_OPTION(mega_data_command_options, "first", first, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "show: number of the first document or sample"},
+    {MEGA_OPTION(mega_data_command_options, "input", input, MEGA_OPTION_LIST), .help = "merge: prefixes, or one folder of pairs"},
+    {MEGA_OPTION(mega_data_command_options, "output-prefix", output_prefix, MEGA_OPTION_STRING), .help = "merge: prefix of the new pair"},
+};
+const mega_option_section cli_data_section = MEGA_SECTION("data sets", data_rows);
+
+static const mega_option_row plot_rows[] = {
+    {MEGA_OPTION(mega_plot_options, "key", key, MEGA_OPTION_LIST), .fallback = "lm_loss", .help = "keys of the metrics files to draw"},
+    {MEGA_OPTION(mega_plot_options, "x", x, MEGA_OPTION_STRING), .fallback = "iteration", .help = "key of the horizontal axis"},
+    {MEGA_OPTION(mega_plot_options, "run", run, MEGA_OPTION_STRING), .help = "id of the run to draw, of a file that holds several; the last one when not given"},
+    {MEGA_OPTION(mega_plot_options, "svg", svg, MEGA_OPTION_STRING), .help = "write an SVG file too"},
+    {MEGA_OPTION(mega_plot_options, "smooth", smooth, MEGA_OPTION_FLOAT), .fallback = "0.0", .range = MEGA_RANGE_BELOW_ONE, .help = "factor of a running mean"},
+    {MEGA_OPTION(mega_plot_options, "width", width, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "characters; 0 is the terminal's"},
+    {MEGA_OPTION(mega_plot_options, "height", height, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "lines; 0 is the terminal's"},
+    {MEGA_OPTION(mega_plot_options, "log-x", log_x, MEGA_OPTION_FLAG), .help = "logarithmic horizontal axis"},
+    {MEGA_OPTION(mega_plot_options, "log-y", log_y, MEGA_OPTION_FLAG), .help = "logarithmic vertical axis"},
+};
+const mega_option_section cli_plot_section = MEGA_SECTION("plot", plot_rows);
+
+static const mega_option_row new_rows[] = {
+    {MEGA_OPTION(mega_project_options, "text", text, MEGA_OPTION_STRING), .help = "text file to train on, to which the project gets a link, text.txt"},
+};
+const mega_option_section cli_new_section = MEGA_SECTION("new", new_rows);
+
+static const mega_option_row logging_rows[] = {
+    {MEGA_OPTION(mega_command_options, "log-level", log_level, MEGA_OPTION_CHOICE), .fallback = "info", .choices = "error|warning|info|debug|trace", .alike = MEGA_ALIKE_NOT_NEEDED, .help = "lines less urgent than this are not shown"},
+};
+const mega_option_section cli_logging_section = MEGA_SECTION("logging", logging_rows);
+// clang-format on

@@ -1,0 +1,62 @@
+/* The options of the program: what the files that compose them share. */
+#ifndef MEGA_OPTIONS_IMPL_H
+#define MEGA_OPTIONS_IMPL_H
+
+#include "megalith/command_options.h"
+
+/* Commands that own options. A row's `commands` is a set of these. */
+enum {
+    FOR_PRETRAIN = 1 << 0,
+    FOR_PLAN = 1 << 1,
+    FOR_GENERATE = 1 << 2,
+    FOR_TASKS = 1 << 3,
+    FOR_PREPROCESS = 1 << 4,
+    FOR_TRAIN_TOKENIZER = 1 << 5,
+    FOR_TOKENIZE = 1 << 6,
+    FOR_DATA = 1 << 7,
+    FOR_PLOT = 1 << 8,
+    FOR_TRAINING = FOR_PRETRAIN | FOR_PLAN | FOR_GENERATE | FOR_TASKS,
+    FOR_TEXT = FOR_TRAINING | FOR_PREPROCESS | FOR_TOKENIZE | FOR_DATA, /* commands with a tokenizer */
+    FOR_NEW = 1 << 9,
+    FOR_ALL = (1 << 10) - 1
+};
+
+/* Rows of names that get another answer than "works". */
+#define IDLE(name_, kind_, fallback_, remark_)                                                 \
+    .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_NO_EFFECT, \
+    .fallback = (fallback_), .remark = (remark_)
+#define LATER(name_, kind_, neutral_, remark_)                                                                        \
+    .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_NOT_BUILT, .neutral = (neutral_), \
+    .remark = (remark_)
+#define RENAMED(name_, kind_, successor_, remark_)                                           \
+    .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_RENAMED, \
+    .successor = (successor_), .remark = (remark_)
+/* The same under another name. */
+#define ALIAS(name_, kind_, successor_) RENAMED(name_, kind_, successor_, MEGA_ALIAS_REMARK successor_)
+/* What the value asks for decides. */
+#define BY_VALUE(name_, kind_, cases_, remark_)                                                                 \
+    .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_RENAMED, .cases = (cases_), \
+    .remark = (remark_)
+/* Changes nothing where the ranks of `size_` are one; refused where they are more (rules.c). */
+#define ALONE(name_, kind_, size_, remark_)                                                                      \
+    .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_NO_EFFECT, .alone = (size_), \
+    .remark = (remark_)
+/* When ranks exchange is decided here. What they exchange stays the same, and so do results and memory. */
+#define OWN_ORDER "where an exchange begins and where it is waited for is the program's own choice"
+
+/* options.c: of one command */
+extern const mega_option_section cli_preprocess_section, cli_train_tokenizer_section, cli_tokenize_section,
+    cli_generate_section, cli_tasks_section, cli_data_section, cli_plot_section, cli_new_section, cli_logging_section;
+/* options_*.c: names that are known and do not work, or have another name here */
+extern const mega_option_section cli_other_preprocess_section, cli_other_train_tokenizer_section,
+    cli_other_tasks_section, cli_other_model_section, cli_other_training_section, cli_other_initialization_section,
+    cli_other_learning_section, cli_other_checkpoint_section, cli_other_precision_section,
+    cli_other_distributed_section, cli_other_data_section, cli_other_logging_section, cli_other_fp8_section,
+    cli_other_moe_section, cli_other_inference_section, cli_other_zero_section, cli_other_other_models_section,
+    cli_other_megatron_section, cli_other_transformers_section, cli_other_nanogpt_section,
+    cli_other_foreign_data_section, cli_other_foreign_generation_section;
+
+/* rules.c */
+void cli_check_options(mega_options *o, bool shape);
+
+#endif

@@ -1,0 +1,125 @@
+/* Options: network size, regularization, initialization, precision, mixture of experts, FP8. */
+#include "options_impl.h"
+
+#define USE_LATER_MODEL                                                                                               \
+    "GPT-2's network is what is built: LayerNorm before each block, learned positions, GELU, tied embeddings; leave " \
+    "it out"
+#define OTHER_MODEL "it belongs to BERT and T5, and a GPT does not read it"
+#define ONLY_MOE    "it only matters to a mixture of experts, and --num-experts stands at 1"
+#define SOFTMAX_F32 \
+    "scores and softmax are computed in fp32 in any case, so that scaling by the layer number would cancel"
+#define NO_SCALER "fp32 and bf16 have the range of gradients, so no loss is scaled"
+#define NO_FP8    "leave it out: --bf16 is the smallest number type built"
+
+// clang-format off
+static const mega_option_row model_rows[] = {
+    {RENAMED("encoder-num-layers", MEGA_OPTION_INT, "num-layers", "for a GPT it is --num-layers")},
+    {LATER("decoder-num-layers", MEGA_OPTION_INT, NULL, "it belongs to T5; a GPT takes --num-layers")},
+    {LATER("attention-head-type", MEGA_OPTION_STRING, "multihead", "every head has its own keys and values; leave it out")},
+    {LATER("use-rotary-position-embeddings", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
+    {IDLE("rotary-percent", MEGA_OPTION_FLOAT, "1.0", "positions are learned, nothing is rotated")},
+    {LATER("no-position-embedding", MEGA_OPTION_OFF, NULL, USE_LATER_MODEL), .dest = "add_position_embedding"},
+    {RENAMED("norm-epsilon", MEGA_OPTION_FLOAT, "layernorm-epsilon", "it is --layernorm-epsilon")},
+    {LATER("apply-layernorm-1p", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
+    {LATER("apply-residual-connection-post-layernorm", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
+    {IDLE("openai-gelu", MEGA_OPTION_FLAG, NULL, "GELU is computed by its tanh form in any case")},
+    {LATER("squared-relu", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
+    {LATER("swiglu", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
+    {LATER("onnx-safe", MEGA_OPTION_BOOL, "false|False|0", "GELU is computed by its tanh form; leave it out")},
+    {IDLE("bert-no-binary-head", MEGA_OPTION_OFF, NULL, OTHER_MODEL), .dest = "bert_binary_head"},
+    {LATER("num-experts", MEGA_OPTION_LIST, "1", "a mixture of experts needs expert layers; train the dense model")},
+    {LATER("untie-embeddings-and-output-weights", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
+    {IDLE("embedding-weights-in-fp32", MEGA_OPTION_FLAG, NULL, "a lookup copies rows, and their gradients are summed in fp32 in any case")},
+    {LATER("group-query-attention", MEGA_OPTION_FLAG, NULL, "every head has its own keys and values; leave it out")},
+    {IDLE("num-query-groups", MEGA_OPTION_INT, "1", "it only matters with --group-query-attention")},
+    {LATER("position-embedding-type", MEGA_OPTION_STRING, "learned_absolute|absolute", USE_LATER_MODEL)},
+    {LATER("rotary-interleaved", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
+    {LATER("rotary-seq-len-interpolation-factor", MEGA_OPTION_INT, "1", USE_LATER_MODEL)},
+    {IDLE("rotary-position-embeddings-theta", MEGA_OPTION_FLOAT, "10000", "positions are learned, nothing is rotated"), .dest = "rope_theta"},
+    {IDLE("rotary-base", MEGA_OPTION_FLOAT, "10000", "positions are learned, nothing is rotated")},
+    {LATER("normalization", MEGA_OPTION_STRING, "LayerNorm|layernorm", USE_LATER_MODEL)},
+    {LATER("qk-layernorm", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
+    {LATER("window-size", MEGA_OPTION_LIST, NULL, "attention looks at all that came before; leave it out")},
+    {LATER("multi-latent-attention", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
+    {IDLE("q-lora-rank", MEGA_OPTION_INT, NULL, "it only matters with --multi-latent-attention")},
+    {IDLE("kv-lora-rank", MEGA_OPTION_INT, "32", "it only matters with --multi-latent-attention")},
+    {LATER("mlp-type", MEGA_OPTION_STRING, "standard", "a residual mixture of experts needs expert layers; leave it out")},
+    {IDLE("topk", MEGA_OPTION_INT, "1", ONLY_MOE)},
+    {IDLE("expert-interval", MEGA_OPTION_INT, "2", ONLY_MOE)},
+    {LATER("num-key-value-heads", MEGA_OPTION_INT, "=num-attention-heads", "every head has its own keys and values; leave it out, or give it the value of --num-attention-heads")},
+    {IDLE("disable-mem-efficient-ln", MEGA_OPTION_OFF, NULL, "there is one layer norm, and it keeps two numbers a row"), .dest = "mem_efficient_ln"},
+    {LATER("num-experts-switch", MEGA_OPTION_INT, "1", "a mixture of experts needs expert layers; train the dense model")},
+    {LATER("embed-layernorm", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
+    {LATER("glu-activation", MEGA_OPTION_STRING, NULL, USE_LATER_MODEL)},
+    {LATER("disable-bias-linear", MEGA_OPTION_OFF, NULL, USE_LATER_MODEL), .dest = "add_bias_linear"},
+    {LATER("add-qkv-bias", MEGA_OPTION_FLAG, NULL, "every linear layer has its bias, these too; leave it out")},
+    {LATER("pad-vocab-size-to", MEGA_OPTION_INT, NULL, "padding never enters a loss or a checkpoint; use --make-vocab-size-divisible-by N"), .commands = FOR_TRAINING},
+    {IDLE("sync-tp-duplicated-parameters", MEGA_OPTION_FLAG, NULL, "ranks that hold the same parameter make the same update of it")},
+    {LATER("kill-switch-file", MEGA_OPTION_STRING, NULL, "send the process SIGTERM: it saves and leaves")},
+    {LATER("kill-switch-path", MEGA_OPTION_STRING, NULL, "send the process SIGTERM: it saves and leaves")},
+    {LATER("spec", MEGA_OPTION_LIST, NULL, "layers are not loaded from Python; leave it out")},
+};
+const mega_option_section cli_other_model_section = MEGA_SECTION("network size", model_rows);
+
+
+static const mega_option_row initialization_rows[] = {
+    {IDLE("data-parallel-random-init", MEGA_OPTION_FLAG, NULL, "initial weights depend on the seed alone")},
+};
+const mega_option_section cli_other_initialization_section = MEGA_SECTION("initialization", initialization_rows);
+
+static const mega_option_row precision_rows[] = {
+    {LATER("fp16", MEGA_OPTION_FLAG, NULL, "use --bf16, which has half the bytes of fp32 and needs no loss scaling")},
+    {IDLE("loss-scale", MEGA_OPTION_FLOAT, NULL, NO_SCALER)},
+    {IDLE("initial-loss-scale", MEGA_OPTION_FLOAT, "4294967296", NO_SCALER)},
+    {IDLE("min-loss-scale", MEGA_OPTION_FLOAT, "1.0", NO_SCALER)},
+    {IDLE("loss-scale-window", MEGA_OPTION_FLOAT, "1000", NO_SCALER)},
+    {IDLE("hysteresis", MEGA_OPTION_INT, "2", NO_SCALER)},
+    {LATER("fp32-residual-connection", MEGA_OPTION_FLAG, NULL, "leave --bf16 out for a residual stream in fp32")},
+    {IDLE("no-query-key-layer-scaling", MEGA_OPTION_OFF, NULL, SOFTMAX_F32), .dest = "apply_query_key_layer_scaling"},
+    {IDLE("apply-query-key-layer-scaling", MEGA_OPTION_FLAG, NULL, SOFTMAX_F32)},
+    {IDLE("attention-softmax-in-fp32", MEGA_OPTION_FLAG, NULL, SOFTMAX_F32)},
+    {IDLE("accumulate-allreduce-grads-in-fp32", MEGA_OPTION_FLAG, NULL, "gradients are summed in fp32 in any case")},
+    {LATER("fp16-lm-cross-entropy", MEGA_OPTION_FLAG, NULL, "the loss is computed in fp32; leave it out")},
+};
+const mega_option_section cli_other_precision_section = MEGA_SECTION("mixed precision", precision_rows);
+
+static const mega_option_row fp8_rows[] = {
+    {LATER("fp8-e4m3", MEGA_OPTION_FLAG, NULL, NO_FP8)},
+    {LATER("fp8-hybrid", MEGA_OPTION_FLAG, NULL, NO_FP8)},
+    {LATER("fp8-format", MEGA_OPTION_STRING, NULL, NO_FP8)},
+    {LATER("fp4", MEGA_OPTION_STRING, NULL, NO_FP8)},
+    {LATER("fp4-format", MEGA_OPTION_STRING, NULL, NO_FP8)},
+    {IDLE("no-fp8-wgrad", MEGA_OPTION_OFF, NULL, "nothing is computed in FP8"), .dest = "fp8_wgrad"},
+    {IDLE("fp8-margin", MEGA_OPTION_INT, "0", "nothing is computed in FP8")},
+    {IDLE("fp8-interval", MEGA_OPTION_INT, "1", "nothing is computed in FP8")},
+    {IDLE("fp8-amax-history-len", MEGA_OPTION_INT, "1", "nothing is computed in FP8")},
+    {IDLE("fp8-amax-compute-algo", MEGA_OPTION_STRING, "most_recent", "nothing is computed in FP8")},
+    {IDLE("transformer-impl", MEGA_OPTION_STRING, "local", "there is one implementation of the layers, this program's own"), .choices = "local|transformer_engine"},
+};
+const mega_option_section cli_other_fp8_section = MEGA_SECTION("FP8", fp8_rows);
+
+static const mega_option_row moe_rows[] = {
+    {LATER("expert-model-parallel-size", MEGA_OPTION_INT, "1", "leave it at 1")},
+    {LATER("moe-expert-parallel-size", MEGA_OPTION_INT, "1", "leave it at 1")},
+    {LATER("expert-tensor-parallel-size", MEGA_OPTION_INT, "1", "leave it at 1")},
+    {IDLE("enable-expert-tensor-parallelism", MEGA_OPTION_FLAG, NULL, ONLY_MOE)},
+    {IDLE("moe-router-load-balancing-type", MEGA_OPTION_STRING, "aux_loss", ONLY_MOE)},
+    {IDLE("moe-router-topk", MEGA_OPTION_INT, "2", ONLY_MOE)},
+    {IDLE("moe-token-dispatcher-type", MEGA_OPTION_STRING, "allgather", ONLY_MOE)},
+    {IDLE("moe-grouped-gemm", MEGA_OPTION_FLAG, NULL, ONLY_MOE)},
+    {IDLE("moe-aux-loss-coeff", MEGA_OPTION_FLOAT, "0.0", ONLY_MOE)},
+    {IDLE("moe-z-loss-coeff", MEGA_OPTION_FLOAT, NULL, ONLY_MOE)},
+    {IDLE("moe-input-jitter-eps", MEGA_OPTION_FLOAT, NULL, ONLY_MOE)},
+    {IDLE("moe-token-dropping", MEGA_OPTION_FLAG, NULL, ONLY_MOE)},
+    {IDLE("moe-layer-freq", MEGA_OPTION_STRING, "1", ONLY_MOE)},
+    {IDLE("disable-moe-token-dropping", MEGA_OPTION_OFF, NULL, ONLY_MOE), .dest = "moe_token_dropping"},
+    {IDLE("moe-train-capacity-factor", MEGA_OPTION_FLOAT, "1.0", ONLY_MOE)},
+    {IDLE("moe-eval-capacity-factor", MEGA_OPTION_FLOAT, "1.0", ONLY_MOE)},
+    {IDLE("moe-min-capacity", MEGA_OPTION_INT, "4", ONLY_MOE)},
+    {IDLE("moe-loss-coeff", MEGA_OPTION_FLOAT, "0.1", ONLY_MOE)},
+    {IDLE("create-moe-param-group", MEGA_OPTION_FLAG, NULL, ONLY_MOE)},
+    {IDLE("disable-moe-top2-2nd-expert-sampling", MEGA_OPTION_OFF, NULL, ONLY_MOE), .dest = "moe_top2_2nd_expert_sampling"},
+    {IDLE("use-tutel", MEGA_OPTION_FLAG, NULL, ONLY_MOE)},
+};
+const mega_option_section cli_other_moe_section = MEGA_SECTION("mixture of experts", moe_rows);
+// clang-format on

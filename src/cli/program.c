@@ -1,0 +1,236 @@
+/* The options of the program: which sections there are and which commands take them; the commands. */
+#include "megalith/launch.h"
+#include "megalith/log.h"
+#include "options_impl.h"
+#include <stdio.h>
+#include <string.h>
+
+static const mega_command commands[] = {
+    {"pretrain_gpt", FOR_PRETRAIN, "pretrain_gpt2|pretrain_gpt_core", "trains a GPT", NULL,
+     "run_clm|run_clm_no_trainer|train|train_gpt|train_gpt2"},
+    {"plan", FOR_PLAN, "", "parameters, memory and cost of a run, without running it", "[COMMAND]", NULL},
+    {"generate_samples_gpt", FOR_GENERATE, "generate_samples_gpt2|generate_samples|generate_text",
+     "text from a trained GPT", NULL, "sample|run_generation|generate"},
+    {"tasks", FOR_TASKS, "tasks/main|tasks_main|run_tasks", "evaluates a trained GPT on a text file", NULL, NULL},
+    {"preprocess_data", FOR_PREPROCESS, "preprocess", "text files to an indexed data set", NULL,
+     "prepare|prepare_data"},
+    {"train_tokenizer", FOR_TRAIN_TOKENIZER, "", "makes a vocabulary from text files", NULL, NULL},
+    {"tokenize", FOR_TOKENIZE, "", "shows the ids and pieces of a text, both ways", "[TEXT]", NULL},
+    {"data", FOR_DATA, "", "shows, checks and merges indexed data sets", "show|info|verify|merge PREFIX…", NULL},
+    {"plot", FOR_PLOT, "", "draws or compares metrics files", "FILE…", NULL},
+    {"new", FOR_NEW, "", "writes a C program of your own that trains on a text file", "PROJECT", NULL},
+    {"doctor", 0, "", "what this machine has and what will be used", NULL, NULL},
+    /* without options of their own */
+    {"help", 0, "", "the commands; help COMMAND shows one", NULL, NULL},
+    {"version", 0, "", "the version", NULL, NULL},
+    {"merge_datasets", 0, "", "joins indexed data sets: data merge", NULL, NULL},
+    {"merge_mp_partitions", 0, "", "joins the parts of a checkpoint", NULL, NULL},
+    {"checkpoint", 0, "checkpoint_util|checkpoint_reshaping_and_interoperability|checkpoint/util|convert",
+     "reshapes and converts checkpoints", NULL, NULL},
+    {"launch", 0,
+     "run|torchrun|deepspeed|accelerate|accelerate_launch|torch.distributed.launch|torch.distributed.run|"
+     "accelerate.commands.launch|deepspeed.launcher.runner",
+     "starts several ranks; also as torchrun, deepspeed, accelerate launch", NULL, NULL},
+    {"config", 0, "", "writes a configuration by questions", NULL, NULL},
+    {"pretrain_bert", 0, "", "trains a BERT", NULL, NULL},
+    {"pretrain_t5", 0, "", "trains a T5", NULL, NULL},
+    {"run_text_generation_server", 0, "run_text_generation_server_345M|text_generation_server",
+     "answers prompts over HTTP", NULL, NULL},
+};
+
+// clang-format off
+#define AT(member) offsetof(mega_command_options, member)
+static const mega_option_part parts[] = {
+    {&cli_preprocess_section, FOR_PREPROCESS, AT(preprocess)},
+    {&cli_other_preprocess_section, FOR_PREPROCESS, 0},
+    {&cli_train_tokenizer_section, FOR_TRAIN_TOKENIZER, AT(train_tokenizer)},
+    {&cli_other_train_tokenizer_section, FOR_TRAIN_TOKENIZER, 0},
+    {&cli_tokenize_section, FOR_TOKENIZE, AT(tokenize)},
+    {&cli_generate_section, FOR_GENERATE, AT(generate)},
+    {&cli_tasks_section, FOR_TASKS, AT(tasks)},
+    {&cli_other_tasks_section, FOR_TASKS, 0},
+    {&cli_data_section, FOR_DATA, AT(data)},
+    {&cli_plot_section, FOR_PLOT, AT(plot)},
+    {&cli_new_section, FOR_NEW, AT(project)},
+    {&mega_model_network_section, FOR_TRAINING, AT(train.model)},
+    {&mega_train_network_section, FOR_TRAINING, AT(train)},
+    {&cli_other_model_section, FOR_TRAINING, 0},
+    {&mega_model_regularization_section, FOR_TRAINING, AT(train.model)},
+    {&mega_optim_regularization_section, FOR_TRAINING, AT(train.engine.optim)},
+    {&mega_optim_training_section, FOR_TRAINING, AT(train.engine.optim)},
+    {&mega_model_training_section, FOR_TRAINING, AT(train.model)},
+    {&mega_train_training_section, FOR_TRAINING, AT(train)},
+    {&mega_engine_loss_section, FOR_TRAINING, AT(train.engine)},
+    {&cli_other_training_section, FOR_TRAINING, 0},
+    {&mega_model_initialization_section, FOR_TRAINING, AT(train.model)},
+    {&mega_engine_seed_section, FOR_TRAINING | FOR_DATA, AT(train.engine)},
+    {&cli_other_initialization_section, FOR_TRAINING, 0},
+    {&mega_optim_learning_section, FOR_TRAINING, AT(train.engine.optim)},
+    {&mega_train_learning_section, FOR_TRAINING, AT(train)},
+    {&cli_other_learning_section, FOR_TRAINING, 0},
+    {&mega_train_checkpoint_section, FOR_TRAINING, AT(train)},
+    {&mega_ckpt_checkpoint_section, FOR_TRAINING, AT(train.engine.ckpt)},
+    {&cli_other_checkpoint_section, FOR_TRAINING, 0},
+    {&mega_backend_precision_section, FOR_TRAINING, AT(train.engine.backend)},
+    {&cli_other_precision_section, FOR_TRAINING, 0},
+    {&mega_backend_threads_section, FOR_ALL, AT(train.engine.backend)},
+    {&mega_train_machine_section, FOR_TRAINING, AT(train)},
+    {&mega_backend_kernels_section, FOR_TRAINING, AT(train.engine.backend)},
+    {&mega_train_dry_run_section, FOR_ALL, AT(train)},
+    {&mega_train_overwrite_section, FOR_PRETRAIN | FOR_PLAN | FOR_GENERATE | FOR_PLOT | FOR_TRAIN_TOKENIZER | FOR_PREPROCESS | FOR_DATA, AT(train)},
+    {&mega_train_plan_section, FOR_PLAN, AT(train)},
+    {&mega_comm_distributed_section, FOR_TRAINING, AT(train.engine.comm)},
+    {&mega_model_distributed_section, FOR_TRAINING, AT(train.model)},
+    {&mega_graph_distributed_section, FOR_TRAINING, AT(train.engine.graph)},
+    {&cli_other_distributed_section, FOR_TRAINING, 0},
+    {&mega_train_validation_section, FOR_TRAINING, AT(train)},
+    {&mega_data_paths_section, FOR_TRAINING, AT(train.data)},
+    {&mega_data_samples_section, FOR_TRAINING | FOR_DATA, AT(train.data)},
+    {&mega_text_type_section, FOR_TEXT | FOR_TRAIN_TOKENIZER, AT(train.text)},
+    {&mega_text_files_section, FOR_TEXT, AT(train.text)},
+    {&mega_train_tokenizer_section, FOR_PRETRAIN | FOR_PLAN, AT(train)},
+    {&mega_train_sequence_section, FOR_TRAINING | FOR_DATA, AT(train)},
+    {&cli_other_data_section, FOR_TRAINING, 0},
+    {&mega_train_logging_section, FOR_TRAINING, AT(train)},
+    {&cli_logging_section, FOR_ALL, 0},
+    {&cli_other_logging_section, FOR_TRAINING, 0},
+    {&cli_other_fp8_section, FOR_TRAINING, 0},
+    {&cli_other_moe_section, FOR_TRAINING, 0},
+    {&cli_other_inference_section, FOR_TRAINING, 0},
+    {&mega_graph_zero_section, FOR_TRAINING, AT(train.engine.graph)},
+    {&cli_other_zero_section, FOR_TRAINING, 0},
+    {&cli_other_other_models_section, FOR_TRAINING, 0}, /* the first of the foreign ones */
+    {&cli_other_megatron_section, FOR_TRAINING, 0},
+    {&cli_other_transformers_section, FOR_TRAINING, 0},
+    {&cli_other_nanogpt_section, FOR_TRAINING, 0},
+    {&cli_other_foreign_data_section, FOR_TRAINING, 0},
+    {&cli_other_foreign_generation_section, FOR_GENERATE, 0},
+};
+// clang-format on
+enum { FOREIGN = 58 };
+
+static const char *elsewhere(mega_options *o, const char *name, size_t length)
+{
+    if (!mega_launch_knows(name, length)) return NULL;
+    return mega_options_text(o, "it is an option of megalith launch: put it before %s", mega_options_command(o));
+}
+
+static bool derived_line(const mega_options *o, size_t which, const char **out_name, char text[32])
+{
+    const mega_command_options *cfg = mega_options_values(o);
+    const struct {
+        const char *name;
+        int64_t value;
+    } derived[] = {{"consumed_train_samples", cfg->train.consumed_train_samples},
+                   {"consumed_valid_samples", cfg->train.consumed_valid_samples},
+                   {"data_parallel_size", cfg->train.engine.data_parallel_size},
+                   {"padded_vocab_size", cfg->train.model.padded_vocab_size},
+                   {"rank", cfg->train.engine.rank},
+                   {"world_size", cfg->train.engine.world_size}};
+    if (which == MEGA_COUNT(derived)) {
+        *out_name = "params_dtype";
+        snprintf(text, 32, "%s", mega_dtype_name(cfg->train.engine.backend.params_dtype));
+        return true;
+    }
+    if (which > MEGA_COUNT(derived)) return false;
+    *out_name = derived[which].name;
+    snprintf(text, 32, "%lld", (long long)derived[which].value);
+    return true;
+}
+
+/* nanoGPT's schedule is a cosine, whatever its options say; the default here is Megatron's. */
+static void note_decay_of_nanogpt(const mega_command_options *cfg, int argc, char **argv)
+{
+    static const char *const names[] = {"warmup_iters", "lr_decay_iters", "min_lr", "max_iters", "decay_lr"};
+    if (mega_options_was_set(cfg->train.engine.options, "lr_decay_style") ||
+        cfg->train.engine.optim.lr_decay_style != MEGA_LR_LINEAR)
+        return;
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "--", 2) != 0) continue;
+        for (size_t k = 0; k < MEGA_COUNT(names); k++) {
+            const size_t n = strlen(names[k]);
+            const char *end = argv[i] + 2 + n;
+            if (strncmp(argv[i] + 2, names[k], n) != 0 || (*end != '\0' && *end != '=')) continue;
+            mega_info("--%s: the learning rate decays linearly here, as in Megatron; give --lr-decay-style cosine for "
+                      "the curve of nanoGPT",
+                      names[k]);
+            return;
+        }
+    }
+}
+
+/* A checkpoint will say what the network looks like: its rules wait for mega_options_check. */
+static bool shape_comes_later(const mega_command_options *cfg)
+{
+    const bool is_open = cfg->train.model.num_layers == 0 && cfg->train.model.hidden_size == 0 &&
+                         cfg->train.model.num_attention_heads == 0;
+    return cfg->train.use_checkpoint_args || (cfg->train.load != NULL && is_open);
+}
+
+static bool knows_shape(mega_options *o)
+{
+    const mega_command_options *cfg = mega_options_values(o);
+    return (mega_options_command_bit(o) & (FOR_PRETRAIN | FOR_PLAN)) != 0 && !shape_comes_later(cfg);
+}
+
+static void complete(mega_options *o, int argc, char **argv)
+{
+    mega_command_options *cfg = mega_options_values(o);
+    note_decay_of_nanogpt(cfg, argc, argv);
+    mega_train_apply_preset(&cfg->train);
+}
+
+/* Both filters off by name is how Megatron-DeepSpeed's scripts ask for the most probable token. */
+static void derive_greedy(mega_options *o, mega_generate_options *g)
+{
+    const bool both = mega_options_set_by(o, "top_k") == MEGA_SET_BY_COMMAND_LINE &&
+                      mega_options_set_by(o, "top_p") == MEGA_SET_BY_COMMAND_LINE;
+    if (!both || g->top_k != 0 || g->top_p != 0 || g->greedy) return;
+    if (!mega_options_derives(o, "greedy")) return;
+    g->greedy = true;
+    mega_warn("--top_k 0 --top_p 0 is --greedy, as Megatron-DeepSpeed documents it; leave one of them out to draw from "
+              "all tokens");
+}
+
+static void derive(mega_options *o)
+{
+    mega_command_options *cfg = mega_options_values(o);
+    mega_train_options *t = &cfg->train;
+    mega_train_derive_options(t);
+    t->engine.needs_lr = mega_options_command_bit(o) == FOR_PRETRAIN && !t->skip_train;
+    derive_greedy(o, &cfg->generate);
+    const int64_t threads = t->engine.backend.num_threads;
+    if (cfg->preprocess.workers <= 0) cfg->preprocess.workers = threads;
+    if (cfg->train_tokenizer.workers <= 0) cfg->train_tokenizer.workers = threads;
+    if (cfg->generate.sample_input_file != NULL && mega_options_derives(o, "sample_output_file"))
+        cfg->generate.sample_output_file = mega_options_text(o, "%s.out", cfg->generate.sample_input_file);
+}
+
+const mega_composition mega_commands = {
+    .part = parts,
+    .parts = MEGA_COUNT(parts),
+    .foreign = FOREIGN,
+    .command = commands,
+    .commands = MEGA_COUNT(commands),
+    .complete = complete,
+    .derive = derive,
+    .check = cli_check_options,
+    .knows_shape = knows_shape,
+    .elsewhere = elsewhere,
+    .derived_line = derived_line,
+};
+
+mega_status mega_command_options_init(mega_command_options *cfg)
+{
+    mega_options *o = NULL;
+    *cfg = (mega_command_options){0};
+    const mega_status st = mega_options_create(&o, &mega_commands, cfg);
+    mega_engine_settings_init(&cfg->train.engine, o);
+    return st;
+}
+
+void mega_command_options_fini(mega_command_options *cfg)
+{
+    mega_options_destroy(cfg->train.engine.options);
+    *cfg = (mega_command_options){0};
+}

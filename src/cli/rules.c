@@ -1,0 +1,321 @@
+/* Rules of commands, and which rules hold for which command. */
+#include "megalith/file.h"
+#include "megalith/log.h"
+#include "options_impl.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Each process of a launcher whose ranks this one does not see as such would do the whole run over the same files. */
+static void rule_one_rank(mega_command_options *cfg)
+{
+    static const char *const name[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+    int64_t ranks = 1;
+    if (cfg->train.engine.world_size > 1) return;
+    for (size_t i = 0; i < MEGA_COUNT(name); i++) {
+        const char *world = getenv(name[i]);
+        if (world == NULL || !mega_value_int(world, &ranks) || ranks <= 1) continue;
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_UNSUPPORTED,
+                             "environment %s=%s: several ranks run under an MPI launcher, with pretrain_gpt, "
+                             "generate_samples_gpt and tasks alone: megalith launch --nproc_per_node %s pretrain_gpt … "
+                             "(srun needs --mpi=pmix)",
+                             name[i], world, world);
+        return;
+    }
+    const char *mark, *launcher = mega_options_python_launcher(&mark, &ranks);
+    if (launcher == NULL) return;
+    mega_options_problem(cfg->train.engine.options, MEGA_ERR_UNSUPPORTED,
+                         "environment %s: %s started this process as one of %lld, and its processes are no ranks here; "
+                         "start them with megalith %s (it stands before %s's own options), or unset %s",
+                         mark, launcher, (long long)ranks, launcher, launcher, mark);
+}
+
+/* transformers trains with --do_train alone. */
+static void rule_evaluation_alone(mega_command_options *cfg)
+{
+    const char *eval = mega_options_typed(cfg->train.engine.options, "do_eval");
+    const char *train = mega_options_typed(cfg->train.engine.options, "do_train");
+    if (eval == NULL || train != NULL || cfg->train.skip_train) return;
+    mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+                         "%s without --do_train evaluates and does not train elsewhere; here that is --skip-train",
+                         eval);
+}
+
+static void rule_tokenizer_training(mega_command_options *cfg)
+{
+    const mega_train_tokenizer_options *o = &cfg->train_tokenizer;
+    const bool characters = strcmp(cfg->train.text.tokenizer_type, "CharTokenizer") == 0;
+    if (o->input.count == 0)
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+                             "missing: --input FILE…, the text to learn from");
+    if (o->output == NULL)
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+                             "missing: --output FOLDER, where the vocabulary is written");
+    if (strcmp(cfg->train.text.tokenizer_type, "ByteTokenizer") == 0 ||
+        strcmp(cfg->train.text.tokenizer_type, "NullTokenizer") == 0) {
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+                             "%s has nothing to learn; use GPT2BPETokenizer or CharTokenizer",
+                             mega_options_origin(cfg->train.engine.options, "tokenizer_type"));
+    } else if (!characters && o->vocab_size == 0 && !mega_options_is_given(cfg->train.engine.options, "vocab_size")) {
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+                             "missing: --vocab-size N; 256 bytes and the end of document come first, 32000 is usual");
+    } else if (!characters && o->vocab_size > 0 && o->vocab_size < 257) {
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+                             "%s: a byte-level vocabulary has 256 bytes and the end of document; give 257 or more",
+                             mega_options_origin(cfg->train.engine.options, "vocab_size"));
+    }
+}
+
+static void rule_preprocessing(mega_command_options *cfg)
+{
+    if (cfg->preprocess.input.count == 0)
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE, "missing: --input FILE…, the text to read");
+    if (cfg->preprocess.output_prefix == NULL) {
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+                             "missing: --output-prefix PREFIX, of PREFIX_text_document.bin and .idx");
+    }
+}
+
+static void rule_generation(mega_command_options *cfg)
+{
+    if (cfg->train.load == NULL)
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE, "missing: --load FOLDER, the trained model");
+    const struct {
+        const char *dest;
+        bool on;
+    } sources[] = {{"prompt", cfg->generate.prompt.count > 0},
+                   {"num_samples", cfg->generate.num_samples > 0},
+                   {"sample_input_file", cfg->generate.sample_input_file != NULL},
+                   {"interactive", cfg->generate.interactive}};
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++) {
+        if (!sources[i].on) continue;
+        if (first != NULL)
+            mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+                                 "%s and %s both say where the prompts come from; give one",
+                                 mega_options_origin(cfg->train.engine.options, first),
+                                 mega_options_origin(cfg->train.engine.options, sources[i].dest));
+        first = sources[i].dest;
+    }
+    if (cfg->generate.sample_output_file != NULL && cfg->generate.sample_input_file == NULL)
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+                             "%s goes with --sample-input-file FILE; in every other mode --genfile FILE is written",
+                             mega_options_origin(cfg->train.engine.options, "sample_output_file"));
+    if (cfg->generate.interactive && cfg->train.engine.data_parallel_size > 1)
+        mega_options_problem(
+            cfg->train.engine.options, MEGA_ERR_USAGE,
+            "%s: %lld data-parallel ranks would answer when each has a prompt; start the ranks that "
+            "share the model alone (%lld), or give the prompts: --prompt TEXT, --sample-input-file FILE",
+            mega_options_origin(cfg->train.engine.options, "interactive"),
+            (long long)cfg->train.engine.data_parallel_size,
+            (long long)(cfg->train.engine.world_size / cfg->train.engine.data_parallel_size));
+    if (cfg->generate.temperature == 0)
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+                             "%s must be greater than 0; --greedy takes the most probable token every time",
+                             mega_options_origin(cfg->train.engine.options, "temperature"));
+}
+
+static void rule_greedy(mega_command_options *cfg)
+{
+    const struct {
+        const char *dest;
+        bool draws; /* differs from the value that changes nothing */
+    } idle[] = {{"temperature", cfg->generate.temperature != 1},
+                {"top_k", cfg->generate.top_k != 0},
+                {"top_p", cfg->generate.top_p != 0}};
+    for (size_t i = 0; cfg->generate.greedy && i < MEGA_COUNT(idle); i++)
+        if (idle[i].draws && mega_options_is_given(cfg->train.engine.options, idle[i].dest))
+            mega_warn("%s has no effect beside --greedy", mega_options_origin(cfg->train.engine.options, idle[i].dest));
+}
+
+static void rule_tasks(mega_command_options *cfg)
+{
+    if (cfg->train.load == NULL)
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE, "missing: --load FOLDER, the trained model");
+    if (cfg->tasks.task == NULL && !mega_options_is_given(cfg->train.engine.options, "task"))
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+                             "missing: --task LM_LOSS, WIKITEXT103 or LAMBADA");
+    if (cfg->tasks.valid_data.count == 0)
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+                             "missing: --valid-data FILE…, the text to evaluate");
+}
+
+static void rule_plot(mega_command_options *cfg)
+{
+    if (mega_options_positional(cfg->train.engine.options)->count == 0) {
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+                             "missing: the metrics files to draw (made by pretrain_gpt --metrics-file FILE)");
+    }
+}
+
+/* Opening a file to write empties it: prompts would be gone before the first is read, answers beneath other answers. */
+static void check_outputs(mega_command_options *cfg)
+{
+    const struct {
+        const char *dest, *path;
+        bool read;
+    } file[] = {{"sample_input_file", cfg->generate.sample_input_file, true},
+                {"sample_output_file", cfg->generate.sample_output_file, false},
+                {"genfile", cfg->generate.genfile, false}};
+    for (size_t a = 0; a < 3; a++) {
+        for (size_t b = a + 1; b < 3; b++) {
+            if (file[a].path == NULL || file[b].path == NULL || !mega_file_same(file[a].path, file[b].path)) continue;
+            mega_options_problem(
+                cfg->train.engine.options, MEGA_ERR_USAGE, "%s and %s are the same file, which %s; give another name",
+                mega_options_origin(cfg->train.engine.options, file[a].dest),
+                mega_options_origin(cfg->train.engine.options, file[b].dest),
+                file[a].read ? "would be emptied before its prompts are read" : "both would write over each other");
+        }
+    }
+}
+
+static void rule_tokenize_input(mega_command_options *cfg)
+{
+    mega_train_check_file(&cfg->train, "--input", cfg->tokenize.input, "a text file");
+}
+
+/* A checkpoint to generate from or to evaluate, and the files that go with it. */
+static void rule_reads(mega_command_options *cfg)
+{
+    if (cfg->train.load != NULL && !mega_train_is_hidden(&cfg->train, "--load", cfg->train.load) &&
+        !mega_folder_exists(cfg->train.load)) {
+        const bool is_file = mega_file_exists(cfg->train.load);
+        mega_buffer near = {0};
+        if (!is_file) mega_options_put_near(&near, cfg->train.load);
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_NOT_FOUND,
+                             "--load %s: %s%s; expected a folder of checkpoints, or a Hugging Face GPT-2 folder",
+                             cfg->train.load, is_file ? "it is a file" : "there is no such folder",
+                             near.data != NULL ? near.data : "");
+        mega_buffer_fini(&near);
+    }
+    mega_train_check_file(&cfg->train, "--vocab-file", cfg->train.text.vocab_file, "vocab.json or tokenizer.json");
+    mega_train_check_file(&cfg->train, "--merge-file", cfg->train.text.merge_file, "merges.txt");
+    mega_train_check_file(&cfg->train, "--sample-input-file", cfg->generate.sample_input_file,
+                          "a file with one prompt a line");
+    check_outputs(cfg);
+    for (size_t i = 0; i < cfg->tasks.valid_data.count; i++) {
+        mega_train_check_file(&cfg->train, "--valid-data", cfg->tasks.valid_data.item[i], "a text file");
+    }
+}
+
+/* Drawn over, the metrics would be gone, also with --overwrite. */
+static bool draws_over_metrics(mega_command_options *cfg)
+{
+    const mega_list *files = mega_options_positional(cfg->train.engine.options);
+    const char *svg = cfg->plot.svg;
+    for (size_t i = 0; svg != NULL && i < files->count; i++) {
+        if (!mega_file_same(svg, files->item[i])) continue;
+        mega_options_problem(
+            cfg->train.engine.options, MEGA_ERR_USAGE,
+            "--svg %s: this is the metrics file %s, which the drawing would replace; give another name, "
+            "such as %s.svg",
+            svg, files->item[i], files->item[i]);
+        return true;
+    }
+    return false;
+}
+
+static void rule_outputs(mega_command_options *cfg)
+{
+    const mega_list *keys = &cfg->preprocess.json_keys;
+    mega_train_check_in_folder(&cfg->train, "genfile", cfg->generate.genfile, MEGA_OUTPUT_TEXTS);
+    mega_train_check_in_folder(&cfg->train, "sample-output-file", cfg->generate.sample_output_file,
+                               MEGA_OUTPUT_SAMPLES);
+    if (!draws_over_metrics(cfg)) mega_train_check_in_folder(&cfg->train, "svg", cfg->plot.svg, MEGA_OUTPUT_PLOT);
+    mega_train_check_output(&cfg->train, "output", cfg->train_tokenizer.output, MEGA_OUTPUT_TOKENIZER);
+    mega_train_check_pair(&cfg->train, cfg->data.output_prefix, "");
+    for (size_t i = 0; i < keys->count; i++)
+        mega_train_check_pair(&cfg->train, cfg->preprocess.output_prefix,
+                              mega_options_text(cfg->train.engine.options, "_%s_document", keys->item[i]));
+}
+
+#define FOR_RUN (FOR_PRETRAIN | FOR_PLAN)
+
+/* Rules in the order of the report. One member of engine, train, command is set, or general: that of the room whose
+ * options it looks at. */
+typedef struct rule_row {
+    uint32_t commands;
+    bool shape; /* runs once the network's shape is known */
+    void (*general)(mega_options *o);
+    void (*engine)(mega_engine_settings *s);
+    void (*train)(mega_train_options *cfg);
+    void (*command)(mega_command_options *cfg);
+} rule_row;
+
+static const rule_row rules[] = {
+    {FOR_TRAINING, true, .train = mega_train_rule_shape_is_given},
+    {FOR_TRAINING, true, .train = mega_train_rule_heads_divide_hidden},
+    {FOR_TRAINING, true, .general = mega_options_rule_equal},
+    {FOR_TRAINING, true, .train = mega_train_rule_positions_reach},
+    {FOR_ALL, false, .general = mega_options_rule_most},
+    {FOR_ALL, false, .train = mega_train_rule_sizes_fit},
+    {FOR_RUN, false, .engine = mega_engine_rule_batch_divides},
+    {FOR_RUN, false, .engine = mega_engine_rule_accumulation},
+    {FOR_RUN, false, .engine = mega_engine_rule_rampup},
+    {FOR_PRETRAIN, false, .train = mega_train_rule_length_of_training},
+    {FOR_RUN, false, .engine = mega_engine_rule_units_agree},
+    {FOR_RUN, false, .engine = mega_engine_rule_learning_rate},
+    {FOR_RUN, false, .engine = mega_engine_rule_warmup},
+    {FOR_RUN, false, .engine = mega_engine_rule_wsd},
+    {FOR_RUN, false, .engine = mega_engine_rule_weight_decay},
+    {FOR_TRAINING, false, .engine = mega_engine_rule_precision},
+    {FOR_RUN, false, .train = mega_train_rule_recompute},
+    {FOR_RUN, false, .train = mega_train_rule_loading},
+    {FOR_RUN, false, .train = mega_train_rule_saving},
+    {FOR_RUN, false, .command = rule_evaluation_alone},
+    {FOR_PRETRAIN, false, .train = mega_train_rule_profiled_steps},
+    {FOR_ALL, false, .command = rule_one_rank},
+    {FOR_ALL, false, .general = mega_options_rule_environment},
+    {FOR_TRAINING, true, .train = mega_train_rule_layout},
+    {FOR_TRAINING, true, .train = mega_train_rule_sequence_parallel},
+    {FOR_TRAINING, false, .engine = mega_engine_rule_zero},
+    {FOR_TRAINING, true, .train = mega_train_rule_distribute_saved},
+    {FOR_TRAINING, true, .train = mega_train_rule_stages},
+    {FOR_TRAINING, false, .general = mega_options_rule_alone},
+    {FOR_TRAIN_TOKENIZER, false, .command = rule_tokenizer_training},
+    {FOR_PREPROCESS, false, .command = rule_preprocessing},
+    {FOR_GENERATE, false, .command = rule_generation},
+    {FOR_GENERATE, false, .command = rule_greedy},
+    {FOR_TASKS, false, .command = rule_tasks},
+    {FOR_PLOT, false, .command = rule_plot},
+};
+
+/* Mistakes of these concern files: what the options say is known all the same. */
+static const struct {
+    uint32_t commands;
+    unsigned topic;
+    void (*train)(mega_train_options *cfg); /* one of these two */
+    void (*command)(mega_command_options *cfg);
+} file_rules[] = {
+    {FOR_TRAINING | FOR_PREPROCESS | FOR_DATA, MEGA_TOPIC_DATA, .train = mega_train_rule_split},
+    {FOR_RUN, MEGA_TOPIC_DATA, .train = mega_train_rule_data_paths},
+    {FOR_RUN | FOR_PREPROCESS | FOR_TOKENIZE, MEGA_TOPIC_TOKENIZER, .train = mega_train_rule_tokenizer_files},
+    {FOR_GENERATE | FOR_TASKS, MEGA_TOPIC_READ, .command = rule_reads},
+    {FOR_TOKENIZE, MEGA_TOPIC_READ, .command = rule_tokenize_input},
+    {FOR_RUN, MEGA_TOPIC_WRITTEN, .train = mega_train_rule_writes},
+    {FOR_GENERATE | FOR_PLOT | FOR_TRAIN_TOKENIZER | FOR_PREPROCESS | FOR_DATA, MEGA_TOPIC_WRITTEN,
+     .command = rule_outputs},
+};
+
+void cli_check_options(mega_options *o, bool shape)
+{
+    mega_command_options *cfg = mega_options_values(o);
+    const uint32_t bit = mega_options_command_bit(o);
+    size_t before = mega_options_problems(o);
+    for (size_t i = 0; i < MEGA_COUNT(rules); i++) {
+        const rule_row *r = &rules[i];
+        if ((r->commands & bit) == 0 || (r->shape && !shape)) continue;
+        if (r->general != NULL) r->general(o);
+        if (r->engine != NULL) r->engine(&cfg->train.engine);
+        if (r->train != NULL) r->train(&cfg->train);
+        if (r->command != NULL) r->command(cfg);
+    }
+    if (mega_options_problems(o) > before) mega_options_set_faulty(o, MEGA_TOPIC_OPTIONS);
+    for (size_t i = 0; i < MEGA_COUNT(file_rules); i++) {
+        before = mega_options_problems(o);
+        if ((file_rules[i].commands & bit) == 0) continue;
+        if (file_rules[i].train != NULL) file_rules[i].train(&cfg->train);
+        else
+            file_rules[i].command(cfg);
+        if (mega_options_problems(o) > before) mega_options_set_faulty(o, file_rules[i].topic);
+    }
+}

@@ -1,0 +1,93 @@
+/* Rules between options of an engine: batch, precision, ZeRO. Ranges of single values are in the rows. */
+#include "megalith/engine_settings.h"
+
+void mega_engine_rule_batch_divides(mega_engine_settings *s)
+{
+    const int64_t micro = s->optim.micro_batch_size, global = s->optim.global_batch_size;
+    if (micro <= 0 && mega_options_is_given(s->options, "micro_batch_size")) return;
+    if (micro <= 0) {
+        mega_options_problem(s->options, MEGA_ERR_USAGE, "missing: %s, the samples computed together; 4 is a start",
+                             mega_options_spelling(s->options, "micro_batch_size"));
+        return;
+    }
+    const int64_t dp = s->data_parallel_size;
+    char valid[160];
+    if (global % (micro * dp) == 0) return;
+    if (global % dp != 0 || global % micro == 0) {
+        mega_options_problem(s->options, MEGA_ERR_USAGE,
+                             "%s is not a multiple of %s x %lld data-parallel ranks; expected a multiple of %lld",
+                             mega_options_origin(s->options, "global_batch_size"),
+                             mega_options_origin(s->options, "micro_batch_size"), (long long)dp,
+                             (long long)(micro * dp));
+        return;
+    }
+    mega_options_divisors(global / dp, micro, valid, sizeof valid);
+    mega_options_problem(s->options, MEGA_ERR_USAGE, "%s is not a multiple of %s; micro-batches that divide it: %s",
+                         mega_options_origin(s->options, "global_batch_size"),
+                         mega_options_origin(s->options, "micro_batch_size"), valid);
+}
+
+/* --global-batch-size follows from --gradient-accumulation-steps; where both are given they say the same. */
+void mega_engine_rule_accumulation(mega_engine_settings *s)
+{
+    const int64_t steps = s->optim.gradient_accumulation_steps, dp = s->data_parallel_size;
+    const bool both = mega_options_is_given(s->options, "global_batch_size");
+    if (steps <= 0 || s->optim.micro_batch_size <= 0 || !both) return;
+    if ((double)s->optim.micro_batch_size * (double)steps * (double)dp == (double)s->optim.global_batch_size) return;
+    mega_options_problem(
+        s->options, MEGA_ERR_USAGE,
+        "%s and %s contradict each other: a step has %s x %lld data-parallel rank%s x the accumulation; "
+        "give one of them",
+        mega_options_origin(s->options, "gradient_accumulation_steps"),
+        mega_options_origin(s->options, "global_batch_size"), mega_options_origin(s->options, "micro_batch_size"),
+        (long long)dp, dp == 1 ? "" : "s");
+}
+
+void mega_engine_rule_rampup(mega_engine_settings *s)
+{
+    if (!mega_options_was_set(s->options, "rampup_batch_size")) return;
+    const int64_t start = s->optim.rampup_batch_size[0], step = s->optim.rampup_batch_size[1],
+                  samples = s->optim.rampup_batch_size[2];
+    const int64_t micro = s->optim.micro_batch_size, global = s->optim.global_batch_size;
+    if (start <= 0 || step <= 0 || samples <= 0) {
+        mega_options_problem(s->options, MEGA_ERR_USAGE,
+                             "%s takes three whole numbers above 0, START INCREMENT SAMPLES, for example 16 16 100000",
+                             mega_options_spelling(s->options, "rampup_batch_size"));
+    } else if (start > global || (global - start) % step != 0) {
+        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s: from %lld in steps of %lld does not reach %s",
+                             mega_options_origin(s->options, "rampup_batch_size"), (long long)start, (long long)step,
+                             mega_options_origin(s->options, "global_batch_size"));
+    } else if (micro > 0 && (start % micro != 0 || step % micro != 0)) {
+        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s: start and increment must be multiples of %s",
+                             mega_options_origin(s->options, "rampup_batch_size"),
+                             mega_options_origin(s->options, "micro_batch_size"));
+    }
+}
+
+void mega_engine_rule_precision(mega_engine_settings *s)
+{
+    if (s->backend.bf16 && s->backend.fp64) {
+        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s and %s: a run has one precision; give one",
+                             mega_options_origin(s->options, "bf16"), mega_options_origin(s->options, "fp64"));
+    }
+    if (s->backend.fp64 && s->backend.backend != MEGA_BACKEND_PLAIN) {
+        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s: only the plain kernels compute in double; use %s plain",
+                             mega_options_origin(s->options, "fp64"), mega_options_spelling(s->options, "backend"));
+    }
+}
+
+void mega_engine_rule_zero(mega_engine_settings *s)
+{
+    if (s->graph.zero_stage > 3)
+        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s: expected 0, 1, 2 or 3",
+                             mega_options_origin(s->options, "zero_stage"));
+    if (s->graph.ddp_impl == MEGA_DDP_FSDP && s->graph.zero_stage != 3)
+        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s and %s: FSDP is ZeRO stage 3; give one of them",
+                             mega_options_origin(s->options, "ddp_impl"),
+                             mega_options_origin(s->options, "zero_stage"));
+    else if (s->graph.use_distributed_optimizer && s->graph.zero_stage != 1 && s->graph.ddp_impl != MEGA_DDP_FSDP)
+        mega_options_problem(s->options, MEGA_ERR_USAGE,
+                             "%s and %s: the distributed optimizer is ZeRO stage 1; give one of them",
+                             mega_options_origin(s->options, "use_distributed_optimizer"),
+                             mega_options_origin(s->options, "zero_stage"));
+}

@@ -1,0 +1,96 @@
+/* The options that the engine itself reads, and what follows from other options of an engine. That runs again after a
+ * checkpoint has set the shape; a value that somebody gave is never touched. */
+#include "megalith/engine_settings.h"
+#include "megalith/threads.h"
+#include <stdlib.h>
+#include <unistd.h>
+
+#define ROW(name, field, kind) MEGA_OPTION(mega_engine_settings, name, field, kind)
+
+// clang-format off
+static const mega_option_row seed_rows[] = {
+    {ROW("seed", seed, MEGA_OPTION_INT), .fallback = "1234", .range = MEGA_RANGE_SEED, .help = "of initial weights, dropout, order of samples, drawn text"},
+};
+const mega_option_section mega_engine_seed_section = MEGA_SECTION("initialization", seed_rows);
+
+static const mega_option_row loss_rows[] = {
+    {ROW("calculate-per-token-loss", calculate_per_token_loss, MEGA_OPTION_FLAG), .resume = MEGA_RESUME_REPORTED, .help = "divide by the unmasked tokens of the step instead of averaging the means of micro-batches"},
+};
+const mega_option_section mega_engine_loss_section = MEGA_SECTION("training", loss_rows);
+// clang-format on
+
+void mega_engine_settings_init(mega_engine_settings *s, mega_options *o)
+{
+    s->options = o;
+    s->world_size = s->local_world_size = s->data_parallel_size = 1;
+    s->backend.params_dtype = MEGA_F32;
+}
+
+static bool derives(mega_engine_settings *s, const char *dest)
+{
+    return mega_options_derives(s->options, dest);
+}
+
+/* What is left of the world beside the model-parallel ranks; 1 where a rule will refuse the layout. */
+static void derive_layout(mega_engine_settings *s)
+{
+    const int64_t tp = s->comm.tensor_model_parallel_size, pp = s->comm.pipeline_model_parallel_size;
+    const int64_t world = s->world_size;
+    const bool divides = tp > 0 && pp > 0 && world % tp == 0 && world / tp % pp == 0;
+    s->data_parallel_size = divides ? world / tp / pp : 1;
+}
+
+static void derive_zero_stage(mega_engine_settings *s)
+{
+    if (s->graph.ddp_impl == MEGA_DDP_FSDP && derives(s, "zero_stage")) s->graph.zero_stage = 3;
+    else if (s->graph.use_distributed_optimizer && derives(s, "zero_stage"))
+        s->graph.zero_stage = 1;
+}
+
+/* Ranks of one host share its cores, unless the launcher has given each its own (megalith launch does not). */
+static int64_t default_threads(const mega_engine_settings *s)
+{
+    const int64_t threads = mega_default_threads();
+    const bool own_cores = getenv("MEGA_LAUNCH") == NULL && mega_cpu_affinity() < sysconf(_SC_NPROCESSORS_ONLN);
+    if (mega_threads_from_environment() > 0 || own_cores) return threads;
+    return threads > s->local_world_size ? threads / s->local_world_size : 1;
+}
+
+/* A product that no 64 bits hold is refused by the rules as well. */
+static void derive_batch(mega_engine_settings *s)
+{
+    mega_optim_options *b = &s->optim;
+    const int64_t dp = s->data_parallel_size;
+    const int64_t steps = b->gradient_accumulation_steps > 0 ? b->gradient_accumulation_steps : 1;
+    const bool is_open = s->micro_follows && b->global_batch_size > 0 && b->micro_batch_size <= 0;
+    if (is_open &&
+        derives(s, "micro_batch_size")) { /* as DeepSpeed derives it; where it does not divide, a rule says so */
+        const int64_t micro = b->global_batch_size / dp / steps;
+        b->micro_batch_size = micro > 0 ? micro : 1;
+    }
+    const int64_t micro = b->micro_batch_size;
+    if (micro <= 0 || !derives(s, "global_batch_size")) return;
+    b->global_batch_size = micro <= INT64_MAX / dp / steps ? micro * steps * dp : INT64_MAX;
+}
+
+static void derive_schedules(mega_engine_settings *s)
+{
+    mega_optim_options *o = &s->optim;
+    if (o->train_iters > 0 && derives(s, "lr_decay_iters")) o->lr_decay_iters = o->train_iters;
+    if (o->train_samples > 0 && derives(s, "lr_decay_samples")) o->lr_decay_samples = o->train_samples;
+    if (o->weight_decay_incr_style != MEGA_WD_CONSTANT) return;
+    if (derives(s, "start_weight_decay")) o->start_weight_decay = o->weight_decay;
+    if (derives(s, "end_weight_decay")) o->end_weight_decay = o->weight_decay;
+}
+
+void mega_engine_settings_derive(mega_engine_settings *s)
+{
+    mega_backend_options *b = &s->backend;
+    derive_layout(s);
+    derive_zero_stage(s);
+    derive_batch(s);
+    derive_schedules(s);
+    if (b->fp64 && derives(s, "backend")) b->backend = MEGA_BACKEND_PLAIN;
+    b->params_dtype = b->fp64 ? MEGA_F64 : b->bf16 ? MEGA_BF16 : MEGA_F32;
+    if (derives(s, "num_threads")) b->num_threads = default_threads(s);
+}

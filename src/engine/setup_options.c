@@ -1,0 +1,132 @@
+/* The options of a C program (mega_setup.argv and .config): what an engine reads, and what launchers give to programs.
+ * What belongs to a model, its data or the commands around it is the program's own. */
+#include "setup_options.h"
+#include <string.h>
+
+#define ROW(name, field, kind) MEGA_OPTION(setup_values, name, field, kind)
+
+// clang-format off
+static const mega_option_row launcher_rows[] = {
+    {ROW("local_rank", local_rank, MEGA_OPTION_STRING), .is_of_argv = true, .value = "N", .help = "must be the number of this rank on its host, or -1"},
+    {ROW("deepspeed", deepspeed, MEGA_OPTION_FLAG), .is_of_argv = true, .help = "taken: the engine is always on"},
+};
+static const mega_option_section launcher_section = MEGA_SECTION("of a launcher", launcher_rows);
+
+static const mega_option_row file_rows[] = {
+    {ROW("deepspeed_config", deepspeed_config, MEGA_OPTION_STRING), .is_of_argv = true, .value = "FILE", .help = "a DeepSpeed JSON, where mega_setup.config is NULL"},
+};
+static const mega_option_section file_section = MEGA_SECTION("settings in a file", file_rows);
+
+/* Names of Accelerate, which `megalith launch` hands on to the programs that it starts (launch/options.c). */
+#define OTHER(name_, kind_, answer_, remark_) .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = (answer_), .remark = (remark_)
+#define ALIAS(name_, kind_, successor_)       OTHER(name_, kind_, MEGA_ANSWER_RENAMED, MEGA_ALIAS_REMARK successor_), .successor = (successor_)
+#define BY_VALUE(name_, cases_, remark_)      OTHER(name_, MEGA_OPTION_STRING, MEGA_ANSWER_RENAMED, remark_), .cases = (cases_)
+#define IN_MEMORY                             "everything lies in the host's memory already"
+static const mega_option_row handed_rows[] = {
+    {OTHER("fp16", MEGA_OPTION_FLAG, MEGA_ANSWER_NOT_BUILT, "use --bf16, which has half the bytes of fp32 and needs no loss scaling")},
+    {BY_VALUE("mixed_precision", "bf16:bf16|no:|fp16:fp16", "bf16 is --bf16, no is fp32")},
+    {BY_VALUE("offload_optimizer_device", "none:|cpu:", IN_MEMORY)},
+    {BY_VALUE("offload_param_device", "none:|cpu:", IN_MEMORY)},
+    {ALIAS("num_micro_batches", MEGA_OPTION_INT, "gradient-accumulation-steps")},
+    {ALIAS("gradient_clipping", MEGA_OPTION_FLOAT, "clip-grad")},
+    {ALIAS("tp_degree", MEGA_OPTION_INT, "tensor-model-parallel-size")},
+    {ALIAS("pp_degree", MEGA_OPTION_INT, "pipeline-model-parallel-size")},
+};
+static const mega_option_section handed_section = MEGA_SECTION("handed on by a launcher", handed_rows);
+
+enum { ALL = 1 }; /* there is one command */
+#define AT(member) offsetof(setup_values, member)
+static const mega_option_part parts[] = {
+    {&mega_optim_regularization_section, ALL, AT(engine.optim)},
+    {&mega_optim_training_section, ALL, AT(engine.optim)},
+    {&mega_engine_loss_section, ALL, AT(engine)},
+    {&mega_engine_seed_section, ALL, AT(engine)},
+    {&mega_optim_learning_section, ALL, AT(engine.optim)},
+    {&mega_ckpt_checkpoint_section, ALL, AT(engine.ckpt)},
+    {&mega_backend_precision_section, ALL, AT(engine.backend)},
+    {&mega_backend_threads_section, ALL, AT(engine.backend)},
+    {&mega_backend_kernels_section, ALL, AT(engine.backend)},
+    {&mega_comm_distributed_section, ALL, AT(engine.comm)},
+    {&mega_graph_distributed_section, ALL, AT(engine.graph)},
+    {&mega_graph_zero_section, ALL, AT(engine.graph)},
+    {&launcher_section, ALL, 0},
+    {&file_section, ALL, 0},
+    {&handed_section, ALL, 0},
+};
+// clang-format on
+
+static const char *json(mega_options *o)
+{
+    const setup_values *v = mega_options_values(o);
+    if (v->config != NULL && v->deepspeed_config != NULL) {
+        mega_options_problem(o, MEGA_ERR_USAGE, "%s and mega_setup.config: give one of them",
+                             mega_options_origin(o, "deepspeed_config"));
+        return NULL;
+    }
+    return v->deepspeed_config != NULL ? v->deepspeed_config : v->config;
+}
+
+static void derive(mega_options *o)
+{
+    setup_values *v = mega_options_values(o);
+    mega_engine_settings_derive(&v->engine);
+}
+
+/* -1 is what DeepSpeed's programs have where no launcher gave one. */
+static void check_local_rank(mega_options *o, const setup_values *v)
+{
+    const mega_engine_settings *s = &v->engine;
+    int64_t rank;
+    if (v->local_rank == NULL) return;
+    if (!mega_value_int(v->local_rank, &rank) || rank < -1)
+        mega_options_problem(o, MEGA_ERR_USAGE,
+                             "--local_rank: found \"%s\", expected the number of this rank on its host, or -1",
+                             v->local_rank);
+    else if (rank != -1 && rank != s->local_rank)
+        mega_options_problem(
+            o, MEGA_ERR_USAGE,
+            "--local_rank %s: by its launcher this process is rank %lld of the %lld on its host; leave "
+            "it out, or give each rank its own (LOCAL_RANK under megalith launch)",
+            v->local_rank, (long long)s->local_rank, (long long)s->local_world_size);
+}
+
+static void check(mega_options *o, bool shape)
+{
+    static void (*const rules[])(mega_engine_settings * s) = {
+        mega_engine_rule_batch_divides, mega_engine_rule_accumulation,  mega_engine_rule_rampup,
+        mega_engine_rule_units_agree,   mega_engine_rule_learning_rate, mega_engine_rule_warmup,
+        mega_engine_rule_wsd,           mega_engine_rule_weight_decay,  mega_engine_rule_precision,
+        mega_engine_rule_zero,
+    };
+    setup_values *v = mega_options_values(o);
+    (void)shape;
+    check_local_rank(o, v);
+    mega_options_rule_most(o);
+    for (size_t i = 0; i < MEGA_COUNT(rules); i++) rules[i](&v->engine);
+    mega_options_rule_environment(o);
+}
+
+static const char *elsewhere(mega_options *o, const char *name, size_t length)
+{
+    static const char option[] = "sequence-parallel";
+    (void)o;
+    const bool is_it = length == sizeof option - 1 &&
+                       (strncmp(name, option, length) == 0 || strncmp(name, "sequence_parallel", length) == 0);
+    return is_it ? "set mega_model.sequence_parallel instead" : NULL;
+}
+
+const mega_composition mega_engine_composition = {
+    .part = parts,
+    .parts = MEGA_COUNT(parts),
+    .foreign = MEGA_COUNT(parts),
+    .key = engine_json_keys,
+    .keys = ENGINE_JSON_KEYS,
+    .reader = "an engine",
+    .instead = "mega_engine_options_help",
+    .json = json,
+    .json_name = "mega_setup.config",
+    .derived_by = "mega_setup.layout",
+    .derive = derive,
+    .check = check,
+    .elsewhere = elsewhere,
+};

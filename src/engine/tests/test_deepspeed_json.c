@@ -1,0 +1,404 @@
+/* A DeepSpeed JSON as a source of options: which source counts, who is named, and which JSONs are refused. */
+#include "../../config/config_impl.h"
+#include "../setup_options.h"
+#include "kit.h"
+#include "megalith/log.h"
+#include <stdio.h>
+#include <string.h>
+
+static char notes[8192];
+
+static void note(void *user, mega_log_level level, const char *line)
+{
+    (void)user;
+    (void)level;
+    const size_t used = strlen(notes);
+    snprintf(notes + used, sizeof notes - used, "%s\n", line);
+}
+
+static void assert_has(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL) fail_msg("\"%s\" does not hold \"%s\"", text, part);
+}
+
+/* All rows. */
+static const option_table *rows_of_engine(void)
+{
+    static mega_arena arena;
+    static option_table table;
+    if (table.line == NULL) assert_int_equal(mega_option_table_make(&table, &mega_engine_composition, &arena), MEGA_OK);
+    return &table;
+}
+
+static void begin(setup_values *v, int64_t ranks)
+{
+    mega_options *o = NULL;
+    *v = (setup_values){0};
+    assert_int_equal(mega_options_create(&o, &mega_engine_composition, v), MEGA_OK);
+    mega_engine_settings_init(&v->engine, o);
+    v->engine.world_size = ranks;
+    v->engine.needs_lr = v->engine.micro_follows = true;
+}
+
+static void end(setup_values *v)
+{
+    mega_options_destroy(v->engine.options);
+}
+
+/* An engine's options from a JSON (or NULL) and a line of argv. */
+static mega_status parse(setup_values *v, const char *json, const char *line)
+{
+    static char text[1024], name[] = "program";
+    char *argv[64] = {name}, *rest = text;
+    int argc = 1;
+    snprintf(text, sizeof text, "%s", line);
+    for (char *word; (word = strsep(&rest, " ")) != NULL;)
+        if (word[0] != '\0') argv[argc++] = word;
+    notes[0] = '\0';
+    mega_log_set_sink(note, NULL);
+    begin(v, 1);
+    v->config = json;
+    return mega_options_parse(v->engine.options, NULL, argc, argv);
+}
+
+/* ---- three sources ---- */
+
+/* A value for argv and another one for the JSON. */
+static const struct {
+    const char *dest, *option, *argv, *json;
+} sources[] = {
+    {"micro_batch_size", "micro-batch-size", "2", "4"},
+    {"global_batch_size", "global-batch-size", "8", "16"},
+    {"gradient_accumulation_steps", "gradient-accumulation-steps", "2", "4"},
+    {"rampup_batch_size", "rampup-batch-size", "4 4 100", "[8, 8, 200]"},
+    {"train_iters", "train-iters", "10", "20"},
+    {"train_samples", "train-samples", "10", "2e3"},
+    {"optimizer", "optimizer", "sgd", "\"adam\""},
+    {"calculate_per_token_loss", "calculate-per-token-loss", NULL, "false"},
+    {"lr", "lr", "0.5", "0.25"},
+    {"lr_decay_style", "lr-decay-style", "cosine", "\"constant\""},
+    {"lr_decay_iters", "lr-decay-iters", "5", "6"},
+    {"lr_decay_samples", "lr-decay-samples", "5", "6"},
+    {"lr_wsd_decay_style", "lr-wsd-decay-style", "cosine", "\"linear\""},
+    {"lr_wsd_decay_iters", "lr-wsd-decay-iters", "5", "6"},
+    {"lr_wsd_decay_samples", "lr-wsd-decay-samples", "5", "6"},
+    {"lr_warmup_fraction", "lr-warmup-fraction", "0.5", "0.25"},
+    {"lr_warmup_iters", "lr-warmup-iters", "2", "3"},
+    {"lr_warmup_samples", "lr-warmup-samples", "2", "3"},
+    {"lr_warmup_init", "lr-warmup-init", "0.5", "0.25"},
+    {"min_lr", "min-lr", "0.5", "0.25"},
+    {"weight_decay", "weight-decay", "0.5", "0.25"},
+    {"decoupled_weight_decay", "no-decoupled-weight-decay", NULL, "true"},
+    {"start_weight_decay", "start-weight-decay", "0.5", "0.25"},
+    {"end_weight_decay", "end-weight-decay", "0.5", "0.25"},
+    {"weight_decay_incr_style", "weight-decay-incr-style", "cosine", "\"linear\""},
+    {"clip_grad", "clip-grad", "0.5", "0.25"},
+    {"adam_beta1", "adam-beta1", "0.5", "0.25"},
+    {"adam_beta2", "adam-beta2", "0.5", "0.25"},
+    {"adam_eps", "adam-eps", "0.5", "0.25"},
+    {"sgd_momentum", "sgd-momentum", "0.5", "0.25"},
+    {"seed", "seed", "7", "8"},
+    {"bf16", "bf16", NULL, "false"},
+    {"fp64", "fp64", NULL, "false"},
+    {"num_threads", "num-threads", "2", "3"},
+    {"no_pack_weights", "no-pack-weights", NULL, "false"},
+    {"backend", "backend", "plain", "\"cpu\""},
+    {"keep_checkpoints", "keep-checkpoints", "2", "3"},
+    {"save_dtype", "save-dtype", "bf16", "\"fp16\""},
+    {"tensor_model_parallel_size", "tensor-model-parallel-size", "2", "4"},
+    {"pipeline_model_parallel_size", "pipeline-model-parallel-size", "2", "4"},
+    {"distributed_timeout_minutes", "distributed-timeout-minutes", "2", "3.5"},
+    {"ddp_impl", "DDP-impl", "torch", "\"local\""},
+    {"ddp_bucket_size", "ddp-bucket-size", "100", "5e8"},
+    {"use_distributed_optimizer", "use-distributed-optimizer", NULL, "false"},
+    {"overlap_grad_reduce", "overlap-grad-reduce", NULL, "false"},
+    {"zero_stage", "zero-stage", "1", "2"},
+    {"stage3_prefetch_bucket_size", "stage3-prefetch-bucket-size", "1", "2"},
+    {"stage3_param_persistence_threshold", "stage3-param-persistence-threshold", "1", "2"},
+    {"stage3_max_reuse_distance", "stage3-max-reuse-distance", "1", "2"},
+    {"stage3_max_live_parameters", "stage3-max-live-parameters", "1", "2"},
+};
+
+static const char *value_of(setup_values *v, const char *dest)
+{
+    const char *origin = mega_options_origin(v->engine.options, dest);
+    mega_buffer b = {0};
+    assert_true(mega_value_print(v->engine.options, mega_option_find_dest(rows_of_engine(), dest, ALL_COMMANDS), &b));
+    assert_non_null(origin);
+    const char *text = mega_options_text(v->engine.options, "%s", b.data);
+    mega_buffer_fini(&b);
+    return text;
+}
+
+/* The option from argv, from the JSON, from both and from neither. What other rules say of it is not looked at. */
+static void try_sources(size_t i)
+{
+    const char *dest = sources[i].dest;
+    setup_values none, argv, json, both, same;
+    char line[128], text[160], equal[200], path[80], argument[120];
+    snprintf(line, sizeof line, "--%s %s", sources[i].option, sources[i].argv != NULL ? sources[i].argv : "");
+    snprintf(text, sizeof text, "{\n\"" JSON_OWN "\": {\n\"%s\": %s}}", dest, sources[i].json);
+    snprintf(path, sizeof path, "\"" JSON_OWN ".%s\" ", dest);
+    snprintf(argument, sizeof argument, "--%s ", sources[i].option);
+
+    (void)parse(&none, NULL, "");
+    assert_false(mega_options_was_set(none.engine.options, dest));
+    (void)parse(&argv, "{}", line);
+    assert_int_equal(mega_options_set_by(argv.engine.options, dest), MEGA_SET_BY_COMMAND_LINE);
+    assert_has(mega_options_origin(argv.engine.options, dest), argument);
+    (void)parse(&json, text, "");
+    if (mega_options_set_by(json.engine.options, dest) != MEGA_SET_BY_JSON)
+        fail_msg("%s: %s", dest, mega_error_message());
+    assert_has(mega_options_origin(json.engine.options, dest), path);
+    assert_has(mega_options_origin(json.engine.options, dest), "(mega_setup.config, line 3)");
+    if (strcmp(value_of(&json, dest), value_of(&argv, dest)) == 0) fail_msg("%s: the same value", dest);
+
+    (void)parse(&both, text, line);
+    assert_int_equal(mega_options_set_by(both.engine.options, dest), MEGA_SET_BY_COMMAND_LINE);
+    assert_string_equal(value_of(&both, dest), value_of(&argv, dest));
+    assert_has(notes, "counts; ");
+    assert_has(notes, argument);
+    assert_has(notes, path);
+    assert_has(notes, "(mega_setup.config, line 3) does not");
+
+    const bool is_number = sources[i].argv != NULL && strpbrk(sources[i].argv, " ") == NULL &&
+                           sources[i].argv[strspn(sources[i].argv, "0123456789.")] == '\0';
+    snprintf(equal, sizeof equal, "{\"" JSON_OWN "\": {\"%s\": %s}}", dest, sources[i].argv);
+    if (is_number) {
+        (void)parse(&same, equal, line);
+        if (strstr(notes, "counts; ") != NULL) fail_msg("%s: %s", dest, notes);
+        end(&same);
+    }
+    end(&none);
+    end(&argv);
+    end(&json);
+    end(&both);
+}
+
+static void three_sources(void **state)
+{
+    size_t of_engine = 0;
+    (void)state;
+    for (size_t i = 0; i < MEGA_COUNT(sources); i++) try_sources(i);
+    for (option_walk w = {.of = rows_of_engine()}; mega_option_next(&w);) of_engine += w.row->answer == MEGA_ANSWER_WORKS && !w.row->is_of_argv;
+    assert_int_equal(MEGA_COUNT(sources), of_engine); /* a new option of an engine belongs in the table above */
+}
+
+/* ---- what a JSON may say ---- */
+
+static const char whole[] =
+    "{\n"
+    "  \"train_batch_size\": 8,\n"
+    "  \"train_micro_batch_size_per_gpu\": 2,\n"
+    "  \"gradient_accumulation_steps\": \"auto\",\n"
+    "  \"steps_per_print\": 10, \"wall_clock_breakdown\": false,\n"
+    "  \"gradient_clipping\": 0.5,\n"
+    "  \"optimizer\": {\"type\": \"adamw\", \"params\": {\"lr\": 3e-5, \"betas\": [0.8, 0.99], \"eps\": 1e-7,\n"
+    "      \"weight_decay\": 3e-7, \"torch_adam\": true, \"adam_w_mode\": false}},\n"
+    "  \"fp16\": {\"enabled\": false, \"loss_scale\": 0}, \"bf16\": {\"enabled\": true},\n"
+    "  \"scheduler\": null,\n"
+    "  \"zero_optimization\": {\"stage\": 3, \"contiguous_gradients\": true, \"reduce_bucket_size\": 5e8,\n"
+    "      \"overlap_comm\": true, \"offload_optimizer\": {\"device\": \"none\", \"pin_memory\": true},\n"
+    "      \"stage3_prefetch_bucket_size\": 1e7, \"stage3_param_persistence_threshold\": 1e5,\n"
+    "      \"stage3_max_live_parameters\": 1e9, \"stage3_max_reuse_distance\": 7},\n"
+    "  \"activation_checkpointing\": {\"partition_activations\": false, \"cpu_checkpointing\": true},\n"
+    "  \"tensorboard\": {\"enabled\": false, \"output_path\": \"a \\\" } b\"},\n"
+    "  \"pipeline\": {\"stages\": \"auto\"},\n"
+    "  \"" JSON_OWN "\": {\"seed\": 9}\n"
+    "}\n";
+
+static void keys_set_options(void **state)
+{
+    setup_values c;
+    (void)state;
+    if (parse(&c, whole, "") != MEGA_OK) fail_msg("%s", mega_error_message());
+    assert_int_equal(c.engine.optim.global_batch_size, 8);
+    assert_int_equal(c.engine.optim.micro_batch_size, 2);
+    assert_true(c.engine.optim.clip_grad == 0.5 && c.engine.optim.lr == 3e-5 && c.engine.optim.adam_beta1 == 0.8 &&
+                c.engine.optim.adam_beta2 == 0.99);
+    assert_true(c.engine.optim.adam_eps == 1e-7 && c.engine.optim.weight_decay == 3e-7 &&
+                !c.engine.optim.decoupled_weight_decay && c.engine.backend.bf16);
+    assert_int_equal(c.engine.graph.zero_stage, 3);
+    assert_int_equal(c.engine.graph.ddp_bucket_size, 500000000);
+    assert_true(c.engine.graph.overlap_grad_reduce);
+    assert_int_equal(c.engine.graph.stage3_prefetch_bucket_size, 10000000);
+    assert_int_equal(c.engine.graph.stage3_param_persistence_threshold, 100000);
+    assert_int_equal(c.engine.graph.stage3_max_live_parameters, 1000000000);
+    assert_int_equal(c.engine.graph.stage3_max_reuse_distance, 7);
+    assert_int_equal(c.engine.seed, 9);
+    assert_false(mega_options_was_set(c.engine.options, "gradient_accumulation_steps"));
+    assert_false(mega_options_was_set(c.engine.options, "pipeline_model_parallel_size"));
+    assert_has(mega_options_origin(c.engine.options, "zero_stage"),
+               "\"zero_optimization.stage\" 3 (mega_setup.config, line 11)");
+    assert_has(mega_options_origin(c.engine.options, "adam_beta2"),
+               "\"optimizer.params.betas[1]\" 0.99 (mega_setup.config, line 7)");
+    assert_has(mega_options_origin(c.engine.options, "optimizer"),
+               "\"optimizer.type\" \"adamw\" (mega_setup.config, line 7)");
+    assert_has(mega_options_origin(c.engine.options, "seed"), "(mega_setup.config, line 18)");
+    assert_string_equal(mega_options_spelling(c.engine.options, "lr"), "\"optimizer.params.lr\"");
+    assert_string_equal(mega_options_spelling(c.engine.options, "lr_decay_style"), "\"" JSON_OWN ".lr_decay_style\"");
+    assert_has(notes, "no effect here: \"steps_per_print\": the program prints");
+    assert_has(notes, "\"activation_checkpointing.cpu_checkpointing\"");
+    if (strstr(notes, "wall_clock_breakdown") != NULL) fail_msg("%s", notes); /* it is false */
+    end(&c);
+}
+
+/* DeepSpeed's derivations, on two ranks. */
+static void batch_sizes(void **state)
+{
+    static const struct {
+        const char *json;
+        int64_t micro, global;
+        const char *said; /* a mistake */
+    } rows[] = {
+        {"{\"train_batch_size\": 32, \"train_micro_batch_size_per_gpu\": 16, \"gradient_accumulation_steps\": 1}", 16,
+         32, NULL},
+        {"{\"train_batch_size\": 32, \"train_micro_batch_size_per_gpu\": 8}", 8, 32, NULL},
+        {"{\"train_batch_size\": 32, \"gradient_accumulation_steps\": 2}", 8, 32, NULL},
+        {"{\"train_micro_batch_size_per_gpu\": 8, \"gradient_accumulation_steps\": 2}", 8, 32, NULL},
+        {"{\"train_batch_size\": 32}", 16, 32, NULL},
+        {"{\"train_micro_batch_size_per_gpu\": 16}", 16, 32, NULL},
+        {"{\"train_batch_size\": 33}", 0, 0,
+         "\"train_batch_size\" 33 (mega_setup.config, line 1) is not a multiple of"},
+        {"{\"gradient_accumulation_steps\": 2}", 0, 0, "missing: \"train_micro_batch_size_per_gpu\""},
+        {"{\"train_batch_size\": 32,\n\"train_micro_batch_size_per_gpu\": 8,\n\"gradient_accumulation_steps\": 1}", 0,
+         0,
+         "\"gradient_accumulation_steps\" 1 (mega_setup.config, line 3) and \"train_batch_size\" 32 "
+         "(mega_setup.config, "
+         "line 1) contradict each other: a step has \"train_micro_batch_size_per_gpu\" 8 (mega_setup.config, line 2) x "
+         "2 data-parallel ranks"},
+    };
+    (void)state;
+    for (size_t i = 0; i < MEGA_COUNT(rows); i++) {
+        setup_values c;
+        char name[] = "program", lr[] = "--lr", one[] = "1", *argv[] = {name, lr, one};
+        begin(&c, 2);
+        c.config = rows[i].json;
+        const mega_status st = mega_options_parse(c.engine.options, NULL, 3, argv);
+        if (rows[i].said != NULL) assert_has(st != MEGA_OK ? mega_error_message() : "accepted", rows[i].said);
+        else if (st != MEGA_OK || c.engine.optim.micro_batch_size != rows[i].micro ||
+                 c.engine.optim.global_batch_size != rows[i].global)
+            fail_msg("%s: %lld of %lld, %s", rows[i].json, (long long)c.engine.optim.micro_batch_size,
+                     (long long)c.engine.optim.global_batch_size, mega_error_message());
+        end(&c);
+    }
+}
+
+/* ---- what is refused ---- */
+
+#define GOOD "\"train_batch_size\": 2, \"optimizer\": {\"params\": {\"lr\": 1}}"
+
+static void mistakes(void **state)
+{
+    static const struct {
+        const char *json;
+        mega_status status;
+        const char *said;
+    } rows[] = {
+        {"{" GOOD ",\n\"zero_optimization\": {\"stage\" 1}}", MEGA_ERR_FORMAT, "mega_setup.config: line 2, column"},
+        {"{" GOOD ",\n\"gradient_clipping\": 1,\n\"gradient_clipping\": 2}", MEGA_ERR_FORMAT,
+         "line 3, column 19: duplicate object key"},
+        {"{" GOOD ",\n\"zero_optimization\": {\"stage\": 1, \"stage\": 1}}", MEGA_ERR_FORMAT, "duplicate object key"},
+        {"{" GOOD ",\n\"zero_optimization\": {\n\"stge\": 1}}", MEGA_ERR_USAGE,
+         "\"zero_optimization.stge\" (mega_setup.config, line 3) is not a key of a configuration; did you mean "
+         "\"zero_optimization.stage\"?"},
+        {"{" GOOD ", \"zero_optimisation\": {\"stage\": 1}}", MEGA_ERR_USAGE, "did you mean \"zero_optimization\"?"},
+        {"{" GOOD ", \"stage\": 1}", MEGA_ERR_USAGE, "did you mean \"zero_optimization.stage\"?"},
+        {"{" GOOD ", \"nothing_of_the_kind\": {\"a\": [1, {\"b\": 2}]}}", MEGA_ERR_USAGE, "is not a key"},
+        {"{" GOOD ", \"zero_optimization.stage\": 1}", MEGA_ERR_USAGE, "is not a key"},
+        {"{" GOOD ", \"" JSON_OWN "\": {\"sed\": 1}}", MEGA_ERR_USAGE, "did you mean \"" JSON_OWN ".seed\"?"},
+        {"{" GOOD ", \"" JSON_OWN "\": {\"num_layers\": 1}}", MEGA_ERR_USAGE, "is not a key"},
+        {"{" GOOD ", \"zero_optimization\": {\"stage\": \"two\"}}", MEGA_ERR_USAGE,
+         "\"zero_optimization.stage\" (mega_setup.config, line 1): found \"two\", expected a whole number"},
+        {"{" GOOD ", \"zero_optimization\": {\"stage\": true}}", MEGA_ERR_USAGE, "found true, expected a whole number"},
+        {"{" GOOD ", \"zero_optimization\": {\"stage\": 1.5}}", MEGA_ERR_USAGE, "\"1.5\" is not a whole number"},
+        {"{" GOOD ", \"zero_optimization\": 2}", MEGA_ERR_USAGE, "found 2, expected an object in braces"},
+        {"{" GOOD ", \"gradient_clipping\": {\"a\": 1}}", MEGA_ERR_USAGE, "found {\"a\":1}, expected a number"},
+        {"{" GOOD ", \"gradient_clipping\": -1}", MEGA_ERR_USAGE, "-1 must not be negative"},
+        {"{" GOOD ", \"bf16\": {\"enabled\": 1}}", MEGA_ERR_USAGE, "found 1, expected true or false"},
+        {"{\"train_batch_size\": 2, \"optimizer\": {\"params\": {\"lr\": 1, \"betas\": [0.9, 0.99, 1]}}}",
+         MEGA_ERR_USAGE, "\"optimizer.params.betas\" (mega_setup.config, line 1): found [0.9"},
+        {"{\"train_batch_size\": 2, \"optimizer\": {\"params\": {\"lr\": 1, \"betas\": 0.9}}}", MEGA_ERR_USAGE,
+         "expected an array"},
+        {"{" GOOD ", \"zero_optimization\": {\"stage\": 4}}", MEGA_ERR_USAGE,
+         "\"zero_optimization.stage\" 4 (mega_setup.config, line 1): expected 0, 1, 2 or 3"},
+        {"{" GOOD ",\n\"fp16\": {\n\"enabled\": true}}", MEGA_ERR_UNSUPPORTED,
+         "\"fp16.enabled\" (mega_setup.config, line 3): true is not built yet: use \"bf16\""},
+        {"{" GOOD ", \"zero_optimization\": {\"offload_param\": {\"device\": \"cpu\"}}}", MEGA_ERR_UNSUPPORTED,
+         "\"cpu\" is not built yet: memory beyond"},
+        {"{" GOOD ", \"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 5}}}",
+         MEGA_ERR_UNSUPPORTED, "\"WarmupLR\" is not built yet"},
+        {"{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"Lamb\", \"params\": {\"lr\": 1}}}",
+         MEGA_ERR_UNSUPPORTED, "\"Lamb\" is not built yet; known are Adam, AdamW, SGD"},
+        {"{" GOOD ",\n\"zero_optimization\": {\"stage\": 1},\n\"" JSON_OWN "\": {\"zero_stage\": 2}}", MEGA_ERR_USAGE,
+         "\"zero_optimization.stage\" 1 (mega_setup.config, line 2) and \"" JSON_OWN
+         ".zero_stage\" 2 (mega_setup.config, line 3) contradict each other"},
+        {"{\"train_batch_size\": 2}", MEGA_ERR_USAGE, "missing: \"optimizer.params.lr\""},
+        {"not-there/ds.json", MEGA_ERR_NOT_FOUND, "not-there/ds.json"},
+    };
+    (void)state;
+    for (size_t i = 0; i < MEGA_COUNT(rows); i++) {
+        setup_values c;
+        const mega_status st = parse(&c, rows[i].json, "");
+        if (rows[i].status == MEGA_ERR_FORMAT && st == MEGA_ERR_USAGE) { /* with the mistakes that follow from it */
+        } else if (st != rows[i].status && st != MEGA_ERR_USAGE) {
+            fail_msg("%s: %s, %s", rows[i].json, mega_status_name(st), mega_error_message());
+        }
+        assert_has(mega_error_message(), rows[i].said);
+        end(&c);
+    }
+}
+
+/* All mistakes of both sources come in one message; and a file is named in place of the text. */
+static void files_and_argv(void **state)
+{
+    setup_values c;
+    char path[512], line[600];
+    (void)state;
+    snprintf(path, sizeof path, "%s/ds.json", mega_kit_temp_folder());
+    FILE *f = fopen(path, "w");
+    assert_true(f != NULL && fputs(whole, f) >= 0 && fclose(f) == 0);
+    snprintf(line, sizeof line, "--deepspeed --deepspeed_config %s --zero-stage 1", path);
+    if (parse(&c, NULL, line) != MEGA_OK) fail_msg("%s", mega_error_message());
+    assert_int_equal(c.engine.graph.zero_stage, 1);
+    assert_true(c.engine.optim.lr == 3e-5);
+    assert_has(notes, "--zero-stage 1 (argument 4) counts; \"zero_optimization.stage\" 3 (");
+    assert_has(notes, "ds.json, line 11) does not");
+    assert_has(mega_options_origin(c.engine.options, "lr"), "ds.json, line 7)");
+    end(&c);
+
+    if (parse(&c, path, "") != MEGA_OK) fail_msg("%s", mega_error_message());
+    assert_int_equal(c.engine.graph.zero_stage, 3);
+    end(&c);
+    assert_int_equal(parse(&c, "{}", line), MEGA_ERR_USAGE);
+    assert_has(mega_error_message(), "(argument 2) and mega_setup.config: give one of them");
+    end(&c);
+    assert_int_equal(parse(&c, "{\"stage\": 1, \"fp16\": {\"enabled\": true}}", "--zero-stge 1"), MEGA_ERR_USAGE);
+    assert_has(mega_error_message(), "\"stage\" (mega_setup.config, line 1)");
+    assert_has(mega_error_message(), "\"fp16.enabled\"");
+    assert_has(mega_error_message(), "--zero-stge");
+    end(&c);
+}
+
+/* ---- the tables ---- */
+
+static void keys_are_known_once(void **state)
+{
+    size_t i = 0;
+    (void)state;
+    for (json_key_walk w = {.options = {.of = rows_of_engine()}}; mega_json_key_next(&w); i++) {
+        json_key_walk found;
+        if (!mega_json_key_find(rows_of_engine(), w.path, &found) || found.row != w.row || found.index != w.index)
+            fail_msg("%s stands in two rows", w.path);
+        if (mega_json_key_has_below(rows_of_engine(), w.path)) fail_msg("%s is a key and a block", w.path);
+    }
+    assert_true(i > 150);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(three_sources),  cmocka_unit_test(keys_set_options),
+                                       cmocka_unit_test(batch_sizes),    cmocka_unit_test(mistakes),
+                                       cmocka_unit_test(files_and_argv), cmocka_unit_test(keys_are_known_once)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,29 @@
+/* Options of what data-parallel ranks exchange and share out: buckets of gradients, ZeRO.
+ * Its rows are in graph/options.c. */
+#ifndef MEGALITH_GRAPH_OPTIONS_H
+#define MEGALITH_GRAPH_OPTIONS_H
+
+#include "megalith/option.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum mega_ddp_impl { MEGA_DDP_LOCAL, MEGA_DDP_TORCH, MEGA_DDP_FSDP } mega_ddp_impl;
+
+typedef struct mega_graph_options {
+    mega_ddp_impl ddp_impl;
+    int64_t ddp_bucket_size; /* elements */
+    bool use_distributed_optimizer, overlap_grad_reduce;
+    int64_t zero_stage; /* follows from the two ways to say it where it is not given */
+    int64_t stage3_prefetch_bucket_size, stage3_param_persistence_threshold; /* elements */
+    int64_t stage3_max_reuse_distance, stage3_max_live_parameters;           /* elements */
+} mega_graph_options;
+
+/* Their rows, by the titles of --help. */
+extern const mega_option_section mega_graph_distributed_section, mega_graph_zero_section;
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,23 @@
+/* The options of this room: buckets of gradients, ZeRO. */
+#include "megalith/graph_options.h"
+
+#define ROW(name, field, kind) MEGA_OPTION(mega_graph_options, name, field, kind)
+
+// clang-format off
+static const mega_option_row distributed_rows[] = {
+    {ROW("DDP-impl", ddp_impl, MEGA_OPTION_CHOICE), .fallback = "local", .choices = "local|torch|FSDP", .help = "when gradients are summed over data-parallel ranks: local after the backward, torch by bucket while it runs; FSDP is --zero-stage 3 (weights, gradients and optimizer shared out)"},
+    {ROW("ddp-bucket-size", ddp_bucket_size, MEGA_OPTION_INT), .json = "zero_optimization.reduce_bucket_size", .fallback = "40000000", .range = MEGA_RANGE_POSITIVE, .help = "elements of a bucket of parameters, of which ranks exchange gradients (ZeRO 1, 2: weights too) at once; with ZeRO 3 it is a layer"},
+    {ROW("use-distributed-optimizer", use_distributed_optimizer, MEGA_OPTION_FLAG), .help = "data-parallel ranks share out the optimizer's state: the same as --zero-stage 1"},
+    {ROW("overlap-grad-reduce", overlap_grad_reduce, MEGA_OPTION_FLAG), .json = "zero_optimization.overlap_comm", .help = "sum gradients over data-parallel ranks by bucket while the backward of the last micro-batch runs; with ZeRO 2 and 3, leave the sum of a bucket under way until the next is complete"},
+};
+const mega_option_section mega_graph_distributed_section = MEGA_SECTION("distributed", distributed_rows);
+
+static const mega_option_row zero_rows[] = {
+    {ROW("zero-stage", zero_stage, MEGA_OPTION_INT), .json = "zero_optimization.stage", .yaml = "deepspeed_config.zero_stage", .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "what data-parallel ranks share out instead of each holding all of it: 1 the optimizer's state, 2 gradients too, 3 weights too; 0 nothing"},
+    {ROW("stage3-prefetch-bucket-size", stage3_prefetch_bucket_size, MEGA_OPTION_INT), .json = "zero_optimization.stage3_prefetch_bucket_size", .fallback = "50000000", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "ZeRO 3: a layer of up to so many weights is gathered while the one before is computed with"},
+    {ROW("stage3-param-persistence-threshold", stage3_param_persistence_threshold, MEGA_OPTION_INT), .json = "zero_optimization.stage3_param_persistence_threshold", .fallback = "100000", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "ZeRO 3: a layer (or what stands in none) of at most so many elements stays whole on every rank"},
+    {ROW("stage3-max-reuse-distance", stage3_max_reuse_distance, MEGA_OPTION_INT), .json = "zero_optimization.stage3_max_reuse_distance", .fallback = "1000000000", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "ZeRO 3: weights stay gathered for their next use where up to so many others are used between"},
+    {ROW("stage3-max-live-parameters", stage3_max_live_parameters, MEGA_OPTION_INT), .json = "zero_optimization.stage3_max_live_parameters", .fallback = "1000000000", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "ZeRO 3: where more weights than this would be gathered at a time, none is prefetched or stays for later"},
+};
+const mega_option_section mega_graph_zero_section = MEGA_SECTION("ZeRO and DeepSpeed", zero_rows);
+// clang-format on

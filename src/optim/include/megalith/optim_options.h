@@ -1,0 +1,51 @@
+/* Options of the optimizer and of what changes from step to step: batch size, learning rate, weight decay. Sizes are
+ * samples, intervals iterations unless the name says samples.
+ * Its rows are in optim/options.c and optim/lr_schedule.c. */
+#ifndef MEGALITH_OPTIM_OPTIONS_H
+#define MEGALITH_OPTIM_OPTIONS_H
+
+#include "megalith/optim.h"
+#include "megalith/option.h"
+#include "megalith/schedule.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mega_optim_options {
+    /* batch and length of the training */
+    int64_t micro_batch_size, global_batch_size;
+    int64_t gradient_accumulation_steps; /* 0: not given; global_batch_size follows from it */
+    int64_t rampup_batch_size[3];        /* start, increment, samples; all 0 without a ramp */
+    int64_t train_iters;                 /* 0 where train_samples is given */
+    int64_t train_samples;               /* 0 where train_iters is given */
+
+    mega_optimizer_kind optimizer;
+    bool decoupled_weight_decay; /* Adam: AdamW; false: L2 in the gradient. SGD's is always in the gradient */
+    double adam_beta1, adam_beta2, adam_eps, sgd_momentum;
+    double clip_grad;                                          /* 0: no clipping */
+    double weight_decay, start_weight_decay, end_weight_decay; /* the last two equal the first in a constant style */
+    mega_weight_decay_style weight_decay_incr_style;
+
+    double lr, min_lr, lr_warmup_init;
+    mega_lr_style lr_decay_style;
+    int64_t lr_decay_iters, lr_decay_samples; /* 0: the whole training */
+    mega_lr_wsd_style lr_wsd_decay_style;
+    int64_t lr_wsd_decay_iters, lr_wsd_decay_samples; /* the last part of the curve of WSD */
+    double lr_warmup_fraction;                        /* NAN when not given */
+    int64_t lr_warmup_iters, lr_warmup_samples;
+} mega_optim_options;
+
+/* Their rows, by the titles of --help. */
+extern const mega_option_section mega_optim_regularization_section, mega_optim_training_section,
+    mega_optim_learning_section;
+/* The curves of the learning rate and the weight decay; o->train_iters or o->train_samples must be known. */
+mega_status mega_lr_schedule_from_options(mega_lr_schedule *out, const mega_optim_options *o);
+/* ranks: data-parallel ones. */
+mega_status mega_batch_ramp_from_options(mega_batch_ramp *out, const mega_optim_options *o, int64_t ranks);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,32 @@
+/* The options of this room: batch, length of the training, optimizer. Those of the learning rate are in
+ * lr_schedule.c. */
+#include "megalith/optim_options.h"
+
+#define ROW(name, field, kind) MEGA_OPTION(mega_optim_options, name, field, kind)
+
+// clang-format off
+static const mega_option_row regularization_rows[] = {
+    {ROW("weight-decay", weight_decay, MEGA_OPTION_FLOAT), .json = "optimizer.params.weight_decay", .fallback = "0.01", .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_SCHEDULE, .help = "weight decay; biases and norms have none"},
+    {ROW("no-decoupled-weight-decay", decoupled_weight_decay, MEGA_OPTION_OFF), .json = "optimizer.params.adam_w_mode", .resume = MEGA_RESUME_REPORTED, .help = "Adam as PyTorch's Adam: weight decay times the parameter is added to the gradient (L2), before the moments"},
+    {ROW("start-weight-decay", start_weight_decay, MEGA_OPTION_FLOAT), .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_SCHEDULE, .help = "first value of a weight decay that changes"},
+    {ROW("end-weight-decay", end_weight_decay, MEGA_OPTION_FLOAT), .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_SCHEDULE, .help = "last value of a weight decay that changes"},
+    {ROW("weight-decay-incr-style", weight_decay_incr_style, MEGA_OPTION_CHOICE), .fallback = "constant", .choices = "constant|linear|cosine", .resume = MEGA_RESUME_SCHEDULE, .help = "how the weight decay changes over the training"},
+    {ROW("clip-grad", clip_grad, MEGA_OPTION_FLOAT), .json = "gradient_clipping", .yaml = "deepspeed_config.gradient_clipping|megatron_lm_config.megatron_lm_gradient_clipping", .fallback = "1.0", .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_REPORTED, .help = "global norm above which gradients are scaled down; 0 is off"},
+    {ROW("adam-beta1", adam_beta1, MEGA_OPTION_FLOAT), .json = "optimizer.params.betas[0]", .fallback = "0.9", .range = MEGA_RANGE_BELOW_ONE, .resume = MEGA_RESUME_REPORTED, .help = "decay of Adam's first moment"},
+    {ROW("adam-beta2", adam_beta2, MEGA_OPTION_FLOAT), .json = "optimizer.params.betas[1]", .fallback = "0.999", .range = MEGA_RANGE_BELOW_ONE, .resume = MEGA_RESUME_REPORTED, .help = "decay of Adam's second moment"},
+    {ROW("adam-eps", adam_eps, MEGA_OPTION_FLOAT), .json = "optimizer.params.eps", .fallback = "1e-08", .range = MEGA_RANGE_POSITIVE, .resume = MEGA_RESUME_REPORTED, .help = "Adam's epsilon"},
+    {ROW("sgd-momentum", sgd_momentum, MEGA_OPTION_FLOAT), .json = "optimizer.params.momentum", .fallback = "0.9", .range = MEGA_RANGE_BELOW_ONE, .resume = MEGA_RESUME_REPORTED, .help = "momentum of SGD"},
+};
+const mega_option_section mega_optim_regularization_section = MEGA_SECTION("regularization", regularization_rows);
+
+static const mega_option_row training_rows[] = {
+    {ROW("micro-batch-size", micro_batch_size, MEGA_OPTION_INT), .json = "train_micro_batch_size_per_gpu", .range = MEGA_RANGE_POSITIVE, .most = 1 << 24, .help = "samples computed together"},
+    {ROW("global-batch-size", global_batch_size, MEGA_OPTION_INT), .json = "train_batch_size", .range = MEGA_RANGE_POSITIVE, .most = 1 << 30, .resume = MEGA_RESUME_REPORTED, .help = "samples of one optimizer step; the micro-batch size when not given"},
+    {ROW("gradient-accumulation-steps", gradient_accumulation_steps, MEGA_OPTION_INT), .json = "gradient_accumulation_steps", .yaml = "gradient_accumulation_steps|deepspeed_config.gradient_accumulation_steps", .range = MEGA_RANGE_POSITIVE, .most = 1 << 24, .help = "micro-batches of an optimizer step on each data-parallel rank, instead of --global-batch-size, which is --micro-batch-size x this x data-parallel ranks"},
+    {ROW("rampup-batch-size", rampup_batch_size, MEGA_OPTION_INT3), .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_REPORTED, .help = "START INCREMENT SAMPLES: the global batch grows from START by INCREMENT over SAMPLES"},
+    {ROW("train-iters", train_iters, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = (int64_t)1 << 32, .help = "optimizer steps of the whole training"},
+    {ROW("train-samples", train_samples, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = (int64_t)1 << 50, .help = "samples of the whole training, instead of --train-iters"},
+    {ROW("optimizer", optimizer, MEGA_OPTION_CHOICE), .fallback = "adam", .choices = "adam|sgd", .unbuilt = "muon|lion|lamb|adagrad", .resume = MEGA_RESUME_REPORTED, .help = "adam is AdamW, unless --no-decoupled-weight-decay is given"},
+};
+const mega_option_section mega_optim_training_section = MEGA_SECTION("training", training_rows);
+// clang-format on

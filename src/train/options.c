@@ -1,0 +1,105 @@
+/* The options of this room: a training run. */
+#include "megalith/train_options.h"
+
+#define ROW(name, field, kind) MEGA_OPTION(mega_train_options, name, field, kind)
+
+// clang-format off
+static const mega_option_row tokenizer_rows[] = {
+    {ROW("override-tokenizer", override_tokenizer, MEGA_OPTION_FLAG), .help = "go on from --load with another tokenizer than it was trained with, whose ids have other meanings"},
+};
+const mega_option_section mega_train_tokenizer_section = MEGA_SECTION("data and tokenizer", tokenizer_rows);
+
+static const mega_option_row sequence_rows[] = {
+    {ROW("seq-length", seq_length, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1 << 24, .help = "tokens of a sample"},
+};
+const mega_option_section mega_train_sequence_section = MEGA_SECTION("data and tokenizer", sequence_rows);
+
+static const mega_option_row network_rows[] = {
+    {ROW("make-vocab-size-divisible-by", make_vocab_size_divisible_by, MEGA_OPTION_INT), .fallback = "128", .range = MEGA_RANGE_POSITIVE, .most = 1 << 24, .help = "the embedding is padded to a multiple of this; padding never enters a loss or a checkpoint"},
+};
+const mega_option_section mega_train_network_section = MEGA_SECTION("network size", network_rows);
+
+static const mega_option_row training_rows[] = {
+    {ROW("log-interval", log_interval, MEGA_OPTION_INT), .fallback = "100", .range = MEGA_RANGE_POSITIVE, .help = "iterations between log lines"},
+    {ROW("exit-interval", exit_interval, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .help = "save and leave when the iteration is a multiple of this"},
+    {ROW("exit-duration-in-mins", exit_duration_in_mins, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1 << 30, .help = "save and leave after so many minutes"},
+    {ROW("tensorboard-dir", tensorboard_dir, MEGA_OPTION_STRING), .alike = MEGA_ALIKE_NOT_NEEDED, .help = "folder for TensorBoard event files"},
+    {ROW("dataloader-type", dataloader_type, MEGA_OPTION_CHOICE), .fallback = "single", .choices = "single|cyclic", .unbuilt = "external", .help = "single: the seeded order, once; cyclic: shuffled again each epoch"},
+    {ROW("profile", profile, MEGA_OPTION_FLAG), .help = "--profile-table, and --profile-trace into trace.json of --tensorboard-dir, else of --save, else of the working folder"},
+    {ROW("profile-step-start", profile_step_start, MEGA_OPTION_INT), .fallback = "10", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "iterations done before the first that is profiled"},
+    {ROW("profile-step-end", profile_step_end, MEGA_OPTION_INT), .fallback = "12", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "iterations done when profiling ends"},
+};
+const mega_option_section mega_train_training_section = MEGA_SECTION("training", training_rows);
+
+static const mega_option_row learning_rows[] = {
+    {ROW("override-opt_param-scheduler", override_opt_param_scheduler, MEGA_OPTION_FLAG), .help = "on --load, this command line's schedule replaces the checkpoint's"},
+    {ROW("use-checkpoint-opt_param-scheduler", use_checkpoint_opt_param_scheduler, MEGA_OPTION_FLAG), .help = "on --load, the checkpoint's schedule replaces this command line's"},
+};
+const mega_option_section mega_train_learning_section = MEGA_SECTION("learning rate", learning_rows);
+
+static const mega_option_row checkpoint_rows[] = {
+    {ROW("save", save, MEGA_OPTION_STRING), .help = "folder for checkpoints; each is a folder that Hugging Face loads"},
+    {ROW("save-interval", save_interval, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .help = "iterations between checkpoints; without it one is saved at the end"},
+    {ROW("save-takeover", save_takeover, MEGA_OPTION_FLAG), .help = "take --save over from a run that still writes there; that run stops saving and ends"},
+    {ROW("no-save-optim", no_save_optim, MEGA_OPTION_FLAG), .help = "leave the optimizer's moments out"},
+    {ROW("no-save-rng", no_save_rng, MEGA_OPTION_FLAG), .help = "leave the seed and the data position of random numbers out"},
+    {ROW("load", load, MEGA_OPTION_STRING), .help = "folder of checkpoints, one checkpoint, or a Hugging Face GPT-2 folder"},
+    {ROW("no-load-optim", no_load_optim, MEGA_OPTION_FLAG), .help = "start with fresh moments, and start the learning-rate schedule over"},
+    {ROW("no-load-rng", no_load_rng, MEGA_OPTION_FLAG), .help = "take the seed of this command line"},
+    {ROW("finetune", finetune, MEGA_OPTION_FLAG), .help = "load weights alone and begin at iteration 0"},
+    {ROW("use-checkpoint-args", use_checkpoint_args, MEGA_OPTION_FLAG), .help = "take the network's shape and the tokenizer from --load"},
+    {ROW("exit-on-missing-checkpoint", exit_on_missing_checkpoint, MEGA_OPTION_FLAG), .help = "refuse to start from random weights when --load holds nothing"},
+    {ROW("load-previous", load_previous, MEGA_OPTION_FLAG), .help = "when the newest checkpoint is damaged, go on from the one before"},
+};
+const mega_option_section mega_train_checkpoint_section = MEGA_SECTION("checkpointing", checkpoint_rows);
+
+static const mega_option_row validation_rows[] = {
+    {ROW("eval-iters", eval_iters, MEGA_OPTION_INT), .fallback = "100", .range = MEGA_RANGE_NOT_NEGATIVE, .most = (int64_t)1 << 31, .help = "iterations of an evaluation"},
+    {ROW("eval-interval", eval_interval, MEGA_OPTION_INT), .fallback = "1000", .range = MEGA_RANGE_POSITIVE, .help = "iterations between evaluations"},
+    {ROW("skip-train", skip_train, MEGA_OPTION_FLAG), .help = "evaluate and leave"},
+};
+const mega_option_section mega_train_validation_section = MEGA_SECTION("validation", validation_rows);
+
+static const mega_option_row logging_rows[] = {
+    {ROW("profile-trace", profile_trace, MEGA_OPTION_STRING), .help = "file for a Chrome trace of the iterations from --profile-step-start to --profile-step-end"},
+    {ROW("profile-table", profile_table, MEGA_OPTION_FLAG), .help = "after those iterations, print time, GFLOP/s, GB/s and percent of the measured bound of each kind of op"},
+    {ROW("metrics-file", metrics_file, MEGA_OPTION_STRING), .alike = MEGA_ALIKE_NOT_NEEDED, .help = "file for one JSON object an iteration, with all digits"},
+    {ROW("log-params-norm", log_params_norm, MEGA_OPTION_FLAG), .help = "log the norm of the parameters"},
+    {ROW("log-num-zeros-in-grad", log_num_zeros_in_grad, MEGA_OPTION_FLAG), .help = "log how many gradients are zero"},
+    {ROW("log-throughput", log_throughput, MEGA_OPTION_FLAG), .help = "also print TFLOP/s after the time of an iteration, and in TensorBoard (the end of the line has them in any case)"},
+    {ROW("log-progress", log_progress, MEGA_OPTION_FLAG), .help = "append to progress.txt in --save"},
+    {ROW("tensorboard-log-interval", tensorboard_log_interval, MEGA_OPTION_INT), .fallback = "1", .range = MEGA_RANGE_POSITIVE, .help = "iterations between TensorBoard events"},
+    {ROW("log-timers-to-tensorboard", log_timers_to_tensorboard, MEGA_OPTION_FLAG), .help = "iteration-time in TensorBoard"},
+    {ROW("log-batch-size-to-tensorboard", log_batch_size_to_tensorboard, MEGA_OPTION_FLAG), .help = "batch-size in TensorBoard"},
+    {ROW("no-log-learnig-rate-to-tensorboard", log_learning_rate_to_tensorboard, MEGA_OPTION_OFF), .help = "no learning-rate in TensorBoard (spelled as in Megatron)"},
+    {ROW("no-log-loss-scale-to-tensorboard", log_loss_scale_to_tensorboard, MEGA_OPTION_OFF), .help = "no loss-scale in TensorBoard"},
+    {ROW("log-validation-ppl-to-tensorboard", log_validation_ppl_to_tensorboard, MEGA_OPTION_FLAG), .help = "validation perplexity in TensorBoard"},
+    {ROW("log-memory-to-tensorboard", log_memory_to_tensorboard, MEGA_OPTION_FLAG), .help = "memory in TensorBoard"},
+    {ROW("log-world-size-to-tensorboard", log_world_size_to_tensorboard, MEGA_OPTION_FLAG), .help = "world-size in TensorBoard"},
+};
+const mega_option_section mega_train_logging_section = MEGA_SECTION("logging", logging_rows);
+
+static const mega_option_row machine_rows[] = {
+    {ROW("memory-limit", memory_limit, MEGA_OPTION_BYTES), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .alike = MEGA_ALIKE_NOT_NEEDED, .help = "memory a rank may take (8G, 512M); 0: its share of what the machine gives"},
+    {ROW("print-program", print_program, MEGA_OPTION_FLAG), .help = "print the program of a step"},
+};
+const mega_option_section mega_train_machine_section = MEGA_SECTION("this machine", machine_rows);
+
+static const mega_option_row dry_run_rows[] = {
+    {ROW("dry-run", dry_run, MEGA_OPTION_FLAG), .help = "read and check everything, say what would be done, and stop"},
+};
+const mega_option_section mega_train_dry_run_section = MEGA_SECTION("this machine", dry_run_rows);
+
+static const mega_option_row overwrite_rows[] = {
+    {ROW("overwrite", overwrite, MEGA_OPTION_FLAG), .alike = MEGA_ALIKE_NOT_NEEDED, .help = "replace output files that this command did not write itself"},
+};
+const mega_option_section mega_train_overwrite_section = MEGA_SECTION("this machine", overwrite_rows);
+
+static const mega_option_row plan_rows[] = {
+    {ROW("world-size", planned_world_size, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 1 << 20, .help = "plan for so many ranks, without starting them; 0: one"},
+    {ROW("rank", planned_rank, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 1 << 20, .help = "the rank of --world-size whose program and memory are shown"},
+    {ROW("print-schedule", print_schedule, MEGA_OPTION_FLAG), .help = "draw when each pipeline stage runs which micro-batch, a line a stage"},
+    {ROW("schedule-svg", schedule_svg, MEGA_OPTION_STRING), .help = "the same as a picture, written to this file"},
+};
+const mega_option_section mega_train_plan_section = MEGA_SECTION("this machine", plan_rows);
+// clang-format on

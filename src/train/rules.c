@@ -1,0 +1,132 @@
+/* Rules between options of a training: shape of the network, layout, recomputation. Each says which options it looked at,
+ * the values found, and what would be valid. Ranges of single values are in the rows. */
+#include "train_rules.h"
+
+void mega_train_rule_shape_is_given(mega_train_options *cfg)
+{
+    const struct {
+        const char *name, *dest;
+        int64_t value;
+    } needed[] = {{"--num-layers", "num_layers", cfg->model.num_layers},
+                  {"--hidden-size", "hidden_size", cfg->model.hidden_size},
+                  {"--num-attention-heads", "num_attention_heads", cfg->model.num_attention_heads},
+                  {"--seq-length", "seq_length", cfg->seq_length}};
+    const char *missing = "";
+    for (size_t i = 0; i < MEGA_COUNT(needed); i++) {
+        if (needed[i].value > 0 || mega_options_is_given(cfg->engine.options, needed[i].dest))
+            continue; /* a value that cannot be read is told elsewhere */
+        missing =
+            mega_options_text(cfg->engine.options, "%s%s%s", missing, missing[0] != '\0' ? ", " : "", needed[i].name);
+    }
+    if (missing[0] == '\0') return;
+    mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                         "missing: %s; give them, or a known shape with --preset gpt2", missing);
+}
+
+void mega_train_rule_heads_divide_hidden(mega_train_options *cfg)
+{
+    const int64_t h = cfg->model.hidden_size, heads = cfg->model.num_attention_heads;
+    if (h <= 0 || heads <= 0) return;
+    if (cfg->model.kv_channels <= 0 || !mega_options_was_set(cfg->engine.options, "kv_channels")) {
+        if (h % heads == 0) return;
+        char valid[160];
+        mega_options_divisors(h, heads, valid, sizeof valid);
+        const int64_t next = (h / heads + 1) * heads;
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "%s does not divide %s; heads that do: %s; or a hidden size of %lld",
+                             mega_options_origin(cfg->engine.options, "num_attention_heads"),
+                             mega_options_origin(cfg->engine.options, "hidden_size"), valid, (long long)next);
+    } else if (cfg->model.kv_channels * heads != h) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_UNSUPPORTED,
+                             "%s: heads of another width than %s / %s are not built yet; leave it out",
+                             mega_options_origin(cfg->engine.options, "kv_channels"),
+                             mega_options_origin(cfg->engine.options, "hidden_size"),
+                             mega_options_origin(cfg->engine.options, "num_attention_heads"));
+    }
+}
+
+void mega_train_rule_positions_reach(mega_train_options *cfg)
+{
+    if (cfg->seq_length <= 0 || cfg->model.max_position_embeddings <= 0 ||
+        cfg->model.max_position_embeddings >= cfg->seq_length)
+        return;
+    mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                         "%s is shorter than %s; make it %lld or more, or shorten the sequence",
+                         mega_options_origin(cfg->engine.options, "max_position_embeddings"),
+                         mega_options_origin(cfg->engine.options, "seq_length"), (long long)cfg->seq_length);
+}
+
+/* Every number that a micro-batch keeps, some 64 for each channel of each token and layer: later code multiplies these in
+ * 64 bits. */
+void mega_train_rule_sizes_fit(mega_train_options *cfg)
+{
+    const double kept = (double)cfg->engine.optim.micro_batch_size * (double)cfg->seq_length *
+                        (double)(cfg->model.hidden_size + cfg->model.ffn_hidden_size) * (double)cfg->model.num_layers *
+                        64.0;
+    if (kept > 1e18) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "%s, %s, %s, %s: a micro-batch would keep %.1g bytes; make one of them smaller",
+                             mega_options_origin(cfg->engine.options, "micro_batch_size"),
+                             mega_options_origin(cfg->engine.options, "seq_length"),
+                             mega_options_origin(cfg->engine.options, "hidden_size"),
+                             mega_options_origin(cfg->engine.options, "num_layers"), kept);
+    }
+}
+
+/* The greatest. */
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+const char *train_more_ranks(const mega_train_options *cfg)
+{
+    return train_is(cfg, "plan") ? "--world-size N plans N" : "megalith launch --nproc_per_node N starts N";
+}
+
+void mega_train_rule_layout(mega_train_options *cfg)
+{
+    const int64_t tp = cfg->engine.comm.tensor_model_parallel_size, world = cfg->engine.world_size,
+                  heads = cfg->model.num_attention_heads;
+    char valid[160];
+    if (tp <= 0) return; /* its range says so */
+    if (world % tp != 0) {
+        mega_options_divisors(heads > 0 ? common_divisor(heads, world) : world, tp, valid, sizeof valid);
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "%s does not divide the world of %lld rank%s; sizes that do: %s (%s)",
+                             mega_options_origin(cfg->engine.options, "tensor_model_parallel_size"), (long long)world,
+                             world == 1 ? "" : "s", valid, train_more_ranks(cfg));
+        return;
+    }
+    if (tp > 1 && heads > 0 && heads % tp != 0) {
+        mega_options_divisors(common_divisor(heads, world), tp, valid, sizeof valid);
+        mega_options_problem(
+            cfg->engine.options, MEGA_ERR_USAGE,
+            "%s is not a multiple of %s: attention is cut by heads; sizes that divide heads and ranks: %s",
+            mega_options_origin(cfg->engine.options, "num_attention_heads"),
+            mega_options_origin(cfg->engine.options, "tensor_model_parallel_size"), valid);
+    }
+    if (tp > 1 && cfg->model.ffn_hidden_size > 0 && cfg->model.ffn_hidden_size % tp != 0)
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s is not a multiple of %s",
+                             mega_options_origin(cfg->engine.options, "ffn_hidden_size"),
+                             mega_options_origin(cfg->engine.options, "tensor_model_parallel_size"));
+}
+
+void mega_train_rule_recompute(mega_train_options *cfg)
+{
+    const bool method = cfg->model.recompute_method != MEGA_RECOMPUTE_METHOD_NONE;
+    if (cfg->model.recompute_granularity == MEGA_RECOMPUTE_SELECTIVE && method) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "%s belongs to full recompute; selective recompute has no method, leave it out",
+                             mega_options_origin(cfg->engine.options, "recompute_method"));
+    } else if (cfg->model.recompute_granularity == MEGA_RECOMPUTE_NONE && method) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "%s changes nothing without --recompute-granularity full; add it",
+                             mega_options_origin(cfg->engine.options, "recompute_method"));
+    }
+}

@@ -1,0 +1,176 @@
+/* Rules about files: that they are there, before anything is started. */
+#include "megalith/file.h"
+#include "train_rules.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void mega_train_rule_split(mega_train_options *cfg)
+{
+    if (cfg->data.split == NULL) return;
+    double sum = 0;
+    int parts = 0;
+    const char *at = cfg->data.split;
+    while (*at != '\0') {
+        char *end = NULL;
+        const double x = strtod(at, &end);
+        if (end == at || !isfinite(x) || x < 0) break;
+        sum += x;
+        parts++;
+        at = end + strspn(end, " ");
+        if (*at != ',' && *at != '/') break;
+        at++;
+    }
+    if (*at == '\0' && parts >= 1 && parts <= 3 && sum > 0) return;
+    mega_options_problem(
+        cfg->engine.options, MEGA_ERR_USAGE,
+        "%s: expected up to three parts that are not negative, for training, validation and test, as in 969,30,1",
+        mega_options_origin(cfg->engine.options, "split"));
+}
+
+static bool pair_exists(mega_train_options *cfg, const char *prefix)
+{
+    const char *bin = mega_options_text(cfg->engine.options, "%s.bin", prefix);
+    const char *idx = mega_options_text(cfg->engine.options, "%s.idx", prefix);
+    return mega_file_exists(bin) && mega_file_exists(idx);
+}
+
+/* What this user may not look at is not "not there". */
+bool mega_train_is_hidden(mega_train_options *cfg, const char *option, const char *path)
+{
+    const mega_status st = mega_path_check_access(path);
+    if (st != MEGA_OK) mega_options_problem(cfg->engine.options, st, "%s %s", option, mega_error_message());
+    return st != MEGA_OK;
+}
+
+/* Another pair beside a missing one whose name begins with it: preprocess_data adds the key of the JSON lines and
+ * "_document", or "_sentence". NULL when there is none. */
+static const char *pair_beside(mega_train_options *cfg, const char *prefix)
+{
+    char *found = NULL;
+    const mega_status st = mega_path_complete(&found, prefix, ".idx");
+    if (st != MEGA_OK) mega_options_problem(cfg->engine.options, st, "%s", mega_error_message());
+    const char *pair = found != NULL ? mega_options_text(cfg->engine.options, "%s", found) : NULL;
+    mega_free(found);
+    return pair != NULL && pair_exists(cfg, pair) ? pair : NULL;
+}
+
+/* A prefix whose pair of files is missing: says what is there instead. */
+static void check_prefix(mega_train_options *cfg, const char *option, const char *prefix)
+{
+    if (pair_exists(cfg, prefix)) return;
+    const size_t n = strlen(prefix);
+    const char *shorter = n > 4 ? mega_options_text(cfg->engine.options, "%.*s", (int)(n - 4), prefix) : NULL;
+    const char *text = mega_options_text(cfg->engine.options, "%s_text_document", prefix);
+    const char *longer = pair_exists(cfg, text) ? text : pair_beside(cfg, prefix);
+    const char *bin = mega_options_text(cfg->engine.options, "%s.bin", prefix);
+    const char *idx = mega_options_text(cfg->engine.options, "%s.idx", prefix);
+    if (mega_train_is_hidden(cfg, option, bin) || mega_train_is_hidden(cfg, option, idx)) return;
+    if (shorter != NULL && (strcmp(prefix + n - 4, ".bin") == 0 || strcmp(prefix + n - 4, ".idx") == 0) &&
+        pair_exists(cfg, shorter)) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_NOT_FOUND, "%s %s: a prefix is wanted, without %s; use %s",
+                             option, prefix, prefix + n - 4, shorter);
+    } else if (longer != NULL) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_NOT_FOUND,
+                             "%s %s: there is no %s, but there is %s.bin; use %s", option, prefix, bin, longer, longer);
+    } else {
+        const bool has_bin = mega_file_exists(bin), has_idx = mega_file_exists(idx);
+        mega_options_problem(cfg->engine.options, MEGA_ERR_NOT_FOUND,
+                             "%s %s: %s%s%s not there; megalith preprocess_data makes this pair", option, prefix,
+                             has_bin ? "" : bin, has_bin || has_idx ? "" : " and ",
+                             has_idx ? " is"
+                                     : mega_options_text(cfg->engine.options, "%s %s", idx, has_bin ? "is" : "are"));
+    }
+}
+
+/* "PREFIX" or "WEIGHT PREFIX WEIGHT PREFIX …". */
+static void check_blend(mega_train_options *cfg, const char *option, const mega_list *list)
+{
+    if (list->count == 1) check_prefix(cfg, option, list->item[0]);
+    if (list->count < 2) return;
+    if (list->count % 2 != 0) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "%s: %zu values; expected one prefix, or WEIGHT PREFIX in pairs, as in 0.7 A 0.3 B",
+                             option, list->count);
+        return;
+    }
+    for (size_t i = 0; i < list->count; i += 2) {
+        double weight;
+        if (!mega_value_float(list->item[i], &weight) || weight <= 0) {
+            mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                                 "%s: \"%s\" is in the place of a weight for %s, a number above 0", option,
+                                 list->item[i], list->item[i + 1]);
+        }
+        check_prefix(cfg, option, list->item[i + 1]);
+    }
+}
+
+void mega_train_rule_data_paths(mega_train_options *cfg)
+{
+    const bool own = cfg->data.train_data_path.count > 0 || cfg->data.valid_data_path.count > 0 ||
+                     cfg->data.test_data_path.count > 0;
+    if (cfg->data.data_path.count > 0 && own) {
+        mega_options_problem(
+            cfg->engine.options, MEGA_ERR_USAGE,
+            "--data-path is split by --split, and --train-data-path, --valid-data-path, --test-data-path come "
+            "instead of it; give one or the other");
+    }
+    const bool needed = train_is(cfg, "pretrain_gpt");
+    if (needed && cfg->data.data_path.count == 0 && !own) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "missing: --data-path PREFIX, made by megalith preprocess_data");
+    }
+    check_blend(cfg, "--data-path", &cfg->data.data_path);
+    check_blend(cfg, "--train-data-path", &cfg->data.train_data_path);
+    check_blend(cfg, "--valid-data-path", &cfg->data.valid_data_path);
+    check_blend(cfg, "--test-data-path", &cfg->data.test_data_path);
+}
+
+void mega_train_check_file(mega_train_options *cfg, const char *option, const char *path, const char *what)
+{
+    if (path == NULL || mega_train_is_hidden(cfg, option, path) || mega_file_exists(path)) return;
+    mega_options_problem(cfg->engine.options, MEGA_ERR_NOT_FOUND, "%s %s: %s; expected %s", option, path,
+                         mega_folder_exists(path) ? "it is a folder" : "there is no such file", what);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* A plan may be of a network alone: what it does not name is not missing. */
+void mega_train_rule_tokenizer_files(mega_train_options *cfg)
+{
+    const char *type = cfg->text.tokenizer_type;
+    const bool is_plan = train_is(cfg, "plan");
+    if (strcmp(type, "NullTokenizer") == 0 && cfg->text.vocab_size <= 0) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "missing: --vocab-size N, the ids of a NullTokenizer");
+    }
+    if (strcmp(type, "CharTokenizer") == 0 && cfg->text.vocab_file == NULL) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "missing: --vocab-file FILE, the characters of a CharTokenizer; train_tokenizer "
+                             "writes it, and preprocess_data where it is not there yet");
+    }
+    if (strcmp(type, "CharTokenizer") == 0 && !train_is(cfg, "preprocess_data")) {
+        mega_train_check_file(cfg, "--vocab-file", cfg->text.vocab_file, "the characters of a CharTokenizer");
+    }
+    if (strcmp(type, "GPT2BPETokenizer") != 0) return;
+    /* a folder given by --load may bring its tokenizer along */
+    if (cfg->text.vocab_file == NULL) {
+        if (cfg->load == NULL && !is_plan) {
+            mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                                 "missing: --vocab-file vocab.json with --merge-file merges.txt, or --vocab-file "
+                                 "tokenizer.json; megalith train_tokenizer makes them");
+        }
+        return;
+    }
+    mega_train_check_file(cfg, "--vocab-file", cfg->text.vocab_file, "vocab.json or tokenizer.json");
+    mega_train_check_file(cfg, "--merge-file", cfg->text.merge_file, "merges.txt");
+    if (cfg->text.merge_file == NULL && ends_with(cfg->text.vocab_file, "vocab.json")) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "missing: --merge-file merges.txt, which belongs to %s (a tokenizer.json needs none)",
+                             mega_options_origin(cfg->engine.options, "vocab_file"));
+    }
+}

@@ -1,0 +1,109 @@
+/* Rules about what a command will write: that it can be written, and that nothing is lost by it. Found before anything
+ * is computed. */
+#include "megalith/file.h"
+#include "train_rules.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* The folder that is there already, of all that lead to `path`. */
+static const char *nearest_folder(mega_train_options *cfg, const char *path)
+{
+    const char *at = path;
+    while (!mega_folder_exists(at)) {
+        const char *slash = strrchr(at, '/');
+        if (mega_file_exists(at)) return at;
+        if (slash == NULL) return ".";
+        if (slash == at) return "/";
+        at = mega_options_text(cfg->engine.options, "%.*s", (int)(slash - at), at);
+    }
+    return at;
+}
+
+/* Tries it: what rights say does not tell of read-only file systems, of quotas, or of what root may not do. A pipe is
+ * left alone: its reader would take a closing for the end. */
+static mega_status try_place(const char *path, const char *there, bool folder)
+{
+    mega_writer *w = NULL;
+    struct stat info;
+    if (folder || there != path) return mega_folder_try(there);
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return MEGA_OK;
+    MEGA_TRY(mega_writer_append_to(&w, path));
+    return mega_writer_close(w, false);
+}
+
+static void check_writable(mega_train_options *cfg, const char *option, const char *path, bool folder)
+{
+    struct stat info;
+    if (path == NULL || path[0] == '\0') return;
+    if (stat(path, &info) != 0 && errno == ENAMETOOLONG) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "%s %s: file systems do not take names this long; choose a shorter one", option, path);
+        return;
+    }
+    if (folder ? mega_file_exists(path) : mega_folder_exists(path)) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s %s: it is a %s; expected the name of a %s",
+                             option, path, folder ? "file" : "folder", folder ? "folder" : "file");
+        return;
+    }
+    const char *there = !folder && mega_file_exists(path) ? path : nearest_folder(cfg, path);
+    if (there != path && !mega_folder_exists(there)) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_IO,
+                             "%s %s: %s is a file, not a folder; choose another place", option, path, there);
+    } else if (try_place(path, there, folder) != MEGA_OK) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_IO, "%s %s: %s", option, path, mega_error_message());
+    }
+}
+
+/* What was there before is replaced if this program wrote it, as the same kind of output, or if --overwrite says so. */
+void mega_train_check_output(mega_train_options *cfg, const char *dest, const char *path, mega_output_kind kind)
+{
+    const bool is_folder = kind == MEGA_OUTPUT_TOKENIZER;
+    const size_t before = mega_options_problems(cfg->engine.options);
+    if (path == NULL || cfg->engine.rank != 0) return;
+    check_writable(cfg, mega_options_text(cfg->engine.options, "--%s", dest), path, is_folder);
+    if (cfg->overwrite || mega_options_problems(cfg->engine.options) > before || mega_output_is_free(path, kind))
+        return;
+    mega_options_problem(
+        cfg->engine.options, MEGA_ERR_USAGE,
+        "--%s %s: this %s is there already and is not %s; nothing was changed: give another name, move "
+        "it away, or give --overwrite to replace it",
+        dest, path, is_folder ? "vocabulary" : "file", mega_output_name(kind));
+}
+
+/* The same for a command that does not make the folder: a typo in it is more likely than a wish for one. */
+void mega_train_check_in_folder(mega_train_options *cfg, const char *dest, const char *path, mega_output_kind kind)
+{
+    const size_t before = mega_options_problems(cfg->engine.options);
+    const char *slash = path != NULL ? strrchr(path, '/') : NULL;
+    mega_train_check_output(cfg, dest, path, kind);
+    if (slash == NULL || slash == path || mega_options_problems(cfg->engine.options) > before || cfg->engine.rank != 0)
+        return;
+    const char *folder = mega_options_text(cfg->engine.options, "%.*s", (int)(slash - path), path);
+    if (mega_folder_exists(folder)) return;
+    mega_options_problem(cfg->engine.options, MEGA_ERR_NOT_FOUND,
+                         "--%s %s: there is no folder %s; make it, or give another name", dest, path, folder);
+}
+
+/* Another pair is replaced, as Megatron does; the index tells whether it is one. */
+void mega_train_check_pair(mega_train_options *cfg, const char *prefix, const char *end)
+{
+    if (prefix == NULL) return;
+    const size_t before = mega_options_problems(cfg->engine.options);
+    check_writable(cfg, "--output-prefix", mega_options_text(cfg->engine.options, "%s%s.bin", prefix, end), false);
+    if (mega_options_problems(cfg->engine.options) > before) return; /* the place is the same */
+    mega_train_check_output(cfg, "output-prefix", mega_options_text(cfg->engine.options, "%s%s.idx", prefix, end),
+                            MEGA_OUTPUT_INDEX);
+}
+
+/* Where a training will write: told now, not at its first checkpoint. The first rank alone writes files. */
+void mega_train_rule_writes(mega_train_options *cfg)
+{
+    if (!cfg->skip_train) check_writable(cfg, "--save", cfg->save, true);
+    check_writable(cfg, "--data-cache-path", cfg->data.data_cache_path, true);
+    if (cfg->engine.rank != 0) return;
+    check_writable(cfg, "--tensorboard-dir", cfg->tensorboard_dir, true);
+    check_writable(cfg, "--metrics-file", cfg->metrics_file, false);
+    if (!cfg->skip_train) mega_train_check_output(cfg, "profile-trace", cfg->profile_trace, MEGA_OUTPUT_TRACE);
+    mega_train_check_in_folder(cfg, "schedule-svg", cfg->schedule_svg, MEGA_OUTPUT_SCHEDULE);
+}

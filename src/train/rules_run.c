@@ -1,0 +1,82 @@
+/* Rules between options of a run: its length, what it loads and saves, which steps are profiled. */
+#include "megalith/log.h"
+#include "train_rules.h"
+
+void mega_train_rule_length_of_training(mega_train_options *cfg)
+{
+    if (cfg->skip_train) return;
+    if (cfg->engine.optim.train_iters > 0 && cfg->engine.optim.train_samples > 0) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s and %s both say how long to train; give one",
+                             mega_options_origin(cfg->engine.options, "train_iters"),
+                             mega_options_origin(cfg->engine.options, "train_samples"));
+    } else if (cfg->engine.optim.train_iters <= 0 && cfg->engine.optim.train_samples <= 0 &&
+               !mega_options_is_given(cfg->engine.options, "train_iters") &&
+               !mega_options_is_given(cfg->engine.options, "train_samples")) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "missing: --train-iters N (optimizer steps) or --train-samples N");
+    }
+}
+
+void mega_train_rule_loading(mega_train_options *cfg)
+{
+    static const char *const need_load[] = {"use_checkpoint_args", "exit_on_missing_checkpoint"};
+    static const char *const idle_without[] = {"finetune", "load_previous", "no_load_optim", "no_load_rng"};
+    for (size_t i = 0; cfg->load == NULL && i < MEGA_COUNT(need_load); i++) {
+        if (!mega_options_is_given(cfg->engine.options, need_load[i])) continue;
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s needs --load FOLDER",
+                             mega_options_origin(cfg->engine.options, need_load[i]));
+    }
+    for (size_t i = 0; cfg->load == NULL && i < MEGA_COUNT(idle_without); i++) { /* scripts pass them all the same */
+        if (mega_options_is_given(cfg->engine.options, idle_without[i]))
+            mega_warn("%s has no effect without --load", mega_options_origin(cfg->engine.options, idle_without[i]));
+    }
+    if (cfg->override_opt_param_scheduler && cfg->use_checkpoint_opt_param_scheduler) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s and %s contradict each other; give one",
+                             mega_options_origin(cfg->engine.options, "override_opt_param_scheduler"),
+                             mega_options_origin(cfg->engine.options, "use_checkpoint_opt_param_scheduler"));
+    }
+    if (cfg->no_load_optim && cfg->use_checkpoint_opt_param_scheduler) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "%s leaves the checkpoint's schedule unread together with its optimizer, and %s asks for "
+                             "it; leave out one (without the second, this command's --lr options hold)",
+                             mega_options_origin(cfg->engine.options, "no_load_optim"),
+                             mega_options_origin(cfg->engine.options, "use_checkpoint_opt_param_scheduler"));
+    }
+}
+
+void mega_train_rule_saving(mega_train_options *cfg)
+{
+    if (cfg->save == NULL && mega_options_is_given(cfg->engine.options, "save_interval")) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s needs --save FOLDER",
+                             mega_options_origin(cfg->engine.options, "save_interval"));
+    }
+    if (cfg->save == NULL && cfg->save_takeover) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s needs --save FOLDER, the folder to take over",
+                             mega_options_origin(cfg->engine.options, "save_takeover"));
+    }
+    if (cfg->save == NULL && cfg->log_progress) {
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s needs --save FOLDER, where progress.txt is kept",
+                             mega_options_origin(cfg->engine.options, "log_progress"));
+    }
+    if (cfg->skip_train || !train_is(cfg, "pretrain_gpt")) return;
+    if (cfg->save == NULL) mega_warn("no --save: the trained weights will not be kept; --save FOLDER keeps them");
+    else if (cfg->save_interval == 0)
+        mega_warn("--save without --save-interval: a checkpoint is written at the end and on a signal, none before");
+}
+
+void mega_train_rule_profiled_steps(mega_train_options *cfg)
+{
+    if (cfg->profile_trace == NULL && !cfg->profile_table) return;
+    if (cfg->engine.optim.train_iters > 0 && cfg->profile_step_start >= cfg->engine.optim.train_iters &&
+        !cfg->skip_train)
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "%s: the run ends after %lld iterations and none would be profiled; give a "
+                             "smaller number",
+                             mega_options_origin(cfg->engine.options, "profile_step_start"),
+                             (long long)cfg->engine.optim.train_iters);
+    if (cfg->profile_step_end > cfg->profile_step_start) return;
+    mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                         "%s must be greater than %s: no iteration is between them",
+                         mega_options_origin(cfg->engine.options, "profile_step_end"),
+                         mega_options_origin(cfg->engine.options, "profile_step_start"));
+}

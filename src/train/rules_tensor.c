@@ -1,0 +1,51 @@
+/* Rules of what tensor parallelism brings with it. */
+#include "megalith/log.h"
+#include "train_rules.h"
+
+static void check_tokens(mega_train_options *cfg, const char *option)
+{
+    const int64_t tp = cfg->engine.comm.tensor_model_parallel_size,
+                  tokens = cfg->engine.optim.micro_batch_size * cfg->seq_length;
+    if (tokens <= 0 || tokens % tp == 0) return;
+    mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                         "--%s cuts the %lld tokens of a micro-batch (%s x %s) over %s; expected a multiple of %lld",
+                         option, (long long)tokens, mega_options_origin(cfg->engine.options, "micro_batch_size"),
+                         mega_options_origin(cfg->engine.options, "seq_length"),
+                         mega_options_origin(cfg->engine.options, "tensor_model_parallel_size"), (long long)tp);
+}
+
+/* As in Megatron, one rank of tensor parallelism turns it off; here that is said. */
+void mega_train_rule_sequence_parallel(mega_train_options *cfg)
+{
+    const int64_t tp = cfg->engine.comm.tensor_model_parallel_size;
+    if (!cfg->model.sequence_parallel || tp < 1) return;
+    if (tp == 1) {
+        mega_warn("--sequence-parallel is off: with --tensor-model-parallel-size 1 no other rank could take a share of "
+                  "the tokens");
+        cfg->model.sequence_parallel = false;
+        return;
+    }
+    check_tokens(cfg, "sequence-parallel");
+}
+
+/* Megatron's conditions; but for one rank of tensor parallelism, which turns it off like the rule above. */
+void mega_train_rule_distribute_saved(mega_train_options *cfg)
+{
+    if (!cfg->model.distribute_saved_activations || cfg->engine.comm.tensor_model_parallel_size < 1) return;
+    if (cfg->engine.comm.tensor_model_parallel_size == 1) {
+        mega_warn("--distribute-saved-activations is off: with --tensor-model-parallel-size 1 no other rank could keep "
+                  "a share");
+        cfg->model.distribute_saved_activations = false;
+        return;
+    }
+    if (cfg->model.recompute_granularity != MEGA_RECOMPUTE_FULL)
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "--distribute-saved-activations shares the inputs of recomputed layers; add "
+                             "--recompute-granularity full, or leave it out");
+    if (cfg->model.sequence_parallel)
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "--distribute-saved-activations and --sequence-parallel: what is kept is a share of the "
+                             "tokens already; leave --distribute-saved-activations out");
+    else
+        check_tokens(cfg, "distribute-saved-activations");
+}

@@ -1,0 +1,17 @@
+/* What the files of rules share. */
+#ifndef MEGALITH_TRAIN_RULES_H
+#define MEGALITH_TRAIN_RULES_H
+
+#include "megalith/train_options.h"
+#include <string.h>
+
+static inline bool train_is(const mega_train_options *cfg, const char *command)
+{
+    return strcmp(mega_options_command(cfg->engine.options), command) == 0;
+}
+/* rules.c: how to have another number of ranks */
+const char *train_more_ranks(const mega_train_options *cfg);
+/* rules_stages.c: stages that hold as many layers as each other */
+int64_t train_even_stages(const mega_train_options *cfg);
+
+#endif
