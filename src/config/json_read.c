@@ -390,7 +390,7 @@ void options_read_json(mega_options *o, const char *json)
 {
     char *file = NULL;
     size_t size = 0;
-    o->json_name = json;
+    o->json_name = mega_options_text(o, "%s", json);
     if (json[strspn(json, " \t\r\n")] == '{') {
         o->json_name = o->table.of->json_name;
         read_text(o, json, strlen(json));

@@ -123,7 +123,7 @@ mega_status mega_engine_create(const mega_setup *setup, mega_engine **out)
     e->grad_norm = NAN;
     mega_status st = engine_read_setup(e, setup);
     if (st == MEGA_OK && e->options.compute == MEGA_F64) e->options.plain = true;
-    if (st == MEGA_OK) st = build_alike(e, setup->model);
+    if (st == MEGA_OK) st = engine_spell(e, build_alike(e, setup->model));
     if (st != MEGA_OK) {
         mega_error_record why;
         mega_error_get(&why);
@@ -183,6 +183,7 @@ void mega_engine_destroy(mega_engine *e)
     mega_free(e->schedule);
     mega_pages_free(e->arena, e->arena_bytes);
     engine_client_free(e);
+    engine_forget_setup(e);
     mega_team_destroy(e->own_team);
     mega_world_destroy(e->own_world);
     mega_free(e);

@@ -142,6 +142,7 @@ struct mega_engine {
     int keep_checkpoints;
     mega_world *own_world; /* those that the engine created */
     mega_team *own_team;
+    struct setup_values *said; /* what argv and a JSON said, for messages; NULL: the options came as numbers */
     struct engine_client *client; /* of the last load (client.c) */
     mega_profile *profile;        /* borrowed; NULL: steps are not profiled */
     engine_search *search;        /* borrowed; NULL: nobody looks for what is not finite */
@@ -168,6 +169,9 @@ void engine_micro_discard(mega_engine *e);
 mega_status engine_read_training_data(mega_engine *e, engine_batch_of of);
 /* setup.c: what mega_setup says, into options; the world and the team that it does not give. */
 mega_status engine_read_setup(mega_engine *e, const mega_setup *setup);
+/* The failure st with its options spelled as the caller wrote them (argv or a JSON). Returns st. */
+mega_status engine_spell(const mega_engine *e, mega_status st);
+void engine_forget_setup(mega_engine *e);
 /* evaluate.c: what a micro-batch of an evaluation counts as; 0: it is padding. */
 double engine_evaluated_times(const mega_engine *e, int64_t micro_batch);
 /* client.c. engine_start_again: step 0, with optimizer states of 0. */

@@ -63,11 +63,12 @@ static mega_status tell(const mega_engine *e, const engine_search *s, const char
     char rank[64] = "", run[64];
     name_run(e, s->evaluates, run);
     if (l->world.size > 1) snprintf(rank, sizeof rank, "rank %d, pipeline stage %d: ", l->world.rank, l->pp.rank);
-    return MEGA_FAIL(MEGA_ERR_NUMERIC,
-                     "%s, samples %lld to %lld (micro-batch %lld of the %s): %s; %s%s. %s. " REMEDY
-                     ", or look at these samples with `megalith data show`",
-                     run, (long long)first, (long long)(first + rows - 1), (long long)s->micro_batch,
-                     s->evaluates ? "batch" : "step", what, rank, s->what.text, consequence(s->evaluates));
+    return engine_spell(e, MEGA_FAIL(MEGA_ERR_NUMERIC,
+                                     "%s, samples %lld to %lld (micro-batch %lld of the %s): %s; %s%s. %s. " REMEDY
+                                     ", or look at these samples with `megalith data show`",
+                                     run, (long long)first, (long long)(first + rows - 1), (long long)s->micro_batch,
+                                     s->evaluates ? "batch" : "step", what, rank, s->what.text,
+                                     consequence(s->evaluates)));
 }
 
 static void watch(const mega_engine *e, bool evaluates, mega_nonfinite *found)
@@ -109,9 +110,10 @@ static mega_status sum_failed(const mega_engine *e, bool evaluates, const char *
 {
     char run[64];
     name_run(e, evaluates, run);
-    return MEGA_FAIL(MEGA_ERR_NUMERIC, "%s: %s, and every op's output is finite when %s run again. %s. " REMEDY, run,
+    return engine_spell(
+        e, MEGA_FAIL(MEGA_ERR_NUMERIC, "%s: %s, and every op's output is finite when %s run again. %s. " REMEDY, run,
                      what, !evaluates && e->micro.done > 0 ? "its last micro-batch, the only one kept, is" : "it is",
-                     consequence(evaluates));
+                     consequence(evaluates)));
 }
 
 static mega_status nonfinite_loss(mega_engine *e, bool evaluates, double loss)

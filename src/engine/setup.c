@@ -92,15 +92,27 @@ static mega_status take_settings(mega_engine *e, const mega_setup *s, const mega
     return MEGA_OK;
 }
 
+mega_status engine_spell(const mega_engine *e, mega_status st)
+{
+    return e->said != NULL ? mega_options_respell(e->said->engine.options, st) : st;
+}
+
+void engine_forget_setup(mega_engine *e)
+{
+    if (e->said != NULL) mega_options_destroy(e->said->engine.options);
+    mega_free(e->said);
+}
+
 static mega_status read_options(mega_engine *e, const mega_setup *s, mega_world *world)
 {
-    setup_values v = {0};
     mega_options *o = NULL;
-    mega_status st = mega_options_create(&o, &mega_engine_composition, &v);
-    mega_engine_settings_init(&v.engine, o);
-    if (st == MEGA_OK) st = parse(&v, s, world);
-    if (st == MEGA_OK) st = take_settings(e, s, &v.engine);
-    mega_options_destroy(o);
+    setup_values *v = e->said = mega_calloc(1, sizeof *v);
+    if (v == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for its options");
+    mega_status st = mega_options_create(&o, &mega_engine_composition, v);
+    mega_engine_settings_init(&v->engine, o);
+    if (st == MEGA_OK) st = parse(v, s, world);
+    if (st == MEGA_OK) st = engine_spell(e, take_settings(e, s, &v->engine));
+    v->config = NULL; /* the caller's */
     if (st != MEGA_OK)
         MEGA_CONTEXT("mega_engine_create: %s", s->config == NULL ? "setup.argv"
                                                : s->argc > 1     ? "setup.argv and setup.config"

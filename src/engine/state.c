@@ -119,10 +119,11 @@ static mega_status refuse_tensor(const mega_engine *e, const mega_engine_save_op
         snprintf(what, sizeof what, "has a norm of %.3g, and no forward pass with it is finite", found->norm);
     if (e->layout->world.size > 1) snprintf(rank, sizeof rank, "rank %d: ", e->layout->world.rank);
     if (kept >= 0) snprintf(last, sizeof last, "keeps the checkpoint of iteration %lld", (long long)kept);
-    return MEGA_FAIL(MEGA_ERR_NUMERIC,
-                     "iteration %lld is not saved: %s%s %s. Nothing was removed: %s %s. Lower --lr, raise "
-                     "--lr-warmup-iters or lower --clip-grad",
-                     (long long)e->progress.iteration, rank, tensor, what, o->folder, last);
+    return engine_spell(e,
+                        MEGA_FAIL(MEGA_ERR_NUMERIC,
+                                  "iteration %lld is not saved: %s%s %s. Nothing was removed: %s %s. Lower --lr, raise "
+                                  "--lr-warmup-iters or lower --clip-grad",
+                                  (long long)e->progress.iteration, rank, tensor, what, o->folder, last));
 }
 
 /* A checkpoint that cannot be trained on must not take the place of one that can. */

@@ -308,6 +308,7 @@ static void mistakes(void **state)
         {"{" GOOD ", \"zero_optimization.stage\": 1}", MEGA_ERR_USAGE, "is not a key"},
         {"{" GOOD ", \"" JSON_OWN "\": {\"sed\": 1}}", MEGA_ERR_USAGE, "did you mean \"" JSON_OWN ".seed\"?"},
         {"{" GOOD ", \"" JSON_OWN "\": {\"num_layers\": 1}}", MEGA_ERR_USAGE, "is not a key"},
+        {"{" GOOD ", \"" JSON_OWN "\": {\"local_rank\": \"0\"}}", MEGA_ERR_USAGE, "is not a key"},
         {"{" GOOD ", \"zero_optimization\": {\"stage\": \"two\"}}", MEGA_ERR_USAGE,
          "\"zero_optimization.stage\" (mega_setup.config, line 1): found \"two\", expected a whole number"},
         {"{" GOOD ", \"zero_optimization\": {\"stage\": true}}", MEGA_ERR_USAGE, "found true, expected a whole number"},
@@ -380,6 +381,31 @@ static void files_and_argv(void **state)
     end(&c);
 }
 
+/* ---- errors of rooms below ---- */
+
+/* They name options as --name; the user reads them as argv or the JSON has them, or would have them. */
+static void errors_are_spelled_as_written(void **state)
+{
+    setup_values v;
+    (void)state;
+    assert_int_equal(parse(&v, "{\"train_batch_size\": 2, \"optimizer\": {\"params\": {\"lr\": 1}}}", "--clip_grad 2"),
+                     MEGA_OK);
+    mega_status st =
+        MEGA_FAIL(MEGA_ERR_NUMERIC, "Lower --lr, raise --lr-warmup-iters, lower --clip-grad (--zero-stage 3); "
+                                    "x--lr, --no-such --nproc_per_node 2, --lr-warmup-*");
+    assert_int_equal(mega_options_respell(v.engine.options, st), MEGA_ERR_NUMERIC);
+    assert_string_equal(mega_error_message(),
+                        "Lower \"optimizer.params.lr\", raise \"megalith.lr_warmup_iters\", lower --clip_grad "
+                        "(\"zero_optimization.stage\" 3); x--lr, --no-such --nproc_per_node 2, --lr-warmup-*");
+    assert_int_equal(mega_options_respell(NULL, MEGA_ERR_NUMERIC), MEGA_ERR_NUMERIC);
+    end(&v);
+    assert_int_equal(parse(&v, NULL, "--micro_batch_size 2 --lr 1"), MEGA_OK);
+    st = MEGA_FAIL(MEGA_ERR_USAGE, "--micro-batch-size 2 and --lr");
+    (void)mega_options_respell(v.engine.options, st);
+    assert_string_equal(mega_error_message(), "--micro_batch_size 2 and --lr");
+    end(&v);
+}
+
 /* ---- the tables ---- */
 
 static void keys_are_known_once(void **state)
@@ -397,8 +423,10 @@ static void keys_are_known_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(three_sources),  cmocka_unit_test(keys_set_options),
-                                       cmocka_unit_test(batch_sizes),    cmocka_unit_test(mistakes),
-                                       cmocka_unit_test(files_and_argv), cmocka_unit_test(keys_are_known_once)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(three_sources),      cmocka_unit_test(keys_set_options),
+        cmocka_unit_test(batch_sizes),        cmocka_unit_test(mistakes),
+        cmocka_unit_test(files_and_argv),     cmocka_unit_test(errors_are_spelled_as_written),
+        cmocka_unit_test(keys_are_known_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

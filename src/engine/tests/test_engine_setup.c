@@ -327,6 +327,9 @@ static void wrong_json(void **state)
         mega_engine_create(&s, &e), MEGA_ERR_USAGE,
         "\"megalith.lr_decay_style\" \"cosine\" (mega_setup.config, line 1): missing: \"megalith.lr_decay_iters\" or "
         "\"megalith.train_iters\"");
+    /* an error of a room below the options */
+    s.config = "{\"train_batch_size\": 2, \"optimizer\": {\"params\": {\"lr\": 1}}, \"pipeline\": {\"stages\": 2}}";
+    expect(mega_engine_create(&s, &e), MEGA_ERR_USAGE, "\"pipeline.stages\" 2");
     s.config = "nowhere/ds.json";
     expect(mega_engine_create(&s, &e), MEGA_ERR_NOT_FOUND, "nowhere/ds.json");
     assert_null(e);

@@ -147,6 +147,9 @@ const char *mega_options_origin(mega_options *o, const char *dest);
 /* How the user writes this option, for a message that asks for it: as typed where it is given; else "--lr", or
  * "\"optimizer.params.lr\"" where a JSON is read. */
 const char *mega_options_spelling(mega_options *o, const char *dest);
+/* Rewrites this thread's error, the failure st, so that each option in it that is named "--lr" is spelled as the user
+ * writes it. Returns st. NULL or MEGA_OK: nothing is done. */
+mega_status mega_options_respell(mega_options *o, mega_status st);
 /* Sets an option that has a field from text, as if typed, remembering the source. */
 mega_status mega_options_set(mega_options *o, const char *dest, const char *text, mega_option_source source);
 mega_status mega_options_set_int(mega_options *o, const char *dest, int64_t value, mega_option_source source);
