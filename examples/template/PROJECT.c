@@ -23,13 +23,13 @@
 enum {
     LAYERS = 4,
     WIDTH = 128,   /* numbers by which the model describes each byte in its context */
-    HEADS = 4,     /* of attention; they divide WIDTH */
+    HEADS = 4,     /* ways in which attention looks back at the same time; divides WIDTH */
     CONTEXT = 64,  /* bytes that the model looks back */
     STEPS = 600,   /* of training */
     REPORT = 50,   /* steps between two lines of the log */
     SAVE = 200,    /* steps between two checkpoints */
     WRITTEN = 400, /* bytes that it writes at the end */
-    BYTES = 256    /* values of a byte: the vocabulary */
+    BYTES = 256    /* values that a byte can have */
 };
 #define CALM 0.8 /* below 1 the writing keeps to what is probable, above 1 it dares more */
 
@@ -37,11 +37,12 @@ enum {
  *
  * A model is a list of layers, and a layer is a function that describes its computation to the builder b. It runs
  * before the training, not in it: each call appends an operation, and a mega_tensor is the number of its result. From
- * this description megalith derives the gradients, plans the memory and divides the work over ranks.
+ * this description megalith derives the gradients, plans the memory and divides the work over ranks, as the processes
+ * that train together are called.
  *
  * Every value is a matrix. A row is one byte of one text, a column is one of the WIDTH numbers that describe it; how
  * many rows there are, the layers need not know. f->x is what a layer gets from the one before, and leaves for the
- * next.
+ * next. self is what a row of the list of layers passes to its function: nothing here.
  *
  * "Asking declares": mega_column_linear(b, "up", ...) in block 2 is what makes the parameters block.2.up.weight and
  * block.2.up.bias. Under these names they are in the checkpoints, too. */
@@ -49,7 +50,7 @@ enum {
 static const mega_param_options small_numbers = {.init = MEGA_INIT_NORMAL, .init_std = 0.02};
 static const mega_linear_options small_weights = {.weight = {.init = MEGA_INIT_NORMAL, .init_std = 0.02}};
 
-/* What a byte is, and where it stands: a row of WIDTH numbers for each, added. */
+/* The value of a byte and its position: WIDTH numbers for each, looked up in two tables and added. */
 static void embed(const mega_builder *b, const void *self, mega_flow *f)
 {
     const mega_tensor bytes = mega_input(b, "tokens", MEGA_I32, b->positions, 0);
@@ -58,8 +59,8 @@ static void embed(const mega_builder *b, const void *self, mega_flow *f)
     f->x = mega_position_embedding(b, "position", f->x, CONTEXT, &small_numbers);
 }
 
-/* Each byte looks at those before it (attention), then thinks about what it saw (two linear layers). Both add to what
- * was there. A column layer and the row layer after it are the pair that tensor-parallel ranks divide; on one rank they
+/* Each byte gathers from those before it what matters (attention), then works on what it gathered (two linear layers).
+ * Both add to what was there. A column layer and the row layer after it are the pair that tensor-parallel ranks divide; on one rank they
  * are plain linear layers. */
 static void block(const mega_builder *b, const void *self, mega_flow *f)
 {
@@ -81,7 +82,7 @@ static void predict(const mega_builder *b, const void *self, mega_flow *f)
     const mega_tensor h = mega_norm(b, "norm", f->x, MEGA_LAYER_NORM, 1e-5);
     const mega_tensor score = mega_linear(b, "score", h, BYTES, &small_weights);
     if (b->mode == MEGA_GENERATE) {
-        mega_output(b, "score", score); /* read by write_text below */
+        mega_output(b, "score", score); /* read by read_byte, below */
         return;
     }
     const mega_tensor next = mega_input(b, "next", MEGA_I32, b->positions, 0);
