@@ -36,7 +36,7 @@ targets_of() {
             echo "$name"
         else
             script=tests/${name%%_*}/${name#*_}.sh
-            { echo megalith; grep -oE 'ranks_[a-z_]+' "$script"; } | grep -xF "$targets"
+            { echo megalith; grep -q 'cmake --install' "$script" && echo library; grep -oE 'ranks_[a-z_]+' "$script"; } | grep -xF "$targets"
         fi
     done | sort -u
 }

@@ -278,6 +278,7 @@ def test_interrupts():
         timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
         raises(KeyboardInterrupt, "", lambda: [e.train_batch() for _ in range(10**6)])
+        raises(KeyboardInterrupt, "", e._call, signal.raise_signal, signal.SIGINT)  # no callback
         timer.join()
         before = e.global_steps()
         e.train_batch()
