@@ -1,4 +1,5 @@
-/* Options: data, tokenizer, inference, and the groups of models that are not built. */
+/* Names of Megatron that get another answer than "works": data, tokenizer, inference, and the groups of models that are
+ * not built. */
 #include "options_impl.h"
 
 #define THREADS_READ  "files are mapped, and a thread reads them ahead; there are no loader processes"

@@ -1,4 +1,5 @@
-/* Options that exist for several ranks: parallel sizes, process groups, ZeRO, DeepSpeed's activation checkpointing. */
+/* Names of Megatron and Megatron-DeepSpeed that get another answer than "works": parallel sizes, process groups, ZeRO,
+ * DeepSpeed's activation checkpointing. */
 #include "options_impl.h"
 
 #define ONE_RANK_ONLY "leave it at 1"

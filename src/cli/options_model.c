@@ -1,4 +1,5 @@
-/* Options: network size, regularization, initialization, precision, mixture of experts, FP8. */
+/* Names of Megatron that get another answer than "works": network size, initialization, precision, mixture of experts,
+ * FP8. */
 #include "options_impl.h"
 
 #define USE_LATER_MODEL                                                                                               \

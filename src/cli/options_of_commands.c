@@ -1,5 +1,5 @@
-/* Options that belong to one command: preprocess_data, train_tokenizer, tokenize, generate_samples_gpt, tasks, data,
- * plot. */
+/* Names of Megatron that get another answer than "works", of commands that do not train: preprocess_data,
+ * train_tokenizer, tasks. */
 #include "options_impl.h"
 
 #define SENTENCES      "sentences are cut for BERT; a GPT's documents stay whole, leave it out"

@@ -1,4 +1,4 @@
-/* Options: training, learning rate, checkpointing, validation, logging, this machine. */
+/* Names of Megatron that get another answer than "works": training, learning rate, checkpointing, logging. */
 #include "options_impl.h"
 
 #define FUSED                "kernels are fused by the program's own passes, which change no result"

@@ -1,5 +1,6 @@
 /* Comparing lists over ranks: by a hash; where it differs, by halves until the first item that does. */
 #include "megalith/compare.h"
+#include "megalith/hash.h"
 #include "megalith/memory.h"
 
 #include <stdio.h>
@@ -87,4 +88,38 @@ mega_status mega_comm_compare(mega_comm *comm, const mega_compared *mine)
     const mega_status st = describe_items(comm, mine, first, most, all);
     mega_free(all);
     return st;
+}
+
+static uint64_t hash_lines(const void *of, int64_t begin, int64_t end)
+{
+    const mega_list *l = of;
+    uint64_t hash = MEGA_HASH_START;
+    for (int64_t i = begin; i < end; i++) hash = mega_hash64(hash, l->item[i], strlen(l->item[i]) + 1);
+    return hash;
+}
+
+/* A long value, such as a blend of many data sets, is cut in the middle; its hash then shows that it is another. */
+static void describe_line(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
+{
+    enum { HEAD = 300, TAIL = 100 };
+    const mega_list *l = of;
+    const char *text = l->item[i];
+    const size_t bytes = strlen(text);
+    if (bytes < MEGA_COMPARED_TEXT) memcpy(out, text, bytes + 1);
+    else
+        snprintf(out, MEGA_COMPARED_TEXT, "%.*s … %s (%zu characters, hash %016llx)", HEAD, text, text + bytes - TAIL,
+                 bytes, (unsigned long long)mega_hash64(MEGA_HASH_START, text, bytes));
+}
+
+mega_status mega_comm_compare_lines(mega_comm *ranks, const char *what, const char *remedy, const mega_list *l)
+{
+    const mega_compared c = {.what = what,
+                             .item = "line",
+                             .remedy = remedy,
+                             .is_independent = true,
+                             .of = l,
+                             .count = (int64_t)l->count,
+                             .hash = hash_lines,
+                             .describe = describe_line};
+    return mega_comm_compare(ranks, &c);
 }

@@ -87,8 +87,8 @@ static bool is_alike(const option_line *line, uint32_t bit)
 
 mega_status mega_options_alike(mega_options *o, const char *command, mega_list *out)
 {
-    const mega_command *of = mega_command_find(o->table.of, command);
-    const uint32_t bit = of != NULL ? of->bit : 0;
+    const mega_command *of = command != NULL ? mega_command_find(o->table.of, command) : NULL;
+    const uint32_t bit = command == NULL ? ALL_COMMANDS : of != NULL ? of->bit : 0;
     const size_t rows = o->table.count;
     const char **text = mega_arena_alloc(&o->arena, rows * sizeof *text);
     size_t count = 0;

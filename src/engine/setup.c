@@ -1,6 +1,7 @@
 /* What mega_setup says, as options of an engine: from argv and a JSON by the option table, or as numbers. Creates the
  * world and the team that the caller does not give. */
 #include "engine_impl.h"
+#include "megalith/compare.h"
 #include "setup_options.h"
 #include <math.h>
 
@@ -147,6 +148,17 @@ static void set_generation(mega_engine_options *o, mega_mode mode)
     if (o->prefill == 0) o->prefill = o->seq < PREFILL_ROWS ? o->seq : PREFILL_ROWS;
 }
 
+/* What argv and a JSON said must be alike but for what a host may have of its own (column alike of the rows). Where the
+ * options came as numbers, engine/options.c compares them. Collective. */
+static mega_status compare_said(mega_engine *e, mega_world *world)
+{
+    mega_list lines = {0};
+    mega_comm *all = mega_world_comm(world);
+    const mega_status st = e->said != NULL ? mega_options_alike(e->said->engine.options, NULL, &lines) : MEGA_OK;
+    MEGA_TRY(mega_comm_agree(all, st));
+    return engine_spell(e, mega_comm_compare_lines(all, "options", NULL, &lines));
+}
+
 mega_status engine_read_setup(mega_engine *e, const mega_setup *s)
 {
     mega_world *world = s->options != NULL ? s->options->world : s->world;
@@ -159,6 +171,7 @@ mega_status engine_read_setup(mega_engine *e, const mega_setup *s)
     mega_world_forget_failure(world); /* that of an earlier call, which reported it */
     MEGA_TRY(world != NULL ? mega_comm_agree(mega_world_comm(world), st) : st);
     e->options.world = world;
+    if (mega_world_size(world) > 1) MEGA_TRY(compare_said(e, world));
     if (s->options == NULL) {
         e->options.team = s->team != NULL ? s->team : e->own_team;
         e->options.seq = s->model != NULL && s->model->positions > 0 ? s->model->positions : 1;

@@ -7,13 +7,13 @@
 
 // clang-format off
 static const mega_option_row launcher_rows[] = {
-    {ROW("local_rank", local_rank, MEGA_OPTION_STRING), .is_of_argv = true, .value = "N", .help = "must be the number of this rank on its host, or -1"},
-    {ROW("deepspeed", deepspeed, MEGA_OPTION_FLAG), .is_of_argv = true, .help = "taken: the engine is always on"},
+    {ROW("local_rank", local_rank, MEGA_OPTION_STRING), .alike = MEGA_ALIKE_NOT_NEEDED, .is_of_argv = true, .value = "N", .help = "must be the number of this rank on its host, or -1"},
+    {ROW("deepspeed", deepspeed, MEGA_OPTION_FLAG), .alike = MEGA_ALIKE_NOT_NEEDED, .is_of_argv = true, .help = "taken: the engine is always on"},
 };
 static const mega_option_section launcher_section = MEGA_SECTION("of a launcher", launcher_rows);
 
 static const mega_option_row file_rows[] = {
-    {ROW("deepspeed_config", deepspeed_config, MEGA_OPTION_STRING), .is_of_argv = true, .value = "FILE", .help = "a DeepSpeed JSON, where mega_setup.config is NULL"},
+    {ROW("deepspeed_config", deepspeed_config, MEGA_OPTION_STRING), .alike = MEGA_ALIKE_NOT_NEEDED, .is_of_argv = true, .value = "FILE", .help = "a DeepSpeed JSON, where mega_setup.config is NULL"},
 };
 static const mega_option_section file_section = MEGA_SECTION("settings in a file", file_rows);
 

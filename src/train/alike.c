@@ -2,7 +2,6 @@
  * are refused where they differ; of instruction sets all take the least. Everything is compared as lines of text, so
  * that a difference is named as a user would write it. */
 #include "megalith/compare.h"
-#include "megalith/hash.h"
 #include "megalith/kernels.h"
 #include "megalith/train.h"
 #include "train_impl.h"
@@ -24,40 +23,6 @@ static char *add_line(lines *l)
     return l->line[l->list.count++];
 }
 
-static uint64_t hash_lines(const void *of, int64_t begin, int64_t end)
-{
-    const mega_list *l = of;
-    uint64_t hash = MEGA_HASH_START;
-    for (int64_t i = begin; i < end; i++) hash = mega_hash64(hash, l->item[i], strlen(l->item[i]) + 1);
-    return hash;
-}
-
-/* A long value, such as a blend of many data sets, is cut in the middle; its hash then shows that it is another. */
-static void describe_line(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
-{
-    enum { HEAD = 300, TAIL = 100 };
-    const mega_list *l = of;
-    const char *text = l->item[i];
-    const size_t bytes = strlen(text);
-    if (bytes < MEGA_COMPARED_TEXT) memcpy(out, text, bytes + 1);
-    else
-        snprintf(out, MEGA_COMPARED_TEXT, "%.*s … %s (%zu characters, hash %016llx)", HEAD, text, text + bytes - TAIL,
-                 bytes, (unsigned long long)mega_hash64(MEGA_HASH_START, text, bytes));
-}
-
-static mega_status compare_lines(mega_comm *ranks, const char *what, const char *remedy, const mega_list *l)
-{
-    const mega_compared c = {.what = what,
-                             .item = "line",
-                             .remedy = remedy,
-                             .is_independent = true,
-                             .of = l,
-                             .count = (int64_t)l->count,
-                             .hash = hash_lines,
-                             .describe = describe_line};
-    return mega_comm_compare(ranks, &c);
-}
-
 /* Builds first: another one may have other options. */
 mega_status mega_train_compare_ranks(mega_train_options *cfg, mega_comm *ranks)
 {
@@ -66,9 +31,9 @@ mega_status mega_train_compare_ranks(mega_train_options *cfg, mega_comm *ranks)
     char id[MEGA_BUILD_ID_TEXT];
     mega_build_id(id);
     snprintf(add_line(&builds), MEGA_COMPARED_TEXT, "build %s", id);
-    MEGA_TRY(compare_lines(ranks, "programs", "start one build of the program on all hosts", &builds.list));
+    MEGA_TRY(mega_comm_compare_lines(ranks, "programs", "start one build of the program on all hosts", &builds.list));
     MEGA_TRY(mega_comm_agree(ranks, mega_options_alike(cfg->engine.options, "pretrain_gpt", &options)));
-    return compare_lines(ranks, "options", NULL, &options);
+    return mega_comm_compare_lines(ranks, "options", NULL, &options);
 }
 
 mega_status train_compare_ranks(const trainer *t)
@@ -79,7 +44,7 @@ mega_status train_compare_ranks(const trainer *t)
 
 static mega_status compare(const trainer *t, const char *what, const char *remedy, const lines *l)
 {
-    return train_agree(t, compare_lines(mega_world_comm(t->world), what, remedy, &l->list));
+    return train_agree(t, mega_comm_compare_lines(mega_world_comm(t->world), what, remedy, &l->list));
 }
 
 enum { ISAS = MEGA_ISA_AMX + 1 };

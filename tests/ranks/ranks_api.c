@@ -204,12 +204,22 @@ static void wrong_setups(mega_world *world)
     mega_setup s = {.model = &api_model, .argc = (int)(sizeof argv / sizeof *argv), .argv = argv, .world = world};
     mega_engine *e = NULL;
     const mega_status other = mega_initialize(&s, &e);
-    if (other != MEGA_ERR_COMM || strstr(mega_error_message(), "max_lr") == NULL)
+    if (other != MEGA_ERR_COMM || strstr(mega_error_message(), "rank 0 of the group: --lr 0.01\n") == NULL ||
+        strstr(mega_error_message(), "rank 1 of the group: --lr 0.02\n") == NULL)
         fprintf(stderr, "another --lr: %s, %s\n", mega_status_name(other), mega_error_message()), failures++;
+    char *few[] = {API_ARGV};
+    s.argc = (int)(sizeof few / sizeof *few), s.argv = few;
+    s.config = me ? "{\"megalith\": {\"keep_checkpoints\": 2}}" : "{\"megalith\": {\"keep_checkpoints\": 3}}";
+    if (mega_initialize(&s, &e) != MEGA_ERR_COMM ||
+        strstr(mega_error_message(), "\"megalith.keep_checkpoints\" 2\n") == NULL ||
+        strstr(mega_error_message(), "\"megalith.keep_checkpoints\" 3\n") == NULL)
+        fprintf(stderr, "another JSON: %s\n", mega_error_message()), failures++;
+    s.config = NULL;
+    s.argc = (int)(sizeof argv / sizeof *argv);
     s.argv = odd;
     if (mega_initialize(&s, &e) != MEGA_ERR_USAGE || strstr(mega_error_message(), "zero-stage") == NULL)
         fprintf(stderr, "another --zero-stage: %s\n", mega_error_message()), failures++;
-    s.argv = argv;
+    s.argc = (int)(sizeof few / sizeof *few), s.argv = few;
     s.model = me ? NULL : &api_model;
     if (mega_initialize(&s, &e) != MEGA_ERR_USAGE || strstr(mega_error_message(), "model is NULL") == NULL)
         fprintf(stderr, "no model: %s\n", mega_error_message()), failures++;

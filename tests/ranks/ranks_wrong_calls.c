@@ -345,9 +345,11 @@ static int make_calls(scene *s)
     }
     if (last == 0) return failures;
     /* Ranks that disagree. */
-    failures += expect(s, "another option", "the last rank", other_option_of_a_rank(s), MEGA_ERR_COMM, "max_lr");
-    failures += expect(s, "another JSON", "the last rank", other_json_of_a_rank(s), MEGA_ERR_COMM, "zero_stage 2");
-    failures += expect(s, "another JSON", "the last rank", other_json_of_a_rank(s), MEGA_ERR_COMM, "zero_stage 1");
+    failures += expect(s, "another option", "the last rank", other_option_of_a_rank(s), MEGA_ERR_COMM, "--lr 0.06");
+    failures += expect(s, "another JSON", "the last rank", other_json_of_a_rank(s), MEGA_ERR_COMM,
+                       "\"zero_optimization.stage\" 2");
+    failures += expect(s, "another JSON", "the last rank", other_json_of_a_rank(s), MEGA_ERR_COMM,
+                       "\"zero_optimization.stage\" 1");
     must(mega_engine_set_accumulation_boundary(s->ready, s->is_wrong));
     failures += expect(s, "another boundary", "the last rank", mega_engine_forward(s->ready, NULL), MEGA_ERR_USAGE,
                        "accumulation boundary");

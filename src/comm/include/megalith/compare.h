@@ -4,6 +4,7 @@
 #define MEGALITH_COMPARE_H
 
 #include "megalith/comm.h"
+#include "megalith/option.h"
 #include <stdbool.h>
 
 #ifdef __cplusplus
@@ -27,6 +28,9 @@ typedef struct mega_compared {
 /* Collective over comm. If the lists differ, every rank returns MEGA_ERR_COMM with the first item that differs (of
  * independent items the first MEGA_COMPARED_MOST), as each rank describes it. */
 mega_status mega_comm_compare(mega_comm *comm, const mega_compared *mine);
+/* The same of lines of text, each independent of the others. A long one is cut in the middle, and its hash shown.
+ * Collective over ranks. */
+mega_status mega_comm_compare_lines(mega_comm *ranks, const char *what, const char *remedy, const mega_list *lines);
 
 #ifdef __cplusplus
 }

@@ -161,7 +161,7 @@ mega_status mega_options_to_json(const mega_options *o, mega_buffer *out);
 /* Sets the options named in the object, but for those given on the command line. Unknown names are ignored. */
 mega_status mega_options_from_json(mega_options *o, const char *json, mega_option_source source);
 
-/* What every rank of a training must be given alike: "--lr 0.001" for each option of `command` that works, but for
+/* What every rank of a training must be given alike: "--lr 0.001" for each option of `command` (NULL: of any) that works, but for
  * those that a host may set for itself (threads, memory, log level, folders of its own). */
 mega_status mega_options_alike(mega_options *o, const char *command, mega_list *out);
 

@@ -27,7 +27,6 @@ typedef struct mega_tokenizer_options {
     const char *type;
     const char *vocab_file;
     const char *merge_file;
-    const char *tokenizer_model;
     int64_t vocab_size;
 } mega_tokenizer_options;
 
