@@ -165,11 +165,29 @@ static mega_status write_files(const project *p, const char *folder)
     return mega_folder_sync(folder);
 }
 
+/* What an earlier `megalith new` of this name left beside the folder when it was killed. Never an error. */
+static void remove_leftovers(const project *p)
+{
+    mega_names names = {0};
+    const size_t length = strlen(p->name), mark = strlen(".tmp-");
+    const bool is_listed = mega_folder_list(&names, p->parent) == MEGA_OK;
+    for (size_t i = 0; is_listed && i < names.count; i++) {
+        const char *name = names.name[i];
+        if (strncmp(name, p->name, length) != 0 || strncmp(name + length, ".tmp-", mark) != 0) continue;
+        char *path = mega_path_join(p->parent, name);
+        const bool is_left = path != NULL && mega_owner_is_dead(name + length + mark, path);
+        if (is_left && mega_tree_remove(path) != MEGA_OK) mega_error_clear();
+        mega_free(path);
+    }
+    mega_names_fini(&names);
+}
+
 /* Under another name until it is whole: then the rename makes it visible. An empty folder is replaced by it. */
 static mega_status write_project(const project *p)
 {
     char *beside = mega_temporary_path(p->folder);
     if (beside == NULL) return MEGA_NO_MEMORY("new", "a name");
+    remove_leftovers(p);
     mega_status st = write_files(p, beside);
     if (st == MEGA_OK) st = mega_file_rename(beside, p->folder);
     if (st == MEGA_OK) {

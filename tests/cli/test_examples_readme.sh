@@ -59,7 +59,7 @@ awk '
     }
     END { print checked + 0 " lines compared"; exit failed || checked < 10 }' printed shown || note "examples/README.md shows what its commands do not print"
 # Every file of the folder is on the page.
-for file in "$MEGA_SOURCE"/examples/*.c "$MEGA_SOURCE"/examples/*.sh "$MEGA_SOURCE"/examples/*.json; do
+for file in "$MEGA_SOURCE"/examples/*.c "$MEGA_SOURCE"/examples/*.sh "$MEGA_SOURCE"/examples/*.json "$MEGA_SOURCE"/examples/*.py; do
     name=$(basename "$file")
     grep -qF "]($name)" "$page" || note "examples/README.md does not name $name"
 done

@@ -156,5 +156,10 @@ fi
 
 ls -A | grep -vxE "before|now|out|err" >now
 grep -vxE "before|now|out|err" before | diff - now || note "something was left behind"
+# What one that was killed left is removed by the next, and what is another's stays.
+left=$(grep -oE 'poet2\.tmp-[A-Za-z0-9.-]+' err | head -n 1)
+[ -n "$left" ] && mkdir "$left" poet2.tmp-mine && touch "$left/poet2.c" || note "no temporary name in: $(cat err)"
+megalith new poet2 >out 2>err || note "after one that was killed: $(cat err)"
+[ ! -e "$left" ] && [ -d poet2.tmp-mine ] && [ -s poet2/poet2.c ] || note "after one that was killed: $(ls -A)"
 [ -e full/mine ] && [ "$(ls -A full)" = mine ] || note "the full folder was touched"
 finish
