@@ -3,7 +3,7 @@
 #include "engine_impl.h"
 
 /* For getters, which return no status: false leaves a message. */
-static bool is_given(const mega_engine *e, const char *call)
+static bool batches_are_given(const mega_engine *e, const char *call)
 {
     return engine_check_given(e, call, "e", e) == MEGA_OK;
 }
@@ -123,7 +123,7 @@ mega_batch *mega_engine_micro_batch(mega_engine *e)
 
 int64_t mega_engine_sample(const mega_engine *e, int64_t i)
 {
-    if (!is_given(e, "mega_engine_sample")) return -1;
+    if (!batches_are_given(e, "mega_engine_sample")) return -1;
     return sample_of_row(e, e->batch_of == ENGINE_BATCH_OF_MICRO_BATCH ? e->micro.done : 0, i);
 }
 

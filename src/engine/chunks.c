@@ -160,7 +160,7 @@ void engine_destroy_chunks(mega_engine *e)
 
 /* ---- memory ---- */
 
-static size_t most(size_t a, size_t b)
+static size_t chunks_most(size_t a, size_t b)
 {
     return a > b ? a : b;
 }
@@ -182,21 +182,21 @@ void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m)
             if (k == ENGINE_TRAIN) {
                 train += work - pm.turn_bytes;
                 train_live += pm.live_bytes - pm.turn_live;
-                turn = most(turn, pm.turn_bytes);
-                turn_live = most(turn_live, pm.turn_live);
+                turn = chunks_most(turn, pm.turn_bytes);
+                turn_live = chunks_most(turn_live, pm.turn_live);
             } else if (work >= evaluate)
                 evaluate = work, live = pm.live_bytes;
-            m->head = most(m->head, pm.head_bytes);
-            m->buckets = most(m->buckets, pm.bucket_bytes);
-            m->gathered = most(m->gathered, pm.gathered_bytes);
+            m->head = chunks_most(m->head, pm.head_bytes);
+            m->buckets = chunks_most(m->buckets, pm.bucket_bytes);
+            m->gathered = chunks_most(m->gathered, pm.gathered_bytes);
             m->inputs += pm.input_bytes + pm.state_bytes;
             m->packed += pm.packed_bytes;
             m->records += pm.record_bytes;
         }
     train += turn;
     m->live = train >= evaluate ? train_live + turn_live : live;
-    m->scratch = most(train, evaluate) - m->saved;
-    m->total += most(train, evaluate) + m->inputs + m->packed + m->records;
+    m->scratch = chunks_most(train, evaluate) - m->saved;
+    m->total += chunks_most(train, evaluate) + m->inputs + m->packed + m->records;
 }
 
 /* What the training programs take together: `work` one after the other, `turn` in one place. */
@@ -207,7 +207,7 @@ static mega_program_regions train_regions(const mega_engine *e)
         const mega_program_regions r = mega_program_region_bytes(e->chunk[c].train);
         all.keep += r.keep;
         all.work += r.work;
-        all.turn = most(all.turn, r.turn);
+        all.turn = chunks_most(all.turn, r.turn);
     }
     return all;
 }
@@ -223,7 +223,7 @@ void engine_chunks_region(const mega_engine *e, size_t *stays, size_t *shared)
             if (p == NULL) continue;
             const mega_program_regions r = mega_program_region_bytes(p);
             *stays += r.keep;
-            *shared = most(*shared, r.work);
+            *shared = chunks_most(*shared, r.work);
         }
 }
 

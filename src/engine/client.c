@@ -100,25 +100,25 @@ static mega_status run_members(const mega_engine *e, const mega_client_state *c,
     return st;
 }
 
-static mega_status check_folder(const mega_engine *e, const char *call, const char *folder)
+static mega_status client_check_folder(const mega_engine *e, const char *call, const char *folder)
 {
     MEGA_TRY(engine_check_given(e, call, "folder", folder));
     if (folder[0] != '\0') return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the folder is empty; give its path, such as \".\"", call);
 }
 
-static mega_status check_tag(const mega_engine *e, const char *tag)
+static mega_status client_check_tag(const mega_engine *e, const char *tag)
 {
     const mega_status st = tag != NULL ? mega_checkpoint_check_tag(tag, e->progress.iteration) : MEGA_OK;
     if (st != MEGA_OK) mega_error_prepend("mega_engine_save_checkpoint");
     return st;
 }
 
-static mega_status check_save(const mega_engine *e, const char *folder, const char *tag,
-                              const mega_client_state *client, char **out_members)
+static mega_status client_check_save(const mega_engine *e, const char *folder, const char *tag,
+                                     const mega_client_state *client, char **out_members)
 {
-    MEGA_TRY(check_folder(e, "mega_engine_save_checkpoint", folder));
-    MEGA_TRY(check_tag(e, tag));
+    MEGA_TRY(client_check_folder(e, "mega_engine_save_checkpoint", folder));
+    MEGA_TRY(client_check_tag(e, tag));
     if (client != NULL) MEGA_TRY(client_check_arrays(client));
     return run_members(e, client, out_members);
 }
@@ -144,7 +144,7 @@ mega_status mega_engine_save_checkpoint(mega_engine *e, const char *folder, cons
 {
     char *members = NULL;
     if (e == NULL) return engine_check_given(e, "mega_engine_save_checkpoint", "e", e);
-    mega_status st = engine_begin_call(e, check_save(e, folder, tag, client, &members));
+    mega_status st = engine_begin_call(e, client_check_save(e, folder, tag, client, &members));
     if (st == MEGA_OK) st = compare_folder(e, folder, tag);
     if (st == MEGA_OK)
         st = mega_engine_save(e,
@@ -166,7 +166,7 @@ static mega_status no_memory_for_client(void)
     return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for the state of the caller");
 }
 
-static mega_status read_member(struct engine_client *client, const mega_checkpoint *c)
+static mega_status client_read_member(struct engine_client *client, const mega_checkpoint *c)
 {
     json_t *root = NULL;
     client->state.json = "{}";
@@ -180,7 +180,7 @@ static mega_status read_member(struct engine_client *client, const mega_checkpoi
     return is_short || client->state.json == NULL ? no_memory_for_client() : MEGA_OK;
 }
 
-static bool copy_array(mega_arena *arena, const mega_safetensor *from, mega_client_array *out)
+static bool client_copy_array(mega_arena *arena, const mega_safetensor *from, mega_client_array *out)
 {
     const size_t bytes = (size_t)(from->end - from->begin);
     void *data = mega_arena_alloc(arena, bytes + 1);
@@ -194,7 +194,7 @@ static bool copy_array(mega_arena *arena, const mega_safetensor *from, mega_clie
 }
 
 /* Arrays of other types or more dimensions were written by another program, and are left out. */
-static mega_status read_arrays(struct engine_client *client, const mega_checkpoint *c)
+static mega_status client_read_arrays(struct engine_client *client, const mega_checkpoint *c)
 {
     const mega_safetensors *file = mega_checkpoint_client(c);
     const size_t count = file != NULL ? mega_safetensors_count(file) : 0;
@@ -205,7 +205,7 @@ static mega_status read_arrays(struct engine_client *client, const mega_checkpoi
         const mega_safetensor *t = mega_safetensors_get(file, i);
         mega_dtype dtype;
         if (t->num_dims < 1 || t->num_dims > 2 || !mega_st_dtype_to_mega(t->dtype, &dtype)) continue;
-        if (!copy_array(&client->arena, t, &array[client->state.num_arrays])) return no_memory_for_client();
+        if (!client_copy_array(&client->arena, t, &array[client->state.num_arrays])) return no_memory_for_client();
         array[client->state.num_arrays++].dtype = dtype;
     }
     return MEGA_OK;
@@ -216,12 +216,13 @@ static mega_status read_client(mega_engine *e, const mega_checkpoint *c)
     engine_client_free(e);
     e->client = mega_calloc(1, sizeof *e->client);
     if (e->client == NULL) return no_memory_for_client();
-    MEGA_TRY(read_member(e->client, c));
-    return read_arrays(e->client, c);
+    MEGA_TRY(client_read_member(e->client, c));
+    return client_read_arrays(e->client, c);
 }
 
 /* Collective. *out NULL: the folder holds no checkpoint. */
-static mega_status open_checkpoint(const mega_engine *e, const char *folder, const char *tag, mega_checkpoint **out)
+static mega_status client_open_checkpoint(const mega_engine *e, const char *folder, const char *tag,
+                                          mega_checkpoint **out)
 {
     mega_comm *ranks = e->options.world != NULL ? mega_world_comm(e->options.world) : NULL;
     char *path = tag != NULL ? mega_path_join(folder, tag) : mega_strdup(folder);
@@ -235,10 +236,10 @@ static mega_status open_checkpoint(const mega_engine *e, const char *folder, con
     return engine_agree(e, st); /* ranks may have asked for different tags */
 }
 
-static mega_status check_load(const mega_engine *e, const char *folder, const char *tag, const bool *out_found)
+static mega_status client_check_load(const mega_engine *e, const char *folder, const char *tag, const bool *out_found)
 {
     static const char call[] = "mega_engine_load_checkpoint";
-    MEGA_TRY(check_folder(e, call, folder));
+    MEGA_TRY(client_check_folder(e, call, folder));
     if (tag != NULL && tag[0] == '\0')
         return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the tag is empty; give one, or NULL for the latest", call);
     MEGA_TRY(engine_check_given(e, call, "out_found", out_found));
@@ -246,7 +247,8 @@ static mega_status check_load(const mega_engine *e, const char *folder, const ch
 }
 
 /* "Everything is loaded" means that the schedule of the checkpoint goes on, unless the caller has a function for it. */
-static mega_engine_load_options load_options(const mega_engine *e, const mega_checkpoint *c, const mega_load_options *o)
+static mega_engine_load_options client_load_options(const mega_engine *e, const mega_checkpoint *c,
+                                                    const mega_load_options *o)
 {
     const bool has_run = mega_checkpoint_run_json(c) != NULL;
     const bool keeps = o->module_only || e->lr_scheduler.lr != NULL;
@@ -279,15 +281,15 @@ mega_status mega_engine_load_checkpoint(mega_engine *e, const char *folder, cons
     mega_checkpoint *c = NULL;
     mega_engine_loaded loaded;
     if (e == NULL) return engine_check_given(e, "mega_engine_load_checkpoint", "e", e);
-    MEGA_TRY(engine_begin_call(e, check_load(e, folder, tag, out_found)));
-    mega_status st = open_checkpoint(e, folder, tag, &c);
+    MEGA_TRY(engine_begin_call(e, client_check_load(e, folder, tag, out_found)));
+    mega_status st = client_open_checkpoint(e, folder, tag, &c);
     if (st != MEGA_OK || c == NULL) {
         mega_checkpoint_close(c);
         if (st == MEGA_OK) *out_found = false;
         return st;
     }
     const mega_engine_load_options o =
-        load_options(e, c, options != NULL ? options : &(mega_load_options){.module_only = false});
+        client_load_options(e, c, options != NULL ? options : &(mega_load_options){.module_only = false});
     const bool takes_any = o.finetune || e->train == NULL || (options != NULL && options->other_training_data);
     st = engine_agree(e, takes_any ? MEGA_OK : engine_check_data(e, c));
     if (st == MEGA_OK) st = engine_agree(e, read_client(e, c));

@@ -55,7 +55,7 @@ static uint64_t hash_list(const messages *m, int list, int64_t first, int64_t *c
     return hash;
 }
 
-static void describe(const messages *m, int list, int64_t i, char out[MEGA_COMPARED_TEXT])
+static void links_describe(const messages *m, int list, int64_t i, char out[MEGA_COMPARED_TEXT])
 {
     message now;
     for (int64_t k = 0; k < m->steps; k++)
@@ -75,26 +75,26 @@ typedef struct link {
     bool is_forward;
 } stage_link;
 
-static int behind(const mega_axis *pp, int stage)
+static int links_behind(const mega_axis *pp, int stage)
 {
     return (stage + 1) % pp->size;
 }
 
-static int sender(const mega_axis *pp, stage_link l)
+static int links_sender(const mega_axis *pp, stage_link l)
 {
-    return l.is_forward ? l.stage : behind(pp, l.stage);
+    return l.is_forward ? l.stage : links_behind(pp, l.stage);
 }
 
-static int receiver(const mega_axis *pp, stage_link l)
+static int links_receiver(const mega_axis *pp, stage_link l)
 {
-    return l.is_forward ? behind(pp, l.stage) : l.stage;
+    return l.is_forward ? links_behind(pp, l.stage) : l.stage;
 }
 
 typedef struct stage_lists {
     int64_t hash[NUM_LISTS], count[NUM_LISTS];
 } stage_lists;
 
-static mega_status gather_lists(const messages *m, int64_t first, stage_lists *all)
+static mega_status links_gather(const messages *m, int64_t first, stage_lists *all)
 {
     stage_lists mine;
     for (int i = 0; i < NUM_LISTS; i++) mine.hash[i] = (int64_t)hash_list(m, i, first, &mine.count[i]);
@@ -102,20 +102,20 @@ static mega_status gather_lists(const messages *m, int64_t first, stage_lists *a
                                 (int64_t)(sizeof mine / sizeof(int64_t)), MEGA_I64);
 }
 
-static bool agrees(const mega_axis *pp, const stage_lists *all, stage_link l)
+static bool links_agree(const mega_axis *pp, const stage_lists *all, stage_link l)
 {
-    return all[sender(pp, l)].hash[l.is_forward ? SENT_FORWARD : SENT_BACK] ==
-           all[receiver(pp, l)].hash[l.is_forward ? AWAITED_FORWARD : AWAITED_BACK];
+    return all[links_sender(pp, l)].hash[l.is_forward ? SENT_FORWARD : SENT_BACK] ==
+           all[links_receiver(pp, l)].hash[l.is_forward ? AWAITED_FORWARD : AWAITED_BACK];
 }
 
-static mega_status tell(const messages *m, stage_link l, int64_t i)
+static mega_status links_report(const messages *m, stage_link l, int64_t i)
 {
     const mega_axis *pp = &m->e->layout->pp;
-    const int from = sender(pp, l), to = receiver(pp, l);
+    const int from = links_sender(pp, l), to = links_receiver(pp, l);
     char mine[MEGA_COMPARED_TEXT] = "", *all = mega_calloc((size_t)pp->size, MEGA_COMPARED_TEXT);
     if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of schedules: no memory");
-    if (pp->rank == from) describe(m, l.is_forward ? SENT_FORWARD : SENT_BACK, i, mine);
-    if (pp->rank == to) describe(m, l.is_forward ? AWAITED_FORWARD : AWAITED_BACK, i, mine);
+    if (pp->rank == from) links_describe(m, l.is_forward ? SENT_FORWARD : SENT_BACK, i, mine);
+    if (pp->rank == to) links_describe(m, l.is_forward ? AWAITED_FORWARD : AWAITED_BACK, i, mine);
     mega_status st = mega_comm_all_gather(pp->comm, "schedules that differ", all, mine, sizeof mine, MEGA_U8);
     if (st == MEGA_OK)
         st = MEGA_FAIL(
@@ -132,17 +132,17 @@ static mega_status tell(const messages *m, stage_link l, int64_t i)
 static mega_status find_message(const messages *m, stage_link l, stage_lists *all)
 {
     const mega_axis *pp = &m->e->layout->pp;
-    const int64_t sent = all[sender(pp, l)].count[l.is_forward ? SENT_FORWARD : SENT_BACK];
-    const int64_t awaited = all[receiver(pp, l)].count[l.is_forward ? AWAITED_FORWARD : AWAITED_BACK];
+    const int64_t sent = all[links_sender(pp, l)].count[l.is_forward ? SENT_FORWARD : SENT_BACK];
+    const int64_t awaited = all[links_receiver(pp, l)].count[l.is_forward ? AWAITED_FORWARD : AWAITED_BACK];
     int64_t least = 0, most = sent > awaited ? sent : awaited;
     while (least < most) { /* the first `least` agree, the first `most` + 1 do not */
         const int64_t half = least + (most - least) / 2;
-        MEGA_TRY(gather_lists(m, half + 1, all));
-        if (agrees(pp, all, l)) least = half + 1;
+        MEGA_TRY(links_gather(m, half + 1, all));
+        if (links_agree(pp, all, l)) least = half + 1;
         else
             most = half;
     }
-    return tell(m, l, least);
+    return links_report(m, l, least);
 }
 
 mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step *step, int64_t steps, engine_kind kind)
@@ -152,10 +152,10 @@ mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step 
     if (mega_model_parts_count(e->parts) == 1) return MEGA_OK; /* it has no borders */
     stage_lists *all = mega_malloc((size_t)pp->size * sizeof *all);
     if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of schedules: no memory for %d stages", pp->size);
-    mega_status st = gather_lists(&m, INT64_MAX, all);
+    mega_status st = links_gather(&m, INT64_MAX, all);
     for (int i = 0; i < 2 * pp->size && st == MEGA_OK; i++) {
         const stage_link l = {i / 2, i % 2 == 0};
-        if (agrees(pp, all, l)) continue;
+        if (links_agree(pp, all, l)) continue;
         st = find_message(&m, l, all);
         break;
     }

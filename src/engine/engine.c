@@ -53,7 +53,7 @@ static mega_status find_begun(mega_engine *e)
     return MEGA_OK;
 }
 
-static mega_status walk(mega_engine *e, const mega_model *model)
+static mega_status engine_walk_model(mega_engine *e, const mega_model *model)
 {
     const mega_engine_options *o = &e->options;
     const int stages = e->layout->pp.size;
@@ -64,14 +64,14 @@ static mega_status walk(mega_engine *e, const mega_model *model)
     return mega_model_parts_create(&e->parts, &walked, e->layout, o->compute, sizes, stages * e->chunks);
 }
 
-static mega_status build(mega_engine *e, const mega_model *model)
+static mega_status engine_build(mega_engine *e, const mega_model *model)
 {
     mega_engine_options *o = &e->options;
     const int64_t bucket = o->bucket_elements > 0 ? o->bucket_elements : DEFAULT_BUCKET_ELEMENTS;
     MEGA_TRY(mega_layout_create(&e->layout, o->world, &o->layout));
     MEGA_TRY(engine_check_ramp(e));
     MEGA_TRY(mega_params_create(&e->params, e->layout));
-    MEGA_TRY(walk(e, model));
+    MEGA_TRY(engine_walk_model(e, model));
     e->batch_capacity = o->batch.global_batch / e->layout->dp.size;
     MEGA_TRY(engine_describe_chunks(e, model)); /* declares the parameters */
     MEGA_TRY(engine_find_ties(e));
@@ -89,12 +89,12 @@ static mega_status build(mega_engine *e, const mega_model *model)
 }
 
 /* A mistake in the model that one rank finds is the mistake of all: none begins what the others will not join. */
-static mega_status build_alike(mega_engine *e, const mega_model *model)
+static mega_status engine_build_alike(mega_engine *e, const mega_model *model)
 {
     const mega_status st = engine_check_options(model, &e->options);
     if (e->options.world == NULL) {
         MEGA_TRY(st);
-        MEGA_TRY(build(e, model));
+        MEGA_TRY(engine_build(e, model));
         MEGA_TRY(engine_collect_inputs(e));
         return engine_collect_losses(e);
     }
@@ -102,7 +102,7 @@ static mega_status build_alike(mega_engine *e, const mega_model *model)
     MEGA_TRY(mega_comm_agree(world, st));
     MEGA_TRY(engine_compare_options(&e->options)); /* ranks with other layouts would wait for each other in build */
     MEGA_TRY(engine_compare_data(e));
-    MEGA_TRY(mega_comm_agree(world, build(e, model)));
+    MEGA_TRY(mega_comm_agree(world, engine_build(e, model)));
     if (e->options.layout.planned_ranks > 0) {
         MEGA_TRY(engine_collect_inputs(e));
         return engine_collect_losses(e);
@@ -123,7 +123,7 @@ mega_status mega_engine_create(const mega_setup *setup, mega_engine **out)
     e->grad_norm = NAN;
     mega_status st = engine_read_setup(e, setup);
     if (st == MEGA_OK && e->options.compute == MEGA_F64) e->options.plain = true;
-    if (st == MEGA_OK) st = engine_spell(e, build_alike(e, setup->model));
+    if (st == MEGA_OK) st = engine_spell(e, engine_build_alike(e, setup->model));
     if (st != MEGA_OK) {
         mega_error_record why;
         mega_error_get(&why);
@@ -190,7 +190,7 @@ void mega_engine_destroy(mega_engine *e)
 }
 
 /* For getters, which return no status: false leaves a message. */
-static bool is_given(const mega_engine *e, const char *call)
+static bool engine_is_given(const mega_engine *e, const char *call)
 {
     return engine_check_given(e, call, "e", e) == MEGA_OK;
 }
@@ -221,13 +221,13 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
 
 const mega_program *mega_engine_program(const mega_engine *e, bool train)
 {
-    if (!is_given(e, "mega_engine_program")) return NULL;
+    if (!engine_is_given(e, "mega_engine_program")) return NULL;
     return train ? e->train : e->evaluate;
 }
 
 const mega_program *mega_engine_chunk_program(const mega_engine *e, int chunk, bool train)
 {
-    if (!is_given(e, "mega_engine_chunk_program")) return NULL;
+    if (!engine_is_given(e, "mega_engine_chunk_program")) return NULL;
     if (chunk >= 0 && chunk < e->chunks) return train ? e->chunk[chunk].train : e->chunk[chunk].evaluate;
     (void)MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_chunk_program: chunk %d; this rank has chunks 0 to %d", chunk,
                     e->chunks - 1);
@@ -236,41 +236,41 @@ const mega_program *mega_engine_chunk_program(const mega_engine *e, int chunk, b
 
 int mega_engine_chunks(const mega_engine *e)
 {
-    return is_given(e, "mega_engine_chunks") ? e->chunks : 0;
+    return engine_is_given(e, "mega_engine_chunks") ? e->chunks : 0;
 }
 
 mega_params *mega_engine_params(const mega_engine *e)
 {
-    return is_given(e, "mega_engine_params") ? e->params : NULL;
+    return engine_is_given(e, "mega_engine_params") ? e->params : NULL;
 }
 
 const mega_params *mega_engine_whole(const mega_engine *e)
 {
-    if (!is_given(e, "mega_engine_whole")) return NULL;
+    if (!engine_is_given(e, "mega_engine_whole")) return NULL;
     return mega_model_parts_params(e->parts);
 }
 
 const mega_model_parts *mega_engine_parts(const mega_engine *e)
 {
-    return is_given(e, "mega_engine_parts") ? e->parts : NULL;
+    return engine_is_given(e, "mega_engine_parts") ? e->parts : NULL;
 }
 
 mega_optimizer *mega_engine_optimizer(const mega_engine *e)
 {
-    return is_given(e, "mega_engine_optimizer") ? e->optimizer : NULL;
+    return engine_is_given(e, "mega_engine_optimizer") ? e->optimizer : NULL;
 }
 
 const mega_lr_schedule *mega_engine_schedule(const mega_engine *e)
 {
-    return is_given(e, "mega_engine_schedule") ? &e->options.schedule : NULL;
+    return engine_is_given(e, "mega_engine_schedule") ? &e->options.schedule : NULL;
 }
 
 mega_engine_progress *mega_engine_progress_get(mega_engine *e)
 {
-    return is_given(e, "mega_engine_progress_get") ? &e->progress : NULL;
+    return engine_is_given(e, "mega_engine_progress_get") ? &e->progress : NULL;
 }
 
-static mega_status allocate_batch(mega_engine *e, mega_region *region)
+static mega_status engine_allocate_batch(mega_engine *e, mega_region *region)
 {
     void *memory = NULL;
     MEGA_TRY(mega_region_take(region, &memory, mega_batch_bytes(e->batch), "the rows of a step"));
@@ -281,7 +281,7 @@ static mega_status allocate_batch(mega_engine *e, mega_region *region)
 }
 
 /* One mapping for everything large: first what stays, then the place that programs share. */
-static mega_status allocate_arena(mega_engine *e, mega_region *keep, mega_region *work)
+static mega_status engine_allocate_arena(mega_engine *e, mega_region *keep, mega_region *work)
 {
     const int buffers = MEGA_PARAMS_WEIGHTS | (e->train != NULL ? MEGA_PARAMS_GRADS : 0);
     size_t stays = mega_params_region_bytes(e->params, buffers) + mega_region_round(mega_batch_bytes(e->batch)) +
@@ -298,15 +298,15 @@ static mega_status allocate_arena(mega_engine *e, mega_region *keep, mega_region
     return MEGA_OK;
 }
 
-static mega_status allocate(mega_engine *e)
+static mega_status engine_allocate(mega_engine *e)
 {
     const int64_t micro_batches = e->batch_capacity / e->options.micro_batch;
     const bool train = e->train != NULL;
     mega_region keep, work;
     MEGA_TRY(engine_check_allocate(e));
-    MEGA_TRY(allocate_arena(e, &keep, &work));
+    MEGA_TRY(engine_allocate_arena(e, &keep, &work));
     MEGA_TRY(mega_params_allocate_in(e->params, MEGA_PARAMS_WEIGHTS | (train ? MEGA_PARAMS_GRADS : 0), &keep));
-    MEGA_TRY(allocate_batch(e, &keep));
+    MEGA_TRY(engine_allocate_batch(e, &keep));
     MEGA_TRY(mega_region_take(&keep, &e->gradient_scratch, engine_gradient_scratch_bytes(e), "sums of gradients"));
     const mega_pipeline all = engine_pipeline(e, micro_batches);
     e->schedule = mega_calloc((size_t)mega_schedule_length(&all), sizeof *e->schedule);
@@ -320,7 +320,7 @@ static mega_status allocate(mega_engine *e)
 mega_status mega_engine_allocate(mega_engine *e)
 {
     MEGA_TRY(engine_check_given(e, "mega_engine_allocate", "e", e));
-    MEGA_TRY(engine_begin_call(e, allocate(e)));
+    MEGA_TRY(engine_begin_call(e, engine_allocate(e)));
     e->is_allocated = true;
     return e->initializes ? mega_engine_initialize(e, e->options.dropout_seed) : MEGA_OK;
 }

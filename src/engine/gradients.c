@@ -123,7 +123,7 @@ static size_t summands_bytes(const mega_engine *e)
 }
 
 /* Copies the gradients of parameters [begin, end) into the buffer, or out of it. */
-static void copy(const mega_engine *e, int begin, int end, bool into)
+static void gradients_copy(const mega_engine *e, int begin, int end, bool into)
 {
     const size_t size = mega_dtype_size(mega_params_acc_dtype(e->params));
     char *at = e->gradient_scratch;
@@ -137,14 +137,14 @@ static void copy(const mega_engine *e, int begin, int end, bool into)
     }
 }
 
-static mega_status sum_together(const mega_engine *e, int begin, int end, int64_t elements)
+static mega_status gradients_sum_together(const mega_engine *e, int begin, int end, int64_t elements)
 {
     const mega_dtype acc = mega_params_acc_dtype(e->params);
     if (elements == 0) return MEGA_OK;
-    copy(e, begin, end, true);
+    gradients_copy(e, begin, end, true);
     MEGA_TRY(mega_comm_all_reduce(e->layout->tp.comm, "gradients of norms and biases", e->gradient_scratch, elements,
                                   acc, MEGA_REDUCE_SUM));
-    copy(e, begin, end, false);
+    gradients_copy(e, begin, end, false);
     return MEGA_OK;
 }
 
@@ -166,13 +166,13 @@ static mega_status sum_over_tp(mega_engine *e)
             continue;
         }
         if (held + more > most) {
-            MEGA_TRY(sum_together(e, begin, i, held));
+            MEGA_TRY(gradients_sum_together(e, begin, i, held));
             begin = i;
             held = 0;
         }
         held += more;
     }
-    return sum_together(e, begin, count, held);
+    return gradients_sum_together(e, begin, count, held);
 }
 
 /* ---- all ---- */

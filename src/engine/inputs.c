@@ -14,29 +14,31 @@ typedef struct kinds {
 } kinds;
 
 /* The records of a stage: by chunk, by kind; an empty name ends those of a program. */
-static mega_batch_input *records_at(const mega_engine *e, mega_batch_input *all, int stage, int chunk, engine_kind k)
+static mega_batch_input *inputs_records_at(const mega_engine *e, mega_batch_input *all, int stage, int chunk,
+                                           engine_kind k)
 {
     return all + ((size_t)(stage * e->chunks + chunk) * ENGINE_KINDS + k) * MEGA_INPUTS;
 }
 
-static mega_status read_own(const mega_engine *e, mega_batch_input *own)
+static mega_status inputs_read_own(const mega_engine *e, mega_batch_input *own)
 {
     for (int c = 0; c < e->chunks; c++)
         for (engine_kind k = ENGINE_TRAIN; k < ENGINE_KINDS; k++) {
             const mega_program *p = engine_program_of(&e->chunk[c], k);
             int count;
             if (p == NULL) continue;
-            MEGA_TRY(mega_batch_inputs_of(p, e->options.micro_batch, records_at(e, own, 0, c, k), &count));
+            MEGA_TRY(mega_batch_inputs_of(p, e->options.micro_batch, inputs_records_at(e, own, 0, c, k), &count));
         }
     return MEGA_OK;
 }
 
 /* In the order of the model's parts, part n being chunk n / stages of stage n % stages. */
-static mega_status add_all(const mega_engine *e, kinds of, mega_batch_input *all, int stages, int own, mega_batch *out)
+static mega_status inputs_add_all(const mega_engine *e, kinds of, mega_batch_input *all, int stages, int own,
+                                  mega_batch *out)
 {
     for (engine_kind k = of.first; k <= of.last; k++)
         for (int part = 0; part < stages * e->chunks; part++) {
-            const mega_batch_input *in = records_at(e, all, part % stages, part / stages, k);
+            const mega_batch_input *in = inputs_records_at(e, all, part % stages, part / stages, k);
             for (int i = 0; i < MEGA_INPUTS && in[i].name[0] != '\0'; i++)
                 MEGA_TRY(mega_batch_add(out, &in[i], part % stages == own));
         }
@@ -46,10 +48,10 @@ static mega_status add_all(const mega_engine *e, kinds of, mega_batch_input *all
 /* What trains and evaluates shares a batch; the two programs of generation differ in the rows of a sample. */
 static mega_status make_batches(mega_engine *e, mega_batch_input *all, int stages, int own)
 {
-    MEGA_TRY(add_all(e, (kinds){ENGINE_TRAIN, ENGINE_EVALUATE}, all, stages, own, e->batch));
+    MEGA_TRY(inputs_add_all(e, (kinds){ENGINE_TRAIN, ENGINE_EVALUATE}, all, stages, own, e->batch));
     for (engine_kind k = ENGINE_PREFILL; k < ENGINE_KINDS && e->options.generate; k++) {
         MEGA_TRY(mega_batch_create(&e->runs.batch[k], e->options.micro_batch));
-        MEGA_TRY(add_all(e, (kinds){k, k}, all, stages, own, e->runs.batch[k]));
+        MEGA_TRY(inputs_add_all(e, (kinds){k, k}, all, stages, own, e->runs.batch[k]));
     }
     return MEGA_OK;
 }
@@ -64,7 +66,7 @@ mega_status engine_collect_inputs(mega_engine *e)
     mega_batch_input *all = mega_calloc((size_t)(stages + 1) * records, sizeof *all), *own = all;
     if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for the inputs of %d stages", stages);
     if (stages > 1) own = all + (size_t)stages * records;
-    mega_status st = read_own(e, own);
+    mega_status st = inputs_read_own(e, own);
     if (!is_plan) st = mega_comm_agree(e->layout->pp.comm, st);
     if (st == MEGA_OK && stages > 1)
         st = mega_comm_all_gather(e->layout->pp.comm, "names of inputs", all, own, (int64_t)(records * sizeof *all),

@@ -20,26 +20,26 @@ typedef struct declared {
 typedef enum kind { TRAIN, EVALUATE, NUM_KINDS } kind;
 
 /* The records of a stage: by chunk, by kind. */
-static declared *records_at(const mega_engine *e, declared *all, int stage, int chunk, kind k)
+static declared *losses_records_at(const mega_engine *e, declared *all, int stage, int chunk, kind k)
 {
     return all + ((size_t)(stage * e->chunks + chunk) * NUM_KINDS + k) * MEGA_METRICS;
 }
 
-static void read_own(const mega_engine *e, declared *own)
+static void losses_read_own(const mega_engine *e, declared *own)
 {
     for (int c = 0; c < e->chunks; c++)
         for (kind k = TRAIN; k < NUM_KINDS; k++) {
             const mega_program *p = k == TRAIN ? e->chunk[c].train : e->chunk[c].evaluate;
             mega_program_loss l;
             for (int i = 0; p != NULL && mega_program_loss_get(p, i, 0, &l); i++) {
-                declared *out = records_at(e, own, 0, c, k) + i;
+                declared *out = losses_records_at(e, own, 0, c, k) + i;
                 snprintf(out->name, sizeof out->name, "%s", l.name);
                 out->coefficient = l.coefficient;
             }
         }
 }
 
-static mega_status add(mega_engine *e, const declared *d, kind k)
+static mega_status losses_add(mega_engine *e, const declared *d, kind k)
 {
     const int at = engine_loss_find(e, d->name);
     if (at < 0 && e->num_losses == MEGA_METRICS)
@@ -68,32 +68,32 @@ static mega_status add(mega_engine *e, const declared *d, kind k)
 
 /* In the order of the model's parts, part n being chunk n / stages of stage n % stages; what evaluation alone declares
  * follows. */
-static mega_status add_all(mega_engine *e, declared *all, int stages)
+static mega_status losses_add_all(mega_engine *e, declared *all, int stages)
 {
     for (kind k = TRAIN; k < NUM_KINDS; k++)
         for (int part = 0; part < stages * e->chunks; part++) {
-            const declared *d = records_at(e, all, part % stages, part / stages, k);
-            for (int i = 0; i < MEGA_METRICS && d[i].name[0] != '\0'; i++) MEGA_TRY(add(e, &d[i], k));
+            const declared *d = losses_records_at(e, all, part % stages, part / stages, k);
+            for (int i = 0; i < MEGA_METRICS && d[i].name[0] != '\0'; i++) MEGA_TRY(losses_add(e, &d[i], k));
         }
     return MEGA_OK;
 }
 
 /* Without a pipeline the caller can read an output after a forward pass, so a model may leave its loss to the caller.
  */
-static bool has_output(const mega_engine *e)
+static bool losses_has_output(const mega_engine *e)
 {
     return e->layout->pp.size == 1 && mega_program_num_outputs(e->evaluate) > 0;
 }
 
 /* A training program without a loss is refused when it is differentiated. */
-static mega_status check(const mega_engine *e)
+static mega_status losses_check(const mega_engine *e)
 {
     int weighed = 0, evaluated = 0;
     for (int i = 0; i < e->num_losses; i++) {
         weighed += e->loss[i].coefficient != 0;
         evaluated += e->loss[i].is_evaluated;
     }
-    if (e->evaluate != NULL && evaluated == 0 && !has_output(e))
+    if (e->evaluate != NULL && evaluated == 0 && !losses_has_output(e))
         return MEGA_FAIL(MEGA_ERR_USAGE, "model: it has no loss to evaluate; declare one with mega_loss_add");
     if (!e->options.per_token_loss || weighed <= 1) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
@@ -111,13 +111,13 @@ mega_status engine_collect_losses(mega_engine *e)
     declared *all = mega_calloc((size_t)(stages + 1) * records, sizeof *all), *own = all;
     if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for the losses of %d stages", stages);
     if (stages > 1) own = all + (size_t)stages * records;
-    read_own(e, own);
+    losses_read_own(e, own);
     mega_status st = MEGA_OK;
     if (stages > 1)
         st = mega_comm_all_gather(e->layout->pp.comm, "names of losses", all, own, (int64_t)(records * sizeof *all),
                                   MEGA_U8);
-    if (st == MEGA_OK) st = add_all(e, all, stages);
-    if (st == MEGA_OK && stages == e->layout->pp.size) st = check(e);
+    if (st == MEGA_OK) st = losses_add_all(e, all, stages);
+    if (st == MEGA_OK && stages == e->layout->pp.size) st = losses_check(e);
     mega_free(all);
     return st;
 }

@@ -12,7 +12,7 @@ static const char *call_after(engine_phase phase)
                                        : "mega_engine_step";
 }
 
-static mega_status check_call(const mega_engine *e, const char *call, engine_phase expected)
+static mega_status micro_check_call(const mega_engine *e, const char *call, engine_phase expected)
 {
     if (e->layout->pp.size > 1)
         return MEGA_FAIL(MEGA_ERR_USAGE,
@@ -28,10 +28,10 @@ static mega_status check_call(const mega_engine *e, const char *call, engine_pha
                      call, call_after(e->micro.phase));
 }
 
-static mega_status check_training_call(const mega_engine *e, const char *call, engine_phase expected)
+static mega_status micro_check_training_call(const mega_engine *e, const char *call, engine_phase expected)
 {
     MEGA_TRY(engine_check_trains(e, call));
-    return check_call(e, call, expected);
+    return micro_check_call(e, call, expected);
 }
 
 static mega_status fill_micro_batch(mega_engine *e)
@@ -116,7 +116,7 @@ mega_status mega_engine_forward(mega_engine *e, double *out_loss)
     if (e == NULL) return engine_check_given(e, call, "e", e);
     const bool trains = e->train != NULL;
     mega_status st = engine_check_forward_pass(e, call);
-    if (st == MEGA_OK) st = check_call(e, call, ENGINE_STEPPED);
+    if (st == MEGA_OK) st = micro_check_call(e, call, ENGINE_STEPPED);
     if (st == MEGA_OK) st = fill_micro_batch(e);
     MEGA_TRY(engine_begin_call(e, st));
     if (trains) MEGA_TRY(compare_boundary(e));
@@ -151,7 +151,7 @@ mega_status mega_engine_backward(mega_engine *e)
 {
     static const char call[] = "mega_engine_backward";
     if (e == NULL) return engine_check_given(e, call, "e", e);
-    mega_status st = check_training_call(e, call, ENGINE_FORWARDED);
+    mega_status st = micro_check_training_call(e, call, ENGINE_FORWARDED);
     if (st == MEGA_OK) st = engine_check_has_loss(e, call);
     MEGA_TRY(engine_begin_call(e, st));
     return run_backward(e);
@@ -162,7 +162,7 @@ static mega_status give_gradient(mega_engine *e, const char *output, const float
                                  double weight)
 {
     static const char call[] = "mega_engine_backward_from";
-    MEGA_TRY(check_training_call(e, call, ENGINE_FORWARDED));
+    MEGA_TRY(micro_check_training_call(e, call, ENGINE_FORWARDED));
     MEGA_TRY(engine_check_given(e, call, "output", output));
     MEGA_TRY(engine_check_given(e, call, "gradient", gradient));
     if (e->options.per_token_loss)
@@ -192,7 +192,7 @@ mega_status mega_engine_backward_from(mega_engine *e, const char *output, const 
 }
 
 /* A step between boundaries. The next one is where the settings say, unless the caller sets it again. */
-static void complete(engine_micro *m, bool is_applied)
+static void micro_complete(engine_micro *m, bool is_applied)
 {
     m->phase = ENGINE_STEPPED;
     m->done = is_applied ? 0 : m->done + 1;
@@ -205,7 +205,7 @@ mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
     static const char call[] = "mega_engine_step";
     if (e == NULL) return engine_check_given(e, call, "e", e);
     engine_micro *m = &e->micro;
-    MEGA_TRY(engine_begin_call(e, check_training_call(e, call, ENGINE_BACKWARDED)));
+    MEGA_TRY(engine_begin_call(e, micro_check_training_call(e, call, ENGINE_BACKWARDED)));
     const bool is_boundary = mega_engine_is_accumulation_boundary(e);
     if (is_boundary) {
         const mega_status st = engine_update(e, &m->result);
@@ -216,7 +216,7 @@ mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
         if (out != NULL) *out = m->result;
     }
     e->batch_of = ENGINE_BATCH_NONE;
-    complete(m, is_boundary);
+    micro_complete(m, is_boundary);
     return MEGA_OK;
 }
 
@@ -236,7 +236,7 @@ mega_status mega_engine_set_accumulation_boundary(mega_engine *e, bool is_bounda
 {
     static const char call[] = "mega_engine_set_accumulation_boundary";
     MEGA_TRY(engine_check_given(e, call, "e", e));
-    MEGA_TRY(check_training_call(e, call, ENGINE_STEPPED));
+    MEGA_TRY(micro_check_training_call(e, call, ENGINE_STEPPED));
     e->micro.is_boundary_set = true;
     e->micro.is_boundary = is_boundary;
     return MEGA_OK;

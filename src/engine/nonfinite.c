@@ -18,7 +18,7 @@ struct engine_search {
 
 /* Where an instruction stands: micro-batches one after the other, each forward through all parts of the model and back.
  */
-static int64_t when(const mega_engine *e, const mega_schedule_step *x, int instruction)
+static int64_t nonfinite_when(const mega_engine *e, const mega_schedule_step *x, int instruction)
 {
     const int64_t parts = (int64_t)e->layout->pp.size * e->chunks;
     const int64_t part = (int64_t)x->chunk * e->layout->pp.size + e->layout->pp.rank;
@@ -35,7 +35,7 @@ void engine_search_after(const mega_engine *e, const mega_schedule_step *x)
 {
     engine_search *s = e->search;
     if (s->now.instruction < 0) return;
-    const int64_t at = when(e, x, s->now.instruction);
+    const int64_t at = nonfinite_when(e, x, s->now.instruction);
     if (at >= s->when) return;
     s->when = at;
     s->micro_batch = x->micro_batch;
@@ -55,7 +55,7 @@ static const char *consequence(bool evaluates)
     return evaluates ? "Nothing of this iteration is saved" : "No update was made";
 }
 
-static mega_status tell(const mega_engine *e, const engine_search *s, const char *what)
+static mega_status nonfinite_report(const mega_engine *e, const engine_search *s, const char *what)
 {
     const mega_layout *l = e->layout;
     const int64_t rows = e->options.micro_batch, row = s->micro_batch * rows;
@@ -71,7 +71,7 @@ static mega_status tell(const mega_engine *e, const engine_search *s, const char
                                      consequence(s->evaluates)));
 }
 
-static void watch(const mega_engine *e, bool evaluates, mega_nonfinite *found)
+static void nonfinite_watch(const mega_engine *e, bool evaluates, mega_nonfinite *found)
 {
     for (int c = 0; c < e->chunks; c++) mega_program_watch(evaluates ? e->chunk[c].evaluate : e->chunk[c].train, found);
 }
@@ -87,22 +87,22 @@ static mega_status run_again(mega_engine *e, engine_search *s)
 {
     engine_sums sums = {.stops = 0};
     e->search = s;
-    watch(e, s->evaluates, &s->now);
+    nonfinite_watch(e, s->evaluates, &s->now);
     const mega_status st = s->evaluates ? engine_run_evaluation(e, &sums) : run_step_again(e);
-    watch(e, s->evaluates, NULL);
+    nonfinite_watch(e, s->evaluates, NULL);
     e->search = NULL;
     return mega_comm_agree(e->layout->world.comm, st);
 }
 
 /* MEGA_OK: all was finite, wherever it was computed. */
-static mega_status search(mega_engine *e, bool evaluates, const char *what)
+static mega_status nonfinite_search(mega_engine *e, bool evaluates, const char *what)
 {
     engine_search s = {.evaluates = evaluates, .when = INT64_MAX};
     mega_comm *all = e->layout->world.comm;
     MEGA_TRY(run_again(e, &s));
     int64_t first = s.when;
     MEGA_TRY(mega_comm_all_reduce(all, "what is not finite", &first, 1, MEGA_I64, MEGA_REDUCE_MIN));
-    return mega_comm_agree(all, first < INT64_MAX && first == s.when ? tell(e, &s, what) : MEGA_OK);
+    return mega_comm_agree(all, first < INT64_MAX && first == s.when ? nonfinite_report(e, &s, what) : MEGA_OK);
 }
 
 /* The sum over micro-batches or ranks alone is not finite. */
@@ -120,7 +120,7 @@ static mega_status nonfinite_loss(mega_engine *e, bool evaluates, double loss)
 {
     char what[64];
     snprintf(what, sizeof what, "the loss is %g", isnan(loss) ? fabs(loss) : loss); /* its sign means nothing */
-    MEGA_TRY(search(e, evaluates, what));
+    MEGA_TRY(nonfinite_search(e, evaluates, what));
     return mega_comm_agree(e->layout->world.comm, sum_failed(e, evaluates, what));
 }
 
@@ -140,7 +140,7 @@ mega_status engine_nonfinite_gradient(mega_engine *e)
     char what[MEGA_PARAM_NAME + 80];
     snprintf(what, sizeof what, "the gradient of %s is not finite",
              param >= 0 ? mega_params_get(e->params, param)->name : "a parameter");
-    MEGA_TRY(search(e, false, what));
+    MEGA_TRY(nonfinite_search(e, false, what));
     /* a rank that holds the parameter speaks for those that do not */
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, param >= 0 ? sum_failed(e, false, what) : MEGA_OK));
     return mega_comm_agree(e->layout->world.comm, sum_failed(e, false, what));

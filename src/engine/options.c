@@ -38,7 +38,7 @@ typedef struct option_row {
     X(T, group, start, ANY, NULL) X(T, group, increment, ANY, NULL) X(T, group, samples, ANY, NULL) \
     X(T, group, global_batch, POSITIVE, NULL) X(T, group, micro_step, POSITIVE, NULL)
 #define OPTIMIZER_ROWS(X, T, group) \
-    X(T, group, kind, ANY, optimizer_text) X(T, group, row, OWN, NULL) X(T, group, beta1, ANY, NULL) X(T, group, beta2, ANY, NULL) \
+    X(T, group, kind, ANY, options_optimizer_text) X(T, group, row, OWN, NULL) X(T, group, beta1, ANY, NULL) X(T, group, beta2, ANY, NULL) \
     X(T, group, eps, ANY, NULL) X(T, group, l2, ANY, NULL) X(T, group, momentum, ANY, NULL) \
     X(T, group, plain, OWN, NULL) X(T, group, team, OWN, NULL) /* the engine's are taken */
 #define SCHEDULE_ROWS(X, T, group) \
@@ -51,7 +51,7 @@ typedef struct option_row {
     X(T, group, overlap_reduce, ANY, NULL) X(T, group, prefetch_elements, NOT_NEGATIVE, NULL) \
     X(T, group, reuse_elements, NOT_NEGATIVE, NULL) X(T, group, live_elements, NOT_NEGATIVE, NULL)
 #define ENGINE_ROWS(X, N, T) \
-    X(T, , compute, ANY, dtype_text) X(T, , plain, ANY, NULL) X(T, , team, OWN, NULL) X(T, , world, OWN, NULL) \
+    X(T, , compute, ANY, options_dtype_text) X(T, , plain, ANY, NULL) X(T, , team, OWN, NULL) X(T, , world, OWN, NULL) \
     N(mega_layout_sizes, layout, LAYOUT_ROWS) X(T, , stage_programs, NOT_NEGATIVE, NULL) \
     X(T, , micro_batch, POSITIVE, NULL) X(T, , seq, POSITIVE, NULL) \
     N(mega_batch_ramp, batch, BATCH_ROWS) \
@@ -72,12 +72,12 @@ typedef struct option_row {
 static_assert(sizeof((mega_engine_options){ENGINE_ROWS(ZERO, ZEROS, mega_engine_options)}) > 0,
               "a row for each member");
 
-static const char *dtype_text(int64_t value)
+static const char *options_dtype_text(int64_t value)
 {
     return mega_dtype_name((mega_dtype)value);
 }
 
-static const char *optimizer_text(int64_t value)
+static const char *options_optimizer_text(int64_t value)
 {
     return value == MEGA_OPTIMIZER_ADAM ? "adam" : value == MEGA_OPTIMIZER_SGD ? "sgd" : "unknown";
 }
@@ -146,7 +146,7 @@ static const char *text_of(const option_row *r, const mega_engine_options *o, ch
 
 /* ---- ranges ---- */
 
-static bool in_range(const option_row *r, const mega_engine_options *o)
+static bool options_in_range(const option_row *r, const mega_engine_options *o)
 {
     if (r->range == ANY || r->range == OWN) return true;
     if (r->kind == IS_DOUBLE) return real_of(r, o) >= 0 && real_of(r, o) <= DBL_MAX;
@@ -159,7 +159,7 @@ mega_status engine_check_ranges(const mega_engine_options *o)
     char found[64];
     for (int i = 0; i < NUM_ROWS; i++) {
         const option_row *r = &rows[i];
-        if (in_range(r, o)) continue;
+        if (options_in_range(r, o)) continue;
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: %s%s %s; expected %s", r->group, r->name,
                          text_of(r, o, found),
                          r->range == STAGE_OF_ZERO ? "0, 1, 2 or 3"

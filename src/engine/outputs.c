@@ -8,7 +8,7 @@ void engine_outputs_note(engine_chunk *c, const mega_program *p, int slot)
 }
 
 /* The output in the programs of this rank: of the last forward where there was one, else as it is planned. */
-static bool find(const mega_engine *e, const char *name, mega_program_output *out)
+static bool outputs_find(const mega_engine *e, const char *name, mega_program_output *out)
 {
     for (int c = 0; c < e->chunks; c++) {
         const engine_chunk *chunk = &e->chunk[c];
@@ -26,10 +26,10 @@ int64_t mega_engine_output_count(const mega_engine *e, const char *output)
 {
     mega_program_output o;
     if (engine_check_given(e, "mega_engine_output_count", "output", output) != MEGA_OK) return 0;
-    return find(e, output, &o) ? o.count : 0;
+    return outputs_find(e, output, &o) ? o.count : 0;
 }
 
-static float element(const void *x, mega_dtype dtype, int64_t i)
+static float outputs_element(const void *x, mega_dtype dtype, int64_t i)
 {
     return dtype == MEGA_F64    ? (float)((const double *)x)[i]
            : dtype == MEGA_BF16 ? mega_bf16_to_f32(((const uint16_t *)x)[i])
@@ -43,7 +43,7 @@ mega_status mega_engine_read_output(mega_engine *e, const char *output, int64_t 
     MEGA_TRY(engine_check_given(e, call, "output", output));
     MEGA_TRY(engine_check_given(e, call, "out", out));
     MEGA_TRY(engine_check_allocated(e, call));
-    if (!find(e, output, &o))
+    if (!outputs_find(e, output, &o))
         return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
                          "%s: this rank has no output \"%s\"; the layers of its pipeline stage declare outputs with "
                          "mega_output",
@@ -56,6 +56,6 @@ mega_status mega_engine_read_output(mega_engine *e, const char *output, int64_t 
                          "%s: output \"%s\" has %lld elements, and count is %lld; give "
                          "mega_engine_output_count",
                          call, output, (long long)o.count, (long long)count);
-    for (int64_t i = 0; i < count; i++) out[i] = element(o.value, o.dtype, i);
+    for (int64_t i = 0; i < count; i++) out[i] = outputs_element(o.value, o.dtype, i);
     return MEGA_OK;
 }

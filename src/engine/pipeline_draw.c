@@ -14,7 +14,7 @@ typedef struct pipeline_event {
     int64_t begin, end;
 } pipeline_event;
 
-static int chunks_of(const mega_pipeline *p)
+static int draw_chunks_of(const mega_pipeline *p)
 {
     return p->chunks > 1 ? p->chunks : 1;
 }
@@ -22,17 +22,17 @@ static int chunks_of(const mega_pipeline *p)
 /* When each step is done, by stage, way, chunk and micro-batch; -1: not yet. */
 static int64_t *done_at(int64_t *done, const mega_pipeline *p, int stage, bool forward, int chunk, int64_t m)
 {
-    return &done[((int64_t)((stage * 2 + forward) * chunks_of(p) + chunk)) * p->micro_batches + m];
+    return &done[((int64_t)((stage * 2 + forward) * draw_chunks_of(p) + chunk)) * p->micro_batches + m];
 }
 
 /* When what a step reads has come. At the ends of the ring the neighbour's chunk is the one before (after). */
-static int64_t arrival(int64_t *done, const mega_pipeline *p, int stage, const mega_schedule_step *x)
+static int64_t draw_arrival(int64_t *done, const mega_pipeline *p, int stage, const mega_schedule_step *x)
 {
     const int last = p->stages - 1;
     int from = x->forward ? stage - 1 : stage + 1, chunk = x->chunk;
     bool forward = x->forward;
     if (from < 0 && chunk == 0) return 0;
-    if (from > last && chunk == chunks_of(p) - 1) from = last, forward = true; /* the loss */
+    if (from > last && chunk == draw_chunks_of(p) - 1) from = last, forward = true; /* the loss */
     else if (from < 0)
         from = last, chunk--;
     else if (from > last)
@@ -41,7 +41,7 @@ static int64_t arrival(int64_t *done, const mega_pipeline *p, int stage, const m
 }
 
 /* out: stages * mega_schedule_length(p) events, stage by stage, each in its order. Returns in *end when all is done. */
-static mega_status simulate(const mega_pipeline *p, pipeline_event *out, int64_t *end)
+static mega_status draw_simulate(const mega_pipeline *p, pipeline_event *out, int64_t *end)
 {
     const int64_t length = mega_schedule_length(p), cells = (int64_t)p->stages * length;
     int64_t *done = mega_malloc((size_t)cells * sizeof *done), *at = mega_calloc((size_t)p->stages, sizeof *at);
@@ -56,7 +56,7 @@ static mega_status simulate(const mega_pipeline *p, pipeline_event *out, int64_t
             for (; at[s] < length; at[s]++, moved = true) {
                 pipeline_event *e = &out[s * length + at[s]];
                 e->step = order[s * length + at[s]];
-                const int64_t comes = arrival(done, p, s, &e->step), free_at = at[s] > 0 ? e[-1].end : 0;
+                const int64_t comes = draw_arrival(done, p, s, &e->step), free_at = at[s] > 0 ? e[-1].end : 0;
                 if (comes < 0) break;
                 e->begin = comes > free_at ? comes : free_at;
                 e->end = e->begin + (e->step.forward ? FORWARD_TIME : BACKWARD_TIME);
@@ -72,46 +72,46 @@ static mega_status simulate(const mega_pipeline *p, pipeline_event *out, int64_t
 }
 
 /* Events of all stages, with their end. */
-static mega_status simulated(const mega_pipeline *p, pipeline_event **out, int64_t *end)
+static mega_status draw_simulated(const mega_pipeline *p, pipeline_event **out, int64_t *end)
 {
     *out = mega_malloc((size_t)p->stages * (size_t)mega_schedule_length(p) * sizeof **out);
     if (*out == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "pipeline schedule: no memory for its steps");
-    const mega_status st = simulate(p, *out, end);
+    const mega_status st = draw_simulate(p, *out, end);
     if (st != MEGA_OK) mega_free(*out);
     return st;
 }
 
 /* Idle time over the time of the work itself. */
-static double bubble(const mega_pipeline *p, int64_t end)
+static double draw_bubble(const mega_pipeline *p, int64_t end)
 {
-    const double ideal = (double)(p->micro_batches * chunks_of(p) * (FORWARD_TIME + BACKWARD_TIME));
+    const double ideal = (double)(p->micro_batches * draw_chunks_of(p) * (FORWARD_TIME + BACKWARD_TIME));
     return (double)end / ideal - 1;
 }
 
-static void put_title(const mega_pipeline *p, int64_t end, mega_buffer *out)
+static void draw_title(const mega_pipeline *p, int64_t end, mega_buffer *out)
 {
     mega_buffer_printf(out, "%d stages", p->stages);
     if (p->chunks > 1) mega_buffer_printf(out, " of %d chunks", p->chunks);
     mega_buffer_printf(out, ", %lld micro-batches: a stage waits %.1f %% of the time of its work",
-                       (long long)p->micro_batches, 100 * bubble(p, end));
+                       (long long)p->micro_batches, 100 * draw_bubble(p, end));
 }
 
 /* ---- text ---- */
 
-static char letter(const mega_pipeline *p, const mega_schedule_step *x)
+static char draw_letter(const mega_pipeline *p, const mega_schedule_step *x)
 {
     if (p->chunks <= 1) return x->forward ? 'F' : 'B';
     return (char)((x->forward ? 'A' : 'a') + x->chunk % 26);
 }
 
 /* One stage: `width` characters a unit of time. Written into line, which has room for all. */
-static void write_line(const mega_pipeline *p, const pipeline_event *e, int width, char *line, int64_t size)
+static void draw_line(const mega_pipeline *p, const pipeline_event *e, int width, char *line, int64_t size)
 {
     for (int64_t i = 0; i < size; i++) line[i] = i % width == width / 2 ? '.' : ' ';
     for (int64_t i = 0; i < mega_schedule_length(p); i++) {
         char name[32];
         const int64_t begin = e[i].begin * width, end = e[i].end * width;
-        const int n = snprintf(name, sizeof name, "%c%d", letter(p, &e[i].step), e[i].step.micro_batch);
+        const int n = snprintf(name, sizeof name, "%c%d", draw_letter(p, &e[i].step), e[i].step.micro_batch);
         memset(line + begin, e[i].step.forward ? ' ' : '-', (size_t)(end - begin));
         memcpy(line + begin, name, (size_t)n);
         line[end - 1] = ' ';
@@ -122,15 +122,15 @@ mega_status mega_pipeline_draw_text(const mega_pipeline *p, int columns, mega_bu
 {
     pipeline_event *e;
     int64_t end;
-    MEGA_TRY(simulated(p, &e, &end));
+    MEGA_TRY(draw_simulated(p, &e, &end));
     const int width = 2 + snprintf(NULL, 0, "%lld", (long long)p->micro_batches - 1), head = 10;
     char *line = mega_malloc((size_t)(end * width));
-    put_title(p, end, out);
+    draw_title(p, end, out);
     mega_buffer_puts(out, "\n");
     for (int s = 0; s < p->stages && line != NULL; s++) {
         const int64_t room = columns > head ? columns - head : end * width;
         const int64_t shown = room < end * width ? room : end * width;
-        write_line(p, e + s * mega_schedule_length(p), width, line, end * width);
+        draw_line(p, e + s * mega_schedule_length(p), width, line, end * width);
         mega_buffer_printf(out, "stage %-3d ", s);
         mega_buffer_append(out, line, (size_t)shown);
         mega_buffer_puts(out, shown < end * width && shown == room ? ">\n" : "\n");
@@ -146,10 +146,10 @@ mega_status mega_pipeline_draw_text(const mega_pipeline *p, int columns, mega_bu
 
 enum { CELL = 22, ROW = 26, LEFT = 70, TOP = 40 }; /* pixels */
 
-static void put_event(const mega_pipeline *p, const pipeline_event *e, int stage, mega_buffer *out)
+static void draw_event(const mega_pipeline *p, const pipeline_event *e, int stage, mega_buffer *out)
 {
     const int64_t x = LEFT + e->begin * CELL, width = (e->end - e->begin) * CELL;
-    const int y = TOP + stage * ROW, light = 55 + 30 * e->step.chunk / chunks_of(p);
+    const int y = TOP + stage * ROW, light = 55 + 30 * e->step.chunk / draw_chunks_of(p);
     mega_buffer_printf(out,
                        "<rect x=\"%lld\" y=\"%d\" width=\"%lld\" height=\"%d\" fill=\"hsl(%d,70%%,%d%%)\"><title>%s "
                        "%d, chunk %d, slot %d</title></rect>\n",
@@ -163,18 +163,19 @@ mega_status mega_pipeline_draw_svg(const mega_pipeline *p, mega_buffer *out)
 {
     pipeline_event *e;
     int64_t end;
-    MEGA_TRY(simulated(p, &e, &end));
+    MEGA_TRY(draw_simulated(p, &e, &end));
     mega_buffer_printf(out,
                        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%lld\" height=\"%d\" "
                        "font-family=\"system-ui,sans-serif\" font-size=\"11\">" MEGA_OUTPUT_SCHEDULE_MARK
                        "\n<rect width=\"100%%\" height=\"100%%\" "
                        "fill=\"white\"/>\n<text x=\"10\" y=\"24\" font-size=\"14\">",
                        (long long)(LEFT + end * CELL + 10), TOP + p->stages * ROW + 10);
-    put_title(p, end, out);
+    draw_title(p, end, out);
     mega_buffer_puts(out, "</text>\n");
     for (int s = 0; s < p->stages; s++) {
         mega_buffer_printf(out, "<text x=\"10\" y=\"%d\">stage %d</text>\n", TOP + s * ROW + ROW / 2 + 3, s);
-        for (int64_t i = 0; i < mega_schedule_length(p); i++) put_event(p, &e[s * mega_schedule_length(p) + i], s, out);
+        for (int64_t i = 0; i < mega_schedule_length(p); i++)
+            draw_event(p, &e[s * mega_schedule_length(p) + i], s, out);
     }
     mega_buffer_puts(out, "</svg>\n");
     mega_free(e);

@@ -3,35 +3,35 @@
 #include <math.h>
 
 /* For getters, which return no status: false leaves a message. */
-static bool is_given(const mega_engine *e, const char *call)
+static bool query_is_given(const mega_engine *e, const char *call)
 {
     return engine_check_given(e, call, "e", e) == MEGA_OK;
 }
 
 int64_t mega_engine_global_steps(const mega_engine *e)
 {
-    return is_given(e, "mega_engine_global_steps") ? e->progress.iteration : -1;
+    return query_is_given(e, "mega_engine_global_steps") ? e->progress.iteration : -1;
 }
 
 int64_t mega_engine_skipped_steps(const mega_engine *e)
 {
-    return is_given(e, "mega_engine_skipped_steps") ? 0 : -1;
+    return query_is_given(e, "mega_engine_skipped_steps") ? 0 : -1;
 }
 
 int64_t mega_engine_micro_steps(const mega_engine *e)
 {
-    if (!is_given(e, "mega_engine_micro_steps")) return -1;
+    if (!query_is_given(e, "mega_engine_micro_steps")) return -1;
     return e->progress.consumed_samples / e->options.batch.micro_step + e->micro.done;
 }
 
 int64_t mega_engine_global_samples(const mega_engine *e)
 {
-    return is_given(e, "mega_engine_global_samples") ? e->progress.consumed_samples : -1;
+    return query_is_given(e, "mega_engine_global_samples") ? e->progress.consumed_samples : -1;
 }
 
 double mega_engine_lr(const mega_engine *e)
 {
-    if (!is_given(e, "mega_engine_lr")) return NAN;
+    if (!query_is_given(e, "mega_engine_lr")) return NAN;
     const mega_lr_scheduler *s = &e->lr_scheduler;
     if (s->lr != NULL) return s->lr(s->user, e->progress.iteration, e->progress.schedule_samples);
     return mega_lr_schedule_lr(&e->options.schedule, e->progress.schedule_samples);
@@ -39,62 +39,62 @@ double mega_engine_lr(const mega_engine *e)
 
 double mega_engine_loss_scale(const mega_engine *e)
 {
-    return is_given(e, "mega_engine_loss_scale") ? 1.0 : NAN;
+    return query_is_given(e, "mega_engine_loss_scale") ? 1.0 : NAN;
 }
 
 double mega_engine_global_grad_norm(const mega_engine *e)
 {
-    return is_given(e, "mega_engine_global_grad_norm") ? e->grad_norm : NAN;
+    return query_is_given(e, "mega_engine_global_grad_norm") ? e->grad_norm : NAN;
 }
 
 int64_t mega_engine_train_batch_size(const mega_engine *e)
 {
-    if (!is_given(e, "mega_engine_train_batch_size")) return -1;
+    if (!query_is_given(e, "mega_engine_train_batch_size")) return -1;
     return mega_batch_ramp_at(&e->options.batch, e->progress.consumed_samples);
 }
 
 int64_t mega_engine_train_micro_batch_size(const mega_engine *e)
 {
-    return is_given(e, "mega_engine_train_micro_batch_size") ? e->options.micro_batch : -1;
+    return query_is_given(e, "mega_engine_train_micro_batch_size") ? e->options.micro_batch : -1;
 }
 
 int64_t mega_engine_gradient_accumulation_steps(const mega_engine *e)
 {
-    if (!is_given(e, "mega_engine_gradient_accumulation_steps")) return -1;
+    if (!query_is_given(e, "mega_engine_gradient_accumulation_steps")) return -1;
     return mega_engine_train_batch_size(e) / e->options.batch.micro_step;
 }
 
 mega_dtype mega_engine_dtype(const mega_engine *e)
 {
-    return is_given(e, "mega_engine_dtype") ? e->options.compute : MEGA_F32;
+    return query_is_given(e, "mega_engine_dtype") ? e->options.compute : MEGA_F32;
 }
 
 int mega_engine_zero_stage(const mega_engine *e)
 {
-    return is_given(e, "mega_engine_zero_stage") ? e->options.zero_stage : -1;
+    return query_is_given(e, "mega_engine_zero_stage") ? e->options.zero_stage : -1;
 }
 
 const mega_layout *mega_engine_layout(const mega_engine *e)
 {
-    return is_given(e, "mega_engine_layout") ? e->layout : NULL;
+    return query_is_given(e, "mega_engine_layout") ? e->layout : NULL;
 }
 
 mega_world *mega_engine_world(const mega_engine *e)
 {
-    return is_given(e, "mega_engine_world") ? e->options.world : NULL;
+    return query_is_given(e, "mega_engine_world") ? e->options.world : NULL;
 }
 
 bool mega_engine_is_main_process(const mega_engine *e)
 {
-    return is_given(e, "mega_engine_is_main_process") && e->layout->world.rank == 0;
+    return query_is_given(e, "mega_engine_is_main_process") && e->layout->world.rank == 0;
 }
 
 bool mega_engine_is_first_stage(const mega_engine *e)
 {
-    return is_given(e, "mega_engine_is_first_stage") && e->layout->pp.rank == 0;
+    return query_is_given(e, "mega_engine_is_first_stage") && e->layout->pp.rank == 0;
 }
 
 bool mega_engine_is_last_stage(const mega_engine *e)
 {
-    return is_given(e, "mega_engine_is_last_stage") && e->layout->pp.rank == e->layout->pp.size - 1;
+    return query_is_given(e, "mega_engine_is_last_stage") && e->layout->pp.rank == e->layout->pp.size - 1;
 }

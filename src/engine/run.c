@@ -40,7 +40,7 @@ void engine_close_runs(mega_engine *e)
 
 /* ---- checks ---- */
 
-static engine_kind kind_of(mega_run program)
+static engine_kind run_kind_of(mega_run program)
 {
     return program == MEGA_RUN_EVALUATE  ? ENGINE_EVALUATE
            : program == MEGA_RUN_PREFILL ? ENGINE_PREFILL
@@ -48,20 +48,20 @@ static engine_kind kind_of(mega_run program)
 }
 
 /* Of any state of the engine. */
-static mega_status check_program(const mega_engine *e, const char *call, mega_run program)
+static mega_status run_check_program(const mega_engine *e, const char *call, mega_run program)
 {
     static const char *const name[] = {"MEGA_RUN_EVALUATE", "MEGA_RUN_PREFILL", "MEGA_RUN_DECODE"};
     MEGA_TRY(engine_check_given(e, call, "e", e));
     if ((int)program < 0 || program > MEGA_RUN_DECODE)
         return MEGA_FAIL(MEGA_ERR_USAGE, "%s: program %d; expected a mega_run", call, (int)program);
-    if (engine_program_of(&e->chunk[0], kind_of(program)) != NULL) return MEGA_OK;
+    if (engine_program_of(&e->chunk[0], run_kind_of(program)) != NULL) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the engine has no program for %s; create one in mode %s", call, name[program],
                      program == MEGA_RUN_EVALUATE ? "MEGA_EVAL" : "MEGA_GENERATE");
 }
 
-static mega_status check_ready(const mega_engine *e, const char *call, mega_run program)
+static mega_status run_check_ready(const mega_engine *e, const char *call, mega_run program)
 {
-    MEGA_TRY(check_program(e, call, program));
+    MEGA_TRY(run_check_program(e, call, program));
     MEGA_TRY(engine_check_allocated(e, call));
     MEGA_TRY(engine_check_weights(e, call));
     if (e->micro.phase != ENGINE_FORWARDED) return MEGA_OK;
@@ -71,7 +71,7 @@ static mega_status check_ready(const mega_engine *e, const char *call, mega_run 
                      call);
 }
 
-static mega_status check_filled(const mega_engine *e, mega_run program, const int32_t *filled)
+static mega_status run_check_filled(const mega_engine *e, mega_run program, const int32_t *filled)
 {
     if (program == MEGA_RUN_EVALUATE) return MEGA_OK;
     MEGA_TRY(engine_check_given(e, "mega_engine_run", "filled", filled));
@@ -83,22 +83,22 @@ static mega_status check_filled(const mega_engine *e, mega_run program, const in
     return MEGA_OK;
 }
 
-static mega_batch *batch_of(const mega_engine *e, mega_run program)
+static mega_batch *run_batch_of(const mega_engine *e, mega_run program)
 {
-    return program == MEGA_RUN_EVALUATE ? e->batch : e->runs.batch[kind_of(program)];
+    return program == MEGA_RUN_EVALUATE ? e->batch : e->runs.batch[run_kind_of(program)];
 }
 
 /* Of what may be wrong on one rank alone. */
-static mega_status check_given(const mega_engine *e, mega_run program, const int32_t *filled)
+static mega_status run_check_given(const mega_engine *e, mega_run program, const int32_t *filled)
 {
-    const mega_batch *b = batch_of(e, program);
+    const mega_batch *b = run_batch_of(e, program);
     const bool is_asked = program != MEGA_RUN_EVALUATE || e->batch_of == ENGINE_BATCH_OF_EVALUATION;
     if (!is_asked || mega_batch_num_samples(b) != e->options.micro_batch)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "mega_engine_run: the rows of its batch are not filled; call mega_engine_run_batch each time "
                          "and fill what it returns");
     MEGA_TRY(mega_batch_check(b));
-    return check_filled(e, program, filled);
+    return run_check_filled(e, program, filled);
 }
 
 /* ---- running ---- */
@@ -106,40 +106,40 @@ static mega_status check_given(const mega_engine *e, mega_run program, const int
 mega_batch *mega_engine_run_batch(mega_engine *e, mega_run program)
 {
     static const char call[] = "mega_engine_run_batch";
-    if (check_program(e, call, program) != MEGA_OK || engine_check_allocated(e, call) != MEGA_OK) return NULL;
+    if (run_check_program(e, call, program) != MEGA_OK || engine_check_allocated(e, call) != MEGA_OK) return NULL;
     if (program == MEGA_RUN_EVALUATE) return mega_engine_evaluation_batch(e, e->options.micro_batch, 0);
-    mega_batch_begin(batch_of(e, program), e->options.micro_batch);
-    for (int64_t i = 0; i < e->options.micro_batch; i++) mega_batch_set_index(batch_of(e, program), i, i);
-    return batch_of(e, program);
+    mega_batch_begin(run_batch_of(e, program), e->options.micro_batch);
+    for (int64_t i = 0; i < e->options.micro_batch; i++) mega_batch_set_index(run_batch_of(e, program), i, i);
+    return run_batch_of(e, program);
 }
 
 /* Keeps the first failure of this rank, which goes on. */
-static mega_status go_on(mega_engine *e, mega_status st)
+static mega_status run_keep_failure(mega_engine *e, mega_status st)
 {
     if (st == MEGA_OK || st == MEGA_ERR_COMM) return st;
     if (e->runs.failed.code == MEGA_OK) mega_error_get_of(st, &e->runs.failed);
     return MEGA_OK;
 }
 
-static engine_stage *stage_of(mega_engine *e, engine_kind kind)
+static engine_stage *run_stage_of(mega_engine *e, engine_kind kind)
 {
     return kind == ENGINE_EVALUATE ? &e->evaluate_stage : &e->runs.stage[kind];
 }
 
 /* The micro-batch through the chunks of this stage. loads: the batch holds its inputs; else those of an earlier run
  * stay, and what comes out means nothing. */
-static mega_status run_chunks(mega_engine *e, mega_run program, bool loads)
+static mega_status run_all_chunks(mega_engine *e, mega_run program, bool loads)
 {
-    const engine_kind kind = kind_of(program);
-    engine_stage *s = stage_of(e, kind);
+    const engine_kind kind = run_kind_of(program);
+    engine_stage *s = run_stage_of(e, kind);
     mega_schedule_forward(e->layout->pp.size, e->chunks, 1, e->schedule);
     MEGA_TRY(stage_begin(s, e->schedule, e->chunks));
     for (int i = 0; i < e->chunks; i++) {
         const mega_schedule_step *x = &e->schedule[i];
         mega_program *p = engine_program_of(&e->chunk[x->chunk], kind);
         MEGA_TRY(stage_before(s, x));
-        if (loads) mega_batch_load(batch_of(e, program), 0, e->options.micro_batch, p, 0);
-        MEGA_TRY(go_on(e, mega_program_forward(p, 0)));
+        if (loads) mega_batch_load(run_batch_of(e, program), 0, e->options.micro_batch, p, 0);
+        MEGA_TRY(run_keep_failure(e, mega_program_forward(p, 0)));
         engine_outputs_note(&e->chunk[x->chunk], p, 0);
         MEGA_TRY(stage_after(s, x));
     }
@@ -149,16 +149,16 @@ static mega_status run_chunks(mega_engine *e, mega_run program, bool loads)
 mega_status mega_engine_run(mega_engine *e, mega_run program, const int32_t *filled)
 {
     static const char *const phase[] = {"evaluation", "prompt", "next token"};
-    MEGA_TRY(check_ready(e, "mega_engine_run", program));
+    MEGA_TRY(run_check_ready(e, "mega_engine_run", program));
     engine_note(e, phase[program], -1);
-    const mega_status st = check_given(e, program, filled);
+    const mega_status st = run_check_given(e, program, filled);
     const size_t bytes = (size_t)e->options.micro_batch * sizeof *filled;
-    MEGA_TRY(go_on(e, st));
+    MEGA_TRY(run_keep_failure(e, st));
     if (st == MEGA_OK && program != MEGA_RUN_EVALUATE) memcpy(e->runs.filled, filled, bytes);
-    MEGA_TRY(run_chunks(e, program, st == MEGA_OK));
+    MEGA_TRY(run_all_chunks(e, program, st == MEGA_OK));
     if (program == MEGA_RUN_EVALUATE) e->batch_of = ENGINE_BATCH_NONE;
     else
-        mega_batch_begin(batch_of(e, program), e->options.micro_batch); /* its rows are used up */
+        mega_batch_begin(run_batch_of(e, program), e->options.micro_batch); /* its rows are used up */
     return MEGA_OK;
 }
 
@@ -189,7 +189,7 @@ mega_status mega_engine_wait(mega_engine *e)
     MEGA_TRY(engine_check_given(e, call, "e", e));
     MEGA_TRY(engine_check_allocated(e, call));
     mega_world_forget_failure(e->options.world);
-    for (engine_kind k = ENGINE_EVALUATE; k < ENGINE_KINDS; k++) MEGA_TRY(stage_end(stage_of(e, k)));
+    for (engine_kind k = ENGINE_EVALUATE; k < ENGINE_KINDS; k++) MEGA_TRY(stage_end(run_stage_of(e, k)));
     return ask_ranks(e);
 }
 
@@ -197,7 +197,7 @@ mega_status mega_engine_wait(mega_engine *e)
 
 int64_t mega_engine_run_rows(const mega_engine *e, mega_run program)
 {
-    if (check_program(e, "mega_engine_run_rows", program) != MEGA_OK) return -1;
+    if (run_check_program(e, "mega_engine_run_rows", program) != MEGA_OK) return -1;
     return program == MEGA_RUN_EVALUATE ? e->options.seq : program == MEGA_RUN_PREFILL ? e->options.prefill : 1;
 }
 
@@ -210,11 +210,11 @@ bool mega_engine_run_output(const mega_engine *e, mega_run program, const char *
 {
     static const char call[] = "mega_engine_run_output";
     mega_program_named t;
-    if (check_program(e, call, program) != MEGA_OK || engine_check_given(e, call, "output", output) != MEGA_OK ||
+    if (run_check_program(e, call, program) != MEGA_OK || engine_check_given(e, call, "output", output) != MEGA_OK ||
         engine_check_given(e, call, "out", out) != MEGA_OK || engine_check_allocated(e, call) != MEGA_OK)
         return false;
     for (int c = 0; c < e->chunks; c++) {
-        mega_program *p = engine_program_of(&e->chunk[c], kind_of(program));
+        mega_program *p = engine_program_of(&e->chunk[c], run_kind_of(program));
         for (int i = 0; mega_program_named_get(p, i, &t); i++) {
             if (t.role != MEGA_PROGRAM_OUTPUT || strcmp(t.name, output) != 0) continue;
             *out = (mega_run_value){.data = mega_program_tensor(p, t.name, 0), .dtype = t.dtype, .count = 1};

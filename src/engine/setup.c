@@ -9,7 +9,7 @@
  * computes at one time takes more memory; with less, weights are read more often. */
 enum { PREFILL_ROWS = 64 };
 
-static mega_status check_setup(const mega_setup *s)
+static mega_status setup_check(const mega_setup *s)
 {
     if (s->mode != MEGA_TRAIN && s->mode != MEGA_EVAL && s->mode != MEGA_GENERATE)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
@@ -62,7 +62,7 @@ static mega_status set_size(mega_options *o, const char *dest, int size)
     return size != 0 ? mega_options_set_int(o, dest, size, MEGA_SET_BY_DERIVATION) : MEGA_OK;
 }
 
-static mega_status parse(setup_values *v, const mega_setup *s, const mega_world *world)
+static mega_status setup_parse(setup_values *v, const mega_setup *s, const mega_world *world)
 {
     char *none[] = {(char[]){"engine"}, NULL};
     mega_engine_settings *e = &v->engine;
@@ -104,14 +104,14 @@ void engine_forget_setup(mega_engine *e)
     mega_free(e->said);
 }
 
-static mega_status read_options(mega_engine *e, const mega_setup *s, mega_world *world)
+static mega_status setup_read_options(mega_engine *e, const mega_setup *s, mega_world *world)
 {
     mega_options *o = NULL;
     setup_values *v = e->said = mega_calloc(1, sizeof *v);
     if (v == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for its options");
     mega_status st = mega_options_create(&o, &mega_engine_composition, v);
     mega_engine_settings_init(&v->engine, o);
-    if (st == MEGA_OK) st = parse(v, s, world);
+    if (st == MEGA_OK) st = setup_parse(v, s, world);
     if (st == MEGA_OK) st = engine_spell(e, take_settings(e, s, &v->engine));
     v->config = NULL; /* the caller's */
     if (st != MEGA_OK)
@@ -122,7 +122,7 @@ static mega_status read_options(mega_engine *e, const mega_setup *s, mega_world 
 }
 
 /* Settings as numbers; the world is theirs as well. */
-static mega_status copy_options(mega_engine *e, const mega_setup *s)
+static mega_status setup_copy_options(mega_engine *e, const mega_setup *s)
 {
     e->options = *s->options;
     e->save_dtype = MEGA_F32;
@@ -166,8 +166,8 @@ mega_status engine_read_setup(mega_engine *e, const mega_setup *s)
         MEGA_TRY(mega_world_create(&e->own_world, NULL));
         world = e->own_world;
     }
-    mega_status st = check_setup(s);
-    if (st == MEGA_OK) st = s->options != NULL ? copy_options(e, s) : read_options(e, s, world);
+    mega_status st = setup_check(s);
+    if (st == MEGA_OK) st = s->options != NULL ? setup_copy_options(e, s) : setup_read_options(e, s, world);
     mega_world_forget_failure(world); /* that of an earlier call, which reported it */
     MEGA_TRY(world != NULL ? mega_comm_agree(mega_world_comm(world), st) : st);
     e->options.world = world;

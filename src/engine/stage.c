@@ -8,7 +8,7 @@
 /* Streams. */
 enum { FORWARD, BACKWARD };
 
-static stage_slot *slot_of(const engine_stage *s, const mega_schedule_step *x)
+static stage_slot *stage_slot_of(const engine_stage *s, const mega_schedule_step *x)
 {
     return &s->slot[x->chunk * s->slots + x->slot];
 }
@@ -19,7 +19,7 @@ bool stage_has_neighbours(const engine_stage *s)
 }
 
 /* The buffer of a tensor in one slot; NULL: the program has no tensor of that name. */
-static stage_buffer *buffer_of(engine_stage *s, mega_program *p, const char *name, int slot)
+static stage_buffer *stage_buffer_of(engine_stage *s, mega_program *p, const char *name, int slot)
 {
     void *data = mega_program_tensor(p, name, slot);
     if (data == NULL) return NULL;
@@ -29,13 +29,14 @@ static stage_buffer *buffer_of(engine_stage *s, mega_program *p, const char *nam
     return &s->buffer[s->buffers++];
 }
 
-static void bind_slots(engine_stage *s, const engine_chunk *chunk, int c, engine_kind kind)
+static void stage_bind_slots(engine_stage *s, const engine_chunk *chunk, int c, engine_kind kind)
 {
     mega_program *p = engine_program_of(chunk, kind);
     for (int i = 0; i < (s->forward_only ? 1 : chunk->slots); i++)
         for (int border = 0; border <= MEGA_BORDER_OUTPUT_GRADIENT; border++)
             for (int v = 0; v < MEGA_FLOW_VALUES; v++)
-                s->slot[c * s->slots + i].of[border][v] = buffer_of(s, p, mega_border_name((mega_border)border, v), i);
+                s->slot[c * s->slots + i].of[border][v] =
+                    stage_buffer_of(s, p, mega_border_name((mega_border)border, v), i);
 }
 
 mega_status stage_open(engine_stage *s, const mega_layout *layout, const engine_chunk *chunk, int chunks,
@@ -48,7 +49,7 @@ mega_status stage_open(engine_stage *s, const mega_layout *layout, const engine_
     s->buffer = mega_calloc((size_t)(4 * MEGA_FLOW_VALUES * chunks * s->slots), sizeof *s->buffer);
     if (s->slot == NULL || s->buffer == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "pipeline stage: no memory for its messages");
-    for (int c = 0; c < chunks; c++) bind_slots(s, &chunk[c], c, kind);
+    for (int c = 0; c < chunks; c++) stage_bind_slots(s, &chunk[c], c, kind);
     return MEGA_OK;
 }
 
@@ -63,16 +64,16 @@ void stage_close(engine_stage *s)
 /* Where the messages that step x waits for come, activations from the stage before or gradients from the one after. */
 static stage_buffer *const *messages_into(const engine_stage *s, const mega_schedule_step *x)
 {
-    return slot_of(s, x)->of[x->forward ? MEGA_BORDER_INPUT : MEGA_BORDER_OUTPUT_GRADIENT];
+    return stage_slot_of(s, x)->of[x->forward ? MEGA_BORDER_INPUT : MEGA_BORDER_OUTPUT_GRADIENT];
 }
 
 /* What step x makes for another stage. */
 static stage_buffer *const *messages_from(const engine_stage *s, const mega_schedule_step *x)
 {
-    return slot_of(s, x)->of[x->forward ? MEGA_BORDER_OUTPUT : MEGA_BORDER_INPUT_GRADIENT];
+    return stage_slot_of(s, x)->of[x->forward ? MEGA_BORDER_OUTPUT : MEGA_BORDER_INPUT_GRADIENT];
 }
 
-static int neighbour(const engine_stage *s, int away)
+static int stage_neighbour(const engine_stage *s, int away)
 {
     const mega_axis *pp = &s->layout->pp;
     return (pp->rank + away + pp->size) % pp->size;
@@ -85,37 +86,37 @@ static bool are_awaited(stage_buffer *const *list)
     return false;
 }
 
-static mega_status post_values(engine_stage *s, stage_buffer *const *list, int stream)
+static mega_status stage_post_values(engine_stage *s, stage_buffer *const *list, int stream)
 {
     const mega_layout *l = s->layout;
     for (int v = 0; v < MEGA_FLOW_VALUES; v++) {
         stage_buffer *b = list[v];
         if (b == NULL) continue;
         b->is_awaited = true;
-        MEGA_TRY(stream == FORWARD ? mega_comm_receive_start(l->pp.comm, "activation", neighbour(s, -1), b->data,
+        MEGA_TRY(stream == FORWARD ? mega_comm_receive_start(l->pp.comm, "activation", stage_neighbour(s, -1), b->data,
                                                              b->bytes, &b->request)
-                                   : mega_comm_receive_start(l->pp_back.comm, "gradient", neighbour(s, 1), b->data,
-                                                             b->bytes, &b->request));
+                                   : mega_comm_receive_start(l->pp_back.comm, "gradient", stage_neighbour(s, 1),
+                                                             b->data, b->bytes, &b->request));
     }
     return MEGA_OK;
 }
 
 /* Posts the receives of one stream, in the order of the schedule, as far as buffers are free. */
-static mega_status post(engine_stage *s, int stream)
+static mega_status stage_post(engine_stage *s, int stream)
 {
     for (int64_t *i = &s->next[stream]; *i < s->count; ++*i) {
         const mega_schedule_step *x = &s->step[*i];
         if (x->forward != (stream == FORWARD)) continue;
         if (are_awaited(messages_into(s, x))) return MEGA_OK;
-        MEGA_TRY(post_values(s, messages_into(s, x), stream));
+        MEGA_TRY(stage_post_values(s, messages_into(s, x), stream));
     }
     return MEGA_OK;
 }
 
-static mega_status post_all(engine_stage *s)
+static mega_status stage_post_all(engine_stage *s)
 {
-    MEGA_TRY(post(s, FORWARD));
-    return post(s, BACKWARD);
+    MEGA_TRY(stage_post(s, FORWARD));
+    return stage_post(s, BACKWARD);
 }
 
 mega_status stage_begin(engine_stage *s, const mega_schedule_step *step, int64_t count)
@@ -123,7 +124,7 @@ mega_status stage_begin(engine_stage *s, const mega_schedule_step *step, int64_t
     s->step = step;
     s->count = count;
     s->next[FORWARD] = s->next[BACKWARD] = 0;
-    return post_all(s);
+    return stage_post_all(s);
 }
 
 mega_status stage_before(engine_stage *s, const mega_schedule_step *x)
@@ -138,7 +139,7 @@ mega_status stage_before(engine_stage *s, const mega_schedule_step *x)
     return MEGA_OK;
 }
 
-static void set_free(stage_buffer *const *list)
+static void stage_release(stage_buffer *const *list)
 {
     for (int v = 0; v < MEGA_FLOW_VALUES; v++)
         if (list[v] != NULL) list[v]->is_awaited = false;
@@ -147,20 +148,20 @@ static void set_free(stage_buffer *const *list)
 mega_status stage_after(engine_stage *s, const mega_schedule_step *x)
 {
     const mega_layout *l = s->layout;
-    const stage_slot *at = slot_of(s, x);
+    const stage_slot *at = stage_slot_of(s, x);
     for (int v = 0; v < MEGA_FLOW_VALUES; v++) {
         stage_buffer *b = messages_from(s, x)[v];
         if (b == NULL) continue;
-        MEGA_TRY(
-            x->forward
-                ? mega_comm_send_start(l->pp.comm, "activation", neighbour(s, 1), b->data, b->bytes, &b->request)
-                : mega_comm_send_start(l->pp_back.comm, "gradient", neighbour(s, -1), b->data, b->bytes, &b->request));
+        MEGA_TRY(x->forward ? mega_comm_send_start(l->pp.comm, "activation", stage_neighbour(s, 1), b->data, b->bytes,
+                                                   &b->request)
+                            : mega_comm_send_start(l->pp_back.comm, "gradient", stage_neighbour(s, -1), b->data,
+                                                   b->bytes, &b->request));
     }
     if (!x->forward || s->forward_only) {
-        set_free(at->of[MEGA_BORDER_INPUT]);
-        set_free(at->of[MEGA_BORDER_OUTPUT_GRADIENT]);
+        stage_release(at->of[MEGA_BORDER_INPUT]);
+        stage_release(at->of[MEGA_BORDER_OUTPUT_GRADIENT]);
     }
-    return post_all(s);
+    return stage_post_all(s);
 }
 
 mega_status stage_end(engine_stage *s)

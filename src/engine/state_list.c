@@ -2,7 +2,7 @@
 #include "state_list.h"
 
 /* A tensor of the file of a parameter, or of a moment of it: what this rank holds. */
-static mega_state_tensor tensor_of(const mega_engine *e, const mega_param *p, int file, int moment)
+static mega_state_tensor state_list_tensor(const mega_engine *e, const mega_param *p, int file, int moment)
 {
     const int own = mega_params_find(e->params, p->name);
     mega_state_tensor t = mega_state_tensor_of(p, file, e->params, own);
@@ -17,7 +17,7 @@ static bool add_tensors(state_list *l, const mega_engine *e, const char *prefix,
         if (moment >= 0 && !mega_param_is_trained(p)) continue;
         for (int f = 0; f < mega_param_num_files(p); f++) {
             mega_state_tensor *t = &l->item[l->count++];
-            *t = tensor_of(e, p, f, moment);
+            *t = state_list_tensor(e, p, f, moment);
             if (prefix != NULL) t->name = mega_arena_format(&l->arena, "%s.%s", prefix, t->name);
             if (t->name == NULL) return false;
         }
@@ -25,7 +25,7 @@ static bool add_tensors(state_list *l, const mega_engine *e, const char *prefix,
     return true;
 }
 
-static mega_status no_memory(state_list *l, size_t tensors)
+static mega_status state_list_no_memory(state_list *l, size_t tensors)
 {
     mega_arena_fini(&l->arena);
     *l = (state_list){0};
@@ -37,7 +37,7 @@ mega_status state_list_weights(state_list *l, const mega_engine *e)
     const size_t n = (size_t)mega_params_num_files(mega_engine_whole(e));
     *l = (state_list){0};
     l->item = mega_arena_alloc(&l->arena, (n + 1) * sizeof *l->item);
-    return l->item != NULL && add_tensors(l, e, NULL, -1) ? MEGA_OK : no_memory(l, n);
+    return l->item != NULL && add_tensors(l, e, NULL, -1) ? MEGA_OK : state_list_no_memory(l, n);
 }
 
 mega_status state_list_moments(state_list *l, const mega_engine *e)
@@ -48,7 +48,7 @@ mega_status state_list_moments(state_list *l, const mega_engine *e)
     l->item = mega_arena_alloc(&l->arena, (n + 1) * sizeof *l->item);
     bool done = l->item != NULL;
     for (int i = 0; i < moments && done; i++) done = add_tensors(l, e, mega_optimizer_moment_name(e->optimizer, i), i);
-    return done ? MEGA_OK : no_memory(l, n);
+    return done ? MEGA_OK : state_list_no_memory(l, n);
 }
 
 void state_leave_to_others(state_list *l, const mega_engine *e)

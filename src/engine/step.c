@@ -24,7 +24,7 @@ double engine_scalar(const mega_engine *e, const void *acc)
 }
 
 /* Copies micro-batch m of the batch into the inputs of one slot. */
-static void fill_inputs(const mega_engine *e, mega_program *p, int slot, int64_t m)
+static void step_fill_inputs(const mega_engine *e, mega_program *p, int slot, int64_t m)
 {
     mega_batch_load(e->batch, m * e->options.micro_batch, e->options.micro_batch, p, slot);
 }
@@ -39,10 +39,10 @@ static double loss_factor(const mega_engine *e)
     return 1.0 / (micro_batches * (double)e->options.micro_batch * (double)e->options.seq);
 }
 
-static mega_status forward(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
+static mega_status step_forward(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
 {
     mega_program *p = e->chunk[s->chunk].train;
-    fill_inputs(e, p, s->slot, s->micro_batch);
+    step_fill_inputs(e, p, s->slot, s->micro_batch);
     MEGA_TRY(mega_program_forward(p, s->slot));
     engine_outputs_note(&e->chunk[s->chunk], p, s->slot);
     engine_losses_add(e, &e->chunk[s->chunk].train_io[s->slot], 1, sums);
@@ -63,14 +63,14 @@ mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is
     mega_program_step(p)->last_micro_batch = is_last;
     mega_program_step(p)->later_micro_batches = later_micro_batches(e, s);
     if (e->search != NULL) engine_search_before(e->search);
-    const mega_status st = s->forward ? forward(e, s, sums) : mega_program_backward(p, s->slot);
+    const mega_status st = s->forward ? step_forward(e, s, sums) : mega_program_backward(p, s->slot);
     if (e->search != NULL) engine_search_after(e, s);
     return st;
 }
 
 /* Keeps the first failure of a rank, which goes on: what it computes means nothing any more, but its messages and its
  * collectives are those that other ranks wait for. All ranks then return its error. */
-static mega_status go_on(engine_sums *sums, mega_status st)
+static mega_status step_keep_failure(engine_sums *sums, mega_status st)
 {
     if (st == MEGA_OK || st == MEGA_ERR_COMM) return st;
     if (sums->failed.code == MEGA_OK) mega_error_get_of(st, &sums->failed);
@@ -81,7 +81,7 @@ static mega_status go_on(engine_sums *sums, mega_status st)
 static mega_status run_step(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
 {
     const bool is_first = s->micro_batch == 0, is_last = s->micro_batch == engine_micro_batches(e) - 1;
-    return go_on(sums, engine_run_pass(e, s, is_first, is_last, sums));
+    return step_keep_failure(sums, engine_run_pass(e, s, is_first, is_last, sums));
 }
 
 /* What the programs read of this step; gradients begin at zero. */
@@ -262,9 +262,9 @@ mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out)
 static mega_status evaluate_step(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
 {
     mega_program *p = e->chunk[s->chunk].evaluate;
-    fill_inputs(e, p, 0, s->micro_batch);
+    step_fill_inputs(e, p, 0, s->micro_batch);
     if (e->search != NULL) engine_search_before(e->search);
-    MEGA_TRY(go_on(sums, mega_program_forward(p, 0)));
+    MEGA_TRY(step_keep_failure(sums, mega_program_forward(p, 0)));
     engine_outputs_note(&e->chunk[s->chunk], p, 0);
     if (e->search != NULL) engine_search_after(e, s);
     const double times = engine_evaluated_times(e, s->micro_batch);

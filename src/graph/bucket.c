@@ -13,7 +13,7 @@ static bool begins_anew(const mega_program *p, int32_t gradient)
 }
 
 /* What of a bucket of gradients must be set to zero: all that the first instruction on it does not overwrite. */
-static mega_status find_gaps(mega_program *p, bucket_args *a)
+static mega_status bucket_find_gaps(mega_program *p, bucket_args *a)
 {
     const mega_params *params = p->g->params;
     const mega_bucket *b = mega_params_bucket(params, a->bucket);
@@ -44,10 +44,10 @@ mega_status mega_bucket_bind(mega_program *p, const op_binder *b, const instruct
     a->slice =
         weights ? mega_params_weight_at(params, bucket, slice.first) : mega_params_grad_at(params, bucket, slice.first);
     if (op->in[0] == 0 && op->out[0] == 0) a->whole = mega_params_grad_at(params, bucket, begin);
-    return op->kind == OP_GRADS_BEGIN ? find_gaps(p, a) : MEGA_OK;
+    return op->kind == OP_GRADS_BEGIN ? bucket_find_gaps(p, a) : MEGA_OK;
 }
 
-static void *at(void *numbers, int64_t element, mega_dtype dtype)
+static void *bucket_element(void *numbers, int64_t element, mega_dtype dtype)
 {
     return (char *)numbers + element * (int64_t)mega_dtype_size(dtype);
 }
@@ -60,10 +60,10 @@ typedef struct shared_work {
     int64_t count; /* of the slice */
 } shared_work;
 
-static void add_slice(void *user, int thread, int64_t begin, int64_t end)
+static void bucket_add_slice(void *user, int thread, int64_t begin, int64_t end)
 {
     const shared_work *w = user;
-    const void *from = at(w->a->whole, w->a->first, w->dtype);
+    const void *from = bucket_element(w->a->whole, w->a->first, w->dtype);
     (void)thread;
     if (w->dtype == MEGA_F64)
         for (int64_t i = begin; i < end; i++) ((double *)w->a->slice)[i] += ((const double *)from)[i];
@@ -74,19 +74,19 @@ static void add_slice(void *user, int thread, int64_t begin, int64_t end)
 /* ---- instructions ---- */
 
 /* With ZeRO 2 and 3 a step's first sum goes straight to the slice that is kept, the others are added to it. */
-static mega_status reduce(mega_program *p, int i, const bucket_args *a)
+static mega_status bucket_reduce(mega_program *p, int i, const bucket_args *a)
 {
     const mega_params *params = p->g->params;
     const bool is_cut = mega_params_are_cut(params, MEGA_PARAMS_GRADS);
     mega_request r;
     if (!is_cut && !p->step.last_micro_batch) return MEGA_OK;
     if (mega_exchanges(p) >= p->most_exchanges) MEGA_TRY(mega_program_wait_reductions(p)); /* many small buckets */
-    void *slice = is_cut && p->step.first_micro_batch ? a->slice : at(a->whole, a->first, p->g->acc);
+    void *slice = is_cut && p->step.first_micro_batch ? a->slice : bucket_element(a->whole, a->first, p->g->acc);
     MEGA_TRY(mega_params_reduce_start(params, a->bucket, a->whole, slice, &r));
     return mega_exchange_begun(p, i, &r);
 }
 
-static mega_status gather(mega_program *p, int i, const bucket_args *a)
+static mega_status bucket_gather(mega_program *p, int i, const bucket_args *a)
 {
     const mega_graph *g = p->g;
     const int64_t count = mega_params_slice(g->params, a->bucket).count;
@@ -103,15 +103,15 @@ mega_status mega_bucket_run(mega_program *p, int i, const bucket_args *a)
     switch (kind) {
     case OP_GRADS_BEGIN:
         for (int k = 0; k < a->num_gaps; k++)
-            mega_team_zero(p->team, at(a->whole, a->gap[k].first, g->acc),
+            mega_team_zero(p->team, bucket_element(a->whole, a->gap[k].first, g->acc),
                            (size_t)a->gap[k].count * mega_dtype_size(g->acc));
         return MEGA_OK;
-    case OP_GRADS_REDUCE: return reduce(p, i, a);
+    case OP_GRADS_REDUCE: return bucket_reduce(p, i, a);
     case OP_GRADS_REDUCED:
         MEGA_TRY(mega_exchange_wait(p, OP_GRADS_REDUCE, a->bucket));
-        if (!p->step.first_micro_batch) mega_team_for(p->team, w.count, 1024, add_slice, &w);
+        if (!p->step.first_micro_batch) mega_team_for(p->team, w.count, 1024, bucket_add_slice, &w);
         return MEGA_OK;
-    case OP_WEIGHTS_GATHER: return gather(p, i, a);
+    case OP_WEIGHTS_GATHER: return bucket_gather(p, i, a);
     case OP_WEIGHTS_GATHERED: return mega_exchange_wait(p, OP_WEIGHTS_GATHER, a->bucket);
     default: break;
     }

@@ -65,8 +65,8 @@ static int32_t find_named(const mega_graph *g, const char *name)
     return 0;
 }
 
-static mega_status check_input(const mega_builder *b, const char *name, mega_dtype dtype, int64_t positions,
-                               int64_t channels)
+static mega_status builder_check_input(const mega_builder *b, const char *name, mega_dtype dtype, int64_t positions,
+                                       int64_t channels)
 {
     if (name == NULL || name[0] == '\0')
         return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": an input is requested without a name; give one", b->path);
@@ -91,7 +91,7 @@ mega_tensor mega_input(const mega_builder *b, const char *name, mega_dtype dtype
 {
     mega_graph *g = b->graph;
     if (g->status != MEGA_OK) return mega_none();
-    mega_graph_fail(g, check_input(b, name, dtype, positions, channels));
+    mega_graph_fail(g, builder_check_input(b, name, dtype, positions, channels));
     if (g->status != MEGA_OK) return mega_none();
     if (channels > 0 && dtype == MEGA_F32) dtype = g->dtype;
     const int64_t dim[2] = {mega_extent_mul(b->samples, positions), channels};
@@ -129,7 +129,7 @@ static bool is_part_given(const mega_param_options *o)
 }
 
 /* What the record of the parameter keeps is checked with it (parameter.c). */
-static mega_status check_options(const char *name, const mega_param_options *o, const mega_param *r)
+static mega_status builder_check_options(const char *name, const mega_param_options *o, const mega_param *r)
 {
     const int64_t rows = r->shape[r->cut_dim];
     if (o->blocks < 0 || o->blocks > MEGA_PARAM_PARTS)
@@ -211,7 +211,7 @@ static mega_status make_record(const mega_builder *b, const char *name, int64_t 
     if (name[0] == '\0')
         return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": a parameter is requested without a name; give one", b->path);
     MEGA_TRY(mega_graph_check_name(b->path, "a parameter", r.name));
-    MEGA_TRY(check_options(r.name, o, &r));
+    MEGA_TRY(builder_check_options(r.name, o, &r));
     if (o->shard_rows && o->shard_columns)
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: shard_rows and shard_columns are both set; choose one of them",
                          r.name);

@@ -30,7 +30,7 @@ static moved moved_by(const mega_program *p, const instruction *op)
 }
 
 /* The i-th over `comm`; NULL after the last. */
-static const instruction *find(const mega_program *p, const mega_comm *comm, int64_t i)
+static const instruction *collectives_find(const mega_program *p, const mega_comm *comm, int64_t i)
 {
     for (int k = 0; k < p->g->num_ops; k++)
         if (is_met_in(&p->g->op[k], comm) && i-- == 0) return &p->g->op[k];
@@ -68,7 +68,7 @@ static uint64_t hash_calls(const void *of, int64_t begin, int64_t end)
 static void describe_call(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
 {
     const calls *c = of;
-    const instruction *op = find(c->p, c->comm, i);
+    const instruction *op = collectives_find(c->p, c->comm, i);
     const moved m = moved_by(c->p, op);
     const char *way = op->backward ? "backward" : "forward", *name = mega_op_table[op->kind]->name;
     if (mega_op_is_bucket(op->kind))

@@ -12,7 +12,7 @@
 
 /* A program that only reads (an evaluation, generation) is left after the instruction under way once a signal asks for
  * it: nothing more is computed. Its messages still pass, whatever is in them, as other ranks wait for them. */
-static bool is_left(const mega_program *p)
+static bool execute_is_left(const mega_program *p)
 {
     return p->g->num_forward == p->g->num_ops && p->check == 0 && p->found == NULL &&
            mega_world_stops(p->world, mega_team_is_stopped(p->team));
@@ -24,14 +24,14 @@ static mega_status run_call(mega_program *p, const program_call *c)
     MEGA_TRY(mega_comm_poll(p->world)); /* collectives under way, messages of a pipeline stage */
     if (mega_op_is_bucket(kind)) return mega_bucket_run(p, c->instruction, c->args);
     if (c->kernel == NULL) return mega_collective_run(p, c->instruction, c->args);
-    if (!is_left(p)) c->kernel->run(p->team, c->args);
+    if (!execute_is_left(p)) c->kernel->run(p->team, c->args);
     if (kind == OP_CUSTOM || kind == OP_CUSTOM_GRAD) mega_custom_collect(p, c->instruction, c->args);
     return MEGA_OK;
 }
 
 /* ---- values that are not finite ---- */
 
-static int64_t first_nonfinite(const void *x, mega_dtype dtype, int64_t count)
+static int64_t execute_first_nonfinite(const void *x, mega_dtype dtype, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         bool finite = true;
@@ -46,7 +46,7 @@ static int64_t first_nonfinite(const void *x, mega_dtype dtype, int64_t count)
     return -1;
 }
 
-static mega_status check_finite(mega_program *p, int i, int slot)
+static mega_status execute_check_finite(mega_program *p, int i, int slot)
 {
     const mega_graph *g = p->g;
     const instruction *op = &g->op[i];
@@ -54,7 +54,7 @@ static mega_status check_finite(mega_program *p, int i, int slot)
         const graph_tensor *t = &g->tensor[op->out[k]];
         if (op->out[k] == 0) continue;
         const void *x = mega_program_address(p, op->out[k], slot);
-        const int64_t at = first_nonfinite(x, t->shape.dtype, mega_shape_count(&t->shape));
+        const int64_t at = execute_first_nonfinite(x, t->shape.dtype, mega_shape_count(&t->shape));
         if (at < 0) continue;
         const int64_t cols = t->shape.num_dims == 2 ? t->shape.dim[1] : 1;
         char shape[96];
@@ -104,7 +104,7 @@ static void end_blocks(const mega_program *p, int i, int slot)
 typedef mega_status look(mega_program *p, int i, int slot);
 
 /* Waits for what the instruction after i needs, and looks at it where that is asked for. */
-static mega_status arrive(mega_program *p, int slot, int i, int end, look *at)
+static mega_status execute_wait(mega_program *p, int slot, int i, int end, look *at)
 {
     for (int waited = -1; p->num_waits > 0;) {
         MEGA_TRY(mega_collectives_wait(p, i + 1 < end ? i + 1 : INT_MAX, &waited));
@@ -115,7 +115,7 @@ static mega_status arrive(mega_program *p, int slot, int i, int end, look *at)
 }
 
 /* What is begun is not there yet. */
-static bool is_there(const mega_program *p, int i)
+static bool execute_is_done(const mega_program *p, int i)
 {
     return !mega_op_is_bucket(p->g->op[i].kind) && !mega_op_is_collective(p->g->op[i].kind);
 }
@@ -125,8 +125,8 @@ static mega_status run_checked(mega_program *p, int slot, int begin, int end)
     for (int i = begin; i < end; i++) {
         if (p->check > 0) begin_blocks(p, i, slot);
         MEGA_TRY(run_call(p, &p->call[slot * p->g->num_ops + i]));
-        if (is_there(p, i)) MEGA_TRY(check_finite(p, i, slot));
-        MEGA_TRY(arrive(p, slot, i, end, check_finite));
+        if (execute_is_done(p, i)) MEGA_TRY(execute_check_finite(p, i, slot));
+        MEGA_TRY(execute_wait(p, slot, i, end, execute_check_finite));
         if (p->check > 0) end_blocks(p, i, slot);
     }
     return MEGA_OK;
@@ -136,7 +136,7 @@ static mega_status run_checked(mega_program *p, int slot, int begin, int end)
 
 static mega_status keep_nonfinite(mega_program *p, int i, int slot)
 {
-    if (p->found->instruction >= 0 || check_finite(p, i, slot) == MEGA_OK) return MEGA_OK;
+    if (p->found->instruction >= 0 || execute_check_finite(p, i, slot) == MEGA_OK) return MEGA_OK;
     p->found->instruction = i;
     mega_error_get(&p->found->what);
     return MEGA_OK;
@@ -150,7 +150,7 @@ static bool is_partial(const mega_graph *g, int32_t t)
     return false;
 }
 
-static void show(mega_program *p, int i, int slot)
+static void execute_show(mega_program *p, int i, int slot)
 {
     const mega_graph *g = p->g;
     const instruction *op = &g->op[i];
@@ -172,9 +172,9 @@ static void show(mega_program *p, int i, int slot)
     }
 }
 
-static mega_status watch(mega_program *p, int i, int slot)
+static mega_status execute_watch(mega_program *p, int i, int slot)
 {
-    if (p->observer != NULL) show(p, i, slot);
+    if (p->observer != NULL) execute_show(p, i, slot);
     return p->found != NULL ? keep_nonfinite(p, i, slot) : MEGA_OK;
 }
 
@@ -183,8 +183,8 @@ static mega_status run_watched(mega_program *p, int slot, int begin, int end)
 {
     for (int i = begin; i < end; i++) {
         MEGA_TRY(run_call(p, &p->call[slot * p->g->num_ops + i]));
-        if (is_there(p, i)) MEGA_TRY(watch(p, i, slot));
-        MEGA_TRY(arrive(p, slot, i, end, watch));
+        if (execute_is_done(p, i)) MEGA_TRY(execute_watch(p, i, slot));
+        MEGA_TRY(execute_wait(p, slot, i, end, execute_watch));
     }
     return MEGA_OK;
 }
@@ -208,7 +208,7 @@ static mega_status run_profiled(mega_program *p, int slot, int begin, int end)
         const mega_profile_moment began = mega_profile_now(p->team);
         MEGA_TRY(run_call(p, &p->call[slot * p->g->num_ops + i]));
         mega_profile_instruction(p->profile, p->g, i, began, mega_profile_now(p->team));
-        MEGA_TRY(arrive(p, slot, i, end, NULL));
+        MEGA_TRY(execute_wait(p, slot, i, end, NULL));
     }
     return MEGA_OK;
 }
@@ -218,7 +218,7 @@ void mega_program_profile(mega_program *program, mega_profile *profile)
     program->profile = profile;
 }
 
-static mega_status walk(mega_program *p, int slot, int begin, int end)
+static mega_status execute_calls(mega_program *p, int slot, int begin, int end)
 {
     mega_collectives_forget(p);
     if (p->found != NULL || p->observer != NULL) return run_watched(p, slot, begin, end);
@@ -227,20 +227,20 @@ static mega_status walk(mega_program *p, int slot, int begin, int end)
     const program_call *call = p->call + (ptrdiff_t)slot * p->g->num_ops;
     for (int i = begin; i < end; i++) {
         MEGA_TRY(run_call(p, &call[i]));
-        if (p->num_waits > 0) MEGA_TRY(arrive(p, slot, i, end, NULL));
+        if (p->num_waits > 0) MEGA_TRY(execute_wait(p, slot, i, end, NULL));
     }
     return MEGA_OK;
 }
 
 /* A custom op that failed does not end the walk: other ranks wait for what this one sends. */
-static mega_status run(mega_program *p, int slot, int begin, int end)
+static mega_status execute_range(mega_program *p, int slot, int begin, int end)
 {
     p->failed.code = MEGA_OK;
-    MEGA_TRY(walk(p, slot, begin, end));
+    MEGA_TRY(execute_calls(p, slot, begin, end));
     return p->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&p->failed);
 }
 
-static mega_status check_run(const mega_program *p, int slot)
+static mega_status execute_check_ready(const mega_program *p, int slot)
 {
     MEGA_TRY(mega_program_check_slot(p, slot));
     if (p->is_allocated) return MEGA_OK;
@@ -251,17 +251,17 @@ static mega_status check_run(const mega_program *p, int slot)
 
 mega_status mega_program_forward(mega_program *p, int slot)
 {
-    MEGA_TRY(check_run(p, slot));
+    MEGA_TRY(execute_check_ready(p, slot));
     p->is_forward_done[slot] = false;
     mega_program_forget_given(p, slot);
-    const mega_status st = run(p, slot, 0, p->g->num_forward);
+    const mega_status st = execute_range(p, slot, 0, p->g->num_forward);
     p->is_forward_done[slot] = st == MEGA_OK || p->failed.code != MEGA_OK;
     return st;
 }
 
 mega_status mega_program_backward(mega_program *p, int slot)
 {
-    MEGA_TRY(check_run(p, slot));
+    MEGA_TRY(execute_check_ready(p, slot));
     if (!p->is_forward_done[slot])
         return MEGA_FAIL(
             MEGA_ERR_USAGE,
@@ -269,5 +269,5 @@ mega_status mega_program_backward(mega_program *p, int slot)
             "of that slot first",
             p->name, slot);
     p->is_forward_done[slot] = false;
-    return run(p, slot, p->g->num_forward, p->g->num_ops);
+    return execute_range(p, slot, p->g->num_forward, p->g->num_ops);
 }

@@ -9,12 +9,12 @@
 
 /* ---- the list ---- */
 
-static int copies(const mega_layer *row)
+static int model_copies(const mega_layer *row)
 {
     return row->repeat > 0 ? row->repeat : 1;
 }
 
-static mega_status check_ways(const mega_model *m)
+static mega_status model_check_ways(const mega_model *m)
 {
     if (m->positions < 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "model %s: positions %lld; expected 1 or more, or 0 for 1", model_name(m),
@@ -44,14 +44,14 @@ static mega_status check_model(const mega_model *m)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "model %s: recompute_interval %d, recompute_regions %d; expected both to be 0 or more",
                          model_name(m), m->recompute_interval, m->recompute_regions);
-    return check_ways(m);
+    return model_check_ways(m);
 }
 
 /* The row of a layer, and which copy of it that is. */
 static const mega_layer *model_layer(const mega_model *m, int layer, int *index)
 {
     const mega_layer *row = m->layer;
-    for (; layer >= copies(row); row++) layer -= copies(row);
+    for (; layer >= model_copies(row); row++) layer -= model_copies(row);
     *index = layer;
     return row;
 }
@@ -161,7 +161,7 @@ static void read_border(mega_model_parts *p, const mega_graph *g, int layer, meg
     }
 }
 
-static mega_status walk(mega_model_parts *p, mega_graph *g)
+static mega_status model_walk(mega_model_parts *p, mega_graph *g)
 {
     mega_flow flow = {.x = mega_none()};
     const mega_builder base = parts_builder(p, p->sizes.mode, g);
@@ -196,7 +196,7 @@ static mega_status walk(mega_model_parts *p, mega_graph *g)
 
 /* ---- the cut ---- */
 
-static mega_status weigh(const mega_model_parts *p, bool *matches, double *weight)
+static mega_status model_weigh(const mega_model_parts *p, bool *matches, double *weight)
 {
     const mega_model *m = &p->model;
     int count = 0;
@@ -220,7 +220,7 @@ static mega_status weigh(const mega_model_parts *p, bool *matches, double *weigh
     return MEGA_OK;
 }
 
-static mega_status check_cut(const mega_model_parts *p)
+static mega_status model_check_cut(const mega_model_parts *p)
 {
     for (int i = 0; i < p->num_parts; i++)
         if (p->first[i + 1] <= p->first[i] || p->first[0] != 0)
@@ -232,7 +232,7 @@ static mega_status check_cut(const mega_model_parts *p)
     return MEGA_OK;
 }
 
-static mega_status cut(mega_model_parts *p)
+static mega_status model_cut(mega_model_parts *p)
 {
     bool *matches = mega_calloc((size_t)p->num_layers, sizeof *matches);
     double *weight = mega_calloc((size_t)p->num_layers, sizeof *weight);
@@ -242,12 +242,12 @@ static mega_status cut(mega_model_parts *p)
     p->first[p->num_parts] = p->num_layers;
     if (p->model.first_layer != NULL) memcpy(p->first, p->model.first_layer, (size_t)p->num_parts * sizeof *p->first);
     else if (p->num_parts > 1) {
-        if (st == MEGA_OK) st = weigh(p, matches, weight);
+        if (st == MEGA_OK) st = model_weigh(p, matches, weight);
         if (st == MEGA_OK) st = mega_partition_balance(weight, p->num_layers, p->num_parts, p->first);
     }
     mega_free(matches);
     mega_free(weight);
-    return st == MEGA_OK ? check_cut(p) : st;
+    return st == MEGA_OK ? model_check_cut(p) : st;
 }
 
 static mega_status find_recomputed(mega_model_parts *p)
@@ -260,7 +260,7 @@ static mega_status find_recomputed(mega_model_parts *p)
 
 /* ---- create ---- */
 
-static mega_status allocate(mega_model_parts *p)
+static mega_status model_allocate(mega_model_parts *p)
 {
     const size_t n = (size_t)p->num_layers;
     p->first = mega_calloc((size_t)p->num_parts + 1, sizeof *p->first);
@@ -276,16 +276,16 @@ static mega_status allocate(mega_model_parts *p)
     return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for a list of %d layers", p->num_layers);
 }
 
-static mega_status fill(mega_model_parts *p, mega_dtype compute)
+static mega_status model_fill(mega_model_parts *p, mega_dtype compute)
 {
     mega_graph *g = NULL;
-    for (int r = 0; r < p->model.num_layers; r++) p->num_layers += copies(&p->model.layer[r]);
-    MEGA_TRY(allocate(p));
+    for (int r = 0; r < p->model.num_layers; r++) p->num_layers += model_copies(&p->model.layer[r]);
+    MEGA_TRY(model_allocate(p));
     MEGA_TRY(mega_graph_create(&g, compute, p->params, p->layout));
-    const mega_status st = walk(p, g);
+    const mega_status st = model_walk(p, g);
     mega_graph_destroy(g);
     MEGA_TRY(st);
-    MEGA_TRY(cut(p));
+    MEGA_TRY(model_cut(p));
     return find_recomputed(p);
 }
 
@@ -304,7 +304,7 @@ mega_status mega_model_parts_create(mega_model_parts **out, const mega_model *m,
     p->layout = layout;
     p->sizes = sizes;
     p->num_parts = parts;
-    const mega_status st = fill(p, compute);
+    const mega_status st = model_fill(p, compute);
     if (st != MEGA_OK) {
         mega_model_parts_destroy(p);
         return st;

@@ -44,7 +44,7 @@ static void find_holders(const mega_model_parts *p, holders *of)
     }
 }
 
-static mega_status declare(const mega_model_parts *p, int part, const holders *of, mega_params *params)
+static mega_status parts_declare(const mega_model_parts *p, int part, const holders *of, mega_params *params)
 {
     for (int i = 0; i < p->num_requests; i++) {
         const param_request *q = &p->request[i];
@@ -68,7 +68,7 @@ mega_status mega_model_parts_declare(const mega_model_parts *p, int part, mega_p
     if (of == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for a list of %d parameters", mega_params_count(p->params));
     find_holders(p, of);
-    const mega_status st = declare(p, part, of, params);
+    const mega_status st = parts_declare(p, part, of, params);
     mega_free(of);
     return st;
 }
@@ -76,7 +76,7 @@ mega_status mega_model_parts_declare(const mega_model_parts *p, int part, mega_p
 /* ---- borders ---- */
 
 /* What enters before `layer`. */
-static void enter(const mega_model_parts *p, int layer, mega_mode mode, mega_graph *g, mega_flow *flow)
+static void parts_enter(const mega_model_parts *p, int layer, mega_mode mode, mega_graph *g, mega_flow *flow)
 {
     for (int v = 0; v < MEGA_FLOW_VALUES && layer > 0; v++) {
         const border_value *value = &p->border[layer].value[v];
@@ -93,7 +93,7 @@ static void enter(const mega_model_parts *p, int layer, mega_mode mode, mega_gra
     }
 }
 
-static mega_status check_value(const mega_model_parts *p, int layer, int v, const mega_graph *g, mega_tensor t)
+static mega_status parts_check_value(const mega_model_parts *p, int layer, int v, const mega_graph *g, mega_tensor t)
 {
     const border_value *expected = &p->border[layer].value[v];
     const char *path = mega_model_parts_path(p, layer - 1);
@@ -115,12 +115,12 @@ static mega_status check_value(const mega_model_parts *p, int layer, int v, cons
 
 /* What leaves before `layer`. A value that the part only passes on gets memory of its own, as what arrives and what
  * leaves are messages under way at different times. */
-static void leave(const mega_model_parts *p, int layer, mega_mode mode, mega_graph *g, mega_flow *flow)
+static void parts_leave(const mega_model_parts *p, int layer, mega_mode mode, mega_graph *g, mega_flow *flow)
 {
     for (int v = 0; v < MEGA_FLOW_VALUES && layer < p->num_layers; v++) {
         const border_value *value = &p->border[layer].value[v];
         mega_tensor t = *flow_value(flow, v);
-        if (g->status == MEGA_OK) mega_graph_fail(g, check_value(p, layer, v, g, t));
+        if (g->status == MEGA_OK) mega_graph_fail(g, parts_check_value(p, layer, v, g, t));
         if (g->status != MEGA_OK || t.id == 0 || value->same_as >= 0) continue;
         if (g->tensor[t.id].role != ROLE_VALUE) t = mega_op_scale(g, t, 1.0);
         mega_graph_output(g, t, mega_border_name(MEGA_BORDER_OUTPUT, v));
@@ -173,14 +173,14 @@ mega_status mega_model_parts_describe(const mega_model_parts *p, int part, mega_
     regions r = {.p = p, .end = end};
     mega_flow flow = {.x = mega_none()};
     mega_graph_set_sequence_parallel(g, p->model.sequence_parallel && mode != MEGA_GENERATE);
-    enter(p, first, mode, g, &flow);
+    parts_enter(p, first, mode, g, &flow);
     if (mode == MEGA_TRAIN && p->model.distribute_saved) mega_recompute_distribute(g, &p->layout->tp);
     for (int l = first; l < end && g->status == MEGA_OK; l++) {
         if (mode == MEGA_TRAIN) region_before(&r, l, g);
         model_describe_layer(&p->model, l, &base, &flow);
         if (mode == MEGA_TRAIN) region_after(&r, l, g);
     }
-    leave(p, end, mode, g, &flow);
+    parts_leave(p, end, mode, g, &flow);
     MEGA_TRY(mega_graph_status(g));
     return check_declared(p, declared, g->params);
 }

@@ -7,7 +7,7 @@
 
 /* ---- describe ---- */
 
-static mega_status check_output(const mega_builder *b, const char *name, mega_tensor x)
+static mega_status output_check(const mega_builder *b, const char *name, mega_tensor x)
 {
     const mega_graph *g = b->graph;
     if (name == NULL || name[0] == '\0')
@@ -55,7 +55,7 @@ void mega_output(const mega_builder *b, const char *name, mega_tensor x)
 {
     mega_graph *g = b->graph;
     if (g->status != MEGA_OK) return;
-    mega_graph_fail(g, check_output(b, name, x));
+    mega_graph_fail(g, output_check(b, name, x));
     if (g->status == MEGA_OK && g->tensor[x.id].role != ROLE_VALUE) x = mega_op_scale(g, x, 1.0);
     if (g->status == MEGA_OK) mega_graph_fail(g, check_unused(b, name));
     mega_graph_output(g, x, name);
@@ -132,7 +132,7 @@ bool mega_program_output_get(const mega_program *p, const char *name, int slot, 
     return true;
 }
 
-static void store(void *to, mega_dtype dtype, int64_t i, double value)
+static void output_store(void *to, mega_dtype dtype, int64_t i, double value)
 {
     switch (dtype) {
     case MEGA_F64: ((double *)to)[i] = value; break;
@@ -141,8 +141,8 @@ static void store(void *to, mega_dtype dtype, int64_t i, double value)
     }
 }
 
-static mega_status check_gradient(const mega_program *p, const char *name, int slot, const float *gradient,
-                                  int64_t count)
+static mega_status output_check_gradient(const mega_program *p, const char *name, int slot, const float *gradient,
+                                         int64_t count)
 {
     MEGA_TRY(mega_program_check_slot(p, slot));
     const graph_output *o = find_output(p, name);
@@ -167,13 +167,13 @@ static mega_status check_gradient(const mega_program *p, const char *name, int s
 mega_status mega_program_output_gradient(mega_program *p, const char *name, int slot, const float *gradient,
                                          int64_t count, double weight)
 {
-    MEGA_TRY(check_gradient(p, name, slot, gradient, count));
+    MEGA_TRY(output_check_gradient(p, name, slot, gradient, count));
     const graph_output *o = find_output(p, name);
     const mega_dtype dtype = p->g->tensor[o->gradient].shape.dtype;
     const double divisor = p->g->per_token_loss ? 1.0 : weight;
     const double factor = weight > 0 ? p->step.loss_factor / divisor : 0;
     void *to = mega_program_address(p, o->gradient, slot);
-    for (int64_t i = 0; i < count; i++) store(to, dtype, i, (double)gradient[i] * factor);
+    for (int64_t i = 0; i < count; i++) output_store(to, dtype, i, (double)gradient[i] * factor);
     p->is_given[slot] = true;
     return MEGA_OK;
 }

@@ -73,7 +73,7 @@ static mega_status check_buffer(const mega_param *r)
 }
 
 /* A file holds the elements in their order in memory, whatever its dimensions are. */
-static mega_status check_file(const mega_param *r)
+static mega_status parameter_check_file(const mega_param *r)
 {
     const int64_t real = mega_extent_mul(r->true_shape[0], r->num_dims == 2 ? r->true_shape[1] : 1);
     int64_t count = 1;
@@ -91,7 +91,7 @@ static mega_status check_file(const mega_param *r)
         (long long)r->file_dim[3], (long long)real);
 }
 
-static mega_status check_options(const mega_param *r)
+static mega_status parameter_check_options(const mega_param *r)
 {
     if ((unsigned)r->init > MEGA_INIT_KAIMING_NORMAL)
         return MEGA_FAIL(MEGA_ERR_USAGE,
@@ -104,9 +104,9 @@ static mega_status check_options(const mega_param *r)
     return MEGA_OK;
 }
 
-static mega_status check_record(const mega_params *p, const mega_param *r)
+static mega_status parameter_check_record(const mega_params *p, const mega_param *r)
 {
-    MEGA_TRY(check_options(r));
+    MEGA_TRY(parameter_check_options(r));
     MEGA_TRY(check_buffer(r));
     if (!(r->lr_scale > 0 && isfinite(r->lr_scale)))
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: lr_scale %g; expected a factor above 0, or 0 for 1", r->name,
@@ -125,12 +125,12 @@ static mega_status check_record(const mega_params *p, const mega_param *r)
     if (mega_extent_mul(r->shape[0], r->num_dims == 2 ? r->shape[1] : 1) > MEGA_MOST_ELEMENTS)
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: [%lld, %lld] has more than %lld elements; check its shape",
                          r->name, (long long)r->shape[0], (long long)r->shape[1], (long long)MEGA_MOST_ELEMENTS);
-    MEGA_TRY(check_file(r));
+    MEGA_TRY(parameter_check_file(r));
     return mega_param_check_parts(r, mega_params_axis(p, r->axis).size);
 }
 
 /* A record as the list keeps it: a vector has rows of one element, and there is at least one part. */
-static mega_param complete(const mega_param *record)
+static mega_param parameter_complete(const mega_param *record)
 {
     mega_param r = *record;
     if (r.num_dims == 1) r.shape[1] = r.true_shape[1] = 1;
@@ -152,7 +152,7 @@ static const char *name_in_slot(const mega_params *p, int32_t slot)
 }
 
 /* Returns the slot of this name in the hash table, or the free slot where it can be inserted. */
-static int slot_of(const mega_params *p, const char *name)
+static int parameter_slot_of(const mega_params *p, const char *name)
 {
     int at = (int)(mega_hash64(MEGA_HASH_START, name, strlen(name)) & (uint64_t)(p->num_slots - 1));
     while (p->slot[at] != 0 && strcmp(name_in_slot(p, p->slot[at]), name) != 0) at = (at + 1) & (p->num_slots - 1);
@@ -163,18 +163,18 @@ static int slot_of(const mega_params *p, const char *name)
 static void insert_names(mega_params *p, int index)
 {
     const mega_param *r = &p->param[index];
-    p->slot[slot_of(p, r->name)] = index * NAMES + 1;
+    p->slot[parameter_slot_of(p, r->name)] = index * NAMES + 1;
     p->names++;
     for (int f = 0; f < r->num_files; f++) {
         const char *name = mega_param_file_name(r, f);
         if (strcmp(name, r->name) == 0) continue;
-        p->slot[slot_of(p, name)] = index * NAMES + 2 + f;
+        p->slot[parameter_slot_of(p, name)] = index * NAMES + 2 + f;
         p->names++;
     }
 }
 
 /* Room for one more record and its names. */
-static mega_status grow(mega_params *p, const char *name)
+static mega_status parameter_grow(mega_params *p, const char *name)
 {
     const int capacity = p->count < p->capacity ? p->capacity : p->capacity == 0 ? 64 : 2 * p->capacity;
     const int num_slots = 2 * (p->names + NAMES) <= p->num_slots ? p->num_slots
@@ -220,7 +220,7 @@ static mega_status check_names(const mega_params *p, const mega_param *r)
                              "parameter %s: its tensor of the file is called \"%s\"; expected UTF-8 text of 1 to %d "
                              "bytes, path included, without control characters",
                              r->name, mega_name_escape(text, sizeof text, name), MEGA_PARAM_NAME - 1);
-        const int32_t found = p->count == 0 ? 0 : p->slot[slot_of(p, name)];
+        const int32_t found = p->count == 0 ? 0 : p->slot[parameter_slot_of(p, name)];
         if (found == 0) continue;
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "parameter %s: the name %s is that of parameter %s, or of its tensor of the file; give each a "
@@ -231,11 +231,11 @@ static mega_status check_names(const mega_params *p, const mega_param *r)
 }
 
 /* Appends a record whose name is new. */
-static mega_status append(mega_params *p, mega_param r, int *out_index)
+static mega_status parameter_append(mega_params *p, mega_param r, int *out_index)
 {
-    MEGA_TRY(check_record(p, &r));
+    MEGA_TRY(parameter_check_record(p, &r));
     MEGA_TRY(check_names(p, &r));
-    MEGA_TRY(grow(p, r.name));
+    MEGA_TRY(parameter_grow(p, r.name));
     MEGA_TRY(keep_names(p, &r));
     memcpy(r.local_shape, r.shape, sizeof r.shape);
     if (r.axis != MEGA_AXIS_NONE) r.local_shape[r.cut_dim] /= mega_params_axis(p, r.axis).size;
@@ -262,7 +262,7 @@ mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_i
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "parameter \"%s\": its name is not UTF-8 text without control characters; choose another",
                          mega_name_escape(text, sizeof text, record->name));
-    return append(p, complete(record), out_index);
+    return parameter_append(p, parameter_complete(record), out_index);
 }
 
 /* "[24, 8], rows cut in 3 parts" */
@@ -328,9 +328,9 @@ static mega_status check_request(const mega_param *r, const mega_param *declared
 
 mega_status mega_params_request(mega_params *p, const mega_param *record, bool has_options, int *out_index)
 {
-    const mega_param r = complete(record);
+    const mega_param r = parameter_complete(record);
     const int index = mega_params_find(p, r.name);
-    MEGA_TRY(check_options(&r));
+    MEGA_TRY(parameter_check_options(&r));
     if (index >= 0) {
         const bool is_other_part = !p->placed && p->param[index].program != p->program;
         MEGA_TRY(check_request(&r, &p->param[index], has_options, is_other_part));
@@ -342,7 +342,7 @@ mega_status mega_params_request(mega_params *p, const mega_param *record, bool h
                          "parameter %s: first requested after mega_params_place; describe every program that uses it "
                          "before the parameters are placed",
                          r.name);
-    return append(p, r, out_index);
+    return parameter_append(p, r, out_index);
 }
 
 mega_status mega_params_check_placed(const mega_params *p, const char *call)
@@ -359,14 +359,14 @@ void mega_params_next_part(mega_params *p)
 int mega_params_find(const mega_params *p, const char *name)
 {
     if (p == NULL || name == NULL || p->count == 0) return -1;
-    const int32_t found = p->slot[slot_of(p, name)];
+    const int32_t found = p->slot[parameter_slot_of(p, name)];
     return found != 0 && (found - 1) % NAMES == 0 ? (found - 1) / NAMES : -1;
 }
 
 int mega_params_find_file(const mega_params *p, const char *name, int *out_file)
 {
     if (p == NULL || name == NULL || p->count == 0) return -1;
-    const int32_t found = p->slot[slot_of(p, name)];
+    const int32_t found = p->slot[parameter_slot_of(p, name)];
     if (found == 0) return -1;
     const mega_param *r = &p->param[(found - 1) / NAMES];
     for (*out_file = 0; *out_file < r->num_files; ++*out_file)

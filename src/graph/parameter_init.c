@@ -8,7 +8,7 @@
 #include <math.h>
 
 /* U[-1, 1): word i%4 of counter i/4. The third counter word sets it apart from the normal numbers of the same name. */
-static double uniform(uint32_t seed, uint32_t name_hash, uint64_t index)
+static double init_uniform(uint32_t seed, uint32_t name_hash, uint64_t index)
 {
     const uint64_t block = index >> 2;
     const mega_philox r =
@@ -16,7 +16,7 @@ static double uniform(uint32_t seed, uint32_t name_hash, uint64_t index)
     return ((double)r.v[index & 3] + 0.5) * (2.0 / 4294967296.0) - 1.0;
 }
 
-static void store(void *master, mega_dtype acc, int64_t i, double value)
+static void init_store(void *master, mega_dtype acc, int64_t i, double value)
 {
     if (acc == MEGA_F64) ((double *)master)[i] = value;
     else
@@ -44,7 +44,7 @@ typedef struct fill {
     double normal[RUN];
 } fill;
 
-static double value_at(fill *f, const origin *o, int64_t row, int64_t col)
+static double init_value_at(fill *f, const origin *o, int64_t row, int64_t col)
 {
     if (row >= o->shape[0] || col >= o->shape[1]) return 0.0; /* padding */
     const uint64_t index = (uint64_t)(row * o->shape[1] + col);
@@ -52,7 +52,7 @@ static double value_at(fill *f, const origin *o, int64_t row, int64_t col)
     case MEGA_INIT_ZERO: return 0.0;
     case MEGA_INIT_ONE: return 1.0;
     case MEGA_INIT_XAVIER_UNIFORM:
-    case MEGA_INIT_FAN_IN: return o->scale * uniform(f->seed, o->hash, index);
+    case MEGA_INIT_FAN_IN: return o->scale * init_uniform(f->seed, o->hash, index);
     case MEGA_INIT_NORMAL:
     case MEGA_INIT_KAIMING_NORMAL: break;
     }
@@ -125,7 +125,7 @@ static void fill_rows(void *user, int thread, int64_t begin, int64_t end)
             if (i * cols + j < owned.first || i * cols + j >= last) continue;
             col = j;
             if (r->cut_dim == 1) o = origin_of(&f, j, &col);
-            store(master, p->acc, i * cols + j - owned.first, value_at(&f, o, row, col));
+            init_store(master, p->acc, i * cols + j - owned.first, init_value_at(&f, o, row, col));
         }
     }
 }

@@ -94,14 +94,14 @@ int mega_param_stretches(const mega_param *r, mega_param_cut cut, mega_param_str
 
 #define LL(x) ((long long)(x))
 
-static bool holds(const mega_param_part *p, int64_t row)
+static bool parts_hold(const mega_param_part *p, int64_t row)
 {
     const int64_t at = row - p->first;
     if (p->block == 0) return at >= 0 && at < p->rows;
     return at >= 0 && at / p->stride < p->rows / p->block && at % p->stride < p->block;
 }
 
-static mega_status check_shape(const mega_param *r, int64_t ranks)
+static mega_status parts_check_shape(const mega_param *r, int64_t ranks)
 {
     const char *rows = r->cut_dim == 0 ? "rows" : "columns";
     int64_t sum = 0;
@@ -140,7 +140,7 @@ static mega_status check_overlap(const mega_param *r, int a, int b)
     const mega_param_part *p = &r->part[a];
     const int64_t runs = p->block > 0 ? p->rows / p->block : 1;
     for (int64_t k = 0; k < runs; k++)
-        if (holds(&r->part[b], p->first + k * p->stride))
+        if (parts_hold(&r->part[b], p->first + k * p->stride))
             return MEGA_FAIL(
                 MEGA_ERR_USAGE,
                 "parameter %s: parts %d and %d both hold %s %lld of tensor %s; give them other first, block "
@@ -160,7 +160,7 @@ static mega_status check_holes(const mega_param *r, int file)
         next = at;
         for (int i = 0; i < r->num_parts && next == at; i++) {
             const mega_param_part *p = &r->part[i];
-            if (r->file_of[i] != file || !holds(p, at)) continue;
+            if (r->file_of[i] != file || !parts_hold(p, at)) continue;
             next = p->block == 0 ? p->first + p->rows : at - (at - p->first) % p->stride + p->block;
         }
         if (next == at)
@@ -195,7 +195,7 @@ mega_status mega_param_check_parts(const mega_param *r, int64_t ranks)
     if (r->cut_dim < 0 || r->cut_dim >= r->num_dims)
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: dimension %d of %d is cut; expected one that it has", r->name,
                          r->cut_dim, r->num_dims);
-    MEGA_TRY(check_shape(r, ranks));
+    MEGA_TRY(parts_check_shape(r, ranks));
     MEGA_TRY(check_reach(r));
     if (r->num_parts > 1 && r->true_shape[r->cut_dim] != r->shape[r->cut_dim])
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,

@@ -7,13 +7,13 @@
 /* Every parameter starts on a multiple of this many elements: a cache line of bf16 weights, two of float masters. */
 #define ALIGN_ELEMENTS 32
 
-static int64_t round_up(int64_t n, int64_t multiple)
+static int64_t params_round_up(int64_t n, int64_t multiple)
 {
     return (n + multiple - 1) / multiple * multiple;
 }
 
 /* What sizes of buckets follow from is said before they are laid out. */
-static mega_status check_open(const mega_params *p, const char *call)
+static mega_status params_check_open(const mega_params *p, const char *call)
 {
     if (p == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the list of parameters is NULL; give it", call);
     if (!p->placed) return MEGA_OK;
@@ -22,7 +22,7 @@ static mega_status check_open(const mega_params *p, const char *call)
 
 mega_status mega_params_shard(mega_params *p, int zero_stage)
 {
-    MEGA_TRY(check_open(p, "mega_params_shard"));
+    MEGA_TRY(params_check_open(p, "mega_params_shard"));
     if (zero_stage < 0 || zero_stage > 3)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_shard: stage %d of ZeRO; expected 0, 1, 2 or 3", zero_stage);
     p->zero_stage = p->layout->dp.size > 1 ? zero_stage : 0;
@@ -31,7 +31,7 @@ mega_status mega_params_shard(mega_params *p, int zero_stage)
 
 mega_status mega_params_persist(mega_params *p, int64_t elements)
 {
-    MEGA_TRY(check_open(p, "mega_params_persist"));
+    MEGA_TRY(params_check_open(p, "mega_params_persist"));
     if (elements < 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_persist: %lld elements; expected 0 or more", (long long)elements);
     p->persistence = elements;
@@ -73,7 +73,7 @@ static bool in_one_layer(const mega_param *a, const mega_param *b)
 /* Ends the bucket that starts at `offset`; `used` elements of it hold parameters and the gaps between them. */
 static void close_bucket(mega_params *p, mega_bucket *b)
 {
-    b->count = round_up(b->used, (int64_t)ALIGN_ELEMENTS * p->layout->dp.size);
+    b->count = params_round_up(b->used, (int64_t)ALIGN_ELEMENTS * p->layout->dp.size);
     p->elements = b->offset + b->count;
     b->kept_at = -1;
     if (p->zero_stage < 3 || b->count > p->persistence) return;
@@ -82,7 +82,7 @@ static void close_bucket(mega_params *p, mega_bucket *b)
 }
 
 /* Places what is frozen, or what is not. The parameters of a bucket have consecutive numbers. */
-static void place_all(mega_params *p, bool frozen, int64_t bucket_elements)
+static void params_place_all(mega_params *p, bool frozen, int64_t bucket_elements)
 {
     mega_bucket *b = NULL;
     for (int i = p->count - 1; i >= 0; i--) { /* the gradient of what was declared last is ready first */
@@ -98,7 +98,7 @@ static void place_all(mega_params *p, bool frozen, int64_t bucket_elements)
         }
         r->bucket = p->num_buckets - 1;
         r->offset = b->offset + b->used;
-        b->used += round_up(r->count, ALIGN_ELEMENTS);
+        b->used += params_round_up(r->count, ALIGN_ELEMENTS);
         b->first_param = i; /* the lowest number: parameters first_param … first_param + num_params - 1 are in here */
         b->num_params++;
     }
@@ -115,9 +115,9 @@ mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket
     p->bucket = mega_calloc((size_t)p->count + 1, sizeof *p->bucket);
     if (p->bucket == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "parameters: no memory for %d buckets", p->count);
     set_buffers(p, compute);
-    place_all(p, false, bucket_elements);
+    params_place_all(p, false, bucket_elements);
     p->state_elements = p->elements;
-    place_all(p, true, bucket_elements);
+    params_place_all(p, true, bucket_elements);
     if (p->state_elements == 0) p->state_elements = p->elements; /* nothing is trained: no buffer is empty */
     p->placed = true;
     return MEGA_OK;
@@ -175,7 +175,7 @@ mega_range mega_params_owned(const mega_params *p, int index)
 
 /* ---- buffers ---- */
 
-static size_t buffer_bytes(const mega_params *p, const flat_buffer *f)
+static size_t params_buffer_bytes(const mega_params *p, const flat_buffer *f)
 {
     if (f == &p->kept) return (size_t)p->kept_elements * mega_dtype_size(f->dtype);
     return (size_t)(f->is_shard ? mega_params_shard_elements(p) : p->elements) * mega_dtype_size(f->dtype);
@@ -184,10 +184,10 @@ static size_t buffer_bytes(const mega_params *p, const flat_buffer *f)
 static size_t sum_bytes(const mega_params *p, int buffers, size_t (*round)(size_t))
 {
     size_t bytes = 0;
-    if (buffers & MEGA_PARAMS_WEIGHTS) bytes += round(buffer_bytes(p, &p->master));
-    if ((buffers & MEGA_PARAMS_WEIGHTS) && p->compute != p->acc) bytes += round(buffer_bytes(p, &p->weight));
-    if (buffers & MEGA_PARAMS_WEIGHTS) bytes += round(buffer_bytes(p, &p->kept));
-    if (buffers & MEGA_PARAMS_GRADS) bytes += round(buffer_bytes(p, &p->grad));
+    if (buffers & MEGA_PARAMS_WEIGHTS) bytes += round(params_buffer_bytes(p, &p->master));
+    if ((buffers & MEGA_PARAMS_WEIGHTS) && p->compute != p->acc) bytes += round(params_buffer_bytes(p, &p->weight));
+    if (buffers & MEGA_PARAMS_WEIGHTS) bytes += round(params_buffer_bytes(p, &p->kept));
+    if (buffers & MEGA_PARAMS_GRADS) bytes += round(params_buffer_bytes(p, &p->grad));
     return bytes;
 }
 
@@ -213,7 +213,7 @@ bool mega_params_are_cut(const mega_params *p, mega_params_buffers buffer)
 
 size_t mega_params_master_bytes(const mega_params *p)
 {
-    return buffer_bytes(p, &p->master);
+    return params_buffer_bytes(p, &p->master);
 }
 
 mega_status mega_params_allocate(mega_params *p, int buffers)
@@ -221,10 +221,10 @@ mega_status mega_params_allocate(mega_params *p, int buffers)
     return mega_params_allocate_in(p, buffers, NULL);
 }
 
-static mega_status take(const mega_params *p, flat_buffer *f, mega_region *region, const char *what)
+static mega_status params_take(const mega_params *p, flat_buffer *f, mega_region *region, const char *what)
 {
     if (f->data != NULL) return MEGA_OK;
-    f->bytes = buffer_bytes(p, f);
+    f->bytes = params_buffer_bytes(p, f);
     MEGA_TRY(mega_region_take(region, &f->data, f->bytes, what));
     f->is_owned = region == NULL;
     return MEGA_OK;
@@ -236,12 +236,12 @@ mega_status mega_params_allocate_in(mega_params *p, int buffers, mega_region *re
     if (!p->placed)
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameters: buffers asked for before mega_params_place laid them out");
     if (buffers & MEGA_PARAMS_WEIGHTS) {
-        MEGA_TRY(take(p, &p->master, region, "master weights"));
+        MEGA_TRY(params_take(p, &p->master, region, "master weights"));
         if (p->compute == p->acc) p->weight.data = p->master.data;
-        MEGA_TRY(take(p, &p->weight, region, "weights"));
-        if (p->kept_elements > 0) MEGA_TRY(take(p, &p->kept, region, "weights that stay whole"));
+        MEGA_TRY(params_take(p, &p->weight, region, "weights"));
+        if (p->kept_elements > 0) MEGA_TRY(params_take(p, &p->kept, region, "weights that stay whole"));
     }
-    if (buffers & MEGA_PARAMS_GRADS) MEGA_TRY(take(p, &p->grad, region, "gradients"));
+    if (buffers & MEGA_PARAMS_GRADS) MEGA_TRY(params_take(p, &p->grad, region, "gradients"));
     return MEGA_OK;
 }
 

@@ -21,7 +21,7 @@ static int *ways_at(const cutting *c, int part)
     return c->ways + (size_t)part * (size_t)(c->count + 2);
 }
 
-static bool is_reached(const cutting *c, int part, int item)
+static bool partition_is_reached(const cutting *c, int part, int item)
 {
     const int *ways = ways_at(c, part);
     return ways[item + 1] > ways[item];
@@ -51,7 +51,7 @@ static bool is_possible(const cutting *c, double least, double most)
             ways[j + 1] = ways[j] + (first <= last && from[last + 1] > from[first]);
         }
     }
-    return is_reached(c, c->parts, c->count);
+    return partition_is_reached(c, c->parts, c->count);
 }
 
 /* After is_possible: the boundaries, each as late as the ones after it allow. */
@@ -62,7 +62,7 @@ static void read_latest(const cutting *c, double least, double most)
         const int end = c->found[p + 1];
         int first = 0, last = -1;
         for (int j = 1; j <= end; j++) move_window(c, least, most, j, &first, &last);
-        while (last > first && !is_reached(c, p, last)) last--;
+        while (last > first && !partition_is_reached(c, p, last)) last--;
         c->found[p] = last;
     }
 }
@@ -75,7 +75,7 @@ static bool is_later(const cutting *c, const int *than)
 }
 
 /* The larger the smallest sum may be, the larger the largest must be: both ends walk once through the sums. */
-static void search(const cutting *c, int *out)
+static void partition_search(const cutting *c, int *out)
 {
     double best = INFINITY;
     for (int low = 0, high = 0; low < c->num_sums; low++) {
@@ -108,7 +108,7 @@ static void list_sums(cutting *c)
     c->num_sums = kept;
 }
 
-static mega_status balance(const double *weight, int count, int parts, int *out)
+static mega_status partition_balance(const double *weight, int count, int parts, int *out)
 {
     const size_t n = (size_t)count, p = (size_t)parts;
     cutting c = {.count = count, .parts = parts};
@@ -123,7 +123,7 @@ static mega_status balance(const double *weight, int count, int parts, int *out)
         c.before[0] = 0;
         for (int i = 0; i < count; i++) c.before[i + 1] = c.before[i] + weight[i];
         list_sums(&c);
-        search(&c, out);
+        partition_search(&c, out);
     }
     mega_free(c.before);
     mega_free(c.sum);
@@ -146,7 +146,7 @@ mega_status mega_partition_balance(const double *weight, int count, int parts, i
         if (!(weight[i] >= 0) || isinf(weight[i]))
             return MEGA_FAIL(MEGA_ERR_USAGE, "mega_partition_balance: weight %d is %g; expected a number of at least 0",
                              i, weight[i]);
-    if (count > parts) return balance(weight, count, parts, out);
+    if (count > parts) return partition_balance(weight, count, parts, out);
     for (int p = 0; p <= parts; p++) out[p] = p < count ? p : count;
     return MEGA_OK;
 }

@@ -29,7 +29,7 @@ static int32_t weight_behind(const mega_graph *g, int32_t t)
     return mega_params_bucket(g->params, bucket_of(g, root))->kept_at < 0 ? root : 0;
 }
 
-static int64_t elements_of(const mega_graph *g, int bucket)
+static int64_t weights_elements(const mega_graph *g, int bucket)
 {
     return mega_params_bucket(g->params, bucket)->count;
 }
@@ -40,11 +40,11 @@ typedef struct walk {
     int bucket;
 } walk;
 
-static mega_status use(const mega_graph *g, spans *s, walk *w, int bucket, int i, int64_t reuse)
+static mega_status weights_use(const mega_graph *g, spans *s, walk *w, int bucket, int i, int64_t reuse)
 {
     span *now = s->current[bucket] < 0 ? NULL : &s->list[s->current[bucket]];
     const int64_t between = now == NULL ? 0 : w->clock - now->clock;
-    if (bucket != w->bucket) w->clock += elements_of(g, bucket);
+    if (bucket != w->bucket) w->clock += weights_elements(g, bucket);
     w->bucket = bucket;
     if (now != NULL && between <= reuse) {
         now->last = i;
@@ -68,7 +68,7 @@ static mega_status find_spans(const mega_graph *g, spans *s, int begin, int end,
     for (int i = begin; i < end; i++)
         for (int k = 0; k < OP_MAX_IN; k++) {
             const int32_t weight = weight_behind(g, g->op[i].in[k]);
-            if (weight != 0) MEGA_TRY(use(g, s, &w, bucket_of(g, weight), i, reuse));
+            if (weight != 0) MEGA_TRY(weights_use(g, s, &w, bucket_of(g, weight), i, reuse));
         }
     return MEGA_OK;
 }
@@ -78,7 +78,7 @@ static int64_t live_at(const mega_graph *g, const spans *s, int i)
 {
     int64_t live = 0;
     for (int k = 0; k < s->count; k++)
-        if (s->list[k].first <= i && i <= s->list[k].last) live += elements_of(g, s->list[k].bucket);
+        if (s->list[k].first <= i && i <= s->list[k].last) live += weights_elements(g, s->list[k].bucket);
     return live;
 }
 
@@ -125,7 +125,7 @@ static mega_status gather_phase(place *p, spans *s, int begin, int end)
     if (most_live(g, s) > g->place.live_elements) MEGA_TRY(find_spans(g, s, begin, end, 0));
     for (int k = 0; k < s->count; k++) {
         const span *now = &s->list[k];
-        const int64_t elements = elements_of(g, now->bucket);
+        const int64_t elements = weights_elements(g, now->bucket);
         const bool is_early = k > 0 && elements <= g->place.prefetch_elements &&
                               live_at(g, s, now[-1].first) + elements <= g->place.live_elements;
         const int32_t whole = mega_place_bucket_tensor(p, now->bucket, false);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t round_up(size_t n)
+static size_t plan_round_up(size_t n)
 {
     return (n + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
 }
@@ -22,7 +22,7 @@ static int add_block(plan *pl, int32_t tensor, size_t bytes, int at)
 {
     mega_program *p = pl->p;
     p->block[p->num_blocks] = (plan_block){.used = bytes,
-                                           .bytes = round_up(bytes) + (p->check > 0 ? PLAN_ALIGN : 0),
+                                           .bytes = plan_round_up(bytes) + (p->check > 0 ? PLAN_ALIGN : 0),
                                            .first = at,
                                            .last = at,
                                            .tensor = tensor};
@@ -117,7 +117,7 @@ static mega_status add_kernel_scratch(plan *pl)
     return MEGA_OK;
 }
 
-static int by_place(const void *a, const void *b)
+static int plan_by_offset(const void *a, const void *b)
 {
     const plan_block *x = *(plan_block *const *)a, *y = *(plan_block *const *)b;
     return (x->at > y->at) - (x->at < y->at);
@@ -126,7 +126,7 @@ static int by_place(const void *a, const void *b)
 /* Two blocks of one area that live at one time must not share a byte. */
 static void verify_blocks(const mega_program *p, plan_block **list, int count)
 {
-    qsort(list, (size_t)count, sizeof *list, by_place);
+    qsort(list, (size_t)count, sizeof *list, plan_by_offset);
     for (int i = 0; i < count; i++)
         for (int k = i + 1; k < count && list[k]->at < list[i]->at + list[i]->bytes; k++) {
             const plan_block *a = list[i], *b = list[k];
@@ -196,7 +196,7 @@ static void write_places(plan *pl)
     mega_program *p = pl->p;
     for (int t = 1; t < p->g->num_tensors; t++) {
         graph_tensor *x = &p->g->tensor[t];
-        const size_t bytes = round_up(mega_shape_bytes(&x->shape));
+        const size_t bytes = plan_round_up(mega_shape_bytes(&x->shape));
         if (x->role == ROLE_INPUT || (x->role == ROLE_VALUE && x->is_output)) {
             const bool passes = passes_through(p, t);
             size_t *end = passes ? &p->pass_bytes : &p->io_bytes;

@@ -28,7 +28,7 @@ static int products_with(const mega_graph *g, const instruction *op)
     return count;
 }
 
-static void place(mega_program *p, int i, void *args)
+static void packed_place(mega_program *p, int i, void *args)
 {
     instruction *op = &p->g->op[i];
     const mega_kernel *kernel = mega_program_kernel(p, op);
@@ -54,7 +54,7 @@ mega_status mega_plan_packed(mega_program *p)
     if (p->pack_weights == 0) return MEGA_OK;
     void *args = mega_malloc(PROGRAM_ARGS_BYTES);
     if (args == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory to plan it", p->name);
-    for (int i = 0; i < p->g->num_ops; i++) place(p, i, args);
+    for (int i = 0; i < p->g->num_ops; i++) packed_place(p, i, args);
     mega_free(args);
     return MEGA_OK;
 }

@@ -28,7 +28,7 @@ static const char *shape_of(const mega_graph *g, int32_t t, char *out, int size)
     return mega_graph_shape_text(out, size, g, t);
 }
 
-static widths measure(const mega_graph *g)
+static widths print_measure(const mega_graph *g)
 {
     widths w = {6, 5};
     char text[96];
@@ -97,7 +97,7 @@ static void print_phase(const mega_program *p, bool backward, mega_buffer *out)
 {
     const mega_graph *g = p->g;
     const int begin = backward ? g->num_forward : 0, end = backward ? g->num_ops : g->num_forward;
-    const widths w = measure(g);
+    const widths w = print_measure(g);
     mega_program_memory m;
     if (begin == end) return;
     mega_program_memory_get(p, &m);

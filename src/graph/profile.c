@@ -28,7 +28,7 @@ void mega_profile_destroy(mega_profile *p)
     mega_free(p);
 }
 
-static void add(mega_profile *p, const profile_event *e)
+static void profile_add(mega_profile *p, const profile_event *e)
 {
     if (p->count == p->capacity) p->lost++;
     else
@@ -50,51 +50,51 @@ void mega_profile_instruction(mega_profile *p, const mega_graph *g, int instruct
 {
     const instruction *op = &g->op[instruction_number];
     const op_cost cost = mega_op_cost(g, op);
-    add(p, &(profile_event){.kind = PROFILE_OP,
-                            .name = mega_op_table[op->kind]->name,
-                            .scope = op->scope,
-                            .phase = phase_of(op),
-                            .begin = begin.at,
-                            .end = end.at,
-                            .waited = end.waited - begin.waited,
-                            .flops = cost.flops,
-                            .bytes = cost.bytes,
-                            .number = instruction_number});
+    profile_add(p, &(profile_event){.kind = PROFILE_OP,
+                                    .name = mega_op_table[op->kind]->name,
+                                    .scope = op->scope,
+                                    .phase = phase_of(op),
+                                    .begin = begin.at,
+                                    .end = end.at,
+                                    .waited = end.waited - begin.waited,
+                                    .flops = cost.flops,
+                                    .bytes = cost.bytes,
+                                    .number = instruction_number});
 }
 
 void mega_profile_wait(mega_profile *p, const mega_graph *g, int instruction_number, double begin, double end)
 {
     const instruction *op = &g->op[instruction_number];
-    add(p, &(profile_event){.kind = PROFILE_WAIT,
-                            .name = mega_op_table[op->kind]->name,
-                            .scope = op->scope,
-                            .phase = phase_of(op),
-                            .begin = begin,
-                            .end = end,
-                            .number = instruction_number});
+    profile_add(p, &(profile_event){.kind = PROFILE_WAIT,
+                                    .name = mega_op_table[op->kind]->name,
+                                    .scope = op->scope,
+                                    .phase = phase_of(op),
+                                    .begin = begin,
+                                    .end = end,
+                                    .number = instruction_number});
 }
 
 void mega_profile_span(mega_profile *p, const char *name, mega_profile_moment begin, mega_profile_moment end,
                        double bytes)
 {
-    add(p, &(profile_event){.kind = PROFILE_SPAN,
-                            .name = name,
-                            .phase = name,
-                            .begin = begin.at,
-                            .end = end.at,
-                            .waited = end.waited - begin.waited,
-                            .bytes = bytes});
+    profile_add(p, &(profile_event){.kind = PROFILE_SPAN,
+                                    .name = name,
+                                    .phase = name,
+                                    .begin = begin.at,
+                                    .end = end.at,
+                                    .waited = end.waited - begin.waited,
+                                    .bytes = bytes});
 }
 
 void mega_profile_step(mega_profile *p, int64_t iteration, mega_profile_moment begin, mega_profile_moment end)
 {
-    add(p, &(profile_event){.kind = PROFILE_STEP,
-                            .name = "step",
-                            .phase = "step",
-                            .begin = begin.at,
-                            .end = end.at,
-                            .waited = end.waited - begin.waited,
-                            .number = iteration});
+    profile_add(p, &(profile_event){.kind = PROFILE_STEP,
+                                    .name = "step",
+                                    .phase = "step",
+                                    .begin = begin.at,
+                                    .end = end.at,
+                                    .waited = end.waited - begin.waited,
+                                    .number = iteration});
 }
 
 /* ---- the table ---- */
@@ -114,7 +114,7 @@ static int longest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static int collect(const mega_profile *p, table_row *row, table_row *step)
+static int profile_collect(const mega_profile *p, table_row *row, table_row *step)
 {
     int count = 0;
     for (int64_t i = 0; i < p->count; i++) {
@@ -137,7 +137,8 @@ static int collect(const mega_profile *p, table_row *row, table_row *step)
     return count;
 }
 
-static void write_row(mega_buffer *out, const table_row *r, double steps, double whole, const mega_profile_bound *bound)
+static void profile_write_row(mega_buffer *out, const table_row *r, double steps, double whole,
+                              const mega_profile_bound *bound)
 {
     const double arithmetic = bound->flops > 0 ? r->flops / bound->flops : 0;
     const double memory = bound->bytes > 0 ? r->bytes / bound->bytes : 0;
@@ -157,7 +158,7 @@ static void write_row(mega_buffer *out, const table_row *r, double steps, double
 void mega_profile_table(const mega_profile *p, const mega_profile_bound *bound, mega_buffer *out)
 {
     table_row row[MOST_ROWS], step = {.name = "step"}, between = {.name = "between"};
-    const int count = collect(p, row, &step);
+    const int count = profile_collect(p, row, &step);
     if (step.calls == 0) return;
     const double steps = (double)step.calls;
     qsort(row, (size_t)count, sizeof *row, longest_first);
@@ -172,11 +173,11 @@ void mega_profile_table(const mega_profile *p, const mega_profile_bound *bound, 
         between.waited -= row[i].waited;
         step.flops += row[i].flops;
         step.bytes += row[i].bytes;
-        write_row(out, &row[i], steps, step.seconds, bound);
+        profile_write_row(out, &row[i], steps, step.seconds, bound);
     }
     if (between.waited < 0) between.waited = 0; /* rounded */
-    write_row(out, &between, steps, step.seconds, bound);
-    write_row(out, &step, steps, step.seconds, bound);
+    profile_write_row(out, &between, steps, step.seconds, bound);
+    profile_write_row(out, &step, steps, step.seconds, bound);
     if (p->lost > 0) mega_buffer_printf(out, " %lld events did not fit and are not counted\n", (long long)p->lost);
 }
 
@@ -184,13 +185,13 @@ void mega_profile_table(const mega_profile *p, const mega_profile_bound *bound, 
 
 /* Names are of the program, without characters that JSON would want escaped; scopes hold what a caller of the library
  * wrote, so they are cleaned. */
-static void write_text(mega_buffer *out, const char *text)
+static void profile_write_text(mega_buffer *out, const char *text)
 {
     for (const char *c = text == NULL ? "" : text; *c != '\0'; c++)
         mega_buffer_printf(out, "%c", *c == '"' || *c == '\\' || (unsigned char)*c < 32 ? '_' : *c);
 }
 
-static void write_event(mega_buffer *out, const profile_event *e, const mega_profile_rank *rank)
+static void profile_write_event(mega_buffer *out, const profile_event *e, const mega_profile_rank *rank)
 {
     const bool of_program = e->kind == PROFILE_OP || e->kind == PROFILE_WAIT;
     mega_buffer_printf(out, ",\n{\"name\":\"%s%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,", e->name,
@@ -200,7 +201,7 @@ static void write_event(mega_buffer *out, const profile_event *e, const mega_pro
     if (e->kind == PROFILE_STEP) mega_buffer_printf(out, ",\"iteration\":%lld", (long long)e->number);
     if (of_program) {
         mega_buffer_printf(out, ",\"instruction\":%lld,\"scope\":\"", (long long)e->number);
-        write_text(out, e->scope);
+        profile_write_text(out, e->scope);
         mega_buffer_printf(out, "\",\"gflop\":%.6g,\"mb\":%.6g,\"waited_us\":%.3f", e->flops * 1e-9, e->bytes * 1e-6,
                            e->waited * 1e6);
     }
@@ -223,7 +224,7 @@ void mega_profile_trace_head(mega_buffer *out)
                        MEGA_OUTPUT_TRACE_MARK);
 }
 
-static void write_name(mega_buffer *out, const char *what, int pid, int tid, const char *name)
+static void profile_write_name(mega_buffer *out, const char *what, int pid, int tid, const char *name)
 {
     mega_buffer_printf(out, ",\n{\"name\":\"%s\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", what,
                        pid, tid, name);
@@ -233,11 +234,11 @@ void mega_profile_trace_events(const mega_profile *p, const mega_profile_rank *r
 {
     char text[64];
     snprintf(text, sizeof text, "rank %d", rank->rank);
-    write_name(out, "process_name", rank->rank, 0, text);
-    write_name(out, "thread_name", rank->rank, 0, "step");
+    profile_write_name(out, "process_name", rank->rank, 0, text);
+    profile_write_name(out, "thread_name", rank->rank, 0, "step");
     snprintf(text, sizeof text, "instructions (each on a team of %d)", rank->threads);
-    write_name(out, "thread_name", rank->rank, 1, text);
-    for (int64_t i = 0; i < p->count; i++) write_event(out, &p->event[i], rank);
+    profile_write_name(out, "thread_name", rank->rank, 1, text);
+    for (int64_t i = 0; i < p->count; i++) profile_write_event(out, &p->event[i], rank);
 }
 
 void mega_profile_trace_tail(mega_buffer *out)

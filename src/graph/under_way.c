@@ -10,7 +10,7 @@
 #include <limits.h>
 #include <string.h>
 
-static mega_status begin(const collective_args *a, mega_request *out)
+static mega_status in_flight_start(const collective_args *a, mega_request *out)
 {
     if (a->kind == OP_ALL_GATHER)
         return mega_comm_all_gather_start(a->comm, a->what, a->data, a->in, a->count, a->dtype, out);
@@ -21,7 +21,7 @@ static mega_status begin(const collective_args *a, mega_request *out)
 }
 
 /* Ends a wait, which leaves the list also where it fails. */
-static mega_status end(mega_program *p, int place)
+static mega_status in_flight_end(mega_program *p, int place)
 {
     mega_request request = p->wait[place].request;
     p->num_waits--;
@@ -29,13 +29,13 @@ static mega_status end(mega_program *p, int place)
     return mega_comm_wait(&request);
 }
 
-static mega_status wait_for_collective(mega_program *p, int place)
+static mega_status in_flight_wait(mega_program *p, int place)
 {
     const int i = p->wait[place].instruction;
     const instruction *op = &p->g->op[i];
     const double began = p->profile != NULL ? mega_time_now() : 0;
     mega_record_scope(mega_comm_record(op->attr.axis.comm), op->scope);
-    MEGA_TRY(end(p, place));
+    MEGA_TRY(in_flight_end(p, place));
     if (p->profile != NULL) mega_profile_wait(p->profile, p->g, i, began, mega_time_now());
     return MEGA_OK;
 }
@@ -45,9 +45,9 @@ static bool is_exchange(const program_wait *w)
     return w->before == PROGRAM_NEVER;
 }
 
-static mega_status add(mega_program *p, int i, int before, const mega_request *request)
+static mega_status in_flight_add(mega_program *p, int i, int before, const mega_request *request)
 {
-    if (p->num_waits == PROGRAM_WAITS) MEGA_TRY(end(p, 0));
+    if (p->num_waits == PROGRAM_WAITS) MEGA_TRY(in_flight_end(p, 0));
     p->wait[p->num_waits++] = (program_wait){*request, i, before};
     return MEGA_OK;
 }
@@ -74,9 +74,9 @@ mega_status mega_collective_run(mega_program *p, int i, const collective_args *a
         return MEGA_OK;
     }
     const int first = first_of_too_many(p);
-    if (first >= 0) MEGA_TRY(wait_for_collective(p, first));
-    MEGA_TRY(begin(a, &request));
-    return add(p, i, op->first_use < 0 ? INT_MAX : op->first_use, &request);
+    if (first >= 0) MEGA_TRY(in_flight_wait(p, first));
+    MEGA_TRY(in_flight_start(a, &request));
+    return in_flight_add(p, i, op->first_use < 0 ? INT_MAX : op->first_use, &request);
 }
 
 mega_status mega_collectives_wait(mega_program *p, int next, int *waited)
@@ -85,7 +85,7 @@ mega_status mega_collectives_wait(mega_program *p, int next, int *waited)
     for (int k = 0; k < p->num_waits; k++) {
         if (is_exchange(&p->wait[k]) || p->wait[k].before > next) continue;
         *waited = p->wait[k].instruction;
-        return wait_for_collective(p, k);
+        return in_flight_wait(p, k);
     }
     return MEGA_OK;
 }
@@ -100,7 +100,7 @@ void mega_collectives_forget(mega_program *p)
 
 mega_status mega_exchange_begun(mega_program *p, int i, const mega_request *request)
 {
-    return request->world == NULL ? MEGA_OK : add(p, i, PROGRAM_NEVER, request);
+    return request->world == NULL ? MEGA_OK : in_flight_add(p, i, PROGRAM_NEVER, request);
 }
 
 mega_status mega_exchange_wait(mega_program *p, op_kind kind, int bucket)
@@ -109,7 +109,7 @@ mega_status mega_exchange_wait(mega_program *p, op_kind kind, int bucket)
         const instruction *op = &p->g->op[p->wait[k].instruction];
         if (op->kind != kind || (bucket >= 0 && op->attr.bucket != bucket)) k++;
         else
-            MEGA_TRY(end(p, k));
+            MEGA_TRY(in_flight_end(p, k));
     }
     return MEGA_OK;
 }

@@ -40,7 +40,7 @@ static void request_rows(const mega_builder *b)
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) mega_input(b, name[i], MEGA_I32, b->positions, 0);
 }
 
-static mega_tensor mlp(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+static mega_tensor gpt_mlp(const mega_builder *b, const mega_gpt *m, mega_tensor x)
 {
     const mega_linear_options up = from_residual(m), down = into_residual(m);
     x = mega_column_linear(b, "mlp.c_fc", x, m->ffn_hidden, &up);
@@ -52,7 +52,7 @@ static mega_tensor mlp(const mega_builder *b, const mega_gpt *m, mega_tensor x)
 
 /* ---- the layers ---- */
 
-static void embedding(const mega_builder *b, const void *self, mega_flow *flow)
+static void gpt_embedding(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const mega_gpt *m = self;
     const mega_param_options table = table_of(m), positions = {.init = table.init, .init_std = table.init_std};
@@ -64,7 +64,7 @@ static void embedding(const mega_builder *b, const void *self, mega_flow *flow)
 }
 
 /* One pre-norm layer. x: [T, C] */
-static void block(const mega_builder *b, const void *self, mega_flow *flow)
+static void gpt_block(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const mega_gpt *m = self;
     const mega_linear_options qkv = from_residual(m), out = into_residual(m);
@@ -81,12 +81,12 @@ static void block(const mega_builder *b, const void *self, mega_flow *flow)
     h = mega_self_attention(b, "attn", h, &attention);
     x = mega_dropout_add(b, "attn.drop", h, x, m->hidden_dropout);
     h = mega_norm(b, "ln_2", x, MEGA_LAYER_NORM, m->norm_epsilon);
-    h = mlp(b, m, h);
+    h = gpt_mlp(b, m, h);
     flow->x = mega_dropout_add(b, "mlp.drop", h, x, m->hidden_dropout);
 }
 
 /* In generation: the logits of the last row of each sequence. */
-static void logits(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+static void gpt_logits(const mega_builder *b, const mega_gpt *m, mega_tensor x)
 {
     const mega_param_options table = table_of(m);
     x = mega_op_take_rows(b->graph, x, mega_input(b, "last_rows", MEGA_I32, 1, 0));
@@ -95,12 +95,12 @@ static void logits(const mega_builder *b, const mega_gpt *m, mega_tensor x)
 }
 
 /* The last norm and the loss. The name "wte" ties the head to the embedding. */
-static void head(const mega_builder *b, const void *self, mega_flow *flow)
+static void gpt_head(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const mega_gpt *m = self;
     request_rows(b);
     if (b->mode == MEGA_GENERATE) {
-        logits(b, m, flow->x);
+        gpt_logits(b, m, flow->x);
         return;
     }
     const mega_tensor labels = mega_input(b, "labels", MEGA_I32, b->positions, 0);
@@ -118,9 +118,9 @@ mega_status mega_gpt_list_create(mega_gpt_list *out, const mega_gpt *m, int stag
 {
     mega_gpt_list list = {.first_layer = NULL};
     MEGA_TRY(mega_gpt_first_layers(m, stages, &list.first_layer));
-    list.layer[0] = (mega_layer){"transformer", embedding, m, 1, "embedding"};
-    list.layer[1] = (mega_layer){"transformer.h.%d", block, m, (int)m->num_layers, "block"};
-    list.layer[2] = (mega_layer){"transformer", head, m, 1, "head"};
+    list.layer[0] = (mega_layer){"transformer", gpt_embedding, m, 1, "embedding"};
+    list.layer[1] = (mega_layer){"transformer.h.%d", gpt_block, m, (int)m->num_layers, "block"};
+    list.layer[2] = (mega_layer){"transformer", gpt_head, m, 1, "head"};
     *out = list;
     return MEGA_OK;
 }

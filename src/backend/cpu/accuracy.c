@@ -15,10 +15,10 @@ static void accuracy_work(void *user, int thread, int64_t begin, int64_t end)
     mega_plain_accuracy.run(NULL, &part);
 }
 
-static void accuracy_run(mega_team *team, const void *args)
+static void cpu_accuracy_run(mega_team *team, const void *args)
 {
     const mega_accuracy_args *a = args;
     cpu_job_run(team, accuracy_work, args, a->rows, 1, a->rows * a->classes);
 }
 
-const mega_kernel mega_cpu_accuracy = {.name = "accuracy", .run = accuracy_run};
+const mega_kernel mega_cpu_accuracy = {.name = "accuracy", .run = cpu_accuracy_run};

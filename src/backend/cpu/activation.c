@@ -8,7 +8,7 @@ static void activation_work(void *user, int thread, int64_t begin, int64_t end)
     job->bodies->activation(job->args, begin, end);
 }
 
-static void activation_run(mega_team *team, const void *args)
+static void cpu_activation_run(mega_team *team, const void *args)
 {
     const mega_activation_args *a = args;
     if (a->head.dtype == MEGA_F64) mega_plain_activation.run(team, args);
@@ -23,7 +23,7 @@ static void activation_grad_work(void *user, int thread, int64_t begin, int64_t 
     job->bodies->activation_grad(job->args, begin, end);
 }
 
-static void activation_grad_run(mega_team *team, const void *args)
+static void cpu_activation_grad_run(mega_team *team, const void *args)
 {
     const mega_activation_grad_args *a = args;
     if (a->head.dtype == MEGA_F64) mega_plain_activation_grad.run(team, args);
@@ -31,5 +31,5 @@ static void activation_grad_run(mega_team *team, const void *args)
         cpu_job_run(team, activation_grad_work, args, a->count, 1024, a->count * 2);
 }
 
-const mega_kernel mega_cpu_activation = {.name = "activation", .run = activation_run};
-const mega_kernel mega_cpu_activation_grad = {.name = "activation_grad", .run = activation_grad_run};
+const mega_kernel mega_cpu_activation = {.name = "activation", .run = cpu_activation_run};
+const mega_kernel mega_cpu_activation_grad = {.name = "activation_grad", .run = cpu_activation_grad_run};

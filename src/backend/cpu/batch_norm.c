@@ -110,7 +110,7 @@ static void norm_put_work(void *user, int thread, int64_t begin, int64_t end)
     norm_walk(user, begin, end, norm_put_block);
 }
 
-static void batch_norm_run(mega_team *team, const void *args)
+static void cpu_batch_norm_run(mega_team *team, const void *args)
 {
     const mega_batch_norm_args *a = args;
     if (a->head.dtype == MEGA_F64) {
@@ -194,7 +194,7 @@ static void norm_grad_put_work(void *user, int thread, int64_t begin, int64_t en
     norm_walk(user, begin, end, norm_grad_put_block);
 }
 
-static void batch_norm_grad_run(mega_team *team, const void *args)
+static void cpu_batch_norm_grad_run(mega_team *team, const void *args)
 {
     const mega_batch_norm_grad_args *a = args;
     if (a->head.dtype == MEGA_F64) {
@@ -244,7 +244,7 @@ static size_t batch_norm_grad_scratch(const void *args, int threads)
 
 /* ---- evaluation: all rows are one group, whose statistics are given ---- */
 
-static void batch_norm_fixed_run(mega_team *team, const void *args)
+static void cpu_batch_norm_fixed_run(mega_team *team, const void *args)
 {
     const mega_batch_norm_fixed_args *a = args;
     if (a->head.dtype == MEGA_F64) {
@@ -277,14 +277,15 @@ static size_t batch_norm_fixed_scratch(const void *args, int threads)
 }
 
 /* A number for each channel: too small to share. */
-static void batch_norm_update_run(mega_team *team, const void *args)
+static void cpu_batch_norm_update_run(mega_team *team, const void *args)
 {
     mega_plain_batch_norm_update.run(team, args);
 }
 
-const mega_kernel mega_cpu_batch_norm = {.name = "batch_norm", .run = batch_norm_run, .scratch = batch_norm_scratch};
+const mega_kernel mega_cpu_batch_norm = {
+    .name = "batch_norm", .run = cpu_batch_norm_run, .scratch = batch_norm_scratch};
 const mega_kernel mega_cpu_batch_norm_grad = {
-    .name = "batch_norm_grad", .run = batch_norm_grad_run, .scratch = batch_norm_grad_scratch};
+    .name = "batch_norm_grad", .run = cpu_batch_norm_grad_run, .scratch = batch_norm_grad_scratch};
 const mega_kernel mega_cpu_batch_norm_fixed = {
-    .name = "batch_norm_fixed", .run = batch_norm_fixed_run, .scratch = batch_norm_fixed_scratch};
-const mega_kernel mega_cpu_batch_norm_update = {.name = "batch_norm_update", .run = batch_norm_update_run};
+    .name = "batch_norm_fixed", .run = cpu_batch_norm_fixed_run, .scratch = batch_norm_fixed_scratch};
+const mega_kernel mega_cpu_batch_norm_update = {.name = "batch_norm_update", .run = cpu_batch_norm_update_run};

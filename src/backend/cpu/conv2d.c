@@ -165,7 +165,7 @@ static conv_scratch conv2d_parts(const conv_shape *s, int threads)
                           .gemm = conv_gemm_scratch(&whole, &last, threads)};
 }
 
-static void conv2d_run(mega_team *team, const void *args)
+static void cpu_conv2d_run(mega_team *team, const void *args)
 {
     const mega_conv2d_args *a = args;
     if (a->head.dtype == MEGA_F64) {
@@ -241,7 +241,7 @@ static void conv2d_grad_w_add_work(void *user, int thread, int64_t begin, int64_
                 j->dweight[o * s->window + c * pixels + p] += j->sums[o * s->window + p * s->in + c];
 }
 
-static void conv2d_grad_w_run(mega_team *team, const void *args)
+static void cpu_conv2d_grad_w_run(mega_team *team, const void *args)
 {
     const mega_conv2d_grad_w_args *a = args;
     if (a->head.dtype == MEGA_F64) {
@@ -344,7 +344,7 @@ static void conv2d_grad_x_work(void *user, int thread, int64_t begin, int64_t en
             }
 }
 
-static void conv2d_grad_x_run(mega_team *team, const void *args)
+static void cpu_conv2d_grad_x_run(mega_team *team, const void *args)
 {
     const mega_conv2d_grad_x_args *a = args;
     if (a->head.dtype == MEGA_F64) {
@@ -380,8 +380,8 @@ static size_t conv2d_grad_x_scratch(const void *args, int threads)
     return a->head.dtype == MEGA_F64 ? 0 : conv_scratch_bytes(conv2d_grad_x_parts(&s, threads));
 }
 
-const mega_kernel mega_cpu_conv2d = {.name = "conv2d", .run = conv2d_run, .scratch = conv2d_scratch};
+const mega_kernel mega_cpu_conv2d = {.name = "conv2d", .run = cpu_conv2d_run, .scratch = conv2d_scratch};
 const mega_kernel mega_cpu_conv2d_grad_x = {
-    .name = "conv2d_grad_x", .run = conv2d_grad_x_run, .scratch = conv2d_grad_x_scratch};
+    .name = "conv2d_grad_x", .run = cpu_conv2d_grad_x_run, .scratch = conv2d_grad_x_scratch};
 const mega_kernel mega_cpu_conv2d_grad_w = {
-    .name = "conv2d_grad_w", .run = conv2d_grad_w_run, .scratch = conv2d_grad_w_scratch};
+    .name = "conv2d_grad_w", .run = cpu_conv2d_grad_w_run, .scratch = conv2d_grad_w_scratch};

@@ -15,7 +15,7 @@ static bool fits_float(double scale)
     return scale == 0.0 || (fabs(scale) >= FLT_MIN && fabs(scale) <= FLT_MAX);
 }
 
-static void work(void *user, int thread, int64_t begin, int64_t end)
+static void cpu_convert_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const cpu_job *job = user;
     (void)thread;
@@ -27,10 +27,10 @@ static void work(void *user, int thread, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) put(a->dst, a->dst_dtype, i, get(a->src, a->src_dtype, i) * a->scale);
 }
 
-static void run(mega_team *team, const void *args)
+static void cpu_convert_run(mega_team *team, const void *args)
 {
     const mega_convert_args *a = args;
-    cpu_job_run(team, work, args, a->count, 1024, a->count);
+    cpu_job_run(team, cpu_convert_work, args, a->count, 1024, a->count);
 }
 
-const mega_kernel mega_cpu_convert = {.name = "convert", .run = run};
+const mega_kernel mega_cpu_convert = {.name = "convert", .run = cpu_convert_run};

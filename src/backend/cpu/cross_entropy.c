@@ -14,7 +14,7 @@ static void cross_entropy_work(void *user, int thread, int64_t begin, int64_t en
     mega_plain_cross_entropy.run(NULL, &part);
 }
 
-static void cross_entropy_run(mega_team *team, const void *args)
+static void cpu_cross_entropy_run(mega_team *team, const void *args)
 {
     const mega_cross_entropy_args *a = args;
     cpu_job_run(team, cross_entropy_work, args, a->rows, 1, a->rows * a->classes);
@@ -33,18 +33,18 @@ static void cross_entropy_grad_work(void *user, int thread, int64_t begin, int64
     mega_plain_cross_entropy_grad.run(NULL, &part);
 }
 
-static void cross_entropy_grad_run(mega_team *team, const void *args)
+static void cpu_cross_entropy_grad_run(mega_team *team, const void *args)
 {
     const mega_cross_entropy_grad_args *a = args;
     cpu_job_run(team, cross_entropy_grad_work, args, a->rows, 1, a->rows * a->classes);
 }
 
 /* A number for each row, in double, in order: too small to share. */
-static void labelled_sum_run(mega_team *team, const void *args)
+static void cpu_labelled_sum_run(mega_team *team, const void *args)
 {
     mega_plain_labelled_sum.run(team, args);
 }
 
-const mega_kernel mega_cpu_cross_entropy = {.name = "cross_entropy", .run = cross_entropy_run};
-const mega_kernel mega_cpu_cross_entropy_grad = {.name = "cross_entropy_grad", .run = cross_entropy_grad_run};
-const mega_kernel mega_cpu_labelled_sum = {.name = "labelled_sum", .run = labelled_sum_run};
+const mega_kernel mega_cpu_cross_entropy = {.name = "cross_entropy", .run = cpu_cross_entropy_run};
+const mega_kernel mega_cpu_cross_entropy_grad = {.name = "cross_entropy_grad", .run = cpu_cross_entropy_grad_run};
+const mega_kernel mega_cpu_labelled_sum = {.name = "labelled_sum", .run = cpu_labelled_sum_run};

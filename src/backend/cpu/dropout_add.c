@@ -1,19 +1,19 @@
 /* residual + dropout(x + bias): rows are shared among the threads; masks are made four counters or more at a time. */
 #include "cpu/share.h"
 
-static void work(void *user, int thread, int64_t begin, int64_t end)
+static void cpu_dropout_add_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const cpu_job *job = user;
     (void)thread;
     job->bodies->dropout_add(job->args, begin, end);
 }
 
-static void run(mega_team *team, const void *args)
+static void cpu_dropout_add_run(mega_team *team, const void *args)
 {
     const mega_dropout_add_args *a = args;
     if (a->head.dtype == MEGA_F64) mega_plain_dropout_add.run(team, args);
     else
-        cpu_job_run(team, work, args, a->rows, 1, a->rows * a->cols);
+        cpu_job_run(team, cpu_dropout_add_work, args, a->rows, 1, a->rows * a->cols);
 }
 
-const mega_kernel mega_cpu_dropout_add = {.name = "dropout_add", .run = run};
+const mega_kernel mega_cpu_dropout_add = {.name = "dropout_add", .run = cpu_dropout_add_run};

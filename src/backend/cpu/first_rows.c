@@ -13,7 +13,7 @@ static void first_rows_work(void *user, int thread, int64_t begin, int64_t end)
         memcpy(element_at(a->y, t, r * a->cols), const_element_at(a->x, t, r * a->group * a->cols), bytes);
 }
 
-static void first_rows_run(mega_team *team, const void *args)
+static void cpu_first_rows_run(mega_team *team, const void *args)
 {
     const mega_first_rows_args *a = args;
     cpu_job_run(team, first_rows_work, args, a->rows, 1, a->rows * a->cols);
@@ -32,11 +32,11 @@ static void first_rows_grad_work(void *user, int thread, int64_t begin, int64_t 
     }
 }
 
-static void first_rows_grad_run(mega_team *team, const void *args)
+static void cpu_first_rows_grad_run(mega_team *team, const void *args)
 {
     const mega_first_rows_grad_args *a = args;
     cpu_job_run(team, first_rows_grad_work, args, a->rows, 1, a->rows * a->group * a->cols);
 }
 
-const mega_kernel mega_cpu_first_rows = {.name = "first_rows", .run = first_rows_run};
-const mega_kernel mega_cpu_first_rows_grad = {.name = "first_rows_grad", .run = first_rows_grad_run};
+const mega_kernel mega_cpu_first_rows = {.name = "first_rows", .run = cpu_first_rows_run};
+const mega_kernel mega_cpu_first_rows_grad = {.name = "first_rows_grad", .run = cpu_first_rows_grad_run};

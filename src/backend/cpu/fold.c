@@ -8,7 +8,7 @@ typedef struct fold {
     int64_t chunks, ld;
 } fold;
 
-static void work(void *user, int thread, int64_t begin, int64_t end)
+static void cpu_fold_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const fold *f = user;
     (void)thread;
@@ -18,7 +18,7 @@ static void work(void *user, int thread, int64_t begin, int64_t end)
 void mega_cpu_fold(mega_team *team, float *sum, const float *partial, int64_t chunks, int64_t ld, int64_t cols)
 {
     fold f = {mega_cpu_bodies_get(), sum, partial, chunks, ld};
-    mega_team_for(chunks * cols < CPU_SMALL_JOB ? NULL : team, cols, 16, work, &f);
+    mega_team_for(chunks * cols < CPU_SMALL_JOB ? NULL : team, cols, 16, cpu_fold_work, &f);
 }
 
 typedef struct chunks_job {
@@ -28,7 +28,7 @@ typedef struct chunks_job {
     float *partial;
 } chunks_job;
 
-static void run_chunks(void *user, int thread, int64_t begin, int64_t end)
+static void fold_run_chunks(void *user, int thread, int64_t begin, int64_t end)
 {
     const chunks_job *j = user;
     const int64_t step = chunk_rows(j->rows);
@@ -44,5 +44,5 @@ void mega_cpu_chunks(mega_team *team, cpu_chunk *chunk, const void *args, int64_
                      int64_t ld)
 {
     chunks_job job = {chunk, args, rows, ld, partial};
-    mega_team_for(rows * cols < CPU_SMALL_JOB ? NULL : team, chunk_count(rows), 1, run_chunks, &job);
+    mega_team_for(rows * cols < CPU_SMALL_JOB ? NULL : team, chunk_count(rows), 1, fold_run_chunks, &job);
 }

@@ -2,29 +2,30 @@
  * way. */
 #include "cpu/share.h"
 
-static void chunk(const void *args, int64_t begin, int64_t end, float *partial)
+static void cpu_layer_norm_grad_chunk(const void *args, int64_t begin, int64_t end, float *partial)
 {
     const mega_layer_norm_grad_args *a = args;
     mega_cpu_bodies_get()->layer_norm_grad(a, begin, end, partial, partial + a->cols);
 }
 
-static void run(mega_team *team, const void *args)
+static void cpu_layer_norm_grad_run(mega_team *team, const void *args)
 {
     const mega_layer_norm_grad_args *a = args;
     if (a->head.dtype == MEGA_F64) {
         mega_plain_layer_norm_grad.run(team, args);
         return;
     }
-    mega_cpu_chunks(team, chunk, a, a->rows, a->cols, a->head.scratch, 2 * a->cols);
+    mega_cpu_chunks(team, cpu_layer_norm_grad_chunk, a, a->rows, a->cols, a->head.scratch, 2 * a->cols);
     mega_cpu_fold(team, a->dgain, a->head.scratch, chunk_count(a->rows), 2 * a->cols, a->cols);
     mega_cpu_fold(team, a->dbias, (const float *)a->head.scratch + a->cols, chunk_count(a->rows), 2 * a->cols, a->cols);
 }
 
-static size_t scratch(const void *args, int threads)
+static size_t cpu_layer_norm_grad_scratch(const void *args, int threads)
 {
     const mega_layer_norm_grad_args *a = args;
     (void)threads;
     return (size_t)(chunk_count(a->rows) * a->cols * 2) * sizeof(float);
 }
 
-const mega_kernel mega_cpu_layer_norm_grad = {.name = "layer_norm_grad", .run = run, .scratch = scratch};
+const mega_kernel mega_cpu_layer_norm_grad = {
+    .name = "layer_norm_grad", .run = cpu_layer_norm_grad_run, .scratch = cpu_layer_norm_grad_scratch};

@@ -13,7 +13,7 @@ static void mean_rows_work(void *user, int thread, int64_t begin, int64_t end)
     mega_plain_mean_rows.run(NULL, &part);
 }
 
-static void mean_rows_run(mega_team *team, const void *args)
+static void cpu_mean_rows_run(mega_team *team, const void *args)
 {
     const mega_mean_rows_args *a = args;
     cpu_job_run(team, mean_rows_work, args, a->rows, 1, a->rows * a->group * a->cols);
@@ -30,11 +30,11 @@ static void mean_rows_grad_work(void *user, int thread, int64_t begin, int64_t e
     mega_plain_mean_rows_grad.run(NULL, &part);
 }
 
-static void mean_rows_grad_run(mega_team *team, const void *args)
+static void cpu_mean_rows_grad_run(mega_team *team, const void *args)
 {
     const mega_mean_rows_grad_args *a = args;
     cpu_job_run(team, mean_rows_grad_work, args, a->rows, 1, a->rows * a->group * a->cols);
 }
 
-const mega_kernel mega_cpu_mean_rows = {.name = "mean_rows", .run = mean_rows_run};
-const mega_kernel mega_cpu_mean_rows_grad = {.name = "mean_rows_grad", .run = mean_rows_grad_run};
+const mega_kernel mega_cpu_mean_rows = {.name = "mean_rows", .run = cpu_mean_rows_run};
+const mega_kernel mega_cpu_mean_rows_grad = {.name = "mean_rows_grad", .run = cpu_mean_rows_grad_run};

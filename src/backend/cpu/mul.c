@@ -8,7 +8,7 @@ static void mul_work(void *user, int thread, int64_t begin, int64_t end)
     job->bodies->mul(job->args, begin, end);
 }
 
-static void mul_run(mega_team *team, const void *args)
+static void cpu_mul_run(mega_team *team, const void *args)
 {
     const mega_mul_args *a = args;
     if (a->head.dtype == MEGA_F64) mega_plain_mul.run(team, args);
@@ -16,4 +16,4 @@ static void mul_run(mega_team *team, const void *args)
         cpu_job_run(team, mul_work, args, a->count, 1024, a->count);
 }
 
-const mega_kernel mega_cpu_mul = {.name = "mul", .run = mul_run};
+const mega_kernel mega_cpu_mul = {.name = "mul", .run = cpu_mul_run};

@@ -4,7 +4,7 @@
 
 #define CHUNK 65536
 
-static void work(void *user, int thread, int64_t begin, int64_t end)
+static void cpu_norm_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const cpu_job *job = user;
     (void)thread;
@@ -16,27 +16,27 @@ static void work(void *user, int thread, int64_t begin, int64_t end)
     }
 }
 
-static int64_t chunks_of(const mega_norm_args *a)
+static int64_t norm_chunks_of(const mega_norm_args *a)
 {
     return (a->count + CHUNK - 1) / CHUNK;
 }
 
-static void run(mega_team *team, const void *args)
+static void cpu_norm_run(mega_team *team, const void *args)
 {
     const mega_norm_args *a = args;
     if (a->head.dtype == MEGA_F64) {
         mega_plain_norm.run(team, args);
         return;
     }
-    cpu_job_run(team, work, args, chunks_of(a), 1, a->count);
+    cpu_job_run(team, cpu_norm_work, args, norm_chunks_of(a), 1, a->count);
     for (int i = 0; i < 3; i++) a->out[i] = 0.0;
-    for (int64_t k = 0; k < 3 * chunks_of(a); k++) a->out[k % 3] += ((const double *)a->head.scratch)[k];
+    for (int64_t k = 0; k < 3 * norm_chunks_of(a); k++) a->out[k % 3] += ((const double *)a->head.scratch)[k];
 }
 
-static size_t scratch(const void *args, int threads)
+static size_t cpu_norm_scratch(const void *args, int threads)
 {
     (void)threads;
-    return (size_t)chunks_of(args) * 3 * sizeof(double);
+    return (size_t)norm_chunks_of(args) * 3 * sizeof(double);
 }
 
-const mega_kernel mega_cpu_norm = {.name = "norm", .run = run, .scratch = scratch};
+const mega_kernel mega_cpu_norm = {.name = "norm", .run = cpu_norm_run, .scratch = cpu_norm_scratch};

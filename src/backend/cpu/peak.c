@@ -15,7 +15,7 @@ typedef struct spin {
     double operations; /* of one thread */
 } spin;
 
-static void work(void *user, int thread, int size)
+static void cpu_peak_work(void *user, int thread, int size)
 {
     spin *s = user;
     float sink[16] = {0};
@@ -35,10 +35,10 @@ static mega_peak rate_of(mega_team *team, double (*loop)(int64_t rounds, float *
 {
     spin s = {.loop = loop, .rounds = PILOT_ROUNDS};
     mega_peak best = {0, 0};
-    mega_team_run(team, work, &s); /* wakes the threads and their clocks */
+    mega_team_run(team, cpu_peak_work, &s); /* wakes the threads and their clocks */
     for (int i = 0; i < TRIES + 1; i++) {
         const double begin = mega_time_now(), cpu = cpu_seconds();
-        mega_team_run(team, work, &s);
+        mega_team_run(team, cpu_peak_work, &s);
         const double seconds = mega_time_now() - begin, threads = mega_team_size(team);
         const mega_peak tried = {s.operations * threads / seconds, (cpu_seconds() - cpu) / (seconds * threads)};
         if (i == 0) s.rounds = (int64_t)((double)s.rounds * TRY_SECONDS / seconds) + 1;

@@ -61,7 +61,7 @@ static void max_pool2d_work(void *user, int thread, int64_t begin, int64_t end)
         }
 }
 
-static void max_pool2d_run(mega_team *team, const void *args)
+static void cpu_max_pool2d_run(mega_team *team, const void *args)
 {
     const mega_max_pool2d_args *a = args;
     const mega_windows *w = &a->windows;
@@ -98,7 +98,7 @@ static void max_pool2d_grad_work(void *user, int thread, int64_t begin, int64_t 
     }
 }
 
-static void max_pool2d_grad_run(mega_team *team, const void *args)
+static void cpu_max_pool2d_grad_run(mega_team *team, const void *args)
 {
     const mega_max_pool2d_grad_args *a = args;
     const mega_windows *w = &a->windows;
@@ -135,7 +135,7 @@ static void mean_pool2d_work(void *user, int thread, int64_t begin, int64_t end)
     }
 }
 
-static void mean_pool2d_run(mega_team *team, const void *args)
+static void cpu_mean_pool2d_run(mega_team *team, const void *args)
 {
     const mega_mean_pool2d_args *a = args;
     const mega_windows *w = &a->windows;
@@ -172,7 +172,7 @@ static void mean_pool2d_grad_work(void *user, int thread, int64_t begin, int64_t
     }
 }
 
-static void mean_pool2d_grad_run(mega_team *team, const void *args)
+static void cpu_mean_pool2d_grad_run(mega_team *team, const void *args)
 {
     const mega_mean_pool2d_grad_args *a = args;
     const mega_windows *w = &a->windows;
@@ -182,7 +182,7 @@ static void mean_pool2d_grad_run(mega_team *team, const void *args)
                     a->samples * w->height * w->width * a->channels);
 }
 
-const mega_kernel mega_cpu_max_pool2d = {.name = "max_pool2d", .run = max_pool2d_run};
-const mega_kernel mega_cpu_max_pool2d_grad = {.name = "max_pool2d_grad", .run = max_pool2d_grad_run};
-const mega_kernel mega_cpu_mean_pool2d = {.name = "mean_pool2d", .run = mean_pool2d_run};
-const mega_kernel mega_cpu_mean_pool2d_grad = {.name = "mean_pool2d_grad", .run = mean_pool2d_grad_run};
+const mega_kernel mega_cpu_max_pool2d = {.name = "max_pool2d", .run = cpu_max_pool2d_run};
+const mega_kernel mega_cpu_max_pool2d_grad = {.name = "max_pool2d_grad", .run = cpu_max_pool2d_grad_run};
+const mega_kernel mega_cpu_mean_pool2d = {.name = "mean_pool2d", .run = cpu_mean_pool2d_run};
+const mega_kernel mega_cpu_mean_pool2d_grad = {.name = "mean_pool2d_grad", .run = cpu_mean_pool2d_grad_run};

@@ -13,7 +13,7 @@ static void row_sum_work(void *user, int thread, int64_t begin, int64_t end)
     mega_plain_row_sum.run(NULL, &part);
 }
 
-static void row_sum_run(mega_team *team, const void *args)
+static void cpu_row_sum_run(mega_team *team, const void *args)
 {
     const mega_row_sum_args *a = args;
     cpu_job_run(team, row_sum_work, args, a->rows, 1, a->rows * a->cols);
@@ -30,11 +30,11 @@ static void row_sum_grad_work(void *user, int thread, int64_t begin, int64_t end
     mega_plain_row_sum_grad.run(NULL, &part);
 }
 
-static void row_sum_grad_run(mega_team *team, const void *args)
+static void cpu_row_sum_grad_run(mega_team *team, const void *args)
 {
     const mega_row_sum_grad_args *a = args;
     cpu_job_run(team, row_sum_grad_work, args, a->rows, 1, a->rows * a->cols);
 }
 
-const mega_kernel mega_cpu_row_sum = {.name = "row_sum", .run = row_sum_run};
-const mega_kernel mega_cpu_row_sum_grad = {.name = "row_sum_grad", .run = row_sum_grad_run};
+const mega_kernel mega_cpu_row_sum = {.name = "row_sum", .run = cpu_row_sum_run};
+const mega_kernel mega_cpu_row_sum_grad = {.name = "row_sum_grad", .run = cpu_row_sum_grad_run};

@@ -1,19 +1,19 @@
 /* SGD with momentum: elements are shared among the threads. */
 #include "cpu/share.h"
 
-static void work(void *user, int thread, int64_t begin, int64_t end)
+static void cpu_sgd_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const cpu_job *job = user;
     (void)thread;
     job->bodies->sgd(job->args, begin, end);
 }
 
-static void run(mega_team *team, const void *args)
+static void cpu_sgd_run(mega_team *team, const void *args)
 {
     const mega_sgd_args *a = args;
     if (a->head.dtype == MEGA_F64) mega_plain_sgd.run(team, args);
     else
-        cpu_job_run(team, work, args, a->count, 1024, a->count);
+        cpu_job_run(team, cpu_sgd_work, args, a->count, 1024, a->count);
 }
 
-const mega_kernel mega_cpu_sgd = {.name = "sgd", .run = run};
+const mega_kernel mega_cpu_sgd = {.name = "sgd", .run = cpu_sgd_run};

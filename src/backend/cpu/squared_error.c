@@ -14,7 +14,7 @@ static void squared_error_work(void *user, int thread, int64_t begin, int64_t en
     mega_plain_squared_error.run(NULL, &part);
 }
 
-static void squared_error_run(mega_team *team, const void *args)
+static void cpu_squared_error_run(mega_team *team, const void *args)
 {
     const mega_squared_error_args *a = args;
     cpu_job_run(team, squared_error_work, args, a->rows, 1, a->rows * a->cols);
@@ -34,11 +34,11 @@ static void squared_error_grad_work(void *user, int thread, int64_t begin, int64
     mega_plain_squared_error_grad.run(NULL, &part);
 }
 
-static void squared_error_grad_run(mega_team *team, const void *args)
+static void cpu_squared_error_grad_run(mega_team *team, const void *args)
 {
     const mega_squared_error_grad_args *a = args;
     cpu_job_run(team, squared_error_grad_work, args, a->rows, 1, a->rows * a->cols);
 }
 
-const mega_kernel mega_cpu_squared_error = {.name = "squared_error", .run = squared_error_run};
-const mega_kernel mega_cpu_squared_error_grad = {.name = "squared_error_grad", .run = squared_error_grad_run};
+const mega_kernel mega_cpu_squared_error = {.name = "squared_error", .run = cpu_squared_error_run};
+const mega_kernel mega_cpu_squared_error_grad = {.name = "squared_error_grad", .run = cpu_squared_error_grad_run};

@@ -1,19 +1,19 @@
 /* Cross-entropy 3 of 3: rows are shared among the threads. */
 #include "cpu/share.h"
 
-static void work(void *user, int thread, int64_t begin, int64_t end)
+static void cpu_xent_grad_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const cpu_job *job = user;
     (void)thread;
     job->bodies->xent_grad(job->args, begin, end);
 }
 
-static void run(mega_team *team, const void *args)
+static void cpu_xent_grad_run(mega_team *team, const void *args)
 {
     const mega_xent_grad_args *a = args;
     if (a->head.dtype == MEGA_F64) mega_plain_xent_grad.run(team, args);
     else
-        cpu_job_run(team, work, args, a->rows, 1, a->rows * a->valid * 4);
+        cpu_job_run(team, cpu_xent_grad_work, args, a->rows, 1, a->rows * a->valid * 4);
 }
 
-const mega_kernel mega_cpu_xent_grad = {.name = "xent_grad", .run = run};
+const mega_kernel mega_cpu_xent_grad = {.name = "xent_grad", .run = cpu_xent_grad_run};

@@ -13,7 +13,7 @@ static bool accuracy_is_hit(const mega_accuracy_args *a, int64_t row)
     return true;
 }
 
-static void accuracy_run(mega_team *team, const void *args)
+static void plain_accuracy_run(mega_team *team, const void *args)
 {
     const mega_accuracy_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
@@ -25,4 +25,4 @@ static void accuracy_run(mega_team *team, const void *args)
     }
 }
 
-const mega_kernel mega_plain_accuracy = {.name = "accuracy", .run = accuracy_run};
+const mega_kernel mega_plain_accuracy = {.name = "accuracy", .run = plain_accuracy_run};

@@ -30,7 +30,7 @@ static double slope_of(mega_activation_kind kind, double x)
     }
 }
 
-static void activation_run(mega_team *team, const void *args)
+static void plain_activation_run(mega_team *team, const void *args)
 {
     const mega_activation_args *a = args;
     const mega_dtype t = a->head.dtype;
@@ -38,7 +38,7 @@ static void activation_run(mega_team *team, const void *args)
     for (int64_t i = 0; i < a->count; i++) put(a->y, t, i, activation_of(a->kind, get(a->x, t, i)));
 }
 
-static void activation_grad_run(mega_team *team, const void *args)
+static void plain_activation_grad_run(mega_team *team, const void *args)
 {
     const mega_activation_grad_args *a = args;
     const mega_dtype t = a->head.dtype;
@@ -46,5 +46,5 @@ static void activation_grad_run(mega_team *team, const void *args)
     for (int64_t i = 0; i < a->count; i++) put(a->dx, t, i, get(a->dy, t, i) * slope_of(a->kind, get(a->x, t, i)));
 }
 
-const mega_kernel mega_plain_activation = {.name = "activation", .run = activation_run};
-const mega_kernel mega_plain_activation_grad = {.name = "activation_grad", .run = activation_grad_run};
+const mega_kernel mega_plain_activation = {.name = "activation", .run = plain_activation_run};
+const mega_kernel mega_plain_activation_grad = {.name = "activation_grad", .run = plain_activation_grad_run};

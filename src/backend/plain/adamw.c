@@ -2,7 +2,7 @@
 #include "backend_impl.h"
 #include <math.h>
 
-static void run(mega_team *team, const void *args)
+static void plain_adamw_run(mega_team *team, const void *args)
 {
     const mega_adamw_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
@@ -22,4 +22,4 @@ static void run(mega_team *team, const void *args)
     }
 }
 
-const mega_kernel mega_plain_adamw = {.name = "adamw", .run = run};
+const mega_kernel mega_plain_adamw = {.name = "adamw", .run = plain_adamw_run};

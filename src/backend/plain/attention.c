@@ -2,7 +2,7 @@
 #include "backend_impl.h"
 #include <math.h>
 
-static void query(const mega_attention_args *a, double *p, int64_t b, int64_t i, int64_t h)
+static void attention_query(const mega_attention_args *a, double *p, int64_t b, int64_t i, int64_t h)
 {
     const mega_dtype t = a->head.dtype;
     const int64_t D = a->head_dim, S = a->seq, row = b * S + i, g = h * a->kv_heads / a->heads;
@@ -35,20 +35,21 @@ static void query(const mega_attention_args *a, double *p, int64_t b, int64_t i,
     put(a->lse, acc_of(t), h * a->batch * S + row, max + log(sum));
 }
 
-static void run(mega_team *team, const void *args)
+static void plain_attention_run(mega_team *team, const void *args)
 {
     const mega_attention_args *a = args;
     (void)team;
     for (int64_t b = 0; b < a->batch; b++)
         for (int64_t h = 0; h < a->heads; h++)
-            for (int64_t i = 0; i < a->seq; i++) query(a, a->head.scratch, b, i, h);
+            for (int64_t i = 0; i < a->seq; i++) attention_query(a, a->head.scratch, b, i, h);
 }
 
-static size_t scratch(const void *args, int threads)
+static size_t plain_attention_scratch(const void *args, int threads)
 {
     const mega_attention_args *a = args;
     (void)threads;
     return (size_t)a->seq * sizeof(double);
 }
 
-const mega_kernel mega_plain_attention = {.name = "attention", .run = run, .scratch = scratch};
+const mega_kernel mega_plain_attention = {
+    .name = "attention", .run = plain_attention_run, .scratch = plain_attention_scratch};

@@ -2,7 +2,8 @@
 #include "backend_impl.h"
 #include <math.h>
 
-static void query(const mega_attention_cached_args *a, double *p, int64_t b, int64_t i, int64_t h, int64_t keys)
+static void attention_cached_query(const mega_attention_cached_args *a, double *p, int64_t b, int64_t i, int64_t h,
+                                   int64_t keys)
 {
     const mega_dtype t = a->head.dtype;
     const int64_t D = a->head_dim, row = b * a->rows + i, g = h * a->kv_heads / a->heads;
@@ -26,7 +27,7 @@ static void query(const mega_attention_cached_args *a, double *p, int64_t b, int
     }
 }
 
-static void run(mega_team *team, const void *args)
+static void plain_attention_cached_run(mega_team *team, const void *args)
 {
     const mega_attention_cached_args *a = args;
     const mega_dtype t = a->head.dtype;
@@ -43,15 +44,16 @@ static void run(mega_team *team, const void *args)
                 put(a->k_cache, t, (b * a->capacity + position) * ld + c, get(a->k, t, row * a->ld_kv + c));
                 put(a->v_cache, t, (b * a->capacity + position) * ld + c, get(a->v, t, row * a->ld_kv + c));
             }
-            for (int64_t h = 0; h < a->heads; h++) query(a, a->head.scratch, b, i, h, position + 1);
+            for (int64_t h = 0; h < a->heads; h++) attention_cached_query(a, a->head.scratch, b, i, h, position + 1);
         }
 }
 
-static size_t scratch(const void *args, int threads)
+static size_t plain_attention_cached_scratch(const void *args, int threads)
 {
     const mega_attention_cached_args *a = args;
     (void)threads;
     return (size_t)a->capacity * sizeof(double);
 }
 
-const mega_kernel mega_plain_attention_cached = {.name = "attention_cached", .run = run, .scratch = scratch};
+const mega_kernel mega_plain_attention_cached = {
+    .name = "attention_cached", .run = plain_attention_cached_run, .scratch = plain_attention_cached_scratch};

@@ -36,7 +36,7 @@ static void probabilities(const mega_attention_grad_args *g, const grad_scratch 
     for (int64_t j = begin; j < end; j++) w->ds[j] = w->p[j] * (w->ds[j] - sum);
 }
 
-static void query(const mega_attention_grad_args *g, const grad_scratch *w, int64_t row, int64_t h)
+static void attention_grad_query(const mega_attention_grad_args *g, const grad_scratch *w, int64_t row, int64_t h)
 {
     const mega_attention_args *a = &g->forward;
     const mega_dtype t = g->head.dtype;
@@ -57,7 +57,7 @@ static void query(const mega_attention_grad_args *g, const grad_scratch *w, int6
     }
 }
 
-static void run(mega_team *team, const void *args)
+static void plain_attention_grad_run(mega_team *team, const void *args)
 {
     const mega_attention_grad_args *g = args;
     const mega_attention_args *a = &g->forward;
@@ -69,7 +69,8 @@ static void run(mega_team *team, const void *args)
         for (int64_t kv = 0; kv < a->kv_heads; kv++) {
             for (int64_t i = 0; i < 2 * S * D; i++) w.dk[i] = 0.0;
             for (int64_t h = 0; h < a->heads; h++)
-                for (int64_t i = 0; i < S && h * a->kv_heads / a->heads == kv; i++) query(g, &w, b * S + i, h);
+                for (int64_t i = 0; i < S && h * a->kv_heads / a->heads == kv; i++)
+                    attention_grad_query(g, &w, b * S + i, h);
             for (int64_t j = 0; j < S; j++)
                 for (int64_t d = 0; d < D; d++) {
                     put(g->dk, g->head.dtype, (b * S + j) * g->ld_dkv + kv * D + d, w.dk[j * D + d]);
@@ -78,11 +79,12 @@ static void run(mega_team *team, const void *args)
         }
 }
 
-static size_t scratch(const void *args, int threads)
+static size_t plain_attention_grad_scratch(const void *args, int threads)
 {
     const mega_attention_grad_args *g = args;
     (void)threads;
     return (size_t)(3 * g->forward.seq + 2 * g->forward.seq * g->forward.head_dim) * sizeof(double);
 }
 
-const mega_kernel mega_plain_attention_grad = {.name = "attention_grad", .run = run, .scratch = scratch};
+const mega_kernel mega_plain_attention_grad = {
+    .name = "attention_grad", .run = plain_attention_grad_run, .scratch = plain_attention_grad_scratch};

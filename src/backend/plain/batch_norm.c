@@ -3,7 +3,7 @@
 #include "backend_impl.h"
 #include <math.h>
 
-static void batch_norm_run(mega_team *team, const void *args)
+static void plain_batch_norm_run(mega_team *team, const void *args)
 {
     const mega_batch_norm_args *a = args;
     const mega_dtype t = a->head.dtype, acc = acc_of(t);
@@ -27,7 +27,7 @@ static void batch_norm_run(mega_team *team, const void *args)
 }
 
 /* dx = gain rstd (dy - mean of dy - normal * mean of (dy normal)), means over the rows of the group. */
-static void batch_norm_grad_run(mega_team *team, const void *args)
+static void plain_batch_norm_grad_run(mega_team *team, const void *args)
 {
     const mega_batch_norm_grad_args *a = args;
     const mega_dtype t = a->head.dtype, acc = acc_of(t);
@@ -50,7 +50,7 @@ static void batch_norm_grad_run(mega_team *team, const void *args)
         }
 }
 
-static void batch_norm_fixed_run(mega_team *team, const void *args)
+static void plain_batch_norm_fixed_run(mega_team *team, const void *args)
 {
     const mega_batch_norm_fixed_args *a = args;
     const mega_dtype t = a->head.dtype;
@@ -63,7 +63,7 @@ static void batch_norm_fixed_run(mega_team *team, const void *args)
         }
 }
 
-static void batch_norm_update_run(mega_team *team, const void *args)
+static void plain_batch_norm_update_run(mega_team *team, const void *args)
 {
     const mega_batch_norm_update_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
@@ -81,7 +81,7 @@ static void batch_norm_update_run(mega_team *team, const void *args)
     }
 }
 
-const mega_kernel mega_plain_batch_norm = {.name = "batch_norm", .run = batch_norm_run};
-const mega_kernel mega_plain_batch_norm_grad = {.name = "batch_norm_grad", .run = batch_norm_grad_run};
-const mega_kernel mega_plain_batch_norm_fixed = {.name = "batch_norm_fixed", .run = batch_norm_fixed_run};
-const mega_kernel mega_plain_batch_norm_update = {.name = "batch_norm_update", .run = batch_norm_update_run};
+const mega_kernel mega_plain_batch_norm = {.name = "batch_norm", .run = plain_batch_norm_run};
+const mega_kernel mega_plain_batch_norm_grad = {.name = "batch_norm_grad", .run = plain_batch_norm_grad_run};
+const mega_kernel mega_plain_batch_norm_fixed = {.name = "batch_norm_fixed", .run = plain_batch_norm_fixed_run};
+const mega_kernel mega_plain_batch_norm_update = {.name = "batch_norm_update", .run = plain_batch_norm_update_run};

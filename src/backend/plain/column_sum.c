@@ -1,7 +1,7 @@
 /* Sum over rows, the definition (ops_linear.h). */
 #include "backend_impl.h"
 
-static void run(mega_team *team, const void *args)
+static void plain_column_sum_run(mega_team *team, const void *args)
 {
     const mega_column_sum_args *a = args;
     (void)team;
@@ -12,4 +12,4 @@ static void run(mega_team *team, const void *args)
     }
 }
 
-const mega_kernel mega_plain_column_sum = {.name = "column_sum", .run = run};
+const mega_kernel mega_plain_column_sum = {.name = "column_sum", .run = plain_column_sum_run};

@@ -43,7 +43,7 @@ static double conv2d_sum(const mega_conv2d_args *a, conv2d_corner at, int64_t o)
     return sum;
 }
 
-static void conv2d_run(mega_team *team, const void *args)
+static void plain_conv2d_run(mega_team *team, const void *args)
 {
     const mega_conv2d_args *a = args;
     const int64_t rows = conv2d_rows(&a->windows, a->samples);
@@ -74,7 +74,7 @@ static double conv2d_grad_x_sum(const mega_conv2d_grad_x_args *a, int64_t sample
     return sum;
 }
 
-static void conv2d_grad_x_run(mega_team *team, const void *args)
+static void plain_conv2d_grad_x_run(mega_team *team, const void *args)
 {
     const mega_conv2d_grad_x_args *a = args;
     const mega_windows *w = &a->windows;
@@ -99,7 +99,7 @@ static double conv2d_grad_w_sum(const mega_conv2d_grad_w_args *a, int64_t o, int
     return sum;
 }
 
-static void conv2d_grad_w_run(mega_team *team, const void *args)
+static void plain_conv2d_grad_w_run(mega_team *team, const void *args)
 {
     const mega_conv2d_grad_w_args *a = args;
     const mega_dtype t = a->head.dtype, acc = acc_of(t);
@@ -117,6 +117,6 @@ static void conv2d_grad_w_run(mega_team *team, const void *args)
     }
 }
 
-const mega_kernel mega_plain_conv2d = {.name = "conv2d", .run = conv2d_run};
-const mega_kernel mega_plain_conv2d_grad_x = {.name = "conv2d_grad_x", .run = conv2d_grad_x_run};
-const mega_kernel mega_plain_conv2d_grad_w = {.name = "conv2d_grad_w", .run = conv2d_grad_w_run};
+const mega_kernel mega_plain_conv2d = {.name = "conv2d", .run = plain_conv2d_run};
+const mega_kernel mega_plain_conv2d_grad_x = {.name = "conv2d_grad_x", .run = plain_conv2d_grad_x_run};
+const mega_kernel mega_plain_conv2d_grad_w = {.name = "conv2d_grad_w", .run = plain_conv2d_grad_w_run};

@@ -1,11 +1,11 @@
 /* Conversion between float types, the definition (ops_elementwise.h). */
 #include "backend_impl.h"
 
-static void run(mega_team *team, const void *args)
+static void plain_convert_run(mega_team *team, const void *args)
 {
     const mega_convert_args *a = args;
     (void)team;
     for (int64_t i = 0; i < a->count; i++) put(a->dst, a->dst_dtype, i, get(a->src, a->src_dtype, i) * a->scale);
 }
 
-const mega_kernel mega_plain_convert = {.name = "convert", .run = run};
+const mega_kernel mega_plain_convert = {.name = "convert", .run = plain_convert_run};

@@ -16,7 +16,7 @@ static double log_sum_exp(const void *logits, mega_dtype t, int64_t at, int64_t 
     return log(sum) + max;
 }
 
-static void cross_entropy_run(mega_team *team, const void *args)
+static void plain_cross_entropy_run(mega_team *team, const void *args)
 {
     const mega_cross_entropy_args *a = args;
     const mega_dtype t = a->logits_dtype, acc = acc_of(a->head.dtype);
@@ -30,7 +30,7 @@ static void cross_entropy_run(mega_team *team, const void *args)
     }
 }
 
-static void cross_entropy_grad_run(mega_team *team, const void *args)
+static void plain_cross_entropy_grad_run(mega_team *team, const void *args)
 {
     const mega_cross_entropy_grad_args *a = args;
     const mega_dtype t = a->logits_dtype, acc = acc_of(a->head.dtype);
@@ -46,7 +46,7 @@ static void cross_entropy_grad_run(mega_team *team, const void *args)
     }
 }
 
-static void labelled_sum_run(mega_team *team, const void *args)
+static void plain_labelled_sum_run(mega_team *team, const void *args)
 {
     const mega_labelled_sum_args *a = args;
     double sum = 0.0;
@@ -56,6 +56,6 @@ static void labelled_sum_run(mega_team *team, const void *args)
     put(a->sum, acc_of(a->head.dtype), 0, sum);
 }
 
-const mega_kernel mega_plain_cross_entropy = {.name = "cross_entropy", .run = cross_entropy_run};
-const mega_kernel mega_plain_cross_entropy_grad = {.name = "cross_entropy_grad", .run = cross_entropy_grad_run};
-const mega_kernel mega_plain_labelled_sum = {.name = "labelled_sum", .run = labelled_sum_run};
+const mega_kernel mega_plain_cross_entropy = {.name = "cross_entropy", .run = plain_cross_entropy_run};
+const mega_kernel mega_plain_cross_entropy_grad = {.name = "cross_entropy_grad", .run = plain_cross_entropy_grad_run};
+const mega_kernel mega_plain_labelled_sum = {.name = "labelled_sum", .run = plain_labelled_sum_run};

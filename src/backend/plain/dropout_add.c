@@ -1,7 +1,7 @@
 /* residual + dropout(x + bias), the definition (ops_elementwise.h). */
 #include "backend_impl.h"
 
-static void run(mega_team *team, const void *args)
+static void plain_dropout_add_run(mega_team *team, const void *args)
 {
     const mega_dropout_add_args *a = args;
     const mega_dtype t = a->head.dtype;
@@ -20,4 +20,4 @@ static void run(mega_team *team, const void *args)
         }
 }
 
-const mega_kernel mega_plain_dropout_add = {.name = "dropout_add", .run = run};
+const mega_kernel mega_plain_dropout_add = {.name = "dropout_add", .run = plain_dropout_add_run};

@@ -1,7 +1,7 @@
 /* Gradient of dropout(x + bias), the definition (ops_elementwise.h). */
 #include "backend_impl.h"
 
-static void run(mega_team *team, const void *args)
+static void plain_dropout_grad_run(mega_team *team, const void *args)
 {
     const mega_dropout_grad_args *a = args;
     const mega_dtype t = a->head.dtype;
@@ -22,4 +22,4 @@ static void run(mega_team *team, const void *args)
     }
 }
 
-const mega_kernel mega_plain_dropout_grad = {.name = "dropout_grad", .run = run};
+const mega_kernel mega_plain_dropout_grad = {.name = "dropout_grad", .run = plain_dropout_grad_run};

@@ -1,7 +1,7 @@
 /* Embedding, the definition (ops_rows.h). */
 #include "backend_impl.h"
 
-static void run(mega_team *team, const void *args)
+static void plain_embedding_run(mega_team *team, const void *args)
 {
     const mega_embedding_args *a = args;
     const mega_dtype t = a->head.dtype;
@@ -17,4 +17,4 @@ static void run(mega_team *team, const void *args)
     }
 }
 
-const mega_kernel mega_plain_embedding = {.name = "embedding", .run = run};
+const mega_kernel mega_plain_embedding = {.name = "embedding", .run = plain_embedding_run};

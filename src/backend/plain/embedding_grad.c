@@ -1,7 +1,7 @@
 /* Gradient of the embedding table, the definition (ops_rows.h). */
 #include "backend_impl.h"
 
-static void run(mega_team *team, const void *args)
+static void plain_embedding_grad_run(mega_team *team, const void *args)
 {
     const mega_embedding_grad_args *a = args;
     const mega_dtype t = a->head.dtype;
@@ -14,4 +14,4 @@ static void run(mega_team *team, const void *args)
     }
 }
 
-const mega_kernel mega_plain_embedding_grad = {.name = "embedding_grad", .run = run};
+const mega_kernel mega_plain_embedding_grad = {.name = "embedding_grad", .run = plain_embedding_grad_run};

@@ -8,7 +8,7 @@ static double gelu(double u, bool tanh_form)
     return 0.5 * u * (1.0 + erf(u * 0.70710678118654752440));
 }
 
-static void run(mega_team *team, const void *args)
+static void plain_gelu_run(mega_team *team, const void *args)
 {
     const mega_gelu_args *a = args;
     const mega_dtype t = a->head.dtype;
@@ -21,4 +21,4 @@ static void run(mega_team *team, const void *args)
         }
 }
 
-const mega_kernel mega_plain_gelu = {.name = "gelu", .run = run};
+const mega_kernel mega_plain_gelu = {.name = "gelu", .run = plain_gelu_run};

@@ -11,7 +11,7 @@ static double gelu_slope(double u, bool tanh_form)
     return 0.5 * (1.0 + erf(u * 0.70710678118654752440)) + u * 0.39894228040143267794 * exp(-0.5 * u * u);
 }
 
-static void run(mega_team *team, const void *args)
+static void plain_gelu_grad_run(mega_team *team, const void *args)
 {
     const mega_gelu_grad_args *a = args;
     const mega_dtype t = a->head.dtype;
@@ -29,4 +29,4 @@ static void run(mega_team *team, const void *args)
     }
 }
 
-const mega_kernel mega_plain_gelu_grad = {.name = "gelu_grad", .run = run};
+const mega_kernel mega_plain_gelu_grad = {.name = "gelu_grad", .run = plain_gelu_grad_run};

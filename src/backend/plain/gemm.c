@@ -1,7 +1,7 @@
 /* Matrix product, the definition (ops_linear.h). */
 #include "backend_impl.h"
 
-static void run(mega_team *team, const void *args)
+static void plain_gemm_run(mega_team *team, const void *args)
 {
     const mega_gemm_args *a = args;
     const mega_dtype t = a->head.dtype;
@@ -24,4 +24,4 @@ static void run(mega_team *team, const void *args)
     }
 }
 
-const mega_kernel mega_plain_gemm = {.name = "gemm", .run = run};
+const mega_kernel mega_plain_gemm = {.name = "gemm", .run = plain_gemm_run};

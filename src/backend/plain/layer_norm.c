@@ -2,7 +2,7 @@
 #include "backend_impl.h"
 #include <math.h>
 
-static void run(mega_team *team, const void *args)
+static void plain_layer_norm_run(mega_team *team, const void *args)
 {
     const mega_layer_norm_args *a = args;
     const mega_dtype t = a->head.dtype;
@@ -27,4 +27,4 @@ static void run(mega_team *team, const void *args)
     }
 }
 
-const mega_kernel mega_plain_layer_norm = {.name = "layer_norm", .run = run};
+const mega_kernel mega_plain_layer_norm = {.name = "layer_norm", .run = plain_layer_norm_run};

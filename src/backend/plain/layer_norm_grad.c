@@ -8,7 +8,7 @@ static double normal(const mega_layer_norm_grad_args *a, int64_t r, int64_t c)
     return (get(a->x, t, r * a->cols + c) - get(a->mean, acc, r)) * get(a->rstd, acc, r);
 }
 
-static void run(mega_team *team, const void *args)
+static void plain_layer_norm_grad_run(mega_team *team, const void *args)
 {
     const mega_layer_norm_grad_args *a = args;
     const mega_dtype t = a->head.dtype, acc = acc_of(t);
@@ -40,4 +40,4 @@ static void run(mega_team *team, const void *args)
     }
 }
 
-const mega_kernel mega_plain_layer_norm_grad = {.name = "layer_norm_grad", .run = run};
+const mega_kernel mega_plain_layer_norm_grad = {.name = "layer_norm_grad", .run = plain_layer_norm_grad_run};

@@ -1,7 +1,7 @@
 /* The gradient of a sum whose quotient by a weight is a loss, the definition (kernels.h). */
 #include "backend_impl.h"
 
-static void loss_seed_run(mega_team *team, const void *args)
+static void plain_loss_seed_run(mega_team *team, const void *args)
 {
     const mega_loss_seed_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
@@ -10,4 +10,4 @@ static void loss_seed_run(mega_team *team, const void *args)
     put(a->seed, acc, 0, weight > 0.0 ? a->coefficient * a->head.step->loss_factor / weight : 0.0);
 }
 
-const mega_kernel mega_plain_loss_seed = {.name = "loss_seed", .run = loss_seed_run};
+const mega_kernel mega_plain_loss_seed = {.name = "loss_seed", .run = plain_loss_seed_run};

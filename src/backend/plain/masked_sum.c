@@ -6,7 +6,7 @@ static double mask_at(const float *mask, int64_t i)
     return mask != NULL ? mask[i] : 1.0;
 }
 
-static void masked_sum_run(mega_team *team, const void *args)
+static void plain_masked_sum_run(mega_team *team, const void *args)
 {
     const mega_masked_sum_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
@@ -17,7 +17,7 @@ static void masked_sum_run(mega_team *team, const void *args)
     put(a->out, acc, 0, sum);
 }
 
-static void masked_sum_grad_run(mega_team *team, const void *args)
+static void plain_masked_sum_grad_run(mega_team *team, const void *args)
 {
     const mega_masked_sum_grad_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
@@ -25,5 +25,5 @@ static void masked_sum_grad_run(mega_team *team, const void *args)
     for (int64_t i = 0; i < a->count; i++) put(a->dx, acc, i, get(a->dout, acc, 0) * mask_at(a->mask, i));
 }
 
-const mega_kernel mega_plain_masked_sum = {.name = "masked_sum", .run = masked_sum_run};
-const mega_kernel mega_plain_masked_sum_grad = {.name = "masked_sum_grad", .run = masked_sum_grad_run};
+const mega_kernel mega_plain_masked_sum = {.name = "masked_sum", .run = plain_masked_sum_run};
+const mega_kernel mega_plain_masked_sum_grad = {.name = "masked_sum_grad", .run = plain_masked_sum_grad_run};

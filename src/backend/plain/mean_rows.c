@@ -1,7 +1,7 @@
 /* Means of groups of rows and their gradient, the definition (ops_rows.h). */
 #include "backend_impl.h"
 
-static void mean_rows_run(mega_team *team, const void *args)
+static void plain_mean_rows_run(mega_team *team, const void *args)
 {
     const mega_mean_rows_args *a = args;
     const mega_dtype t = a->head.dtype;
@@ -14,7 +14,7 @@ static void mean_rows_run(mega_team *team, const void *args)
         }
 }
 
-static void mean_rows_grad_run(mega_team *team, const void *args)
+static void plain_mean_rows_grad_run(mega_team *team, const void *args)
 {
     const mega_mean_rows_grad_args *a = args;
     const mega_dtype t = a->head.dtype;
@@ -24,5 +24,5 @@ static void mean_rows_grad_run(mega_team *team, const void *args)
             put(a->dx, t, r * a->cols + c, get(a->dy, t, r / a->group * a->cols + c) / (double)a->group);
 }
 
-const mega_kernel mega_plain_mean_rows = {.name = "mean_rows", .run = mean_rows_run};
-const mega_kernel mega_plain_mean_rows_grad = {.name = "mean_rows_grad", .run = mean_rows_grad_run};
+const mega_kernel mega_plain_mean_rows = {.name = "mean_rows", .run = plain_mean_rows_run};
+const mega_kernel mega_plain_mean_rows_grad = {.name = "mean_rows_grad", .run = plain_mean_rows_grad_run};

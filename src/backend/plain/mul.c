@@ -1,7 +1,7 @@
 /* a * b, the definition (ops_elementwise.h). */
 #include "backend_impl.h"
 
-static void mul_run(mega_team *team, const void *args)
+static void plain_mul_run(mega_team *team, const void *args)
 {
     const mega_mul_args *a = args;
     const mega_dtype t = a->head.dtype;
@@ -9,4 +9,4 @@ static void mul_run(mega_team *team, const void *args)
     for (int64_t i = 0; i < a->count; i++) put(a->y, t, i, get(a->a, t, i) * get(a->b, t, i));
 }
 
-const mega_kernel mega_plain_mul = {.name = "mul", .run = mul_run};
+const mega_kernel mega_plain_mul = {.name = "mul", .run = plain_mul_run};

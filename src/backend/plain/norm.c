@@ -2,7 +2,7 @@
 #include "backend_impl.h"
 #include <math.h>
 
-static void run(mega_team *team, const void *args)
+static void plain_norm_run(mega_team *team, const void *args)
 {
     const mega_norm_args *a = args;
     (void)team;
@@ -15,4 +15,4 @@ static void run(mega_team *team, const void *args)
     }
 }
 
-const mega_kernel mega_plain_norm = {.name = "norm", .run = run};
+const mega_kernel mega_plain_norm = {.name = "norm", .run = plain_norm_run};

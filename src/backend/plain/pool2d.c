@@ -23,7 +23,7 @@ static int64_t pool_rows(const mega_windows *w, int64_t samples)
     return samples * mega_windows_along(w, w->height) * mega_windows_along(w, w->width);
 }
 
-static void max_pool2d_run(mega_team *team, const void *args)
+static void plain_max_pool2d_run(mega_team *team, const void *args)
 {
     const mega_max_pool2d_args *a = args;
     const mega_dtype t = a->head.dtype;
@@ -46,7 +46,7 @@ static void max_pool2d_run(mega_team *team, const void *args)
 }
 
 /* Contributions are added in the order of rows of dy. */
-static void max_pool2d_grad_run(mega_team *team, const void *args)
+static void plain_max_pool2d_grad_run(mega_team *team, const void *args)
 {
     const mega_max_pool2d_grad_args *a = args;
     const mega_windows *w = &a->windows;
@@ -63,7 +63,7 @@ static void max_pool2d_grad_run(mega_team *team, const void *args)
             }
 }
 
-static void mean_pool2d_run(mega_team *team, const void *args)
+static void plain_mean_pool2d_run(mega_team *team, const void *args)
 {
     const mega_mean_pool2d_args *a = args;
     const mega_windows *w = &a->windows;
@@ -81,7 +81,7 @@ static void mean_pool2d_run(mega_team *team, const void *args)
         }
 }
 
-static void mean_pool2d_grad_run(mega_team *team, const void *args)
+static void plain_mean_pool2d_grad_run(mega_team *team, const void *args)
 {
     const mega_mean_pool2d_grad_args *a = args;
     const mega_windows *w = &a->windows;
@@ -102,7 +102,7 @@ static void mean_pool2d_grad_run(mega_team *team, const void *args)
             }
 }
 
-const mega_kernel mega_plain_max_pool2d = {.name = "max_pool2d", .run = max_pool2d_run};
-const mega_kernel mega_plain_max_pool2d_grad = {.name = "max_pool2d_grad", .run = max_pool2d_grad_run};
-const mega_kernel mega_plain_mean_pool2d = {.name = "mean_pool2d", .run = mean_pool2d_run};
-const mega_kernel mega_plain_mean_pool2d_grad = {.name = "mean_pool2d_grad", .run = mean_pool2d_grad_run};
+const mega_kernel mega_plain_max_pool2d = {.name = "max_pool2d", .run = plain_max_pool2d_run};
+const mega_kernel mega_plain_max_pool2d_grad = {.name = "max_pool2d_grad", .run = plain_max_pool2d_grad_run};
+const mega_kernel mega_plain_mean_pool2d = {.name = "mean_pool2d", .run = plain_mean_pool2d_run};
+const mega_kernel mega_plain_mean_pool2d_grad = {.name = "mean_pool2d_grad", .run = plain_mean_pool2d_grad_run};

@@ -1,7 +1,7 @@
 /* Sums of the channels of each row and their gradient, the definition (ops_rows.h). */
 #include "backend_impl.h"
 
-static void row_sum_run(mega_team *team, const void *args)
+static void plain_row_sum_run(mega_team *team, const void *args)
 {
     const mega_row_sum_args *a = args;
     (void)team;
@@ -12,7 +12,7 @@ static void row_sum_run(mega_team *team, const void *args)
     }
 }
 
-static void row_sum_grad_run(mega_team *team, const void *args)
+static void plain_row_sum_grad_run(mega_team *team, const void *args)
 {
     const mega_row_sum_grad_args *a = args;
     (void)team;
@@ -21,5 +21,5 @@ static void row_sum_grad_run(mega_team *team, const void *args)
             put(a->dx, a->x_dtype, r * a->cols + c, get(a->dsum, acc_of(a->head.dtype), r));
 }
 
-const mega_kernel mega_plain_row_sum = {.name = "row_sum", .run = row_sum_run};
-const mega_kernel mega_plain_row_sum_grad = {.name = "row_sum_grad", .run = row_sum_grad_run};
+const mega_kernel mega_plain_row_sum = {.name = "row_sum", .run = plain_row_sum_run};
+const mega_kernel mega_plain_row_sum_grad = {.name = "row_sum_grad", .run = plain_row_sum_grad_run};

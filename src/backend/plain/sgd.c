@@ -1,7 +1,7 @@
 /* SGD with momentum, the definition (kernels.h). */
 #include "backend_impl.h"
 
-static void run(mega_team *team, const void *args)
+static void plain_sgd_run(mega_team *team, const void *args)
 {
     const mega_sgd_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
@@ -17,4 +17,4 @@ static void run(mega_team *team, const void *args)
     }
 }
 
-const mega_kernel mega_plain_sgd = {.name = "sgd", .run = run};
+const mega_kernel mega_plain_sgd = {.name = "sgd", .run = plain_sgd_run};

@@ -1,7 +1,7 @@
 /* Squared error of rows and its gradient, the definition (ops_loss.h). */
 #include "backend_impl.h"
 
-static void squared_error_run(mega_team *team, const void *args)
+static void plain_squared_error_run(mega_team *team, const void *args)
 {
     const mega_squared_error_args *a = args;
     const mega_dtype t = a->head.dtype;
@@ -16,7 +16,7 @@ static void squared_error_run(mega_team *team, const void *args)
     }
 }
 
-static void squared_error_grad_run(mega_team *team, const void *args)
+static void plain_squared_error_grad_run(mega_team *team, const void *args)
 {
     const mega_squared_error_grad_args *a = args;
     const mega_dtype t = a->head.dtype;
@@ -26,5 +26,5 @@ static void squared_error_grad_run(mega_team *team, const void *args)
             put(a->dx, t, i, 2.0 * (get(a->x, t, i) - get(a->target, t, i)) * get(a->dloss, acc_of(t), r));
 }
 
-const mega_kernel mega_plain_squared_error = {.name = "squared_error", .run = squared_error_run};
-const mega_kernel mega_plain_squared_error_grad = {.name = "squared_error_grad", .run = squared_error_grad_run};
+const mega_kernel mega_plain_squared_error = {.name = "squared_error", .run = plain_squared_error_run};
+const mega_kernel mega_plain_squared_error_grad = {.name = "squared_error_grad", .run = plain_squared_error_grad_run};

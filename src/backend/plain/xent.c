@@ -1,7 +1,7 @@
 /* Cross-entropy in one sweep: loss and gradient, the definition (ops_loss.h). */
 #include "plain/xent_row.h"
 
-static void run(mega_team *team, const void *args)
+static void plain_xent_run(mega_team *team, const void *args)
 {
     const mega_xent_args *a = args;
     (void)team;
@@ -19,4 +19,4 @@ static void run(mega_team *team, const void *args)
     }
 }
 
-const mega_kernel mega_plain_xent = {.name = "xent", .run = run};
+const mega_kernel mega_plain_xent = {.name = "xent", .run = plain_xent_run};

@@ -1,7 +1,7 @@
 /* Cross-entropy 3 of 3: loss and gradient, the definition (ops_loss.h). */
 #include "plain/xent_row.h"
 
-static void run(mega_team *team, const void *args)
+static void plain_xent_grad_run(mega_team *team, const void *args)
 {
     const mega_xent_grad_args *a = args;
     (void)team;
@@ -17,4 +17,4 @@ static void run(mega_team *team, const void *args)
     }
 }
 
-const mega_kernel mega_plain_xent_grad = {.name = "xent_grad", .run = run};
+const mega_kernel mega_plain_xent_grad = {.name = "xent_grad", .run = plain_xent_grad_run};

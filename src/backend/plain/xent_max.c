@@ -3,7 +3,7 @@
 #include "backend_impl.h"
 #include <math.h>
 
-static void run(mega_team *team, const void *args)
+static void plain_xent_max_run(mega_team *team, const void *args)
 {
     const mega_xent_max_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
@@ -19,4 +19,4 @@ static void run(mega_team *team, const void *args)
     }
 }
 
-const mega_kernel mega_plain_xent_max = {.name = "xent_max", .run = run};
+const mega_kernel mega_plain_xent_max = {.name = "xent_max", .run = plain_xent_max_run};

@@ -2,7 +2,7 @@
 #include "backend_impl.h"
 #include <math.h>
 
-static void run(mega_team *team, const void *args)
+static void plain_xent_sum_run(mega_team *team, const void *args)
 {
     const mega_xent_sum_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
@@ -17,4 +17,4 @@ static void run(mega_team *team, const void *args)
     }
 }
 
-const mega_kernel mega_plain_xent_sum = {.name = "xent_sum", .run = run};
+const mega_kernel mega_plain_xent_sum = {.name = "xent_sum", .run = plain_xent_sum_run};

@@ -396,8 +396,8 @@ static void reads_trackers(void **state)
     tiny_init(&m, MEGA_F32, 7);
     mega_checkpoint *c = NULL;
     mega_kit_write(tracker, "twelve\nor more\n");
-    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_FORMAT, tracker, "\"twelve\" names no checkpoint", "iter_",
-              "no other whole checkpoint is left");
+    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_FORMAT, tracker, "\"twelve\" names no checkpoint",
+              "iter_", "no other whole checkpoint is left");
     mega_kit_write(tracker, "12\n");
     TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_NOT_FOUND, "iter_0000012", "names it");
     mega_kit_write(tracker, "release");

@@ -18,7 +18,7 @@ static int64_t qkv_width(const mega_attention_shape *s)
     return mega_extent_mul(mega_extent_add(s->heads, mega_extent_mul(2, s->kv_heads)), s->head_dim);
 }
 
-static mega_status check_shape(const instruction *op)
+static mega_status attention_check_shape(const instruction *op)
 {
     const mega_attention_shape *s = &op->attr.attention;
     const char *name = mega_op_table[op->kind]->name;
@@ -51,7 +51,7 @@ static mega_status attention_shape(const mega_graph *g, const instruction *op, t
 {
     const mega_attention_shape *s = &op->attr.attention;
     const int64_t rows = mega_extent_mul(s->batch, s->seq);
-    MEGA_TRY(check_shape(op));
+    MEGA_TRY(attention_check_shape(op));
     if (s->dropout > 0.0 && op->in[ATTENTION_SAMPLE_ID] == 0)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "op attention in \"%s\": sample ids are missing; the dropout mask is addressed "
@@ -104,7 +104,7 @@ static op_cost attention_grad_cost(const mega_graph *g, const instruction *op)
 }
 
 /* Address of column `col` of row 0. */
-static void *column(const op_binder *b, int32_t tensor, int64_t col)
+static void *attention_column(const op_binder *b, int32_t tensor, int64_t col)
 {
     return (char *)b->address(b, tensor) + (size_t)col * mega_dtype_size(b->g->dtype);
 }
@@ -115,9 +115,9 @@ static void fill_attention(const op_binder *b, mega_attention_args *a, const op_
     const mega_attention_shape *s = &attr->attention;
     a->out = b->address(b, out);
     a->lse = b->address(b, lse);
-    a->q = column(b, qkv, 0);
-    a->k = column(b, qkv, s->heads * s->head_dim);
-    a->v = column(b, qkv, (s->heads + s->kv_heads) * s->head_dim);
+    a->q = attention_column(b, qkv, 0);
+    a->k = attention_column(b, qkv, s->heads * s->head_dim);
+    a->v = attention_column(b, qkv, (s->heads + s->kv_heads) * s->head_dim);
     a->segment_start = b->address(b, segment_start);
     a->sample_id = b->address(b, sample_id);
     a->batch = s->batch;
@@ -157,7 +157,7 @@ static mega_status attention_grad_shape(const mega_graph *g, const instruction *
 {
     const mega_attention_shape *s = &op->attr.attention;
     const int64_t rows = mega_extent_mul(s->batch, s->seq);
-    MEGA_TRY(check_shape(op));
+    MEGA_TRY(attention_check_shape(op));
     const tensor_shape o = mega_shape_2d(g->dtype, rows, mega_extent_mul(s->heads, s->head_dim));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_DOUT, "dout", o));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_QKV, "qkv", mega_shape_2d(g->dtype, rows, qkv_width(s))));
@@ -177,9 +177,9 @@ static void attention_grad_bind(const op_binder *b, const instruction *op, void 
                    op->in[ATTENTION_GRAD_LSE], op->in[ATTENTION_GRAD_SEGMENT_START], op->in[ATTENTION_GRAD_SAMPLE_ID]);
     a->forward.head = a->head;
     a->dout = b->address(b, op->in[ATTENTION_GRAD_DOUT]);
-    a->dq = column(b, op->out[0], 0);
-    a->dk = column(b, op->out[0], s->heads * s->head_dim);
-    a->dv = column(b, op->out[0], (s->heads + s->kv_heads) * s->head_dim);
+    a->dq = attention_column(b, op->out[0], 0);
+    a->dk = attention_column(b, op->out[0], s->heads * s->head_dim);
+    a->dv = attention_column(b, op->out[0], (s->heads + s->kv_heads) * s->head_dim);
     a->ld_dq = a->ld_dkv = qkv_width(s);
     a->ld_dout = s->heads * s->head_dim;
 }
@@ -212,7 +212,7 @@ mega_tensor mega_op_attention_cached(mega_graph *g, mega_tensor qkv, mega_tensor
 static mega_status attention_cached_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     const mega_attention_shape *s = &op->attr.attention;
-    MEGA_TRY(check_shape(op));
+    MEGA_TRY(attention_check_shape(op));
     if (s->dropout != 0.0 || !s->causal)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "op attention_cached in \"%s\": dropout %g, %s; expected no dropout and causal", op->scope,
@@ -235,9 +235,9 @@ static void attention_cached_bind(const op_binder *b, const instruction *op, voi
     a->out = b->address(b, op->out[0]);
     a->k_cache = b->address(b, op->in[ATTENTION_CACHED_K_CACHE]);
     a->v_cache = b->address(b, op->in[ATTENTION_CACHED_V_CACHE]);
-    a->q = column(b, op->in[ATTENTION_CACHED_QKV], 0);
-    a->k = column(b, op->in[ATTENTION_CACHED_QKV], s->heads * s->head_dim);
-    a->v = column(b, op->in[ATTENTION_CACHED_QKV], (s->heads + s->kv_heads) * s->head_dim);
+    a->q = attention_column(b, op->in[ATTENTION_CACHED_QKV], 0);
+    a->k = attention_column(b, op->in[ATTENTION_CACHED_QKV], s->heads * s->head_dim);
+    a->v = attention_column(b, op->in[ATTENTION_CACHED_QKV], (s->heads + s->kv_heads) * s->head_dim);
     a->batch = s->batch;
     a->rows = s->seq;
     a->capacity = mega_op_in_dim(b->g, op, ATTENTION_CACHED_K_CACHE, 1);

@@ -270,8 +270,8 @@ static void custom_work(void *user, int thread, int size)
     if (st != MEGA_OK) keep_failure(a->failure, thread, st);
 }
 
-static void convert(mega_team *team, const custom_args *a, int k, void *dst, mega_dtype to, const void *src,
-                    mega_dtype from)
+static void custom_convert(mega_team *team, const custom_args *a, int k, void *dst, mega_dtype to, const void *src,
+                           mega_dtype from)
 {
     const mega_convert_args c = {.head = {.dtype = a->head.dtype},
                                  .dst = dst,
@@ -289,7 +289,7 @@ static void *widened(mega_team *team, const custom_args *a, int k, void *operand
     if (operand == NULL || !is_widened(a, k)) return operand;
     void *wide = *scratch;
     *scratch += operand_bytes(a, k);
-    if (is_read) convert(team, a, k, wide, a->dtype, operand, a->type[k]);
+    if (is_read) custom_convert(team, a, k, wide, a->dtype, operand, a->type[k]);
     return wide;
 }
 
@@ -300,7 +300,7 @@ static void narrowed(mega_team *team, const custom_args *a, int k, void *operand
     if (a->failure->record.code != MEGA_OK)
         memset(operand, 0, (size_t)(a->rows[k] * a->channels[k]) * mega_dtype_size(a->type[k]));
     else if (operand != wide)
-        convert(team, a, k, operand, a->type[k], wide, a->dtype);
+        custom_convert(team, a, k, operand, a->type[k], wide, a->dtype);
 }
 
 static void custom_kernel_run(mega_team *team, const void *args)

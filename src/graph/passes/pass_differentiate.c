@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* The tensor whose gradient a use of `t` adds to: what is read through a view belongs to the whole. */
-static int32_t receiver(const mega_graph *g, int32_t t)
+static int32_t gradient_receiver(const mega_graph *g, int32_t t)
 {
     return g->tensor[t].rows_of != 0 ? g->tensor[t].rows_of : t;
 }
@@ -22,9 +22,10 @@ void mega_graph_mark_needed(mega_graph *g)
     for (int i = 0; i < g->num_ops; i++) {
         const instruction *op = &g->op[i];
         bool needed = false;
-        for (int k = 0; k < OP_MAX_IN; k++) needed = needed || g->tensor[receiver(g, op->in[k])].needs_gradient;
+        for (int k = 0; k < OP_MAX_IN; k++)
+            needed = needed || g->tensor[gradient_receiver(g, op->in[k])].needs_gradient;
         for (int k = 0; k < OP_MAX_OUT && needed; k++)
-            if (op->out[k] != 0) g->tensor[receiver(g, op->out[k])].needs_gradient = true;
+            if (op->out[k] != 0) g->tensor[gradient_receiver(g, op->out[k])].needs_gradient = true;
     }
     for (int t = 1; t < g->num_tensors; t++)
         if (g->tensor[t].rows_of != 0) g->tensor[t].needs_gradient = g->tensor[g->tensor[t].rows_of].needs_gradient;
@@ -33,7 +34,7 @@ void mega_graph_mark_needed(mega_graph *g)
 static bool gradient_arrived(const mega_graph *g, const instruction *op)
 {
     for (int k = 0; k < OP_MAX_OUT; k++)
-        if (op->out[k] != 0 && g->tensor[receiver(g, op->out[k])].gradient != 0) return true;
+        if (op->out[k] != 0 && g->tensor[gradient_receiver(g, op->out[k])].gradient != 0) return true;
     return false;
 }
 
@@ -51,11 +52,11 @@ static mega_status run_rule(mega_graph *g, const instruction *op)
     const op_row *row = mega_op_table[op->kind];
     const int first = g->num_ops;
     int32_t before[OP_MAX_IN];
-    for (int k = 0; k < row->num_in; k++) before[k] = g->tensor[receiver(g, op->in[k])].gradient;
+    for (int k = 0; k < row->num_in; k++) before[k] = g->tensor[gradient_receiver(g, op->in[k])].gradient;
     row->gradient(g, op);
     MEGA_TRY(mega_graph_status(g));
     for (int k = 0; k < row->num_in; k++) {
-        const graph_tensor *t = &g->tensor[receiver(g, op->in[k])];
+        const graph_tensor *t = &g->tensor[gradient_receiver(g, op->in[k])];
         const bool is_given =
             t->role == ROLE_WEIGHT ? adds_to(g, first, g->gradient_tensor[t->param]) : t->gradient != before[k];
         if (t->needs_gradient && !is_given)
@@ -109,7 +110,8 @@ static mega_status check_masks(const mega_graph *g)
 static mega_status check_seeds(const mega_graph *g)
 {
     for (int i = 0; i < g->num_seeds; i += 2) {
-        const graph_tensor *t = &g->tensor[receiver(g, g->seed[i].tensor)], *d = &g->tensor[g->seed[i + 1].tensor];
+        const graph_tensor *t = &g->tensor[gradient_receiver(g, g->seed[i].tensor)],
+                           *d = &g->tensor[g->seed[i + 1].tensor];
         if (d->role == ROLE_INPUT && !t->needs_gradient)
             return MEGA_FAIL(MEGA_ERR_USAGE,
                              "gradient \"%s\" is given for %s, which depends on no parameter, and on no input whose "

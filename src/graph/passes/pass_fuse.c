@@ -24,7 +24,8 @@ typedef struct fusion {
     bool (*make)(const fuse *f, const instruction *first, const instruction *second, int via, instruction *fused);
 } fusion;
 
-static bool linear_bias(const fuse *f, const instruction *first, const instruction *second, int via, instruction *fused)
+static bool fuse_linear_bias(const fuse *f, const instruction *first, const instruction *second, int via,
+                             instruction *fused)
 {
     (void)f;
     if (via != BIAS_ADD_X || first->in[LINEAR_BIAS] != 0 || first->attr.wide) return false;
@@ -35,7 +36,7 @@ static bool linear_bias(const fuse *f, const instruction *first, const instructi
 }
 
 /* second adds to what first makes: first takes the other summand as its operand `slot`. */
-static bool take_addend(const instruction *first, const instruction *second, int via, int slot, instruction *fused)
+static bool fuse_addend(const instruction *first, const instruction *second, int via, int slot, instruction *fused)
 {
     if (first->in[slot] != 0) return false;
     *fused = *first;
@@ -45,17 +46,17 @@ static bool take_addend(const instruction *first, const instruction *second, int
 }
 
 /* The result may then lie where the residual does (overlays), so that must not be x, which is read to the end. */
-static bool linear_residual(const fuse *f, const instruction *first, const instruction *second, int via,
-                            instruction *fused)
+static bool fuse_linear_residual(const fuse *f, const instruction *first, const instruction *second, int via,
+                                 instruction *fused)
 {
     const int32_t residual = mega_graph_root(f->g, second->in[1 - via]);
     if (first->attr.wide || residual == mega_graph_root(f->g, first->in[LINEAR_X])) return false;
-    return take_addend(first, second, via, LINEAR_RESIDUAL, fused);
+    return fuse_addend(first, second, via, LINEAR_RESIDUAL, fused);
 }
 
 /* The gradient of the bias beside that of the weight: both read dy. */
-static bool grad_w_column_sum(const fuse *f, const instruction *first, const instruction *second, int via,
-                              instruction *fused)
+static bool fuse_grad_w_column_sum(const fuse *f, const instruction *first, const instruction *second, int via,
+                                   instruction *fused)
 {
     (void)f;
     if (via != LINEAR_GRAD_W_DY || second->out[LINEAR_GRAD_W_DBIAS] != 0) return false;
@@ -64,15 +65,15 @@ static bool grad_w_column_sum(const fuse *f, const instruction *first, const ins
     return true;
 }
 
-static bool embedding_addend(const fuse *f, const instruction *first, const instruction *second, int via,
-                             instruction *fused)
+static bool fuse_embedding_addend(const fuse *f, const instruction *first, const instruction *second, int via,
+                                  instruction *fused)
 {
     (void)f;
-    return take_addend(first, second, via, EMBEDDING_ADDEND, fused);
+    return fuse_addend(first, second, via, EMBEDDING_ADDEND, fused);
 }
 
-static bool bias_dropout(const fuse *f, const instruction *first, const instruction *second, int via,
-                         instruction *fused)
+static bool fuse_bias_dropout(const fuse *f, const instruction *first, const instruction *second, int via,
+                              instruction *fused)
 {
     (void)f;
     if (via != DROPOUT_X || second->in[DROPOUT_BIAS] != 0) return false;
@@ -83,8 +84,8 @@ static bool bias_dropout(const fuse *f, const instruction *first, const instruct
 }
 
 /* Without dropout the same kernel adds bias and residual. */
-static bool bias_residual(const fuse *f, const instruction *first, const instruction *second, int via,
-                          instruction *fused)
+static bool fuse_bias_residual(const fuse *f, const instruction *first, const instruction *second, int via,
+                               instruction *fused)
 {
     (void)f;
     *fused = *second;
@@ -96,22 +97,22 @@ static bool bias_residual(const fuse *f, const instruction *first, const instruc
     return true;
 }
 
-static bool dropout_residual(const fuse *f, const instruction *first, const instruction *second, int via,
-                             instruction *fused)
+static bool fuse_dropout_residual(const fuse *f, const instruction *first, const instruction *second, int via,
+                                  instruction *fused)
 {
     (void)f;
-    return take_addend(first, second, via, DROPOUT_RESIDUAL, fused);
+    return fuse_addend(first, second, via, DROPOUT_RESIDUAL, fused);
 }
 
-static bool norm_grad_addend(const fuse *f, const instruction *first, const instruction *second, int via,
-                             instruction *fused)
+static bool fuse_norm_grad_addend(const fuse *f, const instruction *first, const instruction *second, int via,
+                                  instruction *fused)
 {
     (void)f;
-    return take_addend(first, second, via, LAYER_NORM_GRAD_ADDEND, fused);
+    return fuse_addend(first, second, via, LAYER_NORM_GRAD_ADDEND, fused);
 }
 
-static bool grad_column_sum(const fuse *f, const instruction *first, const instruction *second, int via,
-                            instruction *fused)
+static bool fuse_grad_column_sum(const fuse *f, const instruction *first, const instruction *second, int via,
+                                 instruction *fused)
 {
     (void)f;
     (void)via;
@@ -123,7 +124,8 @@ static bool grad_column_sum(const fuse *f, const instruction *first, const instr
 }
 
 /* gelu(x + bias): its gradient reads the sum too, and then adds the bias itself. */
-static bool bias_gelu(const fuse *f, const instruction *first, const instruction *second, int via, instruction *fused)
+static bool fuse_bias_gelu(const fuse *f, const instruction *first, const instruction *second, int via,
+                           instruction *fused)
 {
     mega_graph *g = f->g;
     const int32_t sum = first->out[0];
@@ -148,8 +150,8 @@ static bool bias_gelu(const fuse *f, const instruction *first, const instruction
 
 /* Maximum, sum and gradient of one rank's whole vocabulary: with no reduction between them, one op reads the logits
  * once. The maximum is read by the other two alone. */
-static bool cross_entropy(const fuse *f, const instruction *first, const instruction *second, int via,
-                          instruction *fused)
+static bool fuse_cross_entropy(const fuse *f, const instruction *first, const instruction *second, int via,
+                               instruction *fused)
 {
     mega_graph *g = f->g;
     const int32_t row_max = first->in[XENT_SUM_ROW_MAX];
@@ -172,33 +174,33 @@ static bool cross_entropy(const fuse *f, const instruction *first, const instruc
 
 /* Earlier rows win: a bias goes into the product's own pass before it can go into gelu's. */
 static const fusion fusions[] = {
-    {OP_LINEAR, OP_BIAS_ADD, ALONE, linear_bias},
-    {OP_LINEAR, OP_ADD, ALONE, linear_residual},
-    {OP_EMBEDDING, OP_ADD, ALONE, embedding_addend},
-    {OP_BIAS_ADD, OP_GELU, REPLACED, bias_gelu},
-    {OP_BIAS_ADD, OP_DROPOUT, ALONE, bias_dropout},
-    {OP_BIAS_ADD, OP_ADD, ALONE, bias_residual},
-    {OP_DROPOUT, OP_ADD, ALONE, dropout_residual},
-    {OP_XENT_SUM, OP_XENT_GRAD, ALONE, cross_entropy},
-    {OP_GELU_GRAD, OP_COLUMN_SUM, KEPT, grad_column_sum},
-    {OP_DROPOUT_GRAD, OP_COLUMN_SUM, KEPT, grad_column_sum},
-    {OP_COLUMN_SUM, OP_LINEAR_GRAD_W, SIBLINGS, grad_w_column_sum},
-    {OP_LAYER_NORM_GRAD, OP_ADD, ALONE, norm_grad_addend},
+    {OP_LINEAR, OP_BIAS_ADD, ALONE, fuse_linear_bias},
+    {OP_LINEAR, OP_ADD, ALONE, fuse_linear_residual},
+    {OP_EMBEDDING, OP_ADD, ALONE, fuse_embedding_addend},
+    {OP_BIAS_ADD, OP_GELU, REPLACED, fuse_bias_gelu},
+    {OP_BIAS_ADD, OP_DROPOUT, ALONE, fuse_bias_dropout},
+    {OP_BIAS_ADD, OP_ADD, ALONE, fuse_bias_residual},
+    {OP_DROPOUT, OP_ADD, ALONE, fuse_dropout_residual},
+    {OP_XENT_SUM, OP_XENT_GRAD, ALONE, fuse_cross_entropy},
+    {OP_GELU_GRAD, OP_COLUMN_SUM, KEPT, fuse_grad_column_sum},
+    {OP_DROPOUT_GRAD, OP_COLUMN_SUM, KEPT, fuse_grad_column_sum},
+    {OP_COLUMN_SUM, OP_LINEAR_GRAD_W, SIBLINGS, fuse_grad_w_column_sum},
+    {OP_LAYER_NORM_GRAD, OP_ADD, ALONE, fuse_norm_grad_addend},
 };
 
-static void count(fuse *f, const instruction *op, int step)
+static void fuse_count(fuse *f, const instruction *op, int step)
 {
     for (int k = 0; k < OP_MAX_IN; k++)
         if (op->in[k] != 0) f->readers[mega_graph_root(f->g, op->in[k])] += step;
 }
 
-static bool is_alone(const fuse *f, int32_t result)
+static bool fuse_is_alone(const fuse *f, int32_t result)
 {
     return f->readers[result] == 1 && !f->g->tensor[result].is_output && f->g->tensor[result].role == ROLE_VALUE;
 }
 
 /* Puts `fused` where it belongs and removes what it replaces. Returns where it stands. */
-static int replace(fuse *f, int first, int second, const fusion *row, instruction *fused)
+static int fuse_replace(fuse *f, int first, int second, const fusion *row, instruction *fused)
 {
     mega_graph *g = f->g;
     const int at = row->relation == KEPT ? first : second, other = at == first ? second : first;
@@ -206,20 +208,20 @@ static int replace(fuse *f, int first, int second, const fusion *row, instructio
     fused->region = g->op[at].region;
     fused->backward = g->op[at].backward;
     fused->recomputed = g->op[at].recomputed;
-    count(f, &g->op[first], -1);
-    count(f, &g->op[second], -1);
+    fuse_count(f, &g->op[first], -1);
+    fuse_count(f, &g->op[second], -1);
     g->op[other].kind = OP_NONE;
     memset(g->op[other].in, 0, sizeof g->op[other].in);
     memset(g->op[other].out, 0, sizeof g->op[other].out);
     g->op[at] = *fused;
-    count(f, fused, 1);
+    fuse_count(f, fused, 1);
     for (int k = 0; k < OP_MAX_OUT; k++)
         if (fused->out[k] != 0) f->maker[fused->out[k]] = at;
     return at;
 }
 
 /* The instruction that this row would join with operand `via` of b, which stands at `second`; -1: none. */
-static int partner(const fuse *f, const fusion *row, int second, int via)
+static int fuse_partner(const fuse *f, const fusion *row, int second, int via)
 {
     const mega_graph *g = f->g;
     const int32_t t = g->op[second].in[via];
@@ -228,7 +230,7 @@ static int partner(const fuse *f, const fusion *row, int second, int via)
         for (first = second - 1; first >= 0 && (g->op[first].kind != row->first || g->op[first].in[0] != t);) first--;
     if (first < 0 || g->op[first].kind != row->first || g->op[first].backward != g->op[second].backward) return -1;
     if (row->relation != SIBLINGS && g->op[first].out[0] != t) return -1;
-    return row->relation == ALONE && !is_alone(f, t) ? -1 : first;
+    return row->relation == ALONE && !fuse_is_alone(f, t) ? -1 : first;
 }
 
 /* Tries every row on instruction `second` and its partners; true when one applied. */
@@ -239,11 +241,11 @@ static bool fuse_one(fuse *f, int second)
     for (size_t r = 0; r < sizeof fusions / sizeof *fusions; r++) {
         if (b->kind != fusions[r].second) continue;
         for (int via = 0; via < OP_MAX_IN; via++) {
-            const int first = partner(f, &fusions[r], second, via);
+            const int first = fuse_partner(f, &fusions[r], second, via);
             if (first < 0) continue;
             instruction fused;
             if (!fusions[r].make(f, &g->op[first], b, via, &fused)) continue;
-            replace(f, first, second, &fusions[r], &fused);
+            fuse_replace(f, first, second, &fusions[r], &fused);
             return true;
         }
     }
@@ -261,7 +263,7 @@ mega_status mega_pass_fuse(mega_graph *g)
     } else {
         memset(f.maker, -1, (size_t)g->num_tensors * sizeof *f.maker);
         for (int i = 0; i < g->num_ops; i++) {
-            count(&f, &g->op[i], 1);
+            fuse_count(&f, &g->op[i], 1);
             for (int k = 0; k < OP_MAX_OUT; k++)
                 if (g->op[i].out[k] != 0) f.maker[g->op[i].out[k]] = i;
         }

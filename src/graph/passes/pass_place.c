@@ -31,7 +31,7 @@ static int in_order(const void *a, const void *b)
 }
 
 /* Writes the list of instructions anew; what points to instructions moves with them. */
-static mega_status apply(place *p)
+static mega_status place_apply(place *p)
 {
     mega_graph *g = p->g;
     const int old = g->num_ops, all = old + p->count;
@@ -168,7 +168,7 @@ static mega_status reduce_to_slices(place *p)
     return MEGA_OK;
 }
 
-static mega_status place_all(place *p)
+static mega_status place_buckets(place *p)
 {
     mega_graph *g = p->g;
     const int stage = mega_params_zero_stage(g->params);
@@ -179,7 +179,7 @@ static mega_status place_all(place *p)
     else if (g->place.overlap_reduce)
         MEGA_TRY(reduce_in_place(p));
     if (stage >= 3) MEGA_TRY(mega_place_weights(p));
-    return apply(p);
+    return place_apply(p);
 }
 
 mega_status mega_pass_place(mega_graph *g)
@@ -199,7 +199,7 @@ mega_status mega_pass_place(mega_graph *g)
         p.last = p.first + buckets;
         p.sequence = p.last + buckets;
         p.whole = p.sequence + buckets;
-        st = place_all(&p);
+        st = place_buckets(&p);
     }
     mega_free(p.first);
     mega_free(p.list);

@@ -27,13 +27,13 @@ static int region_of(const recompute *r, int32_t tensor)
 }
 
 /* Marks the forward instruction that makes `tensor`, and what it reads inside the region. */
-static void need(recompute *r, int32_t tensor, int region)
+static void recompute_need(recompute *r, int32_t tensor, int region)
 {
     const int32_t root = mega_graph_root(r->g, tensor);
     const int maker = r->maker[root];
     if (tensor == 0 || maker < 0 || r->keep[root] || r->g->op[maker].region != region || r->needed[maker]) return;
     r->needed[maker] = true;
-    for (int k = 0; k < OP_MAX_IN; k++) need(r, r->g->op[maker].in[k], region);
+    for (int k = 0; k < OP_MAX_IN; k++) recompute_need(r, r->g->op[maker].in[k], region);
 }
 
 /* Everything that the backward reads of a region from outside of it stays; called again after clones of a later region
@@ -55,7 +55,7 @@ static void find_needed(recompute *r)
     for (int region = g->num_regions; region >= 1; region--) { /* clones read earlier regions only */
         for (int i = g->num_forward; i < g->num_ops; i++)
             for (int k = 0; k < OP_MAX_IN && g->op[i].region == region; k++)
-                if (g->op[i].in[k] != 0) need(r, g->op[i].in[k], region);
+                if (g->op[i].in[k] != 0) recompute_need(r, g->op[i].in[k], region);
         for (int i = 0; i < g->num_forward; i++)
             if (r->needed[i] && g->op[i].region == region) keep_reads(r, &g->op[i]);
     }
@@ -169,7 +169,7 @@ static void emit_clone(recompute *r, const instruction *original)
     r->out[r->num_out++] = c;
 }
 
-static void rewrite(recompute *r)
+static void recompute_rewrite(recompute *r)
 {
     mega_graph *g = r->g;
     int done = 0; /* regions below are cloned; the backward meets them in descending order */
@@ -193,7 +193,7 @@ static void rewrite(recompute *r)
     }
 }
 
-static mega_status allocate(recompute *r)
+static mega_status recompute_allocate(recompute *r)
 {
     mega_graph *g = r->g;
     const size_t tensors = (size_t)g->num_tensors;
@@ -220,11 +220,11 @@ mega_status mega_pass_recompute(mega_graph *g)
 {
     if (g->num_regions == 0) return MEGA_OK;
     recompute r = {.g = g};
-    mega_status st = allocate(&r);
+    mega_status st = recompute_allocate(&r);
     if (st == MEGA_OK) {
         find_needed(&r);
         find_slices(&r);
-        rewrite(&r);
+        recompute_rewrite(&r);
         st = mega_graph_status(g);
     }
     if (st == MEGA_OK) {

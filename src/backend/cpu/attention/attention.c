@@ -17,7 +17,7 @@ static int64_t block_at(const mega_attention_args *a, int64_t pairs, int64_t blo
     return block;
 }
 
-static void work(void *user, int thread, int64_t begin, int64_t end)
+static void cpu_attention_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const cpu_job *job = user;
     const mega_attention_args *a = job->args;
@@ -35,7 +35,7 @@ static void work(void *user, int thread, int64_t begin, int64_t end)
     }
 }
 
-static void run(mega_team *team, const void *args)
+static void cpu_attention_run(mega_team *team, const void *args)
 {
     const mega_attention_args *a = args;
     if (attention_is_plain(a)) {
@@ -44,14 +44,16 @@ static void run(mega_team *team, const void *args)
     }
     const int64_t items = a->batch * a->kv_heads;
     if (items == 0 || a->seq == 0) return;
-    cpu_job_run(team, work, args, items * pairs_before(a, attention_blocks(a)), 1, items * a->seq * a->seq);
+    cpu_job_run(team, cpu_attention_work, args, items * pairs_before(a, attention_blocks(a)), 1,
+                items * a->seq * a->seq);
 }
 
-static size_t scratch(const void *args, int threads)
+static size_t cpu_attention_scratch(const void *args, int threads)
 {
     const mega_attention_args *a = args;
     if (attention_is_plain(a)) return mega_plain_attention.scratch(args, threads);
     return (size_t)(threads * attention_scratch_words(a)) * sizeof(float);
 }
 
-const mega_kernel mega_cpu_attention = {.name = "attention", .run = run, .scratch = scratch};
+const mega_kernel mega_cpu_attention = {
+    .name = "attention", .run = cpu_attention_run, .scratch = cpu_attention_scratch};

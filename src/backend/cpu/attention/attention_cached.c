@@ -7,14 +7,14 @@ static int64_t thread_scratch(const mega_attention_cached_args *a)
     return (a->capacity + 15) / 16 * 16;
 }
 
-static void work(void *user, int thread, int64_t begin, int64_t end)
+static void cpu_attention_cached_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const cpu_job *job = user;
     const mega_attention_cached_args *a = job->args;
     job->bodies->attention_cached(a, begin, end, (float *)a->head.scratch + thread * thread_scratch(a));
 }
 
-static void run(mega_team *team, const void *args)
+static void cpu_attention_cached_run(mega_team *team, const void *args)
 {
     const mega_attention_cached_args *a = args;
     if (a->head.dtype == MEGA_F64) {
@@ -23,14 +23,16 @@ static void run(mega_team *team, const void *args)
     }
     int64_t keys = 0;
     for (int64_t b = 0; b < a->batch; b++) keys += a->head.step->kv_length[b] + a->rows;
-    cpu_job_run(team, work, args, a->batch * a->kv_heads, 1, keys * a->rows * a->heads * a->head_dim);
+    cpu_job_run(team, cpu_attention_cached_work, args, a->batch * a->kv_heads, 1,
+                keys * a->rows * a->heads * a->head_dim);
 }
 
-static size_t scratch(const void *args, int threads)
+static size_t cpu_attention_cached_scratch(const void *args, int threads)
 {
     const mega_attention_cached_args *a = args;
     if (a->head.dtype == MEGA_F64) return mega_plain_attention_cached.scratch(args, threads);
     return (size_t)(threads * thread_scratch(a)) * sizeof(float);
 }
 
-const mega_kernel mega_cpu_attention_cached = {.name = "attention_cached", .run = run, .scratch = scratch};
+const mega_kernel mega_cpu_attention_cached = {
+    .name = "attention_cached", .run = cpu_attention_cached_run, .scratch = cpu_attention_cached_scratch};

@@ -65,7 +65,7 @@ typedef struct grad_job {
 } grad_job;
 
 /* What lies in [begin, end) of the cost of all items: whole ones that begin there, and parts of cut ones. */
-static void work(void *user, int thread, int64_t begin, int64_t end)
+static void cpu_attention_grad_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const grad_job *j = user;
     const mega_attention_args *a = &j->args->forward;
@@ -82,7 +82,7 @@ static void work(void *user, int thread, int64_t begin, int64_t end)
                  end < (n + 1) * cost ? end - n * cost : cost, scratch);
 }
 
-static void run(mega_team *team, const void *args)
+static void cpu_attention_grad_run(mega_team *team, const void *args)
 {
     const mega_attention_grad_args *g = args;
     const mega_attention_args *a = &g->forward;
@@ -100,14 +100,15 @@ static void run(mega_team *team, const void *args)
                     .whole = items - cut,
                     .whole_cost = WHOLE_COST * both,
                     .item_cost = CUT_COST * both};
-    mega_team_for(all, job.whole * job.whole_cost + cut * job.item_cost, 1, work, &job);
+    mega_team_for(all, job.whole * job.whole_cost + cut * job.item_cost, 1, cpu_attention_grad_work, &job);
 }
 
-static size_t scratch(const void *args, int threads)
+static size_t cpu_attention_grad_scratch(const void *args, int threads)
 {
     const mega_attention_grad_args *a = args;
     if (attention_is_plain(&a->forward)) return mega_plain_attention_grad.scratch(args, threads);
     return (size_t)(threads * attention_grad_scratch_words(&a->forward)) * sizeof(float);
 }
 
-const mega_kernel mega_cpu_attention_grad = {.name = "attention_grad", .run = run, .scratch = scratch};
+const mega_kernel mega_cpu_attention_grad = {
+    .name = "attention_grad", .run = cpu_attention_grad_run, .scratch = cpu_attention_grad_scratch};

@@ -30,12 +30,12 @@ static gemm_way way_of(const mega_gemm_args *a)
     return mega_pairs_can(a) ? GEMM_PAIRS : GEMM_PANELS;
 }
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t gemm_least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-static int64_t round_to(int64_t x, int64_t grain)
+static int64_t gemm_round_to(int64_t x, int64_t grain)
 {
     return (x + grain - 1) / grain * grain;
 }
@@ -64,23 +64,24 @@ typedef struct gemm_walk {
 static bool a_stays(const mega_gemm_args *a, const cpu_bodies *bodies, int threads)
 {
     const int64_t height = bodies->gemm_rows_of_panel, width = bodies->gemm_columns_of_panel;
-    if (a->m >= a->n || round_to(a->m, height) * least(a->k, MEGA_GEMM_BLOCK_K) * 4 > STAYING_BYTES) return false;
+    if (a->m >= a->n || gemm_round_to(a->m, height) * gemm_least(a->k, MEGA_GEMM_BLOCK_K) * 4 > STAYING_BYTES)
+        return false;
     return unevenness(panels_of(a->n, width), threads) <= unevenness(panels_of(a->m, height), threads) + 0.1;
 }
 
-static gemm_walk walk_of(const mega_gemm_args *a, const cpu_bodies *bodies, int threads)
+static gemm_walk gemm_walk_of(const mega_gemm_args *a, const cpu_bodies *bodies, int threads)
 {
     const int64_t height = bodies->gemm_rows_of_panel, width = bodies->gemm_columns_of_panel;
     gemm_walk w = {.a_stays = a_stays(a, bodies, threads)};
-    w.depth = least(a->k, DEPTH);
+    w.depth = gemm_least(a->k, DEPTH);
     w.block_rows = height * BLOCK_PANELS;
     const int64_t wide = PACKED_BYTES / (w.depth * (int64_t)sizeof(float)) / width;
     const bool sums = a->c_dtype != MEGA_F32 && a->k > MEGA_GEMM_BLOCK_K;
-    w.columns = w.a_stays && !sums ? a->n : least(round_to(a->n, width), wide * width);
-    w.packed = round_up_64((size_t)((w.a_stays ? round_to(a->m, height) : w.columns) * w.depth) * sizeof(float));
+    w.columns = w.a_stays && !sums ? a->n : gemm_least(gemm_round_to(a->n, width), wide * width);
+    w.packed = round_up_64((size_t)((w.a_stays ? gemm_round_to(a->m, height) : w.columns) * w.depth) * sizeof(float));
     w.sums = sums ? round_up_64((size_t)(a->m * w.columns) * sizeof(float)) : 0;
-    const int64_t rows = w.a_stays ? width : least(w.block_rows, round_to(a->m, height));
-    w.block = round_up_64((size_t)(rows * least(a->k, MEGA_GEMM_BLOCK_K)) * sizeof(float));
+    const int64_t rows = w.a_stays ? width : gemm_least(w.block_rows, gemm_round_to(a->m, height));
+    w.block = round_up_64((size_t)(rows * gemm_least(a->k, MEGA_GEMM_BLOCK_K)) * sizeof(float));
     return w;
 }
 
@@ -92,7 +93,7 @@ typedef struct panels_job {
     bool by_columns;
 } panels_job;
 
-static void pack_work(void *user, int thread, int64_t begin, int64_t end)
+static void gemm_pack_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const panels_job *job = user;
     const gemm_block *b = &job->block;
@@ -103,7 +104,7 @@ static void pack_work(void *user, int thread, int64_t begin, int64_t end)
 static bool next_block(gemm_block *b)
 {
     const int64_t end = b->panel_k + b->panel_depth;
-    b->depth = least(end - b->k, MEGA_GEMM_BLOCK_K);
+    b->depth = gemm_least(end - b->k, MEGA_GEMM_BLOCK_K);
     b->first = b->k == 0;
     b->last = b->k + b->depth == b->args->k;
     return b->depth > 0;
@@ -117,8 +118,9 @@ static void pack_a_work(void *user, int thread, int64_t row, int64_t row_end)
     gemm_block b = job->block;
     (void)thread;
     for (b.k = b.panel_k; next_block(&b); b.k += b.depth)
-        job->bodies->gemm_pack_a(b.args, b.packed + round_to(b.args->m, height) * (b.k - b.panel_k) + row * b.depth,
-                                 row, row_end - row, b.k, b.depth, b.args->row_sum != NULL && b.n == 0);
+        job->bodies->gemm_pack_a(b.args,
+                                 b.packed + gemm_round_to(b.args->m, height) * (b.k - b.panel_k) + row * b.depth, row,
+                                 row_end - row, b.k, b.depth, b.args->row_sum != NULL && b.n == 0);
 }
 
 static void columns_work(void *user, int thread, int64_t begin, int64_t end)
@@ -142,14 +144,14 @@ static void panels_work(void *user, int thread, int64_t first, int64_t last)
     }
     float *pa = (float *)(void *)(job->thread_scratch + job->walk->block * (size_t)thread);
     for (; row < row_end; row += job->walk->block_rows) {
-        const int64_t rows = least(row_end - row, job->walk->block_rows);
+        const int64_t rows = gemm_least(row_end - row, job->walk->block_rows);
         gemm_block b = job->block;
         for (b.k = b.panel_k; next_block(&b); b.k += b.depth) job->bodies->gemm_block(&b, row, rows, begin, end, pa);
     }
 }
 
 /* Rows are shared in panels; where they are too few for even shares, columns are. */
-static bool columns_are_evener(const mega_gemm_args *a, const panels_job *job, int threads)
+static bool gemm_columns_are_evener(const mega_gemm_args *a, const panels_job *job, int threads)
 {
     const double by_rows = unevenness(panels_of(a->m, job->bodies->gemm_rows_of_panel), threads);
     const double by_columns = unevenness(panels_of(job->block.columns, job->bodies->gemm_columns_of_panel), threads);
@@ -164,7 +166,7 @@ static bool overwrites(const mega_gemm_args *a)
 static void run_panels(mega_team *team, const mega_gemm_args *a)
 {
     const cpu_bodies *bodies = mega_cpu_bodies_get();
-    const gemm_walk w = walk_of(a, bodies, mega_team_size(team));
+    const gemm_walk w = gemm_walk_of(a, bodies, mega_team_size(team));
     char *scratch = a->head.scratch;
     panels_job job = {.bodies = bodies, .walk = &w, .thread_scratch = scratch + w.packed + w.sums};
     mega_team *const all = a->m * a->n * a->k / 8 < CPU_SMALL_JOB ? NULL : team;
@@ -176,15 +178,15 @@ static void run_panels(mega_team *team, const mega_gemm_args *a)
     b->ld_sums = w.columns;
     b->overwrite = overwrites(a);
     for (b->n = 0; b->n < a->n; b->n += w.columns) {
-        b->columns = least(a->n - b->n, w.columns);
-        job.by_columns = !w.a_stays && columns_are_evener(a, &job, mega_team_size(all));
+        b->columns = gemm_least(a->n - b->n, w.columns);
+        job.by_columns = !w.a_stays && gemm_columns_are_evener(a, &job, mega_team_size(all));
         for (b->panel_k = 0; b->panel_k < a->k; b->panel_k += w.depth) {
-            b->panel_depth = least(a->k - b->panel_k, w.depth);
+            b->panel_depth = gemm_least(a->k - b->panel_k, w.depth);
             const bool packed = w.a_stays && b->n > 0 && w.depth == a->k;
             const int64_t panels = panels_of(b->columns, width);
             if (!packed && w.a_stays) mega_team_for(all, a->m, height, pack_a_work, &job);
             else if (!packed)
-                mega_team_for(all, panels, 1, pack_work, &job);
+                mega_team_for(all, panels, 1, gemm_pack_work, &job);
             if (w.a_stays) mega_team_for(all, panels, 1, columns_work, &job);
             else if (job.by_columns)
                 mega_team_for(all, panels, 1, panels_work, &job);
@@ -208,7 +210,7 @@ static void zero_rows(const mega_gemm_args *a)
     for (int64_t m = 0; m < a->m; m++) memset((char *)a->c + (size_t)(m * a->ldc) * size, 0, (size_t)a->n * size);
 }
 
-static void run(mega_team *team, const void *args)
+static void cpu_gemm_run(mega_team *team, const void *args)
 {
     const mega_gemm_args *a = args;
     switch (way_of(a)) {
@@ -223,24 +225,25 @@ static void run(mega_team *team, const void *args)
     }
 }
 
-static size_t scratch(const void *args, int threads)
+static size_t cpu_gemm_scratch(const void *args, int threads)
 {
     const mega_gemm_args *a = args;
     const gemm_way way = way_of(a);
     if (way == GEMM_PAIRS) return mega_pairs_scratch(a, threads);
     if (way != GEMM_PANELS) return 0;
-    const gemm_walk w = walk_of(a, mega_cpu_bodies_get(), threads);
+    const gemm_walk w = gemm_walk_of(a, mega_cpu_bodies_get(), threads);
     return w.packed + w.sums + w.block * (size_t)threads;
 }
 
 /* Panels of floats are not kept: packing them is 3 % of a step of 256 rows and less of others, and they would take
  * twice the memory of the weights. */
-static size_t packed(const void *args)
+static size_t gemm_packed(const void *args)
 {
     return way_of(args) == GEMM_PAIRS ? mega_pairs_packed(args) : 0;
 }
 
-const mega_kernel mega_cpu_gemm = {.name = "gemm", .run = run, .scratch = scratch, .packed = packed};
+const mega_kernel mega_cpu_gemm = {
+    .name = "gemm", .run = cpu_gemm_run, .scratch = cpu_gemm_scratch, .packed = gemm_packed};
 
 const char *mega_gemm_description(char *out, int size)
 {

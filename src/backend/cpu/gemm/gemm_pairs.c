@@ -23,7 +23,7 @@ bool mega_pairs_can(const mega_gemm_args *a)
     return a->head.dtype == MEGA_BF16 && mega_cpu_pairs_of(mega_cpu_isa()) != NULL;
 }
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t pairs_least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -33,15 +33,15 @@ static int64_t pieces(int64_t n, int64_t most)
     return (n + most - 1) / most;
 }
 
-static int64_t round_to(int64_t n, int64_t grain)
+static int64_t pairs_round_to(int64_t n, int64_t grain)
 {
     return pieces(n, grain) * grain;
 }
 
 /* Cut into as few parts as `most` allows, as even as multiples of grain are. */
-static int64_t part_of(int64_t n, int64_t most, int64_t grain)
+static int64_t pairs_part_of(int64_t n, int64_t most, int64_t grain)
 {
-    return round_to(pieces(n, pieces(n, most)), grain);
+    return pairs_round_to(pieces(n, pieces(n, most)), grain);
 }
 
 /* Sizes of what is packed at a time, and the bytes for it: packed b and sums once, the others for each thread. */
@@ -51,16 +51,16 @@ typedef struct pairs_walk {
     size_t packed, sums, block, tiles;
 } pairs_walk;
 
-static pairs_walk walk_of(const mega_gemm_args *a)
+static pairs_walk pairs_walk_of(const mega_gemm_args *a)
 {
     pairs_walk w = {.pairs = mega_cpu_pairs_of(mega_cpu_isa())};
     const int64_t height = w.pairs->rows_of_panel;
-    w.depth = least(a->k, part_of(a->k, w.pairs->depth, 32));
-    w.padded = round_to(w.depth, w.pairs->grain);
+    w.depth = pairs_least(a->k, pairs_part_of(a->k, w.pairs->depth, 32));
+    w.padded = pairs_round_to(w.depth, w.pairs->grain);
     const int64_t most_columns = PACKED_BYTES / (w.padded * 2) / PAIRS_COLUMNS * PAIRS_COLUMNS;
-    w.columns = part_of(a->n, most_columns, PAIRS_COLUMNS);
+    w.columns = pairs_part_of(a->n, most_columns, PAIRS_COLUMNS);
     const int64_t most_rows = w.pairs->block_bytes / (w.padded * 2) / height * height;
-    w.rows = part_of(a->m, most_rows < height ? height : most_rows, height);
+    w.rows = pairs_part_of(a->m, most_rows < height ? height : most_rows, height);
     w.packed = round_up_64((size_t)(w.columns * w.padded) * 2);
     w.sums = a->c_dtype == MEGA_F32 || w.depth == a->k ? 0 : (size_t)(a->m * w.columns) * sizeof(float);
     w.block = round_up_64((size_t)(w.rows * w.padded) * 2);
@@ -70,7 +70,7 @@ static pairs_walk walk_of(const mega_gemm_args *a)
 
 size_t mega_pairs_scratch(const mega_gemm_args *a, int threads)
 {
-    const pairs_walk w = walk_of(a);
+    const pairs_walk w = pairs_walk_of(a);
     return w.packed + w.sums + (w.block + w.tiles) * (size_t)threads;
 }
 
@@ -81,7 +81,7 @@ typedef struct pairs_job {
     bool by_columns;
 } pairs_job;
 
-static void pack_work(void *user, int thread, int64_t begin, int64_t end)
+static void pairs_pack_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const pairs_job *job = user;
     (void)thread;
@@ -102,15 +102,15 @@ static void multiply_work(void *user, int thread, int64_t first, int64_t last)
     char *scratch = job->thread_scratch + (w->block + w->tiles) * (size_t)thread;
     uint16_t *pa = (uint16_t *)(void *)scratch;
     float *tiles = (float *)(void *)(scratch + w->block);
-    const int64_t part = part_of(row_end - row, w->rows, w->pairs->rows_of_panel);
+    const int64_t part = pairs_part_of(row_end - row, w->rows, w->pairs->rows_of_panel);
     w->pairs->enter();
     for (; row < row_end; row += part)
-        w->pairs->block(&job->block, row, least(row_end - row, part), begin, end, pa, tiles);
+        w->pairs->block(&job->block, row, pairs_least(row_end - row, part), begin, end, pa, tiles);
     w->pairs->leave();
 }
 
 /* Rows are shared in panels; where they are too few for even shares, columns are. */
-static bool columns_are_evener(const pairs_job *job, int threads)
+static bool pairs_columns_are_evener(const pairs_job *job, int threads)
 {
     const int64_t rows = pieces(job->block.args->m, job->walk->pairs->rows_of_panel);
     const int64_t columns = pieces(job->block.columns, PAIRS_COLUMNS);
@@ -122,10 +122,10 @@ static bool columns_are_evener(const pairs_job *job, int threads)
 /* Slices and blocks of packed b one after the other, as they are walked. */
 size_t mega_pairs_packed(const mega_gemm_args *a)
 {
-    const pairs_walk w = walk_of(a);
+    const pairs_walk w = pairs_walk_of(a);
     const int64_t whole = a->k / w.depth, rest = a->k - whole * w.depth;
-    const int64_t padded = whole * w.padded + round_to(rest, w.pairs->grain);
-    return (size_t)(round_to(a->n, PAIRS_COLUMNS) * padded) * 2;
+    const int64_t padded = whole * w.padded + pairs_round_to(rest, w.pairs->grain);
+    return (size_t)(pairs_round_to(a->n, PAIRS_COLUMNS) * padded) * 2;
 }
 
 /* One slice of one block of columns; its packed b is made now or was, earlier in the step. */
@@ -133,12 +133,12 @@ static void run_slice(mega_team *team, pairs_job *job, bool packs)
 {
     pairs_block *b = &job->block;
     const pairs_walk *w = job->walk;
-    b->depth = least(b->args->k - b->k, w->depth);
-    b->padded = round_to(b->depth, w->pairs->grain);
+    b->depth = pairs_least(b->args->k - b->k, w->depth);
+    b->padded = pairs_round_to(b->depth, w->pairs->grain);
     b->first = b->k == 0;
     b->last = b->k + b->depth == b->args->k;
     const int64_t panels = pieces(b->columns, PAIRS_COLUMNS);
-    if (packs) mega_team_for(team, panels, 1, pack_work, job);
+    if (packs) mega_team_for(team, panels, 1, pairs_pack_work, job);
     if (job->by_columns) mega_team_for(team, panels, 1, multiply_work, job);
     else
         mega_team_for(team, b->args->m, w->pairs->rows_of_panel, multiply_work, job);
@@ -146,7 +146,7 @@ static void run_slice(mega_team *team, pairs_job *job, bool packs)
 
 void mega_pairs_run(mega_team *team, const mega_gemm_args *a, bool overwrite)
 {
-    const pairs_walk w = walk_of(a);
+    const pairs_walk w = pairs_walk_of(a);
     char *scratch = a->head.scratch;
     pairs_job job = {.walk = &w, .thread_scratch = scratch + w.packed + w.sums};
     mega_team *const all = a->m * a->n * a->k / 32 < CPU_SMALL_JOB ? NULL : team;
@@ -159,11 +159,11 @@ void mega_pairs_run(mega_team *team, const mega_gemm_args *a, bool overwrite)
     b->ld_sums = w.columns;
     b->overwrite = overwrite;
     for (b->n = 0; b->n < a->n; b->n += w.columns) {
-        b->columns = least(a->n - b->n, w.columns);
-        job.by_columns = columns_are_evener(&job, mega_team_size(all));
+        b->columns = pairs_least(a->n - b->n, w.columns);
+        job.by_columns = pairs_columns_are_evener(&job, mega_team_size(all));
         for (b->k = 0; b->k < a->k; b->k += w.depth) {
             run_slice(all, &job, packs);
-            if (keeps) b->packed += round_to(b->columns, PAIRS_COLUMNS) * b->padded;
+            if (keeps) b->packed += pairs_round_to(b->columns, PAIRS_COLUMNS) * b->padded;
         }
     }
 }
